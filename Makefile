@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+# A thin front for meson and the scripts in tools/. `make help` lists the targets.
+
+SEEDS        ?= 200
+SEED_BASE    ?= 1
+SEED         ?=
+TRACE        ?=
+RUN_FOR      ?=
+FUZZ_SECONDS ?= 60
+KERNEL       ?= 6.12
+DESTDIR      ?=
+export TRACE
+
+.DEFAULT_GOAL := all
+.PHONY: all help run test asan tsan sim fuzz interop dissect bench cover tidy layers check-clang \
+	man install setup clean
+
+all: ## build the program into build/ (the default)
+	@tools/build release
+
+help: ## list the targets and variables
+	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | \
+		while IFS="$$(printf '\t')" read -r t h; do printf '  %-12s %s\n' "$$t" "$$h"; done
+	@echo 'Variables: SEEDS SEED_BASE SEED TRACE=1 (sim), RUN_FOR=5s (run), FUZZ_SECONDS (fuzz),'
+	@echo '  KERNEL=6.1|6.12|sid (interop), DESTDIR (install)'
+
+run: all ## start the target after a self-check; RUN_FOR=5s ends by itself
+	@tools/run $(RUN_FOR)
+
+test: all ## run all tests; ends with "N passed, N failed, N skipped"
+	@tools/run-tests build
+
+asan: ## the tests under address and undefined behaviour sanitizers
+	@tools/build asan && tools/run-tests build-asan
+
+tsan: ## the tests under the thread sanitizer
+	@tools/build tsan && tools/run-tests build-tsan
+
+sim: all ## SEEDS simulated runs from SEED_BASE on, or SEED=x alone (TRACE=1 tells all)
+	@build/tests/sim/weft_sim $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --seed-base $(SEED_BASE))
+
+fuzz: ## fuzz every parser for FUZZ_SECONDS in total
+	@tools/build fuzz && tools/fuzz build-fuzz $(FUZZ_SECONDS)
+
+interop: all ## the Linux host of KERNEL against our target, in a guest
+	@tools/interop --kernel $(KERNEL)
+
+dissect: all ## a captured session must be well-formed to tshark
+	@tests/interop/dissect
+
+bench: all ## measure the target with weft perf; table, and JSON in build/bench.json
+	@bench/run
+
+cover: ## line and branch coverage of the tests, in build-cover/
+	@tools/cover
+
+tidy: ## format, sizes, leftovers, SPDX lines, scripts, manual pages
+	@tools/setup build tidy && tools/tidy
+
+layers: ## who includes whom, as docs/ARCHITECTURE.md says
+	@tools/setup && tools/layers
+
+check-clang: ## build with clang
+	@tools/build clang
+
+man: ## check the manual pages and format them into build/man/
+	@tools/setup tidy && mkdir -p build/man && for p in docs/man/*.[1-8]; do \
+		mandoc -T html -W warning "$$p" > "build/man/$$(basename "$$p").html" || exit 1; done
+
+install: all ## install the program, library and manual pages (DESTDIR)
+	@DESTDIR=$(DESTDIR) meson install -C build --no-rebuild
+
+setup: ## install everything that development needs
+	@tools/setup dev
+
+clean: ## remove all build folders
+	@rm -rf build build-*

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Numbers, sizes and durations as people write them: "10G", "4096", "500ms", "5s".
+ */
+#ifndef WEFT_BASE_TEXT_H
+#define WEFT_BASE_TEXT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Decimal or 0x; the whole text must be a number no greater than `max`. 0, -EINVAL or -ERANGE. */
+int text_parse_u64(const char *text, uint64_t max, uint64_t *ret_value);
+/* Bytes; suffixes K, M, G, T are powers of 1024 ("10G", "10GiB", "512"). 0, -EINVAL, -ERANGE. */
+int text_parse_size(const char *text, uint64_t *ret_bytes);
+/* Milliseconds from "250ms", "5s", "2m", "1h"; a bare number is seconds. 0, -EINVAL, -ERANGE. */
+int text_parse_duration_ms(const char *text, uint64_t *ret_ms);
+/* "1.5 GiB" for people. Returns `text`. */
+const char *text_format_size(uint64_t bytes, char *text, size_t text_bytes);
+/* Copies at most bytes-1 characters and always terminates; returns the length of `from`. */
+size_t text_copy(char *to, size_t to_bytes, const char *from);
+
+#endif

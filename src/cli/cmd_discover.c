@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `weft discover`: reads the discovery log of a discovery controller and prints it as nvme-cli
+ * does, in text or JSON. Main thread. NVMe Base 2.1, section 5.1.12.3.1: the log is read in pieces
+ * and its header again at the end; when the generation changed meanwhile, all of it is read anew.
+ */
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cli/connect_args.h"
+#include "cli/session.h"
+#include "wire/nvme_tcp.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DISCOVERY_TRIES       10
+#define DISCOVERY_PIECE_BYTES (64 * 1024)
+#define DISCOVERY_ENTRIES_MAX 65536
+
+struct discovery_log {
+	struct discovery_header header;
+	struct discovery_entry *entries;
+};
+
+static int log_read(struct session *session, uint64_t offset, void *data, uint32_t data_bytes)
+{
+	struct host_cmd cmd = {0};
+	nvme_status status;
+
+	host_cmd_log(&cmd, 0, LOG_DISCOVERY, offset, data, data_bytes);
+	status = session_admin(session, &cmd);
+	if (nvme_status_is_ok(status))
+		return 0;
+	if (nvme_status_same(status, NVME_SC_DISCOVERY_RESTART))
+		return -EAGAIN;
+	cli_error("discover", "Get Log Page (discovery) failed: %s", nvme_status_name(status));
+	return -EIO;
+}
+
+static int header_read(struct session *session, struct discovery_header *ret_header)
+{
+	uint8_t bytes[LOG_DISCOVERY_HEADER_BYTES];
+	int res = log_read(session, 0, bytes, sizeof(bytes));
+
+	if (res == 0)
+		log_discovery_header_decode(bytes, ret_header);
+	return res;
+}
+
+/* 0, -EAGAIN when the log changed under us, or another -errno after a message. */
+static int log_read_once(struct session *session, uint8_t *piece, struct discovery_log *log)
+{
+	const uint64_t per_piece = DISCOVERY_PIECE_BYTES / LOG_DISCOVERY_ENTRY_BYTES;
+	struct discovery_header again;
+	int res = header_read(session, &log->header);
+
+	if (res == 0 && log->header.entry_count > DISCOVERY_ENTRIES_MAX) {
+		cli_error("discover", "the log claims %lu entries, which cannot be right",
+			  (unsigned long)log->header.entry_count);
+		res = -EPROTO;
+	}
+	free(log->entries);
+	log->entries = NULL;
+	if (res != 0)
+		return res;
+	log->entries = calloc(log->header.entry_count + 1, sizeof(*log->entries));
+	if (log->entries == NULL)
+		return -ENOMEM;
+	for (uint64_t i = 0; i < log->header.entry_count; i += per_piece) {
+		uint64_t left = log->header.entry_count - i;
+		uint64_t count = left < per_piece ? left : per_piece;
+
+		res = log_read(session, LOG_DISCOVERY_HEADER_BYTES + i * LOG_DISCOVERY_ENTRY_BYTES,
+			       piece, (uint32_t)(count * LOG_DISCOVERY_ENTRY_BYTES));
+		if (res != 0)
+			return res;
+		for (uint64_t k = 0; k < count; k++)
+			log_discovery_entry_decode(piece + k * LOG_DISCOVERY_ENTRY_BYTES,
+						   &log->entries[i + k]);
+	}
+	res = header_read(session, &again);
+	if (res == 0 && again.generation != log->header.generation)
+		res = -EAGAIN;
+	return res;
+}
+
+static int log_read_whole(struct session *session, struct discovery_log *log)
+{
+	uint8_t *piece = malloc(DISCOVERY_PIECE_BYTES);
+	int res = -EAGAIN;
+
+	if (piece == NULL)
+		return -ENOMEM;
+	for (int tries = 0; res == -EAGAIN && tries < DISCOVERY_TRIES; tries++)
+		res = log_read_once(session, piece, log);
+	if (res == -EAGAIN)
+		cli_error("discover", "the log kept changing while it was read; try again");
+	free(piece);
+	return res;
+}
+
+/* ---- names, as nvme-cli spells them --------------------------------------------------------- */
+
+static const char *transport_name(const struct discovery_entry *entry)
+{
+	switch (entry->transport) {
+	case DISCOVERY_RDMA:
+		return "rdma";
+	case DISCOVERY_TCP:
+		return "tcp";
+	default:
+		return "unrecognized";
+	}
+}
+
+static const char *family_name(const struct discovery_entry *entry)
+{
+	switch (entry->family) {
+	case DISCOVERY_IPV4:
+		return "ipv4";
+	case DISCOVERY_IPV6:
+		return "ipv6";
+	default:
+		return "unrecognized";
+	}
+}
+
+static const char *subtype_name(const struct discovery_entry *entry)
+{
+	switch (entry->subtype) {
+	case DISCOVERY_REFERRAL:
+		return "discovery subsystem referral";
+	case DISCOVERY_NVM:
+		return "nvme subsystem";
+	case DISCOVERY_CURRENT:
+		return "current discovery subsystem";
+	default:
+		return "unrecognized";
+	}
+}
+
+static const char *treq_name(const struct discovery_entry *entry)
+{
+	static const char *const names[] = {"not specified", "required", "not required",
+					    "unrecognized"};
+
+	if (entry->can_disable_sq_flow_control) {
+		static const char *const with_flow[] = {
+			"not specified, sq flow control disable supported",
+			"required, sq flow control disable supported",
+			"not required, sq flow control disable supported",
+			"unrecognized",
+		};
+
+		return with_flow[entry->secure_channel & 3];
+	}
+	return names[entry->secure_channel & 3];
+}
+
+static const char *flags_name(uint16_t flags)
+{
+	switch (flags & 3) {
+	case 1:
+		return "duplicate discovery information";
+	case 2:
+		return "explicit discovery connections";
+	case 3:
+		return "explicit discovery connections, duplicate discovery information";
+	default:
+		return "none";
+	}
+}
+
+static const char *security_name(const struct discovery_entry *entry)
+{
+	switch (entry->tcp_security) {
+	case 0:
+		return "none";
+	case 1:
+		return "tls";
+	case 2:
+		return "tls13";
+	default:
+		return "unrecognized";
+	}
+}
+
+/* ---- output --------------------------------------------------------------------------------- */
+
+static void log_print_text(const struct discovery_log *log)
+{
+	printf("\nDiscovery Log Number of Records %lu, Generation counter %lu\n",
+	       (unsigned long)log->header.entry_count, (unsigned long)log->header.generation);
+	for (uint64_t i = 0; i < log->header.entry_count; i++) {
+		const struct discovery_entry *entry = &log->entries[i];
+
+		printf("=====Discovery Log Entry %lu======\n", (unsigned long)i);
+		printf("trtype:  %s\n", transport_name(entry));
+		printf("adrfam:  %s\n", family_name(entry));
+		printf("subtype: %s\n", subtype_name(entry));
+		printf("treq:    %s\n", treq_name(entry));
+		printf("portid:  %u\n", entry->port_id);
+		printf("trsvcid: %s\n", entry->service);
+		printf("subnqn:  %s\n", entry->subsystem_nqn);
+		printf("traddr:  %s\n", entry->address);
+		printf("eflags:  %s\n", flags_name(entry->flags));
+		if (entry->transport == DISCOVERY_TCP)
+			printf("sectype: %s\n", security_name(entry));
+	}
+}
+
+static int log_print_json(const struct discovery_log *log)
+{
+	json_t *records = json_array();
+	json_t *root;
+
+	for (uint64_t i = 0; i < log->header.entry_count; i++) {
+		const struct discovery_entry *entry = &log->entries[i];
+
+		json_array_append_new(
+			records,
+			json_pack("{s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:s, s:s, s:s}", "trtype",
+				  transport_name(entry), "adrfam", family_name(entry), "subtype",
+				  subtype_name(entry), "treq", treq_name(entry), "portid",
+				  (int)entry->port_id, "trsvcid", entry->service, "subnqn",
+				  entry->subsystem_nqn, "traddr", entry->address, "eflags",
+				  flags_name(entry->flags), "sectype", security_name(entry)));
+	}
+	root = json_pack("{s:I, s:o}", "genctr", (json_int_t)log->header.generation, "records",
+			 records);
+	if (root == NULL || json_dumpf(root, stdout, JSON_INDENT(2)) != 0) {
+		cli_error("discover", "the log holds text that is not UTF-8");
+		json_decref(root);
+		return CLI_FAILED;
+	}
+	putchar('\n');
+	json_decref(root);
+	return CLI_OK;
+}
+
+static void help_print(void)
+{
+	printf("Usage: weft discover [OPTION]...\n\n"
+	       "Asks a discovery service which subsystems it offers, and where.\n\n");
+	printf(CONNECT_ARGS_HELP, NVME_TCP_DISCOVERY_PORT, NVME_DISCOVERY_NQN);
+	printf("  -o, --output-format FMT   normal or json (normal)\n"
+	       "  -h, --help                this text\n\n"
+	       "Examples:\n"
+	       "  weft discover -t tcp -a 127.0.0.1 -s 4420\n"
+	       "  weft discover -a storage1 -o json\n");
+}
+
+static int discover_run(const struct host_config *config, bool is_json)
+{
+	struct discovery_log log = {0};
+	struct host_error error = {0};
+	struct session *session;
+	int res = session_open(config, &session, &error);
+
+	if (res != 0) {
+		cli_error("discover", "%s", error.text);
+		return CLI_FAILED;
+	}
+	res = log_read_whole(session, &log);
+	session_close(session);
+	if (res == 0 && is_json)
+		res = log_print_json(&log);
+	else if (res == 0)
+		log_print_text(&log);
+	free(log.entries);
+	return res == 0 ? CLI_OK : CLI_FAILED;
+}
+
+int cmd_discover(int argc, char **argv)
+{
+	static const struct option long_options[] = {
+		CONNECT_ARGS_LONG,
+		{"output-format", required_argument, NULL, 'o'},
+		{"help", no_argument, NULL, 'h'},
+		{0},
+	};
+	struct connect_options options;
+	bool is_json = false;
+	int c;
+
+	connect_args_init(&options, "discover", NVME_DISCOVERY_NQN, NVME_TCP_DISCOVERY_PORT, 0);
+	while ((c = getopt_long(argc, argv, CONNECT_ARGS_SHORT "o:h", long_options, NULL)) != -1) {
+		int taken = connect_args_take(&options, c, optarg);
+
+		if (taken < 0)
+			return CLI_USAGE;
+		if (taken > 0)
+			continue;
+		if (c == 'h') {
+			help_print();
+			return CLI_OK;
+		}
+		if (c != 'o')
+			return cli_usage_hint("discover");
+		is_json = strcmp(optarg, "json") == 0;
+		if (!is_json && strcmp(optarg, "normal") != 0)
+			return cli_usage_error("discover", "there is no output format \"%s\"",
+					       optarg);
+	}
+	if (optind < argc)
+		return cli_usage_error("discover", "unexpected argument \"%s\"", argv[optind]);
+	options.config.io_queues = 0;
+	if (connect_args_finish(&options) != 0)
+		return CLI_FAILED;
+	return discover_run(&options.config, is_json);
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the connection flags that all host-side sub-commands share into a struct host_config.
+ * Main thread. A host that names itself nowhere gets an NQN and an identifier derived from the
+ * machine's own, so that it is the same host on the next run; the machine's is not given away.
+ */
+#include "cli/connect_args.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "wire/nqn.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void connect_args_init(struct connect_options *options, const char *command, const char *nqn,
+		       uint16_t port, unsigned io_queues)
+{
+	memset(options, 0, sizeof(*options));
+	options->command = command;
+	options->address = "127.0.0.1";
+	options->port = port;
+	options->config.io_queues = io_queues;
+	options->config.kato_ms = 30000;
+	text_copy(options->config.subsystem_nqn, NVME_NQN_BYTES, nqn);
+}
+
+static int nqn_take(struct connect_options *options, const char *what, const char *value,
+		    char to[NVME_NQN_BYTES])
+{
+	const char *problem = nqn_problem(value);
+
+	if (problem != NULL) {
+		cli_usage_error(options->command, "the %s \"%s\" %s", what, value, problem);
+		return -1;
+	}
+	text_copy(to, NVME_NQN_BYTES, value);
+	return 1;
+}
+
+static int number_take(struct connect_options *options, const char *flag, const char *value,
+		       uint64_t max, uint64_t *ret_value)
+{
+	if (text_parse_u64(value, max, ret_value) == 0)
+		return 1;
+	cli_usage_error(options->command, "%s wants a number up to %lu, not \"%s\"", flag,
+			(unsigned long)max, value);
+	return -1;
+}
+
+static int queue_option_take(struct connect_options *options, int c, const char *value)
+{
+	uint64_t number = 0;
+	int res;
+
+	switch (c) {
+	case 'i':
+		res = number_take(options, "--nr-io-queues", value, 256, &number);
+		options->config.io_queues = (unsigned)number;
+		break;
+	case 'Q':
+		res = number_take(options, "--queue-size", value, 65535, &number);
+		options->config.io_queue_size = (unsigned)number;
+		break;
+	default:
+		res = number_take(options, "--keep-alive-tmo", value, 4000000, &number);
+		options->config.kato_ms = (uint32_t)number * 1000;
+		break;
+	}
+	if (res > 0 && number == 0 && c != 'k') {
+		cli_usage_error(options->command, "the number of queues or their size cannot be 0");
+		res = -1;
+	}
+	return res;
+}
+
+int connect_args_take(struct connect_options *options, int c, const char *value)
+{
+	uint64_t number = 0;
+	int res;
+
+	switch (c) {
+	case 't':
+		if (strcmp(value, "tcp") == 0)
+			return 1;
+		cli_usage_error(options->command, "transport \"%s\" is not there yet; use tcp",
+				value);
+		return -1;
+	case 'a':
+		options->address = value;
+		return 1;
+	case 's':
+		res = number_take(options, "--trsvcid", value, 65535, &number);
+		options->port = (uint16_t)number;
+		return res;
+	case 'n':
+		return nqn_take(options, "subsystem NQN", value, options->config.subsystem_nqn);
+	case 'q':
+		options->has_host_nqn = true;
+		return nqn_take(options, "host NQN", value, options->config.host_nqn);
+	case 'I':
+		options->has_host_id = true;
+		if (uuid_parse(value, &options->config.host_id) == 0)
+			return 1;
+		cli_usage_error(options->command, "the host identifier \"%s\" is not a UUID",
+				value);
+		return -1;
+	case 'g':
+		options->config.wants_header_digest = true;
+		return 1;
+	case 'G':
+		options->config.wants_data_digest = true;
+		return 1;
+	case 'i':
+	case 'Q':
+	case 'k':
+		return queue_option_take(options, c, value);
+	default:
+		return 0;
+	}
+}
+
+/* The first line of a file, without its end; false when there is none. */
+static bool line_read(const char *path, char *text, size_t text_bytes)
+{
+	FILE *file = fopen(path, "re");
+	bool is_read;
+
+	if (file == NULL)
+		return false;
+	is_read = fgets(text, (int)text_bytes, file) != NULL;
+	fclose(file);
+	if (is_read)
+		text[strcspn(text, "\r\n")] = '\0';
+	return is_read && text[0] != '\0';
+}
+
+static void host_names_fill(struct connect_options *options)
+{
+	struct host_config *config = &options->config;
+	struct uuid machine;
+	char line[NVME_NQN_BYTES + 8];
+	char name[sizeof(line) + 32];
+	char text[UUID_TEXT_BYTES];
+
+	if (!line_read("/etc/machine-id", line, sizeof(line)) &&
+	    !line_read("/proc/sys/kernel/hostname", line, sizeof(line)))
+		text_copy(line, sizeof(line), "unnamed");
+	snprintf(name, sizeof(name), "weft host of %s", line);
+	uuid_from_name(name, &machine);
+	if (!options->has_host_id && (!line_read("/etc/nvme/hostid", line, sizeof(line)) ||
+				      uuid_parse(line, &config->host_id) != 0))
+		config->host_id = machine;
+	if (options->has_host_nqn)
+		return;
+	if (line_read("/etc/nvme/hostnqn", line, sizeof(line)) && nqn_problem(line) == NULL)
+		text_copy(config->host_nqn, sizeof(config->host_nqn), line);
+	else
+		snprintf(config->host_nqn, sizeof(config->host_nqn),
+			 "nqn.2014-08.org.nvmexpress:uuid:%s", uuid_format(&machine, text));
+}
+
+int connect_args_finish(struct connect_options *options)
+{
+	host_names_fill(options);
+	if (net_addr_resolve(options->address, options->port, &options->config.addr) != 0) {
+		cli_error(options->command, "cannot find the address of \"%s\"; check -a",
+			  options->address);
+		return -1;
+	}
+	return 0;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The program `weft`: finds the sub-command in the table and calls it. Runs on the main thread;
+ * what threads a sub-command starts is its own business.
+ */
+#include "base/check.h"
+#include "base/text.h"
+#include "cli/cli.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct cli_command commands[] = {
+	{"serve", "export namespaces over NVMe/TCP", cmd_serve},
+	{"perf", "measure or verify a namespace: IOPS, bandwidth, latency", cmd_perf},
+	{"discover", "ask a discovery service what it offers", cmd_discover},
+	{"identify", "show a controller and its namespaces", cmd_identify},
+	{"info", "show what this machine and this build can do", cmd_info},
+};
+
+void cli_error(const char *command, const char *format, ...)
+{
+	va_list args;
+
+	fprintf(stderr, "weft %s: ", command);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fputc('\n', stderr);
+}
+
+int cli_usage_hint(const char *command)
+{
+	fprintf(stderr, "Try `weft %s --help`.\n", command);
+	return CLI_USAGE;
+}
+
+int cli_usage_error(const char *command, const char *format, ...)
+{
+	va_list args;
+
+	fprintf(stderr, "weft %s: ", command);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fputc('\n', stderr);
+	return cli_usage_hint(command);
+}
+
+static void usage_print(FILE *to)
+{
+	fprintf(to,
+		"weft %s: NVMe over Fabrics in user space\n\nUsage: weft COMMAND [OPTION]...\n\n",
+		WEFT_VERSION);
+	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+		fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].summary);
+	fprintf(to,
+		"\n`weft COMMAND --help` explains a command, `weft --version` names this one.\n");
+}
+
+int main(int argc, char **argv)
+{
+	const char *name = argc > 1 ? argv[1] : "--help";
+
+	if (strcmp(name, "--version") == 0 || strcmp(name, "version") == 0) {
+		printf("weft %s\n", WEFT_VERSION);
+		return CLI_OK;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+		if (strcmp(name, commands[i].name) == 0)
+			return commands[i].fn(argc - 1, argv + 1);
+	if (argc > 1 &&
+	    (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)) {
+		usage_print(stdout);
+		return CLI_OK;
+	}
+	if (argc > 1)
+		fprintf(stderr, "weft: there is no command \"%s\"\n\n", name);
+	usage_print(stderr);
+	return CLI_USAGE;
+}

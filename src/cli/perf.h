@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The load generator behind `weft perf` and the self-check of `weft serve`: what to do, what came
+ * out. perf_run makes a reactor of its own on the calling thread and returns when all is done.
+ */
+#ifndef WEFT_CLI_PERF_H
+#define WEFT_CLI_PERF_H
+
+#include "base/histogram.h"
+#include "host/host.h"
+
+#include <stdatomic.h>
+
+#define PERF_ERROR_KINDS 16
+#define PERF_UNITS_MAX   (64u * 1024 * 1024) /* that --verify keeps a generation of: 4 bytes each */
+
+struct perf_progress {
+	uint64_t elapsed_ms;
+	bool is_verify_pass;
+	double iops; /* since the last call */
+	double mib_per_s;
+};
+
+struct perf_options {
+	struct host_config host; /* io_queue_size 0: what the depth needs */
+	unsigned reactor_index;
+	int cpu; /* -1: any */
+	uint32_t spin_max_us;
+	uint32_t nsid;
+	bool is_random;
+	unsigned read_percent;  /* 100: only reads, 0: only writes */
+	uint32_t io_bytes;      /* --bs */
+	unsigned depth;         /* per queue */
+	uint64_t time_ms;       /* 0: until `bytes` */
+	uint64_t bytes;         /* 0: until `time_ms`; both 0: once through the region */
+	uint64_t region_offset; /* bytes */
+	uint64_t region_bytes;  /* 0: to the end of the namespace */
+	uint64_t warmup_ms;     /* runs first, not counted */
+	bool wants_verify;      /* stamp what is written, check what is read */
+	uint64_t seed;
+	bool counts_thread_cpu; /* CPU of this thread only: others in the process have their own
+				   work */
+	const atomic_bool
+		*stop; /* becomes true: end early, as if the time were over; may be NULL */
+	void (*progress)(void *arg,
+			 const struct perf_progress *progress); /* once a second, or NULL */
+	void *progress_arg;
+};
+
+struct perf_direction {
+	uint64_t ios;
+	uint64_t bytes;
+	struct histogram latency;
+};
+
+struct perf_error_count {
+	nvme_status status;
+	uint64_t count;
+};
+
+struct perf_result {
+	char error[512]; /* why it could not run or ended early; "" when it ran */
+	struct perf_direction reads;
+	struct perf_direction writes;
+	uint64_t elapsed_ns; /* of the measured part */
+	uint64_t cpu_ns;
+	struct perf_direction verify_reads; /* the pass that reads back what was written */
+	uint64_t verify_elapsed_ns;
+	uint64_t verified_blocks;
+	uint64_t verify_errors;
+	char verify_first[160]; /* the first bad block, in words */
+	uint64_t io_errors;
+	unsigned error_kinds;
+	struct perf_error_count errors[PERF_ERROR_KINDS];
+	/* What it ran on. */
+	struct ctrl_identity identity;
+	uint64_t ns_blocks;
+	uint32_t block_bytes;
+	unsigned queues;
+	unsigned depth;
+	uint64_t region_bytes;
+};
+
+void perf_options_init(struct perf_options *options);
+/* 0: ran and found no error; -EIO: I/O or verify errors; -EINVAL: options that the namespace does
+ * not allow; another -errno: could not connect or was cut off. `error` says more. */
+int perf_run(const struct perf_options *options, struct perf_result *ret_result);
+
+/* perf_report.c */
+void perf_report_text(const struct perf_options *options, const struct perf_result *result);
+void perf_report_json(const struct perf_options *options, const struct perf_result *result);
+const char *perf_mode_name(const struct perf_options *options);
+
+/* perf_args.c. 0: go on; 1: exit with *ret_exit (help, or a mistake that was explained). */
+struct perf_args {
+	struct perf_options options;
+	bool is_json;
+	bool is_quiet;
+};
+int perf_args_parse(int argc, char **argv, struct perf_args *ret_args, int *ret_exit);
+
+#endif

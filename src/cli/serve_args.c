@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The options of `weft serve`. Main thread, before anything is started.
+ */
+#include "base/log.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cli/serve.h"
+#include "control/state.h"
+
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SERVE_REACTORS_MAX 256
+#define SERVE_SPIN_MAX_US  1000000
+#define SERVE_SPIN_US      50
+
+enum serve_option {
+	OPTION_LISTEN = 1000,
+	OPTION_NS,
+	OPTION_NQN,
+	OPTION_ALLOW_HOST,
+	OPTION_STATE,
+	OPTION_REACTORS,
+	OPTION_SPIN_US,
+	OPTION_DISCOVERY,
+	OPTION_CHECK,
+	OPTION_SELF_CHECK,
+	OPTION_RUN_FOR,
+	OPTION_LOG_LEVEL,
+};
+
+static const struct option serve_options[] = {
+	{"config", required_argument, NULL, 'c'},
+	{"listen", required_argument, NULL, OPTION_LISTEN},
+	{"ns", required_argument, NULL, OPTION_NS},
+	{"nqn", required_argument, NULL, OPTION_NQN},
+	{"allow-host", required_argument, NULL, OPTION_ALLOW_HOST},
+	{"state", required_argument, NULL, OPTION_STATE},
+	{"reactors", required_argument, NULL, OPTION_REACTORS},
+	{"spin-us", required_argument, NULL, OPTION_SPIN_US},
+	{"discovery", required_argument, NULL, OPTION_DISCOVERY},
+	{"check", no_argument, NULL, OPTION_CHECK},
+	{"self-check", no_argument, NULL, OPTION_SELF_CHECK},
+	{"run-for", required_argument, NULL, OPTION_RUN_FOR},
+	{"log-level", required_argument, NULL, OPTION_LOG_LEVEL},
+	{"help", no_argument, NULL, 'h'},
+	{NULL, 0, NULL, 0},
+};
+
+static const char serve_help[] =
+	"Usage: weft serve [-c FILE | --ns SPEC... [--nqn NQN] [--listen ADDR:PORT]...] "
+	"[OPTION]...\n"
+	"\n"
+	"Exports namespaces over NVMe/TCP until SIGTERM or SIGINT; SIGHUP reads FILE again.\n"
+	"With neither -c nor --ns: one 1 GiB namespace in the state folder, on 127.0.0.1:4420.\n"
+	"\n"
+	"  -c, --config FILE         what to export, as JSON; see weft.json(5)\n"
+	"      --listen ADDR:PORT    where to listen (127.0.0.1:4420); repeatable\n"
+	"      --ns SPEC             a namespace, numbered from 1; repeatable:\n"
+	"                            file:PATH[,size=10G][,block=4096][,readonly]\n"
+	"                            mem:SIZE[,block=4096]   null:SIZE[,block=4096]\n"
+	"      --nqn NQN             name of the subsystem (nqn.2026-11.io.weft:default)\n"
+	"      --allow-host NQN      only hosts of these names may connect; repeatable\n"
+	"      --discovery ADDR:PORT where discovery answers besides the listeners, or none\n"
+	"                            (the first listener's address, port 8009)\n"
+	"      --state DIR           state folder ($XDG_STATE_HOME/weft, root: /var/lib/weft)\n"
+	"      --reactors N          threads that do the work (one per CPU)\n"
+	"      --spin-us N           longest busy wait before a thread sleeps, 0 for none (50)\n"
+	"      --check               check and explain the configuration, start nothing\n"
+	"      --self-check          write, verify and measure a scratch namespace first\n"
+	"      --run-for TIME        end after this time (5s, 2m)\n"
+	"      --log-level LEVEL     error, warn, info or debug (info)\n"
+	"  -h, --help                this text\n";
+
+static int list_add(struct serve_list *list, const char *option, const char *value)
+{
+	if (list->count == SERVE_LIST_MAX) {
+		cli_usage_error("serve", "%s: more than %d of them; use -c FILE", option,
+				SERVE_LIST_MAX);
+		return -1;
+	}
+	list->items[list->count++] = value;
+	return 0;
+}
+
+static int number_take(const char *option, const char *value, uint64_t min, uint64_t max,
+		       uint32_t *ret_number)
+{
+	uint64_t number;
+
+	if (text_parse_u64(value, max, &number) || number < min) {
+		cli_usage_error("serve", "%s: \"%s\" must be a number from %llu to %llu", option,
+				value, (unsigned long long)min, (unsigned long long)max);
+		return -1;
+	}
+	*ret_number = (uint32_t)number;
+	return 0;
+}
+
+static int log_level_take(const char *value)
+{
+	static const char *const names[] = {"error", "warn", "info", "debug"};
+
+	for (unsigned i = 0; i < ARRAY_LEN(names); i++) {
+		if (strcmp(value, names[i]) == 0) {
+			log_set_level((enum log_level)i);
+			return 0;
+		}
+	}
+	cli_usage_error("serve", "--log-level: \"%s\" must be error, warn, info or debug", value);
+	return -1;
+}
+
+static int state_dir_take(struct serve_args *args, const char *value)
+{
+	args->has_state_dir = true;
+	if (value[0] != 0 &&
+	    text_copy(args->state_dir, sizeof(args->state_dir), value) < sizeof(args->state_dir))
+		return 0;
+	cli_usage_error("serve", "--state: \"%s\" is not the name of a folder", value);
+	return -1;
+}
+
+static int run_for_take(struct serve_args *args, const char *value)
+{
+	if (text_parse_duration_ms(value, &args->run_for_ms) == 0 && args->run_for_ms > 0)
+		return 0;
+	cli_usage_error("serve", "--run-for: \"%s\" must be a time such as 5s or 2m", value);
+	return -1;
+}
+
+/* 0 or, after a message, -1. */
+static int option_take(struct serve_args *args, int c, const char *value)
+{
+	switch (c) {
+	case 'c':
+		args->config_path = value;
+		return 0;
+	case OPTION_LISTEN:
+		return list_add(&args->listens, "--listen", value);
+	case OPTION_NS:
+		return list_add(&args->namespaces, "--ns", value);
+	case OPTION_NQN:
+		args->nqn = value;
+		return 0;
+	case OPTION_ALLOW_HOST:
+		return list_add(&args->hosts, "--allow-host", value);
+	case OPTION_STATE:
+		return state_dir_take(args, value);
+	case OPTION_REACTORS:
+		return number_take("--reactors", value, 1, SERVE_REACTORS_MAX,
+				   &args->reactor_count);
+	case OPTION_SPIN_US:
+		return number_take("--spin-us", value, 0, SERVE_SPIN_MAX_US, &args->spin_max_us);
+	case OPTION_DISCOVERY:
+		args->discovery = value;
+		return 0;
+	case OPTION_CHECK:
+		args->is_check = true;
+		return 0;
+	case OPTION_SELF_CHECK:
+		args->is_self_check = true;
+		return 0;
+	case OPTION_RUN_FOR:
+		return run_for_take(args, value);
+	case OPTION_LOG_LEVEL:
+		return log_level_take(value);
+	default:
+		cli_usage_hint("serve");
+		return -1;
+	}
+}
+
+static int args_agree(const struct serve_args *args)
+{
+	if (args->config_path && (args->namespaces.count > 0 || args->listens.count > 0 ||
+				  args->hosts.count > 0 || args->nqn)) {
+		cli_usage_error("serve", "-c FILE says what --ns, --nqn, --listen and --allow-host "
+					 "would; use one or the other");
+		return -1;
+	}
+	return 0;
+}
+
+int serve_args_parse(int argc, char **argv, struct serve_args *ret_args, int *ret_exit)
+{
+	int c;
+
+	memset(ret_args, 0, sizeof(*ret_args));
+	ret_args->spin_max_us = SERVE_SPIN_US;
+	*ret_exit = CLI_USAGE;
+	while ((c = getopt_long(argc, argv, "c:h", serve_options, NULL)) != -1) {
+		if (c == 'h') {
+			fputs(serve_help, stdout);
+			*ret_exit = CLI_OK;
+			return 1;
+		}
+		if (option_take(ret_args, c, optarg) < 0)
+			return 1;
+	}
+	if (optind < argc) {
+		cli_usage_error("serve", "\"%s\" was not expected", argv[optind]);
+		return 1;
+	}
+	if (args_agree(ret_args) < 0)
+		return 1;
+	if (!ret_args->has_state_dir &&
+	    state_default_dir(ret_args->state_dir, sizeof(ret_args->state_dir))) {
+		cli_usage_error("serve", "neither HOME nor XDG_STATE_HOME is set; name a state "
+					 "folder with --state");
+		return 1;
+	}
+	return 0;
+}

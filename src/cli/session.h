@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A controller for tools that ask one thing after the other: the reactor runs on a thread of its
+ * own, and each call here waits for its answer. Not for load; `weft perf` runs its own reactor.
+ */
+#ifndef WEFT_CLI_SESSION_H
+#define WEFT_CLI_SESSION_H
+
+#include "host/host.h"
+
+struct session;
+
+/* 0, or -errno with the reason in *ret_error. */
+int session_open(const struct host_config *config, struct session **ret_session,
+		 struct host_error *ret_error);
+void session_close(struct session *session);
+const struct ctrl_identity *session_identity(const struct session *session);
+uint16_t session_cntlid(const struct session *session);
+unsigned session_io_queues(const struct session *session);
+/* Runs one admin command; its data is in place on return. `done` is the session's. */
+nvme_status session_admin(struct session *session, struct host_cmd *cmd);
+/* Identify Namespace of every active namespace, up to `max`; -errno or how many. */
+int session_list_ns(struct session *session, uint32_t *nsids, unsigned max);
+nvme_status session_identify_ns(struct session *session, uint32_t nsid,
+				struct ns_identity *ret_identity);
+
+#endif

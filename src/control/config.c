@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the configuration document as a whole, from a file, a text or the flags of `weft serve`,
+ * and puts what it says into the order that a snapshot wants. Flags become a document first, so
+ * that there is one set of rules.
+ *
+ * Control thread only. Syntax errors carry line and column (Jansson's), all others the path of the
+ * value.
+ */
+#include "control/config.h"
+
+#include "base/text.h"
+#include "control/config_parse.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+void config_free(struct config *config)
+{
+	if (!config)
+		return;
+	for (unsigned i = 0; i < config->subsystem_count; i++)
+		config_subsystem_release(&config->subsystems[i]);
+	for (unsigned i = 0; i < config->port_count; i++) {
+		free(config->ports[i].subsystems);
+		free(config->ports[i].ana);
+	}
+	free(config->subsystems);
+	free(config->ports);
+	free(config);
+}
+
+static void subsystems_parse(struct config_cursor *at, const json_t *root, struct config *config)
+{
+	const json_t *array = NULL;
+
+	if (!config_get_array(at, root, "subsystems", CONFIG_SUBSYSTEMS_MAX, &array))
+		return;
+	config->subsystems = calloc(json_array_size(array) + 1, sizeof(*config->subsystems));
+	if (!config->subsystems) {
+		config_complain(at, "subsystems", "out of memory");
+		return;
+	}
+	config->subsystem_count = (unsigned)json_array_size(array);
+	for (size_t i = 0; i < json_array_size(array); i++) {
+		size_t mark = config_cursor_enter(at, "subsystems", i);
+
+		config_subsystem_parse(at, json_array_get(array, i), &config->subsystems[i]);
+		config_cursor_leave(at, mark);
+	}
+}
+
+static void ports_parse(struct config_cursor *at, const json_t *root, struct config *config)
+{
+	const json_t *array = NULL;
+	bool has_ports = json_object_get(root, "ports") != NULL;
+	size_t count;
+
+	if (has_ports && !config_get_array(at, root, "ports", CONFIG_PORTS_MAX, &array))
+		return;
+	count = has_ports ? json_array_size(array) : 1;
+	config->ports = calloc(count + 1, sizeof(*config->ports));
+	if (!config->ports) {
+		config_complain(at, "ports", "out of memory");
+		return;
+	}
+	config->port_count = (unsigned)count;
+	if (!has_ports) {
+		config->ports[0].id = 1;
+		config->ports[0].offers_all = true;
+		net_addr_parse(CONFIG_DEFAULT_ADDRESS, CONFIG_DEFAULT_PORT,
+			       &config->ports[0].listen);
+		return;
+	}
+	if (count == 0)
+		config_complain(at, "ports",
+				"is empty, so nobody could connect; list a port, or leave the key "
+				"out for %s:%d",
+				CONFIG_DEFAULT_ADDRESS, CONFIG_DEFAULT_PORT);
+	for (size_t i = 0; i < count; i++) {
+		size_t mark = config_cursor_enter(at, "ports", i);
+
+		config_port_parse(at, json_array_get(array, i), (unsigned)i, &config->ports[i]);
+		config_cursor_leave(at, mark);
+	}
+}
+
+static int by_nqn(const void *a, const void *b)
+{
+	const struct config_subsystem *x = a, *y = b;
+
+	return strcmp(x->nqn, y->nqn);
+}
+
+static int by_nsid(const void *a, const void *b)
+{
+	const struct config_ns *x = a, *y = b;
+
+	return x->nsid < y->nsid ? -1 : x->nsid > y->nsid;
+}
+
+static int by_port_id(const void *a, const void *b)
+{
+	const struct config_port *x = a, *y = b;
+
+	return x->id - y->id;
+}
+
+/* qsort wants an array even for no elements. */
+static void sort_some(void *items, unsigned count, size_t item_bytes,
+		      int (*order)(const void *, const void *))
+{
+	if (count > 1)
+		qsort(items, count, item_bytes, order);
+}
+
+static void config_sort(struct config *config)
+{
+	sort_some(config->subsystems, config->subsystem_count, sizeof(*config->subsystems), by_nqn);
+	for (unsigned i = 0; i < config->subsystem_count; i++)
+		sort_some(config->subsystems[i].namespaces, config->subsystems[i].ns_count,
+			  sizeof(struct config_ns), by_nsid);
+	sort_some(config->ports, config->port_count, sizeof(*config->ports), by_port_id);
+}
+
+static void document_parse(struct config_cursor *at, const json_t *root, struct config *config)
+{
+	static const char *const keys[] = {"version", "subsystems", "ports", "limits"};
+	uint32_t version = 0;
+	const json_t *limits;
+	size_t mark;
+
+	config_object_check(at, root, keys, ARRAY_LEN(keys));
+	if (!json_is_object(root))
+		return;
+	if (!json_object_get(root, "version"))
+		config_complain(at, "version", "is missing; this program reads version %d",
+				CONFIG_DOCUMENT_VERSION);
+	config_get_u32(at, root, "version", CONFIG_DOCUMENT_VERSION, CONFIG_DOCUMENT_VERSION,
+		       &version);
+	subsystems_parse(at, root, config);
+	ports_parse(at, root, config);
+	limits = json_object_get(root, "limits");
+	if (limits) {
+		mark = config_cursor_enter(at, "limits", SIZE_MAX);
+		config_limits_parse(at, limits, &config->limits);
+		config_cursor_leave(at, mark);
+	}
+	config_cross_check(at, config);
+}
+
+static int config_from_json(const json_t *root, struct config **ret_config,
+			    struct config_errors *errors)
+{
+	struct config_cursor at = {.errors = errors};
+	struct config *config = calloc(1, sizeof(*config));
+	unsigned before = errors->count;
+
+	*ret_config = NULL;
+	if (!config) {
+		config_errors_add(errors, "out of memory");
+		return -ENOMEM;
+	}
+	target_limits_default(&config->limits);
+	document_parse(&at, root, config);
+	if (errors->count != before) {
+		config_free(config);
+		return -EINVAL;
+	}
+	for (unsigned i = 0; i < config->subsystem_count; i++)
+		config_subsystem_derive(&config->subsystems[i]);
+	config_sort(config);
+	*ret_config = config;
+	return 0;
+}
+
+int config_load_text(const char *text, size_t len_bytes, struct config **ret_config,
+		     struct config_errors *errors)
+{
+	json_error_t error;
+	json_t *root =
+		json_loadb(text, len_bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+	int res;
+
+	*ret_config = NULL;
+	if (!root) {
+		config_errors_add(errors, "line %d, column %d: %s", error.line, error.column,
+				  error.text);
+		return -EINVAL;
+	}
+	res = config_from_json(root, ret_config, errors);
+	json_decref(root);
+	return res;
+}
+
+/* The whole file in memory. 0 or -errno; -EFBIG beyond CONFIG_FILE_BYTES_MAX. */
+static int file_read(const char *path, char **ret_text, size_t *ret_len_bytes)
+{
+	FILE *file = fopen(path, "re");
+	char *text = NULL;
+	size_t used = 0;
+	int res = 0;
+
+	if (!file)
+		return -errno;
+	for (;;) {
+		char *grown = realloc(text, used + 65536);
+		size_t got;
+
+		if (!grown) {
+			res = -ENOMEM;
+			break;
+		}
+		text = grown;
+		errno = 0;
+		got = fread(text + used, 1, 65536, file);
+		used += got;
+		if (ferror(file))
+			res = errno ? -errno : -EIO;
+		else if (used > CONFIG_FILE_BYTES_MAX)
+			res = -EFBIG;
+		if (got == 0 || res < 0)
+			break;
+	}
+	fclose(file);
+	if (res < 0) {
+		free(text);
+		return res;
+	}
+	*ret_text = text;
+	*ret_len_bytes = used;
+	return 0;
+}
+
+int config_load_file(const char *path, struct config **ret_config, struct config_errors *errors)
+{
+	size_t len_bytes = 0;
+	char *text = NULL;
+	int res = file_read(path, &text, &len_bytes);
+
+	*ret_config = NULL;
+	if (res < 0) {
+		config_errors_add(errors, "cannot read %s: %s", path, strerror(-res));
+		return res;
+	}
+	res = config_load_text(text, len_bytes, ret_config, errors);
+	free(text);
+	return res;
+}
+
+static void flags_check(const struct config_flags *flags, struct config_errors *errors)
+{
+	struct config_cursor at = {.errors = errors};
+	struct media_error media_error = {""};
+	struct net_addr addr;
+
+	if (flags->nqn)
+		config_nqn_check(&at, "--nqn", flags->nqn);
+	for (unsigned i = 0; i < flags->host_count; i++)
+		config_nqn_check(&at, "--allow-host", flags->hosts[i]);
+	for (unsigned i = 0; i < flags->ns_count; i++) {
+		if (media_check_spec(flags->namespaces[i], &media_error))
+			config_errors_add(errors, "--ns %s: %s", flags->namespaces[i],
+					  media_error.text);
+	}
+	for (unsigned i = 0; i < flags->listen_count; i++) {
+		if (net_addr_parse(flags->listens[i], CONFIG_DEFAULT_PORT, &addr))
+			config_errors_add(errors,
+					  "--listen %s: must be ADDRESS or ADDRESS:PORT, numeric, "
+					  "such as 0.0.0.0:4420 or [::1]:4420",
+					  flags->listens[i]);
+	}
+}
+
+static json_t *flags_ports(const struct config_flags *flags)
+{
+	json_t *ports = json_array();
+	char host[NET_ADDR_TEXT_BYTES], service[8];
+	struct net_addr addr;
+
+	for (unsigned i = 0; i < flags->listen_count; i++) {
+		if (net_addr_parse(flags->listens[i], CONFIG_DEFAULT_PORT, &addr))
+			continue;
+		net_addr_format_host(&addr, host);
+		snprintf(service, sizeof(service), "%u", net_addr_port(&addr));
+		json_array_append_new(ports,
+				      json_pack("{s:s,s:s}", "address", host, "service", service));
+	}
+	return ports;
+}
+
+static json_t *flags_document(const struct config_flags *flags)
+{
+	json_t *namespaces = json_array(), *hosts = json_array();
+	json_t *root, *subsystem;
+
+	for (unsigned i = 0; i < flags->ns_count; i++)
+		json_array_append_new(namespaces, json_pack("{s:i,s:s}", "nsid", (int)i + 1,
+							    "media", flags->namespaces[i]));
+	for (unsigned i = 0; i < flags->host_count; i++)
+		json_array_append_new(hosts, json_string(flags->hosts[i]));
+	subsystem = json_pack("{s:s,s:o,s:o,s:b}", "nqn",
+			      flags->nqn ? flags->nqn : TARGET_DEFAULT_NQN, "namespaces",
+			      namespaces, "hosts", hosts, "allow_any_host", flags->host_count == 0);
+	root = json_pack("{s:i,s:[o]}", "version", CONFIG_DOCUMENT_VERSION, "subsystems",
+			 subsystem);
+	if (root && flags->listen_count > 0)
+		json_object_set_new(root, "ports", flags_ports(flags));
+	return root;
+}
+
+int config_from_flags(const struct config_flags *flags, struct config **ret_config,
+		      struct config_errors *errors)
+{
+	unsigned before = errors->count;
+	json_t *root;
+	int res;
+
+	*ret_config = NULL;
+	flags_check(flags, errors);
+	if (errors->count != before)
+		return -EINVAL;
+	root = flags_document(flags);
+	if (!root) {
+		config_errors_add(errors, "the flags are not valid UTF-8, or out of memory");
+		return -EINVAL;
+	}
+	res = config_from_json(root, ret_config, errors);
+	json_decref(root);
+	return res;
+}

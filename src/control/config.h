@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The desired state of a target: one JSON document (docs/config-schema.json, weft.json(5)), or the
+ * flags of `weft serve`, as a validated struct. Reading it opens nothing; config_build_snapshot
+ * opens the media and makes what target_apply takes.
+ *
+ * Control thread only. Every problem found is collected, each with the place in the document and
+ * the remedy, so that one run of --check tells all.
+ */
+#ifndef WEFT_CONTROL_CONFIG_H
+#define WEFT_CONTROL_CONFIG_H
+
+#include "base/net_addr.h"
+#include "target/target.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define CONFIG_ERRORS_MAX       20
+#define CONFIG_ERROR_TEXT_BYTES 512
+#define CONFIG_NSID_MAX         1024
+#define CONFIG_ANA_GROUP_MAX    128
+#define CONFIG_SUBSYSTEMS_MAX   1024
+#define CONFIG_PORTS_MAX        64
+#define CONFIG_HOSTS_MAX        1024
+#define CONFIG_DEFAULT_PORT     4420
+#define CONFIG_DISCOVERY_PORT   8009
+#define CONFIG_DEFAULT_NS_BYTES "1G"
+#define CONFIG_DEFAULT_NS_FILE  "default.img"
+#define CONFIG_DOCUMENT_VERSION 1
+#define CONFIG_FILE_BYTES_MAX   (16 * 1024 * 1024)
+#define CONFIG_DEFAULT_MODEL    "weft"
+#define CONFIG_DEFAULT_ADDRESS  "127.0.0.1"
+
+struct config_errors {
+	unsigned count; /* found in all; the first CONFIG_ERRORS_MAX are kept */
+	char texts[CONFIG_ERRORS_MAX][CONFIG_ERROR_TEXT_BYTES];
+};
+
+void config_errors_add(struct config_errors *errors, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+/* One line each, then how many were left out. */
+void config_errors_print(const struct config_errors *errors, FILE *out);
+
+struct config_ns {
+	uint32_t nsid;
+	char *media; /* spec, see media/media.h */
+	struct uuid uuid;
+	uint8_t nguid[16];
+	bool is_read_only;
+	uint32_t ana_group;
+};
+
+struct config_subsystem {
+	char nqn[NVME_NQN_BYTES];
+	char serial[NVME_SERIAL_BYTES + 1];
+	char model[NVME_MODEL_BYTES + 1];
+	bool allows_any_host;
+	char (*hosts)[NVME_NQN_BYTES];
+	unsigned host_count;
+	struct config_ns *namespaces; /* ascending NSID */
+	unsigned ns_count;
+};
+
+struct config_port {
+	uint16_t id;
+	struct net_addr listen;
+	char advertise[NET_ADDR_TEXT_BYTES];
+	char (*subsystems)[NVME_NQN_BYTES]; /* offered here, unless offers_all */
+	unsigned subsystem_count;
+	bool offers_all;
+	bool is_discovery_only;
+	struct ana_group_state *ana;
+	unsigned ana_count;
+};
+
+struct config {
+	struct config_subsystem *subsystems; /* ascending NQN */
+	unsigned subsystem_count;
+	struct config_port *ports; /* ascending id */
+	unsigned port_count;
+	struct target_limits limits;
+};
+
+/* The simple case: one subsystem, one namespace per spec, on every listener. */
+struct config_flags {
+	const char *nqn; /* NULL: TARGET_DEFAULT_NQN */
+	const char *const *listens;
+	unsigned listen_count; /* 0: 127.0.0.1:4420 */
+	const char *const *namespaces;
+	unsigned ns_count;
+	const char *const *hosts;
+	unsigned host_count; /* 0: any host */
+};
+
+/* 0, or -EINVAL/-errno with at least one error. *ret_config is NULL on failure. */
+int config_load_file(const char *path, struct config **ret_config, struct config_errors *errors);
+int config_load_text(const char *text, size_t len_bytes, struct config **ret_config,
+		     struct config_errors *errors);
+int config_from_flags(const struct config_flags *flags, struct config **ret_config,
+		      struct config_errors *errors);
+void config_free(struct config *config);
+
+const struct config_subsystem *config_find_subsystem(const struct config *config, const char *nqn);
+/* A port that answers discovery alone, under an id of its own. False: a port
+ * of the configuration has that address, or there is no memory. */
+bool config_add_discovery_port(struct config *config, const struct net_addr *addr);
+/* One namespace that one host alone may use, offered at least on this port, optimized there.
+ * 0, -EEXIST, -ENOENT or -ENOMEM. */
+int config_add_private_subsystem(struct config *config, const char *nqn, const char *host_nqn,
+				 const char *media_spec, uint16_t port_id);
+void config_remove_subsystem(struct config *config, const char *nqn);
+
+struct media_registry;
+
+/*
+ * Opens the media that are not open yet, through the registry, and builds the snapshot. On failure
+ * everything newly opened is closed again. After success the caller gives the snapshot to
+ * target_apply and then calls media_registry_commit, or _rollback when that failed.
+ */
+int config_build_snapshot(const struct config *config, struct media_registry *registry,
+			  uint64_t discovery_generation, struct snapshot **ret_snapshot,
+			  struct config_errors *errors);
+
+#endif

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of one controller as the host sees it: made by host_connect, live, lost or
+ * disconnected, freed. Runs on the reactor given to host_connect.
+ *
+ * Whatever ends a controller goes through host_ctrl_fail or host_disconnect: the connections are
+ * closed, their commands completed, and when the last connection is gone ctrl_settle, always at
+ * the end of a turn and never inside a caller's function, tells the caller and frees. So no
+ * callback can pull the controller away under a function of this folder.
+ */
+#include "base/log.h"
+#include "host/host_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static void ctrl_free(struct host_ctrl *ctrl)
+{
+	host_watch_stop(ctrl);
+	reactor_defer_cancel(&ctrl->settle);
+	for (unsigned i = 0; ctrl->io != NULL && i < ctrl->io_queue_count; i++)
+		host_queue_destroy(ctrl->io[i]);
+	free(ctrl->io);
+	host_queue_destroy(ctrl->admin);
+	free(ctrl->page);
+	free(ctrl);
+}
+
+/* All connections are closed and all commands completed. */
+static void ctrl_end(struct host_ctrl *ctrl)
+{
+	if (ctrl->is_released) {
+		void (*gone)(void *arg) = ctrl->gone;
+		void *gone_arg = ctrl->gone_arg;
+
+		ctrl_free(ctrl);
+		if (gone != NULL)
+			gone(gone_arg);
+	} else if (!ctrl->was_connected) {
+		ctrl->is_in_callback = true;
+		ctrl->callbacks.connected(ctrl, ctrl->arg, ctrl->end_result, &ctrl->error);
+		ctrl_free(ctrl);
+	} else {
+		ctrl->phase = HOST_CTRL_LOST;
+		log_warn("host", "%s", ctrl->error.text);
+		if (ctrl->callbacks.lost != NULL)
+			ctrl->callbacks.lost(ctrl, ctrl->arg, &ctrl->error);
+	}
+}
+
+static void ctrl_settle(struct reactor_defer *defer)
+{
+	struct host_ctrl *ctrl = container_of(defer, struct host_ctrl, settle);
+	struct list ended;
+
+	list_init(&ended);
+	list_splice_back(&ended, &ctrl->orphans);
+	while (!list_empty(&ended)) {
+		struct host_cmd *cmd = list_entry(list_pop_front(&ended), struct host_cmd, node);
+
+		cmd->status = NVME_SC_HOST_PATHING_ERROR;
+		cmd->done(cmd);
+	}
+	/* A done that submitted again made a new orphan and asked for another round. */
+	if (!list_empty(&ctrl->orphans))
+		return;
+	if (ctrl->phase == HOST_CTRL_ENDING && ctrl->open_queues == 0)
+		ctrl_end(ctrl);
+	else if (ctrl->phase == HOST_CTRL_LOST && ctrl->is_released)
+		ctrl_end(ctrl);
+}
+
+void host_ctrl_orphan(struct host_ctrl *ctrl, struct host_cmd *cmd)
+{
+	list_push_back(&ctrl->orphans, &cmd->node);
+	reactor_defer(ctrl->reactor, &ctrl->settle);
+}
+
+void host_ctrl_close_queues(struct host_ctrl *ctrl, bool is_orderly, const char *why)
+{
+	for (unsigned i = 0; ctrl->io != NULL && i < ctrl->io_queue_count; i++)
+		host_queue_close(ctrl->io[i], is_orderly, why);
+	host_queue_close(ctrl->admin, is_orderly, why);
+}
+
+void host_ctrl_fail(struct host_ctrl *ctrl, int res, const struct host_error *error)
+{
+	if (ctrl->phase >= HOST_CTRL_ENDING)
+		return;
+	ctrl->phase = HOST_CTRL_ENDING;
+	ctrl->end_result = res;
+	ctrl->error = *error;
+	host_watch_stop(ctrl);
+	host_ctrl_close_queues(ctrl, false, "the controller failed");
+	reactor_defer(ctrl->reactor, &ctrl->settle);
+}
+
+void host_ctrl_on_queue_ready(struct host_queue *queue)
+{
+	if (queue->ctrl->phase != HOST_CTRL_CONNECTING)
+		return;
+	if (queue->qid == 0)
+		host_setup_start(queue->ctrl);
+	else
+		host_setup_on_io_ready(queue);
+}
+
+void host_ctrl_on_queue_closed(struct host_queue *queue, int cause, const char *why)
+{
+	struct host_ctrl *ctrl = queue->ctrl;
+	struct host_error error;
+
+	CHECK(ctrl->open_queues > 0);
+	ctrl->open_queues--;
+	if (ctrl->phase < HOST_CTRL_ENDING) {
+		host_error_from_close(&error, queue, cause, why);
+		host_ctrl_fail(ctrl, cause != 0 ? cause : -ECONNRESET, &error);
+	}
+	reactor_defer(ctrl->reactor, &ctrl->settle);
+}
+
+static void config_set_defaults(struct host_config *config)
+{
+	if (config->io_queue_size == 0)
+		config->io_queue_size = HOST_IO_QUEUE_SIZE;
+	if (config->io_queue_size < 2)
+		config->io_queue_size = 2;
+	if (config->io_queues > HOST_IO_QUEUES_MAX)
+		config->io_queues = HOST_IO_QUEUES_MAX;
+	if (config->connect_timeout_ms == 0)
+		config->connect_timeout_ms = HOST_CONNECT_TIMEOUT_MS;
+	if (config->command_timeout_ms == 0)
+		config->command_timeout_ms = HOST_COMMAND_TIMEOUT_MS;
+}
+
+int host_connect(struct reactor *reactor, const struct host_config *config,
+		 const struct host_callbacks *callbacks, void *arg, struct host_ctrl **ret_ctrl)
+{
+	struct host_ctrl *ctrl = calloc(1, sizeof(*ctrl));
+	int res;
+
+	CHECK(callbacks->connected != NULL);
+	if (ctrl == NULL)
+		return -ENOMEM;
+	ctrl->reactor = reactor;
+	ctrl->config = *config;
+	config_set_defaults(&ctrl->config);
+	ctrl->callbacks = *callbacks;
+	ctrl->arg = arg;
+	ctrl->cntlid = NVME_CNTLID_ANY;
+	list_init(&ctrl->orphans);
+	reactor_defer_init(&ctrl->settle, ctrl_settle);
+	host_setup_init_timers(ctrl);
+	host_watch_init(ctrl);
+	ctrl->page = calloc(1, NVME_PAGE_BYTES);
+	res = ctrl->page != NULL ? host_queue_create(ctrl, 0, HOST_ADMIN_QUEUE_SIZE, &ctrl->admin)
+				 : -ENOMEM;
+	if (res == 0) {
+		ctrl->admin->reserved_slots = HOST_ADMIN_RESERVED_SLOTS;
+		ctrl->admin->in_capsule_max_bytes = HOST_ADMIN_IN_CAPSULE_BYTES;
+		res = host_queue_open(ctrl->admin);
+	}
+	if (res != 0) {
+		ctrl_free(ctrl);
+		return res;
+	}
+	reactor_timer_arm(&ctrl->setup_timer,
+			  reactor_now_ns(reactor) + ctrl->config.connect_timeout_ms * 1000000ull);
+	*ret_ctrl = ctrl;
+	return 0;
+}
+
+static void ctrl_release(struct host_ctrl *ctrl, void (*gone)(void *arg), void *arg)
+{
+	CHECK_OWNER(ctrl);
+	CHECK(!ctrl->is_released && !ctrl->is_in_callback);
+	ctrl->is_released = true;
+	ctrl->gone = gone;
+	ctrl->gone_arg = arg;
+}
+
+void host_disconnect(struct host_ctrl *ctrl, void (*gone)(void *arg), void *arg)
+{
+	static const struct host_error by_caller = {.text = "disconnected by the caller"};
+
+	ctrl_release(ctrl, gone, arg);
+	if (ctrl->phase == HOST_CTRL_LIVE)
+		host_shutdown_start(ctrl);
+	else if (ctrl->phase == HOST_CTRL_CONNECTING)
+		host_ctrl_fail(ctrl, -ECANCELED, &by_caller);
+	else
+		reactor_defer(ctrl->reactor, &ctrl->settle);
+}
+
+void host_abandon(struct host_ctrl *ctrl, void (*gone)(void *arg), void *arg)
+{
+	static const struct host_error by_caller = {.text = "abandoned by the caller"};
+
+	ctrl_release(ctrl, gone, arg);
+	host_ctrl_fail(ctrl, -ECANCELED, &by_caller);
+	reactor_defer(ctrl->reactor, &ctrl->settle);
+}
+
+const struct ctrl_identity *host_ctrl_identity(const struct host_ctrl *ctrl)
+{
+	return &ctrl->identity;
+}
+
+uint16_t host_ctrl_cntlid(const struct host_ctrl *ctrl)
+{
+	return ctrl->cntlid;
+}
+
+unsigned host_ctrl_io_queues(const struct host_ctrl *ctrl)
+{
+	return ctrl->io_queue_count;
+}
+
+unsigned host_ctrl_io_depth(const struct host_ctrl *ctrl)
+{
+	return ctrl->io_queue_size > 0 ? ctrl->io_queue_size - 1 : 0;
+}
+
+uint32_t host_ctrl_transfer_max_bytes(const struct host_ctrl *ctrl)
+{
+	return ctrl->identity.transfer_max_bytes != 0 ? ctrl->identity.transfer_max_bytes
+						      : UINT32_MAX;
+}
+
+void host_submit_admin(struct host_ctrl *ctrl, struct host_cmd *cmd)
+{
+	CHECK_OWNER(ctrl);
+	CHECK(ctrl->was_connected);
+	host_queue_submit(ctrl->admin, cmd, ctrl->config.command_timeout_ms, false);
+}
+
+void host_submit_io(struct host_ctrl *ctrl, unsigned queue, struct host_cmd *cmd)
+{
+	CHECK_OWNER(ctrl);
+	CHECK(ctrl->was_connected && queue < ctrl->io_queue_count);
+	host_queue_submit(ctrl->io[queue], cmd, ctrl->config.command_timeout_ms, false);
+}

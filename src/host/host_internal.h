@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the host side share: a controller, its queues and their slots. All of it
+ * belongs to the reactor given to host_connect and is touched only by its thread.
+ *
+ * A queue of N entries has N - 1 slots, because a submission queue must never look full; the
+ * index of the slot is the CID. A command is at one of three places: a slot, the waiting list of
+ * its queue, or the orphan list of the controller (submitted when the queue had ended already).
+ */
+#ifndef WEFT_HOST_HOST_INTERNAL_H
+#define WEFT_HOST_HOST_INTERNAL_H
+
+#include "host/host.h"
+#include "tcp/tcp.h"
+#include "wire/fabrics.h"
+
+#define HOST_ADMIN_QUEUE_SIZE       32
+#define HOST_ADMIN_RESERVED_SLOTS   3 /* setup or shutdown, keep alive, asynchronous event */
+#define HOST_ADMIN_IN_CAPSULE_BYTES 8192
+#define HOST_IO_QUEUE_SIZE          128
+#define HOST_IO_QUEUES_MAX          256
+#define HOST_CONNECT_TIMEOUT_MS     10000
+#define HOST_COMMAND_TIMEOUT_MS     30000
+#define HOST_SHUTDOWN_TIMEOUT_MS    2000
+#define HOST_READY_POLL_MS          5
+#define HOST_NO_SLOT                UINT32_MAX
+
+struct host_queue;
+
+struct host_slot {
+	struct host_queue *queue;
+	struct host_cmd *cmd; /* NULL: idle */
+	uint64_t deadline_ns; /* 0: may take forever (asynchronous events) */
+	/* Read: data received so far. Write: data asked for by R2Ts so far. */
+	struct pdu_transfer transfer;
+	bool has_response; /* the answer came while the engine still held a PDU of ours */
+	bool has_digest_error;
+	bool has_open_r2t;
+	uint8_t tx_busy; /* PDUs of this slot that the engine holds */
+	uint16_t ttag;
+	uint32_t data_next_offset; /* of the open R2T: next byte to send, and one past the last */
+	uint32_t data_end_offset;
+	struct tcp_tx cmd_tx;
+	struct tcp_tx data_tx;
+	struct iovec cmd_iov;
+	struct iovec data_iov;
+};
+
+enum host_queue_phase {
+	HOST_QUEUE_IDLE,    /* no connection yet */
+	HOST_QUEUE_OPENING, /* TCP, IC exchange, Connect */
+	HOST_QUEUE_LIVE,
+	HOST_QUEUE_CLOSED,
+};
+
+struct host_queue {
+	struct tcp_conn conn;
+	struct reactor *reactor;
+	struct host_ctrl *ctrl;
+	enum host_queue_phase phase;
+	bool was_ready; /* the IC exchange went well */
+	uint16_t qid;
+	uint32_t slot_count;
+	uint32_t reserved_slots; /* that only the controller's own commands may take */
+	uint32_t in_capsule_max_bytes;
+	struct host_slot *slots;
+	uint32_t *free_slots; /* a stack */
+	uint32_t free_count;
+	struct list waiting;
+	struct host_cmd connect_cmd;
+	uint8_t connect_data[NVMF_CONNECT_DATA_BYTES];
+};
+
+enum host_ctrl_phase {
+	HOST_CTRL_CONNECTING,
+	HOST_CTRL_LIVE,
+	HOST_CTRL_SHUTDOWN, /* host_disconnect: the controller is told */
+	HOST_CTRL_ENDING,   /* connections are being closed */
+	HOST_CTRL_LOST,     /* all is closed; waits for host_disconnect */
+};
+
+struct host_ctrl {
+	struct reactor *reactor;
+	struct host_config config;
+	struct host_callbacks callbacks;
+	void *arg;
+	enum host_ctrl_phase phase;
+	bool was_connected;
+	bool is_in_callback; /* the last `connected`: the caller may not free what we free */
+	int end_result;
+	struct host_error error;
+	void (*gone)(void *arg);
+	void *gone_arg;
+	bool is_released; /* host_disconnect or host_abandon was called */
+
+	unsigned step; /* of host_setup.c */
+	struct host_cmd step_cmd;
+	uint8_t *page; /* NVME_PAGE_BYTES for Identify */
+	uint64_t ready_deadline_ns;
+	struct ctrl_capabilities cap;
+	uint32_t version;
+	struct ctrl_config cc;
+	struct ctrl_identity identity;
+	uint16_t cntlid;
+	uint32_t io_queue_size;
+	unsigned io_queue_count;
+	unsigned io_queues_connected;
+
+	struct host_queue *admin;
+	struct host_queue **io; /* io_queue_count */
+	unsigned open_queues;   /* with a connection whose on_closed has not come */
+	struct list orphans;
+	struct reactor_defer settle; /* completes orphans, then the next stage of the end */
+
+	struct reactor_timer setup_timer; /* the whole of host_connect, or of the shutdown */
+	struct reactor_timer poll_timer;  /* between two looks at CSTS */
+	struct reactor_timer watch_timer; /* command time-outs */
+	struct reactor_timer keep_alive_timer;
+	struct host_cmd keep_alive_cmd;
+	bool is_keep_alive_busy;
+	uint64_t commands_sent;
+	uint64_t commands_at_last_tick;
+	struct host_cmd event_cmd;
+};
+
+/* host_queue.c */
+int host_queue_create(struct host_ctrl *ctrl, uint16_t qid, uint32_t size,
+		      struct host_queue **ret_queue);
+void host_queue_destroy(struct host_queue *queue);
+int host_queue_open(struct host_queue *queue);
+void host_queue_close(struct host_queue *queue, bool is_orderly, const char *why);
+/* timeout_ms 0: none. is_own: one of the controller's own commands. */
+void host_queue_submit(struct host_queue *queue, struct host_cmd *cmd, uint32_t timeout_ms,
+		       bool is_own);
+/* The slot whose time is over, or NULL. */
+const struct host_slot *host_queue_find_late(const struct host_queue *queue, uint64_t now_ns);
+
+/* host_ctrl.c */
+void host_ctrl_on_queue_ready(struct host_queue *queue);
+void host_ctrl_on_queue_closed(struct host_queue *queue, int cause, const char *why);
+/* Ends the controller; only the first cause counts. error->text is filled by the caller. */
+void host_ctrl_fail(struct host_ctrl *ctrl, int res, const struct host_error *error);
+void host_ctrl_orphan(struct host_ctrl *ctrl, struct host_cmd *cmd);
+void host_ctrl_close_queues(struct host_ctrl *ctrl, bool is_orderly, const char *why);
+
+/* host_setup.c */
+void host_setup_start(struct host_ctrl *ctrl);
+void host_setup_on_io_ready(struct host_queue *queue);
+/* What host_connect is doing now, for the error text. */
+const char *host_setup_step_name(const struct host_ctrl *ctrl);
+void host_setup_init_timers(struct host_ctrl *ctrl);
+void host_shutdown_start(struct host_ctrl *ctrl);
+
+/* host_watch.c */
+void host_watch_init(struct host_ctrl *ctrl);
+void host_watch_start(struct host_ctrl *ctrl);
+void host_watch_start_live(struct host_ctrl *ctrl);
+void host_watch_stop(struct host_ctrl *ctrl);
+
+/* host_error.c */
+void host_error_format(struct host_error *error, nvme_status status, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+void host_error_from_close(struct host_error *error, const struct host_queue *queue, int cause,
+			   const char *why);
+void host_error_from_connect(struct host_error *error, const struct host_queue *queue,
+			     nvme_status status, uint32_t dw0);
+
+#endif

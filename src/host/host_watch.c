@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What keeps watch over a controller: command time-outs, keep alive, asynchronous events. Runs on
+ * the controller's reactor. NVMe Base 2.1, sections 3.9 (keep alive) and 5.1.2 (events).
+ *
+ * A command that is not answered in time ends the controller: over TCP nothing else can make sure
+ * that its buffer is not written later. Keep alive goes out every half of KATO; a controller that
+ * counts traffic (TBKAS) gets one only when a quarter of KATO passed without a command.
+ */
+#include "base/clock.h"
+#include "base/log.h"
+#include "host/host_internal.h"
+
+#include <errno.h>
+
+#define WATCH_STEPS 8 /* a time-out is noticed at most an eighth late */
+
+static void watch_arm(struct host_ctrl *ctrl)
+{
+	uint64_t step_ms = ctrl->config.command_timeout_ms / WATCH_STEPS;
+
+	if (step_ms > 1000)
+		step_ms = 1000;
+	if (step_ms == 0)
+		step_ms = 1;
+	reactor_timer_arm(&ctrl->watch_timer, reactor_now_ns(ctrl->reactor) + step_ms * NS_PER_MS);
+}
+
+static void late_fail(struct host_ctrl *ctrl, const struct host_slot *slot)
+{
+	uint8_t opcode = slot->cmd->sqe.opcode;
+	bool is_admin = slot->queue->qid == 0 || opcode == NVME_OPCODE_FABRICS;
+	uint64_t waited_ms = (reactor_now_ns(ctrl->reactor) - slot->cmd->started_ns) / NS_PER_MS;
+	struct host_error error;
+
+	host_error_format(&error, NVME_SC_HOST_PATHING_ERROR,
+			  "%s (opcode 0x%02x, CID %u, queue %u) was not answered for %lu ms",
+			  is_admin ? nvme_admin_opcode_name(opcode) : nvme_io_opcode_name(opcode),
+			  opcode, slot->cmd->slot_index, slot->queue->qid,
+			  (unsigned long)waited_ms);
+	host_ctrl_fail(ctrl, -ETIMEDOUT, &error);
+}
+
+static void on_watch_timer(struct reactor_timer *timer)
+{
+	struct host_ctrl *ctrl = container_of(timer, struct host_ctrl, watch_timer);
+	uint64_t now_ns = reactor_now_ns(ctrl->reactor);
+	const struct host_slot *slot = host_queue_find_late(ctrl->admin, now_ns);
+
+	for (unsigned i = 0; slot == NULL && ctrl->io != NULL && i < ctrl->io_queue_count; i++)
+		if (ctrl->io[i] != NULL)
+			slot = host_queue_find_late(ctrl->io[i], now_ns);
+	if (slot != NULL)
+		late_fail(ctrl, slot);
+	else
+		watch_arm(ctrl);
+}
+
+/* ---- keep alive ----------------------------------------------------------------------------- */
+
+static void keep_alive_arm(struct host_ctrl *ctrl)
+{
+	uint64_t divisor = ctrl->identity.has_traffic_keep_alive ? 4 : 2;
+
+	reactor_timer_arm(&ctrl->keep_alive_timer,
+			  reactor_now_ns(ctrl->reactor) +
+				  ctrl->config.kato_ms * NS_PER_MS / divisor);
+}
+
+static void on_keep_alive_done(struct host_cmd *cmd)
+{
+	struct host_ctrl *ctrl = container_of(cmd, struct host_ctrl, keep_alive_cmd);
+	struct host_error error;
+
+	ctrl->is_keep_alive_busy = false;
+	if (nvme_status_is_ok(cmd->status) || ctrl->phase != HOST_CTRL_LIVE)
+		return;
+	host_error_format(&error, cmd->status, "Keep Alive failed: %s (status 0x%03x)",
+			  nvme_status_name(cmd->status), cmd->status.value & 0x7ff);
+	host_ctrl_fail(ctrl, -EIO, &error);
+}
+
+static void on_keep_alive_timer(struct reactor_timer *timer)
+{
+	struct host_ctrl *ctrl = container_of(timer, struct host_ctrl, keep_alive_timer);
+	bool has_traffic = ctrl->commands_sent != ctrl->commands_at_last_tick;
+
+	keep_alive_arm(ctrl);
+	ctrl->commands_at_last_tick = ctrl->commands_sent;
+	if (ctrl->is_keep_alive_busy || (has_traffic && ctrl->identity.has_traffic_keep_alive))
+		return;
+	memset(&ctrl->keep_alive_cmd, 0, sizeof(ctrl->keep_alive_cmd));
+	ctrl->keep_alive_cmd.sqe.opcode = NVME_ADMIN_KEEP_ALIVE;
+	ctrl->keep_alive_cmd.done = on_keep_alive_done;
+	ctrl->is_keep_alive_busy = true;
+	host_queue_submit(ctrl->admin, &ctrl->keep_alive_cmd, ctrl->config.kato_ms, true);
+	/* It is not traffic of its own. */
+	ctrl->commands_at_last_tick = ctrl->commands_sent;
+}
+
+/* ---- asynchronous events -------------------------------------------------------------------- */
+
+static void event_ask(struct host_ctrl *ctrl);
+
+static void on_event(struct host_cmd *cmd)
+{
+	struct host_ctrl *ctrl = container_of(cmd, struct host_ctrl, event_cmd);
+	struct async_event event;
+
+	if (ctrl->phase != HOST_CTRL_LIVE)
+		return;
+	if (!nvme_status_is_ok(cmd->status)) {
+		log_warn("host", "asynchronous events ended: %s", nvme_status_name(cmd->status));
+		return;
+	}
+	event = async_event_decode((uint32_t)cmd->result);
+	event_ask(ctrl);
+	ctrl->callbacks.event(ctrl, ctrl->arg, &event);
+}
+
+static void event_ask(struct host_ctrl *ctrl)
+{
+	memset(&ctrl->event_cmd, 0, sizeof(ctrl->event_cmd));
+	ctrl->event_cmd.sqe.opcode = NVME_ADMIN_ASYNC_EVENT;
+	ctrl->event_cmd.done = on_event;
+	host_queue_submit(ctrl->admin, &ctrl->event_cmd, 0, true);
+}
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+void host_watch_init(struct host_ctrl *ctrl)
+{
+	reactor_timer_init(ctrl->reactor, &ctrl->watch_timer, on_watch_timer);
+	reactor_timer_init(ctrl->reactor, &ctrl->keep_alive_timer, on_keep_alive_timer);
+}
+
+void host_watch_start(struct host_ctrl *ctrl)
+{
+	watch_arm(ctrl);
+}
+
+void host_watch_start_live(struct host_ctrl *ctrl)
+{
+	if (ctrl->config.kato_ms > 0)
+		keep_alive_arm(ctrl);
+	if (ctrl->callbacks.event != NULL)
+		event_ask(ctrl);
+}
+
+void host_watch_stop(struct host_ctrl *ctrl)
+{
+	reactor_timer_cancel(&ctrl->setup_timer);
+	reactor_timer_cancel(&ctrl->poll_timer);
+	reactor_timer_cancel(&ctrl->watch_timer);
+	reactor_timer_cancel(&ctrl->keep_alive_timer);
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The file medium's I/O: regular files and block devices, by the submitter's ring.
+ *
+ * Any reactor; an operation is a chain of ring operations, its place kept in io->stage and
+ * io->progress_bytes, so nothing is allocated or shared. FLUSH is fdatasync, FUA is RWF_DSYNC (a
+ * following fdatasync for zeroes): with direct I/O too, because the drive may cache.
+ *
+ * Atomicity of a block that is written while it is read: whatever the kernel gives. Direct I/O
+ * hands the block to the drive in one request; buffered I/O holds the inode's lock for writes,
+ * but on most file systems not for reads, so two reactors may see a torn block there.
+ */
+#include "media/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define ZERO_REGION_BYTES (64 * 1024)
+
+enum file_stage {
+	FILE_TRANSFER,   /* READ, WRITE */
+	FILE_SYNC,       /* FLUSH, and the end of zeroing with FUA */
+	FILE_PUNCH,      /* WRITE_ZEROES: first choice when the space may go, */
+	FILE_ZERO_RANGE, /* otherwise this, */
+	FILE_ZERO_WRITE, /* and where neither exists, zeroes are written */
+	FILE_DISCARD,
+};
+
+/* Never written; shared by all. */
+static uint8_t zero_region[ZERO_REGION_BYTES] __attribute__((aligned(4096)));
+
+static struct file_media *file_of(const struct media_io *io)
+{
+	return container_of(io->media, struct file_media, media);
+}
+
+static void file_finish(struct media_io *io, int res)
+{
+	io->done(io, res);
+}
+
+/* The rest of the entry of io->iov in which the progress stands. */
+static struct iovec file_rest(const struct media_io *io)
+{
+	uint64_t skip = io->progress_bytes;
+	unsigned i = 0;
+
+	while (i < io->iov_count && skip >= io->iov[i].iov_len)
+		skip -= io->iov[i++].iov_len;
+	CHECK(i < io->iov_count);
+	return (struct iovec){
+		.iov_base = (uint8_t *)io->iov[i].iov_base + skip,
+		.iov_len = io->iov[i].iov_len - skip,
+	};
+}
+
+/* The first attempt takes all of iov; what a short one left goes on entry by entry. */
+static void file_transfer(struct media_io *io)
+{
+	const struct iovec *iov = io->iov;
+	unsigned count = io->iov_count;
+	uint64_t at = io->offset + io->progress_bytes;
+
+	if (io->progress_bytes > 0) {
+		io->rest = file_rest(io);
+		iov = &io->rest;
+		count = 1;
+	}
+	if (io->kind == MEDIA_READ)
+		reactor_readv(io->reactor, &io->op, file_of(io)->fd, iov, count, at);
+	else
+		reactor_writev(io->reactor, &io->op, file_of(io)->fd, iov, count, at,
+			       io->is_fua ? RWF_DSYNC : 0);
+}
+
+static void file_zero_write(struct media_io *io)
+{
+	uint64_t left = io->len_bytes - io->progress_bytes;
+
+	io->rest.iov_base = zero_region;
+	io->rest.iov_len = left < ZERO_REGION_BYTES ? left : ZERO_REGION_BYTES;
+	reactor_writev(io->reactor, &io->op, file_of(io)->fd, &io->rest, 1,
+		       io->offset + io->progress_bytes, 0);
+}
+
+/* Helper thread: there is no ring operation for it on the kernels we support. */
+static int file_block_discard(struct reactor_op *op)
+{
+	const struct media_io *io = container_of(op, struct media_io, op);
+	uint64_t range[2] = {io->offset, io->len_bytes};
+
+	return ioctl(file_of(io)->fd, BLKDISCARD, range) < 0 ? -errno : 0;
+}
+
+/* Starts, or starts again, the ring operation of the present stage. */
+static void file_start(struct media_io *io)
+{
+	struct file_media *file = file_of(io);
+
+	switch ((enum file_stage)io->stage) {
+	case FILE_TRANSFER:
+		file_transfer(io);
+		return;
+	case FILE_SYNC:
+		reactor_fdatasync(io->reactor, &io->op, file->fd);
+		return;
+	case FILE_ZERO_RANGE:
+		reactor_fallocate(io->reactor, &io->op, file->fd,
+				  FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE, io->offset,
+				  io->len_bytes);
+		return;
+	case FILE_ZERO_WRITE:
+		file_zero_write(io);
+		return;
+	case FILE_DISCARD:
+		if (file->is_block_device) {
+			reactor_offload(io->reactor, &io->op, file_block_discard);
+			return;
+		}
+		__attribute__((fallthrough));
+	case FILE_PUNCH:
+		reactor_fallocate(io->reactor, &io->op, file->fd,
+				  FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, io->offset,
+				  io->len_bytes);
+		return;
+	}
+}
+
+static void file_go(struct media_io *io, enum file_stage stage)
+{
+	/* Between two ring operations a cancel finds nothing to cancel. */
+	if (io->result < 0) {
+		file_finish(io, io->result);
+		return;
+	}
+	io->stage = stage;
+	file_start(io);
+}
+
+static bool is_unsupported(int res)
+{
+	return res == -EOPNOTSUPP || res == -ENOSYS;
+}
+
+static void file_zeroed(struct media_io *io)
+{
+	if (io->is_fua)
+		file_go(io, FILE_SYNC);
+	else
+		file_finish(io, 0);
+}
+
+/* After a transfer of res bytes: on, or over. True when everything is transferred. */
+static bool file_progress(struct media_io *io, int res)
+{
+	/* Nothing moved before the end: the file shrank under us, or the device is gone. */
+	if (res == 0)
+		res = -EIO;
+	if (res < 0) {
+		file_finish(io, res);
+		return false;
+	}
+	io->progress_bytes += (uint64_t)res;
+	if (io->progress_bytes >= io->len_bytes)
+		return true;
+	if (io->result < 0)
+		file_finish(io, io->result);
+	else
+		file_start(io);
+	return false;
+}
+
+static void file_zero_range_done(struct media_io *io, int res)
+{
+	struct file_media *file = file_of(io);
+
+	if (res == 0) {
+		file_zeroed(io);
+	} else if (!is_unsupported(res)) {
+		file_finish(io, res);
+	} else if (io->stage == FILE_PUNCH && !file->lacks_zero_range) {
+		file_go(io, FILE_ZERO_RANGE);
+	} else {
+		if (io->stage == FILE_ZERO_RANGE)
+			file->lacks_zero_range = true;
+		file_go(io, FILE_ZERO_WRITE);
+	}
+}
+
+static void file_op_done(struct reactor_op *op, int res)
+{
+	struct media_io *io = container_of(op, struct media_io, op);
+
+	if (res == -EINTR || res == -EAGAIN) {
+		/* A cancelled operation may end by a signal: that one is not tried again. */
+		if (io->result == 0) {
+			file_start(io);
+			return;
+		}
+		res = io->result;
+	}
+	switch ((enum file_stage)io->stage) {
+	case FILE_TRANSFER:
+		if (file_progress(io, res))
+			file_finish(io, 0);
+		return;
+	case FILE_ZERO_WRITE:
+		if (file_progress(io, res))
+			file_zeroed(io);
+		return;
+	case FILE_PUNCH:
+	case FILE_ZERO_RANGE:
+		file_zero_range_done(io, res);
+		return;
+	case FILE_DISCARD:
+		file_finish(io, is_unsupported(res) ? 0 : res);
+		return;
+	case FILE_SYNC:
+		file_finish(io, res);
+		return;
+	}
+}
+
+static enum file_stage file_first_stage(const struct media_io *io)
+{
+	switch (io->kind) {
+	case MEDIA_READ:
+	case MEDIA_WRITE:
+		return FILE_TRANSFER;
+	case MEDIA_FLUSH:
+		return FILE_SYNC;
+	case MEDIA_DISCARD:
+		return FILE_DISCARD;
+	case MEDIA_WRITE_ZEROES:
+		break;
+	}
+	if (io->may_discard)
+		return FILE_PUNCH;
+	return file_of(io)->lacks_zero_range ? FILE_ZERO_WRITE : FILE_ZERO_RANGE;
+}
+
+static void file_submit(struct media_io *io)
+{
+	io->progress_bytes = 0;
+	io->result = 0;
+	io->op.done = file_op_done;
+	file_go(io, file_first_stage(io));
+}
+
+static void file_cancel(struct media_io *io)
+{
+	io->result = -ECANCELED;
+	reactor_op_cancel(&io->op);
+}
+
+static void file_close(struct media *media)
+{
+	struct file_media *file = container_of(media, struct file_media, media);
+
+	close(file->fd);
+	free(file);
+}
+
+const struct media_ops file_ops = {
+	.name = "file",
+	.submit = file_submit,
+	.cancel = file_cancel,
+	.close = file_close,
+};

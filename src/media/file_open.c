@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening a file medium: creates or grows the file, locks it against a second target, and finds
+ * out what it can do (block size, direct I/O and its alignment, write cache, discards).
+ *
+ * Control thread; blocks. Direct I/O is used wherever the file system and the wanted block size
+ * allow, and buffered I/O otherwise: a store is slower then, but never refused for it. The lock is
+ * flock() on regular files (shared for readonly) and O_EXCL on block devices, which also keeps
+ * mounted ones away.
+ */
+#include "media/file.h"
+#include "media/spec.h"
+
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#define DIRECT_ALIGN_SAFE 4096u /* where the kernel does not say */
+
+static int sync_folder_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char *folder;
+	int res = 0;
+	int fd;
+
+	if (!slash)
+		folder = strdup(".");
+	else
+		folder = strndup(path, slash == path ? 1 : (size_t)(slash - path));
+	if (!folder)
+		return -ENOMEM;
+	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	free(folder);
+	if (fd < 0)
+		return -errno;
+	if (fsync(fd) < 0)
+		res = -errno;
+	close(fd);
+	return res;
+}
+
+static int lock_file(int fd, const struct media_spec *spec, struct media_error *ret_error)
+{
+	if (flock(fd, (spec->is_read_only ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0)
+		return 0;
+	if (errno == EWOULDBLOCK)
+		return media_fail(ret_error, -EWOULDBLOCK,
+				  "%.160s is in use by another target; stop it or use another file",
+				  spec->path);
+	return media_fail(ret_error, -errno, "cannot lock %.160s: %s", spec->path, strerror(errno));
+}
+
+static int create_file(const struct media_spec *spec, int *ret_fd, struct media_error *ret_error)
+{
+	int res;
+	int fd;
+
+	if (spec->is_read_only)
+		return media_fail(ret_error, -ENOENT,
+				  "no such file: %.160s; readonly stores are not created",
+				  spec->path);
+	if (spec->size_bytes == 0)
+		return media_fail(ret_error, -ENOENT,
+				  "no such file: %.160s; add size=… to create it", spec->path);
+	if (spec->size_bytes < (spec->block_bytes ? spec->block_bytes : MEDIA_BLOCK_DEFAULT))
+		return media_fail(ret_error, -EINVAL, "size=%llu is less than one block",
+				  (unsigned long long)spec->size_bytes);
+	fd = open(spec->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return media_fail(ret_error, -errno, "cannot create %.160s: %s", spec->path,
+				  strerror(errno));
+	res = lock_file(fd, spec, ret_error);
+	if (res == 0 && (ftruncate(fd, (off_t)spec->size_bytes) < 0 || fsync(fd) < 0))
+		res = media_fail(ret_error, -errno, "cannot make %.140s %llu bytes long: %s",
+				 spec->path, (unsigned long long)spec->size_bytes, strerror(errno));
+	if (res == 0) {
+		res = sync_folder_of(spec->path);
+		if (res < 0)
+			media_fail(ret_error, res, "cannot sync the folder of %.160s: %s",
+				   spec->path, strerror(-res));
+	}
+	if (res < 0) {
+		unlink(spec->path);
+		close(fd);
+		return res;
+	}
+	*ret_fd = fd;
+	return 0;
+}
+
+static int check_type(const struct stat *st, const struct media_spec *spec,
+		      struct media_error *ret_error)
+{
+	const char *what;
+
+	switch (st->st_mode & S_IFMT) {
+	case S_IFREG:
+	case S_IFBLK:
+		return 0;
+	case S_IFDIR:
+		what = "a directory";
+		break;
+	case S_IFCHR:
+		what = "a character device";
+		break;
+	default:
+		what = "a pipe or socket";
+		break;
+	}
+	return media_fail(ret_error, -EINVAL,
+			  "%.160s is %s; a regular file or a block device is needed", spec->path,
+			  what);
+}
+
+/* Opens, locks, and checks again what was opened: the name may mean something else by now. */
+static int open_existing(const struct media_spec *spec, int *ret_fd, struct media_error *ret_error)
+{
+	int flags = (spec->is_read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC;
+	struct stat st;
+	int res;
+	int fd;
+
+	if (stat(spec->path, &st) < 0)
+		return media_fail(ret_error, -errno, "cannot open %.160s: %s", spec->path,
+				  strerror(errno));
+	res = check_type(&st, spec, ret_error);
+	if (res < 0)
+		return res;
+	if (S_ISBLK(st.st_mode) && !spec->is_read_only)
+		flags |= O_EXCL;
+	fd = open(spec->path, flags);
+	if (fd < 0 && errno == EBUSY)
+		return media_fail(ret_error, -EBUSY,
+				  "%.140s is in use: mounted, part of an array, or served by "
+				  "another target",
+				  spec->path);
+	if (fd < 0 && (errno == EROFS || errno == EACCES) && !spec->is_read_only)
+		return media_fail(
+			ret_error, -errno,
+			"cannot open %.140s for writing: %s; for reads alone add readonly",
+			spec->path, strerror(errno));
+	if (fd < 0)
+		return media_fail(ret_error, -errno, "cannot open %.160s: %s", spec->path,
+				  strerror(errno));
+	if (fstat(fd, &st) < 0)
+		res = media_fail(ret_error, -errno, "%.160s: %s", spec->path, strerror(errno));
+	else
+		res = check_type(&st, spec, ret_error);
+	if (res == 0 && S_ISREG(st.st_mode))
+		res = lock_file(fd, spec, ret_error);
+	if (res < 0) {
+		close(fd);
+		return res;
+	}
+	*ret_fd = fd;
+	return 0;
+}
+
+/* Brings an existing regular file to size=. Never cuts: that would destroy blocks. */
+static int grow_file(const struct file_media *file, const struct media_spec *spec,
+		     uint64_t now_bytes, struct media_error *ret_error)
+{
+	if (spec->size_bytes == 0 || spec->size_bytes == now_bytes)
+		return 0;
+	if (spec->size_bytes < now_bytes)
+		return media_fail(ret_error, -EINVAL,
+				  "%.110s holds %llu bytes and size=%llu would cut it; leave size= "
+				  "out, or truncate the file yourself",
+				  spec->path, (unsigned long long)now_bytes,
+				  (unsigned long long)spec->size_bytes);
+	if (spec->is_read_only)
+		return media_fail(ret_error, -EINVAL,
+				  "%.110s holds %llu bytes and readonly forbids growing it to "
+				  "size=%llu",
+				  spec->path, (unsigned long long)now_bytes,
+				  (unsigned long long)spec->size_bytes);
+	if (ftruncate(file->fd, (off_t)spec->size_bytes) < 0 || fsync(file->fd) < 0)
+		return media_fail(ret_error, -errno, "cannot grow %.140s to %llu bytes: %s",
+				  spec->path, (unsigned long long)spec->size_bytes,
+				  strerror(errno));
+	log_info("media", "%s: grown from %llu to %llu bytes", spec->path,
+		 (unsigned long long)now_bytes, (unsigned long long)spec->size_bytes);
+	return 0;
+}
+
+static int setup_regular(struct file_media *file, const struct media_spec *spec,
+			 struct media_error *ret_error)
+{
+	struct media *media = &file->media;
+	struct stat st;
+	int res;
+
+	if (fstat(file->fd, &st) < 0)
+		return media_fail(ret_error, -errno, "%.160s: %s", spec->path, strerror(errno));
+	res = grow_file(file, spec, (uint64_t)st.st_size, ret_error);
+	if (res < 0)
+		return res;
+	if (fstat(file->fd, &st) < 0)
+		return media_fail(ret_error, -errno, "%.160s: %s", spec->path, strerror(errno));
+	media->block_bytes = spec->block_bytes ? spec->block_bytes : MEDIA_BLOCK_DEFAULT;
+	media->size_bytes = (uint64_t)st.st_size - (uint64_t)st.st_size % media->block_bytes;
+	if (media->size_bytes == 0)
+		return media_fail(ret_error, -EINVAL,
+				  "%.140s holds %llu bytes, less than one block of %u; add size=…",
+				  spec->path, (unsigned long long)st.st_size, media->block_bytes);
+	if (media->size_bytes != (uint64_t)st.st_size)
+		log_info("media", "%s: the last %llu bytes are no whole block and are not served",
+			 spec->path,
+			 (unsigned long long)((uint64_t)st.st_size % media->block_bytes));
+	/* Behind the end there is nothing to lose, so this only asks whether holes exist here. */
+	media->can_discard = !spec->is_read_only &&
+			     fallocate(file->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+				       st.st_size, MEDIA_BLOCK_DEFAULT) == 0;
+	media->reads_zero_after_discard = media->can_discard;
+	media->is_thin = media->can_discard || (uint64_t)st.st_blocks * 512 < (uint64_t)st.st_size;
+	media->has_volatile_cache = !spec->is_read_only;
+	media->optimal_io_bytes = st.st_blksize > 0 ? (uint32_t)st.st_blksize : 0;
+	return 0;
+}
+
+/* One attribute of the device's queue; a partition's is its parent's. "" when unknown. */
+static void read_queue_attribute(dev_t dev, const char *name, char *text, size_t text_bytes)
+{
+	static const char *const places[] = {"queue", "../queue"};
+	char path[128];
+
+	text[0] = '\0';
+	for (unsigned i = 0; i < ARRAY_LEN(places); i++) {
+		FILE *attribute;
+
+		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/%s/%s", major(dev), minor(dev),
+			 places[i], name);
+		attribute = fopen(path, "re");
+		if (!attribute)
+			continue;
+		if (!fgets(text, (int)text_bytes, attribute))
+			text[0] = '\0';
+		fclose(attribute);
+		text[strcspn(text, "\n")] = '\0';
+		return;
+	}
+}
+
+static int setup_block_size(struct file_media *file, const struct media_spec *spec,
+			    struct media_error *ret_error)
+{
+	int logical_bytes = 0;
+
+	if (ioctl(file->fd, BLKSSZGET, &logical_bytes) < 0)
+		return media_fail(ret_error, -errno, "%.140s: block size unknown: %s", spec->path,
+				  strerror(errno));
+	if (logical_bytes != 512 && logical_bytes != 4096)
+		return media_fail(ret_error, -EINVAL,
+				  "%.140s has blocks of %d bytes; 512 or 4096 are supported",
+				  spec->path, logical_bytes);
+	if (spec->block_bytes != 0 && spec->block_bytes < (uint32_t)logical_bytes)
+		return media_fail(ret_error, -EINVAL,
+				  "block=%u is smaller than the blocks of %.120s, which have %d "
+				  "bytes; leave block= out",
+				  spec->block_bytes, spec->path, logical_bytes);
+	file->media.block_bytes = spec->block_bytes ? spec->block_bytes : (uint32_t)logical_bytes;
+	return 0;
+}
+
+static int setup_block_device(struct file_media *file, const struct media_spec *spec, dev_t dev,
+			      struct media_error *ret_error)
+{
+	struct media *media = &file->media;
+	unsigned physical_bytes = 0;
+	uint64_t size_bytes = 0;
+	int is_locked = 0;
+	char text[32];
+	int res;
+
+	if (spec->size_bytes != 0)
+		return media_fail(ret_error, -EINVAL,
+				  "%.160s is a block device and has its own size; leave size= out",
+				  spec->path);
+	res = setup_block_size(file, spec, ret_error);
+	if (res < 0)
+		return res;
+	if (ioctl(file->fd, BLKGETSIZE64, &size_bytes) < 0)
+		return media_fail(ret_error, -errno, "%.160s: size unknown: %s", spec->path,
+				  strerror(errno));
+	media->size_bytes = size_bytes - size_bytes % media->block_bytes;
+	if (media->size_bytes == 0)
+		return media_fail(ret_error, -EINVAL, "%.160s has no medium (size 0)", spec->path);
+	if (!spec->is_read_only && ioctl(file->fd, BLKROGET, &is_locked) == 0 && is_locked)
+		return media_fail(ret_error, -EROFS, "%.160s is read-only; add readonly",
+				  spec->path);
+	read_queue_attribute(dev, "write_cache", text, sizeof(text));
+	media->has_volatile_cache = !spec->is_read_only && strcmp(text, "write through") != 0;
+	read_queue_attribute(dev, "discard_max_bytes", text, sizeof(text));
+	media->can_discard = !spec->is_read_only && strtoull(text, NULL, 10) > 0;
+	read_queue_attribute(dev, "optimal_io_size", text, sizeof(text));
+	media->optimal_io_bytes = (uint32_t)strtoul(text, NULL, 10);
+	if (media->optimal_io_bytes == 0 && ioctl(file->fd, BLKPBSZGET, &physical_bytes) == 0)
+		media->optimal_io_bytes = physical_bytes;
+	file->is_block_device = true;
+	return 0;
+}
+
+struct direct_align {
+	uint32_t memory_bytes;
+	uint32_t offset_bytes; /* 0: direct I/O is not possible */
+};
+
+static struct direct_align find_direct_align(const struct file_media *file)
+{
+	struct direct_align align = {DIRECT_ALIGN_SAFE, DIRECT_ALIGN_SAFE};
+	int logical_bytes = 0;
+#ifdef STATX_DIOALIGN
+	struct statx stx;
+
+	memset(&stx, 0, sizeof(stx));
+	if (statx(file->fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &stx) == 0 &&
+	    (stx.stx_mask & STATX_DIOALIGN)) {
+		align.memory_bytes = stx.stx_dio_mem_align;
+		align.offset_bytes = stx.stx_dio_offset_align;
+		return align;
+	}
+#endif
+	if (file->is_block_device && ioctl(file->fd, BLKSSZGET, &logical_bytes) == 0)
+		align.memory_bytes = align.offset_bytes = (uint32_t)logical_bytes;
+	return align;
+}
+
+/* Turns direct I/O on where it can serve every block on its own. */
+static void setup_direct(struct file_media *file, const struct media_spec *spec)
+{
+	struct direct_align align = find_direct_align(file);
+	int flags = fcntl(file->fd, F_GETFL);
+
+	file->media.buffer_align_bytes = 1;
+	if (align.offset_bytes == 0) {
+		log_info("media", "%s: no direct I/O here, using buffered I/O", spec->path);
+		return;
+	}
+	if (align.offset_bytes > file->media.block_bytes) {
+		log_info("media",
+			 "%s: blocks of %u bytes are smaller than direct I/O takes here (%u), "
+			 "using buffered I/O",
+			 spec->path, file->media.block_bytes, align.offset_bytes);
+		return;
+	}
+	if (flags < 0 || fcntl(file->fd, F_SETFL, flags | O_DIRECT) < 0) {
+		log_info("media", "%s: no direct I/O (%s), using buffered I/O", spec->path,
+			 strerror(errno));
+		return;
+	}
+	if (align.memory_bytes > 1)
+		file->media.buffer_align_bytes = align.memory_bytes;
+}
+
+static int setup_file(struct file_media *file, const struct media_spec *spec,
+		      struct media_error *ret_error)
+{
+	struct stat st;
+	int res;
+
+	if (fstat(file->fd, &st) < 0)
+		return media_fail(ret_error, -errno, "%.160s: %s", spec->path, strerror(errno));
+	if (S_ISBLK(st.st_mode))
+		res = setup_block_device(file, spec, st.st_rdev, ret_error);
+	else
+		res = setup_regular(file, spec, ret_error);
+	if (res < 0)
+		return res;
+	file->media.ops = &file_ops;
+	file->media.is_read_only = spec->is_read_only;
+	setup_direct(file, spec);
+	return 0;
+}
+
+int media_file_open(const struct media_spec *spec, struct media **ret_media,
+		    struct media_error *ret_error)
+{
+	struct file_media *file = calloc(1, sizeof(*file));
+	struct stat st;
+	int res;
+
+	if (!file)
+		return media_fail(ret_error, -ENOMEM, "out of memory");
+	if (stat(spec->path, &st) < 0 && errno == ENOENT)
+		res = create_file(spec, &file->fd, ret_error);
+	else
+		res = open_existing(spec, &file->fd, ret_error);
+	if (res < 0) {
+		free(file);
+		return res;
+	}
+	res = setup_file(file, spec, ret_error);
+	if (res < 0) {
+		close(file->fd);
+		free(file);
+		return res;
+	}
+	*ret_media = &file->media;
+	return 0;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Backing stores: what a namespace's blocks live on. Knows bytes and -errno, nothing of NVMe.
+ *
+ * A struct media is opened and closed on the control thread (both may block) and is immutable in
+ * between, so any reactor may submit to it; each media_io belongs to the reactor that submits it
+ * and completes there. The table has five entries and no more than six may exist.
+ */
+#ifndef WEFT_MEDIA_MEDIA_H
+#define WEFT_MEDIA_MEDIA_H
+
+#include "reactor/reactor.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum media_kind {
+	MEDIA_READ,
+	MEDIA_WRITE,
+	MEDIA_FLUSH,        /* everything acknowledged before it is on stable storage after it */
+	MEDIA_WRITE_ZEROES, /* the range reads as zeroes afterwards */
+	MEDIA_DISCARD, /* advice; what the range reads as is in media->reads_zero_after_discard */
+};
+
+struct media_io {
+	struct reactor *reactor; /* the submitter's */
+	struct media *media;
+	enum media_kind kind;
+	bool is_fua;             /* WRITE, WRITE_ZEROES: stable before done */
+	bool may_discard;        /* WRITE_ZEROES: releasing the space is welcome */
+	uint64_t offset;         /* bytes, a multiple of block_bytes */
+	uint64_t len_bytes;      /* likewise; 0 for FLUSH */
+	const struct iovec *iov; /* READ, WRITE: buffers aligned to buffer_align_bytes */
+	unsigned iov_count;
+	/* The last callback: 0 or -errno; may be called from inside submit. */
+	void (*done)(struct media_io *io, int res);
+	/* The medium's. */
+	struct reactor_op op;
+	struct reactor_defer defer;
+	struct reactor_timer timer;
+	uint64_t progress_bytes;
+	struct iovec rest; /* what is left of a short transfer, when it fits one piece */
+	struct media_io *inner;
+	int result;
+	unsigned stage;
+};
+
+struct media;
+
+struct media_ops {
+	const char *name;
+	/* Starts io; cannot fail except through done. Checks nothing: the caller has. */
+	void (*submit)(struct media_io *io);
+	/* Asks for an early end of io; done still comes. May be NULL. */
+	void (*cancel)(struct media_io *io);
+	/* Memory media: where [offset, offset + len) is mapped, so that it can be sent from and
+	 * copied into without a buffer. NULL entry or NULL result: submit instead. */
+	void *(*map)(struct media *media, uint64_t offset, uint64_t len_bytes);
+	/* Blocking; no io is in flight any more. Frees media. */
+	void (*close)(struct media *media);
+};
+
+struct media {
+	const struct media_ops *ops;
+	char *spec; /* as opened, for people */
+	uint64_t size_bytes;
+	uint32_t block_bytes;        /* 512 or 4096 */
+	uint32_t buffer_align_bytes; /* 1 when any pointer will do */
+	bool has_volatile_cache;     /* acknowledged writes may be lost without a flush */
+	bool is_read_only;
+	bool is_thin;
+	bool can_discard;
+	bool reads_zero_after_discard;
+	uint32_t optimal_io_bytes; /* 0: not known */
+};
+
+struct media_error {
+	char text[256]; /* names the thing and the remedy */
+};
+
+/*
+ * spec: "file:PATH[,size=10G][,block=4096][,readonly]" | "mem:SIZE[,block=…][,huge]" |
+ * "null:SIZE[,block=…]" | "fault:RULE[+RULE…]@SPEC". Block size default 4096 for new files, mem
+ * and null; block devices use at least their own logical size.
+ * Fault rules: see media/fault.c. 0 or -errno with ret_error filled.
+ */
+int media_open(const char *spec, struct media **ret_media, struct media_error *ret_error);
+/* Checks the text alone, opens nothing. */
+int media_check_spec(const char *spec, struct media_error *ret_error);
+void media_close(struct media *media);
+
+static inline void media_submit(struct media_io *io)
+{
+	io->media->ops->submit(io);
+}
+
+#endif

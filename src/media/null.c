@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The null medium: reads give zeroes, writes vanish. For measuring everything but storage.
+ *
+ * Any reactor; it has no state that changes, so nothing needs to be atomic. Every operation ends
+ * inside submit.
+ */
+#include "media/spec.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void null_submit(struct media_io *io)
+{
+	if (io->kind == MEDIA_READ) {
+		for (unsigned i = 0; i < io->iov_count; i++)
+			memset(io->iov[i].iov_base, 0, io->iov[i].iov_len);
+	}
+	io->done(io, 0);
+}
+
+static void null_close(struct media *media)
+{
+	free(media);
+}
+
+static const struct media_ops null_ops = {
+	.name = "null",
+	.submit = null_submit,
+	.close = null_close,
+};
+
+int media_null_open(const struct media_spec *spec, struct media **ret_media,
+		    struct media_error *ret_error)
+{
+	struct media *media = calloc(1, sizeof(*media));
+
+	if (!media)
+		return media_fail(ret_error, -ENOMEM, "out of memory");
+	media->ops = &null_ops;
+	media->size_bytes = spec->size_bytes;
+	media->block_bytes = spec->block_bytes ? spec->block_bytes : MEDIA_BLOCK_DEFAULT;
+	media->buffer_align_bytes = 1;
+	media->can_discard = true;
+	media->reads_zero_after_discard = true;
+	*ret_media = media;
+	return 0;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * File operations of the io_uring reactor: one SQE each, the op's address as user_data.
+ *
+ * Runs on the owning reactor's thread. A cancel is a request of its own whose completion nobody
+ * waits for; because requests keep their order, it can only meet the op it was meant for, even if
+ * the caller starts a new operation in the same memory right after `done`.
+ */
+#include "reactor/reactor_internal.h"
+
+static struct io_uring_sqe *reactor_op_sqe(struct reactor *reactor, struct reactor_op *op)
+{
+	op->reactor = reactor;
+	op->work = NULL;
+	return reactor_sqe(reactor);
+}
+
+void reactor_readv(struct reactor *reactor, struct reactor_op *op, int fd, const struct iovec *iov,
+		   unsigned iov_count, uint64_t offset)
+{
+	struct io_uring_sqe *sqe = reactor_op_sqe(reactor, op);
+
+	/* One buffer needs no vector to be imported by the kernel. */
+	if (iov_count == 1 && iov[0].iov_len <= INT32_MAX)
+		io_uring_prep_read(sqe, fd, iov[0].iov_base, (unsigned)iov[0].iov_len, offset);
+	else
+		io_uring_prep_readv(sqe, fd, iov, iov_count, offset);
+	io_uring_sqe_set_data(sqe, op);
+}
+
+void reactor_writev(struct reactor *reactor, struct reactor_op *op, int fd, const struct iovec *iov,
+		    unsigned iov_count, uint64_t offset, int rw_flags)
+{
+	struct io_uring_sqe *sqe = reactor_op_sqe(reactor, op);
+
+	if (iov_count == 1 && iov[0].iov_len <= INT32_MAX)
+		io_uring_prep_write(sqe, fd, iov[0].iov_base, (unsigned)iov[0].iov_len, offset);
+	else
+		io_uring_prep_writev(sqe, fd, iov, iov_count, offset);
+	sqe->rw_flags = rw_flags;
+	io_uring_sqe_set_data(sqe, op);
+}
+
+void reactor_fdatasync(struct reactor *reactor, struct reactor_op *op, int fd)
+{
+	struct io_uring_sqe *sqe = reactor_op_sqe(reactor, op);
+
+	io_uring_prep_fsync(sqe, fd, IORING_FSYNC_DATASYNC);
+	io_uring_sqe_set_data(sqe, op);
+}
+
+void reactor_fallocate(struct reactor *reactor, struct reactor_op *op, int fd, int mode,
+		       uint64_t offset, uint64_t len_bytes)
+{
+	struct io_uring_sqe *sqe = reactor_op_sqe(reactor, op);
+
+	io_uring_prep_fallocate(sqe, fd, mode, (off_t)offset, (off_t)len_bytes);
+	io_uring_sqe_set_data(sqe, op);
+}
+
+void reactor_op_cancel(struct reactor_op *op)
+{
+	reactor_check_thread(op->reactor);
+	if (op->work)
+		reactor_offload_cancel(op);
+	else
+		reactor_sqe_cancel(op->reactor, op);
+}

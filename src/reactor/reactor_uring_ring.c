@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ring itself: getting an SQE, submitting, waiting, reaping.
+ *
+ * Runs on the reactor's thread. An SQE is never lost: when the submission queue is full it is
+ * submitted at once, and when the kernel takes nothing (or the ring is still disabled, before
+ * reactor_run) requests queue in a backlog that keeps their order, which cancels rely on. A CQ that
+ * overflowed is flushed by entering the kernel, which every flush and wait below does when flagged.
+ */
+#include "base/clock.h"
+#include "reactor/reactor_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct io_uring_sqe *reactor_backlog_sqe(struct reactor *reactor)
+{
+	struct reactor_backlog *last = reactor->backlog_last;
+
+	if (!last || last->count == REACTOR_BACKLOG_ENTRIES) {
+		struct reactor_backlog *more = calloc(1, sizeof(*more));
+
+		/* Only before the start and when the kernel itself is out of memory. */
+		CHECK(more);
+		if (last)
+			last->next = more;
+		else
+			reactor->backlog_first = more;
+		reactor->backlog_last = more;
+		last = more;
+	}
+	return &last->sqes[last->count++];
+}
+
+static void reactor_ring_check_result(int res)
+{
+	/* Passing shortages are retried in the next turn; anything else is a bug of ours. */
+	CHECK(res >= 0 || res == -ETIME || res == -EINTR || res == -EAGAIN || res == -EBUSY ||
+	      res == -ENOMEM);
+}
+
+static struct io_uring_sqe *reactor_ring_sqe(struct reactor *reactor)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&reactor->ring);
+
+	if (sqe)
+		return sqe;
+	reactor_ring_check_result(io_uring_submit(&reactor->ring));
+	return io_uring_get_sqe(&reactor->ring);
+}
+
+struct io_uring_sqe *reactor_sqe(struct reactor *reactor)
+{
+	struct io_uring_sqe *sqe = NULL;
+
+	reactor_check_thread(reactor);
+	if (!reactor->backlog_first &&
+	    atomic_load_explicit(&reactor->running, memory_order_relaxed))
+		sqe = reactor_ring_sqe(reactor);
+	return sqe ? sqe : reactor_backlog_sqe(reactor);
+}
+
+void reactor_sqe_cancel(struct reactor *reactor, struct reactor_op *op)
+{
+	struct io_uring_sqe *sqe = reactor_sqe(reactor);
+
+	io_uring_prep_cancel(sqe, op, 0);
+	io_uring_sqe_set_data(sqe, NULL);
+}
+
+void reactor_backlog_drain(struct reactor *reactor)
+{
+	while (reactor->backlog_first) {
+		struct reactor_backlog *first = reactor->backlog_first;
+
+		while (first->head < first->count) {
+			struct io_uring_sqe *sqe = reactor_ring_sqe(reactor);
+
+			if (!sqe)
+				return;
+			memcpy(sqe, &first->sqes[first->head++], sizeof(*sqe));
+		}
+		reactor->backlog_first = first->next;
+		if (!first->next)
+			reactor->backlog_last = NULL;
+		free(first);
+	}
+}
+
+void reactor_backlog_free(struct reactor *reactor)
+{
+	while (reactor->backlog_first) {
+		struct reactor_backlog *first = reactor->backlog_first;
+
+		reactor->backlog_first = first->next;
+		free(first);
+	}
+	reactor->backlog_last = NULL;
+}
+
+static bool reactor_ring_is_flagged(const struct reactor *reactor)
+{
+	return IO_URING_READ_ONCE(*reactor->ring.sq.kflags) &
+	       (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW);
+}
+
+void reactor_ring_flush(struct reactor *reactor)
+{
+	if (reactor_ring_is_flagged(reactor))
+		reactor_ring_check_result(io_uring_submit_and_get_events(&reactor->ring));
+	else if (io_uring_sq_ready(&reactor->ring) > 0)
+		reactor_ring_check_result(io_uring_submit(&reactor->ring));
+}
+
+void reactor_ring_wait(struct reactor *reactor, uint64_t timeout_ns)
+{
+	struct __kernel_timespec limit = {
+		.tv_sec = (long long)(timeout_ns / NS_PER_S),
+		.tv_nsec = (long long)(timeout_ns % NS_PER_S),
+	};
+	struct io_uring_cqe *cqe;
+
+	reactor_ring_check_result(io_uring_submit_and_wait_timeout(
+		&reactor->ring, &cqe, 1, timeout_ns == UINT64_MAX ? NULL : &limit, NULL));
+}
+
+void reactor_ring_reap(struct reactor *reactor)
+{
+	struct io_uring *ring = &reactor->ring;
+
+	/* Completions are taken one by one: a callback may submit, which can add more. */
+	for (unsigned i = 0; i < REACTOR_CQE_BUDGET && io_uring_cq_ready(ring) > 0; i++) {
+		const struct io_uring_cqe *cqe =
+			&ring->cq.cqes[*ring->cq.khead & ring->cq.ring_mask];
+		struct reactor_op *op = io_uring_cqe_get_data(cqe);
+		int res = cqe->res;
+
+		reactor->cqe_flags = cqe->flags;
+		io_uring_cq_advance(ring, 1);
+		reactor->work++;
+		if (!op)
+			continue;
+		op->done(op, res);
+		reactor_callback_done(reactor);
+	}
+}

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stream sockets of the io_uring reactor.
+ *
+ * Runs on the owning reactor's thread. Data moves by direct system calls that never block. A cold
+ * socket waits on a one-shot poll in the ring; when it fires the socket is hot, and `ready` is
+ * called every turn until it has been empty for the hot window (the reactor's longest spin). With
+ * more than four hot sockets an empty one goes cold at once, so that nobody scans. Before the
+ * reactor sleeps all are cold. poll_op carries the poll for reading and the end of the socket,
+ * aux_op the poll for writing and the connect.
+ */
+#include "reactor/reactor_internal.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+/* In sock->armed beside READ and WRITE: the connect is under way, aux_op is its. */
+#define SOCK_CONNECTING 4u
+
+/* ---- hot and cold --------------------------------------------------------------------------- */
+
+static void sock_heat(struct reactor_sock *sock)
+{
+	struct reactor *reactor = sock->reactor;
+
+	if (list_linked(&sock->hot_node))
+		return;
+	sock->drained = false;
+	sock->hot_until_ns = reactor_now_ns(reactor) + reactor->spin.max_ns;
+	list_push_back(&reactor->hot, &sock->hot_node);
+	reactor->hot_count++;
+}
+
+static void sock_unheat(struct reactor_sock *sock)
+{
+	if (!list_linked(&sock->hot_node))
+		return;
+	list_remove(&sock->hot_node);
+	sock->reactor->hot_count--;
+}
+
+static void sock_poll(struct reactor_sock *sock, struct reactor_op *op, unsigned event)
+{
+	struct io_uring_sqe *sqe = reactor_sqe(sock->reactor);
+
+	io_uring_prep_poll_add(sqe, sock->fd,
+			       event == REACTOR_SOCK_READ ? POLLIN | POLLRDHUP : POLLOUT);
+	io_uring_sqe_set_data(sqe, op);
+	sock->armed |= event;
+}
+
+static void sock_cool(struct reactor_sock *sock)
+{
+	sock_unheat(sock);
+	if (!(sock->armed & REACTOR_SOCK_READ))
+		sock_poll(sock, &sock->poll_op, REACTOR_SOCK_READ);
+}
+
+void reactor_hot_run(struct reactor *reactor)
+{
+	struct list batch, *node;
+
+	if (reactor->hot_count == 0)
+		return;
+	/* Every socket moves back before its callback, which may close it or any other. */
+	list_init(&batch);
+	list_splice_back(&batch, &reactor->hot);
+	while ((node = list_pop_front(&batch))) {
+		struct reactor_sock *sock = list_entry(node, struct reactor_sock, hot_node);
+
+		list_push_back(&reactor->hot, node);
+		sock->ready(sock, REACTOR_SOCK_READ);
+		reactor_callback_done(reactor);
+		/* A closed socket lives until `closed`, which is never called from in here. */
+		if (!list_linked(&sock->hot_node))
+			continue;
+		if (!sock->drained)
+			reactor->work++;
+		else if (reactor->hot_count > REACTOR_HOT_SCAN_MAX ||
+			 reactor->now_ns >= sock->hot_until_ns)
+			sock_cool(sock);
+	}
+}
+
+void reactor_hot_cool_all(struct reactor *reactor)
+{
+	while (!list_empty(&reactor->hot))
+		sock_cool(list_entry(reactor->hot.next, struct reactor_sock, hot_node));
+}
+
+/* ---- the end -------------------------------------------------------------------------------- */
+
+static void sock_finish(struct reactor_sock *sock)
+{
+	if (sock->fd >= 0)
+		close(sock->fd);
+	sock->fd = -1;
+	sock->closed(sock);
+}
+
+static void sock_on_finish(struct reactor_msg *msg)
+{
+	sock_finish(container_of(msg, struct reactor_sock, poll_op.msg));
+}
+
+void reactor_sock_close(struct reactor_sock *sock, void (*closed)(struct reactor_sock *sock))
+{
+	reactor_check_thread(sock->reactor);
+	CHECK(!sock->closing);
+	sock->closing = true;
+	sock->closed = closed;
+	sock->wanted = 0;
+	sock_unheat(sock);
+	/* A poll holds the file, and a peer sees the end only when the last holder lets go. */
+	if (sock->armed & REACTOR_SOCK_READ)
+		reactor_sqe_cancel(sock->reactor, &sock->poll_op);
+	if (sock->armed & REACTOR_SOCK_WRITE)
+		reactor_sqe_cancel(sock->reactor, &sock->aux_op);
+	if (!(sock->armed & (REACTOR_SOCK_READ | REACTOR_SOCK_WRITE)))
+		reactor_post(sock->reactor, &sock->poll_op.msg, sock_on_finish);
+}
+
+/* Takes note that a poll ended. True when the socket is closing and the caller has to stop. */
+static bool sock_disarm(struct reactor_sock *sock, unsigned event)
+{
+	sock->armed &= ~event;
+	if (!sock->closing)
+		return false;
+	if (!(sock->armed & (REACTOR_SOCK_READ | REACTOR_SOCK_WRITE)))
+		sock_finish(sock);
+	return true;
+}
+
+static void sock_on_readable(struct reactor_op *op, int res)
+{
+	struct reactor_sock *sock = container_of(op, struct reactor_sock, poll_op);
+
+	if (sock_disarm(sock, REACTOR_SOCK_READ))
+		return;
+	/* A failed poll is as good as a fired one: the next recv says what is the matter. */
+	if (sock->wanted & REACTOR_SOCK_READ)
+		sock_heat(sock);
+}
+
+static void sock_want_write(struct reactor_sock *sock)
+{
+	if ((sock->wanted & REACTOR_SOCK_WRITE) && !(sock->armed & REACTOR_SOCK_WRITE))
+		sock_poll(sock, &sock->aux_op, REACTOR_SOCK_WRITE);
+}
+
+static void sock_on_writable(struct reactor_op *op, int res)
+{
+	struct reactor_sock *sock = container_of(op, struct reactor_sock, aux_op);
+
+	if (sock_disarm(sock, REACTOR_SOCK_WRITE))
+		return;
+	if (!(sock->wanted & REACTOR_SOCK_WRITE))
+		return;
+	sock->ready(sock, REACTOR_SOCK_WRITE);
+	if (!sock->closing)
+		sock_want_write(sock);
+}
+
+/* ---- opening and connecting ----------------------------------------------------------------- */
+
+static void sock_init(struct reactor *reactor, struct reactor_sock *sock, int fd,
+		      void (*ready)(struct reactor_sock *sock, unsigned events))
+{
+	reactor_check_thread(reactor);
+	*sock = (struct reactor_sock){
+		.reactor = reactor,
+		.fd = fd,
+		.ready = ready,
+		.wanted = REACTOR_SOCK_READ,
+		.poll_op = {.reactor = reactor, .done = sock_on_readable},
+		.aux_op = {.reactor = reactor, .done = sock_on_writable},
+	};
+	list_init(&sock->hot_node);
+}
+
+void reactor_sock_open(struct reactor *reactor, struct reactor_sock *sock, int taken_fd,
+		       void (*ready)(struct reactor_sock *sock, unsigned events))
+{
+	sock_init(reactor, sock, taken_fd, ready);
+	/* The first bytes are often there already: look before waiting. */
+	sock_heat(sock);
+}
+
+/* Ends the connect: tells the caller, unless he has closed the socket meanwhile. */
+static void sock_connect_end(struct reactor_sock *sock, int res)
+{
+	void (*connected)(struct reactor_sock * sock, int res) = sock->connected;
+
+	sock->armed &= ~SOCK_CONNECTING;
+	sock->aux_op.done = sock_on_writable;
+	if (res) {
+		if (sock->fd >= 0)
+			close(sock->fd);
+		sock->fd = -1;
+		connected(sock, res);
+		return;
+	}
+	if (sock->wanted & REACTOR_SOCK_READ)
+		sock_heat(sock);
+	sock_want_write(sock);
+	connected(sock, 0);
+}
+
+static void sock_on_connected(struct reactor_op *op, int res)
+{
+	struct reactor_sock *sock = container_of(op, struct reactor_sock, aux_op);
+	socklen_t len = sizeof(int);
+	int error = 0;
+
+	if (sock_disarm(sock, REACTOR_SOCK_WRITE))
+		return;
+	if (res < 0)
+		error = -res;
+	else if (getsockopt(sock->fd, SOL_SOCKET, SO_ERROR, &error, &len))
+		error = errno;
+	sock_connect_end(sock, -error);
+}
+
+static void sock_on_connect_failed(struct reactor_msg *msg)
+{
+	struct reactor_sock *sock = container_of(msg, struct reactor_sock, aux_op.msg);
+
+	/* The close that came between has posted its own message behind this one. */
+	if (!sock->closing)
+		sock_connect_end(sock, (int)(int64_t)sock->aux_op.private_bits);
+}
+
+static void sock_set_nodelay(int fd)
+{
+	int on = 1;
+
+	/* Not a TCP socket (a test's pair, for example): nothing to switch off. */
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
+void reactor_sock_connect(struct reactor *reactor, struct reactor_sock *sock,
+			  const struct net_addr *addr,
+			  void (*connected)(struct reactor_sock *sock, int res),
+			  void (*ready)(struct reactor_sock *sock, unsigned events))
+{
+	int fd = socket(addr->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int error = fd < 0 ? errno : 0;
+
+	sock_init(reactor, sock, fd, ready);
+	sock->connected = connected;
+	sock->armed = SOCK_CONNECTING;
+	if (fd >= 0) {
+		sock_set_nodelay(fd);
+		if (connect(fd, (const struct sockaddr *)&addr->storage, addr->len_bytes))
+			error = errno;
+	}
+	if (error == 0 || error == EINPROGRESS || error == EINTR) {
+		sock->aux_op.done = sock_on_connected;
+		sock_poll(sock, &sock->aux_op, REACTOR_SOCK_WRITE);
+		return;
+	}
+	sock->aux_op.private_bits = (uint64_t)(int64_t)-error;
+	reactor_post(reactor, &sock->aux_op.msg, sock_on_connect_failed);
+}
+
+/* ---- use ------------------------------------------------------------------------------------ */
+
+void reactor_sock_want(struct reactor_sock *sock, unsigned events)
+{
+	reactor_check_thread(sock->reactor);
+	if (sock->closing)
+		return;
+	sock->wanted = events;
+	if (sock->armed & SOCK_CONNECTING)
+		return;
+	if (!(events & REACTOR_SOCK_READ))
+		sock_unheat(sock);
+	else if (!(sock->armed & REACTOR_SOCK_READ))
+		sock_heat(sock);
+	/* A poll that is armed and no longer wanted is left alone; its end is ignored. */
+	sock_want_write(sock);
+}
+
+static size_t sock_iov_bytes(const struct iovec *iov, unsigned iov_count)
+{
+	size_t total = 0;
+
+	for (unsigned i = 0; i < iov_count; i++)
+		total += iov[i].iov_len;
+	return total;
+}
+
+ssize_t reactor_sock_recv(struct reactor_sock *sock, const struct iovec *iov, unsigned iov_count)
+{
+	struct msghdr msg = {.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = iov_count};
+	struct reactor *reactor = sock->reactor;
+	ssize_t got;
+
+	do {
+		got = iov_count == 1 ? recv(sock->fd, iov->iov_base, iov->iov_len, MSG_DONTWAIT)
+				     : recvmsg(sock->fd, &msg, MSG_DONTWAIT);
+	} while (got < 0 && errno == EINTR);
+	if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+		sock->drained = true;
+		return -EAGAIN;
+	}
+	reactor->work++;
+	if (got > 0) {
+		/* Less than asked for: the queue was empty, and the poll will see what follows. */
+		sock->drained = (size_t)got < sock_iov_bytes(iov, iov_count);
+		sock->hot_until_ns = reactor->now_ns + reactor->spin.max_ns;
+		return got;
+	}
+	/* The end or an error: there is nothing more to hear, and it must not be heard in a loop.
+	 */
+	got = got < 0 ? -errno : 0;
+	if (sock_iov_bytes(iov, iov_count) > 0) {
+		sock->wanted &= ~(unsigned)REACTOR_SOCK_READ;
+		sock_unheat(sock);
+	}
+	return got;
+}
+
+ssize_t reactor_sock_send(struct reactor_sock *sock, const struct iovec *iov, unsigned iov_count)
+{
+	struct msghdr msg = {.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = iov_count};
+	ssize_t sent;
+
+	do {
+		sent = sendmsg(sock->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+	} while (sent < 0 && errno == EINTR);
+	if (sent >= 0)
+		return sent;
+	return errno == EWOULDBLOCK ? -EAGAIN : -errno;
+}
+
+size_t reactor_sock_available(const struct reactor_sock *sock)
+{
+	int bytes = 0;
+
+	if (ioctl(sock->fd, FIONREAD, &bytes) || bytes < 0)
+		return 0;
+	return (size_t)bytes;
+}
+
+void reactor_sock_shutdown_send(struct reactor_sock *sock)
+{
+	/* Fails only when the connection is gone, which the reading side will hear of. */
+	(void)shutdown(sock->fd, SHUT_WR);
+}
+
+void reactor_sock_set_abort(struct reactor_sock *sock)
+{
+	struct linger abort_on_close = {.l_onoff = 1, .l_linger = 0};
+
+	(void)setsockopt(sock->fd, SOL_SOCKET, SO_LINGER, &abort_on_close, sizeof(abort_on_close));
+}
+
+int reactor_sock_peer(const struct reactor_sock *sock, struct net_addr *ret_addr)
+{
+	ret_addr->len_bytes = sizeof(ret_addr->storage);
+	if (getpeername(sock->fd, (struct sockaddr *)&ret_addr->storage, &ret_addr->len_bytes))
+		return -errno;
+	return 0;
+}
+
+int reactor_sock_local(const struct reactor_sock *sock, struct net_addr *ret_addr)
+{
+	ret_addr->len_bytes = sizeof(ret_addr->storage);
+	if (getsockname(sock->fd, (struct sockaddr *)&ret_addr->storage, &ret_addr->len_bytes))
+		return -errno;
+	return 0;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The arithmetic of spin-then-sleep; see the header for the rule.
+ *
+ * Runs on the reactor's thread. Gaps enter the average clipped to four times the limit, so that
+ * one quiet hour is forgotten after a dozen events and not after thousands.
+ */
+#include "reactor/spin_policy.h"
+
+void spin_policy_init(struct spin_policy *policy, uint64_t max_ns)
+{
+	*policy = (struct spin_policy){.max_ns = max_ns, .gap_average_ns = max_ns};
+}
+
+uint64_t spin_policy_window_ns(const struct spin_policy *policy)
+{
+	uint64_t window_ns;
+
+	if (policy->max_ns == 0 || policy->gap_average_ns > policy->max_ns)
+		return 0;
+	window_ns = 2 * policy->gap_average_ns;
+	if (window_ns < SPIN_FLOOR_NS)
+		window_ns = SPIN_FLOOR_NS;
+	if (window_ns > policy->max_ns)
+		window_ns = policy->max_ns;
+	return window_ns >> policy->halvings;
+}
+
+void spin_policy_note_gap(struct spin_policy *policy, uint64_t gap_ns, bool is_hit)
+{
+	uint64_t limit_ns = 4 * policy->max_ns;
+
+	if (gap_ns > limit_ns)
+		gap_ns = limit_ns;
+	policy->gap_average_ns = (7 * policy->gap_average_ns + gap_ns) / 8;
+	if (is_hit) {
+		policy->misses = 0;
+		policy->halvings = 0;
+	}
+}
+
+void spin_policy_note_miss(struct spin_policy *policy)
+{
+	if (++policy->misses < SPIN_MISSES_LIMIT)
+		return;
+	policy->misses = 0;
+	/* The last step keeps a probe of under a microsecond: it costs nothing and can recover. */
+	if (policy->halvings < 6)
+		policy->halvings++;
+}

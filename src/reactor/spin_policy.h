@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How long an idle reactor watches its queues before it sleeps.
+ *
+ * A wake-up costs 20 us and more, a spin costs CPU: spinning pays when the next event usually
+ * comes within the window. The policy keeps a moving average of the idle gap (last work to next
+ * event): no spin when the average is over the limit, else twice the average, at least 5 us; eight
+ * spins in a row that end in sleep halve it until one succeeds. Pure; units are nanoseconds.
+ */
+#ifndef WEFT_REACTOR_SPIN_POLICY_H
+#define WEFT_REACTOR_SPIN_POLICY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SPIN_FLOOR_NS     5000u
+#define SPIN_MISSES_LIMIT 8u
+
+struct spin_policy {
+	uint64_t max_ns;
+	uint64_t gap_average_ns;
+	unsigned misses; /* in a row, since the window was last halved */
+	unsigned halvings;
+};
+
+void spin_policy_init(struct spin_policy *policy, uint64_t max_ns);
+uint64_t spin_policy_window_ns(const struct spin_policy *policy);
+/* An idle stretch ended after gap_ns; is_hit: while spinning, not by waking from sleep. */
+void spin_policy_note_gap(struct spin_policy *policy, uint64_t gap_ns, bool is_hit);
+/* A spin ended in sleep. */
+void spin_policy_note_miss(struct spin_policy *policy);
+
+#endif

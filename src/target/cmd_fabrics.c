@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Fabrics commands: Connect, Property Get, Property Set, Disconnect. NVMe Base 2.1, chapter 6.
+ *
+ * Connect checks here what the queue's reactor can know (names, port, host, sizes) and then goes
+ * to the controller (ctrl.c). Every refusal names the parameter at fault in the response's DW0.
+ */
+#include "base/log.h"
+#include "target/command.h"
+#include "target/local.h"
+
+#include <string.h>
+
+static void connect_refuse(struct slot *slot, const struct connect_reject *reject,
+			   const struct connect_args *args)
+{
+	char peer[NET_ADDR_TEXT_BYTES];
+
+	log_limited(LOG_LEVEL_WARN, "target", "%s: Connect to %s by %s refused: %s",
+		    net_addr_format(&slot->queue->peer, peer), args->subsystem_nqn, args->host_nqn,
+		    nvme_status_name(reject->status));
+	slot->result = connect_reject_dw0(reject);
+	slot->queue->state =
+		slot->queue->state == QUEUE_CONNECTING ? QUEUE_NEW : slot->queue->state;
+	slot_complete(slot, nvme_status_dnr(reject->status));
+}
+
+void connect_reject_at(struct connect_reject *reject, nvme_status status, uint16_t offset,
+		       bool is_in_data)
+{
+	*reject = (struct connect_reject){
+		.status = status, .parameter_offset = offset, .is_in_data = is_in_data};
+}
+
+static void connect_check_names(const struct queue *queue, const struct connect_args *args,
+				struct connect_reject *reject)
+{
+	const struct subsystem *subsystem;
+
+	if (strcmp(args->subsystem_nqn, NVME_DISCOVERY_NQN) == 0)
+		return;
+	subsystem = snapshot_find_subsystem(queue->local->snapshot, args->subsystem_nqn);
+	if (!subsystem || !port_offers(queue->port, subsystem))
+		connect_reject_at(reject, NVME_SC_CONNECT_INVALID_PARAM, CONNECT_DATA_SUBNQN, true);
+	else if (!subsystem_allows_host(subsystem, args->host_nqn))
+		connect_reject_at(reject, NVME_SC_CONNECT_INVALID_HOST, CONNECT_DATA_HOSTNQN, true);
+}
+
+static void connect_check(const struct queue *queue, const struct connect_args *args,
+			  struct connect_reject *reject)
+{
+	const struct target_limits *limits = &queue->local->snapshot->limits;
+
+	if (!queue->port || queue->local->is_stopping) {
+		connect_reject_at(reject, NVME_SC_CONNECT_BUSY, 0, false);
+		return;
+	}
+	connect_check_names(queue, args, reject);
+	if (!nvme_status_is_ok(reject->status))
+		return;
+	if (args->queue_size > limits->queue_size_max)
+		connect_reject_at(reject, NVME_SC_CONNECT_INVALID_PARAM, CONNECT_SQE_SQSIZE, false);
+	else if (args->qid > limits->io_queues_max)
+		connect_reject_at(reject, NVME_SC_CONNECT_INVALID_PARAM, CONNECT_SQE_QID, false);
+	else if (args->qid == 0 && args->cntlid != NVME_CNTLID_ANY)
+		connect_reject_at(reject, NVME_SC_CONNECT_INVALID_PARAM, CONNECT_DATA_CNTLID, true);
+	else if (args->qid == 0 && limits->kato_max_ms > 0 && args->kato_ms > limits->kato_max_ms)
+		connect_reject_at(reject, NVME_SC_CONNECT_INVALID_PARAM, CONNECT_SQE_KATO, false);
+}
+
+static void connect_execute(struct slot *slot)
+{
+	struct queue *queue = slot->queue;
+	struct connect_args args;
+	struct connect_reject reject = {0};
+
+	connect_decode(&slot->sqe, slot->data, slot->data_bytes, &args, &reject);
+	if (nvme_status_is_ok(reject.status))
+		connect_check(queue, &args, &reject);
+	if (nvme_status_is_ok(reject.status) && queue_alloc_slots(queue, args.queue_size) != 0)
+		connect_reject_at(&reject, NVME_SC_CONNECT_BUSY, 0, false);
+	if (!nvme_status_is_ok(reject.status)) {
+		connect_refuse(slot, &reject, &args);
+		return;
+	}
+	queue->state = QUEUE_CONNECTING;
+	queue->qid = args.qid;
+	queue->has_sq_flow_control = !args.wants_no_sq_flow_control;
+	if (args.qid == 0)
+		ctrl_create(slot, &args);
+	else
+		ctrl_attach(slot, &args);
+}
+
+void connect_finish(struct slot *slot, struct ctrl *ctrl, const struct connect_reject *reject,
+		    const struct connect_args *args)
+{
+	struct queue *queue = slot->queue;
+	struct reactor_timer *deadline = &queue->deadline;
+
+	if (!ctrl) {
+		queue_discard_slots(queue);
+		connect_refuse(slot, reject, args);
+		return;
+	}
+	queue->ctrl = ctrl;
+	if (queue->state == QUEUE_CONNECTING) {
+		queue->state = QUEUE_LIVE;
+		reactor_timer_cancel(deadline);
+		queue_rebind(queue, queue->local->snapshot);
+	}
+	slot->result = ctrl->cntlid;
+	slot_complete(slot, NVME_SC_SUCCESS);
+}
+
+static nvme_status connect_prepare(struct slot *slot)
+{
+	if (slot->queue->state != QUEUE_NEW)
+		return nvme_status_dnr(NVME_SC_CMD_SEQUENCE);
+	slot->execute = connect_execute;
+	return command_expect_data(slot, DATA_TO_CTRL, NVMF_CONNECT_DATA_BYTES);
+}
+
+/* ---- properties -------------------------------------------------------------------------------
+ */
+
+static void property_get_execute(struct slot *slot)
+{
+	struct ctrl *ctrl = slot->queue->ctrl;
+	struct property_cmd cmd;
+	nvme_status status = property_decode(&slot->sqe, &cmd);
+	nvme_status invalid = nvme_status_dnr(NVME_SC_INVALID_FIELD);
+
+	if (!nvme_status_is_ok(status)) {
+		slot_complete_at(slot, nvme_status_dnr(status), offsetof(struct nvme_sqe, cdw10));
+		return;
+	}
+	if (cmd.is_8_bytes != (cmd.offset == PROPERTY_CAP)) {
+		slot_complete_at(slot, invalid, offsetof(struct nvme_sqe, cdw10));
+		return;
+	}
+	switch (cmd.offset) {
+	case PROPERTY_CAP:
+		slot->result = ctrl_cap(ctrl);
+		break;
+	case PROPERTY_VS:
+		slot->result = NVME_VERSION_2_1;
+		break;
+	case PROPERTY_CC:
+		slot->result = ctrl->cc;
+		break;
+	case PROPERTY_CSTS:
+		slot->result = ctrl->csts;
+		break;
+	case PROPERTY_CRTO:
+		slot->result = CTRL_READY_TIMEOUT_MS / 500;
+		break;
+	default:
+		slot_complete_at(slot, invalid, offsetof(struct nvme_sqe, cdw11));
+		return;
+	}
+	slot_complete(slot, NVME_SC_SUCCESS);
+}
+
+static void property_set_execute(struct slot *slot)
+{
+	struct property_cmd cmd;
+	nvme_status status = property_decode(&slot->sqe, &cmd);
+
+	if (!nvme_status_is_ok(status)) {
+		slot_complete_at(slot, nvme_status_dnr(status), offsetof(struct nvme_sqe, cdw10));
+	} else if (cmd.offset != PROPERTY_CC || cmd.is_8_bytes) {
+		/* NSSR is not offered (CAP.NSSRS is 0); everything else is read only. */
+		slot_complete_at(slot, nvme_status_dnr(NVME_SC_INVALID_FIELD),
+				 offsetof(struct nvme_sqe, cdw11));
+	} else {
+		ctrl_set_cc(slot->queue->ctrl, (uint32_t)cmd.value);
+		slot_complete(slot, NVME_SC_SUCCESS);
+	}
+}
+
+/* ---- Disconnect ---------------------------------------------------------------------------------
+ */
+
+static void disconnect_execute(struct slot *slot)
+{
+	struct queue *queue = slot->queue;
+	nvme_status status = disconnect_decode(&slot->sqe);
+
+	/* The queue first, so that the response is the last thing that it sends. */
+	if (nvme_status_is_ok(status))
+		queue_close(queue, "the host sent Disconnect");
+	slot_complete(slot, nvme_status_is_ok(status) ? status : nvme_status_dnr(status));
+}
+
+nvme_status fabrics_prepare(struct slot *slot)
+{
+	struct queue *queue = slot->queue;
+	uint8_t type = fabrics_type(&slot->sqe);
+
+	if (type == NVMF_CONNECT)
+		return connect_prepare(slot);
+	if (queue->state != QUEUE_LIVE || !queue->ctrl)
+		return nvme_status_dnr(NVME_SC_CMD_SEQUENCE);
+	if (type == NVMF_PROPERTY_GET && queue->qid == 0)
+		slot->execute = property_get_execute;
+	else if (type == NVMF_PROPERTY_SET && queue->qid == 0)
+		slot->execute = property_set_execute;
+	else if (type == NVMF_DISCONNECT && queue->qid != 0)
+		slot->execute = disconnect_execute;
+	else if (type == NVMF_DISCONNECT)
+		return nvme_status_dnr(NVME_SC_INVALID_QUEUE_TYPE);
+	else {
+		slot->error_byte = offsetof(struct nvme_sqe, nsid);
+		return nvme_status_dnr(type == NVMF_PROPERTY_GET || type == NVMF_PROPERTY_SET
+					       ? NVME_SC_INVALID_FIELD
+					       : NVME_SC_INVALID_OPCODE);
+	}
+	return command_expect_data(slot, DATA_NONE, 0);
+}

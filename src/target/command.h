@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One function per command family: it judges the command (prepare), sets slot->direction,
+ * slot->data_bytes and slot->execute, and returns success, or returns the status of the refusal.
+ * Execute functions end with slot_complete. All run on the queue's reactor; admin commands thus run
+ * on the controller's.
+ */
+#ifndef WEFT_TARGET_COMMAND_H
+#define WEFT_TARGET_COMMAND_H
+
+#include "target/ctrl.h"
+#include "target/queue.h"
+#include "target/slot.h"
+
+/* dispatch.c: picks the family by queue and opcode. */
+nvme_status command_prepare(struct slot *slot);
+/* For data commands over fabrics: the SGL must describe exactly `bytes`. */
+nvme_status command_expect_data(struct slot *slot, enum data_direction direction, uint32_t bytes);
+
+/* Bytes of the submission entry that a refusal may name. */
+enum sqe_byte {
+	SQE_BYTE_NSID = 4,
+	SQE_BYTE_CDW10 = 40,
+	SQE_BYTE_CDW11 = 44,
+	SQE_BYTE_CDW12 = 48,
+	SQE_BYTE_CDW14 = 56,
+};
+
+/* A refusal that a retry cannot mend, with the byte at fault. */
+static inline nvme_status command_refuse(struct slot *slot, nvme_status status, uint16_t error_byte)
+{
+	slot->error_byte = error_byte;
+	return nvme_status_dnr(status);
+}
+
+nvme_status fabrics_prepare(struct slot *slot); /* cmd_fabrics.c */
+/* cmd_fabrics.c: the controller's answer to a Connect: success when ctrl is not NULL. */
+void connect_finish(struct slot *slot, struct ctrl *ctrl, const struct connect_reject *reject,
+		    const struct connect_args *args);
+void connect_reject_at(struct connect_reject *reject, nvme_status status, uint16_t offset,
+		       bool is_in_data);
+nvme_status io_prepare(struct slot *slot);          /* cmd_io.c */
+nvme_status abort_prepare(struct slot *slot);       /* cmd_abort.c */
+nvme_status keep_alive_prepare(struct slot *slot);  /* ctrl_keep_alive.c */
+nvme_status identify_prepare(struct slot *slot);    /* cmd_identify.c */
+nvme_status log_prepare(struct slot *slot);         /* cmd_log.c */
+nvme_status feature_get_prepare(struct slot *slot); /* cmd_feature.c */
+nvme_status feature_set_prepare(struct slot *slot); /* cmd_feature.c */
+nvme_status async_event_prepare(struct slot *slot); /* event.c */
+
+/* What this controller says of itself; used by Identify and by the checks that must agree. */
+void ctrl_identity_fill(const struct ctrl *ctrl, struct ctrl_identity *ret_identity);
+/* Opcodes that exist, for the effects log and for nothing else. */
+void command_effects(enum ctrl_type type, struct log_effects *ret_effects);
+
+#endif

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Controllers: birth by Connect, the registry of their identifiers, I/O queues joining and leaving,
+ * and the end. See ctrl.h for who lives where.
+ *
+ * Functions named registry_* run on the first reactor, the others on the controller's reactor
+ * unless their comment says otherwise. NVMe Base 2.1, section 3.1 (controller architecture), 6.3.
+ */
+#include "base/log.h"
+#include "target/command.h"
+#include "target/local.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- birth
+ * ---------------------------------------------------------------------------------------- */
+
+static void ctrl_free(struct ctrl *ctrl)
+{
+	ctrl_error_log_free(ctrl);
+	free(ctrl->connect_args);
+	free(ctrl->io_queues);
+	free(ctrl);
+}
+
+static struct ctrl *ctrl_alloc(struct queue *queue, const struct connect_args *args)
+{
+	struct local *local = queue->local;
+	struct ctrl *ctrl = calloc(1, sizeof(*ctrl));
+
+	if (!ctrl)
+		return NULL;
+	ctrl->reactor = local->reactor;
+	ctrl->local = local;
+	ctrl->target = local->target;
+	ctrl->type = strcmp(args->subsystem_nqn, NVME_DISCOVERY_NQN) == 0 ? CTRL_TYPE_DISCOVERY
+									  : CTRL_TYPE_IO;
+	ctrl->port_id = queue->port_id;
+	memcpy(ctrl->subsystem_nqn, args->subsystem_nqn, sizeof(ctrl->subsystem_nqn));
+	memcpy(ctrl->host_nqn, args->host_nqn, sizeof(ctrl->host_nqn));
+	ctrl->host_id = args->host_id;
+	ctrl->local_addr = queue->local_addr;
+	ctrl->kato_ms = args->kato_ms;
+	ctrl->io_queues_max =
+		ctrl->type == CTRL_TYPE_IO ? local->snapshot->limits.io_queues_max : 0;
+	ctrl->io_queues_granted = ctrl->io_queues_max;
+	list_init(&ctrl->node);
+	ctrl->io_queues = calloc(ctrl->io_queues_max + 1, sizeof(*ctrl->io_queues));
+	ctrl->connect_args = malloc(sizeof(*args));
+	if (!ctrl->io_queues || !ctrl->connect_args || ctrl_error_log_init(ctrl) != 0) {
+		ctrl_free(ctrl);
+		return NULL;
+	}
+	*ctrl->connect_args = *args;
+	ctrl_events_init(ctrl);
+	return ctrl;
+}
+
+static bool registry_add(struct target *target, struct ctrl *ctrl)
+{
+	if (target->ctrl_count >= target->ctrls_max)
+		return false;
+	for (unsigned tries = 0; tries < NVME_CNTLID_MAX; tries++) {
+		uint16_t cntlid = target->next_cntlid;
+
+		/* Identifiers go round, so that a late Connect does not meet a newcomer. */
+		target->next_cntlid = (uint16_t)(cntlid == NVME_CNTLID_MAX ? 1 : cntlid + 1);
+		if (target->ctrls[cntlid])
+			continue;
+		target->ctrls[cntlid] = ctrl;
+		target->ctrl_count++;
+		atomic_store(&target->ctrls_now, target->ctrl_count);
+		ctrl->cntlid = cntlid;
+		return true;
+	}
+	return false;
+}
+
+static void ctrl_registered(struct reactor_msg *msg)
+{
+	struct ctrl *ctrl = container_of(msg, struct ctrl, msg);
+	struct slot *slot = ctrl->connect_slot;
+	struct queue *queue = slot->queue;
+	struct connect_reject reject;
+
+	if (ctrl->cntlid == 0) {
+		connect_reject_at(&reject, NVME_SC_CONNECT_BUSY, 0, false);
+		connect_finish(slot, NULL, &reject, ctrl->connect_args);
+		ctrl_free(ctrl);
+		return;
+	}
+	ctrl->state = CTRL_LIVE;
+	ctrl->admin = queue;
+	list_push_back(&ctrl->local->ctrls, &ctrl->node);
+	ctrl_rebind(ctrl, ctrl->local->snapshot, ctrl->local->snapshot);
+	bool is_queue_ending = queue->state != QUEUE_CONNECTING;
+
+	log_info("target", "controller %u: host %s connected to %s", ctrl->cntlid, ctrl->host_nqn,
+		 ctrl->subsystem_nqn);
+	connect_finish(slot, ctrl, NULL, ctrl->connect_args);
+	ctrl->connect_slot = NULL;
+	if (is_queue_ending)
+		ctrl_end(ctrl, "the connection ended during Connect");
+	else if (ctrl->state == CTRL_LIVE)
+		ctrl_keep_alive_start(ctrl);
+}
+
+static void registry_add_here(struct reactor_msg *msg)
+{
+	struct ctrl *ctrl = container_of(msg, struct ctrl, msg);
+
+	if (!registry_add(ctrl->target, ctrl))
+		ctrl->cntlid = 0;
+	reactor_post(ctrl->reactor, &ctrl->msg, ctrl_registered);
+}
+
+void ctrl_create(struct slot *slot, const struct connect_args *args)
+{
+	struct ctrl *ctrl = ctrl_alloc(slot->queue, args);
+	struct connect_reject reject;
+
+	if (!ctrl) {
+		connect_reject_at(&reject, NVME_SC_CONNECT_BUSY, 0, false);
+		connect_finish(slot, NULL, &reject, args);
+		return;
+	}
+	ctrl->connect_slot = slot;
+	ctrl->state = CTRL_REGISTERING;
+	reactor_post(target_registry(ctrl->target)->reactor, &ctrl->msg, registry_add_here);
+}
+
+/* ---- I/O queues join
+ * -------------------------------------------------------------------------------- */
+
+/* An I/O Connect on its way: queue's reactor, registry, controller's reactor and back. */
+struct attach {
+	struct reactor_msg msg;
+	struct slot *slot;
+	struct target *target;
+	struct ctrl *ctrl; /* NULL: refused */
+	struct connect_args args;
+	struct connect_reject reject;
+};
+
+/* On the queue's reactor again. */
+static void attach_done(struct reactor_msg *msg)
+{
+	struct attach *attach = container_of(msg, struct attach, msg);
+
+	connect_finish(attach->slot, attach->ctrl, &attach->reject, &attach->args);
+	free(attach);
+}
+
+static void attach_refuse(struct attach *attach, uint16_t offset, bool is_in_data)
+{
+	connect_reject_at(&attach->reject, NVME_SC_CONNECT_INVALID_PARAM, offset, is_in_data);
+	attach->ctrl = NULL;
+	reactor_post(attach->slot->queue->reactor, &attach->msg, attach_done);
+}
+
+static void attach_at_ctrl(struct reactor_msg *msg)
+{
+	struct attach *attach = container_of(msg, struct attach, msg);
+	const struct connect_args *args = &attach->args;
+	struct ctrl *ctrl = attach->ctrl;
+
+	CHECK_OWNER(ctrl);
+	if (ctrl->state != CTRL_LIVE)
+		attach_refuse(attach, CONNECT_DATA_CNTLID, true);
+	else if (strcmp(ctrl->subsystem_nqn, args->subsystem_nqn) != 0)
+		attach_refuse(attach, CONNECT_DATA_SUBNQN, true);
+	else if (strcmp(ctrl->host_nqn, args->host_nqn) != 0)
+		attach_refuse(attach, CONNECT_DATA_HOSTNQN, true);
+	else if (!uuid_equal(&ctrl->host_id, &args->host_id))
+		attach_refuse(attach, CONNECT_DATA_HOSTID, true);
+	else if (args->qid > ctrl->io_queues_granted || ctrl->io_queues[args->qid])
+		attach_refuse(attach, CONNECT_SQE_QID, false);
+	else if (!ctrl_is_ready(ctrl) || ctrl->is_disabling || ctrl->is_shutting_down) {
+		attach->reject.status = NVME_SC_CMD_SEQUENCE;
+		attach->ctrl = NULL;
+		reactor_post(attach->slot->queue->reactor, &attach->msg, attach_done);
+	} else {
+		ctrl->io_queues[args->qid] = attach->slot->queue;
+		ctrl->io_queue_count++;
+		reactor_post(attach->slot->queue->reactor, &attach->msg, attach_done);
+	}
+}
+
+static void registry_find_here(struct reactor_msg *msg)
+{
+	struct attach *attach = container_of(msg, struct attach, msg);
+	uint16_t cntlid = attach->args.cntlid;
+
+	attach->ctrl = cntlid <= NVME_CNTLID_MAX ? attach->target->ctrls[cntlid] : NULL;
+	if (!attach->ctrl)
+		attach_refuse(attach, CONNECT_DATA_CNTLID, true);
+	else
+		reactor_post(attach->ctrl->reactor, &attach->msg, attach_at_ctrl);
+}
+
+/* On the queue's reactor. */
+void ctrl_attach(struct slot *slot, const struct connect_args *args)
+{
+	struct target *target = slot->queue->local->target;
+	struct attach *attach = calloc(1, sizeof(*attach));
+	struct connect_reject reject;
+
+	if (!attach) {
+		connect_reject_at(&reject, NVME_SC_CONNECT_BUSY, 0, false);
+		connect_finish(slot, NULL, &reject, args);
+		return;
+	}
+	attach->slot = slot;
+	attach->target = target;
+	attach->args = *args;
+	reactor_post(target_registry(target)->reactor, &attach->msg, registry_find_here);
+}
+
+/* ---- queues leave, the end
+ * --------------------------------------------------------------------------- */
+
+static void ctrl_left(struct reactor_msg *msg)
+{
+	struct ctrl *ctrl = container_of(msg, struct ctrl, msg);
+	struct local *local = ctrl->local;
+
+	log_info("target", "controller %u: host %s gone: %s", ctrl->cntlid, ctrl->host_nqn,
+		 ctrl->end_why);
+	list_remove(&ctrl->node);
+	ctrl_free(ctrl);
+	local_on_empty(local);
+}
+
+static void registry_remove_here(struct reactor_msg *msg)
+{
+	struct ctrl *ctrl = container_of(msg, struct ctrl, msg);
+	struct target *target = ctrl->target;
+
+	CHECK(target->ctrls[ctrl->cntlid] == ctrl);
+	target->ctrls[ctrl->cntlid] = NULL;
+	target->ctrl_count--;
+	atomic_store(&target->ctrls_now, target->ctrl_count);
+	reactor_post(ctrl->reactor, &ctrl->msg, ctrl_left);
+}
+
+static void ctrl_leave_when_empty(struct ctrl *ctrl)
+{
+	if (ctrl->state != CTRL_DYING || ctrl->admin || ctrl->io_queue_count > 0 ||
+	    ctrl->flushes_left > 0)
+		return;
+	ctrl->state = CTRL_LEAVING;
+	reactor_post(target_registry(ctrl->target)->reactor, &ctrl->msg, registry_remove_here);
+}
+
+/* On the queue's reactor: the controller asked. */
+static void queue_close_here(struct reactor_msg *msg)
+{
+	queue_close(container_of(msg, struct queue, close_msg), "the controller ended");
+}
+
+void ctrl_close_io_queues(struct ctrl *ctrl)
+{
+	for (uint32_t qid = 1; qid <= ctrl->io_queues_max; qid++) {
+		struct queue *queue = ctrl->io_queues[qid];
+
+		if (!queue || queue->is_close_posted)
+			continue;
+		queue->is_close_posted = true;
+		reactor_post(queue->reactor, &queue->close_msg, queue_close_here);
+	}
+}
+
+void ctrl_end(struct ctrl *ctrl, const char *why)
+{
+	CHECK_OWNER(ctrl);
+	if (ctrl->state != CTRL_LIVE)
+		return;
+	ctrl->state = CTRL_DYING;
+	ctrl->end_why = why;
+	ctrl_keep_alive_stop(ctrl);
+	ctrl_events_flush(ctrl, NVME_SC_ABORT_SQ_DELETION);
+	ctrl_close_io_queues(ctrl);
+	if (ctrl->admin)
+		queue_close(ctrl->admin, why);
+	ctrl_leave_when_empty(ctrl);
+}
+
+void ctrl_detach(struct reactor_msg *detach_msg)
+{
+	struct queue *queue = container_of(detach_msg, struct queue, detach_msg);
+	struct ctrl *ctrl = queue->ctrl;
+
+	CHECK_OWNER(ctrl);
+	if (queue->qid == 0) {
+		CHECK(ctrl->admin == queue);
+		ctrl->admin = NULL;
+	} else {
+		CHECK(ctrl->io_queues[queue->qid] == queue);
+		ctrl->io_queues[queue->qid] = NULL;
+		ctrl->io_queue_count--;
+	}
+	ctrl_property_on_detach(ctrl);
+	ctrl_leave_when_empty(ctrl);
+}
+
+void ctrl_flushed(struct ctrl *ctrl)
+{
+	ctrl_leave_when_empty(ctrl);
+}
+
+void ctrl_rebind(struct ctrl *ctrl, const struct snapshot *old, const struct snapshot *snapshot)
+{
+	CHECK_OWNER(ctrl);
+	ctrl->port = snapshot_find_port(snapshot, ctrl->port_id);
+	ctrl->subsystem = snapshot_find_subsystem(snapshot, ctrl->subsystem_nqn);
+	if (ctrl->state != CTRL_LIVE)
+		return;
+	if (!ctrl->port) {
+		ctrl_end(ctrl, "its port was removed");
+		return;
+	}
+	if (ctrl->type == CTRL_TYPE_IO) {
+		if (!ctrl->subsystem)
+			ctrl_end(ctrl, "its subsystem was removed");
+		else if (!port_offers(ctrl->port, ctrl->subsystem))
+			ctrl_end(ctrl, "its port no longer offers the subsystem");
+		else if (!subsystem_allows_host(ctrl->subsystem, ctrl->host_nqn))
+			ctrl_end(ctrl, "the host is no longer allowed");
+	}
+	if (ctrl->state == CTRL_LIVE && old != snapshot)
+		ctrl_events_compare(ctrl, old, snapshot);
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Controller properties and what they set going: enable, reset (CC.EN 1 to 0) and shutdown
+ * (CC.SHN). NVMe Base 2.1, sections 3.1.4, 3.5, 3.6.
+ *
+ * Reset and shutdown close the I/O queues and take effect in CSTS only when the last of them is
+ * drained; a shutdown also flushes every medium of the subsystem first. Runs on the controller's
+ * reactor.
+ */
+#include "base/log.h"
+#include "target/local.h"
+
+#include <stdlib.h>
+
+uint64_t ctrl_cap(const struct ctrl *ctrl)
+{
+	struct ctrl_capabilities cap = {
+		.queue_size_max = ctrl->local->snapshot->limits.queue_size_max,
+		.ready_timeout_ms = CTRL_READY_TIMEOUT_MS,
+		.supports_nvm = true,
+		.supports_io_command_sets = true,
+	};
+
+	return cap_encode(&cap);
+}
+
+static bool config_is_usable(const struct ctrl *ctrl, const struct ctrl_config *config)
+{
+	bool has_entry_sizes = config->sq_entry_shift == 6 && config->cq_entry_shift == 4;
+	bool has_no_entry_sizes = config->sq_entry_shift == 0 && config->cq_entry_shift == 0;
+
+	return config->page_shift == 12 && config->arbitration == 0 &&
+	       (config->command_set == 0 || config->command_set == 6) &&
+	       (has_entry_sizes || (ctrl->type == CTRL_TYPE_DISCOVERY && has_no_entry_sizes));
+}
+
+/* ---- shutdown
+ * ------------------------------------------------------------------------------------- */
+
+struct shutdown_flush {
+	struct media_io io;
+	struct ctrl *ctrl;
+	struct snapshot *snapshot;
+};
+
+static void shutdown_complete(struct ctrl *ctrl)
+{
+	ctrl->is_shutting_down = false;
+	ctrl->csts &= ~(uint32_t)(CSTS_SHST_OCCURRING | CSTS_SHST_COMPLETE);
+	ctrl->csts |= CSTS_SHST_COMPLETE;
+}
+
+static void shutdown_flushed(struct media_io *io, int res)
+{
+	struct shutdown_flush *flush = container_of(io, struct shutdown_flush, io);
+	struct ctrl *ctrl = flush->ctrl;
+	struct snapshot *snapshot = flush->snapshot;
+	struct local *local = ctrl->local;
+
+	if (res != 0)
+		log_error("target", "controller %u: flush at shutdown failed: error %d",
+			  ctrl->cntlid, -res);
+	free(flush);
+	if (--snapshot->inflight[local->index] == 0 && snapshot != local->snapshot)
+		local_snapshot_idle(snapshot);
+	CHECK(ctrl->flushes_left > 0);
+	if (--ctrl->flushes_left == 0) {
+		shutdown_complete(ctrl);
+		ctrl_flushed(ctrl);
+	}
+}
+
+static void shutdown_flush_one(struct ctrl *ctrl, const struct ns *ns)
+{
+	struct shutdown_flush *flush = calloc(1, sizeof(*flush));
+
+	if (!flush) {
+		log_error("target", "controller %u: no memory to flush at shutdown", ctrl->cntlid);
+		return;
+	}
+	flush->ctrl = ctrl;
+	flush->snapshot = ctrl->local->snapshot;
+	flush->snapshot->inflight[ctrl->local->index]++;
+	flush->io = (struct media_io){
+		.reactor = ctrl->reactor,
+		.media = ns->media,
+		.kind = MEDIA_FLUSH,
+		.done = shutdown_flushed,
+	};
+	ctrl->flushes_left++;
+	media_submit(&flush->io);
+}
+
+static void shutdown_go_on(struct ctrl *ctrl)
+{
+	if (ctrl->io_queue_count > 0 || ctrl->flushes_left > 0)
+		return;
+	/* One more than the namespaces, so that a flush that ends at once does not end it all. */
+	ctrl->flushes_left = 1;
+	for (unsigned i = 0; ctrl->subsystem && i < ctrl->subsystem->ns_count; i++) {
+		if (ctrl->subsystem->namespaces[i].media->has_volatile_cache)
+			shutdown_flush_one(ctrl, &ctrl->subsystem->namespaces[i]);
+	}
+	if (--ctrl->flushes_left == 0)
+		shutdown_complete(ctrl);
+}
+
+/* ---- CC
+ * -------------------------------------------------------------------------------------------- */
+
+static void disable_complete(struct ctrl *ctrl)
+{
+	ctrl->is_disabling = false;
+	ctrl->csts = 0;
+	ctrl->io_queues_granted = ctrl->io_queues_max;
+	ctrl_events_reset(ctrl);
+}
+
+void ctrl_property_on_detach(struct ctrl *ctrl)
+{
+	if (ctrl->io_queue_count > 0 || ctrl->state != CTRL_LIVE)
+		return;
+	if (ctrl->is_disabling)
+		disable_complete(ctrl);
+	else if (ctrl->is_shutting_down)
+		shutdown_go_on(ctrl);
+}
+
+void ctrl_set_cc(struct ctrl *ctrl, uint32_t cc)
+{
+	struct ctrl_config old = cc_decode(ctrl->cc);
+	struct ctrl_config now = cc_decode(cc);
+
+	CHECK_OWNER(ctrl);
+	ctrl->cc = cc;
+	if (now.is_enabled && !old.is_enabled && !ctrl->is_disabling) {
+		if (config_is_usable(ctrl, &now)) {
+			ctrl->csts = CSTS_RDY;
+		} else {
+			log_warn("target", "controller %u: cannot be enabled with CC %08xh",
+				 ctrl->cntlid, cc);
+			ctrl->csts = CSTS_CFS;
+		}
+		ctrl_keep_alive_start(ctrl);
+	}
+	if (!now.is_enabled && old.is_enabled) {
+		ctrl->is_disabling = true;
+		ctrl_events_flush(ctrl, NVME_SC_ABORT_SQ_DELETION);
+		ctrl_close_io_queues(ctrl);
+		ctrl_property_on_detach(ctrl);
+	} else if (now.shutdown != 0 && old.shutdown == 0) {
+		ctrl->is_shutting_down = true;
+		ctrl->csts |= CSTS_SHST_OCCURRING;
+		ctrl_close_io_queues(ctrl);
+		ctrl_property_on_detach(ctrl);
+	}
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Picks the handler of a command by queue, controller type and opcode, after the checks that hold
+ * for all: the state of queue and controller, and the SGL. NVMe Base 2.1, sections 3.1.3, 3.4, 4.3.
+ *
+ * Pure choice: handlers judge their own fields, nothing is executed here. Runs on the queue's
+ * reactor.
+ */
+#include "target/command.h"
+#include "target/local.h"
+
+nvme_status command_expect_data(struct slot *slot, enum data_direction direction, uint32_t bytes)
+{
+	if (slot->sgl.len_bytes != bytes) {
+		slot->error_byte = offsetof(struct nvme_sqe, sgl.length);
+		return nvme_status_dnr(NVME_SC_SGL_INVALID_DATA_LEN);
+	}
+	/* Data of a host must come the way its SGL says; data for a host never fits its capsule. */
+	if ((slot->sgl.kind == SGL_IN_CAPSULE && direction == DATA_TO_HOST) ||
+	    (slot->sgl.kind == SGL_TRANSPORT && slot->capsule_bytes > 0)) {
+		slot->error_byte = offsetof(struct nvme_sqe, sgl.type);
+		return nvme_status_dnr(NVME_SC_SGL_INVALID_TYPE);
+	}
+	slot->direction = bytes > 0 ? direction : DATA_NONE;
+	slot->data_bytes = bytes;
+	return NVME_SC_SUCCESS;
+}
+
+static nvme_status admin_prepare(struct slot *slot)
+{
+	switch (slot->sqe.opcode) {
+	case NVME_ADMIN_IDENTIFY:
+		return identify_prepare(slot);
+	case NVME_ADMIN_GET_LOG_PAGE:
+		return log_prepare(slot);
+	case NVME_ADMIN_GET_FEATURES:
+		return feature_get_prepare(slot);
+	case NVME_ADMIN_SET_FEATURES:
+		return feature_set_prepare(slot);
+	case NVME_ADMIN_ASYNC_EVENT:
+		return async_event_prepare(slot);
+	case NVME_ADMIN_KEEP_ALIVE:
+		return keep_alive_prepare(slot);
+	case NVME_ADMIN_ABORT:
+		if (slot->queue->ctrl->type == CTRL_TYPE_IO)
+			return abort_prepare(slot);
+		break;
+	default:
+		break;
+	}
+	slot->error_byte = offsetof(struct nvme_sqe, opcode);
+	return nvme_status_dnr(NVME_SC_INVALID_OPCODE);
+}
+
+nvme_status command_prepare(struct slot *slot)
+{
+	struct queue *queue = slot->queue;
+
+	/* Base 2.1, 3.4.1: fused operations are not offered; the field must say "normal". */
+	if (slot->sqe.flags & NVME_SQE_FUSE_MASK) {
+		slot->error_byte = offsetof(struct nvme_sqe, flags);
+		return nvme_status_dnr(NVME_SC_INVALID_FIELD);
+	}
+	nvme_status status = sgl_decode(&slot->sqe, slot->capsule_bytes, &slot->sgl);
+
+	if (!nvme_status_is_ok(status)) {
+		slot->error_byte = offsetof(struct nvme_sqe, sgl);
+		return nvme_status_dnr(status);
+	}
+	/* IOCCSZ told the host how much an I/O capsule may carry. */
+	if (queue->qid != 0 && slot->capsule_bytes > slot->snapshot->limits.in_capsule_bytes) {
+		slot->error_byte = offsetof(struct nvme_sqe, sgl.length);
+		return nvme_status_dnr(NVME_SC_SGL_INVALID_DATA_LEN);
+	}
+	if (slot->sqe.opcode == NVME_OPCODE_FABRICS)
+		return fabrics_prepare(slot);
+	if (queue->state != QUEUE_LIVE || !queue->ctrl)
+		return nvme_status_dnr(NVME_SC_CMD_SEQUENCE);
+	if (queue->qid != 0)
+		return io_prepare(slot);
+	/* Base 2.1, 3.5: before CSTS.RDY only Fabrics commands are processed. */
+	if (!ctrl_is_ready(queue->ctrl))
+		return nvme_status_dnr(NVME_SC_CMD_SEQUENCE);
+	return admin_prepare(slot);
+}

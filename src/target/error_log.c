@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The error information log (01h) of a controller: a ring of the last CTRL_ERROR_LOG_ENTRIES
+ * commands that failed, read newest first. NVMe Base 2.1, section 5.1.12.1.2.
+ *
+ * Owned by the controller's reactor. A command that failed on another reactor is carried here by
+ * its slot, which does not change until its entry is made.
+ */
+#include "target/command.h"
+#include "target/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+int ctrl_error_log_init(struct ctrl *ctrl)
+{
+	ctrl->error_log = calloc(CTRL_ERROR_LOG_ENTRIES, sizeof(*ctrl->error_log));
+	ctrl->error_count = 0;
+	return ctrl->error_log ? 0 : -ENOMEM;
+}
+
+void ctrl_error_log_free(struct ctrl *ctrl)
+{
+	free(ctrl->error_log);
+	ctrl->error_log = NULL;
+}
+
+void ctrl_error_log_add(struct ctrl *ctrl, const struct slot *slot)
+{
+	CHECK_OWNER(ctrl);
+	struct log_error_entry *entry =
+		&ctrl->error_log[ctrl->error_count++ % CTRL_ERROR_LOG_ENTRIES];
+	bool is_fabrics = slot->sqe.opcode == NVME_OPCODE_FABRICS;
+
+	*entry = (struct log_error_entry){
+		.error_count = ctrl->error_count,
+		.sqid = slot->queue->qid,
+		.cid = le16_get(slot->sqe.cid),
+		.status = slot->status,
+		.parameter_byte = slot->error_byte,
+		/* The slot's io_cmd is of this command only when its namespace was found. */
+		.lba = slot->ns ? slot->io_cmd.first_block : 0,
+		/* Fabrics commands keep their type where others have the namespace. */
+		.nsid = is_fabrics ? 0 : le32_get(slot->sqe.nsid),
+	};
+}
+
+uint64_t log_error_write(const struct ctrl *ctrl, const struct log_window *window)
+{
+	uint64_t used = ctrl->error_count < CTRL_ERROR_LOG_ENTRIES ? ctrl->error_count
+								   : CTRL_ERROR_LOG_ENTRIES;
+
+	for (uint64_t i = 0; i < used; i++) {
+		uint64_t index = (ctrl->error_count - 1 - i) % CTRL_ERROR_LOG_ENTRIES;
+		uint8_t bytes[LOG_ERROR_ENTRY_BYTES];
+
+		log_error_encode(&ctrl->error_log[index], bytes);
+		log_window_put(window, i * LOG_ERROR_ENTRY_BYTES, bytes, sizeof(bytes));
+	}
+	return (uint64_t)CTRL_ERROR_LOG_ENTRIES * LOG_ERROR_ENTRY_BYTES;
+}

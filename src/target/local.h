@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the target keeps per reactor (struct local) and for the process (struct target). Only the
+ * owner of a local touches it; the target's own fields are set before the reactors see it, or are
+ * atomic, or belong to the control reactor or to the registry (the first reactor), as marked.
+ */
+#ifndef WEFT_TARGET_LOCAL_H
+#define WEFT_TARGET_LOCAL_H
+
+#include "reactor/buf_pool.h"
+#include "target/ctrl.h"
+#include "target/queue.h"
+#include "target/target.h"
+
+struct local {
+	struct reactor *reactor;
+	struct target *target;
+	unsigned index;
+	struct snapshot *snapshot;
+	struct buf_pool *buffers;
+	struct list queues;
+	struct list ctrls; /* whose admin queue is here */
+	atomic_uint queue_count;
+	bool is_stopping;
+	bool is_stopped;
+	struct reactor_msg stop_msg;
+	struct reactor_timer grace;
+	atomic_ulong commands;
+};
+
+/* Per namespace and reactor, written by its owner, read by anyone: relaxed atomics. */
+struct ns_counters {
+	atomic_ulong read_commands;
+	atomic_ulong write_commands;
+	atomic_ulong bytes_read;
+	atomic_ulong bytes_written;
+	atomic_ulong media_errors;
+	uint64_t pad[3];
+};
+
+struct ns_store {
+	atomic_uint refs;
+	struct media *media;
+	unsigned reactor_count;
+	struct ns_counters *counters; /* one per reactor */
+};
+
+/* A place where connections arrive: on the first reactor. */
+struct listener;
+
+struct target {
+	struct reactor *control;
+	struct local *locals;
+	unsigned local_count;
+	target_discovery_log_fn discovery_log;
+	uint64_t power_cycles;
+	uint64_t unsafe_shutdowns;
+	uint64_t started_ns; /* monotonic, for power-on hours */
+
+	/* The control reactor's. */
+	struct snapshot *snapshot;
+	uint64_t next_generation;
+	struct apply *apply; /* the one under way */
+	/* Set by the control reactor before any reactor hears of it. */
+	struct shutdown *shutdown;
+
+	/* The registry's (first reactor). */
+	struct ctrl **ctrls; /* by cntlid */
+	uint32_t ctrl_count;
+	uint32_t ctrls_max;
+	uint16_t next_cntlid;
+	struct list listeners;
+	struct list peers; /* connections per peer address */
+	unsigned next_local;
+	/* Set by the registry before the control reactor hears of it; read by the latter. */
+	struct net_addr bound[TARGET_PORTS_MAX];
+	uint16_t bound_ids[TARGET_PORTS_MAX];
+	unsigned bound_count;
+
+	/* For target_get_stats. */
+	atomic_uint connections_now;
+	atomic_uint ctrls_now;
+	atomic_ulong connections_refused;
+	atomic_ulong protocol_errors;
+	atomic_ulong keep_alive_expiries;
+};
+
+/* target.c: no command on this reactor uses the old snapshot any more. */
+void local_snapshot_idle(struct snapshot *snapshot);
+/* shutdown.c: a queue or controller went away; goes on with a shutdown. */
+void local_on_empty(struct local *local);
+
+/* port.c, on the registry's reactor. Opens the listeners that `snapshot` needs and does not have;
+ * 0 or -errno with a text in `error`, in which case none was opened. */
+int ports_open(struct target *target, const struct snapshot *snapshot, char *error,
+	       size_t error_bytes);
+/* Closes the listeners that `snapshot` does not name; all of them when it is NULL. */
+void ports_close_unused(struct target *target, const struct snapshot *snapshot);
+/* The connection of this queue ended: forgets it and frees the queue. */
+void port_on_queue_end(struct reactor_msg *port_msg);
+
+static inline struct local *target_registry(struct target *target)
+{
+	return &target->locals[0];
+}
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Log pages are written piece by piece into the window that the host asked for, so that a read at
+ * any offset of a page of any size needs no memory besides the command's own buffer.
+ */
+#ifndef WEFT_TARGET_LOG_H
+#define WEFT_TARGET_LOG_H
+
+#include "target/target.h"
+
+#include <string.h>
+
+struct ctrl;
+
+/* buf stands for bytes [offset, offset + len_bytes) of the page and is zeroed beforehand. */
+struct log_window {
+	uint8_t *buf;
+	uint64_t offset;
+	uint32_t len_bytes;
+};
+
+/* Copies the part of the piece [at, at + piece_bytes) of the page that lies in the window. */
+static inline void log_window_put(const struct log_window *window, uint64_t at, const void *piece,
+				  uint32_t piece_bytes)
+{
+	uint64_t skip, room;
+
+	if (at >= window->offset) {
+		if (at - window->offset >= window->len_bytes)
+			return;
+		room = window->len_bytes - (at - window->offset);
+		memcpy(window->buf + (at - window->offset), piece,
+		       piece_bytes < room ? piece_bytes : room);
+		return;
+	}
+	skip = window->offset - at;
+	if (skip >= piece_bytes)
+		return;
+	room = piece_bytes - skip;
+	memcpy(window->buf, (const uint8_t *)piece + skip,
+	       room < window->len_bytes ? room : window->len_bytes);
+}
+
+/* Both write what falls into the window and return the size of the whole page. */
+uint64_t log_ana_write(const struct subsystem *subsystem, const struct port *port,
+		       uint64_t change_count, bool is_groups_only, const struct log_window *window);
+uint64_t log_error_write(const struct ctrl *ctrl, const struct log_window *window);
+
+#endif

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ports: listeners, the limits on connections, and the choice of a reactor for each connection.
+ *
+ * Everything here runs on the first reactor (the registry), which owns the listeners and the count
+ * of connections per peer address; a queue that ends comes back here to be forgotten and freed. A
+ * listener outlives configuration changes as long as its port keeps its address.
+ */
+#include "base/log.h"
+#include "target/local.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct listener {
+	struct reactor_listener sock;
+	struct target *target;
+	struct net_addr asked; /* as configured; sock.addr is as bound */
+	uint16_t port_id;
+	bool is_new; /* opened for a snapshot that is not in force yet */
+	struct list node;
+};
+
+/* Connections of one peer address. */
+struct peer {
+	struct net_addr addr;
+	uint32_t connections;
+	struct list node;
+};
+
+/* A connection on its way to its reactor, or, refused there, on its way back. */
+struct arrival {
+	struct reactor_msg msg;
+	struct local *local;
+	struct net_addr peer;
+	uint16_t port_id;
+	int fd;
+};
+
+/* ---- counting
+ * ------------------------------------------------------------------------------------- */
+
+static struct peer *peer_find(struct target *target, const struct net_addr *addr)
+{
+	list_for_each(node, &target->peers) {
+		struct peer *peer = list_entry(node, struct peer, node);
+
+		if (net_addr_same_host(&peer->addr, addr))
+			return peer;
+	}
+	return NULL;
+}
+
+static struct peer *peer_get(struct target *target, const struct net_addr *addr)
+{
+	struct peer *peer = peer_find(target, addr);
+
+	if (peer)
+		return peer;
+	peer = calloc(1, sizeof(*peer));
+	if (!peer)
+		return NULL;
+	peer->addr = *addr;
+	list_push_back(&target->peers, &peer->node);
+	return peer;
+}
+
+static void peer_put(struct target *target, const struct net_addr *addr)
+{
+	struct peer *peer = peer_find(target, addr);
+
+	atomic_fetch_sub(&target->connections_now, 1);
+	CHECK(peer && peer->connections > 0);
+	if (--peer->connections > 0)
+		return;
+	list_remove(&peer->node);
+	free(peer);
+}
+
+void port_on_queue_end(struct reactor_msg *port_msg)
+{
+	struct queue *queue = container_of(port_msg, struct queue, port_msg);
+
+	peer_put(queue->local->target, &queue->peer);
+	queue->transport->destroy(queue);
+}
+
+/* ---- arrival
+ * ---------------------------------------------------------------------------------------- */
+
+static void arrival_failed(struct reactor_msg *msg)
+{
+	struct arrival *arrival = container_of(msg, struct arrival, msg);
+
+	peer_put(arrival->local->target, &arrival->peer);
+	free(arrival);
+}
+
+/* On the reactor that was chosen. */
+static void arrival_here(struct reactor_msg *msg)
+{
+	struct arrival *arrival = container_of(msg, struct arrival, msg);
+	struct local *local = arrival->local;
+	int res = -ESHUTDOWN;
+
+	if (!local->is_stopping)
+		res = transport_tcp.accept(local, arrival->port_id, arrival->fd, &arrival->peer);
+	if (res == 0) {
+		free(arrival);
+		return;
+	}
+	log_limited(LOG_LEVEL_WARN, "target", "a new connection was refused: %s", strerror(-res));
+	reactor_refuse_fd(arrival->fd);
+	reactor_post(target_registry(local->target)->reactor, &arrival->msg, arrival_failed);
+}
+
+/* The reactor with the fewest connections; equal ones in turn. */
+static struct local *pick_local(struct target *target)
+{
+	struct local *best = NULL;
+	unsigned least = UINT32_MAX;
+
+	for (unsigned i = 0; i < target->local_count; i++) {
+		struct local *local =
+			&target->locals[(target->next_local + i) % target->local_count];
+		unsigned count = atomic_load_explicit(&local->queue_count, memory_order_relaxed);
+
+		if (count < least) {
+			least = count;
+			best = local;
+		}
+	}
+	target->next_local = (best->index + 1) % target->local_count;
+	return best;
+}
+
+static const char *refusal(struct target *target, const struct peer *peer)
+{
+	const struct target_limits *limits = &target_registry(target)->snapshot->limits;
+
+	if (atomic_load(&target->connections_now) >= limits->connections_max)
+		return "the limit of connections is reached (limits.connections)";
+	if (!peer)
+		return "no memory";
+	if (peer->connections >= limits->connections_per_host_max)
+		return "the limit of connections per host is reached (limits.connections_per_host)";
+	return NULL;
+}
+
+static void on_accepted(struct reactor_listener *sock, int taken_fd, const struct net_addr *from)
+{
+	struct listener *listener = container_of(sock, struct listener, sock);
+	struct target *target = listener->target;
+	struct peer *peer = target_registry(target)->snapshot ? peer_get(target, from) : NULL;
+	struct arrival *arrival = calloc(1, sizeof(*arrival));
+	const char *why = arrival ? refusal(target, peer) : "no memory";
+	char text[NET_ADDR_TEXT_BYTES];
+
+	if (why) {
+		log_limited(LOG_LEVEL_WARN, "target", "connection from %s refused: %s",
+			    net_addr_format(from, text), why);
+		atomic_fetch_add(&target->connections_refused, 1);
+		reactor_refuse_fd(taken_fd);
+		free(arrival);
+		if (peer && peer->connections == 0) {
+			list_remove(&peer->node);
+			free(peer);
+		}
+		return;
+	}
+	peer->connections++;
+	atomic_fetch_add(&target->connections_now, 1);
+	arrival->local = pick_local(target);
+	arrival->peer = *from;
+	arrival->port_id = listener->port_id;
+	arrival->fd = taken_fd;
+	reactor_post(arrival->local->reactor, &arrival->msg, arrival_here);
+}
+
+/* ---- listeners
+ * ---------------------------------------------------------------------------------------- */
+
+static void listener_closed(struct reactor_listener *sock)
+{
+	free(container_of(sock, struct listener, sock));
+}
+
+static void listener_close(struct listener *listener)
+{
+	list_remove(&listener->node);
+	reactor_listener_close(&listener->sock, listener_closed);
+}
+
+static bool listener_serves(const struct listener *listener, const struct port *port)
+{
+	return listener->port_id == port->id &&
+	       listener->asked.len_bytes == port->listen.len_bytes &&
+	       memcmp(&listener->asked.storage, &port->listen.storage, port->listen.len_bytes) == 0;
+}
+
+static struct listener *listener_find(struct target *target, const struct port *port)
+{
+	list_for_each(node, &target->listeners) {
+		struct listener *listener = list_entry(node, struct listener, node);
+
+		if (listener_serves(listener, port))
+			return listener;
+	}
+	return NULL;
+}
+
+static int listener_open(struct target *target, const struct port *port)
+{
+	struct listener *listener = calloc(1, sizeof(*listener));
+	int res;
+
+	if (!listener)
+		return -ENOMEM;
+	listener->target = target;
+	listener->asked = port->listen;
+	listener->port_id = port->id;
+	listener->is_new = true;
+	res = reactor_listener_open(target_registry(target)->reactor, &listener->sock,
+				    &port->listen, on_accepted);
+	if (res != 0) {
+		free(listener);
+		return res;
+	}
+	list_push_back(&target->listeners, &listener->node);
+	return 0;
+}
+
+static void listeners_undo(struct target *target)
+{
+	list_for_each_safe(node, &target->listeners) {
+		struct listener *listener = list_entry(node, struct listener, node);
+
+		if (listener->is_new)
+			listener_close(listener);
+	}
+}
+
+int ports_open(struct target *target, const struct snapshot *snapshot, char *error,
+	       size_t error_bytes)
+{
+	char text[NET_ADDR_TEXT_BYTES];
+
+	for (unsigned i = 0; i < snapshot->port_count; i++) {
+		const struct port *port = &snapshot->ports[i];
+		int res = listener_find(target, port) ? 0 : listener_open(target, port);
+
+		if (res == 0)
+			continue;
+		snprintf(error, error_bytes, "port %u: cannot listen on %s: %s", port->id,
+			 net_addr_format(&port->listen, text), strerror(-res));
+		listeners_undo(target);
+		return res;
+	}
+	return 0;
+}
+
+void ports_close_unused(struct target *target, const struct snapshot *snapshot)
+{
+	target->bound_count = 0;
+	list_for_each_safe(node, &target->listeners) {
+		struct listener *listener = list_entry(node, struct listener, node);
+		const struct port *port =
+			snapshot ? snapshot_find_port(snapshot, listener->port_id) : NULL;
+
+		listener->is_new = false;
+		if (!port || !listener_serves(listener, port)) {
+			listener_close(listener);
+			continue;
+		}
+		target->bound[target->bound_count] = listener->sock.addr;
+		target->bound_ids[target->bound_count++] = listener->port_id;
+	}
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Queues: their slots, their deadlines, and their end. See queue.h for the states.
+ *
+ * Runs on the queue's reactor. The end has three steps: commands that run are finished and their
+ * responses sent; the transport closes; the controller is told and answers, after which the memory
+ * goes back. Whoever starts the end (peer, controller, time-out) takes the same road.
+ */
+#include "base/clock.h"
+#include "base/log.h"
+#include "target/local.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static void queue_on_deadline(struct reactor_timer *timer)
+{
+	struct queue *queue = container_of(timer, struct queue, deadline);
+	char peer[NET_ADDR_TEXT_BYTES];
+
+	log_limited(LOG_LEVEL_WARN, "target", "%s: no Connect command in time, closing",
+		    net_addr_format(&queue->peer, peer));
+	queue_close(queue, "no Connect command in time");
+}
+
+int queue_init(struct queue *queue, struct local *local, const struct transport_ops *transport,
+	       uint16_t port_id)
+{
+	queue->slots = calloc(1, transport->slot_bytes);
+	if (!queue->slots)
+		return -ENOMEM;
+	queue->reactor = local->reactor;
+	queue->local = local;
+	queue->transport = transport;
+	queue->state = QUEUE_NEW;
+	queue->port_id = port_id;
+	queue->slot_count = 1;
+	list_init(&queue->free);
+	list_init(&queue->busy);
+	list_init(&queue->node);
+	reactor_timer_init(local->reactor, &queue->deadline, queue_on_deadline);
+	reactor_timer_arm(&queue->deadline,
+			  reactor_now_ns(local->reactor) +
+				  local->snapshot->limits.connect_timeout_ms * NS_PER_MS);
+	list_push_back(&local->queues, &queue->node);
+	atomic_fetch_add_explicit(&local->queue_count, 1, memory_order_relaxed);
+	queue_rebind(queue, local->snapshot);
+	return 0;
+}
+
+struct slot *queue_slot(struct queue *queue, uint32_t index)
+{
+	CHECK(index < queue->slot_count);
+	return (struct slot *)(void *)(queue->slots + index * queue->transport->slot_bytes);
+}
+
+int queue_alloc_slots(struct queue *queue, uint32_t size)
+{
+	CHECK(!queue->connected_slots);
+	queue->connected_slots = calloc(size, queue->transport->slot_bytes);
+	if (!queue->connected_slots)
+		return -ENOMEM;
+	queue->size = size;
+	return 0;
+}
+
+void queue_discard_slots(struct queue *queue)
+{
+	free(queue->connected_slots);
+	queue->connected_slots = NULL;
+	queue->size = 0;
+}
+
+/* The Connect response is out: the queue gets its real slots. */
+static void queue_go_live(struct queue *queue)
+{
+	CHECK_OWNER(queue);
+	CHECK(queue->busy_count == 0);
+	free(queue->slots);
+	queue->slots = queue->connected_slots;
+	queue->connected_slots = NULL;
+	queue->slot_count = queue->size;
+	queue->slots_fresh = 0;
+	list_init(&queue->free);
+}
+
+void queue_rebind(struct queue *queue, const struct snapshot *snapshot)
+{
+	queue->port = snapshot_find_port(snapshot, queue->port_id);
+	queue->subsystem = NULL;
+	if (queue->state == QUEUE_LIVE && queue->ctrl)
+		queue->subsystem = snapshot_find_subsystem(snapshot, queue->ctrl->subsystem_nqn);
+}
+
+/* Commands that still run or whose response is not sent yet. Those that wait for the host do not
+ * count: nothing of them reaches the medium. */
+static uint32_t queue_running(const struct queue *queue)
+{
+	uint32_t running = 0;
+
+	list_for_each(node, &queue->busy) {
+		const struct slot *slot = list_entry(node, struct slot, node);
+
+		running += slot->state == SLOT_EXECUTING || slot->state == SLOT_RESPONDING;
+	}
+	return running;
+}
+
+static void queue_free(struct queue *queue)
+{
+	struct local *local = queue->local;
+
+	list_remove(&queue->node);
+	atomic_fetch_sub_explicit(&local->queue_count, 1, memory_order_relaxed);
+	free(queue->slots);
+	free(queue->connected_slots);
+	queue->slots = NULL;
+	queue->connected_slots = NULL;
+	/* The registry counts connections; it frees the queue itself. */
+	reactor_post(target_registry(local->target)->reactor, &queue->port_msg, port_on_queue_end);
+	local_on_empty(local);
+}
+
+static void queue_on_detached(struct reactor_msg *msg)
+{
+	queue_free(container_of(msg, struct queue, detach_msg));
+}
+
+static void queue_detach_at_ctrl(struct reactor_msg *msg)
+{
+	struct queue *queue = container_of(msg, struct queue, detach_msg);
+
+	ctrl_detach(msg);
+	reactor_post(queue->reactor, &queue->detach_msg, queue_on_detached);
+}
+
+static void queue_drop_unanswerable(struct queue *queue)
+{
+	list_for_each_safe(node, &queue->busy) {
+		struct slot *slot = list_entry(node, struct slot, node);
+
+		if (slot->state != SLOT_EXECUTING && slot->state != SLOT_RESPONDING) {
+			slot_release(slot);
+			/* Releasing may have changed the list behind us. */
+			node_next = queue->busy.next;
+		}
+	}
+}
+
+static void queue_go_on_closing(struct queue *queue)
+{
+	if (queue->state != QUEUE_CLOSING || queue->holds_end)
+		return;
+	if (!queue->is_conn_closed) {
+		if (!queue->is_close_asked && queue_running(queue) == 0) {
+			queue->is_close_asked = true;
+			queue->transport->close(queue, queue->close_why);
+		}
+		return;
+	}
+	if (queue->busy_count > 0)
+		return;
+	queue->state = QUEUE_DETACHING;
+	if (queue->ctrl)
+		reactor_post(queue->ctrl->reactor, &queue->detach_msg, queue_detach_at_ctrl);
+	else
+		queue_free(queue);
+}
+
+static void queue_begin_closing(struct queue *queue, const char *why)
+{
+	if (queue->state == QUEUE_CLOSING || queue->state == QUEUE_DETACHING)
+		return;
+	queue->state = QUEUE_CLOSING;
+	queue->close_why = why;
+	reactor_timer_cancel(&queue->deadline);
+	if (!queue->is_conn_closed)
+		queue->transport->stop(queue);
+	/* The admin queue takes its controller along; held event requests end here. */
+	if (queue->ctrl && queue->qid == 0)
+		ctrl_end(queue->ctrl, why);
+}
+
+void queue_close(struct queue *queue, const char *why)
+{
+	CHECK_OWNER(queue);
+	queue->holds_end = true;
+	queue_begin_closing(queue, why);
+	queue->holds_end = false;
+	queue_go_on_closing(queue);
+}
+
+void queue_on_closed(struct queue *queue)
+{
+	CHECK_OWNER(queue);
+	CHECK(!queue->is_conn_closed);
+	queue->is_conn_closed = true;
+	queue->holds_end = true;
+	queue_begin_closing(queue, "the host closed the connection");
+	queue_drop_unanswerable(queue);
+	/* Nobody waits for the answers any more: what can be cancelled need not run to its end. */
+	list_for_each_safe(node, &queue->busy) {
+		struct slot *slot = list_entry(node, struct slot, node);
+
+		if (slot->state == SLOT_EXECUTING)
+			slot_cancel(slot);
+	}
+	queue->holds_end = false;
+	queue_go_on_closing(queue);
+}
+
+void queue_on_slot_free(struct queue *queue)
+{
+	if (queue->state == QUEUE_CLOSING) {
+		queue_go_on_closing(queue);
+	} else if (queue->state == QUEUE_LIVE) {
+		if (queue->connected_slots)
+			queue_go_live(queue);
+		queue->transport->resume(queue);
+	}
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A queue: one connection of a host and its slots. Owned by one reactor for its whole life.
+ *
+ * It is born with one slot for the Connect command; Connect binds it to a controller, which lives
+ * on the reactor of its admin queue, and gives it as many slots as its size. Closing is one way:
+ * queue_close stops the transport, waits until every slot is back, tells the controller, and is
+ * gone. Nothing of a closed queue reaches the medium afterwards.
+ */
+#ifndef WEFT_TARGET_QUEUE_H
+#define WEFT_TARGET_QUEUE_H
+
+#include "reactor/reactor.h"
+#include "target/slot.h"
+#include "target/transport.h"
+
+struct ctrl;
+struct local;
+
+enum queue_state {
+	QUEUE_NEW,        /* waits for Connect; a deadline runs */
+	QUEUE_CONNECTING, /* Connect is with the controller's reactor */
+	QUEUE_LIVE,
+	QUEUE_CLOSING,   /* no new commands; waits for slots and transport */
+	QUEUE_DETACHING, /* the controller is being told; freed when it answers */
+};
+
+struct queue {
+	struct reactor *reactor;
+	struct local *local;
+	const struct transport_ops *transport;
+	enum queue_state state;
+	uint16_t port_id;
+	struct net_addr peer;
+	struct net_addr local_addr;
+	bool can_map_media; /* no data digests: media memory may be received into and sent from */
+
+	/* From Connect on. */
+	uint16_t qid;
+	uint32_t size; /* entries */
+	uint32_t sq_head;
+	bool has_sq_flow_control;
+	struct ctrl *ctrl; /* on ctrl->reactor; only its atomic fields may be read here */
+	const struct subsystem *subsystem; /* in local->snapshot; NULL when it was removed */
+	const struct port *port;           /* likewise */
+
+	/* Slots: an array with the transport's stride; those at or above slots_fresh were never
+	 * used. */
+	uint8_t *slots;
+	uint32_t slot_count;
+	uint32_t slots_fresh;
+	struct list free;
+	struct list busy;
+	uint32_t busy_count;
+	uint8_t *connected_slots; /* the full array, in force once the Connect response is sent */
+
+	bool is_conn_closed;           /* the transport called queue_on_closed */
+	bool holds_end;                /* a function on the stack still uses the queue */
+	bool is_close_asked;           /* transport->close was called */
+	struct reactor_timer deadline; /* for Connect */
+	const char *close_why;
+	struct list node;             /* in local->queues */
+	struct reactor_msg close_msg; /* the controller asks for the end */
+	struct reactor_msg detach_msg;
+	struct reactor_msg port_msg; /* tells the port's owner that a connection ended */
+	bool is_close_posted;        /* the controller's reactor's */
+};
+
+/* Called by a transport for a new connection, with a zeroed queue of its own type. 0 or -ENOMEM. */
+int queue_init(struct queue *queue, struct local *local, const struct transport_ops *transport,
+	       uint16_t port_id);
+struct slot *queue_slot(struct queue *queue, uint32_t index);
+/* Slots for a queue of `size`, in force after the Connect response. 0 or -ENOMEM. */
+int queue_alloc_slots(struct queue *queue, uint32_t size);
+/* The Connect was refused: another may follow. */
+void queue_discard_slots(struct queue *queue);
+/* Ends the queue: see the head of this file. Harmless when already ending. */
+void queue_close(struct queue *queue, const char *why);
+/* The transport's connection is closed and will not call again. */
+void queue_on_closed(struct queue *queue);
+/* Points queue->subsystem and ->port into a new snapshot. */
+void queue_rebind(struct queue *queue, const struct snapshot *snapshot);
+/* A slot came back: go on with closing, or with a held capsule. */
+void queue_on_slot_free(struct queue *queue);
+
+#endif

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of a command: from a free slot to a sent response. See slot.h for the states.
+ *
+ * Runs on the queue's reactor. Nothing here allocates, locks or logs for a command that succeeds;
+ * buffers come from the reactor's pool and waiting for one is a state. A failed command visits the
+ * controller's reactor for its entry in the error log before it is answered.
+ */
+#include "target/command.h"
+#include "target/local.h"
+
+#include <errno.h>
+#include <string.h>
+
+struct slot *slot_take(struct queue *queue)
+{
+	CHECK_OWNER(queue);
+	struct list *node = list_pop_front(&queue->free);
+	struct slot *slot;
+
+	if (node) {
+		slot = list_entry(node, struct slot, node);
+	} else if (queue->slots_fresh < queue->slot_count) {
+		slot = queue_slot(queue, queue->slots_fresh);
+		slot->queue = queue;
+		slot->index = (uint16_t)queue->slots_fresh++;
+		list_init(&slot->node);
+		list_init(&slot->waiter.node);
+	} else {
+		return NULL;
+	}
+	CHECK(slot->state == SLOT_FREE);
+	slot->state = SLOT_RECEIVING;
+	slot->direction = DATA_NONE;
+	slot->is_abort_requested = false;
+	slot->is_in_submit = false;
+	slot->is_data_mapped = false;
+	slot->is_media_error = false;
+	slot->sgl = (struct sgl){0};
+	slot->data_bytes = 0;
+	slot->extra_bytes = 0;
+	slot->early_status = NVME_SC_SUCCESS;
+	slot->execute = NULL;
+	slot->buf = NULL;
+	slot->data = NULL;
+	slot->snapshot = NULL;
+	slot->ns = NULL;
+	slot->status = NVME_SC_SUCCESS;
+	slot->result = 0;
+	slot->error_byte = 0xffff;
+	slot->aborter = NULL;
+	slot->io.media = NULL;
+	list_push_back(&queue->busy, &slot->node);
+	queue->busy_count++;
+	return slot;
+}
+
+static void slot_set_buf(struct slot *slot, uint8_t *buf)
+{
+	slot->buf = buf;
+	slot->data = buf;
+}
+
+/* The held capsule's room has come. */
+static void slot_on_capsule_room(struct buf_waiter *waiter, void *buf)
+{
+	struct slot *slot = container_of(waiter, struct slot, waiter);
+
+	CHECK(slot->state == SLOT_WAITING_BUFFER);
+	slot->state = SLOT_RECEIVING;
+	slot_set_buf(slot, buf);
+	slot->queue->transport->resume(slot->queue);
+}
+
+static size_t slot_buf_bytes(const struct slot *slot)
+{
+	size_t bytes = (size_t)slot->data_bytes + slot->extra_bytes;
+
+	return bytes > slot->capsule_bytes ? bytes : slot->capsule_bytes;
+}
+
+bool slot_prepare(struct slot *slot)
+{
+	struct queue *queue = slot->queue;
+	struct local *local = queue->local;
+
+	CHECK_OWNER(queue);
+	CHECK(slot->state == SLOT_RECEIVING);
+	slot->started_ns = reactor_now_ns(queue->reactor);
+	slot->snapshot = local->snapshot;
+	local->snapshot->inflight[local->index]++;
+	atomic_store_explicit(&local->commands,
+			      atomic_load_explicit(&local->commands, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+	if (queue->ctrl)
+		ctrl_note_traffic(queue->ctrl);
+	if (queue->size > 0)
+		queue->sq_head = queue->sq_head + 1 == queue->size ? 0 : queue->sq_head + 1;
+	slot->early_status = command_prepare(slot);
+	if (!nvme_status_is_ok(slot->early_status)) {
+		slot->direction = DATA_NONE;
+		slot->is_data_mapped = false;
+		slot->data = NULL;
+		return true;
+	}
+	if (slot->capsule_bytes == 0 || slot->is_data_mapped || slot->direction != DATA_TO_CTRL)
+		return true;
+	uint8_t *buf = buf_pool_get(local->buffers, slot_buf_bytes(slot));
+
+	if (buf) {
+		slot_set_buf(slot, buf);
+		return true;
+	}
+	slot->state = SLOT_WAITING_BUFFER;
+	slot->waiter.granted = slot_on_capsule_room;
+	buf_pool_wait(local->buffers, &slot->waiter, slot_buf_bytes(slot));
+	return false;
+}
+
+uint8_t *slot_capsule_dest(struct slot *slot, uint32_t *ret_granule_bytes)
+{
+	*ret_granule_bytes = slot->is_data_mapped ? 1u << slot->ns->block_shift : 1;
+	return slot->direction == DATA_TO_CTRL ? slot->data : NULL;
+}
+
+/* The buffer is there: bring the data that is still with the host, or go. */
+static void slot_go(struct slot *slot)
+{
+	if (slot->direction == DATA_TO_CTRL && slot->sgl.kind == SGL_TRANSPORT) {
+		slot->state = SLOT_FETCHING;
+		slot->queue->transport->fetch(slot);
+		return;
+	}
+	slot->state = SLOT_EXECUTING;
+	slot->execute(slot);
+}
+
+static void slot_on_buffer(struct buf_waiter *waiter, void *buf)
+{
+	struct slot *slot = container_of(waiter, struct slot, waiter);
+
+	CHECK(slot->state == SLOT_WAITING_BUFFER);
+	slot_set_buf(slot, buf);
+	slot_go(slot);
+}
+
+void slot_start(struct slot *slot, bool is_data_ok)
+{
+	struct local *local = slot->queue->local;
+
+	CHECK_OWNER(slot->queue);
+	CHECK(slot->state == SLOT_RECEIVING);
+	slot->state = SLOT_EXECUTING;
+	if (!nvme_status_is_ok(slot->early_status)) {
+		slot_complete_at(slot, slot->early_status, slot->error_byte);
+		return;
+	}
+	if (!is_data_ok) {
+		slot_complete(slot, NVME_SC_TRANSIENT_TRANSPORT);
+		return;
+	}
+	if (slot->is_abort_requested) {
+		slot_complete(slot, NVME_SC_ABORT_REQUESTED);
+		return;
+	}
+	if (slot->buf && slot->sgl.offset_bytes > 0)
+		memmove(slot->buf, slot->buf + slot->sgl.offset_bytes, slot->data_bytes);
+	if (slot->direction != DATA_NONE && slot->data_bytes > 0 && !slot->data) {
+		uint8_t *buf = buf_pool_get(local->buffers, slot_buf_bytes(slot));
+
+		if (!buf) {
+			slot->state = SLOT_WAITING_BUFFER;
+			slot->waiter.granted = slot_on_buffer;
+			buf_pool_wait(local->buffers, &slot->waiter, slot_buf_bytes(slot));
+			return;
+		}
+		slot_set_buf(slot, buf);
+	}
+	slot_go(slot);
+}
+
+void slot_data_arrived(struct slot *slot, bool is_data_ok)
+{
+	CHECK_OWNER(slot->queue);
+	CHECK(slot->state == SLOT_FETCHING);
+	slot->state = SLOT_EXECUTING;
+	if (!is_data_ok)
+		slot_complete(slot, NVME_SC_TRANSIENT_TRANSPORT);
+	else if (slot->is_abort_requested)
+		slot_complete(slot, NVME_SC_ABORT_REQUESTED);
+	else
+		slot->execute(slot);
+}
+
+static void abort_answered(struct reactor_msg *msg)
+{
+	struct slot *aborter = container_of(msg, struct slot, msg);
+
+	aborter->result = aborter->aborted ? 0 : 1;
+	aborter->queue->ctrl->aborts_running--;
+	slot_complete(aborter, NVME_SC_SUCCESS);
+}
+
+static void slot_respond(struct slot *slot)
+{
+	struct slot *aborter = slot->aborter;
+
+	slot->state = SLOT_RESPONDING;
+	slot->queue->transport->respond(slot);
+	if (aborter) {
+		/* The Abort's own completion comes after that of its victim. */
+		aborter->aborted = nvme_status_same(slot->status, NVME_SC_ABORT_REQUESTED);
+		reactor_post(aborter->queue->reactor, &aborter->msg, abort_answered);
+	}
+}
+
+static void slot_error_logged(struct reactor_msg *msg)
+{
+	slot_respond(container_of(msg, struct slot, msg));
+}
+
+static void slot_log_error(struct reactor_msg *msg)
+{
+	struct slot *slot = container_of(msg, struct slot, msg);
+
+	ctrl_error_log_add(slot->queue->ctrl, slot);
+	reactor_post(slot->queue->reactor, &slot->msg, slot_error_logged);
+}
+
+/* Ends that are nobody's error: the host asked for them. */
+static bool status_is_logged(nvme_status status)
+{
+	return !nvme_status_is_ok(status) && !nvme_status_same(status, NVME_SC_ABORT_REQUESTED) &&
+	       !nvme_status_same(status, NVME_SC_ABORT_SQ_DELETION);
+}
+
+void slot_complete_at(struct slot *slot, nvme_status status, uint16_t error_byte)
+{
+	struct ctrl *ctrl = slot->queue->ctrl;
+
+	CHECK_OWNER(slot->queue);
+	CHECK(slot->state == SLOT_EXECUTING);
+	slot->status = status;
+	slot->error_byte = error_byte;
+	if (!ctrl || !status_is_logged(status)) {
+		slot_respond(slot);
+	} else if (ctrl->reactor == slot->queue->reactor) {
+		ctrl_error_log_add(ctrl, slot);
+		slot_respond(slot);
+	} else {
+		reactor_post(ctrl->reactor, &slot->msg, slot_log_error);
+	}
+}
+
+void slot_complete(struct slot *slot, nvme_status status)
+{
+	slot_complete_at(slot, status, slot->error_byte);
+}
+
+void slot_release(struct slot *slot)
+{
+	struct queue *queue = slot->queue;
+	struct local *local = queue->local;
+	struct snapshot *snapshot = slot->snapshot;
+	uint8_t *buf = slot->buf;
+
+	CHECK_OWNER(queue);
+	CHECK(slot->state != SLOT_FREE && slot->state != SLOT_EXECUTING);
+	if (slot->state == SLOT_WAITING_BUFFER)
+		buf_pool_wait_cancel(&slot->waiter);
+	slot->state = SLOT_FREE;
+	slot->buf = NULL;
+	slot->data = NULL;
+	list_remove(&slot->node);
+	list_push_front(&queue->free, &slot->node);
+	CHECK(queue->busy_count > 0);
+	queue->busy_count--;
+	if (buf)
+		buf_pool_put(local->buffers, buf);
+	if (snapshot) {
+		CHECK(snapshot->inflight[local->index] > 0);
+		if (--snapshot->inflight[local->index] == 0 && snapshot != local->snapshot)
+			local_snapshot_idle(snapshot);
+	}
+	queue_on_slot_free(queue);
+}
+
+void slot_cancel(struct slot *slot)
+{
+	CHECK_OWNER(slot->queue);
+	slot->is_abort_requested = true;
+	if (slot->state == SLOT_WAITING_BUFFER && slot->waiter.granted == slot_on_buffer) {
+		buf_pool_wait_cancel(&slot->waiter);
+		slot->state = SLOT_EXECUTING;
+		slot_complete(slot, NVME_SC_ABORT_REQUESTED);
+	} else if (slot->state == SLOT_EXECUTING && slot->io.media && slot->io.media->ops->cancel) {
+		slot->io.media->ops->cancel(&slot->io);
+	}
+}
+
+nvme_status status_from_errno(int error, enum media_kind kind)
+{
+	switch (-error) {
+	case 0:
+		return NVME_SC_SUCCESS;
+	case ECANCELED:
+		return NVME_SC_ABORT_REQUESTED;
+	case ENOSPC:
+	case EDQUOT:
+	case EFBIG:
+		return nvme_status_dnr(NVME_SC_CAPACITY_EXCEEDED);
+	case EROFS:
+	case EPERM:
+	case EACCES:
+		return nvme_status_dnr(NVME_SC_NS_WRITE_PROTECTED);
+	case ENOMEM:
+	case EAGAIN:
+	case ENOBUFS:
+		return NVME_SC_INTERNAL;
+	default:
+		return kind == MEDIA_READ ? NVME_SC_UNRECOVERED_READ : NVME_SC_WRITE_FAULT;
+	}
+}

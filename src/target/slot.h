@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A slot: one command from its capsule to its response. Owned by its queue's reactor.
+ *
+ * Life: slot_take (transport) -> slot_prepare decodes and judges the command, sets direction,
+ * data_bytes and execute -> the transport brings in-capsule data -> slot_start gets a buffer and
+ * fetches what the host must still send -> execute -> slot_complete -> the transport responds ->
+ * slot_release. A command that is refused early goes from slot_prepare to slot_start straight to
+ * slot_complete. Waiting for a buffer is a state, not an error.
+ */
+#ifndef WEFT_TARGET_SLOT_H
+#define WEFT_TARGET_SLOT_H
+
+#include "base/list.h"
+#include "media/media.h"
+#include "reactor/buf_pool.h"
+#include "target/target.h"
+#include "wire/io_cmd.h"
+#include "wire/nvme.h"
+#include "wire/sgl.h"
+
+struct queue;
+
+enum slot_state {
+	SLOT_FREE,
+	SLOT_RECEIVING,      /* capsule decoded, its data on the way; moved on by slot_start */
+	SLOT_WAITING_BUFFER, /* moved on by buf_pool_put of another slot */
+	SLOT_FETCHING,       /* the host owes data; moved on by slot_data_arrived */
+	SLOT_EXECUTING,      /* moved on by slot_complete */
+	SLOT_RESPONDING,     /* moved on by slot_release when the response is sent */
+};
+
+enum data_direction {
+	DATA_NONE,
+	DATA_TO_CTRL,
+	DATA_TO_HOST,
+};
+
+struct slot {
+	struct queue *queue;
+	uint16_t index; /* the transfer tag */
+	enum slot_state state;
+	enum data_direction direction;
+	bool is_abort_requested; /* an Abort command named it, or its queue ends in a hurry */
+	bool is_in_submit;       /* media_submit is on the stack: done continues its loop */
+	bool is_data_mapped;     /* data points into mapped media, not into buf */
+	struct nvme_sqe sqe;
+	struct sgl sgl;
+	uint32_t capsule_bytes;   /* data that came in the capsule */
+	uint32_t data_bytes;      /* data that the command moves */
+	uint32_t extra_bytes;     /* room behind the data that execute needs (Compare) */
+	nvme_status early_status; /* why slot_prepare refused it */
+	void (*execute)(struct slot *slot);
+
+	uint8_t *buf;  /* from the reactor's pool, or NULL */
+	uint8_t *data; /* data_bytes; in buf or in mapped media */
+	struct iovec iov;
+	struct buf_waiter waiter;
+
+	struct snapshot *snapshot; /* the one in force when it was prepared; counted in it */
+	const struct ns *ns;
+	struct io_cmd io_cmd;
+	struct media_io io;
+	uint32_t dsm_next; /* Dataset Management: next range */
+
+	/* completion */
+	nvme_status status;
+	uint64_t result;     /* DW0, DW1 */
+	uint16_t error_byte; /* byte of the command at fault, 0xffff when none */
+	bool is_media_error;
+	uint64_t started_ns;
+	struct list node;       /* in queue->busy, or in a list of execute's (held events) */
+	struct reactor_msg msg; /* while another reactor works on it */
+	void *other;            /* that reactor's object */
+	struct slot *aborter;   /* the Abort that waits for this one's end */
+	uint32_t aborted;       /* an Abort's own: 1 when its victim was aborted */
+};
+
+/* NULL when all are busy; queue_on_slot_free tells the transport when one is free again. */
+struct slot *slot_take(struct queue *queue);
+/*
+ * The sqe and capsule_bytes are filled in: judge the command and find a place for in-capsule data.
+ * False: the data must wait; transport->resume_capsule is called when there is room.
+ */
+bool slot_prepare(struct slot *slot);
+/* Where in-capsule data goes: slot->data, or nowhere when it was refused early. */
+uint8_t *slot_capsule_dest(struct slot *slot, uint32_t *ret_granule_bytes);
+/* The capsule is complete. is_data_ok is false when its data digest did not match. */
+void slot_start(struct slot *slot, bool is_data_ok);
+/* The data that transport->fetch asked for is in slot->data. */
+void slot_data_arrived(struct slot *slot, bool is_data_ok);
+/* Ends execution; the transport sends data (on success, DATA_TO_HOST) and completion. */
+void slot_complete(struct slot *slot, nvme_status status);
+/* With the byte of the command that is at fault, for the error log. */
+void slot_complete_at(struct slot *slot, nvme_status status, uint16_t error_byte);
+/* The response is sent or the connection is gone: back to the free ones. */
+void slot_release(struct slot *slot);
+/* Asks a running command to end early; it still completes by itself. */
+void slot_cancel(struct slot *slot);
+
+/* One mapping of -errno to status for all of target/. */
+nvme_status status_from_errno(int error, enum media_kind kind);
+
+#endif

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Snapshots: the immutable configuration that reactors read without locks, and the stores (open
+ * media with their counters) that live as long as any snapshot refers to them.
+ *
+ * Built and freed on the control reactor; the find functions run on any reactor. How a snapshot is
+ * swapped in, and when an old one may go, is in target.c.
+ */
+#include "target/local.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int ns_store_create(struct media *taken_media, unsigned reactor_count, struct ns_store **ret_store)
+{
+	struct ns_store *store = calloc(1, sizeof(*store));
+
+	if (!store)
+		return -ENOMEM;
+	store->counters = calloc(reactor_count, sizeof(*store->counters));
+	if (!store->counters) {
+		free(store);
+		return -ENOMEM;
+	}
+	atomic_init(&store->refs, 1);
+	store->media = taken_media;
+	store->reactor_count = reactor_count;
+	*ret_store = store;
+	return 0;
+}
+
+struct ns_store *ns_store_get(struct ns_store *store)
+{
+	atomic_fetch_add(&store->refs, 1);
+	return store;
+}
+
+void ns_store_put(struct ns_store *store)
+{
+	if (atomic_fetch_sub(&store->refs, 1) != 1)
+		return;
+	media_close(store->media);
+	free(store->counters);
+	free(store);
+}
+
+struct media *ns_store_media(const struct ns_store *store)
+{
+	return store->media;
+}
+
+void target_limits_default(struct target_limits *limits)
+{
+	*limits = (struct target_limits){
+		.connections_max = 10000,
+		.connections_per_host_max = 4096,
+		.ctrls_max = 4096,
+		.io_queues_max = 128,
+		.queue_size_max = 1024,
+		.in_capsule_bytes = 8192,
+		.transfer_max_bytes = 512 * 1024,
+		.ic_timeout_ms = 10000,
+		.connect_timeout_ms = 10000,
+		.data_timeout_ms = 30000,
+		.kato_max_ms = 0,
+		.allows_header_digest = true,
+		.allows_data_digest = true,
+	};
+}
+
+struct snapshot *snapshot_create(void)
+{
+	struct snapshot *snapshot = calloc(1, sizeof(*snapshot));
+
+	if (snapshot)
+		target_limits_default(&snapshot->limits);
+	return snapshot;
+}
+
+static void subsystem_destroy(struct subsystem *subsystem)
+{
+	for (unsigned i = 0; i < subsystem->ns_count; i++)
+		ns_store_put(subsystem->namespaces[i].store);
+	free(subsystem->namespaces);
+	free(subsystem->host_nqns);
+	free(subsystem);
+}
+
+void snapshot_destroy(struct snapshot *snapshot)
+{
+	if (!snapshot)
+		return;
+	for (unsigned i = 0; i < snapshot->port_count; i++) {
+		free(snapshot->ports[i].subsystems);
+		free(snapshot->ports[i].ana);
+	}
+	for (unsigned i = 0; i < snapshot->subsystem_count; i++)
+		subsystem_destroy(snapshot->subsystems[i]);
+	free(snapshot->ports);
+	free(snapshot->subsystems);
+	free(snapshot->inflight);
+	free(snapshot);
+}
+
+const struct subsystem *snapshot_find_subsystem(const struct snapshot *snapshot, const char *nqn)
+{
+	unsigned low = 0, high = snapshot->subsystem_count;
+
+	while (low < high) {
+		unsigned middle = low + (high - low) / 2;
+		int order = strcmp(nqn, snapshot->subsystems[middle]->nqn);
+
+		if (order == 0)
+			return snapshot->subsystems[middle];
+		if (order < 0)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return NULL;
+}
+
+const struct port *snapshot_find_port(const struct snapshot *snapshot, uint16_t port_id)
+{
+	for (unsigned i = 0; i < snapshot->port_count; i++) {
+		if (snapshot->ports[i].id == port_id)
+			return &snapshot->ports[i];
+	}
+	return NULL;
+}
+
+const struct ns *subsystem_find_ns(const struct subsystem *subsystem, uint32_t nsid)
+{
+	unsigned low = 0, high = subsystem->ns_count;
+
+	/* Namespaces numbered from 1 without gaps are the rule: look there first. */
+	if (nsid - 1 < high && subsystem->namespaces[nsid - 1].nsid == nsid)
+		return &subsystem->namespaces[nsid - 1];
+	while (low < high) {
+		unsigned middle = low + (high - low) / 2;
+		uint32_t found = subsystem->namespaces[middle].nsid;
+
+		if (found == nsid)
+			return &subsystem->namespaces[middle];
+		if (nsid < found)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return NULL;
+}
+
+bool subsystem_allows_host(const struct subsystem *subsystem, const char *host_nqn)
+{
+	if (subsystem->allows_any_host)
+		return true;
+	for (unsigned i = 0; i < subsystem->host_count; i++) {
+		if (strcmp(subsystem->host_nqns[i], host_nqn) == 0)
+			return true;
+	}
+	return false;
+}
+
+bool port_offers(const struct port *port, const struct subsystem *subsystem)
+{
+	for (unsigned i = 0; i < port->subsystem_count; i++) {
+		if (port->subsystems[i] == subsystem)
+			return true;
+	}
+	return false;
+}
+
+enum ana_state port_ana_state(const struct port *port, uint32_t group)
+{
+	for (unsigned i = 0; i < port->ana_count; i++) {
+		if (port->ana[i].group == group)
+			return port->ana[i].state;
+	}
+	return ANA_OPTIMIZED;
+}

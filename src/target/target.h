@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The target as the rest of the process sees it: build a configuration, apply it, shut down.
+ *
+ * A target runs on a set of data reactors and is steered from a control reactor, which may block.
+ * Configuration is an immutable struct snapshot with a generation: the control reactor builds one
+ * and gives it to target_apply; every data reactor swaps to it between two turns, tells its hosts
+ * what changed, and acknowledges when no command uses the old one any more; then the old one is
+ * freed on the control reactor, and media that nobody refers to are closed.
+ */
+#ifndef WEFT_TARGET_TARGET_H
+#define WEFT_TARGET_TARGET_H
+
+#include "base/net_addr.h"
+#include "base/uuid.h"
+#include "media/media.h"
+#include "reactor/reactor.h"
+#include "wire/log_page.h"
+#include "wire/nvme.h"
+
+#include <stdatomic.h>
+
+#define TARGET_DEFAULT_NQN            "nqn.2026-11.io.weft:default"
+#define TARGET_PORTS_MAX              64
+#define TARGET_WRITE_ZEROES_MAX_BYTES (4u << 20) /* so that memory is not set for over 1 ms */
+/* Hosts size their tables by these at connect, so that they do not follow the configuration. */
+#define TARGET_NSID_MAX      1024 /* NN and MNAN */
+#define TARGET_ANA_GROUP_MAX 128  /* ANAGRPMAX and NANAGRPID */
+
+/* ---- the snapshot: immutable once given to target_apply -------------------------------------- */
+
+/* What outlives snapshots: the open medium and its counters. Counted by the snapshots' ns. */
+struct ns_store;
+int ns_store_create(struct media *taken_media, unsigned reactor_count, struct ns_store **ret_store);
+struct ns_store *ns_store_get(struct ns_store *store);
+/* Control reactor only: closing the medium may block. */
+void ns_store_put(struct ns_store *store);
+struct media *ns_store_media(const struct ns_store *store);
+
+struct ns {
+	uint32_t nsid;
+	struct ns_store *store; /* counted */
+	struct media *media;    /* store's */
+	uint64_t block_count;
+	uint32_t block_shift; /* 9 or 12 */
+	struct uuid uuid;
+	uint8_t nguid[16];
+	bool is_read_only;
+	uint32_t ana_group; /* 1.. */
+};
+
+struct subsystem {
+	char nqn[NVME_NQN_BYTES];
+	char serial[NVME_SERIAL_BYTES + 1];
+	char model[NVME_MODEL_BYTES + 1];
+	bool allows_any_host;
+	char (*host_nqns)[NVME_NQN_BYTES];
+	unsigned host_count;
+	struct ns *namespaces; /* ascending NSID */
+	unsigned ns_count;
+	uint32_t ana_group_max; /* largest group in use, at least 1 */
+};
+
+struct ana_group_state {
+	uint32_t group;
+	enum ana_state state;
+};
+
+struct port {
+	uint16_t id;
+	struct net_addr listen;     /* where connections are accepted */
+	char advertise_address[64]; /* what discovery tells; empty: the address the host reached */
+	const struct subsystem **subsystems; /* offered here; the discovery service always is */
+	unsigned subsystem_count;
+	struct ana_group_state *ana; /* groups that are not optimized here */
+	unsigned ana_count;
+	bool is_discovery_only; /* the well-known port 8009 */
+};
+
+struct target_limits {
+	uint32_t connections_max;          /* in total */
+	uint32_t connections_per_host_max; /* per peer address */
+	uint32_t ctrls_max;
+	uint32_t io_queues_max;      /* per controller */
+	uint32_t queue_size_max;     /* entries */
+	uint32_t in_capsule_bytes;   /* I/O queues: 8192 */
+	uint32_t transfer_max_bytes; /* MDTS: 512 KiB by default */
+	uint32_t ic_timeout_ms;
+	uint32_t connect_timeout_ms;
+	uint32_t data_timeout_ms; /* longest wait for data that an R2T asked for */
+	uint32_t kato_max_ms;     /* longest keep alive time-out a host may ask for; 0: any */
+	bool allows_header_digest;
+	bool allows_data_digest;
+};
+
+void target_limits_default(struct target_limits *limits);
+
+struct snapshot {
+	uint64_t generation;           /* set by target_apply */
+	uint64_t discovery_generation; /* GENCTR: changes when the discovery log may have */
+	uint64_t ana_change_count;
+	struct subsystem **subsystems; /* ascending NQN */
+	unsigned subsystem_count;
+	struct port *ports; /* ascending id */
+	unsigned port_count;
+	struct target_limits limits;
+	/* The target's: commands that use it, per reactor, and what is left to acknowledge. */
+	uint32_t *inflight;
+	atomic_uint acks_missing;
+	struct reactor_msg free_msg;
+	struct target *target;
+};
+
+/* An empty snapshot with default limits. NULL when out of memory. */
+struct snapshot *snapshot_create(void);
+/* For snapshots never applied; frees everything it refers to and puts its stores. */
+void snapshot_destroy(struct snapshot *snapshot);
+const struct subsystem *snapshot_find_subsystem(const struct snapshot *snapshot, const char *nqn);
+const struct port *snapshot_find_port(const struct snapshot *snapshot, uint16_t port_id);
+const struct ns *subsystem_find_ns(const struct subsystem *subsystem, uint32_t nsid);
+bool subsystem_allows_host(const struct subsystem *subsystem, const char *host_nqn);
+bool port_offers(const struct port *port, const struct subsystem *subsystem);
+enum ana_state port_ana_state(const struct port *port, uint32_t group);
+
+/* ---- the target -------------------------------------------------------------------------------
+ */
+
+struct target;
+
+/*
+ * Writes the discovery log of one host on one port: given by control, so that target/ does not
+ * depend on discovery/. Fills up to len_bytes from offset of the log; returns the log's full size.
+ */
+typedef uint64_t (*target_discovery_log_fn)(const struct snapshot *snapshot,
+					    const struct port *port, const char *host_nqn,
+					    const struct net_addr *local, uint64_t offset,
+					    uint8_t *buf, uint32_t len_bytes);
+
+struct target_config {
+	struct reactor *control;
+	struct reactor *const *reactors; /* data reactors; the first one owns ports and registry */
+	unsigned reactor_count;
+	target_discovery_log_fn discovery_log;
+	uint64_t power_cycles; /* for SMART: starts of this target so far */
+	uint64_t unsafe_shutdowns;
+	unsigned
+		buf_counts[3]; /* data buffers per reactor: 8 KiB, 128 KiB, 1 MiB; 0,0,0: default */
+};
+
+/* On the control thread, before or while the reactors run. 0 or -errno. */
+int target_create(const struct target_config *config, struct target **ret_target);
+
+/*
+ * Swaps to a new configuration; control reactor only, one at a time: `applied` is called there
+ * with 0 once every reactor uses it and the listeners stand, or with -errno and a text when a
+ * listener could not be opened, in which case nothing has changed and the snapshot is destroyed.
+ * Takes the snapshot over in either case.
+ */
+void target_apply(struct target *target, struct snapshot *taken_snapshot,
+		  void (*applied)(void *arg, int res, const char *error), void *arg);
+/* The snapshot in force; control reactor only. NULL before the first apply. */
+const struct snapshot *target_snapshot(const struct target *target);
+/* As the listener of this port was bound (the port number when 0 was asked for). 0 or -ENOENT. */
+int target_port_addr(const struct target *target, uint16_t port_id, struct net_addr *ret_addr);
+
+/*
+ * Clean end: no new connections, hosts that asked are told, commands finish and are answered,
+ * connections close, media are flushed. `done` is called on the control reactor; then
+ * target_destroy. Commands that do not finish within grace_ms are cancelled.
+ */
+void target_shutdown(struct target *target, uint32_t grace_ms, void (*done)(void *arg), void *arg);
+void target_destroy(struct target *target);
+
+struct target_stats {
+	uint32_t connections;
+	uint32_t ctrls;
+	uint64_t connections_refused;
+	uint64_t commands;
+	uint64_t protocol_errors;
+	uint64_t keep_alive_expiries;
+	uint32_t buffers_in_use;
+};
+
+/* From any thread; the figures are each true but not of one instant. */
+void target_get_stats(const struct target *target, struct target_stats *ret_stats);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What target/ needs of a transport, and what a transport needs of target/: seven functions.
+ *
+ * Written for byte streams and for verbs alike: the target names memory and asks for it to be
+ * filled (fetch) or sent (respond); how the bytes move, by R2T and C2HData or by RDMA READ and
+ * WRITE with keys, is the transport's affair. docs/adr/0009 walks through verbs.
+ */
+#ifndef WEFT_TARGET_TRANSPORT_H
+#define WEFT_TARGET_TRANSPORT_H
+
+#include "base/net_addr.h"
+#include "reactor/reactor.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct local;
+struct queue;
+struct slot;
+
+struct transport_ops {
+	const char *name;
+	size_t slot_bytes; /* size of the transport's slot, which begins with a struct slot */
+	/* A new connection on port_id becomes a queue on `local`. 0, or -ENOMEM: fd is still the
+	 * caller's. */
+	int (*accept)(struct local *local, uint16_t port_id, int taken_fd,
+		      const struct net_addr *peer);
+	/* Bring slot->data_bytes from the host into slot->data, then slot_data_arrived. */
+	void (*fetch)(struct slot *slot);
+	/* Send the data of a successful DATA_TO_HOST and the completion, then slot_release. */
+	void (*respond)(struct slot *slot);
+	/* Room for the held capsule, or a free slot, has come. */
+	void (*resume)(struct queue *queue);
+	/* Take no more commands; responses still go out. */
+	void (*stop)(struct queue *queue);
+	/* No command runs any more: send what is queued, close, then queue_on_closed. Slots that
+	 * wait for the host are released by queue_on_closed. */
+	void (*close)(struct queue *queue, const char *why);
+	/* Free the queue's memory: last call. */
+	void (*destroy)(struct queue *queue);
+};
+
+extern const struct transport_ops transport_tcp;
+
+#endif

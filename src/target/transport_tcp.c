@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The TCP transport: makes slots of PDUs and PDUs of slots. NVMe/TCP Transport 1.1, chapter 3.
+ *
+ * A queue is one tcp_conn. A command's data comes in its capsule or by one R2T for all of it; data
+ * for the host leaves in one C2HData, with the SUCCESS flag instead of a response when the host
+ * disabled SQ flow control. Runs on the queue's reactor.
+ */
+#include "base/clock.h"
+#include "base/log.h"
+#include "target/local.h"
+#include "target/transport.h"
+#include "tcp/tcp.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct tcp_slot {
+	struct slot slot;             /* first: the target's half */
+	struct pdu_transfer transfer; /* what the R2T promised */
+	bool is_data_bad;             /* a digest of it did not match */
+	uint8_t sends;                /* tx that are not done */
+	uint64_t owed_since_ns;
+	struct iovec iov;
+	struct tcp_tx data_tx; /* R2T or C2HData */
+	struct tcp_tx resp_tx;
+};
+
+struct tcp_queue {
+	struct queue queue; /* first: the target's half */
+	struct tcp_conn conn;
+	struct slot *capsule; /* whose capsule is being received */
+	bool is_paused;       /* on_header waits for a slot or a buffer */
+	bool is_closed;
+	uint32_t owed; /* slots whose data the host owes */
+	struct reactor_timer owed_timer;
+};
+
+static struct tcp_queue *tcp_queue_of(struct queue *queue)
+{
+	return container_of(queue, struct tcp_queue, queue);
+}
+
+static struct tcp_slot *tcp_slot_of(struct slot *slot)
+{
+	return container_of(slot, struct tcp_slot, slot);
+}
+
+/* ---- receive
+ * ------------------------------------------------------------------------------------------ */
+
+static void on_ready(struct tcp_conn *conn)
+{
+	struct tcp_queue *tq = container_of(conn, struct tcp_queue, conn);
+
+	tq->queue.can_map_media = !conn->rx_state.has_data_digest;
+}
+
+static struct pdu_error on_capsule_header(struct tcp_queue *tq, const struct pdu *pdu,
+					  struct tcp_sink *sink, bool *ret_pause)
+{
+	struct slot *slot = tq->capsule;
+
+	if (!slot) {
+		slot = slot_take(&tq->queue);
+		if (!slot) {
+			tq->is_paused = true;
+			*ret_pause = true;
+			return PDU_OK;
+		}
+		slot->sqe = pdu->u.sqe;
+		slot->capsule_bytes = pdu->data_bytes;
+		tq->capsule = slot;
+		if (!slot_prepare(slot)) {
+			tq->is_paused = true;
+			*ret_pause = true;
+			return PDU_OK;
+		}
+	} else if (slot->state == SLOT_WAITING_BUFFER) {
+		/* Resumed for another reason; the buffer has not come yet. */
+		tq->is_paused = true;
+		*ret_pause = true;
+		return PDU_OK;
+	}
+	if (pdu->data_bytes > 0)
+		sink->dest = slot_capsule_dest(slot, &sink->granule_bytes);
+	return PDU_OK;
+}
+
+static struct slot *find_fetching(struct tcp_queue *tq, uint16_t ttag)
+{
+	struct slot *slot;
+
+	if (ttag >= tq->queue.slots_fresh)
+		return NULL;
+	slot = queue_slot(&tq->queue, ttag);
+	return slot->state == SLOT_FETCHING ? slot : NULL;
+}
+
+static struct pdu_error on_data_header(struct tcp_queue *tq, const struct pdu *pdu,
+				       struct tcp_sink *sink)
+{
+	struct slot *slot = find_fetching(tq, pdu->u.data.ttag);
+	struct pdu_error error =
+		pdu_check_h2c_data(pdu, slot ? &tcp_slot_of(slot)->transfer : NULL);
+
+	if (pdu_is_error(error))
+		return error;
+	sink->granule_bytes = slot->is_data_mapped ? 1u << slot->ns->block_shift : 1;
+	sink->dest = slot->is_abort_requested ? NULL : slot->data + pdu->u.data.offset;
+	return PDU_OK;
+}
+
+static struct pdu_error on_header(struct tcp_conn *conn, const struct pdu *pdu,
+				  struct tcp_sink *sink, bool *ret_pause)
+{
+	struct tcp_queue *tq = container_of(conn, struct tcp_queue, conn);
+
+	if (pdu->type == NVME_TCP_PDU_CAPSULE_CMD)
+		return on_capsule_header(tq, pdu, sink, ret_pause);
+	return on_data_header(tq, pdu, sink);
+}
+
+static void data_owed_less(struct tcp_queue *tq)
+{
+	CHECK(tq->owed > 0);
+	if (--tq->owed == 0)
+		reactor_timer_cancel(&tq->owed_timer);
+}
+
+static void on_data_complete(struct tcp_queue *tq, const struct pdu *pdu, bool is_digest_ok)
+{
+	struct slot *slot = find_fetching(tq, pdu->u.data.ttag);
+	struct tcp_slot *ts;
+
+	if (!slot)
+		return;
+	ts = tcp_slot_of(slot);
+	ts->transfer.next_offset += pdu->data_bytes;
+	ts->is_data_bad |= !is_digest_ok;
+	ts->owed_since_ns = reactor_now_ns(tq->queue.reactor);
+	if (ts->transfer.next_offset < ts->transfer.end_offset)
+		return;
+	ts->transfer.is_open = false;
+	data_owed_less(tq);
+	slot_data_arrived(slot, !ts->is_data_bad);
+}
+
+static struct pdu_error on_pdu(struct tcp_conn *conn, const struct pdu *pdu, bool is_digest_ok)
+{
+	struct tcp_queue *tq = container_of(conn, struct tcp_queue, conn);
+
+	if (pdu->type == NVME_TCP_PDU_CAPSULE_CMD) {
+		struct slot *slot = tq->capsule;
+
+		tq->capsule = NULL;
+		slot_start(slot, is_digest_ok);
+	} else {
+		on_data_complete(tq, pdu, is_digest_ok);
+	}
+	return PDU_OK;
+}
+
+static void on_closed(struct tcp_conn *conn, int cause, const char *why)
+{
+	struct tcp_queue *tq = container_of(conn, struct tcp_queue, conn);
+
+	if (cause == -EPROTO)
+		atomic_fetch_add(&tq->queue.local->target->protocol_errors, 1);
+	log_debug("target", "queue %u: connection closed: %s", tq->queue.qid, why);
+	tq->is_closed = true;
+	tq->capsule = NULL;
+	tq->owed = 0;
+	reactor_timer_cancel(&tq->owed_timer);
+	queue_on_closed(&tq->queue);
+}
+
+static const struct tcp_conn_handler tcp_handler = {
+	.on_ready = on_ready,
+	.on_header = on_header,
+	.on_pdu = on_pdu,
+	.on_closed = on_closed,
+};
+
+/* ---- data that the host owes
+ * ---------------------------------------------------------------------------- */
+
+static void owed_timer_arm(struct tcp_queue *tq)
+{
+	reactor_timer_arm(&tq->owed_timer,
+			  reactor_now_ns(tq->queue.reactor) +
+				  tq->queue.local->snapshot->limits.data_timeout_ms * NS_PER_MS /
+					  2);
+}
+
+static void on_owed_timer(struct reactor_timer *timer)
+{
+	struct tcp_queue *tq = container_of(timer, struct tcp_queue, owed_timer);
+	uint64_t limit_ns = tq->queue.local->snapshot->limits.data_timeout_ms * NS_PER_MS;
+	uint64_t now_ns = reactor_now_ns(tq->queue.reactor);
+	char peer[NET_ADDR_TEXT_BYTES];
+
+	list_for_each(node, &tq->queue.busy) {
+		struct slot *slot = list_entry(node, struct slot, node);
+
+		if (slot->state != SLOT_FETCHING ||
+		    now_ns - tcp_slot_of(slot)->owed_since_ns < limit_ns)
+			continue;
+		log_limited(LOG_LEVEL_WARN, "target", "%s: data asked for did not come in time",
+			    net_addr_format(&tq->queue.peer, peer));
+		tcp_conn_abort(&tq->conn, -ETIMEDOUT, "data asked for did not come in time");
+		return;
+	}
+	owed_timer_arm(tq);
+}
+
+static void r2t_sent(struct tcp_tx *tx, int res)
+{
+	container_of(tx, struct tcp_slot, data_tx)->sends--;
+}
+
+static void tcp_fetch(struct slot *slot)
+{
+	struct tcp_slot *ts = tcp_slot_of(slot);
+	struct tcp_queue *tq = tcp_queue_of(slot->queue);
+	struct pdu_data_args args = {
+		.cccid = le16_get(slot->sqe.cid),
+		.ttag = slot->index,
+		.offset = 0,
+		.data_bytes = slot->data_bytes,
+	};
+
+	ts->transfer = (struct pdu_transfer){
+		.is_open = true,
+		.cccid = args.cccid,
+		.next_offset = 0,
+		.end_offset = slot->data_bytes,
+	};
+	ts->is_data_bad = false;
+	ts->owed_since_ns = reactor_now_ns(tq->queue.reactor);
+	if (tq->owed++ == 0)
+		owed_timer_arm(tq);
+	ts->sends = 1;
+	ts->data_tx.done = r2t_sent;
+	ts->data_tx.iov_count = 0;
+	tcp_send_r2t(&tq->conn, &ts->data_tx, &args);
+}
+
+/* ---- respond
+ * -----------------------------------------------------------------------------------------------
+ */
+
+static void slot_sent(struct tcp_slot *ts)
+{
+	CHECK(ts->sends > 0);
+	if (--ts->sends == 0)
+		slot_release(&ts->slot);
+}
+
+static void data_sent(struct tcp_tx *tx, int res)
+{
+	slot_sent(container_of(tx, struct tcp_slot, data_tx));
+}
+
+static void resp_sent(struct tcp_tx *tx, int res)
+{
+	slot_sent(container_of(tx, struct tcp_slot, resp_tx));
+}
+
+static void send_data(struct tcp_queue *tq, struct tcp_slot *ts, bool is_success)
+{
+	struct pdu_data_args args = {
+		.cccid = le16_get(ts->slot.sqe.cid),
+		.offset = 0,
+		.data_bytes = ts->slot.data_bytes,
+		.is_last = true,
+		.is_success = is_success,
+	};
+
+	ts->iov = (struct iovec){.iov_base = ts->slot.data, .iov_len = ts->slot.data_bytes};
+	ts->data_tx.iov = &ts->iov;
+	ts->data_tx.iov_count = 1;
+	ts->data_tx.data_is_shared = ts->slot.is_data_mapped;
+	ts->data_tx.done = data_sent;
+	tcp_send_c2h_data(&tq->conn, &ts->data_tx, &args);
+}
+
+static void send_response(struct tcp_queue *tq, struct tcp_slot *ts)
+{
+	const struct slot *slot = &ts->slot;
+	struct queue *queue = slot->queue;
+	/* A queue without SQ flow control says so in the Connect response and nowhere else. */
+	uint16_t sqhd = queue->has_sq_flow_control       ? (uint16_t)queue->sq_head
+			: queue->connected_slots != NULL ? 0xffff
+							 : 0;
+	struct nvme_cqe cqe = {
+		.dw0 = le32_of((uint32_t)slot->result),
+		.dw1 = le32_of((uint32_t)(slot->result >> 32)),
+		.sqhd = le16_of(sqhd),
+		.sqid = le16_of(0), /* reserved over fabrics */
+		.cid = slot->sqe.cid,
+		.status = nvme_status_encode(slot->status),
+	};
+
+	ts->resp_tx.done = resp_sent;
+	ts->resp_tx.iov_count = 0;
+	tcp_send_resp(&tq->conn, &ts->resp_tx, &cqe);
+}
+
+static void tcp_respond(struct slot *slot)
+{
+	struct tcp_slot *ts = tcp_slot_of(slot);
+	struct tcp_queue *tq = tcp_queue_of(slot->queue);
+	bool has_data = slot->direction == DATA_TO_HOST && nvme_status_is_ok(slot->status);
+	bool is_success = has_data && !slot->queue->has_sq_flow_control && slot->result == 0;
+
+	if (tq->is_closed) {
+		slot_release(slot);
+		return;
+	}
+	ts->sends = (uint8_t)(has_data + !is_success);
+	if (has_data)
+		send_data(tq, ts, is_success);
+	if (!is_success)
+		send_response(tq, ts);
+}
+
+/* ---- life
+ * ---------------------------------------------------------------------------------------------------
+ */
+
+static void tcp_resume(struct queue *queue)
+{
+	struct tcp_queue *tq = tcp_queue_of(queue);
+
+	if (!tq->is_paused || tq->is_closed)
+		return;
+	tq->is_paused = false;
+	tcp_conn_resume(&tq->conn);
+}
+
+static void tcp_stop(struct queue *queue)
+{
+	struct tcp_queue *tq = tcp_queue_of(queue);
+
+	reactor_timer_cancel(&tq->owed_timer);
+	tcp_conn_hold(&tq->conn, true);
+}
+
+static void tcp_close(struct queue *queue, const char *why)
+{
+	tcp_conn_close(&tcp_queue_of(queue)->conn, why);
+}
+
+static void tcp_destroy(struct queue *queue)
+{
+	free(tcp_queue_of(queue));
+}
+
+static void conn_config_fill(const struct target_limits *limits, struct tcp_conn_config *config)
+{
+	/* Admin capsules carry up to 8 KiB; the host learns the I/O limit from IOCCSZ. */
+	uint32_t in_capsule = limits->in_capsule_bytes > 8192 ? limits->in_capsule_bytes : 8192;
+
+	*config = (struct tcp_conn_config){
+		.role = PDU_ROLE_TARGET,
+		.allows_header_digest = limits->allows_header_digest,
+		.allows_data_digest = limits->allows_data_digest,
+		.data_align_bytes = 4,
+		.data_max_bytes = 128 * 1024,
+		.in_capsule_max_bytes = in_capsule,
+		.ic_timeout_ms = limits->ic_timeout_ms,
+		.term_timeout_ms = 1000,
+	};
+}
+
+static int tcp_accept(struct local *local, uint16_t port_id, int taken_fd,
+		      const struct net_addr *peer)
+{
+	struct tcp_queue *tq = calloc(1, sizeof(*tq));
+	struct tcp_conn_config config;
+
+	if (!tq)
+		return -ENOMEM;
+	reactor_timer_init(local->reactor, &tq->owed_timer, on_owed_timer);
+	conn_config_fill(&local->snapshot->limits, &config);
+	tq->queue.peer = *peer;
+	if (queue_init(&tq->queue, local, &transport_tcp, port_id) != 0) {
+		free(tq);
+		return -ENOMEM;
+	}
+	if (tcp_conn_accept(&tq->conn, local->reactor, taken_fd, &config, &tcp_handler) != 0) {
+		/* The queue is there already: it ends like any other, without a connection. */
+		reactor_refuse_fd(taken_fd);
+		tq->is_closed = true;
+		queue_on_closed(&tq->queue);
+		return 0;
+	}
+	(void)reactor_sock_local(&tq->conn.sock, &tq->queue.local_addr);
+	return 0;
+}
+
+const struct transport_ops transport_tcp = {
+	.name = "tcp",
+	.slot_bytes = sizeof(struct tcp_slot),
+	.accept = tcp_accept,
+	.fetch = tcp_fetch,
+	.respond = tcp_respond,
+	.resume = tcp_resume,
+	.stop = tcp_stop,
+	.close = tcp_close,
+	.destroy = tcp_destroy,
+};

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The NVMe/TCP connection engine, for both sides: bytes to PDUs and back, digests, termination.
+ *
+ * A connection belongs to one reactor. Its user (target/transport_tcp.c, host/host_queue.c) embeds
+ * struct tcp_conn and gives it four callbacks. The engine does the ICReq/ICResp exchange, judges
+ * every header with wire/pdu.h, moves payload to where the user wants it, and gathers all that is
+ * sent in one turn into one send. A violation, whoever finds it, ends in tcp_conn_fail.
+ */
+#ifndef WEFT_TCP_TCP_H
+#define WEFT_TCP_TCP_H
+
+#include "base/list.h"
+#include "reactor/reactor.h"
+#include "wire/pdu.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define TCP_CARRY_BYTES 4096 /* unparsed tail kept between receives; also the largest granule */
+
+struct tcp_conn;
+
+/* Where the payload of the PDU at hand goes. Filled by on_header. */
+struct tcp_sink {
+	uint8_t *dest;          /* data_bytes of room; NULL: read and throw away */
+	uint32_t granule_bytes; /* dest is written only in whole multiples of this (or the end), so
+				   that a reader of shared memory never sees half a block; 1 for
+				   private buffers; at most TCP_CARRY_BYTES */
+};
+
+struct tcp_conn_handler {
+	/* The IC exchange is done; params are final. */
+	void (*on_ready)(struct tcp_conn *conn);
+	/*
+	 * A header arrived and is valid; pdu is valid until on_pdu. Fills *sink when
+	 * pdu->data_bytes > 0. Returns a violation, which ends the connection. To wait for a
+	 * buffer, returns PDU_OK with *ret_pause set: nothing is received until tcp_conn_resume,
+	 * after which on_header is called again with the same pdu.
+	 */
+	struct pdu_error (*on_header)(struct tcp_conn *conn, const struct pdu *pdu,
+				      struct tcp_sink *sink, bool *ret_pause);
+	/* The payload is complete. is_digest_ok is false when its data digest did not match. */
+	struct pdu_error (*on_pdu)(struct tcp_conn *conn, const struct pdu *pdu, bool is_digest_ok);
+	/* Last callback: the socket is closed and no tx of the user is held any more. `why` is for
+	 * the log; cause is 0 for an orderly end by the peer, -ESHUTDOWN for tcp_conn_close,
+	 * -EPROTO for a violation by the peer, -ECONNRESET for a TermReq of the peer, else -errno.
+	 * Never called from inside a call of the user; conn may be freed in it. */
+	void (*on_closed)(struct tcp_conn *conn, int cause, const char *why);
+};
+
+struct tcp_conn_config {
+	enum pdu_role role;
+	bool allows_header_digest; /* target: agree when asked; host: ask */
+	bool allows_data_digest;
+	uint32_t data_align_bytes;     /* what we ask of the peer's data: 4 */
+	uint32_t max_r2t;              /* host: how many we accept, 1-based */
+	uint32_t data_max_bytes;       /* target: MAXH2CDATA */
+	uint32_t in_capsule_max_bytes; /* target: before Connect; tcp_conn_set_in_capsule_max */
+	uint32_t ic_timeout_ms;
+	uint32_t term_timeout_ms;   /* how long to wait for the peer's close after a TermReq */
+	uint32_t recv_budget_bytes; /* per turn; 0: 256 KiB */
+};
+
+/* One PDU on its way out; embedded in the user's object, busy from tcp_send_* until done. */
+struct tcp_tx {
+	struct list node;
+	/* res 0: all bytes are with the kernel; -errno: the connection ended first. */
+	void (*done)(struct tcp_tx *tx, int res);
+	const struct iovec *iov; /* payload; stays valid until done */
+	unsigned iov_count;
+	uint32_t data_bytes;
+	bool data_is_shared; /* payload may change while queued (mapped memory): what a partial send
+				leaves over is copied at once, and digests force a private copy */
+	uint8_t *private_copy;       /* the engine's */
+	uint32_t private_from_bytes; /* where in the payload private_copy begins */
+	uint16_t hdr_bytes;
+	bool has_trailer;
+	uint8_t trailer[NVME_TCP_DIGEST_BYTES];
+	/* A peer may ask for data at multiples of 68 or 72 bytes, which puts it at 136 or 144. */
+	uint8_t hdr[NVME_TCP_HDR_MAX_BYTES + 16];
+};
+
+enum tcp_conn_phase {
+	TCP_CONN_CONNECTING, /* host: TCP connect under way */
+	TCP_CONN_IC,         /* waiting for the peer's ICReq or ICResp */
+	TCP_CONN_OPEN,
+	TCP_CONN_TERMINATING, /* our TermReq is sent, the peer's close is awaited */
+	TCP_CONN_CLOSING,     /* the socket is being closed */
+	TCP_CONN_CLOSED,
+};
+
+enum tcp_rx_phase {
+	TCP_RX_HEADER,
+	TCP_RX_SINK, /* the header is judged, on_header is to be asked (again) */
+	TCP_RX_DATA,
+	TCP_RX_DIGEST,
+};
+
+struct tcp_conn_stats {
+	uint64_t bytes_received;
+	uint64_t bytes_sent;
+	uint64_t pdus_received;
+	uint64_t sends;
+	uint64_t data_digest_errors;
+};
+
+struct tcp_conn {
+	struct reactor *reactor;
+	struct reactor_sock sock;
+	struct tcp_conn_config config;
+	const struct tcp_conn_handler *handler;
+	enum tcp_conn_phase phase;
+	struct pdu_state rx_state;       /* how we judge what comes */
+	struct pdu_encoding tx_encoding; /* how we write what goes */
+	uint32_t peer_max_r2t;           /* target: MAXR2T of the host, 1-based */
+	uint32_t peer_data_max_bytes;    /* host: MAXH2CDATA of the controller */
+	struct net_addr peer;
+	struct tcp_conn_stats stats;
+
+	/* receive */
+	enum tcp_rx_phase rx_phase;
+	bool is_paused; /* by on_header */
+	bool is_held;   /* by tcp_conn_hold */
+	struct pdu pdu; /* the one at hand */
+	struct tcp_sink sink;
+	uint32_t data_done_bytes;
+	uint32_t data_crc;
+	uint32_t skip_bytes; /* padding before the data */
+	uint32_t carry_bytes;
+	uint8_t *carry; /* TCP_CARRY_BYTES + headers, allocated at open */
+	/* What was received behind a pause and is too long for carry; NULL on the usual path. */
+	uint8_t *spill;
+	size_t spill_bytes;
+	size_t spill_done_bytes;
+	struct reactor_defer unpause;
+	uint32_t raw_bytes; /* of the header at hand, for a TermReq */
+	uint8_t raw[NVME_TCP_HDR_MAX_BYTES];
+
+	/* send */
+	struct list tx_queue;
+	size_t tx_head_done_bytes; /* of the first PDU in tx_queue */
+	struct reactor_defer flush;
+	bool is_tx_blocked; /* the socket is full: wait for REACTOR_SOCK_WRITE */
+	unsigned wanted;    /* what the socket was last told */
+	struct tcp_tx ic_tx;
+
+	/* end */
+	struct list tx_dropped; /* their done is called with -ECONNRESET at the end of the turn */
+	struct reactor_defer dropper; /* does that */
+	bool is_shut;                 /* tcp_conn_close: all is sent, the peer's end is awaited */
+	bool is_sock_closing;
+	struct reactor_timer deadline; /* IC, then termination */
+	uint8_t *term_buf;
+	size_t term_bytes;
+	size_t term_sent_bytes;
+	int close_cause;
+	const char *close_why;
+	char why_text[64]; /* what close_why points at when it is made up here */
+};
+
+/* Takes an accepted socket over (target). 0 or -ENOMEM, in which case fd is still the caller's. */
+int tcp_conn_accept(struct tcp_conn *conn, struct reactor *reactor, int taken_fd,
+		    const struct tcp_conn_config *config, const struct tcp_conn_handler *handler);
+/* Connects (host); on_ready or on_closed follows. 0 or -ENOMEM. */
+int tcp_conn_connect(struct tcp_conn *conn, struct reactor *reactor, const struct net_addr *addr,
+		     const struct tcp_conn_config *config, const struct tcp_conn_handler *handler);
+void tcp_conn_set_in_capsule_max(struct tcp_conn *conn, uint32_t bytes);
+/*
+ * Goes on receiving after on_header paused; on_header is called again for the same PDU, at the end
+ * of the turn, never from inside this call. Harmless when the connection ended meanwhile.
+ */
+void tcp_conn_resume(struct tcp_conn *conn);
+/* Stops (true) and restarts receiving between PDUs: the queue has no free slot, say. */
+void tcp_conn_hold(struct tcp_conn *conn, bool is_held);
+/* A violation: TermReq with the offending header, drain, close. Harmless when already ending. */
+void tcp_conn_fail(struct tcp_conn *conn, struct pdu_error error);
+/*
+ * Orderly: what is queued is sent, then the socket is closed. Nothing is received from now on. A
+ * peer that does not end its side within term_timeout_ms is cut off.
+ */
+void tcp_conn_close(struct tcp_conn *conn, const char *why);
+/* At once: what is queued is dropped. */
+void tcp_conn_abort(struct tcp_conn *conn, int cause, const char *why);
+bool tcp_conn_is_open(const struct tcp_conn *conn);
+/* "header digest error"; never NULL. */
+const char *tcp_fes_name(uint16_t fes);
+
+/*
+ * Sending. tx->done must be set; for the data forms iov, iov_count and data_is_shared too. All are
+ * legal from on_ready on; when the connection is not open any more done is called with -ECONNRESET
+ * at the end of the turn. done is never called from inside tcp_send_*.
+ */
+void tcp_send_cmd(struct tcp_conn *conn, struct tcp_tx *tx, const struct nvme_sqe *sqe,
+		  uint32_t in_capsule_bytes);
+void tcp_send_resp(struct tcp_conn *conn, struct tcp_tx *tx, const struct nvme_cqe *cqe);
+void tcp_send_r2t(struct tcp_conn *conn, struct tcp_tx *tx, const struct pdu_data_args *args);
+void tcp_send_h2c_data(struct tcp_conn *conn, struct tcp_tx *tx, const struct pdu_data_args *args);
+void tcp_send_c2h_data(struct tcp_conn *conn, struct tcp_tx *tx, const struct pdu_data_args *args);
+
+#endif

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of a connection: accept or connect, the ICReq/ICResp exchange, termination and close.
+ *
+ * Everything that ends a connection goes through tcp_conn_end, which closes the socket; on_closed
+ * follows from the reactor, after done of every PDU was called. This is the only place that acts
+ * on protocol violations: tcp_conn_fail. NVMe/TCP Transport 1.1, sections 3.1 (connection
+ * establishment), 3.5 (errors) and 3.6.2.3/4 (TermReq). Runs on the connection's reactor.
+ */
+#include "tcp/tcp_internal.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *tcp_fes_name(uint16_t fes)
+{
+	switch (fes) {
+	case NVME_TCP_FES_INVALID_HEADER_FIELD:
+		return "invalid PDU header field";
+	case NVME_TCP_FES_PDU_SEQUENCE:
+		return "PDU sequence error";
+	case NVME_TCP_FES_HDGST:
+		return "header digest error";
+	case NVME_TCP_FES_DATA_OUT_OF_RANGE:
+		return "data transfer out of range";
+	case NVME_TCP_FES_R2T_LIMIT_EXCEEDED:
+		return "data transfer limit exceeded";
+	case NVME_TCP_FES_UNSUPPORTED_PARAM:
+		return "unsupported parameter";
+	default:
+		return "unknown fatal error status";
+	}
+}
+
+bool tcp_conn_is_open(const struct tcp_conn *conn)
+{
+	return conn->phase == TCP_CONN_OPEN;
+}
+
+bool tcp_conn_is_listening(const struct tcp_conn *conn)
+{
+	return conn->phase == TCP_CONN_IC || conn->phase == TCP_CONN_OPEN;
+}
+
+void tcp_conn_update_want(struct tcp_conn *conn)
+{
+	unsigned wanted = 0;
+
+	if (conn->phase == TCP_CONN_CONNECTING || conn->is_sock_closing)
+		return;
+	/* While it ends, what the peer still sends is read and thrown away: a close with unread
+	 * data would reset the connection and lose our last words. */
+	if (!tcp_conn_is_listening(conn) ||
+	    (tcp_rx_is_willing(conn) && !list_linked(&conn->unpause.node)))
+		wanted |= REACTOR_SOCK_READ;
+	if (conn->is_tx_blocked)
+		wanted |= REACTOR_SOCK_WRITE;
+	if (wanted == conn->wanted)
+		return;
+	conn->wanted = wanted;
+	reactor_sock_want(&conn->sock, wanted);
+}
+
+/* ---- the end ------------------------------------------------------------------------------- */
+
+/* Called by the reactor only: nobody's call is under way. */
+static void conn_finish(struct tcp_conn *conn)
+{
+	tcp_tx_finish_dropped(conn);
+	conn->phase = TCP_CONN_CLOSED;
+	reactor_timer_cancel(&conn->deadline);
+	tcp_tx_free(conn);
+	tcp_rx_free(conn);
+	conn->handler->on_closed(conn, conn->close_cause, conn->close_why);
+}
+
+static void conn_sock_closed(struct reactor_sock *sock)
+{
+	conn_finish(container_of(sock, struct tcp_conn, sock));
+}
+
+static void conn_set_cause(struct tcp_conn *conn, int cause, const char *why)
+{
+	if (conn->close_why)
+		return;
+	conn->close_cause = cause;
+	conn->close_why = why;
+}
+
+void tcp_conn_end(struct tcp_conn *conn, int cause, const char *why)
+{
+	if (conn->is_sock_closing)
+		return;
+	conn_set_cause(conn, cause, why);
+	conn->phase = TCP_CONN_CLOSING;
+	conn->is_sock_closing = true;
+	reactor_timer_cancel(&conn->deadline);
+	reactor_defer_cancel(&conn->flush);
+	tcp_tx_drop(conn, false);
+	reactor_sock_close(&conn->sock, conn_sock_closed);
+}
+
+void tcp_conn_abort(struct tcp_conn *conn, int cause, const char *why)
+{
+	CHECK_OWNER(conn);
+	if (conn->is_sock_closing || conn->phase == TCP_CONN_CLOSED)
+		return;
+	reactor_sock_set_abort(&conn->sock);
+	tcp_conn_end(conn, cause, why);
+}
+
+static void conn_arm_term_deadline(struct tcp_conn *conn)
+{
+	reactor_timer_arm(&conn->deadline,
+			  reactor_now_ns(conn->reactor) + conn->config.term_timeout_ms * NS_PER_MS);
+}
+
+void tcp_conn_close(struct tcp_conn *conn, const char *why)
+{
+	CHECK_OWNER(conn);
+	if (conn->phase == TCP_CONN_CONNECTING) {
+		tcp_conn_abort(conn, -ESHUTDOWN, why);
+		return;
+	}
+	if (!tcp_conn_is_listening(conn))
+		return;
+	conn_set_cause(conn, -ESHUTDOWN, why);
+	conn->phase = TCP_CONN_CLOSING;
+	conn_arm_term_deadline(conn);
+	tcp_tx_kick(conn);
+	tcp_conn_update_want(conn);
+}
+
+void tcp_conn_fail(struct tcp_conn *conn, struct pdu_error error)
+{
+	char peer[NET_ADDR_TEXT_BYTES];
+
+	CHECK_OWNER(conn);
+	if (!tcp_conn_is_listening(conn))
+		return;
+	log_limited(LOG_LEVEL_WARN, "tcp", "%s: %s (fes %u, fei %u): %s",
+		    net_addr_format(&conn->peer, peer), tcp_fes_name(error.fes), error.fes,
+		    error.fei, error.what ? error.what : "");
+	conn->term_buf = malloc(NVME_TCP_TERM_HDR_BYTES + NVME_TCP_TERM_DATA_MAX_BYTES);
+	if (!conn->term_buf) {
+		tcp_conn_abort(conn, -ENOMEM, "no memory for a TermReq");
+		return;
+	}
+	conn->term_bytes = pdu_encode_term(conn->term_buf, conn->config.role, error, conn->raw,
+					   conn->raw_bytes);
+	conn_set_cause(conn, -EPROTO, error.what ? error.what : tcp_fes_name(error.fes));
+	conn->phase = TCP_CONN_TERMINATING;
+	conn_arm_term_deadline(conn);
+	tcp_tx_drop(conn, true);
+	tcp_tx_kick(conn);
+	tcp_conn_update_want(conn);
+}
+
+void tcp_conn_on_term(struct tcp_conn *conn, const struct pdu *pdu)
+{
+	char peer[NET_ADDR_TEXT_BYTES];
+
+	snprintf(conn->why_text, sizeof(conn->why_text), "TermReq: %s (fei %u)",
+		 tcp_fes_name(pdu->u.term.fes), pdu->u.term.fei);
+	log_limited(LOG_LEVEL_WARN, "tcp", "%s: sent a %s", net_addr_format(&conn->peer, peer),
+		    conn->why_text);
+	tcp_conn_end(conn, -ECONNRESET, conn->why_text);
+}
+
+static void conn_deadline(struct reactor_timer *timer)
+{
+	struct tcp_conn *conn = container_of(timer, struct tcp_conn, deadline);
+
+	switch (conn->phase) {
+	case TCP_CONN_CONNECTING:
+		tcp_conn_abort(conn, -ETIMEDOUT, "no connection in time");
+		break;
+	case TCP_CONN_IC:
+		tcp_conn_abort(conn, -ETIMEDOUT,
+			       conn->config.role == PDU_ROLE_TARGET ? "no ICReq in time"
+								    : "no ICResp in time");
+		break;
+	default:
+		tcp_conn_abort(conn, conn->close_cause, conn->close_why);
+		break;
+	}
+}
+
+/* ---- the beginning ------------------------------------------------------------------------- */
+
+static void conn_ready(struct reactor_sock *sock, unsigned events)
+{
+	struct tcp_conn *conn = container_of(sock, struct tcp_conn, sock);
+
+	if (conn->is_sock_closing)
+		return;
+	if (events & REACTOR_SOCK_WRITE)
+		tcp_tx_writable(conn);
+	if (events & REACTOR_SOCK_READ)
+		tcp_rx_ready(conn);
+}
+
+static int conn_init(struct tcp_conn *conn, struct reactor *reactor,
+		     const struct tcp_conn_config *config, const struct tcp_conn_handler *handler)
+{
+	memset(conn, 0, sizeof(*conn));
+	conn->carry = malloc(TCP_CARRY_ROOM);
+	if (!conn->carry)
+		return -ENOMEM;
+	conn->reactor = reactor;
+	conn->config = *config;
+	if (conn->config.recv_budget_bytes == 0)
+		conn->config.recv_budget_bytes = TCP_RECV_BUDGET_BYTES;
+	if (conn->config.recv_budget_bytes > REACTOR_SCRATCH_BYTES - TCP_CARRY_ROOM)
+		conn->config.recv_budget_bytes = REACTOR_SCRATCH_BYTES - TCP_CARRY_ROOM;
+	conn->handler = handler;
+	conn->rx_state = (struct pdu_state){
+		.role = config->role,
+		.data_align_bytes = config->data_align_bytes,
+		.in_capsule_max_bytes = config->in_capsule_max_bytes,
+		.data_max_bytes =
+			config->role == PDU_ROLE_TARGET ? config->data_max_bytes : UINT32_MAX,
+	};
+	conn->tx_encoding.data_align_bytes = 4;
+	conn->wanted = REACTOR_SOCK_READ;
+	tcp_rx_init(conn);
+	tcp_tx_init(conn);
+	reactor_timer_init(reactor, &conn->deadline, conn_deadline);
+	reactor_timer_arm(&conn->deadline,
+			  reactor_now_ns(reactor) + config->ic_timeout_ms * NS_PER_MS);
+	return 0;
+}
+
+int tcp_conn_accept(struct tcp_conn *conn, struct reactor *reactor, int taken_fd,
+		    const struct tcp_conn_config *config, const struct tcp_conn_handler *handler)
+{
+	int error;
+
+	CHECK(reactor == reactor_current() && config->role == PDU_ROLE_TARGET);
+	error = conn_init(conn, reactor, config, handler);
+	if (error)
+		return error;
+	conn->phase = TCP_CONN_IC;
+	reactor_sock_open(reactor, &conn->sock, taken_fd, conn_ready);
+	(void)reactor_sock_peer(&conn->sock, &conn->peer);
+	return 0;
+}
+
+/* The engine's own ICReq and ICResp need nothing when they are sent. */
+static void conn_ic_sent(struct tcp_tx *tx, int res)
+{
+}
+
+static void conn_send_ic(struct tcp_conn *conn, size_t hdr_bytes)
+{
+	conn->ic_tx.hdr_bytes = (uint16_t)hdr_bytes;
+	conn->ic_tx.done = conn_ic_sent;
+	tcp_tx_queue(conn, &conn->ic_tx);
+}
+
+static void conn_connected(struct reactor_sock *sock, int res)
+{
+	struct tcp_conn *conn = container_of(sock, struct tcp_conn, sock);
+	const struct tcp_conn_config *config = &conn->config;
+
+	if (res < 0) {
+		conn_set_cause(conn, res, "connect failed");
+		conn->is_sock_closing = true;
+		conn_finish(conn);
+		return;
+	}
+	conn->phase = TCP_CONN_IC;
+	conn_send_ic(conn, pdu_encode_ic_req(conn->ic_tx.hdr, config->data_align_bytes,
+					     config->allows_header_digest,
+					     config->allows_data_digest, config->max_r2t));
+}
+
+int tcp_conn_connect(struct tcp_conn *conn, struct reactor *reactor, const struct net_addr *addr,
+		     const struct tcp_conn_config *config, const struct tcp_conn_handler *handler)
+{
+	int error;
+
+	CHECK(reactor == reactor_current() && config->role == PDU_ROLE_HOST);
+	error = conn_init(conn, reactor, config, handler);
+	if (error)
+		return error;
+	conn->phase = TCP_CONN_CONNECTING;
+	conn->peer = *addr;
+	reactor_sock_connect(reactor, &conn->sock, addr, conn_connected, conn_ready);
+	return 0;
+}
+
+void tcp_conn_set_in_capsule_max(struct tcp_conn *conn, uint32_t bytes)
+{
+	CHECK_OWNER(conn);
+	conn->rx_state.in_capsule_max_bytes = bytes;
+}
+
+/* ---- the IC exchange ----------------------------------------------------------------------- */
+
+static void conn_open(struct tcp_conn *conn, const struct pdu *pdu, bool has_header_digest,
+		      bool has_data_digest)
+{
+	conn->rx_state.is_initialized = true;
+	conn->rx_state.has_header_digest = has_header_digest;
+	conn->rx_state.has_data_digest = has_data_digest;
+	conn->tx_encoding.has_header_digest = has_header_digest;
+	conn->tx_encoding.has_data_digest = has_data_digest;
+	conn->tx_encoding.data_align_bytes = pdu->u.ic.data_align_bytes;
+	conn->phase = TCP_CONN_OPEN;
+	reactor_timer_cancel(&conn->deadline);
+	conn->handler->on_ready(conn);
+}
+
+static void conn_on_ic_req(struct tcp_conn *conn, const struct pdu *pdu)
+{
+	const struct tcp_conn_config *config = &conn->config;
+	bool has_header_digest = pdu->u.ic.wants_header_digest && config->allows_header_digest;
+	bool has_data_digest = pdu->u.ic.wants_data_digest && config->allows_data_digest;
+
+	conn->peer_max_r2t = pdu->u.ic.max_r2t;
+	conn_send_ic(conn, pdu_encode_ic_resp(conn->ic_tx.hdr, config->data_align_bytes,
+					      has_header_digest, has_data_digest,
+					      config->data_max_bytes));
+	conn_open(conn, pdu, has_header_digest, has_data_digest);
+}
+
+static void conn_on_ic_resp(struct tcp_conn *conn, const struct pdu *pdu)
+{
+	const struct tcp_conn_config *config = &conn->config;
+	bool has_header_digest = pdu->u.ic.wants_header_digest;
+	bool has_data_digest = pdu->u.ic.wants_data_digest;
+
+	if ((has_header_digest && !config->allows_header_digest) ||
+	    (has_data_digest && !config->allows_data_digest)) {
+		tcp_conn_fail(conn,
+			      (struct pdu_error){.fes = NVME_TCP_FES_INVALID_HEADER_FIELD,
+						 .fei = offsetof(struct nvme_tcp_ic, dgst),
+						 .what = "controller enabled a digest that was not "
+							 "asked for"});
+		return;
+	}
+	if (config->allows_header_digest && !has_header_digest) {
+		tcp_conn_end(conn, -EPROTO, "controller refused header digest");
+		return;
+	}
+	if (config->allows_data_digest && !has_data_digest) {
+		tcp_conn_end(conn, -EPROTO, "controller refused data digest");
+		return;
+	}
+	conn->peer_data_max_bytes = pdu->u.ic.max_data_bytes;
+	conn_open(conn, pdu, has_header_digest, has_data_digest);
+}
+
+void tcp_conn_on_ic(struct tcp_conn *conn, const struct pdu *pdu)
+{
+	if (conn->config.role == PDU_ROLE_TARGET)
+		conn_on_ic_req(conn, pdu);
+	else
+		conn_on_ic_resp(conn, pdu);
+}

@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Receiving: bytes of the socket to PDUs. Bytes land in the reactor's scratch memory behind what
+ * the last receive left unparsed, so that the parser sees one contiguous run; long payload is
+ * received straight into its place. What cannot be parsed yet (part of a header, a granule or a
+ * digest) is kept in the connection's carry buffer; what lies behind a pause and does not fit
+ * there in a spill buffer. NVMe/TCP Transport 1.1, section 3.3. Runs on the connection's reactor.
+ */
+#include "tcp/tcp_internal.h"
+
+#include "base/crc32c.h"
+#include "base/le.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool tcp_rx_is_willing(const struct tcp_conn *conn)
+{
+	if (!tcp_conn_is_listening(conn))
+		return false;
+	return !conn->is_paused && !conn->spill &&
+	       !(conn->is_held && conn->rx_phase == TCP_RX_HEADER);
+}
+
+/* ---- one PDU ------------------------------------------------------------------------------- */
+
+static void rx_keep_raw(struct tcp_conn *conn, const uint8_t *buf, size_t len_bytes)
+{
+	size_t want = len_bytes > 2 ? buf[2] : 0;
+
+	if (want < NVME_TCP_COMMON_HDR_BYTES)
+		want = NVME_TCP_COMMON_HDR_BYTES;
+	if (want > NVME_TCP_HDR_MAX_BYTES)
+		want = NVME_TCP_HDR_MAX_BYTES;
+	if (want > len_bytes)
+		want = len_bytes;
+	memcpy(conn->raw, buf, want);
+	conn->raw_bytes = (uint32_t)want;
+}
+
+static void rx_complete(struct tcp_conn *conn, bool is_digest_ok)
+{
+	struct pdu_error error;
+
+	conn->rx_phase = TCP_RX_HEADER;
+	conn->stats.pdus_received++;
+	conn->stats.data_digest_errors += !is_digest_ok;
+	error = conn->handler->on_pdu(conn, &conn->pdu, is_digest_ok);
+	if (pdu_is_error(error))
+		tcp_conn_fail(conn, error);
+}
+
+/* Judges the header at buf. Returns the bytes used; 0 when there are too few or it ended. */
+static size_t rx_header(struct tcp_conn *conn, const uint8_t *buf, size_t len_bytes)
+{
+	struct pdu_error error = PDU_OK;
+	size_t used;
+
+	switch (pdu_decode(buf, len_bytes, &conn->rx_state, &conn->pdu, &error)) {
+	case PDU_NEED_MORE:
+		return 0;
+	case PDU_VIOLATION:
+		rx_keep_raw(conn, buf, len_bytes);
+		tcp_conn_fail(conn, error);
+		return 0;
+	case PDU_DECODED:
+		break;
+	}
+	rx_keep_raw(conn, buf, len_bytes);
+	switch (conn->pdu.type) {
+	case NVME_TCP_PDU_IC_REQ:
+	case NVME_TCP_PDU_IC_RESP:
+		conn->stats.pdus_received++;
+		tcp_conn_on_ic(conn, &conn->pdu);
+		return conn->pdu.header_bytes;
+	case NVME_TCP_PDU_H2C_TERM_REQ:
+	case NVME_TCP_PDU_C2H_TERM_REQ:
+		conn->stats.pdus_received++;
+		tcp_conn_on_term(conn, &conn->pdu);
+		return conn->pdu.header_bytes;
+	default:
+		break;
+	}
+	used = conn->pdu.header_bytes;
+	if (conn->rx_state.has_header_digest)
+		used += NVME_TCP_DIGEST_BYTES;
+	CHECK(used <= len_bytes && used <= conn->pdu.data_offset);
+	conn->skip_bytes = conn->pdu.data_offset - (uint32_t)used;
+	conn->rx_phase = TCP_RX_SINK;
+	return used;
+}
+
+static void rx_ask_sink(struct tcp_conn *conn)
+{
+	struct pdu_error error;
+	bool is_paused = false;
+
+	conn->sink = (struct tcp_sink){.granule_bytes = 1};
+	error = conn->handler->on_header(conn, &conn->pdu, &conn->sink, &is_paused);
+	if (!tcp_conn_is_listening(conn))
+		return;
+	if (pdu_is_error(error)) {
+		tcp_conn_fail(conn, error);
+		return;
+	}
+	if (is_paused) {
+		conn->is_paused = true;
+		return;
+	}
+	if (conn->pdu.data_bytes == 0) {
+		rx_complete(conn, true);
+		return;
+	}
+	if (!conn->sink.dest || conn->sink.granule_bytes == 0)
+		conn->sink.granule_bytes = 1;
+	CHECK(conn->sink.granule_bytes <= TCP_CARRY_BYTES);
+	conn->data_done_bytes = 0;
+	conn->data_crc = CRC32C_START;
+	conn->rx_phase = TCP_RX_DATA;
+}
+
+/* `len_bytes` more of the payload are in their place; `bytes` is where to read them. */
+static void rx_data_landed(struct tcp_conn *conn, const uint8_t *bytes, size_t len_bytes)
+{
+	if (conn->pdu.has_data_digest)
+		conn->data_crc = crc32c_update(conn->data_crc, bytes, len_bytes);
+	conn->data_done_bytes += (uint32_t)len_bytes;
+	if (conn->data_done_bytes < conn->pdu.data_bytes)
+		return;
+	if (conn->pdu.has_data_digest)
+		conn->rx_phase = TCP_RX_DIGEST;
+	else
+		rx_complete(conn, true);
+}
+
+/* The part of len_bytes that may be written now: whole granules, or all that is missing. */
+static size_t rx_whole_granules(const struct tcp_conn *conn, size_t len_bytes)
+{
+	size_t left = conn->pdu.data_bytes - conn->data_done_bytes;
+
+	if (len_bytes >= left)
+		return left;
+	return len_bytes - (conn->data_done_bytes + len_bytes) % conn->sink.granule_bytes;
+}
+
+static size_t rx_data(struct tcp_conn *conn, const uint8_t *buf, size_t len_bytes)
+{
+	size_t chunk;
+
+	if (conn->skip_bytes > 0) {
+		chunk = len_bytes < conn->skip_bytes ? len_bytes : conn->skip_bytes;
+		conn->skip_bytes -= (uint32_t)chunk;
+		return chunk;
+	}
+	if (len_bytes < conn->sink.granule_bytes &&
+	    len_bytes < conn->pdu.data_bytes - conn->data_done_bytes)
+		return 0;
+	chunk = rx_whole_granules(conn, len_bytes);
+	if (chunk == 0)
+		return 0;
+	if (conn->sink.dest)
+		memcpy(conn->sink.dest + conn->data_done_bytes, buf, chunk);
+	rx_data_landed(conn, buf, chunk);
+	return chunk;
+}
+
+static size_t rx_digest(struct tcp_conn *conn, const uint8_t *buf, size_t len_bytes)
+{
+	le32 digest;
+
+	if (len_bytes < sizeof(digest))
+		return 0;
+	memcpy(&digest, buf, sizeof(digest));
+	rx_complete(conn, le32_get(digest) == crc32c_finish(conn->data_crc));
+	return sizeof(digest);
+}
+
+/* Parses as far as it goes and returns the bytes used. */
+static size_t rx_parse(struct tcp_conn *conn, const uint8_t *buf, size_t len_bytes)
+{
+	size_t done = 0;
+
+	while (tcp_conn_is_listening(conn) && !conn->is_paused) {
+		size_t used = 0;
+
+		if (conn->rx_phase == TCP_RX_SINK) {
+			rx_ask_sink(conn);
+			continue;
+		}
+		if (done == len_bytes)
+			break;
+		switch (conn->rx_phase) {
+		case TCP_RX_HEADER:
+			if (!conn->is_held)
+				used = rx_header(conn, buf + done, len_bytes - done);
+			break;
+		case TCP_RX_DATA:
+			used = rx_data(conn, buf + done, len_bytes - done);
+			break;
+		case TCP_RX_DIGEST:
+			used = rx_digest(conn, buf + done, len_bytes - done);
+			break;
+		case TCP_RX_SINK:
+			break;
+		}
+		if (used == 0)
+			break;
+		done += used;
+	}
+	return done;
+}
+
+/* ---- keeping what is left ------------------------------------------------------------------ */
+
+/* The tail of a run becomes carry, or spill when a pause left a lot. */
+static void rx_keep_tail(struct tcp_conn *conn, const uint8_t *tail, size_t len_bytes)
+{
+	if (!tcp_conn_is_listening(conn))
+		return;
+	if (len_bytes <= TCP_CARRY_ROOM) {
+		memmove(conn->carry, tail, len_bytes);
+		conn->carry_bytes = (uint32_t)len_bytes;
+		return;
+	}
+	conn->carry_bytes = 0;
+	conn->spill = malloc(len_bytes);
+	if (!conn->spill) {
+		tcp_conn_abort(conn, -ENOMEM, "no memory for what arrived behind a pause");
+		return;
+	}
+	memcpy(conn->spill, tail, len_bytes);
+	conn->spill_bytes = len_bytes;
+	conn->spill_done_bytes = 0;
+}
+
+static void rx_parse_spill(struct tcp_conn *conn)
+{
+	size_t left;
+
+	conn->spill_done_bytes += rx_parse(conn, conn->spill + conn->spill_done_bytes,
+					   conn->spill_bytes - conn->spill_done_bytes);
+	left = conn->spill_bytes - conn->spill_done_bytes;
+	if (!tcp_conn_is_listening(conn) || left > TCP_CARRY_ROOM)
+		return;
+	memcpy(conn->carry, conn->spill + conn->spill_done_bytes, left);
+	conn->carry_bytes = (uint32_t)left;
+	free(conn->spill);
+	conn->spill = NULL;
+}
+
+/* At the end of the turn in which a pause or a hold ended. */
+static void rx_unpause(struct reactor_defer *defer)
+{
+	struct tcp_conn *conn = container_of(defer, struct tcp_conn, unpause);
+
+	if (!tcp_conn_is_listening(conn))
+		return;
+	if (conn->spill) {
+		rx_parse_spill(conn);
+	} else {
+		size_t len_bytes = conn->carry_bytes;
+		size_t used = rx_parse(conn, conn->carry, len_bytes);
+
+		rx_keep_tail(conn, conn->carry + used, len_bytes - used);
+	}
+	if (!conn->is_sock_closing)
+		tcp_conn_update_want(conn);
+}
+
+void tcp_conn_resume(struct tcp_conn *conn)
+{
+	CHECK_OWNER(conn);
+	if (!conn->is_paused)
+		return;
+	conn->is_paused = false;
+	if (tcp_conn_is_listening(conn))
+		reactor_defer(conn->reactor, &conn->unpause);
+}
+
+void tcp_conn_hold(struct tcp_conn *conn, bool is_held)
+{
+	CHECK_OWNER(conn);
+	if (conn->is_held == is_held)
+		return;
+	conn->is_held = is_held;
+	if (is_held)
+		tcp_conn_update_want(conn);
+	else if (tcp_conn_is_listening(conn))
+		reactor_defer(conn->reactor, &conn->unpause);
+}
+
+/* ---- receiving ----------------------------------------------------------------------------- */
+
+static void rx_drain(struct tcp_conn *conn)
+{
+	struct iovec iov = {.iov_base = reactor_scratch(conn->reactor),
+			    .iov_len = REACTOR_SCRATCH_BYTES};
+	ssize_t len = reactor_sock_recv(&conn->sock, &iov, 1);
+
+	if (len == 0 || (len < 0 && len != -EAGAIN && len != -EINTR))
+		tcp_conn_end(conn, conn->close_cause, conn->close_why);
+}
+
+static void rx_ended(struct tcp_conn *conn, ssize_t len)
+{
+	bool is_between = conn->rx_phase == TCP_RX_HEADER && conn->carry_bytes == 0;
+
+	if (len < 0)
+		tcp_conn_end(conn, (int)len, "receive failed");
+	else if (conn->config.role == PDU_ROLE_HOST && conn->phase == TCP_CONN_IC)
+		tcp_conn_end(conn, -ECONNRESET, "closed by the controller before ICResp");
+	else if (!is_between)
+		tcp_conn_end(conn, -ECONNRESET, "closed by the peer inside a PDU");
+	else
+		tcp_conn_end(conn, 0, "closed by the peer");
+}
+
+/*
+ * How much of the payload can be received straight into its place, in whole granules; 0 when the
+ * way over scratch is better. A digest of shared memory must be made of bytes that nobody changes.
+ */
+static size_t rx_direct_bytes(const struct tcp_conn *conn, size_t budget_bytes)
+{
+	size_t left;
+
+	if (conn->rx_phase != TCP_RX_DATA || conn->skip_bytes > 0 || conn->carry_bytes > 0 ||
+	    !conn->sink.dest)
+		return 0;
+	left = conn->pdu.data_bytes - conn->data_done_bytes;
+	if (left < TCP_DIRECT_MIN_BYTES)
+		return 0;
+	if (conn->sink.granule_bytes > 1) {
+		size_t available;
+
+		if (conn->pdu.has_data_digest)
+			return 0;
+		available = reactor_sock_available(&conn->sock);
+		if (budget_bytes > available)
+			budget_bytes = available;
+	}
+	return rx_whole_granules(conn, budget_bytes);
+}
+
+static void rx_run(struct tcp_conn *conn, const uint8_t *buf, size_t len_bytes)
+{
+	size_t used = rx_parse(conn, buf, len_bytes);
+
+	rx_keep_tail(conn, buf + used, len_bytes - used);
+}
+
+/* Payload into its place and what follows it into scratch, in one receive. */
+static ssize_t rx_receive_direct(struct tcp_conn *conn, size_t direct_bytes, size_t budget_bytes)
+{
+	uint8_t *scratch = reactor_scratch(conn->reactor);
+	uint8_t *place = conn->sink.dest + conn->data_done_bytes;
+	bool is_to_the_end = direct_bytes == conn->pdu.data_bytes - conn->data_done_bytes;
+	struct iovec iov[2] = {{.iov_base = place, .iov_len = direct_bytes},
+			       {.iov_base = scratch, .iov_len = budget_bytes - direct_bytes}};
+	ssize_t len = reactor_sock_recv(&conn->sock, iov, is_to_the_end ? 2 : 1);
+	size_t landed;
+
+	if (len <= 0)
+		return len;
+	landed = (size_t)len < direct_bytes ? (size_t)len : direct_bytes;
+	rx_data_landed(conn, place, landed);
+	if ((size_t)len > landed)
+		rx_run(conn, scratch, (size_t)len - landed);
+	return len;
+}
+
+static ssize_t rx_receive_scratch(struct tcp_conn *conn, size_t budget_bytes)
+{
+	uint8_t *scratch = reactor_scratch(conn->reactor);
+	size_t carried = conn->carry_bytes;
+	struct iovec iov = {.iov_base = scratch + carried, .iov_len = budget_bytes};
+	ssize_t len;
+
+	if (iov.iov_len > REACTOR_SCRATCH_BYTES - carried)
+		iov.iov_len = REACTOR_SCRATCH_BYTES - carried;
+	len = reactor_sock_recv(&conn->sock, &iov, 1);
+	if (len <= 0)
+		return len;
+	if (carried > 0)
+		memcpy(scratch, conn->carry, carried);
+	rx_run(conn, scratch, carried + (size_t)len);
+	return len;
+}
+
+void tcp_rx_ready(struct tcp_conn *conn)
+{
+	size_t budget_bytes = conn->config.recv_budget_bytes;
+	size_t direct_bytes;
+	ssize_t len;
+
+	if (conn->phase == TCP_CONN_TERMINATING || conn->phase == TCP_CONN_CLOSING) {
+		rx_drain(conn);
+		return;
+	}
+	if (!tcp_rx_is_willing(conn) || list_linked(&conn->unpause.node))
+		return;
+	direct_bytes = rx_direct_bytes(conn, budget_bytes);
+	if (direct_bytes > 0)
+		len = rx_receive_direct(conn, direct_bytes, budget_bytes);
+	else
+		len = rx_receive_scratch(conn, budget_bytes);
+	if (len > 0)
+		conn->stats.bytes_received += (uint64_t)len;
+	else if (len != -EAGAIN && len != -EINTR)
+		rx_ended(conn, len);
+	if (!conn->is_sock_closing)
+		tcp_conn_update_want(conn);
+}
+
+void tcp_rx_init(struct tcp_conn *conn)
+{
+	conn->rx_phase = TCP_RX_HEADER;
+	reactor_defer_init(&conn->unpause, rx_unpause);
+}
+
+void tcp_rx_free(struct tcp_conn *conn)
+{
+	reactor_defer_cancel(&conn->unpause);
+	free(conn->spill);
+	conn->spill = NULL;
+	free(conn->carry);
+	conn->carry = NULL;
+}

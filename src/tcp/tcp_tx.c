@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sending: a queue of PDUs per connection, gathered into one send at the end of each turn.
+ *
+ * A PDU is a header (with digest and padding), a payload where the user has it, and a data digest.
+ * Shared payload may change while it waits: what a partial send leaves over is copied at once, so
+ * that the peer never gets half of an old and half of a new block, and with data digests the copy
+ * is made before the digest. NVMe/TCP Transport 1.1, section 3.3. Runs on the connection's reactor.
+ */
+#include "tcp/tcp_internal.h"
+
+#include "base/crc32c.h"
+#include "base/le.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static size_t tx_total_bytes(const struct tcp_tx *tx)
+{
+	return (size_t)tx->hdr_bytes + tx->data_bytes +
+	       (tx->has_trailer ? NVME_TCP_DIGEST_BYTES : 0);
+}
+
+/* ---- gathering ----------------------------------------------------------------------------- */
+
+struct gather {
+	struct iovec iov[TCP_SEND_IOVS];
+	unsigned count;
+	size_t bytes;
+};
+
+static bool gather_add(struct gather *gather, const void *base, size_t len_bytes)
+{
+	if (len_bytes == 0)
+		return true;
+	if (gather->count == TCP_SEND_IOVS)
+		return false;
+	gather->iov[gather->count++] =
+		(struct iovec){.iov_base = (void *)(uintptr_t)base, .iov_len = len_bytes};
+	gather->bytes += len_bytes;
+	return true;
+}
+
+/* The payload from `from_bytes` on. False when there are no more iovs. */
+static bool gather_payload(struct gather *gather, const struct tcp_tx *tx, size_t from_bytes)
+{
+	size_t left = tx->data_bytes - from_bytes;
+
+	if (tx->private_copy)
+		return gather_add(gather, tx->private_copy + (from_bytes - tx->private_from_bytes),
+				  left);
+	for (unsigned i = 0; i < tx->iov_count && left > 0; i++) {
+		const struct iovec *iov = &tx->iov[i];
+		size_t part;
+
+		if (from_bytes >= iov->iov_len) {
+			from_bytes -= iov->iov_len;
+			continue;
+		}
+		part = iov->iov_len - from_bytes < left ? iov->iov_len - from_bytes : left;
+		if (!gather_add(gather, (const uint8_t *)iov->iov_base + from_bytes, part))
+			return false;
+		from_bytes = 0;
+		left -= part;
+	}
+	CHECK(left == 0);
+	return true;
+}
+
+static bool gather_tx(struct gather *gather, const struct tcp_tx *tx, size_t done_bytes)
+{
+	size_t data_end = (size_t)tx->hdr_bytes + tx->data_bytes;
+	size_t trailer_done = done_bytes > data_end ? done_bytes - data_end : 0;
+
+	if (done_bytes < tx->hdr_bytes) {
+		if (!gather_add(gather, tx->hdr + done_bytes, tx->hdr_bytes - done_bytes))
+			return false;
+		done_bytes = tx->hdr_bytes;
+	}
+	if (done_bytes < data_end && !gather_payload(gather, tx, done_bytes - tx->hdr_bytes))
+		return false;
+	return !tx->has_trailer ||
+	       gather_add(gather, tx->trailer + trailer_done, NVME_TCP_DIGEST_BYTES - trailer_done);
+}
+
+static void gather_queue(struct gather *gather, const struct tcp_conn *conn)
+{
+	size_t done_bytes = conn->tx_head_done_bytes;
+
+	gather->count = 0;
+	gather->bytes = 0;
+	list_for_each(node, &conn->tx_queue) {
+		if (gather->bytes >= TCP_SEND_BYTES)
+			return;
+		if (!gather_tx(gather, list_entry(node, struct tcp_tx, node), done_bytes))
+			return;
+		done_bytes = 0;
+	}
+	if (conn->term_buf)
+		gather_add(gather, conn->term_buf + conn->term_sent_bytes,
+			   conn->term_bytes - conn->term_sent_bytes);
+}
+
+/* ---- private copies ------------------------------------------------------------------------ */
+
+static int tx_copy_payload(struct tcp_tx *tx, size_t from_bytes)
+{
+	size_t len_bytes = tx->data_bytes - from_bytes;
+	size_t done = 0;
+	uint8_t *copy;
+
+	copy = malloc(len_bytes);
+	if (!copy)
+		return -ENOMEM;
+	tx->private_from_bytes = (uint32_t)from_bytes;
+	for (unsigned i = 0; i < tx->iov_count && done < len_bytes; i++) {
+		const struct iovec *iov = &tx->iov[i];
+		size_t part;
+
+		if (from_bytes >= iov->iov_len) {
+			from_bytes -= iov->iov_len;
+			continue;
+		}
+		part = iov->iov_len - from_bytes;
+		if (part > len_bytes - done)
+			part = len_bytes - done;
+		memcpy(copy + done, (const uint8_t *)iov->iov_base + from_bytes, part);
+		from_bytes = 0;
+		done += part;
+	}
+	tx->private_copy = copy;
+	return 0;
+}
+
+/* After a partial send, before anybody can change shared payload. */
+static int tx_keep_head(struct tcp_conn *conn)
+{
+	struct tcp_tx *tx;
+
+	if (list_empty(&conn->tx_queue) || conn->tx_head_done_bytes == 0)
+		return 0;
+	tx = list_entry(conn->tx_queue.next, struct tcp_tx, node);
+	if (!tx->data_is_shared || tx->private_copy || conn->tx_head_done_bytes <= tx->hdr_bytes ||
+	    conn->tx_head_done_bytes >= (size_t)tx->hdr_bytes + tx->data_bytes)
+		return 0;
+	return tx_copy_payload(tx, conn->tx_head_done_bytes - tx->hdr_bytes);
+}
+
+/* ---- sending ------------------------------------------------------------------------------- */
+
+static void tx_release(struct tcp_tx *tx)
+{
+	free(tx->private_copy);
+	tx->private_copy = NULL;
+}
+
+/* Takes `sent` bytes off the queue; finished PDUs go to `finished`. */
+static void tx_account(struct tcp_conn *conn, size_t sent, struct list *finished)
+{
+	conn->stats.bytes_sent += sent;
+	conn->stats.sends++;
+	while (sent > 0 && !list_empty(&conn->tx_queue)) {
+		struct tcp_tx *tx = list_entry(conn->tx_queue.next, struct tcp_tx, node);
+		size_t left = tx_total_bytes(tx) - conn->tx_head_done_bytes;
+
+		if (sent < left) {
+			conn->tx_head_done_bytes += sent;
+			return;
+		}
+		sent -= left;
+		conn->tx_head_done_bytes = 0;
+		list_remove(&tx->node);
+		list_push_back(finished, &tx->node);
+	}
+	conn->term_sent_bytes += sent;
+}
+
+static void tx_call_done(struct list *txs, int res)
+{
+	struct list *node;
+
+	while ((node = list_pop_front(txs)) != NULL) {
+		struct tcp_tx *tx = list_entry(node, struct tcp_tx, node);
+
+		tx_release(tx);
+		tx->done(tx, res);
+	}
+}
+
+static bool tx_is_idle(const struct tcp_conn *conn)
+{
+	return list_empty(&conn->tx_queue) && conn->term_sent_bytes == conn->term_bytes;
+}
+
+/* One send. True when another one may follow. */
+static bool tx_send_once(struct tcp_conn *conn, struct gather *gather, size_t *turn_bytes)
+{
+	struct list finished;
+	ssize_t sent;
+	int error;
+
+	gather_queue(gather, conn);
+	sent = reactor_sock_send(&conn->sock, gather->iov, gather->count);
+	if (sent == -EAGAIN || sent == -EINTR) {
+		conn->is_tx_blocked = true;
+		return false;
+	}
+	if (sent < 0) {
+		tcp_conn_end(conn, (int)sent, "send failed");
+		return false;
+	}
+	list_init(&finished);
+	tx_account(conn, (size_t)sent, &finished);
+	error = tx_keep_head(conn);
+	*turn_bytes += (size_t)sent;
+	/* A short send means a full socket; a spent budget lets the others have their turn. */
+	if ((size_t)sent < gather->bytes || *turn_bytes >= TCP_SEND_TURN_BYTES)
+		conn->is_tx_blocked = !tx_is_idle(conn);
+	tx_call_done(&finished, 0);
+	if (error)
+		tcp_conn_abort(conn, error, "no memory for a copy of shared payload");
+	return !conn->is_tx_blocked && !conn->is_sock_closing;
+}
+
+static void tx_flush(struct reactor_defer *defer)
+{
+	struct tcp_conn *conn = container_of(defer, struct tcp_conn, flush);
+	/* Too large to be cleared for each call; used by one flush of this thread at a time. */
+	static _Thread_local struct gather gather;
+	size_t turn_bytes = 0;
+
+	if (conn->is_sock_closing || conn->is_tx_blocked)
+		return;
+	while (!tx_is_idle(conn)) {
+		if (!tx_send_once(conn, &gather, &turn_bytes))
+			break;
+	}
+	if (conn->is_sock_closing)
+		return;
+	if (conn->phase == TCP_CONN_CLOSING && tx_is_idle(conn) && !conn->is_shut) {
+		conn->is_shut = true;
+		reactor_sock_shutdown_send(&conn->sock);
+	}
+	tcp_conn_update_want(conn);
+}
+
+static void tx_dropper(struct reactor_defer *defer)
+{
+	tcp_tx_finish_dropped(container_of(defer, struct tcp_conn, dropper));
+}
+
+void tcp_tx_init(struct tcp_conn *conn)
+{
+	list_init(&conn->tx_queue);
+	list_init(&conn->tx_dropped);
+	reactor_defer_init(&conn->flush, tx_flush);
+	reactor_defer_init(&conn->dropper, tx_dropper);
+}
+
+void tcp_tx_free(struct tcp_conn *conn)
+{
+	reactor_defer_cancel(&conn->flush);
+	reactor_defer_cancel(&conn->dropper);
+	free(conn->term_buf);
+	conn->term_buf = NULL;
+}
+
+void tcp_tx_kick(struct tcp_conn *conn)
+{
+	if (!conn->is_tx_blocked && !conn->is_sock_closing)
+		reactor_defer(conn->reactor, &conn->flush);
+}
+
+void tcp_tx_writable(struct tcp_conn *conn)
+{
+	conn->is_tx_blocked = false;
+	reactor_defer(conn->reactor, &conn->flush);
+}
+
+void tcp_tx_queue(struct tcp_conn *conn, struct tcp_tx *tx)
+{
+	list_init(&tx->node);
+	list_push_back(&conn->tx_queue, &tx->node);
+	tcp_tx_kick(conn);
+}
+
+void tcp_tx_drop(struct tcp_conn *conn, bool keeps_begun)
+{
+	struct list *head = NULL;
+
+	if (keeps_begun && conn->tx_head_done_bytes > 0)
+		head = list_pop_front(&conn->tx_queue);
+	else
+		conn->tx_head_done_bytes = 0;
+	list_splice_back(&conn->tx_dropped, &conn->tx_queue);
+	if (head)
+		list_push_back(&conn->tx_queue, head);
+	if (!list_empty(&conn->tx_dropped))
+		reactor_defer(conn->reactor, &conn->dropper);
+}
+
+void tcp_tx_finish_dropped(struct tcp_conn *conn)
+{
+	tx_call_done(&conn->tx_dropped, -ECONNRESET);
+}
+
+/* ---- what users send ----------------------------------------------------------------------- */
+
+/* Before the header is written: false when the connection ended and tx is on its way back. */
+static bool tx_begin(struct tcp_conn *conn, struct tcp_tx *tx, uint32_t data_bytes)
+{
+	CHECK_OWNER(conn);
+	CHECK(conn->phase >= TCP_CONN_OPEN && conn->phase < TCP_CONN_CLOSED);
+	list_init(&tx->node);
+	tx->private_copy = NULL;
+	tx->private_from_bytes = 0;
+	tx->data_bytes = data_bytes;
+	tx->has_trailer = false;
+	if (conn->phase == TCP_CONN_OPEN)
+		return true;
+	list_push_back(&conn->tx_dropped, &tx->node);
+	reactor_defer(conn->reactor, &conn->dropper);
+	return false;
+}
+
+/* Data digest and queue. */
+static void tx_finish(struct tcp_conn *conn, struct tcp_tx *tx, size_t hdr_bytes)
+{
+	uint32_t crc = CRC32C_START;
+	size_t left = tx->data_bytes;
+	le32 digest;
+
+	tx->hdr_bytes = (uint16_t)hdr_bytes;
+	tx->has_trailer = tx->data_bytes > 0 && conn->tx_encoding.has_data_digest;
+	if (tx->has_trailer && tx->data_is_shared && tx_copy_payload(tx, 0) < 0) {
+		list_push_back(&conn->tx_dropped, &tx->node);
+		reactor_defer(conn->reactor, &conn->dropper);
+		tcp_conn_abort(conn, -ENOMEM, "no memory for a copy of shared payload");
+		return;
+	}
+	if (tx->has_trailer && tx->private_copy) {
+		crc = crc32c_update(crc, tx->private_copy, left);
+	} else if (tx->has_trailer) {
+		for (unsigned i = 0; i < tx->iov_count && left > 0; i++) {
+			size_t part = tx->iov[i].iov_len < left ? tx->iov[i].iov_len : left;
+
+			crc = crc32c_update(crc, tx->iov[i].iov_base, part);
+			left -= part;
+		}
+	}
+	digest = le32_of(crc32c_finish(crc));
+	memcpy(tx->trailer, digest.bytes, sizeof(tx->trailer));
+	tcp_tx_queue(conn, tx);
+}
+
+void tcp_send_cmd(struct tcp_conn *conn, struct tcp_tx *tx, const struct nvme_sqe *sqe,
+		  uint32_t in_capsule_bytes)
+{
+	if (tx_begin(conn, tx, in_capsule_bytes))
+		tx_finish(conn, tx,
+			  pdu_encode_cmd(tx->hdr, &conn->tx_encoding, sqe, in_capsule_bytes));
+}
+
+void tcp_send_resp(struct tcp_conn *conn, struct tcp_tx *tx, const struct nvme_cqe *cqe)
+{
+	if (tx_begin(conn, tx, 0))
+		tx_finish(conn, tx, pdu_encode_resp(tx->hdr, &conn->tx_encoding, cqe));
+}
+
+void tcp_send_r2t(struct tcp_conn *conn, struct tcp_tx *tx, const struct pdu_data_args *args)
+{
+	if (tx_begin(conn, tx, 0))
+		tx_finish(conn, tx, pdu_encode_r2t(tx->hdr, &conn->tx_encoding, args));
+}
+
+void tcp_send_h2c_data(struct tcp_conn *conn, struct tcp_tx *tx, const struct pdu_data_args *args)
+{
+	if (tx_begin(conn, tx, args->data_bytes))
+		tx_finish(conn, tx, pdu_encode_h2c_data(tx->hdr, &conn->tx_encoding, args));
+}
+
+void tcp_send_c2h_data(struct tcp_conn *conn, struct tcp_tx *tx, const struct pdu_data_args *args)
+{
+	if (tx_begin(conn, tx, args->data_bytes))
+		tx_finish(conn, tx, pdu_encode_c2h_data(tx->hdr, &conn->tx_encoding, args));
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Identify data structures as plain values. NVMe Base 2.1, section 5.1.13; NVM Command Set 1.1,
+ * section 4.1.5. Every page is NVME_PAGE_BYTES; encoders write the whole page.
+ */
+#ifndef WEFT_WIRE_IDENTIFY_H
+#define WEFT_WIRE_IDENTIFY_H
+
+#include "base/uuid.h"
+#include "wire/nvme.h"
+
+#include <stdbool.h>
+
+enum identify_cns {
+	IDENTIFY_NS = 0x00,
+	IDENTIFY_CTRL = 0x01,
+	IDENTIFY_NS_LIST = 0x02,
+	IDENTIFY_NS_DESCRIPTORS = 0x03,
+	IDENTIFY_CSI_NS = 0x05,
+	IDENTIFY_CSI_CTRL = 0x06,
+	IDENTIFY_CSI_NS_LIST = 0x07,
+	IDENTIFY_CSI_INDEPENDENT_NS = 0x08,
+	IDENTIFY_COMMAND_SETS = 0x1c,
+};
+
+enum nvme_csi {
+	NVME_CSI_NVM = 0x00,
+	NVME_CSI_ZNS = 0x02,
+};
+
+struct identify_cmd {
+	uint8_t cns;
+	uint16_t cntid;
+	uint8_t csi;
+	uint16_t cns_specific_id;
+	uint8_t uuid_index;
+};
+
+void identify_cmd_decode(const struct nvme_sqe *sqe, struct identify_cmd *ret_cmd);
+void identify_cmd_encode(struct nvme_sqe *sqe, uint32_t nsid, const struct identify_cmd *cmd);
+
+enum ctrl_type {
+	CTRL_TYPE_IO = 1,
+	CTRL_TYPE_DISCOVERY = 2,
+};
+
+/* Optional features that a controller says it has; each maps to a bit of Identify Controller. */
+struct ctrl_identity {
+	char serial[NVME_SERIAL_BYTES + 1];
+	char model[NVME_MODEL_BYTES + 1];
+	char firmware[NVME_FIRMWARE_BYTES + 1];
+	char subsystem_nqn[NVME_NQN_BYTES];
+	enum ctrl_type type;
+	uint16_t cntlid;
+	uint32_t version;
+	uint32_t transfer_max_bytes; /* MDTS; 0: no limit; a power of two of 4 KiB pages */
+	bool has_multiple_ports;     /* CMIC bits: more than one port, controller; ANA */
+	bool has_multiple_ctrls;
+	bool has_ana;
+	bool has_event_ns_attribute; /* OAES */
+	bool has_event_ana_change;
+	bool has_event_discovery_change;
+	bool has_event_shutdown; /* normal NVM subsystem shutdown */
+	bool has_host_id_extended;       /* CTRATT bit 0 */
+	bool has_traffic_keep_alive;     /* CTRATT bit 6: TBKAS */
+	uint32_t abort_limit;            /* 1-based */
+	uint32_t async_event_limit;      /* 1-based */
+	bool has_log_effects;            /* LPA bit 1 */
+	bool has_log_offsets;            /* LPA bit 2: extended data */
+	uint32_t error_log_entries;      /* 1-based */
+	uint32_t keep_alive_step_ms;     /* KAS, rounded to 100 ms */
+	uint32_t queue_entries_max;      /* MAXCMD */
+	uint32_t namespace_id_max;       /* NN */
+	uint32_t namespaces_allowed_max; /* MNAN */
+	bool has_compare;                /* ONCS */
+	bool has_dataset_management;
+	bool has_write_zeroes;
+	bool has_volatile_cache;   /* VWC present */
+	uint32_t ana_transition_s; /* ANATT */
+	uint32_t ana_group_max;    /* ANAGRPMAX */
+	uint32_t ana_group_count;  /* NANAGRPID */
+	uint32_t in_capsule_bytes; /* I/O queues: IOCCSZ = (64 + this) / 16 */
+	uint32_t warn_temperature_k;
+	uint32_t critical_temperature_k;
+	uint32_t power_on_timestamp_supported;
+};
+
+void identify_ctrl_encode(const struct ctrl_identity *identity, uint8_t page[NVME_PAGE_BYTES]);
+/* 0, or -EPROTO when a field makes no sense (SQES, CQES, IOCCSZ below 4, …). */
+int identify_ctrl_decode(const uint8_t page[NVME_PAGE_BYTES], struct ctrl_identity *ret_identity);
+
+struct ns_identity {
+	uint64_t block_count;          /* NSZE = NCAP */
+	uint64_t blocks_used;          /* NUSE */
+	uint32_t block_bytes;          /* 512 or 4096 */
+	bool is_thin;                  /* NSFEAT bit 0 */
+	bool is_shared;                /* NMIC bit 0 */
+	bool is_write_protected;       /* NSATTR bit 0 */
+	bool reads_zero_after_dealloc; /* DLFEAT */
+	bool has_write_zeroes_dealloc;
+	uint32_t ana_group_id;
+	uint32_t optimal_write_blocks; /* NOWS, NPWG: preferred granularity; 0: not reported */
+	uint32_t atomic_write_blocks;  /* NAWUN = NAWUPF; 0: use the controller's */
+	struct uuid uuid;
+	uint8_t nguid[16];
+};
+
+void identify_ns_encode(const struct ns_identity *identity, uint8_t page[NVME_PAGE_BYTES]);
+/* 0; -EPROTO when a field makes no sense, as in the empty page of an inactive namespace;
+ * -EOPNOTSUPP for a format with metadata. Leaves uuid nil: it is in CNS 03h. */
+int identify_ns_decode(const uint8_t page[NVME_PAGE_BYTES], struct ns_identity *ret_identity);
+/* CNS 08h: I/O command set independent. */
+void identify_ns_independent_encode(const struct ns_identity *identity,
+				    uint8_t page[NVME_PAGE_BYTES]);
+/* CNS 03h: UUID, NGUID and CSI descriptors. */
+void identify_ns_descriptors_encode(const struct ns_identity *identity,
+				    uint8_t page[NVME_PAGE_BYTES]);
+/* Fills uuid and nguid only. -EPROTO when malformed, -EOPNOTSUPP for another command set. */
+int identify_ns_descriptors_decode(const uint8_t page[NVME_PAGE_BYTES],
+				   struct ns_identity *ret_identity);
+/* CNS 05h and 06h for the NVM command set; CNS 06h tells limits in bytes (0: none). */
+void identify_nvm_ns_encode(uint8_t page[NVME_PAGE_BYTES]);
+
+struct nvm_ctrl_limits {
+	uint32_t write_zeroes_max_bytes; /* WZSL, as MDTS; 0: none */
+	uint32_t dsm_ranges_max;         /* DMRL; 0: none */
+	uint64_t dsm_blocks_max;         /* DMSL */
+	uint32_t dsm_range_blocks_max;   /* DMRSL */
+};
+
+void identify_nvm_ctrl_encode(const struct nvm_ctrl_limits *limits, uint8_t page[NVME_PAGE_BYTES]);
+/* CNS 02h, 07h: up to 1,024 identifiers in ascending order. */
+void identify_ns_list_encode(const uint32_t *nsids, uint32_t count, uint8_t page[NVME_PAGE_BYTES]);
+/* Returns how many. */
+uint32_t identify_ns_list_decode(const uint8_t page[NVME_PAGE_BYTES], uint32_t nsids[1024]);
+/* CNS 1Ch: one combination, the NVM command set. */
+void identify_command_sets_encode(uint8_t page[NVME_PAGE_BYTES]);
+
+#endif

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What Identify says of namespaces: CNS 00h (NVM command set), 02h and 07h (lists), 03h
+ * (identification descriptors), 05h and 08h. Pure; any thread.
+ * NVMe Base 2.1, section 5.1.13.2; NVM Command Set 1.1, section 4.1.5.1.
+ *
+ * One LBA format without metadata is what we serve, and all that we accept from others.
+ */
+#include "wire/field.h"
+#include "wire/identify.h"
+
+#include <errno.h>
+
+enum id_ns_offset {
+	ID_NS_NSZE = 0,
+	ID_NS_NCAP = 8,
+	ID_NS_NUSE = 16,
+	ID_NS_NSFEAT = 24,
+	ID_NS_NLBAF = 25,
+	ID_NS_FLBAS = 26,
+	ID_NS_NMIC = 30,
+	ID_NS_DLFEAT = 33,
+	ID_NS_NAWUN = 34,
+	ID_NS_NAWUPF = 36,
+	ID_NS_NPWG = 64,
+	ID_NS_NPWA = 66,
+	ID_NS_NPDG = 68,
+	ID_NS_NPDA = 70,
+	ID_NS_NOWS = 72,
+	ID_NS_ANAGRPID = 92,
+	ID_NS_NSATTR = 99,
+	ID_NS_NGUID = 104,
+	ID_NS_LBAF = 128, /* 4 bytes each: MS, LBADS, RP */
+};
+
+enum id_independent_ns_offset {
+	ID_INDEPENDENT_NS_NMIC = 1,
+	ID_INDEPENDENT_NS_ANAGRPID = 4,
+	ID_INDEPENDENT_NS_NSATTR = 8,
+	ID_INDEPENDENT_NS_NSTAT = 14,
+};
+
+#define NSFEAT_THIN            (1u << 0)
+#define NSFEAT_ATOMICS         (1u << 1)
+#define NSFEAT_OPTPERF         (1u << 4)
+#define NMIC_SHARED            (1u << 0)
+#define NSATTR_WRITE_PROTECTED (1u << 0)
+#define NSTAT_READY            (1u << 0)
+#define DLFEAT_READ_MASK       0x07
+#define DLFEAT_READS_ZERO      0x01
+#define DLFEAT_WRITE_ZEROES    (1u << 3)
+#define LBAF_BYTES             4
+#define LBADS_MIN              9
+#define LBADS_MAX              31
+#define NS_LIST_MAX            (NVME_PAGE_BYTES / 4)
+
+enum ns_descriptor_type {
+	NS_DESCRIPTOR_NGUID = 2,
+	NS_DESCRIPTOR_UUID = 3,
+	NS_DESCRIPTOR_CSI = 4,
+};
+#define NS_DESCRIPTOR_HEADER_BYTES 4
+
+static uint16_t zero_based16(uint32_t count)
+{
+	if (count > 65536)
+		return 0xffff;
+	return count == 0 ? 0 : (uint16_t)(count - 1);
+}
+
+static uint8_t block_shift(uint32_t block_bytes)
+{
+	uint8_t shift = LBADS_MIN;
+
+	while (shift < LBADS_MAX && 1u << shift < block_bytes)
+		shift++;
+	return shift;
+}
+
+static void encode_hints(const struct ns_identity *identity, uint8_t *page)
+{
+	uint16_t hint = zero_based16(identity->optimal_write_blocks);
+	uint16_t atomic = zero_based16(identity->atomic_write_blocks);
+
+	if (identity->atomic_write_blocks != 0) {
+		page[ID_NS_NSFEAT] |= NSFEAT_ATOMICS;
+		field_put16(page, ID_NS_NAWUN, atomic);
+		field_put16(page, ID_NS_NAWUPF, atomic);
+	}
+	/* OPTPERF makes all five fields valid, so that deallocation gets the same granularity. */
+	if (identity->optimal_write_blocks != 0) {
+		page[ID_NS_NSFEAT] |= NSFEAT_OPTPERF;
+		field_put16(page, ID_NS_NPWG, hint);
+		field_put16(page, ID_NS_NPWA, hint);
+		field_put16(page, ID_NS_NPDG, hint);
+		field_put16(page, ID_NS_NPDA, hint);
+		field_put16(page, ID_NS_NOWS, hint);
+	}
+}
+
+void identify_ns_encode(const struct ns_identity *identity, uint8_t page[NVME_PAGE_BYTES])
+{
+	memset(page, 0, NVME_PAGE_BYTES);
+	field_put64(page, ID_NS_NSZE, identity->block_count);
+	field_put64(page, ID_NS_NCAP, identity->block_count);
+	field_put64(page, ID_NS_NUSE, identity->blocks_used);
+	page[ID_NS_NSFEAT] = identity->is_thin ? NSFEAT_THIN : 0;
+	page[ID_NS_NMIC] = identity->is_shared ? NMIC_SHARED : 0;
+	page[ID_NS_DLFEAT] =
+		(uint8_t)((identity->reads_zero_after_dealloc ? DLFEAT_READS_ZERO : 0) |
+			  (identity->has_write_zeroes_dealloc ? DLFEAT_WRITE_ZEROES : 0));
+	encode_hints(identity, page);
+	field_put32(page, ID_NS_ANAGRPID, identity->ana_group_id);
+	page[ID_NS_NSATTR] = identity->is_write_protected ? NSATTR_WRITE_PROTECTED : 0;
+	memcpy(page + ID_NS_NGUID, identity->nguid, sizeof(identity->nguid));
+	page[ID_NS_LBAF + 2] = block_shift(identity->block_bytes);
+}
+
+/* The shift of the format in use, or a negative error. */
+static int decode_format(const uint8_t *page)
+{
+	uint8_t flbas = page[ID_NS_FLBAS], nlbaf = page[ID_NS_NLBAF];
+	uint8_t index = flbas & 0xf;
+	const uint8_t *format;
+
+	/* Bits 6:5 extend the index only where there are more than 16 formats. */
+	if (nlbaf > 15)
+		index = (uint8_t)(index | (flbas >> 5 & 3) << 4);
+	if (nlbaf > 63 || index > nlbaf)
+		return -EPROTO;
+	format = page + ID_NS_LBAF + (size_t)index * LBAF_BYTES;
+	if (format[2] < LBADS_MIN || format[2] > LBADS_MAX)
+		return -EPROTO;
+	if (field_get16(format, 0) != 0)
+		return -EOPNOTSUPP;
+	return format[2];
+}
+
+int identify_ns_decode(const uint8_t page[NVME_PAGE_BYTES], struct ns_identity *ret_identity)
+{
+	uint8_t nsfeat = page[ID_NS_NSFEAT], dlfeat = page[ID_NS_DLFEAT];
+	int shift = decode_format(page);
+
+	memset(ret_identity, 0, sizeof(*ret_identity));
+	if (shift < 0)
+		return shift;
+	ret_identity->block_count = field_get64(page, ID_NS_NSZE);
+	ret_identity->blocks_used = field_get64(page, ID_NS_NUSE);
+	ret_identity->block_bytes = 1u << shift;
+	if (ret_identity->block_count > UINT64_MAX >> shift)
+		return -EPROTO;
+	ret_identity->is_thin = (nsfeat & NSFEAT_THIN) != 0;
+	ret_identity->is_shared = (page[ID_NS_NMIC] & NMIC_SHARED) != 0;
+	ret_identity->is_write_protected = (page[ID_NS_NSATTR] & NSATTR_WRITE_PROTECTED) != 0;
+	ret_identity->reads_zero_after_dealloc = (dlfeat & DLFEAT_READ_MASK) == DLFEAT_READS_ZERO;
+	ret_identity->has_write_zeroes_dealloc = (dlfeat & DLFEAT_WRITE_ZEROES) != 0;
+	ret_identity->ana_group_id = field_get32(page, ID_NS_ANAGRPID);
+	if (nsfeat & NSFEAT_OPTPERF)
+		ret_identity->optimal_write_blocks = field_get16(page, ID_NS_NOWS) + 1u;
+	if (nsfeat & NSFEAT_ATOMICS)
+		ret_identity->atomic_write_blocks = field_get16(page, ID_NS_NAWUN) + 1u;
+	memcpy(ret_identity->nguid, page + ID_NS_NGUID, sizeof(ret_identity->nguid));
+	return 0;
+}
+
+void identify_ns_independent_encode(const struct ns_identity *identity,
+				    uint8_t page[NVME_PAGE_BYTES])
+{
+	memset(page, 0, NVME_PAGE_BYTES);
+	page[ID_INDEPENDENT_NS_NMIC] = identity->is_shared ? NMIC_SHARED : 0;
+	field_put32(page, ID_INDEPENDENT_NS_ANAGRPID, identity->ana_group_id);
+	page[ID_INDEPENDENT_NS_NSATTR] = identity->is_write_protected ? NSATTR_WRITE_PROTECTED : 0;
+	page[ID_INDEPENDENT_NS_NSTAT] = NSTAT_READY;
+}
+
+static bool is_zero(const uint8_t *bytes, size_t len_bytes)
+{
+	for (size_t i = 0; i < len_bytes; i++) {
+		if (bytes[i] != 0)
+			return false;
+	}
+	return true;
+}
+
+static size_t put_descriptor(uint8_t *page, size_t at, enum ns_descriptor_type type,
+			     const uint8_t *value, uint8_t len_bytes)
+{
+	page[at] = (uint8_t)type;
+	page[at + 1] = len_bytes;
+	memcpy(page + at + NS_DESCRIPTOR_HEADER_BYTES, value, len_bytes);
+	return at + NS_DESCRIPTOR_HEADER_BYTES + len_bytes;
+}
+
+void identify_ns_descriptors_encode(const struct ns_identity *identity,
+				    uint8_t page[NVME_PAGE_BYTES])
+{
+	const uint8_t csi = NVME_CSI_NVM;
+	size_t at = 0;
+
+	memset(page, 0, NVME_PAGE_BYTES);
+	if (!is_zero(identity->uuid.bytes, sizeof(identity->uuid.bytes)))
+		at = put_descriptor(page, at, NS_DESCRIPTOR_UUID, identity->uuid.bytes, 16);
+	if (!is_zero(identity->nguid, sizeof(identity->nguid)))
+		at = put_descriptor(page, at, NS_DESCRIPTOR_NGUID, identity->nguid, 16);
+	put_descriptor(page, at, NS_DESCRIPTOR_CSI, &csi, 1);
+}
+
+int identify_ns_descriptors_decode(const uint8_t page[NVME_PAGE_BYTES],
+				   struct ns_identity *ret_identity)
+{
+	size_t at = 0;
+
+	/* The list ends at a length of zero or at the end of the page. */
+	while (at + NS_DESCRIPTOR_HEADER_BYTES <= NVME_PAGE_BYTES && page[at + 1] != 0) {
+		uint8_t len_bytes = page[at + 1];
+		const uint8_t *value = page + at + NS_DESCRIPTOR_HEADER_BYTES;
+
+		if (len_bytes > NVME_PAGE_BYTES - NS_DESCRIPTOR_HEADER_BYTES - at)
+			return -EPROTO;
+		if (page[at] == NS_DESCRIPTOR_UUID && len_bytes == 16)
+			memcpy(ret_identity->uuid.bytes, value, 16);
+		else if (page[at] == NS_DESCRIPTOR_NGUID && len_bytes == 16)
+			memcpy(ret_identity->nguid, value, 16);
+		else if (page[at] == NS_DESCRIPTOR_CSI && value[0] != NVME_CSI_NVM)
+			return -EOPNOTSUPP;
+		at += NS_DESCRIPTOR_HEADER_BYTES + len_bytes;
+	}
+	return 0;
+}
+
+void identify_nvm_ns_encode(uint8_t page[NVME_PAGE_BYTES])
+{
+	/* No storage tags, no protection information: every field is zero. */
+	memset(page, 0, NVME_PAGE_BYTES);
+}
+
+void identify_ns_list_encode(const uint32_t *nsids, uint32_t count, uint8_t page[NVME_PAGE_BYTES])
+{
+	memset(page, 0, NVME_PAGE_BYTES);
+	for (uint32_t i = 0; i < count && i < NS_LIST_MAX; i++)
+		field_put32(page, (size_t)i * 4, nsids[i]);
+}
+
+uint32_t identify_ns_list_decode(const uint8_t page[NVME_PAGE_BYTES], uint32_t nsids[1024])
+{
+	uint32_t count = 0;
+
+	while (count < NS_LIST_MAX) {
+		nsids[count] = field_get32(page, (size_t)count * 4);
+		if (nsids[count] == 0)
+			break;
+		count++;
+	}
+	return count;
+}

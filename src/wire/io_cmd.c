@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Read, Write, Compare, Write Zeroes and Dataset Management between submission entries and plain
+ * values. Pure; any thread. NVM Command Set 1.1, section 3.3. The zero-based NLB and NR become
+ * counts here and nowhere else.
+ */
+#include "wire/io_cmd.h"
+
+#include "base/check.h"
+#include "wire/field.h"
+
+enum io_cdw12 {
+	IO_NLB_MASK = 0xffff,
+	IO_DTYPE_SHIFT = 20,
+	IO_DEAC = 1 << 25,
+	IO_PRINFO_SHIFT = 26,
+	IO_FUA = 1 << 30,
+};
+#define IO_LR  (1u << 31)
+#define DSM_AD (1u << 2)
+
+void io_cmd_decode(const struct nvme_sqe *sqe, struct io_cmd *ret_cmd)
+{
+	uint32_t cdw12 = le32_get(sqe->cdw12);
+
+	*ret_cmd = (struct io_cmd){
+		.first_block = le32_get(sqe->cdw10) | (uint64_t)le32_get(sqe->cdw11) << 32,
+		.block_count = (cdw12 & IO_NLB_MASK) + 1,
+		.is_fua = (cdw12 & IO_FUA) != 0,
+		.is_limited_retry = (cdw12 & IO_LR) != 0,
+		.wants_deallocate = (cdw12 & IO_DEAC) != 0,
+		.prinfo = (uint8_t)(cdw12 >> IO_PRINFO_SHIFT & 0xf),
+		.directive_type = (uint8_t)(cdw12 >> IO_DTYPE_SHIFT & 0xf),
+	};
+}
+
+void io_cmd_encode(struct nvme_sqe *sqe, uint8_t opcode, uint32_t nsid, const struct io_cmd *cmd)
+{
+	uint32_t cdw12;
+
+	CHECK(cmd->block_count >= 1 && cmd->block_count <= IO_NLB_MASK + 1);
+	cdw12 = (cmd->block_count - 1) | (cmd->directive_type & 0xfu) << IO_DTYPE_SHIFT |
+		(cmd->prinfo & 0xfu) << IO_PRINFO_SHIFT;
+	if (cmd->is_fua)
+		cdw12 |= IO_FUA;
+	if (cmd->is_limited_retry)
+		cdw12 |= IO_LR;
+	if (cmd->wants_deallocate)
+		cdw12 |= IO_DEAC;
+	sqe->opcode = opcode;
+	sqe->nsid = le32_of(nsid);
+	sqe->cdw10 = le32_of((uint32_t)cmd->first_block);
+	sqe->cdw11 = le32_of((uint32_t)(cmd->first_block >> 32));
+	sqe->cdw12 = le32_of(cdw12);
+}
+
+void dsm_cmd_decode(const struct nvme_sqe *sqe, struct dsm_cmd *ret_cmd)
+{
+	ret_cmd->range_count = (le32_get(sqe->cdw10) & 0xff) + 1;
+	ret_cmd->is_deallocate = (le32_get(sqe->cdw11) & DSM_AD) != 0;
+}
+
+void dsm_cmd_encode(struct nvme_sqe *sqe, uint32_t nsid, const struct dsm_cmd *cmd)
+{
+	CHECK(cmd->range_count >= 1 && cmd->range_count <= NVME_DSM_RANGES_MAX);
+	sqe->opcode = NVME_IO_DATASET_MANAGEMENT;
+	sqe->nsid = le32_of(nsid);
+	sqe->cdw10 = le32_of(cmd->range_count - 1);
+	sqe->cdw11 = le32_of(cmd->is_deallocate ? DSM_AD : 0);
+}
+
+struct dsm_range dsm_range_decode(const uint8_t *bytes, uint32_t index)
+{
+	const uint8_t *at = bytes + (size_t)index * NVME_DSM_RANGE_BYTES;
+
+	return (struct dsm_range){
+		.attributes = field_get32(at, 0),
+		.block_count = field_get32(at, 4),
+		.first_block = field_get64(at, 8),
+	};
+}
+
+void dsm_range_encode(uint8_t *bytes, uint32_t index, const struct dsm_range *range)
+{
+	uint8_t *at = bytes + (size_t)index * NVME_DSM_RANGE_BYTES;
+
+	field_put32(at, 0, range->attributes);
+	field_put32(at, 4, range->block_count);
+	field_put64(at, 8, range->first_block);
+}

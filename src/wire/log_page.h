@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Get Log Page and the pages themselves as plain values. NVMe Base 2.1, section 5.1.12.
+ */
+#ifndef WEFT_WIRE_LOG_PAGE_H
+#define WEFT_WIRE_LOG_PAGE_H
+
+#include "base/uuid.h"
+#include "wire/nvme.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum log_id {
+	LOG_SUPPORTED = 0x00,
+	LOG_ERROR = 0x01,
+	LOG_SMART = 0x02,
+	LOG_FIRMWARE = 0x03,
+	LOG_CHANGED_NS = 0x04,
+	LOG_EFFECTS = 0x05,
+	LOG_ANA = 0x0c,
+	LOG_DISCOVERY = 0x70,
+};
+
+struct log_cmd {
+	uint8_t log_id;
+	uint8_t specific;     /* LSP */
+	bool retains_event;   /* RAE */
+	uint16_t specific_id; /* LSI */
+	uint64_t len_bytes;   /* NUMD + 1 dwords */
+	uint64_t offset;
+	bool offset_is_index; /* OT */
+	uint8_t csi;
+};
+
+void log_cmd_decode(const struct nvme_sqe *sqe, struct log_cmd *ret_cmd);
+void log_cmd_encode(struct nvme_sqe *sqe, uint32_t nsid, const struct log_cmd *cmd);
+
+#define LOG_SUPPORTED_BYTES 1024
+/* `ids` are the pages that exist. */
+void log_supported_encode(const uint8_t *ids, size_t count, uint8_t page[LOG_SUPPORTED_BYTES]);
+
+#define LOG_ERROR_ENTRY_BYTES 64
+struct log_error_entry {
+	uint64_t error_count; /* 1 is the first error of the controller */
+	uint16_t sqid;
+	uint16_t cid;
+	nvme_status status;
+	uint16_t parameter_byte; /* 0xffff when not a field's fault */
+	uint8_t parameter_bit;
+	uint64_t lba;
+	uint32_t nsid;
+	uint64_t command_specific;
+};
+void log_error_encode(const struct log_error_entry *entry, uint8_t bytes[LOG_ERROR_ENTRY_BYTES]);
+void log_error_decode(const uint8_t bytes[LOG_ERROR_ENTRY_BYTES],
+		      struct log_error_entry *ret_entry);
+
+#define LOG_SMART_BYTES 512
+struct log_smart {
+	uint8_t critical_warning;
+	uint16_t temperature_k;
+	uint8_t spare_percent;
+	uint8_t spare_threshold_percent;
+	uint8_t used_percent;
+	uint64_t bytes_read; /* encoded as thousands of 512-byte units, rounded up */
+	uint64_t bytes_written;
+	uint64_t read_commands;
+	uint64_t write_commands;
+	uint64_t busy_minutes;
+	uint64_t power_cycles;
+	uint64_t power_on_hours;
+	uint64_t unsafe_shutdowns;
+	uint64_t media_errors;
+	uint64_t error_log_entries;
+};
+void log_smart_encode(const struct log_smart *smart, uint8_t page[LOG_SMART_BYTES]);
+void log_smart_decode(const uint8_t page[LOG_SMART_BYTES], struct log_smart *ret_smart);
+
+#define LOG_FIRMWARE_BYTES 512
+void log_firmware_encode(const char *revision, uint8_t page[LOG_FIRMWARE_BYTES]);
+
+#define LOG_CHANGED_NS_BYTES 4096
+#define LOG_CHANGED_NS_MAX   1024
+
+#define LOG_EFFECTS_BYTES 4096
+enum log_effect {
+	LOG_EFFECT_SUPPORTED = 1 << 0,
+	LOG_EFFECT_CHANGES_DATA = 1 << 1,
+};
+struct log_effects {
+	uint32_t admin[256];
+	uint32_t io[256];
+};
+void log_effects_encode(const struct log_effects *effects, uint8_t page[LOG_EFFECTS_BYTES]);
+
+/* ANA: a header, then one descriptor per group, each followed by its NSIDs. */
+enum ana_state {
+	ANA_OPTIMIZED = 0x1,
+	ANA_NON_OPTIMIZED = 0x2,
+	ANA_INACCESSIBLE = 0x3,
+	ANA_PERSISTENT_LOSS = 0x4,
+	ANA_CHANGE = 0xf,
+};
+#define LOG_ANA_HEADER_BYTES 16
+#define LOG_ANA_GROUP_BYTES  32
+#define LOG_ANA_RGO          0x1 /* LSP bit: groups only, no NSIDs */
+void log_ana_header_encode(uint64_t change_count, uint16_t group_count,
+			   uint8_t bytes[LOG_ANA_HEADER_BYTES]);
+void log_ana_group_encode(uint32_t group_id, uint32_t nsid_count, uint64_t change_count,
+			  enum ana_state state, uint8_t bytes[LOG_ANA_GROUP_BYTES]);
+
+/* Discovery: a header, then fixed-size entries. Base 2.1, section 5.1.12.3.1. */
+#define LOG_DISCOVERY_HEADER_BYTES 1024
+#define LOG_DISCOVERY_ENTRY_BYTES  1024
+enum discovery_subtype {
+	DISCOVERY_REFERRAL = 1,
+	DISCOVERY_NVM = 2,
+	DISCOVERY_CURRENT = 3,
+};
+enum discovery_transport {
+	DISCOVERY_RDMA = 1,
+	DISCOVERY_TCP = 3,
+};
+enum discovery_address_family {
+	DISCOVERY_IPV4 = 1,
+	DISCOVERY_IPV6 = 2,
+};
+struct discovery_header {
+	uint64_t generation;
+	uint64_t entry_count;
+	uint16_t record_format;
+};
+struct discovery_entry {
+	enum discovery_transport transport;
+	enum discovery_address_family family;
+	enum discovery_subtype subtype;
+	uint8_t secure_channel; /* TREQ 1:0: 0 not specified, 1 required, 2 not required */
+	bool can_disable_sq_flow_control; /* TREQ bit 2 */
+	uint16_t port_id;
+	uint16_t cntlid; /* 0xffff: dynamic */
+	uint16_t admin_queue_size;
+	uint16_t flags; /* EFLAGS: 1 DUPRETINFO, 2 EPCSD */
+	char service[33];
+	char subsystem_nqn[NVME_NQN_BYTES];
+	char address[257];
+	uint8_t tcp_security; /* TSAS SECTYPE */
+};
+void log_discovery_header_encode(const struct discovery_header *header,
+				 uint8_t bytes[LOG_DISCOVERY_HEADER_BYTES]);
+void log_discovery_header_decode(const uint8_t bytes[LOG_DISCOVERY_HEADER_BYTES],
+				 struct discovery_header *ret_header);
+void log_discovery_entry_encode(const struct discovery_entry *entry,
+				uint8_t bytes[LOG_DISCOVERY_ENTRY_BYTES]);
+void log_discovery_entry_decode(const uint8_t bytes[LOG_DISCOVERY_ENTRY_BYTES],
+				struct discovery_entry *ret_entry);
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * NVMe completion status: a struct of its own, so that the compiler keeps it apart from -errno.
+ * NVMe Base 2.1, section 4.2.3. The value is status field bits 14:0 (the phase tag is left out):
+ * SC in 7:0, SCT in 10:8, CRD in 12:11, M in bit 13, DNR in bit 14.
+ */
+#ifndef WEFT_WIRE_STATUS_H
+#define WEFT_WIRE_STATUS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct {
+	uint16_t value;
+} nvme_status;
+
+#define NVME_STATUS(sct, sc) ((nvme_status){(uint16_t)(((sct) << 8) | (sc))})
+#define NVME_STATUS_M        (1u << 13)
+#define NVME_STATUS_DNR      (1u << 14)
+
+/* Generic command status. */
+#define NVME_SC_SUCCESS                  NVME_STATUS(0, 0x00)
+#define NVME_SC_INVALID_OPCODE           NVME_STATUS(0, 0x01)
+#define NVME_SC_INVALID_FIELD            NVME_STATUS(0, 0x02)
+#define NVME_SC_CID_CONFLICT             NVME_STATUS(0, 0x03)
+#define NVME_SC_DATA_TRANSFER_ERROR      NVME_STATUS(0, 0x04)
+#define NVME_SC_POWER_LOSS               NVME_STATUS(0, 0x05)
+#define NVME_SC_INTERNAL                 NVME_STATUS(0, 0x06)
+#define NVME_SC_ABORT_REQUESTED          NVME_STATUS(0, 0x07)
+#define NVME_SC_ABORT_SQ_DELETION        NVME_STATUS(0, 0x08)
+#define NVME_SC_FUSED_FAIL               NVME_STATUS(0, 0x09)
+#define NVME_SC_FUSED_MISSING            NVME_STATUS(0, 0x0a)
+#define NVME_SC_INVALID_NS               NVME_STATUS(0, 0x0b)
+#define NVME_SC_CMD_SEQUENCE             NVME_STATUS(0, 0x0c)
+#define NVME_SC_SGL_INVALID_SEGMENT      NVME_STATUS(0, 0x0d)
+#define NVME_SC_SGL_INVALID_COUNT        NVME_STATUS(0, 0x0e)
+#define NVME_SC_SGL_INVALID_DATA_LEN     NVME_STATUS(0, 0x0f)
+#define NVME_SC_SGL_INVALID_METADATA_LEN NVME_STATUS(0, 0x10)
+#define NVME_SC_SGL_INVALID_TYPE         NVME_STATUS(0, 0x11)
+#define NVME_SC_SGL_INVALID_OFFSET       NVME_STATUS(0, 0x16)
+#define NVME_SC_HOST_ID_INCONSISTENT     NVME_STATUS(0, 0x18)
+#define NVME_SC_KEEP_ALIVE_EXPIRED       NVME_STATUS(0, 0x19)
+#define NVME_SC_KEEP_ALIVE_INVALID       NVME_STATUS(0, 0x1a)
+#define NVME_SC_NS_WRITE_PROTECTED       NVME_STATUS(0, 0x20)
+#define NVME_SC_TRANSIENT_TRANSPORT      NVME_STATUS(0, 0x22)
+#define NVME_SC_CSI_NOT_SUPPORTED        NVME_STATUS(0, 0x2b) /* invalid I/O command set */
+#define NVME_SC_LBA_RANGE                NVME_STATUS(0, 0x80)
+#define NVME_SC_CAPACITY_EXCEEDED        NVME_STATUS(0, 0x81)
+#define NVME_SC_NS_NOT_READY             NVME_STATUS(0, 0x82)
+
+/* Command specific status. */
+#define NVME_SC_INVALID_QID             NVME_STATUS(1, 0x01)
+#define NVME_SC_ABORT_LIMIT             NVME_STATUS(1, 0x03)
+#define NVME_SC_AER_LIMIT               NVME_STATUS(1, 0x05)
+#define NVME_SC_INVALID_FORMAT          NVME_STATUS(1, 0x0a)
+#define NVME_SC_INVALID_LOG_PAGE        NVME_STATUS(1, 0x09)
+#define NVME_SC_FEATURE_NOT_SAVEABLE    NVME_STATUS(1, 0x0d)
+#define NVME_SC_FEATURE_NOT_CHANGEABLE  NVME_STATUS(1, 0x0e)
+#define NVME_SC_FEATURE_NOT_NS_SPECIFIC NVME_STATUS(1, 0x0f)
+#define NVME_SC_CONNECT_FORMAT          NVME_STATUS(1, 0x80) /* incompatible format */
+#define NVME_SC_CONNECT_BUSY            NVME_STATUS(1, 0x81)
+#define NVME_SC_CONNECT_INVALID_PARAM   NVME_STATUS(1, 0x82)
+#define NVME_SC_CONNECT_RESTART_DISC    NVME_STATUS(1, 0x83)
+#define NVME_SC_CONNECT_INVALID_HOST    NVME_STATUS(1, 0x84)
+#define NVME_SC_INVALID_QUEUE_TYPE	 NVME_STATUS(1, 0x85)
+#define NVME_SC_DISCOVERY_RESTART       NVME_STATUS(1, 0x90)
+#define NVME_SC_AUTH_REQUIRED           NVME_STATUS(1, 0x91)
+
+/* Media and data integrity. */
+#define NVME_SC_WRITE_FAULT      NVME_STATUS(2, 0x80)
+#define NVME_SC_UNRECOVERED_READ NVME_STATUS(2, 0x81)
+#define NVME_SC_COMPARE_FAILED   NVME_STATUS(2, 0x85)
+#define NVME_SC_ACCESS_DENIED    NVME_STATUS(2, 0x86)
+
+/* Path related. */
+#define NVME_SC_INTERNAL_PATH_ERROR NVME_STATUS(3, 0x00)
+#define NVME_SC_ANA_PERSISTENT_LOSS NVME_STATUS(3, 0x01)
+#define NVME_SC_ANA_INACCESSIBLE    NVME_STATUS(3, 0x02)
+#define NVME_SC_ANA_TRANSITION      NVME_STATUS(3, 0x03)
+#define NVME_SC_HOST_PATHING_ERROR  NVME_STATUS(3, 0x70)
+#define NVME_SC_HOST_ABORTED        NVME_STATUS(3, 0x71)
+
+static inline bool nvme_status_is_ok(nvme_status status)
+{
+	return (status.value & 0x7ff) == 0;
+}
+
+/* Same SCT and SC; DNR, M and CRD are left out of the comparison. */
+static inline bool nvme_status_same(nvme_status a, nvme_status b)
+{
+	return ((a.value ^ b.value) & 0x7ff) == 0;
+}
+
+static inline nvme_status nvme_status_dnr(nvme_status status)
+{
+	return (nvme_status){(uint16_t)(status.value | NVME_STATUS_DNR)};
+}
+
+/* "Invalid Field in Command"; never NULL. */
+const char *nvme_status_name(nvme_status status);
+
+#endif

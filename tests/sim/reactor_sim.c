@@ -1,0 +1,627 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The simulated reactor, part one: the clock, events, turns, timers, messages, deferred functions
+ * and files. Implements reactor/reactor.h; sim_sock.c has the sockets, sim_net.c the network.
+ *
+ * A turn takes everything that is due for one reactor at the current time, runs the callbacks and
+ * then the deferred functions. File operations are the true system calls, made when they complete.
+ */
+#include "sim_internal.h"
+
+#include "reactor/timer_heap.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+struct sim *sim_now_running;
+static struct reactor *reactor_running;
+
+void *sim_alloc(size_t len_bytes)
+{
+	void *memory = calloc(1, len_bytes);
+
+	CHECK(memory != NULL);
+	return memory;
+}
+
+/* ---- events -------------------------------------------------------------------------------- */
+
+static bool event_before(const struct sim_event *a, const struct sim_event *b)
+{
+	return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->sequence < b->sequence;
+}
+
+static void heap_push(struct sim_heap *heap, struct sim_event *event)
+{
+	size_t at = heap->count++;
+
+	if (heap->count > heap->room) {
+		heap->room = heap->room ? heap->room * 2 : 64;
+		heap->events = realloc(heap->events, heap->room * sizeof(*heap->events));
+		CHECK(heap->events != NULL);
+	}
+	while (at > 0 && event_before(event, heap->events[(at - 1) / 2])) {
+		heap->events[at] = heap->events[(at - 1) / 2];
+		at = (at - 1) / 2;
+	}
+	heap->events[at] = event;
+}
+
+static struct sim_event *heap_pop(struct sim_heap *heap)
+{
+	struct sim_event *top = heap->events[0];
+	struct sim_event *last = heap->events[--heap->count];
+	size_t at = 0;
+
+	for (;;) {
+		size_t child = at * 2 + 1;
+
+		if (child >= heap->count)
+			break;
+		if (child + 1 < heap->count &&
+		    event_before(heap->events[child + 1], heap->events[child]))
+			child++;
+		if (!event_before(heap->events[child], last))
+			break;
+		heap->events[at] = heap->events[child];
+		at = child;
+	}
+	heap->events[at] = last;
+	return top;
+}
+
+static struct sim_event *heap_top(struct sim_heap *heap)
+{
+	while (heap->count > 0 && heap->events[0]->fn == NULL)
+		free(heap_pop(heap));
+	return heap->count > 0 ? heap->events[0] : NULL;
+}
+
+static void heap_free(struct sim_heap *heap)
+{
+	while (heap->count > 0)
+		free(heap_pop(heap));
+	free(heap->events);
+}
+
+struct sim_event *sim_event_add(struct sim *sim, struct reactor *reactor, uint64_t at_ns,
+				void (*fn)(struct sim_event *event), void *arg)
+{
+	struct sim_event *event = sim_alloc(sizeof(*event));
+
+	event->at_ns = at_ns > sim->now_ns ? at_ns : sim->now_ns;
+	event->sequence = sim->sequence++;
+	event->fn = fn;
+	event->arg = arg;
+	event->reactor = reactor;
+	heap_push(reactor ? &reactor->heap : &sim->net_heap, event);
+	return event;
+}
+
+void sim_event_cancel(struct sim_event **event)
+{
+	if (*event)
+		(*event)->fn = NULL;
+	*event = NULL;
+}
+
+uint64_t sim_delay_ns(struct sim *sim, uint32_t max_us)
+{
+	return prng_below(&sim->prng, (uint64_t)max_us + 1) * NS_PER_US;
+}
+
+bool sim_chance(struct sim *sim, uint32_t ppm)
+{
+	return ppm > 0 && prng_below(&sim->prng, 1000000) < ppm;
+}
+
+static void event_run(struct sim_heap *heap)
+{
+	struct sim_event *event = heap_pop(heap);
+
+	if (event->fn)
+		event->fn(event);
+	free(event);
+}
+
+/* ---- the simulation ------------------------------------------------------------------------ */
+
+struct sim *sim_create(uint64_t seed, const struct sim_options *options)
+{
+	struct sim *sim = sim_alloc(sizeof(*sim));
+	const char *trace = getenv("TRACE");
+
+	CHECK(sim_now_running == NULL);
+	sim->seed = seed;
+	prng_seed(&sim->prng, seed);
+	if (options)
+		sim->options = *options;
+#define DEFAULT(member, value)                                                                     \
+	sim->options.member = sim->options.member ? sim->options.member : (value)
+	DEFAULT(latency_max_us, 50);
+	DEFAULT(post_max_us, 5);
+	DEFAULT(file_max_us, 200);
+	DEFAULT(window_max_bytes, 256 * 1024);
+	DEFAULT(segment_max_bytes, UINT32_MAX);
+	DEFAULT(recv_max_bytes, UINT32_MAX);
+	DEFAULT(connect_timeout_us, 10000000);
+	DEFAULT(faults.stall_max_us, 100000);
+#undef DEFAULT
+	sim->now_ns = NS_PER_S;
+	sim->is_traced = trace && trace[0] == '1';
+	sim->next_port = 40000;
+	sim->next_client_port = 50000;
+	list_init(&sim->reactors);
+	list_init(&sim->listeners);
+	list_init(&sim->partitions);
+	sim_now_running = sim;
+	return sim;
+}
+
+void sim_destroy(struct sim *sim)
+{
+	CHECK(sim == sim_now_running && reactor_running == NULL);
+	while (!list_empty(&sim->reactors))
+		reactor_destroy(list_entry(sim->reactors.next, struct reactor, node));
+	sim_net_free(sim);
+	heap_free(&sim->net_heap);
+	free(sim);
+	sim_now_running = NULL;
+}
+
+unsigned sim_leaks(const struct sim *sim)
+{
+	unsigned count = sim->ops_under_way + sim->posts_under_way + sim_net_open_count(sim);
+
+	list_for_each(node, &sim->listeners)
+		count++;
+	list_for_each(node, &sim->reactors)
+		count += list_entry(node, struct reactor, node)->timers_armed;
+	return count;
+}
+
+uint64_t sim_now(const struct sim *sim)
+{
+	return sim->now_ns;
+}
+
+uint64_t sim_seed(const struct sim *sim)
+{
+	return sim->seed;
+}
+
+struct prng *sim_prng(struct sim *sim)
+{
+	return &sim->prng;
+}
+
+void sim_trace(struct sim *sim, const char *format, ...)
+{
+	va_list args;
+
+	if (!sim->is_traced)
+		return;
+	fprintf(stderr, "%12.3f us ", (double)sim->now_ns / 1000.0);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fputc('\n', stderr);
+}
+
+static void wake_run(struct sim_event *event)
+{
+}
+
+static void deferred_run(struct reactor *reactor)
+{
+	struct list batch;
+	struct list *node;
+
+	list_init(&batch);
+	list_splice_back(&batch, &reactor->deferred);
+	while ((node = list_pop_front(&batch)) != NULL) {
+		struct reactor_defer *defer = list_entry(node, struct reactor_defer, node);
+
+		defer->fn(defer);
+	}
+	/* What a deferred function deferred waits for the next turn. */
+	if (!list_empty(&reactor->deferred))
+		sim_event_add(reactor->sim, reactor, reactor->sim->now_ns, wake_run, NULL);
+}
+
+/* At most as many as were armed before: a timer that arms itself again for now has to wait. */
+static void timers_fire(struct reactor *reactor)
+{
+	unsigned most = reactor->timers_armed;
+	struct reactor_timer *timer;
+
+	while (most-- > 0 && (timer = timer_heap_pop_due(&reactor->timers, reactor->sim->now_ns))) {
+		reactor->timers_armed--;
+		timer->fn(timer);
+	}
+}
+
+static void turn_run(struct reactor *reactor)
+{
+	struct sim *sim = reactor->sim;
+	uint64_t first_new = sim->sequence;
+	struct sim_event *event;
+
+	CHECK(reactor_running == NULL);
+	reactor_running = reactor;
+	reactor->stats.turns++;
+	while ((event = heap_top(&reactor->heap)) != NULL && event->at_ns <= sim->now_ns &&
+	       event->sequence < first_new)
+		event_run(&reactor->heap);
+	timers_fire(reactor);
+	deferred_run(reactor);
+	reactor_running = NULL;
+}
+
+/* The time of the earliest event, or UINT64_MAX; *ret_reactor is whose, NULL for the network. */
+static uint64_t next_time(struct sim *sim, struct reactor **ret_reactor)
+{
+	struct sim_event *event = heap_top(&sim->net_heap);
+	uint64_t best = event ? event->at_ns : UINT64_MAX;
+
+	*ret_reactor = NULL;
+	list_for_each(node, &sim->reactors) {
+		struct reactor *reactor = list_entry(node, struct reactor, node);
+		uint64_t at = UINT64_MAX;
+
+		if (reactor->is_stopped)
+			continue;
+		event = heap_top(&reactor->heap);
+		if (event)
+			at = event->at_ns;
+		if (reactor->timers && reactor->timers->deadline_ns < at)
+			at = reactor->timers->deadline_ns;
+		if (at < best) {
+			best = at;
+			*ret_reactor = reactor;
+		}
+	}
+	return best;
+}
+
+bool sim_step(struct sim *sim)
+{
+	struct reactor *reactor;
+	uint64_t at = next_time(sim, &reactor);
+
+	if (at == UINT64_MAX)
+		return false;
+	if (at > sim->now_ns)
+		sim->now_ns = at;
+	if (reactor)
+		turn_run(reactor);
+	else
+		event_run(&sim->net_heap);
+	return true;
+}
+
+void sim_run_until(struct sim *sim, uint64_t deadline_ns)
+{
+	struct reactor *reactor;
+
+	while (next_time(sim, &reactor) <= deadline_ns)
+		sim_step(sim);
+	if (sim->now_ns < deadline_ns)
+		sim->now_ns = deadline_ns;
+}
+
+bool sim_run_while(struct sim *sim, bool (*pred)(void *arg), void *arg, uint64_t limit_ns)
+{
+	uint64_t deadline_ns = sim->now_ns + limit_ns;
+
+	while (pred(arg)) {
+		if (sim->now_ns > deadline_ns || !sim_step(sim))
+			return false;
+	}
+	return true;
+}
+
+void sim_enter(struct reactor *reactor)
+{
+	CHECK(reactor_running == NULL);
+	reactor_running = reactor;
+}
+
+void sim_leave(struct reactor *reactor)
+{
+	CHECK(reactor_running == reactor);
+	deferred_run(reactor);
+	reactor_running = NULL;
+}
+
+/* ---- reactor.h: life ----------------------------------------------------------------------- */
+
+int reactor_create(const struct reactor_config *config, struct reactor **ret_reactor)
+{
+	struct reactor *reactor = sim_alloc(sizeof(*reactor));
+
+	CHECK(sim_now_running != NULL);
+	reactor->sim = sim_now_running;
+	reactor->index = config->index;
+	reactor->scratch = sim_alloc(REACTOR_SCRATCH_BYTES);
+	list_init(&reactor->deferred);
+	list_push_back(&reactor->sim->reactors, &reactor->node);
+	*ret_reactor = reactor;
+	return 0;
+}
+
+void reactor_run(struct reactor *reactor)
+{
+	CHECK(!"the simulator runs the turns: use sim_step");
+}
+
+void reactor_stop(struct reactor *reactor)
+{
+	reactor->is_stopped = true;
+}
+
+void reactor_destroy(struct reactor *reactor)
+{
+	CHECK(reactor_running != reactor);
+	list_remove(&reactor->node);
+	heap_free(&reactor->heap);
+	free(reactor->scratch);
+	free(reactor);
+}
+
+struct reactor *reactor_current(void)
+{
+	return reactor_running;
+}
+
+unsigned reactor_index(const struct reactor *reactor)
+{
+	return reactor->index;
+}
+
+uint64_t reactor_now_ns(const struct reactor *reactor)
+{
+	return reactor->sim->now_ns;
+}
+
+uint64_t reactor_clock_ns(const struct reactor *reactor)
+{
+	return reactor->sim->now_ns;
+}
+
+uint8_t *reactor_scratch(struct reactor *reactor)
+{
+	CHECK(reactor == reactor_running);
+	return reactor->scratch;
+}
+
+void reactor_get_stats(const struct reactor *reactor, struct reactor_stats *ret_stats)
+{
+	*ret_stats = reactor->stats;
+}
+
+/* ---- messages, deferred functions ---------------------------------------------------------- */
+
+static void post_run(struct sim_event *event)
+{
+	struct reactor_msg *msg = event->arg;
+
+	event->reactor->sim->posts_under_way--;
+	event->reactor->stats.posts++;
+	msg->fn(msg);
+}
+
+void reactor_post(struct reactor *dst, struct reactor_msg *msg, void (*fn)(struct reactor_msg *msg))
+{
+	struct sim *sim = dst->sim;
+	uint64_t at_ns = sim->now_ns + sim_delay_ns(sim, sim->options.post_max_us);
+
+	/* Messages to one reactor keep their order. */
+	if (at_ns < dst->last_post_ns)
+		at_ns = dst->last_post_ns;
+	dst->last_post_ns = at_ns;
+	msg->fn = fn;
+	sim->posts_under_way++;
+	sim_event_add(sim, dst, at_ns, post_run, msg);
+}
+
+void reactor_defer_init(struct reactor_defer *defer, void (*fn)(struct reactor_defer *defer))
+{
+	list_init(&defer->node);
+	defer->fn = fn;
+}
+
+void reactor_defer(struct reactor *reactor, struct reactor_defer *defer)
+{
+	CHECK(reactor == reactor_running);
+	if (!list_linked(&defer->node))
+		list_push_back(&reactor->deferred, &defer->node);
+}
+
+void reactor_defer_cancel(struct reactor_defer *defer)
+{
+	list_remove(&defer->node);
+}
+
+/* ---- timers -------------------------------------------------------------------------------- */
+
+void reactor_timer_init(struct reactor *reactor, struct reactor_timer *timer,
+			void (*fn)(struct reactor_timer *timer))
+{
+	memset(timer, 0, sizeof(*timer));
+	timer->reactor = reactor;
+	timer->fn = fn;
+}
+
+void reactor_timer_arm(struct reactor_timer *timer, uint64_t deadline_ns)
+{
+	CHECK(timer->reactor == reactor_running);
+	reactor_timer_cancel(timer);
+	timer->deadline_ns = deadline_ns;
+	timer_heap_insert(&timer->reactor->timers, timer);
+	timer->reactor->timers_armed++;
+}
+
+void reactor_timer_cancel(struct reactor_timer *timer)
+{
+	if (!timer->armed)
+		return;
+	timer_heap_remove(&timer->reactor->timers, timer);
+	timer->reactor->timers_armed--;
+}
+
+/* ---- files --------------------------------------------------------------------------------- */
+
+enum sim_file_kind {
+	SIM_FILE_READV,
+	SIM_FILE_WRITEV,
+	SIM_FILE_FDATASYNC,
+	SIM_FILE_FALLOCATE,
+	SIM_FILE_OFFLOAD,
+};
+
+struct sim_file_op {
+	enum sim_file_kind kind;
+	struct reactor_op *op;
+	int fd;
+	const struct iovec *iov;
+	unsigned iov_count;
+	uint64_t offset;
+	uint64_t len_bytes;
+	int flags;
+	bool is_cancelled;
+};
+
+/* A read or write that ends early: the first part of its first piece only. */
+static ssize_t file_op_short(struct sim *sim, const struct sim_file_op *file)
+{
+	struct iovec first = file->iov[0];
+
+	first.iov_len = prng_below(&sim->prng, first.iov_len) + 1;
+	if (file->kind == SIM_FILE_READV)
+		return preadv2(file->fd, &first, 1, (off_t)file->offset, 0);
+	return pwritev2(file->fd, &first, 1, (off_t)file->offset, file->flags);
+}
+
+static int file_op_perform(struct sim *sim, const struct sim_file_op *file)
+{
+	ssize_t res = 0;
+	bool is_short = sim->options.file_short_one_in > 0 && file->iov_count > 0 &&
+			file->iov[0].iov_len > 0 &&
+			prng_one_in(&sim->prng, sim->options.file_short_one_in);
+
+	switch (file->kind) {
+	case SIM_FILE_READV:
+		res = is_short ? file_op_short(sim, file)
+			       : preadv2(file->fd, file->iov, (int)file->iov_count,
+					 (off_t)file->offset, 0);
+		break;
+	case SIM_FILE_WRITEV:
+		res = is_short ? file_op_short(sim, file)
+			       : pwritev2(file->fd, file->iov, (int)file->iov_count,
+					  (off_t)file->offset, file->flags);
+		break;
+	case SIM_FILE_FDATASYNC:
+		res = fdatasync(file->fd);
+		break;
+	case SIM_FILE_FALLOCATE:
+		res = fallocate(file->fd, file->flags, (off_t)file->offset, (off_t)file->len_bytes);
+		break;
+	case SIM_FILE_OFFLOAD:
+		return file->op->work(file->op);
+	}
+	return res < 0 ? -errno : (int)res;
+}
+
+static void file_op_run(struct sim_event *event)
+{
+	struct sim_file_op *file = event->arg;
+	struct reactor_op *op = file->op;
+	struct sim *sim = event->reactor->sim;
+	int res = file->is_cancelled ? -ECANCELED : file_op_perform(sim, file);
+
+	op->private_bits = 0;
+	sim->ops_under_way--;
+	sim_trace(sim, "reactor %u: file operation %d on %d ends with %d", event->reactor->index,
+		  (int)file->kind, file->fd, res);
+	free(file);
+	op->done(op, res);
+}
+
+static void file_op_start(struct reactor *reactor, struct reactor_op *op,
+			  const struct sim_file_op *args)
+{
+	struct sim *sim = reactor->sim;
+	struct sim_file_op *file = sim_alloc(sizeof(*file));
+
+	CHECK(reactor == reactor_running);
+	*file = *args;
+	file->op = op;
+	op->reactor = reactor;
+	op->private_bits = (uint64_t)(uintptr_t)file;
+	sim->ops_under_way++;
+	sim_event_add(sim, reactor, sim->now_ns + sim_delay_ns(sim, sim->options.file_max_us),
+		      file_op_run, file);
+}
+
+void reactor_readv(struct reactor *reactor, struct reactor_op *op, int fd, const struct iovec *iov,
+		   unsigned iov_count, uint64_t offset)
+{
+	file_op_start(reactor, op,
+		      &(struct sim_file_op){.kind = SIM_FILE_READV,
+					    .fd = fd,
+					    .iov = iov,
+					    .iov_count = iov_count,
+					    .offset = offset});
+}
+
+void reactor_writev(struct reactor *reactor, struct reactor_op *op, int fd, const struct iovec *iov,
+		    unsigned iov_count, uint64_t offset, int rw_flags)
+{
+	file_op_start(reactor, op,
+		      &(struct sim_file_op){.kind = SIM_FILE_WRITEV,
+					    .fd = fd,
+					    .iov = iov,
+					    .iov_count = iov_count,
+					    .offset = offset,
+					    .flags = rw_flags});
+}
+
+void reactor_fdatasync(struct reactor *reactor, struct reactor_op *op, int fd)
+{
+	file_op_start(reactor, op, &(struct sim_file_op){.kind = SIM_FILE_FDATASYNC, .fd = fd});
+}
+
+void reactor_fallocate(struct reactor *reactor, struct reactor_op *op, int fd, int mode,
+		       uint64_t offset, uint64_t len_bytes)
+{
+	file_op_start(reactor, op,
+		      &(struct sim_file_op){.kind = SIM_FILE_FALLOCATE,
+					    .fd = fd,
+					    .flags = mode,
+					    .offset = offset,
+					    .len_bytes = len_bytes});
+}
+
+void reactor_offload(struct reactor *reactor, struct reactor_op *op,
+		     int (*work)(struct reactor_op *op))
+{
+	op->work = work;
+	file_op_start(reactor, op, &(struct sim_file_op){.kind = SIM_FILE_OFFLOAD, .fd = -1});
+}
+
+void reactor_op_cancel(struct reactor_op *op)
+{
+	struct sim_file_op *file = (struct sim_file_op *)(uintptr_t)op->private_bits;
+
+	/* Half of the time it comes too late. */
+	if (file && prng_one_in(&op->reactor->sim->prng, 2))
+		file->is_cancelled = true;
+}

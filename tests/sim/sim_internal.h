@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the simulator share: the event heaps, the reactors and the network's ends.
+ * One thread. Order is decided by (time, sequence number) only, never by addresses.
+ */
+#ifndef WEFT_TESTS_SIM_INTERNAL_H
+#define WEFT_TESTS_SIM_INTERNAL_H
+
+#include "sim.h"
+
+#include "base/clock.h"
+#include "base/list.h"
+
+struct sim_event {
+	uint64_t at_ns;
+	uint64_t sequence;
+	void (*fn)(struct sim_event *event); /* NULL: cancelled */
+	void *arg;
+	void *arg2;
+	struct reactor *reactor;
+};
+
+struct sim_heap {
+	struct sim_event **events;
+	size_t count;
+	size_t room;
+};
+
+struct reactor {
+	struct sim *sim;
+	struct list node;
+	unsigned index;
+	bool is_stopped;
+	struct sim_heap heap;
+	struct reactor_timer *timers; /* reactor/timer_heap.h */
+	unsigned timers_armed;
+	struct list deferred;
+	uint64_t last_post_ns;
+	uint8_t *scratch;
+	struct reactor_stats stats;
+};
+
+enum sim_seg_kind {
+	SIM_SEG_DATA,
+	SIM_SEG_FIN,
+	SIM_SEG_RST,
+};
+
+struct sim_seg {
+	struct list node;
+	enum sim_seg_kind kind;
+	uint64_t arrive_ns;
+	size_t len_bytes;
+	size_t done_bytes;
+	uint8_t bytes[];
+};
+
+/* One end of a connection. Receiving state is kept here, sending state is the peer's receiving. */
+struct sim_end {
+	struct sim *sim;
+	int fd;
+	struct sim_end *peer;
+	struct reactor_sock *sock; /* NULL before it is opened and after it is closed */
+	struct net_addr local;
+	struct net_addr remote;
+	struct net_addr server;
+	struct list inflight; /* on the way to this end */
+	struct list arrived;
+	size_t inflight_bytes;
+	size_t arrived_bytes;
+	size_t window_bytes;
+	size_t promised_bytes; /* what reactor_sock_available last said */
+	uint64_t sent_offset;  /* bytes this end has sent */
+	uint64_t last_arrive_ns;
+	uint64_t stalled_until_ns;
+	struct sim_event *deliver_event;
+	struct sim_event *ready_event;
+	int error;
+	bool has_eof;
+	bool is_connecting;
+	bool is_closed; /* by its user */
+	bool is_fin_sent;
+	bool is_abort;
+};
+
+struct sim_listener {
+	struct list node;
+	struct reactor_listener *listener;
+	struct net_addr addr;
+};
+
+struct sim_partition {
+	struct list node;
+	bool is_all;
+	struct net_addr server;
+};
+
+struct sim {
+	uint64_t seed;
+	struct prng prng;
+	struct sim_options options;
+	uint64_t now_ns;
+	uint64_t sequence;
+	bool is_traced;
+	struct list reactors;
+	struct sim_heap net_heap;
+	unsigned ops_under_way;
+	unsigned posts_under_way;
+
+	struct sim_end **ends; /* by fd - SIM_FIRST_FD; NULL for listeners */
+	size_t end_count;
+	size_t end_room;
+	struct list listeners;
+	struct list partitions;
+	uint16_t next_port;
+	uint16_t next_client_port;
+	uint64_t net_bytes;
+	sim_net_tap_fn tap;
+	void *tap_arg;
+};
+
+extern struct sim *sim_now_running;
+
+void *sim_alloc(size_t len_bytes);
+/* reactor NULL: an event of the network, outside any turn. */
+struct sim_event *sim_event_add(struct sim *sim, struct reactor *reactor, uint64_t at_ns,
+				void (*fn)(struct sim_event *event), void *arg);
+void sim_event_cancel(struct sim_event **event);
+/* Whole microseconds in 0..max, so that several events share a turn now and then. */
+uint64_t sim_delay_ns(struct sim *sim, uint32_t max_us);
+bool sim_chance(struct sim *sim, uint32_t ppm);
+
+int sim_fd_new(struct sim *sim, struct sim_end *end);
+struct sim_end *sim_end_create(struct sim *sim);
+struct sim_end *sim_end_find(struct sim *sim, int fd);
+bool sim_net_is_partitioned(const struct sim *sim, const struct net_addr *server);
+bool sim_addr_same(const struct net_addr *a, const struct net_addr *b);
+void sim_addr_set_port(struct net_addr *addr, uint16_t port);
+ssize_t sim_end_send(struct sim_end *end, const struct iovec *iov, unsigned iov_count);
+ssize_t sim_end_recv(struct sim_end *end, const struct iovec *iov, unsigned iov_count);
+void sim_end_send_fin(struct sim_end *end);
+/* The user's close: an end of stream or a reset travels to the peer. */
+void sim_end_close(struct sim_end *end);
+void sim_end_reset_both(struct sim_end *end);
+size_t sim_end_room(const struct sim_end *end);
+/* Schedules `ready` if there is something that its user wants to hear. */
+void sim_end_kick(struct sim_end *end);
+void sim_net_free(struct sim *sim);
+
+#endif

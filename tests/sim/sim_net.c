@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The simulated network: connections made of two byte streams, cut and delayed at random.
+ *
+ * A send is accepted as far as the window of its direction has room, cut into segments that arrive
+ * in order after random delays, and received in random pieces. Faults: reset, stall, half close,
+ * refusal, silent partition. As in TCP, closing a socket with unread data resets the connection,
+ * and so does data that arrives at a closed end.
+ */
+#include "sim_internal.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- addresses and ends -------------------------------------------------------------------- */
+
+bool sim_addr_same(const struct net_addr *a, const struct net_addr *b)
+{
+	return net_addr_same_host(a, b) && net_addr_port(a) == net_addr_port(b);
+}
+
+void sim_addr_set_port(struct net_addr *addr, uint16_t port)
+{
+	if (addr->storage.ss_family == AF_INET6)
+		((struct sockaddr_in6 *)&addr->storage)->sin6_port = htons(port);
+	else
+		((struct sockaddr_in *)&addr->storage)->sin_port = htons(port);
+}
+
+int sim_fd_new(struct sim *sim, struct sim_end *end)
+{
+	if (sim->end_count == sim->end_room) {
+		sim->end_room = sim->end_room ? sim->end_room * 2 : 64;
+		sim->ends = realloc(sim->ends, sim->end_room * sizeof(struct sim_end *));
+		CHECK(sim->ends != NULL);
+	}
+	sim->ends[sim->end_count] = end;
+	return SIM_FIRST_FD + (int)sim->end_count++;
+}
+
+struct sim_end *sim_end_create(struct sim *sim)
+{
+	struct sim_end *end = sim_alloc(sizeof(*end));
+	uint32_t window_max = sim->options.window_max_bytes;
+
+	end->sim = sim;
+	list_init(&end->inflight);
+	list_init(&end->arrived);
+	/* Small windows are drawn often: they are where short writes live. */
+	if (sim->options.is_orderly)
+		end->window_bytes = window_max;
+	else if (prng_one_in(&sim->prng, 4))
+		end->window_bytes =
+			prng_below(&sim->prng, window_max / 16 + 1) + window_max / 256 + 1;
+	else
+		end->window_bytes = prng_below(&sim->prng, window_max) + 1;
+	end->fd = sim_fd_new(sim, end);
+	return end;
+}
+
+struct sim_end *sim_end_find(struct sim *sim, int fd)
+{
+	if (fd < SIM_FIRST_FD || (size_t)(fd - SIM_FIRST_FD) >= sim->end_count)
+		return NULL;
+	return sim->ends[fd - SIM_FIRST_FD];
+}
+
+static void segs_free(struct list *segs)
+{
+	struct list *node;
+
+	while ((node = list_pop_front(segs)) != NULL)
+		free(list_entry(node, struct sim_seg, node));
+}
+
+void sim_net_free(struct sim *sim)
+{
+	struct list *node;
+
+	for (size_t i = 0; i < sim->end_count; i++) {
+		if (!sim->ends[i])
+			continue;
+		segs_free(&sim->ends[i]->inflight);
+		segs_free(&sim->ends[i]->arrived);
+		free(sim->ends[i]);
+	}
+	free(sim->ends);
+	while ((node = list_pop_front(&sim->listeners)) != NULL)
+		free(list_entry(node, struct sim_listener, node));
+	while ((node = list_pop_front(&sim->partitions)) != NULL)
+		free(list_entry(node, struct sim_partition, node));
+}
+
+/* ---- delivery ------------------------------------------------------------------------------ */
+
+static void deliver_schedule(struct sim_end *end);
+
+static void end_set_reset(struct sim_end *end)
+{
+	struct sim *sim = end->sim;
+
+	if (end->error || end->is_closed)
+		return;
+	sim_trace(sim, "net: %d is reset", end->fd);
+	end->error = ECONNRESET;
+	segs_free(&end->inflight);
+	end->inflight_bytes = 0;
+	sim_event_cancel(&end->deliver_event);
+	/* What has arrived may still be read before the error, or may not. */
+	if (prng_one_in(&sim->prng, 2)) {
+		segs_free(&end->arrived);
+		end->arrived_bytes = 0;
+	}
+	sim_end_kick(end);
+}
+
+static void seg_arrive(struct sim_end *end, struct sim_seg *seg)
+{
+	end->inflight_bytes -= seg->len_bytes;
+	switch (seg->kind) {
+	case SIM_SEG_RST:
+		free(seg);
+		end_set_reset(end);
+		return;
+	case SIM_SEG_FIN:
+		free(seg);
+		end->has_eof = true;
+		return;
+	case SIM_SEG_DATA:
+		break;
+	}
+	if (end->is_closed) {
+		/* Data for a closed socket is answered with a reset. */
+		free(seg);
+		end_set_reset(end->peer);
+		return;
+	}
+	end->arrived_bytes += seg->len_bytes;
+	list_push_back(&end->arrived, &seg->node);
+}
+
+static void deliver_run(struct sim_event *event)
+{
+	struct sim_end *end = event->arg;
+	struct sim *sim = end->sim;
+
+	end->deliver_event = NULL;
+	while (!list_empty(&end->inflight) && end->stalled_until_ns <= sim->now_ns) {
+		struct sim_seg *seg = list_entry(end->inflight.next, struct sim_seg, node);
+
+		if (seg->arrive_ns > sim->now_ns)
+			break;
+		list_remove(&seg->node);
+		seg_arrive(end, seg);
+	}
+	deliver_schedule(end);
+	sim_end_kick(end);
+}
+
+static void deliver_schedule(struct sim_end *end)
+{
+	struct sim_seg *seg;
+	uint64_t at_ns;
+
+	if (end->deliver_event || list_empty(&end->inflight) ||
+	    sim_net_is_partitioned(end->sim, &end->server))
+		return;
+	seg = list_entry(end->inflight.next, struct sim_seg, node);
+	at_ns = seg->arrive_ns > end->stalled_until_ns ? seg->arrive_ns : end->stalled_until_ns;
+	end->deliver_event = sim_event_add(end->sim, NULL, at_ns, deliver_run, end);
+}
+
+/* Puts a segment on the way to `end`, behind what is on the way already. */
+static void seg_launch(struct sim_end *end, enum sim_seg_kind kind, const uint8_t *bytes,
+		       size_t len_bytes, uint64_t extra_ns)
+{
+	struct sim *sim = end->sim;
+	struct sim_seg *seg = sim_alloc(sizeof(*seg) + len_bytes);
+	uint64_t delay_ns = sim->options.is_orderly
+				    ? NS_PER_US
+				    : sim_delay_ns(sim, sim->options.latency_max_us);
+
+	seg->kind = kind;
+	seg->len_bytes = len_bytes;
+	if (len_bytes > 0)
+		memcpy(seg->bytes, bytes, len_bytes);
+	seg->arrive_ns = sim->now_ns + delay_ns + extra_ns;
+	if (seg->arrive_ns < end->last_arrive_ns)
+		seg->arrive_ns = end->last_arrive_ns;
+	end->last_arrive_ns = seg->arrive_ns;
+	end->inflight_bytes += len_bytes;
+	list_push_back(&end->inflight, &seg->node);
+	deliver_schedule(end);
+}
+
+/* ---- sending and receiving ----------------------------------------------------------------- */
+
+size_t sim_end_room(const struct sim_end *end)
+{
+	size_t used = end->peer->inflight_bytes + end->peer->arrived_bytes;
+
+	return used < end->peer->window_bytes ? end->peer->window_bytes - used : 0;
+}
+
+/* How long the next segment is, of len_bytes that begin at this offset of the stream. */
+static size_t seg_length(struct sim *sim, uint64_t offset, size_t len_bytes)
+{
+	size_t len = len_bytes;
+
+	if (len > sim->options.segment_max_bytes)
+		len = sim->options.segment_max_bytes;
+	if (!sim->options.is_orderly && prng_one_in(&sim->prng, 2))
+		len = prng_below(&sim->prng, len) + 1;
+	if (!sim->options.is_orderly && prng_one_in(&sim->prng, 8))
+		len = prng_below(&sim->prng, len < 140 ? len : 140) + 1;
+	if (sim->options.has_cut && offset < sim->options.cut_at &&
+	    offset + len > sim->options.cut_at)
+		len = sim->options.cut_at - offset;
+	return len;
+}
+
+static void send_cut(struct sim_end *end, uint8_t *bytes, size_t len_bytes)
+{
+	struct sim *sim = end->sim;
+	size_t done = 0;
+
+	if (sim->tap)
+		sim->tap(sim->tap_arg, end->fd, end->sent_offset, bytes, len_bytes);
+	while (done < len_bytes) {
+		size_t len = seg_length(sim, end->sent_offset, len_bytes - done);
+		bool is_late = sim->options.has_cut && end->sent_offset == sim->options.cut_at;
+
+		seg_launch(end->peer, SIM_SEG_DATA, bytes + done, len, is_late ? NS_PER_MS : 0);
+		end->sent_offset += len;
+		done += len;
+	}
+	sim->net_bytes += len_bytes;
+}
+
+static void send_faults(struct sim_end *end)
+{
+	struct sim *sim = end->sim;
+	const struct sim_faults *faults = &sim->options.faults;
+
+	if (sim_chance(sim, faults->stall_ppm))
+		end->peer->stalled_until_ns = sim->now_ns + sim_delay_ns(sim, faults->stall_max_us);
+	if (sim_chance(sim, faults->half_close_ppm))
+		sim_end_send_fin(end);
+	if (sim_chance(sim, faults->reset_ppm))
+		sim_end_reset_both(end);
+}
+
+ssize_t sim_end_send(struct sim_end *end, const struct iovec *iov, unsigned iov_count)
+{
+	struct sim *sim = end->sim;
+	size_t total = 0, len, done = 0;
+	uint8_t *bytes;
+
+	if (end->error)
+		return -end->error;
+	if (end->is_fin_sent)
+		return -EPIPE;
+	for (unsigned i = 0; i < iov_count; i++)
+		total += iov[i].iov_len;
+	len = sim_end_room(end);
+	if (len == 0 || (!sim->options.is_orderly && prng_one_in(&sim->prng, 32)))
+		return -EAGAIN;
+	if (len > total)
+		len = total;
+	if (len > 0 && !sim->options.is_orderly && prng_one_in(&sim->prng, 8))
+		len = prng_below(&sim->prng, len) + 1;
+	if (len == 0)
+		return 0;
+	bytes = sim_alloc(len);
+	for (unsigned i = 0; i < iov_count && done < len; i++) {
+		size_t part = iov[i].iov_len < len - done ? iov[i].iov_len : len - done;
+
+		if (part > 0)
+			memcpy(bytes + done, iov[i].iov_base, part);
+		done += part;
+	}
+	send_cut(end, bytes, len);
+	free(bytes);
+	sim_trace(sim, "net: %d sends %zu of %zu", end->fd, len, total);
+	send_faults(end);
+	return (ssize_t)len;
+}
+
+static size_t recv_copy(struct sim_end *end, const struct iovec *iov, size_t len)
+{
+	size_t done = 0, iov_done = 0;
+
+	while (done < len) {
+		struct sim_seg *seg = list_entry(end->arrived.next, struct sim_seg, node);
+		size_t part = seg->len_bytes - seg->done_bytes;
+
+		if (iov_done == iov->iov_len) {
+			iov++;
+			iov_done = 0;
+			continue;
+		}
+		if (part > len - done)
+			part = len - done;
+		if (part > iov->iov_len - iov_done)
+			part = iov->iov_len - iov_done;
+		memcpy((uint8_t *)iov->iov_base + iov_done, seg->bytes + seg->done_bytes, part);
+		iov_done += part;
+		done += part;
+		seg->done_bytes += part;
+		if (seg->done_bytes == seg->len_bytes) {
+			list_remove(&seg->node);
+			free(seg);
+		}
+	}
+	end->arrived_bytes -= done;
+	return done;
+}
+
+ssize_t sim_end_recv(struct sim_end *end, const struct iovec *iov, unsigned iov_count)
+{
+	struct sim *sim = end->sim;
+	size_t total = 0, len;
+
+	for (unsigned i = 0; i < iov_count; i++)
+		total += iov[i].iov_len;
+	if (end->arrived_bytes == 0) {
+		if (end->error)
+			return -end->error;
+		return end->has_eof ? 0 : -EAGAIN;
+	}
+	len = end->arrived_bytes < total ? end->arrived_bytes : total;
+	/* What was said to be available comes in one piece; else any shorter count may come. */
+	if (len > end->promised_bytes) {
+		if (!sim->options.is_orderly && prng_one_in(&sim->prng, 4))
+			len = prng_below(&sim->prng, len) + 1;
+		if (len > sim->options.recv_max_bytes)
+			len = sim->options.recv_max_bytes;
+	}
+	end->promised_bytes = 0;
+	if (len == 0)
+		return 0;
+	recv_copy(end, iov, len);
+	sim_end_kick(end->peer);
+	return (ssize_t)len;
+}
+
+/* ---- ends of connections ------------------------------------------------------------------- */
+
+void sim_end_send_fin(struct sim_end *end)
+{
+	if (end->is_fin_sent || end->error)
+		return;
+	end->is_fin_sent = true;
+	seg_launch(end->peer, SIM_SEG_FIN, NULL, 0, 0);
+}
+
+void sim_end_close(struct sim_end *end)
+{
+	bool has_unread = end->arrived_bytes > 0;
+
+	CHECK(!end->is_closed);
+	end->is_closed = true;
+	end->sock = NULL;
+	sim_event_cancel(&end->ready_event);
+	segs_free(&end->arrived);
+	end->arrived_bytes = 0;
+	if (!end->peer || end->error)
+		return;
+	if (end->is_abort) {
+		segs_free(&end->peer->inflight);
+		end->peer->inflight_bytes = 0;
+	}
+	if (end->is_abort || has_unread)
+		seg_launch(end->peer, SIM_SEG_RST, NULL, 0, 0);
+	else
+		sim_end_send_fin(end);
+}
+
+void sim_end_reset_both(struct sim_end *end)
+{
+	end_set_reset(end);
+	if (end->peer)
+		end_set_reset(end->peer);
+}
+
+bool sim_net_is_partitioned(const struct sim *sim, const struct net_addr *server)
+{
+	list_for_each(node, &sim->partitions) {
+		struct sim_partition *partition = list_entry(node, struct sim_partition, node);
+
+		if (partition->is_all || sim_addr_same(&partition->server, server))
+			return true;
+	}
+	return false;
+}
+
+/* ---- what tests do to it ------------------------------------------------------------------- */
+
+void sim_net_set_faults(struct sim *sim, const struct sim_faults *faults)
+{
+	sim->options.faults = *faults;
+	if (sim->options.faults.stall_max_us == 0)
+		sim->options.faults.stall_max_us = 100000;
+}
+
+unsigned sim_net_cut(struct sim *sim, const struct net_addr *server)
+{
+	unsigned count = 0;
+
+	for (size_t i = 0; i < sim->end_count; i++) {
+		struct sim_end *end = sim->ends[i];
+
+		if (!end || !end->peer || end->is_closed || end->error ||
+		    (server && !sim_addr_same(&end->server, server)))
+			continue;
+		sim_end_reset_both(end);
+		count++;
+	}
+	return count;
+}
+
+void sim_net_cut_fd(struct sim *sim, int fd)
+{
+	struct sim_end *end = sim_end_find(sim, fd);
+
+	if (end)
+		sim_end_reset_both(end);
+}
+
+void sim_net_stall_fd(struct sim *sim, int fd, uint64_t duration_us)
+{
+	struct sim_end *end = sim_end_find(sim, fd);
+
+	if (end)
+		end->stalled_until_ns = sim->now_ns + duration_us * NS_PER_US;
+}
+
+void sim_net_partition(struct sim *sim, const struct net_addr *server, bool is_cut)
+{
+	sim_trace(sim, "net: partition %s", is_cut ? "begins" : "heals");
+	if (is_cut) {
+		struct sim_partition *partition = sim_alloc(sizeof(*partition));
+
+		partition->is_all = server == NULL;
+		if (server)
+			partition->server = *server;
+		list_push_back(&sim->partitions, &partition->node);
+	} else {
+		list_for_each_safe(node, &sim->partitions) {
+			struct sim_partition *partition =
+				list_entry(node, struct sim_partition, node);
+
+			if (server && !partition->is_all &&
+			    !sim_addr_same(&partition->server, server))
+				continue;
+			list_remove(node);
+			free(partition);
+		}
+	}
+	for (size_t i = 0; i < sim->end_count; i++) {
+		if (!sim->ends[i])
+			continue;
+		if (sim_net_is_partitioned(sim, &sim->ends[i]->server))
+			sim_event_cancel(&sim->ends[i]->deliver_event);
+		else
+			deliver_schedule(sim->ends[i]);
+	}
+}
+
+void sim_net_set_tap(struct sim *sim, sim_net_tap_fn fn, void *arg)
+{
+	sim->tap = fn;
+	sim->tap_arg = arg;
+}
+
+unsigned sim_net_open_count(const struct sim *sim)
+{
+	unsigned count = 0;
+
+	for (size_t i = 0; i < sim->end_count; i++)
+		count += sim->ends[i] && !sim->ends[i]->is_closed;
+	return count;
+}
+
+uint64_t sim_net_bytes(const struct sim *sim)
+{
+	return sim->net_bytes;
+}

@@ -1,0 +1,529 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The configuration document: what a good one means, and that everything wrong is found, named by
+ * its path, and told with the remedy; flags; stable identities; snapshots and the reuse of media.
+ */
+#include "control/config.h"
+#include "control/media_registry.h"
+
+#include "tap.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static struct config_errors errors;
+
+static struct config *load(const char *text)
+{
+	struct config *config = NULL;
+	int res;
+
+	memset(&errors, 0, sizeof(errors));
+	res = config_load_text(text, strlen(text), &config, &errors);
+	EXPECT_EQ(config == NULL, res < 0);
+	EXPECT_EQ(config == NULL, errors.count > 0);
+	return config;
+}
+
+static struct config *load_good(const char *text)
+{
+	struct config *config = load(text);
+
+	for (unsigned i = 0; i < errors.count && i < CONFIG_ERRORS_MAX; i++)
+		printf("# unexpected: %s\n", errors.texts[i]);
+	EXPECT(config != NULL);
+	return config;
+}
+
+static bool says(const char *wanted)
+{
+	for (unsigned i = 0; i < errors.count && i < CONFIG_ERRORS_MAX; i++) {
+		if (strstr(errors.texts[i], wanted))
+			return true;
+	}
+	return false;
+}
+
+static void expect_error(const char *text, const char *wanted)
+{
+	struct config *config = load(text);
+
+	if (!says(wanted)) {
+		printf("# \"%s\" is not said of %s\n", wanted, text);
+		for (unsigned i = 0; i < errors.count && i < CONFIG_ERRORS_MAX; i++)
+			printf("#   but: %s\n", errors.texts[i]);
+		tap_case_failed = true;
+	}
+	config_free(config);
+}
+
+/* In the tables below a document is written with ' for ". */
+static const char *quoted(const char *text)
+{
+	static char copy[8192];
+	size_t i;
+
+	for (i = 0; text[i] != 0 && i + 1 < sizeof(copy); i++)
+		copy[i] = text[i] == '\'' ? '"' : text[i];
+	copy[i] = 0;
+	return copy;
+}
+
+static const char full[] =
+	"{'version':1,"
+	"'subsystems':["
+	" {'nqn':'nqn.2026-11.io.weft:b','serial':'S1','model':'M1','allow_any_host':false,"
+	"  'hosts':['nqn.2014-08.org.example:h1','nqn.2014-08.org.example:h2'],"
+	"  'namespaces':["
+	"   {'nsid':7,'media':'mem:1M','read_only':true,'ana_group':2},"
+	"   {'nsid':2,'media':'null:1G','uuid':'6f1c7b9a-52e0-4d0b-9a39-1f0f5c1d2e3f',"
+	"    'nguid':'00112233445566778899aAbBcCdDeEfF'}]},"
+	" {'nqn':'nqn.2026-11.io.weft:a'}],"
+	"'ports':["
+	" {'id':9,'transport':'tcp','address':'127.0.0.1','service':'4421','advertise':'10.0.2.2',"
+	"  'subsystems':['nqn.2026-11.io.weft:b'],'ana':[{'group':2,'state':'non-optimized'},"
+	"  {'group':3,'state':'optimized'}]},"
+	" {'id':3,'address':'::1'},"
+	" {'id':4,'address':'127.0.0.1','service':'8009','discovery':true}],"
+	"'limits':{'connections':100,'connections_per_host':10,'controllers':50,'io_queues':4,"
+	" 'queue_size':64,'in_capsule_bytes':4096,'transfer_bytes':131072,'ic_timeout_ms':1000,"
+	" 'connect_timeout_ms':2000,'data_timeout_ms':3000,'kato_max_ms':60000,"
+	" 'header_digest':false,'data_digest':false}}";
+
+static void reads_a_full_document(void)
+{
+	struct config *config = load_good(quoted(full));
+	const struct config_subsystem *b;
+
+	if (!config)
+		return;
+	EXPECT_EQ(2, config->subsystem_count);
+	EXPECT_STR("nqn.2026-11.io.weft:a", config->subsystems[0].nqn);
+	EXPECT_EQ(true, config->subsystems[0].allows_any_host);
+	EXPECT_STR("weft", config->subsystems[0].model);
+	b = &config->subsystems[1];
+	EXPECT_STR("S1", b->serial);
+	EXPECT_STR("M1", b->model);
+	EXPECT_EQ(false, b->allows_any_host);
+	EXPECT_EQ(2, b->host_count);
+	EXPECT_STR("nqn.2014-08.org.example:h2", b->hosts[1]);
+	EXPECT_EQ(2, b->ns_count);
+	EXPECT_EQ(2, b->namespaces[0].nsid);
+	EXPECT_EQ(1, b->namespaces[0].ana_group);
+	EXPECT_EQ(0xff, b->namespaces[0].nguid[15]);
+	EXPECT_EQ(0x6f, b->namespaces[0].uuid.bytes[0]);
+	EXPECT_EQ(7, b->namespaces[1].nsid);
+	EXPECT_EQ(true, b->namespaces[1].is_read_only);
+	EXPECT_EQ(2, b->namespaces[1].ana_group);
+	EXPECT_EQ(0, memcmp(b->namespaces[1].nguid, b->namespaces[1].uuid.bytes, 16));
+	EXPECT_EQ(3, config->port_count);
+	EXPECT_EQ(3, config->ports[0].id);
+	EXPECT_EQ(true, config->ports[0].offers_all);
+	EXPECT_EQ(4420, net_addr_port(&config->ports[0].listen));
+	EXPECT_EQ(true, config->ports[1].is_discovery_only);
+	EXPECT_EQ(9, config->ports[2].id);
+	EXPECT_STR("10.0.2.2", config->ports[2].advertise);
+	EXPECT_EQ(1, config->ports[2].subsystem_count);
+	EXPECT_EQ(2, config->ports[2].ana_count);
+	EXPECT_EQ(100, config->limits.connections_max);
+	EXPECT_EQ(64, config->limits.queue_size_max);
+	EXPECT_EQ(131072, config->limits.transfer_max_bytes);
+	EXPECT_EQ(60000, config->limits.kato_max_ms);
+	EXPECT_EQ(false, config->limits.allows_data_digest);
+	config_free(config);
+}
+
+static void fills_in_defaults(void)
+{
+	struct config *config = load_good(quoted("{'version':1}"));
+	struct target_limits limits;
+	char text[NET_ADDR_TEXT_BYTES];
+
+	if (!config)
+		return;
+	target_limits_default(&limits);
+	EXPECT_EQ(0, config->subsystem_count);
+	EXPECT_EQ(1, config->port_count);
+	EXPECT_EQ(1, config->ports[0].id);
+	EXPECT_STR("127.0.0.1:4420", net_addr_format(&config->ports[0].listen, text));
+	EXPECT_EQ(limits.queue_size_max, config->limits.queue_size_max);
+	config_free(config);
+}
+
+static void identities_are_stable(void)
+{
+	/* These must never change: hosts know their disks by them. */
+	struct config *config = load_good(
+		quoted("{'version':1,'subsystems':[{'nqn':'nqn.2026-11.io.weft:x','namespaces':["
+		       "{'media':'file:/d/a,size=1G'},{'media':'mem:1M'}]}]}"));
+	struct config *other = load_good(
+		quoted("{'version':1,'subsystems':[{'nqn':'nqn.2026-11.io.weft:x','namespaces':["
+		       "{'media':'file:/d/a,size=2G,block=512'},{'media':'file:/d/b'}]}]}"));
+	struct uuid expected;
+
+	if (config && other) {
+		const struct config_ns *a = config->subsystems[0].namespaces;
+		const struct config_ns *b = other->subsystems[0].namespaces;
+
+		uuid_from_name("nqn.2026-11.io.weft:x/1//d/a", &expected);
+		EXPECT(uuid_equal(&expected, &a[0].uuid));
+		EXPECT(uuid_equal(&a[0].uuid, &b[0].uuid));
+		EXPECT(!uuid_equal(&a[1].uuid, &b[1].uuid));
+		EXPECT_EQ(2, a[1].nsid);
+		EXPECT_EQ(20, strlen(config->subsystems[0].serial));
+		EXPECT_STR(config->subsystems[0].serial, other->subsystems[0].serial);
+	}
+	config_free(config);
+	config_free(other);
+}
+
+#define SUB(rest)   "{'version':1,'subsystems':[{'nqn':'nqn.2026-11.io.weft:x'," rest "}]}"
+#define NS(rest)    SUB("'namespaces':[{'media':'mem:1M'},{" rest "}]")
+#define PORT(rest)  "{'version':1,'ports':[{" rest "}]}"
+#define LIMIT(rest) "{'version':1,'limits':{" rest "}}"
+
+static const struct {
+	const char *document;
+	const char *error;
+} mistakes[] = {
+	{"", "line 1, column 0"},
+	{"{'version':1,\n 'ports':[}", "line 2, column"},
+	{"{'version':1,'version':1}", "duplicate"},
+	{"{'version':1} x", "line 1"},
+	{"[]", "must be an object, not a list"},
+	{"7", "must be an object, not a whole number"},
+	{"{}", "version: is missing"},
+	{"{'version':2}", "version: is 2, must be 1 to 1"},
+	{"{'version':'1'}", "version: must be a whole number, not a text"},
+	{"{'version':1.5}", "version: must be a whole number, not a number with a fraction"},
+	{"{'version':1,'portz':[]}", "portz: is not known here; known are version, subsystems"},
+	{"{'version':1,'subsystems':{}}", "subsystems: must be a list, not an object"},
+	{"{'version':1,'subsystems':[7]}", "subsystems[0]: must be an object"},
+	{"{'version':1,'subsystems':[{}]}", "subsystems[0].nqn: is missing"},
+	{"{'version':1,'subsystems':[{'nqn':'foo'}]}", "subsystems[0].nqn: \"foo\" "},
+	{"{'version':1,'subsystems':[{'nqn':null}]}",
+	 "subsystems[0].nqn: must be a text, not null"},
+	{"{'version':1,'subsystems':[{'nqn':'nqn.2014-08.org.nvmexpress.discovery'}]}",
+	 "subsystems[0].nqn: is the name of the discovery service"},
+	{"{'version':1,'subsystems':[{'nqn':'nqn.2026-11.io.weft:x'},"
+	 "{'nqn':'nqn.2026-11.io.weft:x'}]}",
+	 "subsystems[1].nqn: nqn.2026-11.io.weft:x is the name of subsystems[0] too"},
+	{SUB("'seriel':'x'"), "subsystems[0].seriel: is not known here; known are nqn, serial"},
+	{SUB("'serial':''"), "subsystems[0].serial: must have 1 to 20 characters, has 0"},
+	{SUB("'serial':'123456789012345678901'"), "subsystems[0].serial: must have 1 to 20"},
+	{SUB("'model':'caf\xc3\xa9'"), "subsystems[0].model: must be printable ASCII"},
+	{SUB("'allow_any_host':1"), "subsystems[0].allow_any_host: must be true or false"},
+	{SUB("'hosts':'x'"), "subsystems[0].hosts: must be a list"},
+	{SUB("'hosts':['nqn.2014-08.org.example:a','x']"), "subsystems[0].hosts[1]: \"x\" "},
+	{SUB("'hosts':[1]"), "subsystems[0].hosts[0]: must be a text"},
+	{SUB("'hosts':['nqn.2014-08.org.example:a','nqn.2014-08.org.example:a']"),
+	 "subsystems[0].hosts[1]: \"nqn.2014-08.org.example:a\" is listed twice"},
+	{SUB("'namespaces':[true]"), "subsystems[0].namespaces[0]: must be an object"},
+	{NS("'nsid':2"), "subsystems[0].namespaces[1].media: is missing"},
+	{NS("'media':'floppy:1'"), "subsystems[0].namespaces[1].media: "},
+	{NS("'media':7"), "subsystems[0].namespaces[1].media: must be a text"},
+	{NS("'media':'mem:1M','nsid':1"), "namespaces[1].nsid: 1 is used by namespaces[0] too"},
+	{NS("'media':'mem:1M','nsid':0"), "namespaces[1].nsid: is 0, must be 1 to 1024"},
+	{NS("'media':'mem:1M','nsid':4294967295"), "nsid: is 4294967295, must be 1 to 1024"},
+	{NS("'media':'mem:1M','uuid':'xyz'"), "namespaces[1].uuid: must be a UUID"},
+	{NS("'media':'mem:1M','uuid':'00000000-0000-0000-0000-000000000000'"),
+	 "namespaces[1].uuid: must be a UUID"},
+	{NS("'media':'mem:1M','nguid':'12'"), "namespaces[1].nguid: must be 32 hexadecimal"},
+	{NS("'media':'mem:1M','nguid':'0011223344556677889900112233445g'"),
+	 "namespaces[1].nguid: must be 32 hexadecimal"},
+	{NS("'media':'mem:1M','read_only':'no'"), "namespaces[1].read_only: must be true or false"},
+	{NS("'media':'mem:1M','ana_group':129"), "namespaces[1].ana_group: is 129, must be 1"},
+	{SUB("'namespaces':[{'media':'file:/a,size=1M'},{'media':'file:/a'}]"),
+	 "namespaces[1].media: /a is used by subsystems[0].namespaces[0] too"},
+	{SUB("'namespaces':[{'media':'mem:1M','uuid':'6f1c7b9a-52e0-4d0b-9a39-1f0f5c1d2e3f'},"
+	     "{'media':'mem:1M','uuid':'6f1c7b9a-52e0-4d0b-9a39-1f0f5c1d2e3f'}]"),
+	 "namespaces[1].uuid: is that of subsystems[0].namespaces[0] too"},
+	{"{'version':1,'ports':[]}", "ports: is empty"},
+	{"{'version':1,'ports':[[]]}", "ports[0]: must be an object, not a list"},
+	{PORT("'id':0"), "ports[0].id: is 0, must be 1 to 65535"},
+	{PORT("'transport':'rdma'"), "ports[0].transport: \"rdma\" must be \"tcp\""},
+	{PORT("'address':'localhost'"), "ports[0].address: \"localhost\" must be a numeric"},
+	{PORT("'address':'127.0.0.1:44'"), "ports[0].address: \"127.0.0.1:44\" must be"},
+	{PORT("'address':'[::1]'"), "ports[0].address: \"[::1]\" must be a numeric"},
+	{PORT("'service':4420"), "ports[0].service: must be a text, not a whole number"},
+	{PORT("'service':'70000'"), "ports[0].service: \"70000\" must be a port number"},
+	{PORT("'advertise':'example.org'"), "ports[0].advertise: \"example.org\" must be"},
+	{PORT("'advertise':'0.0.0.0'"), "ports[0].advertise: \"0.0.0.0\" must be"},
+	{PORT("'advertise':'1.2.3.4:5'"), "ports[0].advertise: \"1.2.3.4:5\" must be"},
+	{PORT("'subsystems':['nqn.2026-11.io.weft:no']"),
+	 "ports[0].subsystems: nqn.2026-11.io.weft:no does not exist"},
+	{PORT("'discovery':true,'subsystems':[]"),
+	 "ports[0].subsystems: a port with \"discovery\""},
+	{PORT("'ana':[{'group':1}]"), "ports[0].ana[0].state: is missing"},
+	{PORT("'ana':[{'state':'change'}]"), "ports[0].ana[0].group: is missing"},
+	{PORT("'ana':[{'group':1,'state':'good'}]"), "ports[0].ana[0].state: \"good\" must be"},
+	{PORT("'ana':[{'group':1,'state':'change'},{'group':1,'state':'change'}]"),
+	 "ports[0].ana[1].group: 1 is listed twice"},
+	{"{'version':1,'ports':[{'id':1,'service':'1'},{'id':1,'service':'2'}]}",
+	 "ports[1].id: 1 is the id of ports[0] too"},
+	{"{'version':1,'ports':[{},{}]}",
+	 "ports[1].address: 127.0.0.1:4420 is covered by ports[0]"},
+	{"{'version':1,'ports':[{'address':'0.0.0.0'},{}]}", "ports[1].address: 127.0.0.1:4420"},
+	{LIMIT("'connections':0"), "limits.connections: is 0, must be 1 to 65536"},
+	{LIMIT("'queue_size':16"), "limits.queue_size: is 16, must be 32 to 4096"},
+	{LIMIT("'in_capsule_bytes':8200"), "limits.in_capsule_bytes: is 8200, must be a multiple"},
+	{LIMIT("'transfer_bytes':5000"), "limits.transfer_bytes: is 5000, must be a power of two"},
+	{LIMIT("'header_digest':0"), "limits.header_digest: must be true or false"},
+	{LIMIT("'kato_ms':0"), "limits.kato_ms: is not known here; known are connections"},
+	{"{'version':1,'limits':[]}", "limits: must be an object, not a list"},
+};
+
+static void every_mistake_is_named(void)
+{
+	for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++)
+		expect_error(quoted(mistakes[i].document), mistakes[i].error);
+}
+
+static void all_mistakes_are_collected(void)
+{
+	char text[4096] = "{\"version\":1,\"subsystems\":[";
+
+	expect_error(quoted("{'version':1,'subsystems':[{'nqn':'foo','serial':7}],"
+			    "'ports':[{'id':0,'service':'x'}],'limits':{'io_queues':0}}"),
+		     "limits.io_queues");
+	EXPECT_EQ(5, errors.count);
+	EXPECT(says("subsystems[0].nqn") && says("subsystems[0].serial"));
+	EXPECT(says("ports[0].id") && says("ports[0].service"));
+	for (unsigned i = 0; i < 30; i++)
+		strcat(text, i == 0 ? "{}" : ",{}");
+	strcat(text, "]}");
+	EXPECT(load(text) == NULL);
+	EXPECT_EQ(30, errors.count);
+	EXPECT(says("subsystems[19].nqn"));
+}
+
+static void a_long_name_is_refused(void)
+{
+	char text[512], name[256] = "nqn.2026-11.io.weft:";
+
+	memset(name + strlen(name), 'x', 223 - strlen(name));
+	snprintf(text, sizeof(text), "{\"version\":1,\"subsystems\":[{\"nqn\":\"%s\"}]}", name);
+	config_free(load_good(text));
+	strcat(name, "x");
+	snprintf(text, sizeof(text), "{\"version\":1,\"subsystems\":[{\"nqn\":\"%s\"}]}", name);
+	expect_error(text, "subsystems[0].nqn: is 224 bytes long, an NQN has at most 223");
+}
+
+static void a_bad_host_list_lets_nobody_in(void)
+{
+	struct config *config = load_good(quoted(SUB("'hosts':[]")));
+
+	if (config)
+		EXPECT_EQ(false, config->subsystems[0].allows_any_host);
+	config_free(config);
+}
+
+static void flags_become_a_configuration(void)
+{
+	const char *listens[] = {"127.0.0.1:4420", "[::1]:5000"};
+	const char *specs[] = {"mem:1M", "null:1G"};
+	const char *hosts[] = {"nqn.2014-08.org.example:h1"};
+	struct config_flags flags = {.listens = listens,
+				     .listen_count = 2,
+				     .namespaces = specs,
+				     .ns_count = 2,
+				     .hosts = hosts,
+				     .host_count = 1};
+	struct config *config = NULL;
+
+	memset(&errors, 0, sizeof(errors));
+	EXPECT_EQ(0, config_from_flags(&flags, &config, &errors));
+	if (!config)
+		return;
+	EXPECT_EQ(1, config->subsystem_count);
+	EXPECT_STR(TARGET_DEFAULT_NQN, config->subsystems[0].nqn);
+	EXPECT_EQ(false, config->subsystems[0].allows_any_host);
+	EXPECT_EQ(2, config->subsystems[0].ns_count);
+	EXPECT_EQ(2, config->subsystems[0].namespaces[1].nsid);
+	EXPECT_EQ(2, config->port_count);
+	EXPECT_EQ(5000, net_addr_port(&config->ports[1].listen));
+	config_free(config);
+}
+
+static void bad_flags_are_named(void)
+{
+	const char *listens[] = {"somewhere:1"};
+	const char *specs[] = {"mem:1M", "mem:lots"};
+	const char *hosts[] = {"h1"};
+	struct config_flags flags = {.nqn = "foo",
+				     .listens = listens,
+				     .listen_count = 1,
+				     .namespaces = specs,
+				     .ns_count = 2,
+				     .hosts = hosts,
+				     .host_count = 1};
+	struct config *config = NULL;
+
+	memset(&errors, 0, sizeof(errors));
+	EXPECT_EQ(-EINVAL, config_from_flags(&flags, &config, &errors));
+	EXPECT_EQ(4, errors.count);
+	EXPECT(says("--nqn: \"foo\"") && says("--allow-host: \"h1\""));
+	EXPECT(says("--ns mem:lots: ") && says("--listen somewhere:1: "));
+}
+
+static void files_are_read(void)
+{
+	char path[] = "/tmp/weft-test-config-XXXXXX";
+	int fd = mkstemp(path);
+	struct config *config = NULL;
+	const char *text = quoted("{'version':1}");
+
+	EXPECT(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+	close(fd);
+	memset(&errors, 0, sizeof(errors));
+	EXPECT_EQ(0, config_load_file(path, &config, &errors));
+	config_free(config);
+	unlink(path);
+	EXPECT_EQ(-ENOENT, config_load_file(path, &config, &errors));
+	EXPECT(says("cannot read /tmp/weft-test-config-"));
+	memset(&errors, 0, sizeof(errors));
+	EXPECT_EQ(-EISDIR, config_load_file("/tmp", &config, &errors));
+}
+
+static void ports_and_subsystems_can_be_added(void)
+{
+	struct config *config = load_good(quoted(full));
+	struct net_addr addr;
+
+	if (!config)
+		return;
+	net_addr_parse("127.0.0.1:8009", 0, &addr);
+	EXPECT(!config_add_discovery_port(config, &addr));
+	net_addr_parse("127.0.0.1:8010", 0, &addr);
+	EXPECT(config_add_discovery_port(config, &addr));
+	EXPECT_EQ(4, config->port_count);
+	EXPECT_EQ(8009, config->ports[3].id);
+	EXPECT_EQ(-ENOENT,
+		  config_add_private_subsystem(config, "nqn.2026-11.io.weft:p", "h", "mem:1M", 4));
+	EXPECT_EQ(-EEXIST,
+		  config_add_private_subsystem(config, "nqn.2026-11.io.weft:a", "h", "mem:1M", 9));
+	EXPECT_EQ(0,
+		  config_add_private_subsystem(config, "nqn.2026-11.io.weft:aa", "h", "mem:1M", 9));
+	EXPECT_EQ(3, config->subsystem_count);
+	EXPECT_STR("nqn.2026-11.io.weft:aa", config->subsystems[1].nqn);
+	/* Group 2 is not optimized there, group 1 is. */
+	EXPECT_EQ(1, config->subsystems[1].namespaces[0].ana_group);
+	EXPECT_EQ(2, config->ports[2].subsystem_count);
+	config_remove_subsystem(config, "nqn.2026-11.io.weft:aa");
+	EXPECT_EQ(2, config->subsystem_count);
+	EXPECT_EQ(1, config->ports[2].subsystem_count);
+	EXPECT_STR("nqn.2026-11.io.weft:b", config->subsystems[1].nqn);
+	config_remove_subsystem(config, "nqn.2026-11.io.weft:aa");
+	EXPECT_EQ(2, config->subsystem_count);
+	config_free(config);
+}
+
+static void a_snapshot_says_what_the_document_said(void)
+{
+	struct config *config = load_good(quoted(full));
+	struct media_registry *registry = NULL;
+	const struct subsystem *b;
+	struct snapshot *snapshot = NULL;
+
+	EXPECT_EQ(0, media_registry_create(2, &registry));
+	if (!config || !registry)
+		return;
+	EXPECT_EQ(0, config_build_snapshot(config, registry, 5, &snapshot, &errors));
+	config_free(config);
+	media_registry_commit(registry);
+	EXPECT_EQ(2, media_registry_count(registry));
+	EXPECT_EQ(5, snapshot->discovery_generation);
+	b = snapshot_find_subsystem(snapshot, "nqn.2026-11.io.weft:b");
+	EXPECT_EQ(2, b->ns_count);
+	EXPECT_EQ(2, b->ana_group_max);
+	EXPECT_EQ(2, b->host_count);
+	EXPECT_EQ(256, subsystem_find_ns(b, 7)->block_count);
+	EXPECT_EQ(12, subsystem_find_ns(b, 7)->block_shift);
+	EXPECT_EQ(true, subsystem_find_ns(b, 7)->is_read_only);
+	EXPECT_EQ(3, snapshot->port_count);
+	EXPECT_EQ(2, snapshot_find_port(snapshot, 3)->subsystem_count);
+	EXPECT_EQ(0, snapshot_find_port(snapshot, 4)->subsystem_count);
+	EXPECT_EQ(1, snapshot_find_port(snapshot, 9)->subsystem_count);
+	EXPECT(port_offers(snapshot_find_port(snapshot, 9), b));
+	EXPECT_EQ(ANA_NON_OPTIMIZED, port_ana_state(snapshot_find_port(snapshot, 9), 2));
+	EXPECT_EQ(1, snapshot_find_port(snapshot, 9)->ana_count);
+	EXPECT_EQ(64, snapshot->limits.queue_size_max);
+	snapshot_destroy(snapshot);
+	media_registry_destroy(registry);
+}
+
+static struct snapshot *build(struct media_registry *registry, const char *namespaces)
+{
+	struct snapshot *snapshot = NULL;
+	struct config *config;
+	char text[1024];
+
+	snprintf(text, sizeof(text), SUB("'namespaces':[%s]"), namespaces);
+	config = load_good(quoted(text));
+	if (config)
+		config_build_snapshot(config, registry, 1, &snapshot, &errors);
+	config_free(config);
+	return snapshot;
+}
+
+static void unchanged_media_are_kept(void)
+{
+	struct media_registry *registry = NULL;
+	struct snapshot *first, *second;
+	struct media *kept;
+
+	EXPECT_EQ(0, media_registry_create(1, &registry));
+	first = build(registry, "{'media':'mem:1M'},{'media':'mem:2M'}");
+	EXPECT(first != NULL);
+	media_registry_commit(registry);
+	kept = first->subsystems[0]->namespaces[0].media;
+	EXPECT(kept != first->subsystems[0]->namespaces[1].media);
+	second = build(registry, "{'media':'mem:1M'},{'media':'mem:1M'}");
+	EXPECT(second != NULL);
+	EXPECT(kept == second->subsystems[0]->namespaces[0].media);
+	/* The same spec in another namespace is other memory. */
+	EXPECT(kept != second->subsystems[0]->namespaces[1].media);
+	snapshot_destroy(first);
+	media_registry_commit(registry);
+	EXPECT_EQ(2, media_registry_count(registry));
+	snapshot_destroy(second);
+	media_registry_destroy(registry);
+}
+
+static void a_failure_changes_nothing(void)
+{
+	struct media_registry *registry = NULL;
+	struct snapshot *first;
+
+	EXPECT_EQ(0, media_registry_create(1, &registry));
+	first = build(registry, "{'media':'mem:1M'}");
+	media_registry_commit(registry);
+	EXPECT(build(registry, "{'media':'mem:2M'},{'media':'file:/nowhere/a'},"
+			       "{'media':'file:/nowhere/b'}") == NULL);
+	EXPECT_EQ(2, errors.count);
+	EXPECT(says("nqn.2026-11.io.weft:x, namespace 2 (file:/nowhere/a): "));
+	EXPECT(says("namespace 3 (file:/nowhere/b): "));
+	EXPECT_EQ(1, media_registry_count(registry));
+	snapshot_destroy(first);
+	media_registry_destroy(registry);
+}
+
+int main(void)
+{
+	TAP_RUN(reads_a_full_document);
+	TAP_RUN(fills_in_defaults);
+	TAP_RUN(identities_are_stable);
+	TAP_RUN(every_mistake_is_named);
+	TAP_RUN(all_mistakes_are_collected);
+	TAP_RUN(a_long_name_is_refused);
+	TAP_RUN(a_bad_host_list_lets_nobody_in);
+	TAP_RUN(flags_become_a_configuration);
+	TAP_RUN(bad_flags_are_named);
+	TAP_RUN(files_are_read);
+	TAP_RUN(ports_and_subsystems_can_be_added);
+	TAP_RUN(a_snapshot_says_what_the_document_said);
+	TAP_RUN(unchanged_media_are_kept);
+	TAP_RUN(a_failure_changes_nothing);
+	return tap_end();
+}

@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The chains of ring operations in media/file.c that a real kernel shows rarely: short transfers,
+ * interruptions, missing fallocate modes, cancellation. One thread.
+ *
+ * This program is linked without a reactor and brings its own end of reactor.h: it does each
+ * operation with the plain system call, but cut to `max_bytes` or answered from `script`.
+ */
+#include "media/media.h"
+#include "tap.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MEDIUM_BYTES (256 * 1024)
+
+static struct {
+	size_t max_bytes; /* the most that one transfer moves */
+	int script[8];    /* answers given instead of acting; 0 acts */
+	unsigned script_at;
+	bool lacks_punch;
+	bool lacks_zero_range;
+	/* What was asked. */
+	unsigned transfers, syncs, punches, zero_ranges, offloads, cancels;
+	int rw_flags;
+	/* The operation in flight. */
+	struct reactor_op *op;
+	int res;
+} kernel;
+
+static bool take_scripted(struct reactor_op *op)
+{
+	int answer = 0;
+
+	CHECK(!kernel.op);
+	if (kernel.script_at < ARRAY_LEN(kernel.script))
+		answer = kernel.script[kernel.script_at++];
+	kernel.op = op;
+	kernel.res = answer;
+	return answer != 0;
+}
+
+/* Copies as much of iov as max_bytes allows. */
+static unsigned cut(const struct iovec *iov, unsigned iov_count, struct iovec *ret_iov)
+{
+	size_t left = kernel.max_bytes;
+	unsigned count = 0;
+
+	while (count < iov_count && left > 0) {
+		ret_iov[count] = iov[count];
+		if (ret_iov[count].iov_len > left)
+			ret_iov[count].iov_len = left;
+		left -= ret_iov[count++].iov_len;
+	}
+	return count;
+}
+
+void reactor_readv(struct reactor *reactor, struct reactor_op *op, int fd, const struct iovec *iov,
+		   unsigned iov_count, uint64_t offset)
+{
+	struct iovec some[8];
+	unsigned count = cut(iov, iov_count, some);
+
+	kernel.transfers++;
+	if (!take_scripted(op))
+		kernel.res = (int)preadv(fd, some, (int)count, (off_t)offset);
+}
+
+void reactor_writev(struct reactor *reactor, struct reactor_op *op, int fd, const struct iovec *iov,
+		    unsigned iov_count, uint64_t offset, int rw_flags)
+{
+	struct iovec some[8];
+	unsigned count = cut(iov, iov_count, some);
+
+	kernel.transfers++;
+	kernel.rw_flags |= rw_flags;
+	if (!take_scripted(op))
+		kernel.res = (int)pwritev(fd, some, (int)count, (off_t)offset);
+}
+
+void reactor_fdatasync(struct reactor *reactor, struct reactor_op *op, int fd)
+{
+	kernel.syncs++;
+	take_scripted(op);
+}
+
+void reactor_fallocate(struct reactor *reactor, struct reactor_op *op, int fd, int mode,
+		       uint64_t offset, uint64_t len_bytes)
+{
+	bool is_punch = mode & FALLOC_FL_PUNCH_HOLE;
+
+	CHECK(mode & FALLOC_FL_KEEP_SIZE);
+	kernel.punches += is_punch;
+	kernel.zero_ranges += !is_punch;
+	if (take_scripted(op))
+		return;
+	if (is_punch ? kernel.lacks_punch : kernel.lacks_zero_range)
+		kernel.res = -EOPNOTSUPP;
+	else
+		kernel.res = fallocate(fd, mode, (off_t)offset, (off_t)len_bytes) < 0 ? -errno : 0;
+}
+
+void reactor_offload(struct reactor *reactor, struct reactor_op *op,
+		     int (*work)(struct reactor_op *op))
+{
+	kernel.offloads++;
+	if (!take_scripted(op))
+		kernel.res = work(op);
+}
+
+void reactor_op_cancel(struct reactor_op *op)
+{
+	kernel.cancels++;
+}
+
+uint64_t reactor_now_ns(const struct reactor *reactor)
+{
+	return 0;
+}
+
+void reactor_timer_init(struct reactor *reactor, struct reactor_timer *timer,
+			void (*fn)(struct reactor_timer *timer))
+{
+	CHECK(!"files use no timers");
+}
+
+void reactor_timer_arm(struct reactor_timer *timer, uint64_t deadline_ns)
+{
+	CHECK(!"files use no timers");
+}
+
+/* ---- the cases --------------------------------------------------------------------------- */
+
+static struct media *media;
+static char folder[] = "/tmp/weft-media-file-XXXXXX";
+static char path[64];
+static uint8_t *data;
+static uint8_t *back;
+static int done_res;
+static unsigned done_calls;
+
+static void on_done(struct media_io *io, int res)
+{
+	done_res = res;
+	done_calls++;
+}
+
+static void deliver(void)
+{
+	struct reactor_op *op = kernel.op;
+
+	kernel.op = NULL;
+	op->done(op, kernel.res);
+}
+
+static void kernel_reset(void)
+{
+	memset(&kernel, 0, sizeof(kernel));
+	kernel.max_bytes = SIZE_MAX;
+}
+
+static int run_io(struct media_io *io)
+{
+	io->media = media;
+	io->done = on_done;
+	done_calls = 0;
+	media_submit(io);
+	while (kernel.op)
+		deliver();
+	CHECK(done_calls == 1);
+	return done_res;
+}
+
+static int run_iov(enum media_kind kind, uint64_t offset, const struct iovec *iov,
+		   unsigned iov_count, bool is_fua)
+{
+	struct media_io io = {.kind = kind,
+			      .offset = offset,
+			      .iov = iov,
+			      .iov_count = iov_count,
+			      .is_fua = is_fua};
+
+	for (unsigned i = 0; i < iov_count; i++)
+		io.len_bytes += iov[i].iov_len;
+	return run_io(&io);
+}
+
+static void fresh_medium(void)
+{
+	char spec[128];
+	struct media_error error;
+
+	media_close(media);
+	unlink(path);
+	snprintf(spec, sizeof(spec), "file:%s,size=%u", path, MEDIUM_BYTES);
+	CHECK(media_open(spec, &media, &error) == 0);
+	kernel_reset();
+	for (int i = 0; i < MEDIUM_BYTES; i++)
+		data[i] = (uint8_t)(i * 31 + i / 4096 + 1);
+}
+
+static void fill_medium(void)
+{
+	struct iovec iov = {data, MEDIUM_BYTES};
+
+	CHECK(run_iov(MEDIA_WRITE, 0, &iov, 1, false) == 0);
+	kernel_reset();
+}
+
+static void expect_file(uint64_t offset, const void *want, size_t len_bytes)
+{
+	struct iovec iov = {back, len_bytes};
+
+	kernel_reset();
+	EXPECT_EQ(0, run_iov(MEDIA_READ, offset, &iov, 1, false));
+	EXPECT(memcmp(back, want, len_bytes) == 0);
+}
+
+static void short_single_transfers_go_on(void)
+{
+	struct iovec iov = {data, 10 * 4096};
+
+	fresh_medium();
+	kernel.max_bytes = 3 * 4096;
+	EXPECT_EQ(0, run_iov(MEDIA_WRITE, 4096, &iov, 1, true));
+	EXPECT_EQ(4, kernel.transfers);
+	EXPECT_EQ(RWF_DSYNC, kernel.rw_flags);
+	expect_file(4096, data, 10 * 4096);
+	kernel.max_bytes = 4096;
+	kernel.transfers = 0;
+	memset(back, 0, 10 * 4096);
+	iov.iov_base = back;
+	EXPECT_EQ(0, run_iov(MEDIA_READ, 4096, &iov, 1, false));
+	EXPECT_EQ(10, kernel.transfers);
+	EXPECT(memcmp(back, data, 10 * 4096) == 0);
+}
+
+static void short_gathered_transfers_go_on(void)
+{
+	for (size_t max_blocks = 1; max_blocks <= 8; max_blocks++) {
+		struct iovec iov[4] = {{data + 6 * 4096, 4096},
+				       {data, 0},
+				       {data + 8 * 4096, 4 * 4096},
+				       {data, 2 * 4096}};
+
+		fresh_medium();
+		kernel.max_bytes = max_blocks * 4096;
+		EXPECT_EQ(0, run_iov(MEDIA_WRITE, 8192, iov, 4, false));
+		EXPECT_EQ(0, kernel.rw_flags);
+		expect_file(8192, data + 6 * 4096, 4096);
+		expect_file(8192 + 4096, data + 8 * 4096, 4 * 4096);
+		expect_file(8192 + 5 * 4096, data, 2 * 4096);
+
+		kernel.max_bytes = max_blocks * 4096;
+		iov[0] = (struct iovec){back + 16 * 4096, 3 * 4096};
+		iov[1] = (struct iovec){back, 4 * 4096};
+		memset(back, 0, 20 * 4096);
+		EXPECT_EQ(0, run_iov(MEDIA_READ, 8192, iov, 2, false));
+		EXPECT(memcmp(back + 16 * 4096, data + 6 * 4096, 4096) == 0);
+		EXPECT(memcmp(back + 17 * 4096, data + 8 * 4096, 2 * 4096) == 0);
+		EXPECT(memcmp(back, data + 10 * 4096, 2 * 4096) == 0);
+		EXPECT(memcmp(back + 2 * 4096, data, 2 * 4096) == 0);
+	}
+}
+
+static void interruptions_are_tried_again(void)
+{
+	struct iovec iov = {data, 4 * 4096};
+	struct media_io flush = {.kind = MEDIA_FLUSH};
+	struct media_io zero = {.kind = MEDIA_WRITE_ZEROES, .len_bytes = 4096};
+
+	fresh_medium();
+	kernel.max_bytes = 2 * 4096;
+	kernel.script[0] = -EINTR;
+	kernel.script[2] = -EAGAIN;
+	EXPECT_EQ(0, run_iov(MEDIA_WRITE, 0, &iov, 1, false));
+	EXPECT_EQ(4, kernel.transfers);
+	expect_file(0, data, 4 * 4096);
+	kernel.script[0] = kernel.script[1] = -EINTR;
+	kernel.script_at = 0;
+	EXPECT_EQ(0, run_io(&flush));
+	EXPECT_EQ(3, kernel.syncs);
+	kernel.script_at = 0;
+	EXPECT_EQ(0, run_io(&zero));
+	EXPECT_EQ(3, kernel.zero_ranges);
+}
+
+static void errors_end_the_chain(void)
+{
+	struct iovec iov = {data, 4 * 4096};
+	struct media_io flush = {.kind = MEDIA_FLUSH};
+	struct media_io zero = {.kind = MEDIA_WRITE_ZEROES, .len_bytes = 4096};
+
+	fresh_medium();
+	kernel.max_bytes = 4096;
+	kernel.script[1] = -ENOSPC;
+	EXPECT_EQ(-ENOSPC, run_iov(MEDIA_WRITE, 0, &iov, 1, false));
+	EXPECT_EQ(2, kernel.transfers);
+	kernel_reset();
+	kernel.script[0] = -EIO;
+	EXPECT_EQ(-EIO, run_io(&flush));
+	kernel.script_at = 0;
+	EXPECT_EQ(-EIO, run_io(&zero));
+	EXPECT_EQ(0, kernel.transfers);
+}
+
+static void expect_zeroed_between(uint64_t from, uint64_t to)
+{
+	memset(data + from, 0, to - from);
+	expect_file(0, data, MEDIUM_BYTES);
+}
+
+/* Each way to zeroes, with FUA: the way taken, the sync at the end, and the content around. */
+static void zeroes_find_a_way(void)
+{
+	static const struct {
+		bool may_discard, lacks_punch, lacks_zero_range;
+		unsigned punches, zero_ranges, transfers;
+	} rows[] = {
+		{false, false, false, 0, 1, 0}, {true, false, false, 1, 0, 0},
+		{true, true, false, 1, 1, 0},   {false, false, true, 0, 1, 3},
+		{true, true, true, 1, 1, 3},
+	};
+
+	for (unsigned i = 0; i < ARRAY_LEN(rows); i++) {
+		struct media_io io = {.kind = MEDIA_WRITE_ZEROES,
+				      .offset = 3 * 4096,
+				      .len_bytes = 40 * 4096,
+				      .may_discard = rows[i].may_discard,
+				      .is_fua = true};
+
+		fresh_medium();
+		fill_medium();
+		kernel.lacks_punch = rows[i].lacks_punch;
+		kernel.lacks_zero_range = rows[i].lacks_zero_range;
+		EXPECT_EQ(0, run_io(&io));
+		EXPECT_EQ(rows[i].punches, kernel.punches);
+		EXPECT_EQ(rows[i].zero_ranges, kernel.zero_ranges);
+		EXPECT_EQ(rows[i].transfers, kernel.transfers);
+		EXPECT_EQ(1, kernel.syncs);
+		expect_zeroed_between(3 * 4096, 43 * 4096);
+		if (!rows[i].lacks_zero_range)
+			continue;
+		/* A refusal is remembered: the second time zeroes are written at once. */
+		kernel_reset();
+		kernel.max_bytes = 5 * 4096; /* and short writes of zeroes go on */
+		io.may_discard = false;
+		io.is_fua = false;
+		io.offset = 50 * 4096;
+		io.len_bytes = 13 * 4096;
+		EXPECT_EQ(0, run_io(&io));
+		EXPECT_EQ(0, kernel.zero_ranges);
+		EXPECT_EQ(3, kernel.transfers);
+		EXPECT_EQ(0, kernel.syncs);
+		expect_zeroed_between(50 * 4096, 63 * 4096);
+	}
+}
+
+static void discards_are_advice(void)
+{
+	struct media_io io = {.kind = MEDIA_DISCARD, .offset = 4096, .len_bytes = 8192};
+
+	fresh_medium();
+	fill_medium();
+	kernel.lacks_punch = true;
+	EXPECT_EQ(0, run_io(&io));
+	expect_file(0, data, MEDIUM_BYTES);
+	EXPECT_EQ(0, run_io(&io));
+	EXPECT_EQ(1, kernel.punches);
+	EXPECT_EQ(0, kernel.offloads);
+	expect_zeroed_between(4096, 4096 + 8192);
+	kernel.script[0] = -EIO;
+	kernel.script_at = 0;
+	EXPECT_EQ(-EIO, run_io(&io));
+}
+
+static void expect_cancelled(struct media_io *io)
+{
+	io->media = media;
+	io->done = on_done;
+	done_calls = 0;
+	media_submit(io);
+	EXPECT(kernel.op != NULL);
+	media->ops->cancel(io);
+	EXPECT_EQ(1, kernel.cancels);
+	EXPECT_EQ(0, done_calls);
+	deliver();
+	EXPECT(!kernel.op);
+	EXPECT_EQ(1, done_calls);
+	EXPECT_EQ(-ECANCELED, done_res);
+}
+
+static void cancellation_ends_the_chain(void)
+{
+	struct iovec iov = {data, 4 * 4096};
+	struct media_io write = {
+		.kind = MEDIA_WRITE, .len_bytes = 4 * 4096, .iov = &iov, .iov_count = 1};
+	struct media_io zero = {.kind = MEDIA_WRITE_ZEROES, .len_bytes = 4096, .may_discard = true};
+
+	fresh_medium();
+	kernel.script[0] = -EINTR; /* how a cancelled worker of the ring ends */
+	expect_cancelled(&write);
+	kernel_reset();
+	kernel.script[0] = -ECANCELED;
+	expect_cancelled(&write);
+	kernel_reset();
+	kernel.max_bytes = 4096; /* too late for this piece, in time for the next */
+	expect_cancelled(&write);
+	kernel_reset();
+	kernel.lacks_punch = true;
+	expect_cancelled(&zero);
+	/* Finished before the cancellation arrived: the true result. */
+	kernel_reset();
+	media_submit(&write);
+	media->ops->cancel(&write);
+	deliver();
+	EXPECT_EQ(0, done_res);
+}
+
+int main(void)
+{
+	data = aligned_alloc(4096, MEDIUM_BYTES);
+	back = aligned_alloc(4096, MEDIUM_BYTES);
+	CHECK(data && back && mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/store", folder);
+	TAP_RUN(short_single_transfers_go_on);
+	TAP_RUN(short_gathered_transfers_go_on);
+	TAP_RUN(interruptions_are_tried_again);
+	TAP_RUN(errors_end_the_chain);
+	TAP_RUN(zeroes_find_a_way);
+	TAP_RUN(discards_are_advice);
+	TAP_RUN(cancellation_ends_the_chain);
+	media_close(media);
+	unlink(path);
+	rmdir(folder);
+	free(data);
+	free(back);
+	return tap_end();
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The state folder: one holder at a time, counters that survive, unsafe shutdowns that count, a
+ * damaged document that is set aside.
+ */
+#include "control/state.h"
+
+#include "base/log.h"
+#include "tap.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char root[] = "/tmp/weft-test-state-XXXXXX";
+static char dir[128];
+
+static void use_folder(const char *name)
+{
+	snprintf(dir, sizeof(dir), "%s/%s", root, name);
+}
+
+static bool has_file(const char *name)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	return access(path, F_OK) == 0;
+}
+
+static void put_file(const char *name, const char *text)
+{
+	char path[256];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	file = fopen(path, "w");
+	EXPECT(file != NULL);
+	if (file) {
+		fputs(text, file);
+		fclose(file);
+	}
+}
+
+static void makes_a_private_folder(void)
+{
+	struct state_error error;
+	struct state state;
+	struct stat info;
+
+	use_folder("deep/er/folder");
+	EXPECT_EQ(0, state_open(dir, &state, &error));
+	EXPECT_EQ(0, stat(dir, &info));
+	EXPECT_EQ(0700, info.st_mode & 0777);
+	EXPECT_EQ(1, state.starts);
+	EXPECT_EQ(0, state.unsafe_shutdowns);
+	EXPECT(!uuid_is_nil(&state.id));
+	EXPECT_EQ(0, state_close(&state, true));
+	EXPECT_EQ(0, state_close(&state, true));
+}
+
+static void counts_starts_and_unsafe_ends(void)
+{
+	struct state_error error;
+	struct state state;
+	struct uuid id;
+
+	use_folder("counts");
+	EXPECT_EQ(0, state_open(dir, &state, &error));
+	id = state.id;
+	state_close(&state, true);
+	EXPECT_EQ(0, state_open(dir, &state, &error));
+	EXPECT_EQ(2, state.starts);
+	EXPECT_EQ(0, state.unsafe_shutdowns);
+	state_close(&state, false);
+	EXPECT_EQ(0, state_open(dir, &state, &error));
+	EXPECT_EQ(3, state.starts);
+	EXPECT_EQ(1, state.unsafe_shutdowns);
+	EXPECT(uuid_equal(&id, &state.id));
+	state_close(&state, true);
+	EXPECT_EQ(0, state_open(dir, &state, &error));
+	EXPECT_EQ(4, state.starts);
+	EXPECT_EQ(1, state.unsafe_shutdowns);
+	state_close(&state, true);
+	EXPECT(!has_file("state.json.new"));
+}
+
+static void refuses_a_second_holder(void)
+{
+	struct state_error error = {""};
+	struct state state, second;
+	char pid[32];
+
+	use_folder("locked");
+	EXPECT_EQ(0, state_open(dir, &state, &error));
+	EXPECT_EQ(-EBUSY, state_open(dir, &second, &error));
+	snprintf(pid, sizeof(pid), "process %ld", (long)getpid());
+	EXPECT(strstr(error.text, dir) != NULL);
+	EXPECT(strstr(error.text, pid) != NULL);
+	EXPECT(strstr(error.text, "--state") != NULL);
+	state_close(&state, true);
+	EXPECT_EQ(0, state_open(dir, &second, &error));
+	EXPECT_EQ(2, second.starts);
+	state_close(&second, true);
+}
+
+static void a_killed_holder_is_an_unsafe_end(void)
+{
+	struct state_error error = {""};
+	struct state state;
+	int status;
+	pid_t child;
+
+	use_folder("killed");
+	fflush(stdout);
+	child = fork();
+	if (child == 0)
+		_exit(state_open(dir, &state, &error) ? 1 : 0);
+	EXPECT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(0, status);
+	EXPECT_EQ(0, state_open(dir, &state, &error));
+	EXPECT_EQ(2, state.starts);
+	EXPECT_EQ(1, state.unsafe_shutdowns);
+	state_close(&state, true);
+}
+
+static void sets_a_damaged_document_aside(void)
+{
+	static const char *const damaged[] = {
+		"", "{\"version\":1,", "[]", "{\"version\":1,\"starts\":-1}",
+		"{\"version\":1,\"id\":\"x\",\"starts\":1,\"unsafe_shutdowns\":0,"
+		"\"clean_shutdown\":true}"};
+	struct state_error error = {""};
+	struct state state;
+
+	use_folder("damaged");
+	EXPECT_EQ(0, state_open(dir, &state, &error));
+	state_close(&state, true);
+	for (unsigned i = 0; i < sizeof(damaged) / sizeof(damaged[0]); i++) {
+		put_file("state.json", damaged[i]);
+		EXPECT_EQ(0, state_open(dir, &state, &error));
+		EXPECT_EQ(1, state.starts);
+		EXPECT_EQ(0, state.unsafe_shutdowns);
+		EXPECT(has_file("state.json.damaged"));
+		state_close(&state, true);
+	}
+}
+
+static void says_what_it_cannot_use(void)
+{
+	struct state_error error = {""};
+	struct state state;
+
+	use_folder("");
+	put_file("plain", "x");
+	use_folder("plain");
+	EXPECT_EQ(-ENOTDIR, state_open(dir, &state, &error));
+	EXPECT(strstr(error.text, dir) != NULL);
+	EXPECT(strstr(error.text, "--state") != NULL);
+	use_folder("plain/below");
+	EXPECT(state_open(dir, &state, &error) < 0);
+}
+
+int main(void)
+{
+	char command[128];
+	int res;
+
+	if (!mkdtemp(root))
+		return 1;
+	log_set_level(LOG_LEVEL_ERROR);
+	TAP_RUN(makes_a_private_folder);
+	TAP_RUN(counts_starts_and_unsafe_ends);
+	TAP_RUN(refuses_a_second_holder);
+	TAP_RUN(a_killed_holder_is_an_unsafe_end);
+	TAP_RUN(sets_a_damaged_document_aside);
+	TAP_RUN(says_what_it_cannot_use);
+	res = tap_end();
+	snprintf(command, sizeof(command), "rm -r %s", root);
+	return system(command) == 0 ? res : 1;
+}
