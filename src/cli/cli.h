@@ -17,7 +17,7 @@ enum cli_exit {
 struct cli_command {
 	const char *name;
 	const char *summary;
-	/* argv[0] is the name of the sub-command. Returns the exit status. */
+	/* argv[0] is "weft NAME". Returns the exit status. */
 	int (*fn)(int argc, char **argv);
 };
 

@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "cli/connect_args.h"
 #include "cli/session.h"
+#include "wire/nqn.h"
 #include "wire/nvme_tcp.h"
 
 #include <jansson.h>
@@ -210,6 +211,8 @@ int cmd_identify(int argc, char **argv)
 	}
 	if (optind < argc)
 		return cli_usage_error("identify", "unexpected argument \"%s\"", argv[optind]);
+	if (nqn_is_discovery(options.config.subsystem_nqn))
+		options.config.io_queues = 0;
 	if (connect_args_finish(&options) != 0)
 		return CLI_FAILED;
 	if (session_open(&options.config, &session, &error) != 0) {

@@ -105,8 +105,7 @@ static int discovery_choose(const struct serve_args *args, const struct config *
 
 static void errors_explain(const struct serve_args *args, const struct config_errors *errors)
 {
-	cli_error("serve", "%s: %u error%s",
-		  args->config_path ? args->config_path : "the options do not fit together",
+	cli_error("serve", "%s: %u error%s", args->config_path ? args->config_path : "the options",
 		  errors->count, errors->count == 1 ? "" : "s");
 	config_errors_print(errors, stderr);
 }

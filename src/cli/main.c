@@ -61,15 +61,21 @@ static void usage_print(FILE *to)
 
 int main(int argc, char **argv)
 {
+	static char full_name[32];
 	const char *name = argc > 1 ? argv[1] : "--help";
 
 	if (strcmp(name, "--version") == 0 || strcmp(name, "version") == 0) {
 		printf("weft %s\n", WEFT_VERSION);
 		return CLI_OK;
 	}
-	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
-		if (strcmp(name, commands[i].name) == 0)
-			return commands[i].fn(argc - 1, argv + 1);
+	for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
+		if (strcmp(name, commands[i].name) != 0)
+			continue;
+		/* For the messages of getopt_long. */
+		snprintf(full_name, sizeof(full_name), "weft %s", name);
+		argv[1] = full_name;
+		return commands[i].fn(argc - 1, argv + 1);
+	}
 	if (argc > 1 &&
 	    (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)) {
 		usage_print(stdout);

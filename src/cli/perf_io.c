@@ -15,7 +15,8 @@
 static bool pass_is_over(const struct perf_job *job, uint64_t now_ns)
 {
 	return !job->is_running || (job->end_ns != 0 && now_ns >= job->end_ns) ||
-	       (job->bytes_limit != 0 && job->bytes_issued >= job->bytes_limit);
+	       (job->bytes_limit != 0 && job->is_measuring &&
+		job->bytes_issued >= job->bytes_limit);
 }
 
 /* The verify pass: the next unit whose contents are known. */
@@ -156,6 +157,7 @@ static void io_record(struct perf_io *io, uint64_t now_ns)
 			job->is_measuring = true;
 			job->measure_start_ns = now_ns;
 			job->cpu_start_ns = perf_job_cpu_ns(job);
+			job->bytes_issued = 0; /* --bytes does not count the warm-up */
 			return;
 		}
 		direction = io->is_read ? &job->result->reads : &job->result->writes;

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The options of `weft serve`. Main thread, before anything is started.
+ * The options of `weft serve`: which there are, what they mean, and which do not go together.
+ * Checks only what can be known from the text; whether it makes a target is config_from_flags'
+ * business, so that a file and flags obey one set of rules.
+ *
+ * Main thread, before anything is started.
  */
 #include "base/log.h"
 #include "base/text.h"

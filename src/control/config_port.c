@@ -22,9 +22,11 @@ static void parse_address(struct config_cursor *at, const json_t *object, struct
 
 	config_get_text(at, object, "address", &address);
 	config_get_text(at, object, "service", &service);
-	if (text_parse_u64(service, UINT16_MAX, &number))
+	if (text_parse_u64(service, UINT16_MAX, &number)) {
 		config_complain(at, "service", "\"%s\" must be a port number, \"0\" to \"65535\"",
 				service);
+		number = 0; /* in nobody's way, so that no second error follows */
+	}
 	/* "1.2.3.4:5" parses, but its port belongs into "service"; a bare IPv6 has many colons. */
 	colon = strchr(address, ':');
 	if ((colon && !strchr(colon + 1, ':')) || address[0] == '[' ||

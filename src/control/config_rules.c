@@ -201,6 +201,8 @@ bool config_add_discovery_port(struct config *config, const struct net_addr *add
 		if (config_addr_clash(&config->ports[i].listen, addr))
 			return false;
 	}
+	if (config->port_count >= TARGET_PORTS_MAX)
+		return false;
 	grown = reallocarray(config->ports, config->port_count + 1, sizeof(*grown));
 	if (!grown)
 		return false;

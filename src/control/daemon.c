@@ -237,7 +237,7 @@ static void discovery_add(struct daemon *daemon)
 		res = address_probe(&options->discovery);
 		if (res < 0) {
 			log_warn("control",
-				 "discovery answers on the ports above only: %s cannot be used "
+				 "discovery answers on the other ports only: %s cannot be used "
 				 "(%s); choose another with --discovery",
 				 net_addr_format(&options->discovery, text), strerror(-res));
 			return;

@@ -26,13 +26,6 @@ struct discovery_window {
 	uint64_t entry_count;
 };
 
-struct discovery_asker {
-	const struct snapshot *snapshot;
-	const struct port *port;
-	const char *host_nqn;
-	const struct net_addr *local;
-};
-
 static void window_put(struct discovery_window *window, uint64_t at, const uint8_t *bytes,
 		       uint32_t len_bytes)
 {
@@ -148,11 +141,10 @@ static void discovery_add(const struct discovery_asker *asker, const struct port
 	window_put_entry(window, &entry);
 }
 
-uint64_t discovery_log_read(const struct snapshot *snapshot, const struct port *port,
-			    const char *host_nqn, const struct net_addr *local, uint64_t offset,
-			    uint8_t *buf, uint32_t len_bytes)
+uint64_t discovery_log_read(const struct discovery_asker *asker, uint64_t offset, uint8_t *buf,
+			    uint32_t len_bytes)
 {
-	struct discovery_asker asker = {snapshot, port, host_nqn, local};
+	const struct snapshot *snapshot = asker->snapshot;
 	struct discovery_window window = {.buf = buf, .offset = offset};
 	struct discovery_header header = {.generation = snapshot->discovery_generation};
 	uint8_t bytes[LOG_DISCOVERY_HEADER_BYTES];
@@ -161,7 +153,7 @@ uint64_t discovery_log_read(const struct snapshot *snapshot, const struct port *
 		window.end = UINT64_MAX;
 	if (len_bytes > 0)
 		memset(buf, 0, len_bytes);
-	discovery_add(&asker, port, DISCOVERY_CURRENT, NVME_DISCOVERY_NQN, &window);
+	discovery_add(asker, asker->port, DISCOVERY_CURRENT, NVME_DISCOVERY_NQN, &window);
 	for (unsigned i = 0; i < snapshot->port_count; i++) {
 		const struct port *offering = &snapshot->ports[i];
 
@@ -170,8 +162,8 @@ uint64_t discovery_log_read(const struct snapshot *snapshot, const struct port *
 		for (unsigned s = 0; s < offering->subsystem_count; s++) {
 			const struct subsystem *subsystem = offering->subsystems[s];
 
-			if (subsystem_allows_host(subsystem, host_nqn))
-				discovery_add(&asker, offering, DISCOVERY_NVM, subsystem->nqn,
+			if (subsystem_allows_host(subsystem, asker->host_nqn))
+				discovery_add(asker, offering, DISCOVERY_NVM, subsystem->nqn,
 					      &window);
 		}
 	}

@@ -15,8 +15,7 @@
  * Fills [offset, offset + len_bytes) of the log into buf, as far as the log reaches; what lies
  * behind its end is zeroed. Returns the log's full size in bytes. Any reactor; does not allocate.
  */
-uint64_t discovery_log_read(const struct snapshot *snapshot, const struct port *port,
-			    const char *host_nqn, const struct net_addr *local, uint64_t offset,
-			    uint8_t *buf, uint32_t len_bytes);
+uint64_t discovery_log_read(const struct discovery_asker *asker, uint64_t offset, uint8_t *buf,
+			    uint32_t len_bytes);
 
 #endif

@@ -59,9 +59,9 @@ void host_error_from_close(struct host_error *error, const struct host_queue *qu
 		text_copy(reason, sizeof(reason), "the controller closed the connection");
 	else
 		errno_text(cause, reason, sizeof(reason));
-	if (!ctrl->was_connected && !queue->was_ready)
-		host_error_format(error, NVME_SC_SUCCESS, "cannot connect to %s: %s%s (%s)", addr,
-				  reason, errno_remedy(cause), why != NULL ? why : "no detail");
+	if (!ctrl->was_connected && !queue->was_ready && errno_remedy(cause)[0] != '\0')
+		host_error_format(error, NVME_SC_SUCCESS, "cannot connect to %s: %s%s", addr,
+				  reason, errno_remedy(cause));
 	else if (!ctrl->was_connected)
 		host_error_format(error, NVME_SC_SUCCESS,
 				  "connection of queue %u to %s ended during %s: %s (%s)",

@@ -320,10 +320,17 @@ static nvme_status dsm_prepare(struct slot *slot)
 {
 	struct dsm_cmd cmd;
 
+	uint32_t bytes;
+
 	dsm_cmd_decode(&slot->sqe, &cmd);
 	slot->execute = dsm_execute;
 	slot->io_cmd = (struct io_cmd){0};
-	return command_expect_data(slot, DATA_TO_CTRL, cmd.range_count * NVME_DSM_RANGE_BYTES);
+	/* Linux sends the room of all 256 ranges, however few it names. */
+	bytes = cmd.range_count * NVME_DSM_RANGE_BYTES;
+	if (slot->sgl.len_bytes > bytes &&
+	    slot->sgl.len_bytes <= NVME_DSM_RANGES_MAX * NVME_DSM_RANGE_BYTES)
+		bytes = slot->sgl.len_bytes;
+	return command_expect_data(slot, DATA_TO_CTRL, bytes);
 }
 
 /* ---- choice

@@ -172,9 +172,14 @@ static uint64_t log_ana(const struct ctrl *ctrl, const struct log_cmd *cmd,
 static uint64_t log_discovery(const struct ctrl *ctrl, const struct log_cmd *cmd,
 			      const struct log_window *window)
 {
-	return ctrl->target->discovery_log(ctrl->local->snapshot, ctrl->port, ctrl->host_nqn,
-					   &ctrl->local_addr, window->offset, window->buf,
-					   window->len_bytes);
+	struct discovery_asker asker = {
+		.snapshot = ctrl->local->snapshot,
+		.port = ctrl->port,
+		.host_nqn = ctrl->host_nqn,
+		.local = &ctrl->local_addr,
+	};
+
+	return ctrl->target->discovery_log(&asker, window->offset, window->buf, window->len_bytes);
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */

@@ -127,13 +127,19 @@ enum ana_state port_ana_state(const struct port *port, uint32_t group);
 
 struct target;
 
+/* Who asks for the discovery log, where, under which configuration. */
+struct discovery_asker {
+	const struct snapshot *snapshot;
+	const struct port *port;
+	const char *host_nqn;
+	const struct net_addr *local; /* the address that the host reached */
+};
+
 /*
  * Writes the discovery log of one host on one port: given by control, so that target/ does not
  * depend on discovery/. Fills up to len_bytes from offset of the log; returns the log's full size.
  */
-typedef uint64_t (*target_discovery_log_fn)(const struct snapshot *snapshot,
-					    const struct port *port, const char *host_nqn,
-					    const struct net_addr *local, uint64_t offset,
+typedef uint64_t (*target_discovery_log_fn)(const struct discovery_asker *asker, uint64_t offset,
 					    uint8_t *buf, uint32_t len_bytes);
 
 struct target_config {

@@ -275,6 +275,7 @@ void tcp_tx_kick(struct tcp_conn *conn)
 void tcp_tx_writable(struct tcp_conn *conn)
 {
 	conn->is_tx_blocked = false;
+	tcp_conn_update_want(conn);
 	reactor_defer(conn->reactor, &conn->flush);
 }
 

@@ -60,7 +60,7 @@ struct ctrl_identity {
 	bool has_event_ns_attribute; /* OAES */
 	bool has_event_ana_change;
 	bool has_event_discovery_change;
-	bool has_event_shutdown; /* normal NVM subsystem shutdown */
+	bool has_event_shutdown;         /* normal NVM subsystem shutdown */
 	bool has_host_id_extended;       /* CTRATT bit 0 */
 	bool has_traffic_keep_alive;     /* CTRATT bit 6: TBKAS */
 	uint32_t abort_limit;            /* 1-based */

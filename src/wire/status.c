@@ -54,6 +54,7 @@ static const struct {
 	{{0x182}, "Connect Invalid Parameters"},
 	{{0x183}, "Connect Restart Discovery"},
 	{{0x184}, "Connect Invalid Host"},
+	{{0x185}, "Invalid Queue Type"},
 	{{0x190}, "Discovery Restart"},
 	{{0x191}, "Authentication Required"},
 	{{0x280}, "Write Fault"},

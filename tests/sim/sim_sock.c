@@ -190,16 +190,24 @@ void reactor_sock_connect(struct reactor *reactor, struct reactor_sock *sock,
 void reactor_sock_want(struct reactor_sock *sock, unsigned events)
 {
 	CHECK_OWNER(sock);
-	CHECK(!sock->closing && sock->sim);
+	if (sock->closing)
+		return;
+	CHECK(sock->sim != NULL);
 	sock->wanted = events;
 	sim_end_kick(sock->sim);
 }
 
 ssize_t reactor_sock_recv(struct reactor_sock *sock, const struct iovec *iov, unsigned iov_count)
 {
+	ssize_t len;
+
 	CHECK_OWNER(sock);
 	CHECK(!sock->closing && sock->sim);
-	return sim_end_recv(sock->sim, iov, iov_count);
+	len = sim_end_recv(sock->sim, iov, iov_count);
+	/* The end or an error is told once, as by the reactor for machines. */
+	if (len <= 0 && len != -EAGAIN)
+		sock->wanted &= ~(unsigned)REACTOR_SOCK_READ;
+	return len;
 }
 
 ssize_t reactor_sock_send(struct reactor_sock *sock, const struct iovec *iov, unsigned iov_count)

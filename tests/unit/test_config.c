@@ -282,7 +282,8 @@ static void every_mistake_is_named(void)
 
 static void all_mistakes_are_collected(void)
 {
-	char text[4096] = "{\"version\":1,\"subsystems\":[";
+	char text[4096];
+	size_t used;
 
 	expect_error(quoted("{'version':1,'subsystems':[{'nqn':'foo','serial':7}],"
 			    "'ports':[{'id':0,'service':'x'}],'limits':{'io_queues':0}}"),
@@ -290,9 +291,10 @@ static void all_mistakes_are_collected(void)
 	EXPECT_EQ(5, errors.count);
 	EXPECT(says("subsystems[0].nqn") && says("subsystems[0].serial"));
 	EXPECT(says("ports[0].id") && says("ports[0].service"));
-	for (unsigned i = 0; i < 30; i++)
-		strcat(text, i == 0 ? "{}" : ",{}");
-	strcat(text, "]}");
+	used = (size_t)snprintf(text, sizeof(text), "{\"version\":1,\"subsystems\":[{}");
+	for (unsigned i = 1; i < 30; i++)
+		used += (size_t)snprintf(text + used, sizeof(text) - used, ",{}");
+	snprintf(text + used, sizeof(text) - used, "]}");
 	EXPECT(load(text) == NULL);
 	EXPECT_EQ(30, errors.count);
 	EXPECT(says("subsystems[19].nqn"));
@@ -305,7 +307,7 @@ static void a_long_name_is_refused(void)
 	memset(name + strlen(name), 'x', 223 - strlen(name));
 	snprintf(text, sizeof(text), "{\"version\":1,\"subsystems\":[{\"nqn\":\"%s\"}]}", name);
 	config_free(load_good(text));
-	strcat(name, "x");
+	name[223] = 'x';
 	snprintf(text, sizeof(text), "{\"version\":1,\"subsystems\":[{\"nqn\":\"%s\"}]}", name);
 	expect_error(text, "subsystems[0].nqn: is 224 bytes long, an NQN has at most 223");
 }

@@ -5,6 +5,7 @@
  */
 #include "discovery/discovery.h"
 
+#include "base/text.h"
 #include "tap.h"
 
 #define HOST_A "nqn.2014-08.org.example:host-a"
@@ -59,7 +60,8 @@ static struct discovery_header read_log(unsigned port, const char *host, const c
 	struct discovery_header header;
 	uint64_t size;
 
-	size = discovery_log_read(&snapshot, &ports[port], host, &local, 0, page, sizeof(page));
+	size = discovery_log_read(&(struct discovery_asker){&snapshot, &ports[port], host, &local},
+				  0, page, sizeof(page));
 	log_discovery_header_decode(page, &header);
 	EXPECT_EQ(1024 * (header.entry_count + 1), size);
 	return header;
@@ -156,10 +158,10 @@ static void advertises_what_was_configured(void)
 	struct discovery_entry e;
 
 	build("127.0.0.1:4420");
-	strcpy(ports[0].advertise_address, "10.0.2.2");
+	text_copy(ports[0].advertise_address, sizeof(ports[0].advertise_address), "10.0.2.2");
 	read_log(0, HOST_B, "127.0.0.1:4420");
 	EXPECT_STR("10.0.2.2", entry(1).address);
-	strcpy(ports[0].advertise_address, "2001:db8::9");
+	text_copy(ports[0].advertise_address, sizeof(ports[0].advertise_address), "2001:db8::9");
 	read_log(0, HOST_B, "127.0.0.1:4420");
 	e = entry(1);
 	EXPECT_STR("2001:db8::9", e.address);
@@ -204,8 +206,9 @@ static void reads_alike_in_pieces(void)
 
 		memset(pieces, 0xee, sizeof(pieces));
 		do {
-			size = discovery_log_read(&snapshot, &ports[0], HOST_A, &local, at,
-						  pieces + at, steps[i]);
+			size = discovery_log_read(
+				&(struct discovery_asker){&snapshot, &ports[0], HOST_A, &local}, at,
+				pieces + at, steps[i]);
 			at += steps[i];
 		} while (at < size);
 		EXPECT_EQ(5 * 1024, size);
@@ -222,11 +225,15 @@ static void survives_odd_offsets(void)
 	build("127.0.0.1:4420");
 	for (unsigned i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
 		memset(small, 0xee, sizeof(small));
-		EXPECT_EQ(5 * 1024, discovery_log_read(&snapshot, &ports[0], HOST_A, &local,
-						       offsets[i], small, sizeof(small)));
+		EXPECT_EQ(5 * 1024,
+			  discovery_log_read(
+				  &(struct discovery_asker){&snapshot, &ports[0], HOST_A, &local},
+				  offsets[i], small, sizeof(small)));
 		EXPECT_EQ(0, small[0] | small[7]);
 	}
-	EXPECT_EQ(5 * 1024, discovery_log_read(&snapshot, &ports[0], HOST_A, &local, 0, NULL, 0));
+	EXPECT_EQ(5 * 1024, discovery_log_read(
+				    &(struct discovery_asker){&snapshot, &ports[0], HOST_A, &local},
+				    0, NULL, 0));
 }
 
 int main(void)

@@ -46,13 +46,14 @@ static struct ctrl_identity some_ctrl(void)
 		.subsystem_nqn = "nqn.2026-11.io.weft:default",
 		.type = CTRL_TYPE_IO,
 		.cntlid = 0x0203,
-		.version = NVME_VERSION_2_1,
+		.version = 0x00020100,
 		.transfer_max_bytes = 1 << 20,
 		.has_multiple_ports = true,
 		.has_multiple_ctrls = true,
 		.has_ana = true,
 		.has_event_ns_attribute = true,
 		.has_event_ana_change = true,
+		.has_event_shutdown = true,
 		.has_event_discovery_change = true,
 		.has_host_id_extended = true,
 		.has_traffic_keep_alive = true,
@@ -89,7 +90,7 @@ static const struct field_row ctrl_rows[] = {
 	{"MDTS", 77, 1, 8},
 	{"CNTLID", 78, 2, 0x0203},
 	{"VER", 80, 4, 0x00020100},
-	{"OAES", 92, 4, 0x80000900},
+	{"OAES", 92, 4, 0x80008900},
 	{"CTRATT", 96, 4, 0x41},
 	{"CNTRLTYPE", 111, 1, 1},
 	{"ACL", 258, 1, 3},
@@ -163,7 +164,7 @@ static const struct {
 	{512, 0x55},  /* SQES: 32 bytes at most */
 	{512, 0x77},  /* SQES: 128 bytes required */
 	{513, 0x33},  /* CQES */
-	{1793, 0},    /* IOCCSZ: 4, then below 4 with the next row's low byte */
+	{1793, 0},    /* IOCCSZ: 3, smaller than a submission entry */
 	{1795, 0xff}, /* IOCCSZ: beyond 4 GiB */
 	{1796, 0},    /* IORCSZ */
 	{1800, 1},    /* ICDOFF */
@@ -180,7 +181,7 @@ static void controllers_that_make_no_sense_are_refused(void)
 
 	for (size_t i = 0; i < ARRAY_LEN(bad_ctrl_rows); i++) {
 		identify_ctrl_encode(&identity, page);
-		page[1792] = 3; /* with the byte above it, still enough */
+		page[1792] = 3; /* IOCCSZ 203h: still enough */
 		EXPECT_EQ(0, identify_ctrl_decode(page, &got));
 		page[bad_ctrl_rows[i].offset] = bad_ctrl_rows[i].value;
 		EXPECT_EQ(-EPROTO, identify_ctrl_decode(page, &got));

@@ -13,8 +13,7 @@ static const char *const good[] = {
 	"nqn.2016-06.io.spdk:cnode1",
 	"nqn.1992-08.com.netapp:sn.d8:subsystem.a b",
 	"nqn.2014-08.com.example:nvme.host.sys.xyz",
-	"nqn.2014-08.com.example:stra\xc3\x9f"
-	"e",
+	"nqn.2014-08.com.example:stra\xc3\x9f!",
 	"nqn.2014-08.com.example:\xf0\x9f\x92\xbe",
 };
 

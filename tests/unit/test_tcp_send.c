@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the connection engine sends and when, seen by a bare socket on the simulated reactor: one
+ * send per turn, long queues, shared payload that changes while it waits, the order of last words.
+ */
+#include "tcp_raw_world.h"
+
+static void responses_of_one_turn_leave_in_one_send(void)
+{
+	struct sent sent[100] = {0};
+	struct nvme_cqe cqe = {0};
+	uint64_t sends;
+
+	world_create(&(struct sim_options){.is_orderly = true});
+	raw_connect();
+	raw_send_ic_req(false, false);
+	sends = world->subject.conn.stats.sends;
+	sim_enter(world->reactor);
+	for (unsigned i = 0; i < ARRAY_LEN(sent); i++) {
+		sent[i].tx.done = sent_done;
+		tcp_send_resp(&world->subject.conn, &sent[i].tx, &cqe);
+		EXPECT_EQ(0, sent[i].done_count);
+	}
+	sim_leave(world->reactor);
+	EXPECT_EQ(sends + 1, world->subject.conn.stats.sends);
+	for (unsigned i = 0; i < ARRAY_LEN(sent); i++)
+		EXPECT_EQ(1, sent[i].done_count);
+	run_ms(1);
+	EXPECT_EQ(NVME_TCP_IC_BYTES + 2400, world->raw.received);
+	world_destroy();
+}
+
+/* More than a send takes in pieces and in bytes, and more than a turn may send. */
+static void a_long_queue_leaves_in_several_sends(void)
+{
+	enum {
+		COUNT = 1500,
+		DATA_COUNT = 30
+	};
+	static struct sent sent[COUNT + DATA_COUNT];
+	static uint8_t payload[50000];
+	struct iovec iov = {.iov_base = payload, .iov_len = sizeof(payload)};
+	struct pdu_data_args args = {.data_bytes = sizeof(payload), .is_last = true};
+	struct nvme_cqe cqe = {0};
+	uint64_t sends;
+
+	memset(sent, 0, sizeof(sent));
+	world_create(&(struct sim_options){.is_orderly = true, .window_max_bytes = 8 << 20});
+	raw_connect();
+	raw_send_ic_req(false, false);
+	sends = world->subject.conn.stats.sends;
+	sim_enter(world->reactor);
+	for (unsigned i = 0; i < COUNT + DATA_COUNT; i++) {
+		sent[i].tx = (struct tcp_tx){.done = sent_done, .iov = &iov, .iov_count = 1};
+		if (i < COUNT)
+			tcp_send_resp(&world->subject.conn, &sent[i].tx, &cqe);
+		else
+			tcp_send_c2h_data(&world->subject.conn, &sent[i].tx, &args);
+	}
+	sim_leave(world->reactor);
+	EXPECT_EQ(1, sent[0].done_count);
+	EXPECT_EQ(0, sent[COUNT + DATA_COUNT - 1].done_count);
+	run_ms(10);
+	for (unsigned i = 0; i < COUNT + DATA_COUNT; i++)
+		EXPECT(sent[i].done_count == 1 && sent[i].res == 0);
+	EXPECT_EQ(NVME_TCP_IC_BYTES + COUNT * 24 + DATA_COUNT * (24 + sizeof(payload)),
+		  world->raw.received);
+	EXPECT(world->subject.conn.stats.sends - sends < 10);
+	world_destroy();
+}
+
+/* The payload is scribbled over when a part of it is gone; the peer must see the old bytes only. */
+static void shared_payload_is_not_torn(void)
+{
+	const size_t len = 100000;
+	uint8_t *payload = malloc(len);
+	struct iovec iov = {.iov_base = payload, .iov_len = len};
+	struct pdu_data_args args = {.data_bytes = (uint32_t)len, .is_last = true};
+	struct sent sent = {
+		.tx = {.done = sent_done, .iov = &iov, .iov_count = 1, .data_is_shared = true}};
+	size_t wrong = 0;
+
+	world_create(&(struct sim_options){.is_orderly = true, .window_max_bytes = 5000});
+	raw_connect();
+	raw_send_ic_req(false, false);
+	memset(payload, 1, len);
+	sim_enter(world->reactor);
+	tcp_send_c2h_data(&world->subject.conn, &sent.tx, &args);
+	sim_leave(world->reactor);
+	EXPECT_EQ(5000, world->subject.conn.tx_head_done_bytes);
+	memset(payload, 2, len);
+	run_ms(100);
+	EXPECT_EQ(1, sent.done_count);
+	EXPECT_EQ(NVME_TCP_IC_BYTES + 24 + len, world->raw.received);
+	for (size_t i = 0; i < len; i++)
+		wrong += world->raw.bytes[NVME_TCP_IC_BYTES + 24 + i] != 1;
+	EXPECT_EQ(0, wrong);
+	world_destroy();
+	free(payload);
+}
+
+/* With data digests the copy is made before the digest, so both always match. */
+static void shared_payload_keeps_its_digest(void)
+{
+	uint8_t payload[4096];
+	struct iovec iov = {.iov_base = payload, .iov_len = sizeof(payload)};
+	struct nvme_sqe sqe = {.opcode = 1, .flags = NVME_SQE_PSDT_SGL};
+	struct sent sent = {
+		.tx = {.done = sent_done, .iov = &iov, .iov_count = 1, .data_is_shared = true}};
+
+	world_create(NULL);
+	host_connect(&world->other);
+	run_ms(2);
+	memset(payload, 1, sizeof(payload));
+	sim_enter(world->reactor);
+	tcp_send_cmd(&world->other.conn, &sent.tx, &sqe, sizeof(payload));
+	memset(payload, 2, sizeof(payload));
+	sim_leave(world->reactor);
+	run_ms(10);
+	EXPECT_EQ(1, world->subject.pdu_count);
+	EXPECT_EQ(0, world->subject.bad_digests);
+	EXPECT_EQ(1, world->subject.dest[4095]);
+	world_destroy();
+}
+
+/* A PDU that is begun is finished, the next one is dropped, then comes the TermReq. */
+static void the_term_req_follows_the_pdu_that_is_begun(void)
+{
+	static uint8_t payload[50000];
+	struct iovec iov = {.iov_base = payload, .iov_len = sizeof(payload)};
+	struct pdu_data_args args = {.data_bytes = sizeof(payload), .is_last = true};
+	struct sent sent[2] = {0};
+	struct nvme_tcp_term term;
+
+	world_create(&(struct sim_options){.is_orderly = true, .window_max_bytes = 8192});
+	raw_connect();
+	raw_send_ic_req(false, false);
+	for (int i = 0; i < 2; i++)
+		sent[i].tx = (struct tcp_tx){.done = sent_done, .iov = &iov, .iov_count = 1};
+	sim_enter(world->reactor);
+	tcp_send_c2h_data(&world->subject.conn, &sent[0].tx, &args);
+	tcp_send_c2h_data(&world->subject.conn, &sent[1].tx, &args);
+	sim_leave(world->reactor);
+	sim_enter(world->reactor);
+	tcp_conn_fail(&world->subject.conn, (struct pdu_error){.fes = 2, .what = "a test"});
+	EXPECT_EQ(0, sent[1].done_count);
+	sim_leave(world->reactor);
+	EXPECT_EQ(1, sent[1].done_count);
+	EXPECT_EQ(-ECONNRESET, sent[1].res);
+	EXPECT_EQ(0, sent[0].done_count);
+	run_ms(50);
+	EXPECT_EQ(1, sent[0].done_count);
+	EXPECT_EQ(0, sent[0].res);
+	memcpy(&term, world->raw.bytes + NVME_TCP_IC_BYTES + 24 + sizeof(payload), sizeof(term));
+	EXPECT_EQ(NVME_TCP_PDU_C2H_TERM_REQ, term.ch.type);
+	EXPECT_EQ(2, le16_get(term.fes));
+	EXPECT_EQ(NVME_TCP_IC_BYTES + 24 + sizeof(payload) + le32_get(term.ch.plen),
+		  world->raw.received);
+	world_destroy();
+}
+
+/* A close sends what is queued first; a peer that does not read is cut off at the deadline. */
+static void a_close_waits_for_what_is_queued(void)
+{
+	static uint8_t payload[50000];
+	struct iovec iov = {.iov_base = payload, .iov_len = sizeof(payload)};
+	struct pdu_data_args args = {.data_bytes = sizeof(payload), .is_last = true};
+
+	for (int is_deaf = 0; is_deaf < 2; is_deaf++) {
+		struct sent sent = {.tx = {.done = sent_done, .iov = &iov, .iov_count = 1}};
+
+		world_create(&(struct sim_options){.is_orderly = true, .window_max_bytes = 8192});
+		world->raw.is_deaf = is_deaf;
+		raw_connect();
+		raw_send_ic_req(false, false);
+		sim_enter(world->reactor);
+		tcp_send_c2h_data(&world->subject.conn, &sent.tx, &args);
+		tcp_conn_close(&world->subject.conn, "a test");
+		EXPECT(!tcp_conn_is_open(&world->subject.conn));
+		sim_leave(world->reactor);
+		run_ms(100);
+		EXPECT_EQ(!is_deaf, sent.done_count);
+		EXPECT_EQ(!is_deaf, world->raw.has_eof);
+		run_ms(150);
+		EXPECT_EQ(1, sent.done_count);
+		EXPECT_EQ(is_deaf ? -ECONNRESET : 0, sent.res);
+		EXPECT_EQ(1, world->subject.closed_count);
+		EXPECT_EQ(-ESHUTDOWN, world->subject.cause);
+		EXPECT_STR("a test", world->subject.why);
+		world_destroy();
+	}
+}
+
+static void sending_on_an_ended_connection_gives_the_tx_back(void)
+{
+	struct sent sent = {.tx.done = sent_done};
+	struct nvme_cqe cqe = {0};
+
+	world_create(NULL);
+	raw_connect();
+	raw_send_ic_req(false, false);
+	sim_enter(world->reactor);
+	tcp_conn_abort(&world->subject.conn, -EIO, "a test");
+	tcp_send_resp(&world->subject.conn, &sent.tx, &cqe);
+	EXPECT_EQ(0, sent.done_count);
+	EXPECT_EQ(0, world->subject.closed_count);
+	sim_leave(world->reactor);
+	EXPECT_EQ(1, sent.done_count);
+	EXPECT_EQ(-ECONNRESET, sent.res);
+	run_ms(1);
+	EXPECT_EQ(1, world->subject.closed_count);
+	EXPECT_EQ(-EIO, world->subject.cause);
+	world_destroy();
+}
+
+int main(void)
+{
+	log_set_level(LOG_LEVEL_ERROR);
+	TAP_RUN(responses_of_one_turn_leave_in_one_send);
+	TAP_RUN(a_long_queue_leaves_in_several_sends);
+	TAP_RUN(shared_payload_is_not_torn);
+	TAP_RUN(shared_payload_keeps_its_digest);
+	TAP_RUN(the_term_req_follows_the_pdu_that_is_begun);
+	TAP_RUN(a_close_waits_for_what_is_queued);
+	TAP_RUN(sending_on_an_ended_connection_gives_the_tx_back);
+	return tap_end();
+}
