@@ -97,5 +97,5 @@ int cmd_info(int argc, char **argv)
 		info_print_json(&kernel, &caps, res);
 	else
 		info_print_text(&kernel, &caps, res);
-	return CLI_OK;
+	return res == 0 ? CLI_OK : CLI_FAILED;
 }

@@ -32,15 +32,15 @@
 /* clang-format on */
 
 #define CONNECT_ARGS_HELP                                                                          \
-	"  -t, --transport tcp       the only transport so far\n"                                 \
-	"  -a, --traddr ADDR         address or name of the target (127.0.0.1)\n"                 \
-	"  -s, --trsvcid PORT        its port (%u)\n"                                             \
-	"  -n, --nqn NQN             the subsystem\n"                                             \
-	"                            (%s)\n"                                                      \
-	"  -q, --hostnqn NQN         who we are (/etc/nvme/hostnqn, or made from the machine)\n"  \
-	"  -I, --hostid UUID         our identifier (/etc/nvme/hostid, or made likewise)\n"       \
-	"  -g, --hdr-digest          ask for header digests\n"                                    \
-	"  -G, --data-digest         ask for data digests\n"                                      \
+	"  -t, --transport tcp       the only transport so far\n"                                  \
+	"  -a, --traddr ADDR         address or name of the target (127.0.0.1)\n"                  \
+	"  -s, --trsvcid PORT        its port (%u)\n"                                              \
+	"  -n, --nqn NQN             the subsystem\n"                                              \
+	"                            (%s)\n"                                                       \
+	"  -q, --hostnqn NQN         who we are (/etc/nvme/hostnqn, or made from the machine)\n"   \
+	"  -I, --hostid UUID         our identifier (/etc/nvme/hostid, or made likewise)\n"        \
+	"  -g, --hdr-digest          ask for header digests\n"                                     \
+	"  -G, --data-digest         ask for data digests\n"                                       \
 	"  -k, --keep-alive-tmo SEC  keep alive time-out, 0 for none (30)\n"
 
 struct connect_options {

@@ -69,7 +69,7 @@ void perf_report_text(const struct perf_options *options, const struct perf_resu
 	       text_format_size(result->region_bytes, size, sizeof(size)), options->nsid);
 	direction_print("read", &result->reads, result->elapsed_ns);
 	direction_print("write", &result->writes, result->elapsed_ns);
-	if (ios > 0)
+	if (ios > 0 && result->elapsed_ns > 0)
 		printf("cpu     %.2f us per I/O (%.0f %% of one CPU)\n",
 		       us_of(result->cpu_ns) / (double)ios,
 		       100.0 * (double)result->cpu_ns / (double)result->elapsed_ns);

@@ -62,6 +62,19 @@ static void job_fail(struct perf_job *job, int res)
 	job_end(job);
 }
 
+/* What the pass that ends now measured. */
+static void pass_measure(struct perf_job *job)
+{
+	uint64_t now_ns = reactor_clock_ns(job->reactor);
+
+	if (job->pass == PERF_PASS_VERIFY) {
+		job->result->verify_elapsed_ns = now_ns - job->pass_start_ns;
+	} else if (job->is_measuring) {
+		job->result->elapsed_ns = now_ns - job->measure_start_ns;
+		job->result->cpu_ns = perf_job_cpu_ns(job) - job->cpu_start_ns;
+	}
+}
+
 static void on_lost(struct host_ctrl *ctrl, void *arg, const struct host_error *error)
 {
 	struct perf_job *job = arg;
@@ -69,6 +82,7 @@ static void on_lost(struct host_ctrl *ctrl, void *arg, const struct host_error *
 	if (job->ctrl == NULL)
 		return;
 	text_copy(job->result->error, sizeof(job->result->error), error->text);
+	pass_measure(job);
 	job_fail(job, -ECONNRESET);
 }
 
@@ -100,24 +114,16 @@ static void pass_start(struct perf_job *job, enum perf_pass pass)
 
 void perf_job_on_pass_end(struct perf_job *job)
 {
-	uint64_t now_ns = reactor_clock_ns(job->reactor);
 	bool was_stopped = !job->is_running;
 
 	if (job->ctrl == NULL)
 		return;
 	job->is_running = false;
-	if (job->pass == PERF_PASS_VERIFY) {
-		job->result->verify_elapsed_ns = now_ns - job->pass_start_ns;
-	} else {
-		if (now_ns > job->measure_start_ns)
-			job->result->elapsed_ns = now_ns - job->measure_start_ns;
-		job->result->cpu_ns = perf_job_cpu_ns(job) - job->cpu_start_ns;
-		if (job->generations != NULL && !was_stopped) {
-			pass_start(job, PERF_PASS_VERIFY);
-			return;
-		}
-	}
-	job_end(job);
+	pass_measure(job);
+	if (job->pass == PERF_PASS_LOAD && job->generations != NULL && !was_stopped)
+		pass_start(job, PERF_PASS_VERIFY);
+	else
+		job_end(job);
 }
 
 static void progress_report(struct perf_job *job)

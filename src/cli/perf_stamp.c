@@ -84,12 +84,14 @@ uint32_t perf_stamp_check(const uint8_t *data, const struct perf_stamp_args *arg
 		if (problem == NULL)
 			continue;
 		wrong++;
-		if (text[0] == '\0')
-			snprintf(text, text_bytes,
-				 "block %lu %s (found block %lu, generation %u; wanted %u)",
+		if (text[0] != '\0')
+			continue;
+		if (le64_get(stamp.magic) == STAMP_MAGIC)
+			snprintf(text, text_bytes, "block %lu %s (found block %lu, generation %u)",
 				 (unsigned long)number, problem,
-				 (unsigned long)le64_get(stamp.block), le32_get(stamp.generation),
-				 args->generation);
+				 (unsigned long)le64_get(stamp.block), le32_get(stamp.generation));
+		else
+			snprintf(text, text_bytes, "block %lu %s", (unsigned long)number, problem);
 	}
 	return wrong;
 }

@@ -42,9 +42,10 @@ static void ctrl_end(struct host_ctrl *ctrl)
 		ctrl_free(ctrl);
 	} else {
 		ctrl->phase = HOST_CTRL_LOST;
-		log_warn("host", "%s", ctrl->error.text);
 		if (ctrl->callbacks.lost != NULL)
 			ctrl->callbacks.lost(ctrl, ctrl->arg, &ctrl->error);
+		else
+			log_warn("host", "%s", ctrl->error.text);
 	}
 }
 

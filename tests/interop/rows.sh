@@ -24,7 +24,7 @@ fio-4             long
 fio-4-digests     any
 digests           any
 block-commands    any        operation.not.supported
-reset-load        any        reset|error recovery|failed
+reset-load        any        reset|error recovery|failed|I/O error
 disconnect-load   any        .
 namespace-live    weft
 clean-stop        weft       .

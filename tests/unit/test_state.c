@@ -15,6 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define BAD_ID                                                                                     \
+	"{\"version\":1,\"id\":\"x\",\"starts\":1,\"unsafe_shutdowns\":0,\"clean_shutdown\":true}"
+
 static char root[] = "/tmp/weft-test-state-XXXXXX";
 static char dir[128];
 
@@ -130,9 +133,8 @@ static void a_killed_holder_is_an_unsafe_end(void)
 static void sets_a_damaged_document_aside(void)
 {
 	static const char *const damaged[] = {
-		"", "{\"version\":1,", "[]", "{\"version\":1,\"starts\":-1}",
-		"{\"version\":1,\"id\":\"x\",\"starts\":1,\"unsafe_shutdowns\":0,"
-		"\"clean_shutdown\":true}"};
+		"", "{\"version\":1,", "[]", "{\"version\":1,\"starts\":-1}", BAD_ID,
+	};
 	struct state_error error = {""};
 	struct state state;
 

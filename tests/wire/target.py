@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+A live `weft serve` in a folder of its own, on a free port, for one test program.
+
+The binary comes from $WEFT or the first argument. At the end of the test the target must leave
+with status 0 on SIGTERM, and its log may hold neither a failed CHECK nor a sanitizer's report.
+"""
+
+import copy
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+import nvmetcp
+
+NQN = 'nqn.2026-11.io.weft:wire'
+START_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 30.0
+ALARMS = ('check failed', 'CHECK', 'Sanitizer', 'runtime error:', 'stack smashing', 'corrupted')
+
+
+def weft_path():
+    path = os.environ.get('WEFT') or (sys.argv[1] if len(sys.argv) > 1 else '')
+    if not path or not os.access(path, os.X_OK):
+        print('Bail out! name the weft executable in $WEFT or as the first argument')
+        sys.exit(1)
+    return os.path.abspath(path)
+
+
+def free_port(address='127.0.0.1'):
+    with socket.socket() as sock:
+        sock.bind((address, 0))
+        return sock.getsockname()[1]
+
+
+def poll(what, timeout=nvmetcp.TIMEOUT_S, step=0.005):
+    """Asks until the answer is true or the time is over; returns the last answer."""
+    deadline = time.monotonic() + timeout
+    while True:
+        answer = what()
+        if answer or time.monotonic() > deadline:
+            return answer
+        time.sleep(step)
+
+
+def namespace(nsid, media, **more):
+    return dict({'nsid': nsid, 'media': media}, **more)
+
+
+def config_of(port, namespaces=None, limits=None, subsystems=None, ports=None, **subsystem):
+    if subsystems is None:
+        if namespaces is None:
+            namespaces = [namespace(1, 'mem:8M,block=512'), namespace(2, 'mem:16M,block=4096')]
+        subsystem.setdefault('allow_any_host', True)
+        subsystems = [dict({'nqn': NQN, 'serial': 'WIRETEST', 'namespaces': namespaces},
+                           **subsystem)]
+    if ports is None:
+        ports = [{'id': 1, 'transport': 'tcp', 'address': '127.0.0.1', 'service': str(port)}]
+    config = {'version': 1, 'subsystems': subsystems, 'ports': ports}
+    if limits:
+        config['limits'] = limits
+    return config
+
+
+class Target:
+    def __init__(self, config=None, reactors=2, args=('--discovery', 'none'), folder=None,
+                 port=None, address='127.0.0.1', start=True, **config_args):
+        self.own_folder = folder is None
+        self.folder = folder or tempfile.mkdtemp(prefix='weft-wire-')
+        self.port = port or free_port(address)
+        self.address = (address, self.port)
+        self.config = config or config_of(self.port, **config_args)
+        self.config_path = os.path.join(self.folder, 'config.json')
+        self.log_path = os.path.join(self.folder, 'log')
+        self.out_path = os.path.join(self.folder, 'out')
+        self.reactors = reactors
+        self.args = list(args)
+        self.process = None
+        self.write_config()
+        if start:
+            self.start()
+
+    def write_config(self):
+        with open(self.config_path + '.new', 'w') as file:
+            json.dump(self.config, file, indent=1)
+        os.rename(self.config_path + '.new', self.config_path)
+
+    def command(self):
+        return [weft_path(), 'serve', '-c', self.config_path, '--state',
+                os.path.join(self.folder, 'state'), '--reactors', str(self.reactors),
+                '--log-level', 'debug'] + self.args
+
+    def start(self):
+        self.log_start = os.path.getsize(self.log_path) if os.path.exists(self.log_path) else 0
+        with open(self.log_path, 'ab') as log, open(self.out_path, 'wb') as out:
+            self.process = subprocess.Popen(self.command(), stdout=out, stderr=log)
+        poll(lambda: self.process.poll() is not None or 'Connect with' in self.out(),
+             START_TIMEOUT_S)
+        if self.process.poll() is not None or 'Connect with' not in self.out():
+            print('# ' + self.log().replace('\n', '\n# '))
+            self.kill()
+            raise RuntimeError('weft serve does not start')
+
+    def out(self):
+        with open(self.out_path, errors='replace') as file:
+            return file.read()
+
+    def log(self):
+        with open(self.log_path, errors='replace') as file:
+            return file.read()
+
+    def wait_log(self, text, timeout=nvmetcp.TIMEOUT_S):
+        return poll(lambda: text in self.log(), timeout)
+
+    def reload(self, change=None):
+        """Changes the configuration in place, SIGHUPs, and waits until it is in force."""
+        if change:
+            config = copy.deepcopy(self.config)
+            change(config)
+            self.config = config
+        self.write_config()
+        before = self.log().count('is in force')
+        self.process.send_signal(signal.SIGHUP)
+        if not poll(lambda: self.log().count('is in force') > before):
+            raise RuntimeError('the new configuration does not come into force')
+
+    def host(self, subnqn=NQN, **kwargs):
+        return nvmetcp.Host(self.address, subnqn, **kwargs)
+
+    def conn(self, **kwargs):
+        return nvmetcp.Conn(self.address, **kwargs)
+
+    def is_running(self):
+        return self.process is not None and self.process.poll() is None
+
+    def terminate(self):
+        self.process.send_signal(signal.SIGTERM)
+
+    def wait_exit(self, timeout=STOP_TIMEOUT_S):
+        try:
+            return self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def kill(self):
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+
+    def alarms(self):
+        return [line for line in self.log().splitlines()
+                if re.search('|'.join(ALARMS), line)]
+
+    def finish(self, tap):
+        """The rows that end every test program."""
+        if self.process and self.process.returncode is None:
+            alive = self.is_running()
+            tap.ok(alive, 'the target is alive at the end', why=self.log()[-3000:])
+            if alive:
+                self.terminate()
+                code = self.wait_exit()
+                tap.ok(code == 0, 'SIGTERM: the target leaves with status 0',
+                       why='status %s\n%s' % (code, self.log()[-3000:]))
+                if code is None:
+                    self.kill()
+        tap.eq(self.alarms(), [], 'the log holds no failed check and no sanitizer report')
+        self.remove()
+
+    def remove(self):
+        if self.own_folder:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def run(tap, test, **target_args):
+    """One target, one test function, the final rows; exits."""
+    target = None
+    try:
+        with tap.guard('the test as a whole'):
+            target = Target(**target_args)
+            test(tap, target)
+    finally:
+        if target:
+            target.finish(tap)
+    sys.exit(tap.done())
