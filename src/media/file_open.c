@@ -11,6 +11,7 @@
 #include "media/file.h"
 #include "media/spec.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 
 #include <errno.h>
@@ -23,8 +24,11 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
 
+#define LOCK_WAIT_NS      (3 * NS_PER_S)
+#define LOCK_RETRY_NS     (20 * NS_PER_MS)
 #define DIRECT_ALIGN_SAFE 4096u /* where the kernel does not say */
 
 static int sync_folder_of(const char *path)
@@ -50,15 +54,47 @@ static int sync_folder_of(const char *path)
 	return res;
 }
 
+/*
+ * A target that was killed keeps its files until the kernel has ended its last operation, so the
+ * lock is waited for: it is also what keeps a late write of the dead from landing after us.
+ */
+static int lock_in_time(int fd, int operation)
+{
+	uint64_t deadline_ns = clock_monotonic_ns() + LOCK_WAIT_NS;
+
+	while (flock(fd, operation | LOCK_NB) != 0) {
+		if (errno != EWOULDBLOCK || clock_monotonic_ns() > deadline_ns)
+			return -errno;
+		nanosleep(&(struct timespec){.tv_nsec = LOCK_RETRY_NS}, NULL);
+	}
+	return 0;
+}
+
+/* The same for block devices, whose lock is the exclusive open. A descriptor or -errno. */
+static int open_in_time(const char *path, int flags)
+{
+	uint64_t deadline_ns = clock_monotonic_ns() + LOCK_WAIT_NS;
+	int fd;
+
+	while ((fd = open(path, flags)) < 0) {
+		if (errno != EBUSY || clock_monotonic_ns() > deadline_ns)
+			return -errno;
+		nanosleep(&(struct timespec){.tv_nsec = LOCK_RETRY_NS}, NULL);
+	}
+	return fd;
+}
+
 static int lock_file(int fd, const struct media_spec *spec, struct media_error *ret_error)
 {
-	if (flock(fd, (spec->is_read_only ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0)
+	int res = lock_in_time(fd, spec->is_read_only ? LOCK_SH : LOCK_EX);
+
+	if (res == 0)
 		return 0;
-	if (errno == EWOULDBLOCK)
+	if (res == -EWOULDBLOCK)
 		return media_fail(ret_error, -EWOULDBLOCK,
 				  "%.160s is in use by another target; stop it or use another file",
 				  spec->path);
-	return media_fail(ret_error, -errno, "cannot lock %.160s: %s", spec->path, strerror(errno));
+	return media_fail(ret_error, res, "cannot lock %.160s: %s", spec->path, strerror(-res));
 }
 
 static int create_file(const struct media_spec *spec, int *ret_fd, struct media_error *ret_error)
@@ -139,20 +175,20 @@ static int open_existing(const struct media_spec *spec, int *ret_fd, struct medi
 		return res;
 	if (S_ISBLK(st.st_mode) && !spec->is_read_only)
 		flags |= O_EXCL;
-	fd = open(spec->path, flags);
-	if (fd < 0 && errno == EBUSY)
+	fd = open_in_time(spec->path, flags);
+	if (fd == -EBUSY)
 		return media_fail(ret_error, -EBUSY,
 				  "%.140s is in use: mounted, part of an array, or served by "
 				  "another target",
 				  spec->path);
-	if (fd < 0 && (errno == EROFS || errno == EACCES) && !spec->is_read_only)
+	if ((fd == -EROFS || fd == -EACCES) && !spec->is_read_only)
 		return media_fail(
-			ret_error, -errno,
+			ret_error, fd,
 			"cannot open %.140s for writing: %s; for reads alone add readonly",
-			spec->path, strerror(errno));
+			spec->path, strerror(-fd));
 	if (fd < 0)
-		return media_fail(ret_error, -errno, "cannot open %.160s: %s", spec->path,
-				  strerror(errno));
+		return media_fail(ret_error, fd, "cannot open %.160s: %s", spec->path,
+				  strerror(-fd));
 	if (fstat(fd, &st) < 0)
 		res = media_fail(ret_error, -errno, "%.160s: %s", spec->path, strerror(errno));
 	else

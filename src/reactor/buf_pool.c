@@ -11,6 +11,7 @@
 #include "reactor/buf_pool.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -27,9 +28,16 @@ struct buf_class {
 
 struct buf_pool {
 	struct buf_class classes[BUF_POOL_CLASSES];
-	unsigned in_use;
-	bool granting; /* a put inside a granted callback leaves the work to the outer put */
+	atomic_uint in_use; /* one writer; read by anyone */
+	bool granting;      /* a put inside a granted callback leaves the work to the outer put */
 };
+
+static void buf_pool_count(struct buf_pool *pool, int more)
+{
+	unsigned in_use = atomic_load_explicit(&pool->in_use, memory_order_relaxed);
+
+	atomic_store_explicit(&pool->in_use, in_use + (unsigned)more, memory_order_relaxed);
+}
 
 static int buf_class_open(struct buf_class *class, size_t bytes, unsigned count)
 {
@@ -102,7 +110,7 @@ static void *buf_class_pop(struct buf_pool *pool, unsigned i)
 	struct buf_class *class = &pool->classes[i];
 	uint32_t index = class->free_stack[--class->free_count];
 
-	pool->in_use++;
+	buf_pool_count(pool, 1);
 	return class->base + (size_t)index * buf_class_bytes[i];
 }
 
@@ -173,7 +181,7 @@ void buf_pool_put(struct buf_pool *pool, void *buf)
 			continue;
 		CHECK(offset % buf_class_bytes[i] == 0 && class->free_count < class->count);
 		class->free_stack[class->free_count++] = (uint32_t)(offset / buf_class_bytes[i]);
-		pool->in_use--;
+		buf_pool_count(pool, -1);
 		buf_pool_serve(pool);
 		return;
 	}
@@ -182,5 +190,5 @@ void buf_pool_put(struct buf_pool *pool, void *buf)
 
 unsigned buf_pool_in_use(const struct buf_pool *pool)
 {
-	return pool->in_use;
+	return atomic_load_explicit(&pool->in_use, memory_order_relaxed);
 }

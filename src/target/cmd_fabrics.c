@@ -22,7 +22,10 @@ static void connect_refuse(struct slot *slot, const struct connect_reject *rejec
 	slot->result = connect_reject_dw0(reject);
 	slot->queue->state =
 		slot->queue->state == QUEUE_CONNECTING ? QUEUE_NEW : slot->queue->state;
-	slot_complete(slot, nvme_status_dnr(reject->status));
+	/* Busy passes, and a host that is told not to retry would never come back. */
+	slot_complete(slot, nvme_status_same(reject->status, NVME_SC_CONNECT_BUSY)
+				    ? NVME_SC_CONNECT_BUSY
+				    : nvme_status_dnr(reject->status));
 }
 
 void connect_reject_at(struct connect_reject *reject, nvme_status status, uint16_t offset,

@@ -210,6 +210,11 @@ static nvme_status compare_prepare(struct slot *slot)
 
 	slot->execute = compare_execute;
 	slot->extra_bytes = slot->data_bytes;
+	/* The stored blocks are read into the same buffer, behind the host's. */
+	if (nvme_status_is_ok(status) && slot->data_bytes > BUF_POOL_MAX_BYTES / 2) {
+		slot->error_byte = offsetof(struct nvme_sqe, cdw12);
+		status = nvme_status_dnr(NVME_SC_INVALID_FIELD);
+	}
 	return status;
 }
 
@@ -389,6 +394,7 @@ nvme_status io_prepare(struct slot *slot)
 	uint32_t nsid = le32_get(slot->sqe.nsid);
 	nvme_status status;
 
+	slot->io_cmd = (struct io_cmd){0};
 	if (!opcode_is_known(slot->sqe.opcode)) {
 		slot->error_byte = offsetof(struct nvme_sqe, opcode);
 		return nvme_status_dnr(NVME_SC_INVALID_OPCODE);

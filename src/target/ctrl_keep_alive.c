@@ -31,7 +31,8 @@ void ctrl_keep_alive_start(struct ctrl *ctrl)
 	CHECK_OWNER(ctrl);
 	if (!ctrl->keep_alive.reactor)
 		reactor_timer_init(ctrl->reactor, &ctrl->keep_alive, keep_alive_expired);
-	if (ctrl->kato_ms == 0) {
+	/* A command that ends after its controller must not arm a timer in memory that goes. */
+	if (ctrl->kato_ms == 0 || ctrl->state != CTRL_LIVE) {
 		reactor_timer_cancel(&ctrl->keep_alive);
 		return;
 	}

@@ -45,6 +45,9 @@ struct shutdown_flush {
 
 static void shutdown_complete(struct ctrl *ctrl)
 {
+	/* A reset came between. */
+	if (!ctrl->is_shutting_down)
+		return;
 	ctrl->is_shutting_down = false;
 	ctrl->csts &= ~(uint32_t)(CSTS_SHST_OCCURRING | CSTS_SHST_COMPLETE);
 	ctrl->csts |= CSTS_SHST_COMPLETE;
@@ -111,6 +114,7 @@ static void shutdown_go_on(struct ctrl *ctrl)
 static void disable_complete(struct ctrl *ctrl)
 {
 	ctrl->is_disabling = false;
+	ctrl->is_shutting_down = false;
 	ctrl->csts = 0;
 	ctrl->io_queues_granted = ctrl->io_queues_max;
 	ctrl_events_reset(ctrl);

@@ -105,7 +105,8 @@ static void arrival_here(struct reactor_msg *msg)
 	struct local *local = arrival->local;
 	int res = -ESHUTDOWN;
 
-	if (!local->is_stopping)
+	/* The first snapshot may still be on its way to this reactor. */
+	if (local->snapshot && !local->is_stopping)
 		res = transport_tcp.accept(local, arrival->port_id, arrival->fd, &arrival->peer);
 	if (res == 0) {
 		free(arrival);
@@ -138,8 +139,12 @@ static struct local *pick_local(struct target *target)
 
 static const char *refusal(struct target *target, const struct peer *peer)
 {
-	const struct target_limits *limits = &target_registry(target)->snapshot->limits;
+	const struct snapshot *snapshot = target_registry(target)->snapshot;
+	const struct target_limits *limits;
 
+	if (!snapshot)
+		return "the target is starting";
+	limits = &snapshot->limits;
 	if (atomic_load(&target->connections_now) >= limits->connections_max)
 		return "the limit of connections is reached (limits.connections)";
 	if (!peer)

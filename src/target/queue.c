@@ -69,6 +69,7 @@ void queue_discard_slots(struct queue *queue)
 	free(queue->connected_slots);
 	queue->connected_slots = NULL;
 	queue->size = 0;
+	queue->qid = 0;
 }
 
 /* The Connect response is out: the queue gets its real slots. */
@@ -92,18 +93,16 @@ void queue_rebind(struct queue *queue, const struct snapshot *snapshot)
 		queue->subsystem = snapshot_find_subsystem(snapshot, queue->ctrl->subsystem_nqn);
 }
 
-/* Commands that still run or whose response is not sent yet. Those that wait for the host do not
- * count: nothing of them reaches the medium. */
-static uint32_t queue_running(const struct queue *queue)
+/* True while a command runs. Those that wait for the host do not count: nothing of them reaches the
+ * medium. Nor do responses on their way out: the transport sends them before it closes, and a host
+ * that does not read them must not keep the queue. */
+static bool queue_is_running(const struct queue *queue)
 {
-	uint32_t running = 0;
-
 	list_for_each(node, &queue->busy) {
-		const struct slot *slot = list_entry(node, struct slot, node);
-
-		running += slot->state == SLOT_EXECUTING || slot->state == SLOT_RESPONDING;
+		if (list_entry(node, struct slot, node)->state == SLOT_EXECUTING)
+			return true;
 	}
-	return running;
+	return false;
 }
 
 static void queue_free(struct queue *queue)
@@ -152,7 +151,7 @@ static void queue_go_on_closing(struct queue *queue)
 	if (queue->state != QUEUE_CLOSING || queue->holds_end)
 		return;
 	if (!queue->is_conn_closed) {
-		if (!queue->is_close_asked && queue_running(queue) == 0) {
+		if (!queue->is_close_asked && !queue_is_running(queue)) {
 			queue->is_close_asked = true;
 			queue->transport->close(queue, queue->close_why);
 		}
@@ -183,10 +182,13 @@ static void queue_begin_closing(struct queue *queue, const char *why)
 
 void queue_close(struct queue *queue, const char *why)
 {
+	/* The end of the controller, which begins in here, closes the admin queue once more. */
+	bool is_held = queue->holds_end;
+
 	CHECK_OWNER(queue);
 	queue->holds_end = true;
 	queue_begin_closing(queue, why);
-	queue->holds_end = false;
+	queue->holds_end = is_held;
 	queue_go_on_closing(queue);
 }
 
@@ -213,9 +215,15 @@ void queue_on_slot_free(struct queue *queue)
 {
 	if (queue->state == QUEUE_CLOSING) {
 		queue_go_on_closing(queue);
-	} else if (queue->state == QUEUE_LIVE) {
-		if (queue->connected_slots)
-			queue_go_live(queue);
-		queue->transport->resume(queue);
+		return;
 	}
+	if (queue->state == QUEUE_LIVE && queue->connected_slots)
+		queue_go_live(queue);
+	/* Before Connect too: what follows a refused command waits for its slot. */
+	queue->transport->resume(queue);
+}
+
+void queue_on_responding(struct queue *queue)
+{
+	queue_go_on_closing(queue);
 }

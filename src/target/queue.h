@@ -82,5 +82,7 @@ void queue_on_closed(struct queue *queue);
 void queue_rebind(struct queue *queue, const struct snapshot *snapshot);
 /* A slot came back: go on with closing, or with a held capsule. */
 void queue_on_slot_free(struct queue *queue);
+/* A response is with the transport: a queue that closes may have waited for its command. */
+void queue_on_responding(struct queue *queue);
 
 #endif

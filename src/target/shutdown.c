@@ -95,12 +95,13 @@ static void shutdown_fence(struct reactor_msg *msg)
 
 void local_on_empty(struct local *local)
 {
-	struct shutdown *shutdown = local->target->shutdown;
+	struct shutdown *shutdown;
 
 	if (!local->is_stopping || local->is_stopped || !list_empty(&local->queues) ||
 	    !list_empty(&local->ctrls))
 		return;
 	local->is_stopped = true;
+	shutdown = local->target->shutdown;
 	reactor_timer_cancel(&local->grace);
 	if (atomic_fetch_sub(&shutdown->locals_missing, 1) == 1)
 		reactor_post(target_registry(local->target)->reactor, &shutdown->msg,

@@ -135,13 +135,28 @@ static void slot_go(struct slot *slot)
 	slot->execute(slot);
 }
 
+/* True when the command was ended: somebody asked for that, or its queue closes, after which
+ * nothing may begin (an event request would be held for ever, a Connect would revive the queue). */
+static bool slot_end_unwanted(struct slot *slot)
+{
+	bool is_closing = slot->queue->state == QUEUE_CLOSING;
+
+	if (!slot->is_abort_requested && !is_closing)
+		return false;
+	slot->state = SLOT_EXECUTING;
+	slot_complete(slot, slot->is_abort_requested ? NVME_SC_ABORT_REQUESTED
+						     : NVME_SC_ABORT_SQ_DELETION);
+	return true;
+}
+
 static void slot_on_buffer(struct buf_waiter *waiter, void *buf)
 {
 	struct slot *slot = container_of(waiter, struct slot, waiter);
 
 	CHECK(slot->state == SLOT_WAITING_BUFFER);
 	slot_set_buf(slot, buf);
-	slot_go(slot);
+	if (!slot_end_unwanted(slot))
+		slot_go(slot);
 }
 
 void slot_start(struct slot *slot, bool is_data_ok)
@@ -159,10 +174,8 @@ void slot_start(struct slot *slot, bool is_data_ok)
 		slot_complete(slot, NVME_SC_TRANSIENT_TRANSPORT);
 		return;
 	}
-	if (slot->is_abort_requested) {
-		slot_complete(slot, NVME_SC_ABORT_REQUESTED);
+	if (slot_end_unwanted(slot))
 		return;
-	}
 	if (slot->buf && slot->sgl.offset_bytes > 0)
 		memmove(slot->buf, slot->buf + slot->sgl.offset_bytes, slot->data_bytes);
 	if (slot->direction != DATA_NONE && slot->data_bytes > 0 && !slot->data) {
@@ -186,9 +199,7 @@ void slot_data_arrived(struct slot *slot, bool is_data_ok)
 	slot->state = SLOT_EXECUTING;
 	if (!is_data_ok)
 		slot_complete(slot, NVME_SC_TRANSIENT_TRANSPORT);
-	else if (slot->is_abort_requested)
-		slot_complete(slot, NVME_SC_ABORT_REQUESTED);
-	else
+	else if (!slot_end_unwanted(slot))
 		slot->execute(slot);
 }
 
@@ -201,17 +212,29 @@ static void abort_answered(struct reactor_msg *msg)
 	slot_complete(aborter, NVME_SC_SUCCESS);
 }
 
+/* Tells the Abort that waits for this command how it ended. */
+static void slot_answer_aborter(struct slot *aborter, bool is_aborted)
+{
+	aborter->aborted = is_aborted;
+	reactor_post(aborter->queue->reactor, &aborter->msg, abort_answered);
+}
+
 static void slot_respond(struct slot *slot)
 {
+	struct queue *queue = slot->queue;
 	struct slot *aborter = slot->aborter;
+	bool is_aborted = nvme_status_same(slot->status, NVME_SC_ABORT_REQUESTED);
+	/* Without a connection the slot, and maybe the queue, are gone when respond returns. */
+	bool is_connected = !queue->is_conn_closed;
 
+	slot->aborter = NULL;
 	slot->state = SLOT_RESPONDING;
-	slot->queue->transport->respond(slot);
-	if (aborter) {
-		/* The Abort's own completion comes after that of its victim. */
-		aborter->aborted = nvme_status_same(slot->status, NVME_SC_ABORT_REQUESTED);
-		reactor_post(aborter->queue->reactor, &aborter->msg, abort_answered);
-	}
+	queue->transport->respond(slot);
+	/* The Abort's own completion comes after that of its victim. */
+	if (aborter)
+		slot_answer_aborter(aborter, is_aborted);
+	if (is_connected)
+		queue_on_responding(queue);
 }
 
 static void slot_error_logged(struct reactor_msg *msg)
@@ -248,6 +271,7 @@ void slot_complete_at(struct slot *slot, nvme_status status, uint16_t error_byte
 		ctrl_error_log_add(ctrl, slot);
 		slot_respond(slot);
 	} else {
+		slot->io.media = NULL; /* over: nothing is left to cancel on the way */
 		reactor_post(ctrl->reactor, &slot->msg, slot_log_error);
 	}
 }
@@ -268,6 +292,10 @@ void slot_release(struct slot *slot)
 	CHECK(slot->state != SLOT_FREE && slot->state != SLOT_EXECUTING);
 	if (slot->state == SLOT_WAITING_BUFFER)
 		buf_pool_wait_cancel(&slot->waiter);
+	/* The connection went while the host still owed data: there is no response. */
+	if (slot->aborter)
+		slot_answer_aborter(slot->aborter, false);
+	slot->aborter = NULL;
 	slot->state = SLOT_FREE;
 	slot->buf = NULL;
 	slot->data = NULL;

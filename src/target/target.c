@@ -129,6 +129,7 @@ static void apply_close_unused(struct reactor_msg *msg)
 {
 	struct apply *apply = container_of(msg, struct apply, msg);
 
+	apply->target->ctrls_max = apply->snapshot->limits.ctrls_max;
 	ports_close_unused(apply->target, apply->snapshot);
 	reactor_post(apply->target->control, &apply->msg, apply_finished);
 }
@@ -200,7 +201,6 @@ static void apply_open_ports(struct reactor_msg *msg)
 {
 	struct apply *apply = container_of(msg, struct apply, msg);
 
-	apply->target->ctrls_max = apply->snapshot->limits.ctrls_max;
 	apply->res = ports_open(apply->target, apply->snapshot, apply->error, sizeof(apply->error));
 	reactor_post(apply->target->control, &apply->msg, apply_ports_opened);
 }

@@ -87,6 +87,8 @@ static struct pdu_error on_capsule_header(struct tcp_queue *tq, const struct pdu
 	return PDU_OK;
 }
 
+/* A host cannot answer an R2T that has not left: what names one is a guess, and its slot is not
+ * free to go on while the R2T waits to be sent. */
 static struct slot *find_fetching(struct tcp_queue *tq, uint16_t ttag)
 {
 	struct slot *slot;
@@ -94,7 +96,7 @@ static struct slot *find_fetching(struct tcp_queue *tq, uint16_t ttag)
 	if (ttag >= tq->queue.slots_fresh)
 		return NULL;
 	slot = queue_slot(&tq->queue, ttag);
-	return slot->state == SLOT_FETCHING ? slot : NULL;
+	return slot->state == SLOT_FETCHING && tcp_slot_of(slot)->sends == 0 ? slot : NULL;
 }
 
 static struct pdu_error on_data_header(struct tcp_queue *tq, const struct pdu *pdu,

@@ -23,14 +23,6 @@
 struct sim *sim_now_running;
 static struct reactor *reactor_running;
 
-void *sim_alloc(size_t len_bytes)
-{
-	void *memory = calloc(1, len_bytes);
-
-	CHECK(memory != NULL);
-	return memory;
-}
-
 /* ---- events -------------------------------------------------------------------------------- */
 
 static bool event_before(const struct sim_event *a, const struct sim_event *b)
@@ -44,8 +36,7 @@ static void heap_push(struct sim_heap *heap, struct sim_event *event)
 
 	if (heap->count > heap->room) {
 		heap->room = heap->room ? heap->room * 2 : 64;
-		heap->events = realloc(heap->events, heap->room * sizeof(*heap->events));
-		CHECK(heap->events != NULL);
+		heap->events = sim_realloc(heap->events, heap->room * sizeof(*heap->events));
 	}
 	while (at > 0 && event_before(event, heap->events[(at - 1) / 2])) {
 		heap->events[at] = heap->events[(at - 1) / 2];

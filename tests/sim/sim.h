@@ -68,6 +68,10 @@ bool sim_run_while(struct sim *sim, bool (*pred)(void *arg), void *arg, uint64_t
 void sim_enter(struct reactor *reactor);
 void sim_leave(struct reactor *reactor);
 
+/* Zeroed; never fail. Given back with free. See sim_alloc.c. */
+void *sim_alloc(size_t len_bytes);
+void *sim_realloc(void *memory, size_t len_bytes);
+
 void sim_trace(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- network ------------------------------------------------------------------------------- */
@@ -92,6 +96,24 @@ void sim_net_stall_fd(struct sim *sim, int fd, uint64_t duration_us);
 typedef void (*sim_net_tap_fn)(void *arg, int fd, uint64_t offset, uint8_t *bytes,
 			       size_t len_bytes);
 void sim_net_set_tap(struct sim *sim, sim_net_tap_fn fn, void *arg);
+
+enum sim_net_break_kind {
+	SIM_NET_RESET,      /* the receiver gets the bytes so far, then the reset */
+	SIM_NET_HALF_CLOSE, /* likewise, then the end of the stream */
+	SIM_NET_STALL,      /* nothing moves either way for stall_us, nobody is told */
+};
+
+/* One connection ends, once: right behind this many bytes (1 or more) of all that clients sent, or
+ * servers, over all connections. */
+struct sim_net_break {
+	enum sim_net_break_kind kind;
+	bool is_by_server;
+	uint64_t after_bytes;
+	uint64_t stall_us;
+};
+void sim_net_set_break(struct sim *sim, const struct sim_net_break *net_break);
+/* A break that was set has not happened yet. */
+bool sim_net_has_break(const struct sim *sim);
 
 /* Sockets that are open now (both ends count), and bytes that sockets accepted so far. */
 unsigned sim_net_open_count(const struct sim *sim);

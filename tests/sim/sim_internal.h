@@ -117,11 +117,12 @@ struct sim {
 	uint64_t net_bytes;
 	sim_net_tap_fn tap;
 	void *tap_arg;
+	struct sim_net_break net_break;
+	uint64_t break_left_bytes; /* 0: none is set, or it has happened */
 };
 
 extern struct sim *sim_now_running;
 
-void *sim_alloc(size_t len_bytes);
 /* reactor NULL: an event of the network, outside any turn. */
 struct sim_event *sim_event_add(struct sim *sim, struct reactor *reactor, uint64_t at_ns,
 				void (*fn)(struct sim_event *event), void *arg);

@@ -40,6 +40,12 @@ static void block_settle(struct sim_medium *medium, uint64_t block)
 	memcpy(medium->stable + block * bytes, medium->blocks + block * bytes, bytes);
 }
 
+static void settle_all(struct sim_medium *medium)
+{
+	for (uint64_t i = 0; i < medium->options.block_count; i++)
+		block_settle(medium, i);
+}
+
 /* Copies between the block's bytes and the io's iov at this byte of the transfer. */
 static void iov_copy(const struct media_io *io, uint64_t at, uint8_t *bytes, size_t len_bytes)
 {
@@ -106,10 +112,8 @@ static void sim_media_finish(struct reactor_timer *timer)
 		count = 0;
 	for (uint64_t i = 0; i < count; i++)
 		block_perform(medium, io, i);
-	if (io->kind == MEDIA_FLUSH && res == 0) {
-		for (uint64_t i = 0; i < medium->options.block_count; i++)
-			block_settle(medium, i);
-	}
+	if (io->kind == MEDIA_FLUSH && res == 0 && io->stage == 0)
+		settle_all(medium);
 	io->done(io, res);
 }
 
@@ -124,6 +128,9 @@ static void sim_media_submit(struct media_io *io)
 	if (medium->options.error_one_in && prng_one_in(&medium->prng, medium->options.error_one_in))
 		io->result = -EIO;
 	io->progress_bytes = medium->losses;
+	io->stage = prng_one_in(&medium->prng, 2); /* a flush: 1 takes what is there now */
+	if (io->kind == MEDIA_FLUSH && io->stage == 1)
+		settle_all(medium);
 	medium->under_way++;
 	reactor_timer_init(io->reactor, &io->timer, sim_media_finish);
 	reactor_timer_arm(&io->timer, reactor_now_ns(io->reactor) + delay_us * NS_PER_US);

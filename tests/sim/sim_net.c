@@ -33,8 +33,7 @@ int sim_fd_new(struct sim *sim, struct sim_end *end)
 {
 	if (sim->end_count == sim->end_room) {
 		sim->end_room = sim->end_room ? sim->end_room * 2 : 64;
-		sim->ends = realloc(sim->ends, sim->end_room * sizeof(struct sim_end *));
-		CHECK(sim->ends != NULL);
+		sim->ends = sim_realloc(sim->ends, sim->end_room * sizeof(struct sim_end *));
 	}
 	sim->ends[sim->end_count] = end;
 	return SIM_FIRST_FD + (int)sim->end_count++;
@@ -252,6 +251,35 @@ static void send_faults(struct sim_end *end)
 		sim_end_reset_both(end);
 }
 
+/* The break that is set counts this end's bytes. */
+static bool break_counts(const struct sim_end *end)
+{
+	const struct sim *sim = end->sim;
+	bool is_client = sim_addr_same(&end->remote, &end->server);
+
+	return sim->break_left_bytes > 0 && is_client != sim->net_break.is_by_server;
+}
+
+static void break_happen(struct sim_end *end)
+{
+	struct sim *sim = end->sim;
+
+	sim_trace(sim, "net: %d breaks", end->fd);
+	switch (sim->net_break.kind) {
+	case SIM_NET_RESET:
+		seg_launch(end->peer, SIM_SEG_RST, NULL, 0, 0);
+		end_set_reset(end);
+		break;
+	case SIM_NET_HALF_CLOSE:
+		sim_end_send_fin(end);
+		break;
+	case SIM_NET_STALL:
+		end->stalled_until_ns = sim->now_ns + sim->net_break.stall_us * NS_PER_US;
+		end->peer->stalled_until_ns = end->stalled_until_ns;
+		break;
+	}
+}
+
 ssize_t sim_end_send(struct sim_end *end, const struct iovec *iov, unsigned iov_count)
 {
 	struct sim *sim = end->sim;
@@ -273,6 +301,8 @@ ssize_t sim_end_send(struct sim_end *end, const struct iovec *iov, unsigned iov_
 		len = prng_below(&sim->prng, len) + 1;
 	if (len == 0)
 		return 0;
+	if (break_counts(end) && len > sim->break_left_bytes)
+		len = sim->break_left_bytes;
 	bytes = sim_alloc(len);
 	for (unsigned i = 0; i < iov_count && done < len; i++) {
 		size_t part = iov[i].iov_len < len - done ? iov[i].iov_len : len - done;
@@ -284,6 +314,11 @@ ssize_t sim_end_send(struct sim_end *end, const struct iovec *iov, unsigned iov_
 	send_cut(end, bytes, len);
 	free(bytes);
 	sim_trace(sim, "net: %d sends %zu of %zu", end->fd, len, total);
+	if (break_counts(end)) {
+		sim->break_left_bytes -= len;
+		if (sim->break_left_bytes == 0)
+			break_happen(end);
+	}
 	send_faults(end);
 	return (ssize_t)len;
 }
@@ -467,6 +502,17 @@ void sim_net_partition(struct sim *sim, const struct net_addr *server, bool is_c
 		else
 			deliver_schedule(sim->ends[i]);
 	}
+}
+
+void sim_net_set_break(struct sim *sim, const struct sim_net_break *net_break)
+{
+	sim->net_break = *net_break;
+	sim->break_left_bytes = net_break->after_bytes;
+}
+
+bool sim_net_has_break(const struct sim *sim)
+{
+	return sim->break_left_bytes > 0;
 }
 
 void sim_net_set_tap(struct sim *sim, sim_net_tap_fn fn, void *arg)

@@ -63,7 +63,7 @@ static void set_up(enum ctrl_type type)
 	ctrl->port_id = 1;
 	ctrl->port = &ports[0];
 	ctrl->subsystem = type == CTRL_TYPE_IO ? &was : NULL;
-	strcpy(ctrl->subsystem_nqn, was.nqn);
+	memcpy(ctrl->subsystem_nqn, was.nqn, sizeof(was.nqn));
 	memset(ctrl->host_id.bytes, 0x5a, sizeof(ctrl->host_id.bytes));
 	ctrl->csts = CSTS_RDY;
 	ctrl->io_queues_max = 8;

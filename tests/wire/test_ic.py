@@ -50,15 +50,20 @@ def accepted(t, tgt):
 
 
 def refused(t, tgt):
+    ending = []
     for name, fields, want, spec in REFUSED:
-        with t.guard(name, spec), tgt.conn() as conn:
+        with t.guard(name, spec):
+            conn = tgt.conn()
             sent = n.icreq(**fields)
             conn.send(sent)
             term = conn.recv_pdu()
             t.eq((term.type, term.fes, term.fei), (n.C2HTERM,) + want, name + ': C2HTermReq', spec)
             t.ok(sent.startswith(term.data) and 8 <= len(term.data) <= 128,
                  name + ': TermReq carries the header', 'TCP 3.6.2.4, DATA')
-            t.ok(conn.wait_closed(), name + ': the connection ends', 'TCP 3.5')
+            ending.append((name, conn))
+    for name, conn in ending:
+        t.ok(conn.wait_closed(), name + ': the connection ends', 'TCP 3.5')
+        conn.close()
 
 
 def odd_but_legal(t, tgt):

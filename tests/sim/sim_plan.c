@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a seed chooses: sizes, media, and which troubles are on at all. Most seeds switch most
+ * troubles off, because a trouble that ends every connection hides what others would show.
+ * Also the namespaces and the snapshots made of them. One thread.
+ */
+#include "sim_media.h"
+#include "sim_world.h"
+
+#include "base/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* 0 (never) for most seeds, else a figure between the two. */
+static uint32_t maybe(struct prng *prng, uint32_t low, uint32_t high)
+{
+	if (!prng_one_in(prng, 3))
+		return 0;
+	return low + (uint32_t)prng_below(prng, high - low + 1);
+}
+
+void world_plan_choose(struct world *world, struct sim_options *options)
+{
+	struct prng *prng = &world->prng;
+	struct world_plan *plan = &world->plan;
+
+	*plan = (struct world_plan){
+		.data_reactors = 1 + (unsigned)prng_below(prng, WORLD_REACTORS_MAX),
+		.hosts = 1 + (unsigned)prng_below(prng, WORLD_HOSTS_MAX - 1),
+		.has_discovery = prng_one_in(prng, 3),
+		.commands_max = 300 + prng_below(prng, 900),
+		.think_max_us = prng_one_in(prng, 2) ? 20 : 2000,
+		.chaos_max_us = 1000 + (uint32_t)prng_below(prng, 60000),
+		.cut_one_in = maybe(prng, 2, 20),
+		.partition_one_in = maybe(prng, 5, 30),
+		.swap_one_in = maybe(prng, 1, 10),
+		.restart_one_in = maybe(prng, 5, 40),
+		.power_loss_one_in = maybe(prng, 1, 20),
+		.crash_one_in = maybe(prng, 50, 500),
+		.leave_one_in = maybe(prng, 50, 500),
+		.abort_one_in = maybe(prng, 2, 30),
+		.admin_one_in = maybe(prng, 3, 30),
+		.has_small_pools = prng_one_in(prng, 3),
+		.faults = {
+			.reset_ppm = maybe(prng, 100, 3000),
+			.stall_ppm = maybe(prng, 100, 20000),
+			.half_close_ppm = maybe(prng, 100, 2000),
+			.refuse_ppm = maybe(prng, 10000, 300000),
+			.stall_max_us = 100 + (uint32_t)prng_below(prng, 200000),
+		},
+	};
+	*options = (struct sim_options){
+		.latency_max_us = 1 + (uint32_t)prng_below(prng, 200),
+		.post_max_us = 1 + (uint32_t)prng_below(prng, 50),
+		.window_max_bytes = prng_one_in(prng, 3) ? 8192 : 0,
+		.segment_max_bytes = prng_one_in(prng, 4) ? 1 + (uint32_t)prng_below(prng, 1500) : 0,
+		.recv_max_bytes = prng_one_in(prng, 4) ? 64 + (uint32_t)prng_below(prng, 5000) : 0,
+		.connect_timeout_us = 1000000,
+		.faults = plan->faults,
+	};
+}
+
+/* ---- namespaces ------------------------------------------------------------------------------ */
+
+static struct media *medium_open(struct world *world, struct world_ns *ns)
+{
+	struct prng *prng = &world->prng;
+	unsigned block = 1u << ns->block_shift;
+	unsigned long long size = ns->block_count << ns->block_shift;
+	struct media_error error;
+	struct media *media;
+	char spec[256];
+
+	if (ns->kind == WORLD_MEDIUM_SIM) {
+		struct sim_media_options options = {
+			.seed = prng_next(prng),
+			.block_count = ns->block_count,
+			.block_bytes = block,
+			.delay_max_us = 1 + (uint32_t)prng_below(prng, 500),
+			.spike_one_in = maybe(prng, 20, 200),
+			.error_one_in = maybe(prng, 20, 200),
+			.cancel_deaf_one_in = maybe(prng, 1, 4),
+			.has_volatile_cache = prng_one_in(prng, 2),
+			.can_discard = !prng_one_in(prng, 4),
+			.reads_zero_after_discard = prng_one_in(prng, 2),
+		};
+
+		ns->can_fail = options.error_one_in > 0 || world->plan.power_loss_one_in > 0;
+		return sim_media_open(&options);
+	}
+	if (ns->kind == WORLD_MEDIUM_MEM)
+		snprintf(spec, sizeof(spec), "mem:%llu,block=%u", size, block);
+	else if (ns->kind == WORLD_MEDIUM_NULL)
+		snprintf(spec, sizeof(spec), "null:%llu,block=%u", size, block);
+	else
+		snprintf(spec, sizeof(spec),
+			 "fault:delay:prob=20:ms=%u:seed=%u+tear:prob=3:seed=%u+"
+			 "fail:op=any:prob=3:seed=%u@mem:%llu,block=%u",
+			 1 + (unsigned)prng_below(prng, 9), (unsigned)prng_below(prng, 1000),
+			 (unsigned)prng_below(prng, 1000), (unsigned)prng_below(prng, 1000), size,
+			 block);
+	ns->can_fail = ns->kind == WORLD_MEDIUM_FAULT;
+	if (media_open(spec, &media, &error) != 0)
+		check_failed(__FILE__, __LINE__, error.text);
+	return media;
+}
+
+void world_ns_create(struct world *world)
+{
+	struct prng *prng = &world->prng;
+
+	world->ns_count = 1 + (unsigned)prng_below(prng, WORLD_NS_MAX);
+	for (unsigned i = 0; i < world->ns_count; i++) {
+		struct world_ns *ns = &world->ns[i];
+
+		ns->nsid = i + 1;
+		ns->kind = (enum world_medium)prng_below(prng, i == 0 ? 3 : 4);
+		ns->block_shift = prng_one_in(prng, 2) ? 9 : 12;
+		ns->block_count = 16 + prng_below(prng, 240);
+		ns->is_present = true;
+		ns->settled_at = MODEL_NEVER;
+		ns->media = medium_open(world, ns);
+		CHECK(ns_store_create(ns->media, world->plan.data_reactors, &ns->store) == 0);
+		if (ns->kind != WORLD_MEDIUM_NULL)
+			ns->model = model_create(ns->block_count, ns->media->has_volatile_cache);
+	}
+}
+
+void world_ns_destroy(struct world *world)
+{
+	for (unsigned i = 0; i < world->ns_count; i++) {
+		ns_store_put(world->ns[i].store);
+		if (world->ns[i].model)
+			model_destroy(world->ns[i].model);
+	}
+	if (sim_media_open_count() != 0)
+		world_fail(world, "%u media were not closed", sim_media_open_count());
+}
+
+/* ---- snapshots ------------------------------------------------------------------------------- */
+
+static void *made(size_t count, size_t bytes)
+{
+	void *memory = calloc(count ? count : 1, bytes);
+
+	CHECK(memory != NULL);
+	return memory;
+}
+
+static struct subsystem *subsystem_build(struct world *world)
+{
+	struct subsystem *subsystem = made(1, sizeof(*subsystem));
+	char name[64];
+
+	text_copy(subsystem->nqn, sizeof(subsystem->nqn), TARGET_DEFAULT_NQN);
+	text_copy(subsystem->serial, sizeof(subsystem->serial), "SIM1");
+	text_copy(subsystem->model, sizeof(subsystem->model), "weft sim");
+	subsystem->allows_any_host = true;
+	subsystem->ana_group_max = 1;
+	subsystem->namespaces = made(world->ns_count, sizeof(struct ns));
+	for (unsigned i = 0; i < world->ns_count; i++) {
+		const struct world_ns *from = &world->ns[i];
+		struct ns *ns = &subsystem->namespaces[subsystem->ns_count];
+
+		if (!from->is_present)
+			continue;
+		subsystem->ns_count++;
+		*ns = (struct ns){
+			.nsid = from->nsid,
+			.store = ns_store_get(from->store),
+			.media = from->media,
+			.block_count = from->block_count,
+			.block_shift = from->block_shift,
+			.is_read_only = from->is_read_only,
+			.ana_group = 1,
+		};
+		snprintf(name, sizeof(name), "sim ns %u", from->nsid);
+		uuid_from_name(name, &ns->uuid);
+		memcpy(ns->nguid, ns->uuid.bytes, sizeof(ns->nguid));
+	}
+	return subsystem;
+}
+
+static void limits_choose(struct target_limits *limits)
+{
+	limits->ic_timeout_ms = 2000;
+	limits->connect_timeout_ms = 2000;
+	limits->data_timeout_ms = 3000;
+}
+
+struct snapshot *world_snapshot_build(struct world *world)
+{
+	struct snapshot *snapshot = snapshot_create();
+	struct port *port;
+
+	CHECK(snapshot != NULL);
+	limits_choose(&snapshot->limits);
+	snapshot->discovery_generation = world->step;
+	snapshot->subsystem_count = 1;
+	snapshot->subsystems = made(1, sizeof(*snapshot->subsystems));
+	snapshot->subsystems[0] = subsystem_build(world);
+	snapshot->port_count = 1;
+	snapshot->ports = made(1, sizeof(*snapshot->ports));
+	port = &snapshot->ports[0];
+	port->id = 1;
+	port->listen = world->addr;
+	port->subsystems = made(1, sizeof(*port->subsystems));
+	port->subsystems[0] = snapshot->subsystems[0];
+	port->subsystem_count = 1;
+	return snapshot;
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One simulated run: a target on its reactors, the namespaces with their models, the hosts, and
+ * the troubles that the seed chose. Everything runs in one thread; `world_step` is the time of the
+ * models. sim_world.c owns the target and the troubles, sim_workload.c the hosts, sim_check.c what
+ * a completion may say.
+ */
+#ifndef WEFT_TESTS_SIM_WORLD_H
+#define WEFT_TESTS_SIM_WORLD_H
+
+#include "sim.h"
+#include "sim_model.h"
+
+#include "target/target.h"
+
+#define WORLD_NS_MAX       4
+#define WORLD_HOSTS_MAX    4 /* the last one is the discovery client */
+#define WORLD_REACTORS_MAX 3
+#define WORLD_STATUS_MAX   0x800
+
+enum world_medium {
+	WORLD_MEDIUM_MEM,
+	WORLD_MEDIUM_FAULT,
+	WORLD_MEDIUM_SIM,
+	WORLD_MEDIUM_NULL, /* has no model */
+};
+
+struct world_ns {
+	uint32_t nsid;
+	enum world_medium kind;
+	struct ns_store *store;
+	struct media *media;
+	struct model *model; /* NULL: whatever is read is right */
+	uint64_t block_count;
+	uint32_t block_shift;
+	bool can_fail; /* its medium answers with errors */
+	bool is_present;
+	bool is_read_only;
+	/* Since when that is true on every reactor; MODEL_NEVER while it changes. */
+	uint64_t settled_at;
+};
+
+/* What the seed chose: 0 means that this trouble does not happen. Figures are "once in". */
+struct world_plan {
+	unsigned data_reactors;
+	unsigned hosts;
+	bool has_discovery;
+	uint64_t commands_max;
+	uint32_t think_max_us;
+	uint32_t chaos_max_us; /* time between two troubles */
+	uint32_t cut_one_in;   /* per trouble, each */
+	uint32_t partition_one_in;
+	uint32_t swap_one_in;
+	uint32_t restart_one_in;
+	uint32_t power_loss_one_in;
+	uint32_t crash_one_in; /* of a host, per command */
+	uint32_t leave_one_in; /* clean disconnect, per command */
+	uint32_t abort_one_in; /* per command */
+	uint32_t admin_one_in;
+	bool has_small_pools;
+	struct sim_faults faults;
+};
+
+struct world_stats {
+	uint64_t commands;
+	uint64_t aborts;
+	uint64_t aborted;
+	uint64_t connects;
+	uint64_t connect_failures;
+	uint64_t losses;
+	uint64_t crashes;
+	uint64_t cuts;
+	uint64_t partitions;
+	uint64_t swaps;
+	uint64_t restarts;
+	uint64_t power_losses;
+	uint64_t keep_alive_expiries;
+	uint64_t blocks_checked;
+	uint64_t statuses[WORLD_STATUS_MAX];
+};
+
+enum world_phase {
+	WORLD_TROUBLED,
+	WORLD_HEALED, /* no more troubles; every host reads everything once more */
+	WORLD_LEAVING,
+};
+
+struct sim_host;
+
+/* A session whose commands may still land: the controller has not left the target. */
+struct world_ghost {
+	uint64_t target_epoch;
+	uint16_t cntlid;
+	bool is_gone;
+};
+
+struct world {
+	struct sim *sim;
+	struct prng prng;
+	struct world_plan plan;
+	struct world_stats *stats; /* of all runs */
+	enum world_phase phase;
+	uint64_t step;
+	uint64_t next_value;
+	uint64_t commands_left;
+	uint64_t hash;
+	bool is_failed;
+
+	struct reactor *control;
+	struct reactor *data[WORLD_REACTORS_MAX];
+	struct target *target; /* NULL while it restarts */
+	uint64_t target_epoch;
+	struct net_addr addr;
+	bool is_applying;
+	bool is_stopping;
+	bool is_partitioned;
+	bool is_done;
+	struct reactor_timer chaos_timer;
+	struct reactor_timer heal_timer;
+	struct reactor_timer start_timer;
+
+	struct world_ns ns[WORLD_NS_MAX];
+	unsigned ns_count;
+	struct sim_host *hosts[WORLD_HOSTS_MAX];
+	unsigned host_count;
+};
+
+/* Runs one seed. True when nothing was violated; *ret_hash is the same for the same seed. */
+bool world_run(uint64_t seed, struct world_stats *stats, uint64_t *ret_hash);
+
+uint64_t world_step(struct world *world);
+void world_hash(struct world *world, uint64_t value);
+/* Reports a violation, once per run. */
+void world_fail(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* True when nothing of that session can reach a medium any more. */
+bool world_ghost_is_gone(struct world *world, const struct world_ghost *ghost);
+
+/* sim_plan.c: what a seed chooses. */
+void world_plan_choose(struct world *world, struct sim_options *options);
+void world_ns_create(struct world *world);
+void world_ns_destroy(struct world *world);
+struct snapshot *world_snapshot_build(struct world *world);
+
+/* sim_workload.c */
+struct sim_host *sim_host_create(struct world *world, unsigned index, bool is_discovery);
+void sim_host_destroy(struct sim_host *host);
+/* The earliest begin of the commands under way, MODEL_NEVER when there is none. */
+uint64_t sim_host_oldest(const struct sim_host *host);
+/* True when it is connected and has read everything after the troubles. */
+bool sim_host_is_content(const struct sim_host *host);
+void sim_host_leave(struct sim_host *host);
+bool sim_host_is_gone(const struct sim_host *host);
+
+#endif
