@@ -9,6 +9,7 @@
  * mounted ones away.
  */
 #include "media/file.h"
+#include "media/file_lock.h"
 #include "media/spec.h"
 
 #include "base/clock.h"
@@ -20,7 +21,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -54,23 +54,7 @@ static int sync_folder_of(const char *path)
 	return res;
 }
 
-/*
- * A target that was killed keeps its files until the kernel has ended its last operation, so the
- * lock is waited for: it is also what keeps a late write of the dead from landing after us.
- */
-static int lock_in_time(int fd, int operation)
-{
-	uint64_t deadline_ns = clock_monotonic_ns() + LOCK_WAIT_NS;
-
-	while (flock(fd, operation | LOCK_NB) != 0) {
-		if (errno != EWOULDBLOCK || clock_monotonic_ns() > deadline_ns)
-			return -errno;
-		nanosleep(&(struct timespec){.tv_nsec = LOCK_RETRY_NS}, NULL);
-	}
-	return 0;
-}
-
-/* The same for block devices, whose lock is the exclusive open. A descriptor or -errno. */
+/* The lock of a block device is the exclusive open; a killed target lets go of it late. */
 static int open_in_time(const char *path, int flags)
 {
 	uint64_t deadline_ns = clock_monotonic_ns() + LOCK_WAIT_NS;
@@ -86,12 +70,18 @@ static int open_in_time(const char *path, int flags)
 
 static int lock_file(int fd, const struct media_spec *spec, struct media_error *ret_error)
 {
-	int res = lock_in_time(fd, spec->is_read_only ? LOCK_SH : LOCK_EX);
+	int holder;
+	int res = file_lock(fd, spec->is_read_only, spec->path, &holder);
 
 	if (res == 0)
 		return 0;
+	if (res == -EWOULDBLOCK && holder != 0)
+		return media_fail(ret_error, res,
+				  "%.140s is in use by another target (process %d); stop it or use "
+				  "another file",
+				  spec->path, holder);
 	if (res == -EWOULDBLOCK)
-		return media_fail(ret_error, -EWOULDBLOCK,
+		return media_fail(ret_error, res,
 				  "%.160s is in use by another target; stop it or use another file",
 				  spec->path);
 	return media_fail(ret_error, res, "cannot lock %.160s: %s", spec->path, strerror(-res));

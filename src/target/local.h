@@ -23,6 +23,7 @@ struct local {
 	atomic_uint queue_count;
 	bool is_stopping;
 	bool is_stopped;
+	struct reactor_msg swap_msg;
 	struct reactor_msg stop_msg;
 	struct reactor_timer grace;
 	atomic_ulong commands;

@@ -28,12 +28,6 @@ struct apply {
 	char error[192];
 };
 
-struct swap_msg {
-	struct reactor_msg msg;
-	struct apply *apply;
-	struct local *local;
-};
-
 /* ---- create, destroy
  * ----------------------------------------------------------------------------- */
 
@@ -149,52 +143,30 @@ static void local_swap(struct local *local, struct snapshot *snapshot)
 
 static void swap_here(struct reactor_msg *msg)
 {
-	struct swap_msg *swap = container_of(msg, struct swap_msg, msg);
-	struct apply *apply = swap->apply;
+	struct local *local = container_of(msg, struct local, swap_msg);
+	struct apply *apply = local->target->apply;
 
-	local_swap(swap->local, apply->snapshot);
-	free(swap);
+	local_swap(local, apply->snapshot);
 	if (atomic_fetch_sub(&apply->swaps_missing, 1) == 1)
 		reactor_post(target_registry(apply->target)->reactor, &apply->msg,
 			     apply_close_unused);
 }
 
-static int swap_msgs_alloc(struct apply *apply, struct swap_msg **msgs)
-{
-	for (unsigned i = 0; i < apply->target->local_count; i++) {
-		msgs[i] = calloc(1, sizeof(**msgs));
-		if (!msgs[i]) {
-			while (i-- > 0)
-				free(msgs[i]);
-			return -ENOMEM;
-		}
-		msgs[i]->apply = apply;
-		msgs[i]->local = &apply->target->locals[i];
-	}
-	return 0;
-}
-
-/* Back on the control reactor: the listeners stand, or the change is off. */
+/* Back on the control reactor: the listeners stand, or the change is off. From here on nothing
+ * can fail. */
 static void apply_ports_opened(struct reactor_msg *msg)
 {
 	struct apply *apply = container_of(msg, struct apply, msg);
 	struct target *target = apply->target;
-	struct swap_msg **msgs = calloc(target->local_count, sizeof(*msgs));
 
-	if (apply->res == 0 && (!msgs || swap_msgs_alloc(apply, msgs) != 0)) {
-		apply->res = -ENOMEM;
-		text_copy(apply->error, sizeof(apply->error), "out of memory");
-	}
 	if (apply->res != 0) {
-		free(msgs);
 		apply_finished(msg);
 		return;
 	}
 	atomic_store(&apply->snapshot->acks_missing, target->local_count);
 	atomic_store(&apply->swaps_missing, target->local_count);
 	for (unsigned i = 0; i < target->local_count; i++)
-		reactor_post(target->locals[i].reactor, &msgs[i]->msg, swap_here);
-	free(msgs);
+		reactor_post(target->locals[i].reactor, &target->locals[i].swap_msg, swap_here);
 }
 
 static void apply_open_ports(struct reactor_msg *msg)

@@ -117,6 +117,7 @@ bool sim_net_has_break(const struct sim *sim);
 
 /* Sockets that are open now (both ends count), and bytes that sockets accepted so far. */
 unsigned sim_net_open_count(const struct sim *sim);
+unsigned sim_net_listener_count(const struct sim *sim);
 uint64_t sim_net_bytes(const struct sim *sim);
 
 #endif

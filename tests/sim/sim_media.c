@@ -122,10 +122,12 @@ static void sim_media_submit(struct media_io *io)
 	struct sim_medium *medium = container_of(io->media, struct sim_medium, media);
 	uint64_t delay_us = prng_below(&medium->prng, medium->options.delay_max_us + 1);
 
-	if (medium->options.spike_one_in && prng_one_in(&medium->prng, medium->options.spike_one_in))
+	if (medium->options.spike_one_in &&
+	    prng_one_in(&medium->prng, medium->options.spike_one_in))
 		delay_us *= 100;
 	io->result = 0;
-	if (medium->options.error_one_in && prng_one_in(&medium->prng, medium->options.error_one_in))
+	if (medium->options.error_one_in &&
+	    prng_one_in(&medium->prng, medium->options.error_one_in))
 		io->result = -EIO;
 	io->progress_bytes = medium->losses;
 	io->stage = prng_one_in(&medium->prng, 2); /* a flush: 1 takes what is there now */

@@ -13,8 +13,8 @@ struct sim_media_options {
 	uint64_t block_count;
 	uint32_t block_bytes;
 	uint32_t delay_max_us;
-	uint32_t spike_one_in; /* operations that take a hundred times as long; 0: never */
-	uint32_t error_one_in; /* operations that fail; 0: never */
+	uint32_t spike_one_in;       /* operations that take a hundred times as long; 0: never */
+	uint32_t error_one_in;       /* operations that fail; 0: never */
 	uint32_t cancel_deaf_one_in; /* cancellations that are not heard; 0: never */
 	bool has_volatile_cache;
 	bool can_discard;

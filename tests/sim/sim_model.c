@@ -23,9 +23,9 @@ struct version {
 	uint64_t bound;
 	uint64_t first_end;
 	uint64_t last_start;
-	bool is_past;       /* cannot come back after a loss of the cache */
-	bool is_under_way;  /* its command has not ended */
-	bool met_loss;      /* the cache was lost while it was under way */
+	bool is_past;      /* cannot come back after a loss of the cache */
+	bool is_under_way; /* its command has not ended */
+	bool met_loss;     /* the cache was lost while it was under way */
 };
 
 struct block {
@@ -149,9 +149,8 @@ void model_write_maybe(struct model *model, uint64_t block, uint64_t value, uint
 }
 
 /* The other version that makes this one impossible for a read that ends at `end`, or NULL. */
-static const struct version *version_conflict(const struct block *block,
-					      const struct version *seen, uint64_t read_start,
-					      uint64_t end)
+static const struct version *version_conflict(const struct block *block, const struct version *seen,
+					      uint64_t read_start, uint64_t end)
 {
 	uint64_t seen_end = version_end(seen) < end ? version_end(seen) : end;
 	uint64_t seen_start = seen->last_start > read_start ? seen->last_start : read_start;
@@ -245,7 +244,8 @@ void model_forget(struct model *model, uint64_t oldest_start)
 			struct version *version = &block->versions[i];
 			bool is_gone = false;
 
-			if (version->is_under_way || (model->has_volatile_cache && !version->is_past)) {
+			if (version->is_under_way ||
+			    (model->has_volatile_cache && !version->is_past)) {
 				block->versions[kept++] = *version;
 				continue;
 			}

@@ -530,6 +530,15 @@ unsigned sim_net_open_count(const struct sim *sim)
 	return count;
 }
 
+unsigned sim_net_listener_count(const struct sim *sim)
+{
+	unsigned count = 0;
+
+	list_for_each(node, &sim->listeners)
+		count++;
+	return count;
+}
+
 uint64_t sim_net_bytes(const struct sim *sim)
 {
 	return sim->net_bytes;

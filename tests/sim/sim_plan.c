@@ -43,19 +43,21 @@ void world_plan_choose(struct world *world, struct sim_options *options)
 		.abort_one_in = maybe(prng, 2, 30),
 		.admin_one_in = maybe(prng, 3, 30),
 		.has_small_pools = prng_one_in(prng, 3),
-		.faults = {
-			.reset_ppm = maybe(prng, 100, 3000),
-			.stall_ppm = maybe(prng, 100, 20000),
-			.half_close_ppm = maybe(prng, 100, 2000),
-			.refuse_ppm = maybe(prng, 10000, 300000),
-			.stall_max_us = 100 + (uint32_t)prng_below(prng, 200000),
-		},
+		.faults =
+			{
+				.reset_ppm = maybe(prng, 100, 3000),
+				.stall_ppm = maybe(prng, 100, 20000),
+				.half_close_ppm = maybe(prng, 100, 2000),
+				.refuse_ppm = maybe(prng, 10000, 300000),
+				.stall_max_us = 100 + (uint32_t)prng_below(prng, 200000),
+			},
 	};
 	*options = (struct sim_options){
 		.latency_max_us = 1 + (uint32_t)prng_below(prng, 200),
 		.post_max_us = 1 + (uint32_t)prng_below(prng, 50),
 		.window_max_bytes = prng_one_in(prng, 3) ? 8192 : 0,
-		.segment_max_bytes = prng_one_in(prng, 4) ? 1 + (uint32_t)prng_below(prng, 1500) : 0,
+		.segment_max_bytes =
+			prng_one_in(prng, 4) ? 1 + (uint32_t)prng_below(prng, 1500) : 0,
 		.recv_max_bytes = prng_one_in(prng, 4) ? 64 + (uint32_t)prng_below(prng, 5000) : 0,
 		.connect_timeout_us = 1000000,
 		.faults = plan->faults,
@@ -111,6 +113,7 @@ void world_ns_create(struct world *world)
 {
 	struct prng *prng = &world->prng;
 
+	world->media_before = sim_media_open_count();
 	world->ns_count = 1 + (unsigned)prng_below(prng, WORLD_NS_MAX);
 	for (unsigned i = 0; i < world->ns_count; i++) {
 		struct world_ns *ns = &world->ns[i];
@@ -135,8 +138,8 @@ void world_ns_destroy(struct world *world)
 		if (world->ns[i].model)
 			model_destroy(world->ns[i].model);
 	}
-	if (sim_media_open_count() != 0)
-		world_fail(world, "%u media were not closed", sim_media_open_count());
+	if (sim_media_open_count() != world->media_before)
+		world_fail(world, "a medium was not closed");
 }
 
 /* ---- snapshots ------------------------------------------------------------------------------- */

@@ -20,6 +20,7 @@
 #define TROUBLED_LIMIT_NS (60 * NS_PER_S)
 #define HEALED_LIMIT_NS   (120 * NS_PER_S)
 #define SHUTDOWN_GRACE_MS 200
+#define TROUBLES_MAX      100
 
 uint64_t world_step(struct world *world)
 {
@@ -121,8 +122,7 @@ static void on_target_stopped(void *arg)
 	world->is_stopping = false;
 	if (world->phase != WORLD_LEAVING)
 		reactor_timer_arm(&world->start_timer,
-				  sim_now(world->sim) +
-					  prng_below(&world->prng, 200) * NS_PER_MS);
+				  sim_now(world->sim) + prng_below(&world->prng, 200) * NS_PER_MS);
 }
 
 static void target_stop(struct world *world)
@@ -193,6 +193,10 @@ static void on_chaos_timer(struct reactor_timer *timer)
 	struct world *world = container_of(timer, struct world, chaos_timer);
 	const struct world_plan *plan = &world->plan;
 
+	/* After so many the run would be about nothing else. */
+	if (world->troubles_left == 0)
+		return;
+	world->troubles_left--;
 	if (strikes(world, plan->cut_one_in))
 		world->stats->cuts += sim_net_cut(world->sim, NULL);
 	if (!world->is_partitioned && strikes(world, plan->partition_one_in))
@@ -205,9 +209,9 @@ static void on_chaos_timer(struct reactor_timer *timer)
 		world->stats->restarts++;
 		target_stop(world);
 	}
-	reactor_timer_arm(timer, sim_now(world->sim) +
-					 (1 + prng_below(&world->prng, plan->chaos_max_us)) *
-						 NS_PER_US);
+	reactor_timer_arm(timer,
+			  sim_now(world->sim) +
+				  (1 + prng_below(&world->prng, plan->chaos_max_us)) * NS_PER_US);
 }
 
 static void world_heal(struct world *world)
@@ -226,6 +230,8 @@ static void world_heal(struct world *world)
 		if (world->ns[i].kind == WORLD_MEDIUM_SIM)
 			sim_media_heal(world->ns[i].media);
 	}
+	for (unsigned i = 0; i < world->host_count; i++)
+		sim_host_wake(world->hosts[i]);
 }
 
 /* ---- phases ---------------------------------------------------------------------------------- */
@@ -296,8 +302,7 @@ static void world_leave(struct world *world)
 	/* What is left of the network's own events: closed connections say goodbye. */
 	sim_run_until(world->sim, sim_now(world->sim) + 10 * NS_PER_S);
 	if (sim_leaks(world->sim) > 0)
-		world_fail(world, "%u sockets, timers or messages are left",
-			   sim_leaks(world->sim));
+		world_fail(world, "%u sockets, timers or messages are left", sim_leaks(world->sim));
 }
 
 static void world_play(struct world *world)
@@ -348,6 +353,7 @@ bool world_run(uint64_t seed, struct world_stats *stats, uint64_t *ret_hash)
 	prng_seed(&world->prng, seed * 0x9e3779b97f4a7c15ull + 1);
 	world_plan_choose(world, &options);
 	world->commands_left = world->plan.commands_max;
+	world->troubles_left = TROUBLES_MAX;
 	world->host_count = world->plan.hosts + world->plan.has_discovery;
 	world->sim = sim_create(seed, &options);
 	sim_net_set_tap(world->sim, on_bytes, world);

@@ -2,8 +2,8 @@
 /*
  * One simulated run: a target on its reactors, the namespaces with their models, the hosts, and
  * the troubles that the seed chose. Everything runs in one thread; `world_step` is the time of the
- * models. sim_world.c owns the target and the troubles, sim_workload.c the hosts, sim_check.c what
- * a completion may say.
+ * models. sim_plan.c chooses, sim_world.c owns the target and the troubles, sim_workload.c the
+ * hosts, sim_op.c their commands and the judgement of the answers.
  */
 #ifndef WEFT_TESTS_SIM_WORLD_H
 #define WEFT_TESTS_SIM_WORLD_H
@@ -91,7 +91,6 @@ struct sim_host;
 struct world_ghost {
 	uint64_t target_epoch;
 	uint16_t cntlid;
-	bool is_gone;
 };
 
 struct world {
@@ -103,6 +102,7 @@ struct world {
 	uint64_t step;
 	uint64_t next_value;
 	uint64_t commands_left;
+	unsigned troubles_left;
 	uint64_t hash;
 	bool is_failed;
 
@@ -121,6 +121,7 @@ struct world {
 
 	struct world_ns ns[WORLD_NS_MAX];
 	unsigned ns_count;
+	unsigned media_before; /* left behind by runs that failed */
 	struct sim_host *hosts[WORLD_HOSTS_MAX];
 	unsigned host_count;
 };
@@ -144,6 +145,8 @@ struct snapshot *world_snapshot_build(struct world *world);
 /* sim_workload.c */
 struct sim_host *sim_host_create(struct world *world, unsigned index, bool is_discovery);
 void sim_host_destroy(struct sim_host *host);
+/* The phase changed: idle workers look for something to do. */
+void sim_host_wake(struct sim_host *host);
 /* The earliest begin of the commands under way, MODEL_NEVER when there is none. */
 uint64_t sim_host_oldest(const struct sim_host *host);
 /* True when it is connected and has read everything after the troubles. */

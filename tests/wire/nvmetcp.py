@@ -236,6 +236,7 @@ class Cmd:
 class Conn:
     def __init__(self, address, source=None, timeout=TIMEOUT_S):
         self.timeout = timeout
+        self.address = address
         self.sock = socket.create_connection(address, timeout=timeout, source_address=source)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buf = bytearray()
@@ -544,6 +545,7 @@ class Conn:
             value = self.get_property(CSTS).dw0
             if value & mask == want or time.monotonic() > deadline:
                 return value
+            time.sleep(0.002)
 
     def enable(self, cc=CC_ENABLE):
         self.set_property(CC, cc)

@@ -24,7 +24,8 @@ SLOW_READ = 'fault:delay:op=read:ms=700@mem:16M,block=4096'
 def early_data(t, tgt):
     with tgt.conn() as conn:
         conn.ic()
-        data = nvmetcp.connect_data(target.NQN)
+        # Refused on the spot, so that the response would overtake the R2T.
+        data = nvmetcp.connect_data(target.NQN + '-unknown')
         cmd = conn.submit_fabrics(CONNECT, nvmetcp.connect_body(), data, way='r2t', send=False)
         conn.send(cmd.wire + conn.h2cdata(cmd.cid, 0, 0, data))
         t.ok(conn.wait_closed(), 'data before its R2T ends the connection', 'TCP 3.5')

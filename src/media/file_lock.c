@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The lock that keeps two targets off one file, and the wait for one that died.
+ *
+ * A target that was killed keeps its files until the kernel has ended its last operation. Waiting
+ * for the lock then is more than politeness: it keeps a late write of the dead from landing after
+ * ours. A live holder (found in /proc/locks) is reported at once. Control thread; blocks.
+ */
+#include "media/file_lock.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+
+#define WAIT_FOR_DEAD_NS (30 * NS_PER_S)
+#define RETRY_NS         (20 * NS_PER_MS)
+#define EXITING_FLAG     0x4 /* PF_EXITING in the flags of /proc/PID/stat */
+
+/* A process that is gone, or on its way and past every new operation. */
+static bool process_is_dead(int pid)
+{
+	char path[64], text[512], state = 'X';
+	unsigned flags = 0;
+	char *after_name;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	file = fopen(path, "re");
+	if (!file)
+		return true;
+	if (!fgets(text, sizeof(text), file))
+		text[0] = 0;
+	fclose(file);
+	after_name = strrchr(text, ')');
+	if (after_name)
+		(void)sscanf(after_name, ") %c %*d %*d %*d %*d %*d %u", &state, &flags);
+	return state == 'Z' || state == 'X' || (flags & EXITING_FLAG) != 0;
+}
+
+/* The live process that holds a lock on this file, or 0. */
+static int live_holder(const struct stat *st)
+{
+	char line[256];
+	int holder = 0;
+	FILE *file = fopen("/proc/locks", "re");
+
+	if (!file)
+		return 0;
+	while (holder == 0 && fgets(line, sizeof(line), file)) {
+		unsigned major_number, minor_number;
+		unsigned long long inode;
+		int pid;
+
+		if (sscanf(line, "%*d: FLOCK %*s %*s %d %x:%x:%llu", &pid, &major_number,
+			   &minor_number, &inode) != 4)
+			continue;
+		if (inode == st->st_ino && makedev(major_number, minor_number) == st->st_dev &&
+		    pid > 0 && !process_is_dead(pid))
+			holder = pid;
+	}
+	fclose(file);
+	return holder;
+}
+
+int file_lock(int fd, bool is_shared, const char *path, int *ret_holder)
+{
+	uint64_t began_ns = clock_monotonic_ns();
+	bool has_told = false;
+	struct stat st;
+
+	*ret_holder = 0;
+	if (fstat(fd, &st) != 0)
+		return -errno;
+	while (flock(fd, (is_shared ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
+		if (errno != EWOULDBLOCK)
+			return -errno;
+		*ret_holder = live_holder(&st);
+		if (*ret_holder != 0 || clock_monotonic_ns() - began_ns > WAIT_FOR_DEAD_NS)
+			return -EWOULDBLOCK;
+		if (!has_told)
+			log_info("media",
+				 "%s: waiting for the last operations of a target that ended",
+				 path);
+		has_told = true;
+		nanosleep(&(struct timespec){.tv_nsec = RETRY_NS}, NULL);
+	}
+	return 0;
+}

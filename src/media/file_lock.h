@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The advisory lock on a regular file that backs a namespace. Blocks; control thread.
+ */
+#ifndef WEFT_MEDIA_FILE_LOCK_H
+#define WEFT_MEDIA_FILE_LOCK_H
+
+#include <stdbool.h>
+
+/*
+ * 0, or -EWOULDBLOCK when another process has it: *ret_holder is then its pid, or 0 when it is not
+ * known (another container). Waits for a holder that is dying.
+ */
+int file_lock(int fd, bool is_shared, const char *path, int *ret_holder);
+
+#endif

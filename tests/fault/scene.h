@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One scripted life of a target and a host in the simulator, for the programs that make something
+ * in it fail once. One thread.
+ *
+ * The script goes on after the failure as a user would: what could not be set up is set up again, a
+ * lost controller is connected again. A model of every block says what a read may return. What must
+ * hold whatever fails is checked here and counted as complaints; what a certain failure must
+ * look like, the programs check from the figures that a scene leaves behind.
+ */
+#ifndef WEFT_TESTS_SCENE_H
+#define WEFT_TESTS_SCENE_H
+
+#include "sim.h"
+
+#include "host/host.h"
+#include "target/target.h"
+
+#define SCENE_BLOCK_BYTES 4096u
+#define SCENE_BLOCKS      32u
+#define SCENE_NS_COUNT    3u
+#define SCENE_CMDS        8u
+#define SCENE_CMD_BYTES   65536u
+
+/* What a write that ended with Write Fault has done. */
+enum scene_write_fault {
+	SCENE_FAULT_UNKNOWN,
+	SCENE_FAULT_NOTHING_DONE,
+	SCENE_FAULT_HALF_DONE, /* the first half of its blocks, rounded down */
+};
+
+struct scene_options {
+	uint64_t seed;
+	struct sim_options sim;
+	const char *rules; /* of the second namespace's fault medium, or NULL */
+	enum scene_write_fault write_fault;
+	bool has_break;
+	struct sim_net_break net_break;
+};
+
+struct scene_cmd {
+	struct host_cmd cmd;
+	struct scene *scene;
+	unsigned done_count;
+	uint32_t nsid;
+	uint32_t first_block;
+	uint32_t block_count;
+	uint8_t stamp; /* what every byte of a write is */
+	bool changes_data;
+	uint8_t data[SCENE_CMD_BYTES];
+};
+
+/* Every byte of a block is the same; which it may be is one bit per value. */
+struct scene_block {
+	uint64_t allowed[4];
+};
+
+/* What the script saw. */
+struct scene_figures {
+	bool is_broken;          /* the network break has happened */
+	unsigned setup_failures; /* creating, applying, opening media */
+	unsigned connect_failures;
+	unsigned losses;
+	unsigned cmd_failures; /* but for Host Pathing Error */
+	nvme_status last_failure;
+	uint8_t last_failure_opcode;
+	unsigned wrong_reads;    /* success with bytes that nobody wrote there */
+	unsigned compare_misses; /* equal data that a Compare called different */
+	unsigned events;
+	unsigned aborted; /* commands that an Abort ended */
+	uint64_t media_errors;
+	uint64_t logged_faults;    /* error log entries with a media status but Compare Failure */
+	nvme_status logged_status; /* of the last of them, and */
+	uint32_t logged_nsid;      /* its namespace */
+};
+
+struct scene {
+	struct scene_options options;
+	struct sim *sim;
+	struct reactor *control;
+	struct reactor *data[2];
+	struct reactor *client;
+	struct target *target;
+	struct net_addr addr;
+	struct ns_store *stores[SCENE_NS_COUNT];
+	bool is_applying;
+	int apply_result;
+	bool is_shut_down;
+
+	struct host_ctrl *ctrl;
+	unsigned connected_count;
+	int connect_result;
+	unsigned io_queues;
+	bool is_lost;
+	bool is_gone;
+
+	struct scene_cmd *cmds; /* SCENE_CMDS */
+	unsigned submitted_count;
+	unsigned done_count;
+	unsigned pathing_errors;
+	struct scene_block blocks[SCENE_NS_COUNT][SCENE_BLOCKS];
+
+	const char *step;
+	unsigned complaints;
+	struct scene_figures figures;
+};
+
+/* Plays the whole script; 0 complaints, or what went wrong is printed behind `label`. */
+unsigned scene_play(const struct scene_options *options, const char *label,
+		    struct scene_figures *ret_figures);
+
+/* ---- scene.c, for scene_script.c ------------------------------------------------------------ */
+
+void scene_complain(struct scene *scene, const char *text, int line);
+#define SCENE_EXPECT(scene, cond)                                                                  \
+	do {                                                                                       \
+		if (!(cond))                                                                       \
+			scene_complain(scene, #cond, __LINE__);                                    \
+	} while (0)
+
+int scene_target_create(struct scene *scene);
+/* A configuration with the first so many namespaces, applied. 0 or -errno. */
+int scene_apply(struct scene *scene, unsigned ns_count);
+/* Connects to the subsystem (io_queues > 0) or to discovery. 0 or -errno. */
+int scene_connect(struct scene *scene, unsigned io_queues);
+void scene_disconnect(struct scene *scene);
+/* Disconnects what is left of a lost controller. */
+void scene_forget_lost(struct scene *scene);
+void scene_drain(struct scene *scene);
+void scene_shut_down(struct scene *scene);
+void scene_script(struct scene *scene);
+/* Runs until the commands submitted so far are done. */
+void scene_wait_cmds(struct scene *scene);
+/* Clears and returns a command; scene_submit sends it to an I/O queue, or to admin when -1. */
+struct scene_cmd *scene_cmd(struct scene *scene, unsigned index, uint32_t nsid);
+void scene_submit(struct scene *scene, struct scene_cmd *cmd, int queue);
+/* The value that the block must have, or -1 when several are possible. */
+int scene_block_value(const struct scene *scene, uint32_t nsid, uint32_t block);
+
+#endif

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The Nth operation of a namespace's medium fails, tears or returns a wrong bit, for N = 0, 1, …
+ * until the script runs clean: the host is told the right status, SMART and the error log count
+ * it, the blocks hold what the rule promises, and later commands work. One thread.
+ */
+#include "scene.h"
+#include "tap.h"
+
+#include "base/log.h"
+#include "wire/status.h"
+
+static void play(const char *rule, unsigned n, enum scene_write_fault write_fault,
+		 struct scene_figures *figures)
+{
+	struct scene_options options = {
+		.seed = 1 + n, .sim = {.is_orderly = n % 2 == 0}, .write_fault = write_fault};
+	char rules[96];
+
+	snprintf(rules, sizeof(rules), "%s:after=%u:count=1", rule, n);
+	options.rules = rules;
+	EXPECT_EQ(0, scene_play(&options, rules, figures));
+	/* A bad medium is not a bad connection. */
+	EXPECT_EQ(0, figures->setup_failures + figures->connect_failures + figures->losses);
+}
+
+static nvme_status media_status(uint8_t opcode)
+{
+	return opcode == NVME_IO_READ || opcode == NVME_IO_COMPARE ? NVME_SC_UNRECOVERED_READ
+								   : NVME_SC_WRITE_FAULT;
+}
+
+/* One command has failed, and everybody who counts has counted it. */
+static void expect_one_failure(const struct scene_figures *figures, nvme_status want)
+{
+	EXPECT_EQ(1, figures->cmd_failures);
+	EXPECT(nvme_status_same(want, figures->last_failure));
+	EXPECT_EQ(0, figures->wrong_reads);
+	EXPECT_EQ(1, figures->media_errors);
+	if (nvme_status_same(want, NVME_SC_CAPACITY_EXCEEDED))
+		return;
+	EXPECT_EQ(1, figures->logged_faults);
+	EXPECT(nvme_status_same(want, figures->logged_status));
+	EXPECT_EQ(2, figures->logged_nsid);
+}
+
+/* Returns how many operations were seen to fail. */
+static unsigned loop_fail(const char *rule, enum scene_write_fault write_fault)
+{
+	struct scene_figures figures;
+	unsigned n = 0;
+
+	for (; n < 100; n++) {
+		play(rule, n, write_fault, &figures);
+		EXPECT_EQ(0, figures.wrong_reads);
+		if (figures.cmd_failures == 0)
+			break;
+		expect_one_failure(&figures, media_status(figures.last_failure_opcode));
+	}
+	EXPECT_EQ(0, figures.media_errors);
+	EXPECT_EQ(0, figures.logged_faults);
+	return n;
+}
+
+/* Writes 2, reads 2, compare 1, discard 1, verification 2; the aborted zeroing is cancelled. */
+static void any_operation_fails(void)
+{
+	EXPECT(loop_fail("fail", SCENE_FAULT_NOTHING_DONE) >= 8);
+}
+
+static void any_read_fails(void)
+{
+	EXPECT_EQ(5, loop_fail("fail:op=read", SCENE_FAULT_NOTHING_DONE));
+}
+
+static void any_write_fails(void)
+{
+	EXPECT_EQ(2, loop_fail("fail:op=write", SCENE_FAULT_NOTHING_DONE));
+}
+
+static void any_write_tears(void)
+{
+	EXPECT_EQ(2, loop_fail("tear", SCENE_FAULT_HALF_DONE));
+}
+
+static void a_discard_fails(void)
+{
+	EXPECT_EQ(1, loop_fail("fail:op=discard", SCENE_FAULT_NOTHING_DONE));
+}
+
+static void a_full_medium_is_told_as_such(void)
+{
+	struct scene_figures figures;
+
+	play("fail:op=write:errno=ENOSPC", 0, SCENE_FAULT_UNKNOWN, &figures);
+	EXPECT_EQ(1, figures.cmd_failures);
+	EXPECT(nvme_status_same(NVME_SC_CAPACITY_EXCEEDED, figures.last_failure));
+	EXPECT_EQ(0, figures.wrong_reads);
+}
+
+/* Nobody below the host can know, so nothing is counted; the reader sees it. */
+static void any_read_returns_a_wrong_bit(void)
+{
+	struct scene_figures figures;
+	unsigned n = 0;
+
+	for (; n < 100; n++) {
+		play("corrupt", n, SCENE_FAULT_NOTHING_DONE, &figures);
+		EXPECT_EQ(0, figures.cmd_failures);
+		EXPECT_EQ(0, figures.media_errors);
+		if (figures.wrong_reads + figures.compare_misses == 0)
+			break;
+		EXPECT_EQ(1, figures.wrong_reads + figures.compare_misses);
+	}
+	EXPECT_EQ(5, n);
+}
+
+int main(void)
+{
+	log_set_level(LOG_LEVEL_ERROR);
+	TAP_RUN(any_operation_fails);
+	TAP_RUN(any_read_fails);
+	TAP_RUN(any_write_fails);
+	TAP_RUN(any_write_tears);
+	TAP_RUN(a_discard_fails);
+	TAP_RUN(a_full_medium_is_told_as_such);
+	TAP_RUN(any_read_returns_a_wrong_bit);
+	return tap_end();
+}

@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The commands of the simulated hosts and what their answers may be. One thread.
+ *
+ * A written block carries its number, its address and a pattern in every word, so that a torn or
+ * misplaced block is seen. A status is right only if something that was done can explain it: media
+ * errors need a medium that fails, Invalid Namespace a namespace that is not (or not for sure)
+ * there, Command Aborted an Abort or a restart.
+ */
+#include "sim_op.h"
+
+#include "base/clock.h"
+#include "wire/io_cmd.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t word_of(uint64_t value, uint64_t block, size_t index)
+{
+	if (value == 0)
+		return 0;
+	if (index == 0)
+		return value;
+	return (value * 0x9e3779b97f4a7c15ull) ^ (block << 32) ^ index;
+}
+
+static void block_fill(uint8_t *at, size_t bytes, uint64_t value, uint64_t block)
+{
+	for (size_t i = 0; i < bytes / 8; i++) {
+		uint64_t word = word_of(value, block, i);
+
+		memcpy(at + i * 8, &word, 8);
+	}
+}
+
+/* False when the words do not belong together. */
+static bool block_parse(const uint8_t *at, size_t bytes, uint64_t block, uint64_t *ret_value)
+{
+	uint64_t word;
+
+	memcpy(ret_value, at, 8);
+	for (size_t i = 1; i < bytes / 8; i++) {
+		memcpy(&word, at + i * 8, 8);
+		if (word != word_of(*ret_value, block, i))
+			return false;
+	}
+	return true;
+}
+
+/* ---- begin ----------------------------------------------------------------------------------- */
+
+static uint64_t change_value(const struct op_change *change, uint64_t block)
+{
+	return change->value ? change->value + (block - change->extents[0].first_block) : 0;
+}
+
+static void change_begin(struct sim_op *op)
+{
+	struct op_change *change = &op->change;
+
+	change->start = op->start;
+	for (unsigned e = 0; e < change->extent_count && op->ns->model; e++) {
+		for (uint32_t i = 0; i < change->extents[e].block_count; i++) {
+			uint64_t block = change->extents[e].first_block + i;
+
+			model_write_begin(op->ns->model, block, change_value(change, block),
+					  op->start);
+		}
+	}
+}
+
+static void op_reset(struct sim_op *op, enum op_kind kind, struct world_ns *ns)
+{
+	CHECK(!op->is_busy);
+	memset(&op->cmd, 0, sizeof(op->cmd));
+	op->kind = kind;
+	op->ns = ns;
+	op->start = world_step(op->world);
+	op->is_busy = true;
+	op->is_fua = false;
+	op->must_be_aborted = false;
+	op->may_be_aborted = false;
+	op->change.ns = ns;
+	op->change.extent_count = 0;
+	op->change.value = 0;
+}
+
+void op_begin_read(struct sim_op *op, struct world_ns *ns, uint64_t first_block, uint32_t count)
+{
+	uint32_t bytes = count << ns->block_shift;
+
+	op_reset(op, OP_READ, ns);
+	op->change.extents[0] = (struct op_extent){first_block, count};
+	memset(op->data, 0xee, bytes);
+	host_cmd_read(&op->cmd, ns->nsid, first_block, count, op->data, bytes);
+}
+
+static void begin_write(struct sim_op *op, const struct op_extent *extent)
+{
+	uint32_t bytes = extent->block_count << op->ns->block_shift;
+	uint32_t block_bytes = 1u << op->ns->block_shift;
+
+	op->change.value = op->world->next_value;
+	op->world->next_value += extent->block_count;
+	for (uint32_t i = 0; i < extent->block_count; i++)
+		block_fill(op->data + i * block_bytes, block_bytes, op->change.value + i,
+			   extent->first_block + i);
+	host_cmd_write(&op->cmd, op->ns->nsid, extent->first_block, extent->block_count, op->data,
+		       bytes);
+}
+
+static void begin_compare(struct sim_op *op, const struct op_extent *extent)
+{
+	uint32_t bytes = extent->block_count << op->ns->block_shift;
+	uint32_t block_bytes = 1u << op->ns->block_shift;
+
+	for (uint32_t i = 0; i < extent->block_count; i++) {
+		uint64_t block = extent->first_block + i;
+
+		op->expected[i] = op->ns->model ? model_guess(op->ns->model, block) : 0;
+		block_fill(op->data + i * block_bytes, block_bytes, op->expected[i], block);
+	}
+	host_cmd_compare(&op->cmd, op->ns->nsid, extent->first_block, extent->block_count, op->data,
+			 bytes);
+}
+
+/* Ranges that do not overlap: each in its own part of the namespace. */
+static void begin_deallocate(struct sim_op *op, struct prng *prng)
+{
+	struct op_change *change = &op->change;
+	uint64_t part = op->ns->block_count / OP_EXTENTS_MAX;
+
+	change->extent_count = 1 + (unsigned)prng_below(prng, OP_EXTENTS_MAX);
+	for (unsigned i = 0; i < change->extent_count; i++) {
+		uint64_t first = prng_below(prng, part);
+		struct dsm_range range = {
+			.first_block = i * part + first,
+			.block_count = (uint32_t)prng_below(prng, part - first + 1),
+		};
+
+		dsm_range_encode(op->data, i, &range);
+		change->extents[i] = (struct op_extent){range.first_block, range.block_count};
+	}
+	host_cmd_deallocate(&op->cmd, op->ns->nsid, op->data, change->extent_count);
+}
+
+static struct op_extent extent_choose(const struct world_ns *ns, struct prng *prng)
+{
+	uint32_t max = prng_one_in(prng, 3) ? OP_BLOCKS_MAX : 4;
+	uint32_t count = 1 + (uint32_t)prng_below(prng, max);
+
+	if (count > ns->block_count)
+		count = (uint32_t)ns->block_count;
+	/* Half of the commands meet on a few blocks. */
+	if (prng_one_in(prng, 2) && ns->block_count >= 48)
+		return (struct op_extent){prng_below(prng, 48 - count + 1), count};
+	return (struct op_extent){prng_below(prng, ns->block_count - count + 1), count};
+}
+
+static void begin_admin(struct sim_op *op, enum op_kind kind, struct prng *prng)
+{
+	static const uint8_t logs[] = {LOG_SUPPORTED, LOG_ERROR, LOG_SMART, LOG_CHANGED_NS,
+				       LOG_ANA};
+
+	if (kind == OP_IDENTIFY_CTRL)
+		host_cmd_identify(&op->cmd, 0, 1, op->data);
+	else if (kind == OP_IDENTIFY_NS)
+		host_cmd_identify(&op->cmd, op->ns->nsid, 0, op->data);
+	else
+		host_cmd_log(&op->cmd, NVME_NSID_ALL, logs[prng_below(prng, ARRAY_LEN(logs))], 0,
+			     op->data, 512);
+}
+
+static enum op_kind kind_choose(struct world *world, struct prng *prng)
+{
+	static const enum op_kind mix[] = {OP_READ,    OP_READ,       OP_READ,         OP_READ,
+					   OP_WRITE,   OP_WRITE,      OP_WRITE,        OP_WRITE,
+					   OP_COMPARE, OP_DEALLOCATE, OP_WRITE_ZEROES, OP_FLUSH};
+
+	if (world->plan.admin_one_in && prng_one_in(prng, world->plan.admin_one_in))
+		return OP_IDENTIFY_CTRL + (enum op_kind)prng_below(prng, 3);
+	return mix[prng_below(prng, ARRAY_LEN(mix))];
+}
+
+void op_begin_random(struct sim_op *op, struct prng *prng)
+{
+	struct world *world = op->world;
+	struct world_ns *ns = &world->ns[prng_below(prng, world->ns_count)];
+	enum op_kind kind = kind_choose(world, prng);
+	struct op_extent extent = extent_choose(ns, prng);
+
+	if (kind == OP_READ) {
+		op_begin_read(op, ns, extent.first_block, extent.block_count);
+		return;
+	}
+	op_reset(op, kind, ns);
+	op->change.extents[0] = extent;
+	if (kind == OP_WRITE || kind == OP_WRITE_ZEROES)
+		op->change.extent_count = 1;
+	if (kind == OP_WRITE)
+		begin_write(op, &extent);
+	else if (kind == OP_WRITE_ZEROES)
+		host_cmd_write_zeroes(&op->cmd, ns->nsid, extent.first_block, extent.block_count,
+				      prng_one_in(prng, 2));
+	else if (kind == OP_COMPARE)
+		begin_compare(op, &extent);
+	else if (kind == OP_DEALLOCATE)
+		begin_deallocate(op, prng);
+	else if (kind == OP_FLUSH)
+		host_cmd_flush(&op->cmd, ns->nsid);
+	else
+		begin_admin(op, kind, prng);
+	if (op->change.extent_count > 0 && kind != OP_DEALLOCATE && prng_one_in(prng, 4)) {
+		op->is_fua = true;
+		host_cmd_set_fua(&op->cmd);
+	}
+	change_begin(op);
+}
+
+void op_begin_discovery(struct sim_op *op)
+{
+	op_reset(op, OP_LOG_DISCOVERY, NULL);
+	host_cmd_log(&op->cmd, 0, LOG_DISCOVERY, 0, op->data, LOG_DISCOVERY_HEADER_BYTES * 2);
+}
+
+bool op_is_admin(const struct sim_op *op)
+{
+	return op->kind >= OP_IDENTIFY_CTRL;
+}
+
+/* ---- end ------------------------------------------------------------------------------------- */
+
+static void change_end(const struct sim_op *op, const struct op_change *change, bool is_done,
+		       uint64_t now)
+{
+	const struct media *media = change->ns->media;
+	bool is_stable = op && (op->is_fua || !media->has_volatile_cache);
+
+	for (unsigned e = 0; e < change->extent_count && change->ns->model; e++) {
+		for (uint32_t i = 0; i < change->extents[e].block_count; i++) {
+			uint64_t block = change->extents[e].first_block + i;
+			uint64_t value = change_value(change, block);
+
+			if (is_done)
+				model_write_done(change->ns->model, block, value, change->start,
+						 now, is_stable);
+			else
+				model_write_maybe(change->ns->model, block, value, change->start,
+						  now);
+		}
+	}
+}
+
+void op_ghosts_settle(struct world *world, struct list *ghosts)
+{
+	list_for_each_safe(node, ghosts) {
+		struct op_change *change = list_entry(node, struct op_change, node);
+
+		if (!world_ghost_is_gone(world, &change->ghost))
+			continue;
+		change_end(NULL, change, false, world_step(world));
+		list_remove(node);
+		free(change);
+	}
+}
+
+static void ghost_add(const struct sim_op *op, struct list *ghosts,
+		      const struct world_ghost *session)
+{
+	struct op_change *change = malloc(sizeof(*change));
+
+	CHECK(change != NULL);
+	*change = op->change;
+	change->ghost = *session;
+	list_push_back(ghosts, &change->node);
+}
+
+static bool op_changes(const struct sim_op *op)
+{
+	return op->kind == OP_WRITE || op->kind == OP_WRITE_ZEROES || op->kind == OP_DEALLOCATE;
+}
+
+static bool is_settled(const struct sim_op *op)
+{
+	return op->ns && op->ns->settled_at < op->start;
+}
+
+static bool status_is_explained(const struct sim_op *op)
+{
+	const struct world_ns *ns = op->ns;
+	nvme_status status = op->cmd.status;
+
+	/* The second is believed because its session must then end: see sim_host_is_content. */
+	if (nvme_status_same(status, NVME_SC_HOST_PATHING_ERROR) ||
+	    nvme_status_same(status, NVME_SC_ABORT_SQ_DELETION))
+		return true;
+	if (nvme_status_same(status, NVME_SC_ABORT_REQUESTED))
+		return op->may_be_aborted || op->world->plan.restart_one_in > 0;
+	if (!ns)
+		return false;
+	if (nvme_status_same(status, NVME_SC_INVALID_NS))
+		return !is_settled(op) || !ns->is_present;
+	if (nvme_status_same(status, NVME_SC_NS_WRITE_PROTECTED))
+		return op_changes(op) && (!is_settled(op) || ns->is_read_only);
+	if (nvme_status_same(status, NVME_SC_COMPARE_FAILED))
+		return op->kind == OP_COMPARE;
+	if (nvme_status_same(status, NVME_SC_UNRECOVERED_READ))
+		return ns->can_fail && (op->kind == OP_READ || op->kind == OP_COMPARE);
+	if (nvme_status_same(status, NVME_SC_WRITE_FAULT))
+		return ns->can_fail && (op_changes(op) || op->kind == OP_FLUSH);
+	return false;
+}
+
+static void check_status(struct sim_op *op)
+{
+	struct world *world = op->world;
+	nvme_status status = op->cmd.status;
+	bool is_ok = nvme_status_is_ok(status);
+
+	world->stats->statuses[status.value % WORLD_STATUS_MAX]++;
+	if (!is_ok && !status_is_explained(op))
+		world_fail(world, "kind %d on namespace %u ended with \"%s\" for no reason",
+			   op->kind, op->ns ? op->ns->nsid : 0, nvme_status_name(status));
+	if (is_ok && is_settled(op) && !op_is_admin(op) && !op->ns->is_present)
+		world_fail(world, "success on namespace %u, which is not there", op->ns->nsid);
+	if (is_ok && is_settled(op) && op_changes(op) && op->ns->is_read_only)
+		world_fail(world, "namespace %u is read-only and was changed", op->ns->nsid);
+	if (op->must_be_aborted && !nvme_status_same(status, NVME_SC_ABORT_REQUESTED) &&
+	    !nvme_status_same(status, NVME_SC_HOST_PATHING_ERROR))
+		world_fail(world, "Abort told of success, the command ended with \"%s\"",
+			   nvme_status_name(status));
+}
+
+static void check_value(struct sim_op *op, uint64_t block, uint64_t value, uint64_t now)
+{
+	char why[160];
+
+	op->world->stats->blocks_checked++;
+	if (!model_read(op->ns->model, block, value, op->start, now, why))
+		world_fail(op->world, "namespace %u: %s", op->ns->nsid, why);
+}
+
+static void check_read(struct sim_op *op, uint64_t now)
+{
+	const struct op_extent *extent = &op->change.extents[0];
+	uint32_t block_bytes = 1u << op->ns->block_shift;
+	uint64_t value;
+
+	for (uint32_t i = 0; i < extent->block_count && op->ns->model; i++) {
+		uint64_t block = extent->first_block + i;
+
+		if (!block_parse(op->data + i * block_bytes, block_bytes, block, &value)) {
+			world_fail(op->world, "namespace %u: block %llu is torn or misplaced",
+				   op->ns->nsid, (unsigned long long)block);
+			return;
+		}
+		check_value(op, block, value, now);
+	}
+}
+
+static void check_compare(struct sim_op *op, uint64_t now)
+{
+	const struct op_extent *extent = &op->change.extents[0];
+	bool is_ok = nvme_status_is_ok(op->cmd.status);
+	bool can_differ = false;
+
+	if (!op->ns->model)
+		return;
+	for (uint32_t i = 0; i < extent->block_count; i++) {
+		uint64_t block = extent->first_block + i;
+
+		if (is_ok)
+			check_value(op, block, op->expected[i], now);
+		else
+			can_differ |=
+				!model_is_only(op->ns->model, block, op->expected[i], op->start);
+	}
+	if (nvme_status_same(op->cmd.status, NVME_SC_COMPARE_FAILED) && !can_differ)
+		world_fail(op->world, "namespace %u: Compare of what must be there failed",
+			   op->ns->nsid);
+}
+
+static void check_admin(struct sim_op *op)
+{
+	struct discovery_header header;
+	uint64_t blocks;
+
+	if (op->kind == OP_IDENTIFY_NS && is_settled(op) && op->ns->is_present) {
+		memcpy(&blocks, op->data, sizeof(blocks));
+		if (le64toh(blocks) != op->ns->block_count)
+			world_fail(op->world, "Identify: namespace %u has %llu blocks",
+				   op->ns->nsid, (unsigned long long)le64toh(blocks));
+	} else if (op->kind == OP_LOG_DISCOVERY) {
+		log_discovery_header_decode(op->data, &header);
+		if (header.entry_count == 0)
+			world_fail(op->world, "the discovery log is empty");
+	}
+}
+
+void op_end(struct sim_op *op, struct list *ghosts, const struct world_ghost *session)
+{
+	uint64_t now = world_step(op->world);
+	bool is_ok = nvme_status_is_ok(op->cmd.status);
+	bool is_lost = nvme_status_same(op->cmd.status, NVME_SC_HOST_PATHING_ERROR);
+
+	if (!op->is_busy)
+		world_fail(op->world, "a command was answered twice");
+	op->is_busy = false;
+	world_hash(op->world, op->cmd.status.value ^ now << 16 ^ (uint64_t)op->kind << 60);
+	check_status(op);
+	if (op->change.extent_count > 0 && is_lost)
+		ghost_add(op, ghosts, session);
+	else if (op->change.extent_count > 0)
+		/* Discarding is advice where the medium does not promise zeroes. */
+		change_end(op, &op->change,
+			   is_ok && (op->kind != OP_DEALLOCATE ||
+				     op->ns->media->reads_zero_after_discard),
+			   now);
+	else if (op->kind == OP_READ && is_ok)
+		check_read(op, now);
+	else if (op->kind == OP_COMPARE)
+		check_compare(op, now);
+	else if (op->kind == OP_FLUSH && is_ok && op->ns->model)
+		model_flush(op->ns->model, op->start);
+	else if (op_is_admin(op) && is_ok)
+		check_admin(op);
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One command of a simulated host: chosen at random, told to the model when it begins, judged when
+ * it ends. One thread; runs on the host's simulated reactor.
+ */
+#ifndef WEFT_TESTS_SIM_OP_H
+#define WEFT_TESTS_SIM_OP_H
+
+#include "sim_world.h"
+
+#include "host/host.h"
+
+#define OP_BLOCKS_MAX  32
+#define OP_EXTENTS_MAX 4
+#define OP_DATA_BYTES  (OP_BLOCKS_MAX * 4096)
+
+enum op_kind {
+	OP_READ,
+	OP_WRITE,
+	OP_WRITE_ZEROES,
+	OP_DEALLOCATE,
+	OP_COMPARE,
+	OP_FLUSH,
+	OP_IDENTIFY_CTRL,
+	OP_IDENTIFY_NS,
+	OP_LOG,
+	OP_LOG_DISCOVERY,
+};
+
+struct op_extent {
+	uint64_t first_block;
+	uint32_t block_count;
+};
+
+/* What a command changes; outlives it when its outcome is not known. */
+struct op_change {
+	struct list node;
+	struct world_ns *ns;
+	uint64_t start;
+	uint64_t value; /* of the first block, counting up; 0: zeroes */
+	struct op_extent extents[OP_EXTENTS_MAX];
+	unsigned extent_count;
+	struct world_ghost ghost;
+};
+
+struct sim_op {
+	struct world *world;
+	struct host_cmd cmd;
+	enum op_kind kind;
+	struct world_ns *ns;
+	unsigned queue;
+	uint64_t start;
+	bool is_busy;
+	bool is_fua;
+	bool must_be_aborted; /* an Abort said that it was */
+	bool may_be_aborted;  /* an Abort was under way while it was */
+	struct op_change change;
+	uint64_t expected[OP_BLOCKS_MAX]; /* Compare */
+	uint8_t *data;
+};
+
+/* Chooses and fills op->cmd, and tells the model that it begins. */
+void op_begin_random(struct sim_op *op, struct prng *prng);
+void op_begin_read(struct sim_op *op, struct world_ns *ns, uint64_t first_block, uint32_t count);
+void op_begin_discovery(struct sim_op *op);
+/* Judges the answer. Changes of unknown outcome are put on `ghosts` for a while. */
+void op_end(struct sim_op *op, struct list *ghosts, const struct world_ghost *session);
+/* Tells the model of those whose session is over at the target. */
+void op_ghosts_settle(struct world *world, struct list *ghosts);
+bool op_is_admin(const struct sim_op *op);
+
+#endif

@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The simulated hosts: connect, keep several commands under way, send Aborts, crash, leave, come
+ * back; at the end read everything once more. The last host may be a discovery client. One thread;
+ * each host's callbacks run on its own simulated reactor.
+ */
+#include "sim_op.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "host/host_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WORKERS_MAX 16
+
+enum host_state {
+	HOST_AWAY, /* a timer brings it back, or it has left for good */
+	HOST_CONNECTING,
+	HOST_LIVE,
+	HOST_LEAVING,
+};
+
+struct worker {
+	struct sim_op op; /* first: found from its command */
+	struct sim_host *host;
+	struct reactor_timer timer;
+};
+
+struct sim_host {
+	struct world *world;
+	struct reactor *reactor;
+	struct prng prng;
+	unsigned index;
+	bool is_discovery;
+	enum host_state state;
+	struct host_ctrl *ctrl;
+	struct world_ghost session;
+	struct reactor_timer retry;
+	struct worker *workers;
+	unsigned worker_count;
+	struct list ghosts;
+	struct host_cmd abort_cmd;
+	bool is_abort_busy;
+	struct worker *abort_victim;
+	uint64_t abort_victim_start;
+	/* The last look at everything. */
+	unsigned read_ns;
+	uint64_t read_block;
+	bool has_read_all;
+	bool is_doomed; /* told that its queues end: the session must be over soon */
+};
+
+static void host_go(struct sim_host *host);
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static void retry_later(struct sim_host *host, uint64_t max_us)
+{
+	if (host->world->phase == WORLD_LEAVING)
+		return;
+	reactor_timer_arm(&host->retry, reactor_now_ns(host->reactor) +
+						prng_below(&host->prng, max_us + 1) * NS_PER_US);
+}
+
+static void on_gone(void *arg)
+{
+	struct sim_host *host = arg;
+
+	host->state = HOST_AWAY;
+	host->ctrl = NULL;
+	for (unsigned i = 0; i < host->worker_count; i++) {
+		if (host->workers[i].op.is_busy)
+			world_fail(host->world, "host %u: a command was never answered",
+				   host->index);
+	}
+	if (host->is_abort_busy)
+		world_fail(host->world, "host %u: an Abort was never answered", host->index);
+	retry_later(host, 20000);
+}
+
+static bool has_cause_to_fail(const struct world *world)
+{
+	const struct world_plan *plan = &world->plan;
+
+	return plan->cut_one_in || plan->partition_one_in || plan->restart_one_in ||
+	       plan->faults.reset_ppm || plan->faults.half_close_ppm || plan->faults.stall_ppm ||
+	       plan->faults.refuse_ppm;
+}
+
+static void on_connected(struct host_ctrl *ctrl, void *arg, int res, const struct host_error *error)
+{
+	struct sim_host *host = arg;
+
+	world_hash(host->world, (uint64_t)res ^ sim_now(host->world->sim));
+	if (res != 0) {
+		host->world->stats->connect_failures++;
+		sim_trace(host->world->sim, "host %u: no connection: %s", host->index, error->text);
+		if (!has_cause_to_fail(host->world))
+			world_fail(host->world, "host %u cannot connect: %s", host->index,
+				   error->text);
+		host->state = HOST_AWAY;
+		host->ctrl = NULL;
+		retry_later(host, 100000);
+		return;
+	}
+	host->world->stats->connects++;
+	host->state = HOST_LIVE;
+	host->session = (struct world_ghost){host->world->target_epoch, host_ctrl_cntlid(ctrl)};
+	host->is_doomed = false;
+	host->read_ns = 0;
+	host->read_block = 0;
+	host_go(host);
+}
+
+static void on_lost(struct host_ctrl *ctrl, void *arg, const struct host_error *error)
+{
+	struct sim_host *host = arg;
+
+	host->world->stats->losses++;
+	sim_trace(host->world->sim, "host %u: lost: %s", host->index, error->text);
+	if (!has_cause_to_fail(host->world))
+		world_fail(host->world, "host %u was lost: %s", host->index, error->text);
+	host->state = HOST_LEAVING;
+	host_disconnect(ctrl, on_gone, host);
+}
+
+static void on_event(struct host_ctrl *ctrl, void *arg, const struct async_event *event)
+{
+	struct sim_host *host = arg;
+
+	world_hash(host->world, sim_now(host->world->sim));
+}
+
+static void host_config_choose(struct sim_host *host, struct host_config *config)
+{
+	struct prng *prng = &host->prng;
+
+	*config = (struct host_config){
+		.addr = host->world->addr,
+		.io_queues = host->is_discovery ? 0 : 1 + (unsigned)prng_below(prng, 4),
+		.io_queue_size = 2 + (unsigned)prng_below(prng, prng_one_in(prng, 2) ? 3 : 63),
+		.kato_ms = prng_one_in(prng, 4) ? 0 : 200 + (uint32_t)prng_below(prng, 3000),
+		.wants_header_digest = prng_one_in(prng, 2),
+		.wants_data_digest = prng_one_in(prng, 2),
+		.wants_sq_flow_control = prng_one_in(prng, 2),
+		.connect_timeout_ms = 3000,
+		.command_timeout_ms = 5000,
+	};
+	text_copy(config->subsystem_nqn, sizeof(config->subsystem_nqn),
+		  host->is_discovery ? NVME_DISCOVERY_NQN : TARGET_DEFAULT_NQN);
+	snprintf(config->host_nqn, sizeof(config->host_nqn), "nqn.2026-11.io.weft:sim%u",
+		 host->index);
+	uuid_from_name(config->host_nqn, &config->host_id);
+}
+
+static void on_retry(struct reactor_timer *timer)
+{
+	struct sim_host *host = container_of(timer, struct sim_host, retry);
+	struct host_callbacks callbacks = {.connected = on_connected, .lost = on_lost};
+	struct host_config config;
+
+	if (host->world->phase == WORLD_LEAVING)
+		return;
+	if (prng_one_in(&host->prng, 2))
+		callbacks.event = on_event;
+	host_config_choose(host, &config);
+	host->state = HOST_CONNECTING;
+	CHECK(host_connect(host->reactor, &config, &callbacks, host, &host->ctrl) == 0);
+}
+
+/* ---- Aborts ---------------------------------------------------------------------------------- */
+
+static void on_abort_done(struct host_cmd *cmd)
+{
+	struct sim_host *host = container_of(cmd, struct sim_host, abort_cmd);
+	struct sim_op *victim = &host->abort_victim->op;
+	bool is_ok = nvme_status_is_ok(cmd->status);
+
+	host->is_abort_busy = false;
+	world_hash(host->world, cmd->status.value ^ cmd->result << 20);
+	/* An I/O queue that just went may be named; a limit cannot be reached by one at a time. */
+	if (!is_ok && !nvme_status_same(cmd->status, NVME_SC_HOST_PATHING_ERROR) &&
+	    !nvme_status_same(cmd->status, NVME_SC_ABORT_SQ_DELETION) &&
+	    !nvme_status_same(cmd->status, NVME_SC_INVALID_FIELD))
+		world_fail(host->world, "Abort ended with \"%s\"", nvme_status_name(cmd->status));
+	if (!is_ok || (cmd->result & 1))
+		return;
+	host->world->stats->aborted++;
+	/* The identifier is still this command's, so that it is the one that was aborted. */
+	if (victim->is_busy && victim->start == host->abort_victim_start)
+		victim->must_be_aborted = true;
+}
+
+static void abort_somebody(struct sim_host *host)
+{
+	struct worker *worker = &host->workers[prng_below(&host->prng, host->worker_count)];
+	struct sim_op *op = &worker->op;
+
+	if (host->is_abort_busy || !op->is_busy || op_is_admin(op) ||
+	    op->cmd.slot_index == HOST_NO_SLOT)
+		return;
+	host->is_abort_busy = true;
+	host->abort_victim = worker;
+	host->abort_victim_start = op->start;
+	host->world->stats->aborts++;
+	for (unsigned i = 0; i < host->worker_count; i++)
+		host->workers[i].op.may_be_aborted = true;
+	memset(&host->abort_cmd, 0, sizeof(host->abort_cmd));
+	host_cmd_abort(&host->abort_cmd, (uint16_t)(op->queue + 1), le16_get(op->cmd.sqe.cid));
+	host->abort_cmd.done = on_abort_done;
+	host_submit_admin(host->ctrl, &host->abort_cmd);
+}
+
+/* ---- commands -------------------------------------------------------------------------------- */
+
+static bool strikes(struct sim_host *host, uint32_t one_in)
+{
+	return one_in > 0 && prng_one_in(&host->prng, one_in);
+}
+
+static void world_forget(struct world *world)
+{
+	uint64_t oldest = world->step + 1;
+
+	for (unsigned i = 0; i < world->host_count; i++) {
+		uint64_t start = world->hosts[i] ? sim_host_oldest(world->hosts[i]) : MODEL_NEVER;
+
+		oldest = start < oldest ? start : oldest;
+	}
+	for (unsigned i = 0; i < world->ns_count; i++) {
+		if (world->ns[i].model)
+			model_forget(world->ns[i].model, oldest);
+	}
+}
+
+static void on_op_done(struct host_cmd *cmd)
+{
+	struct worker *worker = container_of(cmd, struct worker, op.cmd);
+	struct sim_host *host = worker->host;
+
+	op_ghosts_settle(host->world, &host->ghosts);
+	op_end(&worker->op, &host->ghosts, &host->session);
+	host->is_doomed |= nvme_status_same(cmd->status, NVME_SC_ABORT_SQ_DELETION);
+	if (host->world->step % 64 == 0)
+		world_forget(host->world);
+	if (host->state == HOST_LIVE)
+		reactor_timer_arm(
+			&worker->timer,
+			reactor_now_ns(host->reactor) +
+				prng_below(&host->prng, host->world->plan.think_max_us + 1) *
+					NS_PER_US);
+}
+
+static void worker_submit(struct worker *worker)
+{
+	struct sim_host *host = worker->host;
+	struct sim_op *op = &worker->op;
+
+	op->cmd.done = on_op_done;
+	op->cmd.slot_index = HOST_NO_SLOT;
+	op->may_be_aborted = host->is_abort_busy;
+	host->world->stats->commands++;
+	if (op_is_admin(op)) {
+		host_submit_admin(host->ctrl, &op->cmd);
+		return;
+	}
+	op->queue = (unsigned)prng_below(&host->prng, host_ctrl_io_queues(host->ctrl));
+	host_submit_io(host->ctrl, op->queue, &op->cmd);
+}
+
+/* The next piece of everything that is there. False when all has been read. */
+static bool read_next(struct worker *worker)
+{
+	struct sim_host *host = worker->host;
+	struct world *world = host->world;
+
+	while (host->read_ns < world->ns_count) {
+		struct world_ns *ns = &world->ns[host->read_ns];
+		uint64_t left = ns->block_count - host->read_block;
+
+		if (ns->is_present && left > 0) {
+			uint32_t count = left < OP_BLOCKS_MAX ? (uint32_t)left : OP_BLOCKS_MAX;
+
+			op_begin_read(&worker->op, ns, host->read_block, count);
+			host->read_block += count;
+			return true;
+		}
+		host->read_ns++;
+		host->read_block = 0;
+	}
+	return false;
+}
+
+static void worker_work(struct worker *worker)
+{
+	struct sim_host *host = worker->host;
+	struct world *world = host->world;
+
+	op_ghosts_settle(world, &host->ghosts);
+	if (host->is_discovery && world->phase == WORLD_TROUBLED) {
+		op_begin_discovery(&worker->op);
+	} else if (world->phase == WORLD_TROUBLED && world->commands_left > 0) {
+		world->commands_left--;
+		op_begin_random(&worker->op, &host->prng);
+	} else if (world->phase == WORLD_HEALED && worker == host->workers && !host->has_read_all) {
+		if (host->is_discovery || !read_next(worker)) {
+			host->has_read_all = true;
+			return;
+		}
+	} else {
+		return;
+	}
+	worker_submit(worker);
+}
+
+static void on_worker_timer(struct reactor_timer *timer)
+{
+	struct worker *worker = container_of(timer, struct worker, timer);
+	struct sim_host *host = worker->host;
+	const struct world_plan *plan = &host->world->plan;
+
+	if (host->state != HOST_LIVE)
+		return;
+	if (host->world->phase == WORLD_TROUBLED) {
+		if (strikes(host, plan->abort_one_in))
+			abort_somebody(host);
+		if (strikes(host, plan->crash_one_in)) {
+			host->world->stats->crashes++;
+			host->state = HOST_LEAVING;
+			host_abandon(host->ctrl, on_gone, host);
+			return;
+		}
+		if (strikes(host, host->is_discovery ? 5 : plan->leave_one_in)) {
+			host->state = HOST_LEAVING;
+			host_disconnect(host->ctrl, on_gone, host);
+			return;
+		}
+	}
+	worker_work(worker);
+}
+
+/* Wakes every worker that has nothing to do. */
+static void host_go(struct sim_host *host)
+{
+	for (unsigned i = 0; i < host->worker_count; i++) {
+		if (!host->workers[i].op.is_busy)
+			reactor_timer_arm(&host->workers[i].timer, reactor_now_ns(host->reactor));
+	}
+}
+
+/* ---- for the world --------------------------------------------------------------------------- */
+
+struct sim_host *sim_host_create(struct world *world, unsigned index, bool is_discovery)
+{
+	struct sim_host *host = calloc(1, sizeof(*host));
+	struct reactor_config config = {.index = 100 + index, .cpu = -1};
+
+	CHECK(host != NULL);
+	host->world = world;
+	host->index = index;
+	host->is_discovery = is_discovery;
+	prng_seed(&host->prng, prng_next(&world->prng));
+	list_init(&host->ghosts);
+	CHECK(reactor_create(&config, &host->reactor) == 0);
+	reactor_timer_init(host->reactor, &host->retry, on_retry);
+	host->worker_count = is_discovery ? 1 : 1 + (unsigned)prng_below(&host->prng, WORKERS_MAX);
+	host->workers = calloc(host->worker_count, sizeof(*host->workers));
+	CHECK(host->workers != NULL);
+	for (unsigned i = 0; i < host->worker_count; i++) {
+		struct worker *worker = &host->workers[i];
+
+		worker->host = host;
+		worker->op.world = world;
+		worker->op.data = malloc(OP_DATA_BYTES);
+		CHECK(worker->op.data != NULL);
+		reactor_timer_init(host->reactor, &worker->timer, on_worker_timer);
+	}
+	sim_enter(host->reactor);
+	retry_later(host, 1000);
+	sim_leave(host->reactor);
+	return host;
+}
+
+void sim_host_destroy(struct sim_host *host)
+{
+	op_ghosts_settle(host->world, &host->ghosts);
+	if (!list_empty(&host->ghosts))
+		world_fail(host->world, "host %u: commands of a lost session are still about",
+			   host->index);
+	for (unsigned i = 0; i < host->worker_count; i++)
+		free(host->workers[i].op.data);
+	free(host->workers);
+	free(host);
+}
+
+void sim_host_wake(struct sim_host *host)
+{
+	sim_enter(host->reactor);
+	if (host->state == HOST_LIVE)
+		host_go(host);
+	sim_leave(host->reactor);
+}
+
+uint64_t sim_host_oldest(const struct sim_host *host)
+{
+	uint64_t oldest = MODEL_NEVER;
+
+	for (unsigned i = 0; i < host->worker_count; i++) {
+		const struct sim_op *op = &host->workers[i].op;
+
+		if (op->is_busy && op->start < oldest)
+			oldest = op->start;
+	}
+	return oldest;
+}
+
+bool sim_host_is_content(const struct sim_host *host)
+{
+	return host->has_read_all && !host->is_doomed && sim_host_oldest(host) == MODEL_NEVER;
+}
+
+void sim_host_leave(struct sim_host *host)
+{
+	sim_enter(host->reactor);
+	reactor_timer_cancel(&host->retry);
+	for (unsigned i = 0; i < host->worker_count; i++)
+		reactor_timer_cancel(&host->workers[i].timer);
+	if (host->state == HOST_LIVE || host->state == HOST_CONNECTING) {
+		host->state = HOST_LEAVING;
+		host_disconnect(host->ctrl, on_gone, host);
+	}
+	sim_leave(host->reactor);
+}
+
+bool sim_host_is_gone(const struct sim_host *host)
+{
+	return host->state == HOST_AWAY;
+}
