@@ -46,6 +46,19 @@ struct ns_store {
 	struct ns_counters *counters; /* one per reactor */
 };
 
+/* target_shutdown under way: the control reactor's, but for the count. Embedded in the target, for
+ * a shutdown cannot fail. */
+struct shutdown {
+	struct reactor_msg msg;
+	struct target *target;
+	bool is_running;
+	atomic_uint locals_missing;
+	uint32_t grace_ms;
+	unsigned flushes_left;
+	void (*done)(void *arg);
+	void *arg;
+};
+
 /* A place where connections arrive: on the first reactor. */
 struct listener;
 
@@ -63,7 +76,7 @@ struct target {
 	uint64_t next_generation;
 	struct apply *apply; /* the one under way */
 	/* Set by the control reactor before any reactor hears of it. */
-	struct shutdown *shutdown;
+	struct shutdown shutdown;
 
 	/* The registry's (first reactor). */
 	struct ctrl **ctrls; /* by cntlid */
@@ -88,6 +101,8 @@ struct target {
 
 /* target.c: no command on this reactor uses the old snapshot any more. */
 void local_snapshot_idle(struct snapshot *snapshot);
+/* shutdown.c: what the flushes of this configuration's media will need. 0 or -ENOMEM. */
+int shutdown_prepare(struct snapshot *snapshot);
 /* shutdown.c: a queue or controller went away; goes on with a shutdown. */
 void local_on_empty(struct local *local);
 

@@ -112,6 +112,7 @@ static void queue_free(struct queue *queue)
 	list_remove(&queue->node);
 	atomic_fetch_sub_explicit(&local->queue_count, 1, memory_order_relaxed);
 	free(queue->slots);
+	free(queue->reserve);
 	free(queue->connected_slots);
 	queue->slots = NULL;
 	queue->connected_slots = NULL;

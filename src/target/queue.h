@@ -54,6 +54,16 @@ struct queue {
 	uint32_t busy_count;
 	uint8_t *connected_slots; /* the full array, in force once the Connect response is sent */
 
+	/*
+	 * Room for one capsule when the reactor's pool is empty. A capsule that waits stops all
+	 * that is behind it, also the data that commands with a buffer wait for: without this, they
+	 * and it would wait for each other. Made at the first need, as large as that.
+	 */
+	uint8_t *reserve;
+	size_t reserve_bytes;
+	bool is_reserve_used;
+	struct slot *starved; /* whose capsule waits for room */
+
 	bool is_conn_closed;           /* the transport called queue_on_closed */
 	bool holds_end;                /* a function on the stack still uses the queue */
 	bool is_close_asked;           /* transport->close was called */

@@ -11,31 +11,31 @@
 #include "base/log.h"
 #include "target/local.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct shutdown {
-	struct reactor_msg msg;
-	struct target *target;
-	atomic_uint locals_missing;
-	uint32_t grace_ms;
-	unsigned flushes_left;
-	void (*done)(void *arg);
-	void *arg;
-};
 
 struct final_flush {
 	struct media_io io;
 	struct shutdown *shutdown;
 };
 
+int shutdown_prepare(struct snapshot *snapshot)
+{
+	unsigned ns_count = 0;
+
+	for (unsigned i = 0; i < snapshot->subsystem_count; i++)
+		ns_count += snapshot->subsystems[i]->ns_count;
+	snapshot->flushes = calloc(ns_count + 1, sizeof(*snapshot->flushes));
+	return snapshot->flushes ? 0 : -ENOMEM;
+}
+
 static void shutdown_step_done(struct shutdown *shutdown)
 {
 	if (--shutdown->flushes_left > 0)
 		return;
-	shutdown->target->shutdown = NULL;
+	shutdown->is_running = false;
 	shutdown->done(shutdown->arg);
-	free(shutdown);
 }
 
 static void final_flushed(struct media_io *io, int res)
@@ -46,18 +46,11 @@ static void final_flushed(struct media_io *io, int res)
 	if (res != 0)
 		log_error("target", "%s: flush at shutdown failed: %s", io->media->spec,
 			  strerror(-res));
-	free(flush);
 	shutdown_step_done(shutdown);
 }
 
-static void flush_ns(struct shutdown *shutdown, const struct ns *ns)
+static void flush_ns(struct shutdown *shutdown, struct final_flush *flush, const struct ns *ns)
 {
-	struct final_flush *flush = calloc(1, sizeof(*flush));
-
-	if (!flush) {
-		log_error("target", "%s: no memory to flush at shutdown", ns->media->spec);
-		return;
-	}
 	flush->shutdown = shutdown;
 	flush->io = (struct media_io){
 		.reactor = shutdown->target->control,
@@ -74,13 +67,14 @@ static void shutdown_flush(struct reactor_msg *msg)
 {
 	struct shutdown *shutdown = container_of(msg, struct shutdown, msg);
 	const struct snapshot *snapshot = shutdown->target->snapshot;
+	struct final_flush *flush = snapshot ? snapshot->flushes : NULL;
 
 	shutdown->flushes_left = 1;
 	for (unsigned i = 0; snapshot && i < snapshot->subsystem_count; i++) {
 		const struct subsystem *subsystem = snapshot->subsystems[i];
 
 		for (unsigned n = 0; n < subsystem->ns_count; n++)
-			flush_ns(shutdown, &subsystem->namespaces[n]);
+			flush_ns(shutdown, flush++, &subsystem->namespaces[n]);
 	}
 	shutdown_step_done(shutdown);
 }
@@ -101,7 +95,7 @@ void local_on_empty(struct local *local)
 	    !list_empty(&local->ctrls))
 		return;
 	local->is_stopped = true;
-	shutdown = local->target->shutdown;
+	shutdown = &local->target->shutdown;
 	reactor_timer_cancel(&local->grace);
 	if (atomic_fetch_sub(&shutdown->locals_missing, 1) == 1)
 		reactor_post(target_registry(local->target)->reactor, &shutdown->msg,
@@ -128,7 +122,7 @@ static void local_stop(struct reactor_msg *msg)
 	local->is_stopping = true;
 	reactor_timer_init(local->reactor, &local->grace, on_grace_over);
 	reactor_timer_arm(&local->grace, reactor_now_ns(local->reactor) +
-						 local->target->shutdown->grace_ms * NS_PER_MS);
+						 local->target->shutdown.grace_ms * NS_PER_MS);
 	list_for_each_safe(node, &local->ctrls) {
 		struct ctrl *ctrl = list_entry(node, struct ctrl, node);
 
@@ -152,15 +146,14 @@ static void shutdown_close_ports(struct reactor_msg *msg)
 
 void target_shutdown(struct target *target, uint32_t grace_ms, void (*done)(void *arg), void *arg)
 {
-	struct shutdown *shutdown = calloc(1, sizeof(*shutdown));
+	struct shutdown *shutdown = &target->shutdown;
 
-	CHECK(shutdown);
-	CHECK(!target->shutdown && !target->apply);
+	CHECK(!shutdown->is_running && !target->apply);
+	shutdown->is_running = true;
 	shutdown->target = target;
 	shutdown->grace_ms = grace_ms;
 	shutdown->done = done;
 	shutdown->arg = arg;
 	atomic_init(&shutdown->locals_missing, target->local_count);
-	target->shutdown = shutdown;
 	reactor_post(target_registry(target)->reactor, &shutdown->msg, shutdown_close_ports);
 }

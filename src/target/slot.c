@@ -10,6 +10,7 @@
 #include "target/local.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct slot *slot_take(struct queue *queue)
@@ -67,9 +68,30 @@ static void slot_on_capsule_room(struct buf_waiter *waiter, void *buf)
 	struct slot *slot = container_of(waiter, struct slot, waiter);
 
 	CHECK(slot->state == SLOT_WAITING_BUFFER);
+	CHECK(slot->queue->starved == slot);
+	slot->queue->starved = NULL;
 	slot->state = SLOT_RECEIVING;
 	slot_set_buf(slot, buf);
 	slot->queue->transport->resume(slot->queue);
+}
+
+/* The queue's own room for one capsule, or NULL when it is in use. */
+static uint8_t *reserve_take(struct queue *queue, size_t len_bytes)
+{
+	if (queue->is_reserve_used)
+		return NULL;
+	if (queue->reserve_bytes < len_bytes) {
+		size_t bytes =
+			(len_bytes + NVME_PAGE_BYTES - 1) / NVME_PAGE_BYTES * NVME_PAGE_BYTES;
+
+		free(queue->reserve);
+		queue->reserve = aligned_alloc(NVME_PAGE_BYTES, bytes);
+		queue->reserve_bytes = queue->reserve ? bytes : 0;
+		if (!queue->reserve)
+			return NULL;
+	}
+	queue->is_reserve_used = true;
+	return queue->reserve;
 }
 
 static size_t slot_buf_bytes(const struct slot *slot)
@@ -107,11 +129,14 @@ bool slot_prepare(struct slot *slot)
 		return true;
 	uint8_t *buf = buf_pool_get(local->buffers, slot_buf_bytes(slot));
 
+	if (!buf)
+		buf = reserve_take(queue, slot_buf_bytes(slot));
 	if (buf) {
 		slot_set_buf(slot, buf);
 		return true;
 	}
 	slot->state = SLOT_WAITING_BUFFER;
+	queue->starved = slot;
 	slot->waiter.granted = slot_on_capsule_room;
 	buf_pool_wait(local->buffers, &slot->waiter, slot_buf_bytes(slot));
 	return false;
@@ -281,6 +306,24 @@ void slot_complete(struct slot *slot, nvme_status status)
 	slot_complete_at(slot, status, slot->error_byte);
 }
 
+static void buf_give_back(struct queue *queue, uint8_t *buf)
+{
+	struct slot *starved = queue->starved;
+
+	if (buf != queue->reserve) {
+		buf_pool_put(queue->local->buffers, buf);
+		return;
+	}
+	queue->is_reserve_used = false;
+	if (!starved)
+		return;
+	buf = reserve_take(queue, slot_buf_bytes(starved));
+	if (buf) {
+		buf_pool_wait_cancel(&starved->waiter);
+		slot_on_capsule_room(&starved->waiter, buf);
+	}
+}
+
 void slot_release(struct slot *slot)
 {
 	struct queue *queue = slot->queue;
@@ -292,6 +335,8 @@ void slot_release(struct slot *slot)
 	CHECK(slot->state != SLOT_FREE && slot->state != SLOT_EXECUTING);
 	if (slot->state == SLOT_WAITING_BUFFER)
 		buf_pool_wait_cancel(&slot->waiter);
+	if (queue->starved == slot)
+		queue->starved = NULL;
 	/* The connection went while the host still owed data: there is no response. */
 	if (slot->aborter)
 		slot_answer_aborter(slot->aborter, false);
@@ -304,7 +349,7 @@ void slot_release(struct slot *slot)
 	CHECK(queue->busy_count > 0);
 	queue->busy_count--;
 	if (buf)
-		buf_pool_put(local->buffers, buf);
+		buf_give_back(queue, buf);
 	if (snapshot) {
 		CHECK(snapshot->inflight[local->index] > 0);
 		if (--snapshot->inflight[local->index] == 0 && snapshot != local->snapshot)

@@ -100,6 +100,7 @@ void snapshot_destroy(struct snapshot *snapshot)
 	free(snapshot->ports);
 	free(snapshot->subsystems);
 	free(snapshot->inflight);
+	free(snapshot->flushes);
 	free(snapshot);
 }
 

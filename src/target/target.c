@@ -8,7 +8,6 @@
  * it. All without a lock and without stopping a queue.
  */
 #include "base/clock.h"
-#include "base/text.h"
 #include "target/local.h"
 
 #include <errno.h>
@@ -185,7 +184,7 @@ void target_apply(struct target *target, struct snapshot *taken_snapshot,
 	CHECK(!target->apply);
 	CHECK(taken_snapshot->port_count <= TARGET_PORTS_MAX);
 	taken_snapshot->inflight = calloc(target->local_count, sizeof(uint32_t));
-	if (!apply || !taken_snapshot->inflight) {
+	if (!apply || !taken_snapshot->inflight || shutdown_prepare(taken_snapshot) != 0) {
 		free(apply);
 		snapshot_destroy(taken_snapshot);
 		applied(arg, -ENOMEM, "out of memory");
@@ -193,6 +192,9 @@ void target_apply(struct target *target, struct snapshot *taken_snapshot,
 	}
 	taken_snapshot->target = target;
 	taken_snapshot->generation = ++target->next_generation;
+	/* Base 2.1, 5.1.12.1.13: rises whenever the ANA log may have changed, like GENCTR. */
+	taken_snapshot->ana_change_count =
+		target->snapshot ? target->snapshot->ana_change_count + 1 : 0;
 	apply->target = target;
 	apply->snapshot = taken_snapshot;
 	apply->applied = applied;

@@ -106,6 +106,7 @@ struct snapshot {
 	struct target_limits limits;
 	/* The target's: commands that use it, per reactor, and what is left to acknowledge. */
 	uint32_t *inflight;
+	struct final_flush *flushes; /* one per namespace, for target_shutdown */
 	atomic_uint acks_missing;
 	struct reactor_msg free_msg;
 	struct target *target;

@@ -13,9 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SCENE_NQN     "nqn.2026-11.io.weft:scene"
-#define SCENE_KATO_MS 5000
-#define SCENE_WAIT_NS (100 * NS_PER_S)
+#define SCENE_NQN       "nqn.2026-11.io.weft:scene"
+#define SCENE_SLOW_SPEC "fault:delay:op=zero:ms=20+delay:op=write:ms=1+delay:op=read:ms=1:every=2"
+#define SCENE_KATO_MS   5000
+#define SCENE_WAIT_NS   (100 * NS_PER_S)
 
 void scene_complain(struct scene *scene, const char *text, int line)
 {
@@ -169,7 +170,8 @@ int scene_target_create(struct scene *scene)
 		.reactors = scene->data,
 		.reactor_count = 2,
 		.discovery_log = discovery_log_read,
-		.buf_counts = {32, 8, 2},
+		/* So few that commands wait for each other's. */
+		.buf_counts = {2, 1, 1},
 	};
 	int res;
 
@@ -188,9 +190,10 @@ static int store_open(struct scene *scene, unsigned index)
 
 	if (scene->stores[index])
 		return 0;
-	/* The second one is slow to zero, so that there is something to abort. */
+	/* The second one takes its time, so that connections end while it works, and is so slow to
+	 * zero that there is something to abort. */
 	if (index == 1)
-		snprintf(spec, sizeof(spec), "fault:delay:op=zero:ms=20%s%s@mem:%u",
+		snprintf(spec, sizeof(spec), SCENE_SLOW_SPEC "%s%s@mem:%u",
 			 scene->options.rules ? "+" : "",
 			 scene->options.rules ? scene->options.rules : "",
 			 SCENE_BLOCKS * SCENE_BLOCK_BYTES);
@@ -313,7 +316,11 @@ static bool is_connected_somewhere(void *arg)
 
 void scene_drain(struct scene *scene)
 {
+	struct target_stats stats;
+
 	scene_wait(scene, is_connected_somewhere);
+	target_get_stats(scene->target, &stats);
+	scene->figures.keep_alive_expiries = stats.keep_alive_expiries;
 }
 
 static void on_shut_down(void *arg)
@@ -383,6 +390,8 @@ int scene_connect(struct scene *scene, unsigned io_queues)
 		.io_queues = io_queues,
 		.io_queue_size = 16,
 		.kato_ms = SCENE_KATO_MS,
+		.wants_header_digest = scene->options.has_digests,
+		.wants_data_digest = scene->options.has_digests,
 		.connect_timeout_ms = 4000,
 		.command_timeout_ms = 3000,
 	};

@@ -32,6 +32,7 @@ enum scene_write_fault {
 struct scene_options {
 	uint64_t seed;
 	struct sim_options sim;
+	bool has_digests;
 	const char *rules; /* of the second namespace's fault medium, or NULL */
 	enum scene_write_fault write_fault;
 	bool has_break;
@@ -66,6 +67,7 @@ struct scene_figures {
 	uint8_t last_failure_opcode;
 	unsigned wrong_reads;    /* success with bytes that nobody wrote there */
 	unsigned compare_misses; /* equal data that a Compare called different */
+	uint64_t keep_alive_expiries;
 	unsigned events;
 	unsigned aborted; /* commands that an Abort ended */
 	uint64_t media_errors;

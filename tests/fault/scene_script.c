@@ -137,6 +137,10 @@ static void step_write(struct scene *scene)
 	write_blocks(scene, 1, 2, 0, 2, 12);
 	write_blocks(scene, 2, 1, 4, 16, 13);
 	write_blocks(scene, 3, 2, 4, 16, 14);
+	write_blocks(scene, 4, 2, 20, 6, 17);
+	write_blocks(scene, 5, 1, 20, 6, 18);
+	write_blocks(scene, 6, 1, 26, 6, 19);
+	write_blocks(scene, 7, 2, 26, 6, 20);
 	scene_wait_cmds(scene);
 }
 

@@ -188,7 +188,9 @@ static void any_allocation_fails(void)
 static void any_allocation_fails_on_a_narrow_network(void)
 {
 	static const struct scene_options options = {
-		.seed = 2, .sim = {.window_max_bytes = 9000, .recv_max_bytes = 5000}};
+		.seed = 2,
+		.has_digests = true,
+		.sim = {.window_max_bytes = 9000, .recv_max_bytes = 5000}};
 
 	loop(&options);
 }

@@ -19,12 +19,15 @@ static uint64_t next_point(uint64_t n)
 	return n + 1361;
 }
 
+static uint64_t expiries;
+
 /* Returns false when the script was over before the break. */
 static bool play(const struct sim_net_break *net_break, uint64_t seed, bool is_orderly)
 {
 	static const char *const kinds[] = {"reset", "half close", "stall"};
 	struct scene_options options = {.seed = seed,
 					.sim = {.is_orderly = is_orderly},
+					.has_digests = !is_orderly,
 					.has_break = true,
 					.net_break = *net_break};
 	struct scene_figures figures;
@@ -39,6 +42,7 @@ static bool play(const struct sim_net_break *net_break, uint64_t seed, bool is_o
 	EXPECT_EQ(0, figures.wrong_reads);
 	EXPECT_EQ(0, figures.compare_misses);
 	EXPECT_EQ(0, figures.cmd_failures);
+	expiries += figures.keep_alive_expiries;
 	harm = figures.connect_failures + figures.losses;
 	/* One connection was broken: one controller, at most, was lost. */
 	EXPECT(harm <= 1);
@@ -96,7 +100,9 @@ static void a_stream_ends_at_some_byte(void)
 /* The host's command time-out ends it there, the keep alive time-out at the target. */
 static void a_connection_goes_silent_at_some_byte(void)
 {
+	expiries = 0;
 	breaks_at_points(SIM_NET_STALL);
+	EXPECT(expiries > 0);
 }
 
 static void resets_on_a_random_network(void)

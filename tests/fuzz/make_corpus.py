@@ -90,6 +90,57 @@ def connect_seeds():
     write("connect", "discovery_entry", b"\2" + entry)
 
 
+# Steps of fuzz_conn.c, in the order of its enum step.
+(RAW, IC_REQ, CONNECT_ADMIN, ENABLE, CONNECT_IO, COMMAND, IO, DATA, DATA_FITTING, TIME, CLOSE, RESET,
+ SWITCH, DEAF, SWAP) = range(15)
+READY, SLOW, DISCOVERY, TWO_REACTORS = 4, 8, 16, 32
+
+
+def conn_command(opcode, nsid=0, cdws=(), transfer=0, capsule=0):
+    """A 64-byte entry; the first reserved byte of its SGL chooses how it is filled in."""
+    cdws = tuple(cdws) + (0,) * (6 - len(cdws))
+    sgl = struct.pack("<QI", 0, transfer) + bytes([1 if capsule else 2 if transfer else 0, 0, 0, 0])
+    sqe = struct.pack("<BBHI16x", opcode, 0, 0, nsid) + sgl + struct.pack("<6I", *cdws)
+    return bytes([COMMAND]) + sqe + bytes([capsule])
+
+
+def conn_seeds():
+    setup = bytes([IC_REQ, CONNECT_ADMIN, 50, TIME, 0, ENABLE, 0, 0, TIME, 0])
+    write("conn", "setup", bytes([0]) + setup)
+    write("conn", "setup_digests", bytes([3]) + setup)
+    write("conn", "setup_io", bytes([0]) + setup + bytes([SWITCH, IC_REQ, CONNECT_IO, 1, 6, TIME, 0, IO, 0, 1, 3]))
+    write("conn", "discovery", bytes([DISCOVERY]) + setup + conn_command(2, 0, (0x00ff0070,), 1024))
+    for flags, name in ((READY, "mem"), (READY | SLOW, "slow"), (READY | 3, "digests"),
+                        (READY | TWO_REACTORS | SLOW, "two")):
+        head = bytes([flags])
+        for kind in range(6):
+            write("conn", "%s_io_%d" % (name, kind), head + bytes([IO, kind, 2, 7, TIME, 2]))
+        # 132 and 133 are Read and Write too, and ask for data in the capsule.
+        write("conn", name + "_in_capsule", head + bytes([IO, 133, 2, 7, IO, 134, 2, 7, IO, 137, 2, 3]))
+        write("conn", name + "_r2t", head + bytes([IO, 1, 0, 31, TIME, 0, DATA_FITTING, 0, TIME, 0]))
+        write("conn", name + "_r2t_reset", head + bytes([IO, 1, 0, 31, TIME, 0, RESET, TIME, 1]))
+        write("conn", name + "_deaf", head + bytes([DEAF] + [IO, 0, 0, 31] * 12 + [TIME, 200]))
+        write("conn", name + "_swap", head + bytes([IO, 1, 0, 3, SWAP, IO, 1, 0, 3, TIME, 0, SWAP]))
+        # Connection 1 has the I/O queue; two switches lead back to the admin queue.
+        abort = conn_command(8, 0, (1 | 6 << 16,))
+        write("conn", name + "_abort", head + bytes([IO, 1, 0, 31, TIME, 0, SWITCH, SWITCH]) + abort + bytes([TIME, 9]))
+    admin = bytes([READY, SWITCH, SWITCH])
+    for cns in (0, 1, 2, 3, 5, 6, 8, 0x1c):
+        write("conn", "identify_%x" % cns, admin + conn_command(6, 1, (cns,), 4096))
+    for log in (0, 1, 2, 3, 4, 5, 0xc, 0x70):
+        write("conn", "log_%x" % log, admin + conn_command(2, 0xffffffff, (log | 127 << 16,), 512))
+    for feature in (1, 2, 4, 6, 7, 0xb, 0xf, 0x10, 0x81):
+        write("conn", "get_feature_%x" % feature, admin + conn_command(10, 0, (feature,)))
+        write("conn", "set_feature_%x" % feature, admin + conn_command(9, 0, (feature, 0x30003)))
+    write("conn", "events", admin + conn_command(12) * 6 + bytes([SWAP, TIME, 1]))
+    write("conn", "keep_alive", admin + conn_command(0x18))
+    write("conn", "shutdown", admin + bytes([ENABLE, 0, 0x40, TIME, 5]))
+    write("conn", "disable", admin + bytes([ENABLE, 1, 0, TIME, 5, ENABLE, 0, 0, TIME, 5]))
+    write("conn", "data_unasked", bytes([READY, DATA, 1]) + struct.pack("<HHIH", 1, 0, 0, 512))
+    write("conn", "raw", bytes([0, RAW, 16]) + pdu(0, 0, struct.pack("<HBBI112x", 0, 0, 3, 0))[:16])
+
+
 if __name__ == "__main__":
     pdu_seeds()
     connect_seeds()
+    conn_seeds()

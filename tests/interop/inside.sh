@@ -36,6 +36,7 @@ nvmet-discover
 nvmet-sizes
 nvmet-digests
 nvmet-mixed
+nvmet-gone
 block-512
 block-4096
 idle
@@ -59,6 +60,10 @@ target_stop() {
 	wait "$target"
 }
 
+# User and system time of a process so far, in clock ticks (of 10 ms).
+ticks_of() { sed 's/.*) //' "/proc/$1/stat" | awk '{print $12 + $13}'; }
+worked() { [ "$(ticks_of "$1")" -gt $(($2 + 5)) ]; }
+
 zombie_or_gone() { [ ! -e "/proc/$1" ] || grep -q '^State:.Z' "/proc/$1/status"; }
 
 # perf [option...]: some data to and from our target; fails on any I/O or verify error.
@@ -73,13 +78,26 @@ client() {
 # Bytes that one pass of perf moves: more queues and sizes, not more data.
 LITTLE=2M
 
-# Every way through a namespace of our own: perf_all [option...].
-perf_all() {
+# client_lost PID: it has ended by itself, and says with its status that all was not well.
+client_lost() {
+	local status=0
+	wait_for 60 zombie_or_gone "$1"
+	wait "$1" || status=$?
+	[ "$status" -eq 1 ]
+}
+
+# perf_some [option...]: one queue and four, both digests, in the capsule and by R2T.
+perf_some() {
 	perf "$@" --rw write --bs 4k --size 2M --bytes $LITTLE --verify
+	perf "$@" --rw randrw --bs 128k --bytes $LITTLE --verify --queues 4 -g -G
+}
+
+# perf_all [option...]: every way through a namespace of our own.
+perf_all() {
+	perf_some "$@"
 	perf "$@" --rw randread --bs 4k --bytes $LITTLE
 	perf "$@" --rw write --bs 128k --bytes $LITTLE --verify --queues 2
-	perf "$@" --rw randwrite --bs 16k --bytes $LITTLE --verify --queues 4 -g -G
-	perf "$@" --rw randrw --bs 8k --size 4M --bytes $LITTLE --verify --queues 4 -G
+	perf "$@" --rw randwrite --bs 16k --bytes $LITTLE --verify --queues 4 -G
 	perf "$@" --rw randread --bs 64k --bytes $LITTLE --queues 4 -g
 }
 
@@ -115,51 +133,51 @@ row_info() {
 
 row_memory() {
 	target_start --reactors 2 --ns mem:16M --ns mem:16M,block=512
-	perf_all
-	perf_all --nsid 2
+	perf_all --nsid 1
+	perf_some --nsid 2
 	perf --nsid 2 --rw randrw --bs 512 --size 1M --bytes 256k --verify --queues 2
 	target_stop
 }
 
 row_files() {
 	target_start --reactors 2 --ns "file:/var/tmp/inside.img,size=16M" --ns "file:/dev/shm/inside.img,size=16M"
-	perf_all
-	perf_all --nsid 2
+	perf_all --nsid 1
+	perf_some --nsid 2
 	target_stop
 	# What was written is in the files, for the next target as well.
 	target_start --reactors 2 --ns file:/var/tmp/inside.img --ns file:/dev/shm/inside.img
 	not cmp -n 2097152 /var/tmp/inside.img /dev/zero
-	perf_all
+	perf_some
 	target_stop
 	rm /var/tmp/inside.img /dev/shm/inside.img
 }
 
-# ring WHICH: one reactor, on a kernel that refuses these attempts to set up a ring.
+# ring WHICH: one reactor, on a kernel that refuses these attempts to set up a ring. The control
+# thread's ring comes first, the reactor's after it: $setup is how that one was set up at last.
 ring() {
-	wrap="strace -D -f --seccomp-bpf -o /tmp/strace -e trace=io_uring_setup -e inject=io_uring_setup:error=EINVAL:when=$1"
+	wrap="strace -D -f --seccomp-bpf -o /tmp/strace -e trace=io_uring_setup"
+	wrap+=" -e inject=io_uring_setup:error=EINVAL:when=$1"
 	target_start --reactors 1 --ns mem:16M --ns file:/var/tmp/ring.img,size=16M
-	perf_all
-	perf_all --nsid 2
+	perf_some
+	perf_some --nsid 2
 	target_stop
 	rm /var/tmp/ring.img
 	cat /tmp/strace
 	grep -q INJECTED /tmp/strace
-	if grep -v INJECTED /tmp/strace | grep io_uring_setup | grep -q DEFER_TASKRUN; then
-		echo "the ring has DEFER_TASKRUN all the same"
-		return 1
-	fi
+	setup=$(grep io_uring_setup /tmp/strace | tail -n 1)
+	[[ $setup != *INJECTED* && $setup != *DEFER_TASKRUN* ]]
 }
 
 # As on kernels before 6.1 ...
 row_ring_coop() {
-	ring 1
-	grep -v INJECTED /tmp/strace | grep -q COOP_TASKRUN
+	ring 1+2
+	[[ $setup == *COOP_TASKRUN* ]]
 }
 
 # ... and before 5.19.
 row_ring_plain() {
-	ring 1..2
-	not grep -v INJECTED /tmp/strace | grep -q COOP_TASKRUN
+	ring 2..3
+	[[ $setup != *COOP_TASKRUN* ]]
 }
 
 row_kernel_host() {
@@ -205,7 +223,7 @@ row_nvmet_sizes() {
 	local bs queues
 	nvmet_need
 	for queues in 1 4; do
-		for bs in 4k 16k 128k; do
+		for bs in 4k 16k 128k 1M; do
 			nvmet_perf --rw write --bs $bs --queues $queues --verify
 		done
 	done
@@ -232,6 +250,24 @@ row_nvmet_mixed() {
 	not nvmet_perf --rw randread --nsid 7
 }
 
+# The namespace goes under load, and then the subsystem.
+row_nvmet_gone() {
+	local clients=() cfg=/sys/kernel/config/nvmet link
+	link=$cfg/ports/1/subsystems/$NVMET_NQN
+	nvmet_need
+	TARGET_PORT=$NVMET_PORT NQN=$NVMET_NQN client --rw randread
+	wait_for 30 worked "${clients[0]}" 5
+	echo 0 >"$cfg/subsystems/$NVMET_NQN/namespaces/1/enable"
+	client_lost "${clients[0]}"
+	echo 1 >"$cfg/subsystems/$NVMET_NQN/namespaces/1/enable"
+	TARGET_PORT=$NVMET_PORT NQN=$NVMET_NQN client --rw randwrite --bs 128k --queues 4
+	wait_for 30 worked "${clients[1]}" 5
+	rm "$link"
+	client_lost "${clients[1]}"
+	ln -s "$cfg/subsystems/$NVMET_NQN" "$link"
+	nvmet_perf --rw randrw --size 4M --verify
+}
+
 # ---- block devices -------------------------------------------------------------------------------
 
 # null_device NAME BLOCK-BYTES: 32 MiB that keep what is written and know discard; sets $null.
@@ -250,8 +286,8 @@ null_device() {
 	udevadm settle -t 20
 }
 
-# Requests so far: 5 writes, 12 discards (columns of the device's stat).
-null_requests() { awk -v c="$1" '{print $c}' "/sys/block/${null##*/}/stat"; }
+# So far: 7 sectors written, 12 discards done (columns of the device's stat).
+null_count() { awk -v c="$1" '{print $c}' "/sys/block/${null##*/}/stat"; }
 
 # reads_as FILE: the namespace's first MiB, through the kernel's host.
 reads_as() {
@@ -264,18 +300,18 @@ block_device() {
 	null_device "inside$bs" "$bs"
 	target_start --reactors 2 --ns "file:$null"
 	[ "$("$weft" identify -s "$TARGET_PORT" -n "$NQN" -o json | jq '.namespaces[0].block_bytes')" = "$bs" ]
-	perf_all
+	perf_some
 	perf --rw randrw --bs "$bs" --size 1M --bytes 256k --verify --queues 2
-	[ "$(null_requests 5)" -gt 100 ]
+	[ "$(null_count 7)" -ge 4096 ]
 	connect -i 2
 	[ "$(blockdev --getss "$dev")" -eq "$bs" ]
 	fio_verify "block-$bs"
 	dd if=/dev/urandom of=/tmp/random bs=1M count=1
 	dd if=/tmp/random of="$dev" bs=64k oflag=direct
 	reads_as /tmp/random
-	before=$(null_requests 12)
+	before=$(null_count 12)
 	blkdiscard -o 0 -l 1048576 "$dev"
-	[ "$(null_requests 12)" -gt "$before" ]
+	[ "$(null_count 12)" -gt "$before" ]
 	reads_as /dev/zero
 	# Zeroes, twice: the space may go (DEAC), or not; the neighbours stay.
 	dd if=/tmp/random of="$dev" bs=64k oflag=direct
@@ -299,17 +335,14 @@ row_block_4096() { block_device 4096; }
 
 # ---- at rest, and the end ------------------------------------------------------------------------
 
-# User and system time of the target so far, in clock ticks (of 10 ms).
-target_ticks() { sed 's/.*) //' "/proc/$target/stat" | awk '{print $12 + $13}'; }
-
 # Connections that the target has accepted and that still stand.
 conns() { [ "$(ss -Htn state established "( sport = :$TARGET_PORT )" | wc -l)" -eq "$1" ]; }
 
 at_rest() {
 	local ticks
-	ticks=$(target_ticks)
+	ticks=$(ticks_of "$target")
 	sleep 0.5 # the interval of the measurement
-	[ "$(target_ticks)" -eq "$ticks" ]
+	[ "$(ticks_of "$target")" -eq "$ticks" ]
 }
 
 # 100 queues without a command: 0.5 % of a core over 5 s are 2.5 ticks.
@@ -322,36 +355,31 @@ row_idle() {
 	wait_for 60 conns 104
 	kill -STOP "${clients[@]}"
 	wait_for 20 at_rest
-	before=$(target_ticks)
+	before=$(ticks_of "$target")
 	sleep 5 # the interval of the measurement
-	after=$(target_ticks)
+	after=$(ticks_of "$target")
 	conns 104
 	echo "ticks over 5 s: $((after - before))"
 	[ $((after - before)) -le 2 ]
 	# They were idle, not dead.
 	kill -CONT "${clients[@]}"
-	wait_for 20 worked "$after"
+	wait_for 20 worked "$target" "$after"
 	kill "${clients[@]}"
 	wait_for 20 conns 0
 	target_stop
 }
 
-worked() { [ "$(target_ticks)" -gt $(($1 + 5)) ]; }
-
 row_stop_load() {
-	local clients=() pid status
+	local clients=() pid
 	target_start --reactors 2 --ns mem:16M --ns file:/var/tmp/load.img,size=16M
 	client --rw randrw --bs 16k --queues 4 --size 16M --verify
 	client --rw randwrite --nsid 2 --bs 128k --queues 2 -g -G
 	wait_for 30 conns 8
-	wait_for 30 worked "$(target_ticks)"
+	wait_for 30 worked "$target" "$(ticks_of "$target")"
 	target_stop
 	# The clients end too, and say so.
 	for pid in "${clients[@]}"; do
-		status=0
-		wait_for 60 zombie_or_gone "$pid"
-		wait "$pid" || status=$?
-		[ "$status" -eq 1 ]
+		client_lost "$pid"
 	done
 	rm /var/tmp/load.img
 }

@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Fuzzes a whole target through its connections, on the simulated reactor: hosts that say
+ * anything, before and after Connect, on three connections at once.
+ *
+ * Input: a byte of switches (digests, whether the connections start initialised, connected and
+ * enabled), then steps, each a byte that chooses one of enum step and the bytes it takes. At the
+ * end everything is closed: nothing may be left, hang or crash. One thread.
+ */
+#include "fuzz_script.h"
+
+#include "base/log.h"
+#include "base/text.h"
+#include "discovery/discovery.h"
+#include "target/target.h"
+#include "wire/fabrics.h"
+#include "wire/io_cmd.h"
+#include "wire/pdu.h"
+#include "wire/sgl.h"
+
+#define CONNS       3
+#define BLOCKS      64
+#define BLOCK_SHIFT 9
+
+int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
+
+enum step {
+	STEP_RAW,
+	STEP_IC_REQ,
+	STEP_CONNECT_ADMIN,
+	STEP_ENABLE,
+	STEP_CONNECT_IO,
+	STEP_COMMAND, /* 64 bytes of the input */
+	STEP_IO,      /* a well-formed I/O command */
+	STEP_DATA,    /* H2CData with any fields */
+	STEP_DATA_FITTING,
+	STEP_TIME,
+	STEP_CLOSE,
+	STEP_RESET,
+	STEP_SWITCH, /* the next connection */
+	STEP_DEAF,   /* receives nothing from now on */
+	STEP_SWAP,   /* a change of configuration */
+	STEP_COUNT,
+};
+
+enum fuzz_switch {
+	SWITCH_HDGST = 1,
+	SWITCH_DDGST = 2,
+	SWITCH_READY = 4, /* admin and one I/O queue are connected first */
+	SWITCH_SLOW = 8,  /* the medium answers late */
+	SWITCH_DISCOVERY = 16,
+	SWITCH_TWO_REACTORS = 32,
+};
+
+struct fuzz {
+	struct script script;
+	struct sim *sim;
+	struct reactor *control;
+	struct reactor *data[2];
+	struct reactor *host;
+	struct net_addr addr;
+	struct target *target;
+	struct ns_store *store;
+	struct peer peers[CONNS];
+	unsigned now; /* the connection that steps are about */
+	unsigned switches;
+	uint16_t cid;
+	uint32_t data_bytes; /* of the last write */
+	bool is_read_only;
+	bool is_applying;
+	bool is_stopped;
+};
+
+/* ---- the target ------------------------------------------------------------------------------ */
+
+static void *made(size_t bytes)
+{
+	void *memory = calloc(1, bytes);
+
+	CHECK(memory != NULL);
+	return memory;
+}
+
+static struct snapshot *snapshot_build(struct fuzz *fuzz)
+{
+	struct snapshot *snapshot = snapshot_create();
+	struct subsystem *subsystem = made(sizeof(*subsystem));
+
+	CHECK(snapshot != NULL);
+	snapshot->limits.data_timeout_ms = 2000;
+	snapshot->subsystem_count = 1;
+	snapshot->subsystems = made(sizeof(*snapshot->subsystems));
+	snapshot->subsystems[0] = subsystem;
+	text_copy(subsystem->nqn, sizeof(subsystem->nqn), TARGET_DEFAULT_NQN);
+	text_copy(subsystem->serial, sizeof(subsystem->serial), "FUZZ");
+	subsystem->allows_any_host = true;
+	subsystem->ana_group_max = 1;
+	subsystem->ns_count = 1;
+	subsystem->namespaces = made(sizeof(struct ns));
+	subsystem->namespaces[0] = (struct ns){
+		.nsid = 1,
+		.store = ns_store_get(fuzz->store),
+		.media = ns_store_media(fuzz->store),
+		.block_count = BLOCKS,
+		.block_shift = BLOCK_SHIFT,
+		.is_read_only = fuzz->is_read_only,
+		.ana_group = 1,
+	};
+	snapshot->port_count = 1;
+	snapshot->ports = made(sizeof(*snapshot->ports));
+	snapshot->ports[0].id = 1;
+	snapshot->ports[0].listen = fuzz->addr;
+	snapshot->ports[0].subsystems = made(sizeof(struct subsystem *));
+	snapshot->ports[0].subsystems[0] = subsystem;
+	snapshot->ports[0].subsystem_count = 1;
+	return snapshot;
+}
+
+static void on_applied(void *arg, int res, const char *error)
+{
+	((struct fuzz *)arg)->is_applying = false;
+	CHECK(res == 0);
+}
+
+static bool is_applying(void *arg)
+{
+	return ((struct fuzz *)arg)->is_applying;
+}
+
+static void config_apply(struct fuzz *fuzz)
+{
+	run_while(fuzz->sim, is_applying, fuzz);
+	fuzz->is_applying = true;
+	sim_enter(fuzz->control);
+	target_apply(fuzz->target, snapshot_build(fuzz), on_applied, fuzz);
+	sim_leave(fuzz->control);
+}
+
+static void target_start(struct fuzz *fuzz)
+{
+	const char *spec = fuzz->switches & SWITCH_SLOW
+				   ? "fault:delay:every=2:ms=50+fail:every=7@mem:32768,block=512"
+				   : "mem:32768,block=512";
+	struct target_config config = {
+		.control = fuzz->control,
+		.reactors = fuzz->data,
+		.reactor_count = fuzz->switches & SWITCH_TWO_REACTORS ? 2 : 1,
+		.discovery_log = discovery_log_read,
+		.buf_counts = {3, 2, 1},
+	};
+	struct media_error error;
+	struct media *media;
+
+	CHECK(media_open(spec, &media, &error) == 0);
+	CHECK(ns_store_create(media, config.reactor_count, &fuzz->store) == 0);
+	sim_enter(fuzz->control);
+	CHECK(target_create(&config, &fuzz->target) == 0);
+	sim_leave(fuzz->control);
+	config_apply(fuzz);
+	run_while(fuzz->sim, is_applying, fuzz);
+}
+
+/* ---- what hosts say -------------------------------------------------------------------------- */
+
+static struct peer *peer_now(struct fuzz *fuzz)
+{
+	struct peer *peer = &fuzz->peers[fuzz->now];
+
+	if (!peer->is_open)
+		peer_connect(peer, fuzz->host, &fuzz->addr);
+	return peer;
+}
+
+static struct pdu_encoding encoding_of(const struct fuzz *fuzz)
+{
+	return (struct pdu_encoding){
+		.has_header_digest = fuzz->switches & SWITCH_HDGST,
+		.has_data_digest = fuzz->switches & SWITCH_DDGST,
+		.data_align_bytes = 4,
+	};
+}
+
+static void send_payload(struct fuzz *fuzz, const uint8_t *data, size_t data_bytes)
+{
+	uint32_t digest = htole32(crc32c(data, data_bytes));
+
+	if (data_bytes == 0)
+		return;
+	peer_send(peer_now(fuzz), data, data_bytes);
+	if (fuzz->switches & SWITCH_DDGST)
+		peer_send(peer_now(fuzz), &digest, sizeof(digest));
+}
+
+static void send_command(struct fuzz *fuzz, struct nvme_sqe *sqe, const uint8_t *data,
+			 uint32_t data_bytes)
+{
+	struct pdu_encoding encoding = encoding_of(fuzz);
+	uint8_t hdr[NVME_TCP_HDR_MAX_BYTES];
+
+	sqe->cid = le16_of(fuzz->cid++);
+	peer_send(peer_now(fuzz), hdr, pdu_encode_cmd(hdr, &encoding, sqe, data_bytes));
+	send_payload(fuzz, data, data_bytes);
+}
+
+static void send_ic_req(struct fuzz *fuzz)
+{
+	uint8_t hdr[NVME_TCP_HDR_MAX_BYTES];
+	size_t bytes = pdu_encode_ic_req(hdr, 4, fuzz->switches & SWITCH_HDGST,
+					 fuzz->switches & SWITCH_DDGST, 1);
+
+	peer_send(peer_now(fuzz), hdr, bytes);
+}
+
+static void send_connect(struct fuzz *fuzz, uint16_t qid, uint32_t size, uint32_t kato_ms)
+{
+	struct connect_args args = {
+		.qid = qid,
+		.queue_size = size,
+		.kato_ms = kato_ms,
+		.wants_no_sq_flow_control = size & 1,
+		.cntlid = qid == 0 ? NVME_CNTLID_ANY : 1,
+	};
+	uint8_t data[NVMF_CONNECT_DATA_BYTES];
+	struct nvme_sqe sqe = {0};
+
+	text_copy(args.subsystem_nqn, sizeof(args.subsystem_nqn),
+		  fuzz->switches & SWITCH_DISCOVERY ? NVME_DISCOVERY_NQN : TARGET_DEFAULT_NQN);
+	text_copy(args.host_nqn, sizeof(args.host_nqn), "nqn.2026-11.io.weft:fuzz");
+	uuid_from_name(args.host_nqn, &args.host_id);
+	connect_encode(&sqe, data, &args);
+	sgl_encode_in_capsule(&sqe, sizeof(data));
+	send_command(fuzz, &sqe, data, sizeof(data));
+}
+
+static void send_enable(struct fuzz *fuzz, uint32_t flip)
+{
+	struct ctrl_config config = {
+		.is_enabled = true, .page_shift = 12, .sq_entry_shift = 6, .cq_entry_shift = 4};
+	struct nvme_sqe sqe = {0};
+
+	property_set_encode(&sqe, PROPERTY_CC, cc_encode(&config) ^ flip, false);
+	send_command(fuzz, &sqe, NULL, 0);
+}
+
+static void send_fuzzed_command(struct fuzz *fuzz)
+{
+	uint8_t data[255 * 16];
+	struct nvme_sqe sqe;
+	uint32_t bytes;
+
+	script_bytes(&fuzz->script, &sqe, sizeof(sqe));
+	bytes = script_u8(&fuzz->script) * 16;
+	memset(data, 0x5a, bytes);
+	sqe.flags = (uint8_t)((sqe.flags & ~NVME_SQE_PSDT_MASK) | NVME_SQE_PSDT_SGL);
+	/* Mostly what a host would say of its data, so that commands get further than that. */
+	if (sqe.sgl.rsvd[0] & 1)
+		sgl_encode_in_capsule(&sqe, bytes);
+	else if (sqe.sgl.rsvd[0] & 2)
+		sgl_encode_transport(&sqe, le32_get(sqe.sgl.length) & 0xffff);
+	send_command(fuzz, &sqe, data, bytes);
+}
+
+static void send_io(struct fuzz *fuzz)
+{
+	static const uint8_t opcodes[] = {NVME_IO_READ,    NVME_IO_WRITE,
+					  NVME_IO_COMPARE, NVME_IO_WRITE_ZEROES,
+					  NVME_IO_FLUSH,   NVME_IO_DATASET_MANAGEMENT};
+	uint8_t choice = script_u8(&fuzz->script);
+	uint8_t opcode = opcodes[choice % ARRAY_LEN(opcodes)];
+	struct io_cmd cmd = {
+		.first_block = script_u8(&fuzz->script),
+		.block_count = 1 + script_u8(&fuzz->script) % 32,
+		.is_fua = choice & 64,
+	};
+	uint32_t bytes = cmd.block_count << BLOCK_SHIFT;
+	bool has_data = opcode == NVME_IO_WRITE || opcode == NVME_IO_COMPARE ||
+			opcode == NVME_IO_DATASET_MANAGEMENT;
+	bool is_in_capsule = has_data && (choice & 128) && bytes <= 8192;
+	uint8_t data[8192] = {0};
+	struct nvme_sqe sqe = {0};
+
+	io_cmd_encode(&sqe, opcode, 1, &cmd);
+	if (opcode == NVME_IO_DATASET_MANAGEMENT) {
+		struct dsm_cmd dsm = {.range_count = cmd.block_count, .is_deallocate = true};
+
+		dsm_cmd_encode(&sqe, 1, &dsm);
+		bytes = dsm.range_count * NVME_DSM_RANGE_BYTES;
+		script_bytes(&fuzz->script, data, NVME_DSM_RANGE_BYTES);
+	}
+	fuzz->data_bytes = bytes;
+	if (is_in_capsule)
+		sgl_encode_in_capsule(&sqe, bytes);
+	else if (has_data || opcode == NVME_IO_READ)
+		sgl_encode_transport(&sqe, bytes);
+	else
+		sgl_encode_none(&sqe);
+	send_command(fuzz, &sqe, data, is_in_capsule ? bytes : 0);
+}
+
+static void send_data(struct fuzz *fuzz, bool is_fitting)
+{
+	struct pdu_encoding encoding = encoding_of(fuzz);
+	uint8_t choice = script_u8(&fuzz->script);
+	uint8_t hdr[NVME_TCP_HDR_MAX_BYTES];
+	static uint8_t data[65536];
+	struct pdu_data_args args = {
+		.cccid = (uint16_t)(fuzz->cid - 1 - (choice & 3)),
+		.ttag = choice >> 4,
+		.data_bytes = fuzz->data_bytes,
+		.is_last = true,
+	};
+
+	if (!is_fitting) {
+		args.cccid = script_u16(&fuzz->script);
+		args.ttag = script_u16(&fuzz->script);
+		args.offset = script_u32(&fuzz->script);
+		args.data_bytes = script_u16(&fuzz->script);
+		args.is_last = choice & 1;
+	}
+	if (args.data_bytes == 0)
+		args.data_bytes = 1; /* the encoder knows none without data; STEP_RAW does */
+	peer_send(peer_now(fuzz), hdr, pdu_encode_h2c_data(hdr, &encoding, &args));
+	send_payload(fuzz, data, args.data_bytes);
+}
+
+static void send_raw(struct fuzz *fuzz)
+{
+	uint8_t bytes[255];
+	size_t count = script_u8(&fuzz->script);
+
+	if (count > fuzz->script.left)
+		count = fuzz->script.left;
+	script_bytes(&fuzz->script, bytes, count);
+	peer_send(peer_now(fuzz), bytes, count);
+}
+
+/* ---- the script ------------------------------------------------------------------------------ */
+
+static void run_ms(struct fuzz *fuzz, unsigned ms)
+{
+	sim_run_until(fuzz->sim, sim_now(fuzz->sim) + ms * NS_PER_MS);
+}
+
+static void say_step(struct fuzz *fuzz, enum step step)
+{
+	struct peer *peer = &fuzz->peers[fuzz->now];
+
+	if (step == STEP_RAW)
+		send_raw(fuzz);
+	else if (step == STEP_IC_REQ)
+		send_ic_req(fuzz);
+	else if (step == STEP_CONNECT_ADMIN)
+		send_connect(fuzz, 0, 32, script_u8(&fuzz->script) * 20);
+	else if (step == STEP_ENABLE)
+		send_enable(fuzz, script_u16(&fuzz->script));
+	else if (step == STEP_CONNECT_IO)
+		send_connect(fuzz, script_u8(&fuzz->script), 2 + script_u8(&fuzz->script), 0);
+	else if (step == STEP_COMMAND)
+		send_fuzzed_command(fuzz);
+	else if (step == STEP_IO)
+		send_io(fuzz);
+	else if (step == STEP_DATA || step == STEP_DATA_FITTING)
+		send_data(fuzz, step == STEP_DATA_FITTING);
+	else if (step == STEP_CLOSE || step == STEP_RESET)
+		peer_close(peer, step == STEP_RESET);
+	else if (step == STEP_SWITCH)
+		fuzz->now = (fuzz->now + 1) % CONNS;
+	else if (step == STEP_DEAF && peer->is_open && !peer->is_connecting &&
+		 !peer->sock.closing) {
+		peer->is_deaf = !peer->is_deaf;
+		reactor_sock_want(&peer->sock, peer->is_deaf ? 0 : REACTOR_SOCK_READ);
+	}
+}
+
+static void script_play(struct fuzz *fuzz)
+{
+	for (unsigned steps = 0; fuzz->script.left > 0 && steps < 400; steps++) {
+		enum step step = script_u8(&fuzz->script) % STEP_COUNT;
+
+		if (step == STEP_TIME) {
+			run_ms(fuzz, 1 + script_u8(&fuzz->script) * 10);
+		} else if (step == STEP_SWAP) {
+			fuzz->is_read_only = !fuzz->is_read_only;
+			config_apply(fuzz);
+		} else {
+			sim_enter(fuzz->host);
+			say_step(fuzz, step);
+			sim_leave(fuzz->host);
+		}
+	}
+	run_ms(fuzz, 100);
+}
+
+/* Connection 0 is an admin queue of an enabled controller, 1 an I/O queue of it. */
+static void play_prelude(struct fuzz *fuzz)
+{
+	sim_enter(fuzz->host);
+	send_ic_req(fuzz);
+	send_connect(fuzz, 0, 32, 0);
+	send_enable(fuzz, 0);
+	sim_leave(fuzz->host);
+	run_ms(fuzz, 5);
+	fuzz->now = 1;
+	sim_enter(fuzz->host);
+	send_ic_req(fuzz);
+	send_connect(fuzz, 1, 8, 0);
+	sim_leave(fuzz->host);
+	run_ms(fuzz, 5);
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+static void on_stopped(void *arg)
+{
+	((struct fuzz *)arg)->is_stopped = true;
+}
+
+static bool is_running(void *arg)
+{
+	return !((struct fuzz *)arg)->is_stopped;
+}
+
+static void fuzz_finish(struct fuzz *fuzz)
+{
+	struct target_stats stats;
+
+	run_while(fuzz->sim, is_applying, fuzz);
+	/* Half of the inputs leave it to the target to end the connections. */
+	sim_enter(fuzz->host);
+	for (unsigned i = 0; i < CONNS && (fuzz->cid & 1); i++)
+		peer_close(&fuzz->peers[i], false);
+	sim_leave(fuzz->host);
+	sim_enter(fuzz->control);
+	target_shutdown(fuzz->target, 100, on_stopped, fuzz);
+	sim_leave(fuzz->control);
+	run_while(fuzz->sim, is_running, fuzz);
+	target_get_stats(fuzz->target, &stats);
+	CHECK(stats.connections == 0 && stats.ctrls == 0 && stats.buffers_in_use == 0);
+	sim_enter(fuzz->host);
+	for (unsigned i = 0; i < CONNS; i++)
+		peer_close(&fuzz->peers[i], true);
+	sim_leave(fuzz->host);
+	sim_run_until(fuzz->sim, sim_now(fuzz->sim) + 15 * NS_PER_S);
+	sim_enter(fuzz->control);
+	target_destroy(fuzz->target);
+	ns_store_put(fuzz->store);
+	sim_leave(fuzz->control);
+	CHECK(sim_leaks(fuzz->sim) == 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
+{
+	struct sim_options options = {0};
+	struct reactor_config config = {.cpu = -1};
+	struct fuzz fuzz = {.script = {.at = input, .left = size}};
+
+	log_set_level(LOG_LEVEL_ERROR);
+	fuzz.switches = script_u8(&fuzz.script);
+	fuzz.sim = sim_create(size, &options);
+	CHECK(net_addr_parse("10.0.0.1:4420", 4420, &fuzz.addr) == 0);
+	CHECK(reactor_create(&config, &fuzz.control) == 0);
+	CHECK(reactor_create(&config, &fuzz.data[0]) == 0);
+	CHECK(reactor_create(&config, &fuzz.data[1]) == 0);
+	CHECK(reactor_create(&config, &fuzz.host) == 0);
+	for (unsigned i = 0; i < CONNS; i++)
+		peer_init(&fuzz.peers[i]);
+	target_start(&fuzz);
+	if (fuzz.switches & SWITCH_READY)
+		play_prelude(&fuzz);
+	script_play(&fuzz);
+	fuzz_finish(&fuzz);
+	sim_destroy(fuzz.sim);
+	for (unsigned i = 0; i < CONNS; i++)
+		free(fuzz.peers[i].out);
+	return 0;
+}

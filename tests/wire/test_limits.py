@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""
+Limits against hosts that do nothing, do half, or come in numbers: deadlines for ICReq, Connect and
+data asked for by R2T, connections in total and per host, controllers. Not the specification's but
+the target's own promises (docs, limits), except where a row says so.
+"""
+
+import time
+
+import nvmetcp as n
+import target
+from tap import Tap
+
+IC_MS, CONNECT_MS, DATA_MS = 400, 700, 500
+SLACK_S = 4.0
+
+
+def deadline_rows(tgt):
+    """name, connection, earliest and latest end in seconds, text that the log must hold"""
+    silent = tgt.conn()
+    half_ic = tgt.conn()
+    half_ic.send(n.icreq()[:100])
+    no_connect = tgt.conn()
+    no_connect.ic()
+    half_connect = tgt.conn()
+    half_connect.ic()
+    cmd = half_connect.submit_fabrics(n.CONNECT, n.connect_body(), n.connect_data(target.NQN),
+                                      send=False)
+    half_connect.send(cmd.wire[:500])
+    refused = tgt.conn()
+    refused.ic()
+    refused.connect('nqn.2026-11.io.weft:nobody')
+    host = tgt.host()
+    owing = host.queue(1)
+    owed = owing.rw(n.WRITE, 1, 0, 8, 512, bytes(4096), way='r2t', is_auto=False)
+    owing.wait_r2t(owed)
+    part = host.queue(2)
+    owed = part.rw(n.WRITE, 1, 0, 8, 512, bytes(4096), way='r2t', is_auto=False)
+    r2t = part.wait_r2t(owed)
+    part.send(part.h2cdata(owed.cid, r2t.ttag, 0, bytes(2048), False))
+    return host, [
+        ('no ICReq', silent, IC_MS, None),
+        ('half an ICReq', half_ic, IC_MS, None),
+        ('no Connect', no_connect, CONNECT_MS, 'no Connect command in time'),
+        ('half a Connect', half_connect, CONNECT_MS, 'no Connect command in time'),
+        ('a Connect that was refused, then nothing', refused, CONNECT_MS,
+         'no Connect command in time'),
+        ('data owed, none sent', owing, DATA_MS, 'data asked for did not come in time'),
+        ('data owed, half sent', part, DATA_MS, 'data asked for did not come in time'),
+    ]
+
+
+def deadlines(t, tgt):
+    start = time.monotonic()
+    host, rows = deadline_rows(tgt)
+    ends = {}
+    while len(ends) < len(rows) and time.monotonic() - start < 2 + SLACK_S:
+        for name, conn, _, _ in rows:
+            if name not in ends and conn.wait_closed(0.01):
+                ends[name] = time.monotonic() - start
+    for name, conn, least_ms, text in rows:
+        t.ok(name in ends, name + ': cut off')
+        at = ends.get(name, 0)
+        t.ok(at >= least_ms / 1000 * 0.9, name + ': not before the deadline', why=at)
+        t.ok(at <= least_ms / 1000 * 2 + SLACK_S, name + ': soon after it', why=at)
+        if text:
+            t.ok(text in tgt.log(), name + ': a log line says so')
+        conn.close()
+    t.status(host.admin.do(n.KEEP_ALIVE), n.OK, 'the admin queue of a host that owes data stands')
+    t.status(host.queue(3).read(1, 0, 1), n.OK, 'and its other queues may work')
+    host.close()
+
+
+def is_refused(tgt, **kwargs):
+    """The target cannot refuse before the handshake is over: it resets what it accepted."""
+    try:
+        with tgt.conn(**kwargs) as conn:
+            return conn.wait_closed()
+    except ConnectionError:
+        return True
+
+
+def counts(t):
+    tgt = target.Target(limits={'connections': 8, 'connections_per_host': 6, 'controllers': 3})
+    try:
+        with t.guard('counts'):
+            conns = [tgt.conn() for _ in range(6)]
+            for conn in conns:
+                conn.ic()
+            t.ok(is_refused(tgt), 'the 7th connection of one host is refused')
+            t.ok(tgt.wait_log('limits.connections_per_host'), 'with a log line that names the limit')
+            others = [tgt.conn(source=('127.0.0.2', 0)) for _ in range(2)]
+            for conn in others:
+                conn.ic()
+            t.ok(all(conn.is_silent() for conn in conns), 'another host may still come')
+            t.ok(is_refused(tgt, source=('127.0.0.3', 0)),
+                 'the 9th connection in total is refused')
+            t.ok(tgt.wait_log('(limits.connections)'), 'with a log line that names the limit')
+            conns.pop().close()
+
+            def again():
+                try:
+                    conn = tgt.conn()
+                    conn.ic()
+                    conns.append(conn)
+                    return True
+                except (n.Closed, ConnectionError):
+                    return False
+            t.ok(target.poll(again), 'room that is given back can be used')
+            statuses = [conn.connect(target.NQN).status for conn in conns[:4]]
+            t.eq(statuses, [n.OK] * 3 + [(1, 0x81)], 'the 4th controller: Controller Busy',
+                 'Base 6.3, Connect Controller Busy')
+            for conn in conns + others:
+                conn.close()
+    finally:
+        tgt.finish(t)
+
+
+def churn(t, tgt):
+    """Connections that come and go leave nothing behind."""
+    for i in range(100):
+        conn = tgt.conn()
+        if i % 4 == 1:
+            conn.send(n.icreq()[:i])
+        elif i % 4 == 2:
+            conn.ic()
+        elif i % 4 == 3:
+            conn.ic()
+            conn.connect(target.NQN)
+        conn.close()
+    with tgt.host() as host:
+        t.status(host.queue().read(1, 0, 1), n.OK, 'after 100 connections that broke off')
+
+
+def test(t, tgt):
+    with t.guard('deadlines'):
+        deadlines(t, tgt)
+    with t.guard('churn'):
+        churn(t, tgt)
+    counts(t)
+
+
+target.run(Tap(), test, limits={'ic_timeout_ms': IC_MS, 'connect_timeout_ms': CONNECT_MS,
+                                'data_timeout_ms': DATA_MS})
