@@ -39,15 +39,18 @@ static uint64_t range_bytes(const struct slot *slot)
 
 static void io_finish(struct slot *slot, int res)
 {
-	if (res < 0 && res != -ECANCELED) {
-		counter_add(&slot_counters(slot)->media_errors, 1);
-		slot->is_media_error = true;
+	nvme_status status = status_from_errno(res, slot->io.kind);
+
+	if (res < 0 && res != -ECANCELED)
 		log_limited(LOG_LEVEL_ERROR, "target", "%s: %s of %llu bytes at %llu failed: %s",
 			    slot->ns->media->spec, nvme_io_opcode_name(slot->sqe.opcode),
 			    (unsigned long long)slot->io.len_bytes,
 			    (unsigned long long)slot->io.offset, strerror(-res));
-	}
-	slot_complete(slot, status_from_errno(res, slot->io.kind));
+	/* SMART counts lost data, not a medium that is full or a lack of memory. */
+	if (nvme_status_same(status, NVME_SC_UNRECOVERED_READ) ||
+	    nvme_status_same(status, NVME_SC_WRITE_FAULT))
+		counter_add(&slot_counters(slot)->media_errors, 1);
+	slot_complete(slot, status);
 }
 
 static void io_done(struct media_io *io, int res)

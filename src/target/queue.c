@@ -61,6 +61,7 @@ int queue_alloc_slots(struct queue *queue, uint32_t size)
 	if (!queue->connected_slots)
 		return -ENOMEM;
 	queue->size = size;
+	queue->sq_head = 1 % size; /* the Connect itself was the first entry */
 	return 0;
 }
 

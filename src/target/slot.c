@@ -36,7 +36,6 @@ struct slot *slot_take(struct queue *queue)
 	slot->is_abort_requested = false;
 	slot->is_in_submit = false;
 	slot->is_data_mapped = false;
-	slot->is_media_error = false;
 	slot->sgl = (struct sgl){0};
 	slot->data_bytes = 0;
 	slot->extra_bytes = 0;

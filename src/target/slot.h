@@ -67,7 +67,6 @@ struct slot {
 	nvme_status status;
 	uint64_t result;     /* DW0, DW1 */
 	uint16_t error_byte; /* byte of the command at fault, 0xffff when none */
-	bool is_media_error;
 	uint64_t started_ns;
 	struct list node;       /* in queue->busy, or in a list of execute's (held events) */
 	struct reactor_msg msg; /* while another reactor works on it */

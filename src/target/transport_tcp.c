@@ -373,6 +373,7 @@ static void conn_config_fill(const struct target_limits *limits, struct tcp_conn
 		.in_capsule_max_bytes = in_capsule,
 		.ic_timeout_ms = limits->ic_timeout_ms,
 		.term_timeout_ms = 1000,
+		.send_timeout_ms = limits->data_timeout_ms,
 	};
 }
 

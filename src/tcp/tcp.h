@@ -59,6 +59,7 @@ struct tcp_conn_config {
 	uint32_t in_capsule_max_bytes; /* target: before Connect; tcp_conn_set_in_capsule_max */
 	uint32_t ic_timeout_ms;
 	uint32_t term_timeout_ms;   /* how long to wait for the peer's close after a TermReq */
+	uint32_t send_timeout_ms;   /* longest wait for a peer that does not read; 0: for ever */
 	uint32_t recv_budget_bytes; /* per turn; 0: 256 KiB */
 };
 
@@ -141,6 +142,7 @@ struct tcp_conn {
 	struct list tx_queue;
 	size_t tx_head_done_bytes; /* of the first PDU in tx_queue */
 	struct reactor_defer flush;
+	struct reactor_timer send_stall;
 	bool is_tx_blocked; /* the socket is full: wait for REACTOR_SOCK_WRITE */
 	unsigned wanted;    /* what the socket was last told */
 	struct tcp_tx ic_tx;

@@ -9,6 +9,7 @@
  */
 #include "tcp/tcp_internal.h"
 
+#include "base/clock.h"
 #include "base/crc32c.h"
 #include "base/le.h"
 
@@ -223,6 +224,23 @@ static bool tx_send_once(struct tcp_conn *conn, struct gather *gather, size_t *t
 	return !conn->is_tx_blocked && !conn->is_sock_closing;
 }
 
+static void tx_stalled(struct reactor_timer *timer)
+{
+	tcp_conn_abort(container_of(timer, struct tcp_conn, send_stall), -ETIMEDOUT,
+		       "the peer does not read what is sent to it");
+}
+
+/* A peer that does not read holds buffers of others: it gets so long for each piece. */
+static void tx_watch_stall(struct tcp_conn *conn, bool has_moved)
+{
+	if (tx_is_idle(conn))
+		reactor_timer_cancel(&conn->send_stall);
+	else if (conn->config.send_timeout_ms > 0 && (has_moved || !conn->send_stall.armed))
+		reactor_timer_arm(&conn->send_stall,
+				  reactor_now_ns(conn->reactor) +
+					  conn->config.send_timeout_ms * NS_PER_MS);
+}
+
 static void tx_flush(struct reactor_defer *defer)
 {
 	struct tcp_conn *conn = container_of(defer, struct tcp_conn, flush);
@@ -242,6 +260,7 @@ static void tx_flush(struct reactor_defer *defer)
 		conn->is_shut = true;
 		reactor_sock_shutdown_send(&conn->sock);
 	}
+	tx_watch_stall(conn, turn_bytes > 0);
 	tcp_conn_update_want(conn);
 }
 
@@ -254,12 +273,14 @@ void tcp_tx_init(struct tcp_conn *conn)
 {
 	list_init(&conn->tx_queue);
 	list_init(&conn->tx_dropped);
+	reactor_timer_init(conn->reactor, &conn->send_stall, tx_stalled);
 	reactor_defer_init(&conn->flush, tx_flush);
 	reactor_defer_init(&conn->dropper, tx_dropper);
 }
 
 void tcp_tx_free(struct tcp_conn *conn)
 {
+	reactor_timer_cancel(&conn->send_stall);
 	reactor_defer_cancel(&conn->flush);
 	reactor_defer_cancel(&conn->dropper);
 	free(conn->term_buf);

@@ -197,6 +197,9 @@ static int store_open(struct scene *scene, unsigned index)
 			 scene->options.rules ? "+" : "",
 			 scene->options.rules ? scene->options.rules : "",
 			 SCENE_BLOCKS * SCENE_BLOCK_BYTES);
+	else if (index == 2 && scene->options.file)
+		snprintf(spec, sizeof(spec), "file:%s,size=%u", scene->options.file,
+			 SCENE_BLOCKS * SCENE_BLOCK_BYTES);
 	else
 		snprintf(spec, sizeof(spec), "mem:%u", SCENE_BLOCKS * SCENE_BLOCK_BYTES);
 	res = media_open(spec, &media, &error);

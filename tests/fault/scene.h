@@ -33,6 +33,7 @@ struct scene_options {
 	uint64_t seed;
 	struct sim_options sim;
 	bool has_digests;
+	const char *file;  /* the third namespace's, or NULL for memory */
 	const char *rules; /* of the second namespace's fault medium, or NULL */
 	enum scene_write_fault write_fault;
 	bool has_break;

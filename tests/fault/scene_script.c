@@ -40,8 +40,8 @@ static bool have_ctrl(struct scene *scene)
 	return scene->ctrl != NULL;
 }
 
-static void write_blocks(struct scene *scene, unsigned index, uint32_t nsid, uint32_t first,
-			 uint32_t count, uint8_t stamp)
+static struct scene_cmd *write_cmd(struct scene *scene, unsigned index, uint32_t nsid,
+				   uint32_t first, uint32_t count, uint8_t stamp)
 {
 	struct scene_cmd *cmd = scene_cmd(scene, index, nsid);
 
@@ -51,7 +51,13 @@ static void write_blocks(struct scene *scene, unsigned index, uint32_t nsid, uin
 	cmd->changes_data = true;
 	memset(cmd->data, stamp, count * SCENE_BLOCK_BYTES);
 	host_cmd_write(&cmd->cmd, nsid, first, count, cmd->data, count * SCENE_BLOCK_BYTES);
-	scene_submit(scene, cmd, (int)(index % 2));
+	return cmd;
+}
+
+static void write_blocks(struct scene *scene, unsigned index, uint32_t nsid, uint32_t first,
+			 uint32_t count, uint8_t stamp)
+{
+	scene_submit(scene, write_cmd(scene, index, nsid, first, count, stamp), (int)(index % 2));
 }
 
 static void read_blocks(struct scene *scene, unsigned index, uint32_t nsid, uint32_t first,
@@ -141,6 +147,16 @@ static void step_write(struct scene *scene)
 	write_blocks(scene, 5, 1, 20, 6, 18);
 	write_blocks(scene, 6, 1, 26, 6, 19);
 	write_blocks(scene, 7, 2, 26, 6, 20);
+	scene_wait_cmds(scene);
+}
+
+/* More on one queue than there are buffers: what arrives behind has to be kept. */
+static void step_burst(struct scene *scene)
+{
+	if (!have_ctrl(scene))
+		return;
+	for (unsigned i = 0; i < SCENE_CMDS; i++)
+		scene_submit(scene, write_cmd(scene, i, 2, 4 + 2 * i, 2, (uint8_t)(30 + i)), 0);
 	scene_wait_cmds(scene);
 }
 
@@ -341,12 +357,19 @@ static const struct {
 	const char *name;
 	void (*run)(struct scene *scene);
 } steps[] = {
-	{"create", step_create},       {"apply", step_apply},
-	{"connect", step_connect},     {"write", step_write},
-	{"read", step_read},           {"compare", step_compare},
-	{"release", step_release},     {"second apply", step_second_apply},
-	{"discovery", step_discovery}, {"abort", step_abort},
-	{"verify", step_verify},       {"drain", step_drain},
+	{"create", step_create},
+	{"apply", step_apply},
+	{"connect", step_connect},
+	{"write", step_write},
+	{"burst", step_burst},
+	{"read", step_read},
+	{"compare", step_compare},
+	{"release", step_release},
+	{"second apply", step_second_apply},
+	{"discovery", step_discovery},
+	{"abort", step_abort},
+	{"verify", step_verify},
+	{"drain", step_drain},
 	{"shut down", step_shut_down},
 };
 

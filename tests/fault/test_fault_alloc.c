@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define LIVE_MAX 4096
 
@@ -140,6 +141,9 @@ static void play(const struct scene_options *options, unsigned n, struct scene_f
 	char label[64];
 
 	snprintf(label, sizeof(label), "allocation %u fails, seed %" PRIu64, n, options->seed);
+	/* Each play begins with zeroes. */
+	if (options->file)
+		unlink(options->file);
 	is_counting = true;
 	has_failed = false;
 	alloc_count = 0;
@@ -187,12 +191,24 @@ static void any_allocation_fails(void)
 /* Short sends and receives: the paths that keep what could not go out or in yet. */
 static void any_allocation_fails_on_a_narrow_network(void)
 {
-	static const struct scene_options options = {
-		.seed = 2,
-		.has_digests = true,
-		.sim = {.window_max_bytes = 9000, .recv_max_bytes = 5000}};
+	struct scene_options options = {.seed = 2,
+					.sim = {.window_max_bytes = 9000, .recv_max_bytes = 5000}};
 
 	loop(&options);
+	options.has_digests = true;
+	loop(&options);
+}
+
+/* A volatile cache: it is flushed when the host shuts the controller down, and at the end. */
+static void any_allocation_fails_with_a_file(void)
+{
+	char file[] = "/tmp/weft-fault-alloc-XXXXXX";
+	struct scene_options options = {.seed = 3, .sim = {.is_orderly = true}, .file = file};
+	int fd = mkstemp(file);
+
+	CHECK(fd >= 0 && close(fd) == 0 && unlink(file) == 0);
+	loop(&options);
+	unlink(file);
 }
 
 int main(void)
@@ -200,5 +216,6 @@ int main(void)
 	log_set_level(LOG_LEVEL_ERROR);
 	TAP_RUN(any_allocation_fails);
 	TAP_RUN(any_allocation_fails_on_a_narrow_network);
+	TAP_RUN(any_allocation_fails_with_a_file);
 	return tap_end();
 }

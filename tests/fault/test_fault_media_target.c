@@ -68,10 +68,10 @@ static unsigned loop_fail(const char *rule, enum scene_write_fault write_fault)
 	return seen;
 }
 
-/* Four writes, two reads, a Compare, a Deallocate, and two reads at the end. */
+/* Twelve writes, two reads, a Compare, a Deallocate, and two reads at the end. */
 static void any_operation_fails(void)
 {
-	EXPECT_EQ(10, loop_fail("fail", SCENE_FAULT_NOTHING_DONE));
+	EXPECT_EQ(18, loop_fail("fail", SCENE_FAULT_NOTHING_DONE));
 }
 
 static void any_read_fails(void)
@@ -81,12 +81,12 @@ static void any_read_fails(void)
 
 static void any_write_fails(void)
 {
-	EXPECT_EQ(4, loop_fail("fail:op=write", SCENE_FAULT_NOTHING_DONE));
+	EXPECT_EQ(12, loop_fail("fail:op=write", SCENE_FAULT_NOTHING_DONE));
 }
 
 static void any_write_tears(void)
 {
-	EXPECT_EQ(4, loop_fail("tear", SCENE_FAULT_HALF_DONE));
+	EXPECT_EQ(12, loop_fail("tear", SCENE_FAULT_HALF_DONE));
 }
 
 static void a_discard_fails(void)
@@ -102,6 +102,8 @@ static void a_full_medium_is_told_as_such(void)
 	EXPECT_EQ(1, figures.cmd_failures);
 	EXPECT(nvme_status_same(NVME_SC_CAPACITY_EXCEEDED, figures.last_failure));
 	EXPECT_EQ(0, figures.wrong_reads);
+	/* No data was lost. */
+	EXPECT_EQ(0, figures.media_errors);
 }
 
 /* Nobody below the host can know, so nothing is counted; the reader sees it. */

@@ -140,7 +140,36 @@ def conn_seeds():
     write("conn", "raw", bytes([0, RAW, 16]) + pdu(0, 0, struct.pack("<HBBI112x", 0, 0, 3, 0))[:16])
 
 
+# Acts of fuzz_host.c, in the order of its enum act; it answers what a seed does not say honestly.
+(HONEST, TWICE, CQE, C2H_DATA, R2T, IC_RESP, RAW_BYTES, SILENT, BYE, CUT, TERM, PAGE) = range(12)
+
+
+def host_seeds():
+    for switches in range(16):
+        write("host", "honest_%x" % switches, bytes([switches]))
+    acts = {
+        "twice": bytes([TWICE]),
+        "cqe": bytes([CQE]) + struct.pack("<IIHHHH", 0, 0, 1, 1, 0, 0),
+        "cqe_error": bytes([CQE]) + struct.pack("<IIHHHH", 0, 0, 1, 1, 0, 4),
+        "data": bytes([C2H_DATA, 12]) + struct.pack("<H", 512),
+        "data_far": bytes([C2H_DATA, 14]) + struct.pack("<IH", 512, 4096),
+        "r2t": bytes([R2T, 0]) + struct.pack("<H", 512),
+        "r2t_far": bytes([R2T, 2]) + struct.pack("<IH", 8192, 16384),
+        "ic_resp": bytes([IC_RESP]) + struct.pack("<HBBI", 0, 0, 0, 4096),
+        "silent": bytes([SILENT]),
+        "close": bytes([BYE]),
+        "reset": bytes([CUT]),
+        "term": bytes([TERM, 2]),
+        "page": bytes([PAGE, 0]) + struct.pack("<HB", 77, 0),
+    }
+    # The host speaks about 30 PDUs before it is connected, on three connections.
+    for name, act in acts.items():
+        for before in (0, 1, 3, 8, 11, 14, 20, 26, 32):
+            write("host", "%s_%d" % (name, before), bytes([before & 3]) + bytes([HONEST] * before) + act)
+
+
 if __name__ == "__main__":
     pdu_seeds()
     connect_seeds()
     conn_seeds()
+    host_seeds()

@@ -64,6 +64,10 @@ target_stop() {
 ticks_of() { sed 's/.*) //' "/proc/$1/stat" | awk '{print $12 + $13}'; }
 worked() { [ "$(ticks_of "$1")" -gt $(($2 + 5)) ]; }
 
+# A block device's counters so far: 1 reads, 5 writes, 7 sectors written, 12 discards.
+stat_of() { awk -v column="$2" '{print $column}' "/sys/block/$1/stat"; }
+stat_past() { [ "$(stat_of "$1" "$2")" -gt "$3" ]; }
+
 zombie_or_gone() { [ ! -e "/proc/$1" ] || grep -q '^State:.Z' "/proc/$1/status"; }
 
 # perf [option...]: some data to and from our target; fails on any I/O or verify error.
@@ -252,19 +256,20 @@ row_nvmet_mixed() {
 
 # The namespace goes under load, and then the subsystem.
 row_nvmet_gone() {
-	local clients=() cfg=/sys/kernel/config/nvmet link
-	link=$cfg/ports/1/subsystems/$NVMET_NQN
+	local clients=() subsystem=/sys/kernel/config/nvmet/subsystems/$NVMET_NQN
+	local link=/sys/kernel/config/nvmet/ports/1/subsystems/$NVMET_NQN
 	nvmet_need
-	TARGET_PORT=$NVMET_PORT NQN=$NVMET_NQN client --rw randread
-	wait_for 30 worked "${clients[0]}" 5
-	echo 0 >"$cfg/subsystems/$NVMET_NQN/namespaces/1/enable"
+	TARGET_PORT=$NVMET_PORT NQN=$NVMET_NQN client --rw randread --time 4s --json >/tmp/gone.json
+	wait_for 30 stat_past loop1 1 "$(stat_of loop1 1)"
+	echo 0 >"$subsystem/namespaces/1/enable"
 	client_lost "${clients[0]}"
-	echo 1 >"$cfg/subsystems/$NVMET_NQN/namespaces/1/enable"
+	has "$(cat /tmp/gone.json)" '.io_errors > 0 and .read.ios > 0 and (.errors | length == 1)'
+	echo 1 >"$subsystem/namespaces/1/enable"
 	TARGET_PORT=$NVMET_PORT NQN=$NVMET_NQN client --rw randwrite --bs 128k --queues 4
-	wait_for 30 worked "${clients[1]}" 5
+	wait_for 30 stat_past loop1 5 "$(stat_of loop1 5)"
 	rm "$link"
 	client_lost "${clients[1]}"
-	ln -s "$cfg/subsystems/$NVMET_NQN" "$link"
+	ln -s "$subsystem" "$link"
 	nvmet_perf --rw randrw --size 4M --verify
 }
 
@@ -286,9 +291,6 @@ null_device() {
 	udevadm settle -t 20
 }
 
-# So far: 7 sectors written, 12 discards done (columns of the device's stat).
-null_count() { awk -v c="$1" '{print $c}' "/sys/block/${null##*/}/stat"; }
-
 # reads_as FILE: the namespace's first MiB, through the kernel's host.
 reads_as() {
 	dd if="$dev" of=/tmp/back bs=64k count=16 iflag=direct
@@ -302,16 +304,16 @@ block_device() {
 	[ "$("$weft" identify -s "$TARGET_PORT" -n "$NQN" -o json | jq '.namespaces[0].block_bytes')" = "$bs" ]
 	perf_some
 	perf --rw randrw --bs "$bs" --size 1M --bytes 256k --verify --queues 2
-	[ "$(null_count 7)" -ge 4096 ]
+	[ "$(stat_of "${null##*/}" 7)" -ge 4096 ]
 	connect -i 2
 	[ "$(blockdev --getss "$dev")" -eq "$bs" ]
 	fio_verify "block-$bs"
 	dd if=/dev/urandom of=/tmp/random bs=1M count=1
 	dd if=/tmp/random of="$dev" bs=64k oflag=direct
 	reads_as /tmp/random
-	before=$(null_count 12)
+	before=$(stat_of "${null##*/}" 12)
 	blkdiscard -o 0 -l 1048576 "$dev"
-	[ "$(null_count 12)" -gt "$before" ]
+	[ "$(stat_of "${null##*/}" 12)" -gt "$before" ]
 	reads_as /dev/zero
 	# Zeroes, twice: the space may go (DEAC), or not; the neighbours stay.
 	dd if=/tmp/random of="$dev" bs=64k oflag=direct
