@@ -185,23 +185,24 @@ static int store_open(struct scene *scene, unsigned index)
 {
 	struct media_error error;
 	struct media *media;
-	char spec[256];
+	char inner[128], spec[384];
 	int res;
 
 	if (scene->stores[index])
 		return 0;
 	/* The second one takes its time, so that connections end while it works, and is so slow to
 	 * zero that there is something to abort. */
-	if (index == 1)
-		snprintf(spec, sizeof(spec), SCENE_SLOW_SPEC "%s%s@mem:%u",
-			 scene->options.rules ? "+" : "",
-			 scene->options.rules ? scene->options.rules : "",
-			 SCENE_BLOCKS * SCENE_BLOCK_BYTES);
-	else if (index == 2 && scene->options.file)
-		snprintf(spec, sizeof(spec), "file:%s,size=%u", scene->options.file,
+	if (index == 1 && scene->options.file)
+		snprintf(inner, sizeof(inner), "file:%s,size=%u", scene->options.file,
 			 SCENE_BLOCKS * SCENE_BLOCK_BYTES);
 	else
-		snprintf(spec, sizeof(spec), "mem:%u", SCENE_BLOCKS * SCENE_BLOCK_BYTES);
+		snprintf(inner, sizeof(inner), "mem:%u", SCENE_BLOCKS * SCENE_BLOCK_BYTES);
+	if (index == 1)
+		snprintf(spec, sizeof(spec), SCENE_SLOW_SPEC "%s%s@%s",
+			 scene->options.rules ? "+" : "",
+			 scene->options.rules ? scene->options.rules : "", inner);
+	else
+		snprintf(spec, sizeof(spec), "%s", inner);
 	res = media_open(spec, &media, &error);
 	if (res != 0)
 		return res;
@@ -431,6 +432,9 @@ static bool is_going(void *arg)
 
 void scene_disconnect(struct scene *scene)
 {
+	bool is_farewell = scene->ctrl && !scene->is_lost && host_ctrl_io_queues(scene->ctrl) > 0;
+	uint64_t start_ns = sim_now(scene->sim);
+
 	if (!scene->ctrl)
 		return;
 	scene->is_gone = false;
@@ -438,6 +442,8 @@ void scene_disconnect(struct scene *scene)
 	host_disconnect(scene->ctrl, on_gone, scene);
 	sim_leave(scene->client);
 	scene_wait(scene, is_going);
+	if (is_farewell)
+		scene->figures.farewell_ns = sim_now(scene->sim) - start_ns;
 }
 
 static bool is_not_lost(void *arg)

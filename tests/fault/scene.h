@@ -33,7 +33,7 @@ struct scene_options {
 	uint64_t seed;
 	struct sim_options sim;
 	bool has_digests;
-	const char *file;  /* the third namespace's, or NULL for memory */
+	const char *file;  /* under the second namespace, or NULL for memory */
 	const char *rules; /* of the second namespace's fault medium, or NULL */
 	enum scene_write_fault write_fault;
 	bool has_break;
@@ -69,6 +69,7 @@ struct scene_figures {
 	unsigned wrong_reads;    /* success with bytes that nobody wrote there */
 	unsigned compare_misses; /* equal data that a Compare called different */
 	uint64_t keep_alive_expiries;
+	uint64_t farewell_ns; /* how long the last host_disconnect of a live controller took */
 	unsigned events;
 	unsigned aborted; /* commands that an Abort ended */
 	uint64_t media_errors;

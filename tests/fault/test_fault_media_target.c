@@ -7,8 +7,12 @@
 #include "scene.h"
 #include "tap.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "wire/status.h"
+
+#include <stdlib.h>
+#include <unistd.h>
 
 static void play(const char *rule, unsigned n, enum scene_write_fault write_fault,
 		 struct scene_figures *figures)
@@ -123,6 +127,21 @@ static void any_read_returns_a_wrong_bit(void)
 	EXPECT_EQ(5, n);
 }
 
+/* The controller ends its I/O queues first; the host must not take that for a loss. */
+static void a_farewell_waits_for_the_flush(void)
+{
+	char file[] = "/tmp/weft-fault-media-XXXXXX";
+	struct scene_options options = {.seed = 1, .rules = "delay:op=flush:ms=50", .file = file};
+	struct scene_figures figures;
+	int fd = mkstemp(file);
+
+	CHECK(fd >= 0 && close(fd) == 0 && unlink(file) == 0);
+	EXPECT_EQ(0, scene_play(&options, "flushes are slow", &figures));
+	EXPECT_EQ(0, figures.losses + figures.cmd_failures + figures.wrong_reads);
+	EXPECT(figures.farewell_ns >= 50 * NS_PER_MS);
+	unlink(file);
+}
+
 int main(void)
 {
 	log_set_level(LOG_LEVEL_ERROR);
@@ -133,5 +152,6 @@ int main(void)
 	TAP_RUN(a_discard_fails);
 	TAP_RUN(a_full_medium_is_told_as_such);
 	TAP_RUN(any_read_returns_a_wrong_bit);
+	TAP_RUN(a_farewell_waits_for_the_flush);
 	return tap_end();
 }

@@ -436,7 +436,8 @@ class Conn:
             self.send(cmd.wire)
         return cmd
 
-    def submit_fabrics(self, fctype, body, data=b'', sgl=None, way='capsule', send=True, flags=0x40):
+    def submit_fabrics(self, fctype, body, data=b'', sgl=None, way='capsule', send=True,
+                       flags=0x40):
         cid = self.cid()
         if sgl is None:
             sgl = sgl_none() if not data else \
@@ -545,7 +546,7 @@ class Conn:
             value = self.get_property(CSTS).dw0
             if value & mask == want or time.monotonic() > deadline:
                 return value
-            time.sleep(0.002)
+            time.sleep(0.002)  # poll with a deadline
 
     def enable(self, cc=CC_ENABLE):
         self.set_property(CC, cc)

@@ -34,7 +34,8 @@ class Tap:
         return bool(is_good)
 
     def eq(self, got, want, name, spec=''):
-        return self.ok(got == want, name, spec, 'expected %s\ngot      %s' % (show(want), show(got)))
+        why = 'expected %s\ngot      %s' % (show(want), show(got))
+        return self.ok(got == want, name, spec, why)
 
     def status(self, cmd, want, name, spec='', dnr=None):
         """The command's (SCT, SC), and DNR where the specification fixes it."""

@@ -2,8 +2,9 @@
 """
 A live `weft serve` in a folder of its own, on a free port, for one test program.
 
-The binary comes from $WEFT or the first argument. At the end of the test the target must leave
-with status 0 on SIGTERM, and its log may hold neither a failed CHECK nor a sanitizer's report.
+The binary comes from $WEFT or the first argument, the number of reactors from $WEFT_REACTORS (2).
+At the end of the test the target must leave with status 0 on SIGTERM, and its log may hold neither
+a failed CHECK nor a sanitizer's report.
 """
 
 import copy
@@ -47,7 +48,7 @@ def poll(what, timeout=nvmetcp.TIMEOUT_S, step=0.005):
         answer = what()
         if answer or time.monotonic() > deadline:
             return answer
-        time.sleep(step)
+        time.sleep(step)  # poll with a deadline
 
 
 def namespace(nsid, media, **more):
@@ -70,7 +71,7 @@ def config_of(port, namespaces=None, limits=None, subsystems=None, ports=None, *
 
 
 class Target:
-    def __init__(self, config=None, reactors=2, args=('--discovery', 'none'), folder=None,
+    def __init__(self, config=None, reactors=None, args=('--discovery', 'none'), folder=None,
                  port=None, address='127.0.0.1', start=True, **config_args):
         self.own_folder = folder is None
         self.folder = folder or tempfile.mkdtemp(prefix='weft-wire-')
@@ -80,7 +81,8 @@ class Target:
         self.config_path = os.path.join(self.folder, 'config.json')
         self.log_path = os.path.join(self.folder, 'log')
         self.out_path = os.path.join(self.folder, 'out')
-        self.reactors = reactors
+        # Two, so that queues and controllers live on different ones.
+        self.reactors = reactors or int(os.environ.get('WEFT_REACTORS', '2'))
         self.args = list(args)
         self.process = None
         self.write_config()

@@ -270,7 +270,8 @@ def start():
         {'nqn': OTHER_PORT, 'serial': 'C', 'allow_any_host': True, 'namespaces': []},
     ]
     ports = [
-        {'id': 1, 'address': '127.0.0.1', 'service': str(port), 'subsystems': [target.NQN, PRIVATE]},
+        {'id': 1, 'address': '127.0.0.1', 'service': str(port),
+         'subsystems': [target.NQN, PRIVATE]},
         {'id': 2, 'address': '127.0.0.2', 'service': str(port), 'subsystems': [OTHER_PORT]},
     ]
     config = target.config_of(port, subsystems=subsystems, ports=ports,

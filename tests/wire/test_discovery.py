@@ -172,7 +172,8 @@ def start():
         {'nqn': SECOND, 'serial': 'C', 'allow_any_host': True, 'namespaces': []},
     ]
     ports = [
-        {'id': 1, 'address': '127.0.0.1', 'service': str(port), 'subsystems': [target.NQN, PRIVATE]},
+        {'id': 1, 'address': '127.0.0.1', 'service': str(port),
+         'subsystems': [target.NQN, PRIVATE]},
         {'id': 2, 'address': '127.0.0.2', 'service': str(port), 'subsystems': [SECOND]},
     ]
     config = target.config_of(port, subsystems=subsystems, ports=ports)

@@ -89,7 +89,8 @@ def counts(t):
             for conn in conns:
                 conn.ic()
             t.ok(is_refused(tgt), 'the 7th connection of one host is refused')
-            t.ok(tgt.wait_log('limits.connections_per_host'), 'with a log line that names the limit')
+            t.ok(tgt.wait_log('limits.connections_per_host'),
+                 'with a log line that names the limit')
             others = [tgt.conn(source=('127.0.0.2', 0)) for _ in range(2)]
             for conn in others:
                 conn.ic()

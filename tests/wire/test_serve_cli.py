@@ -82,8 +82,8 @@ BAD = [
     ('one port id twice', setter(['ports', 1, 'id'], 1), 'ports[1].id'),
     ('one address twice', lambda c: c['ports'][1].update(address='127.0.0.1', service='4420'),
      'ports[1].address'),
-    ('a port that offers what is not there', setter(['ports', 0, 'subsystems'], ['nqn.2026-11.io.weft:x']),
-     'ports[0].subsystems'),
+    ('a port that offers what is not there',
+     setter(['ports', 0, 'subsystems'], ['nqn.2026-11.io.weft:x']), 'ports[0].subsystems'),
     ('unknown ANA state', setter(['ports', 0, 'ana', 0, 'state'], 'fine'), 'ports[0].ana[0].state'),
     ('limit below its least value', setter(['limits', 'queue_size'], 1), 'limits.queue_size'),
     ('unknown limit', setter(['limits', 'speed'], 1), 'speed'),
@@ -154,7 +154,8 @@ def bad(t, folder):
     done = check(folder, '')
     t.eq(done.returncode, 1, '--check: an empty file')
     done = weft('serve', '-c', os.path.join(folder, 'nowhere.json'), '--check')
-    t.ok(done.returncode == 1 and 'nowhere.json' in done.stderr, '--check: a file that is not there')
+    t.ok(done.returncode == 1 and 'nowhere.json' in done.stderr,
+         '--check: a file that is not there')
 
 
 def banner(t):
