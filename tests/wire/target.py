@@ -73,6 +73,7 @@ def config_of(port, namespaces=None, limits=None, subsystems=None, ports=None, *
 class Target:
     def __init__(self, config=None, reactors=None, args=('--discovery', 'none'), folder=None,
                  port=None, address='127.0.0.1', start=True, **config_args):
+        weft_path()
         self.own_folder = folder is None
         self.folder = folder or tempfile.mkdtemp(prefix='weft-wire-')
         self.port = port or free_port(address)
