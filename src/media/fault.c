@@ -6,10 +6,11 @@
  * RULE is KIND[:OPTION=VALUE…]. Kinds: fail (ends with an error, nothing done), delay (done ms
  * milliseconds later), tear (a write: the first half of its blocks, rounded down, is done, then it
  * fails), corrupt (a read succeeds with one bit flipped), lose (acknowledged, never done).
- * Options: op=read|write|flush|zero|discard|any (default: all the kind can act on, write for
- * lose), after=N (the first N pass), every=N (each Nth), prob=P (per cent, with seed=S), count=N
- * (acts N times at most), errno=NAME (fail, tear; default EIO), ms=N (delay).
- * Rules are asked in order; delays add up, and the first other rule that acts is the last asked.
+ * Options: op=read|write|flush|zero|discard|any|fua (fua: writes and zeroes that must be stable at
+ * once; default: all the kind can act on, write for lose), after=N (the first N pass), every=N
+ * (each Nth), prob=P (per cent, with seed=S), count=N (acts N times at most), errno=NAME (fail,
+ * tear; default EIO), ms=N (delay). Rules are asked in order; delays add up, and the first other
+ * rule that acts is the last asked.
  */
 #include "media/fault_rule.h"
 #include "media/spec.h"
@@ -53,12 +54,12 @@ static uint64_t mix(uint64_t seed, uint64_t n)
 }
 
 /* Counts the operation and says whether the rule acts on it. */
-static bool rule_acts(struct fault_rule *rule, enum media_kind kind, uint64_t *ret_luck)
+static bool rule_acts(struct fault_rule *rule, const struct media_io *io, uint64_t *ret_luck)
 {
 	const struct fault_rule_text *text = &rule->text;
 	uint64_t n;
 
-	if (!(text->kinds & (1u << kind)))
+	if (!(text->kinds & (1u << io->kind)) || (text->only_fua && !io->is_fua))
 		return false;
 	n = atomic_fetch_add(&rule->matched, 1);
 	if (n < text->after || (n - text->after + 1) % text->every != 0)
@@ -186,7 +187,7 @@ static void fault_submit(struct media_io *io)
 	for (unsigned i = 0; i < fault->rule_count && !fio->rule; i++) {
 		struct fault_rule *rule = &fault->rules[i];
 
-		if (!rule_acts(rule, io->kind, &fio->luck))
+		if (!rule_acts(rule, io, &fio->luck))
 			continue;
 		if (rule->text.action == FAULT_DELAY)
 			delay_ms += rule->text.delay_ms;

@@ -38,9 +38,13 @@ static int parse_op(const char *value, uint32_t *ret_kinds, struct media_error *
 		const char *name;
 		uint32_t kinds;
 	} names[] = {
-		{"read", BIT(MEDIA_READ)},       {"write", BIT(MEDIA_WRITE)},
-		{"flush", BIT(MEDIA_FLUSH)},     {"zero", BIT(MEDIA_WRITE_ZEROES)},
-		{"discard", BIT(MEDIA_DISCARD)}, {"any", KINDS_ANY},
+		{"read", BIT(MEDIA_READ)},
+		{"write", BIT(MEDIA_WRITE)},
+		{"flush", BIT(MEDIA_FLUSH)},
+		{"zero", BIT(MEDIA_WRITE_ZEROES)},
+		{"discard", BIT(MEDIA_DISCARD)},
+		{"any", KINDS_ANY},
+		{"fua", BIT(MEDIA_WRITE) | BIT(MEDIA_WRITE_ZEROES)},
 	};
 
 	for (unsigned i = 0; i < ARRAY_LEN(names); i++) {
@@ -50,7 +54,8 @@ static int parse_op(const char *value, uint32_t *ret_kinds, struct media_error *
 		}
 	}
 	return media_fail(ret_error, -EINVAL,
-			  "fault: op=%.40s: known: read, write, flush, zero, discard, any", value);
+			  "fault: op=%.40s: known: read, write, flush, zero, discard, fua, any",
+			  value);
 }
 
 static int parse_errno(const char *value, int *ret_error_code, struct media_error *ret_error)
@@ -84,8 +89,10 @@ static int parse_option(struct fault_rule_text *rule, const char *name, const ch
 	uint64_t number = 0;
 	int res;
 
-	if (strcmp(name, "op") == 0)
+	if (strcmp(name, "op") == 0) {
+		rule->only_fua = strcmp(value, "fua") == 0;
 		return parse_op(value, &rule->kinds, ret_error);
+	}
 	if (strcmp(name, "errno") == 0)
 		return parse_errno(value, &rule->error, ret_error);
 	if (strcmp(name, "after") == 0)

@@ -22,6 +22,7 @@ enum fault_action {
 struct fault_rule_text {
 	enum fault_action action;
 	uint32_t kinds;        /* bit 1 << enum media_kind */
+	bool only_fua;         /* op=fua: writes that must be stable at once */
 	uint64_t after;        /* matching operations that pass first */
 	uint64_t count;        /* how often it acts; UINT64_MAX: always */
 	uint64_t every;        /* 1: each */

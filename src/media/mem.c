@@ -25,6 +25,12 @@
 #define RELEASE_MIN_BYTES (1024 * 1024)
 #define HUGE_BYTES_USUAL  (2 * 1024 * 1024)
 
+#ifdef __SANITIZE_THREAD__
+/* Of the thread sanitizer's run time: two hosts may race for a block, as the head says. */
+void AnnotateBenignRaceSized(const char *file, int line, const volatile void *mem, size_t size,
+			     const char *what);
+#endif
+
 struct mem_media {
 	struct media media;
 	uint8_t *base;
@@ -149,6 +155,9 @@ static int mem_allocate(struct mem_media *mem, bool is_huge, struct media_error 
 	if (!is_huge && madvise(base, mem->mapped_bytes, MADV_HUGEPAGE) != 0)
 		log_debug("media", "mem: no transparent huge pages: %s", strerror(errno));
 	mem->base = base;
+#ifdef __SANITIZE_THREAD__
+	AnnotateBenignRaceSized(__FILE__, __LINE__, base, mem->mapped_bytes, "blocks of a medium");
+#endif
 	return 0;
 }
 

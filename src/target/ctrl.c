@@ -153,11 +153,16 @@ static void attach_done(struct reactor_msg *msg)
 	free(attach);
 }
 
+static void attach_answer(struct attach *attach, struct ctrl *ctrl)
+{
+	attach->ctrl = ctrl;
+	reactor_post(attach->slot->queue->reactor, &attach->msg, attach_done);
+}
+
 static void attach_refuse(struct attach *attach, uint16_t offset, bool is_in_data)
 {
 	connect_reject_at(&attach->reject, NVME_SC_CONNECT_INVALID_PARAM, offset, is_in_data);
-	attach->ctrl = NULL;
-	reactor_post(attach->slot->queue->reactor, &attach->msg, attach_done);
+	attach_answer(attach, NULL);
 }
 
 static void attach_at_ctrl(struct reactor_msg *msg)
@@ -175,16 +180,17 @@ static void attach_at_ctrl(struct reactor_msg *msg)
 		attach_refuse(attach, CONNECT_DATA_HOSTNQN, true);
 	else if (!uuid_equal(&ctrl->host_id, &args->host_id))
 		attach_refuse(attach, CONNECT_DATA_HOSTID, true);
-	else if (args->qid > ctrl->io_queues_granted || ctrl->io_queues[args->qid])
+	else if (args->qid > ctrl->io_queues_granted)
 		attach_refuse(attach, CONNECT_SQE_QID, false);
-	else if (!ctrl_is_ready(ctrl) || ctrl->is_disabling || ctrl->is_shutting_down) {
+	else if (ctrl->io_queues[args->qid] || !ctrl_is_ready(ctrl) || ctrl->is_disabling ||
+		 ctrl->is_shutting_down) {
+		/* The queue exists already, or its time has not come. */
 		attach->reject.status = NVME_SC_CMD_SEQUENCE;
-		attach->ctrl = NULL;
-		reactor_post(attach->slot->queue->reactor, &attach->msg, attach_done);
+		attach_answer(attach, NULL);
 	} else {
 		ctrl->io_queues[args->qid] = attach->slot->queue;
 		ctrl->io_queue_count++;
-		reactor_post(attach->slot->queue->reactor, &attach->msg, attach_done);
+		attach_answer(attach, ctrl);
 	}
 }
 

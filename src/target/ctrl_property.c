@@ -68,7 +68,9 @@ static void shutdown_flushed(struct media_io *io, int res)
 		local_snapshot_idle(snapshot);
 	CHECK(ctrl->flushes_left > 0);
 	if (--ctrl->flushes_left == 0) {
-		shutdown_complete(ctrl);
+		/* A reset may have come in between. */
+		if (ctrl->is_shutting_down)
+			shutdown_complete(ctrl);
 		ctrl_flushed(ctrl);
 	}
 }
@@ -120,14 +122,32 @@ static void disable_complete(struct ctrl *ctrl)
 	ctrl_events_reset(ctrl);
 }
 
+static void enable(struct ctrl *ctrl)
+{
+	struct ctrl_config config = cc_decode(ctrl->cc);
+
+	if (config_is_usable(ctrl, &config)) {
+		ctrl->csts = CSTS_RDY;
+	} else {
+		log_warn("target", "controller %u: cannot be enabled with CC %08xh", ctrl->cntlid,
+			 ctrl->cc);
+		ctrl->csts = CSTS_CFS;
+	}
+	ctrl_keep_alive_start(ctrl);
+}
+
 void ctrl_property_on_detach(struct ctrl *ctrl)
 {
 	if (ctrl->io_queue_count > 0 || ctrl->state != CTRL_LIVE)
 		return;
-	if (ctrl->is_disabling)
+	if (ctrl->is_disabling) {
 		disable_complete(ctrl);
-	else if (ctrl->is_shutting_down)
+		/* A host that did not wait for CSTS.RDY to fall gets its wish now. */
+		if (cc_decode(ctrl->cc).is_enabled)
+			enable(ctrl);
+	} else if (ctrl->is_shutting_down) {
 		shutdown_go_on(ctrl);
+	}
 }
 
 void ctrl_set_cc(struct ctrl *ctrl, uint32_t cc)
@@ -137,16 +157,8 @@ void ctrl_set_cc(struct ctrl *ctrl, uint32_t cc)
 
 	CHECK_OWNER(ctrl);
 	ctrl->cc = cc;
-	if (now.is_enabled && !old.is_enabled && !ctrl->is_disabling) {
-		if (config_is_usable(ctrl, &now)) {
-			ctrl->csts = CSTS_RDY;
-		} else {
-			log_warn("target", "controller %u: cannot be enabled with CC %08xh",
-				 ctrl->cntlid, cc);
-			ctrl->csts = CSTS_CFS;
-		}
-		ctrl_keep_alive_start(ctrl);
-	}
+	if (now.is_enabled && !old.is_enabled && !ctrl->is_disabling)
+		enable(ctrl);
 	if (!now.is_enabled && old.is_enabled) {
 		ctrl->is_disabling = true;
 		ctrl_events_flush(ctrl, NVME_SC_ABORT_SQ_DELETION);

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/crc32c.h"
 #include "base/le.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -226,8 +227,13 @@ static bool tx_send_once(struct tcp_conn *conn, struct gather *gather, size_t *t
 
 static void tx_stalled(struct reactor_timer *timer)
 {
-	tcp_conn_abort(container_of(timer, struct tcp_conn, send_stall), -ETIMEDOUT,
-		       "the peer does not read what is sent to it");
+	struct tcp_conn *conn = container_of(timer, struct tcp_conn, send_stall);
+	const char *why = "the peer does not read what is sent to it";
+	char peer[NET_ADDR_TEXT_BYTES];
+
+	log_limited(LOG_LEVEL_WARN, "tcp", "%s: %s, closing", net_addr_format(&conn->peer, peer),
+		    why);
+	tcp_conn_abort(conn, -ETIMEDOUT, why);
 }
 
 /* A peer that does not read holds buffers of others: it gets so long for each piece. */

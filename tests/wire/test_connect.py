@@ -161,9 +161,7 @@ def io_rejects(t, tgt):
         rows = [
             ('QID beyond the limit', dict(qid=5), (n.CONNECT_INVALID,), 42, 'Base 6.3, QID'),
             ('QID FFFFh', dict(qid=0xffff), (n.CONNECT_INVALID,), 42, 'Base 6.3, QID'),
-            # The text of 3.3.2.2 and that of 6.3 allow either.
-            ('QID in use', dict(qid=1), (n.CONNECT_INVALID, n.CMD_SEQUENCE), None,
-             'Base 3.3.2.2'),
+            ('QID in use', dict(qid=1), (n.CMD_SEQUENCE,), None, 'Base 3.3.2.2'),
             ('CNTLID of nobody', dict(cntlid=0xff00), (n.CONNECT_INVALID,), 16 | IN_DATA,
              'Base 6.3, CNTLID'),
             ('CNTLID FFFFh', dict(cntlid=0xffff), (n.CONNECT_INVALID,), 16 | IN_DATA,

@@ -18,7 +18,7 @@ MDTS = 512 << 10
 FUA, DEAC, LR = 1 << 30, 1 << 25, 1 << 31
 # nsid: block size and blocks
 NS = {1: (512, 8192), 2: (4096, 4096), 3: (512, 16384), 4: (4096, 2048)}
-READ_ONLY, BAD_READ, BAD_WRITE, NO_SPACE, BAD_ZERO, BAD_FLUSH, SLOW = 10, 11, 12, 13, 14, 15, 16
+READ_ONLY, BAD_READ, BAD_WRITE, NO_SPACE, BAD_ZERO, BAD_FLUSH, SLOW, BAD_FUA = range(10, 18)
 
 
 def transfers(t, host, conn, name):
@@ -257,6 +257,9 @@ def media_errors(t, conn):
          n.UNRECOVERED_READ),
         ('Write', lambda: conn.put(BAD_WRITE, 0, bytes(512)), n.WRITE_FAULT),
         ('Write by R2T', lambda: conn.put(BAD_WRITE, 0, bytes(512), way='r2t'), n.WRITE_FAULT),
+        ('Write without FUA where FUA fails', lambda: conn.put(BAD_FUA, 0, bytes(512)), n.OK),
+        ('Write with FUA: it reaches the medium',
+         lambda: conn.put(BAD_FUA, 0, bytes(512), cdw12=1 << 30), n.WRITE_FAULT),
         ('Write without space', lambda: conn.put(NO_SPACE, 0, bytes(512)), n.CAPACITY_EXCEEDED),
         ('Write Zeroes', lambda: conn.wait(conn.rw(n.WRITE_ZEROES, BAD_ZERO, 0, 1, 512)),
          n.WRITE_FAULT),
@@ -437,6 +440,7 @@ def start():
             target.namespace(NO_SPACE, 'fault:fail:op=write:errno=ENOSPC@mem:1M,block=512'),
             target.namespace(BAD_ZERO, 'fault:fail:op=zero@mem:1M,block=512'),
             target.namespace(BAD_FLUSH, 'fault:fail:op=flush@' + file('c', '1M', 512)),
+            target.namespace(BAD_FUA, 'fault:fail:op=fua@mem:1M,block=512'),
             target.namespace(SLOW, 'fault:delay:op=read:ms=20@mem:1M,block=512'),
         ]
         target.run(Tap(), test, namespaces=spaces)

@@ -118,6 +118,19 @@ def counts(t):
         tgt.finish(t)
 
 
+def deaf(t, tgt):
+    """A host that asks for far more than it reads must not keep the buffers of others."""
+    start = time.monotonic()
+    with tgt.host() as host:
+        conn = host.queue(1)
+        for _ in range(120):
+            conn.rw(n.READ, 2, 0, 512, 512, is_auto=False)
+        t.ok(target.poll(lambda: 'the peer does not read' in tgt.log()),
+             'a host that does not read is cut off, and the log says so')
+        t.ok(time.monotonic() - start >= DATA_MS / 1000, 'not before the deadline')
+        t.status(host.queue(2).read(2, 0, 1), n.OK, 'its other queues work on')
+
+
 def churn(t, tgt):
     """Connections that come and go leave nothing behind."""
     for i in range(100):
@@ -137,10 +150,14 @@ def churn(t, tgt):
 def test(t, tgt):
     with t.guard('deadlines'):
         deadlines(t, tgt)
+    with t.guard('deaf'):
+        deaf(t, tgt)
     with t.guard('churn'):
         churn(t, tgt)
     counts(t)
 
 
-target.run(Tap(), test, limits={'ic_timeout_ms': IC_MS, 'connect_timeout_ms': CONNECT_MS,
-                                'data_timeout_ms': DATA_MS})
+target.run(Tap(), test, namespaces=[target.namespace(1, 'mem:4M,block=512'),
+                                    target.namespace(2, 'null:64M,block=512')],
+           limits={'ic_timeout_ms': IC_MS, 'connect_timeout_ms': CONNECT_MS,
+                   'data_timeout_ms': DATA_MS})

@@ -141,6 +141,19 @@ def reset(t, tgt):
         t.status(host.queue(1).read(1, 0, 1), n.OK, 'and I/O queues connect again', 'Base 3.7.2')
 
 
+def hasty_enable(t, tgt):
+    """CC.EN back to 1 before CSTS.RDY fell: against the rules, yet nothing may hang."""
+    with t.guard('hasty enable'), tgt.host() as host:
+        queues = [host.queue(qid) for qid in (1, 2)]
+        for cc in (n.CC_ENABLE & ~1, n.CC_ENABLE):
+            t.status(host.admin.set_property(n.CC, cc), n.OK, 'CC.EN %d in haste' % (cc & 1),
+                     'Base 3.7.2')
+        t.ok(all(conn.wait_closed() for conn in queues), 'in haste: I/O queues are closed',
+             'Base 3.7.2')
+        t.eq(host.admin.csts_until(RDY, RDY) & RDY, RDY, 'in haste: CSTS.RDY comes all the same',
+             'Base 3.7.2')
+
+
 def shutdown(t, tgt):
     for name, shn in (('normal', 1), ('abrupt', 2)):
         with t.guard(name), tgt.host() as host:
@@ -182,6 +195,7 @@ def test(t, tgt):
     bad_cc(t, tgt)
     all_command_sets(t, tgt)
     reset(t, tgt)
+    hasty_enable(t, tgt)
     shutdown(t, tgt)
     on_io_queue(t, tgt)
 
