@@ -42,8 +42,8 @@ sim: all ## SEEDS simulated runs from SEED_BASE on, or SEED=x alone (TRACE=1 tel
 fuzz: ## fuzz every parser for FUZZ_SECONDS in total
 	@tools/build fuzz && tools/fuzz build-fuzz $(FUZZ_SECONDS)
 
-interop: all ## the Linux host of KERNEL against our target, in a guest
-	@tools/interop --kernel $(KERNEL)
+interop: all ## Linux's host and target of KERNEL against ours, in a guest
+	@tools/interop --kernel $(KERNEL) && tools/interop-inside --kernel $(KERNEL)
 
 dissect: all ## a captured session must be well-formed to tshark
 	@tests/interop/dissect
