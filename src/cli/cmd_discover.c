@@ -276,37 +276,13 @@ static int discover_run(const struct host_config *config, bool is_json)
 
 int cmd_discover(int argc, char **argv)
 {
-	static const struct option long_options[] = {
-		CONNECT_ARGS_LONG,
-		{"output-format", required_argument, NULL, 'o'},
-		{"help", no_argument, NULL, 'h'},
-		{0},
-	};
 	struct connect_options options;
-	bool is_json = false;
-	int c;
+	bool is_json;
+	int res;
 
 	connect_args_init(&options, "discover", NVME_DISCOVERY_NQN, NVME_TCP_DISCOVERY_PORT, 0);
-	while ((c = getopt_long(argc, argv, CONNECT_ARGS_SHORT "o:h", long_options, NULL)) != -1) {
-		int taken = connect_args_take(&options, c, optarg);
-
-		if (taken < 0)
-			return CLI_USAGE;
-		if (taken > 0)
-			continue;
-		if (c == 'h') {
-			help_print();
-			return CLI_OK;
-		}
-		if (c != 'o')
-			return cli_usage_hint("discover");
-		is_json = strcmp(optarg, "json") == 0;
-		if (!is_json && strcmp(optarg, "normal") != 0)
-			return cli_usage_error("discover", "there is no output format \"%s\"",
-					       optarg);
-	}
-	if (optind < argc)
-		return cli_usage_error("discover", "unexpected argument \"%s\"", argv[optind]);
+	if (!connect_args_parse_query(&options, argc, argv, help_print, &is_json, &res))
+		return res;
 	options.config.io_queues = 0;
 	if (connect_args_finish(&options) != 0)
 		return CLI_FAILED;

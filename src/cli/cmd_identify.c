@@ -110,11 +110,12 @@ static json_t *ctrl_to_json(const struct session *session)
 static json_t *ns_to_json(const struct identify_ns *ns)
 {
 	const struct ns_identity *id = &ns->identity;
+	char uuid[UUID_TEXT_BYTES];
 
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:b}", "nsid", (json_int_t)ns->nsid,
-			 "block_count", (json_int_t)id->block_count, "block_bytes",
-			 (json_int_t)id->block_bytes, "bytes",
-			 (json_int_t)(id->block_count * id->block_bytes), "ana_group",
+	return json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:b, s:b, s:b}", "nsid",
+			 (json_int_t)ns->nsid, "uuid", uuid_format(&id->uuid, uuid), "block_count",
+			 (json_int_t)id->block_count, "block_bytes", (json_int_t)id->block_bytes,
+			 "bytes", (json_int_t)(id->block_count * id->block_bytes), "ana_group",
 			 (json_int_t)id->ana_group_id, "thin", id->is_thin, "shared", id->is_shared,
 			 "write_protected", id->is_write_protected);
 }
@@ -177,40 +178,15 @@ static void help_print(void)
 
 int cmd_identify(int argc, char **argv)
 {
-	static const struct option long_options[] = {
-		CONNECT_ARGS_LONG,
-		{"output-format", required_argument, NULL, 'o'},
-		{"help", no_argument, NULL, 'h'},
-		{0},
-	};
 	struct connect_options options;
 	struct host_error error = {0};
 	struct session *session;
-	bool is_json = false;
+	bool is_json;
 	int res;
-	int c;
 
 	connect_args_init(&options, "identify", CLI_DEFAULT_NQN, NVME_TCP_DEFAULT_PORT, 1);
-	while ((c = getopt_long(argc, argv, CONNECT_ARGS_SHORT "o:h", long_options, NULL)) != -1) {
-		int taken = connect_args_take(&options, c, optarg);
-
-		if (taken < 0)
-			return CLI_USAGE;
-		if (taken > 0)
-			continue;
-		if (c == 'h') {
-			help_print();
-			return CLI_OK;
-		}
-		if (c != 'o')
-			return cli_usage_hint("identify");
-		is_json = strcmp(optarg, "json") == 0;
-		if (!is_json && strcmp(optarg, "normal") != 0)
-			return cli_usage_error("identify", "there is no output format \"%s\"",
-					       optarg);
-	}
-	if (optind < argc)
-		return cli_usage_error("identify", "unexpected argument \"%s\"", argv[optind]);
+	if (!connect_args_parse_query(&options, argc, argv, help_print, &is_json, &res))
+		return res;
 	if (nqn_is_discovery(options.config.subsystem_nqn))
 		options.config.io_queues = 0;
 	if (connect_args_finish(&options) != 0)

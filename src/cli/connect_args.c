@@ -171,3 +171,51 @@ int connect_args_finish(struct connect_options *options)
 	}
 	return 0;
 }
+
+/* One flag: 0 to go on, else the exit status plus one. */
+static int query_take(struct connect_options *options, int c, void (*print_help)(void),
+		      bool *ret_is_json)
+{
+	int taken = connect_args_take(options, c, optarg);
+
+	if (taken < 0)
+		return CLI_USAGE + 1;
+	if (taken > 0)
+		return 0;
+	if (c == 'h') {
+		print_help();
+		return CLI_OK + 1;
+	}
+	if (c != 'o')
+		return cli_usage_hint(options->command) + 1;
+	*ret_is_json = strcmp(optarg, "json") == 0;
+	if (!*ret_is_json && strcmp(optarg, "normal") != 0)
+		return cli_usage_error(options->command, "there is no output format \"%s\"",
+				       optarg) +
+		       1;
+	return 0;
+}
+
+bool connect_args_parse_query(struct connect_options *options, int argc, char **argv,
+			      void (*print_help)(void), bool *ret_is_json, int *ret_exit)
+{
+	static const struct option long_options[] = {
+		CONNECT_ARGS_LONG,
+		{"output-format", required_argument, NULL, 'o'},
+		{"help", no_argument, NULL, 'h'},
+		{0},
+	};
+	int end = 0;
+	int c;
+
+	*ret_is_json = false;
+	while (end == 0 &&
+	       (c = getopt_long(argc, argv, CONNECT_ARGS_SHORT "o:h", long_options, NULL)) != -1)
+		end = query_take(options, c, print_help, ret_is_json);
+	if (end == 0 && optind < argc)
+		end = cli_usage_error(options->command, "unexpected argument \"%s\"",
+				      argv[optind]) +
+		      1;
+	*ret_exit = end - 1;
+	return end == 0;
+}

@@ -57,6 +57,12 @@ void connect_args_init(struct connect_options *options, const char *command, con
 /* Takes the option `c` of getopt_long if it is one of ours. 1: taken; 0: not ours; -1: wrong, and
  * a message was printed. */
 int connect_args_take(struct connect_options *options, int c, const char *value);
+/*
+ * For commands that only ask and print: our flags, --output-format and --help. Returns true to go
+ * on, or false with the exit status in *ret_exit.
+ */
+bool connect_args_parse_query(struct connect_options *options, int argc, char **argv,
+			      void (*print_help)(void), bool *ret_is_json, int *ret_exit);
 /* Resolves the address and fills in the host's names. 0, or -1 after a message. */
 int connect_args_finish(struct connect_options *options);
 

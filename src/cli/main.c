@@ -19,15 +19,21 @@ static const struct cli_command commands[] = {
 	{"info", "show what this machine and this build can do", cmd_info},
 };
 
+__attribute__((format(printf, 2, 0))) static void error_print(const char *command,
+							      const char *format, va_list args)
+{
+	fprintf(stderr, "weft %s: ", command);
+	vfprintf(stderr, format, args);
+	fputc('\n', stderr);
+}
+
 void cli_error(const char *command, const char *format, ...)
 {
 	va_list args;
 
-	fprintf(stderr, "weft %s: ", command);
 	va_start(args, format);
-	vfprintf(stderr, format, args);
+	error_print(command, format, args);
 	va_end(args);
-	fputc('\n', stderr);
 }
 
 int cli_usage_hint(const char *command)
@@ -40,11 +46,9 @@ int cli_usage_error(const char *command, const char *format, ...)
 {
 	va_list args;
 
-	fprintf(stderr, "weft %s: ", command);
 	va_start(args, format);
-	vfprintf(stderr, format, args);
+	error_print(command, format, args);
 	va_end(args);
-	fputc('\n', stderr);
 	return cli_usage_hint(command);
 }
 

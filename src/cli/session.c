@@ -222,5 +222,11 @@ nvme_status session_identify_ns(struct session *session, uint32_t nsid,
 	status = session_admin(session, &cmd);
 	if (nvme_status_is_ok(status) && identify_ns_decode(page, ret_identity) != 0)
 		status = NVME_SC_INTERNAL;
+	if (!nvme_status_is_ok(status))
+		return status;
+	/* The UUID stands elsewhere; a controller need not tell it. */
+	host_cmd_identify(&cmd, nsid, IDENTIFY_NS_DESCRIPTORS, page);
+	if (nvme_status_is_ok(session_admin(session, &cmd)))
+		(void)identify_ns_descriptors_decode(page, ret_identity);
 	return status;
 }
