@@ -213,6 +213,65 @@ static void sending_on_an_ended_connection_gives_the_tx_back(void)
 	world_destroy();
 }
 
+/* One connection with a lot to say gets its share of each turn and no more. */
+static void a_turn_receives_no_more_than_its_budget(void)
+{
+	enum {
+		COUNT = 2000,
+		BUDGET = 8192
+	};
+	static uint8_t stream[COUNT * NVME_TCP_CMD_HDR_BYTES];
+	struct pdu_encoding plain = {.data_align_bytes = 4};
+	struct nvme_sqe sqe = {.opcode = 2, .flags = NVME_SQE_PSDT_SGL};
+	uint8_t hdr[NVME_TCP_HDR_MAX_BYTES];
+	uint64_t most = 0, before;
+
+	world_create(&(struct sim_options){.is_orderly = true, .window_max_bytes = 1 << 20});
+	world->target_config.recv_budget_bytes = BUDGET;
+	raw_connect();
+	raw_send_ic_req(false, false);
+	CHECK(pdu_encode_cmd(hdr, &plain, &sqe, 0) == NVME_TCP_CMD_HDR_BYTES);
+	for (unsigned i = 0; i < COUNT; i++)
+		memcpy(stream + i * NVME_TCP_CMD_HDR_BYTES, hdr, NVME_TCP_CMD_HDR_BYTES);
+	sim_enter(world->reactor);
+	raw_send(stream, sizeof(stream));
+	sim_leave(world->reactor);
+	do {
+		before = world->subject.conn.stats.bytes_received;
+		if (!sim_step(world->sim))
+			break;
+		if (world->subject.conn.stats.bytes_received - before > most)
+			most = world->subject.conn.stats.bytes_received - before;
+	} while (world->subject.pdu_count < COUNT);
+	EXPECT_EQ(COUNT, world->subject.pdu_count);
+	EXPECT(most <= BUDGET);
+	world_destroy();
+}
+
+static void a_peer_that_does_not_read_is_cut_off(void)
+{
+	static uint8_t payload[100000];
+	struct iovec iov = {.iov_base = payload, .iov_len = sizeof(payload)};
+	struct pdu_data_args args = {.data_bytes = sizeof(payload), .is_last = true};
+	struct sent sent = {.tx = {.done = sent_done, .iov = &iov, .iov_count = 1}};
+
+	world_create(&(struct sim_options){.is_orderly = true, .window_max_bytes = 5000});
+	world->target_config.send_timeout_ms = 50;
+	raw_connect();
+	raw_send_ic_req(false, false);
+	sim_enter(world->reactor);
+	reactor_sock_want(&world->raw.sock, 0);
+	tcp_send_c2h_data(&world->subject.conn, &sent.tx, &args);
+	sim_leave(world->reactor);
+	run_ms(40);
+	EXPECT_EQ(0, world->subject.closed_count);
+	run_ms(40);
+	EXPECT_EQ(1, world->subject.closed_count);
+	EXPECT_EQ(-ETIMEDOUT, world->subject.cause);
+	EXPECT_EQ(-ECONNRESET, sent.res);
+	world_destroy();
+}
+
 int main(void)
 {
 	log_set_level(LOG_LEVEL_ERROR);
@@ -223,5 +282,7 @@ int main(void)
 	TAP_RUN(the_term_req_follows_the_pdu_that_is_begun);
 	TAP_RUN(a_close_waits_for_what_is_queued);
 	TAP_RUN(sending_on_an_ended_connection_gives_the_tx_back);
+	TAP_RUN(a_turn_receives_no_more_than_its_budget);
+	TAP_RUN(a_peer_that_does_not_read_is_cut_off);
 	return tap_end();
 }
