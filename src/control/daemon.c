@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "control/address.h"
 #include "control/media_registry.h"
 #include "control/signals.h"
 #include "control/state.h"
@@ -20,11 +21,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#define DAEMON_CONTROL_INDEX 1000 /* beyond any data reactor */
-#define DAEMON_GRACE_MS      10000
+#define DAEMON_CONTROL_INDEX   1000 /* beyond any data reactor */
+#define DAEMON_GRACE_MS        10000
+#define DAEMON_ADDRESS_WAIT_NS (5 * NS_PER_S)
 
 typedef void (*daemon_applied_fn)(struct daemon *daemon, int res, void *arg);
 
@@ -210,19 +210,17 @@ static void daemon_reload(void *arg)
 
 /* ---- start and end --------------------------------------------------------------------------- */
 
-/* 0 when a listener could be opened there now; the target has the last word. */
-static int address_probe(const struct net_addr *addr)
+/* A predecessor that was killed holds its addresses until the kernel has ended its rings. */
+static void addresses_wait(struct daemon *daemon)
 {
-	int fd = socket(addr->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	int one = 1, res = 0;
+	uint64_t deadline_ns = clock_monotonic_ns() + DAEMON_ADDRESS_WAIT_NS;
 
-	if (fd < 0)
-		return -errno;
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	if (bind(fd, (const struct sockaddr *)&addr->storage, addr->len_bytes) || listen(fd, 1))
-		res = -errno;
-	close(fd);
-	return res;
+	if (!daemon->state.was_unclean)
+		return;
+	for (unsigned i = 0; i < daemon->config->port_count; i++)
+		address_wait(&daemon->config->ports[i].listen, deadline_ns);
+	if (daemon->options->has_discovery)
+		address_wait(&daemon->options->discovery, deadline_ns);
 }
 
 static void discovery_add(struct daemon *daemon)
@@ -262,6 +260,7 @@ static void daemon_begin(struct reactor_msg *msg)
 
 	if (daemon->is_stopping)
 		return;
+	addresses_wait(daemon);
 	discovery_add(daemon);
 	daemon_apply(daemon, started, NULL);
 }

@@ -73,8 +73,11 @@ static void *signals_main(void *arg)
 	for (;;) {
 		if (sigwait(&set, &signo))
 			continue;
-		if (signo == SIGNAL_QUIT_THREAD)
-			return NULL;
+		if (signo == SIGNAL_QUIT_THREAD) {
+			if (atomic_load(&signals->quits))
+				return NULL;
+			continue; /* from outside: a thread that ended would be deaf to SIGTERM */
+		}
 		signal_deliver(signals, signo);
 	}
 }
@@ -86,6 +89,7 @@ int signals_start(struct signals *signals)
 
 void signals_stop(struct signals *signals)
 {
+	atomic_store(&signals->quits, true);
 	pthread_kill(signals->thread, SIGNAL_QUIT_THREAD);
 	pthread_join(signals->thread, NULL);
 }

@@ -21,6 +21,7 @@ struct signals {
 	struct reactor_msg stop_msg;
 	struct reactor_msg reload_msg;
 	atomic_bool reload_posted;
+	atomic_bool quits; /* signals_stop was called */
 };
 
 /* Before any thread is started, so that all of them inherit it: the signals wait for our thread. */

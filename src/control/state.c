@@ -203,8 +203,8 @@ static int state_read(struct state *state, struct state_error *error)
 		uuid_random(&state->id);
 		return 0;
 	}
-	if (!is_clean)
-		state->unsafe_shutdowns++;
+	state->was_unclean = !is_clean;
+	state->unsafe_shutdowns += state->was_unclean;
 	return 0;
 }
 

@@ -19,7 +19,8 @@ struct state {
 	int lock_fd;
 	uint64_t starts; /* with this one */
 	uint64_t unsafe_shutdowns;
-	struct uuid id; /* of this target; made at the first start */
+	bool was_unclean; /* the last run did not end by itself */
+	struct uuid id;   /* of this target; made at the first start */
 };
 
 struct state_error {

@@ -107,7 +107,12 @@ static int create_file(const struct media_spec *spec, int *ret_fd, struct media_
 		return media_fail(ret_error, -errno, "cannot create %.160s: %s", spec->path,
 				  strerror(errno));
 	res = lock_file(fd, spec, ret_error);
-	if (res == 0 && (ftruncate(fd, (off_t)spec->size_bytes) < 0 || fsync(fd) < 0))
+	if (res < 0) {
+		/* Another target opened it in between: it is that one's file now. */
+		close(fd);
+		return res;
+	}
+	if (ftruncate(fd, (off_t)spec->size_bytes) < 0 || fsync(fd) < 0)
 		res = media_fail(ret_error, -errno, "cannot make %.140s %llu bytes long: %s",
 				 spec->path, (unsigned long long)spec->size_bytes, strerror(errno));
 	if (res == 0) {
@@ -367,8 +372,11 @@ static void setup_direct(struct file_media *file, const struct media_spec *spec)
 {
 	struct direct_align align = find_direct_align(file);
 	int flags = fcntl(file->fd, F_GETFL);
+	bool has_volatile_cache = file->media.has_volatile_cache;
 
 	file->media.buffer_align_bytes = 1;
+	/* Buffered, the kernel's own cache is volatile, whatever the drive behind it has. */
+	file->media.has_volatile_cache = !spec->is_read_only;
 	if (align.offset_bytes == 0) {
 		log_info("media", "%s: no direct I/O here, using buffered I/O", spec->path);
 		return;
@@ -385,6 +393,7 @@ static void setup_direct(struct file_media *file, const struct media_spec *spec)
 			 strerror(errno));
 		return;
 	}
+	file->media.has_volatile_cache = has_volatile_cache;
 	if (align.memory_bytes > 1)
 		file->media.buffer_align_bytes = align.memory_bytes;
 }

@@ -109,6 +109,8 @@ void reactor_ring_reap(struct reactor *reactor);
 void reactor_hot_run(struct reactor *reactor);
 /* Arms the poll of every hot socket, before sleep. */
 void reactor_hot_cool_all(struct reactor *reactor);
+/* What every TCP connection gets, accepted or made: no delay, and TCP's keep alive. */
+void reactor_fd_set_options(int fd);
 
 /* reactor_offload.c */
 void reactor_offload_destroy(struct reactor *reactor);

@@ -13,7 +13,6 @@
 
 #include <errno.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -54,9 +53,8 @@ static void listener_on_finish(struct reactor_msg *msg)
 static void listener_deliver(struct reactor_listener *listener, int fd)
 {
 	struct net_addr peer = {.len_bytes = sizeof(peer.storage)};
-	int on = 1;
 
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	reactor_fd_set_options(fd);
 	if (getpeername(fd, (struct sockaddr *)&peer.storage, &peer.len_bytes)) {
 		/* Gone before it was accepted. */
 		reactor_refuse_fd(fd);

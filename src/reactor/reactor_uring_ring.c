@@ -133,7 +133,9 @@ void reactor_ring_reap(struct reactor *reactor)
 	for (unsigned i = 0; i < REACTOR_CQE_BUDGET && io_uring_cq_ready(ring) > 0; i++) {
 		const struct io_uring_cqe *cqe =
 			&ring->cq.cqes[*ring->cq.khead & ring->cq.ring_mask];
-		struct reactor_op *op = io_uring_cqe_get_data(cqe);
+		/* The library's own time-out, on a kernel whose wait call has none (5.10). */
+		bool is_library = cqe->user_data == LIBURING_UDATA_TIMEOUT;
+		struct reactor_op *op = is_library ? NULL : io_uring_cqe_get_data(cqe);
 		int res = cqe->res;
 
 		reactor->cqe_flags = cqe->flags;

@@ -138,10 +138,13 @@ static void rx_data_landed(struct tcp_conn *conn, const uint8_t *bytes, size_t l
 static size_t rx_whole_granules(const struct tcp_conn *conn, size_t len_bytes)
 {
 	size_t left = conn->pdu.data_bytes - conn->data_done_bytes;
+	size_t over;
 
 	if (len_bytes >= left)
 		return left;
-	return len_bytes - (conn->data_done_bytes + len_bytes) % conn->sink.granule_bytes;
+	/* Inside a granule (a receive was shorter than announced) even all of it may be too few. */
+	over = (conn->data_done_bytes + len_bytes) % conn->sink.granule_bytes;
+	return over < len_bytes ? len_bytes - over : 0;
 }
 
 static size_t rx_data(struct tcp_conn *conn, const uint8_t *buf, size_t len_bytes)

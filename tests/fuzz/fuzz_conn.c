@@ -368,7 +368,7 @@ static void say_step(struct fuzz *fuzz, enum step step)
 	else if (step == STEP_DEAF && peer->is_open && !peer->is_connecting &&
 		 !peer->sock.closing) {
 		peer->is_deaf = !peer->is_deaf;
-		reactor_sock_want(&peer->sock, peer->is_deaf ? 0 : REACTOR_SOCK_READ);
+		peer_flush(peer); /* says what it wants from now on */
 	}
 }
 

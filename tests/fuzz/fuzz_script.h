@@ -85,22 +85,24 @@ static inline void peer_close(struct peer *peer, bool is_abort)
 
 static void peer_flush(struct peer *peer)
 {
+	unsigned wanted = peer->is_deaf ? 0 : REACTOR_SOCK_READ;
+
 	while (peer->out_done_bytes < peer->out_bytes) {
 		struct iovec iov = {.iov_base = peer->out + peer->out_done_bytes,
 				    .iov_len = peer->out_bytes - peer->out_done_bytes};
 		ssize_t sent = reactor_sock_send(&peer->sock, &iov, 1);
 
-		if (sent <= 0) {
-			if (sent == -EAGAIN)
-				reactor_sock_want(&peer->sock,
-						  REACTOR_SOCK_READ | REACTOR_SOCK_WRITE);
-			return;
-		}
+		if (sent == -EAGAIN)
+			wanted |= REACTOR_SOCK_WRITE;
+		if (sent <= 0)
+			break;
 		peer->out_done_bytes += (size_t)sent;
 	}
-	peer->out_bytes = 0;
-	peer->out_done_bytes = 0;
-	reactor_sock_want(&peer->sock, peer->is_deaf ? 0 : REACTOR_SOCK_READ);
+	if (peer->out_done_bytes == peer->out_bytes) {
+		peer->out_bytes = 0;
+		peer->out_done_bytes = 0;
+	}
+	reactor_sock_want(&peer->sock, wanted);
 }
 
 /* Inside a turn of its reactor. What does not fit any more is dropped. */

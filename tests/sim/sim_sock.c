@@ -37,6 +37,7 @@ static void ready_run(struct sim_event *event)
 	end->ready_event = NULL;
 	if (is_spurious)
 		events |= end->sock->wanted & REACTOR_SOCK_READ;
+	sim_trace(end->sim, "sock: %d is ready for %u of %u", end->fd, events, end->sock->wanted);
 	if (events)
 		end->sock->ready(end->sock, events);
 	sim_end_kick(end);

@@ -148,6 +148,54 @@ static void a_signal_is_an_orderly_end(void)
 	EXPECT_EQ(0, unsafe_shutdowns());
 }
 
+static void stray_is_taken(struct reactor_timer *timer)
+{
+	struct run *run = container_of(timer, struct run, timer);
+	sigset_t pending;
+
+	sigpending(&pending);
+	if (sigismember(&pending, SIGUSR2))
+		reactor_timer_arm(timer, reactor_now_ns(daemon_control(run->daemon)) + POLL_NS);
+	else
+		kill(getpid(), SIGTERM);
+}
+
+static void terminate_after_a_stray(struct run *run)
+{
+	daemon_serve(run->daemon);
+	kill(getpid(), SIGUSR2);
+	reactor_timer_init(daemon_control(run->daemon), &run->timer, stray_is_taken);
+	reactor_timer_arm(&run->timer, reactor_now_ns(daemon_control(run->daemon)) + POLL_NS);
+}
+
+/* SIGUSR2 is how the thread of signals is told to end: from outside it must not be. */
+static void a_stray_signal_leaves_it_stoppable(void)
+{
+	struct daemon_options options = {0};
+	struct run run = {.next = terminate_after_a_stray};
+
+	EXPECT_EQ(0, run_daemon(&run, ONE, &options));
+	EXPECT_EQ(1, run.stopping);
+	EXPECT_EQ(1, run.ended);
+	EXPECT_EQ(0, unsafe_shutdowns());
+}
+
+static void a_signal_before_the_start_ends_it(void)
+{
+	struct daemon_options options = {0};
+	struct run run = {.next = serve_on};
+	sigset_t term;
+
+	sigemptyset(&term);
+	sigaddset(&term, SIGTERM);
+	sigprocmask(SIG_BLOCK, &term, NULL);
+	kill(getpid(), SIGTERM);
+	EXPECT_EQ(0, run_daemon(&run, ONE, &options));
+	EXPECT(run.started <= 1);
+	EXPECT_EQ(1, run.ended);
+	EXPECT_EQ(0, unsafe_shutdowns());
+}
+
 static void wait_for_reload(struct reactor_timer *timer)
 {
 	struct run *run = container_of(timer, struct run, timer);
@@ -280,6 +328,8 @@ int main(void)
 	snprintf(state_dir, sizeof(state_dir), "%s/state", root);
 	TAP_RUN(ends_by_itself);
 	TAP_RUN(a_signal_is_an_orderly_end);
+	TAP_RUN(a_stray_signal_leaves_it_stoppable);
+	TAP_RUN(a_signal_before_the_start_ends_it);
 	TAP_RUN(a_reload_is_applied);
 	TAP_RUN(what_cannot_be_applied_changes_nothing);
 	TAP_RUN(a_failure_is_the_exit_status);

@@ -193,6 +193,24 @@ static void server_ready(struct reactor_sock *sock, unsigned events)
 	server_return(pair);
 }
 
+static int get_option(int fd, int level, int name)
+{
+	socklen_t len = sizeof(int);
+	int value = -1;
+
+	getsockopt(fd, level, name, &value, &len);
+	return value;
+}
+
+/* A peer whose machine vanished is found out in two minutes, also without traffic of ours. */
+static void expect_keep_alive(int fd)
+{
+	EXPECT_EQ(1, get_option(fd, SOL_SOCKET, SO_KEEPALIVE));
+	EXPECT_EQ(60, get_option(fd, IPPROTO_TCP, TCP_KEEPIDLE));
+	EXPECT_EQ(10, get_option(fd, IPPROTO_TCP, TCP_KEEPINTVL));
+	EXPECT_EQ(6, get_option(fd, IPPROTO_TCP, TCP_KEEPCNT));
+}
+
 static void client_connected(struct reactor_sock *sock, int res)
 {
 	struct net_addr peer;
@@ -205,6 +223,7 @@ static void client_connected(struct reactor_sock *sock, int res)
 	EXPECT_EQ(net_addr_port(&listener.addr), net_addr_port(&peer));
 	getsockopt(sock->fd, IPPROTO_TCP, TCP_NODELAY, &nodelay, &len);
 	EXPECT_EQ(1, nodelay != 0);
+	expect_keep_alive(sock->fd);
 	client_push(container_of(sock, struct pair, client));
 }
 
@@ -218,6 +237,7 @@ static void echo_accepted(struct reactor_listener *from, int fd, const struct ne
 	EXPECT(net_addr_same_host(peer, &from->addr));
 	getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &nodelay, &len);
 	EXPECT_EQ(1, nodelay != 0);
+	expect_keep_alive(fd);
 	open_objects++;
 	reactor_sock_open(r, server, fd, server_ready);
 	EXPECT_EQ(0, reactor_sock_local(server, &local));

@@ -96,6 +96,21 @@ def killed(t, tgt):
         t.eq(int.from_bytes(page[112:128], 'little'), 4, 'SMART: four starts', 'Base 5.1.12.1.3')
 
 
+def killed_often(t, tgt):
+    """The successor of a killed target finds address and file still held for a moment."""
+    for round_nr in range(8):
+        host = tgt.host()
+        conns = [host.queue(qid) for qid in (1, 2)]
+        for conn in conns:
+            for i in range(40):
+                conn.rw(n.WRITE, 3, 8 * i, 8, 512, n.pattern(4096, round_nr), cdw12=FUA)
+        tgt.kill()
+        host.close()
+        tgt.start()
+    t.status(tgt.host().queue().read(3, 0, 1), n.OK,
+             'SIGKILL under load and a start at once, eight times')
+
+
 def second_daemon(t, tgt):
     path = os.path.join(tgt.folder, 'second.json')
     with open(path, 'w') as file:
@@ -134,7 +149,7 @@ def many(t, tgt):
 
 
 def test(t, tgt):
-    for part in (terminate, stubborn, killed, second_daemon, many):
+    for part in (terminate, stubborn, killed, killed_often, second_daemon, many):
         with t.guard(part.__name__):
             part(t, tgt)
 
