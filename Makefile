@@ -67,7 +67,7 @@ man: ## check the manual pages and format them into build/man/
 	@tools/setup tidy && mkdir -p build/man && for p in docs/man/*.[1-8]; do \
 		mandoc -T html -W warning "$$p" > "build/man/$$(basename "$$p").html" || exit 1; done
 
-install: all ## install the program, library and manual pages (DESTDIR)
+install: all ## install the program and manual pages (DESTDIR)
 	@DESTDIR=$(DESTDIR) meson install -C build --no-rebuild
 
 setup: ## install everything that development needs

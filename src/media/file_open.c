@@ -75,6 +75,11 @@ static int lock_file(int fd, const struct media_spec *spec, struct media_error *
 
 	if (res == 0)
 		return 0;
+	if (res == -EWOULDBLOCK && holder == getpid())
+		return media_fail(ret_error, res,
+				  "%.140s is open in this target with other options; to change "
+				  "them, restart it",
+				  spec->path);
 	if (res == -EWOULDBLOCK && holder != 0)
 		return media_fail(ret_error, res,
 				  "%.140s is in use by another target (process %d); stop it or use "

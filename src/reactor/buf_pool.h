@@ -3,7 +3,7 @@
  * Data buffers of one reactor: page-aligned, in three size classes, mapped once and touched only
  * when used. Running out is back-pressure: the caller parks a waiter, which is called in order of
  * arrival when a buffer of its class comes back. A caller takes at most one buffer per command, so
- * waiting cannot deadlock.
+ * that waiting is never for oneself (docs/adr/0013 has the one case where that is not enough).
  */
 #ifndef WEFT_REACTOR_BUF_POOL_H
 #define WEFT_REACTOR_BUF_POOL_H

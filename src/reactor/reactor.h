@@ -67,7 +67,7 @@ uint8_t *reactor_scratch(struct reactor *reactor);
 struct reactor_stats {
 	uint64_t turns;
 	uint64_t sleeps;
-	uint64_t stalls; /* callbacks that held the reactor for over 1 ms */
+	uint64_t stalls; /* runs of up to eight callbacks that held the reactor for over 1 ms */
 	uint64_t posts;
 };
 

@@ -79,7 +79,7 @@ struct slot {
 struct slot *slot_take(struct queue *queue);
 /*
  * The sqe and capsule_bytes are filled in: judge the command and find a place for in-capsule data.
- * False: the data must wait; transport->resume_capsule is called when there is room.
+ * False: the data must wait; transport->resume is called when there is room.
  */
 bool slot_prepare(struct slot *slot);
 /* Where in-capsule data goes: slot->data, or nowhere when it was refused early. */

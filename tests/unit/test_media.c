@@ -235,15 +235,15 @@ static void a_file_serves_one_writer(void)
 	struct media *first = open_or_die(spec_of("lock", ",size=1M"));
 	struct media *second;
 
-	refuses(-EWOULDBLOCK, spec_of("lock", ""), "/lock is in use by another target");
-	refuses(-EWOULDBLOCK, spec_of("lock", ",readonly"), "/lock is in use");
+	refuses(-EWOULDBLOCK, spec_of("lock", ""), "/lock is open in this target with other options");
+	refuses(-EWOULDBLOCK, spec_of("lock", ",readonly"), "/lock is open in this target");
 	media_close(first);
 	first = open_or_die(spec_of("lock", ",readonly"));
 	second = open_or_die(spec_of("lock", ",readonly"));
 	EXPECT(first->is_read_only);
 	EXPECT(!first->can_discard);
 	EXPECT_EQ(0, harness_read(second, 0, back, 4096));
-	refuses(-EWOULDBLOCK, spec_of("lock", ""), "/lock is in use");
+	refuses(-EWOULDBLOCK, spec_of("lock", ""), "/lock is open in this target");
 	media_close(first);
 	media_close(second);
 	media_close(open_or_die(spec_of("lock", "")));

@@ -9,8 +9,11 @@ progress line on a terminal, and a verification that finds data which somebody e
 import json
 import os
 import pty
+import socket
 import subprocess
+import threading
 
+import nvmetcp as n
 import target
 from tap import Tap
 
@@ -33,6 +36,43 @@ def discover(t, tgt):
     entry = [e for e in log['records'] if e['subnqn'] == target.NQN]
     t.eq([(e['traddr'], e['trsvcid'], e['trtype']) for e in entry],
          [('127.0.0.1', str(tgt.port), 'tcp')], 'discover: the same as JSON')
+
+
+class ChangingLog(threading.Thread):
+    """Between host and target: the second discovery log header tells another generation."""
+
+    def __init__(self, address):
+        super().__init__(daemon=True)
+        self.upstream = socket.create_connection(address)
+        self.listener = socket.create_server(('127.0.0.1', 0))
+        self.port = self.listener.getsockname()[1]
+        self.headers = 0
+        self.start()
+
+    def run(self):
+        host, _ = self.listener.accept()
+        threading.Thread(target=self.copy_up, args=(host,), daemon=True).start()
+        stream = self.upstream.makefile('rb')
+        while head := stream.read(8):
+            pdu = bytearray(head + stream.read(int.from_bytes(head[4:8], 'little') - 8))
+            if pdu[0] == n.C2HDATA and len(pdu) == 24 + 1024:
+                self.headers += 1
+                pdu[24] += self.headers == 2
+            host.sendall(pdu)
+        host.close()
+
+    def copy_up(self, host):
+        while piece := host.recv(65536):
+            self.upstream.sendall(piece)
+        self.upstream.shutdown(socket.SHUT_WR)
+
+
+def discover_changing(t, tgt):
+    proxy = ChangingLog(tgt.address)
+    done = weft('discover', '-a', '127.0.0.1', '-s', str(proxy.port))
+    t.ok(done.returncode == 0 and 'subnqn:  %s' % target.NQN in done.stdout,
+         'discover: a log that changed while it was read', why=done)
+    t.eq(proxy.headers, 4, 'discover: is read again')
 
 
 def identify(t, tgt):
@@ -125,7 +165,7 @@ def helps(t):
 
 
 def test(t, tgt):
-    for part in (discover, identify, perf, verify_finds, progress, errors):
+    for part in (discover, discover_changing, identify, perf, verify_finds, progress, errors):
         with t.guard(part.__name__):
             part(t, tgt)
     with t.guard('helps'):
