@@ -21,6 +21,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #define DAEMON_CONTROL_INDEX   1000 /* beyond any data reactor */
 #define DAEMON_GRACE_MS        10000
@@ -354,11 +355,25 @@ static int reactors_start(struct daemon *daemon)
 	return media_registry_create(count, &daemon->registry);
 }
 
+/* A connection is a descriptor: take what the administrator allows, not the usual 1,024. */
+static void descriptors_raise(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+		log_warn("control", "cannot raise the limit of open files: %s", strerror(errno));
+}
+
 static int daemon_start(struct daemon *daemon)
 {
 	struct target_config config = {.discovery_log = discovery_log_read};
-	int res = reactors_start(daemon);
+	int res;
 
+	descriptors_raise();
+	res = reactors_start(daemon);
 	if (res < 0) {
 		log_error("control",
 			  "cannot start the reactors: %s; io_uring may be disabled "

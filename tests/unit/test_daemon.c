@@ -171,10 +171,12 @@ static void terminate_after_a_stray(struct run *run)
 /* SIGUSR2 is how the thread of signals is told to end: from outside it must not be. */
 static void a_stray_signal_leaves_it_stoppable(void)
 {
-	struct daemon_options options = {0};
+	struct daemon_options options = {.run_for_ms = 5000}; /* the end of one that is deaf */
 	struct run run = {.next = terminate_after_a_stray};
+	uint64_t began_ns = clock_monotonic_ns();
 
 	EXPECT_EQ(0, run_daemon(&run, ONE, &options));
+	EXPECT(clock_monotonic_ns() - began_ns < options.run_for_ms * NS_PER_MS);
 	EXPECT_EQ(1, run.stopping);
 	EXPECT_EQ(1, run.ended);
 	EXPECT_EQ(0, unsafe_shutdowns());
