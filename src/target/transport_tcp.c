@@ -14,12 +14,15 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct tcp_slot {
 	struct slot slot;             /* first: the target's half */
 	struct pdu_transfer transfer; /* what the R2T promised */
 	bool is_data_bad;             /* a digest of it did not match */
-	uint8_t sends;                /* tx that are not done */
+	uint8_t *aside;               /* the transfer from aside_from on; NULL: it lands in place */
+	uint32_t aside_from;
+	uint8_t sends; /* tx that are not done */
 	uint64_t owed_since_ns;
 	struct iovec iov;
 	struct tcp_tx data_tx; /* R2T or C2HData */
@@ -99,17 +102,51 @@ static struct slot *find_fetching(struct tcp_queue *tq, uint16_t ttag)
 	return slot->state == SLOT_FETCHING && tcp_slot_of(slot)->sends == 0 ? slot : NULL;
 }
 
+static void aside_free(struct tcp_slot *ts)
+{
+	free(ts->aside);
+	ts->aside = NULL;
+}
+
+/*
+ * Memory media are written in whole blocks. A host may end an H2CData inside a block, though few
+ * do: from the first such PDU on, the rest of the transfer is gathered aside. 0 or -ENOMEM.
+ */
+static int gather_aside(struct tcp_slot *ts, const struct pdu *pdu)
+{
+	uint32_t end = pdu->u.data.offset + pdu->data_bytes;
+
+	if (!ts->slot.is_data_mapped || ts->aside ||
+	    (end & ((1u << ts->slot.ns->block_shift) - 1)) == 0)
+		return 0;
+	ts->aside_from = pdu->u.data.offset;
+	ts->aside = malloc(ts->transfer.end_offset - ts->aside_from);
+	return ts->aside ? 0 : -ENOMEM;
+}
+
 static struct pdu_error on_data_header(struct tcp_queue *tq, const struct pdu *pdu,
 				       struct tcp_sink *sink)
 {
 	struct slot *slot = find_fetching(tq, pdu->u.data.ttag);
-	struct pdu_error error =
-		pdu_check_h2c_data(pdu, slot ? &tcp_slot_of(slot)->transfer : NULL);
+	struct tcp_slot *ts = slot ? tcp_slot_of(slot) : NULL;
+	struct pdu_error error = pdu_check_h2c_data(pdu, ts ? &ts->transfer : NULL);
 
 	if (pdu_is_error(error))
 		return error;
-	sink->granule_bytes = slot->is_data_mapped ? 1u << slot->ns->block_shift : 1;
-	sink->dest = slot->is_abort_requested ? NULL : slot->data + pdu->u.data.offset;
+	sink->granule_bytes = 1;
+	if (gather_aside(ts, pdu) != 0) {
+		tcp_conn_abort(&tq->conn, -ENOMEM, "no memory for data that ends inside a block");
+		return PDU_OK;
+	}
+	if (slot->is_abort_requested)
+		return PDU_OK;
+	if (ts->aside) {
+		sink->dest = ts->aside + (pdu->u.data.offset - ts->aside_from);
+		return PDU_OK;
+	}
+	if (slot->is_data_mapped)
+		sink->granule_bytes = 1u << slot->ns->block_shift;
+	sink->dest = slot->data + pdu->u.data.offset;
 	return PDU_OK;
 }
 
@@ -145,6 +182,10 @@ static void on_data_complete(struct tcp_queue *tq, const struct pdu *pdu, bool i
 		return;
 	ts->transfer.is_open = false;
 	data_owed_less(tq);
+	if (ts->aside && !slot->is_abort_requested)
+		memcpy(slot->data + ts->aside_from, ts->aside,
+		       ts->transfer.end_offset - ts->aside_from);
+	aside_free(ts);
 	slot_data_arrived(slot, !ts->is_data_bad);
 }
 
@@ -173,6 +214,8 @@ static void on_closed(struct tcp_conn *conn, int cause, const char *why)
 	tq->is_closed = true;
 	tq->capsule = NULL;
 	tq->owed = 0;
+	list_for_each(node, &tq->queue.busy)
+		aside_free(tcp_slot_of(list_entry(node, struct slot, node)));
 	reactor_timer_cancel(&tq->owed_timer);
 	queue_on_closed(&tq->queue);
 }

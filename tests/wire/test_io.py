@@ -332,6 +332,28 @@ def flow_control(t, tgt):
              'Base 3.3.2.1, SQHD')
 
 
+def whole_blocks(t, conn):
+    """H2CData that ends inside blocks: what is read meanwhile has each block old or new."""
+    for nsid, (block, _) in NS.items():
+        old, new = n.pattern(8 * block, 31), n.pattern(8 * block, 32)
+        conn.put(nsid, 64, old, block)
+        cmd = conn.rw(n.WRITE, nsid, 64, 8, block, new, way='r2t', is_auto=False)
+        ttag = conn.wait_r2t(cmd).ttag
+        torn = 0
+        cuts = [0, block, block + 4, 2 * block - 4, 3 * block, 5 * block + block // 2, 8 * block]
+        for start, end in zip(cuts, cuts[1:]):
+            conn.send(conn.h2cdata(cmd.cid, ttag, start, new[start:end], end == cuts[-1]))
+            # On the same connection, so that it is looked at after the data before it.
+            seen = bytes(conn.read(nsid, 64, 8, block).data)
+            for at in range(0, 8 * block, block):
+                torn += seen[at:at + block] not in (old[at:at + block], new[at:at + block])
+        conn.wait(cmd)
+        t.status(cmd, n.OK, 'H2CData cut inside blocks: %d' % nsid, 'TCP 3.6.2.8')
+        t.eq(torn, 0, 'and nobody sees half a block: %d' % nsid, 'NVM 2.1.4')
+        t.eq(bytes(conn.read(nsid, 64, 8, block).data), new, 'and all is there: %d' % nsid,
+             'NVM 3.3.6')
+
+
 def many_at_once(t, host):
     conn = host.queue(4)
     data = [n.pattern(131072, i) for i in range(12)]
@@ -412,7 +434,7 @@ def test(t, tgt):
     with tgt.host() as host:
         conn = host.queue()
         for part in (neighbours, flags, zeroes, dsm, compare, ranges, namespaces, limits, sgls,
-                     opcodes, read_only, media_errors):
+                     opcodes, read_only, media_errors, whole_blocks):
             with t.guard(part.__name__):
                 part(t, conn)
         with t.guard('many at once'):
