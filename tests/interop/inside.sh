@@ -27,6 +27,7 @@ row=none count=0 failures=0
 ROWS='
 info
 memory
+huge-pages
 files
 ring-coop
 ring-plain
@@ -141,6 +142,20 @@ row_memory() {
 	perf_some --nsid 2
 	perf --nsid 2 --rw randrw --bs 512 --size 1M --bytes 256k --verify --queues 2
 	target_stop
+}
+
+# Memory in huge pages: the sum that the namespace needs must be taken from the pool.
+row_huge_pages() {
+	local free
+	sysctl -q vm.nr_hugepages=12
+	free=$(awk '/HugePages_Free/ {print $2}' /proc/meminfo)
+	[ "$free" -ge 8 ]
+	target_start --reactors 2 --ns mem:16M,huge
+	perf_all
+	[ "$(awk '/HugePages_Free/ {print $2}' /proc/meminfo)" -eq $((free - 8)) ]
+	target_stop
+	[ "$(awk '/HugePages_Free/ {print $2}' /proc/meminfo)" -eq "$free" ]
+	sysctl -q vm.nr_hugepages=0
 }
 
 row_files() {
