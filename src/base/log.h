@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 enum log_level {
+	LOG_LEVEL_OFF, /* for programs that cause errors on purpose */
 	LOG_LEVEL_ERROR,
 	LOG_LEVEL_WARN,
 	LOG_LEVEL_INFO,

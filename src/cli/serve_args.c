@@ -106,11 +106,19 @@ static int number_take(const char *option, const char *value, uint64_t min, uint
 
 static int log_level_take(const char *value)
 {
-	static const char *const names[] = {"error", "warn", "info", "debug"};
+	static const struct {
+		const char *name;
+		enum log_level level;
+	} levels[] = {
+		{"error", LOG_LEVEL_ERROR},
+		{"warn", LOG_LEVEL_WARN},
+		{"info", LOG_LEVEL_INFO},
+		{"debug", LOG_LEVEL_DEBUG},
+	};
 
-	for (unsigned i = 0; i < ARRAY_LEN(names); i++) {
-		if (strcmp(value, names[i]) == 0) {
-			log_set_level((enum log_level)i);
+	for (unsigned i = 0; i < ARRAY_LEN(levels); i++) {
+		if (strcmp(value, levels[i].name) == 0) {
+			log_set_level(levels[i].level);
 			return 0;
 		}
 	}

@@ -64,18 +64,8 @@ static void start_msg(struct reactor_msg *msg)
 static void *session_main(void *arg)
 {
 	struct session *session = arg;
-	struct reactor_config config = {.index = 0, .cpu = -1};
 
-	session->result = reactor_create(&config, &session->reactor);
-	if (session->result != 0) {
-		text_copy(session->error.text, sizeof(session->error.text),
-			  "cannot start io_uring; is it disabled (kernel.io_uring_disabled)?");
-		sem_post(&session->answered);
-		return NULL;
-	}
-	reactor_post(session->reactor, &session->msg, start_msg);
 	reactor_run(session->reactor);
-	reactor_destroy(session->reactor);
 	return NULL;
 }
 
@@ -90,13 +80,35 @@ static void stop_msg(struct reactor_msg *msg)
 	reactor_stop(container_of(msg, struct session, msg)->reactor);
 }
 
+/* The reactor goes after its thread: our last post may still be under way when that ends. */
 static void session_join(struct session *session)
 {
-	if (session->reactor != NULL)
-		reactor_post(session->reactor, &session->msg, stop_msg);
+	reactor_post(session->reactor, &session->msg, stop_msg);
 	pthread_join(session->thread, NULL);
+	reactor_destroy(session->reactor);
 	sem_destroy(&session->answered);
 	free(session);
+}
+
+/* The reactor and its thread. 0, or -errno with the reason in *ret_error. */
+static int session_start(struct session *session, struct host_error *ret_error)
+{
+	struct reactor_config config = {.index = 0, .cpu = -1};
+	int res = reactor_create(&config, &session->reactor);
+
+	if (res != 0) {
+		text_copy(ret_error->text, sizeof(ret_error->text),
+			  "cannot start io_uring; is it disabled (kernel.io_uring_disabled)?");
+		return res;
+	}
+	sem_init(&session->answered, 0, 0);
+	res = -pthread_create(&session->thread, NULL, session_main, session);
+	if (res != 0) {
+		text_copy(ret_error->text, sizeof(ret_error->text), "cannot start a thread");
+		sem_destroy(&session->answered);
+		reactor_destroy(session->reactor);
+	}
+	return res;
 }
 
 int session_open(const struct host_config *config, struct session **ret_session,
@@ -108,14 +120,12 @@ int session_open(const struct host_config *config, struct session **ret_session,
 	if (session == NULL)
 		return -ENOMEM;
 	session->config = *config;
-	sem_init(&session->answered, 0, 0);
-	res = -pthread_create(&session->thread, NULL, session_main, session);
+	res = session_start(session, ret_error);
 	if (res != 0) {
-		text_copy(ret_error->text, sizeof(ret_error->text), "cannot start a thread");
-		sem_destroy(&session->answered);
 		free(session);
 		return res;
 	}
+	reactor_post(session->reactor, &session->msg, start_msg);
 	session_wait(session);
 	res = session->result;
 	if (res != 0) {

@@ -44,7 +44,8 @@ int reactor_create(const struct reactor_config *config, struct reactor **ret_rea
 void reactor_run(struct reactor *reactor);
 /* From any thread. The turn that sees it is the last one. */
 void reactor_stop(struct reactor *reactor);
-/* After reactor_run returned, from the thread that created it. */
+/* After reactor_run returned, from the thread that created it; no other thread may still be inside
+ * reactor_post or reactor_stop: join those that post first. */
 void reactor_destroy(struct reactor *reactor);
 
 /* The reactor whose callback is running on this thread, or NULL. */

@@ -213,7 +213,7 @@ static void any_allocation_fails_with_a_file(void)
 
 int main(void)
 {
-	log_set_level(LOG_LEVEL_ERROR);
+	log_set_level(LOG_LEVEL_OFF);
 	TAP_RUN(any_allocation_fails);
 	TAP_RUN(any_allocation_fails_on_a_narrow_network);
 	TAP_RUN(any_allocation_fails_with_a_file);

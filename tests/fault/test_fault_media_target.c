@@ -144,7 +144,7 @@ static void a_farewell_waits_for_the_flush(void)
 
 int main(void)
 {
-	log_set_level(LOG_LEVEL_ERROR);
+	log_set_level(LOG_LEVEL_OFF);
 	TAP_RUN(any_operation_fails);
 	TAP_RUN(any_read_fails);
 	TAP_RUN(any_write_fails);

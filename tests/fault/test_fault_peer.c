@@ -112,7 +112,7 @@ static void resets_on_a_random_network(void)
 
 int main(void)
 {
-	log_set_level(LOG_LEVEL_ERROR);
+	log_set_level(LOG_LEVEL_OFF);
 	TAP_RUN(the_host_is_reset_at_any_byte);
 	TAP_RUN(the_target_is_reset_at_any_byte);
 	TAP_RUN(a_stream_ends_at_some_byte);

@@ -454,7 +454,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 	struct reactor_config config = {.cpu = -1};
 	struct fuzz fuzz = {.script = {.at = input, .left = size}};
 
-	log_set_level(LOG_LEVEL_ERROR);
+	log_set_level(LOG_LEVEL_OFF);
 	fuzz.switches = script_u8(&fuzz.script);
 	fuzz.sim = sim_create(size, &options);
 	CHECK(net_addr_parse("10.0.0.1:4420", 4420, &fuzz.addr) == 0);

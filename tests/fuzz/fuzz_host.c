@@ -537,7 +537,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 	struct net_addr addr;
 	unsigned switches;
 
-	log_set_level(LOG_LEVEL_ERROR);
+	log_set_level(LOG_LEVEL_OFF);
 	memset(&fuzz, 0, sizeof(fuzz));
 	fuzz_running = &fuzz;
 	fuzz.script = (struct script){.at = input, .left = size};

@@ -179,7 +179,7 @@ int main(int argc, char **argv)
 
 	crash_handler_set();
 	/* Faults of media are the plan: not even errors are news. */
-	log_set_level(trace && trace[0] == '1' ? LOG_LEVEL_DEBUG : LOG_LEVEL_ERROR);
+	log_set_level(trace && trace[0] == '1' ? LOG_LEVEL_DEBUG : LOG_LEVEL_OFF);
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (option == 's')
 			return one_run(number_of(optarg), &stats);
