@@ -72,11 +72,6 @@ const struct target *daemon_target(const struct daemon *daemon)
 	return daemon->target;
 }
 
-const char *daemon_state_dir(const struct daemon *daemon)
-{
-	return daemon->state.dir;
-}
-
 struct config *daemon_config(struct daemon *daemon)
 {
 	return daemon->config;

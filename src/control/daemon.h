@@ -47,7 +47,6 @@ void daemon_stop(struct daemon *daemon, int exit_status);
 
 struct reactor *daemon_control(const struct daemon *daemon);
 const struct target *daemon_target(const struct daemon *daemon);
-const char *daemon_state_dir(const struct daemon *daemon);
 /* May be changed by the holder before daemon_apply. */
 struct config *daemon_config(struct daemon *daemon);
 /*

@@ -56,7 +56,7 @@ struct tcp_conn_config {
 	uint32_t data_align_bytes;     /* what we ask of the peer's data: 4 */
 	uint32_t max_r2t;              /* host: how many we accept, 1-based */
 	uint32_t data_max_bytes;       /* target: MAXH2CDATA */
-	uint32_t in_capsule_max_bytes; /* target: before Connect; tcp_conn_set_in_capsule_max */
+	uint32_t in_capsule_max_bytes; /* target: most data a command capsule may carry */
 	uint32_t ic_timeout_ms;
 	uint32_t term_timeout_ms;   /* how long to wait for the peer's close after a TermReq */
 	uint32_t send_timeout_ms;   /* longest wait for a peer that does not read; 0: for ever */
@@ -167,7 +167,6 @@ int tcp_conn_accept(struct tcp_conn *conn, struct reactor *reactor, int taken_fd
 /* Connects (host); on_ready or on_closed follows. 0 or -ENOMEM. */
 int tcp_conn_connect(struct tcp_conn *conn, struct reactor *reactor, const struct net_addr *addr,
 		     const struct tcp_conn_config *config, const struct tcp_conn_handler *handler);
-void tcp_conn_set_in_capsule_max(struct tcp_conn *conn, uint32_t bytes);
 /*
  * Goes on receiving after on_header paused; on_header is called again for the same PDU, at the end
  * of the turn, never from inside this call. Harmless when the connection ended meanwhile.

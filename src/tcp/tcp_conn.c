@@ -296,12 +296,6 @@ int tcp_conn_connect(struct tcp_conn *conn, struct reactor *reactor, const struc
 	return 0;
 }
 
-void tcp_conn_set_in_capsule_max(struct tcp_conn *conn, uint32_t bytes)
-{
-	CHECK_OWNER(conn);
-	conn->rx_state.in_capsule_max_bytes = bytes;
-}
-
 /* ---- the IC exchange ----------------------------------------------------------------------- */
 
 static void conn_open(struct tcp_conn *conn, const struct pdu *pdu, bool has_header_digest,

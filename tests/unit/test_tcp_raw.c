@@ -263,12 +263,10 @@ static void the_limit_of_capsules_can_be_raised(void)
 
 	for (int is_raised = 0; is_raised < 2; is_raised++) {
 		world_create(&(struct sim_options){.is_orderly = true});
+		if (is_raised)
+			world->target_config.in_capsule_max_bytes = 16384;
 		raw_connect();
 		raw_send_ic_req(false, false);
-		sim_enter(world->reactor);
-		if (is_raised)
-			tcp_conn_set_in_capsule_max(&world->subject.conn, 16384);
-		sim_leave(world->reactor);
 		EXPECT_EQ(72, encode_read(bytes, 16384));
 		raw_send_now(bytes, sizeof(bytes));
 		EXPECT_EQ(is_raised, world->subject.pdu_count);
