@@ -36,7 +36,6 @@ struct media_io {
 	void (*done)(struct media_io *io, int res);
 	/* The medium's. */
 	struct reactor_op op;
-	struct reactor_defer defer;
 	struct reactor_timer timer;
 	uint64_t progress_bytes;
 	struct iovec rest; /* what is left of a short transfer, when it fits one piece */
