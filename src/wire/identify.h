@@ -82,7 +82,7 @@ struct ctrl_identity {
 	uint32_t in_capsule_bytes; /* I/O queues: IOCCSZ = (64 + this) / 16 */
 	uint32_t warn_temperature_k;
 	uint32_t critical_temperature_k;
-	uint32_t power_on_timestamp_supported;
+	bool has_timestamp; /* ONCS: feature 0Eh */
 };
 
 void identify_ctrl_encode(const struct ctrl_identity *identity, uint8_t page[NVME_PAGE_BYTES]);

@@ -185,7 +185,7 @@ static void encode_io_fields(const struct ctrl_identity *identity, uint8_t *page
 	uint32_t oncs = (identity->has_compare ? ONCS_COMPARE : 0) |
 			(identity->has_dataset_management ? ONCS_DATASET_MANAGEMENT : 0) |
 			(identity->has_write_zeroes ? ONCS_WRITE_ZEROES : 0) |
-			(identity->power_on_timestamp_supported != 0 ? ONCS_TIMESTAMP : 0);
+			(identity->has_timestamp ? ONCS_TIMESTAMP : 0);
 
 	if (identity->has_ana) {
 		page[ID_CTRL_ANATT] = identity->ana_transition_s > 255
@@ -278,7 +278,7 @@ static int decode_io_fields(const uint8_t *page, struct ctrl_identity *ret_ident
 	ret_identity->has_compare = (oncs & ONCS_COMPARE) != 0;
 	ret_identity->has_dataset_management = (oncs & ONCS_DATASET_MANAGEMENT) != 0;
 	ret_identity->has_write_zeroes = (oncs & ONCS_WRITE_ZEROES) != 0;
-	ret_identity->power_on_timestamp_supported = (oncs & ONCS_TIMESTAMP) != 0;
+	ret_identity->has_timestamp = (oncs & ONCS_TIMESTAMP) != 0;
 	ret_identity->has_volatile_cache = (page[ID_CTRL_VWC] & VWC_PRESENT) != 0;
 	if (ret_identity->has_ana) {
 		ret_identity->ana_transition_s = page[ID_CTRL_ANATT];

@@ -76,7 +76,7 @@ static struct ctrl_identity some_ctrl(void)
 		.in_capsule_bytes = 8192,
 		.warn_temperature_k = 0x157,
 		.critical_temperature_k = 0x175,
-		.power_on_timestamp_supported = 1,
+		.has_timestamp = true,
 	};
 }
 
