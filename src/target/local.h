@@ -62,6 +62,13 @@ struct shutdown {
 /* A place where connections arrive: on the first reactor. */
 struct listener;
 
+/* Where listeners stand: known only after binding when a port asked for any. */
+struct bound_ports {
+	unsigned count;
+	uint16_t ids[TARGET_PORTS_MAX];
+	struct net_addr addrs[TARGET_PORTS_MAX];
+};
+
 struct target {
 	struct reactor *control;
 	struct local *locals;
@@ -74,7 +81,8 @@ struct target {
 	/* The control reactor's. */
 	struct snapshot *snapshot;
 	uint64_t next_generation;
-	struct apply *apply; /* the one under way */
+	struct apply *apply;      /* the one under way */
+	struct bound_ports bound; /* as of the last apply */
 	/* Set by the control reactor before any reactor hears of it. */
 	struct shutdown shutdown;
 
@@ -86,10 +94,6 @@ struct target {
 	struct list listeners;
 	struct list peers; /* connections per peer address */
 	unsigned next_local;
-	/* Set by the registry before the control reactor hears of it; read by the latter. */
-	struct net_addr bound[TARGET_PORTS_MAX];
-	uint16_t bound_ids[TARGET_PORTS_MAX];
-	unsigned bound_count;
 
 	/* For target_get_stats. */
 	atomic_uint connections_now;
@@ -110,8 +114,10 @@ void local_on_empty(struct local *local);
  * 0 or -errno with a text in `error`, in which case none was opened. */
 int ports_open(struct target *target, const struct snapshot *snapshot, char *error,
 	       size_t error_bytes);
-/* Closes the listeners that `snapshot` does not name; all of them when it is NULL. */
-void ports_close_unused(struct target *target, const struct snapshot *snapshot);
+/* Closes the listeners that `snapshot` does not name, all of them when it is NULL, and tells where
+ * the others stand. */
+void ports_close_unused(struct target *target, const struct snapshot *snapshot,
+			struct bound_ports *ret_bound);
 /* The connection of this queue ended: forgets it and frees the queue. */
 void port_on_queue_end(struct reactor_msg *port_msg);
 

@@ -266,9 +266,10 @@ int ports_open(struct target *target, const struct snapshot *snapshot, char *err
 	return 0;
 }
 
-void ports_close_unused(struct target *target, const struct snapshot *snapshot)
+void ports_close_unused(struct target *target, const struct snapshot *snapshot,
+			struct bound_ports *ret_bound)
 {
-	target->bound_count = 0;
+	ret_bound->count = 0;
 	list_for_each_safe(node, &target->listeners) {
 		struct listener *listener = list_entry(node, struct listener, node);
 		const struct port *port =
@@ -279,7 +280,7 @@ void ports_close_unused(struct target *target, const struct snapshot *snapshot)
 			listener_close(listener);
 			continue;
 		}
-		target->bound[target->bound_count] = listener->sock.addr;
-		target->bound_ids[target->bound_count++] = listener->port_id;
+		ret_bound->addrs[ret_bound->count] = listener->sock.addr;
+		ret_bound->ids[ret_bound->count++] = listener->port_id;
 	}
 }

@@ -138,8 +138,9 @@ static void shutdown_close_ports(struct reactor_msg *msg)
 {
 	struct shutdown *shutdown = container_of(msg, struct shutdown, msg);
 	struct target *target = shutdown->target;
+	struct bound_ports none;
 
-	ports_close_unused(target, NULL);
+	ports_close_unused(target, NULL, &none);
 	for (unsigned i = 0; i < target->local_count; i++)
 		reactor_post(target->locals[i].reactor, &target->locals[i].stop_msg, local_stop);
 }

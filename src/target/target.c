@@ -25,6 +25,7 @@ struct apply {
 	void *arg;
 	int res;
 	char error[192];
+	struct bound_ports bound; /* filled by the registry */
 };
 
 /* ---- create, destroy
@@ -110,10 +111,12 @@ static void apply_finished(struct reactor_msg *msg)
 	struct target *target = apply->target;
 
 	target->apply = NULL;
-	if (apply->res == 0)
+	if (apply->res == 0) {
 		target->snapshot = apply->snapshot;
-	else
+		target->bound = apply->bound;
+	} else {
 		snapshot_destroy(apply->snapshot);
+	}
 	apply->applied(apply->arg, apply->res, apply->error);
 	free(apply);
 }
@@ -123,7 +126,7 @@ static void apply_close_unused(struct reactor_msg *msg)
 	struct apply *apply = container_of(msg, struct apply, msg);
 
 	apply->target->ctrls_max = apply->snapshot->limits.ctrls_max;
-	ports_close_unused(apply->target, apply->snapshot);
+	ports_close_unused(apply->target, apply->snapshot, &apply->bound);
 	reactor_post(apply->target->control, &apply->msg, apply_finished);
 }
 
@@ -210,9 +213,11 @@ const struct snapshot *target_snapshot(const struct target *target)
 
 int target_port_addr(const struct target *target, uint16_t port_id, struct net_addr *ret_addr)
 {
-	for (unsigned i = 0; i < target->bound_count; i++) {
-		if (target->bound_ids[i] == port_id) {
-			*ret_addr = target->bound[i];
+	const struct bound_ports *bound = &target->bound;
+
+	for (unsigned i = 0; i < bound->count; i++) {
+		if (bound->ids[i] == port_id) {
+			*ret_addr = bound->addrs[i];
 			return 0;
 		}
 	}

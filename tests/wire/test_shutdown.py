@@ -107,8 +107,9 @@ def killed_often(t, tgt):
         tgt.kill()
         host.close()
         tgt.start()
-    t.status(tgt.host().queue().read(3, 0, 1), n.OK,
-             'SIGKILL under load and a start at once, eight times')
+    with tgt.host() as host:
+        t.status(host.queue().read(3, 0, 1), n.OK,
+                 'SIGKILL under load and a start at once, eight times')
 
 
 def second_daemon(t, tgt):
