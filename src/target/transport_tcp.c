@@ -325,7 +325,8 @@ static void send_data(struct tcp_queue *tq, struct tcp_slot *ts, bool is_success
 	ts->iov = (struct iovec){.iov_base = ts->slot.data, .iov_len = ts->slot.data_bytes};
 	ts->data_tx.iov = &ts->iov;
 	ts->data_tx.iov_count = 1;
-	ts->data_tx.data_is_shared = ts->slot.is_data_mapped;
+	ts->data_tx.shared_block_bytes =
+		ts->slot.is_data_mapped ? 1u << ts->slot.ns->block_shift : 0;
 	ts->data_tx.done = data_sent;
 	tcp_send_c2h_data(&tq->conn, &ts->data_tx, &args);
 }

@@ -71,10 +71,14 @@ struct tcp_tx {
 	const struct iovec *iov; /* payload; stays valid until done */
 	unsigned iov_count;
 	uint32_t data_bytes;
-	bool data_is_shared; /* payload may change while queued (mapped memory): what a partial send
-				leaves over is copied at once, and digests force a private copy */
-	uint8_t *private_copy;       /* the engine's */
-	uint32_t private_from_bytes; /* where in the payload private_copy begins */
+	/* Not 0: payload may change while queued (mapped memory), in whole multiples of this. What
+	 * a partial send leaves over of one such block is copied at once, so that the peer never
+	 * gets half of an old and half of a new one; digests force a copy of everything. */
+	uint32_t shared_block_bytes;
+	/* The engine's: a copy of this part of the payload. */
+	uint8_t *private_copy;
+	uint32_t private_from_bytes;
+	uint32_t private_end_bytes;
 	uint16_t hdr_bytes;
 	bool has_trailer;
 	uint8_t trailer[NVME_TCP_DIGEST_BYTES];
@@ -188,9 +192,9 @@ bool tcp_conn_is_open(const struct tcp_conn *conn);
 const char *tcp_fes_name(uint16_t fes);
 
 /*
- * Sending. tx->done must be set; for the data forms iov, iov_count and data_is_shared too. All are
- * legal from on_ready on; when the connection is not open any more done is called with -ECONNRESET
- * at the end of the turn. done is never called from inside tcp_send_*.
+ * Sending. tx->done must be set; for the data forms iov, iov_count and shared_block_bytes too. All
+ * are legal from on_ready on; when the connection is not open any more done is called with
+ * -ECONNRESET at the end of the turn. done is never called from inside tcp_send_*.
  */
 void tcp_send_cmd(struct tcp_conn *conn, struct tcp_tx *tx, const struct nvme_sqe *sqe,
 		  uint32_t in_capsule_bytes);

@@ -13,6 +13,7 @@
 
 #define TCP_RECV_BUDGET_BYTES (256 * 1024)
 #define TCP_DIRECT_MIN_BYTES  (32 * 1024) /* payload still to come that is worth its own recv */
+#define TCP_DIRECT_TAIL_BYTES 1024        /* received behind such payload: the next header */
 #define TCP_SEND_IOVS         1024
 #define TCP_SEND_BYTES        (512 * 1024)
 #define TCP_SEND_TURN_BYTES   (1024 * 1024)

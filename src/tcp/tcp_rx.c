@@ -325,13 +325,10 @@ static void rx_ended(struct tcp_conn *conn, ssize_t len)
  */
 static size_t rx_direct_bytes(const struct tcp_conn *conn, size_t budget_bytes)
 {
-	size_t left;
-
 	if (conn->rx_phase != TCP_RX_DATA || conn->skip_bytes > 0 || conn->carry_bytes > 0 ||
 	    !conn->sink.dest)
 		return 0;
-	left = conn->pdu.data_bytes - conn->data_done_bytes;
-	if (left < TCP_DIRECT_MIN_BYTES)
+	if (conn->pdu.data_bytes < TCP_DIRECT_MIN_BYTES)
 		return 0;
 	if (conn->sink.granule_bytes > 1) {
 		size_t available;
@@ -353,13 +350,14 @@ static void rx_run(struct tcp_conn *conn, const uint8_t *buf, size_t len_bytes)
 }
 
 /* Payload into its place and what follows it into scratch, in one receive. */
-static ssize_t rx_receive_direct(struct tcp_conn *conn, size_t direct_bytes, size_t budget_bytes)
+static ssize_t rx_receive_direct(struct tcp_conn *conn, size_t direct_bytes)
 {
 	uint8_t *scratch = reactor_scratch(conn->reactor);
 	uint8_t *place = conn->sink.dest + conn->data_done_bytes;
 	bool is_to_the_end = direct_bytes == conn->pdu.data_bytes - conn->data_done_bytes;
+	/* Only the next header: more payload of this length should go to its place as well. */
 	struct iovec iov[2] = {{.iov_base = place, .iov_len = direct_bytes},
-			       {.iov_base = scratch, .iov_len = budget_bytes - direct_bytes}};
+			       {.iov_base = scratch, .iov_len = TCP_DIRECT_TAIL_BYTES}};
 	ssize_t len = reactor_sock_recv(&conn->sock, iov, is_to_the_end ? 2 : 1);
 	size_t landed;
 
@@ -372,11 +370,29 @@ static ssize_t rx_receive_direct(struct tcp_conn *conn, size_t direct_bytes, siz
 	return len;
 }
 
+/* What to receive into scratch: of long payload only so much that the rest can go direct again. */
+static size_t rx_scratch_bytes(const struct tcp_conn *conn, size_t budget_bytes)
+{
+	size_t left;
+
+	if (conn->rx_phase != TCP_RX_DATA || conn->pdu.data_bytes < TCP_DIRECT_MIN_BYTES ||
+	    !conn->sink.dest || (conn->pdu.has_data_digest && conn->sink.granule_bytes > 1))
+		return budget_bytes;
+	left = conn->skip_bytes + conn->pdu.data_bytes - conn->data_done_bytes;
+	if (conn->carry_bytes >= conn->sink.granule_bytes || conn->carry_bytes >= left)
+		return budget_bytes;
+	if (conn->carry_bytes > 0 && left > conn->sink.granule_bytes)
+		return conn->sink.granule_bytes - conn->carry_bytes;
+	left += TCP_DIRECT_TAIL_BYTES - conn->carry_bytes;
+	return left < budget_bytes ? left : budget_bytes;
+}
+
 static ssize_t rx_receive_scratch(struct tcp_conn *conn, size_t budget_bytes)
 {
 	uint8_t *scratch = reactor_scratch(conn->reactor);
 	size_t carried = conn->carry_bytes;
-	struct iovec iov = {.iov_base = scratch + carried, .iov_len = budget_bytes};
+	struct iovec iov = {.iov_base = scratch + carried,
+			    .iov_len = rx_scratch_bytes(conn, budget_bytes)};
 	ssize_t len;
 
 	if (iov.iov_len > REACTOR_SCRATCH_BYTES - carried)
@@ -404,7 +420,7 @@ void tcp_rx_ready(struct tcp_conn *conn)
 		return;
 	direct_bytes = rx_direct_bytes(conn, budget_bytes);
 	if (direct_bytes > 0)
-		len = rx_receive_direct(conn, direct_bytes, budget_bytes);
+		len = rx_receive_direct(conn, direct_bytes);
 	else
 		len = rx_receive_scratch(conn, budget_bytes);
 	if (len > 0)

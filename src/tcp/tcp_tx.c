@@ -3,9 +3,10 @@
  * Sending: a queue of PDUs per connection, gathered into one send at the end of each turn.
  *
  * A PDU is a header (with digest and padding), a payload where the user has it, and a data digest.
- * Shared payload may change while it waits: what a partial send leaves over is copied at once, so
- * that the peer never gets half of an old and half of a new block, and with data digests the copy
- * is made before the digest. NVMe/TCP Transport 1.1, section 3.3. Runs on the connection's reactor.
+ * Shared payload may change while it waits: of a block that a partial send has cut, the rest is
+ * copied at once, so that the peer never gets half of an old and half of a new one; with data
+ * digests all is copied before the digest. NVMe/TCP Transport 1.1, section 3.3. Runs on the
+ * connection's reactor.
  */
 #include "tcp/tcp_internal.h"
 
@@ -47,11 +48,15 @@ static bool gather_add(struct gather *gather, const void *base, size_t len_bytes
 /* The payload from `from_bytes` on. False when there are no more iovs. */
 static bool gather_payload(struct gather *gather, const struct tcp_tx *tx, size_t from_bytes)
 {
-	size_t left = tx->data_bytes - from_bytes;
+	size_t left;
 
-	if (tx->private_copy)
-		return gather_add(gather, tx->private_copy + (from_bytes - tx->private_from_bytes),
-				  left);
+	if (from_bytes < tx->private_end_bytes) {
+		if (!gather_add(gather, tx->private_copy + (from_bytes - tx->private_from_bytes),
+				tx->private_end_bytes - from_bytes))
+			return false;
+		from_bytes = tx->private_end_bytes;
+	}
+	left = tx->data_bytes - from_bytes;
 	for (unsigned i = 0; i < tx->iov_count && left > 0; i++) {
 		const struct iovec *iov = &tx->iov[i];
 		size_t part;
@@ -106,16 +111,17 @@ static void gather_queue(struct gather *gather, const struct tcp_conn *conn)
 
 /* ---- private copies ------------------------------------------------------------------------ */
 
-static int tx_copy_payload(struct tcp_tx *tx, size_t from_bytes)
+/* Makes the part of the payload from `from_bytes` to `end_bytes` private. 0 or -ENOMEM. */
+static int tx_copy_payload(struct tcp_tx *tx, size_t from_bytes, size_t end_bytes)
 {
-	size_t len_bytes = tx->data_bytes - from_bytes;
+	size_t len_bytes = end_bytes - from_bytes;
 	size_t done = 0;
-	uint8_t *copy;
+	uint8_t *copy = malloc(len_bytes);
 
-	copy = malloc(len_bytes);
 	if (!copy)
 		return -ENOMEM;
 	tx->private_from_bytes = (uint32_t)from_bytes;
+	tx->private_end_bytes = (uint32_t)end_bytes;
 	for (unsigned i = 0; i < tx->iov_count && done < len_bytes; i++) {
 		const struct iovec *iov = &tx->iov[i];
 		size_t part;
@@ -131,6 +137,7 @@ static int tx_copy_payload(struct tcp_tx *tx, size_t from_bytes)
 		from_bytes = 0;
 		done += part;
 	}
+	free(tx->private_copy);
 	tx->private_copy = copy;
 	return 0;
 }
@@ -139,14 +146,20 @@ static int tx_copy_payload(struct tcp_tx *tx, size_t from_bytes)
 static int tx_keep_head(struct tcp_conn *conn)
 {
 	struct tcp_tx *tx;
+	size_t done_bytes, over_bytes, end_bytes;
 
-	if (list_empty(&conn->tx_queue) || conn->tx_head_done_bytes == 0)
+	if (list_empty(&conn->tx_queue))
 		return 0;
 	tx = list_entry(conn->tx_queue.next, struct tcp_tx, node);
-	if (!tx->data_is_shared || tx->private_copy || conn->tx_head_done_bytes <= tx->hdr_bytes ||
-	    conn->tx_head_done_bytes >= (size_t)tx->hdr_bytes + tx->data_bytes)
+	if (tx->shared_block_bytes == 0 || conn->tx_head_done_bytes <= tx->hdr_bytes)
 		return 0;
-	return tx_copy_payload(tx, conn->tx_head_done_bytes - tx->hdr_bytes);
+	done_bytes = conn->tx_head_done_bytes - tx->hdr_bytes;
+	over_bytes = done_bytes % tx->shared_block_bytes;
+	if (over_bytes == 0 || done_bytes >= tx->data_bytes || done_bytes < tx->private_end_bytes)
+		return 0;
+	end_bytes = done_bytes - over_bytes + tx->shared_block_bytes;
+	return tx_copy_payload(tx, done_bytes,
+			       end_bytes < tx->data_bytes ? end_bytes : tx->data_bytes);
 }
 
 /* ---- sending ------------------------------------------------------------------------------- */
@@ -343,6 +356,7 @@ static bool tx_begin(struct tcp_conn *conn, struct tcp_tx *tx, uint32_t data_byt
 	list_init(&tx->node);
 	tx->private_copy = NULL;
 	tx->private_from_bytes = 0;
+	tx->private_end_bytes = 0;
 	tx->data_bytes = data_bytes;
 	tx->has_trailer = false;
 	if (conn->phase == TCP_CONN_OPEN)
@@ -361,7 +375,8 @@ static void tx_finish(struct tcp_conn *conn, struct tcp_tx *tx, size_t hdr_bytes
 
 	tx->hdr_bytes = (uint16_t)hdr_bytes;
 	tx->has_trailer = tx->data_bytes > 0 && conn->tx_encoding.has_data_digest;
-	if (tx->has_trailer && tx->data_is_shared && tx_copy_payload(tx, 0) < 0) {
+	if (tx->has_trailer && tx->shared_block_bytes > 0 &&
+	    tx_copy_payload(tx, 0, tx->data_bytes) < 0) {
 		list_push_back(&conn->tx_dropped, &tx->node);
 		reactor_defer(conn->reactor, &conn->dropper);
 		tcp_conn_abort(conn, -ENOMEM, "no memory for a copy of shared payload");

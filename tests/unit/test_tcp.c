@@ -208,7 +208,7 @@ static void slot_send(struct slot *slot, unsigned number)
 
 	slot->is_busy = true;
 	slot->tx.done = slot_done;
-	slot->tx.data_is_shared = prng_one_in(peer->world->prng, 2);
+	slot->tx.shared_block_bytes = prng_one_in(peer->world->prng, 2) ? 512 : 0;
 	peer->busy++;
 	slot->payload = malloc(item->len_bytes + 1);
 	payload_fill(slot->payload, number, item->len_bytes);

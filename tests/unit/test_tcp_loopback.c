@@ -98,7 +98,7 @@ static void target_answer(const struct pdu *pdu)
 	slot->iov = (struct iovec){.iov_base = slot->buf, .iov_len = pdu->data_bytes};
 	slot->data_tx.iov = &slot->iov;
 	slot->data_tx.iov_count = 1;
-	slot->data_tx.data_is_shared = true;
+	slot->data_tx.shared_block_bytes = 4096;
 	tcp_send_c2h_data(&target.conn, &slot->data_tx, &args);
 	tcp_send_resp(&target.conn, &slot->resp_tx, &cqe);
 }
