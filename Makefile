@@ -9,11 +9,13 @@ RUN_FOR      ?=
 FUZZ_SECONDS ?= 60
 KERNEL       ?= 6.12
 DESTDIR      ?=
+SPDK_DIR     ?=
+BENCH        ?=
 export TRACE
 
 .DEFAULT_GOAL := all
-.PHONY: all help run test asan tsan sim fuzz interop dissect bench cover tidy layers check-clang \
-	man install setup clean
+.PHONY: all help run test asan tsan sim fuzz interop dissect bench bench-micro bench-guard cover \
+	tidy layers check-clang man install setup clean
 
 all: ## build the program into build/ (the default)
 	@tools/build release
@@ -22,7 +24,8 @@ help: ## list the targets and variables
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | \
 		while IFS="$$(printf '\t')" read -r t h; do printf '  %-12s %s\n' "$$t" "$$h"; done
 	@echo 'Variables: SEEDS SEED_BASE SEED TRACE=1 (sim), RUN_FOR=5s (run), FUZZ_SECONDS (fuzz),'
-	@echo '  KERNEL=6.1|6.12|sid (interop), DESTDIR (install)'
+	@echo '  KERNEL=6.1|6.12|sid (interop), DESTDIR (install), SPDK_DIR (bench: a built SPDK tree),'
+	@echo '  BENCH (options of bench/run, such as --quick; bench/run --help)'
 
 run: all ## start the target after a self-check; RUN_FOR=5s ends by itself
 	@tools/run $(RUN_FOR)
@@ -48,8 +51,14 @@ interop: all ## Linux's host and target of KERNEL against ours, in a guest
 dissect: all ## a captured session must be well-formed to tshark
 	@tests/interop/dissect
 
-bench: all ## measure the target with weft perf; table, and JSON in build/bench.json
-	@bench/run
+bench: all ## weft beside its peers (SPDK_DIR=...); table, result.json and plots in build/bench
+	@SPDK_DIR='$(SPDK_DIR)' bench/run --markdown $(BENCH)
+
+bench-micro: all ## what the parts cost: PDUs, dispatch, turns, posts, CRC32C
+	@build/bench/micro/micro
+
+bench-guard: all ## instructions per command, against bench/instructions.limits
+	@tools/setup guard && bench/instructions --check bench/instructions.limits
 
 cover: ## line and branch coverage of the tests, in build-cover/
 	@tools/cover

@@ -22,6 +22,11 @@ static void on_signal(int number)
 
 static void progress_print(void *arg, const struct perf_progress *progress)
 {
+	if (progress->ctrls_connected < progress->ctrls_total) {
+		fprintf(stderr, "\rconnected %u of %u controllers ", progress->ctrls_connected,
+			progress->ctrls_total);
+		return;
+	}
 	fprintf(stderr, "\r%s %6.1f s  %10.0f IOPS  %9.1f MiB/s ",
 		progress->is_verify_pass ? "verify" : "load  ",
 		(double)progress->elapsed_ms / 1000.0, progress->iops, progress->mib_per_s);

@@ -10,12 +10,15 @@
 #include "host/host.h"
 
 #include <stdatomic.h>
+#include <sys/types.h>
 
 #define PERF_ERROR_KINDS 16
 #define PERF_UNITS_MAX   (64u * 1024 * 1024) /* that --verify keeps a generation of: 4 bytes each */
 
 struct perf_progress {
 	uint64_t elapsed_ms;
+	unsigned ctrls_connected; /* less than ctrls_total: still connecting, and no load yet */
+	unsigned ctrls_total;
 	bool is_verify_pass;
 	double iops; /* since the last call */
 	double mib_per_s;
@@ -31,6 +34,10 @@ struct perf_options {
 	unsigned read_percent;  /* 100: only reads, 0: only writes */
 	uint32_t io_bytes;      /* --bs */
 	unsigned depth;         /* per queue */
+	uint64_t rate;          /* commands per second over all queues; 0: as many as possible */
+	unsigned ctrls;         /* that carry the load, each with host.io_queues queues */
+	unsigned idle_ctrls;    /* connected beside them and never used */
+	uint32_t namespaces;    /* from nsid on, one chosen at random for every command */
 	uint64_t time_ms;       /* 0: until `bytes` */
 	uint64_t bytes;         /* 0: until `time_ms`; both 0: once through the region */
 	uint64_t region_offset; /* bytes */
@@ -38,6 +45,7 @@ struct perf_options {
 	uint64_t warmup_ms;     /* runs first, not counted */
 	bool wants_verify;      /* stamp what is written, check what is read */
 	uint64_t seed;
+	pid_t watch_pid;        /* whose CPU time is told as well; 0: nobody's */
 	bool counts_thread_cpu; /* CPU of this thread only: others in the process have their own
 				   work */
 	const atomic_bool
@@ -64,6 +72,12 @@ struct perf_result {
 	struct perf_direction writes;
 	uint64_t elapsed_ns; /* of the measured part */
 	uint64_t cpu_ns;
+	uint64_t watched_cpu_ns; /* of watch_pid */
+	uint64_t connect_ns;     /* all controllers */
+	uint64_t ctrl_ios_min;   /* of the slowest and the fastest controller of the load */
+	uint64_t ctrl_ios_max;
+	uint64_t rate_unsent;      /* with `rate`: commands whose time came and that never left */
+	struct histogram lateness; /* with `rate`: from the time planned to submission */
 	struct perf_direction verify_reads; /* the pass that reads back what was written */
 	uint64_t verify_elapsed_ns;
 	uint64_t verified_blocks;
@@ -76,9 +90,9 @@ struct perf_result {
 	struct ctrl_identity identity;
 	uint64_t ns_blocks;
 	uint32_t block_bytes;
-	unsigned queues;
+	unsigned queues; /* per controller */
 	unsigned depth;
-	uint64_t region_bytes;
+	uint64_t region_bytes; /* of one namespace */
 };
 
 void perf_options_init(struct perf_options *options);

@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/connect_args.h"
 #include "cli/perf.h"
+#include "cli/perf_pace.h"
 #include "wire/nvme_tcp.h"
 
 #include <sched.h>
@@ -15,6 +16,7 @@
 #include <string.h>
 
 #define DEPTH_MAX 65534
+#define CTRLS_MAX 65519 /* that one subsystem can have */
 
 enum perf_flag {
 	FLAG_NSID = 256,
@@ -33,6 +35,11 @@ enum perf_flag {
 	FLAG_JSON,
 	FLAG_QUIET,
 	FLAG_NO_SPIN,
+	FLAG_RATE,
+	FLAG_CONTROLLERS,
+	FLAG_IDLE_CONTROLLERS,
+	FLAG_NAMESPACES,
+	FLAG_WATCH_PID,
 };
 
 static const struct option long_options[] = {
@@ -53,6 +60,11 @@ static const struct option long_options[] = {
 	{"json", no_argument, NULL, FLAG_JSON},
 	{"quiet", no_argument, NULL, FLAG_QUIET},
 	{"no-spin", no_argument, NULL, FLAG_NO_SPIN},
+	{"rate", required_argument, NULL, FLAG_RATE},
+	{"controllers", required_argument, NULL, FLAG_CONTROLLERS},
+	{"idle-controllers", required_argument, NULL, FLAG_IDLE_CONTROLLERS},
+	{"namespaces", required_argument, NULL, FLAG_NAMESPACES},
+	{"watch-pid", required_argument, NULL, FLAG_WATCH_PID},
 	{"help", no_argument, NULL, 'h'},
 	{0},
 };
@@ -64,12 +76,20 @@ static void help_print(void)
 	printf(CONNECT_ARGS_HELP, NVME_TCP_DEFAULT_PORT, CLI_DEFAULT_NQN);
 	printf("  -i, --queues N            I/O queues, also --nr-io-queues (1)\n"
 	       "  -Q, --queue-size N        entries per queue (128, or what the depth needs)\n"
+	       "      --controllers N       controllers that carry the load, each with its queues "
+	       "(1)\n"
+	       "      --idle-controllers N  others that are connected and never used (0)\n"
 	       "      --nsid N              namespace (1)\n"
-	       "      --rw MODE             read, write, randread, randwrite, rw, randrw "
+	       "      --namespaces N        that many from --nsid on, one at random per command "
+	       "(1)\n");
+	printf("      --rw MODE             read, write, randread, randwrite, rw, randrw "
 	       "(randread)\n"
 	       "      --rwmixread PERCENT   reads in rw and randrw (70)\n"
 	       "      --bs SIZE             bytes per command (4k)\n"
 	       "      --depth N             commands in flight per queue (32)\n"
+	       "      --rate N[k|M]         commands per second over all queues, by a timetable; "
+	       "latency\n"
+	       "                            counts from the time planned (as many as possible)\n"
 	       "      --time DURATION       how long: 10s, 500ms, 2m (10s unless --bytes)\n"
 	       "      --bytes SIZE          how much: 256M\n"
 	       "      --size SIZE           size of the region used (to the end)\n"
@@ -79,6 +99,7 @@ static void help_print(void)
 	       "                            what was written is read back at the end\n"
 	       "      --seed N              of the random choices (1)\n"
 	       "      --cpu N               run on this CPU (any)\n"
+	       "      --watch-pid PID       tell the CPU time of this process as well\n"
 	       "      --no-spin             sleep as soon as there is nothing to do\n"
 	       "      --json                the result as JSON\n"
 	       "      --quiet               no live progress\n"
@@ -142,6 +163,34 @@ static int duration_take(const char *flag, const char *value, uint64_t *ret_ms)
 	return -1;
 }
 
+/* 250, 250k or 1M: thousands and millions, because it is a rate and not a size. */
+static int rate_take(const char *value, uint64_t *ret_rate)
+{
+	size_t len = strlen(value);
+	uint64_t factor = 1;
+	char digits[16];
+
+	if (len > 0 && (value[len - 1] == 'k' || value[len - 1] == 'K'))
+		factor = 1000;
+	else if (len > 0 && (value[len - 1] == 'm' || value[len - 1] == 'M'))
+		factor = 1000000;
+	len -= factor > 1;
+	if (len < sizeof(digits)) {
+		memcpy(digits, value, len);
+		digits[len] = '\0';
+		if (text_parse_u64(digits, PERF_RATE_MAX / factor, ret_rate) == 0 &&
+		    *ret_rate > 0) {
+			*ret_rate *= factor;
+			return 0;
+		}
+	}
+	cli_usage_error("perf",
+			"--rate wants commands per second such as 5000 or 200k, up to %u, not "
+			"\"%s\"",
+			PERF_RATE_MAX, value);
+	return -1;
+}
+
 /* Options with a value that is a size or a duration. 1: not one of them. */
 static int amount_take(struct perf_options *options, int flag, const char *value)
 {
@@ -161,8 +210,38 @@ static int amount_take(struct perf_options *options, int flag, const char *value
 		return size_take("--bytes", value, UINT64_MAX, &options->bytes);
 	case FLAG_SIZE:
 		return size_take("--size", value, UINT64_MAX, &options->region_bytes);
+	case FLAG_RATE:
+		return rate_take(value, &options->rate);
 	case FLAG_OFFSET:
 		return size_take("--offset", value, UINT64_MAX, &options->region_offset);
+	default:
+		return 1;
+	}
+}
+
+/* How many of something. 1: not one of them. */
+static int count_take(struct perf_options *options, int flag, const char *value)
+{
+	uint64_t number = 0;
+	int res;
+
+	switch (flag) {
+	case FLAG_CONTROLLERS:
+		res = number_take("--controllers", value, 1, CTRLS_MAX, &number);
+		options->ctrls = (unsigned)number;
+		return res;
+	case FLAG_IDLE_CONTROLLERS:
+		res = number_take("--idle-controllers", value, 0, CTRLS_MAX, &number);
+		options->idle_ctrls = (unsigned)number;
+		return res;
+	case FLAG_NAMESPACES:
+		res = number_take("--namespaces", value, 1, 0xfffffffe, &number);
+		options->namespaces = (uint32_t)number;
+		return res;
+	case FLAG_WATCH_PID:
+		res = number_take("--watch-pid", value, 1, INT32_MAX, &number);
+		options->watch_pid = (pid_t)number;
+		return res;
 	default:
 		return 1;
 	}
@@ -240,6 +319,15 @@ static int args_finish(struct perf_args *args, struct connect_options *connect,
 		cli_usage_error("perf", "--bs cannot be 0");
 		return 1;
 	}
+	if (options->namespaces > 1 && options->wants_verify) {
+		cli_usage_error("perf", "--verify keeps track of one namespace, not of several");
+		return 1;
+	}
+	if (options->namespaces - 1 > 0xfffffffe - options->nsid) {
+		cli_usage_error("perf", "there are no %u namespaces from %u on",
+				options->namespaces, options->nsid);
+		return 1;
+	}
 	*ret_exit = CLI_FAILED;
 	if (connect_args_finish(connect) != 0)
 		return 1;
@@ -275,6 +363,8 @@ int perf_args_parse(int argc, char **argv, struct perf_args *ret_args, int *ret_
 		res = switch_take(ret_args, c);
 		if (res == 1)
 			res = amount_take(options, c, optarg);
+		if (res == 1)
+			res = count_take(options, c, optarg);
 		if (res == 1)
 			res = number_option_take(options, c, optarg, &mix_percent);
 		if (res == 1)

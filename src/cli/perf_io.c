@@ -5,6 +5,8 @@
  * I/O.
  *
  * With --verify no two commands are in flight on one unit, so what a read must find is known.
+ * With --rate commands leave by a timetable (perf_pace.c) that does not wait for answers: all that
+ * are due leave in the same turn, and one that found no free place counts as begun when it was due.
  */
 #include "base/clock.h"
 #include "cli/perf_job.h"
@@ -79,39 +81,123 @@ static struct perf_stamp_args io_stamp_args(const struct perf_io *io)
 
 /* ---- submitting ----------------------------------------------------------------------------- */
 
+static uint32_t nsid_choose(struct perf_job *job)
+{
+	const struct perf_options *options = job->options;
+
+	if (options->namespaces == 1)
+		return options->nsid;
+	return options->nsid + (uint32_t)prng_below(&job->prng, options->namespaces);
+}
+
 /* False: the pass has no more work for this io. */
-static bool io_submit(struct perf_io *io, uint64_t now_ns)
+static bool io_submit(struct perf_io *io, uint64_t started_ns)
 {
 	struct perf_job *job = io->job;
 	const struct perf_options *options = job->options;
 	uint64_t first_block;
 
-	if (pass_is_over(job, now_ns))
-		return false;
 	if (job->pass == PERF_PASS_LOAD)
 		load_choose(job, io);
 	else if (!verify_choose(job, io))
 		return false;
 	first_block = job->region_first_block + io->unit * job->blocks_per_unit;
 	if (io->is_read) {
-		host_cmd_read(&io->cmd, options->nsid, first_block, job->blocks_per_unit, io->data,
-			      options->io_bytes);
+		host_cmd_read(&io->cmd, nsid_choose(job), first_block, job->blocks_per_unit,
+			      io->data, options->io_bytes);
 	} else {
 		if (options->wants_verify) {
 			struct perf_stamp_args args = io_stamp_args(io);
 
 			perf_stamp_write(io->data, &args);
 		}
-		host_cmd_write(&io->cmd, options->nsid, first_block, job->blocks_per_unit, io->data,
-			       options->io_bytes);
+		host_cmd_write(&io->cmd, nsid_choose(job), first_block, job->blocks_per_unit,
+			       io->data, options->io_bytes);
 	}
 	if (job->busy != NULL)
 		job->busy[io->unit] = 1;
-	io->submitted_ns = now_ns;
+	io->started_ns = started_ns;
 	job->bytes_issued += options->io_bytes;
 	job->in_flight++;
-	host_submit_io(job->ctrl, io->queue, &io->cmd);
+	host_submit_io(io->ctrl->ctrl, io->queue, &io->cmd);
 	return true;
+}
+
+/* ---- the timetable -------------------------------------------------------------------------- */
+
+static bool is_paced(const struct perf_job *job)
+{
+	return job->pass == PERF_PASS_LOAD && job->options->rate > 0;
+}
+
+static void idle_push(struct perf_job *job, struct perf_io *io)
+{
+	unsigned last = job->idle_first + job->idle_count++;
+
+	job->idle_ios[last < job->io_count ? last : last - job->io_count] = io;
+}
+
+static struct perf_io *idle_pop(struct perf_job *job)
+{
+	struct perf_io *io = job->idle_ios[job->idle_first];
+
+	if (++job->idle_first == job->io_count)
+		job->idle_first = 0;
+	job->idle_count--;
+	return io;
+}
+
+/* For the next one due; while all are in flight the next answer does it. */
+static void pace_arm(struct perf_job *job)
+{
+	uint64_t wake_ns = job->pace.due_ns;
+
+	if (job->end_ns != 0 && job->end_ns < wake_ns)
+		wake_ns = job->end_ns;
+	if (job->idle_count == 0 || wake_ns == job->pace_armed_ns)
+		return;
+	job->pace_armed_ns = wake_ns;
+	reactor_timer_arm(&job->pace_timer, wake_ns);
+}
+
+static void pace_end(struct perf_job *job, uint64_t now_ns)
+{
+	reactor_timer_cancel(&job->pace_timer);
+	job->pace_armed_ns = 0;
+	if (job->in_flight > 0 || job->suspects_loss)
+		return;
+	/* Ended by its time and not by --bytes or a signal: what it still owed then was missed. */
+	if (job->is_running && job->end_ns != 0 && now_ns >= job->end_ns)
+		job->result->rate_unsent = perf_pace_owed(&job->pace, job->end_ns);
+	perf_job_on_pass_end(job);
+}
+
+static void pace_run(struct perf_job *job, uint64_t now_ns)
+{
+	while (job->idle_count > 0 && job->pace.due_ns <= now_ns && !pass_is_over(job, now_ns)) {
+		if (job->is_measuring)
+			histogram_record(&job->result->lateness, now_ns - job->pace.due_ns);
+		io_submit(idle_pop(job), job->pace.due_ns);
+		perf_pace_take(&job->pace);
+	}
+	if (pass_is_over(job, now_ns))
+		pace_end(job, now_ns);
+	else
+		pace_arm(job);
+}
+
+static void on_pace_timer(struct reactor_timer *timer)
+{
+	struct perf_job *job = container_of(timer, struct perf_job, pace_timer);
+
+	job->pace_armed_ns = 0;
+	pace_run(job, reactor_clock_ns(job->reactor));
+}
+
+void perf_io_on_stop(struct perf_job *job)
+{
+	if (is_paced(job))
+		pace_run(job, reactor_clock_ns(job->reactor));
 }
 
 /* ---- completing ----------------------------------------------------------------------------- */
@@ -154,17 +240,15 @@ static void io_record(struct perf_io *io, uint64_t now_ns)
 		if (!job->is_measuring) {
 			if (now_ns < job->measure_start_ns)
 				return;
-			job->is_measuring = true;
-			job->measure_start_ns = now_ns;
-			job->cpu_start_ns = perf_job_cpu_ns(job);
-			job->bytes_issued = 0; /* --bytes does not count the warm-up */
+			perf_job_measure_begin(job, now_ns);
 			return;
 		}
 		direction = io->is_read ? &job->result->reads : &job->result->writes;
 	}
 	direction->ios++;
 	direction->bytes += job->options->io_bytes;
-	histogram_record(&direction->latency, now_ns - io->submitted_ns);
+	io->ctrl->ios++;
+	histogram_record(&direction->latency, now_ns - io->started_ns);
 }
 
 static void on_io_done(struct host_cmd *cmd)
@@ -184,7 +268,7 @@ static void on_io_done(struct host_cmd *cmd)
 		io_record(io, now_ns);
 		if (io->is_read && job->options->wants_verify)
 			read_verify(io);
-	} else {
+	} else if (!job->is_ending) {
 		error_count(job, cmd->status);
 		if (nvme_status_same(cmd->status, NVME_SC_HOST_PATHING_ERROR)) {
 			/* Usually the controller is being lost; the tick or `lost` goes on. */
@@ -192,17 +276,40 @@ static void on_io_done(struct host_cmd *cmd)
 			job->is_running = false;
 		}
 	}
-	if (!io_submit(io, now_ns) && job->in_flight == 0 && !job->suspects_loss)
+	if (is_paced(job)) {
+		idle_push(job, io);
+		pace_run(job, now_ns);
+		return;
+	}
+	if (!pass_is_over(job, now_ns) && io_submit(io, now_ns))
+		return;
+	if (job->in_flight == 0 && !job->suspects_loss)
 		perf_job_on_pass_end(job);
+}
+
+void perf_io_init(struct perf_job *job)
+{
+	reactor_timer_init(job->reactor, &job->pace_timer, on_pace_timer);
+	for (unsigned i = 0; i < job->io_count; i++) {
+		job->ios[i].job = job;
+		job->ios[i].cmd.done = on_io_done;
+		if (job->idle_ios != NULL)
+			job->idle_ios[i] = &job->ios[i];
+	}
 }
 
 void perf_io_start_all(struct perf_job *job)
 {
 	uint64_t now_ns = reactor_clock_ns(job->reactor);
 
+	if (is_paced(job)) {
+		job->idle_count = job->io_count;
+		perf_pace_start(&job->pace, job->options->rate, now_ns);
+		pace_run(job, now_ns);
+		return;
+	}
 	for (unsigned i = 0; i < job->io_count; i++) {
-		job->ios[i].cmd.done = on_io_done;
-		if (!io_submit(&job->ios[i], now_ns))
+		if (pass_is_over(job, now_ns) || !io_submit(&job->ios[i], now_ns))
 			break;
 	}
 	if (job->in_flight == 0)

@@ -1,25 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What perf_run.c (connect, passes, end) and perf_io.c (one I/O after the other) share. All of it
- * belongs to the reactor that perf_run creates.
+ * What perf_run.c (passes, end), perf_ctrl.c (connecting and disconnecting) and perf_io.c (one I/O
+ * after the other) share. All of it belongs to the reactor that perf_run creates.
  */
 #ifndef WEFT_CLI_PERF_JOB_H
 #define WEFT_CLI_PERF_JOB_H
 
 #include "base/prng.h"
 #include "cli/perf.h"
+#include "cli/perf_pace.h"
 
 #define PERF_GENERATION_NONE    0                /* never written in this run */
 #define PERF_GENERATION_UNKNOWN (UINT32_MAX - 1) /* a write failed: old or new, nobody knows */
+#define PERF_IOS_MAX            (4u * 1024 * 1024)
 
 struct perf_job;
+
+struct perf_ctrl {
+	struct perf_job *job;
+	struct host_ctrl *ctrl; /* NULL: not yet, or no more */
+	bool is_connected;
+	uint64_t ios; /* measured */
+};
 
 /* One command in flight at most, with a buffer of its own. */
 struct perf_io {
 	struct host_cmd cmd;
 	struct perf_job *job;
+	struct perf_ctrl *ctrl;
 	uint8_t *data;
-	uint64_t submitted_ns;
+	uint64_t started_ns; /* submitted, or with --rate when it was due */
 	uint64_t unit;
 	unsigned queue;
 	uint32_t generation;
@@ -27,6 +37,7 @@ struct perf_io {
 };
 
 enum perf_pass {
+	PERF_PASS_NONE, /* not connected yet */
 	PERF_PASS_LOAD,
 	PERF_PASS_VERIFY, /* reads back what the load wrote */
 };
@@ -37,10 +48,20 @@ struct perf_job {
 	struct reactor *reactor;
 	struct reactor_msg start;
 	struct reactor_timer tick;
-	struct host_ctrl *ctrl;
 	struct host_cmd identify_cmd;
+	uint32_t identify_nsid;
 	uint8_t *page;
 	int end_result;
+	bool is_ending;
+
+	/* First those of the load, then the idle ones. */
+	struct perf_ctrl *ctrls;
+	unsigned ctrl_count;
+	unsigned ctrls_asked;     /* whose connect was begun */
+	unsigned ctrls_connected; /* ever */
+	unsigned ctrls_busy;      /* connecting, or at the end disconnecting */
+	unsigned ctrls_left;      /* at the end: next one to look at */
+	uint64_t connect_start_ns;
 
 	/* Units are pieces of --bs bytes of the region. */
 	uint64_t units;
@@ -56,6 +77,15 @@ struct perf_job {
 	size_t buffer_bytes;
 	struct prng prng;
 
+	/* --rate: those that wait for the next time due, oldest first, so that queues take turns.
+	 */
+	struct perf_io **idle_ios;
+	unsigned idle_first;
+	unsigned idle_count;
+	struct perf_pace pace;
+	struct reactor_timer pace_timer;
+	uint64_t pace_armed_ns; /* 0: not armed */
+
 	enum perf_pass pass;
 	bool is_running; /* of the pass: new commands may be made */
 	bool is_measuring;
@@ -68,6 +98,7 @@ struct perf_job {
 	uint64_t measure_start_ns;
 	uint64_t end_ns; /* 0: no time limit */
 	uint64_t cpu_start_ns;
+	uint64_t watched_start_ns;
 
 	uint64_t tick_count;
 	uint64_t progress_ns;
@@ -77,9 +108,26 @@ struct perf_job {
 };
 
 /* perf_io.c */
+void perf_io_init(struct perf_job *job);
 void perf_io_start_all(struct perf_job *job);
-/* perf_run.c: nothing is in flight and nothing more will be. */
+/* The pass was told to end: with --rate nothing may be in flight that would notice. */
+void perf_io_on_stop(struct perf_job *job);
+
+/* perf_ctrl.c. Ends with perf_job_on_connected or perf_job_fail. */
+void perf_ctrl_connect_all(struct perf_job *job);
+/* Ends with reactor_stop. */
+void perf_ctrl_disconnect_all(struct perf_job *job);
+/* Takes the hard limit of open files. 0, or -EMFILE with result->error when it is too low. */
+int perf_ctrl_files_raise(const struct perf_options *options, struct perf_result *result);
+
+/* perf_run.c */
+void perf_job_on_connected(struct perf_job *job);
+void perf_job_on_lost(struct perf_job *job, const char *why);
+/* The first reason counts; result->error is the caller's to fill. */
+void perf_job_fail(struct perf_job *job, int res);
+/* Nothing is in flight and nothing more will be. */
 void perf_job_on_pass_end(struct perf_job *job);
-uint64_t perf_job_cpu_ns(const struct perf_job *job);
+/* From now on I/Os count. */
+void perf_job_measure_begin(struct perf_job *job, uint64_t now_ns);
 
 #endif

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cold half of `weft perf`: makes a reactor on the calling thread, connects, asks for the
- * namespace, checks the options against it, prepares all memory, runs the passes (the load, then
- * reading back what --verify wrote) and disconnects. Everything after perf_run's first lines runs
- * in callbacks of that reactor.
+ * The cold half of `weft perf`: makes a reactor on the calling thread, has the controllers
+ * connected (perf_ctrl.c), asks for the namespaces, checks the options against them, prepares all
+ * memory, runs the passes (the load, then reading back what --verify wrote) and disconnects.
+ * Everything after perf_run's first lines runs in callbacks of that reactor.
  */
 #include "base/clock.h"
 #include "base/text.h"
 #include "cli/perf_job.h"
+#include "cli/perf_watch.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #define TICK_MS        100
@@ -27,63 +29,99 @@ void perf_options_init(struct perf_options *options)
 	options->read_percent = 100;
 	options->io_bytes = 4096;
 	options->depth = 32;
+	options->ctrls = 1;
+	options->namespaces = 1;
 	options->host.io_queues = 1;
 	options->host.kato_ms = 30000;
 	options->seed = 1;
 }
 
-uint64_t perf_job_cpu_ns(const struct perf_job *job)
+static uint64_t job_cpu_ns(const struct perf_job *job)
 {
 	return job->options->counts_thread_cpu ? clock_thread_cpu_ns() : clock_process_cpu_ns();
 }
 
-/* ---- end ------------------------------------------------------------------------------------ */
-
-static void on_gone(void *arg)
+static uint64_t job_watched_ns(const struct perf_job *job)
 {
-	struct perf_job *job = arg;
+	uint64_t ns = 0;
 
-	reactor_stop(job->reactor);
+	if (job->options->watch_pid != 0)
+		perf_watch_cpu_ns(job->options->watch_pid, &ns);
+	return ns;
 }
+
+void perf_job_measure_begin(struct perf_job *job, uint64_t now_ns)
+{
+	job->is_measuring = true;
+	job->measure_start_ns = now_ns;
+	job->bytes_issued = 0; /* --bytes does not count the warm-up */
+	job->watched_start_ns = job_watched_ns(job);
+	job->cpu_start_ns = job_cpu_ns(job);
+}
+
+/* ---- end ------------------------------------------------------------------------------------ */
 
 static void job_end(struct perf_job *job)
 {
-	struct host_ctrl *ctrl = job->ctrl;
-
+	if (job->is_ending)
+		return;
+	job->is_ending = true;
+	job->is_running = false;
 	reactor_timer_cancel(&job->tick);
-	job->ctrl = NULL;
-	if (ctrl != NULL)
-		host_disconnect(ctrl, on_gone, job);
+	reactor_timer_cancel(&job->pace_timer);
+	perf_ctrl_disconnect_all(job);
 }
 
-static void job_fail(struct perf_job *job, int res)
+void perf_job_fail(struct perf_job *job, int res)
 {
-	job->end_result = res;
+	if (!job->is_ending)
+		job->end_result = res;
 	job_end(job);
+}
+
+static void ctrls_compare(struct perf_job *job)
+{
+	struct perf_result *result = job->result;
+
+	result->ctrl_ios_min = UINT64_MAX;
+	for (unsigned i = 0; i < job->options->ctrls; i++) {
+		uint64_t ios = job->ctrls[i].ios;
+
+		if (ios < result->ctrl_ios_min)
+			result->ctrl_ios_min = ios;
+		if (ios > result->ctrl_ios_max)
+			result->ctrl_ios_max = ios;
+	}
 }
 
 /* What the pass that ends now measured. */
 static void pass_measure(struct perf_job *job)
 {
 	uint64_t now_ns = reactor_clock_ns(job->reactor);
+	uint64_t watched_ns;
 
+	if (job->pass == PERF_PASS_NONE)
+		return;
 	if (job->pass == PERF_PASS_VERIFY) {
 		job->result->verify_elapsed_ns = now_ns - job->pass_start_ns;
 	} else if (job->is_measuring) {
 		job->result->elapsed_ns = now_ns - job->measure_start_ns;
-		job->result->cpu_ns = perf_job_cpu_ns(job) - job->cpu_start_ns;
+		job->result->cpu_ns = job_cpu_ns(job) - job->cpu_start_ns;
+		/* A process that is gone has 0, or less than before: nothing is known then. */
+		watched_ns = job_watched_ns(job);
+		if (watched_ns > job->watched_start_ns)
+			job->result->watched_cpu_ns = watched_ns - job->watched_start_ns;
+		ctrls_compare(job);
 	}
 }
 
-static void on_lost(struct host_ctrl *ctrl, void *arg, const struct host_error *error)
+void perf_job_on_lost(struct perf_job *job, const char *why)
 {
-	struct perf_job *job = arg;
-
-	if (job->ctrl == NULL)
+	if (job->is_ending)
 		return;
-	text_copy(job->result->error, sizeof(job->result->error), error->text);
+	text_copy(job->result->error, sizeof(job->result->error), why);
 	pass_measure(job);
-	job_fail(job, -ECONNRESET);
+	perf_job_fail(job, -ECONNRESET);
 }
 
 /* ---- passes --------------------------------------------------------------------------------- */
@@ -101,13 +139,14 @@ static void pass_start(struct perf_job *job, enum perf_pass pass)
 	job->bytes_limit = 0;
 	if (pass == PERF_PASS_LOAD) {
 		job->measure_start_ns = job->pass_start_ns + options->warmup_ms * NS_PER_MS;
-		job->is_measuring = options->warmup_ms == 0;
-		job->cpu_start_ns = perf_job_cpu_ns(job);
 		if (options->time_ms > 0)
 			job->end_ns = job->measure_start_ns + options->time_ms * NS_PER_MS;
 		job->bytes_limit = options->bytes;
 		if (options->time_ms == 0 && options->bytes == 0)
 			job->bytes_limit = job->units * options->io_bytes;
+		job->is_measuring = false;
+		if (options->warmup_ms == 0)
+			perf_job_measure_begin(job, job->pass_start_ns);
 	}
 	perf_io_start_all(job);
 }
@@ -116,7 +155,7 @@ void perf_job_on_pass_end(struct perf_job *job)
 {
 	bool was_stopped = !job->is_running;
 
-	if (job->ctrl == NULL)
+	if (job->is_ending)
 		return;
 	job->is_running = false;
 	pass_measure(job);
@@ -133,6 +172,8 @@ static void progress_report(struct perf_job *job)
 	double seconds = (double)(now_ns - job->progress_ns) / 1e9;
 	struct perf_progress progress = {
 		.elapsed_ms = (now_ns - job->pass_start_ns) / NS_PER_MS,
+		.ctrls_connected = job->ctrls_connected,
+		.ctrls_total = job->ctrl_count,
 		.is_verify_pass = job->pass == PERF_PASS_VERIFY,
 		.iops = (double)ios / seconds,
 		.mib_per_s = (double)ios * job->options->io_bytes / seconds / 1048576.0,
@@ -149,6 +190,18 @@ static void tick_arm(struct perf_job *job)
 	reactor_timer_arm(&job->tick, reactor_now_ns(job->reactor) + TICK_MS * NS_PER_MS);
 }
 
+static void job_interrupt(struct perf_job *job)
+{
+	if (job->pass == PERF_PASS_NONE) {
+		text_copy(job->result->error, sizeof(job->result->error),
+			  "interrupted before the load began");
+		perf_job_fail(job, -EINTR);
+		return;
+	}
+	job->is_running = false;
+	perf_io_on_stop(job);
+}
+
 static void on_tick(struct reactor_timer *timer)
 {
 	struct perf_job *job = container_of(timer, struct perf_job, tick);
@@ -158,7 +211,7 @@ static void on_tick(struct reactor_timer *timer)
 	if (++job->tick_count % (1000 / TICK_MS) == 0)
 		progress_report(job);
 	if (stop != NULL && atomic_load_explicit(stop, memory_order_relaxed))
-		job->is_running = false;
+		job_interrupt(job);
 	if (job->suspects_loss && job->in_flight == 0 && ++job->loss_ticks > LOSS_TICKS_MAX)
 		perf_job_on_pass_end(job);
 }
@@ -183,7 +236,7 @@ static int region_check(struct perf_job *job)
 {
 	const struct perf_options *options = job->options;
 	struct perf_result *result = job->result;
-	uint32_t max_bytes = host_ctrl_transfer_max_bytes(job->ctrl);
+	uint32_t max_bytes = host_ctrl_transfer_max_bytes(job->ctrls[0].ctrl);
 	uint64_t ns_bytes = result->ns_blocks * result->block_bytes;
 	uint64_t region_bytes = options->region_bytes;
 
@@ -241,100 +294,138 @@ static int memory_prepare(struct perf_job *job)
 	if (res != 0)
 		return res;
 	job->ios = calloc(job->io_count, sizeof(*job->ios));
+	if (options->rate > 0)
+		job->idle_ios = calloc(job->io_count, sizeof(*job->idle_ios));
 	job->buffer_bytes = stride * job->io_count;
 	job->buffer = mmap(NULL, job->buffer_bytes, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (job->buffer == MAP_FAILED)
 		job->buffer = NULL;
-	if (job->ios == NULL || job->buffer == NULL)
+	if (job->ios == NULL || job->buffer == NULL || (options->rate > 0 && job->idle_ios == NULL))
 		return -ENOMEM;
 	/* Contents that neither compress nor deduplicate; also touches every page. */
 	prng_fill(&job->prng, job->buffer, job->buffer_bytes);
 	for (unsigned i = 0; i < job->io_count; i++) {
-		job->ios[i].job = job;
-		job->ios[i].queue = i % job->result->queues;
+		job->ios[i].ctrl = &job->ctrls[i % options->ctrls];
+		job->ios[i].queue = i / options->ctrls % job->result->queues;
 		job->ios[i].data = job->buffer + i * stride;
 	}
+	perf_io_init(job);
+	return 0;
+}
+
+static void load_prepare(struct perf_job *job)
+{
+	int res = region_check(job);
+
+	if (res == 0)
+		res = memory_prepare(job);
+	if (res == -ENOMEM)
+		text_copy(job->result->error, sizeof(job->result->error),
+			  "out of memory for the buffers");
+	if (res != 0) {
+		perf_job_fail(job, res);
+		return;
+	}
+	job->progress_ns = reactor_clock_ns(job->reactor);
+	pass_start(job, PERF_PASS_LOAD);
+}
+
+static void identify_next(struct perf_job *job);
+
+/* One namespace; the load is the same on all of them, so the smallest sets the region. */
+static int namespace_take(struct perf_job *job, const struct host_cmd *cmd)
+{
+	struct perf_result *result = job->result;
+	struct ns_identity ns;
+
+	if (!nvme_status_is_ok(cmd->status) || identify_ns_decode(job->page, &ns) != 0 ||
+	    ns.block_count == 0 || ns.block_bytes < 512)
+		return options_refuse(job,
+				      "there is no namespace %u in %s; `weft identify` lists them",
+				      job->identify_nsid, job->options->host.subsystem_nqn);
+	if (result->block_bytes != 0 && ns.block_bytes != result->block_bytes)
+		return options_refuse(
+			job, "namespace %u has blocks of %u bytes and those before it of %u",
+			job->identify_nsid, ns.block_bytes, result->block_bytes);
+	if (result->block_bytes == 0 || ns.block_count < result->ns_blocks)
+		result->ns_blocks = ns.block_count;
+	result->block_bytes = ns.block_bytes;
 	return 0;
 }
 
 static void on_identified(struct host_cmd *cmd)
 {
 	struct perf_job *job = container_of(cmd, struct perf_job, identify_cmd);
-	struct perf_result *result = job->result;
-	struct ns_identity ns;
-	int res = 0;
+	int res;
 
-	if (nvme_status_same(cmd->status, NVME_SC_HOST_PATHING_ERROR))
+	if (job->is_ending || nvme_status_same(cmd->status, NVME_SC_HOST_PATHING_ERROR))
 		return; /* `lost` follows */
-	if (!nvme_status_is_ok(cmd->status) || identify_ns_decode(job->page, &ns) != 0 ||
-	    ns.block_count == 0 || ns.block_bytes < 512)
-		res = options_refuse(job,
-				     "there is no namespace %u in %s; `weft identify` lists them",
-				     job->options->nsid, job->options->host.subsystem_nqn);
-	if (res == 0) {
-		result->ns_blocks = ns.block_count;
-		result->block_bytes = ns.block_bytes;
-		res = region_check(job);
-	}
-	if (res == 0)
-		res = memory_prepare(job);
-	if (res == -ENOMEM)
-		text_copy(result->error, sizeof(result->error), "out of memory for the buffers");
-	if (res != 0) {
-		job_fail(job, res);
-		return;
-	}
-	job->progress_ns = reactor_clock_ns(job->reactor);
-	tick_arm(job);
-	pass_start(job, PERF_PASS_LOAD);
+	res = namespace_take(job, cmd);
+	if (res != 0)
+		perf_job_fail(job, res);
+	else if (++job->identify_nsid - job->options->nsid < job->options->namespaces)
+		identify_next(job);
+	else
+		load_prepare(job);
 }
 
-static void on_connected(struct host_ctrl *ctrl, void *arg, int res, const struct host_error *error)
+static void identify_next(struct perf_job *job)
 {
-	struct perf_job *job = arg;
+	memset(&job->identify_cmd, 0, sizeof(job->identify_cmd));
+	job->identify_cmd.done = on_identified;
+	host_cmd_identify(&job->identify_cmd, job->identify_nsid, IDENTIFY_NS, job->page);
+	host_submit_admin(job->ctrls[0].ctrl, &job->identify_cmd);
+}
+
+/* What every controller of the load grants. */
+static void queues_compare(struct perf_job *job)
+{
 	struct perf_result *result = job->result;
 
-	if (res != 0) {
-		text_copy(result->error, sizeof(result->error), error->text);
-		job->end_result = res;
-		job->ctrl = NULL;
-		reactor_stop(job->reactor);
-		return;
-	}
-	result->identity = *host_ctrl_identity(ctrl);
-	result->queues = host_ctrl_io_queues(ctrl);
+	result->queues = UINT32_MAX;
 	result->depth = job->options->depth;
-	if (result->depth > host_ctrl_io_depth(ctrl))
-		result->depth = host_ctrl_io_depth(ctrl);
+	for (unsigned i = 0; i < job->options->ctrls; i++) {
+		const struct host_ctrl *ctrl = job->ctrls[i].ctrl;
+
+		if (host_ctrl_io_queues(ctrl) < result->queues)
+			result->queues = host_ctrl_io_queues(ctrl);
+		if (host_ctrl_io_depth(ctrl) < result->depth)
+			result->depth = host_ctrl_io_depth(ctrl);
+	}
+}
+
+void perf_job_on_connected(struct perf_job *job)
+{
+	struct perf_result *result = job->result;
+	uint64_t io_count;
+
+	result->identity = *host_ctrl_identity(job->ctrls[0].ctrl);
+	queues_compare(job);
+	io_count = (uint64_t)job->options->ctrls * result->queues * result->depth;
 	if (result->queues == 0) {
 		options_refuse(job, "%s gives no I/O queues; is it a discovery controller?",
 			       job->options->host.subsystem_nqn);
-		job_fail(job, -EINVAL);
-		return;
+		perf_job_fail(job, -EINVAL);
+	} else if (io_count > PERF_IOS_MAX) {
+		options_refuse(job, "%lu commands in flight are more than %u",
+			       (unsigned long)io_count, PERF_IOS_MAX);
+		perf_job_fail(job, -EINVAL);
+	} else {
+		job->io_count = (unsigned)io_count;
+		job->identify_nsid = job->options->nsid;
+		identify_next(job);
 	}
-	job->io_count = result->queues * result->depth;
-	job->identify_cmd.done = on_identified;
-	host_cmd_identify(&job->identify_cmd, job->options->nsid, IDENTIFY_NS, job->page);
-	host_submit_admin(ctrl, &job->identify_cmd);
 }
 
 static void on_start(struct reactor_msg *msg)
 {
 	struct perf_job *job = container_of(msg, struct perf_job, start);
-	static const struct host_callbacks callbacks = {.connected = on_connected, .lost = on_lost};
-	struct host_config config = job->options->host;
-	int res;
 
-	if (config.io_queue_size == 0)
-		config.io_queue_size = job->options->depth < 127 ? 128 : job->options->depth + 1;
 	reactor_timer_init(job->reactor, &job->tick, on_tick);
-	res = host_connect(job->reactor, &config, &callbacks, job, &job->ctrl);
-	if (res != 0) {
-		text_copy(job->result->error, sizeof(job->result->error), "out of memory");
-		job->end_result = res;
-		reactor_stop(job->reactor);
-	}
+	job->progress_ns = job->pass_start_ns = reactor_clock_ns(job->reactor);
+	tick_arm(job);
+	perf_ctrl_connect_all(job);
 }
 
 static void job_free(struct perf_job *job)
@@ -342,42 +433,63 @@ static void job_free(struct perf_job *job)
 	if (job->buffer != NULL)
 		munmap(job->buffer, job->buffer_bytes);
 	free(job->ios);
+	free(job->idle_ios);
+	free(job->ctrls);
 	free(job->generations);
 	free(job->busy);
 	free(job->page);
 	free(job);
 }
 
-int perf_run(const struct perf_options *options, struct perf_result *ret_result)
+static int job_run(struct perf_job *job)
 {
-	struct perf_job *job = calloc(1, sizeof(*job));
+	const struct perf_options *options = job->options;
 	struct reactor_config config = {.index = options->reactor_index,
 					.cpu = options->cpu,
 					.spin_max_us = options->spin_max_us};
-	int res = -ENOMEM;
+	uint64_t watched_ns;
+	int res;
+
+	prng_seed(&job->prng, options->seed);
+	job->ctrl_count = options->ctrls + options->idle_ctrls;
+	job->ctrls = calloc(job->ctrl_count, sizeof(*job->ctrls));
+	job->page = calloc(1, NVME_PAGE_BYTES);
+	if (job->page == NULL || job->ctrls == NULL)
+		return -ENOMEM;
+	res = perf_ctrl_files_raise(options, job->result);
+	if (res != 0)
+		return res;
+	if (options->watch_pid != 0 && perf_watch_cpu_ns(options->watch_pid, &watched_ns) != 0)
+		return options_refuse(job, "there is no process %d to watch",
+				      (int)options->watch_pid);
+	res = reactor_create(&config, &job->reactor);
+	if (res != 0) {
+		snprintf(job->result->error, sizeof(job->result->error),
+			 "cannot start io_uring: %s; is it disabled (kernel.io_uring_disabled)?",
+			 strerror(-res));
+		return res;
+	}
+	reactor_post(job->reactor, &job->start, on_start);
+	reactor_run(job->reactor);
+	reactor_destroy(job->reactor);
+	return job->end_result;
+}
+
+int perf_run(const struct perf_options *options, struct perf_result *ret_result)
+{
+	struct perf_job *job = calloc(1, sizeof(*job));
+	int res;
 
 	memset(ret_result, 0, sizeof(*ret_result));
 	histogram_init(&ret_result->reads.latency);
 	histogram_init(&ret_result->writes.latency);
 	histogram_init(&ret_result->verify_reads.latency);
+	histogram_init(&ret_result->lateness);
 	if (job == NULL)
 		return -ENOMEM;
 	job->options = options;
 	job->result = ret_result;
-	prng_seed(&job->prng, options->seed);
-	job->page = calloc(1, NVME_PAGE_BYTES);
-	if (job->page != NULL)
-		res = reactor_create(&config, &job->reactor);
-	if (res == 0) {
-		reactor_post(job->reactor, &job->start, on_start);
-		reactor_run(job->reactor);
-		reactor_destroy(job->reactor);
-		res = job->end_result;
-	} else {
-		snprintf(ret_result->error, sizeof(ret_result->error),
-			 "cannot start io_uring: %s; is it disabled (kernel.io_uring_disabled)?",
-			 strerror(-res));
-	}
+	res = job_run(job);
 	if (res == 0 && (ret_result->io_errors > 0 || ret_result->verify_errors > 0))
 		res = -EIO;
 	job_free(job);

@@ -73,6 +73,8 @@ struct config_port {
 	bool is_discovery_only;
 	struct ana_group_state *ana;
 	unsigned ana_count;
+	enum zero_copy zero_copy;
+	uint32_t zero_copy_min_bytes;
 };
 
 struct config {

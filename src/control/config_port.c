@@ -133,11 +133,34 @@ static void ana_list_parse(struct config_cursor *at, const json_t *object, struc
 	}
 }
 
+static void parse_zero_copy(struct config_cursor *at, const json_t *object,
+			    struct config_port *port)
+{
+	static const char *const names[] = {
+		[ZERO_COPY_OFF] = "off", [ZERO_COPY_AUTO] = "auto", [ZERO_COPY_ON] = "on"};
+	const char *text = NULL;
+
+	port->zero_copy_min_bytes = TARGET_ZERO_COPY_MIN_BYTES;
+	/* From a page to the largest transfer there is. */
+	config_get_u32(at, object, "zero_copy_min_bytes", 4096, 1048576,
+		       &port->zero_copy_min_bytes);
+	if (!config_get_text(at, object, "zero_copy", &text))
+		return;
+	for (unsigned i = 0; i < ARRAY_LEN(names); i++) {
+		if (strcmp(text, names[i]) == 0) {
+			port->zero_copy = (enum zero_copy)i;
+			return;
+		}
+	}
+	config_complain(at, "zero_copy", "\"%s\" must be \"off\", \"auto\" or \"on\"", text);
+}
+
 void config_port_parse(struct config_cursor *at, const json_t *object, unsigned index,
 		       struct config_port *port)
 {
-	static const char *const keys[] = {"id",        "transport",  "address", "service",
-					   "advertise", "subsystems", "ana",     "discovery"};
+	static const char *const keys[] = {
+		"id",         "transport", "address",   "service",   "advertise",
+		"subsystems", "ana",       "discovery", "zero_copy", "zero_copy_min_bytes"};
 	const char *transport = "tcp";
 	uint32_t id = index + 1;
 
@@ -166,6 +189,7 @@ void config_port_parse(struct config_cursor *at, const json_t *object, unsigned 
 					"of the two");
 	}
 	ana_list_parse(at, object, port);
+	parse_zero_copy(at, object, port);
 }
 
 struct limit_field {

@@ -105,6 +105,8 @@ static int port_build(const struct config_port *from, const struct snapshot *sna
 	to->listen = from->listen;
 	text_copy(to->advertise_address, sizeof(to->advertise_address), from->advertise);
 	to->is_discovery_only = from->is_discovery_only;
+	to->zero_copy = from->zero_copy;
+	to->zero_copy_min_bytes = from->zero_copy_min_bytes;
 	to->subsystems = calloc(snapshot->subsystem_count + 1, sizeof(struct subsystem *));
 	to->ana = calloc(from->ana_count + 1, sizeof(*to->ana));
 	if (!to->subsystems || !to->ana)

@@ -23,6 +23,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 
@@ -126,6 +127,7 @@ struct reactor_op {
 	void (*done)(struct reactor_op *op, int res);
 	/* The reactor's. */
 	int (*work)(struct reactor_op *op);
+	bool is_file; /* a file operation that is under way */
 	uint64_t private_bits;
 	struct reactor_msg msg;
 };
@@ -162,6 +164,7 @@ struct reactor_sock {
 	unsigned armed;
 	bool drained;
 	bool closing;
+	unsigned zc_held; /* zero-copy sends that are not released */
 	uint64_t hot_until_ns;
 	struct list hot_node;
 	struct reactor_op poll_op;
@@ -201,13 +204,45 @@ size_t reactor_sock_available(const struct reactor_sock *sock);
 void reactor_sock_shutdown_send(struct reactor_sock *sock);
 /*
  * Ends everything; `closed` is the last callback and may not be called from inside this call.
- * While connecting, `connected` is then not called any more.
+ * While connecting, `connected` is then not called any more. Zero-copy sends are not cut short:
+ * their callbacks come first, see below.
  */
 void reactor_sock_close(struct reactor_sock *sock, void (*closed)(struct reactor_sock *sock));
 /* Drop unsent data and send a reset when closed (an abrupt end). */
 void reactor_sock_set_abort(struct reactor_sock *sock);
 int reactor_sock_peer(const struct reactor_sock *sock, struct net_addr *ret_addr);
 int reactor_sock_local(const struct reactor_sock *sock, struct net_addr *ret_addr);
+
+/*
+ * A send that does not copy: the kernel reads the bytes where they are, when the network card
+ * wants them and again when they have to be repeated. Two callbacks, each once, in this order,
+ * never from inside the call:
+ *
+ *   sent      bytes taken (may be short), or -errno; -EAGAIN as from reactor_sock_send. From the
+ *             call until here nothing else may be sent, nor the sending side be shut. The next
+ *             send, of either kind, may follow at once.
+ *   released  the last one, after an error too: until here the bytes must stay as they are.
+ *             was_copied: some of them were copied all the same, as on a loopback device.
+ *
+ * iov itself must stay until sent. Several sends may wait to be released; they are released in any
+ * order. Closing the socket ends nothing of this: `sent` and `released` still come (a peer that
+ * acknowledges nothing any more is given up 10 s later), and `closed` after the last of them.
+ */
+struct reactor_send {
+	void (*sent)(struct reactor_send *send, int res);
+	void (*released)(struct reactor_send *send, bool was_copied);
+	/* The reactor's. */
+	struct reactor_sock *sock;
+	struct reactor_op op;
+	struct msghdr msg;
+	bool has_bytes; /* the kernel took some */
+	void *sim;
+};
+
+/* Whether this kernel can, and tells when it copied: Linux 6.2. */
+bool reactor_can_send_zc(const struct reactor *reactor);
+void reactor_sock_send_zc(struct reactor_sock *sock, struct reactor_send *send,
+			  const struct iovec *iov, unsigned iov_count);
 
 struct reactor_listener {
 	struct reactor *reactor;

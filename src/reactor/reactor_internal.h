@@ -51,7 +51,13 @@ struct reactor {
 
 	/* Idleness. `work` counts what this turn found to do. */
 	unsigned work;
-	struct spin_policy spin;
+	/* A reactor that waits for its disks is idle for other stretches than one that waits for
+	 * its hosts, so each has a policy; `spin` is the one of this idle stretch. */
+	struct spin_policy spin_for_hosts;
+	struct spin_policy spin_for_files;
+	struct spin_policy *spin;
+	uint64_t spin_max_ns;
+	unsigned file_ops; /* under way */
 	bool is_idle;
 	bool has_slept; /* since is_idle */
 	uint64_t last_work_ns;
@@ -92,6 +98,15 @@ static inline void reactor_counter_add(_Atomic uint64_t *counter, uint64_t more)
 void reactor_check_thread(const struct reactor *reactor);
 /* Accounts for one finished callback. */
 void reactor_callback_done(struct reactor *reactor);
+
+/* In sock->armed beside READ and WRITE: the connect is under way, aux_op is its; a zero-copy send
+ * is under way, and its result has to come before the file may go. */
+#define SOCK_CONNECTING 4u
+#define SOCK_SENDING    8u
+/* reactor_uring_sock.c: a request of the socket ended. True: it is closing, stop. */
+bool reactor_sock_disarm(struct reactor_sock *sock, unsigned event);
+/* The last zero-copy send was released: ends a socket whose file is closed already. */
+void reactor_sock_released(struct reactor_sock *sock);
 
 /* reactor_uring_ring.c: a request to fill in; never NULL, never lost. user_data: op, or NULL. */
 struct io_uring_sqe *reactor_sqe(struct reactor *reactor);

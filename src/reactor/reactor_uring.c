@@ -248,7 +248,7 @@ static void reactor_rest(struct reactor *reactor)
 
 	if (reactor->work > 0) {
 		if (reactor->is_idle)
-			spin_policy_note_gap(&reactor->spin, now_ns - reactor->last_work_ns,
+			spin_policy_note_gap(reactor->spin, now_ns - reactor->last_work_ns,
 					     !reactor->has_slept);
 		reactor->is_idle = false;
 		reactor->last_work_ns = now_ns;
@@ -258,7 +258,9 @@ static void reactor_rest(struct reactor *reactor)
 	if (!reactor->is_idle) {
 		reactor->is_idle = true;
 		reactor->has_slept = false;
-		reactor->spin_window_ns = spin_policy_window_ns(&reactor->spin);
+		reactor->spin =
+			reactor->file_ops > 0 ? &reactor->spin_for_files : &reactor->spin_for_hosts;
+		reactor->spin_window_ns = spin_policy_window_ns(reactor->spin);
 		reactor->spin_until_ns = now_ns + reactor->spin_window_ns;
 	}
 	if (now_ns < reactor->spin_until_ns) {
@@ -269,7 +271,7 @@ static void reactor_rest(struct reactor *reactor)
 		return;
 	}
 	if (!reactor->has_slept && reactor->spin_window_ns > 0)
-		spin_policy_note_miss(&reactor->spin);
+		spin_policy_note_miss(reactor->spin);
 	reactor_sleep(reactor);
 }
 
@@ -339,7 +341,9 @@ int reactor_create(const struct reactor_config *config, struct reactor **ret_rea
 	reactor->config = *config;
 	list_init(&reactor->deferred);
 	list_init(&reactor->hot);
-	spin_policy_init(&reactor->spin, config->spin_max_us * NS_PER_US);
+	reactor->spin_max_ns = config->spin_max_us * NS_PER_US;
+	spin_policy_init(&reactor->spin_for_hosts, reactor->spin_max_ns);
+	spin_policy_init(&reactor->spin_for_files, reactor->spin_max_ns);
 	reactor->wake_op = (struct reactor_op){.reactor = reactor, .done = reactor_wake_done};
 	if (sched_getaffinity(0, sizeof(reactor->creator_cpus), &reactor->creator_cpus))
 		CPU_ZERO(&reactor->creator_cpus);

@@ -12,6 +12,8 @@ static struct io_uring_sqe *reactor_op_sqe(struct reactor *reactor, struct react
 {
 	op->reactor = reactor;
 	op->work = NULL;
+	op->is_file = true;
+	reactor->file_ops++;
 	return reactor_sqe(reactor);
 }
 

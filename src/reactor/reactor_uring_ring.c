@@ -143,6 +143,10 @@ void reactor_ring_reap(struct reactor *reactor)
 		reactor->work++;
 		if (!op)
 			continue;
+		if (op->is_file) {
+			op->is_file = false;
+			reactor->file_ops--;
+		}
 		op->done(op, res);
 		reactor_callback_done(reactor);
 	}

@@ -19,8 +19,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* In sock->armed beside READ and WRITE: the connect is under way, aux_op is its. */
-#define SOCK_CONNECTING 4u
+#define SOCK_HOLDS_FILE    (REACTOR_SOCK_READ | REACTOR_SOCK_WRITE | SOCK_SENDING)
+#define SOCK_ZC_GIVE_UP_MS 10000
 
 /* ---- hot and cold --------------------------------------------------------------------------- */
 
@@ -31,7 +31,7 @@ static void sock_heat(struct reactor_sock *sock)
 	if (list_linked(&sock->hot_node))
 		return;
 	sock->drained = false;
-	sock->hot_until_ns = reactor_now_ns(reactor) + reactor->spin.max_ns;
+	sock->hot_until_ns = reactor_now_ns(reactor) + reactor->spin_max_ns;
 	list_push_back(&reactor->hot, &sock->hot_node);
 	reactor->hot_count++;
 }
@@ -95,12 +95,32 @@ void reactor_hot_cool_all(struct reactor *reactor)
 
 /* ---- the end -------------------------------------------------------------------------------- */
 
+/*
+ * What was sent without a copy is still in its owner's buffers, and he waits for `closed`: a peer
+ * that is gone may not keep him for as long as TCP repeats itself by default.
+ */
+static void sock_limit_linger(const struct reactor_sock *sock)
+{
+	unsigned limit_ms = SOCK_ZC_GIVE_UP_MS;
+
+	(void)setsockopt(sock->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit_ms, sizeof(limit_ms));
+}
+
 static void sock_finish(struct reactor_sock *sock)
 {
+	if (sock->zc_held > 0)
+		sock_limit_linger(sock);
 	if (sock->fd >= 0)
 		close(sock->fd);
 	sock->fd = -1;
-	sock->closed(sock);
+	if (sock->zc_held == 0)
+		sock->closed(sock);
+}
+
+void reactor_sock_released(struct reactor_sock *sock)
+{
+	if (sock->closing && sock->fd < 0)
+		sock->closed(sock);
 }
 
 static void sock_on_finish(struct reactor_msg *msg)
@@ -121,17 +141,17 @@ void reactor_sock_close(struct reactor_sock *sock, void (*closed)(struct reactor
 		reactor_sqe_cancel(sock->reactor, &sock->poll_op);
 	if (sock->armed & REACTOR_SOCK_WRITE)
 		reactor_sqe_cancel(sock->reactor, &sock->aux_op);
-	if (!(sock->armed & (REACTOR_SOCK_READ | REACTOR_SOCK_WRITE)))
+	if (!(sock->armed & SOCK_HOLDS_FILE))
 		reactor_post(sock->reactor, &sock->poll_op.msg, sock_on_finish);
 }
 
-/* Takes note that a poll ended. True when the socket is closing and the caller has to stop. */
-static bool sock_disarm(struct reactor_sock *sock, unsigned event)
+/* Takes note that a request ended. True when the socket is closing and the caller has to stop. */
+bool reactor_sock_disarm(struct reactor_sock *sock, unsigned event)
 {
 	sock->armed &= ~event;
 	if (!sock->closing)
 		return false;
-	if (!(sock->armed & (REACTOR_SOCK_READ | REACTOR_SOCK_WRITE)))
+	if (!(sock->armed & SOCK_HOLDS_FILE))
 		sock_finish(sock);
 	return true;
 }
@@ -140,7 +160,7 @@ static void sock_on_readable(struct reactor_op *op, int res)
 {
 	struct reactor_sock *sock = container_of(op, struct reactor_sock, poll_op);
 
-	if (sock_disarm(sock, REACTOR_SOCK_READ))
+	if (reactor_sock_disarm(sock, REACTOR_SOCK_READ))
 		return;
 	/* A failed poll is as good as a fired one: the next recv says what is the matter. */
 	if (sock->wanted & REACTOR_SOCK_READ)
@@ -157,7 +177,7 @@ static void sock_on_writable(struct reactor_op *op, int res)
 {
 	struct reactor_sock *sock = container_of(op, struct reactor_sock, aux_op);
 
-	if (sock_disarm(sock, REACTOR_SOCK_WRITE))
+	if (reactor_sock_disarm(sock, REACTOR_SOCK_WRITE))
 		return;
 	if (!(sock->wanted & REACTOR_SOCK_WRITE))
 		return;
@@ -217,7 +237,7 @@ static void sock_on_connected(struct reactor_op *op, int res)
 	socklen_t len = sizeof(int);
 	int error = 0;
 
-	if (sock_disarm(sock, REACTOR_SOCK_WRITE))
+	if (reactor_sock_disarm(sock, REACTOR_SOCK_WRITE))
 		return;
 	if (res < 0)
 		error = -res;
@@ -329,7 +349,7 @@ ssize_t reactor_sock_recv(struct reactor_sock *sock, const struct iovec *iov, un
 	if (got > 0) {
 		/* Less than asked for: the queue was empty, and the poll will see what follows. */
 		sock->drained = (size_t)got < sock_iov_bytes(iov, iov_count);
-		sock->hot_until_ns = reactor->now_ns + reactor->spin.max_ns;
+		sock->hot_until_ns = reactor->now_ns + reactor->spin_max_ns;
 		return got;
 	}
 	/* The end or an error: there is nothing more to hear, and it must not be heard in a loop.
@@ -347,6 +367,7 @@ ssize_t reactor_sock_send(struct reactor_sock *sock, const struct iovec *iov, un
 	struct msghdr msg = {.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = iov_count};
 	ssize_t sent;
 
+	CHECK(!(sock->armed & SOCK_SENDING));
 	do {
 		sent = sendmsg(sock->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
 	} while (sent < 0 && errno == EINTR);
@@ -366,6 +387,7 @@ size_t reactor_sock_available(const struct reactor_sock *sock)
 
 void reactor_sock_shutdown_send(struct reactor_sock *sock)
 {
+	CHECK(!(sock->armed & SOCK_SENDING));
 	/* Fails only when the connection is gone, which the reading side will hear of. */
 	(void)shutdown(sock->fd, SHUT_WR);
 }

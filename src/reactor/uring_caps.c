@@ -11,6 +11,7 @@
 #include "base/check.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 
 /* Register opcodes that are younger than liburing 2.3. */
@@ -65,6 +66,40 @@ static bool uring_knows_register(const struct io_uring *ring, unsigned opcode)
 	return io_uring_register((unsigned)ring->ring_fd, opcode, bad_address, 1) == -EFAULT;
 }
 
+/*
+ * Flags are judged before the file is looked for: -EBADF says that the kernel knows them. The
+ * request is never issued, and what it leaves in the ring goes with it.
+ */
+static bool uring_knows_send_zc(struct io_uring *ring)
+{
+	struct msghdr msg = {0};
+	struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
+	struct io_uring_cqe *cqe;
+
+	io_uring_prep_sendmsg_zc(sqe, -1, &msg, MSG_DONTWAIT);
+	sqe->ioprio |= URING_SEND_ZC_REPORT_USAGE;
+	if (io_uring_submit(ring) != 1 || io_uring_wait_cqe(ring, &cqe))
+		return false;
+	return cqe->res == -EBADF;
+}
+
+bool uring_caps_has_send_zc(void)
+{
+	static atomic_int answer; /* 0: not asked yet; the kernel's will not change */
+	struct io_uring ring;
+	int known = atomic_load_explicit(&answer, memory_order_relaxed);
+
+	if (known == 0) {
+		known = -1;
+		if (io_uring_queue_init(4, &ring, 0) == 0) {
+			known = uring_knows_send_zc(&ring) ? 1 : -1;
+			io_uring_queue_exit(&ring);
+		}
+		atomic_store_explicit(&answer, known, memory_order_relaxed);
+	}
+	return known > 0;
+}
+
 static void uring_caps_add(struct uring_caps *caps, const char *name, bool is_supported,
 			   bool is_used)
 {
@@ -101,7 +136,7 @@ static void uring_caps_add_opcodes(struct uring_caps *caps, const struct io_urin
 		{"MSG_RING", IORING_OP_MSG_RING, false},
 		{"URING_CMD", IORING_OP_URING_CMD, false},
 		{"SEND_ZC", IORING_OP_SEND_ZC, false},
-		{"SENDMSG_ZC", IORING_OP_SENDMSG_ZC, false},
+		{"SENDMSG_ZC", IORING_OP_SENDMSG_ZC, true},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(opcodes); i++)
@@ -127,6 +162,7 @@ int uring_caps_probe(struct uring_caps *ret_caps)
 	}
 	uring_caps_add(ret_caps, "timeout in the wait call", ring.features & IORING_FEAT_EXT_ARG,
 		       true);
+	uring_caps_add(ret_caps, "zero-copy usage reports", uring_caps_has_send_zc(), true);
 	uring_caps_add(ret_caps, "NAPI busy poll", uring_knows_register(&ring, URING_REGISTER_NAPI),
 		       false);
 	uring_caps_add(ret_caps, "registered waits",

@@ -12,6 +12,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Younger than liburing 2.3. */
+#define URING_SEND_ZC_REPORT_USAGE  (1u << 3)  /* in ioprio of the request */
+#define URING_NOTIF_USAGE_ZC_COPIED (1u << 31) /* in the result of its notification */
+
 struct uring_cap {
 	const char *name;
 	bool is_supported; /* by the running kernel */
@@ -35,5 +39,11 @@ int uring_caps_probe(struct uring_caps *ret_caps);
 int uring_caps_open_ring(unsigned sq_entries, unsigned cq_entries, struct io_uring *ret_ring);
 /* Multishot accept came with cooperative task running, which such a ring has. */
 bool uring_caps_has_multishot_accept(const struct io_uring *ring);
+
+/*
+ * Sends without a copy that report whether the kernel copied all the same (IORING_OP_SENDMSG_ZC is
+ * of Linux 6.1, the report of 6.2). Opens a small ring the first time it is asked.
+ */
+bool uring_caps_has_send_zc(void);
 
 #endif

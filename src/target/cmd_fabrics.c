@@ -87,6 +87,10 @@ static void connect_execute(struct slot *slot)
 		return;
 	}
 	queue->state = QUEUE_CONNECTING;
+	if (args.qid == 0 && !queue->is_admin) {
+		queue->is_admin = true;
+		atomic_fetch_add_explicit(&queue->local->admin_count, 1, memory_order_relaxed);
+	}
 	queue->qid = args.qid;
 	queue->has_sq_flow_control = !args.wants_no_sq_flow_control;
 	if (args.qid == 0)

@@ -21,6 +21,7 @@ struct local {
 	struct list queues;
 	struct list ctrls; /* whose admin queue is here */
 	atomic_uint queue_count;
+	atomic_uint admin_count; /* of them: known to be admin queues, which cost next to nothing */
 	bool is_stopping;
 	bool is_stopped;
 	struct reactor_msg swap_msg;

@@ -117,19 +117,32 @@ static void arrival_here(struct reactor_msg *msg)
 	reactor_post(target_registry(local->target)->reactor, &arrival->msg, arrival_failed);
 }
 
-/* The reactor with the fewest connections; equal ones in turn. */
+/*
+ * How much a reactor has to do, as far as connections tell. A connection counts as an I/O queue
+ * until its Connect says otherwise: hosts that open one admin and one I/O queue each would
+ * otherwise end up with all their I/O on every second reactor.
+ */
+static uint64_t local_load(struct local *local)
+{
+	unsigned all = atomic_load_explicit(&local->queue_count, memory_order_relaxed);
+	unsigned admin = atomic_load_explicit(&local->admin_count, memory_order_relaxed);
+
+	return admin > all ? 0 : ((uint64_t)(all - admin) << 32) + admin;
+}
+
+/* The reactor with the least to do; equal ones in turn. */
 static struct local *pick_local(struct target *target)
 {
 	struct local *best = NULL;
-	unsigned least = UINT32_MAX;
+	uint64_t least = UINT64_MAX;
 
 	for (unsigned i = 0; i < target->local_count; i++) {
 		struct local *local =
 			&target->locals[(target->next_local + i) % target->local_count];
-		unsigned count = atomic_load_explicit(&local->queue_count, memory_order_relaxed);
+		uint64_t load = local_load(local);
 
-		if (count < least) {
-			least = count;
+		if (load < least) {
+			least = load;
 			best = local;
 		}
 	}
@@ -247,6 +260,18 @@ static void listeners_undo(struct target *target)
 	}
 }
 
+/* A wish that cannot be granted is said once per configuration, not per connection. */
+static void port_check_zero_copy(struct target *target, const struct port *port)
+{
+	if (port->zero_copy == ZERO_COPY_OFF ||
+	    reactor_can_send_zc(target_registry(target)->reactor))
+		return;
+	log_line(port->zero_copy == ZERO_COPY_ON ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, "target",
+		 "port %u: this kernel cannot send without a copy (needs Linux 6.2): zero_copy is "
+		 "off",
+		 port->id);
+}
+
 int ports_open(struct target *target, const struct snapshot *snapshot, char *error,
 	       size_t error_bytes)
 {
@@ -256,8 +281,10 @@ int ports_open(struct target *target, const struct snapshot *snapshot, char *err
 		const struct port *port = &snapshot->ports[i];
 		int res = listener_find(target, port) ? 0 : listener_open(target, port);
 
-		if (res == 0)
+		if (res == 0) {
+			port_check_zero_copy(target, port);
 			continue;
+		}
 		snprintf(error, error_bytes, "port %u: cannot listen on %s: %s", port->id,
 			 net_addr_format(&port->listen, text), strerror(-res));
 		listeners_undo(target);

@@ -112,6 +112,8 @@ static void queue_free(struct queue *queue)
 
 	list_remove(&queue->node);
 	atomic_fetch_sub_explicit(&local->queue_count, 1, memory_order_relaxed);
+	if (queue->is_admin)
+		atomic_fetch_sub_explicit(&local->admin_count, 1, memory_order_relaxed);
 	free(queue->slots);
 	free(queue->reserve);
 	free(queue->connected_slots);

@@ -64,6 +64,7 @@ struct queue {
 	bool is_reserve_used;
 	struct slot *starved; /* whose capsule waits for room */
 
+	bool is_admin;                 /* counted as such; set by Connect */
 	bool is_conn_closed;           /* the transport called queue_on_closed */
 	bool holds_end;                /* a function on the stack still uses the queue */
 	bool is_close_asked;           /* transport->close was called */

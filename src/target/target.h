@@ -66,6 +66,15 @@ struct ana_group_state {
 	enum ana_state state;
 };
 
+/* Whether large payload that nobody can change is sent without a copy. */
+enum zero_copy {
+	ZERO_COPY_OFF,
+	ZERO_COPY_AUTO, /* until the kernel reports that it copies all the same */
+	ZERO_COPY_ON,
+};
+
+#define TARGET_ZERO_COPY_MIN_BYTES 65536 /* below it pinning pages costs more than copying them */
+
 struct port {
 	uint16_t id;
 	struct net_addr listen;     /* where connections are accepted */
@@ -75,6 +84,8 @@ struct port {
 	struct ana_group_state *ana; /* groups that are not optimized here */
 	unsigned ana_count;
 	bool is_discovery_only; /* the well-known port 8009 */
+	enum zero_copy zero_copy;
+	uint32_t zero_copy_min_bytes; /* payload of a PDU */
 };
 
 struct target_limits {

@@ -403,8 +403,12 @@ static void tcp_destroy(struct queue *queue)
 	free(tcp_queue_of(queue));
 }
 
-static void conn_config_fill(const struct target_limits *limits, struct tcp_conn_config *config)
+static void conn_config_fill(const struct snapshot *snapshot, uint16_t port_id,
+			     struct tcp_conn_config *config)
 {
+	const struct target_limits *limits = &snapshot->limits;
+	/* NULL: it went while the connection was on its way here. */
+	const struct port *port = snapshot_find_port(snapshot, port_id);
 	/* Admin capsules carry up to 8 KiB; the host learns the I/O limit from IOCCSZ. */
 	uint32_t in_capsule = limits->in_capsule_bytes > 8192 ? limits->in_capsule_bytes : 8192;
 
@@ -419,6 +423,10 @@ static void conn_config_fill(const struct target_limits *limits, struct tcp_conn
 		.term_timeout_ms = 1000,
 		.send_timeout_ms = limits->data_timeout_ms,
 	};
+	if (port && port->zero_copy != ZERO_COPY_OFF) {
+		config->zero_copy_min_bytes = port->zero_copy_min_bytes;
+		config->is_zero_copy_forced = port->zero_copy == ZERO_COPY_ON;
+	}
 }
 
 static int tcp_accept(struct local *local, uint16_t port_id, int taken_fd,
@@ -430,7 +438,7 @@ static int tcp_accept(struct local *local, uint16_t port_id, int taken_fd,
 	if (!tq)
 		return -ENOMEM;
 	reactor_timer_init(local->reactor, &tq->owed_timer, on_owed_timer);
-	conn_config_fill(&local->snapshot->limits, &config);
+	conn_config_fill(local->snapshot, port_id, &config);
 	tq->queue.peer = *peer;
 	if (queue_init(&tq->queue, local, &transport_tcp, port_id) != 0) {
 		free(tq);

@@ -61,12 +61,17 @@ struct tcp_conn_config {
 	uint32_t term_timeout_ms;   /* how long to wait for the peer's close after a TermReq */
 	uint32_t send_timeout_ms;   /* longest wait for a peer that does not read; 0: for ever */
 	uint32_t recv_budget_bytes; /* per turn; 0: 256 KiB */
+	/* Private payload of so many bytes is sent without a copy; 0: never. Without is_forced only
+	 * until the kernel has reported a few times in a row that it copied all the same. */
+	uint32_t zero_copy_min_bytes;
+	bool is_zero_copy_forced;
 };
 
 /* One PDU on its way out; embedded in the user's object, busy from tcp_send_* until done. */
 struct tcp_tx {
 	struct list node;
-	/* res 0: all bytes are with the kernel; -errno: the connection ended first. */
+	/* res 0: all bytes are with the kernel, and it needs the payload no more; -errno: the
+	 * connection ended first. */
 	void (*done)(struct tcp_tx *tx, int res);
 	const struct iovec *iov; /* payload; stays valid until done */
 	unsigned iov_count;
@@ -81,6 +86,7 @@ struct tcp_tx {
 	uint32_t private_end_bytes;
 	uint16_t hdr_bytes;
 	bool has_trailer;
+	bool is_zc; /* a zero-copy send has, or may have, bytes of it */
 	uint8_t trailer[NVME_TCP_DIGEST_BYTES];
 	/* A peer may ask for data at multiples of 68 or 72 bytes, which puts it at 136 or 144. */
 	uint8_t hdr[NVME_TCP_HDR_MAX_BYTES + 16];
@@ -108,7 +114,12 @@ struct tcp_conn_stats {
 	uint64_t pdus_received;
 	uint64_t sends;
 	uint64_t data_digest_errors;
+	uint64_t zc_sends;     /* without a copy, part of `sends` */
+	uint64_t zc_copied;    /* of these, reported as copied all the same */
+	uint64_t zc_fallbacks; /* refused by the kernel, then sent with a copy */
 };
+
+struct tcp_zc;
 
 struct tcp_conn {
 	struct reactor *reactor;
@@ -147,6 +158,8 @@ struct tcp_conn {
 	size_t tx_head_done_bytes; /* of the first PDU in tx_queue */
 	struct reactor_defer flush;
 	struct reactor_timer send_stall;
+	struct tcp_zc *zc;  /* NULL: every send is a copy */
+	bool is_tx_sending; /* a zero-copy send is under way: nothing may overtake it */
 	bool is_tx_blocked; /* the socket is full: wait for REACTOR_SOCK_WRITE */
 	unsigned wanted;    /* what the socket was last told */
 	struct tcp_tx ic_tx;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the three files of the connection engine share: tcp_conn.c (life and end), tcp_rx.c (bytes
- * to PDUs) and tcp_tx.c (PDUs to bytes). Runs on the reactor that owns the connection.
+ * What the files of the connection engine share: tcp_conn.c (life and end), tcp_rx.c (bytes to
+ * PDUs), tcp_tx.c (PDUs to bytes) and tcp_tx_zc.c (bytes that are not copied). Runs on the reactor
+ * that owns the connection.
  */
 #ifndef WEFT_TCP_TCP_INTERNAL_H
 #define WEFT_TCP_TCP_INTERNAL_H
@@ -11,12 +12,16 @@
 /* A partial granule, or a partial header with its digest. */
 #define TCP_CARRY_ROOM (TCP_CARRY_BYTES + NVME_TCP_HDR_MAX_BYTES + NVME_TCP_DIGEST_BYTES)
 
-#define TCP_RECV_BUDGET_BYTES (256 * 1024)
-#define TCP_DIRECT_MIN_BYTES  (32 * 1024) /* payload still to come that is worth its own recv */
-#define TCP_DIRECT_TAIL_BYTES 1024        /* received behind such payload: the next header */
-#define TCP_SEND_IOVS         1024
-#define TCP_SEND_BYTES        (512 * 1024)
-#define TCP_SEND_TURN_BYTES   (1024 * 1024)
+#define TCP_RECV_BUDGET_BYTES  (256 * 1024)
+#define TCP_DIRECT_MIN_BYTES   (32 * 1024) /* payload still to come that is worth its own recv */
+#define TCP_DIRECT_TAIL_BYTES  1024        /* received behind such payload: the next header */
+#define TCP_SEND_IOVS          1024
+#define TCP_SEND_HEADERS_BYTES (32 * 1024) /* of PDUs without payload, in one send */
+#define TCP_SEND_BYTES         (512 * 1024)
+#define TCP_SEND_TURN_BYTES    (1024 * 1024)
+#define TCP_ZC_SENDS           32 /* that wait to be released; when all do, sends are copies */
+#define TCP_ZC_IOVS            64
+#define TCP_ZC_COPIED_MAX      4 /* reports in a row that it does not pay here */
 
 /* tcp_conn.c */
 
@@ -52,5 +57,30 @@ void tcp_tx_finish_dropped(struct tcp_conn *conn);
 /* Sends at the end of this turn unless the socket is known to be full. */
 void tcp_tx_kick(struct tcp_conn *conn);
 void tcp_tx_writable(struct tcp_conn *conn);
+/* What a zero-copy send of asked_bytes took of the queue: > 0 bytes. */
+void tcp_tx_sent(struct tcp_conn *conn, size_t sent_bytes, size_t asked_bytes);
+/* Ends these PDUs: the kernel has let go of them. */
+void tcp_tx_call_done(struct list *txs, int res);
+/* After PDUs were let go: restarts or ends the watch over a peer that does not read. */
+void tcp_tx_moved(struct tcp_conn *conn);
+
+/* tcp_tx_zc.c */
+
+/* Zero copy for this connection, as configured; without memory, or on a kernel that cannot, it
+ * goes without. */
+void tcp_zc_init(struct tcp_conn *conn);
+void tcp_zc_free(struct tcp_conn *conn);
+/* Whether the next bytes of this PDU, of which done_bytes are sent, should go without a copy. */
+bool tcp_zc_wants(const struct tcp_conn *conn, const struct tcp_tx *tx, size_t done_bytes);
+/* Sends what was gathered of the queue; its PDUs are marked is_zc. iov is copied. */
+void tcp_zc_send(struct tcp_conn *conn, const struct iovec *iov, unsigned iov_count,
+		 size_t len_bytes);
+/* Bytes that left as copies. */
+void tcp_zc_note_copied(struct tcp_conn *conn, size_t len_bytes);
+/* Where a PDU goes that is sent, or dropped: to those that wait for the kernel to let go of them,
+ * or, when it holds nothing, to `otherwise`. */
+void tcp_zc_keep(struct tcp_conn *conn, struct tcp_tx *tx, struct list *otherwise);
+/* The kernel holds bytes of PDUs. Needs conn->zc, as do the five above it. */
+bool tcp_zc_is_holding(const struct tcp_conn *conn);
 
 #endif

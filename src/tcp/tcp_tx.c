@@ -5,8 +5,8 @@
  * A PDU is a header (with digest and padding), a payload where the user has it, and a data digest.
  * Shared payload may change while it waits: of a block that a partial send has cut, the rest is
  * copied at once, so that the peer never gets half of an old and half of a new one; with data
- * digests all is copied before the digest. NVMe/TCP Transport 1.1, section 3.3. Runs on the
- * connection's reactor.
+ * digests all is copied before the digest. Large private payload goes without a copy where the port
+ * says so (tcp_tx_zc.c). NVMe/TCP Transport 1.1, section 3.3. Runs on the connection's reactor.
  */
 #include "tcp/tcp_internal.h"
 
@@ -30,19 +30,42 @@ static size_t tx_total_bytes(const struct tcp_tx *tx)
 struct gather {
 	struct iovec iov[TCP_SEND_IOVS];
 	unsigned count;
+	unsigned count_max;
 	size_t bytes;
+	/* PDUs that are nothing but a header, one behind the other: one piece of memory for many of
+	 * them is cheaper for the kernel than a piece each. */
+	size_t headers_bytes;
+	uint8_t headers[TCP_SEND_HEADERS_BYTES];
 };
 
 static bool gather_add(struct gather *gather, const void *base, size_t len_bytes)
 {
 	if (len_bytes == 0)
 		return true;
-	if (gather->count == TCP_SEND_IOVS)
+	if (gather->count == gather->count_max)
 		return false;
 	gather->iov[gather->count++] =
 		(struct iovec){.iov_base = (void *)(uintptr_t)base, .iov_len = len_bytes};
 	gather->bytes += len_bytes;
 	return true;
+}
+
+/* A PDU without payload. False: there is no room for it. */
+static bool gather_header(struct gather *gather, const struct tcp_tx *tx)
+{
+	uint8_t *at = gather->headers + gather->headers_bytes;
+	struct iovec *last = gather->count > 0 ? &gather->iov[gather->count - 1] : NULL;
+
+	if (gather->headers_bytes + tx->hdr_bytes > sizeof(gather->headers))
+		return false;
+	memcpy(at, tx->hdr, tx->hdr_bytes);
+	gather->headers_bytes += tx->hdr_bytes;
+	if (last && (uint8_t *)last->iov_base + last->iov_len == at) {
+		last->iov_len += tx->hdr_bytes;
+		gather->bytes += tx->hdr_bytes;
+		return true;
+	}
+	return gather_add(gather, at, tx->hdr_bytes);
 }
 
 /* The payload from `from_bytes` on. False when there are no more iovs. */
@@ -96,17 +119,53 @@ static void gather_queue(struct gather *gather, const struct tcp_conn *conn)
 	size_t done_bytes = conn->tx_head_done_bytes;
 
 	gather->count = 0;
+	gather->count_max = TCP_SEND_IOVS;
 	gather->bytes = 0;
+	gather->headers_bytes = 0;
 	list_for_each(node, &conn->tx_queue) {
+		const struct tcp_tx *tx = list_entry(node, struct tcp_tx, node);
+
 		if (gather->bytes >= TCP_SEND_BYTES)
 			return;
-		if (!gather_tx(gather, list_entry(node, struct tcp_tx, node), done_bytes))
+		/* Only the first one is known not to want a send of its own kind. */
+		if (conn->zc && gather->count > 0 && tcp_zc_wants(conn, tx, 0))
+			return;
+		if (tx->data_bytes == 0 && done_bytes == 0 ? !gather_header(gather, tx)
+							   : !gather_tx(gather, tx, done_bytes))
 			return;
 		done_bytes = 0;
 	}
 	if (conn->term_buf)
 		gather_add(gather, conn->term_buf + conn->term_sent_bytes,
 			   conn->term_bytes - conn->term_sent_bytes);
+}
+
+/* An R2T has to be known as sent before its answer comes, which is long before its release. */
+static bool tx_may_ride_along(const struct tcp_tx *tx)
+{
+	return tx->data_bytes == 0 && tx->hdr[0] == NVME_TCP_PDU_CAPSULE_RESP;
+}
+
+/* What may leave without a copy: payload that wants to, and responses among it. */
+static void gather_queue_zc(struct gather *gather, struct tcp_conn *conn)
+{
+	size_t done_bytes = conn->tx_head_done_bytes;
+
+	gather->count = 0;
+	gather->count_max = TCP_ZC_IOVS;
+	gather->bytes = 0;
+	list_for_each(node, &conn->tx_queue) {
+		struct tcp_tx *tx = list_entry(node, struct tcp_tx, node);
+
+		if (gather->bytes >= TCP_SEND_BYTES)
+			return;
+		if (!tx_may_ride_along(tx) && !tcp_zc_wants(conn, tx, done_bytes))
+			return;
+		tx->is_zc = true;
+		if (!gather_tx(gather, tx, done_bytes))
+			return;
+		done_bytes = 0;
+	}
 }
 
 /* ---- private copies ------------------------------------------------------------------------ */
@@ -186,12 +245,15 @@ static void tx_account(struct tcp_conn *conn, size_t sent, struct list *finished
 		sent -= left;
 		conn->tx_head_done_bytes = 0;
 		list_remove(&tx->node);
-		list_push_back(finished, &tx->node);
+		if (tx->is_zc)
+			tcp_zc_keep(conn, tx, finished);
+		else
+			list_push_back(finished, &tx->node);
 	}
 	conn->term_sent_bytes += sent;
 }
 
-static void tx_call_done(struct list *txs, int res)
+void tcp_tx_call_done(struct list *txs, int res)
 {
 	struct list *node;
 
@@ -208,6 +270,13 @@ static bool tx_is_idle(const struct tcp_conn *conn)
 	return list_empty(&conn->tx_queue) && conn->term_sent_bytes == conn->term_bytes;
 }
 
+static bool tx_is_zc_due(const struct tcp_conn *conn)
+{
+	return !list_empty(&conn->tx_queue) &&
+	       tcp_zc_wants(conn, list_entry(conn->tx_queue.next, struct tcp_tx, node),
+			    conn->tx_head_done_bytes);
+}
+
 /* One send. True when another one may follow. */
 static bool tx_send_once(struct tcp_conn *conn, struct gather *gather, size_t *turn_bytes)
 {
@@ -215,6 +284,11 @@ static bool tx_send_once(struct tcp_conn *conn, struct gather *gather, size_t *t
 	ssize_t sent;
 	int error;
 
+	if (conn->zc && tx_is_zc_due(conn)) {
+		gather_queue_zc(gather, conn);
+		tcp_zc_send(conn, gather->iov, gather->count, gather->bytes);
+		return false;
+	}
 	gather_queue(gather, conn);
 	sent = reactor_sock_send(&conn->sock, gather->iov, gather->count);
 	if (sent == -EAGAIN || sent == -EINTR) {
@@ -227,12 +301,14 @@ static bool tx_send_once(struct tcp_conn *conn, struct gather *gather, size_t *t
 	}
 	list_init(&finished);
 	tx_account(conn, (size_t)sent, &finished);
+	if (conn->zc)
+		tcp_zc_note_copied(conn, (size_t)sent);
 	error = tx_keep_head(conn);
 	*turn_bytes += (size_t)sent;
 	/* A short send means a full socket; a spent budget lets the others have their turn. */
 	if ((size_t)sent < gather->bytes || *turn_bytes >= TCP_SEND_TURN_BYTES)
 		conn->is_tx_blocked = !tx_is_idle(conn);
-	tx_call_done(&finished, 0);
+	tcp_tx_call_done(&finished, 0);
 	if (error)
 		tcp_conn_abort(conn, error, "no memory for a copy of shared payload");
 	return !conn->is_tx_blocked && !conn->is_sock_closing;
@@ -252,7 +328,7 @@ static void tx_stalled(struct reactor_timer *timer)
 /* A peer that does not read holds buffers of others: it gets so long for each piece. */
 static void tx_watch_stall(struct tcp_conn *conn, bool has_moved)
 {
-	if (tx_is_idle(conn))
+	if (tx_is_idle(conn) && !(conn->zc && tcp_zc_is_holding(conn)))
 		reactor_timer_cancel(&conn->send_stall);
 	else if (conn->config.send_timeout_ms > 0 && (has_moved || !conn->send_stall.armed))
 		reactor_timer_arm(&conn->send_stall,
@@ -267,7 +343,7 @@ static void tx_flush(struct reactor_defer *defer)
 	static _Thread_local struct gather gather;
 	size_t turn_bytes = 0;
 
-	if (conn->is_sock_closing || conn->is_tx_blocked)
+	if (conn->is_sock_closing || conn->is_tx_blocked || conn->is_tx_sending)
 		return;
 	while (!tx_is_idle(conn)) {
 		if (!tx_send_once(conn, &gather, &turn_bytes))
@@ -283,6 +359,25 @@ static void tx_flush(struct reactor_defer *defer)
 	tcp_conn_update_want(conn);
 }
 
+void tcp_tx_moved(struct tcp_conn *conn)
+{
+	if (!conn->is_sock_closing)
+		tx_watch_stall(conn, true);
+}
+
+void tcp_tx_sent(struct tcp_conn *conn, size_t sent_bytes, size_t asked_bytes)
+{
+	struct list finished;
+
+	list_init(&finished);
+	tx_account(conn, sent_bytes, &finished);
+	if (sent_bytes < asked_bytes)
+		conn->is_tx_blocked = !tx_is_idle(conn);
+	tcp_tx_moved(conn);
+	/* All of them wait for the release. */
+	CHECK(list_empty(&finished));
+}
+
 static void tx_dropper(struct reactor_defer *defer)
 {
 	tcp_tx_finish_dropped(container_of(defer, struct tcp_conn, dropper));
@@ -295,6 +390,8 @@ void tcp_tx_init(struct tcp_conn *conn)
 	reactor_timer_init(conn->reactor, &conn->send_stall, tx_stalled);
 	reactor_defer_init(&conn->flush, tx_flush);
 	reactor_defer_init(&conn->dropper, tx_dropper);
+	if (conn->config.zero_copy_min_bytes > 0)
+		tcp_zc_init(conn);
 }
 
 void tcp_tx_free(struct tcp_conn *conn)
@@ -304,6 +401,7 @@ void tcp_tx_free(struct tcp_conn *conn)
 	reactor_defer_cancel(&conn->dropper);
 	free(conn->term_buf);
 	conn->term_buf = NULL;
+	tcp_zc_free(conn);
 }
 
 void tcp_tx_kick(struct tcp_conn *conn)
@@ -328,22 +426,34 @@ void tcp_tx_queue(struct tcp_conn *conn, struct tcp_tx *tx)
 
 void tcp_tx_drop(struct tcp_conn *conn, bool keeps_begun)
 {
-	struct list *head = NULL;
+	bool is_head_begun = conn->tx_head_done_bytes > 0;
+	struct list kept, *node;
 
-	if (keeps_begun && conn->tx_head_done_bytes > 0)
-		head = list_pop_front(&conn->tx_queue);
-	else
+	list_init(&kept);
+	while (keeps_begun && (node = conn->tx_queue.next) != &conn->tx_queue &&
+	       (is_head_begun || list_entry(node, struct tcp_tx, node)->is_zc)) {
+		is_head_begun = false;
+		list_remove(node);
+		list_push_back(&kept, node);
+	}
+	if (!keeps_begun)
 		conn->tx_head_done_bytes = 0;
-	list_splice_back(&conn->tx_dropped, &conn->tx_queue);
-	if (head)
-		list_push_back(&conn->tx_queue, head);
+	while ((node = list_pop_front(&conn->tx_queue)) != NULL) {
+		struct tcp_tx *tx = list_entry(node, struct tcp_tx, node);
+
+		if (tx->is_zc)
+			tcp_zc_keep(conn, tx, &conn->tx_dropped);
+		else
+			list_push_back(&conn->tx_dropped, node);
+	}
+	list_splice_back(&conn->tx_queue, &kept);
 	if (!list_empty(&conn->tx_dropped))
 		reactor_defer(conn->reactor, &conn->dropper);
 }
 
 void tcp_tx_finish_dropped(struct tcp_conn *conn)
 {
-	tx_call_done(&conn->tx_dropped, -ECONNRESET);
+	tcp_tx_call_done(&conn->tx_dropped, -ECONNRESET);
 }
 
 /* ---- what users send ----------------------------------------------------------------------- */
@@ -359,6 +469,7 @@ static bool tx_begin(struct tcp_conn *conn, struct tcp_tx *tx, uint32_t data_byt
 	tx->private_end_bytes = 0;
 	tx->data_bytes = data_bytes;
 	tx->has_trailer = false;
+	tx->is_zc = false;
 	if (conn->phase == TCP_CONN_OPEN)
 		return true;
 	list_push_back(&conn->tx_dropped, &tx->node);

@@ -143,6 +143,7 @@ struct sim *sim_create(uint64_t seed, const struct sim_options *options)
 	DEFAULT(segment_max_bytes, UINT32_MAX);
 	DEFAULT(recv_max_bytes, UINT32_MAX);
 	DEFAULT(connect_timeout_us, 10000000);
+	DEFAULT(zc_hold_max_us, 400);
 	DEFAULT(faults.stall_max_us, 100000);
 #undef DEFAULT
 	sim->now_ns = NS_PER_S;

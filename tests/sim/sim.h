@@ -41,6 +41,10 @@ struct sim_options {
 	uint32_t recv_max_bytes;    /* a receive returns at most this [unlimited] */
 	uint32_t connect_timeout_us; /* into a partition [10 s] */
 	uint32_t file_short_one_in;  /* reads and writes that end early [never] */
+	uint32_t zc_hold_max_us;     /* zero-copy sends: until released, at least half [400] */
+	uint32_t zc_refuse_one_in;   /* -ENOMEM or -ENOBUFS [never] */
+	uint32_t zc_copied_one_in;   /* copied all the same [never] */
+	bool has_no_zc;              /* the kernel is too old for it */
 	bool is_orderly;             /* no random cutting: only the limits above and cut_at */
 	bool has_cut;                /* each direction's bytes from cut_at on arrive 1 ms later */
 	uint64_t cut_at;

@@ -81,6 +81,7 @@ struct sim_end {
 	bool is_closed; /* by its user */
 	bool is_fin_sent;
 	bool is_abort;
+	bool is_zc_sending; /* a zero-copy send is under way: nothing may overtake it */
 };
 
 struct sim_listener {

@@ -215,6 +215,7 @@ ssize_t reactor_sock_send(struct reactor_sock *sock, const struct iovec *iov, un
 {
 	CHECK_OWNER(sock);
 	CHECK(!sock->closing && sock->sim && iov_count <= 1024);
+	CHECK(!((struct sim_end *)sock->sim)->is_zc_sending);
 	return sim_end_send(sock->sim, iov, iov_count);
 }
 
@@ -231,6 +232,7 @@ size_t reactor_sock_available(const struct reactor_sock *sock)
 void reactor_sock_shutdown_send(struct reactor_sock *sock)
 {
 	CHECK_OWNER(sock);
+	CHECK(!((struct sim_end *)sock->sim)->is_zc_sending);
 	sim_end_send_fin(sock->sim);
 }
 
@@ -241,7 +243,9 @@ static void sock_closed_run(struct sim_event *event)
 	event->reactor->sim->ops_under_way--;
 	sock->fd = -1;
 	sock->sim = NULL;
-	sock->closed(sock);
+	/* The last release calls it otherwise. */
+	if (sock->zc_held == 0)
+		sock->closed(sock);
 }
 
 void reactor_sock_close(struct reactor_sock *sock, void (*closed)(struct reactor_sock *sock))

@@ -58,6 +58,7 @@ struct world_plan {
 	uint32_t abort_one_in; /* per command */
 	uint32_t admin_one_in;
 	bool has_small_pools;
+	enum zero_copy zero_copy;
 	struct sim_faults faults;
 };
 

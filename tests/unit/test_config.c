@@ -84,7 +84,7 @@ static const char full[] =
 	" {'id':9,'transport':'tcp','address':'127.0.0.1','service':'4421','advertise':'10.0.2.2',"
 	"  'subsystems':['nqn.2026-11.io.weft:b'],'ana':[{'group':2,'state':'non-optimized'},"
 	"  {'group':3,'state':'optimized'}]},"
-	" {'id':3,'address':'::1'},"
+	" {'id':3,'address':'::1','zero_copy':'on','zero_copy_min_bytes':16384},"
 	" {'id':4,'address':'127.0.0.1','service':'8009','discovery':true}],"
 	"'limits':{'connections':100,'connections_per_host':10,'controllers':50,'io_queues':4,"
 	" 'queue_size':64,'in_capsule_bytes':4096,'transfer_bytes':131072,'ic_timeout_ms':1000,"
@@ -121,6 +121,10 @@ static void reads_a_full_document(void)
 	EXPECT_EQ(3, config->ports[0].id);
 	EXPECT_EQ(true, config->ports[0].offers_all);
 	EXPECT_EQ(4420, net_addr_port(&config->ports[0].listen));
+	EXPECT_EQ(ZERO_COPY_ON, config->ports[0].zero_copy);
+	EXPECT_EQ(16384, config->ports[0].zero_copy_min_bytes);
+	EXPECT_EQ(ZERO_COPY_OFF, config->ports[2].zero_copy);
+	EXPECT_EQ(65536, config->ports[2].zero_copy_min_bytes);
 	EXPECT_EQ(true, config->ports[1].is_discovery_only);
 	EXPECT_EQ(9, config->ports[2].id);
 	EXPECT_STR("10.0.2.2", config->ports[2].advertise);
@@ -260,6 +264,11 @@ static const struct {
 	{PORT("'ana':[{'group':1,'state':'good'}]"), "ports[0].ana[0].state: \"good\" must be"},
 	{PORT("'ana':[{'group':1,'state':'change'},{'group':1,'state':'change'}]"),
 	 "ports[0].ana[1].group: 1 is listed twice"},
+	{PORT("'zero_copy':true"), "ports[0].zero_copy: must be a text, not"},
+	{PORT("'zero_copy':'yes'"), "ports[0].zero_copy: \"yes\" must be \"off\", \"auto\" or"},
+	{PORT("'zero_copy_min_bytes':4095"),
+	 "ports[0].zero_copy_min_bytes: is 4095, must be 4096 to 1048576"},
+	{PORT("'zero_copy_min_bytes':1048577"), "ports[0].zero_copy_min_bytes: is 1048577"},
 	{"{'version':1,'ports':[{'id':1,'service':'1'},{'id':1,'service':'2'}]}",
 	 "ports[1].id: 1 is the id of ports[0] too"},
 	{"{'version':1,'ports':[{},{}]}",
@@ -445,6 +454,9 @@ static void a_snapshot_says_what_the_document_said(void)
 	EXPECT_EQ(true, subsystem_find_ns(b, 7)->is_read_only);
 	EXPECT_EQ(3, snapshot->port_count);
 	EXPECT_EQ(2, snapshot_find_port(snapshot, 3)->subsystem_count);
+	EXPECT_EQ(ZERO_COPY_ON, snapshot_find_port(snapshot, 3)->zero_copy);
+	EXPECT_EQ(16384, snapshot_find_port(snapshot, 3)->zero_copy_min_bytes);
+	EXPECT_EQ(ZERO_COPY_OFF, snapshot_find_port(snapshot, 9)->zero_copy);
 	EXPECT_EQ(0, snapshot_find_port(snapshot, 4)->subsystem_count);
 	EXPECT_EQ(1, snapshot_find_port(snapshot, 9)->subsystem_count);
 	EXPECT(port_offers(snapshot_find_port(snapshot, 9), b));

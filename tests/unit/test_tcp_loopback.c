@@ -25,6 +25,7 @@ struct slot {
 	struct iovec iov;
 	uint32_t len_bytes;
 	uint32_t number;
+	bool is_sending; /* the target's data: its buffer is not free yet */
 	uint8_t *buf;
 };
 
@@ -42,6 +43,9 @@ static struct side host, target;
 static unsigned commands_sent, commands_done, mismatches, bad_digests;
 static bool is_timed_out;
 static uint32_t granule_bytes;
+static uint32_t zero_copy_min_bytes;
+static bool is_zero_copy_forced;
+static struct tcp_conn_stats target_stats;
 
 static uint32_t command_len(unsigned number)
 {
@@ -71,6 +75,12 @@ static void nothing_to_do(struct tcp_tx *tx, int res)
 {
 }
 
+static void target_data_done(struct tcp_tx *tx, int res)
+{
+	container_of(tx, struct slot, data_tx)->is_sending = false;
+	tcp_conn_resume(&target.conn);
+}
+
 static void on_ready(struct tcp_conn *conn)
 {
 	for (unsigned i = 0; i < DEPTH && conn == &host.conn; i++)
@@ -81,10 +91,13 @@ static struct pdu_error on_header(struct tcp_conn *conn, const struct pdu *pdu,
 				  struct tcp_sink *sink, bool *ret_pause)
 {
 	sink->granule_bytes = granule_bytes;
-	if (pdu->type == NVME_TCP_PDU_CAPSULE_CMD)
+	if (pdu->type == NVME_TCP_PDU_CAPSULE_CMD) {
+		/* The host has its data, but the kernel may still read it. */
+		*ret_pause = target.slots[le16_get(pdu->u.sqe.cid)].is_sending;
 		sink->dest = target.slots[le16_get(pdu->u.sqe.cid)].buf;
-	else if (pdu->type == NVME_TCP_PDU_C2H_DATA)
+	} else if (pdu->type == NVME_TCP_PDU_C2H_DATA) {
 		sink->dest = host.slots[pdu->u.data.cccid].buf;
+	}
 	return PDU_OK;
 }
 
@@ -98,7 +111,9 @@ static void target_answer(const struct pdu *pdu)
 	slot->iov = (struct iovec){.iov_base = slot->buf, .iov_len = pdu->data_bytes};
 	slot->data_tx.iov = &slot->iov;
 	slot->data_tx.iov_count = 1;
-	slot->data_tx.shared_block_bytes = 4096;
+	slot->data_tx.shared_block_bytes = zero_copy_min_bytes > 0 ? 0 : 4096;
+	slot->data_tx.done = target_data_done;
+	slot->is_sending = true;
 	tcp_send_c2h_data(&target.conn, &slot->data_tx, &args);
 	tcp_send_resp(&target.conn, &slot->resp_tx, &cqe);
 }
@@ -137,6 +152,8 @@ static void on_closed(struct tcp_conn *conn, int cause, const char *why)
 
 	side->closed_count++;
 	side->cause = cause;
+	if (conn == &target.conn)
+		target_stats = conn->stats;
 	if (host.closed_count + target.closed_count == 2)
 		reactor_listener_close(&listener, listener_closed);
 }
@@ -160,6 +177,8 @@ static void on_accepted(struct reactor_listener *from, int taken_fd, const struc
 {
 	struct tcp_conn_config config = config_of(PDU_ROLE_TARGET, true);
 
+	config.zero_copy_min_bytes = zero_copy_min_bytes;
+	config.is_zero_copy_forced = is_zero_copy_forced;
 	EXPECT_EQ(0, tcp_conn_accept(&target.conn, reactor, taken_fd, &config, &handler));
 }
 
@@ -239,11 +258,47 @@ static void data_comes_back_in_whole_blocks(void)
 	conversation(true, 512);
 }
 
+/* Loopback copies all the same and says so: left to itself the connection stops after four. */
+static void data_comes_back_without_a_copy(void)
+{
+	zero_copy_min_bytes = 40000;
+	is_zero_copy_forced = true;
+	conversation(false, 1);
+	EXPECT(target_stats.zc_sends > 10);
+	EXPECT_EQ(target_stats.zc_sends, target_stats.zc_copied);
+	conversation(true, 1);
+	EXPECT(target_stats.zc_sends > 10);
+	is_zero_copy_forced = false;
+	conversation(false, 1);
+	EXPECT(target_stats.zc_sends >= 4);
+	/* Those under way when the fourth report came. */
+	EXPECT(target_stats.zc_sends < 4 + 32);
+	zero_copy_min_bytes = 0;
+	conversation(false, 1);
+	EXPECT_EQ(0, target_stats.zc_sends);
+}
+
+static bool can_send_zc(void)
+{
+	struct reactor_config config = {.cpu = -1};
+	bool can;
+
+	if (reactor_create(&config, &reactor))
+		return false;
+	can = reactor_can_send_zc(reactor);
+	reactor_destroy(reactor);
+	return can;
+}
+
 int main(void)
 {
 	log_set_level(LOG_LEVEL_ERROR);
 	TAP_RUN(data_comes_back_without_digests);
 	TAP_RUN(data_comes_back_with_digests);
 	TAP_RUN(data_comes_back_in_whole_blocks);
+	if (can_send_zc())
+		TAP_RUN(data_comes_back_without_a_copy);
+	else
+		tap_skip("data_comes_back_without_a_copy", "the kernel cannot (Linux 6.2)");
 	return tap_end();
 }

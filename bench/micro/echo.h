@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the two sides of the raw ceiling share beside the bytes: the gathered send with its partial
+ * sends, and the small things of their command lines. One thread each.
+ */
+#ifndef WEFT_BENCH_ECHO_H
+#define WEFT_BENCH_ECHO_H
+
+#include "echo_wire.h"
+
+#include "base/net_addr.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+int echo_server_main(int argc, char **argv);
+int echo_client_main(int argc, char **argv);
+
+/* One header and the data behind it. */
+struct echo_piece {
+	uint8_t header[sizeof(struct echo_request)];
+	uint32_t header_bytes;
+	uint32_t data_bytes;
+	const uint8_t *data; /* stays valid until it is sent */
+};
+
+/* What one connection has to send: a ring, so that the loop allocates nothing. */
+struct echo_gather {
+	struct echo_piece pieces[ECHO_DEPTH_MAX];
+	unsigned head;
+	unsigned count;
+	size_t head_done_bytes; /* of the first piece */
+};
+
+/* False when ECHO_DEPTH_MAX pieces wait already. */
+bool echo_gather_push(struct echo_gather *gather, const void *header, uint32_t header_bytes,
+		      const uint8_t *data, uint32_t data_bytes);
+/* Sends all there is, up to 512 KiB by one system call and up to 1 MiB in all. What the socket has
+ * no room for stays. 0 or -errno. */
+int echo_gather_flush(struct echo_gather *gather, int fd);
+
+/* As many files as the machine allows: a connection is one. */
+void echo_raise_file_limit(void);
+/* Prints "echo: TEXT" and where help is; returns the exit status of wrong usage. */
+int echo_usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

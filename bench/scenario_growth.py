@@ -1,0 +1,253 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""
+Growth: what a target core does when there is more of everything but work. 4 KiB random reads from
+memory; the figure judged is IOPS per second of target CPU ("per core"), so that the client, which
+carries all connections on one core, is not what is measured.
+
+  connections  1, 10, 100, 1,000 controllers of one I/O queue: (a) with the same depth on each, where
+               a thousand connections bring a thousand times the work; (b) with the same depth in all,
+               where they share it and every batch gets shorter, which no target can undo. Both are
+               judged: 1,000 against the best of the others, and told against 1.
+  reactors     2 against 2,000 connections over two reactors
+  namespaces   1 against 10,000 that hold the same memory
+  idle         32 commands in flight beside 0 and 10,000 idle connections of another process
+  memory       resident memory of a controller and of an I/O queue
+
+    bench/scenario_growth.py [options of bench/run]
+"""
+
+import contextlib
+import time
+
+import crowd
+from lib import process, report, stats, weft
+from lib.process import BenchError
+
+TITLE = "growth: connections, namespaces, idle connections, memory"
+SECONDS = 150
+IN_DEFAULT = True
+
+COUNTS = (1, 10, 100, 1000)
+DEPTHS = (1, 4, 32)
+TOTAL_DEPTH = 1000
+IDLE_CTRLS = 5000           # each an admin and an I/O queue
+NAMESPACES = 10000
+NS_BYTES = 64 << 10
+PR_SET_THP_DISABLE = 41
+PATHS = ("iops", "iops_per_target_core", "target_cpu_us_per_io", "client_cpu_us_per_io", "target_cpu_percent",
+         "latency_us.p50", "latency_us.p99", "target_rss_kib")
+
+
+def load(ctrls, depth):
+    return ["--controllers", ctrls, "--depth", depth, "--queue-size", depth + 1 if depth > 31 else 32]
+
+
+def fairness(bench, row, names):
+    """Slowest over fastest controller; of few I/Os each it says little."""
+    return stats.spread([p["figures"]["raw"]["controller_iops"]["min"] / p["figures"]["raw"]["controller_iops"]["max"]
+                         for p in bench.points if p["row"] == row and p["contender"] in names and p["is_kept"]
+                         and p["figures"]["raw"]["controller_iops"]["max"] > 0])
+
+
+def series(bench, row, works):
+    found = []
+    for name in works:
+        spreads = {p: crowd.spread(bench, row, name, p) for p in PATHS}
+        if spreads["iops"]:
+            found.append(dict({p: s.as_dict() for p, s in spreads.items() if s}, x=name))
+    return found
+
+
+def fall(bench, row, names):
+    """The last against the best of the others, and against the first, run by run."""
+    path = "iops_per_target_core"
+    medians = {n: crowd.spread(bench, row, n, path) for n in names[:-1]}
+    known = [n for n in medians if medians[n]]
+    if not known:
+        return None, None
+    best = max(known, key=lambda n: medians[n].median)
+    return crowd.ratio(bench, row, names[-1], best, path), crowd.ratio(bench, row, names[-1], names[0], path)
+
+
+def connections_row(bench, target, name, title, shapes):
+    """shapes: [(controllers, depth), ...], the one to judge last."""
+    works = {"%d x %d" % s: (lambda s=s: crowd.perf(bench, target, load(*s), 2 * s[0])) for s in shapes}
+    crowd.points(bench, name, works, crowd.rounds_of(bench, 2))
+    names = list(works)
+    against_best, against_one = fall(bench, name, names)
+    checks = [report.check("1,000 connections against the best of fewer, per core", against_best, ">=", 0.75),
+              report.check("1,000 connections against 1, per core", against_one),
+              report.check("slowest of 1,000 controllers against the fastest", fairness(bench, name, names[-1:]))]
+    noisy, thrown = bench.noisy_count(name)
+    return report.row_result(name, title, {}, checks, "iops_per_target_core", "4 KiB randread, controllers x depth",
+                             {"weft": series(bench, name, works)}, noisy, thrown)
+
+
+def connections_rows(bench):
+    rows = []
+    with weft.Target(bench, limits=crowd.LIMITS, name="weft-growth") as target:
+        target.prefill()
+        for depth in DEPTHS:
+            rows.append(connections_row(bench, target, "growth-depth-%d" % depth,
+                                        "1 to 1,000 connections, depth %d on each" % depth,
+                                        [(count, depth) for count in COUNTS]))
+        rows.append(connections_row(bench, target, "growth-total", "1 to 1,000 connections, depth %d in all" %
+                                    TOTAL_DEPTH, [(count, TOTAL_DEPTH // count) for count in COUNTS]))
+    return rows
+
+
+def reactors_row(bench):
+    row, few, many = "growth-reactors", "2 x 32", "2000 x 32"
+    spare = len(bench.cpus.allowed) > 2
+    cpu = set(bench.cpus.allowed) - {bench.cpus.load} if spare else set(bench.cpus.allowed)
+    with weft.Target(bench, limits=crowd.LIMITS, reactors=2, cpu=cpu, name="weft-growth-2") as target:
+        target.prefill()
+        crowd.points(bench, row, {few: lambda: crowd.perf(bench, target, load(2, 32), 4),
+                                  many: lambda: crowd.perf(bench, target, load(2000, 32), 4000)},
+                     crowd.rounds_of(bench, 2))
+    checks = [report.check("2,000 connections against 2, per core",
+                           crowd.ratio(bench, row, many, few, "iops_per_target_core"), ">=", 0.75)]
+    note = "" if spare else "The machine has two CPUs: the load shares one with a reactor."
+    return report.row_result(row, "2 and 2,000 connections over 2 reactors", crowd.figures(bench, row, (few, many), PATHS),
+                             checks, "iops_per_target_core", "4 KiB randread, controllers x depth", note=note)
+
+
+def namespaces_target(bench, count):
+    """The largest number up to count that the target takes, with the reason when it is less."""
+    reason = ""
+    while True:
+        try:
+            return weft.Target(bench, ns=["mem:%d" % NS_BYTES] * count, limits=crowd.LIMITS,
+                               name="weft-growth-ns"), count, reason
+        except BenchError as e:
+            if count <= 1024:
+                raise
+            lines = [l for l in str(e).splitlines() if "namespaces" in l] or [str(e)[-200:]]
+            reason = "a target with %d namespaces does not start: %s" % (count, lines[0].strip()[:160])
+            count = 1024
+
+
+@contextlib.contextmanager
+def no_huge_pages():
+    """One large memory namespace gets transparent huge pages and many small ones cannot: the pages,
+    not the number of namespaces, would be compared. Children inherit the setting."""
+    process.LIBC.prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
+    try:
+        yield
+    finally:
+        process.LIBC.prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0)
+
+
+def namespaces_row(bench):
+    with no_huge_pages():
+        return namespaces_measure(bench)
+
+
+def namespaces_measure(bench):
+    row, one, many = "growth-namespaces", "1 namespace", "many namespaces"
+    target, count, reason = namespaces_target(bench, NAMESPACES)
+    with target, weft.Target(bench, ns="mem:%d" % (count * NS_BYTES), limits=crowd.LIMITS,
+                             name="weft-growth-ns1") as single:
+        single.prefill("%d" % (count * NS_BYTES))
+        # At random, four times over: one page in fifty is left that was never written.
+        crowd.Client(bench, target, ["--namespaces", count, "--rw", "randwrite", "--bs", "64k", "--bytes",
+                                     4 * count * NS_BYTES], 2).result()
+        crowd.points(bench, row, {
+            one: lambda: crowd.perf(bench, single, ["--depth", 32], 2),
+            many: lambda: crowd.perf(bench, target, ["--depth", 32, "--namespaces", count], 2, settle_s=1.0)},
+            crowd.rounds_of(bench, 3))
+    value = crowd.ratio(bench, row, many, one, "iops_per_target_core")
+    title = "%d namespaces against 1 of the same memory, per core" % count
+    checks = [report.check(title, value, ">=", 0.95) if count == NAMESPACES else report.check(title, value)]
+    if count != NAMESPACES:
+        checks.append(report.check("10,000 namespaces against 1", None, ">=", 0.95, reason=reason))
+    return report.row_result(row, "1 and %d namespaces of 64 KiB" % count, crowd.figures(bench, row, (one, many), PATHS),
+                             checks, "iops_per_target_core", "4 KiB randread, depth 32",
+                             note="Both without transparent huge pages, which small namespaces cannot have.")
+
+
+def idle_row(bench):
+    row, alone, crowded = "growth-idle", "alone", "beside 10,000 idle connections"
+
+    def measure():
+        return crowd.perf(bench, target, ["--depth", 32], 2)
+
+    def measure_crowded():
+        with crowd.Client(bench, target, ["--controllers", 1, "--idle-controllers", IDLE_CTRLS - 1, "--rate", 1,
+                                          "--no-spin", "--queue-size", 32, "--time", "10m"], 2 * IDLE_CTRLS) as idle:
+            if not idle.process.is_running():
+                idle.result()
+            return measure()
+
+    with weft.Target(bench, limits=crowd.LIMITS, name="weft-growth-idle") as target:
+        target.prefill()
+        crowd.points(bench, row, {alone: measure, crowded: measure_crowded}, crowd.rounds_of(bench, 2))
+    checks = [report.check("IOPS per core beside 10,000 idle connections",
+                           crowd.ratio(bench, row, crowded, alone, "iops_per_target_core"), ">=", 0.9),
+              report.check("IOPS beside 10,000 idle connections",
+                           crowd.ratio(bench, row, crowded, alone, "iops"), ">=", 0.9)]
+    note = "The idle connections belong to another process on the load's CPU, which answers their keep alive."
+    return report.row_result(row, "32 in flight, beside 0 and 10,000 idle connections",
+                             crowd.figures(bench, row, (alone, crowded), PATHS), checks, "iops_per_target_core",
+                             "4 KiB randread, depth 32", note=note)
+
+
+def settled_rss_kib(pid, still_s=1.0, most_s=10.0):
+    """When it has not grown for a while: every queue has had its share by then."""
+    deadline, since, last = time.monotonic() + most_s, time.monotonic(), process.rss_kib(pid)
+    while time.monotonic() < min(deadline, since + still_s):
+        time.sleep(0.1)
+        now = process.rss_kib(pid)
+        if now > last:
+            since, last = time.monotonic(), now
+    return last
+
+
+def resident(bench, ctrls, queues, size):
+    """KiB that a fresh target gains by these controllers, each queue used a little."""
+    with weft.Target(bench, limits=crowd.LIMITS, name="weft-growth-mem") as target:
+        target.prefill()
+        # One controller that came and went: what the first one allocates for good is not counted.
+        crowd.Client(bench, target, ["--bytes", "4M"], 2).result()
+        before = process.rss_kib(target.pid)
+        with crowd.Client(bench, target, ["--controllers", ctrls, "--queues", queues, "--queue-size", size, "--depth",
+                                          min(size - 1, 32), "--time", "60s", "--rate", 20000],
+                          ctrls * (1 + queues)) as client:
+            after = settled_rss_kib(target.pid)
+            if not client.process.is_running():
+                client.result()
+            return after - before
+
+
+def memory_row(bench):
+    row, ctrls, made, checks = "growth-memory", 300, {}, []
+    for size in (32, 128, 1024):
+        try:
+            one, three = resident(bench, ctrls, 1, size), resident(bench, ctrls, 3, size)
+        except BenchError as e:
+            checks.append(report.check("memory with queues of %d entries" % size, None, reason=str(e)[:200]))
+            continue
+        queue = (three - one) / (2.0 * ctrls)
+        made["I/O queue of %d entries" % size] = {"target_rss_kib": stats.spread([queue])}
+        if size == 32:
+            made["controller with its admin queue"] = {"target_rss_kib": stats.spread([one / ctrls - queue])}
+    return report.row_result(row, "resident memory of the target, each", made, checks, "target_rss_kib",
+                             "%d controllers, 20k reads a second over all" % ctrls,
+                             note="Socket buffers of the kernel are not in it; bench/churn says whether it stays flat.")
+
+
+def run(bench):
+    rows = []
+    for part in (connections_rows, reactors_row, namespaces_row, idle_row, memory_row):
+        try:
+            found = part(bench)
+        except BenchError as e:
+            bench.say("  %s: %s" % (part.__name__, e))
+            continue
+        rows += found if isinstance(found, list) else [found]
+    return rows
+
+
+if __name__ == "__main__":
+    crowd.standalone(globals())

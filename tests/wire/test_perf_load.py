@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""
+weft perf with a timetable (--rate), with many controllers, idle ones beside them, and many
+namespaces: what it does to the target, what it reports, and how it ends when something is lost,
+refused or too little. A slow medium makes overload certain without a fast machine.
+"""
+
+import json
+import resource
+import signal
+import subprocess
+
+import target
+from tap import Tap
+
+SLOW_MS = 100
+
+
+def perf(tgt, *args, **more):
+    return subprocess.run(command(tgt, *args), capture_output=True, text=True, timeout=60, **more)
+
+
+def command(tgt, *args):
+    return [target.weft_path(), 'perf', '-s', str(tgt.port), '-n', target.NQN, '--quiet', *args]
+
+
+def result(t, tgt, name, *args):
+    done = perf(tgt, '--json', *args)
+    t.eq((done.returncode, done.stderr), (0, ''), name + ': exit status')
+    return json.loads(done.stdout)
+
+
+def rate(t, tgt):
+    """The number of commands is the timetable's, however late this machine runs it."""
+    got = result(t, tgt, 'rate', '--rate', '500', '--time', '1s', '--depth', '64')
+    t.eq(got['rate_asked'], 500, 'rate: asked')
+    t.eq(got['read']['ios'] + got['rate_unsent'], 500,
+         'rate: every command of the second was sent or is told')
+    t.ok(got['rate_achieved'] <= 501, 'rate: not more than asked', why=got['rate_achieved'])
+    t.eq(got['late_us'].keys(), got['read']['latency_us'].keys(), 'rate: how late they left')
+    got = result(t, tgt, 'rate with suffix', '--rate', '2k', '--bytes', '400k', '--depth', '64')
+    t.eq((got['rate_asked'], got['read']['ios'], got['rate_unsent']), (2000, 100, 0),
+         'rate: --bytes ends it')
+    text = perf(tgt, '--rate', '1k', '--time', '200ms').stdout
+    t.ok('rate    asked 1000/s' in text, 'rate: in words', why=text)
+
+
+def overload(t, tgt):
+    """One command takes 100 ms and one may be in flight: 10 a second, and the rest waits."""
+    got = result(t, tgt, 'overload', '--nsid', '3', '--rate', '100', '--depth', '1', '--time', '1s')
+    t.ok(not got['rate_kept'] and got['rate_achieved'] <= 11, 'overload: it says so', why=got)
+    t.ok(got['rate_unsent'] >= 85, 'overload: what never left is counted', why=got)
+    latency = got['read']['latency_us']
+    t.ok(latency['min'] >= SLOW_MS * 1000 and latency['max'] >= 5 * SLOW_MS * 1000,
+         'overload: waiting for a place counts as latency', why=latency)
+    text = perf(tgt, '--nsid', '3', '--rate', '100', '--depth', '1', '--time', '500ms').stdout
+    t.ok('NOT KEPT' in text, 'overload: in words', why=text)
+    got = result(t, tgt, 'the same closed', '--nsid', '3', '--depth', '1', '--time', '500ms')
+    t.ok('rate_asked' not in got and got['read']['latency_us']['p50'] < 4 * SLOW_MS * 1000,
+         'overload: without --rate the loop is closed', why=got)
+
+
+def rate_verified(t, tgt):
+    done = perf(tgt, '--nsid', '2', '--rw', 'randwrite', '--rate', '4k', '--bytes', '2M', '--verify',
+                '--controllers', '2')
+    t.eq((done.returncode, done.stderr), (0, ''), 'rate: what was written is read back')
+    t.ok('512 I/Os' in done.stdout and ' 0 wrong' in done.stdout, 'rate: and is right', why=done.stdout)
+
+
+def controllers(t, tgt):
+    got = result(t, tgt, 'controllers', '--controllers', '40', '--queues', '2', '--depth', '2',
+                 '--idle-controllers', '7', '--bytes', '8M')
+    t.eq((got['controllers'], got['idle_controllers'], got['queues'], got['read']['ios']),
+         (40, 7, 2, 2048), 'controllers: what ran')
+    slow, fast = got['controller_iops']['min'], got['controller_iops']['max']
+    t.ok(0 < slow <= got['read']['iops'] / 40 <= fast, 'controllers: slowest and fastest', why=got)
+    t.ok(tgt.log().count('connected to ' + target.NQN) >= 47, 'controllers: each had its Connect')
+    text = perf(tgt, '--controllers', '3', '--bytes', '1M').stdout
+    t.ok('3 controllers with 1 queue' in text and 'ctrls   slowest' in text,
+         'controllers: in words', why=text)
+    got = result(t, tgt, 'paced', '--controllers', '5', '--rate', '1k', '--bytes', '400k')
+    t.eq(got['read']['ios'], 100, 'controllers: one timetable for all')
+    t.ok(got['controller_iops']['max'] < 1.3 * got['controller_iops']['min'],
+         'controllers: they take turns', why=got['controller_iops'])
+
+
+def controllers_refused(t, tgt):
+    done = perf(tgt, '--controllers', '99', '--idle-controllers', '2', '--bytes', '1M')
+    t.eq(done.returncode, 1, 'one controller too many: exit status')
+    t.ok('of 101: ' in done.stderr, 'one controller too many: which', why=done.stderr)
+    t.ok(target.poll(lambda: tgt.log().count(' gone: ') == tgt.log().count('connected to')),
+         'one controller too many: the others are disconnected')
+
+    def few():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+
+    done = perf(tgt, '--controllers', '50', preexec_fn=few)
+    t.eq(done.returncode, 1, 'too few open files: exit status')
+    t.ok('50 controllers of 1 queues need 164 open files, and the limit is 64' in done.stderr,
+         'too few open files: how many', why=done.stderr)
+
+
+def files_raised(t, tgt):
+    def soft():
+        resource.setrlimit(resource.RLIMIT_NOFILE,
+                           (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+
+    done = perf(tgt, '--controllers', '50', '--bytes', '1M', preexec_fn=soft)
+    t.eq((done.returncode, done.stderr), (0, ''), 'the soft limit of open files is raised')
+
+
+def namespaces(t, tgt):
+    got = result(t, tgt, 'namespaces', '--nsid', '4', '--namespaces', '20', '--bytes', '4M')
+    t.eq((got['namespaces'], got['read']['ios']), (20, 1024), 'namespaces: what ran')
+    # Each was written or not: with 1,000 random choices all 20 are.
+    perf(tgt, '--nsid', '4', '--namespaces', '20', '--rw', 'randwrite', '--bytes', '4M')
+    with tgt.host() as host:
+        queue = host.queue()
+        blank = [nsid for nsid in range(4, 24) if not any(queue.read(nsid, 0, 128).data)]
+    t.eq(blank, [], 'namespaces: all of them are used')
+
+
+def interrupted(t, tgt):
+    for name, args in (('paced', ['--rate', '1']), ('closed', ['--controllers', '4'])):
+        before = tgt.log().count('connected to')
+        with subprocess.Popen(command(tgt, '--time', '1h', '--json', *args), text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            target.poll(lambda: tgt.log().count('connected to') > before)
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=30)
+        # 1 when it came before the first command.
+        t.ok(process.returncode in (0, 1) and json.loads(out), name + ': an interrupt ends it',
+             why=(process.returncode, err))
+
+
+def lost(t, tgt):
+    """The target goes away under several controllers: one message, status 1, no hang."""
+    with subprocess.Popen(command(tgt, '--time', '1h', '--controllers', '8', '--rate', '2k'),
+                          text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        target.poll(lambda: tgt.log().count('connected to') >= 8)
+        tgt.kill()
+        _, err = process.communicate(timeout=30)
+    t.eq(process.returncode, 1, 'a lost target: exit status')
+    t.eq(len(err.strip().splitlines()), 1, 'a lost target: one message')
+
+
+def watched(t, tgt):
+    got = result(t, tgt, 'watch', '--bytes', '8M', '--watch-pid', str(tgt.process.pid))
+    t.ok(0 < got['watched_cpu_s'] < 60, 'watch: the CPU time of the target', why=got)
+    done = perf(tgt, '--bytes', '1M', '--watch-pid', '2147483647')
+    t.ok(done.returncode == 2 and 'no process 2147483647' in done.stderr, 'watch: nobody there', why=done)
+
+
+def usage(t):
+    rows = [
+        (['--rate', '0'], '--rate wants'), (['--rate', 'k'], '--rate wants'), (['--rate', ''], '--rate wants'),
+        (['--rate', '10x'], '"10x"'), (['--rate', '101M'], '100000000'), (['--rate', '-5'], '"-5"'),
+        (['--controllers', '0'], 'from 1 to 65519'), (['--idle-controllers', '65520'], 'from 0 to 65519'),
+        (['--namespaces', '0'], 'from 1'), (['--namespaces', '2', '--verify'], '--verify'),
+        (['--watch-pid', '0'], '--watch-pid'),
+        (['--nsid', '0xfffffffe', '--namespaces', '2'], 'no 2 namespaces'),
+    ]
+    for args, text in rows:
+        done = subprocess.run([target.weft_path(), 'perf', *args], capture_output=True, text=True,
+                              timeout=60)
+        t.ok(done.returncode == 2 and text in done.stderr, 'usage: ' + ' '.join(args), why=done)
+
+
+def uneven(t, tgt):
+    done = perf(tgt, '--namespaces', '2', '--bytes', '1M')
+    t.eq(done.returncode, 2, 'namespaces of different block sizes: exit status')
+    t.ok('blocks of 4096 bytes' in done.stderr, 'namespaces of different block sizes: said',
+         why=done.stderr)
+    done = perf(tgt, '--nsid', '20', '--namespaces', '9', '--bytes', '1M')
+    t.ok(done.returncode == 2 and 'no namespace 24' in done.stderr, 'a namespace that is not there',
+         why=done)
+
+
+def test(t, tgt):
+    for part in (rate, overload, rate_verified, controllers, controllers_refused, files_raised,
+                 namespaces, uneven, watched, interrupted):
+        with t.guard(part.__name__):
+            part(t, tgt)
+    with t.guard('usage'):
+        usage(t)
+    with t.guard('lost'):
+        other = target.Target()
+        try:
+            lost(t, other)
+        finally:
+            other.kill()
+            other.remove()
+
+
+SPACES = [target.namespace(1, 'mem:8M,block=512'), target.namespace(2, 'mem:16M,block=4096'),
+          target.namespace(3, 'fault:delay:op=read:ms=%d@mem:8M' % SLOW_MS)]
+SPACES += [target.namespace(4 + i, 'mem:64k,block=512') for i in range(20)]
+
+target.run(Tap(), test, namespaces=SPACES, limits={'controllers': 100})
