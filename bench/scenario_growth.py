@@ -7,8 +7,9 @@ carries all connections on one core, is not what is measured.
 
   connections  1, 10, 100, 1,000 controllers of one I/O queue: (a) with the same depth on each, where
                a thousand connections bring a thousand times the work; (b) with the same depth in all,
-               where they share it and every batch gets shorter, which no target can undo. Both are
-               judged: 1,000 against the best of the others, and told against 1.
+               where they share it and every batch gets shorter, so that each command has a system call
+               of its own for every step; how much the bare echo server loses by that is told
+               beside it. Both are judged: 1,000 against the best of fewer; and told against 1.
   reactors     2 against 2,000 connections over two reactors
   namespaces   1 against 10,000 that hold the same memory
   idle         32 commands in flight beside 0 and 10,000 idle connections of another process
@@ -21,8 +22,9 @@ import contextlib
 import time
 
 import crowd
-from lib import process, report, stats, weft
+from lib import echo, process, report, stats, weft
 from lib.process import BenchError
+from lib.workload import Workload
 
 TITLE = "growth: connections, namespaces, idle connections, memory"
 SECONDS = 150
@@ -84,6 +86,23 @@ def connections_row(bench, target, name, title, shapes):
                              {"weft": series(bench, name, works)}, noisy, thrown)
 
 
+def ceiling_check(bench):
+    """How much of that the bare server loses, with the same bytes and no NVMe: what sharing costs."""
+    row, one, many = "growth-total-ceiling", Workload(depth=TOTAL_DEPTH), Workload(queues=TOTAL_DEPTH)
+    title = "the ceiling's own fall, 1,000 connections against 1, per core"
+    if bench.missing("echo"):
+        return report.check(title, None, reason=bench.missing("echo"))
+    server = echo.Server(bench)
+    try:
+        server.prefill()
+        crowd.points(bench, row, {"one": lambda: echo.client(bench, server, one),
+                                  "many": lambda: echo.client(bench, server, many)}, crowd.rounds_of(bench, 2))
+    finally:
+        server.stop()
+    # Less CPU per I/O is more I/Os per core.
+    return report.check(title, crowd.ratio(bench, row, "one", "many", "target_cpu_us_per_io"))
+
+
 def connections_rows(bench):
     rows = []
     with weft.Target(bench, limits=crowd.LIMITS, name="weft-growth") as target:
@@ -94,6 +113,7 @@ def connections_rows(bench):
                                         [(count, depth) for count in COUNTS]))
         rows.append(connections_row(bench, target, "growth-total", "1 to 1,000 connections, depth %d in all" %
                                     TOTAL_DEPTH, [(count, TOTAL_DEPTH // count) for count in COUNTS]))
+    rows[-1]["checks"].append(ceiling_check(bench))
     return rows
 
 

@@ -10,6 +10,8 @@ from . import report, stats
 # What a contender that is not ours does is the machine's news, not ours.
 OURS = ("weft", "weft-r2t", "weft-file", "spdk>weft")
 
+TOLD = ("latency_us.p50", "latency_us.p99", "target_cpu_us_per_io", "client_cpu_us_per_io")
+
 
 def checks_of(row):
     return {c["title"]: c for c in row["checks"]}
@@ -43,6 +45,9 @@ def compare_row(old, new):
                 changes.append(one)
     for contender in new["figures"]:
         for figure, more_is_better in report.FIGURES.items():
+            # Of others only what the row is about; the rest is their business.
+            if figure != new["shown"] and (contender not in OURS or figure not in TOLD):
+                continue
             pair = tuple(report.spread_of(r, contender, figure) for r in (old, new))
             if all(pair):
                 one = change("figure", new, "%s, %s" % (report.contender_name(contender),

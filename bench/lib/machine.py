@@ -147,12 +147,12 @@ class Noise:
 
     def speed(self):
         """Of the slower CPU now, 1 being the best seen: a neighbour on the same core or a lower clock
-        slows everything and shows neither as steal nor as waiting. Takes 20 ms."""
+        slows everything and shows neither as steal nor as waiting. Takes 30 ms."""
         mine = os.sched_getaffinity(0)
         loops = []
         for cpu in (self.cpus.target, self.cpus.load):
             os.sched_setaffinity(0, {cpu})
-            loops.append(1000 * min(fixed_loop()[0] for _ in range(3)))
+            loops.append(1000 * min(fixed_loop()[0] for _ in range(5)))
         os.sched_setaffinity(0, mine)
         self.best_ms = min(loops + ([self.best_ms] if self.best_ms else []))
         return round(self.best_ms / max(loops), 3)

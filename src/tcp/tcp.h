@@ -136,9 +136,10 @@ struct tcp_conn {
 
 	/* receive */
 	enum tcp_rx_phase rx_phase;
-	bool is_paused; /* by on_header */
-	bool is_held;   /* by tcp_conn_hold */
-	struct pdu pdu; /* the one at hand */
+	bool is_paused;        /* by on_header */
+	bool is_held;          /* by tcp_conn_hold */
+	bool is_long_expected; /* the last payload was long: the next one may be */
+	struct pdu pdu;        /* the one at hand */
 	struct tcp_sink sink;
 	uint32_t data_done_bytes;
 	uint32_t data_crc;

@@ -35,7 +35,11 @@ static void rx_keep_raw(struct tcp_conn *conn, const uint8_t *buf, size_t len_by
 		want = NVME_TCP_HDR_MAX_BYTES;
 	if (want > len_bytes)
 		want = len_bytes;
-	memcpy(conn->raw, buf, want);
+	/* A copy of a fixed length is a few instructions, another one a call. */
+	if (len_bytes >= sizeof(conn->raw))
+		memcpy(conn->raw, buf, sizeof(conn->raw));
+	else
+		memcpy(conn->raw, buf, want);
 	conn->raw_bytes = (uint32_t)want;
 }
 
@@ -115,6 +119,7 @@ static void rx_ask_sink(struct tcp_conn *conn)
 	if (!conn->sink.dest || conn->sink.granule_bytes == 0)
 		conn->sink.granule_bytes = 1;
 	CHECK(conn->sink.granule_bytes <= TCP_CARRY_BYTES);
+	conn->is_long_expected = conn->pdu.data_bytes >= TCP_DIRECT_MIN_BYTES;
 	conn->data_done_bytes = 0;
 	conn->data_crc = CRC32C_START;
 	conn->rx_phase = TCP_RX_DATA;
@@ -325,21 +330,22 @@ static void rx_ended(struct tcp_conn *conn, ssize_t len)
  */
 static size_t rx_direct_bytes(const struct tcp_conn *conn, size_t budget_bytes)
 {
-	if (conn->rx_phase != TCP_RX_DATA || conn->skip_bytes > 0 || conn->carry_bytes > 0 ||
-	    !conn->sink.dest)
-		return 0;
-	if (conn->pdu.data_bytes < TCP_DIRECT_MIN_BYTES)
+	size_t direct_bytes;
+
+	if (conn->rx_phase != TCP_RX_DATA || conn->skip_bytes > 0 || !conn->sink.dest ||
+	    conn->pdu.data_bytes < TCP_DIRECT_MIN_BYTES)
 		return 0;
 	if (conn->sink.granule_bytes > 1) {
 		size_t available;
 
 		if (conn->pdu.has_data_digest)
 			return 0;
-		available = reactor_sock_available(&conn->sock);
+		available = reactor_sock_available(&conn->sock) + conn->carry_bytes;
 		if (budget_bytes > available)
 			budget_bytes = available;
 	}
-	return rx_whole_granules(conn, budget_bytes);
+	direct_bytes = rx_whole_granules(conn, budget_bytes);
+	return direct_bytes > conn->carry_bytes ? direct_bytes : 0;
 }
 
 static void rx_run(struct tcp_conn *conn, const uint8_t *buf, size_t len_bytes)
@@ -354,35 +360,42 @@ static ssize_t rx_receive_direct(struct tcp_conn *conn, size_t direct_bytes)
 {
 	uint8_t *scratch = reactor_scratch(conn->reactor);
 	uint8_t *place = conn->sink.dest + conn->data_done_bytes;
+	size_t carried = conn->carry_bytes;
 	bool is_to_the_end = direct_bytes == conn->pdu.data_bytes - conn->data_done_bytes;
 	/* Only the next header: more payload of this length should go to its place as well. */
-	struct iovec iov[2] = {{.iov_base = place, .iov_len = direct_bytes},
+	struct iovec iov[2] = {{.iov_base = place + carried, .iov_len = direct_bytes - carried},
 			       {.iov_base = scratch, .iov_len = TCP_DIRECT_TAIL_BYTES}};
 	ssize_t len = reactor_sock_recv(&conn->sock, iov, is_to_the_end ? 2 : 1);
-	size_t landed;
+	size_t got, landed;
 
 	if (len <= 0)
 		return len;
-	landed = (size_t)len < direct_bytes ? (size_t)len : direct_bytes;
+	memcpy(place, conn->carry, carried);
+	conn->carry_bytes = 0;
+	got = carried + (size_t)len;
+	landed = got < direct_bytes ? got : direct_bytes;
 	rx_data_landed(conn, place, landed);
-	if ((size_t)len > landed)
-		rx_run(conn, scratch, (size_t)len - landed);
+	if (got > landed)
+		rx_run(conn, scratch, got - landed);
 	return len;
 }
 
-/* What to receive into scratch: of long payload only so much that the rest can go direct again. */
+/*
+ * What to receive into scratch. Where long payload is at hand or expected, no more than shows the
+ * next header, so that the payload behind it can go to its place.
+ */
 static size_t rx_scratch_bytes(const struct tcp_conn *conn, size_t budget_bytes)
 {
 	size_t left;
 
+	if (conn->rx_phase == TCP_RX_HEADER && conn->is_long_expected)
+		return TCP_DIRECT_TAIL_BYTES;
 	if (conn->rx_phase != TCP_RX_DATA || conn->pdu.data_bytes < TCP_DIRECT_MIN_BYTES ||
 	    !conn->sink.dest || (conn->pdu.has_data_digest && conn->sink.granule_bytes > 1))
 		return budget_bytes;
 	left = conn->skip_bytes + conn->pdu.data_bytes - conn->data_done_bytes;
-	if (conn->carry_bytes >= conn->sink.granule_bytes || conn->carry_bytes >= left)
+	if (left <= conn->carry_bytes)
 		return budget_bytes;
-	if (conn->carry_bytes > 0 && left > conn->sink.granule_bytes)
-		return conn->sink.granule_bytes - conn->carry_bytes;
 	left += TCP_DIRECT_TAIL_BYTES - conn->carry_bytes;
 	return left < budget_bytes ? left : budget_bytes;
 }
@@ -403,13 +416,28 @@ static ssize_t rx_receive_scratch(struct tcp_conn *conn, size_t budget_bytes)
 	if (carried > 0)
 		memcpy(scratch, conn->carry, carried);
 	rx_run(conn, scratch, carried + (size_t)len);
+	/* Enough for a header and there was none of that kind: small PDUs want a large receive. */
+	if ((size_t)len >= TCP_DIRECT_TAIL_BYTES && conn->rx_phase == TCP_RX_HEADER)
+		conn->is_long_expected = false;
+	return len;
+}
+
+/* > 0, or what reactor_sock_recv said. */
+static ssize_t rx_receive(struct tcp_conn *conn)
+{
+	size_t budget_bytes = conn->config.recv_budget_bytes;
+	size_t direct_bytes = rx_direct_bytes(conn, budget_bytes);
+	ssize_t len = direct_bytes > 0 ? rx_receive_direct(conn, direct_bytes)
+				       : rx_receive_scratch(conn, budget_bytes);
+
+	if (len > 0)
+		conn->stats.bytes_received += (uint64_t)len;
 	return len;
 }
 
 void tcp_rx_ready(struct tcp_conn *conn)
 {
-	size_t budget_bytes = conn->config.recv_budget_bytes;
-	size_t direct_bytes;
+	bool was_looking;
 	ssize_t len;
 
 	if (conn->phase == TCP_CONN_TERMINATING || conn->phase == TCP_CONN_CLOSING) {
@@ -418,14 +446,12 @@ void tcp_rx_ready(struct tcp_conn *conn)
 	}
 	if (!tcp_rx_is_willing(conn) || list_linked(&conn->unpause.node))
 		return;
-	direct_bytes = rx_direct_bytes(conn, budget_bytes);
-	if (direct_bytes > 0)
-		len = rx_receive_direct(conn, direct_bytes);
-	else
-		len = rx_receive_scratch(conn, budget_bytes);
-	if (len > 0)
-		conn->stats.bytes_received += (uint64_t)len;
-	else if (len != -EAGAIN && len != -EINTR)
+	was_looking = conn->rx_phase == TCP_RX_HEADER && conn->is_long_expected;
+	len = rx_receive(conn);
+	/* The header is there, and behind it the payload that was expected. */
+	if (len > 0 && was_looking && conn->rx_phase == TCP_RX_DATA && tcp_rx_is_willing(conn))
+		len = rx_receive(conn);
+	if (len <= 0 && len != -EAGAIN && len != -EINTR)
 		rx_ended(conn, len);
 	if (!conn->is_sock_closing)
 		tcp_conn_update_want(conn);
