@@ -112,6 +112,8 @@ class Bench:
             return spdk.Target(self)
         if name == "weft-r2t":
             return weft.Target(self, in_capsule=0, name=name)
+        if name == "weft-hot":
+            return weft.Target(self, ns="mem:" + weft.HOT_SIZE, name=name)
         if name == "weft-file":
             os.makedirs(os.path.dirname(self.file_path()), exist_ok=True)
             return weft.Target(self, ns="file:%s,size=%s,block=4096" % (self.file_path(), weft.SIZE), name=name)

@@ -116,12 +116,6 @@ def disk_is_the_limit(bench):
     return not (local and memory) or local.median <= 0.9 * memory.median
 
 
-def is_peer_the_limit(bench, source):
-    """A target that is always busy cannot tell two clients apart; that of SPDK says how busy it is."""
-    busy = stats.spread(bench.values(source, "weft>spdk", "target_busy_percent").values())
-    return busy is not None and busy.median >= 95.0
-
-
 def check_values(bench, source, check):
     """The ratio (or the figure itself) in each round."""
     above = bench.values(source, *check.above)
@@ -141,8 +135,6 @@ def check_result(bench, row, check):
             reason = bench.missing(side[0], row.load)
     if not reason and check.when == "disk is the limit" and not disk_is_the_limit(bench):
         reason = "the disk is not the limit here: fio is as fast as weft from memory"
-    if not reason and check.when == "nvmf_tgt has time to spare" and is_peer_the_limit(bench, source):
-        reason = "nvmf_tgt is the limit under both clients: it is busy all the time"
     sides = [s[0] for s in (check.above, check.below, check.minus) if s]
     return report.check(check.title, stats.spread(check_values(bench, source, check)), check.relation, check.limit,
                         key=check.key, reason=reason, is_ratio=check.below is not None,

@@ -23,7 +23,8 @@ UNITS = {"iops": "IOPS", "mib_per_s": "MiB/s", "iops_per_client_core": "IOPS per
          "target_rss_kib": "KiB resident"}
 NAMES = {"weft": "weft", "spdk": "SPDK", "echo": "ceiling", "echo-sleep": "blocking echo", "fio": "local fio",
          "weft-r2t": "weft by R2T", "weft-file": "weft on the file", "spdk>weft": "SPDK's client on weft",
-         "weft>spdk": "weft's client on SPDK"}
+         "weft>spdk": "weft's client on SPDK", "weft>weft-hot": "weft perf",
+         "spdk>weft-hot": "spdk_nvme_perf"}
 PASS, MISS, TOLD, UNKNOWN = "pass", "MISS", "told", "not measured"
 
 

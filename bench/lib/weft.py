@@ -9,6 +9,7 @@ from .process import BenchError
 
 NQN = "nqn.2026-11.io.weft:default"
 SIZE = "256M"
+HOT_SIZE = "1M"     # stays in the cache: the client is then the slower side
 
 
 class Target:

@@ -235,12 +235,9 @@ static void ns_fill(struct ns *ns, uint32_t nsid, const char *spec)
 	CHECK(ns_store_create(media, 1, &store) == 0);
 	*ns = (struct ns){
 		.nsid = nsid,
-		.store = store,
-		.media = media,
-		.block_count = BLOCKS,
-		.block_shift = 12,
 		.ana_group = 1,
 	};
+	ns_bind(ns, store);
 }
 
 static struct snapshot *snapshot_build(void)
@@ -257,7 +254,8 @@ static struct snapshot *snapshot_build(void)
 	subsystem->allows_any_host = true;
 	subsystem->ana_group_max = 1;
 	subsystem->ns_count = 2;
-	subsystem->namespaces = made(2 * sizeof(struct ns));
+	subsystem->namespaces = ns_array_create(2);
+	CHECK(subsystem->namespaces);
 	ns_fill(&subsystem->namespaces[0], 1, "mem:" NS_BYTES);
 	ns_fill(&subsystem->namespaces[1], 2, "null:" NS_BYTES);
 	snapshot->port_count = 1;

@@ -127,15 +127,13 @@ static void snapshot_fill(struct snapshot *snapshot)
 	subsystem->allows_any_host = true;
 	subsystem->ana_group_max = 1;
 	subsystem->ns_count = 1;
-	subsystem->namespaces = sim_alloc(sizeof(struct ns));
+	subsystem->namespaces = ns_array_create(1);
+	CHECK(subsystem->namespaces);
 	subsystem->namespaces[0] = (struct ns){
 		.nsid = 1,
-		.store = ns_store_get(one.store),
-		.media = ns_store_media(one.store),
-		.block_count = NS_BLOCKS,
-		.block_shift = 12,
 		.ana_group = 1,
 	};
+	ns_bind(&subsystem->namespaces[0], ns_store_get(one.store));
 	snapshot->subsystems = sim_alloc(sizeof(struct subsystem *));
 	snapshot->subsystems[0] = subsystem;
 	snapshot->subsystem_count = 1;

@@ -105,13 +105,47 @@ int text_parse_size(const char *text, uint64_t *ret_bytes)
 	return text_parse_with_unit(text, units, ARRAY_LEN(units), ret_bytes);
 }
 
+/* The digits behind the point at *at, in parts of 10^-9; moves behind them. Without a point: 0. */
+static int text_take_fraction(const char **at, uint64_t *ret_billionths)
+{
+	uint64_t scale = 100000000;
+	const char *p = *at;
+
+	*ret_billionths = 0;
+	if (*p != '.')
+		return 0;
+	if (text_digit(*++p, 10) < 0)
+		return -EINVAL;
+	for (; text_digit(*p, 10) >= 0; p++, scale /= 10) {
+		if (scale == 0)
+			return -EINVAL;
+		*ret_billionths += (uint64_t)text_digit(*p, 10) * scale;
+	}
+	*at = p;
+	return 0;
+}
+
 int text_parse_duration_ms(const char *text, uint64_t *ret_ms)
 {
 	static const struct text_unit units[] = {
 		{"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000},
 	};
+	uint64_t value = 0, billionths;
+	int res = text_take_number(&text, 10, &value);
 
-	return text_parse_with_unit(text, units, ARRAY_LEN(units), ret_ms);
+	if (res == -EINVAL || text_take_fraction(&text, &billionths) != 0)
+		return -EINVAL;
+	for (size_t i = 0; i < ARRAY_LEN(units); i++) {
+		if (strcasecmp(text, units[i].name) != 0)
+			continue;
+		if (res == -ERANGE || __builtin_mul_overflow(value, units[i].factor, &value) ||
+		    __builtin_add_overflow(
+			    value, (billionths * units[i].factor + 999999999) / 1000000000, &value))
+			return -ERANGE;
+		*ret_ms = value;
+		return 0;
+	}
+	return -EINVAL;
 }
 
 const char *text_format_size(uint64_t bytes, char *text, size_t text_bytes)

@@ -12,7 +12,8 @@
 int text_parse_u64(const char *text, uint64_t max, uint64_t *ret_value);
 /* Bytes; suffixes K, M, G, T are powers of 1024 ("10G", "10GiB", "512"). 0, -EINVAL, -ERANGE. */
 int text_parse_size(const char *text, uint64_t *ret_bytes);
-/* Milliseconds from "250ms", "5s", "2m", "1h"; a bare number is seconds. 0, -EINVAL, -ERANGE. */
+/* Milliseconds from "250ms", "1.5s", "2m", "1h"; a bare number is seconds. Up to nine decimals;
+ * what is no whole number of milliseconds is rounded up. 0, -EINVAL, -ERANGE. */
 int text_parse_duration_ms(const char *text, uint64_t *ret_ms);
 /* "1.5 GiB" for people. Returns `text`. */
 const char *text_format_size(uint64_t bytes, char *text, size_t text_bytes);

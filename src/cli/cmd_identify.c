@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define IDENTIFY_NS_MAX 4096
+#define IDENTIFY_NS_MAX 65536
 
 struct identify_ns {
 	uint32_t nsid;

@@ -13,6 +13,8 @@
 #include <sys/types.h>
 
 #define PERF_ERROR_KINDS 16
+/* It measures, and would otherwise measure how long it takes to wake up itself. */
+#define PERF_SPIN_MAX_US 1000
 #define PERF_UNITS_MAX   (64u * 1024 * 1024) /* that --verify keeps a generation of: 4 bytes each */
 
 struct perf_progress {
@@ -70,14 +72,19 @@ struct perf_result {
 	char error[512]; /* why it could not run or ended early; "" when it ran */
 	struct perf_direction reads;
 	struct perf_direction writes;
-	uint64_t elapsed_ns; /* of the measured part */
+	uint64_t elapsed_ns; /* of the measured part: time_ms, or until `bytes` were answered */
 	uint64_t cpu_ns;
 	uint64_t watched_cpu_ns; /* of watch_pid */
 	uint64_t connect_ns;     /* all controllers */
 	uint64_t ctrl_ios_min;   /* of the slowest and the fastest controller of the load */
 	uint64_t ctrl_ios_max;
-	uint64_t rate_unsent;      /* with `rate`: commands whose time came and that never left */
-	struct histogram lateness; /* with `rate`: from the time planned to submission */
+	/* With `rate`: commands of the measured timetable that never left, and those answered after
+	 * the time was over (not among `ios`, but their latency counts); and what the warm-up still
+	 * owed when its timetable was dropped. */
+	uint64_t rate_unsent;
+	uint64_t rate_answered_late;
+	uint64_t rate_warmup_unsent;
+	struct histogram lateness;          /* with `rate`: from the time planned to submission */
 	struct perf_direction verify_reads; /* the pass that reads back what was written */
 	uint64_t verify_elapsed_ns;
 	uint64_t verified_blocks;

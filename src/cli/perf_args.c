@@ -90,7 +90,7 @@ static void help_print(void)
 	       "      --rate N[k|M]         commands per second over all queues, by a timetable; "
 	       "latency\n"
 	       "                            counts from the time planned (as many as possible)\n"
-	       "      --time DURATION       how long: 10s, 500ms, 2m (10s unless --bytes)\n"
+	       "      --time DURATION       how long: 10s, 1.5s, 500ms, 2m (10s unless --bytes)\n"
 	       "      --bytes SIZE          how much: 256M\n"
 	       "      --size SIZE           size of the region used (to the end)\n"
 	       "      --offset SIZE         where it begins (0)\n"
@@ -100,7 +100,10 @@ static void help_print(void)
 	       "      --seed N              of the random choices (1)\n"
 	       "      --cpu N               run on this CPU (any)\n"
 	       "      --watch-pid PID       tell the CPU time of this process as well\n"
-	       "      --no-spin             sleep as soon as there is nothing to do\n"
+	       "      --no-spin             sleep as soon as there is nothing to do (wait busily "
+	       "for "
+	       "up to\n"
+	       "                            1000 us, so as not to measure its own wake-ups)\n"
 	       "      --json                the result as JSON\n"
 	       "      --quiet               no live progress\n"
 	       "  -h, --help                this text\n\n"
@@ -158,7 +161,7 @@ static int duration_take(const char *flag, const char *value, uint64_t *ret_ms)
 {
 	if (text_parse_duration_ms(value, ret_ms) == 0 && *ret_ms < UINT64_MAX / NS_PER_MS / 4)
 		return 0;
-	cli_usage_error("perf", "%s wants a duration such as 10s or 500ms, not \"%s\"", flag,
+	cli_usage_error("perf", "%s wants a duration such as 10s, 1.5s or 500ms, not \"%s\"", flag,
 			value);
 	return -1;
 }

@@ -7,10 +7,13 @@
  * With --verify no two commands are in flight on one unit, so what a read must find is known.
  * With --rate commands leave by a timetable (perf_pace.c) that does not wait for answers: all that
  * are due leave in the same turn, and one that found no free place counts as begun when it was due.
+ * One timer stands for the next time due; when that is near, the reactor is kept from sleeping.
  */
 #include "base/clock.h"
 #include "cli/perf_job.h"
 #include "cli/perf_stamp.h"
+
+#define PACE_AWAKE_NS (20 * NS_PER_US) /* a wake-up takes longer than that */
 
 /* ---- choosing ------------------------------------------------------------------------------- */
 
@@ -117,6 +120,7 @@ static bool io_submit(struct perf_io *io, uint64_t started_ns)
 	if (job->busy != NULL)
 		job->busy[io->unit] = 1;
 	io->started_ns = started_ns;
+	io->is_measured = job->is_measuring;
 	job->bytes_issued += options->io_bytes;
 	job->in_flight++;
 	host_submit_io(io->ctrl->ctrl, io->queue, &io->cmd);
@@ -147,34 +151,62 @@ static struct perf_io *idle_pop(struct perf_job *job)
 	return io;
 }
 
-/* For the next one due; while all are in flight the next answer does it. */
-static void pace_arm(struct perf_job *job)
+/* Work in every turn is what keeps a reactor from sleeping; the timer does the sending, because it
+ * comes before the gathered sends of its turn. */
+static void on_pace_awake(struct reactor_defer *defer)
 {
-	uint64_t wake_ns = job->pace.due_ns;
+	struct perf_job *job = container_of(defer, struct perf_job, pace_awake);
 
-	if (job->end_ns != 0 && job->end_ns < wake_ns)
-		wake_ns = job->end_ns;
-	if (job->idle_count == 0 || wake_ns == job->pace_armed_ns)
+	if (job->pace_armed_ns != 0)
+		reactor_defer(job->reactor, defer);
+}
+
+/* For the next one due; while all are in flight the next answer does it. Far ahead, the timer comes
+ * early and is armed again, so that what a sleeper needs to wake up is not added to the time due.
+ */
+static void pace_arm(struct perf_job *job, uint64_t now_ns)
+{
+	bool may_spin = job->options->spin_max_us > 0;
+	bool is_near = job->pace.due_ns < now_ns + PACE_AWAKE_NS;
+	uint64_t wake_ns = job->pace.due_ns - (may_spin && !is_near ? PACE_AWAKE_NS : 0);
+
+	if (job->idle_count == 0)
+		return;
+	if (may_spin && is_near)
+		reactor_defer(job->reactor, &job->pace_awake);
+	else
+		reactor_defer_cancel(&job->pace_awake);
+	if (wake_ns == job->pace_armed_ns)
 		return;
 	job->pace_armed_ns = wake_ns;
 	reactor_timer_arm(&job->pace_timer, wake_ns);
 }
 
-static void pace_end(struct perf_job *job, uint64_t now_ns)
+static void pace_disarm(struct perf_job *job)
 {
 	reactor_timer_cancel(&job->pace_timer);
+	reactor_defer_cancel(&job->pace_awake);
 	job->pace_armed_ns = 0;
-	if (job->in_flight > 0 || job->suspects_loss)
-		return;
+}
+
+static void pace_end(struct perf_job *job, uint64_t now_ns)
+{
+	pace_disarm(job);
 	/* Ended by its time and not by --bytes or a signal: what it still owed then was missed. */
 	if (job->is_running && job->end_ns != 0 && now_ns >= job->end_ns)
 		job->result->rate_unsent = perf_pace_owed(&job->pace, job->end_ns);
-	perf_job_on_pass_end(job);
+	if (job->in_flight == 0 && !job->suspects_loss)
+		perf_job_on_pass_end(job);
+}
+
+static bool pace_is_due(const struct perf_job *job, uint64_t now_ns)
+{
+	return job->pace.due_ns <= now_ns && (job->end_ns == 0 || job->pace.due_ns < job->end_ns);
 }
 
 static void pace_run(struct perf_job *job, uint64_t now_ns)
 {
-	while (job->idle_count > 0 && job->pace.due_ns <= now_ns && !pass_is_over(job, now_ns)) {
+	while (job->idle_count > 0 && pace_is_due(job, now_ns) && !pass_is_over(job, now_ns)) {
 		if (job->is_measuring)
 			histogram_record(&job->result->lateness, now_ns - job->pace.due_ns);
 		io_submit(idle_pop(job), job->pace.due_ns);
@@ -183,7 +215,7 @@ static void pace_run(struct perf_job *job, uint64_t now_ns)
 	if (pass_is_over(job, now_ns))
 		pace_end(job, now_ns);
 	else
-		pace_arm(job);
+		pace_arm(job, now_ns);
 }
 
 static void on_pace_timer(struct reactor_timer *timer)
@@ -194,10 +226,22 @@ static void on_pace_timer(struct reactor_timer *timer)
 	pace_run(job, reactor_clock_ns(job->reactor));
 }
 
+void perf_io_on_measure_begin(struct perf_job *job)
+{
+	if (!is_paced(job))
+		return;
+	job->result->rate_warmup_unsent = perf_pace_owed(&job->pace, job->measure_start_ns);
+	pace_disarm(job);
+	perf_pace_start(&job->pace, job->options->rate, job->measure_start_ns);
+	pace_run(job, job->measure_start_ns);
+}
+
 void perf_io_on_stop(struct perf_job *job)
 {
 	if (is_paced(job))
 		pace_run(job, reactor_clock_ns(job->reactor));
+	else if (job->in_flight == 0 && !job->suspects_loss)
+		perf_job_on_pass_end(job);
 }
 
 /* ---- completing ----------------------------------------------------------------------------- */
@@ -229,21 +273,30 @@ static void read_verify(struct perf_io *io)
 	result->verified_blocks += args.block_count;
 }
 
+/*
+ * What counts. IOPS: commands answered in the measured time, so those that were in flight when it
+ * began are in and those in flight when it ends are not; in a closed loop that is the same number,
+ * the depth, and neither end bends the rate. With --rate only those of the timetable that began
+ * with the measured time, else what the warm-up left undone would be added to what was asked for.
+ *
+ * Latency: of the same commands; with --rate also of those answered after the end, because leaving
+ * out the slowest would flatter.
+ */
 static void io_record(struct perf_io *io, uint64_t now_ns)
 {
 	struct perf_job *job = io->job;
-	struct perf_direction *direction;
+	struct perf_direction *direction = io->is_read ? &job->result->reads : &job->result->writes;
 
 	if (job->pass == PERF_PASS_VERIFY) {
 		direction = &job->result->verify_reads;
-	} else {
-		if (!job->is_measuring) {
-			if (now_ns < job->measure_start_ns)
-				return;
-			perf_job_measure_begin(job, now_ns);
+	} else if (is_paced(job) && !io->is_measured) {
+		return;
+	} else if (!job->is_measuring) {
+		if (!is_paced(job))
 			return;
-		}
-		direction = io->is_read ? &job->result->reads : &job->result->writes;
+		job->result->rate_answered_late++;
+		histogram_record(&direction->latency, now_ns - io->started_ns);
+		return;
 	}
 	direction->ios++;
 	direction->bytes += job->options->io_bytes;
@@ -290,6 +343,7 @@ static void on_io_done(struct host_cmd *cmd)
 void perf_io_init(struct perf_job *job)
 {
 	reactor_timer_init(job->reactor, &job->pace_timer, on_pace_timer);
+	reactor_defer_init(&job->pace_awake, on_pace_awake);
 	for (unsigned i = 0; i < job->io_count; i++) {
 		job->ios[i].job = job;
 		job->ios[i].cmd.done = on_io_done;
@@ -304,7 +358,8 @@ void perf_io_start_all(struct perf_job *job)
 
 	if (is_paced(job)) {
 		job->idle_count = job->io_count;
-		perf_pace_start(&job->pace, job->options->rate, now_ns);
+		perf_pace_start(&job->pace, job->options->rate,
+				job->is_measuring ? job->measure_start_ns : now_ns);
 		pace_run(job, now_ns);
 		return;
 	}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What perf_run.c (passes, end), perf_ctrl.c (connecting and disconnecting) and perf_io.c (one I/O
- * after the other) share. All of it belongs to the reactor that perf_run creates.
+ * What perf_run.c (passes, end), perf_ctrl.c (connecting and disconnecting), perf_io.c (one I/O
+ * after the other) and perf_measure.c (the measured time) share. All of it belongs to the reactor
+ * that perf_run creates.
  */
 #ifndef WEFT_CLI_PERF_JOB_H
 #define WEFT_CLI_PERF_JOB_H
@@ -34,6 +35,7 @@ struct perf_io {
 	unsigned queue;
 	uint32_t generation;
 	bool is_read;
+	bool is_measured; /* left while measuring */
 };
 
 enum perf_pass {
@@ -85,6 +87,7 @@ struct perf_job {
 	struct perf_pace pace;
 	struct reactor_timer pace_timer;
 	uint64_t pace_armed_ns; /* 0: not armed */
+	struct reactor_defer pace_awake;
 
 	enum perf_pass pass;
 	bool is_running; /* of the pass: new commands may be made */
@@ -95,8 +98,9 @@ struct perf_job {
 	uint64_t cursor;       /* sequential: next unit */
 	uint64_t bytes_issued; /* in this pass */
 	uint64_t bytes_limit;
+	struct reactor_timer measure_timer; /* the end of the warm-up, then that of the time */
 	uint64_t measure_start_ns;
-	uint64_t end_ns; /* 0: no time limit */
+	uint64_t end_ns; /* 0: no time limit, or not measuring yet */
 	uint64_t cpu_start_ns;
 	uint64_t watched_start_ns;
 
@@ -110,8 +114,10 @@ struct perf_job {
 /* perf_io.c */
 void perf_io_init(struct perf_job *job);
 void perf_io_start_all(struct perf_job *job);
-/* The pass was told to end: with --rate nothing may be in flight that would notice. */
+/* The pass was told to end or its time is over: nothing may be in flight that would notice. */
 void perf_io_on_stop(struct perf_job *job);
+/* The timetable begins anew, without what the warm-up owed. */
+void perf_io_on_measure_begin(struct perf_job *job);
 
 /* perf_ctrl.c. Ends with perf_job_on_connected or perf_job_fail. */
 void perf_ctrl_connect_all(struct perf_job *job);
@@ -127,7 +133,12 @@ void perf_job_on_lost(struct perf_job *job, const char *why);
 void perf_job_fail(struct perf_job *job, int res);
 /* Nothing is in flight and nothing more will be. */
 void perf_job_on_pass_end(struct perf_job *job);
-/* From now on I/Os count. */
-void perf_job_measure_begin(struct perf_job *job, uint64_t now_ns);
+
+/* perf_measure.c */
+void perf_measure_init(struct perf_job *job);
+/* The load begins now: measures at once, or after the warm-up. */
+void perf_measure_start(struct perf_job *job);
+/* The pass is over or cut off; harmless when the measured time has ended already. */
+void perf_measure_end(struct perf_job *job);
 
 #endif

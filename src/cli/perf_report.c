@@ -98,9 +98,14 @@ static void rate_print(const struct perf_options *options, const struct perf_res
 	       (unsigned long)options->rate, per_second(result_ios(result), result->elapsed_ns),
 	       us_of(histogram_mean(lateness)), us_of(histogram_percentile(lateness, 99.9)));
 	if (!rate_is_kept(options, result))
-		printf("        NOT KEPT (%lu due and never sent): latencies are those of an "
-		       "overload\n",
-		       (unsigned long)result->rate_unsent);
+		printf("        NOT KEPT (%lu due and never sent, %lu answered too late): "
+		       "latencies are those of an overload\n",
+		       (unsigned long)result->rate_unsent,
+		       (unsigned long)result->rate_answered_late);
+	/* Less than a millisecond's worth is only where the one timetable was cut for the other. */
+	if (result->rate_warmup_unsent > options->rate / 1000 + 1)
+		printf("        %lu due in the warm-up and never sent were dropped\n",
+		       (unsigned long)result->rate_warmup_unsent);
 }
 
 static void ctrls_print(const struct perf_options *options, const struct perf_result *result)
@@ -188,6 +193,10 @@ static void rate_to_json(json_t *root, const struct perf_options *options,
 			    json_real(per_second(result_ios(result), result->elapsed_ns)));
 	json_object_set_new(root, "rate_kept", json_boolean(rate_is_kept(options, result)));
 	json_object_set_new(root, "rate_unsent", json_integer((json_int_t)result->rate_unsent));
+	json_object_set_new(root, "rate_answered_late",
+			    json_integer((json_int_t)result->rate_answered_late));
+	json_object_set_new(root, "rate_warmup_unsent",
+			    json_integer((json_int_t)result->rate_warmup_unsent));
 	json_object_set_new(root, "late_us", latency_to_json(&result->lateness));
 }
 

@@ -24,7 +24,7 @@ void perf_options_init(struct perf_options *options)
 {
 	memset(options, 0, sizeof(*options));
 	options->cpu = -1;
-	options->spin_max_us = 100;
+	options->spin_max_us = PERF_SPIN_MAX_US;
 	options->nsid = 1;
 	options->read_percent = 100;
 	options->io_bytes = 4096;
@@ -34,29 +34,6 @@ void perf_options_init(struct perf_options *options)
 	options->host.io_queues = 1;
 	options->host.kato_ms = 30000;
 	options->seed = 1;
-}
-
-static uint64_t job_cpu_ns(const struct perf_job *job)
-{
-	return job->options->counts_thread_cpu ? clock_thread_cpu_ns() : clock_process_cpu_ns();
-}
-
-static uint64_t job_watched_ns(const struct perf_job *job)
-{
-	uint64_t ns = 0;
-
-	if (job->options->watch_pid != 0)
-		perf_watch_cpu_ns(job->options->watch_pid, &ns);
-	return ns;
-}
-
-void perf_job_measure_begin(struct perf_job *job, uint64_t now_ns)
-{
-	job->is_measuring = true;
-	job->measure_start_ns = now_ns;
-	job->bytes_issued = 0; /* --bytes does not count the warm-up */
-	job->watched_start_ns = job_watched_ns(job);
-	job->cpu_start_ns = job_cpu_ns(job);
 }
 
 /* ---- end ------------------------------------------------------------------------------------ */
@@ -69,6 +46,9 @@ static void job_end(struct perf_job *job)
 	job->is_running = false;
 	reactor_timer_cancel(&job->tick);
 	reactor_timer_cancel(&job->pace_timer);
+	reactor_timer_cancel(&job->measure_timer);
+	if (job->pass != PERF_PASS_NONE)
+		reactor_defer_cancel(&job->pace_awake);
 	perf_ctrl_disconnect_all(job);
 }
 
@@ -79,40 +59,14 @@ void perf_job_fail(struct perf_job *job, int res)
 	job_end(job);
 }
 
-static void ctrls_compare(struct perf_job *job)
-{
-	struct perf_result *result = job->result;
-
-	result->ctrl_ios_min = UINT64_MAX;
-	for (unsigned i = 0; i < job->options->ctrls; i++) {
-		uint64_t ios = job->ctrls[i].ios;
-
-		if (ios < result->ctrl_ios_min)
-			result->ctrl_ios_min = ios;
-		if (ios > result->ctrl_ios_max)
-			result->ctrl_ios_max = ios;
-	}
-}
-
 /* What the pass that ends now measured. */
 static void pass_measure(struct perf_job *job)
 {
-	uint64_t now_ns = reactor_clock_ns(job->reactor);
-	uint64_t watched_ns;
-
-	if (job->pass == PERF_PASS_NONE)
-		return;
-	if (job->pass == PERF_PASS_VERIFY) {
-		job->result->verify_elapsed_ns = now_ns - job->pass_start_ns;
-	} else if (job->is_measuring) {
-		job->result->elapsed_ns = now_ns - job->measure_start_ns;
-		job->result->cpu_ns = job_cpu_ns(job) - job->cpu_start_ns;
-		/* A process that is gone has 0, or less than before: nothing is known then. */
-		watched_ns = job_watched_ns(job);
-		if (watched_ns > job->watched_start_ns)
-			job->result->watched_cpu_ns = watched_ns - job->watched_start_ns;
-		ctrls_compare(job);
-	}
+	if (job->pass == PERF_PASS_VERIFY)
+		job->result->verify_elapsed_ns =
+			reactor_clock_ns(job->reactor) - job->pass_start_ns;
+	else if (job->pass == PERF_PASS_LOAD)
+		perf_measure_end(job);
 }
 
 void perf_job_on_lost(struct perf_job *job, const char *why)
@@ -138,15 +92,10 @@ static void pass_start(struct perf_job *job, enum perf_pass pass)
 	job->end_ns = 0;
 	job->bytes_limit = 0;
 	if (pass == PERF_PASS_LOAD) {
-		job->measure_start_ns = job->pass_start_ns + options->warmup_ms * NS_PER_MS;
-		if (options->time_ms > 0)
-			job->end_ns = job->measure_start_ns + options->time_ms * NS_PER_MS;
 		job->bytes_limit = options->bytes;
 		if (options->time_ms == 0 && options->bytes == 0)
 			job->bytes_limit = job->units * options->io_bytes;
-		job->is_measuring = false;
-		if (options->warmup_ms == 0)
-			perf_job_measure_begin(job, job->pass_start_ns);
+		perf_measure_start(job);
 	}
 	perf_io_start_all(job);
 }
@@ -311,6 +260,7 @@ static int memory_prepare(struct perf_job *job)
 		job->ios[i].data = job->buffer + i * stride;
 	}
 	perf_io_init(job);
+	perf_measure_init(job);
 	return 0;
 }
 

@@ -33,36 +33,22 @@ bool config_addr_clash(const struct net_addr *a, const struct net_addr *b)
 	return false;
 }
 
-/* Every namespace of the configuration in the order of the document, with its place. */
-struct ns_walk {
-	const struct config *config;
-	unsigned subsystem;
-	unsigned ns;
+/* What no two namespaces may share. */
+enum ns_trait {
+	NS_TRAIT_NSID, /* within a subsystem */
+	NS_TRAIT_UUID,
+	NS_TRAIT_PATH,
+	NS_TRAIT_COUNT,
 };
 
-static const struct config_ns *ns_walk_at(const struct ns_walk *walk)
-{
-	return &walk->config->subsystems[walk->subsystem].namespaces[walk->ns];
-}
-
-static bool ns_walk_next(struct ns_walk *walk)
-{
-	const struct config *config = walk->config;
-
-	walk->ns++;
-	while (walk->subsystem < config->subsystem_count &&
-	       walk->ns >= config->subsystems[walk->subsystem].ns_count) {
-		walk->subsystem++;
-		walk->ns = 0;
-	}
-	return walk->subsystem < config->subsystem_count;
-}
-
-static bool ns_walk_begin(struct ns_walk *walk, const struct config *config)
-{
-	*walk = (struct ns_walk){.config = config, .ns = UINT32_MAX};
-	return ns_walk_next(walk);
-}
+/* A namespace with its place in the document, the file under it, and whom it repeats. */
+struct ns_place {
+	const struct config_ns *ns;
+	unsigned subsystem;
+	unsigned index;
+	char *path;                                     /* NULL: not a file */
+	const struct ns_place *repeats[NS_TRAIT_COUNT]; /* the first one like it, or NULL */
+};
 
 /* The file under a medium, or NULL; the caller frees it. */
 static char *media_file_path(const char *spec)
@@ -80,26 +66,94 @@ static char *media_file_path(const char *spec)
 	return path;
 }
 
-static void ns_pair_check(struct config_cursor *at, const struct ns_walk *first,
-			  const struct ns_walk *second, const char *first_path,
-			  const char *second_path)
+static int nsid_order(const struct ns_place *a, const struct ns_place *b)
 {
-	const struct config_ns *a = ns_walk_at(first), *b = ns_walk_at(second);
-	size_t mark = config_cursor_enter(at, "subsystems", second->subsystem);
+	if (a->subsystem != b->subsystem)
+		return a->subsystem < b->subsystem ? -1 : 1;
+	return a->ns->nsid < b->ns->nsid ? -1 : a->ns->nsid > b->ns->nsid;
+}
 
-	config_cursor_enter(at, "namespaces", second->ns);
-	if (first->subsystem == second->subsystem && a->nsid == b->nsid)
-		config_complain(at, "nsid", "%u is used by namespaces[%u] too", b->nsid, first->ns);
-	if (!uuid_is_nil(&b->uuid) && uuid_equal(&a->uuid, &b->uuid))
+static int uuid_order(const struct ns_place *a, const struct ns_place *b)
+{
+	return memcmp(a->ns->uuid.bytes, b->ns->uuid.bytes, sizeof(a->ns->uuid.bytes));
+}
+
+static int path_order(const struct ns_place *a, const struct ns_place *b)
+{
+	return strcmp(a->path, b->path);
+}
+
+static int (*const trait_orders[])(const struct ns_place *a, const struct ns_place *b) = {
+	[NS_TRAIT_NSID] = nsid_order,
+	[NS_TRAIT_UUID] = uuid_order,
+	[NS_TRAIT_PATH] = path_order,
+};
+
+static bool ns_has_trait(const struct ns_place *place, enum ns_trait trait)
+{
+	switch (trait) {
+	case NS_TRAIT_UUID:
+		return !uuid_is_nil(&place->ns->uuid);
+	case NS_TRAIT_PATH:
+		return place->path != NULL;
+	default:
+		return true;
+	}
+}
+
+/* Those alike in the order of the document, which is that of the addresses. */
+static int by_trait(const void *a, const void *b, void *trait)
+{
+	const struct ns_place *x = *(struct ns_place *const *)a, *y = *(struct ns_place *const *)b;
+	int order = trait_orders[*(enum ns_trait *)trait](x, y);
+
+	return order != 0 ? order : x < y ? -1 : x > y;
+}
+
+/* Sorted, those alike are neighbours: a document may have many thousands. */
+static void repeats_find(struct ns_place *places, unsigned count, enum ns_trait trait,
+			 struct ns_place **sorted)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < count; i++) {
+		if (ns_has_trait(&places[i], trait))
+			sorted[n++] = &places[i];
+	}
+	qsort_r(sorted, n, sizeof(struct ns_place *), by_trait, &trait);
+	for (unsigned i = 1; i < n; i++) {
+		const struct ns_place *before = sorted[i - 1];
+
+		if (trait_orders[trait](before, sorted[i]) == 0)
+			sorted[i]->repeats[trait] =
+				before->repeats[trait] ? before->repeats[trait] : before;
+	}
+}
+
+static void repeats_complain(struct config_cursor *at, const struct ns_place *place)
+{
+	const struct ns_place *by_nsid = place->repeats[NS_TRAIT_NSID];
+	const struct ns_place *by_uuid = place->repeats[NS_TRAIT_UUID];
+	const struct ns_place *by_path = place->repeats[NS_TRAIT_PATH];
+	size_t mark;
+
+	if (!by_nsid && !by_uuid && !by_path)
+		return;
+	mark = config_cursor_enter(at, "subsystems", place->subsystem);
+	config_cursor_enter(at, "namespaces", place->index);
+	if (by_nsid)
+		config_complain(at, "nsid", "%u is used by namespaces[%u] too", place->ns->nsid,
+				by_nsid->index);
+	if (by_uuid)
 		config_complain(at, "uuid",
 				"is that of subsystems[%u].namespaces[%u] too; every namespace "
 				"needs its own",
-				first->subsystem, first->ns);
-	if (first_path && second_path && strcmp(first_path, second_path) == 0)
+				by_uuid->subsystem, by_uuid->index);
+	if (by_path)
 		config_complain(at, "media",
 				"%s is used by subsystems[%u].namespaces[%u] too; a file holds one "
 				"namespace",
-				second_path, first->subsystem, first->ns);
+				place->path, by_path->subsystem, by_path->index);
 	config_cursor_leave(at, mark);
 }
 
@@ -112,26 +166,46 @@ static unsigned ns_total(const struct config *config)
 	return total;
 }
 
-/* Quadratic in the namespaces, which a person wrote down: a few, at most some thousands. */
+/* In the order of the document. Returns how many. */
+static unsigned places_fill(const struct config *config, struct ns_place *places)
+{
+	unsigned count = 0;
+
+	for (unsigned s = 0; s < config->subsystem_count; s++) {
+		const struct config_subsystem *subsystem = &config->subsystems[s];
+
+		for (unsigned i = 0; i < subsystem->ns_count; i++) {
+			places[count++] = (struct ns_place){
+				.ns = &subsystem->namespaces[i],
+				.subsystem = s,
+				.index = i,
+				.path = media_file_path(subsystem->namespaces[i].media),
+			};
+		}
+	}
+	return count;
+}
+
 static void namespaces_check(struct config_cursor *at, const struct config *config)
 {
-	char **paths = calloc(ns_total(config) + 1, sizeof(*paths));
-	struct ns_walk first, second;
-	unsigned f = 0, s = 0;
+	unsigned total = ns_total(config);
+	struct ns_place *places = calloc(total + 1, sizeof(*places));
+	struct ns_place **sorted = calloc(total + 1, sizeof(struct ns_place *));
+	unsigned count = 0;
 
-	if (!paths) {
+	if (!places || !sorted) {
 		config_complain(at, NULL, "out of memory");
-		return;
+	} else {
+		count = places_fill(config, places);
+		for (enum ns_trait trait = 0; trait < NS_TRAIT_COUNT; trait++)
+			repeats_find(places, count, trait, sorted);
 	}
-	for (bool more = ns_walk_begin(&second, config); more; more = ns_walk_next(&second), s++) {
-		paths[s] = media_file_path(ns_walk_at(&second)->media);
-		ns_walk_begin(&first, config);
-		for (f = 0; f < s; f++, ns_walk_next(&first))
-			ns_pair_check(at, &first, &second, paths[f], paths[s]);
+	for (unsigned i = 0; i < count; i++) {
+		repeats_complain(at, &places[i]);
+		free(places[i].path);
 	}
-	for (f = 0; f < s; f++)
-		free(paths[f]);
-	free(paths);
+	free(sorted);
+	free(places);
 }
 
 static void subsystems_check(struct config_cursor *at, const struct config *config)

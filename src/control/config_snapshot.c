@@ -29,22 +29,21 @@ static int ns_build(const struct config_subsystem *from, unsigned index,
 {
 	const struct config_ns *wanted = &from->namespaces[index];
 	char *key = media_key(from->nqn, wanted);
+	struct ns_store *store;
 	int res;
 
 	if (!key)
 		return -ENOMEM;
-	res = media_registry_get(registry, key, wanted->media, &ns->store, error);
+	res = media_registry_get(registry, key, wanted->media, &store, error);
 	free(key);
 	if (res < 0)
 		return res;
 	ns->nsid = wanted->nsid;
-	ns->media = ns_store_media(ns->store);
-	ns->block_shift = (uint32_t)__builtin_ctz(ns->media->block_bytes);
-	ns->block_count = ns->media->size_bytes >> ns->block_shift;
 	ns->uuid = wanted->uuid;
 	memcpy(ns->nguid, wanted->nguid, sizeof(ns->nguid));
-	ns->is_read_only = wanted->is_read_only || ns->media->is_read_only;
+	ns->is_read_only = wanted->is_read_only;
 	ns->ana_group = wanted->ana_group;
+	ns_bind(ns, store);
 	return 0;
 }
 
@@ -61,7 +60,7 @@ static int subsystem_build(const struct config_subsystem *from, struct media_reg
 	to->allows_any_host = from->allows_any_host;
 	to->ana_group_max = 1;
 	to->host_nqns = calloc(from->host_count + 1, sizeof(*to->host_nqns));
-	to->namespaces = calloc(from->ns_count + 1, sizeof(*to->namespaces));
+	to->namespaces = ns_array_create(from->ns_count);
 	if (!to->host_nqns || !to->namespaces)
 		return -ENOMEM;
 	if (from->host_count > 0)

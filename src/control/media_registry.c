@@ -2,6 +2,7 @@
 /*
  * Keeps one reference to every open medium between two configurations. The snapshots hold their
  * own, so a medium that leaves the configuration closes when the last command on it is done.
+ * There may be many thousands: they are found through a tree.
  *
  * Control thread only.
  */
@@ -10,6 +11,7 @@
 #include "base/list.h"
 
 #include <errno.h>
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +26,7 @@ struct registry_entry {
 
 struct media_registry {
 	struct list entries;
+	void *by_key; /* tsearch's, of the same entries */
 	unsigned reactor_count;
 };
 
@@ -39,8 +42,16 @@ int media_registry_create(unsigned reactor_count, struct media_registry **ret_re
 	return 0;
 }
 
-static void entry_release(struct registry_entry *entry)
+static int entry_order(const void *a, const void *b)
 {
+	const struct registry_entry *x = a, *y = b;
+
+	return strcmp(x->key, y->key);
+}
+
+static void entry_release(struct media_registry *registry, struct registry_entry *entry)
+{
+	tdelete(entry, &registry->by_key, entry_order);
 	list_remove(&entry->node);
 	ns_store_put(entry->store);
 	free(entry->key);
@@ -52,7 +63,7 @@ void media_registry_destroy(struct media_registry *registry)
 	if (!registry)
 		return;
 	list_for_each_safe(node, &registry->entries)
-		entry_release(list_entry(node, struct registry_entry, node));
+		entry_release(registry, list_entry(node, struct registry_entry, node));
 	free(registry);
 }
 
@@ -86,6 +97,11 @@ static int entry_open(struct media_registry *registry, const char *key, const ch
 			snprintf(ret_error->text, sizeof(ret_error->text), "out of memory");
 		}
 	}
+	if (res == 0 && !tsearch(entry, &registry->by_key, entry_order)) {
+		ns_store_put(entry->store); /* closes the medium too */
+		snprintf(ret_error->text, sizeof(ret_error->text), "out of memory");
+		res = -ENOMEM;
+	}
 	if (res < 0) {
 		free(entry->key);
 		free(entry);
@@ -100,15 +116,11 @@ static int entry_open(struct media_registry *registry, const char *key, const ch
 int media_registry_get(struct media_registry *registry, const char *key, const char *spec,
 		       struct ns_store **ret_store, struct media_error *ret_error)
 {
-	struct registry_entry *found = NULL;
+	const struct registry_entry wanted = {.key = (char *)key};
+	struct registry_entry **node = tfind(&wanted, &registry->by_key, entry_order);
+	struct registry_entry *found = node ? *node : NULL;
 	int res;
 
-	list_for_each(node, &registry->entries) {
-		struct registry_entry *entry = list_entry(node, struct registry_entry, node);
-
-		if (strcmp(entry->key, key) == 0)
-			found = entry;
-	}
 	if (!found) {
 		res = entry_open(registry, key, spec, &found, ret_error);
 		if (res < 0)
@@ -125,7 +137,7 @@ void media_registry_commit(struct media_registry *registry)
 		struct registry_entry *entry = list_entry(node, struct registry_entry, node);
 
 		if (!entry->is_used)
-			entry_release(entry);
+			entry_release(registry, entry);
 	}
 }
 
@@ -135,7 +147,7 @@ void media_registry_rollback(struct media_registry *registry)
 		struct registry_entry *entry = list_entry(node, struct registry_entry, node);
 
 		if (entry->is_new)
-			entry_release(entry);
+			entry_release(registry, entry);
 	}
 }
 

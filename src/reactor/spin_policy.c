@@ -12,12 +12,18 @@ void spin_policy_init(struct spin_policy *policy, uint64_t max_ns)
 	*policy = (struct spin_policy){.max_ns = max_ns, .gap_average_ns = max_ns};
 }
 
-uint64_t spin_policy_window_ns(const struct spin_policy *policy)
+uint64_t spin_policy_window_ns(struct spin_policy *policy)
 {
 	uint64_t window_ns;
 
-	if (policy->max_ns == 0 || policy->gap_average_ns > policy->max_ns)
+	if (policy->max_ns == 0)
 		return 0;
+	if (policy->gap_average_ns > policy->max_ns) {
+		if (++policy->sleeps < SPIN_PROBE_EVERY)
+			return 0;
+		policy->sleeps = 0;
+		return policy->max_ns;
+	}
 	window_ns = 2 * policy->gap_average_ns;
 	if (window_ns < SPIN_FLOOR_NS)
 		window_ns = SPIN_FLOOR_NS;
@@ -32,7 +38,10 @@ void spin_policy_note_gap(struct spin_policy *policy, uint64_t gap_ns, bool is_h
 
 	if (gap_ns > limit_ns)
 		gap_ns = limit_ns;
-	policy->gap_average_ns = (7 * policy->gap_average_ns + gap_ns) / 8;
+	if (is_hit && policy->gap_average_ns > policy->max_ns)
+		policy->gap_average_ns = gap_ns;
+	else
+		policy->gap_average_ns = (7 * policy->gap_average_ns + gap_ns) / 8;
 	if (is_hit) {
 		policy->misses = 0;
 		policy->halvings = 0;

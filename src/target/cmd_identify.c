@@ -73,12 +73,13 @@ static nvme_status identify_ns_list(struct slot *slot, const struct identify_cmd
 	uint32_t after = le32_get(slot->sqe.nsid);
 	uint32_t nsids[IDENTIFY_LIST_MAX];
 	uint32_t count = 0;
+	unsigned i;
 
 	if (after >= IDENTIFY_NSID_LIST_LIMIT)
 		return command_refuse(slot, NVME_SC_INVALID_NS, SQE_BYTE_NSID);
-	for (unsigned i = 0; i < subsystem->ns_count && count < IDENTIFY_LIST_MAX; i++)
-		if (subsystem->namespaces[i].nsid > after)
-			nsids[count++] = subsystem->namespaces[i].nsid;
+	i = subsystem_ns_after(subsystem, after);
+	while (i < subsystem->ns_count && count < IDENTIFY_LIST_MAX)
+		nsids[count++] = subsystem->namespaces[i++].nsid;
 	identify_ns_list_encode(nsids, count, slot->data);
 	return NVME_SC_SUCCESS;
 }

@@ -207,6 +207,9 @@ void ctrl_event_note_changed_ns(struct ctrl *ctrl, uint32_t nsid)
 	uint32_t at = ctrl->changed_count;
 
 	CHECK_OWNER(ctrl);
+	/* The page then tells nothing but that. */
+	if (ctrl->has_changed_overflow)
+		return;
 	while (at > 0 && ctrl->changed_nsids[at - 1] > nsid)
 		at--;
 	if (at > 0 && ctrl->changed_nsids[at - 1] == nsid)

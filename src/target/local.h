@@ -12,6 +12,8 @@
 #include "target/queue.h"
 #include "target/target.h"
 
+#define CACHE_LINE_BYTES 64
+
 struct local {
 	struct reactor *reactor;
 	struct target *target;
@@ -30,7 +32,8 @@ struct local {
 	atomic_ulong commands;
 };
 
-/* Per namespace and reactor, written by its owner, read by anyone: relaxed atomics. */
+/* Per namespace and reactor, written by its owner, read by anyone: relaxed atomics. A cache line of
+ * its own, so that reactors do not take it from each other. */
 struct ns_counters {
 	atomic_ulong read_commands;
 	atomic_ulong write_commands;
@@ -42,9 +45,10 @@ struct ns_counters {
 
 struct ns_store {
 	atomic_uint refs;
-	struct media *media;
 	unsigned reactor_count;
-	struct ns_counters *counters; /* one per reactor */
+	struct media *media;
+	uint8_t pad[CACHE_LINE_BYTES - 16];
+	struct ns_counters counters[]; /* one per reactor */
 };
 
 /* target_shutdown under way: the control reactor's, but for the count. Embedded in the target, for
@@ -121,6 +125,32 @@ void ports_close_unused(struct target *target, const struct snapshot *snapshot,
 			struct bound_ports *ret_bound);
 /* The connection of this queue ended: forgets it and frees the queue. */
 void port_on_queue_end(struct reactor_msg *port_msg);
+
+/*
+ * Fetching from memory what commands will need that have arrived and not begun. Guesses: NSIDs are
+ * not checked, and taken as numbered without gaps.
+ */
+#define PREFETCH_NS_MIN 64 /* fewer stay in the cache by themselves */
+
+static inline bool queue_wants_prefetch(const struct queue *queue)
+{
+	return queue->subsystem && queue->subsystem->ns_count >= PREFETCH_NS_MIN;
+}
+
+static inline void queue_prefetch_ns(const struct queue *queue, uint32_t nsid)
+{
+	if (nsid - 1 < queue->subsystem->ns_count)
+		__builtin_prefetch(&queue->subsystem->namespaces[nsid - 1], 0);
+}
+
+/* Reads the namespace, so that it should have been prefetched. */
+static inline void queue_prefetch_counters(const struct queue *queue, uint32_t nsid)
+{
+	const struct ns *namespaces = queue->subsystem->namespaces;
+
+	if (nsid - 1 < queue->subsystem->ns_count)
+		__builtin_prefetch(&namespaces[nsid - 1].counters[queue->local->index], 1);
+}
 
 static inline struct local *target_registry(struct target *target)
 {

@@ -9,72 +9,70 @@
  */
 #include "target/log.h"
 
+#include "base/check.h"
 #include "base/le.h"
 
 #define ANA_GROUP_CHANGE_COUNT 0 /* not reported per group: the host compares the descriptors */
 
-/* The smallest group above `after` that holds a namespace; 0 when there is none. */
-static uint32_t ana_group_next(const struct subsystem *subsystem, uint32_t after,
-			       uint32_t *ret_ns_count)
+/* How many namespaces each group holds, and where its descriptor is in the page. */
+struct ana_layout {
+	uint32_t ns_counts[TARGET_ANA_GROUP_MAX + 1];
+	uint64_t offsets[TARGET_ANA_GROUP_MAX + 1];
+};
+
+static bool ana_group_is_listed(const struct subsystem *subsystem, const struct ana_layout *layout,
+				uint32_t group)
 {
-	uint32_t group = 0, count = 0;
-
-	for (unsigned i = 0; i < subsystem->ns_count; i++) {
-		uint32_t candidate = subsystem->namespaces[i].ana_group;
-
-		if (candidate <= after)
-			continue;
-		if (group == 0 || candidate < group) {
-			group = candidate;
-			count = 0;
-		}
-		if (candidate == group)
-			count++;
-	}
-	*ret_ns_count = count;
-	return group;
+	return layout->ns_counts[group] > 0 || (group == 1 && subsystem->ns_count == 0);
 }
 
-static uint64_t ana_nsids_write(const struct subsystem *subsystem, uint32_t group, uint64_t at,
-				const struct log_window *window)
+static void ana_namespaces_count(const struct subsystem *subsystem, struct ana_layout *layout)
 {
+	for (unsigned i = 0; i < subsystem->ns_count; i++) {
+		CHECK(subsystem->namespaces[i].ana_group <= TARGET_ANA_GROUP_MAX);
+		layout->ns_counts[subsystem->namespaces[i].ana_group]++;
+	}
+}
+
+/* In ascending order of NSID, each behind the last one of its group. */
+static void ana_nsids_write(const struct subsystem *subsystem, struct ana_layout *layout,
+			    const struct log_window *window)
+{
+	for (uint32_t group = 1; group <= TARGET_ANA_GROUP_MAX; group++)
+		layout->offsets[group] += LOG_ANA_GROUP_BYTES;
 	for (unsigned i = 0; i < subsystem->ns_count; i++) {
 		const struct ns *ns = &subsystem->namespaces[i];
 		le32 nsid = le32_of(ns->nsid);
 
-		if (ns->ana_group != group)
-			continue;
-		log_window_put(window, at, &nsid, sizeof(nsid));
-		at += sizeof(nsid);
+		log_window_put(window, layout->offsets[ns->ana_group], &nsid, sizeof(nsid));
+		layout->offsets[ns->ana_group] += sizeof(nsid);
 	}
-	return at;
 }
 
 uint64_t log_ana_write(const struct subsystem *subsystem, const struct port *port,
 		       uint64_t change_count, bool is_groups_only, const struct log_window *window)
 {
 	uint8_t header[LOG_ANA_HEADER_BYTES], descriptor[LOG_ANA_GROUP_BYTES];
+	struct ana_layout layout = {0};
 	uint64_t at = LOG_ANA_HEADER_BYTES;
-	uint32_t ns_count, group_count = 0;
-	uint32_t group = ana_group_next(subsystem, 0, &ns_count);
+	uint16_t group_count = 0;
 
-	if (group == 0)
-		group = 1;
-	while (group != 0) {
-		uint32_t next_count;
-		uint32_t next = ana_group_next(subsystem, group, &next_count);
+	ana_namespaces_count(subsystem, &layout);
+	for (uint32_t group = 1; group <= TARGET_ANA_GROUP_MAX; group++) {
+		uint32_t ns_count = is_groups_only ? 0 : layout.ns_counts[group];
 
-		log_ana_group_encode(group, is_groups_only ? 0 : ns_count, ANA_GROUP_CHANGE_COUNT,
+		if (!ana_group_is_listed(subsystem, &layout, group))
+			continue;
+		layout.offsets[group] = at;
+		log_ana_group_encode(group, ns_count, ANA_GROUP_CHANGE_COUNT,
 				     port_ana_state(port, group), descriptor);
 		log_window_put(window, at, descriptor, sizeof(descriptor));
-		at += sizeof(descriptor);
-		if (!is_groups_only)
-			at = ana_nsids_write(subsystem, group, at, window);
+		at += sizeof(descriptor) + ns_count * sizeof(le32);
 		group_count++;
-		group = next;
-		ns_count = next_count;
 	}
-	log_ana_header_encode(change_count, (uint16_t)group_count, header);
+	if (!is_groups_only)
+		ana_nsids_write(subsystem, &layout, window);
+	log_ana_header_encode(change_count, group_count, header);
 	log_window_put(window, 0, header, sizeof(header));
 	return at;
 }

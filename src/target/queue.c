@@ -7,6 +7,7 @@
  * goes back. Whoever starts the end (peer, controller, time-out) takes the same road.
  */
 #include "base/clock.h"
+#include "base/lazy_mem.h"
 #include "base/log.h"
 #include "target/local.h"
 
@@ -26,7 +27,7 @@ static void queue_on_deadline(struct reactor_timer *timer)
 int queue_init(struct queue *queue, struct local *local, const struct transport_ops *transport,
 	       uint16_t port_id)
 {
-	queue->slots = calloc(1, transport->slot_bytes);
+	queue->slots = lazy_mem_get(transport->slot_bytes);
 	if (!queue->slots)
 		return -ENOMEM;
 	queue->reactor = local->reactor;
@@ -54,10 +55,15 @@ struct slot *queue_slot(struct queue *queue, uint32_t index)
 	return (struct slot *)(void *)(queue->slots + index * queue->transport->slot_bytes);
 }
 
+static size_t slots_bytes(const struct queue *queue, uint32_t count)
+{
+	return (size_t)count * queue->transport->slot_bytes;
+}
+
 int queue_alloc_slots(struct queue *queue, uint32_t size)
 {
 	CHECK(!queue->connected_slots);
-	queue->connected_slots = calloc(size, queue->transport->slot_bytes);
+	queue->connected_slots = lazy_mem_get(slots_bytes(queue, size));
 	if (!queue->connected_slots)
 		return -ENOMEM;
 	queue->size = size;
@@ -67,7 +73,7 @@ int queue_alloc_slots(struct queue *queue, uint32_t size)
 
 void queue_discard_slots(struct queue *queue)
 {
-	free(queue->connected_slots);
+	lazy_mem_put(queue->connected_slots, slots_bytes(queue, queue->size));
 	queue->connected_slots = NULL;
 	queue->size = 0;
 	queue->qid = 0;
@@ -78,7 +84,7 @@ static void queue_go_live(struct queue *queue)
 {
 	CHECK_OWNER(queue);
 	CHECK(queue->busy_count == 0);
-	free(queue->slots);
+	lazy_mem_put(queue->slots, slots_bytes(queue, queue->slot_count));
 	queue->slots = queue->connected_slots;
 	queue->connected_slots = NULL;
 	queue->slot_count = queue->size;
@@ -114,9 +120,9 @@ static void queue_free(struct queue *queue)
 	atomic_fetch_sub_explicit(&local->queue_count, 1, memory_order_relaxed);
 	if (queue->is_admin)
 		atomic_fetch_sub_explicit(&local->admin_count, 1, memory_order_relaxed);
-	free(queue->slots);
+	lazy_mem_put(queue->slots, slots_bytes(queue, queue->slot_count));
+	lazy_mem_put(queue->connected_slots, slots_bytes(queue, queue->size));
 	free(queue->reserve);
-	free(queue->connected_slots);
 	queue->slots = NULL;
 	queue->connected_slots = NULL;
 	/* The registry counts connections; it frees the queue itself. */

@@ -12,17 +12,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+_Static_assert(sizeof(struct ns_counters) == CACHE_LINE_BYTES, "counters fill a cache line");
+_Static_assert(offsetof(struct ns_store, counters) == CACHE_LINE_BYTES, "and begin one");
+_Static_assert(offsetof(struct ns, uuid) == CACHE_LINE_BYTES, "an I/O reads one line of an ns");
+_Static_assert(sizeof(struct ns) % CACHE_LINE_BYTES == 0, "which begins a line in arrays");
+
+/* Zeroed memory that begins a cache line and is a number of whole ones. */
+static void *lines_alloc(size_t bytes)
+{
+	void *lines = aligned_alloc(CACHE_LINE_BYTES, bytes);
+
+	if (lines)
+		memset(lines, 0, bytes);
+	return lines;
+}
+
 int ns_store_create(struct media *taken_media, unsigned reactor_count, struct ns_store **ret_store)
 {
-	struct ns_store *store = calloc(1, sizeof(*store));
+	struct ns_store *store =
+		lines_alloc(sizeof(*store) + reactor_count * sizeof(store->counters[0]));
 
 	if (!store)
 		return -ENOMEM;
-	store->counters = calloc(reactor_count, sizeof(*store->counters));
-	if (!store->counters) {
-		free(store);
-		return -ENOMEM;
-	}
 	atomic_init(&store->refs, 1);
 	store->media = taken_media;
 	store->reactor_count = reactor_count;
@@ -41,13 +52,30 @@ void ns_store_put(struct ns_store *store)
 	if (atomic_fetch_sub(&store->refs, 1) != 1)
 		return;
 	media_close(store->media);
-	free(store->counters);
 	free(store);
 }
 
 struct media *ns_store_media(const struct ns_store *store)
 {
 	return store->media;
+}
+
+struct ns *ns_array_create(unsigned count)
+{
+	return lines_alloc((count + 1) * sizeof(struct ns));
+}
+
+void ns_bind(struct ns *ns, struct ns_store *taken_store)
+{
+	struct media *media = taken_store->media;
+
+	ns->store = taken_store;
+	ns->media = media;
+	ns->counters = taken_store->counters;
+	ns->mapped = media->ops->map ? media->ops->map(media, 0, media->size_bytes) : NULL;
+	ns->block_shift = (uint32_t)__builtin_ctz(media->block_bytes);
+	ns->block_count = media->size_bytes >> ns->block_shift;
+	ns->is_read_only |= media->is_read_only;
 }
 
 void target_limits_default(struct target_limits *limits)
@@ -133,23 +161,32 @@ const struct port *snapshot_find_port(const struct snapshot *snapshot, uint16_t 
 
 const struct ns *subsystem_find_ns(const struct subsystem *subsystem, uint32_t nsid)
 {
-	unsigned low = 0, high = subsystem->ns_count;
+	unsigned at = nsid - 1;
 
 	/* Namespaces numbered from 1 without gaps are the rule: look there first. */
-	if (nsid - 1 < high && subsystem->namespaces[nsid - 1].nsid == nsid)
-		return &subsystem->namespaces[nsid - 1];
+	if (at < subsystem->ns_count && subsystem->namespaces[at].nsid == nsid)
+		return &subsystem->namespaces[at];
+	if (nsid == 0)
+		return NULL;
+	at = subsystem_ns_after(subsystem, nsid - 1);
+	if (at < subsystem->ns_count && subsystem->namespaces[at].nsid == nsid)
+		return &subsystem->namespaces[at];
+	return NULL;
+}
+
+unsigned subsystem_ns_after(const struct subsystem *subsystem, uint32_t nsid)
+{
+	unsigned low = 0, high = subsystem->ns_count;
+
 	while (low < high) {
 		unsigned middle = low + (high - low) / 2;
-		uint32_t found = subsystem->namespaces[middle].nsid;
 
-		if (found == nsid)
-			return &subsystem->namespaces[middle];
-		if (nsid < found)
-			high = middle;
-		else
+		if (subsystem->namespaces[middle].nsid <= nsid)
 			low = middle + 1;
+		else
+			high = middle;
 	}
-	return NULL;
+	return low;
 }
 
 bool subsystem_allows_host(const struct subsystem *subsystem, const char *host_nqn)

@@ -24,8 +24,8 @@
 #define TARGET_PORTS_MAX              64
 #define TARGET_WRITE_ZEROES_MAX_BYTES (4u << 20) /* so that memory is not set for over 1 ms */
 /* Hosts size their tables by these at connect, so that they do not follow the configuration. */
-#define TARGET_NSID_MAX      1024 /* NN and MNAN */
-#define TARGET_ANA_GROUP_MAX 128  /* ANAGRPMAX and NANAGRPID */
+#define TARGET_NSID_MAX      16384 /* NN and MNAN */
+#define TARGET_ANA_GROUP_MAX 128   /* ANAGRPMAX and NANAGRPID */
 
 /* ---- the snapshot: immutable once given to target_apply -------------------------------------- */
 
@@ -37,17 +37,30 @@ struct ns_store *ns_store_get(struct ns_store *store);
 void ns_store_put(struct ns_store *store);
 struct media *ns_store_media(const struct ns_store *store);
 
+/*
+ * What a command of memory media reads is in the first cache line, so that thousands of namespaces
+ * cost a command one line each, and one of counters.
+ */
 struct ns {
 	uint32_t nsid;
-	struct ns_store *store; /* counted */
-	struct media *media;    /* store's */
-	uint64_t block_count;
 	uint32_t block_shift; /* 9 or 12 */
+	uint64_t block_count;
+	uint8_t *mapped;              /* the whole medium, when it is in memory; else NULL */
+	struct ns_counters *counters; /* store's, one per reactor */
+	struct media *media;          /* store's */
+	struct ns_store *store;       /* counted */
+	uint32_t ana_group;           /* 1.. */
+	bool is_read_only;            /* by configuration, or because the medium is */
+	uint8_t pad[11];              /* up to a line */
 	struct uuid uuid;
 	uint8_t nguid[16];
-	bool is_read_only;
-	uint32_t ana_group; /* 1.. */
+	uint8_t pad_end[32]; /* so that every one of an array begins a line */
 };
+
+/* A zeroed array that begins a cache line, for free(); NULL when out of memory. */
+struct ns *ns_array_create(unsigned count);
+/* Takes the store over and fills in what follows from it; the rest is the caller's. */
+void ns_bind(struct ns *ns, struct ns_store *taken_store);
 
 struct subsystem {
 	char nqn[NVME_NQN_BYTES];
@@ -56,7 +69,7 @@ struct subsystem {
 	bool allows_any_host;
 	char (*host_nqns)[NVME_NQN_BYTES];
 	unsigned host_count;
-	struct ns *namespaces; /* ascending NSID */
+	struct ns *namespaces; /* ascending NSID; where speed matters, of ns_array_create */
 	unsigned ns_count;
 	uint32_t ana_group_max; /* largest group in use, at least 1 */
 };
@@ -131,6 +144,8 @@ void snapshot_destroy(struct snapshot *snapshot);
 const struct subsystem *snapshot_find_subsystem(const struct snapshot *snapshot, const char *nqn);
 const struct port *snapshot_find_port(const struct snapshot *snapshot, uint16_t port_id);
 const struct ns *subsystem_find_ns(const struct subsystem *subsystem, uint32_t nsid);
+/* The place of the first namespace above this NSID; ns_count when there is none. */
+unsigned subsystem_ns_after(const struct subsystem *subsystem, uint32_t nsid);
 bool subsystem_allows_host(const struct subsystem *subsystem, const char *host_nqn);
 bool port_offers(const struct port *port, const struct subsystem *subsystem);
 enum ana_state port_ana_state(const struct port *port, uint32_t group);

@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ARRIVAL_MAX 64 /* commands that are looked at before the first one begins */
+
 struct tcp_slot {
 	struct slot slot;             /* first: the target's half */
 	struct pdu_transfer transfer; /* what the R2T promised */
@@ -220,11 +222,37 @@ static void on_closed(struct tcp_conn *conn, int cause, const char *why)
 	queue_on_closed(&tq->queue);
 }
 
+/*
+ * The commands of a batch: with many namespaces what they need is not in the cache. Asked for all
+ * at once, it comes from memory for all in the time that it takes for one.
+ */
+static void on_arrival(struct tcp_conn *conn, const uint8_t *bytes, size_t len_bytes)
+{
+	const struct queue *queue = &container_of(conn, struct tcp_queue, conn)->queue;
+	uint32_t nsids[ARRIVAL_MAX];
+	unsigned count = 0;
+	size_t at = 0;
+
+	if (!queue_wants_prefetch(queue))
+		return;
+	while (count < ARRIVAL_MAX && at < len_bytes) {
+		size_t pdu_bytes = pdu_peek_cmd(bytes + at, len_bytes - at, &nsids[count]);
+
+		if (pdu_bytes == 0)
+			break;
+		queue_prefetch_ns(queue, nsids[count++]);
+		at += pdu_bytes;
+	}
+	for (unsigned i = 0; i < count; i++)
+		queue_prefetch_counters(queue, nsids[i]);
+}
+
 static const struct tcp_conn_handler tcp_handler = {
 	.on_ready = on_ready,
 	.on_header = on_header,
 	.on_pdu = on_pdu,
 	.on_closed = on_closed,
+	.on_arrival = on_arrival,
 };
 
 /* ---- data that the host owes

@@ -47,6 +47,9 @@ struct tcp_conn_handler {
 	 * -EPROTO for a violation by the peer, -ECONNRESET for a TermReq of the peer, else -errno.
 	 * Never called from inside a call of the user; conn may be freed in it. */
 	void (*on_closed)(struct tcp_conn *conn, int cause, const char *why);
+	/* May be NULL. What has arrived, from a header on and not judged yet, before on_header
+	 * hears of its first PDU: a chance to fetch from memory what all of them will need. */
+	void (*on_arrival)(struct tcp_conn *conn, const uint8_t *bytes, size_t len_bytes);
 };
 
 struct tcp_conn_config {

@@ -56,6 +56,8 @@ void tcp_tx_drop(struct tcp_conn *conn, bool keeps_begun);
 void tcp_tx_finish_dropped(struct tcp_conn *conn);
 /* Sends at the end of this turn unless the socket is known to be full. */
 void tcp_tx_kick(struct tcp_conn *conn);
+/* Sends now what waits for the end of the turn. */
+void tcp_tx_flush_now(struct tcp_conn *conn);
 void tcp_tx_writable(struct tcp_conn *conn);
 /* What a zero-copy send of asked_bytes took of the queue: > 0 bytes. */
 void tcp_tx_sent(struct tcp_conn *conn, size_t sent_bytes, size_t asked_bytes);

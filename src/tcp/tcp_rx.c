@@ -348,9 +348,37 @@ static size_t rx_direct_bytes(const struct tcp_conn *conn, size_t budget_bytes)
 	return direct_bytes > conn->carry_bytes ? direct_bytes : 0;
 }
 
+/* What is missing of the PDU at hand, so that a header follows. */
+static size_t rx_rest_bytes(const struct tcp_conn *conn)
+{
+	size_t digest_bytes = conn->pdu.has_data_digest ? NVME_TCP_DIGEST_BYTES : 0;
+
+	switch (conn->rx_phase) {
+	case TCP_RX_HEADER:
+		return 0;
+	case TCP_RX_DIGEST:
+		return digest_bytes;
+	default:
+		return conn->skip_bytes + conn->pdu.data_bytes - conn->data_done_bytes +
+		       digest_bytes;
+	}
+}
+
+static void rx_tell_arrival(struct tcp_conn *conn, const uint8_t *buf, size_t len_bytes)
+{
+	size_t rest_bytes = rx_rest_bytes(conn);
+
+	if (rest_bytes < len_bytes)
+		conn->handler->on_arrival(conn, buf + rest_bytes, len_bytes - rest_bytes);
+}
+
 static void rx_run(struct tcp_conn *conn, const uint8_t *buf, size_t len_bytes)
 {
-	size_t used = rx_parse(conn, buf, len_bytes);
+	size_t used;
+
+	if (conn->handler->on_arrival)
+		rx_tell_arrival(conn, buf, len_bytes);
+	used = rx_parse(conn, buf, len_bytes);
 
 	rx_keep_tail(conn, buf + used, len_bytes - used);
 }
@@ -453,6 +481,9 @@ void tcp_rx_ready(struct tcp_conn *conn)
 		len = rx_receive(conn);
 	if (len <= 0 && len != -EAGAIN && len != -EINTR)
 		rx_ended(conn, len);
+	/* What this receive has answered at once, while it is in the cache: the next connections of
+	 * this turn would push it out, and with it the payload that was fetched from memory. */
+	tcp_tx_flush_now(conn);
 	if (!conn->is_sock_closing)
 		tcp_conn_update_want(conn);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sending: a queue of PDUs per connection, gathered into one send at the end of each turn.
+ * Sending: a queue of PDUs per connection, gathered into one send at the end of each receive (what
+ * it has answered at once) and of each turn (the rest).
  *
  * A PDU is a header (with digest and padding), a payload where the user has it, and a data digest.
  * Shared payload may change while it waits: of a block that a partial send has cut, the rest is
@@ -408,6 +409,14 @@ void tcp_tx_kick(struct tcp_conn *conn)
 {
 	if (!conn->is_tx_blocked && !conn->is_sock_closing)
 		reactor_defer(conn->reactor, &conn->flush);
+}
+
+void tcp_tx_flush_now(struct tcp_conn *conn)
+{
+	if (!list_linked(&conn->flush.node))
+		return;
+	reactor_defer_cancel(&conn->flush);
+	tx_flush(&conn->flush);
 }
 
 void tcp_tx_writable(struct tcp_conn *conn)

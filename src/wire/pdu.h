@@ -96,6 +96,13 @@ enum pdu_verdict {
 enum pdu_verdict pdu_decode(const uint8_t *buf, size_t len_bytes, const struct pdu_state *state,
 			    struct pdu *ret_pdu, struct pdu_error *ret_error);
 
+/*
+ * A glance at what may be the header of a command capsule, for those who want to fetch from memory
+ * what it will need. Judges nothing. Returns the length that the PDU claims, at least that of its
+ * header, with the NSID; 0 when it is no command or its header is not all there.
+ */
+size_t pdu_peek_cmd(const uint8_t *buf, size_t len_bytes, uint32_t *ret_nsid);
+
 /* One direction of one command's data, as promised by an R2T (target) or a command (host). */
 struct pdu_transfer {
 	bool is_open; /* data is expected */

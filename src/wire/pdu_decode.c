@@ -345,3 +345,14 @@ const char *pdu_type_name(enum nvme_tcp_pdu_type type)
 	}
 	return "unknown PDU";
 }
+
+size_t pdu_peek_cmd(const uint8_t *buf, size_t len_bytes, uint32_t *ret_nsid)
+{
+	struct nvme_tcp_cmd cmd;
+
+	if (len_bytes < sizeof(cmd) || buf[0] != NVME_TCP_PDU_CAPSULE_CMD)
+		return 0;
+	memcpy(&cmd, buf, sizeof(cmd));
+	*ret_nsid = le32_get(cmd.sqe.nsid);
+	return le32_get(cmd.ch.plen) < sizeof(cmd) ? 0 : le32_get(cmd.ch.plen);
+}

@@ -223,17 +223,15 @@ static struct subsystem *subsystem_make(struct scene *scene, unsigned ns_count)
 	subsystem->ana_group_max = 1;
 	subsystem->namespaces = sim_alloc(ns_count * sizeof(struct ns));
 	subsystem->ns_count = ns_count;
-	for (unsigned i = 0; i < ns_count; i++)
+	for (unsigned i = 0; i < ns_count; i++) {
 		subsystem->namespaces[i] = (struct ns){
 			.nsid = i + 1,
-			.store = ns_store_get(scene->stores[i]),
-			.media = ns_store_media(scene->stores[i]),
-			.block_count = SCENE_BLOCKS,
-			.block_shift = 12,
 			.uuid = {{(uint8_t)(i + 1)}},
 			.nguid = {(uint8_t)(i + 1)},
 			.ana_group = 1,
 		};
+		ns_bind(&subsystem->namespaces[i], ns_store_get(scene->stores[i]));
+	}
 	return subsystem;
 }
 

@@ -3,10 +3,10 @@
  * The Nth allocation of target, host, media and transport fails, for N = 1, 2, … until the script
  * runs without a failure. One thread.
  *
- * The linker sends every malloc, calloc, realloc, strdup and mmap of the program through the
- * functions here (mmap is mmap64 as meson compiles it); the simulator's memory is left out by
- * defining its two functions here too. What was allocated and not freed when a run is over is a
- * leak, found without a sanitizer.
+ * The linker sends every malloc, calloc, realloc, aligned_alloc, strdup and mmap of the program
+ * through the functions here (mmap is mmap64 as meson compiles it); the simulator's memory is left
+ * out by defining its two functions here too. What was allocated and not freed when a run is over
+ * is a leak, found without a sanitizer.
  */
 #include "scene.h"
 #include "tap.h"
@@ -23,6 +23,7 @@
 void *__real_malloc(size_t len_bytes);
 void *__real_calloc(size_t count, size_t len_bytes);
 void *__real_realloc(void *memory, size_t len_bytes);
+void *__real_aligned_alloc(size_t align_bytes, size_t len_bytes);
 char *__real_strdup(const char *text);
 void __real_free(void *memory);
 void *__real_mmap64(void *at, size_t len_bytes, int prot, int flags, int fd, off_t offset);
@@ -30,6 +31,7 @@ int __real_munmap(void *at, size_t len_bytes);
 void *__wrap_malloc(size_t len_bytes);
 void *__wrap_calloc(size_t count, size_t len_bytes);
 void *__wrap_realloc(void *memory, size_t len_bytes);
+void *__wrap_aligned_alloc(size_t align_bytes, size_t len_bytes);
 char *__wrap_strdup(const char *text);
 void __wrap_free(void *memory);
 void *__wrap_mmap64(void *at, size_t len_bytes, int prot, int flags, int fd, off_t offset);
@@ -107,6 +109,11 @@ void *__wrap_realloc(void *memory, size_t len_bytes)
 		return NULL;
 	forget(memory);
 	return keep(__real_realloc(memory, len_bytes));
+}
+
+void *__wrap_aligned_alloc(size_t align_bytes, size_t len_bytes)
+{
+	return must_fail() ? NULL : keep(__real_aligned_alloc(align_bytes, len_bytes));
 }
 
 char *__wrap_strdup(const char *text)

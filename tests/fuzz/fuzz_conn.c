@@ -96,16 +96,14 @@ static struct snapshot *snapshot_build(struct fuzz *fuzz)
 	subsystem->allows_any_host = true;
 	subsystem->ana_group_max = 1;
 	subsystem->ns_count = 1;
-	subsystem->namespaces = made(sizeof(struct ns));
+	subsystem->namespaces = ns_array_create(1);
+	CHECK(subsystem->namespaces);
 	subsystem->namespaces[0] = (struct ns){
 		.nsid = 1,
-		.store = ns_store_get(fuzz->store),
-		.media = ns_store_media(fuzz->store),
-		.block_count = BLOCKS,
-		.block_shift = BLOCK_SHIFT,
 		.is_read_only = fuzz->is_read_only,
 		.ana_group = 1,
 	};
+	ns_bind(&subsystem->namespaces[0], ns_store_get(fuzz->store));
 	snapshot->port_count = 1;
 	snapshot->ports = made(sizeof(*snapshot->ports));
 	snapshot->ports[0].id = 1;

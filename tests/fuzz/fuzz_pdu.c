@@ -167,6 +167,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 	enum pdu_verdict verdict;
 	struct sgl sgl;
 	struct pdu pdu;
+	uint32_t peeked_nsid;
+	size_t peeked_bytes;
 
 	if (size < STATE_BYTES)
 		return 0;
@@ -176,6 +178,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 		size = sizeof(bytes);
 	memcpy(bytes, input + STATE_BYTES, size);
 	/* The input itself, not the copy: the sanitizer knows where the input ends. */
+	peeked_bytes = pdu_peek_cmd(input + STATE_BYTES, size, &peeked_nsid);
 	verdict = pdu_decode(input + STATE_BYTES, size, &state, &pdu, &error);
 	if (verdict == PDU_VIOLATION && error.fes == NVME_TCP_FES_HDGST && (input[0] & 16) == 0) {
 		le32 digest = le32_of(crc32c(bytes, bytes[2]));
@@ -191,6 +194,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 	check_sizes(&pdu, &state, bytes);
 	check_round_trip(&pdu, &state);
 	check_against_transfer(&pdu, input);
+	if (pdu.type == NVME_TCP_PDU_CAPSULE_CMD)
+		CHECK(peeked_bytes >= pdu.data_offset + pdu.data_bytes &&
+		      peeked_nsid == le32_get(pdu.u.sqe.nsid));
+	else
+		CHECK(peeked_bytes == 0);
 	if (pdu.type == NVME_TCP_PDU_CAPSULE_CMD &&
 	    nvme_status_is_ok(sgl_decode(&pdu.u.sqe, pdu.data_bytes, &sgl)) &&
 	    sgl.kind == SGL_IN_CAPSULE)

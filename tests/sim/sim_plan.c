@@ -169,7 +169,8 @@ static struct subsystem *subsystem_build(struct world *world)
 	text_copy(subsystem->model, sizeof(subsystem->model), "weft sim");
 	subsystem->allows_any_host = true;
 	subsystem->ana_group_max = 1;
-	subsystem->namespaces = made(world->ns_count, sizeof(struct ns));
+	subsystem->namespaces = ns_array_create(world->ns_count);
+	CHECK(subsystem->namespaces);
 	for (unsigned i = 0; i < world->ns_count; i++) {
 		const struct world_ns *from = &world->ns[i];
 		struct ns *ns = &subsystem->namespaces[subsystem->ns_count];
@@ -179,13 +180,10 @@ static struct subsystem *subsystem_build(struct world *world)
 		subsystem->ns_count++;
 		*ns = (struct ns){
 			.nsid = from->nsid,
-			.store = ns_store_get(from->store),
-			.media = from->media,
-			.block_count = from->block_count,
-			.block_shift = from->block_shift,
 			.is_read_only = from->is_read_only,
 			.ana_group = 1,
 		};
+		ns_bind(ns, ns_store_get(from->store));
 		snprintf(name, sizeof(name), "sim ns %u", from->nsid);
 		uuid_from_name(name, &ns->uuid);
 		memcpy(ns->nguid, ns->uuid.bytes, sizeof(ns->nguid));

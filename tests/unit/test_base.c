@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests of src/base: text, net_addr, histogram, crc32c, uuid, list, prng, log limits, check.
+ * Tests of src/base: text, net_addr, histogram, crc32c, uuid, list, prng, lazy memory, log limits,
+ * check.
  *
  * One thread. The expected values are written out by hand or come from the standard that defines
  * them (CRC32C: RFC 3720, appendix B.4).
@@ -9,6 +10,7 @@
 #include "base/clock.h"
 #include "base/crc32c.h"
 #include "base/histogram.h"
+#include "base/lazy_mem.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/net_addr.h"
@@ -20,6 +22,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -86,6 +89,26 @@ static void text_durations_and_copy(void)
 	EXPECT_EQ(120000, v);
 	EXPECT_EQ(0, text_parse_duration_ms("1h", &v));
 	EXPECT_EQ(3600000, v);
+	EXPECT_EQ(0, text_parse_duration_ms("1.5s", &v));
+	EXPECT_EQ(1500, v);
+	EXPECT_EQ(0, text_parse_duration_ms("0.25", &v));
+	EXPECT_EQ(250, v);
+	EXPECT_EQ(0, text_parse_duration_ms("1.5m", &v));
+	EXPECT_EQ(90000, v);
+	EXPECT_EQ(0, text_parse_duration_ms("0.000001h", &v));
+	EXPECT_EQ(4, v); /* 3.6 */
+	EXPECT_EQ(0, text_parse_duration_ms("2.0ms", &v));
+	EXPECT_EQ(2, v);
+	EXPECT_EQ(0, text_parse_duration_ms("0.000000001s", &v));
+	EXPECT_EQ(1, v);
+	EXPECT_EQ(-EINVAL, text_parse_duration_ms("1.0000000001s", &v));
+	EXPECT_EQ(-EINVAL, text_parse_duration_ms("1.s", &v));
+	EXPECT_EQ(-EINVAL, text_parse_duration_ms(".5s", &v));
+	EXPECT_EQ(-EINVAL, text_parse_duration_ms("1.5.5s", &v));
+	EXPECT_EQ(-EINVAL, text_parse_duration_ms("1.-5s", &v));
+	EXPECT_EQ(0, text_parse_duration_ms("18446744073709551.615s", &v));
+	EXPECT_EQ(UINT64_MAX, v);
+	EXPECT_EQ(-ERANGE, text_parse_duration_ms("18446744073709551.616s", &v));
 	EXPECT_EQ(-EINVAL, text_parse_duration_ms("5 s", &v));
 	EXPECT_EQ(-ERANGE, text_parse_duration_ms("9999999999999999h", &v));
 	EXPECT_EQ(6, text_copy(text, sizeof(text), "abcdef"));
@@ -414,6 +437,56 @@ static void clocks_go_forward(void)
 	EXPECT(clock_realtime_ns() > 1700000000 * NS_PER_S);
 }
 
+static bool is_zero(const uint8_t *mem, size_t len_bytes)
+{
+	for (size_t i = 0; i < len_bytes; i++) {
+		if (mem[i] != 0)
+			return false;
+	}
+	return true;
+}
+
+/* What was written and given back must not be seen again, of whatever size it was. */
+static void lazy_memory_is_zero(void)
+{
+	static const size_t sizes[] = {1, 800, 8192, 8193, 100000, 1 << 20};
+
+	for (unsigned round = 0; round < 3; round++) {
+		for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
+			uint8_t *mem = lazy_mem_get(sizes[i]);
+
+			EXPECT(mem != NULL && is_zero(mem, sizes[i]));
+			memset(mem, 0xa5, sizes[i]);
+			lazy_mem_put(mem, sizes[i]);
+		}
+	}
+	lazy_mem_put(NULL, 100000);
+}
+
+#ifndef __SANITIZE_ADDRESS__
+static size_t resident_pages(void *mem, size_t len_bytes)
+{
+	unsigned char pages[64];
+	size_t count = 0;
+
+	EXPECT_EQ(0, mincore(mem, len_bytes, pages));
+	for (size_t i = 0; i < len_bytes / 4096; i++)
+		count += pages[i] & 1;
+	return count;
+}
+
+static void lazy_memory_costs_what_is_touched(void)
+{
+	const size_t len_bytes = 64 * 4096;
+	uint8_t *mem = lazy_mem_get(len_bytes);
+
+	EXPECT_EQ(0, resident_pages(mem, len_bytes));
+	mem[5 * 4096] = 1;
+	EXPECT_EQ(1, resident_pages(mem, len_bytes));
+	lazy_mem_put(mem, len_bytes);
+}
+#endif
+
 int main(void)
 {
 	TAP_RUN(text_numbers);
@@ -434,5 +507,9 @@ int main(void)
 	TAP_RUN(log_line_has_its_form);
 	TAP_RUN(check_ends_the_process);
 	TAP_RUN(clocks_go_forward);
+	TAP_RUN(lazy_memory_is_zero);
+#ifndef __SANITIZE_ADDRESS__
+	TAP_RUN(lazy_memory_costs_what_is_touched);
+#endif
 	return tap_end();
 }

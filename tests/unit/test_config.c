@@ -228,8 +228,8 @@ static const struct {
 	{NS("'media':'floppy:1'"), "subsystems[0].namespaces[1].media: "},
 	{NS("'media':7"), "subsystems[0].namespaces[1].media: must be a text"},
 	{NS("'media':'mem:1M','nsid':1"), "namespaces[1].nsid: 1 is used by namespaces[0] too"},
-	{NS("'media':'mem:1M','nsid':0"), "namespaces[1].nsid: is 0, must be 1 to 1024"},
-	{NS("'media':'mem:1M','nsid':4294967295"), "nsid: is 4294967295, must be 1 to 1024"},
+	{NS("'media':'mem:1M','nsid':0"), "namespaces[1].nsid: is 0, must be 1 to 16384"},
+	{NS("'media':'mem:1M','nsid':4294967295"), "nsid: is 4294967295, must be 1 to 16384"},
 	{NS("'media':'mem:1M','uuid':'xyz'"), "namespaces[1].uuid: must be a UUID"},
 	{NS("'media':'mem:1M','uuid':'00000000-0000-0000-0000-000000000000'"),
 	 "namespaces[1].uuid: must be a UUID"},
@@ -243,6 +243,9 @@ static const struct {
 	{SUB("'namespaces':[{'media':'mem:1M','uuid':'6f1c7b9a-52e0-4d0b-9a39-1f0f5c1d2e3f'},"
 	     "{'media':'mem:1M','uuid':'6f1c7b9a-52e0-4d0b-9a39-1f0f5c1d2e3f'}]"),
 	 "namespaces[1].uuid: is that of subsystems[0].namespaces[0] too"},
+	{SUB("'namespaces':[{'media':'mem:1M','nsid':5},{'media':'mem:1M','nsid':4},"
+	     "{'media':'mem:1M','nsid':5}]"),
+	 "namespaces[2].nsid: 5 is used by namespaces[0] too"},
 	{"{'version':1,'ports':[]}", "ports: is empty"},
 	{"{'version':1,'ports':[[]]}", "ports[0]: must be an object, not a list"},
 	{PORT("'id':0"), "ports[0].id: is 0, must be 1 to 65535"},
@@ -430,6 +433,72 @@ static void ports_and_subsystems_can_be_added(void)
 	config_free(config);
 }
 
+/* As many as a subsystem takes, in descending order, with these after the last. The caller frees.
+ */
+static char *many_namespaces(unsigned count, const char *more)
+{
+	static const char head[] = "{\"version\":1,\"subsystems\":[{\"nqn\":"
+				   "\"nqn.2026-11.io.weft:many\",\"namespaces\":[";
+	size_t room = sizeof(head) + count * 48ul + strlen(more) + 8;
+	char *text = malloc(room);
+	size_t used = (size_t)snprintf(text, room, "%s", head);
+
+	for (unsigned nsid = count; nsid > 0; nsid--)
+		used += (size_t)snprintf(text + used, room - used,
+					 "%s{\"nsid\":%u,\"media\":\"null:1M\"}",
+					 nsid == count ? "" : ",", nsid);
+	snprintf(text + used, room - used, "%s]}]}", more);
+	return text;
+}
+
+static void thousands_of_namespaces_are_read(void)
+{
+	char *text = many_namespaces(CONFIG_NSID_MAX, "");
+	struct config *config = load_good(text);
+	struct media_registry *registry = NULL;
+	struct snapshot *snapshot = NULL;
+	const struct subsystem *subsystem;
+
+	EXPECT_EQ(0, media_registry_create(2, &registry));
+	if (!config || !registry)
+		return;
+	EXPECT_EQ(0, config_build_snapshot(config, registry, 1, &snapshot, &errors));
+	EXPECT_EQ(CONFIG_NSID_MAX, media_registry_count(registry));
+	subsystem = snapshot->subsystems[0];
+	EXPECT_EQ(CONFIG_NSID_MAX, subsystem->ns_count);
+	for (unsigned i = 0; i < subsystem->ns_count; i++)
+		EXPECT(subsystem->namespaces[i].nsid == i + 1);
+	EXPECT(subsystem_find_ns(subsystem, 1025) == &subsystem->namespaces[1024]);
+	EXPECT(!subsystem_find_ns(subsystem, CONFIG_NSID_MAX + 1));
+	EXPECT_EQ(0, subsystem_ns_after(subsystem, 0));
+	EXPECT_EQ(1024, subsystem_ns_after(subsystem, 1024));
+	EXPECT_EQ(CONFIG_NSID_MAX, subsystem_ns_after(subsystem, CONFIG_NSID_MAX));
+	snapshot_destroy(snapshot);
+	media_registry_destroy(registry);
+	config_free(config);
+	free(text);
+}
+
+/* Every one that repeats another is named once, with the first of its like. */
+static void repeats_are_found_among_thousands(void)
+{
+	char *text = many_namespaces(2000, ",{\"nsid\":2000,\"media\":\"null:1M\"},"
+					   "{\"nsid\":2001,\"media\":\"file:/a\"},"
+					   "{\"nsid\":7,\"media\":\"file:/a\"},"
+					   "{\"nsid\":2000,\"media\":\"file:/a,size=1M\"}");
+	struct config *config = NULL;
+
+	memset(&errors, 0, sizeof(errors));
+	EXPECT(config_load_text(text, strlen(text), &config, &errors) < 0);
+	EXPECT_EQ(5, errors.count);
+	EXPECT(says("namespaces[2000].nsid: 2000 is used by namespaces[0] too"));
+	EXPECT(says("namespaces[2002].nsid: 7 is used by namespaces[1993] too"));
+	EXPECT(says("namespaces[2002].media: /a is used by subsystems[0].namespaces[2001] too"));
+	EXPECT(says("namespaces[2003].nsid: 2000 is used by namespaces[0] too"));
+	EXPECT(says("namespaces[2003].media: /a is used by subsystems[0].namespaces[2001] too"));
+	free(text);
+}
+
 static void a_snapshot_says_what_the_document_said(void)
 {
 	struct config *config = load_good(quoted(full));
@@ -536,6 +605,8 @@ int main(void)
 	TAP_RUN(bad_flags_are_named);
 	TAP_RUN(files_are_read);
 	TAP_RUN(ports_and_subsystems_can_be_added);
+	TAP_RUN(thousands_of_namespaces_are_read);
+	TAP_RUN(repeats_are_found_among_thousands);
 	TAP_RUN(a_snapshot_says_what_the_document_said);
 	TAP_RUN(unchanged_media_are_kept);
 	TAP_RUN(a_failure_changes_nothing);

@@ -526,6 +526,30 @@ static void a_wrong_common_header_is_told_after_8_bytes(void)
 	EXPECT_EQ(1, error.fei);
 }
 
+static void a_glance_at_a_command(void)
+{
+	const struct pdu_encoding encoding = {false, true, 4};
+	struct nvme_sqe sqe = some_sqe();
+	uint8_t hdr[NVME_TCP_HDR_MAX_BYTES];
+	uint32_t nsid = 0;
+
+	sqe.nsid = le32_of(0x01020304);
+	pdu_encode_cmd(hdr, &encoding, &sqe, 512);
+	EXPECT_EQ(NVME_TCP_CMD_HDR_BYTES + 512 + 4, pdu_peek_cmd(hdr, sizeof(hdr), &nsid));
+	EXPECT_EQ(0x01020304, nsid);
+	EXPECT_EQ(NVME_TCP_CMD_HDR_BYTES + 512 + 4,
+		  pdu_peek_cmd(hdr, NVME_TCP_CMD_HDR_BYTES, &nsid));
+	for (size_t len = 0; len < NVME_TCP_CMD_HDR_BYTES; len++)
+		EXPECT_EQ(0, pdu_peek_cmd(hdr, len, &nsid));
+	/* A length that would lead back into the same header. */
+	memset(hdr + 4, 0, 4);
+	EXPECT_EQ(0, pdu_peek_cmd(hdr, sizeof(hdr), &nsid));
+	hdr[4] = NVME_TCP_CMD_HDR_BYTES;
+	EXPECT_EQ(NVME_TCP_CMD_HDR_BYTES, pdu_peek_cmd(hdr, sizeof(hdr), &nsid));
+	hdr[0] = NVME_TCP_PDU_H2C_DATA;
+	EXPECT_EQ(0, pdu_peek_cmd(hdr, sizeof(hdr), &nsid));
+}
+
 static void names_are_never_null(void)
 {
 	EXPECT_STR("R2T", pdu_type_name(NVME_TCP_PDU_R2T));
@@ -544,6 +568,7 @@ int main(void)
 	TAP_RUN(truncated_headers_need_more);
 	TAP_RUN(every_violation_has_its_error);
 	TAP_RUN(a_wrong_common_header_is_told_after_8_bytes);
+	TAP_RUN(a_glance_at_a_command);
 	TAP_RUN(names_are_never_null);
 	return tap_end();
 }

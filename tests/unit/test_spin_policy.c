@@ -23,8 +23,26 @@ static void follows_the_gap(void)
 	EXPECT_EQ(SPIN_FLOOR_NS, spin_policy_window_ns(&policy));
 	settle(40000);
 	EXPECT_EQ(50000, spin_policy_window_ns(&policy));
-	settle(60000);
+	for (unsigned i = 0; i < 200; i++)
+		spin_policy_note_gap(&policy, 60000, false);
 	EXPECT_EQ(0, spin_policy_window_ns(&policy));
+}
+
+/* Wake-ups make gaps look long; one true gap in so many is enough to find out. */
+static void looks_again_now_and_then(void)
+{
+	unsigned spins = 0;
+
+	spin_policy_init(&policy, 50000);
+	for (unsigned i = 0; i < 10 * SPIN_PROBE_EVERY; i++) {
+		spins += spin_policy_window_ns(&policy) > 0;
+		spin_policy_note_gap(&policy, 70000, false);
+	}
+	EXPECT(spins >= 9 && spins <= 11);
+	while (spin_policy_window_ns(&policy) == 0)
+		spin_policy_note_gap(&policy, 70000, false);
+	spin_policy_note_gap(&policy, 30000, true);
+	EXPECT_EQ(50000, spin_policy_window_ns(&policy));
 }
 
 static void forgets_a_long_silence(void)
@@ -69,6 +87,7 @@ static void zero_never_spins(void)
 int main(void)
 {
 	TAP_RUN(follows_the_gap);
+	TAP_RUN(looks_again_now_and_then);
 	TAP_RUN(forgets_a_long_silence);
 	TAP_RUN(halves_after_misses);
 	TAP_RUN(zero_never_spins);

@@ -74,6 +74,8 @@ struct peer {
 	uint32_t granule_bytes;
 	bool has_paused; /* for the header at hand */
 	bool is_holding;
+	bool is_in_pdu; /* its header was judged, its end has not come */
+	unsigned arrivals;
 	struct reactor_timer timer;
 };
 
@@ -308,6 +310,7 @@ static struct pdu_error on_header(struct tcp_conn *conn, const struct pdu *pdu,
 		return PDU_OK;
 	}
 	peer->has_paused = false;
+	peer->is_in_pdu = true;
 	if (pdu->data_bytes == 0 || prng_one_in(prng, 16))
 		return PDU_OK;
 	peer->dest_bytes = pdu->data_bytes;
@@ -326,6 +329,7 @@ static struct pdu_error on_pdu(struct tcp_conn *conn, const struct pdu *pdu, boo
 	EXPECT(!peer->dest || payload_matches(peer->dest, peer->next_receive, peer->dest_bytes));
 	free(peer->dest);
 	peer->dest = NULL;
+	peer->is_in_pdu = false;
 	peer->next_receive++;
 	if (++peer->world->callbacks == peer->world->doom_at_callback) {
 		if (peer->world->doom == DOOM_FAIL)
@@ -338,6 +342,19 @@ static struct pdu_error on_pdu(struct tcp_conn *conn, const struct pdu *pdu, boo
 		peer_arm(peer);
 	}
 	return PDU_OK;
+}
+
+/* Told before it is judged: it begins with the header of the next PDU, wherever the receive cut. */
+static void on_arrival(struct tcp_conn *conn, const uint8_t *bytes, size_t len_bytes)
+{
+	struct peer *peer = container_of(conn, struct holder, conn)->peer;
+	unsigned next = peer->next_receive + peer->is_in_pdu;
+
+	EXPECT(len_bytes > 0);
+	peer->arrivals++;
+	if (peer->ready_count > 0 && next < peer->other->script_count &&
+	    bytes[0] != NVME_TCP_PDU_H2C_TERM_REQ && bytes[0] != NVME_TCP_PDU_C2H_TERM_REQ)
+		EXPECT_EQ(peer->other->script[next].type, bytes[0]);
 }
 
 static void on_closed(struct tcp_conn *conn, int cause, const char *why)
@@ -359,7 +376,7 @@ static void on_closed(struct tcp_conn *conn, int cause, const char *why)
 	free(holder);
 }
 
-static const struct tcp_conn_handler handler = {on_ready, on_header, on_pdu, on_closed};
+static const struct tcp_conn_handler handler = {on_ready, on_header, on_pdu, on_closed, on_arrival};
 
 /* ---- the world ----------------------------------------------------------------------------- */
 
@@ -599,6 +616,7 @@ static void every_pdu_arrives_whole(void)
 		expect_whole_conversation(world);
 		world_close_host(world);
 		EXPECT(sim_run_while(world->sim, is_alive, world, 10 * NS_PER_S));
+		EXPECT(world->host.arrivals > 0 && world->target.arrivals > 0);
 		EXPECT_EQ(-ESHUTDOWN, world->host.cause);
 		EXPECT_EQ(0, world->target.cause);
 		world_destroy(world);

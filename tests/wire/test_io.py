@@ -138,7 +138,7 @@ def ranges(t, conn):
 
 
 def namespaces(t, conn):
-    for name, nsid in (('0', 0), ('5, inactive', 5), ('1024', 1024), ('FFFFFFFEh', 0xfffffffe),
+    for name, nsid in (('0', 0), ('5, inactive', 5), ('16384', 16384), ('FFFFFFFEh', 0xfffffffe),
                        ('FFFFFFFFh', 0xffffffff)):
         for text, do in (('Read', lambda: conn.read(nsid, 0, 1)),
                          ('Write', lambda: conn.put(nsid, 0, bytes(512))),

@@ -10,6 +10,7 @@ import json
 import resource
 import signal
 import subprocess
+import time
 
 import target
 from tap import Tap
@@ -35,8 +36,7 @@ def rate(t, tgt):
     """The number of commands is the timetable's, however late this machine runs it."""
     got = result(t, tgt, 'rate', '--rate', '500', '--time', '1s', '--depth', '64')
     t.eq(got['rate_asked'], 500, 'rate: asked')
-    t.eq(got['read']['ios'] + got['rate_unsent'], 500,
-         'rate: every command of the second was sent or is told')
+    t.eq(timetable(got), 500, 'rate: every command of the second was sent or is told')
     t.ok(got['rate_achieved'] <= 501, 'rate: not more than asked', why=got['rate_achieved'])
     t.eq(got['late_us'].keys(), got['read']['latency_us'].keys(), 'rate: how late they left')
     got = result(t, tgt, 'rate with suffix', '--rate', '2k', '--bytes', '400k', '--depth', '64')
@@ -44,6 +44,63 @@ def rate(t, tgt):
          'rate: --bytes ends it')
     text = perf(tgt, '--rate', '1k', '--time', '200ms').stdout
     t.ok('rate    asked 1000/s' in text, 'rate: in words', why=text)
+
+
+def timetable(got):
+    """All commands of the measured time, whatever became of them."""
+    return got['read']['ios'] + got['rate_unsent'] + got['rate_answered_late']
+
+
+def accuracy(t, tgt):
+    """Kept means within 3 per cent. A machine that is too slow or too busy says so itself, and then
+    what it did not do must add up; more than asked is wrong on any machine."""
+    for asked in (10000, 50000, 200000):
+        name = 'rate %d: ' % asked
+        got = result(t, tgt, name, '--rate', str(asked), '--warmup', '200ms', '--time', '0.5s', '--depth', '127')
+        t.eq(timetable(got), asked // 2, name + 'all commands of the timetable are accounted for')
+        t.ok(got['elapsed_s'] >= 0.5, name + 'the whole time is measured', why=got)
+        t.ok(got['rate_achieved'] <= asked * 1.0001, name + 'not more than asked', why=got)
+        if got['rate_kept']:
+            t.ok(got['rate_achieved'] >= 0.97 * asked, name + 'kept', why=got)
+        else:
+            t.ok(got['rate_unsent'] + got['rate_answered_late'] > 0 or got['elapsed_s'] > 0.505,
+                 name + 'not kept, and it says why', why=got)
+
+
+def stalled(t, tgt, *args):
+    """A perf that is stopped from before the end of its warm-up until long after that of its time."""
+    before = tgt.log().count('connected to')
+    with subprocess.Popen(command(tgt, '--warmup', '500ms', '--time', '300ms', '--json', *args), text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        target.poll(lambda: tgt.log().count('connected to') > before)
+        process.send_signal(signal.SIGSTOP)
+        resumed = time.monotonic() + 1.2
+        target.poll(lambda: time.monotonic() > resumed)
+        process.send_signal(signal.SIGCONT)
+        out, err = process.communicate(timeout=30)
+    t.eq((process.returncode, err), (0, ''), 'stalled: exit status')
+    return json.loads(out)
+
+
+def late_start(t, tgt):
+    """Warm-up is over late: the measured time begins then and is not shorter for it."""
+    got = stalled(t, tgt, '--nsid', '3', '--depth', '8')
+    t.ok(0.3 <= got['elapsed_s'], 'a late start does not shorten the time', why=got)
+    # Eight at a time, 100 ms each; those in flight at the beginning are the ninth lot.
+    most = 8 * (got['elapsed_s'] * 1000 / SLOW_MS + 2)
+    t.ok(0 < got['read']['ios'] <= most, 'a late start does not add commands', why=got)
+    got = stalled(t, tgt, '--rate', '2k', '--depth', '64')
+    t.eq(timetable(got), 600, 'a late start with --rate: the timetable of the time, no more')
+    t.ok(got['rate_achieved'] <= 2001, 'a late start with --rate: nothing is caught up', why=got)
+    t.ok(got['elapsed_s'] > 0.8 or got['rate_warmup_unsent'] > 500,
+         'a late start with --rate: what the warm-up owed is told', why=got)
+
+
+def slower_than_the_time(t, tgt):
+    for args in ([], ['--rate', '1k']):
+        got = result(t, tgt, 'slow', '--nsid', '3', '--depth', '1', '--time', '0.02s', *args)
+        t.ok(got['read']['ios'] == 1 and got['elapsed_s'] >= SLOW_MS / 1000,
+             'an answer slower than the time is waited for', why=got)
 
 
 def overload(t, tgt):
@@ -158,7 +215,7 @@ def usage(t):
         (['--rate', '10x'], '"10x"'), (['--rate', '101M'], '100000000'), (['--rate', '-5'], '"-5"'),
         (['--controllers', '0'], 'from 1 to 65519'), (['--idle-controllers', '65520'], 'from 0 to 65519'),
         (['--namespaces', '0'], 'from 1'), (['--namespaces', '2', '--verify'], '--verify'),
-        (['--watch-pid', '0'], '--watch-pid'),
+        (['--watch-pid', '0'], '--watch-pid'), (['--time', '1.s'], '1.5s'),
         (['--nsid', '0xfffffffe', '--namespaces', '2'], 'no 2 namespaces'),
     ]
     for args, text in rows:
@@ -178,7 +235,7 @@ def uneven(t, tgt):
 
 
 def test(t, tgt):
-    for part in (rate, overload, rate_verified, controllers, controllers_refused, files_raised,
+    for part in (rate, accuracy, late_start, slower_than_the_time, overload, rate_verified, controllers, controllers_refused, files_raised,
                  namespaces, uneven, watched, interrupted):
         with t.guard(part.__name__):
             part(t, tgt)

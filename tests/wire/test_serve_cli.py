@@ -66,7 +66,7 @@ BAD = [
      'subsystems[0].serial'),
     ('a host that is no NQN', setter(['subsystems', 1, 'hosts'], ['me']), 'subsystems[1].hosts'),
     ('NSID 0', setter(NS0 + ['nsid'], 0), 'subsystems[0].namespaces[0].nsid'),
-    ('NSID 1025', setter(NS0 + ['nsid'], 1025), 'subsystems[0].namespaces[0].nsid'),
+    ('NSID 16385', setter(NS0 + ['nsid'], 16385), 'subsystems[0].namespaces[0].nsid'),
     ('NSID twice', setter(NS0 + ['nsid'], 2), 'subsystems[0].namespaces[1].nsid'),
     ('NSID as text', setter(NS0 + ['nsid'], '1'), 'subsystems[0].namespaces[0].nsid'),
     ('no medium', lambda c: ns(c).pop('media'), 'subsystems[0].namespaces[0].media'),
