@@ -31,10 +31,10 @@ class Client:
 
     count = 0
 
-    def __init__(self, bench, target, arguments, connections, cpu=None, before=()):
+    def __init__(self, bench, target, arguments, connections, cpu=None):
         Client.count += 1
         self.bench, self.target = bench, target
-        self.argv = list(before) + weft.base_argv(bench, target) + [str(a) for a in arguments]
+        self.argv = weft.base_argv(bench, target) + [str(a) for a in arguments]
         wanted = open_files(target.pid) + connections
         self.process = process.Process("weft-perf", self.argv, bench.cpus.load if cpu is None else cpu,
                                        os.path.join(bench.work_folder, "client-%d.log" % Client.count))
@@ -76,28 +76,37 @@ class Client:
         self.stop()
 
 
-def perf(bench, target, arguments, connections, settle_s=0.3, time_s=None, cpu=None, before=()):
+def busy_share(run, target):
+    """Of the CPU time burnt, 1 when nothing tells."""
+    burnt = run.cpu_percent("target")
+    return target.busy_percent(run) / burnt if burnt else 1.0
+
+
+def perf(bench, target, arguments, connections, settle_s=0.3, time_s=None, cpu=None):
     """One load over many connections; figures like lib.weft.perf, with raw and connections."""
     time_s, warmup_s = max(LEAST_S, settle_s + 0.5, time_s or bench.time_s), bench.warmup_s
     arguments = list(arguments) + ["--watch-pid", target.pid, "--warmup", "%dms" % round(warmup_s * 1000), "--time",
                                    "%dms" % round(time_s * 1000)]
-    with Client(bench, target, arguments, connections, cpu, before) as client:
+    with Client(bench, target, arguments, connections, cpu) as client:
         watch = {"target": target.pid, "client": client.process.pid}
         time.sleep(warmup_s + settle_s)     # the load runs by then: the window lies inside of it
-        first = process.sample(watch, bench.cpu_pair, {})
+        first = process.sample(watch, bench.cpu_pair, target.probes())
         time.sleep(time_s - settle_s - MARGIN_S)  # the interval of the measurement
-        last = process.sample(watch, bench.cpu_pair, {})
+        last = process.sample(watch, bench.cpu_pair, target.probes())
         result = client.result()
     run = process.ClientRun(0, "", "", first, last)
     figures = weft.figures_of(result)
     weft.add_cpu(figures, run, target)
     figures.update(argv=client.argv, raw=result, connections=connections)
-    # Over the measured time exactly; the samples above are around it.
-    ios = result["read"]["ios"] + result["write"]["ios"]
-    figures["target_cpu_percent"] = 100.0 * result["watched_cpu_s"] / result["elapsed_s"]
-    figures["target_cpu_us_per_io"] = 1e6 * result["watched_cpu_s"] / ios
-    if result["watched_cpu_s"] > 0:
-        figures["iops_per_target_core"] = ios / result["watched_cpu_s"]
+    # What was burnt over the measured time exactly; how much of it was work, over the samples above.
+    ios, burnt_s = result["read"]["ios"] + result["write"]["ios"], result["watched_cpu_s"]
+    busy_s = burnt_s * busy_share(run, target)
+    figures["target_cpu_percent"] = 100.0 * burnt_s / result["elapsed_s"]
+    if "target_busy_percent" in figures:
+        figures["target_busy_percent"] = 100.0 * busy_s / result["elapsed_s"]
+    figures["target_cpu_us_per_io"] = 1e6 * busy_s / ios
+    if busy_s > 0:
+        figures["iops_per_target_core"] = ios / busy_s
     figures["client_cpu_us_per_io"] = result["cpu_us_per_io"]
     return figures
 

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 Growth: what a target core does when there is more of everything but work. 4 KiB random reads from
-memory; the figure judged is IOPS per second of target CPU ("per core"), so that the client, which
-carries all connections on one core, is not what is measured.
+memory; the figure judged is IOPS per second of target CPU at work ("per core": spinning that found
+nothing is not in it), so that the client, which carries all connections on one core, is not what is
+measured.
 
   connections  1, 10, 100, 1,000 controllers of one I/O queue, with the same depth on each. Judged:
                1,000 against 1; told: 1,000 against the best of fewer.
@@ -39,7 +40,7 @@ NAMESPACES = 10000
 NS_BYTES = 64 << 10
 PR_SET_THP_DISABLE = 41
 PATHS = ("iops", CORE, "target_cpu_us_per_io", "client_cpu_us_per_io", "target_cpu_percent",
-         "latency_us.p50", "latency_us.p99", "target_rss_kib")
+         "target_busy_percent", "latency_us.p50", "latency_us.p99", "target_rss_kib")
 
 
 def load(ctrls, depth):

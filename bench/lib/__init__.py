@@ -43,8 +43,8 @@ Modules
 
 Figures are plain dictionaries, the same keys from every client, absent where not known:
   iops, mib_per_s, latency_us {min mean p50 p90 p99 p99_9 max}, errors,
-  target_cpu_percent (of one core, burnt), target_cpu_us_per_io, target_busy_percent (SPDK: polls
-  that found work), client_cpu_percent, client_cpu_us_per_io, window_s,
+  target_cpu_percent (of one core, burnt), target_busy_percent (of it: not polls that found no work),
+  target_cpu_us_per_io (of the busy time), client_cpu_percent, client_cpu_us_per_io, window_s,
   noise {run_delay_percent, steal_percent}, argv.
 
 A curve is the series of a row, {name: [point, ...]}; a point holds figures as Spread.as_dict() and

@@ -3,13 +3,20 @@
 
 import json
 import os
+import re
+import signal
+import time
 
-from . import process
+from . import machine, process
 from .process import BenchError
 
 NQN = "nqn.2026-11.io.weft:default"
 SIZE = "256M"
 HOT_SIZE = "1M"     # stays in the cache: the client is then the slower side
+# What `weft serve` answers to SIGUSR1; the target's line is the last one.
+REACTOR = re.compile(r"control: reactor \d+: run ([\d.]+) s, busy ([\d.]+) s, spun ([\d.]+) s,")
+REPORTED = re.compile(r"control: target: connections .*\n")
+ANSWER_S = 0.05
 
 
 class Target:
@@ -28,7 +35,7 @@ class Target:
         limits = dict(limits or {})
         if in_capsule is not None:
             limits["in_capsule_bytes"] = in_capsule
-        argv = [bench.weft, "serve", "--reactors", str(reactors), "--discovery", "none", "--log-level", "warn",
+        argv = [bench.weft, "serve", "--reactors", str(reactors), "--discovery", "none", "--log-level", "info",
                 "--state", os.path.join(folder, "state")]
         if limits:
             config = os.path.join(folder, "weft.json")
@@ -61,12 +68,37 @@ class Target:
     def unpark(self):
         pass
 
+    def times(self):
+        """(reactors, run, busy, spun), seconds summed over the reactors; None when it does not say."""
+        if not takes_signal(self.pid, signal.SIGUSR1):
+            return None
+        with open(self.process.log_path, "rb") as log:
+            log.seek(0, os.SEEK_END)
+            os.kill(self.pid, signal.SIGUSR1)
+            text, deadline = "", time.monotonic() + ANSWER_S
+            while not REPORTED.search(text):
+                if time.monotonic() > deadline:
+                    return None
+                time.sleep(0.001)   # poll
+                text += log.read().decode(errors="replace")
+        found = REACTOR.findall(text)
+        return (len(found),) + tuple(sum(float(f[i]) for f in found) for i in range(3))
+
     def probes(self):
-        return {}
+        return {"times": self.times}
 
     def busy_percent(self, run):
-        """Of one core; nothing tells waiting from working here, so all that was burnt counts."""
-        return run.cpu_percent("target")
+        """Of one core: what was burnt, less the spinning that found no work. Going to sleep and waking
+        up count, and so do the other threads. Where others took the CPU while it spun, that would be
+        too little: then the burnt time is shared out as the reactors' own is, between work and spinning."""
+        burnt, times = run.cpu_percent("target"), run.probe("times")
+        if burnt is None or not times:
+            return burnt
+        reactors = times[1][0]
+        ran, busy, spun = (times[1][i] - times[0][i] for i in (1, 2, 3))
+        if ran <= 0 or spun <= 0 or reactors != times[0][0]:
+            return burnt
+        return max(burnt - 100.0 * reactors * spun / ran, burnt * max(0.0, busy) / (max(0.0, busy) + spun))
 
     def stop(self):
         return self.process.stop()
@@ -76,6 +108,12 @@ class Target:
 
     def __exit__(self, *exc):
         self.stop()
+
+
+def takes_signal(pid, signo):
+    """A weft that is older than the signal would die of it."""
+    found = re.search(r"^SigBlk:\s*([0-9a-f]+)", machine.read("/proc/%d/status" % pid), re.M)
+    return bool(found) and bool(int(found.group(1), 16) >> (signo - 1) & 1)
 
 
 def config_of(port, ns, limits):
@@ -157,7 +195,7 @@ def add_cpu(figures, run, target=None):
         return
     busy = target.busy_percent(run)
     figures["target_cpu_percent"] = burnt
-    if busy != burnt:
+    if any(run.probe(name) for name in target.probes()):    # else nothing told waiting from working
         figures["target_busy_percent"] = busy
     figures["target_cpu_us_per_io"] = busy * 1e4 / iops if iops else None
     figures["target_rss_kib"] = process.rss_kib(target.pid)

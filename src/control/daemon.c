@@ -327,6 +327,31 @@ static void stop_asked(void *arg)
 	daemon_stop(arg, 0);
 }
 
+/* SIGUSR1. One line per reactor, then the target's, which says that there are no more to come. */
+static void figures_log(void *arg)
+{
+	const struct daemon *daemon = arg;
+	struct target_stats target;
+
+	if (!daemon->target)
+		return;
+	for (unsigned i = 0; i < reactor_group_count(daemon->group); i++) {
+		struct reactor_stats stats;
+
+		reactor_get_stats(daemon->reactors[i], &stats);
+		log_info("control",
+			 "reactor %u: run %.6f s, busy %.6f s, spun %.6f s, turns %llu, "
+			 "sleeps %llu, posts %llu, stalls %llu",
+			 i, (double)stats.run_ns / NS_PER_S, (double)stats.busy_ns / NS_PER_S,
+			 (double)stats.spin_ns / NS_PER_S, (unsigned long long)stats.turns,
+			 (unsigned long long)stats.sleeps, (unsigned long long)stats.posts,
+			 (unsigned long long)stats.stalls);
+	}
+	target_get_stats(daemon->target, &target);
+	log_info("control", "target: connections %u, controllers %u, commands %llu",
+		 target.connections, target.ctrls, (unsigned long long)target.commands);
+}
+
 /* ---- the process ----------------------------------------------------------------------------- */
 
 static int reactors_start(struct daemon *daemon)
@@ -389,6 +414,7 @@ static int daemon_start(struct daemon *daemon)
 	daemon->signals.control = daemon->control;
 	daemon->signals.on_stop = stop_asked;
 	daemon->signals.on_reload = daemon_reload;
+	daemon->signals.on_report = figures_log;
 	daemon->signals.arg = daemon;
 	res = signals_start(&daemon->signals);
 	if (res < 0) {

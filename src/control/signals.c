@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A small thread that waits for signals and posts them to the control reactor: SIGTERM and SIGINT
- * ask for an orderly end, SIGHUP for a reload. The second SIGTERM or SIGINT ends the process at
- * once, from this thread, so that it works even when the control thread is stuck in a slow medium.
+ * ask for an orderly end, SIGHUP for a reload, SIGUSR1 for figures in the log. The second SIGTERM
+ * or SIGINT ends the process at once, from this thread, so that it works even when the control
+ * thread is stuck in a slow medium.
  */
 #include "control/signals.h"
 
@@ -21,6 +22,7 @@ static void signals_set(sigset_t *set)
 	sigaddset(set, SIGTERM);
 	sigaddset(set, SIGINT);
 	sigaddset(set, SIGHUP);
+	sigaddset(set, SIGUSR1);
 	sigaddset(set, SIGNAL_QUIT_THREAD);
 }
 
@@ -49,11 +51,24 @@ static void reload_arrived(struct reactor_msg *msg)
 	signals->on_reload(signals->arg);
 }
 
+static void report_arrived(struct reactor_msg *msg)
+{
+	struct signals *signals = container_of(msg, struct signals, report_msg);
+
+	atomic_store(&signals->report_posted, false);
+	signals->on_report(signals->arg);
+}
+
 static void signal_deliver(struct signals *signals, int signo)
 {
 	if (signo == SIGHUP) {
 		if (!atomic_exchange(&signals->reload_posted, true))
 			reactor_post(signals->control, &signals->reload_msg, reload_arrived);
+		return;
+	}
+	if (signo == SIGUSR1) {
+		if (!atomic_exchange(&signals->report_posted, true))
+			reactor_post(signals->control, &signals->report_msg, report_arrived);
 		return;
 	}
 	if (signals->stop_count++ > 0) {

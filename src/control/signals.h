@@ -14,6 +14,7 @@ struct signals {
 	/* On the control reactor. */
 	void (*on_stop)(void *arg);
 	void (*on_reload)(void *arg);
+	void (*on_report)(void *arg);
 	void *arg;
 	/* Private. */
 	pthread_t thread;
@@ -21,6 +22,8 @@ struct signals {
 	struct reactor_msg stop_msg;
 	struct reactor_msg reload_msg;
 	atomic_bool reload_posted;
+	struct reactor_msg report_msg;
+	atomic_bool report_posted;
 	atomic_bool quits; /* signals_stop was called */
 };
 

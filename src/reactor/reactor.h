@@ -71,6 +71,11 @@ struct reactor_stats {
 	uint64_t sleeps;
 	uint64_t stalls; /* runs of up to eight callbacks that held the reactor for over 1 ms */
 	uint64_t posts;
+	/* Since reactor_run, what is under way included. The simulator, which has no time of its
+	 * own, leaves them 0. */
+	uint64_t run_ns;
+	uint64_t busy_ns; /* of run_ns: not waiting for work, neither awake nor asleep */
+	uint64_t spin_ns; /* of run_ns: waiting for work awake, which burns CPU for nothing */
 };
 
 /* Racy when read from another thread; good enough to show to people. */

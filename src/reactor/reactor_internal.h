@@ -19,6 +19,7 @@
 #define REACTOR_CQ_ENTRIES      8192u
 #define REACTOR_CQE_BUDGET      256u /* completions, and timers, per turn */
 #define REACTOR_HOT_SCAN_MAX    4u   /* with more hot sockets, poll instead of trying each one */
+#define REACTOR_FILES_PER_SPIN  8u   /* file operations under way that lengthen a spin once */
 #define REACTOR_STALL_NS        1000000u
 #define REACTOR_STALL_GROUP     8u /* callbacks between two looks at the clock */
 #define REACTOR_BACKLOG_ENTRIES 64u
@@ -32,6 +33,12 @@ struct reactor_backlog {
 };
 
 struct reactor_offload;
+
+/* Time spent in a state: single writer (the reactor), read by anyone. */
+struct reactor_span {
+	_Atomic uint64_t since_ns; /* 0: not in it now */
+	_Atomic uint64_t total_ns; /* of the times that are over */
+};
 
 struct reactor {
 	struct io_uring ring;
@@ -63,6 +70,7 @@ struct reactor {
 	uint64_t last_work_ns;
 	uint64_t spin_window_ns; /* of this idle stretch */
 	uint64_t spin_until_ns;
+	uint64_t found_ns; /* the turn that found nothing until its flush did; 0: none */
 
 	/* Stall measurement: callbacks since the clock was last read, and what it said. */
 	unsigned stall_callbacks;
@@ -78,6 +86,9 @@ struct reactor {
 	_Atomic uint64_t sleeps;
 	_Atomic uint64_t stalls;
 	_Atomic uint64_t posts;
+	struct reactor_span run_span;
+	struct reactor_span idle_span; /* turns that found no work, sleep included */
+	struct reactor_span spin_span; /* of it, up to the first sleep */
 
 	/* Shared with other threads. */
 	_Alignas(64) struct reactor_msg *_Atomic post_head; /* newest first */

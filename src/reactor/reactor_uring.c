@@ -167,6 +167,32 @@ static void reactor_run_timers(struct reactor *reactor)
 	}
 }
 
+/* ---- where the time goes -------------------------------------------------------------------- */
+
+static void reactor_span_begin(struct reactor_span *span, uint64_t now_ns)
+{
+	atomic_store_explicit(&span->since_ns, now_ns, memory_order_relaxed);
+}
+
+/* Harmless when it has ended already. */
+static void reactor_span_end(struct reactor_span *span, uint64_t now_ns)
+{
+	uint64_t since_ns = atomic_load_explicit(&span->since_ns, memory_order_relaxed);
+
+	if (since_ns == 0)
+		return;
+	atomic_store_explicit(&span->since_ns, 0, memory_order_relaxed);
+	reactor_counter_add(&span->total_ns, now_ns - since_ns);
+}
+
+static uint64_t reactor_span_ns(const struct reactor_span *span, uint64_t now_ns)
+{
+	uint64_t since_ns = atomic_load_explicit(&span->since_ns, memory_order_relaxed);
+	uint64_t total_ns = atomic_load_explicit(&span->total_ns, memory_order_relaxed);
+
+	return total_ns + (since_ns > 0 && now_ns > since_ns ? now_ns - since_ns : 0);
+}
+
 /* ---- turns ---------------------------------------------------------------------------------- */
 
 static void reactor_stall_check(struct reactor *reactor)
@@ -241,15 +267,27 @@ static void reactor_sleep(struct reactor *reactor)
 	atomic_store(&reactor->sleeping, false);
 }
 
+/* In the turn that found work. What the kernel did to deliver it, in the flush before, is work. */
+static void reactor_idle_end(struct reactor *reactor)
+{
+	uint64_t end_ns = reactor->found_ns > 0 ? reactor->found_ns : reactor->now_ns;
+
+	reactor_span_end(&reactor->idle_span, end_ns);
+	reactor_span_end(&reactor->spin_span, end_ns);
+	reactor->found_ns = 0;
+}
+
 /* After a turn: goes on at once, spins or sleeps. */
 static void reactor_rest(struct reactor *reactor)
 {
 	uint64_t now_ns = reactor->now_ns;
 
 	if (reactor->work > 0) {
-		if (reactor->is_idle)
+		if (reactor->is_idle) {
 			spin_policy_note_gap(reactor->spin, now_ns - reactor->last_work_ns,
 					     !reactor->has_slept);
+			reactor_idle_end(reactor);
+		}
 		reactor->is_idle = false;
 		reactor->last_work_ns = now_ns;
 		reactor_ring_flush(reactor);
@@ -260,11 +298,15 @@ static void reactor_rest(struct reactor *reactor)
 		reactor->has_slept = false;
 		reactor->spin =
 			reactor->file_ops > 0 ? &reactor->spin_for_files : &reactor->spin_for_hosts;
-		reactor->spin_window_ns = spin_policy_window_ns(reactor->spin);
+		reactor->spin_window_ns = spin_policy_window_ns(
+			reactor->spin, 1 + reactor->file_ops / REACTOR_FILES_PER_SPIN);
 		reactor->spin_until_ns = now_ns + reactor->spin_window_ns;
+		reactor_span_begin(&reactor->idle_span, now_ns);
+		reactor_span_begin(&reactor->spin_span, now_ns);
 	}
 	if (now_ns < reactor->spin_until_ns) {
 		reactor_ring_flush(reactor);
+		reactor->found_ns = io_uring_cq_ready(&reactor->ring) > 0 ? now_ns : 0;
 #if defined(__x86_64__)
 		__builtin_ia32_pause();
 #endif
@@ -272,6 +314,9 @@ static void reactor_rest(struct reactor *reactor)
 	}
 	if (!reactor->has_slept && reactor->spin_window_ns > 0)
 		spin_policy_note_miss(reactor->spin);
+	/* Going to sleep is no spinning: it is CPU time that is paid for the wait. */
+	reactor_span_end(&reactor->spin_span, now_ns);
+	reactor->found_ns = 0;
 	reactor_sleep(reactor);
 }
 
@@ -308,6 +353,7 @@ void reactor_run(struct reactor *reactor)
 	reactor_of_thread = reactor;
 	atomic_store(&reactor->running, true);
 	reactor_wake_arm(reactor);
+	reactor_span_begin(&reactor->run_span, clock_monotonic_ns());
 	for (;;) {
 		/* Read before the messages: what was posted before the stop is still delivered. */
 		is_last = atomic_load(&reactor->stopping);
@@ -316,7 +362,9 @@ void reactor_run(struct reactor *reactor)
 			break;
 		reactor_rest(reactor);
 	}
+	reactor_idle_end(reactor);
 	reactor_ring_flush(reactor);
+	reactor_span_end(&reactor->run_span, clock_monotonic_ns());
 	io_uring_unregister_ring_fd(&reactor->ring);
 	atomic_store(&reactor->running, false);
 	reactor_of_thread = NULL;
@@ -418,10 +466,17 @@ uint8_t *reactor_scratch(struct reactor *reactor)
 
 void reactor_get_stats(const struct reactor *reactor, struct reactor_stats *ret_stats)
 {
+	uint64_t now_ns = clock_monotonic_ns();
+	uint64_t idle_ns = reactor_span_ns(&reactor->idle_span, now_ns);
+	uint64_t run_ns = reactor_span_ns(&reactor->run_span, now_ns);
+
 	*ret_stats = (struct reactor_stats){
 		.turns = atomic_load_explicit(&reactor->turns, memory_order_relaxed),
 		.sleeps = atomic_load_explicit(&reactor->sleeps, memory_order_relaxed),
 		.stalls = atomic_load_explicit(&reactor->stalls, memory_order_relaxed),
 		.posts = atomic_load_explicit(&reactor->posts, memory_order_relaxed),
+		.run_ns = run_ns,
+		.busy_ns = run_ns > idle_ns ? run_ns - idle_ns : 0,
+		.spin_ns = reactor_span_ns(&reactor->spin_span, now_ns),
 	};
 }

@@ -10,7 +10,9 @@
  * A gap that ends in a wake-up is measured too long by that wake-up, so a reactor that has begun to
  * sleep could find reasons to go on sleeping for ever. Every 32nd idle stretch therefore spins all
  * the same, up to the limit; if the event comes, that gap is the true one and replaces the average.
- * Pure; units are nanoseconds.
+ *
+ * The limit is given for each stretch: a wake-up delays all that is under way, so the more that is,
+ * the longer a spin is worth its CPU. Pure; units are nanoseconds.
  */
 #ifndef WEFT_REACTOR_SPIN_POLICY_H
 #define WEFT_REACTOR_SPIN_POLICY_H
@@ -21,9 +23,11 @@
 #define SPIN_FLOOR_NS     5000u
 #define SPIN_MISSES_LIMIT 8u
 #define SPIN_PROBE_EVERY  32u
+#define SPIN_SCALE_MAX    4u
 
 struct spin_policy {
 	uint64_t max_ns;
+	uint64_t limit_ns; /* of this idle stretch */
 	uint64_t gap_average_ns;
 	unsigned misses; /* in a row, since the window was last halved */
 	unsigned halvings;
@@ -31,8 +35,8 @@ struct spin_policy {
 };
 
 void spin_policy_init(struct spin_policy *policy, uint64_t max_ns);
-/* Asked once for each idle stretch. */
-uint64_t spin_policy_window_ns(struct spin_policy *policy);
+/* Asked once for each idle stretch. scale: 1 to SPIN_SCALE_MAX times the limit of init. */
+uint64_t spin_policy_window_ns(struct spin_policy *policy, unsigned scale);
 /* An idle stretch ended after gap_ns; is_hit: while spinning, not by waking from sleep. */
 void spin_policy_note_gap(struct spin_policy *policy, uint64_t gap_ns, bool is_hit);
 /* A spin ended in sleep. */

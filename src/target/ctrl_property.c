@@ -64,7 +64,7 @@ static void shutdown_flushed(struct media_io *io, int res)
 		log_error("target", "controller %u: flush at shutdown failed: error %d",
 			  ctrl->cntlid, -res);
 	free(flush);
-	if (--snapshot->inflight[local->index] == 0 && snapshot != local->snapshot)
+	if (--snapshot->inflight[local->index].count == 0 && snapshot != local->snapshot)
 		local_snapshot_idle(snapshot);
 	CHECK(ctrl->flushes_left > 0);
 	if (--ctrl->flushes_left == 0) {
@@ -85,7 +85,7 @@ static void shutdown_flush_one(struct ctrl *ctrl, const struct ns *ns)
 	}
 	flush->ctrl = ctrl;
 	flush->snapshot = ctrl->local->snapshot;
-	flush->snapshot->inflight[ctrl->local->index]++;
+	flush->snapshot->inflight[ctrl->local->index].count++;
 	flush->io = (struct media_io){
 		.reactor = ctrl->reactor,
 		.media = ns->media,

@@ -105,8 +105,8 @@ static void aer_drop_snapshot(struct slot *slot)
 	if (!snapshot)
 		return;
 	slot->snapshot = NULL;
-	CHECK(snapshot->inflight[local->index] > 0);
-	if (--snapshot->inflight[local->index] == 0 && snapshot != local->snapshot)
+	CHECK(snapshot->inflight[local->index].count > 0);
+	if (--snapshot->inflight[local->index].count == 0 && snapshot != local->snapshot)
 		local_snapshot_idle(snapshot);
 }
 

@@ -7,15 +7,15 @@
 #ifndef WEFT_TARGET_LOCAL_H
 #define WEFT_TARGET_LOCAL_H
 
+#include "base/cache_line.h"
 #include "reactor/buf_pool.h"
 #include "target/ctrl.h"
 #include "target/queue.h"
 #include "target/target.h"
 
-#define CACHE_LINE_BYTES 64
-
+/* Begins a cache line, so that reactors do not write to each other's. */
 struct local {
-	struct reactor *reactor;
+	_Alignas(CACHE_LINE_BYTES) struct reactor *reactor;
 	struct target *target;
 	unsigned index;
 	struct snapshot *snapshot;

@@ -109,7 +109,7 @@ bool slot_prepare(struct slot *slot)
 	CHECK(slot->state == SLOT_RECEIVING);
 	slot->started_ns = reactor_now_ns(queue->reactor);
 	slot->snapshot = local->snapshot;
-	local->snapshot->inflight[local->index]++;
+	local->snapshot->inflight[local->index].count++;
 	atomic_store_explicit(&local->commands,
 			      atomic_load_explicit(&local->commands, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
@@ -350,8 +350,8 @@ void slot_release(struct slot *slot)
 	if (buf)
 		buf_give_back(queue, buf);
 	if (snapshot) {
-		CHECK(snapshot->inflight[local->index] > 0);
-		if (--snapshot->inflight[local->index] == 0 && snapshot != local->snapshot)
+		CHECK(snapshot->inflight[local->index].count > 0);
+		if (--snapshot->inflight[local->index].count == 0 && snapshot != local->snapshot)
 			local_snapshot_idle(snapshot);
 	}
 	queue_on_slot_free(queue);

@@ -17,20 +17,10 @@ _Static_assert(offsetof(struct ns_store, counters) == CACHE_LINE_BYTES, "and beg
 _Static_assert(offsetof(struct ns, uuid) == CACHE_LINE_BYTES, "an I/O reads one line of an ns");
 _Static_assert(sizeof(struct ns) % CACHE_LINE_BYTES == 0, "which begins a line in arrays");
 
-/* Zeroed memory that begins a cache line and is a number of whole ones. */
-static void *lines_alloc(size_t bytes)
-{
-	void *lines = aligned_alloc(CACHE_LINE_BYTES, bytes);
-
-	if (lines)
-		memset(lines, 0, bytes);
-	return lines;
-}
-
 int ns_store_create(struct media *taken_media, unsigned reactor_count, struct ns_store **ret_store)
 {
 	struct ns_store *store =
-		lines_alloc(sizeof(*store) + reactor_count * sizeof(store->counters[0]));
+		cache_line_alloc(sizeof(*store) + reactor_count * sizeof(store->counters[0]));
 
 	if (!store)
 		return -ENOMEM;
@@ -62,7 +52,7 @@ struct media *ns_store_media(const struct ns_store *store)
 
 struct ns *ns_array_create(unsigned count)
 {
-	return lines_alloc((count + 1) * sizeof(struct ns));
+	return cache_line_alloc((count + 1) * sizeof(struct ns));
 }
 
 void ns_bind(struct ns *ns, struct ns_store *taken_store)

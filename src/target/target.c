@@ -61,7 +61,7 @@ int target_create(const struct target_config *config, struct target **ret_target
 	list_init(&target->listeners);
 	list_init(&target->peers);
 	target->ctrls = calloc(NVME_CNTLID_MAX + 1, sizeof(struct ctrl *));
-	target->locals = calloc(config->reactor_count, sizeof(*target->locals));
+	target->locals = cache_line_alloc(config->reactor_count * sizeof(*target->locals));
 	if (!target->ctrls || !target->locals) {
 		target_destroy(target);
 		return -ENOMEM;
@@ -139,7 +139,7 @@ static void local_swap(struct local *local, struct snapshot *snapshot)
 		queue_rebind(list_entry(node, struct queue, node), snapshot);
 	list_for_each_safe(node, &local->ctrls)
 		ctrl_rebind(list_entry(node, struct ctrl, node), old, snapshot);
-	if (old && old->inflight[local->index] == 0)
+	if (old && old->inflight[local->index].count == 0)
 		local_snapshot_idle(old);
 }
 
@@ -186,7 +186,7 @@ void target_apply(struct target *target, struct snapshot *taken_snapshot,
 
 	CHECK(!target->apply);
 	CHECK(taken_snapshot->port_count <= TARGET_PORTS_MAX);
-	taken_snapshot->inflight = calloc(target->local_count, sizeof(uint32_t));
+	taken_snapshot->inflight = cache_line_alloc(target->local_count * sizeof(struct inflight));
 	if (!apply || !taken_snapshot->inflight || shutdown_prepare(taken_snapshot) != 0) {
 		free(apply);
 		snapshot_destroy(taken_snapshot);

@@ -120,6 +120,12 @@ struct target_limits {
 
 void target_limits_default(struct target_limits *limits);
 
+/* Commands of one reactor that use a snapshot; written for each of them, so a line of its own. */
+struct inflight {
+	uint32_t count;
+	uint8_t pad[60];
+};
+
 struct snapshot {
 	uint64_t generation;           /* set by target_apply */
 	uint64_t discovery_generation; /* GENCTR: changes when the discovery log may have */
@@ -130,7 +136,7 @@ struct snapshot {
 	unsigned port_count;
 	struct target_limits limits;
 	/* The target's: commands that use it, per reactor, and what is left to acknowledge. */
-	uint32_t *inflight;
+	struct inflight *inflight;
 	struct final_flush *flushes; /* one per namespace, for target_shutdown */
 	atomic_uint acks_missing;
 	struct reactor_msg free_msg;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The io_uring reactor without sockets: timers, messages, deferred functions, files, offload,
- * cancel, stalls, the group.
+ * cancel, stalls, where the time goes, the group.
  *
  * Most cases run one reactor on the test's own thread: everything asked for before reactor_run
  * queues, and the last callback stops it.
@@ -443,6 +443,99 @@ static void a_slow_callback_is_counted(void)
 	reactor_destroy(r);
 }
 
+/* ---- where the time goes -------------------------------------------------------------------- */
+
+static struct reactor_stats asked_stats;
+
+static void on_wait_over(struct reactor_timer *timer)
+{
+	if (++fired_count < 2) {
+		reactor_timer_arm(timer, reactor_now_ns(r) + 50 * NS_PER_MS);
+		return;
+	}
+	reactor_stop(r);
+}
+
+static void run_waiting(uint32_t spin_max_us, struct reactor_stats *ret_stats)
+{
+	open_reactor(spin_max_us);
+	fired_count = 0;
+	reactor_timer_init(r, &timers[0], on_wait_over);
+	reactor_timer_arm(&timers[0], reactor_now_ns(r) + 50 * NS_PER_MS);
+	reactor_run(r);
+	reactor_get_stats(r, ret_stats);
+	reactor_destroy(r);
+}
+
+static void waiting_is_not_busy(void)
+{
+	struct reactor_stats stats;
+
+	run_waiting(0, &stats);
+	EXPECT(stats.run_ns >= 95 * NS_PER_MS);
+	EXPECT(stats.busy_ns < stats.run_ns / 4);
+	EXPECT_EQ(0, stats.spin_ns); /* it went to sleep at once */
+	run_waiting(10000, &stats);
+	EXPECT(stats.busy_ns < stats.run_ns / 4);
+	EXPECT(stats.spin_ns > 0);
+	EXPECT(stats.busy_ns + stats.spin_ns < stats.run_ns); /* it slept as well */
+}
+
+/* From another thread, while the reactor sleeps: the wait that is not over counts as waited. */
+static void *ask_sleeper(void *arg)
+{
+	uint64_t deadline_ns = clock_monotonic_ns() + 10 * NS_PER_S;
+
+	do {
+		reactor_get_stats(r, &asked_stats);
+	} while (asked_stats.run_ns < 30 * NS_PER_MS && clock_monotonic_ns() < deadline_ns);
+	reactor_stop(r);
+	return NULL;
+}
+
+static void waiting_under_way_is_not_busy(void)
+{
+	pthread_t thread;
+
+	open_reactor(0);
+	CHECK(pthread_create(&thread, NULL, ask_sleeper, NULL) == 0);
+	reactor_run(r);
+	pthread_join(thread, NULL);
+	EXPECT(asked_stats.run_ns >= 30 * NS_PER_MS);
+	EXPECT(asked_stats.busy_ns < asked_stats.run_ns / 2);
+	reactor_destroy(r);
+}
+
+static void work_a_while(struct reactor_defer *defer)
+{
+	uint64_t start_ns = reactor_clock_ns(r);
+
+	while (reactor_clock_ns(r) - start_ns < NS_PER_MS)
+		continue;
+	if (++defer_runs[0] == 50) {
+		reactor_stop(r);
+		return;
+	}
+	reactor_defer(r, defer);
+}
+
+static void working_is_busy(void)
+{
+	struct reactor_stats stats;
+
+	open_reactor(1000);
+	defer_runs[0] = 0;
+	reactor_defer_init(&defers[0], work_a_while);
+	reactor_defer(r, &defers[0]);
+	reactor_run(r);
+	reactor_get_stats(r, &stats);
+	EXPECT(stats.run_ns >= 50 * NS_PER_MS);
+	/* All but the last turn, the one that sees the stop, and what is around the turns. */
+	EXPECT(stats.busy_ns >= 50 * NS_PER_MS && stats.busy_ns <= stats.run_ns);
+	EXPECT(stats.spin_ns <= stats.run_ns - stats.busy_ns);
+	reactor_destroy(r);
+}
+
 static void capabilities_are_listed(void)
 {
 	struct uring_caps caps;
@@ -470,6 +563,9 @@ int main(void)
 	TAP_RUN(a_waiting_read_is_cancelled);
 	TAP_RUN(offloaded_work_runs_elsewhere_in_order);
 	TAP_RUN(a_slow_callback_is_counted);
+	TAP_RUN(waiting_is_not_busy);
+	TAP_RUN(waiting_under_way_is_not_busy);
+	TAP_RUN(working_is_busy);
 	TAP_RUN(capabilities_are_listed);
 	return tap_end();
 }

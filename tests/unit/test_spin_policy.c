@@ -18,14 +18,15 @@ static void follows_the_gap(void)
 {
 	spin_policy_init(&policy, 50000);
 	settle(10000);
-	EXPECT(spin_policy_window_ns(&policy) >= 19000 && spin_policy_window_ns(&policy) <= 20000);
+	EXPECT(spin_policy_window_ns(&policy, 1) >= 19000 &&
+	       spin_policy_window_ns(&policy, 1) <= 20000);
 	settle(100);
-	EXPECT_EQ(SPIN_FLOOR_NS, spin_policy_window_ns(&policy));
+	EXPECT_EQ(SPIN_FLOOR_NS, spin_policy_window_ns(&policy, 1));
 	settle(40000);
-	EXPECT_EQ(50000, spin_policy_window_ns(&policy));
+	EXPECT_EQ(50000, spin_policy_window_ns(&policy, 1));
 	for (unsigned i = 0; i < 200; i++)
 		spin_policy_note_gap(&policy, 60000, false);
-	EXPECT_EQ(0, spin_policy_window_ns(&policy));
+	EXPECT_EQ(0, spin_policy_window_ns(&policy, 1));
 }
 
 /* Wake-ups make gaps look long; one true gap in so many is enough to find out. */
@@ -35,14 +36,26 @@ static void looks_again_now_and_then(void)
 
 	spin_policy_init(&policy, 50000);
 	for (unsigned i = 0; i < 10 * SPIN_PROBE_EVERY; i++) {
-		spins += spin_policy_window_ns(&policy) > 0;
+		spins += spin_policy_window_ns(&policy, 1) > 0;
 		spin_policy_note_gap(&policy, 70000, false);
 	}
 	EXPECT(spins >= 9 && spins <= 11);
-	while (spin_policy_window_ns(&policy) == 0)
+	while (spin_policy_window_ns(&policy, 1) == 0)
 		spin_policy_note_gap(&policy, 70000, false);
 	spin_policy_note_gap(&policy, 30000, true);
-	EXPECT_EQ(50000, spin_policy_window_ns(&policy));
+	EXPECT_EQ(50000, spin_policy_window_ns(&policy, 1));
+}
+
+/* With more under way a longer spin is allowed, and no longer one than that. */
+static void scales_with_what_waits(void)
+{
+	spin_policy_init(&policy, 50000);
+	for (unsigned i = 0; i < 200; i++)
+		spin_policy_note_gap(&policy, 80000, false);
+	EXPECT_EQ(0, spin_policy_window_ns(&policy, 1));
+	EXPECT_EQ(100000, spin_policy_window_ns(&policy, 2));
+	EXPECT(spin_policy_window_ns(&policy, 4) > 150000);
+	EXPECT(spin_policy_window_ns(&policy, 1000) <= 200000);
 }
 
 static void forgets_a_long_silence(void)
@@ -51,10 +64,10 @@ static void forgets_a_long_silence(void)
 	spin_policy_note_gap(&policy, 3600ull * 1000000000, false);
 	for (unsigned i = 0; i < 15; i++)
 		spin_policy_note_gap(&policy, 3600ull * 1000000000, false);
-	EXPECT_EQ(0, spin_policy_window_ns(&policy));
+	EXPECT_EQ(0, spin_policy_window_ns(&policy, 1));
 	for (unsigned i = 0; i < 16; i++)
 		spin_policy_note_gap(&policy, 5000, false);
-	EXPECT(spin_policy_window_ns(&policy) > 0);
+	EXPECT(spin_policy_window_ns(&policy, 1) > 0);
 }
 
 static void halves_after_misses(void)
@@ -63,31 +76,32 @@ static void halves_after_misses(void)
 
 	spin_policy_init(&policy, 50000);
 	settle(20000);
-	full_ns = spin_policy_window_ns(&policy);
+	full_ns = spin_policy_window_ns(&policy, 1);
 	for (unsigned i = 0; i < SPIN_MISSES_LIMIT - 1; i++)
 		spin_policy_note_miss(&policy);
-	EXPECT_EQ(full_ns, spin_policy_window_ns(&policy));
+	EXPECT_EQ(full_ns, spin_policy_window_ns(&policy, 1));
 	spin_policy_note_miss(&policy);
-	EXPECT_EQ(full_ns / 2, spin_policy_window_ns(&policy));
+	EXPECT_EQ(full_ns / 2, spin_policy_window_ns(&policy, 1));
 	for (unsigned i = 0; i < 1000; i++)
 		spin_policy_note_miss(&policy);
-	EXPECT(spin_policy_window_ns(&policy) < 1000);
+	EXPECT(spin_policy_window_ns(&policy, 1) < 1000);
 	spin_policy_note_gap(&policy, 20000, true);
-	EXPECT(spin_policy_window_ns(&policy) >= full_ns - 10);
+	EXPECT(spin_policy_window_ns(&policy, 1) >= full_ns - 10);
 }
 
 static void zero_never_spins(void)
 {
 	spin_policy_init(&policy, 0);
-	EXPECT_EQ(0, spin_policy_window_ns(&policy));
+	EXPECT_EQ(0, spin_policy_window_ns(&policy, 1));
 	settle(0);
-	EXPECT_EQ(0, spin_policy_window_ns(&policy));
+	EXPECT_EQ(0, spin_policy_window_ns(&policy, 1));
 }
 
 int main(void)
 {
 	TAP_RUN(follows_the_gap);
 	TAP_RUN(looks_again_now_and_then);
+	TAP_RUN(scales_with_what_waits);
 	TAP_RUN(forgets_a_long_silence);
 	TAP_RUN(halves_after_misses);
 	TAP_RUN(zero_never_spins);

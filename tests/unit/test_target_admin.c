@@ -28,7 +28,7 @@ static struct queue queue;
 static struct ctrl *ctrl;
 static struct slot slots[SLOT_COUNT];
 static uint8_t data[8192];
-static uint32_t inflight[1];
+static struct inflight inflight[1];
 static struct media media = {.optimal_io_bytes = 65536};
 
 static struct ns was_ns[] = {{.nsid = 1, .block_count = 100, .block_shift = 12, .ana_group = 1},
@@ -51,7 +51,7 @@ static void set_up(enum ctrl_type type)
 	snapshot->ports = ports;
 	snapshot->port_count = 1;
 	snapshot->inflight = inflight;
-	inflight[0] = 0;
+	inflight[0].count = 0;
 	local = (struct local){.target = &target, .snapshot = snapshot};
 	for (unsigned i = 0; i < 2; i++)
 		was_ns[i].media = &media;
@@ -91,7 +91,7 @@ static nvme_status run(unsigned index, nvme_status (*prepare)(struct slot *), st
 	slot->sqe.cid = le16_of((uint16_t)index);
 	slot->sgl = (struct sgl){sgl_bytes ? SGL_TRANSPORT : SGL_NONE, sgl_bytes, 0};
 	slot->snapshot = snapshot;
-	inflight[0]++;
+	inflight[0].count++;
 	responded = NULL;
 	status = prepare(slot);
 	if (!nvme_status_is_ok(status))
@@ -324,7 +324,7 @@ static void event_is_reported_once_until_its_page_is_read(void)
 {
 	set_up(CTRL_TYPE_IO);
 	EXPECT(hold_event_request(1));
-	EXPECT_EQ(0, inflight[0]);
+	EXPECT_EQ(0, inflight[0].count);
 	EXPECT(hold_event_request(2));
 	ctrl_event_note_changed_ns(ctrl, 7);
 	ctrl_event_note_changed_ns(ctrl, 3);

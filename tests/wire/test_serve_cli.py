@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 `weft serve` on the command line: --help, unknown flags, --check of good and bad configurations
-with the place of every error, and the banner.
+with the place of every error, the banner, and the figures that SIGUSR1 asks for.
 """
 
 import copy
 import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -174,6 +176,30 @@ def banner(t):
         tgt.finish(t)
 
 
+def figures(t):
+    tgt = target.Target(reactors=2)
+    line = re.compile(r'info control: reactor (\d+): run ([\d.]+) s, busy ([\d.]+) s, spun ([\d.]+) s, '
+                      r'turns (\d+), sleeps \d+, posts \d+, stalls \d+\n')
+    last = re.compile(r'info control: target: connections (\d+), controllers (\d+), commands (\d+)\n')
+    try:
+        with tgt.host():
+            for count in (1, 2):
+                tgt.process.send_signal(signal.SIGUSR1)
+                t.ok(target.poll(lambda: len(last.findall(tgt.log())) == count),
+                     'SIGUSR1, time %d: the figures are in the log' % count, why=tgt.log()[-2000:])
+            told = last.findall(tgt.log())
+            t.eq(told[-1][:2], ('1', '1'), 'SIGUSR1 tells of the connection and its controller')
+            t.ok(int(told[-1][2]) > 0, 'SIGUSR1 tells of the commands')
+        rows = line.findall(tgt.log())
+        t.eq([row[0] for row in rows], ['0', '1', '0', '1'], 'SIGUSR1: a line for each reactor')
+        t.ok(all(float(busy) + float(spun) <= float(run) + 1e-3 and float(run) > 0
+                 for _, run, busy, spun, _ in rows), 'a reactor works and spins no longer than it runs', why=str(rows))
+        t.ok(all(float(new[1]) >= float(old[1]) for old, new in zip(rows[:2], rows[2:])),
+             'the time of a reactor goes on', why=str(rows))
+    finally:
+        tgt.finish(t)
+
+
 def run_for(t, folder):
     done = weft('serve', '--ns', 'mem:1M', '--listen', '127.0.0.1:0', '--state',
                 os.path.join(folder, 'flags'), '--discovery', 'none', '--run-for', '200ms',
@@ -187,6 +213,7 @@ def main():
     folder = tempfile.mkdtemp(prefix='weft-wire-')
     for name, part in (('usage', lambda: usage(t)), ('good', lambda: good(t, folder)),
                        ('bad', lambda: bad(t, folder)), ('banner', lambda: banner(t)),
+                       ('figures', lambda: figures(t)),
                        ('run-for', lambda: run_for(t, folder))):
         with t.guard(name):
             part()
