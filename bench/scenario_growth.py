@@ -19,7 +19,6 @@ measured.
     bench/scenario_growth.py [options of bench/run]
 """
 
-import contextlib
 import time
 
 import crowd
@@ -38,7 +37,6 @@ CORE = "iops_per_target_core"
 IDLE_CTRLS = 5000           # each an admin and an I/O queue
 NAMESPACES = 10000
 NS_BYTES = 64 << 10
-PR_SET_THP_DISABLE = 41
 PATHS = ("iops", CORE, "target_cpu_us_per_io", "client_cpu_us_per_io", "target_cpu_percent",
          "target_busy_percent", "latency_us.p50", "latency_us.p99", "target_rss_kib")
 
@@ -166,23 +164,7 @@ def namespaces_target(bench, count):
             count = 1024
 
 
-@contextlib.contextmanager
-def no_huge_pages():
-    """One large memory namespace gets transparent huge pages and many small ones cannot: the pages,
-    not the number of namespaces, would be compared. Children inherit the setting."""
-    process.LIBC.prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
-    try:
-        yield
-    finally:
-        process.LIBC.prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0)
-
-
 def namespaces_row(bench):
-    with no_huge_pages():
-        return namespaces_measure(bench)
-
-
-def namespaces_measure(bench):
     row, one, many = "growth-namespaces", "1 namespace", "many namespaces"
     target, count, reason = namespaces_target(bench, NAMESPACES)
     with target, weft.Target(bench, ns="mem:%d" % (count * NS_BYTES), limits=crowd.LIMITS,
@@ -201,8 +183,12 @@ def namespaces_measure(bench):
     if count != NAMESPACES:
         checks.append(report.check("10,000 namespaces against 1", None, ">=", 0.95, reason=reason))
     return report.row_result(row, "1 and %d namespaces of 64 KiB" % count, crowd.figures(bench, row, (one, many), PATHS),
-                             checks, CORE, "4 KiB randread, depth 32",
-                             note="Both without transparent huge pages, which small namespaces cannot have.")
+                             checks, CORE, "4 KiB randread, depth 32")
+
+
+def spare_cpu(bench):
+    free = sorted(set(bench.cpus.allowed) - {bench.cpus.target, bench.cpus.load})
+    return free[0] if free else bench.cpus.load
 
 
 def idle_row(bench):
@@ -213,7 +199,8 @@ def idle_row(bench):
 
     def measure_crowded():
         with crowd.Client(bench, target, ["--controllers", 1, "--idle-controllers", IDLE_CTRLS - 1, "--rate", 1,
-                                          "--no-spin", "--queue-size", 32, "--time", "10m"], 2 * IDLE_CTRLS) as idle:
+                                          "--no-spin", "--queue-size", 32, "--time", "10m"], 2 * IDLE_CTRLS,
+                          cpu=spare_cpu(bench)) as idle:
             if not idle.process.is_running():
                 idle.result()
             return measure()
@@ -225,7 +212,8 @@ def idle_row(bench):
                            crowd.ratio(bench, row, crowded, alone, CORE), ">=", 0.9),
               report.check("IOPS beside 10,000 idle connections",
                            crowd.ratio(bench, row, crowded, alone, "iops"), ">=", 0.9)]
-    note = "The idle connections belong to another process on the load's CPU, which answers their keep alive."
+    note = "The idle connections belong to another process, on CPU %d%s, which keeps them alive." % (
+        spare_cpu(bench), "" if spare_cpu(bench) != bench.cpus.load else " as the load")
     return report.row_result(row, "32 in flight, beside 0 and 10,000 idle connections",
                              crowd.figures(bench, row, (alone, crowded), PATHS), checks, CORE,
                              "4 KiB randread, depth 32", note=note)

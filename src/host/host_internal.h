@@ -114,7 +114,8 @@ struct host_ctrl {
 
 	struct reactor_timer setup_timer; /* the whole of host_connect, or of the shutdown */
 	struct reactor_timer poll_timer;  /* between two looks at CSTS */
-	struct reactor_timer watch_timer; /* command time-outs */
+	struct reactor_timer watch_timer; /* command time-outs; armed while one is possible */
+	bool is_watched;
 	struct reactor_timer keep_alive_timer;
 	struct host_cmd keep_alive_cmd;
 	bool is_keep_alive_busy;
@@ -132,8 +133,9 @@ void host_queue_close(struct host_queue *queue, bool is_orderly, const char *why
 /* timeout_ms 0: none. is_own: one of the controller's own commands. */
 void host_queue_submit(struct host_queue *queue, struct host_cmd *cmd, uint32_t timeout_ms,
 		       bool is_own);
-/* The slot whose time is over, or NULL. */
-const struct host_slot *host_queue_find_late(const struct host_queue *queue, uint64_t now_ns);
+/* The slot whose time is over, or NULL; *is_waiting is set when there are others that have one. */
+const struct host_slot *host_queue_find_late(const struct host_queue *queue, uint64_t now_ns,
+					     bool *is_waiting);
 
 /* host_ctrl.c */
 void host_ctrl_on_queue_ready(struct host_queue *queue);
@@ -154,6 +156,8 @@ void host_shutdown_start(struct host_ctrl *ctrl);
 /* host_watch.c */
 void host_watch_init(struct host_ctrl *ctrl);
 void host_watch_start(struct host_ctrl *ctrl);
+/* A command with a time-out was sent: an idle controller sets no timer for its commands. */
+void host_watch_command(struct host_ctrl *ctrl);
 void host_watch_start_live(struct host_ctrl *ctrl);
 void host_watch_stop(struct host_ctrl *ctrl);
 

@@ -58,6 +58,7 @@ static void queue_pump(struct host_queue *queue)
 		slot->cmd = cmd;
 		slot->deadline_ns = reactor_now_ns(queue->reactor) +
 				    queue->ctrl->config.command_timeout_ms * 1000000ull;
+		host_watch_command(queue->ctrl);
 		slot_send_cmd(slot);
 	}
 }
@@ -391,16 +392,22 @@ void host_queue_submit(struct host_queue *queue, struct host_cmd *cmd, uint32_t 
 	slot->cmd = cmd;
 	slot->deadline_ns =
 		timeout_ms > 0 ? reactor_now_ns(queue->reactor) + timeout_ms * 1000000ull : 0;
+	if (timeout_ms > 0)
+		host_watch_command(queue->ctrl);
 	slot_send_cmd(slot);
 }
 
-const struct host_slot *host_queue_find_late(const struct host_queue *queue, uint64_t now_ns)
+const struct host_slot *host_queue_find_late(const struct host_queue *queue, uint64_t now_ns,
+					     bool *is_waiting)
 {
 	for (uint32_t i = 0; i < queue->slot_count; i++) {
 		const struct host_slot *slot = &queue->slots[i];
 
-		if (slot->cmd != NULL && slot->deadline_ns != 0 && slot->deadline_ns <= now_ns)
+		if (slot->cmd == NULL || slot->deadline_ns == 0)
+			continue;
+		if (slot->deadline_ns <= now_ns)
 			return slot;
+		*is_waiting = true;
 	}
 	return NULL;
 }

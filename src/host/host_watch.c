@@ -45,14 +45,21 @@ static void on_watch_timer(struct reactor_timer *timer)
 {
 	struct host_ctrl *ctrl = container_of(timer, struct host_ctrl, watch_timer);
 	uint64_t now_ns = reactor_now_ns(ctrl->reactor);
-	const struct host_slot *slot = host_queue_find_late(ctrl->admin, now_ns);
+	bool is_waiting = false;
+	const struct host_slot *slot = host_queue_find_late(ctrl->admin, now_ns, &is_waiting);
 
 	for (unsigned i = 0; slot == NULL && ctrl->io != NULL && i < ctrl->io_queue_count; i++)
 		if (ctrl->io[i] != NULL)
-			slot = host_queue_find_late(ctrl->io[i], now_ns);
+			slot = host_queue_find_late(ctrl->io[i], now_ns, &is_waiting);
 	if (slot != NULL)
 		late_fail(ctrl, slot);
-	else
+	else if (is_waiting)
+		watch_arm(ctrl);
+}
+
+void host_watch_command(struct host_ctrl *ctrl)
+{
+	if (ctrl->is_watched && !ctrl->watch_timer.armed)
 		watch_arm(ctrl);
 }
 
@@ -136,6 +143,7 @@ void host_watch_init(struct host_ctrl *ctrl)
 
 void host_watch_start(struct host_ctrl *ctrl)
 {
+	ctrl->is_watched = true;
 	watch_arm(ctrl);
 }
 
@@ -149,6 +157,7 @@ void host_watch_start_live(struct host_ctrl *ctrl)
 
 void host_watch_stop(struct host_ctrl *ctrl)
 {
+	ctrl->is_watched = false;
 	reactor_timer_cancel(&ctrl->setup_timer);
 	reactor_timer_cancel(&ctrl->poll_timer);
 	reactor_timer_cancel(&ctrl->watch_timer);

@@ -623,6 +623,23 @@ static void timeout_loses_the_controller(void)
 	world_destroy(world);
 }
 
+/* With nothing to wait for nothing is set: events end. Then a command is watched as before. */
+static void idle_controller_sets_no_timer(void)
+{
+	struct world *world = world_create(36);
+	unsigned steps = 0;
+
+	if (world_connect_ok(world)) {
+		while (steps < 1000 && sim_step(world->sim))
+			steps++;
+		EXPECT(steps < 1000);
+		world->fake->lie = LIE_SILENT;
+		world_submit(world, CMDS, false, 1);
+		expect_loss(world, CMDS, "was not answered");
+	}
+	world_destroy(world);
+}
+
 static void flip_tap(void *arg, int fd, uint64_t offset, uint8_t *bytes, size_t len_bytes)
 {
 	static const uint8_t marker[8] = {0xd1, 0x6e, 0x57, 0xd1, 0x6e, 0x57, 0xd1, 0x6e};
@@ -741,6 +758,7 @@ int main(void)
 	TAP_RUN(success_with_short_data_is_not_believed);
 	TAP_RUN(success_of_an_unread_write_is_not_believed);
 	TAP_RUN(timeout_loses_the_controller);
+	TAP_RUN(idle_controller_sets_no_timer);
 	TAP_RUN(data_digest_error_fails_only_its_command);
 	TAP_RUN(reset_completes_every_command_once);
 	TAP_RUN(commands_after_the_loss_are_completed_too);
