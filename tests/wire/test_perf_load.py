@@ -7,6 +7,7 @@ refused or too little. A slow medium makes overload certain without a fast machi
 """
 
 import json
+import re
 import resource
 import signal
 import subprocess
@@ -16,6 +17,7 @@ import target
 from tap import Tap
 
 SLOW_MS = 100
+COMMANDS = re.compile(r'target: .*commands (\d+)')
 
 
 def perf(tgt, *args, **more):
@@ -67,12 +69,21 @@ def accuracy(t, tgt):
                  name + 'not kept, and it says why', why=got)
 
 
+def commands(tgt):
+    """How many the target has had so far, as it says when asked by SIGUSR1."""
+    known = len(COMMANDS.findall(tgt.log()))
+    tgt.process.send_signal(signal.SIGUSR1)
+    target.poll(lambda: len(COMMANDS.findall(tgt.log())) > known)
+    return int(COMMANDS.findall(tgt.log())[-1])
+
+
 def stalled(t, tgt, *args):
     """A perf that is stopped from before the end of its warm-up until long after that of its time."""
-    before = tgt.log().count('connected to')
+    before = commands(tgt)
     with subprocess.Popen(command(tgt, '--warmup', '500ms', '--time', '300ms', '--json', *args), text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        target.poll(lambda: tgt.log().count('connected to') > before)
+        # More than it takes to connect: the load has begun, and so has the warm-up.
+        target.poll(lambda: commands(tgt) > before + 25)
         process.send_signal(signal.SIGSTOP)
         resumed = time.monotonic() + 1.2
         target.poll(lambda: time.monotonic() > resumed)
