@@ -52,7 +52,7 @@ dissect: all ## a captured session must be well-formed to tshark
 	@tests/interop/dissect
 
 bench: all ## weft beside its peers (SPDK_DIR=...); table, result.json and plots in build/bench
-	@SPDK_DIR='$(SPDK_DIR)' bench/run --markdown $(BENCH)
+	@tools/setup bench && SPDK_DIR='$(SPDK_DIR)' bench/run --markdown $(BENCH)
 
 bench-micro: all ## what the parts cost: PDUs, dispatch, turns, posts, CRC32C
 	@build/bench/micro/micro
