@@ -17,7 +17,7 @@
 #define TCP_DIRECT_TAIL_BYTES  1024        /* received behind such payload: the next header */
 #define TCP_SEND_IOVS          1024
 #define TCP_SEND_HEADERS_BYTES (32 * 1024) /* of PDUs without payload, in one send */
-#define TCP_SEND_BYTES         (512 * 1024)
+#define TCP_SEND_BYTES         (1024 * 1024)
 #define TCP_SEND_TURN_BYTES    (1024 * 1024)
 #define TCP_ZC_SENDS           32 /* that wait to be released; when all do, sends are copies */
 #define TCP_ZC_IOVS            64
