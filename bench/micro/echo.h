@@ -35,7 +35,7 @@ struct echo_gather {
 /* False when ECHO_DEPTH_MAX pieces wait already. */
 bool echo_gather_push(struct echo_gather *gather, const void *header, uint32_t header_bytes,
 		      const uint8_t *data, uint32_t data_bytes);
-/* Sends all there is, up to 512 KiB by one system call and up to 1 MiB in all. What the socket has
+/* Sends all there is, up to 1 MiB. What the socket has
  * no room for stays. 0 or -errno. */
 int echo_gather_flush(struct echo_gather *gather, int fd);
 

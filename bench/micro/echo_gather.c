@@ -14,7 +14,7 @@
 #include <sys/uio.h>
 
 #define SEND_IOVS       1024
-#define SEND_BYTES      (512 * 1024)
+#define SEND_BYTES      (1024 * 1024)
 #define SEND_TURN_BYTES (1024 * 1024)
 
 bool echo_gather_push(struct echo_gather *gather, const void *header, uint32_t header_bytes,
