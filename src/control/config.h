@@ -13,6 +13,7 @@
 #include "base/net_addr.h"
 #include "target/target.h"
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -50,6 +51,16 @@ struct config_ns {
 	uint8_t nguid[16];
 	bool is_read_only;
 	uint32_t ana_group;
+	/* Who sees it: without is_masked every host of the subsystem; else those listed.
+	 * hidden_from takes away from either. */
+	bool is_masked;
+	char (*hosts)[NVME_NQN_BYTES];
+	unsigned host_count;
+	char (*hidden_from)[NVME_NQN_BYTES];
+	unsigned hidden_count;
+	enum ns_write_protect write_protect; /* "until power cycle" is not of the document */
+	bool is_private;
+	char label[TARGET_NS_LABEL_BYTES + 1];
 };
 
 struct config_subsystem {
@@ -61,6 +72,8 @@ struct config_subsystem {
 	unsigned host_count;
 	struct config_ns *namespaces; /* ascending NSID */
 	unsigned ns_count;
+	char *pool_folder; /* where hosts' own namespaces are made; NULL: they may not make any */
+	uint64_t pool_bytes;
 };
 
 struct config_port {
@@ -115,6 +128,21 @@ int config_add_private_subsystem(struct config *config, const char *nqn, const c
 void config_remove_subsystem(struct config *config, const char *nqn);
 
 struct media_registry;
+
+/*
+ * The whole document, with every default and derived identity spelt out, so that reading it back
+ * gives the same configuration on any machine. NULL when out of memory.
+ */
+json_t *config_to_json(const struct config *config);
+int config_load_json(const json_t *document, struct config **ret_config,
+		     struct config_errors *errors);
+/* What differs, one line each, for people: "+ subsystem NQN", "~ namespace NQN/3: size …". The
+ * caller frees the text; empty when nothing does. NULL when out of memory. */
+char *config_diff(const struct config *from, const struct config *to);
+/* A document saved by nvmetcli, the kernel target's tool, as one of ours; what cannot be carried
+ * over is named in `notes`. NULL with at least one error. */
+json_t *config_import_nvmetcli(const json_t *saved, struct config_errors *errors,
+			       struct config_errors *notes);
 
 /*
  * Opens the media that are not open yet, through the registry, and builds the snapshot. On failure

@@ -45,6 +45,39 @@ void daemon_serve(struct daemon *daemon);
 /* Orderly end, with this exit status unless something fails on the way. */
 void daemon_stop(struct daemon *daemon, int exit_status);
 
+/* ---- changes of the desired state: the one way for REST, hosts' commands and reloads ----------
+ */
+
+/* What became of a change. */
+struct change_result {
+	int res;             /* 0, or -errno: nothing has changed */
+	uint64_t generation; /* of the desired state, after a success */
+	struct config_errors errors;
+	char *diff; /* config_diff of before and after; the callee may take it (set NULL) */
+};
+
+struct change {
+	/*
+	 * Edits the document, which is a copy; called when the change's turn has come. 0, or -errno
+	 * with an error: -ENOENT no such thing, -EEXIST there already, -EBUSY in use, -EINVAL
+	 * wrong.
+	 */
+	int (*edit)(json_t *document, void *arg, struct config_errors *errors);
+	/* The desired state is checked, applied to every reactor and kept; or nothing of it is. */
+	void (*done)(void *arg, struct change_result *result);
+	/* May be NULL: as of target_apply_and_drain, after done. */
+	void (*drained)(void *arg);
+	void *arg;
+	uint64_t expected_generation; /* 0: any; else -ESTALE when it is another by then */
+	bool is_dry_run;              /* check and compare only */
+};
+
+/* Copies *change. Any number may wait; each sees the outcome of those before it. Once an end was
+ * asked for, done gets -ESHUTDOWN. */
+void daemon_change(struct daemon *daemon, const struct change *change);
+/* Of the desired state; rises with every change that was applied, and survives restarts. */
+uint64_t daemon_generation(const struct daemon *daemon);
+
 struct reactor *daemon_control(const struct daemon *daemon);
 const struct target *daemon_target(const struct daemon *daemon);
 /* May be changed by the holder before daemon_apply. */

@@ -90,8 +90,8 @@ static uint64_t counter_get(const atomic_ulong *counter)
 
 static void smart_add_store(const struct ns_store *store, struct log_smart *smart)
 {
-	for (unsigned i = 0; i < store->reactor_count; i++) {
-		const struct ns_counters *counters = &store->counters[i];
+	for (unsigned i = 0; i < ns_live_local_count(store->live); i++) {
+		const struct ns_local *counters = &ns_live_locals(store->live)[i];
 
 		smart->bytes_read += counter_get(&counters->bytes_read);
 		smart->bytes_written += counter_get(&counters->bytes_written);

@@ -10,6 +10,7 @@
 #include "base/cache_line.h"
 #include "reactor/buf_pool.h"
 #include "target/ctrl.h"
+#include "target/ns_live.h"
 #include "target/queue.h"
 #include "target/target.h"
 
@@ -32,23 +33,10 @@ struct local {
 	atomic_ulong commands;
 };
 
-/* Per namespace and reactor, written by its owner, read by anyone: relaxed atomics. A cache line of
- * its own, so that reactors do not take it from each other. */
-struct ns_counters {
-	atomic_ulong read_commands;
-	atomic_ulong write_commands;
-	atomic_ulong bytes_read;
-	atomic_ulong bytes_written;
-	atomic_ulong media_errors;
-	uint64_t pad[3];
-};
-
 struct ns_store {
 	atomic_uint refs;
-	unsigned reactor_count;
 	struct media *media;
-	uint8_t pad[CACHE_LINE_BYTES - 16];
-	struct ns_counters counters[]; /* one per reactor */
+	struct ns_live *live; /* counted */
 };
 
 /* target_shutdown under way: the control reactor's, but for the count. Embedded in the target, for
@@ -82,6 +70,9 @@ struct target {
 	uint64_t power_cycles;
 	uint64_t unsafe_shutdowns;
 	uint64_t started_ns; /* monotonic, for power-on hours */
+	struct target_keeper keeper;
+	void (*manage)(void *arg, struct manage_request *request);
+	void *manage_arg;
 
 	/* The control reactor's. */
 	struct snapshot *snapshot;
@@ -149,7 +140,7 @@ static inline void queue_prefetch_counters(const struct queue *queue, uint32_t n
 	const struct ns *namespaces = queue->subsystem->namespaces;
 
 	if (nsid - 1 < queue->subsystem->ns_count)
-		__builtin_prefetch(&namespaces[nsid - 1].counters[queue->local->index], 1);
+		__builtin_prefetch(&namespaces[nsid - 1].locals[queue->local->index], 1);
 }
 
 static inline struct local *target_registry(struct target *target)

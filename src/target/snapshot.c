@@ -12,23 +12,33 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(sizeof(struct ns_counters) == CACHE_LINE_BYTES, "counters fill a cache line");
-_Static_assert(offsetof(struct ns_store, counters) == CACHE_LINE_BYTES, "and begin one");
 _Static_assert(offsetof(struct ns, uuid) == CACHE_LINE_BYTES, "an I/O reads one line of an ns");
 _Static_assert(sizeof(struct ns) % CACHE_LINE_BYTES == 0, "which begins a line in arrays");
 
-int ns_store_create(struct media *taken_media, unsigned reactor_count, struct ns_store **ret_store)
+int ns_store_create_for(struct media *taken_media, struct ns_live *live,
+			struct ns_store **ret_store)
 {
-	struct ns_store *store =
-		cache_line_alloc(sizeof(*store) + reactor_count * sizeof(store->counters[0]));
+	struct ns_store *store = calloc(1, sizeof(*store));
 
 	if (!store)
 		return -ENOMEM;
 	atomic_init(&store->refs, 1);
 	store->media = taken_media;
-	store->reactor_count = reactor_count;
+	store->live = ns_live_get(live);
 	*ret_store = store;
 	return 0;
+}
+
+int ns_store_create(struct media *taken_media, unsigned reactor_count, struct ns_store **ret_store)
+{
+	struct ns_live *live;
+	int res = ns_live_create(reactor_count, &live);
+
+	if (res < 0)
+		return res;
+	res = ns_store_create_for(taken_media, live, ret_store);
+	ns_live_put(live);
+	return res;
 }
 
 struct ns_store *ns_store_get(struct ns_store *store)
@@ -42,12 +52,18 @@ void ns_store_put(struct ns_store *store)
 	if (atomic_fetch_sub(&store->refs, 1) != 1)
 		return;
 	media_close(store->media);
+	ns_live_put(store->live);
 	free(store);
 }
 
 struct media *ns_store_media(const struct ns_store *store)
 {
 	return store->media;
+}
+
+struct ns_live *ns_store_live(const struct ns_store *store)
+{
+	return store->live;
 }
 
 struct ns *ns_array_create(unsigned count)
@@ -61,7 +77,7 @@ void ns_bind(struct ns *ns, struct ns_store *taken_store)
 
 	ns->store = taken_store;
 	ns->media = media;
-	ns->counters = taken_store->counters;
+	ns->locals = ns_live_locals(taken_store->live);
 	ns->mapped = media->ops->map ? media->ops->map(media, 0, media->size_bytes) : NULL;
 	ns->block_shift = (uint32_t)__builtin_ctz(media->block_bytes);
 	ns->block_count = media->size_bytes >> ns->block_shift;
@@ -119,6 +135,13 @@ void snapshot_destroy(struct snapshot *snapshot)
 	free(snapshot->subsystems);
 	free(snapshot->inflight);
 	free(snapshot->flushes);
+	for (unsigned i = 0; i < snapshot->mask_count; i++)
+		free(snapshot->masks[i]);
+	for (unsigned i = 0; i < snapshot->label_count; i++)
+		free(snapshot->labels[i]);
+	free(snapshot->masks);
+	free(snapshot->labels);
+	free(snapshot->mask_hosts);
 	free(snapshot);
 }
 
@@ -188,6 +211,24 @@ bool subsystem_allows_host(const struct subsystem *subsystem, const char *host_n
 			return true;
 	}
 	return false;
+}
+
+uint32_t snapshot_host_index(const struct snapshot *snapshot, const char *host_nqn)
+{
+	unsigned low = 0, high = snapshot->mask_host_count;
+
+	while (low < high) {
+		unsigned middle = low + (high - low) / 2;
+		int order = strcmp(host_nqn, snapshot->mask_hosts[middle]);
+
+		if (order == 0)
+			return middle;
+		if (order < 0)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return NS_MASK_HOST_OTHER;
 }
 
 bool port_offers(const struct port *port, const struct subsystem *subsystem)

@@ -56,6 +56,9 @@ int target_create(const struct target_config *config, struct target **ret_target
 	target->discovery_log = config->discovery_log;
 	target->power_cycles = config->power_cycles;
 	target->unsafe_shutdowns = config->unsafe_shutdowns;
+	target->keeper = config->keeper;
+	target->manage = config->manage;
+	target->manage_arg = config->manage_arg;
 	target->started_ns = reactor_clock_ns(config->control);
 	target->next_cntlid = 1;
 	list_init(&target->listeners);

@@ -24,18 +24,56 @@
 #define TARGET_PORTS_MAX              64
 #define TARGET_WRITE_ZEROES_MAX_BYTES (4u << 20) /* so that memory is not set for over 1 ms */
 /* Hosts size their tables by these at connect, so that they do not follow the configuration. */
-#define TARGET_NSID_MAX      16384 /* NN and MNAN */
-#define TARGET_ANA_GROUP_MAX 128   /* ANAGRPMAX and NANAGRPID */
+#define TARGET_NSID_MAX       16384 /* NN and MNAN */
+#define TARGET_ANA_GROUP_MAX  1024  /* ANAGRPMAX and NANAGRPID */
+#define TARGET_NS_LABEL_BYTES 256   /* feature 1Fh */
 
 /* ---- the snapshot: immutable once given to target_apply -------------------------------------- */
 
-/* What outlives snapshots: the open medium and its counters. Counted by the snapshots' ns. */
+/* What outlives snapshots: an open medium. Counted by the snapshots' ns. */
 struct ns_store;
+/* What outlives the medium too: counters, reservations, blocks marked bad (target/ns_live.h). */
+struct ns_live;
+/* Health and events of a subsystem, kept over restarts (target/health.h). */
+struct subsystem_live;
+/* With a live of its own. */
 int ns_store_create(struct media *taken_media, unsigned reactor_count, struct ns_store **ret_store);
+/* For a namespace that is known already; counts `live` itself. */
+int ns_store_create_for(struct media *taken_media, struct ns_live *live,
+			struct ns_store **ret_store);
 struct ns_store *ns_store_get(struct ns_store *store);
 /* Control reactor only: closing the medium may block. */
 void ns_store_put(struct ns_store *store);
 struct media *ns_store_media(const struct ns_store *store);
+struct ns_live *ns_store_live(const struct ns_store *store);
+
+/* Feature 84h. */
+enum ns_write_protect {
+	NS_WRITE_PROTECT_NONE,
+	NS_WRITE_PROTECT_ON,
+	NS_WRITE_PROTECT_UNTIL_POWER_CYCLE,
+	NS_WRITE_PROTECT_PERMANENT,
+};
+
+/*
+ * Which hosts see a namespace: a bit for each host of snapshot->mask_hosts, and one for all others.
+ * Immutable, shared by the namespaces of a snapshot, which owns it.
+ */
+#define NS_MASK_HOST_OTHER UINT32_MAX
+struct ns_mask {
+	bool has_others;
+	uint32_t host_count;
+	uint64_t words[];
+};
+
+static inline bool ns_mask_has(const struct ns_mask *mask, uint32_t host_index)
+{
+	if (!mask)
+		return true;
+	if (host_index >= mask->host_count)
+		return mask->has_others;
+	return (mask->words[host_index / 64] >> (host_index % 64) & 1) != 0;
+}
 
 /*
  * What a command of memory media reads is in the first cache line, so that thousands of namespaces
@@ -45,16 +83,20 @@ struct ns {
 	uint32_t nsid;
 	uint32_t block_shift; /* 9 or 12 */
 	uint64_t block_count;
-	uint8_t *mapped;              /* the whole medium, when it is in memory; else NULL */
-	struct ns_counters *counters; /* store's, one per reactor */
-	struct media *media;          /* store's */
-	struct ns_store *store;       /* counted */
-	uint32_t ana_group;           /* 1.. */
-	bool is_read_only;            /* by configuration, or because the medium is */
-	uint8_t pad[11];              /* up to a line */
+	uint8_t *mapped;            /* the whole medium, when it is in memory; else NULL */
+	struct ns_local *locals;    /* live's, one per reactor */
+	struct media *media;        /* store's */
+	struct ns_store *store;     /* counted */
+	uint32_t ana_group;         /* 1.. */
+	bool is_read_only;          /* by configuration, by protection, or the medium is */
+	bool is_formatting;         /* Format NVM under way: no I/O */
+	uint8_t write_protect;      /* enum ns_write_protect */
+	bool is_private;            /* NMIC 0: one host at a time */
+	const struct ns_mask *mask; /* snapshot's; NULL: every host of the subsystem sees it */
 	struct uuid uuid;
 	uint8_t nguid[16];
-	uint8_t pad_end[32]; /* so that every one of an array begins a line */
+	const char *label;   /* snapshot's; NULL: none */
+	uint8_t pad_end[24]; /* so that every one of an array begins a line */
 };
 
 /* A zeroed array that begins a cache line, for free(); NULL when out of memory. */
@@ -71,7 +113,10 @@ struct subsystem {
 	unsigned host_count;
 	struct ns *namespaces; /* ascending NSID; where speed matters, of ns_array_create */
 	unsigned ns_count;
-	uint32_t ana_group_max; /* largest group in use, at least 1 */
+	uint32_t ana_group_max;      /* largest group in use, at least 1 */
+	struct subsystem_live *live; /* counted; NULL: nothing is kept */
+	uint64_t pool_bytes;         /* TNVMCAP: what namespaces may be made of; 0: no pool */
+	uint64_t pool_unused_bytes;  /* UNVMCAP */
 };
 
 struct ana_group_state {
@@ -94,7 +139,7 @@ struct port {
 	char advertise_address[64]; /* what discovery tells; empty: the address the host reached */
 	const struct subsystem **subsystems; /* offered here; the discovery service always is */
 	unsigned subsystem_count;
-	struct ana_group_state *ana; /* groups that are not optimized here */
+	struct ana_group_state *ana; /* groups that are not optimized here, ascending */
 	unsigned ana_count;
 	bool is_discovery_only; /* the well-known port 8009 */
 	enum zero_copy zero_copy;
@@ -135,6 +180,12 @@ struct snapshot {
 	struct port *ports; /* ascending id */
 	unsigned port_count;
 	struct target_limits limits;
+	char (*mask_hosts)[NVME_NQN_BYTES]; /* hosts that masks name, ascending */
+	unsigned mask_host_count;
+	struct ns_mask **masks; /* owned; namespaces point at them */
+	unsigned mask_count;
+	char **labels; /* owned likewise */
+	unsigned label_count;
 	/* The target's: commands that use it, per reactor, and what is left to acknowledge. */
 	struct inflight *inflight;
 	struct final_flush *flushes; /* one per namespace, for target_shutdown */
@@ -153,6 +204,8 @@ const struct ns *subsystem_find_ns(const struct subsystem *subsystem, uint32_t n
 /* The place of the first namespace above this NSID; ns_count when there is none. */
 unsigned subsystem_ns_after(const struct subsystem *subsystem, uint32_t nsid);
 bool subsystem_allows_host(const struct subsystem *subsystem, const char *host_nqn);
+/* Place in mask_hosts, or NS_MASK_HOST_OTHER. */
+uint32_t snapshot_host_index(const struct snapshot *snapshot, const char *host_nqn);
 bool port_offers(const struct port *port, const struct subsystem *subsystem);
 enum ana_state port_ana_state(const struct port *port, uint32_t group);
 
@@ -176,6 +229,23 @@ struct discovery_asker {
 typedef uint64_t (*target_discovery_log_fn)(const struct discovery_asker *asker, uint64_t offset,
 					    uint8_t *buf, uint32_t len_bytes);
 
+/*
+ * Where what must survive is kept: given by control, called on the control reactor, may block. Keys
+ * are text, values are the caller's own encoding. 0 or -errno; keep: on return it is on stable
+ * storage, or nothing has changed. Without one (tests), nothing survives.
+ */
+struct target_keeper {
+	/* value NULL: forget. */
+	int (*keep)(void *arg, const char *kind, const char *key, const void *value,
+		    size_t value_bytes);
+	/* -ENOENT: there is none. The caller frees *ret_value. */
+	int (*recall)(void *arg, const char *kind, const char *key, void **ret_value,
+		      size_t *ret_bytes);
+	void *arg;
+};
+
+struct manage_request; /* target/manage.h */
+
 struct target_config {
 	struct reactor *control;
 	struct reactor *const *reactors; /* data reactors; the first one owns ports and registry */
@@ -183,6 +253,11 @@ struct target_config {
 	target_discovery_log_fn discovery_log;
 	uint64_t power_cycles; /* for SMART: starts of this target so far */
 	uint64_t unsafe_shutdowns;
+	struct target_keeper keeper;
+	/* Commands of hosts that change the configuration, on the control reactor; ends with
+	 * manage_done. NULL: they are refused. */
+	void (*manage)(void *arg, struct manage_request *request);
+	void *manage_arg;
 	unsigned
 		buf_counts[3]; /* data buffers per reactor: 8 KiB, 128 KiB, 1 MiB; 0,0,0: default */
 };
@@ -210,6 +285,34 @@ int target_port_addr(const struct target *target, uint16_t port_id, struct net_a
  */
 void target_shutdown(struct target *target, uint32_t grace_ms, void (*done)(void *arg), void *arg);
 void target_destroy(struct target *target);
+
+/*
+ * As target_apply, and tells in addition when no command uses the former configuration any more
+ * (what ran under it has ended): at the earliest right after `applied`, not at all when that got an
+ * error. For changes in two steps, such as ANA transitions and Format NVM.
+ */
+void target_apply_and_drain(struct target *target, struct snapshot *taken_snapshot,
+			    void (*applied)(void *arg, int res, const char *error),
+			    void (*drained)(void *arg), void *arg);
+
+/* A controller as people see it. */
+struct ctrl_info {
+	uint16_t cntlid;
+	uint16_t port_id;
+	bool is_discovery;
+	char subsystem_nqn[NVME_NQN_BYTES];
+	char host_nqn[NVME_NQN_BYTES];
+	struct uuid host_id;
+	struct net_addr peer;
+	uint32_t kato_ms;
+	uint32_t io_queue_count;
+	uint64_t connected_ns; /* how long ago */
+};
+
+/* Control reactor; `done` is called there with a list that it frees, or NULL without memory. */
+void target_list_ctrls(struct target *target,
+		       void (*done)(void *arg, struct ctrl_info *taken_infos, unsigned count),
+		       void *arg);
 
 struct target_stats {
 	uint32_t connections;

@@ -237,7 +237,7 @@ static const struct {
 	{NS("'media':'mem:1M','nguid':'0011223344556677889900112233445g'"),
 	 "namespaces[1].nguid: must be 32 hexadecimal"},
 	{NS("'media':'mem:1M','read_only':'no'"), "namespaces[1].read_only: must be true or false"},
-	{NS("'media':'mem:1M','ana_group':129"), "namespaces[1].ana_group: is 129, must be 1"},
+	{NS("'media':'mem:1M','ana_group':1025"), "namespaces[1].ana_group: is 1025, must be 1"},
 	{SUB("'namespaces':[{'media':'file:/a,size=1M'},{'media':'file:/a'}]"),
 	 "namespaces[1].media: /a is used by subsystems[0].namespaces[0] too"},
 	{SUB("'namespaces':[{'media':'mem:1M','uuid':'6f1c7b9a-52e0-4d0b-9a39-1f0f5c1d2e3f'},"

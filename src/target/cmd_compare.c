@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Compare: the host's blocks against the stored ones. NVM Command Set 1.1, section 3.3.1.
+ *
+ * Runs on the queue's reactor; the stored blocks are read behind the host's, in the same buffer.
+ */
+#include "target/io.h"
+
+#include <string.h>
+
+static void compare_with(struct slot *slot, const uint8_t *stored)
+{
+	bool is_same = memcmp(slot->data, stored, slot->data_bytes) == 0;
+
+	slot_complete(slot, is_same ? NVME_SC_SUCCESS : nvme_status_dnr(NVME_SC_COMPARE_FAILED));
+}
+
+static void compare_read_done(struct media_io *io, int res)
+{
+	struct slot *slot = container_of(io, struct slot, io);
+
+	if (res != 0)
+		io_finish(slot, res);
+	else
+		compare_with(slot, slot->iov.iov_base);
+}
+
+static void compare_execute(struct slot *slot)
+{
+	const struct ns *ns = slot->ns;
+
+	io_counter_add(&io_counters(slot)->read_commands, 1);
+	io_counter_add(&io_counters(slot)->bytes_read, slot->data_bytes);
+	if (ns->mapped) {
+		compare_with(slot, ns->mapped + (slot->io_cmd.first_block << ns->block_shift));
+		return;
+	}
+	slot->iov = (struct iovec){.iov_base = slot->buf + slot->data_bytes,
+				   .iov_len = slot->data_bytes};
+	io_submit(slot, MEDIA_READ, compare_read_done);
+}
+
+nvme_status compare_prepare(struct slot *slot)
+{
+	nvme_status status = io_transfer_prepare(slot, DATA_TO_CTRL);
+
+	slot->execute = compare_execute;
+	slot->extra_bytes = slot->data_bytes;
+	/* The stored blocks are read into the same buffer, behind the host's. */
+	if (nvme_status_is_ok(status) && slot->data_bytes > BUF_POOL_MAX_BYTES / 2) {
+		slot->error_byte = offsetof(struct nvme_sqe, cdw12);
+		status = nvme_status_dnr(NVME_SC_INVALID_FIELD);
+	}
+	return status;
+}

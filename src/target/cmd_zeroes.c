@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Write Zeroes. NVM Command Set 1.1, section 3.3.8. Runs on the queue's reactor.
+ */
+#include "target/io.h"
+
+static void write_zeroes_execute(struct slot *slot)
+{
+	io_counter_add(&io_counters(slot)->write_commands, 1);
+	io_submit(slot, MEDIA_WRITE_ZEROES, io_done);
+}
+
+nvme_status write_zeroes_prepare(struct slot *slot)
+{
+	nvme_status status = io_check_range(slot);
+
+	if (!nvme_status_is_ok(status))
+		return status;
+	if (io_range_bytes(slot) > TARGET_WRITE_ZEROES_MAX_BYTES) {
+		slot->error_byte = offsetof(struct nvme_sqe, cdw12);
+		return nvme_status_dnr(NVME_SC_INVALID_FIELD);
+	}
+	slot->execute = write_zeroes_execute;
+	return command_expect_data(slot, DATA_NONE, 0);
+}
