@@ -19,5 +19,8 @@ int text_parse_duration_ms(const char *text, uint64_t *ret_ms);
 const char *text_format_size(uint64_t bytes, char *text, size_t text_bytes);
 /* Copies at most bytes-1 characters and always terminates; returns the length of `from`. */
 size_t text_copy(char *to, size_t to_bytes, const char *from);
+/* Bytes of the well-formed UTF-8 sequence at the start of this terminated text, 0 when there is
+ * none (RFC 3629). */
+size_t text_utf8_bytes(const char *text);
 
 #endif

@@ -22,6 +22,7 @@ struct cli_command {
 };
 
 int cmd_serve(int argc, char **argv);
+int cmd_ctl(int argc, char **argv);
 int cmd_perf(int argc, char **argv);
 int cmd_discover(int argc, char **argv);
 int cmd_identify(int argc, char **argv);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `weft serve`: makes a configuration from the file or the flags, then runs the daemon, which
- * occupies the main thread as the control reactor; the hooks here run on it: self-check, banner.
+ * decides between it and the state that is kept (control/start.h) and occupies the main thread as
+ * the control reactor; the hooks here run on it: self-check, banner.
  */
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/serve.h"
+#include "control/start.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -16,22 +18,28 @@ struct serve {
 	struct selfcheck *check; /* NULL: none wanted, or over */
 };
 
-/* The embedded default: one file in the state folder, made at the first start. */
-static int config_from_default(const struct serve_args *args, struct config **ret_config,
-			       struct config_errors *errors)
-{
-	struct config_flags flags = {
-		.nqn = args->nqn,
-		.listens = args->listens.items,
-		.listen_count = args->listens.count,
-		.hosts = args->hosts.items,
-		.host_count = args->hosts.count,
-		.ns_count = 1,
-	};
-	const char *const *spec_list;
-	char *spec = NULL;
-	int res;
+/* What the command line says, and the hash that names it. */
+struct source {
+	struct config *config;
+	bool is_named; /* else the embedded default, for a first start */
+	char hash[STORE_HASH_BYTES];
+};
 
+static int source_from_file(const char *path, struct source *source, struct config_errors *errors)
+{
+	json_t *document;
+	int res = start_read_file(path, &document, source->hash, errors);
+
+	if (res == 0)
+		res = config_load_json(document, &source->config, errors);
+	json_decref(document);
+	return res;
+}
+
+/* The embedded default: one file in the state folder, made at the first start. */
+static int default_spec(const struct serve_args *args, char **ret_spec,
+			struct config_errors *errors)
+{
 	if (strchr(args->state_dir, ',')) {
 		config_errors_add(errors,
 				  "--state %s: the name of the folder has a comma, which "
@@ -39,17 +47,13 @@ static int config_from_default(const struct serve_args *args, struct config **re
 				  args->state_dir);
 		return -EINVAL;
 	}
-	if (asprintf(&spec, "file:%s/%s,size=%s", args->state_dir, CONFIG_DEFAULT_NS_FILE,
+	if (asprintf(ret_spec, "file:%s/%s,size=%s", args->state_dir, CONFIG_DEFAULT_NS_FILE,
 		     CONFIG_DEFAULT_NS_BYTES) < 0)
 		return -ENOMEM;
-	spec_list = (const char *const *)&spec;
-	flags.namespaces = spec_list;
-	res = config_from_flags(&flags, ret_config, errors);
-	free(spec);
-	return res;
+	return 0;
 }
 
-static int config_make(const struct serve_args *args, struct config **ret_config,
+static int source_make(const struct serve_args *args, struct source *source,
 		       struct config_errors *errors)
 {
 	struct config_flags flags = {
@@ -61,46 +65,39 @@ static int config_make(const struct serve_args *args, struct config **ret_config
 		.hosts = args->hosts.items,
 		.host_count = args->hosts.count,
 	};
+	char *spec = NULL;
+	int res = 0;
 
+	*source = (struct source){0};
+	source->is_named = args->config_path || flags.nqn || flags.listen_count > 0 ||
+			   flags.ns_count > 0 || flags.host_count > 0;
 	if (args->config_path)
-		return config_load_file(args->config_path, ret_config, errors);
-	if (flags.ns_count == 0)
-		return config_from_default(args, ret_config, errors);
-	return config_from_flags(&flags, ret_config, errors);
+		return source_from_file(args->config_path, source, errors);
+	start_hash_flags(&flags, source->hash);
+	if (flags.ns_count == 0) {
+		res = default_spec(args, &spec, errors);
+		flags.namespaces = (const char *const *)&spec;
+		flags.ns_count = 1;
+	}
+	if (res == 0)
+		res = config_from_flags(&flags, &source->config, errors);
+	free(spec);
+	return res;
 }
 
 /* Which port answers discovery alone. 0 or, after a message, -1. */
-static int discovery_choose(const struct serve_args *args, const struct config *config,
-			    struct daemon_options *options)
+static int discovery_choose(const struct serve_args *args, struct daemon_options *options)
 {
-	const struct net_addr *first = NULL;
-	char host[NET_ADDR_TEXT_BYTES];
-
 	if (args->discovery && strcmp(args->discovery, "none") == 0)
 		return 0;
 	options->has_discovery = true;
-	if (args->discovery) {
-		if (net_addr_parse(args->discovery, CONFIG_DISCOVERY_PORT, &options->discovery) ==
-		    0)
-			return 0;
-		cli_usage_error("serve", "--discovery: \"%s\" must be ADDRESS:PORT or none",
-				args->discovery);
-		return -1;
-	}
-	options->discovery_is_optional = true;
-	for (unsigned i = 0; i < config->port_count; i++) {
-		/* The file has its own: none is added. */
-		if (config->ports[i].is_discovery_only)
-			options->has_discovery = false;
-		else if (!first)
-			first = &config->ports[i].listen;
-	}
-	if (!first)
-		options->has_discovery = false;
-	if (options->has_discovery)
-		net_addr_parse(net_addr_format_host(first, host), CONFIG_DISCOVERY_PORT,
-			       &options->discovery);
-	return 0;
+	options->discovery_is_auto = !args->discovery;
+	if (!args->discovery ||
+	    net_addr_parse(args->discovery, CONFIG_DISCOVERY_PORT, &options->discovery) == 0)
+		return 0;
+	cli_usage_error("serve", "--discovery: \"%s\" must be ADDRESS:PORT or none",
+			args->discovery);
+	return -1;
 }
 
 static void errors_explain(const struct serve_args *args, const struct config_errors *errors)
@@ -113,8 +110,11 @@ static void errors_explain(const struct serve_args *args, const struct config_er
 static int check_print(const struct serve_args *args, struct config *config,
 		       const struct daemon_options *options)
 {
-	if (options->has_discovery)
-		config_add_discovery_port(config, &options->discovery);
+	struct net_addr discovery = options->discovery;
+
+	if (options->has_discovery &&
+	    (!options->discovery_is_auto || daemon_choose_discovery(config, &discovery)))
+		config_add_discovery_port(config, &discovery);
 	printf("%s: good\n", args->config_path ? args->config_path : "the options");
 	serve_config_print(stdout, config);
 	config_free(config);
@@ -167,34 +167,37 @@ int cmd_serve(int argc, char **argv)
 	struct daemon_options options = {0};
 	struct config_errors errors = {.count = 0};
 	struct serve serve = {0};
-	struct config *config = NULL;
+	struct source source;
 	int status;
 
 	if (serve_args_parse(argc, argv, &serve.args, &status))
 		return status;
-	if (config_make(&serve.args, &config, &errors)) {
+	if (source_make(&serve.args, &source, &errors)) {
 		errors_explain(&serve.args, &errors);
 		return CLI_FAILED;
 	}
-	if (discovery_choose(&serve.args, config, &options) < 0) {
-		config_free(config);
+	if (discovery_choose(&serve.args, &options) < 0) {
+		config_free(source.config);
 		return CLI_USAGE;
 	}
 	if (serve.args.is_check)
-		return check_print(&serve.args, config, &options);
+		return check_print(&serve.args, source.config, &options);
 	if (serve.args.is_self_check) {
-		serve.check = selfcheck_prepare(config, serve.args.state_dir);
+		serve.check = selfcheck_prepare(serve.args.state_dir);
 		if (!serve.check) {
-			config_free(config);
+			config_free(source.config);
 			return CLI_FAILED;
 		}
 	}
 	options.state_dir = serve.args.state_dir;
 	options.config_path = serve.args.config_path;
-	options.taken_config = config;
+	options.taken_config = source.config;
+	options.source_hash = source.is_named ? source.hash : NULL;
+	options.forgets_kept = serve.args.is_reset;
 	options.reactor_count = serve.args.reactor_count;
 	options.spin_max_us = serve.args.spin_max_us;
 	options.run_for_ms = serve.args.run_for_ms;
+	options.api = serve.args.api;
 	options.hooks = (struct daemon_hooks){
 		.started = serve_started,
 		.stopping = serve_stopping,

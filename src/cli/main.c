@@ -13,6 +13,7 @@
 
 static const struct cli_command commands[] = {
 	{"serve", "export namespaces over NVMe/TCP", cmd_serve},
+	{"ctl", "show and change a running target", cmd_ctl},
 	{"perf", "measure or verify a namespace: IOPS, bandwidth, latency", cmd_perf},
 	{"discover", "ask a discovery service what it offers", cmd_discover},
 	{"identify", "show a controller and its namespaces", cmd_identify},

@@ -143,7 +143,7 @@ void perf_report_text(const struct perf_options *options, const struct perf_resu
 	printf("errors  %lu\n", (unsigned long)result->io_errors);
 	for (unsigned i = 0; i < result->error_kinds; i++)
 		printf("        %lu x %s (0x%03x)\n", (unsigned long)result->errors[i].count,
-		       nvme_status_name(result->errors[i].status),
+		       nvme_io_status_name(result->errors[i].status),
 		       result->errors[i].status.value & 0x7ff);
 }
 
@@ -205,11 +205,11 @@ static json_t *errors_to_json(const struct perf_result *result)
 	json_t *list = json_array();
 
 	for (unsigned i = 0; i < result->error_kinds; i++)
-		json_array_append_new(list,
-				      json_pack("{s:i, s:s, s:I}", "status",
-						(int)(result->errors[i].status.value & 0x7ff),
-						"name", nvme_status_name(result->errors[i].status),
-						"count", (json_int_t)result->errors[i].count));
+		json_array_append_new(
+			list, json_pack("{s:i, s:s, s:I}", "status",
+					(int)(result->errors[i].status.value & 0x7ff), "name",
+					nvme_io_status_name(result->errors[i].status), "count",
+					(json_int_t)result->errors[i].count));
 	return list;
 }
 

@@ -29,9 +29,11 @@ struct serve_args {
 	unsigned reactor_count; /* 0: one per CPU */
 	uint32_t spin_max_us;
 	const char *discovery; /* NULL: not given */
+	struct api_options api;
 	uint64_t run_for_ms;
 	bool is_check;
 	bool is_self_check;
+	bool is_reset;
 };
 
 /* serve_args.c. 0: go on; 1: exit with *ret_exit (help, or a mistake that was explained). */
@@ -51,8 +53,9 @@ void serve_reachable_addr(const struct target *target, const struct port *port,
  * was printed.
  */
 struct selfcheck;
-/* Adds what the check needs to a configuration that is not yet in force. NULL after a message. */
-struct selfcheck *selfcheck_prepare(struct config *config, const char *state_dir);
+/* NULL after a message. */
+struct selfcheck *selfcheck_prepare(const char *state_dir);
+/* Once the listeners stand. */
 void selfcheck_start(struct selfcheck *check, struct daemon *daemon,
 		     void (*done)(struct daemon *daemon, bool is_good, void *arg), void *arg);
 /* Ends it early, without calling that a failure. */

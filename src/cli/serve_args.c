@@ -26,6 +26,7 @@ enum serve_option {
 	OPTION_NQN,
 	OPTION_ALLOW_HOST,
 	OPTION_STATE,
+	OPTION_RESET,
 	OPTION_REACTORS,
 	OPTION_SPIN_US,
 	OPTION_DISCOVERY,
@@ -33,6 +34,9 @@ enum serve_option {
 	OPTION_SELF_CHECK,
 	OPTION_RUN_FOR,
 	OPTION_LOG_LEVEL,
+	OPTION_API_SOCKET,
+	OPTION_API_LISTEN,
+	OPTION_API_TOKEN_FILE,
 };
 
 static const struct option serve_options[] = {
@@ -42,6 +46,7 @@ static const struct option serve_options[] = {
 	{"nqn", required_argument, NULL, OPTION_NQN},
 	{"allow-host", required_argument, NULL, OPTION_ALLOW_HOST},
 	{"state", required_argument, NULL, OPTION_STATE},
+	{"reset", no_argument, NULL, OPTION_RESET},
 	{"reactors", required_argument, NULL, OPTION_REACTORS},
 	{"spin-us", required_argument, NULL, OPTION_SPIN_US},
 	{"discovery", required_argument, NULL, OPTION_DISCOVERY},
@@ -49,6 +54,9 @@ static const struct option serve_options[] = {
 	{"self-check", no_argument, NULL, OPTION_SELF_CHECK},
 	{"run-for", required_argument, NULL, OPTION_RUN_FOR},
 	{"log-level", required_argument, NULL, OPTION_LOG_LEVEL},
+	{"api-socket", required_argument, NULL, OPTION_API_SOCKET},
+	{"api-listen", required_argument, NULL, OPTION_API_LISTEN},
+	{"api-token-file", required_argument, NULL, OPTION_API_TOKEN_FILE},
 	{"help", no_argument, NULL, 'h'},
 	{NULL, 0, NULL, 0},
 };
@@ -58,7 +66,9 @@ static const char serve_help[] =
 	"[OPTION]...\n"
 	"\n"
 	"Exports namespaces over NVMe/TCP until SIGTERM or SIGINT; SIGHUP reads FILE again.\n"
-	"With neither -c nor --ns: one 1 GiB namespace in the state folder, on 127.0.0.1:4420.\n"
+	"The state folder keeps the state with all changes made since. It counts again when FILE\n"
+	"or the flags are those it began with, or none are given; others replace it. With neither\n"
+	"-c nor --ns, the first time: one 1 GiB namespace in that folder, on 127.0.0.1:4420.\n"
 	"\n"
 	"  -c, --config FILE         what to export, as JSON; see weft.json(5)\n"
 	"      --listen ADDR:PORT    where to listen (127.0.0.1:4420); repeatable\n"
@@ -71,6 +81,11 @@ static const char serve_help[] =
 	"      --discovery ADDR:PORT where discovery answers besides the listeners, or none\n"
 	"                            (the first listener's address, port 8009)\n"
 	"      --state DIR           state folder ($XDG_STATE_HOME/weft, root: /var/lib/weft)\n"
+	"      --reset               begin with FILE or the flags, whatever is kept\n"
+	"      --api-socket PATH     where weft ctl and the REST API reach the target, or none\n"
+	"                            (weft.sock in the state folder)\n"
+	"      --api-listen ADDR:PORT  the REST API over TCP as well, with a bearer token\n"
+	"      --api-token-file FILE the token, 16 characters at least\n"
 	"      --reactors N          threads that do the work (one per CPU)\n"
 	"      --spin-us N           longest busy wait before a thread sleeps, 0 for none (50)\n"
 	"      --check               check and explain the configuration, start nothing\n"
@@ -144,6 +159,15 @@ static int run_for_take(struct serve_args *args, const char *value)
 	return -1;
 }
 
+static int api_listen_take(struct serve_args *args, const char *value)
+{
+	args->api.has_tcp = true;
+	if (strchr(value, ':') && net_addr_parse(value, 0, &args->api.tcp) == 0)
+		return 0;
+	cli_usage_error("serve", "--api-listen: \"%s\" must be ADDRESS:PORT", value);
+	return -1;
+}
+
 /* 0 or, after a message, -1. */
 static int option_take(struct serve_args *args, int c, const char *value)
 {
@@ -162,6 +186,9 @@ static int option_take(struct serve_args *args, int c, const char *value)
 		return list_add(&args->hosts, "--allow-host", value);
 	case OPTION_STATE:
 		return state_dir_take(args, value);
+	case OPTION_RESET:
+		args->is_reset = true;
+		return 0;
 	case OPTION_REACTORS:
 		return number_take("--reactors", value, 1, SERVE_REACTORS_MAX,
 				   &args->reactor_count);
@@ -180,6 +207,14 @@ static int option_take(struct serve_args *args, int c, const char *value)
 		return run_for_take(args, value);
 	case OPTION_LOG_LEVEL:
 		return log_level_take(value);
+	case OPTION_API_SOCKET:
+		args->api.socket_path = value;
+		return 0;
+	case OPTION_API_LISTEN:
+		return api_listen_take(args, value);
+	case OPTION_API_TOKEN_FILE:
+		args->api.token_path = value;
+		return 0;
 	default:
 		cli_usage_hint("serve");
 		return -1;
@@ -192,6 +227,15 @@ static int args_agree(const struct serve_args *args)
 				  args->hosts.count > 0 || args->nqn)) {
 		cli_usage_error("serve", "-c FILE says what --ns, --nqn, --listen and --allow-host "
 					 "would; use one or the other");
+		return -1;
+	}
+	if (args->api.has_tcp && !args->api.token_path) {
+		cli_usage_error("serve", "--api-listen needs --api-token-file: whoever reaches the "
+					 "address could change the target otherwise");
+		return -1;
+	}
+	if (args->api.token_path && !args->api.has_tcp) {
+		cli_usage_error("serve", "--api-token-file is for --api-listen");
 		return -1;
 	}
 	return 0;

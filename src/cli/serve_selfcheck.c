@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The self-check of `weft serve`: a scratch subsystem with a file of its own is exported on the
- * first port, to a host name of our own alone; a helper thread connects over TCP as any host
- * would, writes and verifies all of it, then reads at random; then a second change of configuration
- * takes it away and the file is deleted. The user's namespaces are never touched.
+ * first port beside the desired state (daemon_set_private), to a host name of our own alone; a
+ * helper thread connects over TCP as any host would, writes and verifies all of it, then reads at
+ * random; then the subsystem goes and the file is deleted. The user's namespaces are never touched.
  *
  * The helper thread runs perf_run and nothing else; everything else runs on the control reactor.
  */
@@ -32,7 +32,8 @@
 
 struct selfcheck {
 	char path[PATH_MAX];
-	uint16_t port_id;
+	char spec[PATH_MAX + 32];
+	struct daemon_private private;
 	struct daemon *daemon;
 	struct net_addr addr;
 	pthread_t thread;
@@ -45,39 +46,19 @@ struct selfcheck {
 	void *done_arg;
 };
 
-static const struct config_port *first_port(const struct config *config)
+struct selfcheck *selfcheck_prepare(const char *state_dir)
 {
-	for (unsigned i = 0; i < config->port_count; i++) {
-		if (!config->ports[i].is_discovery_only)
-			return &config->ports[i];
-	}
-	return NULL;
-}
-
-struct selfcheck *selfcheck_prepare(struct config *config, const char *state_dir)
-{
-	const struct config_port *port = first_port(config);
 	struct selfcheck *check = calloc(1, sizeof(*check));
-	char spec[PATH_MAX + 32];
-	int len, res = -ENOMEM;
+	int len;
 
-	if (check && port) {
-		check->port_id = port->id;
-		len = snprintf(check->path, sizeof(check->path), "%s/%s", state_dir,
-			       SELFCHECK_FILE);
-		snprintf(spec, sizeof(spec), "file:%s,size=%llu", check->path,
-			 (unsigned long long)SELFCHECK_BYTES);
-		res = (size_t)len < sizeof(check->path) && !strchr(state_dir, ',')
-			      ? config_add_private_subsystem(config, SELFCHECK_NQN,
-							     SELFCHECK_HOST_NQN, spec, port->id)
-			      : -ENAMETOOLONG;
-	}
-	if (!port)
-		res = -ENOENT;
-	if (res == 0)
+	if (!check)
+		return NULL;
+	len = snprintf(check->path, sizeof(check->path), "%s/%s", state_dir, SELFCHECK_FILE);
+	snprintf(check->spec, sizeof(check->spec), "file:%s,size=%llu", check->path,
+		 (unsigned long long)SELFCHECK_BYTES);
+	if ((size_t)len < sizeof(check->path) && !strchr(state_dir, ','))
 		return check;
-	cli_error("serve", "the self-check cannot be set up: %s",
-		  res == -ENOENT ? "there is no port to check over" : strerror(-res));
+	cli_error("serve", "the self-check cannot be set up: %s", strerror(ENAMETOOLONG));
 	free(check);
 	return NULL;
 }
@@ -194,8 +175,7 @@ static void selfcheck_over(struct reactor_msg *msg)
 	pthread_join(check->thread, NULL);
 	check->has_thread = false;
 	fflush(stdout);
-	config_remove_subsystem(daemon_config(check->daemon), SELFCHECK_NQN);
-	daemon_apply(check->daemon, selfcheck_removed, check);
+	daemon_set_private(check->daemon, NULL, selfcheck_removed, check);
 }
 
 static void *selfcheck_main(void *arg)
@@ -207,23 +187,56 @@ static void *selfcheck_main(void *arg)
 	return NULL;
 }
 
-void selfcheck_start(struct selfcheck *check, struct daemon *daemon,
-		     void (*done)(struct daemon *daemon, bool is_good, void *arg), void *arg)
+static const struct port *first_port(const struct snapshot *snapshot)
 {
-	const struct snapshot *snapshot = target_snapshot(daemon_target(daemon));
-	const struct port *port = snapshot_find_port(snapshot, check->port_id);
-	int res;
+	for (unsigned i = 0; i < snapshot->port_count; i++) {
+		if (!snapshot->ports[i].is_discovery_only)
+			return &snapshot->ports[i];
+	}
+	return NULL;
+}
 
-	check->daemon = daemon;
-	check->done = done;
-	check->done_arg = arg;
+/* The scratch subsystem stands: load it. */
+static void selfcheck_added(struct daemon *daemon, int res, void *arg)
+{
+	struct selfcheck *check = arg;
+	const struct port *port;
+
+	if (res < 0) {
+		fprintf(stderr, "SELF-CHECK FAILED: it cannot be set up: %s\n", strerror(-res));
+		check->done(daemon, false, check->done_arg);
+		return;
+	}
+	port = snapshot_find_port(target_snapshot(daemon_target(daemon)), check->private.port_id);
 	serve_reachable_addr(daemon_target(daemon), port, &check->addr);
 	res = pthread_create(&check->thread, NULL, selfcheck_main, check);
 	check->has_thread = res == 0;
 	if (res != 0) {
 		fprintf(stderr, "SELF-CHECK FAILED: no thread: %s\n", strerror(res));
-		done(daemon, false, arg);
+		check->done(daemon, false, check->done_arg);
 	}
+}
+
+void selfcheck_start(struct selfcheck *check, struct daemon *daemon,
+		     void (*done)(struct daemon *daemon, bool is_good, void *arg), void *arg)
+{
+	const struct port *port = first_port(target_snapshot(daemon_target(daemon)));
+
+	check->daemon = daemon;
+	check->done = done;
+	check->done_arg = arg;
+	if (!port) {
+		fprintf(stderr, "SELF-CHECK FAILED: there is no port to check over\n");
+		done(daemon, false, arg);
+		return;
+	}
+	check->private = (struct daemon_private){
+		.nqn = SELFCHECK_NQN,
+		.host_nqn = SELFCHECK_HOST_NQN,
+		.media_spec = check->spec,
+		.port_id = port->id,
+	};
+	daemon_set_private(daemon, &check->private, selfcheck_added, check);
 }
 
 void selfcheck_cancel(struct selfcheck *check)

@@ -69,6 +69,7 @@ static void ports_parse(struct config_cursor *at, const json_t *root, struct con
 	if (!has_ports) {
 		config->ports[0].id = 1;
 		config->ports[0].offers_all = true;
+		config->ports[0].zero_copy_min_bytes = TARGET_ZERO_COPY_MIN_BYTES;
 		net_addr_parse(CONFIG_DEFAULT_ADDRESS, CONFIG_DEFAULT_PORT,
 			       &config->ports[0].listen);
 		return;
@@ -115,13 +116,45 @@ static void sort_some(void *items, unsigned count, size_t item_bytes,
 		qsort(items, count, item_bytes, order);
 }
 
+static int by_group(const void *a, const void *b)
+{
+	const struct ana_group_state *x = a, *y = b;
+
+	return x->group < y->group ? -1 : x->group > y->group;
+}
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+static void names_sort(char (*names)[NVME_NQN_BYTES], unsigned count)
+{
+	sort_some(names, count, NVME_NQN_BYTES, by_text);
+}
+
+static void subsystem_sort(struct config_subsystem *subsystem)
+{
+	names_sort(subsystem->hosts, subsystem->host_count);
+	sort_some(subsystem->namespaces, subsystem->ns_count, sizeof(struct config_ns), by_nsid);
+	for (unsigned i = 0; i < subsystem->ns_count; i++) {
+		names_sort(subsystem->namespaces[i].hosts, subsystem->namespaces[i].host_count);
+		names_sort(subsystem->namespaces[i].hidden_from,
+			   subsystem->namespaces[i].hidden_count);
+	}
+}
+
 static void config_sort(struct config *config)
 {
 	sort_some(config->subsystems, config->subsystem_count, sizeof(*config->subsystems), by_nqn);
 	for (unsigned i = 0; i < config->subsystem_count; i++)
-		sort_some(config->subsystems[i].namespaces, config->subsystems[i].ns_count,
-			  sizeof(struct config_ns), by_nsid);
+		subsystem_sort(&config->subsystems[i]);
 	sort_some(config->ports, config->port_count, sizeof(*config->ports), by_port_id);
+	for (unsigned i = 0; i < config->port_count; i++) {
+		names_sort(config->ports[i].subsystems, config->ports[i].subsystem_count);
+		sort_some(config->ports[i].ana, config->ports[i].ana_count,
+			  sizeof(struct ana_group_state), by_group);
+	}
 }
 
 static void document_parse(struct config_cursor *at, const json_t *root, struct config *config)
@@ -150,8 +183,7 @@ static void document_parse(struct config_cursor *at, const json_t *root, struct 
 	config_cross_check(at, config);
 }
 
-static int config_from_json(const json_t *root, struct config **ret_config,
-			    struct config_errors *errors)
+int config_load_json(const json_t *root, struct config **ret_config, struct config_errors *errors)
 {
 	struct config_cursor at = {.errors = errors};
 	struct config *config = calloc(1, sizeof(*config));
@@ -164,12 +196,15 @@ static int config_from_json(const json_t *root, struct config **ret_config,
 	}
 	target_limits_default(&config->limits);
 	document_parse(&at, root, config);
+	if (errors->count == before) {
+		for (unsigned i = 0; i < config->subsystem_count; i++)
+			config_subsystem_derive(&config->subsystems[i]);
+		config_identities_check(&at, config);
+	}
 	if (errors->count != before) {
 		config_free(config);
 		return -EINVAL;
 	}
-	for (unsigned i = 0; i < config->subsystem_count; i++)
-		config_subsystem_derive(&config->subsystems[i]);
 	config_sort(config);
 	*ret_config = config;
 	return 0;
@@ -189,7 +224,7 @@ int config_load_text(const char *text, size_t len_bytes, struct config **ret_con
 				  error.text);
 		return -EINVAL;
 	}
-	res = config_from_json(root, ret_config, errors);
+	res = config_load_json(root, ret_config, errors);
 	json_decref(root);
 	return res;
 }
@@ -326,7 +361,7 @@ int config_from_flags(const struct config_flags *flags, struct config **ret_conf
 		config_errors_add(errors, "the flags are not valid UTF-8, or out of memory");
 		return -EINVAL;
 	}
-	res = config_from_json(root, ret_config, errors);
+	res = config_load_json(root, ret_config, errors);
 	json_decref(root);
 	return res;
 }

@@ -33,6 +33,7 @@
 #define CONFIG_FILE_BYTES_MAX   (16 * 1024 * 1024)
 #define CONFIG_DEFAULT_MODEL    "weft"
 #define CONFIG_DEFAULT_ADDRESS  "127.0.0.1"
+#define CONFIG_POOL_FOLDER_MAX  3900 /* bytes: a file name is added */
 
 struct config_errors {
 	unsigned count; /* found in all; the first CONFIG_ERRORS_MAX are kept */
@@ -58,8 +59,8 @@ struct config_ns {
 	unsigned host_count;
 	char (*hidden_from)[NVME_NQN_BYTES];
 	unsigned hidden_count;
-	enum ns_write_protect write_protect; /* "until power cycle" is not of the document */
-	bool is_private;
+	enum ns_write_protect write_protect; /* see config_end_power_cycle */
+	bool is_private;                     /* then masked, and to one host at most */
 	char label[TARGET_NS_LABEL_BYTES + 1];
 };
 
@@ -74,6 +75,7 @@ struct config_subsystem {
 	unsigned ns_count;
 	char *pool_folder; /* where hosts' own namespaces are made; NULL: they may not make any */
 	uint64_t pool_bytes;
+	bool is_implied; /* added by the program: not of the document */
 };
 
 struct config_port {
@@ -84,7 +86,8 @@ struct config_port {
 	unsigned subsystem_count;
 	bool offers_all;
 	bool is_discovery_only;
-	struct ana_group_state *ana;
+	bool is_implied;             /* added by the program: not of the document */
+	struct ana_group_state *ana; /* ascending group */
 	unsigned ana_count;
 	enum zero_copy zero_copy;
 	uint32_t zero_copy_min_bytes;
@@ -129,25 +132,47 @@ void config_remove_subsystem(struct config *config, const char *nqn);
 
 struct media_registry;
 
+/* "optimized", "non-optimized", "inaccessible", "persistent-loss", "change". */
+const char *config_ana_state_name(enum ana_state state);
+bool config_ana_state_parse(const char *text, enum ana_state *ret_state);
+/* "none", "protected", "until-power-cycle", "permanent". */
+const char *config_write_protect_name(enum ns_write_protect protect);
+bool config_write_protect_parse(const char *text, enum ns_write_protect *ret_protect);
+
 /*
  * The whole document, with every default and derived identity spelt out, so that reading it back
  * gives the same configuration on any machine. NULL when out of memory.
  */
 json_t *config_to_json(const struct config *config);
+/* One element of it, as it stands in the document. */
+json_t *config_subsystem_to_json(const struct config_subsystem *subsystem);
+json_t *config_ns_to_json(const struct config_ns *ns);
+json_t *config_port_to_json(const struct config *config, const struct config_port *port);
 int config_load_json(const json_t *document, struct config **ret_config,
 		     struct config_errors *errors);
 /* What differs, one line each, for people: "+ subsystem NQN", "~ namespace NQN/3: size …". The
  * caller frees the text; empty when nothing does. NULL when out of memory. */
 char *config_diff(const struct config *from, const struct config *to);
+/*
+ * What a document may not say because of the one in force: namespaces (known by their UUID) do not
+ * shrink, and write protection that is permanent, or lasts until the next start, stays. 0, or
+ * -EINVAL with at least one error. `from` NULL: everything may be.
+ */
+int config_check_transition(const struct config *from, const struct config *to,
+			    struct config_errors *errors);
+/* Write protection "until-power-cycle" ends with the run of the target that began it: to be called
+ * on a document before the first configuration of a run is made of it. */
+void config_end_power_cycle(json_t *document);
 /* A document saved by nvmetcli, the kernel target's tool, as one of ours; what cannot be carried
  * over is named in `notes`. NULL with at least one error. */
 json_t *config_import_nvmetcli(const json_t *saved, struct config_errors *errors,
 			       struct config_errors *notes);
 
 /*
- * Opens the media that are not open yet, through the registry, and builds the snapshot. On failure
- * everything newly opened is closed again. After success the caller gives the snapshot to
- * target_apply and then calls media_registry_commit, or _rollback when that failed.
+ * Opens the media that are not open yet or not as wished, through the registry, and builds the
+ * snapshot. On failure everything newly opened is closed again. After success the caller gives the
+ * snapshot to target_apply and calls media_registry_commit once the change is kept, or _rollback
+ * when one of the two failed.
  */
 int config_build_snapshot(const struct config *config, struct media_registry *registry,
 			  uint64_t discovery_generation, struct snapshot **ret_snapshot,

@@ -114,7 +114,7 @@ static void config_join_keys(const char *const *keys, size_t key_count, char *te
 bool config_object_check(struct config_cursor *at, const json_t *object, const char *const *keys,
 			 size_t key_count)
 {
-	char known[256];
+	char known[512];
 	bool is_good = true;
 	const char *key;
 	json_t *value;

@@ -8,9 +8,25 @@
 
 #include "control/config_json.h"
 
+#define CONFIG_LIMIT_COUNT 11
+
+/* A number of struct target_limits and its key. */
+struct config_limit {
+	const char *key;
+	size_t offset;
+	uint32_t min;
+	uint32_t max;
+};
+
+extern const struct config_limit config_limits[];
+
+const char *config_zero_copy_name(enum zero_copy zero_copy);
+
 /* Each reads one element at the cursor; what is wrong leaves an error and a usable struct. */
 void config_subsystem_parse(struct config_cursor *at, const json_t *object,
 			    struct config_subsystem *subsystem);
+void config_ns_parse(struct config_cursor *at, const json_t *object, unsigned index,
+		     struct config_ns *ns);
 void config_port_parse(struct config_cursor *at, const json_t *object, unsigned index,
 		       struct config_port *port);
 void config_limits_parse(struct config_cursor *at, const json_t *object,
@@ -18,11 +34,26 @@ void config_limits_parse(struct config_cursor *at, const json_t *object,
 
 /* What two elements may not share: names, NSIDs, files, ids, addresses; and names of nothing. */
 void config_cross_check(struct config_cursor *at, const struct config *config);
+/* After deriving: nobody's given identity is what another one derived. */
+void config_identities_check(struct config_cursor *at, const struct config *config);
+/* The pool of one subsystem: its folder is its own, and its namespaces fit. */
+void config_pool_check(struct config_cursor *at, const struct config *config, unsigned index);
+/* Bytes of those namespaces of the document that lie in the subsystem's pool. */
+uint64_t config_pool_used_bytes(const struct config_subsystem *subsystem);
 
 /* Serial number, UUID and NGUID where the document gave none; stable from one start to the next. */
 void config_subsystem_derive(struct config_subsystem *subsystem);
+void config_ns_derive(const char *nqn, struct config_ns *ns);
+/* What a medium is, whatever its options: a file's path, else the kind. The caller frees it. */
+char *config_media_identity(const char *spec);
 /* What it points at, not the struct itself. */
 void config_subsystem_release(struct config_subsystem *subsystem);
+/* The file under a medium, or NULL; the caller frees it. */
+char *config_media_path(const char *spec);
+/* The spec with another block=; the caller frees it. NULL: no spec, or no memory. */
+char *config_media_with_block(const char *spec, uint32_t block_bytes);
+/* Whether that file lies directly in the folder. */
+bool config_path_in_folder(const char *path, const char *folder);
 /* Would two listeners on these be in each other's way? */
 bool config_addr_clash(const struct net_addr *a, const struct net_addr *b);
 

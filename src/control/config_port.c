@@ -59,28 +59,6 @@ static void parse_advertise(struct config_cursor *at, const json_t *object,
 	text_copy(port->advertise, sizeof(port->advertise), text);
 }
 
-static bool ana_state_parse(const char *text, enum ana_state *ret_state)
-{
-	static const struct {
-		const char *name;
-		enum ana_state state;
-	} states[] = {
-		{"optimized", ANA_OPTIMIZED},
-		{"non-optimized", ANA_NON_OPTIMIZED},
-		{"inaccessible", ANA_INACCESSIBLE},
-		{"persistent-loss", ANA_PERSISTENT_LOSS},
-		{"change", ANA_CHANGE},
-	};
-
-	for (size_t i = 0; i < ARRAY_LEN(states); i++) {
-		if (strcmp(text, states[i].name) == 0) {
-			*ret_state = states[i].state;
-			return true;
-		}
-	}
-	return false;
-}
-
 static void ana_parse(struct config_cursor *at, const json_t *object, struct config_port *port)
 {
 	static const char *const keys[] = {"group", "state"};
@@ -97,7 +75,7 @@ static void ana_parse(struct config_cursor *at, const json_t *object, struct con
 	if (!config_get_u32(at, object, "group", 1, CONFIG_ANA_GROUP_MAX, &entry->group) ||
 	    !config_get_text(at, object, "state", &state))
 		return;
-	if (!ana_state_parse(state, &entry->state)) {
+	if (!config_ana_state_parse(state, &entry->state)) {
 		config_complain(at, "state",
 				"\"%s\" must be \"optimized\", \"non-optimized\", "
 				"\"inaccessible\", \"persistent-loss\" or \"change\"",
@@ -136,8 +114,6 @@ static void ana_list_parse(struct config_cursor *at, const json_t *object, struc
 static void parse_zero_copy(struct config_cursor *at, const json_t *object,
 			    struct config_port *port)
 {
-	static const char *const names[] = {
-		[ZERO_COPY_OFF] = "off", [ZERO_COPY_AUTO] = "auto", [ZERO_COPY_ON] = "on"};
 	const char *text = NULL;
 
 	port->zero_copy_min_bytes = TARGET_ZERO_COPY_MIN_BYTES;
@@ -146,9 +122,9 @@ static void parse_zero_copy(struct config_cursor *at, const json_t *object,
 		       &port->zero_copy_min_bytes);
 	if (!config_get_text(at, object, "zero_copy", &text))
 		return;
-	for (unsigned i = 0; i < ARRAY_LEN(names); i++) {
-		if (strcmp(text, names[i]) == 0) {
-			port->zero_copy = (enum zero_copy)i;
+	for (enum zero_copy i = ZERO_COPY_OFF; i <= ZERO_COPY_ON; i++) {
+		if (strcmp(text, config_zero_copy_name(i)) == 0) {
+			port->zero_copy = i;
 			return;
 		}
 	}
@@ -192,19 +168,12 @@ void config_port_parse(struct config_cursor *at, const json_t *object, unsigned 
 	parse_zero_copy(at, object, port);
 }
 
-struct limit_field {
-	const char *key;
-	size_t offset;
-	uint32_t min;
-	uint32_t max;
-};
-
 #define LIMIT(key, member, min, max)                                                               \
 	{                                                                                          \
 		key, offsetof(struct target_limits, member), min, max                              \
 	}
 
-static const struct limit_field limit_fields[] = {
+const struct config_limit config_limits[] = {
 	LIMIT("connections", connections_max, 1, 65536),
 	LIMIT("connections_per_host", connections_per_host_max, 1, 65536),
 	LIMIT("controllers", ctrls_max, 1, 65519),
@@ -218,21 +187,23 @@ static const struct limit_field limit_fields[] = {
 	LIMIT("kato_max_ms", kato_max_ms, 0, 86400000),
 };
 
+_Static_assert(ARRAY_LEN(config_limits) == CONFIG_LIMIT_COUNT, "the header counts them");
+
 void config_limits_parse(struct config_cursor *at, const json_t *object,
 			 struct target_limits *limits)
 {
-	const char *keys[ARRAY_LEN(limit_fields) + 2];
+	const char *keys[CONFIG_LIMIT_COUNT + 2];
 	size_t count = 0;
 
-	for (; count < ARRAY_LEN(limit_fields); count++)
-		keys[count] = limit_fields[count].key;
+	for (; count < CONFIG_LIMIT_COUNT; count++)
+		keys[count] = config_limits[count].key;
 	keys[count++] = "header_digest";
 	keys[count++] = "data_digest";
 	config_object_check(at, object, keys, count);
 	if (!json_is_object(object))
 		return;
-	for (size_t i = 0; i < ARRAY_LEN(limit_fields); i++) {
-		const struct limit_field *field = &limit_fields[i];
+	for (size_t i = 0; i < CONFIG_LIMIT_COUNT; i++) {
+		const struct config_limit *field = &config_limits[i];
 		uint32_t value;
 
 		if (config_get_u32(at, object, field->key, field->min, field->max, &value))

@@ -9,7 +9,6 @@
  */
 #include "base/text.h"
 #include "control/config_parse.h"
-#include "media/spec.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -49,22 +48,6 @@ struct ns_place {
 	char *path;                                     /* NULL: not a file */
 	const struct ns_place *repeats[NS_TRAIT_COUNT]; /* the first one like it, or NULL */
 };
-
-/* The file under a medium, or NULL; the caller frees it. */
-static char *media_file_path(const char *spec)
-{
-	struct media_spec parsed;
-	const struct media_spec *at = &parsed;
-	char *path;
-
-	if (!spec || media_spec_parse(spec, &parsed, NULL))
-		return NULL;
-	while (at->inner)
-		at = at->inner;
-	path = at->path ? strdup(at->path) : NULL;
-	media_spec_free(&parsed);
-	return path;
-}
 
 static int nsid_order(const struct ns_place *a, const struct ns_place *b)
 {
@@ -179,14 +162,15 @@ static unsigned places_fill(const struct config *config, struct ns_place *places
 				.ns = &subsystem->namespaces[i],
 				.subsystem = s,
 				.index = i,
-				.path = media_file_path(subsystem->namespaces[i].media),
+				.path = config_media_path(subsystem->namespaces[i].media),
 			};
 		}
 	}
 	return count;
 }
 
-static void namespaces_check(struct config_cursor *at, const struct config *config)
+static void namespaces_check(struct config_cursor *at, const struct config *config,
+			     enum ns_trait first, enum ns_trait last)
 {
 	unsigned total = ns_total(config);
 	struct ns_place *places = calloc(total + 1, sizeof(*places));
@@ -197,7 +181,7 @@ static void namespaces_check(struct config_cursor *at, const struct config *conf
 		config_complain(at, NULL, "out of memory");
 	} else {
 		count = places_fill(config, places);
-		for (enum ns_trait trait = 0; trait < NS_TRAIT_COUNT; trait++)
+		for (enum ns_trait trait = first; trait <= last; trait++)
 			repeats_find(places, count, trait, sorted);
 	}
 	for (unsigned i = 0; i < count; i++) {
@@ -247,13 +231,24 @@ static void port_check(struct config_cursor *at, const struct config *config, un
 void config_cross_check(struct config_cursor *at, const struct config *config)
 {
 	subsystems_check(at, config);
-	namespaces_check(at, config);
+	namespaces_check(at, config, NS_TRAIT_NSID, NS_TRAIT_PATH);
+	for (unsigned i = 0; i < config->subsystem_count; i++) {
+		size_t mark = config_cursor_enter(at, "subsystems", i);
+
+		config_pool_check(at, config, i);
+		config_cursor_leave(at, mark);
+	}
 	for (unsigned i = 0; i < config->port_count; i++) {
 		size_t mark = config_cursor_enter(at, "ports", i);
 
 		port_check(at, config, i);
 		config_cursor_leave(at, mark);
 	}
+}
+
+void config_identities_check(struct config_cursor *at, const struct config *config)
+{
+	namespaces_check(at, config, NS_TRAIT_UUID, NS_TRAIT_UUID);
 }
 
 static const struct config_port *config_find_port(const struct config *config, uint16_t id)
@@ -286,7 +281,8 @@ bool config_add_discovery_port(struct config *config, const struct net_addr *add
 	for (at = 0; at < config->port_count && grown[at].id < id; at++)
 		;
 	memmove(&grown[at + 1], &grown[at], (config->port_count - at) * sizeof(*grown));
-	grown[at] = (struct config_port){.id = id, .listen = *addr, .is_discovery_only = true};
+	grown[at] = (struct config_port){
+		.id = id, .listen = *addr, .is_discovery_only = true, .is_implied = true};
 	config->port_count++;
 	return true;
 }
@@ -307,10 +303,14 @@ static uint32_t optimized_group(const struct config_port *port)
 
 void config_subsystem_release(struct config_subsystem *subsystem)
 {
-	for (unsigned i = 0; i < subsystem->ns_count; i++)
+	for (unsigned i = 0; i < subsystem->ns_count; i++) {
 		free(subsystem->namespaces[i].media);
+		free(subsystem->namespaces[i].hosts);
+		free(subsystem->namespaces[i].hidden_from);
+	}
 	free(subsystem->namespaces);
 	free(subsystem->hosts);
+	free(subsystem->pool_folder);
 }
 
 static int private_subsystem_init(struct config_subsystem *subsystem, const char *nqn,
@@ -318,6 +318,7 @@ static int private_subsystem_init(struct config_subsystem *subsystem, const char
 {
 	text_copy(subsystem->nqn, sizeof(subsystem->nqn), nqn);
 	text_copy(subsystem->model, sizeof(subsystem->model), CONFIG_DEFAULT_MODEL);
+	subsystem->is_implied = true;
 	subsystem->hosts = calloc(1, sizeof(*subsystem->hosts));
 	subsystem->namespaces = calloc(1, sizeof(*subsystem->namespaces));
 	if (!subsystem->hosts || !subsystem->namespaces)

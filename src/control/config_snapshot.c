@@ -7,52 +7,122 @@
  * Control thread only; opening media may block. Either all media open or nothing changes.
  */
 #include "base/text.h"
-#include "control/config.h"
+#include "control/ana_change.h"
+#include "control/config_mask.h"
+#include "control/config_parse.h"
 #include "control/media_registry.h"
+#include "control/pool.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Files are known by their spec wherever they appear; memory belongs to one namespace. */
-static char *media_key(const char *nqn, const struct config_ns *ns)
-{
-	char *key;
+/* What every namespace of one snapshot is built with. */
+struct builder {
+	struct media_registry *registry;
+	struct snapshot *snapshot;
+	struct mask_builder masks;
+	struct config_errors *errors;
+};
 
-	if (strncmp(ns->media, "file:", 5) == 0)
-		return strdup(ns->media);
-	return asprintf(&key, "%s\n%u\n%s", nqn, ns->nsid, ns->media) < 0 ? NULL : key;
+/* The snapshot's copy; there is room for one per namespace. */
+static int label_copy(struct snapshot *snapshot, const char *label, const char **ret_label)
+{
+	char *copy;
+
+	*ret_label = NULL;
+	if (label[0] == 0)
+		return 0;
+	copy = strdup(label);
+	if (!copy)
+		return -ENOMEM;
+	snapshot->labels[snapshot->label_count++] = copy;
+	*ret_label = copy;
+	return 0;
 }
 
-static int ns_build(const struct config_subsystem *from, unsigned index,
-		    struct media_registry *registry, struct ns *ns, struct media_error *error)
+static int ns_build(struct builder *builder, const struct config_subsystem *from, unsigned index,
+		    struct subsystem *subsystem, struct media_error *error)
 {
 	const struct config_ns *wanted = &from->namespaces[index];
-	char *key = media_key(from->nqn, wanted);
+	struct ns *ns = &subsystem->namespaces[subsystem->ns_count];
+	const struct media_wish wish = {
+		.nqn = from->nqn,
+		.nsid = wanted->nsid,
+		.spec = wanted->media,
+		.uuid = &wanted->uuid,
+		.owner = subsystem->live,
+	};
 	struct ns_store *store;
-	int res;
+	int res = mask_builder_get(&builder->masks, wanted, &ns->mask);
 
-	if (!key)
-		return -ENOMEM;
-	res = media_registry_get(registry, key, wanted->media, &store, error);
-	free(key);
+	if (res == 0)
+		res = label_copy(builder->snapshot, wanted->label, &ns->label);
+	if (res == 0)
+		res = media_registry_get(builder->registry, &wish, &store, error);
 	if (res < 0)
 		return res;
 	ns->nsid = wanted->nsid;
 	ns->uuid = wanted->uuid;
 	memcpy(ns->nguid, wanted->nguid, sizeof(ns->nguid));
-	ns->is_read_only = wanted->is_read_only;
+	ns->write_protect = (uint8_t)wanted->write_protect;
+	ns->is_read_only = wanted->is_read_only || wanted->write_protect != NS_WRITE_PROTECT_NONE;
+	ns->is_private = wanted->is_private;
+	ns->is_formatting = media_registry_is_formatting(builder->registry, &wanted->uuid);
 	ns->ana_group = wanted->ana_group;
 	ns_bind(ns, store);
 	return 0;
 }
 
-/* Fills a subsystem that the snapshot already owns, counting up as it goes. */
-static int subsystem_build(const struct config_subsystem *from, struct media_registry *registry,
-			   struct subsystem *to, struct config_errors *errors)
+static int namespaces_build(struct builder *builder, const struct config_subsystem *from,
+			    struct subsystem *to)
 {
 	struct media_error error;
 	int first_failure = 0;
+
+	for (unsigned i = 0; i < from->ns_count; i++) {
+		struct ns *ns = &to->namespaces[to->ns_count];
+		int res;
+
+		text_copy(error.text, sizeof(error.text), "out of memory");
+		res = ns_build(builder, from, i, to, &error);
+		if (res < 0) {
+			config_errors_add(builder->errors, "%s, namespace %u (%s): %s", from->nqn,
+					  from->namespaces[i].nsid, from->namespaces[i].media,
+					  error.text);
+			first_failure = first_failure ? first_failure : res;
+			continue;
+		}
+		to->ns_count++;
+		if (ns->ana_group > to->ana_group_max)
+			to->ana_group_max = ns->ana_group;
+	}
+	return first_failure;
+}
+
+/* The account is by what the media really have: a file may be larger than its spec says. */
+static void pool_account(const struct config_subsystem *from, struct subsystem *to)
+{
+	uint64_t used = 0;
+
+	if (!from->pool_folder)
+		return;
+	for (unsigned i = 0; i < to->ns_count; i++) {
+		char *path = config_media_path(to->namespaces[i].media->spec);
+
+		if (path && config_path_in_folder(path, from->pool_folder))
+			used += to->namespaces[i].media->size_bytes;
+		free(path);
+	}
+	to->pool_bytes = from->pool_bytes;
+	to->pool_unused_bytes = used < from->pool_bytes ? from->pool_bytes - used : 0;
+}
+
+/* Fills a subsystem that the snapshot already owns, counting up as it goes. */
+static int subsystem_build(struct builder *builder, const struct config_subsystem *from,
+			   struct subsystem *to)
+{
+	int res = 0;
 
 	text_copy(to->nqn, sizeof(to->nqn), from->nqn);
 	text_copy(to->serial, sizeof(to->serial), from->serial);
@@ -66,24 +136,25 @@ static int subsystem_build(const struct config_subsystem *from, struct media_reg
 	if (from->host_count > 0)
 		memcpy(to->host_nqns, from->hosts, from->host_count * sizeof(*to->host_nqns));
 	to->host_count = from->host_count;
-	for (unsigned i = 0; i < from->ns_count; i++) {
-		struct ns *ns = &to->namespaces[to->ns_count];
-		int res;
-
-		text_copy(error.text, sizeof(error.text), "out of memory");
-		res = ns_build(from, i, registry, ns, &error);
-		if (res < 0) {
-			config_errors_add(errors, "%s, namespace %u (%s): %s", from->nqn,
-					  from->namespaces[i].nsid, from->namespaces[i].media,
-					  error.text);
-			first_failure = first_failure ? first_failure : res;
-			continue;
-		}
-		to->ns_count++;
-		if (ns->ana_group > to->ana_group_max)
-			to->ana_group_max = ns->ana_group;
+	/* What the program adds by itself leaves no trace. */
+	if (!from->is_implied)
+		res = media_registry_get_subsystem(builder->registry, from->nqn, &to->live);
+	if (res < 0) {
+		config_errors_add(builder->errors,
+				  "%s: what was kept of it cannot be read back: %s", from->nqn,
+				  strerror(-res));
+		return res;
 	}
-	return first_failure;
+	if (from->pool_folder)
+		res = pool_folder_prepare(from->pool_folder);
+	if (res < 0) {
+		config_errors_add(builder->errors, "%s, pool %s: %s", from->nqn, from->pool_folder,
+				  strerror(-res));
+		return res;
+	}
+	res = namespaces_build(builder, from, to);
+	pool_account(from, to);
+	return res;
 }
 
 static bool port_wants(const struct config_port *port, const char *nqn)
@@ -122,16 +193,11 @@ static int port_build(const struct config_port *from, const struct snapshot *sna
 	return 0;
 }
 
-static int snapshot_fill(const struct config *config, struct media_registry *registry,
-			 struct snapshot *snapshot, struct config_errors *errors)
+static int subsystems_build(struct builder *builder, const struct config *config)
 {
+	struct snapshot *snapshot = builder->snapshot;
 	int first_failure = 0;
 
-	snapshot->limits = config->limits;
-	snapshot->subsystems = calloc(config->subsystem_count + 1, sizeof(struct subsystem *));
-	snapshot->ports = calloc(config->port_count + 1, sizeof(*snapshot->ports));
-	if (!snapshot->subsystems || !snapshot->ports)
-		return -ENOMEM;
 	for (unsigned i = 0; i < config->subsystem_count; i++) {
 		struct subsystem *subsystem = calloc(1, sizeof(*subsystem));
 		int res;
@@ -139,41 +205,59 @@ static int snapshot_fill(const struct config *config, struct media_registry *reg
 		if (!subsystem)
 			return -ENOMEM;
 		snapshot->subsystems[snapshot->subsystem_count++] = subsystem;
-		res = subsystem_build(&config->subsystems[i], registry, subsystem, errors);
+		res = subsystem_build(builder, &config->subsystems[i], subsystem);
 		if (res < 0)
 			first_failure = first_failure ? first_failure : res;
 	}
-	for (unsigned i = 0; i < config->port_count; i++) {
-		int res = port_build(&config->ports[i], snapshot,
-				     &snapshot->ports[snapshot->port_count++]);
-
-		if (res < 0)
-			return res;
-	}
 	return first_failure;
+}
+
+static int snapshot_fill(struct builder *builder, const struct config *config)
+{
+	struct snapshot *snapshot = builder->snapshot;
+	int res;
+
+	snapshot->limits = config->limits;
+	snapshot->subsystems = calloc(config->subsystem_count + 1, sizeof(struct subsystem *));
+	snapshot->ports = calloc(config->port_count + 1, sizeof(*snapshot->ports));
+	if (!snapshot->subsystems || !snapshot->ports)
+		return -ENOMEM;
+	res = mask_builder_init(&builder->masks, config, snapshot);
+	if (res == 0)
+		res = subsystems_build(builder, config);
+	mask_builder_end(&builder->masks);
+	for (unsigned i = 0; res == 0 && i < config->port_count; i++)
+		res = port_build(&config->ports[i], snapshot,
+				 &snapshot->ports[snapshot->port_count++]);
+	for (unsigned i = 0; res == 0 && i < snapshot->port_count; i++)
+		ana_transitions_apply(media_registry_ana_transitions(builder->registry),
+				      &snapshot->ports[i]);
+	return res;
 }
 
 int config_build_snapshot(const struct config *config, struct media_registry *registry,
 			  uint64_t discovery_generation, struct snapshot **ret_snapshot,
 			  struct config_errors *errors)
 {
-	struct snapshot *snapshot = snapshot_create();
+	struct builder builder = {
+		.registry = registry, .snapshot = snapshot_create(), .errors = errors};
+	bool is_transaction = media_registry_begin(registry);
 	unsigned before = errors->count;
 	int res = -ENOMEM;
 
-	media_registry_begin(registry);
-	if (snapshot) {
-		snapshot->discovery_generation = discovery_generation;
-		res = snapshot_fill(config, registry, snapshot, errors);
+	if (builder.snapshot) {
+		builder.snapshot->discovery_generation = discovery_generation;
+		res = snapshot_fill(&builder, config);
 	}
 	if (res == 0) {
-		*ret_snapshot = snapshot;
+		*ret_snapshot = builder.snapshot;
 		return 0;
 	}
 	if (errors->count == before)
 		config_errors_add(errors, "%s", strerror(-res));
-	if (snapshot)
-		snapshot_destroy(snapshot);
-	media_registry_rollback(registry);
+	if (builder.snapshot)
+		snapshot_destroy(builder.snapshot);
+	if (is_transaction)
+		media_registry_rollback(registry);
 	return res;
 }

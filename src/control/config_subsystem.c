@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads a subsystem of the configuration with its namespaces and allowed hosts, and derives the
- * identities that the document leaves out: serial number from the NQN; UUID from NQN, NSID and
- * medium; NGUID from the UUID. They must never change for the same document, because hosts know
- * their disks by them.
+ * Reads a subsystem of the configuration with its allowed hosts and its pool, and derives its
+ * serial number from the NQN when the document gives none. It must never change for the same
+ * document, because hosts know it. Its namespaces: config_ns.c.
  *
  * Control thread only.
  */
 #include "control/config_parse.h"
 
 #include "base/text.h"
-#include "media/spec.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,97 +37,6 @@ static void parse_ascii(struct config_cursor *at, const json_t *object, const ch
 	text_copy(to, to_bytes, text);
 }
 
-static void parse_uuid(struct config_cursor *at, const json_t *object, struct config_ns *ns)
-{
-	const char *text = NULL;
-
-	if (!config_get_text(at, object, "uuid", &text))
-		return;
-	if (uuid_parse(text, &ns->uuid) || uuid_is_nil(&ns->uuid)) {
-		memset(&ns->uuid, 0, sizeof(ns->uuid));
-		config_complain(at, "uuid",
-				"must be a UUID such as 6f1c7b9a-52e0-4d0b-9a39-1f0f5c1d2e3f, "
-				"not all zeroes");
-	}
-}
-
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c = (char)tolower((unsigned char)c);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-static bool nguid_is_nil(const uint8_t nguid[16])
-{
-	static const uint8_t nil[16];
-
-	return memcmp(nguid, nil, sizeof(nil)) == 0;
-}
-
-static void parse_nguid(struct config_cursor *at, const json_t *object, struct config_ns *ns)
-{
-	const char *text = NULL;
-	uint8_t nguid[16] = {0};
-	bool is_good;
-
-	if (!config_get_text(at, object, "nguid", &text))
-		return;
-	is_good = strlen(text) == 32;
-	for (size_t i = 0; is_good && i < 32; i++) {
-		int digit = hex_digit(text[i]);
-
-		is_good = digit >= 0;
-		nguid[i / 2] = (uint8_t)(nguid[i / 2] << 4 | (digit & 0xf));
-	}
-	if (!is_good || nguid_is_nil(nguid))
-		config_complain(at, "nguid", "must be 32 hexadecimal digits, not all zeroes");
-	else
-		memcpy(ns->nguid, nguid, sizeof(nguid));
-}
-
-static void parse_media(struct config_cursor *at, const json_t *object, struct config_ns *ns)
-{
-	struct media_error error = {""};
-	const char *text = NULL;
-
-	if (!json_object_get(object, "media")) {
-		config_complain(at, "media",
-				"is missing; give what the blocks live on, such as "
-				"\"file:/var/lib/weft/disk.img,size=10G\" or \"mem:1G\"");
-		return;
-	}
-	if (!config_get_text(at, object, "media", &text))
-		return;
-	if (media_check_spec(text, &error)) {
-		config_complain(at, "media", "%s", error.text);
-		return;
-	}
-	ns->media = strdup(text);
-	if (!ns->media)
-		config_complain(at, "media", "out of memory");
-}
-
-static void ns_parse(struct config_cursor *at, const json_t *object, unsigned index,
-		     struct config_ns *ns)
-{
-	static const char *const keys[] = {"nsid",  "media",     "uuid",
-					   "nguid", "read_only", "ana_group"};
-
-	ns->nsid = index + 1;
-	ns->ana_group = 1;
-	config_object_check(at, object, keys, ARRAY_LEN(keys));
-	if (!json_is_object(object))
-		return;
-	config_get_u32(at, object, "nsid", 1, CONFIG_NSID_MAX, &ns->nsid);
-	config_get_u32(at, object, "ana_group", 1, CONFIG_ANA_GROUP_MAX, &ns->ana_group);
-	config_get_bool(at, object, "read_only", &ns->is_read_only);
-	parse_media(at, object, ns);
-	parse_uuid(at, object, ns);
-	parse_nguid(at, object, ns);
-}
-
 static void namespaces_parse(struct config_cursor *at, const json_t *object,
 			     struct config_subsystem *subsystem)
 {
@@ -146,17 +52,62 @@ static void namespaces_parse(struct config_cursor *at, const json_t *object,
 	for (size_t i = 0; i < json_array_size(array); i++) {
 		size_t mark = config_cursor_enter(at, "namespaces", i);
 
-		ns_parse(at, json_array_get(array, i), (unsigned)i, &subsystem->namespaces[i]);
+		config_ns_parse(at, json_array_get(array, i), (unsigned)i,
+				&subsystem->namespaces[i]);
 		config_cursor_leave(at, mark);
 	}
 	subsystem->ns_count = (unsigned)json_array_size(array);
 }
 
+/* The path becomes part of a medium's spec, where a comma would end it. */
+static bool folder_is_good(const char *folder)
+{
+	return folder[0] == '/' && !strchr(folder, ',') && strlen(folder) <= CONFIG_POOL_FOLDER_MAX;
+}
+
+static void pool_parse(struct config_cursor *at, const json_t *object,
+		       struct config_subsystem *subsystem)
+{
+	static const char *const keys[] = {"folder", "capacity"};
+	const char *folder = NULL, *capacity = NULL;
+
+	config_object_check(at, object, keys, ARRAY_LEN(keys));
+	if (!json_is_object(object))
+		return;
+	if (!json_object_get(object, "folder"))
+		config_complain(at, "folder",
+				"is missing; give the folder in which hosts' namespaces become "
+				"files, such as \"/var/lib/weft/pool\"");
+	if (!json_object_get(object, "capacity"))
+		config_complain(at, "capacity",
+				"is missing; give what all namespaces in the folder may have "
+				"together, such as \"1T\"");
+	if (config_get_text(at, object, "capacity", &capacity) &&
+	    (text_parse_size(capacity, &subsystem->pool_bytes) || subsystem->pool_bytes == 0 ||
+	     subsystem->pool_bytes > INT64_MAX)) {
+		config_complain(at, "capacity",
+				"\"%s\" is not a size; write bytes or 512M, 10G, 2T", capacity);
+		subsystem->pool_bytes = 1;
+	}
+	if (!config_get_text(at, object, "folder", &folder))
+		return;
+	if (!folder_is_good(folder)) {
+		config_complain(at, "folder",
+				"\"%s\" must be an absolute path without a comma, of at most %d "
+				"bytes",
+				folder, CONFIG_POOL_FOLDER_MAX);
+		return;
+	}
+	subsystem->pool_folder = strdup(folder);
+	if (!subsystem->pool_folder)
+		config_complain(at, "folder", "out of memory");
+}
+
 void config_subsystem_parse(struct config_cursor *at, const json_t *object,
 			    struct config_subsystem *subsystem)
 {
-	static const char *const keys[] = {"nqn",   "serial",    "model", "allow_any_host",
-					   "hosts", "namespaces"};
+	static const char *const keys[] = {"nqn",   "serial", "model",     "allow_any_host",
+					   "hosts", "pool",   "namespaces"};
 	const char *nqn = NULL;
 
 	text_copy(subsystem->model, sizeof(subsystem->model), CONFIG_DEFAULT_MODEL);
@@ -175,38 +126,13 @@ void config_subsystem_parse(struct config_cursor *at, const json_t *object,
 	/* Whoever lists hosts means those; a bad entry must not open the door to everybody. */
 	subsystem->allows_any_host = !json_object_get(object, "hosts");
 	config_get_bool(at, object, "allow_any_host", &subsystem->allows_any_host);
-	namespaces_parse(at, object, subsystem);
-}
+	if (json_object_get(object, "pool")) {
+		size_t mark = config_cursor_enter(at, "pool", SIZE_MAX);
 
-/* The thing itself rather than how it is opened: the path of a file, else the whole spec. */
-static char *media_identity(const char *spec)
-{
-	struct media_spec parsed;
-	const struct media_spec *at = &parsed;
-	char *identity;
-
-	if (media_spec_parse(spec, &parsed, NULL))
-		return strdup(spec);
-	while (at->inner)
-		at = at->inner;
-	identity = strdup(at->path ? at->path : spec);
-	media_spec_free(&parsed);
-	return identity;
-}
-
-static void ns_derive(const char *nqn, struct config_ns *ns)
-{
-	char *identity, *name;
-
-	if (uuid_is_nil(&ns->uuid)) {
-		identity = media_identity(ns->media);
-		CHECK(identity && asprintf(&name, "%s/%u/%s", nqn, ns->nsid, identity) > 0);
-		uuid_from_name(name, &ns->uuid);
-		free(name);
-		free(identity);
+		pool_parse(at, json_object_get(object, "pool"), subsystem);
+		config_cursor_leave(at, mark);
 	}
-	if (nguid_is_nil(ns->nguid))
-		memcpy(ns->nguid, ns->uuid.bytes, sizeof(ns->nguid));
+	namespaces_parse(at, object, subsystem);
 }
 
 void config_subsystem_derive(struct config_subsystem *subsystem)
@@ -221,5 +147,5 @@ void config_subsystem_derive(struct config_subsystem *subsystem)
 			snprintf(subsystem->serial + 2 * i, 3, "%02X", hash.bytes[i + 6]);
 	}
 	for (unsigned i = 0; i < subsystem->ns_count; i++)
-		ns_derive(subsystem->nqn, &subsystem->namespaces[i]);
+		config_ns_derive(subsystem->nqn, &subsystem->namespaces[i]);
 }

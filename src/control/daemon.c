@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The serving process from start to end. The main thread is the control reactor: it opens the
- * state folder and the media, builds snapshots and gives them to the target, and hears of signals
- * through a thread of their own (signals.c). The data reactors run the target.
+ * state folder, chooses what to start with (start.c), runs changes of the desired state (change.c),
+ * and hears of signals through a thread of their own (signals.c). The data reactors run the target.
  *
- * One change of configuration at a time: a reload that arrives during another waits; a stop waits
- * for the change under way. An error leaves everything as it was.
+ * A stop waits for the change under way; those that wait are refused.
  */
 #include "control/daemon.h"
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "control/address.h"
+#include "control/change.h"
+#include "control/manage.h"
 #include "control/media_registry.h"
+#include "control/pool.h"
 #include "control/signals.h"
+#include "control/start.h"
 #include "control/state.h"
 #include "discovery/discovery.h"
 #include "reactor/reactor_group.h"
@@ -26,41 +29,33 @@
 #define DAEMON_CONTROL_INDEX   1000 /* beyond any data reactor */
 #define DAEMON_GRACE_MS        10000
 #define DAEMON_ADDRESS_WAIT_NS (5 * NS_PER_S)
-
-typedef void (*daemon_applied_fn)(struct daemon *daemon, int res, void *arg);
+#define DAEMON_HEALTH_NS       (60 * NS_PER_S)
 
 struct daemon {
 	const struct daemon_options *options;
-	struct config *config;
+	struct start start; /* until it has begun */
 	struct state state;
 	struct reactor *control;
 	struct reactor_group *group;
 	struct reactor **reactors;
 	struct target *target;
 	struct media_registry *registry;
+	struct changes *changes;
+	struct api *api; /* NULL: not started, or nothing is listened on */
 	struct signals signals;
 	struct reactor_timer run_for_timer;
+	struct reactor_timer health_timer;
 	struct reactor_msg begin_msg;
 	struct reactor_msg end_msg;
-	uint64_t discovery_generation;
 	int exit_status;
-	bool has_discovery;
-	bool is_applying;
 	bool is_serving;       /* start-up is over: reloads are possible */
 	bool is_stopping;      /* asked for */
 	bool is_shutting_down; /* under way */
 	bool is_reload_wanted;
 	bool is_clean;
-	/* The change under way, and one that waits for it. */
-	daemon_applied_fn applied;
-	void *applied_arg;
-	daemon_applied_fn next_applied;
-	void *next_applied_arg;
-	struct config *next_config; /* a reload's, in force once applied */
+	void (*private_applied)(struct daemon *daemon, int res, void *arg);
+	void *private_arg;
 };
-
-static void daemon_shut_down(struct daemon *daemon);
-static void daemon_reload(void *arg);
 
 struct reactor *daemon_control(const struct daemon *daemon)
 {
@@ -72,9 +67,37 @@ const struct target *daemon_target(const struct daemon *daemon)
 	return daemon->target;
 }
 
-struct config *daemon_config(struct daemon *daemon)
+const struct config *daemon_config(const struct daemon *daemon)
 {
-	return daemon->config;
+	return changes_config(daemon->changes);
+}
+
+struct store *daemon_store(const struct daemon *daemon)
+{
+	return daemon->state.store;
+}
+
+bool daemon_is_stopping(const struct daemon *daemon)
+{
+	return daemon->is_stopping;
+}
+
+struct media_registry *daemon_registry(const struct daemon *daemon)
+{
+	return daemon->registry;
+}
+
+void daemon_get_facts(const struct daemon *daemon, struct daemon_facts *ret_facts)
+{
+	*ret_facts = (struct daemon_facts){
+		.target = daemon->target,
+		.reactors = daemon->reactors,
+		.reactor_count = reactor_group_count(daemon->group),
+		.id = daemon->state.id,
+		.starts = daemon->state.starts,
+		.unsafe_shutdowns = daemon->state.unsafe_shutdowns,
+		.state_dir = daemon->state.dir,
+	};
 }
 
 static void errors_log(const char *what, const struct config_errors *errors)
@@ -89,176 +112,223 @@ static void errors_log(const char *what, const struct config_errors *errors)
 
 /* ---- changes of configuration --------------------------------------------------------------- */
 
-/* What waited for the change that has just ended. */
-static void daemon_next(struct daemon *daemon)
+void daemon_change(struct daemon *daemon, const struct change *change)
 {
-	daemon_applied_fn applied = daemon->next_applied;
-
-	if (daemon->is_applying)
-		return;
-	if (daemon->is_stopping) {
-		daemon_shut_down(daemon);
-	} else if (applied) {
-		daemon->next_applied = NULL;
-		daemon_apply(daemon, applied, daemon->next_applied_arg);
-	} else if (daemon->is_reload_wanted) {
-		daemon_reload(daemon);
-	}
+	changes_submit(daemon->changes, change, NULL);
 }
 
-static void apply_end(struct daemon *daemon, int res)
+uint64_t daemon_generation(const struct daemon *daemon)
 {
-	daemon_applied_fn applied = daemon->applied;
-
-	daemon->applied = NULL;
-	daemon->is_applying = false;
-	if (applied)
-		applied(daemon, res, daemon->applied_arg);
-	daemon_next(daemon);
+	return changes_generation(daemon->changes);
 }
 
-static void apply_done(void *arg, int res, const char *error)
+static void private_done(void *arg, struct change_result *result)
 {
 	struct daemon *daemon = arg;
 
-	if (res < 0) {
-		log_error("control", "%s", error ? error : strerror(-res));
-		media_registry_rollback(daemon->registry);
-	} else {
-		media_registry_commit(daemon->registry);
-	}
-	apply_end(daemon, res);
+	if (result->res == -ESHUTDOWN)
+		return;
+	if (result->res < 0)
+		errors_log("nothing was changed", &result->errors);
+	daemon->private_applied(daemon, result->res, daemon->private_arg);
 }
 
-static void apply_start(struct daemon *daemon, const struct config *config,
-			daemon_applied_fn applied, void *arg)
+void daemon_set_private(struct daemon *daemon, const struct daemon_private *private,
+			void (*applied)(struct daemon *daemon, int res, void *arg), void *arg)
 {
-	struct config_errors errors = {.count = 0};
-	struct snapshot *snapshot;
-	int res;
+	const struct change change = {.done = private_done, .arg = daemon, .origin = "self-check"};
 
-	CHECK(!daemon->is_applying);
-	daemon->is_applying = true;
-	daemon->applied = applied;
-	daemon->applied_arg = arg;
-	res = config_build_snapshot(config, daemon->registry, daemon->discovery_generation + 1,
-				    &snapshot, &errors);
-	if (res < 0) {
-		errors_log("nothing was changed", &errors);
-		apply_end(daemon, res);
-		return;
-	}
-	daemon->discovery_generation++;
-	target_apply(daemon->target, snapshot, apply_done, daemon);
+	daemon->private_applied = applied;
+	daemon->private_arg = arg;
+	changes_submit_private(daemon->changes, private, &change);
 }
 
-void daemon_apply(struct daemon *daemon, daemon_applied_fn applied, void *arg)
+/* The file as it was when the signal came. */
+struct reload {
+	struct daemon *daemon;
+	json_t *document;
+	char hash[STORE_HASH_BYTES];
+};
+
+static int reload_edit(json_t *document, void *arg, struct config_errors *errors)
 {
-	if (daemon->is_stopping)
-		return;
-	if (daemon->is_applying) {
-		CHECK(!daemon->next_applied);
-		daemon->next_applied = applied;
-		daemon->next_applied_arg = arg;
-		return;
+	struct reload *reload = arg;
+
+	if (!json_is_object(reload->document)) {
+		config_errors_add(errors, "the document must be an object");
+		return -EINVAL;
 	}
-	apply_start(daemon, daemon->config, applied, arg);
+	json_object_clear(document);
+	return json_object_update(document, reload->document) ? -ENOMEM : 0;
 }
 
-static void reload_done(struct daemon *daemon, int res, void *arg)
+static void reload_tell(const struct daemon *daemon, int res, const struct config_errors *errors)
 {
+	const char *path = daemon->options->config_path;
+
 	if (res == 0) {
-		config_free(daemon->config);
-		daemon->config = daemon->next_config;
-		log_info("control", "%s is in force", daemon->options->config_path);
-	} else {
-		config_free(daemon->next_config);
-		log_error("control", "%s was not applied; the old configuration stays",
-			  daemon->options->config_path);
+		log_info("control", "%s is in force", path);
+		return;
 	}
-	daemon->next_config = NULL;
+	errors_log(path, errors);
+	log_error("control", "%s was not applied; the old configuration stays", path);
+}
+
+static void reload_done(void *arg, struct change_result *result)
+{
+	struct reload *reload = arg;
+
+	if (result->res != -ESHUTDOWN)
+		reload_tell(reload->daemon, result->res, &result->errors);
+	json_decref(reload->document);
+	free(reload);
 }
 
 static void daemon_reload(void *arg)
 {
-	const char *path;
 	struct config_errors errors = {.count = 0};
 	struct daemon *daemon = arg;
+	struct reload *reload;
+	struct change change = {.edit = reload_edit, .done = reload_done, .origin = "reload"};
+	int res = -ENOMEM;
 
-	path = daemon->options->config_path;
-	if (!path) {
+	if (!daemon->options->config_path) {
 		log_warn("control",
 			 "SIGHUP: started from flags, so there is no file to read again");
 		return;
 	}
-	daemon->is_reload_wanted = daemon->is_applying || !daemon->is_serving;
+	daemon->is_reload_wanted = !daemon->is_serving;
 	if (daemon->is_reload_wanted || daemon->is_stopping)
 		return;
-	if (config_load_file(path, &daemon->next_config, &errors)) {
-		errors_log(path, &errors);
-		log_error("control", "%s was not applied; the old configuration stays", path);
+	reload = calloc(1, sizeof(*reload));
+	if (reload)
+		res = start_read_file(daemon->options->config_path, &reload->document, reload->hash,
+				      &errors);
+	if (res < 0) {
+		reload_tell(daemon, res, &errors);
+		free(reload);
 		return;
 	}
-	if (daemon->has_discovery)
-		config_add_discovery_port(daemon->next_config, &daemon->options->discovery);
-	apply_start(daemon, daemon->next_config, reload_done, NULL);
+	reload->daemon = daemon;
+	change.arg = reload;
+	changes_submit(daemon->changes, &change, reload->hash);
 }
 
 /* ---- start and end --------------------------------------------------------------------------- */
+
+bool daemon_choose_discovery(const struct config *config, struct net_addr *ret_addr)
+{
+	const struct net_addr *first = NULL;
+	char host[NET_ADDR_TEXT_BYTES];
+
+	for (unsigned i = 0; i < config->port_count; i++) {
+		/* It has its own: none is added. */
+		if (config->ports[i].is_discovery_only)
+			return false;
+		if (!first)
+			first = &config->ports[i].listen;
+	}
+	return first && net_addr_parse(net_addr_format_host(first, host), CONFIG_DISCOVERY_PORT,
+				       ret_addr) == 0;
+}
+
+static bool discovery_addr(const struct daemon *daemon, struct net_addr *ret_addr)
+{
+	*ret_addr = daemon->options->discovery;
+	if (daemon->options->has_discovery && daemon->options->discovery_is_auto)
+		return daemon_choose_discovery(daemon->start.config, ret_addr);
+	return daemon->options->has_discovery;
+}
 
 /* A predecessor that was killed holds its addresses until the kernel has ended its rings. */
 static void addresses_wait(struct daemon *daemon)
 {
 	uint64_t deadline_ns = clock_monotonic_ns() + DAEMON_ADDRESS_WAIT_NS;
+	struct net_addr discovery;
 
 	if (!daemon->state.was_unclean)
 		return;
-	for (unsigned i = 0; i < daemon->config->port_count; i++)
-		address_wait(&daemon->config->ports[i].listen, deadline_ns);
-	if (daemon->options->has_discovery)
-		address_wait(&daemon->options->discovery, deadline_ns);
+	for (unsigned i = 0; i < daemon->start.config->port_count; i++)
+		address_wait(&daemon->start.config->ports[i].listen, deadline_ns);
+	if (discovery_addr(daemon, &discovery))
+		address_wait(&discovery, deadline_ns);
 }
 
 static void discovery_add(struct daemon *daemon)
 {
-	const struct daemon_options *options = daemon->options;
 	char text[NET_ADDR_TEXT_BYTES];
+	struct net_addr addr;
 	int res;
 
-	if (!options->has_discovery)
+	if (!discovery_addr(daemon, &addr))
 		return;
-	if (options->discovery_is_optional) {
-		res = address_probe(&options->discovery);
+	if (daemon->options->discovery_is_auto) {
+		res = address_probe(&addr);
 		if (res < 0) {
 			log_warn("control",
 				 "discovery answers on the other ports only: %s cannot be used "
 				 "(%s); choose another with --discovery",
-				 net_addr_format(&options->discovery, text), strerror(-res));
+				 net_addr_format(&addr, text), strerror(-res));
 			return;
 		}
 	}
-	daemon->has_discovery = config_add_discovery_port(daemon->config, &options->discovery);
+	changes_set_discovery(daemon->changes, &addr);
 }
 
-static void started(struct daemon *daemon, int res, void *arg)
+static void started(void *arg, struct change_result *result)
 {
-	if (res < 0) {
+	struct daemon *daemon = arg;
+
+	if (result->res < 0 && result->res != -ESHUTDOWN) {
+		errors_log("cannot start", &result->errors);
 		daemon_stop(daemon, 1);
 		return;
 	}
-	if (!daemon->is_stopping)
+	if (daemon->is_stopping)
+		return;
+	pool_report_orphans(daemon_config(daemon));
+	if (api_start(daemon, &daemon->options->api, &daemon->api) < 0)
+		daemon_stop(daemon, 1);
+	else
 		daemon->options->hooks.started(daemon, daemon->options->hooks.arg);
 }
 
 static void daemon_begin(struct reactor_msg *msg)
 {
 	struct daemon *daemon = container_of(msg, struct daemon, begin_msg);
+	const struct change change = {.done = started, .arg = daemon, .origin = "start"};
+	struct config *config = daemon->start.config;
 
 	if (daemon->is_stopping)
 		return;
 	addresses_wait(daemon);
 	discovery_add(daemon);
-	daemon_apply(daemon, started, NULL);
+	daemon->start.config = NULL;
+	changes_start(daemon->changes, config, daemon->start.kept, daemon->start.source_hash,
+		      &change);
+	json_decref(daemon->start.kept);
+	daemon->start.kept = NULL;
+}
+
+/* What subsystems have counted, all of them in one transaction. */
+static void health_keep(struct daemon *daemon, bool is_end)
+{
+	int res = store_batch_begin(daemon->state.store);
+
+	if (res == 0) {
+		media_registry_keep_health(daemon->registry, is_end);
+		res = store_batch_end(daemon->state.store);
+	}
+	if (res < 0)
+		log_warn("control", "health counters could not be kept: %s", strerror(-res));
+}
+
+static void health_due(struct reactor_timer *timer)
+{
+	struct daemon *daemon = container_of(timer, struct daemon, health_timer);
+
+	health_keep(daemon, false);
+	reactor_timer_arm(timer, reactor_now_ns(daemon->control) + DAEMON_HEALTH_NS);
 }
 
 static void run_for_over(struct reactor_timer *timer)
@@ -273,10 +343,14 @@ void daemon_serve(struct daemon *daemon)
 	uint64_t run_for_ms = daemon->options->run_for_ms;
 
 	daemon->is_serving = true;
+	if (!daemon->is_stopping)
+		reactor_timer_arm(&daemon->health_timer,
+				  reactor_now_ns(daemon->control) + DAEMON_HEALTH_NS);
 	if (run_for_ms > 0 && !daemon->is_stopping)
 		reactor_timer_arm(&daemon->run_for_timer,
 				  reactor_now_ns(daemon->control) + run_for_ms * NS_PER_MS);
-	daemon_next(daemon);
+	if (daemon->is_reload_wanted)
+		daemon_reload(daemon);
 }
 
 /* A turn of its own: the target does not expect to be destroyed from inside its callback. */
@@ -284,6 +358,7 @@ static void daemon_end(struct reactor_msg *msg)
 {
 	struct daemon *daemon = container_of(msg, struct daemon, end_msg);
 
+	health_keep(daemon, true);
 	target_destroy(daemon->target);
 	daemon->target = NULL;
 	media_registry_destroy(daemon->registry);
@@ -299,16 +374,30 @@ static void shut_down_done(void *arg)
 	reactor_post(daemon->control, &daemon->end_msg, daemon_end);
 }
 
-static void daemon_shut_down(struct daemon *daemon)
+static void target_end(void *arg)
 {
+	struct daemon *daemon = arg;
+
+	target_shutdown(daemon->target, DAEMON_GRACE_MS, shut_down_done, daemon);
+}
+
+/* No change is under way and none will be. */
+static void daemon_shut_down(void *arg)
+{
+	struct daemon *daemon = arg;
+
 	if (daemon->is_shutting_down)
 		return;
 	daemon->is_shutting_down = true;
 	reactor_timer_cancel(&daemon->run_for_timer);
+	reactor_timer_cancel(&daemon->health_timer);
 	if (daemon->options->hooks.stopping)
 		daemon->options->hooks.stopping(daemon->options->hooks.arg);
 	log_info("control", "stopping: telling hosts, finishing commands, flushing media");
-	target_shutdown(daemon->target, DAEMON_GRACE_MS, shut_down_done, daemon);
+	if (daemon->api)
+		api_stop(daemon->api, target_end, daemon);
+	else
+		target_end(daemon);
 }
 
 void daemon_stop(struct daemon *daemon, int exit_status)
@@ -318,8 +407,7 @@ void daemon_stop(struct daemon *daemon, int exit_status)
 	if (daemon->is_stopping)
 		return;
 	daemon->is_stopping = true;
-	if (!daemon->is_applying)
-		daemon_shut_down(daemon);
+	changes_stop(daemon->changes);
 }
 
 static void stop_asked(void *arg)
@@ -375,6 +463,27 @@ static int reactors_start(struct daemon *daemon)
 	return media_registry_create(count, &daemon->registry);
 }
 
+static struct target_keeper daemon_keeper(const struct daemon *daemon)
+{
+	return (struct target_keeper){
+		.keep = store_keep, .recall = store_recall, .arg = daemon->state.store};
+}
+
+static int changes_make(struct daemon *daemon)
+{
+	const struct changes_options options = {
+		.control = daemon->control,
+		.target = daemon->target,
+		.registry = daemon->registry,
+		.store = daemon->state.store,
+		.generation = store_generation(daemon->state.store),
+		.stopped = daemon_shut_down,
+		.arg = daemon,
+	};
+
+	return changes_create(&options, &daemon->changes);
+}
+
 /* A connection is a descriptor: take what the administrator allows, not the usual 1,024. */
 static void descriptors_raise(void)
 {
@@ -406,7 +515,13 @@ static int daemon_start(struct daemon *daemon)
 	config.reactor_count = reactor_group_count(daemon->group);
 	config.power_cycles = daemon->state.starts;
 	config.unsafe_shutdowns = daemon->state.unsafe_shutdowns;
+	config.keeper = daemon_keeper(daemon);
+	media_registry_set_keeper(daemon->registry, &config.keeper);
+	config.manage = manage_handle;
+	config.manage_arg = daemon;
 	res = target_create(&config, &daemon->target);
+	if (res == 0)
+		res = changes_make(daemon);
 	if (res < 0) {
 		log_error("control", "cannot create the target: %s", strerror(-res));
 		return res;
@@ -427,12 +542,15 @@ static int daemon_start(struct daemon *daemon)
 
 static void daemon_release(struct daemon *daemon)
 {
+	changes_destroy(daemon->changes);
+	api_destroy(daemon->api);
 	media_registry_destroy(daemon->registry);
 	reactor_group_stop(daemon->group);
 	if (daemon->control)
 		reactor_destroy(daemon->control);
 	free(daemon->reactors);
-	config_free(daemon->config);
+	config_free(daemon->start.config);
+	json_decref(daemon->start.kept);
 	if (state_close(&daemon->state, daemon->is_clean) < 0) {
 		log_error("control", "cannot write to the state folder %s", daemon->state.dir);
 		daemon->exit_status = 1;
@@ -441,7 +559,7 @@ static void daemon_release(struct daemon *daemon)
 
 int daemon_run(const struct daemon_options *options)
 {
-	struct daemon daemon = {.options = options, .config = options->taken_config};
+	struct daemon daemon = {.options = options};
 	const struct daemon_hooks *hooks = &options->hooks;
 	struct state_error error;
 
@@ -449,10 +567,11 @@ int daemon_run(const struct daemon_options *options)
 	daemon.state.lock_fd = -1;
 	if (state_open(options->state_dir, &daemon.state, &error)) {
 		log_error("control", "%s", error.text);
-		config_free(daemon.config);
+		config_free(options->taken_config);
 		return 1;
 	}
-	if (daemon_start(&daemon) < 0) {
+	if (start_choose(daemon.state.store, options, &daemon.start) < 0 ||
+	    daemon_start(&daemon) < 0) {
 		/* No host has written anything. */
 		daemon.is_clean = true;
 		daemon.exit_status = 1;
@@ -460,8 +579,11 @@ int daemon_run(const struct daemon_options *options)
 		return 1;
 	}
 	reactor_timer_init(daemon.control, &daemon.run_for_timer, run_for_over);
+	reactor_timer_init(daemon.control, &daemon.health_timer, health_due);
 	reactor_post(daemon.control, &daemon.begin_msg, daemon_begin);
 	reactor_run(daemon.control);
+	changes_destroy(daemon.changes);
+	daemon.changes = NULL;
 	if (hooks->ended)
 		hooks->ended(hooks->arg);
 	signals_stop(&daemon.signals);

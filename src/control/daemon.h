@@ -8,11 +8,13 @@
 #ifndef WEFT_CONTROL_DAEMON_H
 #define WEFT_CONTROL_DAEMON_H
 
+#include "control/api.h"
 #include "control/config.h"
 #include "reactor/reactor.h"
 #include "target/target.h"
 
 struct daemon;
+struct store;
 
 struct daemon_hooks {
 	/* The listeners stand. The callee ends with daemon_serve or daemon_stop. */
@@ -27,15 +29,23 @@ struct daemon_hooks {
 struct daemon_options {
 	const char *state_dir;
 	const char *config_path; /* what SIGHUP reads again; NULL: started from flags */
+	/* What the source (file or flags) says, and a hash of it; see control/start.h. NULL: no
+	 * source was named, taken_config is for a first start. */
 	struct config *taken_config;
+	const char *source_hash;
+	bool forgets_kept;      /* the source counts, whatever is kept */
 	unsigned reactor_count; /* 0: one per CPU that this process may use */
 	uint32_t spin_max_us;
-	uint64_t run_for_ms;        /* from daemon_serve on; 0: until told */
-	bool has_discovery;         /* add a port that answers discovery alone */
-	bool discovery_is_optional; /* go on without it when its address is taken */
+	uint64_t run_for_ms;    /* from daemon_serve on; 0: until told */
+	bool has_discovery;     /* add a port that answers discovery alone */
+	bool discovery_is_auto; /* at daemon_choose_discovery's address, if that is free */
 	struct net_addr discovery;
+	struct api_options api;
 	struct daemon_hooks hooks;
 };
+
+/* The first listener's address, port 8009. False: none, or the configuration has such a port. */
+bool daemon_choose_discovery(const struct config *config, struct net_addr *ret_addr);
 
 /* Returns the exit status of the process: 0 after an orderly end. Takes the configuration over. */
 int daemon_run(const struct daemon_options *options);
@@ -68,26 +78,62 @@ struct change {
 	/* May be NULL: as of target_apply_and_drain, after done. */
 	void (*drained)(void *arg);
 	void *arg;
+	const char *origin;           /* who asks, for log and audit: "rest", "host NQN"; copied */
 	uint64_t expected_generation; /* 0: any; else -ESTALE when it is another by then */
 	bool is_dry_run;              /* check and compare only */
+	bool is_forced; /* build and apply even when the document says the same as before: what
+			   is beside it has changed (Format NVM under way) */
 };
 
-/* Copies *change. Any number may wait; each sees the outcome of those before it. Once an end was
- * asked for, done gets -ESHUTDOWN. */
+/*
+ * Copies *change. Any number may wait; each sees the outcome of those before it. done is never
+ * called from inside this call. A change that changes nothing is a success and leaves the
+ * generation as it is. Once an end was asked for, done gets -ESHUTDOWN.
+ */
 void daemon_change(struct daemon *daemon, const struct change *change);
 /* Of the desired state; rises with every change that was applied, and survives restarts. */
 uint64_t daemon_generation(const struct daemon *daemon);
 
+/* An orderly end was asked for: what takes long ends early. */
+bool daemon_is_stopping(const struct daemon *daemon);
+
 struct reactor *daemon_control(const struct daemon *daemon);
 const struct target *daemon_target(const struct daemon *daemon);
-/* May be changed by the holder before daemon_apply. */
-struct config *daemon_config(struct daemon *daemon);
+/* The desired state in force: what a document exported now says. NULL before the start. */
+const struct config *daemon_config(const struct daemon *daemon);
+struct store *daemon_store(const struct daemon *daemon);
+/* Media, live state and marks beside the document (control/media_registry.h). */
+struct media_registry *daemon_registry(const struct daemon *daemon);
+
+/* What the process knows of itself, for people. The pointers stay good until its end. */
+struct daemon_facts {
+	struct target *target;
+	struct reactor *const *reactors; /* those that do the work */
+	unsigned reactor_count;
+	struct uuid id;
+	uint64_t starts;
+	uint64_t unsafe_shutdowns;
+	const char *state_dir;
+};
+
+void daemon_get_facts(const struct daemon *daemon, struct daemon_facts *ret_facts);
+
 /*
- * Applies daemon_config as it is now. `applied` gets 0, or -errno after the reason was logged and
- * nothing has changed. Waits its turn when another change is under way; one at a time.
- * Once an end was asked for, nothing is applied and `applied` is not called.
+ * One subsystem of one namespace beside the desired state, for one host alone: for the self-check.
+ * It is in no document and never kept. The texts stay the caller's and live as long as it is set.
  */
-void daemon_apply(struct daemon *daemon, void (*applied)(struct daemon *daemon, int res, void *arg),
-		  void *arg);
+struct daemon_private {
+	const char *nqn;
+	const char *host_nqn;
+	const char *media_spec;
+	uint16_t port_id; /* where it is offered at least */
+};
+
+/*
+ * Sets or, with NULL, removes it. `applied` gets 0, or -errno after the reason was logged and
+ * nothing has changed; once an end was asked for it is not called.
+ */
+void daemon_set_private(struct daemon *daemon, const struct daemon_private *private,
+			void (*applied)(struct daemon *daemon, int res, void *arg), void *arg);
 
 #endif

@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keeps one reference to every open medium between two configurations. The snapshots hold their
- * own, so a medium that leaves the configuration closes when the last command on it is done.
- * There may be many thousands: they are found through a tree.
+ * Keeps one reference to every open medium, and to the live state of every namespace and subsystem,
+ * between two configurations. The snapshots hold their own, so a medium that leaves the
+ * configuration closes when the last command on it is done. There may be many thousands: they are
+ * found through trees.
  *
  * Control thread only.
  */
 #include "control/media_registry.h"
 
 #include "base/list.h"
+#include "base/log.h"
+#include "control/ana_change.h"
+#include "control/config_parse.h"
+#include "target/health.h"
+#include "target/ns_live.h"
 
 #include <errno.h>
 #include <search.h>
@@ -16,18 +22,46 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Common to the three kinds; first in each. */
 struct registry_entry {
 	struct list node;
+	bool is_new;  /* made in this transaction */
+	bool is_used; /* asked for in this transaction */
+};
+
+struct store_entry {
+	struct registry_entry entry;
 	char *key;
 	struct ns_store *store; /* counted */
-	bool is_new;            /* opened in this transaction */
-	bool is_used;           /* asked for in this transaction */
+	struct ns_store *next;  /* counted; takes its place with the commit. NULL: it stays */
+};
+
+struct live_entry {
+	struct registry_entry entry;
+	struct uuid uuid;
+	struct ns_live *live;         /* counted */
+	struct subsystem_live *owner; /* from the commit on; not counted: its entry lives as long */
+};
+
+struct subsystem_entry {
+	struct registry_entry entry;
+	char nqn[NVME_NQN_BYTES];
+	struct subsystem_live *live; /* counted */
+};
+
+struct mark {
+	struct list node;
+	struct uuid uuid;
 };
 
 struct media_registry {
-	struct list entries;
-	void *by_key; /* tsearch's, of the same entries */
+	struct list stores, lives, subsystems;
+	void *stores_by_key, *lives_by_uuid, *subsystems_by_nqn; /* tsearch's, of the same */
+	struct list marks;
+	struct list ana_transitions;
 	unsigned reactor_count;
+	bool has_begun;
+	struct target_keeper keeper;
 };
 
 int media_registry_create(unsigned reactor_count, struct media_registry **ret_registry)
@@ -36,25 +70,64 @@ int media_registry_create(unsigned reactor_count, struct media_registry **ret_re
 
 	if (!registry)
 		return -ENOMEM;
-	list_init(&registry->entries);
+	list_init(&registry->stores);
+	list_init(&registry->lives);
+	list_init(&registry->subsystems);
+	list_init(&registry->marks);
+	list_init(&registry->ana_transitions);
 	registry->reactor_count = reactor_count;
 	*ret_registry = registry;
 	return 0;
 }
 
-static int entry_order(const void *a, const void *b)
+void media_registry_set_keeper(struct media_registry *registry, const struct target_keeper *keeper)
 {
-	const struct registry_entry *x = a, *y = b;
+	registry->keeper = *keeper;
+}
+
+static int store_order(const void *a, const void *b)
+{
+	const struct store_entry *x = a, *y = b;
 
 	return strcmp(x->key, y->key);
 }
 
-static void entry_release(struct media_registry *registry, struct registry_entry *entry)
+static int live_order(const void *a, const void *b)
 {
-	tdelete(entry, &registry->by_key, entry_order);
-	list_remove(&entry->node);
+	const struct live_entry *x = a, *y = b;
+
+	return memcmp(x->uuid.bytes, y->uuid.bytes, sizeof(x->uuid.bytes));
+}
+
+static int subsystem_order(const void *a, const void *b)
+{
+	const struct subsystem_entry *x = a, *y = b;
+
+	return strcmp(x->nqn, y->nqn);
+}
+
+static void store_release(struct media_registry *registry, struct store_entry *entry)
+{
+	tdelete(entry, &registry->stores_by_key, store_order);
+	list_remove(&entry->entry.node);
 	ns_store_put(entry->store);
 	free(entry->key);
+	free(entry);
+}
+
+static void live_release(struct media_registry *registry, struct live_entry *entry)
+{
+	tdelete(entry, &registry->lives_by_uuid, live_order);
+	list_remove(&entry->entry.node);
+	ns_live_put(entry->live);
+	free(entry);
+}
+
+static void subsystem_release(struct media_registry *registry, struct subsystem_entry *entry)
+{
+	tdelete(entry, &registry->subsystems_by_nqn, subsystem_order);
+	list_remove(&entry->entry.node);
+	subsystem_live_put(entry->live);
 	free(entry);
 }
 
@@ -62,14 +135,22 @@ void media_registry_destroy(struct media_registry *registry)
 {
 	if (!registry)
 		return;
-	list_for_each_safe(node, &registry->entries)
-		entry_release(registry, list_entry(node, struct registry_entry, node));
+	media_registry_rollback(registry);
+	list_for_each_safe(node, &registry->stores)
+		store_release(registry, list_entry(node, struct store_entry, entry.node));
+	list_for_each_safe(node, &registry->lives)
+		live_release(registry, list_entry(node, struct live_entry, entry.node));
+	list_for_each_safe(node, &registry->subsystems)
+		subsystem_release(registry, list_entry(node, struct subsystem_entry, entry.node));
+	list_for_each_safe(node, &registry->marks)
+		free(list_entry(node, struct mark, node));
+	ana_transitions_forget(&registry->ana_transitions);
 	free(registry);
 }
 
-void media_registry_begin(struct media_registry *registry)
+static void entries_begin(struct list *entries)
 {
-	list_for_each(node, &registry->entries) {
+	list_for_each(node, entries) {
 		struct registry_entry *entry = list_entry(node, struct registry_entry, node);
 
 		entry->is_new = false;
@@ -77,77 +158,352 @@ void media_registry_begin(struct media_registry *registry)
 	}
 }
 
-static int entry_open(struct media_registry *registry, const char *key, const char *spec,
-		      struct registry_entry **ret_entry, struct media_error *ret_error)
+bool media_registry_begin(struct media_registry *registry)
 {
-	struct registry_entry *entry = calloc(1, sizeof(*entry));
+	if (registry->has_begun)
+		return false;
+	registry->has_begun = true;
+	entries_begin(&registry->stores);
+	entries_begin(&registry->lives);
+	entries_begin(&registry->subsystems);
+	return true;
+}
+
+/* ---- live state -------------------------------------------------------------------------------
+ */
+
+static int live_create(struct media_registry *registry, const struct uuid *uuid,
+		       struct live_entry **ret_entry)
+{
+	struct live_entry *entry = calloc(1, sizeof(*entry));
+	int res;
+
+	if (!entry)
+		return -ENOMEM;
+	entry->uuid = *uuid;
+	res = ns_live_create(registry->reactor_count, &entry->live);
+	if (res < 0) {
+		free(entry);
+		return res;
+	}
+	res = ns_live_recall(entry->live, uuid, &registry->keeper);
+	if (res == 0 && !tsearch(entry, &registry->lives_by_uuid, live_order))
+		res = -ENOMEM;
+	if (res < 0) {
+		ns_live_put(entry->live);
+		free(entry);
+		return res;
+	}
+	entry->entry.is_new = true;
+	list_push_back(&registry->lives, &entry->entry.node);
+	*ret_entry = entry;
+	return 0;
+}
+
+static int live_get(struct media_registry *registry, const struct uuid *uuid,
+		    struct subsystem_live *owner, struct ns_live **ret_live)
+{
+	const struct live_entry wanted = {.uuid = *uuid};
+	struct live_entry **node = tfind(&wanted, &registry->lives_by_uuid, live_order);
+	struct live_entry *entry = node ? *node : NULL;
+	int res = entry ? 0 : live_create(registry, uuid, &entry);
+
+	if (res < 0)
+		return res;
+	entry->entry.is_used = true;
+	entry->owner = owner;
+	*ret_live = entry->live;
+	return 0;
+}
+
+static int subsystem_create(struct media_registry *registry, const char *nqn,
+			    struct subsystem_entry **ret_entry)
+{
+	struct subsystem_entry *entry = calloc(1, sizeof(*entry));
+	int res;
+
+	if (!entry)
+		return -ENOMEM;
+	snprintf(entry->nqn, sizeof(entry->nqn), "%s", nqn);
+	res = subsystem_live_create(&entry->live);
+	if (res < 0) {
+		free(entry);
+		return res;
+	}
+	res = subsystem_live_recall(entry->live, nqn, &registry->keeper);
+	if (res == 0 && !tsearch(entry, &registry->subsystems_by_nqn, subsystem_order))
+		res = -ENOMEM;
+	if (res < 0) {
+		subsystem_live_put(entry->live);
+		free(entry);
+		return res;
+	}
+	entry->entry.is_new = true;
+	list_push_back(&registry->subsystems, &entry->entry.node);
+	*ret_entry = entry;
+	return 0;
+}
+
+int media_registry_get_subsystem(struct media_registry *registry, const char *nqn,
+				 struct subsystem_live **ret_live)
+{
+	struct subsystem_entry wanted;
+	struct subsystem_entry **node, *entry;
+	int res = 0;
+
+	snprintf(wanted.nqn, sizeof(wanted.nqn), "%s", nqn);
+	node = tfind(&wanted, &registry->subsystems_by_nqn, subsystem_order);
+	entry = node ? *node : NULL;
+	if (!entry)
+		res = subsystem_create(registry, nqn, &entry);
+	if (res < 0)
+		return res;
+	entry->entry.is_used = true;
+	*ret_live = subsystem_live_get(entry->live);
+	return 0;
+}
+
+void media_registry_keep_health(struct media_registry *registry, bool is_end)
+{
+	list_for_each(node, &registry->subsystems) {
+		struct subsystem_entry *entry =
+			list_entry(node, struct subsystem_entry, entry.node);
+		int res = is_end ? subsystem_live_end(entry->live, &registry->keeper)
+				 : subsystem_live_keep(entry->live, &registry->keeper);
+
+		if (res < 0)
+			log_warn("control", "%s: its health could not be kept: %s", entry->nqn,
+				 strerror(-res));
+	}
+}
+
+/* ---- media ------------------------------------------------------------------------------------
+ */
+
+/* A file is itself wherever it appears; memory belongs to one namespace. */
+static char *store_key(const struct media_wish *wish)
+{
+	char *path = config_media_path(wish->spec), *key = NULL, *identity;
+
+	if (path) {
+		if (asprintf(&key, "file\n%s", path) < 0)
+			key = NULL;
+		free(path);
+		return key;
+	}
+	identity = config_media_identity(wish->spec);
+	if (identity && asprintf(&key, "%s\n%u\n%s", wish->nqn, wish->nsid, identity) < 0)
+		key = NULL;
+	free(identity);
+	return key;
+}
+
+static int store_make(struct media *taken_media, struct ns_live *live, struct ns_store **ret_store,
+		      struct media_error *ret_error)
+{
+	int res = ns_store_create_for(taken_media, live, ret_store);
+
+	if (res < 0) {
+		media_undo(taken_media);
+		media_close(taken_media);
+		snprintf(ret_error->text, sizeof(ret_error->text), "out of memory");
+	}
+	return res;
+}
+
+/* Takes the key over. */
+static int store_entry_open(struct media_registry *registry, char *taken_key,
+			    const struct media_wish *wish, struct ns_live *live,
+			    struct store_entry **ret_entry, struct media_error *ret_error)
+{
+	struct store_entry *entry = calloc(1, sizeof(*entry));
 	struct media *media;
 	int res = -ENOMEM;
 
 	snprintf(ret_error->text, sizeof(ret_error->text), "out of memory");
-	if (!entry)
-		return res;
-	entry->key = strdup(key);
-	if (entry->key)
-		res = media_open(spec, &media, ret_error);
-	if (res == 0) {
-		res = ns_store_create(media, registry->reactor_count, &entry->store);
-		if (res < 0) {
-			media_close(media);
-			snprintf(ret_error->text, sizeof(ret_error->text), "out of memory");
-		}
+	if (entry) {
+		entry->key = taken_key;
+		res = media_open(wish->spec, &media, ret_error);
 	}
-	if (res == 0 && !tsearch(entry, &registry->by_key, entry_order)) {
+	if (res == 0)
+		res = store_make(media, live, &entry->store, ret_error);
+	if (res == 0 && !tsearch(entry, &registry->stores_by_key, store_order)) {
+		media_undo(media);
 		ns_store_put(entry->store); /* closes the medium too */
 		snprintf(ret_error->text, sizeof(ret_error->text), "out of memory");
 		res = -ENOMEM;
 	}
 	if (res < 0) {
-		free(entry->key);
+		free(taken_key);
 		free(entry);
 		return res;
 	}
-	entry->is_new = true;
-	list_push_back(&registry->entries, &entry->node);
+	entry->entry.is_new = true;
+	list_push_back(&registry->stores, &entry->entry.node);
 	*ret_entry = entry;
 	return 0;
 }
 
-int media_registry_get(struct media_registry *registry, const char *key, const char *spec,
-		       struct ns_store **ret_store, struct media_error *ret_error)
+static bool store_is_as_wished(const struct ns_store *store, const struct media_wish *wish,
+			       const struct ns_live *live)
 {
-	const struct registry_entry wanted = {.key = (char *)key};
-	struct registry_entry **node = tfind(&wanted, &registry->by_key, entry_order);
-	struct registry_entry *found = node ? *node : NULL;
+	return store && ns_store_live(store) == live &&
+	       media_is_current(ns_store_media(store), wish->spec);
+}
+
+/* The store of the entry that is as wished; opened beside the present one when none is. */
+static int store_choose(struct store_entry *entry, const struct media_wish *wish,
+			struct ns_live *live, struct ns_store **ret_store,
+			struct media_error *ret_error)
+{
+	struct media *media;
 	int res;
 
-	if (!found) {
-		res = entry_open(registry, key, spec, &found, ret_error);
-		if (res < 0)
-			return res;
+	if (store_is_as_wished(entry->store, wish, live)) {
+		*ret_store = entry->store;
+		return 0;
 	}
-	found->is_used = true;
-	*ret_store = ns_store_get(found->store);
+	if (store_is_as_wished(entry->next, wish, live)) {
+		*ret_store = entry->next;
+		return 0;
+	}
+	if (entry->next) {
+		snprintf(ret_error->text, sizeof(ret_error->text),
+			 "another change of it is under way; try again");
+		return -EBUSY;
+	}
+	res = media_reopen(ns_store_media(entry->store), wish->spec, &media, ret_error);
+	if (res == 0)
+		res = store_make(media, live, &entry->next, ret_error);
+	if (res < 0) {
+		entry->next = NULL;
+		return res;
+	}
+	*ret_store = entry->next;
 	return 0;
+}
+
+int media_registry_get(struct media_registry *registry, const struct media_wish *wish,
+		       struct ns_store **ret_store, struct media_error *ret_error)
+{
+	struct store_entry wanted = {.key = store_key(wish)};
+	struct store_entry **node, *found;
+	struct ns_live *live;
+	int res;
+
+	snprintf(ret_error->text, sizeof(ret_error->text), "out of memory");
+	if (!wanted.key)
+		return -ENOMEM;
+	res = live_get(registry, wish->uuid, wish->owner, &live);
+	if (res < 0) {
+		snprintf(ret_error->text, sizeof(ret_error->text),
+			 "what was kept of it cannot be read back: %s", strerror(-res));
+		free(wanted.key);
+		return res;
+	}
+	node = tfind(&wanted, &registry->stores_by_key, store_order);
+	found = node ? *node : NULL;
+	if (found) {
+		free(wanted.key);
+		res = store_choose(found, wish, live, ret_store, ret_error);
+	} else {
+		res = store_entry_open(registry, wanted.key, wish, live, &found, ret_error);
+		if (res == 0)
+			*ret_store = found->store;
+	}
+	if (res < 0)
+		return res;
+	found->entry.is_used = true;
+	ns_store_get(*ret_store);
+	return 0;
+}
+
+/* ---- the end of a transaction ------------------------------------------------------------------
+ */
+
+static void lives_commit(struct media_registry *registry)
+{
+	list_for_each_safe(node, &registry->lives) {
+		struct live_entry *entry = list_entry(node, struct live_entry, entry.node);
+		char text[UUID_TEXT_BYTES];
+
+		if (entry->entry.is_used) {
+			if (entry->owner)
+				subsystem_live_adopt(entry->owner, entry->live);
+			continue;
+		}
+		if (ns_live_forget(entry->live, &registry->keeper) < 0)
+			log_warn("control", "namespace %s is gone, but what was kept of it is not",
+				 uuid_format(&entry->uuid, text));
+		live_release(registry, entry);
+	}
+}
+
+static void subsystems_commit(struct media_registry *registry)
+{
+	list_for_each_safe(node, &registry->subsystems) {
+		struct subsystem_entry *entry =
+			list_entry(node, struct subsystem_entry, entry.node);
+
+		if (entry->entry.is_used)
+			continue;
+		if (subsystem_live_forget(entry->live, &registry->keeper) < 0)
+			log_warn("control", "subsystem %s is gone, but what was kept of it is not",
+				 entry->nqn);
+		subsystem_release(registry, entry);
+	}
 }
 
 void media_registry_commit(struct media_registry *registry)
 {
-	list_for_each_safe(node, &registry->entries) {
-		struct registry_entry *entry = list_entry(node, struct registry_entry, node);
+	if (!registry->has_begun)
+		return;
+	registry->has_begun = false;
+	list_for_each_safe(node, &registry->stores) {
+		struct store_entry *entry = list_entry(node, struct store_entry, entry.node);
 
-		if (!entry->is_used)
-			entry_release(registry, entry);
+		if (entry->next) {
+			ns_store_put(entry->store);
+			entry->store = entry->next;
+			entry->next = NULL;
+		}
+		if (!entry->entry.is_used)
+			store_release(registry, entry);
 	}
+	lives_commit(registry);
+	subsystems_commit(registry);
 }
 
 void media_registry_rollback(struct media_registry *registry)
 {
-	list_for_each_safe(node, &registry->entries) {
-		struct registry_entry *entry = list_entry(node, struct registry_entry, node);
+	if (!registry->has_begun)
+		return;
+	registry->has_begun = false;
+	list_for_each_safe(node, &registry->stores) {
+		struct store_entry *entry = list_entry(node, struct store_entry, entry.node);
 
-		if (entry->is_new)
-			entry_release(registry, entry);
+		if (entry->next) {
+			media_undo(ns_store_media(entry->next));
+			ns_store_put(entry->next);
+			entry->next = NULL;
+		}
+		if (entry->entry.is_new) {
+			media_undo(ns_store_media(entry->store));
+			store_release(registry, entry);
+		}
+	}
+	list_for_each_safe(node, &registry->lives) {
+		struct live_entry *entry = list_entry(node, struct live_entry, entry.node);
+
+		if (entry->entry.is_new)
+			live_release(registry, entry);
+	}
+	list_for_each_safe(node, &registry->subsystems) {
+		struct subsystem_entry *entry =
+			list_entry(node, struct subsystem_entry, entry.node);
+
+		if (entry->entry.is_new)
+			subsystem_release(registry, entry);
 	}
 }
 
@@ -155,7 +511,49 @@ unsigned media_registry_count(const struct media_registry *registry)
 {
 	unsigned count = 0;
 
-	list_for_each(node, &registry->entries)
+	list_for_each(node, &registry->stores)
 		count++;
 	return count;
+}
+
+/* ---- marks ------------------------------------------------------------------------------------
+ */
+
+static struct mark *mark_find(const struct media_registry *registry, const struct uuid *uuid)
+{
+	list_for_each(node, &registry->marks) {
+		struct mark *mark = list_entry(node, struct mark, node);
+
+		if (uuid_equal(&mark->uuid, uuid))
+			return mark;
+	}
+	return NULL;
+}
+
+int media_registry_set_formatting(struct media_registry *registry, const struct uuid *uuid,
+				  bool is_formatting)
+{
+	struct mark *mark = mark_find(registry, uuid);
+
+	if (!is_formatting && mark) {
+		list_remove(&mark->node);
+		free(mark);
+	} else if (is_formatting && !mark) {
+		mark = calloc(1, sizeof(*mark));
+		if (!mark)
+			return -ENOMEM;
+		mark->uuid = *uuid;
+		list_push_back(&registry->marks, &mark->node);
+	}
+	return 0;
+}
+
+bool media_registry_is_formatting(const struct media_registry *registry, const struct uuid *uuid)
+{
+	return mark_find(registry, uuid) != NULL;
+}
+
+struct list *media_registry_ana_transitions(struct media_registry *registry)
+{
+	return &registry->ana_transitions;
 }

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The media that are open now, by what names them, so that a new configuration keeps those that
- * did not change. Control thread only: opening and closing may block.
+ * What outlives configurations: the media that are open, by what they are (the path of a file, or
+ * the namespace whose memory it is), the live state of namespaces (by UUID) and subsystems (by
+ * NQN), and marks that no document has. Control thread only: opening and closing may block.
  *
- * A change is a transaction: media_registry_begin, any number of _get, then _commit (what nobody
- * got is released) or _rollback (what was opened since begin is released).
+ * A change is a transaction: media_registry_begin, any number of _get, then _commit or _rollback.
+ * What changed of a medium that stays open (its size, its block size) is in force from the commit
+ * on; before, the former one is kept beside it. A change that is in force and cannot be kept is
+ * taken back so: build the former configuration again and apply it, then _rollback, or, when that
+ * failed, _commit.
  */
 #ifndef WEFT_CONTROL_MEDIA_REGISTRY_H
 #define WEFT_CONTROL_MEDIA_REGISTRY_H
@@ -16,13 +20,44 @@ struct media_registry;
 int media_registry_create(unsigned reactor_count, struct media_registry **ret_registry);
 /* Releases everything; media that a snapshot still refers to close with it. */
 void media_registry_destroy(struct media_registry *registry);
+/* Where live state is read back from; copied. Before the first begin; without: nothing survives. */
+void media_registry_set_keeper(struct media_registry *registry, const struct target_keeper *keeper);
 
-void media_registry_begin(struct media_registry *registry);
-/* The store under `key`, opened by `spec` if it is not open; the caller gets a reference. */
-int media_registry_get(struct media_registry *registry, const char *key, const char *spec,
+/* False: the one that has begun is neither committed nor rolled back; the former configuration is
+ * about to come back. */
+bool media_registry_begin(struct media_registry *registry);
+
+struct media_wish {
+	const char *nqn;
+	uint32_t nsid;
+	const char *spec;
+	const struct uuid *uuid;
+	struct subsystem_live *owner; /* NULL: nobody's health counts it */
+};
+
+/* The store of this namespace, opened, or opened anew, when it is not as wished; the caller gets a
+ * reference. */
+int media_registry_get(struct media_registry *registry, const struct media_wish *wish,
 		       struct ns_store **ret_store, struct media_error *ret_error);
+/* The live state of this subsystem; the caller gets a reference. 0 or -errno. */
+int media_registry_get_subsystem(struct media_registry *registry, const char *nqn,
+				 struct subsystem_live **ret_live);
+/* The change is kept: what nobody got is released, and its live state forgotten. */
 void media_registry_commit(struct media_registry *registry);
+/* What was opened since begin is released; files that were made or grown for it are as before. */
 void media_registry_rollback(struct media_registry *registry);
 unsigned media_registry_count(const struct media_registry *registry);
+
+/* Format NVM under way: the next snapshot says so. 0 or -ENOMEM; unmarking cannot fail. */
+int media_registry_set_formatting(struct media_registry *registry, const struct uuid *uuid,
+				  bool is_formatting);
+bool media_registry_is_formatting(const struct media_registry *registry, const struct uuid *uuid);
+
+/* Groups on their way to another ANA state: control/ana_change.c's own, kept here because they
+ * stand beside the document like the marks above. */
+struct list *media_registry_ana_transitions(struct media_registry *registry);
+
+/* Keeps the health of every subsystem: once a minute, and at the orderly end. */
+void media_registry_keep_health(struct media_registry *registry, bool is_end);
 
 #endif

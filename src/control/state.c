@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The state folder: weft.lock, held by flock(2) for as long as the daemon lives and naming its
- * process, and state.json, replaced atomically (written beside, synced, renamed, folder synced):
- * starts, unsafe shutdowns, and whether the last end was clean. A start marks the state as not
- * clean; only an orderly end marks it clean again, so a kill or a power cut is counted.
+ * process, and weft.db, the store (control/store.h), which also counts starts, unsafe shutdowns and
+ * whether the last end was clean. A start marks the state as not clean; only an orderly end marks
+ * it clean again, so a kill or a power cut is counted.
  *
- * Control thread only.
+ * Versions before the store kept the counters in state.json: it is read once, when the store is
+ * made. Control thread only.
  */
 #include "control/state.h"
 
@@ -23,11 +24,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define STATE_FILE     "state.json"
-#define STATE_FILE_NEW "state.json.new"
-#define STATE_DAMAGED  "state.json.damaged"
-#define STATE_LOCK     "weft.lock"
-#define STATE_VERSION  1
+#define STATE_OLD_FILE     "state.json"
+#define STATE_OLD_IMPORTED "state.json.imported"
+#define STATE_OLD_DAMAGED  "state.json.damaged"
+#define STATE_OLD_VERSION  1
+#define STATE_LOCK         "weft.lock"
 
 __attribute__((format(printf, 3, 4))) static int state_fail(struct state_error *error, int res,
 							    const char *format, ...)
@@ -90,8 +91,10 @@ static int lock_take(struct state *state, struct state_error *error)
 
 	state->lock_fd = openat(state->dir_fd, STATE_LOCK, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (state->lock_fd < 0)
-		return state_fail(error, -errno, "cannot open %s/%s: %s", state->dir, STATE_LOCK,
-				  strerror(errno));
+		return state_fail(error, -errno,
+				  "cannot open %s/%s: %s; choose another folder with "
+				  "--state",
+				  state->dir, STATE_LOCK, strerror(errno));
 	if (flock(state->lock_fd, LOCK_EX | LOCK_NB)) {
 		res = -errno;
 		if (res != -EWOULDBLOCK)
@@ -109,107 +112,102 @@ static int lock_take(struct state *state, struct state_error *error)
 	return 0;
 }
 
-static int file_replace(const struct state *state, const char *text)
-{
-	size_t len = strlen(text);
-	int fd = openat(state->dir_fd, STATE_FILE_NEW,
-			O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-	int res = 0;
-
-	if (fd < 0)
-		return -errno;
-	for (size_t done = 0; res == 0 && done < len;) {
-		ssize_t got = write(fd, text + done, len - done);
-
-		if (got > 0)
-			done += (size_t)got;
-		else if (got < 0 && errno != EINTR)
-			res = -errno;
-	}
-	if (res == 0 && fsync(fd))
-		res = -errno;
-	close(fd);
-	if (res == 0 && renameat(state->dir_fd, STATE_FILE_NEW, state->dir_fd, STATE_FILE))
-		res = -errno;
-	if (res == 0 && fsync(state->dir_fd))
-		res = -errno;
-	return res;
-}
-
-static int state_write(const struct state *state, bool is_clean)
-{
-	char id[UUID_TEXT_BYTES];
-	json_t *root;
-	char *text;
-	int res;
-
-	root = json_pack("{s:i,s:s,s:I,s:I,s:b}", "version", STATE_VERSION, "id",
-			 uuid_format(&state->id, id), "starts", (json_int_t)state->starts,
-			 "unsafe_shutdowns", (json_int_t)state->unsafe_shutdowns, "clean_shutdown",
-			 is_clean);
-	text = root ? json_dumps(root, JSON_INDENT(2) | JSON_PRESERVE_ORDER) : NULL;
-	res = text ? file_replace(state, text) : -ENOMEM;
-	free(text);
-	json_decref(root);
-	return res;
-}
+/* ---- the document of versions before the store ------------------------------------------------
+ */
 
 /* False: the text is not a state document. */
-static bool state_decode(const json_t *root, struct state *state, bool *ret_is_clean)
+static bool old_decode(const json_t *root, struct store_counters *counters)
 {
 	const json_t *starts = json_object_get(root, "starts");
 	const json_t *unsafe = json_object_get(root, "unsafe_shutdowns");
 	const json_t *clean = json_object_get(root, "clean_shutdown");
 	const char *id = json_string_value(json_object_get(root, "id"));
 
-	if (json_integer_value(json_object_get(root, "version")) != STATE_VERSION ||
+	if (json_integer_value(json_object_get(root, "version")) != STATE_OLD_VERSION ||
 	    !json_is_integer(starts) || json_integer_value(starts) < 0 ||
 	    !json_is_integer(unsafe) || json_integer_value(unsafe) < 0 || !json_is_boolean(clean))
 		return false;
-	if (!id || uuid_parse(id, &state->id))
+	if (!id || uuid_parse(id, &counters->id))
 		return false;
-	state->starts = (uint64_t)json_integer_value(starts);
-	state->unsafe_shutdowns = (uint64_t)json_integer_value(unsafe);
-	*ret_is_clean = json_is_true(clean);
+	counters->starts = (uint64_t)json_integer_value(starts);
+	counters->unsafe_shutdowns = (uint64_t)json_integer_value(unsafe);
+	counters->is_clean = json_is_true(clean);
 	return true;
 }
 
-/* A damaged document holds only counters: it is set aside, and counting starts anew. */
-static int state_read(struct state *state, struct state_error *error)
+static void counters_first(struct store_counters *counters)
 {
-	int fd = openat(state->dir_fd, STATE_FILE, O_RDONLY | O_CLOEXEC);
-	bool is_clean = true, is_good;
+	*counters = (struct store_counters){.is_clean = true};
+	uuid_random(&counters->id);
+}
+
+/* What a new store begins with. A damaged document holds only counters: they start anew. */
+static int old_read(const struct state *state, struct store_counters *counters,
+		    const char **ret_new_name, struct state_error *error)
+{
+	int fd = openat(state->dir_fd, STATE_OLD_FILE, O_RDONLY | O_CLOEXEC);
 	json_error_t json_error;
 	json_t *root;
 
-	uuid_random(&state->id);
+	counters_first(counters);
+	*ret_new_name = NULL;
 	if (fd < 0 && errno == ENOENT)
 		return 0;
 	if (fd < 0)
-		return state_fail(error, -errno, "cannot read %s/%s: %s", state->dir, STATE_FILE,
-				  strerror(errno));
+		return state_fail(error, -errno, "cannot read %s/%s: %s", state->dir,
+				  STATE_OLD_FILE, strerror(errno));
 	root = json_loadfd(fd, JSON_REJECT_DUPLICATES, &json_error);
 	close(fd);
-	is_good = root && state_decode(root, state, &is_clean);
-	json_decref(root);
-	if (!is_good) {
+	*ret_new_name = STATE_OLD_IMPORTED;
+	if (!root || !old_decode(root, counters)) {
 		log_warn("control", "%s/%s is damaged; it is kept as %s, and counting starts anew",
-			 state->dir, STATE_FILE, STATE_DAMAGED);
-		if (renameat(state->dir_fd, STATE_FILE, state->dir_fd, STATE_DAMAGED))
-			return state_fail(error, -errno, "cannot rename the damaged %s/%s: %s",
-					  state->dir, STATE_FILE, strerror(errno));
-		state->starts = 0;
-		state->unsafe_shutdowns = 0;
-		uuid_random(&state->id);
-		return 0;
+			 state->dir, STATE_OLD_FILE, STATE_OLD_DAMAGED);
+		counters_first(counters);
+		*ret_new_name = STATE_OLD_DAMAGED;
 	}
-	state->was_unclean = !is_clean;
-	state->unsafe_shutdowns += state->was_unclean;
+	json_decref(root);
+	return 0;
+}
+
+/* ---- opening and closing ----------------------------------------------------------------------
+ */
+
+static int state_open_store(struct state *state, struct state_error *error)
+{
+	struct store_counters counters;
+	struct store_error store_error;
+	const char *old_name = NULL;
+	int res = 0;
+
+	if (faccessat(state->dir_fd, STORE_FILE, F_OK, 0))
+		res = old_read(state, &counters, &old_name, error);
+	if (res < 0)
+		return res;
+	res = store_open(state->dir, &counters, &state->store, &store_error);
+	if (res < 0)
+		return state_fail(error, res, "%s", store_error.text);
+	/* Kept for people; the store is there, so that it is not read again. */
+	if (old_name && renameat(state->dir_fd, STATE_OLD_FILE, state->dir_fd, old_name))
+		log_warn("control", "cannot rename %s/%s to %s: %s", state->dir, STATE_OLD_FILE,
+			 old_name, strerror(errno));
+	store_get_counters(state->store, &counters);
+	state->was_unclean = !counters.is_clean;
+	counters.unsafe_shutdowns += state->was_unclean;
+	counters.starts++;
+	counters.is_clean = false;
+	res = store_set_counters(state->store, &counters, &store_error);
+	if (res < 0)
+		return state_fail(error, res, "%s", store_error.text);
+	state->id = counters.id;
+	state->starts = counters.starts;
+	state->unsafe_shutdowns = counters.unsafe_shutdowns;
 	return 0;
 }
 
 static void state_release(struct state *state)
 {
+	store_close(state->store);
+	state->store = NULL;
 	/* The lock file stays: removing it would let two daemons lock two files of one name. */
 	if (state->lock_fd >= 0)
 		close(state->lock_fd);
@@ -237,14 +235,7 @@ int state_open(const char *dir, struct state *ret_state, struct state_error *ret
 				  dir, strerror(-res));
 	res = lock_take(ret_state, ret_error);
 	if (res == 0)
-		res = state_read(ret_state, ret_error);
-	if (res == 0) {
-		ret_state->starts++;
-		res = state_write(ret_state, false);
-		if (res < 0)
-			state_fail(ret_error, res, "cannot write %s/%s: %s", dir, STATE_FILE,
-				   strerror(-res));
-	}
+		res = state_open_store(ret_state, ret_error);
 	if (res < 0)
 		state_release(ret_state);
 	return res;
@@ -252,12 +243,19 @@ int state_open(const char *dir, struct state *ret_state, struct state_error *ret
 
 int state_close(struct state *state, bool is_clean)
 {
+	struct store_counters counters;
+	struct store_error error;
 	int res = 0;
 
 	if (state->lock_fd < 0)
 		return 0;
-	if (is_clean)
-		res = state_write(state, true);
+	if (is_clean) {
+		store_get_counters(state->store, &counters);
+		counters.is_clean = true;
+		res = store_set_counters(state->store, &counters, &error);
+		if (res < 0)
+			log_error("control", "%s", error.text);
+	}
 	state_release(state);
 	return res;
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state folder of one daemon: locked while it runs, with a small document of counters that
- * survive it. Control thread only; everything here may block.
+ * The state folder of one daemon: locked while it runs, with the store of what survives it. Control
+ * thread only; everything here may block.
  */
 #ifndef WEFT_CONTROL_STATE_H
 #define WEFT_CONTROL_STATE_H
 
 #include "base/uuid.h"
+#include "control/store.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -17,6 +18,7 @@ struct state {
 	char dir[PATH_MAX];
 	int dir_fd;
 	int lock_fd;
+	struct store *store;
 	uint64_t starts; /* with this one */
 	uint64_t unsafe_shutdowns;
 	bool was_unclean; /* the last run did not end by itself */
@@ -24,7 +26,7 @@ struct state {
 };
 
 struct state_error {
-	char text[512]; /* names the folder and the remedy */
+	char text[STORE_ERROR_BYTES]; /* names the folder and the remedy */
 };
 
 /* $XDG_STATE_HOME/weft or ~/.local/state/weft; for root /var/lib/weft. 0 or -ENOENT. */

@@ -230,6 +230,13 @@ static const struct media_ops fault_ops = {
 	.close = fault_close,
 };
 
+struct media *media_fault_inner(const struct media *media)
+{
+	return media->ops == &fault_ops
+		       ? container_of(media, const struct fault_media, media)->inner
+		       : NULL;
+}
+
 int media_fault_open(const struct media_spec *spec, struct media *inner, struct media **ret_media,
 		     struct media_error *ret_error)
 {

@@ -157,8 +157,9 @@ static void file_zeroed(struct media_io *io)
 /* After a transfer of res bytes: on, or over. True when everything is transferred. */
 static bool file_progress(struct media_io *io, int res)
 {
-	/* Nothing moved before the end: the file shrank under us, or the device is gone. */
-	if (res == 0)
+	/* Nothing moved before the end: the file shrank under us, or the device is gone. So it did
+	 * when direct I/O cannot go on where a transfer stopped. */
+	if (res == 0 || (res == -EINVAL && io->progress_bytes % io->media->block_bytes != 0))
 		res = -EIO;
 	if (res < 0) {
 		file_finish(io, res);
@@ -261,7 +262,9 @@ static void file_close(struct media *media)
 {
 	struct file_media *file = container_of(media, struct file_media, media);
 
-	close(file->fd);
+	if (file->fd != file->backing->fd)
+		close(file->fd);
+	file_backing_put(file->backing);
 	free(file);
 }
 
@@ -270,4 +273,5 @@ const struct media_ops file_ops = {
 	.submit = file_submit,
 	.cancel = file_cancel,
 	.close = file_close,
+	.reopen = file_reopen,
 };

@@ -8,13 +8,39 @@
 
 #include "media/media.h"
 
+#include <sys/types.h>
+
+/* The lock and what it was taken with: shared by a medium and those that follow it over the same
+ * file. Control thread. */
+struct file_backing {
+	unsigned refs;
+	int fd;    /* holds the lock */
+	dev_t dev; /* which file it is */
+	ino_t inode;
+};
+
 struct file_media {
 	struct media media;
-	int fd;
+	int fd; /* the backing's, unless it must be open in another way */
 	bool is_block_device;
+	bool follows_size;             /* no size= was given: the file's own size counts */
 	_Atomic bool lacks_zero_range; /* learnt from the first refusal; saves asking again */
+	struct file_backing *backing;
+	/* What opening it did, for media_undo. */
+	bool has_created;
+	uint64_t grown_from_bytes; /* 0: has not */
 };
 
 extern const struct media_ops file_ops;
+
+/* file_open.c: finds out what the file of file->fd can do, and grows it to size=. */
+int file_setup(struct file_media *file, const struct media_spec *spec,
+	       struct media_error *ret_error);
+/* file_reopen.c */
+int file_reopen(struct media *media, const struct media_spec *spec, struct media **ret_media,
+		struct media_error *ret_error);
+void file_backing_put(struct file_backing *backing);
+/* The same file once more, with or without direct I/O: 0 or -errno. */
+int file_set_direct(struct file_media *file, bool is_direct);
 
 #endif

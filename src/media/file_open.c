@@ -204,8 +204,8 @@ static int open_existing(const struct media_spec *spec, int *ret_fd, struct medi
 }
 
 /* Brings an existing regular file to size=. Never cuts: that would destroy blocks. */
-static int grow_file(const struct file_media *file, const struct media_spec *spec,
-		     uint64_t now_bytes, struct media_error *ret_error)
+static int grow_file(struct file_media *file, const struct media_spec *spec, uint64_t now_bytes,
+		     struct media_error *ret_error)
 {
 	if (spec->size_bytes == 0 || spec->size_bytes == now_bytes)
 		return 0;
@@ -221,6 +221,7 @@ static int grow_file(const struct file_media *file, const struct media_spec *spe
 				  "size=%llu",
 				  spec->path, (unsigned long long)now_bytes,
 				  (unsigned long long)spec->size_bytes);
+	file->grown_from_bytes = now_bytes;
 	if (ftruncate(file->fd, (off_t)spec->size_bytes) < 0 || fsync(file->fd) < 0)
 		return media_fail(ret_error, -errno, "cannot grow %.140s to %llu bytes: %s",
 				  spec->path, (unsigned long long)spec->size_bytes,
@@ -373,38 +374,41 @@ static struct direct_align find_direct_align(const struct file_media *file)
 }
 
 /* Turns direct I/O on where it can serve every block on its own. */
-static void setup_direct(struct file_media *file, const struct media_spec *spec)
+static int setup_direct(struct file_media *file, const struct media_spec *spec,
+			struct media_error *ret_error)
 {
 	struct direct_align align = find_direct_align(file);
-	int flags = fcntl(file->fd, F_GETFL);
 	bool has_volatile_cache = file->media.has_volatile_cache;
+
+	bool is_possible = align.offset_bytes != 0 && align.offset_bytes <= file->media.block_bytes;
+	int res = file_set_direct(file, is_possible);
 
 	file->media.buffer_align_bytes = 1;
 	/* Buffered, the kernel's own cache is volatile, whatever the drive behind it has. */
 	file->media.has_volatile_cache = !spec->is_read_only;
+	if (res < 0 && !is_possible)
+		return media_fail(ret_error, res, "%.160s: cannot leave direct I/O: %s", spec->path,
+				  strerror(-res));
 	if (align.offset_bytes == 0) {
 		log_info("media", "%s: no direct I/O here, using buffered I/O", spec->path);
-		return;
-	}
-	if (align.offset_bytes > file->media.block_bytes) {
+	} else if (!is_possible) {
 		log_info("media",
 			 "%s: blocks of %u bytes are smaller than direct I/O takes here (%u), "
 			 "using buffered I/O",
 			 spec->path, file->media.block_bytes, align.offset_bytes);
-		return;
-	}
-	if (flags < 0 || fcntl(file->fd, F_SETFL, flags | O_DIRECT) < 0) {
+	} else if (res < 0) {
 		log_info("media", "%s: no direct I/O (%s), using buffered I/O", spec->path,
-			 strerror(errno));
-		return;
+			 strerror(-res));
+	} else {
+		file->media.has_volatile_cache = has_volatile_cache;
+		if (align.memory_bytes > 1)
+			file->media.buffer_align_bytes = align.memory_bytes;
 	}
-	file->media.has_volatile_cache = has_volatile_cache;
-	if (align.memory_bytes > 1)
-		file->media.buffer_align_bytes = align.memory_bytes;
+	return 0;
 }
 
-static int setup_file(struct file_media *file, const struct media_spec *spec,
-		      struct media_error *ret_error)
+int file_setup(struct file_media *file, const struct media_spec *spec,
+	       struct media_error *ret_error)
 {
 	struct stat st;
 	int res;
@@ -419,7 +423,24 @@ static int setup_file(struct file_media *file, const struct media_spec *spec,
 		return res;
 	file->media.ops = &file_ops;
 	file->media.is_read_only = spec->is_read_only;
-	setup_direct(file, spec);
+	file->follows_size = spec->size_bytes == 0;
+	return setup_direct(file, spec, ret_error);
+}
+
+static int backing_create(struct file_media *file)
+{
+	struct file_backing *backing = calloc(1, sizeof(*backing));
+	struct stat st;
+
+	if (!backing || fstat(file->fd, &st) < 0) {
+		free(backing);
+		return backing ? -errno : -ENOMEM;
+	}
+	backing->refs = 1;
+	backing->fd = file->fd;
+	backing->dev = st.st_dev;
+	backing->inode = st.st_ino;
+	file->backing = backing;
 	return 0;
 }
 
@@ -432,17 +453,26 @@ int media_file_open(const struct media_spec *spec, struct media **ret_media,
 
 	if (!file)
 		return media_fail(ret_error, -ENOMEM, "out of memory");
-	if (stat(spec->path, &st) < 0 && errno == ENOENT)
+	if (stat(spec->path, &st) < 0 && errno == ENOENT) {
 		res = create_file(spec, &file->fd, ret_error);
-	else
+		file->has_created = true;
+	} else {
 		res = open_existing(spec, &file->fd, ret_error);
+	}
 	if (res < 0) {
 		free(file);
 		return res;
 	}
-	res = setup_file(file, spec, ret_error);
+	res = backing_create(file);
 	if (res < 0) {
+		media_fail(ret_error, res, "%.160s: %s", spec->path, strerror(-res));
 		close(file->fd);
+		free(file);
+		return res;
+	}
+	res = file_setup(file, spec, ret_error);
+	if (res < 0) {
+		file_backing_put(file->backing);
 		free(file);
 		return res;
 	}

@@ -75,6 +75,75 @@ int media_open(const char *spec, struct media **ret_media, struct media_error *r
 	return res;
 }
 
+/* The store itself, under whatever faults. */
+static struct media *media_innermost(struct media *media)
+{
+	struct media *inner;
+
+	while ((inner = media_fault_inner(media)))
+		media = inner;
+	return media;
+}
+
+static int reopen_parsed(struct media *store, const struct media_spec *spec,
+			 struct media **ret_media, struct media_error *ret_error)
+{
+	struct media *inner;
+	char *text;
+	int res;
+
+	text = strdup(spec->text);
+	if (!text)
+		return media_fail(ret_error, -ENOMEM, "out of memory");
+	if (spec->inner) {
+		res = reopen_parsed(store, spec->inner, &inner, ret_error);
+		if (res == 0) {
+			res = media_fault_open(spec, inner, ret_media, ret_error);
+			if (res < 0) {
+				media_undo(inner);
+				media_close(inner);
+			}
+		}
+	} else {
+		res = store->ops->reopen(store, spec, ret_media, ret_error);
+	}
+	if (res < 0) {
+		free(text);
+		return res;
+	}
+	(*ret_media)->spec = text;
+	return 0;
+}
+
+int media_reopen(struct media *media, const char *spec, struct media **ret_media,
+		 struct media_error *ret_error)
+{
+	struct media *store = media_innermost(media);
+	struct media_spec parsed;
+	int res = media_spec_parse(spec, &parsed, ret_error);
+
+	if (res < 0)
+		return res;
+	if (!store->ops->reopen)
+		res = media_fail(ret_error, -EBUSY, "%s: cannot change while it is served",
+				 store->ops->name);
+	else
+		res = reopen_parsed(store, &parsed, ret_media, ret_error);
+	media_spec_free(&parsed);
+	return res;
+}
+
+bool media_is_current(const struct media *media, const char *spec)
+{
+	return strcmp(media->spec, spec) == 0 &&
+	       media_file_is_current(media_innermost((struct media *)media));
+}
+
+void media_undo(struct media *media)
+{
+	media_file_undo(media_innermost(media));
+}
+
 int media_check_spec(const char *spec, struct media_error *ret_error)
 {
 	struct media_spec parsed;

@@ -4,11 +4,13 @@
  *
  * A struct media is opened and closed on the control thread (both may block) and is immutable in
  * between, so any reactor may submit to it; each media_io belongs to the reactor that submits it
- * and completes there. The table has five entries and no more than six may exist.
+ * and completes there. A medium that is to be larger is followed by a second one over the same
+ * store, while what runs on the first one ends. The table has six entries and no more may exist.
  */
 #ifndef WEFT_MEDIA_MEDIA_H
 #define WEFT_MEDIA_MEDIA_H
 
+#include "base/block_guard.h"
 #include "reactor/reactor.h"
 
 #include <stdbool.h>
@@ -45,6 +47,8 @@ struct media_io {
 };
 
 struct media;
+struct media_spec;
+struct media_error;
 
 struct media_ops {
 	const char *name;
@@ -57,6 +61,10 @@ struct media_ops {
 	void *(*map)(struct media *media, uint64_t offset, uint64_t len_bytes);
 	/* Blocking; no io is in flight any more. Frees media. */
 	void (*close)(struct media *media);
+	/* Blocking: another medium over the same store, with the size and block size that the spec
+	 * asks for; both live until each is closed. NULL: not possible. */
+	int (*reopen)(struct media *media, const struct media_spec *spec, struct media **ret_media,
+		      struct media_error *ret_error);
 };
 
 struct media {
@@ -71,6 +79,9 @@ struct media {
 	bool can_discard;
 	bool reads_zero_after_discard;
 	uint32_t optimal_io_bytes; /* 0: not known */
+	/* Of media with map(), set before the first io when several reactors use it: everybody who
+	 * touches its memory does so under this, the medium too. NULL: one reactor is alone. */
+	struct block_guard *guard;
 };
 
 struct media_error {
@@ -87,6 +98,19 @@ int media_open(const char *spec, struct media **ret_media, struct media_error *r
 /* Checks the text alone, opens nothing. */
 int media_check_spec(const char *spec, struct media_error *ret_error);
 void media_close(struct media *media);
+
+/*
+ * A second medium over the store of the first, by a spec that names the same store: larger, with
+ * another block size, read-only or not, inside other fault rules. Nothing shrinks. The first one
+ * stays as it is; both are closed one day. 0 or -errno with ret_error filled.
+ */
+int media_reopen(struct media *media, const char *spec, struct media **ret_media,
+		 struct media_error *ret_error);
+/* Whether media_reopen with this spec would give the same: the text, and the store's own size. */
+bool media_is_current(const struct media *media, const char *spec);
+/* Before the last close of a medium that was never served: takes back what opening it did to the
+ * store, a file that was made, or grown. */
+void media_undo(struct media *media);
 
 static inline void media_submit(struct media_io *io)
 {

@@ -6,9 +6,9 @@
  * more stable by it, so has_volatile_cache is false and FUA means nothing.
  *
  * Atomicity of a block that is written while it is read: on one reactor always whole, because no
- * other callback runs during a copy. Between two reactors a reader may see part of the old and
- * part of the new block; this release does not prevent that. The same holds for a reader that
- * sends straight from map().
+ * other callback runs during a copy. Between reactors by media->guard: each granule of 4 KiB, which
+ * is made of whole blocks, is copied, cleared or given back while it is held, and those who send
+ * and receive straight from and to map() hold it likewise (tcp/).
  */
 #include "media/spec.h"
 
@@ -24,23 +24,38 @@
 /* From here on, giving pages back is faster than clearing them, whatever the caller asked for. */
 #define RELEASE_MIN_BYTES (1024 * 1024)
 #define HUGE_BYTES_USUAL  (2 * 1024 * 1024)
+/* Given back under one hold, so that nobody spins for long. */
+#define RELEASE_STEP_BYTES (2 * 1024 * 1024)
 
+/* Address space kept free behind media, so that they can grow in place. Control thread. */
 #ifdef __SANITIZE_THREAD__
-/* Of the thread sanitizer's run time: two hosts may race for a block, as the head says. */
-void AnnotateBenignRaceSized(const char *file, int line, const volatile void *mem, size_t size,
-			     const char *what);
+#define RESERVE_BUDGET_BYTES (64ull << 30)
+#else
+#define RESERVE_BUDGET_BYTES (16ull << 40)
 #endif
+#define RESERVE_FACTOR 4
+static uint64_t reserve_used_bytes;
+
+/* The memory itself: shared by a medium and the larger ones that follow it. Control thread. */
+struct mem_backing {
+	unsigned refs;
+	uint8_t *base;
+	uint64_t usable_bytes;   /* readable and writable, whole pages */
+	uint64_t reserved_bytes; /* of address space, at least as much */
+	uint64_t page_bytes;
+	bool is_huge;
+};
 
 struct mem_media {
 	struct media media;
-	uint8_t *base;
-	uint64_t mapped_bytes;
+	uint8_t *base; /* the backing's */
 	uint64_t page_bytes;
 	bool can_release; /* not huge pages: one given back might not be there when needed again */
+	struct mem_backing *backing;
 };
 
 /* Zeroes a range; whole pages in it are given back to the kernel, which reads as zeroes too. */
-static void mem_release(struct mem_media *mem, uint64_t offset, uint64_t len_bytes)
+static void mem_release_held(struct mem_media *mem, uint64_t offset, uint64_t len_bytes)
 {
 	uint64_t end = offset + len_bytes;
 	uint64_t first = (offset + mem->page_bytes - 1) / mem->page_bytes * mem->page_bytes;
@@ -55,21 +70,43 @@ static void mem_release(struct mem_media *mem, uint64_t offset, uint64_t len_byt
 	memset(mem->base + last, 0, end - last);
 }
 
+/* In steps that end where huge pages do, as far as the granules can be had together. */
+static void mem_release(struct mem_media *mem, uint64_t offset, uint64_t len_bytes)
+{
+	struct block_guard *guard = mem->media.guard;
+
+	if (!guard) {
+		mem_release_held(mem, offset, len_bytes);
+		return;
+	}
+	while (len_bytes > 0) {
+		uint8_t *at = mem->base + offset;
+		size_t step = RELEASE_STEP_BYTES - (uintptr_t)at % RELEASE_STEP_BYTES;
+
+		step = block_guard_take_exclusive(guard, at, step < len_bytes ? step : len_bytes);
+		mem_release_held(mem, offset, step);
+		block_guard_drop_exclusive(guard, at, step);
+		offset += step;
+		len_bytes -= step;
+	}
+}
+
 static void mem_submit(struct media_io *io)
 {
 	struct mem_media *mem = container_of(io->media, struct mem_media, media);
 	uint8_t *at = mem->base + io->offset;
+	struct block_guard *guard = io->media->guard;
 
 	switch (io->kind) {
 	case MEDIA_READ:
 		for (unsigned i = 0; i < io->iov_count; i++) {
-			memcpy(io->iov[i].iov_base, at, io->iov[i].iov_len);
+			block_guard_copy_out(guard, io->iov[i].iov_base, at, io->iov[i].iov_len);
 			at += io->iov[i].iov_len;
 		}
 		break;
 	case MEDIA_WRITE:
 		for (unsigned i = 0; i < io->iov_count; i++) {
-			memcpy(at, io->iov[i].iov_base, io->iov[i].iov_len);
+			block_guard_copy_in(guard, at, io->iov[i].iov_base, io->iov[i].iov_len);
 			at += io->iov[i].iov_len;
 		}
 		break;
@@ -79,7 +116,7 @@ static void mem_submit(struct media_io *io)
 		if (io->may_discard || io->len_bytes >= RELEASE_MIN_BYTES)
 			mem_release(mem, io->offset, io->len_bytes);
 		else
-			memset(at, 0, io->len_bytes);
+			block_guard_zero(guard, at, io->len_bytes);
 		break;
 	case MEDIA_DISCARD:
 		mem_release(mem, io->offset, io->len_bytes);
@@ -95,19 +132,33 @@ static void *mem_map(struct media *media, uint64_t offset, uint64_t len_bytes)
 	return mem->base + offset;
 }
 
+static void mem_backing_put(struct mem_backing *backing)
+{
+	if (--backing->refs > 0)
+		return;
+	if (backing->base)
+		munmap(backing->base, backing->reserved_bytes);
+	reserve_used_bytes -= backing->reserved_bytes - backing->usable_bytes;
+	free(backing);
+}
+
 static void mem_close(struct media *media)
 {
 	struct mem_media *mem = container_of(media, struct mem_media, media);
 
-	munmap(mem->base, mem->mapped_bytes);
+	mem_backing_put(mem->backing);
 	free(mem);
 }
+
+static int mem_reopen(struct media *media, const struct media_spec *spec, struct media **ret_media,
+		      struct media_error *ret_error);
 
 static const struct media_ops mem_ops = {
 	.name = "mem",
 	.submit = mem_submit,
 	.map = mem_map,
 	.close = mem_close,
+	.reopen = mem_reopen,
 };
 
 /* The size that MAP_HUGETLB uses when none is named. */
@@ -127,45 +178,78 @@ static uint64_t huge_page_bytes(void)
 	return kib ? kib * 1024 : HUGE_BYTES_USUAL;
 }
 
-static int mem_allocate(struct mem_media *mem, bool is_huge, struct media_error *ret_error)
+/* The whole of it as address space, then the first part as memory. NULL: not possible. */
+static uint8_t *mem_reserve(uint64_t usable_bytes, uint64_t reserved_bytes)
 {
-	uint64_t size = mem->media.size_bytes;
-	int flags = MAP_PRIVATE | MAP_ANONYMOUS | (is_huge ? MAP_HUGETLB : 0);
+	void *base = mmap(NULL, reserved_bytes, PROT_NONE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (base == MAP_FAILED)
+		return NULL;
+	if (mprotect(base, usable_bytes, PROT_READ | PROT_WRITE) != 0) {
+		munmap(base, reserved_bytes);
+		return NULL;
+	}
+	return base;
+}
+
+/* Advice: without transparent huge pages it works all the same. */
+static void mem_settle(const struct mem_backing *backing, uint64_t from_bytes)
+{
+	uint8_t *base = backing->base + from_bytes;
+	uint64_t len_bytes = backing->usable_bytes - from_bytes;
+
+	if (!backing->is_huge && madvise(base, len_bytes, MADV_HUGEPAGE) != 0)
+		log_debug("media", "mem: no transparent huge pages: %s", strerror(errno));
+}
+
+static int mem_allocate(struct mem_backing *backing, uint64_t size, struct media_error *ret_error)
+{
+	int flags = MAP_PRIVATE | MAP_ANONYMOUS | (backing->is_huge ? MAP_HUGETLB : 0);
+	uint64_t reserved;
 	void *base;
 	int code;
 
-	mem->page_bytes = is_huge ? huge_page_bytes() : (uint64_t)sysconf(_SC_PAGESIZE);
-	if (size > SIZE_MAX - mem->page_bytes)
+	backing->page_bytes =
+		backing->is_huge ? huge_page_bytes() : (uint64_t)sysconf(_SC_PAGESIZE);
+	if (size > SIZE_MAX - backing->page_bytes)
 		return media_fail(ret_error, -ENOMEM, "mem: %llu bytes do not fit this machine",
 				  (unsigned long long)size);
-	mem->mapped_bytes = (size + mem->page_bytes - 1) / mem->page_bytes * mem->page_bytes;
-	base = mmap(NULL, mem->mapped_bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+	backing->usable_bytes =
+		(size + backing->page_bytes - 1) / backing->page_bytes * backing->page_bytes;
+	backing->reserved_bytes = backing->usable_bytes;
+	reserved = backing->usable_bytes * RESERVE_FACTOR;
+	if (!backing->is_huge && backing->usable_bytes <= RESERVE_BUDGET_BYTES &&
+	    reserve_used_bytes + (reserved - backing->usable_bytes) <= RESERVE_BUDGET_BYTES) {
+		backing->base = mem_reserve(backing->usable_bytes, reserved);
+		if (backing->base) {
+			backing->reserved_bytes = reserved;
+			reserve_used_bytes += reserved - backing->usable_bytes;
+			return 0;
+		}
+	}
+	base = mmap(NULL, backing->usable_bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
 	code = -errno;
-	if (base == MAP_FAILED && is_huge)
+	if (base == MAP_FAILED && backing->is_huge)
 		return media_fail(ret_error, code,
 				  "mem: no %llu huge pages of %llu KiB (%s); raise "
 				  "/proc/sys/vm/nr_hugepages or leave out \"huge\"",
-				  (unsigned long long)(mem->mapped_bytes / mem->page_bytes),
-				  (unsigned long long)(mem->page_bytes / 1024), strerror(-code));
+				  (unsigned long long)(backing->usable_bytes / backing->page_bytes),
+				  (unsigned long long)(backing->page_bytes / 1024),
+				  strerror(-code));
 	if (base == MAP_FAILED)
 		return media_fail(ret_error, code,
 				  "mem: the kernel gives no %llu bytes (%s); choose a smaller size",
 				  (unsigned long long)size, strerror(-code));
-	/* Advice: without transparent huge pages it works all the same. */
-	if (!is_huge && madvise(base, mem->mapped_bytes, MADV_HUGEPAGE) != 0)
-		log_debug("media", "mem: no transparent huge pages: %s", strerror(errno));
-	mem->base = base;
-#ifdef __SANITIZE_THREAD__
-	AnnotateBenignRaceSized(__FILE__, __LINE__, base, mem->mapped_bytes, "blocks of a medium");
-#endif
+	backing->base = base;
 	return 0;
 }
 
-int media_mem_open(const struct media_spec *spec, struct media **ret_media,
-		   struct media_error *ret_error)
+/* Takes a reference to the backing. */
+static int mem_create(const struct media_spec *spec, struct mem_backing *backing,
+		      struct media **ret_media, struct media_error *ret_error)
 {
 	struct mem_media *mem = calloc(1, sizeof(*mem));
-	int res;
 
 	if (!mem)
 		return media_fail(ret_error, -ENOMEM, "out of memory");
@@ -175,13 +259,79 @@ int media_mem_open(const struct media_spec *spec, struct media **ret_media,
 	mem->media.buffer_align_bytes = 1;
 	mem->media.can_discard = true;
 	mem->media.reads_zero_after_discard = true;
-	mem->media.is_thin = !spec->wants_huge_pages;
-	mem->can_release = !spec->wants_huge_pages;
-	res = mem_allocate(mem, spec->wants_huge_pages, ret_error);
-	if (res < 0) {
-		free(mem);
-		return res;
-	}
+	mem->media.is_thin = !backing->is_huge;
+	mem->can_release = !backing->is_huge;
+	mem->base = backing->base;
+	mem->page_bytes = backing->page_bytes;
+	mem->backing = backing;
+	backing->refs++;
 	*ret_media = &mem->media;
 	return 0;
+}
+
+int media_mem_open(const struct media_spec *spec, struct media **ret_media,
+		   struct media_error *ret_error)
+{
+	struct mem_backing *backing = calloc(1, sizeof(*backing));
+	int res;
+
+	if (!backing)
+		return media_fail(ret_error, -ENOMEM, "out of memory");
+	backing->refs = 1;
+	backing->is_huge = spec->wants_huge_pages;
+	res = mem_allocate(backing, spec->size_bytes, ret_error);
+	if (res < 0) {
+		free(backing);
+		return res;
+	}
+	mem_settle(backing, 0);
+	res = mem_create(spec, backing, ret_media, ret_error);
+	mem_backing_put(backing);
+	return res;
+}
+
+/* What was never in use behind the end is zeroes. */
+static int mem_grow(struct mem_backing *backing, uint64_t size, struct media_error *ret_error)
+{
+	uint64_t wanted =
+		(size + backing->page_bytes - 1) / backing->page_bytes * backing->page_bytes;
+	uint64_t before = backing->usable_bytes;
+
+	if (wanted <= before)
+		return 0;
+	if (size > backing->reserved_bytes || wanted > backing->reserved_bytes)
+		return media_fail(ret_error, -ENOMEM,
+				  "mem: cannot grow beyond %llu bytes while it is served%s; delete "
+				  "the namespace and make it anew, or use a file",
+				  (unsigned long long)backing->reserved_bytes,
+				  backing->is_huge ? " (huge pages)" : "");
+	if (mprotect(backing->base + before, wanted - before, PROT_READ | PROT_WRITE) != 0)
+		return media_fail(ret_error, -errno,
+				  "mem: the kernel gives no %llu bytes more (%s); choose a smaller "
+				  "size",
+				  (unsigned long long)(wanted - before), strerror(errno));
+	backing->usable_bytes = wanted;
+	reserve_used_bytes -= wanted - before;
+	mem_settle(backing, before);
+	return 0;
+}
+
+static int mem_reopen(struct media *media, const struct media_spec *spec, struct media **ret_media,
+		      struct media_error *ret_error)
+{
+	struct mem_media *mem = container_of(media, struct mem_media, media);
+	int res;
+
+	if (spec->wants_huge_pages != mem->backing->is_huge)
+		return media_fail(ret_error, -EBUSY,
+				  "mem: \"huge\" cannot change while the namespace is served; "
+				  "delete it and make it anew");
+	if (spec->size_bytes < media->size_bytes)
+		return media_fail(ret_error, -EINVAL,
+				  "mem: has %llu bytes and cannot shrink to %llu; delete the "
+				  "namespace and make it anew",
+				  (unsigned long long)media->size_bytes,
+				  (unsigned long long)spec->size_bytes);
+	res = mem_grow(mem->backing, spec->size_bytes, ret_error);
+	return res < 0 ? res : mem_create(spec, mem->backing, ret_media, ret_error);
 }

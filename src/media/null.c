@@ -25,10 +25,23 @@ static void null_close(struct media *media)
 	free(media);
 }
 
+static int null_reopen(struct media *media, const struct media_spec *spec, struct media **ret_media,
+		       struct media_error *ret_error)
+{
+	if (spec->size_bytes < media->size_bytes)
+		return media_fail(ret_error, -EINVAL,
+				  "null: has %llu bytes and cannot shrink to %llu; delete the "
+				  "namespace and make it anew",
+				  (unsigned long long)media->size_bytes,
+				  (unsigned long long)spec->size_bytes);
+	return media_null_open(spec, ret_media, ret_error);
+}
+
 static const struct media_ops null_ops = {
 	.name = "null",
 	.submit = null_submit,
 	.close = null_close,
+	.reopen = null_reopen,
 };
 
 int media_null_open(const struct media_spec *spec, struct media **ret_media,

@@ -22,13 +22,21 @@ static void abort_found_nothing(struct reactor_msg *msg)
 	abort_finish(container_of(msg, struct slot, msg), false);
 }
 
+/*
+ * Every command that is not answered yet can be asked to end. What it does about that depends on
+ * where it is: waiting for room or for its turn at blocks, it ends at once; waiting for data of the
+ * host, when that has come; on a medium, if the medium can let go of it; between two steps, before
+ * the next. One that is with the control reactor goes on to its end: the change may be kept
+ * already. How it ended is what the Abort tells, never how it was asked.
+ */
 static struct slot *queue_find_cid(struct queue *queue, uint16_t cid, const struct slot *not_this)
 {
 	list_for_each(node, &queue->busy) {
 		struct slot *slot = list_entry(node, struct slot, node);
 
+		/* One whose capsule is still arriving ends when it has. */
 		if (slot != not_this && le16_get(slot->sqe.cid) == cid &&
-		    slot->state != SLOT_RESPONDING && slot->state != SLOT_RECEIVING)
+		    slot->state != SLOT_RESPONDING)
 			return slot;
 	}
 	return NULL;

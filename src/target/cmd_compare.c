@@ -8,10 +8,8 @@
 
 #include <string.h>
 
-static void compare_with(struct slot *slot, const uint8_t *stored)
+static void compare_finish(struct slot *slot, bool is_same)
 {
-	bool is_same = memcmp(slot->data, stored, slot->data_bytes) == 0;
-
 	slot_complete(slot, is_same ? NVME_SC_SUCCESS : nvme_status_dnr(NVME_SC_COMPARE_FAILED));
 }
 
@@ -22,7 +20,7 @@ static void compare_read_done(struct media_io *io, int res)
 	if (res != 0)
 		io_finish(slot, res);
 	else
-		compare_with(slot, slot->iov.iov_base);
+		compare_finish(slot, memcmp(slot->data, slot->iov.iov_base, slot->data_bytes) == 0);
 }
 
 static void compare_execute(struct slot *slot)
@@ -32,7 +30,10 @@ static void compare_execute(struct slot *slot)
 	io_counter_add(&io_counters(slot)->read_commands, 1);
 	io_counter_add(&io_counters(slot)->bytes_read, slot->data_bytes);
 	if (ns->mapped) {
-		compare_with(slot, ns->mapped + (slot->io_cmd.first_block << ns->block_shift));
+		compare_finish(slot, block_guard_is_equal(slot->queue->guard,
+							  ns->mapped + (slot->io_cmd.first_block
+									<< ns->block_shift),
+							  slot->data, slot->data_bytes));
 		return;
 	}
 	slot->iov = (struct iovec){.iov_base = slot->buf + slot->data_bytes,

@@ -2,48 +2,60 @@
 /*
  * Dataset Management: deallocates the ranges that a host names, one after the other. NVM Command
  * Set 1.1, section 3.3.3. Runs on the queue's reactor.
+ *
+ * All ranges are judged before anything is done. The attributes that tell how a host means to use
+ * its blocks (IDR, IDW, the context attributes) are hints: there is nothing to do for them. No
+ * limit is set on ranges (DMRL, DMRSL and DMSL are 0): long ones of memory are done in pieces.
  */
-#include "target/io.h"
+#include "target/steps.h"
 
-#include <errno.h>
+/* Giving pages back to the kernel takes about 0.1 ms for so many. */
+#define DSM_MEMORY_STEP_BYTES (2u << 20)
 
-static void dsm_continue(struct slot *slot, int res);
-
-static void dsm_range_done(struct media_io *io, int res)
+/* Deallocated blocks read as the medium says, not as errors. */
+static void dsm_end(struct slot *slot, int res)
 {
-	struct slot *slot = container_of(io, struct slot, io);
+	const struct ns_view *view = io_counters(slot)->view;
+	uint64_t bad_block;
 
-	io->result = res;
-	if (slot->is_in_submit)
-		slot->is_in_submit = false; /* dsm_continue is below us and goes on */
-	else
-		dsm_continue(slot, res);
+	for (uint32_t i = 0; view && view->bad && i < slot->steps.index; i++) {
+		struct dsm_range range = dsm_range_decode(slot->data, i);
+
+		if (bad_view_find(view->bad, range.first_block, range.block_count, &bad_block)) {
+			bad_blocks_heal_for(slot, status_from_errno(res, MEDIA_DISCARD));
+			return;
+		}
+	}
+	io_finish(slot, res);
 }
 
 /* Releases range after range; advice that fails is an error all the same. */
-static void dsm_continue(struct slot *slot, int res)
+static bool dsm_next(struct slot *slot, int res)
 {
+	struct slot_steps *steps = &slot->steps;
+	const struct ns *ns = slot->ns;
+	struct dsm_range range;
 	struct dsm_cmd cmd;
 
 	dsm_cmd_decode(&slot->sqe, &cmd);
-	while (res == 0 && slot->dsm_next < cmd.range_count && !slot->is_abort_requested) {
-		struct dsm_range range = dsm_range_decode(slot->data, slot->dsm_next++);
-
-		if (range.block_count == 0)
-			continue;
-		slot->io_cmd = (struct io_cmd){.first_block = range.first_block,
-					       .block_count = range.block_count};
-		slot->is_in_submit = true;
-		io_submit(slot, MEDIA_DISCARD, dsm_range_done);
-		if (slot->is_in_submit) {
-			slot->is_in_submit = false;
-			return;
+	if (res == 0)
+		steps->at_block += steps->step_blocks;
+	for (;; steps->index++, steps->at_block = 0) {
+		if (res != 0 || steps->index == cmd.range_count) {
+			dsm_end(slot, res);
+			return false;
 		}
-		res = slot->io.result;
+		range = dsm_range_decode(slot->data, steps->index);
+		if (steps->at_block < range.block_count)
+			break;
 	}
-	if (res == 0 && slot->is_abort_requested && slot->dsm_next < cmd.range_count)
-		res = -ECANCELED;
-	io_finish(slot, res);
+	steps->step_blocks = range.block_count - steps->at_block;
+	if (ns->mapped && steps->step_blocks > DSM_MEMORY_STEP_BYTES >> ns->block_shift)
+		steps->step_blocks = DSM_MEMORY_STEP_BYTES >> ns->block_shift;
+	slot->io_cmd = (struct io_cmd){.first_block = range.first_block + steps->at_block,
+				       .block_count = steps->step_blocks};
+	io_submit(slot, MEDIA_DISCARD, steps_io_done);
+	return true;
 }
 
 static void dsm_execute(struct slot *slot)
@@ -56,24 +68,20 @@ static void dsm_execute(struct slot *slot)
 		struct dsm_range range = dsm_range_decode(slot->data, i);
 
 		if (range.block_count > blocks || range.first_block > blocks - range.block_count) {
-			slot_complete_at(slot, nvme_status_dnr(NVME_SC_LBA_RANGE),
-					 offsetof(struct nvme_sqe, cdw10));
+			slot->io_cmd.first_block = range.first_block;
+			slot_complete_at(slot, nvme_status_dnr(NVME_SC_LBA_RANGE), SQE_BYTE_CDW10);
 			return;
 		}
 	}
-	/* The other attributes are hints about access; there is nothing to do for them. */
-	if (!cmd.is_deallocate || !slot->ns->media->can_discard) {
+	if (!cmd.is_deallocate || !slot->ns->media->can_discard)
 		slot_complete(slot, NVME_SC_SUCCESS);
-		return;
-	}
-	slot->dsm_next = 0;
-	dsm_continue(slot, 0);
+	else
+		steps_begin(slot, dsm_next);
 }
 
 nvme_status dsm_prepare(struct slot *slot)
 {
 	struct dsm_cmd cmd;
-
 	uint32_t bytes;
 
 	dsm_cmd_decode(&slot->sqe, &cmd);

@@ -1,165 +1,70 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Get Features and Set Features: one table, one row per feature. Runs on the controller's reactor.
+ * Get Features and Set Features: the table of features and the checks that follow from its rows.
+ * The features themselves are in feature_*.c. Runs on the controller's reactor.
  * NVMe Base 2.1, sections 5.1.11 and 5.1.25.
  *
- * Nothing is saved across resets, so that saved values are the defaults; no feature belongs to a
- * namespace. The write cache is the media's: it is always said to be on and cannot be turned off.
- * The host identifier comes with Connect and cannot be set.
+ * What belongs to a controller is not saved, because controllers are dynamic: their saved values
+ * are the defaults. What belongs to a namespace (1Fh, 83h, 84h) is part of the target's state and
+ * survives by itself; there current and saved values are the same.
  */
-#include "target/command.h"
+#include "target/feature.h"
 #include "target/local.h"
 
 #include <string.h>
 
-#define FEATURE_CACHE_ENABLED    1u
-#define FEATURE_HOST_ID_EXTENDED 1u /* EXHID: 16 bytes, the only size over fabrics */
-#define FEATURE_HOST_ID_BYTES    16
-#define FEATURE_BEHAVIOR_BYTES   512
-#define FEATURE_BEHAVIOR_FLAGS   3 /* bytes that are switches: ACRE, ETDAS, LBAFEE */
-#define SQE_BYTE_FEATURE_SELECT  (SQE_BYTE_CDW10 + 1)
-#define SQE_BYTE_FEATURE_SAVE    (SQE_BYTE_CDW10 + 3)
+/* SEL is bits 10:8 of CDW10, SV its bit 31. */
+#define SQE_AT_SELECT SQE_AT(SQE_BYTE_CDW10 + 1, 0)
+#define SQE_AT_SAVE   SQE_AT(SQE_BYTE_CDW10 + 3, 7)
 
-struct feature {
-	uint8_t id;
-	bool is_discovery; /* discovery controllers have it too */
-	uint8_t capability;
-	uint32_t get_bytes;
-	uint32_t set_bytes;
-	/* DW0 of Get, and its data when it has any. */
-	uint32_t (*get)(const struct ctrl *ctrl, bool is_default, uint8_t *data);
-	nvme_status (*set)(struct slot *slot, const struct feature_cmd *cmd);
-};
-
-/* ---- 06h Volatile Write Cache ---------------------------------------------------------------- */
-
-static uint32_t cache_get(const struct ctrl *ctrl, bool is_default, uint8_t *data)
-{
-	return FEATURE_CACHE_ENABLED;
-}
-
-static nvme_status cache_set(struct slot *slot, const struct feature_cmd *cmd)
-{
-	if ((cmd->cdw11 & FEATURE_CACHE_ENABLED) == 0)
-		return command_refuse(slot, NVME_SC_FEATURE_NOT_CHANGEABLE, SQE_BYTE_CDW11);
-	return NVME_SC_SUCCESS;
-}
-
-/* ---- 07h Number of Queues -------------------------------------------------------------------- */
-
-static uint32_t queue_count_get(const struct ctrl *ctrl, bool is_default, uint8_t *data)
-{
-	uint32_t count = is_default ? ctrl->io_queues_max : ctrl->io_queues_granted;
-
-	return feature_queue_count_encode(count, count);
-}
-
-/* Over fabrics a queue is a pair, so that the smaller of the two numbers counts. */
-static nvme_status queue_count_set(struct slot *slot, const struct feature_cmd *cmd)
-{
-	struct ctrl *ctrl = slot->queue->ctrl;
-	uint32_t sq_count, cq_count, count;
-
-	if (!nvme_status_is_ok(feature_queue_count_decode(cmd->cdw11, &sq_count, &cq_count)))
-		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CDW11);
-	if (ctrl->io_queue_count > 0)
-		return command_refuse(slot, NVME_SC_CMD_SEQUENCE, SQE_BYTE_CDW10);
-	count = sq_count < cq_count ? sq_count : cq_count;
-	ctrl->io_queues_granted = count < ctrl->io_queues_max ? count : ctrl->io_queues_max;
-	slot->result = feature_queue_count_encode(ctrl->io_queues_granted, ctrl->io_queues_granted);
-	return NVME_SC_SUCCESS;
-}
-
-/* ---- 0Bh Asynchronous Event Configuration ---------------------------------------------------- */
-
-static uint32_t async_event_get(const struct ctrl *ctrl, bool is_default, uint8_t *data)
-{
-	return is_default ? 0 : ctrl->event_mask;
-}
-
-/* Events that this controller does not know stay off; Get tells which are on. */
-static nvme_status async_event_set(struct slot *slot, const struct feature_cmd *cmd)
-{
-	struct ctrl *ctrl = slot->queue->ctrl;
-
-	ctrl->event_mask = cmd->cdw11 & ctrl_events_supported(ctrl);
-	ctrl_events_report(ctrl);
-	return NVME_SC_SUCCESS;
-}
-
-/* ---- 0Fh Keep Alive Timer -------------------------------------------------------------------- */
-
-static uint32_t keep_alive_get(const struct ctrl *ctrl, bool is_default, uint8_t *data)
-{
-	return is_default ? 0 : ctrl->kato_ms;
-}
-
-static nvme_status keep_alive_set(struct slot *slot, const struct feature_cmd *cmd)
-{
-	struct ctrl *ctrl = slot->queue->ctrl;
-	uint32_t max_ms = ctrl->local->snapshot->limits.kato_max_ms;
-	uint32_t steps = cmd->cdw11 / CTRL_KEEP_ALIVE_STEP_MS;
-
-	if (max_ms != 0 && cmd->cdw11 > max_ms)
-		return command_refuse(slot, NVME_SC_KEEP_ALIVE_INVALID, SQE_BYTE_CDW11);
-	/* Rounded up, but for the last value that 32 bits hold. */
-	if (cmd->cdw11 % CTRL_KEEP_ALIVE_STEP_MS != 0 &&
-	    steps < UINT32_MAX / CTRL_KEEP_ALIVE_STEP_MS)
-		steps++;
-	ctrl->kato_ms = steps * CTRL_KEEP_ALIVE_STEP_MS;
-	ctrl_keep_alive_start(ctrl);
-	return NVME_SC_SUCCESS;
-}
-
-/* ---- 16h Host Behavior Support --------------------------------------------------------------- */
-
-static uint32_t host_behavior_get(const struct ctrl *ctrl, bool is_default, uint8_t *data)
-{
-	if (is_default)
-		memset(data, 0, FEATURE_BEHAVIOR_BYTES);
-	else
-		memcpy(data, ctrl->host_behavior, FEATURE_BEHAVIOR_BYTES);
-	return 0;
-}
-
-static nvme_status host_behavior_set(struct slot *slot, const struct feature_cmd *cmd)
-{
-	for (unsigned i = 0; i < FEATURE_BEHAVIOR_FLAGS; i++)
-		if (slot->data[i] > 1)
-			return nvme_status_dnr(NVME_SC_INVALID_FIELD);
-	memcpy(slot->queue->ctrl->host_behavior, slot->data, FEATURE_BEHAVIOR_BYTES);
-	return NVME_SC_SUCCESS;
-}
-
-/* ---- 81h Host Identifier --------------------------------------------------------------------- */
-
-static uint32_t host_id_get(const struct ctrl *ctrl, bool is_default, uint8_t *data)
-{
-	if (is_default)
-		memset(data, 0, FEATURE_HOST_ID_BYTES);
-	else
-		memcpy(data, ctrl->host_id.bytes, FEATURE_HOST_ID_BYTES);
-	return 0;
-}
-
-static nvme_status host_id_set(struct slot *slot, const struct feature_cmd *cmd)
-{
-	return command_refuse(slot, NVME_SC_CMD_SEQUENCE, SQE_BYTE_CDW10);
-}
-
-/* ---- the commands ---------------------------------------------------------------------------- */
+#define CHANGES FEATURE_CAN_CHANGE
+#define OF_NS   FEATURE_PER_NS
+#define KEPT    (FEATURE_CAN_SAVE | FEATURE_PER_NS | FEATURE_CAN_CHANGE)
 
 static const struct feature features[] = {
-	{FEATURE_VOLATILE_CACHE, false, 0, 0, 0, cache_get, cache_set},
-	{FEATURE_QUEUE_COUNT, false, FEATURE_CAN_CHANGE, 0, 0, queue_count_get, queue_count_set},
-	{FEATURE_ASYNC_EVENT, true, FEATURE_CAN_CHANGE, 0, 0, async_event_get, async_event_set},
-	{FEATURE_KEEP_ALIVE, true, FEATURE_CAN_CHANGE, 0, 0, keep_alive_get, keep_alive_set},
-	{FEATURE_HOST_BEHAVIOR, false, FEATURE_CAN_CHANGE, FEATURE_BEHAVIOR_BYTES,
-	 FEATURE_BEHAVIOR_BYTES, host_behavior_get, host_behavior_set},
-	{FEATURE_HOST_ID, false, 0, FEATURE_HOST_ID_BYTES, 0, host_id_get, host_id_set},
+	{FEATURE_ARBITRATION, FEATURE_OF_CTRL, false, CHANGES, 0, 0, feature_arbitration_get,
+	 feature_arbitration_set},
+	{FEATURE_POWER, FEATURE_OF_CTRL, false, CHANGES, 0, 0, feature_power_get,
+	 feature_power_set},
+	{FEATURE_TEMPERATURE, FEATURE_OF_CTRL, false, CHANGES, 0, 0, feature_temperature_get,
+	 feature_temperature_set},
+	{FEATURE_ERROR_RECOVERY, FEATURE_OF_NS_OR_ALL, false, OF_NS, 0, 0,
+	 feature_error_recovery_get, feature_error_recovery_set},
+	{FEATURE_VOLATILE_CACHE, FEATURE_OF_CTRL, false, 0, 0, 0, feature_cache_get,
+	 feature_cache_set},
+	{FEATURE_QUEUE_COUNT, FEATURE_OF_CTRL, false, CHANGES, 0, 0, feature_queue_count_get,
+	 feature_queue_count_set},
+	{FEATURE_COALESCING, FEATURE_OF_CTRL, false, CHANGES, 0, 0, feature_coalescing_get,
+	 feature_coalescing_set},
+	{FEATURE_VECTOR, FEATURE_OF_CTRL, false, 0, 0, 0, feature_vector_get, feature_vector_set},
+	{FEATURE_ATOMICITY, FEATURE_OF_CTRL, false, CHANGES, 0, 0, feature_atomicity_get,
+	 feature_atomicity_set},
+	{FEATURE_ASYNC_EVENT, FEATURE_OF_CTRL, true, CHANGES, 0, 0, feature_async_event_get,
+	 feature_async_event_set},
+	{FEATURE_TIMESTAMP, FEATURE_OF_CTRL, false, CHANGES, FEATURE_TIMESTAMP_BYTES,
+	 FEATURE_TIMESTAMP_BYTES, feature_timestamp_get, feature_timestamp_set},
+	{FEATURE_KEEP_ALIVE, FEATURE_OF_CTRL, true, CHANGES, 0, 0, feature_keep_alive_get,
+	 feature_keep_alive_set},
+	{FEATURE_HOST_BEHAVIOR, FEATURE_OF_CTRL, false, CHANGES, HOST_BEHAVIOR_BYTES,
+	 HOST_BEHAVIOR_BYTES, feature_behavior_get, feature_behavior_set},
+	{FEATURE_NS_LABEL, FEATURE_OF_NS, false, KEPT, TARGET_NS_LABEL_BYTES, TARGET_NS_LABEL_BYTES,
+	 feature_label_get, feature_label_set},
+	{FEATURE_HOST_ID, FEATURE_OF_CTRL, false, 0, FEATURE_HOST_ID_BYTES, 0, feature_host_id_get,
+	 feature_host_id_set},
+	{FEATURE_RESERVATION_MASK, FEATURE_OF_NS_OR_ALL, false, OF_NS | CHANGES, 0, 0,
+	 feature_notice_mask_get, feature_notice_mask_set},
+	{FEATURE_RESERVATION_PERSISTENCE, FEATURE_OF_NS_OR_ALL, false, KEPT, 0, 0,
+	 feature_persistence_get, feature_persistence_set},
+	{FEATURE_WRITE_PROTECT, FEATURE_OF_NS, false, KEPT, 0, 0, feature_write_protect_get,
+	 feature_write_protect_set},
 };
 
-static const struct feature *feature_find(const struct ctrl *ctrl, uint8_t id)
+const struct feature *feature_row(unsigned index)
+{
+	return index < ARRAY_LEN(features) ? &features[index] : NULL;
+}
+
+const struct feature *feature_find(const struct ctrl *ctrl, uint8_t id)
 {
 	for (unsigned i = 0; i < ARRAY_LEN(features); i++)
 		if (features[i].id == id &&
@@ -168,64 +73,115 @@ static const struct feature *feature_find(const struct ctrl *ctrl, uint8_t id)
 	return NULL;
 }
 
-static void feature_get_execute(struct slot *slot)
+/* NSIDs that exist but that this host does not see are as inactive as any. */
+static nvme_status feature_check_nsid(struct slot *slot, const struct feature *feature, bool is_set)
+{
+	uint32_t nsid = le32_get(slot->sqe.nsid);
+
+	if (feature->scope == FEATURE_OF_CTRL) {
+		if (!is_set || nsid == 0 || nsid == NVME_NSID_ALL)
+			return NVME_SC_SUCCESS;
+		return command_refuse(slot,
+				      nsid > TARGET_NSID_MAX ? NVME_SC_INVALID_NS
+							     : NVME_SC_FEATURE_NOT_NS_SPECIFIC,
+				      SQE_BYTE_NSID);
+	}
+	if (nsid == NVME_NSID_ALL && feature->scope == FEATURE_OF_NS_OR_ALL && is_set)
+		return NVME_SC_SUCCESS;
+	if (nsid == 0 || nsid > TARGET_NSID_MAX)
+		return command_refuse(slot, NVME_SC_INVALID_NS, SQE_BYTE_NSID);
+	slot->ns = feature_find_ns(slot);
+	if (!slot->ns)
+		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_NSID);
+	/* Base 2.1, 8.1.1: what belongs to a namespace is out of reach with it. */
+	return slot->queue->port ? port_ana_status(slot->queue->port, slot->ns->ana_group)
+				 : NVME_SC_SUCCESS;
+}
+
+const struct ns *feature_find_ns(const struct slot *slot)
 {
 	const struct ctrl *ctrl = slot->queue->ctrl;
+	const struct subsystem *subsystem =
+		snapshot_find_subsystem(slot->snapshot, ctrl->subsystem_nqn);
+	const struct ns *ns =
+		subsystem ? subsystem_find_ns(subsystem, le32_get(slot->sqe.nsid)) : NULL;
+
+	if (!ns || !ns_mask_has(ns->mask, snapshot_host_index(slot->snapshot, ctrl->host_nqn)))
+		return NULL;
+	return ns;
+}
+
+/* ---- Get Features ---------------------------------------------------------------------------- */
+
+static void feature_get_execute(struct slot *slot)
+{
 	const struct feature *feature;
 	struct feature_cmd cmd;
 
 	feature_cmd_decode(&slot->sqe, &cmd);
-	feature = feature_find(ctrl, cmd.feature_id);
-	if (cmd.select == FEATURE_SUPPORTED)
-		slot->result = feature->capability;
-	else
-		slot->result = feature->get(ctrl, cmd.select != FEATURE_CURRENT, slot->data);
-	slot_complete(slot, NVME_SC_SUCCESS);
+	feature = feature_find(slot->queue->ctrl, cmd.feature_id);
+	if (cmd.select == FEATURE_SUPPORTED) {
+		feature_answer(slot, feature->capability);
+		return;
+	}
+	if (slot->data_bytes > 0)
+		memset(slot->data, 0, slot->data_bytes);
+	feature->get(slot, &cmd);
 }
 
 nvme_status feature_get_prepare(struct slot *slot)
 {
 	const struct feature *feature;
 	struct feature_cmd cmd;
+	nvme_status status;
 
 	feature_cmd_decode(&slot->sqe, &cmd);
 	feature = feature_find(slot->queue->ctrl, cmd.feature_id);
 	if (!feature)
 		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CDW10);
 	if (cmd.select > FEATURE_SUPPORTED)
-		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_FEATURE_SELECT);
+		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_AT_SELECT);
 	slot->execute = feature_get_execute;
-	if (feature->get_bytes == 0 || cmd.select == FEATURE_SUPPORTED)
+	/* What a feature can is the same for all namespaces. */
+	if (cmd.select == FEATURE_SUPPORTED)
 		return NVME_SC_SUCCESS;
+	status = feature_check_nsid(slot, feature, false);
+	if (!nvme_status_is_ok(status))
+		return status;
 	if (cmd.feature_id == FEATURE_HOST_ID && (cmd.cdw11 & FEATURE_HOST_ID_EXTENDED) == 0)
 		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CDW11);
-	return command_expect_data(slot, DATA_TO_HOST, feature->get_bytes);
+	return feature->get_bytes == 0
+		       ? NVME_SC_SUCCESS
+		       : command_expect_data(slot, DATA_TO_HOST, feature->get_bytes);
 }
+
+/* ---- Set Features ---------------------------------------------------------------------------- */
 
 static void feature_set_execute(struct slot *slot)
 {
 	struct feature_cmd cmd;
 
 	feature_cmd_decode(&slot->sqe, &cmd);
-	slot_complete(slot, feature_find(slot->queue->ctrl, cmd.feature_id)->set(slot, &cmd));
+	feature_find(slot->queue->ctrl, cmd.feature_id)->set(slot, &cmd);
 }
 
 nvme_status feature_set_prepare(struct slot *slot)
 {
-	uint32_t nsid = le32_get(slot->sqe.nsid);
 	const struct feature *feature;
 	struct feature_cmd cmd;
+	nvme_status status;
 
 	feature_cmd_decode(&slot->sqe, &cmd);
 	feature = feature_find(slot->queue->ctrl, cmd.feature_id);
 	if (!feature)
 		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CDW10);
-	if (cmd.is_save)
-		return command_refuse(slot, NVME_SC_FEATURE_NOT_SAVEABLE, SQE_BYTE_FEATURE_SAVE);
-	if (nsid != 0 && nsid != NVME_NSID_ALL)
-		return command_refuse(slot, NVME_SC_FEATURE_NOT_NS_SPECIFIC, SQE_BYTE_NSID);
+	if (cmd.is_save && (feature->capability & FEATURE_CAN_SAVE) == 0)
+		return command_refuse(slot, NVME_SC_FEATURE_NOT_SAVEABLE, SQE_AT_SAVE);
+	status = feature_check_nsid(slot, feature, true);
+	if (!nvme_status_is_ok(status))
+		return status;
 	slot->execute = feature_set_execute;
-	if (feature->set_bytes == 0)
-		return NVME_SC_SUCCESS;
-	return command_expect_data(slot, DATA_TO_CTRL, feature->set_bytes);
+	return feature->set_bytes == 0
+		       ? NVME_SC_SUCCESS
+		       : command_expect_data(slot, DATA_TO_CTRL, feature->set_bytes);
 }

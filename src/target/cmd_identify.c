@@ -1,43 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Identify: which controller, which namespaces, what each of them is. Runs on the controller's
- * reactor; reads the snapshot in force when the command is executed.
+ * reactor; lists of controllers are made on the registry's, where the slot travels. Reads the
+ * snapshot in force when the command is executed.
  * NVMe Base 2.1, section 5.1.13; NVM Command Set 1.1, section 4.1.5.
  *
- * There is no Namespace Management, so that every namespace of the subsystem is attached to every
- * controller, and NSID FFFFFFFFh (capabilities of all namespaces) is an invalid namespace. An NSID
- * up to TARGET_NSID_MAX without a namespace is inactive: its pages are zeroes.
+ * A namespace is attached to a controller when the controller's host sees it (struct ns_mask), and
+ * is then active there. It is allocated for a host that sees it, and, where hosts can make
+ * namespaces, when nobody sees it. An NSID up to TARGET_NSID_MAX without one is inactive: its pages
+ * are zeroes. NSID FFFFFFFFh gives what all have in common, where there is Namespace Management.
  */
-#include "target/command.h"
+#include "target/io.h"
 #include "target/local.h"
+#include "wire/lba_format.h"
 
 #include <string.h>
 
 #define IDENTIFY_NSID_LIST_LIMIT 0xfffffffeu /* lists begin after an NSID below this */
 #define IDENTIFY_LIST_MAX        (NVME_PAGE_BYTES / sizeof(uint32_t))
+#define IDENTIFY_GRANULARITY     4096 /* sizes of namespaces that waste nothing, in bytes */
 #define SQE_BYTE_CSI             (SQE_BYTE_CDW11 + 3)
 #define SQE_BYTE_CNTID           (SQE_BYTE_CDW10 + 2)
 
-static void ns_identity_fill(const struct ns *ns, struct ns_identity *ret_identity)
-{
-	const struct media *media = ns->media;
-
-	*ret_identity = (struct ns_identity){
-		.block_count = ns->block_count,
-		/* How much of a thin medium is used is not known here; NUSE below NCAP without
-		 * knowing it would be a guess. */
-		.blocks_used = ns->block_count,
-		.block_bytes = 1u << ns->block_shift,
-		.is_shared = true,
-		.is_write_protected = ns->is_read_only || media->is_read_only,
-		.reads_zero_after_dealloc = media->reads_zero_after_discard,
-		.has_write_zeroes_dealloc = media->can_discard && media->reads_zero_after_discard,
-		.ana_group_id = ns->ana_group,
-		.optimal_write_blocks = media->optimal_io_bytes >> ns->block_shift,
-		.uuid = ns->uuid,
-	};
-	memcpy(ret_identity->nguid, ns->nguid, sizeof(ret_identity->nguid));
-}
+/* ---- controllers ----------------------------------------------------------------------------- */
 
 static nvme_status identify_ctrl(struct slot *slot, const struct identify_cmd *cmd)
 {
@@ -50,7 +35,10 @@ static nvme_status identify_ctrl(struct slot *slot, const struct identify_cmd *c
 
 static nvme_status identify_nvm_ctrl(struct slot *slot, const struct identify_cmd *cmd)
 {
+	/* Dataset Management takes any number of ranges of any length; Write Uncorrectable only
+	 * marks. */
 	static const struct nvm_ctrl_limits limits = {
+		.verify_max_bytes = TARGET_VERIFY_MAX_BYTES,
 		.write_zeroes_max_bytes = TARGET_WRITE_ZEROES_MAX_BYTES,
 	};
 
@@ -67,9 +55,71 @@ static nvme_status identify_command_sets(struct slot *slot, const struct identif
 	return NVME_SC_SUCCESS;
 }
 
+static nvme_status identify_granularity(struct slot *slot, const struct identify_cmd *cmd)
+{
+	identify_ns_granularity_encode(IDENTIFY_GRANULARITY, slot->data);
+	return NVME_SC_SUCCESS;
+}
+
+/* Nothing of ours is vendor specific, so that there is no UUID to tell it apart by. */
+static nvme_status identify_uuid_list(struct slot *slot, const struct identify_cmd *cmd)
+{
+	return NVME_SC_SUCCESS;
+}
+
+/* ---- lists of controllers: the registry's reactor knows them ----------------------------------
+ */
+
+static void ctrl_list_done(struct reactor_msg *msg)
+{
+	slot_complete(container_of(msg, struct slot, msg), NVME_SC_SUCCESS);
+}
+
+/* Names of controllers do not change while they are registered. */
+static void ctrl_list_here(struct reactor_msg *msg)
+{
+	struct slot *slot = container_of(msg, struct slot, msg);
+	const struct ctrl *asking = slot->queue->ctrl;
+	const struct target *target = asking->target;
+	uint16_t cntlids[IDENTIFY_CTRL_LIST_MAX];
+	struct identify_cmd cmd;
+	uint32_t seen = 0, count = 0;
+
+	identify_cmd_decode(&slot->sqe, &cmd);
+	for (uint32_t id = 1; id <= NVME_CNTLID_MAX && seen < target->ctrl_count; id++) {
+		const struct ctrl *ctrl = target->ctrls[id];
+
+		if (!ctrl)
+			continue;
+		seen++;
+		if (id < cmd.cntid || count == IDENTIFY_CTRL_LIST_MAX ||
+		    ctrl->type != CTRL_TYPE_IO ||
+		    strcmp(ctrl->subsystem_nqn, asking->subsystem_nqn) != 0)
+			continue;
+		if (slot->ns && !ns_mask_has(slot->ns->mask,
+					     snapshot_host_index(slot->snapshot, ctrl->host_nqn)))
+			continue;
+		cntlids[count++] = (uint16_t)id;
+	}
+	identify_ctrl_list_encode(cntlids, count, slot->data);
+	reactor_post(slot->queue->reactor, &slot->msg, ctrl_list_done);
+}
+
+/* ---- lists of namespaces ----------------------------------------------------------------------
+ */
+
+static bool ns_is_listed(const struct ctrl *ctrl, const struct ns *ns, bool is_allocated)
+{
+	if (is_allocated && ctrl->target->manage)
+		return ns_is_allocated_for(ns, ctrl->host_index);
+	return ns_mask_has(ns->mask, ctrl->host_index);
+}
+
 static nvme_status identify_ns_list(struct slot *slot, const struct identify_cmd *cmd)
 {
-	const struct subsystem *subsystem = slot->queue->ctrl->subsystem;
+	const struct ctrl *ctrl = slot->queue->ctrl;
+	const struct subsystem *subsystem = ctrl->subsystem;
+	bool is_allocated = cmd->cns == IDENTIFY_ALLOCATED_NS_LIST;
 	uint32_t after = le32_get(slot->sqe.nsid);
 	uint32_t nsids[IDENTIFY_LIST_MAX];
 	uint32_t count = 0;
@@ -78,43 +128,132 @@ static nvme_status identify_ns_list(struct slot *slot, const struct identify_cmd
 	if (after >= IDENTIFY_NSID_LIST_LIMIT)
 		return command_refuse(slot, NVME_SC_INVALID_NS, SQE_BYTE_NSID);
 	i = subsystem_ns_after(subsystem, after);
-	while (i < subsystem->ns_count && count < IDENTIFY_LIST_MAX)
-		nsids[count++] = subsystem->namespaces[i++].nsid;
+	for (; i < subsystem->ns_count && count < IDENTIFY_LIST_MAX; i++)
+		if (ns_is_listed(ctrl, &subsystem->namespaces[i], is_allocated))
+			nsids[count++] = subsystem->namespaces[i].nsid;
 	identify_ns_list_encode(nsids, count, slot->data);
 	return NVME_SC_SUCCESS;
+}
+
+/* ---- one namespace --------------------------------------------------------------------------- */
+
+static void ns_identity_fill(const struct ns *ns, const struct target_limits *limits,
+			     struct ns_identity *ret_identity)
+{
+	const struct media *media = ns->media;
+
+	*ret_identity = (struct ns_identity){
+		.block_count = ns->block_count,
+		/* How much of a thin medium is used is not known here; NUSE below NCAP without
+		 * knowing it would be a guess. */
+		.blocks_used = ns->block_count,
+		.block_bytes = 1u << ns->block_shift,
+		.is_shared = !ns->is_private,
+		.is_write_protected = ns->is_read_only || media->is_read_only,
+		.reads_zero_after_dealloc = media->reads_zero_after_discard,
+		.has_write_zeroes_dealloc = media->can_discard && media->reads_zero_after_discard,
+		.ana_group_id = ns->ana_group,
+		.is_not_ready = ns->is_formatting,
+		.reservation_caps = TARGET_RESERVATION_CAPS,
+		.capacity_bytes = ns->block_count << ns->block_shift,
+		.optimal_write_blocks = media->optimal_io_bytes >> ns->block_shift,
+		/* A write is whole for every reader; of a power failure nothing is known beyond the
+		 * block, which is the medium's. */
+		.atomic_write_blocks = ns_atomic_blocks(ns, limits),
+		.atomic_power_fail_blocks = 1,
+		.atomic_compare_write_blocks = ns_fused_blocks(ns, limits),
+		.copy_range_blocks_max = TARGET_COPY_RANGE_BLOCKS_MAX,
+		.copy_blocks_max = TARGET_COPY_BLOCKS_MAX,
+		.copy_ranges_max = TARGET_COPY_RANGES_MAX,
+		.uuid = ns->uuid,
+	};
+	memcpy(ret_identity->nguid, ns->nguid, sizeof(ret_identity->nguid));
+}
+
+/* What holds for every namespace, made or to be made. */
+static void ns_identity_fill_common(struct ns_identity *ret_identity)
+{
+	*ret_identity = (struct ns_identity){
+		.block_bytes = 1u << lba_format_shift(0),
+		.is_shared = true,
+		.reservation_caps = TARGET_RESERVATION_CAPS,
+		.copy_range_blocks_max = TARGET_COPY_RANGE_BLOCKS_MAX,
+		.copy_blocks_max = TARGET_COPY_BLOCKS_MAX,
+		.copy_ranges_max = TARGET_COPY_RANGES_MAX,
+	};
+}
+
+static void ns_page_encode(const struct ns_identity *identity, uint8_t cns, uint8_t *page)
+{
+	switch (cns) {
+	case IDENTIFY_NS:
+	case IDENTIFY_ALLOCATED_NS:
+		identify_ns_encode(identity, page);
+		break;
+	case IDENTIFY_NS_DESCRIPTORS:
+		identify_ns_descriptors_encode(identity, page);
+		break;
+	case IDENTIFY_CSI_NS:
+		identify_nvm_ns_encode(page);
+		break;
+	default:
+		identify_ns_independent_encode(identity, page);
+		break;
+	}
+}
+
+/* Finds the namespace of the command, seen or allocated; NULL with a status: which page, if any. */
+static const struct ns *identify_find_ns(struct slot *slot, const struct identify_cmd *cmd,
+					 nvme_status *ret_status)
+{
+	const struct ctrl *ctrl = slot->queue->ctrl;
+	uint32_t nsid = le32_get(slot->sqe.nsid);
+	const struct ns *ns = subsystem_find_ns(ctrl->subsystem, nsid);
+	bool is_inactive = nsid >= 1 && nsid <= TARGET_NSID_MAX;
+
+	*ret_status = NVME_SC_SUCCESS;
+	if (ns && ns_is_listed(ctrl, ns, cmd->cns == IDENTIFY_ALLOCATED_NS))
+		return ns;
+	if (!is_inactive || cmd->cns == IDENTIFY_NS_DESCRIPTORS)
+		*ret_status = command_refuse(slot, NVME_SC_INVALID_NS, SQE_BYTE_NSID);
+	return NULL;
+}
+
+/* Base 2.1, 8.1.1: a controller that cannot reach a namespace does not know how much of it is used.
+ * The other sizes stay, or hosts would take it for removed. */
+static bool ns_is_out_of_reach(const struct ctrl *ctrl, const struct ns *ns)
+{
+	enum ana_state state =
+		ctrl->port ? port_ana_state(ctrl->port, ns->ana_group) : ANA_OPTIMIZED;
+
+	return state == ANA_INACCESSIBLE || state == ANA_PERSISTENT_LOSS;
 }
 
 /* The pages of one namespace. */
 static nvme_status identify_one_ns(struct slot *slot, const struct identify_cmd *cmd)
 {
-	uint32_t nsid = le32_get(slot->sqe.nsid);
-	const struct ns *ns = subsystem_find_ns(slot->queue->ctrl->subsystem, nsid);
+	const struct ctrl *ctrl = slot->queue->ctrl;
+	bool has_common = cmd->cns == IDENTIFY_NS || cmd->cns == IDENTIFY_CSI_NS;
 	struct ns_identity identity;
+	const struct ns *ns;
+	nvme_status status;
 
-	if (!ns) {
-		bool is_inactive = nsid >= 1 && nsid <= TARGET_NSID_MAX;
-
-		if (!is_inactive || cmd->cns == IDENTIFY_NS_DESCRIPTORS)
-			return command_refuse(slot, NVME_SC_INVALID_NS, SQE_BYTE_NSID);
+	if (le32_get(slot->sqe.nsid) == NVME_NSID_ALL && has_common && ctrl->target->manage) {
+		ns_identity_fill_common(&identity);
+		ns_page_encode(&identity, cmd->cns, slot->data);
 		return NVME_SC_SUCCESS;
 	}
-	ns_identity_fill(ns, &identity);
-	switch (cmd->cns) {
-	case IDENTIFY_NS:
-		identify_ns_encode(&identity, slot->data);
-		break;
-	case IDENTIFY_NS_DESCRIPTORS:
-		identify_ns_descriptors_encode(&identity, slot->data);
-		break;
-	case IDENTIFY_CSI_NS:
-		identify_nvm_ns_encode(slot->data);
-		break;
-	default:
-		identify_ns_independent_encode(&identity, slot->data);
-		break;
+	ns = identify_find_ns(slot, cmd, &status);
+	if (ns) {
+		ns_identity_fill(ns, &ctrl->local->snapshot->limits, &identity);
+		if (ns_is_out_of_reach(ctrl, ns))
+			identity.blocks_used = 0;
+		ns_page_encode(&identity, cmd->cns, slot->data);
 	}
-	return NVME_SC_SUCCESS;
+	return status;
 }
+
+/* ---- the command ----------------------------------------------------------------------------- */
 
 struct identify_page {
 	uint8_t cns;
@@ -131,6 +270,13 @@ static const struct identify_page identify_pages[] = {
 	{IDENTIFY_CSI_CTRL, true, identify_nvm_ctrl},
 	{IDENTIFY_CSI_NS_LIST, true, identify_ns_list},
 	{IDENTIFY_CSI_INDEPENDENT_NS, false, identify_one_ns},
+	{IDENTIFY_ALLOCATED_NS_LIST, false, identify_ns_list},
+	{IDENTIFY_ALLOCATED_NS, false, identify_one_ns},
+	/* These two are made elsewhere: identify_ctrl_list. */
+	{IDENTIFY_NS_CTRL_LIST, false, NULL},
+	{IDENTIFY_CTRL_LIST, false, NULL},
+	{IDENTIFY_NS_GRANULARITY, false, identify_granularity},
+	{IDENTIFY_UUID_LIST, false, identify_uuid_list},
 	{IDENTIFY_COMMAND_SETS, false, identify_command_sets},
 };
 
@@ -144,9 +290,39 @@ static const struct identify_page *identify_page_find(const struct ctrl *ctrl, u
 	return NULL;
 }
 
+/* CNS 12h: the namespace, in the snapshot that the slot keeps from going while it travels. */
+static nvme_status ctrl_list_find_ns(struct slot *slot)
+{
+	const struct ctrl *ctrl = slot->queue->ctrl;
+	uint32_t nsid = le32_get(slot->sqe.nsid);
+	const struct subsystem *subsystem =
+		snapshot_find_subsystem(slot->snapshot, ctrl->subsystem_nqn);
+	const struct ns *ns = subsystem ? subsystem_find_ns(subsystem, nsid) : NULL;
+
+	if (nsid < 1 || nsid > TARGET_NSID_MAX)
+		return command_refuse(slot, NVME_SC_INVALID_NS, SQE_BYTE_NSID);
+	if (ns && ns_is_allocated_for(ns, snapshot_host_index(slot->snapshot, ctrl->host_nqn)))
+		slot->ns = ns;
+	return NVME_SC_SUCCESS;
+}
+
+static void identify_ctrl_list(struct slot *slot, const struct identify_cmd *cmd)
+{
+	struct target *target = slot->queue->ctrl->target;
+	bool is_of_ns = cmd->cns == IDENTIFY_NS_CTRL_LIST;
+	nvme_status status = is_of_ns ? ctrl_list_find_ns(slot) : NVME_SC_SUCCESS;
+
+	/* An NSID that is not allocated is attached to nobody. */
+	if (!nvme_status_is_ok(status) || (is_of_ns && !slot->ns))
+		slot_complete(slot, status);
+	else
+		reactor_post(target_registry(target)->reactor, &slot->msg, ctrl_list_here);
+}
+
 static void identify_execute(struct slot *slot)
 {
 	const struct ctrl *ctrl = slot->queue->ctrl;
+	const struct identify_page *page;
 	struct identify_cmd cmd;
 
 	/* Removed since: the controller is about to end. */
@@ -156,7 +332,11 @@ static void identify_execute(struct slot *slot)
 	}
 	identify_cmd_decode(&slot->sqe, &cmd);
 	memset(slot->data, 0, slot->data_bytes);
-	slot_complete(slot, identify_page_find(ctrl, cmd.cns)->fill(slot, &cmd));
+	page = identify_page_find(ctrl, cmd.cns);
+	if (page->fill)
+		slot_complete(slot, page->fill(slot, &cmd));
+	else
+		identify_ctrl_list(slot, &cmd);
 }
 
 nvme_status identify_prepare(struct slot *slot)

@@ -5,10 +5,13 @@
  * Runs on the queue's reactor; the medium completes there too. Memory media are read and written in
  * place (the slot's data points into them) unless data digests forbid it. Within one reactor a
  * logical block is read and written whole: copies are not interrupted, and what arrives from the
- * network lands in whole blocks. Between reactors files and devices give whole blocks by the
- * kernel; memory media do not yet (docs/spec-coverage.md, atomic writes).
+ * network lands in whole blocks. Between reactors whoever touches a block of memory holds its
+ * granule meanwhile (queue->guard: media/mem.c, tcp/); on all other media a command has its whole
+ * range for itself (io_submit).
  */
+#include "target/health.h"
 #include "target/io.h"
+#include "target/reservation.h"
 
 #define READ_PREFETCH_MAX_BYTES 16384
 
@@ -21,6 +24,7 @@ static void read_execute(struct slot *slot)
 
 	io_counter_add(&counters->read_commands, 1);
 	io_counter_add(&counters->bytes_read, slot->data_bytes);
+	health_note_busy(slot->queue, counters);
 	if (slot->is_data_mapped) {
 		slot_complete(slot, NVME_SC_SUCCESS);
 		return;
@@ -35,6 +39,7 @@ static void write_execute(struct slot *slot)
 
 	io_counter_add(&counters->write_commands, 1);
 	io_counter_add(&counters->bytes_written, slot->data_bytes);
+	health_note_busy(slot->queue, counters);
 	if (slot->is_data_mapped) {
 		slot_complete(slot, NVME_SC_SUCCESS);
 		return;
@@ -51,6 +56,9 @@ static void slot_try_map(struct slot *slot)
 
 	if (!slot->queue->can_map_media || !ns->mapped || !is_at_start)
 		return;
+	/* The second one of a fused operation is written after the first one was compared. */
+	if (slot->sqe.flags & NVME_SQE_FUSE_MASK)
+		return;
 	if (slot->capsule_bytes > 0 && slot->capsule_bytes != slot->data_bytes)
 		return;
 	slot->data = ns->mapped + (slot->io_cmd.first_block << ns->block_shift);
@@ -65,6 +73,8 @@ static void data_prefetch(const struct slot *slot)
 {
 	if (!slot->is_data_mapped || slot->data_bytes > READ_PREFETCH_MAX_BYTES)
 		return;
+	if (slot->queue->guard)
+		block_guard_prefetch(slot->queue->guard, slot->data);
 	/* Blocks are multiples of 512 bytes, which is eight lines. */
 	for (uint32_t at = 0; at < slot->data_bytes; at += 8 * CACHE_LINE_BYTES) {
 #pragma GCC unroll 8
@@ -90,8 +100,12 @@ static nvme_status write_prepare(struct slot *slot)
 	nvme_status status = io_transfer_prepare(slot, DATA_TO_CTRL);
 
 	slot->execute = write_execute;
-	if (nvme_status_is_ok(status))
-		slot_try_map(slot);
+	if (!nvme_status_is_ok(status))
+		return status;
+	/* No directives are supported. PRINFO is not used where there is no protection. */
+	if (slot->io_cmd.directive_type != 0)
+		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CDW12);
+	slot_try_map(slot);
 	return status;
 }
 
@@ -99,74 +113,84 @@ static nvme_status write_prepare(struct slot *slot)
  * -----------------------------------------------------------------------------------------------
  */
 
-static nvme_status ana_status(enum ana_state state)
+/*
+ * Every I/O command that exists, by opcode: a row without `prepare` is an unknown one.
+ */
+struct io_row {
+	nvme_status (*prepare)(struct slot *slot);
+	bool changes_data; /* refused on a namespace that must not be written */
+	bool may_name_all; /* NSID FFFFFFFFh is allowed: slot->ns is then NULL */
+};
+
+static const struct io_row io_rows[256] = {
+	[NVME_IO_FLUSH] = {.prepare = flush_prepare, .may_name_all = true},
+	[NVME_IO_WRITE] = {.prepare = write_prepare, .changes_data = true},
+	[NVME_IO_READ] = {.prepare = read_prepare},
+	[NVME_IO_COMPARE] = {.prepare = compare_prepare},
+	[NVME_IO_WRITE_ZEROES] = {.prepare = write_zeroes_prepare, .changes_data = true},
+	[NVME_IO_DATASET_MANAGEMENT] = {.prepare = dsm_prepare, .changes_data = true},
+	[NVME_IO_WRITE_UNCORRECTABLE] = {.prepare = uncorrectable_prepare, .changes_data = true},
+	[NVME_IO_VERIFY] = {.prepare = verify_prepare},
+	[NVME_IO_COPY] = {.prepare = copy_prepare, .changes_data = true},
+	[NVME_IO_CANCEL] = {.prepare = cancel_prepare, .may_name_all = true},
+	[NVME_IO_RESERVATION_REGISTER] = {.prepare = reservation_register_prepare},
+	[NVME_IO_RESERVATION_REPORT] = {.prepare = reservation_report_prepare},
+	[NVME_IO_RESERVATION_ACQUIRE] = {.prepare = reservation_acquire_prepare},
+	[NVME_IO_RESERVATION_RELEASE] = {.prepare = reservation_release_prepare},
+};
+
+/* What is special about the namespace on this reactor: reservation, then blocks marked bad. */
+static nvme_status io_check_view(struct slot *slot, const struct ns_view *view)
 {
-	switch (state) {
-	case ANA_INACCESSIBLE:
-		return NVME_SC_ANA_INACCESSIBLE;
-	case ANA_PERSISTENT_LOSS:
-		return NVME_SC_ANA_PERSISTENT_LOSS;
-	case ANA_CHANGE:
-		return NVME_SC_ANA_TRANSITION;
-	case ANA_OPTIMIZED:
-	case ANA_NON_OPTIMIZED:
-		break;
-	}
+	nvme_status status = reservation_check(slot, slot->ns, slot->sqe.opcode, view);
+
+	if (nvme_status_is_ok(status) && view->bad)
+		status = bad_blocks_check(slot, view->bad);
+	return status;
+}
+
+nvme_status io_check_path(const struct queue *queue, const struct ns *ns)
+{
+	if (ns->is_formatting)
+		return NVME_SC_FORMAT_IN_PROGRESS;
+	if (queue->port && queue->port->ana_count > 0)
+		return port_ana_status(queue->port, ns->ana_group);
 	return NVME_SC_SUCCESS;
 }
 
-static bool opcode_changes_data(uint8_t opcode)
+static nvme_status io_prepare_ns(struct slot *slot, const struct io_row *row)
 {
-	return opcode == NVME_IO_WRITE || opcode == NVME_IO_WRITE_ZEROES ||
-	       opcode == NVME_IO_DATASET_MANAGEMENT;
-}
+	const struct ns *ns = slot->ns;
+	const struct ns_view *view;
+	nvme_status status = io_check_path(slot->queue, ns);
 
-static nvme_status io_prepare_by_opcode(struct slot *slot)
-{
-	switch (slot->sqe.opcode) {
-	case NVME_IO_READ:
-		return read_prepare(slot);
-	case NVME_IO_WRITE:
-		return write_prepare(slot);
-	case NVME_IO_FLUSH:
-		return flush_prepare(slot);
-	case NVME_IO_COMPARE:
-		return compare_prepare(slot);
-	case NVME_IO_WRITE_ZEROES:
-		return write_zeroes_prepare(slot);
-	default:
-		return dsm_prepare(slot);
-	}
-}
-
-static bool opcode_is_known(uint8_t opcode)
-{
-	return opcode == NVME_IO_READ || opcode == NVME_IO_FLUSH || opcode == NVME_IO_COMPARE ||
-	       opcode_changes_data(opcode);
+	if (!nvme_status_is_ok(status))
+		return status;
+	if (ns->is_read_only && row->changes_data)
+		return nvme_status_dnr(NVME_SC_NS_WRITE_PROTECTED);
+	status = row->prepare(slot);
+	view = io_counters(slot)->view;
+	if (view && nvme_status_is_ok(status))
+		status = io_check_view(slot, view);
+	return status;
 }
 
 nvme_status io_prepare(struct slot *slot)
 {
-	struct queue *queue = slot->queue;
+	const struct queue *queue = slot->queue;
+	const struct io_row *row = &io_rows[slot->sqe.opcode];
 	uint32_t nsid = le32_get(slot->sqe.nsid);
-	nvme_status status;
+	const struct ns *ns;
 
 	slot->io_cmd = (struct io_cmd){0};
-	if (!opcode_is_known(slot->sqe.opcode)) {
-		slot->error_byte = offsetof(struct nvme_sqe, opcode);
-		return nvme_status_dnr(NVME_SC_INVALID_OPCODE);
-	}
-	slot->ns = queue->subsystem ? subsystem_find_ns(queue->subsystem, nsid) : NULL;
-	if (!slot->ns) {
-		slot->error_byte = offsetof(struct nvme_sqe, nsid);
-		return nvme_status_dnr(NVME_SC_INVALID_NS);
-	}
-	if (queue->port && queue->port->ana_count > 0) {
-		status = ana_status(port_ana_state(queue->port, slot->ns->ana_group));
-		if (!nvme_status_is_ok(status))
-			return status;
-	}
-	if (slot->ns->is_read_only && opcode_changes_data(slot->sqe.opcode))
-		return nvme_status_dnr(NVME_SC_NS_WRITE_PROTECTED);
-	return io_prepare_by_opcode(slot);
+	if (!row->prepare)
+		return command_refuse(slot, NVME_SC_INVALID_OPCODE,
+				      offsetof(struct nvme_sqe, opcode));
+	if (row->may_name_all && nsid == NVME_NSID_ALL)
+		return row->prepare(slot);
+	ns = queue->subsystem ? subsystem_find_ns(queue->subsystem, nsid) : NULL;
+	if (!ns || !ns_mask_has(ns->mask, queue->host_index))
+		return command_refuse(slot, NVME_SC_INVALID_NS, SQE_BYTE_NSID);
+	slot->ns = ns;
+	return io_prepare_ns(slot, row);
 }

@@ -1,26 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Get Log Page: one table of pages and the small ones themselves; ANA is in log_ana.c, errors in
- * error_log.c, the discovery log comes from the function that control gave to the target. Runs on
- * the controller's reactor. NVMe Base 2.1, section 5.1.12.
+ * error_log.c, health and events in log_health.c and log_event.c, the discovery log comes from the
+ * function that control gave to the target. Runs on the controller's reactor. NVMe Base 2.1,
+ * section 5.1.12.
  *
  * Every page is written through a window (log.h). Bytes behind its end are zeroes; an offset
  * behind its end is refused.
- *
- * SMART tells what is counted: commands and bytes of the subsystem's namespaces, starts, hours and
- * errors. A program has no temperature and does not wear: it says room temperature, full spare.
  */
-#include "target/command.h"
+#include "target/feature.h"
 #include "target/local.h"
 #include "target/log.h"
 
-#include "base/clock.h"
-
-#define LOG_SMART_TEMPERATURE_K 298
-#define LOG_SMART_SPARE_PERCENT 100
-#define LOG_CHANGED_OVERFLOW    0xffffffffu
-#define SQE_BYTE_LOG_CSI        (SQE_BYTE_CDW14 + 3)
-#define SQE_BYTE_LOG_OT         (SQE_BYTE_CDW14 + 2)
+#define LOG_CHANGED_OVERFLOW 0xffffffffu
+#define SQE_BYTE_LOG_NUMD    (SQE_BYTE_CDW10 + 2)
+#define SQE_BYTE_LOG_CSI     (SQE_BYTE_CDW14 + 3)
+#define SQE_AT_LOG_OT        SQE_AT(SQE_BYTE_CDW14 + 2, 7)
 
 /* Writes what falls into the window; returns the size of the whole page. */
 typedef uint64_t log_write_fn(const struct ctrl *ctrl, const struct log_cmd *cmd,
@@ -31,20 +26,27 @@ struct log_page {
 	bool is_io;
 	bool is_discovery;
 	log_write_fn *write;
+	/* Instead of write: ends the command by itself. */
+	void (*execute)(struct slot *slot, const struct log_cmd *cmd);
+	uint16_t specific; /* LID Specific Parameter */
 };
 
-static log_write_fn log_supported, log_error, log_smart, log_firmware, log_changed_ns, log_effects,
-	log_ana, log_discovery;
+static log_write_fn log_supported, log_error, log_firmware, log_changed_ns, log_effects, log_ana,
+	log_feature_effects, log_mi_effects, log_discovery, log_reservation;
 
 static const struct log_page log_pages[] = {
-	{LOG_SUPPORTED, true, true, log_supported},
-	{LOG_ERROR, true, true, log_error},
-	{LOG_SMART, true, true, log_smart},
-	{LOG_FIRMWARE, true, true, log_firmware},
-	{LOG_CHANGED_NS, true, false, log_changed_ns},
-	{LOG_EFFECTS, true, true, log_effects},
-	{LOG_ANA, true, false, log_ana},
-	{LOG_DISCOVERY, false, true, log_discovery},
+	{LOG_SUPPORTED, true, true, log_supported, NULL, 0},
+	{LOG_ERROR, true, true, log_error, NULL, 0},
+	{LOG_SMART, true, true, NULL, log_smart_execute, 0},
+	{LOG_FIRMWARE, true, true, log_firmware, NULL, 0},
+	{LOG_CHANGED_NS, true, false, log_changed_ns, NULL, 0},
+	{LOG_EFFECTS, true, true, log_effects, NULL, 0},
+	{LOG_ANA, true, false, log_ana, NULL, 0},
+	{LOG_PERSISTENT_EVENT, true, false, NULL, log_event_execute, LOG_SPECIFIC_EVENT_HEADER},
+	{LOG_FEATURE_EFFECTS, true, true, log_feature_effects, NULL, 0},
+	{LOG_MI_EFFECTS, true, true, log_mi_effects, NULL, 0},
+	{LOG_DISCOVERY, false, true, log_discovery, NULL, 0},
+	{LOG_RESERVATION, true, false, log_reservation, NULL, 0},
 };
 
 static bool log_page_applies(const struct log_page *page, const struct ctrl *ctrl)
@@ -65,14 +67,11 @@ static const struct log_page *log_page_find(const struct ctrl *ctrl, uint8_t id)
 static uint64_t log_supported(const struct ctrl *ctrl, const struct log_cmd *cmd,
 			      const struct log_window *window)
 {
-	uint8_t ids[ARRAY_LEN(log_pages)];
-	uint8_t page[LOG_SUPPORTED_BYTES];
-	size_t count = 0;
+	uint8_t page[LOG_SUPPORTED_BYTES] = {0};
 
 	for (unsigned i = 0; i < ARRAY_LEN(log_pages); i++)
 		if (log_page_applies(&log_pages[i], ctrl))
-			ids[count++] = log_pages[i].id;
-	log_supported_encode(ids, count, page);
+			log_supported_add(log_pages[i].id, log_pages[i].specific, page);
 	log_window_put(window, 0, page, sizeof(page));
 	return sizeof(page);
 }
@@ -81,47 +80,6 @@ static uint64_t log_error(const struct ctrl *ctrl, const struct log_cmd *cmd,
 			  const struct log_window *window)
 {
 	return log_error_write(ctrl, window);
-}
-
-static uint64_t counter_get(const atomic_ulong *counter)
-{
-	return atomic_load_explicit(counter, memory_order_relaxed);
-}
-
-static void smart_add_store(const struct ns_store *store, struct log_smart *smart)
-{
-	for (unsigned i = 0; i < ns_live_local_count(store->live); i++) {
-		const struct ns_local *counters = &ns_live_locals(store->live)[i];
-
-		smart->bytes_read += counter_get(&counters->bytes_read);
-		smart->bytes_written += counter_get(&counters->bytes_written);
-		smart->read_commands += counter_get(&counters->read_commands);
-		smart->write_commands += counter_get(&counters->write_commands);
-		smart->media_errors += counter_get(&counters->media_errors);
-	}
-}
-
-static uint64_t log_smart(const struct ctrl *ctrl, const struct log_cmd *cmd,
-			  const struct log_window *window)
-{
-	const struct target *target = ctrl->target;
-	uint64_t up_ns = reactor_now_ns(ctrl->reactor) - target->started_ns;
-	struct log_smart smart = {
-		.temperature_k = LOG_SMART_TEMPERATURE_K,
-		.spare_percent = LOG_SMART_SPARE_PERCENT,
-		.power_cycles = target->power_cycles,
-		.power_on_hours = up_ns / (3600 * NS_PER_S),
-		.unsafe_shutdowns = target->unsafe_shutdowns,
-		.error_log_entries = ctrl->error_count,
-	};
-	uint8_t page[LOG_SMART_BYTES];
-
-	if (ctrl->subsystem)
-		for (unsigned i = 0; i < ctrl->subsystem->ns_count; i++)
-			smart_add_store(ctrl->subsystem->namespaces[i].store, &smart);
-	log_smart_encode(&smart, page);
-	log_window_put(window, 0, page, sizeof(page));
-	return sizeof(page);
 }
 
 static uint64_t log_firmware(const struct ctrl *ctrl, const struct log_cmd *cmd,
@@ -156,17 +114,51 @@ static uint64_t log_effects(const struct ctrl *ctrl, const struct log_cmd *cmd,
 	struct log_effects effects;
 	uint8_t page[LOG_EFFECTS_BYTES];
 
-	command_effects(ctrl->type, &effects);
+	command_effects(ctrl, &effects);
 	log_effects_encode(&effects, page);
 	log_window_put(window, 0, page, sizeof(page));
 	return sizeof(page);
 }
 
+static uint64_t log_feature_effects(const struct ctrl *ctrl, const struct log_cmd *cmd,
+				    const struct log_window *window)
+{
+	uint8_t page[LOG_FEATURE_EFFECTS_BYTES] = {0};
+	const struct feature *row;
+
+	for (unsigned i = 0; (row = feature_row(i)) != NULL; i++) {
+		uint32_t effects = LOG_FEATURE_SUPPORTED;
+
+		if (!feature_find(ctrl, row->id))
+			continue;
+		effects |= row->scope == FEATURE_OF_CTRL ? LOG_FEATURE_OF_CTRL : LOG_FEATURE_OF_NS;
+		/* Its attributes tell of the protection. */
+		if (row->id == FEATURE_WRITE_PROTECT)
+			effects |= LOG_FEATURE_CHANGES_NS;
+		log_feature_effect_add(row->id, effects, page);
+	}
+	log_window_put(window, 0, page, sizeof(page));
+	return sizeof(page);
+}
+
+/* There is no management endpoint, and none of its commands. */
+static uint64_t log_mi_effects(const struct ctrl *ctrl, const struct log_cmd *cmd,
+			       const struct log_window *window)
+{
+	return LOG_MI_EFFECTS_BYTES;
+}
+
 static uint64_t log_ana(const struct ctrl *ctrl, const struct log_cmd *cmd,
 			const struct log_window *window)
 {
-	return log_ana_write(ctrl->subsystem, ctrl->port, ctrl->local->snapshot->ana_change_count,
-			     (cmd->specific & LOG_ANA_RGO) != 0, window);
+	struct log_ana_view view = {
+		.subsystem = ctrl->subsystem,
+		.port = ctrl->port,
+		.host_index = ctrl->host_index,
+		.change_count = ctrl_ana_change_count(ctrl),
+	};
+
+	return log_ana_write(&view, (cmd->specific & LOG_ANA_RGO) != 0, window);
 }
 
 static uint64_t log_discovery(const struct ctrl *ctrl, const struct log_cmd *cmd,
@@ -180,6 +172,12 @@ static uint64_t log_discovery(const struct ctrl *ctrl, const struct log_cmd *cmd
 	};
 
 	return ctrl->target->discovery_log(&asker, window->offset, window->buf, window->len_bytes);
+}
+
+static uint64_t log_reservation(const struct ctrl *ctrl, const struct log_cmd *cmd,
+				const struct log_window *window)
+{
+	return log_reservation_write(ctrl, window);
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
@@ -197,9 +195,21 @@ static bool log_can_write(const struct ctrl *ctrl, uint8_t log_id)
 	}
 }
 
+void log_finish(struct slot *slot, const struct log_cmd *cmd, uint64_t page_bytes)
+{
+	if (cmd->offset > page_bytes) {
+		slot_complete_at(slot, nvme_status_dnr(NVME_SC_INVALID_FIELD), SQE_BYTE_CDW12);
+		return;
+	}
+	if (!cmd->retains_event)
+		ctrl_event_clear(slot->queue->ctrl, cmd->log_id, cmd->offset == 0);
+	slot_complete(slot, NVME_SC_SUCCESS);
+}
+
 static void log_execute(struct slot *slot)
 {
-	struct ctrl *ctrl = slot->queue->ctrl;
+	const struct ctrl *ctrl = slot->queue->ctrl;
+	const struct log_page *page;
 	struct log_window window;
 	struct log_cmd cmd;
 
@@ -209,14 +219,13 @@ static void log_execute(struct slot *slot)
 		return;
 	}
 	memset(slot->data, 0, slot->data_bytes);
-	window = (struct log_window){slot->data, cmd.offset, slot->data_bytes};
-	if (cmd.offset > log_page_find(ctrl, cmd.log_id)->write(ctrl, &cmd, &window)) {
-		slot_complete_at(slot, nvme_status_dnr(NVME_SC_INVALID_FIELD), SQE_BYTE_CDW12);
+	page = log_page_find(ctrl, cmd.log_id);
+	if (page->execute) {
+		page->execute(slot, &cmd);
 		return;
 	}
-	if (!cmd.retains_event)
-		ctrl_event_clear(ctrl, cmd.log_id, cmd.offset == 0);
-	slot_complete(slot, NVME_SC_SUCCESS);
+	window = (struct log_window){slot->data, cmd.offset, slot->data_bytes};
+	log_finish(slot, &cmd, page->write(ctrl, &cmd, &window));
 }
 
 nvme_status log_prepare(struct slot *slot)
@@ -229,9 +238,9 @@ nvme_status log_prepare(struct slot *slot)
 	if (!log_page_find(ctrl, cmd.log_id))
 		return command_refuse(slot, NVME_SC_INVALID_LOG_PAGE, SQE_BYTE_CDW10);
 	if (cmd.len_bytes > ctrl->local->snapshot->limits.transfer_max_bytes)
-		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CDW10 + 2);
+		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_LOG_NUMD);
 	if (cmd.offset_is_index)
-		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_LOG_OT);
+		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_AT_LOG_OT);
 	if (cmd.offset % sizeof(uint32_t) != 0)
 		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CDW12);
 	/* LPA bit 0 is clear: health is told of the controller, not of one namespace. */

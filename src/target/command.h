@@ -14,6 +14,8 @@
 
 /* dispatch.c: picks the family by queue and opcode. */
 nvme_status command_prepare(struct slot *slot);
+/* The same without regard to fused operations, which come back here for each of the two. */
+nvme_status command_prepare_alone(struct slot *slot);
 /* For data commands over fabrics: the SGL must describe exactly `bytes`. */
 nvme_status command_expect_data(struct slot *slot, enum data_direction direction, uint32_t bytes);
 
@@ -26,7 +28,10 @@ enum sqe_byte {
 	SQE_BYTE_CDW14 = 56,
 };
 
-/* A refusal that a retry cannot mend, with the byte at fault. */
+/* A place in the submission entry, where not the whole byte is meant: byte in 7:0, bit in 10:8. */
+#define SQE_AT(byte, bit) ((uint16_t)((byte) | (bit) << 8))
+
+/* A refusal that a retry cannot mend, with the place at fault. */
 static inline nvme_status command_refuse(struct slot *slot, nvme_status status, uint16_t error_byte)
 {
 	slot->error_byte = error_byte;
@@ -41,16 +46,21 @@ void connect_reject_at(struct connect_reject *reject, nvme_status status, uint16
 		       bool is_in_data);
 nvme_status io_prepare(struct slot *slot);          /* cmd_io.c */
 nvme_status abort_prepare(struct slot *slot);       /* cmd_abort.c */
+/* cmd_cancel.c: a command that a Cancel waits for has ended; on their queue's reactor. */
+void cancel_on_victim_end(struct slot *canceller, bool is_aborted);
 nvme_status keep_alive_prepare(struct slot *slot);  /* ctrl_keep_alive.c */
 nvme_status identify_prepare(struct slot *slot);    /* cmd_identify.c */
 nvme_status log_prepare(struct slot *slot);         /* cmd_log.c */
 nvme_status feature_get_prepare(struct slot *slot); /* cmd_feature.c */
 nvme_status feature_set_prepare(struct slot *slot); /* cmd_feature.c */
 nvme_status async_event_prepare(struct slot *slot); /* event.c */
+nvme_status ns_management_prepare(struct slot *slot); /* cmd_ns_manage.c */
+nvme_status ns_attachment_prepare(struct slot *slot); /* cmd_ns_manage.c */
+nvme_status format_prepare(struct slot *slot);        /* cmd_format.c */
 
 /* What this controller says of itself; used by Identify and by the checks that must agree. */
 void ctrl_identity_fill(const struct ctrl *ctrl, struct ctrl_identity *ret_identity);
 /* Opcodes that exist, for the effects log and for nothing else. */
-void command_effects(enum ctrl_type type, struct log_effects *ret_effects);
+void command_effects(const struct ctrl *ctrl, struct log_effects *ret_effects);
 
 #endif

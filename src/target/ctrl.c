@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "target/command.h"
 #include "target/local.h"
+#include "target/reservation.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -20,6 +21,8 @@
 static void ctrl_free(struct ctrl *ctrl)
 {
 	ctrl_error_log_free(ctrl);
+	ctrl_event_page_release(ctrl);
+	ctrl_notices_reset(ctrl);
 	free(ctrl->connect_args);
 	free(ctrl->io_queues);
 	free(ctrl);
@@ -43,10 +46,12 @@ static struct ctrl *ctrl_alloc(struct queue *queue, const struct connect_args *a
 	ctrl->host_id = args->host_id;
 	ctrl->local_addr = queue->local_addr;
 	ctrl->kato_ms = args->kato_ms;
+	ctrl->connected_ns = reactor_now_ns(local->reactor);
 	ctrl->io_queues_max =
 		ctrl->type == CTRL_TYPE_IO ? local->snapshot->limits.io_queues_max : 0;
 	ctrl->io_queues_granted = ctrl->io_queues_max;
 	list_init(&ctrl->node);
+	list_init(&ctrl->swap_node);
 	ctrl->io_queues = calloc(ctrl->io_queues_max + 1, sizeof(*ctrl->io_queues));
 	ctrl->connect_args = malloc(sizeof(*args));
 	if (!ctrl->io_queues || !ctrl->connect_args || ctrl_error_log_init(ctrl) != 0) {
@@ -94,7 +99,7 @@ static void ctrl_registered(struct reactor_msg *msg)
 	ctrl->state = CTRL_LIVE;
 	ctrl->admin = queue;
 	list_push_back(&ctrl->local->ctrls, &ctrl->node);
-	ctrl_rebind(ctrl, ctrl->local->snapshot, ctrl->local->snapshot);
+	ctrl_bind(ctrl, ctrl->local->snapshot);
 	bool is_queue_ending = queue->state != QUEUE_CONNECTING;
 
 	log_info("target", "controller %u: host %s connected to %s", ctrl->cntlid, ctrl->host_nqn,
@@ -235,6 +240,7 @@ static void ctrl_left(struct reactor_msg *msg)
 	log_info("target", "controller %u: host %s gone: %s", ctrl->cntlid, ctrl->host_nqn,
 		 ctrl->end_why);
 	list_remove(&ctrl->node);
+	list_remove(&ctrl->swap_node);
 	ctrl_free(ctrl);
 	local_on_empty(local);
 }
@@ -314,27 +320,4 @@ void ctrl_detach(struct reactor_msg *detach_msg)
 void ctrl_flushed(struct ctrl *ctrl)
 {
 	ctrl_leave_when_empty(ctrl);
-}
-
-void ctrl_rebind(struct ctrl *ctrl, const struct snapshot *old, const struct snapshot *snapshot)
-{
-	CHECK_OWNER(ctrl);
-	ctrl->port = snapshot_find_port(snapshot, ctrl->port_id);
-	ctrl->subsystem = snapshot_find_subsystem(snapshot, ctrl->subsystem_nqn);
-	if (ctrl->state != CTRL_LIVE)
-		return;
-	if (!ctrl->port) {
-		ctrl_end(ctrl, "its port was removed");
-		return;
-	}
-	if (ctrl->type == CTRL_TYPE_IO) {
-		if (!ctrl->subsystem)
-			ctrl_end(ctrl, "its subsystem was removed");
-		else if (!port_offers(ctrl->port, ctrl->subsystem))
-			ctrl_end(ctrl, "its port no longer offers the subsystem");
-		else if (!subsystem_allows_host(ctrl->subsystem, ctrl->host_nqn))
-			ctrl_end(ctrl, "the host is no longer allowed");
-	}
-	if (ctrl->state == CTRL_LIVE && old != snapshot)
-		ctrl_events_compare(ctrl, old, snapshot);
 }

@@ -21,6 +21,8 @@
 #define CTRL_ERROR_LOG_ENTRIES  64
 #define CTRL_KEEP_ALIVE_STEP_MS 100
 #define CTRL_READY_TIMEOUT_MS   15000 /* CAP.TO */
+#define CTRL_WARN_TEMPERATURE_K 343   /* WCTEMP, and the threshold by default */
+#define CTRL_CRIT_TEMPERATURE_K 353   /* CCTEMP */
 
 enum ctrl_state {
 	CTRL_REGISTERING, /* waits for its identifier */
@@ -35,6 +37,22 @@ enum ctrl_event {
 	CTRL_EVENT_ANA_CHANGE = 1 << 1,
 	CTRL_EVENT_DISCOVERY_CHANGE = 1 << 2,
 	CTRL_EVENT_SHUTDOWN = 1 << 3,
+	CTRL_EVENT_RESERVATION = 1 << 4,
+	CTRL_EVENT_TEMPERATURE = 1 << 5, /* a threshold of feature 04h is crossed */
+};
+
+/* Features that belong to a controller: not saved, as by default after a reset. feature_*.c */
+struct ctrl_features {
+	uint32_t arbitration;   /* 01h: CDW11 */
+	uint32_t workload_hint; /* 02h: WH */
+	uint32_t coalescing;    /* 08h: CDW11 */
+	uint32_t temperature_over_k;
+	uint32_t temperature_under_k;
+	bool has_atomicity_waived; /* 0Ah: DN */
+	bool is_timestamp_set;
+	uint64_t timestamp_ms;    /* 0Eh, as of timestamp_at_ns */
+	uint64_t timestamp_at_ns; /* of the reactor's clock */
+	uint64_t reset_at_ns;
 };
 
 struct ctrl {
@@ -51,6 +69,15 @@ struct ctrl {
 	struct net_addr local_addr;
 	const struct subsystem *subsystem; /* in local->snapshot; NULL when it was removed */
 	const struct port *port;
+	uint32_t host_index;   /* of the host, for struct ns_mask */
+	uint64_t connected_ns; /* reactor_now_ns at Connect */
+	/* A swap under way (delta.h): what it changes for this controller, until it has been told.
+	 */
+	uint32_t host_index_before;
+	const struct subsystem_delta *subsystem_delta;
+	const struct port_delta *port_delta;
+	struct list swap_node;   /* in local->swap_ctrls */
+	uint64_t ana_count_base; /* the ANA log's change count begins at 0 with a reset */
 
 	/* properties */
 	uint32_t cc;
@@ -80,13 +107,19 @@ struct ctrl {
 	uint32_t changed_nsids[LOG_CHANGED_NS_MAX];
 	uint32_t changed_count;
 	bool has_changed_overflow;
+	struct notices *notices; /* reservation_notice.c; NULL: none, and nothing masked */
 
 	/* error log: error_log.c; newest at (error_count - 1) % entries */
 	struct log_error_entry *error_log;
 	uint64_t error_count;
 
+	struct ctrl_features features;
+	uint8_t *event_page; /* the persistent event log as this controller reads it; NULL: none */
+	size_t event_page_bytes;
+
 	uint32_t aborts_running;
 	uint8_t host_behavior[512];
+	atomic_uint copy_formats; /* its CDFE: queues on any reactor read it */
 	const char *end_why;
 	struct list node; /* in local->ctrls */
 	struct reactor_msg msg;
@@ -109,8 +142,19 @@ void ctrl_close_io_queues(struct ctrl *ctrl);
 void ctrl_flushed(struct ctrl *ctrl);
 /* The queue is drained and its connection closed; post from the queue's reactor. */
 void ctrl_detach(struct reactor_msg *detach_msg);
-/* Points ctrl->subsystem and ->port into a new snapshot, raises events, ends orphans. */
-void ctrl_rebind(struct ctrl *ctrl, const struct snapshot *old, const struct snapshot *snapshot);
+struct delta;
+/* ---- ctrl_config.c: its place in the configuration ---------------------------------------------
+ */
+/* At its birth; ends it when the place has gone since its Connect was judged. */
+void ctrl_bind(struct ctrl *ctrl, const struct snapshot *snapshot);
+/* Points ctrl->subsystem and ->port into the new snapshot of a swap; ctrl_tell follows. */
+void ctrl_swap(struct ctrl *ctrl, const struct delta *delta);
+/* Raises the events of a swap, or ends the controller when it has lost its place. */
+void ctrl_tell(struct ctrl *ctrl, const struct delta *delta);
+/* The namespace that this host sees under that number, or NULL. */
+const struct ns *ctrl_find_ns(const struct ctrl *ctrl, uint32_t nsid);
+/* The header's count of the ANA log; only while it has a port and a subsystem. */
+uint64_t ctrl_ana_change_count(const struct ctrl *ctrl);
 /* ---- ctrl_property.c: CC, CSTS and what they set going ------------------------------------- */
 uint64_t ctrl_cap(const struct ctrl *ctrl);
 void ctrl_set_cc(struct ctrl *ctrl, uint32_t cc);
@@ -124,6 +168,14 @@ void ctrl_keep_alive_stop(struct ctrl *ctrl);
 static inline bool ctrl_is_ready(const struct ctrl *ctrl)
 {
 	return (ctrl->csts & CSTS_RDY) != 0;
+}
+
+/* After any change of host_behavior: tells the queues which Copy formats the host has enabled. */
+static inline void ctrl_note_host_behavior(struct ctrl *ctrl)
+{
+	atomic_store_explicit(&ctrl->copy_formats,
+			      ctrl->host_behavior[4] | (unsigned)ctrl->host_behavior[5] << 8,
+			      memory_order_relaxed);
 }
 
 /* Any thread: a command arrived. */
@@ -145,14 +197,21 @@ void ctrl_events_report(struct ctrl *ctrl);
 /* Feature 0Bh: the events that this controller knows. */
 uint32_t ctrl_events_supported(const struct ctrl *ctrl);
 void ctrl_event_note_changed_ns(struct ctrl *ctrl, uint32_t nsid);
-/* Compares what this host sees in two snapshots and raises what changed. */
-void ctrl_events_compare(struct ctrl *ctrl, const struct snapshot *old, const struct snapshot *now);
+/* Raises what a swap changes of what this host sees. */
+void ctrl_events_of_swap(struct ctrl *ctrl, const struct delta *delta);
 /* Completes every held request with `status` (reset, shutdown, end). */
 void ctrl_events_flush(struct ctrl *ctrl, nvme_status status);
 /* True when the slot was one of the held requests, which is then completed as aborted. */
 bool ctrl_event_abort(struct ctrl *ctrl, uint16_t cid);
 /* CC.EN 1 to 0: masks, pending events and features go back to their defaults. */
 void ctrl_events_reset(struct ctrl *ctrl);
+
+/* feature_ctrl.c: at birth and when CC.EN goes from 1 to 0. */
+void ctrl_features_reset(struct ctrl *ctrl);
+/* feature_host.c: for SMART. */
+bool ctrl_has_temperature_warning(const struct ctrl *ctrl);
+/* log_event.c: the context of the persistent event log goes. */
+void ctrl_event_page_release(struct ctrl *ctrl);
 
 /* ---- error_log.c
  * --------------------------------------------------------------------------------- */

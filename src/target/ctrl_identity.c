@@ -9,15 +9,37 @@
  * that was told there is none would never flush a namespace that is added later and has one.
  */
 #include "target/command.h"
+#include "target/event_log.h"
 #include "target/local.h"
+#include "wire/reservation.h"
 
 #include "base/text.h"
 
 #include <string.h>
 
-#define IDENTITY_ANA_TRANSITION_S 10
 #define IDENTITY_DISCOVERY_MODEL  "weft discovery"
 #define IDENTITY_DISCOVERY_SERIAL "weft"
+
+/* AWUN, AWUPF and ACWU hold for any namespace: one block, which is what memory media give. */
+static void identity_fill_commands(struct ctrl_identity *identity)
+{
+	identity->has_compare = true;
+	identity->has_write_uncorrectable = true;
+	identity->has_dataset_management = true;
+	identity->has_write_zeroes = true;
+	identity->has_feature_select = true;
+	identity->has_reservations = true;
+	identity->has_timestamp = true;
+	identity->has_verify = true;
+	identity->has_copy = true;
+	identity->copy_formats = TARGET_COPY_FORMATS;
+	identity->has_fused_compare = true;
+	identity->has_volatile_cache = true;
+	identity->has_flush_all = true;
+	identity->atomic_write_blocks = 1;
+	identity->atomic_power_fail_blocks = 1;
+	identity->atomic_compare_write_blocks = 1;
+}
 
 static void identity_fill_io(const struct ctrl *ctrl, const struct target_limits *limits,
 			     struct ctrl_identity *identity)
@@ -25,6 +47,8 @@ static void identity_fill_io(const struct ctrl *ctrl, const struct target_limits
 	if (ctrl->subsystem) {
 		text_copy(identity->serial, sizeof(identity->serial), ctrl->subsystem->serial);
 		text_copy(identity->model, sizeof(identity->model), ctrl->subsystem->model);
+		identity->capacity_bytes = ctrl->subsystem->pool_bytes;
+		identity->capacity_unused_bytes = ctrl->subsystem->pool_unused_bytes;
 	}
 	identity->has_multiple_ports = true;
 	identity->has_multiple_ctrls = true;
@@ -34,11 +58,16 @@ static void identity_fill_io(const struct ctrl *ctrl, const struct target_limits
 	identity->has_event_shutdown = true;
 	identity->namespace_id_max = TARGET_NSID_MAX;
 	identity->namespaces_allowed_max = TARGET_NSID_MAX;
-	identity->has_compare = true;
-	identity->has_dataset_management = true;
-	identity->has_write_zeroes = true;
-	identity->has_volatile_cache = true;
-	identity->ana_transition_s = IDENTITY_ANA_TRANSITION_S;
+	identity_fill_commands(identity);
+	identity->has_format = ctrl->target->manage != NULL;
+	identity->has_ns_management = ctrl->target->manage != NULL;
+	identity->has_ns_granularity = ctrl->target->manage != NULL;
+	identity->has_write_protect = ctrl->target->manage != NULL;
+	identity->has_uuid_list = true;
+	identity->event_log_max_bytes = EVENT_LOG_HEADER_BYTES + EVENT_LOG_BYTES_MAX;
+	identity->warn_temperature_k = CTRL_WARN_TEMPERATURE_K;
+	identity->critical_temperature_k = CTRL_CRIT_TEMPERATURE_K;
+	identity->ana_transition_s = TARGET_ANA_TRANSITION_S;
 	identity->ana_group_max = TARGET_ANA_GROUP_MAX;
 	identity->ana_group_count = TARGET_ANA_GROUP_MAX;
 	identity->in_capsule_bytes = limits->in_capsule_bytes;
@@ -61,6 +90,7 @@ void ctrl_identity_fill(const struct ctrl *ctrl, struct ctrl_identity *ret_ident
 		.async_event_limit = CTRL_AER_MAX,
 		.has_log_effects = true,
 		.has_log_offsets = true,
+		.has_log_supported = true,
 		.error_log_entries = CTRL_ERROR_LOG_ENTRIES,
 		.keep_alive_step_ms = CTRL_KEEP_ALIVE_STEP_MS,
 		.queue_entries_max = limits->queue_size_max,
@@ -74,24 +104,57 @@ void ctrl_identity_fill(const struct ctrl *ctrl, struct ctrl_identity *ret_ident
 		identity_fill_io(ctrl, limits, ret_identity);
 }
 
-void command_effects(enum ctrl_type type, struct log_effects *ret_effects)
-{
-	static const uint8_t admin[] = {
-		NVME_ADMIN_GET_LOG_PAGE, NVME_ADMIN_IDENTIFY,    NVME_ADMIN_SET_FEATURES,
-		NVME_ADMIN_GET_FEATURES, NVME_ADMIN_ASYNC_EVENT, NVME_ADMIN_KEEP_ALIVE,
-	};
-	static const uint8_t reading[] = {NVME_IO_FLUSH, NVME_IO_READ, NVME_IO_COMPARE};
-	static const uint8_t writing[] = {NVME_IO_WRITE, NVME_IO_WRITE_ZEROES,
-					  NVME_IO_DATASET_MANAGEMENT};
+/* ---- effects --------------------------------------------------------------------------------- */
 
+struct command_effect {
+	uint8_t opcode;
+	uint32_t effects;
+};
+
+#define OF_CTRL (LOG_EFFECT_SUPPORTED | LOG_EFFECT_OF_CTRL)
+#define OF_NS   (LOG_EFFECT_SUPPORTED | LOG_EFFECT_OF_NS)
+#define WRITES  (OF_NS | LOG_EFFECT_CHANGES_DATA)
+
+static const struct command_effect admin_effects[] = {
+	{NVME_ADMIN_GET_LOG_PAGE, OF_CTRL}, {NVME_ADMIN_IDENTIFY, OF_CTRL},
+	{NVME_ADMIN_SET_FEATURES, OF_CTRL}, {NVME_ADMIN_GET_FEATURES, OF_CTRL},
+	{NVME_ADMIN_ASYNC_EVENT, OF_CTRL},  {NVME_ADMIN_KEEP_ALIVE, OF_CTRL},
+};
+
+static const struct command_effect manage_effects[] = {
+	{NVME_ADMIN_NS_MANAGEMENT,
+	 LOG_EFFECT_SUPPORTED | LOG_EFFECT_OF_SUBSYSTEM | LOG_EFFECT_CHANGES_INVENTORY},
+	{NVME_ADMIN_NS_ATTACHMENT, OF_NS | LOG_EFFECT_CHANGES_INVENTORY},
+	{NVME_ADMIN_FORMAT_NVM, WRITES | LOG_EFFECT_CHANGES_NS | LOG_EFFECT_ALONE_IN_NS},
+};
+
+static const struct command_effect io_effects[] = {
+	{NVME_IO_FLUSH, OF_NS},
+	{NVME_IO_WRITE, WRITES},
+	{NVME_IO_READ, OF_NS},
+	{NVME_IO_WRITE_UNCORRECTABLE, WRITES},
+	{NVME_IO_COMPARE, OF_NS},
+	{NVME_IO_WRITE_ZEROES, WRITES},
+	{NVME_IO_DATASET_MANAGEMENT, WRITES},
+	{NVME_IO_VERIFY, OF_NS},
+	{NVME_IO_RESERVATION_REGISTER, OF_NS},
+	{NVME_IO_RESERVATION_REPORT, OF_NS},
+	{NVME_IO_RESERVATION_ACQUIRE, OF_NS},
+	{NVME_IO_RESERVATION_RELEASE, OF_NS},
+	{NVME_IO_CANCEL, OF_CTRL},
+	{NVME_IO_COPY, WRITES},
+};
+
+void command_effects(const struct ctrl *ctrl, struct log_effects *ret_effects)
+{
 	memset(ret_effects, 0, sizeof(*ret_effects));
-	for (unsigned i = 0; i < ARRAY_LEN(admin); i++)
-		ret_effects->admin[admin[i]] = LOG_EFFECT_SUPPORTED;
-	if (type != CTRL_TYPE_IO)
+	for (unsigned i = 0; i < ARRAY_LEN(admin_effects); i++)
+		ret_effects->admin[admin_effects[i].opcode] = admin_effects[i].effects;
+	if (ctrl->type != CTRL_TYPE_IO)
 		return;
-	ret_effects->admin[NVME_ADMIN_ABORT] = LOG_EFFECT_SUPPORTED;
-	for (unsigned i = 0; i < ARRAY_LEN(reading); i++)
-		ret_effects->io[reading[i]] = LOG_EFFECT_SUPPORTED;
-	for (unsigned i = 0; i < ARRAY_LEN(writing); i++)
-		ret_effects->io[writing[i]] = LOG_EFFECT_SUPPORTED | LOG_EFFECT_CHANGES_DATA;
+	ret_effects->admin[NVME_ADMIN_ABORT] = OF_CTRL;
+	for (unsigned i = 0; ctrl->target->manage && i < ARRAY_LEN(manage_effects); i++)
+		ret_effects->admin[manage_effects[i].opcode] = manage_effects[i].effects;
+	for (unsigned i = 0; i < ARRAY_LEN(io_effects); i++)
+		ret_effects->io[io_effects[i].opcode] = io_effects[i].effects;
 }

@@ -7,6 +7,7 @@
  * reactor.
  */
 #include "target/command.h"
+#include "target/fused.h"
 #include "target/local.h"
 
 nvme_status command_expect_data(struct slot *slot, enum data_direction direction, uint32_t bytes)
@@ -45,6 +46,18 @@ static nvme_status admin_prepare(struct slot *slot)
 		if (slot->queue->ctrl->type == CTRL_TYPE_IO)
 			return abort_prepare(slot);
 		break;
+	case NVME_ADMIN_NS_MANAGEMENT:
+		if (slot->queue->ctrl->type == CTRL_TYPE_IO)
+			return ns_management_prepare(slot);
+		break;
+	case NVME_ADMIN_NS_ATTACHMENT:
+		if (slot->queue->ctrl->type == CTRL_TYPE_IO)
+			return ns_attachment_prepare(slot);
+		break;
+	case NVME_ADMIN_FORMAT_NVM:
+		if (slot->queue->ctrl->type == CTRL_TYPE_IO)
+			return format_prepare(slot);
+		break;
 	default:
 		break;
 	}
@@ -52,15 +65,9 @@ static nvme_status admin_prepare(struct slot *slot)
 	return nvme_status_dnr(NVME_SC_INVALID_OPCODE);
 }
 
-nvme_status command_prepare(struct slot *slot)
+nvme_status command_prepare_alone(struct slot *slot)
 {
 	struct queue *queue = slot->queue;
-
-	/* Base 2.1, 3.4.1: fused operations are not offered; the field must say "normal". */
-	if (slot->sqe.flags & NVME_SQE_FUSE_MASK) {
-		slot->error_byte = offsetof(struct nvme_sqe, flags);
-		return nvme_status_dnr(NVME_SC_INVALID_FIELD);
-	}
 	nvme_status status = sgl_decode(&slot->sqe, slot->capsule_bytes, &slot->sgl);
 
 	if (!nvme_status_is_ok(status)) {
@@ -82,4 +89,11 @@ nvme_status command_prepare(struct slot *slot)
 	if (!ctrl_is_ready(queue->ctrl))
 		return nvme_status_dnr(NVME_SC_CMD_SEQUENCE);
 	return admin_prepare(slot);
+}
+
+nvme_status command_prepare(struct slot *slot)
+{
+	if ((slot->sqe.flags & NVME_SQE_FUSE_MASK) | slot->queue->is_fused_open)
+		return fused_prepare(slot);
+	return command_prepare_alone(slot);
 }

@@ -12,6 +12,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#define ERROR_NO_PLACE 0xffff
+
 int ctrl_error_log_init(struct ctrl *ctrl)
 {
 	ctrl->error_log = calloc(CTRL_ERROR_LOG_ENTRIES, sizeof(*ctrl->error_log));
@@ -31,17 +33,24 @@ void ctrl_error_log_add(struct ctrl *ctrl, const struct slot *slot)
 	struct log_error_entry *entry =
 		&ctrl->error_log[ctrl->error_count++ % CTRL_ERROR_LOG_ENTRIES];
 	bool is_fabrics = slot->sqe.opcode == NVME_OPCODE_FABRICS;
+	bool has_place = slot->error_byte != ERROR_NO_PLACE;
 
 	*entry = (struct log_error_entry){
 		.error_count = ctrl->error_count,
 		.sqid = slot->queue->qid,
 		.cid = le16_get(slot->sqe.cid),
 		.status = slot->status,
-		.parameter_byte = slot->error_byte,
+		.parameter_byte = has_place ? slot->error_byte & 0xff : ERROR_NO_PLACE,
+		.parameter_bit = has_place ? (uint8_t)(slot->error_byte >> 8) : 0,
 		/* The slot's io_cmd is of this command only when its namespace was found. */
-		.lba = slot->ns ? slot->io_cmd.first_block : 0,
+		.lba = slot->queue->qid != 0 && slot->ns ? slot->io_cmd.first_block : 0,
 		/* Fabrics commands keep their type where others have the namespace. */
 		.nsid = is_fabrics ? 0 : le32_get(slot->sqe.nsid),
+		.transport = nvme_status_same(slot->status, NVME_SC_TRANSIENT_TRANSPORT)
+				     ? DISCOVERY_TCP
+				     : 0,
+		.csi = NVME_CSI_NVM,
+		.opcode = slot->sqe.opcode,
 	};
 }
 

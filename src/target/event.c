@@ -9,14 +9,17 @@
  * that the host has not enabled stays pending and is reported when it is. The shutdown event is
  * immediate: it names no page, is never masked, and is lost when no request is held.
  */
+#include "target/ana_index.h"
 #include "target/command.h"
+#include "target/delta.h"
 #include "target/local.h"
+#include "target/reservation.h"
 
 #include <string.h>
 
 struct event_kind {
 	enum ctrl_event event;
-	uint32_t mask; /* its bit in feature 0Bh */
+	uint32_t mask; /* its bit in feature 0Bh; 0: it cannot be turned off there */
 	bool is_io;    /* I/O controllers know it */
 	bool is_discovery;
 	struct async_event report;
@@ -38,6 +41,16 @@ static const struct event_kind event_kinds[] = {
 	 false,
 	 true,
 	 {ASYNC_TYPE_NOTICE, ASYNC_NOTICE_DISCOVERY_CHANGE, LOG_DISCOVERY}},
+	{CTRL_EVENT_RESERVATION,
+	 0,
+	 true,
+	 false,
+	 {ASYNC_TYPE_IO, ASYNC_IO_RESERVATION, LOG_RESERVATION}},
+	{CTRL_EVENT_TEMPERATURE,
+	 ASYNC_MASK_SMART_TEMPERATURE,
+	 true,
+	 false,
+	 {ASYNC_TYPE_SMART, ASYNC_SMART_TEMPERATURE, LOG_SMART}},
 	{CTRL_EVENT_SHUTDOWN,
 	 ASYNC_MASK_SHUTDOWN,
 	 true,
@@ -67,8 +80,12 @@ void ctrl_events_reset(struct ctrl *ctrl)
 	ctrl->events_reported = 0;
 	ctrl->changed_count = 0;
 	ctrl->has_changed_overflow = false;
-	ctrl->io_queues_granted = ctrl->io_queues_max;
-	memset(ctrl->host_behavior, 0, sizeof(ctrl->host_behavior));
+	ctrl_notices_reset(ctrl);
+	if (ctrl->subsystem && ctrl->port)
+		ctrl->ana_count_base =
+			ctrl->subsystem->ana_change_count + ctrl->port->ana_change_count;
+	ctrl_features_reset(ctrl);
+	ctrl_event_page_release(ctrl);
 }
 
 /* SMART warnings belong to every I/O controller; this one never has any. */
@@ -96,20 +113,6 @@ static struct slot *aer_take(struct ctrl *ctrl, uint32_t index)
 	return slot;
 }
 
-/* A held request may wait for ever: it must not keep a snapshot from going. */
-static void aer_drop_snapshot(struct slot *slot)
-{
-	struct local *local = slot->queue->local;
-	struct snapshot *snapshot = slot->snapshot;
-
-	if (!snapshot)
-		return;
-	slot->snapshot = NULL;
-	CHECK(snapshot->inflight[local->index].count > 0);
-	if (--snapshot->inflight[local->index].count == 0 && snapshot != local->snapshot)
-		local_snapshot_idle(snapshot);
-}
-
 static void async_event_execute(struct slot *slot)
 {
 	struct ctrl *ctrl = slot->queue->ctrl;
@@ -118,7 +121,7 @@ static void async_event_execute(struct slot *slot)
 		slot_complete(slot, nvme_status_dnr(NVME_SC_AER_LIMIT));
 		return;
 	}
-	aer_drop_snapshot(slot);
+	slot_leave_snapshot(slot);
 	ctrl->aer_slots[ctrl->aer_count++] = slot;
 	ctrl_events_report(ctrl);
 }
@@ -157,7 +160,7 @@ void ctrl_events_report(struct ctrl *ctrl)
 		struct slot *slot;
 
 		if ((ctrl->events & ~ctrl->events_reported & kind->event) == 0 ||
-		    (ctrl->event_mask & kind->mask) == 0)
+		    (kind->mask != 0 && (ctrl->event_mask & kind->mask) == 0))
 			continue;
 		ctrl->events &= ~(uint32_t)kind->event;
 		if (kind->report.type != ASYNC_TYPE_IMMEDIATE)
@@ -188,7 +191,7 @@ void ctrl_event_clear(struct ctrl *ctrl, uint8_t log_id, bool is_from_start)
 	for (unsigned i = 0; i < ARRAY_LEN(event_kinds); i++) {
 		const struct event_kind *kind = &event_kinds[i];
 
-		if (kind->report.type != ASYNC_TYPE_NOTICE || kind->report.log_id != log_id)
+		if (kind->report.type == ASYNC_TYPE_IMMEDIATE || kind->report.log_id != log_id)
 			continue;
 		ctrl->events_reported &= ~(uint32_t)kind->event;
 		if (is_from_start)
@@ -198,6 +201,9 @@ void ctrl_event_clear(struct ctrl *ctrl, uint8_t log_id, bool is_from_start)
 		ctrl->changed_count = 0;
 		ctrl->has_changed_overflow = false;
 	}
+	/* The page that was read is gone; the event stands for those behind it. */
+	if (log_id == LOG_RESERVATION && ctrl_notice_pop(ctrl))
+		ctrl->events |= CTRL_EVENT_RESERVATION;
 	ctrl_events_report(ctrl);
 }
 
@@ -224,67 +230,53 @@ void ctrl_event_note_changed_ns(struct ctrl *ctrl, uint32_t nsid)
 	ctrl->changed_count++;
 }
 
-/* ---- what a new snapshot changes --------------------------------------------------------------
+/* ---- what a new snapshot changes ------------------------------------------------------------- */
+
+/* A host hears of namespaces that it sees or saw. To one that is hidden from it now, it is removed.
  */
-
-static bool ns_attributes_differ(const struct ns *a, const struct ns *b)
+static uint32_t events_of_namespaces(struct ctrl *ctrl, const struct subsystem_delta *delta)
 {
-	return a->block_count != b->block_count || a->block_shift != b->block_shift ||
-	       a->store != b->store || a->is_read_only != b->is_read_only ||
-	       !uuid_equal(&a->uuid, &b->uuid) || memcmp(a->nguid, b->nguid, sizeof(a->nguid)) != 0;
-}
-
-/* Where the two ports come from decides which states the host sees; either may be gone. */
-static bool ns_ana_differs(const struct ns *a, const struct port *a_port, const struct ns *b,
-			   const struct port *b_port)
-{
-	if (a->ana_group != b->ana_group)
-		return true;
-	return a_port && b_port &&
-	       port_ana_state(a_port, a->ana_group) != port_ana_state(b_port, b->ana_group);
-}
-
-/* Walks both lists, which are in ascending order of NSID, side by side. */
-static uint32_t events_of_namespaces(struct ctrl *ctrl, const struct snapshot *old,
-				     const struct snapshot *now)
-{
-	const struct subsystem *a = snapshot_find_subsystem(old, ctrl->subsystem_nqn);
-	const struct subsystem *b = snapshot_find_subsystem(now, ctrl->subsystem_nqn);
-	const struct port *a_port = snapshot_find_port(old, ctrl->port_id);
-	const struct port *b_port = snapshot_find_port(now, ctrl->port_id);
-	unsigned a_count = a ? a->ns_count : 0, b_count = b ? b->ns_count : 0;
-	unsigned i = 0, k = 0;
 	uint32_t events = 0;
 
-	while (i < a_count || k < b_count) {
-		const struct ns *was = i < a_count ? &a->namespaces[i] : NULL;
-		const struct ns *is = k < b_count ? &b->namespaces[k] : NULL;
-		bool is_same = was && is && was->nsid == is->nsid;
-		bool is_removed = !is_same && was && (!is || was->nsid < is->nsid);
+	for (unsigned i = 0; i < delta->change_count; i++) {
+		const struct ns_change *change = &delta->changes[i];
+		bool was_seen =
+			change->was && ns_mask_has(change->was->mask, ctrl->host_index_before);
+		bool is_seen = change->is && ns_mask_has(change->is->mask, ctrl->host_index);
 
-		i += is_same || is_removed;
-		k += is_same || !is_removed;
-		if (!is_same || ns_attributes_differ(was, is)) {
-			ctrl_event_note_changed_ns(ctrl, is_removed ? was->nsid : is->nsid);
+		if (was_seen != is_seen || (is_seen && change->has_attributes)) {
+			ctrl_event_note_changed_ns(ctrl,
+						   (is_seen ? change->is : change->was)->nsid);
 			events |= CTRL_EVENT_NS_ATTRIBUTE;
 		}
-		if (is_same && ns_ana_differs(was, a_port, is, b_port))
+		if (was_seen && is_seen && change->has_group)
 			events |= CTRL_EVENT_ANA_CHANGE;
 	}
 	return events;
 }
 
-void ctrl_events_compare(struct ctrl *ctrl, const struct snapshot *old, const struct snapshot *now)
+/* Of the groups whose state has changed on this port, does one hold a namespace that it sees? */
+static uint32_t events_of_groups(const struct ctrl *ctrl, const struct port_delta *delta)
+{
+	for (unsigned i = 0; i < delta->group_count; i++)
+		if (ana_index_has(ctrl->subsystem, delta->groups[i], ctrl->host_index))
+			return CTRL_EVENT_ANA_CHANGE;
+	return 0;
+}
+
+void ctrl_events_of_swap(struct ctrl *ctrl, const struct delta *delta)
 {
 	uint32_t events = 0;
 
 	CHECK_OWNER(ctrl);
-	if (!old || !now)
-		return;
-	if (ctrl->type == CTRL_TYPE_IO)
-		events = events_of_namespaces(ctrl, old, now);
-	else if (old->discovery_generation != now->discovery_generation)
+	if (ctrl->type == CTRL_TYPE_IO) {
+		if (ctrl->subsystem_delta)
+			events |= events_of_namespaces(ctrl, ctrl->subsystem_delta);
+		if (ctrl->port_delta && ctrl->subsystem)
+			events |= events_of_groups(ctrl, ctrl->port_delta);
+	} else if (delta->old->discovery_generation != delta->now->discovery_generation) {
 		events = CTRL_EVENT_DISCOVERY_CHANGE;
+	}
 	if (events == 0)
 		return;
 	ctrl->events |= events;

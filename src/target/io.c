@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the handlers of I/O commands share. See io.h. Runs on the queue's reactor.
+ *
+ * All commands reach their medium through io_submit, which is where they become atomic. Memory
+ * media guard themselves, block by block (media/mem.c, tcp/). For all others the whole range of a
+ * command is held (target/range_guard.h) while the medium works: together with other readers, or
+ * alone to change it. Only deallocation of more than DISCARD_GUARD_MAX_BYTES goes unguarded: a
+ * range may be a whole device, holding it would stop everybody for as long as that takes, and the
+ * kernel's own locking keeps single blocks whole.
  */
 #include "target/io.h"
 
@@ -9,20 +16,33 @@
 #include <errno.h>
 #include <string.h>
 
-void io_finish(struct slot *slot, int res)
+#define DISCARD_GUARD_MAX_BYTES (4u << 20)
+
+void io_note_error(const struct slot *slot, const struct ns *ns, int res, nvme_status status)
 {
-	nvme_status status = status_from_errno(res, slot->io.kind);
+	struct ns_local *counters = &ns->locals[slot->queue->local->index];
 
 	if (res < 0 && res != -ECANCELED)
 		log_limited(LOG_LEVEL_ERROR, "target", "%s: %s of %llu bytes at %llu failed: %s",
-			    slot->ns->media->spec, nvme_io_opcode_name(slot->sqe.opcode),
+			    ns->media->spec, nvme_io_opcode_name(slot->sqe.opcode),
 			    (unsigned long long)slot->io.len_bytes,
 			    (unsigned long long)slot->io.offset, strerror(-res));
 	/* SMART counts lost data, not a medium that is full or a lack of memory. */
 	if (nvme_status_same(status, NVME_SC_UNRECOVERED_READ) ||
 	    nvme_status_same(status, NVME_SC_WRITE_FAULT))
-		io_counter_add(&io_counters(slot)->media_errors, 1);
-	slot_complete(slot, status);
+		io_counter_add(&counters->media_errors, 1);
+}
+
+void io_finish(struct slot *slot, int res)
+{
+	nvme_status status = status_from_errno(res, slot->io.kind);
+
+	if (res < 0)
+		io_note_error(slot, slot->ns, res, status);
+	if (res == 0 && slot->heals_bad)
+		bad_blocks_heal_for(slot, status);
+	else
+		slot_complete(slot, status);
 }
 
 void io_done(struct media_io *io, int res)
@@ -32,18 +52,111 @@ void io_done(struct media_io *io, int res)
 	io_finish(slot, res);
 }
 
+bool io_hold(struct slot *slot, const struct ns *ns)
+{
+	/* A number of the namespace that stays the same when its medium is opened anew. */
+	uint64_t medium = ((uintptr_t)ns->locals / CACHE_LINE_BYTES * 0x9e3779b97f4a7c15u) >> 32;
+
+	return range_hold_take(&slot->hold, slot->queue->local->target->range_guard, medium,
+			       slot->io_cmd.first_block << ns->block_shift,
+			       (uint64_t)slot->io_cmd.block_count << ns->block_shift);
+}
+
+static void io_on_guarded_done(struct media_io *io, int res)
+{
+	struct slot *slot = container_of(io, struct slot, io);
+
+	range_hold_drop(&slot->hold);
+	slot->io_done(io, res);
+}
+
+static void io_on_granted(struct range_hold *hold)
+{
+	struct slot *slot = container_of(hold, struct slot, hold);
+
+	if (slot->is_abort_requested)
+		io_on_guarded_done(&slot->io, -ECANCELED);
+	else
+		media_submit(&slot->io);
+}
+
+bool io_cancel_hold(struct slot *slot)
+{
+	if (slot->hold.state != RANGE_HOLD_WAITING)
+		return false;
+	if (range_hold_cancel(&slot->hold))
+		slot->hold.granted(&slot->hold);
+	return true;
+}
+
+uint32_t ns_atomic_blocks(const struct ns *ns, const struct target_limits *limits)
+{
+	uint32_t blocks = limits->transfer_max_bytes >> ns->block_shift;
+
+	return ns->mapped || blocks == 0 ? 1 : blocks;
+}
+
+uint32_t ns_fused_blocks(const struct ns *ns, const struct target_limits *limits)
+{
+	uint32_t room = BUF_POOL_MAX_BYTES / 2 >> ns->block_shift;
+	uint32_t blocks = ns_atomic_blocks(ns, limits);
+
+	return blocks < room ? blocks : room;
+}
+
 void io_submit(struct slot *slot, enum media_kind kind, void (*done)(struct media_io *io, int res))
 {
+	io_submit_on(slot, slot->ns, kind, done);
+}
+
+static void io_fill(struct slot *slot, const struct ns *ns, enum media_kind kind,
+		    void (*done)(struct media_io *io, int res))
+{
+	uint64_t bytes = (uint64_t)slot->io_cmd.block_count << ns->block_shift;
+
 	slot->io.reactor = slot->queue->reactor;
-	slot->io.media = slot->ns->media;
+	slot->io.media = ns->media;
 	slot->io.kind = kind;
 	slot->io.is_fua = slot->io_cmd.is_fua;
 	slot->io.may_discard = slot->io_cmd.wants_deallocate;
-	slot->io.offset = slot->io_cmd.first_block << slot->ns->block_shift;
-	slot->io.len_bytes = kind == MEDIA_FLUSH ? 0 : io_range_bytes(slot);
+	slot->io.offset = slot->io_cmd.first_block << ns->block_shift;
+	slot->io.len_bytes = kind == MEDIA_FLUSH ? 0 : bytes;
 	slot->io.iov = &slot->iov;
 	slot->io.iov_count = 1;
 	slot->io.done = done;
+}
+
+void io_submit_held(struct slot *slot, const struct ns *ns, enum media_kind kind,
+		    void (*done)(struct media_io *io, int res))
+{
+	io_fill(slot, ns, kind, done);
+	media_submit(&slot->io);
+}
+
+static bool io_is_guarded(const struct slot *slot, const struct ns *ns)
+{
+	switch (slot->io.kind) {
+	case MEDIA_FLUSH:
+		return false;
+	case MEDIA_DISCARD:
+		return !ns->mapped && slot->io.len_bytes <= DISCARD_GUARD_MAX_BYTES;
+	default:
+		return !ns->mapped;
+	}
+}
+
+void io_submit_on(struct slot *slot, const struct ns *ns, enum media_kind kind,
+		  void (*done)(struct media_io *io, int res))
+{
+	io_fill(slot, ns, kind, done);
+	if (io_is_guarded(slot, ns)) {
+		slot->io_done = done;
+		slot->io.done = io_on_guarded_done;
+		slot->hold.is_exclusive = kind != MEDIA_READ;
+		slot->hold.granted = io_on_granted;
+		if (!io_hold(slot, ns))
+			return;
+	}
 	media_submit(&slot->io);
 }
 

@@ -6,6 +6,7 @@
 #ifndef WEFT_TARGET_IO_H
 #define WEFT_TARGET_IO_H
 
+#include "target/bad_blocks.h"
 #include "target/command.h"
 #include "target/local.h"
 
@@ -33,14 +34,43 @@ nvme_status io_check_range(struct slot *slot);
 nvme_status io_transfer_prepare(struct slot *slot, enum data_direction direction);
 /* slot->io_cmd's range, to or from slot->iov, on the medium of slot->ns; done on this reactor. */
 void io_submit(struct slot *slot, enum media_kind kind, void (*done)(struct media_io *io, int res));
+/* The same on another namespace of the slot's snapshot (Copy). */
+void io_submit_on(struct slot *slot, const struct ns *ns, enum media_kind kind,
+		  void (*done)(struct media_io *io, int res));
+/* The same for a range that is held already. */
+void io_submit_held(struct slot *slot, const struct ns *ns, enum media_kind kind,
+		    void (*done)(struct media_io *io, int res));
+/* Takes slot->io_cmd's range for the slot; hold.is_exclusive and hold.granted are set. True: it is
+ * held; false: `granted` follows. Only for those that submit to the medium themselves. */
+bool io_hold(struct slot *slot, const struct ns *ns);
+/* Ends the wait of a command for its range; true when it did wait. Its abort was requested. */
+bool io_cancel_hold(struct slot *slot);
+/*
+ * How many blocks are written atomically (NAWUN): memory is guarded block by block, everything else
+ * command by command. Across a failure of power (AWUPF, NAWUPF) one block is the least that the
+ * field can say, and all that any medium promises.
+ */
+uint32_t ns_atomic_blocks(const struct ns *ns, const struct target_limits *limits);
+/* Likewise for a fused Compare and Write (NACWU): host's and stored blocks share one buffer. */
+uint32_t ns_fused_blocks(const struct ns *ns, const struct target_limits *limits);
+/* Whether the namespace can be reached through the port of this queue now. cmd_io.c */
+nvme_status io_check_path(const struct queue *queue, const struct ns *ns);
+/* Logs and counts what went wrong with the operation slot->io on `ns`. */
+void io_note_error(const struct slot *slot, const struct ns *ns, int res, nvme_status status);
 /* Ends the command by what the medium said; logs and counts errors. */
 void io_finish(struct slot *slot, int res);
 /* A done that does just that. */
 void io_done(struct media_io *io, int res);
 
-nvme_status compare_prepare(struct slot *slot);      /* cmd_compare.c */
-nvme_status flush_prepare(struct slot *slot);        /* cmd_flush.c */
-nvme_status write_zeroes_prepare(struct slot *slot); /* cmd_zeroes.c */
-nvme_status dsm_prepare(struct slot *slot);          /* cmd_dsm.c */
+nvme_status compare_prepare(struct slot *slot);       /* cmd_compare.c */
+nvme_status flush_prepare(struct slot *slot);         /* cmd_flush.c */
+nvme_status write_zeroes_prepare(struct slot *slot);  /* cmd_zeroes.c */
+nvme_status dsm_prepare(struct slot *slot);           /* cmd_dsm.c */
+nvme_status verify_prepare(struct slot *slot);        /* cmd_verify.c */
+nvme_status uncorrectable_prepare(struct slot *slot); /* cmd_uncorrectable.c */
+nvme_status copy_prepare(struct slot *slot);          /* cmd_copy.c */
+nvme_status cancel_prepare(struct slot *slot);        /* cmd_cancel.c */
+/* cmd_uncorrectable.c: blocks marked bad fail what reads them; what writes them heals them. */
+nvme_status bad_blocks_check(struct slot *slot, const struct bad_view *bad);
 
 #endif

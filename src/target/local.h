@@ -7,11 +7,13 @@
 #ifndef WEFT_TARGET_LOCAL_H
 #define WEFT_TARGET_LOCAL_H
 
+#include "base/block_guard.h"
 #include "base/cache_line.h"
 #include "reactor/buf_pool.h"
 #include "target/ctrl.h"
 #include "target/ns_live.h"
 #include "target/queue.h"
+#include "target/range_guard.h"
 #include "target/target.h"
 
 /* Begins a cache line, so that reactors do not write to each other's. */
@@ -28,6 +30,8 @@ struct local {
 	bool is_stopping;
 	bool is_stopped;
 	struct reactor_msg swap_msg;
+	struct list swap_ctrls; /* that a swap under way has not been told to yet */
+	struct list preempts;   /* reservation_abort.c: wait for marked commands to end */
 	struct reactor_msg stop_msg;
 	struct reactor_timer grace;
 	atomic_ulong commands;
@@ -71,6 +75,10 @@ struct target {
 	uint64_t unsafe_shutdowns;
 	uint64_t started_ns; /* monotonic, for power-on hours */
 	struct target_keeper keeper;
+	/* What keeps commands of different reactors apart: by address for media in memory, NULL
+	 * with one reactor, which is alone with them; by range for all others. */
+	struct block_guard *guard;
+	struct range_guard *range_guard;
 	void (*manage)(void *arg, struct manage_request *request);
 	void *manage_arg;
 
@@ -78,6 +86,8 @@ struct target {
 	struct snapshot *snapshot;
 	uint64_t next_generation;
 	struct apply *apply;      /* the one under way */
+	struct list retired;      /* snapshots that commands still use, ascending generation */
+	struct list drains;       /* struct apply that wait for that, likewise */
 	struct bound_ports bound; /* as of the last apply */
 	/* Set by the control reactor before any reactor hears of it. */
 	struct shutdown shutdown;
@@ -99,8 +109,13 @@ struct target {
 	atomic_ulong keep_alive_expiries;
 };
 
-/* target.c: no command on this reactor uses the old snapshot any more. */
+/* apply.c: no command on this reactor uses the old snapshot any more. */
 void local_snapshot_idle(struct snapshot *snapshot);
+/* A command that may wait for long, or for a change of the configuration, must not keep a snapshot
+ * from going: it uses nothing of it from here on. */
+void slot_leave_snapshot(struct slot *slot);
+/* Forgets who waits for snapshots to go: at the end of the target. */
+void applies_destroy(struct target *target);
 /* shutdown.c: what the flushes of this configuration's media will need. 0 or -ENOMEM. */
 int shutdown_prepare(struct snapshot *snapshot);
 /* shutdown.c: a queue or controller went away; goes on with a shutdown. */

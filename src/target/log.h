@@ -11,6 +11,7 @@
 #include <string.h>
 
 struct ctrl;
+struct slot;
 
 /* buf stands for bytes [offset, offset + len_bytes) of the page and is zeroed beforehand. */
 struct log_window {
@@ -41,9 +42,24 @@ static inline void log_window_put(const struct log_window *window, uint64_t at, 
 	       room < window->len_bytes ? room : window->len_bytes);
 }
 
+/* Who reads the ANA page where; of one snapshot. */
+struct log_ana_view {
+	const struct subsystem *subsystem;
+	const struct port *port;
+	uint32_t host_index;
+	uint64_t change_count;
+};
+
+/* Ends a Get Log Page whose page is in slot->data; the size is the whole page's. cmd_log.c */
+void log_finish(struct slot *slot, const struct log_cmd *cmd, uint64_t page_bytes);
+/* log_health.c, log_event.c: pages that are made on the control reactor. End the command. */
+void log_smart_execute(struct slot *slot, const struct log_cmd *cmd);
+void log_event_execute(struct slot *slot, const struct log_cmd *cmd);
+
 /* Both write what falls into the window and return the size of the whole page. */
-uint64_t log_ana_write(const struct subsystem *subsystem, const struct port *port,
-		       uint64_t change_count, bool is_groups_only, const struct log_window *window);
+uint64_t log_ana_write(const struct log_ana_view *view, bool is_groups_only,
+		       const struct log_window *window);
+uint64_t log_reservation_write(const struct ctrl *ctrl, const struct log_window *window);
 uint64_t log_error_write(const struct ctrl *ctrl, const struct log_window *window);
 
 #endif

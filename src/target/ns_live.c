@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The life of struct ns_live and the publication of views. See ns_live.h for the idea.
+ * The life of struct ns_live, what is kept of it, and the publication of views. See ns_live.h for
+ * the idea.
  *
  * Control reactor, but for the swap of a view, which every reactor does for itself between two
- * turns. A view that was replaced is freed when the last reactor has let go of it.
+ * turns. One publication of a namespace is under way at a time; those that follow wait in line. A
+ * view that was replaced is freed when the last reactor has let go of it.
  */
+#include "target/bad_blocks.h"
+#include "target/health.h"
 #include "target/local.h"
+#include "target/reservation.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -16,8 +21,73 @@ struct ns_live {
 	atomic_uint refs;
 	unsigned local_count;
 	struct uuid uuid;
-	struct ns_local *locals; /* begins a cache line */
+	struct ns_local *locals;         /* begins a cache line */
+	struct reservation *reservation; /* counted */
+	struct bad_blocks *bad;
+	struct ns_view *view;     /* what the reactors use, or are about to */
+	struct list publications; /* the first one is under way */
+	struct health_share health;
 };
+
+/* A view on its way to one reactor. */
+struct publication_step {
+	struct reactor_msg msg;
+	struct publication *publication;
+	struct ns_local *local;
+};
+
+struct publication {
+	struct list node; /* in live->publications */
+	struct target *target;
+	struct ns_live *live;     /* counted */
+	struct ns_view *view;     /* the new one */
+	struct ns_view *replaced; /* to free in the end */
+	void (*done)(void *arg);
+	void *arg;
+	atomic_uint steps_missing;
+	struct reactor_msg msg;
+	struct publication_step steps[];
+};
+
+/* ---- views ----------------------------------------------------------------------------------- */
+
+static void view_free(struct ns_view *view)
+{
+	if (!view)
+		return;
+	reservation_put(view->reservation);
+	bad_view_free(view->bad);
+	free(view);
+}
+
+/* *ret_view is NULL when nothing is special. 0 or -ENOMEM. */
+static int view_build(const struct ns_live *live, struct ns_view **ret_view)
+{
+	struct reservation *reservation = live->reservation;
+	struct ns_view *view;
+
+	*ret_view = NULL;
+	/* Registrants without a reservation do not bear on any command of the I/O path. */
+	if (reservation && !reservation_is_held(reservation))
+		reservation = NULL;
+	if (!reservation && bad_blocks_count(live->bad) == 0)
+		return 0;
+	view = calloc(1, sizeof(*view));
+	if (!view)
+		return -ENOMEM;
+	view->reservation = reservation_get(reservation);
+	if (bad_blocks_count(live->bad) > 0) {
+		view->bad = bad_view_create(live->bad);
+		if (!view->bad) {
+			view_free(view);
+			return -ENOMEM;
+		}
+	}
+	*ret_view = view;
+	return 0;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
 
 int ns_live_create(unsigned reactor_count, struct ns_live **ret_live)
 {
@@ -32,6 +102,7 @@ int ns_live_create(unsigned reactor_count, struct ns_live **ret_live)
 	}
 	atomic_init(&live->refs, 1);
 	live->local_count = reactor_count;
+	list_init(&live->publications);
 	*ret_live = live;
 	return 0;
 }
@@ -46,8 +117,18 @@ void ns_live_put(struct ns_live *live)
 {
 	if (atomic_fetch_sub(&live->refs, 1) != 1)
 		return;
+	CHECK(list_empty(&live->publications));
+	health_share_end(&live->health);
+	reservation_put(live->reservation);
+	bad_blocks_destroy(live->bad);
+	view_free(live->view);
 	free(live->locals);
 	free(live);
+}
+
+struct health_share *ns_live_health(struct ns_live *live)
+{
+	return &live->health;
 }
 
 struct ns_local *ns_live_locals(struct ns_live *live)
@@ -58,4 +139,221 @@ struct ns_local *ns_live_locals(struct ns_live *live)
 unsigned ns_live_local_count(const struct ns_live *live)
 {
 	return live->local_count;
+}
+
+const struct uuid *ns_live_uuid(const struct ns_live *live)
+{
+	return &live->uuid;
+}
+
+struct reservation *ns_live_reservation(const struct ns_live *live)
+{
+	return live->reservation;
+}
+
+void ns_live_set_reservation(struct ns_live *live, struct reservation *taken_reservation)
+{
+	reservation_put(live->reservation);
+	live->reservation = taken_reservation;
+}
+
+struct bad_blocks *ns_live_bad_blocks(const struct ns_live *live)
+{
+	return live->bad;
+}
+
+void ns_live_set_bad_blocks(struct ns_live *live, struct bad_blocks *taken_bad)
+{
+	live->bad = taken_bad;
+}
+
+/* ---- what is kept ---------------------------------------------------------------------------- */
+
+/* *ret_value NULL: there is none. 0 or -errno. */
+static int recall(const struct ns_live *live, const struct target_keeper *keeper, const char *kind,
+		  void **ret_value, size_t *ret_bytes)
+{
+	char key[UUID_TEXT_BYTES];
+	int res;
+
+	*ret_value = NULL;
+	*ret_bytes = 0;
+	res = keeper->recall(keeper->arg, kind, uuid_format(&live->uuid, key), ret_value,
+			     ret_bytes);
+	return res == -ENOENT ? 0 : res;
+}
+
+static int recall_reservation(struct ns_live *live, const struct target_keeper *keeper)
+{
+	struct reservation *reservation;
+	size_t bytes;
+	void *value;
+	int res = recall(live, keeper, NS_LIVE_KEPT_RESERVATION, &value, &bytes);
+
+	if (res != 0 || !value)
+		return res;
+	res = reservation_decode(value, bytes, &reservation);
+	free(value);
+	if (res == 0)
+		ns_live_set_reservation(live, reservation);
+	return res;
+}
+
+static int recall_bad_blocks(struct ns_live *live, const struct target_keeper *keeper)
+{
+	struct bad_blocks *bad;
+	size_t bytes;
+	void *value;
+	int res = recall(live, keeper, NS_LIVE_KEPT_BAD_BLOCKS, &value, &bytes);
+
+	if (res != 0 || !value)
+		return res;
+	res = bad_blocks_decode(value, bytes, &bad);
+	free(value);
+	if (res == 0)
+		ns_live_set_bad_blocks(live, bad);
+	return res;
+}
+
+int ns_live_recall(struct ns_live *live, const struct uuid *uuid,
+		   const struct target_keeper *keeper)
+{
+	int res;
+
+	CHECK(list_empty(&live->publications) && !live->view);
+	live->uuid = *uuid;
+	if (!keeper || !keeper->recall)
+		return 0;
+	res = recall_reservation(live, keeper);
+	if (res == 0)
+		res = recall_bad_blocks(live, keeper);
+	if (res == 0)
+		res = view_build(live, &live->view);
+	if (res != 0)
+		return res;
+	for (unsigned i = 0; i < live->local_count; i++)
+		live->locals[i].view = live->view;
+	return 0;
+}
+
+int ns_live_forget(struct ns_live *live, const struct target_keeper *keeper)
+{
+	static const char *const kinds[] = {NS_LIVE_KEPT_RESERVATION, NS_LIVE_KEPT_BAD_BLOCKS};
+	char key[UUID_TEXT_BYTES];
+	int res = 0;
+
+	if (!keeper || !keeper->keep)
+		return 0;
+	uuid_format(&live->uuid, key);
+	for (unsigned i = 0; i < ARRAY_LEN(kinds) && res == 0; i++)
+		res = keeper->keep(keeper->arg, kinds[i], key, NULL, 0);
+	return res;
+}
+
+int ns_live_keep(struct target *target, const struct ns_live *live, const char *kind,
+		 const void *value, size_t value_bytes)
+{
+	const struct target_keeper *keeper = &target->keeper;
+	char key[UUID_TEXT_BYTES];
+
+	if (!keeper->keep)
+		return 0;
+	return keeper->keep(keeper->arg, kind, uuid_format(&live->uuid, key), value, value_bytes);
+}
+
+/* ---- publication ----------------------------------------------------------------------------- */
+
+static void publication_begin(struct publication *publication);
+
+/* On the control reactor: every reactor uses the new view. */
+static void publication_finished(struct reactor_msg *msg)
+{
+	struct publication *publication = container_of(msg, struct publication, msg);
+	struct ns_live *live = publication->live;
+
+	list_remove(&publication->node);
+	view_free(publication->replaced);
+	if (!list_empty(&live->publications))
+		publication_begin(list_entry(live->publications.next, struct publication, node));
+	publication->done(publication->arg);
+	free(publication);
+	ns_live_put(live);
+}
+
+/* On a data reactor, between two turns. */
+static void publication_step_here(struct reactor_msg *msg)
+{
+	struct publication_step *step = container_of(msg, struct publication_step, msg);
+	struct publication *publication = step->publication;
+
+	step->local->view = publication->view;
+	if (atomic_fetch_sub(&publication->steps_missing, 1) == 1)
+		reactor_post(publication->target->control, &publication->msg, publication_finished);
+}
+
+static void publication_begin(struct publication *publication)
+{
+	struct target *target = publication->target;
+	struct ns_live *live = publication->live;
+
+	publication->replaced = live->view;
+	live->view = publication->view;
+	atomic_init(&publication->steps_missing, live->local_count);
+	for (unsigned i = 0; i < live->local_count; i++) {
+		struct publication_step *step = &publication->steps[i];
+
+		step->publication = publication;
+		step->local = &live->locals[i];
+		reactor_post(target->locals[i].reactor, &step->msg, publication_step_here);
+	}
+}
+
+int ns_live_publish_prepare(struct target *target, struct ns_live *live,
+			    struct publication **ret_publication)
+{
+	struct publication *publication =
+		calloc(1, sizeof(*publication) + live->local_count * sizeof(publication->steps[0]));
+
+	CHECK(live->local_count == target->local_count);
+	if (!publication)
+		return -ENOMEM;
+	if (view_build(live, &publication->view) != 0) {
+		free(publication);
+		return -ENOMEM;
+	}
+	publication->target = target;
+	publication->live = ns_live_get(live);
+	list_init(&publication->node);
+	*ret_publication = publication;
+	return 0;
+}
+
+void ns_live_publish_drop(struct publication *taken_publication)
+{
+	view_free(taken_publication->view);
+	ns_live_put(taken_publication->live);
+	free(taken_publication);
+}
+
+void ns_live_publish_start(struct publication *taken_publication, void (*done)(void *arg),
+			   void *arg)
+{
+	struct ns_live *live = taken_publication->live;
+	bool is_first = list_empty(&live->publications);
+
+	taken_publication->done = done;
+	taken_publication->arg = arg;
+	list_push_back(&live->publications, &taken_publication->node);
+	if (is_first)
+		publication_begin(taken_publication);
+}
+
+int ns_live_publish(struct target *target, struct ns_live *live, void (*done)(void *arg), void *arg)
+{
+	struct publication *publication;
+	int res = ns_live_publish_prepare(target, live, &publication);
+
+	if (res == 0)
+		ns_live_publish_start(publication, done, arg);
+	return res;
 }

@@ -14,15 +14,17 @@
 
 #include "target/target.h"
 
-struct reservation;      /* target/reservation.h: the truth */
-struct reservation_view; /* target/reservation.h: what checks need, part of a view */
-struct bad_blocks;       /* target/bad_blocks.h: the truth */
-struct bad_view;         /* target/bad_blocks.h: part of a view */
+struct reservation; /* target/reservation.h: immutable and counted: the truth and part of a view */
+struct bad_blocks;  /* target/bad_blocks.h: the truth */
+struct bad_view;    /* target/bad_blocks.h: part of a view */
 
-/* Immutable. Owns its parts; the publisher frees it when no reactor uses it any more. */
+/*
+ * Immutable. Owns its parts; the publisher frees it when no reactor uses it any more, which is when
+ * all have been between two turns: nobody keeps a pointer to it, or into it, beyond one callback.
+ */
 struct ns_view {
-	struct reservation_view *reservation; /* NULL: no registrants */
-	struct bad_view *bad;                 /* NULL: no bad blocks */
+	struct reservation *reservation; /* counted; NULL: none is held */
+	struct bad_view *bad;            /* NULL: no bad blocks */
 };
 
 /*
@@ -50,18 +52,55 @@ void ns_live_put(struct ns_live *live);
 /* One per reactor. */
 struct ns_local *ns_live_locals(struct ns_live *live);
 unsigned ns_live_local_count(const struct ns_live *live);
-/* Names it and reads back what was kept of it; before it is in a snapshot. 0 or -errno. */
+/* Nil before ns_live_recall. */
+const struct uuid *ns_live_uuid(const struct ns_live *live);
+/*
+ * Names it and reads back what was kept of it; before it is in a snapshot, so that every reactor
+ * has its view from the first command on. 0 or -errno; -EPROTO: what was kept makes no sense.
+ */
 int ns_live_recall(struct ns_live *live, const struct uuid *uuid,
 		   const struct target_keeper *keeper);
 /* The namespace is deleted for good: what was kept of it goes too. */
 int ns_live_forget(struct ns_live *live, const struct target_keeper *keeper);
 
+/* Kinds of what is kept; the key is the namespace's UUID as text. */
+#define NS_LIVE_KEPT_RESERVATION "reservation"
+#define NS_LIVE_KEPT_BAD_BLOCKS  "bad-blocks"
+/* Through the target's keeper; 0 when it has none. value NULL: forget. 0 or -errno. */
+int ns_live_keep(struct target *target, const struct ns_live *live, const char *kind,
+		 const void *value, size_t value_bytes);
+
+/* ---- the truths: control reactor only ---------------------------------------------------------
+ */
+
+/* NULL: none ever. The new one is taken over, the former one is put. */
+struct reservation *ns_live_reservation(const struct ns_live *live);
+void ns_live_set_reservation(struct ns_live *live, struct reservation *taken_reservation);
+/* NULL until somebody has set one. The one that is set is the live's, which destroys it at its end;
+ * the former one is the caller's again. */
+struct bad_blocks *ns_live_bad_blocks(const struct ns_live *live);
+void ns_live_set_bad_blocks(struct ns_live *live, struct bad_blocks *taken_bad);
+
+/* ---- publication: control reactor only --------------------------------------------------------
+ */
+
 /*
- * Control reactor: builds a view of the truth as it is now, gives it to every reactor and calls
- * `done` on the control reactor when all use it. Changes that come meanwhile are published in
- * order. 0, or -ENOMEM: nothing was published and done is not called.
+ * Builds a view of the truth as it is now, gives it to every reactor and calls `done` on the
+ * control reactor when all use it; never from inside this call. Changes that come meanwhile are
+ * published in order. 0, or -ENOMEM: nothing was published and done is not called.
  */
 int ns_live_publish(struct target *target, struct ns_live *live, void (*done)(void *arg),
 		    void *arg);
+
+/*
+ * The same in two steps, for changes that are kept in between: what can fail comes first. A
+ * prepared one is started or dropped before control lets go of the truth (in the same callback).
+ */
+struct publication;
+int ns_live_publish_prepare(struct target *target, struct ns_live *live,
+			    struct publication **ret_publication);
+void ns_live_publish_start(struct publication *taken_publication, void (*done)(void *arg),
+			   void *arg);
+void ns_live_publish_drop(struct publication *taken_publication);
 
 #endif

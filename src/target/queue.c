@@ -9,6 +9,8 @@
 #include "base/clock.h"
 #include "base/lazy_mem.h"
 #include "base/log.h"
+#include "target/delta.h"
+#include "target/fused.h"
 #include "target/local.h"
 
 #include <errno.h>
@@ -35,6 +37,7 @@ int queue_init(struct queue *queue, struct local *local, const struct transport_
 	queue->transport = transport;
 	queue->state = QUEUE_NEW;
 	queue->port_id = port_id;
+	queue->guard = local->target->guard;
 	queue->slot_count = 1;
 	list_init(&queue->free);
 	list_init(&queue->busy);
@@ -96,8 +99,27 @@ void queue_rebind(struct queue *queue, const struct snapshot *snapshot)
 {
 	queue->port = snapshot_find_port(snapshot, queue->port_id);
 	queue->subsystem = NULL;
-	if (queue->state == QUEUE_LIVE && queue->ctrl)
+	queue->host_index = NS_MASK_HOST_OTHER;
+	if (queue->state == QUEUE_LIVE && queue->ctrl) {
 		queue->subsystem = snapshot_find_subsystem(snapshot, queue->ctrl->subsystem_nqn);
+		queue->host_index = snapshot_host_index(snapshot, queue->ctrl->host_nqn);
+	}
+}
+
+void queue_swap(struct queue *queue, const struct delta *delta)
+{
+	/* What was removed may have come back; then the queue is about to end all the same. */
+	if (!queue->port || !queue->subsystem) {
+		queue_rebind(queue, delta->now);
+		return;
+	}
+	queue->port = delta->ports[queue->port - delta->old->ports].is;
+	queue->subsystem = delta->subsystems[queue->subsystem->index].is;
+	fused_on_swap(queue);
+	/* The controller of one that leaves may be gone. */
+	if (queue->state == QUEUE_LIVE)
+		queue->host_index =
+			delta_host_index(delta, queue->host_index, queue->ctrl->host_nqn);
 }
 
 /* True while a command runs. Those that wait for the host do not count: nothing of them reaches the
@@ -156,6 +178,20 @@ static void queue_drop_unanswerable(struct queue *queue)
 	}
 }
 
+void queue_cancel_all(struct queue *queue)
+{
+	list_for_each_safe(node, &queue->busy) {
+		struct slot *slot = list_entry(node, struct slot, node);
+		uint32_t busy_count = queue->busy_count;
+
+		if (!slot->is_abort_requested)
+			slot_cancel(slot);
+		/* It may be gone already, and with it the one that it was fused with. */
+		if (queue->busy_count != busy_count)
+			node_next = queue->busy.next;
+	}
+}
+
 static void queue_go_on_closing(struct queue *queue)
 {
 	if (queue->state != QUEUE_CLOSING || queue->holds_end)
@@ -185,6 +221,7 @@ static void queue_begin_closing(struct queue *queue, const char *why)
 	reactor_timer_cancel(&queue->deadline);
 	if (!queue->is_conn_closed)
 		queue->transport->stop(queue);
+	fused_on_closing(queue);
 	/* The admin queue takes its controller along; held event requests end here. */
 	if (queue->ctrl && queue->qid == 0)
 		ctrl_end(queue->ctrl, why);
@@ -211,12 +248,7 @@ void queue_on_closed(struct queue *queue)
 	queue_begin_closing(queue, "the host closed the connection");
 	queue_drop_unanswerable(queue);
 	/* Nobody waits for the answers any more: what can be cancelled need not run to its end. */
-	list_for_each_safe(node, &queue->busy) {
-		struct slot *slot = list_entry(node, struct slot, node);
-
-		if (slot->state == SLOT_EXECUTING)
-			slot_cancel(slot);
-	}
+	queue_cancel_all(queue);
 	queue->holds_end = false;
 	queue_go_on_closing(queue);
 }

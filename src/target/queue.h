@@ -10,11 +10,13 @@
 #ifndef WEFT_TARGET_QUEUE_H
 #define WEFT_TARGET_QUEUE_H
 
+#include "base/block_guard.h"
 #include "reactor/reactor.h"
 #include "target/slot.h"
 #include "target/transport.h"
 
 struct ctrl;
+struct delta;
 struct local;
 
 enum queue_state {
@@ -33,6 +35,7 @@ struct queue {
 	uint16_t port_id;
 	struct net_addr peer;
 	struct net_addr local_addr;
+	struct block_guard *guard; /* the target's, of memory media */
 	bool can_map_media; /* no data digests: media memory may be received into and sent from */
 
 	/* From Connect on. */
@@ -43,6 +46,8 @@ struct queue {
 	struct ctrl *ctrl; /* on ctrl->reactor; only its atomic fields may be read here */
 	const struct subsystem *subsystem; /* in local->snapshot; NULL when it was removed */
 	const struct port *port;           /* likewise */
+	uint32_t
+		host_index; /* of the host, for struct ns_mask; NS_MASK_HOST_OTHER before Connect */
 
 	/* Slots: an array with the transport's stride; those at or above slots_fresh were never
 	 * used. */
@@ -63,6 +68,10 @@ struct queue {
 	size_t reserve_bytes;
 	bool is_reserve_used;
 	struct slot *starved; /* whose capsule waits for room */
+
+	/* Fused operations: target/fused.h. */
+	bool is_fused_open;       /* the last command was the first of two */
+	struct slot *fused_first; /* that one, until it ends; NULL when it was refused */
 
 	bool is_admin;                 /* counted as such; set by Connect */
 	bool is_conn_closed;           /* the transport called queue_on_closed */
@@ -87,10 +96,21 @@ int queue_alloc_slots(struct queue *queue, uint32_t size);
 void queue_discard_slots(struct queue *queue);
 /* Ends the queue: see the head of this file. Harmless when already ending. */
 void queue_close(struct queue *queue, const char *why);
+/* Asks all its commands to end early. */
+void queue_cancel_all(struct queue *queue);
 /* The transport's connection is closed and will not call again. */
 void queue_on_closed(struct queue *queue);
-/* Points queue->subsystem and ->port into a new snapshot. */
+/* Points queue->subsystem and ->port into a new snapshot; finds the host's index there. */
 void queue_rebind(struct queue *queue, const struct snapshot *snapshot);
+/* The same for a swap, without looking up what it has already. */
+void queue_swap(struct queue *queue, const struct delta *delta);
+/* The namespace that this queue's host sees under that number, or NULL. */
+static inline const struct ns *queue_find_ns(const struct queue *queue, uint32_t nsid)
+{
+	const struct ns *ns = queue->subsystem ? subsystem_find_ns(queue->subsystem, nsid) : NULL;
+
+	return ns && ns_mask_has(ns->mask, queue->host_index) ? ns : NULL;
+}
 /* A slot came back: go on with closing, or with a held capsule. */
 void queue_on_slot_free(struct queue *queue);
 /* A response is with the transport: a queue that closes may have waited for its command. */

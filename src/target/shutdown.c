@@ -107,12 +107,8 @@ static void on_grace_over(struct reactor_timer *timer)
 	struct local *local = container_of(timer, struct local, grace);
 
 	log_warn("target", "commands did not finish in time, cancelling them");
-	list_for_each(queue_node, &local->queues) {
-		struct queue *queue = list_entry(queue_node, struct queue, node);
-
-		list_for_each_safe(node, &queue->busy)
-			slot_cancel(list_entry(node, struct slot, node));
-	}
+	list_for_each(node, &local->queues)
+		queue_cancel_all(list_entry(node, struct queue, node));
 }
 
 static void local_stop(struct reactor_msg *msg)

@@ -7,7 +7,10 @@
  * controller's reactor for its entry in the error log before it is answered.
  */
 #include "target/command.h"
+#include "target/fused.h"
+#include "target/io.h"
 #include "target/local.h"
+#include "target/reservation.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -34,13 +37,18 @@ struct slot *slot_take(struct queue *queue)
 	slot->state = SLOT_RECEIVING;
 	slot->direction = DATA_NONE;
 	slot->is_abort_requested = false;
+	slot->is_preempted = false;
 	slot->is_in_submit = false;
 	slot->is_data_mapped = false;
+	slot->is_fused = false;
+	slot->is_fused_ready = false;
+	slot->heals_bad = false;
 	slot->sgl = (struct sgl){0};
 	slot->data_bytes = 0;
 	slot->extra_bytes = 0;
 	slot->early_status = NVME_SC_SUCCESS;
 	slot->execute = NULL;
+	slot->cancel = NULL;
 	slot->buf = NULL;
 	slot->data = NULL;
 	slot->snapshot = NULL;
@@ -134,6 +142,13 @@ bool slot_prepare(struct slot *slot)
 		slot_set_buf(slot, buf);
 		return true;
 	}
+	if (slot->is_fused && slot->fused_with) {
+		/* No wait while the first one keeps a buffer: see fused.h. Its data has no place.
+		 */
+		slot->early_status = NVME_SC_COMMAND_INTERRUPTED;
+		slot->direction = DATA_NONE;
+		return true;
+	}
 	slot->state = SLOT_WAITING_BUFFER;
 	queue->starved = slot;
 	slot->waiter.granted = slot_on_capsule_room;
@@ -202,9 +217,15 @@ void slot_start(struct slot *slot, bool is_data_ok)
 		return;
 	if (slot->buf && slot->sgl.offset_bytes > 0)
 		memmove(slot->buf, slot->buf + slot->sgl.offset_bytes, slot->data_bytes);
-	if (slot->direction != DATA_NONE && slot->data_bytes > 0 && !slot->data) {
+	/* Commands that move data, and those that need room of their own (Verify). */
+	if (!slot->data &&
+	    ((slot->direction != DATA_NONE && slot->data_bytes > 0) || slot->extra_bytes > 0)) {
 		uint8_t *buf = buf_pool_get(local->buffers, slot_buf_bytes(slot));
 
+		if (!buf && slot->is_fused && slot->fused_with) {
+			slot_complete(slot, NVME_SC_COMMAND_INTERRUPTED);
+			return;
+		}
 		if (!buf) {
 			slot->state = SLOT_WAITING_BUFFER;
 			slot->waiter.granted = slot_on_buffer;
@@ -236,9 +257,14 @@ static void abort_answered(struct reactor_msg *msg)
 	slot_complete(aborter, NVME_SC_SUCCESS);
 }
 
-/* Tells the Abort that waits for this command how it ended. */
+/* Tells the Abort or Cancel that waits for this command how it ended. */
 static void slot_answer_aborter(struct slot *aborter, bool is_aborted)
 {
+	/* A Cancel is on the queue of its victims. */
+	if (aborter->queue->qid != 0) {
+		cancel_on_victim_end(aborter, is_aborted);
+		return;
+	}
 	aborter->aborted = is_aborted;
 	reactor_post(aborter->queue->reactor, &aborter->msg, abort_answered);
 }
@@ -247,9 +273,12 @@ static void slot_respond(struct slot *slot)
 {
 	struct queue *queue = slot->queue;
 	struct slot *aborter = slot->aborter;
-	bool is_aborted = nvme_status_same(slot->status, NVME_SC_ABORT_REQUESTED);
+	bool is_aborted = aborter && (nvme_status_same(slot->status, NVME_SC_ABORT_REQUESTED) ||
+				      nvme_status_same(slot->status, NVME_SC_ABORT_PREEMPT));
 	/* Without a connection the slot, and maybe the queue, are gone when respond returns. */
 	bool is_connected = !queue->is_conn_closed;
+	bool is_preempted = slot->is_preempted;
+	struct local *local = queue->local;
 
 	slot->aborter = NULL;
 	slot->state = SLOT_RESPONDING;
@@ -257,6 +286,8 @@ static void slot_respond(struct slot *slot)
 	/* The Abort's own completion comes after that of its victim. */
 	if (aborter)
 		slot_answer_aborter(aborter, is_aborted);
+	if (is_preempted)
+		reservation_on_victim_end(local);
 	if (is_connected)
 		queue_on_responding(queue);
 }
@@ -278,7 +309,8 @@ static void slot_log_error(struct reactor_msg *msg)
 static bool status_is_logged(nvme_status status)
 {
 	return !nvme_status_is_ok(status) && !nvme_status_same(status, NVME_SC_ABORT_REQUESTED) &&
-	       !nvme_status_same(status, NVME_SC_ABORT_SQ_DELETION);
+	       !nvme_status_same(status, NVME_SC_ABORT_SQ_DELETION) &&
+	       !nvme_status_same(status, NVME_SC_ABORT_PREEMPT);
 }
 
 void slot_complete_at(struct slot *slot, nvme_status status, uint16_t error_byte)
@@ -287,8 +319,12 @@ void slot_complete_at(struct slot *slot, nvme_status status, uint16_t error_byte
 
 	CHECK_OWNER(slot->queue);
 	CHECK(slot->state == SLOT_EXECUTING);
+	if (slot->is_preempted && nvme_status_same(status, NVME_SC_ABORT_REQUESTED))
+		status = NVME_SC_ABORT_PREEMPT;
 	slot->status = status;
 	slot->error_byte = error_byte;
+	if (slot->is_fused)
+		fused_on_end(slot);
 	if (!ctrl || !status_is_logged(status)) {
 		slot_respond(slot);
 	} else if (ctrl->reactor == slot->queue->reactor) {
@@ -334,6 +370,8 @@ void slot_release(struct slot *slot)
 	CHECK(slot->state != SLOT_FREE && slot->state != SLOT_EXECUTING);
 	if (slot->state == SLOT_WAITING_BUFFER)
 		buf_pool_wait_cancel(&slot->waiter);
+	if (slot->is_fused)
+		fused_on_end(slot);
 	if (queue->starved == slot)
 		queue->starved = NULL;
 	/* The connection went while the host still owed data: there is no response. */
@@ -354,6 +392,8 @@ void slot_release(struct slot *slot)
 		if (--snapshot->inflight[local->index].count == 0 && snapshot != local->snapshot)
 			local_snapshot_idle(snapshot);
 	}
+	if (slot->is_preempted)
+		reservation_on_victim_end(local);
 	queue_on_slot_free(queue);
 }
 
@@ -365,6 +405,12 @@ void slot_cancel(struct slot *slot)
 		buf_pool_wait_cancel(&slot->waiter);
 		slot->state = SLOT_EXECUTING;
 		slot_complete(slot, NVME_SC_ABORT_REQUESTED);
+	} else if (slot->is_fused_ready) {
+		slot_complete(slot, NVME_SC_ABORT_REQUESTED);
+	} else if (slot->state == SLOT_EXECUTING && slot->cancel) {
+		slot->cancel(slot);
+	} else if (slot->state == SLOT_EXECUTING && io_cancel_hold(slot)) {
+		/* It ended, or ends as soon as the range that it waited for is there. */
 	} else if (slot->state == SLOT_EXECUTING && slot->io.media && slot->io.media->ops->cancel) {
 		slot->io.media->ops->cancel(&slot->io);
 	}

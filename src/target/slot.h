@@ -14,12 +14,14 @@
 #include "base/list.h"
 #include "media/media.h"
 #include "reactor/buf_pool.h"
+#include "target/range_guard.h"
 #include "target/target.h"
 #include "wire/io_cmd.h"
 #include "wire/nvme.h"
 #include "wire/sgl.h"
 
 struct queue;
+struct slot;
 
 enum slot_state {
 	SLOT_FREE,
@@ -36,14 +38,32 @@ enum data_direction {
 	DATA_TO_HOST,
 };
 
+/* Where a command of several steps stands: target/steps.h. */
+struct slot_steps {
+	/* Goes on after a step that ended with res: submits the next one and returns true, or ends
+	 * the command and returns false. */
+	bool (*next)(struct slot *slot, int res);
+	const struct subsystem *subsystem; /* of the slot's snapshot, not of a later one */
+	uint64_t done_blocks;              /* of the ranges before this one */
+	uint32_t at_block;                 /* blocks of this range that are done */
+	uint32_t step_blocks;              /* blocks of the step under way */
+	uint32_t index;                    /* of the range */
+	uint32_t host_index;               /* as in that snapshot */
+	int res;
+};
+
 struct slot {
 	struct queue *queue;
 	uint16_t index; /* the transfer tag */
 	enum slot_state state;
 	enum data_direction direction;
 	bool is_abort_requested; /* an Abort command named it, or its queue ends in a hurry */
+	bool is_preempted;       /* by Preempt and Abort: reservation_abort.c waits for its end */
 	bool is_in_submit;       /* media_submit is on the stack: done continues its loop */
 	bool is_data_mapped;     /* data points into mapped media, not into buf */
+	bool is_fused;           /* one of two that run as one, and not over yet */
+	bool is_fused_ready;     /* has its data and waits for the other one */
+	bool heals_bad;          /* writes blocks that are marked bad: target/bad_blocks.h */
 	struct nvme_sqe sqe;
 	struct sgl sgl;
 	uint32_t capsule_bytes;   /* data that came in the capsule */
@@ -51,6 +71,7 @@ struct slot {
 	uint32_t extra_bytes;     /* room behind the data that execute needs (Compare) */
 	nvme_status early_status; /* why slot_prepare refused it */
 	void (*execute)(struct slot *slot);
+	void (*cancel)(struct slot *slot); /* execute's own way to end early; NULL: slot->io's */
 
 	uint8_t *buf;  /* from the reactor's pool, or NULL */
 	uint8_t *data; /* data_bytes; in buf or in mapped media */
@@ -61,7 +82,11 @@ struct slot {
 	const struct ns *ns;
 	struct io_cmd io_cmd;
 	struct media_io io;
-	uint32_t dsm_next; /* Dataset Management: next range */
+	void (*io_done)(struct media_io *io, int res); /* after the hold is dropped */
+	struct range_hold hold;                        /* on media that are not memory */
+	struct slot *fused_with;                       /* target/fused.h */
+	nvme_status fused_status;                      /* why it may not run */
+	struct slot_steps steps;
 
 	/* completion */
 	nvme_status status;
@@ -72,7 +97,7 @@ struct slot {
 	struct reactor_msg msg; /* while another reactor works on it */
 	void *other;            /* that reactor's object */
 	struct slot *aborter;   /* the Abort that waits for this one's end */
-	uint32_t aborted;       /* an Abort's own: 1 when its victim was aborted */
+	uint32_t aborted;       /* an Abort's or Cancel's own: how many victims were aborted */
 };
 
 /* NULL when all are busy; queue_on_slot_free tells the transport when one is free again. */

@@ -6,6 +6,8 @@
  * Built and freed on the control reactor; the find functions run on any reactor. How a snapshot is
  * swapped in, and when an old one may go, is in target.c.
  */
+#include "target/ana_index.h"
+#include "target/health.h"
 #include "target/local.h"
 
 #include <errno.h>
@@ -107,8 +109,10 @@ struct snapshot *snapshot_create(void)
 {
 	struct snapshot *snapshot = calloc(1, sizeof(*snapshot));
 
-	if (snapshot)
-		target_limits_default(&snapshot->limits);
+	if (!snapshot)
+		return NULL;
+	target_limits_default(&snapshot->limits);
+	list_init(&snapshot->node);
 	return snapshot;
 }
 
@@ -116,6 +120,8 @@ static void subsystem_destroy(struct subsystem *subsystem)
 {
 	for (unsigned i = 0; i < subsystem->ns_count; i++)
 		ns_store_put(subsystem->namespaces[i].store);
+	subsystem_live_put(subsystem->live);
+	ana_index_destroy(subsystem->ana);
 	free(subsystem->namespaces);
 	free(subsystem->host_nqns);
 	free(subsystem);
@@ -128,6 +134,8 @@ void snapshot_destroy(struct snapshot *snapshot)
 	for (unsigned i = 0; i < snapshot->port_count; i++) {
 		free(snapshot->ports[i].subsystems);
 		free(snapshot->ports[i].ana);
+		free(snapshot->ports[i].offers);
+		free(snapshot->ports[i].ana_group_counts);
 	}
 	for (unsigned i = 0; i < snapshot->subsystem_count; i++)
 		subsystem_destroy(snapshot->subsystems[i]);
@@ -202,10 +210,32 @@ unsigned subsystem_ns_after(const struct subsystem *subsystem, uint32_t nsid)
 	return low;
 }
 
+/* Where it is in an ascending list; `count` when it is not. */
+static unsigned names_find(char (*names)[NVME_NQN_BYTES], unsigned count, const char *name)
+{
+	unsigned low = 0, high = count;
+
+	while (low < high) {
+		unsigned middle = low + (high - low) / 2;
+		int order = strcmp(name, names[middle]);
+
+		if (order == 0)
+			return middle;
+		if (order < 0)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return count;
+}
+
 bool subsystem_allows_host(const struct subsystem *subsystem, const char *host_nqn)
 {
 	if (subsystem->allows_any_host)
 		return true;
+	if (subsystem->has_ordered_host_nqns)
+		return names_find(subsystem->host_nqns, subsystem->host_count, host_nqn) !=
+		       subsystem->host_count;
 	for (unsigned i = 0; i < subsystem->host_count; i++) {
 		if (strcmp(subsystem->host_nqns[i], host_nqn) == 0)
 			return true;
@@ -215,24 +245,30 @@ bool subsystem_allows_host(const struct subsystem *subsystem, const char *host_n
 
 uint32_t snapshot_host_index(const struct snapshot *snapshot, const char *host_nqn)
 {
-	unsigned low = 0, high = snapshot->mask_host_count;
+	unsigned at = names_find(snapshot->mask_hosts, snapshot->mask_host_count, host_nqn);
 
-	while (low < high) {
-		unsigned middle = low + (high - low) / 2;
-		int order = strcmp(host_nqn, snapshot->mask_hosts[middle]);
+	return at == snapshot->mask_host_count ? NS_MASK_HOST_OTHER : at;
+}
 
-		if (order == 0)
-			return middle;
-		if (order < 0)
-			high = middle;
-		else
-			low = middle + 1;
+bool ns_is_allocated_for(const struct ns *ns, uint32_t host_index)
+{
+	const struct ns_mask *mask = ns->mask;
+
+	if (ns_mask_has(mask, host_index))
+		return true;
+	if (mask->has_others)
+		return false;
+	for (uint32_t i = 0; i < (mask->host_count + 63) / 64; i++) {
+		if (mask->words[i] != 0)
+			return false;
 	}
-	return NS_MASK_HOST_OTHER;
+	return true;
 }
 
 bool port_offers(const struct port *port, const struct subsystem *subsystem)
 {
+	if (port->offers)
+		return (port->offers[subsystem->index / 64] >> (subsystem->index % 64) & 1) != 0;
 	for (unsigned i = 0; i < port->subsystem_count; i++) {
 		if (port->subsystems[i] == subsystem)
 			return true;
@@ -242,9 +278,35 @@ bool port_offers(const struct port *port, const struct subsystem *subsystem)
 
 enum ana_state port_ana_state(const struct port *port, uint32_t group)
 {
-	for (unsigned i = 0; i < port->ana_count; i++) {
-		if (port->ana[i].group == group)
-			return port->ana[i].state;
+	unsigned low = 0, high = port->ana_count;
+
+	while (low < high) {
+		unsigned middle = low + (high - low) / 2;
+
+		if (port->ana[middle].group == group)
+			return port->ana[middle].state;
+		if (port->ana[middle].group < group)
+			low = middle + 1;
+		else
+			high = middle;
 	}
 	return ANA_OPTIMIZED;
+}
+
+nvme_status port_ana_status(const struct port *port, uint32_t group)
+{
+	if (port->ana_count == 0)
+		return NVME_SC_SUCCESS;
+	switch (port_ana_state(port, group)) {
+	case ANA_INACCESSIBLE:
+		return NVME_SC_ANA_INACCESSIBLE;
+	case ANA_PERSISTENT_LOSS:
+		return NVME_SC_ANA_PERSISTENT_LOSS;
+	case ANA_CHANGE:
+		return NVME_SC_ANA_TRANSITION;
+	case ANA_OPTIMIZED:
+	case ANA_NON_OPTIMIZED:
+		break;
+	}
+	return NVME_SC_SUCCESS;
 }

@@ -11,6 +11,7 @@
 #ifndef WEFT_TARGET_TARGET_H
 #define WEFT_TARGET_TARGET_H
 
+#include "base/list.h"
 #include "base/net_addr.h"
 #include "base/uuid.h"
 #include "media/media.h"
@@ -22,11 +23,18 @@
 
 #define TARGET_DEFAULT_NQN            "nqn.2026-11.io.weft:default"
 #define TARGET_PORTS_MAX              64
-#define TARGET_WRITE_ZEROES_MAX_BYTES (4u << 20) /* so that memory is not set for over 1 ms */
+#define TARGET_WRITE_ZEROES_MAX_BYTES (4u << 20)  /* so that memory is not set for over 1 ms */
+#define TARGET_VERIFY_MAX_BYTES       (16u << 20) /* VSL */
+#define TARGET_COPY_RANGES_MAX        128         /* MSRC + 1 */
+#define TARGET_COPY_RANGE_BLOCKS_MAX  8192        /* MSSRL */
+#define TARGET_COPY_BLOCKS_MAX        65536       /* MCL */
+#define TARGET_COPY_FORMATS           0x5u        /* OCFS: descriptor formats 0 and 2 */
+#define TARGET_RESERVATION_CAPS       0xffu       /* RESCAP: all types, persistence, IEKEY */
 /* Hosts size their tables by these at connect, so that they do not follow the configuration. */
-#define TARGET_NSID_MAX       16384 /* NN and MNAN */
-#define TARGET_ANA_GROUP_MAX  1024  /* ANAGRPMAX and NANAGRPID */
-#define TARGET_NS_LABEL_BYTES 256   /* feature 1Fh */
+#define TARGET_NSID_MAX         16384 /* NN and MNAN */
+#define TARGET_ANA_GROUP_MAX    1024  /* ANAGRPMAX and NANAGRPID */
+#define TARGET_NS_LABEL_BYTES   256   /* feature 1Fh */
+#define TARGET_ANA_TRANSITION_S 10    /* ANATT: the longest that a group is in change */
 
 /* ---- the snapshot: immutable once given to target_apply -------------------------------------- */
 
@@ -117,6 +125,11 @@ struct subsystem {
 	struct subsystem_live *live; /* counted; NULL: nothing is kept */
 	uint64_t pool_bytes;         /* TNVMCAP: what namespaces may be made of; 0: no pool */
 	uint64_t pool_unused_bytes;  /* UNVMCAP */
+	/* The target's, made when it is applied. */
+	unsigned index;             /* in snapshot->subsystems */
+	struct ana_index *ana;      /* target/ana_index.h */
+	uint64_t ana_change_count;  /* rises when who is in which group, for whom, has changed */
+	bool has_ordered_host_nqns; /* ascending */
 };
 
 struct ana_group_state {
@@ -144,6 +157,10 @@ struct port {
 	bool is_discovery_only; /* the well-known port 8009 */
 	enum zero_copy zero_copy;
 	uint32_t zero_copy_min_bytes; /* payload of a PDU */
+	/* The target's, made when it is applied. */
+	uint64_t *offers;           /* a bit for each subsystem's index */
+	uint64_t ana_change_count;  /* rises when the state of a group has changed here */
+	uint64_t *ana_group_counts; /* by group: what it was then; NULL: none ever has */
 };
 
 struct target_limits {
@@ -174,7 +191,6 @@ struct inflight {
 struct snapshot {
 	uint64_t generation;           /* set by target_apply */
 	uint64_t discovery_generation; /* GENCTR: changes when the discovery log may have */
-	uint64_t ana_change_count;
 	struct subsystem **subsystems; /* ascending NQN */
 	unsigned subsystem_count;
 	struct port *ports; /* ascending id */
@@ -192,6 +208,7 @@ struct snapshot {
 	atomic_uint acks_missing;
 	struct reactor_msg free_msg;
 	struct target *target;
+	struct list node; /* in target->retired, ascending generation */
 };
 
 /* An empty snapshot with default limits. NULL when out of memory. */
@@ -203,11 +220,19 @@ const struct port *snapshot_find_port(const struct snapshot *snapshot, uint16_t 
 const struct ns *subsystem_find_ns(const struct subsystem *subsystem, uint32_t nsid);
 /* The place of the first namespace above this NSID; ns_count when there is none. */
 unsigned subsystem_ns_after(const struct subsystem *subsystem, uint32_t nsid);
+/* Seen by this host, or by none: made and not attached yet, so that anyone may attach it. */
+bool ns_is_allocated_for(const struct ns *ns, uint32_t host_index);
 bool subsystem_allows_host(const struct subsystem *subsystem, const char *host_nqn);
 /* Place in mask_hosts, or NS_MASK_HOST_OTHER. */
 uint32_t snapshot_host_index(const struct snapshot *snapshot, const char *host_nqn);
 bool port_offers(const struct port *port, const struct subsystem *subsystem);
 enum ana_state port_ana_state(const struct port *port, uint32_t group);
+/*
+ * The status of a command about a namespace of this group, on this port: success where the group
+ * is accessible. DNR stays clear in every state, for a host fails over by it: the command may
+ * succeed on another path. CRD is 0: no CRDT is set. Base 2.1, sections 8.1.1.4 to 8.1.1.8.
+ */
+nvme_status port_ana_status(const struct port *port, uint32_t group);
 
 /* ---- the target -------------------------------------------------------------------------------
  */

@@ -89,6 +89,8 @@ static struct pdu_error on_capsule_header(struct tcp_queue *tq, const struct pdu
 	}
 	if (pdu->data_bytes > 0)
 		sink->dest = slot_capsule_dest(slot, &sink->granule_bytes);
+	if (slot->is_data_mapped)
+		sink->guard = slot->queue->guard;
 	return PDU_OK;
 }
 
@@ -146,8 +148,10 @@ static struct pdu_error on_data_header(struct tcp_queue *tq, const struct pdu *p
 		sink->dest = ts->aside + (pdu->u.data.offset - ts->aside_from);
 		return PDU_OK;
 	}
-	if (slot->is_data_mapped)
+	if (slot->is_data_mapped) {
 		sink->granule_bytes = 1u << slot->ns->block_shift;
+		sink->guard = slot->queue->guard;
+	}
 	sink->dest = slot->data + pdu->u.data.offset;
 	return PDU_OK;
 }
@@ -185,8 +189,8 @@ static void on_data_complete(struct tcp_queue *tq, const struct pdu *pdu, bool i
 	ts->transfer.is_open = false;
 	data_owed_less(tq);
 	if (ts->aside && !slot->is_abort_requested)
-		memcpy(slot->data + ts->aside_from, ts->aside,
-		       ts->transfer.end_offset - ts->aside_from);
+		block_guard_copy_in(slot->queue->guard, slot->data + ts->aside_from, ts->aside,
+				    ts->transfer.end_offset - ts->aside_from);
 	aside_free(ts);
 	slot_data_arrived(slot, !ts->is_data_bad);
 }
@@ -355,6 +359,7 @@ static void send_data(struct tcp_queue *tq, struct tcp_slot *ts, bool is_success
 	ts->data_tx.iov_count = 1;
 	ts->data_tx.shared_block_bytes =
 		ts->slot.is_data_mapped ? 1u << ts->slot.ns->block_shift : 0;
+	ts->data_tx.guard = ts->slot.is_data_mapped ? ts->slot.queue->guard : NULL;
 	ts->data_tx.done = data_sent;
 	tcp_send_c2h_data(&tq->conn, &ts->data_tx, &args);
 }

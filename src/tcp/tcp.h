@@ -10,6 +10,7 @@
 #ifndef WEFT_TCP_TCP_H
 #define WEFT_TCP_TCP_H
 
+#include "base/block_guard.h"
 #include "base/list.h"
 #include "reactor/reactor.h"
 #include "wire/pdu.h"
@@ -27,6 +28,8 @@ struct tcp_sink {
 	uint32_t granule_bytes; /* dest is written only in whole multiples of this (or the end), so
 				   that a reader of shared memory never sees half a block; 1 for
 				   private buffers; at most TCP_CARRY_BYTES */
+	struct block_guard *guard; /* held while such granules are written; NULL: nobody else
+				      writes or reads them on another thread */
 };
 
 struct tcp_conn_handler {
@@ -83,6 +86,9 @@ struct tcp_tx {
 	 * a partial send leaves over of one such block is copied at once, so that the peer never
 	 * gets half of an old and half of a new one; digests force a copy of everything. */
 	uint32_t shared_block_bytes;
+	/* Shared payload is held while it is sent or copied; blocks do not cross its granules.
+	 * NULL: no other thread changes it. */
+	struct block_guard *guard;
 	/* The engine's: a copy of this part of the payload. */
 	uint8_t *private_copy;
 	uint32_t private_from_bytes;

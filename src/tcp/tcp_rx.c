@@ -4,7 +4,9 @@
  * the last receive left unparsed, so that the parser sees one contiguous run; long payload is
  * received straight into its place. What cannot be parsed yet (part of a header, a granule or a
  * digest) is kept in the connection's carry buffer; what lies behind a pause and does not fit
- * there in a spill buffer. NVMe/TCP Transport 1.1, section 3.3. Runs on the connection's reactor.
+ * there in a spill buffer. What other threads may read or write is held while it is written, one
+ * copy or one receive long (base/block_guard.h). NVMe/TCP Transport 1.1, section 3.3. Runs on the
+ * connection's reactor.
  */
 #include "tcp/tcp_internal.h"
 
@@ -168,7 +170,8 @@ static size_t rx_data(struct tcp_conn *conn, const uint8_t *buf, size_t len_byte
 	if (chunk == 0)
 		return 0;
 	if (conn->sink.dest)
-		memcpy(conn->sink.dest + conn->data_done_bytes, buf, chunk);
+		block_guard_copy_in(conn->sink.guard, conn->sink.dest + conn->data_done_bytes, buf,
+				    chunk);
 	rx_data_landed(conn, buf, chunk);
 	return chunk;
 }
@@ -389,16 +392,28 @@ static ssize_t rx_receive_direct(struct tcp_conn *conn, size_t direct_bytes)
 	uint8_t *scratch = reactor_scratch(conn->reactor);
 	uint8_t *place = conn->sink.dest + conn->data_done_bytes;
 	size_t carried = conn->carry_bytes;
-	bool is_to_the_end = direct_bytes == conn->pdu.data_bytes - conn->data_done_bytes;
-	/* Only the next header: more payload of this length should go to its place as well. */
-	struct iovec iov[2] = {{.iov_base = place + carried, .iov_len = direct_bytes - carried},
-			       {.iov_base = scratch, .iov_len = TCP_DIRECT_TAIL_BYTES}};
-	ssize_t len = reactor_sock_recv(&conn->sock, iov, is_to_the_end ? 2 : 1);
+	struct block_guard *guard = conn->sink.guard;
+	struct iovec iov[2];
+	bool is_to_the_end;
 	size_t got, landed;
+	ssize_t len;
 
+	/* Of what another thread has now, only the first granule is waited for: it has room for
+	 * what was carried, which is part of a block. */
+	if (guard)
+		direct_bytes = block_guard_take_exclusive(guard, place, direct_bytes);
+	CHECK(direct_bytes > carried);
+	is_to_the_end = direct_bytes == conn->pdu.data_bytes - conn->data_done_bytes;
+	/* Only the next header: more payload of this length should go to its place as well. */
+	iov[0] = (struct iovec){.iov_base = place + carried, .iov_len = direct_bytes - carried};
+	iov[1] = (struct iovec){.iov_base = scratch, .iov_len = TCP_DIRECT_TAIL_BYTES};
+	len = reactor_sock_recv(&conn->sock, iov, is_to_the_end ? 2 : 1);
+	if (len > 0)
+		memcpy(place, conn->carry, carried);
+	if (guard)
+		block_guard_drop_exclusive(guard, place, direct_bytes);
 	if (len <= 0)
 		return len;
-	memcpy(place, conn->carry, carried);
 	conn->carry_bytes = 0;
 	got = carried + (size_t)len;
 	landed = got < direct_bytes ? got : direct_bytes;

@@ -6,8 +6,10 @@
  * A PDU is a header (with digest and padding), a payload where the user has it, and a data digest.
  * Shared payload may change while it waits: of a block that a partial send has cut, the rest is
  * copied at once, so that the peer never gets half of an old and half of a new one; with data
- * digests all is copied before the digest. Large private payload goes without a copy where the port
- * says so (tcp_tx_zc.c). NVMe/TCP Transport 1.1, section 3.3. Runs on the connection's reactor.
+ * digests all is copied before the digest. Between threads it is held (base/block_guard.h) from
+ * before the send until after that copy; what cannot be held has the next send. Large private
+ * payload goes without a copy where the port says so (tcp_tx_zc.c). NVMe/TCP Transport 1.1,
+ * section 3.3. Runs on the connection's reactor.
  */
 #include "tcp/tcp_internal.h"
 
@@ -28,8 +30,17 @@ static size_t tx_total_bytes(const struct tcp_tx *tx)
 
 /* ---- gathering ----------------------------------------------------------------------------- */
 
+/* Shared payload of a send, held until it is over. */
+struct held {
+	struct block_guard *guard;
+	const void *addr;
+	size_t len_bytes;
+};
+
 struct gather {
 	struct iovec iov[TCP_SEND_IOVS];
+	struct held held[TCP_SEND_HELD];
+	unsigned held_count;
 	unsigned count;
 	unsigned count_max;
 	size_t bytes;
@@ -69,6 +80,33 @@ static bool gather_header(struct gather *gather, const struct tcp_tx *tx)
 	return gather_add(gather, at, tx->hdr_bytes);
 }
 
+/*
+ * Payload that other threads may change: held from here on. False when there is no room for all of
+ * it, or when somebody has some of it now: nobody waits for that with something in his hands. Out
+ * of line, so that the rest stays short where there is one thread.
+ */
+static __attribute__((noinline)) bool gather_held(struct gather *gather, const struct tcp_tx *tx,
+						  const uint8_t *base, size_t len_bytes)
+{
+	size_t got;
+
+	if (gather->count == gather->count_max || gather->held_count == TCP_SEND_HELD)
+		return false;
+	got = block_guard_take_shared(tx->guard, base, len_bytes, gather->held_count == 0);
+	if (got == 0)
+		return false;
+	gather->held[gather->held_count++] = (struct held){tx->guard, base, got};
+	return gather_add(gather, base, got) && got == len_bytes;
+}
+
+static void gather_drop_held(struct gather *gather)
+{
+	for (unsigned i = 0; i < gather->held_count; i++)
+		block_guard_drop_shared(gather->held[i].guard, gather->held[i].addr,
+					gather->held[i].len_bytes);
+	gather->held_count = 0;
+}
+
 /* The payload from `from_bytes` on. False when there are no more iovs. */
 static bool gather_payload(struct gather *gather, const struct tcp_tx *tx, size_t from_bytes)
 {
@@ -90,7 +128,11 @@ static bool gather_payload(struct gather *gather, const struct tcp_tx *tx, size_
 			continue;
 		}
 		part = iov->iov_len - from_bytes < left ? iov->iov_len - from_bytes : left;
-		if (!gather_add(gather, (const uint8_t *)iov->iov_base + from_bytes, part))
+		if (tx->guard && tx->shared_block_bytes > 0
+			    ? !gather_held(gather, tx, (const uint8_t *)iov->iov_base + from_bytes,
+					   part)
+			    : !gather_add(gather, (const uint8_t *)iov->iov_base + from_bytes,
+					  part))
 			return false;
 		from_bytes = 0;
 		left -= part;
@@ -121,6 +163,7 @@ static void gather_queue(struct gather *gather, const struct tcp_conn *conn)
 
 	gather->count = 0;
 	gather->count_max = TCP_SEND_IOVS;
+	gather->held_count = 0;
 	gather->bytes = 0;
 	gather->headers_bytes = 0;
 	list_for_each(node, &conn->tx_queue) {
@@ -154,6 +197,7 @@ static void gather_queue_zc(struct gather *gather, struct tcp_conn *conn)
 
 	gather->count = 0;
 	gather->count_max = TCP_ZC_IOVS;
+	gather->held_count = 0;
 	gather->bytes = 0;
 	list_for_each(node, &conn->tx_queue) {
 		struct tcp_tx *tx = list_entry(node, struct tcp_tx, node);
@@ -171,8 +215,10 @@ static void gather_queue_zc(struct gather *gather, struct tcp_conn *conn)
 
 /* ---- private copies ------------------------------------------------------------------------ */
 
-/* Makes the part of the payload from `from_bytes` to `end_bytes` private. 0 or -ENOMEM. */
-static int tx_copy_payload(struct tcp_tx *tx, size_t from_bytes, size_t end_bytes)
+/* Makes the part of the payload from `from_bytes` to `end_bytes` private, under `guard` unless it
+ * is held already (NULL). 0 or -ENOMEM. */
+static int tx_copy_payload(struct tcp_tx *tx, size_t from_bytes, size_t end_bytes,
+			   struct block_guard *guard)
 {
 	size_t len_bytes = end_bytes - from_bytes;
 	size_t done = 0;
@@ -193,7 +239,8 @@ static int tx_copy_payload(struct tcp_tx *tx, size_t from_bytes, size_t end_byte
 		part = iov->iov_len - from_bytes;
 		if (part > len_bytes - done)
 			part = len_bytes - done;
-		memcpy(copy + done, (const uint8_t *)iov->iov_base + from_bytes, part);
+		block_guard_copy_out(guard, copy + done,
+				     (const uint8_t *)iov->iov_base + from_bytes, part);
 		from_bytes = 0;
 		done += part;
 	}
@@ -202,7 +249,8 @@ static int tx_copy_payload(struct tcp_tx *tx, size_t from_bytes, size_t end_byte
 	return 0;
 }
 
-/* After a partial send, before anybody can change shared payload. */
+/* After a partial send, before anybody can change shared payload: what was gathered is still held,
+ * and the rest of a block is in the granule that its beginning is in. */
 static int tx_keep_head(struct tcp_conn *conn)
 {
 	struct tcp_tx *tx;
@@ -219,7 +267,7 @@ static int tx_keep_head(struct tcp_conn *conn)
 		return 0;
 	end_bytes = done_bytes - over_bytes + tx->shared_block_bytes;
 	return tx_copy_payload(tx, done_bytes,
-			       end_bytes < tx->data_bytes ? end_bytes : tx->data_bytes);
+			       end_bytes < tx->data_bytes ? end_bytes : tx->data_bytes, NULL);
 }
 
 /* ---- sending ------------------------------------------------------------------------------- */
@@ -292,6 +340,8 @@ static bool tx_send_once(struct tcp_conn *conn, struct gather *gather, size_t *t
 	}
 	gather_queue(gather, conn);
 	sent = reactor_sock_send(&conn->sock, gather->iov, gather->count);
+	if (sent < 0)
+		gather_drop_held(gather);
 	if (sent == -EAGAIN || sent == -EINTR) {
 		conn->is_tx_blocked = true;
 		return false;
@@ -305,6 +355,7 @@ static bool tx_send_once(struct tcp_conn *conn, struct gather *gather, size_t *t
 	if (conn->zc)
 		tcp_zc_note_copied(conn, (size_t)sent);
 	error = tx_keep_head(conn);
+	gather_drop_held(gather);
 	*turn_bytes += (size_t)sent;
 	/* A short send means a full socket; a spent budget lets the others have their turn. */
 	if ((size_t)sent < gather->bytes || *turn_bytes >= TCP_SEND_TURN_BYTES)
@@ -496,7 +547,7 @@ static void tx_finish(struct tcp_conn *conn, struct tcp_tx *tx, size_t hdr_bytes
 	tx->hdr_bytes = (uint16_t)hdr_bytes;
 	tx->has_trailer = tx->data_bytes > 0 && conn->tx_encoding.has_data_digest;
 	if (tx->has_trailer && tx->shared_block_bytes > 0 &&
-	    tx_copy_payload(tx, 0, tx->data_bytes) < 0) {
+	    tx_copy_payload(tx, 0, tx->data_bytes, tx->guard) < 0) {
 		list_push_back(&conn->tx_dropped, &tx->node);
 		reactor_defer(conn->reactor, &conn->dropper);
 		tcp_conn_abort(conn, -ENOMEM, "no memory for a copy of shared payload");

@@ -57,6 +57,15 @@ uint32_t feature_queue_count_encode(uint32_t sq_count, uint32_t cq_count)
 	return (sq_count - 1) | (cq_count - 1) << 16;
 }
 
+struct temperature_cmd feature_temperature_decode(uint32_t cdw11)
+{
+	return (struct temperature_cmd){
+		.kelvin = (uint16_t)cdw11,
+		.sensor = (uint8_t)(cdw11 >> 16 & 0xf),
+		.kind = (uint8_t)(cdw11 >> 20 & 3),
+	};
+}
+
 uint32_t async_event_encode(const struct async_event *event)
 {
 	return (event->type & 7u) | (uint32_t)event->info << 8 | (uint32_t)event->log_id << 16;

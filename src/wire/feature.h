@@ -11,12 +11,24 @@
 #include <stdbool.h>
 
 enum feature_id {
+	FEATURE_ARBITRATION = 0x01,
+	FEATURE_POWER = 0x02,
+	FEATURE_TEMPERATURE = 0x04,
+	FEATURE_ERROR_RECOVERY = 0x05,
 	FEATURE_VOLATILE_CACHE = 0x06,
 	FEATURE_QUEUE_COUNT = 0x07,
+	FEATURE_COALESCING = 0x08, /* of interrupts */
+	FEATURE_VECTOR = 0x09,     /* interrupt vector configuration */
+	FEATURE_ATOMICITY = 0x0a,
 	FEATURE_ASYNC_EVENT = 0x0b,
+	FEATURE_TIMESTAMP = 0x0e,
 	FEATURE_KEEP_ALIVE = 0x0f,
 	FEATURE_HOST_BEHAVIOR = 0x16,
+	FEATURE_NS_LABEL = 0x1f,
 	FEATURE_HOST_ID = 0x81,
+	FEATURE_RESERVATION_MASK = 0x82,
+	FEATURE_RESERVATION_PERSISTENCE = 0x83,
+	FEATURE_WRITE_PROTECT = 0x84,
 };
 
 enum feature_select {
@@ -49,9 +61,32 @@ nvme_status feature_queue_count_decode(uint32_t cdw11, uint32_t *ret_sq_count,
 				       uint32_t *ret_cq_count);
 uint32_t feature_queue_count_encode(uint32_t sq_count, uint32_t cq_count);
 
+/* Temperature Threshold (04h). */
+struct temperature_cmd {
+	uint16_t kelvin;
+	uint8_t sensor;
+	uint8_t kind;
+};
+#define TEMPERATURE_COMPOSITE   0
+#define TEMPERATURE_ALL_SENSORS 0xf /* Set alone */
+#define TEMPERATURE_OVER        0
+#define TEMPERATURE_UNDER       1
+struct temperature_cmd feature_temperature_decode(uint32_t cdw11);
+
+/* Host Behavior Support (16h): bytes of its data. */
+enum host_behavior_offset {
+	HOST_BEHAVIOR_ACRE = 0,   /* advanced command retry */
+	HOST_BEHAVIOR_ETDAS = 1,  /* extended telemetry data area */
+	HOST_BEHAVIOR_LBAFEE = 2, /* LBA format extension */
+	HOST_BEHAVIOR_HDISNS = 3, /* dispersed namespaces */
+	HOST_BEHAVIOR_CDFE = 4,   /* copy descriptor formats, 16 bits */
+};
+#define HOST_BEHAVIOR_BYTES 512
+
 /* Asynchronous Event Configuration (0Bh). */
 enum async_event_mask {
 	ASYNC_MASK_SMART = 0xff,
+	ASYNC_MASK_SMART_TEMPERATURE = 0x02,
 	ASYNC_MASK_NS_ATTRIBUTE = 1u << 8,
 	ASYNC_MASK_ANA_CHANGE = 1u << 11,
 	ASYNC_MASK_SHUTDOWN = 1u << 15, /* normal NVM subsystem shutdown */
@@ -63,6 +98,15 @@ enum async_event_type {
 	ASYNC_TYPE_SMART = 1,
 	ASYNC_TYPE_NOTICE = 2,
 	ASYNC_TYPE_IMMEDIATE = 3,
+	ASYNC_TYPE_IO = 6, /* I/O command specific status */
+};
+
+enum async_io {
+	ASYNC_IO_RESERVATION = 0x00, /* a notification page is there */
+};
+
+enum async_smart {
+	ASYNC_SMART_TEMPERATURE = 0x01, /* a threshold is crossed */
 };
 
 enum async_notice {

@@ -20,6 +20,12 @@ enum identify_cns {
 	IDENTIFY_CSI_CTRL = 0x06,
 	IDENTIFY_CSI_NS_LIST = 0x07,
 	IDENTIFY_CSI_INDEPENDENT_NS = 0x08,
+	IDENTIFY_ALLOCATED_NS_LIST = 0x10,
+	IDENTIFY_ALLOCATED_NS = 0x11,
+	IDENTIFY_NS_CTRL_LIST = 0x12, /* controllers that a namespace is attached to */
+	IDENTIFY_CTRL_LIST = 0x13,
+	IDENTIFY_NS_GRANULARITY = 0x16,
+	IDENTIFY_UUID_LIST = 0x17,
 	IDENTIFY_COMMAND_SETS = 0x1c,
 };
 
@@ -60,29 +66,49 @@ struct ctrl_identity {
 	bool has_event_ns_attribute; /* OAES */
 	bool has_event_ana_change;
 	bool has_event_discovery_change;
-	bool has_event_shutdown;         /* normal NVM subsystem shutdown */
-	bool has_host_id_extended;       /* CTRATT bit 0 */
-	bool has_traffic_keep_alive;     /* CTRATT bit 6: TBKAS */
-	uint32_t abort_limit;            /* 1-based */
-	uint32_t async_event_limit;      /* 1-based */
-	bool has_log_effects;            /* LPA bit 1 */
-	bool has_log_offsets;            /* LPA bit 2: extended data */
+	bool has_event_shutdown;      /* normal NVM subsystem shutdown */
+	bool has_host_id_extended;    /* CTRATT bit 0 */
+	bool has_traffic_keep_alive;  /* CTRATT bit 6: TBKAS */
+	uint32_t abort_limit;         /* 1-based */
+	uint32_t async_event_limit;   /* 1-based */
+	bool has_log_effects;         /* LPA bit 1 */
+	bool has_log_offsets;         /* LPA bit 2: extended data */
+	bool has_log_supported;       /* LPA bit 5: 00h, 12h and 13h, scopes in 05h */
+	uint32_t event_log_max_bytes; /* LPA bit 4 and PELS; 0: no persistent event log */
+	bool has_uuid_list;           /* CTRATT bit 9 */
+	bool has_ns_granularity;      /* CTRATT bit 7 */
+	bool has_format;              /* OACS */
+	bool has_ns_management;
+	uint64_t capacity_bytes;         /* TNVMCAP; the field has 128 bits */
+	uint64_t capacity_unused_bytes;  /* UNVMCAP */
 	uint32_t error_log_entries;      /* 1-based */
 	uint32_t keep_alive_step_ms;     /* KAS, rounded to 100 ms */
 	uint32_t queue_entries_max;      /* MAXCMD */
 	uint32_t namespace_id_max;       /* NN */
 	uint32_t namespaces_allowed_max; /* MNAN */
 	bool has_compare;                /* ONCS */
+	bool has_write_uncorrectable;
 	bool has_dataset_management;
 	bool has_write_zeroes;
-	bool has_volatile_cache;   /* VWC present */
-	uint32_t ana_transition_s; /* ANATT */
-	uint32_t ana_group_max;    /* ANAGRPMAX */
-	uint32_t ana_group_count;  /* NANAGRPID */
-	uint32_t in_capsule_bytes; /* I/O queues: IOCCSZ = (64 + this) / 16 */
+	bool has_feature_select; /* saving and selection in Set and Get Features */
+	bool has_reservations;
+	bool has_timestamp; /* feature 0Eh */
+	bool has_verify;
+	bool has_copy;
+	uint16_t copy_formats;   /* OCFS: a bit for each descriptor format */
+	bool has_fused_compare;  /* FUSES */
+	bool has_volatile_cache; /* VWC present */
+	bool has_flush_all;      /* VWC: Flush with NSID FFFFFFFFh; said only by I/O controllers */
+	bool has_write_protect;  /* NWPC: all three kinds */
+	uint32_t atomic_write_blocks;         /* AWUN, 1-based, of any format; 0 says 1 too */
+	uint32_t atomic_power_fail_blocks;    /* AWUPF */
+	uint32_t atomic_compare_write_blocks; /* ACWU */
+	uint32_t ana_transition_s;            /* ANATT */
+	uint32_t ana_group_max;               /* ANAGRPMAX */
+	uint32_t ana_group_count;             /* NANAGRPID */
+	uint32_t in_capsule_bytes;            /* I/O queues: IOCCSZ = (64 + this) / 16 */
 	uint32_t warn_temperature_k;
 	uint32_t critical_temperature_k;
-	bool has_timestamp; /* ONCS: feature 0Eh */
 };
 
 void identify_ctrl_encode(const struct ctrl_identity *identity, uint8_t page[NVME_PAGE_BYTES]);
@@ -99,8 +125,17 @@ struct ns_identity {
 	bool reads_zero_after_dealloc; /* DLFEAT */
 	bool has_write_zeroes_dealloc;
 	uint32_t ana_group_id;
-	uint32_t optimal_write_blocks; /* NOWS, NPWG: preferred granularity; 0: not reported */
-	uint32_t atomic_write_blocks;  /* NAWUN = NAWUPF; 0: use the controller's */
+	bool is_not_ready;                 /* NSTAT of CNS 08h: being formatted */
+	uint8_t reservation_caps;          /* RESCAP */
+	uint64_t capacity_bytes;           /* NVMCAP */
+	uint32_t optimal_write_blocks;     /* NOWS, NPWG: preferred granularity; 0: not reported */
+	uint32_t boundary_blocks;          /* NOIOB; 0: none */
+	uint32_t atomic_write_blocks;      /* NAWUN; 0: use the controller's for all three */
+	uint32_t atomic_power_fail_blocks; /* NAWUPF */
+	uint32_t atomic_compare_write_blocks; /* NACWU */
+	uint32_t copy_range_blocks_max;       /* MSSRL; 0: no Copy */
+	uint32_t copy_blocks_max;             /* MCL */
+	uint32_t copy_ranges_max;             /* MSRC, 1-based */
 	struct uuid uuid;
 	uint8_t nguid[16];
 };
@@ -122,17 +157,30 @@ int identify_ns_descriptors_decode(const uint8_t page[NVME_PAGE_BYTES],
 void identify_nvm_ns_encode(uint8_t page[NVME_PAGE_BYTES]);
 
 struct nvm_ctrl_limits {
-	uint32_t write_zeroes_max_bytes; /* WZSL, as MDTS; 0: none */
-	uint32_t dsm_ranges_max;         /* DMRL; 0: none */
-	uint64_t dsm_blocks_max;         /* DMSL */
-	uint32_t dsm_range_blocks_max;   /* DMRSL */
+	uint32_t verify_max_bytes;        /* VSL, as MDTS; 0: none */
+	uint32_t write_zeroes_max_bytes;  /* WZSL */
+	uint32_t uncorrectable_max_bytes; /* WUSL */
+	uint32_t dsm_ranges_max;          /* DMRL; 0: none */
+	uint64_t dsm_blocks_max;          /* DMSL */
+	uint32_t dsm_range_blocks_max;    /* DMRSL */
 };
 
 void identify_nvm_ctrl_encode(const struct nvm_ctrl_limits *limits, uint8_t page[NVME_PAGE_BYTES]);
+void identify_nvm_ctrl_decode(const uint8_t page[NVME_PAGE_BYTES],
+			      struct nvm_ctrl_limits *ret_limits);
 /* CNS 02h, 07h: up to 1,024 identifiers in ascending order. */
 void identify_ns_list_encode(const uint32_t *nsids, uint32_t count, uint8_t page[NVME_PAGE_BYTES]);
 /* Returns how many. */
 uint32_t identify_ns_list_decode(const uint8_t page[NVME_PAGE_BYTES], uint32_t nsids[1024]);
+/* CNS 12h, 13h: up to IDENTIFY_CTRL_LIST_MAX identifiers in ascending order. */
+#define IDENTIFY_CTRL_LIST_MAX 2047
+void identify_ctrl_list_encode(const uint16_t *cntlids, uint32_t count,
+			       uint8_t page[NVME_PAGE_BYTES]);
+/* Returns how many; what exceeds the page is left out. */
+uint32_t identify_ctrl_list_decode(const uint8_t page[NVME_PAGE_BYTES],
+				   uint16_t cntlids[IDENTIFY_CTRL_LIST_MAX]);
+/* CNS 16h: one granularity in bytes, for sizes and capacities in any format. */
+void identify_ns_granularity_encode(uint64_t granularity_bytes, uint8_t page[NVME_PAGE_BYTES]);
 /* CNS 1Ch: one combination, the NVM command set. */
 void identify_command_sets_encode(uint8_t page[NVME_PAGE_BYTES]);
 

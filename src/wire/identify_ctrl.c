@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Identify command, Identify Controller (CNS 01h) and what else Identify says of controllers:
- * the NVM command set's limits (CNS 06h) and the command set combinations (CNS 1Ch). Pure; any
- * thread. NVMe Base 2.1, section 5.1.13.2.1; NVM Command Set 1.1, section 4.1.5.2.
+ * The Identify command and Identify Controller (CNS 01h). Pure; any thread.
+ * NVMe Base 2.1, section 5.1.13.2.1; NVM Command Set 1.1, section 4.1.5.2.
  *
  * Sizes that the wire gives as powers of two of a page assume CAP.MPSMIN = 4 KiB, which is what
  * cap_encode says and what fabrics controllers report.
@@ -10,6 +9,7 @@
 #include "wire/field.h"
 #include "wire/identify.h"
 #include "wire/nqn.h"
+#include "wire/page_shift.h"
 
 #include <errno.h>
 
@@ -24,6 +24,7 @@ enum id_ctrl_offset {
 	ID_CTRL_OAES = 92,
 	ID_CTRL_CTRATT = 96,
 	ID_CTRL_CNTRLTYPE = 111,
+	ID_CTRL_OACS = 256,
 	ID_CTRL_ACL = 258,
 	ID_CTRL_AERL = 259,
 	ID_CTRL_FRMW = 260,
@@ -31,17 +32,26 @@ enum id_ctrl_offset {
 	ID_CTRL_ELPE = 262,
 	ID_CTRL_WCTEMP = 266,
 	ID_CTRL_CCTEMP = 268,
+	ID_CTRL_TNVMCAP = 280,
+	ID_CTRL_UNVMCAP = 296,
 	ID_CTRL_KAS = 320,
 	ID_CTRL_ANATT = 342,
 	ID_CTRL_ANACAP = 343,
 	ID_CTRL_ANAGRPMAX = 344,
 	ID_CTRL_NANAGRPID = 348,
+	ID_CTRL_PELS = 352,
 	ID_CTRL_SQES = 512,
 	ID_CTRL_CQES = 513,
 	ID_CTRL_MAXCMD = 514,
 	ID_CTRL_NN = 516,
 	ID_CTRL_ONCS = 520,
+	ID_CTRL_FUSES = 522,
 	ID_CTRL_VWC = 525,
+	ID_CTRL_AWUN = 526,
+	ID_CTRL_AWUPF = 528,
+	ID_CTRL_NWPC = 531,
+	ID_CTRL_ACWU = 532,
+	ID_CTRL_OCFS = 534,
 	ID_CTRL_SGLS = 536,
 	ID_CTRL_MNAN = 540,
 	ID_CTRL_SUBNQN = 768,
@@ -61,18 +71,34 @@ enum id_ctrl_offset {
 #define OAES_DISCOVERY_CHANGE     (1u << 31)
 #define CTRATT_HOST_ID_EXTENDED   (1u << 0)
 #define CTRATT_TRAFFIC_KEEP_ALIVE (1u << 6)
+#define CTRATT_NS_GRANULARITY     (1u << 7)
+#define CTRATT_UUID_LIST          (1u << 9)
+#define OACS_FORMAT               (1u << 1)
+#define OACS_NS_MANAGEMENT        (1u << 3)
 #define FRMW_ONE_READ_ONLY_SLOT   0x03
 #define LPA_EFFECTS               (1u << 1)
 #define LPA_EXTENDED              (1u << 2)
+#define LPA_PERSISTENT_EVENT      (1u << 4)
+#define LPA_SUPPORTED_PAGES       (1u << 5)
 #define ANACAP_ALL_STATES         0x1f
+#define ANACAP_GROUP_IN_CREATE    0x80 /* Namespace Management may name a group */
 #define SQES_64                   0x66 /* maximum and required: 2^6 */
 #define CQES_16                   0x44
 #define ONCS_COMPARE              (1u << 0)
+#define ONCS_WRITE_UNCORRECTABLE  (1u << 1)
 #define ONCS_DATASET_MANAGEMENT   (1u << 2)
 #define ONCS_WRITE_ZEROES         (1u << 3)
+#define ONCS_FEATURE_SELECT       (1u << 4)
+#define ONCS_RESERVATIONS         (1u << 5)
 #define ONCS_TIMESTAMP            (1u << 6)
+#define ONCS_VERIFY               (1u << 7)
+#define ONCS_COPY                 (1u << 8)
+#define FUSES_COMPARE_AND_WRITE   (1u << 0)
 #define VWC_PRESENT               (1u << 0)
+#define VWC_FLUSH_ALL_MASK        (3u << 1)
 #define VWC_NO_FLUSH_ALL          (2u << 1) /* Flush with NSID FFFFFFFFh is refused */
+#define VWC_FLUSH_ALL             (3u << 1)
+#define NWPC_ALL                  0x07 /* on and off, until power cycle, for good */
 #define SGLS_SUPPORTED            (1u << 0)
 #define SGLS_OFFSET               (1u << 20)
 #define SGLS_TRANSPORT            (1u << 21)
@@ -80,6 +106,7 @@ enum id_ctrl_offset {
 
 #define CAPSULE_UNIT_BYTES 16
 #define KAS_STEP_MS        100
+#define PELS_UNIT_BYTES    65536
 
 void identify_cmd_decode(const struct nvme_sqe *sqe, struct identify_cmd *ret_cmd)
 {
@@ -103,33 +130,19 @@ void identify_cmd_encode(struct nvme_sqe *sqe, uint32_t nsid, const struct ident
 	sqe->cdw14 = le32_of(cmd->uuid_index & 0x7f);
 }
 
-/*
- * MDTS and its like: the power of two of pages that does not exceed `bytes`. 0 on the wire means
- * no limit, so that one page, which is 2^0, cannot be said; the smallest limit is two pages.
- */
-static uint8_t page_shift_encode(uint32_t bytes)
-{
-	uint8_t shift = 1;
-
-	if (bytes == 0)
-		return 0;
-	while (shift < 19 && (uint64_t)NVME_PAGE_BYTES << (shift + 1) <= bytes)
-		shift++;
-	return shift;
-}
-
-/* A limit that 32 bits of bytes cannot hold is no limit. */
-static uint32_t page_shift_decode(uint8_t shift)
-{
-	return shift == 0 || shift > 19 ? 0 : (uint32_t)NVME_PAGE_BYTES << shift;
-}
-
 /* Zero-based byte; both a count of 0 and of 1 are said as 0. */
 static uint8_t zero_based8(uint32_t count)
 {
 	if (count > 256)
 		return 255;
 	return count == 0 ? 0 : (uint8_t)(count - 1);
+}
+
+static uint16_t zero_based16(uint32_t count)
+{
+	if (count > 65536)
+		return 0xffff;
+	return count == 0 ? 0 : (uint16_t)(count - 1);
 }
 
 static uint16_t saturate16(uint32_t value)
@@ -154,9 +167,13 @@ static void encode_capabilities(const struct ctrl_identity *identity, uint8_t *p
 			(identity->has_event_shutdown ? OAES_SHUTDOWN : 0) |
 			(identity->has_event_discovery_change ? OAES_DISCOVERY_CHANGE : 0);
 	uint32_t ctratt = (identity->has_host_id_extended ? CTRATT_HOST_ID_EXTENDED : 0) |
-			  (identity->has_traffic_keep_alive ? CTRATT_TRAFFIC_KEEP_ALIVE : 0);
+			  (identity->has_traffic_keep_alive ? CTRATT_TRAFFIC_KEEP_ALIVE : 0) |
+			  (identity->has_ns_granularity ? CTRATT_NS_GRANULARITY : 0) |
+			  (identity->has_uuid_list ? CTRATT_UUID_LIST : 0);
 	uint32_t lpa = (identity->has_log_effects ? LPA_EFFECTS : 0) |
-		       (identity->has_log_offsets ? LPA_EXTENDED : 0);
+		       (identity->has_log_offsets ? LPA_EXTENDED : 0) |
+		       (identity->event_log_max_bytes != 0 ? LPA_PERSISTENT_EVENT : 0) |
+		       (identity->has_log_supported ? LPA_SUPPORTED_PAGES : 0);
 
 	page[ID_CTRL_CMIC] = (uint8_t)cmic;
 	page[ID_CTRL_MDTS] = page_shift_encode(identity->transfer_max_bytes);
@@ -179,28 +196,57 @@ static void encode_capabilities(const struct ctrl_identity *identity, uint8_t *p
 			    (identity->in_capsule_bytes != 0 ? SGLS_OFFSET : 0));
 }
 
+static uint16_t oncs_encode(const struct ctrl_identity *identity)
+{
+	return (uint16_t)((identity->has_compare ? ONCS_COMPARE : 0) |
+			  (identity->has_write_uncorrectable ? ONCS_WRITE_UNCORRECTABLE : 0) |
+			  (identity->has_dataset_management ? ONCS_DATASET_MANAGEMENT : 0) |
+			  (identity->has_write_zeroes ? ONCS_WRITE_ZEROES : 0) |
+			  (identity->has_feature_select ? ONCS_FEATURE_SELECT : 0) |
+			  (identity->has_reservations ? ONCS_RESERVATIONS : 0) |
+			  (identity->has_timestamp ? ONCS_TIMESTAMP : 0) |
+			  (identity->has_verify ? ONCS_VERIFY : 0) |
+			  (identity->has_copy ? ONCS_COPY : 0));
+}
+
+/* What hosts may change, how much there is, and how much of it at once. */
+static void encode_storage_fields(const struct ctrl_identity *identity, uint8_t *page)
+{
+	uint32_t oacs = (identity->has_format ? OACS_FORMAT : 0) |
+			(identity->has_ns_management ? OACS_NS_MANAGEMENT : 0);
+
+	field_put16(page, ID_CTRL_OACS, (uint16_t)oacs);
+	field_put64(page, ID_CTRL_TNVMCAP, identity->capacity_bytes);
+	field_put64(page, ID_CTRL_UNVMCAP, identity->capacity_unused_bytes);
+	field_put32(page, ID_CTRL_PELS,
+		    identity->event_log_max_bytes / PELS_UNIT_BYTES +
+			    (identity->event_log_max_bytes % PELS_UNIT_BYTES != 0));
+	field_put16(page, ID_CTRL_FUSES, identity->has_fused_compare ? FUSES_COMPARE_AND_WRITE : 0);
+	field_put16(page, ID_CTRL_AWUN, zero_based16(identity->atomic_write_blocks));
+	field_put16(page, ID_CTRL_AWUPF, zero_based16(identity->atomic_power_fail_blocks));
+	field_put16(page, ID_CTRL_ACWU, zero_based16(identity->atomic_compare_write_blocks));
+	page[ID_CTRL_NWPC] = identity->has_write_protect ? NWPC_ALL : 0;
+	field_put16(page, ID_CTRL_OCFS, identity->copy_formats);
+}
+
 /* Fields that the specification reserves for discovery controllers. */
 static void encode_io_fields(const struct ctrl_identity *identity, uint8_t *page)
 {
-	uint32_t oncs = (identity->has_compare ? ONCS_COMPARE : 0) |
-			(identity->has_dataset_management ? ONCS_DATASET_MANAGEMENT : 0) |
-			(identity->has_write_zeroes ? ONCS_WRITE_ZEROES : 0) |
-			(identity->has_timestamp ? ONCS_TIMESTAMP : 0);
-
 	if (identity->has_ana) {
 		page[ID_CTRL_ANATT] = identity->ana_transition_s > 255
 					      ? 255
 					      : (uint8_t)identity->ana_transition_s;
-		page[ID_CTRL_ANACAP] = ANACAP_ALL_STATES;
+		page[ID_CTRL_ANACAP] = ANACAP_ALL_STATES | ANACAP_GROUP_IN_CREATE;
 		field_put32(page, ID_CTRL_ANAGRPMAX, identity->ana_group_max);
 		field_put32(page, ID_CTRL_NANAGRPID, identity->ana_group_count);
 	}
 	page[ID_CTRL_SQES] = SQES_64;
 	page[ID_CTRL_CQES] = CQES_16;
 	field_put32(page, ID_CTRL_NN, identity->namespace_id_max);
-	field_put16(page, ID_CTRL_ONCS, (uint16_t)oncs);
-	page[ID_CTRL_VWC] =
-		(uint8_t)(VWC_NO_FLUSH_ALL | (identity->has_volatile_cache ? VWC_PRESENT : 0));
+	field_put16(page, ID_CTRL_ONCS, oncs_encode(identity));
+	page[ID_CTRL_VWC] = (uint8_t)((identity->has_flush_all ? VWC_FLUSH_ALL : VWC_NO_FLUSH_ALL) |
+				      (identity->has_volatile_cache ? VWC_PRESENT : 0));
+	encode_storage_fields(identity, page);
 	field_put32(page, ID_CTRL_MNAN, identity->namespaces_allowed_max);
 	field_put32(page, ID_CTRL_IOCCSZ,
 		    (uint32_t)(sizeof(struct nvme_sqe) / CAPSULE_UNIT_BYTES) +
@@ -245,11 +291,20 @@ static void decode_capabilities(const uint8_t *page, struct ctrl_identity *ret_i
 	ret_identity->async_event_limit = page[ID_CTRL_AERL] + 1u;
 	ret_identity->has_log_effects = (lpa & LPA_EFFECTS) != 0;
 	ret_identity->has_log_offsets = (lpa & LPA_EXTENDED) != 0;
+	ret_identity->has_log_supported = (lpa & LPA_SUPPORTED_PAGES) != 0;
+	ret_identity->has_ns_granularity = (ctratt & CTRATT_NS_GRANULARITY) != 0;
+	ret_identity->has_uuid_list = (ctratt & CTRATT_UUID_LIST) != 0;
 	ret_identity->error_log_entries = page[ID_CTRL_ELPE] + 1u;
 	ret_identity->warn_temperature_k = field_get16(page, ID_CTRL_WCTEMP);
 	ret_identity->critical_temperature_k = field_get16(page, ID_CTRL_CCTEMP);
 	ret_identity->keep_alive_step_ms = field_get16(page, ID_CTRL_KAS) * KAS_STEP_MS;
 	ret_identity->queue_entries_max = field_get16(page, ID_CTRL_MAXCMD);
+}
+
+/* More than 64 bits of bytes are as good as all of them. */
+static uint64_t capacity_get(const uint8_t *page, size_t offset)
+{
+	return field_get64(page, offset + 8) != 0 ? UINT64_MAX : field_get64(page, offset);
 }
 
 /* Entry sizes are "required" in 3:0 and "maximum" in 7:4; ours must lie between. */
@@ -258,9 +313,43 @@ static bool entry_size_fits(uint8_t field, uint8_t shift)
 	return (field & 0xf) <= shift && field >> 4 >= shift;
 }
 
+static void decode_oncs(uint16_t oncs, struct ctrl_identity *ret_identity)
+{
+	ret_identity->has_compare = (oncs & ONCS_COMPARE) != 0;
+	ret_identity->has_write_uncorrectable = (oncs & ONCS_WRITE_UNCORRECTABLE) != 0;
+	ret_identity->has_dataset_management = (oncs & ONCS_DATASET_MANAGEMENT) != 0;
+	ret_identity->has_write_zeroes = (oncs & ONCS_WRITE_ZEROES) != 0;
+	ret_identity->has_feature_select = (oncs & ONCS_FEATURE_SELECT) != 0;
+	ret_identity->has_reservations = (oncs & ONCS_RESERVATIONS) != 0;
+	ret_identity->has_timestamp = (oncs & ONCS_TIMESTAMP) != 0;
+	ret_identity->has_verify = (oncs & ONCS_VERIFY) != 0;
+	ret_identity->has_copy = (oncs & ONCS_COPY) != 0;
+}
+
+static void decode_storage_fields(const uint8_t *page, struct ctrl_identity *ret_identity)
+{
+	uint16_t oacs = field_get16(page, ID_CTRL_OACS);
+	uint32_t pels = field_get32(page, ID_CTRL_PELS);
+
+	ret_identity->has_format = (oacs & OACS_FORMAT) != 0;
+	ret_identity->has_ns_management = (oacs & OACS_NS_MANAGEMENT) != 0;
+	ret_identity->capacity_bytes = capacity_get(page, ID_CTRL_TNVMCAP);
+	ret_identity->capacity_unused_bytes = capacity_get(page, ID_CTRL_UNVMCAP);
+	if (page[ID_CTRL_LPA] & LPA_PERSISTENT_EVENT)
+		ret_identity->event_log_max_bytes =
+			pels > UINT32_MAX / PELS_UNIT_BYTES ? UINT32_MAX : pels * PELS_UNIT_BYTES;
+	ret_identity->has_fused_compare =
+		(field_get16(page, ID_CTRL_FUSES) & FUSES_COMPARE_AND_WRITE) != 0;
+	ret_identity->atomic_write_blocks = field_get16(page, ID_CTRL_AWUN) + 1u;
+	ret_identity->atomic_power_fail_blocks = field_get16(page, ID_CTRL_AWUPF) + 1u;
+	ret_identity->atomic_compare_write_blocks = field_get16(page, ID_CTRL_ACWU) + 1u;
+	ret_identity->has_write_protect = (page[ID_CTRL_NWPC] & NWPC_ALL) == NWPC_ALL;
+	ret_identity->copy_formats = field_get16(page, ID_CTRL_OCFS);
+	ret_identity->has_flush_all = (page[ID_CTRL_VWC] & VWC_FLUSH_ALL_MASK) == VWC_FLUSH_ALL;
+}
+
 static int decode_io_fields(const uint8_t *page, struct ctrl_identity *ret_identity)
 {
-	uint16_t oncs = field_get16(page, ID_CTRL_ONCS);
 	uint32_t ioccsz = field_get32(page, ID_CTRL_IOCCSZ);
 	const uint32_t sqe_units = sizeof(struct nvme_sqe) / CAPSULE_UNIT_BYTES;
 
@@ -275,10 +364,8 @@ static int decode_io_fields(const uint8_t *page, struct ctrl_identity *ret_ident
 	ret_identity->in_capsule_bytes = (ioccsz - sqe_units) * CAPSULE_UNIT_BYTES;
 	ret_identity->namespace_id_max = field_get32(page, ID_CTRL_NN);
 	ret_identity->namespaces_allowed_max = field_get32(page, ID_CTRL_MNAN);
-	ret_identity->has_compare = (oncs & ONCS_COMPARE) != 0;
-	ret_identity->has_dataset_management = (oncs & ONCS_DATASET_MANAGEMENT) != 0;
-	ret_identity->has_write_zeroes = (oncs & ONCS_WRITE_ZEROES) != 0;
-	ret_identity->has_timestamp = (oncs & ONCS_TIMESTAMP) != 0;
+	decode_oncs(field_get16(page, ID_CTRL_ONCS), ret_identity);
+	decode_storage_fields(page, ret_identity);
 	ret_identity->has_volatile_cache = (page[ID_CTRL_VWC] & VWC_PRESENT) != 0;
 	if (ret_identity->has_ana) {
 		ret_identity->ana_transition_s = page[ID_CTRL_ANATT];
@@ -321,29 +408,4 @@ int identify_ctrl_decode(const uint8_t page[NVME_PAGE_BYTES], struct ctrl_identi
 		return -EPROTO;
 	decode_capabilities(page, ret_identity);
 	return ret_identity->type == CTRL_TYPE_IO ? decode_io_fields(page, ret_identity) : 0;
-}
-
-/* ---- command set specific ------------------------------------------------------------------- */
-
-enum id_nvm_ctrl_offset {
-	ID_NVM_CTRL_WZSL = 1,
-	ID_NVM_CTRL_DMRL = 3,
-	ID_NVM_CTRL_DMRSL = 4,
-	ID_NVM_CTRL_DMSL = 8,
-};
-
-void identify_nvm_ctrl_encode(const struct nvm_ctrl_limits *limits, uint8_t page[NVME_PAGE_BYTES])
-{
-	memset(page, 0, NVME_PAGE_BYTES);
-	page[ID_NVM_CTRL_WZSL] = page_shift_encode(limits->write_zeroes_max_bytes);
-	/* 256 ranges are all that a command can carry, and do not fit in the field: no limit. */
-	page[ID_NVM_CTRL_DMRL] = limits->dsm_ranges_max > 255 ? 0 : (uint8_t)limits->dsm_ranges_max;
-	field_put32(page, ID_NVM_CTRL_DMRSL, limits->dsm_range_blocks_max);
-	field_put64(page, ID_NVM_CTRL_DMSL, limits->dsm_blocks_max);
-}
-
-void identify_command_sets_encode(uint8_t page[NVME_PAGE_BYTES])
-{
-	memset(page, 0, NVME_PAGE_BYTES);
-	field_put64(page, 0, 1ull << NVME_CSI_NVM);
 }

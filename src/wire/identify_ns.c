@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What Identify says of namespaces: CNS 00h (NVM command set), 02h and 07h (lists), 03h
- * (identification descriptors), 05h and 08h. Pure; any thread.
+ * What Identify says of a namespace: CNS 00h and 11h (NVM command set), 03h (identification
+ * descriptors) and 08h. Pure; any thread.
  * NVMe Base 2.1, section 5.1.13.2; NVM Command Set 1.1, section 4.1.5.1.
  *
- * One LBA format without metadata is what we serve, and all that we accept from others.
+ * LBA formats without metadata are what we serve, and all that we accept from others.
  */
 #include "wire/field.h"
 #include "wire/identify.h"
+#include "wire/lba_format.h"
 
 #include <errno.h>
 
@@ -19,14 +20,21 @@ enum id_ns_offset {
 	ID_NS_NLBAF = 25,
 	ID_NS_FLBAS = 26,
 	ID_NS_NMIC = 30,
+	ID_NS_RESCAP = 31,
 	ID_NS_DLFEAT = 33,
 	ID_NS_NAWUN = 34,
 	ID_NS_NAWUPF = 36,
+	ID_NS_NACWU = 38,
+	ID_NS_NOIOB = 46,
+	ID_NS_NVMCAP = 48,
 	ID_NS_NPWG = 64,
 	ID_NS_NPWA = 66,
 	ID_NS_NPDG = 68,
 	ID_NS_NPDA = 70,
 	ID_NS_NOWS = 72,
+	ID_NS_MSSRL = 74,
+	ID_NS_MCL = 76,
+	ID_NS_MSRC = 80,
 	ID_NS_ANAGRPID = 92,
 	ID_NS_NSATTR = 99,
 	ID_NS_NGUID = 104,
@@ -35,6 +43,7 @@ enum id_ns_offset {
 
 enum id_independent_ns_offset {
 	ID_INDEPENDENT_NS_NMIC = 1,
+	ID_INDEPENDENT_NS_RESCAP = 2,
 	ID_INDEPENDENT_NS_ANAGRPID = 4,
 	ID_INDEPENDENT_NS_NSATTR = 8,
 	ID_INDEPENDENT_NS_NSTAT = 14,
@@ -52,7 +61,6 @@ enum id_independent_ns_offset {
 #define LBAF_BYTES             4
 #define LBADS_MIN              9
 #define LBADS_MAX              31
-#define NS_LIST_MAX            (NVME_PAGE_BYTES / 4)
 
 enum ns_descriptor_type {
 	NS_DESCRIPTOR_NGUID = 2,
@@ -68,24 +76,28 @@ static uint16_t zero_based16(uint32_t count)
 	return count == 0 ? 0 : (uint16_t)(count - 1);
 }
 
-static uint8_t block_shift(uint32_t block_bytes)
+static uint16_t saturate16(uint32_t value)
 {
-	uint8_t shift = LBADS_MIN;
-
-	while (shift < LBADS_MAX && 1u << shift < block_bytes)
-		shift++;
-	return shift;
+	return value > 0xffff ? 0xffff : (uint16_t)value;
 }
 
 static void encode_hints(const struct ns_identity *identity, uint8_t *page)
 {
 	uint16_t hint = zero_based16(identity->optimal_write_blocks);
-	uint16_t atomic = zero_based16(identity->atomic_write_blocks);
 
 	if (identity->atomic_write_blocks != 0) {
 		page[ID_NS_NSFEAT] |= NSFEAT_ATOMICS;
-		field_put16(page, ID_NS_NAWUN, atomic);
-		field_put16(page, ID_NS_NAWUPF, atomic);
+		field_put16(page, ID_NS_NAWUN, zero_based16(identity->atomic_write_blocks));
+		field_put16(page, ID_NS_NAWUPF, zero_based16(identity->atomic_power_fail_blocks));
+		field_put16(page, ID_NS_NACWU, zero_based16(identity->atomic_compare_write_blocks));
+	}
+	field_put16(page, ID_NS_NOIOB, saturate16(identity->boundary_blocks));
+	if (identity->copy_range_blocks_max != 0) {
+		field_put16(page, ID_NS_MSSRL, saturate16(identity->copy_range_blocks_max));
+		field_put32(page, ID_NS_MCL, identity->copy_blocks_max);
+		page[ID_NS_MSRC] =
+			(uint8_t)(identity->copy_ranges_max > 256 ? 255
+								  : identity->copy_ranges_max - 1);
 	}
 	/* OPTPERF makes all five fields valid, so that deallocation gets the same granularity. */
 	if (identity->optimal_write_blocks != 0) {
@@ -100,6 +112,8 @@ static void encode_hints(const struct ns_identity *identity, uint8_t *page)
 
 void identify_ns_encode(const struct ns_identity *identity, uint8_t page[NVME_PAGE_BYTES])
 {
+	uint32_t format = lba_format_find(identity->block_bytes);
+
 	memset(page, 0, NVME_PAGE_BYTES);
 	field_put64(page, ID_NS_NSZE, identity->block_count);
 	field_put64(page, ID_NS_NCAP, identity->block_count);
@@ -109,11 +123,16 @@ void identify_ns_encode(const struct ns_identity *identity, uint8_t page[NVME_PA
 	page[ID_NS_DLFEAT] =
 		(uint8_t)((identity->reads_zero_after_dealloc ? DLFEAT_READS_ZERO : 0) |
 			  (identity->has_write_zeroes_dealloc ? DLFEAT_WRITE_ZEROES : 0));
+	page[ID_NS_NLBAF] = LBA_FORMAT_COUNT - 1;
+	page[ID_NS_FLBAS] = (uint8_t)(format < LBA_FORMAT_COUNT ? format : 0);
+	page[ID_NS_RESCAP] = identity->reservation_caps;
+	field_put64(page, ID_NS_NVMCAP, identity->capacity_bytes);
 	encode_hints(identity, page);
 	field_put32(page, ID_NS_ANAGRPID, identity->ana_group_id);
 	page[ID_NS_NSATTR] = identity->is_write_protected ? NSATTR_WRITE_PROTECTED : 0;
 	memcpy(page + ID_NS_NGUID, identity->nguid, sizeof(identity->nguid));
-	page[ID_NS_LBAF + 2] = block_shift(identity->block_bytes);
+	for (size_t i = 0; i < LBA_FORMAT_COUNT; i++)
+		page[ID_NS_LBAF + i * LBAF_BYTES + 2] = lba_format_shift((uint32_t)i);
 }
 
 /* The shift of the format in use, or a negative error. */
@@ -157,8 +176,21 @@ int identify_ns_decode(const uint8_t page[NVME_PAGE_BYTES], struct ns_identity *
 	ret_identity->ana_group_id = field_get32(page, ID_NS_ANAGRPID);
 	if (nsfeat & NSFEAT_OPTPERF)
 		ret_identity->optimal_write_blocks = field_get16(page, ID_NS_NOWS) + 1u;
-	if (nsfeat & NSFEAT_ATOMICS)
+	if (nsfeat & NSFEAT_ATOMICS) {
 		ret_identity->atomic_write_blocks = field_get16(page, ID_NS_NAWUN) + 1u;
+		ret_identity->atomic_power_fail_blocks = field_get16(page, ID_NS_NAWUPF) + 1u;
+		ret_identity->atomic_compare_write_blocks = field_get16(page, ID_NS_NACWU) + 1u;
+	}
+	ret_identity->reservation_caps = page[ID_NS_RESCAP];
+	ret_identity->boundary_blocks = field_get16(page, ID_NS_NOIOB);
+	ret_identity->capacity_bytes = field_get64(page, ID_NS_NVMCAP + 8) != 0
+					       ? UINT64_MAX
+					       : field_get64(page, ID_NS_NVMCAP);
+	ret_identity->copy_range_blocks_max = field_get16(page, ID_NS_MSSRL);
+	if (ret_identity->copy_range_blocks_max != 0) {
+		ret_identity->copy_blocks_max = field_get32(page, ID_NS_MCL);
+		ret_identity->copy_ranges_max = page[ID_NS_MSRC] + 1u;
+	}
 	memcpy(ret_identity->nguid, page + ID_NS_NGUID, sizeof(ret_identity->nguid));
 	return 0;
 }
@@ -170,7 +202,8 @@ void identify_ns_independent_encode(const struct ns_identity *identity,
 	page[ID_INDEPENDENT_NS_NMIC] = identity->is_shared ? NMIC_SHARED : 0;
 	field_put32(page, ID_INDEPENDENT_NS_ANAGRPID, identity->ana_group_id);
 	page[ID_INDEPENDENT_NS_NSATTR] = identity->is_write_protected ? NSATTR_WRITE_PROTECTED : 0;
-	page[ID_INDEPENDENT_NS_NSTAT] = NSTAT_READY;
+	page[ID_INDEPENDENT_NS_RESCAP] = identity->reservation_caps;
+	page[ID_INDEPENDENT_NS_NSTAT] = identity->is_not_ready ? 0 : NSTAT_READY;
 }
 
 static bool is_zero(const uint8_t *bytes, size_t len_bytes)
@@ -226,30 +259,4 @@ int identify_ns_descriptors_decode(const uint8_t page[NVME_PAGE_BYTES],
 		at += NS_DESCRIPTOR_HEADER_BYTES + len_bytes;
 	}
 	return 0;
-}
-
-void identify_nvm_ns_encode(uint8_t page[NVME_PAGE_BYTES])
-{
-	/* No storage tags, no protection information: every field is zero. */
-	memset(page, 0, NVME_PAGE_BYTES);
-}
-
-void identify_ns_list_encode(const uint32_t *nsids, uint32_t count, uint8_t page[NVME_PAGE_BYTES])
-{
-	memset(page, 0, NVME_PAGE_BYTES);
-	for (uint32_t i = 0; i < count && i < NS_LIST_MAX; i++)
-		field_put32(page, (size_t)i * 4, nsids[i]);
-}
-
-uint32_t identify_ns_list_decode(const uint8_t page[NVME_PAGE_BYTES], uint32_t nsids[1024])
-{
-	uint32_t count = 0;
-
-	while (count < NS_LIST_MAX) {
-		nsids[count] = field_get32(page, (size_t)count * 4);
-		if (nsids[count] == 0)
-			break;
-		count++;
-	}
-	return count;
 }

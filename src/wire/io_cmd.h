@@ -19,7 +19,7 @@ struct io_cmd {
 	bool is_fua;
 	bool is_limited_retry;
 	bool wants_deallocate; /* Write Zeroes: DEAC */
-	uint8_t prinfo;        /* 4 bits; must be 0 on a namespace without protection */
+	uint8_t prinfo;        /* 4 bits; of no meaning on a namespace without protection */
 	uint8_t directive_type;
 };
 

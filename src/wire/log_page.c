@@ -46,11 +46,9 @@ void log_cmd_encode(struct nvme_sqe *sqe, uint32_t nsid, const struct log_cmd *c
 	sqe->cdw14 = le32_of((cmd->offset_is_index ? LOG_CMD_OT : 0) | (uint32_t)cmd->csi << 24);
 }
 
-void log_supported_encode(const uint8_t *ids, size_t count, uint8_t page[LOG_SUPPORTED_BYTES])
+void log_supported_add(uint8_t id, uint16_t specific, uint8_t page[LOG_SUPPORTED_BYTES])
 {
-	memset(page, 0, LOG_SUPPORTED_BYTES);
-	for (size_t i = 0; i < count; i++)
-		field_put32(page, (size_t)ids[i] * 4, 1);
+	field_put32(page, (size_t)id * 4, 1 | (uint32_t)specific << 16);
 }
 
 /* ---- Error Information (01h) --------------------------------------------------------------- */
@@ -63,9 +61,15 @@ enum log_error_offset {
 	LOG_ERROR_PARAMETER = 14,
 	LOG_ERROR_LBA = 16,
 	LOG_ERROR_NSID = 24,
+	LOG_ERROR_TRTYPE = 29,
+	LOG_ERROR_CSI = 30,
+	LOG_ERROR_OPCODE = 31,
 	LOG_ERROR_COMMAND_SPECIFIC = 32,
+	LOG_ERROR_TRANSPORT_SPECIFIC = 40,
+	LOG_ERROR_VERSION = 63,
 };
-#define LOG_ERROR_NO_PARAMETER 0xffff
+#define LOG_ERROR_NO_PARAMETER  0xffff
+#define LOG_ERROR_VERSION_VALUE 1 /* CSI and opcode are valid */
 
 void log_error_encode(const struct log_error_entry *entry, uint8_t bytes[LOG_ERROR_ENTRY_BYTES])
 {
@@ -82,7 +86,12 @@ void log_error_encode(const struct log_error_entry *entry, uint8_t bytes[LOG_ERR
 	field_put16(bytes, LOG_ERROR_PARAMETER, parameter);
 	field_put64(bytes, LOG_ERROR_LBA, entry->lba);
 	field_put32(bytes, LOG_ERROR_NSID, entry->nsid);
+	bytes[LOG_ERROR_TRTYPE] = entry->transport;
+	bytes[LOG_ERROR_CSI] = entry->csi;
+	bytes[LOG_ERROR_OPCODE] = entry->opcode;
 	field_put64(bytes, LOG_ERROR_COMMAND_SPECIFIC, entry->command_specific);
+	field_put16(bytes, LOG_ERROR_TRANSPORT_SPECIFIC, entry->transport_specific);
+	bytes[LOG_ERROR_VERSION] = LOG_ERROR_VERSION_VALUE;
 }
 
 void log_error_decode(const uint8_t bytes[LOG_ERROR_ENTRY_BYTES], struct log_error_entry *ret_entry)
@@ -99,7 +108,11 @@ void log_error_decode(const uint8_t bytes[LOG_ERROR_ENTRY_BYTES], struct log_err
 		.parameter_bit = has_parameter ? (uint8_t)(parameter >> 8 & 7) : 0,
 		.lba = field_get64(bytes, LOG_ERROR_LBA),
 		.nsid = field_get32(bytes, LOG_ERROR_NSID),
+		.transport = bytes[LOG_ERROR_TRTYPE],
+		.csi = bytes[LOG_ERROR_CSI],
+		.opcode = bytes[LOG_ERROR_OPCODE],
 		.command_specific = field_get64(bytes, LOG_ERROR_COMMAND_SPECIFIC),
+		.transport_specific = field_get16(bytes, LOG_ERROR_TRANSPORT_SPECIFIC),
 	};
 }
 
@@ -199,6 +212,12 @@ void log_effects_encode(const struct log_effects *effects, uint8_t page[LOG_EFFE
 		field_put32(page, i * 4, effects->admin[i]);
 		field_put32(page, 1024 + i * 4, effects->io[i]);
 	}
+}
+
+void log_feature_effect_add(uint8_t feature_id, uint32_t effects,
+			    uint8_t page[LOG_FEATURE_EFFECTS_BYTES])
+{
+	field_put32(page, (size_t)feature_id * 4, effects);
 }
 
 void log_ana_header_encode(uint64_t change_count, uint16_t group_count,

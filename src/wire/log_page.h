@@ -19,7 +19,11 @@ enum log_id {
 	LOG_CHANGED_NS = 0x04,
 	LOG_EFFECTS = 0x05,
 	LOG_ANA = 0x0c,
+	LOG_PERSISTENT_EVENT = 0x0d,
+	LOG_FEATURE_EFFECTS = 0x12,
+	LOG_MI_EFFECTS = 0x13, /* commands of the management interface */
 	LOG_DISCOVERY = 0x70,
+	LOG_RESERVATION = 0x80,
 };
 
 struct log_cmd {
@@ -37,8 +41,9 @@ void log_cmd_decode(const struct nvme_sqe *sqe, struct log_cmd *ret_cmd);
 void log_cmd_encode(struct nvme_sqe *sqe, uint32_t nsid, const struct log_cmd *cmd);
 
 #define LOG_SUPPORTED_BYTES 1024
-/* `ids` are the pages that exist. */
-void log_supported_encode(const uint8_t *ids, size_t count, uint8_t page[LOG_SUPPORTED_BYTES]);
+/* The page with this id exists; `specific` is its LID Specific Parameter. */
+void log_supported_add(uint8_t id, uint16_t specific, uint8_t page[LOG_SUPPORTED_BYTES]);
+#define LOG_SPECIFIC_EVENT_HEADER 0x1 /* 0Dh: establishing a context can give the header alone */
 
 #define LOG_ERROR_ENTRY_BYTES 64
 struct log_error_entry {
@@ -50,7 +55,11 @@ struct log_error_entry {
 	uint8_t parameter_bit;
 	uint64_t lba;
 	uint32_t nsid;
+	uint8_t transport; /* TRTYPE as of discovery; 0: the transport is not at fault */
+	uint8_t csi;       /* command set of the command */
+	uint8_t opcode;
 	uint64_t command_specific;
+	uint16_t transport_specific;
 };
 void log_error_encode(const struct log_error_entry *entry, uint8_t bytes[LOG_ERROR_ENTRY_BYTES]);
 void log_error_decode(const uint8_t bytes[LOG_ERROR_ENTRY_BYTES],
@@ -74,6 +83,7 @@ struct log_smart {
 	uint64_t media_errors;
 	uint64_t error_log_entries;
 };
+#define LOG_SMART_WARNING_TEMPERATURE 0x02
 void log_smart_encode(const struct log_smart *smart, uint8_t page[LOG_SMART_BYTES]);
 void log_smart_decode(const uint8_t page[LOG_SMART_BYTES], struct log_smart *ret_smart);
 
@@ -86,13 +96,34 @@ void log_firmware_encode(const char *revision, uint8_t page[LOG_FIRMWARE_BYTES])
 #define LOG_EFFECTS_BYTES 4096
 enum log_effect {
 	LOG_EFFECT_SUPPORTED = 1 << 0,
-	LOG_EFFECT_CHANGES_DATA = 1 << 1,
+	LOG_EFFECT_CHANGES_DATA = 1 << 1,      /* LBCC */
+	LOG_EFFECT_CHANGES_NS = 1 << 2,        /* NCC: capabilities of one namespace */
+	LOG_EFFECT_CHANGES_INVENTORY = 1 << 3, /* NIC: namespaces come or go */
+	LOG_EFFECT_CHANGES_CTRL = 1 << 4,      /* CCC */
+	LOG_EFFECT_OF_NS = 1 << 20,            /* CSP: scope */
+	LOG_EFFECT_OF_CTRL = 1 << 21,
+	LOG_EFFECT_OF_SUBSYSTEM = 1 << 25,
+	LOG_EFFECT_ALONE_IN_NS = 1 << 16, /* CSE: with no other command to the namespace */
+	LOG_EFFECT_ALONE = 2 << 16,       /* CSE: with no other command at all */
 };
 struct log_effects {
 	uint32_t admin[256];
 	uint32_t io[256];
 };
 void log_effects_encode(const struct log_effects *effects, uint8_t page[LOG_EFFECTS_BYTES]);
+
+/* Feature Identifiers Supported and Effects (12h): one entry per feature. */
+#define LOG_FEATURE_EFFECTS_BYTES 1024
+#define LOG_MI_EFFECTS_BYTES      1024
+enum log_feature_effect {
+	LOG_FEATURE_SUPPORTED = 1 << 0,
+	LOG_FEATURE_CHANGES_NS = 1 << 2,   /* NCC */
+	LOG_FEATURE_CHANGES_CTRL = 1 << 4, /* CCC */
+	LOG_FEATURE_OF_NS = 1 << 20,       /* scope */
+	LOG_FEATURE_OF_CTRL = 1 << 21,
+};
+void log_feature_effect_add(uint8_t feature_id, uint32_t effects,
+			    uint8_t page[LOG_FEATURE_EFFECTS_BYTES]);
 
 /* ANA: a header, then one descriptor per group, each followed by its NSIDs. */
 enum ana_state {

@@ -28,10 +28,16 @@ const char *nvme_admin_opcode_name(uint8_t opcode)
 		return "Get Features";
 	case NVME_ADMIN_ASYNC_EVENT:
 		return "Asynchronous Event Request";
+	case NVME_ADMIN_NS_MANAGEMENT:
+		return "Namespace Management";
+	case NVME_ADMIN_NS_ATTACHMENT:
+		return "Namespace Attachment";
 	case NVME_ADMIN_KEEP_ALIVE:
 		return "Keep Alive";
 	case NVME_OPCODE_FABRICS:
 		return "Fabrics";
+	case NVME_ADMIN_FORMAT_NVM:
+		return "Format NVM";
 	default:
 		return "unknown admin command";
 	}
@@ -54,6 +60,12 @@ const char *nvme_io_opcode_name(uint8_t opcode)
 		return "Write Zeroes";
 	case NVME_IO_DATASET_MANAGEMENT:
 		return "Dataset Management";
+	case NVME_IO_VERIFY:
+		return "Verify";
+	case NVME_IO_CANCEL:
+		return "Cancel";
+	case NVME_IO_COPY:
+		return "Copy";
 	case NVME_OPCODE_FABRICS:
 		return "Fabrics";
 	default:

@@ -31,16 +31,21 @@ static const struct {
 	{{0xf}, "Data SGL Length Invalid"},
 	{{0x10}, "Metadata SGL Length Invalid"},
 	{{0x11}, "SGL Descriptor Type Invalid"},
+	{{0x14}, "Atomic Write Unit Exceeded"},
 	{{0x16}, "SGL Offset Invalid"},
 	{{0x18}, "Host Identifier Inconsistent Format"},
 	{{0x19}, "Keep Alive Timer Expired"},
 	{{0x1a}, "Keep Alive Timeout Invalid"},
+	{{0x1b}, "Command Aborted due to Preempt and Abort"},
 	{{0x20}, "Namespace is Write Protected"},
+	{{0x21}, "Command Interrupted"},
 	{{0x22}, "Transient Transport Error"},
 	{{0x2b}, "I/O Command Set Not Supported"},
 	{{0x80}, "LBA Out of Range"},
 	{{0x81}, "Capacity Exceeded"},
 	{{0x82}, "Namespace Not Ready"},
+	{{0x83}, "Reservation Conflict"},
+	{{0x84}, "Format In Progress"},
 	{{0x101}, "Invalid Queue Identifier"},
 	{{0x103}, "Abort Command Limit Exceeded"},
 	{{0x105}, "Asynchronous Event Request Limit Exceeded"},
@@ -49,12 +54,25 @@ static const struct {
 	{{0x10d}, "Feature Identifier Not Saveable"},
 	{{0x10e}, "Feature Not Changeable"},
 	{{0x10f}, "Feature Not Namespace Specific"},
+	{{0x115}, "Namespace Insufficient Capacity"},
+	{{0x116}, "Namespace Identifier Unavailable"},
+	{{0x118}, "Namespace Already Attached"},
+	{{0x119}, "Namespace Is Private"},
+	{{0x11a}, "Namespace Not Attached"},
+	{{0x11b}, "Thin Provisioning Not Supported"},
+	{{0x11c}, "Controller List Invalid"},
+	{{0x124}, "ANA Group Identifier Invalid"},
+	{{0x125}, "ANA Attach Failed"},
+	{{0x127}, "Namespace Attachment Limit Exceeded"},
+	{{0x129}, "I/O Command Set Not Supported"},
 	{{0x180}, "Connect Incompatible Format"},
 	{{0x181}, "Connect Controller Busy"},
 	{{0x182}, "Connect Invalid Parameters"},
 	{{0x183}, "Connect Restart Discovery"},
 	{{0x184}, "Connect Invalid Host"},
 	{{0x185}, "Invalid Queue Type"},
+	{{0x186}, "Fast Copy Not Possible"},
+	{{0x187}, "Overlapping I/O Range"},
 	{{0x190}, "Discovery Restart"},
 	{{0x191}, "Authentication Required"},
 	{{0x280}, "Write Fault"},
@@ -83,4 +101,13 @@ const char *nvme_status_name(nvme_status status)
 			return status_names[i].name;
 	}
 	return type_names[(status.value >> 8) & 7];
+}
+
+const char *nvme_io_status_name(nvme_status status)
+{
+	if (nvme_status_same(status, NVME_SC_SIZE_LIMIT))
+		return "Command Size Limit Exceeded";
+	if (nvme_status_same(status, NVME_SC_INCOMPATIBLE_NS))
+		return "Incompatible Namespace or Format";
+	return nvme_status_name(status);
 }

@@ -37,34 +37,55 @@ typedef struct {
 #define NVME_SC_SGL_INVALID_DATA_LEN     NVME_STATUS(0, 0x0f)
 #define NVME_SC_SGL_INVALID_METADATA_LEN NVME_STATUS(0, 0x10)
 #define NVME_SC_SGL_INVALID_TYPE         NVME_STATUS(0, 0x11)
+#define NVME_SC_ATOMIC_WRITE_UNIT        NVME_STATUS(0, 0x14) /* exceeded */
 #define NVME_SC_SGL_INVALID_OFFSET       NVME_STATUS(0, 0x16)
 #define NVME_SC_HOST_ID_INCONSISTENT     NVME_STATUS(0, 0x18)
 #define NVME_SC_KEEP_ALIVE_EXPIRED       NVME_STATUS(0, 0x19)
 #define NVME_SC_KEEP_ALIVE_INVALID       NVME_STATUS(0, 0x1a)
+#define NVME_SC_ABORT_PREEMPT            NVME_STATUS(0, 0x1b) /* Preempt and Abort */
 #define NVME_SC_NS_WRITE_PROTECTED       NVME_STATUS(0, 0x20)
+#define NVME_SC_COMMAND_INTERRUPTED      NVME_STATUS(0, 0x21)
 #define NVME_SC_TRANSIENT_TRANSPORT      NVME_STATUS(0, 0x22)
 #define NVME_SC_CSI_NOT_SUPPORTED        NVME_STATUS(0, 0x2b) /* invalid I/O command set */
 #define NVME_SC_LBA_RANGE                NVME_STATUS(0, 0x80)
 #define NVME_SC_CAPACITY_EXCEEDED        NVME_STATUS(0, 0x81)
 #define NVME_SC_NS_NOT_READY             NVME_STATUS(0, 0x82)
+#define NVME_SC_RESERVATION_CONFLICT     NVME_STATUS(0, 0x83)
+#define NVME_SC_FORMAT_IN_PROGRESS       NVME_STATUS(0, 0x84)
 
 /* Command specific status. */
-#define NVME_SC_INVALID_QID             NVME_STATUS(1, 0x01)
-#define NVME_SC_ABORT_LIMIT             NVME_STATUS(1, 0x03)
-#define NVME_SC_AER_LIMIT               NVME_STATUS(1, 0x05)
-#define NVME_SC_INVALID_FORMAT          NVME_STATUS(1, 0x0a)
-#define NVME_SC_INVALID_LOG_PAGE        NVME_STATUS(1, 0x09)
-#define NVME_SC_FEATURE_NOT_SAVEABLE    NVME_STATUS(1, 0x0d)
-#define NVME_SC_FEATURE_NOT_CHANGEABLE  NVME_STATUS(1, 0x0e)
-#define NVME_SC_FEATURE_NOT_NS_SPECIFIC NVME_STATUS(1, 0x0f)
-#define NVME_SC_CONNECT_FORMAT          NVME_STATUS(1, 0x80) /* incompatible format */
-#define NVME_SC_CONNECT_BUSY            NVME_STATUS(1, 0x81)
-#define NVME_SC_CONNECT_INVALID_PARAM   NVME_STATUS(1, 0x82)
-#define NVME_SC_CONNECT_RESTART_DISC    NVME_STATUS(1, 0x83)
-#define NVME_SC_CONNECT_INVALID_HOST    NVME_STATUS(1, 0x84)
-#define NVME_SC_INVALID_QUEUE_TYPE      NVME_STATUS(1, 0x85)
-#define NVME_SC_DISCOVERY_RESTART       NVME_STATUS(1, 0x90)
-#define NVME_SC_AUTH_REQUIRED           NVME_STATUS(1, 0x91)
+#define NVME_SC_INVALID_QID              NVME_STATUS(1, 0x01)
+#define NVME_SC_ABORT_LIMIT              NVME_STATUS(1, 0x03)
+#define NVME_SC_AER_LIMIT                NVME_STATUS(1, 0x05)
+#define NVME_SC_INVALID_FORMAT           NVME_STATUS(1, 0x0a)
+#define NVME_SC_INVALID_LOG_PAGE         NVME_STATUS(1, 0x09)
+#define NVME_SC_FEATURE_NOT_SAVEABLE     NVME_STATUS(1, 0x0d)
+#define NVME_SC_FEATURE_NOT_CHANGEABLE   NVME_STATUS(1, 0x0e)
+#define NVME_SC_FEATURE_NOT_NS_SPECIFIC  NVME_STATUS(1, 0x0f)
+#define NVME_SC_NS_INSUFFICIENT_CAPACITY NVME_STATUS(1, 0x15)
+#define NVME_SC_NS_ID_UNAVAILABLE        NVME_STATUS(1, 0x16)
+#define NVME_SC_NS_ALREADY_ATTACHED      NVME_STATUS(1, 0x18)
+#define NVME_SC_NS_IS_PRIVATE            NVME_STATUS(1, 0x19)
+#define NVME_SC_NS_NOT_ATTACHED          NVME_STATUS(1, 0x1a)
+#define NVME_SC_THIN_NOT_SUPPORTED       NVME_STATUS(1, 0x1b)
+#define NVME_SC_CTRL_LIST_INVALID        NVME_STATUS(1, 0x1c)
+#define NVME_SC_ANA_GROUP_INVALID        NVME_STATUS(1, 0x24)
+#define NVME_SC_ANA_ATTACH_FAILED        NVME_STATUS(1, 0x25)
+#define NVME_SC_NS_ATTACHMENT_LIMIT      NVME_STATUS(1, 0x27)
+#define NVME_SC_IO_SET_NOT_SUPPORTED     NVME_STATUS(1, 0x29)
+/* Of the NVM command set, which uses the same numbers as Connect for other things. */
+#define NVME_SC_SIZE_LIMIT            NVME_STATUS(1, 0x83) /* Command Size Limit Exceeded */
+#define NVME_SC_INCOMPATIBLE_NS       NVME_STATUS(1, 0x85)
+#define NVME_SC_FAST_COPY_IMPOSSIBLE  NVME_STATUS(1, 0x86)
+#define NVME_SC_OVERLAPPING_RANGE     NVME_STATUS(1, 0x87)
+#define NVME_SC_CONNECT_FORMAT        NVME_STATUS(1, 0x80) /* incompatible format */
+#define NVME_SC_CONNECT_BUSY          NVME_STATUS(1, 0x81)
+#define NVME_SC_CONNECT_INVALID_PARAM NVME_STATUS(1, 0x82)
+#define NVME_SC_CONNECT_RESTART_DISC  NVME_STATUS(1, 0x83)
+#define NVME_SC_CONNECT_INVALID_HOST  NVME_STATUS(1, 0x84)
+#define NVME_SC_INVALID_QUEUE_TYPE    NVME_STATUS(1, 0x85)
+#define NVME_SC_DISCOVERY_RESTART     NVME_STATUS(1, 0x90)
+#define NVME_SC_AUTH_REQUIRED         NVME_STATUS(1, 0x91)
 
 /* Media and data integrity. */
 #define NVME_SC_WRITE_FAULT      NVME_STATUS(2, 0x80)
@@ -98,5 +119,7 @@ static inline nvme_status nvme_status_dnr(nvme_status status)
 
 /* "Invalid Field in Command"; never NULL. */
 const char *nvme_status_name(nvme_status status);
+/* Of an NVM command set's I/O command: some numbers mean another thing there. */
+const char *nvme_io_status_name(nvme_status status);
 
 #endif

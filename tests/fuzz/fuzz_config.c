@@ -1,12 +1,54 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The configuration reader on any bytes: it accepts or complains, never both, and what it accepts
- * keeps the order that a snapshot needs. Not exposed to the network; a person's typing is enough.
+ * keeps the order that a snapshot needs, and is written as a document that reads back the same. The
+ * same bytes as a document of the kernel target's tool become one of ours, or an error. The REST
+ * API takes documents from whoever may speak to it.
  */
 #include "base/check.h"
 #include "control/config.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+/* Any value, whether or not it is a document of ours. */
+static void import_try(const uint8_t *data, size_t len_bytes)
+{
+	static struct config_errors errors, notes;
+	json_t *saved = json_loadb((const char *)data, len_bytes,
+				   JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, NULL);
+	json_t *document;
+
+	if (!saved)
+		return;
+	errors.count = 0;
+	notes.count = 0;
+	config_end_power_cycle(saved);
+	document = config_import_nvmetcli(saved, &errors, &notes);
+	CHECK((document != NULL) == (errors.count == 0));
+	json_decref(document);
+	json_decref(saved);
+}
+
+static void round_trip(const struct config *config)
+{
+	static struct config_errors errors;
+	json_t *first = config_to_json(config), *second;
+	struct config *again = NULL;
+	char *diff;
+
+	errors.count = 0;
+	CHECK(first && config_load_json(first, &again, &errors) == 0);
+	second = config_to_json(again);
+	CHECK(json_equal(first, second));
+	diff = config_diff(config, again);
+	CHECK(diff && diff[0] == 0);
+	CHECK(config_check_transition(config, again, &errors) == 0);
+	free(diff);
+	json_decref(first);
+	json_decref(second);
+	config_free(again);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes);
 
@@ -20,6 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes)
 	res = config_load_text((const char *)data, len_bytes, &config, &errors);
 	CHECK((res == 0) == (config != NULL));
 	CHECK((res == 0) == (errors.count == 0));
+	import_try(data, len_bytes);
 	if (!config)
 		return 0;
 	for (unsigned i = 1; i < config->subsystem_count; i++)
@@ -32,6 +75,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes)
 			CHECK(!uuid_is_nil(&config->subsystems[i].namespaces[n].uuid));
 		}
 	}
+	round_trip(config);
 	config_free(config);
 	return 0;
 }

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "discovery/discovery.h"
 #include "target/target.h"
+#include "wire/copy.h"
 #include "wire/fabrics.h"
 #include "wire/io_cmd.h"
 #include "wire/pdu.h"
@@ -258,11 +259,39 @@ static void send_fuzzed_command(struct fuzz *fuzz)
 	send_command(fuzz, &sqe, data, bytes);
 }
 
+/* Ranges that mostly exist; returns their bytes. */
+static uint32_t copy_encode(struct fuzz *fuzz, struct nvme_sqe *sqe, const struct io_cmd *cmd,
+			    uint8_t *data)
+{
+	struct copy_cmd copy = {
+		.first_block = cmd->first_block,
+		.range_count = cmd->block_count,
+		.format = script_u8(&fuzz->script) % 3,
+		.is_fua = cmd->is_fua,
+	};
+
+	for (uint32_t i = 0; i < copy.range_count; i++) {
+		struct copy_range range = {
+			.nsid = 1,
+			.first_block = script_u8(&fuzz->script),
+			.block_count = 1 + script_u8(&fuzz->script),
+		};
+
+		copy_range_encode(data, i, copy.format, &range);
+	}
+	copy_cmd_encode(sqe, 1, &copy);
+	return copy.range_count * NVME_COPY_RANGE_BYTES;
+}
+
 static void send_io(struct fuzz *fuzz)
 {
-	static const uint8_t opcodes[] = {NVME_IO_READ,    NVME_IO_WRITE,
-					  NVME_IO_COMPARE, NVME_IO_WRITE_ZEROES,
-					  NVME_IO_FLUSH,   NVME_IO_DATASET_MANAGEMENT};
+	static const uint8_t opcodes[] = {
+		NVME_IO_READ,   NVME_IO_WRITE,
+		NVME_IO_FLUSH,  NVME_IO_DATASET_MANAGEMENT,
+		NVME_IO_COPY,   NVME_IO_WRITE_UNCORRECTABLE,
+		NVME_IO_VERIFY, NVME_IO_WRITE_ZEROES,
+		NVME_IO_CANCEL, NVME_IO_COMPARE,
+	};
 	uint8_t choice = script_u8(&fuzz->script);
 	uint8_t opcode = opcodes[choice % ARRAY_LEN(opcodes)];
 	struct io_cmd cmd = {
@@ -272,7 +301,7 @@ static void send_io(struct fuzz *fuzz)
 	};
 	uint32_t bytes = cmd.block_count << BLOCK_SHIFT;
 	bool has_data = opcode == NVME_IO_WRITE || opcode == NVME_IO_COMPARE ||
-			opcode == NVME_IO_DATASET_MANAGEMENT;
+			opcode == NVME_IO_DATASET_MANAGEMENT || opcode == NVME_IO_COPY;
 	bool is_in_capsule = has_data && (choice & 128) && bytes <= 8192;
 	uint8_t data[8192] = {0};
 	struct nvme_sqe sqe = {0};
@@ -284,6 +313,16 @@ static void send_io(struct fuzz *fuzz)
 		dsm_cmd_encode(&sqe, 1, &dsm);
 		bytes = dsm.range_count * NVME_DSM_RANGE_BYTES;
 		script_bytes(&fuzz->script, data, NVME_DSM_RANGE_BYTES);
+	} else if (opcode == NVME_IO_COPY) {
+		bytes = copy_encode(fuzz, &sqe, &cmd, data);
+	} else if (opcode == NVME_IO_CANCEL) {
+		struct cancel_cmd cancel = {
+			.sqid = 1,
+			.cid = choice & 64 ? CANCEL_CID_ALL : script_u8(&fuzz->script),
+			.action = choice & 64 ? CANCEL_MANY : CANCEL_ONE,
+		};
+
+		cancel_cmd_encode(&sqe, choice & 128 ? NVME_NSID_ALL : 1, &cancel);
 	}
 	fuzz->data_bytes = bytes;
 	if (is_in_capsule)

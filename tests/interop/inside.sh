@@ -10,6 +10,8 @@ set -uo pipefail
 here=$(dirname "$0")
 # shellcheck source=tests/interop/lib.sh
 . "$here/lib.sh"
+# shellcheck source=tests/interop/inside_admin.sh
+. "$here/inside_admin.sh"
 
 HOST=127.0.0.1
 TARGET_PORT=4430
@@ -440,6 +442,6 @@ modprobe -a nvme-tcp nvme-fabrics
 echo "# kernel $(uname -r), $("$weft" --version)"
 while read -r name allowed; do
 	[ -z "$name" ] || run_row "$name" "$allowed" </dev/null
-done <<<"$ROWS"
+done <<<"$ROWS$ADMIN_ROWS"
 echo "1..$count"
 [ "$failures" -eq 0 ]

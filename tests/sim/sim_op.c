@@ -10,6 +10,7 @@
 #include "sim_op.h"
 
 #include "base/clock.h"
+#include "target/fused.h"
 #include "wire/io_cmd.h"
 
 #include <stdlib.h>
@@ -95,7 +96,8 @@ void op_begin_read(struct sim_op *op, struct world_ns *ns, uint64_t first_block,
 	host_cmd_read(&op->cmd, ns->nsid, first_block, count, op->data, bytes);
 }
 
-static void begin_write(struct sim_op *op, const struct op_extent *extent)
+static void begin_write(struct sim_op *op, const struct op_extent *extent, struct host_cmd *cmd,
+			uint8_t *data)
 {
 	uint32_t bytes = extent->block_count << op->ns->block_shift;
 	uint32_t block_bytes = 1u << op->ns->block_shift;
@@ -103,10 +105,9 @@ static void begin_write(struct sim_op *op, const struct op_extent *extent)
 	op->change.value = op->world->next_value;
 	op->world->next_value += extent->block_count;
 	for (uint32_t i = 0; i < extent->block_count; i++)
-		block_fill(op->data + i * block_bytes, block_bytes, op->change.value + i,
+		block_fill(data + i * block_bytes, block_bytes, op->change.value + i,
 			   extent->first_block + i);
-	host_cmd_write(&op->cmd, op->ns->nsid, extent->first_block, extent->block_count, op->data,
-		       bytes);
+	host_cmd_write(cmd, op->ns->nsid, extent->first_block, extent->block_count, data, bytes);
 }
 
 static void begin_compare(struct sim_op *op, const struct op_extent *extent)
@@ -122,6 +123,16 @@ static void begin_compare(struct sim_op *op, const struct op_extent *extent)
 	}
 	host_cmd_compare(&op->cmd, op->ns->nsid, extent->first_block, extent->block_count, op->data,
 			 bytes);
+}
+
+/* Two commands with one outcome: what is compared may be there, what is written is new. */
+static void begin_fused(struct sim_op *op, const struct op_extent *extent)
+{
+	memset(&op->second, 0, sizeof(op->second));
+	begin_compare(op, extent);
+	begin_write(op, extent, &op->second, op->second_data);
+	op->cmd.sqe.flags |= SQE_FUSE_FIRST;
+	op->second.sqe.flags |= SQE_FUSE_SECOND;
 }
 
 /* Ranges that do not overlap: each in its own part of the namespace. */
@@ -173,9 +184,9 @@ static void begin_admin(struct sim_op *op, enum op_kind kind, struct prng *prng)
 
 static enum op_kind kind_choose(struct world *world, struct prng *prng)
 {
-	static const enum op_kind mix[] = {OP_READ,    OP_READ,       OP_READ,         OP_READ,
-					   OP_WRITE,   OP_WRITE,      OP_WRITE,        OP_WRITE,
-					   OP_COMPARE, OP_DEALLOCATE, OP_WRITE_ZEROES, OP_FLUSH};
+	static const enum op_kind mix[] = {
+		OP_READ,  OP_READ,    OP_READ,       OP_READ,         OP_WRITE, OP_WRITE, OP_WRITE,
+		OP_WRITE, OP_COMPARE, OP_DEALLOCATE, OP_WRITE_ZEROES, OP_FLUSH, OP_FUSED};
 
 	if (world->plan.admin_one_in && prng_one_in(prng, world->plan.admin_one_in))
 		return OP_IDENTIFY_CTRL + (enum op_kind)prng_below(prng, 3);
@@ -193,12 +204,18 @@ void op_begin_random(struct sim_op *op, struct prng *prng)
 		op_begin_read(op, ns, extent.first_block, extent.block_count);
 		return;
 	}
+	if (kind == OP_FUSED && !op->can_fuse)
+		kind = OP_COMPARE;
+	if (kind == OP_FUSED && ns->media->ops->map)
+		extent.block_count = 1; /* NACWU of memory */
 	op_reset(op, kind, ns);
 	op->change.extents[0] = extent;
-	if (kind == OP_WRITE || kind == OP_WRITE_ZEROES)
+	if (kind == OP_WRITE || kind == OP_WRITE_ZEROES || kind == OP_FUSED)
 		op->change.extent_count = 1;
 	if (kind == OP_WRITE)
-		begin_write(op, &extent);
+		begin_write(op, &extent, &op->cmd, op->data);
+	else if (kind == OP_FUSED)
+		begin_fused(op, &extent);
 	else if (kind == OP_WRITE_ZEROES)
 		host_cmd_write_zeroes(&op->cmd, ns->nsid, extent.first_block, extent.block_count,
 				      prng_one_in(prng, 2));
@@ -212,7 +229,7 @@ void op_begin_random(struct sim_op *op, struct prng *prng)
 		begin_admin(op, kind, prng);
 	if (op->change.extent_count > 0 && kind != OP_DEALLOCATE && prng_one_in(prng, 4)) {
 		op->is_fua = true;
-		host_cmd_set_fua(&op->cmd);
+		host_cmd_set_fua(kind == OP_FUSED ? &op->second : &op->cmd);
 	}
 	change_begin(op);
 }
@@ -277,7 +294,8 @@ static void ghost_add(const struct sim_op *op, struct list *ghosts,
 
 static bool op_changes(const struct sim_op *op)
 {
-	return op->kind == OP_WRITE || op->kind == OP_WRITE_ZEROES || op->kind == OP_DEALLOCATE;
+	return op->kind == OP_WRITE || op->kind == OP_WRITE_ZEROES || op->kind == OP_DEALLOCATE ||
+	       op->kind == OP_FUSED;
 }
 
 static bool is_settled(const struct sim_op *op)
@@ -285,10 +303,24 @@ static bool is_settled(const struct sim_op *op)
 	return op->ns && op->ns->settled_at < op->start;
 }
 
-static bool status_is_explained(const struct sim_op *op)
+/* What only the two of a fused operation may say: that the other one failed, or that the second
+ * one found no room, which it may not wait for. */
+static bool fused_is_explained(const struct sim_op *op, bool is_second, nvme_status status)
+{
+	nvme_status other = is_second ? op->cmd.status : op->second.status;
+
+	if (nvme_status_same(status, NVME_SC_FUSED_FAIL))
+		return !nvme_status_is_ok(other);
+	/* Its second was lost on the way with its connection. */
+	if (nvme_status_same(status, NVME_SC_FUSED_MISSING))
+		return nvme_status_same(other, NVME_SC_HOST_PATHING_ERROR);
+	return is_second && nvme_status_same(status, NVME_SC_COMMAND_INTERRUPTED);
+}
+
+static bool status_is_explained(const struct sim_op *op, bool is_second, nvme_status status)
 {
 	const struct world_ns *ns = op->ns;
-	nvme_status status = op->cmd.status;
+	bool is_fused_compare = op->kind == OP_FUSED && !is_second;
 
 	/* The second is believed because its session must then end: see sim_host_is_content. */
 	if (nvme_status_same(status, NVME_SC_HOST_PATHING_ERROR) ||
@@ -302,30 +334,36 @@ static bool status_is_explained(const struct sim_op *op)
 		return !is_settled(op) || !ns->is_present;
 	if (nvme_status_same(status, NVME_SC_NS_WRITE_PROTECTED))
 		return op_changes(op) && (!is_settled(op) || ns->is_read_only);
+	if (op->kind == OP_FUSED && fused_is_explained(op, is_second, status))
+		return true;
 	if (nvme_status_same(status, NVME_SC_COMPARE_FAILED))
-		return op->kind == OP_COMPARE;
+		return op->kind == OP_COMPARE || is_fused_compare;
 	if (nvme_status_same(status, NVME_SC_UNRECOVERED_READ))
-		return ns->can_fail && (op->kind == OP_READ || op->kind == OP_COMPARE);
+		return ns->can_fail &&
+		       (op->kind == OP_READ || op->kind == OP_COMPARE || is_fused_compare);
 	if (nvme_status_same(status, NVME_SC_WRITE_FAULT))
 		return ns->can_fail && (op_changes(op) || op->kind == OP_FLUSH);
 	return false;
 }
 
-static void check_status(struct sim_op *op)
+static void check_status(struct sim_op *op, bool is_second)
 {
 	struct world *world = op->world;
-	nvme_status status = op->cmd.status;
+	nvme_status status = is_second ? op->second.status : op->cmd.status;
 	bool is_ok = nvme_status_is_ok(status);
+	/* A Compare may succeed on what must not be written. */
+	bool is_change = op_changes(op) && (op->kind != OP_FUSED || is_second);
 
 	world->stats->statuses[status.value % WORLD_STATUS_MAX]++;
-	if (!is_ok && !status_is_explained(op))
+	if (!is_ok && !status_is_explained(op, is_second, status))
 		world_fail(world, "kind %d on namespace %u ended with \"%s\" for no reason",
 			   op->kind, op->ns ? op->ns->nsid : 0, nvme_status_name(status));
 	if (is_ok && is_settled(op) && !op_is_admin(op) && !op->ns->is_present)
 		world_fail(world, "success on namespace %u, which is not there", op->ns->nsid);
-	if (is_ok && is_settled(op) && op_changes(op) && op->ns->is_read_only)
+	if (is_ok && is_settled(op) && is_change && op->ns->is_read_only)
 		world_fail(world, "namespace %u is read-only and was changed", op->ns->nsid);
-	if (op->must_be_aborted && !nvme_status_same(status, NVME_SC_ABORT_REQUESTED) &&
+	if (op->must_be_aborted && !is_second &&
+	    !nvme_status_same(status, NVME_SC_ABORT_REQUESTED) &&
 	    !nvme_status_same(status, NVME_SC_HOST_PATHING_ERROR))
 		world_fail(world, "Abort told of success, the command ended with \"%s\"",
 			   nvme_status_name(status));
@@ -397,6 +435,44 @@ static void check_admin(struct sim_op *op)
 	}
 }
 
+/* Values are unique: who compared with one and wrote was the only one to do so. */
+static void check_fused_update(struct sim_op *op)
+{
+	const struct op_extent *extent = &op->change.extents[0];
+
+	for (uint32_t i = 0; i < extent->block_count && op->ns->model; i++) {
+		uint64_t *from = &op->ns->fused_from[extent->first_block + i];
+
+		if (op->expected[i] && *from == op->expected[i])
+			world_fail(op->world, "namespace %u: block %llu: an update was lost",
+				   op->ns->nsid, (unsigned long long)(extent->first_block + i));
+		*from = op->expected[i];
+	}
+}
+
+/* One outcome of two commands. */
+static void fused_end(struct sim_op *op, struct list *ghosts, const struct world_ghost *session,
+		      uint64_t now)
+{
+	bool is_compared = nvme_status_is_ok(op->cmd.status);
+	bool is_written = nvme_status_is_ok(op->second.status);
+
+	check_status(op, true);
+	if (is_written && !is_compared &&
+	    !nvme_status_same(op->cmd.status, NVME_SC_HOST_PATHING_ERROR))
+		world_fail(op->world,
+			   "namespace %u: fused: written after a Compare that said \"%s\"",
+			   op->ns->nsid, nvme_status_name(op->cmd.status));
+	if (is_compared || nvme_status_same(op->cmd.status, NVME_SC_COMPARE_FAILED))
+		check_compare(op, now);
+	if (is_compared && is_written)
+		check_fused_update(op);
+	if (nvme_status_same(op->second.status, NVME_SC_HOST_PATHING_ERROR))
+		ghost_add(op, ghosts, session);
+	else
+		change_end(op, &op->change, is_written, now);
+}
+
 void op_end(struct sim_op *op, struct list *ghosts, const struct world_ghost *session)
 {
 	uint64_t now = world_step(op->world);
@@ -407,8 +483,10 @@ void op_end(struct sim_op *op, struct list *ghosts, const struct world_ghost *se
 		world_fail(op->world, "a command was answered twice");
 	op->is_busy = false;
 	world_hash(op->world, op->cmd.status.value ^ now << 16 ^ (uint64_t)op->kind << 60);
-	check_status(op);
-	if (op->change.extent_count > 0 && is_lost)
+	check_status(op, false);
+	if (op->kind == OP_FUSED)
+		fused_end(op, ghosts, session, now);
+	else if (op->change.extent_count > 0 && is_lost)
 		ghost_add(op, ghosts, session);
 	else if (op->change.extent_count > 0)
 		/* Discarding is advice where the medium does not promise zeroes. */

@@ -20,6 +20,7 @@ enum op_kind {
 	OP_WRITE_ZEROES,
 	OP_DEALLOCATE,
 	OP_COMPARE,
+	OP_FUSED, /* Compare and Write: two commands, one behind the other */
 	OP_FLUSH,
 	OP_IDENTIFY_CTRL,
 	OP_IDENTIFY_NS,
@@ -51,12 +52,17 @@ struct sim_op {
 	unsigned queue;
 	uint64_t start;
 	bool is_busy;
+	bool can_fuse; /* the queues have room for two */
 	bool is_fua;
 	bool must_be_aborted; /* an Abort said that it was */
 	bool may_be_aborted;  /* an Abort was under way while it was */
 	struct op_change change;
 	uint64_t expected[OP_BLOCKS_MAX]; /* Compare */
 	uint8_t *data;
+	/* The Write of a fused operation; the Compare is `cmd`. */
+	struct host_cmd second;
+	unsigned cmds_busy;
+	uint8_t *second_data;
 };
 
 /* Chooses and fills op->cmd, and tells the model that it begins. */

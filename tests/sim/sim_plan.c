@@ -128,7 +128,7 @@ void world_ns_create(struct world *world)
 		ns->nsid = i + 1;
 		ns->kind = (enum world_medium)prng_below(prng, i == 0 ? 3 : 4);
 		ns->block_shift = prng_one_in(prng, 2) ? 9 : 12;
-		ns->block_count = 16 + prng_below(prng, 240);
+		ns->block_count = 16 + prng_below(prng, WORLD_NS_BLOCKS_MAX - 16);
 		ns->is_present = true;
 		ns->settled_at = MODEL_NEVER;
 		ns->media = medium_open(world, ns);

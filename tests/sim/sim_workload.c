@@ -236,14 +236,23 @@ static void world_forget(struct world *world)
 	}
 }
 
-static void on_op_done(struct host_cmd *cmd)
+/* Both, where there are two: their order is the target's. */
+static void worker_cmd_done(struct worker *worker, const struct host_cmd *cmd)
 {
-	struct worker *worker = container_of(cmd, struct worker, op.cmd);
 	struct sim_host *host = worker->host;
 
+	if (worker->op.cmds_busy == 0)
+		world_fail(host->world, "a command was answered twice");
+	host->is_doomed |= nvme_status_same(cmd->status, NVME_SC_ABORT_SQ_DELETION);
+	if (--worker->op.cmds_busy > 0) {
+		/* Its identifier may be another one's when an Abort finds it. */
+		worker->op.cmd.slot_index = HOST_NO_SLOT;
+		if (host->abort_victim == worker)
+			host->abort_victim_start = MODEL_NEVER;
+		return;
+	}
 	op_ghosts_settle(host->world, &host->ghosts);
 	op_end(&worker->op, &host->ghosts, &host->session);
-	host->is_doomed |= nvme_status_same(cmd->status, NVME_SC_ABORT_SQ_DELETION);
 	if (host->world->step % 64 == 0)
 		world_forget(host->world);
 	if (host->state == HOST_LIVE)
@@ -254,6 +263,16 @@ static void on_op_done(struct host_cmd *cmd)
 					NS_PER_US);
 }
 
+static void on_op_done(struct host_cmd *cmd)
+{
+	worker_cmd_done(container_of(cmd, struct worker, op.cmd), cmd);
+}
+
+static void on_second_done(struct host_cmd *cmd)
+{
+	worker_cmd_done(container_of(cmd, struct worker, op.second), cmd);
+}
+
 static void worker_submit(struct worker *worker)
 {
 	struct sim_host *host = worker->host;
@@ -262,13 +281,19 @@ static void worker_submit(struct worker *worker)
 	op->cmd.done = on_op_done;
 	op->cmd.slot_index = HOST_NO_SLOT;
 	op->may_be_aborted = host->is_abort_busy;
-	host->world->stats->commands++;
+	op->cmds_busy = op->kind == OP_FUSED ? 2 : 1;
+	host->world->stats->commands += op->cmds_busy;
 	if (op_is_admin(op)) {
 		host_submit_admin(host->ctrl, &op->cmd);
 		return;
 	}
 	op->queue = (unsigned)prng_below(&host->prng, host_ctrl_io_queues(host->ctrl));
 	host_submit_io(host->ctrl, op->queue, &op->cmd);
+	if (op->kind != OP_FUSED)
+		return;
+	op->second.done = on_second_done;
+	op->second.slot_index = HOST_NO_SLOT;
+	host_submit_io(host->ctrl, op->queue, &op->second);
 }
 
 /* The next piece of everything that is there. False when all has been read. */
@@ -304,6 +329,7 @@ static void worker_work(struct worker *worker)
 		op_begin_discovery(&worker->op);
 	} else if (world->phase == WORLD_TROUBLED && world->commands_left > 0) {
 		world->commands_left--;
+		worker->op.can_fuse = host_ctrl_io_depth(host->ctrl) >= 2;
 		op_begin_random(&worker->op, &host->prng);
 	} else if (world->phase == WORLD_HEALED && worker == host->workers && !host->has_read_all) {
 		if (host->is_discovery || !read_next(worker)) {
@@ -375,7 +401,8 @@ struct sim_host *sim_host_create(struct world *world, unsigned index, bool is_di
 		worker->host = host;
 		worker->op.world = world;
 		worker->op.data = malloc(OP_DATA_BYTES);
-		CHECK(worker->op.data != NULL);
+		worker->op.second_data = malloc(OP_DATA_BYTES);
+		CHECK(worker->op.data != NULL && worker->op.second_data != NULL);
 		reactor_timer_init(host->reactor, &worker->timer, on_worker_timer);
 	}
 	sim_enter(host->reactor);
@@ -390,8 +417,10 @@ void sim_host_destroy(struct sim_host *host)
 	if (!list_empty(&host->ghosts))
 		world_fail(host->world, "host %u: commands of a lost session are still about",
 			   host->index);
-	for (unsigned i = 0; i < host->worker_count; i++)
+	for (unsigned i = 0; i < host->worker_count; i++) {
 		free(host->workers[i].op.data);
+		free(host->workers[i].op.second_data);
+	}
 	free(host->workers);
 	free(host);
 }

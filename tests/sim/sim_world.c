@@ -16,6 +16,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define TROUBLED_LIMIT_NS (60 * NS_PER_S)
 #define HEALED_LIMIT_NS   (120 * NS_PER_S)
@@ -166,8 +167,10 @@ static void trouble_power_loss(struct world *world)
 		return;
 	world->stats->power_losses++;
 	sim_trace(world->sim, "world: namespace %u loses its cache", ns->nsid);
-	if (ns->media->has_volatile_cache)
+	if (ns->media->has_volatile_cache) {
 		model_power_loss(ns->model, world_step(world));
+		memset(ns->fused_from, 0, sizeof(ns->fused_from));
+	}
 	sim_media_power_loss(ns->media);
 }
 

@@ -25,6 +25,8 @@ enum world_medium {
 	WORLD_MEDIUM_NULL, /* has no model */
 };
 
+#define WORLD_NS_BLOCKS_MAX 256
+
 struct world_ns {
 	uint32_t nsid;
 	enum world_medium kind;
@@ -38,6 +40,8 @@ struct world_ns {
 	bool is_read_only;
 	/* Since when that is true on every reactor; MODEL_NEVER while it changes. */
 	uint64_t settled_at;
+	/* What the last fused operation on a block has replaced: never to be replaced again. */
+	uint64_t fused_from[WORLD_NS_BLOCKS_MAX];
 };
 
 /* What the seed chose: 0 means that this trouble does not happen. Figures are "once in". */

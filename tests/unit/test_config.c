@@ -562,11 +562,14 @@ static void unchanged_media_are_kept(void)
 	media_registry_commit(registry);
 	kept = first->subsystems[0]->namespaces[0].media;
 	EXPECT(kept != first->subsystems[0]->namespaces[1].media);
-	second = build(registry, "{'media':'mem:1M'},{'media':'mem:1M'}");
+	second = build(registry, "{'media':'mem:1M'},{'media':'mem:3M'}");
 	EXPECT(second != NULL);
 	EXPECT(kept == second->subsystems[0]->namespaces[0].media);
-	/* The same spec in another namespace is other memory. */
-	EXPECT(kept != second->subsystems[0]->namespaces[1].media);
+	/* Growing is another medium, over the same memory. */
+	EXPECT(first->subsystems[0]->namespaces[1].media !=
+	       second->subsystems[0]->namespaces[1].media);
+	EXPECT(first->subsystems[0]->namespaces[1].mapped ==
+	       second->subsystems[0]->namespaces[1].mapped);
 	snapshot_destroy(first);
 	media_registry_commit(registry);
 	EXPECT_EQ(2, media_registry_count(registry));

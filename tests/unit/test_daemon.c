@@ -8,9 +8,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "control/start.h"
 #include "control/state.h"
 #include "tap.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -34,6 +36,11 @@ struct run {
 	unsigned port_count;
 	unsigned subsystem_count;
 	uint64_t discovery_generation;
+	uint64_t generation_first;
+	uint64_t generation;
+	unsigned stop_after; /* so many answers */
+	unsigned drained;
+	bool has_no_source;
 	void (*next)(struct run *run); /* what `started` does */
 };
 
@@ -64,6 +71,7 @@ static void on_started(struct daemon *daemon, void *arg)
 
 	run->started++;
 	run->daemon = daemon;
+	run->generation_first = daemon_generation(daemon);
 	look(run);
 	run->next(run);
 }
@@ -81,10 +89,15 @@ static void on_ended(void *arg)
 static int run_daemon(struct run *run, const char *text, struct daemon_options *options)
 {
 	static struct config_errors errors;
+	static char hash[STORE_HASH_BYTES];
+	json_t *document;
 
 	put_config(text);
 	errors.count = 0;
-	EXPECT_EQ(0, config_load_file(config_path, &options->taken_config, &errors));
+	EXPECT_EQ(0, start_read_file(config_path, &document, hash, &errors));
+	EXPECT_EQ(0, config_load_json(document, &options->taken_config, &errors));
+	json_decref(document);
+	options->source_hash = run->has_no_source ? NULL : hash;
 	options->config_path = config_path;
 	options->state_dir = state_dir;
 	options->reactor_count = 2;
@@ -232,34 +245,252 @@ static void a_reload_is_applied(void)
 	EXPECT_EQ(2, run.port_count);
 }
 
-static void on_applied(struct daemon *daemon, int res, void *arg)
+/* ---- changes ------------------------------------------------------------------------------- */
+
+static int add_edit(json_t *document, const char *name, const char *media)
+{
+	char nqn[64];
+
+	snprintf(nqn, sizeof(nqn), "nqn.2026-11.io.weft:%s", name);
+	return json_array_append_new(json_object_get(document, "subsystems"),
+				     json_pack("{s:s,s:b,s:[{s:i,s:s}]}", "nqn", nqn,
+					       "allow_any_host", 1, "namespaces", "nsid", 1,
+					       "media", media));
+}
+
+static int edit_add_broken(json_t *document, void *arg, struct config_errors *errors)
+{
+	return add_edit(document, "x", "file:/nowhere/x");
+}
+
+static int edit_add_b(json_t *document, void *arg, struct config_errors *errors)
+{
+	return add_edit(document, "b", "mem:1M");
+}
+
+static int edit_add_c(json_t *document, void *arg, struct config_errors *errors)
+{
+	return add_edit(document, "c", "mem:1M");
+}
+
+static int edit_nothing(json_t *document, void *arg, struct config_errors *errors)
+{
+	return 0;
+}
+
+static int edit_refuse(json_t *document, void *arg, struct config_errors *errors)
+{
+	json_object_clear(document);
+	config_errors_add(errors, "no such thing");
+	return -ENOENT;
+}
+
+static int edit_typo(json_t *document, void *arg, struct config_errors *errors)
+{
+	return json_object_set_new(document, "subsytems", json_array());
+}
+
+static void on_applied(void *arg, struct change_result *result)
 {
 	struct run *run = arg;
 
 	run->applied++;
-	run->applied_res = res;
+	run->applied_res = result->res;
+	run->generation = result->generation;
+	EXPECT((result->res < 0) == (result->errors.count > 0));
 	look(run);
-	daemon_stop(daemon, 0);
+	if (run->applied == run->stop_after)
+		daemon_stop(run->daemon, 0);
+}
+
+static void change(struct run *run, int (*edit)(json_t *, void *, struct config_errors *))
+{
+	const struct change change = {
+		.edit = edit, .done = on_applied, .arg = run, .origin = "test"};
+
+	daemon_change(run->daemon, &change);
 }
 
 static void apply_broken(struct run *run)
 {
-	EXPECT_EQ(0,
-		  config_add_private_subsystem(daemon_config(run->daemon), "nqn.2026-11.io.weft:x",
-					       "nqn.2014-08.org.h:h", "file:/nowhere/x", 1));
-	daemon_apply(run->daemon, on_applied, run);
+	run->stop_after = 4;
+	change(run, edit_add_broken);
+	change(run, edit_typo);
+	change(run, edit_refuse);
+	change(run, edit_nothing);
 }
 
 static void what_cannot_be_applied_changes_nothing(void)
 {
-	struct daemon_options options = {0};
+	struct daemon_options options = {.forgets_kept = true};
 	struct run run = {.next = apply_broken};
 
 	EXPECT_EQ(0, run_daemon(&run, ONE, &options));
-	EXPECT_EQ(1, run.applied);
-	EXPECT(run.applied_res < 0);
+	EXPECT_EQ(4, run.applied);
+	EXPECT_EQ(0, run.applied_res);
+	EXPECT_EQ(run.generation_first, run.generation);
 	EXPECT_EQ(1, run.subsystem_count);
 	EXPECT_EQ(1, run.discovery_generation);
+}
+
+static void on_dry(void *arg, struct change_result *result)
+{
+	struct run *run = arg;
+
+	run->applied++;
+	EXPECT_EQ(0, result->res);
+	EXPECT_EQ(run->generation_first, result->generation);
+	EXPECT(result->diff && strstr(result->diff, "nqn.2026-11.io.weft:b"));
+	look(run);
+	EXPECT_EQ(1, run->subsystem_count);
+}
+
+static void on_stale(void *arg, struct change_result *result)
+{
+	struct run *run = arg;
+
+	run->applied++;
+	EXPECT_EQ(-ESTALE, result->res);
+	EXPECT_EQ(run->generation_first + 1, result->generation);
+	look(run);
+	EXPECT_EQ(2, run->subsystem_count);
+}
+
+static void on_drained(void *arg)
+{
+	((struct run *)arg)->drained++;
+}
+
+static void change_twice(struct run *run)
+{
+	struct change dry = {.edit = edit_add_b, .done = on_dry, .arg = run, .is_dry_run = true};
+	struct change first = {.edit = edit_add_b,
+			       .done = on_applied,
+			       .arg = run,
+			       .expected_generation = run->generation_first};
+	struct change second = {.edit = edit_add_c,
+				.done = on_stale,
+				.arg = run,
+				.expected_generation = run->generation_first};
+	struct change third = {.edit = edit_add_c,
+			       .done = on_applied,
+			       .drained = on_drained,
+			       .arg = run,
+			       .expected_generation = run->generation_first + 1};
+
+	run->stop_after = 4;
+	daemon_change(run->daemon, &dry);
+	daemon_change(run->daemon, &first);
+	daemon_change(run->daemon, &second);
+	daemon_change(run->daemon, &third);
+	EXPECT_EQ(0, run->applied);
+}
+
+static void changes_follow_each_other_and_survive(void)
+{
+	struct daemon_options options = {.forgets_kept = true};
+	struct run run = {.next = change_twice};
+	uint64_t generation;
+
+	EXPECT_EQ(0, run_daemon(&run, ONE, &options));
+	EXPECT_EQ(4, run.applied);
+	EXPECT_EQ(1, run.drained);
+	EXPECT_EQ(0, run.applied_res);
+	EXPECT_EQ(3, run.subsystem_count);
+	EXPECT_EQ(run.generation_first + 2, run.generation);
+	generation = run.generation;
+
+	/* The same source: the kept state. */
+	options = (struct daemon_options){.run_for_ms = 1};
+	run = (struct run){.next = serve_on};
+	EXPECT_EQ(0, run_daemon(&run, ONE, &options));
+	EXPECT_EQ(3, run.subsystem_count);
+	EXPECT_EQ(generation, run.generation_first);
+
+	/* No source: the kept state, too. */
+	options = (struct daemon_options){.run_for_ms = 1};
+	run = (struct run){.next = serve_on, .has_no_source = true};
+	EXPECT_EQ(0, run_daemon(&run, ONE, &options));
+	EXPECT_EQ(3, run.subsystem_count);
+	EXPECT_EQ(generation, run.generation_first);
+
+	/* Another source: that. */
+	options = (struct daemon_options){.run_for_ms = 1};
+	run = (struct run){.next = serve_on};
+	EXPECT_EQ(0, run_daemon(&run, TWO, &options));
+	EXPECT_EQ(2, run.subsystem_count);
+	EXPECT_EQ(generation + 1, run.generation_first);
+}
+
+static void on_shut_down(void *arg, struct change_result *result)
+{
+	struct run *run = arg;
+
+	run->applied++;
+	EXPECT_EQ(-ESHUTDOWN, result->res);
+}
+
+static void stop_and_change(struct run *run)
+{
+	const struct change late = {.edit = edit_add_b, .done = on_shut_down, .arg = run};
+
+	daemon_change(run->daemon, &late);
+	daemon_stop(run->daemon, 0);
+	daemon_change(run->daemon, &late);
+}
+
+static void changes_that_wait_hear_of_the_end(void)
+{
+	struct daemon_options options = {0};
+	struct run run = {.next = stop_and_change};
+
+	EXPECT_EQ(0, run_daemon(&run, ONE, &options));
+	EXPECT_EQ(2, run.applied);
+	EXPECT_EQ(0, unsafe_shutdowns());
+}
+
+static void on_private_gone(struct daemon *daemon, int res, void *arg)
+{
+	struct run *run = arg;
+
+	EXPECT_EQ(0, res);
+	look(run);
+	EXPECT_EQ(1, run->subsystem_count);
+	EXPECT_EQ(run->generation_first, daemon_generation(daemon));
+	daemon_stop(daemon, 0);
+}
+
+static void on_private_set(struct daemon *daemon, int res, void *arg)
+{
+	struct run *run = arg;
+	json_t *document = config_to_json(daemon_config(daemon));
+	char *text = json_dumps(document, 0);
+
+	EXPECT_EQ(0, res);
+	look(run);
+	EXPECT_EQ(2, run->subsystem_count);
+	EXPECT(text && !strstr(text, "io.weft:p"));
+	free(text);
+	json_decref(document);
+	daemon_set_private(daemon, NULL, on_private_gone, run);
+}
+
+static void set_private(struct run *run)
+{
+	static const struct daemon_private private = {.nqn = "nqn.2026-11.io.weft:p",
+						      .host_nqn = "nqn.2014-08.org.h:h",
+						      .media_spec = "mem:1M",
+						      .port_id = 1};
+
+	daemon_set_private(run->daemon, &private, on_private_set, run);
+}
+
+static void a_private_subsystem_is_in_no_document(void)
+{
+	struct daemon_options options = {.forgets_kept = true};
+	struct run run = {.next = set_private};
+
+	EXPECT_EQ(0, run_daemon(&run, ONE, &options));
 }
 
 static void fail_self(struct run *run)
@@ -277,32 +508,36 @@ static void a_failure_is_the_exit_status(void)
 }
 
 /* A listener of somebody else's; its address as text for a document. */
-static int take_address(struct net_addr *ret_addr)
+static int take_address(const char *text, struct net_addr *ret_addr)
 {
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	net_addr_parse("127.0.0.1:0", 0, ret_addr);
-	EXPECT_EQ(0, bind(fd, (struct sockaddr *)&ret_addr->storage, ret_addr->len_bytes));
-	EXPECT_EQ(0, listen(fd, 1));
+	net_addr_parse(text, 0, ret_addr);
+	if (bind(fd, (struct sockaddr *)&ret_addr->storage, ret_addr->len_bytes) == 0)
+		EXPECT_EQ(0, listen(fd, 1));
 	ret_addr->len_bytes = sizeof(ret_addr->storage);
 	EXPECT_EQ(0, getsockname(fd, (struct sockaddr *)&ret_addr->storage, &ret_addr->len_bytes));
 	return fd;
 }
 
-static void a_taken_address_is_fatal_unless_optional(void)
+static void a_taken_address_is_fatal_unless_chosen(void)
 {
 	struct daemon_options options = {.run_for_ms = 1, .has_discovery = true};
 	struct run run = {.next = serve_on};
-	int fd = take_address(&options.discovery);
+	struct net_addr usual;
+	int fd = take_address("127.0.0.1:0", &options.discovery), usual_fd;
 
 	EXPECT_EQ(1, run_daemon(&run, ONE, &options));
 	EXPECT_EQ(0, run.started);
 	EXPECT_EQ(1, run.ended);
-	options.discovery_is_optional = true;
+	/* The usual one is somebody's already, or ours now. */
+	options.discovery_is_auto = true;
+	usual_fd = take_address("127.0.0.1:8009", &usual);
 	EXPECT_EQ(0, run_daemon(&run, ONE, &options));
 	EXPECT_EQ(1, run.started);
 	EXPECT_EQ(1, run.port_count);
 	close(fd);
+	close(usual_fd);
 }
 
 static void a_second_daemon_is_refused(void)
@@ -334,8 +569,11 @@ int main(void)
 	TAP_RUN(a_signal_before_the_start_ends_it);
 	TAP_RUN(a_reload_is_applied);
 	TAP_RUN(what_cannot_be_applied_changes_nothing);
+	TAP_RUN(changes_follow_each_other_and_survive);
+	TAP_RUN(changes_that_wait_hear_of_the_end);
+	TAP_RUN(a_private_subsystem_is_in_no_document);
 	TAP_RUN(a_failure_is_the_exit_status);
-	TAP_RUN(a_taken_address_is_fatal_unless_optional);
+	TAP_RUN(a_taken_address_is_fatal_unless_chosen);
 	TAP_RUN(a_second_daemon_is_refused);
 	res = tap_end();
 	snprintf(command, sizeof(command), "rm -r %s", root);

@@ -30,6 +30,18 @@ static void commands_round_trip(void)
 	EXPECT_EQ(77, got.cdw12);
 }
 
+static void temperature_thresholds_have_their_bits(void)
+{
+	struct temperature_cmd got = feature_temperature_decode(0x001f0157);
+
+	EXPECT_EQ(0x157, got.kelvin);
+	EXPECT_EQ(TEMPERATURE_ALL_SENSORS, got.sensor);
+	EXPECT_EQ(TEMPERATURE_UNDER, got.kind);
+	got = feature_temperature_decode(0x00300000);
+	EXPECT_EQ(TEMPERATURE_COMPOSITE, got.sensor);
+	EXPECT_EQ(3, got.kind);
+}
+
 static void queue_counts_are_zero_based_on_the_wire(void)
 {
 	uint32_t sq = 0, cq = 0;
@@ -73,6 +85,7 @@ static void abort_round_trips(void)
 int main(void)
 {
 	TAP_RUN(commands_round_trip);
+	TAP_RUN(temperature_thresholds_have_their_bits);
 	TAP_RUN(queue_counts_are_zero_based_on_the_wire);
 	TAP_RUN(events_have_the_bits_of_the_specification);
 	TAP_RUN(abort_round_trips);

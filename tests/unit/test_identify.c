@@ -61,6 +61,14 @@ static struct ctrl_identity some_ctrl(void)
 		.async_event_limit = 8,
 		.has_log_effects = true,
 		.has_log_offsets = true,
+		.has_log_supported = true,
+		.event_log_max_bytes = 65537,
+		.has_uuid_list = true,
+		.has_ns_granularity = true,
+		.has_format = true,
+		.has_ns_management = true,
+		.capacity_bytes = 0x1112131415161718,
+		.capacity_unused_bytes = 0x2122232425262728,
 		.error_log_entries = 64,
 		.keep_alive_step_ms = 1000,
 		.queue_entries_max = 1024,
@@ -69,6 +77,18 @@ static struct ctrl_identity some_ctrl(void)
 		.has_compare = true,
 		.has_dataset_management = true,
 		.has_write_zeroes = true,
+		.has_write_uncorrectable = true,
+		.has_feature_select = true,
+		.has_reservations = true,
+		.has_verify = true,
+		.has_copy = true,
+		.copy_formats = 5,
+		.has_fused_compare = true,
+		.has_flush_all = true,
+		.has_write_protect = true,
+		.atomic_write_blocks = 256,
+		.atomic_power_fail_blocks = 2,
+		.atomic_compare_write_blocks = 128,
 		.has_volatile_cache = true,
 		.ana_transition_s = 10,
 		.ana_group_max = 128,
@@ -91,26 +111,38 @@ static const struct field_row ctrl_rows[] = {
 	{"CNTLID", 78, 2, 0x0203},
 	{"VER", 80, 4, 0x00020100},
 	{"OAES", 92, 4, 0x80008900},
-	{"CTRATT", 96, 4, 0x41},
+	{"CTRATT", 96, 4, 0x2c1},
 	{"CNTRLTYPE", 111, 1, 1},
+	{"OACS", 256, 2, 0x0a},
 	{"ACL", 258, 1, 3},
 	{"AERL", 259, 1, 7},
 	{"FRMW", 260, 1, 3},
-	{"LPA", 261, 1, 6},
+	{"LPA", 261, 1, 0x36},
 	{"ELPE", 262, 1, 63},
 	{"WCTEMP", 266, 2, 0x157},
 	{"CCTEMP", 268, 2, 0x175},
+	{"TNVMCAP", 280, 8, 0x1112131415161718},
+	{"TNVMCAP upper half", 288, 8, 0},
+	{"UNVMCAP", 296, 8, 0x2122232425262728},
 	{"KAS", 320, 2, 10},
 	{"ANATT", 342, 1, 10},
-	{"ANACAP", 343, 1, 0x1f},
+	{"ANACAP", 343, 1, 0x9f},
 	{"ANAGRPMAX", 344, 4, 128},
 	{"NANAGRPID", 348, 4, 127},
+	{"PELS", 352, 4, 2},
 	{"SQES", 512, 1, 0x66},
 	{"CQES", 513, 1, 0x44},
 	{"MAXCMD", 514, 2, 1024},
 	{"NN", 516, 4, 0x01020304},
-	{"ONCS", 520, 2, 0x4d},
-	{"VWC", 525, 1, 5},
+	{"ONCS", 520, 2, 0x1ff},
+	{"FUSES", 522, 2, 1},
+	{"FNA", 524, 1, 0},
+	{"VWC", 525, 1, 7},
+	{"AWUN", 526, 2, 255},
+	{"AWUPF", 528, 2, 1},
+	{"NWPC", 531, 1, 7},
+	{"ACWU", 532, 2, 127},
+	{"OCFS", 534, 2, 5},
 	{"SGLS", 536, 4, 0x00300001},
 	{"MNAN", 540, 4, 256},
 	{"SUBNQN", 768, 4, 0x2e6e716e},
@@ -242,8 +274,16 @@ static struct ns_identity some_ns(void)
 		.reads_zero_after_dealloc = true,
 		.has_write_zeroes_dealloc = true,
 		.ana_group_id = 0x11223344,
+		.reservation_caps = 0xff,
+		.capacity_bytes = 0x3132333435363738,
 		.optimal_write_blocks = 16,
+		.boundary_blocks = 256,
 		.atomic_write_blocks = 8,
+		.atomic_power_fail_blocks = 1,
+		.atomic_compare_write_blocks = 4,
+		.copy_range_blocks_max = 8192,
+		.copy_blocks_max = 65536,
+		.copy_ranges_max = 128,
 		.uuid = {{0xaa, 1, 2, 3}},
 		.nguid = {0xbb, 4, 5, 6},
 	};
@@ -254,21 +294,29 @@ static const struct field_row ns_rows[] = {
 	{"NCAP", 8, 8, 0x0102030405},
 	{"NUSE", 16, 8, 0x0102030400},
 	{"NSFEAT", 24, 1, 0x13},
-	{"NLBAF", 25, 1, 0},
-	{"FLBAS", 26, 1, 0},
+	{"NLBAF", 25, 1, 1},
+	{"FLBAS", 26, 1, 1},
 	{"NMIC", 30, 1, 1},
+	{"RESCAP", 31, 1, 0xff},
 	{"DLFEAT", 33, 1, 9},
 	{"NAWUN", 34, 2, 7},
-	{"NAWUPF", 36, 2, 7},
+	{"NAWUPF", 36, 2, 0},
+	{"NACWU", 38, 2, 3},
+	{"NOIOB", 46, 2, 256},
+	{"NVMCAP", 48, 8, 0x3132333435363738},
 	{"NPWG", 64, 2, 15},
 	{"NPWA", 66, 2, 15},
 	{"NPDG", 68, 2, 15},
 	{"NPDA", 70, 2, 15},
 	{"NOWS", 72, 2, 15},
+	{"MSSRL", 74, 2, 8192},
+	{"MCL", 76, 4, 65536},
+	{"MSRC", 80, 1, 127},
 	{"ANAGRPID", 92, 4, 0x11223344},
 	{"NSATTR", 99, 1, 1},
 	{"NGUID", 104, 4, 0x060504bb},
-	{"LBAF0", 128, 4, 0x000c0000},
+	{"LBAF0", 128, 4, 0x00090000},
+	{"LBAF1", 132, 4, 0x000c0000},
 };
 
 static void namespace_page_has_the_offsets_of_the_specification(void)
@@ -295,9 +343,10 @@ static void namespaces_that_we_cannot_use_are_refused(void)
 
 	EXPECT_EQ(-EPROTO, identify_ns_decode(page, &got)); /* inactive */
 	identify_ns_encode(&identity, page);
-	page[26] = 1; /* FLBAS beyond NLBAF */
+	page[26] = 2; /* FLBAS beyond NLBAF */
 	EXPECT_EQ(-EPROTO, identify_ns_decode(page, &got));
-	page[25] = 1;
+	page[26] = 1;
+	page[128 + 4 + 2] = 0;
 	EXPECT_EQ(-EPROTO, identify_ns_decode(page, &got)); /* LBADS 0 */
 	page[128 + 4 + 2] = 9;
 	EXPECT_EQ(0, identify_ns_decode(page, &got));
@@ -328,14 +377,18 @@ static void format_index_uses_the_upper_bits_beyond_16_formats(void)
 
 static void independent_page_has_the_offsets_of_the_specification(void)
 {
-	const struct ns_identity identity = some_ns();
+	struct ns_identity identity = some_ns();
 	uint8_t page[NVME_PAGE_BYTES];
 
 	identify_ns_independent_encode(&identity, page);
+	EXPECT_EQ(0xff, page[2]);
 	EXPECT_EQ(1, page[1]);
 	EXPECT_EQ(0x11223344, number_at(page, 4, 4));
 	EXPECT_EQ(1, page[8]);
 	EXPECT_EQ(1, page[14]);
+	identity.is_not_ready = true;
+	identify_ns_independent_encode(&identity, page);
+	EXPECT_EQ(0, page[14]);
 }
 
 static void descriptors_follow_each_other(void)
@@ -380,20 +433,66 @@ static void lists_end_with_zero(void)
 	EXPECT_EQ(0, identify_ns_list_decode(page, got));
 }
 
+static void controller_lists_begin_with_their_length(void)
+{
+	uint16_t ids[IDENTIFY_CTRL_LIST_MAX + 1], got[IDENTIFY_CTRL_LIST_MAX];
+	uint8_t page[NVME_PAGE_BYTES];
+
+	for (uint16_t i = 0; i < ARRAY_LEN(ids); i++)
+		ids[i] = (uint16_t)(i + 0x100);
+	identify_ctrl_list_encode(ids, 2, page);
+	EXPECT_EQ(0x01000002, number_at(page, 0, 4));
+	EXPECT_EQ(0x0101, number_at(page, 4, 2));
+	EXPECT_EQ(0, number_at(page, 6, 8));
+	EXPECT_EQ(2, identify_ctrl_list_decode(page, got));
+	EXPECT_EQ(0x0101, got[1]);
+	identify_ctrl_list_encode(ids, ARRAY_LEN(ids), page);
+	EXPECT_EQ(2047, identify_ctrl_list_decode(page, got));
+	EXPECT_EQ(0x100 + 2046, number_at(page, 4094, 2));
+	page[1] = 0xff; /* a length that exceeds the page */
+	EXPECT_EQ(2047, identify_ctrl_list_decode(page, got));
+}
+
+static void granularity_is_one_descriptor_for_all_formats(void)
+{
+	uint8_t page[NVME_PAGE_BYTES];
+
+	memset(page, 0xee, sizeof(page));
+	identify_ns_granularity_encode(4096, page);
+	EXPECT_EQ(0, number_at(page, 0, 8)); /* attributes, number of descriptors less one */
+	EXPECT_EQ(4096, number_at(page, 32, 8));
+	EXPECT_EQ(4096, number_at(page, 40, 8));
+	EXPECT_EQ(0, number_at(page, 48, 8));
+}
+
 static void command_set_pages_have_the_offsets_of_the_specification(void)
 {
-	struct nvm_ctrl_limits limits = {1 << 20, 256, 0x0102030405060708, 0x11121314};
+	struct nvm_ctrl_limits limits = {.verify_max_bytes = 16 << 20,
+					 .write_zeroes_max_bytes = 1 << 20,
+					 .uncorrectable_max_bytes = 8192,
+					 .dsm_ranges_max = 256,
+					 .dsm_blocks_max = 0x0102030405060708,
+					 .dsm_range_blocks_max = 0x11121314};
+	struct nvm_ctrl_limits got;
 	uint8_t page[NVME_PAGE_BYTES];
 
 	identify_nvm_ctrl_encode(&limits, page);
-	EXPECT_EQ(0, page[0]);
+	EXPECT_EQ(12, page[0]);
 	EXPECT_EQ(8, page[1]);
+	EXPECT_EQ(1, page[2]);
 	EXPECT_EQ(0, page[3]); /* 256 is what a command holds: no limit */
 	EXPECT_EQ(0x11121314, number_at(page, 4, 4));
 	EXPECT_EQ(0x0102030405060708, number_at(page, 8, 8));
 	limits.dsm_ranges_max = 255;
 	identify_nvm_ctrl_encode(&limits, page);
 	EXPECT_EQ(255, page[3]);
+	identify_nvm_ctrl_decode(page, &got);
+	EXPECT_EQ(16 << 20, got.verify_max_bytes);
+	EXPECT_EQ(1 << 20, got.write_zeroes_max_bytes);
+	EXPECT_EQ(8192, got.uncorrectable_max_bytes);
+	EXPECT_EQ(255, got.dsm_ranges_max);
+	EXPECT_EQ(0x0102030405060708, got.dsm_blocks_max);
+	EXPECT_EQ(0x11121314, got.dsm_range_blocks_max);
 	identify_command_sets_encode(page);
 	EXPECT_EQ(1, number_at(page, 0, 8));
 	EXPECT_EQ(0, number_at(page, 8, 8));
@@ -435,6 +534,8 @@ int main(void)
 	TAP_RUN(independent_page_has_the_offsets_of_the_specification);
 	TAP_RUN(descriptors_follow_each_other);
 	TAP_RUN(lists_end_with_zero);
+	TAP_RUN(controller_lists_begin_with_their_length);
+	TAP_RUN(granularity_is_one_descriptor_for_all_formats);
 	TAP_RUN(command_set_pages_have_the_offsets_of_the_specification);
 	TAP_RUN(command_round_trips);
 	return tap_end();

@@ -46,27 +46,36 @@ static void command_round_trips(void)
 
 static void supported_pages_are_marked(void)
 {
-	const uint8_t ids[] = {0x00, 0x02, 0xff};
-	uint8_t page[LOG_SUPPORTED_BYTES];
+	uint8_t page[LOG_SUPPORTED_BYTES] = {0};
 
-	log_supported_encode(ids, 3, page);
+	log_supported_add(0x00, 0, page);
+	log_supported_add(0x02, 0, page);
+	log_supported_add(0x0d, LOG_SPECIFIC_EVENT_HEADER, page);
+	log_supported_add(0xff, 0, page);
 	EXPECT_EQ(1, number_at(page, 0, 4));
 	EXPECT_EQ(0, number_at(page, 4, 4));
 	EXPECT_EQ(1, number_at(page, 8, 4));
+	EXPECT_EQ(0x00010001, number_at(page, 0x0d * 4, 4)); /* LIDSP in the upper half */
 	EXPECT_EQ(1, number_at(page, 1020, 4));
 }
 
 static void error_entry_round_trips(void)
 {
-	struct log_error_entry entry = {0x0102030405060708,
-					3,
-					0x77,
-					nvme_status_dnr(NVME_SC_INVALID_FIELD),
-					40,
-					5,
-					0x1112131415161718,
-					9,
-					0x2122232425262728};
+	struct log_error_entry entry = {
+		.error_count = 0x0102030405060708,
+		.sqid = 3,
+		.cid = 0x77,
+		.status = nvme_status_dnr(NVME_SC_INVALID_FIELD),
+		.parameter_byte = 40,
+		.parameter_bit = 5,
+		.lba = 0x1112131415161718,
+		.nsid = 9,
+		.transport = DISCOVERY_TCP,
+		.csi = 2,
+		.opcode = 0xab,
+		.command_specific = 0x2122232425262728,
+		.transport_specific = 0x3132,
+	};
 	struct log_error_entry got;
 	uint8_t bytes[LOG_ERROR_ENTRY_BYTES];
 
@@ -78,8 +87,16 @@ static void error_entry_round_trips(void)
 	EXPECT_EQ(0x0528, number_at(bytes, 14, 2));
 	EXPECT_EQ(0x1112131415161718, number_at(bytes, 16, 8));
 	EXPECT_EQ(9, number_at(bytes, 24, 4));
+	EXPECT_EQ(0xab020300, number_at(bytes, 28, 4)); /* vendor page, TRTYPE, CSI, opcode */
 	EXPECT_EQ(0x2122232425262728, number_at(bytes, 32, 8));
+	EXPECT_EQ(0x3132, number_at(bytes, 40, 2));
+	EXPECT_EQ(1, bytes[63]);
 	log_error_decode(bytes, &got);
+	EXPECT_EQ(DISCOVERY_TCP, got.transport);
+	EXPECT_EQ(2, got.csi);
+	EXPECT_EQ(0xab, got.opcode);
+	EXPECT_EQ(entry.command_specific, got.command_specific);
+	EXPECT_EQ(entry.transport_specific, got.transport_specific);
 	EXPECT_EQ(40, got.parameter_byte);
 	EXPECT_EQ(5, got.parameter_bit);
 	EXPECT_EQ(entry.status.value, got.status.value);
@@ -119,6 +136,16 @@ static void smart_page_has_the_offsets_of_the_specification(void)
 	log_smart_decode(page, &got);
 	EXPECT_EQ(UINT64_MAX, got.bytes_read);
 	EXPECT_EQ(UINT64_MAX, got.bytes_written);
+}
+
+static void features_have_an_entry_each(void)
+{
+	uint8_t page[LOG_FEATURE_EFFECTS_BYTES] = {0};
+
+	log_feature_effect_add(
+		0x84, LOG_FEATURE_SUPPORTED | LOG_FEATURE_CHANGES_NS | LOG_FEATURE_OF_NS, page);
+	EXPECT_EQ(0x00100005, number_at(page, 0x84 * 4, 4));
+	EXPECT_EQ(0, number_at(page, 0x85 * 4, 4));
 }
 
 static void firmware_effects_and_ana_have_their_offsets(void)
@@ -236,6 +263,7 @@ int main(void)
 	TAP_RUN(supported_pages_are_marked);
 	TAP_RUN(error_entry_round_trips);
 	TAP_RUN(smart_page_has_the_offsets_of_the_specification);
+	TAP_RUN(features_have_an_entry_each);
 	TAP_RUN(firmware_effects_and_ana_have_their_offsets);
 	TAP_RUN(discovery_header_round_trips);
 	TAP_RUN(discovery_entry_has_the_offsets_of_the_specification);

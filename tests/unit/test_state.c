@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state folder: one holder at a time, counters that survive, unsafe shutdowns that count, a
- * damaged document that is set aside.
+ * The state folder: one holder at a time, counters that survive, unsafe shutdowns that count, the
+ * document of older versions that is taken over once, a damaged one that is set aside.
  */
 #include "control/state.h"
 
@@ -88,7 +88,9 @@ static void counts_starts_and_unsafe_ends(void)
 	EXPECT_EQ(4, state.starts);
 	EXPECT_EQ(1, state.unsafe_shutdowns);
 	state_close(&state, true);
-	EXPECT(!has_file("state.json.new"));
+	EXPECT(has_file("weft.db"));
+	EXPECT(!has_file("weft.db.new"));
+	EXPECT(!has_file("weft.db-wal"));
 }
 
 static void refuses_a_second_holder(void)
@@ -130,18 +132,49 @@ static void a_killed_holder_is_an_unsafe_end(void)
 	state_close(&state, true);
 }
 
-static void sets_a_damaged_document_aside(void)
+#define OLD_ID "6ba7b810-9dad-41d1-80b4-00c04fd430c8"
+#define OLD(clean)                                                                                 \
+	"{\"version\":1,\"id\":\"" OLD_ID                                                          \
+	"\",\"starts\":7,\"unsafe_shutdowns\":2,\"clean_shutdown\":" clean "}"
+
+static void takes_an_old_document_over_once(void)
+{
+	struct state_error error = {""};
+	struct state state;
+	char id[UUID_TEXT_BYTES];
+
+	use_folder("old");
+	mkdir(dir, 0700);
+	put_file("state.json", OLD("false"));
+	EXPECT_EQ(0, state_open(dir, &state, &error));
+	EXPECT_EQ(8, state.starts);
+	EXPECT_EQ(3, state.unsafe_shutdowns);
+	EXPECT(state.was_unclean);
+	EXPECT_STR(OLD_ID, uuid_format(&state.id, id));
+	EXPECT(!has_file("state.json"));
+	EXPECT(has_file("state.json.imported"));
+	state_close(&state, true);
+	put_file("state.json", OLD("true"));
+	EXPECT_EQ(0, state_open(dir, &state, &error));
+	EXPECT_EQ(9, state.starts);
+	EXPECT_EQ(3, state.unsafe_shutdowns);
+	EXPECT(has_file("state.json"));
+	state_close(&state, true);
+}
+
+static void sets_a_damaged_old_document_aside(void)
 {
 	static const char *const damaged[] = {
 		"", "{\"version\":1,", "[]", "{\"version\":1,\"starts\":-1}", BAD_ID,
 	};
 	struct state_error error = {""};
 	struct state state;
+	char name[32];
 
-	use_folder("damaged");
-	EXPECT_EQ(0, state_open(dir, &state, &error));
-	state_close(&state, true);
 	for (unsigned i = 0; i < sizeof(damaged) / sizeof(damaged[0]); i++) {
+		snprintf(name, sizeof(name), "damaged-%u", i);
+		use_folder(name);
+		mkdir(dir, 0700);
 		put_file("state.json", damaged[i]);
 		EXPECT_EQ(0, state_open(dir, &state, &error));
 		EXPECT_EQ(1, state.starts);
@@ -149,6 +182,23 @@ static void sets_a_damaged_document_aside(void)
 		EXPECT(has_file("state.json.damaged"));
 		state_close(&state, true);
 	}
+}
+
+/* Unlike the old counters, the store holds what cannot be had again: it is never set aside. */
+static void refuses_a_damaged_store(void)
+{
+	struct state_error error = {""};
+	struct state state;
+
+	use_folder("store");
+	EXPECT_EQ(0, state_open(dir, &state, &error));
+	state_close(&state, true);
+	put_file("weft.db", "this is not a database at all, but long enough to be one by its size");
+	EXPECT_EQ(-EUCLEAN, state_open(dir, &state, &error));
+	EXPECT(strstr(error.text, "weft.db") != NULL);
+	EXPECT(strstr(error.text, "backup") != NULL);
+	/* And the folder is free again. */
+	EXPECT_EQ(-EUCLEAN, state_open(dir, &state, &error));
 }
 
 static void says_what_it_cannot_use(void)
@@ -178,7 +228,9 @@ int main(void)
 	TAP_RUN(counts_starts_and_unsafe_ends);
 	TAP_RUN(refuses_a_second_holder);
 	TAP_RUN(a_killed_holder_is_an_unsafe_end);
-	TAP_RUN(sets_a_damaged_document_aside);
+	TAP_RUN(takes_an_old_document_over_once);
+	TAP_RUN(sets_a_damaged_old_document_aside);
+	TAP_RUN(refuses_a_damaged_store);
 	TAP_RUN(says_what_it_cannot_use);
 	res = tap_end();
 	snprintf(command, sizeof(command), "rm -r %s", root);

@@ -25,6 +25,7 @@ FES_FIELD, FES_SEQUENCE, FES_HDGST, FES_RANGE, FES_LIMIT, FES_PARAM = 1, 2, 3, 4
 DELETE_SQ, CREATE_SQ, GET_LOG, IDENTIFY, ABORT = 0x00, 0x01, 0x02, 0x06, 0x08
 SET_FEATURES, GET_FEATURES, AER, KEEP_ALIVE, FABRICS = 0x09, 0x0a, 0x0c, 0x18, 0x7f
 FLUSH, WRITE, READ, COMPARE, WRITE_ZEROES, DSM = 0x00, 0x01, 0x02, 0x05, 0x08, 0x09
+WRITE_UNCORRECTABLE, VERIFY, CANCEL, COPY = 0x04, 0x0c, 0x18, 0x19
 PROPERTY_SET, CONNECT, PROPERTY_GET, DISCONNECT = 0x00, 0x01, 0x04, 0x08
 CAP, VS, CC, CSTS, NSSR, CRTO = 0x00, 0x08, 0x14, 0x1c, 0x20, 0x68
 
@@ -53,6 +54,10 @@ NOT_NS_SPECIFIC = (1, 0x0f)
 INCOMPATIBLE_FORMAT = (1, 0x80)
 CONNECT_INVALID = (1, 0x82)
 CONNECT_HOST = (1, 0x84)
+SIZE_LIMIT = (1, 0x83)  # of the NVM command set, as the next ones
+INCOMPATIBLE_NS = (1, 0x85)
+FAST_COPY_IMPOSSIBLE = (1, 0x86)
+OVERLAPPING_RANGE = (1, 0x87)
 INVALID_QUEUE_TYPE = (1, 0x85)
 WRITE_FAULT = (2, 0x80)
 UNRECOVERED_READ = (2, 0x81)
@@ -218,7 +223,7 @@ class Cmd:
         self.is_done = False
         self.is_auto = True
         self.by_flag = False  # completed by the SUCCESS flag, without a response capsule
-        self.sct = self.sc = self.dnr = self.more = 0
+        self.sct = self.sc = self.dnr = self.more = self.crd = 0
         self.dw0 = self.dw1 = 0
         self.sqhd = None
         self.r2ts = []
@@ -487,7 +492,7 @@ class Conn:
         else:
             cmd.dw0, cmd.dw1, cmd.sqhd, _, _, status = struct.unpack_from('<IIHHHH', pdu.raw, 8)
             cmd.sc, cmd.sct = status >> 1 & 0xff, status >> 9 & 7
-            cmd.more, cmd.dnr = status >> 14 & 1, status >> 15 & 1
+            cmd.crd, cmd.more, cmd.dnr = status >> 12 & 3, status >> 14 & 1, status >> 15 & 1
             self.finish(cmd)
         return cmd
 
@@ -564,8 +569,8 @@ class Conn:
                        cdw10=lid | lsp << 8 | rae << 15 | (numd & 0xffff) << 16, cdw11=numd >> 16,
                        cdw12=offset & 0xffffffff, cdw13=offset >> 32, cdw14=cdw14)
 
-    def get_feature(self, fid, sel=0, read_bytes=0, **fields):
-        return self.do(GET_FEATURES, cdw10=fid | sel << 8, read_bytes=read_bytes, **fields)
+    def get_feature(self, fid, sel=0, read_bytes=0, nsid=0, **fields):
+        return self.do(GET_FEATURES, nsid, cdw10=fid | sel << 8, read_bytes=read_bytes, **fields)
 
     def set_feature(self, fid, cdw11=0, data=b'', save=0, nsid=0):
         return self.do(SET_FEATURES, nsid, data=data, cdw10=fid | save << 31, cdw11=cdw11)

@@ -140,6 +140,28 @@ class Target:
     def conn(self, **kwargs):
         return nvmetcp.Conn(self.address, **kwargs)
 
+    def reactor_run_ns(self):
+        """Run time of each reactor's thread so far, by the thread's name."""
+        times = {}
+        tasks = '/proc/%d/task' % self.process.pid
+        for task in os.listdir(tasks):
+            with open('%s/%s/comm' % (tasks, task)) as file:
+                name = file.read().strip()
+            with open('%s/%s/schedstat' % (tasks, task)) as file:
+                run_ns = int(file.read().split()[0])
+            if name.startswith('weft-r'):
+                times[name] = run_ns
+        return times
+
+    def reactor_of(self, conn, nsid=1, reads=400):
+        """The reactor that serves this queue: the one that runs when it is loaded."""
+        before = self.reactor_run_ns()
+        for i in range(reads):
+            conn.read(nsid, i % 64, 8)
+        after = self.reactor_run_ns()
+        spent = {name: after[name] - before[name] for name in after}
+        return max(spent, key=spent.get)
+
     def is_running(self):
         return self.process is not None and self.process.poll() is None
 

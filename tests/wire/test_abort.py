@@ -5,6 +5,9 @@ Abort that really aborts: held event requests, commands on a slow medium, comman
 still with the host; and what it says when there is nothing to abort. NVMe Base 2.1, section 5.1.1.
 """
 
+import os
+import struct
+import tempfile
 import time
 
 import nvmetcp as n
@@ -12,7 +15,7 @@ import target
 from tap import Tap
 
 SPEC = 'Base 5.1.1'
-SLOW_READ, SLOW_WRITE = 2, 3
+SLOW_READ, SLOW_WRITE, SLOW_DISCARD, SLOW_FLUSH = 2, 3, 4, 5
 SLOW_MS = 20000
 
 
@@ -109,6 +112,72 @@ def limit(t, host, conn):
     t.status(conn.wait(writes[acl]), n.OK, 'the one that was not aborted is done', SPEC)
 
 
+def aborted(t, host, conn, cmd, name):
+    """Names the command, which must end as aborted without waiting for the medium."""
+    start = time.monotonic()
+    answer = done(host, 1, cmd.cid)
+    conn.wait(cmd)
+    t.eq((answer.status, answer.dw0 & 1, cmd.status), (n.OK, 0, n.ABORT_REQUESTED),
+         'Abort of %s: aborted' % name, SPEC)
+    t.ok(time.monotonic() - start < SLOW_MS / 2000, 'and at once: ' + name, SPEC)
+
+
+def every_state(t, host, conn):
+    """Wherever a command can stand: with the medium, between steps, waiting for room."""
+    ranges = b''.join(struct.pack('<IIQ', 0, 8, 16 * i) for i in range(4))
+    cmd = conn.submit(n.DSM, SLOW_DISCARD, data=ranges, cdw10=3, cdw11=4)
+    arrived(conn)
+    aborted(t, host, conn, cmd, 'Dataset Management')
+    cmd = conn.rw(n.COMPARE, SLOW_READ, 0, 8, 512, bytes(4096))
+    arrived(conn)
+    aborted(t, host, conn, cmd, 'a Compare')
+    for name, nsid in (('a Flush', SLOW_FLUSH), ('a Flush of all namespaces', 0xffffffff)):
+        cmd = conn.submit(n.FLUSH, nsid)
+        arrived(conn)
+        aborted(t, host, conn, cmd, name)
+    # As much data as the target has buffers for is with the medium; the rest waits for room.
+    cmds = [conn.rw(n.READ, SLOW_READ, 0, 1024, 512) for _ in range(100)]
+    arrived(conn)
+    for cmd in reversed(cmds):
+        answer = done(host, 1, cmd.cid)
+        conn.wait(cmd)
+        if answer.dw0 & 1 or cmd.status != n.ABORT_REQUESTED:
+            break
+    t.eq([cmd.status for cmd in cmds], [n.ABORT_REQUESTED] * 100,
+         'Abort of 100 large Reads, those that wait for room first', SPEC)
+
+
+def arriving_once(host, conn):
+    """An Abort of a Write whose capsule is not complete; its statuses, and what was written."""
+    conn.put(SLOW_DISCARD, 40, bytes(4096))
+    cmd = conn.rw(n.WRITE, SLOW_DISCARD, 40, 8, 512, b'\xcd' * 4096, way='capsule', send=False)
+    conn.send(cmd.wire[:2048])
+    try:
+        for _ in range(50):  # until one is held: the beginning of the command has been seen
+            answer = abort(host, 1, cmd.cid)
+            host.admin.wait(answer, 0.3)
+    except n.Late:
+        pass
+    conn.send(cmd.wire[2048:])
+    conn.wait(cmd)
+    host.admin.wait(answer)
+    written = bytes(conn.read(SLOW_DISCARD, 40, 8).data) != bytes(4096)
+    return cmd.status, answer.dw0 & 1, written
+
+
+def arriving(t, host, conn):
+    """It ends when the capsule is there. Whether the Abort came first is the network's choice."""
+    ends = set()
+    for _ in range(20):
+        ends.add(arriving_once(host, conn))
+        if (n.ABORT_REQUESTED, 0, False) in ends:
+            break
+    t.ok((n.ABORT_REQUESTED, 0, False) in ends,
+         'Abort of a command that is still arriving: aborted, nothing written', SPEC, ends)
+    t.eq(ends - {(n.ABORT_REQUESTED, 0, False), (n.OK, 1, True)}, set(),
+         'and it says what happened', SPEC)
+
+
 def gone(t, tgt):
     """A host that leaves in the middle of slow commands: they end, and the target goes on."""
     with tgt.host() as host:
@@ -127,17 +196,26 @@ def test(t, tgt):
         conn = host.queue()
         with t.guard('event request'):
             event_request(t, host)
-        for part in (slow_command, nothing_to_abort, limit):
+        for part in (slow_command, nothing_to_abort, limit, every_state, arriving):
             with t.guard(part.__name__):
                 part(t, host, conn)
     with t.guard('gone'):
         gone(t, tgt)
 
 
+def start():
+    with tempfile.TemporaryDirectory(prefix='weft-wire-') as folder:
+        file = 'file:%s,size=1M,block=512' % os.path.join(folder, 'a')
+        flush = target.namespace(SLOW_FLUSH, 'fault:delay:op=flush:count=2:ms=%d@%s' %
+                                 (SLOW_MS, file))
+        target.run(Tap(), test, namespaces=SPACES + [flush])
+
+
 SPACES = [
     target.namespace(1, 'mem:4M,block=512'),
     target.namespace(SLOW_READ, 'fault:delay:op=read:ms=%d@mem:1M,block=512' % SLOW_MS),
     target.namespace(SLOW_WRITE, 'fault:delay:op=write:ms=%d@mem:1M,block=512' % SLOW_MS),
+    target.namespace(SLOW_DISCARD, 'fault:delay:op=discard:ms=%d@mem:1M,block=512' % SLOW_MS),
 ]
 
-target.run(Tap(), test, namespaces=SPACES)
+start()

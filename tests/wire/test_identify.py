@@ -13,6 +13,7 @@ import target
 from tap import Tap
 
 UUID = '6f1c7b9a-52e0-4d0b-9a39-1f0f5c1d2e3f'
+OTHER_NQN = 'nqn.2026-11.io.weft:other'
 NGUID = 'eui-like'.encode().hex() + '0123456789abcdef'
 
 
@@ -45,18 +46,31 @@ def controller(t, host):
     t.ok(u32(page, 92) & 1 << 11, 'OAES: Asymmetric Namespace Access Change', spec)
     t.ok(u32(page, 96) & 1, 'CTRATT: 128-bit host identifier', spec)
     t.ok(u32(page, 96) & 1 << 6, 'CTRATT: Traffic Based Keep Alive', spec)
+    t.ok(u32(page, 96) & 1 << 7, 'CTRATT: namespace granularity, CNS 16h', spec)
+    t.ok(u32(page, 96) & 1 << 9, 'CTRATT: UUID list, CNS 17h', spec)
+    t.eq(u16(page, 256), 0x0a, 'OACS: Format NVM and Namespace Management, nothing else', spec)
     t.eq(page[111], 1, 'CNTRLTYPE: I/O controller', spec)
     t.eq(page[259], 3, 'AERL, zero-based', spec)
     t.ok(page[261] & 4, 'LPA: extended data (offsets, NUMDU)', spec)
-    t.ok(page[261] & 2, 'LPA: Commands Supported and Effects', spec)
+    t.eq(page[261], 0x36, 'LPA: effects, offsets, persistent events, supported pages', spec)
+    t.eq(page[263], 0, 'NPSS: one power state', spec)
+    t.ok(page[266:268] < page[268:270], 'WCTEMP below CCTEMP', spec)
+    t.eq((u64(page, 280), u64(page, 296)), (0, 0), 'TNVMCAP, UNVMCAP: no pool', spec)
+    t.eq(u32(page, 352), 1, 'PELS: 64 KiB', spec)
     t.eq(page[260] & 1, 1, 'FRMW: slot 1 is read only', spec)
     t.eq(u16(page, 320), 1, 'KAS: 100 ms', spec)
     t.eq((page[512], page[513]), (0x66, 0x44), 'SQES and CQES', spec)
     t.eq(u16(page, 514), 128, 'MAXCMD, required over fabrics', spec)
     t.ok(u32(page, 516) >= 9, 'NN reaches the largest NSID', spec)
-    t.eq(u16(page, 520) & 0x0d, 0x0d, 'ONCS: Compare, Dataset Management, Write Zeroes', spec)
-    t.eq(u16(page, 522), 0, 'FUSES: none', spec)
-    t.eq(page[525] & 1, 1, 'VWC: present', spec)
+    t.eq(u16(page, 520), 0x1ff, 'ONCS: Compare, Write Uncorrectable, Dataset Management, Write '
+         'Zeroes, Save and Select, Reservations, Timestamp, Verify, Copy', spec)
+    t.eq(u16(page, 522), 1, 'FUSES: Compare and Write', spec)
+    t.eq(page[524], 0, 'FNA: Format and erase are of one namespace; FFFFFFFFh is allowed', spec)
+    t.eq(page[525], 7, 'VWC: present, Flush of all namespaces', spec)
+    t.eq((u16(page, 526), u16(page, 528), u16(page, 532)), (0, 0, 0),
+         'AWUN, AWUPF, ACWU: one block of any namespace', spec)
+    t.eq(page[531], 7, 'NWPC: all kinds of write protection', spec)
+    t.eq(u16(page, 534), 5, 'OCFS: copy descriptor formats 0h and 2h', spec)
     t.eq(u32(page, 536) & 3, 1, 'SGLS: supported, no alignment', spec)
     t.ok(u32(page, 536) & 1 << 20, 'SGLS: address as an offset, for in-capsule data', spec)
     t.ok(u32(page, 536) & 1 << 21, 'SGLS: Transport SGL Data Block', spec)
@@ -79,8 +93,17 @@ def namespaces(t, host):
         page = bytes(host.admin.identify(0, nsid).data)
         t.eq((u64(page, 0), u64(page, 8)), (blocks, blocks), name + 'NSZE and NCAP', spec)
         t.ok(u64(page, 16) <= blocks, name + 'NUSE at most NCAP', spec)
-        t.eq((page[25], page[26] & 0x0f), (0, 0), name + 'NLBAF and FLBAS', spec)
-        t.eq((u16(page, 128), page[130]), (0, shift), name + 'LBAF 0: no metadata, LBADS', spec)
+        t.eq((page[25], page[26]), (1, 0 if shift == 9 else 1), name + 'NLBAF and FLBAS', spec)
+        t.eq((u32(page, 128), u32(page, 132), u32(page, 136)), (9 << 16, 12 << 16, 0),
+             name + 'LBAF 0 and 1: 512 and 4096 bytes, no metadata', spec)
+        t.eq((page[27], page[28], page[29]), (0, 0, 0), name + 'MC, DPC, DPS: no protection', spec)
+        t.eq(page[31], 0xff, name + 'RESCAP: every type, persistence, IEKEY', spec)
+        t.eq(page[24] & 2, 2, name + 'NSFEAT: atomic units of its own', spec)
+        t.eq((u16(page, 34), u16(page, 36), u16(page, 38)), (0, 0, 0),
+             name + 'NAWUN, NAWUPF, NACWU: memory is atomic by block', spec)
+        t.eq(u64(page, 48), blocks << shift, name + 'NVMCAP in bytes', spec)
+        t.eq((u16(page, 74), u32(page, 76), page[80]), (8192, 65536, 127),
+             name + 'MSSRL, MCL, MSRC', spec)
         t.eq(page[30] & 1, 1, name + 'NMIC: may be shared', spec)
         t.eq(page[33] & 7, 1, name + 'DLFEAT: deallocated blocks read as zeroes', spec)
     page = bytes(host.admin.identify(0, 1).data)
@@ -102,6 +125,62 @@ def lists(t, host):
         page = bytes(host.admin.identify(7, after).data)
         t.eq(page, struct.pack('<%dI' % len(want), *want).ljust(4096, b'\0'),
              'CNS 07h after NSID %d' % after, 'Base 5.1.13.2.7')
+
+
+def common(t, host):
+    spec = 'NVM 4.1.5.1, NSID FFFFFFFFh'
+    page = bytes(host.admin.identify(0, 0xffffffff).data)
+    t.eq(bytes(page[:24]), bytes(24), 'CNS 00h of all: no sizes', spec)
+    t.eq((page[25], u32(page, 128), u32(page, 132)), (1, 9 << 16, 12 << 16),
+         'CNS 00h of all: the formats of namespaces to be made', spec)
+    t.eq((page[31], u16(page, 74)), (0xff, 8192), 'CNS 00h of all: RESCAP and MSSRL', spec)
+    t.eq(page[104:128], bytes(24), 'CNS 00h of all: no identifiers', spec)
+    page = bytes(host.admin.identify(5, 0xffffffff).data)
+    t.eq(page, bytes(4096), 'CNS 05h of all', spec)
+
+
+def allocated(t, tgt):
+    """12 is for one other host, 13 is attached to nobody."""
+    spec = 'Base 5.1.13.2.9, 5.1.13.2.10'
+    with tgt.host() as mine, tgt.host(hostnqn=OTHER_NQN, hostid=bytes(range(16))) as other:
+        for host, name, active, known in ((mine, 'a host', (1, 2, 9), (1, 2, 9, 13)),
+                                          (other, 'the other', (1, 2, 9, 12), (1, 2, 9, 12, 13))):
+            for cns, want in ((2, active), (0x10, known)):
+                page = bytes(host.admin.identify(cns).data)
+                t.eq(page, struct.pack('<%dI' % len(want), *want).ljust(4096, b'\0'),
+                     'CNS %02Xh of %s' % (cns, name), spec)
+        page = bytes(mine.admin.identify(0x10, 9).data)
+        t.eq(u32(page, 0), 13, 'CNS 10h after NSID 9', spec)
+        page = bytes(mine.admin.identify(0x11, 13).data)
+        t.eq(u64(page, 0), 256, 'CNS 11h of what is attached to nobody', spec)
+        t.eq(bytes(mine.admin.identify(0, 13).data), bytes(4096), 'CNS 00h of it: inactive', spec)
+        t.eq(bytes(mine.admin.identify(0x11, 12).data), bytes(4096),
+             'CNS 11h of what only another host may see: zeroes', spec)
+        t.eq(bytes(mine.admin.identify(0x11, 1).data), bytes(mine.admin.identify(0, 1).data),
+             'CNS 11h of an active namespace is its CNS 00h', spec)
+        controllers(t, mine, other)
+
+
+def controllers(t, mine, other):
+    spec = 'Base 5.1.13.2.11, 5.1.13.2.12'
+
+    def listed(host, cns, nsid=0, cntid=0):
+        page = bytes(host.admin.identify(cns, nsid, cntid).data)
+        count = u16(page, 0)
+        t.eq(page[2 + 2 * count:], bytes(4094 - 2 * count), 'zeroes behind %d controllers' % count,
+             spec)
+        return list(struct.unpack_from('<%dH' % count, page, 2))
+
+    both = sorted((mine.cntlid, other.cntlid))
+    for host in (mine, other):
+        t.eq(listed(host, 0x13), both, 'CNS 13h: controllers of the subsystem', spec)
+    t.eq(listed(mine, 0x13, cntid=both[0] + 1), both[1:], 'CNS 13h from the second on', spec)
+    t.eq(listed(mine, 0x13, cntid=0xffff), [], 'CNS 13h from FFFFh on', spec)
+    t.eq(listed(mine, 0x12, 1), both, 'CNS 12h: attached to both', spec)
+    t.eq(listed(other, 0x12, 12), [other.cntlid], 'CNS 12h: attached to one', spec)
+    t.eq(listed(mine, 0x12, 12), [], 'CNS 12h: hidden from who asks', spec)
+    t.eq(listed(mine, 0x12, 13), [], 'CNS 12h: attached to nobody', spec)
+    t.eq(listed(mine, 0x12, 5), [], 'CNS 12h: not allocated', spec)
 
 
 def descriptors(t, host):
@@ -127,11 +206,20 @@ def command_sets(t, host):
     t.eq(u64(page, 0), 0, 'CNS 05h: LBSTM, no storage tags', 'NVM 4.1.5.3')
     page = bytes(host.admin.identify(6).data)
     t.ok(page[1], 'CNS 06h: WZSL limits Write Zeroes', 'NVM 4.1.5.4')
-    t.eq((page[0], page[2]), (0, 0), 'CNS 06h: VSL and WUSL without their commands',
+    t.eq((page[0], page[1], page[2]), (12, 10, 0), 'CNS 06h: VSL 16 MiB, WZSL 4 MiB, no WUSL',
          'NVM 4.1.5.4')
+    t.eq((page[3], u32(page, 4), u64(page, 8)), (0, 0, 0),
+         'CNS 06h: DMRL, DMRSL and DMSL: no limits', 'NVM 4.1.5.4')
     page = bytes(host.admin.identify(8, 9).data)
     t.eq((page[1] & 1, u32(page, 4), page[8] & 1, page[14] & 1), (1, 3, 1, 1),
          'CNS 08h: NMIC, ANAGRPID, NSATTR, NSTAT', 'Base 5.1.13.2.8')
+    t.eq(page[2], 0xff, 'CNS 08h: RESCAP', 'Base 5.1.13.2.8')
+    page = bytes(host.admin.identify(0x16).data)
+    t.eq((u64(page, 0), u64(page, 32), u64(page, 40), page[48:]), (0, 4096, 4096, bytes(4048)),
+         'CNS 16h: one granularity', 'Base 5.1.13.2.15')
+    page = bytes(host.admin.identify(0x17).data)
+    t.eq(page, bytes(4096), 'CNS 17h: no UUIDs, for nothing is vendor specific',
+         'Base 5.1.13.2.16')
     for cntid in (0xffff, host.cntlid):
         page = bytes(host.admin.identify(0x1c, cntid=cntid).data)
         t.eq((u64(page, 0), bytes(page[8:])), (1, bytes(4088)),
@@ -141,8 +229,6 @@ def command_sets(t, host):
 # name, Identify arguments, status, section
 REFUSED = [
     ('CNS 00h of NSID 0', dict(cns=0, nsid=0), n.INVALID_NS, 'NVM 4.1.5.1'),
-    ('CNS 00h of NSID FFFFFFFFh', dict(cns=0, nsid=0xffffffff), n.INVALID_NS,
-     'Base 5.1.13.2, no Namespace Management'),
     ('CNS 00h of NSID FFFFFFFEh', dict(cns=0, nsid=0xfffffffe), n.INVALID_NS, 'Base 3.2.1.2'),
     ('CNS 00h beyond NN', dict(cns=0, nsid=100000), n.INVALID_NS, 'Base 3.2.1.2'),
     ('CNS 02h after FFFFFFFEh', dict(cns=2, nsid=0xfffffffe), n.INVALID_NS, 'Base 5.1.13.2.2'),
@@ -154,7 +240,26 @@ REFUSED = [
     ('CNS 07h of command set 2', dict(cns=7, csi=2), n.INVALID_FIELD, 'Base 5.1.13, CSI'),
     ('CNS 08h of NSID 0', dict(cns=8, nsid=0), n.INVALID_NS, 'Base 5.1.13.2.8'),
     ('CNS 04h (NVM sets), not offered', dict(cns=4), n.INVALID_FIELD, 'Base 5.1.13, CNS'),
-    ('CNS 10h (allocated), not offered', dict(cns=0x10), n.INVALID_FIELD, 'Base 5.1.13, CNS'),
+    ('CNS 03h of all', dict(cns=3, nsid=0xffffffff), n.INVALID_NS, 'Base 5.1.13.2.3'),
+    ('CNS 05h of NSID 0', dict(cns=5, nsid=0), n.INVALID_NS, 'Base 5.1.13.2.5'),
+    ('CNS 08h of all', dict(cns=8, nsid=0xffffffff), n.INVALID_NS, 'Base 5.1.13.2.8'),
+    ('CNS 10h after FFFFFFFEh', dict(cns=0x10, nsid=0xfffffffe), n.INVALID_NS,
+     'Base 5.1.13.2.9'),
+    ('CNS 10h after FFFFFFFFh', dict(cns=0x10, nsid=0xffffffff), n.INVALID_NS,
+     'Base 5.1.13.2.9'),
+    ('CNS 11h of NSID 0', dict(cns=0x11, nsid=0), n.INVALID_NS, 'Base 5.1.13.2.10'),
+    ('CNS 11h of all', dict(cns=0x11, nsid=0xffffffff), n.INVALID_NS, 'Base 5.1.13.2.10'),
+    ('CNS 11h beyond NN', dict(cns=0x11, nsid=16385), n.INVALID_NS, 'Base 5.1.13.2.10'),
+    ('CNS 12h of NSID 0', dict(cns=0x12, nsid=0), n.INVALID_NS, 'Base 5.1.13.2.11'),
+    ('CNS 12h of all', dict(cns=0x12, nsid=0xffffffff), n.INVALID_NS, 'Base 5.1.13.2.11'),
+    ('CNS 14h (virtualization), not offered', dict(cns=0x14), n.INVALID_FIELD,
+     'Base 5.1.13, CNS'),
+    ('CNS 18h (domains), not offered', dict(cns=0x18), n.INVALID_FIELD, 'Base 5.1.13, CNS'),
+    ('CNS 19h (endurance groups), not offered', dict(cns=0x19), n.INVALID_FIELD,
+     'Base 5.1.13, CNS'),
+    ('CNS 1Bh (allocated, by command set), not offered', dict(cns=0x1b), n.INVALID_FIELD,
+     'Base 5.1.13, CNS'),
+    ('CNS 09h', dict(cns=9), n.INVALID_FIELD, 'Base 5.1.13, CNS'),
     ('CNS 1Ch of another controller', dict(cns=0x1c, cntid=0xfff0), n.INVALID_FIELD,
      'Base 5.1.13.2.19'),
     ('CNS FFh', dict(cns=0xff), n.INVALID_FIELD, 'Base 5.1.13, CNS'),
@@ -176,8 +281,7 @@ def refused(t, host):
 
 def other_admin(t, host):
     for name, opcode in (('Delete I/O SQ', 0), ('Create I/O SQ', 1), ('Delete I/O CQ', 4),
-                         ('Create I/O CQ', 5), ('Namespace Management', 0x0d),
-                         ('Firmware Commit', 0x10), ('Format NVM', 0x80), ('opcode FFh', 0xff)):
+                         ('Create I/O CQ', 5), ('opcode 03h', 3), ('opcode FFh', 0xff)):
         with t.guard(name):
             t.status(host.admin.do(opcode), n.INVALID_OPCODE, name + ' on the admin queue',
                      'Base 3.1.3.4', 1)
@@ -188,16 +292,20 @@ def other_admin(t, host):
 
 def test(t, tgt):
     with tgt.host() as host:
-        for part in (controller, namespaces, lists, descriptors, command_sets, refused,
+        for part in (controller, namespaces, lists, common, descriptors, command_sets, refused,
                      other_admin):
             with t.guard(part.__name__):
                 part(t, host)
+    with t.guard('allocated'):
+        allocated(t, tgt)
 
 
 NAMESPACES = [
     target.namespace(1, 'mem:1M,block=512', uuid=UUID, nguid=NGUID),
     target.namespace(2, 'mem:4M,block=4096'),
     target.namespace(9, 'mem:1M,block=4096', read_only=True, ana_group=3),
+    target.namespace(12, 'mem:1M,block=4096', hosts=[OTHER_NQN]),
+    target.namespace(13, 'mem:1M,block=4096', hosts=[]),
 ]
 
 target.run(Tap(), test, namespaces=NAMESPACES, model='a model',

@@ -59,6 +59,15 @@ def flags(t, conn):
         t.status(conn.read(nsid, 7, 1, block, cdw12=FUA | LR), n.OK,
                  'Read with FUA and LR: %d' % nsid, 'NVM 3.3.4')
         t.status(conn.do(n.FLUSH, nsid), n.OK, 'Flush: %d' % nsid, 'Base 7.2')
+        for prinfo in (1, 8, 15):
+            t.eq((conn.put(nsid, 7, data, block, cdw12=prinfo << 26).status,
+                  conn.read(nsid, 7, 1, block, cdw12=prinfo << 26).status), (n.OK, n.OK),
+                 'PRINFO %Xh means nothing without protection: %d' % (prinfo, nsid),
+                 'NVM 5.2.2, PRINFO')
+        t.status(conn.put(nsid, 7, bytes(block), block, cdw12=1 << 20), n.INVALID_FIELD,
+                 'Write with a directive, none is supported: %d' % nsid, 'Base 8.1.8', 1)
+        t.eq(bytes(conn.read(nsid, 7, 1, block).data), data,
+             'and it wrote nothing: %d' % nsid, 'NVM 3.3.6')
 
 
 def zeroes(t, conn):
@@ -95,6 +104,29 @@ def dsm(t, conn):
              'and none of its ranges was done: %d' % nsid, 'NVM 3.3.3')
     cmd = conn.do(n.DSM, 1, data=bytes(16 * 256), cdw10=255, cdw11=4)
     t.status(cmd, n.OK, 'Dataset Management of 256 ranges', 'NVM 3.3.3')
+    for nsid, (block, blocks) in NS.items():
+        conn.put(nsid, 0, b'\xdd' * block * 64, block)
+        odd = b''.join(struct.pack('<IIQ', 0, 1, 2 * i + 1) for i in range(32))
+        odd += b''.join(struct.pack('<IIQ', 0, 0, i) for i in range(224))
+        t.status(conn.do(n.DSM, nsid, data=odd, cdw10=255, cdw11=4), n.OK,
+                 'every second block in 256 ranges, most of them empty: %d' % nsid, 'NVM 3.3.3')
+        t.eq(bytes(conn.read(nsid, 0, 64, block).data), (b'\xdd' * block + bytes(block)) * 32,
+             'all of those were done: %d' % nsid, 'NVM 3.3.3')
+        bad = odd[:-16] + struct.pack('<IIQ', 0, 2, blocks - 1)
+        conn.put(nsid, 0, b'\xdd' * block * 64, block)
+        t.status(conn.do(n.DSM, nsid, data=bad, cdw10=255, cdw11=7), n.LBA_RANGE,
+                 'the last of 256 ranges is beyond the end: %d' % nsid, 'NVM 3.3.3', 1)
+        t.eq(bytes(conn.read(nsid, 0, 64, block).data), b'\xdd' * block * 64,
+             'and none of the 255 before it was done: %d' % nsid, 'NVM 3.3.3')
+        whole = struct.pack('<IIQ', 0x0333, blocks, 0)
+        t.status(conn.do(n.DSM, nsid, data=whole, cdw11=7), n.OK,
+                 'the whole namespace, with IDR, IDW and context attributes: %d' % nsid,
+                 'NVM 3.3.3')
+        t.eq(bytes(conn.read(nsid, 0, 64, block).data), bytes(64 * block),
+             'is deallocated: %d' % nsid, 'NVM 3.3.3')
+        far = struct.pack('<IIQ', 0, 0xffffffff, (1 << 64) - 1)
+        t.status(conn.do(n.DSM, nsid, data=far, cdw11=4), n.LBA_RANGE,
+                 'a range that overflows: %d' % nsid, 'NVM 3.3.3', 1)
     cmd = conn.do(n.DSM, 1, data=bytes(16), cdw10=1, cdw11=4)
     t.status(cmd, n.SGL_LENGTH, 'Dataset Management with fewer ranges than NR', 'Base 4.2.3.1')
 
@@ -145,7 +177,41 @@ def namespaces(t, conn):
                          ('Write Zeroes',
                           lambda: conn.wait(conn.rw(n.WRITE_ZEROES, nsid, 0, 1, 512))),
                          ('Flush', lambda: conn.do(n.FLUSH, nsid))):
+            if text == 'Flush' and nsid == 0xffffffff:
+                continue  # all of them: flush_all
             t.status(do(), n.INVALID_NS, '%s with NSID %s' % (text, name), 'Base 3.2.1, VWC', 1)
+
+
+def flush_all(t, tgt):
+    """NSID FFFFFFFFh: every namespace, and one that fails fails the command after the rest."""
+    with tempfile.TemporaryDirectory(prefix='weft-wire-') as folder:
+        file = 'file:%s,size=1M,block=512' % os.path.join(folder, 'a')
+        late = 'file:%s,size=1M,block=512' % os.path.join(folder, 'b')
+        spaces = [target.namespace(i, 'mem:64K,block=512') for i in range(1, 700)]
+        spaces.append(target.namespace(700, file))
+        spaces.append(target.namespace(701, 'fault:fail:op=flush:count=1@' + late))
+        hidden = 'file:%s,size=1M,block=512' % os.path.join(folder, 'c')
+        spaces.append(target.namespace(702, 'fault:fail:op=flush@' + hidden,
+                                       hosts=['nqn.2026-11.io.weft:somebody-else']))
+        tgt = target.Target(namespaces=spaces)
+        try:
+            with t.guard('flush all'), tgt.host() as host:
+                conn = host.queue()
+                vwc = host.admin.identify(1).data[525]
+                t.eq(vwc & 7, 7, 'VWC: there is a cache, and Flush may name all namespaces',
+                     'Base 5.1.13.2.1, VWC')
+                t.status(conn.do(n.FLUSH, 0xffffffff), n.WRITE_FAULT,
+                         'Flush of all where one fails', 'Base 7.2')
+                t.status(conn.do(n.FLUSH, 0xffffffff), n.OK,
+                         'Flush of all, but for one that this host does not see', 'Base 7.2')
+                cmds = [conn.submit(n.FLUSH, 0xffffffff) for _ in range(50)]
+                for cmd in cmds:
+                    conn.wait(cmd)
+                t.eq({cmd.status for cmd in cmds}, {n.OK}, '50 at once', 'Base 7.2')
+                t.status(conn.do(n.FLUSH, 0xffffffff, data=bytes(16)), n.SGL_LENGTH,
+                         'Flush with data', 'Base 4.2.3.1', 1)
+        finally:
+            tgt.finish(t)
 
 
 def limits(t, conn):
@@ -219,13 +285,14 @@ def sgls(t, conn):
     for name, psdt in (('PSDT 00b', 0x00), ('PSDT 11b', 0xc0)):
         cmd = conn.do(n.READ, 1, sgl=n.sgl_transport(512), flags=psdt)
         t.status(cmd, n.INVALID_FIELD, name, 'Base 4.1.1, PSDT', 1)
-    for name, fuse in (('FUSE 01b', 0x41), ('FUSE 10b', 0x42), ('FUSE 11b', 0x43)):
-        cmd = conn.do(n.READ, 1, sgl=n.sgl_transport(512), flags=fuse)
-        t.status(cmd, n.INVALID_FIELD, name + ', not offered', 'Base 4.1.1, FUSE', 1)
+    cmd = conn.do(n.READ, 1, sgl=n.sgl_transport(512), flags=0x43)
+    t.status(cmd, n.INVALID_FIELD, 'FUSE 11b, reserved', 'Base 4.1.1, FUSE', 1)
 
 
 def opcodes(t, conn):
-    known = {n.FLUSH, n.WRITE, n.READ, n.COMPARE, n.WRITE_ZEROES, n.DSM, n.FABRICS}
+    known = {n.FLUSH, n.WRITE, n.READ, n.COMPARE, n.WRITE_ZEROES, n.DSM, n.FABRICS,
+             n.WRITE_UNCORRECTABLE, n.VERIFY, n.CANCEL, n.COPY,
+             0x0d, 0x0e, 0x11, 0x15}  # reservations
     bad = []
     for opcode in range(256):
         if opcode not in known:
@@ -440,7 +507,7 @@ def test(t, tgt):
             many_at_once(t, host)
         with t.guard('two queues'):
             two_queues(t, host)
-    for part in (digest_errors, alignment, flow_control):
+    for part in (digest_errors, alignment, flow_control, flush_all):
         with t.guard(part.__name__):
             part(t, tgt)
     small_capsules(t)

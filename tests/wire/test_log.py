@@ -6,6 +6,7 @@ behind. NVMe Base 2.1, section 5.1.12.
 """
 
 import struct
+import tempfile
 
 import nvmetcp as n
 import target
@@ -24,8 +25,13 @@ def supported(t, host):
     spec = 'Base 5.1.12.1.1'
     page = bytes(host.admin.get_log(0, 1024).data)
     have = [lid for lid in range(256) if u32(page, lid * 4) & 1]
-    t.eq(have, [0, 1, 2, 3, 4, 5, 0x0c], 'LID 00h lists the pages there are', spec)
+    t.eq(have, [0, 1, 2, 3, 4, 5, 0x0c, 0x0d, 0x12, 0x13, 0x80],
+         'LID 00h lists the pages there are', spec)
+    t.eq(u32(page, 0x0d * 4) >> 16, 1, 'LID 00h: 0Dh can give its header alone', spec)
+    t.ok(not any(u32(page, lid * 4) & 2 for lid in range(256)), 'LID 00h: no index offsets', spec)
     for lid in range(256):
+        if lid == 0x0d:
+            continue  # wants a context: persistent_events
         status = host.admin.get_log(lid, 512).status
         want = n.OK if lid in have else n.INVALID_LOG_PAGE
         if status != want:
@@ -79,7 +85,11 @@ def errors(t, tgt):
         t.eq((status >> 1 & 0xff, status >> 9 & 7), (0x80, 0), 'error log: status field', spec)
         t.eq(lba, 0x123456789, 'error log: LBA', spec)
         t.eq(nsid, 1, 'error log: namespace', spec)
-        t.eq(where & 0xff, 40, 'error log: byte of the command at fault (SLBA)', spec)
+        t.eq(where, 40, 'error log: byte of the command at fault (SLBA), bit 0', spec)
+        t.eq((entry[28], entry[29]), (0, 0), 'error log: no vendor page, not of the transport',
+             spec)
+        t.eq((entry[30], entry[31]), (0, n.READ), 'error log: command set and opcode', spec)
+        t.eq((entry[32:63], entry[63]), (bytes(31), 1), 'error log: version 1', spec)
         worse = host.admin.identify(0xfe)
         page = bytes(host.admin.get_log(1, 128).data)
         counts = struct.unpack_from('<Q', page)[0], struct.unpack_from('<Q', page, 64)[0]
@@ -97,6 +107,13 @@ def errors(t, tgt):
         t.eq(counts, list(range(elpe + 5, 5, -1)), 'error log: full, it keeps the newest', spec)
 
 
+def busy(t, host):
+    spec = 'Base 5.1.12.1.3'
+    page = bytes(host.admin.get_log(2, 512).data)
+    t.ok(1 <= u128(page, 96) <= 10, 'SMART: minutes with reads and writes', spec)
+    t.eq(u128(page, 128), 0, 'SMART: no hour yet', spec)
+
+
 def firmware(t, host):
     page = bytes(host.admin.get_log(3, 512).data)
     revision = bytes(host.admin.identify(1).data)[64:72]
@@ -109,10 +126,18 @@ def effects(t, host):
     page = bytes(host.admin.get_log(5, 4096).data)
     admin = [op for op in range(256) if u32(page, op * 4) & 1]
     io = [op for op in range(256) if u32(page, 1024 + op * 4) & 1]
-    t.eq(admin, [0x02, 0x06, 0x08, 0x09, 0x0a, 0x0c, 0x18], 'LID 05h: admin commands', spec)
-    t.eq(io, [0x00, 0x01, 0x02, 0x05, 0x08, 0x09], 'LID 05h: I/O commands', spec)
-    t.eq([op for op in io if u32(page, 1024 + op * 4) & 2], [0x01, 0x08, 0x09],
+    t.eq(admin, [0x02, 0x06, 0x08, 0x09, 0x0a, 0x0c, 0x0d, 0x15, 0x18, 0x80],
+         'LID 05h: admin commands', spec)
+    t.eq(io, [0x00, 0x01, 0x02, 0x04, 0x05, 0x08, 0x09, 0x0c, 0x0d, 0x0e, 0x11, 0x15, 0x18, 0x19],
+         'LID 05h: I/O commands', spec)
+    t.eq([op for op in io if u32(page, 1024 + op * 4) & 2], [0x01, 0x04, 0x08, 0x09, 0x19],
          'LID 05h: LBCC for those that change data', spec)
+    t.eq([u32(page, op * 4) & 0xfffff for op in (0x0d, 0x15)], [9, 9],
+         'LID 05h: NIC for Namespace Management and Attachment', spec)
+    t.eq(u32(page, 0x80 * 4) & 0xfffff, 1 | 2 | 4 | 1 << 16,
+         'LID 05h: Format NVM: LBCC, NCC, alone in its namespace', spec)
+    t.ok(all(u32(page, at) >> 20 for at in [op * 4 for op in admin] + [1024 + op * 4 for op in io]),
+         'LID 05h: every command has a scope', spec)
     t.status(host.admin.get_log(5, 4096, cdw14=1 << 24), n.INVALID_FIELD,
              'LID 05h of another command set', spec)
 
@@ -134,9 +159,157 @@ def ana(t, host):
          ((1, 0), (7, 0)), 'LID 0Ch with RGO: groups without NSIDs', spec)
 
 
+def establish(admin, size=512, action=1):
+    return admin.get_log(0x0d, size, lsp=action)
+
+
+def events_of(page):
+    """(type, controller or None, data) of every event, newest first."""
+    count, total = struct.unpack_from('<IQ', page, 4)
+    at, found = 512, []
+    for _ in range(count):
+        kind, _, header, place = page[at:at + 4]
+        vendor, length = struct.unpack_from('<HH', page, at + 20)
+        cntlid = struct.unpack_from('<H', page, at + 4)[0] if place & 3 == 1 else None
+        found.append((kind, cntlid, page[at + 3 + header + vendor:at + 3 + header + length]))
+        at += 3 + header + length
+    if at != total:
+        raise n.Violation('%d events end at %d of %d' % (count, at, total))
+    return found
+
+
+def read_events(admin):
+    """Establishes, reads in parts, releases."""
+    header = bytes(establish(admin).data)
+    total = struct.unpack_from('<Q', header, 8)[0]
+    page = header
+    while len(page) < total:
+        size = min(4096, -(-(total - len(page)) // 4) * 4)
+        page += bytes(admin.get_log(0x0d, size, offset=len(page)).data)
+    admin.get_log(0x0d, 4, lsp=2)
+    return page
+
+
+def persistent_events(t, tgt):
+    spec = 'Base 5.1.12.1.14'
+    with tgt.host() as host, tgt.host() as second:
+        admin = host.admin
+        t.status(admin.get_log(0x0d, 512), n.CMD_SEQUENCE, 'LID 0Dh: read without a context', spec)
+        t.status(admin.get_log(0x0d, 4, lsp=2), n.OK, 'LID 0Dh: release without a context', spec)
+        cmd = establish(admin)
+        page = bytes(cmd.data)
+        t.status(cmd, n.OK, 'LID 0Dh: establish and read', spec)
+        t.eq((page[0], u32(page, 18) & 0xffff), (0x0d, 492), 'LID 0Dh: LID and LHL', spec)
+        ident = bytes(admin.identify(1).data)
+        t.eq((page[56:76], page[76:116]), (ident[4:24], ident[24:64]), 'LID 0Dh: SN and MN', spec)
+        t.eq(page[116:372].rstrip(b'\0'), target.NQN.encode(), 'LID 0Dh: SUBNQN', spec)
+        t.eq(struct.unpack_from('<Q', page, 44)[0], 1, 'LID 0Dh: power cycles', spec)
+        t.ok(u32(page, 20) | u32(page, 24), 'LID 0Dh: a timestamp', spec)
+        t.eq(page[480:512], struct.pack('<I', 1 << 1 | 1 << 3 | 1 << 4 | 7 << 6 | 1 << 11)
+             .ljust(32, b'\0'), 'LID 0Dh: supported events', spec)
+        t.status(establish(admin), n.CMD_SEQUENCE, 'LID 0Dh: establish a second one', spec)
+        t.status(establish(second.admin), n.OK, 'LID 0Dh: another controller has its own', spec)
+        total = struct.unpack_from('<Q', page, 8)[0]
+        t.status(admin.get_log(0x0d, 512, offset=total), n.OK, 'LID 0Dh: at its end', spec)
+        t.status(admin.get_log(0x0d, 512, offset=total + 4), n.INVALID_FIELD,
+                 'LID 0Dh: an offset behind its end', spec)
+        again = bytes(admin.get_log(0x0d, 512).data)
+        t.eq(again, page, 'LID 0Dh: the header again', spec)
+        admin.get_log(0x0d, 4, lsp=2)
+        t.status(admin.get_log(0x0d, 512), n.CMD_SEQUENCE, 'LID 0Dh: released', spec)
+        cmd = establish(admin, 512, 3)
+        t.eq((cmd.status, bytes(cmd.data)[372:374] != page[372:374]), (n.OK, True),
+             'LID 0Dh: establish and read the header; its generation is another', spec)
+        admin.set_property(n.CC, n.CC_ENABLE & ~1)
+        admin.csts_until(0, 1)
+        admin.enable()
+        t.status(admin.get_log(0x0d, 512), n.CMD_SEQUENCE, 'LID 0Dh: a reset releases it', spec)
+
+
+def recorded(t, tgt):
+    spec = 'Base 5.1.12.1.14.1'
+    with tgt.host() as host:
+        admin = host.admin
+        found = events_of(read_events(admin))
+        t.eq([kind for kind, _, _ in found], [1, 4], 'events: start, then SMART; newest first',
+             spec)
+        t.eq((len(found[0][2]), found[1][2].rstrip(b' ')),
+             (512, bytes(admin.identify(1).data)[64:72].rstrip(b' ')),
+             'events: the page of SMART, the firmware revision', spec)
+        admin.set_feature(14, data=struct.pack('<Q', 1 << 40))
+        admin.set_feature(0x1f, data=b'label'.ljust(256, b'\0'), nsid=1)
+        admin.set_feature(0x84, 1, nsid=1)
+        found = events_of(read_events(admin))
+        t.eq([kind for kind, _, _ in found], [0x0b, 0x0b, 3, 1, 4],
+             'events: two saved features and a timestamp', spec)
+        t.eq(found[0][2][:12], struct.pack('<III', 6, 0x84, 1), 'events: Set Features 84h', spec)
+        t.eq(found[1][2][:8] + found[1][2][28:33], struct.pack('<II', 6 | 256 << 16, 0x1f)
+             + b'label', 'events: Set Features 1Fh with its data', spec)
+        t.eq((found[2][1], len(found[2][2])), (host.cntlid, 16),
+             'events: the controller whose time was set', spec)
+        admin.set_feature(0x84, 0, nsid=1)
+        managed(t, admin)
+
+
+def managed(t, admin):
+    spec = 'Base 5.1.12.1.14.1'
+    data = struct.pack('<QQ', 2048, 2048).ljust(30, b'\0') + b'\1'
+    create = admin.do(0x0d, data=data.ljust(4096, b'\0'), way='r2t')
+    t.status(create, n.OK, 'a namespace is made', 'Base 5.1.20')
+    t.status(admin.do(0x80, 1, cdw10=0 | 1 << 9), n.OK, 'namespace 1 is formatted', 'Base 5.1.10')
+    t.status(admin.do(0x0d, create.dw0, cdw10=1), n.OK, 'the new one is deleted', 'Base 5.1.20')
+    found = events_of(read_events(admin))
+    kinds = [kind for kind, _, _ in found]
+    t.eq(kinds[:4], [6, 8, 7, 6], 'events: create, format start and end, delete; newest first',
+         spec)
+    size, = struct.unpack_from('<Q', found[3][2], 8)
+    t.eq((u32(found[3][2], 0), size, found[3][2][34], u32(found[3][2], 44)),
+         (0, 2048, 1, create.dw0), 'events: Change Namespace: create, size, NMIC, NSID', spec)
+    t.eq((u32(found[2][2], 0), u32(found[2][2], 8)), (1, 1 << 9),
+         'events: Format NVM Start: NSID and CDW10', spec)
+    t.eq((u32(found[1][2], 0), found[1][2][5], u32(found[1][2], 8)), (1, 0, 0),
+         'events: Format NVM Completion: NSID, success', spec)
+    t.eq((u32(found[0][2], 0), u32(found[0][2], 44)), (1, create.dw0),
+         'events: Change Namespace: delete', spec)
+
+
+def kept(t, tgt):
+    """Counters and events over a restart, and over the end of a namespace."""
+    spec = 'Base 5.1.12.1.3'
+    with tgt.host() as host:
+        conn = host.queue()
+        conn.put(1, 0, bytes(512 * 64))
+        conn.read(1, 0, 64)
+        before = bytes(host.admin.get_log(2, 512).data)
+        tgt.reload(lambda config: config['subsystems'][0]['namespaces'].pop(1))
+        after = bytes(host.admin.get_log(2, 512).data)
+        t.eq(after[32:112], before[32:112], 'SMART: nothing is lost with a namespace', spec)
+        events = events_of(read_events(host.admin))
+    tgt.terminate()
+    t.eq(tgt.wait_exit(), 0, 'an orderly end')
+    tgt.start()
+    with tgt.host() as host:
+        page = bytes(host.admin.get_log(2, 512).data)
+        t.eq(page[32:112], after[32:112], 'SMART: units, commands and busy time are kept', spec)
+        t.eq(u128(page, 160), u128(after, 160), 'SMART: media errors are kept', spec)
+        t.eq((u128(page, 112), u128(page, 144)), (2, 0), 'SMART: a second start, no unsafe end',
+             spec)
+        host.queue().read(1, 0, 1)
+        again = bytes(host.admin.get_log(2, 512).data)
+        t.eq(u128(again, 64) - u128(page, 64), 1, 'SMART: and go on', spec)
+        found = events_of(read_events(host.admin))
+        t.eq(found[3:], events, 'events: those of the first run are kept', 'Base 5.1.12.1.14')
+        t.eq([kind for kind, _, _ in found[:3]], [1, 4, 1],
+             'events: the health at its end, then the second start', 'Base 5.1.12.1.14')
+        smart_at_end = found[2][2]
+        t.eq(smart_at_end[32:112], after[32:112], 'events: that health is the last of the run',
+             'Base 5.1.12.1.14')
+
+
 def windows(t, host):
     spec = 'Base 5.1.12, LPO'
-    for lid, size in ((0, 1024), (3, 512), (4, 4096), (5, 4096), (0x0c, 96)):
+    for lid, size in ((0, 1024), (3, 512), (4, 4096), (5, 4096), (0x0c, 96), (0x12, 1024),
+                      (0x13, 1024)):
         whole = bytes(host.admin.get_log(lid, size, rae=1).data)
         parts = b''.join(bytes(host.admin.get_log(lid, 32, at, rae=1).data)
                          for at in range(0, size, 32))
@@ -162,11 +335,12 @@ def test(t, tgt):
         conn = host.queue()
         with t.guard('SMART'):
             smart(t, host, conn)
-        for part in (supported, firmware, effects, ana, windows):
+        for part in (supported, busy, firmware, effects, ana, windows):
             with t.guard(part.__name__):
                 part(t, host)
-    with t.guard('error log'):
-        errors(t, tgt)
+    for part in (errors, persistent_events, recorded, kept):
+        with t.guard(part.__name__):
+            part(t, tgt)
 
 
 def start():
@@ -177,9 +351,11 @@ def start():
         target.namespace(3, 'fault:fail:op=read@mem:1M,block=512'),
         target.namespace(4, 'fault:fail:op=write@mem:1M,block=512', ana_group=7),
     ]
-    config = target.config_of(port, namespaces=spaces)
-    config['ports'][0]['ana'] = [{'group': 7, 'state': 'non-optimized'}]
-    target.run(Tap(), test, config=config, port=port)
+    with tempfile.TemporaryDirectory(prefix='weft-pool-') as pool:
+        config = target.config_of(port, namespaces=spaces,
+                                  pool={'folder': pool, 'capacity': '16M'})
+        config['ports'][0]['ana'] = [{'group': 7, 'state': 'non-optimized'}]
+        target.run(Tap(), test, config=config, port=port)
 
 
 start()

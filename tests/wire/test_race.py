@@ -219,6 +219,69 @@ def host_forbidden(t, tgt):
     works(t, tgt, 'a host that was not allowed for a while')
 
 
+def busy_queue(conn, nsid):
+    """Commands that wait for everything there is to wait for: buffers, blocks, data of the host."""
+    owed = [conn.rw(n.WRITE, nsid, 64 * i, 64, 512, bytes(32768), way='r2t', is_auto=False)
+            for i in range(3)]
+    r2ts = [conn.wait_r2t(cmd) for cmd in owed]
+    reads = [conn.rw(n.READ, nsid, 0, 1024, 512) for _ in range(60)]
+    writes = [conn.rw(n.WRITE, nsid, 7, 1, 512, bytes([i]) * 512) for i in range(20)]
+    return list(zip(owed, r2ts)), reads + writes
+
+
+def removed_while_waiting(t, tgt):
+    """What goes away under such a queue: each command is answered, or its connection ends."""
+    second = 'nqn.2026-11.io.weft:second'
+    port = target.free_port('127.0.0.3')
+    slow = target.namespace(9, 'fault:delay:ms=30@mem:8M,block=512')
+
+    def spaces(config):
+        return config['subsystems'][0]['namespaces']
+
+    def set_up(config):
+        spaces(config).append(dict(slow))
+        config['subsystems'].append({'nqn': second, 'serial': 'S2', 'namespaces': [dict(slow)]})
+        config['ports'].append({'id': 3, 'address': '127.0.0.3', 'service': str(port)})
+
+    rows = [
+        ('a namespace', target.NQN, None, lambda config: spaces(config).pop()),
+        ('the sight of it', target.NQN, None,
+         lambda config: spaces(config)[-1].update(hidden_from=[n.HOST_NQN])),
+        ('its subsystem', second, None, lambda config: config['subsystems'].pop()),
+        ('its port', target.NQN, ('127.0.0.3', port), lambda config: config['ports'].pop()),
+        ('the right to connect', second, None, lambda config: config['subsystems'][-1].update(
+            allow_any_host=False, hosts=['nqn.2026-11.io.weft:friend'])),
+    ]
+    for name, nqn, address, change in rows:
+        before = tgt.config
+        tgt.reload(set_up)
+        with n.Host(address or tgt.address, nqn) as host:
+            conn = host.queue()
+            owed, others = busy_queue(conn, 9)
+            tgt.reload(change)
+            answered, is_closed = 0, False
+            try:
+                for cmd, r2t in owed:
+                    conn.answer_r2t(cmd, r2t)
+                for cmd in [cmd for cmd, _ in owed] + others:
+                    conn.wait(cmd)
+                    answered += 1
+            except (n.Closed, OSError):
+                is_closed = True
+            stays = nqn == target.NQN and address is None
+            t.ok(answered == len(owed) + len(others) if stays else is_closed or answered,
+                 'with commands that wait, goes %s: %s' % (
+                     name, 'every command is answered' if stays else 'the connection ends'),
+                 'Base 3.2.1', '%d answered' % answered)
+            if stays:
+                t.status(conn.read(9, 0, 1), n.INVALID_NS, 'and the next is refused', 'Base 3.2.1')
+            else:
+                t.ok(conn.wait_closed() and host.admin.wait_closed(), 'and all of it ends')
+        tgt.config = before
+        tgt.reload()
+        works(t, tgt, 'commands that waited while %s went' % name)
+
+
 def refused_in_a_row(t, tgt):
     """Many Connects in one write, the last of them good."""
     with tgt.conn() as conn:
@@ -239,7 +302,7 @@ def refused_in_a_row(t, tgt):
 def test(t, tgt):
     for part in (leave_in_connect, leave_in_io_connect, same_qid, reset_while_joining,
                  reset_with_commands, aborts, leave_in_data, reload_under_load, ports_under_load,
-                 host_forbidden, refused_in_a_row):
+                 host_forbidden, removed_while_waiting, refused_in_a_row):
         with t.guard(part.__name__):
             part(t, tgt)
 

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Spinning for words of the guard, and memory that is guarded by its address. See block_guard.h.
+ *
+ * Any thread. A holder is inside one copy or one system call that does not block, so waiting is a
+ * few turns of a loop; the processor is given away after that, because a holder may have lost its
+ * own. A writer that waits says so in the word, and readers that come later let it go first.
+ */
+#include "base/block_guard.h"
+
+#include "base/cache_line.h"
+
+#include <sched.h>
+#include <string.h>
+
+#define SPINS_BEFORE_YIELD 128
+
+struct block_guard *block_guard_create(void)
+{
+	return cache_line_alloc(sizeof(struct block_guard));
+}
+
+static void spin_pause(unsigned *count)
+{
+	if (++*count % SPINS_BEFORE_YIELD == 0) {
+		sched_yield();
+		return;
+	}
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
+void block_guard_spin_shared(atomic_uint *word)
+{
+	unsigned count = 0;
+
+	while (!block_guard_try_shared(word))
+		spin_pause(&count);
+}
+
+void block_guard_spin_exclusive(atomic_uint *word)
+{
+	unsigned count = 0;
+
+	for (;;) {
+		unsigned now = atomic_load_explicit(word, memory_order_relaxed);
+
+		if ((now & ~BLOCK_GUARD_WAITERS) == 0) {
+			if (atomic_compare_exchange_weak_explicit(word, &now, BLOCK_GUARD_EXCLUSIVE,
+								  memory_order_acquire,
+								  memory_order_relaxed))
+				return;
+		} else if (!(now & BLOCK_GUARD_WAITERS)) {
+			atomic_compare_exchange_weak_explicit(word, &now, now | BLOCK_GUARD_WAITERS,
+							      memory_order_relaxed,
+							      memory_order_relaxed);
+		}
+		spin_pause(&count);
+	}
+}
+
+/* ---- memory, by address -------------------------------------------------------------------- */
+
+/* From addr to the end of its granule, len_bytes at most. */
+static size_t granule_rest(const void *addr, size_t len_bytes)
+{
+	size_t rest = BLOCK_GUARD_BYTES - ((uintptr_t)addr & (BLOCK_GUARD_BYTES - 1));
+
+	return rest < len_bytes ? rest : len_bytes;
+}
+
+size_t block_guard_take_shared(struct block_guard *guard, const void *addr, size_t len_bytes,
+			       bool may_spin)
+{
+	const uint8_t *at = addr;
+	size_t done = 0;
+
+	while (done < len_bytes) {
+		atomic_uint *word = block_guard_word_at(guard, at + done);
+
+		if (!block_guard_try_shared(word)) {
+			if (done > 0 || !may_spin)
+				break;
+			block_guard_spin_shared(word);
+		}
+		done += granule_rest(at + done, len_bytes - done);
+	}
+	return done;
+}
+
+size_t block_guard_take_exclusive(struct block_guard *guard, const void *addr, size_t len_bytes)
+{
+	const uint8_t *at = addr;
+	size_t done = 0;
+
+	while (done < len_bytes) {
+		atomic_uint *word = block_guard_word_at(guard, at + done);
+
+		if (!block_guard_try_exclusive(word)) {
+			if (done > 0)
+				break;
+			block_guard_spin_exclusive(word);
+		}
+		done += granule_rest(at + done, len_bytes - done);
+	}
+	return done;
+}
+
+void block_guard_drop_shared(struct block_guard *guard, const void *addr, size_t len_bytes)
+{
+	const uint8_t *at = addr;
+
+	for (size_t done = 0; done < len_bytes; done += granule_rest(at + done, len_bytes - done))
+		block_guard_release_shared(block_guard_word_at(guard, at + done));
+}
+
+void block_guard_drop_exclusive(struct block_guard *guard, const void *addr, size_t len_bytes)
+{
+	const uint8_t *at = addr;
+
+	for (size_t done = 0; done < len_bytes; done += granule_rest(at + done, len_bytes - done))
+		block_guard_release_exclusive(block_guard_word_at(guard, at + done));
+}
+
+void block_guard_copy_out_held(struct block_guard *guard, void *to, const void *shared,
+			       size_t len_bytes)
+{
+	const uint8_t *from = shared;
+	uint8_t *at = to;
+
+	while (len_bytes > 0) {
+		atomic_uint *word = block_guard_word_at(guard, from);
+		size_t part = granule_rest(from, len_bytes);
+
+		block_guard_spin_shared(word);
+		memcpy(at, from, part);
+		block_guard_release_shared(word);
+		at += part;
+		from += part;
+		len_bytes -= part;
+	}
+}
+
+void block_guard_copy_in_held(struct block_guard *guard, void *shared, const void *from,
+			      size_t len_bytes)
+{
+	const uint8_t *source = from;
+	uint8_t *at = shared;
+
+	while (len_bytes > 0) {
+		atomic_uint *word = block_guard_word_at(guard, at);
+		size_t part = granule_rest(at, len_bytes);
+
+		block_guard_spin_exclusive(word);
+		memcpy(at, source, part);
+		block_guard_release_exclusive(word);
+		at += part;
+		source += part;
+		len_bytes -= part;
+	}
+}
+
+void block_guard_zero(struct block_guard *guard, void *shared, size_t len_bytes)
+{
+	uint8_t *at = shared;
+
+	while (guard && len_bytes > 0) {
+		atomic_uint *word = block_guard_word_at(guard, at);
+		size_t part = granule_rest(at, len_bytes);
+
+		block_guard_spin_exclusive(word);
+		memset(at, 0, part);
+		block_guard_release_exclusive(word);
+		at += part;
+		len_bytes -= part;
+	}
+	if (len_bytes > 0)
+		memset(at, 0, len_bytes);
+}
+
+bool block_guard_is_equal(struct block_guard *guard, const void *shared, const void *with,
+			  size_t len_bytes)
+{
+	const uint8_t *at = shared, *other = with;
+	bool is_equal = true;
+
+	while (guard && len_bytes > 0 && is_equal) {
+		atomic_uint *word = block_guard_word_at(guard, at);
+		size_t part = granule_rest(at, len_bytes);
+
+		block_guard_spin_shared(word);
+		is_equal = memcmp(at, other, part) == 0;
+		block_guard_release_shared(word);
+		at += part;
+		other += part;
+		len_bytes -= part;
+	}
+	return is_equal && (len_bytes == 0 || memcmp(at, other, len_bytes) == 0);
+}

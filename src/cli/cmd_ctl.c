@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `weft ctl`: the table of its commands, and finding the one that was asked for. A client of the
+ * REST API and nothing more. Main thread.
+ */
+#include "base/check.h"
+#include "cli/cli.h"
+#include "cli/ctl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct ctl_command commands[] = {
+	{"status", NULL, ctl_status, "", 0, 0, 0, false, "the target, its reactors, its figures"},
+	{"health", NULL, ctl_health, "", 0, 0, 0, false, "what is wrong; exits with 1 then"},
+	{"export", NULL, ctl_export, "[FILE]", 0, 1, 0, false, "write the document of its state"},
+	{"apply", NULL, ctl_apply, "FILE", 1, 1, 0, true, "put a document in force; - reads it"},
+	{"import", NULL, ctl_import, "FILE", 1, 1, 0, true, "put what nvmetcli saved in force"},
+	{"subsystem", "list", ctl_subsystem_list, "", 0, 0, 0, false, "all subsystems"},
+	{"subsystem", "show", ctl_subsystem_show, "NQN", 1, 1, 0, false,
+	 "one, with its namespaces"},
+	{"subsystem", "add", ctl_subsystem_add, "NQN [FIELD]...", 1, 1, CTL_SUBSYSTEM, true,
+	 "add one"},
+	{"subsystem", "set", ctl_subsystem_set, "NQN FIELD...", 1, 1, CTL_SUBSYSTEM, true,
+	 "change fields"},
+	{"subsystem", "remove", ctl_subsystem_remove, "NQN", 1, 1, 0, true,
+	 "remove it; hosts are disconnected"},
+	{"namespace", "list", ctl_ns_list, "[NQN]", 0, 1, 0, false, "of one or of all subsystems"},
+	{"namespace", "show", ctl_ns_show, "NQN NSID", 2, 2, 0, false, "one, with its counters"},
+	{"namespace", "add", ctl_ns_add, "NQN --media SPEC [FIELD]...", 1, 1, CTL_NS, true,
+	 "add one"},
+	{"namespace", "set", ctl_ns_set, "NQN NSID FIELD...", 2, 2, CTL_NS, true, "change fields"},
+	{"namespace", "resize", ctl_ns_resize, "NQN NSID SIZE", 3, 3, 0, true,
+	 "let it grow, such as to 20G"},
+	{"namespace", "remove", ctl_ns_remove, "NQN NSID", 2, 2, 0, true,
+	 "remove it; its file stays"},
+	{"host", "list", ctl_host_list, "NQN", 1, 1, 0, false, "hosts that may connect"},
+	{"host", "add", ctl_host_add, "NQN HOST", 2, 2, 0, true, "allow a host"},
+	{"host", "remove", ctl_host_remove, "NQN HOST", 2, 2, 0, true, "no longer allow it"},
+	{"port", "list", ctl_port_list, "", 0, 0, 0, false, "all ports"},
+	{"port", "show", ctl_port_show, "ID", 1, 1, 0, false, "one port"},
+	{"port", "add", ctl_port_add, "[FIELD]...", 0, 0, CTL_PORT, true, "add one"},
+	{"port", "set", ctl_port_set, "ID FIELD...", 1, 1, CTL_PORT, true, "change fields"},
+	{"port", "remove", ctl_port_remove, "ID", 1, 1, 0, true,
+	 "remove it; hosts are disconnected"},
+	{"ana", "list", ctl_ana_list, "[ID]", 0, 1, 0, false, "states of groups on ports"},
+	{"ana", "set", ctl_ana_set, "ID GROUP STATE", 3, 3, 0, true,
+	 "move a group on a port to a state"},
+	{"connections", NULL, ctl_connections, "", 0, 0, 0, false, "hosts that are connected"},
+	{"reservations", NULL, ctl_reservations, "", 0, 0, 0, false,
+	 "namespaces with registered hosts"},
+	{"reservations", "clear", ctl_reservation_clear, "NQN NSID", 2, 2, 0, false,
+	 "unregister all hosts of one"},
+};
+
+const struct ctl_command *ctl_commands(unsigned *ret_count)
+{
+	*ret_count = ARRAY_LEN(commands);
+	return commands;
+}
+
+static const char *noun_of(const char *word)
+{
+	if (strcmp(word, "ns") == 0)
+		return "namespace";
+	for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
+		if (strcmp(commands[i].noun, word) == 0)
+			return commands[i].noun;
+	}
+	return NULL;
+}
+
+/* The words that follow are left in ctl->words. NULL after a message. */
+static const struct ctl_command *command_find(struct ctl *ctl)
+{
+	const char *noun = ctl->word_count > 0 ? noun_of(ctl->words[0]) : NULL;
+	const char *verb = ctl->word_count > 1 ? ctl->words[1] : NULL;
+	const struct ctl_command *alone = NULL;
+
+	if (!noun) {
+		if (ctl->word_count > 0)
+			cli_usage_error("ctl", "there is no command \"%s\"", ctl->words[0]);
+		else
+			cli_usage_error("ctl", "a command is missing");
+		return NULL;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
+		const struct ctl_command *command = &commands[i];
+
+		if (strcmp(command->noun, noun) != 0)
+			continue;
+		if (!command->verb) {
+			alone = command;
+		} else if (verb && strcmp(command->verb, verb) == 0) {
+			ctl->word_count -= 2;
+			memmove(ctl->words, ctl->words + 2,
+				ctl->word_count * sizeof(ctl->words[0]));
+			return command;
+		}
+	}
+	if (!alone) {
+		cli_usage_error("ctl", "%s: %s%s%s", noun, verb ? "there is no \"" : "",
+				verb ? verb : "say what to do with it", verb ? "\" of it" : "");
+		return NULL;
+	}
+	ctl->word_count--;
+	memmove(ctl->words, ctl->words + 1, ctl->word_count * sizeof(ctl->words[0]));
+	return alone;
+}
+
+/* 0 or, after a message, -1. */
+static int command_check(const struct ctl *ctl, const struct ctl_command *command)
+{
+	if (ctl->word_count < command->words_min || ctl->word_count > command->words_max)
+		cli_usage_error("ctl", "usage: weft ctl %s%s%s %s", command->noun,
+				command->verb ? " " : "", command->verb ? command->verb : "",
+				command->words);
+	else if (json_object_size(ctl->fields) > 0 && !(ctl->nouns & command->fields))
+		cli_usage_error("ctl", "%s%s%s does not take these fields", command->noun,
+				command->verb ? " " : "", command->verb ? command->verb : "");
+	else if (!command->is_change && (ctl->is_dry_run || ctl->generation > 0))
+		cli_usage_error("ctl",
+				"--dry-run and --generation are for changes of the document");
+	else
+		return 0;
+	return -1;
+}
+
+int cmd_ctl(int argc, char **argv)
+{
+	const struct ctl_command *command;
+	struct ctl ctl;
+	int status;
+
+	if (ctl_args_parse(argc, argv, &ctl, &status) == 0) {
+		if (ctl.wants_help) {
+			ctl_help_print(ctl.word_count > 0 ? noun_of(ctl.words[0]) : NULL);
+			status = CLI_OK;
+		} else {
+			command = command_find(&ctl);
+			if (command && command_check(&ctl, command) == 0)
+				status = command->run(&ctl);
+		}
+	}
+	ctl_args_free(&ctl);
+	return status;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The parts of `weft ctl`: its options, the conversation with the target, tables for people. One
+ * command is one or two requests of the REST API and nothing more.
+ */
+#ifndef WEFT_CLI_CTL_H
+#define WEFT_CLI_CTL_H
+
+#include "cli/http_client.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#define CTL_WORDS_MAX   8
+#define CTL_COLUMNS_MAX 10
+
+/* What an option of a field belongs to. */
+enum ctl_noun {
+	CTL_SUBSYSTEM = 1 << 0,
+	CTL_NS = 1 << 1,
+	CTL_PORT = 1 << 2,
+};
+
+struct ctl {
+	struct http_client client;
+	char socket_path[4096 + 16];
+	char *token;
+	const char *place; /* for people: the socket or the URL */
+	bool is_json;
+	bool is_dry_run;
+	uint64_t generation; /* 0: any */
+	const char *words[CTL_WORDS_MAX];
+	unsigned word_count;
+	json_t *fields;  /* from options such as --serial: keys as in the document */
+	unsigned nouns;  /* what all the options given may belong to */
+	bool wants_help; /* --help */
+};
+
+struct ctl_command {
+	const char *noun;
+	const char *verb; /* NULL: the noun alone */
+	int (*run)(struct ctl *ctl);
+	const char *words;  /* what follows, for people; brackets: optional */
+	unsigned words_min; /* after noun and verb */
+	unsigned words_max;
+	unsigned fields; /* enum ctl_noun whose options it takes; 0: none */
+	bool is_change;  /* --dry-run, --generation */
+	const char *summary;
+};
+
+/* cmd_ctl.c: the table of commands. */
+const struct ctl_command *ctl_commands(unsigned *ret_count);
+
+/* ctl_args.c. 0: go on; 1: exit with *ret_exit. */
+int ctl_args_parse(int argc, char **argv, struct ctl *ctl, int *ret_exit);
+void ctl_args_free(struct ctl *ctl);
+/* Of all commands, or of one noun. */
+void ctl_help_print(const char *noun);
+
+/* ---- ctl_ask.c: the conversation ------------------------------------------------------------- */
+
+/* "/v1" and a path with up to three names or numbers in it, which are encoded; for free(). */
+char *ctl_path(const char *format, const char *first, const char *second, const char *third);
+/*
+ * One request; the path is taken. Returns the answer, or NULL after the reason was printed. Changes
+ * carry --dry-run and --generation.
+ */
+json_t *ctl_get(struct ctl *ctl, char *taken_path);
+json_t *ctl_send(struct ctl *ctl, const char *method, char *taken_path, const json_t *body);
+/* Answers of any status; 0 or, after a message, -1. */
+int ctl_ask(struct ctl *ctl, const struct http_question *question, int *ret_status,
+	    json_t **ret_answer);
+
+/* Prints the answer as JSON when --json asks for it: then true. */
+bool ctl_print_json(const struct ctl *ctl, const json_t *answer);
+/* The end of a change: the diff, what became of it. Takes the answer; returns the exit status. */
+int ctl_print_change(struct ctl *ctl, json_t *taken_answer);
+
+/* ---- ctl_table.c ------------------------------------------------------------------------------
+ */
+
+struct ctl_table {
+	unsigned columns;
+	char **cells; /* the first row holds the titles */
+	unsigned rows;
+};
+
+/* The titles, ending with NULL. A title that begins with '>' is of a column of numbers. */
+void ctl_table_begin(struct ctl_table *table, const char *const *titles);
+/* As many texts as columns; copied. */
+void ctl_table_row(struct ctl_table *table, const char *const *texts);
+/* Prints and frees it; `none` instead of a table without rows. */
+void ctl_table_end(struct ctl_table *table, const char *none);
+
+/* Text of a field, for people: lists are joined, true and false are yes and no; "-" for nothing. */
+const char *ctl_text(const json_t *object, const char *key, char *text, size_t text_bytes);
+uint64_t ctl_number(const json_t *object, const char *key);
+
+/* ---- commands ---------------------------------------------------------------------------------
+ */
+
+int ctl_status(struct ctl *ctl); /* ctl_state.c */
+int ctl_health(struct ctl *ctl);
+int ctl_connections(struct ctl *ctl);
+int ctl_reservations(struct ctl *ctl);
+int ctl_reservation_clear(struct ctl *ctl);
+int ctl_export(struct ctl *ctl); /* ctl_config.c */
+int ctl_apply(struct ctl *ctl);
+int ctl_import(struct ctl *ctl);
+int ctl_subsystem_list(struct ctl *ctl); /* ctl_subsystem.c */
+int ctl_subsystem_show(struct ctl *ctl);
+int ctl_subsystem_add(struct ctl *ctl);
+int ctl_subsystem_set(struct ctl *ctl);
+int ctl_subsystem_remove(struct ctl *ctl);
+int ctl_host_list(struct ctl *ctl);
+int ctl_host_add(struct ctl *ctl);
+int ctl_host_remove(struct ctl *ctl);
+int ctl_ns_list(struct ctl *ctl); /* ctl_ns.c */
+int ctl_ns_show(struct ctl *ctl);
+int ctl_ns_add(struct ctl *ctl);
+int ctl_ns_set(struct ctl *ctl);
+int ctl_ns_resize(struct ctl *ctl);
+int ctl_ns_remove(struct ctl *ctl);
+int ctl_port_list(struct ctl *ctl); /* ctl_port.c */
+int ctl_port_show(struct ctl *ctl);
+int ctl_port_add(struct ctl *ctl);
+int ctl_port_set(struct ctl *ctl);
+int ctl_port_remove(struct ctl *ctl);
+int ctl_ana_list(struct ctl *ctl);
+int ctl_ana_set(struct ctl *ctl);
+
+#endif

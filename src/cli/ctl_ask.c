@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The conversation of `weft ctl` with the target: one request, its answer as JSON, errors as text
+ * for people; and the end that all changes have in common.
+ *
+ * Main thread.
+ */
+#include "cli/cli.h"
+#include "cli/ctl.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+char *ctl_path(const char *format, const char *first, const char *second, const char *third)
+{
+	const char *names[3] = {first, second, third};
+	unsigned used = 0;
+	char *path = NULL;
+	size_t bytes = 0;
+	FILE *to = open_memstream(&path, &bytes);
+
+	if (!to)
+		return NULL;
+	fputs("/v1", to);
+	for (; *format; format++) {
+		char *part;
+
+		if (*format != '*') {
+			fputc(*format, to);
+			continue;
+		}
+		part = http_client_encode(names[used++]);
+		fputs(part ? part : "", to);
+		free(part);
+	}
+	fclose(to);
+	return path;
+}
+
+static void unreachable_explain(const struct ctl *ctl, int res, const char *error)
+{
+	if (res != -ECONNREFUSED && res != -ENOENT)
+		cli_error("ctl", "%s: %s", ctl->place, error);
+	else if (ctl->client.socket_path == ctl->socket_path)
+		cli_error("ctl",
+			  "no target answers at %s: is `weft serve` running with --state %.*s?",
+			  ctl->place, (int)(strrchr(ctl->place, '/') - ctl->place), ctl->place);
+	else
+		cli_error("ctl", "no target answers at %s: is `weft serve` running with %s?",
+			  ctl->place,
+			  ctl->client.socket_path ? "--api-socket of this path"
+						  : "--api-listen of this address");
+}
+
+int ctl_ask(struct ctl *ctl, const struct http_question *question, int *ret_status,
+	    json_t **ret_answer)
+{
+	char error[HTTP_CLIENT_ERROR_BYTES];
+	struct http_reply reply;
+	int res = http_client_ask(&ctl->client, question, &reply, error);
+
+	if (res < 0) {
+		unreachable_explain(ctl, res, error);
+		return -1;
+	}
+	*ret_status = reply.status;
+	*ret_answer = json_loadb(reply.body, reply.body_bytes, 0, NULL);
+	free(reply.body);
+	if (*ret_answer)
+		return 0;
+	cli_error("ctl", "%s: the answer, of status %d, is not JSON: is this a weft target?",
+		  ctl->place, reply.status);
+	return -1;
+}
+
+static void problem_print(const struct ctl *ctl, int status, const json_t *answer)
+{
+	const json_t *errors = json_object_get(answer, "errors");
+	size_t count = json_array_size(errors);
+
+	if (ctl_print_json(ctl, answer))
+		fflush(stdout);
+	if (status == 401)
+		cli_error("ctl", "%s: give the token of --api-token-file with --token-file FILE",
+			  ctl->place);
+	else if (count == 0)
+		cli_error("ctl", "%s: status %d", ctl->place, status);
+	for (size_t i = 0; status != 401 && i < count; i++)
+		cli_error("ctl", "%s", json_string_value(json_array_get(errors, i)));
+}
+
+static json_t *ask_good(struct ctl *ctl, const struct http_question *question)
+{
+	json_t *answer;
+	int status;
+
+	if (ctl_ask(ctl, question, &status, &answer) < 0)
+		return NULL;
+	if (status < 300)
+		return answer;
+	problem_print(ctl, status, answer);
+	json_decref(answer);
+	return NULL;
+}
+
+json_t *ctl_get(struct ctl *ctl, char *taken_path)
+{
+	const struct http_question question = {.method = "GET", .path = taken_path};
+	json_t *answer = ask_good(ctl, &question);
+
+	free(taken_path);
+	return answer;
+}
+
+json_t *ctl_send(struct ctl *ctl, const char *method, char *taken_path, const json_t *body)
+{
+	char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+	char *path = NULL;
+	struct http_question question = {
+		.method = method, .body = text, .generation = ctl->generation};
+	json_t *answer = NULL;
+
+	if (asprintf(&path, "%s%s%s", taken_path,
+		     !ctl->is_dry_run          ? ""
+		     : strchr(taken_path, '?') ? "&"
+					       : "?",
+		     ctl->is_dry_run ? "dry_run=true" : "") >= 0) {
+		question.path = path;
+		answer = ask_good(ctl, &question);
+		free(path);
+	}
+	free(taken_path);
+	free(text);
+	return answer;
+}
+
+bool ctl_print_json(const struct ctl *ctl, const json_t *answer)
+{
+	if (!ctl->is_json)
+		return false;
+	json_dumpf(answer, stdout, JSON_INDENT(2));
+	putchar('\n');
+	return true;
+}
+
+int ctl_print_change(struct ctl *ctl, json_t *taken_answer)
+{
+	const json_t *diff = json_object_get(taken_answer, "diff");
+	const char *location = json_string_value(json_object_get(taken_answer, "location"));
+	uint64_t generation = ctl_number(taken_answer, "generation");
+
+	if (!taken_answer)
+		return CLI_FAILED;
+	if (!ctl_print_json(ctl, taken_answer)) {
+		for (size_t i = 0; i < json_array_size(diff); i++)
+			printf("%s\n", json_string_value(json_array_get(diff, i)));
+		if (json_array_size(diff) == 0)
+			printf("nothing differs, generation %llu\n",
+			       (unsigned long long)generation);
+		else if (ctl->is_dry_run)
+			printf("dry run: nothing was changed, generation %llu\n",
+			       (unsigned long long)generation);
+		else if (location)
+			printf("done: %s, generation %llu\n", location,
+			       (unsigned long long)generation);
+		else
+			printf("done, generation %llu\n", (unsigned long long)generation);
+	}
+	json_decref(taken_answer);
+	return CLI_OK;
+}

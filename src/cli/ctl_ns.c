@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `weft ctl` namespace: what there is with its figures, and adding, changing, resizing, removing.
+ * Main thread.
+ */
+#include "base/check.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cli/ctl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static char *ns_path(const struct ctl *ctl)
+{
+	return ctl_path("/subsystems/*/namespaces/*", ctl->words[0], ctl->words[1], NULL);
+}
+
+static const char *size_text(const json_t *ns, char *text, size_t text_bytes)
+{
+	const json_t *live = json_object_get(ns, "live");
+
+	if (!live)
+		return "-";
+	return text_format_size(ctl_number(live, "size_bytes"), text, text_bytes);
+}
+
+static void ns_row(struct ctl_table *table, const char *nqn, const json_t *ns)
+{
+	char nsid[16], size[32], block[16], group[16], protect[32], media[512];
+
+	ctl_table_row(table,
+		      (const char *const[]){nqn, ctl_text(ns, "nsid", nsid, sizeof(nsid)),
+					    size_text(ns, size, sizeof(size)),
+					    ctl_text(json_object_get(ns, "live"), "block_bytes",
+						     block, sizeof(block)),
+					    ctl_text(ns, "ana_group", group, sizeof(group)),
+					    ctl_text(ns, "write_protect", protect, sizeof(protect)),
+					    ctl_text(ns, "media", media, sizeof(media))});
+}
+
+/* The namespaces of all subsystems, as one answer with the name of each one's subsystem. */
+static json_t *namespaces_of_all(struct ctl *ctl)
+{
+	json_t *answer = ctl_get(ctl, ctl_path("/subsystems", NULL, NULL, NULL));
+	json_t *all = json_array();
+	json_t *subsystem, *ns, *part;
+	size_t s, n;
+
+	json_array_foreach(json_object_get(answer, "subsystems"), s, subsystem)
+	{
+		const json_t *nqn = json_object_get(subsystem, "nqn");
+
+		part = ctl_get(ctl, ctl_path("/subsystems/*/namespaces", json_string_value(nqn),
+					     NULL, NULL));
+		json_array_foreach(json_object_get(part, "namespaces"), n, ns)
+		{
+			json_object_set(ns, "subsystem", (json_t *)nqn);
+			json_array_append(all, ns);
+		}
+		json_decref(part);
+	}
+	if (!answer) {
+		json_decref(all);
+		return NULL;
+	}
+	json_decref(answer);
+	return json_pack("{s:o}", "namespaces", all);
+}
+
+int ctl_ns_list(struct ctl *ctl)
+{
+	static const char *const titles[] = {"SUBSYSTEM",  ">NSID",   ">SIZE", ">BLOCK",
+					     ">ANA GROUP", "PROTECT", "MEDIA", NULL};
+	json_t *answer = ctl->word_count > 0 ? ctl_get(ctl, ctl_path("/subsystems/*/namespaces",
+								     ctl->words[0], NULL, NULL))
+					     : namespaces_of_all(ctl);
+	struct ctl_table table;
+	json_t *ns;
+	size_t i;
+
+	if (!answer)
+		return CLI_FAILED;
+	if (!ctl_print_json(ctl, answer)) {
+		ctl_table_begin(&table, titles);
+		json_array_foreach(json_object_get(answer, "namespaces"), i, ns)
+		{
+			char nqn[256];
+
+			ns_row(&table,
+			       ctl->word_count > 0 ? ctl->words[0]
+						   : ctl_text(ns, "subsystem", nqn, sizeof(nqn)),
+			       ns);
+		}
+		ctl_table_end(&table, "no namespaces");
+	}
+	json_decref(answer);
+	return CLI_OK;
+}
+
+int ctl_ns_show(struct ctl *ctl)
+{
+	static const char *const keys[] = {"nsid",    "media",     "uuid",       "nguid",
+					   "label",   "read_only", "ana_group",  "write_protect",
+					   "private", "hosts",     "hidden_from"};
+	static const char *const counters[] = {"read_commands", "write_commands", "bytes_read",
+					       "bytes_written", "media_errors"};
+	json_t *answer = ctl_get(ctl, ns_path(ctl));
+	const json_t *live = json_object_get(answer, "live");
+	char text[4096];
+
+	if (!answer)
+		return CLI_FAILED;
+	if (!ctl_print_json(ctl, answer)) {
+		for (unsigned i = 0; i < ARRAY_LEN(keys); i++) {
+			if (json_object_get(answer, keys[i]))
+				printf("%-15s %s\n", keys[i],
+				       ctl_text(answer, keys[i], text, sizeof(text)));
+		}
+		printf("%-15s %s\n", "size", size_text(answer, text, sizeof(text)));
+		if (live)
+			printf("%-15s %s\n", "block_bytes",
+			       ctl_text(live, "block_bytes", text, sizeof(text)));
+		if (json_is_true(json_object_get(live, "formatting")))
+			printf("%-15s yes\n", "formatting");
+		for (unsigned i = 0; live && i < ARRAY_LEN(counters); i++)
+			printf("%-15s %s\n", counters[i],
+			       ctl_text(json_object_get(live, "counters"), counters[i], text,
+					sizeof(text)));
+	}
+	json_decref(answer);
+	return CLI_OK;
+}
+
+int ctl_ns_add(struct ctl *ctl)
+{
+	return ctl_print_change(
+		ctl, ctl_send(ctl, "POST",
+			      ctl_path("/subsystems/*/namespaces", ctl->words[0], NULL, NULL),
+			      ctl->fields));
+}
+
+int ctl_ns_set(struct ctl *ctl)
+{
+	return ctl_print_change(ctl, ctl_send(ctl, "PATCH", ns_path(ctl), ctl->fields));
+}
+
+int ctl_ns_resize(struct ctl *ctl)
+{
+	json_object_set_new(ctl->fields, "size", json_string(ctl->words[2]));
+	return ctl_ns_set(ctl);
+}
+
+int ctl_ns_remove(struct ctl *ctl)
+{
+	return ctl_print_change(ctl, ctl_send(ctl, "DELETE", ns_path(ctl), NULL));
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `weft ctl` subsystem and host: what there is, who may connect, and changes of both. Fields are
+ * sent as they were given: the target knows what is right.
+ *
+ * Main thread.
+ */
+#include "base/check.h"
+#include "cli/cli.h"
+#include "cli/ctl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+int ctl_subsystem_list(struct ctl *ctl)
+{
+	static const char *const titles[] = {"NQN",   "SERIAL",      "MODEL",
+					     "HOSTS", ">NAMESPACES", NULL};
+	json_t *answer = ctl_get(ctl, ctl_path("/subsystems", NULL, NULL, NULL));
+	struct ctl_table table;
+	json_t *subsystem;
+	size_t i;
+
+	if (!answer)
+		return CLI_FAILED;
+	if (!ctl_print_json(ctl, answer)) {
+		ctl_table_begin(&table, titles);
+		json_array_foreach(json_object_get(answer, "subsystems"), i, subsystem)
+		{
+			const json_t *any = json_object_get(subsystem, "allow_any_host");
+			const json_t *hosts = json_object_get(subsystem, "hosts");
+			char nqn[256], serial[32], model[48], count[16], listed[16];
+
+			snprintf(listed, sizeof(listed), "%zu", json_array_size(hosts));
+			ctl_table_row(&table,
+				      (const char *const[]){
+					      ctl_text(subsystem, "nqn", nqn, sizeof(nqn)),
+					      ctl_text(subsystem, "serial", serial, sizeof(serial)),
+					      ctl_text(subsystem, "model", model, sizeof(model)),
+					      json_is_true(any) ? "any" : listed,
+					      ctl_text(subsystem, "namespace_count", count,
+						       sizeof(count))});
+		}
+		ctl_table_end(&table, "no subsystems");
+	}
+	json_decref(answer);
+	return CLI_OK;
+}
+
+static void hosts_print(const json_t *object)
+{
+	const json_t *hosts = json_object_get(object, "hosts");
+
+	printf("allow any host  %s\n",
+	       json_is_true(json_object_get(object, "allow_any_host")) ? "yes" : "no");
+	for (size_t i = 0; i < json_array_size(hosts); i++)
+		printf("host            %s\n", json_string_value(json_array_get(hosts, i)));
+}
+
+int ctl_subsystem_show(struct ctl *ctl)
+{
+	json_t *answer = ctl_get(ctl, ctl_path("/subsystems/*", ctl->words[0], NULL, NULL));
+	const json_t *pool = json_object_get(answer, "pool");
+	char text[256];
+
+	if (!answer)
+		return CLI_FAILED;
+	if (!ctl_print_json(ctl, answer)) {
+		json_t *ns;
+		size_t i;
+
+		printf("nqn             %s\n", ctl_text(answer, "nqn", text, sizeof(text)));
+		printf("serial          %s\n", ctl_text(answer, "serial", text, sizeof(text)));
+		printf("model           %s\n", ctl_text(answer, "model", text, sizeof(text)));
+		hosts_print(answer);
+		if (pool) {
+			printf("pool            %s, ",
+			       ctl_text(pool, "folder", text, sizeof(text)));
+			printf("capacity %s\n", ctl_text(pool, "capacity", text, sizeof(text)));
+		}
+		json_array_foreach(json_object_get(answer, "namespaces"), i, ns) printf(
+			"namespace       %llu  %s\n", (unsigned long long)ctl_number(ns, "nsid"),
+			ctl_text(ns, "media", text, sizeof(text)));
+	}
+	json_decref(answer);
+	return CLI_OK;
+}
+
+int ctl_subsystem_add(struct ctl *ctl)
+{
+	json_object_set_new(ctl->fields, "nqn", json_string(ctl->words[0]));
+	return ctl_print_change(
+		ctl, ctl_send(ctl, "POST", ctl_path("/subsystems", NULL, NULL, NULL), ctl->fields));
+}
+
+int ctl_subsystem_set(struct ctl *ctl)
+{
+	return ctl_print_change(ctl, ctl_send(ctl, "PATCH",
+					      ctl_path("/subsystems/*", ctl->words[0], NULL, NULL),
+					      ctl->fields));
+}
+
+int ctl_subsystem_remove(struct ctl *ctl)
+{
+	return ctl_print_change(ctl, ctl_send(ctl, "DELETE",
+					      ctl_path("/subsystems/*", ctl->words[0], NULL, NULL),
+					      NULL));
+}
+
+int ctl_host_list(struct ctl *ctl)
+{
+	json_t *answer = ctl_get(ctl, ctl_path("/subsystems/*/hosts", ctl->words[0], NULL, NULL));
+
+	if (!answer)
+		return CLI_FAILED;
+	if (!ctl_print_json(ctl, answer))
+		hosts_print(answer);
+	json_decref(answer);
+	return CLI_OK;
+}
+
+int ctl_host_add(struct ctl *ctl)
+{
+	json_object_set_new(ctl->fields, "nqn", json_string(ctl->words[1]));
+	return ctl_print_change(ctl,
+				ctl_send(ctl, "POST",
+					 ctl_path("/subsystems/*/hosts", ctl->words[0], NULL, NULL),
+					 ctl->fields));
+}
+
+int ctl_host_remove(struct ctl *ctl)
+{
+	return ctl_print_change(
+		ctl, ctl_send(ctl, "DELETE",
+			      ctl_path("/subsystems/*/hosts/*", ctl->words[0], ctl->words[1], NULL),
+			      NULL));
+}

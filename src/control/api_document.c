@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finding and editing parts of the document of desired state, for the edits of the REST API. The
+ * document comes from config_to_json, so that every element has its name and every list is there;
+ * what an edit makes of it is checked as a whole afterwards (config_load_json).
+ *
+ * Control reactor only.
+ */
+#include "base/text.h"
+#include "control/api_call.h"
+#include "media/spec.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+json_t *document_list(json_t *object, const char *key)
+{
+	json_t *list = json_object_get(object, key);
+
+	if (!json_is_array(list)) {
+		json_object_set_new(object, key, json_array());
+		list = json_object_get(object, key);
+	}
+	return list;
+}
+
+static json_t *find_text(json_t *list, const char *key, const char *text, size_t *ret_index)
+{
+	json_t *element;
+	size_t i;
+
+	json_array_foreach(list, i, element)
+	{
+		const char *value = json_string_value(json_object_get(element, key));
+
+		if (value && strcmp(value, text) == 0) {
+			*ret_index = i;
+			return element;
+		}
+	}
+	*ret_index = SIZE_MAX;
+	return NULL;
+}
+
+static json_t *find_number(json_t *list, const char *key, uint32_t number, size_t *ret_index)
+{
+	json_t *element;
+	size_t i;
+
+	json_array_foreach(list, i, element)
+	{
+		const json_t *value = json_object_get(element, key);
+
+		if (json_is_integer(value) && json_integer_value(value) == number) {
+			*ret_index = i;
+			return element;
+		}
+	}
+	*ret_index = SIZE_MAX;
+	return NULL;
+}
+
+json_t *document_subsystem(json_t *document, const char *nqn, size_t *ret_index)
+{
+	size_t index;
+
+	return find_text(document_list(document, "subsystems"), "nqn", nqn,
+			 ret_index ? ret_index : &index);
+}
+
+json_t *document_ns(json_t *subsystem, uint32_t nsid, size_t *ret_index)
+{
+	size_t index;
+
+	return find_number(document_list(subsystem, "namespaces"), "nsid", nsid,
+			   ret_index ? ret_index : &index);
+}
+
+json_t *document_port(json_t *document, uint32_t id, size_t *ret_index)
+{
+	size_t index;
+
+	return find_number(document_list(document, "ports"), "id", id,
+			   ret_index ? ret_index : &index);
+}
+
+int document_no_subsystem(const char *nqn, struct config_errors *errors)
+{
+	config_errors_add(errors, "there is no subsystem %.223s; GET /v1/subsystems lists them",
+			  nqn);
+	return -ENOENT;
+}
+
+int document_no_ns(const char *nqn, uint32_t nsid, struct config_errors *errors)
+{
+	config_errors_add(errors, "the subsystem %.223s has no namespace %u", nqn, nsid);
+	return -ENOENT;
+}
+
+int document_no_port(uint32_t id, struct config_errors *errors)
+{
+	config_errors_add(errors, "there is no port %u in the document; GET /v1/ports lists them",
+			  id);
+	return -ENOENT;
+}
+
+int document_merge(json_t *object, const json_t *patch)
+{
+	const char *key;
+	json_t *value;
+
+	json_object_foreach((json_t *)patch, key, value)
+	{
+		json_t *old = json_object_get(object, key);
+
+		if (json_is_null(value)) {
+			json_object_del(object, key);
+		} else if (json_is_object(value) && json_is_object(old)) {
+			if (document_merge(old, value) < 0)
+				return -ENOMEM;
+		} else if (json_object_set_new(object, key, json_deep_copy(value)) < 0) {
+			return -ENOMEM;
+		}
+	}
+	return 0;
+}
+
+int document_keeps(const json_t *object, const json_t *patch, const char *key,
+		   struct config_errors *errors)
+{
+	const json_t *value = json_object_get(patch, key);
+
+	if (!value || json_equal(json_object_get(object, key), value))
+		return 0;
+	config_errors_add(errors, "%s: cannot be changed; make a new one and remove this", key);
+	return -EINVAL;
+}
+
+char *document_path_part(const char *text)
+{
+	char *part = malloc(3 * strlen(text) + 1);
+	size_t n = 0;
+
+	for (; part && *text; text++) {
+		unsigned char c = (unsigned char)*text;
+
+		/* RFC 3986, pchar: a colon may stand in a path. */
+		if (isalnum(c) || strchr("-._~:@!$&'()*+,;=", c))
+			part[n++] = (char)c;
+		else
+			n += (size_t)snprintf(part + n, 4, "%%%02X", c);
+	}
+	if (part)
+		part[n] = 0;
+	return part;
+}
+
+/* ---- sizes ---------------------------------------------------------------------------------- */
+
+/* The size as it will stand in the spec. */
+static int size_text(const json_t *size, char *text, size_t text_bytes,
+		     struct config_errors *errors)
+{
+	uint64_t bytes = 0;
+
+	if (json_is_integer(size) && json_integer_value(size) > 0) {
+		snprintf(text, text_bytes, "%" JSON_INTEGER_FORMAT, json_integer_value(size));
+		return 0;
+	}
+	if (json_is_string(size) && strlen(json_string_value(size)) < text_bytes &&
+	    text_parse_size(json_string_value(size), &bytes) == 0 && bytes > 0) {
+		text_copy(text, text_bytes, json_string_value(size));
+		return 0;
+	}
+	config_errors_add(errors,
+			  "size: must be a number of bytes, or a text such as \"512M\" or \"10G\"");
+	return -EINVAL;
+}
+
+/* "file:PATH,a,size=1G,b" and "mem:1G,a": where the size begins and ends in the text. */
+static void size_find(const struct media_spec *spec, size_t *ret_begin, size_t *ret_end)
+{
+	const char *text = spec->text;
+	const char *at = strchr(text, ':') + 1;
+
+	if (spec->kind == MEDIA_SPEC_FILE) {
+		at = strstr(text, ",size=");
+		/* A path ends at the first comma, so that this is an option. */
+		at = at ? at + strlen(",size=") : text + strlen(text);
+	}
+	*ret_begin = (size_t)(at - text);
+	*ret_end = *ret_begin + strcspn(at, ",");
+}
+
+int document_media_resize(const char *spec, const json_t *size, char **ret_spec,
+			  struct config_errors *errors)
+{
+	struct media_error error;
+	struct media_spec parsed;
+	const struct media_spec *inner = &parsed;
+	size_t begin, end, prefix;
+	char text[32];
+	int res = size_text(size, text, sizeof(text), errors);
+
+	if (res < 0)
+		return res;
+	res = media_spec_parse(spec, &parsed, &error);
+	if (res < 0) {
+		config_errors_add(errors, "media: %s", error.text);
+		return -EINVAL;
+	}
+	while (inner->inner)
+		inner = inner->inner;
+	prefix = strlen(spec) - strlen(inner->text);
+	size_find(inner, &begin, &end);
+	if (asprintf(ret_spec, "%.*s%s%s%s", (int)(prefix + begin), spec,
+		     inner->text[begin] == 0 && inner->kind == MEDIA_SPEC_FILE ? ",size=" : "",
+		     text, spec + prefix + end) < 0) {
+		config_errors_add(errors, "out of memory");
+		res = -ENOMEM;
+	}
+	media_spec_free(&parsed);
+	return res;
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The REST API's namespaces: the fields of the document, with "size" as a way to resize beside
+ * them, and what is known of a namespace that is served: its geometry and counters.
+ *
+ * Control reactor only. Counters are summed over the reactors; each is true, but they are not of
+ * one instant.
+ */
+#include "control/api_call.h"
+#include "target/ns_live.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct config_subsystem *subsystem_of(struct api_call *call)
+{
+	const struct config *config = daemon_config(call->api->daemon);
+	const struct config_subsystem *subsystem =
+		config ? config_find_subsystem(config, call->params[0]) : NULL;
+
+	if (!subsystem || subsystem->is_implied) {
+		api_fail(call, 404, "there is no subsystem %.223s; GET /v1/subsystems lists them",
+			 call->params[0]);
+		return NULL;
+	}
+	return subsystem;
+}
+
+static json_t *counters_json(const struct ns *ns)
+{
+	const struct ns_live *live = ns_store_live(ns->store);
+	uint64_t sums[5] = {0};
+
+	for (unsigned i = 0; i < ns_live_local_count(live); i++) {
+		const struct ns_local *local = &ns->locals[i];
+
+		sums[0] += atomic_load_explicit(&local->read_commands, memory_order_relaxed);
+		sums[1] += atomic_load_explicit(&local->write_commands, memory_order_relaxed);
+		sums[2] += atomic_load_explicit(&local->bytes_read, memory_order_relaxed);
+		sums[3] += atomic_load_explicit(&local->bytes_written, memory_order_relaxed);
+		sums[4] += atomic_load_explicit(&local->media_errors, memory_order_relaxed);
+	}
+	return json_pack("{s:I, s:I, s:I, s:I, s:I}", "read_commands", (json_int_t)sums[0],
+			 "write_commands", (json_int_t)sums[1], "bytes_read", (json_int_t)sums[2],
+			 "bytes_written", (json_int_t)sums[3], "media_errors", (json_int_t)sums[4]);
+}
+
+/* The document's fields, and "live" when it is served. */
+static json_t *ns_json(const struct api_call *call, const struct config_subsystem *subsystem,
+		       const struct config_ns *config)
+{
+	const struct snapshot *snapshot = target_snapshot(daemon_target(call->api->daemon));
+	const struct subsystem *served =
+		snapshot ? snapshot_find_subsystem(snapshot, subsystem->nqn) : NULL;
+	const struct ns *ns = served ? subsystem_find_ns(served, config->nsid) : NULL;
+	json_t *object = config_ns_to_json(config);
+	json_t *live;
+
+	if (!object || !ns)
+		return object;
+	live = json_pack(
+		"{s:I, s:I, s:I, s:b, s:b, s:o}", "block_bytes", (json_int_t)1 << ns->block_shift,
+		"block_count", (json_int_t)ns->block_count, "size_bytes",
+		(json_int_t)(ns->block_count << ns->block_shift), "read_only", ns->is_read_only,
+		"formatting", ns->is_formatting, "counters", counters_json(ns));
+	json_object_set_new(object, "live", live);
+	return object;
+}
+
+void api_namespaces_get(struct api_call *call)
+{
+	const struct config_subsystem *subsystem = subsystem_of(call);
+	json_t *list;
+
+	if (!subsystem)
+		return;
+	list = json_array();
+	for (unsigned i = 0; i < subsystem->ns_count; i++)
+		json_array_append_new(list, ns_json(call, subsystem, &subsystem->namespaces[i]));
+	api_answer(call, json_pack("{s:o}", "namespaces", list));
+}
+
+void api_ns_get(struct api_call *call)
+{
+	const struct config_subsystem *subsystem = subsystem_of(call);
+
+	if (!subsystem)
+		return;
+	for (unsigned i = 0; i < subsystem->ns_count; i++) {
+		if (subsystem->namespaces[i].nsid == call->number) {
+			api_answer(call, ns_json(call, subsystem, &subsystem->namespaces[i]));
+			return;
+		}
+	}
+	api_fail(call, 404, "the subsystem %.223s has no namespace %u", call->params[0],
+		 call->number);
+}
+
+/* ---- changes -------------------------------------------------------------------------------- */
+
+static int nsid_compare(const void *a, const void *b)
+{
+	json_int_t x = *(const json_int_t *)a, y = *(const json_int_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* The lowest NSID that no namespace has; 0 without memory. */
+static json_int_t nsid_free(json_t *namespaces)
+{
+	size_t count = json_array_size(namespaces);
+	json_int_t *taken = calloc(count + 1, sizeof(*taken));
+	json_int_t nsid = 1;
+
+	if (!taken)
+		return 0;
+	for (size_t i = 0; i < count; i++)
+		taken[i] =
+			json_integer_value(json_object_get(json_array_get(namespaces, i), "nsid"));
+	qsort(taken, count, sizeof(*taken), nsid_compare);
+	for (size_t i = 0; i < count; i++)
+		nsid += taken[i] == nsid;
+	free(taken);
+	return nsid;
+}
+
+/* "size" is not of the document: it becomes part of the medium's text. */
+static int size_fold(json_t *ns, struct config_errors *errors)
+{
+	const json_t *size = json_object_get(ns, "size");
+	const char *media = json_string_value(json_object_get(ns, "media"));
+	char *resized = NULL;
+	int res;
+
+	if (!size)
+		return 0;
+	if (!media) {
+		config_errors_add(errors, "size: needs \"media\", as a text");
+		return -EINVAL;
+	}
+	res = document_media_resize(media, size, &resized, errors);
+	if (res < 0)
+		return res;
+	json_object_del(ns, "size");
+	res = json_object_set_new(ns, "media", json_string(resized)) < 0 ? -ENOMEM : 0;
+	free(resized);
+	return res;
+}
+
+static int ns_add(struct api_call *call, json_t *document, struct config_errors *errors)
+{
+	json_t *subsystem = document_subsystem(document, call->params[0], NULL);
+	json_t *ns = json_deep_copy(call->body);
+	json_t *nsid = json_object_get(ns, "nsid");
+	json_t *namespaces;
+	char *part;
+	int res = 0;
+
+	if (!subsystem) {
+		json_decref(ns);
+		return document_no_subsystem(call->params[0], errors);
+	}
+	namespaces = document_list(subsystem, "namespaces");
+	if (!nsid) {
+		nsid = json_integer(nsid_free(namespaces));
+		json_object_set_new(ns, "nsid", nsid);
+	} else if (json_is_integer(nsid) && json_integer_value(nsid) >= 0 &&
+		   json_integer_value(nsid) <= UINT32_MAX &&
+		   document_ns(subsystem, (uint32_t)json_integer_value(nsid), NULL)) {
+		config_errors_add(errors, "the subsystem %.223s has a namespace %u already",
+				  call->params[0], (unsigned)json_integer_value(nsid));
+		res = -EEXIST;
+	}
+	if (res == 0)
+		res = size_fold(ns, errors);
+	if (res < 0) {
+		json_decref(ns);
+		return res;
+	}
+	call->extra = json_pack("{s:O}", "nsid", nsid);
+	part = document_path_part(call->params[0]);
+	api_made(call, "/subsystems/%s/namespaces/%u", part ? part : "",
+		 (unsigned)json_integer_value(nsid));
+	free(part);
+	return json_array_append_new(namespaces, ns) < 0 ? -ENOMEM : 0;
+}
+
+void api_namespaces_post(struct api_call *call)
+{
+	api_change(call, ns_add);
+}
+
+static int ns_find(struct api_call *call, json_t *document, struct config_errors *errors,
+		   json_t **ret_ns)
+{
+	json_t *subsystem = document_subsystem(document, call->params[0], NULL);
+
+	if (!subsystem)
+		return document_no_subsystem(call->params[0], errors);
+	*ret_ns = document_ns(subsystem, call->number, NULL);
+	return *ret_ns ? 0 : document_no_ns(call->params[0], call->number, errors);
+}
+
+static int ns_edit(struct api_call *call, json_t *document, struct config_errors *errors)
+{
+	json_t *ns = NULL;
+	int res = ns_find(call, document, errors, &ns);
+
+	if (res == 0)
+		res = document_keeps(ns, call->body, "nsid", errors);
+	if (res == 0)
+		res = document_merge(ns, call->body);
+	return res < 0 ? res : size_fold(ns, errors);
+}
+
+void api_ns_patch(struct api_call *call)
+{
+	api_change(call, ns_edit);
+}
+
+static int ns_remove(struct api_call *call, json_t *document, struct config_errors *errors)
+{
+	json_t *subsystem = document_subsystem(document, call->params[0], NULL);
+	size_t index;
+
+	if (!subsystem)
+		return document_no_subsystem(call->params[0], errors);
+	if (!document_ns(subsystem, call->number, &index))
+		return document_no_ns(call->params[0], call->number, errors);
+	return json_array_remove(document_list(subsystem, "namespaces"), index);
+}
+
+void api_ns_delete(struct api_call *call)
+{
+	api_change(call, ns_remove);
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What survives the process: the database STATE/weft.db (SQLite, write-ahead log, synchronous
+ * FULL). It holds the desired state in rows, what the target keeps (struct target_keeper), the
+ * counters, and who changed what.
+ *
+ * Control thread only; every call may block. On return of a successful call everything is on stable
+ * storage; after a failure nothing has changed.
+ */
+#ifndef WEFT_CONTROL_STORE_H
+#define WEFT_CONTROL_STORE_H
+
+#include "base/uuid.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define STORE_FILE        "weft.db"
+#define STORE_HASH_BYTES  65 /* a SHA-256 in hexadecimal */
+#define STORE_AUDIT_MAX   10000
+#define STORE_ERROR_BYTES 1024
+
+struct store;
+
+struct store_error {
+	char text[STORE_ERROR_BYTES]; /* names the file and the remedy */
+};
+
+struct store_counters {
+	uint64_t starts;
+	uint64_t unsafe_shutdowns;
+	bool is_clean; /* the last end was orderly */
+	struct uuid id;
+};
+
+/*
+ * Opens STATE/weft.db and checks it; makes it, with these counters, when there is none. A database
+ * that is damaged, of a newer version or somebody else's is an error, never replaced. 0 or -errno.
+ */
+int store_open(const char *dir, const struct store_counters *first, struct store **ret_store,
+	       struct store_error *ret_error);
+void store_close(struct store *store);
+
+void store_get_counters(const struct store *store, struct store_counters *ret_counters);
+int store_set_counters(struct store *store, const struct store_counters *counters,
+		       struct store_error *ret_error);
+
+/* ---- the desired state ------------------------------------------------------------------------
+ */
+
+/* 0: none is kept. */
+uint64_t store_generation(const struct store *store);
+/* Of the source that the state began with; empty: none. */
+const char *store_source_hash(const struct store *store);
+/* The working folder of who made the last change: where its relative paths lead. */
+const char *store_folder(const struct store *store);
+/* The whole document, a new reference. 0, -ENOENT or -errno. */
+int store_load_document(struct store *store, json_t **ret_document, struct store_error *ret_error);
+
+struct store_change {
+	const json_t *before; /* what is kept now; NULL: nothing */
+	const json_t *after;
+	uint64_t generation;     /* the new one */
+	const char *source_hash; /* NULL: stays */
+	const char *origin;
+	const char *diff; /* for the audit */
+};
+
+/* Writes the rows that differ, the generation and an audit row in one transaction. */
+int store_keep_document(struct store *store, const struct store_change *change,
+			struct store_error *ret_error);
+
+struct store_audit {
+	uint64_t time_ms; /* since 1970 */
+	uint64_t generation;
+	char origin[256];
+	const char *diff; /* valid until `each` returns */
+};
+
+/* The last `count` changes, newest first. 0 or -errno. */
+int store_list_audit(struct store *store, unsigned count,
+		     void (*each)(void *arg, const struct store_audit *audit), void *arg);
+
+/* ---- what the target keeps --------------------------------------------------------------------
+ */
+
+/* As struct target_keeper says; `arg` is the store. */
+int store_keep(void *arg, const char *kind, const char *key, const void *value, size_t value_bytes);
+int store_recall(void *arg, const char *kind, const char *key, void **ret_value, size_t *ret_bytes);
+
+/* Many keeps as one: they are durable, or gone, at the end. 0 or -errno. */
+int store_batch_begin(struct store *store);
+int store_batch_end(struct store *store);
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the two halves of the store share: the database, its prepared statements, the errors.
+ * Private to control/store*.c. Control thread only.
+ */
+#ifndef WEFT_CONTROL_STORE_PRIVATE_H
+#define WEFT_CONTROL_STORE_PRIVATE_H
+
+#include "control/store.h"
+
+#include <limits.h>
+#include <sqlite3.h>
+
+enum store_stmt {
+	STMT_BEGIN,
+	STMT_COMMIT,
+	STMT_ROLLBACK,
+	STMT_META_SET,
+	STMT_META_LIST,
+	STMT_OBJECT_SET,
+	STMT_OBJECT_DELETE,
+	STMT_OBJECT_LIST,
+	STMT_KEPT_SET,
+	STMT_KEPT_DELETE,
+	STMT_KEPT_GET,
+	STMT_AUDIT_ADD,
+	STMT_AUDIT_TRIM,
+	STMT_AUDIT_LIST,
+	STMT_COUNT,
+};
+
+struct store {
+	sqlite3 *db;
+	sqlite3_stmt *stmts[STMT_COUNT];
+	char path[PATH_MAX + sizeof(STORE_FILE) + 1];
+	struct store_counters counters;
+	uint64_t generation;
+	char source_hash[STORE_HASH_BYTES];
+	char folder[PATH_MAX];
+	bool is_batch;
+	int batch_res; /* the first failure in it */
+};
+
+/* -errno of the database's last failure. */
+int store_errno(sqlite3 *db, int code);
+/* Fills the text: the file, what failed, why, the remedy. Returns res. */
+int store_explain(const struct store *store, int res, const char *what,
+		  struct store_error *ret_error);
+
+sqlite3_stmt *store_stmt(struct store *store, enum store_stmt which);
+/* Runs one that returns no rows. 0 or -errno. */
+int store_run(struct store *store, sqlite3_stmt *stmt);
+int store_begin(struct store *store);
+/* Commits after 0, else rolls back. 0 or -errno. */
+int store_finish(struct store *store, int res);
+
+int store_set_number(struct store *store, const char *name, uint64_t value);
+int store_set_text(struct store *store, const char *name, const char *value);
+
+#endif

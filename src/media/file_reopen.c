@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A file medium that is followed by another over the same file: grown, with other blocks,
+ * read-only.
+ *
+ * Control thread; blocks. The descriptor that holds the lock (flock, or the exclusive open of a
+ * block device) is shared and counted, because locks belong to it: opening the file a second time
+ * would find it locked by ourselves. Only where direct I/O must change, which is a property of the
+ * descriptor that the former medium still uses, the file is opened once more beside it.
+ */
+#include "media/file.h"
+#include "media/spec.h"
+
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+void file_backing_put(struct file_backing *backing)
+{
+	if (--backing->refs > 0)
+		return;
+	close(backing->fd);
+	free(backing);
+}
+
+int file_set_direct(struct file_media *file, bool is_direct)
+{
+	int flags = fcntl(file->fd, F_GETFL);
+	char path[64];
+	int fd;
+
+	if (flags < 0)
+		return -errno;
+	if (((flags & O_DIRECT) != 0) == is_direct)
+		return 0;
+	if (file->backing->refs == 1)
+		return fcntl(file->fd, F_SETFL, flags ^ O_DIRECT) < 0 ? -errno : 0;
+	/* Through /proc it is the same file, whatever its name means by now. */
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", file->fd);
+	fd = open(path, (flags & O_ACCMODE) | O_CLOEXEC | (is_direct ? O_DIRECT : 0));
+	if (fd < 0)
+		return -errno;
+	file->fd = fd;
+	return 0;
+}
+
+static bool is_writable(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	return flags >= 0 && (flags & O_ACCMODE) == O_RDWR;
+}
+
+int file_reopen(struct media *media, const struct media_spec *spec, struct media **ret_media,
+		struct media_error *ret_error)
+{
+	struct file_media *before = container_of(media, struct file_media, media);
+	struct file_media *file;
+	int res;
+
+	if (!spec->is_read_only && !is_writable(before->backing->fd))
+		return media_fail(ret_error, -EBUSY,
+				  "%.140s was opened readonly; to write to it, restart the target",
+				  spec->path);
+	file = calloc(1, sizeof(*file));
+	if (!file)
+		return media_fail(ret_error, -ENOMEM, "out of memory");
+	file->backing = before->backing;
+	file->backing->refs++;
+	file->fd = file->backing->fd;
+	res = file_setup(file, spec, ret_error);
+	if (res == 0 && file->media.size_bytes < media->size_bytes / file->media.block_bytes *
+							 file->media.block_bytes)
+		res = media_fail(ret_error, -EINVAL,
+				 "%.120s shrank from %llu to %llu bytes while it is served; make "
+				 "it as large as it was",
+				 spec->path, (unsigned long long)media->size_bytes,
+				 (unsigned long long)file->media.size_bytes);
+	if (res < 0) {
+		media_file_undo(&file->media);
+		if (file->fd != file->backing->fd)
+			close(file->fd);
+		file_backing_put(file->backing);
+		free(file);
+		return res;
+	}
+	*ret_media = &file->media;
+	return 0;
+}
+
+bool media_file_is_current(const struct media *media)
+{
+	const struct file_media *file = container_of(media, const struct file_media, media);
+	uint64_t size_bytes = 0;
+	struct stat st;
+
+	if (media->ops != &file_ops || !file->follows_size)
+		return true;
+	if (file->is_block_device) {
+		if (ioctl(file->fd, BLKGETSIZE64, &size_bytes) < 0)
+			return true;
+	} else {
+		if (fstat(file->fd, &st) < 0)
+			return true;
+		size_bytes = (uint64_t)st.st_size;
+	}
+	/* What shrank is no reason to stop serving the rest: the lost blocks fail by themselves. */
+	return size_bytes - size_bytes % media->block_bytes <= media->size_bytes;
+}
+
+/* Only if the name still means the file that we made. */
+static void created_remove(const struct file_media *file)
+{
+	struct media_spec parsed;
+	struct stat st;
+
+	if (!file->media.spec || media_spec_parse(file->media.spec, &parsed, NULL) < 0)
+		return;
+	if (parsed.path && lstat(parsed.path, &st) == 0 && st.st_dev == file->backing->dev &&
+	    st.st_ino == file->backing->inode && unlink(parsed.path) < 0)
+		log_warn("media", "%s: cannot be removed again: %s", parsed.path, strerror(errno));
+	media_spec_free(&parsed);
+}
+
+void media_file_undo(struct media *media)
+{
+	struct file_media *file = container_of(media, struct file_media, media);
+
+	if (media->ops != &file_ops)
+		return;
+	if (file->has_created) {
+		created_remove(file);
+	} else if (file->grown_from_bytes > 0) {
+		if (ftruncate(file->fd, (off_t)file->grown_from_bytes) < 0 || fsync(file->fd) < 0)
+			log_warn("media", "%s: cannot be cut back to %llu bytes: %s",
+				 media->spec ? media->spec : "file",
+				 (unsigned long long)file->grown_from_bytes, strerror(errno));
+	}
+	file->has_created = false;
+	file->grown_from_bytes = 0;
+}

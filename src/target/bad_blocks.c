@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ranges of bad blocks: marking, healing, searching, and their kept form. See bad_blocks.h.
+ *
+ * Pure but for memory: the truth is the control reactor's, a view is immutable and anybody's. Every
+ * change builds a new array, so that one that fails has changed nothing.
+ */
+#include "target/bad_blocks.h"
+
+#include "base/check.h"
+#include "base/le.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define KEPT_VERSION     1
+#define KEPT_HEAD_BYTES  8
+#define KEPT_RANGE_BYTES 16
+
+struct bad_blocks {
+	struct bad_range *ranges; /* ascending, with gaps between them */
+	unsigned count;
+};
+
+struct bad_view {
+	unsigned count;
+	struct bad_range ranges[];
+};
+
+/* ---- the truth --------------------------------------------------------------------------------
+ */
+
+struct bad_blocks *bad_blocks_create(void)
+{
+	return calloc(1, sizeof(struct bad_blocks));
+}
+
+static struct bad_range *ranges_alloc(unsigned count)
+{
+	return malloc((count > 0 ? count : 1) * sizeof(struct bad_range));
+}
+
+struct bad_blocks *bad_blocks_copy(const struct bad_blocks *bad)
+{
+	struct bad_blocks *copy = bad_blocks_create();
+
+	if (!copy || !bad || bad->count == 0)
+		return copy;
+	copy->ranges = ranges_alloc(bad->count);
+	if (!copy->ranges) {
+		free(copy);
+		return NULL;
+	}
+	memcpy(copy->ranges, bad->ranges, bad->count * sizeof(*bad->ranges));
+	copy->count = bad->count;
+	return copy;
+}
+
+void bad_blocks_destroy(struct bad_blocks *bad)
+{
+	if (!bad)
+		return;
+	free(bad->ranges);
+	free(bad);
+}
+
+unsigned bad_blocks_count(const struct bad_blocks *bad)
+{
+	return bad ? bad->count : 0;
+}
+
+struct bad_range bad_blocks_range(const struct bad_blocks *bad, unsigned index)
+{
+	CHECK(index < bad->count);
+	return bad->ranges[index];
+}
+
+/* The first range that ends behind this block. */
+static unsigned ranges_find(const struct bad_range *ranges, unsigned count, uint64_t block)
+{
+	unsigned low = 0, high = count;
+
+	while (low < high) {
+		unsigned middle = low + (high - low) / 2;
+
+		if (ranges[middle].end_block > block)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low;
+}
+
+/* Replaces ranges [from, to) by `count` new ones. */
+static int ranges_replace(struct bad_blocks *bad, unsigned from, unsigned to,
+			  const struct bad_range *with, unsigned count)
+{
+	unsigned now = bad->count - (to - from) + count;
+	struct bad_range *ranges = ranges_alloc(now);
+
+	if (!ranges)
+		return -ENOMEM;
+	if (from > 0)
+		memcpy(ranges, bad->ranges, from * sizeof(*ranges));
+	if (count > 0)
+		memcpy(ranges + from, with, count * sizeof(*ranges));
+	if (bad->count > to)
+		memcpy(ranges + from + count, bad->ranges + to,
+		       (bad->count - to) * sizeof(*ranges));
+	free(bad->ranges);
+	bad->ranges = ranges;
+	bad->count = now;
+	return 0;
+}
+
+int bad_blocks_mark(struct bad_blocks *bad, uint64_t first_block, uint64_t block_count)
+{
+	struct bad_range range = {first_block, first_block + block_count};
+	/* Ranges that touch the new one become part of it. */
+	unsigned from = ranges_find(bad->ranges, bad->count, first_block > 0 ? first_block - 1 : 0);
+	unsigned to = from;
+
+	CHECK(block_count > 0 && range.end_block > first_block);
+	while (to < bad->count && bad->ranges[to].first_block <= range.end_block)
+		to++;
+	if (to > from) {
+		if (bad->ranges[from].first_block < range.first_block)
+			range.first_block = bad->ranges[from].first_block;
+		if (bad->ranges[to - 1].end_block > range.end_block)
+			range.end_block = bad->ranges[to - 1].end_block;
+	} else if (bad->count >= BAD_BLOCKS_RANGES_MAX) {
+		return -ENOSPC;
+	}
+	return ranges_replace(bad, from, to, &range, 1);
+}
+
+int bad_blocks_heal(struct bad_blocks *bad, uint64_t first_block, uint64_t block_count)
+{
+	uint64_t end_block = first_block + block_count;
+	unsigned from = ranges_find(bad->ranges, bad->count, first_block);
+	unsigned to = from;
+	struct bad_range left[2];
+	unsigned count = 0;
+
+	CHECK(block_count > 0 && end_block > first_block);
+	while (to < bad->count && bad->ranges[to].first_block < end_block)
+		to++;
+	if (to == from)
+		return 0;
+	if (bad->ranges[from].first_block < first_block)
+		left[count++] = (struct bad_range){bad->ranges[from].first_block, first_block};
+	if (bad->ranges[to - 1].end_block > end_block)
+		left[count++] = (struct bad_range){end_block, bad->ranges[to - 1].end_block};
+	if (count > to - from && bad->count >= BAD_BLOCKS_RANGES_MAX_SPLIT)
+		return -ENOSPC;
+	return ranges_replace(bad, from, to, left, count);
+}
+
+/* ---- as it is kept: version, number of ranges, then first block and end of each ----------------
+ */
+
+static void put64(uint8_t *bytes, uint64_t value)
+{
+	le64 raw = le64_of(value);
+
+	memcpy(bytes, &raw, sizeof(raw));
+}
+
+static uint64_t get64(const uint8_t *bytes)
+{
+	le64 raw;
+
+	memcpy(&raw, bytes, sizeof(raw));
+	return le64_get(raw);
+}
+
+uint8_t *bad_blocks_encode(const struct bad_blocks *bad, size_t *ret_bytes)
+{
+	size_t len_bytes = KEPT_HEAD_BYTES + (size_t)bad->count * KEPT_RANGE_BYTES;
+	uint8_t *bytes = malloc(len_bytes);
+
+	if (!bytes)
+		return NULL;
+	put64(bytes, (uint64_t)KEPT_VERSION << 56 | bad->count);
+	for (unsigned i = 0; i < bad->count; i++) {
+		uint8_t *at = bytes + KEPT_HEAD_BYTES + (size_t)i * KEPT_RANGE_BYTES;
+
+		put64(at, bad->ranges[i].first_block);
+		put64(at + 8, bad->ranges[i].end_block);
+	}
+	*ret_bytes = len_bytes;
+	return bytes;
+}
+
+int bad_blocks_decode(const uint8_t *bytes, size_t len_bytes, struct bad_blocks **ret_bad)
+{
+	struct bad_blocks *bad;
+	uint64_t count, before = 0;
+
+	if (len_bytes < KEPT_HEAD_BYTES || get64(bytes) >> 56 != KEPT_VERSION)
+		return -EPROTO;
+	count = get64(bytes) & ~(0xffull << 56);
+	if (count > BAD_BLOCKS_RANGES_MAX_SPLIT ||
+	    len_bytes != KEPT_HEAD_BYTES + count * KEPT_RANGE_BYTES)
+		return -EPROTO;
+	bad = bad_blocks_create();
+	if (bad)
+		bad->ranges = ranges_alloc((unsigned)count);
+	if (!bad || !bad->ranges) {
+		bad_blocks_destroy(bad);
+		return -ENOMEM;
+	}
+	for (uint64_t i = 0; i < count; i++) {
+		const uint8_t *at = bytes + KEPT_HEAD_BYTES + i * KEPT_RANGE_BYTES;
+		struct bad_range range = {get64(at), get64(at + 8)};
+
+		if (range.end_block <= range.first_block ||
+		    (i > 0 && range.first_block <= before)) {
+			bad_blocks_destroy(bad);
+			return -EPROTO;
+		}
+		before = range.end_block;
+		bad->ranges[bad->count++] = range;
+	}
+	*ret_bad = bad;
+	return 0;
+}
+
+/* ---- the view ---------------------------------------------------------------------------------
+ */
+
+struct bad_view *bad_view_create(const struct bad_blocks *bad)
+{
+	struct bad_view *view =
+		malloc(sizeof(*view) + (size_t)bad->count * sizeof(view->ranges[0]));
+
+	CHECK(bad->count > 0);
+	if (!view)
+		return NULL;
+	view->count = bad->count;
+	memcpy(view->ranges, bad->ranges, bad->count * sizeof(view->ranges[0]));
+	return view;
+}
+
+void bad_view_free(struct bad_view *view)
+{
+	free(view);
+}
+
+bool bad_view_find(const struct bad_view *view, uint64_t first_block, uint64_t block_count,
+		   uint64_t *ret_bad_block)
+{
+	unsigned at;
+
+	if (!view || block_count == 0)
+		return false;
+	at = ranges_find(view->ranges, view->count, first_block);
+	if (at == view->count || view->ranges[at].first_block >= first_block + block_count)
+		return false;
+	*ret_bad_block = view->ranges[at].first_block > first_block ? view->ranges[at].first_block
+								    : first_block;
+	return true;
+}

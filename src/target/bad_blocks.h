@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Blocks that a host has marked bad with Write Uncorrectable: sorted, merged ranges of a namespace.
+ * NVM Command Set 1.1, section 3.3.7.
+ *
+ * struct bad_blocks is the truth and belongs to the control reactor (struct ns_live has one per
+ * namespace); struct bad_view is an immutable copy of it in a struct ns_view, which reactors
+ * search. Reading a bad block fails; a write heals it: once the data is on the medium the mark is
+ * taken away, kept, published, and only then the write is answered.
+ */
+#ifndef WEFT_TARGET_BAD_BLOCKS_H
+#define WEFT_TARGET_BAD_BLOCKS_H
+
+#include "target/target.h"
+
+#define BAD_BLOCKS_RANGES_MAX       4096  /* that marking may make */
+#define BAD_BLOCKS_RANGES_MAX_SPLIT 65536 /* that healing the middle of ranges may make */
+
+struct slot;
+struct bad_blocks;
+struct bad_view;
+
+struct bad_range {
+	uint64_t first_block;
+	uint64_t end_block; /* exclusive */
+};
+
+/* ---- the truth: control reactor ---------------------------------------------------------------
+ */
+
+/* Empty. NULL when out of memory. */
+struct bad_blocks *bad_blocks_create(void);
+/* A second one of the same content; `bad` NULL: empty. NULL when out of memory. */
+struct bad_blocks *bad_blocks_copy(const struct bad_blocks *bad);
+void bad_blocks_destroy(struct bad_blocks *bad);         /* NULL: nothing */
+unsigned bad_blocks_count(const struct bad_blocks *bad); /* ranges; `bad` NULL: 0 */
+struct bad_range bad_blocks_range(const struct bad_blocks *bad, unsigned index);
+/* 0; -ENOSPC: too many ranges; -ENOMEM. On error nothing has changed. block_count above 0. */
+int bad_blocks_mark(struct bad_blocks *bad, uint64_t first_block, uint64_t block_count);
+int bad_blocks_heal(struct bad_blocks *bad, uint64_t first_block, uint64_t block_count);
+
+/* As it is kept. The caller frees it; NULL when out of memory. */
+uint8_t *bad_blocks_encode(const struct bad_blocks *bad, size_t *ret_bytes);
+/* 0; -EPROTO: makes no sense; -ENOMEM. */
+int bad_blocks_decode(const uint8_t *bytes, size_t len_bytes, struct bad_blocks **ret_bad);
+
+/* ---- the view: any reactor --------------------------------------------------------------------
+ */
+
+/* For at least one range. NULL when out of memory. */
+struct bad_view *bad_view_create(const struct bad_blocks *bad);
+void bad_view_free(struct bad_view *view); /* NULL: nothing */
+/* Whether a block of the range is bad, and which is the first; `view` NULL: none is. */
+bool bad_view_find(const struct bad_view *view, uint64_t first_block, uint64_t block_count,
+		   uint64_t *ret_bad_block);
+
+/* ---- commands: the queue's reactor (bad_blocks_change.c) ---------------------------------------
+ */
+
+/* Marks slot->io_cmd's range of slot->ns, then completes the command. */
+void bad_blocks_mark_for(struct slot *slot);
+/*
+ * The command has written `ranges` blocks: slot->heal tells which. Takes their marks away, then
+ * completes the command with `status`, or with an error when that cannot be kept.
+ */
+void bad_blocks_heal_for(struct slot *slot, nvme_status status);
+
+/*
+ * Format NVM, on the control reactor: no block is bad any more. `done` as in ns_live_publish. 0 or
+ * -errno: nothing has changed and done is not called.
+ */
+int bad_blocks_clear(struct target *target, struct ns_live *live, void (*done)(void *arg),
+		     void *arg);
+
+#endif

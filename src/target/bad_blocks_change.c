@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Marking and healing bad blocks on behalf of a command: its slot travels to the control reactor,
+ * where the new truth is kept and published, and comes back to be completed when every reactor uses
+ * it. See bad_blocks.h.
+ */
+#include "target/io.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static void change_done(struct reactor_msg *msg)
+{
+	struct slot *slot = container_of(msg, struct slot, msg);
+
+	slot_complete(slot, slot->status);
+}
+
+static void change_answer(struct slot *slot)
+{
+	reactor_post(slot->queue->reactor, &slot->msg, change_done);
+}
+
+static void change_published(void *arg)
+{
+	change_answer(arg);
+}
+
+/* What of a Dataset Management command is done: the ranges before steps.index. */
+static int heal_dsm(struct bad_blocks *bad, const struct slot *slot)
+{
+	int res = 0;
+
+	for (uint32_t i = 0; i < slot->steps.index && res == 0; i++) {
+		struct dsm_range range = dsm_range_decode(slot->data, i);
+
+		if (range.block_count > 0)
+			res = bad_blocks_heal(bad, range.first_block, range.block_count);
+	}
+	return res;
+}
+
+static int change_apply(struct bad_blocks *bad, const struct slot *slot)
+{
+	if (slot->sqe.opcode == NVME_IO_WRITE_UNCORRECTABLE)
+		return bad_blocks_mark(bad, slot->io_cmd.first_block, slot->io_cmd.block_count);
+	if (slot->sqe.opcode == NVME_IO_DATASET_MANAGEMENT)
+		return heal_dsm(bad, slot);
+	return bad_blocks_heal(bad, slot->io_cmd.first_block, slot->io_cmd.block_count);
+}
+
+static int bad_keep(struct target *target, const struct ns_live *live, const struct bad_blocks *bad)
+{
+	size_t bytes;
+	uint8_t *value;
+	int res;
+
+	if (bad_blocks_count(bad) == 0)
+		return ns_live_keep(target, live, NS_LIVE_KEPT_BAD_BLOCKS, NULL, 0);
+	value = bad_blocks_encode(bad, &bytes);
+	if (!value)
+		return -ENOMEM;
+	res = ns_live_keep(target, live, NS_LIVE_KEPT_BAD_BLOCKS, value, bytes);
+	free(value);
+	return res;
+}
+
+/* Makes `taken_bad` the truth: kept, then published. On error the former one stays. */
+static int truth_replace(struct target *target, struct ns_live *live, struct bad_blocks *taken_bad,
+			 void (*done)(void *arg), void *arg)
+{
+	struct bad_blocks *former = ns_live_bad_blocks(live);
+	struct publication *publication;
+	int res;
+
+	ns_live_set_bad_blocks(live, taken_bad);
+	res = ns_live_publish_prepare(target, live, &publication);
+	if (res == 0) {
+		res = bad_keep(target, live, taken_bad);
+		if (res != 0)
+			ns_live_publish_drop(publication);
+	}
+	if (res != 0) {
+		ns_live_set_bad_blocks(live, former);
+		bad_blocks_destroy(taken_bad);
+		return res;
+	}
+	bad_blocks_destroy(former);
+	ns_live_publish_start(publication, done, arg);
+	return 0;
+}
+
+static void change_on_control(struct reactor_msg *msg)
+{
+	struct slot *slot = container_of(msg, struct slot, msg);
+	struct ns_live *live = ns_store_live(slot->ns->store);
+	struct bad_blocks *bad = bad_blocks_copy(ns_live_bad_blocks(live));
+	int res = bad ? change_apply(bad, slot) : -ENOMEM;
+
+	if (res == 0) {
+		res = truth_replace(slot->queue->local->target, live, bad, change_published, slot);
+		if (res == 0)
+			return;
+	} else {
+		bad_blocks_destroy(bad);
+	}
+	/* A retry may find memory or the disk again; of too many ranges it makes no fewer. */
+	slot->status = res == -ENOSPC ? nvme_status_dnr(NVME_SC_INTERNAL) : NVME_SC_INTERNAL;
+	change_answer(slot);
+}
+
+static void change_start(struct slot *slot, nvme_status status)
+{
+	slot->status = status;
+	slot->io.media = NULL; /* nothing is left to cancel */
+	reactor_post(slot->queue->local->target->control, &slot->msg, change_on_control);
+}
+
+void bad_blocks_mark_for(struct slot *slot)
+{
+	change_start(slot, NVME_SC_SUCCESS);
+}
+
+void bad_blocks_heal_for(struct slot *slot, nvme_status status)
+{
+	change_start(slot, status);
+}
+
+int bad_blocks_clear(struct target *target, struct ns_live *live, void (*done)(void *arg),
+		     void *arg)
+{
+	struct bad_blocks *bad = bad_blocks_create();
+
+	return bad ? truth_replace(target, live, bad, done, arg) : -ENOMEM;
+}

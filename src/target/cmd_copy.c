@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copy: blocks of up to TARGET_COPY_RANGES_MAX source ranges, one behind the other, to one place.
+ * NVM Command Set 1.1, section 3.3.2; ranges of other namespaces of the subsystem (descriptor
+ * format 2h) as in TP4130. Runs on the queue's reactor.
+ *
+ * Everything that can be judged is judged before the first block is written. Then range by range,
+ * piece by piece through a buffer, which the ranges themselves share: read, write, read, write. A
+ * range that overlaps its own destination is copied from its end where that is needed. A command
+ * that fails tells the first range that was not copied; those before it are.
+ */
+#include "target/reservation.h"
+#include "target/steps.h"
+#include "wire/copy.h"
+
+#include <errno.h>
+
+/* The buffer: the ranges, then whole pages for the data. */
+#define COPY_HEAD_BYTES (TARGET_COPY_RANGES_MAX * NVME_COPY_RANGE_BYTES)
+#define COPY_STEP_BYTES (STEP_BUF_BYTES - COPY_HEAD_BYTES)
+_Static_assert(COPY_HEAD_BYTES % NVME_PAGE_BYTES == 0, "the data behind the ranges is aligned");
+
+/* ---- judging ----------------------------------------------------------------------------------
+ */
+
+static struct copy_range copy_range_at(const struct slot *slot, const struct copy_cmd *cmd,
+				       uint32_t index)
+{
+	return copy_range_decode(slot->data, index, cmd->format);
+}
+
+/* NULL: the host does not see it. */
+static const struct ns *copy_source_ns(const struct slot *slot, const struct copy_cmd *cmd,
+				       const struct copy_range *range)
+{
+	const struct ns *ns;
+
+	if (cmd->format == COPY_FORMAT_ONE_NS)
+		return slot->ns;
+	ns = subsystem_find_ns(slot->steps.subsystem, range->nsid);
+	return ns && ns_mask_has(ns->mask, slot->steps.host_index) ? ns : NULL;
+}
+
+static const struct ns_view *copy_view(const struct slot *slot, const struct ns *ns)
+{
+	return ns->locals[slot->queue->local->index].view;
+}
+
+static nvme_status copy_check_source(struct slot *slot, const struct copy_cmd *cmd,
+				     const struct copy_range *range)
+{
+	const struct ns *ns = copy_source_ns(slot, cmd, range);
+	nvme_status status;
+
+	if (!ns)
+		return nvme_status_dnr(NVME_SC_INVALID_NS);
+	if (range->is_fast_only)
+		return nvme_status_dnr(NVME_SC_FAST_COPY_IMPOSSIBLE);
+	if (ns->block_shift != slot->ns->block_shift)
+		return nvme_status_dnr(NVME_SC_INCOMPATIBLE_NS);
+	if (range->block_count > TARGET_COPY_RANGE_BLOCKS_MAX)
+		return nvme_status_dnr(NVME_SC_SIZE_LIMIT);
+	if (range->block_count > ns->block_count ||
+	    range->first_block > ns->block_count - range->block_count)
+		return nvme_status_dnr(NVME_SC_LBA_RANGE);
+	if (ns == slot->ns)
+		return NVME_SC_SUCCESS; /* the path to it, and the right to it, are judged */
+	status = io_check_path(slot->queue, ns);
+	if (nvme_status_is_ok(status) && copy_view(slot, ns))
+		status = reservation_check(slot, ns, NVME_IO_READ, copy_view(slot, ns));
+	return status;
+}
+
+/* Which ranges of the command's own namespace may not be: format 0h came before that rule. */
+static bool copy_overlaps(const struct slot *slot, const struct copy_cmd *cmd,
+			  const struct copy_range *range, uint64_t total)
+{
+	if (cmd->format == COPY_FORMAT_ONE_NS || copy_source_ns(slot, cmd, range) != slot->ns)
+		return false;
+	return range->first_block < cmd->first_block + total &&
+	       cmd->first_block < range->first_block + range->block_count;
+}
+
+static nvme_status copy_check(struct slot *slot, const struct copy_cmd *cmd, uint64_t *ret_total)
+{
+	const struct ns *ns = slot->ns;
+	uint64_t total = 0;
+
+	for (uint32_t i = 0; i < cmd->range_count; i++) {
+		struct copy_range range = copy_range_at(slot, cmd, i);
+		nvme_status status = copy_check_source(slot, cmd, &range);
+
+		slot->io_cmd.first_block = range.first_block;
+		if (!nvme_status_is_ok(status))
+			return status;
+		total += range.block_count;
+	}
+	slot->io_cmd.first_block = cmd->first_block;
+	if (total > TARGET_COPY_BLOCKS_MAX)
+		return nvme_status_dnr(NVME_SC_SIZE_LIMIT);
+	if (total > ns->block_count || cmd->first_block > ns->block_count - total)
+		return nvme_status_dnr(NVME_SC_LBA_RANGE);
+	for (uint32_t i = 0; i < cmd->range_count; i++) {
+		struct copy_range range = copy_range_at(slot, cmd, i);
+
+		if (copy_overlaps(slot, cmd, &range, total))
+			return nvme_status_dnr(NVME_SC_OVERLAPPING_RANGE);
+	}
+	*ret_total = total;
+	return NVME_SC_SUCCESS;
+}
+
+/* ---- copying ----------------------------------------------------------------------------------
+ */
+
+/* Blocks marked bad that have been written are good again, also when a later range has failed. */
+static void copy_end(struct slot *slot, const struct copy_cmd *cmd, nvme_status status)
+{
+	const struct ns_view *view = copy_view(slot, slot->ns);
+	uint64_t done = slot->steps.done_blocks, bad_block;
+
+	if (!nvme_status_is_ok(status))
+		slot->result = slot->steps.index;
+	io_counter_add(&io_counters(slot)->bytes_written, done << slot->ns->block_shift);
+	if (view && bad_view_find(view->bad, cmd->first_block, done, &bad_block)) {
+		slot->io_cmd = (struct io_cmd){.first_block = cmd->first_block,
+					       .block_count = (uint32_t)done};
+		bad_blocks_heal_for(slot, status);
+	} else {
+		slot_complete(slot, status);
+	}
+}
+
+static void copy_fail(struct slot *slot, const struct copy_cmd *cmd, int res)
+{
+	struct copy_range range = copy_range_at(slot, cmd, slot->steps.index);
+	const struct ns *ns = copy_source_ns(slot, cmd, &range);
+	nvme_status status = status_from_errno(res, slot->io.kind);
+
+	io_note_error(slot, slot->io.kind == MEDIA_READ ? ns : slot->ns, res, status);
+	copy_end(slot, cmd, status);
+}
+
+/* How far into the range the step begins. Copied upwards onto itself, a range begins at its end. */
+static uint32_t copy_step_offset(const struct slot *slot, const struct copy_cmd *cmd,
+				 const struct copy_range *range)
+{
+	const struct slot_steps *steps = &slot->steps;
+	uint64_t dest = cmd->first_block + steps->done_blocks;
+	bool is_upwards = copy_source_ns(slot, cmd, range) == slot->ns &&
+			  dest > range->first_block &&
+			  dest < range->first_block + range->block_count;
+
+	return is_upwards ? range->block_count - steps->at_block - steps->step_blocks
+			  : steps->at_block;
+}
+
+static bool copy_read(struct slot *slot, const struct copy_cmd *cmd, const struct copy_range *range)
+{
+	struct slot_steps *steps = &slot->steps;
+	const struct ns *ns = copy_source_ns(slot, cmd, range);
+	const struct ns_view *view = copy_view(slot, ns);
+	uint32_t blocks = COPY_STEP_BYTES >> ns->block_shift;
+	uint64_t bad_block;
+
+	if (view && steps->at_block == 0 &&
+	    bad_view_find(view->bad, range->first_block, range->block_count, &bad_block)) {
+		slot->io_cmd.first_block = bad_block;
+		io_counter_add(&ns->locals[slot->queue->local->index].media_errors, 1);
+		copy_end(slot, cmd, nvme_status_dnr(NVME_SC_UNRECOVERED_READ));
+		return false;
+	}
+	if (blocks > range->block_count - steps->at_block)
+		blocks = range->block_count - steps->at_block;
+	steps->step_blocks = blocks;
+	slot->io_cmd = (struct io_cmd){
+		.first_block = range->first_block + copy_step_offset(slot, cmd, range),
+		.block_count = blocks,
+	};
+	slot->iov = (struct iovec){.iov_base = slot->buf + COPY_HEAD_BYTES,
+				   .iov_len = (size_t)blocks << ns->block_shift};
+	io_counter_add(&ns->locals[slot->queue->local->index].bytes_read, slot->iov.iov_len);
+	io_submit_on(slot, ns, MEDIA_READ, steps_io_done);
+	return true;
+}
+
+static bool copy_write(struct slot *slot, const struct copy_cmd *cmd,
+		       const struct copy_range *range)
+{
+	const struct slot_steps *steps = &slot->steps;
+
+	slot->io_cmd = (struct io_cmd){
+		.first_block =
+			cmd->first_block + steps->done_blocks + copy_step_offset(slot, cmd, range),
+		.block_count = steps->step_blocks,
+		.is_fua = cmd->is_fua,
+	};
+	io_submit(slot, MEDIA_WRITE, steps_io_done);
+	return true;
+}
+
+static bool copy_next(struct slot *slot, int res)
+{
+	struct slot_steps *steps = &slot->steps;
+	struct copy_range range;
+	struct copy_cmd cmd;
+
+	copy_cmd_decode(&slot->sqe, &cmd);
+	if (res != 0) {
+		copy_fail(slot, &cmd, res);
+		return false;
+	}
+	range = copy_range_at(slot, &cmd, steps->index);
+	if (steps->step_blocks > 0 && slot->io.kind == MEDIA_READ)
+		return copy_write(slot, &cmd, &range);
+	steps->at_block += steps->step_blocks;
+	steps->step_blocks = 0;
+	if (steps->at_block < range.block_count)
+		return copy_read(slot, &cmd, &range);
+	steps->done_blocks += range.block_count;
+	steps->at_block = 0;
+	if (++steps->index == cmd.range_count) {
+		copy_end(slot, &cmd, NVME_SC_SUCCESS);
+		return false;
+	}
+	range = copy_range_at(slot, &cmd, steps->index);
+	return copy_read(slot, &cmd, &range);
+}
+
+static void copy_execute(struct slot *slot)
+{
+	struct copy_cmd cmd;
+	uint64_t total;
+	nvme_status status;
+
+	copy_cmd_decode(&slot->sqe, &cmd);
+	status = copy_check(slot, &cmd, &total);
+	if (!nvme_status_is_ok(status)) {
+		slot_complete(slot, status);
+		return;
+	}
+	io_counter_add(&io_counters(slot)->write_commands, 1);
+	steps_begin(slot, copy_next);
+}
+
+/* Format 2h is for hosts that have said they know it: feature 16h, CDFE. */
+static bool copy_format_is_enabled(const struct slot *slot, uint8_t format)
+{
+	uint32_t enabled =
+		atomic_load_explicit(&slot->queue->ctrl->copy_formats, memory_order_relaxed);
+
+	if (!(TARGET_COPY_FORMATS >> format & 1))
+		return false;
+	return format == COPY_FORMAT_ONE_NS || (enabled >> format & 1) != 0;
+}
+
+nvme_status copy_prepare(struct slot *slot)
+{
+	nvme_status status;
+	struct copy_cmd cmd;
+
+	copy_cmd_decode(&slot->sqe, &cmd);
+	if (!copy_format_is_enabled(slot, cmd.format))
+		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CDW12 + 1);
+	/* There is no protection information, and there are no directives. */
+	if (cmd.prinfo_read || cmd.prinfo_write || cmd.checks_storage_tag || cmd.directive_type)
+		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CDW12);
+	if (cmd.range_count > TARGET_COPY_RANGES_MAX)
+		return command_refuse(slot, NVME_SC_SIZE_LIMIT, SQE_BYTE_CDW12);
+	slot->io_cmd.first_block = cmd.first_block;
+	slot->steps.subsystem = slot->queue->subsystem;
+	slot->steps.host_index = slot->queue->host_index;
+	slot->execute = copy_execute;
+	status = command_expect_data(slot, DATA_TO_CTRL, cmd.range_count * NVME_COPY_RANGE_BYTES);
+	slot->extra_bytes = STEP_BUF_BYTES - slot->data_bytes;
+	return status;
+}

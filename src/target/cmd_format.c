@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Format NVM: another block size, erased data, or both. NVMe Base 2.1, section 5.1.10.
+ *
+ * Judged on the controller's reactor, for one namespace or, with NSID FFFFFFFFh, for all that the
+ * host sees (FNA 0: a format is of the namespaces that the command names); one refusal refuses all.
+ * The rest is control's (target/manage.h): it marks the namespaces, so that I/O gets Format in
+ * Progress, waits until what runs has ended, changes the medium, and takes the mark away. The
+ * command leaves its snapshot while it waits: it must not be waited for itself.
+ */
+#include "target/command.h"
+#include "target/local.h"
+#include "target/manage.h"
+#include "target/reservation.h"
+#include "wire/lba_format.h"
+#include "wire/ns_manage.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct format_task {
+	struct manage_request request;
+	struct slot *slot;
+};
+
+static void format_done(struct manage_request *request)
+{
+	struct format_task *task = container_of(request, struct format_task, request);
+	nvme_status status = request->status;
+	struct slot *slot = task->slot;
+
+	free(task);
+	slot_complete(slot, status);
+}
+
+static nvme_status format_judge(const struct ctrl *ctrl, const struct ns *ns)
+{
+	nvme_status status = port_ana_status(ctrl->port, ns->ana_group);
+
+	if (!nvme_status_is_ok(status))
+		return status;
+	if (ns->is_formatting)
+		return NVME_SC_FORMAT_IN_PROGRESS;
+	if (ns->is_read_only)
+		return nvme_status_dnr(NVME_SC_NS_WRITE_PROTECTED);
+	return reservation_check_admin(ctrl, ns, NVME_ADMIN_FORMAT_NVM);
+}
+
+/* Of all that the host sees. *ret_count: how many those are. */
+static nvme_status format_judge_all(const struct ctrl *ctrl, unsigned *ret_count)
+{
+	const struct subsystem *subsystem = ctrl->subsystem;
+
+	*ret_count = 0;
+	for (unsigned i = 0; i < subsystem->ns_count; i++) {
+		const struct ns *ns = &subsystem->namespaces[i];
+		nvme_status status;
+
+		if (!ns_mask_has(ns->mask, ctrl->host_index))
+			continue;
+		++*ret_count;
+		status = format_judge(ctrl, ns);
+		if (!nvme_status_is_ok(status))
+			return status;
+	}
+	return NVME_SC_SUCCESS;
+}
+
+static nvme_status format_judge_command(const struct ctrl *ctrl, uint32_t nsid, unsigned *ret_count)
+{
+	const struct ns *ns;
+
+	*ret_count = 1;
+	if (!ctrl->subsystem || !ctrl->port)
+		return NVME_SC_INTERNAL;
+	if (nsid == NVME_NSID_ALL)
+		return format_judge_all(ctrl, ret_count);
+	ns = ctrl_find_ns(ctrl, nsid);
+	return ns ? format_judge(ctrl, ns) : nvme_status_dnr(NVME_SC_INVALID_NS);
+}
+
+static void format_execute(struct slot *slot)
+{
+	const struct ctrl *ctrl = slot->queue->ctrl;
+	uint32_t nsid = le32_get(slot->sqe.nsid);
+	struct format_task *task;
+	struct format_cmd cmd;
+	unsigned count;
+	nvme_status status = format_judge_command(ctrl, nsid, &count);
+
+	if (!nvme_status_is_ok(status) || count == 0) {
+		slot_complete(slot, status);
+		return;
+	}
+	task = calloc(1, sizeof(*task));
+	if (!task) {
+		slot_complete(slot, NVME_SC_INTERNAL);
+		return;
+	}
+	format_cmd_decode(&slot->sqe, &cmd);
+	task->slot = slot;
+	task->request.kind = MANAGE_FORMAT;
+	task->request.nsid = nsid;
+	task->request.block_bytes = 1u << lba_format_shift(cmd.format);
+	task->request.erases = cmd.erase == FORMAT_ERASE_USER_DATA;
+	task->request.done = format_done;
+	memcpy(task->request.subsystem_nqn, ctrl->subsystem_nqn, NVME_NQN_BYTES);
+	memcpy(task->request.host_nqn, ctrl->host_nqn, NVME_NQN_BYTES);
+	slot_leave_snapshot(slot);
+	manage_submit(ctrl->target, &task->request);
+}
+
+nvme_status format_prepare(struct slot *slot)
+{
+	struct format_cmd cmd;
+
+	format_cmd_decode(&slot->sqe, &cmd);
+	if (cmd.erase > FORMAT_ERASE_USER_DATA)
+		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CDW10 + 1);
+	if (cmd.format >= LBA_FORMAT_COUNT || cmd.has_inline_meta || cmd.protection != 0 ||
+	    cmd.has_protection_first)
+		return command_refuse(slot, NVME_SC_INVALID_FORMAT, SQE_BYTE_CDW10);
+	slot->execute = format_execute;
+	return NVME_SC_SUCCESS;
+}

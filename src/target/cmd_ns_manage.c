@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Namespace Management (create, delete) and Namespace Attachment (attach, detach). NVMe Base 2.1,
+ * sections 5.1.20, 5.1.21 and 8.1.15; NVM Command Set 1.1, section 4.1.6.
+ *
+ * What can be judged here is judged on the controller's reactor; the change itself is control's
+ * (target/manage.h): made, kept and in force on every reactor before the command is answered. A
+ * controller is dynamic, so that "attached to a controller" means visible to the host behind it,
+ * through all its controllers. Which hosts a list of controllers means is known at the registry:
+ * the list goes there and back first. The command leaves its snapshot while it waits, so that it
+ * does not keep back what it waits for.
+ */
+#include "target/command.h"
+#include "target/local.h"
+#include "target/manage.h"
+#include "wire/lba_format.h"
+#include "wire/ns_manage.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NMIC_SHARED 0x01
+#define DPS_MASK    0x0f
+
+/* A command on its way: controller's reactor, maybe the registry and back, control and back. */
+struct ns_task {
+	struct manage_request request;
+	struct reactor_msg msg;
+	struct slot *slot;
+	struct target *target;
+	nvme_status status; /* of the registry */
+	unsigned ctrl_count;
+	uint16_t cntlids[CTRL_LIST_MAX];
+};
+
+static void task_end(struct ns_task *task, nvme_status status)
+{
+	struct slot *slot = task->slot;
+
+	free(task->request.host_nqns);
+	free(task);
+	slot_complete(slot, status);
+}
+
+static void task_done(struct manage_request *request)
+{
+	struct ns_task *task = container_of(request, struct ns_task, request);
+
+	if (nvme_status_is_ok(request->status) && request->kind == MANAGE_NS_CREATE)
+		task->slot->result = request->result_nsid;
+	task_end(task, request->status);
+}
+
+static struct ns_task *task_create(struct slot *slot, enum manage_kind kind)
+{
+	const struct ctrl *ctrl = slot->queue->ctrl;
+	struct ns_task *task = calloc(1, sizeof(*task));
+
+	if (!task)
+		return NULL;
+	task->slot = slot;
+	task->target = ctrl->target;
+	task->request.kind = kind;
+	task->request.nsid = le32_get(slot->sqe.nsid);
+	task->request.done = task_done;
+	memcpy(task->request.subsystem_nqn, ctrl->subsystem_nqn, NVME_NQN_BYTES);
+	memcpy(task->request.host_nqn, ctrl->host_nqn, NVME_NQN_BYTES);
+	return task;
+}
+
+/* ---- create, delete ---------------------------------------------------------------------------
+ */
+
+static nvme_status create_judge(const struct ns_create *create)
+{
+	uint32_t shift;
+
+	if (create->format >= LBA_FORMAT_COUNT || create->has_inline_meta ||
+	    (create->protection & DPS_MASK) != 0)
+		return nvme_status_dnr(NVME_SC_INVALID_FORMAT);
+	if (create->block_count == 0 || create->capacity > create->block_count ||
+	    (create->sharing & ~NMIC_SHARED) != 0 || create->nvm_set != 0 ||
+	    create->endurance_group != 0 || create->has_more)
+		return nvme_status_dnr(NVME_SC_INVALID_FIELD);
+	if (create->capacity < create->block_count)
+		return nvme_status_dnr(NVME_SC_THIN_NOT_SUPPORTED);
+	if (create->ana_group > TARGET_ANA_GROUP_MAX)
+		return nvme_status_dnr(NVME_SC_ANA_GROUP_INVALID);
+	shift = lba_format_shift(create->format);
+	if (create->block_count > (uint64_t)INT64_MAX >> shift)
+		return nvme_status_dnr(NVME_SC_NS_INSUFFICIENT_CAPACITY);
+	return NVME_SC_SUCCESS;
+}
+
+static void create_execute(struct slot *slot)
+{
+	struct ns_create create;
+	struct ns_task *task;
+	nvme_status status;
+
+	ns_create_decode(slot->data, &create);
+	status = create_judge(&create);
+	if (!nvme_status_is_ok(status)) {
+		slot_complete(slot, status);
+		return;
+	}
+	task = task_create(slot, MANAGE_NS_CREATE);
+	if (!task) {
+		slot_complete(slot, NVME_SC_INTERNAL);
+		return;
+	}
+	task->request.block_count = create.block_count;
+	task->request.block_bytes = 1u << lba_format_shift(create.format);
+	task->request.is_private = (create.sharing & NMIC_SHARED) == 0;
+	task->request.ana_group = create.ana_group;
+	slot_leave_snapshot(slot);
+	manage_submit(task->target, &task->request);
+}
+
+/* Whether the namespace of the command exists, and can be reached through this port. */
+static nvme_status ns_judge(struct slot *slot, uint32_t nsid)
+{
+	const struct ctrl *ctrl = slot->queue->ctrl;
+	const struct ns *ns = ctrl->subsystem ? subsystem_find_ns(ctrl->subsystem, nsid) : NULL;
+
+	/* One that others have and this host does not see is not there for it, as in Identify. */
+	if (!ns || !ns_is_allocated_for(ns, ctrl->host_index))
+		return command_refuse(slot, NVME_SC_INVALID_NS, SQE_BYTE_NSID);
+	return ctrl->port ? port_ana_status(ctrl->port, ns->ana_group) : NVME_SC_INTERNAL;
+}
+
+static void delete_execute(struct slot *slot)
+{
+	uint32_t nsid = le32_get(slot->sqe.nsid);
+	nvme_status status = nsid == NVME_NSID_ALL ? NVME_SC_SUCCESS : ns_judge(slot, nsid);
+	struct ns_task *task;
+
+	if (!nvme_status_is_ok(status)) {
+		slot_complete(slot, status);
+		return;
+	}
+	task = task_create(slot, MANAGE_NS_DELETE);
+	if (!task) {
+		slot_complete(slot, NVME_SC_INTERNAL);
+		return;
+	}
+	slot_leave_snapshot(slot);
+	manage_submit(task->target, &task->request);
+}
+
+nvme_status ns_management_prepare(struct slot *slot)
+{
+	struct ns_manage_cmd cmd;
+
+	ns_manage_cmd_decode(&slot->sqe, &cmd);
+	switch (cmd.select) {
+	case NS_MANAGE_CREATE:
+		if (le32_get(slot->sqe.nsid) != 0)
+			return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_NSID);
+		if (cmd.csi != NVME_CSI_NVM)
+			return command_refuse(slot, NVME_SC_IO_SET_NOT_SUPPORTED,
+					      SQE_BYTE_CDW11 + 3);
+		slot->execute = create_execute;
+		return command_expect_data(slot, DATA_TO_CTRL, NVME_PAGE_BYTES);
+	case NS_MANAGE_DELETE:
+		slot->execute = delete_execute;
+		return NVME_SC_SUCCESS;
+	default:
+		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CDW10);
+	}
+}
+
+/* ---- attach, detach ---------------------------------------------------------------------------
+ */
+
+/* On the controller's reactor again, with hosts instead of controllers. */
+static void hosts_found(struct reactor_msg *msg)
+{
+	struct ns_task *task = container_of(msg, struct ns_task, msg);
+
+	if (!nvme_status_is_ok(task->status)) {
+		task_end(task, task->status);
+		return;
+	}
+	manage_submit(task->target, &task->request);
+}
+
+static bool host_is_listed(const struct manage_request *request, const char *host_nqn)
+{
+	for (unsigned i = 0; i < request->host_count; i++)
+		if (strcmp(request->host_nqns[i], host_nqn) == 0)
+			return true;
+	return false;
+}
+
+/* Base 2.1, 8.1.1.7: nothing is attached where it would be lost at once. */
+static bool registry_is_lost(struct target *target, const struct ns_task *task, uint16_t port_id)
+{
+	const struct snapshot *snapshot = target_registry(target)->snapshot;
+	const struct subsystem *subsystem =
+		snapshot_find_subsystem(snapshot, task->request.subsystem_nqn);
+	const struct port *port = snapshot_find_port(snapshot, port_id);
+	const struct ns *ns = subsystem ? subsystem_find_ns(subsystem, task->request.nsid) : NULL;
+
+	return ns && port && port_ana_state(port, ns->ana_group) == ANA_PERSISTENT_LOSS;
+}
+
+/* What of a controller in the registry is read here does not change in its life. */
+static nvme_status registry_find_host(struct ns_task *task, uint16_t cntlid)
+{
+	const struct ctrl *ctrl = cntlid <= NVME_CNTLID_MAX ? task->target->ctrls[cntlid] : NULL;
+	struct manage_request *request = &task->request;
+
+	if (!ctrl || ctrl->type != CTRL_TYPE_IO ||
+	    strcmp(ctrl->subsystem_nqn, request->subsystem_nqn) != 0)
+		return nvme_status_dnr(NVME_SC_CTRL_LIST_INVALID);
+	if (request->kind == MANAGE_NS_ATTACH &&
+	    registry_is_lost(task->target, task, ctrl->port_id))
+		return nvme_status_dnr(NVME_SC_ANA_ATTACH_FAILED);
+	if (!host_is_listed(request, ctrl->host_nqn))
+		memcpy(request->host_nqns[request->host_count++], ctrl->host_nqn, NVME_NQN_BYTES);
+	return NVME_SC_SUCCESS;
+}
+
+static void registry_find_hosts(struct reactor_msg *msg)
+{
+	struct ns_task *task = container_of(msg, struct ns_task, msg);
+
+	for (unsigned i = 0; i < task->ctrl_count && nvme_status_is_ok(task->status); i++)
+		task->status = registry_find_host(task, task->cntlids[i]);
+	reactor_post(task->slot->queue->reactor, &task->msg, hosts_found);
+}
+
+/* Ascending, each once. */
+static bool ctrl_list_is_ordered(const struct ns_task *task)
+{
+	for (unsigned i = 1; i < task->ctrl_count; i++)
+		if (task->cntlids[i - 1] >= task->cntlids[i])
+			return false;
+	return true;
+}
+
+static void attachment_execute(struct slot *slot)
+{
+	uint32_t nsid = le32_get(slot->sqe.nsid);
+	struct ns_manage_cmd cmd;
+	struct ns_task *task;
+	nvme_status status;
+	int count;
+
+	ns_manage_cmd_decode(&slot->sqe, &cmd);
+	status = ns_judge(slot, nsid);
+	/* A path that is lost or closed to the namespace does not hinder attaching it to others. */
+	if (nvme_status_same(status, NVME_SC_INVALID_NS)) {
+		slot_complete(slot, status);
+		return;
+	}
+	task = task_create(slot, cmd.select == NS_ATTACH ? MANAGE_NS_ATTACH : MANAGE_NS_DETACH);
+	if (!task) {
+		slot_complete(slot, NVME_SC_INTERNAL);
+		return;
+	}
+	count = ctrl_list_decode(slot->data, task->cntlids);
+	task->ctrl_count = count > 0 ? (unsigned)count : 0;
+	if (count <= 0 || !ctrl_list_is_ordered(task)) {
+		task_end(task, nvme_status_dnr(NVME_SC_CTRL_LIST_INVALID));
+		return;
+	}
+	task->request.host_nqns = calloc((size_t)count, NVME_NQN_BYTES);
+	if (!task->request.host_nqns) {
+		task_end(task, NVME_SC_INTERNAL);
+		return;
+	}
+	slot_leave_snapshot(slot);
+	reactor_post(target_registry(task->target)->reactor, &task->msg, registry_find_hosts);
+}
+
+nvme_status ns_attachment_prepare(struct slot *slot)
+{
+	uint32_t nsid = le32_get(slot->sqe.nsid);
+	struct ns_manage_cmd cmd;
+
+	ns_manage_cmd_decode(&slot->sqe, &cmd);
+	if (cmd.select != NS_ATTACH && cmd.select != NS_DETACH)
+		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CDW10);
+	if (nsid == 0 || nsid == NVME_NSID_ALL)
+		return command_refuse(slot, NVME_SC_INVALID_NS, SQE_BYTE_NSID);
+	slot->execute = attachment_execute;
+	return command_expect_data(slot, DATA_TO_CTRL, NVME_PAGE_BYTES);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Write Uncorrectable, and what blocks that it marked mean for other commands. NVM Command Set 1.1,
+ * section 3.3.7. Runs on the queue's reactor; the change itself is made on the control reactor.
+ *
+ * The data on the medium stays as it is: the mark alone makes the blocks unreadable, and outlives
+ * the program with the rest of what is kept of a namespace.
+ */
+#include "target/io.h"
+
+static void uncorrectable_execute(struct slot *slot)
+{
+	io_counter_add(&io_counters(slot)->write_commands, 1);
+	bad_blocks_mark_for(slot);
+}
+
+nvme_status uncorrectable_prepare(struct slot *slot)
+{
+	nvme_status status = io_check_range(slot);
+
+	if (!nvme_status_is_ok(status))
+		return status;
+	slot->execute = uncorrectable_execute;
+	return command_expect_data(slot, DATA_NONE, 0);
+}
+
+nvme_status bad_blocks_check(struct slot *slot, const struct bad_view *bad)
+{
+	uint64_t bad_block;
+
+	switch (slot->sqe.opcode) {
+	case NVME_IO_READ:
+	case NVME_IO_COMPARE:
+	case NVME_IO_VERIFY:
+	case NVME_IO_WRITE:
+	case NVME_IO_WRITE_ZEROES:
+		break;
+	default:
+		return NVME_SC_SUCCESS; /* others look for themselves, when they know their ranges
+					 */
+	}
+	if (!bad_view_find(bad, slot->io_cmd.first_block, slot->io_cmd.block_count, &bad_block))
+		return NVME_SC_SUCCESS;
+	if (slot->sqe.opcode == NVME_IO_WRITE || slot->sqe.opcode == NVME_IO_WRITE_ZEROES) {
+		/* By way of a buffer: io_finish is where the marks are taken away. */
+		slot->heals_bad = true;
+		slot->is_data_mapped = false;
+		slot->data = NULL;
+		return NVME_SC_SUCCESS;
+	}
+	io_counter_add(&io_counters(slot)->media_errors, 1);
+	slot->io_cmd.first_block = bad_block; /* for the error log */
+	return nvme_status_dnr(NVME_SC_UNRECOVERED_READ);
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Features of a namespace: error recovery (05h), admin label (1Fh), write protection (84h). Labels
+ * and protection are part of the configuration: Set goes through manage.h to the control reactor,
+ * is kept there, and is answered when every reactor uses it. Runs on the controller's reactor.
+ * NVMe Base 2.1, sections 5.1.25.1.23 and 5.1.25.1.30; NVM Command Set 1.1, section 4.1.3.3.
+ *
+ * Errors of the medium are told at once, so that there is no recovery to limit (TLER 0), and blocks
+ * never written read as the medium says (no DULBE).
+ */
+#include "target/feature.h"
+#include "target/local.h"
+#include "target/manage.h"
+
+#include "base/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ERROR_RECOVERY_TIME_MASK 0xffffu
+#define ERROR_RECOVERY_DULBE     (1u << 16)
+#define WRITE_PROTECT_MASK       7u
+
+/* ---- 05h Error Recovery
+ * -------------------------------------------------------------------------- */
+
+void feature_error_recovery_get(struct slot *slot, const struct feature_cmd *cmd)
+{
+	feature_answer(slot, 0);
+}
+
+void feature_error_recovery_set(struct slot *slot, const struct feature_cmd *cmd)
+{
+	if (cmd->cdw11 & ERROR_RECOVERY_DULBE)
+		feature_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CDW11 + 2);
+	else if (cmd->cdw11 & ERROR_RECOVERY_TIME_MASK)
+		feature_refuse(slot, NVME_SC_FEATURE_NOT_CHANGEABLE, SQE_BYTE_CDW11);
+	else
+		feature_answer(slot, 0);
+}
+
+/* ---- changes on the control reactor
+ * ---------------------------------------------------------------- */
+
+struct ns_change {
+	struct manage_request request;
+	struct slot *slot;
+};
+
+static void ns_change_done(struct manage_request *request)
+{
+	struct ns_change *change = container_of(request, struct ns_change, request);
+	struct slot *slot = change->slot;
+	nvme_status status = request->status;
+
+	free(change);
+	slot_complete(slot, status);
+}
+
+/* NULL: no memory, and the command is answered. */
+static struct manage_request *ns_change_create(struct slot *slot, enum manage_kind kind)
+{
+	const struct ctrl *ctrl = slot->queue->ctrl;
+	struct ns_change *change = calloc(1, sizeof(*change));
+	struct manage_request *request;
+
+	if (!change) {
+		slot_complete(slot, NVME_SC_INTERNAL);
+		return NULL;
+	}
+	change->slot = slot;
+	request = &change->request;
+	request->kind = kind;
+	memcpy(request->subsystem_nqn, ctrl->subsystem_nqn, sizeof(request->subsystem_nqn));
+	memcpy(request->host_nqn, ctrl->host_nqn, sizeof(request->host_nqn));
+	request->nsid = le32_get(slot->sqe.nsid);
+	request->done = ns_change_done;
+	return request;
+}
+
+/* The change waits until no command uses the former configuration, so that this one must not. */
+static void ns_change_submit(struct slot *slot, struct manage_request *request)
+{
+	slot->ns = NULL;
+	slot_leave_snapshot(slot);
+	manage_submit(slot->queue->ctrl->target, request);
+}
+
+/* ---- 1Fh Namespace Admin Label
+ * ------------------------------------------------------------------------ */
+
+void feature_label_get(struct slot *slot, const struct feature_cmd *cmd)
+{
+	if (cmd->select != FEATURE_DEFAULT && slot->ns->label)
+		memcpy(slot->data, slot->ns->label,
+		       strnlen(slot->ns->label, TARGET_NS_LABEL_BYTES));
+	feature_answer(slot, 0);
+}
+
+/* Text up to the first zero, and nothing but zeroes behind it. */
+static bool label_is_valid(const uint8_t *data)
+{
+	char label[TARGET_NS_LABEL_BYTES + 1] = "";
+	const char *text = label;
+	size_t char_bytes;
+
+	memcpy(label, data, TARGET_NS_LABEL_BYTES);
+	for (size_t i = strlen(label); i < TARGET_NS_LABEL_BYTES; i++)
+		if (data[i] != 0)
+			return false;
+	for (; *text != '\0'; text += char_bytes) {
+		char_bytes = text_utf8_bytes(text);
+		if (char_bytes == 0)
+			return false;
+	}
+	return true;
+}
+
+void feature_label_set(struct slot *slot, const struct feature_cmd *cmd)
+{
+	struct manage_request *request;
+
+	if (!label_is_valid(slot->data)) {
+		slot_complete(slot, nvme_status_dnr(NVME_SC_INVALID_FIELD));
+		return;
+	}
+	request = ns_change_create(slot, MANAGE_NS_LABEL);
+	if (!request)
+		return;
+	memcpy(request->label, slot->data, TARGET_NS_LABEL_BYTES);
+	ns_change_submit(slot, request);
+}
+
+/* ---- 84h Namespace Write Protection
+ * --------------------------------------------------------------------- */
+
+void feature_write_protect_get(struct slot *slot, const struct feature_cmd *cmd)
+{
+	feature_answer(slot, cmd->select == FEATURE_DEFAULT ? NS_WRITE_PROTECT_NONE
+							    : slot->ns->write_protect);
+}
+
+void feature_write_protect_set(struct slot *slot, const struct feature_cmd *cmd)
+{
+	uint32_t wanted = cmd->cdw11 & WRITE_PROTECT_MASK;
+	uint8_t now = slot->ns->write_protect;
+	struct manage_request *request;
+
+	if (wanted > NS_WRITE_PROTECT_PERMANENT) {
+		feature_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CDW11);
+		return;
+	}
+	/* Neither can be undone by a host: the one ends with the power, the other never. */
+	if (wanted != now &&
+	    (now == NS_WRITE_PROTECT_UNTIL_POWER_CYCLE || now == NS_WRITE_PROTECT_PERMANENT)) {
+		feature_refuse(slot, NVME_SC_FEATURE_NOT_CHANGEABLE, SQE_BYTE_CDW11);
+		return;
+	}
+	if (wanted == now) {
+		feature_answer(slot, 0);
+		return;
+	}
+	request = ns_change_create(slot, MANAGE_WRITE_PROTECT);
+	if (!request)
+		return;
+	request->write_protect = (enum ns_write_protect)wanted;
+	ns_change_submit(slot, request);
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Features 82h Reservation Notification Mask and 83h Reservation Persistence. NVMe Base 2.1,
+ * sections 5.1.25.1.28 and 5.1.25.1.29.
+ *
+ * The mask belongs to a controller and a namespace, and lives on the controller's reactor.
+ * Persistence belongs to the namespace, like its reservation: the command travels to the control
+ * reactor, where it is kept before it is answered. No check depends on it, so nothing is published.
+ */
+#include "target/feature.h"
+#include "target/local.h"
+#include "target/reservation.h"
+
+#define PERSISTENCE_PTPL 1u
+
+/* ---- 82h ------------------------------------------------------------------------------------- */
+
+void feature_notice_mask_get(struct slot *slot, const struct feature_cmd *cmd)
+{
+	bool is_current = cmd->select == FEATURE_CURRENT;
+
+	feature_answer(slot, is_current ? ctrl_notice_mask(slot->queue->ctrl, slot->ns->nsid) : 0);
+}
+
+void feature_notice_mask_set(struct slot *slot, const struct feature_cmd *cmd)
+{
+	struct ctrl *ctrl = slot->queue->ctrl;
+	uint32_t mask = cmd->cdw11 & NOTICE_MASK_ALL;
+	int res = slot->ns ? ctrl_notice_mask_set(ctrl, slot->ns->nsid, mask)
+			   : ctrl_notice_mask_set_all(ctrl, mask);
+
+	slot_complete(slot, res == 0 ? NVME_SC_SUCCESS : NVME_SC_INTERNAL);
+}
+
+/* ---- 83h ------------------------------------------------------------------------------------- */
+
+static void persistence_home(struct reactor_msg *msg)
+{
+	struct slot *slot = container_of(msg, struct slot, msg);
+
+	slot_complete(slot, slot->status);
+}
+
+static void persistence_go_home(struct slot *slot)
+{
+	reactor_post(slot->queue->reactor, &slot->msg, persistence_home);
+}
+
+static void persistence_read(struct reactor_msg *msg)
+{
+	struct slot *slot = container_of(msg, struct slot, msg);
+	const struct reservation *reservation = ns_live_reservation(ns_store_live(slot->ns->store));
+
+	slot->result = reservation && reservation->persists ? PERSISTENCE_PTPL : 0;
+	slot->status = NVME_SC_SUCCESS;
+	persistence_go_home(slot);
+}
+
+void feature_persistence_get(struct slot *slot, const struct feature_cmd *cmd)
+{
+	if (cmd->select == FEATURE_DEFAULT) {
+		feature_answer(slot, 0);
+		return;
+	}
+	slot->io.media = NULL;
+	reactor_post(slot->queue->local->target->control, &slot->msg, persistence_read);
+}
+
+/* All that the host sees; the first that cannot be kept ends it. */
+static int persistence_write_all(const struct slot *slot, bool persists)
+{
+	const struct ctrl *ctrl = slot->queue->ctrl;
+	struct target *target = slot->queue->local->target;
+	const struct subsystem *subsystem =
+		snapshot_find_subsystem(slot->snapshot, ctrl->subsystem_nqn);
+	uint32_t host_index = snapshot_host_index(slot->snapshot, ctrl->host_nqn);
+	int res = 0;
+
+	for (unsigned i = 0; subsystem && i < subsystem->ns_count && res == 0; i++)
+		if (ns_mask_has(subsystem->namespaces[i].mask, host_index))
+			res = reservation_change_persist(
+				target, ns_store_live(subsystem->namespaces[i].store), persists);
+	return res;
+}
+
+static void persistence_write(struct reactor_msg *msg)
+{
+	struct slot *slot = container_of(msg, struct slot, msg);
+	bool persists = (le32_get(slot->sqe.cdw11) & PERSISTENCE_PTPL) != 0;
+	int res;
+
+	if (slot->ns)
+		res = reservation_change_persist(slot->queue->local->target,
+						 ns_store_live(slot->ns->store), persists);
+	else
+		res = persistence_write_all(slot, persists);
+	slot->status = res == 0 ? NVME_SC_SUCCESS : NVME_SC_INTERNAL;
+	persistence_go_home(slot);
+}
+
+void feature_persistence_set(struct slot *slot, const struct feature_cmd *cmd)
+{
+	slot->io.media = NULL;
+	reactor_post(slot->queue->local->target->control, &slot->msg, persistence_write);
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Fused Compare and Write. See fused.h. Runs on the queue's reactor.
+ *
+ * Base 2.1, 3.4.2: a first command without its second, and a second without its first, end as
+ * Missing Fused Command; different ranges are an Invalid Field of both; when the first fails, or
+ * the operation cannot run, the other is a Failed Fused Command. A first command that succeeded
+ * stays a success when the write fails. The length is limited to NACWU.
+ */
+#include "target/fused.h"
+
+#include "target/io.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* ---- the end of one, or of both ------------------------------------------------------------ */
+
+/* Ends a command that waits for the other, or marks it to end when its data is there: a host that
+ * was asked for data sends it. */
+static void fused_fail(struct slot *slot, nvme_status status)
+{
+	slot->fused_status = status;
+	if (slot->is_fused_ready)
+		slot_complete(slot, status);
+}
+
+/* From here on each ends for itself. */
+static void fused_part(struct slot *slot)
+{
+	struct slot *other = slot->fused_with;
+
+	slot->is_fused = false;
+	slot->is_fused_ready = false;
+	slot->fused_with = NULL;
+	if (slot->queue->fused_first == slot)
+		slot->queue->fused_first = NULL;
+	if (other)
+		other->fused_with = NULL;
+}
+
+void fused_on_end(struct slot *slot)
+{
+	struct slot *other = slot->fused_with;
+
+	fused_part(slot);
+	if (other)
+		fused_fail(other, NVME_SC_FUSED_FAIL);
+}
+
+void fused_on_closing(struct queue *queue)
+{
+	struct list *node = queue->busy.next;
+
+	queue->is_fused_open = false;
+	while (node != &queue->busy) {
+		struct slot *slot = list_entry(node, struct slot, node);
+
+		node = node->next;
+		if (slot->is_fused_ready) {
+			slot_complete(slot, NVME_SC_ABORT_SQ_DELETION);
+			node = queue->busy.next; /* the list may have changed behind us */
+		}
+	}
+}
+
+void fused_on_swap(struct queue *queue)
+{
+	if (queue->fused_first && queue->fused_first->is_fused_ready)
+		slot_complete(queue->fused_first, NVME_SC_FUSED_FAIL);
+}
+
+/* Both end, the first one first. */
+static void fused_finish(struct slot *first, nvme_status status, nvme_status second_status)
+{
+	struct slot *second = first->fused_with;
+
+	range_hold_drop(&first->hold);
+	fused_part(first);
+	fused_part(second);
+	slot_complete(first, status);
+	slot_complete(second, second_status);
+}
+
+/* ---- execution ----------------------------------------------------------------------------- */
+
+static void fused_count_write(const struct slot *second)
+{
+	io_counter_add(&io_counters(second)->write_commands, 1);
+	io_counter_add(&io_counters(second)->bytes_written, second->data_bytes);
+}
+
+static void fused_write_done(struct media_io *io, int res)
+{
+	struct slot *second = container_of(io, struct slot, io);
+	struct slot *first = second->fused_with;
+
+	range_hold_drop(&first->hold);
+	fused_part(first);
+	fused_part(second);
+	slot_complete(first, NVME_SC_SUCCESS);
+	io_finish(second, res);
+}
+
+/* What the comparison says; true: the write is to follow. */
+static bool fused_judge(struct slot *first, bool is_same)
+{
+	struct slot *second = first->fused_with;
+
+	if (!is_same)
+		fused_finish(first, nvme_status_dnr(NVME_SC_COMPARE_FAILED), NVME_SC_FUSED_FAIL);
+	else if (second->is_abort_requested)
+		fused_finish(first, NVME_SC_SUCCESS, NVME_SC_ABORT_REQUESTED);
+	else
+		return true;
+	return false;
+}
+
+static void fused_read_done(struct media_io *io, int res)
+{
+	struct slot *first = container_of(io, struct slot, io);
+	struct slot *second = first->fused_with;
+
+	first->io.media = NULL; /* nothing is left to cancel */
+	if (res != 0) {
+		range_hold_drop(&first->hold);
+		fused_part(first);
+		fused_part(second);
+		io_finish(first, res);
+		slot_complete(second, NVME_SC_FUSED_FAIL);
+		return;
+	}
+	if (!fused_judge(first, memcmp(first->data, first->iov.iov_base, first->data_bytes) == 0))
+		return;
+	fused_count_write(second);
+	second->iov = (struct iovec){.iov_base = second->data, .iov_len = second->data_bytes};
+	io_submit_held(second, second->ns, MEDIA_WRITE, fused_write_done);
+}
+
+static void fused_on_granted(struct range_hold *hold)
+{
+	struct slot *first = container_of(hold, struct slot, hold);
+
+	if (first->is_abort_requested) {
+		fused_finish(first, NVME_SC_ABORT_REQUESTED, NVME_SC_FUSED_FAIL);
+		return;
+	}
+	first->iov = (struct iovec){.iov_base = first->buf + first->data_bytes,
+				    .iov_len = first->data_bytes};
+	io_submit_held(first, first->ns, MEDIA_READ, fused_read_done);
+}
+
+/* Memory: one block, which is within one granule, under the guard that all others take too. */
+static void fused_run_mapped(struct slot *first, struct slot *second)
+{
+	const struct ns *ns = first->ns;
+	uint8_t *at = ns->mapped + (first->io_cmd.first_block << ns->block_shift);
+	struct block_guard *guard = first->queue->guard;
+	atomic_uint *word = guard ? block_guard_word_at(guard, at) : NULL;
+	bool is_same;
+
+	if (word)
+		block_guard_spin_exclusive(word);
+	is_same = memcmp(first->data, at, first->data_bytes) == 0;
+	if (is_same && !second->is_abort_requested)
+		memcpy(at, second->data, second->data_bytes);
+	if (word)
+		block_guard_release_exclusive(word);
+	if (!fused_judge(first, is_same))
+		return;
+	fused_count_write(second);
+	fused_part(first);
+	fused_part(second);
+	slot_complete(first, NVME_SC_SUCCESS);
+	io_finish(second, 0);
+}
+
+static void fused_execute(struct slot *slot)
+{
+	struct slot *other = slot->fused_with;
+	struct slot *first = slot_fuse(slot) == SQE_FUSE_FIRST ? slot : other;
+
+	if (!nvme_status_is_ok(slot->fused_status)) {
+		slot_complete(slot, slot->fused_status);
+		return;
+	}
+	/* A lone first one does not outlive its configuration: see fused_on_swap. */
+	if (!other && slot->snapshot != slot->queue->local->snapshot) {
+		slot_complete(slot, NVME_SC_FUSED_FAIL);
+		return;
+	}
+	slot->is_fused_ready = true;
+	if (!other || !other->is_fused_ready)
+		return;
+	slot->is_fused_ready = false;
+	other->is_fused_ready = false;
+	io_counter_add(&io_counters(first)->read_commands, 1);
+	io_counter_add(&io_counters(first)->bytes_read, first->data_bytes);
+	if (first->ns->mapped) {
+		fused_run_mapped(first, first->fused_with);
+		return;
+	}
+	first->hold.is_exclusive = true;
+	first->hold.granted = fused_on_granted;
+	if (io_hold(first, first->ns))
+		fused_on_granted(&first->hold);
+}
+
+/* ---- judging ------------------------------------------------------------------------------- */
+
+static void fused_adopt(struct slot *slot, struct slot *with)
+{
+	slot->is_fused = true;
+	slot->fused_with = with;
+	slot->fused_status = NVME_SC_SUCCESS;
+	slot->execute = fused_execute;
+}
+
+static nvme_status fused_first_prepare(struct slot *slot)
+{
+	struct queue *queue = slot->queue;
+	nvme_status status;
+
+	/* Refused or not: what follows is its second, or not. */
+	queue->is_fused_open = true;
+	if (slot->sqe.opcode != NVME_IO_COMPARE)
+		return command_refuse(slot, NVME_SC_INVALID_FIELD,
+				      offsetof(struct nvme_sqe, flags));
+	status = command_prepare_alone(slot);
+	if (!nvme_status_is_ok(status))
+		return status;
+	if (slot->io_cmd.block_count > ns_fused_blocks(slot->ns, &slot->snapshot->limits))
+		return command_refuse(slot, NVME_SC_ATOMIC_WRITE_UNIT, SQE_BYTE_CDW12);
+	fused_adopt(slot, NULL);
+	queue->fused_first = slot;
+	return NVME_SC_SUCCESS;
+}
+
+static bool is_same_range(const struct slot *a, const struct slot *b)
+{
+	struct io_cmd cmd_a, cmd_b;
+
+	io_cmd_decode(&a->sqe, &cmd_a);
+	io_cmd_decode(&b->sqe, &cmd_b);
+	return le32_get(a->sqe.nsid) == le32_get(b->sqe.nsid) &&
+	       cmd_a.first_block == cmd_b.first_block && cmd_a.block_count == cmd_b.block_count;
+}
+
+static nvme_status fused_second_prepare(struct slot *slot)
+{
+	struct queue *queue = slot->queue;
+	struct slot *first = queue->fused_first;
+	nvme_status status;
+
+	if (!queue->is_fused_open)
+		return NVME_SC_FUSED_MISSING;
+	queue->is_fused_open = false;
+	queue->fused_first = NULL;
+	if (!first)
+		return NVME_SC_FUSED_FAIL;
+	if (slot->sqe.opcode != NVME_IO_WRITE || !is_same_range(slot, first)) {
+		fused_fail(first, nvme_status_dnr(NVME_SC_INVALID_FIELD));
+		return command_refuse(slot, NVME_SC_INVALID_FIELD,
+				      slot->sqe.opcode != NVME_IO_WRITE
+					      ? offsetof(struct nvme_sqe, opcode)
+					      : SQE_BYTE_CDW10);
+	}
+	status = command_prepare_alone(slot);
+	/* Another medium, by a change of the configuration between the two. */
+	if (nvme_status_is_ok(status) && slot->ns->store != first->ns->store)
+		status = NVME_SC_FUSED_FAIL;
+	if (!nvme_status_is_ok(status)) {
+		fused_fail(first, NVME_SC_FUSED_FAIL);
+		return status;
+	}
+	fused_adopt(slot, first);
+	first->fused_with = slot;
+	return NVME_SC_SUCCESS;
+}
+
+nvme_status fused_prepare(struct slot *slot)
+{
+	struct queue *queue = slot->queue;
+	struct slot *first = queue->fused_first;
+	enum sqe_fuse fuse = slot_fuse(slot);
+
+	if (queue->is_fused_open && fuse != SQE_FUSE_SECOND) {
+		queue->is_fused_open = false;
+		queue->fused_first = NULL;
+		if (first)
+			fused_fail(first, NVME_SC_FUSED_MISSING);
+	}
+	if (fuse == SQE_FUSE_NONE)
+		return command_prepare_alone(slot);
+	/* Of the commands of NVM alone: FUSES. */
+	if (queue->qid == 0 || slot->sqe.opcode == NVME_OPCODE_FABRICS ||
+	    queue->state != QUEUE_LIVE || fuse == SQE_FUSE_RESERVED)
+		return command_refuse(slot, NVME_SC_INVALID_FIELD,
+				      offsetof(struct nvme_sqe, flags));
+	return fuse == SQE_FUSE_FIRST ? fused_first_prepare(slot) : fused_second_prepare(slot);
+}

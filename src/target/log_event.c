@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Persistent Event (0Dh): a controller reads a copy of its subsystem's event log, which it has made
+ * for itself by establishing a context, until it releases that or is reset. So the parts of a long
+ * log fit together whatever happens meanwhile. NVMe Base 2.1, section 5.1.12.1.14.
+ *
+ * Runs on the controller's reactor, but for the copy, which the control reactor makes.
+ */
+#include "target/command.h"
+#include "target/event_log.h"
+#include "target/health.h"
+#include "target/log.h"
+
+#include "base/text.h"
+
+#include <stdlib.h>
+
+/* LSP is bits 14:8 of CDW10. */
+#define SQE_BYTE_LOG_LSP (SQE_BYTE_CDW10 + 1)
+
+/* On its way to the control reactor and back. The slot keeps its snapshot, and so `subsystem`. */
+struct copy_request {
+	struct reactor_msg msg;
+	struct slot *slot;
+	const struct subsystem *subsystem;
+	struct event_log_header header;
+	uint8_t *page; /* NULL: no memory */
+	size_t page_bytes;
+};
+
+void ctrl_event_page_release(struct ctrl *ctrl)
+{
+	free(ctrl->event_page);
+	ctrl->event_page = NULL;
+	ctrl->event_page_bytes = 0;
+}
+
+static void page_read(struct slot *slot, const struct log_cmd *cmd)
+{
+	const struct ctrl *ctrl = slot->queue->ctrl;
+	bool is_header = (cmd->specific & EVENT_LOG_ACTION_MASK) == EVENT_LOG_ESTABLISH_HEADER;
+	size_t bytes = is_header ? EVENT_LOG_HEADER_BYTES : ctrl->event_page_bytes;
+	struct log_window window = {slot->data, cmd->offset, slot->data_bytes};
+
+	log_window_put(&window, 0, ctrl->event_page, (uint32_t)bytes);
+	log_finish(slot, cmd, bytes);
+}
+
+static void copy_home(struct reactor_msg *msg)
+{
+	struct copy_request *request = container_of(msg, struct copy_request, msg);
+	struct slot *slot = request->slot;
+	struct ctrl *ctrl = slot->queue->ctrl;
+	struct log_cmd cmd;
+
+	log_cmd_decode(&slot->sqe, &cmd);
+	/* Another command may have established one in the meantime. */
+	if (!request->page || ctrl->event_page) {
+		free(request->page);
+		slot_complete(slot, ctrl->event_page ? nvme_status_dnr(NVME_SC_CMD_SEQUENCE)
+						     : NVME_SC_INTERNAL);
+	} else {
+		ctrl->event_page = request->page;
+		ctrl->event_page_bytes = request->page_bytes;
+		page_read(slot, &cmd);
+	}
+	free(request);
+}
+
+static void copy_here(struct reactor_msg *msg)
+{
+	struct copy_request *request = container_of(msg, struct copy_request, msg);
+	struct subsystem_live *live = request->subsystem->live;
+	struct log_smart smart = {0};
+
+	subsystem_live_smart(live, &smart);
+	request->header.power_on_hours = smart.power_on_hours;
+	request->page =
+		event_log_page(subsystem_live_events(live), &request->header, &request->page_bytes);
+	reactor_post(request->slot->queue->reactor, &request->msg, copy_home);
+}
+
+static void establish(struct slot *slot)
+{
+	const struct ctrl *ctrl = slot->queue->ctrl;
+	const struct subsystem *subsystem =
+		snapshot_find_subsystem(slot->snapshot, ctrl->subsystem_nqn);
+	struct copy_request *request = calloc(1, sizeof(*request));
+
+	if (!request || !subsystem) {
+		free(request);
+		slot_complete(slot, NVME_SC_INTERNAL);
+		return;
+	}
+	request->slot = slot;
+	request->subsystem = subsystem;
+	request->header.power_cycles = ctrl->target->power_cycles;
+	request->header.port_id = ctrl->port_id;
+	text_copy(request->header.serial, sizeof(request->header.serial), subsystem->serial);
+	text_copy(request->header.model, sizeof(request->header.model), subsystem->model);
+	text_copy(request->header.subsystem_nqn, sizeof(request->header.subsystem_nqn),
+		  subsystem->nqn);
+	if (subsystem->live) {
+		reactor_post(ctrl->target->control, &request->msg, copy_here);
+		return;
+	}
+	/* Nothing is kept of this subsystem: a log without events. */
+	request->page = event_log_page_empty(&request->header, &request->page_bytes);
+	copy_home(&request->msg);
+}
+
+void log_event_execute(struct slot *slot, const struct log_cmd *cmd)
+{
+	struct ctrl *ctrl = slot->queue->ctrl;
+	unsigned action = cmd->specific & EVENT_LOG_ACTION_MASK;
+	bool establishes = action == EVENT_LOG_ESTABLISH || action == EVENT_LOG_ESTABLISH_HEADER;
+
+	/* Establishing needs that there is no context, reading that there is one. */
+	if (action != EVENT_LOG_RELEASE && establishes == (ctrl->event_page != NULL)) {
+		slot_complete_at(slot, nvme_status_dnr(NVME_SC_CMD_SEQUENCE), SQE_BYTE_LOG_LSP);
+		return;
+	}
+	if (establishes) {
+		establish(slot);
+	} else if (action == EVENT_LOG_READ) {
+		page_read(slot, cmd);
+	} else {
+		ctrl_event_page_release(ctrl);
+		slot_complete(slot, NVME_SC_SUCCESS);
+	}
+}

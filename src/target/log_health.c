@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * SMART / Health Information (02h): commands and bytes of the subsystem's namespaces, starts, hours
+ * and errors. NVMe Base 2.1, section 5.1.12.1.3.
+ *
+ * Begins and ends on the controller's reactor. The sums are made on the control reactor, where they
+ * lose nothing when a namespace goes; where nothing is kept of a subsystem they are those of the
+ * namespaces that it has. A program has no temperature and does not wear.
+ */
+#include "target/command.h"
+#include "target/health.h"
+#include "target/log.h"
+
+#include "base/clock.h"
+
+#include <stdlib.h>
+
+/* On its way to the control reactor and back. The slot keeps its snapshot, and so `live`. */
+struct smart_request {
+	struct reactor_msg msg;
+	struct slot *slot;
+	struct subsystem_live *live;
+	struct log_smart smart;
+};
+
+/* What belongs to the controller, then the page. */
+static void smart_finish(struct slot *slot, struct log_smart *smart)
+{
+	const struct ctrl *ctrl = slot->queue->ctrl;
+	uint8_t page[LOG_SMART_BYTES];
+	struct log_window window;
+	struct log_cmd cmd;
+
+	log_cmd_decode(&slot->sqe, &cmd);
+	smart->error_log_entries = ctrl->error_count;
+	if (ctrl_has_temperature_warning(ctrl))
+		smart->critical_warning |= LOG_SMART_WARNING_TEMPERATURE;
+	log_smart_encode(smart, page);
+	window = (struct log_window){slot->data, cmd.offset, slot->data_bytes};
+	log_window_put(&window, 0, page, sizeof(page));
+	log_finish(slot, &cmd, sizeof(page));
+}
+
+static void smart_home(struct reactor_msg *msg)
+{
+	struct smart_request *request = container_of(msg, struct smart_request, msg);
+
+	smart_finish(request->slot, &request->smart);
+	free(request);
+}
+
+static void smart_sum(struct reactor_msg *msg)
+{
+	struct smart_request *request = container_of(msg, struct smart_request, msg);
+
+	subsystem_live_smart(request->live, &request->smart);
+	reactor_post(request->slot->queue->reactor, &request->msg, smart_home);
+}
+
+void log_smart_execute(struct slot *slot, const struct log_cmd *cmd)
+{
+	const struct ctrl *ctrl = slot->queue->ctrl;
+	const struct subsystem *subsystem =
+		snapshot_find_subsystem(slot->snapshot, ctrl->subsystem_nqn);
+	struct smart_request *request;
+	struct log_smart smart;
+
+	health_smart_init(ctrl->target, &smart);
+	if (!subsystem || !subsystem->live) {
+		smart.power_on_hours = (reactor_now_ns(ctrl->reactor) - ctrl->target->started_ns) /
+				       NS_PER_S / 3600;
+		if (subsystem)
+			health_sum_namespaces(subsystem, &smart);
+		smart_finish(slot, &smart);
+		return;
+	}
+	request = malloc(sizeof(*request));
+	if (!request) {
+		slot_complete(slot, NVME_SC_INTERNAL);
+		return;
+	}
+	request->slot = slot;
+	request->live = subsystem->live;
+	request->smart = smart;
+	reactor_post(ctrl->target->control, &request->msg, smart_sum);
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Holds of block ranges, with waiting. See range_guard.h for the idea.
+ *
+ * Any reactor. A word whose BLOCK_GUARD_WAITERS bit is set is taken only with the lock of its
+ * bucket, by whoever waits longest for it: the one who drops it last sees the bit and hands it
+ * over, then tells the new holder's reactor, which goes on with the next granule. Without waiters
+ * no lock is touched.
+ */
+#include "target/range_guard.h"
+
+#include "base/block_guard.h"
+
+#include <stdlib.h>
+
+#define BUCKETS 256
+
+struct bucket {
+	/* Like a word of a table, exclusive: spun for, and held for a few instructions. */
+	atomic_uint lock;
+	struct list waiting; /* holds, oldest first, of all words of this bucket */
+};
+
+struct range_guard {
+	struct block_guard *table;
+	struct bucket buckets[BUCKETS];
+};
+
+struct range_guard *range_guard_create(void)
+{
+	struct range_guard *guard = calloc(1, sizeof(*guard));
+
+	if (!guard)
+		return NULL;
+	guard->table = block_guard_create();
+	if (!guard->table) {
+		free(guard);
+		return NULL;
+	}
+	for (unsigned i = 0; i < BUCKETS; i++)
+		list_init(&guard->buckets[i].waiting);
+	return guard;
+}
+
+void range_guard_destroy(struct range_guard *guard)
+{
+	if (!guard)
+		return;
+	for (unsigned i = 0; i < BUCKETS; i++)
+		CHECK(list_empty(&guard->buckets[i].waiting));
+	free(guard->table);
+	free(guard);
+}
+
+/* ---- one word ------------------------------------------------------------------------------ */
+
+/* The word of the n-th granule in the order in which they are taken: ascending. */
+static uint32_t hold_word(const struct range_hold *hold, uint32_t nth)
+{
+	uint32_t wrapped = 0;
+
+	if (hold->first + hold->count > BLOCK_GUARD_WORDS)
+		wrapped = hold->first + hold->count - BLOCK_GUARD_WORDS;
+	return nth < wrapped ? nth : hold->first + nth - wrapped;
+}
+
+static struct bucket *bucket_of(struct range_guard *guard, uint32_t word)
+{
+	return &guard->buckets[word % BUCKETS];
+}
+
+/* With or without others waiting for it. */
+static bool word_try(atomic_uint *word, bool is_exclusive)
+{
+	unsigned now = atomic_load_explicit(word, memory_order_relaxed);
+	unsigned next;
+
+	do {
+		if (is_exclusive ? (now & ~BLOCK_GUARD_WAITERS) != 0
+				 : (now & BLOCK_GUARD_EXCLUSIVE) != 0)
+			return false;
+		next = is_exclusive ? now | BLOCK_GUARD_EXCLUSIVE : now + 1;
+	} while (!atomic_compare_exchange_weak_explicit(word, &now, next, memory_order_acquire,
+							memory_order_relaxed));
+	return true;
+}
+
+static void hold_go_on(struct reactor_msg *msg);
+
+/* The bucket is locked: whoever can have the word now gets it, in the order of arrival. */
+static void bucket_hand_over(struct range_guard *guard, struct bucket *bucket, uint32_t index)
+{
+	atomic_uint *word = block_guard_word(guard->table, index);
+	bool has_waiters = false;
+
+	list_for_each_safe(node, &bucket->waiting) {
+		struct range_hold *hold = list_entry(node, struct range_hold, node);
+
+		if (hold->awaited != index)
+			continue;
+		if (!word_try(word, hold->is_exclusive)) {
+			has_waiters = true;
+			break;
+		}
+		list_remove(&hold->node);
+		hold->taken++;
+		reactor_post(hold->reactor, &hold->msg, hold_go_on);
+	}
+	if (!has_waiters)
+		atomic_fetch_and_explicit(word, ~BLOCK_GUARD_WAITERS, memory_order_relaxed);
+}
+
+/*
+ * Queues for the word. False: it was free after all and is taken. From the moment that the bit is
+ * set, nobody passes us, and the last one to drop the word takes the lock that we hold.
+ */
+static bool word_wait(struct range_hold *hold, uint32_t index)
+{
+	struct bucket *bucket = bucket_of(hold->guard, index);
+	atomic_uint *word = block_guard_word(hold->guard->table, index);
+	unsigned now;
+
+	hold->awaited = index;
+	block_guard_spin_exclusive(&bucket->lock);
+	now = atomic_load_explicit(word, memory_order_relaxed);
+	for (;;) {
+		unsigned busy =
+			hold->is_exclusive ? ~0u : BLOCK_GUARD_EXCLUSIVE | BLOCK_GUARD_WAITERS;
+		bool is_free = (now & busy) == 0;
+		unsigned next = !is_free             ? now | BLOCK_GUARD_WAITERS
+				: hold->is_exclusive ? BLOCK_GUARD_EXCLUSIVE
+						     : now + 1;
+
+		if (!atomic_compare_exchange_weak_explicit(word, &now, next, memory_order_acquire,
+							   memory_order_relaxed))
+			continue;
+		if (!is_free)
+			list_push_back(&bucket->waiting, &hold->node);
+		block_guard_release_exclusive(&bucket->lock);
+		return !is_free;
+	}
+}
+
+static void word_drop(struct range_hold *hold, uint32_t index)
+{
+	atomic_uint *word = block_guard_word(hold->guard->table, index);
+	struct bucket *bucket;
+
+	if (hold->is_exclusive ? !block_guard_release_exclusive(word)
+			       : !block_guard_release_shared(word))
+		return;
+	bucket = bucket_of(hold->guard, index);
+	block_guard_spin_exclusive(&bucket->lock);
+	bucket_hand_over(hold->guard, bucket, index);
+	block_guard_release_exclusive(&bucket->lock);
+}
+
+/* ---- holds --------------------------------------------------------------------------------- */
+
+/* True when all is taken. False: it waits, and may be on another reactor's hands already. */
+static bool hold_take_rest(struct range_hold *hold)
+{
+	while (hold->taken < hold->count) {
+		uint32_t index = hold_word(hold, hold->taken);
+		atomic_uint *word = block_guard_word(hold->guard->table, index);
+
+		if (!(hold->is_exclusive ? block_guard_try_exclusive(word)
+					 : block_guard_try_shared(word)) &&
+		    word_wait(hold, index))
+			return false;
+		hold->taken++;
+	}
+	hold->state = RANGE_HOLD_HELD;
+	return true;
+}
+
+static void hold_drop_taken(struct range_hold *hold)
+{
+	for (uint32_t i = 0; i < hold->taken; i++)
+		word_drop(hold, hold_word(hold, i));
+	hold->state = RANGE_HOLD_NONE;
+}
+
+/* On the holder's reactor: one more granule is there. */
+static void hold_go_on(struct reactor_msg *msg)
+{
+	struct range_hold *hold = container_of(msg, struct range_hold, msg);
+
+	if (hold->is_cancelled)
+		hold_drop_taken(hold);
+	else if (!hold_take_rest(hold))
+		return;
+	hold->granted(hold);
+}
+
+bool range_hold_take(struct range_hold *hold, struct range_guard *guard, uint64_t medium,
+		     uint64_t offset, uint64_t len_bytes)
+{
+	uint64_t first = offset >> BLOCK_GUARD_SHIFT;
+	uint64_t last = (offset + len_bytes - 1) >> BLOCK_GUARD_SHIFT;
+
+	CHECK(hold->state == RANGE_HOLD_NONE);
+	CHECK(len_bytes > 0 && len_bytes <= RANGE_GUARD_MAX_BYTES);
+	hold->guard = guard;
+	hold->first = (uint32_t)((medium + first) % BLOCK_GUARD_WORDS);
+	hold->count = (uint32_t)(last - first + 1);
+	hold->taken = 0;
+	hold->is_cancelled = false;
+	hold->reactor = reactor_current();
+	/* Before it is on a list: from then on others may hand it a word. */
+	hold->state = RANGE_HOLD_WAITING;
+	return hold_take_rest(hold);
+}
+
+bool range_hold_cancel(struct range_hold *hold)
+{
+	struct bucket *bucket = bucket_of(hold->guard, hold->awaited);
+	bool was_waiting;
+
+	CHECK(hold->state == RANGE_HOLD_WAITING);
+	block_guard_spin_exclusive(&bucket->lock);
+	was_waiting = list_linked(&hold->node);
+	if (was_waiting) {
+		list_remove(&hold->node);
+		/* Those behind it may have waited for nothing else. */
+		bucket_hand_over(hold->guard, bucket, hold->awaited);
+	}
+	block_guard_release_exclusive(&bucket->lock);
+	if (was_waiting)
+		hold_drop_taken(hold);
+	else
+		hold->is_cancelled = true;
+	return was_waiting;
+}
+
+void range_hold_drop(struct range_hold *hold)
+{
+	if (hold->state == RANGE_HOLD_HELD)
+		hold_drop_taken(hold);
+}

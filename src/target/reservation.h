@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The reservation of a namespace: who is registered, who holds it, what others may do. NVMe Base
+ * 2.1, section 8.1.22.
+ *
+ * A registrant is a host (its identifier): all controllers of that host share the registration. A
+ * struct reservation is immutable and counted: every command that changes it makes a new one, so
+ * that the truth on the control reactor, the view that reactors check by, and what was before (in
+ * case it cannot be kept) are each just a pointer. The rules are pure; cmd_reservation.c carries
+ * commands to them and their outcome to every reactor, reservation_notice.c tells other hosts.
+ */
+#ifndef WEFT_TARGET_RESERVATION_H
+#define WEFT_TARGET_RESERVATION_H
+
+#include "target/ns_live.h"
+#include "wire/reservation.h"
+
+struct slot;
+struct ctrl;
+
+struct registrant {
+	struct uuid host_id;
+	uint64_t key; /* not 0 */
+};
+
+struct reservation {
+	unsigned refs; /* the control reactor's; the rest never changes */
+	uint32_t generation;
+	enum reservation_type type; /* RESERVATION_NONE: nobody holds it */
+	bool persists;              /* PTPL */
+	struct uuid holder;         /* nil when none holds it, or all registrants do */
+	uint32_t count;
+	struct registrant registrants[]; /* ascending host_id, each once */
+};
+
+/* Control reactor. NULL is allowed. */
+struct reservation *reservation_get(struct reservation *reservation);
+void reservation_put(struct reservation *reservation);
+
+static inline bool reservation_is_held(const struct reservation *reservation)
+{
+	return reservation->type != RESERVATION_NONE;
+}
+
+static inline bool reservation_is_held_by_all(const struct reservation *reservation)
+{
+	return reservation->type == RESERVATION_WRITE_EXCLUSIVE_ALL ||
+	       reservation->type == RESERVATION_EXCLUSIVE_ACCESS_ALL;
+}
+
+/* NULL: the host is none. */
+const struct registrant *reservation_find(const struct reservation *reservation,
+					  const struct uuid *host_id);
+bool reservation_is_holder(const struct reservation *reservation,
+			   const struct registrant *registrant);
+
+/* ---- what is kept: reservation_blob.c -------------------------------------------------------- */
+
+/* The caller frees *ret_value. 0 or -ENOMEM. */
+int reservation_encode(const struct reservation *reservation, void **ret_value, size_t *ret_bytes);
+/* 0; -EPROTO: this was not made by reservation_encode, or was damaged; -ENOMEM. */
+int reservation_decode(const void *value, size_t value_bytes, struct reservation **ret_reservation);
+
+/* ---- the rules: reservation.c ---------------------------------------------------------------- */
+
+/* Something that another host is told. */
+struct reservation_notice {
+	struct uuid host_id;
+	enum reservation_notice_type type;
+};
+
+struct reservation_outcome {
+	struct reservation *next; /* counted; NULL: nothing changed */
+	struct reservation_notice *notices;
+	unsigned notice_count;
+	bool aborts; /* commands of hosts whose registration was preempted end early */
+};
+
+/*
+ * What the command of this host makes of `now` (NULL: nobody ever registered). On success the
+ * outcome is the caller's, for reservation_outcome_free; else it is empty. NVME_SC_INTERNAL: out
+ * of memory.
+ */
+nvme_status reservation_register(const struct reservation *now, const struct uuid *host_id,
+				 const struct register_cmd *cmd,
+				 struct reservation_outcome *ret_outcome);
+nvme_status reservation_acquire(const struct reservation *now, const struct uuid *host_id,
+				const struct acquire_cmd *cmd,
+				struct reservation_outcome *ret_outcome);
+nvme_status reservation_release(const struct reservation *now, const struct uuid *host_id,
+				const struct release_cmd *cmd,
+				struct reservation_outcome *ret_outcome);
+/* Feature 83h. */
+nvme_status reservation_set_persist(const struct reservation *now, bool persists,
+				    struct reservation_outcome *ret_outcome);
+/* An administrator removes everything: as Clear, but by no host. */
+nvme_status reservation_clear_all(const struct reservation *now,
+				  struct reservation_outcome *ret_outcome);
+void reservation_outcome_free(struct reservation_outcome *outcome);
+
+/* ---- the checks: reservation_check.c --------------------------------------------------------- */
+
+enum reservation_group {
+	RESERVATION_GROUP_NONE,  /* not subject to reservations */
+	RESERVATION_GROUP_READ,  /* Read, Compare, Verify, the sources of Copy */
+	RESERVATION_GROUP_WRITE, /* all that changes data, and Flush */
+};
+
+enum reservation_group reservation_group_io(uint8_t opcode);
+enum reservation_group reservation_group_admin(uint8_t opcode);
+/* NVME_SC_RESERVATION_CONFLICT, or success. `reservation` may be NULL. */
+nvme_status reservation_judge(const struct reservation *reservation, const struct uuid *host_id,
+			      enum reservation_group group);
+
+/*
+ * On the queue's reactor: may this command go on? `view` is what this reactor knows of `ns`. For
+ * the sources of a Copy the opcode is NVME_IO_READ.
+ */
+nvme_status reservation_check(const struct slot *slot, const struct ns *ns, uint8_t opcode,
+			      const struct ns_view *view);
+/* On the controller's reactor: an admin command about one namespace (Format NVM, …). */
+nvme_status reservation_check_admin(const struct ctrl *ctrl, const struct ns *ns, uint8_t opcode);
+
+/* ---- commands -------------------------------------------------------------------------------- */
+
+nvme_status reservation_register_prepare(struct slot *slot); /* cmd_reservation.c */
+nvme_status reservation_acquire_prepare(struct slot *slot);
+nvme_status reservation_release_prepare(struct slot *slot);
+nvme_status reservation_report_prepare(struct slot *slot); /* cmd_reservation_report.c */
+
+/* cmd_reservation.c, control reactor: `next` becomes the truth: kept, then published. On -errno
+ * nothing has changed and done is not called. */
+int reservation_replace(struct target *target, struct ns_live *live, struct reservation *next,
+			void (*done)(void *arg), void *arg);
+/* Feature 83h: kept on return. 0 or -errno: nothing has changed. */
+int reservation_change_persist(struct target *target, struct ns_live *live, bool persists);
+
+/* ---- Preempt and Abort: reservation_abort.c -------------------------------------------------- */
+
+struct local;
+struct abort_all;
+/* NULL when out of memory. */
+struct abort_all *reservation_abort_create(struct target *target);
+void reservation_abort_free(struct abort_all *all); /* one that was not started; NULL: nothing */
+/*
+ * Ends the commands on `live` of the hosts that the outcome tells of their preempted registration;
+ * `done` on the control reactor when they have ended. Outcome and live are the caller's until then.
+ */
+void reservation_abort_start(struct abort_all *taken_all, struct ns_live *live,
+			     const struct reservation_outcome *outcome, void (*done)(void *arg),
+			     void *arg);
+/* On a data reactor: a slot with is_preempted has ended. */
+void reservation_on_victim_end(struct local *local);
+
+/* ---- notifications: reservation_notice.c ----------------------------------------------------- */
+
+/* Control reactor: tells every controller of the hosts named; sorts the notices by host. */
+void reservation_notify(struct target *target, struct ns_live *live,
+			struct reservation_outcome *outcome);
+/* In sorted notices; NULL: the host is not told. */
+const struct reservation_notice *reservation_notice_find(const struct reservation_notice *notices,
+							 unsigned count,
+							 const struct uuid *host_id);
+
+/* On the controller's reactor. Feature 82h; 0 or -ENOMEM. */
+uint32_t ctrl_notice_mask(const struct ctrl *ctrl, uint32_t nsid);
+int ctrl_notice_mask_set(struct ctrl *ctrl, uint32_t nsid, uint32_t mask);
+int ctrl_notice_mask_set_all(struct ctrl *ctrl, uint32_t mask);
+/* The page was read without RAE. True: there is another one. */
+bool ctrl_notice_pop(struct ctrl *ctrl);
+/* CC.EN 1 to 0, and the end. */
+void ctrl_notices_reset(struct ctrl *ctrl);
+
+/* ---- for people: control reactor ------------------------------------------------------------- */
+
+struct reservation_info {
+	enum reservation_type type;
+	bool has_holder;    /* one host alone */
+	struct uuid holder; /* of types that one host holds */
+	uint32_t generation;
+	bool persists;
+	uint32_t registrant_count;
+	const struct registrant *registrants; /* good until the control reactor's next turn */
+};
+
+void reservation_describe(const struct ns_live *live, struct reservation_info *ret_info);
+/* "write-exclusive", "exclusive-access-all-registrants", …; "none". */
+const char *reservation_type_name(enum reservation_type type);
+/*
+ * Unregisters every host and releases the reservation; kept and published before `done` is called
+ * on the control reactor, with 0 or -errno; hosts are told as by Clear. May be called from inside.
+ */
+void reservation_clear_by_admin(struct target *target, struct ns_live *live,
+				void (*done)(void *arg, int res), void *arg);
+
+#endif

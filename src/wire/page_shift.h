@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Limits that Identify gives as a power of two of pages (MDTS, VSL, WZSL, WUSL), for wire/ alone.
+ * Pages are CAP.MPSMIN, which is 4 KiB on every fabrics controller.
+ */
+#ifndef WEFT_WIRE_PAGE_SHIFT_H
+#define WEFT_WIRE_PAGE_SHIFT_H
+
+#include "wire/nvme.h"
+
+/*
+ * MDTS and its like: the power of two of pages that does not exceed `bytes`. 0 on the wire means
+ * no limit, so that one page, which is 2^0, cannot be said; the smallest limit is two pages.
+ */
+static inline uint8_t page_shift_encode(uint32_t bytes)
+{
+	uint8_t shift = 1;
+
+	if (bytes == 0)
+		return 0;
+	while (shift < 19 && (uint64_t)NVME_PAGE_BYTES << (shift + 1) <= bytes)
+		shift++;
+	return shift;
+}
+
+/* A limit that 32 bits of bytes cannot hold is no limit. */
+static inline uint32_t page_shift_decode(uint8_t shift)
+{
+	return shift == 0 || shift > 19 ? 0 : (uint32_t)NVME_PAGE_BYTES << shift;
+}
+
+#endif

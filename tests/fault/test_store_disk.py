@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+A state folder that misbehaves under a running or a starting `weft serve`: a full disk (by the shim,
+and a real small one where mounting is allowed), a read-only folder, a database that another program
+has locked, that is truncated, overwritten or of a newer version. A change is refused with a text that
+names file and remedy, the old state stays in force, and everything works again afterwards. A start
+is refused with status 1, and what is there stays as it is.
+"""
+
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+
+import store_world
+from store_world import World
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'wire'))
+from tap import Tap  # noqa: E402
+
+ADD = ('POST', '/v1/subsystems', {'nqn': store_world.NQN % 'a', 'namespaces': [
+    {'nsid': 1, 'media': 'mem:1M'}]})
+
+
+def refused(t, world, words, what):
+    before = world.document()
+    status, answer = world.call(*ADD)
+    text = str(answer)
+    t.ok(status >= 400 and all(word in text for word in words),
+         what + ': the change is refused with the reason', why='%s %s' % (status, text))
+    t.eq(world.document(), before, what + ': the old state stays in force')
+
+
+def works(t, world, what):
+    status, answer = world.call(*ADD)
+    t.ok(status // 100 == 2, what + ': afterwards it works', why='%s %s' % (status, answer))
+    after = world.document()
+    t.eq(world.stop(), 0, what + ': it ends with status 0')
+    if t.ok(world.start(), what + ': it starts again', why=world.log()):
+        t.eq(world.document(), after, what + ': with the change')
+        t.eq(world.stop(), 0, what + ': it ends again')
+    t.eq(world.alarms(), [], what + ': no failed check')
+
+
+def full_by_shim(t):
+    world = World()
+    try:
+        world.start()
+        open(world.full_path, 'w').close()
+        refused(t, world, ['weft.db', 'full'], 'a full disk')
+        os.unlink(world.full_path)
+        works(t, world, 'a full disk')
+    finally:
+        world.remove()
+
+
+def full_for_real(t):
+    folder = tempfile.mkdtemp(prefix='weft-store-')
+    state = os.path.join(folder, 'state')
+    os.mkdir(state)
+    done = subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=1m', 'none', state],
+                          capture_output=True)
+    if done.returncode != 0:
+        t.skip('a small file system that is full', 'mounting is not allowed')
+        os.rmdir(state)
+        os.rmdir(folder)
+        return
+    world = World(folder=folder)
+    world.own_folder = True
+    try:
+        world.start(shim=False)
+        with open(os.path.join(state, 'ballast'), 'wb', buffering=0) as file:
+            try:
+                while True:
+                    file.write(b'x' * 4096)
+            except OSError:
+                pass
+        # What is left in the log's last page may hold one change; not twenty.
+        for i in range(20):
+            status, answer = world.call('POST', '/v1/subsystems',
+                                        {'nqn': store_world.NQN % ('fill-%d' % i)})
+            if status // 100 != 2:
+                break
+        refused(t, world, ['weft.db', 'full'], 'a small file system')
+        os.unlink(os.path.join(state, 'ballast'))
+        works(t, world, 'a small file system')
+    finally:
+        world.kill()
+        subprocess.run(['umount', state], check=False)
+        world.remove()
+
+
+def locked(t):
+    world = World()
+    try:
+        world.start()
+        other = sqlite3.connect(os.path.join(world.state, 'weft.db'), isolation_level=None)
+        other.execute('BEGIN IMMEDIATE')
+        refused(t, world, ['weft.db', 'another program'], 'a locked database')
+        other.execute('COMMIT')
+        other.close()
+        works(t, world, 'a locked database')
+    finally:
+        world.remove()
+
+
+def start_refused(t, world, words, what):
+    path = os.path.join(world.state, 'weft.db')
+    with open(path, 'rb') as file:
+        before = file.read()
+    started = world.start(shim=False)
+    log = world.log()
+    t.ok(not started and world.wait_exit() == 1 and all(word in log for word in words),
+         what + ': the start is refused with the reason', why=log)
+    world.kill()
+    with open(path, 'rb') as file:
+        t.ok(file.read() == before, what + ': the file stays as it is')
+
+
+def damaged(t):
+    world = World()
+    path = os.path.join(world.state, 'weft.db')
+    try:
+        world.start()
+        world.change(*ADD)
+        world.stop()
+        with open(path, 'rb') as file:
+            good = file.read()
+
+        def put(data):
+            with open(path, 'wb') as file:
+                file.write(data)
+
+        for what, data, words in (
+                ('an empty database', b'', ['damaged', 'backup', 'aside']),
+                ('a truncated database', good[:len(good) // 2], ['weft.db', 'backup', 'aside']),
+                ('garbage', os.urandom(8192), ['weft.db', 'backup', 'aside']),
+                ('a damaged page', good[:4096] + b'\x55' * 4096 + good[8192:],
+                 ['weft.db', 'backup', 'aside'])):
+            put(data)
+            start_refused(t, world, words, what)
+        put(good)
+        other = sqlite3.connect(path)
+        other.execute('PRAGMA user_version = 99')
+        other.close()
+        start_refused(t, world, ['version 99', 'newer'], 'a newer version')
+        # What the text says: moved aside, it starts anew.
+        os.rename(path, path + '.damaged')
+        t.ok(world.start(shim=False), 'moved aside: it starts anew', why=world.log())
+        t.eq(world.stop(), 0, 'and ends with status 0')
+        os.rename(path + '.damaged', path)
+    finally:
+        world.remove()
+
+
+def read_only(t):
+    world = World()
+    mounted = False
+    try:
+        world.start()
+        world.stop()
+        # As root permissions do not count, a mount does.
+        if os.geteuid() == 0:
+            mounted = subprocess.run(['mount', '--bind', world.state, world.state],
+                                     capture_output=True).returncode == 0 and subprocess.run(
+                ['mount', '-o', 'remount,bind,ro', world.state],
+                capture_output=True).returncode == 0
+            if not mounted:
+                t.skip('a read-only folder', 'mounting is not allowed')
+                return
+        else:
+            os.chmod(world.state, 0o500)
+        started = world.start(shim=False)
+        t.ok(not started and world.wait_exit() == 1 and '--state' in world.log(),
+             'a read-only folder: the start is refused with the reason', why=world.log())
+    finally:
+        world.kill()
+        if os.geteuid() == 0:
+            subprocess.run(['umount', world.state], capture_output=True, check=False)
+        else:
+            os.chmod(world.state, 0o700)
+        world.remove()
+
+
+def main():
+    t = Tap()
+    for test in (full_by_shim, full_for_real, locked, damaged, read_only):
+        with t.guard(test.__name__):
+            test(t)
+    sys.exit(t.done())
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Runs in the guest as root, started by tools/blktests: the nvme group of blktests, with weft as its
+# external target (NVME_TARGET_CONTROL, see blktests-control beside this file). One TAP line per test;
+# what a test needs and cannot have is a SKIP with blktests' own reason.
+# Environment: TESTS, numbers separated by blanks, empty for all; IMAGE_SIZE of a namespace.
+set -uo pipefail
+here=$(dirname "$0")
+export WEFT=/tmp/weft/weft WEFT_STATE=/tmp/blktests-state WEFT_FOLDER=/tmp/blktests-images
+export IMAGE_SIZE
+
+# Where blktests expects something of a machine that this guest is not: kernels called +deb13, which
+# its parser takes for a part of the number, and systemd.
+prepare() {
+	cp -a "$here/weft" /tmp/weft
+	cp -a "$here/suite" /tmp/blktests
+	mkdir -p "$WEFT_FOLDER"
+	modprobe -a nvme-tcp nvme-fabrics loop
+	cat >/tmp/blktests/config <<-CONFIG
+		NVME_TARGET_CONTROL=$here/blktests-control
+		NVME_IMG_SIZE=$IMAGE_SIZE
+		nvme_num_iter=10
+		TIMEOUT=30
+	CONFIG
+	mkdir -p /tmp/fake
+	printf '#!/bin/sh\nif [ "$1" = -r ]; then /usr/bin/uname -r | sed "s/+.*//"; else exec /usr/bin/uname "$@"; fi\n' \
+		>/tmp/fake/uname
+	chmod +x /tmp/fake/uname
+	export PATH=/tmp/fake:$PATH
+}
+
+target_start() {
+	"$WEFT" serve -c "$here/blktests.json" --discovery none --state "$WEFT_STATE" >"$here/target.log" 2>&1 &
+	target=$!
+	for _ in $(seq 200); do
+		nc -z 127.0.0.1 4420 && return
+		sleep 0.1 # polls the condition
+	done
+	echo "Bail out! weft does not listen"
+	exit 1
+}
+
+# A test's verdict from what ./check left: results/*/nvme/NUMBER.
+judge() {
+	local test=$1 file status reason
+	file=$(find /tmp/blktests/results -path "*nvme/$test" -type f | head -n 1)
+	status=$(sed -n 's/^status\t//p' "${file:-/dev/null}")
+	reason=$(sed -n 's/^reason\t//p' "${file:-/dev/null}")
+	case $status in
+	pass) echo "ok $count - nvme/$test" ;;
+	fail)
+		failures=$((failures + 1))
+		sed 's/^/# /' "/tmp/check-$test"
+		find /tmp/blktests/results -path "*nvme/$test.*" -name '*.bad' -exec sed 's/^/# out: /' {} +
+		echo "not ok $count - nvme/$test ${reason:-}"
+		;;
+	*) echo "ok $count - nvme/$test # SKIP $(sed -n 's/^ \{4\}//p' "/tmp/check-$test" | paste -sd ';')" ;;
+	esac
+}
+
+prepare
+target_start
+cd /tmp/blktests || exit 1
+[ -n "$TESTS" ] || TESTS=$(cd tests/nvme && ls | grep -E '^[0-9]+$')
+count=0 failures=0
+for test in $TESTS; do
+	count=$((count + 1))
+	dmesg --clear
+	./check "nvme/$test" >"/tmp/check-$test" 2>&1
+	judge "$test"
+	nvme disconnect-all >/dev/null 2>&1
+	kill -0 "$target" || {
+		echo "# weft has ended:"
+		tail -n 20 "$here/target.log" | sed 's/^/# /'
+		target_start
+	}
+done
+mkdir -p "$here/results" && cp -a results/. "$here/results/"
+kill "$target" && wait "$target"
+echo "1..$count"
+[ "$failures" -eq 0 ]

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Blocks marked bad: marking, healing and searching against a plain model, the limits, the kept
+ * form and what happens to one that was damaged, and that what was kept is in force after a start,
+ * with a keeper in memory. One thread; no reactor runs.
+ */
+#include "tap.h"
+
+#include "base/prng.h"
+#include "target/bad_blocks.h"
+#include "target/ns_live.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define MODEL_BLOCKS 200
+
+static struct bad_blocks *bad_of(const struct bad_range *ranges, unsigned count)
+{
+	struct bad_blocks *bad = bad_blocks_create();
+
+	for (unsigned i = 0; i < count; i++)
+		EXPECT_EQ(0, bad_blocks_mark(bad, ranges[i].first_block,
+					     ranges[i].end_block - ranges[i].first_block));
+	return bad;
+}
+
+static void expect_range(const struct bad_blocks *bad, unsigned index, uint64_t first, uint64_t end)
+{
+	EXPECT_EQ(first, bad_blocks_range(bad, index).first_block);
+	EXPECT_EQ(end, bad_blocks_range(bad, index).end_block);
+}
+
+static void ranges_that_touch_become_one(void)
+{
+	static const struct bad_range ranges[] = {{10, 12}, {20, 22}, {12, 20}, {0, 1}, {30, 31}};
+	struct bad_blocks *bad = bad_of(ranges, 5);
+
+	EXPECT_EQ(3, bad_blocks_count(bad));
+	expect_range(bad, 0, 0, 1);
+	expect_range(bad, 1, 10, 22);
+	expect_range(bad, 2, 30, 31);
+	EXPECT_EQ(0, bad_blocks_mark(bad, 0, 40));
+	EXPECT_EQ(1, bad_blocks_count(bad));
+	expect_range(bad, 0, 0, 40);
+	bad_blocks_destroy(bad);
+}
+
+static void healing_splits_and_cuts(void)
+{
+	static const struct bad_range ranges[] = {{10, 20}, {30, 40}, {50, 60}};
+	struct bad_blocks *bad = bad_of(ranges, 3);
+
+	EXPECT_EQ(0, bad_blocks_heal(bad, 20, 10)); /* the gap alone */
+	EXPECT_EQ(3, bad_blocks_count(bad));
+	EXPECT_EQ(0, bad_blocks_heal(bad, 14, 2));
+	EXPECT_EQ(4, bad_blocks_count(bad));
+	expect_range(bad, 0, 10, 14);
+	expect_range(bad, 1, 16, 20);
+	EXPECT_EQ(0, bad_blocks_heal(bad, 18, 40));
+	EXPECT_EQ(3, bad_blocks_count(bad));
+	expect_range(bad, 1, 16, 18);
+	expect_range(bad, 2, 58, 60);
+	EXPECT_EQ(0, bad_blocks_heal(bad, 0, 1000));
+	EXPECT_EQ(0, bad_blocks_count(bad));
+	bad_blocks_destroy(bad);
+}
+
+static void the_last_block_of_all_can_be_bad(void)
+{
+	struct bad_blocks *bad = bad_blocks_create();
+	struct bad_view *view;
+	uint64_t at;
+
+	EXPECT_EQ(0, bad_blocks_mark(bad, UINT64_MAX - 1, 1));
+	view = bad_view_create(bad);
+	EXPECT(bad_view_find(view, UINT64_MAX - 2, 2, &at));
+	EXPECT_EQ(UINT64_MAX - 1, at);
+	EXPECT(!bad_view_find(view, UINT64_MAX - 3, 2, &at));
+	EXPECT(!bad_view_find(view, UINT64_MAX - 1, 0, &at));
+	EXPECT(!bad_view_find(NULL, 0, 100, &at));
+	bad_view_free(view);
+	bad_blocks_destroy(bad);
+}
+
+/* The view and the ranges against one flag per block. */
+static void check_model(const struct bad_blocks *bad, const bool *model)
+{
+	struct bad_view *view = bad_blocks_count(bad) > 0 ? bad_view_create(bad) : NULL;
+	uint64_t marked = 0, counted = 0;
+
+	for (unsigned i = 0; i < bad_blocks_count(bad); i++) {
+		struct bad_range range = bad_blocks_range(bad, i);
+
+		EXPECT(i == 0 || range.first_block > bad_blocks_range(bad, i - 1).end_block);
+		counted += range.end_block - range.first_block;
+	}
+	for (unsigned first = 0; first < MODEL_BLOCKS; first++) {
+		uint64_t at = 0;
+		unsigned want = first;
+
+		marked += model[first];
+		while (want < MODEL_BLOCKS && !model[want])
+			want++;
+		EXPECT_EQ(want < MODEL_BLOCKS,
+			  bad_view_find(view, first, MODEL_BLOCKS - first, &at));
+		EXPECT(want == MODEL_BLOCKS || at == want);
+		EXPECT_EQ(model[first], bad_view_find(view, first, 1, &at));
+	}
+	EXPECT_EQ(marked, counted);
+	bad_view_free(view);
+}
+
+static void any_order_gives_what_a_flag_per_block_would(void)
+{
+	struct bad_blocks *bad = bad_blocks_create();
+	bool model[MODEL_BLOCKS] = {0};
+	struct prng prng;
+
+	prng_seed(&prng, 4);
+	for (unsigned i = 0; i < 600; i++) {
+		uint64_t first = prng_below(&prng, MODEL_BLOCKS);
+		uint64_t count = 1 + prng_below(&prng, MODEL_BLOCKS - first) / (1 + i % 9);
+		bool is_mark = prng_below(&prng, 2) == 0;
+
+		EXPECT_EQ(0, is_mark ? bad_blocks_mark(bad, first, count)
+				     : bad_blocks_heal(bad, first, count));
+		memset(model + first, is_mark, count);
+		check_model(bad, model);
+		if (tap_case_failed)
+			break;
+	}
+	bad_blocks_destroy(bad);
+}
+
+static void too_many_ranges_change_nothing(void)
+{
+	struct bad_blocks *bad = bad_blocks_create();
+
+	for (uint64_t i = 0; i < BAD_BLOCKS_RANGES_MAX; i++)
+		EXPECT_EQ(0, bad_blocks_mark(bad, i * 100, 10));
+	EXPECT_EQ(-ENOSPC, bad_blocks_mark(bad, 50, 1));
+	EXPECT_EQ(BAD_BLOCKS_RANGES_MAX, bad_blocks_count(bad));
+	EXPECT_EQ(0, bad_blocks_mark(bad, 10, 1)); /* touches one that is there */
+	EXPECT_EQ(BAD_BLOCKS_RANGES_MAX, bad_blocks_count(bad));
+	EXPECT_EQ(0, bad_blocks_heal(bad, 2, 1)); /* a write must always be able to heal */
+	EXPECT_EQ(BAD_BLOCKS_RANGES_MAX + 1, bad_blocks_count(bad));
+	bad_blocks_destroy(bad);
+}
+
+static void what_is_kept_comes_back(void)
+{
+	static const struct bad_range ranges[] = {{1, 2}, {7, 9}, {1ull << 40, (1ull << 40) + 5}};
+	struct bad_blocks *bad = bad_of(ranges, 3), *back, *copy = bad_blocks_copy(bad);
+	size_t bytes;
+	uint8_t *value = bad_blocks_encode(bad, &bytes);
+
+	EXPECT_EQ(8 + 3 * 16, bytes);
+	EXPECT_EQ(0, bad_blocks_decode(value, bytes, &back));
+	EXPECT_EQ(3, bad_blocks_count(back));
+	for (unsigned i = 0; i < 3; i++) {
+		expect_range(back, i, ranges[i].first_block, ranges[i].end_block);
+		expect_range(copy, i, ranges[i].first_block, ranges[i].end_block);
+	}
+	bad_blocks_destroy(back);
+	bad_blocks_destroy(copy);
+	bad_blocks_destroy(bad);
+	free(value);
+	EXPECT_EQ(0, bad_blocks_count(NULL));
+}
+
+static void what_was_damaged_is_refused(void)
+{
+	static const struct bad_range ranges[] = {{1, 2}, {7, 9}};
+	struct bad_blocks *bad = bad_of(ranges, 2), *back = NULL;
+	size_t bytes;
+	uint8_t *value = bad_blocks_encode(bad, &bytes);
+
+	EXPECT_EQ(-EPROTO, bad_blocks_decode(value, 0, &back));
+	EXPECT_EQ(-EPROTO, bad_blocks_decode(value, bytes - 1, &back));
+	value[7] = 9; /* version */
+	EXPECT_EQ(-EPROTO, bad_blocks_decode(value, bytes, &back));
+	value[7] = 1;
+	value[0] = 3; /* one range more than there is */
+	EXPECT_EQ(-EPROTO, bad_blocks_decode(value, bytes, &back));
+	value[0] = 2;
+	value[8 + 8] = 1; /* empty: ends where it begins */
+	EXPECT_EQ(-EPROTO, bad_blocks_decode(value, bytes, &back));
+	value[8 + 8] = 7; /* touches the next */
+	EXPECT_EQ(-EPROTO, bad_blocks_decode(value, bytes, &back));
+	value[8 + 8] = 6;
+	EXPECT_EQ(0, bad_blocks_decode(value, bytes, &back));
+	bad_blocks_destroy(back);
+	bad_blocks_destroy(bad);
+	free(value);
+}
+
+/* ---- a keeper in memory -----------------------------------------------------------------------
+ */
+
+struct kept {
+	char key[64];
+	uint8_t *value;
+	size_t bytes;
+};
+
+static int kept_recall(void *arg, const char *kind, const char *key, void **ret_value,
+		       size_t *ret_bytes)
+{
+	const struct kept *kept = arg;
+
+	if (strcmp(kind, "bad-blocks") != 0 || strcmp(key, kept->key) != 0)
+		return -ENOENT;
+	*ret_value = malloc(kept->bytes);
+	memcpy(*ret_value, kept->value, kept->bytes);
+	*ret_bytes = kept->bytes;
+	return 0;
+}
+
+static void marks_are_in_force_after_a_start(void)
+{
+	static const struct bad_range ranges[] = {{5, 8}};
+	struct uuid uuid = {{1, 2, 3}}, other = {{9}};
+	struct bad_blocks *bad = bad_of(ranges, 1);
+	struct kept kept = {0};
+	struct target_keeper keeper = {.recall = kept_recall, .arg = &kept};
+	struct ns_live *live;
+	uint64_t at;
+
+	uuid_format(&uuid, kept.key);
+	kept.value = bad_blocks_encode(bad, &kept.bytes);
+	EXPECT_EQ(0, ns_live_create(3, &live));
+	EXPECT_EQ(0, ns_live_recall(live, &uuid, &keeper));
+	for (unsigned i = 0; i < 3; i++) {
+		const struct ns_view *view = ns_live_locals(live)[i].view;
+
+		EXPECT(view && bad_view_find(view->bad, 0, 6, &at) && at == 5);
+		EXPECT(view && !bad_view_find(view->bad, 8, 100, &at));
+	}
+	EXPECT_EQ(1, bad_blocks_count(ns_live_bad_blocks(live)));
+	ns_live_put(live);
+	EXPECT_EQ(0, ns_live_create(3, &live));
+	EXPECT_EQ(0, ns_live_recall(live, &other, &keeper));
+	EXPECT(!ns_live_locals(live)[0].view);
+	ns_live_put(live);
+	kept.value[7] = 77;
+	EXPECT_EQ(0, ns_live_create(1, &live));
+	EXPECT_EQ(-EPROTO, ns_live_recall(live, &uuid, &keeper));
+	ns_live_put(live);
+	free(kept.value);
+	bad_blocks_destroy(bad);
+}
+
+int main(void)
+{
+	TAP_RUN(ranges_that_touch_become_one);
+	TAP_RUN(healing_splits_and_cuts);
+	TAP_RUN(the_last_block_of_all_can_be_bad);
+	TAP_RUN(any_order_gives_what_a_flag_per_block_would);
+	TAP_RUN(too_many_ranges_change_nothing);
+	TAP_RUN(what_is_kept_comes_back);
+	TAP_RUN(what_was_damaged_is_refused);
+	TAP_RUN(marks_are_in_force_after_a_start);
+	return tap_end();
+}

@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a configuration becomes, and what stays when another follows: media that grow in place, live
+ * state that follows the namespace, transactions that leave nothing behind, masks, labels, write
+ * protection, the account of a pool and its files. Ends with the time that a large one takes.
+ */
+#include "base/clock.h"
+#include "control/config_mask.h"
+#include "control/media_registry.h"
+#include "control/pool.h"
+#include "target/ns_live.h"
+
+#include "tap.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define NQN "nqn.2026-11.io.weft:r"
+#define H1  "nqn.2014-08.org.example:h1"
+#define H2  "nqn.2014-08.org.example:h2"
+#define H3  "nqn.2014-08.org.example:h3"
+
+static struct config_errors errors;
+static struct media_registry *registry;
+static char folder[64];
+
+/* What was asked of the keeper, for those who count. */
+static unsigned forgotten;
+
+static int keep(void *arg, const char *kind, const char *key, const void *value, size_t bytes)
+{
+	forgotten += value == NULL;
+	return 0;
+}
+
+static int recall(void *arg, const char *kind, const char *key, void **ret_value, size_t *ret_bytes)
+{
+	return -ENOENT;
+}
+
+static void begin(void)
+{
+	struct target_keeper keeper = {.keep = keep, .recall = recall};
+
+	EXPECT_EQ(0, media_registry_create(2, &registry));
+	media_registry_set_keeper(registry, &keeper);
+	snprintf(folder, sizeof(folder), "/tmp/weft-registry-XXXXXX");
+	EXPECT(mkdtemp(folder) != NULL);
+	forgotten = 0;
+}
+
+static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+	return remove(path);
+}
+
+static void end(void)
+{
+	media_registry_destroy(registry);
+	nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+__attribute__((format(printf, 1, 0))) static struct config *parse(const char *format, va_list args)
+{
+	struct config *config = NULL;
+	static char text[8192];
+
+	vsnprintf(text, sizeof(text), format, args);
+	for (char *c = text; *c != 0; c++)
+		*c = *c == '\'' ? '"' : *c;
+	memset(&errors, 0, sizeof(errors));
+	config_load_text(text, strlen(text), &config, &errors);
+	for (unsigned i = 0; i < errors.count && i < CONFIG_ERRORS_MAX; i++)
+		printf("# %s\n", errors.texts[i]);
+	return config;
+}
+
+/* One subsystem of these keys, written with apostrophes. */
+__attribute__((format(printf, 1, 2))) static struct snapshot *build(const char *format, ...)
+{
+	struct snapshot *snapshot = NULL;
+	struct config *config;
+	char whole[4096];
+	va_list args;
+
+	snprintf(whole, sizeof(whole), "{'version':1,'subsystems':[{'nqn':'" NQN "',%s}]}", format);
+	va_start(args, format);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+	config = parse(whole, args);
+#pragma GCC diagnostic pop
+	va_end(args);
+	EXPECT(config != NULL);
+	if (config)
+		config_build_snapshot(config, registry, 1, &snapshot, &errors);
+	config_free(config);
+	return snapshot;
+}
+
+static const struct ns *ns_at(const struct snapshot *snapshot, unsigned index)
+{
+	return &snapshot->subsystems[0]->namespaces[index];
+}
+
+static uint64_t file_bytes(const char *name)
+{
+	char path[256];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	return stat(path, &st) == 0 ? (uint64_t)st.st_size : UINT64_MAX;
+}
+
+#define U1 "'uuid':'6f1c7b9a-52e0-4d0b-9a39-1f0f5c1d2e31'"
+#define U2 "'uuid':'6f1c7b9a-52e0-4d0b-9a39-1f0f5c1d2e32'"
+
+static void growing_keeps_the_live_state(void)
+{
+	struct snapshot *first, *second;
+
+	begin();
+	first = build("'namespaces':[{'media':'file:%s/a,size=1M'},{'media':'mem:1M'}]", folder);
+	media_registry_commit(registry);
+	ns_at(first, 1)->mapped[5] = 9;
+	second = build("'namespaces':[{'media':'file:%s/a,size=2M'},{'media':'mem:2M'}]", folder);
+	EXPECT(second != NULL);
+	for (unsigned i = 0; second && i < 2; i++) {
+		EXPECT_EQ(256, ns_at(first, i)->block_count);
+		EXPECT_EQ(512, ns_at(second, i)->block_count);
+		EXPECT(ns_at(first, i)->locals == ns_at(second, i)->locals);
+		EXPECT(ns_at(first, i)->store != ns_at(second, i)->store);
+		EXPECT(ns_store_live(ns_at(first, i)->store) ==
+		       ns_store_live(ns_at(second, i)->store));
+	}
+	EXPECT_EQ(9, ns_at(second, 1)->mapped[5]);
+	media_registry_commit(registry);
+	snapshot_destroy(first);
+	EXPECT_EQ(9, ns_at(second, 1)->mapped[5]);
+	EXPECT_EQ(2 << 20, file_bytes("a"));
+	EXPECT_EQ(0, forgotten);
+	snapshot_destroy(second);
+	end();
+}
+
+static void a_rollback_gives_everything_back(void)
+{
+	struct snapshot *first, *second, *third;
+
+	begin();
+	first = build("'namespaces':[{'media':'file:%s/a,size=1M'}]", folder);
+	media_registry_commit(registry);
+	second = build("'namespaces':[{'media':'file:%s/a,size=2M'},"
+		       "{'media':'file:%s/b,size=1M'}]",
+		       folder, folder);
+	EXPECT_EQ(2 << 20, file_bytes("a"));
+	EXPECT_EQ(1 << 20, file_bytes("b"));
+	snapshot_destroy(second);
+	media_registry_rollback(registry);
+	EXPECT_EQ(1 << 20, file_bytes("a"));
+	EXPECT_EQ(UINT64_MAX, file_bytes("b"));
+	EXPECT_EQ(1, media_registry_count(registry));
+	/* A build that fails does it by itself. */
+	EXPECT(!build("'namespaces':[{'media':'file:%s/a,size=2M'},"
+		      "{'media':'file:%s/c,size=1M'},{'media':'file:/nowhere/d'}]",
+		      folder, folder));
+	EXPECT_EQ(1 << 20, file_bytes("a"));
+	EXPECT_EQ(UINT64_MAX, file_bytes("c"));
+	third = build("'namespaces':[{'media':'file:%s/a,size=1M'}]", folder);
+	EXPECT(ns_at(first, 0)->store == ns_at(third, 0)->store);
+	media_registry_commit(registry);
+	snapshot_destroy(first);
+	snapshot_destroy(third);
+	end();
+}
+
+/* In force, then not kept: the former one comes back before the rollback. */
+static void a_change_in_force_can_be_taken_back(void)
+{
+	struct snapshot *first, *second, *back;
+
+	begin();
+	first = build("'namespaces':[{'media':'file:%s/a,size=1M'}]", folder);
+	media_registry_commit(registry);
+	second = build("'namespaces':[{'media':'file:%s/a,size=2M'},{'media':'mem:1M'}]", folder);
+	back = build("'namespaces':[{'media':'file:%s/a,size=1M'}]", folder);
+	EXPECT(ns_at(first, 0)->store == ns_at(back, 0)->store);
+	snapshot_destroy(first);
+	snapshot_destroy(second);
+	media_registry_rollback(registry);
+	EXPECT_EQ(1 << 20, file_bytes("a"));
+	EXPECT_EQ(1, media_registry_count(registry));
+	/* And where even that fails, what is in force is what counts. */
+	second = build("'namespaces':[{'media':'file:%s/a,size=2M'},{'media':'mem:1M'}]", folder);
+	EXPECT(!build("'namespaces':[{'media':'file:/nowhere/d'}]"));
+	media_registry_commit(registry);
+	EXPECT_EQ(2, media_registry_count(registry));
+	EXPECT_EQ(2 << 20, file_bytes("a"));
+	snapshot_destroy(back);
+	snapshot_destroy(second);
+	end();
+}
+
+static void what_leaves_for_good_is_forgotten(void)
+{
+	struct snapshot *first, *second;
+
+	begin();
+	first = build("'namespaces':[{'media':'mem:1M'},{'media':'mem:1M'}]");
+	media_registry_commit(registry);
+	second = build("'namespaces':[{'media':'mem:1M'}]");
+	EXPECT_EQ(0, forgotten);
+	media_registry_commit(registry);
+	EXPECT(forgotten > 0);
+	EXPECT_EQ(1, media_registry_count(registry));
+	snapshot_destroy(first);
+	snapshot_destroy(second);
+	end();
+}
+
+static void another_uuid_is_another_live_state_over_the_same_medium(void)
+{
+	struct snapshot *first, *second;
+
+	begin();
+	first = build("'namespaces':[{'media':'mem:1M'," U1 "}]");
+	media_registry_commit(registry);
+	second = build("'namespaces':[{'media':'mem:1M'," U2 "}]");
+	EXPECT(ns_at(first, 0)->mapped == ns_at(second, 0)->mapped);
+	EXPECT(ns_at(first, 0)->locals != ns_at(second, 0)->locals);
+	media_registry_commit(registry);
+	snapshot_destroy(first);
+	EXPECT_EQ(0, ns_at(second, 0)->mapped[0]);
+	snapshot_destroy(second);
+	end();
+}
+
+static void what_cannot_change_is_told(void)
+{
+	struct snapshot *first;
+
+	begin();
+	first = build("'namespaces':[{'media':'mem:2M'},{'media':'file:%s/a,size=2M'}]", folder);
+	media_registry_commit(registry);
+	EXPECT(!build("'namespaces':[{'media':'mem:1M'},{'media':'file:%s/a,size=1M'}]", folder));
+	EXPECT_EQ(2, errors.count);
+	EXPECT(strstr(errors.texts[0], "namespace 1 (mem:1M): mem: has 2097152 bytes and cannot"));
+	EXPECT(strstr(errors.texts[1], "would cut it"));
+	snapshot_destroy(first);
+	end();
+}
+
+static bool sees(const struct snapshot *snapshot, unsigned ns, const char *host)
+{
+	return ns_mask_has(ns_at(snapshot, ns)->mask, snapshot_host_index(snapshot, host));
+}
+
+static void masks_say_who_sees_what(void)
+{
+	struct snapshot *s;
+
+	begin();
+	s = build("'namespaces':[{'media':'null:1M'},{'media':'null:1M','hosts':[]},"
+		  "{'media':'null:1M','hosts':['" H2 "','" H1 "']},"
+		  "{'media':'null:1M','hidden_from':['" H1 "']},"
+		  "{'media':'null:1M','hosts':['" H1 "','" H2 "'],'hidden_from':['" H2 "']},"
+		  "{'media':'null:1M','hosts':['" H1 "'],'private':true},"
+		  "{'media':'null:1M','hosts':['" H1 "','" H2 "']}]");
+	EXPECT(s != NULL);
+	media_registry_commit(registry);
+	EXPECT_EQ(2, s->mask_host_count);
+	EXPECT_STR(H1, s->mask_hosts[0]);
+	EXPECT(!ns_at(s, 0)->mask);
+	EXPECT(sees(s, 0, H1) && sees(s, 0, H3));
+	EXPECT(!sees(s, 1, H1) && !sees(s, 1, H2) && !sees(s, 1, H3));
+	EXPECT(sees(s, 2, H1) && sees(s, 2, H2) && !sees(s, 2, H3));
+	EXPECT(!sees(s, 3, H1) && sees(s, 3, H2) && sees(s, 3, H3));
+	EXPECT(sees(s, 4, H1) && !sees(s, 4, H2) && !sees(s, 4, H3));
+	EXPECT(ns_at(s, 5)->is_private && !ns_at(s, 4)->is_private);
+	/* One for each distinct set. */
+	EXPECT(ns_at(s, 2)->mask == ns_at(s, 6)->mask);
+	EXPECT(ns_at(s, 4)->mask == ns_at(s, 5)->mask);
+	EXPECT_EQ(4, s->mask_count);
+	snapshot_destroy(s);
+	end();
+}
+
+/* More hosts than a word has bits. */
+static void masks_have_room_for_many_hosts(void)
+{
+	char list[16384] = "", host[96];
+	struct config *config = NULL;
+	struct snapshot *s = NULL;
+	json_t *document, *hosts = json_array();
+
+	begin();
+	for (unsigned i = 0; i < 130; i++) {
+		snprintf(host, sizeof(host), "nqn.2014-08.org.example:m%03u", i);
+		json_array_append_new(hosts, json_string(host));
+	}
+	snprintf(list, sizeof(list), "nqn.2014-08.org.example:m%03u", 129);
+	document = json_pack("{s:i,s:[{s:s,s:[{s:s,s:o},{s:s,s:[s]}]}]}", "version", 1,
+			     "subsystems", "nqn", NQN, "namespaces", "media", "null:1M", "hosts",
+			     hosts, "media", "null:1M", "hidden_from", list);
+	EXPECT_EQ(0, config_load_json(document, &config, &errors));
+	EXPECT_EQ(0, config_build_snapshot(config, registry, 1, &s, &errors));
+	media_registry_commit(registry);
+	EXPECT_EQ(130, s->mask_host_count);
+	for (unsigned i = 0; i < 130; i++) {
+		snprintf(host, sizeof(host), "nqn.2014-08.org.example:m%03u", i);
+		EXPECT(sees(s, 0, host));
+		EXPECT_EQ(i != 129, sees(s, 1, host));
+	}
+	EXPECT(!sees(s, 0, H1) && sees(s, 1, H1));
+	snapshot_destroy(s);
+	config_free(config);
+	json_decref(document);
+	end();
+}
+
+static void protection_labels_and_marks_are_told(void)
+{
+	struct snapshot *s, *t;
+	struct uuid uuid;
+
+	begin();
+	s = build("'namespaces':[{'media':'null:1M','label':'red'},"
+		  "{'media':'null:1M','write_protect':'permanent'," U1 "},"
+		  "{'media':'null:1M','write_protect':'protected'},"
+		  "{'media':'null:1M','read_only':true}]");
+	media_registry_commit(registry);
+	EXPECT_STR("red", ns_at(s, 0)->label);
+	EXPECT(!ns_at(s, 1)->label);
+	EXPECT(!ns_at(s, 0)->is_read_only && ns_at(s, 1)->is_read_only &&
+	       ns_at(s, 2)->is_read_only);
+	EXPECT_EQ(NS_WRITE_PROTECT_PERMANENT, ns_at(s, 1)->write_protect);
+	EXPECT_EQ(NS_WRITE_PROTECT_NONE, ns_at(s, 3)->write_protect);
+	EXPECT(!ns_at(s, 1)->is_formatting);
+	uuid = ns_at(s, 1)->uuid;
+	EXPECT_EQ(0, media_registry_set_formatting(registry, &uuid, true));
+	EXPECT(media_registry_is_formatting(registry, &uuid));
+	t = build("'namespaces':[{'media':'null:1M'},{'media':'null:1M'," U1 "}]");
+	media_registry_commit(registry);
+	EXPECT(!ns_at(t, 0)->is_formatting && ns_at(t, 1)->is_formatting);
+	EXPECT_EQ(0, media_registry_set_formatting(registry, &uuid, false));
+	EXPECT(!media_registry_is_formatting(registry, &uuid));
+	snapshot_destroy(s);
+	snapshot_destroy(t);
+	end();
+}
+
+static void touch(const char *name)
+{
+	char path[256];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	fd = open(path, O_CREAT | O_WRONLY, 0600);
+	EXPECT(fd >= 0);
+	close(fd);
+}
+
+static void a_pool_counts_what_lies_in_it(void)
+{
+	struct snapshot *s;
+
+	begin();
+	s = build("'pool':{'folder':'%s/pool','capacity':'10M'},'namespaces':["
+		  "{'media':'file:%s/pool/a,size=4M'},{'media':'file:%s/b,size=1M'},"
+		  "{'media':'mem:1M'}]",
+		  folder, folder, folder);
+	EXPECT(s != NULL);
+	media_registry_commit(registry);
+	EXPECT_EQ(10 << 20, s->subsystems[0]->pool_bytes);
+	EXPECT_EQ(6 << 20, s->subsystems[0]->pool_unused_bytes);
+	snapshot_destroy(s);
+	touch("taken");
+	EXPECT(!build("'pool':{'folder':'%s/taken','capacity':'10M'}", folder));
+	EXPECT(strstr(errors.texts[0], "/taken: Not a directory") != NULL);
+	end();
+}
+
+static void a_pool_removes_only_what_it_made(void)
+{
+	uint8_t nguid[16] = {0xab};
+	char *path, other[128];
+
+	begin();
+	path = pool_file_path(folder, nguid);
+	touch("ab000000000000000000000000000000.img");
+	touch("precious.img");
+	snprintf(other, sizeof(other), "%s/precious.img", folder);
+	EXPECT_EQ(-EPERM, pool_file_remove(folder, other, nguid));
+	EXPECT_EQ(-EPERM, pool_file_remove("/elsewhere", path, nguid));
+	EXPECT_EQ(0, file_bytes("ab000000000000000000000000000000.img"));
+	EXPECT_EQ(0, pool_file_remove(folder, path, nguid));
+	EXPECT_EQ(UINT64_MAX, file_bytes("ab000000000000000000000000000000.img"));
+	EXPECT_EQ(0, file_bytes("precious.img"));
+	/* Gone already: as wished. */
+	EXPECT_EQ(0, pool_file_remove(folder, path, nguid));
+	free(path);
+	end();
+}
+
+__attribute__((format(printf, 1, 2))) static struct config *config_of(const char *format, ...)
+{
+	struct config *config;
+	va_list args;
+
+	va_start(args, format);
+	config = parse(format, args);
+	va_end(args);
+	return config;
+}
+
+static void orphans_are_told_and_stay(void)
+{
+	struct config *config;
+
+	begin();
+	config = config_of("{'version':1,'subsystems':[{'nqn':'" NQN
+			   "','pool':{'folder':'%s','capacity':'10M'},'namespaces':["
+			   "{'media':'file:%s/ab000000000000000000000000000000.img,size=1M'}]}]}",
+			   folder, folder);
+	touch("ab000000000000000000000000000000.img");
+	touch("cd000000000000000000000000000000.img");
+	touch("mine.img");
+	EXPECT_EQ(1, pool_report_orphans(config));
+	EXPECT_EQ(0, file_bytes("cd000000000000000000000000000000.img"));
+	config_free(config);
+	end();
+}
+
+/* 1,000 subsystems with 10 namespaces each, half of them masked: near linear, and told. */
+static void large_configurations_are_quick(void)
+{
+	json_t *document = json_pack("{s:i,s:[]}", "version", 1, "subsystems");
+	uint64_t start_ns, parsed_ns, built_ns, exported_ns;
+	struct config *config = NULL;
+	struct snapshot *snapshot = NULL;
+	char nqn[96], host[96];
+	char *diff;
+
+	begin();
+	for (unsigned s = 0; s < 1000; s++) {
+		json_t *namespaces = json_array();
+
+		snprintf(nqn, sizeof(nqn), "nqn.2026-11.io.weft:s%04u", s);
+		snprintf(host, sizeof(host), "nqn.2014-08.org.example:h%04u", s);
+		for (unsigned i = 0; i < 10; i++) {
+			json_t *ns = json_pack("{s:s}", "media", "null:1G");
+
+			if (i % 2)
+				json_object_set_new(ns, "hosts", json_pack("[s]", host));
+			json_array_append_new(namespaces, ns);
+		}
+		json_array_append_new(json_object_get(document, "subsystems"),
+				      json_pack("{s:s,s:o}", "nqn", nqn, "namespaces", namespaces));
+	}
+	start_ns = clock_monotonic_ns();
+	EXPECT_EQ(0, config_load_json(document, &config, &errors));
+	parsed_ns = clock_monotonic_ns();
+	EXPECT_EQ(0, config_build_snapshot(config, registry, 1, &snapshot, &errors));
+	media_registry_commit(registry);
+	built_ns = clock_monotonic_ns();
+	json_decref(document);
+	document = config_to_json(config);
+	diff = config_diff(config, config);
+	exported_ns = clock_monotonic_ns();
+	EXPECT_STR("", diff);
+	EXPECT_EQ(1000, snapshot->mask_count);
+	EXPECT_EQ(10000, media_registry_count(registry));
+	printf("# 1,000 subsystems, 10,000 namespaces: read %.1f ms, built %.1f ms, written and "
+	       "compared %.1f ms\n",
+	       (double)(parsed_ns - start_ns) / 1e6, (double)(built_ns - parsed_ns) / 1e6,
+	       (double)(exported_ns - built_ns) / 1e6);
+	/* An order of magnitude above what any machine needs, far below what squares would. */
+	EXPECT(exported_ns - start_ns < 20 * NS_PER_S);
+	free(diff);
+	json_decref(document);
+	config_free(config);
+	snapshot_destroy(snapshot);
+	end();
+}
+
+int main(void)
+{
+	TAP_RUN(growing_keeps_the_live_state);
+	TAP_RUN(a_rollback_gives_everything_back);
+	TAP_RUN(a_change_in_force_can_be_taken_back);
+	TAP_RUN(what_leaves_for_good_is_forgotten);
+	TAP_RUN(another_uuid_is_another_live_state_over_the_same_medium);
+	TAP_RUN(what_cannot_change_is_told);
+	TAP_RUN(masks_say_who_sees_what);
+	TAP_RUN(masks_have_room_for_many_hosts);
+	TAP_RUN(protection_labels_and_marks_are_told);
+	TAP_RUN(a_pool_counts_what_lies_in_it);
+	TAP_RUN(a_pool_removes_only_what_it_made);
+	TAP_RUN(orphans_are_told_and_stay);
+	TAP_RUN(large_configurations_are_quick);
+	return tap_end();
+}

@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""
+The files of a pool: made with the namespace, sized by it, removed with it and only with it; what a
+kill leaves behind is told, not removed; the account over all of that. A Format that is killed leaves
+the old format or the new one; one whose medium fails leaves the old one, open to I/O again. Write
+protection until the power cycle ends with the next start, permanent protection does not. NVMe Base
+2.1, sections 5.1.10, 5.1.21, 8.1.15, 8.1.16.
+"""
+
+import glob
+import os
+import struct
+import tempfile
+
+import nvmetcp as n
+import target
+from tap import Tap
+
+MANAGEMENT, ATTACHMENT, FORMAT = 0x0d, 0x15, 0x80
+POOL = 64 << 20
+ALL = 0xffffffff
+NOT_CHANGEABLE = (1, 0x0e)
+WRITE_FAULT = (2, 0x80)
+POOL_SPEC, FORMAT_SPEC, PROTECT_SPEC = 'Base 8.1.15', 'Base 5.1.10', 'Base 8.1.16'
+FAILING = 2
+
+
+def create(host, blocks, flbas=0):
+    page = bytearray(4096)
+    struct.pack_into('<QQ', page, 0, blocks, blocks)
+    page[26], page[30] = flbas, 1
+    return host.admin.do(MANAGEMENT, data=bytes(page), cdw10=0).dw0
+
+
+def delete(host, nsid):
+    return host.admin.do(MANAGEMENT, nsid=nsid, cdw10=1)
+
+
+def attach(host, nsid):
+    page = struct.pack('<HH', 1, host.cntlid)
+    return host.admin.do(ATTACHMENT, nsid=nsid, data=page + bytes(4096 - len(page)), cdw10=0)
+
+
+def unused(host):
+    return struct.unpack_from('<Q', bytes(host.admin.identify(1).data), 296)[0]
+
+
+def shape(host, nsid):
+    page = bytes(host.admin.identify(0, nsid).data)
+    return struct.unpack_from('<Q', page)[0], page[26] & 15
+
+
+def files(tgt):
+    return {os.path.basename(path): os.path.getsize(path)
+            for path in glob.glob(tgt.pool + '/*')}
+
+
+def restart(tgt):
+    tgt.kill()
+    tgt.start()
+
+
+def account(t, tgt):
+    with tgt.host() as host:
+        t.eq((unused(host), files(tgt)), (POOL, {}), 'at first: all of it, and no file', POOL_SPEC)
+        small, large = create(host, 2048), create(host, 1024, 1)
+        t.eq(sorted(files(tgt).values()), [1 << 20, 4 << 20], 'a file for each, of its size')
+        t.eq(unused(host), POOL - (5 << 20), 'the rest is unused', POOL_SPEC)
+        guid = bytes(host.admin.identify(0x11, large).data)[104:120].hex()
+        t.eq(files(tgt).get(guid + '.img'), 4 << 20, 'named by the NGUID')
+        for name in files(tgt):
+            t.eq(os.stat(os.path.join(tgt.pool, name)).st_mode & 0o777, 0o600, 'nobody else reads it')
+        with open(os.path.join(tgt.pool, 'precious.img'), 'w') as file:
+            file.write('not ours')
+    restart(tgt)
+    with tgt.host() as host:
+        t.eq(unused(host), POOL - (5 << 20), 'after a kill: the same account', POOL_SPEC)
+        t.status(delete(host, small), n.OK, 'deleted', POOL_SPEC)
+        t.eq((unused(host), len(files(tgt))), (POOL - (4 << 20), 2), 'its file and its share are back',
+             POOL_SPEC)
+        t.status(delete(host, ALL), n.OK, 'all deleted', POOL_SPEC)
+        t.eq((unused(host), files(tgt)), (POOL, {'precious.img': 8}), 'what is not ours stays',
+             POOL_SPEC)
+
+
+def orphans(t, tgt):
+    orphan = '00112233445566778899aabbccddeeff.img'
+    with open(os.path.join(tgt.pool, orphan), 'w') as file:
+        file.write('left')
+    t.ok(orphan not in tgt.log(), 'a file that appears is not looked for')
+    restart(tgt)
+    t.ok(orphan + ' belongs to no namespace' in tgt.log(), 'the next start names it')
+    t.ok('precious' not in tgt.log(), 'and not what is not ours')
+    t.eq(files(tgt).get(orphan), 4, 'but does not remove it')
+    with tgt.host() as host:
+        t.eq(unused(host), POOL, 'it is not in the account', POOL_SPEC)
+    os.unlink(os.path.join(tgt.pool, orphan))
+
+
+def format_killed(t, tgt):
+    with tgt.host() as host:
+        nsid = create(host, 8192)
+        attach(host, nsid)
+        conn = host.queue()
+        data = n.pattern(4096, 5)
+        conn.put(nsid, 0, data)
+        # Held up by a write that owes its data, then killed: nothing of it has happened.
+        owed = conn.rw(n.WRITE, nsid, 64, 64, 512, bytes(32768), way='r2t', is_auto=False)
+        conn.wait_r2t(owed)
+        host.admin.submit(FORMAT, nsid=nsid, cdw10=1 | 1 << 9)
+        target.poll(lambda: conn.read(nsid, 0, 8).status == (0, 0x84))
+        restart(tgt)
+    with tgt.host() as host:
+        conn = host.queue()
+        t.eq(shape(host, nsid), (8192, 0), 'killed before the erase: the old format', FORMAT_SPEC)
+        t.eq(bytes(conn.read(nsid, 0, 8).data), data, 'and its data', FORMAT_SPEC)
+        t.status(conn.put(nsid, 0, data), n.OK, 'and I/O', FORMAT_SPEC)
+        t.status(host.admin.do(FORMAT, nsid=nsid, cdw10=1 | 1 << 9), n.OK, 'format', FORMAT_SPEC)
+        restart(tgt)
+    with tgt.host() as host:
+        conn = host.queue()
+        t.eq(shape(host, nsid), (1024, 1), 'killed after the answer: the new format', FORMAT_SPEC)
+        t.eq(bytes(conn.read(nsid, 0, 1, 4096).data), bytes(4096), 'and no data', FORMAT_SPEC)
+        delete(host, nsid)
+
+
+def format_fails(t, tgt):
+    with tgt.host() as host:
+        conn = host.queue()
+        before = shape(host, FAILING)
+        t.status(host.admin.do(FORMAT, nsid=FAILING, cdw10=(1 - before[1]) | 1 << 9), WRITE_FAULT,
+                 'format: the medium fails', FORMAT_SPEC)
+        t.eq(shape(host, FAILING), before, 'format failed: the old format', FORMAT_SPEC)
+        t.status(conn.read(FAILING, 0, 1), n.OK, 'format failed: I/O again', FORMAT_SPEC)
+        t.status(host.admin.do(FORMAT, nsid=FAILING, cdw10=(1 - before[1]) | 1 << 9), n.OK,
+                 'format: the second time it does not', FORMAT_SPEC)
+
+
+def protection(t, tgt):
+    with tgt.host() as host:
+        temporary, permanent = create(host, 8), create(host, 8)
+        for nsid in (temporary, permanent):
+            attach(host, nsid)
+        t.status(host.admin.set_feature(0x84, 2, nsid=temporary), n.OK, 'until power cycle',
+                 PROTECT_SPEC)
+        t.status(host.admin.set_feature(0x84, 0, nsid=temporary), NOT_CHANGEABLE,
+                 'not before it', PROTECT_SPEC)
+        t.status(delete(host, temporary), n.WRITE_PROTECTED, 'nor deleted', PROTECT_SPEC)
+        t.status(host.admin.set_feature(0x84, 3, nsid=permanent), n.OK, 'permanent', PROTECT_SPEC)
+        t.status(host.admin.set_feature(0x84, 0, nsid=permanent), NOT_CHANGEABLE, 'for good',
+                 PROTECT_SPEC)
+    restart(tgt)
+    with tgt.host() as host:
+        conn = host.queue()
+        t.eq(host.admin.get_feature(0x84, nsid=temporary).dw0, 0, 'the next start ends it', PROTECT_SPEC)
+        t.status(conn.put(temporary, 0, bytes(512)), n.OK, 'and it is writable', PROTECT_SPEC)
+        t.eq(host.admin.get_feature(0x84, nsid=permanent).dw0, 3, 'permanent stays', PROTECT_SPEC)
+        t.status(conn.put(permanent, 0, bytes(512)), n.WRITE_PROTECTED, 'and protects', PROTECT_SPEC)
+        t.status(delete(host, ALL), n.WRITE_PROTECTED, 'no deletion of all either', PROTECT_SPEC)
+        t.eq(len(files(tgt)), 3, 'and none of them is gone')
+
+
+def main():
+    tap = Tap()
+    tgt = None
+    with tempfile.TemporaryDirectory(prefix='weft-pool-') as folder:
+        try:
+            with tap.guard('the test as a whole'):
+                tgt = target.Target(
+                    namespaces=[target.namespace(1, 'mem:1M,block=512'),
+                                target.namespace(FAILING, 'fault:fail:op=zero:count=1@mem:1M,block=512')],
+                    pool={'folder': folder + '/pool', 'capacity': str(POOL)})
+                tgt.pool = folder + '/pool'
+                for part in (account, orphans, format_killed, format_fails, protection):
+                    with tap.guard(part.__name__):
+                        part(tap, tgt)
+        finally:
+            if tgt:
+                tgt.finish(tap)
+    raise SystemExit(tap.done())
+
+
+main()
