@@ -115,6 +115,9 @@ static uint64_t log_effects(const struct ctrl *ctrl, const struct log_cmd *cmd,
 	uint8_t page[LOG_EFFECTS_BYTES];
 
 	command_effects(ctrl, &effects);
+	/* Of command sets that we do not have there are no I/O commands; nvme-cli asks all the same. */
+	if (cmd->csi != NVME_CSI_NVM)
+		memset(effects.io, 0, sizeof(effects.io));
 	log_effects_encode(&effects, page);
 	log_window_put(window, 0, page, sizeof(page));
 	return sizeof(page);
@@ -246,7 +249,7 @@ nvme_status log_prepare(struct slot *slot)
 	/* LPA bit 0 is clear: health is told of the controller, not of one namespace. */
 	if (cmd.log_id == LOG_SMART && nsid != 0 && nsid != NVME_NSID_ALL)
 		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_NSID);
-	if (cmd.log_id == LOG_EFFECTS && cmd.csi != NVME_CSI_NVM)
+	if (cmd.log_id == LOG_EFFECTS && cmd.csi > NVME_CSI_MAX)
 		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_LOG_CSI);
 	slot->execute = log_execute;
 	return command_expect_data(slot, DATA_TO_HOST, (uint32_t)cmd.len_bytes);

@@ -31,7 +31,11 @@ enum identify_cns {
 
 enum nvme_csi {
 	NVME_CSI_NVM = 0x00,
+	NVME_CSI_KV = 0x01,
 	NVME_CSI_ZNS = 0x02,
+	NVME_CSI_SLM = 0x03,
+	NVME_CSI_CP = 0x04,
+	NVME_CSI_MAX = NVME_CSI_CP, /* those above are reserved */
 };
 
 struct identify_cmd {
@@ -128,7 +132,10 @@ struct ns_identity {
 	bool is_not_ready;                 /* NSTAT of CNS 08h: being formatted */
 	uint8_t reservation_caps;          /* RESCAP */
 	uint64_t capacity_bytes;           /* NVMCAP */
-	uint32_t optimal_write_blocks;     /* NOWS, NPWG: preferred granularity; 0: not reported */
+	/* NOWS, NPWG with NPWA, NPDG with NPDA; all 0: not reported. */
+	uint32_t optimal_write_blocks;
+	uint32_t write_granularity_blocks;
+	uint32_t deallocate_granularity_blocks;
 	uint32_t boundary_blocks;          /* NOIOB; 0: none */
 	uint32_t atomic_write_blocks;      /* NAWUN; 0: use the controller's for all three */
 	uint32_t atomic_power_fail_blocks; /* NAWUPF */

@@ -243,7 +243,7 @@ row_log_pages() {
 	not nvme get-log "/dev/$ctrl" --log-id=0x99 --log-len=512
 	has "$(nvme error-log "/dev/$ctrl" -o json)" '[.errors[] | select(.error_count > 0)] | length > 0'
 	nvme supported-log-pages "/dev/$ctrl"
-	nvme effects-log "/dev/$ctrl" --csi=0
+	nvme effects-log "/dev/$ctrl"
 	nvme fw-log "/dev/$ctrl"
 	nvme changed-ns-list-log "/dev/$ctrl"
 	nvme ana-log "/dev/$ctrl"

@@ -138,8 +138,11 @@ def effects(t, host):
          'LID 05h: Format NVM: LBCC, NCC, alone in its namespace', spec)
     t.ok(all(u32(page, at) >> 20 for at in [op * 4 for op in admin] + [1024 + op * 4 for op in io]),
          'LID 05h: every command has a scope', spec)
-    t.status(host.admin.get_log(5, 4096, cdw14=1 << 24), n.INVALID_FIELD,
-             'LID 05h of another command set', spec)
+    zoned = bytes(host.admin.get_log(5, 4096, cdw14=2 << 24).data)
+    t.eq((zoned[:1024], zoned[1024:2048]), (page[:1024], bytes(1024)),
+         'LID 05h of a command set that we do not have: admin commands, no I/O commands', spec)
+    t.status(host.admin.get_log(5, 4096, cdw14=0x50 << 24), n.INVALID_FIELD,
+             'LID 05h of a reserved command set', spec)
 
 
 def ana(t, host):
@@ -208,6 +211,9 @@ def persistent_events(t, tgt):
         t.eq(page[480:512], struct.pack('<I', 1 << 1 | 1 << 3 | 1 << 4 | 7 << 6 | 1 << 11)
              .ljust(32, b'\0'), 'LID 0Dh: supported events', spec)
         t.status(establish(admin), n.CMD_SEQUENCE, 'LID 0Dh: establish a second one', spec)
+        header = bytes(establish(admin, 512, 3).data)
+        t.eq((u32(header, 374) >> 16, header[:374]), (1 << 2 | 1, page[:374]),
+             'LID 0Dh: establish or read the header: the one there is, and RCE', spec)
         t.status(establish(second.admin), n.OK, 'LID 0Dh: another controller has its own', spec)
         total = struct.unpack_from('<Q', page, 8)[0]
         t.status(admin.get_log(0x0d, 512, offset=total), n.OK, 'LID 0Dh: at its end', spec)
