@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers, sizes and durations as people write them.
+ * Numbers, sizes and durations as people write them; UTF-8 and parts of a URL.
  *
  * Any thread; pure. Everything is strict: no signs, no blanks, no rest behind the number, and an
  * overflow is an error rather than a wrapped value.
@@ -9,9 +9,11 @@
 
 #include "base/check.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -210,4 +212,22 @@ size_t text_utf8_bytes(const char *text)
 			return 0;
 	}
 	return n;
+}
+
+char *text_path_part(const char *text)
+{
+	char *part = malloc(3 * strlen(text) + 1);
+	size_t n = 0;
+
+	for (; part && *text; text++) {
+		unsigned char c = (unsigned char)*text;
+
+		if (isalnum(c) || strchr("-._~:@!$&'()*+,;=", c))
+			part[n++] = (char)c;
+		else
+			n += (size_t)snprintf(part + n, 4, "%%%02X", c);
+	}
+	if (part)
+		part[n] = 0;
+	return part;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers, sizes and durations as people write them: "10G", "4096", "500ms", "5s".
+ * Numbers, sizes and durations as people write them: "10G", "4096", "500ms", "5s"; UTF-8 and parts
+ * of a URL.
  */
 #ifndef WEFT_BASE_TEXT_H
 #define WEFT_BASE_TEXT_H
@@ -22,5 +23,9 @@ size_t text_copy(char *to, size_t to_bytes, const char *from);
 /* Bytes of the well-formed UTF-8 sequence at the start of this terminated text, 0 when there is
  * none (RFC 3629). */
 size_t text_utf8_bytes(const char *text);
+
+/* For one part of a URL's path: what may not stand there becomes %XX (RFC 3986, pchar). For free();
+ * NULL: out of memory. */
+char *text_path_part(const char *text);
 
 #endif

@@ -12,7 +12,9 @@
 
 static const struct ctl_command commands[] = {
 	{"status", NULL, ctl_status, "", 0, 0, 0, false, "the target, its reactors, its figures"},
-	{"health", NULL, ctl_health, "", 0, 0, 0, false, "what is wrong; exits with 1 then"},
+	{"health", NULL, ctl_health, "[--acknowledge]", 0, 0, 0, false,
+	 "what is wrong; exits with 1 then"},
+	{"audit", NULL, ctl_audit, "[COUNT]", 0, 1, 0, false, "who changed what, newest first"},
 	{"export", NULL, ctl_export, "[FILE]", 0, 1, 0, false, "write the document of its state"},
 	{"apply", NULL, ctl_apply, "FILE", 1, 1, 0, true, "put a document in force; - reads it"},
 	{"import", NULL, ctl_import, "FILE", 1, 1, 0, true, "put what nvmetcli saved in force"},
@@ -32,8 +34,8 @@ static const struct ctl_command commands[] = {
 	{"namespace", "set", ctl_ns_set, "NQN NSID FIELD...", 2, 2, CTL_NS, true, "change fields"},
 	{"namespace", "resize", ctl_ns_resize, "NQN NSID SIZE", 3, 3, 0, true,
 	 "let it grow, such as to 20G"},
-	{"namespace", "remove", ctl_ns_remove, "NQN NSID", 2, 2, 0, true,
-	 "remove it; its file stays"},
+	{"namespace", "remove", ctl_ns_remove, "NQN NSID [--delete-data]", 2, 2, 0, true,
+	 "remove it; its file stays without that"},
 	{"host", "list", ctl_host_list, "NQN", 1, 1, 0, false, "hosts that may connect"},
 	{"host", "add", ctl_host_add, "NQN HOST", 2, 2, 0, true, "allow a host"},
 	{"host", "remove", ctl_host_remove, "NQN HOST", 2, 2, 0, true, "no longer allow it"},
@@ -121,6 +123,10 @@ static int command_check(const struct ctl *ctl, const struct ctl_command *comman
 	else if (!command->is_change && (ctl->is_dry_run || ctl->generation > 0))
 		cli_usage_error("ctl",
 				"--dry-run and --generation are for changes of the document");
+	else if (ctl->acknowledges && command->run != ctl_health)
+		cli_usage_error("ctl", "--acknowledge is for health");
+	else if (ctl->deletes_data && command->run != ctl_ns_remove)
+		cli_usage_error("ctl", "--delete-data is for namespace remove");
 	else
 		return 0;
 	return -1;

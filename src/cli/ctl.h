@@ -28,6 +28,8 @@ struct ctl {
 	const char *place; /* for people: the socket or the URL */
 	bool is_json;
 	bool is_dry_run;
+	bool acknowledges;   /* --acknowledge, of health */
+	bool deletes_data;   /* --delete-data, of namespace remove */
 	uint64_t generation; /* 0: any */
 	const char *words[CTL_WORDS_MAX];
 	unsigned word_count;
@@ -101,6 +103,7 @@ uint64_t ctl_number(const json_t *object, const char *key);
 
 int ctl_status(struct ctl *ctl); /* ctl_state.c */
 int ctl_health(struct ctl *ctl);
+int ctl_audit(struct ctl *ctl);
 int ctl_connections(struct ctl *ctl);
 int ctl_reservations(struct ctl *ctl);
 int ctl_reservation_clear(struct ctl *ctl);

@@ -74,6 +74,8 @@ enum ctl_option {
 	OPTION_DRY_RUN,
 	OPTION_GENERATION,
 	OPTION_UNSET,
+	OPTION_ACKNOWLEDGE,
+	OPTION_DELETE_DATA,
 };
 
 static const struct option common_options[] = {
@@ -85,6 +87,8 @@ static const struct option common_options[] = {
 	{"dry-run", no_argument, NULL, OPTION_DRY_RUN},
 	{"generation", required_argument, NULL, OPTION_GENERATION},
 	{"unset", required_argument, NULL, OPTION_UNSET},
+	{"acknowledge", no_argument, NULL, OPTION_ACKNOWLEDGE},
+	{"delete-data", no_argument, NULL, OPTION_DELETE_DATA},
 	{"help", no_argument, NULL, 'h'},
 };
 
@@ -309,6 +313,12 @@ static int option_take(struct ctl *ctl, int c, char *value)
 		return generation_take(ctl, value);
 	case OPTION_UNSET:
 		return unset_take(ctl, value);
+	case OPTION_ACKNOWLEDGE:
+		ctl->acknowledges = true;
+		return 0;
+	case OPTION_DELETE_DATA:
+		ctl->deletes_data = true;
+		return 0;
 	case 'h':
 		ctl->wants_help = true;
 		return 0;

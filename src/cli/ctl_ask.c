@@ -5,6 +5,7 @@
  *
  * Main thread.
  */
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/ctl.h"
 
@@ -31,7 +32,7 @@ char *ctl_path(const char *format, const char *first, const char *second, const 
 			fputc(*format, to);
 			continue;
 		}
-		part = http_client_encode(names[used++]);
+		part = text_path_part(names[used++]);
 		fputs(part ? part : "", to);
 		free(part);
 	}

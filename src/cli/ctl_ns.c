@@ -153,5 +153,25 @@ int ctl_ns_resize(struct ctl *ctl)
 
 int ctl_ns_remove(struct ctl *ctl)
 {
-	return ctl_print_change(ctl, ctl_send(ctl, "DELETE", ns_path(ctl), NULL));
+	char *path = ns_path(ctl);
+	char *full = NULL;
+	json_t *answer;
+	int status;
+
+	if (!path ||
+	    asprintf(&full, "%s%s", path, ctl->deletes_data ? "?delete_data=true" : "") < 0)
+		full = NULL;
+	free(path);
+	answer = full ? ctl_send(ctl, "DELETE", full, NULL) : NULL;
+	json_incref(answer);
+	status = ctl_print_change(ctl, answer);
+	if (answer && !ctl->is_json && !ctl->is_dry_run) {
+		const char *data = json_string_value(json_object_get(answer, "data"));
+		const char *file = json_string_value(json_object_get(answer, "file"));
+
+		if (file)
+			printf("%s: %s\n", data ? data : "", file);
+	}
+	json_decref(answer);
+	return status;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `weft ctl` status, health, connections and reservations: what a running target tells of itself.
- * Main thread.
+ * `weft ctl` status, health, audit, connections and reservations: what a running target tells of
+ * itself. Main thread.
  */
 #include "base/check.h"
 #include "cli/cli.h"
@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static const char *duration_text(double seconds, char *text, size_t text_bytes)
 {
@@ -87,6 +88,21 @@ int ctl_status(struct ctl *ctl)
 	return CLI_OK;
 }
 
+/* Says that the errors so far are known; health is asked for then. 0 or, after a message, -1. */
+static int health_acknowledge(struct ctl *ctl)
+{
+	json_t *answer =
+		ctl_send(ctl, "POST", ctl_path("/health/acknowledge", NULL, NULL, NULL), NULL);
+
+	if (answer && !ctl->is_json)
+		printf("acknowledged: %llu\n",
+		       (unsigned long long)ctl_number(answer, "acknowledged"));
+	if (!answer)
+		return -1;
+	json_decref(answer);
+	return 0;
+}
+
 int ctl_health(struct ctl *ctl)
 {
 	const struct http_question question = {.method = "GET", .path = "/v1/health"};
@@ -95,6 +111,8 @@ int ctl_health(struct ctl *ctl)
 	bool is_ok;
 	int status;
 
+	if (ctl->acknowledges && health_acknowledge(ctl) < 0)
+		return CLI_FAILED;
 	if (ctl_ask(ctl, &question, &status, &answer) < 0)
 		return CLI_FAILED;
 	is_ok = status == 200;
@@ -116,6 +134,41 @@ int ctl_health(struct ctl *ctl)
 	}
 	json_decref(answer);
 	return is_ok ? CLI_OK : CLI_FAILED;
+}
+
+static void audit_print(const json_t *entry)
+{
+	const json_t *diff = json_object_get(entry, "diff");
+	time_t when = (time_t)json_number_value(json_object_get(entry, "time_s"));
+	char stamp[32] = "", origin[256];
+	struct tm parts;
+
+	if (gmtime_r(&when, &parts))
+		strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%SZ", &parts);
+	printf("%s  generation %llu  %s\n", stamp,
+	       (unsigned long long)ctl_number(entry, "generation"),
+	       ctl_text(entry, "origin", origin, sizeof(origin)));
+	for (size_t i = 0; i < json_array_size(diff); i++)
+		printf("    %s\n", json_string_value(json_array_get(diff, i)));
+}
+
+int ctl_audit(struct ctl *ctl)
+{
+	char *path = NULL;
+	json_t *answer, *entry;
+	size_t i;
+
+	if (asprintf(&path, "/v1/audit%s%s", ctl->word_count > 0 ? "?limit=" : "",
+		     ctl->word_count > 0 ? ctl->words[0] : "") < 0)
+		return CLI_FAILED;
+	answer = ctl_get(ctl, path);
+	if (!answer)
+		return CLI_FAILED;
+	if (!ctl_print_json(ctl, answer)) {
+		json_array_foreach(json_object_get(answer, "audit"), i, entry) audit_print(entry);
+	}
+	json_decref(answer);
+	return CLI_OK;
 }
 
 int ctl_connections(struct ctl *ctl)

@@ -9,7 +9,6 @@
 #include "base/net_addr.h"
 #include "base/unix_addr.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -198,23 +197,4 @@ int http_client_ask(const struct http_client *client, const struct http_question
 					: strerror(-res));
 	}
 	return res;
-}
-
-char *http_client_encode(const char *text)
-{
-	char *part = malloc(3 * strlen(text) + 1);
-	size_t n = 0;
-
-	for (; part && *text; text++) {
-		unsigned char c = (unsigned char)*text;
-
-		/* RFC 3986: a colon may stand in a path. */
-		if (isalnum(c) || strchr("-._~:", c))
-			part[n++] = (char)c;
-		else
-			n += (size_t)snprintf(part + n, 4, "%%%02X", c);
-	}
-	if (part)
-		part[n] = 0;
-	return part;
 }

@@ -33,7 +33,5 @@ struct http_reply {
 /* 0, or -errno with a text: -ECONNREFUSED and -ENOENT when nobody answers there. */
 int http_client_ask(const struct http_client *client, const struct http_question *question,
 		    struct http_reply *ret_reply, char error[HTTP_CLIENT_ERROR_BYTES]);
-/* "/v1/subsystems/%s" with a name in it that may have any characters; the caller frees it. */
-char *http_client_encode(const char *text);
 
 #endif

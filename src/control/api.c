@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The REST API: the table of routes, routing, and the checks that all routes share (media type,
- * JSON, query, If-Match). What a route does is in api_state.c, api_config.c, api_subsystem.c,
- * api_ns.c, api_reservation.c and api_port.c; answers are made in api_answer.c.
+ * JSON, query, If-Match). What a route does is in api_state.c, api_health.c, api_config.c,
+ * api_subsystem.c, api_ns.c, api_reservation.c and api_port.c; answers are made in api_answer.c.
  *
  * Control reactor only. Everything in a request is untrusted: it never reaches a CHECK.
  */
 #include "base/log.h"
 #include "base/text.h"
 #include "control/api_call.h"
+#include "control/store.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -21,9 +22,14 @@
 #define NS        SUBSYSTEM "/namespaces/{nsid}"
 #define PORT      "/v1/ports/{id}"
 
+#define API_LIMIT_MAX STORE_AUDIT_MAX
+
 static const struct api_route routes[] = {
 	{"GET", "/v1/state", api_state_get, "The target, its reactors and its figures", 0},
 	{"GET", "/v1/health", api_health_get, "What is wrong with it", 0},
+	{"POST", "/v1/health/acknowledge", api_health_acknowledge,
+	 "Media errors so far are known: they are no problem any more", 0},
+	{"GET", "/v1/audit", api_audit_get, "Who changed what, newest first", API_LIMIT},
 	{"GET", "/v1/config", api_config_get, "The document of desired state", 0},
 	{"PUT", "/v1/config", api_config_put, "Apply a document, all or nothing",
 	 API_BODY | API_CHANGE},
@@ -41,7 +47,7 @@ static const struct api_route routes[] = {
 	{"GET", NS, api_ns_get, "One namespace, with its counters", 0},
 	{"PATCH", NS, api_ns_patch, "Change some of its fields, or its size",
 	 API_BODY | API_CHANGE},
-	{"DELETE", NS, api_ns_delete, "Remove a namespace", API_CHANGE},
+	{"DELETE", NS, api_ns_delete, "Remove a namespace", API_CHANGE | API_DATA},
 	{"DELETE", NS "/reservation", api_reservation_delete,
 	 "Clear the reservation and all registrations of a namespace", 0},
 	{"GET", SUBSYSTEM "/hosts", api_hosts_get, "Hosts that may connect", 0},
@@ -179,16 +185,64 @@ static bool flag_parse(const char *value, bool *ret_flag)
 	return true;
 }
 
+/* The flag that the key names, as far as the route knows it; NULL: it does not. */
+static bool *query_flag(struct api_call *call, const char *key)
+{
+	unsigned flags = call->route->flags;
+
+	if ((flags & API_CHANGE) && strcmp(key, "dry_run") == 0)
+		return &call->is_dry_run;
+	if ((flags & API_APPLY) && strcmp(key, "apply") == 0)
+		return &call->is_apply;
+	if ((flags & API_DATA) && strcmp(key, "delete_data") == 0)
+		return &call->deletes_data;
+	return NULL;
+}
+
+static const char *query_known(unsigned flags)
+{
+	if (flags & API_APPLY)
+		return "; known are dry_run and apply";
+	if (flags & API_DATA)
+		return "; known are dry_run and delete_data";
+	if (flags & API_LIMIT)
+		return "; known is limit";
+	return flags & API_CHANGE ? "; known is dry_run" : "";
+}
+
+/* One of KEY=VALUE. 0 or, after an answer, -EINVAL. */
+static int query_item(struct api_call *call, const char *key, const char *value)
+{
+	unsigned flags = call->route->flags;
+	bool *flag = query_flag(call, key);
+	uint64_t number = 0;
+
+	if ((flags & API_LIMIT) && strcmp(key, "limit") == 0) {
+		if (value && text_parse_u64(value, API_LIMIT_MAX, &number) == 0 && number > 0) {
+			call->limit = (uint32_t)number;
+			return 0;
+		}
+		api_fail(call, 400, "the query: limit must be a number from 1 to %d",
+			 API_LIMIT_MAX);
+	} else if (!flag) {
+		api_fail(call, 400, "the query has a key that is not known here%s",
+			 query_known(flags));
+	} else if (!value || !flag_parse(value, flag)) {
+		api_fail(call, 400, "the query: a key must be =true or =false");
+	} else {
+		return 0;
+	}
+	return -EINVAL;
+}
+
 /* 0 or, after an answer, -EINVAL. */
 static int query_take(struct api_call *call)
 {
-	unsigned flags = call->route->flags;
 	char *next = call->request->query;
 
 	while (next && *next) {
 		char *item = next;
 		char *value;
-		bool *flag = NULL;
 
 		next = strchr(item, '&');
 		if (next)
@@ -196,21 +250,8 @@ static int query_take(struct api_call *call)
 		value = strchr(item, '=');
 		if (value)
 			*value++ = 0;
-		if ((flags & API_CHANGE) && strcmp(item, "dry_run") == 0)
-			flag = &call->is_dry_run;
-		else if ((flags & API_APPLY) && strcmp(item, "apply") == 0)
-			flag = &call->is_apply;
-		if (!flag) {
-			api_fail(call, 400, "the query has a key that is not known here%s",
-				 flags & API_APPLY    ? "; known are dry_run and apply"
-				 : flags & API_CHANGE ? "; known is dry_run"
-						      : "");
+		if (query_item(call, item, value) < 0)
 			return -EINVAL;
-		}
-		if (!value || !flag_parse(value, flag)) {
-			api_fail(call, 400, "the query: a key must be =true or =false");
-			return -EINVAL;
-		}
 	}
 	return 0;
 }

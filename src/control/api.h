@@ -44,6 +44,8 @@ enum api_route_flag {
 	API_BODY = 1 << 0,   /* a JSON object is expected */
 	API_CHANGE = 1 << 1, /* changes the desired state: ?dry_run=true, If-Match */
 	API_APPLY = 1 << 2,  /* ?apply=true */
+	API_DATA = 1 << 3,   /* ?delete_data=true */
+	API_LIMIT = 1 << 4,  /* ?limit=N */
 };
 
 struct api_route {

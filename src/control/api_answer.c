@@ -8,6 +8,7 @@
  */
 #include "base/log.h"
 #include "control/api_call.h"
+#include "control/manage.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -22,6 +23,8 @@ void api_call_free(struct api_call *call)
 	json_decref(call->body);
 	json_decref(call->extra);
 	free(call->location);
+	manage_file_release(call->file);
+	free(call->file);
 	free(call);
 }
 
@@ -141,7 +144,7 @@ static int change_status(const struct api_call *call, int res)
 	}
 }
 
-static json_t *diff_json(const char *diff)
+json_t *api_diff_json(const char *diff)
 {
 	json_t *list = json_array();
 
@@ -183,10 +186,12 @@ void api_change_done(void *arg_call, struct change_result *result)
 		change_fail(call, result);
 		return;
 	}
+	if (call->changed && !call->is_dry_run)
+		call->changed(call);
 	if (answer.generation == 0)
 		answer.generation = daemon_generation(call->api->daemon);
 	root = json_pack("{s:I, s:b, s:o}", "generation", (json_int_t)answer.generation, "applied",
-			 !call->is_dry_run, "diff", diff_json(result->diff));
+			 !call->is_dry_run, "diff", api_diff_json(result->diff));
 	if (root && call->extra)
 		json_object_update(root, call->extra);
 	if (call->location) {
@@ -217,6 +222,7 @@ void api_change(struct api_call *call,
 		.origin = "rest",
 		.expected_generation = call->expected_generation,
 		.is_dry_run = call->is_dry_run,
+		.is_forced = call->is_forced,
 	};
 
 	call->edit = edit;

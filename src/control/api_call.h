@@ -35,6 +35,9 @@ struct api_call {
 	json_t *body;                                 /* NULL: none */
 	bool is_dry_run;
 	bool is_apply;
+	bool deletes_data;            /* of a namespace: its file too */
+	bool is_forced;               /* of struct change */
+	uint32_t limit;               /* of a list; 0: not given */
 	uint64_t expected_generation; /* If-Match; 0: any */
 	uint32_t number;              /* of the last number in the path: NSID, port or group */
 	/* For api_change. */
@@ -43,6 +46,9 @@ struct api_call {
 	bool has_edited; /* edit was called and succeeded */
 	json_t *extra;   /* added to the answer of a change; NULL: nothing */
 	char *location;  /* of what was made; NULL: nothing was */
+	/* After a change that is in force and kept, before the answer; NULL: nothing. */
+	void (*changed)(struct api_call *call);
+	struct manage_file *file; /* of a namespace that is removed; NULL: none of a pool */
 };
 
 /* ---- answers --------------------------------------------------------------------------------- */
@@ -56,6 +62,8 @@ void api_fail(struct api_call *call, int status, const char *format, ...)
 void api_fail_errors(struct api_call *call, int status, const char *error,
 		     const struct config_errors *errors);
 void api_call_free(struct api_call *call);
+/* The subsystem that the first parameter names; NULL, after an answer, when there is none. */
+const struct config_subsystem *api_subsystem_of(struct api_call *call);
 
 /* ---- changes --------------------------------------------------------------------------------- */
 
@@ -65,6 +73,8 @@ void api_change(struct api_call *call,
 		int (*edit)(struct api_call *call, json_t *document, struct config_errors *errors));
 /* The same answer, for changes that are made by others. */
 void api_change_done(void *arg_call, struct change_result *result);
+/* The lines of a config_diff. */
+json_t *api_diff_json(const char *diff);
 /* Name the thing that was made: its path, after "/v1". */
 void api_made(struct api_call *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -88,12 +98,13 @@ int document_keeps(const json_t *object, const json_t *patch, const char *key,
 int document_media_resize(const char *spec, const json_t *size, char **ret_spec,
 			  struct config_errors *errors);
 /* "%3A" and the like for what may not stand in a path; for free(). */
-char *document_path_part(const char *text);
 
 /* ---- handlers -------------------------------------------------------------------------------- */
 
 void api_state_get(struct api_call *call);
 void api_health_get(struct api_call *call);
+void api_health_acknowledge(struct api_call *call);
+void api_audit_get(struct api_call *call);
 void api_connections_get(struct api_call *call);
 void api_openapi_get(struct api_call *call);
 void api_config_get(struct api_call *call);

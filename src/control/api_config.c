@@ -24,6 +24,8 @@ static int config_replace(struct api_call *call, json_t *document, struct config
 
 void api_config_put(struct api_call *call)
 {
+	/* A store that has grown by itself is a change too. */
+	call->is_forced = true;
 	api_change(call, config_replace);
 }
 

@@ -10,11 +10,15 @@
 #include "control/api_call.h"
 #include "media/spec.h"
 
-#include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 json_t *document_list(json_t *object, const char *key)
 {
@@ -139,25 +143,6 @@ int document_keeps(const json_t *object, const json_t *patch, const char *key,
 	return -EINVAL;
 }
 
-char *document_path_part(const char *text)
-{
-	char *part = malloc(3 * strlen(text) + 1);
-	size_t n = 0;
-
-	for (; part && *text; text++) {
-		unsigned char c = (unsigned char)*text;
-
-		/* RFC 3986, pchar: a colon may stand in a path. */
-		if (isalnum(c) || strchr("-._~:@!$&'()*+,;=", c))
-			part[n++] = (char)c;
-		else
-			n += (size_t)snprintf(part + n, 4, "%%%02X", c);
-	}
-	if (part)
-		part[n] = 0;
-	return part;
-}
-
 /* ---- sizes ---------------------------------------------------------------------------------- */
 
 /* The size as it will stand in the spec. */
@@ -195,6 +180,40 @@ static void size_find(const struct media_spec *spec, size_t *ret_begin, size_t *
 	*ret_end = *ret_begin + strcspn(at, ",");
 }
 
+/* Of a block device; 0 for anything else. */
+static uint64_t device_bytes(const char *path)
+{
+	uint64_t bytes = 0;
+	struct stat st;
+	int fd;
+
+	if (!path || stat(path, &st) < 0 || !S_ISBLK(st.st_mode))
+		return 0;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || ioctl(fd, BLKGETSIZE64, &bytes) < 0)
+		bytes = 0;
+	if (fd >= 0)
+		close(fd);
+	return bytes;
+}
+
+/* A block device grows by itself: asking for the size that it has makes us look again. */
+static int device_resize(const char *spec, uint64_t device, const char *size, char **ret_spec,
+			 struct config_errors *errors)
+{
+	uint64_t wanted = 0;
+
+	if (text_parse_size(size, &wanted) == 0 && wanted == device) {
+		*ret_spec = strdup(spec);
+		return *ret_spec ? 0 : -ENOMEM;
+	}
+	config_errors_add(errors,
+			  "size: %s is a block device of %llu bytes: make that larger first, then "
+			  "ask for the size that it has",
+			  spec, (unsigned long long)device);
+	return -EINVAL;
+}
+
 int document_media_resize(const char *spec, const json_t *size, char **ret_spec,
 			  struct config_errors *errors)
 {
@@ -202,6 +221,7 @@ int document_media_resize(const char *spec, const json_t *size, char **ret_spec,
 	struct media_spec parsed;
 	const struct media_spec *inner = &parsed;
 	size_t begin, end, prefix;
+	uint64_t device;
 	char text[32];
 	int res = size_text(size, text, sizeof(text), errors);
 
@@ -214,6 +234,12 @@ int document_media_resize(const char *spec, const json_t *size, char **ret_spec,
 	}
 	while (inner->inner)
 		inner = inner->inner;
+	device = device_bytes(inner->path);
+	if (device > 0) {
+		res = device_resize(spec, device, text, ret_spec, errors);
+		media_spec_free(&parsed);
+		return res;
+	}
 	prefix = strlen(spec) - strlen(inner->text);
 	size_find(inner, &begin, &end);
 	if (asprintf(ret_spec, "%.*s%s%s%s", (int)(prefix + begin), spec,

@@ -6,26 +6,18 @@
  * Control reactor only. Counters are summed over the reactors; each is true, but they are not of
  * one instant.
  */
+#include "base/log.h"
+#include "base/text.h"
 #include "control/api_call.h"
+#include "control/config_parse.h"
+#include "control/manage.h"
+#include "control/media_registry.h"
+#include "control/pool.h"
 #include "target/ns_live.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const struct config_subsystem *subsystem_of(struct api_call *call)
-{
-	const struct config *config = daemon_config(call->api->daemon);
-	const struct config_subsystem *subsystem =
-		config ? config_find_subsystem(config, call->params[0]) : NULL;
-
-	if (!subsystem || subsystem->is_implied) {
-		api_fail(call, 404, "there is no subsystem %.223s; GET /v1/subsystems lists them",
-			 call->params[0]);
-		return NULL;
-	}
-	return subsystem;
-}
 
 static json_t *counters_json(const struct ns *ns)
 {
@@ -59,18 +51,19 @@ static json_t *ns_json(const struct api_call *call, const struct config_subsyste
 
 	if (!object || !ns)
 		return object;
-	live = json_pack(
-		"{s:I, s:I, s:I, s:b, s:b, s:o}", "block_bytes", (json_int_t)1 << ns->block_shift,
-		"block_count", (json_int_t)ns->block_count, "size_bytes",
-		(json_int_t)(ns->block_count << ns->block_shift), "read_only", ns->is_read_only,
-		"formatting", ns->is_formatting, "counters", counters_json(ns));
+	live = json_pack("{s:I, s:I, s:I, s:I, s:b, s:b, s:o}", "block_bytes",
+			 (json_int_t)1 << ns->block_shift, "block_count",
+			 (json_int_t)ns->block_count, "size_bytes",
+			 (json_int_t)(ns->block_count << ns->block_shift), "used_bytes",
+			 (json_int_t)media_used_bytes(ns->media), "read_only", ns->is_read_only,
+			 "formatting", ns->is_formatting, "counters", counters_json(ns));
 	json_object_set_new(object, "live", live);
 	return object;
 }
 
 void api_namespaces_get(struct api_call *call)
 {
-	const struct config_subsystem *subsystem = subsystem_of(call);
+	const struct config_subsystem *subsystem = api_subsystem_of(call);
 	json_t *list;
 
 	if (!subsystem)
@@ -83,7 +76,7 @@ void api_namespaces_get(struct api_call *call)
 
 void api_ns_get(struct api_call *call)
 {
-	const struct config_subsystem *subsystem = subsystem_of(call);
+	const struct config_subsystem *subsystem = api_subsystem_of(call);
 
 	if (!subsystem)
 		return;
@@ -179,7 +172,7 @@ static int ns_add(struct api_call *call, json_t *document, struct config_errors 
 		return res;
 	}
 	call->extra = json_pack("{s:O}", "nsid", nsid);
-	part = document_path_part(call->params[0]);
+	part = text_path_part(call->params[0]);
 	api_made(call, "/subsystems/%s/namespaces/%u", part ? part : "",
 		 (unsigned)json_integer_value(nsid));
 	free(part);
@@ -216,18 +209,90 @@ static int ns_edit(struct api_call *call, json_t *document, struct config_errors
 
 void api_ns_patch(struct api_call *call)
 {
+	/* A block device that has grown has the same document as before. */
+	call->is_forced = json_object_get(call->body, "size") != NULL;
 	api_change(call, ns_edit);
+}
+
+/* ---- removing -------------------------------------------------------------------------------- */
+
+/* What becomes of the data: deleted, kept, or none that outlives the namespace. */
+static void data_tell(struct api_call *call, const char *data, const char *path)
+{
+	json_decref(call->extra);
+	call->extra = json_pack("{s:s}", "data", data);
+	if (call->extra && path)
+		json_object_set_new(call->extra, "file", json_string(path));
+}
+
+/* In force and kept without the namespace: only now its file goes. */
+static void ns_removed(struct api_call *call)
+{
+	const struct manage_file *file = call->file;
+	int res = pool_file_remove(file->folder, file->path, file->nguid);
+
+	if (res == 0)
+		return;
+	log_warn("control", "%s: its namespace is gone, the file is not: %s", file->path,
+		 strerror(-res));
+	data_tell(call, "kept", file->path);
+}
+
+/* Deletion of data has more conditions than leaving a namespace out of the document. */
+static int data_check(struct api_call *call, json_t *subsystem, json_t *ns,
+		      struct config_errors *errors)
+{
+	const char *protect = json_string_value(json_object_get(ns, "write_protect"));
+	struct uuid uuid;
+	char *path = NULL;
+
+	if (protect && strcmp(protect, "none") != 0) {
+		config_errors_add(errors, "namespace %u is write protected: its data stay",
+				  call->number);
+		return -EPERM;
+	}
+	if (uuid_parse(json_string_value(json_object_get(ns, "uuid")), &uuid) == 0 &&
+	    media_registry_is_formatting(daemon_registry(call->api->daemon), &uuid)) {
+		config_errors_add(errors, "namespace %u is being formatted", call->number);
+		return -EBUSY;
+	}
+	call->file = calloc(1, sizeof(*call->file));
+	if (call->file && manage_ns_is_in_pool(subsystem, ns, &path) &&
+	    manage_file_fill(subsystem, ns, path, call->file) == 0 &&
+	    pool_file_is_ours(call->file->folder, call->file->path, call->file->nguid)) {
+		call->changed = ns_removed;
+		data_tell(call, "deleted", path);
+		return 0;
+	}
+	config_errors_add(errors,
+			  "namespace %u has no file that the pool of its subsystem made: remove it "
+			  "without delete_data, and its data yourself",
+			  call->number);
+	return -EPERM;
 }
 
 static int ns_remove(struct api_call *call, json_t *document, struct config_errors *errors)
 {
 	json_t *subsystem = document_subsystem(document, call->params[0], NULL);
+	json_t *ns;
 	size_t index;
+	char *path;
 
 	if (!subsystem)
 		return document_no_subsystem(call->params[0], errors);
-	if (!document_ns(subsystem, call->number, &index))
+	ns = document_ns(subsystem, call->number, &index);
+	if (!ns)
 		return document_no_ns(call->params[0], call->number, errors);
+	if (call->deletes_data) {
+		int res = data_check(call, subsystem, ns, errors);
+
+		if (res < 0)
+			return res;
+	} else {
+		path = config_media_path(json_string_value(json_object_get(ns, "media")));
+		data_tell(call, path ? "kept" : "none", path);
+		free(path);
+	}
 	return json_array_remove(document_list(subsystem, "namespaces"), index);
 }
 

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the REST API tells of a running target and does not change: state, health, connections, and
- * the API's own description.
+ * What the REST API tells of a running target and does not change: state, connections, and the
+ * API's own description.
  *
  * Control reactor only. Figures of reactors are read while they run: each is true, but they are not
  * of one instant.
  */
 #include "base/clock.h"
 #include "control/api_call.h"
-#include "target/ns_live.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -78,71 +77,6 @@ void api_state_get(struct api_call *call)
 			     facts.state_dir, "counts", counts_json(daemon_config(daemon)),
 			     "reactors", reactors_json(&facts), "target",
 			     target_json(daemon_target(daemon))));
-}
-
-/* ---- health --------------------------------------------------------------------------------- */
-
-struct health {
-	json_t *problems;
-	bool is_ok;
-};
-
-static void health_add(struct health *health, bool is_error, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-
-static void health_add(struct health *health, bool is_error, const char *format, ...)
-{
-	char text[512];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
-	health->is_ok &= !is_error;
-	json_array_append_new(
-		health->problems,
-		json_pack("{s:s, s:s}", "severity", is_error ? "error" : "warning", "text", text));
-}
-
-static void health_judge_ns(struct health *health, const struct subsystem *subsystem,
-			    const struct ns *ns)
-{
-	unsigned long errors = 0;
-
-	for (unsigned i = 0; i < ns_live_local_count(ns_store_live(ns->store)); i++)
-		errors += atomic_load_explicit(&ns->locals[i].media_errors, memory_order_relaxed);
-	if (errors > 0)
-		health_add(health, true,
-			   "%s, namespace %u: %lu commands failed because of its medium, %s; see "
-			   "the log and the medium",
-			   subsystem->nqn, ns->nsid, errors, ns->media->spec);
-	if (ns->is_formatting)
-		health_add(health, false, "%s, namespace %u: is being formatted", subsystem->nqn,
-			   ns->nsid);
-}
-
-void api_health_get(struct api_call *call)
-{
-	const struct snapshot *snapshot = target_snapshot(daemon_target(call->api->daemon));
-	struct health health = {.problems = json_array(), .is_ok = snapshot != NULL};
-
-	if (!snapshot)
-		health_add(&health, true, "the target has not started yet");
-	for (unsigned i = 0; snapshot && i < snapshot->subsystem_count; i++) {
-		const struct subsystem *subsystem = snapshot->subsystems[i];
-
-		for (unsigned n = 0; n < subsystem->ns_count; n++)
-			health_judge_ns(&health, subsystem, &subsystem->namespaces[n]);
-	}
-	for (unsigned i = 0; snapshot && i < snapshot->port_count; i++) {
-		struct net_addr bound;
-
-		if (target_port_addr(daemon_target(call->api->daemon), snapshot->ports[i].id,
-				     &bound) < 0)
-			health_add(&health, true, "port %u does not listen", snapshot->ports[i].id);
-	}
-	api_answer_status(call, health.is_ok ? 200 : 503,
-			  json_pack("{s:b, s:o}", "ok", health.is_ok, "problems", health.problems));
 }
 
 /* ---- connections ---------------------------------------------------------------------------- */

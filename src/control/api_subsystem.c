@@ -6,14 +6,14 @@
  *
  * Control reactor only.
  */
+#include "base/text.h"
 #include "control/api_call.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* NULL, after an answer, when there is none. */
-static const struct config_subsystem *subsystem_of(struct api_call *call)
+const struct config_subsystem *api_subsystem_of(struct api_call *call)
 {
 	const struct config *config = daemon_config(call->api->daemon);
 	const struct config_subsystem *subsystem =
@@ -58,7 +58,7 @@ void api_subsystems_get(struct api_call *call)
 
 void api_subsystem_get(struct api_call *call)
 {
-	const struct config_subsystem *subsystem = subsystem_of(call);
+	const struct config_subsystem *subsystem = api_subsystem_of(call);
 
 	if (subsystem)
 		api_answer(call, subsystem_json(subsystem, true));
@@ -73,7 +73,7 @@ static int subsystem_add(struct api_call *call, json_t *document, struct config_
 		config_errors_add(errors, "there is a subsystem %.223s already", nqn);
 		return -EEXIST;
 	}
-	part = document_path_part(nqn ? nqn : "");
+	part = text_path_part(nqn ? nqn : "");
 	api_made(call, "/subsystems/%s", part ? part : "");
 	free(part);
 	return json_array_append(document_list(document, "subsystems"), call->body) < 0 ? -ENOMEM
@@ -140,7 +140,7 @@ void api_subsystem_delete(struct api_call *call)
 
 void api_hosts_get(struct api_call *call)
 {
-	const struct config_subsystem *subsystem = subsystem_of(call);
+	const struct config_subsystem *subsystem = api_subsystem_of(call);
 	json_t *list;
 
 	if (!subsystem)
@@ -185,8 +185,8 @@ static int host_add(struct api_call *call, json_t *document, struct config_error
 				  json_string_value(nqn));
 		return -EEXIST;
 	}
-	subsystem_part = document_path_part(call->params[0]);
-	host_part = document_path_part(json_string_value(nqn));
+	subsystem_part = text_path_part(call->params[0]);
+	host_part = text_path_part(json_string_value(nqn));
 	if (subsystem_part && host_part)
 		api_made(call, "/subsystems/%s/hosts/%s", subsystem_part, host_part);
 	free(subsystem_part);

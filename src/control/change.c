@@ -3,72 +3,22 @@
  * Changes of the desired state, one after another: see control/change.h for the steps. Runs on the
  * control reactor; opening media and keeping block it, never a data reactor.
  *
- * A change is applied first and kept then: what a store says must be possible, and only applying
- * shows that (media that open, addresses that are free). Until it is kept nobody is told of
- * success, so a kill in between leaves the state before it, which nobody was told had gone.
- *
- * Two things stand beside the desired state and are added only to what is applied: the discovery
- * port and the self-check's subsystem.
+ * This file has the queue, the check of a change and its end; change_apply.c does what lies
+ * between.
  */
-#include "control/change.h"
+#include "control/change_run.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "control/media_registry.h"
-#include "control/store.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum run_kind {
-	RUN_CHANGE,
-	RUN_START,
-	RUN_PRIVATE,
-};
-
-struct changes {
-	struct changes_options options;
-	struct config *config; /* the desired state in force */
-	uint64_t generation;
-	uint64_t discovery_generation;
-	bool has_discovery;
-	struct net_addr discovery;
-	bool has_private;
-	struct daemon_private private;
-	bool is_stopping;
-	bool is_store_behind; /* neither kept nor taken back: the next change keeps both */
-	struct list waiting;  /* struct run */
-	struct list draining; /* struct drain */
-	struct run *current;
-	struct reactor_msg pump_msg;
-	bool is_pump_posted;
-};
-
-/* Outlives its change until the commands under the former configuration are done. */
-struct drain {
-	struct list node;
-	void (*drained)(void *arg); /* NULL: nobody wants to know any more */
-	void *arg;
-	struct run *run; /* while it is under way */
-};
-
-struct run {
-	struct list node;
-	struct changes *changes;
-	enum run_kind kind;
-	struct change change;
-	char origin[256];
-	bool has_source;
-	char source_hash[STORE_HASH_BYTES];
-	bool has_private;
-	struct daemon_private private;
-	struct config *next; /* NULL: the one in force stays */
-	json_t *before;      /* what the store has; NULL: nothing */
-	json_t *after;
-	struct drain *drain;
-	struct change_result result;
-};
+/* How long after a change its memory goes back: those that follow at once use it again. */
+#define TRIM_AFTER_NS NS_PER_S
 
 static void pump(struct reactor_msg *msg);
 
@@ -102,17 +52,40 @@ static void run_log(const struct run *run)
 			 diff[first] != 0 && diff[first + 1] != 0 ? ", and more" : "");
 }
 
-static void run_free(struct run *run)
+/*
+ * A change of ten thousand namespaces leaves some ten megabytes of freed documents behind in small
+ * pieces, which the allocator keeps.
+ */
+static void memory_trim(void)
+{
+#ifdef __GLIBC__
+	malloc_trim(0);
+#endif
+}
+
+static void trim_due(struct reactor_timer *timer)
+{
+	memory_trim();
+}
+
+static void run_free_documents(struct run *run)
 {
 	config_free(run->next);
 	json_decref(run->before);
 	json_decref(run->after);
+	run->next = NULL;
+	run->before = NULL;
+	run->after = NULL;
+}
+
+static void run_free(struct run *run)
+{
+	run_free_documents(run);
 	free(run->result.diff);
 	free(run);
 }
 
-/* The change is over, with result.res. */
-static void run_end(struct run *run)
+void change_run_end(struct run *run)
 {
 	struct changes *changes = run->changes;
 
@@ -125,13 +98,18 @@ static void run_end(struct run *run)
 		if (run->result.res < 0)
 			run->drain->drained = NULL;
 	}
+	run_free_documents(run);
+	if (run->kind == RUN_START)
+		memory_trim();
+	else if (!changes->is_stopping && !changes->trim_timer.armed)
+		reactor_timer_arm(&changes->trim_timer,
+				  reactor_now_ns(changes->options.control) + TRIM_AFTER_NS);
 	run->change.done(run->change.arg, &run->result);
 	run_free(run);
 	pump_post(changes);
 }
 
-__attribute__((format(printf, 3, 4))) static void run_fail(struct run *run, int res,
-							   const char *format, ...)
+void change_run_fail(struct run *run, int res, const char *format, ...)
 {
 	char text[CONFIG_ERROR_TEXT_BYTES];
 	va_list args;
@@ -141,275 +119,16 @@ __attribute__((format(printf, 3, 4))) static void run_fail(struct run *run, int 
 	va_end(args);
 	config_errors_add(&run->result.errors, "%s", text);
 	run->result.res = res;
-	run_end(run);
+	change_run_end(run);
 }
 
 /* As run_end, where the step that failed should have told why. */
-static void run_fail_told(struct run *run, int res)
+void change_run_fail_told(struct run *run, int res)
 {
 	if (run->result.errors.count == 0)
 		config_errors_add(&run->result.errors, "%s", strerror(-res));
 	run->result.res = res;
-	run_end(run);
-}
-
-/* ---- what is applied: the desired state and what stands beside it -----------------------------
- */
-
-static int snapshot_build_private(struct changes *changes, const struct config *desired,
-				  const struct daemon_private *private,
-				  struct snapshot **ret_snapshot, struct config_errors *errors)
-{
-	json_t *document = config_to_json(desired);
-	struct config *copy = NULL;
-	int res = document ? config_load_json(document, &copy, errors) : -ENOMEM;
-
-	if (res == 0)
-		res = config_add_private_subsystem(copy, private->nqn, private->host_nqn,
-						   private->media_spec, private->port_id);
-	if (res == 0) {
-		if (changes->has_discovery)
-			config_add_discovery_port(copy, &changes->discovery);
-		res = config_build_snapshot(copy, changes->options.registry,
-					    changes->discovery_generation + 1, ret_snapshot,
-					    errors);
-	}
-	config_free(copy);
-	json_decref(document);
-	return res;
-}
-
-/* The discovery port owns nothing, so an array of its own is all that the copy needs. */
-static int snapshot_build(struct changes *changes, const struct config *desired,
-			  const struct daemon_private *private, struct snapshot **ret_snapshot,
-			  struct config_errors *errors)
-{
-	struct config shadow = *desired;
-	int res = -ENOMEM;
-
-	if (private)
-		return snapshot_build_private(changes, desired, private, ret_snapshot, errors);
-	shadow.ports = calloc(desired->port_count + 1, sizeof(*shadow.ports));
-	if (shadow.ports) {
-		if (desired->port_count > 0)
-			memcpy(shadow.ports, desired->ports,
-			       desired->port_count * sizeof(*shadow.ports));
-		if (changes->has_discovery)
-			config_add_discovery_port(&shadow, &changes->discovery);
-		res = config_build_snapshot(&shadow, changes->options.registry,
-					    changes->discovery_generation + 1, ret_snapshot,
-					    errors);
-	}
-	free(shadow.ports);
-	return res;
-}
-
-/* ---- keeping ----------------------------------------------------------------------------------
- */
-
-/* What was kept of namespaces that are gone is forgotten in one go. */
-static void registry_commit(struct changes *changes)
-{
-	bool is_batch = store_batch_begin(changes->options.store) == 0;
-
-	media_registry_commit(changes->options.registry);
-	if (is_batch && store_batch_end(changes->options.store) < 0)
-		log_warn("control", "what was kept of removed namespaces could not be deleted");
-}
-
-/* In force and kept: the new truth. */
-static void run_accept(struct run *run)
-{
-	struct changes *changes = run->changes;
-
-	registry_commit(changes);
-	if (run->next) {
-		config_free(changes->config);
-		changes->config = run->next;
-		run->next = NULL;
-	}
-	if (run->kind == RUN_PRIVATE) {
-		changes->has_private = run->has_private;
-		changes->private = run->private;
-	}
-	run_end(run);
-}
-
-static void run_taken_back(void *arg, int res, const char *error)
-{
-	struct run *run = arg;
-	struct changes *changes = run->changes;
-
-	if (res == 0) {
-		media_registry_rollback(changes->options.registry);
-		run_end(run);
-		return;
-	}
-	registry_commit(changes);
-	log_error(
-		"control",
-		"a change could neither be kept nor taken back (%s): it is in force, but will not "
-		"survive a restart; make any other change once the store can be written",
-		error && error[0] != 0 ? error : strerror(-res));
-	changes->is_store_behind = true;
-	changes->generation++;
-	config_free(changes->config);
-	changes->config = run->next;
-	run->next = NULL;
-	run_end(run);
-}
-
-/* It is in force but could not be kept: the former configuration comes back. */
-static void run_take_back(struct run *run)
-{
-	struct changes *changes = run->changes;
-	struct config_errors errors = {.count = 0};
-	struct snapshot *snapshot;
-	int res = -ENOENT;
-
-	/* The registry's transaction stays open: it has the former media beside the new ones. */
-	if (changes->config)
-		res = snapshot_build(changes, changes->config,
-				     changes->has_private ? &changes->private : NULL, &snapshot,
-				     &errors);
-	if (res == 0) {
-		changes->discovery_generation++;
-		target_apply(changes->options.target, snapshot, run_taken_back, run);
-		return;
-	}
-	if (!changes->config) {
-		/* The start: the process is about to end. */
-		media_registry_rollback(changes->options.registry);
-		run_end(run);
-		return;
-	}
-	run_taken_back(run, res, errors.texts[0]);
-}
-
-static int run_keep(struct run *run)
-{
-	struct changes *changes = run->changes;
-	struct store_change change = {
-		.before = run->before,
-		.after = run->after,
-		.generation = changes->generation + 1,
-		.source_hash = run->has_source ? run->source_hash : NULL,
-		.origin = run->origin,
-		.diff = run->result.diff,
-	};
-	struct store_error error;
-	json_t *kept = NULL;
-	int res;
-
-	if (changes->is_store_behind) {
-		res = store_load_document(changes->options.store, &kept, &error);
-		if (res < 0 && res != -ENOENT) {
-			config_errors_add(&run->result.errors, "%s", error.text);
-			return res;
-		}
-		change.before = kept;
-	}
-	res = store_keep_document(changes->options.store, &change, &error);
-	json_decref(kept);
-	if (res < 0) {
-		config_errors_add(&run->result.errors, "%s", error.text);
-		return res;
-	}
-	changes->is_store_behind = false;
-	changes->generation++;
-	return 0;
-}
-
-/* ---- applying ---------------------------------------------------------------------------------
- */
-
-static void run_applied(void *arg, int res, const char *error)
-{
-	struct run *run = arg;
-
-	if (res < 0) {
-		media_registry_rollback(run->changes->options.registry);
-		if (run->drain) {
-			/* It will not be told. */
-			list_remove(&run->drain->node);
-			free(run->drain);
-			run->drain = NULL;
-		}
-		run_fail(run, res, "%s", error && error[0] != 0 ? error : strerror(-res));
-		return;
-	}
-	if (run->after) {
-		run->result.res = run_keep(run);
-		if (run->result.res < 0) {
-			run_take_back(run);
-			return;
-		}
-	}
-	run_accept(run);
-}
-
-/* For target_apply_and_drain, which has one argument for both. */
-static void drain_applied(void *arg, int res, const char *error)
-{
-	run_applied(((struct drain *)arg)->run, res, error);
-}
-
-static void drain_drained(void *arg)
-{
-	struct drain *drain = arg;
-
-	list_remove(&drain->node);
-	/* A change that is being taken back is drained too, and nobody wants to know. */
-	if (drain->run)
-		drain->run->drain = NULL;
-	else if (drain->drained)
-		drain->drained(drain->arg);
-	free(drain);
-}
-
-static int run_drain_create(struct run *run)
-{
-	struct drain *drain = calloc(1, sizeof(*drain));
-
-	if (!drain)
-		return -ENOMEM;
-	drain->drained = run->change.drained;
-	drain->arg = run->change.arg;
-	drain->run = run;
-	list_push_back(&run->changes->draining, &drain->node);
-	run->drain = drain;
-	return 0;
-}
-
-/* run->next, or what is in force, with the private subsystem that shall be there. */
-static void run_apply(struct run *run)
-{
-	struct changes *changes = run->changes;
-	const struct config *desired = run->next ? run->next : changes->config;
-	const struct daemon_private *private = run->kind == RUN_PRIVATE
-						       ? (run->has_private ? &run->private : NULL)
-					       : changes->has_private ? &changes->private
-								      : NULL;
-	struct snapshot *snapshot;
-	int res = run->change.drained ? run_drain_create(run) : 0;
-
-	if (res == 0)
-		res = snapshot_build(changes, desired, private, &snapshot, &run->result.errors);
-	if (res < 0) {
-		if (run->drain) {
-			list_remove(&run->drain->node);
-			free(run->drain);
-			run->drain = NULL;
-		}
-		run_fail_told(run, res);
-		return;
-	}
-	changes->discovery_generation++;
-	if (run->drain)
-		target_apply_and_drain(changes->options.target, snapshot, drain_applied,
-				       drain_drained, run->drain);
-	else
-		target_apply(changes->options.target, snapshot, run_applied, run);
+	change_run_end(run);
 }
 
 /* ---- checking ---------------------------------------------------------------------------------
@@ -476,38 +195,39 @@ static void run_begin_change(struct run *run)
 	int res;
 
 	if (!changes->config) {
-		run_fail(run, -EAGAIN, "the target has not started");
+		change_run_fail(run, -EAGAIN, "the target has not started");
 		return;
 	}
 	if (expected != 0 && expected != changes->generation) {
-		run_fail(run, -ESTALE,
-			 "the configuration has changed since: it is at generation %llu by now, "
-			 "not %llu; look at it again",
-			 (unsigned long long)changes->generation, (unsigned long long)expected);
+		change_run_fail(
+			run, -ESTALE,
+			"the configuration has changed since: it is at generation %llu by now, "
+			"not %llu; look at it again",
+			(unsigned long long)changes->generation, (unsigned long long)expected);
 		return;
 	}
 	res = run_check(run);
 	if (res < 0) {
-		run_fail_told(run, res);
+		change_run_fail_told(run, res);
 		return;
 	}
 	if (run->change.is_dry_run) {
-		run_end(run);
+		change_run_end(run);
 		return;
 	}
 	if (!json_equal(run->before, run->after)) {
-		run_apply(run);
+		change_run_apply(run);
 		return;
 	}
 	run->result.res = run_keep_source(run);
 	if (run->result.res < 0 || (!run->change.is_forced && !run->change.drained)) {
-		run_end(run);
+		change_run_end(run);
 		return;
 	}
 	/* Nothing to keep: what is beside the document has changed. */
 	json_decref(run->after);
 	run->after = NULL;
-	run_apply(run);
+	change_run_apply(run);
 }
 
 /* Something new, or what is kept in its present form: only what differs is kept. */
@@ -515,24 +235,24 @@ static void run_begin_start(struct run *run)
 {
 	run->after = config_to_json(run->next);
 	if (!run->after) {
-		run_fail_told(run, -ENOMEM);
+		change_run_fail_told(run, -ENOMEM);
 		return;
 	}
 	if (run->before && !run->has_source && json_equal(run->before, run->after)) {
 		json_decref(run->after);
 		run->after = NULL;
 	}
-	run_apply(run);
+	change_run_apply(run);
 }
 
 static void run_begin(struct run *run)
 {
 	if (run->changes->is_stopping)
-		run_fail(run, -ESHUTDOWN, "the target is stopping");
+		change_run_fail(run, -ESHUTDOWN, "the target is stopping");
 	else if (run->kind == RUN_START)
 		run_begin_start(run);
 	else if (run->kind == RUN_PRIVATE)
-		run_apply(run);
+		change_run_apply(run);
 	else
 		run_begin_change(run);
 }
@@ -613,6 +333,7 @@ void changes_submit_private(struct changes *changes, const struct daemon_private
 void changes_stop(struct changes *changes)
 {
 	changes->is_stopping = true;
+	reactor_timer_cancel(&changes->trim_timer);
 	pump_post(changes);
 }
 
@@ -642,6 +363,7 @@ int changes_create(const struct changes_options *options, struct changes **ret_c
 	changes->generation = options->generation;
 	list_init(&changes->waiting);
 	list_init(&changes->draining);
+	reactor_timer_init(options->control, &changes->trim_timer, trim_due);
 	*ret_changes = changes;
 	return 0;
 }
@@ -653,6 +375,7 @@ void changes_destroy(struct changes *changes)
 	if (!changes)
 		return;
 	changes->is_stopping = true;
+	reactor_timer_cancel(&changes->trim_timer);
 	while ((node = list_pop_front(&changes->waiting)) != NULL) {
 		changes->current = list_entry(node, struct run, node);
 		/* No more pump, which would run on a reactor that has stopped. */

@@ -61,7 +61,7 @@ struct config_ns {
 	unsigned hidden_count;
 	enum ns_write_protect write_protect; /* see config_end_power_cycle */
 	bool is_private;                     /* then masked, and to one host at most */
-	char label[TARGET_NS_LABEL_BYTES + 1];
+	char *label;                         /* NULL: none */
 };
 
 struct config_subsystem {

@@ -31,6 +31,12 @@ static bool same_names(char (*a)[NVME_NQN_BYTES], unsigned a_count, char (*b)[NV
 	return true;
 }
 
+/* NULL: none. */
+static bool same_text(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
 static bool same_ns(const struct config_ns *a, const struct config_ns *b)
 {
 	return a->nsid == b->nsid && strcmp(a->media, b->media) == 0 &&
@@ -40,7 +46,7 @@ static bool same_ns(const struct config_ns *a, const struct config_ns *b)
 	       same_names(a->hosts, a->host_count, b->hosts, b->host_count) &&
 	       same_names(a->hidden_from, a->hidden_count, b->hidden_from, b->hidden_count) &&
 	       a->write_protect == b->write_protect && a->is_private == b->is_private &&
-	       strcmp(a->label, b->label) == 0;
+	       same_text(a->label, b->label);
 }
 
 /* The medium's size alone, when all else that the spec says is the same. */

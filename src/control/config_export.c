@@ -52,7 +52,7 @@ static bool ns_put_all(json_t *object, const struct config_ns *ns)
 	if (is_good && ns->hidden_count > 0)
 		is_good = put(object, "hidden_from",
 			      names_to_json(ns->hidden_from, ns->hidden_count));
-	if (is_good && ns->label[0] != 0)
+	if (is_good && ns->label)
 		is_good = put(object, "label", json_string(ns->label));
 	return is_good;
 }

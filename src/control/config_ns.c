@@ -107,11 +107,16 @@ static void parse_label(struct config_cursor *at, const json_t *object, struct c
 
 	if (!config_get_text(at, object, "label", &text))
 		return;
-	if (strlen(text) >= sizeof(ns->label))
-		config_complain(at, "label", "has %zu bytes, at most %zu are possible",
-				strlen(text), sizeof(ns->label) - 1);
-	else
-		text_copy(ns->label, sizeof(ns->label), text);
+	if (strlen(text) > TARGET_NS_LABEL_BYTES) {
+		config_complain(at, "label", "has %zu bytes, at most %d are possible", strlen(text),
+				TARGET_NS_LABEL_BYTES);
+		return;
+	}
+	if (text[0] == 0)
+		return;
+	ns->label = strdup(text);
+	if (!ns->label)
+		config_complain(at, "label", "out of memory");
 }
 
 /* A list that is present masks, even when it is empty or wrong: nobody sees more by a typo. */

@@ -305,6 +305,7 @@ void config_subsystem_release(struct config_subsystem *subsystem)
 {
 	for (unsigned i = 0; i < subsystem->ns_count; i++) {
 		free(subsystem->namespaces[i].media);
+		free(subsystem->namespaces[i].label);
 		free(subsystem->namespaces[i].hosts);
 		free(subsystem->namespaces[i].hidden_from);
 	}

@@ -6,8 +6,10 @@
  *
  * Control thread only; opening media may block. Either all media open or nothing changes.
  */
+#include "base/clock.h"
 #include "base/text.h"
 #include "control/ana_change.h"
+#include "control/ana_hold.h"
 #include "control/config_mask.h"
 #include "control/config_parse.h"
 #include "control/media_registry.h"
@@ -31,7 +33,7 @@ static int label_copy(struct snapshot *snapshot, const char *label, const char *
 	char *copy;
 
 	*ret_label = NULL;
-	if (label[0] == 0)
+	if (!label)
 		return 0;
 	copy = strdup(label);
 	if (!copy)
@@ -52,6 +54,7 @@ static int ns_build(struct builder *builder, const struct config_subsystem *from
 		.spec = wanted->media,
 		.uuid = &wanted->uuid,
 		.owner = subsystem->live,
+		.is_protected = wanted->write_protect == NS_WRITE_PROTECT_PERMANENT,
 	};
 	struct ns_store *store;
 	int res = mask_builder_get(&builder->masks, wanted, &ns->mask);
@@ -212,6 +215,23 @@ static int subsystems_build(struct builder *builder, const struct config *config
 	return first_failure;
 }
 
+/* What stands beside the document. */
+static int ana_fill(struct media_registry *registry, struct snapshot *snapshot)
+{
+	struct list *holds = media_registry_ana_holds(registry);
+	uint64_t now_ns = clock_monotonic_ns();
+	int res = 0;
+
+	ana_holds_begin(holds);
+	for (unsigned i = 0; res == 0 && i < snapshot->port_count; i++)
+		res = ana_holds_apply(holds, &snapshot->ports[i], now_ns);
+	ana_holds_end(holds);
+	for (unsigned i = 0; res == 0 && i < snapshot->port_count; i++)
+		ana_transitions_apply(media_registry_ana_transitions(registry),
+				      &snapshot->ports[i]);
+	return res;
+}
+
 static int snapshot_fill(struct builder *builder, const struct config *config)
 {
 	struct snapshot *snapshot = builder->snapshot;
@@ -229,10 +249,7 @@ static int snapshot_fill(struct builder *builder, const struct config *config)
 	for (unsigned i = 0; res == 0 && i < config->port_count; i++)
 		res = port_build(&config->ports[i], snapshot,
 				 &snapshot->ports[snapshot->port_count++]);
-	for (unsigned i = 0; res == 0 && i < snapshot->port_count; i++)
-		ana_transitions_apply(media_registry_ana_transitions(builder->registry),
-				      &snapshot->ports[i]);
-	return res;
+	return res == 0 ? ana_fill(builder->registry, snapshot) : res;
 }
 
 int config_build_snapshot(const struct config *config, struct media_registry *registry,

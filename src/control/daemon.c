@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "control/address.h"
+#include "control/ana_hold.h"
 #include "control/change.h"
 #include "control/manage.h"
 #include "control/media_registry.h"
@@ -30,6 +31,8 @@
 #define DAEMON_GRACE_MS        10000
 #define DAEMON_ADDRESS_WAIT_NS (5 * NS_PER_S)
 #define DAEMON_HEALTH_NS       (60 * NS_PER_S)
+#define DAEMON_TICK_NS         NS_PER_S
+#define DAEMON_MEASURE_TICKS   5
 
 struct daemon {
 	const struct daemon_options *options;
@@ -45,6 +48,8 @@ struct daemon {
 	struct signals signals;
 	struct reactor_timer run_for_timer;
 	struct reactor_timer health_timer;
+	struct reactor_timer tick_timer;
+	unsigned ticks;
 	struct reactor_msg begin_msg;
 	struct reactor_msg end_msg;
 	int exit_status;
@@ -189,7 +194,9 @@ static void daemon_reload(void *arg)
 	struct config_errors errors = {.count = 0};
 	struct daemon *daemon = arg;
 	struct reload *reload;
-	struct change change = {.edit = reload_edit, .done = reload_done, .origin = "reload"};
+	/* Forced: a store that has grown by itself is a change too. */
+	struct change change = {
+		.edit = reload_edit, .done = reload_done, .origin = "reload", .is_forced = true};
 	int res = -ENOMEM;
 
 	if (!daemon->options->config_path) {
@@ -331,6 +338,36 @@ static void health_due(struct reactor_timer *timer)
 	reactor_timer_arm(timer, reactor_now_ns(daemon->control) + DAEMON_HEALTH_NS);
 }
 
+static int hold_edit(json_t *document, void *arg, struct config_errors *errors)
+{
+	return 0;
+}
+
+static void hold_done(void *arg, struct change_result *result)
+{
+	if (result->res < 0 && result->res != -ESHUTDOWN)
+		errors_log("an ANA group stays in \"change\"", &result->errors);
+}
+
+/* What follows from time alone: groups that were in `change` for too long, and, while somebody may
+ * ask for it, how much space namespaces take. */
+static void tick_due(struct reactor_timer *timer)
+{
+	static const struct change over = {.edit = hold_edit,
+					   .done = hold_done,
+					   .origin = "the end of ANATT",
+					   .is_forced = true};
+	struct daemon *daemon = container_of(timer, struct daemon, tick_timer);
+	struct target_stats stats;
+
+	if (ana_holds_are_due(media_registry_ana_holds(daemon->registry), clock_monotonic_ns()))
+		daemon_change(daemon, &over);
+	target_get_stats(daemon->target, &stats);
+	if (++daemon->ticks % DAEMON_MEASURE_TICKS == 0 && stats.ctrls > 0)
+		media_registry_measure(daemon->registry);
+	reactor_timer_arm(timer, reactor_now_ns(daemon->control) + DAEMON_TICK_NS);
+}
+
 static void run_for_over(struct reactor_timer *timer)
 {
 	struct daemon *daemon = container_of(timer, struct daemon, run_for_timer);
@@ -343,9 +380,12 @@ void daemon_serve(struct daemon *daemon)
 	uint64_t run_for_ms = daemon->options->run_for_ms;
 
 	daemon->is_serving = true;
-	if (!daemon->is_stopping)
+	if (!daemon->is_stopping) {
 		reactor_timer_arm(&daemon->health_timer,
 				  reactor_now_ns(daemon->control) + DAEMON_HEALTH_NS);
+		reactor_timer_arm(&daemon->tick_timer,
+				  reactor_now_ns(daemon->control) + DAEMON_TICK_NS);
+	}
 	if (run_for_ms > 0 && !daemon->is_stopping)
 		reactor_timer_arm(&daemon->run_for_timer,
 				  reactor_now_ns(daemon->control) + run_for_ms * NS_PER_MS);
@@ -391,6 +431,7 @@ static void daemon_shut_down(void *arg)
 	daemon->is_shutting_down = true;
 	reactor_timer_cancel(&daemon->run_for_timer);
 	reactor_timer_cancel(&daemon->health_timer);
+	reactor_timer_cancel(&daemon->tick_timer);
 	if (daemon->options->hooks.stopping)
 		daemon->options->hooks.stopping(daemon->options->hooks.arg);
 	log_info("control", "stopping: telling hosts, finishing commands, flushing media");
@@ -580,6 +621,7 @@ int daemon_run(const struct daemon_options *options)
 	}
 	reactor_timer_init(daemon.control, &daemon.run_for_timer, run_for_over);
 	reactor_timer_init(daemon.control, &daemon.health_timer, health_due);
+	reactor_timer_init(daemon.control, &daemon.tick_timer, tick_due);
 	reactor_post(daemon.control, &daemon.begin_msg, daemon_begin);
 	reactor_run(daemon.control);
 	changes_destroy(daemon.changes);

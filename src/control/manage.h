@@ -4,9 +4,8 @@
  * like any other. Control reactor only.
  *
  * A subsystem with a pool lets its hosts manage namespaces: those in the pool are the hosts' own,
- * to make, attach, detach and delete. Of the administrator's namespaces hosts change only who of
- * them does not want to see one that all may see ("hidden_from"); its "hosts" list and its
- * existence are not theirs.
+ * to make, attach, detach and delete, each by hosts that see it, or by any as long as nobody does.
+ * All else is the administrator's: other namespaces, who sees those, and "hidden_from" everywhere.
  */
 #ifndef WEFT_CONTROL_MANAGE_H
 #define WEFT_CONTROL_MANAGE_H
@@ -26,6 +25,10 @@ struct manage_file {
 	char *path;
 	uint8_t nguid[16];
 };
+
+/* -ENOMEM leaves something to release all the same. */
+int manage_file_fill(json_t *subsystem, json_t *ns, char *taken_path, struct manage_file *ret_file);
+void manage_file_release(struct manage_file *file);
 
 /* One request on its way through the document. */
 struct manage_edit {

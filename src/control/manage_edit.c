@@ -226,24 +226,35 @@ static bool hex_parse(const char *text, uint8_t bytes[16])
 	return true;
 }
 
+int manage_file_fill(json_t *subsystem, json_t *ns, char *taken_path, struct manage_file *ret_file)
+{
+	ret_file->path = taken_path;
+	ret_file->folder = strdup(text_of(json_object_get(subsystem, "pool"), "folder"));
+	/* What cannot be read is no name of ours, and its file stays. */
+	if (!hex_parse(text_of(ns, "nguid"), ret_file->nguid))
+		memset(ret_file->nguid, 0, sizeof(ret_file->nguid));
+	return ret_file->folder ? 0 : -ENOMEM;
+}
+
+void manage_file_release(struct manage_file *file)
+{
+	if (!file)
+		return;
+	free(file->folder);
+	free(file->path);
+}
+
 static int file_note(struct manage_edit *edit, json_t *subsystem, json_t *ns, char *taken_path)
 {
 	struct manage_file *grown =
 		reallocarray(edit->files, edit->file_count + 1, sizeof(*edit->files));
-	struct manage_file *file;
 
 	if (!grown) {
 		free(taken_path);
 		return -ENOMEM;
 	}
 	edit->files = grown;
-	file = &grown[edit->file_count++];
-	file->path = taken_path;
-	file->folder = strdup(text_of(json_object_get(subsystem, "pool"), "folder"));
-	/* What cannot be read is no name of ours, and its file stays. */
-	if (!hex_parse(text_of(ns, "nguid"), file->nguid))
-		memset(file->nguid, 0, sizeof(file->nguid));
-	return file->folder ? 0 : -ENOMEM;
+	return manage_file_fill(subsystem, ns, taken_path, &grown[edit->file_count++]);
 }
 
 static int delete_one(struct manage_edit *edit, json_t *subsystem, size_t index,
@@ -267,7 +278,18 @@ static int delete_one(struct manage_edit *edit, json_t *subsystem, size_t index,
 	return 0;
 }
 
-/* All: those of the pool; the administrator's stay. */
+/* Whether this host has it, or, seen by nobody, could have it: what Identify calls allocated. */
+static bool ns_is_within_reach(const json_t *ns, const char *host_nqn)
+{
+	const json_t *hosts = json_object_get(ns, "hosts");
+
+	if (manage_list_has(json_object_get(ns, "hidden_from"), host_nqn))
+		return false;
+	return manage_ns_is_visible(ns, host_nqn) || (hosts && json_array_size(hosts) == 0);
+}
+
+/* All: those of the pool that this host sees, or nobody. Other hosts' and the administrator's stay.
+ */
 int manage_edit_delete(json_t *document, struct manage_edit *edit, struct config_errors *errors)
 {
 	json_t *subsystem = manage_find_subsystem(document, edit, errors);
@@ -282,6 +304,12 @@ int manage_edit_delete(json_t *document, struct manage_edit *edit, struct config
 	for (size_t i = json_array_size(namespaces); res == 0 && i > 0; i--) {
 		json_t *ns = json_array_get(namespaces, i - 1);
 
+		if (!ns_is_within_reach(ns, edit->request->host_nqn)) {
+			if (nsid == nsid_of(ns))
+				return manage_refuse(edit, NVME_SC_INVALID_NS, -ENOENT, errors,
+						     "is not this host's");
+			continue;
+		}
 		if (nsid == nsid_of(ns) ||
 		    (nsid == NVME_NSID_ALL && manage_ns_is_in_pool(subsystem, ns, NULL)))
 			res = delete_one(edit, subsystem, i - 1, errors);
@@ -291,10 +319,8 @@ int manage_edit_delete(json_t *document, struct manage_edit *edit, struct config
 
 void manage_edit_release(struct manage_edit *edit)
 {
-	for (unsigned i = 0; i < edit->file_count; i++) {
-		free(edit->files[i].folder);
-		free(edit->files[i].path);
-	}
+	for (unsigned i = 0; i < edit->file_count; i++)
+		manage_file_release(&edit->files[i]);
 	free(edit->files);
 	free(edit->uuids);
 	edit->files = NULL;
@@ -314,22 +340,10 @@ static void list_remove_text(json_t *list, const char *text)
 	}
 }
 
-static int list_add_text(json_t *object, const char *key, const char *text)
-{
-	json_t *list = json_object_get(object, key);
-
-	if (!list) {
-		list = json_array();
-		if (json_object_set_new(object, key, list) < 0)
-			return -ENOMEM;
-	}
-	return json_array_append_new(list, json_string(text)) < 0 ? -ENOMEM : 0;
-}
-
-/* Whether hosts may change who sees it in the way that this needs. */
+/* Whether hosts may change who sees it. Without "hosts" the administrator gave it to everybody. */
 static bool ns_is_theirs(json_t *subsystem, json_t *ns)
 {
-	return !json_object_get(ns, "hosts") || manage_ns_is_in_pool(subsystem, ns, NULL);
+	return json_object_get(ns, "hosts") && manage_ns_is_in_pool(subsystem, ns, NULL);
 }
 
 static int attach_one(struct manage_edit *edit, json_t *ns, const char *host,
@@ -340,6 +354,10 @@ static int attach_one(struct manage_edit *edit, json_t *ns, const char *host,
 	if (manage_ns_is_visible(ns, host))
 		return manage_refuse(edit, NVME_SC_NS_ALREADY_ATTACHED, -EEXIST, errors,
 				     "is attached already");
+	/* Only the administrator writes that list. */
+	if (manage_list_has(json_object_get(ns, "hidden_from"), host))
+		return manage_refuse(edit, STATUS_OPERATION_DENIED, -EPERM, errors,
+				     "is hidden from that host by the administrator");
 	if (json_is_true(json_object_get(ns, "private")) && json_array_size(hosts) > 0 &&
 	    !manage_list_has(hosts, host))
 		return manage_refuse(edit, NVME_SC_NS_IS_PRIVATE, -EBUSY, errors,
@@ -347,8 +365,7 @@ static int attach_one(struct manage_edit *edit, json_t *ns, const char *host,
 	if (json_array_size(hosts) >= CONFIG_HOSTS_MAX)
 		return manage_refuse(edit, NVME_SC_NS_ATTACHMENT_LIMIT, -ENOSPC, errors,
 				     "has as many hosts as there can be");
-	list_remove_text(json_object_get(ns, "hidden_from"), host);
-	if (hosts && !manage_list_has(hosts, host) && list_add_text(ns, "hosts", host) < 0)
+	if (json_array_append_new(hosts, json_string(host)) < 0)
 		return manage_refuse(edit, NVME_SC_INTERNAL, -ENOMEM, errors, "out of memory");
 	return 0;
 }
@@ -361,13 +378,7 @@ static int detach_one(struct manage_edit *edit, json_t *ns, const char *host,
 	if (!manage_ns_is_visible(ns, host))
 		return manage_refuse(edit, NVME_SC_NS_NOT_ATTACHED, -ENOENT, errors,
 				     "is not attached");
-	if (hosts)
-		list_remove_text(hosts, host);
-	else if (json_array_size(json_object_get(ns, "hidden_from")) >= CONFIG_HOSTS_MAX)
-		return manage_refuse(edit, NVME_SC_NS_ATTACHMENT_LIMIT, -ENOSPC, errors,
-				     "is hidden from as many hosts as there can be");
-	else if (list_add_text(ns, "hidden_from", host) < 0)
-		return manage_refuse(edit, NVME_SC_INTERNAL, -ENOMEM, errors, "out of memory");
+	list_remove_text(hosts, host);
 	return 0;
 }
 
@@ -395,9 +406,13 @@ static int attachment_edit(json_t *document, struct manage_edit *edit, struct co
 	if (!json_object_get(subsystem, "pool"))
 		return manage_refuse(edit, NVME_SC_INVALID_OPCODE, -EPERM, errors,
 				     "the subsystem has no pool: its hosts manage nothing");
+	if (!ns_is_within_reach(ns, request->host_nqn))
+		return manage_refuse(edit, NVME_SC_INVALID_NS, -ENOENT, errors,
+				     "is not this host's");
 	if (!ns_is_theirs(subsystem, ns))
 		return manage_refuse(edit, STATUS_OPERATION_DENIED, -EPERM, errors,
-				     "has \"hosts\" that the administrator chose");
+				     "is not of the pool, or open to all: who sees it is the "
+				     "administrator's choice");
 	for (unsigned i = 0; res == 0 && i < request->host_count; i++) {
 		if (!host_is_repeated(request, i))
 			res = one(edit, ns, request->host_nqns[i], errors);

@@ -12,6 +12,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "control/ana_change.h"
+#include "control/ana_hold.h"
 #include "control/config_parse.h"
 #include "target/health.h"
 #include "target/ns_live.h"
@@ -41,6 +42,7 @@ struct live_entry {
 	struct uuid uuid;
 	struct ns_live *live;         /* counted */
 	struct subsystem_live *owner; /* from the commit on; not counted: its entry lives as long */
+	bool wants_protection;        /* likewise */
 };
 
 struct subsystem_entry {
@@ -59,6 +61,7 @@ struct media_registry {
 	void *stores_by_key, *lives_by_uuid, *subsystems_by_nqn; /* tsearch's, of the same */
 	struct list marks;
 	struct list ana_transitions;
+	struct list ana_holds;
 	unsigned reactor_count;
 	bool has_begun;
 	struct target_keeper keeper;
@@ -75,6 +78,7 @@ int media_registry_create(unsigned reactor_count, struct media_registry **ret_re
 	list_init(&registry->subsystems);
 	list_init(&registry->marks);
 	list_init(&registry->ana_transitions);
+	list_init(&registry->ana_holds);
 	registry->reactor_count = reactor_count;
 	*ret_registry = registry;
 	return 0;
@@ -145,6 +149,7 @@ void media_registry_destroy(struct media_registry *registry)
 	list_for_each_safe(node, &registry->marks)
 		free(list_entry(node, struct mark, node));
 	ana_transitions_forget(&registry->ana_transitions);
+	ana_holds_forget(&registry->ana_holds);
 	free(registry);
 }
 
@@ -200,18 +205,28 @@ static int live_create(struct media_registry *registry, const struct uuid *uuid,
 	return 0;
 }
 
-static int live_get(struct media_registry *registry, const struct uuid *uuid,
-		    struct subsystem_live *owner, struct ns_live **ret_live)
+static int live_get(struct media_registry *registry, const struct media_wish *wish,
+		    struct ns_live **ret_live, struct media_error *ret_error)
 {
-	const struct live_entry wanted = {.uuid = *uuid};
+	const struct live_entry wanted = {.uuid = *wish->uuid};
 	struct live_entry **node = tfind(&wanted, &registry->lives_by_uuid, live_order);
 	struct live_entry *entry = node ? *node : NULL;
-	int res = entry ? 0 : live_create(registry, uuid, &entry);
+	int res = entry ? 0 : live_create(registry, wish->uuid, &entry);
 
-	if (res < 0)
+	if (res < 0) {
+		snprintf(ret_error->text, sizeof(ret_error->text),
+			 "what was kept of it cannot be read back: %s", strerror(-res));
 		return res;
+	}
+	if (ns_live_is_protected(entry->live) && !wish->is_protected) {
+		snprintf(ret_error->text, sizeof(ret_error->text),
+			 "it was write protected for good under this UUID; say \"write_protect\": "
+			 "\"permanent\", or give it another UUID");
+		return -EINVAL;
+	}
 	entry->entry.is_used = true;
-	entry->owner = owner;
+	entry->owner = wish->owner;
+	entry->wants_protection = wish->is_protected;
 	*ret_live = entry->live;
 	return 0;
 }
@@ -383,6 +398,17 @@ static int store_choose(struct store_entry *entry, const struct media_wish *wish
 	return 0;
 }
 
+static void store_measure(struct ns_store *store)
+{
+	ns_live_set_used_bytes(ns_store_live(store), media_used_bytes(ns_store_media(store)));
+}
+
+void media_registry_measure(struct media_registry *registry)
+{
+	list_for_each(node, &registry->stores)
+		store_measure(list_entry(node, struct store_entry, entry.node)->store);
+}
+
 int media_registry_get(struct media_registry *registry, const struct media_wish *wish,
 		       struct ns_store **ret_store, struct media_error *ret_error)
 {
@@ -394,10 +420,8 @@ int media_registry_get(struct media_registry *registry, const struct media_wish 
 	snprintf(ret_error->text, sizeof(ret_error->text), "out of memory");
 	if (!wanted.key)
 		return -ENOMEM;
-	res = live_get(registry, wish->uuid, wish->owner, &live);
+	res = live_get(registry, wish, &live, ret_error);
 	if (res < 0) {
-		snprintf(ret_error->text, sizeof(ret_error->text),
-			 "what was kept of it cannot be read back: %s", strerror(-res));
 		free(wanted.key);
 		return res;
 	}
@@ -414,6 +438,7 @@ int media_registry_get(struct media_registry *registry, const struct media_wish 
 	if (res < 0)
 		return res;
 	found->entry.is_used = true;
+	store_measure(*ret_store);
 	ns_store_get(*ret_store);
 	return 0;
 }
@@ -430,6 +455,13 @@ static void lives_commit(struct media_registry *registry)
 		if (entry->entry.is_used) {
 			if (entry->owner)
 				subsystem_live_adopt(entry->owner, entry->live);
+			/* The document says so too, as long as it has the namespace. */
+			if (entry->wants_protection &&
+			    ns_live_protect(entry->live, &registry->keeper) < 0)
+				log_warn("control",
+					 "namespace %s: its protection for good could not be kept "
+					 "yet: the next change tries again",
+					 uuid_format(&entry->uuid, text));
 			continue;
 		}
 		if (ns_live_forget(entry->live, &registry->keeper) < 0)
@@ -556,4 +588,9 @@ bool media_registry_is_formatting(const struct media_registry *registry, const s
 struct list *media_registry_ana_transitions(struct media_registry *registry)
 {
 	return &registry->ana_transitions;
+}
+
+struct list *media_registry_ana_holds(struct media_registry *registry)
+{
+	return &registry->ana_holds;
 }

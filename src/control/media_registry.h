@@ -33,6 +33,7 @@ struct media_wish {
 	const char *spec;
 	const struct uuid *uuid;
 	struct subsystem_live *owner; /* NULL: nobody's health counts it */
+	bool is_protected;            /* write protected for good, as the configuration says */
 };
 
 /* The store of this namespace, opened, or opened anew, when it is not as wished; the caller gets a
@@ -56,6 +57,11 @@ bool media_registry_is_formatting(const struct media_registry *registry, const s
 /* Groups on their way to another ANA state: control/ana_change.c's own, kept here because they
  * stand beside the document like the marks above. */
 struct list *media_registry_ana_transitions(struct media_registry *registry);
+/* The same of groups that the document puts into `change`: control/ana_hold.c's. */
+struct list *media_registry_ana_holds(struct media_registry *registry);
+
+/* Measures how much space the stores take (NUSE); blocks for a system call each. */
+void media_registry_measure(struct media_registry *registry);
 
 /* Keeps the health of every subsystem: once a minute, and at the orderly end. */
 void media_registry_keep_health(struct media_registry *registry, bool is_end);

@@ -68,14 +68,20 @@ static int folder_sync(const char *folder)
 	return res;
 }
 
-int pool_file_remove(const char *folder, const char *path, const uint8_t nguid[16])
+bool pool_file_is_ours(const char *folder, const char *path, const uint8_t nguid[16])
 {
 	char name[NGUID_TEXT_BYTES + sizeof(POOL_SUFFIX)], nguid_text[NGUID_TEXT_BYTES];
-	struct stat st;
 
 	nguid_format(nguid, nguid_text);
 	snprintf(name, sizeof(name), "%s" POOL_SUFFIX, nguid_text);
-	if (!config_path_in_folder(path, folder) || strcmp(strrchr(path, '/') + 1, name) != 0)
+	return config_path_in_folder(path, folder) && strcmp(strrchr(path, '/') + 1, name) == 0;
+}
+
+int pool_file_remove(const char *folder, const char *path, const uint8_t nguid[16])
+{
+	struct stat st;
+
+	if (!pool_file_is_ours(folder, path, nguid))
 		return -EPERM;
 	if (lstat(path, &st) < 0)
 		return errno == ENOENT ? 0 : -errno;

@@ -13,6 +13,8 @@
 int pool_folder_prepare(const char *folder);
 /* "FOLDER/NGUID.img"; the caller frees it. */
 char *pool_file_path(const char *folder, const uint8_t nguid[16]);
+/* Of a name that a pool gives: FOLDER/NGUID.img. */
+bool pool_file_is_ours(const char *folder, const char *path, const uint8_t nguid[16]);
 /*
  * Removes the file of a namespace that is gone, if it is one that a pool made: directly in the
  * folder and named by the namespace's NGUID. Others are left alone: -EPERM. 0 or -errno.

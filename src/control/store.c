@@ -23,6 +23,7 @@
 #define STORE_APPLICATION_ID 0x77656674 /* "weft" */
 #define STORE_SCHEMA         1
 #define STORE_BUSY_MS        3000
+#define STORE_CACHE_KIB      "256" /* it is read once, and a change touches a few pages */
 
 static const char *const stmt_texts[STMT_COUNT] = {
 	[STMT_BEGIN] = "BEGIN IMMEDIATE",
@@ -216,7 +217,8 @@ static int db_open(struct store *store, const char *path, int flags)
 		return store_errno(store->db, code);
 	sqlite3_extended_result_codes(store->db, 1);
 	sqlite3_busy_timeout(store->db, STORE_BUSY_MS);
-	return sql_run(store, "PRAGMA foreign_keys = ON; PRAGMA synchronous = FULL");
+	return sql_run(store, "PRAGMA foreign_keys = ON; PRAGMA synchronous = FULL; "
+			      "PRAGMA cache_size = -" STORE_CACHE_KIB);
 }
 
 static void db_close(struct store *store)

@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -159,8 +160,10 @@ static bool file_progress(struct media_io *io, int res)
 {
 	/* Nothing moved before the end: the file shrank under us, or the device is gone. So it did
 	 * when direct I/O cannot go on where a transfer stopped. */
-	if (res == 0 || (res == -EINVAL && io->progress_bytes % io->media->block_bytes != 0))
+	if (res == 0 || (res == -EINVAL && io->progress_bytes % io->media->block_bytes != 0)) {
+		file_check_size(file_of(io));
 		res = -EIO;
+	}
 	if (res < 0) {
 		file_finish(io, res);
 		return false;
@@ -244,8 +247,34 @@ static enum file_stage file_first_stage(const struct media_io *io)
 	return file_of(io)->lacks_zero_range ? FILE_ZERO_WRITE : FILE_ZERO_RANGE;
 }
 
+/* A write behind the new end of a file that was cut would make it longer again, with a hole where
+ * data was, and nobody would be told. */
+static int file_check(struct media_io *io)
+{
+	struct file_media *file = file_of(io);
+
+	switch (io->kind) {
+	case MEDIA_READ:
+		return io->offset + io->len_bytes <= atomic_load_explicit(&file->cut_at_bytes,
+									  memory_order_relaxed)
+			       ? 0
+			       : -EIO;
+	case MEDIA_FLUSH:
+		/* What it says is stable is there: it looks whenever it is asked. */
+		return io->media->is_read_only ? 0 : file_check_size(file);
+	default:
+		return file_check_write(file, io);
+	}
+}
+
 static void file_submit(struct media_io *io)
 {
+	int res = file_check(io);
+
+	if (res < 0) {
+		file_finish(io, res);
+		return;
+	}
 	io->progress_bytes = 0;
 	io->result = 0;
 	io->op.done = file_op_done;

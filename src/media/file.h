@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What file_open.c (control thread: finding out what the file can do) and file.c (reactors: doing
- * it) share. Immutable after opening but for the atomic, which only ever turns true.
+ * it) share. Immutable after opening but for the atomics.
  */
 #ifndef WEFT_MEDIA_FILE_H
 #define WEFT_MEDIA_FILE_H
@@ -25,6 +25,12 @@ struct file_media {
 	bool is_block_device;
 	bool follows_size;             /* no size= was given: the file's own size counts */
 	_Atomic bool lacks_zero_range; /* learnt from the first refusal; saves asking again */
+	/* A regular file that others made shorter while it is served: what is surely still there,
+	 * and the smallest size seen; both UINT64_MAX while all is well. */
+	_Atomic uint64_t cut_at_bytes;
+	_Atomic uint64_t cut_seen_bytes;
+	_Atomic uint64_t next_look_ns; /* when its size is looked at again */
+	_Atomic bool has_written;      /* since it was last looked at */
 	struct file_backing *backing;
 	/* What opening it did, for media_undo. */
 	bool has_created;
@@ -40,6 +46,10 @@ int file_setup(struct file_media *file, const struct media_spec *spec,
 int file_reopen(struct media *media, const struct media_spec *spec, struct media **ret_media,
 		struct media_error *ret_error);
 void file_backing_put(struct file_backing *backing);
+/* file_size.c: looks at the size of the file; -EIO when it was cut short, now or before. */
+int file_check_size(struct file_media *file);
+/* Before a write: the same, but looks only once in a while, and where the write would hide it. */
+int file_check_write(struct file_media *file, const struct media_io *io);
 /* The same file once more, with or without direct I/O: 0 or -errno. */
 int file_set_direct(struct file_media *file, bool is_direct);
 

@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -263,6 +264,8 @@ static int setup_regular(struct file_media *file, const struct media_spec *spec,
 	media->is_thin = media->can_discard || (uint64_t)st.st_blocks * 512 < (uint64_t)st.st_size;
 	media->has_volatile_cache = !spec->is_read_only;
 	media->optimal_io_bytes = st.st_blksize > 0 ? (uint32_t)st.st_blksize : 0;
+	media->write_granularity_bytes = media->optimal_io_bytes;
+	media->discard_granularity_bytes = media->can_discard ? media->optimal_io_bytes : 0;
 	return 0;
 }
 
@@ -342,8 +345,17 @@ static int setup_block_device(struct file_media *file, const struct media_spec *
 	media->can_discard = !spec->is_read_only && strtoull(text, NULL, 10) > 0;
 	read_queue_attribute(dev, "optimal_io_size", text, sizeof(text));
 	media->optimal_io_bytes = (uint32_t)strtoul(text, NULL, 10);
-	if (media->optimal_io_bytes == 0 && ioctl(file->fd, BLKPBSZGET, &physical_bytes) == 0)
+	if (ioctl(file->fd, BLKPBSZGET, &physical_bytes) == 0)
+		media->write_granularity_bytes = physical_bytes;
+	if (media->optimal_io_bytes == 0)
 		media->optimal_io_bytes = physical_bytes;
+	read_queue_attribute(dev, "discard_granularity", text, sizeof(text));
+	media->discard_granularity_bytes =
+		media->can_discard ? (uint32_t)strtoul(text, NULL, 10) : 0;
+	/* In sectors: stripes, zones and the like. */
+	read_queue_attribute(dev, "chunk_sectors", text, sizeof(text));
+	if (strtoull(text, NULL, 10) <= UINT32_MAX / 512)
+		media->boundary_bytes = (uint32_t)strtoul(text, NULL, 10) * 512;
 	file->is_block_device = true;
 	return 0;
 }
@@ -424,6 +436,9 @@ int file_setup(struct file_media *file, const struct media_spec *spec,
 	file->media.ops = &file_ops;
 	file->media.is_read_only = spec->is_read_only;
 	file->follows_size = spec->size_bytes == 0;
+	atomic_init(&file->cut_at_bytes, UINT64_MAX);
+	atomic_init(&file->cut_seen_bytes, UINT64_MAX);
+	atomic_init(&file->next_look_ns, 0);
 	return setup_direct(file, spec, ret_error);
 }
 

@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,17 +60,35 @@ static bool is_writable(int fd)
 	return flags >= 0 && (flags & O_ACCMODE) == O_RDWR;
 }
 
+/* Of a regular file; what it was where that is not known. */
+static uint64_t size_now(const struct file_media *file)
+{
+	struct stat st;
+
+	return file->is_block_device || fstat(file->fd, &st) < 0 ? file->media.size_bytes
+								 : (uint64_t)st.st_size;
+}
+
 int file_reopen(struct media *media, const struct media_spec *spec, struct media **ret_media,
 		struct media_error *ret_error)
 {
 	struct file_media *before = container_of(media, struct file_media, media);
 	struct file_media *file;
+	uint64_t now_bytes;
 	int res;
 
 	if (!spec->is_read_only && !is_writable(before->backing->fd))
 		return media_fail(ret_error, -EBUSY,
 				  "%.140s was opened readonly; to write to it, restart the target",
 				  spec->path);
+	/* size= must not fill up with zeroes what was cut off. */
+	now_bytes = size_now(before);
+	if (now_bytes < media->size_bytes)
+		return media_fail(ret_error, -EINVAL,
+				  "%.120s shrank from %llu to %llu bytes while it is served; make "
+				  "it as large as it was",
+				  spec->path, (unsigned long long)media->size_bytes,
+				  (unsigned long long)(now_bytes - now_bytes % media->block_bytes));
 	file = calloc(1, sizeof(*file));
 	if (!file)
 		return media_fail(ret_error, -ENOMEM, "out of memory");
@@ -102,7 +121,12 @@ bool media_file_is_current(const struct media *media)
 	uint64_t size_bytes = 0;
 	struct stat st;
 
-	if (media->ops != &file_ops || !file->follows_size)
+	if (media->ops != &file_ops)
+		return true;
+	/* Cut short, and restored since: the next one begins without the memory of it. */
+	if (atomic_load(&file->cut_seen_bytes) != UINT64_MAX && size_now(file) >= media->size_bytes)
+		return false;
+	if (!file->follows_size)
 		return true;
 	if (file->is_block_device) {
 		if (ioctl(file->fd, BLKGETSIZE64, &size_bytes) < 0)
@@ -112,7 +136,7 @@ bool media_file_is_current(const struct media *media)
 			return true;
 		size_bytes = (uint64_t)st.st_size;
 	}
-	/* What shrank is no reason to stop serving the rest: the lost blocks fail by themselves. */
+	/* What shrank is no reason to stop serving the rest: see file_size.c. */
 	return size_bytes - size_bytes % media->block_bytes <= media->size_bytes;
 }
 

@@ -139,6 +139,16 @@ bool media_is_current(const struct media *media, const char *spec)
 	       media_file_is_current(media_innermost((struct media *)media));
 }
 
+uint64_t media_used_bytes(struct media *media)
+{
+	return media_file_used_bytes(media_innermost(media));
+}
+
+bool media_problem(struct media *media, struct media_error *ret_problem)
+{
+	return media_file_problem(media_innermost(media), ret_problem);
+}
+
 void media_undo(struct media *media)
 {
 	media_file_undo(media_innermost(media));

@@ -78,7 +78,10 @@ struct media {
 	bool is_thin;
 	bool can_discard;
 	bool reads_zero_after_discard;
-	uint32_t optimal_io_bytes; /* 0: not known */
+	uint32_t optimal_io_bytes; /* 0: not known; likewise the next ones */
+	uint32_t write_granularity_bytes;
+	uint32_t discard_granularity_bytes;
+	uint32_t boundary_bytes; /* I/O that crosses a multiple of it is slow; 0: none is known */
 	/* Of media with map(), set before the first io when several reactors use it: everybody who
 	 * touches its memory does so under this, the medium too. NULL: one reactor is alone. */
 	struct block_guard *guard;
@@ -108,6 +111,12 @@ int media_reopen(struct media *media, const char *spec, struct media **ret_media
 		 struct media_error *ret_error);
 /* Whether media_reopen with this spec would give the same: the text, and the store's own size. */
 bool media_is_current(const struct media *media, const char *spec);
+/* Space that the store takes, at most its size: of a sparse file what is allocated. All of it where
+ * that is not cheaply known (memory, block devices). */
+uint64_t media_used_bytes(struct media *media);
+/* What is wrong with the store beyond errors of single operations: a file that was cut short while
+ * it is served. Looks at it. False: nothing is. */
+bool media_problem(struct media *media, struct media_error *ret_problem);
 /* Before the last close of a medium that was never served: takes back what opening it did to the
  * store, a file that was made, or grown. */
 void media_undo(struct media *media);

@@ -34,7 +34,13 @@
 #define RESERVE_BUDGET_BYTES (16ull << 40)
 #endif
 #define RESERVE_FACTOR 4
+/*
+ * Media smaller than a huge page share them when they lie side by side, which free space between
+ * them prevents: with thousands of them, a tenth of the rate. So only the first ones get any.
+ */
+#define SMALL_RESERVES_MAX 256
 static uint64_t reserve_used_bytes;
+static unsigned small_reserves;
 
 /* The memory itself: shared by a medium and the larger ones that follow it. Control thread. */
 struct mem_backing {
@@ -44,6 +50,7 @@ struct mem_backing {
 	uint64_t reserved_bytes; /* of address space, at least as much */
 	uint64_t page_bytes;
 	bool is_huge;
+	bool is_small_reserve; /* counted in small_reserves */
 };
 
 struct mem_media {
@@ -139,6 +146,7 @@ static void mem_backing_put(struct mem_backing *backing)
 	if (backing->base)
 		munmap(backing->base, backing->reserved_bytes);
 	reserve_used_bytes -= backing->reserved_bytes - backing->usable_bytes;
+	small_reserves -= backing->is_small_reserve;
 	free(backing);
 }
 
@@ -176,6 +184,16 @@ static uint64_t huge_page_bytes(void)
 	}
 	fclose(file);
 	return kib ? kib * 1024 : HUGE_BYTES_USUAL;
+}
+
+/* Whether it can have free space behind it, `reserved` bytes in all. */
+static bool mem_may_reserve(const struct mem_backing *backing, uint64_t reserved)
+{
+	if (backing->is_huge || backing->usable_bytes > RESERVE_BUDGET_BYTES)
+		return false;
+	if (backing->usable_bytes < HUGE_BYTES_USUAL && small_reserves >= SMALL_RESERVES_MAX)
+		return false;
+	return reserve_used_bytes + (reserved - backing->usable_bytes) <= RESERVE_BUDGET_BYTES;
 }
 
 /* The whole of it as address space, then the first part as memory. NULL: not possible. */
@@ -219,12 +237,13 @@ static int mem_allocate(struct mem_backing *backing, uint64_t size, struct media
 		(size + backing->page_bytes - 1) / backing->page_bytes * backing->page_bytes;
 	backing->reserved_bytes = backing->usable_bytes;
 	reserved = backing->usable_bytes * RESERVE_FACTOR;
-	if (!backing->is_huge && backing->usable_bytes <= RESERVE_BUDGET_BYTES &&
-	    reserve_used_bytes + (reserved - backing->usable_bytes) <= RESERVE_BUDGET_BYTES) {
+	if (mem_may_reserve(backing, reserved)) {
 		backing->base = mem_reserve(backing->usable_bytes, reserved);
 		if (backing->base) {
 			backing->reserved_bytes = reserved;
 			reserve_used_bytes += reserved - backing->usable_bytes;
+			backing->is_small_reserve = backing->usable_bytes < HUGE_BYTES_USUAL;
+			small_reserves += backing->is_small_reserve;
 			return 0;
 		}
 	}

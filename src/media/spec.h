@@ -54,6 +54,8 @@ int media_null_open(const struct media_spec *spec, struct media **ret_media,
 struct media *media_fault_inner(const struct media *media);
 /* See media_is_current and media_undo; other kinds than files are current, with nothing to undo. */
 bool media_file_is_current(const struct media *media);
+uint64_t media_file_used_bytes(struct media *media);
+bool media_file_problem(struct media *media, struct media_error *ret_problem);
 void media_file_undo(struct media *media);
 /* Takes `inner` over when it succeeds; closing the fault medium closes it. */
 int media_fault_open(const struct media_spec *spec, struct media *inner, struct media **ret_media,

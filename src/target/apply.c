@@ -248,7 +248,7 @@ void target_apply_and_drain(struct target *target, struct snapshot *taken_snapsh
 	CHECK(!target->apply);
 	CHECK(taken_snapshot->port_count <= TARGET_PORTS_MAX);
 	taken_snapshot->inflight = cache_line_alloc(target->local_count * sizeof(struct inflight));
-	if (!apply || !taken_snapshot->inflight || shutdown_prepare(taken_snapshot) != 0 ||
+	if (!apply || !taken_snapshot->inflight ||
 	    delta_prepare(target->snapshot, taken_snapshot, &apply->delta) != 0) {
 		free(apply);
 		snapshot_destroy(taken_snapshot);

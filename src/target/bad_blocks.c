@@ -21,9 +21,12 @@
 struct bad_blocks {
 	struct bad_range *ranges; /* ascending, with gaps between them */
 	unsigned count;
+	uint64_t stamp;                             /* marks so far */
+	struct bad_range recent[BAD_BLOCKS_RECENT]; /* the last ones, by stamp */
 };
 
 struct bad_view {
+	uint64_t stamp;
 	unsigned count;
 	struct bad_range ranges[];
 };
@@ -45,7 +48,11 @@ struct bad_blocks *bad_blocks_copy(const struct bad_blocks *bad)
 {
 	struct bad_blocks *copy = bad_blocks_create();
 
-	if (!copy || !bad || bad->count == 0)
+	if (!copy || !bad)
+		return copy;
+	copy->stamp = bad->stamp;
+	memcpy(copy->recent, bad->recent, sizeof(copy->recent));
+	if (bad->count == 0)
 		return copy;
 	copy->ranges = ranges_alloc(bad->count);
 	if (!copy->ranges) {
@@ -114,7 +121,8 @@ static int ranges_replace(struct bad_blocks *bad, unsigned from, unsigned to,
 	return 0;
 }
 
-int bad_blocks_mark(struct bad_blocks *bad, uint64_t first_block, uint64_t block_count)
+static int ranges_mark(struct bad_blocks *bad, uint64_t first_block, uint64_t block_count,
+		       unsigned ranges_max)
 {
 	struct bad_range range = {first_block, first_block + block_count};
 	/* Ranges that touch the new one become part of it. */
@@ -129,10 +137,22 @@ int bad_blocks_mark(struct bad_blocks *bad, uint64_t first_block, uint64_t block
 			range.first_block = bad->ranges[from].first_block;
 		if (bad->ranges[to - 1].end_block > range.end_block)
 			range.end_block = bad->ranges[to - 1].end_block;
-	} else if (bad->count >= BAD_BLOCKS_RANGES_MAX) {
+	} else if (bad->count >= ranges_max) {
 		return -ENOSPC;
 	}
 	return ranges_replace(bad, from, to, &range, 1);
+}
+
+int bad_blocks_mark(struct bad_blocks *bad, uint64_t first_block, uint64_t block_count)
+{
+	int res = ranges_mark(bad, first_block, block_count, BAD_BLOCKS_RANGES_MAX);
+
+	if (res == 0) {
+		bad->stamp++;
+		bad->recent[bad->stamp % BAD_BLOCKS_RECENT] =
+			(struct bad_range){first_block, first_block + block_count};
+	}
+	return res;
 }
 
 int bad_blocks_heal(struct bad_blocks *bad, uint64_t first_block, uint64_t block_count)
@@ -155,6 +175,58 @@ int bad_blocks_heal(struct bad_blocks *bad, uint64_t first_block, uint64_t block
 	if (count > to - from && bad->count >= BAD_BLOCKS_RANGES_MAX_SPLIT)
 		return -ENOSPC;
 	return ranges_replace(bad, from, to, left, count);
+}
+
+/* Adds to `late` what is bad in both the mark and the range. */
+static int late_add(struct bad_blocks *late, const struct bad_blocks *bad, struct bad_range range,
+		    const struct bad_range *mark)
+{
+	unsigned i;
+	int res = 0;
+
+	if (mark->first_block > range.first_block)
+		range.first_block = mark->first_block;
+	if (mark->end_block < range.end_block)
+		range.end_block = mark->end_block;
+	i = ranges_find(bad->ranges, bad->count, range.first_block);
+	for (; res == 0 && i < bad->count && bad->ranges[i].first_block < range.end_block; i++) {
+		struct bad_range part = bad->ranges[i];
+
+		if (part.first_block < range.first_block)
+			part.first_block = range.first_block;
+		if (part.end_block > range.end_block)
+			part.end_block = range.end_block;
+		if (part.end_block > part.first_block)
+			res = ranges_mark(late, part.first_block, part.end_block - part.first_block,
+					  BAD_BLOCKS_RANGES_MAX_SPLIT);
+	}
+	return res;
+}
+
+int bad_blocks_heal_seen(struct bad_blocks *bad, uint64_t first_block, uint64_t block_count,
+			 uint64_t stamp)
+{
+	struct bad_range range = {first_block, first_block + block_count};
+	struct bad_blocks *late;
+	int res = 0;
+
+	if (bad->stamp == stamp)
+		return bad_blocks_heal(bad, first_block, block_count);
+	if (bad->stamp - stamp > BAD_BLOCKS_RECENT)
+		return -EAGAIN;
+	late = bad_blocks_create();
+	if (!late)
+		return -ENOMEM;
+	while (res == 0 && stamp++ < bad->stamp)
+		res = late_add(late, bad, range, &bad->recent[stamp % BAD_BLOCKS_RECENT]);
+	if (res == 0)
+		res = bad_blocks_heal(bad, first_block, block_count);
+	for (unsigned i = 0; res == 0 && i < late->count; i++)
+		res = ranges_mark(bad, late->ranges[i].first_block,
+				  late->ranges[i].end_block - late->ranges[i].first_block,
+				  BAD_BLOCKS_RANGES_MAX_SPLIT);
+	bad_blocks_destroy(late);
+	return res;
 }
 
 /* ---- as it is kept: version, number of ranges, then first block and end of each ----------------
@@ -238,6 +310,7 @@ struct bad_view *bad_view_create(const struct bad_blocks *bad)
 	CHECK(bad->count > 0);
 	if (!view)
 		return NULL;
+	view->stamp = bad->stamp;
 	view->count = bad->count;
 	memcpy(view->ranges, bad->ranges, bad->count * sizeof(view->ranges[0]));
 	return view;
@@ -246,6 +319,11 @@ struct bad_view *bad_view_create(const struct bad_blocks *bad)
 void bad_view_free(struct bad_view *view)
 {
 	free(view);
+}
+
+uint64_t bad_view_stamp(const struct bad_view *view)
+{
+	return view->stamp;
 }
 
 bool bad_view_find(const struct bad_view *view, uint64_t first_block, uint64_t block_count,

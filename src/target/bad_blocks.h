@@ -6,7 +6,8 @@
  * struct bad_blocks is the truth and belongs to the control reactor (struct ns_live has one per
  * namespace); struct bad_view is an immutable copy of it in a struct ns_view, which reactors
  * search. Reading a bad block fails; a write heals it: once the data is on the medium the mark is
- * taken away, kept, published, and only then the write is answered.
+ * taken away, kept, published, and only then the write is answered. A mark that was made after the
+ * write had begun stays: who wrote meanwhile may have been followed by others.
  */
 #ifndef WEFT_TARGET_BAD_BLOCKS_H
 #define WEFT_TARGET_BAD_BLOCKS_H
@@ -15,6 +16,7 @@
 
 #define BAD_BLOCKS_RANGES_MAX       4096  /* that marking may make */
 #define BAD_BLOCKS_RANGES_MAX_SPLIT 65536 /* that healing the middle of ranges may make */
+#define BAD_BLOCKS_RECENT           64    /* marks that are told apart from those before them */
 
 struct slot;
 struct bad_blocks;
@@ -38,6 +40,12 @@ struct bad_range bad_blocks_range(const struct bad_blocks *bad, unsigned index);
 /* 0; -ENOSPC: too many ranges; -ENOMEM. On error nothing has changed. block_count above 0. */
 int bad_blocks_mark(struct bad_blocks *bad, uint64_t first_block, uint64_t block_count);
 int bad_blocks_heal(struct bad_blocks *bad, uint64_t first_block, uint64_t block_count);
+/*
+ * The same for marks up to this stamp of a view; those made later stay. -EAGAIN: there were too
+ * many to tell. On error the marks of the range may have changed: to be called on a copy.
+ */
+int bad_blocks_heal_seen(struct bad_blocks *bad, uint64_t first_block, uint64_t block_count,
+			 uint64_t stamp);
 
 /* As it is kept. The caller frees it; NULL when out of memory. */
 uint8_t *bad_blocks_encode(const struct bad_blocks *bad, size_t *ret_bytes);
@@ -50,6 +58,8 @@ int bad_blocks_decode(const uint8_t *bytes, size_t len_bytes, struct bad_blocks 
 /* For at least one range. NULL when out of memory. */
 struct bad_view *bad_view_create(const struct bad_blocks *bad);
 void bad_view_free(struct bad_view *view); /* NULL: nothing */
+/* How many marks there had been when it was made. */
+uint64_t bad_view_stamp(const struct bad_view *view);
 /* Whether a block of the range is bad, and which is the first; `view` NULL: none is. */
 bool bad_view_find(const struct bad_view *view, uint64_t first_block, uint64_t block_count,
 		   uint64_t *ret_bad_block);
@@ -60,8 +70,9 @@ bool bad_view_find(const struct bad_view *view, uint64_t first_block, uint64_t b
 /* Marks slot->io_cmd's range of slot->ns, then completes the command. */
 void bad_blocks_mark_for(struct slot *slot);
 /*
- * The command has written `ranges` blocks: slot->heal tells which. Takes their marks away, then
- * completes the command with `status`, or with an error when that cannot be kept.
+ * The command has written its blocks, and they are stable: a mark that is gone must not leave what
+ * was there before it. Takes away those marks that the view of slot->bad_stamp had, then completes
+ * the command with `status`, or with an error when that cannot be kept.
  */
 void bad_blocks_heal_for(struct slot *slot, nvme_status status);
 

@@ -35,7 +35,8 @@ static int heal_dsm(struct bad_blocks *bad, const struct slot *slot)
 		struct dsm_range range = dsm_range_decode(slot->data, i);
 
 		if (range.block_count > 0)
-			res = bad_blocks_heal(bad, range.first_block, range.block_count);
+			res = bad_blocks_heal_seen(bad, range.first_block, range.block_count,
+						   slot->bad_stamp);
 	}
 	return res;
 }
@@ -46,7 +47,8 @@ static int change_apply(struct bad_blocks *bad, const struct slot *slot)
 		return bad_blocks_mark(bad, slot->io_cmd.first_block, slot->io_cmd.block_count);
 	if (slot->sqe.opcode == NVME_IO_DATASET_MANAGEMENT)
 		return heal_dsm(bad, slot);
-	return bad_blocks_heal(bad, slot->io_cmd.first_block, slot->io_cmd.block_count);
+	return bad_blocks_heal_seen(bad, slot->io_cmd.first_block, slot->io_cmd.block_count,
+				    slot->bad_stamp);
 }
 
 static int bad_keep(struct target *target, const struct ns_live *live, const struct bad_blocks *bad)
@@ -129,7 +131,11 @@ void bad_blocks_heal_for(struct slot *slot, nvme_status status)
 int bad_blocks_clear(struct target *target, struct ns_live *live, void (*done)(void *arg),
 		     void *arg)
 {
-	struct bad_blocks *bad = bad_blocks_create();
+	struct bad_blocks *bad = bad_blocks_copy(ns_live_bad_blocks(live));
+	int res = bad ? bad_blocks_heal(bad, 0, UINT64_MAX) : -ENOMEM;
 
-	return bad ? truth_replace(target, live, bad, done, arg) : -ENOMEM;
+	if (res == 0)
+		return truth_replace(target, live, bad, done, arg);
+	bad_blocks_destroy(bad);
+	return res;
 }

@@ -90,9 +90,10 @@ nvme_status cancel_prepare(struct slot *slot)
 	if (cmd.action > CANCEL_MANY)
 		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CDW11);
 	/* One of many names no command; one of one, not itself. */
-	if (cmd.action == CANCEL_MANY ? cmd.cid != CANCEL_CID_ALL
-				      : cmd.cid == le16_get(slot->sqe.cid))
+	if (cmd.action == CANCEL_MANY && cmd.cid != CANCEL_CID_ALL)
 		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CDW10 + 2);
+	if (cmd.action == CANCEL_ONE && cmd.cid == le16_get(slot->sqe.cid))
+		return command_refuse(slot, NVME_SC_INVALID_CID, SQE_BYTE_CDW10 + 2);
 	slot->execute = cancel_execute;
 	return command_expect_data(slot, DATA_NONE, 0);
 }

@@ -46,6 +46,13 @@ static const struct ns_view *copy_view(const struct slot *slot, const struct ns 
 	return ns->locals[slot->queue->local->index].view;
 }
 
+/* As with NSIDs of commands: one that is inactive is a wrong field, others are no namespaces. */
+static nvme_status copy_source_absent(uint32_t nsid)
+{
+	return nvme_status_dnr(nsid >= 1 && nsid <= TARGET_NSID_MAX ? NVME_SC_INVALID_FIELD
+								    : NVME_SC_INVALID_NS);
+}
+
 static nvme_status copy_check_source(struct slot *slot, const struct copy_cmd *cmd,
 				     const struct copy_range *range)
 {
@@ -53,7 +60,7 @@ static nvme_status copy_check_source(struct slot *slot, const struct copy_cmd *c
 	nvme_status status;
 
 	if (!ns)
-		return nvme_status_dnr(NVME_SC_INVALID_NS);
+		return copy_source_absent(range->nsid);
 	if (range->is_fast_only)
 		return nvme_status_dnr(NVME_SC_FAST_COPY_IMPOSSIBLE);
 	if (ns->block_shift != slot->ns->block_shift)
@@ -116,13 +123,12 @@ static nvme_status copy_check(struct slot *slot, const struct copy_cmd *cmd, uin
 /* Blocks marked bad that have been written are good again, also when a later range has failed. */
 static void copy_end(struct slot *slot, const struct copy_cmd *cmd, nvme_status status)
 {
-	const struct ns_view *view = copy_view(slot, slot->ns);
-	uint64_t done = slot->steps.done_blocks, bad_block;
+	uint64_t done = slot->steps.done_blocks;
 
 	if (!nvme_status_is_ok(status))
 		slot->result = slot->steps.index;
 	io_counter_add(&io_counters(slot)->bytes_written, done << slot->ns->block_shift);
-	if (view && bad_view_find(view->bad, cmd->first_block, done, &bad_block)) {
+	if (slot->heals_bad && done > 0) {
 		slot->io_cmd = (struct io_cmd){.first_block = cmd->first_block,
 					       .block_count = (uint32_t)done};
 		bad_blocks_heal_for(slot, status);
@@ -193,7 +199,7 @@ static bool copy_write(struct slot *slot, const struct copy_cmd *cmd,
 		.first_block =
 			cmd->first_block + steps->done_blocks + copy_step_offset(slot, cmd, range),
 		.block_count = steps->step_blocks,
-		.is_fua = cmd->is_fua,
+		.is_fua = cmd->is_fua || slot->heals_bad,
 	};
 	io_submit(slot, MEDIA_WRITE, steps_io_done);
 	return true;
@@ -229,8 +235,9 @@ static bool copy_next(struct slot *slot, int res)
 
 static void copy_execute(struct slot *slot)
 {
+	const struct ns_view *view = copy_view(slot, slot->ns);
 	struct copy_cmd cmd;
-	uint64_t total;
+	uint64_t total, bad_block;
 	nvme_status status;
 
 	copy_cmd_decode(&slot->sqe, &cmd);
@@ -240,6 +247,10 @@ static void copy_execute(struct slot *slot)
 		return;
 	}
 	io_counter_add(&io_counters(slot)->write_commands, 1);
+	if (view && bad_view_find(view->bad, cmd.first_block, total, &bad_block)) {
+		slot->heals_bad = true;
+		slot->bad_stamp = bad_view_stamp(view->bad);
+	}
 	steps_begin(slot, copy_next);
 }
 
@@ -262,9 +273,12 @@ nvme_status copy_prepare(struct slot *slot)
 	copy_cmd_decode(&slot->sqe, &cmd);
 	if (!copy_format_is_enabled(slot, cmd.format))
 		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CDW12 + 1);
-	/* There is no protection information, and there are no directives. */
-	if (cmd.prinfo_read || cmd.prinfo_write || cmd.checks_storage_tag || cmd.directive_type)
-		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CDW12);
+	/* PRINFO and STC are ignored where there is no protection information. There are neither
+	 * directives nor keys. */
+	if (cmd.directive_type != 0)
+		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_AT(SQE_BYTE_CDW12 + 2, 4));
+	if (cmd.extension_type != 0)
+		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CDW12 + 2);
 	if (cmd.range_count > TARGET_COPY_RANGES_MAX)
 		return command_refuse(slot, NVME_SC_SIZE_LIMIT, SQE_BYTE_CDW12);
 	slot->io_cmd.first_block = cmd.first_block;

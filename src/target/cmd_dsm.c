@@ -13,20 +13,33 @@
 #define DSM_MEMORY_STEP_BYTES (2u << 20)
 
 /* Deallocated blocks read as the medium says, not as errors. */
+static void dsm_heal(struct slot *slot)
+{
+	bad_blocks_heal_for(slot, status_from_errno(slot->steps.res, MEDIA_DISCARD));
+}
+
+static void dsm_on_flushed(struct media_io *io, int res)
+{
+	struct slot *slot = container_of(io, struct slot, io);
+
+	if (res == 0) {
+		dsm_heal(slot);
+		return;
+	}
+	slot->heals_bad = false;
+	io_finish(slot, res);
+}
+
 static void dsm_end(struct slot *slot, int res)
 {
-	const struct ns_view *view = io_counters(slot)->view;
-	uint64_t bad_block;
-
-	for (uint32_t i = 0; view && view->bad && i < slot->steps.index; i++) {
-		struct dsm_range range = dsm_range_decode(slot->data, i);
-
-		if (bad_view_find(view->bad, range.first_block, range.block_count, &bad_block)) {
-			bad_blocks_heal_for(slot, status_from_errno(res, MEDIA_DISCARD));
-			return;
-		}
-	}
-	io_finish(slot, res);
+	slot->heals_bad &= slot->steps.index > 0;
+	slot->steps.res = res;
+	if (!slot->heals_bad)
+		io_finish(slot, res);
+	else if (slot->ns->media->has_volatile_cache)
+		io_submit(slot, MEDIA_FLUSH, dsm_on_flushed);
+	else
+		dsm_heal(slot);
 }
 
 /* Releases range after range; advice that fails is an error all the same. */
@@ -60,8 +73,9 @@ static bool dsm_next(struct slot *slot, int res)
 
 static void dsm_execute(struct slot *slot)
 {
+	const struct ns_view *view = io_counters(slot)->view;
 	struct dsm_cmd cmd;
-	uint64_t blocks = slot->ns->block_count;
+	uint64_t blocks = slot->ns->block_count, bad_block;
 
 	dsm_cmd_decode(&slot->sqe, &cmd);
 	for (uint32_t i = 0; i < cmd.range_count; i++) {
@@ -71,6 +85,11 @@ static void dsm_execute(struct slot *slot)
 			slot->io_cmd.first_block = range.first_block;
 			slot_complete_at(slot, nvme_status_dnr(NVME_SC_LBA_RANGE), SQE_BYTE_CDW10);
 			return;
+		}
+		if (view &&
+		    bad_view_find(view->bad, range.first_block, range.block_count, &bad_block)) {
+			slot->heals_bad = true;
+			slot->bad_stamp = bad_view_stamp(view->bad);
 		}
 	}
 	if (!cmd.is_deallocate || !slot->ns->media->can_discard)

@@ -66,8 +66,9 @@ static nvme_status format_judge_all(const struct ctrl *ctrl, unsigned *ret_count
 	return NVME_SC_SUCCESS;
 }
 
-static nvme_status format_judge_command(const struct ctrl *ctrl, uint32_t nsid, unsigned *ret_count)
+static nvme_status format_judge_command(struct slot *slot, uint32_t nsid, unsigned *ret_count)
 {
+	const struct ctrl *ctrl = slot->queue->ctrl;
 	const struct ns *ns;
 
 	*ret_count = 1;
@@ -76,7 +77,7 @@ static nvme_status format_judge_command(const struct ctrl *ctrl, uint32_t nsid, 
 	if (nsid == NVME_NSID_ALL)
 		return format_judge_all(ctrl, ret_count);
 	ns = ctrl_find_ns(ctrl, nsid);
-	return ns ? format_judge(ctrl, ns) : nvme_status_dnr(NVME_SC_INVALID_NS);
+	return ns ? format_judge(ctrl, ns) : command_refuse_nsid(slot, nsid);
 }
 
 static void format_execute(struct slot *slot)
@@ -86,7 +87,7 @@ static void format_execute(struct slot *slot)
 	struct format_task *task;
 	struct format_cmd cmd;
 	unsigned count;
-	nvme_status status = format_judge_command(ctrl, nsid, &count);
+	nvme_status status = format_judge_command(slot, nsid, &count);
 
 	if (!nvme_status_is_ok(status) || count == 0) {
 		slot_complete(slot, status);

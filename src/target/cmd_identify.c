@@ -137,6 +137,24 @@ static nvme_status identify_ns_list(struct slot *slot, const struct identify_cmd
 
 /* ---- one namespace --------------------------------------------------------------------------- */
 
+/* Of blocks that something is allocated for; never more than there are. */
+static uint64_t ns_blocks_used(const struct ns *ns)
+{
+	uint64_t used_bytes = ns->store ? ns_live_used_bytes(ns_store_live(ns->store)) : UINT64_MAX;
+	uint64_t blocks = (used_bytes >> ns->block_shift) +
+			  ((used_bytes & ((1u << ns->block_shift) - 1)) != 0);
+
+	return blocks < ns->block_count ? blocks : ns->block_count;
+}
+
+/* Hosts cut I/O at boundaries, which must be whole blocks then. */
+static uint32_t ns_boundary_blocks(const struct ns *ns)
+{
+	uint32_t bytes = ns->media->boundary_bytes;
+
+	return bytes % (1u << ns->block_shift) == 0 ? bytes >> ns->block_shift : 0;
+}
+
 static void ns_identity_fill(const struct ns *ns, const struct target_limits *limits,
 			     struct ns_identity *ret_identity)
 {
@@ -144,9 +162,8 @@ static void ns_identity_fill(const struct ns *ns, const struct target_limits *li
 
 	*ret_identity = (struct ns_identity){
 		.block_count = ns->block_count,
-		/* How much of a thin medium is used is not known here; NUSE below NCAP without
-		 * knowing it would be a guess. */
-		.blocks_used = ns->block_count,
+		/* NCAP is NSZE, so that THINP stays clear. */
+		.blocks_used = ns_blocks_used(ns),
 		.block_bytes = 1u << ns->block_shift,
 		.is_shared = !ns->is_private,
 		.is_write_protected = ns->is_read_only || media->is_read_only,
@@ -157,6 +174,10 @@ static void ns_identity_fill(const struct ns *ns, const struct target_limits *li
 		.reservation_caps = TARGET_RESERVATION_CAPS,
 		.capacity_bytes = ns->block_count << ns->block_shift,
 		.optimal_write_blocks = media->optimal_io_bytes >> ns->block_shift,
+		.write_granularity_blocks = media->write_granularity_bytes >> ns->block_shift,
+		.deallocate_granularity_blocks =
+			media->discard_granularity_bytes >> ns->block_shift,
+		.boundary_blocks = ns_boundary_blocks(ns),
 		/* A write is whole for every reader; of a power failure nothing is known beyond the
 		 * block, which is the medium's. */
 		.atomic_write_blocks = ns_atomic_blocks(ns, limits),
@@ -215,7 +236,7 @@ static const struct ns *identify_find_ns(struct slot *slot, const struct identif
 	if (ns && ns_is_listed(ctrl, ns, cmd->cns == IDENTIFY_ALLOCATED_NS))
 		return ns;
 	if (!is_inactive || cmd->cns == IDENTIFY_NS_DESCRIPTORS)
-		*ret_status = command_refuse(slot, NVME_SC_INVALID_NS, SQE_BYTE_NSID);
+		*ret_status = command_refuse_nsid(slot, nsid);
 	return NULL;
 }
 

@@ -24,7 +24,6 @@ static void read_execute(struct slot *slot)
 
 	io_counter_add(&counters->read_commands, 1);
 	io_counter_add(&counters->bytes_read, slot->data_bytes);
-	health_note_busy(slot->queue, counters);
 	if (slot->is_data_mapped) {
 		slot_complete(slot, NVME_SC_SUCCESS);
 		return;
@@ -39,7 +38,6 @@ static void write_execute(struct slot *slot)
 
 	io_counter_add(&counters->write_commands, 1);
 	io_counter_add(&counters->bytes_written, slot->data_bytes);
-	health_note_busy(slot->queue, counters);
 	if (slot->is_data_mapped) {
 		slot_complete(slot, NVME_SC_SUCCESS);
 		return;
@@ -100,12 +98,11 @@ static nvme_status write_prepare(struct slot *slot)
 	nvme_status status = io_transfer_prepare(slot, DATA_TO_CTRL);
 
 	slot->execute = write_execute;
-	if (!nvme_status_is_ok(status))
-		return status;
-	/* No directives are supported. PRINFO is not used where there is no protection. */
-	if (slot->io_cmd.directive_type != 0)
-		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CDW12);
-	slot_try_map(slot);
+	/* PRINFO and STC are ignored where there is no protection information. */
+	if (nvme_status_is_ok(status))
+		status = io_check_directive(slot);
+	if (nvme_status_is_ok(status))
+		slot_try_map(slot);
 	return status;
 }
 
@@ -186,11 +183,14 @@ nvme_status io_prepare(struct slot *slot)
 	if (!row->prepare)
 		return command_refuse(slot, NVME_SC_INVALID_OPCODE,
 				      offsetof(struct nvme_sqe, opcode));
-	if (row->may_name_all && nsid == NVME_NSID_ALL)
+	if (row->may_name_all && nsid == NVME_NSID_ALL) {
+		health_note_busy_all(queue);
 		return row->prepare(slot);
+	}
 	ns = queue->subsystem ? subsystem_find_ns(queue->subsystem, nsid) : NULL;
 	if (!ns || !ns_mask_has(ns->mask, queue->host_index))
-		return command_refuse(slot, NVME_SC_INVALID_NS, SQE_BYTE_NSID);
+		return command_refuse_nsid(slot, nsid);
 	slot->ns = ns;
+	health_note_busy(queue, io_counters(slot));
 	return io_prepare_ns(slot, row);
 }

@@ -115,7 +115,8 @@ static uint64_t log_effects(const struct ctrl *ctrl, const struct log_cmd *cmd,
 	uint8_t page[LOG_EFFECTS_BYTES];
 
 	command_effects(ctrl, &effects);
-	/* Of command sets that we do not have there are no I/O commands; nvme-cli asks all the same. */
+	/* Of command sets that we do not have there are no I/O commands; nvme-cli asks all the
+	 * same. */
 	if (cmd->csi != NVME_CSI_NVM)
 		memset(effects.io, 0, sizeof(effects.io));
 	log_effects_encode(&effects, page);

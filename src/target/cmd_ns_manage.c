@@ -13,6 +13,7 @@
 #include "target/command.h"
 #include "target/local.h"
 #include "target/manage.h"
+#include "target/reservation.h"
 #include "wire/lba_format.h"
 #include "wire/ns_manage.h"
 
@@ -117,22 +118,48 @@ static void create_execute(struct slot *slot)
 	manage_submit(task->target, &task->request);
 }
 
-/* Whether the namespace of the command exists, and can be reached through this port. */
-static nvme_status ns_judge(struct slot *slot, uint32_t nsid)
+/*
+ * Whether the namespace of the command exists for this host, and no reservation keeps it out. One
+ * that others have and this host does not see is not there for it, as in Identify.
+ */
+static nvme_status ns_judge(struct slot *slot, uint32_t nsid, const struct ns **ret_ns)
 {
 	const struct ctrl *ctrl = slot->queue->ctrl;
 	const struct ns *ns = ctrl->subsystem ? subsystem_find_ns(ctrl->subsystem, nsid) : NULL;
 
-	/* One that others have and this host does not see is not there for it, as in Identify. */
+	*ret_ns = ns;
 	if (!ns || !ns_is_allocated_for(ns, ctrl->host_index))
-		return command_refuse(slot, NVME_SC_INVALID_NS, SQE_BYTE_NSID);
-	return ctrl->port ? port_ana_status(ctrl->port, ns->ana_group) : NVME_SC_INTERNAL;
+		return command_refuse_nsid(slot, nsid);
+	return reservation_check_admin(ctrl, ns, slot->sqe.opcode);
+}
+
+/* Of one namespace, which this port must reach, or of all that the host knows of. */
+static nvme_status delete_judge(struct slot *slot, uint32_t nsid)
+{
+	const struct ctrl *ctrl = slot->queue->ctrl;
+	const struct subsystem *subsystem = ctrl->subsystem;
+	nvme_status status = NVME_SC_SUCCESS;
+	const struct ns *ns;
+
+	if (nsid != NVME_NSID_ALL) {
+		status = ns_judge(slot, nsid, &ns);
+		if (!nvme_status_is_ok(status))
+			return status;
+		return ctrl->port ? port_ana_status(ctrl->port, ns->ana_group) : NVME_SC_INTERNAL;
+	}
+	for (unsigned i = 0; subsystem && i < subsystem->ns_count && nvme_status_is_ok(status);
+	     i++) {
+		ns = &subsystem->namespaces[i];
+		if (ns_is_allocated_for(ns, ctrl->host_index))
+			status = reservation_check_admin(ctrl, ns, slot->sqe.opcode);
+	}
+	return status;
 }
 
 static void delete_execute(struct slot *slot)
 {
 	uint32_t nsid = le32_get(slot->sqe.nsid);
-	nvme_status status = nsid == NVME_NSID_ALL ? NVME_SC_SUCCESS : ns_judge(slot, nsid);
+	nvme_status status = delete_judge(slot, nsid);
 	struct ns_task *task;
 
 	if (!nvme_status_is_ok(status)) {
@@ -245,13 +272,14 @@ static void attachment_execute(struct slot *slot)
 	uint32_t nsid = le32_get(slot->sqe.nsid);
 	struct ns_manage_cmd cmd;
 	struct ns_task *task;
+	const struct ns *ns;
 	nvme_status status;
 	int count;
 
 	ns_manage_cmd_decode(&slot->sqe, &cmd);
-	status = ns_judge(slot, nsid);
 	/* A path that is lost or closed to the namespace does not hinder attaching it to others. */
-	if (nvme_status_same(status, NVME_SC_INVALID_NS)) {
+	status = ns_judge(slot, nsid, &ns);
+	if (!nvme_status_is_ok(status)) {
 		slot_complete(slot, status);
 		return;
 	}

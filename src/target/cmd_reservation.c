@@ -237,7 +237,7 @@ static nvme_status reservation_prepare(struct slot *slot, uint32_t data_bytes)
 {
 	slot->execute = reservation_execute;
 	if (uuid_is_nil(&slot->queue->ctrl->host_id))
-		return command_refuse(slot, NVME_SC_HOST_ID_INCONSISTENT, SQE_BYTE_CDW10);
+		return command_refuse(slot, NVME_SC_HOST_ID_MISSING, SQE_BYTE_CDW10);
 	return command_expect_data(slot, DATA_TO_CTRL, data_bytes);
 }
 

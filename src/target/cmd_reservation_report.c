@@ -2,64 +2,14 @@
 /*
  * Reservation Report, and what people are told of a reservation. NVMe Base 2.1, section 7.9.
  *
- * The slot travels to the control reactor, where it takes hold of the truth; to the registry, which
- * knows the controllers, and where the report is written; and back the same way. One entry per
- * controller of a registered host; a host without one has an entry with controller FFFFh.
+ * The slot travels to the control reactor, where the truth is and where the report is written, and
+ * back. One entry per registrant, which is a host; its controllers are dynamic, and for those the
+ * entry names controller FFFFh, however many there are.
  */
 #include "target/command.h"
 #include "target/local.h"
 #include "target/log.h"
 #include "target/reservation.h"
-
-#include <stdlib.h>
-
-/* A controller of a registered host. */
-struct connected {
-	uint32_t place; /* of its host among the registrants */
-	uint16_t cntlid;
-};
-
-static int connected_order(const void *a, const void *b)
-{
-	const struct connected *x = a, *y = b;
-
-	if (x->place != y->place)
-		return x->place < y->place ? -1 : 1;
-	return (x->cntlid > y->cntlid) - (x->cntlid < y->cntlid);
-}
-
-/* On the registry. The caller frees *ret_list. */
-static bool connected_list(const struct slot *slot, const struct reservation *reservation,
-			   struct connected **ret_list, uint32_t *ret_count)
-{
-	const struct target *target = slot->queue->local->target;
-	const char *nqn = slot->queue->ctrl->subsystem_nqn;
-	uint32_t seen = 0, count = 0;
-	struct connected *list = calloc(target->ctrl_count + 1, sizeof(*list));
-
-	if (!list)
-		return false;
-	for (uint32_t id = 0; id <= NVME_CNTLID_MAX && seen < target->ctrl_count; id++) {
-		const struct ctrl *ctrl = target->ctrls[id];
-		const struct registrant *registrant;
-
-		if (!ctrl)
-			continue;
-		seen++;
-		if (strcmp(ctrl->subsystem_nqn, nqn) != 0)
-			continue;
-		registrant = reservation_find(reservation, &ctrl->host_id);
-		if (registrant)
-			list[count++] = (struct connected){
-				.place = (uint32_t)(registrant - reservation->registrants),
-				.cntlid = (uint16_t)id,
-			};
-	}
-	qsort(list, count, sizeof(*list), connected_order);
-	*ret_list = list;
-	*ret_count = count;
-	return true;
-}
 
 /* Where the report is written, piece by piece. */
 struct report {
@@ -69,14 +19,13 @@ struct report {
 	uint32_t entry_count;
 };
 
-static void report_add(struct report *report, const struct reservation *reservation, uint32_t place,
-		       uint16_t cntlid)
+static void report_add(struct report *report, const struct reservation *reservation, uint32_t place)
 {
 	const struct registrant *registrant = &reservation->registrants[place];
 	uint32_t bytes = report->is_extended ? REPORT_ENTRY_EXTENDED_BYTES : REPORT_ENTRY_BYTES;
 	uint8_t piece[REPORT_ENTRY_EXTENDED_BYTES];
 	struct report_entry entry = {
-		.cntlid = cntlid,
+		.cntlid = NVME_CNTLID_ANY,
 		.is_holder = reservation_is_holder(reservation, registrant),
 		.host_id = registrant->host_id,
 		.key = registrant->key,
@@ -90,29 +39,12 @@ static void report_add(struct report *report, const struct reservation *reservat
 	report->entry_count++;
 }
 
-static void report_entries(struct report *report, const struct reservation *reservation,
-			   const struct connected *list, uint32_t count)
-{
-	uint32_t next = 0;
-
-	for (uint32_t place = 0; place < reservation->count; place++) {
-		if (next == count || list[next].place != place) {
-			report_add(report, reservation, place, NVME_CNTLID_ANY);
-			continue;
-		}
-		while (next < count && list[next].place == place)
-			report_add(report, reservation, place, list[next++].cntlid);
-	}
-}
-
-static nvme_status report_write(struct slot *slot, const struct reservation *reservation)
+static void report_write(struct slot *slot, const struct reservation *reservation)
 {
 	struct report_header header = {0};
 	uint8_t piece[REPORT_HEADER_BYTES];
-	struct connected *list;
 	struct report_cmd cmd;
 	struct report report;
-	uint32_t count;
 
 	memset(slot->data, 0, slot->data_bytes);
 	report_cmd_decode(&slot->sqe, &cmd);
@@ -122,52 +54,30 @@ static nvme_status report_write(struct slot *slot, const struct reservation *res
 		.at = cmd.is_extended ? REPORT_HEADER_EXTENDED_BYTES : REPORT_HEADER_BYTES,
 	};
 	if (!reservation)
-		return NVME_SC_SUCCESS;
-	if (!connected_list(slot, reservation, &list, &count))
-		return NVME_SC_INTERNAL;
-	report_entries(&report, reservation, list, count);
-	free(list);
+		return;
+	for (uint32_t place = 0; place < reservation->count; place++)
+		report_add(&report, reservation, place);
 	header.generation = reservation->generation;
 	header.type = (uint8_t)reservation->type;
 	header.entry_count = (uint16_t)report.entry_count;
 	header.persists = reservation->persists;
 	report_header_encode(&header, piece);
 	log_window_put(&report.window, 0, piece, sizeof(piece));
-	return NVME_SC_SUCCESS;
 }
 
 /* ---- the way --------------------------------------------------------------------------------- */
 
 static void report_home(struct reactor_msg *msg)
 {
-	struct slot *slot = container_of(msg, struct slot, msg);
-
-	slot_complete(slot, slot->status);
-}
-
-static void report_let_go(struct reactor_msg *msg)
-{
-	struct slot *slot = container_of(msg, struct slot, msg);
-
-	reservation_put(slot->other);
-	reactor_post(slot->queue->reactor, &slot->msg, report_home);
-}
-
-static void report_on_registry(struct reactor_msg *msg)
-{
-	struct slot *slot = container_of(msg, struct slot, msg);
-
-	slot->status = report_write(slot, slot->other);
-	reactor_post(slot->queue->local->target->control, &slot->msg, report_let_go);
+	slot_complete(container_of(msg, struct slot, msg), NVME_SC_SUCCESS);
 }
 
 static void report_on_control(struct reactor_msg *msg)
 {
 	struct slot *slot = container_of(msg, struct slot, msg);
 
-	slot->other = reservation_get(ns_live_reservation(ns_store_live(slot->ns->store)));
-	reactor_post(target_registry(slot->queue->local->target)->reactor, &slot->msg,
-		     report_on_registry);
+	report_write(slot, ns_live_reservation(ns_store_live(slot->ns->store)));
+	reactor_post(slot->queue->reactor, &slot->msg, report_home);
 }
 
 static void report_execute(struct slot *slot)

@@ -18,6 +18,8 @@ nvme_status uncorrectable_prepare(struct slot *slot)
 {
 	nvme_status status = io_check_range(slot);
 
+	if (nvme_status_is_ok(status))
+		status = io_check_directive(slot);
 	if (!nvme_status_is_ok(status))
 		return status;
 	slot->execute = uncorrectable_execute;
@@ -44,6 +46,8 @@ nvme_status bad_blocks_check(struct slot *slot, const struct bad_view *bad)
 	if (slot->sqe.opcode == NVME_IO_WRITE || slot->sqe.opcode == NVME_IO_WRITE_ZEROES) {
 		/* By way of a buffer: io_finish is where the marks are taken away. */
 		slot->heals_bad = true;
+		slot->bad_stamp = bad_view_stamp(bad);
+		slot->io_cmd.is_fua = true;
 		slot->is_data_mapped = false;
 		slot->data = NULL;
 		return NVME_SC_SUCCESS;

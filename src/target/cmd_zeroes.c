@@ -18,6 +18,8 @@ nvme_status write_zeroes_prepare(struct slot *slot)
 {
 	nvme_status status = io_check_range(slot);
 
+	if (nvme_status_is_ok(status))
+		status = io_check_directive(slot);
 	if (!nvme_status_is_ok(status))
 		return status;
 	if (io_range_bytes(slot) > TARGET_WRITE_ZEROES_MAX_BYTES) {

@@ -38,22 +38,31 @@ static inline nvme_status command_refuse(struct slot *slot, nvme_status status, 
 	return nvme_status_dnr(status);
 }
 
+/* Base 2.1, 3.2.1.5: for an NSID that names nothing here; those up to NN are inactive ones. */
+static inline nvme_status command_refuse_nsid(struct slot *slot, uint32_t nsid)
+{
+	bool is_inactive = nsid >= 1 && nsid <= TARGET_NSID_MAX;
+
+	return command_refuse(slot, is_inactive ? NVME_SC_INVALID_FIELD : NVME_SC_INVALID_NS,
+			      SQE_BYTE_NSID);
+}
+
 nvme_status fabrics_prepare(struct slot *slot); /* cmd_fabrics.c */
 /* cmd_fabrics.c: the controller's answer to a Connect: success when ctrl is not NULL. */
 void connect_finish(struct slot *slot, struct ctrl *ctrl, const struct connect_reject *reject,
 		    const struct connect_args *args);
 void connect_reject_at(struct connect_reject *reject, nvme_status status, uint16_t offset,
 		       bool is_in_data);
-nvme_status io_prepare(struct slot *slot);          /* cmd_io.c */
-nvme_status abort_prepare(struct slot *slot);       /* cmd_abort.c */
+nvme_status io_prepare(struct slot *slot);    /* cmd_io.c */
+nvme_status abort_prepare(struct slot *slot); /* cmd_abort.c */
 /* cmd_cancel.c: a command that a Cancel waits for has ended; on their queue's reactor. */
 void cancel_on_victim_end(struct slot *canceller, bool is_aborted);
-nvme_status keep_alive_prepare(struct slot *slot);  /* ctrl_keep_alive.c */
-nvme_status identify_prepare(struct slot *slot);    /* cmd_identify.c */
-nvme_status log_prepare(struct slot *slot);         /* cmd_log.c */
-nvme_status feature_get_prepare(struct slot *slot); /* cmd_feature.c */
-nvme_status feature_set_prepare(struct slot *slot); /* cmd_feature.c */
-nvme_status async_event_prepare(struct slot *slot); /* event.c */
+nvme_status keep_alive_prepare(struct slot *slot);    /* ctrl_keep_alive.c */
+nvme_status identify_prepare(struct slot *slot);      /* cmd_identify.c */
+nvme_status log_prepare(struct slot *slot);           /* cmd_log.c */
+nvme_status feature_get_prepare(struct slot *slot);   /* cmd_feature.c */
+nvme_status feature_set_prepare(struct slot *slot);   /* cmd_feature.c */
+nvme_status async_event_prepare(struct slot *slot);   /* event.c */
 nvme_status ns_management_prepare(struct slot *slot); /* cmd_ns_manage.c */
 nvme_status ns_attachment_prepare(struct slot *slot); /* cmd_ns_manage.c */
 nvme_status format_prepare(struct slot *slot);        /* cmd_format.c */

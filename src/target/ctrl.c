@@ -52,6 +52,7 @@ static struct ctrl *ctrl_alloc(struct queue *queue, const struct connect_args *a
 	ctrl->io_queues_granted = ctrl->io_queues_max;
 	list_init(&ctrl->node);
 	list_init(&ctrl->swap_node);
+	list_init(&ctrl->flushes);
 	ctrl->io_queues = calloc(ctrl->io_queues_max + 1, sizeof(*ctrl->io_queues));
 	ctrl->connect_args = malloc(sizeof(*args));
 	if (!ctrl->io_queues || !ctrl->connect_args || ctrl_error_log_init(ctrl) != 0) {
@@ -281,6 +282,28 @@ void ctrl_close_io_queues(struct ctrl *ctrl)
 			continue;
 		queue->is_close_posted = true;
 		reactor_post(queue->reactor, &queue->close_msg, queue_close_here);
+	}
+}
+
+/* On the queue's reactor: the controller asked. The queue is closing. */
+static void queue_cancel_here(struct reactor_msg *msg)
+{
+	struct queue *queue = container_of(msg, struct queue, cancel_msg);
+
+	if (queue->state == QUEUE_CLOSING)
+		queue_cancel_all(queue);
+}
+
+void ctrl_cancel_io_queues(struct ctrl *ctrl)
+{
+	CHECK_OWNER(ctrl);
+	for (uint32_t qid = 1; qid <= ctrl->io_queues_max; qid++) {
+		struct queue *queue = ctrl->io_queues[qid];
+
+		if (!queue || queue->is_cancel_posted)
+			continue;
+		queue->is_cancel_posted = true;
+		reactor_post(queue->reactor, &queue->cancel_msg, queue_cancel_here);
 	}
 }
 

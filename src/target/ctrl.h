@@ -85,6 +85,7 @@ struct ctrl {
 	bool is_disabling;     /* CC.EN went to 0, queues are closing */
 	bool is_shutting_down; /* CC.SHN set, queues are closing, media are being flushed */
 	uint32_t flushes_left;
+	struct list flushes; /* struct shutdown_flush of ctrl_property.c */
 
 	/* queues */
 	struct queue *admin;
@@ -138,6 +139,11 @@ void ctrl_attach(struct slot *slot, const struct connect_args *args);
 void ctrl_end(struct ctrl *ctrl, const char *why);
 /* Asks every I/O queue to close; each answers with a detach. */
 void ctrl_close_io_queues(struct ctrl *ctrl);
+/* The host is gone, or does not want its commands any more: asks what still runs on the I/O queues,
+ * which have been asked to close, to end early. */
+void ctrl_cancel_io_queues(struct ctrl *ctrl);
+/* Asks the flushes of a shutdown that a host began (CC.SHN) to end early. */
+void ctrl_cancel_flushes(struct ctrl *ctrl);
 /* The last flush of a shutdown came back. */
 void ctrl_flushed(struct ctrl *ctrl);
 /* The queue is drained and its connection closed; post from the queue's reactor. */

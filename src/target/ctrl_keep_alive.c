@@ -24,6 +24,7 @@ static void keep_alive_expired(struct reactor_timer *timer)
 	atomic_fetch_add(&ctrl->target->keep_alive_expiries, 1);
 	ctrl->csts |= CSTS_CFS;
 	ctrl_end(ctrl, "keep alive expired");
+	ctrl_cancel_io_queues(ctrl);
 }
 
 void ctrl_keep_alive_start(struct ctrl *ctrl)

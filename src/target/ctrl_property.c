@@ -39,6 +39,7 @@ static bool config_is_usable(const struct ctrl *ctrl, const struct ctrl_config *
 
 struct shutdown_flush {
 	struct media_io io;
+	struct list node; /* in ctrl->flushes */
 	struct ctrl *ctrl;
 	struct snapshot *snapshot;
 };
@@ -63,6 +64,7 @@ static void shutdown_flushed(struct media_io *io, int res)
 	if (res != 0)
 		log_error("target", "controller %u: flush at shutdown failed: error %d",
 			  ctrl->cntlid, -res);
+	list_remove(&flush->node);
 	free(flush);
 	if (--snapshot->inflight[local->index].count == 0 && snapshot != local->snapshot)
 		local_snapshot_idle(snapshot);
@@ -93,7 +95,18 @@ static void shutdown_flush_one(struct ctrl *ctrl, const struct ns *ns)
 		.done = shutdown_flushed,
 	};
 	ctrl->flushes_left++;
+	list_push_back(&ctrl->flushes, &flush->node);
 	media_submit(&flush->io);
+}
+
+void ctrl_cancel_flushes(struct ctrl *ctrl)
+{
+	list_for_each_safe(node, &ctrl->flushes) {
+		struct media_io *io = &list_entry(node, struct shutdown_flush, node)->io;
+
+		if (io->media->ops->cancel)
+			io->media->ops->cancel(io);
+	}
 }
 
 static void shutdown_go_on(struct ctrl *ctrl)
@@ -163,6 +176,8 @@ void ctrl_set_cc(struct ctrl *ctrl, uint32_t cc)
 		ctrl->is_disabling = true;
 		ctrl_events_flush(ctrl, NVME_SC_ABORT_SQ_DELETION);
 		ctrl_close_io_queues(ctrl);
+		/* Base 3.7.2: a reset stops the processing of outstanding commands. */
+		ctrl_cancel_io_queues(ctrl);
 		ctrl_property_on_detach(ctrl);
 	} else if (now.shutdown != 0 && old.shutdown == 0) {
 		ctrl->is_shutting_down = true;

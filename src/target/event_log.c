@@ -18,7 +18,7 @@
 #include <string.h>
 
 #define EVENT_LOG_EVENTS_MAX 256
-#define EVENT_LOG_GROW_BYTES 4096
+#define EVENT_LOG_GROW_BYTES 256 /* thousands of subsystems have one */
 
 struct event_log {
 	uint8_t *bytes;
@@ -192,14 +192,28 @@ uint8_t *event_log_page_empty(struct event_log_header *header, size_t *ret_bytes
 
 /* ---- what management commands do ------------------------------------------------------------- */
 
-static struct subsystem_live *request_live(struct target *target,
-					   const struct manage_request *request)
+static struct subsystem_live *live_of(struct target *target, const char *subsystem_nqn)
 {
 	const struct snapshot *snapshot = target_snapshot(target);
 	const struct subsystem *subsystem =
-		snapshot ? snapshot_find_subsystem(snapshot, request->subsystem_nqn) : NULL;
+		snapshot ? snapshot_find_subsystem(snapshot, subsystem_nqn) : NULL;
 
 	return subsystem ? subsystem->live : NULL;
+}
+
+static struct subsystem_live *request_live(struct target *target,
+					   const struct manage_request *request)
+{
+	return live_of(target, request->subsystem_nqn);
+}
+
+/* Such changes have just been kept themselves; a failure here is no reason to say that they failed,
+ * and is tried again within the minute. */
+static void events_keep(struct target *target, struct subsystem_live *live)
+{
+	if (subsystem_live_keep_events(live, &target->keeper) != 0)
+		log_limited(LOG_LEVEL_WARN, "target", "%s: an event could not be kept yet",
+			    subsystem_live_nqn(live));
 }
 
 static void note_change_ns(struct event_log *log, const struct manage_request *request)
@@ -278,9 +292,19 @@ void event_log_note_end(struct target *target, const struct manage_request *requ
 	case MANAGE_NS_DETACH:
 		return;
 	}
-	/* Such changes have just been kept themselves; a failure here is no reason to say that they
-	 * failed, and is tried again within the minute. */
-	if (subsystem_live_keep_events(live, &target->keeper) != 0)
-		log_limited(LOG_LEVEL_WARN, "target", "%s: an event could not be kept yet",
-			    subsystem_live_nqn(live));
+	events_keep(target, live);
+}
+
+void event_log_note_feature(struct target *target, const char *subsystem_nqn, uint8_t feature_id,
+			    uint32_t value)
+{
+	const uint32_t dwords[EVENT_SET_FEATURE_DWORDS] = {feature_id, value};
+	struct subsystem_live *live = live_of(target, subsystem_nqn);
+	uint8_t bytes[EVENT_SET_FEATURE_BYTES];
+
+	if (!live)
+		return;
+	event_set_feature_encode(dwords, 0, bytes);
+	event_log_add(subsystem_live_events(live), EVENT_SET_FEATURE, NULL, bytes, sizeof(bytes));
+	events_keep(target, live);
 }

@@ -51,5 +51,9 @@ uint8_t *event_log_page_empty(struct event_log_header *header, size_t *ret_bytes
  */
 void event_log_note_begin(struct target *target, const struct manage_request *request);
 void event_log_note_end(struct target *target, const struct manage_request *request);
+/* The same of a saved feature without data that is no change of the configuration. Control reactor.
+ */
+void event_log_note_feature(struct target *target, const char *subsystem_nqn, uint8_t feature_id,
+			    uint32_t value);
 
 #endif

@@ -11,6 +11,7 @@
 #include "target/feature.h"
 #include "target/local.h"
 #include "target/manage.h"
+#include "target/reservation.h"
 
 #include "base/text.h"
 
@@ -145,9 +146,16 @@ void feature_write_protect_set(struct slot *slot, const struct feature_cmd *cmd)
 	uint32_t wanted = cmd->cdw11 & WRITE_PROTECT_MASK;
 	uint8_t now = slot->ns->write_protect;
 	struct manage_request *request;
+	nvme_status status;
 
 	if (wanted > NS_WRITE_PROTECT_PERMANENT) {
 		feature_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CDW11);
+		return;
+	}
+	/* It would take from the holder what its reservation gave it. */
+	status = reservation_check_admin(slot->queue->ctrl, slot->ns, slot->sqe.opcode);
+	if (!nvme_status_is_ok(status)) {
+		slot_complete(slot, status);
 		return;
 	}
 	/* Neither can be undone by a host: the one ends with the power, the other never. */

@@ -7,6 +7,7 @@
  * Persistence belongs to the namespace, like its reservation: the command travels to the control
  * reactor, where it is kept before it is answered. No check depends on it, so nothing is published.
  */
+#include "target/event_log.h"
 #include "target/feature.h"
 #include "target/local.h"
 #include "target/reservation.h"
@@ -94,6 +95,9 @@ static void persistence_write(struct reactor_msg *msg)
 						 ns_store_live(slot->ns->store), persists);
 	else
 		res = persistence_write_all(slot, persists);
+	if (res == 0)
+		event_log_note_feature(slot->queue->local->target, slot->queue->ctrl->subsystem_nqn,
+				       FEATURE_RESERVATION_PERSISTENCE, le32_get(slot->sqe.cdw11));
 	slot->status = res == 0 ? NVME_SC_SUCCESS : NVME_SC_INTERNAL;
 	persistence_go_home(slot);
 }

@@ -5,7 +5,7 @@
  * what was counted before is recalled from the keeper, what is counted now is the sum of its
  * namespaces' counters, and a namespace that goes leaves its share behind.
  *
- * Control reactor only, but for health_note_busy, which is on the path of every read and write and
+ * Control reactor only, but for health_note_busy, which is on the path of every I/O command and
  * touches nothing shared but once a minute. Without a struct subsystem_live nothing is kept.
  */
 #ifndef WEFT_TARGET_HEALTH_H
@@ -71,12 +71,12 @@ void health_sum_namespaces(const struct subsystem *subsystem, struct log_smart *
 /* What every controller says: a program has no sensor and does not wear. */
 void health_smart_init(const struct target *target, struct log_smart *smart);
 
-/* Any reactor: something was read or written in this minute. */
+/* Any reactor: there was an I/O command in this minute. */
 void subsystem_live_note_busy(struct subsystem_live *live, uint32_t minute);
 
 #define HEALTH_NS_PER_MINUTE (60ull * 1000 * 1000 * 1000)
 
-/* Once per read or write, on the queue's reactor. */
+/* Once per I/O command, on the queue's reactor. */
 static inline void health_note_busy(const struct queue *queue, struct ns_local *counters)
 {
 	/* 0 means that none was counted yet. */
@@ -87,6 +87,14 @@ static inline void health_note_busy(const struct queue *queue, struct ns_local *
 	counters->busy_minute = minute;
 	if (queue->subsystem && queue->subsystem->live)
 		subsystem_live_note_busy(queue->subsystem->live, minute);
+}
+
+/* For commands of all namespaces, which are rare. */
+static inline void health_note_busy_all(const struct queue *queue)
+{
+	struct ns_local none = {.busy_minute = 0};
+
+	health_note_busy(queue, &none);
 }
 
 #endif

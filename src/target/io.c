@@ -170,6 +170,17 @@ nvme_status io_check_range(struct slot *slot)
 		slot->error_byte = offsetof(struct nvme_sqe, cdw10);
 		return nvme_status_dnr(NVME_SC_LBA_RANGE);
 	}
+	/* A key per I/O that we do not know must not be ignored: data would be stored plain. */
+	if (slot->io_cmd.extension_type != 0)
+		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CDW12 + 2);
+	return NVME_SC_SUCCESS;
+}
+
+nvme_status io_check_directive(struct slot *slot)
+{
+	/* DTYPE is bits 23:20. */
+	if (slot->io_cmd.directive_type != 0)
+		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_AT(SQE_BYTE_CDW12 + 2, 4));
 	return NVME_SC_SUCCESS;
 }
 

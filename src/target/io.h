@@ -30,6 +30,8 @@ static inline uint64_t io_range_bytes(const struct slot *slot)
 
 /* Decodes CDW10 to 12 into slot->io_cmd and judges the range. */
 nvme_status io_check_range(struct slot *slot);
+/* After it, of commands that write: no directives are supported. */
+nvme_status io_check_directive(struct slot *slot);
 /* The same for commands that move the blocks: transfer length and SGL too. */
 nvme_status io_transfer_prepare(struct slot *slot, enum data_direction direction);
 /* slot->io_cmd's range, to or from slot->iov, on the medium of slot->ns; done on this reactor. */

@@ -51,7 +51,15 @@ struct shutdown {
 	bool is_running;
 	atomic_uint locals_missing;
 	uint32_t grace_ms;
-	unsigned flushes_left;
+	/* The flushes, some at a time: where the walk over all namespaces is. */
+	struct final_flush *flushes;
+	unsigned flushes_busy;
+	unsigned next_subsystem;
+	unsigned next_ns;
+	bool is_walking;
+	bool is_flush_over; /* no time for more */
+	uint64_t began_ns;
+	struct reactor_timer flush_grace;
 	void (*done)(void *arg);
 	void *arg;
 };
@@ -116,8 +124,9 @@ void local_snapshot_idle(struct snapshot *snapshot);
 void slot_leave_snapshot(struct slot *slot);
 /* Forgets who waits for snapshots to go: at the end of the target. */
 void applies_destroy(struct target *target);
-/* shutdown.c: what the flushes of this configuration's media will need. 0 or -ENOMEM. */
-int shutdown_prepare(struct snapshot *snapshot);
+/* shutdown.c: what the flushes at the end will need. 0 or -ENOMEM. */
+int shutdown_prepare(struct target *target);
+void shutdown_release(struct target *target);
 /* shutdown.c: a queue or controller went away; goes on with a shutdown. */
 void local_on_empty(struct local *local);
 

@@ -46,6 +46,21 @@ static void page_read(struct slot *slot, const struct log_cmd *cmd)
 	log_finish(slot, cmd, bytes);
 }
 
+/* Of the context that was there already, which the command keeps. */
+static void header_read(struct slot *slot, const struct log_cmd *cmd)
+{
+	struct log_window window = {slot->data, cmd->offset, slot->data_bytes};
+	uint8_t bytes[EVENT_LOG_HEADER_BYTES];
+	struct event_log_header header;
+	int res = event_log_header_decode(slot->queue->ctrl->event_page, &header);
+
+	CHECK(res == 0);
+	header.has_context = true;
+	event_log_header_encode(&header, bytes);
+	log_window_put(&window, 0, bytes, sizeof(bytes));
+	log_finish(slot, cmd, sizeof(bytes));
+}
+
 static void copy_home(struct reactor_msg *msg)
 {
 	struct copy_request *request = container_of(msg, struct copy_request, msg);
@@ -55,10 +70,11 @@ static void copy_home(struct reactor_msg *msg)
 
 	log_cmd_decode(&slot->sqe, &cmd);
 	/* Another command may have established one in the meantime. */
-	if (!request->page || ctrl->event_page) {
+	if (ctrl->event_page) {
 		free(request->page);
-		slot_complete(slot, ctrl->event_page ? nvme_status_dnr(NVME_SC_CMD_SEQUENCE)
-						     : NVME_SC_INTERNAL);
+		log_event_execute(slot, &cmd);
+	} else if (!request->page) {
+		slot_complete(slot, NVME_SC_INTERNAL);
 	} else {
 		ctrl->event_page = request->page;
 		ctrl->event_page_bytes = request->page_bytes;
@@ -113,18 +129,28 @@ void log_event_execute(struct slot *slot, const struct log_cmd *cmd)
 {
 	struct ctrl *ctrl = slot->queue->ctrl;
 	unsigned action = cmd->specific & EVENT_LOG_ACTION_MASK;
-	bool establishes = action == EVENT_LOG_ESTABLISH || action == EVENT_LOG_ESTABLISH_HEADER;
+	bool has_context = ctrl->event_page != NULL;
 
-	/* Establishing needs that there is no context, reading that there is one. */
-	if (action != EVENT_LOG_RELEASE && establishes == (ctrl->event_page != NULL)) {
-		slot_complete_at(slot, nvme_status_dnr(NVME_SC_CMD_SEQUENCE), SQE_BYTE_LOG_LSP);
-		return;
-	}
-	if (establishes) {
-		establish(slot);
-	} else if (action == EVENT_LOG_READ) {
-		page_read(slot, cmd);
-	} else {
+	switch (action) {
+	case EVENT_LOG_READ:
+	case EVENT_LOG_ESTABLISH:
+		/* Establishing needs that there is no context, reading that there is one. */
+		if (has_context == (action == EVENT_LOG_ESTABLISH))
+			slot_complete_at(slot, nvme_status_dnr(NVME_SC_CMD_SEQUENCE),
+					 SQE_BYTE_LOG_LSP);
+		else if (has_context)
+			page_read(slot, cmd);
+		else
+			establish(slot);
+		break;
+	case EVENT_LOG_ESTABLISH_HEADER:
+		/* The header tells by RCI whether there was one. */
+		if (has_context)
+			header_read(slot, cmd);
+		else
+			establish(slot);
+		break;
+	default:
 		ctrl_event_page_release(ctrl);
 		slot_complete(slot, NVME_SC_SUCCESS);
 	}

@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 _Static_assert(sizeof(struct ns_local) == CACHE_LINE_BYTES, "counters fill a cache line");
 
@@ -27,6 +28,9 @@ struct ns_live {
 	struct ns_view *view;     /* what the reactors use, or are about to */
 	struct list publications; /* the first one is under way */
 	struct health_share health;
+	atomic_ulong used_bytes;
+	uint64_t errors_acknowledged;
+	bool is_protected; /* for good */
 };
 
 /* A view on its way to one reactor. */
@@ -101,6 +105,7 @@ int ns_live_create(unsigned reactor_count, struct ns_live **ret_live)
 		return -ENOMEM;
 	}
 	atomic_init(&live->refs, 1);
+	atomic_init(&live->used_bytes, UINT64_MAX);
 	live->local_count = reactor_count;
 	list_init(&live->publications);
 	*ret_live = live;
@@ -144,6 +149,40 @@ unsigned ns_live_local_count(const struct ns_live *live)
 const struct uuid *ns_live_uuid(const struct ns_live *live)
 {
 	return &live->uuid;
+}
+
+uint64_t ns_live_used_bytes(const struct ns_live *live)
+{
+	return atomic_load_explicit(&live->used_bytes, memory_order_relaxed);
+}
+
+void ns_live_set_used_bytes(struct ns_live *live, uint64_t used_bytes)
+{
+	atomic_store_explicit(&live->used_bytes, used_bytes, memory_order_relaxed);
+}
+
+uint64_t ns_live_acknowledged(const struct ns_live *live)
+{
+	return live->errors_acknowledged;
+}
+
+void ns_live_acknowledge(struct ns_live *live, uint64_t media_errors)
+{
+	live->errors_acknowledged = media_errors;
+}
+
+uint64_t ns_live_media_errors(const struct ns_live *live)
+{
+	uint64_t errors = 0;
+
+	for (unsigned i = 0; i < live->local_count; i++)
+		errors += atomic_load_explicit(&live->locals[i].media_errors, memory_order_relaxed);
+	return errors;
+}
+
+bool ns_live_is_protected(const struct ns_live *live)
+{
+	return live->is_protected;
 }
 
 struct reservation *ns_live_reservation(const struct ns_live *live)
@@ -215,6 +254,33 @@ static int recall_bad_blocks(struct ns_live *live, const struct target_keeper *k
 	return res;
 }
 
+/* The value says nothing: that there is one counts. */
+static int recall_protection(struct ns_live *live, const struct target_keeper *keeper)
+{
+	size_t bytes;
+	void *value;
+	int res = recall(live, keeper, NS_LIVE_KEPT_PROTECTION, &value, &bytes);
+
+	live->is_protected = res == 0 && value;
+	free(value);
+	return res;
+}
+
+int ns_live_protect(struct ns_live *live, const struct target_keeper *keeper)
+{
+	static const char value[] = "permanent";
+	char key[UUID_TEXT_BYTES];
+	int res = 0;
+
+	if (live->is_protected)
+		return 0;
+	if (keeper && keeper->keep)
+		res = keeper->keep(keeper->arg, NS_LIVE_KEPT_PROTECTION,
+				   uuid_format(&live->uuid, key), value, strlen(value));
+	live->is_protected = res == 0;
+	return res;
+}
+
 int ns_live_recall(struct ns_live *live, const struct uuid *uuid,
 		   const struct target_keeper *keeper)
 {
@@ -227,6 +293,8 @@ int ns_live_recall(struct ns_live *live, const struct uuid *uuid,
 	res = recall_reservation(live, keeper);
 	if (res == 0)
 		res = recall_bad_blocks(live, keeper);
+	if (res == 0)
+		res = recall_protection(live, keeper);
 	if (res == 0)
 		res = view_build(live, &live->view);
 	if (res != 0)

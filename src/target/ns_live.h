@@ -63,9 +63,29 @@ int ns_live_recall(struct ns_live *live, const struct uuid *uuid,
 /* The namespace is deleted for good: what was kept of it goes too. */
 int ns_live_forget(struct ns_live *live, const struct target_keeper *keeper);
 
+/* Space that the namespace takes, as last measured by control; any reactor. UINT64_MAX: not yet. */
+uint64_t ns_live_used_bytes(const struct ns_live *live);
+void ns_live_set_used_bytes(struct ns_live *live, uint64_t used_bytes);
+
+/*
+ * Write protected for good (feature 84h): it stays so as long as the UUID is known here, whatever
+ * later documents say, also when the namespace was left out of some. Control reactor; recalled by
+ * ns_live_recall, never forgotten.
+ */
+bool ns_live_is_protected(const struct ns_live *live);
+int ns_live_protect(struct ns_live *live, const struct target_keeper *keeper);
+
+/* Media errors that the administrator has seen (health). Control reactor; not kept, like what it
+ * counts. */
+uint64_t ns_live_acknowledged(const struct ns_live *live);
+void ns_live_acknowledge(struct ns_live *live, uint64_t media_errors);
+/* Sum over the reactors. */
+uint64_t ns_live_media_errors(const struct ns_live *live);
+
 /* Kinds of what is kept; the key is the namespace's UUID as text. */
 #define NS_LIVE_KEPT_RESERVATION "reservation"
 #define NS_LIVE_KEPT_BAD_BLOCKS  "bad-blocks"
+#define NS_LIVE_KEPT_PROTECTION  "protection"
 /* Through the target's keeper; 0 when it has none. value NULL: forget. 0 or -errno. */
 int ns_live_keep(struct target *target, const struct ns_live *live, const char *kind,
 		 const void *value, size_t value_bytes);

@@ -212,6 +212,22 @@ static void queue_go_on_closing(struct queue *queue)
 		queue_free(queue);
 }
 
+/* What waits for the host will get no answer; an Abort that waits for it, maybe on this very queue,
+ * must not: this queue is closed only when nothing runs on it. */
+static void queue_free_aborters(struct queue *queue)
+{
+	list_for_each_safe(node, &queue->busy) {
+		struct slot *slot = list_entry(node, struct slot, node);
+
+		if (!slot->aborter || slot->state == SLOT_EXECUTING ||
+		    slot->state == SLOT_RESPONDING)
+			continue;
+		slot_let_aborter_go(slot);
+		/* A Cancel may have ended behind us. */
+		node_next = queue->busy.next;
+	}
+}
+
 static void queue_begin_closing(struct queue *queue, const char *why)
 {
 	if (queue->state == QUEUE_CLOSING || queue->state == QUEUE_DETACHING)
@@ -222,6 +238,7 @@ static void queue_begin_closing(struct queue *queue, const char *why)
 	if (!queue->is_conn_closed)
 		queue->transport->stop(queue);
 	fused_on_closing(queue);
+	queue_free_aborters(queue);
 	/* The admin queue takes its controller along; held event requests end here. */
 	if (queue->ctrl && queue->qid == 0)
 		ctrl_end(queue->ctrl, why);
@@ -249,6 +266,8 @@ void queue_on_closed(struct queue *queue)
 	queue_drop_unanswerable(queue);
 	/* Nobody waits for the answers any more: what can be cancelled need not run to its end. */
 	queue_cancel_all(queue);
+	if (queue->ctrl && queue->qid == 0 && !queue->is_close_asked)
+		ctrl_cancel_io_queues(queue->ctrl);
 	queue->holds_end = false;
 	queue_go_on_closing(queue);
 }

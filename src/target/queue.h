@@ -82,8 +82,10 @@ struct queue {
 	struct list node;             /* in local->queues */
 	struct reactor_msg close_msg; /* the controller asks for the end */
 	struct reactor_msg detach_msg;
-	struct reactor_msg port_msg; /* tells the port's owner that a connection ended */
-	bool is_close_posted;        /* the controller's reactor's */
+	struct reactor_msg port_msg;   /* tells the port's owner that a connection ended */
+	struct reactor_msg cancel_msg; /* the controller's host is gone */
+	bool is_close_posted;          /* these two are the controller's reactor's */
+	bool is_cancel_posted;
 };
 
 /* Called by a transport for a new connection, with a zeroed queue of its own type. 0 or -ENOMEM. */

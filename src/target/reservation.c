@@ -217,12 +217,14 @@ static nvme_status register_judge(const struct registrant *registrant,
 	/* A key of 0 could not be told from "no key" in Preempt. */
 	if (cmd->action != UNREGISTER_KEY && cmd->new_key == 0)
 		return invalid();
-	if (cmd->action == REGISTER_KEY) {
-		if (registrant && registrant->key != cmd->new_key && !cmd->ignores_key)
-			return conflict();
-		return NVME_SC_SUCCESS;
-	}
-	if (!registrant || (registrant->key != cmd->current_key && !cmd->ignores_key))
+	/* IEKEY is about the current key, which Register does not use. */
+	if (cmd->action == REGISTER_KEY)
+		return registrant && registrant->key != cmd->new_key ? conflict() : NVME_SC_SUCCESS;
+	/* With IEKEY a host may replace its key whether it is registered or not. */
+	if (!registrant)
+		return cmd->action == REPLACE_KEY && cmd->ignores_key ? NVME_SC_SUCCESS
+								      : conflict();
+	if (registrant->key != cmd->current_key && !cmd->ignores_key)
 		return conflict();
 	return NVME_SC_SUCCESS;
 }

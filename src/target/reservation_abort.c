@@ -69,9 +69,11 @@ static bool queue_has_victims(const struct queue *queue, const struct abort_all 
 	return false;
 }
 
+/* One that is detaching has no commands any more, and its controller may be gone. */
 static bool queue_is_concerned(const struct queue *queue, const struct abort_all *all)
 {
-	return queue->ctrl && queue->qid != 0 && is_preempted_host(all, &queue->ctrl->host_id);
+	return queue->ctrl && queue->state != QUEUE_DETACHING && queue->qid != 0 &&
+	       is_preempted_host(all, &queue->ctrl->host_id);
 }
 
 static bool local_has_victims(const struct local *local, const struct abort_all *all)

@@ -6,6 +6,10 @@
  * Steps go from the control reactor to the registry (listeners), to every reactor (queues), back to
  * the control reactor, once more through the registry so that everything that was on its way there
  * has arrived, and end with the flushes.
+ *
+ * Commands have grace_ms. What is left then is cancelled, and the flushes get what is left of that
+ * time, or FLUSH_GRACE_MIN_MS, before they are cancelled too. Only what a medium cannot let go of
+ * takes longer: a call into the kernel that does not return.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -15,28 +19,43 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define FLUSHES_MAX        64 /* under way at a time */
+#define FLUSH_GRACE_MIN_MS 2000
+
 struct final_flush {
 	struct media_io io;
 	struct shutdown *shutdown;
+	bool is_busy;
 };
 
-int shutdown_prepare(struct snapshot *snapshot)
+int shutdown_prepare(struct target *target)
 {
-	unsigned ns_count = 0;
-
-	for (unsigned i = 0; i < snapshot->subsystem_count; i++)
-		ns_count += snapshot->subsystems[i]->ns_count;
-	snapshot->flushes = calloc(ns_count + 1, sizeof(*snapshot->flushes));
-	return snapshot->flushes ? 0 : -ENOMEM;
+	target->shutdown.flushes = calloc(FLUSHES_MAX, sizeof(struct final_flush));
+	return target->shutdown.flushes ? 0 : -ENOMEM;
 }
 
-static void shutdown_step_done(struct shutdown *shutdown)
+void shutdown_release(struct target *target)
 {
-	if (--shutdown->flushes_left > 0)
-		return;
-	shutdown->is_running = false;
-	shutdown->done(shutdown->arg);
+	free(target->shutdown.flushes);
 }
+
+/* NULL after the last one. */
+static const struct ns *next_ns(struct shutdown *shutdown)
+{
+	const struct snapshot *snapshot = shutdown->target->snapshot;
+
+	while (snapshot && shutdown->next_subsystem < snapshot->subsystem_count) {
+		const struct subsystem *subsystem = snapshot->subsystems[shutdown->next_subsystem];
+
+		if (shutdown->next_ns < subsystem->ns_count)
+			return &subsystem->namespaces[shutdown->next_ns++];
+		shutdown->next_subsystem++;
+		shutdown->next_ns = 0;
+	}
+	return NULL;
+}
+
+static void flushes_go_on(struct shutdown *shutdown);
 
 static void final_flushed(struct media_io *io, int res)
 {
@@ -46,37 +65,78 @@ static void final_flushed(struct media_io *io, int res)
 	if (res != 0)
 		log_error("target", "%s: flush at shutdown failed: %s", io->media->spec,
 			  strerror(-res));
-	shutdown_step_done(shutdown);
+	flush->is_busy = false;
+	shutdown->flushes_busy--;
+	if (!shutdown->is_walking)
+		flushes_go_on(shutdown);
 }
 
-static void flush_ns(struct shutdown *shutdown, struct final_flush *flush, const struct ns *ns)
+static void flush_ns(struct shutdown *shutdown, const struct ns *ns)
 {
+	struct final_flush *flush = shutdown->flushes;
+
+	while (flush->is_busy)
+		flush++;
 	flush->shutdown = shutdown;
+	flush->is_busy = true;
 	flush->io = (struct media_io){
 		.reactor = shutdown->target->control,
 		.media = ns->media,
 		.kind = MEDIA_FLUSH,
 		.done = final_flushed,
 	};
-	shutdown->flushes_left++;
+	shutdown->flushes_busy++;
 	media_submit(&flush->io);
+}
+
+static void flushes_go_on(struct shutdown *shutdown)
+{
+	const struct ns *ns;
+
+	shutdown->is_walking = true;
+	while (!shutdown->is_flush_over && shutdown->flushes_busy < FLUSHES_MAX &&
+	       (ns = next_ns(shutdown)))
+		flush_ns(shutdown, ns);
+	shutdown->is_walking = false;
+	if (shutdown->flushes_busy > 0)
+		return;
+	reactor_timer_cancel(&shutdown->flush_grace);
+	shutdown->is_running = false;
+	shutdown->done(shutdown->arg);
+}
+
+static void on_flush_grace_over(struct reactor_timer *timer)
+{
+	struct shutdown *shutdown = container_of(timer, struct shutdown, flush_grace);
+
+	log_error("target", "media were not flushed in time: what hosts wrote and did not flush "
+			    "may be lost if the power fails now");
+	shutdown->is_flush_over = true;
+	shutdown->is_walking = true;
+	for (unsigned i = 0; i < FLUSHES_MAX; i++) {
+		struct media_io *io = &shutdown->flushes[i].io;
+
+		if (shutdown->flushes[i].is_busy && io->media->ops->cancel)
+			io->media->ops->cancel(io);
+	}
+	flushes_go_on(shutdown);
 }
 
 /* On the control reactor: nothing is connected any more. */
 static void shutdown_flush(struct reactor_msg *msg)
 {
 	struct shutdown *shutdown = container_of(msg, struct shutdown, msg);
-	const struct snapshot *snapshot = shutdown->target->snapshot;
-	struct final_flush *flush = snapshot ? snapshot->flushes : NULL;
 
-	shutdown->flushes_left = 1;
-	for (unsigned i = 0; snapshot && i < snapshot->subsystem_count; i++) {
-		const struct subsystem *subsystem = snapshot->subsystems[i];
+	uint64_t now_ns = reactor_now_ns(shutdown->target->control);
+	uint64_t end_ns = shutdown->began_ns + shutdown->grace_ms * NS_PER_MS;
+	uint64_t min_ns = now_ns + FLUSH_GRACE_MIN_MS * NS_PER_MS;
 
-		for (unsigned n = 0; n < subsystem->ns_count; n++)
-			flush_ns(shutdown, flush++, &subsystem->namespaces[n]);
-	}
-	shutdown_step_done(shutdown);
+	shutdown->next_subsystem = 0;
+	shutdown->next_ns = 0;
+	shutdown->is_flush_over = false;
+	reactor_timer_init(shutdown->target->control, &shutdown->flush_grace, on_flush_grace_over);
+	reactor_timer_arm(&shutdown->flush_grace, end_ns > min_ns ? end_ns : min_ns);
+	flushes_go_on(shutdown);
 }
 
 /* On the registry: whatever was posted here before has been handled. */
@@ -109,6 +169,8 @@ static void on_grace_over(struct reactor_timer *timer)
 	log_warn("target", "commands did not finish in time, cancelling them");
 	list_for_each(node, &local->queues)
 		queue_cancel_all(list_entry(node, struct queue, node));
+	list_for_each(node, &local->ctrls)
+		ctrl_cancel_flushes(list_entry(node, struct ctrl, node));
 }
 
 static void local_stop(struct reactor_msg *msg)
@@ -149,6 +211,7 @@ void target_shutdown(struct target *target, uint32_t grace_ms, void (*done)(void
 	shutdown->is_running = true;
 	shutdown->target = target;
 	shutdown->grace_ms = grace_ms;
+	shutdown->began_ns = reactor_now_ns(target->control);
 	shutdown->done = done;
 	shutdown->arg = arg;
 	atomic_init(&shutdown->locals_missing, target->local_count);

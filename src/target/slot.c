@@ -269,6 +269,13 @@ static void slot_answer_aborter(struct slot *aborter, bool is_aborted)
 	reactor_post(aborter->queue->reactor, &aborter->msg, abort_answered);
 }
 
+void slot_let_aborter_go(struct slot *slot)
+{
+	if (slot->aborter)
+		slot_answer_aborter(slot->aborter, false);
+	slot->aborter = NULL;
+}
+
 static void slot_respond(struct slot *slot)
 {
 	struct queue *queue = slot->queue;
@@ -321,6 +328,10 @@ void slot_complete_at(struct slot *slot, nvme_status status, uint16_t error_byte
 	CHECK(slot->state == SLOT_EXECUTING);
 	if (slot->is_preempted && nvme_status_same(status, NVME_SC_ABORT_REQUESTED))
 		status = NVME_SC_ABORT_PREEMPT;
+	/* Nobody named it: its queue ends, and does not wait for it. */
+	else if (!slot->aborter && slot->queue->state == QUEUE_CLOSING &&
+		 nvme_status_same(status, NVME_SC_ABORT_REQUESTED))
+		status = NVME_SC_ABORT_SQ_DELETION;
 	slot->status = status;
 	slot->error_byte = error_byte;
 	if (slot->is_fused)
@@ -375,9 +386,7 @@ void slot_release(struct slot *slot)
 	if (queue->starved == slot)
 		queue->starved = NULL;
 	/* The connection went while the host still owed data: there is no response. */
-	if (slot->aborter)
-		slot_answer_aborter(slot->aborter, false);
-	slot->aborter = NULL;
+	slot_let_aborter_go(slot);
 	slot->state = SLOT_FREE;
 	slot->buf = NULL;
 	slot->data = NULL;

@@ -64,6 +64,7 @@ struct slot {
 	bool is_fused;           /* one of two that run as one, and not over yet */
 	bool is_fused_ready;     /* has its data and waits for the other one */
 	bool heals_bad;          /* writes blocks that are marked bad: target/bad_blocks.h */
+	uint64_t bad_stamp;      /* of the marks that it heals */
 	struct nvme_sqe sqe;
 	struct sgl sgl;
 	uint32_t capsule_bytes;   /* data that came in the capsule */
@@ -121,6 +122,8 @@ void slot_complete_at(struct slot *slot, nvme_status status, uint16_t error_byte
 void slot_release(struct slot *slot);
 /* Asks a running command to end early; it still completes by itself. */
 void slot_cancel(struct slot *slot);
+/* Tells the Abort or Cancel that waits for this command, if one does, that it was not aborted. */
+void slot_let_aborter_go(struct slot *slot);
 
 /* One mapping of -errno to status for all of target/. */
 nvme_status status_from_errno(int error, enum media_kind kind);

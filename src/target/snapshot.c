@@ -142,7 +142,6 @@ void snapshot_destroy(struct snapshot *snapshot)
 	free(snapshot->ports);
 	free(snapshot->subsystems);
 	free(snapshot->inflight);
-	free(snapshot->flushes);
 	for (unsigned i = 0; i < snapshot->mask_count; i++)
 		free(snapshot->masks[i]);
 	for (unsigned i = 0; i < snapshot->label_count; i++)

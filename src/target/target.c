@@ -56,7 +56,7 @@ int target_create(const struct target_config *config, struct target **ret_target
 	if (config->reactor_count > 1)
 		target->guard = block_guard_create();
 	if (!target->ctrls || !target->locals || !target->range_guard ||
-	    (config->reactor_count > 1 && !target->guard)) {
+	    shutdown_prepare(target) != 0 || (config->reactor_count > 1 && !target->guard)) {
 		target_destroy(target);
 		return -ENOMEM;
 	}
@@ -81,6 +81,7 @@ void target_destroy(struct target *target)
 	}
 	applies_destroy(target);
 	snapshot_destroy(target->snapshot);
+	shutdown_release(target);
 	free(target->locals);
 	free(target->ctrls);
 	range_guard_destroy(target->range_guard);

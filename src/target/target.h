@@ -204,7 +204,6 @@ struct snapshot {
 	unsigned label_count;
 	/* The target's: commands that use it, per reactor, and what is left to acknowledge. */
 	struct inflight *inflight;
-	struct final_flush *flushes; /* one per namespace, for target_shutdown */
 	atomic_uint acks_missing;
 	struct reactor_msg free_msg;
 	struct target *target;
@@ -306,7 +305,8 @@ int target_port_addr(const struct target *target, uint16_t port_id, struct net_a
 /*
  * Clean end: no new connections, hosts that asked are told, commands finish and are answered,
  * connections close, media are flushed. `done` is called on the control reactor; then
- * target_destroy. Commands that do not finish within grace_ms are cancelled.
+ * target_destroy. Commands that do not finish within grace_ms are cancelled, and so are the flushes
+ * at the end, for which there are at least two seconds.
  */
 void target_shutdown(struct target *target, uint32_t grace_ms, void (*done)(void *arg), void *arg);
 void target_destroy(struct target *target);

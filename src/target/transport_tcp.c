@@ -423,7 +423,7 @@ static void tcp_stop(struct queue *queue)
 	struct tcp_queue *tq = tcp_queue_of(queue);
 
 	reactor_timer_cancel(&tq->owed_timer);
-	tcp_conn_hold(&tq->conn, true);
+	tcp_conn_ignore(&tq->conn);
 }
 
 static void tcp_close(struct queue *queue, const char *why)

@@ -146,7 +146,7 @@ struct tcp_conn {
 	/* receive */
 	enum tcp_rx_phase rx_phase;
 	bool is_paused;        /* by on_header */
-	bool is_held;          /* by tcp_conn_hold */
+	bool is_ignoring;      /* tcp_conn_ignore */
 	bool is_long_expected; /* the last payload was long: the next one may be */
 	struct pdu pdu;        /* the one at hand */
 	struct tcp_sink sink;
@@ -199,8 +199,9 @@ int tcp_conn_connect(struct tcp_conn *conn, struct reactor *reactor, const struc
  * of the turn, never from inside this call. Harmless when the connection ended meanwhile.
  */
 void tcp_conn_resume(struct tcp_conn *conn);
-/* Stops (true) and restarts receiving between PDUs: the queue has no free slot, say. */
-void tcp_conn_hold(struct tcp_conn *conn, bool is_held);
+/* From now on what the peer sends is thrown away, unread, also the rest of a PDU that has begun to
+ * arrive; only its end is noticed. Sending goes on. */
+void tcp_conn_ignore(struct tcp_conn *conn);
 /* A violation: TermReq with the offending header, drain, close. Harmless when already ending. */
 void tcp_conn_fail(struct tcp_conn *conn, struct pdu_error error);
 /*

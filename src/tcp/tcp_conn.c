@@ -56,7 +56,7 @@ void tcp_conn_update_want(struct tcp_conn *conn)
 		return;
 	/* While it ends, what the peer still sends is read and thrown away: a close with unread
 	 * data would reset the connection and lose our last words. */
-	if (!tcp_conn_is_listening(conn) ||
+	if (!tcp_conn_is_listening(conn) || conn->is_ignoring ||
 	    (tcp_rx_is_willing(conn) && !list_linked(&conn->unpause.node)))
 		wanted |= REACTOR_SOCK_READ;
 	if (conn->is_tx_blocked)

@@ -21,8 +21,7 @@ bool tcp_rx_is_willing(const struct tcp_conn *conn)
 {
 	if (!tcp_conn_is_listening(conn))
 		return false;
-	return !conn->is_paused && !conn->spill &&
-	       !(conn->is_held && conn->rx_phase == TCP_RX_HEADER);
+	return !conn->is_paused && !conn->spill && !conn->is_ignoring;
 }
 
 /* ---- one PDU ------------------------------------------------------------------------------- */
@@ -192,7 +191,7 @@ static size_t rx_parse(struct tcp_conn *conn, const uint8_t *buf, size_t len_byt
 {
 	size_t done = 0;
 
-	while (tcp_conn_is_listening(conn) && !conn->is_paused) {
+	while (tcp_conn_is_listening(conn) && !conn->is_paused && !conn->is_ignoring) {
 		size_t used = 0;
 
 		if (conn->rx_phase == TCP_RX_SINK) {
@@ -203,8 +202,7 @@ static size_t rx_parse(struct tcp_conn *conn, const uint8_t *buf, size_t len_byt
 			break;
 		switch (conn->rx_phase) {
 		case TCP_RX_HEADER:
-			if (!conn->is_held)
-				used = rx_header(conn, buf + done, len_bytes - done);
+			used = rx_header(conn, buf + done, len_bytes - done);
 			break;
 		case TCP_RX_DATA:
 			used = rx_data(conn, buf + done, len_bytes - done);
@@ -260,12 +258,12 @@ static void rx_parse_spill(struct tcp_conn *conn)
 	conn->spill = NULL;
 }
 
-/* At the end of the turn in which a pause or a hold ended. */
+/* At the end of the turn in which a pause ended. */
 static void rx_unpause(struct reactor_defer *defer)
 {
 	struct tcp_conn *conn = container_of(defer, struct tcp_conn, unpause);
 
-	if (!tcp_conn_is_listening(conn))
+	if (!tcp_conn_is_listening(conn) || conn->is_ignoring)
 		return;
 	if (conn->spill) {
 		rx_parse_spill(conn);
@@ -289,28 +287,27 @@ void tcp_conn_resume(struct tcp_conn *conn)
 		reactor_defer(conn->reactor, &conn->unpause);
 }
 
-void tcp_conn_hold(struct tcp_conn *conn, bool is_held)
+void tcp_conn_ignore(struct tcp_conn *conn)
 {
 	CHECK_OWNER(conn);
-	if (conn->is_held == is_held)
-		return;
-	conn->is_held = is_held;
-	if (is_held)
-		tcp_conn_update_want(conn);
-	else if (tcp_conn_is_listening(conn))
-		reactor_defer(conn->reactor, &conn->unpause);
+	conn->is_ignoring = true;
+	tcp_conn_update_want(conn);
 }
 
 /* ---- receiving ----------------------------------------------------------------------------- */
 
-static void rx_drain(struct tcp_conn *conn)
+/* Throws away what came. 0 or an error when nothing more will. */
+static ssize_t rx_drain(struct tcp_conn *conn)
 {
 	struct iovec iov = {.iov_base = reactor_scratch(conn->reactor),
 			    .iov_len = REACTOR_SCRATCH_BYTES};
-	ssize_t len = reactor_sock_recv(&conn->sock, &iov, 1);
 
-	if (len == 0 || (len < 0 && len != -EAGAIN && len != -EINTR))
-		tcp_conn_end(conn, conn->close_cause, conn->close_why);
+	return reactor_sock_recv(&conn->sock, &iov, 1);
+}
+
+static bool rx_is_over(ssize_t len)
+{
+	return len <= 0 && len != -EAGAIN && len != -EINTR;
 }
 
 static void rx_ended(struct tcp_conn *conn, ssize_t len)
@@ -484,7 +481,14 @@ void tcp_rx_ready(struct tcp_conn *conn)
 	ssize_t len;
 
 	if (conn->phase == TCP_CONN_TERMINATING || conn->phase == TCP_CONN_CLOSING) {
-		rx_drain(conn);
+		if (rx_is_over(rx_drain(conn)))
+			tcp_conn_end(conn, conn->close_cause, conn->close_why);
+		return;
+	}
+	if (conn->is_ignoring) {
+		len = rx_drain(conn);
+		if (rx_is_over(len))
+			rx_ended(conn, len);
 		return;
 	}
 	if (!tcp_rx_is_willing(conn) || list_linked(&conn->unpause.node))
@@ -494,7 +498,7 @@ void tcp_rx_ready(struct tcp_conn *conn)
 	/* The header is there, and behind it the payload that was expected. */
 	if (len > 0 && was_looking && conn->rx_phase == TCP_RX_DATA && tcp_rx_is_willing(conn))
 		len = rx_receive(conn);
-	if (len <= 0 && len != -EAGAIN && len != -EINTR)
+	if (rx_is_over(len))
 		rx_ended(conn, len);
 	/* What this receive has answered at once, while it is in the cache: the next connections of
 	 * this turn would push it out, and with it the payload that was fetched from memory. */

@@ -12,6 +12,7 @@
 #define COPY_NR_MASK       0xffu
 #define COPY_FORMAT_SHIFT  8
 #define COPY_PRINFOR_SHIFT 12
+#define COPY_CETYPE_SHIFT  16
 #define COPY_DTYPE_SHIFT   20
 #define COPY_STCW          (1u << 24)
 #define COPY_STCR          (1u << 25)
@@ -38,6 +39,7 @@ void copy_cmd_decode(const struct nvme_sqe *sqe, struct copy_cmd *ret_cmd)
 		.prinfo_read = (uint8_t)(cdw12 >> COPY_PRINFOR_SHIFT & 0xf),
 		.prinfo_write = (uint8_t)(cdw12 >> COPY_PRINFOW_SHIFT & 0xf),
 		.directive_type = (uint8_t)(cdw12 >> COPY_DTYPE_SHIFT & 0xf),
+		.extension_type = (uint8_t)(cdw12 >> COPY_CETYPE_SHIFT & 0xf),
 		.checks_storage_tag = (cdw12 & (COPY_STCR | COPY_STCW)) != 0,
 		.is_fua = (cdw12 & COPY_FUA) != 0,
 		.is_limited_retry = (cdw12 & COPY_LR) != 0,
@@ -52,7 +54,8 @@ void copy_cmd_encode(struct nvme_sqe *sqe, uint32_t nsid, const struct copy_cmd 
 	cdw12 = (cmd->range_count - 1) | (cmd->format & 0xfu) << COPY_FORMAT_SHIFT |
 		(cmd->prinfo_read & 0xfu) << COPY_PRINFOR_SHIFT |
 		(cmd->prinfo_write & 0xfu) << COPY_PRINFOW_SHIFT |
-		(cmd->directive_type & 0xfu) << COPY_DTYPE_SHIFT;
+		(cmd->directive_type & 0xfu) << COPY_DTYPE_SHIFT |
+		(cmd->extension_type & 0xfu) << COPY_CETYPE_SHIFT;
 	if (cmd->checks_storage_tag)
 		cdw12 |= COPY_STCR | COPY_STCW;
 	if (cmd->is_fua)

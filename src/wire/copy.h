@@ -26,6 +26,7 @@ struct copy_cmd {
 	uint8_t prinfo_read;  /* 4 bits */
 	uint8_t prinfo_write; /* 4 bits */
 	uint8_t directive_type;
+	uint8_t extension_type;  /* CETYPE */
 	bool checks_storage_tag; /* STCR or STCW */
 	bool is_fua;
 	bool is_limited_retry;

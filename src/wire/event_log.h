@@ -16,7 +16,7 @@ enum event_log_action {
 	EVENT_LOG_READ = 0,
 	EVENT_LOG_ESTABLISH = 1,
 	EVENT_LOG_RELEASE = 2,
-	EVENT_LOG_ESTABLISH_HEADER = 3, /* and read 512 bytes of header, whatever the offset */
+	EVENT_LOG_ESTABLISH_HEADER = 3, /* or keep the one there is, and read its header */
 };
 #define EVENT_LOG_ACTION_MASK 3u
 

@@ -129,16 +129,16 @@ struct ns_identity {
 	bool reads_zero_after_dealloc; /* DLFEAT */
 	bool has_write_zeroes_dealloc;
 	uint32_t ana_group_id;
-	bool is_not_ready;                 /* NSTAT of CNS 08h: being formatted */
-	uint8_t reservation_caps;          /* RESCAP */
-	uint64_t capacity_bytes;           /* NVMCAP */
+	bool is_not_ready;        /* NSTAT of CNS 08h: being formatted */
+	uint8_t reservation_caps; /* RESCAP */
+	uint64_t capacity_bytes;  /* NVMCAP */
 	/* NOWS, NPWG with NPWA, NPDG with NPDA; all 0: not reported. */
 	uint32_t optimal_write_blocks;
 	uint32_t write_granularity_blocks;
 	uint32_t deallocate_granularity_blocks;
-	uint32_t boundary_blocks;          /* NOIOB; 0: none */
-	uint32_t atomic_write_blocks;      /* NAWUN; 0: use the controller's for all three */
-	uint32_t atomic_power_fail_blocks; /* NAWUPF */
+	uint32_t boundary_blocks;             /* NOIOB; 0: none */
+	uint32_t atomic_write_blocks;         /* NAWUN; 0: use the controller's for all three */
+	uint32_t atomic_power_fail_blocks;    /* NAWUPF */
 	uint32_t atomic_compare_write_blocks; /* NACWU */
 	uint32_t copy_range_blocks_max;       /* MSSRL; 0: no Copy */
 	uint32_t copy_blocks_max;             /* MCL */

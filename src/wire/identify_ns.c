@@ -83,7 +83,9 @@ static uint16_t saturate16(uint32_t value)
 
 static void encode_hints(const struct ns_identity *identity, uint8_t *page)
 {
-	uint16_t hint = zero_based16(identity->optimal_write_blocks);
+	bool has_hints = identity->optimal_write_blocks != 0 ||
+			 identity->write_granularity_blocks != 0 ||
+			 identity->deallocate_granularity_blocks != 0;
 
 	if (identity->atomic_write_blocks != 0) {
 		page[ID_NS_NSFEAT] |= NSFEAT_ATOMICS;
@@ -91,7 +93,9 @@ static void encode_hints(const struct ns_identity *identity, uint8_t *page)
 		field_put16(page, ID_NS_NAWUPF, zero_based16(identity->atomic_power_fail_blocks));
 		field_put16(page, ID_NS_NACWU, zero_based16(identity->atomic_compare_write_blocks));
 	}
-	field_put16(page, ID_NS_NOIOB, saturate16(identity->boundary_blocks));
+	/* A boundary that the field cannot hold would be another one. */
+	if (identity->boundary_blocks <= UINT16_MAX)
+		field_put16(page, ID_NS_NOIOB, (uint16_t)identity->boundary_blocks);
 	if (identity->copy_range_blocks_max != 0) {
 		field_put16(page, ID_NS_MSSRL, saturate16(identity->copy_range_blocks_max));
 		field_put32(page, ID_NS_MCL, identity->copy_blocks_max);
@@ -99,14 +103,17 @@ static void encode_hints(const struct ns_identity *identity, uint8_t *page)
 			(uint8_t)(identity->copy_ranges_max > 256 ? 255
 								  : identity->copy_ranges_max - 1);
 	}
-	/* OPTPERF makes all five fields valid, so that deallocation gets the same granularity. */
-	if (identity->optimal_write_blocks != 0) {
+	/* OPTPERF makes all five fields valid: what is not known is one block. */
+	if (has_hints) {
+		uint16_t write = zero_based16(identity->write_granularity_blocks);
+		uint16_t deallocate = zero_based16(identity->deallocate_granularity_blocks);
+
 		page[ID_NS_NSFEAT] |= NSFEAT_OPTPERF;
-		field_put16(page, ID_NS_NPWG, hint);
-		field_put16(page, ID_NS_NPWA, hint);
-		field_put16(page, ID_NS_NPDG, hint);
-		field_put16(page, ID_NS_NPDA, hint);
-		field_put16(page, ID_NS_NOWS, hint);
+		field_put16(page, ID_NS_NPWG, write);
+		field_put16(page, ID_NS_NPWA, write);
+		field_put16(page, ID_NS_NPDG, deallocate);
+		field_put16(page, ID_NS_NPDA, deallocate);
+		field_put16(page, ID_NS_NOWS, zero_based16(identity->optimal_write_blocks));
 	}
 }
 
@@ -174,8 +181,11 @@ int identify_ns_decode(const uint8_t page[NVME_PAGE_BYTES], struct ns_identity *
 	ret_identity->reads_zero_after_dealloc = (dlfeat & DLFEAT_READ_MASK) == DLFEAT_READS_ZERO;
 	ret_identity->has_write_zeroes_dealloc = (dlfeat & DLFEAT_WRITE_ZEROES) != 0;
 	ret_identity->ana_group_id = field_get32(page, ID_NS_ANAGRPID);
-	if (nsfeat & NSFEAT_OPTPERF)
+	if (nsfeat & NSFEAT_OPTPERF) {
 		ret_identity->optimal_write_blocks = field_get16(page, ID_NS_NOWS) + 1u;
+		ret_identity->write_granularity_blocks = field_get16(page, ID_NS_NPWG) + 1u;
+		ret_identity->deallocate_granularity_blocks = field_get16(page, ID_NS_NPDG) + 1u;
+	}
 	if (nsfeat & NSFEAT_ATOMICS) {
 		ret_identity->atomic_write_blocks = field_get16(page, ID_NS_NAWUN) + 1u;
 		ret_identity->atomic_power_fail_blocks = field_get16(page, ID_NS_NAWUPF) + 1u;

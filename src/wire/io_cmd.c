@@ -11,6 +11,7 @@
 
 enum io_cdw12 {
 	IO_NLB_MASK = 0xffff,
+	IO_CETYPE_SHIFT = 16,
 	IO_DTYPE_SHIFT = 20,
 	IO_DEAC = 1 << 25,
 	IO_PRINFO_SHIFT = 26,
@@ -31,6 +32,7 @@ void io_cmd_decode(const struct nvme_sqe *sqe, struct io_cmd *ret_cmd)
 		.wants_deallocate = (cdw12 & IO_DEAC) != 0,
 		.prinfo = (uint8_t)(cdw12 >> IO_PRINFO_SHIFT & 0xf),
 		.directive_type = (uint8_t)(cdw12 >> IO_DTYPE_SHIFT & 0xf),
+		.extension_type = (uint8_t)(cdw12 >> IO_CETYPE_SHIFT & 0xf),
 	};
 }
 
@@ -40,7 +42,8 @@ void io_cmd_encode(struct nvme_sqe *sqe, uint8_t opcode, uint32_t nsid, const st
 
 	CHECK(cmd->block_count >= 1 && cmd->block_count <= IO_NLB_MASK + 1);
 	cdw12 = (cmd->block_count - 1) | (cmd->directive_type & 0xfu) << IO_DTYPE_SHIFT |
-		(cmd->prinfo & 0xfu) << IO_PRINFO_SHIFT;
+		(cmd->prinfo & 0xfu) << IO_PRINFO_SHIFT |
+		(cmd->extension_type & 0xfu) << IO_CETYPE_SHIFT;
 	if (cmd->is_fua)
 		cdw12 |= IO_FUA;
 	if (cmd->is_limited_retry)

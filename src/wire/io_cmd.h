@@ -18,9 +18,10 @@ struct io_cmd {
 	uint32_t block_count; /* 1 to 65536 */
 	bool is_fua;
 	bool is_limited_retry;
-	bool wants_deallocate; /* Write Zeroes: DEAC */
-	uint8_t prinfo;        /* 4 bits; of no meaning on a namespace without protection */
-	uint8_t directive_type;
+	bool wants_deallocate;  /* Write Zeroes: DEAC */
+	uint8_t prinfo;         /* 4 bits; of no meaning on a namespace without protection */
+	uint8_t directive_type; /* of commands that write */
+	uint8_t extension_type; /* CETYPE: such as a key per I/O */
 };
 
 void io_cmd_decode(const struct nvme_sqe *sqe, struct io_cmd *ret_cmd);

@@ -101,7 +101,7 @@ void release_cmd_encode(struct nvme_sqe *sqe, uint32_t nsid, const struct releas
 void report_cmd_decode(const struct nvme_sqe *sqe, struct report_cmd *ret_cmd);
 void report_cmd_encode(struct nvme_sqe *sqe, uint32_t nsid, const struct report_cmd *cmd);
 
-/* ---- Reservation Report: a header, then one entry per registered controller ------------------ */
+/* ---- Reservation Report: a header, then one entry per registrant ----------------------------- */
 
 #define REPORT_HEADER_BYTES          24
 #define REPORT_HEADER_EXTENDED_BYTES 64
@@ -117,7 +117,7 @@ struct report_header {
 };
 
 struct report_entry {
-	uint16_t cntlid; /* NVME_CNTLID_ANY: the host is not connected */
+	uint16_t cntlid; /* NVME_CNTLID_ANY: the controllers are dynamic */
 	bool is_holder;
 	struct uuid host_id; /* 64 bits: the first 8 bytes, the others are 0 */
 	uint64_t key;

@@ -40,7 +40,7 @@ static const struct {
 	{{0x20}, "Namespace is Write Protected"},
 	{{0x21}, "Command Interrupted"},
 	{{0x22}, "Transient Transport Error"},
-	{{0x2b}, "I/O Command Set Not Supported"},
+	{{0x27}, "Host Identifier Not Initialized"},
 	{{0x80}, "LBA Out of Range"},
 	{{0x81}, "Capacity Exceeded"},
 	{{0x82}, "Namespace Not Ready"},
@@ -107,6 +107,8 @@ const char *nvme_io_status_name(nvme_status status)
 {
 	if (nvme_status_same(status, NVME_SC_SIZE_LIMIT))
 		return "Command Size Limit Exceeded";
+	if (nvme_status_same(status, NVME_SC_INVALID_CID))
+		return "Invalid Command ID";
 	if (nvme_status_same(status, NVME_SC_INCOMPATIBLE_NS))
 		return "Incompatible Namespace or Format";
 	return nvme_status_name(status);

@@ -46,7 +46,7 @@ typedef struct {
 #define NVME_SC_NS_WRITE_PROTECTED       NVME_STATUS(0, 0x20)
 #define NVME_SC_COMMAND_INTERRUPTED      NVME_STATUS(0, 0x21)
 #define NVME_SC_TRANSIENT_TRANSPORT      NVME_STATUS(0, 0x22)
-#define NVME_SC_CSI_NOT_SUPPORTED        NVME_STATUS(0, 0x2b) /* invalid I/O command set */
+#define NVME_SC_HOST_ID_MISSING          NVME_STATUS(0, 0x27) /* not initialized */
 #define NVME_SC_LBA_RANGE                NVME_STATUS(0, 0x80)
 #define NVME_SC_CAPACITY_EXCEEDED        NVME_STATUS(0, 0x81)
 #define NVME_SC_NS_NOT_READY             NVME_STATUS(0, 0x82)
@@ -75,6 +75,7 @@ typedef struct {
 #define NVME_SC_IO_SET_NOT_SUPPORTED     NVME_STATUS(1, 0x29)
 /* Of the NVM command set, which uses the same numbers as Connect for other things. */
 #define NVME_SC_SIZE_LIMIT            NVME_STATUS(1, 0x83) /* Command Size Limit Exceeded */
+#define NVME_SC_INVALID_CID           NVME_STATUS(1, 0x84) /* Cancel of itself */
 #define NVME_SC_INCOMPATIBLE_NS       NVME_STATUS(1, 0x85)
 #define NVME_SC_FAST_COPY_IMPOSSIBLE  NVME_STATUS(1, 0x86)
 #define NVME_SC_OVERLAPPING_RANGE     NVME_STATUS(1, 0x87)

@@ -7,6 +7,8 @@
 
 #include "base/clock.h"
 #include "discovery/discovery.h"
+#include "target/health.h"
+#include "target/manage.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -163,6 +165,33 @@ void scene_wait_cmds(struct scene *scene)
 
 /* ---- the target ----------------------------------------------------------------------------- */
 
+/* One reservation is all that is kept but for health and events, which nobody asks for. */
+static int keep(void *arg, const char *kind, const char *key, const void *value, size_t value_bytes)
+{
+	struct scene *scene = arg;
+
+	if (strcmp(kind, NS_LIVE_KEPT_RESERVATION) != 0)
+		return 0;
+	CHECK(value_bytes <= sizeof(scene->kept));
+	if (value)
+		memcpy(scene->kept, value, value_bytes);
+	scene->kept_bytes = value ? value_bytes : 0;
+	return 0;
+}
+
+static int recall(void *arg, const char *kind, const char *key, void **ret_value, size_t *ret_bytes)
+{
+	return -ENOENT;
+}
+
+/* Control says yes to everything and does nothing. */
+static void on_manage(void *arg, struct manage_request *request)
+{
+	request->result_nsid = SCENE_NS_COUNT + 1;
+	request->status = NVME_SC_SUCCESS;
+	manage_done(request);
+}
+
 int scene_target_create(struct scene *scene)
 {
 	struct target_config config = {
@@ -170,6 +199,9 @@ int scene_target_create(struct scene *scene)
 		.reactors = scene->data,
 		.reactor_count = 2,
 		.discovery_log = discovery_log_read,
+		.keeper = {keep, recall, scene},
+		.manage = on_manage,
+		.manage_arg = scene,
 		/* So few that commands wait for each other's. */
 		.buf_counts = {2, 1, 1},
 	};
@@ -221,6 +253,7 @@ static struct subsystem *subsystem_make(struct scene *scene, unsigned ns_count)
 	snprintf(subsystem->model, sizeof(subsystem->model), "scene");
 	subsystem->allows_any_host = true;
 	subsystem->ana_group_max = 1;
+	subsystem->live = subsystem_live_get(scene->live);
 	subsystem->namespaces = sim_alloc(ns_count * sizeof(struct ns));
 	subsystem->ns_count = ns_count;
 	for (unsigned i = 0; i < ns_count; i++) {
@@ -244,6 +277,8 @@ static struct snapshot *snapshot_make(struct scene *scene, unsigned ns_count)
 	for (unsigned i = 0; i < ns_count; i++)
 		if (store_open(scene, i) != 0)
 			return NULL;
+	if (!scene->live && subsystem_live_create(&scene->live) != 0)
+		return NULL;
 	snapshot = snapshot_create();
 	if (!snapshot)
 		return NULL;
@@ -505,6 +540,8 @@ unsigned scene_play(const struct scene_options *options, const char *label,
 	for (unsigned i = 0; i < SCENE_NS_COUNT; i++)
 		if (scene->stores[i])
 			ns_store_put(scene->stores[i]);
+	if (scene->live)
+		subsystem_live_put(scene->live);
 	sim_leave(scene->control);
 	scene->figures.is_broken = options->has_break && !sim_net_has_break(scene->sim);
 	sim_destroy(scene->sim);

@@ -90,6 +90,11 @@ struct scene {
 	bool is_applying;
 	int apply_result;
 	bool is_shut_down;
+	bool is_listing;
+	struct subsystem_live *live;
+	/* The state store: one reservation, as it was kept. */
+	size_t kept_bytes;
+	uint8_t kept[256];
 
 	struct host_ctrl *ctrl;
 	unsigned connected_count;
@@ -138,6 +143,12 @@ void scene_wait_cmds(struct scene *scene);
 /* Clears and returns a command; scene_submit sends it to an I/O queue, or to admin when -1. */
 struct scene_cmd *scene_cmd(struct scene *scene, unsigned index, uint32_t nsid);
 void scene_submit(struct scene *scene, struct scene_cmd *cmd, int queue);
+/* Connected with two I/O queues, again if need be. */
+bool scene_have_ctrl(struct scene *scene);
+/* scene_special.c */
+void scene_step_reserve(struct scene *scene);
+void scene_step_bad_blocks(struct scene *scene);
+void scene_step_admin(struct scene *scene);
 /* The value that the block must have, or -1 when several are possible. */
 int scene_block_value(const struct scene *scene, uint32_t nsid, uint32_t block);
 

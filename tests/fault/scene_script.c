@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The script of the fault tests: a target is created and configured, a host connects, writes,
- * reads, compares, releases, is told of a new namespace, asks discovery, aborts, leaves; a second
- * connection finds everything that was acknowledged; the target shuts down. One thread.
+ * reads, compares, releases, is told of a new namespace, does what scene_special.c has, asks
+ * discovery, aborts, leaves; a second connection finds everything that was acknowledged; the target
+ * shuts down. One thread.
  *
  * A step that fails to set something up is tried again, once: the failures that the programs make
  * happen once, so the second try must succeed.
@@ -31,8 +32,7 @@ static int create(struct scene *scene, unsigned arg)
 	return scene_target_create(scene);
 }
 
-/* Connected with two I/O queues, again if need be. */
-static bool have_ctrl(struct scene *scene)
+bool scene_have_ctrl(struct scene *scene)
 {
 	scene_forget_lost(scene);
 	if (!scene->ctrl)
@@ -131,13 +131,13 @@ static void step_apply(struct scene *scene)
 
 static void step_connect(struct scene *scene)
 {
-	have_ctrl(scene);
+	scene_have_ctrl(scene);
 }
 
 /* In the capsule and by R2T, both namespaces, both queues, overlapping nothing. */
 static void step_write(struct scene *scene)
 {
-	if (!have_ctrl(scene))
+	if (!scene_have_ctrl(scene))
 		return;
 	write_blocks(scene, 0, 1, 0, 2, 11);
 	write_blocks(scene, 1, 2, 0, 2, 12);
@@ -153,7 +153,7 @@ static void step_write(struct scene *scene)
 /* More on one queue than there are buffers: what arrives behind has to be kept. */
 static void step_burst(struct scene *scene)
 {
-	if (!have_ctrl(scene))
+	if (!scene_have_ctrl(scene))
 		return;
 	for (unsigned i = 0; i < SCENE_CMDS; i++)
 		scene_submit(scene, write_cmd(scene, i, 2, 4 + 2 * i, 2, (uint8_t)(30 + i)), 0);
@@ -162,7 +162,7 @@ static void step_burst(struct scene *scene)
 
 static void step_read(struct scene *scene)
 {
-	if (!have_ctrl(scene))
+	if (!scene_have_ctrl(scene))
 		return;
 	read_blocks(scene, 0, 1, 0, 4);
 	read_blocks(scene, 1, 2, 4, 16);
@@ -187,7 +187,7 @@ static void step_compare(struct scene *scene)
 	struct scene_cmd *same[2] = {NULL, NULL};
 	struct scene_cmd *other;
 
-	if (!have_ctrl(scene))
+	if (!scene_have_ctrl(scene))
 		return;
 	for (uint32_t nsid = 1; nsid <= 2; nsid++) {
 		int value = scene_block_value(scene, nsid, 0);
@@ -209,7 +209,7 @@ static void step_release(struct scene *scene)
 						   {.first_block = 12, .block_count = 1}};
 	struct scene_cmd *cmd;
 
-	if (!have_ctrl(scene))
+	if (!scene_have_ctrl(scene))
 		return;
 	/* Two commands of one range each, so that the model knows what failed. */
 	for (unsigned i = 0; i < 2; i++) {
@@ -249,12 +249,12 @@ static void step_second_apply(struct scene *scene)
 {
 	struct scene_cmd *cmd;
 
-	if (!have_ctrl(scene))
+	if (!scene_have_ctrl(scene))
 		return;
 	scene->figures.events = 0;
 	set_up(scene, scene_apply, 3, &scene->figures.setup_failures);
 	SCENE_EXPECT(scene, sim_run_while(scene->sim, is_without_event, scene, 20000000000ull));
-	if (!have_ctrl(scene))
+	if (!scene_have_ctrl(scene))
 		return;
 	cmd = scene_cmd(scene, 0, 0);
 	host_cmd_log(&cmd->cmd, 0xffffffff, LOG_CHANGED_NS, 0, cmd->data, LOG_CHANGED_NS_BYTES);
@@ -294,7 +294,7 @@ static void step_abort(struct scene *scene)
 {
 	struct scene_cmd *victim, *abort;
 
-	if (!have_ctrl(scene))
+	if (!scene_have_ctrl(scene))
 		return;
 	victim = scene_cmd(scene, 0, 2);
 	victim->first_block = 20;
@@ -328,7 +328,7 @@ static void step_verify(struct scene *scene)
 			unsigned failures = scene->figures.cmd_failures;
 			unsigned losses = scene->figures.losses;
 
-			if (!have_ctrl(scene))
+			if (!scene_have_ctrl(scene))
 				return;
 			read_blocks(scene, 0, nsid, 0, 16);
 			read_blocks(scene, 1, nsid, 16, 16);
@@ -366,6 +366,9 @@ static const struct {
 	{"compare", step_compare},
 	{"release", step_release},
 	{"second apply", step_second_apply},
+	{"reserve", scene_step_reserve},
+	{"bad blocks", scene_step_bad_blocks},
+	{"admin", scene_step_admin},
 	{"discovery", step_discovery},
 	{"abort", step_abort},
 	{"verify", step_verify},

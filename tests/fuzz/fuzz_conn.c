@@ -12,11 +12,13 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "discovery/discovery.h"
+#include "target/manage.h"
 #include "target/target.h"
 #include "wire/copy.h"
 #include "wire/fabrics.h"
 #include "wire/io_cmd.h"
 #include "wire/pdu.h"
+#include "wire/reservation.h"
 #include "wire/sgl.h"
 
 #define CONNS       3
@@ -67,6 +69,7 @@ struct fuzz {
 	unsigned switches;
 	uint16_t cid;
 	uint32_t data_bytes; /* of the last write */
+	unsigned kept_count;
 	bool is_read_only;
 	bool is_applying;
 	bool is_stopped;
@@ -135,6 +138,19 @@ static void config_apply(struct fuzz *fuzz)
 	sim_leave(fuzz->control);
 }
 
+/* Nothing survives; every eighth time the disk is full. */
+static int keep(void *arg, const char *kind, const char *key, const void *value, size_t value_bytes)
+{
+	return ++((struct fuzz *)arg)->kept_count % 8 == 0 ? -ENOSPC : 0;
+}
+
+/* Control agrees, and changes nothing. */
+static void on_manage(void *arg, struct manage_request *request)
+{
+	request->status = NVME_SC_SUCCESS;
+	manage_done(request);
+}
+
 static void target_start(struct fuzz *fuzz)
 {
 	const char *spec = fuzz->switches & SWITCH_SLOW
@@ -145,6 +161,8 @@ static void target_start(struct fuzz *fuzz)
 		.reactors = fuzz->data,
 		.reactor_count = fuzz->switches & SWITCH_TWO_REACTORS ? 2 : 1,
 		.discovery_log = discovery_log_read,
+		.keeper = {.keep = keep, .arg = fuzz},
+		.manage = on_manage,
 		.buf_counts = {3, 2, 1},
 	};
 	struct media_error error;
@@ -283,14 +301,46 @@ static uint32_t copy_encode(struct fuzz *fuzz, struct nvme_sqe *sqe, const struc
 	return copy.range_count * NVME_COPY_RANGE_BYTES;
 }
 
+static bool is_reservation(uint8_t opcode)
+{
+	return opcode == NVME_IO_RESERVATION_REGISTER || opcode == NVME_IO_RESERVATION_ACQUIRE ||
+	       opcode == NVME_IO_RESERVATION_RELEASE;
+}
+
+/* CDW10 as the script says, keys of a few values; returns the bytes of the data. */
+static uint32_t reservation_encode_cmd(struct fuzz *fuzz, struct nvme_sqe *sqe, uint8_t *data)
+{
+	uint8_t opcode = sqe->opcode;
+
+	*sqe = (struct nvme_sqe){.opcode = opcode, .nsid = le32_of(1)};
+	sqe->cdw10 = le32_of(script_u8(&fuzz->script) | (uint32_t)script_u8(&fuzz->script) << 8 |
+			     (uint32_t)(script_u8(&fuzz->script) & 3) << 30);
+	data[0] = script_u8(&fuzz->script) & 3;
+	data[8] = script_u8(&fuzz->script) & 3;
+	if (opcode == NVME_IO_RESERVATION_REPORT) {
+		sqe->cdw11 = le32_of(data[0] & 1);
+		return (le32_get(sqe->cdw10) % 1024 + 1) * 4;
+	}
+	return opcode == NVME_IO_RESERVATION_RELEASE ? RELEASE_DATA_BYTES : REGISTER_DATA_BYTES;
+}
+
 static void send_io(struct fuzz *fuzz)
 {
 	static const uint8_t opcodes[] = {
-		NVME_IO_READ,   NVME_IO_WRITE,
-		NVME_IO_FLUSH,  NVME_IO_DATASET_MANAGEMENT,
-		NVME_IO_COPY,   NVME_IO_WRITE_UNCORRECTABLE,
-		NVME_IO_VERIFY, NVME_IO_WRITE_ZEROES,
-		NVME_IO_CANCEL, NVME_IO_COMPARE,
+		NVME_IO_READ,
+		NVME_IO_WRITE,
+		NVME_IO_FLUSH,
+		NVME_IO_DATASET_MANAGEMENT,
+		NVME_IO_COPY,
+		NVME_IO_WRITE_UNCORRECTABLE,
+		NVME_IO_VERIFY,
+		NVME_IO_WRITE_ZEROES,
+		NVME_IO_CANCEL,
+		NVME_IO_COMPARE,
+		NVME_IO_RESERVATION_REGISTER,
+		NVME_IO_RESERVATION_ACQUIRE,
+		NVME_IO_RESERVATION_RELEASE,
+		NVME_IO_RESERVATION_REPORT,
 	};
 	uint8_t choice = script_u8(&fuzz->script);
 	uint8_t opcode = opcodes[choice % ARRAY_LEN(opcodes)];
@@ -301,7 +351,10 @@ static void send_io(struct fuzz *fuzz)
 	};
 	uint32_t bytes = cmd.block_count << BLOCK_SHIFT;
 	bool has_data = opcode == NVME_IO_WRITE || opcode == NVME_IO_COMPARE ||
-			opcode == NVME_IO_DATASET_MANAGEMENT || opcode == NVME_IO_COPY;
+			opcode == NVME_IO_DATASET_MANAGEMENT || opcode == NVME_IO_COPY ||
+			opcode == NVME_IO_RESERVATION_REGISTER ||
+			opcode == NVME_IO_RESERVATION_ACQUIRE ||
+			opcode == NVME_IO_RESERVATION_RELEASE;
 	bool is_in_capsule = has_data && (choice & 128) && bytes <= 8192;
 	uint8_t data[8192] = {0};
 	struct nvme_sqe sqe = {0};
@@ -323,11 +376,13 @@ static void send_io(struct fuzz *fuzz)
 		};
 
 		cancel_cmd_encode(&sqe, choice & 128 ? NVME_NSID_ALL : 1, &cancel);
+	} else if (opcode == NVME_IO_RESERVATION_REPORT || is_reservation(opcode)) {
+		bytes = reservation_encode_cmd(fuzz, &sqe, data);
 	}
 	fuzz->data_bytes = bytes;
 	if (is_in_capsule)
 		sgl_encode_in_capsule(&sqe, bytes);
-	else if (has_data || opcode == NVME_IO_READ)
+	else if (has_data || opcode == NVME_IO_READ || opcode == NVME_IO_RESERVATION_REPORT)
 		sgl_encode_transport(&sqe, bytes);
 	else
 		sgl_encode_none(&sqe);

@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the seeds of tests/fuzz/corpus: one small file per PDU type and per structure.
 
-Run it after a change of the input format of fuzz_pdu.c or fuzz_connect.c. The state bytes come
-first, as those files describe.
+Run it after a change of the input format of a fuzzer; each describes its own at its top.
 """
 import pathlib
 import struct
@@ -168,8 +167,70 @@ def host_seeds():
             write("host", "%s_%d" % (name, before), bytes([before & 3]) + bytes([HONEST] * before) + act)
 
 
+def admin_seeds():
+    for kind in range(5):
+        for fill in (0, 1, 0xFF):
+            write("admin", "%d_%x" % (kind, fill), bytes([kind]) + bytes([fill]) * 64 + bytes([fill]) * 600)
+    sqe = struct.pack("<BBHI32x6I", 0x19, 0, 1, 1, 8, 0, 0x2001, 0, 0, 0)
+    write("admin", "copy", bytes([2]) + sqe + struct.pack("<IIQH14x", 1, 0, 5, 3) * 2)
+    write("admin", "ctrl_list", bytes([3]) + sqe + struct.pack("<HHH", 2, 1, 2))
+
+
+def kept_seeds():
+    hosts = b"".join(bytes([i]) * 16 + struct.pack("<Q", i) for i in (1, 2, 3))
+    for kind, holder in ((0, 0), (1, 2), (5, 0)):
+        head = struct.pack("<IIBB2xI", 0x31767352, 9, kind, 1, 3) + bytes([holder]) * 16
+        write("kept", "reservation_%d" % kind, bytes([0]) + head + hosts)
+        whole = head + hosts
+        write("kept", "ns_reservation_%d" % kind, bytes([4]) + whole + struct.pack("<I", crc32c(whole)))
+    bad = struct.pack("<Q4Q", 1 << 56 | 2, 3, 5, 9, 10)
+    write("kept", "bad_blocks", bytes([1]) + bad)
+    write("kept", "ns_bad_blocks", bytes([4]) + bad)
+    write("kept", "health", bytes([3]) + struct.pack("<8Q", *range(8)))
+    # An event: type, revision, length of the header behind the first three bytes, its attributes.
+    event = struct.pack("<BBBBHHQHHHH", 4, 1, 21, 0, 0, 0, 0, 0, 0, 0, 8) + bytes(8)
+    write("kept", "events", bytes([2]) + event)
+    write("kept", "subsystem_events", bytes([3]) + event)
+
+
+def api_request(method, path, body="", match="", kind=""):
+    return "\n".join((method, path, match, kind, body)).encode()
+
+
+def api_seeds():
+    sub, ns, port = "/v1/subsystems/nqn.2026-11.io.weft%3Aa", "/namespaces/1", "/v1/ports/1"
+    other = '{"nqn": "nqn.2026-11.io.weft:c", "namespaces": [{"nsid": 1, "media": "mem:1M"}]}'
+    seeds = {
+        "state": ("GET", "/v1/state"), "health": ("GET", "/v1/health"), "audit": ("GET", "/v1/audit?limit=5"),
+        "config": ("GET", "/v1/config"), "openapi": ("GET", "/v1/openapi.json"),
+        "connections": ("GET", "/v1/connections"), "reservations": ("GET", "/v1/reservations"),
+        "subsystems": ("GET", "/v1/subsystems"), "subsystem": ("GET", sub), "namespaces": ("GET", sub + "/namespaces"),
+        "ns": ("GET", sub + ns), "ports": ("GET", "/v1/ports"), "port": ("GET", port), "ana": ("GET", port + "/ana"),
+        "hosts": ("GET", sub + "/hosts"), "head": ("HEAD", "/v1/state"), "options": ("OPTIONS", "/v1/ports"),
+        "subsystem_add": ("POST", "/v1/subsystems?dry_run=true", other, '"7"', "application/json"),
+        "subsystem_change": ("PATCH", sub, '{"model": "m", "hosts": ["nqn.2026-11.io.weft:h"]}', "7"),
+        "subsystem_remove": ("DELETE", sub), "host_add": ("POST", sub + "/hosts", '{"nqn": "nqn.2026-11.io.weft:h"}'),
+        "host_remove": ("DELETE", "/v1/subsystems/nqn.2026-11.io.weft%3Ab/hosts/nqn.2026-11.io.weft:host"),
+        "ns_add": ("POST", sub + "/namespaces", '{"media": "mem:2M", "ana_group": 3}'),
+        "ns_change": ("PATCH", sub + ns, '{"size": "2M", "visible_to": ["nqn.2026-11.io.weft:h"], "read_only": true}'),
+        "ns_remove": ("DELETE", sub + ns + "?delete_data=true"), "reservation_clear": ("DELETE", sub + ns + "/reservation"),
+        "port_add": ("POST", "/v1/ports", '{"id": 2, "address": "127.0.0.1", "service": "4421"}'),
+        "port_change": ("PATCH", port, '{"ana": [{"group": 2, "state": "inaccessible"}]}'),
+        "port_remove": ("DELETE", port), "ana_move": ("PUT", port + "/ana/2", '{"state": "non-optimized"}'),
+        "config_put": ("PUT", "/v1/config", '{"version": 1, "subsystems": [], "ports": []}', "*"),
+        "config_import": ("POST", "/v1/config/import?apply=true", '{"subsystems": [], "ports": [], "hosts": []}'),
+        "escape": ("GET", "/v1/subsystems/%00%zz"), "nowhere": ("GET", "/v2"), "number": ("GET", sub + "/namespaces/x"),
+    }
+    for name, parts in seeds.items():
+        method, path = parts[:2]
+        write("api", name, api_request(method, path, *parts[2:]))
+
+
 if __name__ == "__main__":
     pdu_seeds()
     connect_seeds()
     conn_seeds()
     host_seeds()
+    admin_seeds()
+    kept_seeds()
+    api_seeds()

@@ -408,7 +408,7 @@ row_stop_load() {
 # Puts the guest back to no target and no connection, whatever the row left.
 clean_up() {
 	nvme disconnect-all
-	pkill -KILL -f /tmp/weft/weft.bin
+	pkill -KILL -f /tmp/weft/lib/weft
 } >/dev/null 2>&1
 
 run_row() {
@@ -437,7 +437,7 @@ run_row() {
 	echo "not ok $count - $row ($((SECONDS - began)) s)"
 }
 
-cp -a "$here/bin" /tmp/weft
+cp -a "$here/weft" /tmp/weft
 modprobe -a nvme-tcp nvme-fabrics
 echo "# kernel $(uname -r), $("$weft" --version)"
 while read -r name allowed; do

@@ -8,6 +8,7 @@
 ADMIN_ROWS='
 nvm-commands      I/O error|critical medium error|Unrecovered|operation.not.supported|nvme[0-9]+n1: I/O Cmd
 resize
+device-growth
 ns-management     I/O error|nvme[0-9]+n2
 format            I/O error|nvme[0-9]+n1: I/O Cmd
 masking           I/O error|nvme[0-9]+n2
@@ -78,6 +79,39 @@ row_resize() {
 	disconnect
 	target_stop
 	rm /var/tmp/resize.img
+}
+
+# A block device grows by itself; asking for the size that it has, or applying the same document again,
+# makes the target look. The host learns of it on the connection that it has.
+row_device_growth() {
+	local image=/var/tmp/growth.img loop cntlid
+	truncate -s 16M $image
+	loop=$(losetup -f --show $image)
+	target_start --reactors 2 --ns "file:$loop"
+	connect
+	cntlid=$(cat "/sys/class/nvme/$ctrl/cntlid")
+	size_is "$dev" $((16 << 20))
+	truncate -s 48M $image
+	losetup -c "$loop"
+	not ctl ns resize "$NQN" 1 64M
+	size_is "$dev" $((16 << 20))
+	ctl ns resize "$NQN" 1 48M
+	wait_for 20 size_is "$dev" $((48 << 20))
+	block=$(blockdev --getss "$dev")
+	random_file /tmp/random 4
+	write_blocks /tmp/random $((48 * 256 - 4))
+	same_blocks $((48 * 256 - 4)) 4 /tmp/random
+	truncate -s 64M $image
+	losetup -c "$loop"
+	ctl export /tmp/growth.json
+	ctl apply /tmp/growth.json
+	wait_for 20 size_is "$dev" $((64 << 20))
+	block_is "$dev" "$block"
+	[ "$(cat "/sys/class/nvme/$ctrl/cntlid")" = "$cntlid" ]
+	disconnect
+	target_stop
+	losetup -d "$loop"
+	rm $image
 }
 
 row_ns_management() {

@@ -26,7 +26,7 @@ digests           any
 block-commands    any        operation.not.supported
 reset-load        any        reset|error recovery|failed|I/O error
 disconnect-load   any        .
-namespace-live    weft       n2: I/O Cmd.*sct 0x0 / sc 0xb|dev nvme[0-9]+n2
+namespace-live    weft       n2: I/O Cmd.*sct 0x0 / sc 0x2|dev nvme[0-9]+n2
 clean-stop        weft       .
 target-killed     weft       .
 link-cut          weft       .

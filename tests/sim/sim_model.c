@@ -276,6 +276,19 @@ uint64_t model_guess(const struct model *model, uint64_t block)
 	return best->value;
 }
 
+bool model_may_hold(const struct model *model, uint64_t block, uint64_t bits, uint64_t start,
+		    uint64_t now)
+{
+	const struct block *at = block_at(model, block);
+
+	for (unsigned i = 0; i < at->count; i++) {
+		if ((at->versions[i].value & bits) != 0 &&
+		    !version_conflict(at, &at->versions[i], start, now))
+			return true;
+	}
+	return false;
+}
+
 bool model_is_only(const struct model *model, uint64_t block, uint64_t value, uint64_t start)
 {
 	const struct block *at = block_at(model, block);

@@ -47,6 +47,9 @@ void model_forget(struct model *model, uint64_t oldest_start);
 
 /* A value that the block may hold, for a Compare that should succeed. */
 uint64_t model_guess(const struct model *model, uint64_t block);
+/* Whether the block may hold a value with one of these bits for a read in [start, now]. */
+bool model_may_hold(const struct model *model, uint64_t block, uint64_t bits, uint64_t start,
+		    uint64_t now);
 /* True when a read in [start, now] can return nothing but this value. */
 bool model_is_only(const struct model *model, uint64_t block, uint64_t value, uint64_t start);
 

@@ -12,7 +12,10 @@
 
 #define OP_BLOCKS_MAX  32
 #define OP_EXTENTS_MAX 4
-#define OP_DATA_BYTES  (OP_BLOCKS_MAX * 4096)
+#define OP_COPY_MAX    16
+/* In the value of a block that was marked bad. */
+#define OP_VALUE_BAD  (1ull << 62)
+#define OP_DATA_BYTES (OP_BLOCKS_MAX * 4096)
 
 enum op_kind {
 	OP_READ,
@@ -21,7 +24,10 @@ enum op_kind {
 	OP_DEALLOCATE,
 	OP_COMPARE,
 	OP_FUSED, /* Compare and Write: two commands, one behind the other */
+	OP_UNCORRECTABLE,
+	OP_COPY,
 	OP_FLUSH,
+	OP_RESERVE,
 	OP_IDENTIFY_CTRL,
 	OP_IDENTIFY_NS,
 	OP_LOG,
@@ -41,6 +47,12 @@ struct op_change {
 	uint64_t value; /* of the first block, counting up; 0: zeroes */
 	struct op_extent extents[OP_EXTENTS_MAX];
 	unsigned extent_count;
+	/* Copy: what each block becomes. */
+	bool has_values;
+	uint64_t values[OP_COPY_MAX];
+	bool is_reserve;    /* no blocks, but a reservation */
+	bool writes_quarry; /* nobody else may while it is under way */
+	bool reads_quarry;
 	struct world_ghost ghost;
 };
 
@@ -52,6 +64,18 @@ struct sim_op {
 	unsigned queue;
 	uint64_t start;
 	bool is_busy;
+	unsigned host_index;
+	struct uuid host_id;
+	/* Preempt and Abort has shut its host out: it took effect before, or never; true as long as
+	 * no other reservation command has begun. */
+	uint64_t over_at;
+	uint64_t over_number;
+	/* Reservation commands. */
+	bool is_preempt_and_abort;
+	bool is_reserve_alone;
+	unsigned registered_before; /* a bit for each host */
+	uint64_t reserve_number;
+	uint64_t target_epoch;
 	bool can_fuse; /* the queues have room for two */
 	bool is_fua;
 	bool must_be_aborted; /* an Abort said that it was */
@@ -74,5 +98,14 @@ void op_end(struct sim_op *op, struct list *ghosts, const struct world_ghost *se
 /* Tells the model of those whose session is over at the target. */
 void op_ghosts_settle(struct world *world, struct list *ghosts);
 bool op_is_admin(const struct sim_op *op);
+
+/* sim_reserve.c */
+void reserve_begin(struct sim_op *op, struct prng *prng);
+void reserve_end(struct sim_op *op);
+/* One of a lost session can have no effect any more. */
+void reserve_over(struct world *world, struct world_ns *ns);
+bool reserve_explains(const struct sim_op *op, nvme_status status);
+/* Whether the command was rightly let through, or refused. */
+void reserve_check(const struct sim_op *op, nvme_status status);
 
 #endif

@@ -119,6 +119,7 @@ static struct media *medium_open(struct world *world, struct world_ns *ns)
 void world_ns_create(struct world *world)
 {
 	struct prng *prng = &world->prng;
+	char name[64];
 
 	world->media_before = sim_media_open_count();
 	world->ns_count = 1 + (unsigned)prng_below(prng, WORLD_NS_MAX);
@@ -130,11 +131,20 @@ void world_ns_create(struct world *world)
 		ns->block_shift = prng_one_in(prng, 2) ? 9 : 12;
 		ns->block_count = 16 + prng_below(prng, WORLD_NS_BLOCKS_MAX - 16);
 		ns->is_present = true;
+		ns->ana = ANA_OPTIMIZED;
+		ns->first_block_count = ns->block_count;
+		snprintf(name, sizeof(name), "sim ns %u", ns->nsid);
+		uuid_from_name(name, &ns->uuid);
 		ns->settled_at = MODEL_NEVER;
 		ns->media = medium_open(world, ns);
-		CHECK(ns_store_create(ns->media, world->plan.data_reactors, &ns->store) == 0);
+		ns->store = world_store_create(world, ns);
+		/* What is copied must not be lost with a cache meanwhile. */
+		if (world->plan.has_copies && ns->kind != WORLD_MEDIUM_NULL &&
+		    !ns->media->has_volatile_cache)
+			ns->quarry_first = ns->block_count - WORLD_QUARRY_BLOCKS;
 		if (ns->kind != WORLD_MEDIUM_NULL)
-			ns->model = model_create(ns->block_count, ns->media->has_volatile_cache);
+			ns->model =
+				model_create(WORLD_NS_BLOCKS_MAX, ns->media->has_volatile_cache);
 	}
 }
 
@@ -162,7 +172,6 @@ static void *made(size_t count, size_t bytes)
 static struct subsystem *subsystem_build(struct world *world)
 {
 	struct subsystem *subsystem = made(1, sizeof(*subsystem));
-	char name[64];
 
 	text_copy(subsystem->nqn, sizeof(subsystem->nqn), TARGET_DEFAULT_NQN);
 	text_copy(subsystem->serial, sizeof(subsystem->serial), "SIM1");
@@ -184,8 +193,7 @@ static struct subsystem *subsystem_build(struct world *world)
 			.ana_group = 1,
 		};
 		ns_bind(ns, ns_store_get(from->store));
-		snprintf(name, sizeof(name), "sim ns %u", from->nsid);
-		uuid_from_name(name, &ns->uuid);
+		ns->uuid = from->uuid;
 		memcpy(ns->nguid, ns->uuid.bytes, sizeof(ns->nguid));
 	}
 	return subsystem;
@@ -209,6 +217,7 @@ struct snapshot *world_snapshot_build(struct world *world)
 	snapshot->subsystem_count = 1;
 	snapshot->subsystems = made(1, sizeof(*snapshot->subsystems));
 	snapshot->subsystems[0] = subsystem_build(world);
+	world_masks_build(world, snapshot);
 	snapshot->port_count = 1;
 	snapshot->ports = made(1, sizeof(*snapshot->ports));
 	port = &snapshot->ports[0];
@@ -217,6 +226,7 @@ struct snapshot *world_snapshot_build(struct world *world)
 	port->subsystems = made(1, sizeof(*port->subsystems));
 	port->subsystems[0] = snapshot->subsystems[0];
 	port->subsystem_count = 1;
+	world_ana_build(world, port);
 	port->zero_copy = world->plan.zero_copy;
 	port->zero_copy_min_bytes = 600; /* more than a small block, less than a large one */
 	return snapshot;

@@ -134,9 +134,16 @@ static void on_event(struct host_ctrl *ctrl, void *arg, const struct async_event
 	world_hash(host->world, sim_now(host->world->sim));
 }
 
+const char *sim_host_name(unsigned index, char name[64])
+{
+	snprintf(name, 64, "nqn.2026-11.io.weft:sim%u", index);
+	return name;
+}
+
 static void host_config_choose(struct sim_host *host, struct host_config *config)
 {
 	struct prng *prng = &host->prng;
+	char name[64];
 
 	*config = (struct host_config){
 		.addr = host->world->addr,
@@ -151,8 +158,7 @@ static void host_config_choose(struct sim_host *host, struct host_config *config
 	};
 	text_copy(config->subsystem_nqn, sizeof(config->subsystem_nqn),
 		  host->is_discovery ? NVME_DISCOVERY_NQN : TARGET_DEFAULT_NQN);
-	snprintf(config->host_nqn, sizeof(config->host_nqn), "nqn.2026-11.io.weft:sim%u",
-		 host->index);
+	text_copy(config->host_nqn, sizeof(config->host_nqn), sim_host_name(host->index, name));
 	uuid_from_name(config->host_nqn, &config->host_id);
 }
 
@@ -306,7 +312,7 @@ static bool read_next(struct worker *worker)
 		struct world_ns *ns = &world->ns[host->read_ns];
 		uint64_t left = ns->block_count - host->read_block;
 
-		if (ns->is_present && left > 0) {
+		if (world_ns_is_seen(ns, host->index) && left > 0) {
 			uint32_t count = left < OP_BLOCKS_MAX ? (uint32_t)left : OP_BLOCKS_MAX;
 
 			op_begin_read(&worker->op, ns, host->read_block, count);
@@ -383,6 +389,7 @@ struct sim_host *sim_host_create(struct world *world, unsigned index, bool is_di
 {
 	struct sim_host *host = calloc(1, sizeof(*host));
 	struct reactor_config config = {.index = 100 + index, .cpu = -1};
+	char name[64];
 
 	CHECK(host != NULL);
 	host->world = world;
@@ -400,6 +407,8 @@ struct sim_host *sim_host_create(struct world *world, unsigned index, bool is_di
 
 		worker->host = host;
 		worker->op.world = world;
+		worker->op.host_index = index;
+		uuid_from_name(sim_host_name(index, name), &worker->op.host_id);
 		worker->op.data = malloc(OP_DATA_BYTES);
 		worker->op.second_data = malloc(OP_DATA_BYTES);
 		CHECK(worker->op.data != NULL && worker->op.second_data != NULL);
@@ -431,6 +440,13 @@ void sim_host_wake(struct sim_host *host)
 	if (host->state == HOST_LIVE)
 		host_go(host);
 	sim_leave(host->reactor);
+}
+
+void sim_host_for_each_op(struct sim_host *host, void (*fn)(struct sim_op *op, void *arg),
+			  void *arg)
+{
+	for (unsigned i = 0; i < host->worker_count; i++)
+		fn(&host->workers[i].op, arg);
 }
 
 uint64_t sim_host_oldest(const struct sim_host *host)

@@ -93,6 +93,7 @@ static void target_start(struct world *world)
 		.reactors = world->data,
 		.reactor_count = world->plan.data_reactors,
 		.discovery_log = discovery_log_read,
+		.keeper = world_keeper(world),
 		.buf_counts = {4, 2, 2},
 	};
 
@@ -120,6 +121,7 @@ static void on_target_stopped(void *arg)
 	target_destroy(world->target);
 	world->target = NULL;
 	world->target_epoch++;
+	world_ns_restart(world);
 	world->is_stopping = false;
 	if (world->phase != WORLD_LEAVING)
 		reactor_timer_arm(&world->start_timer,
@@ -208,6 +210,8 @@ static void on_chaos_timer(struct reactor_timer *timer)
 		trouble_power_loss(world);
 	if (target_is_steady(world) && strikes(world, plan->swap_one_in))
 		trouble_swap(world);
+	else if (target_is_steady(world) && world_change(world))
+		config_apply(world);
 	if (target_is_steady(world) && strikes(world, plan->restart_one_in)) {
 		world->stats->restarts++;
 		target_stop(world);
@@ -355,6 +359,7 @@ bool world_run(uint64_t seed, struct world_stats *stats, uint64_t *ret_hash)
 	world->hash = seed;
 	prng_seed(&world->prng, seed * 0x9e3779b97f4a7c15ull + 1);
 	world_plan_choose(world, &options);
+	world_changes_choose(world, seed);
 	world->commands_left = world->plan.commands_max;
 	world->troubles_left = TROUBLES_MAX;
 	world->host_count = world->plan.hosts + world->plan.has_discovery;
@@ -372,6 +377,8 @@ bool world_run(uint64_t seed, struct world_stats *stats, uint64_t *ret_hash)
 		for (unsigned i = 0; i < world->host_count; i++)
 			sim_host_destroy(world->hosts[i]);
 		world_ns_destroy(world);
+		world_kept_free(world);
+		free(world->values);
 	}
 	is_failed = world->is_failed;
 	sim_destroy(world->sim);

@@ -2,8 +2,9 @@
 /*
  * One simulated run: a target on its reactors, the namespaces with their models, the hosts, and
  * the troubles that the seed chose. Everything runs in one thread; `world_step` is the time of the
- * models. sim_plan.c chooses, sim_world.c owns the target and the troubles, sim_workload.c the
- * hosts, sim_op.c their commands and the judgement of the answers.
+ * models. sim_plan.c chooses, sim_world.c owns the target and the troubles, sim_change.c what an
+ * operator changes and what is kept over restarts, sim_workload.c the hosts, sim_op.c their
+ * commands and the judgement of the answers, sim_reserve.c reservations.
  */
 #ifndef WEFT_TESTS_SIM_WORLD_H
 #define WEFT_TESTS_SIM_WORLD_H
@@ -26,6 +27,7 @@ enum world_medium {
 };
 
 #define WORLD_NS_BLOCKS_MAX 256
+#define WORLD_QUARRY_BLOCKS 8
 
 struct world_ns {
 	uint32_t nsid;
@@ -42,6 +44,20 @@ struct world_ns {
 	uint64_t settled_at;
 	/* What the last fused operation on a block has replaced: never to be replaced again. */
 	uint64_t fused_from[WORLD_NS_BLOCKS_MAX];
+
+	/* Only in worlds with changes (plan.has_changes). */
+	struct uuid uuid;
+	unsigned hidden_from; /* a bit for each host */
+	enum ana_state ana;
+	uint64_t first_block_count; /* before it grew */
+	/* Copies take from here what is known for sure: written by one at a time, read by copies.
+	 */
+	uint64_t quarry_first; /* 0: there is none */
+	unsigned quarry_readers;
+	bool is_quarry_written;
+	unsigned reserve_busy;     /* reservation commands under way, of lost sessions too */
+	uint64_t reserve_begun;    /* how many have begun */
+	uint64_t reserve_quiet_at; /* since when none is */
 };
 
 /* What the seed chose: 0 means that this trouble does not happen. Figures are "once in". */
@@ -63,6 +79,16 @@ struct world_plan {
 	uint32_t admin_one_in;
 	bool has_small_pools;
 	enum zero_copy zero_copy;
+	/* What came later is chosen apart, so that seeds of before are what they were. */
+	bool has_changes;
+	bool has_reservations;
+	bool is_duel; /* hosts shut each other out all the time */
+	bool has_bad_blocks;
+	bool has_copies;
+	uint32_t mask_one_in; /* per trouble, each */
+	uint32_t ana_one_in;
+	uint32_t grow_one_in;
+	uint32_t keep_fail_one_in; /* the store is full, per change that is kept */
 	struct sim_faults faults;
 };
 
@@ -81,6 +107,12 @@ struct world_stats {
 	uint64_t power_losses;
 	uint64_t keep_alive_expiries;
 	uint64_t blocks_checked;
+	uint64_t changes;      /* of masks, ANA states and sizes */
+	uint64_t reservations; /* commands that changed one */
+	uint64_t recalled;     /* reservations that were there again after a restart */
+	uint64_t preempted;    /* changes under way whose host Preempt and Abort shut out */
+	uint64_t copies;
+	uint64_t keep_failures;
 	uint64_t statuses[WORLD_STATUS_MAX];
 };
 
@@ -96,6 +128,11 @@ struct sim_host;
 struct world_ghost {
 	uint64_t target_epoch;
 	uint16_t cntlid;
+};
+
+struct world_value {
+	uint32_t block;
+	bool is_copied;
 };
 
 struct world {
@@ -127,6 +164,11 @@ struct world {
 	struct world_ns ns[WORLD_NS_MAX];
 	unsigned ns_count;
 	unsigned media_before; /* left behind by runs that failed */
+	struct prng change_prng;
+	struct list kept; /* sim_change.c */
+	/* By value: the block that it was first written to, and whether a Copy has spread it. */
+	struct world_value *values;
+	uint64_t value_room;
 	struct sim_host *hosts[WORLD_HOSTS_MAX];
 	unsigned host_count;
 };
@@ -147,7 +189,26 @@ void world_ns_create(struct world *world);
 void world_ns_destroy(struct world *world);
 struct snapshot *world_snapshot_build(struct world *world);
 
+/* sim_change.c: the state store of the simulated target, and live changes by an operator. */
+void world_changes_choose(struct world *world, uint64_t seed);
+struct target_keeper world_keeper(struct world *world);
+void world_kept_free(struct world *world);
+/* With what was kept of the namespace. */
+struct ns_store *world_store_create(struct world *world, const struct world_ns *ns);
+/* The target has ended: what it knew of namespaces is forgotten but for what was kept. */
+void world_ns_restart(struct world *world);
+/* Chooses and makes a change for the next snapshot. False: none was due. */
+bool world_change(struct world *world);
+bool world_ns_is_seen(const struct world_ns *ns, unsigned host_index);
+/* The namespace's mask and the port's states, for the snapshot. */
+void world_masks_build(struct world *world, struct snapshot *snapshot);
+void world_ana_build(struct world *world, struct port *port);
+
 /* sim_workload.c */
+const char *sim_host_name(unsigned index, char name[64]);
+struct sim_op;
+void sim_host_for_each_op(struct sim_host *host, void (*fn)(struct sim_op *op, void *arg),
+			  void *arg);
 struct sim_host *sim_host_create(struct world *world, unsigned index, bool is_discovery);
 void sim_host_destroy(struct sim_host *host);
 /* The phase changed: idle workers look for something to do. */

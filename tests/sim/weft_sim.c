@@ -71,6 +71,11 @@ static void stats_print(const struct world_stats *stats)
 	printf("# %" PRIu64 " configuration changes, %" PRIu64 " restarts, %" PRIu64
 	       " losses of a cache\n",
 	       stats->swaps, stats->restarts, stats->power_losses);
+	printf("# %" PRIu64 " live changes, %" PRIu64 " of reservations, %" PRIu64
+	       " held again, %" PRIu64 " shut out, %" PRIu64 " copies, %" PRIu64
+	       " times the store was full\n",
+	       stats->changes, stats->reservations, stats->recalled, stats->preempted,
+	       stats->copies, stats->keep_failures);
 	for (unsigned i = 0; i < WORLD_STATUS_MAX; i++) {
 		if (stats->statuses[i] > 0)
 			printf("#   %8" PRIu64 " %s\n", stats->statuses[i],

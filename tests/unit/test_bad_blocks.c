@@ -251,12 +251,42 @@ static void marks_are_in_force_after_a_start(void)
 	bad_blocks_destroy(bad);
 }
 
+/* A mark that the healer has not seen stays, but for what others have healed since. */
+static void later_marks_stay(void)
+{
+	struct bad_blocks *bad = bad_blocks_create();
+	struct bad_view *view;
+	uint64_t stamp;
+
+	EXPECT_EQ(0, bad_blocks_mark(bad, 10, 10));
+	view = bad_view_create(bad);
+	stamp = bad_view_stamp(view);
+	bad_view_free(view);
+	EXPECT_EQ(0, bad_blocks_mark(bad, 12, 4)); /* once more: 12 to 15 are now later ones */
+	EXPECT_EQ(0, bad_blocks_heal(bad, 13, 1));
+	EXPECT_EQ(0, bad_blocks_mark(bad, 30, 2)); /* elsewhere */
+	EXPECT_EQ(0, bad_blocks_heal_seen(bad, 11, 100, stamp));
+	EXPECT_EQ(4, bad_blocks_count(bad));
+	expect_range(bad, 0, 10, 11);
+	expect_range(bad, 1, 12, 13);
+	expect_range(bad, 2, 14, 16);
+	expect_range(bad, 3, 30, 32);
+	/* So many have come since that nobody can tell. */
+	for (unsigned i = 0; i < BAD_BLOCKS_RECENT; i++)
+		EXPECT_EQ(0, bad_blocks_mark(bad, 1000, 1));
+	EXPECT_EQ(-EAGAIN, bad_blocks_heal_seen(bad, 11, 100, stamp));
+	EXPECT_EQ(0, bad_blocks_heal_seen(bad, 0, 2000, stamp + 2 + BAD_BLOCKS_RECENT));
+	EXPECT_EQ(0, bad_blocks_count(bad));
+	bad_blocks_destroy(bad);
+}
+
 int main(void)
 {
 	TAP_RUN(ranges_that_touch_become_one);
 	TAP_RUN(healing_splits_and_cuts);
 	TAP_RUN(the_last_block_of_all_can_be_bad);
 	TAP_RUN(any_order_gives_what_a_flag_per_block_would);
+	TAP_RUN(later_marks_stay);
 	TAP_RUN(too_many_ranges_change_nothing);
 	TAP_RUN(what_is_kept_comes_back);
 	TAP_RUN(what_was_damaged_is_refused);

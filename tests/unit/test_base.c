@@ -74,6 +74,17 @@ static void text_sizes(void)
 	EXPECT_STR("15.9 EiB", text_format_size(UINT64_MAX, text, sizeof(text)));
 }
 
+static void text_parts_of_a_path(void)
+{
+	char *part = text_path_part("nqn.2014-08.org:a/b c%\xc3\xa4");
+
+	EXPECT_STR("nqn.2014-08.org:a%2Fb%20c%25%C3%A4", part);
+	free(part);
+	part = text_path_part("");
+	EXPECT_STR("", part);
+	free(part);
+}
+
 static void text_durations_and_copy(void)
 {
 	uint64_t v = 0;
@@ -492,6 +503,7 @@ int main(void)
 	TAP_RUN(text_numbers);
 	TAP_RUN(text_sizes);
 	TAP_RUN(text_durations_and_copy);
+	TAP_RUN(text_parts_of_a_path);
 	TAP_RUN(net_addr_round_trip);
 	TAP_RUN(net_addr_refuses);
 	TAP_RUN(net_addr_compares_hosts);

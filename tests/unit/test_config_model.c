@@ -6,7 +6,7 @@
  */
 #include "control/config.h"
 
-#include "tap.h"
+#include "config_text.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -15,38 +15,6 @@
 #define NQN_B "nqn.2026-11.io.weft:b"
 #define HOST1 "nqn.2014-08.org.example:h1"
 #define HOST2 "nqn.2014-08.org.example:h2"
-
-static struct config_errors errors;
-
-static struct config *load(const char *text)
-{
-	struct config *config = NULL;
-
-	memset(&errors, 0, sizeof(errors));
-	config_load_text(text, strlen(text), &config, &errors);
-	return config;
-}
-
-static struct config *load_good(const char *text)
-{
-	struct config *config = load(text);
-
-	for (unsigned i = 0; i < errors.count && i < CONFIG_ERRORS_MAX; i++)
-		printf("# unexpected: %s\n", errors.texts[i]);
-	EXPECT(config != NULL);
-	return config;
-}
-
-static bool says(const char *wanted)
-{
-	for (unsigned i = 0; i < errors.count && i < CONFIG_ERRORS_MAX; i++) {
-		if (strstr(errors.texts[i], wanted))
-			return true;
-	}
-	for (unsigned i = 0; i < errors.count && i < CONFIG_ERRORS_MAX; i++)
-		printf("# said: %s\n", errors.texts[i]);
-	return false;
-}
 
 static void expect_error(const char *text, const char *wanted)
 {

@@ -277,6 +277,8 @@ static struct ns_identity some_ns(void)
 		.reservation_caps = 0xff,
 		.capacity_bytes = 0x3132333435363738,
 		.optimal_write_blocks = 16,
+		.write_granularity_blocks = 8,
+		.deallocate_granularity_blocks = 4,
 		.boundary_blocks = 256,
 		.atomic_write_blocks = 8,
 		.atomic_power_fail_blocks = 1,
@@ -304,10 +306,10 @@ static const struct field_row ns_rows[] = {
 	{"NACWU", 38, 2, 3},
 	{"NOIOB", 46, 2, 256},
 	{"NVMCAP", 48, 8, 0x3132333435363738},
-	{"NPWG", 64, 2, 15},
-	{"NPWA", 66, 2, 15},
-	{"NPDG", 68, 2, 15},
-	{"NPDA", 70, 2, 15},
+	{"NPWG", 64, 2, 7},
+	{"NPWA", 66, 2, 7},
+	{"NPDG", 68, 2, 3},
+	{"NPDA", 70, 2, 3},
 	{"NOWS", 72, 2, 15},
 	{"MSSRL", 74, 2, 8192},
 	{"MCL", 76, 4, 65536},
@@ -333,6 +335,10 @@ static void namespace_page_has_the_offsets_of_the_specification(void)
 	EXPECT_EQ(16, got.optimal_write_blocks);
 	identify_ns_encode(&got, again);
 	EXPECT(memcmp(page, again, sizeof(page)) == 0);
+	/* NOIOB has 16 bits: a wider boundary is none, not another one. */
+	got.boundary_blocks = 0x10000;
+	identify_ns_encode(&got, page);
+	EXPECT(page[46] == 0 && page[47] == 0);
 }
 
 static void namespaces_that_we_cannot_use_are_refused(void)

@@ -233,6 +233,18 @@ static void all_means_all_of_the_pool(void)
 	EXPECT_EQ(2, edit.file_count);
 	EXPECT(ns_at(1) && ns_at(2) && !ns_at(3) && !ns_at(4) && ns_at(5));
 	end();
+	/* What another host has stays. */
+	begin();
+	json_object_set_new(ns_at(4), "hosts", json_pack("[s]", H2));
+	create(1, 4096);
+	EXPECT_EQ(0, run(manage_edit_create));
+	request.nsid = NVME_NSID_ALL;
+	EXPECT_EQ(0, run(manage_edit_delete));
+	EXPECT_EQ(1, edit.file_count);
+	EXPECT(!ns_at(3) && ns_at(4));
+	request.nsid = 4;
+	expect_refusal(manage_edit_delete, NVME_SC_INVALID_NS);
+	end();
 }
 
 static void aim(uint32_t nsid, char (*hosts)[NVME_NQN_BYTES], unsigned count)
@@ -256,35 +268,63 @@ static void attachment_follows_the_host(void)
 	aim(4, both, 1);
 	EXPECT_EQ(0, run(manage_edit_detach));
 	EXPECT(!manage_ns_is_visible(ns_at(4), H1) && manage_ns_is_visible(ns_at(4), H2));
+	/* Whoever does not see it any more cannot come back by himself. */
+	aim(4, both, 1);
+	expect_refusal(manage_edit_attach, NVME_SC_INVALID_NS);
 	/* All or nothing: the second one is attached already. */
+	snprintf(request.host_nqn, sizeof(request.host_nqn), "%s", H2);
 	aim(4, both, 2);
 	expect_refusal(manage_edit_attach, NVME_SC_NS_ALREADY_ATTACHED);
 	EXPECT(!manage_ns_is_visible(ns_at(4), H1));
+	aim(4, both, 1);
+	EXPECT_EQ(0, run(manage_edit_attach));
 	aim(9, both, 1);
 	expect_refusal(manage_edit_attach, NVME_SC_INVALID_NS);
 	end();
 }
 
-static void of_others_a_host_only_hides_what_all_see(void)
+static void who_sees_the_administrators_is_not_for_hosts(void)
 {
-	char one[][NVME_NQN_BYTES] = {H1};
+	char one[][NVME_NQN_BYTES] = {H1}, other[][NVME_NQN_BYTES] = {H2};
 
 	begin();
+	/* Open to all: neither for itself nor for others. */
 	aim(1, one, 1);
-	expect_refusal(manage_edit_attach, NVME_SC_NS_ALREADY_ATTACHED);
-	EXPECT_EQ(0, run(manage_edit_detach));
-	EXPECT(!manage_ns_is_visible(ns_at(1), H1) && manage_ns_is_visible(ns_at(1), H2));
-	expect_refusal(manage_edit_detach, NVME_SC_NS_NOT_ATTACHED);
-	EXPECT_EQ(0, run(manage_edit_attach));
-	EXPECT(manage_ns_is_visible(ns_at(1), H1));
-	/* A list of hosts outside the pool is the administrator's. */
+	expect_refusal(manage_edit_attach, NVME_STATUS(0, 0x15));
+	expect_refusal(manage_edit_detach, NVME_STATUS(0, 0x15));
+	aim(1, other, 1);
+	expect_refusal(manage_edit_detach, NVME_STATUS(0, 0x15));
+	EXPECT(manage_ns_is_visible(ns_at(1), H1) && manage_ns_is_visible(ns_at(1), H2));
+	/* A list of hosts outside the pool. */
 	aim(2, one, 1);
 	expect_refusal(manage_edit_detach, NVME_STATUS(0, 0x15));
+	aim(2, other, 1);
+	expect_refusal(manage_edit_attach, NVME_STATUS(0, 0x15));
 	aim(6, one, 1);
 	expect_refusal(manage_edit_attach, NVME_STATUS(0, 0x15));
 	snprintf(request.subsystem_nqn, sizeof(request.subsystem_nqn), "nqn.2026-11.io.weft:n");
 	aim(1, one, 1);
 	expect_refusal(manage_edit_detach, NVME_SC_INVALID_OPCODE);
+	end();
+}
+
+static void hidden_by_the_administrator_stays_hidden(void)
+{
+	char one[][NVME_NQN_BYTES] = {H1}, both[][NVME_NQN_BYTES] = {H1, H2};
+
+	begin();
+	json_object_set_new(ns_at(4), "hidden_from", json_pack("[s]", H2));
+	aim(4, both, 2);
+	expect_refusal(manage_edit_attach, NVME_STATUS(0, 0x15));
+	EXPECT(!manage_ns_is_visible(ns_at(4), H1));
+	aim(4, one, 1);
+	EXPECT_EQ(0, run(manage_edit_attach));
+	snprintf(request.host_nqn, sizeof(request.host_nqn), "%s", H2);
+	expect_refusal(manage_edit_detach, NVME_SC_INVALID_NS);
+	expect_refusal(manage_edit_delete, NVME_SC_INVALID_NS);
+	request.nsid = NVME_NSID_ALL;
+	EXPECT_EQ(0, run(manage_edit_delete));
+	EXPECT(ns_at(4) && edit.file_count == 0);
 	end();
 }
 
@@ -423,7 +463,8 @@ int main(void)
 	TAP_RUN(hosts_delete_what_hosts_made);
 	TAP_RUN(all_means_all_of_the_pool);
 	TAP_RUN(attachment_follows_the_host);
-	TAP_RUN(of_others_a_host_only_hides_what_all_see);
+	TAP_RUN(who_sees_the_administrators_is_not_for_hosts);
+	TAP_RUN(hidden_by_the_administrator_stays_hidden);
 	TAP_RUN(a_private_namespace_has_one_host);
 	TAP_RUN(protection_is_set_until_it_cannot_be);
 	TAP_RUN(labels_are_text);

@@ -264,6 +264,88 @@ static void a_file_that_shrank_gives_an_error(void)
 	media_close(media);
 }
 
+/* Such a write would make the file longer again, with a hole where data was. */
+static void nothing_is_written_to_a_file_that_was_cut(void)
+{
+	struct media *media = open_or_die(spec_of("cut", ",size=1M")), *next;
+	struct media_error problem;
+	struct stat st;
+
+	fill(data, 16384, 5);
+	EXPECT_EQ(0, harness_write(media, 0, data, 16384));
+	EXPECT_EQ(0, harness_write(media, MIB / 2, data, 16384));
+	/* Looks at the size, so that no write since then blurs where the cut was. */
+	EXPECT_EQ(0, harness_range(media, (struct harness_range){.kind = MEDIA_FLUSH}));
+	EXPECT(!media_problem(media, &problem));
+	EXPECT_EQ(0, truncate(path_of("cut"), 8192));
+	/* The last block, at once: it alone could make the file as long as it was. */
+	EXPECT_EQ(-EIO, harness_write(media, MIB - 4096, data, 4096));
+	EXPECT_EQ(0, stat(path_of("cut"), &st));
+	EXPECT_EQ(8192, st.st_size);
+	EXPECT_EQ(-EIO, harness_write(media, 0, data, 4096));
+	EXPECT_EQ(-EIO, harness_range(media, (struct harness_range){.kind = MEDIA_WRITE_ZEROES,
+								    .len_bytes = 4096}));
+	EXPECT_EQ(-EIO, harness_range(media, (struct harness_range){.kind = MEDIA_FLUSH}));
+	EXPECT_EQ(-EIO, harness_read(media, MIB / 2, back, 4096));
+	EXPECT_EQ(0, harness_read(media, 0, back, 8192));
+	EXPECT(memcmp(back, data, 8192) == 0);
+	EXPECT(media_problem(media, &problem));
+	EXPECT(strstr(problem.text, "cut from 1048576 to 8192 bytes") != NULL);
+	/* size= does not fill it up with zeroes, nor does a longer file of others help by itself.
+	 */
+	EXPECT(media_reopen(media, spec_of("cut", ",size=2M"), &next, &problem) < 0);
+	EXPECT_EQ(0, stat(path_of("cut"), &st));
+	EXPECT_EQ(8192, st.st_size);
+	EXPECT(media_is_current(media, spec_of("cut", ",size=1M")));
+	EXPECT_EQ(0, truncate(path_of("cut"), MIB));
+	EXPECT_EQ(-EIO, harness_write(media, 0, data, 4096));
+	/* Restored: the next one over it knows nothing of that. */
+	EXPECT(!media_is_current(media, spec_of("cut", ",size=1M")));
+	EXPECT_EQ(0, media_reopen(media, spec_of("cut", ",size=1M"), &next, &problem));
+	EXPECT_EQ(0, harness_write(next, MIB / 2, data, 4096));
+	EXPECT(!media_problem(next, &problem));
+	media_close(media);
+	media_close(next);
+}
+
+static void a_cut_is_seen_by_writes_and_flushes(void)
+{
+	struct media *media = open_or_die(spec_of("cut2", ",size=1M"));
+	struct stat st;
+
+	EXPECT_EQ(0, truncate(path_of("cut2"), 4096));
+	EXPECT_EQ(-EIO, harness_write(media, MIB / 2, data, 4096));
+	EXPECT_EQ(0, stat(path_of("cut2"), &st));
+	EXPECT_EQ(4096, st.st_size);
+	media_close(media);
+	/* Written since it was looked at: nothing of it can be trusted. */
+	media = open_or_die(spec_of("cut3", ",size=1M"));
+	EXPECT_EQ(0, harness_write(media, 0, data, 4096));
+	EXPECT_EQ(0, truncate(path_of("cut3"), 4096));
+	EXPECT_EQ(-EIO, harness_range(media, (struct harness_range){.kind = MEDIA_FLUSH}));
+	EXPECT_EQ(-EIO, harness_read(media, 0, back, 4096));
+	media_close(media);
+}
+
+static void what_a_file_takes_is_known(void)
+{
+	struct media *media = open_or_die(spec_of("used", ",size=64M"));
+	uint64_t before = media_used_bytes(media), after;
+
+	fill(data, DATA_BYTES, 3);
+	EXPECT_EQ(0, harness_write(media, 0, data, DATA_BYTES));
+	EXPECT_EQ(0, harness_range(media, (struct harness_range){.kind = MEDIA_FLUSH}));
+	after = media_used_bytes(media);
+	EXPECT(after >= before + DATA_BYTES && after < 64 * MIB);
+	media_close(media);
+	media = open_or_die("mem:4M");
+	EXPECT_EQ(4 * MIB, media_used_bytes(media));
+	media_close(media);
+	media = open_or_die("fault:delay:ms=1@null:8M");
+	EXPECT_EQ(8 * MIB, media_used_bytes(media));
+	media_close(media);
+}
+
 static void discards_free_space(void)
 {
 	struct media *media = open_or_die(spec_of("discard", ",size=4M"));
@@ -554,6 +636,9 @@ static void run_file_cases(const char *parent)
 	TAP_RUN(unfit_paths_are_refused);
 	TAP_RUN(a_file_serves_one_writer);
 	TAP_RUN(a_file_that_shrank_gives_an_error);
+	TAP_RUN(nothing_is_written_to_a_file_that_was_cut);
+	TAP_RUN(a_cut_is_seen_by_writes_and_flushes);
+	TAP_RUN(what_a_file_takes_is_known);
 	TAP_RUN(discards_free_space);
 	TAP_RUN(faults_wrap_files_too);
 	TAP_RUN(many_operations_run_at_once);

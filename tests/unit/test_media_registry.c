@@ -31,16 +31,23 @@ static char folder[64];
 
 /* What was asked of the keeper, for those who count. */
 static unsigned forgotten;
+static char protected_key[64]; /* of the one that was kept as protected for good */
 
 static int keep(void *arg, const char *kind, const char *key, const void *value, size_t bytes)
 {
 	forgotten += value == NULL;
+	if (strcmp(kind, NS_LIVE_KEPT_PROTECTION) == 0)
+		snprintf(protected_key, sizeof(protected_key), "%s", value ? key : "");
 	return 0;
 }
 
 static int recall(void *arg, const char *kind, const char *key, void **ret_value, size_t *ret_bytes)
 {
-	return -ENOENT;
+	if (strcmp(kind, NS_LIVE_KEPT_PROTECTION) != 0 || strcmp(key, protected_key) != 0)
+		return -ENOENT;
+	*ret_value = strdup("permanent");
+	*ret_bytes = strlen(*ret_value);
+	return 0;
 }
 
 static void begin(void)
@@ -343,7 +350,8 @@ static void protection_labels_and_marks_are_told(void)
 	uuid = ns_at(s, 1)->uuid;
 	EXPECT_EQ(0, media_registry_set_formatting(registry, &uuid, true));
 	EXPECT(media_registry_is_formatting(registry, &uuid));
-	t = build("'namespaces':[{'media':'null:1M'},{'media':'null:1M'," U1 "}]");
+	t = build("'namespaces':[{'media':'null:1M'},"
+		  "{'media':'null:1M','write_protect':'permanent'," U1 "}]");
 	media_registry_commit(registry);
 	EXPECT(!ns_at(t, 0)->is_formatting && ns_at(t, 1)->is_formatting);
 	EXPECT_EQ(0, media_registry_set_formatting(registry, &uuid, false));
@@ -351,6 +359,35 @@ static void protection_labels_and_marks_are_told(void)
 	snapshot_destroy(s);
 	snapshot_destroy(t);
 	end();
+}
+
+static void protection_for_good_outlives_the_document(void)
+{
+	struct snapshot *s;
+
+	protected_key[0] = 0;
+	begin();
+	s = build("'namespaces':[{'media':'null:1M','write_protect':'permanent'," U1 "}]");
+	EXPECT_STR("", protected_key);
+	media_registry_commit(registry);
+	EXPECT_STR("6f1c7b9a-52e0-4d0b-9a39-1f0f5c1d2e31", protected_key);
+	snapshot_destroy(s);
+	EXPECT(!build("'namespaces':[{'media':'null:1M'," U1 "}]"));
+	EXPECT(strstr(errors.texts[0], "write protected for good") != NULL);
+	/* Left out, and the next process knows it all the same. */
+	s = build("'namespaces':[{'media':'null:1M'," U2 "}]");
+	media_registry_commit(registry);
+	snapshot_destroy(s);
+	end();
+	begin();
+	EXPECT(!build("'namespaces':[{'media':'null:1M'," U1 "}]"));
+	EXPECT(strstr(errors.texts[0], "write protected for good") != NULL);
+	s = build("'namespaces':[{'media':'null:1M','write_protect':'permanent'," U1 "}]");
+	EXPECT(s != NULL);
+	media_registry_commit(registry);
+	snapshot_destroy(s);
+	end();
+	protected_key[0] = 0;
 }
 
 static void touch(const char *name)
@@ -498,6 +535,7 @@ int main(void)
 	TAP_RUN(masks_say_who_sees_what);
 	TAP_RUN(masks_have_room_for_many_hosts);
 	TAP_RUN(protection_labels_and_marks_are_told);
+	TAP_RUN(protection_for_good_outlives_the_document);
 	TAP_RUN(a_pool_counts_what_lies_in_it);
 	TAP_RUN(a_pool_removes_only_what_it_made);
 	TAP_RUN(orphans_are_told_and_stay);

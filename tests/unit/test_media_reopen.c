@@ -149,6 +149,29 @@ static void memory_grows_as_far_as_there_is_room(void)
 	media_close(largest);
 }
 
+/* Thousands of small ones lie side by side instead, for the sake of huge pages. */
+static void of_many_small_media_the_first_ones_grow(void)
+{
+	struct media *many[400], *grown, *large;
+
+	for (unsigned i = 0; i < ARRAY_LEN(many); i++)
+		many[i] = open_good("mem:64K");
+	grown = reopen_good(many[0], "mem:128K");
+	media_close(grown);
+	expect_refusal(many[ARRAY_LEN(many) - 1], "mem:128K", "cannot grow beyond 65536 bytes");
+	large = open_good("mem:2M");
+	grown = reopen_good(large, "mem:8M");
+	media_close(grown);
+	media_close(large);
+	for (unsigned i = 0; i < ARRAY_LEN(many); i++)
+		media_close(many[i]);
+	/* Room is given back. */
+	many[0] = open_good("mem:64K");
+	grown = reopen_good(many[0], "mem:256K");
+	media_close(grown);
+	media_close(many[0]);
+}
+
 static void blocks_can_change(void)
 {
 	struct media *first = open_good(spec_of("blocks", ",size=1M"));
@@ -286,6 +309,7 @@ int main(void)
 	TAP_RUN(null_grows_too);
 	TAP_RUN(nothing_shrinks);
 	TAP_RUN(memory_grows_as_far_as_there_is_room);
+	TAP_RUN(of_many_small_media_the_first_ones_grow);
 	TAP_RUN(blocks_can_change);
 	TAP_RUN(writing_can_be_forbidden_but_not_allowed);
 	TAP_RUN(faults_come_and_go);

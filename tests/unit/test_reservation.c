@@ -334,17 +334,18 @@ static void registering(void)
 	EXPECT_EQ(1, now->count);
 	IS(CONFLICT, do_register(A, (struct register_cmd){REGISTER_KEY, false, 0, 0, 5}));
 	EXPECT_EQ(2, now->generation);
-	OK(do_register(A, (struct register_cmd){REGISTER_KEY, true, 0, 0, 5}));
-	EXPECT_EQ(5, now->registrants[0].key);
+	IS(CONFLICT, do_register(A, (struct register_cmd){REGISTER_KEY, true, 0, 0, 5}));
+	EXPECT_EQ(key_of(A), now->registrants[0].key);
 	EXPECT_EQ(0, last.notice_count);
 	forget_all();
 }
 
 static void replacing_a_key(void)
 {
+	struct uuid late = host(D);
+
 	scene(RESERVATION_WRITE_EXCLUSIVE);
 	IS(CONFLICT, do_register(D, (struct register_cmd){REPLACE_KEY, false, 0, 0, 5}));
-	IS(CONFLICT, do_register(D, (struct register_cmd){REPLACE_KEY, true, 0, 0, 5}));
 	IS(CONFLICT, do_register(A, (struct register_cmd){REPLACE_KEY, false, 0, 4, 5}));
 	IS(INVALID, do_register(A, (struct register_cmd){REPLACE_KEY, false, 0, key_of(A), 0}));
 	OK(do_register(A, (struct register_cmd){REPLACE_KEY, false, 0, key_of(A), 5}));
@@ -352,6 +353,11 @@ static void replacing_a_key(void)
 	OK(do_register(A, (struct register_cmd){REPLACE_KEY, true, 0, 0xdead, 6}));
 	EXPECT_EQ(5, now->generation);
 	EXPECT_EQ(0, last.notice_count);
+	EXPECT(!reservation_find(now, &late));
+	IS(INVALID, do_register(D, (struct register_cmd){REPLACE_KEY, true, 0, 0, 0}));
+	OK(do_register(D, (struct register_cmd){REPLACE_KEY, true, 0, 0xdead, 7}));
+	EXPECT_EQ(7, reservation_find(now, &late)->key);
+	EXPECT(holds(A) && !holds(D));
 	forget_all();
 }
 

@@ -200,7 +200,7 @@ static void identify_answers_by_nsid(void)
 	EXPECT(data_is_zero(NVME_PAGE_BYTES));
 	expect_status(NVME_SC_SUCCESS, identify(IDENTIFY_CSI_INDEPENDENT_NS, 2, 0, 0));
 	EXPECT(data_is_zero(NVME_PAGE_BYTES));
-	expect_status(NVME_SC_INVALID_NS, identify(IDENTIFY_NS_DESCRIPTORS, 2, 0, 0));
+	expect_status(NVME_SC_INVALID_FIELD, identify(IDENTIFY_NS_DESCRIPTORS, 2, 0, 0));
 	expect_status(NVME_SC_SUCCESS, identify(IDENTIFY_NS_DESCRIPTORS, 1, 0, 0));
 	expect_status(NVME_SC_INVALID_NS, identify(IDENTIFY_NS, 0, 0, 0));
 	expect_status(NVME_SC_INVALID_NS, identify(IDENTIFY_NS, TARGET_NSID_MAX + 1, 0, 0));

@@ -72,9 +72,9 @@ struct peer {
 	uint8_t *dest;
 	uint32_t dest_bytes;
 	uint32_t granule_bytes;
-	bool has_paused; /* for the header at hand */
-	bool is_holding;
-	bool is_in_pdu; /* its header was judged, its end has not come */
+	bool has_paused;        /* for the header at hand */
+	unsigned ignores_after; /* so many PDUs; 0: never */
+	bool is_in_pdu;         /* its header was judged, its end has not come */
 	unsigned arrivals;
 	struct reactor_timer timer;
 };
@@ -249,12 +249,7 @@ static void peer_timer(struct reactor_timer *timer)
 {
 	struct peer *peer = container_of(timer, struct peer, timer);
 
-	if (peer->is_holding) {
-		peer->is_holding = false;
-		tcp_conn_hold(&peer->holder->conn, false);
-	} else {
-		tcp_conn_resume(&peer->holder->conn);
-	}
+	tcp_conn_resume(&peer->holder->conn);
 }
 
 static void peer_arm(struct peer *peer)
@@ -302,8 +297,8 @@ static struct pdu_error on_header(struct tcp_conn *conn, const struct pdu *pdu,
 	EXPECT(!peer->dest);
 	check_fields(pdu, peer->next_receive);
 	doom_count(peer);
-	if (!peer->world->is_calm && !peer->has_paused && !peer->is_holding &&
-	    prng_one_in(prng, 4)) {
+	EXPECT(!conn->is_ignoring);
+	if (!peer->world->is_calm && !peer->has_paused && prng_one_in(prng, 4)) {
 		peer->has_paused = true;
 		*ret_pause = true;
 		peer_arm(peer);
@@ -335,12 +330,9 @@ static struct pdu_error on_pdu(struct tcp_conn *conn, const struct pdu *pdu, boo
 		if (peer->world->doom == DOOM_FAIL)
 			return doom_error;
 		doom_strike(peer);
-	} else if (!peer->world->is_calm && !peer->is_holding &&
-		   prng_one_in(peer->world->prng, 8)) {
-		peer->is_holding = true;
-		tcp_conn_hold(conn, true);
-		peer_arm(peer);
 	}
+	if (peer->ignores_after > 0 && peer->next_receive == peer->ignores_after)
+		tcp_conn_ignore(conn);
 	return PDU_OK;
 }
 
@@ -443,6 +435,12 @@ static void script_random(struct peer *peer, unsigned count, uint32_t max_bytes)
 	}
 }
 
+static void scripts_random(struct world *world, unsigned count, uint32_t max_bytes)
+{
+	script_random(&world->host, count, max_bytes);
+	script_random(&world->target, count, max_bytes);
+}
+
 static struct world *world_create(uint64_t seed, const struct sim_options *options)
 {
 	struct world *world = calloc(1, sizeof(*world));
@@ -492,8 +490,9 @@ static void world_connect(struct world *world)
 
 static bool peer_is_finished(const struct peer *peer)
 {
-	return peer->closed_count > 0 || (peer->sent_ok == peer->script_count &&
-					  peer->next_receive == peer->other->script_count);
+	return peer->closed_count > 0 ||
+	       (peer->sent_ok == peer->script_count &&
+		peer->next_receive == (peer->ignores_after ?: peer->other->script_count));
 }
 
 static bool is_talking(void *arg)
@@ -609,8 +608,7 @@ static void every_pdu_arrives_whole(void)
 		options.faults.stall_max_us = 5000;
 		world = world_create(seed, &options);
 		world_vary(world);
-		script_random(&world->host, 24, max_bytes);
-		script_random(&world->target, 24, max_bytes);
+		scripts_random(world, 24, max_bytes);
 		world_connect(world);
 		EXPECT(world_talk(world, 1000000));
 		expect_whole_conversation(world);
@@ -635,8 +633,7 @@ static void any_end_at_any_time_is_clean(void)
 		struct prng *prng = world->prng;
 
 		world_vary(world);
-		script_random(&world->host, 12, 60000);
-		script_random(&world->target, 12, 60000);
+		scripts_random(world, 12, 60000);
 		world->doom = (enum doom)(DOOM_CUT + seed / 2 % (DOOM_COUNT - DOOM_CUT));
 		if (prng_one_in(prng, 2))
 			world->doom_at_callback = (unsigned)prng_below(prng, 80) + 1;
@@ -649,6 +646,23 @@ static void any_end_at_any_time_is_clean(void)
 		/* A side whose peer never came to life is closed by its own deadline. */
 		world_close_host(world);
 		EXPECT(sim_run_while(world->sim, is_alive, world, 30 * NS_PER_S));
+		world_destroy(world);
+	}
+}
+
+static void what_is_ignored_is_not_heard(void)
+{
+	for (unsigned seed = 1; seed <= seed_count(100) && !tap_case_failed; seed++) {
+		struct world *world = world_create(seed + 300000, NULL);
+
+		world_vary(world);
+		scripts_random(world, 24, 60000);
+		world->target.ignores_after = seed % 20 + 1;
+		world_connect(world);
+		EXPECT(world_talk(world, 1000000));
+		EXPECT_EQ(world->target.ignores_after, world->target.next_receive);
+		world_close_host(world);
+		EXPECT(sim_run_while(world->sim, is_alive, world, 400 * NS_PER_MS));
 		world_destroy(world);
 	}
 }
@@ -669,8 +683,7 @@ static void a_bad_network_ends_clean(void)
 						     .stall_max_us = 20000};
 		world = world_create(seed + 200000, &options);
 		world_vary(world);
-		script_random(&world->host, 12, 60000);
-		script_random(&world->target, 12, 60000);
+		scripts_random(world, 12, 60000);
 		world_connect(world);
 		EXPECT(world_talk(world, 1000000));
 		world_close_host(world);
@@ -684,8 +697,7 @@ static void a_partition_delays_or_times_out(void)
 {
 	struct world *world = world_create(7, NULL);
 
-	script_random(&world->host, 20, 60000);
-	script_random(&world->target, 20, 60000);
+	scripts_random(world, 20, 60000);
 	world_connect(world);
 	EXPECT(world_talk(world, 60));
 	sim_net_partition(world->sim, NULL, true);
@@ -763,8 +775,7 @@ static void the_same_seed_gives_the_same_run(void)
 		struct world *world = world_create(4711, NULL);
 
 		world_vary(world);
-		script_random(&world->host, 20, 100000);
-		script_random(&world->target, 20, 100000);
+		scripts_random(world, 20, 100000);
 		world_connect(world);
 		EXPECT(world_talk(world, 1000000));
 		ends[i] = sim_now(world->sim) ^ prng_next(world->prng);
@@ -780,6 +791,7 @@ int main(void)
 	log_set_level(LOG_LEVEL_ERROR);
 	TAP_RUN(every_pdu_arrives_whole);
 	TAP_RUN(any_end_at_any_time_is_clean);
+	TAP_RUN(what_is_ignored_is_not_heard);
 	TAP_RUN(a_bad_network_ends_clean);
 	TAP_RUN(a_partition_delays_or_times_out);
 	TAP_RUN(every_byte_boundary_is_survived);

@@ -35,7 +35,8 @@ INVALID_OPCODE = (0, 0x01)
 INVALID_FIELD = (0, 0x02)
 ABORT_REQUESTED = (0, 0x07)
 ABORT_SQ_DELETED = (0, 0x08)
-INVALID_NS = (0, 0x0b)
+INVALID_NS = (0, 0x0b)  # of an NSID that cannot be: 0, above NN, FFFFFFFFh where it is no choice
+INACTIVE_NS = (0, 0x02)  # Invalid Field, of an NSID up to NN without a namespace: Base 3.2.1.5
 CMD_SEQUENCE = (0, 0x0c)
 SGL_SEGMENT = (0, 0x0d)
 SGL_LENGTH = (0, 0x0f)
@@ -273,10 +274,15 @@ class Conn:
         except (ConnectionResetError, BrokenPipeError):
             raise Closed('send failed')
 
+    def is_readable(self, timeout):
+        poller = select.poll()  # select() knows no descriptor above 1023
+        poller.register(self.sock, select.POLLIN)
+        return bool(poller.poll(timeout * 1000))
+
     def fill(self, want, deadline):
         while len(self.buf) < want:
             left = deadline - time.monotonic()
-            if left <= 0 or not select.select([self.sock], [], [], left)[0]:
+            if left <= 0 or not self.is_readable(left):
                 raise Late('%d of %d bytes came' % (len(self.buf), want))
             try:
                 part = self.sock.recv(1 << 20)
@@ -291,7 +297,7 @@ class Conn:
         deadline = time.monotonic() + timeout
         while True:
             left = deadline - time.monotonic()
-            if left <= 0 or not select.select([self.sock], [], [], left)[0]:
+            if left <= 0 or not self.is_readable(left):
                 return False
             try:
                 if not self.sock.recv(1 << 16):
@@ -303,7 +309,7 @@ class Conn:
         """Nothing has arrived so far, and the connection stands."""
         if self.buf:
             return False
-        return not select.select([self.sock], [], [], 0)[0]
+        return not self.is_readable(0)
 
     # ---- PDUs out
 

@@ -44,7 +44,8 @@ def nsids(api, sub=SUB):
 def reads(t, api):
     for path in ('/v1/state', '/v1/health', '/v1/config', '/v1/subsystems', SUB, SUB + '/namespaces',
                  SUB + '/namespaces/1', SUB + '/hosts', '/v1/ports', '/v1/ports/1',
-                 '/v1/ports/1/ana', '/v1/connections', '/v1/reservations', '/v1/openapi.json'):
+                 '/v1/ports/1/ana', '/v1/connections', '/v1/reservations', '/v1/openapi.json',
+                 '/v1/audit', '/v1/audit?limit=1'):
         answer = api.get(path)
         t.eq((answer.status, answer.generation), (200, generation(api)), 'GET ' + path)
     t.eq(api.get('/v1/openapi.json').json, restapi.load_document(),
@@ -606,12 +607,39 @@ def places(t, judge):
     shutil.rmtree(deep, ignore_errors=True)
 
 
+def audits(t, api):
+    """Every change leaves its trace: who, when, which generation, what differs."""
+    before = api.get('/v1/audit').json['audit']
+    now = time.time()
+    api.post(SUB + '/namespaces', {'nsid': 77, 'media': 'mem:1M'})
+    api.delete(SUB + '/namespaces/77')
+    api.post(SUB + '/namespaces?dry_run=true', {'nsid': 77, 'media': 'mem:1M'})
+    api.post(SUB + '/namespaces', {'nsid': 77, 'media': 'tape:1'})
+    after = api.get('/v1/audit').json['audit']
+    t.eq(len(after), min(100, len(before) + 2), 'two more: what was refused or tried is not one')
+    t.eq(([entry['generation'] for entry in after[:2]], [entry['origin'] for entry in after[:2]]),
+         ([generation(api), generation(api) - 1], ['rest', 'rest']), 'newest first')
+    t.ok(abs(after[0]['time_s'] - now) < 60, 'with the time', why=after[0])
+    t.eq([entry['diff'] for entry in after[:2]],
+         [['%s namespace %s/77: mem:1M' % (sign, target.NQN)] for sign in '-+'],
+         'with what differed')
+    t.eq(len(api.get('/v1/audit?limit=1').json['audit']), 1, 'limit=1')
+    t.eq(api.get('/v1/audit?limit=10000').status, 200, 'limit=10000')
+    for limit in ('0', '10001', '-1', 'x', ''):
+        t.eq(api.get('/v1/audit?limit=' + limit).status, 400, 'limit=' + limit)
+    t.eq(api.get('/v1/audit?dry_run=true').status, 400, 'a key of other routes')
+    t.eq(api.get('/v1/state?limit=1').status, 400, 'a route without a limit')
+    t.eq(api.post('/v1/health/acknowledge', None).json, {'acknowledged': 0}, 'nothing to know of')
+    t.eq(api.get('/v1/health/acknowledge').status, 405, 'GET of it')
+
+
 def schema_keys(t, judge):
     """The fields of the API are those of the document's own schema."""
     with open(os.path.join(restapi.DOCS, 'config-schema.json')) as file:
         defs = json.load(file)['$defs']
     schemas = judge.document['components']['schemas']
-    for name, api_name in (('namespace', 'Namespace'), ('subsystem', 'Subsystem'), ('port', 'Port')):
+    for name, api_name in (('namespace', 'Namespace'), ('subsystem', 'Subsystem'), ('port', 'Port'),
+                           ('limits', 'Limits')):
         t.eq(sorted(schemas[api_name]['properties']), sorted(defs[name]['properties']),
              'docs/openapi.json and docs/config-schema.json: the same fields of a ' + name)
 
@@ -627,6 +655,7 @@ def run_all(t, tgt):
                        ('ana', lambda: ana(t, api)), ('documents', lambda: documents(t, api)),
                        ('imports', lambda: imports(t, api, tgt.folder)),
                        ('bad requests', lambda: bad_requests(t, api)),
+                       ('audits', lambda: audits(t, api)),
                        ('bad bodies', lambda: bad_bodies(t, tgt, api)),
                        ('odd clients', lambda: odd_clients(t, tgt, api)),
                        ('slow clients', lambda: slow_clients(t, tgt)),

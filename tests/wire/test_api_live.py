@@ -71,13 +71,13 @@ def namespaces(t, tgt, api):
         t.status(conn.put(5, 0, bytes(4096), 4096), n.OK, 'and off')
         api.patch(SUB + '/namespaces/5', {'hidden_from': [n.HOST_NQN]})
         t.eq(active(host), [1, 2], 'hidden from the host')
-        t.status(conn.read(5, 0, 1, 4096), n.INVALID_NS, 'it is not there', 'Base 3.2.1')
+        t.status(conn.read(5, 0, 1, 4096), n.INACTIVE_NS, 'it is not there', 'Base 3.2.1')
         api.patch(SUB + '/namespaces/5', {'hidden_from': None})
         aer = notice(host)
         t.eq(api.delete(SUB + '/namespaces/5').status, 200, 'remove it')
         host.admin.wait(aer)
         t.eq((aer.dw0, active(host)), (NS_NOTICE, [1, 2]), 'the host is told', 'Base 5.1.2.1')
-        t.status(conn.read(5, 0, 1, 4096), n.INVALID_NS, 'and its commands end so')
+        t.status(conn.read(5, 0, 1, 4096), n.INACTIVE_NS, 'and its commands end so')
 
 
 def removal_under_load(t, tgt, api):
@@ -97,7 +97,7 @@ def removal_under_load(t, tgt, api):
         for cmd in reads:
             conn.wait(cmd)
         t.eq([cmd.status for cmd in reads], [n.OK] * 8, 'what ran ends with its own status')
-        t.status(conn.read(6, 0, 1, 4096), n.INVALID_NS, 'what comes later does not begin',
+        t.status(conn.read(6, 0, 1, 4096), n.INACTIVE_NS, 'what comes later does not begin',
                  'Base 3.2.1')
 
 
@@ -195,6 +195,14 @@ def health(t, tgt, api):
         t.eq((answer.status, answer.json['ok'], len(answer.json['problems'])), (503, False, 1),
              'health says so')
         t.ok('namespace 8' in answer.json['problems'][0]['text'], 'and names it', why=answer.json)
+        t.eq(api.post('/v1/health/acknowledge', None).json, {'acknowledged': 1}, 'acknowledge it')
+        t.eq(api.get('/v1/health').json, {'ok': True, 'problems': []}, 'that ends it')
+        t.eq(api.get(SUB + '/namespaces/8').json['live']['counters']['media_errors'], 1,
+             'it stays counted')
+        host.queue(2).read(8, 0, 1, 4096)
+        answer = api.get('/v1/health')
+        t.ok(answer.status == 503 and ' 1 commands failed' in answer.json['problems'][0]['text'],
+             'until there is a new one', why=answer.json)
     api.delete(SUB + '/namespaces/8')
     t.eq(api.get('/v1/health').status, 200, 'without it: healthy again')
 

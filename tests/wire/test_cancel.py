@@ -11,6 +11,7 @@ import nvmetcp as n
 import target
 from tap import Tap
 
+INVALID_CID = (1, 0x84)
 SPEC = 'Base 7.1'
 MEM, SLOW, SLOW_TOO = 1, 2, 3
 ONE, MANY = 0, 1
@@ -92,7 +93,7 @@ def deferred(t, conn):
 
 def refusals(t, host, conn):
     for name, do, want in (
-            ('itself', lambda: done(conn, conn.next_cid), n.INVALID_FIELD),
+            ('itself', lambda: done(conn, conn.next_cid), INVALID_CID),
             ('another queue', lambda: done(conn, 5, sqid=2), n.INVALID_FIELD),
             ('the admin queue', lambda: done(conn, 5, sqid=0), n.INVALID_FIELD),
             ('queue FFFFh', lambda: done(conn, 5, sqid=0xffff), n.INVALID_FIELD),
@@ -100,7 +101,7 @@ def refusals(t, host, conn):
             ('action 10b', lambda: done(conn, 0xffff, 2), n.INVALID_FIELD),
             ('action 11b', lambda: done(conn, 0xffff, 3), n.INVALID_FIELD),
             ('NSID 0', lambda: done(conn, 5, nsid=0), n.INVALID_NS),
-            ('an inactive NSID', lambda: done(conn, 0xffff, MANY, 77), n.INVALID_NS)):
+            ('an inactive NSID', lambda: done(conn, 0xffff, MANY, 77), n.INACTIVE_NS)):
         t.status(do(), want, 'Cancel: ' + name, SPEC, 1)
     t.status(conn.do(n.CANCEL, ALL, data=bytes(16), cdw10=1), n.SGL_LENGTH, 'Cancel with data',
              'Base 4.2.3.1', 1)

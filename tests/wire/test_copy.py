@@ -161,14 +161,11 @@ def refusals(t, conn):
             ('format 2h, not enabled', MEM, 2, 0, n.INVALID_FIELD),
             ('format 3h', MEM, 3, 0, n.INVALID_FIELD),
             ('format Fh', MEM, 15, 0, n.INVALID_FIELD),
-            ('PRINFOR', MEM, 0, 1 << 12, n.INVALID_FIELD),
-            ('PRINFOW', MEM, 0, 1 << 26, n.INVALID_FIELD),
-            ('STCW', MEM, 0, 1 << 24, n.INVALID_FIELD),
-            ('STCR', MEM, 0, 1 << 25, n.INVALID_FIELD),
             ('DTYPE', MEM, 0, 1 << 20, n.INVALID_FIELD),
+            ('CETYPE', MEM, 0, 1 << 16, n.INVALID_FIELD),
             ('NSID 0', 0, 0, 0, n.INVALID_NS),
             ('NSID FFFFFFFFh', 0xffffffff, 0, 0, n.INVALID_NS),
-            ('an inactive NSID', INACTIVE, 0, 0, n.INVALID_NS),
+            ('an inactive NSID', INACTIVE, 0, 0, n.INACTIVE_NS),
             ('a read-only namespace', READ_ONLY, 0, 0, n.WRITE_PROTECTED)):
         t.status(done(conn, nsid, 10, one, form, cdw12), want, 'Copy: ' + name, SPEC, 1)
     cmd = done(conn, MEM, 10, one, count=2)
@@ -193,7 +190,7 @@ def across(t, host, conn):
     for name, entries, want in (
             ('SNSID 0', [entry(0, 1, MEM), entry(0, 1, 0)], n.INVALID_NS),
             ('SNSID FFFFFFFFh', [entry(0, 1, 0xffffffff)], n.INVALID_NS),
-            ('an inactive SNSID', [entry(0, 1, MEM), entry(0, 1, INACTIVE)], n.INVALID_NS),
+            ('an inactive SNSID', [entry(0, 1, MEM), entry(0, 1, INACTIVE)], n.INACTIVE_NS),
             ('a source with other blocks', [entry(0, 1, MEM), entry(0, 1, OTHER_SIZE)],
              n.INCOMPATIBLE_NS),
             ('fast copy only', [entry(0, 1, MEM), entry(0, 1, MEM, 1 << 15)],
@@ -215,8 +212,8 @@ def masked(t, tgt, host, conn):
     """A namespace that a host does not see is no source for it; for one that does, it is."""
     enable(host, 1 << 2)
     cmd = done(conn, MEM, 50, [entry(0, 1, MEM), entry(0, 1, HIDDEN)], 2)
-    t.eq((cmd.status, cmd.dnr, cmd.dw0), (n.INVALID_NS, 1, 0), 'a source that is masked', SPEC)
-    t.status(done(conn, HIDDEN, 0, [entry(0, 1, MEM)], 2), n.INVALID_NS,
+    t.eq((cmd.status, cmd.dnr, cmd.dw0), (n.INACTIVE_NS, 1, 0), 'a source that is masked', SPEC)
+    t.status(done(conn, HIDDEN, 0, [entry(0, 1, MEM)], 2), n.INACTIVE_NS,
              'a destination that is masked', SPEC, 1)
     with tgt.host(hostnqn=OTHER_NQN, hostid=OTHER_ID) as other:
         enable(other, 1 << 2)

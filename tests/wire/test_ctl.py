@@ -66,6 +66,10 @@ def shows(t, ctl, tgt):
     t.eq(ctl.json('status')['counts']['namespaces'], 2, 'status: what the API answers')
     t.eq(ctl.good('health', 'health'), 'ok\n', 'health: ok')
     t.eq(ctl.json('health'), {'ok': True, 'problems': []}, 'health as JSON')
+    t.eq(ctl.good('health --acknowledge', 'health', '--acknowledge'), 'acknowledged: 0\nok\n',
+         'health --acknowledge: ok')
+    ctl.good('audit', 'audit', out=['generation 1  start'])
+    t.eq(len(ctl.json('audit', '1')['audit']), 1, 'audit of the last one')
     ctl.good('subsystem list', 'subsystem', 'list', out=['NQN', NQN, 'any'])
     t.eq(ctl.json('subsystem', 'list')['subsystems'][0]['nqn'], NQN, 'the same')
     ctl.good('subsystem show', 'subsystem', 'show', NQN, out=['WIRETEST', 'mem:8M,block=512'])
@@ -121,7 +125,12 @@ def changes(t, ctl, tgt):
     ctl.good('ns set', 'ns', 'set', OTHER, '7', '--unset', 'host', '--private', 'no', '--label', 'y')
     t.eq(ctl.json('ns', 'show', OTHER, '7').get('hosts'), None, 'everybody sees it')
     ctl.good('ns resize', 'ns', 'resize', OTHER, '7', '4M', out=['2 MiB -> 4 MiB'])
+    ctl.bad('ns remove --delete-data, no pool', 1, 'without delete_data', 'ns', 'remove', OTHER, '7',
+            '--delete-data')
     ctl.good('ns remove', 'ns', 'remove', OTHER, '7', out=['- namespace'])
+    ctl.good('ns add of a file', 'ns', 'add', OTHER, '--nsid', '8', '--media',
+             'file:%s/disk,size=1M' % tgt.folder)
+    ctl.good('ns remove of a file', 'ns', 'remove', OTHER, '8', out=['kept: %s/disk' % tgt.folder])
     port = target.free_port()
     ctl.good('port add', 'port', 'add', '--address', '127.0.0.1', '--service', str(port),
              '--subsystem', OTHER, '--advertise', '192.0.2.1', '--zero-copy', 'auto',
@@ -186,6 +195,9 @@ def mistakes(t, ctl, tgt):
     ctl.bad('a number that is none', 2, '--nsid', 'ns', 'add', NQN, '--nsid', 'one')
     ctl.bad('neither yes nor no', 2, 'yes or no', 'ns', 'add', NQN, '--private', 'maybe')
     ctl.bad('--unset of no field', 2, 'no field', 'ns', 'set', NQN, '1', '--unset', 'colour')
+    ctl.bad('--acknowledge of something else', 2, 'health', 'status', '--acknowledge')
+    ctl.bad('--delete-data of something else', 2, 'namespace remove', 'ns', 'list', '--delete-data')
+    ctl.bad('audit of no number', 1, 'limit', 'audit', 'many')
     ctl.bad('--dry-run of no change', 2, '--dry-run', 'status', '--dry-run')
     ctl.bad('--generation 0', 2, '--generation', 'apply', 'x', '--generation', '0')
     ctl.bad('--url without a port', 2, '--url', 'status', place=['--url', 'http://127.0.0.1'])
@@ -254,7 +266,7 @@ def over_tcp(t, tgt_folder):
 def helps(t, ctl):
     for words in ([], ['status'], ['subsystem'], ['namespace', 'add'], ['ns'], ['port'], ['ana'],
                   ['host'], ['reservations'], ['apply'], ['export'], ['import'], ['connections'],
-                  ['health']):
+                  ['health'], ['audit']):
         run = ctl.run(*words, '--help')
         noun = {'ns': 'namespace'}.get(words[0], words[0]) if words else 'COMMAND'
         t.ok(run.returncode == 0 and noun in run.stdout and 'Usage: weft ctl' in run.stdout,

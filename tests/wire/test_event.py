@@ -75,7 +75,7 @@ def namespaces(t, tgt):
         tgt.reload(drop_ns(5))
         t.ok(nothing_came(admin, aer), 'a second change is masked until the log is read',
              'Base 5.1.2')
-        t.status(conn.read(5, 0, 1, 4096), n.INVALID_NS, 'namespace removed: it is gone',
+        t.status(conn.read(5, 0, 1, 4096), n.INACTIVE_NS, 'namespace removed: it is gone',
                  'Base 3.2.1')
         t.eq(changed(host, rae=1), [5], 'changed namespace list, RAE 1', 'Base 5.1.12.1.5')
         t.ok(nothing_came(admin, aer), 'RAE 1 keeps the notice masked', 'Base 5.1.12, RAE')

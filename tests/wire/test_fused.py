@@ -121,7 +121,7 @@ def refused(t, host):
         ('beyond the end', (n.COMPARE, MEM512, 1 << 40, 1, FIRST),
          (n.WRITE, MEM512, 1 << 40, 1, SECOND), n.LBA_RANGE, FUSED_FAIL),
         ('no such namespace', (n.COMPARE, 99, 8, 1, FIRST), (n.WRITE, 99, 8, 1, SECOND),
-         n.INVALID_NS, FUSED_FAIL),
+         n.INACTIVE_NS, FUSED_FAIL),
         ('a namespace that is not to be written', (n.COMPARE, READ_ONLY, 0, 1, FIRST),
          (n.WRITE, READ_ONLY, 0, 1, SECOND), FUSED_FAIL, n.WRITE_PROTECTED),
         ('a medium that cannot write', (n.COMPARE, BAD_WRITE, 0, 1, FIRST),

@@ -233,7 +233,7 @@ REFUSED = [
     ('CNS 00h beyond NN', dict(cns=0, nsid=100000), n.INVALID_NS, 'Base 3.2.1.2'),
     ('CNS 02h after FFFFFFFEh', dict(cns=2, nsid=0xfffffffe), n.INVALID_NS, 'Base 5.1.13.2.2'),
     ('CNS 02h after FFFFFFFFh', dict(cns=2, nsid=0xffffffff), n.INVALID_NS, 'Base 5.1.13.2.2'),
-    ('CNS 03h of an inactive NSID', dict(cns=3, nsid=3), n.INVALID_NS, 'Base 5.1.13.2.3'),
+    ('CNS 03h of an inactive NSID', dict(cns=3, nsid=3), n.INACTIVE_NS, 'Base 5.1.13.2.3'),
     ('CNS 03h of NSID 0', dict(cns=3, nsid=0), n.INVALID_NS, 'Base 5.1.13.2.3'),
     ('CNS 05h of command set 2', dict(cns=5, nsid=1, csi=2), n.INVALID_FIELD, 'Base 5.1.13, CSI'),
     ('CNS 06h of command set 1', dict(cns=6, csi=1), n.INVALID_FIELD, 'Base 5.1.13, CSI'),

@@ -179,7 +179,8 @@ def namespaces(t, conn):
                          ('Flush', lambda: conn.do(n.FLUSH, nsid))):
             if text == 'Flush' and nsid == 0xffffffff:
                 continue  # all of them: flush_all
-            t.status(do(), n.INVALID_NS, '%s with NSID %s' % (text, name), 'Base 3.2.1, VWC', 1)
+            want = n.INACTIVE_NS if nsid in (5, 16384) else n.INVALID_NS
+            t.status(do(), want, '%s with NSID %s' % (text, name), 'Base 3.2.1.5, VWC', 1)
 
 
 def flush_all(t, tgt):

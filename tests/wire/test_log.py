@@ -12,6 +12,8 @@ import nvmetcp as n
 import target
 from tap import Tap
 
+ALL = 0xffffffff
+
 
 def u128(page, at):
     return int.from_bytes(page[at:at + 16], 'little')
@@ -105,6 +107,24 @@ def errors(t, tgt):
         page = bytes(host.admin.get_log(1, 64 * elpe).data)
         counts = [struct.unpack_from('<Q', page, 64 * i)[0] for i in range(elpe)]
         t.eq(counts, list(range(elpe + 5, 5, -1)), 'error log: full, it keeps the newest', spec)
+
+
+def busy_by(t, tgt):
+    """A minute with any I/O command is a busy one, not only with reads and writes."""
+    spec = 'Base 5.1.12.1.3'
+    rows = [('Flush', n.FLUSH, 1), ('Flush of all', n.FLUSH, ALL), ('Verify', n.VERIFY, 1),
+            ('Write Zeroes', n.WRITE_ZEROES, 1), ('a Read that is refused', n.READ, 1)]
+    for i, (name, opcode, nsid) in enumerate(rows):
+        nqn = 'nqn.2026-11.io.weft:busy-%d' % i
+        tgt.reload(lambda config: config['subsystems'].append(
+            {'nqn': nqn, 'namespaces': [target.namespace(1, 'mem:1M,block=512')]}))
+        with tgt.host(nqn) as host:
+            t.eq(u128(bytes(host.admin.get_log(2, 512).data), 96), 0, name + ': not busy yet', spec)
+            lba = 1 << 40 if opcode == n.READ else 0
+            host.queue().do(opcode, nsid, cdw10=lba & 0xffffffff, cdw11=lba >> 32,
+                            read_bytes=512 if opcode == n.READ else 0)
+            t.eq(u128(bytes(host.admin.get_log(2, 512).data), 96), 1, name + ': busy', spec)
+        tgt.reload(lambda config: config['subsystems'].pop())
 
 
 def busy(t, host):
@@ -254,6 +274,12 @@ def recorded(t, tgt):
         t.eq((found[2][1], len(found[2][2])), (host.cntlid, 16),
              'events: the controller whose time was set', spec)
         admin.set_feature(0x84, 0, nsid=1)
+        for nsid, value in ((1, 1), (ALL, 0)):
+            t.status(admin.set_feature(0x83, value, nsid=nsid), n.OK, 'persistence is set',
+                     'Base 5.1.25.1.29')
+            found = events_of(read_events(admin))
+            t.eq((found[0][0], found[0][2][:12]), (0x0b, struct.pack('<III', 6, 0x83, value)),
+                 'events: Set Features 83h', spec)
         managed(t, admin)
 
 
@@ -344,7 +370,7 @@ def test(t, tgt):
         for part in (supported, busy, firmware, effects, ana, windows):
             with t.guard(part.__name__):
                 part(t, host)
-    for part in (errors, persistent_events, recorded, kept):
+    for part in (errors, persistent_events, recorded, busy_by, kept):
         with t.guard(part.__name__):
             part(t, tgt)
 

@@ -89,7 +89,7 @@ def one_host(t, tgt, name, hostnqn):
         got = [nsid for nsid in range(1, 7) if conn.read(nsid, 0, 1).status == n.OK]
         t.eq(got, seen, name + ': Read', 'Base 3.2.1')
         got = [nsid for nsid in range(1, 7)
-               if conn.put(nsid, 0, bytes(512)).status == n.INVALID_NS]
+               if conn.put(nsid, 0, bytes(512)).status == n.INACTIVE_NS]
         t.eq(got, [nsid for nsid in range(1, 7) if nsid not in seen],
              name + ': Write to the others is refused', 'Base 3.2.1')
         t.eq(ana_groups(admin.get_log(0x0c, 4096).data), groups, name + ': the ANA log',
@@ -131,7 +131,7 @@ def events(t, tgt):
         t.eq((aer_a.dw0, changed(a)), (NS_NOTICE, [2]), 'one that is hidden is reported',
              'Base 5.1.2.1')
         t.ok(quiet(b, aer_b), 'and nothing to the other host', 'Base 5.1.2.1')
-        t.status(queue_a.read(2, 0, 1), n.INVALID_NS, 'it is gone for I/O', 'Base 3.2.1')
+        t.status(queue_a.read(2, 0, 1), n.INACTIVE_NS, 'it is gone for I/O', 'Base 3.2.1')
         t.eq(any(bytes(a.admin.identify(0, 2).data)), False, 'and for Identify',
              'Base 5.1.13.2.1')
 
@@ -155,7 +155,7 @@ def events(t, tgt):
         tgt.reload(set_mask(5, hosts=['nqn.2014-08.io.weft:first']))
         t.ok(quiet(a, aer_a), 'a mask that does not concern it is no event', 'Base 5.1.2.1')
         t.status(queue_a.read(4, 0, 1), n.OK, 'what it sees stays', 'Base 3.2.1')
-        t.status(queue_a.read(9, 0, 1), n.INVALID_NS, 'and what it does not', 'Base 3.2.1')
+        t.status(queue_a.read(9, 0, 1), n.INACTIVE_NS, 'and what it does not', 'Base 3.2.1')
         t.status(queue_b.read(9, 0, 1), n.OK, 'of either host', 'Base 3.2.1')
 
         # The same NSID with another identity, in one change.

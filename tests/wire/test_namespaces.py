@@ -106,7 +106,8 @@ def io(t, conn):
     t.eq(reads_back(conn, EDGES), [], 'every namespace has its own blocks', 'NVM 3.2.4')
     t.status(conn.read(COUNT, 16, 1, BLOCK), n.LBA_RANGE, 'the last namespace has its own end', 'NVM 3.1.2')
     for nsid in (COUNT + 1, LARGEST, LARGEST + 1):
-        t.status(conn.read(nsid, 0, 1, BLOCK), n.INVALID_NS, 'Read with NSID %d' % nsid, 'Base 3.2.1', 1)
+        want = n.INACTIVE_NS if nsid <= LARGEST else n.INVALID_NS
+        t.status(conn.read(nsid, 0, 1, BLOCK), want, 'Read with NSID %d' % nsid, 'Base 3.2.1.5', 1)
 
 
 def changed(host):
@@ -130,7 +131,7 @@ def reloads(t, tgt, host, conn):
     holes = [nsid for nsid in every if nsid in EDGES or nsid % 2]
     reload_to(t, tgt, host, holes, overflow, 'thousands removed')
     t.eq(reads_back(conn, EDGES), [], 'thousands removed: the others keep their blocks', 'NVM 3.2.4')
-    t.status(conn.read(1000, 0, 1, BLOCK), n.INVALID_NS, 'thousands removed: one of them', 'Base 3.2.1')
+    t.status(conn.read(1000, 0, 1, BLOCK), n.INACTIVE_NS, 'thousands removed: one of them', 'Base 3.2.1')
     reload_to(t, tgt, host, every, overflow, 'thousands added')
     t.eq(reads_back(conn, EDGES), [], 'thousands added: the others keep their blocks', 'NVM 3.2.4')
     t.eq(bytes(conn.read(1000, 15, 1, BLOCK).data), bytes(BLOCK), 'thousands added: one of them', 'Base 3.2.1')

@@ -111,8 +111,9 @@ def wrong_fields(t, tgt):
                  'Base 4.3.2')
         t.status(host.admin.do(MANAGEMENT, cdw10=2), n.INVALID_FIELD, 'an unknown operation',
                  CREATE_SPEC)
-        for name, nsid in (('0', 0), ('one that is not there', 999), ('behind NN', 99999)):
-            t.status(delete(host, nsid), n.INVALID_NS, 'delete: NSID ' + name, CREATE_SPEC)
+        for name, nsid, want in (('0', 0, n.INVALID_NS), ('unallocated', 999, n.INACTIVE_NS),
+                                 ('behind NN', 99999, n.INVALID_NS)):
+            t.status(delete(host, nsid), want, 'delete: NSID ' + name, CREATE_SPEC)
         t.status(delete(host, 1), OPERATION_DENIED, "delete: one of the administrator's",
                  CREATE_SPEC)
         t.eq(numbers(host, 0x10), before, 'nothing of all this changed anything')
@@ -138,7 +139,7 @@ def life(t, tgt):
         t.ok(nsid in numbers(a, 0x10) and nsid not in numbers(a, 2),
              'it is allocated and not active', 'Base 3.2.1.3')
         conn_a, conn_b = a.queue(), b.queue()
-        t.status(conn_a.read(nsid, 0, 1, 4096), n.INVALID_NS, 'no I/O before it is attached',
+        t.status(conn_a.read(nsid, 0, 1, 4096), n.INACTIVE_NS, 'no I/O before it is attached',
                  'Base 3.2.1')
         t.ok(not aer.is_done, 'nothing is told before it is attached', 'Base 5.1.2.1')
         t.status(detach(a, nsid, ctrl_list(a.cntlid)), NOT_ATTACHED, 'detach what is not attached',
@@ -153,7 +154,7 @@ def life(t, tgt):
         data = n.pattern(4096, 3)
         t.eq((conn_a.put(nsid, 2047, data, 4096).status,
               bytes(conn_a.read(nsid, 2047, 1, 4096).data)), (n.OK, data), 'its last block is used')
-        t.status(conn_b.read(nsid, 0, 1, 4096), n.INVALID_NS, 'not by another host', 'Base 3.2.1')
+        t.status(conn_b.read(nsid, 0, 1, 4096), n.INACTIVE_NS, 'not by another host', 'Base 3.2.1')
         t.status(attach(a, nsid, ctrl_list(a.cntlid)), ALREADY_ATTACHED, 'attach twice',
                  ATTACH_SPEC)
 
@@ -165,7 +166,7 @@ def life(t, tgt):
         with tgt.host(hostnqn=HOST_A) as again:
             t.ok(nsid in numbers(again, 2), 'a new controller of the host has it too')
         t.status(detach(a, nsid, ctrl_list(b.cntlid)), n.OK, 'detach', ATTACH_SPEC)
-        t.status(conn_b.read(nsid, 0, 1, 4096), n.INVALID_NS, 'detached: no I/O', 'Base 3.2.1')
+        t.status(conn_b.read(nsid, 0, 1, 4096), n.INACTIVE_NS, 'detached: no I/O', 'Base 3.2.1')
 
         tgt.kill()
     tgt.start()
@@ -197,8 +198,9 @@ def lists(t, tgt):
             for sel, what in ((ATTACH, 'attach'), (DETACH, 'detach')):
                 t.status(attach(host, nsid, page, sel), LIST_INVALID, '%s: %s' % (what, name),
                          ATTACH_SPEC)
-        for name, number in (('0', 0), ('FFFFFFFFh', ALL), ('that is not there', 999)):
-            t.status(attach(host, number, ctrl_list(own)), n.INVALID_NS, 'attach: NSID ' + name,
+        for name, number, want in (('0', 0, n.INVALID_NS), ('FFFFFFFFh', ALL, n.INVALID_NS),
+                                   ('unallocated', 999, n.INACTIVE_NS)):
+            t.status(attach(host, number, ctrl_list(own)), want, 'attach: NSID ' + name,
                      ATTACH_SPEC)
         t.status(host.admin.do(ATTACHMENT, nsid=nsid, data=ctrl_list(own), cdw10=2),
                  n.INVALID_FIELD, 'attach: an unknown operation', ATTACH_SPEC)
@@ -225,7 +227,7 @@ def private(t, tgt):
         t.eq(bytes(a.admin.identify(0, nsid).data)[30] & 1, 0, 'NMIC says so', 'NVM 4.1.5.1')
         t.status(attach(a, nsid, ctrl_list(b.cntlid)), IS_PRIVATE, 'attach to another host too',
                  ATTACH_SPEC)
-        t.status(delete(b, nsid), n.INVALID_NS, 'a host that does not see it cannot delete it',
+        t.status(delete(b, nsid), n.INACTIVE_NS, 'a host that does not see it cannot delete it',
                  'Base 3.2.1')
         t.status(detach(a, nsid, ctrl_list(a.cntlid)), n.OK, 'detach', ATTACH_SPEC)
         t.status(attach(b, nsid, ctrl_list(b.cntlid)), n.OK, 'then the other host may have it',
@@ -252,7 +254,7 @@ def under_io(t, tgt):
             conn.wait(owed)
             t.ok(owed.is_done and all(read.is_done for read in reads),
                  what + ': every command was answered')
-            t.status(conn.read(nsid, 0, 1), n.INVALID_NS, what + ': the next is refused',
+            t.status(conn.read(nsid, 0, 1), n.INACTIVE_NS, what + ': the next is refused',
                      'Base 3.2.1')
             if what == 'detach':
                 t.status(delete(host, nsid), n.OK, 'and it can be deleted', CREATE_SPEC)
@@ -261,6 +263,47 @@ def under_io(t, tgt):
             attach(host, nsid, ctrl_list(host.cntlid))
         t.status(delete(host, ALL), n.OK, 'delete all', CREATE_SPEC)
         t.eq(numbers(host, 0x10), [1], "leaves the administrator's", CREATE_SPEC)
+
+
+def reach(t, tgt):
+    """What the administrator chose is not for hosts to change, nor what other hosts have."""
+    client = restapi.Client(os.path.join(tgt.folder, 'state', 'weft.sock'))
+    path = '/v1/subsystems/' + target.NQN + '/namespaces'
+    with tgt.host(hostnqn=HOST_A) as a, tgt.host(hostnqn=HOST_B) as b:
+        for name, host in (('itself', a), ('another host', b)):
+            t.status(detach(a, 1, ctrl_list(host.cntlid)), OPERATION_DENIED,
+                     "detach one of the administrator's from " + name, ATTACH_SPEC)
+        t.ok(1 in numbers(a, 2) and 1 in numbers(b, 2), 'both have it as before')
+        client.post(path, {'nsid': 7, 'media': 'mem:1M', 'hosts': [HOST_A]})
+        t.status(attach(a, 7, ctrl_list(b.cntlid)), OPERATION_DENIED,
+                 "attach one of the administrator's to another host", ATTACH_SPEC)
+        t.status(attach(b, 7, ctrl_list(b.cntlid)), n.INACTIVE_NS,
+                 'attach what is hidden to itself', 'Base 3.2.1')
+        t.ok(7 not in numbers(b, 0x10), 'it stays hidden')
+        client.patch(path + '/1', {'hidden_from': [HOST_B]})
+        t.status(attach(b, 1, ctrl_list(b.cntlid)), n.INACTIVE_NS, 'undo "hidden_from"',
+                 'Base 3.2.1')
+        t.status(attach(a, 1, ctrl_list(b.cntlid)), OPERATION_DENIED, 'nor for another host',
+                 ATTACH_SPEC)
+        t.ok(1 not in numbers(b, 2), 'it stays hidden')
+        client.patch(path + '/1', {'hidden_from': None})
+
+        mine, its, free = [create(a, fields(64)).dw0 for _ in range(3)]
+        attach(a, mine, ctrl_list(a.cntlid))
+        attach(a, its, ctrl_list(b.cntlid))
+        client.patch('%s/%d' % (path, free), {'hidden_from': [HOST_B]})
+        t.status(attach(a, free, ctrl_list(b.cntlid)), OPERATION_DENIED,
+                 'attach one of the pool to a host that it is hidden from', ATTACH_SPEC)
+        t.status(attach(b, mine, ctrl_list(b.cntlid)), n.INACTIVE_NS,
+                 "attach another host's of the pool", 'Base 3.2.1')
+        t.status(delete(b, free), n.INVALID_NS, 'delete one that is hidden', 'Base 3.2.1')
+        t.status(delete(b, ALL), n.OK, 'delete all', CREATE_SPEC)
+        left = [ns['nsid'] for ns in client.get(path).json['namespaces']]
+        t.eq(left, sorted([1, 7, mine, free]), 'takes what the host has, or nobody, and no more',
+             CREATE_SPEC)
+        t.status(delete(a, ALL), n.OK, 'delete all, by the other one', CREATE_SPEC)
+        client.delete(path + '/7')
+        t.eq(numbers(a, 0x10), [1], 'takes the rest', CREATE_SPEC)
 
 
 def formats(t, tgt):
@@ -283,9 +326,9 @@ def formats(t, tgt):
         ]
         for name, cdw10, want in rows:
             t.status(admin.do(FORMAT, nsid=nsid, cdw10=cdw10), want, 'format: ' + name, FORMAT_SPEC)
-        for name, number in (('0', 0), ('that is not there', 999)):
-            t.status(admin.do(FORMAT, nsid=number), n.INVALID_NS, 'format: NSID ' + name,
-                     FORMAT_SPEC)
+        for name, number, want in (('0', 0, n.INVALID_NS), ('inactive', 999, n.INACTIVE_NS),
+                                   ('behind NN', 16385, n.INVALID_NS)):
+            t.status(admin.do(FORMAT, nsid=number), want, 'format: NSID ' + name, FORMAT_SPEC)
         t.eq(bytes(conn.read(nsid, 0, 8).data), data, 'nothing of all this touched the data')
 
         aer = admin.submit(n.AER)
@@ -323,7 +366,7 @@ def formats(t, tgt):
 
 
 def test(t, tgt):
-    for part in (wrong_fields, life, lists, private, under_io, formats):
+    for part in (wrong_fields, life, lists, private, under_io, reach, formats):
         with t.guard(part.__name__):
             part(t, tgt)
 

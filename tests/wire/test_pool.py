@@ -3,7 +3,7 @@
 """
 The files of a pool: made with the namespace, sized by it, removed with it and only with it; what a
 kill leaves behind is told, not removed; the account over all of that. A Format that is killed leaves
-the old format or the new one; one whose medium fails leaves the old one, open to I/O again. Write
+the old format, with all, some or none of the data, or the new one; one whose medium fails leaves the old one, open to I/O again. Write
 protection until the power cycle ends with the next start, permanent protection does not. NVMe Base
 2.1, sections 5.1.10, 5.1.21, 8.1.15, 8.1.16.
 """
@@ -14,6 +14,7 @@ import struct
 import tempfile
 
 import nvmetcp as n
+import restapi
 import target
 from tap import Tap
 
@@ -23,7 +24,8 @@ ALL = 0xffffffff
 NOT_CHANGEABLE = (1, 0x0e)
 WRITE_FAULT = (2, 0x80)
 POOL_SPEC, FORMAT_SPEC, PROTECT_SPEC = 'Base 8.1.15', 'Base 5.1.10', 'Base 8.1.16'
-FAILING = 2
+FAILING, SLOW = 2, 3
+SLOW_BYTES = 48 << 20
 
 
 def create(host, blocks, flbas=0):
@@ -125,6 +127,40 @@ def format_killed(t, tgt):
         delete(host, nsid)
 
 
+def format_killed_halfway(t, tgt):
+    """SLOW is erased in pieces of 16 MiB, each held up: killed when the first is gone."""
+    last = (SLOW_BYTES >> 9) - 8
+    with tgt.host() as host:
+        conn = host.queue()
+        first, end = n.pattern(4096, 6), n.pattern(4096, 7)
+        conn.put(SLOW, 0, first)
+        conn.put(SLOW, last, end)
+        conn.do(n.FLUSH, SLOW)
+        before = shape(host, SLOW)
+
+        def is_erased():
+            with open(os.path.join(tgt.pool, '..', 'slow'), 'rb') as file:
+                return file.read(4096) == bytes(4096)
+        t.ok(not is_erased(), 'data is on the medium')
+        cmd = host.admin.submit(FORMAT, nsid=SLOW, cdw10=1 | 1 << 9)
+        t.ok(target.poll(is_erased), 'the erase has begun')
+        tgt.kill()
+        t.ok(not cmd.is_done, 'killed before the answer')
+    tgt.start()
+    with tgt.host() as host:
+        conn = host.queue()
+        t.eq(shape(host, SLOW), before, 'killed in the erase: the old format', FORMAT_SPEC)
+        t.eq(bytes(conn.read(SLOW, 0, 8).data), bytes(4096), 'some of it is erased', FORMAT_SPEC)
+        t.eq(bytes(conn.read(SLOW, last, 8).data), end, 'some of it is not', FORMAT_SPEC)
+        t.status(conn.put(SLOW, 0, first), n.OK, 'and there is I/O', FORMAT_SPEC)
+        t.status(host.admin.do(FORMAT, nsid=SLOW, cdw10=1 | 1 << 9), n.OK, 'format again',
+                 FORMAT_SPEC)
+        t.eq(shape(host, SLOW), (SLOW_BYTES >> 12, 1), 'now the new format', FORMAT_SPEC)
+        for lba in (0, (SLOW_BYTES >> 12) - 1):
+            t.eq(bytes(conn.read(SLOW, lba, 1, 4096).data), bytes(4096), 'and nothing is left',
+                 FORMAT_SPEC)
+
+
 def format_fails(t, tgt):
     with tgt.host() as host:
         conn = host.queue()
@@ -161,6 +197,84 @@ def protection(t, tgt):
         t.eq(len(files(tgt)), 3, 'and none of them is gone')
 
 
+def api_of(tgt):
+    return restapi.Client(os.path.join(tgt.folder, 'state', 'weft.sock'))
+
+
+def ns_path(nsid):
+    return '/v1/subsystems/%s/namespaces/%d' % (target.NQN, nsid)
+
+
+def dropped(t, tgt):
+    """Protection for good outlives the namespace in the document, by its UUID."""
+    api = api_of(tgt)
+    with tgt.host() as host:
+        nsid = create(host, 8)
+        attach(host, nsid)
+        host.admin.set_feature(0x84, 3, nsid=nsid)
+        t.status(host.admin.do(FORMAT, nsid=nsid, cdw10=0), n.WRITE_PROTECTED,
+                 'permanent: not formatted', PROTECT_SPEC)
+    was = api.get(ns_path(nsid)).json
+    del was['live']
+    answer = api.delete(ns_path(nsid) + '?delete_data=true')
+    t.eq(answer.status, 409, 'permanent: its data are not deleted by the administrator either')
+    t.ok('write protected' in answer.json['error'], 'which says why', why=answer.json)
+    answer = api.delete(ns_path(nsid))
+    t.eq((answer.status, answer.json['data'], 'file:' + answer.json['file'] in was['media']),
+         (200, 'kept', True), 'it can be left out of the document, and its data stay')
+    path = ns_path(nsid).rsplit('/', 1)[0]
+    for restarts in (False, True):
+        if restarts:
+            restart(tgt)
+        answer = api.post(path, dict(was, write_protect='none'))
+        t.eq(answer.status, 400, 'the same UUID without protection is refused', PROTECT_SPEC)
+        t.ok('permanent' in answer.json['error'], 'which says why', why=answer.json)
+    t.eq(api.post(path, was).status, 201, 'with it, it is taken')
+    with tgt.host() as host:
+        t.status(host.queue().put(nsid, 0, bytes(512)), n.WRITE_PROTECTED, 'and protects',
+                 PROTECT_SPEC)
+    t.eq(api.violations, [], 'every answer is as docs/openapi.json describes it')
+
+
+def deleted_by_api(t, tgt):
+    """DELETE of a namespace leaves its file, unless it is asked not to; and only in the pool."""
+    api = api_of(tgt)
+    outside = os.path.join(tgt.folder, 'outside')
+    inside = os.path.join(tgt.pool, 'named-by-hand.img')
+    with tgt.host() as host:
+        keep, drop = create(host, 8), create(host, 8)
+    paths = {nsid: api.get(ns_path(nsid)).json['media'].split(':')[1].split(',')[0]
+             for nsid in (keep, drop)}
+    answer = api.delete(ns_path(keep))
+    t.eq((answer.status, answer.json['data'], answer.json['file']), (200, 'kept', paths[keep]),
+         'removed: its file stays, and the answer names it')
+    t.ok(os.path.exists(paths[keep]), 'it does')
+    answer = api.delete(ns_path(drop) + '?delete_data=true&dry_run=true')
+    t.eq((answer.status, answer.json['applied'], os.path.exists(paths[drop])), (200, False, True),
+         'a dry run deletes nothing')
+    answer = api.delete(ns_path(drop) + '?delete_data=true')
+    t.eq((answer.status, answer.json['data'], os.path.exists(paths[drop])), (200, 'deleted', False),
+         'with delete_data the file goes too')
+    path = ns_path(1).rsplit('/', 1)[0]
+    for name, media in (('outside the pool', 'file:%s,size=1M' % outside), ('in memory', 'mem:1M'),
+                        ('in the pool, but not made by it', 'file:%s,size=1M' % inside)):
+        nsid = api.post(path, {'media': media}).json['nsid']
+        answer = api.delete(ns_path(nsid) + '?delete_data=true')
+        t.eq(answer.status, 409, 'delete_data: not ' + name)
+        t.ok('without delete_data' in answer.json['error'], 'which says what to do',
+             why=answer.json)
+        t.eq(api.get(ns_path(nsid)).status, 200, 'and the namespace is still there')
+        answer = api.delete(ns_path(nsid))
+        t.eq((answer.status, answer.json['data']), (200, 'none' if media == 'mem:1M' else 'kept'),
+             'without it: removed')
+    t.ok(os.path.exists(outside) and os.path.exists(inside), 'those files stay')
+    for path in (paths[keep], inside):
+        os.unlink(path)
+    t.eq(api.delete(ns_path(99) + '?delete_data=true').status, 404, 'one that is not there')
+    t.eq(api.delete(ns_path(1) + '?delete_data=maybe').status, 400, 'neither true nor false')
+    t.eq(api.violations, [], 'every answer is as docs/openapi.json describes it')
+
+
 def main():
     tap = Tap()
     tgt = None
@@ -169,10 +283,13 @@ def main():
             with tap.guard('the test as a whole'):
                 tgt = target.Target(
                     namespaces=[target.namespace(1, 'mem:1M,block=512'),
-                                target.namespace(FAILING, 'fault:fail:op=zero:count=1@mem:1M,block=512')],
+                                target.namespace(FAILING, 'fault:fail:op=zero:count=1@mem:1M,block=512'),
+                                target.namespace(SLOW, 'fault:delay:op=zero:ms=400@file:%s/slow,size=%d,block=512'
+                                                 % (folder, SLOW_BYTES))],
                     pool={'folder': folder + '/pool', 'capacity': str(POOL)})
                 tgt.pool = folder + '/pool'
-                for part in (account, orphans, format_killed, format_fails, protection):
+                for part in (account, orphans, format_killed, format_killed_halfway, format_fails,
+                             deleted_by_api, protection, dropped):
                     with tap.guard(part.__name__):
                         part(tap, tgt)
         finally:

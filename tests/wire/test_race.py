@@ -171,7 +171,7 @@ def reload_under_load(t, tgt):
             conn.do(n.FLUSH, 1)
             tgt.reload(lambda config: config['subsystems'][0]['namespaces'].pop())
             late = conn.read(9, 0, 1)
-            if late.status != n.INVALID_NS:
+            if late.status != n.INACTIVE_NS:
                 bad.append(('late', late.status))
             for cmd in cmds:
                 conn.wait(cmd)
@@ -274,7 +274,7 @@ def removed_while_waiting(t, tgt):
                      name, 'every command is answered' if stays else 'the connection ends'),
                  'Base 3.2.1', '%d answered' % answered)
             if stays:
-                t.status(conn.read(9, 0, 1), n.INVALID_NS, 'and the next is refused', 'Base 3.2.1')
+                t.status(conn.read(9, 0, 1), n.INACTIVE_NS, 'and the next is refused', 'Base 3.2.1')
             else:
                 t.ok(conn.wait_closed() and host.admin.wait_closed(), 'and all of it ends')
         tgt.config = before

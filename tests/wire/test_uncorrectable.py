@@ -134,7 +134,7 @@ def refusals(t, conn):
             ('the last and one beyond', MEM, blocks - 1, 2, n.LBA_RANGE),
             ('LBA 2^64 - 1, overflow', MEM, (1 << 64) - 1, 2, n.LBA_RANGE),
             ('NSID 0', 0, 0, 1, n.INVALID_NS),
-            ('an inactive NSID', 77, 0, 1, n.INVALID_NS),
+            ('an inactive NSID', 77, 0, 1, n.INACTIVE_NS),
             ('NSID FFFFFFFFh', 0xffffffff, 0, 1, n.INVALID_NS),
             ('a read-only namespace', READ_ONLY, 0, 1, n.WRITE_PROTECTED)):
         t.status(mark(conn, nsid, lba, count), want, 'Write Uncorrectable: ' + name, SPEC, 1)

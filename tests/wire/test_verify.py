@@ -54,8 +54,8 @@ def sizes(t, conn):
                 ('LBA 2^64 - 1, overflow', (1 << 64) - 1, 2, n.LBA_RANGE)):
             t.status(done(conn, nsid, lba, count), want, 'Verify: %s: %d' % (name, nsid),
                      'NVM 3.1.2, LBA Out of Range')
-    for nsid in (0, 77, 0xffffffff):
-        t.status(done(conn, nsid, 0, 1), n.INVALID_NS, 'Verify with NSID %X' % nsid, SPEC, 1)
+    for nsid, want in ((0, n.INVALID_NS), (77, n.INACTIVE_NS), (0xffffffff, n.INVALID_NS)):
+        t.status(done(conn, nsid, 0, 1), want, 'Verify with NSID %X' % nsid, SPEC, 1)
     t.status(done(conn, READ_ONLY, 0, 8), n.OK, 'Verify on a read-only namespace', SPEC)
     t.status(done(conn, MEM, 0, 8, 1 << 30 | 1 << 31), n.OK, 'FUA and LR', SPEC)
     cmd = conn.do(n.VERIFY, MEM, sgl=n.sgl_transport(512))

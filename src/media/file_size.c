@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How large a regular file is while it is served: how much space it takes, and whether somebody has
+ * cut it short. What was cut off is lost; a write behind the new end would make the file longer
+ * again with a hole in between, so that nobody would ever learn of it. From the moment that it is
+ * seen all writes fail, and reads of what is not surely there, until it is restored and opened
+ * anew.
+ *
+ * Any reactor, but for what is asked by control. The size is looked at before the first write in
+ * LOOK_EVERY_NS, at flushes, after short reads, and before any write of the last block, the only
+ * one that could make the file as long as it was. It costs a system call then, which does not wait:
+ * a remote file system is not asked.
+ */
+#include "media/file.h"
+#include "media/spec.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define LOOK_EVERY_NS (10 * NS_PER_MS)
+#define STAT_BLOCK    512
+
+/* False: not known. */
+static bool file_stat(const struct file_media *file, struct statx *ret_stx)
+{
+	memset(ret_stx, 0, sizeof(*ret_stx));
+	return statx(file->fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_SIZE | STATX_BLOCKS,
+		     ret_stx) == 0 &&
+	       (ret_stx->stx_mask & STATX_SIZE) != 0;
+}
+
+static void lower(_Atomic uint64_t *value, uint64_t to)
+{
+	uint64_t now = atomic_load(value);
+
+	while (to < now && !atomic_compare_exchange_weak(value, &now, to))
+		;
+}
+
+/* It is shorter than it must be. Writes since the last look may have made it longer again: then
+ * nobody knows where the cut was, and nothing of it can be trusted. */
+static void cut_note(struct file_media *file, uint64_t size_bytes, bool is_exact)
+{
+	if (atomic_load(&file->cut_seen_bytes) == UINT64_MAX)
+		log_limited(LOG_LEVEL_ERROR, "media",
+			    "%s: somebody cut it from %llu to %llu bytes: what was behind is lost, "
+			    "and nothing is written any more; restore the file, then apply the "
+			    "configuration again",
+			    file->media.spec ? file->media.spec : "file",
+			    (unsigned long long)file->media.size_bytes,
+			    (unsigned long long)size_bytes);
+	lower(&file->cut_at_bytes, is_exact ? size_bytes : 0);
+	lower(&file->cut_seen_bytes, size_bytes);
+}
+
+int file_check_size(struct file_media *file)
+{
+	bool has_written = atomic_exchange(&file->has_written, false);
+	struct statx stx;
+
+	if (file->is_block_device)
+		return 0;
+	if (file_stat(file, &stx) && stx.stx_size < file->media.size_bytes)
+		cut_note(file, stx.stx_size, !has_written);
+	return atomic_load(&file->cut_seen_bytes) == UINT64_MAX ? 0 : -EIO;
+}
+
+int file_check_write(struct file_media *file, const struct media_io *io)
+{
+	uint64_t now_ns = reactor_now_ns(io->reactor);
+	bool is_last = io->offset + io->len_bytes >= io->media->size_bytes;
+
+	if (atomic_load_explicit(&file->cut_seen_bytes, memory_order_relaxed) != UINT64_MAX)
+		return -EIO;
+	if (is_last || now_ns >= atomic_load_explicit(&file->next_look_ns, memory_order_relaxed)) {
+		atomic_store_explicit(&file->next_look_ns, now_ns + LOOK_EVERY_NS,
+				      memory_order_relaxed);
+		if (file_check_size(file) < 0)
+			return -EIO;
+	}
+	if (!atomic_load_explicit(&file->has_written, memory_order_relaxed))
+		atomic_store_explicit(&file->has_written, true, memory_order_relaxed);
+	return 0;
+}
+
+uint64_t media_file_used_bytes(struct media *media)
+{
+	const struct file_media *file = container_of(media, const struct file_media, media);
+	uint64_t used;
+	struct statx stx;
+
+	if (media->ops != &file_ops || file->is_block_device || !file_stat(file, &stx))
+		return media->size_bytes;
+	used = stx.stx_blocks * STAT_BLOCK;
+	return used < media->size_bytes ? used : media->size_bytes;
+}
+
+bool media_file_problem(struct media *media, struct media_error *ret_problem)
+{
+	struct file_media *file = container_of(media, struct file_media, media);
+
+	if (media->ops != &file_ops || file_check_size(file) == 0)
+		return false;
+	media_fail(ret_problem, -EIO,
+		   "the file was cut from %llu to %llu bytes while it is served: restore it, then "
+		   "apply the configuration again",
+		   (unsigned long long)media->size_bytes,
+		   (unsigned long long)atomic_load(&file->cut_seen_bytes));
+	return true;
+}

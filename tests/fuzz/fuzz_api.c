@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The REST API without sockets: any request, as the HTTP server hands it over, against a document
+ * that does not change. Routes, escapes, queries, If-Match, JSON bodies and the edits of the
+ * document that handlers make are all the real ones; the daemon is the few functions here: it
+ * edits, checks and compares, and keeps nothing. Every request gets exactly one answer, whose body
+ * is JSON.
+ *
+ * Input: lines of text: method, path with its query, If-Match, Content-Type; the rest is the body.
+ * One thread, no reactor runs.
+ */
+#include "base/check.h"
+#include "base/log.h"
+#include "control/ana_change.h"
+#include "control/api_call.h"
+#include "control/manage.h"
+#include "control/media_registry.h"
+#include "control/store.h"
+#include "target/reservation.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char base_document[] =
+	"{\"version\": 1, \"subsystems\": [{\"nqn\": \"nqn.2026-11.io.weft:a\", \"namespaces\": ["
+	"{\"nsid\": 1, \"media\": \"mem:1M\", \"uuid\": \"00000000-0000-4000-8000-000000000001\"},"
+	"{\"nsid\": 2, \"media\": \"mem:1M\", \"uuid\": \"00000000-0000-4000-8000-000000000002\","
+	" \"ana_group\": 2}]},"
+	"{\"nqn\": \"nqn.2026-11.io.weft:b\", \"hosts\": [\"nqn.2026-11.io.weft:host\"],"
+	" \"namespaces\": []}],"
+	"\"ports\": [{\"id\": 1, \"address\": \"127.0.0.1\", \"service\": \"4420\"}]}";
+
+static struct config *base;
+static struct snapshot *base_snapshot;
+static void (*handle)(void *arg, struct http_request *request);
+static void *handle_arg;
+static unsigned answers;
+/* What a handler has asked for and is told when it has returned. */
+static struct change waiting;
+static struct ana_change waiting_ana;
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes);
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+
+/* ---- the daemon ------------------------------------------------------------------------------ */
+
+void daemon_change(struct daemon *daemon, const struct change *change)
+{
+	CHECK(!waiting.done);
+	waiting = *change;
+}
+
+uint64_t daemon_generation(const struct daemon *daemon)
+{
+	return 7;
+}
+
+const struct config *daemon_config(const struct daemon *daemon)
+{
+	return base;
+}
+
+struct reactor *daemon_control(const struct daemon *daemon)
+{
+	return NULL;
+}
+
+const struct target *daemon_target(const struct daemon *daemon)
+{
+	return NULL;
+}
+
+struct store *daemon_store(const struct daemon *daemon)
+{
+	return NULL;
+}
+
+struct media_registry *daemon_registry(const struct daemon *daemon)
+{
+	return NULL;
+}
+
+void daemon_get_facts(const struct daemon *daemon, struct daemon_facts *ret_facts)
+{
+	*ret_facts = (struct daemon_facts){.state_dir = "none"};
+}
+
+int ana_change(struct daemon *daemon, const struct ana_change *change)
+{
+	CHECK(!waiting_ana.done);
+	waiting_ana = *change;
+	return 0;
+}
+
+bool media_registry_is_formatting(const struct media_registry *registry, const struct uuid *uuid)
+{
+	return false;
+}
+
+int store_list_audit(struct store *store, unsigned count,
+		     void (*each)(void *arg, const struct store_audit *audit), void *arg)
+{
+	return 0;
+}
+
+uint64_t reactor_clock_ns(const struct reactor *reactor)
+{
+	return 1;
+}
+
+/* ---- the target ------------------------------------------------------------------------------ */
+
+const struct snapshot *target_snapshot(const struct target *target)
+{
+	return base_snapshot;
+}
+
+int target_port_addr(const struct target *target, uint16_t port_id, struct net_addr *ret_addr)
+{
+	return net_addr_parse("127.0.0.1:4420", 0, ret_addr);
+}
+
+void target_get_stats(const struct target *target, struct target_stats *ret_stats)
+{
+	*ret_stats = (struct target_stats){0};
+}
+
+void target_list_ctrls(struct target *target,
+		       void (*done)(void *arg, struct ctrl_info *taken_infos, unsigned count),
+		       void *arg)
+{
+	struct ctrl_info *infos = calloc(1, sizeof(*infos));
+
+	CHECK(infos != NULL);
+	done(arg, infos, 1);
+}
+
+void reservation_clear_by_admin(struct target *target, struct ns_live *live,
+				void (*done)(void *arg, int res), void *arg)
+{
+	done(arg, 0);
+}
+
+/* ---- HTTP ------------------------------------------------------------------------------------ */
+
+int http_server_start(const struct http_options *options, struct http_server **ret_server,
+		      struct http_error *ret_error)
+{
+	handle = options->handle;
+	handle_arg = options->arg;
+	*ret_server = (struct http_server *)&answers;
+	return 0;
+}
+
+const struct net_addr *http_server_tcp_addr(const struct http_server *server)
+{
+	return NULL;
+}
+
+void http_server_stop(struct http_server *server, void (*stopped)(void *arg), void *arg)
+{
+}
+
+char *http_problem_text(int status, const char *error)
+{
+	return strdup("{}");
+}
+
+void http_request_answer(struct http_request *request, struct http_answer *answer)
+{
+	json_t *body;
+
+	answers++;
+	CHECK(answer->status >= 200 && answer->status < 600);
+	/* Bad health is told with an error's status, and is no error. */
+	CHECK(!answer->is_problem || answer->status >= 400);
+	if (answer->taken_body) {
+		body = json_loadb(answer->taken_body, answer->body_bytes, JSON_DECODE_ANY, NULL);
+		CHECK(body != NULL);
+		json_decref(body);
+	}
+	free(answer->taken_body);
+	free(answer->taken_location);
+}
+
+/* ---- one request ----------------------------------------------------------------------------- */
+
+/* As control/change.c does it, up to the point where something would be applied. */
+static void change_run(void)
+{
+	static struct change_result result;
+	struct change change = waiting;
+	json_t *document = config_to_json(base);
+	struct config *next = NULL;
+
+	waiting = (struct change){0};
+	result = (struct change_result){.generation = 8};
+	CHECK(document != NULL);
+	if (change.expected_generation && change.expected_generation != 7)
+		result.res = -ESTALE;
+	if (result.res == 0)
+		result.res = change.edit(document, change.arg, &result.errors);
+	if (result.res == 0)
+		result.res = config_load_json(document, &next, &result.errors);
+	if (result.res == 0)
+		result.res = config_check_transition(base, next, &result.errors);
+	if (result.res == 0)
+		result.diff = config_diff(base, next);
+	CHECK(result.res <= 0);
+	change.done(change.arg, &result);
+	free(result.diff);
+	config_free(next);
+	json_decref(document);
+}
+
+static void ana_run(void)
+{
+	static struct change_result result;
+	struct ana_change change = waiting_ana;
+
+	waiting_ana = (struct ana_change){0};
+	result = (struct change_result){.generation = 8};
+	change.done(change.arg, &result);
+}
+
+/* A line of the input as text of its own; NULL when it is empty. */
+static char *line_take(const char **at, const char *end)
+{
+	const char *stop = memchr(*at, '\n', (size_t)(end - *at));
+	char *line;
+
+	if (!stop)
+		stop = end;
+	line = stop > *at ? strndup(*at, (size_t)(stop - *at)) : NULL;
+	*at = stop < end ? stop + 1 : end;
+	return line;
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	static struct config_errors errors;
+	struct api_options options = {.socket_path = "unused"};
+	static struct media_registry *registry;
+	static struct api *api;
+
+	log_set_level(LOG_LEVEL_OFF);
+	CHECK(config_load_text(base_document, strlen(base_document), &base, &errors) == 0);
+	CHECK(media_registry_create(1, &registry) == 0);
+	CHECK(media_registry_begin(registry));
+	CHECK(config_build_snapshot(base, registry, 1, &base_snapshot, &errors) == 0);
+	media_registry_commit(registry);
+	CHECK(api_start(NULL, &options, &api) == 0);
+	return 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes)
+{
+	const char *at = (const char *)bytes, *end = at + len_bytes;
+	struct http_request request = {.method = line_take(&at, end), .path = line_take(&at, end)};
+	char *query = request.path ? strchr(request.path, '?') : NULL;
+
+	if (query)
+		*query++ = 0;
+	request.query = query;
+	request.if_match = line_take(&at, end);
+	request.content_type = line_take(&at, end);
+	request.body_bytes = (size_t)(end - at);
+	request.body = strndup(at, request.body_bytes);
+	if (request.method && request.path) {
+		answers = 0;
+		handle(handle_arg, &request);
+		if (waiting.done)
+			change_run();
+		if (waiting_ana.done)
+			ana_run();
+		CHECK(answers == 1);
+	}
+	free(request.method);
+	free(request.path);
+	free(request.if_match);
+	free(request.content_type);
+	free(request.body);
+	return 0;
+}

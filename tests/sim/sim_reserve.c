@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reservation commands of the simulated hosts, and what they mean for everybody's commands. One
+ * thread; runs on the host's simulated reactor and looks at the target's truth from there.
+ *
+ * While no reservation command of a namespace is under way its reservation is known: a command that
+ * begins and ends in such a time must be let through or refused by it, on every reactor. When
+ * Preempt and Abort is answered, what preempted hosts had under way has taken effect or never will.
+ * (Hosts that were not registered are not preempted: what they had under way goes on.)
+ */
+#include "sim_op.h"
+
+#include "target/local.h"
+#include "target/reservation.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define KEY_OF_HOST(index) (0x100ull + (index))
+
+static const struct reservation *truth_of(const struct world_ns *ns)
+{
+	return ns_live_reservation(ns_store_live(ns->store));
+}
+
+/* Base 2.1, the table of 8.1.22.1, once more. */
+static bool has_right(const struct reservation *reservation, const struct uuid *host_id,
+		      bool is_write)
+{
+	bool lets_read;
+
+	if (!reservation || reservation->type == RESERVATION_NONE)
+		return true;
+	lets_read = reservation->type % 2 == 1; /* the odd ones are of writers alone */
+	if (!is_write && lets_read)
+		return true;
+	if (reservation->type <= RESERVATION_EXCLUSIVE_ACCESS)
+		return uuid_equal(&reservation->holder, host_id);
+	for (uint32_t i = 0; i < reservation->count; i++) {
+		if (uuid_equal(&reservation->registrants[i].host_id, host_id))
+			return true;
+	}
+	return false;
+}
+
+/* A bit for each host that is registered now. */
+static unsigned registered_hosts(const struct sim_op *op)
+{
+	const struct reservation *truth = truth_of(op->ns);
+	unsigned hosts = 0;
+
+	for (unsigned i = 0; i < op->world->plan.hosts; i++) {
+		struct uuid host_id;
+		char name[64];
+
+		uuid_from_name(sim_host_name(i, name), &host_id);
+		if (reservation_find(truth, &host_id))
+			hosts |= 1u << i;
+	}
+	return hosts;
+}
+
+/* Registered when the command began, and no longer: its registration was preempted. */
+static bool was_preempted(const struct sim_op *op, const struct uuid *host_id)
+{
+	if (reservation_find(truth_of(op->ns), host_id))
+		return false;
+	for (unsigned i = 0; i < op->world->plan.hosts; i++) {
+		struct uuid other;
+		char name[64];
+
+		uuid_from_name(sim_host_name(i, name), &other);
+		if (uuid_equal(&other, host_id))
+			return (op->registered_before >> i & 1) != 0;
+	}
+	return false;
+}
+
+/* ---- begin ----------------------------------------------------------------------------------- */
+
+static void begin_register(struct sim_op *op, struct prng *prng)
+{
+	struct register_cmd reg = {
+		.action = prng_one_in(prng, 4) ? UNREGISTER_KEY : REGISTER_KEY,
+		.ignores_key = prng_one_in(prng, 4),
+		.persist = (uint8_t[]){PERSIST_KEEP, PERSIST_OFF, PERSIST_ON,
+				       PERSIST_ON}[prng_below(prng, 4)],
+		.current_key = KEY_OF_HOST(op->host_index),
+		.new_key = KEY_OF_HOST(op->host_index),
+	};
+
+	register_cmd_encode(&op->cmd.sqe, op->ns->nsid, &reg, op->data);
+	op->cmd.data_bytes = REGISTER_DATA_BYTES;
+}
+
+static void begin_acquire(struct sim_op *op, struct prng *prng)
+{
+	const struct reservation *truth = truth_of(op->ns);
+	struct acquire_cmd acquire = {
+		.action = (uint8_t)prng_below(prng, 3),
+		.type = (uint8_t)(1 + prng_below(prng, RESERVATION_TYPE_MAX)),
+		.current_key = KEY_OF_HOST(op->host_index),
+		.preempt_key = KEY_OF_HOST(prng_below(prng, op->world->plan.hosts)),
+	};
+
+	if (op->world->plan.is_duel)
+		acquire.action = truth && reservation_is_held(truth) ? ACQUIRE_PREEMPT_AND_ABORT
+								     : ACQUIRE_RESERVATION;
+	op->is_preempt_and_abort = acquire.action == ACQUIRE_PREEMPT_AND_ABORT;
+	acquire_cmd_encode(&op->cmd.sqe, op->ns->nsid, &acquire, op->data);
+	op->cmd.data_bytes = ACQUIRE_DATA_BYTES;
+}
+
+static void begin_release(struct sim_op *op, struct prng *prng)
+{
+	const struct reservation *truth = truth_of(op->ns);
+	struct release_cmd release = {
+		.action = prng_one_in(prng, 4) ? RELEASE_CLEAR : RELEASE_RESERVATION,
+		.type = (uint8_t)(truth && reservation_is_held(truth)
+					  ? truth->type
+					  : RESERVATION_WRITE_EXCLUSIVE),
+		.current_key = KEY_OF_HOST(op->host_index),
+	};
+
+	release_cmd_encode(&op->cmd.sqe, op->ns->nsid, &release, op->data);
+	op->cmd.data_bytes = RELEASE_DATA_BYTES;
+}
+
+void reserve_begin(struct sim_op *op, struct prng *prng)
+{
+	struct world_ns *ns = op->ns;
+
+	op->cmd.direction = HOST_DATA_TO_CTRL;
+	op->cmd.data = op->data;
+	op->is_preempt_and_abort = false;
+	op->change.is_reserve = true;
+	op->is_reserve_alone = ns->reserve_busy == 0;
+	op->target_epoch = op->world->target_epoch;
+	op->registered_before = registered_hosts(op);
+	ns->reserve_busy++;
+	op->reserve_number = ++ns->reserve_begun;
+	if (op->world->plan.is_duel && prng_one_in(prng, 2)) {
+		if (reservation_find(truth_of(ns), &op->host_id))
+			begin_acquire(op, prng);
+		else
+			begin_register(op, prng);
+		return;
+	}
+	switch (prng_below(prng, 8)) {
+	case 0:
+	case 1:
+	case 2:
+		begin_register(op, prng);
+		break;
+	case 3:
+	case 4:
+		begin_release(op, prng);
+		break;
+	default:
+		begin_acquire(op, prng);
+	}
+}
+
+/* ---- end ------------------------------------------------------------------------------------- */
+
+void reserve_over(struct world *world, struct world_ns *ns)
+{
+	ns->reserve_busy--;
+	ns->reserve_quiet_at = world_step(world);
+}
+
+/* What persists was kept before the answer, and nothing else is. */
+static void check_kept(struct sim_op *op)
+{
+	struct target_keeper keeper = world_keeper(op->world);
+	const struct reservation *truth = truth_of(op->ns);
+	struct reservation *kept = NULL;
+	char key[UUID_TEXT_BYTES];
+	void *value;
+	size_t bytes;
+	bool is_right;
+
+	if (keeper.recall(keeper.arg, NS_LIVE_KEPT_RESERVATION, uuid_format(&op->ns->uuid, key),
+			  &value, &bytes) == 0) {
+		if (reservation_decode(value, bytes, &kept) != 0)
+			world_fail(op->world,
+				   "namespace %u: a reservation was kept that makes no "
+				   "sense",
+				   op->ns->nsid);
+		free(value);
+	}
+	if (!truth || !truth->persists)
+		is_right = kept == NULL;
+	else
+		is_right = kept && kept->generation == truth->generation &&
+			   kept->type == truth->type && kept->count == truth->count &&
+			   uuid_equal(&kept->holder, &truth->holder);
+	if (!is_right)
+		world_fail(op->world, "namespace %u: what is kept is not the reservation",
+			   op->ns->nsid);
+	reservation_put(kept);
+}
+
+/* A change of a host that was preempted is over now, whatever its answer says. */
+static void shut_out(struct sim_op *op, void *arg)
+{
+	const struct sim_op *by = arg;
+
+	/* Who preempts itself is not waited for. */
+	if (op->host_index == by->host_index || !op->is_busy || op->ns != by->ns ||
+	    op->change.extent_count == 0 || op->over_at != MODEL_NEVER ||
+	    !was_preempted(by, &op->host_id) || has_right(truth_of(op->ns), &op->host_id, true))
+		return;
+	op->over_at = op->world->step;
+	op->over_number = op->ns->reserve_begun;
+	op->world->stats->preempted++;
+}
+
+/* No medium works any more on a command of this queue that its host has no right to. */
+static void check_queue(const struct sim_op *op, const struct queue *queue)
+{
+	struct ns_live *live = ns_store_live(op->ns->store);
+	const struct uuid *host_id = queue->ctrl ? &queue->ctrl->host_id : NULL;
+
+	if (!host_id || queue->qid == 0 || uuid_equal(host_id, &op->host_id) ||
+	    !was_preempted(op, host_id) || has_right(truth_of(op->ns), host_id, false))
+		return;
+	list_for_each(node, &queue->busy) {
+		const struct slot *slot = list_entry(node, struct slot, node);
+
+		if (slot->state == SLOT_EXECUTING && slot->io.media && slot->ns &&
+		    slot->ns->locals == ns_live_locals(live))
+			world_fail(op->world,
+				   "namespace %u: Preempt and Abort was answered, and command %02x "
+				   "of a host that is shut out still runs",
+				   op->ns->nsid, slot->sqe.opcode);
+	}
+}
+
+static void check_queues(const struct sim_op *op)
+{
+	const struct target *target = op->world->target;
+
+	for (unsigned i = 0; i < target->local_count; i++) {
+		list_for_each(node, &target->locals[i].queues)
+			check_queue(op, list_entry(node, struct queue, node));
+	}
+}
+
+void reserve_end(struct sim_op *op)
+{
+	struct world *world = op->world;
+	struct world_ns *ns = op->ns;
+	bool is_alone = op->is_reserve_alone && ns->reserve_begun == op->reserve_number;
+
+	reserve_over(world, ns);
+	/* Another one under way, or a restart since: the truth may be a later one. */
+	if (!nvme_status_is_ok(op->cmd.status) || op->target_epoch != world->target_epoch)
+		return;
+	world->stats->reservations++;
+	if (ns->reserve_busy > 0)
+		return;
+	check_kept(op);
+	if (op->is_preempt_and_abort && is_alone) {
+		(void)world_step(world);
+		check_queues(op);
+		for (unsigned i = 0; i < world->host_count; i++)
+			sim_host_for_each_op(world->hosts[i], shut_out, op);
+	}
+}
+
+bool reserve_explains(const struct sim_op *op, nvme_status status)
+{
+	if (!op->world->plan.has_reservations || !op->ns)
+		return false;
+	/* It was the target that shut the host out; by whom is judged by what lands. */
+	if (nvme_status_same(status, NVME_SC_ABORT_PREEMPT))
+		return true;
+	/* Whether it was due reserve_check knows. */
+	return nvme_status_same(status, NVME_SC_RESERVATION_CONFLICT);
+}
+
+void reserve_check(const struct sim_op *op, nvme_status status)
+{
+	const struct world_ns *ns = op->ns;
+	bool is_write = op->kind != OP_READ && op->kind != OP_COMPARE && op->kind != OP_FUSED;
+	bool is_right;
+
+	if (!op->world->plan.has_reservations || !ns || op_is_admin(op) || op->kind == OP_RESERVE ||
+	    ns->reserve_busy > 0 || ns->reserve_quiet_at >= op->start)
+		return;
+	/* Of a fused operation the Compare is looked at, which may read where it may write. */
+	if (op->kind == OP_FUSED)
+		return;
+	is_right = has_right(truth_of(ns), &op->host_id, is_write);
+	if (nvme_status_is_ok(status) && !is_right)
+		world_fail(op->world, "host %u has no right to namespace %u, and kind %d succeeded",
+			   op->host_index, ns->nsid, op->kind);
+	if (nvme_status_same(status, NVME_SC_RESERVATION_CONFLICT) && is_right)
+		world_fail(op->world,
+			   "host %u has a right to namespace %u, and kind %d was refused",
+			   op->host_index, ns->nsid, op->kind);
+}

@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""
+Ends amid commands that a medium keeps for an hour: a host that is gone, however that shows, takes
+its commands along, and nothing of them reaches the medium later; a stop of the target waits for its
+grace (10 s for commands, of which flushes get at least 2 s more) and then cancels. NVMe Base 2.1,
+sections 3.3.2.3 (loss of a connection), 3.6 (shutdown), 3.7.2 (reset), 3.9 (keep alive).
+"""
+
+import os
+import tempfile
+import time
+
+import nvmetcp as n
+import target
+from tap import Tap
+
+FAST, SLOW, LATE, FLUSH = 1, 2, 3, 4
+HOUR_MS = 3600000
+LATE_MS = 400
+AT_ONCE_S = 5.0
+GRACE_S = 10.0
+STOP_S = GRACE_S + 2.0 + 4.0  # and room for a machine that is busy
+OLD, NEW = b'\x11' * 4096, b'\x22' * 4096
+KATO_MS = 500
+
+
+def submit(conn):
+    """Commands on the slow media, each where another one can be: with the medium, or in line."""
+    cmds = [conn.rw(n.READ, SLOW, i, 1, 512) for i in range(8)]
+    cmds += [conn.rw(n.WRITE, SLOW, 64, 8, 512, NEW) for _ in range(3)]
+    cmds += [conn.rw(n.WRITE, LATE, 0, 8, 512, NEW) for _ in range(3)]
+    conn.do(n.FLUSH, FAST)  # answered: those before it have reached the target
+    return cmds
+
+
+def nothing_lands(t, tgt, name):
+    """This read is as late as the writes would have been, and began after them."""
+    with tgt.host() as host:
+        data = bytes(host.queue().read(LATE, 0, 8).data)
+    t.ok(data == OLD, 'nothing reaches the medium later: ' + name, 'Base 3.3.2.3', data[:16])
+
+
+def closed_soon(t, tgt, conn, gone_before, start, name):
+    is_gone = target.poll(lambda: tgt.log().count(' gone: ') > gone_before, AT_ONCE_S)
+    t.ok(is_gone, 'slow commands end with their controller: ' + name, 'Base 3.3.2.3',
+         '%.1f s' % (time.monotonic() - start))
+    if conn:
+        t.ok(conn.wait_closed(AT_ONCE_S), 'and its I/O queue is closed: ' + name)
+        conn.close()
+
+
+def admin_lost(host, conn):
+    host.admin.close()
+    return conn
+
+
+def io_lost_last(host, conn):
+    """The end of the I/O connection arrives when its queue is closing already."""
+    host.admin.close()
+    conn.close()
+
+
+def io_lost_first(host, conn):
+    conn.close()
+    host.admin.close()
+
+
+def reset(host, conn):
+    host.admin.set_property(n.CC, 0)
+    host.admin.csts_until(0, 1, AT_ONCE_S)
+    host.admin.close()
+    return conn
+
+
+def silent(host, conn):
+    return conn
+
+
+def disconnected(host, conn):
+    """The queue closes by the host's wish, and waits for its commands; then the host is gone."""
+    conn.submit_fabrics(n.DISCONNECT, bytes(20))
+    conn.close()
+    host.admin.close()
+
+
+def hosts_go(t, tgt):
+    for way in (admin_lost, io_lost_last, io_lost_first, reset, silent, disconnected):
+        with t.guard(way.__name__):
+            with tgt.host() as host:
+                host.queue().put(LATE, 0, OLD)
+            target.poll(lambda: tgt.log().count(' gone: ') == tgt.log().count(' connected to '))
+            before = tgt.log().count(' gone: ')
+            host = tgt.host(kato_ms=KATO_MS if way is silent else 0)
+            conn = host.queue()
+            submit(conn)
+            start = time.monotonic()
+            closed_soon(t, tgt, way(host, conn), before, start, way.__name__)
+            if way is not silent:  # whose writes were done before it was missed
+                nothing_lands(t, tgt, way.__name__)
+            host.admin.close()
+
+
+def stop_after_loss(t, tgt):
+    host = tgt.host()
+    conn = host.queue()
+    submit(conn)
+    host.admin.close()
+    start = time.monotonic()
+    tgt.terminate()
+    t.eq(tgt.wait_exit(), 0, 'SIGTERM right after a host was lost: exit status 0')
+    t.ok(time.monotonic() - start < AT_ONCE_S, 'without the grace, which is for hosts',
+         why=time.monotonic() - start)
+    conn.close()
+
+
+def stop_with_hosts(t, tgt):
+    """Everything that can take long, in one stop."""
+    file = 'file:%s,size=1M,block=512' % os.path.join(tgt.folder, 'flushed')
+    tgt.config['subsystems'][0]['namespaces'].append(
+        target.namespace(FLUSH, 'fault:delay:op=flush:ms=%d@%s' % (HOUR_MS, file)))
+    tgt.write_config()
+    tgt.start()
+    host, other, owing = tgt.host(), tgt.host(), tgt.host()
+    conn = host.queue()
+    cmds = submit(conn)
+    cmds.append(conn.submit(n.FLUSH, FLUSH))
+    cmds.append(conn.submit(n.FLUSH, 0xffffffff))
+    other.admin.set_property(n.CC, n.CC_ENABLE | 1 << 14)  # SHN: flushes, for an hour
+    # An Abort that waits for a command that waits for its host, on the same queue.
+    owed = owing.admin.submit(n.SET_FEATURES, cdw10=0x0e, data=bytes(8), way='r2t', is_auto=False)
+    owing.admin.wait_r2t(owed)
+    owing.admin.submit(n.ABORT, cdw10=owed.cid << 16)
+    conn.do(n.FLUSH, FAST)
+    start = time.monotonic()
+    tgt.terminate()
+    for cmd in cmds:
+        conn.wait(cmd, STOP_S)
+    late = [cmd for cmd in cmds if cmd.status not in (n.ABORT_SQ_DELETED, n.OK)]
+    t.eq([cmd.status for cmd in late], [], 'SIGTERM: slow commands of a host that is there end with '
+         'their queue, or with success', 'Base 3.6')
+    t.ok(time.monotonic() - start > GRACE_S / 2, 'after they had their time')
+    t.eq(tgt.wait_exit(), 0, 'exit status 0')
+    t.ok(time.monotonic() - start < STOP_S, 'and the stop takes no longer than it may',
+         why='%.1f s' % (time.monotonic() - start))
+    t.ok('media were not flushed in time' in tgt.log(), 'a flush that does not end is reported')
+    for peer in (host, other, owing):
+        peer.close()
+
+
+def test(t, tgt):
+    hosts_go(t, tgt)
+    for part in (stop_after_loss, stop_with_hosts):
+        with t.guard(part.__name__):
+            part(t, tgt)
+
+
+def start():
+    with tempfile.TemporaryDirectory(prefix='weft-wire-') as folder:
+        late = 'file:%s,size=1M,block=512' % os.path.join(folder, 'late')
+        spaces = [
+            target.namespace(FAST, 'mem:1M,block=512'),
+            target.namespace(SLOW, 'fault:delay:op=read:ms=%d+delay:op=write:ms=%d@mem:1M,'
+                             'block=512' % (HOUR_MS, HOUR_MS)),
+            target.namespace(LATE, 'fault:delay:ms=%d@%s' % (LATE_MS, late)),
+        ]
+        target.run(Tap(), test, namespaces=spaces)
+
+
+start()

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What interop, interop-inside and blktests share: a folder for a run, the guest that runs a script
+of tests/interop in it, and the sum of what the script said in TAP."""
+
+import os
+import re
+import shutil
+import subprocess
+
+ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+KERNELS = ("6.1", "6.12", "sid")
+PROGRAM = os.path.join(ROOT, "build/src/cli/weft")
+
+
+def add_arguments(parser, timeout_s, program=PROGRAM):
+    parser.add_argument("--kernel", choices=KERNELS, default="6.12")
+    parser.add_argument("--timeout", type=int, default=timeout_s)
+    parser.add_argument("--weft", default=program)
+
+
+def work_folder(name, files):
+    """An empty build/NAME with these files of tests/interop in it."""
+    work = os.path.join(ROOT, "build", name)
+    shutil.rmtree(work, ignore_errors=True)
+    os.makedirs(work)
+    for file in files:
+        shutil.copy(os.path.join(ROOT, "tests/interop", file), work)
+    return work
+
+
+def stage_program(program, work):
+    """The program as work/weft/weft, with its libraries and loader, whatever the guest has."""
+    original = os.path.join(work, "program", "weft")    # whatever it was called
+    os.makedirs(os.path.dirname(original))
+    shutil.copy(program, original)
+    subprocess.run([os.path.join(ROOT, "tools/bundle"), os.path.join(work, "weft"), original], check=True)
+
+
+def run(args, work, script, env, more=()):
+    """Boots the guest, copies its TAP to our output; returns (status, lines)."""
+    argv = [os.path.join(ROOT, "tools/vmrun"), "--kernel", args.kernel, "--cpus", "4", "--share", work,
+            "--timeout", str(args.timeout), "--console", os.path.join(work, "console.log")] + list(more)
+    for name, value in env.items():
+        argv += ["--env", "%s=%s" % (name, value)]
+    p = subprocess.Popen(argv + ["--", "bash", "/mnt/host/" + script], stdout=subprocess.PIPE)
+    lines = []
+    try:
+        for raw in p.stdout:
+            lines.append(raw.decode(errors="replace").rstrip("\n"))
+            print(lines[-1], flush=True)
+        return p.wait(), lines
+    finally:
+        if p.poll() is None:
+            p.terminate()
+
+
+def count(status, lines):
+    """(passed, failed, skipped); a guest that did not come to its end is a failure more."""
+    skipped = sum(1 for line in lines if re.match(r"ok \d+ .*# SKIP", line))
+    passed = sum(1 for line in lines if re.match(r"ok \d+\b", line)) - skipped
+    failed = sum(1 for line in lines if re.match(r"not ok \d+\b", line))
+    rows = passed + failed + skipped
+    if not rows or "1..%d" % rows not in lines or (status and not failed):
+        print("not ok: the guest ended early (status %d)" % status)
+        failed += 1
+    return passed, failed, skipped
+
+
+def finish(result):
+    """The last line, and the exit status."""
+    print("%d passed, %d failed, %d skipped" % result)
+    return 1 if result[1] else 0
+
+
+def no_program(name, program):
+    print("%s: no program at %s; run make first" % (name, program))
+    return finish((0, 1, 0))
