@@ -319,7 +319,7 @@ static int mem_grow(struct mem_backing *backing, uint64_t size, struct media_err
 	if (wanted <= before)
 		return 0;
 	if (size > backing->reserved_bytes || wanted > backing->reserved_bytes)
-		return media_fail(ret_error, -ENOMEM,
+		return media_fail(ret_error, -EBUSY,
 				  "mem: cannot grow beyond %llu bytes while it is served%s; delete "
 				  "the namespace and make it anew, or use a file",
 				  (unsigned long long)backing->reserved_bytes,

@@ -84,8 +84,10 @@ struct ctrl {
 	uint32_t csts;
 	bool is_disabling;     /* CC.EN went to 0, queues are closing */
 	bool is_shutting_down; /* CC.SHN set, queues are closing, media are being flushed */
-	uint32_t flushes_left;
-	struct list flushes; /* struct shutdown_flush of ctrl_property.c */
+	uint32_t flushes_left; /* running now */
+	uint32_t flushed_nsid; /* the last one that a shutdown has come to */
+	bool is_flushing;      /* the loop that submits them is on the stack */
+	struct list flushes;   /* struct shutdown_flush of ctrl_property.c */
 
 	/* queues */
 	struct queue *admin;

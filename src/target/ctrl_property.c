@@ -37,6 +37,8 @@ static bool config_is_usable(const struct ctrl *ctrl, const struct ctrl_config *
 /* ---- shutdown
  * ------------------------------------------------------------------------------------- */
 
+#define SHUTDOWN_FLUSHES_MAX 64
+
 struct shutdown_flush {
 	struct media_io io;
 	struct list node; /* in ctrl->flushes */
@@ -54,6 +56,8 @@ static void shutdown_complete(struct ctrl *ctrl)
 	ctrl->csts |= CSTS_SHST_COMPLETE;
 }
 
+static void shutdown_flush_more(struct ctrl *ctrl);
+
 static void shutdown_flushed(struct media_io *io, int res)
 {
 	struct shutdown_flush *flush = container_of(io, struct shutdown_flush, io);
@@ -69,12 +73,12 @@ static void shutdown_flushed(struct media_io *io, int res)
 	if (--snapshot->inflight[local->index].count == 0 && snapshot != local->snapshot)
 		local_snapshot_idle(snapshot);
 	CHECK(ctrl->flushes_left > 0);
-	if (--ctrl->flushes_left == 0) {
-		/* A reset may have come in between. */
-		if (ctrl->is_shutting_down)
-			shutdown_complete(ctrl);
+	ctrl->flushes_left--;
+	/* A reset may have come in between, and after it another shutdown. */
+	if (ctrl->is_shutting_down && ctrl->io_queue_count == 0)
+		shutdown_flush_more(ctrl);
+	if (ctrl->flushes_left == 0)
 		ctrl_flushed(ctrl);
-	}
 }
 
 static void shutdown_flush_one(struct ctrl *ctrl, const struct ns *ns)
@@ -109,18 +113,32 @@ void ctrl_cancel_flushes(struct ctrl *ctrl)
 	}
 }
 
+/* As many as may run at once: thousands of namespaces must not hold the reactor. */
+static void shutdown_flush_more(struct ctrl *ctrl)
+{
+	const struct subsystem *subsystem = ctrl->subsystem;
+	unsigned at = subsystem ? subsystem_ns_after(subsystem, ctrl->flushed_nsid) : 0;
+
+	/* A flush that ends inside its submit comes back here. */
+	if (ctrl->is_flushing)
+		return;
+	ctrl->is_flushing = true;
+	for (; subsystem && at < subsystem->ns_count; at++) {
+		if (ctrl->flushes_left == SHUTDOWN_FLUSHES_MAX)
+			break;
+		ctrl->flushed_nsid = subsystem->namespaces[at].nsid;
+		if (subsystem->namespaces[at].media->has_volatile_cache)
+			shutdown_flush_one(ctrl, &subsystem->namespaces[at]);
+	}
+	ctrl->is_flushing = false;
+	if (ctrl->flushes_left == 0)
+		shutdown_complete(ctrl);
+}
+
 static void shutdown_go_on(struct ctrl *ctrl)
 {
-	if (ctrl->io_queue_count > 0 || ctrl->flushes_left > 0)
-		return;
-	/* One more than the namespaces, so that a flush that ends at once does not end it all. */
-	ctrl->flushes_left = 1;
-	for (unsigned i = 0; ctrl->subsystem && i < ctrl->subsystem->ns_count; i++) {
-		if (ctrl->subsystem->namespaces[i].media->has_volatile_cache)
-			shutdown_flush_one(ctrl, &ctrl->subsystem->namespaces[i]);
-	}
-	if (--ctrl->flushes_left == 0)
-		shutdown_complete(ctrl);
+	if (ctrl->io_queue_count == 0)
+		shutdown_flush_more(ctrl);
 }
 
 /* ---- CC
@@ -181,6 +199,7 @@ void ctrl_set_cc(struct ctrl *ctrl, uint32_t cc)
 		ctrl_property_on_detach(ctrl);
 	} else if (now.shutdown != 0 && old.shutdown == 0) {
 		ctrl->is_shutting_down = true;
+		ctrl->flushed_nsid = 0;
 		ctrl->csts |= CSTS_SHST_OCCURRING;
 		ctrl_close_io_queues(ctrl);
 		ctrl_property_on_detach(ctrl);

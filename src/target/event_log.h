@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The persistent event log (0Dh) of a subsystem: at most 256 events or 64 KiB, the oldest make room
+ * The persistent event log (0Dh) of a subsystem: at most 256 events or 16 KiB, the oldest make room
  * for new ones. Part of a struct subsystem_live; control reactor only. Kept as one value (kind
  * "events", key NQN). A controller reads a private copy, which establishing a context makes.
  * NVMe Base 2.1, section 5.1.12.1.14.
@@ -12,7 +12,8 @@
 #include "target/target.h"
 #include "wire/event_log.h"
 
-#define EVENT_LOG_BYTES_MAX (65536 - EVENT_LOG_HEADER_BYTES) /* 64 KiB with the header */
+/* With the header; thousands of subsystems have one, in memory and written whole. */
+#define EVENT_LOG_BYTES_MAX (16384 - EVENT_LOG_HEADER_BYTES)
 
 struct event_log;
 

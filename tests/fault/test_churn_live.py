@@ -47,6 +47,7 @@ class HostThread(threading.Thread):
         self.held = {(nsid, lba): [bytes(BLOCK)] for nsid in (FILE, MEMORY)
                      for lba in range(index * BLOCKS, (index + 1) * BLOCKS)}
         self.wrong, self.verified, self.odd = [], 0, set()
+        self.ended = 0  # commands, whatever their status
         self.must_stop = threading.Event()
         self.lock = threading.Lock()
 
@@ -90,6 +91,7 @@ class HostThread(threading.Thread):
                     queues = [host.queue(1), host.queue(2)]
                     while not self.must_stop.is_set():
                         status = self.one(self.rng.choice(queues))
+                        self.ended += 1
                         if status != nvmetcp.OK and status[:2] not in EXPLAINED:
                             self.odd.add(status)
             except (OSError, nvmetcp.Closed, nvmetcp.Late, nvmetcp.Violation, AssertionError,
@@ -107,9 +109,9 @@ class Operator:
         self.done = self.refused = 0
 
     def change(self, method, path, body=None):
-        status, _ = self.world.call(method, path, body)
+        status, answer = self.world.call(method, path, body)
         if status // 100 == 5:
-            raise RuntimeError('%s %s: %d' % (method, path, status))
+            raise RuntimeError('%s %s %s: %s' % (method, path, body, answer))
         self.done += status // 100 == 2
         self.refused += status // 100 != 2
         return status // 100 == 2
@@ -197,7 +199,10 @@ def churn(t, world, hosts, operator, rounds):
     kills = lost = 0
     for number in range(rounds):
         for _ in range(12):
+            ended = sum(host.ended for host in hosts)
             operator.step()
+            # Hosts come to their turn too, as far as they may.
+            wire_target.poll(lambda: sum(host.ended for host in hosts) > ended + 5, 0.05)
         allowed = killed_in_a_change(world, number)
         for host in hosts:
             host.forget_memory()
@@ -247,7 +252,7 @@ def main():
               (sum(host.verified for host in hosts), operator.done, operator.refused, seed))
     finally:
         world.remove()
-    t.end()
+    sys.exit(t.done())
 
 
 if __name__ == '__main__':

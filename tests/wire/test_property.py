@@ -5,6 +5,7 @@ Controller properties and the life cycle they steer: enable, reset, shutdown. NV
 sections 3.1.4 (properties), 3.5 to 3.7, 6.5 and 6.6 (Property Get and Set).
 """
 
+import os
 import struct
 
 import nvmetcp as n
@@ -12,6 +13,7 @@ import target
 from tap import Tap
 
 RDY, CFS, SHST, SHST_COMPLETE = 1, 2, 12, 8
+MANY, FAILING = 150, (1, 64, 65, 140, 150)
 
 
 def values(t, tgt):
@@ -173,6 +175,25 @@ def shutdown(t, tgt):
             t.status(host.queue(1).read(1, 0, 1), n.OK, 'and used', 'Base 3.6.2')
 
 
+def shutdown_of_many(t, tgt):
+    """More media than are flushed at once: each is, once; those that fail tell."""
+    spaces = []
+    for nsid in range(1, MANY + 1):
+        media = 'file:%s,size=64K,block=512' % os.path.join(tgt.folder, 'many-%d' % nsid)
+        spaces.append(target.namespace(nsid, 'fault:fail:op=flush@' + media if nsid in FAILING else media))
+    tgt.config['subsystems'][0]['namespaces'] = spaces
+    tgt.terminate()
+    tgt.wait_exit()
+    tgt.write_config()
+    tgt.start()
+    with t.guard('shutdown of many'), tgt.host() as host:
+        host.admin.set_property(n.CC, n.CC_ENABLE | 1 << 14)
+        t.eq(host.admin.csts_until(SHST_COMPLETE, SHST) & SHST, SHST_COMPLETE,
+             'shutdown with %d files: CSTS.SHST becomes 10b' % MANY, 'Base 3.6.2')
+    t.eq(tgt.log().count('flush at shutdown failed: error'), len(FAILING),
+         'and every one was flushed before', 'Base 3.6.2')
+
+
 def on_io_queue(t, tgt):
     with t.guard('properties on an I/O queue'), tgt.host() as host:
         conn = host.queue()
@@ -198,6 +219,7 @@ def test(t, tgt):
     hasty_enable(t, tgt)
     shutdown(t, tgt)
     on_io_queue(t, tgt)
+    shutdown_of_many(t, tgt)
 
 
 target.run(Tap(), test, limits={'io_queues': 4, 'queue_size': 128})
