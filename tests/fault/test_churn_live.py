@@ -15,7 +15,6 @@ import random
 import struct
 import sys
 import threading
-import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'wire'))
 import nvmetcp  # noqa: E402
@@ -96,7 +95,7 @@ class HostThread(threading.Thread):
                             self.odd.add(status)
             except (OSError, nvmetcp.Closed, nvmetcp.Late, nvmetcp.Violation, AssertionError,
                     RuntimeError):
-                time.sleep(0.01)
+                self.must_stop.wait(0.01)
 
 
 class Operator:
@@ -189,7 +188,7 @@ def killed_in_a_change(world, number):
 
     asker = threading.Thread(target=ask)
     asker.start()
-    time.sleep((number % 5) * 0.0007)
+    asker.join((number % 5) * 0.0007)  # some are answered, some are not
     world.kill()
     asker.join()
     return before, after

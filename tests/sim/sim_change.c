@@ -36,6 +36,12 @@ void world_changes_choose(struct world *world, uint64_t seed)
 	plan->ana_one_in = prng_one_in(prng, 3) ? 1 + (uint32_t)prng_below(prng, 10) : 0;
 	plan->grow_one_in = prng_one_in(prng, 3) ? 1 + (uint32_t)prng_below(prng, 10) : 0;
 	plan->keep_fail_one_in = prng_one_in(prng, 3) ? 2 + (uint32_t)prng_below(prng, 10) : 0;
+	/* Marks are stable, what heals them must be too. */
+	if (seed % 16 == 14) {
+		plan->has_bad_blocks = true;
+		plan->power_loss_one_in = 1;
+		plan->chaos_max_us = 2000;
+	}
 	/* What is kept is worth a restart. */
 	if ((plan->has_reservations || plan->has_bad_blocks) && prng_one_in(prng, 2))
 		plan->restart_one_in = 5 + (uint32_t)prng_below(prng, 20);

@@ -23,6 +23,7 @@ struct version {
 	uint64_t bound;
 	uint64_t first_end;
 	uint64_t last_start;
+	uint64_t gone_at;  /* since a loss of the cache it is impossible */
 	bool is_past;      /* cannot come back after a loss of the cache */
 	bool is_under_way; /* its command has not ended */
 	bool met_loss;     /* the cache was lost while it was under way */
@@ -60,7 +61,7 @@ struct model *model_create(uint64_t block_count, bool has_volatile_cache)
 	model->blocks = calloc(block_count, sizeof(*model->blocks));
 	CHECK(model->blocks != NULL);
 	for (uint64_t i = 0; i < block_count; i++)
-		*version_add(&model->blocks[i]) = (struct version){0};
+		*version_add(&model->blocks[i]) = (struct version){.gone_at = MODEL_NEVER};
 	return model;
 }
 
@@ -107,6 +108,7 @@ void model_write_begin(struct model *model, uint64_t block, uint64_t value, uint
 		.bound = MODEL_NEVER,
 		.first_end = MODEL_NEVER,
 		.last_start = now,
+		.gone_at = MODEL_NEVER,
 		.is_under_way = true,
 	};
 }
@@ -177,7 +179,7 @@ bool model_read(struct model *model, uint64_t block, uint64_t value, uint64_t st
 		struct version *version = &at->versions[i];
 		const struct version *found;
 
-		if (version->value != value)
+		if (version->value != value || version->gone_at < start)
 			continue;
 		found = version_conflict(at, version, start, now);
 		if (found)
@@ -221,8 +223,11 @@ void model_power_loss(struct model *model, uint64_t now)
 		for (unsigned i = 0; i < block->count && block->count > 1; i++) {
 			struct version *version = &block->versions[i];
 
-			if (version->is_past)
+			if (version->is_past) {
+				if (version->gone_at == MODEL_NEVER)
+					version->gone_at = now;
 				continue;
+			}
 			version->met_loss = version->is_under_way;
 			version->first_end = MODEL_NEVER;
 			version->last_start = 0;
@@ -282,7 +287,7 @@ bool model_may_hold(const struct model *model, uint64_t block, uint64_t bits, ui
 	const struct block *at = block_at(model, block);
 
 	for (unsigned i = 0; i < at->count; i++) {
-		if ((at->versions[i].value & bits) != 0 &&
+		if ((at->versions[i].value & bits) != 0 && at->versions[i].gone_at >= start &&
 		    !version_conflict(at, &at->versions[i], start, now))
 			return true;
 	}
@@ -296,7 +301,7 @@ bool model_is_only(const struct model *model, uint64_t block, uint64_t value, ui
 	for (unsigned i = 0; i < at->count; i++) {
 		const struct version *version = &at->versions[i];
 
-		if (version->value == value)
+		if (version->value == value || version->gone_at < start)
 			continue;
 		/* Dead before the read began? Then it is impossible. */
 		if (!version_conflict(at, version, start, MODEL_NEVER - 1))

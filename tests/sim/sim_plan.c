@@ -96,6 +96,9 @@ static struct media *medium_open(struct world *world, struct world_ns *ns)
 			.reads_zero_after_discard = prng_one_in(prng, 2),
 		};
 
+		/* Or there would be nothing to wait for. */
+		if (world->plan.is_duel)
+			options.cancel_deaf_one_in = 1;
 		ns->can_fail = options.error_one_in > 0 || world->plan.power_loss_one_in > 0;
 		return sim_media_open(&options);
 	}

@@ -216,6 +216,15 @@ static void shut_out(struct sim_op *op, void *arg)
 	op->world->stats->preempted++;
 }
 
+/* A medium works on it, or data of its host goes straight into one. */
+static bool slot_is_at_medium(const struct slot *slot)
+{
+	if (slot->state == SLOT_EXECUTING)
+		return slot->io.media != NULL;
+	return slot->is_data_mapped &&
+	       (slot->state == SLOT_RECEIVING || slot->state == SLOT_FETCHING);
+}
+
 /* No medium works any more on a command of this queue that its host has no right to. */
 static void check_queue(const struct sim_op *op, const struct queue *queue)
 {
@@ -228,8 +237,7 @@ static void check_queue(const struct sim_op *op, const struct queue *queue)
 	list_for_each(node, &queue->busy) {
 		const struct slot *slot = list_entry(node, struct slot, node);
 
-		if (slot->state == SLOT_EXECUTING && slot->io.media && slot->ns &&
-		    slot->ns->locals == ns_live_locals(live))
+		if (slot->ns && slot->ns->locals == ns_live_locals(live) && slot_is_at_medium(slot))
 			world_fail(op->world,
 				   "namespace %u: Preempt and Abort was answered, and command %02x "
 				   "of a host that is shut out still runs",

@@ -34,6 +34,12 @@ def put_state(tgt, port, group, state):
     return client.put('/v1/ports/%d/ana/%d' % (port, group), {'state': state}).status
 
 
+def kept_state(tgt, group):
+    client = restapi.Client(os.path.join(tgt.folder, 'state', 'weft.sock'))
+    return {entry['group']: entry['state']
+            for entry in client.get('/v1/config').json['ports'][0].get('ana', [])}.get(group)
+
+
 class Later(threading.Thread):
     """A call that answers when the change is complete."""
 
@@ -255,6 +261,8 @@ def restart(t, tgt):
         threading.Thread(target=lambda: ignore(put_state, tgt, 1, 3, 'inaccessible')).start()
         seen = target.poll(lambda: page_of(host).state(3) == 15)
         t.ok(seen, 'a transition is held')
+        # Hosts see it a moment before it is kept, until when a kill takes it back.
+        t.ok(target.poll(lambda: kept_state(tgt, 3) == 'inaccessible'), 'and kept')
         tgt.kill()
     tgt.start()
     with tgt.host() as host:
