@@ -10,6 +10,7 @@ section 2.1.4; Identify Namespace, NAWUN.
 import multiprocessing
 import os
 import tempfile
+import time
 
 import nvmetcp as n
 import target
@@ -41,9 +42,11 @@ def write_stamps(conn, nsid, block, size, stop, kinds):
 
 
 def torn_reads(conn, nsid, block, size, whole, reads):
-    """How many pieces of `whole` bytes had more than one stamp, and how many stamps were seen."""
+    """How many pieces of `whole` bytes had more than one stamp, and how many stamps were seen. Goes on
+    while the writer has hardly had a CPU: reads of what nobody changes prove nothing."""
     torn, stamps, left = 0, set(), reads
-    while left > 0:
+    deadline = time.monotonic() + n.TIMEOUT_S
+    while left > 0 or (len(stamps) <= 2 and time.monotonic() < deadline):
         cmds = [conn.rw(n.READ, nsid, FIRST, size // block, block) for _ in range(DEPTH)]
         left -= DEPTH
         for cmd in cmds:
