@@ -30,6 +30,11 @@ struct host_config {
 	bool wants_sq_flow_control;  /* default is to disable it, which allows the SUCCESS flag */
 	uint32_t connect_timeout_ms; /* for the whole of host_connect; 10 s when 0 */
 	uint32_t command_timeout_ms; /* then the controller is failed; 30 s when 0 */
+	uint32_t silence_timeout_ms; /* see host/timeouts.h; 0: off */
+	uint32_t unacked_timeout_ms; /* TCP_USER_TIMEOUT; 0: the kernel's own */
+	/* Writes of so many bytes leave without a copy (is_zero_copy_forced in tcp.h stays false).
+	 */
+	uint32_t zero_copy_min_bytes;
 };
 
 /* Why a connection failed, for people: names the step, the status and the remedy. */
@@ -44,7 +49,8 @@ struct host_callbacks {
 	void (*connected)(struct host_ctrl *ctrl, void *arg, int res,
 			  const struct host_error *error);
 	/* The controller was lost after it was connected; all commands have been completed with
-	 * NVME_SC_HOST_PATHING_ERROR. Call host_disconnect to free it. May be NULL. */
+	 * NVME_SC_HOST_PATHING_ERROR, and the kernel needs none of their buffers any more. Call
+	 * host_disconnect to free it. May be NULL. */
 	void (*lost)(struct host_ctrl *ctrl, void *arg, const struct host_error *error);
 	/* An asynchronous event; the next one has been asked for already. May be NULL. */
 	void (*event)(struct host_ctrl *ctrl, void *arg, const struct async_event *event);
@@ -79,11 +85,21 @@ struct host_cmd {
 	enum host_data_direction direction;
 	void *data; /* data_bytes; stays valid until done */
 	uint32_t data_bytes;
+	/* Instead of data, when iov_count is not 0: pieces of data_bytes in all. The array stays
+	 * valid too. */
+	const struct iovec *iov;
+	unsigned iov_count;
+	/* The second of a fused pair, which follows this one on its queue at once; NULL: none. Both
+	 * are done by themselves. */
+	struct host_cmd *fused_next;
 	void (*done)(struct host_cmd *cmd);
 	/* Valid in done. */
 	nvme_status status;
 	uint64_t result; /* DW0 and DW1 */
 	uint64_t started_ns;
+	/* With NVME_SC_HOST_PATHING_ERROR: some of its bytes went to the kernel, so that the
+	 * controller may have run it, or may run it still. */
+	bool may_have_run;
 	/* The queue's. */
 	struct list node;
 	uint32_t slot_index;
@@ -93,6 +109,29 @@ struct host_cmd {
 void host_submit_admin(struct host_ctrl *ctrl, struct host_cmd *cmd);
 /* queue: 0 .. io_queues - 1. */
 void host_submit_io(struct host_ctrl *ctrl, unsigned queue, struct host_cmd *cmd);
+
+/*
+ * The caller wants the answer of this read no more: its buffer and cmd are the caller's again on
+ * return, `done` does not come, and what the controller still sends for it is thrown away. Only for
+ * commands that read data and that are on an I/O queue.
+ */
+void host_cmd_forget(struct host_ctrl *ctrl, unsigned queue, struct host_cmd *cmd);
+
+/* What one I/O queue does now. */
+struct host_queue_stats {
+	uint32_t in_flight;
+	uint32_t waiting;   /* for a slot */
+	uint64_t commands;  /* answered */
+	uint64_t oldest_ns; /* when the oldest command in flight was sent; 0: none */
+	uint64_t heard_ns;  /* when the last byte came */
+	uint64_t rtt_ns;    /* of the transport; 0: unknown */
+};
+void host_ctrl_queue_stats(const struct host_ctrl *ctrl, unsigned queue,
+			   struct host_queue_stats *ret_stats);
+/* When the last byte of anything was given to the kernel for this controller: its KATO has begun by
+ * then at the latest. Valid in `lost` too. */
+uint64_t host_ctrl_last_sent_ns(const struct host_ctrl *ctrl);
+uint32_t host_ctrl_kato_ms(const struct host_ctrl *ctrl);
 
 /* Fillers for the NVM command set; block units. */
 void host_cmd_read(struct host_cmd *cmd, uint32_t nsid, uint64_t first_block, uint32_t block_count,
@@ -113,5 +152,8 @@ void host_cmd_identify(struct host_cmd *cmd, uint32_t nsid, uint8_t cns, void *p
 void host_cmd_log(struct host_cmd *cmd, uint32_t nsid, uint8_t log_id, uint64_t offset, void *data,
 		  uint32_t data_bytes);
 void host_cmd_abort(struct host_cmd *cmd, uint16_t sqid, uint16_t cid);
+/* Cross-Controller Reset of the controller that had these when it was identified. */
+void host_cmd_ctrl_reset(struct host_cmd *cmd, uint16_t cntlid, uint8_t uniquifier,
+			 uint64_t random_number);
 
 #endif

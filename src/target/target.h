@@ -103,8 +103,11 @@ struct ns {
 	const struct ns_mask *mask; /* snapshot's; NULL: every host of the subsystem sees it */
 	struct uuid uuid;
 	uint8_t nguid[16];
-	const char *label;   /* snapshot's; NULL: none */
-	uint8_t pad_end[24]; /* so that every one of an array begins a line */
+	const char *label; /* snapshot's; NULL: none */
+	/* Another process serves the same medium: no reservations and no fused pairs, because
+	 * nothing between processes is atomic. */
+	bool is_clustered;
+	uint8_t pad_end[23]; /* so that every one of an array begins a line */
 };
 
 /* A zeroed array that begins a cache line, for free(); NULL when out of memory. */
@@ -175,6 +178,7 @@ struct target_limits {
 	uint32_t connect_timeout_ms;
 	uint32_t data_timeout_ms; /* longest wait for data that an R2T asked for, and for a host
 				     that does not read what it is sent */
+	uint32_t quiesce_ms;      /* CQT: commands of a lost host have ended so long after KATO */
 	uint32_t kato_max_ms;     /* longest keep alive time-out a host may ask for; 0: any */
 	bool allows_header_digest;
 	bool allows_data_digest;
@@ -269,6 +273,20 @@ struct target_keeper {
 };
 
 struct manage_request; /* target/manage.h */
+struct ctrl_reset;     /* target/ctrl_reset.h */
+
+/* Identifiers of controllers are unique in a subsystem: processes that serve the same one have
+ * ranges of their own. */
+#define TARGET_CNTLID_MAX 0xffef
+
+/* Other processes that serve the same subsystems; given by control, called on its reactor. */
+struct target_peers {
+	/* Whether a peer has this identifier in its range. Any reactor. */
+	bool (*has_cntlid)(void *arg, uint16_t cntlid);
+	/* Has it reset there, or fences that peer; ends with reset->done on reset->reactor. */
+	void (*reset)(void *arg, struct ctrl_reset *reset);
+	void *arg;
+};
 
 struct target_config {
 	struct reactor *control;
@@ -282,6 +300,9 @@ struct target_config {
 	 * manage_done. NULL: they are refused. */
 	void (*manage)(void *arg, struct manage_request *request);
 	void *manage_arg;
+	uint16_t cntlid_first; /* 0, 0: 1 to TARGET_CNTLID_MAX */
+	uint16_t cntlid_last;
+	struct target_peers peers; /* zeroed: there are none */
 	unsigned
 		buf_counts[3]; /* data buffers per reactor: 8 KiB, 128 KiB, 1 MiB; 0,0,0: default */
 };

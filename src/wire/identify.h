@@ -107,10 +107,19 @@ struct ctrl_identity {
 	uint32_t atomic_write_blocks;         /* AWUN, 1-based, of any format; 0 says 1 too */
 	uint32_t atomic_power_fail_blocks;    /* AWUPF */
 	uint32_t atomic_compare_write_blocks; /* ACWU */
-	uint32_t ana_transition_s;            /* ANATT */
-	uint32_t ana_group_max;               /* ANAGRPMAX */
-	uint32_t ana_group_count;             /* NANAGRPID */
-	uint32_t in_capsule_bytes;            /* I/O queues: IOCCSZ = (64 + this) / 16 */
+	/* Rapid Path Failure Recovery: this instance of the controller among all that had its
+	 * identifier, and how many Cross-Controller Resets it takes at once; 0: none. */
+	uint8_t uniquifier;        /* CIU */
+	uint64_t random_number;    /* CIRN */
+	uint32_t reset_limit;      /* CCRL */
+	uint32_t quiesce_ms;       /* CQT; 0: not reported */
+	bool has_event_ctrl_reset; /* OAES bits 20 and 21 */
+	bool has_event_lost_host;
+	uint32_t retry_delays_ms[3]; /* CRDT1 to 3, of 100 ms each on the wire; for CRD */
+	uint32_t ana_transition_s;   /* ANATT */
+	uint32_t ana_group_max;      /* ANAGRPMAX */
+	uint32_t ana_group_count;    /* NANAGRPID */
+	uint32_t in_capsule_bytes;   /* I/O queues: IOCCSZ = (64 + this) / 16 */
 	uint32_t warn_temperature_k;
 	uint32_t critical_temperature_k;
 };

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libweft: NVMe over TCP from user space, over several paths that fail over without losing a write.
+ *
+ * An instance (struct weft) runs reactors on threads of its own; nothing is global, and a process
+ * may have several. A subsystem (struct weft_subsystem) is opened by address, by a set of paths or
+ * by discovery; its namespaces are handles (struct weft_ns). A request is memory of the caller's:
+ * fill in what to do, submit it from any thread, and `done` is called when it has ended. Whether
+ * that happens on libweft's threads or in weft_poll of the caller's is chosen once, for the
+ * instance.
+ *
+ * Functions return 0 or a negative errno. Units are logical blocks where it says blocks, else
+ * bytes. No root, no kernel module. See libweft(7), weft_open(3), weft_submit(3), and examples/.
+ */
+#ifndef WEFT_WEFT_H
+#define WEFT_WEFT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define WEFT_API __attribute__((visibility("default")))
+
+struct weft;
+struct weft_subsystem;
+struct weft_ns;
+
+/* Why a call failed, for people: names the thing and the remedy. */
+struct weft_error {
+	char text[512];
+	uint16_t status; /* NVMe: SCT in bits 10:8, SC in bits 7:0; 0 when it was something else */
+};
+
+/* "0.1.0", of the library that runs. */
+WEFT_API const char *weft_version(void);
+
+/* ---- an instance ------------------------------------------------------------------------------
+ */
+
+enum weft_callbacks {
+	WEFT_CALLBACKS_REACTOR, /* on libweft's threads; they must not block */
+	WEFT_CALLBACKS_POLL,    /* inside weft_poll */
+};
+
+struct weft_options {
+	size_t size;       /* sizeof(struct weft_options): lets the struct grow */
+	unsigned reactors; /* threads; 1 when 0 */
+	const int *cpus;   /* one for each reactor, or NULL: where the kernel likes, or near the
+			      network card when is_numa_aware */
+	bool is_numa_aware;
+	uint32_t spin_us; /* longest busy wait for an answer before sleeping; 0 sleeps at once */
+	enum weft_callbacks callbacks;
+	const char *host_nqn; /* NULL: as nvme-cli finds it, or made from the machine */
+	const char *host_id;  /* a UUID; NULL: likewise */
+	/* Lines for people: level 0 error, 1 warning, 2 information, 3 debugging. NULL: none.
+	 * Called on any of libweft's threads. */
+	void (*log)(void *arg, int level, const char *line);
+	void *log_arg;
+};
+
+/* Fills in defaults, and size. */
+WEFT_API void weft_options_init(struct weft_options *options);
+WEFT_API int weft_create(const struct weft_options *options, struct weft **ret_weft,
+			 struct weft_error *error);
+/* Every subsystem must be closed. Ends the threads. */
+WEFT_API void weft_destroy(struct weft *weft);
+
+/* WEFT_CALLBACKS_POLL: runs the callbacks of up to max requests that have ended (0: all); waits up
+ * to timeout_ms for the first (-1: for ever). How many, or -errno. One thread at a time. */
+WEFT_API int weft_poll(struct weft *weft, unsigned max, int timeout_ms);
+/* Readable while weft_poll has something to do; for poll(2) and its relatives. The library's. */
+WEFT_API int weft_poll_fd(struct weft *weft);
+
+/* ---- a subsystem ------------------------------------------------------------------------------
+ */
+
+struct weft_path {
+	const char *address; /* of the target: a number or a name */
+	const char *service; /* port; NULL: 4420 (discovery: 8009) */
+};
+
+struct weft_open_options {
+	size_t size;
+	const char *subsystem_nqn; /* NULL with discovery: the only one that there is */
+	const struct weft_path *paths;
+	unsigned path_count;
+	/* A discovery service to ask for the paths, besides or instead; NULL: none. */
+	const struct weft_path *discovery;
+	const char *profile;  /* "default", "training" or "database"; NULL: default */
+	const char *timeouts; /* "name=value,..." over the profile; see weft-explain-timeouts(1) */
+	const char *policy; /* "numa", "round-robin", "queue-depth", "latency"; NULL: queue-depth */
+	unsigned queues;    /* in all, over the reactors; 0: one for each reactor */
+	unsigned queue_size; /* entries; 0: 128 */
+	bool header_digest;
+	bool data_digest;
+	uint32_t hedge_percentile;    /* hundredths of a percent; 0: no hedged reads */
+	uint32_t hedge_extra_percent; /* most extra reads; 0: 5 */
+	uint32_t zero_copy_bytes;     /* writes of so many bytes leave without a copy; 0: never */
+	/* A path came or went, or a namespace changed; for people. May be NULL. Libweft's threads.
+	 */
+	void (*event)(void *arg, const char *line);
+	void *event_arg;
+};
+
+WEFT_API void weft_open_options_init(struct weft_open_options *options);
+/* Waits until a path stands and the namespaces are known, or none does within the connect time-out.
+ */
+WEFT_API int weft_open(struct weft *weft, const struct weft_open_options *options,
+		       struct weft_subsystem **ret_subsystem, struct weft_error *error);
+/* No request may be under way. Disconnects in good order. */
+WEFT_API void weft_close(struct weft_subsystem *subsystem);
+
+/* While open; on all reactors. */
+WEFT_API int weft_path_add(struct weft_subsystem *subsystem, const struct weft_path *path,
+			   struct weft_error *error);
+WEFT_API int weft_path_remove(struct weft_subsystem *subsystem, const struct weft_path *path,
+			      struct weft_error *error);
+
+/* A path of one reactor. */
+struct weft_path_info {
+	size_t size;
+	unsigned reactor;
+	char address[64];
+	char state[16];     /* "live", "connecting", "waiting", "closing" */
+	char ana_state[24]; /* "optimized", ...; of nsid */
+	bool is_stable;
+	bool has_reset; /* fails over by Cross-Controller Reset, else by time */
+	uint16_t cntlid;
+	uint32_t quiesce_ms;
+	int numa_node;
+	uint32_t in_flight;
+	uint64_t latency_ns;
+	uint64_t rtt_ns;
+	uint64_t commands;
+	uint64_t losses;
+	char last_error[256];
+};
+/* How many there are in all; fills in up to max. nsid: whose ANA state; 0: none. */
+WEFT_API int weft_paths(struct weft_subsystem *subsystem, uint32_t nsid,
+			struct weft_path_info *infos, unsigned max);
+
+/* ---- namespaces -------------------------------------------------------------------------------
+ */
+
+struct weft_ns_info {
+	size_t size;
+	uint32_t nsid;
+	uint32_t block_bytes;
+	uint64_t block_count;
+	uint32_t transfer_max_bytes; /* of one request; a longer one is split */
+	bool is_read_only;
+	bool is_shared;
+	uint8_t uuid[16];
+	uint8_t nguid[16];
+};
+
+/* NSIDs in ascending order: how many there are, up to max are filled in. */
+WEFT_API int weft_ns_list(struct weft_subsystem *subsystem, uint32_t *nsids, unsigned max);
+WEFT_API int weft_ns_open(struct weft_subsystem *subsystem, uint32_t nsid, struct weft_ns **ret_ns,
+			  struct weft_error *error);
+WEFT_API void weft_ns_close(struct weft_ns *ns);
+/* As of now: a namespace may grow. */
+WEFT_API int weft_ns_info(struct weft_ns *ns, struct weft_ns_info *ret_info);
+
+/* ---- requests ---------------------------------------------------------------------------------
+ */
+
+enum weft_op {
+	WEFT_READ,
+	WEFT_WRITE,
+	WEFT_FLUSH,
+	WEFT_WRITE_ZEROES,
+	WEFT_DEALLOCATE,    /* ranges, or one range from block and block_count */
+	WEFT_COMPARE,       /* -EILSEQ: differs */
+	WEFT_COMPARE_WRITE, /* fused: iov is compared, write_iov is written when it was the same */
+	WEFT_COPY,          /* ranges to block */
+	WEFT_VERIFY,
+	WEFT_RESERVATION_REGISTER, /* the four: action, key, new_key, reservation_type */
+	WEFT_RESERVATION_ACQUIRE,
+	WEFT_RESERVATION_RELEASE,
+	WEFT_RESERVATION_REPORT, /* into iov */
+};
+
+enum weft_flags {
+	WEFT_FUA = 1 << 0,           /* on stable media before done */
+	WEFT_DEALLOCATE_OK = 1 << 1, /* Write Zeroes may free the blocks */
+	WEFT_IGNORE_KEY = 1 << 2,    /* reservations: IEKEY */
+};
+
+struct weft_range {
+	uint64_t block;
+	uint32_t block_count;
+};
+
+/*
+ * Memory of the caller's, zeroed before its first use; it, the iovs, the ranges and what they point
+ * at must stay as they are from weft_submit until done. A request may be submitted again in its own
+ * done.
+ */
+struct weft_request {
+	enum weft_op op;
+	uint32_t flags; /* enum weft_flags */
+	uint64_t block;
+	uint32_t block_count;
+	const struct iovec *iov;
+	unsigned iov_count;
+	const struct iovec *write_iov; /* WEFT_COMPARE_WRITE */
+	unsigned write_iov_count;
+	const struct weft_range *ranges;
+	unsigned range_count;
+	uint8_t action; /* reservations: RREGA, RACQA, RRELA; RTYPE; CPTPL in bits 1:0 */
+	uint8_t reservation_type;
+	uint8_t persist;
+	uint64_t key;
+	uint64_t new_key;
+	unsigned reactor; /* which one carries it: modulo the number of reactors */
+	void (*done)(struct weft_request *request);
+	void *arg; /* the caller's own */
+	/*
+	 * Valid in done. 0, or -errno: -EILSEQ a compare found a difference; -ENODATA a block that
+	 * cannot be read; -ENOSPC; -EROFS; -EBADE a reservation of somebody else; -ENXIO the
+	 * namespace is gone; -ENOTCONN no path for longer than fast-io-fail allows: it has not run
+	 * and will not; -EREMOTEIO the outcome is not known, it will not run any more (fused pairs,
+	 * reservations and such copies when a path died); -EIO else. status is the controller's own
+	 * word.
+	 */
+	int result;
+	uint16_t status;
+	uint8_t attempts; /* 1: no path was lost on the way */
+	/* Libweft's. */
+	uint64_t private_words[112];
+};
+
+/* From any thread. 0: done will be called, never from inside. -EINVAL with nothing begun: the
+ * request makes no sense (a length that is no multiple of the block, a range behind the end, ...).
+ */
+WEFT_API int weft_submit(struct weft_ns *ns, struct weft_request *request);
+
+/* ---- the same, waiting ------------------------------------------------------------------------
+ */
+
+/* Not from a callback. What was moved is all of it, or an error. */
+WEFT_API int weft_read(struct weft_ns *ns, void *buf, uint64_t block, uint32_t block_count);
+WEFT_API int weft_write(struct weft_ns *ns, const void *buf, uint64_t block, uint32_t block_count,
+			uint32_t flags);
+WEFT_API int weft_flush(struct weft_ns *ns);
+/* Any request, waiting; request->done is not called. */
+WEFT_API int weft_run(struct weft_ns *ns, struct weft_request *request);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Many paths to one subsystem, used as one. An mpath belongs to one reactor, with all its paths:
+ * each path is a controller of its own (host/host.h), so reactors share nothing, and a process that
+ * uses several opens one mpath on each (ADR 0020).
+ *
+ * A command goes to a path that policy picks among those whose ANA state is best. When its path is
+ * lost it follows the rules of host/resend.h: what changes nothing is sent again at once, what
+ * changes data only when the first copy cannot run any more. That is certain when the buffers have
+ * come back from the kernel, and a Cross-Controller Reset through another path has succeeded or
+ * KATO + CQT have passed since the last byte went to the lost controller; see docs/failover.md.
+ *
+ * Files: mpath.c (life, namespaces), mpath_io.c (submit, pick, retry), path.c (one path: connect,
+ * back-off, damping), path_ana.c (ANA log and states), fence.c (the rule above), hedge.c.
+ * All callbacks run on the reactor, never from inside the call that they answer.
+ */
+#ifndef WEFT_HOST_MPATH_H
+#define WEFT_HOST_MPATH_H
+
+#include "host/host.h"
+#include "host/path_policy.h"
+#include "host/timeouts.h"
+
+#define MPATH_PATHS_MAX 32
+
+struct mpath;
+struct mpath_ns;
+struct path;
+
+struct mpath_hedge {
+	/* A read without an answer after this percentile of recent reads (in hundredths of a
+	 * percent: 9900 is p99) is sent on a second path too. 0: off. */
+	uint32_t percentile;
+	uint32_t min_us;        /* but never earlier */
+	uint32_t extra_percent; /* at most so many of a hundred reads; 5 when 0 */
+};
+
+struct mpath_config {
+	char subsystem_nqn[NVME_NQN_BYTES];
+	char host_nqn[NVME_NQN_BYTES];
+	struct uuid host_id;
+	struct host_timeouts timeouts;
+	enum path_policy policy;
+	struct mpath_hedge hedge;
+	unsigned io_queues;     /* of each path; 1 when 0 */
+	unsigned io_queue_size; /* entries; 128 when 0 */
+	bool wants_header_digest;
+	bool wants_data_digest;
+	uint32_t zero_copy_min_bytes; /* writes of so many bytes leave without a copy; 0: never */
+	int numa_node;                /* of the thread, or -1; for policy numa */
+	uint64_t seed;                /* jitter and policies */
+	/* For tests alone: commands are sent again at once, which loses data. */
+	bool is_fencing_off;
+};
+
+enum path_state {
+	PATH_CONNECTING,
+	PATH_LIVE,
+	PATH_WAITING, /* for the next attempt */
+	PATH_CLOSING,
+};
+
+/* How a lost controller was made certain to be dead, newest first in reports. */
+enum fence_kind {
+	FENCE_NONE,
+	FENCE_RESET, /* Cross-Controller Reset */
+	FENCE_TIME,  /* KATO + CQT */
+};
+
+/* A path as people see it. */
+struct path_info {
+	struct net_addr addr;
+	enum path_state state;
+	bool is_stable;      /* false: damped, used only when there is no other */
+	bool is_given_up;    /* ctrl_loss_ms passed; still tried now and then */
+	uint16_t cntlid;     /* while live */
+	bool has_reset;      /* the controller takes part in Cross-Controller Reset */
+	uint32_t quiesce_ms; /* its CQT, or the profile's */
+	int numa_node;       /* of the network card; -1: unknown */
+	uint32_t in_flight;
+	uint64_t latency_ns; /* mean of late */
+	uint64_t rtt_ns;     /* of the transport; 0: unknown */
+	uint64_t commands;
+	uint64_t losses; /* how often it was lost */
+	uint64_t fences_by_reset;
+	uint64_t fences_by_time;
+	uint32_t queue_count;
+	char last_error[256]; /* why it is not live, or was lost last; empty: never */
+};
+
+struct ns_info {
+	uint32_t nsid;
+	struct ns_identity identity;
+	bool is_gone; /* removed from the subsystem; the handle stays */
+};
+
+struct mpath_callbacks {
+	/* Once: res 0 when the first path is live and its namespaces are known; -errno when no path
+	 * could be connected within connect_ms (mpath_close is still needed, and attempts go on).
+	 */
+	void (*ready)(struct mpath *mpath, void *arg, int res, const struct host_error *error);
+	/* A namespace appeared, changed or went. May be NULL. */
+	void (*ns_changed)(struct mpath *mpath, void *arg, uint32_t nsid);
+	/* A path came, went or changed its ANA states. For the log of people. May be NULL. */
+	void (*path_changed)(struct mpath *mpath, void *arg, unsigned path, const char *what);
+};
+
+/* 0 or -errno (-ENOMEM, -EINVAL); `ready` follows. */
+int mpath_open(struct reactor *reactor, const struct mpath_config *config,
+	       const struct net_addr *addrs, unsigned addr_count,
+	       const struct mpath_callbacks *callbacks, void *arg, struct mpath **ret_mpath);
+/* While open: 0, -EEXIST, -ENOSPC, -ENOMEM; -ENOENT. */
+int mpath_add_path(struct mpath *mpath, const struct net_addr *addr);
+int mpath_remove_path(struct mpath *mpath, const struct net_addr *addr);
+/* Every command must be done. Disconnects in good order; `gone` is the last callback. */
+void mpath_close(struct mpath *mpath, void (*gone)(void *arg), void *arg);
+
+unsigned mpath_path_count(const struct mpath *mpath);
+void mpath_path_info(const struct mpath *mpath, unsigned index, struct path_info *ret_info);
+/* The ANA state of a namespace's group on that path. */
+enum ana_state mpath_path_ana(const struct mpath *mpath, unsigned index, uint32_t nsid);
+enum path_policy mpath_policy(const struct mpath *mpath);
+/* Of the first live controller; NULL before `ready`. */
+const struct ctrl_identity *mpath_identity(const struct mpath *mpath);
+
+/* NULL: no such namespace. Valid until mpath_close. */
+struct mpath_ns *mpath_ns_find(struct mpath *mpath, uint32_t nsid);
+/* The first namespace above nsid (0: from the start), or NULL. */
+struct mpath_ns *mpath_ns_next(struct mpath *mpath, uint32_t nsid);
+void mpath_ns_info(const struct mpath_ns *ns, struct ns_info *ret_info);
+
+enum mpath_result {
+	MPATH_OK,
+	MPATH_STATUS,  /* the controller said no: io->status */
+	MPATH_NO_PATH, /* fast_io_fail_ms passed; it has not run and will not */
+	MPATH_UNKNOWN, /* it may have run, or not, and will not run any more (RESEND_NEVER) */
+	MPATH_GONE,    /* the namespace is not there any more */
+};
+
+/* One command, embedded in the caller's object, busy from submit until done. */
+struct mpath_io {
+	struct nvme_sqe sqe; /* opcode and CDWs; NSID is filled in */
+	/* Fused with this one, which is the Compare: both go to one queue, one after the other;
+	 * done of this one comes when both have ended. Only the first is given to mpath_submit. */
+	struct mpath_io *fused_write;
+	enum host_data_direction direction;
+	const struct iovec *iov; /* stays valid, with what it points at, until done */
+	unsigned iov_count;
+	uint32_t data_bytes;
+	void (*done)(struct mpath_io *io);
+	/* Valid in done. */
+	enum mpath_result result;
+	nvme_status status;
+	uint64_t dwords;  /* DW0 and DW1 of the completion */
+	uint8_t attempts; /* 1: the first one was answered */
+	/* The engine's. */
+	struct mpath_ns *ns;
+	struct path *path;
+	struct host_cmd cmd;
+	struct list node;
+	uint64_t submitted_ns;
+	uint64_t sent_ns;
+	uint64_t retry_at_ns;
+	uint8_t retries_left;
+	bool is_hedged;
+	struct hedge *hedge;
+};
+
+/* Never fails from inside; done is not called from inside. */
+void mpath_submit(struct mpath_ns *ns, struct mpath_io *io);
+/* An admin command on any live path; likewise by the rules of resend.h. ns may be NULL in done. */
+void mpath_submit_admin(struct mpath *mpath, struct mpath_io *io);
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which of several usable paths the next command takes. Pure: it sees samples, not paths, so that
+ * policies are tested without a network. One state for each namespace.
+ *
+ *   numa         the nearest path; the others only when it is gone
+ *   round-robin  in turn
+ *   queue-depth  the fewest commands in flight
+ *   latency      the least expected wait: measured latency times what is in flight. A path that has
+ *                not answered for longer than it usually takes counts as slow before it answers,
+ * and one that is hardly used gets a command now and then so that its figure stays true.
+ */
+#ifndef WEFT_HOST_PATH_POLICY_H
+#define WEFT_HOST_PATH_POLICY_H
+
+#include "base/prng.h"
+
+#include <stdint.h>
+
+enum path_policy {
+	PATH_POLICY_NUMA,
+	PATH_POLICY_ROUND_ROBIN,
+	PATH_POLICY_QUEUE_DEPTH,
+	PATH_POLICY_LATENCY,
+};
+
+/* 0, or -EINVAL. */
+int path_policy_parse(const char *name, enum path_policy *ret_policy);
+const char *path_policy_name(enum path_policy policy);
+
+/* How long commands of a path take: an average that forgets with time, not with the count. */
+struct path_latency {
+	uint64_t mean_ns; /* 0: nothing measured yet */
+	uint64_t updated_ns;
+};
+void path_latency_add(struct path_latency *latency, uint64_t took_ns, uint64_t now_ns);
+
+struct path_sample {
+	uint32_t in_flight;
+	uint32_t numa_distance; /* 0: the same node */
+	uint64_t oldest_ns;     /* age of the oldest command in flight; 0: none */
+	uint64_t picked_ns;     /* when it was last taken */
+	struct path_latency latency;
+};
+
+struct path_policy_state {
+	enum path_policy policy;
+	uint32_t turn; /* round robin */
+	struct prng prng;
+};
+
+void path_policy_init(struct path_policy_state *state, enum path_policy policy, uint64_t seed);
+/* Index of one of `count` (1 or more) samples. */
+unsigned path_policy_pick(struct path_policy_state *state, const struct path_sample *samples,
+			  unsigned count, uint64_t now_ns);
+
+#endif

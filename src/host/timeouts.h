@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every time-out of the host side, in one place: three profiles, and every value can be set by
+ * itself. Pure; `weft explain-timeouts` prints what happens when, from the same table.
+ */
+#ifndef WEFT_HOST_TIMEOUTS_H
+#define WEFT_HOST_TIMEOUTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum host_profile {
+	HOST_PROFILE_DEFAULT,
+	HOST_PROFILE_TRAINING, /* fail over fast */
+	HOST_PROFILE_DATABASE, /* conservative */
+};
+
+struct host_timeouts {
+	/* A path, from the first packet of its TCP connection until its controller is identified.
+	 */
+	uint32_t connect_ms;
+	/* KATO: the controller ends itself when it has heard nothing for so long. */
+	uint32_t keep_alive_ms;
+	/* A command without an answer for so long fails its path. */
+	uint32_t command_ms;
+	/* A path that owes us an answer and from which nothing came for so long is lost. A third of
+	 * it after the last byte, the controller is asked (Keep Alive), so that a slow medium is
+	 * not taken for a dead link. 0: only the other time-outs count. */
+	uint32_t silence_ms;
+	/* TCP_USER_TIMEOUT: data that the peer's kernel does not acknowledge for so long. */
+	uint32_t unacked_ms;
+	/* Between two attempts to connect: doubles from the first to the second, and a random part
+	 * of jitter_percent is taken off. */
+	uint32_t reconnect_min_ms;
+	uint32_t reconnect_max_ms;
+	uint32_t jitter_percent;
+	/* A path that was lost before it has lived so long is unstable: its back-off goes on
+	 * growing where it was, and it is used only when there is no stable one, until it has. */
+	uint32_t stable_ms;
+	/* I/O without a usable path for so long fails (never before it is certain that it will not
+	 * run later). 0: it waits for ever. */
+	uint32_t fast_io_fail_ms;
+	/* A path that could not be connected for so long counts as lost for good in reports and is
+	 * tried only every reconnect_max_ms. Nothing is ever deleted. 0: never. */
+	uint32_t ctrl_loss_ms;
+	/* What a target that reports no CQT is given to end its commands after KATO. */
+	uint32_t quiesce_ms;
+	/* A Cross-Controller Reset that is not done after so long is tried on another path. */
+	uint32_t reset_ms;
+};
+
+void host_timeouts_fill(struct host_timeouts *timeouts, enum host_profile profile);
+/* 0, or -EINVAL: no such profile. */
+int host_profile_parse(const char *name, enum host_profile *ret_profile);
+const char *host_profile_name(enum host_profile profile);
+
+/* A value by its name, for options of the form name=milliseconds: "keep-alive", "silence", ... */
+struct host_timeout_field {
+	const char *name;
+	const char *help; /* one line, for --help and manual pages */
+	size_t offset;    /* of a uint32_t in struct host_timeouts */
+	uint32_t min;
+	uint32_t max;
+	bool may_be_zero;
+};
+extern const struct host_timeout_field host_timeout_fields[];
+extern const unsigned host_timeout_field_count;
+
+/* "name=value": value with an optional unit (ms, s, m). 0; or -EINVAL with a text that names the
+ * thing and the remedy in error. */
+int host_timeouts_set(struct host_timeouts *timeouts, const char *assignment, char *error,
+		      size_t error_bytes);
+/* 0; or -EINVAL when values contradict each other (silence above keep-alive, min above max, ...).
+ */
+int host_timeouts_check(const struct host_timeouts *timeouts, char *error, size_t error_bytes);
+
+/* The page of `weft explain-timeouts`: what happens when. Returns the length that all of it has. */
+size_t host_timeouts_explain(const struct host_timeouts *timeouts, const char *profile_name,
+			     char *text, size_t text_bytes);
+
+#endif

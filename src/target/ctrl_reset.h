@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Cross-Controller Reset: ends a controller on behalf of its host, which has lost it, and tells
+ * when nothing of it can reach a medium any more. Base 2.3, section 5.4.3 (TP8028).
+ *
+ * A request travels as a message: from the reactor of the controller that was asked, or from
+ * control (another process asks, control/peers.h), to the registry, to the reactor of the impacted
+ * controller, and back when that one has left the registry with all its queues drained. Identifiers
+ * outside of this process's range belong to peers: those requests go to control.
+ */
+#ifndef WEFT_TARGET_CTRL_RESET_H
+#define WEFT_TARGET_CTRL_RESET_H
+
+#include "base/uuid.h"
+#include "reactor/reactor.h"
+#include "wire/nvme.h"
+
+struct target;
+
+enum ctrl_reset_result {
+	CTRL_RESET_DONE,      /* it is gone, or was before */
+	CTRL_RESET_FAILED,    /* nobody can tell: a peer did not answer and could not be fenced */
+	CTRL_RESET_FORBIDDEN, /* it belongs to another host, or is no I/O controller */
+};
+
+struct ctrl_reset {
+	char subsystem_nqn[NVME_NQN_BYTES];
+	char host_nqn[NVME_NQN_BYTES]; /* who asks: only its own controllers */
+	struct uuid host_id;
+	uint16_t cntlid;
+	uint8_t uniquifier;      /* CIU */
+	uint64_t random_number;  /* CIRN */
+	struct reactor *reactor; /* `done` is called there */
+	void (*done)(struct ctrl_reset *reset, enum ctrl_reset_result result);
+	/* The target's. */
+	struct target *target;
+	enum ctrl_reset_result result;
+	struct list node;
+	struct reactor_msg msg;
+};
+
+/* Of a controller in this process; from any reactor. Cannot fail; `done` follows, however long the
+ * media take. */
+void target_ctrl_reset(struct target *target, struct ctrl_reset *reset);
+
+#endif
