@@ -23,7 +23,7 @@ all: ## build the program into build/ (the default)
 help: ## list the targets and variables
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | \
 		while IFS="$$(printf '\t')" read -r t h; do printf '  %-12s %s\n' "$$t" "$$h"; done
-	@echo 'Variables: SEEDS SEED_BASE SEED TRACE=1 (sim), RUN_FOR=5s (run), FUZZ_SECONDS (fuzz),'
+	@echo 'Variables: SEEDS SEED_BASE SEED MPATH=1 TRACE=1 (sim), RUN_FOR=5s (run), FUZZ_SECONDS (fuzz),'
 	@echo '  KERNEL=6.1|6.12|sid (interop), DESTDIR (install), SPDK_DIR (bench: a built SPDK tree),'
 	@echo '  BENCH (options of bench/run, such as --quick; bench/run --help)'
 
@@ -39,8 +39,10 @@ asan: ## the tests under address and undefined behaviour sanitizers
 tsan: ## the tests under the thread sanitizer
 	@tools/build tsan && tools/run-tests build-tsan
 
-sim: all ## SEEDS simulated runs from SEED_BASE on, or SEED=x alone (TRACE=1 tells all)
-	@build/tests/sim/weft_sim $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --seed-base $(SEED_BASE))
+sim: all ## SEEDS simulated runs from SEED_BASE on, or SEED=x alone (MPATH=1: of multipath; TRACE=1 tells all)
+	@build/tests/sim/weft_sim $(if $(MPATH),--mpath) \
+		$(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --seed-base $(SEED_BASE))
+	@$(if $(SEED)$(MPATH),true,build/tests/sim/weft_sim --mpath --seeds $(SEEDS) --seed-base $(SEED_BASE))
 
 fuzz: ## fuzz every parser for FUZZ_SECONDS in total
 	@tools/build fuzz && tools/fuzz build-fuzz $(FUZZ_SECONDS)
@@ -76,7 +78,7 @@ man: ## check the manual pages and format them into build/man/
 	@tools/setup tidy && mkdir -p build/man && for p in docs/man/*.[1-8]; do \
 		mandoc -T html -W warning "$$p" > "build/man/$$(basename "$$p").html" || exit 1; done
 
-install: all ## install the program and manual pages (DESTDIR)
+install: all ## install the program, libweft and manual pages (DESTDIR)
 	@DESTDIR=$(DESTDIR) meson install -C build --no-rebuild
 
 setup: ## install everything that development needs

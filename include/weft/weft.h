@@ -58,7 +58,8 @@ struct weft_options {
 	const char *host_nqn; /* NULL: as nvme-cli finds it, or made from the machine */
 	const char *host_id;  /* a UUID; NULL: likewise */
 	/* Lines for people: level 0 error, 1 warning, 2 information, 3 debugging. NULL: none.
-	 * Called on any of libweft's threads. */
+	 * Called on libweft's threads with what concerns this instance; libweft writes nothing to
+	 * standard error itself. */
 	void (*log)(void *arg, int level, const char *line);
 	void *log_arg;
 };
@@ -71,9 +72,11 @@ WEFT_API int weft_create(const struct weft_options *options, struct weft **ret_w
 WEFT_API void weft_destroy(struct weft *weft);
 
 /* WEFT_CALLBACKS_POLL: runs the callbacks of up to max requests that have ended (0: all); waits up
- * to timeout_ms for the first (-1: for ever). How many, or -errno. One thread at a time. */
+ * to timeout_ms for the first (-1: for ever). How many, or -errno: -EINTR after a signal, -EINVAL
+ * with the other kind of callbacks. One thread at a time, and not from a callback. */
 WEFT_API int weft_poll(struct weft *weft, unsigned max, int timeout_ms);
-/* Readable while weft_poll has something to do; for poll(2) and its relatives. The library's. */
+/* Readable while weft_poll has something to do (and now and then when it has not); for poll(2) and
+ * its relatives. The library's: do not read or close it. */
 WEFT_API int weft_poll_fd(struct weft *weft);
 
 /* ---- a subsystem ------------------------------------------------------------------------------
@@ -108,14 +111,17 @@ struct weft_open_options {
 };
 
 WEFT_API void weft_open_options_init(struct weft_open_options *options);
-/* Waits until a path stands and the namespaces are known, or none does within the connect time-out.
+/*
+ * Waits until every reactor has a path and knows the namespaces, or one has none within the connect
+ * time-out. Calls that wait (weft_open, weft_close, weft_path_*, weft_paths and the waiting ones
+ * below) answer -EDEADLK on libweft's own threads; weft_close must not be called there.
  */
 WEFT_API int weft_open(struct weft *weft, const struct weft_open_options *options,
 		       struct weft_subsystem **ret_subsystem, struct weft_error *error);
 /* No request may be under way. Disconnects in good order. */
 WEFT_API void weft_close(struct weft_subsystem *subsystem);
 
-/* While open; on all reactors. */
+/* While open; on all reactors. -EEXIST, -ENOENT, -ENOSPC (32 paths). */
 WEFT_API int weft_path_add(struct weft_subsystem *subsystem, const struct weft_path *path,
 			   struct weft_error *error);
 WEFT_API int weft_path_remove(struct weft_subsystem *subsystem, const struct weft_path *path,
@@ -123,7 +129,7 @@ WEFT_API int weft_path_remove(struct weft_subsystem *subsystem, const struct wef
 
 /* A path of one reactor. */
 struct weft_path_info {
-	size_t size;
+	size_t size; /* set by the caller, in infos[0] at least: sizeof(struct weft_path_info) */
 	unsigned reactor;
 	char address[64];
 	char state[16];     /* "live", "connecting", "waiting", "closing" */
@@ -148,7 +154,7 @@ WEFT_API int weft_paths(struct weft_subsystem *subsystem, uint32_t nsid,
  */
 
 struct weft_ns_info {
-	size_t size;
+	size_t size; /* set by the caller: sizeof(struct weft_ns_info) */
 	uint32_t nsid;
 	uint32_t block_bytes;
 	uint64_t block_count;
@@ -157,6 +163,13 @@ struct weft_ns_info {
 	bool is_shared;
 	uint8_t uuid[16];
 	uint8_t nguid[16];
+	/* WEFT_COMPARE_WRITE: most blocks of one. */
+	uint32_t compare_write_blocks_max;
+	/* WEFT_COPY: most ranges, blocks in one of them and blocks in all; 0: cannot copy. */
+	uint32_t copy_ranges_max;
+	uint32_t copy_range_blocks_max;
+	uint32_t copy_blocks_max;
+	bool is_gone; /* removed from the subsystem: requests end with -ENXIO */
 };
 
 /* NSIDs in ascending order: how many there are, up to max are filled in. */
@@ -175,15 +188,15 @@ enum weft_op {
 	WEFT_WRITE,
 	WEFT_FLUSH,
 	WEFT_WRITE_ZEROES,
-	WEFT_DEALLOCATE,    /* ranges, or one range from block and block_count */
+	WEFT_DEALLOCATE,    /* up to 256 ranges, or one range from block and block_count */
 	WEFT_COMPARE,       /* -EILSEQ: differs */
 	WEFT_COMPARE_WRITE, /* fused: iov is compared, write_iov is written when it was the same */
-	WEFT_COPY,          /* ranges to block */
+	WEFT_COPY,          /* ranges, one behind the other, to block */
 	WEFT_VERIFY,
 	WEFT_RESERVATION_REGISTER, /* the four: action, key, new_key, reservation_type */
 	WEFT_RESERVATION_ACQUIRE,
 	WEFT_RESERVATION_RELEASE,
-	WEFT_RESERVATION_REPORT, /* into iov */
+	WEFT_RESERVATION_REPORT, /* into iov; the extended form, host identifiers of 128 bits */
 };
 
 enum weft_flags {
@@ -207,18 +220,20 @@ struct weft_request {
 	uint32_t flags; /* enum weft_flags */
 	uint64_t block;
 	uint32_t block_count;
+	/* What is read or written: block_count blocks in all. When the request is longer than
+	 * transfer_max_bytes, any 63 pieces in a row must hold a block. */
 	const struct iovec *iov;
 	unsigned iov_count;
 	const struct iovec *write_iov; /* WEFT_COMPARE_WRITE */
 	unsigned write_iov_count;
 	const struct weft_range *ranges;
 	unsigned range_count;
-	uint8_t action; /* reservations: RREGA, RACQA, RRELA; RTYPE; CPTPL in bits 1:0 */
-	uint8_t reservation_type;
-	uint8_t persist;
-	uint64_t key;
-	uint64_t new_key;
-	unsigned reactor; /* which one carries it: modulo the number of reactors */
+	uint8_t action;           /* reservations: RREGA, RACQA or RRELA */
+	uint8_t reservation_type; /* RTYPE, of Acquire and Release */
+	uint8_t persist;          /* CPTPL, of Register */
+	uint64_t key;             /* CRKEY */
+	uint64_t new_key;         /* NRKEY of Register, PRKEY of Acquire */
+	unsigned reactor;         /* which one carries it: modulo the number of reactors */
 	void (*done)(struct weft_request *request);
 	void *arg; /* the caller's own */
 	/*
@@ -226,19 +241,20 @@ struct weft_request {
 	 * cannot be read; -ENOSPC; -EROFS; -EBADE a reservation of somebody else; -ENXIO the
 	 * namespace is gone; -ENOTCONN no path for longer than fast-io-fail allows: it has not run
 	 * and will not; -EREMOTEIO the outcome is not known, it will not run any more (fused pairs,
-	 * reservations and such copies when a path died); -EIO else. status is the controller's own
-	 * word.
+	 * reservations and such copies when a path died); -EOPNOTSUPP the controller does not know
+	 * the command; -EIO else. status is the controller's own word, 0 when it had none. A
+	 * request that was split may have run in part when it failed.
 	 */
 	int result;
 	uint16_t status;
 	uint8_t attempts; /* 1: no path was lost on the way */
 	/* Libweft's. */
-	uint64_t private_words[112];
+	uint64_t private_words[128];
 };
 
 /* From any thread. 0: done will be called, never from inside. -EINVAL with nothing begun: the
- * request makes no sense (a length that is no multiple of the block, a range behind the end, ...).
- */
+ * request makes no sense (pieces that are not block_count blocks in all, a range behind the end, a
+ * flag of another command, ...). */
 WEFT_API int weft_submit(struct weft_ns *ns, struct weft_request *request);
 
 /* ---- the same, waiting ------------------------------------------------------------------------

@@ -125,78 +125,83 @@ void block_guard_drop_exclusive(struct block_guard *guard, const void *addr, siz
 		block_guard_release_exclusive(block_guard_word_at(guard, at + done));
 }
 
+/* Memory, granule by granule, each held while it is the present one. */
+struct walk {
+	struct block_guard *guard;
+	uint8_t *shared;
+	size_t len_bytes;
+	size_t at;   /* where in `shared` the present granule begins */
+	size_t part; /* its bytes; 0: none was taken yet */
+};
+
+/* Lets the present granule go and takes the next one; false behind the last one. Inline, so that
+ * is_exclusive is a constant: these are on the way of each read and write. */
+static inline __attribute__((always_inline)) bool walk_next(struct walk *walk, bool is_exclusive)
+{
+	atomic_uint *word;
+
+	if (walk->part > 0) {
+		word = block_guard_word_at(walk->guard, walk->shared + walk->at);
+		if (is_exclusive)
+			block_guard_release_exclusive(word);
+		else
+			block_guard_release_shared(word);
+		walk->at += walk->part;
+	}
+	if (walk->at >= walk->len_bytes)
+		return false;
+	walk->part = granule_rest(walk->shared + walk->at, walk->len_bytes - walk->at);
+	word = block_guard_word_at(walk->guard, walk->shared + walk->at);
+	if (is_exclusive)
+		block_guard_spin_exclusive(word);
+	else
+		block_guard_spin_shared(word);
+	return true;
+}
+
 void block_guard_copy_out_held(struct block_guard *guard, void *to, const void *shared,
 			       size_t len_bytes)
 {
-	const uint8_t *from = shared;
-	uint8_t *at = to;
+	struct walk walk = {.guard = guard, .shared = (uint8_t *)shared, .len_bytes = len_bytes};
 
-	while (len_bytes > 0) {
-		atomic_uint *word = block_guard_word_at(guard, from);
-		size_t part = granule_rest(from, len_bytes);
-
-		block_guard_spin_shared(word);
-		memcpy(at, from, part);
-		block_guard_release_shared(word);
-		at += part;
-		from += part;
-		len_bytes -= part;
-	}
+	while (walk_next(&walk, false))
+		memcpy((uint8_t *)to + walk.at, walk.shared + walk.at, walk.part);
 }
 
 void block_guard_copy_in_held(struct block_guard *guard, void *shared, const void *from,
 			      size_t len_bytes)
 {
-	const uint8_t *source = from;
-	uint8_t *at = shared;
+	struct walk walk = {.guard = guard, .shared = shared, .len_bytes = len_bytes};
 
-	while (len_bytes > 0) {
-		atomic_uint *word = block_guard_word_at(guard, at);
-		size_t part = granule_rest(at, len_bytes);
-
-		block_guard_spin_exclusive(word);
-		memcpy(at, source, part);
-		block_guard_release_exclusive(word);
-		at += part;
-		source += part;
-		len_bytes -= part;
-	}
+	while (walk_next(&walk, true))
+		memcpy(walk.shared + walk.at, (const uint8_t *)from + walk.at, walk.part);
 }
 
 void block_guard_zero(struct block_guard *guard, void *shared, size_t len_bytes)
 {
-	uint8_t *at = shared;
+	struct walk walk = {.guard = guard, .shared = shared, .len_bytes = len_bytes};
 
-	while (guard && len_bytes > 0) {
-		atomic_uint *word = block_guard_word_at(guard, at);
-		size_t part = granule_rest(at, len_bytes);
-
-		block_guard_spin_exclusive(word);
-		memset(at, 0, part);
-		block_guard_release_exclusive(word);
-		at += part;
-		len_bytes -= part;
+	if (!guard) {
+		memset(shared, 0, len_bytes);
+		return;
 	}
-	if (len_bytes > 0)
-		memset(at, 0, len_bytes);
+	while (walk_next(&walk, true))
+		memset(walk.shared + walk.at, 0, walk.part);
 }
 
 bool block_guard_is_equal(struct block_guard *guard, const void *shared, const void *with,
 			  size_t len_bytes)
 {
-	const uint8_t *at = shared, *other = with;
+	struct walk walk = {.guard = guard, .shared = (uint8_t *)shared, .len_bytes = len_bytes};
 	bool is_equal = true;
 
-	while (guard && len_bytes > 0 && is_equal) {
-		atomic_uint *word = block_guard_word_at(guard, at);
-		size_t part = granule_rest(at, len_bytes);
-
-		block_guard_spin_shared(word);
-		is_equal = memcmp(at, other, part) == 0;
-		block_guard_release_shared(word);
-		at += part;
-		other += part;
-		len_bytes -= part;
+	if (!guard)
+		return memcmp(shared, with, len_bytes) == 0;
+	while (walk_next(&walk, false)) {
+		is_equal = memcmp(walk.shared + walk.at, (const uint8_t *)with + walk.at,
+				  walk.part) == 0;
+		if (!is_equal)
+			walk.len_bytes = walk.at + walk.part; /* this one is the last */
 	}
-	return is_equal && (len_bytes == 0 || memcmp(at, other, len_bytes) == 0);
+	return is_equal;
 }

@@ -7,9 +7,12 @@
  */
 #include "base/check.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+static void (*_Atomic check_last_words)(void);
 
 struct check_text {
 	char bytes[512];
@@ -40,11 +43,20 @@ static const char *check_number(int number, char digits[12])
 	return at;
 }
 
+void check_set_last_words(void (*fn)(void))
+{
+	atomic_store(&check_last_words, fn);
+}
+
 _Noreturn void check_failed(const char *file, int line, const char *what)
 {
+	/* Once: a check that fails in there, or in another thread meanwhile, just ends. */
+	void (*last_words)(void) = atomic_exchange(&check_last_words, NULL);
 	struct check_text text = {.len_bytes = 0};
 	char digits[12];
 
+	if (last_words)
+		last_words();
 	check_text_add(&text, file);
 	check_text_add(&text, ":");
 	check_text_add(&text, check_number(line, digits));

@@ -11,6 +11,8 @@
 #include <stddef.h>
 
 _Noreturn void check_failed(const char *file, int line, const char *what);
+/* Called before the message, in any thread and any state: it may neither allocate nor lock. */
+void check_set_last_words(void (*fn)(void));
 
 #define CHECK(cond)                                                                                \
 	do {                                                                                       \

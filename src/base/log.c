@@ -2,21 +2,19 @@
 /*
  * Log lines on standard error: "2026-11-15T04:31:58.123Z info target: text".
  *
- * Any thread; a line is built on the stack and leaves with one write(2). Control characters in
- * the text become '?', because parts of it may come from a peer and must not forge a second line
- * or drive a terminal.
+ * Any thread; a line is built on the stack and leaves with one write(2), or through the thread that
+ * a daemon has for it (base/log_writer.h). Control characters in the text become '?', because parts
+ * of it may come from a peer and must not forge a second line or drive a terminal.
  */
 #include "base/log.h"
 
 #include "base/clock.h"
+#include "base/log_writer.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
-
-#define LOG_LINE_BYTES       1024
-#define LOG_LINES_PER_WINDOW 10
 
 static _Atomic int log_level_now = LOG_LEVEL_INFO;
 
@@ -53,24 +51,17 @@ static size_t log_put_head(char *line, size_t line_bytes, enum log_level level, 
 	return used + (size_t)len;
 }
 
-void log_line(enum log_level level, const char *area, const char *format, ...)
+/* The whole line, its newline included: the bytes used. */
+__attribute__((format(printf, 4, 0))) static size_t
+log_format_args(char line[LOG_LINE_BYTES], enum log_level level, const char *area,
+		const char *format, va_list args)
 {
-	char line[LOG_LINE_BYTES];
-	size_t head, used;
-	va_list args;
-	int len;
+	size_t head = log_put_head(line, LOG_LINE_BYTES, level, area);
+	int len = vsnprintf(line + head, LOG_LINE_BYTES - head, format, args);
+	size_t used = head + (len < 0 ? 0 : (size_t)len);
 
-	if (level > log_get_level())
-		return;
-	head = log_put_head(line, sizeof(line), level, area);
-	va_start(args, format);
-	len = vsnprintf(line + head, sizeof(line) - head, format, args);
-	va_end(args);
-	if (len < 0)
-		len = 0;
-	used = head + (size_t)len;
-	if (used > sizeof(line) - 1)
-		used = sizeof(line) - 1;
+	if (used > LOG_LINE_BYTES - 1)
+		used = LOG_LINE_BYTES - 1;
 	for (size_t i = head; i < used; i++) {
 		unsigned char c = (unsigned char)line[i];
 
@@ -78,25 +69,32 @@ void log_line(enum log_level level, const char *area, const char *format, ...)
 			line[i] = '?';
 	}
 	line[used++] = '\n';
-	if (write(STDERR_FILENO, line, used) < 0)
-		return; /* nowhere is left to complain to */
+	return used;
 }
 
-bool log_limit_pass(struct log_limit *limit, uint32_t *ret_held_back)
+size_t log_format(char line[LOG_LINE_BYTES], enum log_level level, const char *area,
+		  const char *format, ...)
 {
-	/* Never 0, which is the start value of a limit that has not been used. */
-	uint64_t now_ns = clock_monotonic_ns() | 1;
-	uint64_t start_ns = atomic_load_explicit(&limit->window_start_ns, memory_order_relaxed);
+	va_list args;
+	size_t used;
 
-	*ret_held_back = 0;
-	/* One thread opens the new window; another that loses the race counts in either. */
-	if ((start_ns == 0 || now_ns - start_ns >= NS_PER_S) &&
-	    atomic_compare_exchange_strong(&limit->window_start_ns, &start_ns, now_ns))
-		atomic_store(&limit->passed, 0);
-	if (atomic_fetch_add(&limit->passed, 1) >= LOG_LINES_PER_WINDOW) {
-		atomic_fetch_add(&limit->held_back, 1);
-		return false;
-	}
-	*ret_held_back = atomic_exchange(&limit->held_back, 0);
-	return true;
+	va_start(args, format);
+	used = log_format_args(line, level, area, format, args);
+	va_end(args);
+	return used;
+}
+
+void log_line(enum log_level level, const char *area, const char *format, ...)
+{
+	char line[LOG_LINE_BYTES];
+	va_list args;
+	size_t used;
+
+	if (level > log_get_level())
+		return;
+	va_start(args, format);
+	used = log_format_args(line, level, area, format, args);
+	va_end(args);
+	if (!log_writer_put(line, used) && write(STDERR_FILENO, line, used) < 0)
+		return; /* nowhere is left to complain to */
 }

@@ -2,9 +2,10 @@
 /*
  * One line per event on standard error, never on the path of a successful I/O.
  *
- * Any thread. A line is written with one write(2), so that lines of two threads do not mix. Lines
- * that an unauthenticated peer can cause go through log_limited, which lets at most ten a second
- * through per call site and says how many it held back.
+ * Any thread. A line is written with one write(2), so that lines of two threads do not mix; in a
+ * daemon another thread writes it, and nobody waits for that (base/log_writer.h). Lines that an
+ * unauthenticated peer can cause go through log_limited, which lets at most ten a second through
+ * per call site and says how many it held back.
  */
 #ifndef WEFT_BASE_LOG_H
 #define WEFT_BASE_LOG_H
@@ -12,6 +13,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#define LOG_LINE_BYTES 1024 /* the longest line; what is over is cut off */
 
 enum log_level {
 	LOG_LEVEL_OFF, /* for programs that cause errors on purpose */

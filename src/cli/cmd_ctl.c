@@ -49,6 +49,7 @@ static const struct ctl_command commands[] = {
 	{"ana", "set", ctl_ana_set, "ID GROUP STATE", 3, 3, 0, true,
 	 "move a group on a port to a state"},
 	{"connections", NULL, ctl_connections, "", 0, 0, 0, false, "hosts that are connected"},
+	{"peers", NULL, ctl_peers, "", 0, 0, 0, false, "other members of the cluster"},
 	{"reservations", NULL, ctl_reservations, "", 0, 0, 0, false,
 	 "namespaces with registered hosts"},
 	{"reservations", "clear", ctl_reservation_clear, "NQN NSID", 2, 2, 0, false,

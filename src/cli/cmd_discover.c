@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `weft discover`: reads the discovery log of a discovery controller and prints it as nvme-cli
- * does, in text or JSON. Main thread. NVMe Base 2.1, section 5.1.12.3.1: the log is read in pieces
- * and its header again at the end; when the generation changed meanwhile, all of it is read anew.
+ * `weft discover`: prints the log of a discovery controller as nvme-cli does, in text or JSON; the
+ * reading itself is in lib/discovery_log.c. Main thread. NVMe Base 2.1, section 5.1.12.3.1.
  */
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/connect_args.h"
-#include "cli/session.h"
+#include "lib/discovery_log.h"
 #include "wire/nvme_tcp.h"
 
 #include <errno.h>
@@ -15,92 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define DISCOVERY_TRIES       10
-#define DISCOVERY_PIECE_BYTES (64 * 1024)
-#define DISCOVERY_ENTRIES_MAX 65536
-
-struct discovery_log {
-	struct discovery_header header;
-	struct discovery_entry *entries;
-};
-
-static int log_read(struct session *session, uint64_t offset, void *data, uint32_t data_bytes)
-{
-	struct host_cmd cmd = {0};
-	nvme_status status;
-
-	host_cmd_log(&cmd, 0, LOG_DISCOVERY, offset, data, data_bytes);
-	status = session_admin(session, &cmd);
-	if (nvme_status_is_ok(status))
-		return 0;
-	if (nvme_status_same(status, NVME_SC_DISCOVERY_RESTART))
-		return -EAGAIN;
-	cli_error("discover", "Get Log Page (discovery) failed: %s", nvme_status_name(status));
-	return -EIO;
-}
-
-static int header_read(struct session *session, struct discovery_header *ret_header)
-{
-	uint8_t bytes[LOG_DISCOVERY_HEADER_BYTES];
-	int res = log_read(session, 0, bytes, sizeof(bytes));
-
-	if (res == 0)
-		log_discovery_header_decode(bytes, ret_header);
-	return res;
-}
-
-/* 0, -EAGAIN when the log changed under us, or another -errno after a message. */
-static int log_read_once(struct session *session, uint8_t *piece, struct discovery_log *log)
-{
-	const uint64_t per_piece = DISCOVERY_PIECE_BYTES / LOG_DISCOVERY_ENTRY_BYTES;
-	struct discovery_header again;
-	int res = header_read(session, &log->header);
-
-	if (res == 0 && log->header.entry_count > DISCOVERY_ENTRIES_MAX) {
-		cli_error("discover", "the log claims %lu entries, which cannot be right",
-			  (unsigned long)log->header.entry_count);
-		res = -EPROTO;
-	}
-	free(log->entries);
-	log->entries = NULL;
-	if (res != 0)
-		return res;
-	log->entries = calloc(log->header.entry_count + 1, sizeof(*log->entries));
-	if (log->entries == NULL)
-		return -ENOMEM;
-	for (uint64_t i = 0; i < log->header.entry_count; i += per_piece) {
-		uint64_t left = log->header.entry_count - i;
-		uint64_t count = left < per_piece ? left : per_piece;
-
-		res = log_read(session, LOG_DISCOVERY_HEADER_BYTES + i * LOG_DISCOVERY_ENTRY_BYTES,
-			       piece, (uint32_t)(count * LOG_DISCOVERY_ENTRY_BYTES));
-		if (res != 0)
-			return res;
-		for (uint64_t k = 0; k < count; k++)
-			log_discovery_entry_decode(piece + k * LOG_DISCOVERY_ENTRY_BYTES,
-						   &log->entries[i + k]);
-	}
-	res = header_read(session, &again);
-	if (res == 0 && again.generation != log->header.generation)
-		res = -EAGAIN;
-	return res;
-}
-
-static int log_read_whole(struct session *session, struct discovery_log *log)
-{
-	uint8_t *piece = malloc(DISCOVERY_PIECE_BYTES);
-	int res = -EAGAIN;
-
-	if (piece == NULL)
-		return -ENOMEM;
-	for (int tries = 0; res == -EAGAIN && tries < DISCOVERY_TRIES; tries++)
-		res = log_read_once(session, piece, log);
-	if (res == -EAGAIN)
-		cli_error("discover", "the log kept changing while it was read; try again");
-	free(piece);
-	return res;
-}
 
 /* ---- names, as nvme-cli spells them --------------------------------------------------------- */
 
@@ -257,20 +170,17 @@ static int discover_run(const struct host_config *config, bool is_json)
 {
 	struct discovery_log log = {0};
 	struct host_error error = {0};
-	struct session *session;
-	int res = session_open(config, &session, &error);
+	int res = discovery_log_fetch(config, &log, &error);
 
 	if (res != 0) {
 		cli_error("discover", "%s", error.text);
 		return CLI_FAILED;
 	}
-	res = log_read_whole(session, &log);
-	session_close(session);
-	if (res == 0 && is_json)
+	if (is_json)
 		res = log_print_json(&log);
-	else if (res == 0)
+	else
 		log_print_text(&log);
-	free(log.entries);
+	discovery_log_free(&log);
 	return res == 0 ? CLI_OK : CLI_FAILED;
 }
 

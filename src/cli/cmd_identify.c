@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/connect_args.h"
-#include "cli/session.h"
+#include "lib/session.h"
 #include "wire/nqn.h"
 #include "wire/nvme_tcp.h"
 

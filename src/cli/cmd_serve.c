@@ -4,6 +4,7 @@
  * decides between it and the state that is kept (control/start.h) and occupies the main thread as
  * the control reactor; the hooks here run on it: self-check, banner.
  */
+#include "base/log_writer.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/serve.h"
@@ -196,6 +197,7 @@ int cmd_serve(int argc, char **argv)
 	options.forgets_kept = serve.args.is_reset;
 	options.reactor_count = serve.args.reactor_count;
 	options.spin_max_us = serve.args.spin_max_us;
+	options.is_unpinned = serve.args.is_unpinned;
 	options.run_for_ms = serve.args.run_for_ms;
 	options.api = serve.args.api;
 	options.hooks = (struct daemon_hooks){
@@ -204,7 +206,12 @@ int cmd_serve(int argc, char **argv)
 		.ended = serve_ended,
 		.arg = &serve,
 	};
+	status = log_writer_start();
+	if (status)
+		log_warn("control", "no thread for the log, the reactors write it: %s",
+			 strerror(-status));
 	status = daemon_run(&options);
 	serve_ended(&serve);
+	log_writer_stop();
 	return status;
 }

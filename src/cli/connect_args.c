@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads the connection flags that all host-side sub-commands share into a struct host_config.
- * Main thread. A host that names itself nowhere gets an NQN and an identifier derived from the
- * machine's own, so that it is the same host on the next run; the machine's is not given away.
+ * Main thread. A host that is not named by a flag gets the names of lib/host_names.h, as programs
+ * that use libweft do.
  */
 #include "cli/connect_args.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "lib/host_names.h"
 #include "wire/nqn.h"
 
 #include <errno.h>
@@ -121,44 +122,12 @@ int connect_args_take(struct connect_options *options, int c, const char *value)
 	}
 }
 
-/* The first line of a file, without its end; false when there is none. */
-static bool line_read(const char *path, char *text, size_t text_bytes)
-{
-	FILE *file = fopen(path, "re");
-	bool is_read;
-
-	if (file == NULL)
-		return false;
-	is_read = fgets(text, (int)text_bytes, file) != NULL;
-	fclose(file);
-	if (is_read)
-		text[strcspn(text, "\r\n")] = '\0';
-	return is_read && text[0] != '\0';
-}
-
 static void host_names_fill(struct connect_options *options)
 {
-	struct host_config *config = &options->config;
-	struct uuid machine;
-	char line[NVME_NQN_BYTES + 8];
-	char name[sizeof(line) + 32];
-	char text[UUID_TEXT_BYTES];
-
-	if (!line_read("/etc/machine-id", line, sizeof(line)) &&
-	    !line_read("/proc/sys/kernel/hostname", line, sizeof(line)))
-		text_copy(line, sizeof(line), "unnamed");
-	snprintf(name, sizeof(name), "weft host of %s", line);
-	uuid_from_name(name, &machine);
-	if (!options->has_host_id && (!line_read("/etc/nvme/hostid", line, sizeof(line)) ||
-				      uuid_parse(line, &config->host_id) != 0))
-		config->host_id = machine;
-	if (options->has_host_nqn)
-		return;
-	if (line_read("/etc/nvme/hostnqn", line, sizeof(line)) && nqn_problem(line) == NULL)
-		text_copy(config->host_nqn, sizeof(config->host_nqn), line);
-	else
-		snprintf(config->host_nqn, sizeof(config->host_nqn),
-			 "nqn.2014-08.org.nvmexpress:uuid:%s", uuid_format(&machine, text));
+	if (!options->has_host_id)
+		host_names_id(&options->config.host_id);
+	if (!options->has_host_nqn)
+		host_names_nqn(options->config.host_nqn);
 }
 
 int connect_args_finish(struct connect_options *options)

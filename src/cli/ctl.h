@@ -105,6 +105,7 @@ int ctl_status(struct ctl *ctl); /* ctl_state.c */
 int ctl_health(struct ctl *ctl);
 int ctl_audit(struct ctl *ctl);
 int ctl_connections(struct ctl *ctl);
+int ctl_peers(struct ctl *ctl);
 int ctl_reservations(struct ctl *ctl);
 int ctl_reservation_clear(struct ctl *ctl);
 int ctl_export(struct ctl *ctl); /* ctl_config.c */

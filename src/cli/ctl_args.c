@@ -54,6 +54,7 @@ static const struct field fields[] = {
 	{"hidden-from", "hidden_from", FIELD_LIST, CTL_NS},
 	{"write-protect", "write_protect", FIELD_TEXT, CTL_NS},
 	{"private", "private", FIELD_BOOL, CTL_NS},
+	{"clustered", "clustered", FIELD_BOOL, CTL_NS},
 	{"label", "label", FIELD_TEXT, CTL_NS},
 	{"id", "id", FIELD_NUMBER, CTL_PORT},
 	{"address", "address", FIELD_TEXT, CTL_PORT},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `weft ctl` status, health, audit, connections and reservations: what a running target tells of
- * itself. Main thread.
+ * `weft ctl` status, health, audit, connections, peers and reservations: what a running target
+ * tells of itself. Main thread.
  */
 #include "base/check.h"
 #include "cli/cli.h"
@@ -199,6 +199,46 @@ int ctl_connections(struct ctl *ctl)
 			ctl_table_row(&table, cells);
 		}
 		ctl_table_end(&table, "no host is connected");
+	}
+	json_decref(answer);
+	return CLI_OK;
+}
+
+#define PEER_RANGE 5 /* the column of identifiers */
+
+int ctl_peers(struct ctl *ctl)
+{
+	static const char *const titles[] = {"PEER",    "UP",         "FENCED", "CAN FENCE",
+					     ">PID",    "CNTLIDS",    ">ASKED", ">SERVED",
+					     ">FENCES", "LAST ERROR", NULL};
+	static const char *const keys[] = {"name",   "up",        "fenced",       "can_fence",
+					   "pid",    "cntlids",   "resets_asked", "resets_served",
+					   "fences", "last_error"};
+	json_t *answer = ctl_get(ctl, ctl_path("/peers", NULL, NULL, NULL));
+	struct ctl_table table;
+	const json_t *range;
+	json_t *peer;
+	size_t i;
+
+	if (!answer)
+		return CLI_FAILED;
+	if (!ctl_print_json(ctl, answer)) {
+		ctl_table_begin(&table, titles);
+		json_array_foreach(json_object_get(answer, "peers"), i, peer)
+		{
+			char texts[ARRAY_LEN(keys)][256];
+			const char *cells[ARRAY_LEN(keys)];
+
+			for (unsigned c = 0; c < ARRAY_LEN(keys); c++)
+				cells[c] = ctl_text(peer, keys[c], texts[c], sizeof(texts[c]));
+			range = json_object_get(peer, "cntlids");
+			snprintf(texts[PEER_RANGE], sizeof(texts[PEER_RANGE]), "%lld-%lld",
+				 (long long)json_integer_value(json_array_get(range, 0)),
+				 (long long)json_integer_value(json_array_get(range, 1)));
+			cells[PEER_RANGE] = texts[PEER_RANGE];
+			ctl_table_row(&table, cells);
+		}
+		ctl_table_end(&table, "no other member: there is no cluster");
 	}
 	json_decref(answer);
 	return CLI_OK;

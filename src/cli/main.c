@@ -17,6 +17,8 @@ static const struct cli_command commands[] = {
 	{"perf", "measure or verify a namespace: IOPS, bandwidth, latency", cmd_perf},
 	{"discover", "ask a discovery service what it offers", cmd_discover},
 	{"identify", "show a controller and its namespaces", cmd_identify},
+	{"list-subsys", "show a subsystem and the states of its paths", cmd_list_subsys},
+	{"explain-timeouts", "what happens when a path is lost, and when", cmd_explain_timeouts},
 	{"info", "show what this machine and this build can do", cmd_info},
 };
 
@@ -59,7 +61,7 @@ static void usage_print(FILE *to)
 		"weft %s: NVMe over Fabrics in user space\n\nUsage: weft COMMAND [OPTION]...\n\n",
 		WEFT_VERSION);
 	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
-		fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].summary);
+		fprintf(to, "  %-16s %s\n", commands[i].name, commands[i].summary);
 	fprintf(to,
 		"\n`weft COMMAND --help` explains a command, `weft --version` names this one.\n");
 }

@@ -64,6 +64,7 @@ static const struct api_route routes[] = {
 	 API_BODY | API_CHANGE},
 	{"GET", "/v1/connections", api_connections_get, "Controllers that hosts are connected to",
 	 0},
+	{"GET", "/v1/peers", api_peers_get, "Other members of the cluster", 0},
 	{"GET", "/v1/reservations", api_reservations_get, "Namespaces with registered hosts", 0},
 	{"GET", "/v1/openapi.json", api_openapi_get, "This API, as an OpenAPI document", 0},
 };

@@ -106,6 +106,7 @@ void api_health_get(struct api_call *call);
 void api_health_acknowledge(struct api_call *call);
 void api_audit_get(struct api_call *call);
 void api_connections_get(struct api_call *call);
+void api_peers_get(struct api_call *call);
 void api_openapi_get(struct api_call *call);
 void api_config_get(struct api_call *call);
 void api_config_put(struct api_call *call);

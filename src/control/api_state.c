@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the REST API tells of a running target and does not change: state, connections, and the
- * API's own description.
+ * What the REST API tells of a running target and does not change: state, connections, other
+ * members of the cluster, and the API's own description.
  *
  * Control reactor only. Figures of reactors are read while they run: each is true, but they are not
  * of one instant.
@@ -111,6 +111,38 @@ void api_connections_get(struct api_call *call)
 
 	daemon_get_facts(call->api->daemon, &facts);
 	target_list_ctrls(facts.target, connections_listed, call);
+}
+
+/* ---- peers ------------------------------------------------------------------------------------
+ */
+
+static json_t *peer_json(const struct peer_info *info)
+{
+	return json_pack("{s:s, s:b, s:b, s:b, s:I, s:[i, i], s:I, s:I, s:I, s:s}", "name",
+			 info->name, "up", info->is_up, "fenced", info->is_fenced, "can_fence",
+			 info->can_fence, "pid", (json_int_t)info->pid, "cntlids",
+			 (int)info->cntlid_first, (int)info->cntlid_last, "resets_asked",
+			 (json_int_t)info->resets_asked, "resets_served",
+			 (json_int_t)info->resets_served, "fences", (json_int_t)info->fences,
+			 "last_error", info->last_error);
+}
+
+void api_peers_get(struct api_call *call)
+{
+	const struct config *config = daemon_config(call->api->daemon);
+	struct peer_info infos[PEERS_MAX];
+	struct daemon_facts facts;
+	json_t *list = json_array();
+	unsigned count = 0;
+
+	daemon_get_facts(call->api->daemon, &facts);
+	if (facts.peers)
+		count = peers_list(facts.peers, infos, PEERS_MAX);
+	for (unsigned i = 0; i < count; i++)
+		json_array_append_new(list, peer_json(&infos[i]));
+	api_answer(call, json_pack("{s:s, s:o}", "name",
+				   config && config->cluster ? config->cluster->peers.name : "",
+				   "peers", list));
 }
 
 void api_openapi_get(struct api_call *call)

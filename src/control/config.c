@@ -28,6 +28,7 @@ void config_free(struct config *config)
 	}
 	free(config->subsystems);
 	free(config->ports);
+	config_cluster_free(config->cluster);
 	free(config);
 }
 
@@ -159,9 +160,9 @@ static void config_sort(struct config *config)
 
 static void document_parse(struct config_cursor *at, const json_t *root, struct config *config)
 {
-	static const char *const keys[] = {"version", "subsystems", "ports", "limits"};
+	static const char *const keys[] = {"version", "subsystems", "ports", "limits", "cluster"};
 	uint32_t version = 0;
-	const json_t *limits;
+	const json_t *limits, *cluster;
 	size_t mark;
 
 	config_object_check(at, root, keys, ARRAY_LEN(keys));
@@ -178,6 +179,12 @@ static void document_parse(struct config_cursor *at, const json_t *root, struct 
 	if (limits) {
 		mark = config_cursor_enter(at, "limits", SIZE_MAX);
 		config_limits_parse(at, limits, &config->limits);
+		config_cursor_leave(at, mark);
+	}
+	cluster = json_object_get(root, "cluster");
+	if (cluster) {
+		mark = config_cursor_enter(at, "cluster", SIZE_MAX);
+		config_cluster_parse(at, cluster, config);
 		config_cursor_leave(at, mark);
 	}
 	config_cross_check(at, config);

@@ -11,6 +11,7 @@
 #define WEFT_CONTROL_CONFIG_H
 
 #include "base/net_addr.h"
+#include "control/peers.h"
 #include "target/target.h"
 
 #include <jansson.h>
@@ -62,6 +63,7 @@ struct config_ns {
 	enum ns_write_protect write_protect; /* see config_end_power_cycle */
 	bool is_private;                     /* then masked, and to one host at most */
 	char *label;                         /* NULL: none */
+	bool is_clustered;                   /* other members of the cluster serve it too */
 };
 
 struct config_subsystem {
@@ -93,12 +95,20 @@ struct config_port {
 	uint32_t zero_copy_min_bytes;
 };
 
+/* Who else serves the clustered namespaces. The secret is not of the document: its file is read
+ * when the target starts (config_cluster_read_secret). */
+struct config_cluster {
+	struct peers_config peers;
+	char *secret_file;
+};
+
 struct config {
 	struct config_subsystem *subsystems; /* ascending NQN */
 	unsigned subsystem_count;
 	struct config_port *ports; /* ascending id */
 	unsigned port_count;
 	struct target_limits limits;
+	struct config_cluster *cluster; /* NULL: there are no other members */
 };
 
 /* The simple case: one subsystem, one namespace per spec, on every listener. */
@@ -119,6 +129,9 @@ int config_load_text(const char *text, size_t len_bytes, struct config **ret_con
 int config_from_flags(const struct config_flags *flags, struct config **ret_config,
 		      struct config_errors *errors);
 void config_free(struct config *config);
+
+/* Into cluster->peers.secret. 0, or -errno with an error: the file must be ours alone. */
+int config_cluster_read_secret(struct config_cluster *cluster, struct config_errors *errors);
 
 const struct config_subsystem *config_find_subsystem(const struct config *config, const char *nqn);
 /* A port that answers discovery alone, under an id of its own. False: a port

@@ -46,7 +46,7 @@ static bool same_ns(const struct config_ns *a, const struct config_ns *b)
 	       same_names(a->hosts, a->host_count, b->hosts, b->host_count) &&
 	       same_names(a->hidden_from, a->hidden_count, b->hidden_from, b->hidden_count) &&
 	       a->write_protect == b->write_protect && a->is_private == b->is_private &&
-	       same_text(a->label, b->label);
+	       same_text(a->label, b->label) && a->is_clustered == b->is_clustered;
 }
 
 /* The medium's size alone, when all else that the spec says is the same. */
@@ -291,6 +291,18 @@ static void limits_diff(struct diff *diff, const struct config *from, const stru
 	json_decref(y);
 }
 
+static void cluster_diff(struct diff *diff, const struct config *from, const struct config *to)
+{
+	if (config_cluster_same(from->cluster, to->cluster))
+		return;
+	if (from->cluster && to->cluster)
+		objects_diff(diff, "cluster", config_cluster_to_json(from->cluster),
+			     config_cluster_to_json(to->cluster), "");
+	else
+		fprintf(diff->out, "%c cluster: member %s\n", from->cluster ? '-' : '+',
+			(from->cluster ? from->cluster : to->cluster)->peers.name);
+}
+
 char *config_diff(const struct config *from, const struct config *to)
 {
 	struct diff diff = {.is_out_of_memory = false};
@@ -303,6 +315,7 @@ char *config_diff(const struct config *from, const struct config *to)
 	subsystems_diff(&diff, from, to);
 	ports_diff(&diff, from, to);
 	limits_diff(&diff, from, to);
+	cluster_diff(&diff, from, to);
 	diff.is_out_of_memory |= ferror(diff.out) != 0;
 	if (fclose(diff.out) != 0 || diff.is_out_of_memory) {
 		free(text);

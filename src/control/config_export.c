@@ -46,7 +46,8 @@ static bool ns_put_all(json_t *object, const struct config_ns *ns)
 		  put(object, "write_protect",
 		      json_string(config_write_protect_name(ns->write_protect))) &&
 		  put(object, "ana_group", json_integer(ns->ana_group)) &&
-		  put(object, "private", json_boolean(ns->is_private));
+		  put(object, "private", json_boolean(ns->is_private)) &&
+		  put(object, "clustered", json_boolean(ns->is_clustered));
 	if (is_good && ns->is_masked)
 		is_good = put(object, "hosts", names_to_json(ns->hosts, ns->host_count));
 	if (is_good && ns->hidden_count > 0)
@@ -246,7 +247,9 @@ json_t *config_to_json(const struct config *config)
 	if (root && !(put(root, "version", json_integer(CONFIG_DOCUMENT_VERSION)) &&
 		      put(root, "subsystems", subsystems_to_json(config)) &&
 		      put(root, "ports", ports_to_json(config)) &&
-		      put(root, "limits", limits_to_json(&config->limits)))) {
+		      put(root, "limits", limits_to_json(&config->limits)) &&
+		      (!config->cluster ||
+		       put(root, "cluster", config_cluster_to_json(config->cluster))))) {
 		json_decref(root);
 		return NULL;
 	}

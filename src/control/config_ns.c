@@ -142,7 +142,7 @@ void config_ns_parse(struct config_cursor *at, const json_t *object, unsigned in
 {
 	static const char *const keys[] = {"nsid",          "media",     "uuid",  "nguid",
 					   "read_only",     "ana_group", "hosts", "hidden_from",
-					   "write_protect", "private",   "label"};
+					   "write_protect", "private",   "label", "clustered"};
 
 	ns->nsid = index + 1;
 	ns->ana_group = 1;
@@ -152,6 +152,7 @@ void config_ns_parse(struct config_cursor *at, const json_t *object, unsigned in
 	config_get_u32(at, object, "nsid", 1, CONFIG_NSID_MAX, &ns->nsid);
 	config_get_u32(at, object, "ana_group", 1, CONFIG_ANA_GROUP_MAX, &ns->ana_group);
 	config_get_bool(at, object, "read_only", &ns->is_read_only);
+	config_get_bool(at, object, "clustered", &ns->is_clustered);
 	parse_media(at, object, ns);
 	parse_uuid(at, object, ns);
 	parse_nguid(at, object, ns);

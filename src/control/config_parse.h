@@ -8,7 +8,7 @@
 
 #include "control/config_json.h"
 
-#define CONFIG_LIMIT_COUNT 11
+#define CONFIG_LIMIT_COUNT 12
 
 /* A number of struct target_limits and its key. */
 struct config_limit {
@@ -31,6 +31,15 @@ void config_port_parse(struct config_cursor *at, const json_t *object, unsigned 
 		       struct config_port *port);
 void config_limits_parse(struct config_cursor *at, const json_t *object,
 			 struct target_limits *limits);
+
+void config_cluster_parse(struct config_cursor *at, const json_t *object, struct config *config);
+void config_cluster_free(struct config_cluster *cluster);
+/* As it stands in the document; NULL: out of memory. */
+json_t *config_cluster_to_json(const struct config_cluster *cluster);
+/* Either may be NULL. */
+bool config_cluster_same(const struct config_cluster *a, const struct config_cluster *b);
+/* What clustered namespaces need. */
+void config_cluster_check(struct config_cursor *at, const struct config *config);
 
 /* What two elements may not share: names, NSIDs, files, ids, addresses; and names of nothing. */
 void config_cross_check(struct config_cursor *at, const struct config *config);

@@ -184,6 +184,7 @@ const struct config_limit config_limits[] = {
 	LIMIT("ic_timeout_ms", ic_timeout_ms, 100, 3600000),
 	LIMIT("connect_timeout_ms", connect_timeout_ms, 100, 3600000),
 	LIMIT("data_timeout_ms", data_timeout_ms, 100, 3600000),
+	LIMIT("quiesce_ms", quiesce_ms, 0, 65535),
 	LIMIT("kato_max_ms", kato_max_ms, 0, 86400000),
 };
 

@@ -231,6 +231,7 @@ static void port_check(struct config_cursor *at, const struct config *config, un
 void config_cross_check(struct config_cursor *at, const struct config *config)
 {
 	subsystems_check(at, config);
+	config_cluster_check(at, config);
 	namespaces_check(at, config, NS_TRAIT_NSID, NS_TRAIT_PATH);
 	for (unsigned i = 0; i < config->subsystem_count; i++) {
 		size_t mark = config_cursor_enter(at, "subsystems", i);

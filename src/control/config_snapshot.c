@@ -25,6 +25,7 @@ struct builder {
 	struct snapshot *snapshot;
 	struct mask_builder masks;
 	struct config_errors *errors;
+	unsigned member; /* of the cluster, when there is one */
 };
 
 /* The snapshot's copy; there is room for one per namespace. */
@@ -55,6 +56,8 @@ static int ns_build(struct builder *builder, const struct config_subsystem *from
 		.uuid = &wanted->uuid,
 		.owner = subsystem->live,
 		.is_protected = wanted->write_protect == NS_WRITE_PROTECT_PERMANENT,
+		.is_clustered = wanted->is_clustered,
+		.member = builder->member,
 	};
 	struct ns_store *store;
 	int res = mask_builder_get(&builder->masks, wanted, &ns->mask);
@@ -71,6 +74,7 @@ static int ns_build(struct builder *builder, const struct config_subsystem *from
 	ns->write_protect = (uint8_t)wanted->write_protect;
 	ns->is_read_only = wanted->is_read_only || wanted->write_protect != NS_WRITE_PROTECT_NONE;
 	ns->is_private = wanted->is_private;
+	ns->is_clustered = wanted->is_clustered;
 	ns->is_formatting = media_registry_is_formatting(builder->registry, &wanted->uuid);
 	ns->ana_group = wanted->ana_group;
 	ns_bind(ns, store);
@@ -257,14 +261,24 @@ int config_build_snapshot(const struct config *config, struct media_registry *re
 			  struct config_errors *errors)
 {
 	struct builder builder = {
-		.registry = registry, .snapshot = snapshot_create(), .errors = errors};
+		.registry = registry,
+		.snapshot = snapshot_create(),
+		.errors = errors,
+		.member = config->cluster ? config->cluster->peers.index : 0,
+	};
 	bool is_transaction = media_registry_begin(registry);
 	unsigned before = errors->count;
+	struct media_error error;
 	int res = -ENOMEM;
 
 	if (builder.snapshot) {
 		builder.snapshot->discovery_generation = discovery_generation;
 		res = snapshot_fill(&builder, config);
+	}
+	if (res == 0) {
+		res = media_registry_sync(registry, &error);
+		if (res < 0)
+			config_errors_add(errors, "%s", error.text);
 	}
 	if (res == 0) {
 		*ret_snapshot = builder.snapshot;

@@ -86,6 +86,16 @@ static void protect_check(const struct known_ns *from, const struct known_ns *to
 			to->nqn, to->ns->nsid);
 }
 
+static void clustered_check(const struct known_ns *from, const struct known_ns *to,
+			    struct config_errors *errors)
+{
+	if (from->ns->is_clustered != to->ns->is_clustered)
+		config_errors_add(errors,
+				  "%s, namespace %u: is%s served by other members of the cluster "
+				  "now; to change \"clustered\", restart the target with it",
+				  to->nqn, to->ns->nsid, from->ns->is_clustered ? "" : " not");
+}
+
 /* Sorted by UUID; NULL without memory. */
 static struct known_ns *known_list(const struct config *config, unsigned *ret_count)
 {
@@ -117,6 +127,9 @@ int config_check_transition(const struct config *from, const struct config *to,
 
 	if (!from)
 		return 0;
+	if (!config_cluster_same(from->cluster, to->cluster))
+		config_errors_add(errors, "cluster: is fixed while the target runs; restart it "
+					  "with the new document");
 	olds = known_list(from, &from_count);
 	news = known_list(to, &to_count);
 	if (!olds || !news)
@@ -127,6 +140,7 @@ int config_check_transition(const struct config *from, const struct config *to,
 		if (order == 0) {
 			size_check(&olds[a], &news[b], errors);
 			protect_check(&olds[a], &news[b], errors);
+			clustered_check(&olds[a], &news[b], errors);
 		}
 		a += order <= 0;
 		b += order >= 0;

@@ -15,6 +15,7 @@
 #include "control/change.h"
 #include "control/manage.h"
 #include "control/media_registry.h"
+#include "control/peers.h"
 #include "control/pool.h"
 #include "control/signals.h"
 #include "control/start.h"
@@ -25,6 +26,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 
 #define DAEMON_CONTROL_INDEX   1000 /* beyond any data reactor */
@@ -44,7 +46,8 @@ struct daemon {
 	struct target *target;
 	struct media_registry *registry;
 	struct changes *changes;
-	struct api *api; /* NULL: not started, or nothing is listened on */
+	struct api *api;     /* NULL: not started, or nothing is listened on */
+	struct peers *peers; /* NULL: no other process serves the same */
 	struct signals signals;
 	struct reactor_timer run_for_timer;
 	struct reactor_timer health_timer;
@@ -102,6 +105,7 @@ void daemon_get_facts(const struct daemon *daemon, struct daemon_facts *ret_fact
 		.starts = daemon->state.starts,
 		.unsafe_shutdowns = daemon->state.unsafe_shutdowns,
 		.state_dir = daemon->state.dir,
+		.peers = daemon->peers,
 	};
 }
 
@@ -282,6 +286,18 @@ static void discovery_add(struct daemon *daemon)
 	changes_set_discovery(daemon->changes, &addr);
 }
 
+/* The locks on what other members serve too are ours by now. 0, or -errno after a message. */
+static int peers_go(struct daemon *daemon)
+{
+	char error[256];
+	int res = daemon->peers ? peers_start(daemon->peers, daemon->target, error, sizeof(error))
+				: 0;
+
+	if (res < 0)
+		log_error("control", "cannot start: %s", error);
+	return res;
+}
+
 static void started(void *arg, struct change_result *result)
 {
 	struct daemon *daemon = arg;
@@ -294,7 +310,9 @@ static void started(void *arg, struct change_result *result)
 	if (daemon->is_stopping)
 		return;
 	pool_report_orphans(daemon_config(daemon));
-	if (api_start(daemon, &daemon->options->api, &daemon->api) < 0)
+	if (peers_go(daemon) < 0)
+		daemon_stop(daemon, 1);
+	else if (api_start(daemon, &daemon->options->api, &daemon->api) < 0)
 		daemon_stop(daemon, 1);
 	else
 		daemon->options->hooks.started(daemon, daemon->options->hooks.arg);
@@ -393,6 +411,14 @@ void daemon_serve(struct daemon *daemon)
 		daemon_reload(daemon);
 }
 
+static void peers_gone(void *arg)
+{
+	struct daemon *daemon = arg;
+
+	daemon->peers = NULL;
+	reactor_stop(daemon->control);
+}
+
 /* A turn of its own: the target does not expect to be destroyed from inside its callback. */
 static void daemon_end(struct reactor_msg *msg)
 {
@@ -404,7 +430,10 @@ static void daemon_end(struct reactor_msg *msg)
 	media_registry_destroy(daemon->registry);
 	daemon->registry = NULL;
 	daemon->is_clean = true;
-	reactor_stop(daemon->control);
+	if (daemon->peers)
+		peers_destroy(daemon->peers, peers_gone, daemon);
+	else
+		reactor_stop(daemon->control);
 }
 
 static void shut_down_done(void *arg)
@@ -435,6 +464,8 @@ static void daemon_shut_down(void *arg)
 	if (daemon->options->hooks.stopping)
 		daemon->options->hooks.stopping(daemon->options->hooks.arg);
 	log_info("control", "stopping: telling hosts, finishing commands, flushing media");
+	if (daemon->peers)
+		peers_stop_asking(daemon->peers);
 	if (daemon->api)
 		api_stop(daemon->api, target_end, daemon);
 	else
@@ -486,13 +517,17 @@ static void figures_log(void *arg)
 static int reactors_start(struct daemon *daemon)
 {
 	struct reactor_config config = {.index = DAEMON_CONTROL_INDEX, .cpu = -1};
+	struct reactor_group_config group_config = {
+		.count = daemon->options->reactor_count,
+		.spin_max_us = daemon->options->spin_max_us,
+		.is_unpinned = daemon->options->is_unpinned,
+	};
 	unsigned count;
 	int res = reactor_create(&config, &daemon->control);
 
 	if (res < 0)
 		return res;
-	res = reactor_group_start(daemon->options->reactor_count, daemon->options->spin_max_us,
-				  &daemon->group);
+	res = reactor_group_start(&group_config, &daemon->group);
 	if (res < 0)
 		return res;
 	count = reactor_group_count(daemon->group);
@@ -537,6 +572,32 @@ static void descriptors_raise(void)
 		log_warn("control", "cannot raise the limit of open files: %s", strerror(errno));
 }
 
+/* The other members of the document. 0, or -errno after a message. */
+static int peers_make(struct daemon *daemon, struct target_config *config)
+{
+	struct config_cluster *cluster = daemon->start.config->cluster;
+	struct config_errors errors = {.count = 0};
+	int res;
+
+	if (!cluster)
+		return 0;
+	res = config_cluster_read_secret(cluster, &errors);
+	if (res == 0) {
+		res = peers_create(daemon->control, &cluster->peers, &daemon->peers);
+		explicit_bzero(cluster->peers.secret, sizeof(cluster->peers.secret));
+		if (res < 0)
+			config_errors_add(&errors, "cluster: %s", strerror(-res));
+	}
+	if (res < 0) {
+		errors_log("cannot start", &errors);
+		return res;
+	}
+	config->cntlid_first = cluster->peers.cntlid_first;
+	config->cntlid_last = cluster->peers.cntlid_last;
+	config->peers = peers_ops(daemon->peers);
+	return 0;
+}
+
 static int daemon_start(struct daemon *daemon)
 {
 	struct target_config config = {.discovery_log = discovery_log_read};
@@ -560,6 +621,11 @@ static int daemon_start(struct daemon *daemon)
 	media_registry_set_keeper(daemon->registry, &config.keeper);
 	config.manage = manage_handle;
 	config.manage_arg = daemon;
+	if (getrandom(&config.random_seed, sizeof(config.random_seed), 0) < 0)
+		config.random_seed = clock_monotonic_ns();
+	res = peers_make(daemon, &config);
+	if (res < 0)
+		return res;
 	res = target_create(&config, &daemon->target);
 	if (res == 0)
 		res = changes_make(daemon);
@@ -587,6 +653,7 @@ static void daemon_release(struct daemon *daemon)
 	api_destroy(daemon->api);
 	media_registry_destroy(daemon->registry);
 	reactor_group_stop(daemon->group);
+	peers_discard(daemon->peers);
 	if (daemon->control)
 		reactor_destroy(daemon->control);
 	free(daemon->reactors);

@@ -14,6 +14,7 @@
 #include "target/target.h"
 
 struct daemon;
+struct peers;
 struct store;
 
 struct daemon_hooks {
@@ -36,6 +37,7 @@ struct daemon_options {
 	bool forgets_kept;      /* the source counts, whatever is kept */
 	unsigned reactor_count; /* 0: one per CPU that this process may use */
 	uint32_t spin_max_us;
+	bool is_unpinned;       /* the reactors may run on any CPU that this process may use */
 	uint64_t run_for_ms;    /* from daemon_serve on; 0: until told */
 	bool has_discovery;     /* add a port that answers discovery alone */
 	bool discovery_is_auto; /* at daemon_choose_discovery's address, if that is free */
@@ -114,6 +116,7 @@ struct daemon_facts {
 	uint64_t starts;
 	uint64_t unsafe_shutdowns;
 	const char *state_dir;
+	const struct peers *peers; /* NULL: no other process serves the same namespaces */
 };
 
 void daemon_get_facts(const struct daemon *daemon, struct daemon_facts *ret_facts);

@@ -107,6 +107,15 @@ static bool ns_is_formatting(const struct manage_edit *edit, const json_t *ns)
 	       edit->is_formatting(edit->arg, &uuid);
 }
 
+/* Other processes serve it too, and would not know of what is done to it here. */
+static int ns_check_alone(struct manage_edit *edit, const json_t *ns, struct config_errors *errors)
+{
+	if (!json_is_true(json_object_get(ns, "clustered")))
+		return 0;
+	return manage_refuse(edit, STATUS_OPERATION_DENIED, -EPERM, errors,
+			     "is served by other members of the cluster too");
+}
+
 static bool ns_is_protected(const json_t *ns)
 {
 	return strcmp(text_of(ns, "write_protect"), "none") != 0;
@@ -270,6 +279,8 @@ static int delete_one(struct manage_edit *edit, json_t *subsystem, size_t index,
 	if (ns_is_protected(ns))
 		return manage_refuse(edit, NVME_SC_NS_WRITE_PROTECTED, -EPERM, errors,
 				     "is write protected");
+	if (ns_check_alone(edit, ns, errors) < 0)
+		return -EPERM;
 	if (!manage_ns_is_in_pool(subsystem, ns, &path))
 		return manage_refuse(edit, STATUS_OPERATION_DENIED, -EPERM, errors,
 				     "is not of the pool: the administrator's alone to delete");
@@ -486,6 +497,8 @@ static int format_note(struct manage_edit *edit, const json_t *ns, struct config
 	if (ns_is_protected(ns) || json_is_true(json_object_get(ns, "read_only")))
 		return manage_refuse(edit, NVME_SC_NS_WRITE_PROTECTED, -EPERM, errors,
 				     "is write protected");
+	if (ns_check_alone(edit, ns, errors) < 0)
+		return -EPERM;
 	grown = reallocarray(edit->uuids, edit->uuid_count + 1, sizeof(*grown));
 	if (!grown)
 		return manage_refuse(edit, NVME_SC_INTERNAL, -ENOMEM, errors, "out of memory");

@@ -177,6 +177,17 @@ bool media_registry_begin(struct media_registry *registry)
 /* ---- live state -------------------------------------------------------------------------------
  */
 
+/* Into the list and the tree of its kind. `key_order` compares whole entries. */
+static int entry_add(struct registry_entry *entry, struct list *list, void **tree,
+		     int (*key_order)(const void *a, const void *b))
+{
+	if (!tsearch(entry, tree, key_order))
+		return -ENOMEM;
+	entry->is_new = true;
+	list_push_back(list, &entry->node);
+	return 0;
+}
+
 static int live_create(struct media_registry *registry, const struct uuid *uuid,
 		       struct live_entry **ret_entry)
 {
@@ -187,22 +198,19 @@ static int live_create(struct media_registry *registry, const struct uuid *uuid,
 		return -ENOMEM;
 	entry->uuid = *uuid;
 	res = ns_live_create(registry->reactor_count, &entry->live);
-	if (res < 0) {
-		free(entry);
-		return res;
+	if (res == 0)
+		res = ns_live_recall(entry->live, uuid, &registry->keeper);
+	if (res == 0)
+		res = entry_add(&entry->entry, &registry->lives, &registry->lives_by_uuid,
+				live_order);
+	if (res == 0) {
+		*ret_entry = entry;
+		return 0;
 	}
-	res = ns_live_recall(entry->live, uuid, &registry->keeper);
-	if (res == 0 && !tsearch(entry, &registry->lives_by_uuid, live_order))
-		res = -ENOMEM;
-	if (res < 0) {
+	if (entry->live)
 		ns_live_put(entry->live);
-		free(entry);
-		return res;
-	}
-	entry->entry.is_new = true;
-	list_push_back(&registry->lives, &entry->entry.node);
-	*ret_entry = entry;
-	return 0;
+	free(entry);
+	return res;
 }
 
 static int live_get(struct media_registry *registry, const struct media_wish *wish,
@@ -241,20 +249,16 @@ static int subsystem_create(struct media_registry *registry, const char *nqn,
 		return -ENOMEM;
 	snprintf(entry->nqn, sizeof(entry->nqn), "%s", nqn);
 	res = subsystem_live_create(&entry->live);
+	if (res == 0)
+		res = subsystem_live_recall(entry->live, nqn, &registry->keeper);
+	if (res == 0)
+		res = entry_add(&entry->entry, &registry->subsystems, &registry->subsystems_by_nqn,
+				subsystem_order);
 	if (res < 0) {
+		subsystem_live_put(entry->live); /* NULL is nobody */
 		free(entry);
 		return res;
 	}
-	res = subsystem_live_recall(entry->live, nqn, &registry->keeper);
-	if (res == 0 && !tsearch(entry, &registry->subsystems_by_nqn, subsystem_order))
-		res = -ENOMEM;
-	if (res < 0) {
-		subsystem_live_put(entry->live);
-		free(entry);
-		return res;
-	}
-	entry->entry.is_new = true;
-	list_push_back(&registry->subsystems, &entry->entry.node);
 	*ret_entry = entry;
 	return 0;
 }
@@ -338,23 +342,26 @@ static int store_entry_open(struct media_registry *registry, char *taken_key,
 	snprintf(ret_error->text, sizeof(ret_error->text), "out of memory");
 	if (entry) {
 		entry->key = taken_key;
-		res = media_open(wish->spec, &media, ret_error);
+		res = wish->is_clustered
+			      ? media_open_shared(wish->spec, wish->member, &media, ret_error)
+			      : media_open(wish->spec, &media, ret_error);
 	}
 	if (res == 0)
 		res = store_make(media, live, &entry->store, ret_error);
-	if (res == 0 && !tsearch(entry, &registry->stores_by_key, store_order)) {
-		media_undo(media);
-		ns_store_put(entry->store); /* closes the medium too */
-		snprintf(ret_error->text, sizeof(ret_error->text), "out of memory");
-		res = -ENOMEM;
+	if (res == 0) {
+		res = entry_add(&entry->entry, &registry->stores, &registry->stores_by_key,
+				store_order);
+		if (res < 0) {
+			media_undo(media);
+			ns_store_put(entry->store); /* closes the medium too */
+			snprintf(ret_error->text, sizeof(ret_error->text), "out of memory");
+		}
 	}
 	if (res < 0) {
 		free(taken_key);
 		free(entry);
 		return res;
 	}
-	entry->entry.is_new = true;
-	list_push_back(&registry->stores, &entry->entry.node);
 	*ret_entry = entry;
 	return 0;
 }
@@ -374,6 +381,13 @@ static int store_choose(struct store_entry *entry, const struct media_wish *wish
 	struct media *media;
 	int res;
 
+	if ((media_member(ns_store_media(entry->store)) >= 0) != wish->is_clustered) {
+		snprintf(ret_error->text, sizeof(ret_error->text),
+			 "it is open %s the other members of the cluster; restart the target to "
+			 "change that",
+			 wish->is_clustered ? "without" : "together with");
+		return -EBUSY;
+	}
 	if (store_is_as_wished(entry->store, wish, live)) {
 		*ret_store = entry->store;
 		return 0;
@@ -441,6 +455,28 @@ int media_registry_get(struct media_registry *registry, const struct media_wish 
 	store_measure(*ret_store);
 	ns_store_get(*ret_store);
 	return 0;
+}
+
+int media_registry_sync(struct media_registry *registry, struct media_error *ret_error)
+{
+	struct media **media = calloc(media_registry_count(registry) + 1, sizeof(struct media *));
+	unsigned count = 0;
+	int res;
+
+	snprintf(ret_error->text, sizeof(ret_error->text), "out of memory");
+	if (!media)
+		return -ENOMEM;
+	list_for_each(node, &registry->stores) {
+		struct store_entry *entry = list_entry(node, struct store_entry, entry.node);
+
+		if (entry->next)
+			media[count++] = ns_store_media(entry->next);
+		else if (entry->entry.is_new)
+			media[count++] = ns_store_media(entry->store);
+	}
+	res = media_sync(media, count, ret_error);
+	free(media);
+	return res;
 }
 
 /* ---- the end of a transaction ------------------------------------------------------------------

@@ -4,7 +4,8 @@
  * the namespace whose memory it is), the live state of namespaces (by UUID) and subsystems (by
  * NQN), and marks that no document has. Control thread only: opening and closing may block.
  *
- * A change is a transaction: media_registry_begin, any number of _get, then _commit or _rollback.
+ * A change is a transaction: media_registry_begin, any number of _get, _sync, then _commit or
+ * _rollback.
  * What changed of a medium that stays open (its size, its block size) is in force from the commit
  * on; before, the former one is kept beside it. A change that is in force and cannot be kept is
  * taken back so: build the former configuration again and apply it, then _rollback, or, when that
@@ -34,12 +35,17 @@ struct media_wish {
 	const struct uuid *uuid;
 	struct subsystem_live *owner; /* NULL: nobody's health counts it */
 	bool is_protected;            /* write protected for good, as the configuration says */
+	bool is_clustered;            /* other processes serve the medium too, we are `member` */
+	unsigned member;
 };
 
 /* The store of this namespace, opened, or opened anew, when it is not as wished; the caller gets a
  * reference. */
 int media_registry_get(struct media_registry *registry, const struct media_wish *wish,
 		       struct ns_store **ret_store, struct media_error *ret_error);
+/* After the last get and before anybody hears of a store: files made or grown since begin are
+ * stable. 0 or -errno with ret_error filled. */
+int media_registry_sync(struct media_registry *registry, struct media_error *ret_error);
 /* The live state of this subsystem; the caller gets a reference. 0 or -errno. */
 int media_registry_get_subsystem(struct media_registry *registry, const char *nqn,
 				 struct subsystem_live **ret_live);

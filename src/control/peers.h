@@ -22,6 +22,8 @@
 #define PEERS_MAX         15
 #define PEER_NAME_BYTES   64
 #define PEER_SECRET_BYTES 32 /* at least so many characters in the secret's file */
+#define PEER_SECRET_MAX   256
+#define PEER_ANSWER_MS    200
 
 struct peers;
 
@@ -33,6 +35,7 @@ struct peer_addr {
 
 struct peer_config {
 	char name[PEER_NAME_BYTES];
+	unsigned index; /* among all members, by name */
 	struct peer_addr addr;
 	uint16_t cntlid_first;
 	uint16_t cntlid_last;
@@ -44,7 +47,7 @@ struct peers_config {
 	char name[PEER_NAME_BYTES]; /* ours */
 	unsigned index;             /* ours among all members, by name: whose lock is whose */
 	struct peer_addr listen;
-	uint8_t secret[64];
+	uint8_t secret[PEER_SECRET_MAX];
 	size_t secret_bytes;
 	uint16_t cntlid_first;
 	uint16_t cntlid_last;
@@ -53,13 +56,28 @@ struct peers_config {
 	unsigned peer_count;
 };
 
-/* On the control reactor. 0, or -errno with a text. target is used from the first message on. */
+/* On the control reactor, before the target; copies the configuration. 0 or -ENOMEM. */
 int peers_create(struct reactor *control, const struct peers_config *config,
-		 struct peers **ret_peers, char *error, size_t error_bytes);
-void peers_set_target(struct peers *peers, struct target *target);
-/* For struct target_config. */
+		 struct peers **ret_peers);
+/*
+ * Listens and connects. Only once the first configuration is in force: whoever answers for a member
+ * holds its locks, so that nothing of its predecessor can still write (media/member_lock.h). 0, or
+ * -errno with a text.
+ */
+int peers_start(struct peers *peers, struct target *target, char *error, size_t error_bytes);
+/* For struct target_config. The requests that it gets are the peers' until their `done`:
+ * reset->node,
+ * ->msg and ->result too. */
 struct target_peers peers_ops(struct peers *peers);
+/* The target is about to end: what was asked of peers fails now, and so does what follows. What
+ * they ask is served until peers_destroy. */
+void peers_stop_asking(struct peers *peers);
+/* Started or not; after the target is destroyed: nobody asks any more. `gone` comes later, on the
+ * control reactor.
+ */
 void peers_destroy(struct peers *peers, void (*gone)(void *arg), void *arg);
+/* Those that were never started, when no reactor runs any more. NULL is harmless. */
+void peers_discard(struct peers *peers);
 
 /* A link as people see it. */
 struct peer_info {
@@ -69,6 +87,10 @@ struct peer_info {
 	uint64_t resets_asked;
 	uint64_t resets_served;
 	uint64_t fences;
+	uint32_t pid;   /* as it says; 0 while the link is down */
+	bool can_fence; /* its process is known, and may be killed */
+	uint16_t cntlid_first;
+	uint16_t cntlid_last;
 	char last_error[128];
 };
 unsigned peers_list(const struct peers *peers, struct peer_info *infos, unsigned max);

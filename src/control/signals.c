@@ -8,6 +8,7 @@
 #include "control/signals.h"
 
 #include "base/log.h"
+#include "base/log_writer.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -73,6 +74,7 @@ static void signal_deliver(struct signals *signals, int signo)
 	}
 	if (signals->stop_count++ > 0) {
 		log_warn("control", "told twice to stop: ending at once");
+		log_writer_flush();
 		_exit(128 + signo);
 	}
 	reactor_post(signals->control, &signals->stop_msg, stop_arrived);

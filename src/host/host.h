@@ -67,6 +67,8 @@ void host_abandon(struct host_ctrl *ctrl, void (*gone)(void *arg), void *arg);
 
 const struct ctrl_identity *host_ctrl_identity(const struct host_ctrl *ctrl);
 uint16_t host_ctrl_cntlid(const struct host_ctrl *ctrl);
+/* Connected, and nothing says yet that it is lost or leaves. */
+bool host_ctrl_is_live(const struct host_ctrl *ctrl);
 unsigned host_ctrl_io_queues(const struct host_ctrl *ctrl);
 /* Commands one I/O queue can hold at once. */
 unsigned host_ctrl_io_depth(const struct host_ctrl *ctrl);
@@ -86,11 +88,13 @@ struct host_cmd {
 	void *data; /* data_bytes; stays valid until done */
 	uint32_t data_bytes;
 	/* Instead of data, when iov_count is not 0: pieces of data_bytes in all. The array stays
-	 * valid too. */
+	 * valid too. Pieces may be of any length, also 0. */
 	const struct iovec *iov;
 	unsigned iov_count;
-	/* The second of a fused pair, which follows this one on its queue at once; NULL: none. Both
-	 * are done by themselves. */
+	/* The second of a fused pair, which follows this one on its queue at once, with nothing
+	 * between; NULL: none. Only the first is submitted; the FUSE bits of both are set for the
+	 * caller. Both are done by themselves. A queue of less than two slots answers both with
+	 * Command Aborted due to Missing Fused Command. */
 	struct host_cmd *fused_next;
 	void (*done)(struct host_cmd *cmd);
 	/* Valid in done. */
@@ -98,7 +102,8 @@ struct host_cmd {
 	uint64_t result; /* DW0 and DW1 */
 	uint64_t started_ns;
 	/* With NVME_SC_HOST_PATHING_ERROR: some of its bytes went to the kernel, so that the
-	 * controller may have run it, or may run it still. */
+	 * controller may have run it, or may run it still. True of every command that was answered:
+	 * a controller may lie and send that status itself. */
 	bool may_have_run;
 	/* The queue's. */
 	struct list node;
@@ -117,20 +122,29 @@ void host_submit_io(struct host_ctrl *ctrl, unsigned queue, struct host_cmd *cmd
  */
 void host_cmd_forget(struct host_ctrl *ctrl, unsigned queue, struct host_cmd *cmd);
 
-/* What one I/O queue does now. */
+/* What one I/O queue does now. Costs a look at each slot, and now and then a system call. */
 struct host_queue_stats {
 	uint32_t in_flight;
 	uint32_t waiting;   /* for a slot */
 	uint64_t commands;  /* answered */
 	uint64_t oldest_ns; /* when the oldest command in flight was sent; 0: none */
 	uint64_t heard_ns;  /* when the last byte came */
-	uint64_t rtt_ns;    /* of the transport; 0: unknown */
+	uint64_t rtt_ns;    /* of the transport, at most 100 ms old; 0: unknown */
 };
 void host_ctrl_queue_stats(const struct host_ctrl *ctrl, unsigned queue,
 			   struct host_queue_stats *ret_stats);
-/* When the last byte of anything was given to the kernel for this controller: its KATO has begun by
- * then at the latest. Valid in `lost` too. */
+/*
+ * When the last byte of anything can have left for this controller. While it is live: when it was
+ * given to the kernel. In `lost` and later: when the last connection was reset, because until then
+ * the kernel repeats what was not acknowledged. Its KATO has begun by then at the latest, but for
+ * the time that a packet is on its way.
+ */
 uint64_t host_ctrl_last_sent_ns(const struct host_ctrl *ctrl);
+/*
+ * How long the controller lives after the last command that it got; 0: for ever. KATO, rounded up
+ * to the step of the controller (KAS), and twice that when it counts traffic (TBKAS), because then
+ * it looks once in KATO whether there was any. Base 2.1, section 3.9.
+ */
 uint32_t host_ctrl_kato_ms(const struct host_ctrl *ctrl);
 
 /* Fillers for the NVM command set; block units. */

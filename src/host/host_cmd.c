@@ -6,6 +6,7 @@
  */
 #include "base/check.h"
 #include "host/host.h"
+#include "wire/ctrl_reset.h"
 #include "wire/io_cmd.h"
 
 static void cmd_clear(struct host_cmd *cmd, enum host_data_direction direction, void *data,
@@ -15,6 +16,9 @@ static void cmd_clear(struct host_cmd *cmd, enum host_data_direction direction, 
 	cmd->direction = data_bytes > 0 ? direction : HOST_DATA_NONE;
 	cmd->data = data;
 	cmd->data_bytes = data_bytes;
+	cmd->iov = NULL;
+	cmd->iov_count = 0;
+	cmd->fused_next = NULL;
 }
 
 static void cmd_blocks(struct host_cmd *cmd, uint8_t opcode, uint32_t nsid, uint64_t first_block,
@@ -105,4 +109,14 @@ void host_cmd_abort(struct host_cmd *cmd, uint16_t sqid, uint16_t cid)
 
 	cmd_clear(cmd, HOST_DATA_NONE, NULL, 0);
 	abort_cmd_encode(&cmd->sqe, &abort_args);
+}
+
+void host_cmd_ctrl_reset(struct host_cmd *cmd, uint16_t cntlid, uint8_t uniquifier,
+			 uint64_t random_number)
+{
+	struct ctrl_reset_cmd reset = {
+		.cntlid = cntlid, .uniquifier = uniquifier, .random_number = random_number};
+
+	cmd_clear(cmd, HOST_DATA_NONE, NULL, 0);
+	ctrl_reset_cmd_encode(&cmd->sqe, &reset);
 }

@@ -59,7 +59,6 @@ static void ctrl_settle(struct reactor_defer *defer)
 	while (!list_empty(&ended)) {
 		struct host_cmd *cmd = list_entry(list_pop_front(&ended), struct host_cmd, node);
 
-		cmd->status = NVME_SC_HOST_PATHING_ERROR;
 		cmd->done(cmd);
 	}
 	/* A done that submitted again made a new orphan and asked for another round. */
@@ -71,8 +70,9 @@ static void ctrl_settle(struct reactor_defer *defer)
 		ctrl_end(ctrl);
 }
 
-void host_ctrl_orphan(struct host_ctrl *ctrl, struct host_cmd *cmd)
+void host_ctrl_orphan(struct host_ctrl *ctrl, struct host_cmd *cmd, nvme_status status)
 {
+	cmd->status = status;
 	list_push_back(&ctrl->orphans, &cmd->node);
 	reactor_defer(ctrl->reactor, &ctrl->settle);
 }
@@ -214,6 +214,11 @@ uint16_t host_ctrl_cntlid(const struct host_ctrl *ctrl)
 	return ctrl->cntlid;
 }
 
+bool host_ctrl_is_live(const struct host_ctrl *ctrl)
+{
+	return ctrl->phase == HOST_CTRL_LIVE;
+}
+
 unsigned host_ctrl_io_queues(const struct host_ctrl *ctrl)
 {
 	return ctrl->io_queue_count;
@@ -242,4 +247,43 @@ void host_submit_io(struct host_ctrl *ctrl, unsigned queue, struct host_cmd *cmd
 	CHECK_OWNER(ctrl);
 	CHECK(ctrl->was_connected && queue < ctrl->io_queue_count);
 	host_queue_submit(ctrl->io[queue], cmd, ctrl->config.command_timeout_ms, false);
+}
+
+void host_cmd_forget(struct host_ctrl *ctrl, unsigned queue, struct host_cmd *cmd)
+{
+	CHECK_OWNER(ctrl);
+	CHECK(queue < ctrl->io_queue_count);
+	host_queue_forget(ctrl->io[queue], cmd);
+}
+
+void host_ctrl_queue_stats(const struct host_ctrl *ctrl, unsigned queue,
+			   struct host_queue_stats *ret_stats)
+{
+	CHECK_OWNER(ctrl);
+	CHECK(queue < ctrl->io_queue_count);
+	host_queue_stats(ctrl->io[queue], ret_stats);
+}
+
+uint64_t host_ctrl_last_sent_ns(const struct host_ctrl *ctrl)
+{
+	uint64_t last_ns = ctrl->closed_ns;
+
+	if (ctrl->admin->conn.sent_ns > last_ns)
+		last_ns = ctrl->admin->conn.sent_ns;
+	for (unsigned i = 0; ctrl->io != NULL && i < ctrl->io_queue_count; i++)
+		if (ctrl->io[i] != NULL && ctrl->io[i]->conn.sent_ns > last_ns)
+			last_ns = ctrl->io[i]->conn.sent_ns;
+	return last_ns;
+}
+
+uint32_t host_ctrl_kato_ms(const struct host_ctrl *ctrl)
+{
+	uint64_t step_ms = ctrl->identity.keep_alive_step_ms;
+	uint64_t kato_ms = ctrl->config.kato_ms;
+
+	if (step_ms > 0)
+		kato_ms = (kato_ms + step_ms - 1) / step_ms * step_ms;
+	if (ctrl->identity.has_traffic_keep_alive)
+		kato_ms *= 2;
+	return kato_ms > UINT32_MAX ? UINT32_MAX : (uint32_t)kato_ms;
 }

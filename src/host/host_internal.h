@@ -31,15 +31,20 @@ struct host_slot {
 	struct host_queue *queue;
 	struct host_cmd *cmd; /* NULL: idle */
 	uint64_t deadline_ns; /* 0: may take forever (asynchronous events) */
+	uint64_t sent_ns;     /* when it was taken */
 	/* Read: data received so far. Write: data asked for by R2Ts so far. */
 	struct pdu_transfer transfer;
 	bool has_response; /* the answer came while the engine still held a PDU of ours */
 	bool has_digest_error;
 	bool has_open_r2t;
-	uint8_t tx_busy; /* PDUs of this slot that the engine holds */
+	bool is_forgotten; /* cmd is queue->forgotten: the caller has its own back */
+	uint8_t tx_busy;   /* PDUs of this slot that the engine holds */
 	uint16_t ttag;
 	uint32_t data_next_offset; /* of the open R2T: next byte to send, and one past the last */
 	uint32_t data_end_offset;
+	/* Where the next byte of the data is, when the command has pieces. */
+	unsigned piece;
+	size_t piece_done_bytes;
 	struct tcp_tx cmd_tx;
 	struct tcp_tx data_tx;
 	struct iovec cmd_iov;
@@ -66,7 +71,12 @@ struct host_queue {
 	struct host_slot *slots;
 	uint32_t *free_slots; /* a stack */
 	uint32_t free_count;
-	struct list waiting;
+	uint32_t untimed_count; /* slots whose command may take forever */
+	struct list waiting;    /* of a fused pair, the first */
+	uint64_t answered;
+	uint64_t rtt_ns; /* as of rtt_at_ns; 0: never asked */
+	uint64_t rtt_at_ns;
+	struct host_cmd forgotten; /* stands for every command that was forgotten */
 	struct host_cmd connect_cmd;
 	uint8_t connect_data[NVMF_CONNECT_DATA_BYTES];
 };
@@ -109,6 +119,7 @@ struct host_ctrl {
 	struct host_queue *admin;
 	struct host_queue **io; /* io_queue_count */
 	unsigned open_queues;   /* with a connection whose on_closed has not come */
+	uint64_t closed_ns;     /* when the last one ended; 0: none */
 	struct list orphans;
 	struct reactor_defer settle; /* completes orphans, then the next stage of the end */
 
@@ -119,6 +130,8 @@ struct host_ctrl {
 	struct reactor_timer keep_alive_timer;
 	struct host_cmd keep_alive_cmd;
 	bool is_keep_alive_busy;
+	struct reactor_timer silence_timer; /* armed while an answer is owed */
+	uint64_t silence_floor_ns;          /* what is silent from before does not count */
 	uint64_t commands_sent;
 	uint64_t commands_at_last_tick;
 	struct host_cmd event_cmd;
@@ -133,16 +146,32 @@ void host_queue_close(struct host_queue *queue, bool is_orderly, const char *why
 /* timeout_ms 0: none. is_own: one of the controller's own commands. */
 void host_queue_submit(struct host_queue *queue, struct host_cmd *cmd, uint32_t timeout_ms,
 		       bool is_own);
+/* The answer of cmd is not wanted any more; the slot drains by itself. */
+void host_queue_forget(struct host_queue *queue, struct host_cmd *cmd);
+/* Commands in slots that have to be answered some time. */
+uint32_t host_queue_owed(const struct host_queue *queue);
+/* When the oldest of them was sent; 0: there is none. */
+uint64_t host_queue_oldest_ns(const struct host_queue *queue);
+void host_queue_stats(struct host_queue *queue, struct host_queue_stats *ret_stats);
+/* The answer is there, and the engine holds nothing of the slot. */
+void host_slot_finish(struct host_slot *slot);
 /* The slot whose time is over, or NULL; *is_waiting is set when there are others that have one. */
 const struct host_slot *host_queue_find_late(const struct host_queue *queue, uint64_t now_ns,
 					     bool *is_waiting);
+
+/* host_data.c */
+void host_slot_send_cmd(struct host_slot *slot);
+struct pdu_error host_data_on_header(struct tcp_conn *conn, const struct pdu *pdu,
+				     struct tcp_sink *sink, bool *ret_pause);
+struct pdu_error host_data_on_pdu(struct tcp_conn *conn, const struct pdu *pdu, bool is_digest_ok);
 
 /* host_ctrl.c */
 void host_ctrl_on_queue_ready(struct host_queue *queue);
 void host_ctrl_on_queue_closed(struct host_queue *queue, int cause, const char *why);
 /* Ends the controller; only the first cause counts. error->text is filled by the caller. */
 void host_ctrl_fail(struct host_ctrl *ctrl, int res, const struct host_error *error);
-void host_ctrl_orphan(struct host_ctrl *ctrl, struct host_cmd *cmd);
+/* Completes cmd with this status at the end of the turn. */
+void host_ctrl_orphan(struct host_ctrl *ctrl, struct host_cmd *cmd, nvme_status status);
 void host_ctrl_close_queues(struct host_ctrl *ctrl, bool is_orderly, const char *why);
 
 /* host_setup.c */

@@ -215,6 +215,10 @@ static enum step_verdict identify_finish(struct host_ctrl *ctrl, uint64_t result
 
 	if (identify_ctrl_decode(ctrl->page, &ctrl->identity) != 0)
 		return step_fail(ctrl, -EPROTO, "the Identify Controller data makes no sense");
+	/* A Cross-Controller Reset would end another controller than the one that was lost. */
+	if (ctrl->identity.cntlid != ctrl->cntlid)
+		return step_fail(ctrl, -EPROTO,
+				 "Identify Controller and Connect name different controllers");
 	if (size > ctrl->cap.queue_size_max)
 		size = ctrl->cap.queue_size_max;
 	ctrl->io_queue_size = size;
@@ -259,6 +263,10 @@ static bool events_prepare(struct host_ctrl *ctrl, struct host_cmd *cmd)
 		mask |= ASYNC_MASK_NS_ATTRIBUTE;
 	if (ctrl->identity.has_event_ana_change)
 		mask |= ASYNC_MASK_ANA_CHANGE;
+	if (ctrl->identity.has_event_ctrl_reset)
+		mask |= ASYNC_MASK_CTRL_RESET;
+	if (ctrl->identity.has_event_lost_host)
+		mask |= ASYNC_MASK_LOST_HOST;
 	if (ctrl->identity.has_event_discovery_change)
 		mask |= ASYNC_MASK_DISCOVERY_CHANGE;
 	if (mask == 0)

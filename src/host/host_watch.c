@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What keeps watch over a controller: command time-outs, keep alive, asynchronous events. Runs on
- * the controller's reactor. NVMe Base 2.1, sections 3.9 (keep alive) and 5.1.2 (events).
+ * What keeps watch over a controller: command time-outs, silence, keep alive, asynchronous events.
+ * Runs on the controller's reactor. NVMe Base 2.1, sections 3.9 (keep alive) and 5.1.2 (events).
  *
  * A command that is not answered in time ends the controller: over TCP nothing else can make sure
  * that its buffer is not written later. Keep alive goes out every half of KATO; a controller that
  * counts traffic (TBKAS) gets one only when a quarter of KATO passed without a command.
+ *
+ * Silence (silence_timeout_ms): a controller that owes an answer, and of which nothing was heard
+ * for a third of it, is asked with a Keep Alive; when nothing at all came for all of it, the
+ * controller is lost. A slow medium is not silent: the admin queue answers. No timer runs while
+ * nothing is owed.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -30,13 +35,13 @@ static void late_fail(struct host_ctrl *ctrl, const struct host_slot *slot)
 {
 	uint8_t opcode = slot->cmd->sqe.opcode;
 	bool is_admin = slot->queue->qid == 0 || opcode == NVME_OPCODE_FABRICS;
-	uint64_t waited_ms = (reactor_now_ns(ctrl->reactor) - slot->cmd->started_ns) / NS_PER_MS;
+	uint64_t waited_ms = (reactor_now_ns(ctrl->reactor) - slot->sent_ns) / NS_PER_MS;
 	struct host_error error;
 
 	host_error_format(&error, NVME_SC_HOST_PATHING_ERROR,
 			  "%s (opcode 0x%02x, CID %u, queue %u) was not answered for %lu ms",
 			  is_admin ? nvme_admin_opcode_name(opcode) : nvme_io_opcode_name(opcode),
-			  opcode, slot->cmd->slot_index, slot->queue->qid,
+			  opcode, (unsigned)(slot - slot->queue->slots), slot->queue->qid,
 			  (unsigned long)waited_ms);
 	host_ctrl_fail(ctrl, -ETIMEDOUT, &error);
 }
@@ -57,10 +62,19 @@ static void on_watch_timer(struct reactor_timer *timer)
 		watch_arm(ctrl);
 }
 
+static uint64_t silence_third_ns(const struct host_ctrl *ctrl)
+{
+	return ctrl->config.silence_timeout_ms * NS_PER_MS / 3;
+}
+
 void host_watch_command(struct host_ctrl *ctrl)
 {
 	if (ctrl->is_watched && !ctrl->watch_timer.armed)
 		watch_arm(ctrl);
+	if (ctrl->config.silence_timeout_ms > 0 && !ctrl->silence_timer.armed &&
+	    ctrl->phase == HOST_CTRL_LIVE)
+		reactor_timer_arm(&ctrl->silence_timer,
+				  reactor_now_ns(ctrl->reactor) + silence_third_ns(ctrl));
 }
 
 /* ---- keep alive ----------------------------------------------------------------------------- */
@@ -80,11 +94,26 @@ static void on_keep_alive_done(struct host_cmd *cmd)
 	struct host_error error;
 
 	ctrl->is_keep_alive_busy = false;
-	if (nvme_status_is_ok(cmd->status) || ctrl->phase != HOST_CTRL_LIVE)
+	/* Without KATO it was a question, and every answer is one. */
+	if (nvme_status_is_ok(cmd->status) || ctrl->phase != HOST_CTRL_LIVE ||
+	    ctrl->config.kato_ms == 0)
 		return;
 	host_error_format(&error, cmd->status, "Keep Alive failed: %s (status 0x%03x)",
 			  nvme_status_name(cmd->status), cmd->status.value & 0x7ff);
 	host_ctrl_fail(ctrl, -EIO, &error);
+}
+
+static void keep_alive_send(struct host_ctrl *ctrl)
+{
+	uint32_t timeout_ms = ctrl->config.kato_ms;
+
+	if (timeout_ms == 0)
+		timeout_ms = ctrl->config.command_timeout_ms;
+	memset(&ctrl->keep_alive_cmd, 0, sizeof(ctrl->keep_alive_cmd));
+	ctrl->keep_alive_cmd.sqe.opcode = NVME_ADMIN_KEEP_ALIVE;
+	ctrl->keep_alive_cmd.done = on_keep_alive_done;
+	ctrl->is_keep_alive_busy = true;
+	host_queue_submit(ctrl->admin, &ctrl->keep_alive_cmd, timeout_ms, true);
 }
 
 static void on_keep_alive_timer(struct reactor_timer *timer)
@@ -96,13 +125,96 @@ static void on_keep_alive_timer(struct reactor_timer *timer)
 	ctrl->commands_at_last_tick = ctrl->commands_sent;
 	if (ctrl->is_keep_alive_busy || (has_traffic && ctrl->identity.has_traffic_keep_alive))
 		return;
-	memset(&ctrl->keep_alive_cmd, 0, sizeof(ctrl->keep_alive_cmd));
-	ctrl->keep_alive_cmd.sqe.opcode = NVME_ADMIN_KEEP_ALIVE;
-	ctrl->keep_alive_cmd.done = on_keep_alive_done;
-	ctrl->is_keep_alive_busy = true;
-	host_queue_submit(ctrl->admin, &ctrl->keep_alive_cmd, ctrl->config.kato_ms, true);
+	keep_alive_send(ctrl);
 	/* It is not traffic of its own. */
 	ctrl->commands_at_last_tick = ctrl->commands_sent;
+}
+
+/* ---- silence -------------------------------------------------------------------------------- */
+
+/* Since when a queue that owes an answer is silent; false: it owes none. */
+static bool queue_silent_since(const struct host_queue *queue, uint64_t now_ns, uint64_t *ret_ns)
+{
+	uint64_t since_ns, oldest_ns;
+
+	if (queue == NULL || queue->phase != HOST_QUEUE_LIVE || host_queue_owed(queue) == 0)
+		return false;
+	since_ns = queue->conn.heard_ns;
+	/* Looked for only when it can matter: there may be many slots. */
+	if (now_ns - since_ns >= silence_third_ns(queue->ctrl)) {
+		oldest_ns = host_queue_oldest_ns(queue);
+		if (oldest_ns > since_ns)
+			since_ns = oldest_ns;
+	}
+	*ret_ns = since_ns;
+	return true;
+}
+
+/* Of the queue that is silent for the longest. */
+static const struct host_queue *silent_find(const struct host_ctrl *ctrl, uint64_t now_ns,
+					    uint64_t *ret_since_ns)
+{
+	const struct host_queue *found = NULL;
+	uint64_t since_ns;
+
+	*ret_since_ns = UINT64_MAX;
+	if (queue_silent_since(ctrl->admin, now_ns, ret_since_ns))
+		found = ctrl->admin;
+	for (unsigned i = 0; ctrl->io != NULL && i < ctrl->io_queue_count; i++) {
+		if (!queue_silent_since(ctrl->io[i], now_ns, &since_ns) ||
+		    since_ns >= *ret_since_ns)
+			continue;
+		found = ctrl->io[i];
+		*ret_since_ns = since_ns;
+	}
+	return found;
+}
+
+static void silence_fail(struct host_ctrl *ctrl, const struct host_queue *queue, uint64_t silent_ns)
+{
+	struct host_error error;
+	char addr[NET_ADDR_TEXT_BYTES];
+
+	host_error_format(&error, NVME_SC_HOST_PATHING_ERROR,
+			  "nothing was heard from %s for %lu ms, not even an answer to Keep Alive, "
+			  "while queue %u waits for %u answers",
+			  net_addr_format(&ctrl->config.addr, addr),
+			  (unsigned long)(silent_ns / NS_PER_MS), queue->qid,
+			  host_queue_owed(queue));
+	host_ctrl_fail(ctrl, -ETIMEDOUT, &error);
+}
+
+static void on_silence_timer(struct reactor_timer *timer)
+{
+	struct host_ctrl *ctrl = container_of(timer, struct host_ctrl, silence_timer);
+	uint64_t now_ns = reactor_now_ns(ctrl->reactor), third_ns = silence_third_ns(ctrl);
+	uint64_t silence_ns = ctrl->config.silence_timeout_ms * NS_PER_MS;
+	uint64_t since_ns, next_ns;
+	const struct host_queue *queue;
+
+	/* It was we who slept: what came meanwhile has not been read yet. */
+	if (now_ns - timer->deadline_ns > third_ns / 2)
+		ctrl->silence_floor_ns = now_ns;
+	queue = silent_find(ctrl, now_ns, &since_ns);
+	if (queue == NULL)
+		return;
+	if (ctrl->admin->conn.heard_ns > since_ns)
+		since_ns = ctrl->admin->conn.heard_ns;
+	if (ctrl->silence_floor_ns > since_ns)
+		since_ns = ctrl->silence_floor_ns;
+	next_ns = since_ns + third_ns;
+	if (now_ns >= next_ns) {
+		if (!ctrl->is_keep_alive_busy)
+			keep_alive_send(ctrl);
+		/* The question gets a third to be answered, whenever it was asked. */
+		next_ns = since_ns + silence_ns;
+		if (next_ns < ctrl->keep_alive_cmd.started_ns + third_ns)
+			next_ns = ctrl->keep_alive_cmd.started_ns + third_ns;
+	}
+	if (now_ns >= next_ns)
+		silence_fail(ctrl, queue, now_ns - since_ns);
+	else
+		reactor_timer_arm(&ctrl->silence_timer, next_ns);
 }
 
 /* ---- asynchronous events -------------------------------------------------------------------- */
@@ -139,6 +251,7 @@ void host_watch_init(struct host_ctrl *ctrl)
 {
 	reactor_timer_init(ctrl->reactor, &ctrl->watch_timer, on_watch_timer);
 	reactor_timer_init(ctrl->reactor, &ctrl->keep_alive_timer, on_keep_alive_timer);
+	reactor_timer_init(ctrl->reactor, &ctrl->silence_timer, on_silence_timer);
 }
 
 void host_watch_start(struct host_ctrl *ctrl)
@@ -162,4 +275,5 @@ void host_watch_stop(struct host_ctrl *ctrl)
 	reactor_timer_cancel(&ctrl->poll_timer);
 	reactor_timer_cancel(&ctrl->watch_timer);
 	reactor_timer_cancel(&ctrl->keep_alive_timer);
+	reactor_timer_cancel(&ctrl->silence_timer);
 }

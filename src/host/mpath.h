@@ -10,8 +10,9 @@
  * come back from the kernel, and a Cross-Controller Reset through another path has succeeded or
  * KATO + CQT have passed since the last byte went to the lost controller; see docs/failover.md.
  *
- * Files: mpath.c (life, namespaces), mpath_io.c (submit, pick, retry), path.c (one path: connect,
- * back-off, damping), path_ana.c (ANA log and states), fence.c (the rule above), hedge.c.
+ * Files: mpath.c (life), mpath_ns.c (namespaces), mpath_io.c (submit, pick, retry), path.c (one
+ * path: connect, back-off, damping), path_scan.c (reads its namespaces), path_ana.c (ANA log and
+ * states), fence.c (the rule above), hedge.c and mpath_hedge.c (hedged reads).
  * All callbacks run on the reactor, never from inside the call that they answer.
  */
 #ifndef WEFT_HOST_MPATH_H
@@ -47,7 +48,7 @@ struct mpath_config {
 	bool wants_header_digest;
 	bool wants_data_digest;
 	uint32_t zero_copy_min_bytes; /* writes of so many bytes leave without a copy; 0: never */
-	int numa_node;                /* of the thread, or -1; for policy numa */
+	int numa_node;                /* of the thread, or -1; see mpath_set_path_numa */
 	uint64_t seed;                /* jitter and policies */
 	/* For tests alone: commands are sent again at once, which loses data. */
 	bool is_fencing_off;
@@ -112,6 +113,10 @@ int mpath_open(struct reactor *reactor, const struct mpath_config *config,
 /* While open: 0, -EEXIST, -ENOSPC, -ENOMEM; -ENOENT. */
 int mpath_add_path(struct mpath *mpath, const struct net_addr *addr);
 int mpath_remove_path(struct mpath *mpath, const struct net_addr *addr);
+/* Of the network card that the path leaves by, for policy numa; distance 0: the thread's own node.
+ * Unknown (-1, 0) until told; host/numa.h finds them. 0 or -ENOENT. */
+int mpath_set_path_numa(struct mpath *mpath, const struct net_addr *addr, int node,
+			uint32_t distance);
 /* Every command must be done. Disconnects in good order; `gone` is the last callback. */
 void mpath_close(struct mpath *mpath, void (*gone)(void *arg), void *arg);
 
@@ -120,6 +125,14 @@ void mpath_path_info(const struct mpath *mpath, unsigned index, struct path_info
 /* The ANA state of a namespace's group on that path. */
 enum ana_state mpath_path_ana(const struct mpath *mpath, unsigned index, uint32_t nsid);
 enum path_policy mpath_policy(const struct mpath *mpath);
+struct mpath_hedge_stats {
+	uint64_t reads;        /* answered */
+	uint64_t twins;        /* sent */
+	uint64_t wins;         /* twins that answered first */
+	uint64_t threshold_ns; /* UINT64_MAX: too little is known yet */
+};
+/* Zeroes when reads are not hedged. */
+void mpath_hedge_stats(const struct mpath *mpath, struct mpath_hedge_stats *ret_stats);
 /* Of the first live controller; NULL before `ready`. */
 const struct ctrl_identity *mpath_identity(const struct mpath *mpath);
 
@@ -131,8 +144,10 @@ void mpath_ns_info(const struct mpath_ns *ns, struct ns_info *ret_info);
 
 enum mpath_result {
 	MPATH_OK,
-	MPATH_STATUS,  /* the controller said no: io->status */
-	MPATH_NO_PATH, /* fast_io_fail_ms passed; it has not run and will not */
+	MPATH_STATUS, /* the controller said no: io->status */
+	/* There was no usable path for fast_io_fail_ms; it has not run and will not. What may have
+	 * run before, on a path that was lost, ends with MPATH_UNKNOWN then. */
+	MPATH_NO_PATH,
 	MPATH_UNKNOWN, /* it may have run, or not, and will not run any more (RESEND_NEVER) */
 	MPATH_GONE,    /* the namespace is not there any more */
 };
@@ -158,12 +173,18 @@ struct mpath_io {
 	struct path *path;
 	struct host_cmd cmd;
 	struct list node;
+	struct mpath_io *fused_first; /* of a fused_write */
 	uint64_t submitted_ns;
 	uint64_t sent_ns;
 	uint64_t retry_at_ns;
 	uint8_t retries_left;
-	bool is_hedged;
-	struct hedge *hedge;
+	uint8_t path_tries; /* answers that sent it to another path */
+	uint8_t cmds_busy;  /* 2 for a fused pair */
+	uint16_t queue;     /* of the path */
+	bool may_have_run;
+	bool is_hedged;         /* has had a twin */
+	struct hedge *hedge;    /* the twin while it is under way */
+	struct list hedge_node; /* reads that wait for one */
 };
 
 /* Never fails from inside; done is not called from inside. */

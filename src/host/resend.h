@@ -8,6 +8,8 @@
 
 #include "wire/nvme.h"
 
+#include <stdbool.h>
+
 enum resend_rule {
 	/* Changes nothing: sent again at once; the late copy does no harm. */
 	RESEND_AT_ONCE,
@@ -20,7 +22,16 @@ enum resend_rule {
 	RESEND_NEVER,
 };
 
+/* A command of an I/O queue, as far as its entry tells: Copy is RESEND_NEVER here. */
 enum resend_rule resend_rule_of(const struct nvme_sqe *sqe);
+/* A command of the admin queue: its opcodes mean other things. */
+enum resend_rule resend_rule_of_admin(const struct nvme_sqe *sqe);
+/* A Copy whose ranges the caller has too, as they go to the controller: RESEND_FENCED when no block
+ * that it writes is one that it reads. ranges: of the number of bytes that the entry asks for. */
+enum resend_rule resend_rule_of_copy(const struct nvme_sqe *sqe, const uint8_t *ranges,
+				     size_t ranges_bytes);
 const char *resend_rule_name(enum resend_rule rule);
+/* Why, in one line, for reports and documentation; never NULL. */
+const char *resend_reason_of(const struct nvme_sqe *sqe);
 
 #endif

@@ -63,17 +63,43 @@ struct host_timeout_field {
 	uint32_t min;
 	uint32_t max;
 	bool may_be_zero;
+	bool is_percent; /* else milliseconds */
 };
 extern const struct host_timeout_field host_timeout_fields[];
 extern const unsigned host_timeout_field_count;
 
-/* "name=value": value with an optional unit (ms, s, m). 0; or -EINVAL with a text that names the
- * thing and the remedy in error. */
+/* "name=value": value with an optional unit (ms, s, m, h; %), else milliseconds. 0; or -EINVAL with
+ * a text that names the thing and the remedy in error. */
 int host_timeouts_set(struct host_timeouts *timeouts, const char *assignment, char *error,
 		      size_t error_bytes);
 /* 0; or -EINVAL when values contradict each other (silence above keep-alive, min above max, ...).
  */
 int host_timeouts_check(const struct host_timeouts *timeouts, char *error, size_t error_bytes);
+
+/*
+ * When the controller that got its last command at time 0 has ended all its commands, if nobody
+ * resets it: KATO passes, then it has CQT. One that counts traffic as a sign of life (TBKAS) looks
+ * only at the end of each interval of KATO, so it takes up to two of them. NVMe Base 2.1, sections
+ * 3.9 and 9.6.
+ */
+uint64_t host_timeouts_fence_ms(uint32_t kato_ms, uint32_t quiesce_ms, bool counts_traffic);
+
+/* What may go wrong with a path while commands are under way on it, and how long I/O waits at
+ * most. */
+struct host_fault {
+	const char *name;     /* for programs: "target-killed", ... */
+	const char *title;    /* for people */
+	const char *found_by; /* name of the time-out, or "reset" or "status" from the other end */
+	uint64_t found_ms;    /* from the fault until the path is given up */
+	uint64_t read_ms;     /* until what changes nothing runs on another path */
+	uint64_t write_reset_ms; /* until writes do: with a Cross-Controller Reset that takes all it
+				    may, ... */
+	uint64_t write_time_ms;  /* ... and by time alone */
+};
+#define HOST_FAULTS_MAX 8
+/* How many there are. */
+unsigned host_timeouts_faults(const struct host_timeouts *timeouts,
+			      struct host_fault faults[HOST_FAULTS_MAX]);
 
 /* The page of `weft explain-timeouts`: what happens when. Returns the length that all of it has. */
 size_t host_timeouts_explain(const struct host_timeouts *timeouts, const char *profile_name,

@@ -4,13 +4,15 @@
  * reactor; counters are atomic. It allocates an inner operation per command: a test tool may.
  *
  * RULE is KIND[:OPTION=VALUE…]. Kinds: fail (ends with an error, nothing done), delay (done ms
- * milliseconds later), tear (a write: the first half of its blocks, rounded down, is done, then it
- * fails), corrupt (a read succeeds with one bit flipped), lose (acknowledged, never done).
- * Options: op=read|write|flush|zero|discard|any|fua (fua: writes and zeroes that must be stable at
- * once; default: all the kind can act on, write for lose), after=N (the first N pass), every=N
- * (each Nth), prob=P (per cent, with seed=S), count=N (acts N times at most), errno=NAME (fail,
- * tear; default EIO), ms=N (delay). Rules are asked in order; delays add up, and the first other
- * rule that acts is the last asked.
+ * milliseconds later), stuck (likewise, and cannot be cancelled meanwhile), tear (a write: the
+ * first half of its blocks, rounded down, is done, then it fails), split (a read or write: the
+ * first half, likewise, is done, ms milliseconds later the other one), corrupt (a read succeeds
+ * with one bit flipped), lose (acknowledged, never done). Options:
+ * op=read|write|flush|zero|discard|any|fua (fua: writes and zeroes that must be stable at once;
+ * default: all the kind can act on, write for lose), after=N (the first N pass), every=N (each
+ * Nth), prob=P (per cent, with seed=S), count=N (acts N times at most), errno=NAME (fail, tear;
+ * default EIO), ms=N (delay, stuck, split). Rules are asked in order; delays add up, and the first
+ * other rule that acts is the last asked.
  */
 #include "media/fault_rule.h"
 #include "media/spec.h"
@@ -40,7 +42,9 @@ struct fault_io {
 	struct media_io *outer;
 	const struct fault_rule_text *rule; /* what acts on it, or NULL */
 	uint64_t luck;                      /* where corrupt flips its bit */
-	struct iovec iov[];                 /* tear: the part that is written */
+	bool is_rest;                       /* split: the first half is done */
+	bool is_stuck;                    /* it cannot be cancelled while it waits */
+	struct iovec iov[];                 /* tear, split: of the part that is done */
 };
 
 /* Stateless, so that the same seed and the same order of operations give the same faults. */
@@ -84,6 +88,8 @@ static void flip_bit(const struct media_io *io, uint64_t luck)
 	}
 }
 
+static void fault_delay_over(struct reactor_timer *timer);
+
 static void fault_end(struct fault_io *fio, int res)
 {
 	struct media_io *outer = fio->outer;
@@ -93,46 +99,76 @@ static void fault_end(struct fault_io *fio, int res)
 	outer->done(outer, res);
 }
 
+/* io->stage is 1 while it waits. */
+static void fault_wait(struct media_io *io, uint64_t delay_ms)
+{
+	io->stage = 1;
+	reactor_timer_init(io->reactor, &io->timer, fault_delay_over);
+	reactor_timer_arm(&io->timer, reactor_now_ns(io->reactor) + delay_ms * NS_PER_MS);
+}
+
 static void fault_inner_done(struct media_io *inner, int res)
 {
 	struct fault_io *fio = container_of(inner, struct fault_io, inner);
+	enum fault_action action = fio->rule ? fio->rule->action : FAULT_DELAY;
 
-	if (res == 0 && fio->rule && fio->rule->action == FAULT_TEAR)
+	if (res == 0 && action == FAULT_SPLIT && inner->len_bytes < fio->outer->len_bytes &&
+	    !fio->is_rest) {
+		fio->is_rest = true;
+		fault_wait(fio->outer, fio->rule->delay_ms);
+		return;
+	}
+	if (res == 0 && action == FAULT_TEAR)
 		res = fio->rule->error;
-	if (res == 0 && fio->rule && fio->rule->action == FAULT_CORRUPT)
+	if (res == 0 && action == FAULT_CORRUPT)
 		flip_bit(inner, fio->luck);
 	fault_end(fio, res);
 }
 
-/* Shortens the inner write to the first half of its blocks. False when that is none. */
-static bool tear(struct fault_io *fio)
+/* Makes the inner operation one of these bytes of the outer one. */
+static void fault_cut(struct fault_io *fio, uint64_t skip_bytes, uint64_t len_bytes)
 {
-	struct media_io *inner = &fio->inner;
-	uint64_t blocks = inner->len_bytes / inner->media->block_bytes / 2;
-	uint64_t left = blocks * inner->media->block_bytes;
+	const struct media_io *outer = fio->outer;
+	uint64_t skip = skip_bytes, left = len_bytes;
 	unsigned count = 0;
 
-	inner->len_bytes = left;
-	while (left > 0) {
-		fio->iov[count] = inner->iov[count];
-		if (fio->iov[count].iov_len > left)
-			fio->iov[count].iov_len = left;
-		left -= fio->iov[count++].iov_len;
+	for (unsigned i = 0; i < outer->iov_count && left > 0; i++) {
+		struct iovec part = outer->iov[i];
+		uint64_t cut = skip < part.iov_len ? skip : part.iov_len;
+
+		skip -= cut;
+		part.iov_base = (uint8_t *)part.iov_base + cut;
+		part.iov_len -= cut;
+		if (part.iov_len > left)
+			part.iov_len = left;
+		left -= part.iov_len;
+		if (part.iov_len > 0)
+			fio->iov[count++] = part;
 	}
-	inner->iov = fio->iov;
-	inner->iov_count = count;
-	return blocks > 0;
+	fio->inner.offset = outer->offset + skip_bytes;
+	fio->inner.len_bytes = len_bytes;
+	fio->inner.iov = fio->iov;
+	fio->inner.iov_count = count;
+}
+
+/* The first half of its blocks, in bytes. */
+static uint64_t half_bytes(const struct media_io *io)
+{
+	return io->len_bytes / io->media->block_bytes / 2 * io->media->block_bytes;
 }
 
 static void fault_perform(struct fault_io *fio)
 {
 	const struct fault_rule_text *rule = fio->rule;
+	uint64_t half = half_bytes(fio->outer);
 
+	if (rule && (rule->action == FAULT_TEAR || rule->action == FAULT_SPLIT) && half > 0)
+		fault_cut(fio, 0, half);
 	if (rule && rule->action == FAULT_FAIL)
 		fault_end(fio, rule->error);
 	else if (rule && rule->action == FAULT_LOSE)
 		fault_end(fio, 0);
-	else if (rule && rule->action == FAULT_TEAR && !tear(fio))
+	else if (rule && rule->action == FAULT_TEAR && half == 0)
 		fault_end(fio, rule->error);
 	else
 		media_submit(&fio->inner);
@@ -144,10 +180,14 @@ static void fault_delay_over(struct reactor_timer *timer)
 	struct fault_io *fio = container_of(io->inner, struct fault_io, inner);
 
 	io->stage = 0;
-	if (io->result < 0)
+	if (io->result < 0) {
 		fault_end(fio, io->result);
-	else
+	} else if (fio->is_rest) {
+		fault_cut(fio, half_bytes(io), io->len_bytes - half_bytes(io));
+		media_submit(&fio->inner);
+	} else {
 		fault_perform(fio);
+	}
 }
 
 static struct fault_io *fault_io_create(struct media_io *io, struct media *inner)
@@ -170,7 +210,6 @@ static struct fault_io *fault_io_create(struct media_io *io, struct media *inner
 	return fio;
 }
 
-/* io->stage is 1 while a delay runs. */
 static void fault_submit(struct media_io *io)
 {
 	struct fault_media *fault = container_of(io->media, struct fault_media, media);
@@ -189,18 +228,16 @@ static void fault_submit(struct media_io *io)
 
 		if (!rule_acts(rule, io, &fio->luck))
 			continue;
-		if (rule->text.action == FAULT_DELAY)
+		fio->is_stuck |= rule->text.action == FAULT_STUCK;
+		if (rule->text.action == FAULT_DELAY || rule->text.action == FAULT_STUCK)
 			delay_ms += rule->text.delay_ms;
 		else
 			fio->rule = &rule->text;
 	}
-	if (delay_ms == 0) {
+	if (delay_ms == 0)
 		fault_perform(fio);
-		return;
-	}
-	io->stage = 1;
-	reactor_timer_init(io->reactor, &io->timer, fault_delay_over);
-	reactor_timer_arm(&io->timer, reactor_now_ns(io->reactor) + delay_ms * NS_PER_MS);
+	else
+		fault_wait(io, delay_ms);
 }
 
 static void fault_cancel(struct media_io *io)
@@ -208,6 +245,8 @@ static void fault_cancel(struct media_io *io)
 	struct media_io *inner = io->inner;
 
 	if (io->stage == 1) {
+		if (container_of(inner, struct fault_io, inner)->is_stuck)
+			return;
 		io->result = -ECANCELED;
 		reactor_timer_arm(&io->timer, reactor_now_ns(io->reactor));
 	} else if (inner && inner->media->ops->cancel) {

@@ -27,7 +27,10 @@ static const struct {
 } actions[] = {
 	[FAULT_FAIL] = {"fail", KINDS_ANY, KINDS_ANY},
 	[FAULT_DELAY] = {"delay", KINDS_ANY, KINDS_ANY},
+	[FAULT_STUCK] = {"stuck", KINDS_ANY, KINDS_ANY},
 	[FAULT_TEAR] = {"tear", BIT(MEDIA_WRITE), BIT(MEDIA_WRITE)},
+	[FAULT_SPLIT] = {"split", BIT(MEDIA_READ) | BIT(MEDIA_WRITE),
+			 BIT(MEDIA_READ) | BIT(MEDIA_WRITE)},
 	[FAULT_CORRUPT] = {"corrupt", BIT(MEDIA_READ), BIT(MEDIA_READ)},
 	[FAULT_LOSE] = {"lose", BIT(MEDIA_WRITE), KINDS_ANY & ~BIT(MEDIA_READ)},
 };
@@ -122,13 +125,16 @@ static int parse_option(struct fault_rule_text *rule, const char *name, const ch
 static int check_rule(const struct fault_rule_text *rule, struct media_error *ret_error)
 {
 	const char *name = actions[rule->action].name;
+	bool takes_time = rule->action == FAULT_DELAY || rule->action == FAULT_STUCK ||
+			  rule->action == FAULT_SPLIT;
 
 	if (rule->kinds & ~actions[rule->action].kinds_allowed)
 		return media_fail(ret_error, -EINVAL, "fault: %s cannot act on that op=", name);
-	if (rule->action == FAULT_DELAY && rule->delay_ms == 0)
-		return media_fail(ret_error, -EINVAL, "fault: delay needs ms=");
-	if (rule->action != FAULT_DELAY && rule->delay_ms != 0)
-		return media_fail(ret_error, -EINVAL, "fault: ms= is for delay, not for %s", name);
+	if (takes_time && rule->delay_ms == 0)
+		return media_fail(ret_error, -EINVAL, "fault: %s needs ms=", name);
+	if (!takes_time && rule->delay_ms != 0)
+		return media_fail(ret_error, -EINVAL,
+				  "fault: ms= is for delay, stuck and split, not for %s", name);
 	if (rule->error != 0 && rule->action != FAULT_FAIL && rule->action != FAULT_TEAR)
 		return media_fail(ret_error, -EINVAL, "fault: errno= is for fail and tear, not %s",
 				  name);
@@ -146,8 +152,8 @@ int fault_rule_parse(char *text, struct fault_rule_text *ret_rule, struct media_
 		action++;
 	if (action == ARRAY_LEN(actions))
 		return media_fail(ret_error, -EINVAL,
-				  "fault: unknown rule \"%.40s\"; known: fail, delay, tear, "
-				  "corrupt, lose",
+				  "fault: unknown rule \"%.40s\"; known: fail, delay, "
+				  "stuck, tear, split, corrupt, lose",
 				  piece);
 	*ret_rule = (struct fault_rule_text){
 		.action = (enum fault_action)action,

@@ -17,6 +17,7 @@ struct file_backing {
 	int fd;    /* holds the lock */
 	dev_t dev; /* which file it is */
 	ino_t inode;
+	int member; /* of the cluster that shares the file (media/member_lock.h); -1: ours alone */
 };
 
 struct file_media {
@@ -34,6 +35,7 @@ struct file_media {
 	struct file_backing *backing;
 	/* What opening it did, for media_undo. */
 	bool has_created;
+	bool is_stable;            /* media_sync has nothing to do */
 	uint64_t grown_from_bytes; /* 0: has not */
 };
 

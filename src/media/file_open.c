@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Opening a file medium: creates or grows the file, locks it against a second target, and finds
- * out what it can do (block size, direct I/O and its alignment, write cache, discards).
+ * out what it can do (block size, direct I/O and its alignment, write cache, discards). What was
+ * made is stable after media_sync.
  *
  * Control thread; blocks. Direct I/O is used wherever the file system and the wanted block size
  * allow, and buffered I/O otherwise: a store is slower then, but never refused for it. The lock is
  * flock() on regular files (shared for readonly) and O_EXCL on block devices, which also keeps
- * mounted ones away.
+ * mounted ones away. Members of a cluster share the file, and hold locks of their own instead.
  */
 #include "media/file.h"
 #include "media/file_lock.h"
+#include "media/member_lock.h"
 #include "media/spec.h"
 
 #include "base/clock.h"
@@ -32,29 +34,6 @@
 #define LOCK_RETRY_NS     (20 * NS_PER_MS)
 #define DIRECT_ALIGN_SAFE 4096u /* where the kernel does not say */
 
-static int sync_folder_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	char *folder;
-	int res = 0;
-	int fd;
-
-	if (!slash)
-		folder = strdup(".");
-	else
-		folder = strndup(path, slash == path ? 1 : (size_t)(slash - path));
-	if (!folder)
-		return -ENOMEM;
-	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	free(folder);
-	if (fd < 0)
-		return -errno;
-	if (fsync(fd) < 0)
-		res = -errno;
-	close(fd);
-	return res;
-}
-
 /* The lock of a block device is the exclusive open; a killed target lets go of it late. */
 static int open_in_time(const char *path, int flags)
 {
@@ -69,13 +48,64 @@ static int open_in_time(const char *path, int flags)
 	return fd;
 }
 
+/* Several members cannot all have a device exclusively: each only looks whether somebody else
+ * has it so, a mount for example. */
+static int open_store(const struct media_spec *spec, const struct stat *st)
+{
+	int flags = (spec->is_read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC;
+	bool is_exclusive = S_ISBLK(st->st_mode) && !spec->is_read_only;
+	int fd = open_in_time(spec->path, flags | (is_exclusive ? O_EXCL : 0));
+
+	if (fd < 0 || !is_exclusive || !spec->is_shared)
+		return fd;
+	close(fd);
+	return open_in_time(spec->path, flags);
+}
+
+/* Waits for the last operations of members that were killed. */
+static int wait_for_members(int fd)
+{
+	uint64_t deadline_ns = clock_monotonic_ns() + LOCK_WAIT_NS;
+	bool is_held;
+	int res;
+
+	while ((res = member_lock_is_held(fd, 0, MEMBER_LOCK_MAX, &is_held)) == 0 && is_held) {
+		if (clock_monotonic_ns() > deadline_ns)
+			return -EBUSY;
+		nanosleep(&(struct timespec){.tv_nsec = LOCK_RETRY_NS}, NULL);
+	}
+	/* Where there are no such locks nobody shares. */
+	return 0;
+}
+
+/* What members of a cluster tell each other, and others, by locks: see media/member_lock.c. */
+static int lock_members(int fd, const struct media_spec *spec, struct media_error *ret_error)
+{
+	int res = spec->is_shared ? member_lock_claim(fd, spec->member) : wait_for_members(fd);
+
+	if (res == -EBUSY)
+		return media_fail(ret_error, res,
+				  "%.140s is served by members of a cluster; stop them or use "
+				  "another file",
+				  spec->path);
+	if (res == -EWOULDBLOCK)
+		return media_fail(ret_error, res,
+				  "%.140s is served by another process that is the same member of "
+				  "the cluster; stop it, or give this one a name of its own",
+				  spec->path);
+	if (res < 0)
+		return media_fail(ret_error, res, "cannot lock %.140s for a cluster: %s",
+				  spec->path, strerror(-res));
+	return 0;
+}
+
 static int lock_file(int fd, const struct media_spec *spec, struct media_error *ret_error)
 {
 	int holder;
-	int res = file_lock(fd, spec->is_read_only, spec->path, &holder);
+	int res = file_lock(fd, spec->is_read_only || spec->is_shared, spec->path, &holder);
 
 	if (res == 0)
-		return 0;
+		return lock_members(fd, spec, ret_error);
 	if (res == -EWOULDBLOCK && holder == getpid())
 		return media_fail(ret_error, res,
 				  "%.140s is open in this target with other options; to change "
@@ -109,6 +139,8 @@ static int create_file(const struct media_spec *spec, int *ret_fd, struct media_
 		return media_fail(ret_error, -EINVAL, "size=%llu is less than one block",
 				  (unsigned long long)spec->size_bytes);
 	fd = open(spec->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0 && errno == EEXIST && spec->is_shared)
+		return -EEXIST;
 	if (fd < 0)
 		return media_fail(ret_error, -errno, "cannot create %.160s: %s", spec->path,
 				  strerror(errno));
@@ -118,17 +150,11 @@ static int create_file(const struct media_spec *spec, int *ret_fd, struct media_
 		close(fd);
 		return res;
 	}
-	if (ftruncate(fd, (off_t)spec->size_bytes) < 0 || fsync(fd) < 0)
+	if (ftruncate(fd, (off_t)spec->size_bytes) < 0) {
 		res = media_fail(ret_error, -errno, "cannot make %.140s %llu bytes long: %s",
 				 spec->path, (unsigned long long)spec->size_bytes, strerror(errno));
-	if (res == 0) {
-		res = sync_folder_of(spec->path);
-		if (res < 0)
-			media_fail(ret_error, res, "cannot sync the folder of %.160s: %s",
-				   spec->path, strerror(-res));
-	}
-	if (res < 0) {
-		unlink(spec->path);
+		if (!spec->is_shared)
+			unlink(spec->path);
 		close(fd);
 		return res;
 	}
@@ -163,7 +189,6 @@ static int check_type(const struct stat *st, const struct media_spec *spec,
 /* Opens, locks, and checks again what was opened: the name may mean something else by now. */
 static int open_existing(const struct media_spec *spec, int *ret_fd, struct media_error *ret_error)
 {
-	int flags = (spec->is_read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC;
 	struct stat st;
 	int res;
 	int fd;
@@ -174,9 +199,7 @@ static int open_existing(const struct media_spec *spec, int *ret_fd, struct medi
 	res = check_type(&st, spec, ret_error);
 	if (res < 0)
 		return res;
-	if (S_ISBLK(st.st_mode) && !spec->is_read_only)
-		flags |= O_EXCL;
-	fd = open_in_time(spec->path, flags);
+	fd = open_store(spec, &st);
 	if (fd == -EBUSY)
 		return media_fail(ret_error, -EBUSY,
 				  "%.140s is in use: mounted, part of an array, or served by "
@@ -194,8 +217,9 @@ static int open_existing(const struct media_spec *spec, int *ret_fd, struct medi
 		res = media_fail(ret_error, -errno, "%.160s: %s", spec->path, strerror(errno));
 	else
 		res = check_type(&st, spec, ret_error);
-	if (res == 0 && S_ISREG(st.st_mode))
-		res = lock_file(fd, spec, ret_error);
+	if (res == 0)
+		res = S_ISREG(st.st_mode) ? lock_file(fd, spec, ret_error)
+					  : lock_members(fd, spec, ret_error);
 	if (res < 0) {
 		close(fd);
 		return res;
@@ -223,7 +247,8 @@ static int grow_file(struct file_media *file, const struct media_spec *spec, uin
 				  spec->path, (unsigned long long)now_bytes,
 				  (unsigned long long)spec->size_bytes);
 	file->grown_from_bytes = now_bytes;
-	if (ftruncate(file->fd, (off_t)spec->size_bytes) < 0 || fsync(file->fd) < 0)
+	file->is_stable = false;
+	if (ftruncate(file->fd, (off_t)spec->size_bytes) < 0)
 		return media_fail(ret_error, -errno, "cannot grow %.140s to %llu bytes: %s",
 				  spec->path, (unsigned long long)spec->size_bytes,
 				  strerror(errno));
@@ -427,6 +452,7 @@ int file_setup(struct file_media *file, const struct media_spec *spec,
 
 	if (fstat(file->fd, &st) < 0)
 		return media_fail(ret_error, -errno, "%.160s: %s", spec->path, strerror(errno));
+	file->is_stable = !file->has_created;
 	if (S_ISBLK(st.st_mode))
 		res = setup_block_device(file, spec, st.st_rdev, ret_error);
 	else
@@ -442,7 +468,7 @@ int file_setup(struct file_media *file, const struct media_spec *spec,
 	return setup_direct(file, spec, ret_error);
 }
 
-static int backing_create(struct file_media *file)
+static int backing_create(struct file_media *file, int member)
 {
 	struct file_backing *backing = calloc(1, sizeof(*backing));
 	struct stat st;
@@ -455,6 +481,7 @@ static int backing_create(struct file_media *file)
 	backing->fd = file->fd;
 	backing->dev = st.st_dev;
 	backing->inode = st.st_ino;
+	backing->member = member;
 	file->backing = backing;
 	return 0;
 }
@@ -470,15 +497,18 @@ int media_file_open(const struct media_spec *spec, struct media **ret_media,
 		return media_fail(ret_error, -ENOMEM, "out of memory");
 	if (stat(spec->path, &st) < 0 && errno == ENOENT) {
 		res = create_file(spec, &file->fd, ret_error);
-		file->has_created = true;
+		file->has_created = res == 0;
 	} else {
-		res = open_existing(spec, &file->fd, ret_error);
+		res = -EEXIST;
 	}
+	/* Or another member has just made it. */
+	if (res == -EEXIST)
+		res = open_existing(spec, &file->fd, ret_error);
 	if (res < 0) {
 		free(file);
 		return res;
 	}
-	res = backing_create(file);
+	res = backing_create(file, spec->is_shared ? (int)spec->member : -1);
 	if (res < 0) {
 		media_fail(ret_error, res, "%.160s: %s", spec->path, strerror(-res));
 		close(file->fd);

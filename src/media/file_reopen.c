@@ -9,6 +9,7 @@
  * descriptor that the former medium still uses, the file is opened once more beside it.
  */
 #include "media/file.h"
+#include "media/member_lock.h"
 #include "media/spec.h"
 
 #include "base/log.h"
@@ -36,7 +37,7 @@ int file_set_direct(struct file_media *file, bool is_direct)
 {
 	int flags = fcntl(file->fd, F_GETFL);
 	char path[64];
-	int fd;
+	int fd, res;
 
 	if (flags < 0)
 		return -errno;
@@ -49,8 +50,29 @@ int file_set_direct(struct file_media *file, bool is_direct)
 	fd = open(path, (flags & O_ACCMODE) | O_CLOEXEC | (is_direct ? O_DIRECT : 0));
 	if (fd < 0)
 		return -errno;
+	/* It writes, so it must be seen to be alive. */
+	res = file->backing->member < 0 ? 0
+					: member_lock_share(fd, (unsigned)file->backing->member);
+	if (res < 0) {
+		close(fd);
+		return res;
+	}
 	file->fd = fd;
 	return 0;
+}
+
+int media_file_lock_fd(const struct media *media)
+{
+	const struct file_media *file = container_of(media, const struct file_media, media);
+
+	return media->ops == &file_ops && file->backing->member >= 0 ? file->backing->fd : -1;
+}
+
+int media_file_member(const struct media *media)
+{
+	const struct file_media *file = container_of(media, const struct file_media, media);
+
+	return media->ops == &file_ops ? file->backing->member : -1;
 }
 
 static bool is_writable(int fd)
@@ -160,6 +182,11 @@ void media_file_undo(struct media *media)
 
 	if (media->ops != &file_ops)
 		return;
+	/* Another member may have found the file, or its new size, and use it. */
+	if (file->backing->member >= 0) {
+		file->has_created = false;
+		file->grown_from_bytes = 0;
+	}
 	if (file->has_created) {
 		created_remove(file);
 	} else if (file->grown_from_bytes > 0) {

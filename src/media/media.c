@@ -6,6 +6,7 @@
  * case here.
  */
 #include "media/media.h"
+#include "media/member_lock.h"
 #include "media/spec.h"
 
 #include <errno.h>
@@ -71,6 +72,32 @@ int media_open(const char *spec, struct media **ret_media, struct media_error *r
 	if (res < 0)
 		return res;
 	res = open_parsed(&parsed, ret_media, ret_error);
+	media_spec_free(&parsed);
+	return res;
+}
+
+static const struct media_spec *spec_innermost(const struct media_spec *spec)
+{
+	while (spec->inner)
+		spec = spec->inner;
+	return spec;
+}
+
+int media_open_shared(const char *spec, unsigned member, struct media **ret_media,
+		      struct media_error *ret_error)
+{
+	struct media_spec parsed, *store;
+	int res = media_spec_parse(spec, &parsed, ret_error);
+
+	if (res < 0)
+		return res;
+	store = (struct media_spec *)spec_innermost(&parsed);
+	store->is_shared = true;
+	store->member = member;
+	if (store->kind == MEDIA_SPEC_FILE)
+		res = open_parsed(&parsed, ret_media, ret_error);
+	else
+		res = media_fail(ret_error, -EINVAL, "only a file or a block device can be shared");
 	media_spec_free(&parsed);
 	return res;
 }
@@ -144,6 +171,35 @@ uint64_t media_used_bytes(struct media *media)
 	return media_file_used_bytes(media_innermost(media));
 }
 
+int media_member(const struct media *media)
+{
+	return media_file_member(media_innermost((struct media *)media));
+}
+
+int media_members_can_write(const struct media *media, unsigned first, unsigned count,
+			    bool *ret_can)
+{
+	int fd = media_file_lock_fd(media_innermost((struct media *)media));
+
+	*ret_can = true;
+	return fd < 0 ? -EINVAL : member_lock_is_held(fd, first, count, ret_can);
+}
+
+int media_fence_take(const struct media *media)
+{
+	int fd = media_file_lock_fd(media_innermost((struct media *)media));
+
+	return fd < 0 ? -EINVAL : member_lock_take_fence(fd);
+}
+
+void media_fence_drop(const struct media *media)
+{
+	int fd = media_file_lock_fd(media_innermost((struct media *)media));
+
+	if (fd >= 0)
+		member_lock_drop_fence(fd);
+}
+
 bool media_problem(struct media *media, struct media_error *ret_problem)
 {
 	return media_file_problem(media_innermost(media), ret_problem);
@@ -152,6 +208,20 @@ bool media_problem(struct media *media, struct media_error *ret_problem)
 void media_undo(struct media *media)
 {
 	media_file_undo(media_innermost(media));
+}
+
+int media_sync(struct media *const *media, unsigned count, struct media_error *ret_error)
+{
+	struct media **stores = calloc(count + 1, sizeof(struct media *));
+	int res;
+
+	if (!stores)
+		return media_fail(ret_error, -ENOMEM, "out of memory");
+	for (unsigned i = 0; i < count; i++)
+		stores[i] = media_innermost(media[i]);
+	res = media_file_sync(stores, count, ret_error);
+	free(stores);
+	return res;
 }
 
 int media_check_spec(const char *spec, struct media_error *ret_error)

@@ -98,6 +98,23 @@ struct media_error {
  * Fault rules: see media/fault.c. 0 or -errno with ret_error filled.
  */
 int media_open(const char *spec, struct media **ret_media, struct media_error *ret_error);
+/*
+ * The same for a file or block device that other processes serve at the same time: this process is
+ * the given member of them, of at most MEMBER_LOCK_MAX. Opening takes nothing back when it is
+ * undone, because the others may use what was made.
+ */
+int media_open_shared(const char *spec, unsigned member, struct media **ret_media,
+		      struct media_error *ret_error);
+/* Which member this process is of those that share the store; -1: it is not shared. */
+int media_member(const struct media *media);
+/* Whether anything of members [first, first + count) can still write to a shared store, on this
+ * machine; never asked of our own. 0 or -errno. */
+int media_members_can_write(const struct media *media, unsigned first, unsigned count,
+			    bool *ret_can);
+/* The right to end another member, one process at a time per store. 0, -EAGAIN: another has it,
+ * or -errno. Dropping it is harmless without. */
+int media_fence_take(const struct media *media);
+void media_fence_drop(const struct media *media);
 /* Checks the text alone, opens nothing. */
 int media_check_spec(const char *spec, struct media_error *ret_error);
 void media_close(struct media *media);
@@ -109,6 +126,12 @@ void media_close(struct media *media);
  */
 int media_reopen(struct media *media, const char *spec, struct media **ret_media,
 		 struct media_error *ret_error);
+/*
+ * What opening these did to their stores, files that were made or grown, is stable afterwards: 0 or
+ * -errno with ret_error filled. All at once, because one after the other takes many times as long.
+ * Before anybody is told of them.
+ */
+int media_sync(struct media *const *media, unsigned count, struct media_error *ret_error);
 /* Whether media_reopen with this spec would give the same: the text, and the store's own size. */
 bool media_is_current(const struct media *media, const char *spec);
 /* Space that the store takes, at most its size: of a sparse file what is allocated. All of it where

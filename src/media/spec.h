@@ -33,6 +33,9 @@ struct media_spec {
 	struct fault_rule_text *rules; /* fault */
 	unsigned rule_count;
 	struct media_spec *inner;
+	/* Not of the text: other processes serve it too, and we are this member of them. */
+	bool is_shared;
+	unsigned member;
 };
 
 /* On 0 the caller frees ret_spec with media_spec_free; on -errno there is nothing to free. */
@@ -57,6 +60,11 @@ bool media_file_is_current(const struct media *media);
 uint64_t media_file_used_bytes(struct media *media);
 bool media_file_problem(struct media *media, struct media_error *ret_problem);
 void media_file_undo(struct media *media);
+/* The descriptor that holds the locks, and which member it is locked for; -1: not a shared file. */
+int media_file_lock_fd(const struct media *media);
+int media_file_member(const struct media *media);
+/* These are stores themselves, not faults around them. */
+int media_file_sync(struct media *const *media, unsigned count, struct media_error *ret_error);
 /* Takes `inner` over when it succeeds; closing the fault medium closes it. */
 int media_fault_open(const struct media_spec *spec, struct media *inner, struct media **ret_media,
 		     struct media_error *ret_error);

@@ -215,6 +215,15 @@ void reactor_sock_shutdown_send(struct reactor_sock *sock);
 void reactor_sock_close(struct reactor_sock *sock, void (*closed)(struct reactor_sock *sock));
 /* Drop unsent data and send a reset when closed (an abrupt end). */
 void reactor_sock_set_abort(struct reactor_sock *sock);
+/*
+ * Ends the connection with -ETIMEDOUT when the peer's machine acknowledges nothing of what was sent
+ * for so long (TCP_USER_TIMEOUT), and lets the kernel ask an idle peer every second whether it is
+ * there. A peer that keeps its window shut for so long counts as gone too. Connected sockets alone.
+ * The simulator ignores it.
+ */
+void reactor_sock_set_timeout(struct reactor_sock *sock, uint32_t unacked_ms);
+/* The smoothed round-trip time as the kernel measures it; 0: unknown. A system call. */
+uint64_t reactor_sock_rtt_ns(const struct reactor_sock *sock);
 int reactor_sock_peer(const struct reactor_sock *sock, struct net_addr *ret_addr);
 int reactor_sock_local(const struct reactor_sock *sock, struct net_addr *ret_addr);
 

@@ -56,28 +56,31 @@ static int reactor_group_cpu(const cpu_set_t *cpus, unsigned n)
 	return -1;
 }
 
-int reactor_group_start(unsigned count, uint32_t spin_max_us, struct reactor_group **ret_group)
+int reactor_group_start(const struct reactor_group_config *config, struct reactor_group **ret_group)
 {
 	struct reactor_group *group;
+	unsigned count = config->count;
 	unsigned cpu_count;
 	cpu_set_t cpus;
+	bool is_pinned;
 
 	if (sched_getaffinity(0, sizeof(cpus), &cpus))
 		return -errno;
 	cpu_count = (unsigned)CPU_COUNT(&cpus);
 	if (count == 0)
 		count = cpu_count;
+	is_pinned = !config->is_unpinned && count <= cpu_count;
 	group = calloc(1, sizeof(*group) + count * sizeof(group->members[0]));
 	if (!group)
 		return -ENOMEM;
 	group->count = count;
 	for (unsigned i = 0; i < count; i++) {
-		struct reactor_config config = {
+		struct reactor_config member = {
 			.index = i,
-			.cpu = count > cpu_count ? -1 : reactor_group_cpu(&cpus, i),
-			.spin_max_us = spin_max_us,
+			.cpu = is_pinned ? reactor_group_cpu(&cpus, i) : -1,
+			.spin_max_us = config->spin_max_us,
 		};
-		int res = reactor_group_start_member(&group->members[i], &config);
+		int res = reactor_group_start_member(&group->members[i], &member);
 
 		if (res) {
 			reactor_group_stop(group);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A process's reactors: started together, one thread each, named weft-r0, weft-r1, … and pinned to
- * the CPUs that the process may use.
+ * the CPUs that the process may use, unless they are to go where the kernel puts them.
  *
  * The thread that starts the group stops it. Objects that live on the reactors must be closed
  * before (by posting to them): stopping ends the threads, it does not wait for open objects.
@@ -13,8 +13,15 @@
 
 struct reactor_group;
 
-/* count 0: one per allowed CPU. With more reactors than CPUs, none is pinned. 0 or -errno. */
-int reactor_group_start(unsigned count, uint32_t spin_max_us, struct reactor_group **ret_group);
+struct reactor_group_config {
+	unsigned count;       /* 0: one per allowed CPU */
+	uint32_t spin_max_us; /* see struct reactor_config */
+	bool is_unpinned;     /* as with more reactors than CPUs, where none is pinned */
+};
+
+/* 0 or -errno. */
+int reactor_group_start(const struct reactor_group_config *config,
+			struct reactor_group **ret_group);
 /* Stops, joins and destroys all. */
 void reactor_group_stop(struct reactor_group *group);
 unsigned reactor_group_count(const struct reactor_group *group);

@@ -15,6 +15,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -397,6 +398,28 @@ void reactor_sock_set_abort(struct reactor_sock *sock)
 	struct linger abort_on_close = {.l_onoff = 1, .l_linger = 0};
 
 	(void)setsockopt(sock->fd, SOL_SOCKET, SO_LINGER, &abort_on_close, sizeof(abort_on_close));
+}
+
+void reactor_sock_set_timeout(struct reactor_sock *sock, uint32_t unacked_ms)
+{
+	static const int second = 1;
+	unsigned timeout_ms = unacked_ms;
+
+	/* Only TCP has them; another kind of socket goes without. */
+	(void)setsockopt(sock->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
+	(void)setsockopt(sock->fd, IPPROTO_TCP, TCP_KEEPIDLE, &second, sizeof(second));
+	(void)setsockopt(sock->fd, IPPROTO_TCP, TCP_KEEPINTVL, &second, sizeof(second));
+}
+
+uint64_t reactor_sock_rtt_ns(const struct reactor_sock *sock)
+{
+	struct tcp_info info;
+	socklen_t len = sizeof(info);
+
+	if (sock->fd < 0 || getsockopt(sock->fd, IPPROTO_TCP, TCP_INFO, &info, &len) ||
+	    len < offsetof(struct tcp_info, tcpi_rtt) + sizeof(info.tcpi_rtt))
+		return 0;
+	return info.tcpi_rtt * 1000ull;
 }
 
 int reactor_sock_peer(const struct reactor_sock *sock, struct net_addr *ret_addr)

@@ -5,12 +5,16 @@
  *
  * All ranges are judged before anything is done. The attributes that tell how a host means to use
  * its blocks (IDR, IDW, the context attributes) are hints: there is nothing to do for them. No
- * limit is set on ranges (DMRL, DMRSL and DMSL are 0): long ones of memory are done in pieces.
+ * limit is set on ranges (DMRL, DMRSL and DMSL are 0): long ones are done in pieces that end where
+ * a multiple of their length does, so that no granule of the medium is cut. Pieces of memory are
+ * short for the reactor's sake, others for that of the fused pairs that wait for one
+ * (io_hold_gate).
  */
 #include "target/steps.h"
 
 /* Giving pages back to the kernel takes about 0.1 ms for so many. */
 #define DSM_MEMORY_STEP_BYTES (2u << 20)
+#define DSM_STEP_BYTES        (1u << 30)
 
 /* Deallocated blocks read as the medium says, not as errors. */
 static void dsm_heal(struct slot *slot)
@@ -62,11 +66,13 @@ static bool dsm_next(struct slot *slot, int res)
 		if (steps->at_block < range.block_count)
 			break;
 	}
-	steps->step_blocks = range.block_count - steps->at_block;
-	if (ns->mapped && steps->step_blocks > DSM_MEMORY_STEP_BYTES >> ns->block_shift)
-		steps->step_blocks = DSM_MEMORY_STEP_BYTES >> ns->block_shift;
-	slot->io_cmd = (struct io_cmd){.first_block = range.first_block + steps->at_block,
-				       .block_count = steps->step_blocks};
+	slot->io_cmd = (struct io_cmd){.first_block = range.first_block + steps->at_block};
+	steps->step_blocks =
+		(ns->mapped ? DSM_MEMORY_STEP_BYTES : DSM_STEP_BYTES) >> ns->block_shift;
+	steps->step_blocks -= (uint32_t)(slot->io_cmd.first_block % steps->step_blocks);
+	if (steps->step_blocks > range.block_count - steps->at_block)
+		steps->step_blocks = range.block_count - steps->at_block;
+	slot->io_cmd.block_count = steps->step_blocks;
 	io_submit(slot, MEDIA_DISCARD, steps_io_done);
 	return true;
 }

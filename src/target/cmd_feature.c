@@ -73,6 +73,13 @@ const struct feature *feature_find(const struct ctrl *ctrl, uint8_t id)
 	return NULL;
 }
 
+/* The feature that the command names, or NULL, and the command decoded. */
+static const struct feature *feature_of(const struct slot *slot, struct feature_cmd *ret_cmd)
+{
+	feature_cmd_decode(&slot->sqe, ret_cmd);
+	return feature_find(slot->queue->ctrl, ret_cmd->feature_id);
+}
+
 /* NSIDs that exist but that this host does not see are as inactive as any. */
 static nvme_status feature_check_nsid(struct slot *slot, const struct feature *feature, bool is_set)
 {
@@ -115,11 +122,9 @@ const struct ns *feature_find_ns(const struct slot *slot)
 
 static void feature_get_execute(struct slot *slot)
 {
-	const struct feature *feature;
 	struct feature_cmd cmd;
+	const struct feature *feature = feature_of(slot, &cmd);
 
-	feature_cmd_decode(&slot->sqe, &cmd);
-	feature = feature_find(slot->queue->ctrl, cmd.feature_id);
 	if (cmd.select == FEATURE_SUPPORTED) {
 		feature_answer(slot, feature->capability);
 		return;
@@ -131,12 +136,10 @@ static void feature_get_execute(struct slot *slot)
 
 nvme_status feature_get_prepare(struct slot *slot)
 {
-	const struct feature *feature;
 	struct feature_cmd cmd;
+	const struct feature *feature = feature_of(slot, &cmd);
 	nvme_status status;
 
-	feature_cmd_decode(&slot->sqe, &cmd);
-	feature = feature_find(slot->queue->ctrl, cmd.feature_id);
 	if (!feature)
 		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CDW10);
 	if (cmd.select > FEATURE_SUPPORTED)
@@ -161,18 +164,15 @@ static void feature_set_execute(struct slot *slot)
 {
 	struct feature_cmd cmd;
 
-	feature_cmd_decode(&slot->sqe, &cmd);
-	feature_find(slot->queue->ctrl, cmd.feature_id)->set(slot, &cmd);
+	feature_of(slot, &cmd)->set(slot, &cmd);
 }
 
 nvme_status feature_set_prepare(struct slot *slot)
 {
-	const struct feature *feature;
 	struct feature_cmd cmd;
+	const struct feature *feature = feature_of(slot, &cmd);
 	nvme_status status;
 
-	feature_cmd_decode(&slot->sqe, &cmd);
-	feature = feature_find(slot->queue->ctrl, cmd.feature_id);
 	if (!feature)
 		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CDW10);
 	if (cmd.is_save && (feature->capability & FEATURE_CAN_SAVE) == 0)

@@ -171,7 +171,7 @@ static void ns_identity_fill(const struct ns *ns, const struct target_limits *li
 		.has_write_zeroes_dealloc = media->can_discard && media->reads_zero_after_discard,
 		.ana_group_id = ns->ana_group,
 		.is_not_ready = ns->is_formatting,
-		.reservation_caps = TARGET_RESERVATION_CAPS,
+		.reservation_caps = ns->is_clustered ? 0 : TARGET_RESERVATION_CAPS,
 		.capacity_bytes = ns->block_count << ns->block_shift,
 		.optimal_write_blocks = media->optimal_io_bytes >> ns->block_shift,
 		.write_granularity_blocks = media->write_granularity_bytes >> ns->block_shift,

@@ -119,6 +119,8 @@ struct io_row {
 	nvme_status (*prepare)(struct slot *slot);
 	bool changes_data; /* refused on a namespace that must not be written */
 	bool may_name_all; /* NSID FFFFFFFFh is allowed: slot->ns is then NULL */
+	bool needs_alone;  /* unknown where another process, which would not hear of it, serves the
+			      namespace */
 };
 
 static const struct io_row io_rows[256] = {
@@ -128,14 +130,19 @@ static const struct io_row io_rows[256] = {
 	[NVME_IO_COMPARE] = {.prepare = compare_prepare},
 	[NVME_IO_WRITE_ZEROES] = {.prepare = write_zeroes_prepare, .changes_data = true},
 	[NVME_IO_DATASET_MANAGEMENT] = {.prepare = dsm_prepare, .changes_data = true},
-	[NVME_IO_WRITE_UNCORRECTABLE] = {.prepare = uncorrectable_prepare, .changes_data = true},
+	[NVME_IO_WRITE_UNCORRECTABLE] = {.prepare = uncorrectable_prepare,
+					 .changes_data = true,
+					 .needs_alone = true},
 	[NVME_IO_VERIFY] = {.prepare = verify_prepare},
 	[NVME_IO_COPY] = {.prepare = copy_prepare, .changes_data = true},
 	[NVME_IO_CANCEL] = {.prepare = cancel_prepare, .may_name_all = true},
-	[NVME_IO_RESERVATION_REGISTER] = {.prepare = reservation_register_prepare},
-	[NVME_IO_RESERVATION_REPORT] = {.prepare = reservation_report_prepare},
-	[NVME_IO_RESERVATION_ACQUIRE] = {.prepare = reservation_acquire_prepare},
-	[NVME_IO_RESERVATION_RELEASE] = {.prepare = reservation_release_prepare},
+	[NVME_IO_RESERVATION_REGISTER] = {.prepare = reservation_register_prepare,
+					  .needs_alone = true},
+	[NVME_IO_RESERVATION_REPORT] = {.prepare = reservation_report_prepare, .needs_alone = true},
+	[NVME_IO_RESERVATION_ACQUIRE] = {.prepare = reservation_acquire_prepare,
+					 .needs_alone = true},
+	[NVME_IO_RESERVATION_RELEASE] = {.prepare = reservation_release_prepare,
+					 .needs_alone = true},
 };
 
 /* What is special about the namespace on this reactor: reservation, then blocks marked bad. */
@@ -167,6 +174,9 @@ static nvme_status io_prepare_ns(struct slot *slot, const struct io_row *row)
 		return status;
 	if (ns->is_read_only && row->changes_data)
 		return nvme_status_dnr(NVME_SC_NS_WRITE_PROTECTED);
+	if (row->needs_alone && ns->is_clustered)
+		return command_refuse(slot, NVME_SC_INVALID_OPCODE,
+				      offsetof(struct nvme_sqe, opcode));
 	status = row->prepare(slot);
 	view = io_counters(slot)->view;
 	if (view && nvme_status_is_ok(status))

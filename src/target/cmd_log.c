@@ -32,7 +32,7 @@ struct log_page {
 };
 
 static log_write_fn log_supported, log_error, log_firmware, log_changed_ns, log_effects, log_ana,
-	log_feature_effects, log_mi_effects, log_discovery, log_reservation;
+	log_feature_effects, log_mi_effects, log_discovery, log_reservation, log_lost_host;
 
 static const struct log_page log_pages[] = {
 	{LOG_SUPPORTED, true, true, log_supported, NULL, 0},
@@ -45,6 +45,8 @@ static const struct log_page log_pages[] = {
 	{LOG_PERSISTENT_EVENT, true, false, NULL, log_event_execute, LOG_SPECIFIC_EVENT_HEADER},
 	{LOG_FEATURE_EFFECTS, true, true, log_feature_effects, NULL, 0},
 	{LOG_MI_EFFECTS, true, true, log_mi_effects, NULL, 0},
+	{LOG_CTRL_RESET, true, false, NULL, log_ctrl_reset_execute, 0},
+	{LOG_LOST_HOST, true, false, log_lost_host, NULL, 0},
 	{LOG_DISCOVERY, false, true, log_discovery, NULL, 0},
 	{LOG_RESERVATION, true, false, log_reservation, NULL, 0},
 };
@@ -182,6 +184,12 @@ static uint64_t log_reservation(const struct ctrl *ctrl, const struct log_cmd *c
 				const struct log_window *window)
 {
 	return log_reservation_write(ctrl, window);
+}
+
+static uint64_t log_lost_host(const struct ctrl *ctrl, const struct log_cmd *cmd,
+			      const struct log_window *window)
+{
+	return log_lost_host_write(ctrl, window);
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */

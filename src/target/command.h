@@ -63,6 +63,7 @@ nvme_status log_prepare(struct slot *slot);           /* cmd_log.c */
 nvme_status feature_get_prepare(struct slot *slot);   /* cmd_feature.c */
 nvme_status feature_set_prepare(struct slot *slot);   /* cmd_feature.c */
 nvme_status async_event_prepare(struct slot *slot);   /* event.c */
+nvme_status ctrl_reset_prepare(struct slot *slot);    /* cmd_ctrl_reset.c */
 nvme_status ns_management_prepare(struct slot *slot); /* cmd_ns_manage.c */
 nvme_status ns_attachment_prepare(struct slot *slot); /* cmd_ns_manage.c */
 nvme_status format_prepare(struct slot *slot);        /* cmd_format.c */

@@ -6,6 +6,7 @@
  * Functions named registry_* run on the first reactor, the others on the controller's reactor
  * unless their comment says otherwise. NVMe Base 2.1, section 3.1 (controller architecture), 6.3.
  */
+#include "base/clock.h"
 #include "base/log.h"
 #include "target/command.h"
 #include "target/local.h"
@@ -53,6 +54,9 @@ static struct ctrl *ctrl_alloc(struct queue *queue, const struct connect_args *a
 	list_init(&ctrl->node);
 	list_init(&ctrl->swap_node);
 	list_init(&ctrl->flushes);
+	list_init(&ctrl->reset_requests);
+	list_init(&ctrl->reset_log);
+	atomic_init(&ctrl->last_traffic_ns, ctrl->connected_ns);
 	ctrl->io_queues = calloc(ctrl->io_queues_max + 1, sizeof(*ctrl->io_queues));
 	ctrl->connect_args = malloc(sizeof(*args));
 	if (!ctrl->io_queues || !ctrl->connect_args || ctrl_error_log_init(ctrl) != 0) {
@@ -64,21 +68,37 @@ static struct ctrl *ctrl_alloc(struct queue *queue, const struct connect_args *a
 	return ctrl;
 }
 
+/* Tells this instance from all others that have had its identifier, here or before a restart. */
+static void registry_name(struct target *target, struct ctrl *ctrl, uint16_t cntlid)
+{
+	uint8_t *uniquifier = &target->uniquifiers[cntlid];
+
+	*uniquifier = *uniquifier == UINT8_MAX ? 1 : *uniquifier + 1;
+	ctrl->cntlid = cntlid;
+	ctrl->uniquifier = *uniquifier;
+	do {
+		ctrl->random_number = prng_next(&target->prng);
+	} while (ctrl->random_number == 0);
+}
+
 static bool registry_add(struct target *target, struct ctrl *ctrl)
 {
+	uint32_t room = (uint32_t)target->cntlid_last - target->cntlid_first + 1;
+
 	if (target->ctrl_count >= target->ctrls_max)
 		return false;
-	for (unsigned tries = 0; tries < NVME_CNTLID_MAX; tries++) {
+	for (uint32_t tries = 0; tries < room; tries++) {
 		uint16_t cntlid = target->next_cntlid;
 
 		/* Identifiers go round, so that a late Connect does not meet a newcomer. */
-		target->next_cntlid = (uint16_t)(cntlid == NVME_CNTLID_MAX ? 1 : cntlid + 1);
+		target->next_cntlid = cntlid == target->cntlid_last ? target->cntlid_first
+								    : (uint16_t)(cntlid + 1);
 		if (target->ctrls[cntlid])
 			continue;
 		target->ctrls[cntlid] = ctrl;
 		target->ctrl_count++;
 		atomic_store(&target->ctrls_now, target->ctrl_count);
-		ctrl->cntlid = cntlid;
+		registry_name(target, ctrl, cntlid);
 		return true;
 	}
 	return false;
@@ -99,6 +119,7 @@ static void ctrl_registered(struct reactor_msg *msg)
 	}
 	ctrl->state = CTRL_LIVE;
 	ctrl->admin = queue;
+	ctrl->running_queue_count++;
 	list_push_back(&ctrl->local->ctrls, &ctrl->node);
 	ctrl_bind(ctrl, ctrl->local->snapshot);
 	bool is_queue_ending = queue->state != QUEUE_CONNECTING;
@@ -196,6 +217,7 @@ static void attach_at_ctrl(struct reactor_msg *msg)
 	} else {
 		ctrl->io_queues[args->qid] = attach->slot->queue;
 		ctrl->io_queue_count++;
+		ctrl->running_queue_count++;
 		attach_answer(attach, ctrl);
 	}
 }
@@ -258,10 +280,33 @@ static void registry_remove_here(struct reactor_msg *msg)
 	reactor_post(ctrl->reactor, &ctrl->msg, ctrl_left);
 }
 
+static void registry_quiesced_here(struct reactor_msg *msg)
+{
+	registry_on_quiesced(container_of(msg, struct ctrl, quiesce_msg));
+}
+
+/* Nothing of it reaches a medium from here on. CQT promised that to come soon. */
+static void ctrl_quiesce(struct ctrl *ctrl)
+{
+	uint32_t limit_ms = ctrl->local->snapshot->limits.quiesce_ms;
+	uint64_t took_ms = (reactor_now_ns(ctrl->reactor) - ctrl->ended_ns) / NS_PER_MS;
+
+	if (limit_ms > 0 && took_ms > limit_ms)
+		log_error("target",
+			  "controller %u: its last command ended %llu ms after it did, CQT is %u",
+			  ctrl->cntlid, (unsigned long long)took_ms, limit_ms);
+	ctrl->is_quiesced = true;
+	reactor_post(target_registry(ctrl->target)->reactor, &ctrl->quiesce_msg,
+		     registry_quiesced_here);
+}
+
 static void ctrl_leave_when_empty(struct ctrl *ctrl)
 {
-	if (ctrl->state != CTRL_DYING || ctrl->admin || ctrl->io_queue_count > 0 ||
-	    ctrl->flushes_left > 0)
+	if (ctrl->state != CTRL_DYING || ctrl->flushes_left > 0)
+		return;
+	if (!ctrl->is_quiesced && ctrl->running_queue_count == 0)
+		ctrl_quiesce(ctrl);
+	if (ctrl->admin || ctrl->io_queue_count > 0)
 		return;
 	ctrl->state = CTRL_LEAVING;
 	reactor_post(target_registry(ctrl->target)->reactor, &ctrl->msg, registry_remove_here);
@@ -314,11 +359,23 @@ void ctrl_end(struct ctrl *ctrl, const char *why)
 		return;
 	ctrl->state = CTRL_DYING;
 	ctrl->end_why = why;
+	ctrl->ended_ns = reactor_now_ns(ctrl->reactor);
 	ctrl_keep_alive_stop(ctrl);
 	ctrl_events_flush(ctrl, NVME_SC_ABORT_SQ_DELETION);
+	ctrl_resets_release(ctrl);
 	ctrl_close_io_queues(ctrl);
 	if (ctrl->admin)
 		queue_close(ctrl->admin, why);
+	ctrl_leave_when_empty(ctrl);
+}
+
+void ctrl_on_queue_quiet(struct reactor_msg *quiet_msg)
+{
+	struct ctrl *ctrl = container_of(quiet_msg, struct queue, quiet_msg)->ctrl;
+
+	CHECK_OWNER(ctrl);
+	CHECK(ctrl->running_queue_count > 0);
+	ctrl->running_queue_count--;
 	ctrl_leave_when_empty(ctrl);
 }
 

@@ -12,6 +12,7 @@
 
 #include "reactor/reactor.h"
 #include "target/target.h"
+#include "wire/ctrl_reset.h"
 #include "wire/fabrics.h"
 #include "wire/feature.h"
 #include "wire/identify.h"
@@ -20,6 +21,10 @@
 #define CTRL_ABORT_MAX          4 /* concurrent Aborts */
 #define CTRL_ERROR_LOG_ENTRIES  64
 #define CTRL_KEEP_ALIVE_STEP_MS 100
+#define CTRL_TRAFFIC_STEP_NS    (10 * 1000 * 1000) /* how coarse the time of the last command is */
+#define CTRL_RESET_MAX          4  /* CCRL: Cross-Controller Resets that one asks for at once */
+#define CTRL_RESET_LOG_MAX      32 /* entries of log 1Eh, finished or not */
+#define CTRL_LOST_MAX           32 /* entries of log 1Fh: the newest ones */
 #define CTRL_READY_TIMEOUT_MS   15000 /* CAP.TO */
 #define CTRL_WARN_TEMPERATURE_K 343   /* WCTEMP, and the threshold by default */
 #define CTRL_CRIT_TEMPERATURE_K 353   /* CCTEMP */
@@ -39,6 +44,8 @@ enum ctrl_event {
 	CTRL_EVENT_SHUTDOWN = 1 << 3,
 	CTRL_EVENT_RESERVATION = 1 << 4,
 	CTRL_EVENT_TEMPERATURE = 1 << 5, /* a threshold of feature 04h is crossed */
+	CTRL_EVENT_CTRL_RESET = 1 << 6,  /* a reset that was answered before its end has ended */
+	CTRL_EVENT_LOST_HOST = 1 << 7,   /* another controller of this host was lost */
 };
 
 /* Features that belong to a controller: not saved, as by default after a reset. feature_*.c */
@@ -63,6 +70,8 @@ struct ctrl {
 	enum ctrl_type type;
 	uint16_t cntlid;
 	uint16_t port_id;
+	uint8_t uniquifier;     /* CIU: differs from the last one's with this identifier */
+	uint64_t random_number; /* CIRN */
 	char subsystem_nqn[NVME_NQN_BYTES];
 	char host_nqn[NVME_NQN_BYTES];
 	struct uuid host_id;
@@ -99,7 +108,30 @@ struct ctrl {
 	/* keep alive */
 	uint32_t kato_ms;
 	struct reactor_timer keep_alive;
-	atomic_bool has_traffic; /* any queue, any reactor: a command arrived in this interval */
+	/* Any queue, any reactor: when a command arrived, and not more than CTRL_TRAFFIC_STEP_NS
+	 * before the last one; how long ago it may be, 0: any time; its host was found silent. */
+	atomic_ulong last_traffic_ns;
+	atomic_ulong silence_max_ns;
+	atomic_bool is_silent;
+	struct reactor_msg silent_msg;
+
+	/* quiescence: ctrl.c */
+	uint32_t running_queue_count; /* attached, and commands of theirs may run */
+	bool is_quiesced;             /* it ends, and nothing of it reaches a medium any more */
+	bool is_quiesced_known;       /* the registry's: likewise */
+	uint32_t resets_waiting;      /* the registry's: resets of this one under way */
+	uint64_t ended_ns;            /* when its end began */
+	struct reactor_msg quiesce_msg;
+
+	/* Resets of other controllers that were asked for here: cmd_ctrl_reset.c */
+	struct list reset_requests; /* under way */
+	uint32_t reset_request_count;
+	struct list reset_log; /* log 1Eh, oldest first */
+	uint32_t reset_log_count;
+
+	/* Other controllers of this host that were lost: lost_host.c; oldest first */
+	struct log_lost_host_entry lost[CTRL_LOST_MAX];
+	uint32_t lost_count;
 
 	/* asynchronous events: event.c */
 	uint32_t event_mask;      /* feature 0Bh */
@@ -150,6 +182,8 @@ void ctrl_cancel_flushes(struct ctrl *ctrl);
 void ctrl_flushed(struct ctrl *ctrl);
 /* The queue is drained and its connection closed; post from the queue's reactor. */
 void ctrl_detach(struct reactor_msg *detach_msg);
+/* No command of the queue, which closes, runs or will run; post likewise, before that. */
+void ctrl_on_queue_quiet(struct reactor_msg *quiet_msg);
 struct delta;
 /* ---- ctrl_config.c: its place in the configuration ---------------------------------------------
  */
@@ -186,11 +220,19 @@ static inline void ctrl_note_host_behavior(struct ctrl *ctrl)
 			      memory_order_relaxed);
 }
 
-/* Any thread: a command arrived. */
-static inline void ctrl_note_traffic(struct ctrl *ctrl)
+/* The slow half of ctrl_note_traffic. */
+bool ctrl_note_traffic_after(struct ctrl *ctrl, uint64_t now_ns, uint64_t last_ns);
+/* Any queue's reactor: false when KATO is over, in which case the controller is on its way out and
+ * nothing more of its host may begin. */
+bool ctrl_is_in_time(struct ctrl *ctrl, uint64_t now_ns);
+
+/* Any queue's reactor: a command arrived. False: too late, as above. */
+static inline bool ctrl_note_traffic(struct ctrl *ctrl, uint64_t now_ns)
 {
-	if (!atomic_load_explicit(&ctrl->has_traffic, memory_order_relaxed))
-		atomic_store_explicit(&ctrl->has_traffic, true, memory_order_relaxed);
+	uint64_t last_ns = atomic_load_explicit(&ctrl->last_traffic_ns, memory_order_relaxed);
+
+	return now_ns - last_ns < CTRL_TRAFFIC_STEP_NS ||
+	       ctrl_note_traffic_after(ctrl, now_ns, last_ns);
 }
 
 /* ---- event.c ------------------------------------------------------------------------------------
@@ -220,6 +262,22 @@ void ctrl_features_reset(struct ctrl *ctrl);
 bool ctrl_has_temperature_warning(const struct ctrl *ctrl);
 /* log_event.c: the context of the persistent event log goes. */
 void ctrl_event_page_release(struct ctrl *ctrl);
+
+/* ---- cmd_ctrl_reset.c --------------------------------------------------------------------------
+ */
+/* The controller ends or is reset: held commands end, the log is empty, what is under way goes on
+ * without it. */
+void ctrl_resets_release(struct ctrl *ctrl);
+
+/* ---- lost_host.c -------------------------------------------------------------------------------
+ */
+enum lost_host_reason {
+	LOST_HOST_KEEP_ALIVE = 1, /* the time-out expired */
+	LOST_HOST_CONNECTION = 2, /* its connection ended, without a shutdown */
+};
+
+/* The host of this controller went without a word: its other controllers are told. */
+void ctrl_tell_lost(struct ctrl *ctrl, enum lost_host_reason reason);
 
 /* ---- error_log.c
  * --------------------------------------------------------------------------------- */

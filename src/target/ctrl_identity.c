@@ -56,6 +56,12 @@ static void identity_fill_io(const struct ctrl *ctrl, const struct target_limits
 	identity->has_event_ns_attribute = true;
 	identity->has_event_ana_change = true;
 	identity->has_event_shutdown = true;
+	identity->has_event_ctrl_reset = true;
+	identity->has_event_lost_host = true;
+	identity->uniquifier = ctrl->uniquifier;
+	identity->random_number = ctrl->random_number;
+	identity->reset_limit = CTRL_RESET_MAX;
+	identity->quiesce_ms = limits->quiesce_ms;
 	identity->namespace_id_max = TARGET_NSID_MAX;
 	identity->namespaces_allowed_max = TARGET_NSID_MAX;
 	identity_fill_commands(identity);
@@ -153,6 +159,7 @@ void command_effects(const struct ctrl *ctrl, struct log_effects *ret_effects)
 	if (ctrl->type != CTRL_TYPE_IO)
 		return;
 	ret_effects->admin[NVME_ADMIN_ABORT] = OF_CTRL;
+	ret_effects->admin[NVME_ADMIN_CTRL_RESET] = LOG_EFFECT_SUPPORTED | LOG_EFFECT_OF_SUBSYSTEM;
 	for (unsigned i = 0; ctrl->target->manage && i < ARRAY_LEN(manage_effects); i++)
 		ret_effects->admin[manage_effects[i].opcode] = manage_effects[i].effects;
 	for (unsigned i = 0; i < ARRAY_LEN(io_effects); i++)

@@ -2,43 +2,114 @@
 /*
  * Keep alive, with traffic counted (TBKAS). NVMe Base 2.1, section 3.9.
  *
- * One timer per controller, on its reactor. Any command on any queue marks the interval as alive;
- * at its end the mark is taken off and the timer starts again, or, without a mark, the controller
- * ends: its queues drain first, so nothing of the lost host reaches the medium afterwards.
+ * Every command, on any queue and reactor, notes its time, coarsely. One timer per controller, on
+ * its reactor, ends it when the last one is KATO ago: its queues drain first, so nothing of the
+ * lost host reaches the medium afterwards.
+ *
+ * A target that stood still (stopped, or its machine was) must not run what waits in its sockets
+ * when it goes on: the host may have given it up and sent it elsewhere. The times tell, before the
+ * timer does: whoever takes something from a socket, begins a command or goes to a medium asks
+ * first (ctrl_is_in_time), and the first one that comes too late ends the controller.
  */
 #include "base/clock.h"
 #include "base/log.h"
 #include "target/command.h"
 #include "target/local.h"
 
-static void keep_alive_expired(struct reactor_timer *timer)
+/*
+ * From the last command until nothing of its host may begin. Never before KATO, for the time of a
+ * command is noted coarsely. A quarter of CQT, which a host waits for on top, is for a machine that
+ * was too busy to look in time; the rest of it is for commands to end.
+ */
+static uint64_t silence_max_ns(const struct ctrl *ctrl)
 {
-	struct ctrl *ctrl = container_of(timer, struct ctrl, keep_alive);
+	uint64_t slack_ns = ctrl->local->snapshot->limits.quiesce_ms * NS_PER_MS / 4;
 
-	if (atomic_exchange_explicit(&ctrl->has_traffic, false, memory_order_relaxed)) {
-		ctrl_keep_alive_start(ctrl);
+	if (ctrl->kato_ms == 0)
+		return 0;
+	if (slack_ns < CTRL_TRAFFIC_STEP_NS)
+		slack_ns = CTRL_TRAFFIC_STEP_NS;
+	return ctrl->kato_ms * NS_PER_MS + slack_ns;
+}
+
+static void ctrl_expire(struct ctrl *ctrl)
+{
+	if (ctrl->state != CTRL_LIVE)
 		return;
-	}
 	log_warn("target", "controller %u: host %s: keep alive expired after %u ms", ctrl->cntlid,
 		 ctrl->host_nqn, ctrl->kato_ms);
 	atomic_fetch_add(&ctrl->target->keep_alive_expiries, 1);
 	ctrl->csts |= CSTS_CFS;
+	ctrl_tell_lost(ctrl, LOST_HOST_KEEP_ALIVE);
 	ctrl_end(ctrl, "keep alive expired");
 	ctrl_cancel_io_queues(ctrl);
+}
+
+/* On the controller's reactor: a queue found that its host comes too late. */
+static void ctrl_expire_here(struct reactor_msg *msg)
+{
+	ctrl_expire(container_of(msg, struct ctrl, silent_msg));
+}
+
+bool ctrl_is_in_time(struct ctrl *ctrl, uint64_t now_ns)
+{
+	uint64_t max_ns = atomic_load_explicit(&ctrl->silence_max_ns, memory_order_relaxed);
+	uint64_t last_ns;
+
+	if (max_ns == 0)
+		return true;
+	last_ns = atomic_load_explicit(&ctrl->last_traffic_ns, memory_order_relaxed);
+	/* Turns of reactors do not begin at the same time: it may lie ahead. */
+	if (now_ns <= last_ns || now_ns - last_ns <= max_ns)
+		return true;
+	/* The controller cannot go before this arrives: the queue that asks is attached to it. */
+	if (!atomic_exchange_explicit(&ctrl->is_silent, true, memory_order_relaxed))
+		reactor_post(ctrl->reactor, &ctrl->silent_msg, ctrl_expire_here);
+	return false;
+}
+
+bool ctrl_note_traffic_after(struct ctrl *ctrl, uint64_t now_ns, uint64_t last_ns)
+{
+	unsigned long expected = last_ns;
+
+	if (!ctrl_is_in_time(ctrl, now_ns) ||
+	    atomic_load_explicit(&ctrl->is_silent, memory_order_relaxed))
+		return false;
+	/* When it fails, another one has just noted its time. */
+	if (now_ns > last_ns)
+		atomic_compare_exchange_strong_explicit(&ctrl->last_traffic_ns, &expected, now_ns,
+							memory_order_relaxed, memory_order_relaxed);
+	return true;
+}
+
+static void keep_alive_arm(struct ctrl *ctrl)
+{
+	uint64_t last_ns = atomic_load_explicit(&ctrl->last_traffic_ns, memory_order_relaxed);
+	uint64_t max_ns = atomic_load_explicit(&ctrl->silence_max_ns, memory_order_relaxed);
+
+	reactor_timer_arm(&ctrl->keep_alive, last_ns + max_ns + 1);
+}
+
+static void on_keep_alive(struct reactor_timer *timer)
+{
+	struct ctrl *ctrl = container_of(timer, struct ctrl, keep_alive);
+
+	if (ctrl_is_in_time(ctrl, reactor_now_ns(ctrl->reactor)))
+		keep_alive_arm(ctrl);
 }
 
 void ctrl_keep_alive_start(struct ctrl *ctrl)
 {
 	CHECK_OWNER(ctrl);
 	if (!ctrl->keep_alive.reactor)
-		reactor_timer_init(ctrl->reactor, &ctrl->keep_alive, keep_alive_expired);
+		reactor_timer_init(ctrl->reactor, &ctrl->keep_alive, on_keep_alive);
+	reactor_timer_cancel(&ctrl->keep_alive);
 	/* A command that ends after its controller must not arm a timer in memory that goes. */
-	if (ctrl->kato_ms == 0 || ctrl->state != CTRL_LIVE) {
-		reactor_timer_cancel(&ctrl->keep_alive);
+	if (ctrl->state != CTRL_LIVE)
 		return;
-	}
-	reactor_timer_arm(&ctrl->keep_alive,
-			  reactor_now_ns(ctrl->reactor) + ctrl->kato_ms * NS_PER_MS);
+	atomic_store_explicit(&ctrl->silence_max_ns, silence_max_ns(ctrl), memory_order_relaxed);
+	if (ctrl->kato_ms > 0)
+		keep_alive_arm(ctrl);
 }
 
 void ctrl_keep_alive_stop(struct ctrl *ctrl)

@@ -193,6 +193,7 @@ void ctrl_set_cc(struct ctrl *ctrl, uint32_t cc)
 	if (!now.is_enabled && old.is_enabled) {
 		ctrl->is_disabling = true;
 		ctrl_events_flush(ctrl, NVME_SC_ABORT_SQ_DELETION);
+		ctrl_resets_release(ctrl);
 		ctrl_close_io_queues(ctrl);
 		/* Base 3.7.2: a reset stops the processing of outstanding commands. */
 		ctrl_cancel_io_queues(ctrl);

@@ -15,12 +15,14 @@
 #include "reactor/reactor.h"
 #include "wire/nvme.h"
 
+struct ctrl;
 struct target;
 
 enum ctrl_reset_result {
 	CTRL_RESET_DONE,      /* it is gone, or was before */
 	CTRL_RESET_FAILED,    /* nobody can tell: a peer did not answer and could not be fenced */
 	CTRL_RESET_FORBIDDEN, /* it belongs to another host, or is no I/O controller */
+	CTRL_RESET_BUSY,      /* is_exclusive: another reset of it is under way */
 };
 
 struct ctrl_reset {
@@ -30,10 +32,12 @@ struct ctrl_reset {
 	uint16_t cntlid;
 	uint8_t uniquifier;      /* CIU */
 	uint64_t random_number;  /* CIRN */
+	bool is_exclusive;       /* else it shares the end of one that is under way */
 	struct reactor *reactor; /* `done` is called there */
 	void (*done)(struct ctrl_reset *reset, enum ctrl_reset_result result);
 	/* The target's. */
 	struct target *target;
+	struct ctrl *ctrl; /* from here until done: the impacted one, registered meanwhile */
 	enum ctrl_reset_result result;
 	struct list node;
 	struct reactor_msg msg;

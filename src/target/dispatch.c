@@ -46,6 +46,10 @@ static nvme_status admin_prepare(struct slot *slot)
 		if (slot->queue->ctrl->type == CTRL_TYPE_IO)
 			return abort_prepare(slot);
 		break;
+	case NVME_ADMIN_CTRL_RESET:
+		if (slot->queue->ctrl->type == CTRL_TYPE_IO)
+			return ctrl_reset_prepare(slot);
+		break;
 	case NVME_ADMIN_NS_MANAGEMENT:
 		if (slot->queue->ctrl->type == CTRL_TYPE_IO)
 			return ns_management_prepare(slot);

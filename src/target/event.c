@@ -51,6 +51,16 @@ static const struct event_kind event_kinds[] = {
 	 true,
 	 false,
 	 {ASYNC_TYPE_SMART, ASYNC_SMART_TEMPERATURE, LOG_SMART}},
+	{CTRL_EVENT_CTRL_RESET,
+	 ASYNC_MASK_CTRL_RESET,
+	 true,
+	 false,
+	 {ASYNC_TYPE_NOTICE, ASYNC_NOTICE_CTRL_RESET, LOG_CTRL_RESET}},
+	{CTRL_EVENT_LOST_HOST,
+	 ASYNC_MASK_LOST_HOST,
+	 true,
+	 false,
+	 {ASYNC_TYPE_NOTICE, ASYNC_NOTICE_LOST_HOST, LOG_LOST_HOST}},
 	{CTRL_EVENT_SHUTDOWN,
 	 ASYNC_MASK_SHUTDOWN,
 	 true,
@@ -80,6 +90,7 @@ void ctrl_events_reset(struct ctrl *ctrl)
 	ctrl->events_reported = 0;
 	ctrl->changed_count = 0;
 	ctrl->has_changed_overflow = false;
+	ctrl->lost_count = 0;
 	ctrl_notices_reset(ctrl);
 	if (ctrl->subsystem && ctrl->port)
 		ctrl->ana_count_base =

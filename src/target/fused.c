@@ -6,6 +6,9 @@
  * Missing Fused Command; different ranges are an Invalid Field of both; when the first fails, or
  * the operation cannot run, the other is a Failed Fused Command. A first command that succeeded
  * stays a success when the write fails. The length is limited to NACWU.
+ *
+ * On media that are not memory the second one's hold is of the namespace's gate, which keeps large
+ * deallocations away, and the first one's, taken after it, of the range.
  */
 #include "target/fused.h"
 
@@ -70,14 +73,23 @@ void fused_on_swap(struct queue *queue)
 		slot_complete(queue->fused_first, NVME_SC_FUSED_FAIL);
 }
 
-/* Both end, the first one first. */
-static void fused_finish(struct slot *first, nvme_status status, nvme_status second_status)
+/* What the two held together is free; returns the second. */
+static struct slot *fused_dissolve(struct slot *first)
 {
 	struct slot *second = first->fused_with;
 
 	range_hold_drop(&first->hold);
+	range_hold_drop(&second->hold);
 	fused_part(first);
 	fused_part(second);
+	return second;
+}
+
+/* Both end, the first one first. */
+static void fused_finish(struct slot *first, nvme_status status, nvme_status second_status)
+{
+	struct slot *second = fused_dissolve(first);
+
 	slot_complete(first, status);
 	slot_complete(second, second_status);
 }
@@ -92,12 +104,9 @@ static void fused_count_write(const struct slot *second)
 
 static void fused_write_done(struct media_io *io, int res)
 {
-	struct slot *second = container_of(io, struct slot, io);
-	struct slot *first = second->fused_with;
+	struct slot *first = container_of(io, struct slot, io)->fused_with;
+	struct slot *second = fused_dissolve(first);
 
-	range_hold_drop(&first->hold);
-	fused_part(first);
-	fused_part(second);
 	slot_complete(first, NVME_SC_SUCCESS);
 	io_finish(second, res);
 }
@@ -123,9 +132,7 @@ static void fused_read_done(struct media_io *io, int res)
 
 	first->io.media = NULL; /* nothing is left to cancel */
 	if (res != 0) {
-		range_hold_drop(&first->hold);
-		fused_part(first);
-		fused_part(second);
+		fused_dissolve(first);
 		io_finish(first, res);
 		slot_complete(second, NVME_SC_FUSED_FAIL);
 		return;
@@ -150,6 +157,32 @@ static void fused_on_granted(struct range_hold *hold)
 	io_submit_held(first, first->ns, MEDIA_READ, fused_read_done);
 }
 
+static void fused_on_gate(struct range_hold *hold)
+{
+	struct slot *second = container_of(hold, struct slot, hold);
+	struct slot *first = second->fused_with;
+
+	first->cancel = NULL;
+	if (first->is_abort_requested) {
+		fused_finish(first, NVME_SC_ABORT_REQUESTED, NVME_SC_FUSED_FAIL);
+		return;
+	}
+	if (second->is_abort_requested) {
+		fused_finish(first, NVME_SC_FUSED_FAIL, NVME_SC_ABORT_REQUESTED);
+		return;
+	}
+	first->hold.is_exclusive = true;
+	first->hold.granted = fused_on_granted;
+	if (io_hold(first, first->ns))
+		fused_on_granted(&first->hold);
+}
+
+/* The first one is to end while the other one waits for the gate. */
+static void fused_cancel_gate(struct slot *first)
+{
+	io_cancel_hold(first->fused_with);
+}
+
 /* Memory: one block, which is within one granule, under the guard that all others take too. */
 static void fused_run_mapped(struct slot *first, struct slot *second)
 {
@@ -169,8 +202,7 @@ static void fused_run_mapped(struct slot *first, struct slot *second)
 	if (!fused_judge(first, is_same))
 		return;
 	fused_count_write(second);
-	fused_part(first);
-	fused_part(second);
+	fused_dissolve(first);
 	slot_complete(first, NVME_SC_SUCCESS);
 	io_finish(second, 0);
 }
@@ -179,6 +211,7 @@ static void fused_execute(struct slot *slot)
 {
 	struct slot *other = slot->fused_with;
 	struct slot *first = slot_fuse(slot) == SQE_FUSE_FIRST ? slot : other;
+	struct slot *second;
 
 	if (!nvme_status_is_ok(slot->fused_status)) {
 		slot_complete(slot, slot->fused_status);
@@ -200,10 +233,12 @@ static void fused_execute(struct slot *slot)
 		fused_run_mapped(first, first->fused_with);
 		return;
 	}
-	first->hold.is_exclusive = true;
-	first->hold.granted = fused_on_granted;
-	if (io_hold(first, first->ns))
-		fused_on_granted(&first->hold);
+	second = first->fused_with;
+	second->hold.is_exclusive = false;
+	second->hold.granted = fused_on_gate;
+	first->cancel = fused_cancel_gate;
+	if (io_hold_gate(second, first->ns))
+		fused_on_gate(&second->hold);
 }
 
 /* ---- judging ------------------------------------------------------------------------------- */
@@ -229,6 +264,9 @@ static nvme_status fused_first_prepare(struct slot *slot)
 	status = command_prepare_alone(slot);
 	if (!nvme_status_is_ok(status))
 		return status;
+	if (slot->ns->is_clustered)
+		return command_refuse(slot, NVME_SC_INVALID_FIELD,
+				      offsetof(struct nvme_sqe, flags));
 	if (slot->io_cmd.block_count > ns_fused_blocks(slot->ns, &slot->snapshot->limits))
 		return command_refuse(slot, NVME_SC_ATOMIC_WRITE_UNIT, SQE_BYTE_CDW12);
 	fused_adopt(slot, NULL);

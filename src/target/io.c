@@ -5,9 +5,10 @@
  * All commands reach their medium through io_submit, which is where they become atomic. Memory
  * media guard themselves, block by block (media/mem.c, tcp/). For all others the whole range of a
  * command is held (target/range_guard.h) while the medium works: together with other readers, or
- * alone to change it. Only deallocation of more than DISCARD_GUARD_MAX_BYTES goes unguarded: a
- * range may be a whole device, holding it would stop everybody for as long as that takes, and the
- * kernel's own locking keeps single blocks whole.
+ * alone to change it. Deallocation of more than IO_HELD_DISCARD_MAX_BYTES holds the gate of its
+ * namespace instead, alone, and fused pairs hold it together: its range may be a whole device, for
+ * which a hold of each granule would cost more than the work. Beside plain reads and writes it goes
+ * unguarded: each block is old, new or deallocated, and NVMe promises no more there.
  */
 #include "target/io.h"
 
@@ -16,7 +17,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define DISCARD_GUARD_MAX_BYTES (4u << 20)
+#define IO_HELD_DISCARD_MAX_BYTES (4u << 20)
 
 void io_note_error(const struct slot *slot, const struct ns *ns, int res, nvme_status status)
 {
@@ -52,14 +53,37 @@ void io_done(struct media_io *io, int res)
 	io_finish(slot, res);
 }
 
+/* A number of the namespace that stays the same when its medium is opened anew. */
+static uint64_t io_medium_number(const struct ns *ns)
+{
+	return ((uintptr_t)ns->locals / CACHE_LINE_BYTES * 0x9e3779b97f4a7c15u) >> 32;
+}
+
 bool io_hold(struct slot *slot, const struct ns *ns)
 {
-	/* A number of the namespace that stays the same when its medium is opened anew. */
-	uint64_t medium = ((uintptr_t)ns->locals / CACHE_LINE_BYTES * 0x9e3779b97f4a7c15u) >> 32;
-
-	return range_hold_take(&slot->hold, slot->queue->local->target->range_guard, medium,
-			       slot->io_cmd.first_block << ns->block_shift,
+	return range_hold_take(&slot->hold, slot->queue->local->target->range_guard,
+			       io_medium_number(ns), slot->io_cmd.first_block << ns->block_shift,
 			       (uint64_t)slot->io_cmd.block_count << ns->block_shift);
+}
+
+bool io_hold_gate(struct slot *slot, const struct ns *ns)
+{
+	return range_hold_take(&slot->hold, slot->queue->local->target->gate_guard,
+			       io_medium_number(ns), 0, 1);
+}
+
+/*
+ * Everything that a command does to a medium begins here. It may have waited for its turn, or come
+ * back from a former step, while the target stood still: then its host may have sent it elsewhere.
+ */
+static void io_begin(struct slot *slot)
+{
+	const struct queue *queue = slot->queue;
+
+	if (ctrl_is_in_time(queue->ctrl, reactor_now_ns(queue->reactor)))
+		media_submit(&slot->io);
+	else
+		slot->io.done(&slot->io, -ECANCELED);
 }
 
 static void io_on_guarded_done(struct media_io *io, int res)
@@ -77,7 +101,7 @@ static void io_on_granted(struct range_hold *hold)
 	if (slot->is_abort_requested)
 		io_on_guarded_done(&slot->io, -ECANCELED);
 	else
-		media_submit(&slot->io);
+		io_begin(slot);
 }
 
 bool io_cancel_hold(struct slot *slot)
@@ -93,7 +117,7 @@ uint32_t ns_atomic_blocks(const struct ns *ns, const struct target_limits *limit
 {
 	uint32_t blocks = limits->transfer_max_bytes >> ns->block_shift;
 
-	return ns->mapped || blocks == 0 ? 1 : blocks;
+	return ns->mapped || ns->is_clustered || blocks == 0 ? 1 : blocks;
 }
 
 uint32_t ns_fused_blocks(const struct ns *ns, const struct target_limits *limits)
@@ -130,34 +154,25 @@ void io_submit_held(struct slot *slot, const struct ns *ns, enum media_kind kind
 		    void (*done)(struct media_io *io, int res))
 {
 	io_fill(slot, ns, kind, done);
-	media_submit(&slot->io);
-}
-
-static bool io_is_guarded(const struct slot *slot, const struct ns *ns)
-{
-	switch (slot->io.kind) {
-	case MEDIA_FLUSH:
-		return false;
-	case MEDIA_DISCARD:
-		return !ns->mapped && slot->io.len_bytes <= DISCARD_GUARD_MAX_BYTES;
-	default:
-		return !ns->mapped;
-	}
+	io_begin(slot);
 }
 
 void io_submit_on(struct slot *slot, const struct ns *ns, enum media_kind kind,
 		  void (*done)(struct media_io *io, int res))
 {
 	io_fill(slot, ns, kind, done);
-	if (io_is_guarded(slot, ns)) {
+	if (!ns->mapped && kind != MEDIA_FLUSH) {
+		bool is_large =
+			kind == MEDIA_DISCARD && slot->io.len_bytes > IO_HELD_DISCARD_MAX_BYTES;
+
 		slot->io_done = done;
 		slot->io.done = io_on_guarded_done;
 		slot->hold.is_exclusive = kind != MEDIA_READ;
 		slot->hold.granted = io_on_granted;
-		if (!io_hold(slot, ns))
+		if (is_large ? !io_hold_gate(slot, ns) : !io_hold(slot, ns))
 			return;
 	}
-	media_submit(&slot->io);
+	io_begin(slot);
 }
 
 nvme_status io_check_range(struct slot *slot)

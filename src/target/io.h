@@ -45,12 +45,18 @@ void io_submit_held(struct slot *slot, const struct ns *ns, enum media_kind kind
 /* Takes slot->io_cmd's range for the slot; hold.is_exclusive and hold.granted are set. True: it is
  * held; false: `granted` follows. Only for those that submit to the medium themselves. */
 bool io_hold(struct slot *slot, const struct ns *ns);
+/*
+ * Likewise the gate between fused pairs, which share it, and large deallocations, each of which has
+ * it alone. Whoever holds both a gate and a range takes the gate first.
+ */
+bool io_hold_gate(struct slot *slot, const struct ns *ns);
 /* Ends the wait of a command for its range; true when it did wait. Its abort was requested. */
 bool io_cancel_hold(struct slot *slot);
 /*
  * How many blocks are written atomically (NAWUN): memory is guarded block by block, everything else
- * command by command. Across a failure of power (AWUPF, NAWUPF) one block is the least that the
- * field can say, and all that any medium promises.
+ * command by command, unless another process serves it too: its commands know nothing of ours, and
+ * one block is the least that the field can say. Across a failure of power (AWUPF, NAWUPF) one
+ * block is the least that the field can say, and all that any medium promises.
  */
 uint32_t ns_atomic_blocks(const struct ns *ns, const struct target_limits *limits);
 /* Likewise for a fused Compare and Write (NACWU): host's and stored blocks share one buffer. */

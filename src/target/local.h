@@ -9,6 +9,7 @@
 
 #include "base/block_guard.h"
 #include "base/cache_line.h"
+#include "base/prng.h"
 #include "reactor/buf_pool.h"
 #include "target/ctrl.h"
 #include "target/ns_live.h"
@@ -32,6 +33,7 @@ struct local {
 	struct reactor_msg swap_msg;
 	struct list swap_ctrls; /* that a swap under way has not been told to yet */
 	struct list preempts;   /* reservation_abort.c: wait for marked commands to end */
+	uint32_t reset_count;   /* cmd_ctrl_reset.c: asked for here and under way */
 	struct reactor_msg stop_msg;
 	struct reactor_timer grace;
 	atomic_ulong commands;
@@ -84,11 +86,16 @@ struct target {
 	uint64_t started_ns; /* monotonic, for power-on hours */
 	struct target_keeper keeper;
 	/* What keeps commands of different reactors apart: by address for media in memory, NULL
-	 * with one reactor, which is alone with them; by range for all others. */
+	 * with one reactor, which is alone with them; by range for all others. The gates, one per
+	 * namespace, keep large deallocations out of fused pairs. */
 	struct block_guard *guard;
 	struct range_guard *range_guard;
+	struct range_guard *gate_guard;
 	void (*manage)(void *arg, struct manage_request *request);
 	void *manage_arg;
+	uint16_t cntlid_first;
+	uint16_t cntlid_last;
+	struct target_peers cluster; /* other processes */
 
 	/* The control reactor's. */
 	struct snapshot *snapshot;
@@ -105,6 +112,9 @@ struct target {
 	uint32_t ctrl_count;
 	uint32_t ctrls_max;
 	uint16_t next_cntlid;
+	uint8_t *uniquifiers; /* by cntlid: of the last controller that had it; 0: none had */
+	struct prng prng;     /* for CIRN */
+	struct list resets;   /* struct ctrl_reset that wait for their controller to quiesce */
 	struct list listeners;
 	struct list peers; /* connections per peer address */
 	unsigned next_local;
@@ -127,6 +137,8 @@ void applies_destroy(struct target *target);
 /* shutdown.c: what the flushes at the end will need. 0 or -ENOMEM. */
 int shutdown_prepare(struct target *target);
 void shutdown_release(struct target *target);
+/* ctrl_reset.c, on the registry: nothing of this controller reaches a medium any more. */
+void registry_on_quiesced(struct ctrl *ctrl);
 /* shutdown.c: a queue or controller went away; goes on with a shutdown. */
 void local_on_empty(struct local *local);
 

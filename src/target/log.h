@@ -56,10 +56,14 @@ void log_finish(struct slot *slot, const struct log_cmd *cmd, uint64_t page_byte
 void log_smart_execute(struct slot *slot, const struct log_cmd *cmd);
 void log_event_execute(struct slot *slot, const struct log_cmd *cmd);
 
-/* Both write what falls into the window and return the size of the whole page. */
+/* cmd_ctrl_reset.c: 1Eh, of which a host may have finished entries removed. Ends the command. */
+void log_ctrl_reset_execute(struct slot *slot, const struct log_cmd *cmd);
+
+/* All write what falls into the window and return the size of the whole page. */
 uint64_t log_ana_write(const struct log_ana_view *view, bool is_groups_only,
 		       const struct log_window *window);
 uint64_t log_reservation_write(const struct ctrl *ctrl, const struct log_window *window);
+uint64_t log_lost_host_write(const struct ctrl *ctrl, const struct log_window *window);
 uint64_t log_error_write(const struct ctrl *ctrl, const struct log_window *window);
 
 #endif

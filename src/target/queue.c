@@ -196,8 +196,14 @@ static void queue_go_on_closing(struct queue *queue)
 {
 	if (queue->state != QUEUE_CLOSING || queue->holds_end)
 		return;
+	/* What has not begun never will: see slot_end_unwanted and transport->stop. */
+	if (!queue->is_quiet && !queue_is_running(queue)) {
+		queue->is_quiet = true;
+		if (queue->ctrl)
+			reactor_post(queue->ctrl->reactor, &queue->quiet_msg, ctrl_on_queue_quiet);
+	}
 	if (!queue->is_conn_closed) {
-		if (!queue->is_close_asked && !queue_is_running(queue)) {
+		if (!queue->is_close_asked && queue->is_quiet) {
 			queue->is_close_asked = true;
 			queue->transport->close(queue, queue->close_why);
 		}
@@ -256,12 +262,23 @@ void queue_close(struct queue *queue, const char *why)
 	queue_go_on_closing(queue);
 }
 
+/* The admin queue's connection ended although the host still used its controller. */
+static bool queue_loses_host(const struct queue *queue)
+{
+	const struct ctrl *ctrl = queue->ctrl;
+
+	return ctrl && queue->qid == 0 && ctrl->state == CTRL_LIVE && ctrl_is_ready(ctrl) &&
+	       (ctrl->csts & (CSTS_SHST_OCCURRING | CSTS_SHST_COMPLETE)) == 0;
+}
+
 void queue_on_closed(struct queue *queue)
 {
 	CHECK_OWNER(queue);
 	CHECK(!queue->is_conn_closed);
 	queue->is_conn_closed = true;
 	queue->holds_end = true;
+	if (queue_loses_host(queue))
+		ctrl_tell_lost(queue->ctrl, LOST_HOST_CONNECTION);
 	queue_begin_closing(queue, "the host closed the connection");
 	queue_drop_unanswerable(queue);
 	/* Nobody waits for the answers any more: what can be cancelled need not run to its end. */

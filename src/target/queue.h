@@ -77,11 +77,13 @@ struct queue {
 	bool is_conn_closed;           /* the transport called queue_on_closed */
 	bool holds_end;                /* a function on the stack still uses the queue */
 	bool is_close_asked;           /* transport->close was called */
+	bool is_quiet;                 /* closing, and none of its commands runs or will */
 	struct reactor_timer deadline; /* for Connect */
 	const char *close_why;
 	struct list node;             /* in local->queues */
 	struct reactor_msg close_msg; /* the controller asks for the end */
 	struct reactor_msg detach_msg;
+	struct reactor_msg quiet_msg;
 	struct reactor_msg port_msg;   /* tells the port's owner that a connection ended */
 	struct reactor_msg cancel_msg; /* the controller's host is gone */
 	bool is_close_posted;          /* these two are the controller's reactor's */

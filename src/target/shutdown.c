@@ -152,7 +152,7 @@ void local_on_empty(struct local *local)
 	struct shutdown *shutdown;
 
 	if (!local->is_stopping || local->is_stopped || !list_empty(&local->queues) ||
-	    !list_empty(&local->ctrls))
+	    !list_empty(&local->ctrls) || local->reset_count > 0)
 		return;
 	local->is_stopped = true;
 	shutdown = &local->target->shutdown;

@@ -121,11 +121,12 @@ bool slot_prepare(struct slot *slot)
 	atomic_store_explicit(&local->commands,
 			      atomic_load_explicit(&local->commands, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
-	if (queue->ctrl)
-		ctrl_note_traffic(queue->ctrl);
 	if (queue->size > 0)
 		queue->sq_head = queue->sq_head + 1 == queue->size ? 0 : queue->sq_head + 1;
-	slot->early_status = command_prepare(slot);
+	if (queue->ctrl && !ctrl_note_traffic(queue->ctrl, slot->started_ns))
+		slot->early_status = NVME_SC_ABORT_SQ_DELETION;
+	else
+		slot->early_status = command_prepare(slot);
 	if (!nvme_status_is_ok(slot->early_status)) {
 		slot->direction = DATA_NONE;
 		slot->is_data_mapped = false;

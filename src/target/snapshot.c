@@ -99,6 +99,7 @@ void target_limits_default(struct target_limits *limits)
 		.ic_timeout_ms = 10000,
 		.connect_timeout_ms = 10000,
 		.data_timeout_ms = 30000,
+		.quiesce_ms = 1000,
 		.kato_max_ms = 0,
 		.allows_header_digest = true,
 		.allows_data_digest = true,

@@ -45,18 +45,26 @@ int target_create(const struct target_config *config, struct target **ret_target
 	target->manage = config->manage;
 	target->manage_arg = config->manage_arg;
 	target->started_ns = reactor_clock_ns(config->control);
-	target->next_cntlid = 1;
+	target->cntlid_first = config->cntlid_first ? config->cntlid_first : 1;
+	target->cntlid_last = config->cntlid_last ? config->cntlid_last : TARGET_CNTLID_MAX;
+	target->next_cntlid = target->cntlid_first;
+	target->cluster = config->peers;
+	prng_seed(&target->prng, config->random_seed);
+	list_init(&target->resets);
 	list_init(&target->retired);
 	list_init(&target->drains);
 	list_init(&target->listeners);
 	list_init(&target->peers);
 	target->ctrls = calloc(NVME_CNTLID_MAX + 1, sizeof(struct ctrl *));
+	target->uniquifiers = calloc(NVME_CNTLID_MAX + 1, sizeof(*target->uniquifiers));
 	target->locals = cache_line_alloc(config->reactor_count * sizeof(*target->locals));
 	target->range_guard = range_guard_create();
+	target->gate_guard = range_guard_create();
 	if (config->reactor_count > 1)
 		target->guard = block_guard_create();
-	if (!target->ctrls || !target->locals || !target->range_guard ||
-	    shutdown_prepare(target) != 0 || (config->reactor_count > 1 && !target->guard)) {
+	if (!target->ctrls || !target->uniquifiers || !target->locals || !target->range_guard ||
+	    !target->gate_guard || shutdown_prepare(target) != 0 ||
+	    (config->reactor_count > 1 && !target->guard)) {
 		target_destroy(target);
 		return -ENOMEM;
 	}
@@ -84,7 +92,9 @@ void target_destroy(struct target *target)
 	shutdown_release(target);
 	free(target->locals);
 	free(target->ctrls);
+	free(target->uniquifiers);
 	range_guard_destroy(target->range_guard);
+	range_guard_destroy(target->gate_guard);
 	free(target->guard);
 	free(target);
 }

@@ -303,6 +303,7 @@ struct target_config {
 	uint16_t cntlid_first; /* 0, 0: 1 to TARGET_CNTLID_MAX */
 	uint16_t cntlid_last;
 	struct target_peers peers; /* zeroed: there are none */
+	uint64_t random_seed;      /* for CIRN: another one at each start */
 	unsigned
 		buf_counts[3]; /* data buffers per reactor: 8 KiB, 128 KiB, 1 MiB; 0,0,0: default */
 };

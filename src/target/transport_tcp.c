@@ -251,12 +251,21 @@ static void on_arrival(struct tcp_conn *conn, const uint8_t *bytes, size_t len_b
 		queue_prefetch_counters(queue, nsids[i]);
 }
 
+/* With a clock of now: a turn may have begun before the target stood still. */
+static bool may_receive(struct tcp_conn *conn)
+{
+	struct queue *queue = &container_of(conn, struct tcp_queue, conn)->queue;
+
+	return !queue->ctrl || ctrl_is_in_time(queue->ctrl, reactor_clock_ns(queue->reactor));
+}
+
 static const struct tcp_conn_handler tcp_handler = {
 	.on_ready = on_ready,
 	.on_header = on_header,
 	.on_pdu = on_pdu,
 	.on_closed = on_closed,
 	.on_arrival = on_arrival,
+	.may_receive = may_receive,
 };
 
 /* ---- data that the host owes

@@ -30,6 +30,11 @@ struct tcp_sink {
 				   private buffers; at most TCP_CARRY_BYTES */
 	struct block_guard *guard; /* held while such granules are written; NULL: nobody else
 				      writes or reads them on another thread */
+	/* Instead of dest, when iov_count is not 0: private pieces, of which the first
+	 * iov_skip_bytes are left out. The array stays valid until the payload is complete. */
+	const struct iovec *iov;
+	unsigned iov_count;
+	size_t iov_skip_bytes; /* of iov[0] */
 };
 
 struct tcp_conn_handler {
@@ -53,6 +58,9 @@ struct tcp_conn_handler {
 	/* May be NULL. What has arrived, from a header on and not judged yet, before on_header
 	 * hears of its first PDU: a chance to fetch from memory what all of them will need. */
 	void (*on_arrival)(struct tcp_conn *conn, const uint8_t *bytes, size_t len_bytes);
+	/* May be NULL. Before anything that came is received or looked at: false when it must not
+	 * be any more, because the user is about to end the connection. */
+	bool (*may_receive)(struct tcp_conn *conn);
 };
 
 struct tcp_conn_config {
@@ -64,8 +72,11 @@ struct tcp_conn_config {
 	uint32_t data_max_bytes;       /* target: MAXH2CDATA */
 	uint32_t in_capsule_max_bytes; /* target: most data a command capsule may carry */
 	uint32_t ic_timeout_ms;
-	uint32_t term_timeout_ms;   /* how long to wait for the peer's close after a TermReq */
-	uint32_t send_timeout_ms;   /* longest wait for a peer that does not read; 0: for ever */
+	uint32_t term_timeout_ms; /* how long to wait for the peer's close after a TermReq */
+	uint32_t send_timeout_ms; /* longest wait for a peer that does not read; 0: for ever */
+	/* Host: sent data that the peer's machine does not acknowledge for so long ends the
+	 * connection; 0: the kernel's own time. */
+	uint32_t unacked_timeout_ms;
 	uint32_t recv_budget_bytes; /* per turn; 0: 256 KiB */
 	/* Private payload of so many bytes is sent without a copy; 0: never. Without is_forced only
 	 * until the kernel has reported a few times in a row that it copied all the same. */
@@ -81,6 +92,7 @@ struct tcp_tx {
 	void (*done)(struct tcp_tx *tx, int res);
 	const struct iovec *iov; /* payload; stays valid until done */
 	unsigned iov_count;
+	uint32_t iov_skip_bytes; /* of iov[0]: the payload begins behind them */
 	uint32_t data_bytes;
 	/* Not 0: payload may change while queued (mapped memory), in whole multiples of this. What
 	 * a partial send leaves over of one such block is copied at once, so that the peer never
@@ -96,6 +108,8 @@ struct tcp_tx {
 	uint16_t hdr_bytes;
 	bool has_trailer;
 	bool is_zc; /* a zero-copy send has, or may have, bytes of it */
+	/* Valid in done: some of its bytes went to the kernel, or may have. */
+	bool is_begun;
 	uint8_t trailer[NVME_TCP_DIGEST_BYTES];
 	/* A peer may ask for data at multiples of 68 or 72 bytes, which puts it at 136 or 144. */
 	uint8_t hdr[NVME_TCP_HDR_MAX_BYTES + 16];
@@ -142,6 +156,8 @@ struct tcp_conn {
 	uint32_t peer_data_max_bytes;    /* host: MAXH2CDATA of the controller */
 	struct net_addr peer;
 	struct tcp_conn_stats stats;
+	uint64_t heard_ns; /* when the last byte came; 0: never. The time of the turn */
+	uint64_t sent_ns;  /* when the last byte went to the kernel */
 
 	/* receive */
 	enum tcp_rx_phase rx_phase;
@@ -202,6 +218,9 @@ void tcp_conn_resume(struct tcp_conn *conn);
 /* From now on what the peer sends is thrown away, unread, also the rest of a PDU that has begun to
  * arrive; only its end is noticed. Sending goes on. */
 void tcp_conn_ignore(struct tcp_conn *conn);
+/* What comes of this command's data in the PDU at hand goes nowhere from now on: its sink may be
+ * freed. Harmless when the PDU at hand is another one. */
+void tcp_conn_discard(struct tcp_conn *conn, uint16_t cccid);
 /* A violation: TermReq with the offending header, drain, close. Harmless when already ending. */
 void tcp_conn_fail(struct tcp_conn *conn, struct pdu_error error);
 /*
@@ -209,7 +228,8 @@ void tcp_conn_fail(struct tcp_conn *conn, struct pdu_error error);
  * peer that does not end its side within term_timeout_ms is cut off.
  */
 void tcp_conn_close(struct tcp_conn *conn, const char *why);
-/* At once: what is queued is dropped. */
+/* At once: what is queued is dropped, also by the kernel, and the peer sees a reset. A host's
+ * connection ends this way whatever the cause, unless the host itself has closed it. */
 void tcp_conn_abort(struct tcp_conn *conn, int cause, const char *why);
 bool tcp_conn_is_open(const struct tcp_conn *conn);
 /* "header digest error"; never NULL. */

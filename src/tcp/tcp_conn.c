@@ -102,6 +102,10 @@ void tcp_conn_end(struct tcp_conn *conn, int cause, const char *why)
 	conn->is_sock_closing = true;
 	reactor_timer_cancel(&conn->deadline);
 	reactor_defer_cancel(&conn->flush);
+	/* A command that the kernel still has must not reach a controller that its host has given
+	 * up: it is sent again on another path by then. */
+	if (conn->config.role == PDU_ROLE_HOST && conn->close_cause != -ESHUTDOWN)
+		reactor_sock_set_abort(&conn->sock);
 	tcp_tx_drop(conn, false);
 	reactor_sock_close(&conn->sock, conn_sock_closed);
 }
@@ -276,6 +280,9 @@ static void conn_connected(struct reactor_sock *sock, int res)
 		return;
 	}
 	conn->phase = TCP_CONN_IC;
+	conn->heard_ns = reactor_now_ns(conn->reactor);
+	if (config->unacked_timeout_ms > 0)
+		reactor_sock_set_timeout(sock, config->unacked_timeout_ms);
 	conn_send_ic(conn, pdu_encode_ic_req(conn->ic_tx.hdr, config->data_align_bytes,
 					     config->allows_header_digest,
 					     config->allows_data_digest, config->max_r2t));

@@ -15,6 +15,7 @@
 #define TCP_RECV_BUDGET_BYTES  (256 * 1024)
 #define TCP_DIRECT_MIN_BYTES   (32 * 1024) /* payload still to come that is worth its own recv */
 #define TCP_DIRECT_TAIL_BYTES  1024        /* received behind such payload: the next header */
+#define TCP_SCATTER_IOVS       64          /* pieces that one receive puts into their places */
 #define TCP_SEND_IOVS          1024
 #define TCP_SEND_HELD          512         /* pieces of shared payload in one send */
 #define TCP_SEND_HEADERS_BYTES (32 * 1024) /* of PDUs without payload, in one send */

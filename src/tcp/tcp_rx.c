@@ -120,17 +120,16 @@ static void rx_ask_sink(struct tcp_conn *conn)
 	if (!conn->sink.dest || conn->sink.granule_bytes == 0)
 		conn->sink.granule_bytes = 1;
 	CHECK(conn->sink.granule_bytes <= TCP_CARRY_BYTES);
+	CHECK(conn->sink.iov_count == 0 || (!conn->sink.dest && conn->sink.granule_bytes == 1));
 	conn->is_long_expected = conn->pdu.data_bytes >= TCP_DIRECT_MIN_BYTES;
 	conn->data_done_bytes = 0;
 	conn->data_crc = CRC32C_START;
 	conn->rx_phase = TCP_RX_DATA;
 }
 
-/* `len_bytes` more of the payload are in their place; `bytes` is where to read them. */
-static void rx_data_landed(struct tcp_conn *conn, const uint8_t *bytes, size_t len_bytes)
+/* `len_bytes` more of the payload are in their place, and in the digest. */
+static void rx_landed(struct tcp_conn *conn, size_t len_bytes)
 {
-	if (conn->pdu.has_data_digest)
-		conn->data_crc = crc32c_update(conn->data_crc, bytes, len_bytes);
 	conn->data_done_bytes += (uint32_t)len_bytes;
 	if (conn->data_done_bytes < conn->pdu.data_bytes)
 		return;
@@ -138,6 +137,52 @@ static void rx_data_landed(struct tcp_conn *conn, const uint8_t *bytes, size_t l
 		conn->rx_phase = TCP_RX_DIGEST;
 	else
 		rx_complete(conn, true);
+}
+
+/* `bytes` is where to read them. */
+static void rx_data_landed(struct tcp_conn *conn, const uint8_t *bytes, size_t len_bytes)
+{
+	if (conn->pdu.has_data_digest)
+		conn->data_crc = crc32c_update(conn->data_crc, bytes, len_bytes);
+	rx_landed(conn, len_bytes);
+}
+
+/* Moves on in the pieces of a sink. Returns the place that was passed, of at most *len_bytes,
+ * which becomes its length. */
+static uint8_t *sink_advance(struct tcp_sink *sink, size_t *len_bytes)
+{
+	size_t skip_bytes = sink->iov_skip_bytes, room_bytes;
+	uint8_t *place;
+
+	/* The pieces have room for all of the payload: their owner has counted. */
+	CHECK(sink->iov_count > 0);
+	/* A piece of no bytes may have no address to count from. */
+	place = sink->iov->iov_base;
+	if (skip_bytes > 0)
+		place += skip_bytes;
+	room_bytes = sink->iov->iov_len - skip_bytes;
+	if (*len_bytes < room_bytes) {
+		sink->iov_skip_bytes += *len_bytes;
+		return place;
+	}
+	*len_bytes = room_bytes;
+	sink->iov++;
+	sink->iov_count--;
+	sink->iov_skip_bytes = 0;
+	return place;
+}
+
+static void rx_scatter(struct tcp_conn *conn, const uint8_t *buf, size_t len_bytes)
+{
+	while (len_bytes > 0) {
+		size_t part = len_bytes;
+		uint8_t *place = sink_advance(&conn->sink, &part);
+
+		if (part > 0)
+			memcpy(place, buf, part);
+		buf += part;
+		len_bytes -= part;
+	}
 }
 
 /* The part of len_bytes that may be written now: whole granules, or all that is missing. */
@@ -171,6 +216,8 @@ static size_t rx_data(struct tcp_conn *conn, const uint8_t *buf, size_t len_byte
 	if (conn->sink.dest)
 		block_guard_copy_in(conn->sink.guard, conn->sink.dest + conn->data_done_bytes, buf,
 				    chunk);
+	else if (conn->sink.iov_count > 0)
+		rx_scatter(conn, buf, chunk);
 	rx_data_landed(conn, buf, chunk);
 	return chunk;
 }
@@ -258,12 +305,17 @@ static void rx_parse_spill(struct tcp_conn *conn)
 	conn->spill = NULL;
 }
 
+static bool rx_is_allowed(struct tcp_conn *conn)
+{
+	return !conn->handler->may_receive || conn->handler->may_receive(conn);
+}
+
 /* At the end of the turn in which a pause ended. */
 static void rx_unpause(struct reactor_defer *defer)
 {
 	struct tcp_conn *conn = container_of(defer, struct tcp_conn, unpause);
 
-	if (!tcp_conn_is_listening(conn) || conn->is_ignoring)
+	if (!tcp_conn_is_listening(conn) || conn->is_ignoring || !rx_is_allowed(conn))
 		return;
 	if (conn->spill) {
 		rx_parse_spill(conn);
@@ -285,6 +337,14 @@ void tcp_conn_resume(struct tcp_conn *conn)
 	conn->is_paused = false;
 	if (tcp_conn_is_listening(conn))
 		reactor_defer(conn->reactor, &conn->unpause);
+}
+
+void tcp_conn_discard(struct tcp_conn *conn, uint16_t cccid)
+{
+	CHECK_OWNER(conn);
+	if (conn->rx_phase == TCP_RX_DATA && conn->pdu.type == NVME_TCP_PDU_C2H_DATA &&
+	    conn->pdu.u.data.cccid == cccid)
+		conn->sink = (struct tcp_sink){.granule_bytes = 1};
 }
 
 void tcp_conn_ignore(struct tcp_conn *conn)
@@ -324,6 +384,11 @@ static void rx_ended(struct tcp_conn *conn, ssize_t len)
 		tcp_conn_end(conn, 0, "closed by the peer");
 }
 
+static bool sink_is_place(const struct tcp_sink *sink)
+{
+	return sink->dest || sink->iov_count > 0;
+}
+
 /*
  * How much of the payload can be received straight into its place, in whole granules; 0 when the
  * way over scratch is better. A digest of shared memory must be made of bytes that nobody changes.
@@ -332,7 +397,7 @@ static size_t rx_direct_bytes(const struct tcp_conn *conn, size_t budget_bytes)
 {
 	size_t direct_bytes;
 
-	if (conn->rx_phase != TCP_RX_DATA || conn->skip_bytes > 0 || !conn->sink.dest ||
+	if (conn->rx_phase != TCP_RX_DATA || conn->skip_bytes > 0 || !sink_is_place(&conn->sink) ||
 	    conn->pdu.data_bytes < TCP_DIRECT_MIN_BYTES)
 		return 0;
 	if (conn->sink.granule_bytes > 1) {
@@ -420,6 +485,45 @@ static ssize_t rx_receive_direct(struct tcp_conn *conn, size_t direct_bytes)
 	return len;
 }
 
+/* As rx_receive_direct, into pieces; nothing is carried there, where granules are one byte. */
+static ssize_t rx_receive_pieces(struct tcp_conn *conn, size_t direct_bytes)
+{
+	uint8_t *scratch = reactor_scratch(conn->reactor);
+	struct tcp_sink ahead = conn->sink;
+	struct iovec iov[TCP_SCATTER_IOVS + 1];
+	unsigned count = 0;
+	size_t room_bytes = 0, landed, left;
+	ssize_t len;
+
+	CHECK(conn->carry_bytes == 0);
+	while (room_bytes < direct_bytes && count < TCP_SCATTER_IOVS) {
+		size_t part = direct_bytes - room_bytes;
+		uint8_t *place = sink_advance(&ahead, &part);
+
+		iov[count++] = (struct iovec){.iov_base = place, .iov_len = part};
+		room_bytes += part;
+	}
+	if (room_bytes == conn->pdu.data_bytes - conn->data_done_bytes)
+		iov[count++] =
+			(struct iovec){.iov_base = scratch, .iov_len = TCP_DIRECT_TAIL_BYTES};
+	len = reactor_sock_recv(&conn->sock, iov, count);
+	if (len <= 0)
+		return len;
+	landed = (size_t)len < room_bytes ? (size_t)len : room_bytes;
+	for (left = landed; left > 0;) {
+		size_t part = left;
+		uint8_t *place = sink_advance(&conn->sink, &part);
+
+		if (part > 0 && conn->pdu.has_data_digest)
+			conn->data_crc = crc32c_update(conn->data_crc, place, part);
+		left -= part;
+	}
+	rx_landed(conn, landed);
+	if ((size_t)len > landed)
+		rx_run(conn, scratch, (size_t)len - landed);
+	return len;
+}
+
 /*
  * What to receive into scratch. Where long payload is at hand or expected, no more than shows the
  * next header, so that the payload behind it can go to its place.
@@ -431,7 +535,8 @@ static size_t rx_scratch_bytes(const struct tcp_conn *conn, size_t budget_bytes)
 	if (conn->rx_phase == TCP_RX_HEADER && conn->is_long_expected)
 		return TCP_DIRECT_TAIL_BYTES;
 	if (conn->rx_phase != TCP_RX_DATA || conn->pdu.data_bytes < TCP_DIRECT_MIN_BYTES ||
-	    !conn->sink.dest || (conn->pdu.has_data_digest && conn->sink.granule_bytes > 1))
+	    !sink_is_place(&conn->sink) ||
+	    (conn->pdu.has_data_digest && conn->sink.granule_bytes > 1))
 		return budget_bytes;
 	left = conn->skip_bytes + conn->pdu.data_bytes - conn->data_done_bytes;
 	if (left <= conn->carry_bytes)
@@ -467,11 +572,18 @@ static ssize_t rx_receive(struct tcp_conn *conn)
 {
 	size_t budget_bytes = conn->config.recv_budget_bytes;
 	size_t direct_bytes = rx_direct_bytes(conn, budget_bytes);
-	ssize_t len = direct_bytes > 0 ? rx_receive_direct(conn, direct_bytes)
-				       : rx_receive_scratch(conn, budget_bytes);
+	ssize_t len;
 
-	if (len > 0)
+	if (direct_bytes == 0)
+		len = rx_receive_scratch(conn, budget_bytes);
+	else if (conn->sink.dest)
+		len = rx_receive_direct(conn, direct_bytes);
+	else
+		len = rx_receive_pieces(conn, direct_bytes);
+	if (len > 0) {
 		conn->stats.bytes_received += (uint64_t)len;
+		conn->heard_ns = reactor_now_ns(conn->reactor);
+	}
 	return len;
 }
 
@@ -491,7 +603,7 @@ void tcp_rx_ready(struct tcp_conn *conn)
 			rx_ended(conn, len);
 		return;
 	}
-	if (!tcp_rx_is_willing(conn) || list_linked(&conn->unpause.node))
+	if (!tcp_rx_is_willing(conn) || list_linked(&conn->unpause.node) || !rx_is_allowed(conn))
 		return;
 	was_looking = conn->rx_phase == TCP_RX_HEADER && conn->is_long_expected;
 	len = rx_receive(conn);

@@ -119,6 +119,7 @@ static bool gather_payload(struct gather *gather, const struct tcp_tx *tx, size_
 		from_bytes = tx->private_end_bytes;
 	}
 	left = tx->data_bytes - from_bytes;
+	from_bytes += tx->iov_skip_bytes;
 	for (unsigned i = 0; i < tx->iov_count && left > 0; i++) {
 		const struct iovec *iov = &tx->iov[i];
 		size_t part;
@@ -228,6 +229,7 @@ static int tx_copy_payload(struct tcp_tx *tx, size_t from_bytes, size_t end_byte
 		return -ENOMEM;
 	tx->private_from_bytes = (uint32_t)from_bytes;
 	tx->private_end_bytes = (uint32_t)end_bytes;
+	from_bytes += tx->iov_skip_bytes;
 	for (unsigned i = 0; i < tx->iov_count && done < len_bytes; i++) {
 		const struct iovec *iov = &tx->iov[i];
 		size_t part;
@@ -283,10 +285,12 @@ static void tx_account(struct tcp_conn *conn, size_t sent, struct list *finished
 {
 	conn->stats.bytes_sent += sent;
 	conn->stats.sends++;
+	conn->sent_ns = reactor_now_ns(conn->reactor);
 	while (sent > 0 && !list_empty(&conn->tx_queue)) {
 		struct tcp_tx *tx = list_entry(conn->tx_queue.next, struct tcp_tx, node);
 		size_t left = tx_total_bytes(tx) - conn->tx_head_done_bytes;
 
+		tx->is_begun = true;
 		if (sent < left) {
 			conn->tx_head_done_bytes += sent;
 			return;
@@ -501,10 +505,13 @@ void tcp_tx_drop(struct tcp_conn *conn, bool keeps_begun)
 	while ((node = list_pop_front(&conn->tx_queue)) != NULL) {
 		struct tcp_tx *tx = list_entry(node, struct tcp_tx, node);
 
-		if (tx->is_zc)
+		/* A zero-copy send that is under way may take its bytes yet. */
+		if (tx->is_zc) {
+			tx->is_begun = true;
 			tcp_zc_keep(conn, tx, &conn->tx_dropped);
-		else
+		} else {
 			list_push_back(&conn->tx_dropped, node);
+		}
 	}
 	list_splice_back(&conn->tx_queue, &kept);
 	if (!list_empty(&conn->tx_dropped))
@@ -530,6 +537,7 @@ static bool tx_begin(struct tcp_conn *conn, struct tcp_tx *tx, uint32_t data_byt
 	tx->data_bytes = data_bytes;
 	tx->has_trailer = false;
 	tx->is_zc = false;
+	tx->is_begun = false;
 	if (conn->phase == TCP_CONN_OPEN)
 		return true;
 	list_push_back(&conn->tx_dropped, &tx->node);
@@ -557,9 +565,14 @@ static void tx_finish(struct tcp_conn *conn, struct tcp_tx *tx, size_t hdr_bytes
 		crc = crc32c_update(crc, tx->private_copy, left);
 	} else if (tx->has_trailer) {
 		for (unsigned i = 0; i < tx->iov_count && left > 0; i++) {
-			size_t part = tx->iov[i].iov_len < left ? tx->iov[i].iov_len : left;
+			size_t skip = i == 0 ? tx->iov_skip_bytes : 0;
+			size_t part = tx->iov[i].iov_len - skip;
 
-			crc = crc32c_update(crc, tx->iov[i].iov_base, part);
+			part = part < left ? part : left;
+			/* It may have no address then. */
+			if (part == 0)
+				continue;
+			crc = crc32c_update(crc, (const uint8_t *)tx->iov[i].iov_base + skip, part);
 			left -= part;
 		}
 	}

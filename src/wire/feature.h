@@ -89,7 +89,9 @@ enum async_event_mask {
 	ASYNC_MASK_SMART_TEMPERATURE = 0x02,
 	ASYNC_MASK_NS_ATTRIBUTE = 1u << 8,
 	ASYNC_MASK_ANA_CHANGE = 1u << 11,
-	ASYNC_MASK_SHUTDOWN = 1u << 15, /* normal NVM subsystem shutdown */
+	ASYNC_MASK_SHUTDOWN = 1u << 15,   /* normal NVM subsystem shutdown */
+	ASYNC_MASK_CTRL_RESET = 1u << 20, /* a Cross-Controller Reset is completed */
+	ASYNC_MASK_LOST_HOST = 1u << 21,  /* communication with a host was lost */
 	ASYNC_MASK_DISCOVERY_CHANGE = 1u << 31,
 };
 
@@ -113,6 +115,8 @@ enum async_notice {
 	ASYNC_NOTICE_NS_ATTRIBUTE = 0x00,
 	ASYNC_NOTICE_ANA_CHANGE = 0x03,
 	ASYNC_NOTICE_DISCOVERY_CHANGE = 0xf0,
+	ASYNC_NOTICE_CTRL_RESET = 0xf4,
+	ASYNC_NOTICE_LOST_HOST = 0xf5,
 };
 
 enum async_immediate {

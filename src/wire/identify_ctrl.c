@@ -6,6 +6,7 @@
  * Sizes that the wire gives as powers of two of a page assume CAP.MPSMIN = 4 KiB, which is what
  * cap_encode says and what fabrics controllers report.
  */
+#include "base/check.h"
 #include "wire/field.h"
 #include "wire/identify.h"
 #include "wire/nqn.h"
@@ -24,6 +25,9 @@ enum id_ctrl_offset {
 	ID_CTRL_OAES = 92,
 	ID_CTRL_CTRATT = 96,
 	ID_CTRL_CNTRLTYPE = 111,
+	ID_CTRL_CRDT = 128, /* three of them */
+	ID_CTRL_CIU = 135,
+	ID_CTRL_CIRN = 136,
 	ID_CTRL_OACS = 256,
 	ID_CTRL_ACL = 258,
 	ID_CTRL_AERL = 259,
@@ -40,6 +44,7 @@ enum id_ctrl_offset {
 	ID_CTRL_ANAGRPMAX = 344,
 	ID_CTRL_NANAGRPID = 348,
 	ID_CTRL_PELS = 352,
+	ID_CTRL_CQT = 386,
 	ID_CTRL_SQES = 512,
 	ID_CTRL_CQES = 513,
 	ID_CTRL_MAXCMD = 514,
@@ -60,6 +65,7 @@ enum id_ctrl_offset {
 	ID_CTRL_ICDOFF = 1800,
 	ID_CTRL_MSDBD = 1803,
 	ID_CTRL_OFCS = 1804,
+	ID_CTRL_CCRL = 1807,
 };
 
 #define CMIC_PORTS                (1u << 0)
@@ -68,6 +74,8 @@ enum id_ctrl_offset {
 #define OAES_NS_ATTRIBUTE         (1u << 8)
 #define OAES_ANA_CHANGE           (1u << 11)
 #define OAES_SHUTDOWN             (1u << 15)
+#define OAES_CTRL_RESET           (1u << 20)
+#define OAES_LOST_HOST            (1u << 21)
 #define OAES_DISCOVERY_CHANGE     (1u << 31)
 #define CTRATT_HOST_ID_EXTENDED   (1u << 0)
 #define CTRATT_TRAFFIC_KEEP_ALIVE (1u << 6)
@@ -106,6 +114,7 @@ enum id_ctrl_offset {
 
 #define CAPSULE_UNIT_BYTES 16
 #define KAS_STEP_MS        100
+#define CRDT_STEP_MS       100
 #define PELS_UNIT_BYTES    65536
 
 void identify_cmd_decode(const struct nvme_sqe *sqe, struct identify_cmd *ret_cmd)
@@ -165,6 +174,8 @@ static void encode_capabilities(const struct ctrl_identity *identity, uint8_t *p
 	uint32_t oaes = (identity->has_event_ns_attribute ? OAES_NS_ATTRIBUTE : 0) |
 			(identity->has_event_ana_change ? OAES_ANA_CHANGE : 0) |
 			(identity->has_event_shutdown ? OAES_SHUTDOWN : 0) |
+			(identity->has_event_ctrl_reset ? OAES_CTRL_RESET : 0) |
+			(identity->has_event_lost_host ? OAES_LOST_HOST : 0) |
 			(identity->has_event_discovery_change ? OAES_DISCOVERY_CHANGE : 0);
 	uint32_t ctratt = (identity->has_host_id_extended ? CTRATT_HOST_ID_EXTENDED : 0) |
 			  (identity->has_traffic_keep_alive ? CTRATT_TRAFFIC_KEEP_ALIVE : 0) |
@@ -229,6 +240,22 @@ static void encode_storage_fields(const struct ctrl_identity *identity, uint8_t 
 	field_put16(page, ID_CTRL_OCFS, identity->copy_formats);
 }
 
+/* Which instance this is, how it is reset from another one, and when its commands are over. */
+static void encode_recovery_fields(const struct ctrl_identity *identity, uint8_t *page)
+{
+	for (unsigned i = 0; i < ARRAY_LEN(identity->retry_delays_ms); i++) {
+		uint32_t delay_ms = identity->retry_delays_ms[i];
+
+		/* Rounded up: a host that comes too early is turned away again. */
+		field_put16(page, ID_CTRL_CRDT + 2 * i,
+			    saturate16(delay_ms / CRDT_STEP_MS + (delay_ms % CRDT_STEP_MS != 0)));
+	}
+	page[ID_CTRL_CIU] = identity->uniquifier;
+	field_put64(page, ID_CTRL_CIRN, identity->random_number);
+	page[ID_CTRL_CCRL] = identity->reset_limit > 255 ? 255 : (uint8_t)identity->reset_limit;
+	field_put16(page, ID_CTRL_CQT, saturate16(identity->quiesce_ms));
+}
+
 /* Fields that the specification reserves for discovery controllers. */
 static void encode_io_fields(const struct ctrl_identity *identity, uint8_t *page)
 {
@@ -247,6 +274,7 @@ static void encode_io_fields(const struct ctrl_identity *identity, uint8_t *page
 	page[ID_CTRL_VWC] = (uint8_t)((identity->has_flush_all ? VWC_FLUSH_ALL : VWC_NO_FLUSH_ALL) |
 				      (identity->has_volatile_cache ? VWC_PRESENT : 0));
 	encode_storage_fields(identity, page);
+	encode_recovery_fields(identity, page);
 	field_put32(page, ID_CTRL_MNAN, identity->namespaces_allowed_max);
 	field_put32(page, ID_CTRL_IOCCSZ,
 		    (uint32_t)(sizeof(struct nvme_sqe) / CAPSULE_UNIT_BYTES) +
@@ -284,6 +312,8 @@ static void decode_capabilities(const uint8_t *page, struct ctrl_identity *ret_i
 	ret_identity->has_event_ns_attribute = (oaes & OAES_NS_ATTRIBUTE) != 0;
 	ret_identity->has_event_ana_change = (oaes & OAES_ANA_CHANGE) != 0;
 	ret_identity->has_event_shutdown = (oaes & OAES_SHUTDOWN) != 0;
+	ret_identity->has_event_ctrl_reset = (oaes & OAES_CTRL_RESET) != 0;
+	ret_identity->has_event_lost_host = (oaes & OAES_LOST_HOST) != 0;
 	ret_identity->has_event_discovery_change = (oaes & OAES_DISCOVERY_CHANGE) != 0;
 	ret_identity->has_host_id_extended = (ctratt & CTRATT_HOST_ID_EXTENDED) != 0;
 	ret_identity->has_traffic_keep_alive = (ctratt & CTRATT_TRAFFIC_KEEP_ALIVE) != 0;
@@ -348,6 +378,17 @@ static void decode_storage_fields(const uint8_t *page, struct ctrl_identity *ret
 	ret_identity->has_flush_all = (page[ID_CTRL_VWC] & VWC_FLUSH_ALL_MASK) == VWC_FLUSH_ALL;
 }
 
+static void decode_recovery_fields(const uint8_t *page, struct ctrl_identity *ret_identity)
+{
+	for (unsigned i = 0; i < ARRAY_LEN(ret_identity->retry_delays_ms); i++)
+		ret_identity->retry_delays_ms[i] =
+			field_get16(page, ID_CTRL_CRDT + 2 * i) * (uint32_t)CRDT_STEP_MS;
+	ret_identity->uniquifier = page[ID_CTRL_CIU];
+	ret_identity->random_number = field_get64(page, ID_CTRL_CIRN);
+	ret_identity->reset_limit = page[ID_CTRL_CCRL];
+	ret_identity->quiesce_ms = field_get16(page, ID_CTRL_CQT);
+}
+
 static int decode_io_fields(const uint8_t *page, struct ctrl_identity *ret_identity)
 {
 	uint32_t ioccsz = field_get32(page, ID_CTRL_IOCCSZ);
@@ -366,6 +407,7 @@ static int decode_io_fields(const uint8_t *page, struct ctrl_identity *ret_ident
 	ret_identity->namespaces_allowed_max = field_get32(page, ID_CTRL_MNAN);
 	decode_oncs(field_get16(page, ID_CTRL_ONCS), ret_identity);
 	decode_storage_fields(page, ret_identity);
+	decode_recovery_fields(page, ret_identity);
 	ret_identity->has_volatile_cache = (page[ID_CTRL_VWC] & VWC_PRESENT) != 0;
 	if (ret_identity->has_ana) {
 		ret_identity->ana_transition_s = page[ID_CTRL_ANATT];

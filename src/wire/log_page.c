@@ -238,6 +238,21 @@ void log_ana_group_encode(uint32_t group_id, uint32_t nsid_count, uint64_t chang
 	bytes[16] = (uint8_t)(state & 0xf);
 }
 
+void log_ana_header_decode(const uint8_t bytes[LOG_ANA_HEADER_BYTES], uint64_t *ret_change_count,
+			   uint16_t *ret_group_count)
+{
+	*ret_change_count = field_get64(bytes, 0);
+	*ret_group_count = field_get16(bytes, 8);
+}
+
+void log_ana_group_decode(const uint8_t bytes[LOG_ANA_GROUP_BYTES], uint32_t *ret_group_id,
+			  uint32_t *ret_nsid_count, enum ana_state *ret_state)
+{
+	*ret_group_id = field_get32(bytes, 0);
+	*ret_nsid_count = field_get32(bytes, 4);
+	*ret_state = (enum ana_state)(bytes[16] & 0xf);
+}
+
 /* ---- Discovery (70h) ----------------------------------------------------------------------- */
 
 enum log_discovery_offset {

@@ -22,6 +22,8 @@ enum log_id {
 	LOG_PERSISTENT_EVENT = 0x0d,
 	LOG_FEATURE_EFFECTS = 0x12,
 	LOG_MI_EFFECTS = 0x13, /* commands of the management interface */
+	LOG_CTRL_RESET = 0x1e, /* wire/ctrl_reset.h */
+	LOG_LOST_HOST = 0x1f,
 	LOG_DISCOVERY = 0x70,
 	LOG_RESERVATION = 0x80,
 };
@@ -140,6 +142,11 @@ void log_ana_header_encode(uint64_t change_count, uint16_t group_count,
 			   uint8_t bytes[LOG_ANA_HEADER_BYTES]);
 void log_ana_group_encode(uint32_t group_id, uint32_t nsid_count, uint64_t change_count,
 			  enum ana_state state, uint8_t bytes[LOG_ANA_GROUP_BYTES]);
+void log_ana_header_decode(const uint8_t bytes[LOG_ANA_HEADER_BYTES], uint64_t *ret_change_count,
+			   uint16_t *ret_group_count);
+/* The state is as it came: it may be none of the enum. */
+void log_ana_group_decode(const uint8_t bytes[LOG_ANA_GROUP_BYTES], uint32_t *ret_group_id,
+			  uint32_t *ret_nsid_count, enum ana_state *ret_state);
 
 /* Discovery: a header, then fixed-size entries. Base 2.1, section 5.1.12.3.1. */
 #define LOG_DISCOVERY_HEADER_BYTES 1024

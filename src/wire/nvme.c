@@ -34,6 +34,8 @@ const char *nvme_admin_opcode_name(uint8_t opcode)
 		return "Namespace Attachment";
 	case NVME_ADMIN_KEEP_ALIVE:
 		return "Keep Alive";
+	case NVME_ADMIN_CTRL_RESET:
+		return "Cross-Controller Reset";
 	case NVME_OPCODE_FABRICS:
 		return "Fabrics";
 	case NVME_ADMIN_FORMAT_NVM:

@@ -73,6 +73,9 @@ typedef struct {
 #define NVME_SC_ANA_ATTACH_FAILED        NVME_STATUS(1, 0x25)
 #define NVME_SC_NS_ATTACHMENT_LIMIT      NVME_STATUS(1, 0x27)
 #define NVME_SC_IO_SET_NOT_SUPPORTED     NVME_STATUS(1, 0x29)
+#define NVME_SC_CTRL_RESET_IN_PROGRESS   NVME_STATUS(1, 0x3f)
+#define NVME_SC_CTRL_RESET_LOG_FULL      NVME_STATUS(1, 0x40)
+#define NVME_SC_CTRL_RESET_LIMIT         NVME_STATUS(1, 0x41)
 /* Of the NVM command set, which uses the same numbers as Connect for other things. */
 #define NVME_SC_SIZE_LIMIT            NVME_STATUS(1, 0x83) /* Command Size Limit Exceeded */
 #define NVME_SC_INVALID_CID           NVME_STATUS(1, 0x84) /* Cancel of itself */

@@ -20,6 +20,7 @@
 #define CONNS     4
 #define IN_BYTES  (128 * 1024)
 #define COMMANDS  12
+#define PIECES    4
 #define TTAG      7
 #define BIG_BYTES 24576
 
@@ -67,6 +68,8 @@ struct fuzz {
 	bool is_lost;
 	bool is_gone;
 	struct host_cmd cmds[COMMANDS];
+	struct iovec pieces[COMMANDS][PIECES];
+	bool forgets; /* the first read, when the first other command is done */
 	unsigned submitted;
 	unsigned done;
 };
@@ -394,14 +397,45 @@ static void on_listener_closed(struct reactor_listener *listener)
 
 static struct fuzz *fuzz_running;
 
-static void on_done(struct host_cmd *cmd)
+static void cmd_end(struct host_cmd *cmd)
 {
-	fuzz_running->done++;
-	/* Twice, or never begun, would be found here. */
-	CHECK(cmd->done == on_done);
 	cmd->done = NULL;
 	free(cmd->data);
 	cmd->data = NULL;
+	for (unsigned i = 0; i < cmd->iov_count; i++)
+		free(cmd->iov[i].iov_base);
+	cmd->iov_count = 0;
+}
+
+static void on_done(struct host_cmd *cmd)
+{
+	struct fuzz *fuzz = fuzz_running;
+	struct host_cmd *first = &fuzz->cmds[0];
+
+	fuzz->done++;
+	/* Twice, or never begun, would be found here. */
+	CHECK(cmd->done == on_done);
+	cmd_end(cmd);
+	if (fuzz->forgets && first->done != NULL && host_ctrl_io_queues(fuzz->ctrl) > 0) {
+		host_cmd_forget(fuzz->ctrl, 0, first);
+		cmd_end(first);
+		fuzz->submitted--;
+	}
+}
+
+/* Cut into pieces of which one is empty; each has memory of its own. */
+static void cmd_cut(struct host_cmd *cmd, struct iovec *pieces)
+{
+	size_t lens[PIECES] = {1, 0, 302, cmd->data_bytes - 303};
+
+	free(cmd->data);
+	cmd->data = NULL;
+	for (unsigned i = 0; i < PIECES; i++) {
+		pieces[i] = (struct iovec){.iov_base = calloc(1, lens[i]), .iov_len = lens[i]};
+		CHECK(pieces[i].iov_base != NULL);
+	}
+	cmd->iov = pieces;
+	cmd->iov_count = PIECES;
 }
 
 static void commands_submit(struct fuzz *fuzz)
@@ -418,6 +452,8 @@ static void commands_submit(struct fuzz *fuzz)
 		else
 			host_cmd_write(cmd, 1, 0, bytes / 512, data, bytes);
 		cmd->data = data;
+		if (i % 2 == 0)
+			cmd_cut(cmd, fuzz->pieces[i]);
 		cmd->done = on_done;
 		fuzz->submitted++;
 		if (host_ctrl_io_queues(fuzz->ctrl) > 0)
@@ -472,8 +508,11 @@ static void host_start(struct fuzz *fuzz, unsigned switches)
 		.wants_sq_flow_control = switches & 8,
 		.connect_timeout_ms = 1000,
 		.command_timeout_ms = 800,
+		.silence_timeout_ms = switches & 16 ? 150 : 0,
+		.zero_copy_min_bytes = switches & 32 ? 512 : 0,
 	};
 
+	fuzz->forgets = switches & 64;
 	text_copy(config.subsystem_nqn, sizeof(config.subsystem_nqn),
 		  "nqn.2026-11.io.weft:default");
 	text_copy(config.host_nqn, sizeof(config.host_nqn), "nqn.2026-11.io.weft:fuzz");

@@ -193,6 +193,25 @@ def kept_seeds():
     write("kept", "subsystem_events", bytes([3]) + event)
 
 
+def peer_frame(kind, body=b"", number=0, magic=0x72656570):
+    return struct.pack("<IHHIIQ", magic, 1, kind, len(body), 0, number) + body + bytes(32)
+
+
+def peer_seeds():
+    hello = b"a".ljust(64, b"\0") + b"b".ljust(64, b"\0") + bytes(range(64)) + bytes(16) + \
+        struct.pack("<II", 4711, 0)
+    reset = struct.pack("<QQHBB4x16s", 1, 2, 3, 4, 1, bytes(16)) + \
+        b"nqn.2026-11.io.weft:s".ljust(224, b"\0") + b"nqn.2026-11.io.weft:h".ljust(224, b"\0")
+    done = struct.pack("<QII", 1, 0, 0)
+    seeds = {"hello": peer_frame(1, hello), "challenge": peer_frame(2, hello),
+             "proof": peer_frame(3), "welcome": peer_frame(4), "ping": peer_frame(5, number=1),
+             "pong": peer_frame(6, number=1), "reset": peer_frame(7, reset, 2),
+             "done": peer_frame(8, done, 2), "magic": peer_frame(5, number=1, magic=1)}
+    seeds["session"] = seeds["hello"] + seeds["proof"] + seeds["ping"] + seeds["reset"]
+    for name, content in seeds.items():
+        write("peer", name, content)
+
+
 def api_request(method, path, body="", match="", kind=""):
     return "\n".join((method, path, match, kind, body)).encode()
 
@@ -234,3 +253,4 @@ if __name__ == "__main__":
     admin_seeds()
     kept_seeds()
     api_seeds()
+    peer_seeds()

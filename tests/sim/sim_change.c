@@ -24,6 +24,7 @@ void world_changes_choose(struct world *world, uint64_t seed)
 	struct prng *prng = &world->change_prng;
 
 	list_init(&world->kept);
+	plan->has_resets = seed / 2 % 2 == 0;
 	if (seed % 2 != 0 && seed % 8 != 7)
 		return;
 	prng_seed(prng, seed * 0xd1342543de82ef95ull + 3);

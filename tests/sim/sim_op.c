@@ -459,6 +459,24 @@ void op_ghosts_settle(struct world *world, struct list *ghosts)
 	}
 }
 
+unsigned op_ghosts_reset(struct world *world, struct list *ghosts,
+			 const struct world_ghost *session)
+{
+	unsigned count = 0;
+
+	list_for_each(node, ghosts) {
+		struct world_ghost *ghost = &list_entry(node, struct op_change, node)->ghost;
+
+		if (ghost->target_epoch == session->target_epoch &&
+		    ghost->cntlid == session->cntlid) {
+			ghost->is_reset = true;
+			count++;
+		}
+	}
+	op_ghosts_settle(world, ghosts);
+	return count;
+}
+
 static void ghost_add(const struct sim_op *op, struct list *ghosts,
 		      const struct world_ghost *session)
 {

@@ -97,6 +97,9 @@ void op_begin_discovery(struct sim_op *op);
 void op_end(struct sim_op *op, struct list *ghosts, const struct world_ghost *session);
 /* Tells the model of those whose session is over at the target. */
 void op_ghosts_settle(struct world *world, struct list *ghosts);
+/* The controller of that session was reset. Returns how many of its commands were still about. */
+unsigned op_ghosts_reset(struct world *world, struct list *ghosts,
+			 const struct world_ghost *session);
 bool op_is_admin(const struct sim_op *op);
 
 /* sim_reserve.c */

@@ -272,6 +272,18 @@ void reactor_sock_set_abort(struct reactor_sock *sock)
 	end->is_abort = true;
 }
 
+/* The simulated network acknowledges nothing: a connection ends when it is cut. */
+void reactor_sock_set_timeout(struct reactor_sock *sock, uint32_t unacked_ms)
+{
+	CHECK_OWNER(sock);
+	CHECK(unacked_ms > 0 && !sock->closing);
+}
+
+uint64_t reactor_sock_rtt_ns(const struct reactor_sock *sock)
+{
+	return 0;
+}
+
 int reactor_sock_peer(const struct reactor_sock *sock, struct net_addr *ret_addr)
 {
 	const struct sim_end *end = sock->sim;

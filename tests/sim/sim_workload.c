@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "host/host_internal.h"
+#include "wire/ctrl_reset.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,6 +52,13 @@ struct sim_host {
 	uint64_t read_block;
 	bool has_read_all;
 	bool is_doomed; /* told that its queues end: the session must be over soon */
+	/* The controller of this session, and of the last one that was lost. */
+	struct ctrl_reset_cmd instance;
+	struct ctrl_reset_cmd lost_instance;
+	struct world_ghost lost_session;
+	struct host_cmd reset_cmd;
+	bool has_lost;
+	bool is_reset_busy;
 };
 
 static void host_go(struct sim_host *host);
@@ -78,6 +86,8 @@ static void on_gone(void *arg)
 	}
 	if (host->is_abort_busy)
 		world_fail(host->world, "host %u: an Abort was never answered", host->index);
+	if (host->is_reset_busy)
+		world_fail(host->world, "host %u: a reset was never answered", host->index);
 	retry_later(host, 20000);
 }
 
@@ -88,6 +98,42 @@ static bool has_cause_to_fail(const struct world *world)
 	return plan->cut_one_in || plan->partition_one_in || plan->restart_one_in ||
 	       plan->faults.reset_ppm || plan->faults.half_close_ppm || plan->faults.stall_ppm ||
 	       plan->faults.refuse_ppm;
+}
+
+/* ---- the controller that was lost is reset through the new one ---------------------------------
+ */
+
+static void on_reset_done(struct host_cmd *cmd)
+{
+	struct sim_host *host = container_of(cmd, struct sim_host, reset_cmd);
+	bool is_ok = nvme_status_is_ok(cmd->status);
+
+	host->is_reset_busy = false;
+	world_hash(host->world, cmd->status.value ^ cmd->result << 21);
+	if (!is_ok && !nvme_status_same(cmd->status, NVME_SC_HOST_PATHING_ERROR) &&
+	    !nvme_status_same(cmd->status, NVME_SC_ABORT_SQ_DELETION))
+		world_fail(host->world, "host %u: Cross-Controller Reset ended with \"%s\"",
+			   host->index, nvme_status_name(cmd->status));
+	if (!is_ok || !ctrl_reset_result_decode((uint32_t)cmd->result))
+		return;
+	host->world->stats->resets++;
+	/* From here on the model takes nothing of the lost session any more. */
+	if (op_ghosts_reset(host->world, &host->ghosts, &host->lost_session) > 0)
+		host->world->stats->resets_fence++;
+}
+
+static void reset_lost(struct sim_host *host)
+{
+	if (!host->world->plan.has_resets || !host->has_lost || host->is_discovery ||
+	    host->lost_session.target_epoch != host->world->target_epoch)
+		return;
+	host->has_lost = false;
+	host->is_reset_busy = true;
+	memset(&host->reset_cmd, 0, sizeof(host->reset_cmd));
+	host_cmd_ctrl_reset(&host->reset_cmd, host->lost_instance.cntlid,
+			    host->lost_instance.uniquifier, host->lost_instance.random_number);
+	host->reset_cmd.done = on_reset_done;
+	host_submit_admin(host->ctrl, &host->reset_cmd);
 }
 
 static void on_connected(struct host_ctrl *ctrl, void *arg, int res, const struct host_error *error)
@@ -108,11 +154,28 @@ static void on_connected(struct host_ctrl *ctrl, void *arg, int res, const struc
 	}
 	host->world->stats->connects++;
 	host->state = HOST_LIVE;
-	host->session = (struct world_ghost){host->world->target_epoch, host_ctrl_cntlid(ctrl)};
+	host->session =
+		(struct world_ghost){host->world->target_epoch, host_ctrl_cntlid(ctrl), false};
+	host->instance = (struct ctrl_reset_cmd){
+		.cntlid = host_ctrl_cntlid(ctrl),
+		.uniquifier = host_ctrl_identity(ctrl)->uniquifier,
+		.random_number = host_ctrl_identity(ctrl)->random_number,
+	};
+	reset_lost(host);
 	host->is_doomed = false;
 	host->read_ns = 0;
 	host->read_block = 0;
 	host_go(host);
+}
+
+static void note_loss(struct sim_host *host)
+{
+	/* One at a time: the reset that ends with this loss was of the one before. */
+	if (host->is_reset_busy)
+		return;
+	host->has_lost = true;
+	host->lost_instance = host->instance;
+	host->lost_session = host->session;
 }
 
 static void on_lost(struct host_ctrl *ctrl, void *arg, const struct host_error *error)
@@ -123,6 +186,7 @@ static void on_lost(struct host_ctrl *ctrl, void *arg, const struct host_error *
 	sim_trace(host->world->sim, "host %u: lost: %s", host->index, error->text);
 	if (!has_cause_to_fail(host->world))
 		world_fail(host->world, "host %u was lost: %s", host->index, error->text);
+	note_loss(host);
 	host->state = HOST_LEAVING;
 	host_disconnect(ctrl, on_gone, host);
 }
@@ -361,6 +425,7 @@ static void on_worker_timer(struct reactor_timer *timer)
 			abort_somebody(host);
 		if (strikes(host, plan->crash_one_in)) {
 			host->world->stats->crashes++;
+			note_loss(host);
 			host->state = HOST_LEAVING;
 			host_abandon(host->ctrl, on_gone, host);
 			return;

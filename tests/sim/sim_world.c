@@ -52,7 +52,7 @@ void world_fail(struct world *world, const char *format, ...)
 
 bool world_ghost_is_gone(struct world *world, const struct world_ghost *ghost)
 {
-	return ghost->target_epoch != world->target_epoch || !world->target ||
+	return ghost->is_reset || ghost->target_epoch != world->target_epoch || !world->target ||
 	       !world->target->ctrls[ghost->cntlid];
 }
 
@@ -94,6 +94,7 @@ static void target_start(struct world *world)
 		.reactor_count = world->plan.data_reactors,
 		.discovery_log = discovery_log_read,
 		.keeper = world_keeper(world),
+		.random_seed = sim_seed(world->sim) + world->target_epoch,
 		.buf_counts = {4, 2, 2},
 	};
 

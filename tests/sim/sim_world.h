@@ -89,6 +89,7 @@ struct world_plan {
 	uint32_t ana_one_in;
 	uint32_t grow_one_in;
 	uint32_t keep_fail_one_in; /* the store is full, per change that is kept */
+	bool has_resets;           /* hosts have the controllers reset that they lost */
 	struct sim_faults faults;
 };
 
@@ -113,6 +114,8 @@ struct world_stats {
 	uint64_t preempted;    /* changes under way whose host Preempt and Abort shut out */
 	uint64_t copies;
 	uint64_t keep_failures;
+	uint64_t resets;       /* Cross-Controller Resets that were done when answered */
+	uint64_t resets_fence; /* of these, while commands of the lost session were about */
 	uint64_t statuses[WORLD_STATUS_MAX];
 };
 
@@ -128,6 +131,7 @@ struct sim_host;
 struct world_ghost {
 	uint64_t target_epoch;
 	uint16_t cntlid;
+	bool is_reset; /* a Cross-Controller Reset was done: nothing may land any more */
 };
 
 struct world_value {

@@ -7,6 +7,7 @@
  *
  * A seed decides everything; the first seed is run twice and must give the same events.
  */
+#include "sim_mpath.h"
 #include "sim_world.h"
 
 #include "base/log.h"
@@ -52,14 +53,23 @@ static void crash_handler_set(void)
 		sigaction(SIGSEGV, &action, NULL);
 }
 
+static bool is_mpath; /* the worlds of sim_mpath.c instead */
+static struct mpath_run_stats mpath_stats;
+
 static bool seed_run(uint64_t seed, struct world_stats *stats, uint64_t *ret_hash)
 {
 	seed_now = seed;
+	if (is_mpath)
+		return mpath_run(seed, &mpath_stats, ret_hash);
 	return world_run(seed, stats, ret_hash);
 }
 
 static void stats_print(const struct world_stats *stats)
 {
+	if (is_mpath) {
+		mpath_run_print(&mpath_stats);
+		return;
+	}
 	printf("# %" PRIu64 " commands, %" PRIu64 " blocks checked, %" PRIu64 " aborts (%" PRIu64
 	       " aborted), %" PRIu64 " keep alive expiries\n",
 	       stats->commands, stats->blocks_checked, stats->aborts, stats->aborted,
@@ -76,6 +86,8 @@ static void stats_print(const struct world_stats *stats)
 	       " times the store was full\n",
 	       stats->changes, stats->reservations, stats->recalled, stats->preempted,
 	       stats->copies, stats->keep_failures);
+	printf("# %" PRIu64 " resets of lost controllers, %" PRIu64 " with commands about\n",
+	       stats->resets, stats->resets_fence);
 	for (unsigned i = 0; i < WORLD_STATUS_MAX; i++) {
 		if (stats->statuses[i] > 0)
 			printf("#   %8" PRIu64 " %s\n", stats->statuses[i],
@@ -143,8 +155,8 @@ static unsigned regressions_run(const char *path, struct world_stats *stats)
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: weft_sim --seeds N [--seed-base M] [--regressions FILE]\n"
-			"       weft_sim --seed X\n");
+	fprintf(stderr, "usage: weft_sim [--mpath] --seeds N [--seed-base M] [--regressions FILE]\n"
+			"       weft_sim [--mpath] --seed X\n");
 	return 2;
 }
 
@@ -174,6 +186,7 @@ int main(int argc, char **argv)
 						{"seed-base", required_argument, NULL, 'b'},
 						{"seed", required_argument, NULL, 's'},
 						{"regressions", required_argument, NULL, 'r'},
+						{"mpath", no_argument, NULL, 'm'},
 						{0}};
 	static struct world_stats stats;
 	uint64_t count = 0, base = 1;
@@ -194,6 +207,8 @@ int main(int argc, char **argv)
 			base = number_of(optarg);
 		else if (option == 'r')
 			regressions = optarg;
+		else if (option == 'm')
+			is_mpath = true;
 		else
 			return usage();
 	}

@@ -88,6 +88,12 @@ struct fake {
 	struct fake_conn *event_conn;
 	uint16_t event_cid;
 	bool has_traffic_keep_alive;
+	/* May be NULL. Sees every command before anybody else; true: it has dealt with it. */
+	bool (*script)(struct fake_conn *fc, const struct nvme_sqe *sqe, uint32_t data_bytes);
+	/* May be NULL. The ICResp is in fc->conn.ic_tx and not sent yet. */
+	void (*on_ready)(struct fake_conn *fc);
+	unsigned commands; /* seen by script */
+	unsigned script_at;
 	uint8_t store[FAKE_BLOCKS * FAKE_BLOCK_BYTES];
 };
 
@@ -373,6 +379,10 @@ static void fake_io(struct fake_conn *fc, const struct nvme_sqe *sqe, uint32_t d
 
 static void fake_on_ready(struct tcp_conn *conn)
 {
+	struct fake_conn *fc = container_of(conn, struct fake_conn, conn);
+
+	if (fc->fake->on_ready != NULL)
+		fc->fake->on_ready(fc);
 }
 
 static struct pdu_error fake_on_header(struct tcp_conn *conn, const struct pdu *pdu,
@@ -401,18 +411,22 @@ static struct pdu_error fake_on_pdu(struct tcp_conn *conn, const struct pdu *pdu
 	struct fake_conn *fc = container_of(conn, struct fake_conn, conn);
 	struct nvme_sqe sqe = pdu->u.sqe;
 
+	EXPECT(is_digest_ok);
 	if (pdu->type == NVME_TCP_PDU_H2C_DATA) {
 		uint16_t cid = pdu->u.data.cccid;
 
 		fc->fake->h2c_pdus++;
 		fc->writes[cid].next += pdu->data_bytes;
-		if (fc->fake->lie == LIE_NONE)
+		if (fc->fake->lie == LIE_NONE && fc->fake->script == NULL)
 			EXPECT_EQ(fc->writes[cid].next == fc->writes[cid].bytes, pdu->is_last);
 		if (fc->writes[cid].next == fc->writes[cid].bytes) {
 			fc->writes[cid].is_open = false;
 			fake_respond(fc, cid, NVME_SC_SUCCESS, 0);
 		}
 	} else if (pdu->type == NVME_TCP_PDU_CAPSULE_CMD) {
+		fc->fake->commands++;
+		if (fc->fake->script != NULL && fc->fake->script(fc, &sqe, pdu->data_bytes))
+			return PDU_OK;
 		if (sqe.opcode != NVME_OPCODE_FABRICS && fc->qid == 0)
 			fake_admin(fc, &sqe);
 		else if (sqe.opcode != NVME_OPCODE_FABRICS)

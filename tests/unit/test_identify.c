@@ -97,6 +97,13 @@ static struct ctrl_identity some_ctrl(void)
 		.warn_temperature_k = 0x157,
 		.critical_temperature_k = 0x175,
 		.has_timestamp = true,
+		.uniquifier = 0x5a,
+		.random_number = 0x3132333435363738,
+		.reset_limit = 4,
+		.quiesce_ms = 0x1234,
+		.has_event_ctrl_reset = true,
+		.has_event_lost_host = true,
+		.retry_delays_ms = {100, 1000, 60001},
 	};
 }
 
@@ -110,9 +117,15 @@ static const struct field_row ctrl_rows[] = {
 	{"MDTS", 77, 1, 8},
 	{"CNTLID", 78, 2, 0x0203},
 	{"VER", 80, 4, 0x00020100},
-	{"OAES", 92, 4, 0x80008900},
+	{"OAES", 92, 4, 0x80308900},
 	{"CTRATT", 96, 4, 0x2c1},
 	{"CNTRLTYPE", 111, 1, 1},
+	{"CRDT1", 128, 2, 1},
+	{"CRDT2", 130, 2, 10},
+	{"CRDT3", 132, 2, 601},
+	{"reserved", 134, 1, 0},
+	{"CIU", 135, 1, 0x5a},
+	{"CIRN", 136, 8, 0x3132333435363738},
 	{"OACS", 256, 2, 0x0a},
 	{"ACL", 258, 1, 3},
 	{"AERL", 259, 1, 7},
@@ -130,6 +143,7 @@ static const struct field_row ctrl_rows[] = {
 	{"ANAGRPMAX", 344, 4, 128},
 	{"NANAGRPID", 348, 4, 127},
 	{"PELS", 352, 4, 2},
+	{"CQT", 386, 2, 0x1234},
 	{"SQES", 512, 1, 0x66},
 	{"CQES", 513, 1, 0x44},
 	{"MAXCMD", 514, 2, 1024},
@@ -153,6 +167,7 @@ static const struct field_row ctrl_rows[] = {
 	{"FCATT", 1802, 1, 0},
 	{"MSDBD", 1803, 1, 1},
 	{"OFCS", 1804, 2, 1},
+	{"CCRL", 1807, 1, 4},
 };
 
 static void controller_page_has_the_offsets_of_the_specification(void)
@@ -184,6 +199,13 @@ static void controller_page_round_trips(void)
 	EXPECT_EQ(4, got.abort_limit);
 	EXPECT_EQ(64, got.error_log_entries);
 	EXPECT_EQ(1000, got.keep_alive_step_ms);
+	EXPECT_EQ(0x5a, got.uniquifier);
+	EXPECT_EQ(0x3132333435363738, got.random_number);
+	EXPECT_EQ(4, got.reset_limit);
+	EXPECT_EQ(0x1234, got.quiesce_ms);
+	EXPECT(got.has_event_ctrl_reset && got.has_event_lost_host);
+	EXPECT_EQ(100, got.retry_delays_ms[0]);
+	EXPECT_EQ(60100, got.retry_delays_ms[2]); /* in steps of 100 ms, rounded up */
 	identify_ctrl_encode(&got, again);
 	EXPECT(memcmp(page, again, sizeof(page)) == 0);
 }

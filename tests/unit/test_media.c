@@ -513,6 +513,63 @@ static void tear_writes_the_first_half(void)
 	media_close(media);
 }
 
+/* What is stored after the first half and before the other one: the write is cancelled there. */
+static void split_leaves_time_between_halves(void)
+{
+	struct media *media = open_or_die("fault:split:op=write:count=2:ms=3600000+"
+					  "split:op=write:ms=20@mem:1M");
+	struct iovec iov[3] = {{data, 4096}, {data + 4096, 2 * 4096}, {data + 3 * 4096, 2 * 4096}};
+	struct harness_io hio = {
+		.io = {.kind = MEDIA_WRITE, .len_bytes = 5 * 4096, .iov = iov, .iov_count = 3},
+	};
+	uint64_t start;
+
+	fill(data, 5 * 4096, 8);
+	memset(model, 0, 8 * 4096);
+	harness_submit(&hio, media);
+	memcpy(model, data, 2 * 4096); /* two of five */
+	expect_content(media, 0, 8 * 4096);
+	harness_cancel(&hio);
+	EXPECT_EQ(-ECANCELED, harness_wait(&hio));
+	expect_content(media, 0, 8 * 4096);
+
+	/* One block has no halves. */
+	EXPECT_EQ(0, harness_write(media, 6 * 4096, data, 4096));
+	memcpy(model + 6 * 4096, data, 4096);
+	expect_content(media, 0, 8 * 4096);
+
+	start = clock_monotonic_ns();
+	EXPECT_EQ(0, harness_iov(media, MEDIA_WRITE, 0, iov, 3, false));
+	EXPECT(clock_monotonic_ns() - start >= 19 * NS_PER_MS);
+	memcpy(model, data, 5 * 4096);
+	expect_content(media, 0, 8 * 4096);
+	media_close(media);
+}
+
+static void split_reads_come_in_halves(void)
+{
+	struct media *media = open_or_die("fault:split:op=read:ms=20@mem:1M");
+	struct iovec into[2] = {{back, 2 * 4096}, {back + 2 * 4096, 4096}};
+	struct iovec iov = {back, 2 * 4096};
+	struct harness_io hio = {
+		.io = {.kind = MEDIA_READ, .len_bytes = 2 * 4096, .iov = &iov, .iov_count = 1},
+	};
+
+	fill(data, 3 * 4096, 4);
+	EXPECT_EQ(0, harness_write(media, 4096, data, 3 * 4096));
+	EXPECT_EQ(0, harness_iov(media, MEDIA_READ, 4096, into, 2, false));
+	EXPECT(memcmp(back, data, 3 * 4096) == 0);
+
+	memset(data, 1, 2 * 4096);
+	EXPECT_EQ(0, harness_write(media, 0, data, 2 * 4096));
+	harness_submit(&hio, media);
+	memset(data, 2, 2 * 4096);
+	EXPECT_EQ(0, harness_write(media, 0, data, 2 * 4096));
+	EXPECT_EQ(0, harness_wait(&hio));
+	EXPECT(back[0] == 1 && back[4096] == 2);
+	media_close(media);
+}
+
 static void corrupt_flips_one_bit(void)
 {
 	struct media *media = open_or_die("fault:corrupt:count=1:seed=3@mem:1M");
@@ -665,6 +722,8 @@ int main(void)
 	TAP_RUN(fail_tells_operations_apart);
 	TAP_RUN(every_and_prob_choose);
 	TAP_RUN(tear_writes_the_first_half);
+	TAP_RUN(split_leaves_time_between_halves);
+	TAP_RUN(split_reads_come_in_halves);
 	TAP_RUN(corrupt_flips_one_bit);
 	TAP_RUN(lose_acknowledges_and_forgets);
 	TAP_RUN(delay_takes_its_time_and_can_be_cancelled);

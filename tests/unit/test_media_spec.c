@@ -47,6 +47,8 @@ static void good_specs_are_accepted(void)
 		"mem:64M");
 	accepts("fault:fail:prob=10:seed=7@file:/tmp/a,size=1M");
 	accepts("fault:tear+corrupt+lose@null:1M");
+	accepts("fault:split:ms=1@mem:1M");
+	accepts("fault:split:op=read:ms=1+split:op=write:ms=2@mem:1M");
 	accepts("fault:fail@fault:lose@fault:tear@mem:1M");
 }
 
@@ -109,6 +111,9 @@ static void bad_fault_rules_are_named(void)
 	refuses("fault:fail:now@mem:1M", "\"now\" is not OPTION=VALUE");
 	refuses("fault:fail:when=1@mem:1M", "unknown option \"when\"");
 	refuses("fault:delay@mem:1M", "delay needs ms=");
+	refuses("fault:split@mem:1M", "split needs ms=");
+	refuses("fault:split:op=flush:ms=1@mem:1M", "split cannot act on that op=");
+	refuses("fault:split:ms=1:errno=EIO@mem:1M", "errno= is for fail and tear");
 	refuses("fault:fail:ms=3@mem:1M", "ms= is for delay");
 	refuses("fault:lose:errno=EIO@mem:1M", "errno= is for fail and tear");
 	refuses("fault:tear:op=read@mem:1M", "tear cannot act on that op=");

@@ -190,14 +190,22 @@ static int replace(struct reservation *next, unsigned number)
 
 /* ---- cases ----------------------------------------------------------------------------------- */
 
-static void every_reactor_has_the_view_when_it_is_done(void)
+/* A scene in which a reservation is on its way to the reactors. */
+static struct reservation *set_up_held(bool persists)
 {
 	struct reservation *next;
 
 	set_up();
 	done_count = 0;
-	next = held(2, false);
+	next = held(2, persists);
 	EXPECT_EQ(0, replace(next, 0));
+	return next;
+}
+
+static void every_reactor_has_the_view_when_it_is_done(void)
+{
+	struct reservation *next = set_up_held(false);
+
 	EXPECT_EQ(0, done_count);
 	EXPECT(ns_live_reservation(live) == next);
 	EXPECT(!ns_live_locals(live)[0].view);
@@ -233,12 +241,8 @@ static void changes_are_published_in_order(void)
 
 static void a_publication_holds_the_live(void)
 {
-	struct reservation *next;
+	struct reservation *next = set_up_held(false);
 
-	set_up();
-	done_count = 0;
-	next = held(2, false);
-	EXPECT_EQ(0, replace(next, 0));
 	reservation_put(next);
 	/* The namespace goes, as nobody refers to it any more. */
 	ns_live_put(live);
@@ -250,13 +254,9 @@ static void a_publication_holds_the_live(void)
 
 static void what_is_kept_is_in_force_before_anybody_serves_it(void)
 {
-	struct reservation *next;
+	struct reservation *next = set_up_held(true);
 	struct bad_blocks *bad;
 
-	set_up();
-	next = held(2, true);
-	done_count = 0;
-	EXPECT_EQ(0, replace(next, 0));
 	EXPECT(is_kept(NS_LIVE_KEPT_RESERVATION));
 	settle();
 	bad = bad_blocks_create();
@@ -290,13 +290,9 @@ static void what_is_kept_is_in_force_before_anybody_serves_it(void)
 
 static void what_cannot_be_kept_has_not_happened(void)
 {
-	struct reservation *first, *second;
+	struct reservation *first = set_up_held(true);
+	struct reservation *second = held(3, true);
 
-	set_up();
-	done_count = 0;
-	first = held(2, true);
-	second = held(3, true);
-	EXPECT_EQ(0, replace(first, 0));
 	settle();
 	keep_error = -ENOSPC;
 	EXPECT_EQ(-ENOSPC, replace(second, 1));
@@ -326,13 +322,9 @@ static void on_cleared(void *arg, int res)
 
 static void an_administrator_clears(void)
 {
+	struct reservation *next = set_up_held(true);
 	struct reservation_info info;
-	struct reservation *next;
 
-	set_up();
-	done_count = 0;
-	next = held(2, true);
-	EXPECT_EQ(0, replace(next, 0));
 	settle();
 	reservation_describe(live, &info);
 	EXPECT(info.has_holder && info.holder.bytes[0] == 1 && info.registrant_count == 2);
@@ -359,12 +351,8 @@ static void an_administrator_clears(void)
 
 static void damage_is_refused(void)
 {
-	struct reservation *next;
+	struct reservation *next = set_up_held(true);
 
-	set_up();
-	done_count = 0;
-	next = held(2, true);
-	EXPECT_EQ(0, replace(next, 0));
 	settle();
 	ns_live_put(live);
 	kept[0].value[20] ^= 1;

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -169,8 +170,9 @@ static void on_ball(struct reactor_msg *msg)
 static void throw_balls(uint32_t spin_max_us)
 {
 	struct reactor_stats stats[2];
+	struct reactor_group_config config = {.count = 2, .spin_max_us = spin_max_us};
 
-	EXPECT_EQ(0, reactor_group_start(2, spin_max_us, &group));
+	EXPECT_EQ(0, reactor_group_start(&config, &group));
 	EXPECT_EQ(2, reactor_group_count(group));
 	EXPECT_EQ(1, reactor_index(reactor_group_get(group, 1)));
 	atomic_store(&throws, 0);
@@ -215,7 +217,7 @@ static void on_numbered(struct reactor_msg *msg)
 
 static void messages_keep_order_and_beat_stop(void)
 {
-	EXPECT_EQ(0, reactor_group_start(1, 0, &group));
+	EXPECT_EQ(0, reactor_group_start(&(struct reactor_group_config){.count = 1}, &group));
 	next_number = 0;
 	for (unsigned i = 0; i < NUMBERED; i++) {
 		numbered[i].number = i;
@@ -223,6 +225,39 @@ static void messages_keep_order_and_beat_stop(void)
 	}
 	reactor_group_stop(group);
 	EXPECT_EQ(NUMBERED, next_number);
+}
+
+static cpu_set_t reactor_cpus;
+
+static void on_ask_cpus(struct reactor_msg *msg)
+{
+	EXPECT_EQ(0, sched_getaffinity(0, sizeof(reactor_cpus), &reactor_cpus));
+	signal_done();
+}
+
+/* The CPUs that a reactor of this group may run on. */
+static cpu_set_t ask_cpus(const struct reactor_group_config *config)
+{
+	static struct reactor_msg ask;
+
+	EXPECT_EQ(0, reactor_group_start(config, &group));
+	reactor_post(reactor_group_get(group, 0), &ask, on_ask_cpus);
+	wait_done();
+	reactor_group_stop(group);
+	return reactor_cpus;
+}
+
+static void reactors_are_pinned_unless_told(void)
+{
+	struct reactor_group_config pinned = {.count = 1};
+	struct reactor_group_config unpinned = {.count = 1, .is_unpinned = true};
+	cpu_set_t ours, theirs;
+
+	EXPECT_EQ(0, sched_getaffinity(0, sizeof(ours), &ours));
+	theirs = ask_cpus(&pinned);
+	EXPECT_EQ(1, CPU_COUNT(&theirs));
+	theirs = ask_cpus(&unpinned);
+	EXPECT(CPU_EQUAL(&ours, &theirs));
 }
 
 /* ---- files ---------------------------------------------------------------------------------- */
@@ -558,6 +593,7 @@ int main(void)
 	TAP_RUN(messages_between_sleeping_reactors);
 	TAP_RUN(messages_between_spinning_reactors);
 	TAP_RUN(messages_keep_order_and_beat_stop);
+	TAP_RUN(reactors_are_pinned_unless_told);
 	TAP_RUN(files_are_read_and_written);
 	TAP_RUN(no_request_is_lost);
 	TAP_RUN(a_waiting_read_is_cancelled);

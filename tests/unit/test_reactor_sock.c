@@ -368,6 +368,40 @@ static void an_abort_is_a_reset(void)
 	EXPECT_EQ(-ECONNRESET, end_result);
 }
 
+static int tcp_option(const struct reactor_sock *sock, int name)
+{
+	int value = -1;
+	socklen_t len = sizeof(value);
+
+	CHECK(getsockopt(sock->fd, IPPROTO_TCP, name, &value, &len) == 0);
+	return value;
+}
+
+static void options_connected(struct reactor_sock *sock, int res)
+{
+	EXPECT_EQ(0, res);
+	EXPECT_EQ(0, tcp_option(sock, TCP_USER_TIMEOUT));
+	reactor_sock_set_timeout(sock, 1234);
+	EXPECT_EQ(1234, tcp_option(sock, TCP_USER_TIMEOUT));
+	EXPECT_EQ(1, tcp_option(sock, TCP_KEEPIDLE));
+	EXPECT_EQ(1, tcp_option(sock, TCP_KEEPINTVL));
+	/* The handshake is a round trip. */
+	EXPECT(reactor_sock_rtt_ns(sock) > 0);
+	EXPECT(reactor_sock_rtt_ns(sock) < NS_PER_S);
+}
+
+static void a_host_can_bound_the_silence_of_the_network(void)
+{
+	open_reactor(0);
+	open_listener("127.0.0.1:0", end_accepted);
+	reactor_timer_init(r, &end_timer, end_on_timer);
+	open_objects++;
+	reactor_sock_connect(r, &ends[0], &listener.addr, options_connected, end_ready);
+	reactor_run(r);
+	EXPECT_EQ(0, reactor_sock_rtt_ns(&ends[0]));
+	reactor_destroy(r);
+}
+
 static int connect_result;
 
 static void refused_connected(struct reactor_sock *sock, int res)
@@ -586,6 +620,7 @@ int main(void)
 		tap_skip("echo_on_ipv6", "no IPv6 loopback address");
 	TAP_RUN(close_with_a_poll_pending);
 	TAP_RUN(an_abort_is_a_reset);
+	TAP_RUN(a_host_can_bound_the_silence_of_the_network);
 	TAP_RUN(connect_is_refused);
 	TAP_RUN(close_while_connecting);
 	TAP_RUN(reading_off_is_back_pressure);

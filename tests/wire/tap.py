@@ -17,6 +17,7 @@ class Tap:
     def __init__(self):
         self.count = 0
         self.failed = 0
+        self.scene = None  # says what the other side is doing, when a conversation breaks off
 
     def ok(self, is_good, name, spec='', why=''):
         self.count += 1
@@ -53,7 +54,8 @@ class Tap:
         try:
             yield
         except Exception:
-            self.ok(False, name + ': the conversation broke off', spec, traceback.format_exc())
+            why = traceback.format_exc() + (self.scene() if self.scene else '')
+            self.ok(False, name + ': the conversation broke off', spec, why)
 
     def done(self):
         print('1..%d' % self.count)

@@ -3,6 +3,7 @@
 A live `weft serve` in a folder of its own, on a free port, for one test program.
 
 The binary comes from $WEFT or the first argument, the number of reactors from $WEFT_REACTORS (2).
+These are not pinned to CPUs: tests run beside others, and a pinned thread may wait long for its CPU.
 At the end of the test the target must leave with status 0 on SIGTERM, and its log may hold neither
 a failed CHECK nor a sanitizer's report.
 """
@@ -72,7 +73,7 @@ def config_of(port, namespaces=None, limits=None, subsystems=None, ports=None, *
 
 class Target:
     def __init__(self, config=None, reactors=None, args=('--discovery', 'none'), folder=None,
-                 port=None, address='127.0.0.1', start=True, **config_args):
+                 port=None, address='127.0.0.1', start=True, stderr=None, **config_args):
         weft_path()
         self.own_folder = folder is None
         self.folder = folder or tempfile.mkdtemp(prefix='weft-wire-')
@@ -85,6 +86,7 @@ class Target:
         # Two, so that queues and controllers live on different ones.
         self.reactors = reactors or int(os.environ.get('WEFT_REACTORS', '2'))
         self.args = list(args)
+        self.stderr = stderr  # a descriptor in place of the log file
         self.process = None
         self.write_config()
         if start:
@@ -98,12 +100,12 @@ class Target:
     def command(self):
         return [weft_path(), 'serve', '-c', self.config_path, '--state',
                 os.path.join(self.folder, 'state'), '--reactors', str(self.reactors),
-                '--log-level', 'debug'] + self.args
+                '--no-pin', '--log-level', 'debug'] + self.args
 
     def start(self):
         self.log_start = os.path.getsize(self.log_path) if os.path.exists(self.log_path) else 0
         with open(self.log_path, 'ab') as log, open(self.out_path, 'wb') as out:
-            self.process = subprocess.Popen(self.command(), stdout=out, stderr=log)
+            self.process = subprocess.Popen(self.command(), stdout=out, stderr=self.stderr or log)
         poll(lambda: self.process.poll() is not None or 'Connect with' in self.out(),
              START_TIMEOUT_S)
         if self.process.poll() is not None or 'Connect with' not in self.out():
@@ -115,7 +117,13 @@ class Target:
         with open(self.out_path, errors='replace') as file:
             return file.read()
 
+    def is_log_written(self):
+        """What was logged is in the file: the thread that writes it has nothing to do, or is gone."""
+        return not self.is_running() or not any(
+            comm == 'weft-log' and state in 'RD' for comm, state, *_ in self.threads().values())
+
     def log(self):
+        poll(self.is_log_written)
         with open(self.log_path, errors='replace') as file:
             return file.read()
 
@@ -161,6 +169,42 @@ class Target:
         after = self.reactor_run_ns()
         spent = {name: after[name] - before[name] for name in after}
         return max(spent, key=spent.get)
+
+    def threads(self):
+        """What each thread does: its name, state, where it sleeps, its times on and for a CPU."""
+        found = {}
+        tasks = '/proc/%d/task' % self.process.pid
+        for task in os.listdir(tasks) if os.path.exists(tasks) else ():
+            text = {}
+            try:
+                for name in ('stat', 'wchan', 'schedstat'):
+                    with open('%s/%s/%s' % (tasks, task, name)) as file:
+                        text[name] = file.read()
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # it has ended
+            comm, fields = re.match(r'\d+ \((.*)\) (.*)', text['stat'], re.DOTALL).groups()
+            run_ns, wait_ns, _ = map(int, text['schedstat'].split())
+            found[task] = (comm, fields.split()[0], fields.split()[36], text['wchan'], run_ns,
+                           wait_ns)
+        return found
+
+    def scene(self):
+        """For a conversation that broke off: what the target and its connections are doing."""
+        if not self.is_running():
+            return 'the target is gone'
+        try:
+            before = self.threads()
+            time.sleep(1.0)  # an interval to measure over
+            after = self.threads()
+            lines = ['%s: state %s, CPU %s, in %s, in 1 s: ran %d ms, waited %d ms for a CPU' % (
+                comm, state, cpu, wchan, (run - before[task][4]) // 1000000,
+                (wait - before[task][5]) // 1000000)
+                for task, (comm, state, cpu, wchan, run, wait) in after.items() if task in before]
+            lines += subprocess.run(['ss', '-tnmi', 'sport = :%d or dport = :%d' % (
+                self.port, self.port)], capture_output=True, text=True).stdout.splitlines()
+        except (OSError, ValueError) as error:
+            lines = ['no more is known: %s' % error]
+        return '\n'.join(lines + self.log().splitlines()[-10:])
 
     def is_running(self):
         return self.process is not None and self.process.poll() is None
@@ -209,6 +253,7 @@ def run(tap, test, **target_args):
     try:
         with tap.guard('the test as a whole'):
             target = Target(**target_args)
+            tap.scene = target.scene
             test(tap, target)
     finally:
         if target:

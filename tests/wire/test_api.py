@@ -44,8 +44,8 @@ def nsids(api, sub=SUB):
 def reads(t, api):
     for path in ('/v1/state', '/v1/health', '/v1/config', '/v1/subsystems', SUB, SUB + '/namespaces',
                  SUB + '/namespaces/1', SUB + '/hosts', '/v1/ports', '/v1/ports/1',
-                 '/v1/ports/1/ana', '/v1/connections', '/v1/reservations', '/v1/openapi.json',
-                 '/v1/audit', '/v1/audit?limit=1'):
+                 '/v1/ports/1/ana', '/v1/connections', '/v1/peers', '/v1/reservations',
+                 '/v1/openapi.json', '/v1/audit', '/v1/audit?limit=1'):
         answer = api.get(path)
         t.eq((answer.status, answer.generation), (200, generation(api)), 'GET ' + path)
     t.eq(api.get('/v1/openapi.json').json, restapi.load_document(),

@@ -88,6 +88,7 @@ def shows(t, ctl, tgt):
     t.eq(ctl.json('ana', 'list')['groups'], [{'group': 1, 'state': 'optimized', 'port': 1}],
          'the same')
     t.eq(ctl.good('connections', 'connections'), 'no host is connected\n', 'none')
+    t.eq(ctl.good('peers', 'peers'), 'no other member: there is no cluster\n', 'none')
     t.eq(ctl.good('reservations', 'reservations'), 'no host is registered\n', 'none')
     t.eq(ctl.json('reservations'), {'reservations': []}, 'none, as JSON')
     with tgt.host() as host:
@@ -265,7 +266,7 @@ def over_tcp(t, tgt_folder):
 
 def helps(t, ctl):
     for words in ([], ['status'], ['subsystem'], ['namespace', 'add'], ['ns'], ['port'], ['ana'],
-                  ['host'], ['reservations'], ['apply'], ['export'], ['import'], ['connections'],
+                  ['host'], ['reservations'], ['apply'], ['export'], ['import'], ['connections'], ['peers'],
                   ['health'], ['audit']):
         run = ctl.run(*words, '--help')
         noun = {'ns': 'namespace'}.get(words[0], words[0]) if words else 'COMMAND'

@@ -19,8 +19,10 @@ SPEC = 'Base 3.4.2'
 FIRST, SECOND, BOTH = 0x41, 0x42, 0x43  # with PSDT 01b
 FUSED_FAIL, FUSED_MISSING, ATOMIC_UNIT = (0, 0x09), (0, 0x0a), (0, 0x14)
 MEM512, MEM4096, FILE, READ_ONLY, BAD_WRITE, BAD_READ, SLOW, LARGE = 1, 2, 3, 4, 5, 6, 7, 8
+TRIM_MEM, TRIM_FILE, SLOW_TRIM = 9, 10, 11
 BLOCK = {MEM512: 512, MEM4096: 4096, FILE: 4096, READ_ONLY: 512, BAD_WRITE: 512, BAD_READ: 512,
-         SLOW: 4096, LARGE: 512}
+         SLOW: 4096, LARGE: 512, TRIM_MEM: 4096, TRIM_FILE: 4096, SLOW_TRIM: 4096}
+MIB_BLOCKS = 256  # of 4 KiB
 
 
 def pair(conn, nsid, lba, old, new, **kwargs):
@@ -189,6 +191,7 @@ def aborted(t, host):
         conn.answer_r2t(other, other.r2ts[0])
         # The answer waits for the end of the command, and that for the data.
         asked = host.admin.submit(n.ABORT, cdw10=1 | cmds[victim].cid << 16)
+        host.admin.identify(1)  # behind it: the queue of its victim is told
         stored(conn, FILE, 40)
         conn.answer_r2t(cmds[victim], cmds[victim].r2ts[0])
         t.eq(tuple(conn.wait(cmd).status for cmd in cmds), want,
@@ -206,6 +209,77 @@ def aborted(t, host):
              'Base 5.1.1')
     t.status(conn.wait(slow), n.OK, 'whoever had the range is not touched', 'Base 5.1.1')
     t.eq(both(conn, SLOW, 0, zero, zero), (n.OK, n.OK), 'and the range is free again', SPEC)
+
+
+def trim(conn, nsid, *ranges):
+    """Starts a deallocation of ranges (LBA, blocks)."""
+    data = b''.join(struct.pack('<IIQ', 0, blocks, lba) for lba, blocks in ranges)
+    return conn.submit(n.DSM, nsid, data=data, cdw10=len(ranges) - 1, cdw11=4)
+
+
+def deallocated(t, tgt):
+    """A deallocation never falls between a Compare and its Write, however large it is. The Write
+    takes its time, and the deallocation comes meanwhile from another reactor: it is behind the pair,
+    so the block is deallocated in the end."""
+    spec = 'Base 3.4.2, NVM 3.3.3'
+    old, new, zero = n.pattern(4096, 11), n.pattern(4096, 12), bytes(4096)
+    rows = (
+        ('4 MiB', [(0, 4 * MIB_BLOCKS)]),
+        ('8 MiB', [(0, 8 * MIB_BLOCKS)]),
+        ('all', [(0, 16 * MIB_BLOCKS)]),
+        ('two ranges', [(8 * MIB_BLOCKS, 8 * MIB_BLOCKS), (1, 6 * MIB_BLOCKS)]),
+    )
+    with tgt.host() as host:
+        a, b = host.queue(1), host.queue(2)
+        t.ok(tgt.reactor_of(a) != tgt.reactor_of(b), 'pairs and deallocations on two reactors')
+        for nsid in (TRIM_MEM, TRIM_FILE):
+            for name, ranges in rows:
+                what = 'a deallocation of %s beside a pair: namespace %d' % (name, nsid)
+                with t.guard(what, spec):
+                    a.put(nsid, 8, old, 4096)
+                    cmds = pair(a, nsid, 8, old, new)
+                    stored(a, nsid, 15 * MIB_BLOCKS)  # behind it: the pair is under way
+                    beside = trim(b, nsid, *ranges)
+                    t.eq(tuple(a.wait(cmd).status for cmd in cmds), (n.OK, n.OK), what, spec)
+                    t.status(b.wait(beside), n.OK, 'and it is done', spec)
+                    t.eq(stored(b, nsid, 8), zero, 'behind the pair, not within it', spec)
+
+
+def wait_for_large(t, tgt):
+    """Pairs that wait for a large deallocation, and the other way round: ended early, and lost."""
+    zero = bytes(4096)
+    large = (0, 8 * MIB_BLOCKS)
+    for name, victim, want in (('first', 0, (n.ABORT_REQUESTED, FUSED_FAIL)),
+                               ('second', 1, (FUSED_FAIL, n.ABORT_REQUESTED)),
+                               ('connection', 0, None)):
+        with tgt.host() as host, tgt.host() as other:
+            a, b = host.queue(1), other.queue(1)
+            beside = trim(b, SLOW_TRIM, large)
+            stored(b, SLOW_TRIM, 15 * MIB_BLOCKS)
+            cmds = pair(a, SLOW_TRIM, 8, zero, zero)
+            stored(a, SLOW_TRIM, 15 * MIB_BLOCKS)
+            if want:
+                target.poll(lambda: abort(host, cmds[victim].cid) == (n.OK, 0))
+                t.ok(not beside.is_done, 'the deallocation goes on')
+                t.eq(tuple(a.wait(cmd).status for cmd in cmds), want,
+                     'Abort of the %s of a pair that waits for it' % name, 'Base 5.1.1')
+            else:
+                host.close()
+            t.status(b.wait(beside), n.OK, 'the deallocation is not touched: %s' % name, SPEC)
+            t.eq(both(b, SLOW_TRIM, 8, zero, zero), (n.OK, n.OK), 'and all is free again', SPEC)
+    with tgt.host() as host, tgt.host() as other:
+        a, b = host.queue(1), other.queue(1)
+        a.put(TRIM_MEM, 8, zero, 4096)
+        cmds = pair(a, TRIM_MEM, 8, zero, n.pattern(4096))
+        stored(a, TRIM_MEM, 15 * MIB_BLOCKS)
+        beside = trim(b, TRIM_MEM, large)
+        target.poll(lambda: abort(other, beside.cid) == (n.OK, 0))
+        t.ok(not cmds[0].is_done and not cmds[1].is_done, 'the pair goes on')
+        t.status(b.wait(beside), n.ABORT_REQUESTED,
+                 'Abort of a large deallocation that waits for a pair', 'Base 5.1.1')
+        t.eq(tuple(a.wait(cmd).status for cmd in cmds), (n.OK, n.OK), 'the pair is not touched',
+             SPEC)
+        t.eq(stored(b, TRIM_MEM, 8), n.pattern(4096), 'and what it wrote is there', SPEC)
 
 
 def lost(t, tgt):
@@ -307,7 +381,7 @@ def test(t, tgt):
     for part in (works, any_order, sizes, refused, aborted):
         with t.guard(part.__name__), tgt.host() as host:
             part(t, host)
-    for part in (digest, counter, lost, changed):
+    for part in (digest, counter, deallocated, wait_for_large, lost, changed):
         with t.guard(part.__name__):
             part(t, tgt)
 
@@ -323,6 +397,10 @@ def start():
             target.namespace(BAD_READ, 'fault:fail:op=read@mem:1M,block=512'),
             target.namespace(SLOW, 'fault:delay:ms=400:op=write@mem:1M,block=4096'),
             target.namespace(LARGE, 'mem:1M,block=512'),
+            target.namespace(TRIM_MEM, 'fault:delay:ms=150:op=write@mem:16M,block=4096'),
+            target.namespace(TRIM_FILE, 'fault:delay:ms=150:op=write@file:%s/b,size=16M,block=4096'
+                             % folder),
+            target.namespace(SLOW_TRIM, 'fault:delay:ms=400:op=discard@mem:16M,block=4096'),
         ]
         target.run(Tap(), test, reactors=2, namespaces=spaces)
 

@@ -19,6 +19,7 @@ FUA, DEAC, LR = 1 << 30, 1 << 25, 1 << 31
 # nsid: block size and blocks
 NS = {1: (512, 8192), 2: (4096, 4096), 3: (512, 16384), 4: (4096, 2048)}
 READ_ONLY, BAD_READ, BAD_WRITE, NO_SPACE, BAD_ZERO, BAD_FLUSH, SLOW, BAD_FUA = range(10, 18)
+SPARSE = 18
 
 
 def transfers(t, host, conn, name):
@@ -129,6 +130,23 @@ def dsm(t, conn):
                  'a range that overflows: %d' % nsid, 'NVM 3.3.3', 1)
     cmd = conn.do(n.DSM, 1, data=bytes(16), cdw10=1, cdw11=4)
     t.status(cmd, n.SGL_LENGTH, 'Dataset Management with fewer ranges than NR', 'Base 4.2.3.1')
+
+
+def dsm_pieces(t, conn):
+    """Ranges that are longer than the pieces in which they are done, of 1 GiB on a file, and begin and
+    end anywhere: the blocks at all edges, inside and outside."""
+    gib = 1 << 18  # blocks
+    for first, last in ((gib - 3, 3 * gib + 4), (gib, 2 * gib - 1), (5, 3 * gib - 1)):
+        edges = {gib * i + at for i in range(4) for at in (-1, 0, 1)} - {-1}
+        lbas = sorted(edges | {first - 1, first, last, last + 1})
+        for lba in lbas:
+            conn.put(SPARSE, lba, b'\xdd' * 4096, 4096)
+        data = struct.pack('<IIQ', 0, last - first + 1, first)
+        t.status(conn.do(n.DSM, SPARSE, data=data, cdw11=4), n.OK,
+                 'Dataset Management of LBA %d to %d' % (first, last), 'NVM 3.3.3')
+        got = [conn.read(SPARSE, lba, 1, 4096).data[0] == 0xdd for lba in lbas]
+        t.eq(got, [not first <= lba <= last for lba in lbas], 'these blocks and no others',
+             'NVM 3.3.3')
 
 
 def compare(t, conn):
@@ -500,7 +518,7 @@ def test(t, tgt):
         transfers(t, host, host.queue(), 'both digests')
     with tgt.host() as host:
         conn = host.queue()
-        for part in (neighbours, flags, zeroes, dsm, compare, ranges, namespaces, limits, sgls,
+        for part in (neighbours, flags, zeroes, dsm, dsm_pieces, compare, ranges, namespaces, limits, sgls,
                      opcodes, read_only, media_errors, whole_blocks):
             with t.guard(part.__name__):
                 part(t, conn)
@@ -531,6 +549,7 @@ def start():
             target.namespace(BAD_FLUSH, 'fault:fail:op=flush@' + file('c', '1M', 512)),
             target.namespace(BAD_FUA, 'fault:fail:op=fua@mem:1M,block=512'),
             target.namespace(SLOW, 'fault:delay:op=read:ms=20@mem:1M,block=512'),
+            target.namespace(SPARSE, file('d', '4G', 4096)),
         ]
         target.run(Tap(), test, namespaces=spaces)
 

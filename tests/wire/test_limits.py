@@ -65,7 +65,7 @@ def deadlines(t, tgt):
         t.ok(at >= least_ms / 1000 * 0.9, name + ': not before the deadline', why=at)
         t.ok(at <= least_ms / 1000 * 2 + SLACK_S, name + ': soon after it', why=at)
         if text:
-            t.ok(text in tgt.log(), name + ': a log line says so')
+            t.ok(tgt.wait_log(text), name + ': a log line says so')
         conn.close()
     t.status(host.admin.do(n.KEEP_ALIVE), n.OK, 'the admin queue of a host that owes data stands')
     t.status(host.queue(3).read(1, 0, 1), n.OK, 'and its other queues may work')

@@ -27,7 +27,7 @@ def supported(t, host):
     spec = 'Base 5.1.12.1.1'
     page = bytes(host.admin.get_log(0, 1024).data)
     have = [lid for lid in range(256) if u32(page, lid * 4) & 1]
-    t.eq(have, [0, 1, 2, 3, 4, 5, 0x0c, 0x0d, 0x12, 0x13, 0x80],
+    t.eq(have, [0, 1, 2, 3, 4, 5, 0x0c, 0x0d, 0x12, 0x13, 0x1e, 0x1f, 0x80],
          'LID 00h lists the pages there are', spec)
     t.eq(u32(page, 0x0d * 4) >> 16, 1, 'LID 00h: 0Dh can give its header alone', spec)
     t.ok(not any(u32(page, lid * 4) & 2 for lid in range(256)), 'LID 00h: no index offsets', spec)
@@ -146,7 +146,7 @@ def effects(t, host):
     page = bytes(host.admin.get_log(5, 4096).data)
     admin = [op for op in range(256) if u32(page, op * 4) & 1]
     io = [op for op in range(256) if u32(page, 1024 + op * 4) & 1]
-    t.eq(admin, [0x02, 0x06, 0x08, 0x09, 0x0a, 0x0c, 0x0d, 0x15, 0x18, 0x80],
+    t.eq(admin, [0x02, 0x06, 0x08, 0x09, 0x0a, 0x0c, 0x0d, 0x15, 0x18, 0x38, 0x80],
          'LID 05h: admin commands', spec)
     t.eq(io, [0x00, 0x01, 0x02, 0x04, 0x05, 0x08, 0x09, 0x0c, 0x0d, 0x0e, 0x11, 0x15, 0x18, 0x19],
          'LID 05h: I/O commands', spec)

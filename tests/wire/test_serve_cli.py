@@ -111,7 +111,8 @@ def usage(t):
     done = weft('serve', '--help')
     t.eq((done.returncode, done.stderr), (0, ''), 'serve --help: status 0, nothing on stderr')
     missing = [flag for flag in ('--config', '--listen', '--ns', '--nqn', '--allow-host', '--state',
-                                 '--reactors', '--discovery', '--check', '--self-check',
+                                 '--reactors', '--no-pin', '--discovery', '--check',
+                                 '--self-check',
                                  '--run-for', '--log-level') if flag not in done.stdout]
     t.eq(missing, [], 'serve --help names every flag')
     for args in (['--frobnicate'], ['--reactors', '0'], ['--reactors', 'two'], ['--run-for', 'x'],
@@ -176,6 +177,26 @@ def banner(t):
         tgt.finish(t)
 
 
+def pinning(t):
+    """Which CPUs each reactor may use, with as many of them as there are CPUs."""
+    ours = os.sched_getaffinity(0)
+    for is_pinned in (True, False):
+        tgt = target.Target(reactors=len(ours), start=False)
+        command = tgt.command()
+        if is_pinned:
+            command.remove('--no-pin')
+        tgt.command = lambda: command
+        tgt.start()
+        try:
+            cpus = [os.sched_getaffinity(int(task)) for task, (name, *_) in tgt.threads().items()
+                    if name.startswith('weft-r')]
+            want = [{cpu} for cpu in sorted(ours)] if is_pinned else [ours] * len(ours)
+            t.eq(sorted(map(sorted, cpus)), sorted(map(sorted, want)),
+                 'reactors %s' % ('each have a CPU' if is_pinned else 'with --no-pin have all CPUs'))
+        finally:
+            tgt.finish(t)
+
+
 def figures(t):
     tgt = target.Target(reactors=2)
     line = re.compile(r'info control: reactor (\d+): run ([\d.]+) s, busy ([\d.]+) s, spun ([\d.]+) s, '
@@ -213,6 +234,7 @@ def main():
     folder = tempfile.mkdtemp(prefix='weft-wire-')
     for name, part in (('usage', lambda: usage(t)), ('good', lambda: good(t, folder)),
                        ('bad', lambda: bad(t, folder)), ('banner', lambda: banner(t)),
+                       ('pinning', lambda: pinning(t)),
                        ('figures', lambda: figures(t)),
                        ('run-for', lambda: run_for(t, folder))):
         with t.guard(name):

@@ -16,7 +16,7 @@ import target
 from tap import Tap
 
 SPEC = 'NVM 3.3.7'
-MEM, FILE, READ_ONLY, OTHER = 1, 2, 3, 4
+MEM, FILE, READ_ONLY, OTHER, BAD_FLUSH = 1, 2, 3, 4, 5
 UUIDS = {MEM: '6c6b6c6d-0001-4000-8000-000000000001', FILE: '6c6b6c6d-0002-4000-8000-000000000002'}
 
 
@@ -107,6 +107,27 @@ def healed(t, conn, other):
     t.status(conn.put(MEM, 300, bytes(512 * 10)), n.OK, 'and they are written at last', SPEC)
 
 
+def deallocate(conn, nsid, lba, blocks):
+    return conn.do(n.DSM, nsid, data=struct.pack('<IIQ', 0, blocks, lba), cdw11=4)
+
+
+def flushed_first(t, conn):
+    """What a deallocation did may still be in a volatile cache when the marks are taken away for
+    good: the cache is written out first, and when that fails they stay. The first flush fails."""
+    for lba in (400, 410):
+        conn.put(BAD_FLUSH, lba, b'\xbb' * 512)
+        mark(conn, BAD_FLUSH, lba, 1)
+    t.status(deallocate(conn, BAD_FLUSH, 390, 5), n.OK,
+             'Dataset Management of good blocks needs no flush', SPEC)
+    t.status(deallocate(conn, BAD_FLUSH, 400, 1), n.WRITE_FAULT,
+             'Dataset Management of a bad block whose flush fails', SPEC)
+    t.status(conn.read(BAD_FLUSH, 400, 1), n.UNRECOVERED_READ, 'heals nothing', SPEC)
+    t.status(deallocate(conn, BAD_FLUSH, 400, 1), n.OK, 'once more: the flush works', SPEC)
+    t.eq((conn.read(BAD_FLUSH, 400, 1).status, conn.read(BAD_FLUSH, 410, 1).status),
+         (n.OK, n.UNRECOVERED_READ), 'and that one is healed', SPEC)
+    conn.put(BAD_FLUSH, 410, bytes(512))
+
+
 def crowd(t, conn, other):
     """Marks and writes of two queues at once: each is in force when it is answered."""
     conn.put(MEM, 1000, bytes(512 * 200))
@@ -175,6 +196,8 @@ def test(t, tgt):
             marked(t, host, conn, other)
         with t.guard('healed'):
             healed(t, conn, other)
+        with t.guard('flushed_first'):
+            flushed_first(t, conn)
         with t.guard('crowd'):
             crowd(t, conn, other)
         with t.guard('refusals'):
@@ -189,6 +212,8 @@ def start():
             target.namespace(FILE, file, uuid=UUIDS[FILE]),
             target.namespace(READ_ONLY, 'mem:1M,block=512', read_only=True),
             target.namespace(OTHER, 'mem:1M,block=512'),
+            target.namespace(BAD_FLUSH, 'fault:fail:op=flush:count=1@file:%s,size=1M,block=512'
+                             % os.path.join(folder, 'b')),
         ]
         t = Tap()
         with t.guard('persistence'):

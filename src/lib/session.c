@@ -5,7 +5,7 @@
  * back by a semaphore; a post and its wait are strictly one after the other, so `struct session`
  * needs no lock.
  */
-#include "cli/session.h"
+#include "lib/session.h"
 
 #include "base/text.h"
 

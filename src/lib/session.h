@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A controller for tools that ask one thing after the other: the reactor runs on a thread of its
- * own, and each call here waits for its answer. Not for load; `weft perf` runs its own reactor.
+ * own, and each call here waits for its answer. For discovery and the tools; not for load.
  */
-#ifndef WEFT_CLI_SESSION_H
-#define WEFT_CLI_SESSION_H
+#ifndef WEFT_LIB_SESSION_H
+#define WEFT_LIB_SESSION_H
 
 #include "host/host.h"
 

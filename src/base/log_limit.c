@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rate limits of log lines: at most ten a second for each call site. Any thread; the state is the
+ * call site's own. Apart from log.c, in whose place libweft links another (lib/log_route.c).
+ */
+#include "base/clock.h"
+#include "base/log.h"
+
+#define LOG_LINES_PER_WINDOW 10
+
+bool log_limit_pass(struct log_limit *limit, uint32_t *ret_held_back)
+{
+	/* Never 0, which is the start value of a limit that has not been used. */
+	uint64_t now_ns = clock_monotonic_ns() | 1;
+	uint64_t start_ns = atomic_load_explicit(&limit->window_start_ns, memory_order_relaxed);
+
+	*ret_held_back = 0;
+	/* One thread opens the new window; another that loses the race counts in either. */
+	if ((start_ns == 0 || now_ns - start_ns >= NS_PER_S) &&
+	    atomic_compare_exchange_strong(&limit->window_start_ns, &start_ns, now_ns))
+		atomic_store(&limit->passed, 0);
+	if (atomic_fetch_add(&limit->passed, 1) >= LOG_LINES_PER_WINDOW) {
+		atomic_fetch_add(&limit->held_back, 1);
+		return false;
+	}
+	*ret_held_back = atomic_exchange(&limit->held_back, 0);
+	return true;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of `weft list-subsys` share: what was asked for, and how it is printed.
+ */
+#ifndef WEFT_CLI_LIST_SUBSYS_H
+#define WEFT_CLI_LIST_SUBSYS_H
+
+#include "host/mpath.h"
+
+#include <stdbool.h>
+
+struct list_subsys_options {
+	struct mpath_config config;
+	struct net_addr addrs[MPATH_PATHS_MAX];
+	unsigned addr_count;
+	bool is_json;
+	bool is_verbose;
+};
+
+/* Reads the command line; asks the discovery service when one is named. Returns true to go on, or
+ * false with the exit status in *ret_exit. */
+bool list_subsys_args(int argc, char **argv, struct list_subsys_options *options, int *ret_exit);
+/* On the mpath's reactor. Returns the exit status. */
+int list_subsys_print(const struct list_subsys_options *options, struct mpath *mpath);
+
+#endif

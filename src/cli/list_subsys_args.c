@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The command line of `weft list-subsys`: paths by -a and -s, by --path, or from a discovery
+ * service, and how they are used. Main thread; names are resolved and the discovery service is
+ * asked here, before anything else begins.
+ */
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cli/connect_args.h"
+#include "cli/list_subsys.h"
+#include "cli/timeout_args.h"
+#include "lib/discovery_log.h"
+#include "wire/nvme_tcp.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define COMMAND "list-subsys"
+
+/* A path as it was given: resolved at the end, when the default port is known. */
+struct path_arg {
+	const char *address;
+	uint16_t port; /* 0: in the address, or the default */
+	bool may_have_port;
+};
+
+struct list_args {
+	struct connect_options connect;
+	struct timeout_options timeouts;
+	struct path_arg paths[MPATH_PATHS_MAX];
+	unsigned path_count;
+	uint16_t default_port;
+	const char *discovery; /* ADDR or ADDR:PORT; NULL: none */
+	bool has_nqn;
+	char keep_alive[32]; /* -k, as --set takes it */
+	enum path_policy policy;
+	struct list_subsys_options *options;
+};
+
+static void help_print(void)
+{
+	printf("Usage: weft list-subsys [OPTION]...\n\n"
+	       "Opens a subsystem over all its paths and shows them: address, state, ANA state,\n"
+	       "policy. The shape is nvme-cli's.\n\n");
+	printf(CONNECT_ARGS_HELP, NVME_TCP_DEFAULT_PORT, CLI_DEFAULT_NQN);
+	printf("                            -a and -s may be repeated: each -a is one path, -s is "
+	       "the\n"
+	       "                            port of the -a before it\n"
+	       "      --path ADDR:PORT      one more path; may be repeated\n"
+	       "  -d, --discovery ADDR[:PORT]  ask a discovery service for the paths (port %u)\n"
+	       "  -p, --policy POLICY       numa, round-robin, queue-depth or latency "
+	       "(queue-depth)\n"
+	       "      --profile PROFILE     default, training or database; see explain-timeouts\n"
+	       "      --set NAME=VALUE      change one time-out; may be repeated\n"
+	       "  -v, --verbose             controller, latency, losses and last error of each "
+	       "path\n"
+	       "  -o, --output-format FMT   normal or json (normal)\n"
+	       "      --json                the same as -o json\n"
+	       "  -h, --help                this text\n\n"
+	       "Example:\n"
+	       "  weft list-subsys -n nqn.2026-11.io.weft:default --path 192.0.2.7:4420 \\\n"
+	       "      --path 198.51.100.7:4420 --json\n",
+	       NVME_TCP_DISCOVERY_PORT);
+}
+
+static int path_add(struct list_args *args, const char *address, bool may_have_port)
+{
+	if (args->path_count == MPATH_PATHS_MAX) {
+		cli_usage_error(COMMAND, "more than %u paths", MPATH_PATHS_MAX);
+		return -1;
+	}
+	args->paths[args->path_count++] =
+		(struct path_arg){.address = address, .may_have_port = may_have_port};
+	return 0;
+}
+
+static int port_take(struct list_args *args, const char *value)
+{
+	uint64_t port;
+
+	if (text_parse_u64(value, 65535, &port) != 0 || port == 0) {
+		cli_usage_error(COMMAND, "--trsvcid wants a port from 1 to 65535, not \"%s\"",
+				value);
+		return -1;
+	}
+	if (args->path_count > 0)
+		args->paths[args->path_count - 1].port = (uint16_t)port;
+	else
+		args->default_port = (uint16_t)port;
+	return 0;
+}
+
+static int format_take(struct list_args *args, const char *value)
+{
+	args->options->is_json = strcmp(value, "json") == 0;
+	if (args->options->is_json || strcmp(value, "normal") == 0)
+		return 0;
+	cli_usage_error(COMMAND, "there is no output format \"%s\"", value);
+	return -1;
+}
+
+/* The profile has a keep alive time-out of its own; -k is over it. */
+static int keep_alive_take(struct list_args *args)
+{
+	snprintf(args->keep_alive, sizeof(args->keep_alive), "keep-alive=%u",
+		 args->connect.config.kato_ms);
+	return timeout_args_set(&args->timeouts, args->keep_alive);
+}
+
+enum long_only {
+	OPTION_PATH = 256,
+	OPTION_PROFILE,
+	OPTION_SET,
+	OPTION_JSON,
+};
+
+/* 0, or -1 after a message. */
+static int option_take(struct list_args *args, int c, const char *value)
+{
+	switch (c) {
+	case 'a':
+		return path_add(args, value, false);
+	case 's':
+		return port_take(args, value);
+	case OPTION_PATH:
+		return path_add(args, value, true);
+	case 'd':
+		args->discovery = value;
+		return 0;
+	case 'p':
+		if (path_policy_parse(value, &args->policy) == 0)
+			return 0;
+		cli_usage_error(COMMAND,
+				"there is no policy \"%s\"; use numa, round-robin, queue-depth or "
+				"latency",
+				value);
+		return -1;
+	case OPTION_PROFILE:
+		return timeout_args_profile(&args->timeouts, value);
+	case OPTION_SET:
+		return timeout_args_set(&args->timeouts, value);
+	case 'v':
+		args->options->is_verbose = true;
+		return 0;
+	case OPTION_JSON:
+		args->options->is_json = true;
+		return 0;
+	case 'o':
+		return format_take(args, value);
+	default:
+		break;
+	}
+	if (c == 'n')
+		args->has_nqn = true;
+	switch (connect_args_take(&args->connect, c, value)) {
+	case 1:
+		return c == 'k' ? keep_alive_take(args) : 0;
+	case 0:
+		cli_usage_hint(COMMAND);
+		return -1;
+	default:
+		return -1;
+	}
+}
+
+/* ---- from words to addresses ---------------------------------------------------------------- */
+
+/* "ADDR", "ADDR:PORT", "[ADDR]:PORT" or "NAME:PORT". */
+static int address_resolve(const char *text, uint16_t default_port, struct net_addr *ret_addr)
+{
+	const char *colon = strrchr(text, ':');
+	char name[256];
+	uint64_t port;
+
+	if (net_addr_parse(text, default_port, ret_addr) == 0)
+		return 0;
+	if (colon == NULL)
+		return net_addr_resolve(text, default_port, ret_addr);
+	if ((size_t)(colon - text) >= sizeof(name) ||
+	    text_parse_u64(colon + 1, 65535, &port) != 0 || port == 0)
+		return -EINVAL;
+	text_copy(name, (size_t)(colon - text) + 1, text);
+	return net_addr_resolve(name, (uint16_t)port, ret_addr);
+}
+
+/* The same path twice is one. */
+static int addr_add(struct list_subsys_options *options, const struct net_addr *addr)
+{
+	for (unsigned i = 0; i < options->addr_count; i++)
+		if (net_addr_same_host(&options->addrs[i], addr) &&
+		    net_addr_port(&options->addrs[i]) == net_addr_port(addr))
+			return 0;
+	if (options->addr_count == MPATH_PATHS_MAX) {
+		cli_error(COMMAND, "more than %u paths", MPATH_PATHS_MAX);
+		return -1;
+	}
+	options->addrs[options->addr_count++] = *addr;
+	return 0;
+}
+
+static int paths_resolve(struct list_args *args)
+{
+	for (unsigned i = 0; i < args->path_count; i++) {
+		const struct path_arg *path = &args->paths[i];
+		uint16_t port = path->port != 0 ? path->port : args->default_port;
+		struct net_addr addr;
+		int res = path->may_have_port ? address_resolve(path->address, port, &addr)
+					      : net_addr_resolve(path->address, port, &addr);
+
+		if (res != 0) {
+			cli_error(COMMAND, "cannot find the address of \"%s\"; a path is ADDR:PORT",
+				  path->address);
+			return -1;
+		}
+		if (addr_add(args->options, &addr) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+static bool entry_is_ours(const struct discovery_entry *entry)
+{
+	return entry->subtype == DISCOVERY_NVM && entry->transport == DISCOVERY_TCP;
+}
+
+/* The only subsystem that is offered, when none was named. */
+static int log_choose(struct list_args *args, const struct discovery_log *log)
+{
+	char *nqn = args->options->config.subsystem_nqn;
+
+	if (args->has_nqn)
+		return 0;
+	nqn[0] = 0;
+	for (uint64_t i = 0; i < log->header.entry_count; i++) {
+		const struct discovery_entry *entry = &log->entries[i];
+
+		if (!entry_is_ours(entry) || strcmp(entry->subsystem_nqn, nqn) == 0)
+			continue;
+		if (nqn[0] != 0) {
+			cli_error(COMMAND, "%s offers %s and others; name one with -n",
+				  args->discovery, nqn);
+			return -1;
+		}
+		text_copy(nqn, NVME_NQN_BYTES, entry->subsystem_nqn);
+	}
+	return 0;
+}
+
+static int log_take(struct list_args *args, const struct discovery_log *log)
+{
+	struct list_subsys_options *options = args->options;
+
+	if (log_choose(args, log) != 0)
+		return -1;
+	for (uint64_t i = 0; i < log->header.entry_count; i++) {
+		const struct discovery_entry *entry = &log->entries[i];
+		struct net_addr addr;
+		uint64_t port;
+
+		if (!entry_is_ours(entry) ||
+		    strcmp(entry->subsystem_nqn, options->config.subsystem_nqn) != 0 ||
+		    text_parse_u64(entry->service, 65535, &port) != 0 ||
+		    net_addr_resolve(entry->address, (uint16_t)port, &addr) != 0)
+			continue;
+		if (addr_add(options, &addr) != 0)
+			return -1;
+	}
+	if (options->addr_count == 0) {
+		cli_error(COMMAND,
+			  "%s offers this host no path over TCP; check -n and who is allowed",
+			  args->discovery);
+		return -1;
+	}
+	return 0;
+}
+
+static int discovery_take(struct list_args *args)
+{
+	struct host_config config = args->connect.config;
+	struct host_error error = {0};
+	struct discovery_log log;
+	int res;
+
+	config.io_queues = 0;
+	config.kato_ms = 0;
+	config.connect_timeout_ms = args->options->config.timeouts.connect_ms;
+	text_copy(config.subsystem_nqn, sizeof(config.subsystem_nqn), NVME_DISCOVERY_NQN);
+	if (address_resolve(args->discovery, NVME_TCP_DISCOVERY_PORT, &config.addr) != 0) {
+		cli_error(COMMAND, "cannot find the address of \"%s\"; check -d", args->discovery);
+		return -1;
+	}
+	if (discovery_log_fetch(&config, &log, &error) != 0) {
+		cli_error(COMMAND, "%s", error.text);
+		return -1;
+	}
+	res = log_take(args, &log);
+	discovery_log_free(&log);
+	return res;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
+static void config_fill(const struct list_args *args, struct mpath_config *config)
+{
+	const struct host_config *host = &args->connect.config;
+
+	text_copy(config->subsystem_nqn, sizeof(config->subsystem_nqn), host->subsystem_nqn);
+	text_copy(config->host_nqn, sizeof(config->host_nqn), host->host_nqn);
+	config->host_id = host->host_id;
+	config->policy = args->policy;
+	config->io_queues = host->io_queues;
+	config->io_queue_size = host->io_queue_size;
+	config->wants_header_digest = host->wants_header_digest;
+	config->wants_data_digest = host->wants_data_digest;
+	config->numa_node = -1;
+	config->seed = 1;
+}
+
+/* CLI_OK to go on. */
+static int args_finish(struct list_args *args)
+{
+	struct mpath_config *config = &args->options->config;
+
+	if (timeout_args_finish(&args->timeouts, &config->timeouts) != 0)
+		return CLI_USAGE;
+	/* Fills in the names of the host, which the discovery service wants too. */
+	if (connect_args_finish(&args->connect) != 0)
+		return CLI_FAILED;
+	config_fill(args, config);
+	if (args->path_count == 0 && args->discovery == NULL &&
+	    path_add(args, args->connect.address, false) != 0)
+		return CLI_FAILED;
+	if (paths_resolve(args) != 0 || (args->discovery != NULL && discovery_take(args) != 0))
+		return CLI_FAILED;
+	return CLI_OK;
+}
+
+bool list_subsys_args(int argc, char **argv, struct list_subsys_options *options, int *ret_exit)
+{
+	static const struct option long_options[] = {
+		CONNECT_ARGS_LONG,
+		{"path", required_argument, NULL, OPTION_PATH},
+		{"discovery", required_argument, NULL, 'd'},
+		{"policy", required_argument, NULL, 'p'},
+		{"profile", required_argument, NULL, OPTION_PROFILE},
+		{"set", required_argument, NULL, OPTION_SET},
+		{"verbose", no_argument, NULL, 'v'},
+		{"output-format", required_argument, NULL, 'o'},
+		{"json", no_argument, NULL, OPTION_JSON},
+		{"help", no_argument, NULL, 'h'},
+		{0},
+	};
+	static struct list_args args;
+	int c;
+
+	*ret_exit = CLI_USAGE;
+	args.options = options;
+	args.default_port = NVME_TCP_DEFAULT_PORT;
+	args.policy = PATH_POLICY_QUEUE_DEPTH;
+	connect_args_init(&args.connect, COMMAND, CLI_DEFAULT_NQN, NVME_TCP_DEFAULT_PORT, 1);
+	timeout_args_init(&args.timeouts, COMMAND);
+	while ((c = getopt_long(argc, argv, CONNECT_ARGS_SHORT "d:p:vo:h", long_options, NULL)) !=
+	       -1) {
+		if (c == 'h') {
+			help_print();
+			*ret_exit = CLI_OK;
+			return false;
+		}
+		if (option_take(&args, c, optarg) != 0)
+			return false;
+	}
+	if (optind < argc) {
+		cli_usage_error(COMMAND, "unexpected argument \"%s\"", argv[optind]);
+		return false;
+	}
+	*ret_exit = args_finish(&args);
+	return *ret_exit == CLI_OK;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads --profile and --set of the sub-commands into struct host_timeouts. Main thread. The profile
+ * may come behind the values that are set over it: all are applied at the end.
+ */
+#include "cli/timeout_args.h"
+
+#include "cli/cli.h"
+
+#include <string.h>
+
+void timeout_args_init(struct timeout_options *options, const char *command)
+{
+	memset(options, 0, sizeof(*options));
+	options->command = command;
+}
+
+int timeout_args_profile(struct timeout_options *options, const char *name)
+{
+	if (host_profile_parse(name, &options->profile) == 0)
+		return 0;
+	cli_usage_error(options->command,
+			"there is no profile \"%s\"; use default, training or database", name);
+	return -1;
+}
+
+int timeout_args_set(struct timeout_options *options, const char *assignment)
+{
+	if (options->set_count == TIMEOUT_ARGS_SETS_MAX) {
+		cli_usage_error(options->command, "more than %u times --set",
+				TIMEOUT_ARGS_SETS_MAX);
+		return -1;
+	}
+	options->sets[options->set_count++] = assignment;
+	return 0;
+}
+
+int timeout_args_finish(const struct timeout_options *options, struct host_timeouts *ret_timeouts)
+{
+	char error[512];
+	int res = 0;
+
+	host_timeouts_fill(ret_timeouts, options->profile);
+	for (unsigned i = 0; res == 0 && i < options->set_count; i++)
+		res = host_timeouts_set(ret_timeouts, options->sets[i], error, sizeof(error));
+	if (res == 0)
+		res = host_timeouts_check(ret_timeouts, error, sizeof(error));
+	if (res == 0)
+		return 0;
+	cli_usage_error(options->command, "%s", error);
+	return -1;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The flags that choose the time-outs of the host, the same for every sub-command that opens a
+ * subsystem over several paths: --profile NAME and --set name=value.
+ */
+#ifndef WEFT_CLI_TIMEOUT_ARGS_H
+#define WEFT_CLI_TIMEOUT_ARGS_H
+
+#include "host/timeouts.h"
+
+#define TIMEOUT_ARGS_SETS_MAX 32
+
+struct timeout_options {
+	const char *command; /* the sub-command, for messages */
+	enum host_profile profile;
+	const char *sets[TIMEOUT_ARGS_SETS_MAX]; /* applied over the profile, in order */
+	unsigned set_count;
+};
+
+void timeout_args_init(struct timeout_options *options, const char *command);
+/* 0, or -1 after a message. */
+int timeout_args_profile(struct timeout_options *options, const char *name);
+int timeout_args_set(struct timeout_options *options, const char *assignment);
+int timeout_args_finish(const struct timeout_options *options, struct host_timeouts *ret_timeouts);
+
+#endif

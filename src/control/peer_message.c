@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The frames that members of a cluster exchange, to bytes and back. Pure: no socket, clock, key or
+ * allocation; any thread.
+ *
+ * Strict on purpose: a frame whose size, reserved bytes or texts are not exactly as we would have
+ * written them is an error, so that there is one way to say a thing.
+ */
+#include "control/peer_message.h"
+
+#include "base/check.h"
+#include "base/le.h"
+#include "base/text.h"
+#include "target/ctrl_reset.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define PEER_MAGIC 0x72656570u /* "peer" */
+
+struct peer_header_wire {
+	le32 magic;
+	le16 version;
+	le16 type;
+	le32 body_bytes;
+	le32 reserved;
+	le64 number;
+};
+
+struct peer_hello_wire {
+	char from[PEER_NAME_BYTES];
+	char to[PEER_NAME_BYTES];
+	uint8_t members[32];
+	uint8_t nonce[PEER_NONCE_BYTES];
+	uint8_t boot_id[16];
+	le32 pid;
+	le32 reserved;
+};
+
+struct peer_reset_wire {
+	le64 id;
+	le64 random_number;
+	le16 cntlid;
+	uint8_t uniquifier;
+	uint8_t is_exclusive; /* 0 or 1 */
+	uint8_t reserved[4];
+	uint8_t host_id[16];
+	char subsystem_nqn[NVME_NQN_BYTES];
+	char host_nqn[NVME_NQN_BYTES];
+};
+
+struct peer_done_wire {
+	le64 id;
+	le32 result;
+	le32 reserved;
+};
+
+_Static_assert(sizeof(struct peer_header_wire) == PEER_HEADER_BYTES, "layout");
+_Static_assert(sizeof(struct peer_hello_wire) == PEER_HELLO_BYTES, "layout");
+_Static_assert(sizeof(struct peer_reset_wire) == PEER_RESET_BYTES, "layout");
+_Static_assert(sizeof(struct peer_done_wire) == PEER_DONE_BYTES, "layout");
+
+static bool type_is_known(unsigned type)
+{
+	return type >= PEER_HELLO && type <= PEER_RESET_DONE;
+}
+
+static bool type_is_numbered(enum peer_message type)
+{
+	return type >= PEER_PING;
+}
+
+size_t peer_body_bytes(enum peer_message type)
+{
+	switch (type) {
+	case PEER_HELLO:
+	case PEER_CHALLENGE:
+		return PEER_HELLO_BYTES;
+	case PEER_RESET:
+		return PEER_RESET_BYTES;
+	case PEER_RESET_DONE:
+		return PEER_DONE_BYTES;
+	case PEER_PROOF:
+	case PEER_WELCOME:
+	case PEER_PING:
+	case PEER_PONG:
+		break;
+	}
+	return 0;
+}
+
+/* NULL when it is good. */
+static const char *header_problem(const struct peer_header_wire *wire)
+{
+	unsigned type = le16_get(wire->type);
+
+	if (le32_get(wire->magic) != PEER_MAGIC)
+		return "this is no member of a cluster";
+	if (le16_get(wire->version) != PEER_PROTOCOL_VERSION)
+		return "another version of the protocol between members";
+	if (!type_is_known(type))
+		return "a message of an unknown kind";
+	if (le32_get(wire->body_bytes) != peer_body_bytes((enum peer_message)type))
+		return "a message of a wrong size";
+	if (le32_get(wire->reserved) != 0)
+		return "reserved bytes are set";
+	if ((le64_get(wire->number) != 0) != type_is_numbered((enum peer_message)type))
+		return "a message with a wrong number";
+	return NULL;
+}
+
+int peer_frame_decode(const uint8_t *bytes, size_t len_bytes, struct peer_frame *ret_frame,
+		      const char **ret_error)
+{
+	struct peer_header_wire wire;
+	size_t body_bytes, total;
+
+	*ret_error = NULL;
+	if (len_bytes < sizeof(wire))
+		return 0;
+	memcpy(&wire, bytes, sizeof(wire));
+	*ret_error = header_problem(&wire);
+	if (*ret_error)
+		return -EPROTO;
+	body_bytes = peer_body_bytes((enum peer_message)le16_get(wire.type));
+	total = sizeof(wire) + body_bytes + PEER_MAC_BYTES;
+	if (len_bytes < total)
+		return 0;
+	*ret_frame = (struct peer_frame){
+		.type = (enum peer_message)le16_get(wire.type),
+		.number = le64_get(wire.number),
+		.body_bytes = body_bytes,
+		.signed_ = bytes,
+		.signed_bytes = sizeof(wire) + body_bytes,
+		.body = bytes + sizeof(wire),
+		.mac = bytes + sizeof(wire) + body_bytes,
+	};
+	return (int)total;
+}
+
+size_t peer_frame_encode(enum peer_message type, uint64_t number, const uint8_t *body,
+			 uint8_t bytes[PEER_FRAME_MAX])
+{
+	size_t body_bytes = peer_body_bytes(type);
+	const struct peer_header_wire wire = {
+		.magic = le32_of(PEER_MAGIC),
+		.version = le16_of(PEER_PROTOCOL_VERSION),
+		.type = le16_of((uint16_t)type),
+		.body_bytes = le32_of((uint32_t)body_bytes),
+		.number = le64_of(number),
+	};
+
+	CHECK((number != 0) == type_is_numbered(type));
+	memset(bytes, 0, PEER_FRAME_MAX);
+	memcpy(bytes, &wire, sizeof(wire));
+	if (body)
+		memcpy(bytes + sizeof(wire), body, body_bytes);
+	return sizeof(wire) + body_bytes + PEER_MAC_BYTES;
+}
+
+/* Not empty, ended by a zero, and zeroes behind. */
+static bool text_is_good(const char *text, size_t text_bytes)
+{
+	size_t len = strnlen(text, text_bytes);
+
+	if (len == 0 || len == text_bytes)
+		return false;
+	for (size_t i = len; i < text_bytes; i++) {
+		if (text[i] != 0)
+			return false;
+	}
+	return true;
+}
+
+void peer_hello_encode(const struct peer_hello *hello, uint8_t body[PEER_HELLO_BYTES])
+{
+	struct peer_hello_wire wire = {.pid = le32_of(hello->pid)};
+
+	text_copy(wire.from, sizeof(wire.from), hello->from);
+	text_copy(wire.to, sizeof(wire.to), hello->to);
+	memcpy(wire.members, hello->members, sizeof(wire.members));
+	memcpy(wire.nonce, hello->nonce, sizeof(wire.nonce));
+	memcpy(wire.boot_id, hello->boot_id.bytes, sizeof(wire.boot_id));
+	memcpy(body, &wire, sizeof(wire));
+}
+
+int peer_hello_decode(const uint8_t body[PEER_HELLO_BYTES], struct peer_hello *ret_hello)
+{
+	struct peer_hello_wire wire;
+
+	memcpy(&wire, body, sizeof(wire));
+	if (!text_is_good(wire.from, sizeof(wire.from)) ||
+	    !text_is_good(wire.to, sizeof(wire.to)) || le32_get(wire.reserved) != 0)
+		return -EPROTO;
+	memcpy(ret_hello->from, wire.from, sizeof(wire.from));
+	memcpy(ret_hello->to, wire.to, sizeof(wire.to));
+	memcpy(ret_hello->members, wire.members, sizeof(wire.members));
+	memcpy(ret_hello->nonce, wire.nonce, sizeof(wire.nonce));
+	memcpy(ret_hello->boot_id.bytes, wire.boot_id, sizeof(wire.boot_id));
+	ret_hello->pid = le32_get(wire.pid);
+	return 0;
+}
+
+void peer_reset_encode(const struct peer_reset *reset, uint8_t body[PEER_RESET_BYTES])
+{
+	struct peer_reset_wire wire = {
+		.id = le64_of(reset->id),
+		.random_number = le64_of(reset->random_number),
+		.cntlid = le16_of(reset->cntlid),
+		.uniquifier = reset->uniquifier,
+		.is_exclusive = reset->is_exclusive,
+	};
+
+	memcpy(wire.host_id, reset->host_id.bytes, sizeof(wire.host_id));
+	text_copy(wire.subsystem_nqn, sizeof(wire.subsystem_nqn), reset->subsystem_nqn);
+	text_copy(wire.host_nqn, sizeof(wire.host_nqn), reset->host_nqn);
+	memcpy(body, &wire, sizeof(wire));
+}
+
+int peer_reset_decode(const uint8_t body[PEER_RESET_BYTES], struct peer_reset *ret_reset)
+{
+	static const uint8_t zeroes[sizeof(((struct peer_reset_wire *)0)->reserved)];
+	struct peer_reset_wire wire;
+
+	memcpy(&wire, body, sizeof(wire));
+	if (!text_is_good(wire.subsystem_nqn, sizeof(wire.subsystem_nqn)) ||
+	    !text_is_good(wire.host_nqn, sizeof(wire.host_nqn)) || wire.is_exclusive > 1 ||
+	    memcmp(wire.reserved, zeroes, sizeof(zeroes)) != 0)
+		return -EPROTO;
+	*ret_reset = (struct peer_reset){
+		.id = le64_get(wire.id),
+		.random_number = le64_get(wire.random_number),
+		.cntlid = le16_get(wire.cntlid),
+		.uniquifier = wire.uniquifier,
+		.is_exclusive = wire.is_exclusive == 1,
+	};
+	memcpy(ret_reset->host_id.bytes, wire.host_id, sizeof(wire.host_id));
+	memcpy(ret_reset->subsystem_nqn, wire.subsystem_nqn, sizeof(wire.subsystem_nqn));
+	memcpy(ret_reset->host_nqn, wire.host_nqn, sizeof(wire.host_nqn));
+	return 0;
+}
+
+void peer_done_encode(uint64_t id, uint32_t result, uint8_t body[PEER_DONE_BYTES])
+{
+	const struct peer_done_wire wire = {.id = le64_of(id), .result = le32_of(result)};
+
+	memcpy(body, &wire, sizeof(wire));
+}
+
+int peer_done_decode(const uint8_t body[PEER_DONE_BYTES], uint64_t *ret_id, uint32_t *ret_result)
+{
+	struct peer_done_wire wire;
+
+	memcpy(&wire, body, sizeof(wire));
+	if (le32_get(wire.reserved) != 0 || le32_get(wire.result) > CTRL_RESET_BUSY)
+		return -EPROTO;
+	*ret_id = le64_get(wire.id);
+	*ret_result = le32_get(wire.result);
+	return 0;
+}

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The cluster as a whole: the listener, what other members ask us, and which peer is asked for a
+ * controller. Control reactor; peers_ops' has_cntlid from any.
+ *
+ * Connections that have proven nothing may be made by anybody who reaches the address: there are
+ * few of them, each has little memory and two seconds, and the oldest makes room for the next.
+ */
+#include "control/peers_private.h"
+
+#include "base/log.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define INCOMING_MAX    256
+#define UNPROVEN_MAX    32
+#define SERVED_PER_LINK 64
+#define BOOT_ID_PATH    "/proc/sys/kernel/random/boot_id"
+
+/* A connection that another member, or anybody, has made to us. */
+struct incoming {
+	struct list node; /* oldest first */
+	struct peers *peers;
+	struct peer_link link;
+	unsigned served_count;
+	bool is_closed; /* freed with its last request */
+};
+
+/* A request of another member that the target works on. */
+struct served {
+	struct ctrl_reset reset;
+	struct incoming *incoming;
+	uint64_t id;
+};
+
+static struct peer *peer_find(struct peers *peers, const char *name)
+{
+	for (unsigned i = 0; i < peers->config.peer_count; i++) {
+		if (strcmp(peers->config.peers[i].name, name) == 0)
+			return &peers->peers[i];
+	}
+	return NULL;
+}
+
+/* ---- what others ask --------------------------------------------------------------------------
+ */
+
+static void incoming_free(struct incoming *incoming)
+{
+	struct peers *peers = incoming->peers;
+
+	list_remove(&incoming->node);
+	peers->incoming_count--;
+	free(incoming);
+	peers_maybe_gone(peers);
+}
+
+static void served_done(struct ctrl_reset *reset, enum ctrl_reset_result result)
+{
+	struct served *served = container_of(reset, struct served, reset);
+	struct incoming *incoming = served->incoming;
+	uint8_t body[PEER_DONE_BYTES];
+
+	incoming->served_count--;
+	incoming->peers->served_count--;
+	if (!incoming->is_closed) {
+		peer_done_encode(served->id, result, body);
+		peer_link_send(&incoming->link, PEER_RESET_DONE, body);
+	} else if (incoming->served_count == 0) {
+		incoming_free(incoming);
+	}
+	free(served);
+}
+
+static void reset_answer(struct incoming *incoming, uint64_t id, enum ctrl_reset_result result)
+{
+	uint8_t body[PEER_DONE_BYTES];
+
+	peer_done_encode(id, result, body);
+	peer_link_send(&incoming->link, PEER_RESET_DONE, body);
+}
+
+static void on_reset(struct incoming *incoming, const struct peer_frame *frame)
+{
+	struct peers *peers = incoming->peers;
+	struct peer *peer = peer_find(peers, incoming->link.peer_name);
+	struct peer_reset asked;
+	struct served *served;
+
+	if (peer_reset_decode(frame->body, &asked) < 0 ||
+	    incoming->served_count >= SERVED_PER_LINK) {
+		peer_link_close(&incoming->link, "a request that is none, or too many at once");
+		return;
+	}
+	if (peer)
+		peer->info.resets_served++;
+	if (asked.cntlid < peers->config.cntlid_first || asked.cntlid > peers->config.cntlid_last) {
+		reset_answer(incoming, asked.id, CTRL_RESET_FORBIDDEN);
+		return;
+	}
+	served = peers->target ? calloc(1, sizeof(*served)) : NULL;
+	if (!served) {
+		reset_answer(incoming, asked.id, CTRL_RESET_FAILED);
+		return;
+	}
+	served->incoming = incoming;
+	served->id = asked.id;
+	served->reset = (struct ctrl_reset){
+		.host_id = asked.host_id,
+		.cntlid = asked.cntlid,
+		.uniquifier = asked.uniquifier,
+		.random_number = asked.random_number,
+		.is_exclusive = asked.is_exclusive,
+		.reactor = peers->reactor,
+		.done = served_done,
+	};
+	text_copy(served->reset.subsystem_nqn, NVME_NQN_BYTES, asked.subsystem_nqn);
+	text_copy(served->reset.host_nqn, NVME_NQN_BYTES, asked.host_nqn);
+	incoming->served_count++;
+	peers->served_count++;
+	log_info("control", "peer %s asks for a reset of controller %u", incoming->link.peer_name,
+		 asked.cntlid);
+	target_ctrl_reset(peers->target, &served->reset);
+}
+
+static void incoming_on_up(struct peer_link *link)
+{
+	log_info("control", "peer %s has connected (process %u)", link->peer_name, link->peer_pid);
+}
+
+static void incoming_on_message(struct peer_link *link, const struct peer_frame *frame)
+{
+	struct incoming *incoming = container_of(link, struct incoming, link);
+
+	switch (frame->type) {
+	case PEER_PING:
+		peer_link_send(link, PEER_PONG, NULL);
+		return;
+	case PEER_RESET:
+		on_reset(incoming, frame);
+		return;
+	default:
+		peer_link_close(link, "a message that has no place here");
+		return;
+	}
+}
+
+static void incoming_on_closed(struct peer_link *link)
+{
+	struct incoming *incoming = container_of(link, struct incoming, link);
+
+	if (!link->was_up)
+		log_limited(LOG_LEVEL_WARN, "control",
+			    "a connection to the cluster's address%s%s "
+			    "was refused: %s",
+			    link->peer_name[0] ? " by " : "", link->peer_name, link->error);
+	incoming->is_closed = true;
+	if (incoming->served_count == 0)
+		incoming_free(incoming);
+}
+
+static const struct peer_link_handler incoming_handler = {
+	.up = incoming_on_up,
+	.message = incoming_on_message,
+	.closed = incoming_on_closed,
+};
+
+static bool is_unproven(const struct incoming *incoming)
+{
+	return !incoming->is_closed && !incoming->link.was_up &&
+	       incoming->link.state != PEER_LINK_CLOSING;
+}
+
+/* Among too many that have proven nothing the oldest makes room. */
+static void incoming_evict(struct peers *peers)
+{
+	struct incoming *oldest = NULL;
+	unsigned count = 0;
+
+	list_for_each(node, &peers->incoming) {
+		struct incoming *incoming = list_entry(node, struct incoming, node);
+
+		if (!is_unproven(incoming))
+			continue;
+		oldest = oldest ? oldest : incoming;
+		count++;
+	}
+	if (count >= UNPROVEN_MAX)
+		peer_link_close(&oldest->link, "too many connections that prove nothing");
+}
+
+static void on_accepted(struct reactor_listener *listener, int taken_fd,
+			const struct net_addr *peer)
+{
+	struct peers *peers = container_of(listener, struct peers, listener);
+	struct incoming *incoming = NULL;
+
+	incoming_evict(peers);
+	/* Those on their way out count too, so that memory stays bounded. */
+	if (!peers->is_stopping && peers->incoming_count < INCOMING_MAX)
+		incoming = calloc(1, sizeof(*incoming));
+	if (!incoming) {
+		reactor_refuse_fd(taken_fd);
+		return;
+	}
+	incoming->peers = peers;
+	list_push_back(&peers->incoming, &incoming->node);
+	peers->incoming_count++;
+	peer_link_accept(&incoming->link, peers->reactor, &peers->self, taken_fd,
+			 &incoming_handler);
+}
+
+/* ---- what the target asks ---------------------------------------------------------------------
+ */
+
+static struct peer *peer_of_cntlid(struct peers *peers, uint16_t cntlid)
+{
+	for (unsigned i = 0; i < peers->config.peer_count; i++) {
+		const struct peer_config *config = &peers->config.peers[i];
+
+		if (cntlid >= config->cntlid_first && cntlid <= config->cntlid_last)
+			return &peers->peers[i];
+	}
+	return NULL;
+}
+
+static bool ops_has_cntlid(void *arg, uint16_t cntlid)
+{
+	return peer_of_cntlid(arg, cntlid) != NULL;
+}
+
+static void ops_reset(void *arg, struct ctrl_reset *reset)
+{
+	struct peers *peers = arg;
+	struct peer *peer = peer_of_cntlid(peers, reset->cntlid);
+
+	if (!peer || peers->asks_no_more)
+		peer_reset_end(reset, CTRL_RESET_FAILED);
+	else
+		peer_ask_reset(peer, reset);
+}
+
+struct target_peers peers_ops(struct peers *peers)
+{
+	return (struct target_peers){
+		.has_cntlid = ops_has_cntlid, .reset = ops_reset, .arg = peers};
+}
+
+unsigned peers_list(const struct peers *peers, struct peer_info *infos, unsigned max)
+{
+	unsigned count = peers->config.peer_count < max ? peers->config.peer_count : max;
+
+	for (unsigned i = 0; i < count; i++) {
+		const struct peer *peer = &peers->peers[i];
+
+		infos[i] = peer->info;
+		infos[i].is_up = peer->link.state == PEER_LINK_UP && !peer->is_silent;
+		infos[i].pid = infos[i].is_up ? peer->pid : 0;
+		infos[i].can_fence = peer->config->may_kill && peer->pidfd >= 0;
+		infos[i].cntlid_first = peer->config->cntlid_first;
+		infos[i].cntlid_last = peer->config->cntlid_last;
+	}
+	return count;
+}
+
+/* ---- life -------------------------------------------------------------------------------------
+ */
+
+/* A socket that nobody listens on any more, left by a process that was killed. */
+static void stale_remove(const char *path, const struct net_addr *addr)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct stat st;
+
+	if (fd < 0)
+		return;
+	if (lstat(path, &st) == 0 && S_ISSOCK(st.st_mode) &&
+	    connect(fd, (const struct sockaddr *)&addr->storage, addr->len_bytes) < 0 &&
+	    errno == ECONNREFUSED)
+		(void)unlink(path);
+	close(fd);
+}
+
+static int peers_listen(struct peers *peers, char *error, size_t error_bytes)
+{
+	const struct peer_addr *listen = &peers->config.listen;
+	char text[NET_ADDR_TEXT_BYTES];
+	struct net_addr addr;
+	int res;
+
+	peer_addr_to_net(listen, &addr);
+	if (listen->path[0] != 0)
+		stale_remove(listen->path, &addr);
+	res = reactor_listener_open(peers->reactor, &peers->listener, &addr, on_accepted);
+	if (res < 0) {
+		snprintf(error, error_bytes, "cluster.listen: %s: %s",
+			 listen->path[0] ? listen->path : net_addr_format(&addr, text),
+			 strerror(-res));
+		return res;
+	}
+	if (listen->path[0] != 0 && chmod(listen->path, 0600) < 0)
+		log_warn("control", "%s: cannot be closed to others: %s", listen->path,
+			 strerror(errno));
+	peers->is_listening = true;
+	return 0;
+}
+
+static void boot_id_read(struct uuid *ret_id)
+{
+	char text[UUID_TEXT_BYTES] = "";
+	FILE *file = fopen(BOOT_ID_PATH, "re");
+
+	memset(ret_id, 0, sizeof(*ret_id));
+	if (!file)
+		return;
+	if (fgets(text, sizeof(text), file) && uuid_parse(text, ret_id) < 0)
+		memset(ret_id, 0, sizeof(*ret_id));
+	fclose(file);
+}
+
+int peers_create(struct reactor *control, const struct peers_config *config,
+		 struct peers **ret_peers)
+{
+	struct peers *peers = calloc(1, sizeof(*peers));
+
+	if (!peers)
+		return -ENOMEM;
+	peers->reactor = control;
+	peers->config = *config;
+	if (peers->config.answer_ms == 0)
+		peers->config.answer_ms = PEER_ANSWER_MS;
+	list_init(&peers->incoming);
+	peers->self.config = &peers->config;
+	peers->self.pid = (uint32_t)getpid();
+	boot_id_read(&peers->self.boot_id);
+	for (unsigned i = 0; i < config->peer_count; i++)
+		peer_init(&peers->peers[i], peers, &peers->config.peers[i]);
+	*ret_peers = peers;
+	return 0;
+}
+
+int peers_start(struct peers *peers, struct target *target, char *error, size_t error_bytes)
+{
+	int res = peer_auth_hash_members(&peers->config, peers->self.members);
+
+	if (res < 0) {
+		snprintf(error, error_bytes, "cluster: SHA-256 does not work here");
+		return res;
+	}
+	peers->target = target;
+	res = peers_listen(peers, error, error_bytes);
+	if (res < 0)
+		return res;
+	for (unsigned i = 0; i < peers->config.peer_count; i++)
+		peer_begin(&peers->peers[i]);
+	return 0;
+}
+
+static void peers_on_gone(struct reactor_msg *msg)
+{
+	struct peers *peers = container_of(msg, struct peers, gone_msg);
+	void (*gone)(void *arg) = peers->gone;
+	void *arg = peers->gone_arg;
+
+	peers_discard(peers);
+	gone(arg);
+}
+
+void peers_maybe_gone(struct peers *peers)
+{
+	if (!peers->is_stopping || peers->is_listening || peers->incoming_count > 0 ||
+	    peers->served_count > 0 || !peers->gone)
+		return;
+	for (unsigned i = 0; i < peers->config.peer_count; i++) {
+		if (!peer_is_stopped(&peers->peers[i]))
+			return;
+	}
+	if (peers->has_posted_gone)
+		return;
+	peers->has_posted_gone = true;
+	reactor_post(peers->reactor, &peers->gone_msg, peers_on_gone);
+}
+
+void peers_discard(struct peers *peers)
+{
+	if (!peers)
+		return;
+	explicit_bzero(&peers->config, sizeof(peers->config));
+	free(peers);
+}
+
+static void on_listener_closed(struct reactor_listener *listener)
+{
+	struct peers *peers = container_of(listener, struct peers, listener);
+
+	peers->is_listening = false;
+	peers_maybe_gone(peers);
+}
+
+void peers_stop_asking(struct peers *peers)
+{
+	peers->asks_no_more = true;
+	for (unsigned i = 0; i < peers->config.peer_count; i++)
+		peer_fail_all(&peers->peers[i]);
+}
+
+void peers_destroy(struct peers *peers, void (*gone)(void *arg), void *arg)
+{
+	peers_stop_asking(peers);
+	peers->is_stopping = true;
+	peers->target = NULL;
+	peers->gone = gone;
+	peers->gone_arg = arg;
+	if (peers->is_listening) {
+		if (peers->config.listen.path[0] != 0)
+			(void)unlink(peers->config.listen.path);
+		reactor_listener_close(&peers->listener, on_listener_closed);
+	}
+	list_for_each_safe(node, &peers->incoming)
+		peer_link_close(&list_entry(node, struct incoming, node)->link, "we end");
+	for (unsigned i = 0; i < peers->config.peer_count; i++)
+		peer_stop(&peers->peers[i]);
+	peers_maybe_gone(peers);
+}

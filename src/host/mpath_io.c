@@ -1,0 +1,562 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Commands of an mpath: submitted, given to the path that policy picks, judged when they come back,
+ * sent again where the rules allow it. Runs on the mpath's reactor; nothing here allocates. NVMe
+ * Base 2.1, sections 4.2.3 (status, CRD, DNR), 8.1.1 (ANA) and 9.6 (communication loss).
+ *
+ * A command that an answer came for is over, whatever the answer: sending it again needs no fence.
+ * One whose controller was lost follows host/resend.h.
+ */
+#include "host/mpath_internal.h"
+
+#include "base/clock.h"
+#include "host/resend.h"
+
+#define IO_RETRIES           5   /* of statuses that say "try again" */
+#define IO_PATH_TRIES        32  /* of statuses that say "not here" */
+#define IO_PATH_TRIES_FAST   4   /* of those, without a pause */
+#define IO_RETRY_DELAY_MS    10  /* doubles; when the controller names no delay (CRD) */
+#define IO_FUSE_FIRST        0x1 /* FUSE in the flags of the entry */
+#define IO_FUSE_SECOND       0x2
+#define NVME_SC_CTRL_PATHING NVME_STATUS(3, 0x60)
+
+/* ---- what an answer means ---------------------------------------------------------------------
+ */
+
+enum verdict {
+	VERDICT_END,   /* the caller's business */
+	VERDICT_RETRY, /* the same may work a little later */
+	VERDICT_ELSEWHERE,
+	VERDICT_MISSING, /* no such namespace there */
+	VERDICT_LOOK,    /* perhaps: a command for an inactive NSID is answered like this too */
+};
+
+/* What is not in the table, and everything with DNR, goes to the caller. */
+static const struct status_row {
+	nvme_status status;
+	enum verdict verdict;
+	enum ana_state state; /* VERDICT_ELSEWHERE: what it says of the group */
+	bool has_not_run;     /* so that a command of RESEND_NEVER may be sent again too */
+} status_rows[] = {
+	{NVME_SC_ANA_PERSISTENT_LOSS, VERDICT_ELSEWHERE, ANA_PERSISTENT_LOSS, true},
+	{NVME_SC_ANA_INACCESSIBLE, VERDICT_ELSEWHERE, ANA_INACCESSIBLE, true},
+	{NVME_SC_ANA_TRANSITION, VERDICT_ELSEWHERE, ANA_CHANGE, true},
+	{NVME_SC_INTERNAL_PATH_ERROR, VERDICT_ELSEWHERE, ANA_INACCESSIBLE, false},
+	{NVME_SC_CTRL_PATHING, VERDICT_ELSEWHERE, ANA_INACCESSIBLE, false},
+	/* Only hosts make these up; a controller that sends them has some trouble with its path. */
+	{NVME_SC_HOST_PATHING_ERROR, VERDICT_ELSEWHERE, ANA_INACCESSIBLE, false},
+	{NVME_SC_HOST_ABORTED, VERDICT_ELSEWHERE, ANA_INACCESSIBLE, false},
+	{NVME_SC_INVALID_NS, VERDICT_MISSING, ANA_INACCESSIBLE, true},
+	{NVME_SC_INVALID_FIELD, VERDICT_LOOK, ANA_INACCESSIBLE, true},
+	/* Of both: the pair fell apart before it ran, as when the configuration changes. */
+	{NVME_SC_FUSED_FAIL, VERDICT_RETRY, ANA_OPTIMIZED, true},
+	{NVME_SC_NS_NOT_READY, VERDICT_RETRY, ANA_OPTIMIZED, true},
+	{NVME_SC_DATA_TRANSFER_ERROR, VERDICT_RETRY, ANA_OPTIMIZED, false},
+	{NVME_SC_POWER_LOSS, VERDICT_RETRY, ANA_OPTIMIZED, false},
+	{NVME_SC_INTERNAL, VERDICT_RETRY, ANA_OPTIMIZED, false},
+	{NVME_SC_ABORT_REQUESTED, VERDICT_RETRY, ANA_OPTIMIZED, false},
+	{NVME_SC_ABORT_SQ_DELETION, VERDICT_RETRY, ANA_OPTIMIZED, false},
+	{NVME_SC_COMMAND_INTERRUPTED, VERDICT_RETRY, ANA_OPTIMIZED, false},
+	{NVME_SC_TRANSIENT_TRANSPORT, VERDICT_RETRY, ANA_OPTIMIZED, false},
+};
+
+static const struct status_row *status_find(nvme_status status)
+{
+	for (unsigned i = 0; i < ARRAY_LEN(status_rows); i++) {
+		if (nvme_status_same(status_rows[i].status, status))
+			return &status_rows[i];
+	}
+	return NULL;
+}
+
+static bool is_admin(const struct mpath_io *io)
+{
+	return io->ns->nsid == 0;
+}
+
+static enum resend_rule io_rule(const struct mpath_io *io)
+{
+	if (io->fused_write != NULL)
+		return RESEND_NEVER;
+	if (is_admin(io))
+		return resend_rule_of_admin(&io->sqe);
+	if (io->sqe.opcode == NVME_IO_COPY && io->iov_count == 1)
+		return resend_rule_of_copy(&io->sqe, io->iov[0].iov_base, io->iov[0].iov_len);
+	return resend_rule_of(&io->sqe);
+}
+
+/* ---- the end of a command ---------------------------------------------------------------------
+ */
+
+static void io_set_result(struct mpath_io *io, enum mpath_result result, nvme_status status)
+{
+	io->result = result;
+	io->status = status;
+	io->dwords = io->cmd.result;
+	if (io->fused_write != NULL && result != MPATH_OK && result != MPATH_STATUS) {
+		io->fused_write->result = result;
+		io->fused_write->status = status;
+	}
+}
+
+void io_end(struct mpath_io *io, enum mpath_result result, nvme_status status)
+{
+	struct mpath *mpath = io->ns->mpath;
+
+	io_set_result(io, result, status);
+	list_push_back(&mpath->ended, &io->node);
+	reactor_defer(mpath->reactor, &mpath->settle);
+}
+
+void io_end_answered(struct mpath_io *io)
+{
+	struct mpath_io *second = io->fused_write;
+
+	if (second != NULL) {
+		second->status = second->cmd.status;
+		second->dwords = second->cmd.result;
+		second->result = nvme_status_is_ok(second->status) ? MPATH_OK : MPATH_STATUS;
+	}
+	io_set_result(io, nvme_status_is_ok(io->cmd.status) ? MPATH_OK : MPATH_STATUS,
+		      io->cmd.status);
+	io->done(io);
+}
+
+/* It does not run any more; whether it ever has is another question. */
+static void io_end_no_path(struct mpath_io *io)
+{
+	if (io->may_have_run && io_rule(io) != RESEND_AT_ONCE)
+		io_end(io, MPATH_UNKNOWN, NVME_SC_HOST_PATHING_ERROR);
+	else
+		io_end(io, MPATH_NO_PATH, NVME_SC_HOST_PATHING_ERROR);
+}
+
+void io_after_fence(struct mpath_io *io, bool is_certain)
+{
+	if (is_certain && io_rule(io) == RESEND_FENCED)
+		io_send(io);
+	else
+		io_end(io, MPATH_UNKNOWN, NVME_SC_HOST_PATHING_ERROR);
+}
+
+/* ---- waiting ----------------------------------------------------------------------------------
+ */
+
+void io_starve_arm(struct mpath *mpath)
+{
+	uint64_t limit_ns = mpath->config.timeouts.fast_io_fail_ms * NS_PER_MS;
+	uint64_t first_ns = UINT64_MAX;
+
+	if (limit_ns == 0)
+		return;
+	list_for_each(node, &mpath->starved) {
+		struct mpath_ns *ns = list_entry(node, struct mpath_ns, waiting_node);
+
+		if (ns->no_path_since_ns + limit_ns < first_ns)
+			first_ns = ns->no_path_since_ns + limit_ns;
+	}
+	if (first_ns == UINT64_MAX)
+		reactor_timer_cancel(&mpath->starve_timer);
+	else
+		reactor_timer_arm(&mpath->starve_timer, first_ns);
+}
+
+static void on_starve_timer(struct reactor_timer *timer)
+{
+	struct mpath *mpath = container_of(timer, struct mpath, starve_timer);
+	uint64_t limit_ns = mpath->config.timeouts.fast_io_fail_ms * NS_PER_MS;
+	uint64_t now_ns = reactor_now_ns(mpath->reactor);
+
+	list_for_each_safe(node, &mpath->starved) {
+		struct mpath_ns *ns = list_entry(node, struct mpath_ns, waiting_node);
+		struct list *io_node;
+
+		if (now_ns < ns->no_path_since_ns + limit_ns)
+			continue;
+		while ((io_node = list_pop_front(&ns->waiting)) != NULL)
+			io_end_no_path(list_entry(io_node, struct mpath_io, node));
+		list_remove(&ns->waiting_node);
+	}
+	io_starve_arm(mpath);
+}
+
+/* Every path is there and says that it will never be able to. */
+static bool ns_is_hopeless(const struct mpath_ns *ns)
+{
+	if (ns->nsid == 0)
+		return false;
+	for (unsigned i = 0; i < ns->mpath->path_count; i++) {
+		const struct path *path = ns->mpath->paths[i];
+
+		if (!path->is_usable ||
+		    (ns->on[path->slot].is_there && ns_path_state(ns, path) != ANA_PERSISTENT_LOSS))
+			return false;
+	}
+	return true;
+}
+
+static void io_wait(struct mpath_io *io)
+{
+	struct mpath_ns *ns = io->ns;
+
+	if (ns_is_hopeless(ns)) {
+		io_end_no_path(io);
+		return;
+	}
+	list_push_back(&ns->waiting, &io->node);
+	if (list_linked(&ns->waiting_node))
+		return;
+	list_push_back(&ns->mpath->starved, &ns->waiting_node);
+	io_starve_arm(ns->mpath);
+}
+
+void io_wake(struct mpath_ns *ns)
+{
+	struct list woken;
+	struct list *node;
+
+	if (!list_linked(&ns->waiting_node))
+		return;
+	list_init(&woken);
+	list_splice_back(&woken, &ns->waiting);
+	list_remove(&ns->waiting_node);
+	while ((node = list_pop_front(&woken)) != NULL)
+		io_send(list_entry(node, struct mpath_io, node));
+	io_starve_arm(ns->mpath);
+}
+
+static void delay_arm(struct mpath *mpath)
+{
+	uint64_t first_ns = UINT64_MAX;
+
+	list_for_each(node, &mpath->delayed) {
+		const struct mpath_io *io = list_entry(node, struct mpath_io, node);
+
+		first_ns = io->retry_at_ns < first_ns ? io->retry_at_ns : first_ns;
+	}
+	if (first_ns != UINT64_MAX)
+		reactor_timer_arm(&mpath->delay_timer, first_ns);
+}
+
+static void on_delay_timer(struct reactor_timer *timer)
+{
+	struct mpath *mpath = container_of(timer, struct mpath, delay_timer);
+	uint64_t now_ns = reactor_now_ns(mpath->reactor);
+
+	list_for_each_safe(node, &mpath->delayed) {
+		struct mpath_io *io = list_entry(node, struct mpath_io, node);
+
+		if (io->retry_at_ns > now_ns)
+			continue;
+		list_remove(node);
+		io_send(io);
+	}
+	delay_arm(mpath);
+}
+
+static void io_delay(struct mpath_io *io, uint64_t delay_ms)
+{
+	struct mpath *mpath = io->ns->mpath;
+
+	io->retry_at_ns = reactor_now_ns(mpath->reactor) + delay_ms * NS_PER_MS;
+	list_push_back(&mpath->delayed, &io->node);
+	delay_arm(mpath);
+}
+
+void io_init(struct mpath *mpath)
+{
+	list_init(&mpath->starved);
+	list_init(&mpath->delayed);
+	reactor_timer_init(mpath->reactor, &mpath->starve_timer, on_starve_timer);
+	reactor_timer_init(mpath->reactor, &mpath->delay_timer, on_delay_timer);
+}
+
+/* ---- judging ----------------------------------------------------------------------------------
+ */
+
+/* The answer says that this is no place for the namespace now. */
+static void io_elsewhere(struct mpath_io *io, struct path *path, const struct status_row *row)
+{
+	struct mpath_ns *ns = io->ns;
+	struct ns_on_path *on = &ns->on[path->slot];
+	bool is_paused = is_admin(io) || ++io->path_tries > IO_PATH_TRIES_FAST;
+
+	if (is_admin(io)) {
+		io->retries_left--;
+	} else if (row->verdict == VERDICT_MISSING) {
+		ns_missing(ns, path);
+	} else if (path->identity.has_ana) {
+		if (path_ana_set(path, on->ana_group, row->state))
+			ns_recompute_all(ns->mpath);
+	} else {
+		on->is_avoided = true;
+		path_ana_read_later(path);
+		ns_recompute(ns);
+	}
+	if (is_paused)
+		io_delay(io, PATH_REREAD_MS);
+	else
+		io_send(io);
+}
+
+/* The status that says why: of a pair that of the Write when the Compare only failed with it. */
+static nvme_status io_cause(const struct mpath_io *io)
+{
+	if (io->fused_write != NULL && nvme_status_same(io->cmd.status, NVME_SC_FUSED_FAIL))
+		return io->fused_write->cmd.status;
+	return io->cmd.status;
+}
+
+/* Nothing was changed, whatever the rule for a lost one. */
+static bool io_has_not_run(const struct mpath_io *io, const struct status_row *row)
+{
+	return row->has_not_run ||
+	       (io->fused_write != NULL &&
+		nvme_status_same(io->fused_write->cmd.status, NVME_SC_FUSED_FAIL));
+}
+
+/* True: it goes on. */
+static bool io_try_again(struct mpath_io *io, struct path *path)
+{
+	nvme_status status = io_cause(io);
+	const struct status_row *row = status_find(status);
+	unsigned crd = status.value >> 11 & 3;
+	uint64_t delay_ms;
+
+	if (row == NULL || (io_rule(io) == RESEND_NEVER && !io_has_not_run(io, row)))
+		return false;
+	if (row->verdict == VERDICT_LOOK) {
+		if (is_admin(io) || io->path_tries > 0)
+			return false;
+		io->path_tries++;
+		path_scan_later(path);
+		io_delay(io, 2ull * PATH_REREAD_MS);
+		return true;
+	}
+	/* Except for a namespace that is not there: another path may have it, or it is gone. */
+	if ((status.value & NVME_STATUS_DNR) != 0 && row->verdict != VERDICT_MISSING)
+		return false;
+	/* An admin command may name any namespace: that it is not there is the answer. */
+	if (is_admin(io) && (row->verdict == VERDICT_MISSING || io->retries_left == 0))
+		return false;
+	if (row->verdict == VERDICT_ELSEWHERE || row->verdict == VERDICT_MISSING) {
+		if (io->path_tries >= IO_PATH_TRIES)
+			return false;
+		io_elsewhere(io, path, row);
+		return true;
+	}
+	if (io->retries_left == 0)
+		return false;
+	delay_ms = crd > 0 ? path->identity.retry_delays_ms[crd - 1]
+			   : (uint64_t)IO_RETRY_DELAY_MS << (IO_RETRIES - io->retries_left);
+	io->retries_left--;
+	io_delay(io, delay_ms);
+	return true;
+}
+
+static void io_lost(struct mpath_io *io, struct path *path, bool may_have_run)
+{
+	enum resend_rule rule = io_rule(io);
+
+	path_losing(path);
+	if (may_have_run)
+		io->may_have_run = true;
+	if (!may_have_run || rule == RESEND_AT_ONCE)
+		io_send(io);
+	else if (!io->ns->mpath->config.is_fencing_off)
+		fence_hold(path, io);
+	else
+		io_after_fence(io, true);
+}
+
+bool io_is_lost(const struct host_cmd *cmd, const struct path *path)
+{
+	return nvme_status_same(cmd->status, NVME_SC_HOST_PATHING_ERROR) &&
+	       !host_ctrl_is_live(path->ctrl);
+}
+
+/* The command, or both of a fused pair, are back. */
+static void io_back(struct mpath_io *io)
+{
+	struct path *path = io->path;
+	const struct host_cmd *second = io->fused_write != NULL ? &io->fused_write->cmd : NULL;
+	uint64_t now_ns = reactor_now_ns(io->ns->mpath->reactor);
+	bool is_second_lost = second != NULL && io_is_lost(second, path);
+	bool is_ok = nvme_status_is_ok(io->cmd.status);
+
+	if (is_admin(io)) {
+		path->admin_count--;
+	} else {
+		list_remove(&io->node);
+		path->in_flight_count--;
+		path->queue_in_flight[io->queue]--;
+	}
+	if (io->ns->mpath->hedge != NULL && !is_admin(io) &&
+	    hedge_on_back(io, io_is_lost(&io->cmd, path))) {
+		/* Its twin decides. */
+		path_losing(path);
+	} else if (io_is_lost(&io->cmd, path)) {
+		io_lost(io, path, io->cmd.may_have_run || (second != NULL && second->may_have_run));
+	} else if (is_second_lost && is_ok) {
+		io_lost(io, path, second->may_have_run);
+	} else {
+		path->commands++;
+		if (is_ok && !is_admin(io))
+			path_latency_add(&path->latency, now_ns - io->sent_ns, now_ns);
+		/* A pair whose Compare was answered has not run its Write unless it says so. */
+		if (is_second_lost)
+			io->fused_write->cmd.status = NVME_SC_FUSED_FAIL;
+		if (is_ok || !io_try_again(io, path))
+			io_end_answered(io);
+	}
+	path_command_ended(path);
+}
+
+static void on_cmd_done(struct host_cmd *cmd)
+{
+	struct mpath_io *io = container_of(cmd, struct mpath_io, cmd);
+
+	if (--io->cmds_busy == 0)
+		io_back(io);
+}
+
+static void on_second_done(struct host_cmd *cmd)
+{
+	struct mpath_io *io = container_of(cmd, struct mpath_io, cmd)->fused_first;
+
+	if (--io->cmds_busy == 0)
+		io_back(io);
+}
+
+/* ---- sending ----------------------------------------------------------------------------------
+ */
+
+static void path_sample_fill(const struct path *path, uint64_t now_ns, struct path_sample *sample)
+{
+	const struct mpath_io *oldest = list_entry(path->in_flight.next, struct mpath_io, node);
+
+	*sample = (struct path_sample){
+		.in_flight = path->in_flight_count,
+		.numa_distance = path->numa_distance,
+		.oldest_ns = list_empty(&path->in_flight) ? 0 : now_ns - oldest->sent_ns,
+		.picked_ns = path->picked_ns,
+		.latency = path->latency,
+	};
+}
+
+static struct path *ns_pick(struct mpath_ns *ns, uint64_t now_ns)
+{
+	struct path_sample samples[MPATH_PATHS_MAX];
+
+	if (ns->candidate_count == 1)
+		return ns->candidates[0];
+	for (unsigned i = 0; i < ns->candidate_count; i++)
+		path_sample_fill(ns->candidates[i], now_ns, &samples[i]);
+	return ns->candidates[path_policy_pick(&ns->policy, samples, ns->candidate_count, now_ns)];
+}
+
+/* The queue with the fewest commands in flight; in turn where that is the same. */
+unsigned io_queue_pick(struct path *path)
+{
+	unsigned best = path->queue_turn;
+
+	for (unsigned i = 0; i < path->queue_count; i++) {
+		unsigned queue = (path->queue_turn + i) % path->queue_count;
+
+		if (path->queue_in_flight[queue] < path->queue_in_flight[best])
+			best = queue;
+	}
+	path->queue_turn = (best + 1) % path->queue_count;
+	return best;
+}
+
+static void cmd_fill(struct mpath_io *io, uint32_t nsid, void (*done)(struct host_cmd *cmd))
+{
+	struct host_cmd *cmd = &io->cmd;
+
+	cmd->sqe = io->sqe;
+	if (nsid != 0)
+		cmd->sqe.nsid = le32_of(nsid);
+	cmd->direction = io->direction;
+	cmd->data = io->iov_count == 1 ? io->iov[0].iov_base : NULL;
+	cmd->data_bytes = io->data_bytes;
+	cmd->iov = io->iov_count > 1 ? io->iov : NULL;
+	cmd->iov_count = io->iov_count > 1 ? io->iov_count : 0;
+	cmd->fused_next = NULL;
+	cmd->may_have_run = false;
+	cmd->done = done;
+}
+
+void io_send(struct mpath_io *io)
+{
+	struct mpath_ns *ns = io->ns;
+	struct mpath_io *second = io->fused_write;
+	uint64_t now_ns = reactor_now_ns(ns->mpath->reactor);
+	struct path *path;
+
+	if (ns->is_gone) {
+		io_end(io, MPATH_GONE, NVME_SC_INVALID_NS);
+		return;
+	}
+	if (ns->candidate_count == 0) {
+		io_wait(io);
+		return;
+	}
+	path = ns_pick(ns, now_ns);
+	path->picked_ns = now_ns;
+	io->path = path;
+	io->sent_ns = now_ns;
+	io->cmds_busy = 1;
+	if (io->attempts < UINT8_MAX)
+		io->attempts++;
+	cmd_fill(io, ns->nsid, on_cmd_done);
+	if (is_admin(io)) {
+		path->admin_count++;
+		host_submit_admin(path->ctrl, &io->cmd);
+		return;
+	}
+	if (second != NULL) {
+		io->cmds_busy = 2;
+		second->fused_first = io;
+		cmd_fill(second, ns->nsid, on_second_done);
+		io->cmd.sqe.flags |= IO_FUSE_FIRST;
+		second->cmd.sqe.flags |= IO_FUSE_SECOND;
+		io->cmd.fused_next = &second->cmd;
+	}
+	io->queue = (uint16_t)io_queue_pick(path);
+	path->queue_in_flight[io->queue]++;
+	path->in_flight_count++;
+	list_push_back(&path->in_flight, &io->node);
+	host_submit_io(path->ctrl, io->queue, &io->cmd);
+	if (ns->mpath->hedge != NULL)
+		hedge_on_sent(io);
+}
+
+static void io_begin(struct mpath_ns *ns, struct mpath_io *io)
+{
+	CHECK_OWNER(ns->mpath);
+	CHECK(io->done != NULL && !ns->mpath->is_closing);
+	io->ns = ns;
+	io->attempts = 0;
+	io->path_tries = 0;
+	io->retries_left = IO_RETRIES;
+	io->may_have_run = false;
+	io->is_hedged = false;
+	io->hedge = NULL;
+	io->cmd.result = 0;
+	io->submitted_ns = reactor_now_ns(ns->mpath->reactor);
+	list_init(&io->node);
+	list_init(&io->hedge_node);
+	io_send(io);
+}
+
+void mpath_submit(struct mpath_ns *ns, struct mpath_io *io)
+{
+	io_begin(ns, io);
+}
+
+void mpath_submit_admin(struct mpath *mpath, struct mpath_io *io)
+{
+	CHECK(io->fused_write == NULL);
+	io_begin(&mpath->admin, io);
+}

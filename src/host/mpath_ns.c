@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The namespaces of an mpath: found by the scans of its paths, kept in order of their NSIDs, each
+ * with what every path says of it and the paths that may carry its commands now. Runs on the
+ * mpath's reactor. NVMe Base 2.1, sections 2.4 (multipath) and 8.1.1 (ANA).
+ *
+ * The same NSID with another UUID or NGUID than elsewhere is another namespace: such a path is not
+ * used for it, and is asked for no reset. A namespace is gone when no path has it any more; a path
+ * that is away keeps its word until it is back.
+ */
+#include "host/mpath_internal.h"
+
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NS_ROOM_MIN  16
+#define CLASS_NONE   4
+#define CLASS_DAMPED 2
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+/* Of the first namespace that is not below. */
+static unsigned ns_index(const struct mpath *mpath, uint32_t nsid)
+{
+	unsigned low = 0, high = mpath->ns_count;
+
+	while (low < high) {
+		unsigned middle = low + (high - low) / 2;
+
+		if (mpath->ns[middle]->nsid < nsid)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+struct mpath_ns *mpath_ns_find(struct mpath *mpath, uint32_t nsid)
+{
+	unsigned index = ns_index(mpath, nsid);
+
+	if (index == mpath->ns_count || mpath->ns[index]->nsid != nsid)
+		return NULL;
+	return mpath->ns[index];
+}
+
+struct mpath_ns *mpath_ns_next(struct mpath *mpath, uint32_t nsid)
+{
+	unsigned index = nsid == UINT32_MAX ? mpath->ns_count : ns_index(mpath, nsid + 1);
+
+	return index < mpath->ns_count ? mpath->ns[index] : NULL;
+}
+
+void mpath_ns_info(const struct mpath_ns *ns, struct ns_info *ret_info)
+{
+	*ret_info = (struct ns_info){
+		.nsid = ns->nsid, .identity = ns->identity, .is_gone = ns->is_gone};
+}
+
+static void ns_setup(struct mpath *mpath, struct mpath_ns *ns, uint32_t nsid)
+{
+	ns->mpath = mpath;
+	ns->nsid = nsid;
+	ns->no_path_since_ns = reactor_now_ns(mpath->reactor);
+	list_init(&ns->waiting);
+	list_init(&ns->waiting_node);
+	list_init(&ns->retired_node);
+	path_policy_init(&ns->policy, mpath->config.policy, prng_next(&mpath->prng));
+}
+
+int ns_init(struct mpath *mpath)
+{
+	list_init(&mpath->retired);
+	ns_setup(mpath, &mpath->admin, 0);
+	return 0;
+}
+
+void ns_free_all(struct mpath *mpath)
+{
+	struct list *node;
+
+	for (unsigned i = 0; i < mpath->ns_count; i++)
+		free(mpath->ns[i]);
+	while ((node = list_pop_front(&mpath->retired)) != NULL)
+		free(list_entry(node, struct mpath_ns, retired_node));
+	free(mpath->ns);
+}
+
+static int ns_create(struct mpath *mpath, uint32_t nsid, struct mpath_ns **ret_ns)
+{
+	unsigned index = ns_index(mpath, nsid);
+	struct mpath_ns *ns;
+
+	if (mpath->ns_count == mpath->ns_room) {
+		unsigned room = mpath->ns_room > 0 ? mpath->ns_room * 2 : NS_ROOM_MIN;
+		struct mpath_ns **table = realloc(mpath->ns, room * sizeof(struct mpath_ns *));
+
+		if (table == NULL)
+			return -ENOMEM;
+		mpath->ns = table;
+		mpath->ns_room = room;
+	}
+	ns = calloc(1, sizeof(*ns));
+	if (ns == NULL)
+		return -ENOMEM;
+	ns_setup(mpath, ns, nsid);
+	for (unsigned i = mpath->ns_count; i > index; i--)
+		mpath->ns[i] = mpath->ns[i - 1];
+	mpath->ns[index] = ns;
+	mpath->ns_count++;
+	*ret_ns = ns;
+	return 0;
+}
+
+static void ns_tell(struct mpath_ns *ns)
+{
+	struct mpath *mpath = ns->mpath;
+
+	if (mpath->is_ready_told && !mpath->is_closing && mpath->callbacks.ns_changed != NULL)
+		mpath->callbacks.ns_changed(mpath, mpath->arg, ns->nsid);
+}
+
+/* ---- who may carry its commands ---------------------------------------------------------------
+ */
+
+enum ana_state ns_path_state(const struct mpath_ns *ns, const struct path *path)
+{
+	const struct ns_on_path *on = &ns->on[path->slot];
+
+	if (!path->is_usable || !on->is_there || on->is_other || on->is_avoided)
+		return ANA_INACCESSIBLE;
+	return path_ana_state(path, on->ana_group);
+}
+
+/* Optimized, non-optimized; then the same on damped paths. */
+static unsigned path_class(const struct mpath_ns *ns, const struct path *path)
+{
+	unsigned damped = path->is_stable ? 0 : CLASS_DAMPED;
+	enum ana_state state;
+
+	if (ns->nsid == 0)
+		return path->is_usable ? damped : CLASS_NONE;
+	state = ns_path_state(ns, path);
+	if (state == ANA_OPTIMIZED)
+		return damped;
+	return state == ANA_NON_OPTIMIZED ? damped + 1 : CLASS_NONE;
+}
+
+static void ns_end_waiting(struct mpath_ns *ns)
+{
+	struct list *node;
+
+	while ((node = list_pop_front(&ns->waiting)) != NULL)
+		io_end(list_entry(node, struct mpath_io, node), MPATH_GONE, NVME_SC_INVALID_NS);
+	list_remove(&ns->waiting_node);
+}
+
+static bool ns_is_anywhere(const struct mpath_ns *ns, const struct path *but)
+{
+	for (unsigned i = 0; i < ns->mpath->path_count; i++) {
+		const struct path *path = ns->mpath->paths[i];
+
+		if (path != but && ns->on[path->slot].is_there && !ns->on[path->slot].is_other)
+			return true;
+	}
+	return false;
+}
+
+static bool has_usable_path(const struct mpath *mpath)
+{
+	for (unsigned i = 0; i < mpath->path_count; i++) {
+		if (mpath->paths[i]->is_usable)
+			return true;
+	}
+	return false;
+}
+
+static void ns_set_gone(struct mpath_ns *ns)
+{
+	ns->is_gone = true;
+	log_info("host", "%s: namespace %u is gone", ns->mpath->config.subsystem_nqn, ns->nsid);
+	ns_end_waiting(ns);
+	ns_tell(ns);
+}
+
+void ns_recompute(struct mpath_ns *ns)
+{
+	struct mpath *mpath = ns->mpath;
+	unsigned best = CLASS_NONE;
+
+	ns->candidate_count = 0;
+	for (unsigned i = 0; i < mpath->path_count; i++) {
+		unsigned class = path_class(ns, mpath->paths[i]);
+
+		if (class < best) {
+			best = class;
+			ns->candidate_count = 0;
+		}
+		if (class == best && class < CLASS_NONE)
+			ns->candidates[ns->candidate_count++] = mpath->paths[i];
+	}
+	if (ns->candidate_count > 0) {
+		ns->no_path_since_ns = 0;
+		io_wake(ns);
+		return;
+	}
+	if (ns->no_path_since_ns == 0)
+		ns->no_path_since_ns = reactor_now_ns(mpath->reactor);
+	if (ns->nsid != 0 && !ns->is_gone && has_usable_path(mpath) && !ns_is_anywhere(ns, NULL))
+		ns_set_gone(ns);
+	if (list_linked(&ns->waiting_node))
+		io_starve_arm(mpath);
+}
+
+void ns_recompute_all(struct mpath *mpath)
+{
+	ns_recompute(&mpath->admin);
+	/* A callback may add namespaces to the table, never take one out of it. */
+	for (unsigned i = 0; i < mpath->ns_count; i++)
+		ns_recompute(mpath->ns[i]);
+}
+
+/* ---- what scans say ---------------------------------------------------------------------------
+ */
+
+static bool nguid_is_nil(const struct ns_identity *identity)
+{
+	static const uint8_t nil[16];
+
+	return memcmp(identity->nguid, nil, sizeof(nil)) == 0;
+}
+
+static bool identity_same(const struct ns_identity *a, const struct ns_identity *b)
+{
+	if (!uuid_is_nil(&a->uuid) && !uuid_is_nil(&b->uuid))
+		return uuid_equal(&a->uuid, &b->uuid);
+	if (!nguid_is_nil(a) && !nguid_is_nil(b))
+		return memcmp(a->nguid, b->nguid, sizeof(a->nguid)) == 0;
+	/* One says who it is and the other does not: no ground to mix their data. */
+	return uuid_is_nil(&a->uuid) == uuid_is_nil(&b->uuid) && nguid_is_nil(a) == nguid_is_nil(b);
+}
+
+static bool identity_changed(const struct ns_identity *a, const struct ns_identity *b)
+{
+	return a->block_count != b->block_count || a->block_bytes != b->block_bytes ||
+	       a->is_write_protected != b->is_write_protected ||
+	       a->capacity_bytes != b->capacity_bytes || a->ana_group_id != b->ana_group_id;
+}
+
+static void other_recount(struct path *path)
+{
+	path->other_count = 0;
+	for (unsigned i = 0; i < path->mpath->ns_count; i++)
+		path->other_count += path->mpath->ns[i]->on[path->slot].is_other;
+}
+
+/* Its NSID is another one's from now on; handles of it stay. */
+static int ns_retire(struct mpath_ns *ns, struct mpath_ns **ret_new)
+{
+	struct mpath *mpath = ns->mpath;
+	unsigned index = ns_index(mpath, ns->nsid);
+	struct mpath_ns *fresh = calloc(1, sizeof(*fresh));
+
+	if (fresh == NULL)
+		return -ENOMEM;
+	ns_setup(mpath, fresh, ns->nsid);
+	mpath->ns[index] = fresh;
+	list_push_back(&mpath->retired, &ns->retired_node);
+	memset(ns->on, 0, sizeof(ns->on));
+	ns->candidate_count = 0;
+	if (!ns->is_gone)
+		ns_set_gone(ns);
+	/* Those that had the new one already were not believed. */
+	for (unsigned i = 0; i < mpath->path_count; i++) {
+		if (mpath->paths[i]->other_count > 0)
+			path_scan_later(mpath->paths[i]);
+	}
+	*ret_new = fresh;
+	return 0;
+}
+
+static void ns_refuse(struct path *path, struct mpath_ns *ns, uint32_t number)
+{
+	struct ns_on_path *on = &ns->on[path->slot];
+	bool was_other = on->is_other;
+
+	*on = (struct ns_on_path){.is_there = true, .is_other = true, .scan_number = number};
+	if (was_other)
+		return;
+	path->other_count++;
+	mpath_say(path->mpath, path,
+		  "namespace %u has another UUID or NGUID than on the other paths: not used for it",
+		  ns->nsid);
+}
+
+int ns_seen(struct path *path, uint32_t nsid, const struct ns_identity *identity, uint32_t number)
+{
+	struct mpath *mpath = path->mpath;
+	struct mpath_ns *ns = mpath_ns_find(mpath, nsid);
+	bool is_new = ns == NULL;
+	int res = 0;
+
+	if (ns == NULL) {
+		res = ns_create(mpath, nsid, &ns);
+	} else if (!identity_same(&ns->identity, identity)) {
+		if (ns_is_anywhere(ns, path)) {
+			ns_refuse(path, ns, number);
+			ns_recompute(ns);
+			return -EUCLEAN;
+		}
+		is_new = true;
+		res = ns_retire(ns, &ns);
+	}
+	if (res != 0)
+		return res;
+	is_new |= ns->is_gone;
+	is_new |= identity_changed(&ns->identity, identity);
+	ns->is_gone = false;
+	ns->identity = *identity;
+	ns->on[path->slot] = (struct ns_on_path){
+		.is_there = true, .ana_group = identity->ana_group_id, .scan_number = number};
+	ns_recompute(ns);
+	if (is_new)
+		ns_tell(ns);
+	return 0;
+}
+
+void ns_still_there(struct path *path, uint32_t nsid, uint32_t number)
+{
+	struct mpath_ns *ns = mpath_ns_find(path->mpath, nsid);
+
+	if (ns != NULL)
+		ns->on[path->slot].scan_number = number;
+}
+
+void ns_sweep(struct path *path, uint32_t number)
+{
+	struct mpath *mpath = path->mpath;
+
+	for (unsigned i = 0; i < mpath->ns_count; i++) {
+		struct ns_on_path *on = &mpath->ns[i]->on[path->slot];
+
+		if (!on->is_there || on->scan_number == number)
+			continue;
+		*on = (struct ns_on_path){0};
+		ns_recompute(mpath->ns[i]);
+	}
+	other_recount(path);
+}
+
+void ns_missing(struct mpath_ns *ns, struct path *path)
+{
+	ns->on[path->slot].is_there = false;
+	ns_recompute(ns);
+	/* Perhaps it was a lie, or only a moment. */
+	path_scan_later(path);
+}
+
+void ns_forget_path(struct path *path)
+{
+	for (unsigned i = 0; i < path->mpath->ns_count; i++)
+		path->mpath->ns[i]->on[path->slot] = (struct ns_on_path){0};
+}
+
+void ns_stop_avoiding(struct path *path)
+{
+	for (unsigned i = 0; i < path->mpath->ns_count; i++) {
+		struct mpath_ns *ns = path->mpath->ns[i];
+
+		if (!ns->on[path->slot].is_avoided)
+			continue;
+		ns->on[path->slot].is_avoided = false;
+		ns_recompute(ns);
+	}
+}

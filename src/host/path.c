@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One path: its controller is connected, its namespaces and ANA states are read, it is live, it is
+ * lost, it is tried again, for ever. Runs on the mpath's reactor.
+ *
+ * Attempts are spaced by a back-off that doubles and loses a random part. A path that was lost
+ * before it had lived for stable_ms is damped: the back-off goes on growing where it was, and it
+ * carries commands only when no stable path can, until it has lived so long. Nothing but
+ * mpath_remove_path and mpath_close ends a path.
+ */
+#include "host/mpath_internal.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void on_connected(struct host_ctrl *ctrl, void *arg, int res,
+			 const struct host_error *error);
+static void on_lost(struct host_ctrl *ctrl, void *arg, const struct host_error *error);
+static void on_event(struct host_ctrl *ctrl, void *arg, const struct async_event *event);
+
+static uint64_t path_now(const struct path *path)
+{
+	return reactor_now_ns(path->mpath->reactor);
+}
+
+/* ---- back-off ------------------------------------------------------------------------------- */
+
+static void path_retry(struct path *path)
+{
+	const struct host_timeouts *timeouts = &path->mpath->config.timeouts;
+	uint64_t now_ns = path_now(path);
+	uint64_t wait_ns = path->backoff_ms * NS_PER_MS;
+	uint64_t jitter_ns = wait_ns / 100 * timeouts->jitter_percent;
+
+	path->state = PATH_WAITING;
+	path->backoff_ms = path->backoff_ms > timeouts->reconnect_max_ms / 2
+				   ? timeouts->reconnect_max_ms
+				   : path->backoff_ms * 2;
+	if (timeouts->ctrl_loss_ms > 0 && !path->is_given_up &&
+	    now_ns - path->down_since_ns >= timeouts->ctrl_loss_ms * NS_PER_MS) {
+		path->is_given_up = true;
+		path->backoff_ms = timeouts->reconnect_max_ms;
+		mpath_say(path->mpath, path,
+			  "counts as lost for good after %u ms; still tried every %u ms",
+			  timeouts->ctrl_loss_ms, timeouts->reconnect_max_ms);
+	}
+	if (jitter_ns > 0)
+		wait_ns -= prng_below(&path->mpath->prng, jitter_ns + 1);
+	reactor_timer_arm(&path->retry_timer, now_ns + wait_ns);
+}
+
+static void on_stable_timer(struct reactor_timer *timer)
+{
+	struct path *path = container_of(timer, struct path, stable_timer);
+
+	path->backoff_ms = path->mpath->config.timeouts.reconnect_min_ms;
+	if (path->is_stable)
+		return;
+	path->is_stable = true;
+	mpath_say(path->mpath, path, "is stable again");
+	ns_recompute_all(path->mpath);
+}
+
+/* ---- the end of a controller ----------------------------------------------------------------- */
+
+static void path_unusable(struct path *path)
+{
+	if (!path->is_usable)
+		return;
+	path->is_usable = false;
+	reactor_timer_cancel(&path->stable_timer);
+	ns_recompute_all(path->mpath);
+	fence_on_path_lost(path);
+}
+
+void path_losing(struct path *path)
+{
+	path_unusable(path);
+}
+
+static void path_gone_or_retry(struct path *path)
+{
+	path->ctrl = NULL;
+	fence_free(path->fence);
+	path->fence = NULL;
+	if (path->is_removed)
+		mpath_on_path_gone(path);
+	else
+		path_retry(path);
+}
+
+/* Every command of the controller has come back and nothing more is sent to it. */
+static void path_settle_loss(struct path *path, uint64_t last_sent_ns)
+{
+	uint64_t now_ns = path_now(path);
+	uint64_t stable_ns = path->mpath->config.timeouts.stable_ms * NS_PER_MS;
+
+	if (!path->was_live)
+		return;
+	path->was_live = false;
+	path->losses++;
+	path->down_since_ns = now_ns;
+	if (now_ns - path->live_since_ns < stable_ns)
+		path->is_stable = false;
+	fence_start(path, last_sent_ns);
+}
+
+static void on_gone(void *arg)
+{
+	path_gone_or_retry(arg);
+}
+
+/* Given up by ourselves: `lost` does not come. */
+static void on_abandoned(void *arg)
+{
+	struct path *path = arg;
+
+	path_settle_loss(path, path_now(path));
+	path_gone_or_retry(path);
+}
+
+static void path_note_error(struct path *path, int res, const struct host_error *error)
+{
+	if (strcmp(path->last_error, error->text) != 0 && !path->is_removed)
+		mpath_say(path->mpath, path, "%s", error->text);
+	text_copy(path->last_error, sizeof(path->last_error), error->text);
+	mpath_on_path_failed(path, res, error);
+}
+
+static void on_lost(struct host_ctrl *ctrl, void *arg, const struct host_error *error)
+{
+	struct path *path = arg;
+
+	path_scan_stop(path);
+	path_ana_stop(path);
+	path_unusable(path);
+	path_note_error(path, -ENOTCONN, error);
+	path_settle_loss(path, host_ctrl_last_sent_ns(ctrl));
+	if (path->state != PATH_CLOSING)
+		path->state = PATH_WAITING;
+	if (path->is_leaving)
+		return;
+	path->is_leaving = true;
+	host_disconnect(ctrl, on_gone, path);
+}
+
+void path_fail(struct path *path, const char *format, ...)
+{
+	struct host_error error = {.status = NVME_SC_SUCCESS};
+	va_list args;
+
+	if (path->is_leaving || path->ctrl == NULL)
+		return;
+	va_start(args, format);
+	vsnprintf(error.text, sizeof(error.text), format, args);
+	va_end(args);
+	path_note_error(path, -EPROTO, &error);
+	path_scan_stop(path);
+	path_ana_stop(path);
+	/* Its commands come back as those of any lost controller; they are fenced likewise. */
+	path_unusable(path);
+	if (path->state != PATH_CLOSING)
+		path->state = PATH_WAITING;
+	path->is_leaving = true;
+	host_abandon(path->ctrl, on_abandoned, path);
+}
+
+/* ---- connecting ------------------------------------------------------------------------------ */
+
+static void path_start(struct path *path)
+{
+	const struct mpath_config *mpath_config = &path->mpath->config;
+	const struct host_timeouts *timeouts = &mpath_config->timeouts;
+	static const struct host_callbacks callbacks = {
+		.connected = on_connected, .lost = on_lost, .event = on_event};
+	struct host_config config = {
+		.addr = path->addr,
+		.host_id = mpath_config->host_id,
+		.io_queues = mpath_config->io_queues,
+		.io_queue_size = mpath_config->io_queue_size,
+		.kato_ms = timeouts->keep_alive_ms,
+		.wants_header_digest = mpath_config->wants_header_digest,
+		.wants_data_digest = mpath_config->wants_data_digest,
+		.connect_timeout_ms = timeouts->connect_ms,
+		.command_timeout_ms = timeouts->command_ms,
+		.silence_timeout_ms = timeouts->silence_ms,
+		.unacked_timeout_ms = timeouts->unacked_ms,
+		.zero_copy_min_bytes = mpath_config->zero_copy_min_bytes,
+	};
+	int res = fence_create(path);
+
+	path->state = PATH_CONNECTING;
+	path->is_leaving = false;
+	text_copy(config.subsystem_nqn, sizeof(config.subsystem_nqn), mpath_config->subsystem_nqn);
+	text_copy(config.host_nqn, sizeof(config.host_nqn), mpath_config->host_nqn);
+	if (res == 0)
+		res = host_connect(path->mpath->reactor, &config, &callbacks, path, &path->ctrl);
+	if (res != 0) {
+		struct host_error error = {.text = "out of memory for a connection"};
+
+		path_note_error(path, res, &error);
+		path_gone_or_retry(path);
+	}
+}
+
+static void on_retry_timer(struct reactor_timer *timer)
+{
+	struct path *path = container_of(timer, struct path, retry_timer);
+
+	if (path->is_removed)
+		mpath_on_path_gone(path);
+	else
+		path_start(path);
+}
+
+static void on_connected(struct host_ctrl *ctrl, void *arg, int res, const struct host_error *error)
+{
+	struct path *path = arg;
+	const char *nqn = path->mpath->config.subsystem_nqn;
+
+	if (res != 0) {
+		/* The controller frees itself behind this callback. */
+		path_note_error(path, res, error);
+		path_gone_or_retry(path);
+		return;
+	}
+	path->ctrl = ctrl;
+	path->identity = *host_ctrl_identity(ctrl);
+	path->kato_ms = host_ctrl_kato_ms(ctrl);
+	path->queue_count = host_ctrl_io_queues(ctrl);
+	memset(path->queue_in_flight, 0, sizeof(path->queue_in_flight));
+	if (strcmp(path->identity.subsystem_nqn, nqn) != 0)
+		path_fail(path, "the controller is of subsystem %s, not %s: check the address",
+			  path->identity.subsystem_nqn, nqn);
+	else if (path->identity.type != CTRL_TYPE_IO || path->queue_count == 0)
+		path_fail(path, "the controller is no I/O controller, or grants no I/O queue");
+	else
+		path_scan_start(path, true);
+}
+
+static void path_tell_live(struct path *path)
+{
+	const struct ctrl_identity *identity = &path->identity;
+	const char *damped = path->is_stable ? "" : ", damped until it has lived longer";
+
+	path->last_error[0] = '\0';
+	if (identity->reset_limit > 0 || path->has_told_reset) {
+		mpath_say(path->mpath, path, "live, controller %u, %u I/O queues%s",
+			  host_ctrl_cntlid(path->ctrl), path->queue_count, damped);
+		return;
+	}
+	path->has_told_reset = true;
+	mpath_say(path->mpath, path,
+		  "live, controller %u, %u I/O queues%s; target without Cross-Controller Reset: "
+		  "after a loss, writes wait KATO + CQT",
+		  host_ctrl_cntlid(path->ctrl), path->queue_count, damped);
+}
+
+void path_setup_done(struct path *path)
+{
+	uint64_t now_ns = path_now(path);
+
+	if (path->state != PATH_CONNECTING || !host_ctrl_is_live(path->ctrl))
+		return;
+	path->state = PATH_LIVE;
+	path->is_usable = true;
+	path->was_live = true;
+	path->is_given_up = false;
+	path->generation++;
+	path->live_since_ns = now_ns;
+	path->latency = (struct path_latency){0};
+	reactor_timer_arm(&path->stable_timer,
+			  now_ns + path->mpath->config.timeouts.stable_ms * NS_PER_MS);
+	path_tell_live(path);
+	mpath_on_path_live(path);
+}
+
+static void on_event(struct host_ctrl *ctrl, void *arg, const struct async_event *event)
+{
+	struct path *path = arg;
+
+	if (event->type != ASYNC_TYPE_NOTICE || path->is_leaving)
+		return;
+	switch (event->info) {
+	case ASYNC_NOTICE_NS_ATTRIBUTE:
+		path_scan_start(path, false);
+		break;
+	case ASYNC_NOTICE_ANA_CHANGE:
+		path_ana_read(path);
+		break;
+	case ASYNC_NOTICE_CTRL_RESET:
+		fence_on_event(path);
+		break;
+	default:
+		break;
+	}
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+int path_create(struct mpath *mpath, const struct net_addr *addr, unsigned slot,
+		struct path **ret_path)
+{
+	struct path *path = calloc(1, sizeof(*path));
+
+	if (path == NULL)
+		return -ENOMEM;
+	path->mpath = mpath;
+	path->addr = *addr;
+	net_addr_format(addr, path->name);
+	path->slot = slot;
+	path->state = PATH_WAITING;
+	path->is_stable = true;
+	path->numa_node = -1;
+	path->down_since_ns = reactor_now_ns(mpath->reactor);
+	path->backoff_ms = mpath->config.timeouts.reconnect_min_ms;
+	list_init(&path->in_flight);
+	reactor_timer_init(mpath->reactor, &path->retry_timer, on_retry_timer);
+	reactor_timer_init(mpath->reactor, &path->stable_timer, on_stable_timer);
+	path_scan_init(path);
+	path_ana_init(path);
+	*ret_path = path;
+	return 0;
+}
+
+/* At the next turn: callbacks never come from inside mpath_open. */
+void path_connect(struct path *path)
+{
+	reactor_timer_arm(&path->retry_timer, path_now(path));
+}
+
+static void path_disconnect(struct path *path)
+{
+	if (path->is_leaving)
+		return;
+	path->is_leaving = true;
+	path_scan_stop(path);
+	path_ana_stop(path);
+	host_disconnect(path->ctrl, on_gone, path);
+}
+
+void path_leave(struct path *path)
+{
+	if (path->is_removed)
+		return;
+	path->is_removed = true;
+	path_unusable(path);
+	path->state = PATH_CLOSING;
+	/* Between two attempts: through the timer, so that nothing is freed inside. */
+	if (path->ctrl == NULL)
+		reactor_timer_arm(&path->retry_timer, path_now(path));
+	else
+		path_command_ended(path);
+}
+
+void path_command_ended(struct path *path)
+{
+	if (!path->is_removed || path->in_flight_count > 0 || path->admin_count > 0)
+		return;
+	if (path->ctrl != NULL)
+		path_disconnect(path);
+}
+
+void path_free(struct path *path)
+{
+	reactor_timer_cancel(&path->retry_timer);
+	reactor_timer_cancel(&path->stable_timer);
+	path_scan_stop(path);
+	path_ana_stop(path);
+	path_ana_free(path);
+	fence_free(path->fence);
+	free(path);
+}

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ANA states of one path: the log (0Ch) is read when the path is set up, when a notice says
+ * that it changed, and after a status that contradicts it. Runs on the mpath's reactor. NVMe Base
+ * 2.1, sections 2.4.1 and 8.1.1.
+ *
+ * The log is read without its lists of namespaces (each says its group itself), whole, in pieces
+ * where one command cannot move it, and again when its change count moved between first and last
+ * piece. A group that is in change for longer than ANATT counts as inaccessible. A controller
+ * without ANA has one state for all: optimized.
+ */
+#include "host/mpath_internal.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ANA_PIECE_BYTES 4096u
+#define ANA_MOVES_MAX   8 /* a log that changes all the time is believed as it is */
+
+static void on_ana_done(struct host_cmd *cmd);
+
+static uint64_t path_now(const struct path *path)
+{
+	return reactor_now_ns(path->mpath->reactor);
+}
+
+const char *path_ana_name(enum ana_state state)
+{
+	switch (state) {
+	case ANA_OPTIMIZED:
+		return "optimized";
+	case ANA_NON_OPTIMIZED:
+		return "non-optimized";
+	case ANA_INACCESSIBLE:
+		return "inaccessible";
+	case ANA_PERSISTENT_LOSS:
+		return "persistent loss";
+	case ANA_CHANGE:
+		return "in change";
+	}
+	return "unknown";
+}
+
+/* ---- groups -----------------------------------------------------------------------------------
+ */
+
+static struct path_group *group_find(const struct path *path, uint32_t id)
+{
+	unsigned low = 0, high = path->ana.group_count;
+
+	while (low < high) {
+		unsigned middle = low + (high - low) / 2;
+
+		if (path->ana.groups[middle].id == id)
+			return &path->ana.groups[middle];
+		if (path->ana.groups[middle].id < id)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return NULL;
+}
+
+enum ana_state path_ana_state(const struct path *path, uint32_t group)
+{
+	const struct path_group *found;
+
+	if (!path->identity.has_ana)
+		return ANA_OPTIMIZED;
+	found = group_find(path, group);
+	return found != NULL ? found->state : ANA_INACCESSIBLE;
+}
+
+static uint64_t transition_ns(const struct path *path)
+{
+	uint32_t seconds = path->identity.ana_transition_s;
+
+	return (seconds > 0 ? seconds * 1000ull : PATH_ANATT_MS) * NS_PER_MS;
+}
+
+static void transition_arm(struct path *path)
+{
+	uint64_t first_ns = UINT64_MAX;
+
+	for (unsigned i = 0; i < path->ana.group_count; i++) {
+		const struct path_group *group = &path->ana.groups[i];
+
+		if (group->state == ANA_CHANGE && group->since_ns < first_ns)
+			first_ns = group->since_ns;
+	}
+	if (first_ns == UINT64_MAX)
+		reactor_timer_cancel(&path->ana.transition_timer);
+	else
+		reactor_timer_arm(&path->ana.transition_timer, first_ns + transition_ns(path));
+}
+
+static void on_transition_timer(struct reactor_timer *timer)
+{
+	struct path *path = container_of(timer, struct path, ana.transition_timer);
+	uint64_t now_ns = path_now(path);
+
+	for (unsigned i = 0; i < path->ana.group_count; i++) {
+		struct path_group *group = &path->ana.groups[i];
+
+		if (group->state != ANA_CHANGE || now_ns - group->since_ns < transition_ns(path))
+			continue;
+		group->state = ANA_INACCESSIBLE;
+		mpath_say(path->mpath, path,
+			  "ANA group %u is in change for longer than ANATT: inaccessible",
+			  group->id);
+	}
+	transition_arm(path);
+	ns_recompute_all(path->mpath);
+	path_ana_read_later(path);
+}
+
+static void group_set(struct path *path, struct path_group *group, enum ana_state state)
+{
+	if (group->state == state)
+		return;
+	group->state = state;
+	group->since_ns = path_now(path);
+	if (path->state == PATH_LIVE)
+		mpath_say(path->mpath, path, "ANA group %u is %s", group->id, path_ana_name(state));
+}
+
+bool path_ana_set(struct path *path, uint32_t group, enum ana_state state)
+{
+	struct path_group *found = group_find(path, group);
+	bool is_news = found != NULL && found->state != state;
+
+	if (is_news) {
+		group_set(path, found, state);
+		transition_arm(path);
+	}
+	path_ana_read_later(path);
+	return is_news;
+}
+
+/* ---- the log ----------------------------------------------------------------------------------
+ */
+
+/* The groups as the log tells them; false: it makes no sense. */
+static bool log_take(struct path *path)
+{
+	struct path_ana *ana = &path->ana;
+	struct path_group *before = calloc(ana->group_count + 1, sizeof(*before));
+	unsigned before_count = ana->group_count;
+	uint64_t change_count;
+	uint16_t count;
+	uint32_t last_id = 0;
+	bool is_sound = before != NULL;
+
+	if (before == NULL)
+		return false;
+	if (before_count > 0)
+		memcpy(before, ana->groups, before_count * sizeof(*before));
+	log_ana_header_decode(ana->log, &change_count, &count);
+	ana->group_count = 0;
+	for (unsigned i = 0, k = 0; is_sound && i < count; i++) {
+		struct path_group *group = &ana->groups[ana->group_count];
+		enum ana_state state;
+		uint32_t id, nsid_count;
+
+		log_ana_group_decode(ana->log + LOG_ANA_HEADER_BYTES + i * LOG_ANA_GROUP_BYTES, &id,
+				     &nsid_count, &state);
+		if (id <= last_id || nsid_count != 0) {
+			is_sound = false;
+			break;
+		}
+		last_id = id;
+		while (k < before_count && before[k].id < id)
+			k++;
+		*group = k < before_count && before[k].id == id
+				 ? before[k]
+				 : (struct path_group){
+					   .id = id, .state = state, .since_ns = path_now(path)};
+		ana->group_count++;
+		group_set(path, group, state);
+	}
+	free(before);
+	return is_sound;
+}
+
+static void ana_submit(struct path *path, uint32_t offset, uint32_t len_bytes)
+{
+	struct path_ana *ana = &path->ana;
+	struct log_cmd log = {.log_id = LOG_ANA,
+			      .specific = LOG_ANA_RGO,
+			      .len_bytes = len_bytes,
+			      .offset = offset};
+
+	memset(&ana->cmd, 0, sizeof(ana->cmd));
+	log_cmd_encode(&ana->cmd.sqe, 0, &log);
+	ana->cmd.direction = HOST_DATA_FROM_CTRL;
+	ana->cmd.data = ana->log + offset;
+	ana->cmd.data_bytes = len_bytes;
+	ana->cmd.done = on_ana_done;
+	ana->offset = offset;
+	ana->wanted_bytes = len_bytes;
+	ana->is_busy = true;
+	host_submit_admin(path->ctrl, &ana->cmd);
+}
+
+static void ana_read_begin(struct path *path)
+{
+	struct path_ana *ana = &path->ana;
+
+	ana->is_again = false;
+	ana->is_check = false;
+	ana->read_ns = path_now(path);
+	ana_submit(path, 0, ana->log_bytes < ANA_PIECE_BYTES ? ana->log_bytes : ANA_PIECE_BYTES);
+}
+
+static void ana_read_end(struct path *path)
+{
+	struct path_ana *ana = &path->ana;
+
+	ana->moves = 0;
+	if (!log_take(path)) {
+		path_fail(path, "the ANA log makes no sense");
+		return;
+	}
+	transition_arm(path);
+	if (ana->is_again)
+		ana_read_begin(path);
+	else if (path->state == PATH_CONNECTING)
+		path_setup_done(path);
+	if (path->is_usable)
+		ns_recompute_all(path->mpath);
+}
+
+/* One piece is there: the next one, a look whether all belong together, or the end. */
+static void ana_take_piece(struct path *path)
+{
+	struct path_ana *ana = &path->ana;
+	uint32_t end = ana->offset + ana->wanted_bytes;
+	uint64_t change_count;
+	uint32_t total;
+	uint16_t count;
+
+	log_ana_header_decode(ana->log, &change_count, &count);
+	total = LOG_ANA_HEADER_BYTES + count * LOG_ANA_GROUP_BYTES;
+	if (total > ana->log_bytes) {
+		path_fail(path, "the ANA log has %u groups, more than the controller may have",
+			  count);
+	} else if (ana->is_check && change_count != ana->change_count &&
+		   ++ana->moves < ANA_MOVES_MAX) {
+		ana_read_begin(path);
+	} else if (ana->is_check) {
+		ana_read_end(path);
+	} else if (end < total) {
+		if (ana->offset == 0)
+			ana->change_count = change_count;
+		ana_submit(path, end,
+			   total - end < ANA_PIECE_BYTES ? total - end : ANA_PIECE_BYTES);
+	} else if (ana->offset > 0) {
+		ana->is_check = true;
+		ana_submit(path, 0, LOG_ANA_HEADER_BYTES);
+	} else {
+		ana_read_end(path);
+	}
+}
+
+static void on_ana_done(struct host_cmd *cmd)
+{
+	struct path *path = container_of(cmd, struct path, ana.cmd);
+
+	path->ana.is_busy = false;
+	if (path->ctrl == NULL || path->is_leaving || !host_ctrl_is_live(path->ctrl))
+		return;
+	if (nvme_status_is_ok(cmd->status))
+		ana_take_piece(path);
+	else
+		path_fail(path, "Get Log Page (ANA) failed: %s (status 0x%03x)",
+			  nvme_status_name(cmd->status), cmd->status.value & 0x7ff);
+}
+
+static int ana_room(struct path *path)
+{
+	struct path_ana *ana = &path->ana;
+	uint32_t groups = path->identity.ana_group_count;
+	uint32_t log_bytes;
+
+	/* The header counts them in 16 bits. */
+	if (groups == 0 || groups > UINT16_MAX)
+		groups = UINT16_MAX;
+	log_bytes = LOG_ANA_HEADER_BYTES + groups * LOG_ANA_GROUP_BYTES;
+	if (ana->log != NULL && ana->log_bytes == log_bytes)
+		return 0;
+	path_ana_free(path);
+	ana->log = calloc(1, log_bytes);
+	ana->groups = calloc(groups, sizeof(*ana->groups));
+	if (ana->log == NULL || ana->groups == NULL)
+		return -ENOMEM;
+	ana->log_bytes = log_bytes;
+	ana->group_room = groups;
+	return 0;
+}
+
+void path_ana_read(struct path *path)
+{
+	struct path_ana *ana = &path->ana;
+
+	if (!path->identity.has_ana) {
+		ns_stop_avoiding(path);
+		if (path->state == PATH_CONNECTING)
+			path_setup_done(path);
+		return;
+	}
+	if (ana->is_busy) {
+		ana->is_again = true;
+		return;
+	}
+	if (ana_room(path) != 0)
+		path_fail(path, "out of memory for the ANA log");
+	else
+		ana_read_begin(path);
+}
+
+static void on_reread_timer(struct reactor_timer *timer)
+{
+	struct path *path = container_of(timer, struct path, ana.reread_timer);
+
+	if (path->is_usable)
+		path_ana_read(path);
+}
+
+void path_ana_read_later(struct path *path)
+{
+	if (!path->ana.reread_timer.armed)
+		reactor_timer_arm(&path->ana.reread_timer,
+				  path_now(path) + PATH_REREAD_MS * NS_PER_MS);
+}
+
+void path_ana_init(struct path *path)
+{
+	reactor_timer_init(path->mpath->reactor, &path->ana.transition_timer, on_transition_timer);
+	reactor_timer_init(path->mpath->reactor, &path->ana.reread_timer, on_reread_timer);
+}
+
+void path_ana_stop(struct path *path)
+{
+	path->ana.is_again = false;
+	reactor_timer_cancel(&path->ana.transition_timer);
+	reactor_timer_cancel(&path->ana.reread_timer);
+}
+
+void path_ana_free(struct path *path)
+{
+	free(path->ana.log);
+	free(path->ana.groups);
+	path->ana.log = NULL;
+	path->ana.groups = NULL;
+	path->ana.group_count = 0;
+}

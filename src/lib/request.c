@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The way of a request: submitted on any thread, posted to its reactor inside its own memory (or
+ * started at once when the caller is that reactor), given to the mpath, and delivered. No lock, no
+ * allocation, no copy of data. A request that needs a buffer for its ranges waits for one.
+ */
+#include "lib/lib.h"
+
+#include <errno.h>
+
+/* ---- the end -------------------------------------------------------------------------------- */
+
+static void sleeper_wake(struct sleeper *sleeper)
+{
+	pthread_mutex_lock(&sleeper->lock);
+	sleeper->has_ended = true;
+	pthread_cond_signal(&sleeper->ended);
+	pthread_mutex_unlock(&sleeper->lock);
+}
+
+void request_end(struct request_state *state, int result, nvme_status status, uint8_t attempts)
+{
+	struct weft_request *request = request_of(state);
+	struct weft *weft = state->part->subsystem->weft;
+
+	request->result = result;
+	request->status = status.value & 0x7ff;
+	request->attempts = attempts;
+	if (state->sleeper != NULL)
+		sleeper_wake(state->sleeper);
+	else if (weft->callbacks == WEFT_CALLBACKS_POLL)
+		completion_push(weft, state);
+	else
+		request->done(request);
+}
+
+/* The one of a fused pair that tells why: a command that only fell with the other says nothing. */
+static const struct mpath_io *pair_judge(const struct mpath_io *compare)
+{
+	const struct mpath_io *write = compare->fused_write;
+
+	if (write == NULL)
+		return compare;
+	if (compare->result == MPATH_OK)
+		return write;
+	if (compare->result == MPATH_STATUS && write->result == MPATH_STATUS &&
+	    nvme_status_same(compare->status, NVME_SC_FUSED_FAIL))
+		return write;
+	return compare;
+}
+
+static void range_buf_give(struct part *part, struct range_buf *buf);
+
+static void io_done(struct mpath_io *io)
+{
+	struct request_state *state = container_of(io, struct request_state, io);
+	const struct mpath_io *telling = pair_judge(io);
+	enum mpath_result result = telling->result;
+	nvme_status status = result == MPATH_STATUS ? telling->status : NVME_SC_SUCCESS;
+
+	if (state->buf != NULL)
+		range_buf_give(state->part, state->buf);
+	request_end(state, lib_result(result, status), status, io->attempts);
+}
+
+/* ---- the start, on the reactor -------------------------------------------------------------- */
+
+struct mpath_ns *request_ns(struct request_state *state)
+{
+	struct part *part = state->part;
+	struct mpath_ns **at = &state->ns->at[part->index];
+
+	if (*at == NULL)
+		*at = mpath_ns_find(part->mpath, state->ns->ns->nsid);
+	return *at;
+}
+
+static void io_start(struct request_state *state)
+{
+	state->io.done = io_done;
+	mpath_submit(request_ns(state), &state->io);
+}
+
+static void range_buf_use(struct request_state *state, struct range_buf *buf)
+{
+	state->buf = buf;
+	request_encode_ranges(state, buf->bytes);
+	io_start(state);
+}
+
+/* To the request that waits longest, else back into the pool. */
+static void range_buf_give(struct part *part, struct range_buf *buf)
+{
+	struct list *node = list_pop_front(&part->range_waiting);
+
+	if (node != NULL)
+		range_buf_use(list_entry(node, struct request_state, node), buf);
+	else
+		list_push_front(&part->free_bufs, &buf->node);
+}
+
+static void ranges_start(struct request_state *state)
+{
+	struct list *node = list_pop_front(&state->part->free_bufs);
+
+	if (node != NULL)
+		range_buf_use(state, list_entry(node, struct range_buf, node));
+	else
+		list_push_back(&state->part->range_waiting, &state->node);
+}
+
+static void gone_msg(struct reactor_msg *msg)
+{
+	struct request_state *state = container_of(msg, struct request_state, msg);
+
+	request_end(state, lib_result(MPATH_GONE, NVME_SC_SUCCESS), NVME_SC_SUCCESS, 0);
+}
+
+static void request_start(struct request_state *state)
+{
+	CHECK_OWNER(state->part);
+	/* This reactor has not heard of the namespace yet, or it has gone. */
+	if (request_ns(state) == NULL) {
+		reactor_post(state->part->reactor, &state->msg, gone_msg);
+		return;
+	}
+	switch (state->plan) {
+	case REQUEST_PLAIN:
+		io_start(state);
+		break;
+	case REQUEST_SPLIT:
+		split_start(state);
+		break;
+	case REQUEST_RANGES:
+		ranges_start(state);
+		break;
+	}
+}
+
+static void start_msg(struct reactor_msg *msg)
+{
+	request_start(container_of(msg, struct request_state, msg));
+}
+
+int request_submit(struct weft_ns *ns, struct weft_request *request, struct sleeper *sleeper)
+{
+	struct weft_subsystem *subsystem = ns->subsystem;
+	struct request_state *state = request_state_of(request);
+	int res;
+
+	state->ns = ns;
+	state->block_bytes = atomic_load_explicit(&ns->ns->block_bytes, memory_order_relaxed);
+	res = request_check(state, request);
+	if (res != 0)
+		return res;
+	state->part = &subsystem->parts[request->reactor % subsystem->part_count];
+	state->sleeper = sleeper;
+	state->buf = NULL;
+	request_encode(state);
+	if (reactor_current() == state->part->reactor)
+		request_start(state);
+	else
+		reactor_post(state->part->reactor, &state->msg, start_msg);
+	return 0;
+}
+
+int weft_submit(struct weft_ns *ns, struct weft_request *request)
+{
+	return request->done != NULL ? request_submit(ns, request, NULL) : -EINVAL;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From what became of a command to the errno that weft.h promises: one function, one table. Pure;
+ * any thread. Statuses of NVMe Base 2.1, section 4.2.3, and NVM Command Set 1.1, section 3.1.
+ */
+#include "lib/lib.h"
+
+#include <errno.h>
+
+static const struct {
+	uint16_t status; /* SCT in bits 10:8, SC in bits 7:0 */
+	int error;
+} result_errors[] = {
+	{0x285, EILSEQ},     /* Compare Failure */
+	{0x281, ENODATA},    /* Unrecovered Read Error */
+	{0x287, ENODATA},    /* Deallocated or Unwritten Logical Block */
+	{0x081, ENOSPC},     /* Capacity Exceeded */
+	{0x020, EROFS},      /* Namespace is Write Protected */
+	{0x182, EROFS},      /* Attempted Write to Read Only Range */
+	{0x083, EBADE},      /* Reservation Conflict */
+	{0x00b, ENXIO},      /* Invalid Namespace or Format */
+	{0x001, EOPNOTSUPP}, /* Invalid Command Opcode */
+};
+
+int lib_result(enum mpath_result result, nvme_status status)
+{
+	switch (result) {
+	case MPATH_OK:
+		return 0;
+	case MPATH_NO_PATH:
+		return -ENOTCONN;
+	case MPATH_UNKNOWN:
+		return -EREMOTEIO;
+	case MPATH_GONE:
+		return -ENXIO;
+	case MPATH_STATUS:
+		break;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(result_errors); i++) {
+		if (result_errors[i].status == (status.value & 0x7ff))
+			return -result_errors[i].error;
+	}
+	return -EIO;
+}

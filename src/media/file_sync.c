@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Makes files that were made or grown stable: a few one by one, each with its folder, many by one
+ * sync of their file system.
+ *
+ * Control thread; blocks. A file that is synced on its own costs two writes of the file system's
+ * journal, with its folder, and each waits for the drive: thousands take as many times some
+ * milliseconds. syncfs(2) waits once for all of them, though also for whatever others have written
+ * there. Either way the file is stable before its name is, or with it.
+ */
+#include "media/file.h"
+#include "media/spec.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* So many are synced one by one. */
+#define SYNC_EACH_MAX 16
+
+static struct file_media *unstable_file(struct media *media)
+{
+	struct file_media *file = container_of(media, struct file_media, media);
+
+	return media->ops == &file_ops && !file->is_stable ? file : NULL;
+}
+
+static int folder_sync(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char *name =
+		slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+	int res = 0;
+	int fd;
+
+	if (!name)
+		return -ENOMEM;
+	fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	free(name);
+	if (fd < 0)
+		return -errno;
+	if (fsync(fd) < 0)
+		res = -errno;
+	close(fd);
+	return res;
+}
+
+static int file_sync(struct file_media *file, struct media_error *ret_error)
+{
+	const char *text = file->media.spec;
+	struct media_spec spec;
+	int res;
+
+	if (fsync(file->fd) < 0)
+		return media_fail(ret_error, -errno, "cannot sync %.160s: %s", text,
+				  strerror(errno));
+	if (file->has_created) {
+		res = media_spec_parse(text, &spec, ret_error);
+		if (res < 0)
+			return res;
+		res = folder_sync(spec.path);
+		media_spec_free(&spec);
+		if (res < 0)
+			return media_fail(ret_error, res, "cannot sync the folder of %.160s: %s",
+					  text, strerror(-res));
+	}
+	file->is_stable = true;
+	return 0;
+}
+
+/* All from this one on that are on the same file system. */
+static int file_system_sync(struct media *const *media, unsigned count,
+			    struct media_error *ret_error)
+{
+	const struct file_media *first = unstable_file(media[0]);
+
+	if (syncfs(first->fd) < 0)
+		return media_fail(ret_error, -errno, "cannot sync the file system of %.160s: %s",
+				  first->media.spec, strerror(errno));
+	for (unsigned i = 0; i < count; i++) {
+		struct file_media *file = unstable_file(media[i]);
+
+		if (file && file->backing->dev == first->backing->dev)
+			file->is_stable = true;
+	}
+	return 0;
+}
+
+int media_file_sync(struct media *const *media, unsigned count, struct media_error *ret_error)
+{
+	int res = 0;
+
+	for (unsigned i = 0; i < count && res == 0; i++) {
+		struct file_media *file = unstable_file(media[i]);
+		unsigned alike = 0;
+
+		if (!file)
+			continue;
+		for (unsigned k = i; k < count && alike <= SYNC_EACH_MAX; k++) {
+			const struct file_media *other = unstable_file(media[k]);
+
+			alike += other && other->backing->dev == file->backing->dev;
+		}
+		if (alike > SYNC_EACH_MAX)
+			res = file_system_sync(media + i, count - i, ret_error);
+		else
+			res = file_sync(file, ret_error);
+	}
+	return res;
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The locks by which members of a cluster know whether one of them can still write to a file they
+ * share: a read lock of the open file description (fcntl, F_OFD_SETLK) on byte 2^62 + member, far
+ * behind any data. Control thread; claiming blocks.
+ *
+ * Why a free lock means "no write of it can come any more": such a lock belongs to the description
+ * and goes with its last reference, and every request that io_uring has accepted holds a reference
+ * of its own until it is complete, whatever became of the process. So does an ioctl under way in a
+ * helper thread. The kernel thus drops the lock of a killed process after its last I/O, not before.
+ * It follows that every description that writes must carry the lock: file_open.c takes it for the
+ * first, file_reopen.c for those beside it, and there are no others.
+ */
+#include "media/member_lock.h"
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MEMBER_LOCK_BASE ((off_t)1 << 62)
+#define FENCE_LOCK_BYTE  (MEMBER_LOCK_BASE + 64)
+#define CLAIM_WAIT_NS    (10 * NS_PER_S)
+#define CLAIM_RETRY_NS   (10 * NS_PER_MS)
+
+static struct flock lock_of(short type, off_t start, off_t len)
+{
+	return (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = start, .l_len = len};
+}
+
+static int lock_set(int fd, short type, off_t start)
+{
+	struct flock lock = lock_of(type, start, 1);
+
+	return fcntl(fd, F_OFD_SETLK, &lock) < 0 ? -errno : 0;
+}
+
+static bool is_writable(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	return flags >= 0 && (flags & O_ACCMODE) != O_RDONLY;
+}
+
+int member_lock_share(int fd, unsigned member)
+{
+	CHECK(member < MEMBER_LOCK_MAX);
+	return lock_set(fd, F_RDLCK, MEMBER_LOCK_BASE + (off_t)member);
+}
+
+/* Alone on the byte for a moment: then nobody else is this member, and nobody dead still is. */
+int member_lock_claim(int fd, unsigned member)
+{
+	uint64_t deadline_ns = clock_monotonic_ns() + CLAIM_WAIT_NS;
+	bool has_told = false;
+	int res;
+
+	CHECK(member < MEMBER_LOCK_MAX);
+	/* Who cannot write has nothing that could come late, and may not lock so. */
+	if (!is_writable(fd))
+		return member_lock_share(fd, member);
+	while ((res = lock_set(fd, F_WRLCK, MEMBER_LOCK_BASE + (off_t)member)) < 0) {
+		if (res != -EAGAIN && res != -EACCES)
+			return res;
+		if (clock_monotonic_ns() > deadline_ns)
+			return -EWOULDBLOCK;
+		if (!has_told)
+			log_info("media", "waiting for the last operations of our predecessor");
+		has_told = true;
+		nanosleep(&(struct timespec){.tv_nsec = CLAIM_RETRY_NS}, NULL);
+	}
+	return member_lock_share(fd, member);
+}
+
+int member_lock_is_held(int fd, unsigned first_member, unsigned count, bool *ret_is_held)
+{
+	struct flock lock = lock_of(F_WRLCK, MEMBER_LOCK_BASE + (off_t)first_member, (off_t)count);
+
+	*ret_is_held = false;
+	/* A length of 0 would mean "to the end of the file". */
+	if (count == 0)
+		return 0;
+	if (fcntl(fd, F_OFD_GETLK, &lock) < 0)
+		return -errno;
+	*ret_is_held = lock.l_type != F_UNLCK;
+	return 0;
+}
+
+int member_lock_take_fence(int fd)
+{
+	int res = lock_set(fd, F_WRLCK, FENCE_LOCK_BYTE);
+
+	return res == -EACCES ? -EAGAIN : res;
+}
+
+void member_lock_drop_fence(int fd)
+{
+	(void)lock_set(fd, F_UNLCK, FENCE_LOCK_BYTE);
+}

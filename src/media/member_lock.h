@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Locks on a file that several processes serve at once: each member of a cluster holds one of its
+ * own for as long as anything of it can still write. Control thread; claiming blocks.
+ */
+#ifndef WEFT_MEDIA_MEMBER_LOCK_H
+#define WEFT_MEDIA_MEMBER_LOCK_H
+
+#include <stdbool.h>
+
+#define MEMBER_LOCK_MAX 16 /* members of a cluster */
+
+/*
+ * The first description that this process has of the file. Waits until nothing of a former process
+ * of the same member holds the lock. 0, or -EWOULDBLOCK when it is held for too long, or -errno.
+ */
+int member_lock_claim(int fd, unsigned member);
+/* Every further description that this process writes through. 0 or -errno. */
+int member_lock_share(int fd, unsigned member);
+/* Whether any other description holds the lock of one of these members. 0 or -errno. */
+int member_lock_is_held(int fd, unsigned first_member, unsigned count, bool *ret_is_held);
+
+/* The right to fence: one process at a time. 0, -EAGAIN while another has it, or -errno. */
+int member_lock_take_fence(int fd);
+void member_lock_drop_fence(int fd);
+
+#endif

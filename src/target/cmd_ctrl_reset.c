@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Cross-Controller Reset (admin 38h) as the controller sees it that is asked, and the log of what
+ * it was asked for (1Eh). Base 2.3 (TP8028). Runs on that controller's reactor.
+ *
+ * The command is held while the reset runs, for a short time: nearly all are over by then and are
+ * answered as done (IRS). After it the command is answered, the log has an entry, and a notice
+ * tells of the end. A command that is aborted, and a controller that goes, leave the reset running:
+ * the request is then its own, and freed when it is done.
+ */
+#include "target/ctrl_reset.h"
+
+#include "base/clock.h"
+#include "target/command.h"
+#include "target/local.h"
+#include "target/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define RESET_HOLD_MS 100 /* a host that was told of no end yet waits for an event instead */
+
+struct reset_entry {
+	struct list node; /* in ctrl->reset_log once the command was answered before the end */
+	struct log_ctrl_reset_entry entry;
+};
+
+struct reset_request {
+	struct ctrl_reset reset;
+	struct local *local;
+	struct ctrl *ctrl; /* that was asked; NULL: it does not wait any more */
+	struct slot *slot; /* held; NULL: answered */
+	struct reset_entry *entry;
+	struct reactor_timer hold;
+	struct list node; /* in ctrl->reset_requests */
+};
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static void request_complete(struct reset_request *request, nvme_status status, bool is_immediate)
+{
+	struct slot *slot = request->slot;
+
+	reactor_timer_cancel(&request->hold);
+	request->slot = NULL;
+	slot->cancel = NULL;
+	slot->result = ctrl_reset_result_encode(is_immediate);
+	slot_complete_at(slot, status,
+			 nvme_status_same(status, NVME_SC_INVALID_FIELD) ? SQE_BYTE_CDW10 : 0xffff);
+}
+
+/* Before the end: it is told in the log. */
+static void request_answer_early(struct reset_request *request, nvme_status status)
+{
+	struct ctrl *ctrl = request->ctrl;
+
+	list_push_back(&ctrl->reset_log, &request->entry->node);
+	ctrl->reset_log_count++;
+	request_complete(request, status, false);
+}
+
+static void request_on_hold_over(struct reactor_timer *timer)
+{
+	request_answer_early(container_of(timer, struct reset_request, hold), NVME_SC_SUCCESS);
+}
+
+static void request_cancel(struct slot *slot)
+{
+	request_answer_early(slot->other, NVME_SC_ABORT_REQUESTED);
+}
+
+static nvme_status status_of_result(enum ctrl_reset_result result)
+{
+	switch (result) {
+	case CTRL_RESET_FORBIDDEN:
+		return nvme_status_dnr(NVME_SC_INVALID_FIELD);
+	case CTRL_RESET_BUSY:
+		return NVME_SC_CTRL_RESET_IN_PROGRESS;
+	default:
+		return NVME_SC_SUCCESS;
+	}
+}
+
+static void request_free(struct reset_request *request)
+{
+	struct local *local = request->local;
+
+	CHECK(local->reset_count > 0);
+	local->reset_count--;
+	free(request);
+	local_on_empty(local);
+}
+
+static void request_done(struct ctrl_reset *reset, enum ctrl_reset_result result)
+{
+	struct reset_request *request = container_of(reset, struct reset_request, reset);
+	struct ctrl *ctrl = request->ctrl;
+	struct reset_entry *entry = request->entry;
+	/* A failure is told in the log, so that the host knows that it was tried. */
+	bool is_logged = !request->slot || result == CTRL_RESET_FAILED;
+
+	if (!ctrl) {
+		request_free(request);
+		return;
+	}
+	CHECK_OWNER(ctrl);
+	list_remove(&request->node);
+	ctrl->reset_request_count--;
+	entry->entry.state =
+		result == CTRL_RESET_DONE ? LOG_CTRL_RESET_SUCCESS : LOG_CTRL_RESET_FAILED;
+	entry->entry.is_validated = result != CTRL_RESET_FORBIDDEN;
+	if (request->slot && is_logged)
+		request_answer_early(request, NVME_SC_SUCCESS);
+	else if (request->slot)
+		request_complete(request, status_of_result(result), result == CTRL_RESET_DONE);
+	if (is_logged)
+		ctrl_event_raise(ctrl, CTRL_EVENT_CTRL_RESET);
+	else
+		free(entry);
+	request_free(request);
+}
+
+static void entry_forget(struct ctrl *ctrl, struct reset_entry *entry)
+{
+	list_remove(&entry->node);
+	ctrl->reset_log_count--;
+	free(entry);
+}
+
+void ctrl_resets_release(struct ctrl *ctrl)
+{
+	struct list *node;
+
+	CHECK_OWNER(ctrl);
+	while ((node = list_pop_front(&ctrl->reset_requests)) != NULL) {
+		struct reset_request *request = list_entry(node, struct reset_request, node);
+
+		ctrl->reset_request_count--;
+		if (request->slot)
+			request_answer_early(request, NVME_SC_ABORT_SQ_DELETION);
+		request->ctrl = NULL;
+		request->entry = NULL;
+	}
+	list_for_each_safe(at, &ctrl->reset_log)
+		entry_forget(ctrl, list_entry(at, struct reset_entry, node));
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+static bool is_ours(const struct target *target, uint16_t cntlid)
+{
+	return cntlid >= target->cntlid_first && cntlid <= target->cntlid_last;
+}
+
+static bool is_of_peer(const struct target *target, uint16_t cntlid)
+{
+	return target->cluster.has_cntlid &&
+	       target->cluster.has_cntlid(target->cluster.arg, cntlid);
+}
+
+static bool is_asked_for(const struct ctrl *ctrl, const struct ctrl_reset_cmd *cmd)
+{
+	list_for_each(node, &ctrl->reset_requests) {
+		const struct ctrl_reset *reset =
+			&list_entry(node, struct reset_request, node)->reset;
+
+		if (reset->cntlid == cmd->cntlid && reset->uniquifier == cmd->uniquifier &&
+		    reset->random_number == cmd->random_number)
+			return true;
+	}
+	return false;
+}
+
+static nvme_status reset_check(struct ctrl *ctrl, const struct ctrl_reset_cmd *cmd)
+{
+	if (cmd->cntlid == ctrl->cntlid ||
+	    (!is_ours(ctrl->target, cmd->cntlid) && !is_of_peer(ctrl->target, cmd->cntlid)))
+		return nvme_status_dnr(NVME_SC_INVALID_FIELD);
+	if (is_asked_for(ctrl, cmd))
+		return NVME_SC_CTRL_RESET_IN_PROGRESS;
+	if (ctrl->reset_request_count >= CTRL_RESET_MAX)
+		return NVME_SC_CTRL_RESET_LIMIT;
+	/* Each of those that are held may need an entry as well. */
+	if (ctrl->reset_log_count + ctrl->reset_request_count >= CTRL_RESET_LOG_MAX)
+		return NVME_SC_CTRL_RESET_LOG_FULL;
+	return NVME_SC_SUCCESS;
+}
+
+static struct reset_request *request_create(struct slot *slot, const struct ctrl_reset_cmd *cmd)
+{
+	struct ctrl *ctrl = slot->queue->ctrl;
+	struct reset_request *request = calloc(1, sizeof(*request));
+	struct reset_entry *entry = calloc(1, sizeof(*entry));
+
+	if (!request || !entry) {
+		free(request);
+		free(entry);
+		return NULL;
+	}
+	list_init(&entry->node);
+	entry->entry = (struct log_ctrl_reset_entry){
+		.cntlid = cmd->cntlid,
+		.uniquifier = cmd->uniquifier,
+		.asked_cntlid = ctrl->cntlid,
+		.state = LOG_CTRL_RESET_IN_PROGRESS,
+		.is_validated = true,
+		.is_initiated = true,
+	};
+	request->local = ctrl->local;
+	request->ctrl = ctrl;
+	request->slot = slot;
+	request->entry = entry;
+	request->reset = (struct ctrl_reset){
+		.host_id = ctrl->host_id,
+		.cntlid = cmd->cntlid,
+		.uniquifier = cmd->uniquifier,
+		.random_number = cmd->random_number,
+		.is_exclusive = true,
+		.reactor = ctrl->reactor,
+		.done = request_done,
+		.target = ctrl->target,
+	};
+	memcpy(request->reset.subsystem_nqn, ctrl->subsystem_nqn, NVME_NQN_BYTES);
+	memcpy(request->reset.host_nqn, ctrl->host_nqn, NVME_NQN_BYTES);
+	reactor_timer_init(ctrl->reactor, &request->hold, request_on_hold_over);
+	return request;
+}
+
+/* On the control reactor. */
+static void reset_at_peers(struct reactor_msg *msg)
+{
+	struct ctrl_reset *reset = container_of(msg, struct ctrl_reset, msg);
+	const struct target_peers *peers = &reset->target->cluster;
+
+	peers->reset(peers->arg, reset);
+}
+
+static void ctrl_reset_execute(struct slot *slot)
+{
+	struct ctrl *ctrl = slot->queue->ctrl;
+	struct reset_request *request;
+	struct ctrl_reset_cmd cmd;
+	nvme_status status;
+
+	ctrl_reset_cmd_decode(&slot->sqe, &cmd);
+	status = reset_check(ctrl, &cmd);
+	if (!nvme_status_is_ok(status)) {
+		slot_complete_at(slot, status, SQE_BYTE_CDW10);
+		return;
+	}
+	request = request_create(slot, &cmd);
+	if (!request) {
+		slot_complete(slot, NVME_SC_INTERNAL);
+		return;
+	}
+	slot_leave_snapshot(slot);
+	slot->other = request;
+	slot->cancel = request_cancel;
+	list_push_back(&ctrl->reset_requests, &request->node);
+	ctrl->reset_request_count++;
+	ctrl->local->reset_count++;
+	reactor_timer_arm(&request->hold,
+			  reactor_now_ns(ctrl->reactor) + RESET_HOLD_MS * NS_PER_MS);
+	if (is_ours(ctrl->target, cmd.cntlid))
+		target_ctrl_reset(ctrl->target, &request->reset);
+	else
+		reactor_post(ctrl->target->control, &request->reset.msg, reset_at_peers);
+}
+
+nvme_status ctrl_reset_prepare(struct slot *slot)
+{
+	slot->execute = ctrl_reset_execute;
+	return command_expect_data(slot, DATA_NONE, 0);
+}
+
+/* ---- the log --------------------------------------------------------------------------------- */
+
+/* True when the whole piece [at, at + piece_bytes) of the page lies in the window. */
+static bool window_has(const struct log_window *window, uint64_t at, uint32_t piece_bytes)
+{
+	return at >= window->offset && at + piece_bytes <= window->offset + window->len_bytes;
+}
+
+void log_ctrl_reset_execute(struct slot *slot, const struct log_cmd *cmd)
+{
+	struct ctrl *ctrl = slot->queue->ctrl;
+	struct log_window window = {slot->data, cmd->offset, slot->data_bytes};
+	uint64_t at = LOG_CTRL_RESET_HEADER_BYTES;
+	uint8_t piece[LOG_CTRL_RESET_ENTRY_BYTES];
+
+	log_ctrl_reset_header_encode((uint16_t)ctrl->reset_log_count, piece);
+	log_window_put(&window, 0, piece, sizeof(piece));
+	list_for_each_safe(node, &ctrl->reset_log) {
+		struct reset_entry *entry = list_entry(node, struct reset_entry, node);
+
+		log_ctrl_reset_entry_encode(&entry->entry, piece);
+		log_window_put(&window, at, piece, sizeof(piece));
+		/* Of those that are removed the host has seen all. */
+		if ((cmd->specific & LOG_CTRL_RESET_REMOVE) &&
+		    entry->entry.state != LOG_CTRL_RESET_IN_PROGRESS &&
+		    window_has(&window, at, sizeof(piece)))
+			entry_forget(ctrl, entry);
+		at += sizeof(piece);
+	}
+	log_finish(slot, cmd, at);
+}

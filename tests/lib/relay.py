@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A TCP relay between host and target: one path of several, which a test can cut."""
+
+import os
+import select
+import socket
+import threading
+
+
+class Relay(threading.Thread):
+    """TCP between host and target, until it is cut: then every connection is reset at once."""
+
+    def __init__(self, port):
+        super().__init__(daemon=True)
+        self.upstream = port
+        self.listener = socket.create_server(('127.0.0.1', 0))
+        self.port = self.listener.getsockname()[1]
+        self.wake_in, self.wake_out = os.pipe()
+        self.start()
+
+    def run(self):
+        peer = {}
+        while True:
+            ready = select.select([self.listener, self.wake_in, *peer], [], [])[0]
+            if self.wake_in in ready:
+                break
+            for sock in ready:
+                if sock is self.listener:
+                    near = sock.accept()[0]
+                    far = socket.create_connection(('127.0.0.1', self.upstream))
+                    peer[near], peer[far] = far, near
+                elif sock in peer:
+                    self.move(peer, sock)
+        self.listener.close()
+        for sock in peer:
+            # Linger of 0 s: a reset.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b'\1\0\0\0\0\0\0\0')
+            sock.close()
+
+    @staticmethod
+    def move(peer, sock):
+        try:
+            data = sock.recv(1 << 16)
+            if data:
+                peer[sock].sendall(data)
+                return
+        except OSError:
+            pass
+        other = peer.pop(sock)
+        peer.pop(other, None)
+        sock.close()
+        other.close()
+
+    def cut(self):
+        os.write(self.wake_out, b'x')
+        self.join()

@@ -1,0 +1,702 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The world of multipath tests: target, ports, media that can be looked at, one host. Everything
+ * runs in one thread on simulated reactors.
+ */
+#include "mpath_world.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the medium -------------------------------------------------------------------------------
+ */
+
+static void probe_copy(const struct media_io *io, uint8_t *bytes)
+{
+	for (unsigned i = 0; i < io->iov_count; i++) {
+		if (io->kind == MEDIA_READ)
+			memcpy(io->iov[i].iov_base, bytes, io->iov[i].iov_len);
+		else
+			memcpy(bytes, io->iov[i].iov_base, io->iov[i].iov_len);
+		bytes += io->iov[i].iov_len;
+	}
+}
+
+static void probe_land(struct probe *probe, const struct media_io *io)
+{
+	if (probe->master != NULL)
+		probe = probe->master;
+	for (uint64_t i = 0; i < io->len_bytes / MWORLD_BLOCK_BYTES; i++) {
+		uint64_t block = io->offset / MWORLD_BLOCK_BYTES + i;
+
+		if (probe->landing_count < MWORLD_LANDINGS_MAX)
+			probe->landings[probe->landing_count++] = (struct probe_landing){
+				reactor_now_ns(probe->reactor), block, probe_value(probe, block)};
+	}
+}
+
+static void probe_finish(struct reactor_timer *timer)
+{
+	struct media_io *io = container_of(timer, struct media_io, timer);
+	struct probe *probe = container_of(io->media, struct probe, media);
+
+	probe->under_way--;
+	if (io->result == 0 && (io->kind == MEDIA_READ || io->kind == MEDIA_WRITE))
+		probe_copy(io, probe->blocks + io->offset);
+	else if (io->result == 0 && io->kind == MEDIA_WRITE_ZEROES)
+		memset(probe->blocks + io->offset, 0, io->len_bytes);
+	if (io->result == 0 && io->kind == MEDIA_WRITE)
+		probe_land(probe, io);
+	io->done(io, io->result);
+}
+
+static void probe_submit(struct media_io *io)
+{
+	struct probe *probe = container_of(io->media, struct probe, media);
+	uint64_t delay_ns = probe->delay_ns;
+
+	if (probe->random_delay_us > 0)
+		delay_ns += prng_below(&probe->prng, probe->random_delay_us + 1) * NS_PER_US;
+	if (probe->spike_one_in > 0 && prng_one_in(&probe->prng, probe->spike_one_in))
+		delay_ns += prng_below(&probe->prng, probe->spike_us + 1) * NS_PER_US;
+	io->result = 0;
+	probe->under_way++;
+	if (io->kind == MEDIA_WRITE) {
+		probe->writes_begun++;
+		delay_ns += probe->next_delay_ns;
+		probe->next_delay_ns = 0;
+	} else if (io->kind == MEDIA_READ) {
+		probe->reads_begun++;
+	}
+	reactor_timer_init(io->reactor, &io->timer, probe_finish);
+	reactor_timer_arm(&io->timer, reactor_now_ns(io->reactor) + delay_ns);
+}
+
+static void probe_cancel(struct media_io *io)
+{
+	const struct probe *probe = container_of(io->media, struct probe, media);
+
+	if (probe->is_deaf || !io->timer.armed)
+		return;
+	io->result = -ECANCELED;
+	reactor_timer_arm(&io->timer, reactor_now_ns(io->reactor));
+}
+
+static void probe_close(struct media *media)
+{
+	struct probe *probe = container_of(media, struct probe, media);
+
+	CHECK(probe->under_way == 0);
+	if (probe->master == NULL)
+		free(probe->blocks);
+	free(probe);
+}
+
+static const struct media_ops probe_ops = {
+	.name = "probe", .submit = probe_submit, .cancel = probe_cancel, .close = probe_close};
+
+static struct probe *probe_open(struct mworld *world, uint64_t block_count)
+{
+	struct probe *probe = calloc(1, sizeof(*probe));
+
+	CHECK(probe != NULL);
+	probe->reactor = world->data;
+	probe->block_count = block_count;
+	probe->blocks = calloc(block_count, MWORLD_BLOCK_BYTES);
+	probe->delay_ns = 10 * NS_PER_US;
+	probe->media = (struct media){
+		.ops = &probe_ops,
+		.spec = strdup("probe"),
+		.size_bytes = block_count * MWORLD_BLOCK_BYTES,
+		.block_bytes = MWORLD_BLOCK_BYTES,
+		.buffer_align_bytes = 1,
+	};
+	CHECK(probe->blocks != NULL && probe->media.spec != NULL);
+	return probe;
+}
+
+uint64_t probe_value(const struct probe *probe, uint64_t block)
+{
+	uint64_t value;
+
+	memcpy(&value, probe->blocks + block * MWORLD_BLOCK_BYTES, sizeof(value));
+	return value;
+}
+
+unsigned probe_landed(const struct probe *probe, uint64_t value, uint64_t *ret_last_ns)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < probe->landing_count; i++) {
+		if (probe->landings[i].value != value)
+			continue;
+		count++;
+		*ret_last_ns = probe->landings[i].at_ns;
+	}
+	return count;
+}
+
+/* ---- the target -------------------------------------------------------------------------------
+ */
+
+static void *made(size_t count, size_t bytes)
+{
+	void *memory = calloc(count, bytes);
+
+	CHECK(memory != NULL);
+	return memory;
+}
+
+static struct subsystem *subsystem_build(struct mworld *world, unsigned target)
+{
+	struct subsystem *subsystem = made(1, sizeof(*subsystem));
+	char name[64];
+
+	text_copy(subsystem->nqn, sizeof(subsystem->nqn), TARGET_DEFAULT_NQN);
+	text_copy(subsystem->serial, sizeof(subsystem->serial), "MPATH1");
+	text_copy(subsystem->model, sizeof(subsystem->model), "weft mpath");
+	subsystem->allows_any_host = true;
+	subsystem->ana_group_max = MWORLD_NS;
+	subsystem->namespaces = ns_array_create(MWORLD_NS);
+	CHECK(subsystem->namespaces != NULL);
+	for (unsigned i = 0; i < MWORLD_NS; i++) {
+		struct ns *ns = &subsystem->namespaces[subsystem->ns_count];
+
+		if (world->ns[i].is_absent)
+			continue;
+		subsystem->ns_count++;
+		*ns = (struct ns){.nsid = i + 1, .ana_group = i + 1};
+		ns_bind(ns, ns_store_get(world->ns[i].stores[target]));
+		snprintf(name, sizeof(name), "ns %u %u", i + 1, world->ns[i].is_other ? target : 0);
+		uuid_from_name(name, &ns->uuid);
+		memcpy(ns->nguid, ns->uuid.bytes, sizeof(ns->nguid));
+	}
+	return subsystem;
+}
+
+/* The target that serves a port. */
+static unsigned target_of(const struct mworld *world, unsigned port)
+{
+	return world->target_count == 2 && port == world->port_count - 1;
+}
+
+static void port_build(struct mworld *world, struct port *port, unsigned index)
+{
+	port->id = (uint16_t)(index + 1);
+	port->listen = world->addrs[index];
+	port->subsystems = made(1, sizeof(*port->subsystems));
+	port->subsystem_count = 1;
+	port->ana = made(MWORLD_NS, sizeof(*port->ana));
+	for (unsigned i = 0; i < MWORLD_NS; i++) {
+		if (world->ana[index][i] != ANA_OPTIMIZED)
+			port->ana[port->ana_count++] = (struct ana_group_state){
+				.group = i + 1, .state = world->ana[index][i]};
+	}
+}
+
+static struct snapshot *snapshot_build(struct mworld *world, unsigned target)
+{
+	struct snapshot *snapshot = snapshot_create();
+
+	CHECK(snapshot != NULL);
+	if (world->quiesce_ms > 0)
+		snapshot->limits.quiesce_ms = world->quiesce_ms;
+	snapshot->subsystem_count = 1;
+	snapshot->subsystems = made(1, sizeof(*snapshot->subsystems));
+	snapshot->subsystems[0] = subsystem_build(world, target);
+	snapshot->ports = made(world->port_count, sizeof(*snapshot->ports));
+	for (unsigned i = 0; i < world->port_count; i++) {
+		struct port *port = &snapshot->ports[snapshot->port_count];
+
+		if (target_of(world, i) != target)
+			continue;
+		port_build(world, port, i);
+		port->subsystems[0] = snapshot->subsystems[0];
+		snapshot->port_count++;
+	}
+	return snapshot;
+}
+
+static void on_applied(void *arg, int res, const char *error)
+{
+	struct mworld *world = arg;
+
+	if (res != 0)
+		check_failed(__FILE__, __LINE__, error);
+	world->applying--;
+}
+
+static bool is_applying(void *arg)
+{
+	return ((struct mworld *)arg)->applying > 0;
+}
+
+void mworld_apply_start(struct mworld *world)
+{
+	for (unsigned i = 0; i < world->target_count; i++) {
+		if (world->restarts[i].is_busy)
+			continue;
+		world->applying++;
+		target_apply(world->targets[i], snapshot_build(world, i), on_applied, world);
+	}
+}
+
+void mworld_apply(struct mworld *world)
+{
+	sim_enter(world->control);
+	mworld_apply_start(world);
+	sim_leave(world->control);
+	CHECK(sim_run_while(world->sim, is_applying, world, 10 * NS_PER_S));
+}
+
+/* ---- life -------------------------------------------------------------------------------------
+ */
+
+static void config_fill(struct mpath_config *config, uint64_t seed)
+{
+	*config = (struct mpath_config){
+		.policy = PATH_POLICY_ROUND_ROBIN,
+		.io_queues = 2,
+		.io_queue_size = 16,
+		.seed = seed,
+		.numa_node = -1,
+		.timeouts =
+			{
+				.connect_ms = 1000,
+				.keep_alive_ms = 1000,
+				.command_ms = 3000,
+				.silence_ms = 300,
+				.unacked_ms = 300,
+				.reconnect_min_ms = 10,
+				.reconnect_max_ms = 200,
+				.jitter_percent = 25,
+				.stable_ms = 500,
+				.fast_io_fail_ms = 0,
+				.ctrl_loss_ms = 5000,
+				.quiesce_ms = 400,
+				.reset_ms = 1000,
+			},
+	};
+	text_copy(config->subsystem_nqn, sizeof(config->subsystem_nqn), TARGET_DEFAULT_NQN);
+	text_copy(config->host_nqn, sizeof(config->host_nqn), "nqn.2026-11.io.weft:mpath");
+	uuid_from_name(config->host_nqn, &config->host_id);
+}
+
+static void probe_share(struct mworld *world, struct probe *probe, unsigned ns)
+{
+	world->ns[ns].second_probe = probe;
+	if (world->ns[ns].is_other)
+		return;
+	free(probe->blocks);
+	probe->master = world->ns[ns].probe;
+	probe->blocks = probe->master->blocks;
+}
+
+void mworld_grow(struct mworld *world, unsigned ns)
+{
+	struct ns_store **store = &world->ns[ns].stores[0];
+	struct probe *old = world->ns[ns].probe;
+	struct probe *probe = probe_open(world, old->block_count * 2);
+	struct ns_store *grown;
+
+	memcpy(probe->blocks, old->blocks, old->block_count * MWORLD_BLOCK_BYTES);
+	CHECK(ns_store_create_for(&probe->media, ns_store_live(*store), &grown) == 0);
+	ns_store_put(*store);
+	*store = grown;
+	world->ns[ns].probe = probe;
+}
+
+static void target_start(struct mworld *world, unsigned index)
+{
+	struct target_config config = {.control = world->control,
+				       .reactors = &world->data,
+				       .reactor_count = 1,
+				       .buf_counts = {64, 64, 64},
+				       .random_seed = ++world->starts};
+
+	CHECK(target_create(&config, &world->targets[index]) == 0);
+}
+
+static void on_restart_timer(struct reactor_timer *timer)
+{
+	struct mworld_restart *restart = container_of(timer, struct mworld_restart, timer);
+	struct mworld *world = restart->world;
+
+	target_start(world, (unsigned)(restart - world->restarts));
+	restart->is_busy = false;
+	mworld_apply_start(world);
+}
+
+static void on_restart_stopped(void *arg)
+{
+	struct mworld_restart *restart = arg;
+	struct mworld *world = restart->world;
+
+	target_destroy(world->targets[restart - world->restarts]);
+	reactor_timer_init(world->control, &restart->timer, on_restart_timer);
+	reactor_timer_arm(&restart->timer, reactor_now_ns(world->control) + restart->down_ns);
+}
+
+void mworld_restart(struct mworld *world, unsigned target, uint64_t down_ms)
+{
+	struct mworld_restart *restart = &world->restarts[target];
+
+	CHECK(mworld_is_steady(world));
+	*restart = (struct mworld_restart){
+		.world = world, .down_ns = down_ms * NS_PER_MS, .is_busy = true};
+	target_shutdown(world->targets[target], 200, on_restart_stopped, restart);
+}
+
+bool mworld_is_steady(const struct mworld *world)
+{
+	return world->applying == 0 && !world->restarts[0].is_busy && !world->restarts[1].is_busy;
+}
+
+static void targets_create(struct mworld *world)
+{
+	for (unsigned i = 0; i < MWORLD_NS; i++) {
+		for (unsigned k = 0; k < world->target_count; k++) {
+			struct probe *probe = probe_open(world, MWORLD_BLOCKS);
+
+			if (k == 0)
+				world->ns[i].probe = probe;
+			else
+				probe_share(world, probe, i);
+			CHECK(ns_store_create(&probe->media, 1, &world->ns[i].stores[k]) == 0);
+		}
+	}
+	sim_enter(world->control);
+	for (unsigned i = 0; i < world->target_count; i++)
+		target_start(world, i);
+	sim_leave(world->control);
+	mworld_apply(world);
+}
+
+static void world_fill(struct mworld *world, uint64_t seed, unsigned port_count,
+		       const struct sim_options *options)
+{
+	struct reactor_config config = {.cpu = -1};
+	char text[64];
+
+	memset(world, 0, sizeof(*world));
+	world->sim = sim_create(seed, options);
+	world->port_count = port_count;
+	world->target_count = 1;
+	CHECK(reactor_create(&config, &world->control) == 0);
+	config.index = 1;
+	CHECK(reactor_create(&config, &world->data) == 0);
+	config.index = 2;
+	CHECK(reactor_create(&config, &world->reactor) == 0);
+	for (unsigned i = 0; i < port_count; i++) {
+		snprintf(text, sizeof(text), "10.0.0.%u:4420", i + 1);
+		CHECK(net_addr_parse(text, 4420, &world->addrs[i]) == 0);
+		for (unsigned k = 0; k < MWORLD_NS; k++)
+			world->ana[i][k] = ANA_OPTIMIZED;
+	}
+	config_fill(&world->config, seed);
+}
+
+void mworld_create(struct mworld *world, uint64_t seed, unsigned port_count,
+		   const struct sim_options *options)
+{
+	world_fill(world, seed, port_count, options);
+	targets_create(world);
+}
+
+void mworld_create_two(struct mworld *world, uint64_t seed, unsigned port_count, bool is_stranger,
+		       const struct sim_options *options)
+{
+	world_fill(world, seed, port_count, options);
+	world->target_count = 2;
+	world->ns[0].is_other = is_stranger;
+	targets_create(world);
+}
+
+static void on_stopped(void *arg)
+{
+	((struct mworld *)arg)->stopping--;
+}
+
+static void on_gone(void *arg)
+{
+	((struct mworld *)arg)->is_gone = true;
+}
+
+static bool is_stopping(void *arg)
+{
+	return ((struct mworld *)arg)->stopping > 0;
+}
+
+static bool is_going(void *arg)
+{
+	return !((struct mworld *)arg)->is_gone;
+}
+
+unsigned mworld_destroy(struct mworld *world)
+{
+	unsigned leaks = 0;
+
+	if (world->mpath != NULL) {
+		sim_enter(world->reactor);
+		mpath_close(world->mpath, on_gone, world);
+		sim_leave(world->reactor);
+		leaks += !sim_run_while(world->sim, is_going, world, 60 * NS_PER_S);
+	}
+	sim_enter(world->control);
+	for (unsigned i = 0; i < world->target_count; i++) {
+		world->stopping++;
+		target_shutdown(world->targets[i], 200, on_stopped, world);
+	}
+	sim_leave(world->control);
+	leaks += !sim_run_while(world->sim, is_stopping, world, 60 * NS_PER_S);
+	for (unsigned i = 0; i < world->target_count; i++)
+		target_destroy(world->targets[i]);
+	mworld_run_ms(world, 10000);
+	/* The second target's first: the blocks are the first's. */
+	for (unsigned i = MWORLD_NS * world->target_count; i > 0; i--)
+		ns_store_put(world->ns[(i - 1) % MWORLD_NS].stores[(i - 1) / MWORLD_NS]);
+	leaks += sim_leaks(world->sim);
+	sim_destroy(world->sim);
+	return leaks;
+}
+
+static void on_ready(struct mpath *mpath, void *arg, int res, const struct host_error *error)
+{
+	struct mworld *world = arg;
+
+	world->ready_count++;
+	world->ready_res = res;
+	if (error != NULL)
+		world->ready_error = *error;
+}
+
+static void on_ns_changed(struct mpath *mpath, void *arg, uint32_t nsid)
+{
+	((struct mworld *)arg)->ns_changed_count++;
+}
+
+static void on_path_changed(struct mpath *mpath, void *arg, unsigned path, const char *what)
+{
+	struct mworld *world = arg;
+
+	CHECK(path < mpath_path_count(mpath));
+	world->path_changed_count++;
+	world->reset_waits += strstr(what, "wait for its reset") != NULL;
+	world->time_waits += strstr(what, "(KATO + CQT), or") != NULL;
+	sim_trace(world->sim, "path %u: %s", path, what);
+	text_copy(world->last_what, sizeof(world->last_what), what);
+	if (world->on_path != NULL)
+		world->on_path(world, path, what);
+}
+
+static bool is_not_ready(void *arg)
+{
+	return ((struct mworld *)arg)->ready_count == 0;
+}
+
+void mworld_open(struct mworld *world)
+{
+	static const struct mpath_callbacks callbacks = {
+		.ready = on_ready, .ns_changed = on_ns_changed, .path_changed = on_path_changed};
+
+	sim_enter(world->reactor);
+	CHECK(mpath_open(world->reactor, &world->config, world->addrs, world->port_count,
+			 &callbacks, world, &world->mpath) == 0);
+	sim_leave(world->reactor);
+}
+
+void mworld_connect(struct mworld *world)
+{
+	mworld_open(world);
+	CHECK(sim_run_while(world->sim, is_not_ready, world, 30 * NS_PER_S));
+}
+
+void mworld_run_ms(struct mworld *world, uint64_t ms)
+{
+	sim_run_until(world->sim, sim_now(world->sim) + ms * NS_PER_MS);
+}
+
+uint64_t mworld_now_ms(const struct mworld *world)
+{
+	return sim_now(world->sim) / NS_PER_MS;
+}
+
+struct until {
+	struct mworld *world;
+	bool (*fn)(struct mworld *world, void *arg);
+	void *arg;
+};
+
+static bool until_not(void *arg)
+{
+	struct until *until = arg;
+
+	return !until->fn(until->world, until->arg);
+}
+
+bool mworld_until(struct mworld *world, bool (*fn)(struct mworld *world, void *arg), void *arg,
+		  uint64_t limit_ms)
+{
+	struct until until = {world, fn, arg};
+
+	return sim_run_while(world->sim, until_not, &until, limit_ms * NS_PER_MS);
+}
+
+static bool is_done(struct mworld *world, void *arg)
+{
+	return ((struct mop *)arg)->is_done;
+}
+
+bool mworld_until_done(struct mop *mop, uint64_t limit_ms)
+{
+	return mworld_until(mop->world, is_done, mop, limit_ms);
+}
+
+struct path_info mworld_info(struct mworld *world, unsigned path)
+{
+	struct path_info info;
+
+	sim_enter(world->reactor);
+	mpath_path_info(world->mpath, path, &info);
+	sim_leave(world->reactor);
+	return info;
+}
+
+static bool are_live(struct mworld *world, void *arg)
+{
+	unsigned live = 0;
+
+	for (unsigned i = 0; i < mpath_path_count(world->mpath); i++) {
+		struct path_info info = mworld_info(world, i);
+
+		live += info.state == PATH_LIVE;
+	}
+	return live >= *(unsigned *)arg;
+}
+
+bool mworld_until_live(struct mworld *world, unsigned paths, uint64_t limit_ms)
+{
+	return mworld_until(world, are_live, &paths, limit_ms);
+}
+
+struct mpath_ns *mworld_handle(struct mworld *world, uint32_t nsid)
+{
+	return mpath_ns_find(world->mpath, nsid);
+}
+
+/* ---- commands ---------------------------------------------------------------------------------
+ */
+
+static void on_mop_done(struct mpath_io *io)
+{
+	struct mop *mop = container_of(io, struct mop, io);
+
+	CHECK(!mop->is_done);
+	mop->is_done = true;
+	mop->done_ns = sim_now(mop->world->sim);
+	if (mop->then != NULL)
+		mop->then(mop);
+}
+
+static void mop_fill(struct mworld *world, struct mop *mop)
+{
+	void (*then)(struct mop * mop_then) = mop->then;
+
+	memset(mop, 0, sizeof(*mop));
+	mop->world = world;
+	mop->then = then;
+	mop->iov = (struct iovec){mop->data, sizeof(mop->data)};
+	mop->second_iov = (struct iovec){mop->second_data, sizeof(mop->second_data)};
+	mop->io.iov = &mop->iov;
+	mop->io.iov_count = 1;
+	mop->io.data_bytes = sizeof(mop->data);
+	mop->io.done = on_mop_done;
+}
+
+static void value_put(uint8_t *data, uint64_t value)
+{
+	for (unsigned i = 0; i < MWORLD_BLOCK_BYTES / sizeof(value); i++)
+		memcpy(data + i * sizeof(value), &value, sizeof(value));
+}
+
+static void mop_submit(struct mop *mop)
+{
+	struct mworld *world = mop->world;
+	bool is_inside = reactor_current() == world->reactor;
+
+	if (!is_inside)
+		sim_enter(world->reactor);
+	mpath_submit(mworld_handle(world, 1), &mop->io);
+	if (!is_inside)
+		sim_leave(world->reactor);
+}
+
+void mop_write(struct mworld *world, struct mop *mop, uint64_t block, uint64_t value)
+{
+	struct host_cmd cmd = {0};
+
+	mop_fill(world, mop);
+	value_put(mop->data, value);
+	host_cmd_write(&cmd, 1, block, 1, mop->data, sizeof(mop->data));
+	mop->io.sqe = cmd.sqe;
+	mop->io.direction = HOST_DATA_TO_CTRL;
+	mop_submit(mop);
+}
+
+void mop_read(struct mworld *world, struct mop *mop, uint64_t block)
+{
+	struct host_cmd cmd = {0};
+
+	mop_fill(world, mop);
+	host_cmd_read(&cmd, 1, block, 1, mop->data, sizeof(mop->data));
+	mop->io.sqe = cmd.sqe;
+	mop->io.direction = HOST_DATA_FROM_CTRL;
+	mop_submit(mop);
+}
+
+void mop_identify(struct mworld *world, struct mop *mop)
+{
+	struct host_cmd cmd = {0};
+
+	mop_fill(world, mop);
+	host_cmd_identify(&cmd, 0, IDENTIFY_CTRL, mop->data);
+	mop->io.sqe = cmd.sqe;
+	mop->io.direction = HOST_DATA_FROM_CTRL;
+	sim_enter(world->reactor);
+	mpath_submit_admin(world->mpath, &mop->io);
+	sim_leave(world->reactor);
+}
+
+void mop_fused(struct mworld *world, struct mop *mop, uint64_t block, uint64_t expected,
+	       uint64_t value)
+{
+	struct host_cmd cmd = {0};
+
+	mop_fill(world, mop);
+	value_put(mop->data, expected);
+	value_put(mop->second_data, value);
+	host_cmd_compare(&cmd, 1, block, 1, mop->data, sizeof(mop->data));
+	mop->io.sqe = cmd.sqe;
+	mop->io.direction = HOST_DATA_TO_CTRL;
+	host_cmd_write(&cmd, 1, block, 1, mop->second_data, sizeof(mop->second_data));
+	mop->second.sqe = cmd.sqe;
+	mop->second.direction = HOST_DATA_TO_CTRL;
+	mop->second.iov = &mop->second_iov;
+	mop->second.iov_count = 1;
+	mop->second.data_bytes = sizeof(mop->second_data);
+	mop->io.fused_write = &mop->second;
+	mop_submit(mop);
+}
+
+uint64_t mop_value(const struct mop *mop)
+{
+	uint64_t value;
+
+	memcpy(&value, mop->data, sizeof(value));
+	return value;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A small simulated world for tests of multipath: the real target with one subsystem on several
+ * ports, a medium that shows when each write lands, and one host with an mpath. One thread. Tests
+ * change what the members say and call mworld_apply; nothing here is random but for the seed.
+ */
+#ifndef WEFT_TESTS_MPATH_WORLD_H
+#define WEFT_TESTS_MPATH_WORLD_H
+
+#include "sim.h"
+
+#include "host/mpath.h"
+#include "target/target.h"
+
+#define MWORLD_PORTS_MAX    4
+#define MWORLD_NS           2
+#define MWORLD_BLOCK_BYTES  4096
+#define MWORLD_BLOCKS       64
+#define MWORLD_LANDINGS_MAX 65536
+
+/* ---- the medium -------------------------------------------------------------------------------
+ */
+
+struct probe_landing {
+	uint64_t at_ns;
+	uint64_t block;
+	uint64_t value; /* the first eight bytes */
+};
+
+struct probe {
+	struct media media;
+	struct probe *master;    /* whose blocks these are; NULL: its own */
+	struct reactor *reactor; /* for the time of landings */
+	uint64_t block_count;
+	uint8_t *blocks;
+	uint64_t next_delay_ns; /* of the next write alone */
+	uint64_t delay_ns;      /* of every operation */
+	bool is_deaf;           /* cancellations are not heard */
+	/* On top of delay_ns, by chance; 0: never. */
+	struct prng prng;
+	uint64_t random_delay_us;
+	uint32_t spike_one_in;
+	uint64_t spike_us;
+	unsigned writes_begun;
+	unsigned reads_begun;
+	unsigned under_way;
+	struct probe_landing landings[MWORLD_LANDINGS_MAX];
+	unsigned landing_count;
+};
+
+/* ---- the world --------------------------------------------------------------------------------
+ */
+
+/* By target: the second one, where there is one, serves the last port, with the blocks of the
+ * first as another process would, or with its own. */
+struct mworld_ns {
+	struct probe *probe; /* of the first target */
+	struct probe *second_probe;
+	struct ns_store *stores[2];
+	bool is_absent;
+	bool is_other; /* on the second target it has another UUID */
+};
+
+struct mworld {
+	struct sim *sim;
+	struct reactor *control;
+	struct reactor *data;
+	struct reactor *reactor; /* of the host */
+	struct target *targets[2];
+	unsigned target_count;
+	struct net_addr addrs[MWORLD_PORTS_MAX];
+	unsigned port_count;
+	struct mworld_ns ns[MWORLD_NS];
+	enum ana_state ana[MWORLD_PORTS_MAX][MWORLD_NS]; /* by group, which is the NSID */
+	uint32_t quiesce_ms;                             /* CQT; 0: the target's default */
+	unsigned applying;
+	unsigned stopping;
+	uint64_t starts; /* of targets, so that no two are the same instance */
+	struct mworld_restart {
+		struct mworld *world;
+		struct reactor_timer timer;
+		uint64_t down_ns;
+		bool is_busy;
+	} restarts[2];
+
+	struct mpath_config config;
+	struct mpath *mpath;
+	unsigned ready_count;
+	int ready_res;
+	struct host_error ready_error;
+	unsigned ns_changed_count;
+	unsigned path_changed_count;
+	unsigned reset_waits; /* messages that say how a fence waits or went */
+	unsigned time_waits;
+	char last_what[384];
+	void (*on_path)(struct mworld *world, unsigned path, const char *what); /* may be NULL */
+	bool is_gone;
+};
+
+struct mop {
+	struct mpath_io io;
+	struct mpath_io second;
+	struct iovec iov;
+	struct iovec second_iov;
+	struct mworld *world;
+	bool is_done;
+	uint64_t done_ns;
+	void (*then)(struct mop *mop);
+	uint8_t data[MWORLD_BLOCK_BYTES];
+	uint8_t second_data[MWORLD_BLOCK_BYTES];
+};
+
+/* With port_count ports at 10.0.0.1, 10.0.0.2, ... and short time-outs in world->config. */
+void mworld_create(struct mworld *world, uint64_t seed, unsigned port_count,
+		   const struct sim_options *options);
+/* Likewise, but the last port is of another target that has the same name. is_stranger: its first
+ * namespace is another one. Else both serve the same blocks. */
+void mworld_create_two(struct mworld *world, uint64_t seed, unsigned port_count, bool is_stranger,
+		       const struct sim_options *options);
+/* Closes the mpath where there is one, ends the target; everything must be gone. Returns how much
+ * is left over. */
+unsigned mworld_destroy(struct mworld *world);
+void mworld_apply(struct mworld *world);
+/* From a callback of the control reactor: the target ends, and is there again so much later. */
+void mworld_restart(struct mworld *world, unsigned target, uint64_t down_ms);
+bool mworld_is_steady(const struct mworld *world);
+/* The namespace has twice as many blocks from the next apply on; those of before stay. */
+void mworld_grow(struct mworld *world, unsigned ns);
+/* Does not wait: for callbacks of the control reactor. */
+void mworld_apply_start(struct mworld *world);
+/* Opens the mpath. */
+void mworld_open(struct mworld *world);
+/* Likewise, and waits for `ready`. */
+void mworld_connect(struct mworld *world);
+void mworld_run_ms(struct mworld *world, uint64_t ms);
+/* Until fn says so, for at most so long; whether it did. */
+bool mworld_until(struct mworld *world, bool (*fn)(struct mworld *world, void *arg), void *arg,
+		  uint64_t limit_ms);
+bool mworld_until_done(struct mop *mop, uint64_t limit_ms);
+bool mworld_until_live(struct mworld *world, unsigned paths, uint64_t limit_ms);
+struct path_info mworld_info(struct mworld *world, unsigned path);
+uint64_t mworld_now_ms(const struct mworld *world);
+struct mpath_ns *mworld_handle(struct mworld *world, uint32_t nsid);
+
+void mop_write(struct mworld *world, struct mop *mop, uint64_t block, uint64_t value);
+void mop_read(struct mworld *world, struct mop *mop, uint64_t block);
+/* Identify Controller, on any path. */
+void mop_identify(struct mworld *world, struct mop *mop);
+/* Compare with `expected`, then Write of `value`, fused. */
+void mop_fused(struct mworld *world, struct mop *mop, uint64_t block, uint64_t expected,
+	       uint64_t value);
+uint64_t mop_value(const struct mop *mop);
+uint64_t probe_value(const struct probe *probe, uint64_t block);
+/* How often this value landed; *ret_last_ns is when it did for the last time. */
+unsigned probe_landed(const struct probe *probe, uint64_t value, uint64_t *ret_last_ns);
+
+#endif

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A network link with faults: carries packets between two tun devices, each in a network namespace
+ * of its own, and delays, drops, reorders or cuts them on request. Where the kernel has no netem
+ * this is it; where it has, this one needs no module and no right beyond CAP_NET_ADMIN.
+ *
+ *     relay NAME-A NETNS-A ADDR-A NAME-B NETNS-B ADDR-B
+ *
+ * Prints "ready" when both devices are up. Then one order per line on standard input, each answered
+ * with "ok" when it is in force:
+ *     cut both|a|b      packets of both directions, or those that a, or b, sends, are lost
+ *     heal              nothing is lost, delayed or reordered any more
+ *     delay US JITTER   every packet, by so many microseconds and up to so many more
+ *     reorder PPM US    that many of a million packets are held for US longer than the others
+ *     drop PPM          that many of a million are lost
+ *     flush             what is held back now is lost
+ * One thread. Ends at the end of its input.
+ */
+#include "base/clock.h"
+#include "base/prng.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/if.h>
+#include <linux/if_tun.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define MTU_BYTES  16000
+#define HELD_MAX   4096
+#define BATCH      64
+#define PPM        1000000u
+#define SIDE_COUNT 2
+
+/* Packets that wait, in a heap by the time when they leave; equal times leave as they came. */
+struct packet {
+	uint64_t at_ns;
+	uint64_t sequence;
+	int to;
+	size_t len_bytes;
+	uint8_t *bytes;
+};
+
+struct relay {
+	int fds[SIDE_COUNT];
+	bool is_cut[SIDE_COUNT]; /* by the side that sends */
+	uint32_t delay_us;
+	uint32_t jitter_us;
+	uint32_t reorder_ppm;
+	uint32_t reorder_us;
+	uint32_t drop_ppm;
+	struct prng prng;
+	uint64_t sequence;
+	uint64_t last_at_ns[SIDE_COUNT]; /* so that a jitter alone does not reorder */
+	struct packet heap[HELD_MAX];
+	unsigned held;
+};
+
+static void die(const char *what)
+{
+	fprintf(stderr, "relay: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+/* ---- the devices --------------------------------------------------------------------------- */
+
+static void enter_netns(const char *name)
+{
+	char path[256];
+	int fd;
+
+	snprintf(path, sizeof(path), "/run/netns/%s", name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || setns(fd, CLONE_NEWNET) != 0)
+		die(path);
+	close(fd);
+}
+
+static void set_addr(int ctl, struct ifreq *ifr, unsigned long request, const char *text)
+{
+	struct sockaddr_in addr = {.sin_family = AF_INET};
+
+	if (inet_pton(AF_INET, text, &addr.sin_addr) != 1) {
+		fprintf(stderr, "relay: %s is not an IPv4 address\n", text);
+		exit(2);
+	}
+	memcpy(&ifr->ifr_addr, &addr, sizeof(addr));
+	if (ioctl(ctl, request, ifr) != 0)
+		die(text);
+}
+
+static int open_side(const char *name, const char *netns, const char *addr, const char *peer)
+{
+	struct ifreq ifr = {.ifr_flags = IFF_TUN | IFF_NO_PI};
+	int fd, ctl;
+
+	enter_netns(netns);
+	fd = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", name);
+	if (fd < 0 || ioctl(fd, TUNSETIFF, &ifr) != 0)
+		die("tun device");
+	ctl = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (ctl < 0)
+		die("socket");
+	set_addr(ctl, &ifr, SIOCSIFADDR, addr);
+	set_addr(ctl, &ifr, SIOCSIFDSTADDR, peer);
+	ifr.ifr_mtu = MTU_BYTES;
+	if (ioctl(ctl, SIOCSIFMTU, &ifr) != 0)
+		die("mtu");
+	ifr.ifr_flags = IFF_UP | IFF_RUNNING;
+	if (ioctl(ctl, SIOCSIFFLAGS, &ifr) != 0)
+		die("up");
+	close(ctl);
+	return fd;
+}
+
+/* ---- packets that wait ---------------------------------------------------------------------- */
+
+static bool leaves_before(const struct packet *a, const struct packet *b)
+{
+	return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->sequence < b->sequence;
+}
+
+static void heap_swap(struct relay *relay, unsigned a, unsigned b)
+{
+	struct packet kept = relay->heap[a];
+
+	relay->heap[a] = relay->heap[b];
+	relay->heap[b] = kept;
+}
+
+static void heap_push(struct relay *relay, const struct packet *packet)
+{
+	unsigned at = relay->held++;
+
+	relay->heap[at] = *packet;
+	while (at > 0 && leaves_before(&relay->heap[at], &relay->heap[(at - 1) / 2])) {
+		heap_swap(relay, at, (at - 1) / 2);
+		at = (at - 1) / 2;
+	}
+}
+
+static void heap_pop(struct relay *relay)
+{
+	unsigned at = 0;
+
+	relay->heap[0] = relay->heap[--relay->held];
+	for (;;) {
+		unsigned child = 2 * at + 1;
+
+		if (child >= relay->held)
+			return;
+		if (child + 1 < relay->held &&
+		    leaves_before(&relay->heap[child + 1], &relay->heap[child]))
+			child++;
+		if (!leaves_before(&relay->heap[child], &relay->heap[at]))
+			return;
+		heap_swap(relay, at, child);
+		at = child;
+	}
+}
+
+static void drop_held(struct relay *relay)
+{
+	while (relay->held > 0)
+		free(relay->heap[--relay->held].bytes);
+}
+
+/* A device that is full loses the packet, as a real one does. */
+static void send_due(struct relay *relay, uint64_t now_ns)
+{
+	while (relay->held > 0 && relay->heap[0].at_ns <= now_ns) {
+		struct packet *packet = &relay->heap[0];
+		ssize_t sent = write(relay->fds[packet->to], packet->bytes, packet->len_bytes);
+
+		(void)sent;
+		free(packet->bytes);
+		heap_pop(relay);
+	}
+}
+
+static void take_packet(struct relay *relay, int from, const uint8_t *bytes, size_t len_bytes)
+{
+	uint64_t now_ns = clock_monotonic_ns();
+	struct packet packet = {.sequence = relay->sequence++, .to = !from, .len_bytes = len_bytes};
+	uint64_t wait_us = relay->delay_us;
+
+	if (relay->is_cut[from] || prng_below(&relay->prng, PPM) < relay->drop_ppm)
+		return;
+	if (relay->jitter_us > 0)
+		wait_us += prng_below(&relay->prng, relay->jitter_us);
+	packet.at_ns = now_ns + wait_us * NS_PER_US;
+	if (packet.at_ns < relay->last_at_ns[from])
+		packet.at_ns = relay->last_at_ns[from];
+	if (prng_below(&relay->prng, PPM) < relay->reorder_ppm)
+		packet.at_ns += (uint64_t)relay->reorder_us * NS_PER_US;
+	else
+		relay->last_at_ns[from] = packet.at_ns;
+	if (packet.at_ns <= now_ns && relay->held == 0) {
+		ssize_t sent = write(relay->fds[packet.to], bytes, len_bytes);
+
+		(void)sent;
+		return;
+	}
+	if (relay->held == HELD_MAX)
+		return;
+	packet.bytes = malloc(len_bytes);
+	if (!packet.bytes)
+		return;
+	memcpy(packet.bytes, bytes, len_bytes);
+	heap_push(relay, &packet);
+}
+
+static void read_side(struct relay *relay, int side)
+{
+	static uint8_t bytes[MTU_BYTES + 64];
+
+	for (unsigned i = 0; i < BATCH; i++) {
+		ssize_t got = read(relay->fds[side], bytes, sizeof(bytes));
+
+		if (got <= 0)
+			return;
+		take_packet(relay, side, bytes, (size_t)got);
+	}
+}
+
+/* ---- orders --------------------------------------------------------------------------------- */
+
+static bool obey(struct relay *relay, const char *order)
+{
+	unsigned a = 0, b = 0;
+
+	if (strncmp(order, "cut ", 4) == 0) {
+		relay->is_cut[0] |= strcmp(order + 4, "b") != 0;
+		relay->is_cut[1] |= strcmp(order + 4, "a") != 0;
+	} else if (strcmp(order, "heal") == 0) {
+		relay->is_cut[0] = relay->is_cut[1] = false;
+		relay->delay_us = relay->jitter_us = relay->reorder_ppm = relay->drop_ppm = 0;
+	} else if (sscanf(order, "delay %u %u", &a, &b) == 2) {
+		relay->delay_us = a;
+		relay->jitter_us = b;
+	} else if (sscanf(order, "reorder %u %u", &a, &b) == 2) {
+		relay->reorder_ppm = a;
+		relay->reorder_us = b;
+	} else if (sscanf(order, "drop %u", &a) == 1) {
+		relay->drop_ppm = a;
+	} else if (strcmp(order, "flush") == 0) {
+		drop_held(relay);
+	} else {
+		return false;
+	}
+	return true;
+}
+
+/* False at the end of the input. */
+static bool read_orders(struct relay *relay)
+{
+	char line[128];
+
+	if (!fgets(line, sizeof(line), stdin))
+		return false;
+	line[strcspn(line, "\n")] = '\0';
+	puts(obey(relay, line) ? "ok" : "what?");
+	return true;
+}
+
+static void run(struct relay *relay)
+{
+	for (;;) {
+		struct pollfd fds[] = {
+			{.fd = relay->fds[0], .events = POLLIN},
+			{.fd = relay->fds[1], .events = POLLIN},
+			{.fd = STDIN_FILENO, .events = POLLIN},
+		};
+		uint64_t now_ns = clock_monotonic_ns();
+		struct timespec wait = {0};
+		uint64_t left_ns;
+
+		send_due(relay, now_ns);
+		left_ns = relay->held > 0 ? relay->heap[0].at_ns - now_ns : 0;
+		wait.tv_sec = (time_t)(left_ns / NS_PER_S);
+		wait.tv_nsec = (long)(left_ns % NS_PER_S);
+		if (ppoll(fds, 3, relay->held > 0 ? &wait : NULL, NULL) < 0 && errno != EINTR)
+			die("poll");
+		if (fds[2].revents != 0 && !read_orders(relay))
+			return;
+		for (int side = 0; side < SIDE_COUNT; side++) {
+			if (fds[side].revents != 0)
+				read_side(relay, side);
+		}
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static struct relay relay;
+
+	if (argc != 7) {
+		fprintf(stderr, "usage: relay NAME-A NETNS-A ADDR-A NAME-B NETNS-B ADDR-B\n");
+		return 2;
+	}
+	/* An order that is read is an order that poll has told of. */
+	setvbuf(stdin, NULL, _IONBF, 0);
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	prng_seed(&relay.prng, clock_monotonic_ns());
+	relay.fds[0] = open_side(argv[1], argv[2], argv[3], argv[6]);
+	relay.fds[1] = open_side(argv[4], argv[5], argv[6], argv[3]);
+	puts("ready");
+	run(&relay);
+	drop_held(&relay);
+	return 0;
+}

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stage of the torture test: network namespaces, links that can be broken, targets, the host.
+
+A host in a namespace of its own reaches each of two targets over a link of its own (relay.c). The
+targets are processes that serve the same file as one subsystem and know each other (docs/failover.md).
+Everything is made in here and taken down again, by pid and by name.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+
+NQN = 'nqn.2026-11.io.weft:torture-subsystem'
+NS_UUID = str(uuid.UUID(int=0x77656674 << 96 | 1))
+START_TIMEOUT_S = 20
+PORT = 4420
+
+
+class StageError(Exception):
+    pass
+
+
+def why_not():
+    """What this machine lacks for the test, or None."""
+    if os.geteuid() != 0:
+        return 'it needs root, for network namespaces'
+    if not os.access('/dev/net/tun', os.R_OK | os.W_OK):
+        return 'there is no /dev/net/tun'
+    name = 'weft-probe-%d' % os.getpid()
+    if subprocess.run(['ip', 'netns', 'add', name], capture_output=True).returncode != 0:
+        return 'network namespaces cannot be made here'
+    subprocess.run(['ip', 'netns', 'del', name], check=True)
+    return None
+
+
+class Talker:
+    """A process that answers one line to each order."""
+
+    def __init__(self, command, log):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
+                                        text=True, bufsize=1)
+        self.expect('ready')
+
+    def line(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise StageError('%s ended with status %s' % (self.process.args[-1], self.process.wait()))
+        return line.strip()
+
+    def expect(self, text):
+        line = self.line()
+        if line != text:
+            raise StageError('%r instead of %r' % (line, text))
+
+    def ask(self, order):
+        self.process.stdin.write(order + '\n')
+        self.process.stdin.flush()
+        return self.line()
+
+    def end(self, timeout=10):
+        if self.process.poll() is None:
+            self.process.stdin.close()
+            try:
+                self.process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+
+class Target:
+    """One of the two processes."""
+
+    def __init__(self, stage, index):
+        self.stage, self.index, self.name = stage, index, 'ab'[index]
+        self.netns = stage.netns(self.name)
+        self.addr = '10.91.%d.2' % (index + 1)
+        self.folder = os.path.join(stage.folder, self.name)
+        self.process = None
+        self.starts = 0
+        os.makedirs(self.folder)
+        with open(self.config_path(), 'w') as file:
+            json.dump(self.document(), file)
+
+    def config_path(self):
+        return os.path.join(self.folder, 'weft.json')
+
+    def member(self, index):
+        """What is said of a member of the cluster, the same in both documents."""
+        first = 1 + index * 1000
+        return {'name': 'ab'[index], 'cntlids': [first, first + 999]}
+
+    def document(self):
+        other = 1 - self.index
+        sock = 'unix:' + os.path.join(self.stage.folder, 'peer-%s.sock')
+        cluster = dict(self.member(self.index), listen=sock % self.name, fence='kill',
+                       secret_file=self.stage.secret_path,
+                       peers=[dict(self.member(other), address=sock % 'ab'[other], fence='kill')])
+        return {
+            'version': 1,
+            'cluster': cluster,
+            'subsystems': [{
+                'nqn': NQN, 'serial': 'TORTURE', 'allow_any_host': True,
+                'namespaces': [{'nsid': 1, 'media': 'file:%s,block=4096' % self.stage.medium,
+                                'uuid': NS_UUID, 'clustered': True}],
+            }],
+            'ports': [{'id': self.index + 1, 'address': self.addr, 'service': str(PORT), 'subsystems': [NQN]}],
+        }
+
+    def start(self):
+        log = open(os.path.join(self.folder, 'log'), 'ab')
+        out = os.path.join(self.folder, 'out')
+        self.starts += 1
+        with log, open(out, 'wb') as out_file:
+            self.process = subprocess.Popen(
+                ['ip', 'netns', 'exec', self.netns, self.stage.weft, 'serve', '-c', self.config_path(),
+                 '--state', os.path.join(self.folder, 'state'), '--reactors', '1'],
+                stdout=out_file, stderr=log)
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not self.is_listening():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise StageError('target %s does not start:\n%s' % (self.name, self.log_tail()))
+            time.sleep(0.005)
+
+    def is_listening(self):
+        table = subprocess.run(['ip', 'netns', 'exec', self.netns, 'ss', '-Hltn', 'sport = :%d' % PORT],
+                               capture_output=True, text=True)
+        return bool(table.stdout.strip())
+
+    def log_tail(self):
+        with open(os.path.join(self.folder, 'log'), errors='replace') as file:
+            return file.read()[-3000:]
+
+    def is_alive(self):
+        return self.process is not None and self.process.poll() is None
+
+    def signal(self, number):
+        if self.is_alive():
+            self.process.send_signal(number)
+
+    def kill(self):
+        self.signal(signal.SIGKILL)
+        if self.process:
+            self.process.wait()
+
+    def stop(self):
+        self.signal(signal.SIGCONT)
+        self.signal(signal.SIGTERM)
+        try:
+            return self.process.wait(15) if self.process else None
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return None
+
+
+class Stage:
+    """`with Stage(...) as stage`: two targets, two links; the host is started by itself."""
+
+    def __init__(self, folder, weft, programs, size_mib=64):
+        self.folder, self.weft, self.programs = folder, weft, programs
+        self.tag = 'weft-%d' % os.getpid()
+        self.medium = os.path.join(folder, 'medium')
+        self.secret_path = os.path.join(folder, 'secret')
+        self.size = size_mib << 20
+        self.links, self.targets, self.host = [], [], None
+
+    def netns(self, who):
+        return '%s-%s' % (self.tag, who)
+
+    def __enter__(self):
+        try:
+            self.build()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def build(self):
+        with open(self.medium, 'wb') as file:
+            file.truncate(self.size)
+        with open(os.open(self.secret_path, os.O_CREAT | os.O_WRONLY, 0o600), 'w') as file:
+            file.write(uuid.uuid4().hex + uuid.uuid4().hex)
+        for who in 'hab':
+            subprocess.run(['ip', 'netns', 'add', self.netns(who)], check=True)
+            subprocess.run(['ip', '-n', self.netns(who), 'link', 'set', 'lo', 'up'], check=True)
+        for index, who in enumerate('ab'):
+            relay = [os.path.join(self.programs, 'relay'),
+                     'w%d' % index, self.netns('h'), '10.91.%d.1' % (index + 1),
+                     'w%d' % index, self.netns(who), '10.91.%d.2' % (index + 1)]
+            self.links.append(Talker(relay, sys.stderr))
+            self.targets.append(Target(self, index))
+        for target in self.targets:
+            target.start()
+
+    def start_host(self, args):
+        command = ['ip', 'netns', 'exec', self.netns('h'), os.path.join(self.programs, 'weft_torture'),
+                   '--nqn', NQN]
+        for target in self.targets:
+            command += ['--path', '%s:%d' % (target.addr, PORT)]
+        self.host_log = open(os.path.join(self.folder, 'host.log'), 'w+')
+        self.host = Talker(command + args, self.host_log)
+
+    def ask_host(self, order):
+        return json.loads(self.host.ask(order))
+
+    def host_log_text(self):
+        self.host_log.seek(0)
+        return self.host_log.read()
+
+    def __exit__(self, *exc):
+        if self.host:
+            self.host.process.kill()
+            self.host.process.wait()
+        for target in self.targets:
+            target.signal(signal.SIGCONT)
+            target.kill()
+        for link in self.links:
+            link.end()
+        for who in 'hab':
+            subprocess.run(['ip', 'netns', 'del', self.netns(who)], capture_output=True)

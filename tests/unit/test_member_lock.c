@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Locks of members on a file that they share: seen by others while any description of the member is
+ * open, also while its process is stopped, and gone when it was killed, with writes under way too:
+ * then nothing is written after the lock is free. Claims that exclude a second process of the same
+ * member; what opening a shared medium does and does not undo.
+ */
+#include "media/media.h"
+#include "media/member_lock.h"
+#include "tap.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* As EXPECT, with what is expected in words. */
+#define OK(cond, ...)                                                                              \
+	do {                                                                                       \
+		if (!(cond)) {                                                                     \
+			printf("# %s:%d: expected: ", __FILE__, __LINE__);                         \
+			printf(__VA_ARGS__);                                                       \
+			printf("\n");                                                              \
+			tap_case_failed = true;                                                    \
+		}                                                                                  \
+	} while (0)
+
+static char path[] = "/tmp/weft-member-XXXXXX";
+
+static bool is_held(int fd, unsigned member)
+{
+	bool held = false;
+
+	OK(member_lock_is_held(fd, member, 1, &held) == 0, "asking for member %u works", member);
+	return held;
+}
+
+static void descriptions(void)
+{
+	int a = open(path, O_RDWR | O_CLOEXEC), b = open(path, O_RDWR | O_CLOEXEC);
+	int more = open(path, O_RDWR | O_CLOEXEC);
+	int copy;
+
+	OK(!is_held(b, 3), "free at first");
+	OK(member_lock_claim(a, 3) == 0, "claimed");
+	OK(is_held(b, 3), "another description sees it");
+	OK(!is_held(a, 3), "its own does not count");
+	OK(!is_held(b, 2) && !is_held(b, 4), "its neighbours are free");
+	OK(member_lock_claim(b, 4) == 0, "another member claims its own");
+	OK(member_lock_share(more, 3) == 0, "a second description of a member");
+	copy = dup(more);
+	close(a);
+	close(more);
+	OK(is_held(b, 3), "held as long as any description is, by whatever descriptor");
+	close(copy);
+	OK(!is_held(b, 3), "free with the last one");
+	close(b);
+}
+
+static void ranges(void)
+{
+	int a = open(path, O_RDWR | O_CLOEXEC), b = open(path, O_RDWR | O_CLOEXEC);
+	bool held = true;
+
+	OK(member_lock_is_held(b, 16, 0, &held) == 0 && !held, "of no members none is held");
+	OK(member_lock_share(a, 7) == 0, "member 7");
+	OK(member_lock_is_held(b, 0, 7, &held) == 0 && !held, "0 to 6: free");
+	OK(member_lock_is_held(b, 2, 14, &held) == 0 && held, "2 to 15: held");
+	OK(member_lock_is_held(b, 8, 8, &held) == 0 && !held, "8 to 15: free");
+	close(a);
+	close(b);
+}
+
+static void fences(void)
+{
+	int a = open(path, O_RDWR | O_CLOEXEC), b = open(path, O_RDWR | O_CLOEXEC);
+	bool held = true;
+
+	OK(member_lock_take_fence(a) == 0, "one takes the right to fence");
+	OK(member_lock_take_fence(b) == -EAGAIN, "the other does not get it");
+	OK(member_lock_take_fence(a) == 0, "who has it may take it again");
+	OK(member_lock_is_held(b, 0, MEMBER_LOCK_MAX, &held) == 0 && !held, "it is no member's");
+	member_lock_drop_fence(a);
+	OK(member_lock_take_fence(b) == 0, "then the other gets it");
+	close(b);
+	OK(member_lock_take_fence(a) == 0, "and it goes with who had it");
+	close(a);
+}
+
+/* A process of member 1 that holds the lock until it is killed. */
+static pid_t holder_start(void)
+{
+	int ready[2];
+	char byte;
+	pid_t pid;
+
+	if (pipe2(ready, O_CLOEXEC) < 0)
+		return -1;
+	pid = fork();
+	if (pid == 0) {
+		int fd = open(path, O_RDWR | O_CLOEXEC);
+
+		if (member_lock_claim(fd, 1) == 0 && write(ready[1], "x", 1) == 1) {
+			for (;;)
+				pause();
+		}
+		_exit(1);
+	}
+	close(ready[1]);
+	if (read(ready[0], &byte, 1) != 1)
+		pid = -1;
+	close(ready[0]);
+	return pid;
+}
+
+static void processes(void)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC), status;
+	pid_t pid = holder_start();
+
+	OK(pid > 0 && is_held(fd, 1), "held by another process");
+	kill(pid, SIGSTOP);
+	waitpid(pid, &status, WUNTRACED);
+	OK(WIFSTOPPED(status) && is_held(fd, 1), "held by one that is stopped");
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	OK(WIFSIGNALED(status) && !is_held(fd, 1), "free when it was killed and reaped");
+	OK(member_lock_claim(fd, 1) == 0, "its successor claims it");
+	close(fd);
+}
+
+/* While the predecessor lives the claim does not end; when it is gone, it does. */
+static void successor(void)
+{
+	struct pollfd claimed = {.events = POLLIN};
+	pid_t pid = holder_start(), claimer;
+	int ends[2], status = 0;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return;
+	claimer = fork();
+	if (claimer == 0) {
+		int fd = open(path, O_RDWR | O_CLOEXEC);
+
+		_exit(member_lock_claim(fd, 1) == 0 && write(ends[1], "x", 1) == 1 ? 0 : 1);
+	}
+	claimed.fd = ends[0];
+	OK(poll(&claimed, 1, 50) == 0, "no claim beside a predecessor that lives");
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	OK(poll(&claimed, 1, 5000) == 1, "a claim when it is dead");
+	waitpid(claimer, &status, 0);
+	OK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "that succeeds");
+	close(ends[0]);
+	close(ends[1]);
+}
+
+static void shared_media(void)
+{
+	struct media_error error = {""};
+	struct media *a = NULL, *b = NULL, *alone = NULL;
+	char spec[128], bigger[128];
+	bool can = true;
+	struct stat st;
+
+	snprintf(spec, sizeof(spec), "file:%s.img,size=1M,block=512", path);
+	snprintf(bigger, sizeof(bigger), "file:%s.img,size=2M,block=4096", path);
+	OK(media_open_shared(spec, 0, &a, &error) == 0, "a shared file is made: %s", error.text);
+	OK(media_open_shared(spec, 1, &b, &error) == 0, "and opened by another: %s", error.text);
+	OK(media_member(a) == 0 && media_member(b) == 1, "each knows which it is");
+	OK(media_open(spec, &alone, &error) < 0, "nobody else may: %s", error.text);
+	OK(media_members_can_write(a, 1, 1, &can) == 0 && can, "the other can write");
+	media_close(b);
+	OK(media_members_can_write(a, 1, 1, &can) == 0 && !can, "closed, it cannot");
+	/* 512 byte blocks may need buffered I/O: then the second medium has a description of its
+	 * own. */
+	OK(media_reopen(a, bigger, &b, &error) == 0, "opened anew, larger: %s", error.text);
+	OK(media_member(b) == 0, "still the same member");
+	media_undo(b);
+	media_close(a);
+	OK(media_open_shared(bigger, 1, &a, &error) == 0 &&
+		   media_members_can_write(a, 0, 1, &can) == 0 && can,
+	   "the one that followed holds the lock as well");
+	media_undo(a);
+	media_close(a);
+	media_close(b);
+	snprintf(spec, sizeof(spec), "%s.img", path);
+	OK(stat(spec, &st) == 0 && st.st_size == 2 << 20,
+	   "nothing is undone that another member may use");
+	unlink(spec);
+	OK(media_open_shared("mem:1M", 0, &a, &error) == -EINVAL, "memory is not shared");
+}
+
+/* ---- a writer that is killed ------------------------------------------------------------------
+ */
+
+#define WRITES      32
+#define WRITE_BYTES (256u << 10)
+
+struct writer {
+	struct media_io ios[WRITES];
+	struct iovec iovs[WRITES];
+};
+
+static void written(struct media_io *io, int res)
+{
+	if (res < 0)
+		_exit(2);
+	memset(io->iov->iov_base, ++*(uint8_t *)io->iov->iov_base, WRITE_BYTES);
+	media_submit(io);
+}
+
+/* Writes without an end, as much at a time as a busy target; another byte each time. */
+static void writer_run(const char *spec)
+{
+	static struct writer writer;
+	struct reactor *reactor;
+	struct media_error error;
+	struct media *media;
+
+	if (reactor_create(&(struct reactor_config){.cpu = -1}, &reactor) < 0 ||
+	    media_open_shared(spec, 1, &media, &error) < 0)
+		_exit(3);
+	for (unsigned i = 0; i < WRITES; i++) {
+		writer.iovs[i].iov_len = WRITE_BYTES;
+		writer.iovs[i].iov_base = aligned_alloc(4096, WRITE_BYTES);
+		memset(writer.iovs[i].iov_base, 0, WRITE_BYTES);
+		writer.ios[i] = (struct media_io){
+			.reactor = reactor,
+			.media = media,
+			.kind = MEDIA_WRITE,
+			.offset = (uint64_t)i * WRITE_BYTES,
+			.len_bytes = WRITE_BYTES,
+			.iov = &writer.iovs[i],
+			.iov_count = 1,
+			.done = written,
+		};
+		media_submit(&writer.ios[i]);
+	}
+	reactor_run(reactor);
+}
+
+static void contents_read(const char *name, uint8_t *bytes, size_t len_bytes)
+{
+	int fd = open(name, O_RDONLY | O_CLOEXEC);
+
+	OK(fd >= 0 && pread(fd, bytes, len_bytes, 0) == (ssize_t)len_bytes, "the file is read");
+	close(fd);
+}
+
+static void killed_once(const char *name, const char *spec, uint8_t *one, uint8_t *two)
+{
+	struct media_error error = {""};
+	struct media *media = NULL;
+	bool can_write = true;
+	pid_t pid = fork();
+	uint8_t first = 0;
+	int fd;
+
+	if (pid == 0)
+		writer_run(spec);
+	OK(media_open_shared(spec, 0, &media, &error) == 0, "opened beside it: %s", error.text);
+	fd = open(name, O_RDONLY | O_CLOEXEC);
+	for (unsigned tries = 0; tries < 5000 && first < 3; tries++) {
+		poll(NULL, 0, 1);
+		if (pread(fd, &first, 1, 0) != 1)
+			break;
+	}
+	OK(first >= 3, "it writes");
+	kill(pid, SIGKILL);
+	for (unsigned tries = 0; tries < 10000 && can_write; tries++) {
+		poll(NULL, 0, 1);
+		if (media_members_can_write(media, 1, 1, &can_write) < 0)
+			break;
+	}
+	OK(!can_write, "its lock goes");
+	contents_read(name, one, WRITES * WRITE_BYTES);
+	poll(NULL, 0, 20);
+	contents_read(name, two, WRITES * WRITE_BYTES);
+	OK(memcmp(one, two, WRITES * WRITE_BYTES) == 0, "and nothing is written after that");
+	waitpid(pid, NULL, 0);
+	close(fd);
+	media_close(media);
+}
+
+/* The lock is asked for before the dead are reaped: it alone must tell. */
+static void killed_writer(void)
+{
+	uint8_t *one = malloc((size_t)WRITES * WRITE_BYTES);
+	uint8_t *two = malloc((size_t)WRITES * WRITE_BYTES);
+	char name[64], spec[128];
+
+	snprintf(name, sizeof(name), "%s.img", path);
+	snprintf(spec, sizeof(spec), "file:%s,size=%u", name, WRITES * WRITE_BYTES);
+	for (unsigned i = 0; one && two && i < 5; i++) {
+		unlink(name);
+		killed_once(name, spec, one, two);
+	}
+	unlink(name);
+	free(one);
+	free(two);
+}
+
+int main(void)
+{
+	int fd = mkstemp(path);
+
+	if (fd < 0)
+		return 1;
+	close(fd);
+	TAP_RUN(descriptions);
+	TAP_RUN(ranges);
+	TAP_RUN(fences);
+	TAP_RUN(processes);
+	TAP_RUN(successor);
+	TAP_RUN(shared_media);
+	TAP_RUN(killed_writer);
+	unlink(path);
+	return tap_end();
+}

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The protocol between members of a cluster in plain Python, written from docs/adr/0021: a member that
+connects, and says what a test wants it to say. And a world of members that serve one file.
+"""
+
+import hashlib
+import hmac
+import os
+import shutil
+import signal
+import socket
+import struct
+import tempfile
+
+import restapi
+import target
+
+HELLO, CHALLENGE, PROOF, WELCOME, PING, PONG, RESET, RESET_DONE = range(1, 9)
+BODY = {HELLO: 216, CHALLENGE: 216, PROOF: 0, WELCOME: 0, PING: 0, PONG: 0, RESET: 488,
+        RESET_DONE: 16}
+MAC = 32
+MAGIC = 0x72656570
+SECRET = 'a secret of at least thirty-two characters, for tests'
+TIMEOUT_S = 20.0
+RANGES = {'a': [1, 1000], 'b': [2000, 2999]}
+UUID = '6f1c7b9a-52e0-4d0b-9a39-1f0f5c1d2e3f'
+LABELS = {'dialer proof': b'weft peer, proof of who connects',
+          'listener proof': b'weft peer, proof of who was connected to',
+          'dialer key': b'weft peer, key of who connects',
+          'listener key': b'weft peer, key of who was connected to'}
+
+
+def header(kind, number=0, body=None, magic=MAGIC, version=1, reserved=0):
+    return struct.pack('<IHHIIQ', magic, version, kind, BODY[kind] if body is None else body,
+                       reserved, number)
+
+
+def members_hash(ranges):
+    text = b''
+    for name in sorted(ranges):
+        text += name.encode().ljust(64, b'\0') + struct.pack('<HH', *ranges[name])
+    return hashlib.sha256(text.ljust(16 * 68, b'\0')).digest()
+
+
+class Member:
+    """One that connects to another."""
+
+    def __init__(self, path, name='b', to='a', secret=SECRET, ranges=None):
+        self.name, self.to, self.secret = name, to, secret.encode()
+        self.ranges = ranges or RANGES
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(TIMEOUT_S)
+        self.sock.connect(path)
+        self.number = 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *args):
+        self.sock.close()
+
+    def derive(self, label):
+        text = LABELS[label].ljust(64, b'\0') + self.hello + self.challenge
+        return hmac.new(self.secret, text, 'sha256').digest()
+
+    def send(self, raw):
+        try:
+            self.sock.sendall(raw)
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # told by the next recv
+
+    def recv(self, count):
+        raw = b''
+        while len(raw) < count:
+            try:
+                got = self.sock.recv(count - len(raw))
+            except ConnectionResetError:
+                got = b''
+            if not got:
+                return None
+            raw += got
+        return raw
+
+    def recv_frame(self):
+        """(kind, number, body, mac), or None at the end."""
+        raw = self.recv(24)
+        if raw is None:
+            return None
+        magic, version, kind, body_bytes, reserved, number = struct.unpack('<IHHIIQ', raw)
+        if (magic, version, reserved, body_bytes) != (MAGIC, 1, 0, BODY.get(kind)):
+            raise RuntimeError('a frame that is none: %r' % raw)
+        body = self.recv(body_bytes)
+        return kind, number, body, self.recv(MAC), raw
+
+    def is_closed(self):
+        """The other side ends it, and says nothing more but what it had said."""
+        while True:
+            frame = self.recv_frame()
+            if frame is None:
+                return True
+            if frame[0] not in (PONG, CHALLENGE):
+                return False
+
+    def greet(self, nonce=None):
+        body = self.name.encode().ljust(64, b'\0') + self.to.encode().ljust(64, b'\0') + \
+            members_hash(self.ranges) + (nonce or os.urandom(32)) + bytes(16) + \
+            struct.pack('<II', os.getpid(), 0)
+        self.hello = header(HELLO) + body
+        self.send(self.hello + bytes(MAC))
+
+    def take_challenge(self):
+        frame = self.recv_frame()
+        if frame is None or frame[0] != CHALLENGE:
+            return False
+        self.challenge = frame[4] + frame[2]
+        return True
+
+    def prove(self, proof=None):
+        self.send(header(PROOF) + (proof or self.derive('dialer proof')))
+
+    def shake(self):
+        """True when the link is up, and the other side has proven itself too."""
+        self.greet()
+        if not self.take_challenge():
+            return False
+        self.prove()
+        frame = self.recv_frame()
+        if frame is None or frame[0] != WELCOME:
+            return False
+        self.key, self.their_key = self.derive('dialer key'), self.derive('listener key')
+        return hmac.compare_digest(frame[3], self.derive('listener proof'))
+
+    def message(self, kind, body=b'', number=None):
+        if number is None:
+            self.number += 1
+            number = self.number
+        raw = header(kind, number) + body
+        return raw + hmac.new(self.key, raw, 'sha256').digest()
+
+    def ask(self, kind, body=b''):
+        self.send(self.message(kind, body))
+        frame = self.recv_frame()
+        if frame is not None:
+            wanted = hmac.new(self.their_key, frame[4] + frame[2], 'sha256').digest()
+            if not hmac.compare_digest(frame[3], wanted):
+                raise RuntimeError('a wrong signature')
+        return frame
+
+
+def reset_body(request_id=1, cntlid=1, ciu=1, cirn=1, subnqn=target.NQN, hostnqn='nqn.x'):
+    return struct.pack('<QQHB5x16s', request_id, cirn, cntlid, ciu, bytes(16)) + \
+        subnqn.encode().ljust(224, b'\0') + hostnqn.encode().ljust(224, b'\0')
+
+
+class World:
+    """Members that serve one file, each a process with a folder of its own."""
+
+    def __init__(self, names=('a', 'b'), answer_ms=200, fence='kill', secrets=None, size='8M',
+                 start=True, has_tcp=False):
+        self.ports = {name: target.free_port() if has_tcp else None for name in names}
+        self.folder = tempfile.mkdtemp(prefix='weft-peers-')
+        self.disk = os.path.join(self.folder, 'disk.img')
+        self.members = {}
+        self.clients = {name: restapi.Client(os.path.join(self.folder, name, 'state', 'weft.sock'))
+                        for name in names}
+        for name in names:
+            self.write_secret(name, (secrets or {}).get(name, SECRET))
+        for name in names:
+            port = target.free_port()
+            config = target.config_of(port, [target.namespace(
+                1, 'file:%s,size=%s,block=4096' % (self.disk, size), uuid=UUID, clustered=True)])
+            config['cluster'] = {
+                'name': name, 'listen': self.place(name),
+                'secret_file': self.secret_path(name), 'cntlids': RANGES[name],
+                'answer_ms': answer_ms, 'fence': fence,
+                'peers': [{'name': other, 'address': self.place(other),
+                           'cntlids': RANGES[other]} for other in names if other != name]}
+            folder = os.path.join(self.folder, name)
+            os.mkdir(folder)
+            self.members[name] = target.Target(config, folder=folder, port=port, start=False)
+        if start:
+            for member in self.members.values():
+                member.start()
+
+    def __getitem__(self, name):
+        return self.members[name]
+
+    def socket(self, name):
+        return os.path.join(self.folder, name + '.sock')
+
+    def place(self, name):
+        port = self.ports[name]
+        return 'unix:' + self.socket(name) if port is None else '127.0.0.1:%d' % port
+
+    def secret_path(self, name):
+        return os.path.join(self.folder, name + '.secret')
+
+    def write_secret(self, name, text, mode=0o600):
+        with open(self.secret_path(name), 'w') as file:
+            file.write(text + '\n')
+        os.chmod(self.secret_path(name), mode)
+
+    def api(self, name):
+        return self.clients[name]
+
+    def peer(self, name, of):
+        """How member `of` sees member `name`."""
+        peers = self.api(of).get('/v1/peers').json['peers']
+        return [peer for peer in peers if peer['name'] == name][0]
+
+    def wait_up(self, name, of, up=True):
+        return target.poll(lambda: self.peer(name, of)['up'] == up)
+
+    def stop(self, name):
+        """SIGSTOP, and waits until no thread of it runs any more."""
+        process = self.members[name].process
+        tasks = '/proc/%d/task' % process.pid
+
+        def has_stopped():
+            states = []
+            for task in os.listdir(tasks):
+                with open('%s/%s/stat' % (tasks, task)) as file:
+                    states.append(file.read().rpartition(')')[2].split()[0])
+            return all(state == 'T' for state in states)
+        process.send_signal(signal.SIGSTOP)
+        if not target.poll(has_stopped):
+            raise RuntimeError('%s does not stop' % name)
+
+    def finish(self, t):
+        for name, member in self.members.items():
+            if member.process is None:
+                continue
+            if member.process.poll() is None:
+                member.process.send_signal(signal.SIGCONT)
+            member.finish(t)
+            t.eq(self.clients[name].violations, [], 'the API of %s answers by its document' % name)
+        shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""
+A namespace that another process serves too: nothing between the two is atomic and neither hears of
+what hosts ask the other for, so that reservations, marks and fused pairs are refused, and Identify
+says so. NVMe Base 2.1, sections 3.4.2 and 8.1.22; NVM Command Set 1.1, section 2.1.4.
+"""
+
+import nvmetcp as n
+import target
+from peerlink import World
+from tap import Tap
+
+REGISTER, REPORT, ACQUIRE, RELEASE = 0x0d, 0x0e, 0x11, 0x15
+FUSE_FIRST, FUSE_SECOND = 0x41, 0x42
+FUSED_FAIL = (0, 0x09)
+BLOCK = 4096
+
+
+def identify(t, host):
+    page = bytes(host.admin.identify(0, 1).data)
+    t.eq(page[31], 0, 'RESCAP: no reservations', 'Base 8.1.22')
+    t.eq((page[34:36], page[38:40]), (bytes(2), bytes(2)), 'NAWUN and NACWU: one block', 'NVM 2.1.4')
+    page = bytes(host.admin.identify(8, 1).data)
+    t.eq(page[5], 0, 'RESCAP of CNS 08h likewise', 'Base 8.1.22')
+
+
+def refused(t, conn):
+    for opcode, name, kwargs in (
+            (REGISTER, 'Reservation Register', {'data': bytes(16)}),
+            (REPORT, 'Reservation Report', {'read_bytes': 64, 'cdw10': 15, 'cdw11': 1}),
+            (ACQUIRE, 'Reservation Acquire', {'data': bytes(16)}),
+            (RELEASE, 'Reservation Release', {'data': bytes(8)}),
+            (n.WRITE_UNCORRECTABLE, 'Write Uncorrectable', {})):
+        t.status(conn.do(opcode, 1, **kwargs), n.INVALID_OPCODE, name, 'Base 8.1.22', dnr=1)
+
+
+def fused(t, conn):
+    old, new = b'\x11' * BLOCK, b'\x22' * BLOCK
+    conn.put(1, 0, old, BLOCK)
+    first = conn.rw(n.COMPARE, 1, 0, 1, BLOCK, old, flags=FUSE_FIRST)
+    second = conn.rw(n.WRITE, 1, 0, 1, BLOCK, new, flags=FUSE_SECOND)
+    conn.wait(first)
+    conn.wait(second)
+    t.status(first, n.INVALID_FIELD, 'Compare of a fused pair', 'Base 3.4.2', dnr=1)
+    t.status(second, FUSED_FAIL, 'and its Write', 'Base 3.4.2')
+    t.eq(bytes(conn.read(1, 0, 1, BLOCK).data), old, 'nothing is written', 'Base 3.4.2')
+    t.status(conn.wait(conn.rw(n.COMPARE, 1, 0, 1, BLOCK, old)), n.OK, 'a plain Compare works')
+
+
+def test(t, world):
+    with world['a'].host() as host:
+        conn = host.queue()
+        for part, arg in ((identify, host), (refused, conn), (fused, conn)):
+            with t.guard(part.__name__):
+                part(t, arg)
+
+
+def start():
+    t = Tap()
+    world = World(start=False)
+    try:
+        with t.guard('the test as a whole'):
+            world['a'].start()
+            test(t, world)
+    finally:
+        world.finish(t)
+    return t.done()
+
+
+target.weft_path()
+raise SystemExit(start())

@@ -1,0 +1,446 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""
+Two processes serve one file: the link between them (right and wrong secrets, garbage, replays,
+floods), resets of a peer's controllers (38h) that a live peer answers, and peers that are stopped
+or killed: what a stopped one had in its socket never lands once the reset is said to be done.
+"""
+
+import copy
+import os
+import signal
+import struct
+import subprocess
+
+import nvmetcp as n
+import target
+from peerlink import (CHALLENGE, HELLO, MAC, PING, PONG, PROOF, RESET, RESET_DONE, SECRET, Member,
+                      World, header, reset_body)
+from tap import Tap
+
+CCR, LOG_RESET, SPEC = 0x38, 0x1e, 'TP8028'
+PROGRESS, SUCCESS, FAILED = 0, 1, 2
+DONE, FORBIDDEN = 0, 2
+OLD, NEW = b'\x11' * 4096, b'\x22' * 4096
+HOST_KATO_MS = 120000
+
+
+class Instance:
+    def __init__(self, host):
+        page = bytes(host.admin.identify(1).data)
+        self.cntlid, self.ciu = host.cntlid, page[135]
+        self.cirn = struct.unpack_from('<Q', page, 136)[0]
+
+
+def reset(host, who):
+    """What becomes of it: the state of the log 1Eh, once it is over."""
+    cmd = host.admin.do(CCR, cdw10=who.cntlid | who.ciu << 16, cdw12=who.cirn & 0xffffffff,
+                        cdw13=who.cirn >> 32)
+    if cmd.status != n.OK:
+        return cmd.status
+    if cmd.dw0 & 1:
+        return SUCCESS
+
+    def over():
+        page = bytes(host.admin.get_log(LOG_RESET, 8 + 8 * 32, rae=1).data)
+        for at in range(struct.unpack_from('<H', page)[0]):
+            cntlid, ciu, state = struct.unpack_from('<HBxxxB', page, 8 + 8 * at)
+            if (cntlid, ciu) == (who.cntlid, who.ciu) and state != PROGRESS:
+                return state
+        return None
+    return target.poll(over)
+
+
+def host_of(member):
+    return member.host(kato_ms=HOST_KATO_MS)
+
+
+def disk_block(world, lba):
+    with open(world.disk, 'rb') as file:
+        file.seek(lba * 4096)
+        return file.read(4096)
+
+
+def both_up(t, world, what):
+    t.ok(world.wait_up('b', 'a') and world.wait_up('a', 'b'), what,
+         why=world['a'].log() + world['b'].log())
+
+
+# ---- the link ------------------------------------------------------------------------------------
+
+
+def links(t, world):
+    both_up(t, world, 'two members with the same secret link up')
+    peer = world.peer('b', 'a')
+    t.eq((peer['pid'], peer['can_fence'], peer['fenced'], peer['cntlids'], peer['last_error']),
+         (world['b'].process.pid, True, False, [2000, 2999], ''), 'what is known of a peer')
+    run = subprocess.run([target.weft_path(), 'ctl', '--socket', world.api('a').place, 'peers'],
+                         capture_output=True, text=True, timeout=20)
+    t.ok(run.returncode == 0 and 'PEER' in run.stdout and '2000' in run.stdout, 'weft ctl peers',
+         why=run.stdout + run.stderr)
+    with host_of(world['a']) as one, host_of(world['b']) as two:
+        t.ok(1 <= one.cntlid <= 1000 and 2000 <= two.cntlid <= 2999,
+             'each gives out identifiers of its own range', 'Base 5.1.13.2.1')
+        pages = [bytes(host.admin.identify(3, nsid=1).data) for host in (one, two)]
+        t.eq(pages[0], pages[1], 'both tell the same identifiers of the namespace', 'Base 4.7.1')
+        t.eq(one.admin.do(0x80, 1, cdw10=0).status, (0, 0x15), 'no Format NVM behind the back of others')
+        one.queue().put(1, 3, NEW, block=4096)
+        t.eq(bytes(two.queue().read(1, 3, 1, block=4096).data), NEW,
+             'what one has written the other reads')
+
+
+def strangers(t, world):
+    path = world.socket('a')
+    with Member(path) as member:
+        t.ok(member.shake(), 'our own words for the protocol are understood')
+        frame = member.ask(PING)
+        t.eq(frame[:2], (PONG, 1), 'a ping is answered')
+        again = member.message(PING, number=member.number)
+        member.send(again)
+        t.ok(member.is_closed(), 'the same message again ends the link')
+    for what, spoil in (('a number is left out', lambda m: m.message(PING, number=3)),
+                        ('a wrong signature', lambda m: header(PING, 1) + bytes(MAC)),
+                        ('no number', lambda m: header(PING, 0) + bytes(MAC)),
+                        ('a greeting in between', lambda m: m.hello + bytes(MAC)),
+                        ('an answer that nobody asked for',
+                         lambda m: m.message(RESET_DONE, bytes(16))),
+                        ('a reset without names',
+                         lambda m: m.message(RESET, bytes(488)))):
+        with Member(path) as member:
+            t.ok(member.shake(), what + ': the link is up')
+            member.send(spoil(member))
+            t.ok(member.is_closed(), what + ' ends the link')
+    for what, kwargs in (('a wrong secret', {'secret': SECRET + '!'}),
+                         ('an unknown name', {'name': 'c'}), ('another addressee', {'to': 'b'}),
+                         ('other members', {'ranges': {'a': [1, 1000], 'b': [2000, 3000]}})):
+        with Member(path, **kwargs) as member:
+            t.eq(member.shake(), False, what + ' is refused')
+    with Member(path) as first:
+        first.greet(bytes(32))
+        first.take_challenge()
+        proof = first.derive('dialer proof')
+        with Member(path) as second:
+            second.greet(bytes(32))
+            second.take_challenge()
+            second.prove(proof)
+            t.ok(second.is_closed(), 'the proof of another connection is refused')
+    with Member(path) as member:
+        member.greet()
+        member.take_challenge()
+        member.prove(member.derive('listener proof'))
+        t.ok(member.is_closed(), "the listener's own kind of proof is refused")
+
+
+def garbage(t, world):
+    path = world.socket('a')
+    for what, raw in (('noise', os.urandom(4096)), ('zeroes', bytes(4096)),
+                      ('HTTP', b'GET / HTTP/1.1\r\n\r\n' * 4),
+                      ('a huge size', header(HELLO, body=0xffffffff) + bytes(4096)),
+                      ('another version', header(HELLO, version=2) + bytes(248)),
+                      ('reserved bytes', header(HELLO, reserved=1) + bytes(248)),
+                      ('a greeting of zeroes', header(HELLO) + bytes(216 + MAC)),
+                      ('names without an end', header(HELLO) + b'x' * 216 + bytes(MAC)),
+                      ('a proof first', header(PROOF) + bytes(MAC)),
+                      ('a challenge first', header(CHALLENGE) + bytes(216 + MAC)),
+                      ('a ping first', header(PING, 1) + bytes(MAC))):
+        with Member(path) as member:
+            member.send(raw)
+            t.ok(member.is_closed(), what + ' ends the connection')
+    with Member(path) as member:
+        member.send(header(HELLO))
+        t.ok(member.is_closed(), 'half a greeting is not waited for')
+    crowd = [Member(path) for _ in range(100)]
+    with Member(path) as member:
+        t.ok(member.shake(), 'a crowd that says nothing keeps nobody out')
+    for member in crowd:
+        member.sock.close()
+    t.ok(world.peer('b', 'a')['up'], 'and the link is up as before')
+
+
+def asked_by_member(t, world):
+    """What the wire tests of 38h cannot ask for."""
+    with host_of(world['a']) as host, Member(world.socket('a')) as member:
+        who = Instance(host)
+        member.shake()
+
+        def ask(**kwargs):
+            frame = member.ask(RESET, reset_body(**kwargs))
+            return struct.unpack_from('<QI', frame[2]) if frame[0] == RESET_DONE else frame
+        of_it = dict(cntlid=who.cntlid, ciu=who.ciu, cirn=who.cirn)
+        t.eq(ask(request_id=7, **of_it), (7, FORBIDDEN), 'a controller of another host')
+        t.eq(ask(request_id=8, cntlid=2000), (8, FORBIDDEN), 'an identifier that is not ours')
+        t.eq(ask(request_id=9, cntlid=999), (9, DONE), 'a controller that is not there')
+        t.eq(host.admin.identify(1).status, n.OK, 'the controller lives')
+
+
+# ---- resets --------------------------------------------------------------------------------------
+
+
+def live_peer(t, world):
+    with host_of(world['a']) as asker, host_of(world['b']) as victim:
+        who = Instance(victim)
+        queue = victim.queue()
+        t.eq(reset(asker, who), SUCCESS, 'a live peer resets its controller', SPEC)
+        t.ok(victim.admin.wait_closed() and queue.wait_closed(), 'whose host is cut off', SPEC)
+        t.eq(reset(asker, who), SUCCESS, 'once more: it is gone already', SPEC)
+    t.ok(world['b'].is_running(), 'the peer lives')
+    t.eq((world.peer('b', 'a')['resets_asked'], world.peer('a', 'b')['resets_served'],
+          world.peer('b', 'a')['fences']), (2, 2, 0), 'both have counted')
+    with host_of(world['b']) as victim, \
+            world['a'].host(hostnqn='nqn.2014-08.org.example:another',
+                            kato_ms=HOST_KATO_MS) as other:
+        t.eq(reset(other, Instance(victim)), n.INVALID_FIELD, "another host's controller", SPEC)
+
+
+def stopped_peer(t, world):
+    both_up(t, world, 'before a stop')
+    with host_of(world['a']) as asker, host_of(world['b']) as victim:
+        who, queue = Instance(victim), victim.queue()
+        queue.put(1, 5, OLD, block=4096)
+        world.stop('b')
+        queue.rw(n.WRITE, 1, 5, 1, 4096, NEW)
+        t.eq(reset(asker, who), SUCCESS, 'a stopped peer: the reset is done', SPEC)
+        t.eq(world['b'].wait_exit(), -signal.SIGKILL, 'because the peer was killed')
+        t.eq(disk_block(world, 5), OLD, 'the write in its socket has not landed')
+        t.eq(bytes(asker.queue().read(1, 5, 1, block=4096).data), OLD, 'nor is it seen')
+    peer = world.peer('b', 'a')
+    t.eq((peer['fenced'], peer['fences'], peer['up']), (True, 1, False), 'it shows')
+    t.ok('killed (process %d)' % world['b'].process.pid in world['a'].log() and
+         'is dead' in world['a'].log(), 'and is logged', why=world['a'].log())
+    world['b'].start()
+    both_up(t, world, 'it is started again and joins')
+    t.eq(world.peer('b', 'a')['fenced'], False, 'and is not fenced any more')
+
+
+def killed_peer(t, world):
+    both_up(t, world, 'before a kill')
+    with host_of(world['a']) as asker, host_of(world['b']) as victim:
+        who = Instance(victim)
+        world['b'].kill()
+        t.eq(reset(asker, who), SUCCESS, 'a peer that was killed: the reset is done', SPEC)
+        t.ok(world.peer('b', 'a')['fences'] < 2, 'without another kill')
+        world['b'].start()
+        both_up(t, world, 'a new process of it joins')
+        t.eq(reset(asker, who), SUCCESS, 'and answers for its predecessor', SPEC)
+
+
+def each_other(t, world):
+    """Both are to fence the other: both are stopped, with a reset of each other under way."""
+    both_up(t, world, 'before both stop')
+    hosts = {name: host_of(world[name]) for name in ('a', 'b')}
+    who = {name: Instance(host) for name, host in hosts.items()}
+    for name in ('a', 'b'):
+        world.stop(name)
+    for name, other in (('a', 'b'), ('b', 'a')):
+        hosts[name].admin.submit(CCR, cdw10=who[other].cntlid | who[other].ciu << 16,
+                                 cdw12=who[other].cirn & 0xffffffff, cdw13=who[other].cirn >> 32)
+    for name in ('a', 'b'):
+        world[name].process.send_signal(signal.SIGCONT)
+    # The one that is reset first may not have been asked yet.
+    t.ok(target.poll(lambda: any(host.admin.wait_closed(0.02) for host in hosts.values())),
+         'two that reset each other: a controller ends', SPEC)
+    alive = [name for name in ('a', 'b') if world[name].process.poll() is None]
+    t.ok(len(alive) >= 1, 'and one of the processes lives at least', why=alive)
+    for name in ('a', 'b'):
+        hosts[name].close()
+        if name not in alive:
+            world[name].start()
+
+
+def both_stop_and_end(t, world):
+    """A peer that is stopped, and this one is to end: nothing hangs."""
+    with host_of(world['a']) as asker, host_of(world['b']) as victim:
+        who = Instance(victim)
+        world.stop('b')
+        asker.admin.submit(CCR, cdw10=who.cntlid | who.ciu << 16, cdw12=who.cirn & 0xffffffff,
+                           cdw13=who.cirn >> 32)
+        world['a'].terminate()
+        t.eq(world['a'].wait_exit(), 0, 'an end with a reset under way')
+    if world['b'].is_running():
+        world['b'].process.send_signal(signal.SIGCONT)
+    else:
+        world['b'].process.wait()
+
+
+def unkillable(t):
+    world = World(fence='none', answer_ms=50)
+    try:
+        both_up(t, world, 'fence none')
+        with host_of(world['a']) as asker, host_of(world['b']) as victim:
+            who = Instance(victim)
+            world.stop('b')
+            t.eq(reset(asker, who), FAILED, 'a peer that may not be killed: the reset fails', SPEC)
+            t.ok('may not be killed' in world.peer('b', 'a')['last_error'], 'and why is told',
+                 why=world.peer('b', 'a'))
+            world['b'].process.send_signal(signal.SIGCONT)
+            t.ok(world.wait_up('b', 'a'), 'it answers again')
+            # What it was asked before may be under way there: 3Fh, reset in progress.
+            t.ok(target.poll(lambda: reset(asker, who) == SUCCESS), 'and then resets', SPEC)
+    finally:
+        world.finish(t)
+
+
+def other_secrets(t):
+    world = World(secrets={'b': 'another secret that has thirty-two characters'}, answer_ms=50)
+    try:
+        t.ok(target.poll(lambda: 'secret' in world.peer('b', 'a')['last_error']),
+             'members with different secrets do not link up', why=world.peer('b', 'a'))
+        with host_of(world['a']) as asker, host_of(world['b']) as victim:
+            t.eq(reset(asker, Instance(victim)), FAILED,
+                 'a peer that lives and is not known cannot be fenced', SPEC)
+            t.eq(victim.admin.identify(1).status, n.OK, 'nothing happened to it')
+            who = Instance(victim)
+            world['b'].kill()
+            t.eq(reset(asker, who), SUCCESS, 'once it is dead its locks tell', SPEC)
+    finally:
+        world.finish(t)
+
+
+def over_tcp(t):
+    world = World(has_tcp=True, answer_ms=50)
+    try:
+        both_up(t, world, 'a link over TCP')
+        t.eq(world.peer('b', 'a')['can_fence'], False, 'whoever is there cannot be killed')
+        with host_of(world['a']) as asker, host_of(world['b']) as victim:
+            t.eq(reset(asker, Instance(victim)), SUCCESS, 'it resets its controller', SPEC)
+        with host_of(world['a']) as asker, host_of(world['b']) as victim:
+            who = Instance(victim)
+            world.stop('b')
+            t.eq(reset(asker, who), FAILED, 'it does not answer: the reset fails', SPEC)
+            world['b'].process.send_signal(signal.SIGCONT)
+            t.ok(world.wait_up('b', 'a'), 'it answers again')
+        t.ok(world['b'].is_running(), 'it was not killed')
+    finally:
+        world.finish(t)
+
+
+# ---- documents -----------------------------------------------------------------------------------
+
+
+def serve_fails(t, member, what, text):
+    run = subprocess.run(member.command(), capture_output=True, text=True, timeout=30)
+    t.ok(run.returncode == 1 and text in run.stderr, what, why='%d\n%s' % (run.returncode,
+                                                                          run.stderr))
+
+
+def secrets(t, world):
+    member = world['a']
+    for what, secret, mode, text in (
+            ('a secret that others can read', SECRET, 0o644, 'chmod 600'),
+            ('a secret that is too short', 'x' * 31, 0o600, 'at least 32'),
+            ('a secret that is too long', 'x' * 257, 0o600, 'at most 256')):
+        world.write_secret('a', secret, mode)
+        serve_fails(t, member, what + ' is refused', text)
+    os.unlink(world.secret_path('a'))
+    serve_fails(t, member, 'a secret that is not there', 'cluster.secret_file: cannot read')
+    os.mkfifo(world.secret_path('a'), 0o600)
+    serve_fails(t, member, 'a pipe', 'no regular file')
+
+
+def check(member, change):
+    """What `weft serve --check` says of a changed document."""
+    good, config = member.config, copy.deepcopy(member.config)
+    change(config)
+    member.config = config
+    member.write_config()
+    run = subprocess.run([target.weft_path(), 'serve', '-c', member.config_path, '--check'],
+                         capture_output=True, text=True, timeout=30)
+    member.config = good
+    member.write_config()
+    return run
+
+
+def documents(t, world):
+    member = world['a']
+    t.eq(check(member, lambda c: None).returncode, 0, 'a good document')
+    ns = 'subsystems[0].namespaces[0].'
+    for what, change, text in (
+            ('no secret', lambda c: c['cluster'].pop('secret_file'), 'cluster.secret_file'),
+            ('no name', lambda c: c['cluster'].pop('name'), 'cluster.name'),
+            ('no range', lambda c: c['cluster'].pop('cntlids'), 'cluster.cntlids'),
+            ('a bad name', lambda c: c['cluster'].update(name='a b'), 'cluster.name'),
+            ('its own name', lambda c: c['cluster']['peers'][0].update(name='a'),
+             'cluster.peers[0].name'),
+            ('one name twice',
+             lambda c: c['cluster']['peers'].append(dict(c['cluster']['peers'][0],
+                                                         cntlids=[9000, 9001])),
+             'cluster.peers[1].name'),
+            ('ranges that meet', lambda c: c['cluster']['peers'][0].update(cntlids=[1000, 1001]),
+             'cluster.peers[0].cntlids'),
+            ('a range to FFF0h', lambda c: c['cluster'].update(cntlids=[1, 0xfff0]),
+             'cluster.cntlids'),
+            ('a range from 0', lambda c: c['cluster'].update(cntlids=[0, 5]), 'cluster.cntlids'),
+            ('a range backwards', lambda c: c['cluster'].update(cntlids=[5, 1]),
+             'cluster.cntlids'),
+            ('a bad address', lambda c: c['cluster'].update(listen='here'), 'cluster.listen'),
+            ('a long path', lambda c: c['cluster'].update(listen='unix:/' + 'x' * 200),
+             'cluster.listen'),
+            ('no peers', lambda c: c['cluster'].update(peers=[]), 'cluster.peers'),
+            ('a bad fence', lambda c: c['cluster'].update(fence='shoot'), 'cluster.fence'),
+            ('a kill over TCP',
+             lambda c: c['cluster']['peers'][0].update(address='127.0.0.1:1', fence='kill'),
+             'cluster.peers[0].fence'),
+            ('an unknown key', lambda c: c['cluster'].update(colour='blue'), 'colour'),
+            ('clustered without a UUID',
+             lambda c: c['subsystems'][0]['namespaces'][0].pop('uuid'), ns + 'clustered'),
+            ('clustered memory',
+             lambda c: c['subsystems'][0]['namespaces'][0].update(media='mem:1M'),
+             ns + 'clustered'),
+            ('clustered without a cluster', lambda c: c.pop('cluster'), ns + 'clustered')):
+        run = check(member, change)
+        t.ok(run.returncode != 0 and text in run.stdout + run.stderr, 'document: ' + what,
+             why=run.stdout + run.stderr)
+
+
+def live_documents(t, world):
+    api = world.api('a')
+    document = api.get('/v1/config').json
+    t.eq(document['cluster']['peers'][0]['fence'], 'kill', 'the exported document has it all')
+    t.eq(api.put('/v1/config', document).json['diff'], [], 'and can be applied again')
+    changed = dict(document, cluster=dict(document['cluster'], answer_ms=300))
+    answer = api.put('/v1/config', changed)
+    t.ok(answer.status == 400 and 'fixed while the target runs' in answer.body.decode(),
+         'a live change of the cluster is refused', why=answer.body)
+    path = '/v1/subsystems/%s/namespaces/1' % target.NQN
+    answer = api.patch(path, {'clustered': False})
+    t.ok(answer.status == 400 and 'clustered' in answer.body.decode(),
+         'and so is one of "clustered"', why=answer.body)
+
+
+def alone(t, world):
+    """A target that knows nothing of the cluster keeps off its files."""
+    port = target.free_port()
+    config = target.config_of(port, [target.namespace(1, 'file:%s,readonly' % world.disk)])
+    folder = os.path.join(world.folder, 'alone')
+    os.mkdir(folder)
+    member = target.Target(config, folder=folder, port=port, start=False)
+    serve_fails(t, member, 'a reader outside of the cluster', 'members of a cluster')
+    config['subsystems'][0]['namespaces'][0]['media'] = 'file:' + world.disk
+    member.write_config()
+    serve_fails(t, member, 'a writer outside of the cluster', 'in use by another target')
+
+
+def run_all(t):
+    world = World(start=False)
+    with t.guard('documents'):
+        documents(t, world)
+        secrets(t, world)
+    world.finish(t)
+    world = World()
+    for name, rows in (('links', links), ('strangers', strangers), ('garbage', garbage),
+                       ('asked', asked_by_member), ('documents', live_documents),
+                       ('alone', alone), ('live peer', live_peer), ('stopped peer', stopped_peer),
+                       ('killed peer', killed_peer), ('each other', each_other),
+                       ('the end', both_stop_and_end)):
+        with t.guard(name):
+            rows(t, world)
+    world.finish(t)
+    for name, rows in (('unkillable', unkillable), ('other secrets', other_secrets),
+                       ('TCP', over_tcp)):
+        with t.guard(name):
+            rows(t)
+    return t.done()
+
+
+if __name__ == '__main__':
+    raise SystemExit(run_all(Tap()))

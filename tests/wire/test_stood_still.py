@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""
+A target that stood still (SIGSTOP, a machine that was moved) for longer than KATO: its hosts have
+given it up and may have sent their writes elsewhere. What waits in its sockets, or inside of it,
+must not reach the medium when it goes on. NVMe Base 2.1, section 3.9 (keep alive); TP4129.
+"""
+
+import os
+import signal
+import tempfile
+import time
+
+import nvmetcp as n
+import target
+from tap import Tap
+
+SPEC = 'TP4129'
+MEM, FILE, DELAY = 1, 2, 3
+KATO_MS = 500
+DELAY_MS = 300
+LARGE = 256 * 1024
+OLD = b'\x11'
+NEW = b'\x22'
+
+
+class Scene:
+    """A host with I/O queues on several reactors, and what it leaves in the target's sockets."""
+
+    def __init__(self, tgt, kato_ms):
+        self.tgt = tgt
+        self.host = tgt.host(kato_ms=kato_ms)
+        self.conns = [self.host.queue(qid) for qid in (1, 2, 3, 4)]
+        self.fetching = []
+
+    def lba(self, i):
+        return 1024 * i
+
+    def before(self):
+        """Writes whose data the target has asked for; of the large ones, half is there."""
+        for i, conn in enumerate(self.conns):
+            for nsid in (MEM, FILE):
+                cmd = conn.rw(n.WRITE, nsid, self.lba(i) + 512, LARGE // 512, 512, NEW * LARGE,
+                              way='r2t', is_auto=False)
+                conn.wait_r2t(cmd)
+                self.send_data(conn, cmd, 0, LARGE // 2)
+                self.fetching.append((conn, cmd))
+            # The second of two writes to one place waits in line behind the first.
+            conn.rw(n.WRITE, DELAY, self.lba(i), 8, 512, OLD * 4096)
+            conn.rw(n.WRITE, DELAY, self.lba(i), 8, 512, NEW * 4096)
+            conn.do(n.FLUSH, MEM)
+
+    def send_data(self, conn, cmd, start, end):
+        step = min(conn.maxh2cdata, 65536)
+        for at in range(start, end, step):
+            conn.send(conn.h2cdata(cmd.cid, cmd.r2ts[0].ttag, at, NEW * step,
+                                   last=at + step == LARGE))
+
+    def during(self):
+        """Arrives while the target stands still."""
+        for conn, cmd in self.fetching:
+            self.send_data(conn, cmd, LARGE // 2, LARGE)
+        for i, conn in enumerate(self.conns):
+            for nsid in (MEM, FILE):
+                conn.rw(n.WRITE, nsid, self.lba(i), 8, 512, NEW * 4096)
+        self.host.admin.submit(n.KEEP_ALIVE)
+
+    def close(self):
+        self.host.close()
+
+
+def fill(tgt):
+    with tgt.host() as host:
+        conn = host.queue()
+        for nsid in (MEM, FILE):
+            for lba in range(0, 8192, 1024):
+                conn.put(nsid, lba, OLD * (512 * 1024))
+
+
+def is_stopped(pid):
+    for task in os.listdir('/proc/%d/task' % pid):
+        with open('/proc/%d/task/%s/stat' % (pid, task)) as file:
+            if file.read().rsplit(')', 1)[1].split()[0] != 'T':
+                return False
+    return True
+
+
+def stand_still(tgt, scene, ms):
+    scene.before()
+    os.kill(tgt.process.pid, signal.SIGSTOP)
+    target.poll(lambda: is_stopped(tgt.process.pid))
+    begin = time.monotonic()
+    scene.during()
+    time.sleep(max(0, begin + ms / 1000 - time.monotonic()))  # this time is what is tested
+    os.kill(tgt.process.pid, signal.SIGCONT)
+
+
+def landed(tgt):
+    """By place: which of the bytes there are, as the new host that looks finds them."""
+    found = {}
+    with tgt.host() as host:
+        conn = host.queue()
+        for nsid, name in ((MEM, 'memory'), (FILE, 'file')):
+            found['capsule, ' + name] = {
+                bytes(conn.read(nsid, 1024 * i, 8).data) for i in range(4)}
+            for half, text in ((0, 'first'), (1, 'second')):
+                lba = 512 + half * (LARGE // 1024)
+                found['%s half, %s' % (text, name)] = {
+                    bytes(conn.read(nsid, 1024 * i + lba, LARGE // 1024).data) for i in range(4)}
+        found['in line'] = {bytes(conn.read(DELAY, 1024 * i, 8).data) for i in range(4)}
+    return {name: {data[:1] for data in datas if data == data[:1] * len(data)} |
+            {b'mixed' for data in datas if data != data[:1] * len(data)}
+            for name, datas in found.items()}
+
+
+def gone(tgt):
+    return target.poll(lambda: tgt.log().count(' gone: ') == tgt.log().count(' connected to '))
+
+
+def too_long(t, tgt):
+    fill(tgt)
+    gone(tgt)
+    scene = Scene(tgt, KATO_MS)
+    stand_still(tgt, scene, 2.2 * KATO_MS)
+    t.ok(gone(tgt), 'the controller of the silent host goes', 'Base 3.9.3')
+    found = landed(tgt)
+    for name in ('capsule, memory', 'capsule, file', 'second half, memory', 'second half, file',
+                 'first half, file', 'in line'):
+        t.eq(found[name], {OLD}, 'nothing lands that came, or begins, too late: ' + name, SPEC)
+    t.eq(found['first half, memory'], {NEW}, 'what had landed before has landed', SPEC)
+    t.eq(tgt.log().count('keep alive expired after'), 1, 'by keep alive, once', 'Base 3.9.3')
+    scene.close()
+
+
+def short(t, tgt):
+    """The same within KATO: all of it is done, so that the rows above tell something."""
+    fill(tgt)
+    scene = Scene(tgt, 20 * KATO_MS)
+    stand_still(tgt, scene, KATO_MS)
+    for conn in scene.conns:
+        while conn.inflight:
+            conn.pump()
+    found = landed(tgt)
+    t.eq(set.union(*found.values()), {NEW}, 'a shorter stop: every write is done', SPEC)
+    scene.close()
+
+
+def test(t, tgt):
+    for part in (too_long, short):
+        with t.guard(part.__name__):
+            part(t, tgt)
+
+
+def start():
+    with tempfile.TemporaryDirectory(prefix='weft-wire-') as folder:
+        path = os.path.join(folder, 'a')
+        spaces = [
+            target.namespace(MEM, 'mem:8M,block=512'),
+            target.namespace(FILE, 'file:%s,size=8M,block=512' % path),
+            target.namespace(DELAY, 'fault:delay:op=write:ms=%d@mem:8M,block=512' % DELAY_MS),
+        ]
+        target.run(Tap(), test, namespaces=spaces)
+
+
+start()
