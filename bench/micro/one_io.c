@@ -281,6 +281,8 @@ static void play(void)
 	measured_run(one.count);
 	host_end();
 	target_end();
+	/* The listener's end may come a little later. */
+	sim_run_until(one.sim, sim_now(one.sim) + NS_PER_MS);
 	CHECK(sim_leaks(one.sim) == 0);
 	sim_destroy(one.sim);
 	free(one.buffers);

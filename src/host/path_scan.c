@@ -12,7 +12,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "wire/field.h"
 
 #include <errno.h>
 #include <string.h>
@@ -84,17 +83,11 @@ static void changed_take(struct path *path)
 {
 	struct path_scan *scan = &path->scan;
 
-	scan->changed_count = 0;
-	for (uint32_t i = 0; i < LOG_CHANGED_NS_MAX; i++) {
-		uint32_t nsid = field_get32(scan->page, i * sizeof(uint32_t));
-
-		if (nsid == 0)
-			break;
-		/* More than fit: any may have changed. */
-		if (nsid == NVME_NSID_ALL)
-			scan->is_all = true;
-		scan->changed[scan->changed_count++] = nsid;
-	}
+	/* The page has the shape of a list of namespaces. */
+	scan->changed_count = identify_ns_list_decode(scan->page, scan->changed);
+	/* More than fit: any may have changed. */
+	if (scan->changed_count > 0 && scan->changed[0] == NVME_NSID_ALL)
+		scan->is_all = true;
 }
 
 static bool is_changed(const struct path *path, uint32_t nsid)

@@ -43,7 +43,7 @@ struct fault_io {
 	const struct fault_rule_text *rule; /* what acts on it, or NULL */
 	uint64_t luck;                      /* where corrupt flips its bit */
 	bool is_rest;                       /* split: the first half is done */
-	bool is_stuck;                    /* it cannot be cancelled while it waits */
+	bool is_stuck;                      /* it cannot be cancelled while it waits */
 	struct iovec iov[];                 /* tear, split: of the part that is done */
 };
 

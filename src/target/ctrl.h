@@ -22,9 +22,9 @@
 #define CTRL_ERROR_LOG_ENTRIES  64
 #define CTRL_KEEP_ALIVE_STEP_MS 100
 #define CTRL_TRAFFIC_STEP_NS    (10 * 1000 * 1000) /* how coarse the time of the last command is */
-#define CTRL_RESET_MAX          4  /* CCRL: Cross-Controller Resets that one asks for at once */
-#define CTRL_RESET_LOG_MAX      32 /* entries of log 1Eh, finished or not */
-#define CTRL_LOST_MAX           32 /* entries of log 1Fh: the newest ones */
+#define CTRL_RESET_MAX          4     /* CCRL: Cross-Controller Resets that one asks for at once */
+#define CTRL_RESET_LOG_MAX      32    /* entries of log 1Eh, finished or not */
+#define CTRL_LOST_MAX           32    /* entries of log 1Fh: the newest ones */
 #define CTRL_READY_TIMEOUT_MS   15000 /* CAP.TO */
 #define CTRL_WARN_TEMPERATURE_K 343   /* WCTEMP, and the threshold by default */
 #define CTRL_CRIT_TEMPERATURE_K 353   /* CCTEMP */

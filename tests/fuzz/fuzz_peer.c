@@ -35,6 +35,8 @@ static void body_check(const struct peer_frame *frame)
 	CHECK(memcmp(body, frame->body, frame->body_bytes) == 0);
 }
 
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	while (size > 0) {

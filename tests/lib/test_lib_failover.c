@@ -27,8 +27,9 @@ static struct weft *weft;
 static struct weft_subsystem *subsystem;
 static struct weft_ns *big, *small;
 static struct writer writers[WRITERS];
-static unsigned ended, running, failures, repeated;
-static bool is_stopping;
+/* The callbacks run on two reactors. */
+static _Atomic unsigned ended, running, failures, repeated;
+static _Atomic bool is_stopping;
 
 static void writer_go_on(struct writer *writer)
 {
@@ -54,20 +55,39 @@ static void writer_done(struct weft_request *request)
 		writer_go_on(writer);
 }
 
-/* Polls until so many have ended, or for as long as it is worth. */
-static void poll_until(unsigned count)
+static bool has_stopped(void)
 {
-	while (running > 0 && (count == 0 || ended < count)) {
-		if (weft_poll(weft, 0, PATIENCE_MS) <= 0) {
+	return running == 0;
+}
+
+static unsigned ended_wanted;
+
+static bool has_ended_enough(void)
+{
+	return ended >= ended_wanted;
+}
+
+static _Atomic bool is_fused_done;
+
+static bool has_fused_ended(void)
+{
+	return is_fused_done;
+}
+
+static void wait_until(bool (*is_true)(void))
+{
+	for (int i = 0; !is_true(); i++) {
+		if (i == PATIENCE_MS) {
 			printf("Bail out! requests do not end\n");
 			exit(1);
 		}
+		usleep(1000); /* poll with a deadline */
 	}
 }
 
 static void fused_done(struct weft_request *request)
 {
-	*(int *)request->arg = 1;
+	is_fused_done = true;
 }
 
 /* A pair in flight at the cut: it happened, or it did not, or nobody knows; the block agrees. */
@@ -89,7 +109,6 @@ static void loses_no_write_when_a_path_is_cut(void)
 {
 	uint8_t before[512], after[512];
 	struct iovec compare = {before, 512}, write = {after, 512};
-	int is_fused_done = 0;
 	struct weft_request fused = {.op = WEFT_COMPARE_WRITE,
 				     .block = 3,
 				     .block_count = 1,
@@ -97,8 +116,7 @@ static void loses_no_write_when_a_path_is_cut(void)
 				     .iov_count = 1,
 				     .write_iov = &write,
 				     .write_iov_count = 1,
-				     .done = fused_done,
-				     .arg = &is_fused_done};
+				     .done = fused_done};
 
 	world_fill(before, 512, 1);
 	world_fill(after, 512, 2);
@@ -119,15 +137,15 @@ static void loses_no_write_when_a_path_is_cut(void)
 		running++;
 		writer_go_on(writer);
 	}
-	poll_until(BEFORE_CUT);
+	ended_wanted = BEFORE_CUT;
+	wait_until(has_ended_enough);
 	EXPECT_EQ(0, weft_submit(small, &fused));
 	world_ask("cut relay");
-	poll_until(ended + AFTER_CUT);
+	ended_wanted = ended + AFTER_CUT;
+	wait_until(has_ended_enough);
 	is_stopping = true;
-	poll_until(0);
-	while (is_fused_done == 0 && weft_poll(weft, 0, PATIENCE_MS) > 0)
-		;
-	EXPECT_EQ(1, is_fused_done);
+	wait_until(has_stopped);
+	wait_until(has_fused_ended);
 	EXPECT_EQ(0, failures);
 	EXPECT(repeated > 0);
 	fused_judge(&fused, before, after);
@@ -165,7 +183,6 @@ int main(void)
 
 	weft_options_init(&options);
 	options.reactors = 2;
-	options.callbacks = WEFT_CALLBACKS_POLL;
 	weft = world_create(&options);
 	world_open_options(&open_options, &paths[0]);
 	paths[1] =

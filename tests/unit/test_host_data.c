@@ -221,6 +221,8 @@ static void fused_pairs_are_neighbours(void)
 			expect_status(world, CMDS, NVME_SC_SUCCESS);
 			EXPECT_EQ(CMDS, seen_count);
 			for (unsigned i = 0; i < seen_count; i++) {
+				/* Nobody overtakes a pair that waits for its second slot. */
+				EXPECT(i == 0 || seen[i].block >= seen[i - 1].block);
 				EXPECT_EQ(seen[i].block % 3 == 0
 						  ? seen[i].opcode == NVME_IO_COMPARE ? 1 : 2
 						  : 0,
@@ -251,6 +253,28 @@ static void pair_needs_two_slots(void)
 		expect_status(world, 2, nvme_status_dnr(NVME_SC_FUSED_MISSING));
 		EXPECT(!world->cmds[0].cmd.may_have_run);
 		EXPECT_EQ(0, world->fake->writes);
+	}
+	world_destroy(world);
+}
+
+/* One slot is free, and whoever takes it would keep the pair waiting for ever. */
+static void nobody_overtakes_a_waiting_pair(void)
+{
+	struct world *world = world_create(332);
+	struct host_queue_stats stats;
+
+	world->config.io_queue_size = 4;
+	if (world_connect_ok(world)) {
+		sim_enter(world->reactor);
+		submit_two(world, 0, false);
+		submit_two(world, 2, true);
+		submit_two(world, 4, false);
+		host_ctrl_queue_stats(world->ctrl, 0, &stats);
+		sim_leave(world->reactor);
+		EXPECT_EQ(2, stats.in_flight);
+		EXPECT_EQ(4, stats.waiting);
+		world_drain(world);
+		expect_status(world, 6, NVME_SC_SUCCESS);
 	}
 	world_destroy(world);
 }
@@ -721,6 +745,7 @@ int main(void)
 	TAP_RUN(pieces_of_one_byte_work);
 	TAP_RUN(fused_pairs_are_neighbours);
 	TAP_RUN(pair_needs_two_slots);
+	TAP_RUN(nobody_overtakes_a_waiting_pair);
 	TAP_RUN(waiting_pairs_are_told_of_the_loss);
 	TAP_RUN(only_what_the_kernel_got_may_have_run);
 	TAP_RUN(pathing_error_from_the_controller_may_have_run);

@@ -175,6 +175,26 @@ static void firmware_effects_and_ana_have_their_offsets(void)
 	EXPECT_EQ(0, number_at(page, 17, 8));
 }
 
+static void ana_round_trips(void)
+{
+	uint8_t page[LOG_ANA_GROUP_BYTES];
+	uint64_t change_count;
+	uint16_t group_count;
+	uint32_t id, nsid_count;
+	enum ana_state state;
+
+	log_ana_header_encode(0x0102030405060708, 0x0a0b, page);
+	log_ana_header_decode(page, &change_count, &group_count);
+	EXPECT_EQ(0x0102030405060708, change_count);
+	EXPECT_EQ(0x0a0b, group_count);
+	log_ana_group_encode(70000, 3, 0x99, ANA_PERSISTENT_LOSS, page);
+	page[16] |= 0x70; /* reserved */
+	log_ana_group_decode(page, &id, &nsid_count, &state);
+	EXPECT_EQ(70000, id);
+	EXPECT_EQ(3, nsid_count);
+	EXPECT_EQ(ANA_PERSISTENT_LOSS, state);
+}
+
 static void discovery_header_round_trips(void)
 {
 	const struct discovery_header header = {0x1122, 3, 0};
@@ -265,6 +285,7 @@ int main(void)
 	TAP_RUN(smart_page_has_the_offsets_of_the_specification);
 	TAP_RUN(features_have_an_entry_each);
 	TAP_RUN(firmware_effects_and_ana_have_their_offsets);
+	TAP_RUN(ana_round_trips);
 	TAP_RUN(discovery_header_round_trips);
 	TAP_RUN(discovery_entry_has_the_offsets_of_the_specification);
 	TAP_RUN(discovery_entry_round_trips);

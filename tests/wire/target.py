@@ -3,7 +3,7 @@
 A live `weft serve` in a folder of its own, on a free port, for one test program.
 
 The binary comes from $WEFT or the first argument, the number of reactors from $WEFT_REACTORS (2).
-These are not pinned to CPUs: tests run beside others, and a pinned thread may wait long for its CPU.
+They are not pinned: tests run beside others, and a pinned thread may wait long for its CPU.
 At the end of the test the target must leave with status 0 on SIGTERM, and its log may hold neither
 a failed CHECK nor a sanitizer's report.
 """
@@ -118,7 +118,7 @@ class Target:
             return file.read()
 
     def is_log_written(self):
-        """What was logged is in the file: the thread that writes it has nothing to do, or is gone."""
+        """What was logged is in the file: the thread that writes it has nothing to do, or ended."""
         return not self.is_running() or not any(
             comm == 'weft-log' and state in 'RD' for comm, state, *_ in self.threads().values())
 
@@ -194,7 +194,7 @@ class Target:
             return 'the target is gone'
         try:
             before = self.threads()
-            time.sleep(1.0)  # an interval to measure over
+            self.wait_exit(1.0)  # an interval to measure over
             after = self.threads()
             lines = ['%s: state %s, CPU %s, in %s, in 1 s: ran %d ms, waited %d ms for a CPU' % (
                 comm, state, cpu, wchan, (run - before[task][4]) // 1000000,

@@ -192,7 +192,7 @@ def pinning(t):
                     if name.startswith('weft-r')]
             want = [{cpu} for cpu in sorted(ours)] if is_pinned else [ours] * len(ours)
             t.eq(sorted(map(sorted, cpus)), sorted(map(sorted, want)),
-                 'reactors %s' % ('each have a CPU' if is_pinned else 'with --no-pin have all CPUs'))
+                 'reactors have %s' % ('a CPU each' if is_pinned else 'all CPUs with --no-pin'))
         finally:
             tgt.finish(t)
 
