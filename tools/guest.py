@@ -28,12 +28,15 @@ def work_folder(name, files):
     return work
 
 
-def stage_program(program, work):
-    """The program as work/weft/weft, with its libraries and loader, whatever the guest has."""
-    original = os.path.join(work, "program", "weft")    # whatever it was called
-    os.makedirs(os.path.dirname(original))
-    shutil.copy(program, original)
-    subprocess.run([os.path.join(ROOT, "tools/bundle"), os.path.join(work, "weft"), original], check=True)
+def stage_program(program, work, more=None):
+    """The program as work/weft/weft, with its libraries and loader, whatever the guest has; more of
+    them beside it, by name."""
+    originals = []
+    os.makedirs(os.path.join(work, "program"))
+    for name, path in dict(more or {}, weft=program).items():
+        originals.append(os.path.join(work, "program", name))    # whatever it was called
+        shutil.copy(path, originals[-1])
+    subprocess.run([os.path.join(ROOT, "tools/bundle"), os.path.join(work, "weft")] + originals, check=True)
 
 
 def run(args, work, script, env, more=()):

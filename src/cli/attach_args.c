@@ -29,7 +29,8 @@ static void help_print(void)
 	printf("Usage: weft attach --nbd SOCKET [OPTION]... [nvme://ADDR[:PORT][,...]/NQN/NSID]\n"
 	       "       weft attach --ublk[=N] [OPTION]... [nvme://ADDR[:PORT][,...]/NQN/NSID]\n\n"
 	       "Makes a namespace a disk of this machine, over all its paths, until SIGTERM or\n"
-	       "SIGINT: an NBD export on a Unix socket, for QEMU, nbdkit and nbd-client, or a block\n"
+	       "SIGINT: an NBD export on a Unix socket, for QEMU, nbdkit and nbd-client, or a "
+	       "block\n"
 	       "device of the kernel's ublk driver.\n\n");
 	printf("      --nbd SOCKET          serve NBD on this Unix socket (mode 0600)\n"
 	       "      --export NAME         name of the export (empty)\n"
@@ -103,7 +104,8 @@ static int rest_take(struct attach_options *options, int argc, char **argv)
 	if (optind == argc)
 		return ns_args_finish_where(&options->ns, &options->where);
 	if (argc - optind > 1 || !ns_args_is_url(argv[optind])) {
-		cli_usage_error(COMMAND, "\"%s\" is too much; a namespace is named by one nvme:// URL",
+		cli_usage_error(COMMAND,
+				"\"%s\" is too much; a namespace is named by one nvme:// URL",
 				argv[argc - 1]);
 		return -1;
 	}

@@ -28,6 +28,8 @@ int cmd_discover(int argc, char **argv);
 int cmd_identify(int argc, char **argv);
 int cmd_explain_timeouts(int argc, char **argv);
 int cmd_list_subsys(int argc, char **argv);
+int cmd_attach(int argc, char **argv);
+int cmd_copy(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 
 /* "weft perf: TEXT" on standard error. */

@@ -19,6 +19,8 @@ static const struct cli_command commands[] = {
 	{"identify", "show a controller and its namespaces", cmd_identify},
 	{"list-subsys", "show a subsystem and the states of its paths", cmd_list_subsys},
 	{"explain-timeouts", "what happens when a path is lost, and when", cmd_explain_timeouts},
+	{"attach", "make a namespace a disk of this machine, by NBD or ublk", cmd_attach},
+	{"copy", "copy a file to a namespace, or back, or one to another", cmd_copy},
 	{"info", "show what this machine and this build can do", cmd_info},
 };
 

@@ -14,15 +14,15 @@
 #include "cli/nbd_proto.h"
 #include "weft/weft.h"
 
-#define NBD_CLIENTS_MAX    16
-#define NBD_CLIENT_SLOTS   128
-#define NBD_CLIENT_BYTES   NBD_LENGTH_MAX /* under way; a longer request goes alone */
-#define NBD_RX_BYTES       65536          /* an option and its header fit */
-#define NBD_SLOT_KEPT      (128u << 10)   /* a buffer up to this size stays with its slot */
-#define NBD_SEND_PIECES    64
-#define NBD_HANDSHAKE_NS   (10ull * 1000000000)
-#define NBD_STOP_NS        (10ull * 1000000000)
-#define NBD_ROUNDS_MAX     16 /* receives of one client before the next has its turn */
+#define NBD_CLIENTS_MAX  16
+#define NBD_CLIENT_SLOTS 128
+#define NBD_CLIENT_BYTES NBD_LENGTH_MAX /* under way; a longer request goes alone */
+#define NBD_RX_BYTES     65536          /* an option and its header fit */
+#define NBD_SLOT_KEPT    (128u << 10)   /* a buffer up to this size stays with its slot */
+#define NBD_SEND_PIECES  64
+#define NBD_HANDSHAKE_NS (10ull * 1000000000)
+#define NBD_STOP_NS      (10ull * 1000000000)
+#define NBD_ROUNDS_MAX   16 /* receives of one client before the next has its turn */
 
 struct nbd_client;
 

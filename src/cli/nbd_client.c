@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The socket of one NBD client: what it has sent is parsed, first by the handshake and then request
- * by request; answers and replies leave in as few sends as they fit in. Main thread; the socket does
- * not block.
+ * by request; answers and replies leave in as few sends as they fit in. Main thread; the socket
+ * does not block.
  *
  * Headers are received many at once into rx. The data of a write is copied from there as far as it
  * has come along, the rest is received into its own buffer.

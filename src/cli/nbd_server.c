@@ -27,7 +27,12 @@
 #define LISTEN_BACKLOG 16
 #define TICK_MS        1000
 
-enum poll_index { POLL_SIGNAL, POLL_WEFT, POLL_LISTENER, POLL_CLIENTS };
+enum poll_index {
+	POLL_SIGNAL,
+	POLL_WEFT,
+	POLL_LISTENER,
+	POLL_CLIENTS
+};
 
 struct nbd_server {
 	const struct nbd_options *options;
@@ -144,8 +149,7 @@ static void server_accept(struct nbd_server *server)
 
 static void clients_reap(struct nbd_server *server)
 {
-	list_for_each_safe(node, &server->clients)
-	{
+	list_for_each_safe(node, &server->clients) {
 		struct nbd_client *client = list_entry(node, struct nbd_client, node);
 
 		if (!nbd_client_is_over(client))
@@ -161,8 +165,7 @@ static void clients_hurry(struct nbd_server *server)
 {
 	uint64_t now_ns = clock_monotonic_ns();
 
-	list_for_each(node, &server->clients)
-	{
+	list_for_each(node, &server->clients) {
 		struct nbd_client *client = list_entry(node, struct nbd_client, node);
 		bool must_hurry = server->is_stopping || nbd_client_is_shaking_hands(client);
 
@@ -198,8 +201,7 @@ static void server_stop(struct nbd_server *server)
 	unlink(server->options->socket_path);
 	close(server->listener);
 	server->listener = -1;
-	list_for_each(node, &server->clients)
-	{
+	list_for_each(node, &server->clients) {
 		struct nbd_client *client = list_entry(node, struct nbd_client, node);
 
 		client->is_ending = true;
@@ -217,8 +219,7 @@ static unsigned polls_fill(const struct nbd_server *server, struct pollfd *polls
 		(struct pollfd){.fd = weft_poll_fd(server->options->weft), .events = POLLIN};
 	polls[POLL_LISTENER] =
 		(struct pollfd){.fd = accepts ? server->listener : -1, .events = POLLIN};
-	list_for_each(node, &server->clients)
-	{
+	list_for_each(node, &server->clients) {
 		const struct nbd_client *client = list_entry(node, struct nbd_client, node);
 
 		/* A broken one waits for libweft alone. */
@@ -233,8 +234,7 @@ static void clients_serve(struct nbd_server *server, const struct pollfd *polls,
 {
 	unsigned at = POLL_CLIENTS;
 
-	list_for_each(node, &server->clients)
-	{
+	list_for_each(node, &server->clients) {
 		struct nbd_client *client = list_entry(node, struct nbd_client, node);
 		short events = polls[at++].revents;
 

@@ -174,21 +174,24 @@ static int device_describe(struct ublk_device *device)
 	struct ublk_params params = {
 		.len = sizeof(params),
 		.types = UBLK_PARAM_TYPE_BASIC | UBLK_PARAM_TYPE_DISCARD,
-		.basic = {
-			.attrs = UBLK_ATTR_VOLATILE_CACHE | UBLK_ATTR_FUA,
-			.logical_bs_shift = shift,
-			.physical_bs_shift = shift > PHYSICAL_SHIFT ? shift : PHYSICAL_SHIFT,
-			.io_opt_shift = IO_SHIFT,
-			.io_min_shift = shift > PHYSICAL_SHIFT ? shift : PHYSICAL_SHIFT,
-			.max_sectors = UBLK_IO_BYTES >> UBLK_SECTOR_SHIFT,
-			.dev_sectors = device->size_bytes >> UBLK_SECTOR_SHIFT,
-		},
-		.discard = {
-			.discard_granularity = device->block_bytes,
-			.max_discard_sectors = ERASE_BYTES >> UBLK_SECTOR_SHIFT,
-			.max_write_zeroes_sectors = ERASE_BYTES >> UBLK_SECTOR_SHIFT,
-			.max_discard_segments = 1,
-		},
+		.basic =
+			{
+				.attrs = UBLK_ATTR_VOLATILE_CACHE | UBLK_ATTR_FUA,
+				.logical_bs_shift = shift,
+				.physical_bs_shift =
+					shift > PHYSICAL_SHIFT ? shift : PHYSICAL_SHIFT,
+				.io_opt_shift = IO_SHIFT,
+				.io_min_shift = shift > PHYSICAL_SHIFT ? shift : PHYSICAL_SHIFT,
+				.max_sectors = UBLK_IO_BYTES >> UBLK_SECTOR_SHIFT,
+				.dev_sectors = device->size_bytes >> UBLK_SECTOR_SHIFT,
+			},
+		.discard =
+			{
+				.discard_granularity = device->block_bytes,
+				.max_discard_sectors = ERASE_BYTES >> UBLK_SECTOR_SHIFT,
+				.max_write_zeroes_sectors = ERASE_BYTES >> UBLK_SECTOR_SHIFT,
+				.max_discard_segments = 1,
+			},
 	};
 
 	if (device->options->is_read_only)

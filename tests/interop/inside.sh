@@ -5,13 +5,16 @@
 # the guest's loopback, TAP on standard output. A row is a function in a subshell with `set -e`.
 # After each row the kernel's log is searched; it stays in dmesg-ROW, the row's own output in
 # log-ROW and the target's in target-ROW.
-# Environment: ONLY, the names of the rows to run, separated by commas; empty for all.
+# Environment: ONLY, the names of the rows to run, separated by commas; empty for all. FAILOVER_ROUNDS,
+# how often the rows about failover go through their faults.
 set -uo pipefail
 here=$(dirname "$0")
 # shellcheck source=tests/interop/lib.sh
 . "$here/lib.sh"
 # shellcheck source=tests/interop/inside_admin.sh
 . "$here/inside_admin.sh"
+# shellcheck source=tests/interop/inside_failover.sh
+. "$here/inside_failover.sh"
 
 HOST=127.0.0.1
 TARGET_PORT=4430
@@ -442,6 +445,6 @@ modprobe -a nvme-tcp nvme-fabrics
 echo "# kernel $(uname -r), $("$weft" --version)"
 while read -r name allowed; do
 	[ -z "$name" ] || run_row "$name" "$allowed" </dev/null
-done <<<"$ROWS$ADMIN_ROWS"
+done <<<"$ROWS$ADMIN_ROWS$FAILOVER_ROWS"
 echo "1..$count"
 [ "$failures" -eq 0 ]

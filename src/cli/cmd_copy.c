@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `weft copy`: a file to a namespace, a namespace to a file, or one namespace to another. Opens
+ * both ends, sees that they fit, lets the workers copy and then, if asked, compare. Main thread: it
+ * waits for the workers and for signals, and writes the journal.
+ *
+ * The journal says how far all is done, never more than was flushed: the mark is taken first, then
+ * the destination is flushed, then the mark is written down.
+ */
+#include "base/clock.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cli/copy.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#define TICK_MS 250
+
+struct copy_run {
+	struct copy copy;
+	const struct copy_options *options;
+	struct copy_progress progress;
+	int signal_fd;
+	bool is_interrupted;
+	char identity[2 * COPY_IDENTITY_BYTES + 64];
+	uint64_t first_bytes; /* where the journal says to go on */
+	uint64_t checkpoint_ns;
+	uint64_t checkpoint_bytes;
+};
+
+/* ---- before --------------------------------------------------------------------------------- */
+
+/* How much is to be copied; whether it fits. 0 or -errno, after a message. */
+static int run_measure(struct copy_run *run)
+{
+	const struct copy_end *from = &run->copy.from, *to = &run->copy.to;
+	uint64_t bytes = from->size_bytes;
+	uint64_t rest = bytes % to->block_bytes;
+
+	/* A file may end within a block, of which the rest becomes zero; a namespace does not. */
+	if (rest != 0 && from->is_ns) {
+		cli_error(to->command,
+			  "%s has blocks of %" PRIu32 " bytes, and the %" PRIu64
+			  " bytes of %s are no multiple",
+			  to->name, to->block_bytes, bytes, from->name);
+		return -EINVAL;
+	}
+	if (rest != 0)
+		bytes += to->block_bytes - rest;
+	if (!to->is_regular && bytes > to->size_bytes) {
+		cli_error(to->command,
+			  "%s is too small: %" PRIu64 " bytes, and %s has %" PRIu64
+			  "; make it larger by %" PRIu64,
+			  to->name, to->size_bytes, from->name, from->size_bytes,
+			  bytes - to->size_bytes);
+		return -ENOSPC;
+	}
+	run->copy.total_bytes = bytes;
+	return 0;
+}
+
+/* Where to begin. 0 or -errno, after a message. */
+static int run_resume(struct copy_run *run)
+{
+	const char *path = run->options->journal;
+	char text[32];
+	int res;
+
+	if (path == NULL)
+		return 0;
+	snprintf(run->identity, sizeof(run->identity), "from %s\nto %s\nbytes %" PRIu64 "\n",
+		 run->copy.from.identity, run->copy.to.identity, run->copy.total_bytes);
+	res = copy_journal_load(path, run->identity, &run->first_bytes);
+	if (res == -ENOENT)
+		return 0;
+	if (res == 0 && run->first_bytes > run->copy.total_bytes)
+		res = -EINVAL;
+	if (res == -ESTALE)
+		cli_error(run->options->ns.command,
+			  "%s is the journal of another copy, or one end has changed since; remove "
+			  "it to begin again",
+			  path);
+	else if (res == -EINVAL)
+		cli_error(run->options->ns.command,
+			  "%s is not a journal of a copy; name another file", path);
+	else if (res != 0)
+		cli_error(run->options->ns.command, "cannot read the journal %s: %s", path,
+			  strerror(-res));
+	else if (!run->options->is_quiet)
+		fprintf(stderr, "weft copy: goes on from %s\n",
+			text_format_size(run->first_bytes, text, sizeof(text)));
+	return res;
+}
+
+static int run_open(struct copy_run *run, struct weft *weft)
+{
+	struct copy *copy = &run->copy;
+	int res = copy_end_open(&copy->from, weft, run->options, true);
+
+	if (res == 0)
+		res = copy_end_open(&copy->to, weft, run->options, false);
+	if (res == 0)
+		res = run_measure(run);
+	if (res == 0)
+		res = run_resume(run);
+	if (res == 0) {
+		res = copy_end_size(&copy->to, copy->total_bytes, run->first_bytes > 0);
+		if (res != 0)
+			cli_error(copy->to.command, "%s: %s", copy->to.name, strerror(-res));
+	}
+	return res;
+}
+
+/* ---- meanwhile ------------------------------------------------------------------------------ */
+
+/* 0 or -errno, after a message. */
+static int run_checkpoint(struct copy_run *run)
+{
+	uint64_t mark = copy_workers_watermark(&run->copy);
+	int res;
+
+	run->checkpoint_ns = clock_monotonic_ns();
+	if (run->options->journal == NULL || mark == run->checkpoint_bytes)
+		return 0;
+	res = copy_end_flush(&run->copy.to);
+	if (res != 0) {
+		cli_error(run->options->ns.command, "cannot flush %s: %s", run->copy.to.name,
+			  strerror(-res));
+		return res;
+	}
+	res = copy_journal_save(run->options->journal, run->identity, mark);
+	if (res != 0)
+		cli_error(run->options->ns.command, "cannot write the journal %s: %s",
+			  run->options->journal, strerror(-res));
+	else
+		run->checkpoint_bytes = mark;
+	return res;
+}
+
+static void run_signal(struct copy_run *run)
+{
+	struct signalfd_siginfo info;
+
+	if (read(run->signal_fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
+		return;
+	if (run->is_interrupted)
+		_exit(CLI_FAILED);
+	run->is_interrupted = true;
+	copy_workers_stop(&run->copy);
+}
+
+/* Until the last worker has ended. 0 or -errno, after a message. */
+static int run_wait(struct copy_run *run)
+{
+	struct pollfd polls[] = {
+		{.fd = run->copy.done_fd, .events = POLLIN},
+		{.fd = run->signal_fd, .events = POLLIN},
+	};
+	int res = 0;
+
+	while (poll(polls, 2, TICK_MS) <= 0 || polls[0].revents == 0) {
+		uint64_t now_ns = clock_monotonic_ns();
+
+		if (polls[1].revents)
+			run_signal(run);
+		copy_progress_show(&run->progress, &run->copy);
+		if (run->copy.phase == COPY_VERIFYING || res != 0 ||
+		    now_ns - run->checkpoint_ns < COPY_CHECKPOINT_NS)
+			continue;
+		res = run_checkpoint(run);
+		if (res != 0)
+			copy_workers_stop(&run->copy);
+	}
+	return res;
+}
+
+static void run_complain(const struct copy_run *run)
+{
+	const struct copy *copy = &run->copy;
+	const char *command = run->options->ns.command;
+	bool at_source = strcmp(copy->failed_doing, "reading") == 0;
+
+	if (copy->result == -EILSEQ)
+		cli_error(command,
+			  "%s differs from %s between byte %" PRIu64 " and %" PRIu64
+			  ": one of them has changed, or the copy is bad",
+			  copy->to.name, copy->from.name, copy->failed_at,
+			  copy->failed_at + run->options->piece_bytes);
+	else
+		cli_error(command, "%s %s at byte %" PRIu64 ": %s", copy->failed_doing,
+			  at_source ? copy->from.name : copy->to.name, copy->failed_at,
+			  strerror(-copy->result));
+}
+
+static void run_tell_resume(const struct copy_run *run)
+{
+	const char *command = run->options->ns.command;
+
+	if (run->copy.phase == COPY_VERIFYING)
+		cli_error(command, "interrupted: everything was copied, not everything compared");
+	else if (run->options->journal != NULL)
+		cli_error(command, "interrupted: the same command goes on from here (%s)",
+			  run->options->journal);
+	else
+		cli_error(command, "interrupted: it would begin again; with --resume JOURNAL it "
+				   "would go on");
+}
+
+/* One pass over everything. 0 or -errno, after a message. */
+static int run_pass(struct copy_run *run, enum copy_phase phase, uint64_t first_bytes)
+{
+	struct copy *copy = &run->copy;
+	int res = copy_workers_start(copy, phase, first_bytes);
+	int saved;
+
+	if (res != 0) {
+		cli_error(run->options->ns.command, "cannot start: %s", strerror(-res));
+		return res;
+	}
+	copy_progress_begin(&run->progress, copy, first_bytes);
+	run->checkpoint_ns = clock_monotonic_ns();
+	res = run_wait(run);
+	/* Also when it has failed: what is done need not be done again. */
+	saved = phase == COPY_COPYING && res == 0 ? run_checkpoint(run) : 0;
+	if (phase == COPY_COPYING && res == 0 && saved == 0 && copy->result == 0)
+		saved = copy_end_flush(&copy->to);
+	copy_workers_join(copy);
+	copy_progress_end(&run->progress, copy);
+	if (copy->result != 0)
+		run_complain(run);
+	else if (run->is_interrupted)
+		run_tell_resume(run);
+	if (res == 0)
+		res = copy->result != 0 ? copy->result : (run->is_interrupted ? -EINTR : saved);
+	return res;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
+static int run_copy(struct copy_run *run)
+{
+	const char *journal = run->options->journal;
+	int res = run_pass(run, COPY_COPYING, run->first_bytes);
+
+	if (res == 0 && run->options->does_verify) {
+		copy_end_forget(&run->copy.to);
+		res = run_pass(run, COPY_VERIFYING, 0);
+	}
+	/* A copy that turns out bad begins anew next time, and so does one that is done. */
+	if (journal != NULL && (res == 0 || res == -EILSEQ) && unlink(journal) != 0 &&
+	    errno != ENOENT)
+		cli_error(run->options->ns.command, "cannot remove the journal %s: %s", journal,
+			  strerror(errno));
+	return res;
+}
+
+static int run_init(struct copy_run *run)
+{
+	pthread_condattr_t attr;
+	sigset_t set;
+
+	run->copy.options = run->options;
+	run->copy.from.fd = -1;
+	run->copy.to.fd = -1;
+	pthread_mutex_init(&run->copy.lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&run->copy.stopped, &attr);
+	pthread_condattr_destroy(&attr);
+	/* Before any thread, so that all of them leave the signals to us. */
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	run->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return run->signal_fd >= 0 ? 0 : -errno;
+}
+
+int cmd_copy(int argc, char **argv)
+{
+	static struct copy_options options;
+	static struct copy_run run;
+	struct weft *weft;
+	int res;
+
+	if (!copy_args(argc, argv, &options, &res))
+		return res;
+	run.options = &options;
+	res = run_init(&run);
+	if (res != 0) {
+		cli_error(options.ns.command, "cannot wait for signals: %s", strerror(-res));
+		return CLI_FAILED;
+	}
+	if (ns_instance_create(&options.ns, WEFT_CALLBACKS_REACTOR, &weft) != 0)
+		return CLI_FAILED;
+	res = run_open(&run, weft);
+	if (res == 0)
+		res = run_copy(&run);
+	copy_end_close(&run.copy.from);
+	copy_end_close(&run.copy.to);
+	weft_destroy(weft);
+	close(run.signal_fd);
+	return res == 0 ? CLI_OK : CLI_FAILED;
+}

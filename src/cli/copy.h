@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of `weft copy` share. A copy goes in pieces of one size; workers, a thread each,
+ * take them in order and do one at a time: read, then write what is not zero and erase what is. The
+ * main thread shows progress, writes the journal and takes signals.
+ *
+ * Everything behind a lock is in struct copy; an end is used by all workers at once.
+ */
+#ifndef WEFT_CLI_COPY_H
+#define WEFT_CLI_COPY_H
+
+#include "cli/ns_args.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define COPY_DEPTH_MAX      256
+#define COPY_PIECE_MAX      (64u << 20)
+#define COPY_GRAIN_BYTES    65536u /* zeroes are looked for in units of this */
+#define COPY_IDENTITY_BYTES 512
+#define COPY_CHECKPOINT_NS  (2ull * 1000000000)
+
+struct copy_options {
+	struct ns_options ns;
+	const char *from;
+	const char *to;
+	unsigned depth;
+	uint32_t piece_bytes;
+	uint64_t rate; /* bytes a second; 0: as fast as it goes */
+	const char *journal;
+	bool does_verify;
+	bool is_sparse;
+	bool has_progress; /* lines, also without a terminal */
+	bool is_quiet;
+};
+
+/* Returns true to go on, or false with the exit status in *ret_exit. */
+bool copy_args(int argc, char **argv, struct copy_options *options, int *ret_exit);
+
+/* ---- ends ----------------------------------------------------------------------------------- */
+
+/* A file, a block device or a namespace. */
+struct copy_end {
+	const char *command;
+	const char *name; /* as the user gave it */
+	bool is_ns;
+	bool is_regular; /* a file, not a device */
+	int fd;
+	struct ns_handle handle;
+	uint64_t size_bytes;
+	uint32_t block_bytes; /* what is read and written is a multiple; 1 for a file */
+	_Atomic bool cannot_zero;
+	char identity[COPY_IDENTITY_BYTES]; /* for the journal: the same thing, if it is equal */
+};
+
+/* All: 0 or -errno. copy_end_open has printed a message. */
+int copy_end_open(struct copy_end *end, struct weft *weft, const struct copy_options *options,
+		  bool is_source);
+void copy_end_close(struct copy_end *end);
+/* A file that is written to gets its size; what was in it goes, unless is_resumed. */
+int copy_end_size(struct copy_end *end, uint64_t bytes, bool is_resumed);
+/* Behind the end of a file there are zeroes. */
+int copy_end_read(const struct copy_end *end, void *buf, uint64_t offset, size_t bytes);
+int copy_end_write(const struct copy_end *end, const void *buf, uint64_t offset, size_t bytes);
+/* Zeroes without data: a hole, or Write Zeroes that may deallocate. -EOPNOTSUPP: write them. */
+int copy_end_zero(struct copy_end *end, uint64_t offset, size_t bytes);
+int copy_end_flush(const struct copy_end *end);
+/* Whether a file is known to have no data there; false when that cannot be known. */
+bool copy_end_is_hole(const struct copy_end *end, uint64_t offset, size_t bytes);
+/* What is read from now on comes from the medium. */
+void copy_end_forget(const struct copy_end *end);
+
+/* ---- the journal ---------------------------------------------------------------------------- */
+
+/* What is done up to here is on stable media. 0; -ENOENT: there is none; -ESTALE: it is of another
+ * copy; -EINVAL: it is no journal; another -errno. */
+int copy_journal_load(const char *path, const char *identity, uint64_t *ret_done_bytes);
+/* In one step: after a crash it is the old one or this one. */
+int copy_journal_save(const char *path, const char *identity, uint64_t done_bytes);
+
+/* ---- workers -------------------------------------------------------------------------------- */
+
+enum copy_phase {
+	COPY_COPYING,
+	COPY_VERIFYING
+};
+
+struct copy;
+
+struct copy_worker {
+	struct copy *copy;
+	pthread_t thread;
+	uint64_t at; /* the piece it works on, or UINT64_MAX */
+	uint8_t *buf;
+	uint8_t *other; /* of the destination, when it verifies */
+};
+
+struct copy {
+	const struct copy_options *options;
+	struct copy_end from;
+	struct copy_end to;
+	uint64_t total_bytes;
+	enum copy_phase phase;
+	int done_fd; /* readable when the last worker has ended */
+	struct copy_worker *workers;
+	unsigned worker_count;
+	pthread_mutex_t lock;
+	pthread_cond_t stopped;
+	/* Under the lock. */
+	unsigned running;
+	bool is_stopped; /* by a failure or a signal */
+	uint64_t next_bytes;
+	uint64_t done_bytes; /* in all, this run */
+	uint64_t zero_bytes;
+	uint64_t rate_ns; /* when the next piece may begin */
+	int result;       /* the first failure, and where and at what */
+	uint64_t failed_at;
+	const char *failed_doing;
+};
+
+/* Starts the workers on [first_bytes, total_bytes). 0 or -errno. */
+int copy_workers_start(struct copy *copy, enum copy_phase phase, uint64_t first_bytes);
+/* After done_fd. */
+void copy_workers_join(struct copy *copy);
+void copy_workers_stop(struct copy *copy);
+/* Everything before this is done. */
+uint64_t copy_workers_watermark(struct copy *copy);
+
+/* ---- what people see ------------------------------------------------------------------------ */
+
+struct copy_progress {
+	uint64_t begin_ns;
+	uint64_t shown_ns;
+	uint64_t first_bytes;
+	bool is_terminal;
+};
+
+void copy_progress_begin(struct copy_progress *progress, const struct copy *copy,
+			 uint64_t first_bytes);
+/* When it is time for it. */
+void copy_progress_show(struct copy_progress *progress, struct copy *copy);
+/* Leaves the terminal's line; then the sum on standard output, unless it failed. */
+void copy_progress_end(struct copy_progress *progress, struct copy *copy);
+
+#endif
