@@ -7,6 +7,7 @@ SEED         ?=
 TRACE        ?=
 RUN_FOR      ?=
 FUZZ_SECONDS ?= 60
+FAILOVERS    ?= 1000
 KERNEL       ?= 6.12
 DESTDIR      ?=
 SPDK_DIR     ?=
@@ -14,7 +15,7 @@ BENCH        ?=
 export TRACE
 
 .DEFAULT_GOAL := all
-.PHONY: all help run test asan tsan sim fuzz interop dissect bench bench-micro bench-guard cover \
+.PHONY: all help run test test-tools asan tsan sim torture fuzz fio interop dissect bench bench-micro bench-guard cover \
 	tidy layers check-clang man install setup clean
 
 all: ## build the program into build/ (the default)
@@ -24,19 +25,24 @@ help: ## list the targets and variables
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | \
 		while IFS="$$(printf '\t')" read -r t h; do printf '  %-12s %s\n' "$$t" "$$h"; done
 	@echo 'Variables: SEEDS SEED_BASE SEED MPATH=1 TRACE=1 (sim), RUN_FOR=5s (run), FUZZ_SECONDS (fuzz),'
+	@echo '  FAILOVERS SEED (torture),'
 	@echo '  KERNEL=6.1|6.12|sid (interop), DESTDIR (install), SPDK_DIR (bench: a built SPDK tree),'
 	@echo '  BENCH (options of bench/run, such as --quick; bench/run --help)'
 
 run: all ## start the target after a self-check; RUN_FOR=5s ends by itself
 	@tools/run $(RUN_FOR)
 
-test: all ## run all tests; ends with "N passed, N failed, N skipped"
+test: test-tools all ## run all tests; ends with "N passed, N failed, N skipped"
 	@tools/run-tests build
 
-asan: ## the tests under address and undefined behaviour sanitizers
+# What some tests run beside weft. Where it cannot be had those tests are skipped and say so.
+test-tools:
+	@tools/setup build && { { tools/setup test && tools/fio-source; } || true; }
+
+asan: test-tools ## the tests under address and undefined behaviour sanitizers
 	@tools/build asan && tools/run-tests build-asan
 
-tsan: ## the tests under the thread sanitizer
+tsan: test-tools ## the tests under the thread sanitizer
 	@tools/build tsan && tools/run-tests build-tsan
 
 sim: all ## SEEDS simulated runs from SEED_BASE on, or SEED=x alone (MPATH=1: of multipath; TRACE=1 tells all)
@@ -44,8 +50,15 @@ sim: all ## SEEDS simulated runs from SEED_BASE on, or SEED=x alone (MPATH=1: of
 		$(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --seed-base $(SEED_BASE))
 	@$(if $(SEED)$(MPATH),true,build/tests/sim/weft_sim --mpath --seeds $(SEEDS) --seed-base $(SEED_BASE))
 
+torture: test-tools all ## lose FAILOVERS paths under load (1000); no write may be lost or late; as root
+	@tests/torture/torture --programs build/tests/torture --weft build/src/cli/weft \
+		--failovers $(FAILOVERS) $(if $(SEED),--seed $(SEED))
+
 fuzz: ## fuzz every parser for FUZZ_SECONDS in total
 	@tools/build fuzz && tools/fuzz build-fuzz $(FUZZ_SECONDS)
+
+fio: test-tools all ## the I/O engine for fio, build/src/fio/libweft-fio.so
+	@ls build/src/fio/libweft-fio.so
 
 interop: all ## Linux's host and target of KERNEL against ours, in a guest
 	@tools/interop --kernel $(KERNEL) && tools/interop-inside --kernel $(KERNEL)

@@ -3,6 +3,7 @@
  * `weft perf`: reads the flags, runs the load on the main thread, shows progress on a terminal and
  * the result at the end. An interrupt ends the load early and still prints what was measured.
  */
+#include "base/log.h"
 #include "cli/cli.h"
 #include "cli/perf.h"
 
@@ -48,6 +49,8 @@ int cmd_perf(int argc, char **argv)
 
 	if (perf_args_parse(argc, argv, &args, &exit_status) != 0)
 		return exit_status;
+	/* What becomes of the paths is in the report. */
+	log_set_level(LOG_LEVEL_ERROR);
 	result = malloc(sizeof(*result));
 	if (result == NULL)
 		return CLI_FAILED;

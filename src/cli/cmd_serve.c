@@ -197,7 +197,7 @@ int cmd_serve(int argc, char **argv)
 	options.forgets_kept = serve.args.is_reset;
 	options.reactor_count = serve.args.reactor_count;
 	options.spin_max_us = serve.args.spin_max_us;
-	options.is_unpinned = serve.args.is_unpinned;
+	options.is_pinned = serve.args.is_pinned;
 	options.run_for_ms = serve.args.run_for_ms;
 	options.api = serve.args.api;
 	options.hooks = (struct daemon_hooks){

@@ -130,6 +130,23 @@ static void host_names_fill(struct connect_options *options)
 		host_names_nqn(options->config.host_nqn);
 }
 
+int connect_args_resolve(const char *text, uint16_t default_port, struct net_addr *ret_addr)
+{
+	const char *colon = strrchr(text, ':');
+	char name[256];
+	uint64_t port;
+
+	if (net_addr_parse(text, default_port, ret_addr) == 0)
+		return 0;
+	if (colon == NULL)
+		return net_addr_resolve(text, default_port, ret_addr);
+	if ((size_t)(colon - text) >= sizeof(name) ||
+	    text_parse_u64(colon + 1, 65535, &port) != 0 || port == 0)
+		return -EINVAL;
+	text_copy(name, (size_t)(colon - text) + 1, text);
+	return net_addr_resolve(name, (uint16_t)port, ret_addr);
+}
+
 int connect_args_finish(struct connect_options *options)
 {
 	host_names_fill(options);

@@ -63,6 +63,8 @@ int connect_args_take(struct connect_options *options, int c, const char *value)
  */
 bool connect_args_parse_query(struct connect_options *options, int argc, char **argv,
 			      void (*print_help)(void), bool *ret_is_json, int *ret_exit);
+/* A path: "ADDR", "ADDR:PORT", "[ADDR]:PORT" or "NAME:PORT". 0 or -errno, without a message. */
+int connect_args_resolve(const char *text, uint16_t default_port, struct net_addr *ret_addr);
 /* Resolves the address and fills in the host's names. 0, or -1 after a message. */
 int connect_args_finish(struct connect_options *options);
 

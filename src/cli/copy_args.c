@@ -41,7 +41,7 @@ static void help_print(void)
 	       "      --size BYTES          of one piece (1M)\n"
 	       "      --no-sparse           write zeroes as data; without it they become holes\n"
 	       "      --progress            a line every second, also without a terminal\n"
-	       "      --quiet               no progress\n",
+	       "      --quiet               only errors\n",
 	       DEFAULT_DEPTH);
 	printf(NS_ARGS_HELP);
 	printf("  -h, --help                this text\n\n"
@@ -107,6 +107,7 @@ static int option_take(struct copy_options *options, int c, const char *value)
 		return 0;
 	case OPTION_QUIET:
 		options->is_quiet = true;
+		options->ns.is_quiet = true;
 		return 0;
 	default:
 		break;

@@ -166,24 +166,6 @@ static int option_take(struct list_args *args, int c, const char *value)
 
 /* ---- from words to addresses ---------------------------------------------------------------- */
 
-/* "ADDR", "ADDR:PORT", "[ADDR]:PORT" or "NAME:PORT". */
-static int address_resolve(const char *text, uint16_t default_port, struct net_addr *ret_addr)
-{
-	const char *colon = strrchr(text, ':');
-	char name[256];
-	uint64_t port;
-
-	if (net_addr_parse(text, default_port, ret_addr) == 0)
-		return 0;
-	if (colon == NULL)
-		return net_addr_resolve(text, default_port, ret_addr);
-	if ((size_t)(colon - text) >= sizeof(name) ||
-	    text_parse_u64(colon + 1, 65535, &port) != 0 || port == 0)
-		return -EINVAL;
-	text_copy(name, (size_t)(colon - text) + 1, text);
-	return net_addr_resolve(name, (uint16_t)port, ret_addr);
-}
-
 /* The same path twice is one. */
 static int addr_add(struct list_subsys_options *options, const struct net_addr *addr)
 {
@@ -205,7 +187,7 @@ static int paths_resolve(struct list_args *args)
 		const struct path_arg *path = &args->paths[i];
 		uint16_t port = path->port != 0 ? path->port : args->default_port;
 		struct net_addr addr;
-		int res = path->may_have_port ? address_resolve(path->address, port, &addr)
+		int res = path->may_have_port ? connect_args_resolve(path->address, port, &addr)
 					      : net_addr_resolve(path->address, port, &addr);
 
 		if (res != 0) {
@@ -286,7 +268,7 @@ static int discovery_take(struct list_args *args)
 	config.kato_ms = 0;
 	config.connect_timeout_ms = args->options->config.timeouts.connect_ms;
 	text_copy(config.subsystem_nqn, sizeof(config.subsystem_nqn), NVME_DISCOVERY_NQN);
-	if (address_resolve(args->discovery, NVME_TCP_DISCOVERY_PORT, &config.addr) != 0) {
+	if (connect_args_resolve(args->discovery, NVME_TCP_DISCOVERY_PORT, &config.addr) != 0) {
 		cli_error(COMMAND, "cannot find the address of \"%s\"; check -d", args->discovery);
 		return -1;
 	}

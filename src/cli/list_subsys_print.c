@@ -25,23 +25,6 @@ static const char *state_name(enum path_state state)
 	}
 }
 
-static const char *ana_name(enum ana_state state)
-{
-	switch (state) {
-	case ANA_OPTIMIZED:
-		return "optimized";
-	case ANA_NON_OPTIMIZED:
-		return "non-optimized";
-	case ANA_INACCESSIBLE:
-		return "inaccessible";
-	case ANA_PERSISTENT_LOSS:
-		return "persistent-loss";
-	case ANA_CHANGE:
-		return "change";
-	}
-	return "unknown";
-}
-
 /* The state that all namespaces have on this path; "mixed" when they differ, "" when there is none.
  */
 static const char *path_ana_name_of_all(struct mpath *mpath, unsigned index)
@@ -54,7 +37,7 @@ static const char *path_ana_name_of_all(struct mpath *mpath, unsigned index)
 		const char *this_name;
 
 		mpath_ns_info(ns, &info);
-		this_name = ana_name(mpath_path_ana(mpath, index, info.nsid));
+		this_name = ana_state_name(mpath_path_ana(mpath, index, info.nsid));
 		if (name[0] != 0 && name != this_name)
 			return "mixed";
 		name = this_name;
@@ -80,7 +63,7 @@ static void path_print_mixed(struct mpath *mpath, unsigned index)
 	while ((ns = mpath_ns_next(mpath, info.nsid)) != NULL) {
 		mpath_ns_info(ns, &info);
 		printf("      ns %u %s\n", info.nsid,
-		       ana_name(mpath_path_ana(mpath, index, info.nsid)));
+		       ana_state_name(mpath_path_ana(mpath, index, info.nsid)));
 	}
 }
 
@@ -144,7 +127,7 @@ static json_t *path_ana_to_json(struct mpath *mpath, unsigned index)
 		mpath_ns_info(ns, &info);
 		json_array_append_new(
 			array, json_pack("{s:I, s:s}", "NSID", (json_int_t)info.nsid, "ANAState",
-					 ana_name(mpath_path_ana(mpath, index, info.nsid))));
+					 ana_state_name(mpath_path_ana(mpath, index, info.nsid))));
 	}
 	return array;
 }

@@ -71,6 +71,7 @@ struct ns_options {
 	const char *policy;
 	bool header_digest;
 	bool data_digest;
+	bool is_quiet;                        /* does not tell what happens to paths */
 	char timeouts[NS_ARGS_TIMEOUT_BYTES]; /* "name=value,..." */
 };
 

@@ -57,7 +57,7 @@ static int subsystem_open(struct weft *weft, const struct ns_options *options,
 	open_options.timeouts = options->timeouts[0] != '\0' ? options->timeouts : NULL;
 	open_options.header_digest = options->header_digest;
 	open_options.data_digest = options->data_digest;
-	open_options.event = path_event;
+	open_options.event = options->is_quiet ? NULL : path_event;
 	/* Only given back to path_event, which does not write to it. */
 	open_options.event_arg = (void *)(uintptr_t)options->command;
 	res = weft_open(weft, &open_options, ret_subsystem, &error);

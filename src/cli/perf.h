@@ -8,6 +8,7 @@
 
 #include "base/histogram.h"
 #include "host/host.h"
+#include "host/mpath.h"
 
 #include <stdatomic.h>
 #include <sys/types.h>
@@ -26,22 +27,43 @@ struct perf_progress {
 	double mib_per_s;
 };
 
+#define PERF_TARGETS_MAX 16
+#define PERF_PATHS_MAX   64 /* of all targets together */
+
+/* Several paths, or several targets: instead of host.addr and host.subsystem_nqn. */
+struct perf_mpath_options {
+	bool is_used;
+	unsigned target_count;
+	char nqns[PERF_TARGETS_MAX][NVME_NQN_BYTES];
+	unsigned path_count;
+	struct perf_path_option {
+		unsigned target;
+		struct net_addr addr;
+	} paths[PERF_PATHS_MAX];
+	enum path_policy policy;
+	enum host_profile profile;
+	struct host_timeouts timeouts;
+	struct mpath_hedge hedge;
+};
+
 struct perf_options {
 	struct host_config host; /* io_queue_size 0: what the depth needs */
+	struct perf_mpath_options mpath;
 	unsigned reactor_index;
 	int cpu; /* -1: any */
 	uint32_t spin_max_us;
 	uint32_t nsid;
 	bool is_random;
-	unsigned read_percent;  /* 100: only reads, 0: only writes */
-	uint32_t io_bytes;      /* --bs */
-	unsigned depth;         /* per queue */
-	uint64_t rate;          /* commands per second over all queues; 0: as many as possible */
-	unsigned ctrls;         /* that carry the load, each with host.io_queues queues */
-	unsigned idle_ctrls;    /* connected beside them and never used */
-	uint32_t namespaces;    /* from nsid on, one chosen at random for every command */
-	uint64_t time_ms;       /* 0: until `bytes` */
-	uint64_t bytes;         /* 0: until `time_ms`; both 0: once through the region */
+	unsigned read_percent; /* 100: only reads, 0: only writes */
+	uint32_t io_bytes;     /* --bs */
+	unsigned depth;        /* per queue */
+	uint64_t rate;         /* commands per second over all queues; 0: as many as possible */
+	unsigned ctrls;      /* that carry the load, each with host.io_queues queues; with mpath of
+				each target, each with all its paths */
+	unsigned idle_ctrls; /* connected beside them and never used */
+	uint32_t namespaces; /* from nsid on, one chosen at random for every command */
+	uint64_t time_ms;    /* 0: until `bytes` */
+	uint64_t bytes;      /* 0: until `time_ms`; both 0: once through the region */
 	uint64_t region_offset; /* bytes */
 	uint64_t region_bytes;  /* 0: to the end of the namespace */
 	uint64_t warmup_ms;     /* runs first, not counted */
@@ -68,6 +90,15 @@ struct perf_error_count {
 	uint64_t count;
 };
 
+/* A path in the measured time, over all controllers that use it. */
+struct perf_path_result {
+	uint64_t commands;
+	uint64_t losses;
+	uint64_t answered_ns; /* what they took, in all */
+	bool is_live;         /* everywhere, at the end */
+	char last_error[256];
+};
+
 struct perf_result {
 	char error[512]; /* why it could not run or ended early; "" when it ran */
 	struct perf_direction reads;
@@ -76,6 +107,7 @@ struct perf_result {
 	uint64_t cpu_ns;
 	uint64_t watched_cpu_ns; /* of watch_pid */
 	uint64_t connect_ns;     /* all controllers */
+	unsigned ctrls;          /* that carried the load */
 	uint64_t ctrl_ios_min;   /* of the slowest and the fastest controller of the load */
 	uint64_t ctrl_ios_max;
 	/* With `rate`: commands of the measured timetable that never left, and those answered after
@@ -93,6 +125,8 @@ struct perf_result {
 	uint64_t io_errors;
 	unsigned error_kinds;
 	struct perf_error_count errors[PERF_ERROR_KINDS];
+	struct perf_path_result paths[PERF_PATHS_MAX]; /* as in options.mpath */
+	struct mpath_hedge_stats hedge;
 	/* What it ran on. */
 	struct ctrl_identity identity;
 	uint64_t ns_blocks;
@@ -111,6 +145,11 @@ int perf_run(const struct perf_options *options, struct perf_result *ret_result)
 void perf_report_text(const struct perf_options *options, const struct perf_result *result);
 void perf_report_json(const struct perf_options *options, const struct perf_result *result);
 const char *perf_mode_name(const struct perf_options *options);
+/* perf_report_paths.c: nothing without several paths. json is a json_t of an object. */
+void perf_report_paths_text(const struct perf_options *options, const struct perf_result *result);
+struct json_t;
+void perf_report_paths_json(const struct perf_options *options, const struct perf_result *result,
+			    struct json_t *root);
 
 /* perf_args.c. 0: go on; 1: exit with *ret_exit (help, or a mistake that was explained). */
 struct perf_args {

@@ -9,6 +9,7 @@
 #include "cli/connect_args.h"
 #include "cli/perf.h"
 #include "cli/perf_pace.h"
+#include "cli/perf_path_args.h"
 #include "wire/nvme_tcp.h"
 
 #include <sched.h>
@@ -44,6 +45,7 @@ enum perf_flag {
 
 static const struct option long_options[] = {
 	CONNECT_ARGS_LONG,
+	PERF_PATH_ARGS_LONG,
 	{"nsid", required_argument, NULL, FLAG_NSID},
 	{"rw", required_argument, NULL, FLAG_RW},
 	{"rwmixread", required_argument, NULL, FLAG_RWMIXREAD},
@@ -74,6 +76,7 @@ static void help_print(void)
 	printf("Usage: weft perf [OPTION]...\n\n"
 	       "Loads a namespace over NVMe/TCP and measures it. Writing destroys its data.\n\n");
 	printf(CONNECT_ARGS_HELP, NVME_TCP_DEFAULT_PORT, CLI_DEFAULT_NQN);
+	printf(PERF_PATH_ARGS_HELP);
 	printf("  -i, --queues N            I/O queues, also --nr-io-queues (1)\n"
 	       "  -Q, --queue-size N        entries per queue (128, or what the depth needs)\n"
 	       "      --controllers N       controllers that carry the load, each with its queues "
@@ -304,8 +307,24 @@ static int switch_take(struct perf_args *args, int flag)
 	}
 }
 
+/* Several paths do not go with everything. True after a message. */
+static bool paths_refuse(const struct perf_options *options)
+{
+	if (!options->mpath.is_used)
+		return false;
+	if (options->idle_ctrls > 0) {
+		cli_usage_error("perf", "--idle-controllers does not go with several paths");
+		return true;
+	}
+	if (options->mpath.target_count > 1 && options->wants_verify) {
+		cli_usage_error("perf", "--verify keeps track of one target, not of several");
+		return true;
+	}
+	return false;
+}
+
 static int args_finish(struct perf_args *args, struct connect_options *connect,
-		       unsigned mix_percent, int *ret_exit)
+		       struct perf_path_args *paths, unsigned mix_percent, int *ret_exit)
 {
 	struct perf_options *options = &args->options;
 
@@ -335,13 +354,17 @@ static int args_finish(struct perf_args *args, struct connect_options *connect,
 	if (connect_args_finish(connect) != 0)
 		return 1;
 	options->host = connect->config;
-	return 0;
+	*ret_exit = perf_path_args_finish(paths, connect, &options->mpath);
+	if (*ret_exit == CLI_OK && paths_refuse(options))
+		*ret_exit = CLI_USAGE;
+	return *ret_exit == CLI_OK ? 0 : 1;
 }
 
 int perf_args_parse(int argc, char **argv, struct perf_args *ret_args, int *ret_exit)
 {
 	struct perf_options *options = &ret_args->options;
 	struct connect_options connect;
+	struct perf_path_args paths;
 	unsigned mix_percent = 70;
 	int c;
 
@@ -349,11 +372,17 @@ int perf_args_parse(int argc, char **argv, struct perf_args *ret_args, int *ret_
 	perf_options_init(options);
 	options->is_random = true;
 	connect_args_init(&connect, "perf", CLI_DEFAULT_NQN, NVME_TCP_DEFAULT_PORT, 1);
+	perf_path_args_init(&paths);
+	options->mpath.policy = PATH_POLICY_QUEUE_DEPTH;
 	*ret_exit = CLI_USAGE;
-	while ((c = getopt_long(argc, argv, CONNECT_ARGS_SHORT "h", long_options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, CONNECT_ARGS_SHORT PERF_PATH_ARGS_SHORT "h",
+				long_options, NULL)) != -1) {
 		int taken = connect_args_take(&connect, c, optarg);
 		int res;
 
+		if (taken > 0 && c == 'k')
+			taken = perf_path_args_keep_alive(&paths, connect.config.kato_ms) == 0 ? 1
+											       : -1;
 		if (taken < 0)
 			return 1;
 		if (taken > 0)
@@ -363,7 +392,9 @@ int perf_args_parse(int argc, char **argv, struct perf_args *ret_args, int *ret_
 			*ret_exit = CLI_OK;
 			return 1;
 		}
-		res = switch_take(ret_args, c);
+		res = perf_path_args_take(&paths, &options->mpath, c, optarg);
+		if (res == 1)
+			res = switch_take(ret_args, c);
 		if (res == 1)
 			res = amount_take(options, c, optarg);
 		if (res == 1)
@@ -379,5 +410,5 @@ int perf_args_parse(int argc, char **argv, struct perf_args *ret_args, int *ret_
 		cli_usage_error("perf", "unexpected argument \"%s\"", argv[optind]);
 		return 1;
 	}
-	return args_finish(ret_args, &connect, mix_percent, ret_exit);
+	return args_finish(ret_args, &connect, &paths, mix_percent, ret_exit);
 }

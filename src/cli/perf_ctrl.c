@@ -22,7 +22,9 @@
 
 int perf_ctrl_files_raise(const struct perf_options *options, struct perf_result *result)
 {
-	uint64_t ctrls = (uint64_t)options->ctrls + options->idle_ctrls;
+	uint64_t ctrls =
+		(uint64_t)options->idle_ctrls +
+		(uint64_t)options->ctrls * (options->mpath.is_used ? options->mpath.path_count : 1);
 	uint64_t wanted = ctrls * (1 + options->host.io_queues) + FILES_BESIDE;
 	struct rlimit limit;
 
@@ -56,18 +58,15 @@ static void connect_failed(struct perf_ctrl *perf_ctrl, int res, const char *why
 	perf_job_fail(job, res);
 }
 
-static void on_connected(struct host_ctrl *ctrl, void *arg, int res, const struct host_error *error)
+void perf_ctrl_on_open(struct perf_ctrl *perf_ctrl, int res, const char *why)
 {
-	struct perf_ctrl *perf_ctrl = arg;
 	struct perf_job *job = perf_ctrl->job;
 
-	if (res != 0)
-		perf_ctrl->ctrl = NULL;
 	if (job->is_ending)
 		return; /* disconnect_some comes to it, if there is anything left of it */
 	job->ctrls_busy--;
 	if (res != 0) {
-		connect_failed(perf_ctrl, res, error->text);
+		connect_failed(perf_ctrl, res, why);
 		return;
 	}
 	perf_ctrl->is_connected = true;
@@ -80,6 +79,15 @@ static void on_connected(struct host_ctrl *ctrl, void *arg, int res, const struc
 	perf_job_on_connected(job);
 }
 
+static void on_connected(struct host_ctrl *ctrl, void *arg, int res, const struct host_error *error)
+{
+	struct perf_ctrl *perf_ctrl = arg;
+
+	if (res != 0)
+		perf_ctrl->ctrl = NULL;
+	perf_ctrl_on_open(perf_ctrl, res, res != 0 ? error->text : NULL);
+}
+
 static void on_lost(struct host_ctrl *ctrl, void *arg, const struct host_error *error)
 {
 	struct perf_ctrl *perf_ctrl = arg;
@@ -87,9 +95,18 @@ static void on_lost(struct host_ctrl *ctrl, void *arg, const struct host_error *
 	perf_job_on_lost(perf_ctrl->job, error->text);
 }
 
-static void connect_some(struct perf_job *job)
+static int connect_one(struct perf_ctrl *perf_ctrl, const struct host_config *config)
 {
 	static const struct host_callbacks callbacks = {.connected = on_connected, .lost = on_lost};
+
+	if (perf_ctrl->job->options->mpath.is_used)
+		return perf_mpath_open(perf_ctrl, config->io_queue_size);
+	return host_connect(perf_ctrl->job->reactor, config, &callbacks, perf_ctrl,
+			    &perf_ctrl->ctrl);
+}
+
+static void connect_some(struct perf_job *job)
+{
 	struct host_config config = job->options->host;
 
 	if (config.io_queue_size == 0)
@@ -97,8 +114,7 @@ static void connect_some(struct perf_job *job)
 	while (!job->is_ending && job->ctrls_busy < CTRL_WINDOW &&
 	       job->ctrls_asked < job->ctrl_count) {
 		struct perf_ctrl *perf_ctrl = &job->ctrls[job->ctrls_asked++];
-		int res = host_connect(job->reactor, &config, &callbacks, perf_ctrl,
-				       &perf_ctrl->ctrl);
+		int res = connect_one(perf_ctrl, &config);
 
 		if (res == 0)
 			job->ctrls_busy++;
@@ -124,6 +140,7 @@ static void on_gone(void *arg)
 	struct perf_ctrl *perf_ctrl = arg;
 
 	perf_ctrl->ctrl = NULL;
+	perf_ctrl->session = NULL;
 	perf_ctrl->job->ctrls_busy--;
 	disconnect_some(perf_ctrl->job);
 }
@@ -133,10 +150,13 @@ static void disconnect_some(struct perf_job *job)
 	while (job->ctrls_busy < CTRL_WINDOW && job->ctrls_left < job->ctrls_asked) {
 		struct perf_ctrl *perf_ctrl = &job->ctrls[job->ctrls_left++];
 
-		if (perf_ctrl->ctrl == NULL)
+		if (perf_ctrl->ctrl == NULL && perf_ctrl->session == NULL)
 			continue;
 		job->ctrls_busy++;
-		host_disconnect(perf_ctrl->ctrl, on_gone, perf_ctrl);
+		if (perf_ctrl->session != NULL)
+			perf_mpath_close(perf_ctrl, on_gone);
+		else
+			host_disconnect(perf_ctrl->ctrl, on_gone, perf_ctrl);
 	}
 	if (job->ctrls_busy == 0)
 		reactor_stop(job->reactor);

@@ -99,23 +99,25 @@ static bool io_submit(struct perf_io *io, uint64_t started_ns)
 	struct perf_job *job = io->job;
 	const struct perf_options *options = job->options;
 	uint64_t first_block;
+	uint32_t nsid;
 
 	if (job->pass == PERF_PASS_LOAD)
 		load_choose(job, io);
 	else if (!verify_choose(job, io))
 		return false;
+	nsid = nsid_choose(job);
 	first_block = job->region_first_block + io->unit * job->blocks_per_unit;
 	if (io->is_read) {
-		host_cmd_read(&io->cmd, nsid_choose(job), first_block, job->blocks_per_unit,
-			      io->data, options->io_bytes);
+		host_cmd_read(&io->cmd, nsid, first_block, job->blocks_per_unit, io->data,
+			      options->io_bytes);
 	} else {
 		if (options->wants_verify) {
 			struct perf_stamp_args args = io_stamp_args(io);
 
 			perf_stamp_write(io->data, &args);
 		}
-		host_cmd_write(&io->cmd, nsid_choose(job), first_block, job->blocks_per_unit,
-			       io->data, options->io_bytes);
+		host_cmd_write(&io->cmd, nsid, first_block, job->blocks_per_unit, io->data,
+			       options->io_bytes);
 	}
 	if (job->busy != NULL)
 		job->busy[io->unit] = 1;
@@ -123,7 +125,10 @@ static bool io_submit(struct perf_io *io, uint64_t started_ns)
 	io->is_measured = job->is_measuring;
 	job->bytes_issued += options->io_bytes;
 	job->in_flight++;
-	host_submit_io(io->ctrl->ctrl, io->queue, &io->cmd);
+	if (io->mio != NULL)
+		perf_mpath_submit(io, nsid);
+	else
+		host_submit_io(io->ctrl->ctrl, io->queue, &io->cmd);
 	return true;
 }
 
@@ -304,11 +309,10 @@ static void io_record(struct perf_io *io, uint64_t now_ns)
 	histogram_record(&direction->latency, now_ns - io->started_ns);
 }
 
-static void on_io_done(struct host_cmd *cmd)
+void perf_io_on_end(struct perf_io *io, nvme_status status)
 {
-	struct perf_io *io = container_of(cmd, struct perf_io, cmd);
 	struct perf_job *job = io->job;
-	bool is_ok = nvme_status_is_ok(cmd->status);
+	bool is_ok = nvme_status_is_ok(status);
 	uint64_t now_ns = reactor_clock_ns(job->reactor);
 
 	job->in_flight--;
@@ -322,8 +326,8 @@ static void on_io_done(struct host_cmd *cmd)
 		if (io->is_read && job->options->wants_verify)
 			read_verify(io);
 	} else if (!job->is_ending) {
-		error_count(job, cmd->status);
-		if (nvme_status_same(cmd->status, NVME_SC_HOST_PATHING_ERROR)) {
+		error_count(job, status);
+		if (io->mio == NULL && nvme_status_same(status, NVME_SC_HOST_PATHING_ERROR)) {
 			/* Usually the controller is being lost; the tick or `lost` goes on. */
 			job->suspects_loss = true;
 			job->is_running = false;
@@ -338,6 +342,11 @@ static void on_io_done(struct host_cmd *cmd)
 		return;
 	if (job->in_flight == 0 && !job->suspects_loss)
 		perf_job_on_pass_end(job);
+}
+
+static void on_io_done(struct host_cmd *cmd)
+{
+	perf_io_on_end(container_of(cmd, struct perf_io, cmd), cmd->status);
 }
 
 void perf_io_init(struct perf_job *job)

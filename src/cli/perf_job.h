@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What perf_run.c (passes, end), perf_ctrl.c (connecting and disconnecting), perf_io.c (one I/O
- * after the other) and perf_measure.c (the measured time) share. All of it belongs to the reactor
+ * What perf_run.c (passes, end), perf_ctrl.c (connecting and disconnecting), perf_mpath.c (the same
+ * over several paths), perf_io.c (one I/O after the other) and perf_measure.c (the measured time)
+ * share. All of it belongs to the reactor
  * that perf_run creates.
  */
 #ifndef WEFT_CLI_PERF_JOB_H
@@ -19,16 +20,20 @@ struct perf_job;
 
 struct perf_ctrl {
 	struct perf_job *job;
-	struct host_ctrl *ctrl; /* NULL: not yet, or no more */
+	struct host_ctrl *ctrl;       /* NULL: not yet, or no more */
+	struct perf_session *session; /* in place of ctrl with several paths; NULL likewise */
 	bool is_connected;
 	uint64_t ios; /* measured */
 };
+
+struct perf_mio;
 
 /* One command in flight at most, with a buffer of its own. */
 struct perf_io {
 	struct host_cmd cmd;
 	struct perf_job *job;
 	struct perf_ctrl *ctrl;
+	struct perf_mio *mio; /* with several paths: carries cmd; else NULL */
 	uint8_t *data;
 	uint64_t started_ns; /* submitted, or with --rate when it was due */
 	uint64_t unit;
@@ -59,6 +64,7 @@ struct perf_job {
 	/* First those of the load, then the idle ones. */
 	struct perf_ctrl *ctrls;
 	unsigned ctrl_count;
+	unsigned load_ctrls;
 	unsigned ctrls_asked;     /* whose connect was begun */
 	unsigned ctrls_connected; /* ever */
 	unsigned ctrls_busy;      /* connecting, or at the end disconnecting */
@@ -74,7 +80,9 @@ struct perf_job {
 	uint32_t next_generation;
 
 	struct perf_io *ios;
+	struct perf_mio *mios; /* as many, or NULL */
 	unsigned io_count;
+	uint32_t transfer_max_bytes;
 	uint8_t *buffer;
 	size_t buffer_bytes;
 	struct prng prng;
@@ -116,6 +124,8 @@ void perf_io_init(struct perf_job *job);
 void perf_io_start_all(struct perf_job *job);
 /* The pass was told to end or its time is over: nothing may be in flight that would notice. */
 void perf_io_on_stop(struct perf_job *job);
+/* The answer to a command, or that there will be none. */
+void perf_io_on_end(struct perf_io *io, nvme_status status);
 /* The timetable begins anew, without what the warm-up owed. */
 void perf_io_on_measure_begin(struct perf_job *job);
 
@@ -126,9 +136,33 @@ void perf_ctrl_disconnect_all(struct perf_job *job);
 /* Takes the hard limit of open files. 0, or -EMFILE with result->error when it is too low. */
 int perf_ctrl_files_raise(const struct perf_options *options, struct perf_result *result);
 
+/* One of them is there, or could not be connected; why is NULL when res is 0. */
+void perf_ctrl_on_open(struct perf_ctrl *perf_ctrl, int res, const char *why);
+
+/* perf_mpath.c: perf_ctrl.session. 0 or -errno, perf_ctrl_on_open follows; gone is the last. */
+int perf_mpath_open(struct perf_ctrl *perf_ctrl, unsigned io_queue_size);
+void perf_mpath_close(struct perf_ctrl *perf_ctrl, void (*gone)(void *arg));
+/* Now and then while connecting: not every path need come. */
+void perf_mpath_check(struct perf_job *job);
+/* Fills in the result's namespace and identity. 0, or -EINVAL with result->error. */
+int perf_mpath_look(struct perf_job *job);
+/* 0 or -ENOMEM; the ios are there. */
+int perf_mpath_prepare(struct perf_job *job);
+void perf_mpath_submit(struct perf_io *io, uint32_t nsid);
+/* At both ends of the measured time. */
+void perf_mpath_on_measure_begin(struct perf_job *job);
+void perf_mpath_on_measure_end(struct perf_job *job);
+unsigned perf_mpath_paths_of(const struct perf_options *options, unsigned target);
+
 /* perf_run.c */
 void perf_job_on_connected(struct perf_job *job);
 void perf_job_on_lost(struct perf_job *job, const char *why);
+/* Fills in result->error. -EINVAL. */
+int perf_job_refuse(struct perf_job *job, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+/* One namespace; the load is the same on all of them, so the smallest sets the region. 0, or
+ * -EINVAL with result->error. */
+int perf_job_take_ns(struct perf_job *job, uint32_t nsid, const struct ns_identity *ns);
 /* The first reason counts; result->error is the caller's to fill. */
 void perf_job_fail(struct perf_job *job, int res);
 /* Nothing is in flight and nothing more will be. */

@@ -33,6 +33,8 @@ static void measure_begin(struct perf_job *job)
 	job->bytes_issued = 0; /* --bytes does not count the warm-up */
 	/* Reading /proc takes long: outside of the time. */
 	job->watched_start_ns = job_watched_ns(job);
+	if (options->mpath.is_used)
+		perf_mpath_on_measure_begin(job);
 	job->cpu_start_ns = job_cpu_ns(job);
 	job->measure_start_ns = reactor_clock_ns(job->reactor);
 	if (options->time_ms > 0) {
@@ -46,7 +48,7 @@ static void ctrls_compare(struct perf_job *job)
 	struct perf_result *result = job->result;
 
 	result->ctrl_ios_min = UINT64_MAX;
-	for (unsigned i = 0; i < job->options->ctrls; i++) {
+	for (unsigned i = 0; i < job->load_ctrls; i++) {
 		uint64_t ios = job->ctrls[i].ios;
 
 		if (ios < result->ctrl_ios_min)
@@ -71,6 +73,8 @@ void perf_measure_end(struct perf_job *job)
 	if (watched_ns > job->watched_start_ns)
 		job->result->watched_cpu_ns = watched_ns - job->watched_start_ns;
 	ctrls_compare(job);
+	if (job->options->mpath.is_used)
+		perf_mpath_on_measure_end(job);
 }
 
 static void on_measure_timer(struct reactor_timer *timer)

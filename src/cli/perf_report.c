@@ -70,8 +70,8 @@ static void head_print(const struct perf_options *options, const struct perf_res
 
 	printf("%s, %s blocks, ", perf_mode_name(options),
 	       text_format_size(options->io_bytes, bs, sizeof(bs)));
-	if (options->ctrls > 1)
-		printf("%u controllers with ", options->ctrls);
+	if (result->ctrls > 1)
+		printf("%u controllers with ", result->ctrls);
 	printf("%u queue%s of depth %u, %s of namespace %u", result->queues,
 	       result->queues == 1 ? "" : "s", result->depth,
 	       text_format_size(result->region_bytes, size, sizeof(size)), options->nsid);
@@ -110,11 +110,11 @@ static void rate_print(const struct perf_options *options, const struct perf_res
 
 static void ctrls_print(const struct perf_options *options, const struct perf_result *result)
 {
-	if (options->ctrls + options->idle_ctrls > 1)
+	if (result->ctrls + options->idle_ctrls > 1)
 		printf("ctrls   slowest %.0f IOPS, fastest %.0f IOPS; all %u connected in %.2f s\n",
 		       per_second(result->ctrl_ios_min, result->elapsed_ns),
 		       per_second(result->ctrl_ios_max, result->elapsed_ns),
-		       options->ctrls + options->idle_ctrls, (double)result->connect_ns / 1e9);
+		       result->ctrls + options->idle_ctrls, (double)result->connect_ns / 1e9);
 }
 
 void perf_report_text(const struct perf_options *options, const struct perf_result *result)
@@ -135,6 +135,7 @@ void perf_report_text(const struct perf_options *options, const struct perf_resu
 		       (int)options->watch_pid);
 	rate_print(options, result);
 	ctrls_print(options, result);
+	perf_report_paths_text(options, result);
 	direction_print("verify", &result->verify_reads, result->verify_elapsed_ns);
 	if (options->wants_verify)
 		printf("verify  %lu blocks checked, %lu wrong%s%s\n",
@@ -227,6 +228,7 @@ void perf_report_json(const struct perf_options *options, const struct perf_resu
 	json_object_set_new(root, "subsystem", json_string(options->host.subsystem_nqn));
 	ctrls_to_json(root, options, result);
 	rate_to_json(root, options, result);
+	perf_report_paths_json(options, result, root);
 	json_object_set_new(root, "read", direction_to_json(&result->reads, result->elapsed_ns));
 	json_object_set_new(root, "write", direction_to_json(&result->writes, result->elapsed_ns));
 	json_object_set_new(root, "cpu_us_per_io",

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The cold half of `weft perf`: makes a reactor on the calling thread, has the controllers
- * connected (perf_ctrl.c), asks for the namespaces, checks the options against them, prepares all
- * memory, runs the passes (the load, then reading back what --verify wrote) and disconnects.
- * Everything after perf_run's first lines runs in callbacks of that reactor.
+ * connected (perf_ctrl.c, perf_mpath.c), asks for the namespaces, checks the options against them,
+ * prepares all memory, runs the passes (the load, then reading back what --verify wrote) and
+ * disconnects. Everything after perf_run's first lines runs in callbacks of that reactor.
  */
 #include "base/clock.h"
 #include "base/text.h"
@@ -161,16 +161,15 @@ static void on_tick(struct reactor_timer *timer)
 		progress_report(job);
 	if (stop != NULL && atomic_load_explicit(stop, memory_order_relaxed))
 		job_interrupt(job);
+	if (job->pass == PERF_PASS_NONE && job->options->mpath.is_used)
+		perf_mpath_check(job);
 	if (job->suspects_loss && job->in_flight == 0 && ++job->loss_ticks > LOSS_TICKS_MAX)
 		perf_job_on_pass_end(job);
 }
 
 /* ---- preparing ------------------------------------------------------------------------------ */
 
-static int options_refuse(struct perf_job *job, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-
-static int options_refuse(struct perf_job *job, const char *format, ...)
+int perf_job_refuse(struct perf_job *job, const char *format, ...)
 {
 	va_list args;
 
@@ -185,26 +184,26 @@ static int region_check(struct perf_job *job)
 {
 	const struct perf_options *options = job->options;
 	struct perf_result *result = job->result;
-	uint32_t max_bytes = host_ctrl_transfer_max_bytes(job->ctrls[0].ctrl);
+	uint32_t max_bytes = job->transfer_max_bytes;
 	uint64_t ns_bytes = result->ns_blocks * result->block_bytes;
 	uint64_t region_bytes = options->region_bytes;
 
 	if (options->io_bytes == 0 || options->io_bytes % result->block_bytes != 0)
-		return options_refuse(job, "--bs %u is not a multiple of the block size, %u",
-				      options->io_bytes, result->block_bytes);
+		return perf_job_refuse(job, "--bs %u is not a multiple of the block size, %u",
+				       options->io_bytes, result->block_bytes);
 	if (options->io_bytes > max_bytes || options->io_bytes / result->block_bytes > 65536)
-		return options_refuse(job, "--bs %u is more than one command may move, %u",
-				      options->io_bytes, max_bytes);
+		return perf_job_refuse(job, "--bs %u is more than one command may move, %u",
+				       options->io_bytes, max_bytes);
 	if (options->region_offset % result->block_bytes != 0)
-		return options_refuse(job, "--offset is not a multiple of the block size, %u",
-				      result->block_bytes);
+		return perf_job_refuse(job, "--offset is not a multiple of the block size, %u",
+				       result->block_bytes);
 	if (options->region_offset >= ns_bytes)
-		return options_refuse(job, "--offset lies behind the end of the namespace (%lu)",
-				      (unsigned long)ns_bytes);
+		return perf_job_refuse(job, "--offset lies behind the end of the namespace (%lu)",
+				       (unsigned long)ns_bytes);
 	if (region_bytes == 0)
 		region_bytes = ns_bytes - options->region_offset;
 	if (region_bytes > ns_bytes - options->region_offset)
-		return options_refuse(
+		return perf_job_refuse(
 			job, "--size ends %lu bytes behind the namespace (%lu)",
 			(unsigned long)(region_bytes + options->region_offset - ns_bytes),
 			(unsigned long)ns_bytes);
@@ -213,7 +212,8 @@ static int region_check(struct perf_job *job)
 	job->region_first_block = options->region_offset / result->block_bytes;
 	result->region_bytes = job->units * options->io_bytes;
 	if (job->units == 0)
-		return options_refuse(job, "the region is smaller than --bs %u", options->io_bytes);
+		return perf_job_refuse(job, "the region is smaller than --bs %u",
+				       options->io_bytes);
 	return 0;
 }
 
@@ -222,10 +222,10 @@ static int generations_prepare(struct perf_job *job)
 	if (!job->options->wants_verify || job->options->read_percent == 100)
 		return 0;
 	if (job->units > PERF_UNITS_MAX)
-		return options_refuse(job,
-				      "--verify keeps track of %u pieces of --bs at most; the "
-				      "region has %lu: give --size or a larger --bs",
-				      PERF_UNITS_MAX, (unsigned long)job->units);
+		return perf_job_refuse(job,
+				       "--verify keeps track of %u pieces of --bs at most; the "
+				       "region has %lu: give --size or a larger --bs",
+				       PERF_UNITS_MAX, (unsigned long)job->units);
 	job->generations = calloc(job->units, sizeof(*job->generations));
 	job->busy = calloc(job->units, 1);
 	job->next_generation = PERF_GENERATION_NONE + 1;
@@ -255,13 +255,13 @@ static int memory_prepare(struct perf_job *job)
 	/* Contents that neither compress nor deduplicate; also touches every page. */
 	prng_fill(&job->prng, job->buffer, job->buffer_bytes);
 	for (unsigned i = 0; i < job->io_count; i++) {
-		job->ios[i].ctrl = &job->ctrls[i % options->ctrls];
-		job->ios[i].queue = i / options->ctrls % job->result->queues;
+		job->ios[i].ctrl = &job->ctrls[i % job->load_ctrls];
+		job->ios[i].queue = i / job->load_ctrls % job->result->queues;
 		job->ios[i].data = job->buffer + i * stride;
 	}
 	perf_io_init(job);
 	perf_measure_init(job);
-	return 0;
+	return options->mpath.is_used ? perf_mpath_prepare(job) : 0;
 }
 
 static void load_prepare(struct perf_job *job)
@@ -283,25 +283,30 @@ static void load_prepare(struct perf_job *job)
 
 static void identify_next(struct perf_job *job);
 
-/* One namespace; the load is the same on all of them, so the smallest sets the region. */
-static int namespace_take(struct perf_job *job, const struct host_cmd *cmd)
+int perf_job_take_ns(struct perf_job *job, uint32_t nsid, const struct ns_identity *ns)
 {
 	struct perf_result *result = job->result;
+
+	if (result->block_bytes != 0 && ns->block_bytes != result->block_bytes)
+		return perf_job_refuse(
+			job, "namespace %u has blocks of %u bytes and those before it of %u", nsid,
+			ns->block_bytes, result->block_bytes);
+	if (result->block_bytes == 0 || ns->block_count < result->ns_blocks)
+		result->ns_blocks = ns->block_count;
+	result->block_bytes = ns->block_bytes;
+	return 0;
+}
+
+static int namespace_take(struct perf_job *job, const struct host_cmd *cmd)
+{
 	struct ns_identity ns;
 
 	if (!nvme_status_is_ok(cmd->status) || identify_ns_decode(job->page, &ns) != 0 ||
 	    ns.block_count == 0 || ns.block_bytes < 512)
-		return options_refuse(job,
-				      "there is no namespace %u in %s; `weft identify` lists them",
-				      job->identify_nsid, job->options->host.subsystem_nqn);
-	if (result->block_bytes != 0 && ns.block_bytes != result->block_bytes)
-		return options_refuse(
-			job, "namespace %u has blocks of %u bytes and those before it of %u",
-			job->identify_nsid, ns.block_bytes, result->block_bytes);
-	if (result->block_bytes == 0 || ns.block_count < result->ns_blocks)
-		result->ns_blocks = ns.block_count;
-	result->block_bytes = ns.block_bytes;
-	return 0;
+		return perf_job_refuse(job,
+				       "there is no namespace %u in %s; `weft identify` lists them",
+				       job->identify_nsid, job->options->host.subsystem_nqn);
+	return perf_job_take_ns(job, job->identify_nsid, &ns);
 }
 
 static void on_identified(struct host_cmd *cmd)
@@ -335,7 +340,7 @@ static void queues_compare(struct perf_job *job)
 
 	result->queues = UINT32_MAX;
 	result->depth = job->options->depth;
-	for (unsigned i = 0; i < job->options->ctrls; i++) {
+	for (unsigned i = 0; i < job->load_ctrls; i++) {
 		const struct host_ctrl *ctrl = job->ctrls[i].ctrl;
 
 		if (host_ctrl_io_queues(ctrl) < result->queues)
@@ -343,26 +348,42 @@ static void queues_compare(struct perf_job *job)
 		if (host_ctrl_io_depth(ctrl) < result->depth)
 			result->depth = host_ctrl_io_depth(ctrl);
 	}
+	result->identity = *host_ctrl_identity(job->ctrls[0].ctrl);
+	job->transfer_max_bytes = host_ctrl_transfer_max_bytes(job->ctrls[0].ctrl);
+}
+
+static int ios_count(struct perf_job *job)
+{
+	const struct perf_result *result = job->result;
+	uint64_t io_count = (uint64_t)job->load_ctrls * result->queues * result->depth;
+
+	if (result->queues == 0)
+		return perf_job_refuse(job, "%s gives no I/O queues; is it a discovery controller?",
+				       job->options->host.subsystem_nqn);
+	if (io_count > PERF_IOS_MAX)
+		return perf_job_refuse(job, "%lu commands in flight are more than %u",
+				       (unsigned long)io_count, PERF_IOS_MAX);
+	job->io_count = (unsigned)io_count;
+	return 0;
 }
 
 void perf_job_on_connected(struct perf_job *job)
 {
-	struct perf_result *result = job->result;
-	uint64_t io_count;
+	bool is_mpath = job->options->mpath.is_used;
+	int res = 0;
 
-	result->identity = *host_ctrl_identity(job->ctrls[0].ctrl);
-	queues_compare(job);
-	io_count = (uint64_t)job->options->ctrls * result->queues * result->depth;
-	if (result->queues == 0) {
-		options_refuse(job, "%s gives no I/O queues; is it a discovery controller?",
-			       job->options->host.subsystem_nqn);
-		perf_job_fail(job, -EINVAL);
-	} else if (io_count > PERF_IOS_MAX) {
-		options_refuse(job, "%lu commands in flight are more than %u",
-			       (unsigned long)io_count, PERF_IOS_MAX);
-		perf_job_fail(job, -EINVAL);
+	job->result->ctrls = job->load_ctrls;
+	if (is_mpath)
+		res = perf_mpath_look(job);
+	else
+		queues_compare(job);
+	if (res == 0)
+		res = ios_count(job);
+	if (res != 0) {
+		perf_job_fail(job, res);
+	} else if (is_mpath) {
+		load_prepare(job);
 	} else {
-		job->io_count = (unsigned)io_count;
 		job->identify_nsid = job->options->nsid;
 		identify_next(job);
 	}
@@ -383,6 +404,7 @@ static void job_free(struct perf_job *job)
 	if (job->buffer != NULL)
 		munmap(job->buffer, job->buffer_bytes);
 	free(job->ios);
+	free(job->mios);
 	free(job->idle_ios);
 	free(job->ctrls);
 	free(job->generations);
@@ -401,7 +423,10 @@ static int job_run(struct perf_job *job)
 	int res;
 
 	prng_seed(&job->prng, options->seed);
-	job->ctrl_count = options->ctrls + options->idle_ctrls;
+	job->load_ctrls = options->ctrls;
+	if (options->mpath.is_used)
+		job->load_ctrls *= options->mpath.target_count;
+	job->ctrl_count = job->load_ctrls + options->idle_ctrls;
 	job->ctrls = calloc(job->ctrl_count, sizeof(*job->ctrls));
 	job->page = calloc(1, NVME_PAGE_BYTES);
 	if (job->page == NULL || job->ctrls == NULL)
@@ -410,8 +435,8 @@ static int job_run(struct perf_job *job)
 	if (res != 0)
 		return res;
 	if (options->watch_pid != 0 && perf_watch_cpu_ns(options->watch_pid, &watched_ns) != 0)
-		return options_refuse(job, "there is no process %d to watch",
-				      (int)options->watch_pid);
+		return perf_job_refuse(job, "there is no process %d to watch",
+				       (int)options->watch_pid);
 	res = reactor_create(&config, &job->reactor);
 	if (res != 0) {
 		snprintf(job->result->error, sizeof(job->result->error),

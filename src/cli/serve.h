@@ -28,7 +28,7 @@ struct serve_args {
 	bool has_state_dir;
 	unsigned reactor_count; /* 0: one per CPU */
 	uint32_t spin_max_us;
-	bool is_unpinned;
+	bool is_pinned;
 	const char *discovery; /* NULL: not given */
 	struct api_options api;
 	uint64_t run_for_ms;

@@ -29,7 +29,7 @@ enum serve_option {
 	OPTION_RESET,
 	OPTION_REACTORS,
 	OPTION_SPIN_US,
-	OPTION_NO_PIN,
+	OPTION_PIN,
 	OPTION_DISCOVERY,
 	OPTION_CHECK,
 	OPTION_SELF_CHECK,
@@ -50,7 +50,7 @@ static const struct option serve_options[] = {
 	{"reset", no_argument, NULL, OPTION_RESET},
 	{"reactors", required_argument, NULL, OPTION_REACTORS},
 	{"spin-us", required_argument, NULL, OPTION_SPIN_US},
-	{"no-pin", no_argument, NULL, OPTION_NO_PIN},
+	{"pin", no_argument, NULL, OPTION_PIN},
 	{"discovery", required_argument, NULL, OPTION_DISCOVERY},
 	{"check", no_argument, NULL, OPTION_CHECK},
 	{"self-check", no_argument, NULL, OPTION_SELF_CHECK},
@@ -90,7 +90,7 @@ static const char serve_help[] =
 	"      --api-token-file FILE the token, 16 characters at least\n"
 	"      --reactors N          threads that do the work (one per CPU)\n"
 	"      --spin-us N           longest busy wait before a thread sleeps, 0 for none (50)\n"
-	"      --no-pin              reactors may change their CPU: for a machine with other work\n"
+	"      --pin                 a CPU for each reactor: for a machine with no other work\n"
 	"      --check               check and explain the configuration, start nothing\n"
 	"      --self-check          write, verify and measure a scratch namespace first\n"
 	"      --run-for TIME        end after this time (5s, 2m)\n"
@@ -197,8 +197,8 @@ static int option_take(struct serve_args *args, int c, const char *value)
 				   &args->reactor_count);
 	case OPTION_SPIN_US:
 		return number_take("--spin-us", value, 0, SERVE_SPIN_MAX_US, &args->spin_max_us);
-	case OPTION_NO_PIN:
-		args->is_unpinned = true;
+	case OPTION_PIN:
+		args->is_pinned = true;
 		return 0;
 	case OPTION_DISCOVERY:
 		args->discovery = value;

@@ -128,23 +128,6 @@ void serve_banner_print(FILE *to, const struct target *target)
 	fflush(to);
 }
 
-static const char *ana_name(enum ana_state state)
-{
-	switch (state) {
-	case ANA_OPTIMIZED:
-		return "optimized";
-	case ANA_NON_OPTIMIZED:
-		return "non-optimized";
-	case ANA_INACCESSIBLE:
-		return "inaccessible";
-	case ANA_PERSISTENT_LOSS:
-		return "persistent-loss";
-	case ANA_CHANGE:
-		return "change";
-	}
-	return "unknown";
-}
-
 static void config_port_print(FILE *to, const struct config_port *port)
 {
 	char text[NET_ADDR_TEXT_BYTES];
@@ -163,7 +146,7 @@ static void config_port_print(FILE *to, const struct config_port *port)
 		fprintf(to, "       %s\n", port->subsystems[i]);
 	for (unsigned i = 0; i < port->ana_count; i++)
 		fprintf(to, "       ANA group %" PRIu32 " is %s\n", port->ana[i].group,
-			ana_name(port->ana[i].state));
+			ana_state_name(port->ana[i].state));
 }
 
 void serve_config_print(FILE *to, const struct config *config)

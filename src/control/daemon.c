@@ -520,7 +520,7 @@ static int reactors_start(struct daemon *daemon)
 	struct reactor_group_config group_config = {
 		.count = daemon->options->reactor_count,
 		.spin_max_us = daemon->options->spin_max_us,
-		.is_unpinned = daemon->options->is_unpinned,
+		.is_pinned = daemon->options->is_pinned,
 	};
 	unsigned count;
 	int res = reactor_create(&config, &daemon->control);

@@ -37,7 +37,7 @@ struct daemon_options {
 	bool forgets_kept;      /* the source counts, whatever is kept */
 	unsigned reactor_count; /* 0: one per CPU that this process may use */
 	uint32_t spin_max_us;
-	bool is_unpinned;       /* the reactors may run on any CPU that this process may use */
+	bool is_pinned;         /* each reactor stays on a CPU of its own */
 	uint64_t run_for_ms;    /* from daemon_serve on; 0: until told */
 	bool has_discovery;     /* add a port that answers discovery alone */
 	bool discovery_is_auto; /* at daemon_choose_discovery's address, if that is free */

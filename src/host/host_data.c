@@ -108,10 +108,9 @@ void host_slot_send_cmd(struct host_slot *slot)
 	struct host_queue *queue = slot->queue;
 	struct host_cmd *cmd = slot->cmd;
 	uint32_t in_capsule_bytes = 0;
-	uint32_t index = (uint32_t)(slot - queue->slots);
 
-	cmd->slot_index = index;
-	cmd->sqe.cid = le16_of((uint16_t)index);
+	cmd->slot_index = slot->index;
+	cmd->sqe.cid = le16_of(slot->index);
 	slot->has_response = false;
 	slot->has_digest_error = false;
 	slot->has_open_r2t = false;
@@ -119,7 +118,7 @@ void host_slot_send_cmd(struct host_slot *slot)
 	slot->piece = 0;
 	slot->piece_done_bytes = 0;
 	slot->transfer = (struct pdu_transfer){.is_open = cmd->data_bytes > 0,
-					       .cccid = (uint16_t)index,
+					       .cccid = slot->index,
 					       .end_offset = cmd->data_bytes};
 	if (cmd->data_bytes == 0) {
 		sgl_encode_none(&cmd->sqe);

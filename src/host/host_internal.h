@@ -39,6 +39,7 @@ struct host_slot {
 	bool has_open_r2t;
 	bool is_forgotten; /* cmd is queue->forgotten: the caller has its own back */
 	uint8_t tx_busy;   /* PDUs of this slot that the engine holds */
+	uint16_t index;    /* among the queue's slots, always: the CID of its commands */
 	uint16_t ttag;
 	uint32_t data_next_offset; /* of the open R2T: next byte to send, and one past the last */
 	uint32_t data_end_offset;
@@ -186,7 +187,16 @@ void host_shutdown_start(struct host_ctrl *ctrl);
 void host_watch_init(struct host_ctrl *ctrl);
 void host_watch_start(struct host_ctrl *ctrl);
 /* A command with a time-out was sent: an idle controller sets no timer for its commands. */
-void host_watch_command(struct host_ctrl *ctrl);
+/* Arms what a command under way needs and what is not armed. */
+void host_watch_arm(struct host_ctrl *ctrl);
+
+/* A command goes out that has to be answered. */
+static inline void host_watch_command(struct host_ctrl *ctrl)
+{
+	if (!ctrl->watch_timer.armed ||
+	    (ctrl->config.silence_timeout_ms > 0 && !ctrl->silence_timer.armed))
+		host_watch_arm(ctrl);
+}
 void host_watch_start_live(struct host_ctrl *ctrl);
 void host_watch_stop(struct host_ctrl *ctrl);
 

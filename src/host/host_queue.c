@@ -38,14 +38,14 @@ static void slot_release(struct host_slot *slot)
 	slot->transfer.is_open = false;
 	if (slot->deadline_ns == 0)
 		queue->untimed_count--;
-	queue->free_slots[queue->free_count++] = (uint32_t)(slot - queue->slots);
+	queue->free_slots[queue->free_count++] = slot->index;
 }
 
 /* timeout_ms 0: none. */
-static void queue_take_slot(struct host_queue *queue, struct host_cmd *cmd, uint32_t timeout_ms)
+static void queue_take_slot(struct host_queue *queue, struct host_cmd *cmd, uint32_t timeout_ms,
+			    uint64_t now_ns)
 {
 	struct host_slot *slot = &queue->slots[queue->free_slots[--queue->free_count]];
-	uint64_t now_ns = reactor_now_ns(queue->reactor);
 
 	slot->cmd = cmd;
 	slot->sent_ns = now_ns;
@@ -58,13 +58,14 @@ static void queue_take_slot(struct host_queue *queue, struct host_cmd *cmd, uint
 }
 
 /* The command and what is fused to it, one right behind the other. */
-static void queue_send(struct host_queue *queue, struct host_cmd *cmd, uint32_t timeout_ms)
+static void queue_send(struct host_queue *queue, struct host_cmd *cmd, uint32_t timeout_ms,
+		       uint64_t now_ns)
 {
 	struct host_cmd *second = cmd->fused_next;
 
-	queue_take_slot(queue, cmd, timeout_ms);
+	queue_take_slot(queue, cmd, timeout_ms, now_ns);
 	if (second != NULL)
-		queue_take_slot(queue, second, timeout_ms);
+		queue_take_slot(queue, second, timeout_ms, now_ns);
 }
 
 static uint32_t slots_needed(const struct host_cmd *cmd)
@@ -72,7 +73,8 @@ static uint32_t slots_needed(const struct host_cmd *cmd)
 	return cmd->fused_next != NULL ? 2 : 1;
 }
 
-static void queue_pump(struct host_queue *queue)
+/* Out of line, as what few commands need: the way of the others stays short. */
+static __attribute__((noinline)) void queue_pump(struct host_queue *queue)
 {
 	while (!list_empty(&queue->waiting) && tcp_conn_is_open(&queue->conn)) {
 		struct host_cmd *cmd = list_entry(queue->waiting.next, struct host_cmd, node);
@@ -80,7 +82,8 @@ static void queue_pump(struct host_queue *queue)
 		if (queue->free_count < queue->reserved_slots + slots_needed(cmd))
 			return;
 		list_remove(&cmd->node);
-		queue_send(queue, cmd, queue->ctrl->config.command_timeout_ms);
+		queue_send(queue, cmd, queue->ctrl->config.command_timeout_ms,
+			   reactor_now_ns(queue->reactor));
 	}
 }
 
@@ -224,47 +227,61 @@ void host_queue_close(struct host_queue *queue, bool is_orderly, const char *why
 		tcp_conn_abort(&queue->conn, -ECONNABORTED, why);
 }
 
-static void cmd_begin(struct host_queue *queue, struct host_cmd *cmd)
+static size_t cmd_pieces_bytes(const struct host_cmd *cmd)
 {
 	size_t pieces_bytes = 0;
 
-	CHECK(cmd->done != NULL);
-	CHECK((cmd->direction == HOST_DATA_NONE) == (cmd->data_bytes == 0));
 	for (unsigned i = 0; i < cmd->iov_count; i++)
 		pieces_bytes += cmd->iov[i].iov_len;
-	CHECK(cmd->iov_count == 0 || pieces_bytes == cmd->data_bytes);
-	cmd->started_ns = reactor_now_ns(queue->reactor);
+	return pieces_bytes;
+}
+
+static void cmd_begin(struct host_cmd *cmd, uint64_t now_ns)
+{
+	CHECK(cmd->done != NULL);
+	CHECK((cmd->direction == HOST_DATA_NONE) == (cmd->data_bytes == 0));
+	CHECK(cmd->iov_count == 0 || cmd_pieces_bytes(cmd) == cmd->data_bytes);
+	cmd->started_ns = now_ns;
 	cmd->slot_index = HOST_NO_SLOT;
 	cmd->result = 0;
 	cmd->may_have_run = false;
 	list_init(&cmd->node);
 }
 
-static void cmd_fuse(struct host_queue *queue, struct host_cmd *first, struct host_cmd *second)
+/* False: the queue cannot take both. Out of line likewise. */
+static __attribute__((noinline)) bool queue_fuse(const struct host_queue *queue,
+						 struct host_cmd *first, uint64_t now_ns)
 {
+	struct host_cmd *second = first->fused_next;
+
 	CHECK(second != first && second->fused_next == NULL);
-	cmd_begin(queue, second);
+	cmd_begin(second, now_ns);
 	first->sqe.flags = (uint8_t)((first->sqe.flags & ~NVME_SQE_FUSE_MASK) | FUSE_FIRST);
 	second->sqe.flags = (uint8_t)((second->sqe.flags & ~NVME_SQE_FUSE_MASK) | FUSE_SECOND);
+	return queue->slot_count >= queue->reserved_slots + 2;
+}
+
+static void queue_refuse(struct host_queue *queue, struct host_cmd *cmd, nvme_status status)
+{
+	struct host_cmd *second = cmd->fused_next;
+
+	host_ctrl_orphan(queue->ctrl, cmd, status);
+	if (second != NULL)
+		host_ctrl_orphan(queue->ctrl, second, status);
 }
 
 void host_queue_submit(struct host_queue *queue, struct host_cmd *cmd, uint32_t timeout_ms,
 		       bool is_own)
 {
-	struct host_cmd *second = cmd->fused_next;
-	nvme_status refusal = NVME_SC_HOST_PATHING_ERROR;
+	uint64_t now_ns = reactor_now_ns(queue->reactor);
 
-	cmd_begin(queue, cmd);
-	if (second != NULL) {
-		cmd_fuse(queue, cmd, second);
-		if (queue->slot_count < queue->reserved_slots + 2)
-			refusal = nvme_status_dnr(NVME_SC_FUSED_MISSING);
+	cmd_begin(cmd, now_ns);
+	if (cmd->fused_next != NULL && !queue_fuse(queue, cmd, now_ns)) {
+		queue_refuse(queue, cmd, nvme_status_dnr(NVME_SC_FUSED_MISSING));
+		return;
 	}
-	if (queue->phase == HOST_QUEUE_CLOSED ||
-	    !nvme_status_same(refusal, NVME_SC_HOST_PATHING_ERROR)) {
-		host_ctrl_orphan(queue->ctrl, cmd, refusal);
-		if (second != NULL)
-			host_ctrl_orphan(queue->ctrl, second, refusal);
+	if (queue->phase == HOST_QUEUE_CLOSED) {
+		queue_refuse(queue, cmd, NVME_SC_HOST_PATHING_ERROR);
 		return;
 	}
 	/* A connection that is ending completes what waits from on_closed. Nobody overtakes a pair
@@ -274,7 +291,7 @@ void host_queue_submit(struct host_queue *queue, struct host_cmd *cmd, uint32_t 
 		list_push_back(&queue->waiting, &cmd->node);
 		return;
 	}
-	queue_send(queue, cmd, timeout_ms);
+	queue_send(queue, cmd, timeout_ms, now_ns);
 }
 
 /* ---- what it does now ----------------------------------------------------------------------- */
@@ -358,6 +375,7 @@ int host_queue_create(struct host_ctrl *ctrl, uint16_t qid, uint32_t size,
 	/* Lowest index on top. */
 	for (uint32_t i = 0; i < queue->slot_count; i++) {
 		queue->slots[i].queue = queue;
+		queue->slots[i].index = (uint16_t)i;
 		queue->free_slots[i] = queue->slot_count - 1 - i;
 	}
 	queue->free_count = queue->slot_count;

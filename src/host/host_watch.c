@@ -41,7 +41,7 @@ static void late_fail(struct host_ctrl *ctrl, const struct host_slot *slot)
 	host_error_format(&error, NVME_SC_HOST_PATHING_ERROR,
 			  "%s (opcode 0x%02x, CID %u, queue %u) was not answered for %lu ms",
 			  is_admin ? nvme_admin_opcode_name(opcode) : nvme_io_opcode_name(opcode),
-			  opcode, (unsigned)(slot - slot->queue->slots), slot->queue->qid,
+			  opcode, slot->index, slot->queue->qid,
 			  (unsigned long)waited_ms);
 	host_ctrl_fail(ctrl, -ETIMEDOUT, &error);
 }
@@ -67,7 +67,7 @@ static uint64_t silence_third_ns(const struct host_ctrl *ctrl)
 	return ctrl->config.silence_timeout_ms * NS_PER_MS / 3;
 }
 
-void host_watch_command(struct host_ctrl *ctrl)
+void host_watch_arm(struct host_ctrl *ctrl)
 {
 	if (ctrl->is_watched && !ctrl->watch_timer.armed)
 		watch_arm(ctrl);

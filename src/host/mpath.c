@@ -323,6 +323,7 @@ void mpath_path_info(const struct mpath *mpath, unsigned index, struct path_info
 		.in_flight = path->in_flight_count,
 		.latency_ns = path->latency.mean_ns,
 		.commands = path->commands,
+		.answered_ns = path->answered_ns,
 		.losses = path->losses,
 		.fences_by_reset = path->fences_by_reset,
 		.fences_by_time = path->fences_by_time,

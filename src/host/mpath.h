@@ -82,7 +82,8 @@ struct path_info {
 	uint64_t latency_ns; /* mean of late */
 	uint64_t rtt_ns;     /* of the transport; 0: unknown */
 	uint64_t commands;
-	uint64_t losses; /* how often it was lost */
+	uint64_t answered_ns; /* what they took, in all */
+	uint64_t losses;      /* how often it was lost */
 	uint64_t fences_by_reset;
 	uint64_t fences_by_time;
 	uint32_t queue_count;

@@ -169,6 +169,7 @@ static void hedge_win(struct hedge *twin)
 
 	engine->wins++;
 	path->commands++;
+	path->answered_ns += now_ns - twin->sent_ns;
 	path_latency_add(&path->latency, now_ns - twin->sent_ns, now_ns);
 	hedge_gauge_add(&engine->gauge, now_ns - io->sent_ns, now_ns);
 	if (!twin->is_first_gone)

@@ -110,6 +110,7 @@ struct path {
 	struct path_latency latency;
 	uint64_t picked_ns;
 	uint64_t commands;
+	uint64_t answered_ns; /* what they took, in all */
 	uint64_t losses;
 	uint64_t fences_by_reset;
 	uint64_t fences_by_time;
@@ -258,7 +259,6 @@ void path_ana_stop(struct path *path);
 enum ana_state path_ana_state(const struct path *path, uint32_t group);
 /* A status told: counts until the log is read again. True: it is news. */
 bool path_ana_set(struct path *path, uint32_t group, enum ana_state state);
-const char *path_ana_name(enum ana_state state);
 
 /* fence.c */
 int fence_create(struct path *path);

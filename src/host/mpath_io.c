@@ -401,6 +401,7 @@ static void io_back(struct mpath_io *io)
 		io_lost(io, path, second->may_have_run);
 	} else {
 		path->commands++;
+		path->answered_ns += now_ns - io->sent_ns;
 		if (is_ok && !is_admin(io))
 			path_latency_add(&path->latency, now_ns - io->sent_ns, now_ns);
 		/* A pair whose Compare was answered has not run its Write unless it says so. */

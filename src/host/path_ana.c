@@ -27,23 +27,6 @@ static uint64_t path_now(const struct path *path)
 	return reactor_now_ns(path->mpath->reactor);
 }
 
-const char *path_ana_name(enum ana_state state)
-{
-	switch (state) {
-	case ANA_OPTIMIZED:
-		return "optimized";
-	case ANA_NON_OPTIMIZED:
-		return "non-optimized";
-	case ANA_INACCESSIBLE:
-		return "inaccessible";
-	case ANA_PERSISTENT_LOSS:
-		return "persistent loss";
-	case ANA_CHANGE:
-		return "in change";
-	}
-	return "unknown";
-}
-
 /* ---- groups -----------------------------------------------------------------------------------
  */
 
@@ -124,7 +107,7 @@ static void group_set(struct path *path, struct path_group *group, enum ana_stat
 	group->state = state;
 	group->since_ns = path_now(path);
 	if (path->state == PATH_LIVE)
-		mpath_say(path->mpath, path, "ANA group %u is %s", group->id, path_ana_name(state));
+		mpath_say(path->mpath, path, "ANA group %u: %s", group->id, ana_state_name(state));
 }
 
 bool path_ana_set(struct path *path, uint32_t group, enum ana_state state)

@@ -114,24 +114,6 @@ static const char *state_name(const struct path_info *info)
 	return "closing";
 }
 
-static const char *ana_name(enum ana_state state)
-{
-	switch (state) {
-	case ANA_OPTIMIZED:
-		return "optimized";
-	case ANA_NON_OPTIMIZED:
-		return "non-optimized";
-	case ANA_INACCESSIBLE:
-		return "inaccessible";
-	case ANA_PERSISTENT_LOSS:
-		return "persistent-loss";
-	case ANA_CHANGE:
-		return "change";
-	default:
-		return "";
-	}
-}
-
 /* One weft_paths; the parts fill it in one after the other. */
 struct path_list {
 	pthread_mutex_t lock;
@@ -167,7 +149,7 @@ static void info_fill(const struct part *part, unsigned index, uint32_t nsid,
 	text_copy(to->last_error, sizeof(to->last_error), info.last_error);
 	if (nsid != 0)
 		text_copy(to->ana_state, sizeof(to->ana_state),
-			  ana_name(mpath_path_ana(part->mpath, index, nsid)));
+			  ana_state_name(mpath_path_ana(part->mpath, index, nsid)));
 }
 
 static void paths_list(struct part *part, void *arg)

@@ -69,7 +69,7 @@ int reactor_group_start(const struct reactor_group_config *config, struct reacto
 	cpu_count = (unsigned)CPU_COUNT(&cpus);
 	if (count == 0)
 		count = cpu_count;
-	is_pinned = !config->is_unpinned && count <= cpu_count;
+	is_pinned = config->is_pinned && count <= cpu_count;
 	group = calloc(1, sizeof(*group) + count * sizeof(group->members[0]));
 	if (!group)
 		return -ENOMEM;

@@ -253,6 +253,23 @@ void log_ana_group_decode(const uint8_t bytes[LOG_ANA_GROUP_BYTES], uint32_t *re
 	*ret_state = (enum ana_state)(bytes[16] & 0xf);
 }
 
+const char *ana_state_name(enum ana_state state)
+{
+	switch (state) {
+	case ANA_OPTIMIZED:
+		return "optimized";
+	case ANA_NON_OPTIMIZED:
+		return "non-optimized";
+	case ANA_INACCESSIBLE:
+		return "inaccessible";
+	case ANA_PERSISTENT_LOSS:
+		return "persistent-loss";
+	case ANA_CHANGE:
+		return "change";
+	}
+	return "unknown";
+}
+
 /* ---- Discovery (70h) ----------------------------------------------------------------------- */
 
 enum log_discovery_offset {

@@ -135,6 +135,9 @@ enum ana_state {
 	ANA_PERSISTENT_LOSS = 0x4,
 	ANA_CHANGE = 0xf,
 };
+/* "optimized", "non-optimized", "inaccessible", "persistent-loss", "change"; "unknown" for others.
+ */
+const char *ana_state_name(enum ana_state state);
 #define LOG_ANA_HEADER_BYTES 16
 #define LOG_ANA_GROUP_BYTES  32
 #define LOG_ANA_RGO          0x1 /* LSP bit: groups only, no NSIDs */

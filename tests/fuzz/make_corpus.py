@@ -245,6 +245,28 @@ def api_seeds():
         write("api", name, api_request(method, path, *parts[2:]))
 
 
+def nbd_seeds():
+    """A byte for the export (0: no name, 1: "disk"), one for the pieces, then the client's stream."""
+    def option(number, body=b""):
+        return b"IHAVEOPT" + struct.pack(">II", number, len(body)) + body
+
+    def go(number, name=b"", infos=(3,)):
+        return option(number, struct.pack(">I", len(name)) + name
+                      + struct.pack(">%dH" % (len(infos) + 1), len(infos), *infos))
+
+    def request(command, offset=0, length=4096, flags=0):
+        return struct.pack(">IHHQQI", 0x25609513, flags, command, 7, offset, length)
+
+    flags = b"\0\0\0\3"
+    requests = b"".join(request(command) for command in (0, 1, 3, 4, 6, 2))
+    write("nbd", "go", b"\0\xff" + flags + go(7) + requests)
+    write("nbd", "info_go", b"\1\x03" + flags + go(6, b"disk", (0, 1, 2, 3)) + go(7, b"disk", ()) + request(0, 1, 1))
+    write("nbd", "list", b"\1\xff" + flags + option(3) + option(8) + option(2))
+    write("nbd", "export_name", b"\0\xff" + b"\0\0\0\1" + option(1) + request(6, 4096, 8192, 3))
+    write("nbd", "too_long", b"\0\xff" + flags + b"IHAVEOPT" + struct.pack(">II", 9, 9000) + bytes(9000) + go(7))
+    write("nbd", "large", b"\2\xff" + flags + go(7) + request(4, 2**64 - 8192, 4096) + request(1, 2**64 - 1, 2**32 - 1))
+
+
 if __name__ == "__main__":
     pdu_seeds()
     connect_seeds()
@@ -254,3 +276,4 @@ if __name__ == "__main__":
     kept_seeds()
     api_seeds()
     peer_seeds()
+    nbd_seeds()

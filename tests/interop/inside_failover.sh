@@ -4,8 +4,8 @@
 # Rows of inside.sh about failover: the Linux host's native multipath between two targets of weft,
 # weft's host between targets of the kernel and one of ours, and Cross-Controller Reset by nvme-cli.
 # Each target has a network namespace of its own behind a veth, so that a link can be cut (netem)
-# without anybody being told. Sourced in the guest by inside.sh. FAILOVER_ROUNDS, 1 unless told, is how
-# often the faults of a row are gone through.
+# without anybody being told. Sourced in the guest by inside.sh. FAILOVER_ROUNDS is how often the faults of
+# a row are gone through.
 
 FAILOVER_ROWS='
 failover-native
@@ -70,7 +70,7 @@ member_config() {
 
 member_start() {
 	nsenter --net="/run/netns/t$1" "$weft" serve -c "/tmp/$1.json" --state "/tmp/state-$row-$1" \
-		--discovery none --reactors 1 >>"$here/target-$row-$1" 2>&1 &
+		--discovery none --reactors 1 >>"/tmp/target-$row-$1" 2>&1 &
 	pids[$1]=$!
 	wait_for 20 listens "$1"
 }
@@ -117,7 +117,7 @@ pair_stop() {
 
 # What a row leaves, however it ends.
 failover_clean() {
-	local cfg=/sys/kernel/config/nvmet nqn=$NQN
+	local cfg=/sys/kernel/config/nvmet nqn=$NQN who
 	set +e
 	nvme disconnect-all
 	kill -KILL "${pids[@]}"
@@ -127,9 +127,10 @@ failover_clean() {
 		echo 0 >"$cfg/subsystems/$nqn/namespaces/1/enable"
 		rmdir "$cfg/subsystems/$nqn/namespaces/1" "$cfg/subsystems/$nqn"
 	}
-	ip netns del ta
-	ip netns del tb
-	ip netns del tc
+	for who in "${!links[@]}"; do
+		ip link del "w$who"
+		ip netns del "t$who"
+	done
 	rm -f /var/tmp/failover.img /tmp/peer-*.sock
 } >/dev/null 2>&1
 
@@ -171,7 +172,7 @@ load_start() {
 			has "$(cat /tmp/fio-failover)" '.jobs[0] | .error == 0 and .write.total_ios > 0 and .read.total_ios > 0'
 			jq -c '.jobs[0] | [.write.total_ios, .read.total_ios, .write.clat_ns.max]' /tmp/fio-failover
 		done
-	) >"$here/load-$row" 2>&1 &
+	) >"/tmp/load-$row" 2>&1 &
 	load=$!
 }
 
@@ -179,7 +180,7 @@ load_end() {
 	local status=0
 	touch /tmp/load-end
 	wait "$load" || status=$?
-	tail -n 20 "$here/load-$row"
+	tail -n 20 "/tmp/load-$row"
 	return $status
 }
 
@@ -240,6 +241,7 @@ native_stop() {
 	carried_by b
 	kill -CONT "${pids[a]}"
 	back_to_two a
+	not zombie_or_gone "${pids[a]}"
 }
 
 row_failover_native() {
@@ -261,7 +263,8 @@ row_failover_native() {
 	load_end
 	nvme list-subsys
 	paths_are 2 live
-	not grep -E 'I/O error, dev nvme|Buffer I/O error' <(dmesg)
+	# A path may have errors, the device that fio has must not.
+	not grep -E "I/O error.*(dev|device) ${dev##*/}\\b" <(dmesg)
 	pair_stop
 }
 
@@ -333,7 +336,7 @@ host_regains() {
 	host_goes_on
 }
 
-log_says() { grep -E "$1" "$here/host-$row"; }
+log_says() { grep -E "$1" "/tmp/host-$row"; }
 
 nvmet_faults() {
 	local by_time
@@ -371,9 +374,9 @@ row_failover_nvmet() {
 	coproc torture {
 		exec "${weft}_torture" --nqn "$NQN" --path "$(addr_of a):4420" --path "$(addr_of b):4420" \
 			--path "$(addr_of c):4420" --blocks 1024 --depth 32 --profile default --set keep-alive=2s \
-			--set silence=1500ms --set quiesce=1s --set reconnect-max=1s --set fast-io-fail=0 2>"$here/host-$row"
+			--set silence=1500ms --set quiesce=1s --set reconnect-max=1s --set fast-io-fail=0 2>"/tmp/host-$row"
 	}
-	pids[torture]=$torture_PID
+	pids[torture]=$torture_PID # bash forgets it when the process has ended
 	read -r -t 60 said <&"${torture[0]}"
 	[ "$said" = ready ]
 	wait_for 60 host_says '.live == 3'
@@ -391,7 +394,7 @@ row_failover_nvmet() {
 	not log_says 'controller [0-9]{1,3} (was reset|wait for its reset)'
 	ask stop
 	has "$said" '.wrong == 0 and .failed == 0 and .resent > 0 and .live == 3'
-	wait "$torture_PID" || status=$?
+	wait "${pids[torture]}" || status=$?
 	[ "$status" -eq 0 ]
 	member_end c TERM
 	failover_clean
@@ -440,7 +443,7 @@ log_has_reset() { reset_log "$1" | grep -E "^$2 $3 [0-9]+ 1 "; }
 was_reset() { is_immediate || wait_for 20 log_has_reset "$@"; }
 
 row_failover_reset() {
-	local who was other
+	local who was other new
 	pair_start 5
 	nvme list-subsys
 	for who in a b; do
@@ -461,18 +464,18 @@ row_failover_reset() {
 	# Each resets a controller of the other process, which Linux connects again.
 	for who in a b; do
 		other=$(other_of $who)
-		was=$(instance_of $other)
+		was=$(instance_of "$other")
 		# shellcheck disable=SC2086
 		reset_by $who $was
 		# shellcheck disable=SC2086
 		was_reset $who ${was% *}
-		wait_for 60 is_another $other "$was"
+		wait_for 60 is_another "$other" "$was"
 		# It is gone: that is success at once, and the one that has come since is let alone.
-		other=$(instance_of $other)
+		new=$(instance_of "$other")
 		# shellcheck disable=SC2086
 		reset_by $who $was
 		is_immediate
-		instance_is "$(other_of $who)" "$other"
+		instance_is "$other" "$new"
 	done
 	# One that stands still is killed before its controller is called reset.
 	was=$(instance_of a)

@@ -40,6 +40,19 @@ static void reset_forbid(void)
 		world.mpath->paths[i]->identity.reset_limit = 0;
 }
 
+/* Cuts the path; until it has come back no reset can help. Returns when it was cut. */
+static uint64_t cut_without_reset(unsigned path)
+{
+	uint64_t cut_ns = sim_now(world.sim);
+
+	sim_net_cut(world.sim, &world.addrs[path]);
+	for (unsigned i = 0; i < 20; i++) {
+		mworld_run_ms(&world, 20);
+		reset_forbid();
+	}
+	return cut_ns;
+}
+
 static bool has_begun(struct mworld *unused, void *arg)
 {
 	return probe()->writes_begun >= *(unsigned *)arg;
@@ -137,12 +150,7 @@ static void a_write_waits_for_kato_and_cqt(void)
 	limit_ms = wait_ms(path);
 	EXPECT(limit_ms > world.config.timeouts.keep_alive_ms);
 	/* The target sees the loss at once and cancels; the host does not know that. */
-	sim_net_cut(world.sim, &world.addrs[path]);
-	lost_ns = sim_now(world.sim);
-	for (unsigned i = 0; i < 20; i++) {
-		mworld_run_ms(&world, 20);
-		reset_forbid();
-	}
+	lost_ns = cut_without_reset(path);
 	EXPECT(mworld_until_done(&mop, 20000));
 	EXPECT_EQ(MPATH_OK, mop.io.result);
 	EXPECT_EQ(1, probe_landed(probe(), 3, &landed_ns));
@@ -275,12 +283,7 @@ static void without_keep_alive_the_outcome_is_unknown(void)
 	EXPECT(mworld_until_live(&world, 2, 1000));
 	reset_forbid();
 	path = write_slowly(&mop, 9, 60000);
-	sim_net_cut(world.sim, &world.addrs[path]);
-	lost_ns = sim_now(world.sim);
-	for (unsigned i = 0; i < 20; i++) {
-		mworld_run_ms(&world, 20);
-		reset_forbid();
-	}
+	lost_ns = cut_without_reset(path);
 	EXPECT(mworld_until_done(&mop, 200000));
 	EXPECT_EQ(MPATH_UNKNOWN, mop.io.result);
 	EXPECT(mop.done_ns >= lost_ns + 100 * NS_PER_S);
@@ -311,12 +314,7 @@ static void a_fused_pair_is_never_sent_twice(void)
 	mop_fused(&world, &mop, BLOCK, 11, 13);
 	EXPECT(mworld_until(&world, has_begun, &begun, 1000));
 	path = mop.io.path == world.mpath->paths[0] ? 0 : 1;
-	sim_net_cut(world.sim, &world.addrs[path]);
-	lost_ns = sim_now(world.sim);
-	for (unsigned i = 0; i < 20; i++) {
-		mworld_run_ms(&world, 20);
-		reset_forbid();
-	}
+	lost_ns = cut_without_reset(path);
 	EXPECT(mworld_until_done(&mop, 20000));
 	EXPECT_EQ(MPATH_UNKNOWN, mop.io.result);
 	EXPECT_EQ(MPATH_UNKNOWN, mop.second.result);

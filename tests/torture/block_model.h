@@ -50,7 +50,7 @@ void block_model_begin(struct block_model *model, uint32_t first, uint32_t count
 /* Stamps `count` blocks of data with a new generation, which is returned. */
 uint64_t block_model_stamp(struct block_model *model, uint32_t first, uint32_t count,
 			   uint8_t *data);
-/* The write has ended. was_run: whether a command that failed may have run all the same. */
+/* The write has ended. may_have_run: whether one that failed may be there all the same. */
 void block_model_wrote(struct block_model *model, uint32_t first, uint32_t count,
 		       uint64_t generation, bool is_ok, bool may_have_run);
 /* The read has ended well: judges each block; what was seen of a "maybe" is known from then on. */

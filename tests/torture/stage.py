@@ -8,6 +8,7 @@ Everything is made in here and taken down again, by pid and by name.
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -30,6 +31,9 @@ def why_not():
         return 'it needs root, for network namespaces'
     if not os.access('/dev/net/tun', os.R_OK | os.W_OK):
         return 'there is no /dev/net/tun'
+    lacking = [command for command in ('ip', 'ss') if not shutil.which(command)]
+    if lacking:
+        return 'there is no %s (iproute2)' % ' and no '.join(lacking)
     name = 'weft-probe-%d' % os.getpid()
     if subprocess.run(['ip', 'netns', 'add', name], capture_output=True).returncode != 0:
         return 'network namespaces cannot be made here'
@@ -123,7 +127,7 @@ class Target:
         while not self.is_listening():
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise StageError('target %s does not start:\n%s' % (self.name, self.log_tail()))
-            time.sleep(0.005)
+            time.sleep(0.005)  # poll
 
     def is_listening(self):
         table = subprocess.run(['ip', 'netns', 'exec', self.netns, 'ss', '-Hltn', 'sport = :%d' % PORT],

@@ -52,6 +52,17 @@ __attribute__((unused)) static int tap_end(void)
 		}                                                                                  \
 	} while (0)
 
+/* As EXPECT, with what is expected in words. */
+#define EXPECT_THAT(cond, ...)                                                                     \
+	do {                                                                                       \
+		if (!(cond)) {                                                                     \
+			printf("# %s:%d: expected: ", __FILE__, __LINE__);                         \
+			printf(__VA_ARGS__);                                                       \
+			printf("\n");                                                              \
+			tap_case_failed = true;                                                    \
+		}                                                                                  \
+	} while (0)
+
 #define EXPECT_EQ(want, got)                                                                       \
 	do {                                                                                       \
 		int64_t want_value = (int64_t)(want), got_value = (int64_t)(got);                  \

@@ -193,6 +193,8 @@ static void ana_round_trips(void)
 	EXPECT_EQ(70000, id);
 	EXPECT_EQ(3, nsid_count);
 	EXPECT_EQ(ANA_PERSISTENT_LOSS, state);
+	EXPECT_STR("persistent-loss", ana_state_name(state));
+	EXPECT_STR("unknown", ana_state_name((enum ana_state)7));
 }
 
 static void discovery_header_round_trips(void)

@@ -20,24 +20,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* As EXPECT, with what is expected in words. */
-#define OK(cond, ...)                                                                              \
-	do {                                                                                       \
-		if (!(cond)) {                                                                     \
-			printf("# %s:%d: expected: ", __FILE__, __LINE__);                         \
-			printf(__VA_ARGS__);                                                       \
-			printf("\n");                                                              \
-			tap_case_failed = true;                                                    \
-		}                                                                                  \
-	} while (0)
-
 static char path[] = "/tmp/weft-member-XXXXXX";
 
 static bool is_held(int fd, unsigned member)
 {
 	bool held = false;
 
-	OK(member_lock_is_held(fd, member, 1, &held) == 0, "asking for member %u works", member);
+	EXPECT_THAT(member_lock_is_held(fd, member, 1, &held) == 0, "asking for member %u works",
+		    member);
 	return held;
 }
 
@@ -47,19 +37,19 @@ static void descriptions(void)
 	int more = open(path, O_RDWR | O_CLOEXEC);
 	int copy;
 
-	OK(!is_held(b, 3), "free at first");
-	OK(member_lock_claim(a, 3) == 0, "claimed");
-	OK(is_held(b, 3), "another description sees it");
-	OK(!is_held(a, 3), "its own does not count");
-	OK(!is_held(b, 2) && !is_held(b, 4), "its neighbours are free");
-	OK(member_lock_claim(b, 4) == 0, "another member claims its own");
-	OK(member_lock_share(more, 3) == 0, "a second description of a member");
+	EXPECT_THAT(!is_held(b, 3), "free at first");
+	EXPECT_THAT(member_lock_claim(a, 3) == 0, "claimed");
+	EXPECT_THAT(is_held(b, 3), "another description sees it");
+	EXPECT_THAT(!is_held(a, 3), "its own does not count");
+	EXPECT_THAT(!is_held(b, 2) && !is_held(b, 4), "its neighbours are free");
+	EXPECT_THAT(member_lock_claim(b, 4) == 0, "another member claims its own");
+	EXPECT_THAT(member_lock_share(more, 3) == 0, "a second description of a member");
 	copy = dup(more);
 	close(a);
 	close(more);
-	OK(is_held(b, 3), "held as long as any description is, by whatever descriptor");
+	EXPECT_THAT(is_held(b, 3), "held as long as any description is, by whatever descriptor");
 	close(copy);
-	OK(!is_held(b, 3), "free with the last one");
+	EXPECT_THAT(!is_held(b, 3), "free with the last one");
 	close(b);
 }
 
@@ -68,11 +58,12 @@ static void ranges(void)
 	int a = open(path, O_RDWR | O_CLOEXEC), b = open(path, O_RDWR | O_CLOEXEC);
 	bool held = true;
 
-	OK(member_lock_is_held(b, 16, 0, &held) == 0 && !held, "of no members none is held");
-	OK(member_lock_share(a, 7) == 0, "member 7");
-	OK(member_lock_is_held(b, 0, 7, &held) == 0 && !held, "0 to 6: free");
-	OK(member_lock_is_held(b, 2, 14, &held) == 0 && held, "2 to 15: held");
-	OK(member_lock_is_held(b, 8, 8, &held) == 0 && !held, "8 to 15: free");
+	EXPECT_THAT(member_lock_is_held(b, 16, 0, &held) == 0 && !held,
+		    "of no members none is held");
+	EXPECT_THAT(member_lock_share(a, 7) == 0, "member 7");
+	EXPECT_THAT(member_lock_is_held(b, 0, 7, &held) == 0 && !held, "0 to 6: free");
+	EXPECT_THAT(member_lock_is_held(b, 2, 14, &held) == 0 && held, "2 to 15: held");
+	EXPECT_THAT(member_lock_is_held(b, 8, 8, &held) == 0 && !held, "8 to 15: free");
 	close(a);
 	close(b);
 }
@@ -82,14 +73,15 @@ static void fences(void)
 	int a = open(path, O_RDWR | O_CLOEXEC), b = open(path, O_RDWR | O_CLOEXEC);
 	bool held = true;
 
-	OK(member_lock_take_fence(a) == 0, "one takes the right to fence");
-	OK(member_lock_take_fence(b) == -EAGAIN, "the other does not get it");
-	OK(member_lock_take_fence(a) == 0, "who has it may take it again");
-	OK(member_lock_is_held(b, 0, MEMBER_LOCK_MAX, &held) == 0 && !held, "it is no member's");
+	EXPECT_THAT(member_lock_take_fence(a) == 0, "one takes the right to fence");
+	EXPECT_THAT(member_lock_take_fence(b) == -EAGAIN, "the other does not get it");
+	EXPECT_THAT(member_lock_take_fence(a) == 0, "who has it may take it again");
+	EXPECT_THAT(member_lock_is_held(b, 0, MEMBER_LOCK_MAX, &held) == 0 && !held,
+		    "it is no member's");
 	member_lock_drop_fence(a);
-	OK(member_lock_take_fence(b) == 0, "then the other gets it");
+	EXPECT_THAT(member_lock_take_fence(b) == 0, "then the other gets it");
 	close(b);
-	OK(member_lock_take_fence(a) == 0, "and it goes with who had it");
+	EXPECT_THAT(member_lock_take_fence(a) == 0, "and it goes with who had it");
 	close(a);
 }
 
@@ -124,14 +116,14 @@ static void processes(void)
 	int fd = open(path, O_RDWR | O_CLOEXEC), status;
 	pid_t pid = holder_start();
 
-	OK(pid > 0 && is_held(fd, 1), "held by another process");
+	EXPECT_THAT(pid > 0 && is_held(fd, 1), "held by another process");
 	kill(pid, SIGSTOP);
 	waitpid(pid, &status, WUNTRACED);
-	OK(WIFSTOPPED(status) && is_held(fd, 1), "held by one that is stopped");
+	EXPECT_THAT(WIFSTOPPED(status) && is_held(fd, 1), "held by one that is stopped");
 	kill(pid, SIGKILL);
 	waitpid(pid, &status, 0);
-	OK(WIFSIGNALED(status) && !is_held(fd, 1), "free when it was killed and reaped");
-	OK(member_lock_claim(fd, 1) == 0, "its successor claims it");
+	EXPECT_THAT(WIFSIGNALED(status) && !is_held(fd, 1), "free when it was killed and reaped");
+	EXPECT_THAT(member_lock_claim(fd, 1) == 0, "its successor claims it");
 	close(fd);
 }
 
@@ -151,12 +143,12 @@ static void successor(void)
 		_exit(member_lock_claim(fd, 1) == 0 && write(ends[1], "x", 1) == 1 ? 0 : 1);
 	}
 	claimed.fd = ends[0];
-	OK(poll(&claimed, 1, 50) == 0, "no claim beside a predecessor that lives");
+	EXPECT_THAT(poll(&claimed, 1, 50) == 0, "no claim beside a predecessor that lives");
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
-	OK(poll(&claimed, 1, 5000) == 1, "a claim when it is dead");
+	EXPECT_THAT(poll(&claimed, 1, 5000) == 1, "a claim when it is dead");
 	waitpid(claimer, &status, 0);
-	OK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "that succeeds");
+	EXPECT_THAT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "that succeeds");
 	close(ends[0]);
 	close(ends[1]);
 }
@@ -171,30 +163,33 @@ static void shared_media(void)
 
 	snprintf(spec, sizeof(spec), "file:%s.img,size=1M,block=512", path);
 	snprintf(bigger, sizeof(bigger), "file:%s.img,size=2M,block=4096", path);
-	OK(media_open_shared(spec, 0, &a, &error) == 0, "a shared file is made: %s", error.text);
-	OK(media_open_shared(spec, 1, &b, &error) == 0, "and opened by another: %s", error.text);
-	OK(media_member(a) == 0 && media_member(b) == 1, "each knows which it is");
-	OK(media_open(spec, &alone, &error) < 0, "nobody else may: %s", error.text);
-	OK(media_members_can_write(a, 1, 1, &can) == 0 && can, "the other can write");
+	EXPECT_THAT(media_open_shared(spec, 0, &a, &error) == 0, "a shared file is made: %s",
+		    error.text);
+	EXPECT_THAT(media_open_shared(spec, 1, &b, &error) == 0, "and opened by another: %s",
+		    error.text);
+	EXPECT_THAT(media_member(a) == 0 && media_member(b) == 1, "each knows which it is");
+	EXPECT_THAT(media_open(spec, &alone, &error) < 0, "nobody else may: %s", error.text);
+	EXPECT_THAT(media_members_can_write(a, 1, 1, &can) == 0 && can, "the other can write");
 	media_close(b);
-	OK(media_members_can_write(a, 1, 1, &can) == 0 && !can, "closed, it cannot");
+	EXPECT_THAT(media_members_can_write(a, 1, 1, &can) == 0 && !can, "closed, it cannot");
 	/* 512 byte blocks may need buffered I/O: then the second medium has a description of its
 	 * own. */
-	OK(media_reopen(a, bigger, &b, &error) == 0, "opened anew, larger: %s", error.text);
-	OK(media_member(b) == 0, "still the same member");
+	EXPECT_THAT(media_reopen(a, bigger, &b, &error) == 0, "opened anew, larger: %s",
+		    error.text);
+	EXPECT_THAT(media_member(b) == 0, "still the same member");
 	media_undo(b);
 	media_close(a);
-	OK(media_open_shared(bigger, 1, &a, &error) == 0 &&
-		   media_members_can_write(a, 0, 1, &can) == 0 && can,
-	   "the one that followed holds the lock as well");
+	EXPECT_THAT(media_open_shared(bigger, 1, &a, &error) == 0 &&
+			    media_members_can_write(a, 0, 1, &can) == 0 && can,
+		    "the one that followed holds the lock as well");
 	media_undo(a);
 	media_close(a);
 	media_close(b);
 	snprintf(spec, sizeof(spec), "%s.img", path);
-	OK(stat(spec, &st) == 0 && st.st_size == 2 << 20,
-	   "nothing is undone that another member may use");
+	EXPECT_THAT(stat(spec, &st) == 0 && st.st_size == 2 << 20,
+		    "nothing is undone that another member may use");
 	unlink(spec);
-	OK(media_open_shared("mem:1M", 0, &a, &error) == -EINVAL, "memory is not shared");
+	EXPECT_THAT(media_open_shared("mem:1M", 0, &a, &error) == -EINVAL, "memory is not shared");
 }
 
 /* ---- a writer that is killed ------------------------------------------------------------------
@@ -250,7 +245,8 @@ static void contents_read(const char *name, uint8_t *bytes, size_t len_bytes)
 {
 	int fd = open(name, O_RDONLY | O_CLOEXEC);
 
-	OK(fd >= 0 && pread(fd, bytes, len_bytes, 0) == (ssize_t)len_bytes, "the file is read");
+	EXPECT_THAT(fd >= 0 && pread(fd, bytes, len_bytes, 0) == (ssize_t)len_bytes,
+		    "the file is read");
 	close(fd);
 }
 
@@ -265,25 +261,27 @@ static void killed_once(const char *name, const char *spec, uint8_t *one, uint8_
 
 	if (pid == 0)
 		writer_run(spec);
-	OK(media_open_shared(spec, 0, &media, &error) == 0, "opened beside it: %s", error.text);
+	EXPECT_THAT(media_open_shared(spec, 0, &media, &error) == 0, "opened beside it: %s",
+		    error.text);
 	fd = open(name, O_RDONLY | O_CLOEXEC);
 	for (unsigned tries = 0; tries < 5000 && first < 3; tries++) {
 		poll(NULL, 0, 1);
 		if (pread(fd, &first, 1, 0) != 1)
 			break;
 	}
-	OK(first >= 3, "it writes");
+	EXPECT_THAT(first >= 3, "it writes");
 	kill(pid, SIGKILL);
 	for (unsigned tries = 0; tries < 10000 && can_write; tries++) {
 		poll(NULL, 0, 1);
 		if (media_members_can_write(media, 1, 1, &can_write) < 0)
 			break;
 	}
-	OK(!can_write, "its lock goes");
+	EXPECT_THAT(!can_write, "its lock goes");
 	contents_read(name, one, WRITES * WRITE_BYTES);
 	poll(NULL, 0, 20);
 	contents_read(name, two, WRITES * WRITE_BYTES);
-	OK(memcmp(one, two, WRITES * WRITE_BYTES) == 0, "and nothing is written after that");
+	EXPECT_THAT(memcmp(one, two, WRITES * WRITE_BYTES) == 0,
+		    "and nothing is written after that");
 	waitpid(pid, NULL, 0);
 	close(fd);
 	media_close(media);

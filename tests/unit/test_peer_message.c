@@ -12,17 +12,6 @@
 #include <errno.h>
 #include <string.h>
 
-/* As EXPECT, with what is expected in words. */
-#define OK(cond, ...)                                                                              \
-	do {                                                                                       \
-		if (!(cond)) {                                                                     \
-			printf("# %s:%d: expected: ", __FILE__, __LINE__);                         \
-			printf(__VA_ARGS__);                                                       \
-			printf("\n");                                                              \
-			tap_case_failed = true;                                                    \
-		}                                                                                  \
-	} while (0)
-
 static const char *error;
 static struct peer_frame frame;
 
@@ -40,12 +29,13 @@ static void frames(void)
 
 		for (size_t have = 0; have < size; have++)
 			waits &= peer_frame_decode(bytes, have, &frame, &error) == 0;
-		OK(waits, "kind %u: a part of it is waited for", types[i]);
-		OK(peer_frame_decode(bytes, sizeof(bytes), &frame, &error) == (int)size &&
-			   frame.type == types[i] && frame.number == number &&
-			   frame.body_bytes == peer_body_bytes(types[i]) &&
-			   frame.mac == bytes + size - PEER_MAC_BYTES && size <= PEER_FRAME_MAX,
-		   "kind %u: there and back", types[i]);
+		EXPECT_THAT(waits, "kind %u: a part of it is waited for", types[i]);
+		EXPECT_THAT(peer_frame_decode(bytes, sizeof(bytes), &frame, &error) == (int)size &&
+				    frame.type == types[i] && frame.number == number &&
+				    frame.body_bytes == peer_body_bytes(types[i]) &&
+				    frame.mac == bytes + size - PEER_MAC_BYTES &&
+				    size <= PEER_FRAME_MAX,
+			    "kind %u: there and back", types[i]);
 	}
 }
 
@@ -66,13 +56,15 @@ static void spoilt(void)
 	for (unsigned i = 0; i < sizeof(spoils) / sizeof(spoils[0]); i++) {
 		peer_frame_encode(PEER_PING, 1, NULL, bytes);
 		bytes[spoils[i].at] = spoils[i].value;
-		OK(peer_frame_decode(bytes, PEER_HEADER_BYTES, &frame, &error) == -EPROTO && error,
-		   "refused by its header alone: %s", spoils[i].what);
+		EXPECT_THAT(peer_frame_decode(bytes, PEER_HEADER_BYTES, &frame, &error) ==
+					    -EPROTO &&
+				    error,
+			    "refused by its header alone: %s", spoils[i].what);
 	}
 	peer_frame_encode(PEER_HELLO, 0, NULL, bytes);
 	bytes[16] = 1;
-	OK(peer_frame_decode(bytes, sizeof(bytes), &frame, &error) == -EPROTO,
-	   "a greeting has no number");
+	EXPECT_THAT(peer_frame_decode(bytes, sizeof(bytes), &frame, &error) == -EPROTO,
+		    "a greeting has no number");
 }
 
 static void hellos(void)
@@ -84,14 +76,16 @@ static void hellos(void)
 	memset(hello.members, 6, sizeof(hello.members));
 	memset(hello.boot_id.bytes, 7, sizeof(hello.boot_id.bytes));
 	peer_hello_encode(&hello, body);
-	OK(peer_hello_decode(body, &back) == 0 && memcmp(&hello, &back, sizeof(hello)) == 0,
-	   "a greeting, there and back");
+	EXPECT_THAT(peer_hello_decode(body, &back) == 0 &&
+			    memcmp(&hello, &back, sizeof(hello)) == 0,
+		    "a greeting, there and back");
 	body[2] = 'x';
-	OK(peer_hello_decode(body, &back) == -EPROTO, "something behind the end of a name");
+	EXPECT_THAT(peer_hello_decode(body, &back) == -EPROTO,
+		    "something behind the end of a name");
 	memset(body, 'x', PEER_NAME_BYTES);
-	OK(peer_hello_decode(body, &back) == -EPROTO, "a name without an end");
+	EXPECT_THAT(peer_hello_decode(body, &back) == -EPROTO, "a name without an end");
 	memset(body, 0, PEER_NAME_BYTES);
-	OK(peer_hello_decode(body, &back) == -EPROTO, "no name");
+	EXPECT_THAT(peer_hello_decode(body, &back) == -EPROTO, "no name");
 }
 
 static void resets(void)
@@ -109,21 +103,22 @@ static void resets(void)
 	uint32_t result = 0;
 
 	peer_reset_encode(&reset, body);
-	OK(peer_reset_decode(body, &back) == 0 && back.id == 1 && back.cntlid == 0x1234 &&
-		   back.uniquifier == 9 && back.random_number == reset.random_number &&
-		   back.is_exclusive && strcmp(back.host_nqn, "nqn.h") == 0 &&
-		   strcmp(back.subsystem_nqn, "nqn.s") == 0,
-	   "a reset, there and back");
+	EXPECT_THAT(peer_reset_decode(body, &back) == 0 && back.id == 1 && back.cntlid == 0x1234 &&
+			    back.uniquifier == 9 && back.random_number == reset.random_number &&
+			    back.is_exclusive && strcmp(back.host_nqn, "nqn.h") == 0 &&
+			    strcmp(back.subsystem_nqn, "nqn.s") == 0,
+		    "a reset, there and back");
 	body[19] = 2;
-	OK(peer_reset_decode(body, &back) == -EPROTO, "a flag that is no flag");
+	EXPECT_THAT(peer_reset_decode(body, &back) == -EPROTO, "a flag that is no flag");
 	body[19] = 0;
 	body[20] = 1;
-	OK(peer_reset_decode(body, &back) == -EPROTO, "reserved bytes");
+	EXPECT_THAT(peer_reset_decode(body, &back) == -EPROTO, "reserved bytes");
 	peer_done_encode(42, CTRL_RESET_FORBIDDEN, done);
-	OK(peer_done_decode(done, &id, &result) == 0 && id == 42 && result == CTRL_RESET_FORBIDDEN,
-	   "an answer, there and back");
+	EXPECT_THAT(peer_done_decode(done, &id, &result) == 0 && id == 42 &&
+			    result == CTRL_RESET_FORBIDDEN,
+		    "an answer, there and back");
 	done[8] = 0x77;
-	OK(peer_done_decode(done, &id, &result) == -EPROTO, "a result that there is not");
+	EXPECT_THAT(peer_done_decode(done, &id, &result) == -EPROTO, "a result that there is not");
 }
 
 static void proofs(void)
@@ -135,24 +130,25 @@ static void proofs(void)
 	bool differ = true;
 
 	for (unsigned i = 0; i < 4; i++) {
-		OK(peer_auth_derive(&config, (enum peer_label)i, &transcript, macs[i]) == 0,
-		   "label %u", i);
+		EXPECT_THAT(peer_auth_derive(&config, (enum peer_label)i, &transcript, macs[i]) ==
+				    0,
+			    "label %u", i);
 		for (unsigned k = 0; k < i; k++)
 			differ &= !peer_auth_equal(macs[i], macs[k]);
 	}
-	OK(differ, "every label gives something else");
+	EXPECT_THAT(differ, "every label gives something else");
 	peer_auth_derive(&config, PEER_LABEL_DIALER_PROOF, &transcript, again);
-	OK(peer_auth_equal(macs[0], again), "the same gives the same");
+	EXPECT_THAT(peer_auth_equal(macs[0], again), "the same gives the same");
 	transcript.bytes[sizeof(transcript.bytes) - 1] = 1;
 	peer_auth_derive(&config, PEER_LABEL_DIALER_PROOF, &transcript, mac);
-	OK(!peer_auth_equal(mac, again), "the transcript counts to its last byte");
+	EXPECT_THAT(!peer_auth_equal(mac, again), "the transcript counts to its last byte");
 	other.secret[31] = 1;
 	transcript.bytes[sizeof(transcript.bytes) - 1] = 0;
 	peer_auth_derive(&other, PEER_LABEL_DIALER_PROOF, &transcript, mac);
-	OK(!peer_auth_equal(mac, again), "the secret counts to its last byte");
-	OK(peer_auth_nonce(mac) == 0 && peer_auth_nonce(again) == 0 &&
-		   memcmp(mac, again, PEER_NONCE_BYTES) != 0,
-	   "two nonces differ");
+	EXPECT_THAT(!peer_auth_equal(mac, again), "the secret counts to its last byte");
+	EXPECT_THAT(peer_auth_nonce(mac) == 0 && peer_auth_nonce(again) == 0 &&
+			    memcmp(mac, again, PEER_NONCE_BYTES) != 0,
+		    "two nonces differ");
 }
 
 static void member_lists(void)
@@ -167,11 +163,12 @@ static void member_lists(void)
 	text_copy(b.peers[0].name, PEER_NAME_BYTES, "a");
 	b.peers[0].index = 0;
 	b.peers[0].cntlid_last = 9;
-	OK(peer_auth_hash_members(&a, x) == 0 && peer_auth_hash_members(&b, y) == 0 &&
-		   memcmp(x, y, 32) == 0,
-	   "two members that list each other alike agree");
+	EXPECT_THAT(peer_auth_hash_members(&a, x) == 0 && peer_auth_hash_members(&b, y) == 0 &&
+			    memcmp(x, y, 32) == 0,
+		    "two members that list each other alike agree");
 	b.peers[0].cntlid_last = 8;
-	OK(peer_auth_hash_members(&b, y) == 0 && memcmp(x, y, 32) != 0, "with other ranges not");
+	EXPECT_THAT(peer_auth_hash_members(&b, y) == 0 && memcmp(x, y, 32) != 0,
+		    "with other ranges not");
 }
 
 int main(void)

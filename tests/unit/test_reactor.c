@@ -247,10 +247,10 @@ static cpu_set_t ask_cpus(const struct reactor_group_config *config)
 	return reactor_cpus;
 }
 
-static void reactors_are_pinned_unless_told(void)
+static void reactors_are_pinned_when_told(void)
 {
-	struct reactor_group_config pinned = {.count = 1};
-	struct reactor_group_config unpinned = {.count = 1, .is_unpinned = true};
+	struct reactor_group_config pinned = {.count = 1, .is_pinned = true};
+	struct reactor_group_config unpinned = {.count = 1};
 	cpu_set_t ours, theirs;
 
 	EXPECT_EQ(0, sched_getaffinity(0, sizeof(ours), &ours));
@@ -593,7 +593,7 @@ int main(void)
 	TAP_RUN(messages_between_sleeping_reactors);
 	TAP_RUN(messages_between_spinning_reactors);
 	TAP_RUN(messages_keep_order_and_beat_stop);
-	TAP_RUN(reactors_are_pinned_unless_told);
+	TAP_RUN(reactors_are_pinned_when_told);
 	TAP_RUN(files_are_read_and_written);
 	TAP_RUN(no_request_is_lost);
 	TAP_RUN(a_waiting_read_is_cancelled);

@@ -100,7 +100,7 @@ class Target:
     def command(self):
         return [weft_path(), 'serve', '-c', self.config_path, '--state',
                 os.path.join(self.folder, 'state'), '--reactors', str(self.reactors),
-                '--no-pin', '--log-level', 'debug'] + self.args
+                '--log-level', 'debug'] + self.args
 
     def start(self):
         self.log_start = os.path.getsize(self.log_path) if os.path.exists(self.log_path) else 0

@@ -160,13 +160,20 @@ def held_change(t, tgt):
         t.status(conn.read(2, 0, 1), n.OK, 'I/O goes on', 'Base 8.1.1')
 
 
+def owe(conn):
+    """A write that lasts until the host sends its data: no clock ends it before the test has looked."""
+    owed = conn.rw(n.WRITE, 3, 0, 8, 512, bytes(4096), way='r2t', is_auto=False)
+    return owed, conn.wait_r2t(owed)
+
+
 def transition(t, tgt):
-    """A slow command holds the transition; it ends well, and then the final state comes."""
+    """Slow commands hold the transition; they end well, and then the final state comes."""
     with tgt.host() as host:
         admin, conn = host.admin, host.queue()
         admin.set_feature(11, ANA_BIT)
         page_of(host)
         aer = admin.submit(n.AER)
+        owed, r2t = owe(conn)
         slow = conn.rw(n.READ, 3, 0, 1, 512)
         conn.do(n.FLUSH, nsid=1)
         call = Later(tgt, 1, 3, 'inaccessible')
@@ -175,10 +182,14 @@ def transition(t, tgt):
         t.eq(page.state(3), 15, 'on the way: change', 'Base 8.1.1.8')
         t.status(conn.read(3, 0, 1), n.ANA_TRANSITION, 'on the way: new commands wait elsewhere',
                  'Base 8.1.1.8')
-        t.ok(not slow.is_done, 'on the way: the old command is not cut off')
+        t.ok(not owed.is_done, 'on the way: the old command is not cut off')
         aer = admin.submit(n.AER)
         conn.wait(slow)
-        t.status(slow, n.OK, 'and ends well', 'Base 8.1.1.8')
+        t.status(slow, n.OK, 'and one at the medium ends well', 'Base 8.1.1.8')
+        t.eq(page_of(host).state(3), 15, 'but does not end the change: another is there')
+        conn.answer_r2t(owed, r2t)
+        conn.wait(owed)
+        t.status(owed, n.OK, 'which ends well, too', 'Base 8.1.1.8')
         admin.wait(aer)
         t.eq(aer.dw0, ANA_NOTICE, 'the final state is told as well', 'Base 5.1.2.1')
         last = page_of(host)
@@ -199,6 +210,7 @@ def overtaken(t, tgt):
     """While a group is on its way out it is called back."""
     with tgt.host() as host:
         conn = host.queue()
+        owed, r2t = owe(conn)
         slow = conn.rw(n.READ, 3, 0, 1, 512)
         conn.do(n.FLUSH, nsid=1)
         call = Later(tgt, 1, 3, 'inaccessible')
@@ -206,6 +218,8 @@ def overtaken(t, tgt):
         t.eq(put_state(tgt, 1, 3, 'non-optimized'), 200, 'called back on the way')
         t.eq(page_of(host).state(3), 2, 'the later call counts')
         conn.wait(slow)
+        conn.answer_r2t(owed, r2t)
+        conn.wait(owed)
         call.join()
         t.eq(call.status, 200, 'the one that was overtaken is answered')
         t.eq(page_of(host).state(3), 2, 'and does not come back')
@@ -217,8 +231,7 @@ def older(t, tgt):
     """A command that began two configurations ago holds a transition as well."""
     with tgt.host() as host:
         conn = host.queue()
-        owed = conn.rw(n.WRITE, 3, 0, 8, 512, bytes(4096), way='r2t', is_auto=False)
-        r2t = conn.wait_r2t(owed)
+        owed, r2t = owe(conn)
         put_state(tgt, 1, 2, 'non-optimized')
         begin = time.monotonic()
         call = Later(tgt, 1, 3, 'inaccessible')
@@ -240,8 +253,7 @@ def stuck(t, tgt):
     with tgt.host() as host:
         conn = host.queue()
         t.eq(bytes(host.admin.identify(1).data)[342], ANATT_S, 'ANATT', 'Base 5.1.13.2.1')
-        owed = conn.rw(n.WRITE, 3, 0, 8, 512, bytes(4096), way='r2t', is_auto=False)
-        r2t = conn.wait_r2t(owed)
+        owed, r2t = owe(conn)
         begin = time.monotonic()
         t.eq(put_state(tgt, 1, 3, 'persistent-loss'), 200, 'stuck: the state comes all the same')
         t.ok(time.monotonic() - begin <= ANATT_S, 'stuck: within ANATT', 'Base 8.1.1.8')
@@ -256,8 +268,7 @@ def restart(t, tgt):
     """Killed in the middle of a transition: the target starts with the state asked for."""
     with tgt.host() as host:
         conn = host.queue()
-        owed = conn.rw(n.WRITE, 3, 0, 8, 512, bytes(4096), way='r2t', is_auto=False)
-        conn.wait_r2t(owed)
+        owe(conn)
         threading.Thread(target=lambda: ignore(put_state, tgt, 1, 3, 'inaccessible')).start()
         seen = target.poll(lambda: page_of(host).state(3) == 15)
         t.ok(seen, 'a transition is held')

@@ -111,7 +111,7 @@ def usage(t):
     done = weft('serve', '--help')
     t.eq((done.returncode, done.stderr), (0, ''), 'serve --help: status 0, nothing on stderr')
     missing = [flag for flag in ('--config', '--listen', '--ns', '--nqn', '--allow-host', '--state',
-                                 '--reactors', '--no-pin', '--discovery', '--check',
+                                 '--reactors', '--pin', '--discovery', '--check',
                                  '--self-check',
                                  '--run-for', '--log-level') if flag not in done.stdout]
     t.eq(missing, [], 'serve --help names every flag')
@@ -184,7 +184,7 @@ def pinning(t):
         tgt = target.Target(reactors=len(ours), start=False)
         command = tgt.command()
         if is_pinned:
-            command.remove('--no-pin')
+            command.append('--pin')
         tgt.command = lambda: command
         tgt.start()
         try:
@@ -192,7 +192,7 @@ def pinning(t):
                     if name.startswith('weft-r')]
             want = [{cpu} for cpu in sorted(ours)] if is_pinned else [ours] * len(ours)
             t.eq(sorted(map(sorted, cpus)), sorted(map(sorted, want)),
-                 'reactors have %s' % ('a CPU each' if is_pinned else 'all CPUs with --no-pin'))
+                 'reactors have %s' % ('a CPU each with --pin' if is_pinned else 'all CPUs'))
         finally:
             tgt.finish(t)
 

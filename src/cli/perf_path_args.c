@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the flags of `weft perf` that name paths and targets. Main thread. Paths given by --path
+ * belong to the subsystem of -n, which may come behind them, so they are resolved at the end;
+ * those of --target at once, each for its own subsystem.
+ */
+#include "cli/perf_path_args.h"
+
+#include "base/text.h"
+#include "cli/cli.h"
+#include "wire/nqn.h"
+#include "wire/nvme_tcp.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COMMAND         "perf"
+#define PATH_TEXT_BYTES 300
+#define HEDGE_HUNDREDTH 100
+
+void perf_path_args_init(struct perf_path_args *args)
+{
+	memset(args, 0, sizeof(*args));
+	timeout_args_init(&args->timeouts, COMMAND);
+}
+
+/* Which target has that name, made if there is none; -1 after a message. */
+static int target_index(struct perf_mpath_options *options, const char *nqn)
+{
+	const char *problem = nqn_problem(nqn);
+	unsigned i;
+
+	if (problem != NULL) {
+		cli_usage_error(COMMAND, "the subsystem NQN \"%s\" %s", nqn, problem);
+		return -1;
+	}
+	for (i = 0; i < options->target_count; i++) {
+		if (strcmp(options->nqns[i], nqn) == 0)
+			return (int)i;
+	}
+	if (i == PERF_TARGETS_MAX) {
+		cli_usage_error(COMMAND, "more than %u targets", PERF_TARGETS_MAX);
+		return -1;
+	}
+	text_copy(options->nqns[i], sizeof(options->nqns[i]), nqn);
+	options->target_count++;
+	return (int)i;
+}
+
+/* The same path twice is one. */
+static int path_add(struct perf_mpath_options *options, unsigned target, const char *text)
+{
+	unsigned of_target = 0;
+	struct net_addr addr;
+
+	if (connect_args_resolve(text, NVME_TCP_DEFAULT_PORT, &addr) != 0) {
+		cli_usage_error(COMMAND, "cannot find the address of \"%s\"; a path is ADDR:PORT",
+				text);
+		return -1;
+	}
+	for (unsigned i = 0; i < options->path_count; i++) {
+		const struct perf_path_option *path = &options->paths[i];
+
+		if (path->target != target)
+			continue;
+		if (net_addr_same_host(&path->addr, &addr) &&
+		    net_addr_port(&path->addr) == net_addr_port(&addr))
+			return 0;
+		of_target++;
+	}
+	if (options->path_count == PERF_PATHS_MAX || of_target == MPATH_PATHS_MAX) {
+		cli_usage_error(COMMAND, "more than %u paths to one target, or %u to all",
+				MPATH_PATHS_MAX, PERF_PATHS_MAX);
+		return -1;
+	}
+	options->paths[options->path_count++] =
+		(struct perf_path_option){.target = target, .addr = addr};
+	return 0;
+}
+
+/* NQN@ADDR:PORT+ADDR:PORT... An NQN may have an @ in it, an address has none. */
+static int target_take(struct perf_mpath_options *options, const char *value)
+{
+	const char *at = strrchr(value, '@');
+	char nqn[NVME_NQN_BYTES];
+	int target;
+
+	if (at == NULL || at == value || at[1] == '\0' || (size_t)(at - value) >= sizeof(nqn)) {
+		cli_usage_error(COMMAND, "--target wants NQN@ADDR:PORT[+ADDR:PORT...], not \"%s\"",
+				value);
+		return -1;
+	}
+	text_copy(nqn, (size_t)(at - value) + 1, value);
+	target = target_index(options, nqn);
+	for (const char *from = at + 1; target >= 0;) {
+		size_t len = strcspn(from, "+");
+		char text[PATH_TEXT_BYTES];
+
+		text_copy(text, len + 1 < sizeof(text) ? len + 1 : sizeof(text), from);
+		if (path_add(options, (unsigned)target, text) != 0)
+			return -1;
+		if (from[len] == '\0')
+			return 0;
+		from += len + 1;
+	}
+	return -1;
+}
+
+static int hedge_take(struct perf_mpath_options *options, const char *value)
+{
+	char *end;
+	double percent = strtod(value, &end);
+	double hundredths = percent * HEDGE_HUNDREDTH + 0.5;
+
+	if (end == value || *end != '\0' || !(hundredths >= 1 && hundredths < 10000)) {
+		cli_usage_error(COMMAND,
+				"--hedge wants a percentile such as 99 or 99.9, not \"%s\"", value);
+		return -1;
+	}
+	options->hedge.percentile = (uint32_t)hundredths;
+	return 0;
+}
+
+static int hedge_extra_take(struct perf_mpath_options *options, const char *value)
+{
+	uint64_t percent;
+
+	if (text_parse_u64(value, 100, &percent) != 0 || percent == 0) {
+		cli_usage_error(COMMAND, "--hedge-extra wants a number from 1 to 100, not \"%s\"",
+				value);
+		return -1;
+	}
+	options->hedge.extra_percent = (uint32_t)percent;
+	return 0;
+}
+
+static int policy_take(struct perf_mpath_options *options, const char *value)
+{
+	if (path_policy_parse(value, &options->policy) == 0)
+		return 0;
+	cli_usage_error(COMMAND,
+			"there is no policy \"%s\"; use numa, round-robin, queue-depth or latency",
+			value);
+	return -1;
+}
+
+static int path_take(struct perf_path_args *args, const char *value)
+{
+	if (args->path_count == MPATH_PATHS_MAX) {
+		cli_usage_error(COMMAND, "more than %u paths", MPATH_PATHS_MAX);
+		return -1;
+	}
+	args->paths[args->path_count++] = value;
+	return 0;
+}
+
+int perf_path_args_take(struct perf_path_args *args, struct perf_mpath_options *options, int c,
+			const char *value)
+{
+	if (c != 'p' && (c < PERF_FLAG_PATH || c > PERF_FLAG_HEDGE_EXTRA))
+		return 1;
+	options->is_used = true;
+	switch (c) {
+	case PERF_FLAG_PATH:
+		return path_take(args, value);
+	case PERF_FLAG_TARGET:
+		return target_take(options, value);
+	case PERF_FLAG_PROFILE:
+		return timeout_args_profile(&args->timeouts, value);
+	case PERF_FLAG_SET:
+		return timeout_args_set(&args->timeouts, value);
+	case PERF_FLAG_HEDGE:
+		return hedge_take(options, value);
+	case PERF_FLAG_HEDGE_EXTRA:
+		return hedge_extra_take(options, value);
+	default:
+		return policy_take(options, value);
+	}
+}
+
+int perf_path_args_keep_alive(struct perf_path_args *args, uint32_t kato_ms)
+{
+	snprintf(args->keep_alive, sizeof(args->keep_alive), "keep-alive=%u", kato_ms);
+	return timeout_args_set(&args->timeouts, args->keep_alive);
+}
+
+/* Those of -n: by --path, or the one of -a and -s. */
+static int own_paths_add(const struct perf_path_args *args, const struct connect_options *connect,
+			 struct perf_mpath_options *options)
+{
+	int target = target_index(options, connect->config.subsystem_nqn);
+
+	if (target < 0)
+		return -1;
+	for (unsigned i = 0; i < args->path_count; i++) {
+		if (path_add(options, (unsigned)target, args->paths[i]) != 0)
+			return -1;
+	}
+	if (args->path_count == 0)
+		options->paths[options->path_count++] = (struct perf_path_option){
+			.target = (unsigned)target, .addr = connect->config.addr};
+	return 0;
+}
+
+int perf_path_args_finish(struct perf_path_args *args, const struct connect_options *connect,
+			  struct perf_mpath_options *options)
+{
+	options->profile = args->timeouts.profile;
+	if (!options->is_used)
+		return CLI_OK;
+	if (timeout_args_finish(&args->timeouts, &options->timeouts) != 0)
+		return CLI_USAGE;
+	if ((args->path_count > 0 || options->target_count == 0) &&
+	    own_paths_add(args, connect, options) != 0)
+		return CLI_USAGE;
+	return CLI_OK;
+}

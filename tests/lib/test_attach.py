@@ -1,0 +1,443 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""
+`weft attach --nbd` against a live target: QEMU's and libnbd's tools use the export as they would use
+any, and a small client of our own says what they never say. $WEFT names the executable weft.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import stat
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'wire'))
+import nbd  # noqa: E402
+import target  # noqa: E402
+from nbd import Nbd  # noqa: E402
+from relay import Relay  # noqa: E402
+from tap import Tap  # noqa: E402
+
+MIB = 1 << 20
+SIZE = 64 * MIB
+CLIENTS_MAX = 16
+ALARMS = ('check failed', 'Sanitizer', 'runtime error:')
+
+
+class Attach:
+    """`weft attach --nbd` of one namespace, in a folder of its own."""
+
+    def __init__(self, ports, nsid, *args, socket_path=None):
+        self.folder = tempfile.mkdtemp(prefix='weft-attach-')
+        self.path = socket_path or os.path.join(self.folder, 'nbd.sock')
+        self.uri = 'nbd+unix:///?socket=' + self.path
+        paths = [word for port in ports for word in ('--path', '127.0.0.1:%d' % port)]
+        self.err = open(os.path.join(self.folder, 'err'), 'w+')
+        self.process = subprocess.Popen(
+            [target.weft_path(), 'attach', '--nbd', self.path, '-n', target.NQN, '--nsid', str(nsid), *paths, *args],
+            stdout=subprocess.PIPE, stderr=self.err, text=True)
+        self.out = ''
+        for line in self.process.stdout:
+            self.out += line
+            if line.startswith('Connect with: '):
+                break
+
+    def errors(self):
+        self.err.seek(0)
+        return self.err.read()
+
+    def client(self, **kwargs):
+        return Nbd(self.path).go(**kwargs)
+
+    def end(self, number=signal.SIGTERM):
+        """The status with which it leaves."""
+        self.process.send_signal(number)
+        try:
+            return self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            return None
+
+    def finish(self, t, name):
+        if self.process.poll() is None:
+            t.eq(self.end(), 0, name + ': SIGTERM ends it with status 0')
+        t.ok(not any(alarm in self.errors() for alarm in ALARMS), name + ': no check failed', why=self.errors())
+        t.ok(not os.path.exists(self.path), name + ': its socket is gone')
+        shutil.rmtree(self.folder)
+
+
+def command(*argv, timeout=60):
+    result = subprocess.run(argv, capture_output=True, text=True, timeout=timeout)
+    return result.returncode, result.stdout + result.stderr
+
+
+def has_tool(t, name):
+    if shutil.which(name):
+        return True
+    t.skip(name, 'not installed (tools/setup test)')
+    return False
+
+
+# ---- other people's programs ---------------------------------------------------------------------
+
+def qemu(t, disk):
+    image = os.path.join(disk.folder, 'image')
+    with open(image, 'wb') as file:
+        file.write(os.urandom(6 * MIB + 4096))
+        file.seek(40 * MIB)
+        file.write(os.urandom(MIB))
+        file.truncate(SIZE)
+    code, out = command('qemu-img', 'info', disk.uri)
+    t.ok(code == 0 and '(67108864 bytes)' in out, 'qemu-img info', why=out)
+    code, out = command('qemu-img', 'convert', '-n', '-f', 'raw', '-O', 'raw', image, disk.uri)
+    t.ok(code == 0, 'qemu-img convert to it', why=out)
+    code, out = command('qemu-img', 'compare', '-f', 'raw', '-F', 'raw', image, disk.uri)
+    t.ok(code == 0 and 'identical' in out, 'qemu-img compare', why=out)
+    code, out = command('qemu-img', 'convert', '-W', '-m', '16', '-f', 'raw', '-O', 'raw', disk.uri, image + '2')
+    t.ok(code == 0, 'qemu-img convert from it, out of order', why=out)
+    with open(image, 'rb') as a, open(image + '2', 'rb') as b:
+        t.ok(a.read() == b.read(), 'what qemu-img has read is what it had written')
+
+
+def qemu_io(t, disk):
+    script = ['write -P 0x5a 1M 64k', 'write -f -P 0x5b 2M 64k', 'flush', 'read -P 0x5a 1M 64k', 'write -z 1M 4k',
+              'write -zu 1052672 4k', 'discard 2M 64k', 'read -P 0 1M 8k', 'read -P 0x5a 1056768 4k']
+    args = [word for line in script for word in ('-c', line)]
+    code, out = command('qemu-io', '-f', 'raw', *args, disk.uri)
+    t.ok(code == 0 and 'failed' not in out, 'qemu-io: write, FUA, flush, zeroes, discard, read', why=out)
+    code, out = command('qemu-io', '-f', 'raw', '-c', 'aio_write -q -P 1 0 1M', '-c', 'aio_write -q -P 2 1M 1M',
+                        '-c', 'aio_read -q 3M 1M', '-c', 'aio_flush', '-c', 'read -P 2 1M 1M', disk.uri)
+    t.ok(code == 0 and 'failed' not in out, 'qemu-io: several at once', why=out)
+
+
+def nbdinfo(t, disk):
+    code, out = command('nbdinfo', disk.uri)
+    good = all(word in out for word in (
+        'export-size: 67108864', 'can_flush: true', 'can_fua: true', 'can_trim: true', 'can_zero: true',
+        'can_multi_conn: true', 'is_read_only: false', 'block_size_minimum: 4096', 'block_size_maximum: 33554432'))
+    t.ok(code == 0 and good, 'nbdinfo: what it can', why=out)
+    code, out = command('nbdinfo', '--list', disk.uri)
+    t.ok(code == 0 and 'export=""' in out, 'nbdinfo --list', why=out)
+
+
+# ---- the handshake -------------------------------------------------------------------------------
+
+def haggle(t, disk):
+    with Nbd(disk.path) as c:
+        t.eq(c.greeting, b'NBDMAGICIHAVEOPT\0\3', 'the greeting: fixed newstyle, no zeroes')
+        replies = c.option(nbd.OPT_LIST)
+        t.eq(replies, [(nbd.REP_SERVER, b'\0\0\0\0'), (nbd.REP_ACK, b'')], 'LIST: one export without a name')
+        t.eq(c.option(nbd.OPT_LIST, b'x')[0][0], nbd.ERR_INVALID, 'LIST with data')
+        t.eq(c.option(nbd.OPT_STRUCTURED)[0][0], nbd.ERR_UNSUP, 'structured replies are declined')
+        t.eq(c.option(nbd.OPT_STARTTLS)[0][0], nbd.ERR_UNSUP, 'so is TLS')
+        t.eq(c.option(4711, b'abc')[0][0], nbd.ERR_UNSUP, 'and an option that nobody knows')
+        t.eq(c.option(4711, bytes(100000))[0][0], nbd.ERR_TOO_BIG, 'one that is very long')
+        t.eq(c.info(nbd.OPT_INFO, name=b'other'), nbd.ERR_UNKNOWN, 'INFO about an export that is not there')
+        t.eq(c.option(nbd.OPT_GO, b'\0\0\0\5abc\0\0')[0][0], nbd.ERR_INVALID, 'GO whose name is longer than itself')
+        t.eq(c.option(nbd.OPT_GO, b'\0\0')[0][0], nbd.ERR_INVALID, 'GO that is too short')
+        t.eq(c.option(nbd.OPT_GO, b'\0\0\0\0\0\3\0\1')[0][0], nbd.ERR_INVALID, 'GO that counts wrong')
+        t.eq(c.info(nbd.OPT_INFO, infos=(1, 2, 2, 3, 99)), nbd.REP_ACK, 'INFO')
+        t.eq((c.size, c.infos[nbd.INFO_NAME], struct.unpack('>III', c.infos[nbd.INFO_BLOCK_SIZE])),
+             (SIZE, b'', (4096, 4096, 32 * MIB)), 'INFO: size, name, block sizes')
+        t.ok(b'namespace 1 of' in c.infos[nbd.INFO_DESCRIPTION], 'INFO: a description')
+        t.eq(c.go().ask(nbd.READ, 0, 4096)[0], 0, 'GO after all of that')
+    for flags, zeroes in ((1, 124), (3, 0)):
+        with Nbd(disk.path, flags) as c:
+            c.sock.sendall(struct.pack('>8sII', b'IHAVEOPT', nbd.OPT_EXPORT_NAME, 0))
+            size = struct.unpack('>QH', c.recv(10))[0]
+            t.eq((size, c.recv(zeroes)), (SIZE, bytes(zeroes)), 'EXPORT_NAME with %d zeroes' % zeroes)
+            t.eq(c.ask(nbd.READ, 0, 4096)[0], 0, 'EXPORT_NAME: a read')
+    with Nbd(disk.path) as c:
+        t.eq(c.option(nbd.OPT_ABORT), [(nbd.REP_ACK, b'')], 'ABORT is acknowledged')
+        t.ok(c.is_closed(), 'ABORT ends it')
+
+
+def haggle_badly(t, disk):
+    for name, flags, data in (
+            ('unknown client flags', 0x80, b''),
+            ('an option with other magic', 3, b'IHAVEOPX' + bytes(8)),
+            ('EXPORT_NAME of another export', 3, struct.pack('>8sII5s', b'IHAVEOPT', 1, 5, b'other')),
+            ('EXPORT_NAME that is very long', 3, struct.pack('>8sII', b'IHAVEOPT', 1, 1 << 31))):
+        with Nbd(disk.path, flags) as c:
+            if data:
+                c.sock.sendall(data)
+            t.ok(c.is_closed(), name + ': closed')
+    with disk.client() as c:
+        c.sock.sendall(bytes(28))
+        t.ok(c.is_closed(), 'a request with other magic: closed')
+    with Nbd(disk.path) as c:
+        c.sock.sendall(b'IHAVE')
+    with disk.client() as c:
+        t.eq(c.ask(nbd.READ, 0, 4096)[0], 0, 'the next client is served')
+        for i in range(0, 16):
+            c.sock.sendall(struct.pack('>IHHQQI', 0x25609513, 0, nbd.READ, 7, 0, 4096)[i:i + 1])
+        c.sock.sendall(struct.pack('>IHHQQI', 0x25609513, 0, nbd.READ, 7, 0, 4096)[16:])
+        t.eq(c.reply({7: 4096})[:2], (7, 0), 'a request that comes byte by byte')
+
+
+# ---- requests ------------------------------------------------------------------------------------
+
+def requests(t, disk):
+    data = os.urandom(64 * 1024)
+    zero = bytes(4096)
+    with disk.client() as c, disk.client() as d:
+        t.eq(c.ask(nbd.WRITE, 8192, data=data), (0, b''), 'WRITE')
+        t.eq(c.ask(nbd.FLUSH), (0, b''), 'FLUSH')
+        t.ok(d.ask(nbd.READ, 8192, len(data)) == (0, data), 'READ by another client')
+        t.ok(c.ask(nbd.READ, 8192 + 513, 5000) == (0, data[513:5513]), 'READ that is not aligned')
+        t.ok(c.ask(nbd.READ, 8191, 1)[0] == 0, 'READ of one byte')
+        t.eq(c.ask(nbd.WRITE, 8192, data=data[:4096], flags=nbd.FUA)[0], 0, 'WRITE with FUA')
+        t.eq(c.ask(nbd.READ, 8192, 4096, flags=nbd.FUA)[0], 0, 'READ with FUA, which means nothing')
+        t.eq(c.ask(nbd.WRITE, 8192 + 512, data=bytes(4096))[0], nbd.EINVAL, 'WRITE that begins within a block')
+        t.eq(c.ask(nbd.WRITE, 8192, data=bytes(512))[0], nbd.EINVAL, 'WRITE of less than a block')
+        t.ok(c.ask(nbd.READ, 8192, len(data)) == (0, data), 'which have written nothing')
+        t.eq(c.ask(nbd.WRITE_ZEROES, 8192, 4096)[0], 0, 'WRITE_ZEROES')
+        t.eq(c.ask(nbd.WRITE_ZEROES, 12288, 4096, flags=nbd.NO_HOLE | nbd.FUA)[0], 0, 'WRITE_ZEROES, no hole, FUA')
+        t.ok(c.ask(nbd.READ, 8192, 12288) == (0, zero + zero + data[8192:12288]), 'zeroes, and no more of them')
+        t.eq(c.ask(nbd.TRIM, 16384, 4096)[0], 0, 'TRIM')
+        t.eq(c.ask(nbd.TRIM, 20480, 4096, flags=nbd.FUA)[0], 0, 'TRIM with FUA')
+        t.ok(c.ask(nbd.READ, 24576, 4096) == (0, data[16384:20480]), 'what was not trimmed is there')
+        t.eq(c.ask(nbd.WRITE_ZEROES, 0, SIZE)[0], 0, 'WRITE_ZEROES of everything')
+        t.ok(c.ask(nbd.READ, 8192, 32 * MIB) == (0, bytes(32 * MIB)), 'READ of 32 MiB')
+        t.ok(c.disc(), 'DISC')
+        t.eq(d.ask(nbd.READ, 0, 4096)[0], 0, 'the other client goes on')
+
+
+def refused(t, disk):
+    with disk.client() as c:
+        for name, error, args in (
+                ('READ past the end', nbd.EINVAL, dict(command=nbd.READ, offset=SIZE - 4096, length=8192)),
+                ('READ behind the end', nbd.EINVAL, dict(command=nbd.READ, offset=SIZE, length=1)),
+                ('READ whose end wraps', nbd.EINVAL, dict(command=nbd.READ, offset=2**64 - 4096, length=8192)),
+                ('READ of nothing', nbd.EINVAL, dict(command=nbd.READ)),
+                ('READ of more than 32 MiB', nbd.EINVAL, dict(command=nbd.READ, length=32 * MIB + 1)),
+                ('WRITE past the end', nbd.ENOSPC, dict(command=nbd.WRITE, offset=SIZE - 4096, data=bytes(8192))),
+                ('WRITE of more than 32 MiB', nbd.EINVAL, dict(command=nbd.WRITE, data=bytes(32 * MIB + 4096))),
+                ('WRITE_ZEROES past the end', nbd.ENOSPC,
+                 dict(command=nbd.WRITE_ZEROES, offset=SIZE, length=4096)),
+                ('TRIM past the end', nbd.EINVAL, dict(command=nbd.TRIM, offset=SIZE - 4096, length=8192)),
+                ('TRIM that is not aligned', nbd.EINVAL, dict(command=nbd.TRIM, offset=1, length=4096)),
+                ('a command that nobody knows', nbd.EINVAL, dict(command=4711)),
+                ('CACHE', nbd.EINVAL, dict(command=nbd.CACHE, length=4096)),
+                ('READ with DF', nbd.EINVAL, dict(command=nbd.READ, length=4096, flags=nbd.DF)),
+                ('WRITE with NO_HOLE', nbd.EINVAL, dict(command=nbd.WRITE, data=bytes(4096), flags=nbd.NO_HOLE))):
+            t.eq(c.ask(**args)[0], error, name)
+        t.eq(c.ask(nbd.READ, 0, 4096)[0], 0, 'and the connection is as good as before')
+
+
+def read_all(client, lengths, check):
+    """Replies to all of these reads, in whatever order."""
+    good = True
+    while lengths:
+        cookie, error, data = client.reply(lengths)
+        good = good and error == 0 and check(cookie, data)
+        del lengths[cookie]
+    return good
+
+
+def many(t, disk):
+    data = os.urandom(4 * MIB)
+    with disk.client() as c:
+        cookies = {c.send(nbd.WRITE, i, data=data[i:i + 65536]) for i in range(0, len(data), 65536)}
+        t.eq({c.reply()[:2] for _ in range(64)}, {(cookie, 0) for cookie in cookies}, '64 writes in flight')
+        # More than it takes at once: who sends them must read the answers meanwhile.
+        first = c.cookie + 1
+        at = {first + i: i * 4096 for i in range(1024)}
+        sender = threading.Thread(target=lambda: [c.send(nbd.READ, at[cookie], 4096) for cookie in at])
+        sender.start()
+        t.ok(read_all(c, dict.fromkeys(at, 4096), lambda k, got: got == data[at[k]:at[k] + 4096]),
+             '1024 reads one behind the other: each gets its own')
+        sender.join()
+        large = [c.send(nbd.READ, 0, 24 * MIB) for _ in range(6)]
+        t.ok(read_all(c, dict.fromkeys(large, 24 * MIB), lambda _, got: got[:len(data)] == data),
+             'six reads of 24 MiB, more than one client may have under way')
+
+
+def peak_kib(process):
+    with open('/proc/%d/status' % process.pid) as file:
+        return next(int(line.split()[1]) for line in file if line.startswith('VmHWM'))
+
+
+def rude(t, disk):
+    """Clients that go away in the middle, or never read."""
+    with disk.client() as deaf, disk.client() as c:
+        deaf.sock.settimeout(0.2)
+        sent = 0
+        try:
+            for sent in range(20000):
+                deaf.send(nbd.READ, 0, MIB)
+        except (socket.timeout, BlockingIOError):
+            pass
+        t.ok(sent < 19999, 'who does not read is not read from')
+        t.eq(c.ask(nbd.READ, 0, 4096)[0], 0, 'and the others do not wait for it')
+    with disk.client() as c:
+        c.sock.sendall(struct.pack('>IHHQQI', 0x25609513, 0, nbd.WRITE, 1, 0, MIB) + bytes(1000))
+    with disk.client() as c:
+        for i in range(64):
+            c.send(nbd.READ, i * MIB % SIZE, MIB)
+    with disk.client() as c:
+        t.eq(c.ask(nbd.READ, 0, 4096)[0], 0, 'after clients that went away in the middle')
+    clients = [disk.client() for _ in range(CLIENTS_MAX)]
+    late = socket.socket(socket.AF_UNIX)
+    late.settimeout(0.2)
+    late.connect(disk.path)
+    try:
+        heard = late.recv(1)
+    except socket.timeout:
+        heard = None
+    t.eq(heard, None, 'the 17th client waits')
+    clients.pop().sock.close()
+    late.settimeout(nbd.TIMEOUT_S)
+    t.eq(late.recv(8), b'NBDMAGIC', 'until one has left')
+    late.close()
+    for client in clients:
+        client.sock.close()
+    # One client's 32 MiB at a time, and what slots keep; not one byte for each that is asked for.
+    t.ok(peak_kib(disk.process) < 400 * 1024, 'memory is bounded', why='%d KiB' % peak_kib(disk.process))
+
+
+# ---- other namespaces ----------------------------------------------------------------------------
+
+def read_only(t, tgt):
+    for nsid, args in ((3, ()), (1, ('--read-only',))):
+        disk = Attach([tgt.port], nsid, *args)
+        with disk.client() as c:
+            t.ok(c.flags & nbd.FLAG_READ_ONLY and not c.flags & (nbd.FLAG_TRIM | nbd.FLAG_ZEROES),
+                 'read-only: told', why=hex(c.flags))
+            t.eq([c.ask(nbd.WRITE, data=bytes(4096))[0], c.ask(nbd.TRIM, length=4096)[0],
+                  c.ask(nbd.WRITE_ZEROES, length=4096)[0], c.ask(nbd.READ, length=4096)[0]],
+                 [nbd.EPERM] * 3 + [0], 'read-only: refused')
+        disk.finish(t, 'read-only')
+
+
+def reaches_medium(t, tgt):
+    disk = Attach([tgt.port], 4)
+    with disk.client() as c:
+        t.eq(c.ask(nbd.WRITE, data=bytes(4096))[0], 0, 'a medium that cannot sync: a write')
+        t.eq(c.ask(nbd.WRITE, data=bytes(4096), flags=nbd.FUA)[0], nbd.EIO, 'with FUA it fails')
+        t.eq(c.ask(nbd.FLUSH)[0], nbd.EIO, 'and so does a flush')
+        t.eq(c.ask(nbd.TRIM, length=4096)[0], 0, 'a trim')
+        t.eq(c.ask(nbd.TRIM, length=4096, flags=nbd.FUA)[0], nbd.EIO, 'with FUA it fails')
+    disk.finish(t, 'faults')
+
+
+def grows(t, tgt):
+    disk = Attach([tgt.port], 5)
+    with disk.client() as c:
+        old = c.size
+        code, out = command(target.weft_path(), 'ctl', '--state', os.path.join(tgt.folder, 'state'),
+                            'ns', 'resize', target.NQN, '5', '16M')
+        t.ok(code == 0, 'weft ctl ns resize', why=out)
+
+        def new_size():
+            with disk.client() as other:
+                return other.size == 16 * MIB
+        t.ok(target.poll(new_size), 'a new client is told the new size')
+        t.eq((c.size, c.ask(nbd.READ, old, 4096)[0]), (old, nbd.EINVAL), 'an old one keeps its own')
+    with disk.client() as c:
+        t.eq(c.ask(nbd.WRITE, 16 * MIB - 4096, data=bytes(4096))[0], 0, 'the new end can be written')
+    disk.finish(t, 'growth')
+
+
+def fails_over(t, tgt):
+    relay = Relay(tgt.port)
+    disk = Attach([relay.port, tgt.port], 2, '--policy', 'round-robin')
+    data = os.urandom(4 * MIB)
+    with disk.client() as c:
+        cookies = {c.send(nbd.WRITE, i, data=data[i:i + 32768]) for i in range(0, len(data), 32768)}
+        relay.cut()
+        t.eq({c.reply()[:2] for _ in cookies}, {(cookie, 0) for cookie in cookies}, 'a path is lost: no write fails')
+        t.ok(c.ask(nbd.READ, 0, len(data)) == (0, data), 'and every one is there')
+    t.ok('127.0.0.1:%d' % relay.port in disk.errors(), 'the lost path is told of', why=disk.errors())
+    disk.finish(t, 'failover')
+
+
+# ---- its beginning and end -----------------------------------------------------------------------
+
+def ends(t, tgt):
+    disk = Attach([tgt.port], 2)
+    t.eq(stat.S_IMODE(os.stat(disk.path).st_mode), 0o600, 'the socket is for its owner alone')
+    with disk.client() as c:
+        cookies = {c.send(nbd.WRITE, i, data=bytes(32768)) for i in range(0, MIB, 32768)}
+        first = c.reply()[0]
+        disk.process.send_signal(signal.SIGINT)
+        answered = {first}
+        try:
+            while True:
+                answered.add(c.reply()[0])
+        except EOFError:
+            pass
+        t.ok(answered <= cookies, 'SIGINT: what was begun is answered, then it is over')
+    t.eq(disk.process.wait(30), 0, 'SIGINT: status 0')
+    disk.finish(t, 'end')
+
+
+def refusals(t, tgt):
+    folder = tempfile.mkdtemp(prefix='weft-attach-')
+    path = os.path.join(folder, 'nbd.sock')
+    weft = target.weft_path()
+    base = [weft, 'attach', '--path', '127.0.0.1:%d' % tgt.port, '-n', target.NQN]
+    dead = socket.socket(socket.AF_UNIX)
+    dead.bind(path)
+    dead.close()
+    disk = Attach([tgt.port], 1, socket_path=path)
+    t.ok('Connect with' in disk.out, 'a socket that nobody answers is replaced', why=disk.errors())
+    code, out = command(*base, '--nsid', '1', '--nbd', path)
+    t.ok(code == 1 and 'another process answers' in out, 'one that somebody answers is not', why=out)
+    disk.finish(t, 'replaced')
+    with open(path, 'w'):
+        pass
+    code, out = command(*base, '--nsid', '1', '--nbd', path)
+    t.ok(code == 1 and 'not a socket' in out, 'nor is a file', why=out)
+    url = 'nvme://127.0.0.1:%d/%s/9' % (tgt.port, target.NQN)
+    for name, want, words, args in (
+            ('no namespace 9', 1, 'no namespace 9', [url, '--nbd', path + '2']),
+            ('several namespaces', 1, 'choose one with --nsid', base[2:] + ['--nbd', path + '2']),
+            ('nobody listens', 1, 'refused', ['--path', '127.0.0.1:%d' % target.free_port(), '--nbd', path]),
+            ('neither NBD nor ublk', 2, 'say as what', ['--nsid', '1']),
+            ('both', 2, 'say as what', ['--nbd', path, '--ublk']),
+            ('URL and flags', 2, 'not by both', [url, '--nsid', '1', '--nbd', path]),
+            ('a wrong URL', 2, 'names no namespace', ['nvme://127.0.0.1', '--nbd', path]),
+            ('a wrong NSID', 2, 'not a namespace identifier', ['--nsid', '0', '--nbd', path]),
+            ('a wrong policy', 1, 'no policy', ['--policy', 'best', '--nbd', path]),
+            ('a wrong time-out', 1, 'nonsense', ['--set', 'nonsense=1', '--nbd', path])):
+        code, out = command(weft, 'attach', *args)
+        t.ok(code == want and words in out, name, why='status %d\n%s' % (code, out))
+    code, out = command(weft, 'attach', '--help')
+    t.ok(code == 0 and '--nbd' in out and '--ublk' in out, '--help', why=out)
+    if not os.path.exists('/dev/ublk-control'):
+        code, out = command(*base, '--nsid', '1', '--ublk')
+        t.ok(code == 1 and 'modprobe ublk_drv' in out and '--nbd' in out, 'no ublk: says what to do', why=out)
+    shutil.rmtree(folder)
+
+
+def test(t, tgt):
+    disk = Attach([tgt.port], 1)
+    for tool, part in (('qemu-img', qemu), ('qemu-io', qemu_io), ('nbdinfo', nbdinfo)):
+        with t.guard(part.__name__):
+            if has_tool(t, tool):
+                part(t, disk)
+    for part in (haggle, haggle_badly, requests, refused, many, rude):
+        with t.guard(part.__name__):
+            part(t, disk)
+    disk.finish(t, 'attach')
+    for part in (read_only, reaches_medium, grows, fails_over, ends, refusals):
+        with t.guard(part.__name__):
+            part(t, tgt)
+
+
+if __name__ == '__main__':
+    with tempfile.TemporaryDirectory(prefix='weft-attach-') as FOLDER:
+        target.run(Tap(), test, namespaces=[
+            target.namespace(1, 'mem:64M,block=4096'),
+            target.namespace(2, 'mem:8M,block=512'),
+            target.namespace(3, 'mem:1M,block=4096', read_only=True),
+            target.namespace(4, 'fault:fail:op=fua+fail:op=flush@file:%s/faulty.img,size=1M' % FOLDER),
+            target.namespace(5, 'file:%s/grows.img,size=8M' % FOLDER),
+        ])
