@@ -16,7 +16,7 @@ struct reactor_group;
 struct reactor_group_config {
 	unsigned count;       /* 0: one per allowed CPU */
 	uint32_t spin_max_us; /* see struct reactor_config */
-	bool is_pinned;       /* each on a CPU of its own, unless there are more of them than CPUs */
+	bool is_pinned; /* each on a CPU of its own, unless there are more of them than CPUs */
 };
 
 /* 0 or -errno. */
