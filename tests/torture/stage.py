@@ -100,9 +100,9 @@ class Target:
     def document(self):
         other = 1 - self.index
         sock = 'unix:' + os.path.join(self.stage.folder, 'peer-%s.sock')
-        cluster = dict(self.member(self.index), listen=sock % self.name, fence='kill',
+        cluster = dict(self.member(self.index), listen=sock % self.name, fence=self.stage.fence,
                        secret_file=self.stage.secret_path,
-                       peers=[dict(self.member(other), address=sock % 'ab'[other], fence='kill')])
+                       peers=[dict(self.member(other), address=sock % 'ab'[other], fence=self.stage.fence)])
         return {
             'version': 1,
             'cluster': cluster,
@@ -163,8 +163,8 @@ class Target:
 class Stage:
     """`with Stage(...) as stage`: two targets, two links; the host is started by itself."""
 
-    def __init__(self, folder, weft, programs, size_mib=64):
-        self.folder, self.weft, self.programs = folder, weft, programs
+    def __init__(self, folder, weft, programs, fence='kill', size_mib=64):
+        self.folder, self.weft, self.programs, self.fence = folder, weft, programs, fence
         self.tag = 'weft-%d' % os.getpid()
         self.medium = os.path.join(folder, 'medium')
         self.secret_path = os.path.join(folder, 'secret')

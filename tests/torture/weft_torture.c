@@ -6,6 +6,7 @@
  *
  *     weft_torture --path ADDR:PORT [--path ...] --nqn NQN [--nsid N] [--blocks N] [--depth N]
  *                  [--profile NAME] [--set NAME=VALUE]... [--policy NAME] [--seed N] [--unsafe]
+ *                  [--hedge PERCENTILE] [--digests] [--zero-copy BYTES]
  *
  * Prints "ready". Orders on standard input, one per line, each answered with one line of JSON:
  *     mark     forgets the longest latencies seen so far
@@ -372,6 +373,17 @@ static void take_option(struct options *options, int c, const char *value)
 	case 's':
 		options->config.seed = strtoull(value, NULL, 0);
 		break;
+	case 'h': /* in hundredths of a percent */
+		options->config.hedge.percentile = (uint32_t)strtoul(value, NULL, 0);
+		options->config.hedge.extra_percent = 100;
+		break;
+	case 'D':
+		options->config.wants_header_digest = true;
+		options->config.wants_data_digest = true;
+		break;
+	case 'z':
+		options->config.zero_copy_min_bytes = (uint32_t)strtoul(value, NULL, 0);
+		break;
 	case 'u':
 		options->config.is_fencing_off = true;
 		break;
@@ -393,6 +405,9 @@ static void parse(int argc, char **argv, struct options *options)
 		{"policy", required_argument, NULL, 'o'},
 		{"seed", required_argument, NULL, 's'},
 		{"unsafe", no_argument, NULL, 'u'},
+		{"hedge", required_argument, NULL, 'h'},
+		{"digests", no_argument, NULL, 'D'},
+		{"zero-copy", required_argument, NULL, 'z'},
 		{0},
 	};
 	int c;

@@ -7,9 +7,10 @@ verified when a path is cut under the load, hedged reads, and how it ends when n
 
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
-import time
 
 import target
 from tap import Tap
@@ -19,6 +20,7 @@ from relay import Relay  # noqa: E402
 
 OTHER = 'nqn.2026-11.io.weft:wire-other'
 SLOW_MS = 50
+COMMANDS = re.compile(r'target: .*commands (\d+)')
 
 
 def command(*args):
@@ -33,6 +35,25 @@ def result(t, name, *args):
     done = perf('--json', *args)
     t.eq((done.returncode, done.stderr), (0, ''), name + ': exit status')
     return json.loads(done.stdout)
+
+
+def commands(tgt):
+    """How many the target has had so far, as it says when asked by SIGUSR1."""
+    known = len(COMMANDS.findall(tgt.log()))
+    tgt.process.send_signal(signal.SIGUSR1)
+    target.poll(lambda: len(COMMANDS.findall(tgt.log())) > known)
+    return int(COMMANDS.findall(tgt.log())[-1])
+
+
+def cut_under_load(tgt, relay, *args):
+    """A perf whose relay is cut when its load has begun: status, what it reports, what it complains of."""
+    before = commands(tgt)
+    with subprocess.Popen(command('--json', *args), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        # More than it takes to connect.
+        target.poll(lambda: commands(tgt) > before + 200)
+        relay.cut()
+        out, err = process.communicate(timeout=60)
+    return process.returncode, json.loads(out), err
 
 
 def path_args(tgt, ports=None):
@@ -111,17 +132,10 @@ def targets(t, tgt):
 def cut(t, tgt):
     """Half the load goes over a relay that resets its connections: nothing is lost, and it is told."""
     relay = Relay(tgt.ports[1])
-    args = [*path_args(tgt, [tgt.ports[0], relay.port]), '--nsid', '2', '--policy', 'round-robin', '--rw', 'randwrite',
-            '--rate', '2k', '--time', '2s', '--verify', '--json', '--profile', 'training']
-    before = tgt.log().count('connected to')
-    with subprocess.Popen(command(*args), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        target.poll(lambda: tgt.log().count('connected to') >= before + 2)
-        started = time.monotonic() + 0.5
-        target.poll(lambda: time.monotonic() > started)
-        relay.cut()
-        out, err = process.communicate(timeout=60)
-    got = json.loads(out)
-    t.eq((process.returncode, err, got['io_errors'], got['verify']['errors']), (0, '', 0, 0), 'a cut path: nothing is lost')
+    code, got, err = cut_under_load(
+        tgt, relay, *path_args(tgt, [tgt.ports[0], relay.port]), '--nsid', '2', '--policy', 'round-robin', '--rw', 'randwrite',
+        '--rate', '2k', '--time', '2s', '--verify', '--profile', 'training')
+    t.eq((code, err, got['io_errors'], got['verify']['errors']), (0, '', 0, 0), 'a cut path: nothing is lost')
     t.eq([path['losses'] for path in got['paths']], [0, 1], 'a cut path: told')
     t.eq([path['live'] for path in got['paths']], [True, False], 'a cut path: is not there any more')
     t.ok('refused' in got['paths'][1]['last_error'], 'a cut path: and why', why=got['paths'])
@@ -141,15 +155,9 @@ def missing(t, tgt):
 
 def all_gone(t, tgt):
     relay = Relay(tgt.ports[0])
-    before = tgt.log().count('connected to')
-    args = command(*path_args(tgt, [relay.port]), '--rate', '1k', '--time', '1h', '--set', 'fast-io-fail=300',
-                   '--set', 'keep-alive=1000', '--json')
-    with subprocess.Popen(args, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        target.poll(lambda: tgt.log().count('connected to') > before)
-        relay.cut()
-        out, err = process.communicate(timeout=60)
-    got = json.loads(out)
-    t.eq(process.returncode, 1, 'every path is gone: exit status')
+    code, got, err = cut_under_load(tgt, relay, *path_args(tgt, [relay.port]), '--rate', '1k', '--time', '1h',
+                                    '--set', 'fast-io-fail=300', '--set', 'keep-alive=1000')
+    t.eq(code, 1, 'every path is gone: exit status')
     t.ok('no path to ' + target.NQN in err and 'no path to' in got['error'], 'every path is gone: said', why=(err, got))
 
 
