@@ -15,7 +15,7 @@ BENCH        ?=
 export TRACE
 
 .DEFAULT_GOAL := all
-.PHONY: all help run test test-tools asan tsan sim torture fuzz fio interop dissect bench bench-micro bench-guard cover \
+.PHONY: all help run test test-tools asan tsan sim torture fuzz fio interop dissect bench bench-micro bench-guard bench-policies cover \
 	tidy layers check-clang man install setup clean
 
 all: ## build the program into build/ (the default)
@@ -23,11 +23,11 @@ all: ## build the program into build/ (the default)
 
 help: ## list the targets and variables
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | \
-		while IFS="$$(printf '\t')" read -r t h; do printf '  %-12s %s\n' "$$t" "$$h"; done
+		while IFS="$$(printf '\t')" read -r t h; do printf '  %-14s %s\n' "$$t" "$$h"; done
 	@echo 'Variables: SEEDS SEED_BASE SEED MPATH=1 TRACE=1 (sim), RUN_FOR=5s (run), FUZZ_SECONDS (fuzz),'
 	@echo '  FAILOVERS SEED (torture),'
 	@echo '  KERNEL=6.1|6.12|sid (interop), DESTDIR (install), SPDK_DIR (bench: a built SPDK tree),'
-	@echo '  BENCH (options of bench/run, such as --quick; bench/run --help)'
+	@echo '  BENCH (options of bench/run, such as --quick, or of bench/policies; see their --help)'
 
 run: all ## start the target after a self-check; RUN_FOR=5s ends by itself
 	@tools/run $(RUN_FOR)
@@ -74,6 +74,9 @@ bench-micro: all ## what the parts cost: PDUs, dispatch, turns, posts, CRC32C
 
 bench-guard: all ## instructions per command, against bench/instructions.limits
 	@tools/setup guard && bench/instructions --check bench/instructions.limits
+
+bench-policies: all ## path policies and hedged reads over links that are not alike; needs root
+	@bench/policies --output build/policies.json $(BENCH)
 
 cover: ## line and branch coverage of the tests, in build-cover/
 	@tools/cover

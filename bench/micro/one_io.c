@@ -6,6 +6,7 @@
  * bench/instructions runs it under callgrind and collects inside `measured_run` only; side_scope.c
  * tells the sides apart. The queue is full at first and empty at the end, so N commands are N.
  */
+#include "one_io_paths.h"
 #include "side_scope.h"
 #include "sim.h"
 
@@ -30,6 +31,9 @@
 #define WAIT_NS       (3600 * NS_PER_S)
 #define WINDOW_BYTES  (8 * 1024 * 1024)
 #define R2T_ALL_BYTES 1024 /* in-capsule limit of --r2t: a block is longer */
+#define PORTS         2
+
+_Static_assert(DEPTH_MAX <= PATHS_COMMANDS_MAX, "one command for each place in the queue");
 
 struct one_io {
 	bool is_write;
@@ -38,12 +42,15 @@ struct one_io {
 	uint64_t io_bytes;
 	uint64_t depth;
 	uint64_t count;
+	uint64_t path_count; /* 0: a controller without multipath */
+	enum path_policy policy;
+	bool has_lib;
 
 	struct sim *sim;
 	struct reactor *control, *data, *client;
 	struct target *target;
 	struct ns_store *store;
-	struct net_addr addr;
+	struct net_addr addrs[PORTS];
 	struct host_ctrl *ctrl;
 	bool is_applied, is_connected, is_gone, is_shut_down;
 	struct host_cmd cmds[DEPTH_MAX];
@@ -57,26 +64,31 @@ static struct one_io one;
 
 /* ---- commands ------------------------------------------------------------------------------- */
 
-static void cmd_done(struct host_cmd *cmd);
+static void on_cmd_done(struct host_cmd *cmd);
 
 static void cmd_submit(struct host_cmd *cmd)
 {
 	uint32_t blocks = (uint32_t)(one.io_bytes / BLOCK_BYTES);
 	uint32_t bytes = (uint32_t)one.io_bytes;
 	void *data = one.buffers + (size_t)(cmd - one.cmds) * bytes;
+	uint64_t block = one.next_block;
 
-	if (one.is_write)
-		host_cmd_write(cmd, 1, one.next_block, blocks, data, bytes);
-	else
-		host_cmd_read(cmd, 1, one.next_block, blocks, data, bytes);
-	cmd->done = cmd_done;
-	one.next_block = (one.next_block + blocks) % NS_BLOCKS;
+	one.next_block = (block + blocks) % NS_BLOCKS;
 	one.left_to_issue--;
 	one.under_way++;
+	if (one.path_count > 0) {
+		paths_submit((unsigned)(cmd - one.cmds), one.is_write, block, blocks, data);
+		return;
+	}
+	if (one.is_write)
+		host_cmd_write(cmd, 1, block, blocks, data, bytes);
+	else
+		host_cmd_read(cmd, 1, block, blocks, data, bytes);
+	cmd->done = on_cmd_done;
 	host_submit_io(one.ctrl, 0, cmd);
 }
 
-static void cmd_done(struct host_cmd *cmd)
+static void on_cmd_done(struct host_cmd *cmd)
 {
 	CHECK(nvme_status_is_ok(cmd->status));
 	one.under_way--;
@@ -84,9 +96,16 @@ static void cmd_done(struct host_cmd *cmd)
 		cmd_submit(cmd);
 }
 
+static void on_path_done(unsigned index)
+{
+	one.under_way--;
+	if (one.left_to_issue > 0)
+		cmd_submit(&one.cmds[index]);
+}
+
 static void cmds_start(void *arg)
 {
-	for (uint64_t i = 0; i < one.depth && one.left_to_issue > 0; i++)
+	for (unsigned i = 0; i < one.depth && one.left_to_issue > 0; i++)
 		cmd_submit(&one.cmds[i]);
 }
 
@@ -117,7 +136,7 @@ __attribute__((noinline)) void measured_run(uint64_t count)
 static void snapshot_fill(struct snapshot *snapshot)
 {
 	struct subsystem *subsystem = sim_alloc(sizeof(*subsystem));
-	struct port *port = sim_alloc(sizeof(*port));
+	struct port *ports = sim_alloc(PORTS * sizeof(*ports));
 
 	snapshot->limits.queue_size_max = DEPTH_MAX + 1;
 	if (one.wants_r2t)
@@ -137,13 +156,15 @@ static void snapshot_fill(struct snapshot *snapshot)
 	snapshot->subsystems = sim_alloc(sizeof(struct subsystem *));
 	snapshot->subsystems[0] = subsystem;
 	snapshot->subsystem_count = 1;
-	port->id = 1;
-	port->listen = one.addr;
-	port->subsystems = sim_alloc(sizeof(struct subsystem *));
-	port->subsystems[0] = subsystem;
-	port->subsystem_count = 1;
-	snapshot->ports = port;
-	snapshot->port_count = 1;
+	for (unsigned i = 0; i < PORTS; i++) {
+		ports[i].id = (uint16_t)(i + 1);
+		ports[i].listen = one.addrs[i];
+		ports[i].subsystems = sim_alloc(sizeof(struct subsystem *));
+		ports[i].subsystems[0] = subsystem;
+		ports[i].subsystem_count = 1;
+	}
+	snapshot->ports = ports;
+	snapshot->port_count = PORTS;
 }
 
 static void on_applied(void *arg, int res, const char *error)
@@ -216,7 +237,7 @@ static void host_start(void)
 {
 	static const struct host_callbacks callbacks = {.connected = on_connected};
 	struct host_config config = {
-		.addr = one.addr,
+		.addr = one.addrs[0],
 		.subsystem_nqn = NQN,
 		.host_nqn = "nqn.2026-11.io.weft:one-host",
 		.io_queues = 1,
@@ -231,6 +252,51 @@ static void host_start(void)
 	sim_leave(one.client);
 	CHECK(sim_run_while(one.sim, is_connecting, NULL, WAIT_NS));
 	CHECK(host_ctrl_io_depth(one.ctrl) >= one.depth);
+}
+
+static bool are_paths_missing(void *arg)
+{
+	bool are_live;
+
+	sim_enter(one.client);
+	are_live = paths_are_live();
+	sim_leave(one.client);
+	return !are_live;
+}
+
+static void paths_start(void)
+{
+	struct paths_config config = {
+		.reactor = one.client,
+		.nqn = NQN,
+		.addrs = one.addrs,
+		.count = (unsigned)one.path_count,
+		.policy = one.policy,
+		.queue_size = DEPTH_MAX + 1,
+		.has_digests = one.has_digests,
+		.has_lib = one.has_lib,
+		.block_bytes = BLOCK_BYTES,
+		.block_count = NS_BLOCKS,
+		.done = on_path_done,
+	};
+
+	sim_enter(one.client);
+	paths_open(&config);
+	sim_leave(one.client);
+	CHECK(sim_run_while(one.sim, are_paths_missing, NULL, WAIT_NS));
+}
+
+static bool are_paths_going(void *arg)
+{
+	return !paths_are_gone();
+}
+
+static void paths_end(void)
+{
+	sim_enter(one.client);
+	paths_close();
+	sim_leave(one.client);
+	CHECK(sim_run_while(one.sim, are_paths_going, NULL, WAIT_NS));
 }
 
 static void on_gone(void *arg)
@@ -271,15 +337,22 @@ static void play(void)
 	one.data = reactor_make(1);
 	one.client = reactor_make(2);
 	side_scope_init(one.data, one.client);
-	CHECK(net_addr_parse("10.0.0.1:4420", 4420, &one.addr) == 0);
+	CHECK(net_addr_parse("10.0.0.1:4420", 4420, &one.addrs[0]) == 0);
+	CHECK(net_addr_parse("10.0.0.2:4420", 4420, &one.addrs[1]) == 0);
 	one.buffers = aligned_alloc(4096, one.depth * one.io_bytes);
 	CHECK(one.buffers != NULL);
 	memset(one.buffers, 0x5a, one.depth * one.io_bytes);
 	target_start();
-	host_start();
+	if (one.path_count > 0)
+		paths_start();
+	else
+		host_start();
 	commands_run(one.depth * WARM_ROUNDS);
 	measured_run(one.count);
-	host_end();
+	if (one.path_count > 0)
+		paths_end();
+	else
+		host_end();
 	target_end();
 	/* The listener's end may come a little later. */
 	sim_run_until(one.sim, sim_now(one.sim) + NS_PER_MS);
@@ -299,8 +372,11 @@ static void help_print(void)
 	       "      --count N          how many to measure (1000)\n"
 	       "      --digests          header and data digests\n"
 	       "      --r2t              no data in capsules\n"
+	       "      --paths N          through multipath, over up to %u paths (0: without)\n"
+	       "      --policy NAME      of multipath (queue-depth)\n"
+	       "      --lib              requests of libweft, over --paths\n"
 	       "  -h, --help             this text\n",
-	       DEPTH_MAX);
+	       DEPTH_MAX, PORTS);
 }
 
 static int option_take(int flag, const char *value)
@@ -325,6 +401,13 @@ static int option_take(int flag, const char *value)
 	case 't':
 		one.wants_r2t = true;
 		return 0;
+	case 'p':
+		return text_parse_u64(value, PORTS, &one.path_count);
+	case 'o':
+		return path_policy_parse(value, &one.policy);
+	case 'l':
+		one.has_lib = true;
+		return 0;
 	default:
 		return -EINVAL;
 	}
@@ -332,16 +415,23 @@ static int option_take(int flag, const char *value)
 
 int main(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"rw", required_argument, NULL, 'r'},    {"bs", required_argument, NULL, 'b'},
-		{"depth", required_argument, NULL, 'd'}, {"count", required_argument, NULL, 'c'},
-		{"digests", no_argument, NULL, 'g'},     {"r2t", no_argument, NULL, 't'},
-		{"help", no_argument, NULL, 'h'},        {0}};
+	static const struct option options[] = {{"rw", required_argument, NULL, 'r'},
+						{"bs", required_argument, NULL, 'b'},
+						{"depth", required_argument, NULL, 'd'},
+						{"count", required_argument, NULL, 'c'},
+						{"digests", no_argument, NULL, 'g'},
+						{"r2t", no_argument, NULL, 't'},
+						{"paths", required_argument, NULL, 'p'},
+						{"policy", required_argument, NULL, 'o'},
+						{"lib", no_argument, NULL, 'l'},
+						{"help", no_argument, NULL, 'h'},
+						{0}};
 	int flag, which = 0;
 
 	one.io_bytes = 4096;
 	one.depth = 1;
 	one.count = 1000;
+	one.policy = PATH_POLICY_QUEUE_DEPTH;
 	while ((flag = getopt_long(argc, argv, "h", options, &which)) != -1) {
 		if (flag == 'h') {
 			help_print();
@@ -355,6 +445,8 @@ int main(int argc, char **argv)
 			return 2;
 		}
 	}
+	if (one.has_lib && one.path_count == 0)
+		one.path_count = 1;
 	log_set_level(LOG_LEVEL_ERROR);
 	play();
 	printf("%llu commands\n", (unsigned long long)one.count);

@@ -48,12 +48,12 @@ enum weft_callbacks {
 };
 
 struct weft_options {
-	size_t size;       /* sizeof(struct weft_options): lets the struct grow */
-	unsigned reactors; /* threads; 1 when 0 */
-	const int *cpus;   /* one for each reactor, or NULL: where the kernel likes, or near the
-			      network card when is_numa_aware */
-	bool is_numa_aware;
-	uint32_t spin_us; /* longest busy wait for an answer before sleeping; 0 sleeps at once */
+	size_t size;        /* sizeof(struct weft_options): lets the struct grow */
+	unsigned reactors;  /* threads; 1 when 0 */
+	const int *cpus;    /* one for each reactor, or NULL: where the kernel likes, or near the
+			       network card when is_numa_aware */
+	bool is_numa_aware; /* reactors move near the network card, by what sysfs says */
+	uint32_t spin_us;   /* longest busy wait for an answer before sleeping; 0 sleeps at once */
 	enum weft_callbacks callbacks;
 	const char *host_nqn; /* NULL: as nvme-cli finds it, or made from the machine */
 	const char *host_id;  /* a UUID; NULL: likewise */
@@ -62,6 +62,7 @@ struct weft_options {
 	 * standard error itself. */
 	void (*log)(void *arg, int level, const char *line);
 	void *log_arg;
+	const char *sysfs; /* folder that holds class/ and devices/; NULL: /sys */
 };
 
 /* Fills in defaults, and size. */
@@ -113,8 +114,9 @@ struct weft_open_options {
 WEFT_API void weft_open_options_init(struct weft_open_options *options);
 /*
  * Waits until every reactor has a path and knows the namespaces, or one has none within the connect
- * time-out. Calls that wait (weft_open, weft_close, weft_path_*, weft_paths and the waiting ones
- * below) answer -EDEADLK on libweft's own threads; weft_close must not be called there.
+ * time-out. Calls that wait (weft_open, weft_close, weft_path_*, weft_paths, weft_queues and the
+ * waiting ones below) answer -EDEADLK on libweft's own threads; weft_close must not be called
+ * there.
  */
 WEFT_API int weft_open(struct weft *weft, const struct weft_open_options *options,
 		       struct weft_subsystem **ret_subsystem, struct weft_error *error);
@@ -137,18 +139,33 @@ struct weft_path_info {
 	bool is_stable;
 	bool has_reset; /* fails over by Cross-Controller Reset, else by time */
 	uint16_t cntlid;
-	uint32_t quiesce_ms;
-	int numa_node;
+	uint32_t quiesce_ms; /* the controller's CQT, or the profile's */
+	int numa_node;       /* of the network card; -1: unknown, or nobody asked */
 	uint32_t in_flight;
-	uint64_t latency_ns;
-	uint64_t rtt_ns;
-	uint64_t commands;
-	uint64_t losses;
+	uint64_t latency_ns; /* mean of the last tenths of a second; 0: nothing came back yet */
+	uint64_t rtt_ns;     /* of the transport; 0: unknown */
+	uint64_t commands;   /* answered */
+	uint64_t losses;     /* how often it was lost */
 	char last_error[256];
 };
 /* How many there are in all; fills in up to max. nsid: whose ANA state; 0: none. */
 WEFT_API int weft_paths(struct weft_subsystem *subsystem, uint32_t nsid,
 			struct weft_path_info *infos, unsigned max);
+
+/* An I/O queue of a live path of one reactor. */
+struct weft_queue_info {
+	size_t size; /* set by the caller, in infos[0] at least: sizeof(struct weft_queue_info) */
+	unsigned reactor;
+	char address[64];
+	unsigned queue; /* QID: 1, 2, ... */
+	uint32_t depth; /* requests that it holds at once, as agreed with the controller */
+	uint32_t in_flight;
+	uint64_t latency_ns; /* mean of the last tenths of a second; 0: nothing came back yet */
+	uint64_t commands;   /* answered since it was connected */
+};
+/* How many there are in all; fills in up to max. */
+WEFT_API int weft_queues(struct weft_subsystem *subsystem, struct weft_queue_info *infos,
+			 unsigned max);
 
 /* ---- namespaces -------------------------------------------------------------------------------
  */
@@ -241,9 +258,10 @@ struct weft_request {
 	 * cannot be read; -ENOSPC; -EROFS; -EBADE a reservation of somebody else; -ENXIO the
 	 * namespace is gone; -ENOTCONN no path for longer than fast-io-fail allows: it has not run
 	 * and will not; -EREMOTEIO the outcome is not known, it will not run any more (fused pairs,
-	 * reservations and such copies when a path died); -EOPNOTSUPP the controller does not know
-	 * the command; -EIO else. status is the controller's own word, 0 when it had none. A
-	 * request that was split may have run in part when it failed.
+	 * reservations and copies onto their own source when their path died; any that changes
+	 * something when no path came back within fast-io-fail afterwards); -EOPNOTSUPP the
+	 * controller does not know the command; -EIO else. status is the controller's own word, 0
+	 * when it had none. A request that was split may have run in part when it failed.
 	 */
 	int result;
 	uint16_t status;

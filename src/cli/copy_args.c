@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The command line of `weft copy`. Main thread; nothing is opened yet.
+ * The command line of `weft copy`: two ends, of which one at least is a namespace, and how fast,
+ * how safely and how loudly it goes from one to the other. Main thread; nothing is opened yet, and
+ * what is wrong with a URL is said when it is.
  */
 #include "cli/copy.h"
 

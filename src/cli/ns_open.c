@@ -10,6 +10,7 @@
 #include "cli/ns_args.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -44,6 +45,7 @@ static int subsystem_open(struct weft *weft, const struct ns_options *options,
 {
 	struct weft_open_options open_options;
 	struct weft_error error;
+	sigset_t set, before;
 	int res;
 
 	weft_open_options_init(&open_options);
@@ -60,7 +62,13 @@ static int subsystem_open(struct weft *weft, const struct ns_options *options,
 	open_options.event = options->is_quiet ? NULL : path_event;
 	/* Only given back to path_event, which does not write to it. */
 	open_options.event_arg = (void *)(uintptr_t)options->command;
+	/* Nothing is lost when a signal ends us while we connect; later it is taken in order. */
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	pthread_sigmask(SIG_UNBLOCK, &set, &before);
 	res = weft_open(weft, &open_options, ret_subsystem, &error);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (res != 0)
 		cli_error(options->command, "%s", error.text);
 	return res;

@@ -140,7 +140,7 @@ static void on_gone(void *arg)
 	struct perf_ctrl *perf_ctrl = arg;
 
 	perf_ctrl->ctrl = NULL;
-	perf_ctrl->session = NULL;
+	perf_ctrl->perf_mpath = NULL;
 	perf_ctrl->job->ctrls_busy--;
 	disconnect_some(perf_ctrl->job);
 }
@@ -150,10 +150,10 @@ static void disconnect_some(struct perf_job *job)
 	while (job->ctrls_busy < CTRL_WINDOW && job->ctrls_left < job->ctrls_asked) {
 		struct perf_ctrl *perf_ctrl = &job->ctrls[job->ctrls_left++];
 
-		if (perf_ctrl->ctrl == NULL && perf_ctrl->session == NULL)
+		if (perf_ctrl->ctrl == NULL && perf_ctrl->perf_mpath == NULL)
 			continue;
 		job->ctrls_busy++;
-		if (perf_ctrl->session != NULL)
+		if (perf_ctrl->perf_mpath != NULL)
 			perf_mpath_close(perf_ctrl, on_gone);
 		else
 			host_disconnect(perf_ctrl->ctrl, on_gone, perf_ctrl);

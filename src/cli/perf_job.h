@@ -20,8 +20,8 @@ struct perf_job;
 
 struct perf_ctrl {
 	struct perf_job *job;
-	struct host_ctrl *ctrl;       /* NULL: not yet, or no more */
-	struct perf_session *session; /* in place of ctrl with several paths; NULL likewise */
+	struct host_ctrl *ctrl;        /* NULL: not yet, or no more */
+	struct perf_mpath *perf_mpath; /* in place of ctrl with several paths; NULL likewise */
 	bool is_connected;
 	uint64_t ios; /* measured */
 };
@@ -139,7 +139,7 @@ int perf_ctrl_files_raise(const struct perf_options *options, struct perf_result
 /* One of them is there, or could not be connected; why is NULL when res is 0. */
 void perf_ctrl_on_open(struct perf_ctrl *perf_ctrl, int res, const char *why);
 
-/* perf_mpath.c: perf_ctrl.session. 0 or -errno, perf_ctrl_on_open follows; gone is the last. */
+/* perf_mpath.c: perf_ctrl.perf_mpath. 0 or -errno, perf_ctrl_on_open follows; gone is the last. */
 int perf_mpath_open(struct perf_ctrl *perf_ctrl, unsigned io_queue_size);
 void perf_mpath_close(struct perf_ctrl *perf_ctrl, void (*gone)(void *arg));
 /* Now and then while connecting: not every path need come. */

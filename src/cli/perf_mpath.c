@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `weft perf` over several paths or to several targets: what carries the load is then not a
- * controller but a session, one mpath (host/mpath.h) with all paths of one target. Runs on the
+ * controller but a perf_mpath, one mpath (host/mpath.h) with all paths of one target. Runs on the
  * job's reactor. Only the way to the wire differs; what is sent when, and what counts, is
  * perf_io.c's as ever.
  *
- * A session is there when all its paths are, or when those that are missing have had the connect
+ * It is there when all its paths are, or when those that are missing have had the connect
  * time-out once more. A path that is lost later is told in the report; the load goes on over the
  * others, by the rules of docs/failover.md. When there is none left for fast-io-fail, it ends.
  */
@@ -18,7 +18,7 @@
 
 #define TRANSFER_MAX_BYTES (1u << 20) /* when the controller names no limit */
 
-struct perf_session {
+struct perf_mpath {
 	struct perf_ctrl *perf_ctrl;
 	struct mpath *mpath;
 	struct mpath_ns **nss; /* options.namespaces of them, from options.nsid on */
@@ -46,54 +46,54 @@ unsigned perf_mpath_paths_of(const struct perf_options *options, unsigned target
 
 /* ---- opening and closing -------------------------------------------------------------------- */
 
-static bool session_is_complete(const struct perf_session *session)
+static bool paths_are_complete(const struct perf_mpath *perf_mpath)
 {
-	for (unsigned i = 0; i < mpath_path_count(session->mpath); i++) {
+	for (unsigned i = 0; i < mpath_path_count(perf_mpath->mpath); i++) {
 		struct path_info info;
 
-		mpath_path_info(session->mpath, i, &info);
+		mpath_path_info(perf_mpath->mpath, i, &info);
 		if (info.state != PATH_LIVE)
 			return false;
 	}
 	return true;
 }
 
-static void session_check(struct perf_session *session)
+static void ready_check(struct perf_mpath *perf_mpath)
 {
-	struct reactor *reactor = session->perf_ctrl->job->reactor;
+	struct reactor *reactor = perf_mpath->perf_ctrl->job->reactor;
 
-	if (!session->is_ready || session->perf_ctrl->is_connected)
+	if (!perf_mpath->is_ready || perf_mpath->perf_ctrl->is_connected)
 		return;
-	if (session_is_complete(session) || reactor_clock_ns(reactor) >= session->ready_by_ns)
-		perf_ctrl_on_open(session->perf_ctrl, 0, NULL);
+	if (paths_are_complete(perf_mpath) || reactor_clock_ns(reactor) >= perf_mpath->ready_by_ns)
+		perf_ctrl_on_open(perf_mpath->perf_ctrl, 0, NULL);
 }
 
 void perf_mpath_check(struct perf_job *job)
 {
 	for (unsigned i = 0; i < job->ctrls_asked && !job->is_ending; i++) {
-		if (job->ctrls[i].session != NULL)
-			session_check(job->ctrls[i].session);
+		if (job->ctrls[i].perf_mpath != NULL)
+			ready_check(job->ctrls[i].perf_mpath);
 	}
 }
 
 static void on_ready(struct mpath *mpath, void *arg, int res, const struct host_error *error)
 {
-	struct perf_session *session = arg;
-	struct perf_job *job = session->perf_ctrl->job;
+	struct perf_mpath *perf_mpath = arg;
+	struct perf_job *job = perf_mpath->perf_ctrl->job;
 
 	if (res != 0) {
-		perf_ctrl_on_open(session->perf_ctrl, res, error->text);
+		perf_ctrl_on_open(perf_mpath->perf_ctrl, res, error->text);
 		return;
 	}
 	if (job->is_ending)
 		return;
-	session->is_ready = true;
-	session->ready_by_ns = reactor_clock_ns(job->reactor) +
-			       job->options->mpath.timeouts.connect_ms * NS_PER_MS;
-	session_check(session);
+	perf_mpath->is_ready = true;
+	perf_mpath->ready_by_ns = reactor_clock_ns(job->reactor) +
+				  job->options->mpath.timeouts.connect_ms * NS_PER_MS;
+	ready_check(perf_mpath);
 }
 
-static void config_fill(const struct perf_options *options, const struct perf_session *session,
+static void config_fill(const struct perf_options *options, const struct perf_mpath *perf_mpath,
 			unsigned io_queue_size, struct mpath_config *config)
 {
 	const struct host_config *host = &options->host;
@@ -109,10 +109,10 @@ static void config_fill(const struct perf_options *options, const struct perf_se
 		.wants_data_digest = host->wants_data_digest,
 		.numa_node = -1,
 		.seed = options->seed +
-			(uint64_t)(session->perf_ctrl - session->perf_ctrl->job->ctrls),
+			(uint64_t)(perf_mpath->perf_ctrl - perf_mpath->perf_ctrl->job->ctrls),
 	};
 	text_copy(config->subsystem_nqn, sizeof(config->subsystem_nqn),
-		  options->mpath.nqns[session->target]);
+		  options->mpath.nqns[perf_mpath->target]);
 	text_copy(config->host_nqn, sizeof(config->host_nqn), host->host_nqn);
 }
 
@@ -121,58 +121,58 @@ int perf_mpath_open(struct perf_ctrl *perf_ctrl, unsigned io_queue_size)
 	static const struct mpath_callbacks callbacks = {.ready = on_ready};
 	struct perf_job *job = perf_ctrl->job;
 	const struct perf_mpath_options *options = &job->options->mpath;
-	struct perf_session *session = calloc(1, sizeof(*session));
+	struct perf_mpath *perf_mpath = calloc(1, sizeof(*perf_mpath));
 	struct net_addr addrs[MPATH_PATHS_MAX];
 	struct mpath_config config;
 	unsigned addr_count = 0;
 	int res;
 
-	if (session == NULL)
+	if (perf_mpath == NULL)
 		return -ENOMEM;
-	session->perf_ctrl = perf_ctrl;
-	session->target = (unsigned)(perf_ctrl - job->ctrls) % options->target_count;
-	session->nss = calloc(job->options->namespaces, sizeof(struct mpath_ns *));
-	config_fill(job->options, session, io_queue_size, &config);
+	perf_mpath->perf_ctrl = perf_ctrl;
+	perf_mpath->target = (unsigned)(perf_ctrl - job->ctrls) % options->target_count;
+	perf_mpath->nss = calloc(job->options->namespaces, sizeof(struct mpath_ns *));
+	config_fill(job->options, perf_mpath, io_queue_size, &config);
 	for (unsigned i = 0; i < options->path_count; i++) {
-		if (options->paths[i].target == session->target)
+		if (options->paths[i].target == perf_mpath->target)
 			addrs[addr_count++] = options->paths[i].addr;
 	}
-	res = session->nss == NULL ? -ENOMEM
-				   : mpath_open(job->reactor, &config, addrs, addr_count,
-						&callbacks, session, &session->mpath);
+	res = perf_mpath->nss == NULL ? -ENOMEM
+				      : mpath_open(job->reactor, &config, addrs, addr_count,
+						   &callbacks, perf_mpath, &perf_mpath->mpath);
 	if (res == 0) {
-		perf_ctrl->session = session;
+		perf_ctrl->perf_mpath = perf_mpath;
 		return 0;
 	}
-	free(session->nss);
-	free(session);
+	free(perf_mpath->nss);
+	free(perf_mpath);
 	return res;
 }
 
-static void on_session_gone(void *arg)
+static void on_mpath_gone(void *arg)
 {
-	struct perf_session *session = arg;
-	struct perf_ctrl *perf_ctrl = session->perf_ctrl;
-	void (*gone)(void *arg) = session->gone;
+	struct perf_mpath *perf_mpath = arg;
+	struct perf_ctrl *perf_ctrl = perf_mpath->perf_ctrl;
+	void (*gone)(void *arg) = perf_mpath->gone;
 
-	free(session->nss);
-	free(session);
+	free(perf_mpath->nss);
+	free(perf_mpath);
 	gone(perf_ctrl);
 }
 
 void perf_mpath_close(struct perf_ctrl *perf_ctrl, void (*gone)(void *arg))
 {
-	struct perf_session *session = perf_ctrl->session;
+	struct perf_mpath *perf_mpath = perf_ctrl->perf_mpath;
 
-	session->gone = gone;
-	mpath_close(session->mpath, on_session_gone, session);
+	perf_mpath->gone = gone;
+	mpath_close(perf_mpath->mpath, on_mpath_gone, perf_mpath);
 }
 
 /* ---- what there is -------------------------------------------------------------------------- */
 
-static int session_look(struct perf_job *job, struct perf_session *session)
+static int namespaces_look(struct perf_job *job, struct perf_mpath *perf_mpath)
 {
-	const struct ctrl_identity *identity = mpath_identity(session->mpath);
+	const struct ctrl_identity *identity = mpath_identity(perf_mpath->mpath);
 	uint32_t max_bytes = TRANSFER_MAX_BYTES;
 
 	if (identity != NULL && identity->transfer_max_bytes != 0)
@@ -184,14 +184,14 @@ static int session_look(struct perf_job *job, struct perf_session *session)
 		struct ns_info info;
 		int res;
 
-		session->nss[i] = mpath_ns_find(session->mpath, nsid);
-		if (session->nss[i] != NULL)
-			mpath_ns_info(session->nss[i], &info);
-		if (session->nss[i] == NULL || info.is_gone || info.identity.block_count == 0 ||
+		perf_mpath->nss[i] = mpath_ns_find(perf_mpath->mpath, nsid);
+		if (perf_mpath->nss[i] != NULL)
+			mpath_ns_info(perf_mpath->nss[i], &info);
+		if (perf_mpath->nss[i] == NULL || info.is_gone || info.identity.block_count == 0 ||
 		    info.identity.block_bytes < 512)
 			return perf_job_refuse(
 				job, "there is no namespace %u in %s; `weft identify` lists them",
-				nsid, job->options->mpath.nqns[session->target]);
+				nsid, job->options->mpath.nqns[perf_mpath->target]);
 		res = perf_job_take_ns(job, nsid, &info.identity);
 		if (res != 0)
 			return res;
@@ -202,7 +202,7 @@ static int session_look(struct perf_job *job, struct perf_session *session)
 int perf_mpath_look(struct perf_job *job)
 {
 	struct perf_result *result = job->result;
-	const struct ctrl_identity *identity = mpath_identity(job->ctrls[0].session->mpath);
+	const struct ctrl_identity *identity = mpath_identity(job->ctrls[0].perf_mpath->mpath);
 	int res = 0;
 
 	if (identity != NULL)
@@ -210,19 +210,19 @@ int perf_mpath_look(struct perf_job *job)
 	result->queues = job->options->host.io_queues;
 	result->depth = job->options->depth;
 	for (unsigned i = 0; res == 0 && i < job->ctrl_count; i++)
-		res = session_look(job, job->ctrls[i].session);
+		res = namespaces_look(job, job->ctrls[i].perf_mpath);
 	return res;
 }
 
 /* ---- commands ------------------------------------------------------------------------------- */
 
-/* Nothing more will come of this session: what the others measure is the answer to another
+/* Nothing more will come of this one: what the others measure is the answer to another
  * question. */
-static void job_give_up(struct perf_job *job, const struct perf_session *session)
+static void job_give_up(struct perf_job *job, const struct perf_mpath *perf_mpath)
 {
 	if (job->result->error[0] == '\0')
 		perf_job_refuse(job, "no path to %.223s any more, or its namespace has gone",
-				job->options->mpath.nqns[session->target]);
+				job->options->mpath.nqns[perf_mpath->target]);
 	job->is_running = false;
 }
 
@@ -236,7 +236,7 @@ static void on_mio_done(struct mpath_io *mpath_io)
 		status = NVME_SC_SUCCESS;
 	} else if (mpath_io->result != MPATH_STATUS) {
 		status = NVME_SC_HOST_PATHING_ERROR;
-		job_give_up(io->job, io->ctrl->session);
+		job_give_up(io->job, io->ctrl->perf_mpath);
 	}
 	perf_io_on_end(io, status);
 }
@@ -267,7 +267,7 @@ void perf_mpath_submit(struct perf_io *io, uint32_t nsid)
 
 	mpath_io->sqe = io->cmd.sqe;
 	mpath_io->direction = io->cmd.direction;
-	mpath_submit(io->ctrl->session->nss[nsid - io->job->options->nsid], mpath_io);
+	mpath_submit(io->ctrl->perf_mpath->nss[nsid - io->job->options->nsid], mpath_io);
 }
 
 /* ---- the measured time ---------------------------------------------------------------------- */
@@ -278,11 +278,11 @@ static void paths_count(struct perf_job *job, uint64_t sign)
 	struct perf_result *result = job->result;
 
 	for (unsigned i = 0; i < job->ctrl_count; i++) {
-		const struct perf_session *session = job->ctrls[i].session;
+		const struct perf_mpath *perf_mpath = job->ctrls[i].perf_mpath;
 		struct mpath_hedge_stats stats;
 		unsigned index = 0;
 
-		mpath_hedge_stats(session->mpath, &stats);
+		mpath_hedge_stats(perf_mpath->mpath, &stats);
 		result->hedge.reads += sign * stats.reads;
 		result->hedge.twins += sign * stats.twins;
 		result->hedge.wins += sign * stats.wins;
@@ -291,9 +291,9 @@ static void paths_count(struct perf_job *job, uint64_t sign)
 			struct perf_path_result *path = &result->paths[k];
 			struct path_info info;
 
-			if (job->options->mpath.paths[k].target != session->target)
+			if (job->options->mpath.paths[k].target != perf_mpath->target)
 				continue;
-			mpath_path_info(session->mpath, index++, &info);
+			mpath_path_info(perf_mpath->mpath, index++, &info);
 			path->commands += sign * info.commands;
 			path->losses += sign * info.losses;
 			path->answered_ns += sign * info.answered_ns;

@@ -32,17 +32,19 @@
 
 int ublk_check(const char *command)
 {
-	if (access(CONTROL_PATH, R_OK | W_OK) == 0)
+	int res = access(CONTROL_PATH, R_OK | W_OK) == 0 ? 0 : -errno;
+
+	if (res == 0)
 		return 0;
-	if (errno == ENOENT)
+	if (res == -ENOENT)
 		cli_error(command,
 			  "this kernel has no ublk (%s is not there): `modprobe ublk_drv` on Linux "
 			  "6.4 or newer, or use --nbd SOCKET",
 			  CONTROL_PATH);
 	else
 		cli_error(command, "%s: %s; ublk needs root, --nbd SOCKET does not", CONTROL_PATH,
-			  strerror(errno));
-	return -errno;
+			  strerror(-res));
+	return res;
 }
 
 /* ---- the ring ------------------------------------------------------------------------------- */

@@ -436,11 +436,22 @@ static void daemon_end(struct reactor_msg *msg)
 		reactor_stop(daemon->control);
 }
 
-static void shut_down_done(void *arg)
+static void target_over(void *arg)
 {
 	struct daemon *daemon = arg;
 
 	reactor_post(daemon->control, &daemon->end_msg, daemon_end);
+}
+
+/* A reset that a peer has asked for may be on its way through the target still. */
+static void shut_down_done(void *arg)
+{
+	struct daemon *daemon = arg;
+
+	if (daemon->peers)
+		peers_leave_target(daemon->peers, target_over, daemon);
+	else
+		target_over(daemon);
 }
 
 static void target_end(void *arg)

@@ -109,6 +109,11 @@ static void link_queue(struct peer_link *link, const uint8_t *frame, size_t fram
 	link_flush(link);
 }
 
+bool peer_link_is_free(const struct peer_link *link)
+{
+	return link->state == PEER_LINK_UP && link->out_bytes <= sizeof(link->out) / 2;
+}
+
 void peer_link_send(struct peer_link *link, enum peer_message type, const uint8_t *body)
 {
 	uint8_t frame[PEER_FRAME_MAX];

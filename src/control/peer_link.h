@@ -79,6 +79,8 @@ void peer_link_dial(struct peer_link *link, struct reactor *reactor, const struc
 		    const struct peer_config *peer, const struct peer_link_handler *handler);
 void peer_link_accept(struct peer_link *link, struct reactor *reactor, const struct peer_self *self,
 		      int taken_fd, const struct peer_link_handler *handler);
+/* It is up, and half of its queue is free: for what may be left out. */
+bool peer_link_is_free(const struct peer_link *link);
 /* While it is up; a full queue ends the link. body NULL: none. */
 void peer_link_send(struct peer_link *link, enum peer_message type, const uint8_t *body);
 /* Harmless when it is idle or closing. */

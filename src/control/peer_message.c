@@ -55,14 +55,25 @@ struct peer_done_wire {
 	le32 reserved;
 };
 
+struct peer_lost_wire {
+	uint8_t host_id[16];
+	le16 cntlid;
+	uint8_t uniquifier;
+	uint8_t reason;
+	uint8_t reserved[4];
+	char subsystem_nqn[NVME_NQN_BYTES];
+	char host_nqn[NVME_NQN_BYTES];
+};
+
 _Static_assert(sizeof(struct peer_header_wire) == PEER_HEADER_BYTES, "layout");
 _Static_assert(sizeof(struct peer_hello_wire) == PEER_HELLO_BYTES, "layout");
 _Static_assert(sizeof(struct peer_reset_wire) == PEER_RESET_BYTES, "layout");
 _Static_assert(sizeof(struct peer_done_wire) == PEER_DONE_BYTES, "layout");
+_Static_assert(sizeof(struct peer_lost_wire) == PEER_LOST_BYTES, "layout");
 
 static bool type_is_known(unsigned type)
 {
-	return type >= PEER_HELLO && type <= PEER_RESET_DONE;
+	return type >= PEER_HELLO && type <= PEER_LOST_HOST;
 }
 
 static bool type_is_numbered(enum peer_message type)
@@ -80,6 +91,8 @@ size_t peer_body_bytes(enum peer_message type)
 		return PEER_RESET_BYTES;
 	case PEER_RESET_DONE:
 		return PEER_DONE_BYTES;
+	case PEER_LOST_HOST:
+		return PEER_LOST_BYTES;
 	case PEER_PROOF:
 	case PEER_WELCOME:
 	case PEER_PING:
@@ -256,5 +269,40 @@ int peer_done_decode(const uint8_t body[PEER_DONE_BYTES], uint64_t *ret_id, uint
 		return -EPROTO;
 	*ret_id = le64_get(wire.id);
 	*ret_result = le32_get(wire.result);
+	return 0;
+}
+
+void peer_lost_encode(const struct lost_host *lost, uint8_t body[PEER_LOST_BYTES])
+{
+	struct peer_lost_wire wire = {
+		.cntlid = le16_of(lost->cntlid),
+		.uniquifier = lost->uniquifier,
+		.reason = lost->reason,
+	};
+
+	memcpy(wire.host_id, lost->host_id.bytes, sizeof(wire.host_id));
+	text_copy(wire.subsystem_nqn, sizeof(wire.subsystem_nqn), lost->subsystem_nqn);
+	text_copy(wire.host_nqn, sizeof(wire.host_nqn), lost->host_nqn);
+	memcpy(body, &wire, sizeof(wire));
+}
+
+int peer_lost_decode(const uint8_t body[PEER_LOST_BYTES], struct lost_host *ret_lost)
+{
+	static const uint8_t zeroes[sizeof(((struct peer_lost_wire *)0)->reserved)];
+	struct peer_lost_wire wire;
+
+	memcpy(&wire, body, sizeof(wire));
+	if (!text_is_good(wire.subsystem_nqn, sizeof(wire.subsystem_nqn)) ||
+	    !text_is_good(wire.host_nqn, sizeof(wire.host_nqn)) ||
+	    memcmp(wire.reserved, zeroes, sizeof(zeroes)) != 0)
+		return -EPROTO;
+	*ret_lost = (struct lost_host){
+		.cntlid = le16_get(wire.cntlid),
+		.uniquifier = wire.uniquifier,
+		.reason = wire.reason,
+	};
+	memcpy(ret_lost->host_id.bytes, wire.host_id, sizeof(wire.host_id));
+	memcpy(ret_lost->subsystem_nqn, wire.subsystem_nqn, sizeof(wire.subsystem_nqn));
+	memcpy(ret_lost->host_nqn, wire.host_nqn, sizeof(wire.host_nqn));
 	return 0;
 }

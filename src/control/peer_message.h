@@ -23,6 +23,7 @@
 #define PEER_HELLO_BYTES      216
 #define PEER_RESET_BYTES      488
 #define PEER_DONE_BYTES       16
+#define PEER_LOST_BYTES       472
 #define PEER_FRAME_MAX        (PEER_HEADER_BYTES + PEER_RESET_BYTES + PEER_MAC_BYTES)
 
 enum peer_message {
@@ -34,6 +35,7 @@ enum peer_message {
 	PEER_PONG = 6,       /* answers a ping */
 	PEER_RESET = 7,      /* end a controller */
 	PEER_RESET_DONE = 8, /* it has ended */
+	PEER_LOST_HOST = 9,  /* a controller of who connects has lost its host */
 };
 
 struct peer_frame {
@@ -90,5 +92,9 @@ int peer_reset_decode(const uint8_t body[PEER_RESET_BYTES], struct peer_reset *r
 /* PEER_RESET_DONE; the result is an enum ctrl_reset_result. */
 void peer_done_encode(uint64_t id, uint32_t result, uint8_t body[PEER_DONE_BYTES]);
 int peer_done_decode(const uint8_t body[PEER_DONE_BYTES], uint64_t *ret_id, uint32_t *ret_result);
+
+/* PEER_LOST_HOST. */
+void peer_lost_encode(const struct lost_host *lost, uint8_t body[PEER_LOST_BYTES]);
+int peer_lost_decode(const uint8_t body[PEER_LOST_BYTES], struct lost_host *ret_lost);
 
 #endif

@@ -63,14 +63,25 @@ static void incoming_free(struct incoming *incoming)
 	peers_maybe_gone(peers);
 }
 
+static void target_maybe_over(struct peers *peers)
+{
+	void (*over)(void *arg) = peers->target_over;
+
+	if (!over || peers->served_count > 0)
+		return;
+	peers->target_over = NULL;
+	over(peers->target_over_arg);
+}
+
 static void served_done(struct ctrl_reset *reset, enum ctrl_reset_result result)
 {
 	struct served *served = container_of(reset, struct served, reset);
 	struct incoming *incoming = served->incoming;
+	struct peers *peers = incoming->peers;
 	uint8_t body[PEER_DONE_BYTES];
 
 	incoming->served_count--;
-	incoming->peers->served_count--;
+	peers->served_count--;
 	if (!incoming->is_closed) {
 		peer_done_encode(served->id, result, body);
 		peer_link_send(&incoming->link, PEER_RESET_DONE, body);
@@ -78,6 +89,7 @@ static void served_done(struct ctrl_reset *reset, enum ctrl_reset_result result)
 		incoming_free(incoming);
 	}
 	free(served);
+	target_maybe_over(peers);
 }
 
 static void reset_answer(struct incoming *incoming, uint64_t id, enum ctrl_reset_result result)
@@ -108,7 +120,8 @@ static void on_reset(struct incoming *incoming, const struct peer_frame *frame)
 	}
 	served = peers->target ? calloc(1, sizeof(*served)) : NULL;
 	if (!served) {
-		reset_answer(incoming, asked.id, CTRL_RESET_FAILED);
+		reset_answer(incoming, asked.id,
+			     peers->is_target_over ? CTRL_RESET_DONE : CTRL_RESET_FAILED);
 		return;
 	}
 	served->incoming = incoming;
@@ -131,6 +144,21 @@ static void on_reset(struct incoming *incoming, const struct peer_frame *frame)
 	target_ctrl_reset(peers->target, &served->reset);
 }
 
+static void on_lost_host(struct incoming *incoming, const struct peer_frame *frame)
+{
+	struct peers *peers = incoming->peers;
+	const struct peer *peer = peer_find(peers, incoming->link.peer_name);
+	struct lost_host lost;
+
+	if (peer_lost_decode(frame->body, &lost) < 0 || !peer ||
+	    lost.cntlid < peer->config->cntlid_first || lost.cntlid > peer->config->cntlid_last) {
+		peer_link_close(&incoming->link, "a lost host of a controller that is not its own");
+		return;
+	}
+	if (peers->target)
+		target_tell_lost(peers->target, &lost);
+}
+
 static void incoming_on_up(struct peer_link *link)
 {
 	log_info("control", "peer %s has connected (process %u)", link->peer_name, link->peer_pid);
@@ -146,6 +174,9 @@ static void incoming_on_message(struct peer_link *link, const struct peer_frame 
 		return;
 	case PEER_RESET:
 		on_reset(incoming, frame);
+		return;
+	case PEER_LOST_HOST:
+		on_lost_host(incoming, frame);
 		return;
 	default:
 		peer_link_close(link, "a message that has no place here");
@@ -248,10 +279,25 @@ static void ops_reset(void *arg, struct ctrl_reset *reset)
 		peer_ask_reset(peer, reset);
 }
 
+/* Those that cannot be reached, or are flooded, do without: hosts find out by themselves. */
+static void ops_tell_lost(void *arg, const struct lost_host *lost)
+{
+	struct peers *peers = arg;
+	uint8_t body[PEER_LOST_BYTES];
+
+	peer_lost_encode(lost, body);
+	for (unsigned i = 0; i < peers->config.peer_count; i++) {
+		if (peer_link_is_free(&peers->peers[i].link))
+			peer_link_send(&peers->peers[i].link, PEER_LOST_HOST, body);
+	}
+}
+
 struct target_peers peers_ops(struct peers *peers)
 {
-	return (struct target_peers){
-		.has_cntlid = ops_has_cntlid, .reset = ops_reset, .arg = peers};
+	return (struct target_peers){.has_cntlid = ops_has_cntlid,
+				     .reset = ops_reset,
+				     .tell_lost = ops_tell_lost,
+				     .arg = peers};
 }
 
 unsigned peers_list(const struct peers *peers, struct peer_info *infos, unsigned max)
@@ -410,6 +456,15 @@ void peers_stop_asking(struct peers *peers)
 	peers->asks_no_more = true;
 	for (unsigned i = 0; i < peers->config.peer_count; i++)
 		peer_fail_all(&peers->peers[i]);
+}
+
+void peers_leave_target(struct peers *peers, void (*over)(void *arg), void *arg)
+{
+	peers->is_target_over = true;
+	peers->target = NULL;
+	peers->target_over = over;
+	peers->target_over_arg = arg;
+	target_maybe_over(peers);
 }
 
 void peers_destroy(struct peers *peers, void (*gone)(void *arg), void *arg)

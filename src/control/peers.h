@@ -70,8 +70,12 @@ int peers_start(struct peers *peers, struct target *target, char *error, size_t 
  * ->msg and ->result too. */
 struct target_peers peers_ops(struct peers *peers);
 /* The target is about to end: what was asked of peers fails now, and so does what follows. What
- * they ask is served until peers_destroy. */
+ * they ask is served on. */
 void peers_stop_asking(struct peers *peers);
+/* The target has shut down, and with it all its controllers: that is the answer from here on.
+ * `over` comes when it has nothing of ours any more, so that it may be destroyed; maybe from
+ * inside. */
+void peers_leave_target(struct peers *peers, void (*over)(void *arg), void *arg);
 /* Started or not; after the target is destroyed: nobody asks any more. `gone` comes later, on the
  * control reactor.
  */

@@ -56,6 +56,9 @@ struct peers {
 	unsigned incoming_count;
 	unsigned served_count; /* requests of others that the target works on */
 	bool asks_no_more;
+	bool is_target_over;            /* it has shut down: none of its controllers is left */
+	void (*target_over)(void *arg); /* NULL: nobody waits until it has nothing of ours */
+	void *target_over_arg;
 	bool is_stopping;
 	void (*gone)(void *arg);
 	void *gone_arg;

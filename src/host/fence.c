@@ -161,14 +161,16 @@ static void ask_answered(struct fence *fence, const struct host_cmd *cmd)
 
 	if (nvme_status_is_ok(cmd->status) && ctrl_reset_result_decode((uint32_t)cmd->result)) {
 		fence_clear(fence, FENCE_RESET);
-	} else if (nvme_status_is_ok(cmd->status) ||
-		   nvme_status_same(cmd->status, NVME_SC_CTRL_RESET_IN_PROGRESS)) {
+	} else if (nvme_status_is_ok(cmd->status)) {
 		fence->is_accepted = true;
 		fence->again_ns = fence_now(fence) + FENCE_POLL_MS * NS_PER_MS;
 		fence_arm(fence);
-	} else if (nvme_status_same(cmd->status, NVME_SC_CTRL_RESET_LIMIT) ||
+	} else if (nvme_status_same(cmd->status, NVME_SC_CTRL_RESET_IN_PROGRESS) ||
+		   nvme_status_same(cmd->status, NVME_SC_CTRL_RESET_LIMIT) ||
 		   nvme_status_same(cmd->status, NVME_SC_CTRL_RESET_LOG_FULL)) {
-		/* It does others now; that passes. */
+		/* It does others now; that passes. Or this one, for somebody whose log will have
+		 * the end, as when the path that we asked before was lost: when it is over we are
+		 * told so at once. */
 		ask_detach(fence);
 		fence->tried[asked->slot] = 0;
 		fence->again_ns = fence_now(fence) + FENCE_POLL_MS * NS_PER_MS;

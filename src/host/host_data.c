@@ -36,7 +36,7 @@ static void slot_pass_pieces(struct host_slot *slot, uint32_t len_bytes)
 		done_bytes -= cmd->iov[slot->piece].iov_len;
 		slot->piece++;
 	}
-	slot->piece_done_bytes = done_bytes;
+	slot->piece_done_bytes = (uint32_t)done_bytes;
 }
 
 /* The controller said how it went; judge whether that can be true. */
@@ -98,7 +98,7 @@ static void slot_aim(struct host_slot *slot, struct tcp_tx *tx, struct iovec *io
 	} else {
 		tx->iov = cmd->iov + slot->piece;
 		tx->iov_count = cmd->iov_count - slot->piece;
-		tx->iov_skip_bytes = (uint32_t)slot->piece_done_bytes;
+		tx->iov_skip_bytes = slot->piece_done_bytes;
 		slot_pass_pieces(slot, len_bytes);
 	}
 }

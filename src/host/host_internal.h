@@ -45,7 +45,7 @@ struct host_slot {
 	uint32_t data_end_offset;
 	/* Where the next byte of the data is, when the command has pieces. */
 	unsigned piece;
-	size_t piece_done_bytes;
+	uint32_t piece_done_bytes;
 	struct tcp_tx cmd_tx;
 	struct tcp_tx data_tx;
 	struct iovec cmd_iov;

@@ -248,26 +248,41 @@ static void cmd_begin(struct host_cmd *cmd, uint64_t now_ns)
 	list_init(&cmd->node);
 }
 
-/* False: the queue cannot take both. Out of line likewise. */
-static __attribute__((noinline)) bool queue_fuse(const struct host_queue *queue,
-						 struct host_cmd *first, uint64_t now_ns)
+/* A connection that is ending completes what waits from on_closed. Nobody overtakes a pair that
+ * waits for its second slot, but for the commands that keep the controller. */
+static bool queue_must_wait(const struct host_queue *queue, uint32_t slots, bool is_own)
 {
-	struct host_cmd *second = first->fused_next;
-
-	CHECK(second != first && second->fused_next == NULL);
-	cmd_begin(second, now_ns);
-	first->sqe.flags = (uint8_t)((first->sqe.flags & ~NVME_SQE_FUSE_MASK) | FUSE_FIRST);
-	second->sqe.flags = (uint8_t)((second->sqe.flags & ~NVME_SQE_FUSE_MASK) | FUSE_SECOND);
-	return queue->slot_count >= queue->reserved_slots + 2;
+	if (!is_own) {
+		slots += queue->reserved_slots;
+		if (!list_empty(&queue->waiting))
+			return true;
+	}
+	return queue->free_count < slots || !tcp_conn_is_open(&queue->conn);
 }
 
-static void queue_refuse(struct host_queue *queue, struct host_cmd *cmd, nvme_status status)
+/* Out of line likewise. */
+static __attribute__((noinline)) void queue_submit_pair(struct host_queue *queue,
+							struct host_cmd *first, uint32_t timeout_ms,
+							bool is_own)
 {
-	struct host_cmd *second = cmd->fused_next;
+	struct host_cmd *second = first->fused_next;
+	nvme_status refusal = NVME_SC_HOST_PATHING_ERROR;
 
-	host_ctrl_orphan(queue->ctrl, cmd, status);
-	if (second != NULL)
-		host_ctrl_orphan(queue->ctrl, second, status);
+	CHECK(second != first && second->fused_next == NULL);
+	cmd_begin(second, first->started_ns);
+	first->sqe.flags = (uint8_t)((first->sqe.flags & ~NVME_SQE_FUSE_MASK) | FUSE_FIRST);
+	second->sqe.flags = (uint8_t)((second->sqe.flags & ~NVME_SQE_FUSE_MASK) | FUSE_SECOND);
+	if (queue->slot_count < queue->reserved_slots + 2)
+		refusal = nvme_status_dnr(NVME_SC_FUSED_MISSING);
+	if (queue->phase == HOST_QUEUE_CLOSED ||
+	    !nvme_status_same(refusal, NVME_SC_HOST_PATHING_ERROR)) {
+		host_ctrl_orphan(queue->ctrl, first, refusal);
+		host_ctrl_orphan(queue->ctrl, second, refusal);
+	} else if (queue_must_wait(queue, 2, is_own)) {
+		list_push_back(&queue->waiting, &first->node);
+	} else {
+		queue_send(queue, first, timeout_ms, first->started_ns);
+	}
 }
 
 void host_queue_submit(struct host_queue *queue, struct host_cmd *cmd, uint32_t timeout_ms,
@@ -276,22 +291,14 @@ void host_queue_submit(struct host_queue *queue, struct host_cmd *cmd, uint32_t 
 	uint64_t now_ns = reactor_now_ns(queue->reactor);
 
 	cmd_begin(cmd, now_ns);
-	if (cmd->fused_next != NULL && !queue_fuse(queue, cmd, now_ns)) {
-		queue_refuse(queue, cmd, nvme_status_dnr(NVME_SC_FUSED_MISSING));
-		return;
-	}
-	if (queue->phase == HOST_QUEUE_CLOSED) {
-		queue_refuse(queue, cmd, NVME_SC_HOST_PATHING_ERROR);
-		return;
-	}
-	/* A connection that is ending completes what waits from on_closed. Nobody overtakes a pair
-	 * that waits for its second slot, but for the commands that keep the controller. */
-	if (!tcp_conn_is_open(&queue->conn) || (!is_own && !list_empty(&queue->waiting)) ||
-	    queue->free_count < slots_needed(cmd) + (is_own ? 0 : queue->reserved_slots)) {
+	if (cmd->fused_next != NULL)
+		queue_submit_pair(queue, cmd, timeout_ms, is_own);
+	else if (queue->phase == HOST_QUEUE_CLOSED)
+		host_ctrl_orphan(queue->ctrl, cmd, NVME_SC_HOST_PATHING_ERROR);
+	else if (queue_must_wait(queue, 1, is_own))
 		list_push_back(&queue->waiting, &cmd->node);
-		return;
-	}
-	queue_send(queue, cmd, timeout_ms, now_ns);
+	else
+		queue_take_slot(queue, cmd, timeout_ms, now_ns);
 }
 
 /* ---- what it does now ----------------------------------------------------------------------- */

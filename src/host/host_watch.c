@@ -15,20 +15,15 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "host/host_internal.h"
+#include "host/timeouts.h"
 
 #include <errno.h>
 
-#define WATCH_STEPS 8 /* a time-out is noticed at most an eighth late */
-
 static void watch_arm(struct host_ctrl *ctrl)
 {
-	uint64_t step_ms = ctrl->config.command_timeout_ms / WATCH_STEPS;
+	uint64_t look_ms = host_timeouts_look_ms(ctrl->config.command_timeout_ms);
 
-	if (step_ms > 1000)
-		step_ms = 1000;
-	if (step_ms == 0)
-		step_ms = 1;
-	reactor_timer_arm(&ctrl->watch_timer, reactor_now_ns(ctrl->reactor) + step_ms * NS_PER_MS);
+	reactor_timer_arm(&ctrl->watch_timer, reactor_now_ns(ctrl->reactor) + look_ms * NS_PER_MS);
 }
 
 static void late_fail(struct host_ctrl *ctrl, const struct host_slot *slot)
@@ -41,8 +36,7 @@ static void late_fail(struct host_ctrl *ctrl, const struct host_slot *slot)
 	host_error_format(&error, NVME_SC_HOST_PATHING_ERROR,
 			  "%s (opcode 0x%02x, CID %u, queue %u) was not answered for %lu ms",
 			  is_admin ? nvme_admin_opcode_name(opcode) : nvme_io_opcode_name(opcode),
-			  opcode, slot->index, slot->queue->qid,
-			  (unsigned long)waited_ms);
+			  opcode, slot->index, slot->queue->qid, (unsigned long)waited_ms);
 	host_ctrl_fail(ctrl, -ETIMEDOUT, &error);
 }
 

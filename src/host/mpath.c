@@ -334,9 +334,28 @@ void mpath_path_info(const struct mpath *mpath, unsigned index, struct path_info
 	ret_info->cntlid = host_ctrl_cntlid(path->ctrl);
 	ret_info->has_reset = path->identity.reset_limit > 0;
 	ret_info->queue_count = path->queue_count;
+	ret_info->queue_depth = host_ctrl_io_depth(path->ctrl);
 	if (path->queue_count > 0)
 		host_ctrl_queue_stats(path->ctrl, 0, &stats);
 	ret_info->rtt_ns = stats.rtt_ns;
+}
+
+void mpath_path_queue_info(const struct mpath *mpath, unsigned index, unsigned queue,
+			   struct path_queue_info *ret_info)
+{
+	struct host_queue_stats stats;
+	const struct path *path;
+
+	CHECK(index < mpath->path_count);
+	path = mpath->paths[index];
+	CHECK(path->state == PATH_LIVE && queue < path->queue_count);
+	host_ctrl_queue_stats(path->ctrl, queue, &stats);
+	*ret_info = (struct path_queue_info){
+		.in_flight = path->queue_in_flight[queue],
+		.latency_ns = path->queue_count > 1 ? path->queue_latency[queue].mean_ns
+						    : path->latency.mean_ns,
+		.commands = stats.commands,
+	};
 }
 
 enum ana_state mpath_path_ana(const struct mpath *mpath, unsigned index, uint32_t nsid)

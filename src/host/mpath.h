@@ -86,7 +86,8 @@ struct path_info {
 	uint64_t losses;      /* how often it was lost */
 	uint64_t fences_by_reset;
 	uint64_t fences_by_time;
-	uint32_t queue_count;
+	uint32_t queue_count; /* while live */
+	uint32_t queue_depth; /* commands that one of them holds, as negotiated; while live */
 	char last_error[256]; /* why it is not live, or was lost last; empty: never */
 };
 
@@ -123,6 +124,16 @@ void mpath_close(struct mpath *mpath, void (*gone)(void *arg), void *arg);
 
 unsigned mpath_path_count(const struct mpath *mpath);
 void mpath_path_info(const struct mpath *mpath, unsigned index, struct path_info *ret_info);
+
+/* One I/O queue of a live path. */
+struct path_queue_info {
+	uint32_t in_flight;
+	uint64_t latency_ns; /* mean of late; 0: nothing was answered yet */
+	uint64_t commands;   /* answered */
+};
+/* queue: below queue_count of the path's info. */
+void mpath_path_queue_info(const struct mpath *mpath, unsigned index, unsigned queue,
+			   struct path_queue_info *ret_info);
 /* The ANA state of a namespace's group on that path. */
 enum ana_state mpath_path_ana(const struct mpath *mpath, unsigned index, uint32_t nsid);
 enum path_policy mpath_policy(const struct mpath *mpath);
@@ -183,6 +194,7 @@ struct mpath_io {
 	uint8_t cmds_busy;  /* 2 for a fused pair */
 	uint16_t queue;     /* of the path */
 	bool may_have_run;
+	bool is_looking;        /* delayed until the path's namespaces have been looked at */
 	bool is_hedged;         /* has had a twin */
 	struct hedge *hedge;    /* the twin while it is under way */
 	struct list hedge_node; /* reads that wait for one */

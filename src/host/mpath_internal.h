@@ -26,6 +26,7 @@ struct path_group {
 	uint32_t id;
 	enum ana_state state;
 	uint64_t since_ns; /* of ANA_CHANGE */
+	bool is_overdue;   /* in change for longer than ANATT: inaccessible until it is not */
 };
 
 /* Reading the ANA log; path_ana.c. */
@@ -51,11 +52,10 @@ struct path_ana {
 /* Reading the namespaces; path_scan.c. */
 enum scan_step {
 	SCAN_IDLE,
-	SCAN_BEHAVIOR,   /* Host Behavior Support: delays of retries are wanted */
-	SCAN_CHANGED,    /* log 04h */
-	SCAN_LIST,       /* CNS 02h */
-	SCAN_NS,         /* CNS 00h */
-	SCAN_DESCRIPTORS /* CNS 03h */
+	SCAN_BEHAVIOR, /* Host Behavior Support: delays of retries are wanted */
+	SCAN_CHANGED,  /* log 04h */
+	SCAN_LIST,     /* CNS 02h */
+	SCAN_LOOKING   /* CNS 00h and 03h, of many at once */
 };
 
 struct path_scan {
@@ -63,15 +63,17 @@ struct path_scan {
 	bool is_all;   /* every namespace is identified, not only those that changed */
 	bool is_again; /* a notice came meanwhile */
 	struct host_cmd cmd;
-	uint32_t nsids[1024]; /* of the list's page, or what is left of it */
+	uint32_t nsids[1024]; /* of the list's page; index is the next one to look at */
 	uint32_t count;
 	uint32_t index;
 	uint32_t changed[1024];
 	uint32_t changed_count;
 	uint32_t ns_seen;
 	uint32_t number; /* of this scan: what it did not see is gone */
-	struct ns_identity identity;
 	uint8_t page[NVME_PAGE_BYTES];
+	struct scan_look *looks; /* NULL between scans */
+	struct list idle_looks;
+	unsigned looks_busy;
 	struct reactor_timer again_timer;
 };
 
@@ -107,6 +109,8 @@ struct path {
 	unsigned queue_count;
 	unsigned queue_turn;
 	uint32_t queue_in_flight[MPATH_IO_QUEUES_MAX];
+	/* Only with more than one queue: else it is that of the path. */
+	struct path_latency queue_latency[MPATH_IO_QUEUES_MAX];
 	struct path_latency latency;
 	uint64_t picked_ns;
 	uint64_t commands;
@@ -170,8 +174,11 @@ struct mpath {
 	struct list ended;
 	struct list fences;
 	struct hedge_engine *hedge; /* NULL: reads are not hedged */
-	unsigned asks;              /* commands of fences under way */
-	struct host_error error;    /* of the last path that could not be connected */
+	/* For the choice of a path; here, because clearing a local one costs more than the choice.
+	 */
+	struct path_sample samples[MPATH_PATHS_MAX];
+	unsigned asks;           /* commands of fences under way */
+	struct host_error error; /* of the last path that could not be connected */
 	int error_res;
 	struct reactor_defer settle; /* done of ended commands; the end of a close */
 	struct reactor_timer ready_timer;
@@ -248,6 +255,8 @@ void path_scan_init(struct path *path);
 void path_scan_start(struct path *path, bool is_all);
 void path_scan_later(struct path *path);
 void path_scan_stop(struct path *path);
+/* No command of it is under way. */
+void path_scan_free(struct path *path);
 
 /* path_ana.c */
 void path_ana_init(struct path *path);

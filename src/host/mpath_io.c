@@ -85,6 +85,14 @@ static enum resend_rule io_rule(const struct mpath_io *io)
 	return resend_rule_of(&io->sqe);
 }
 
+/* The status that says why: of a pair that of the Write when the Compare only failed with it. */
+static nvme_status io_cause(const struct mpath_io *io)
+{
+	if (io->fused_write != NULL && nvme_status_same(io->cmd.status, NVME_SC_FUSED_FAIL))
+		return io->fused_write->cmd.status;
+	return io->cmd.status;
+}
+
 /* ---- the end of a command ---------------------------------------------------------------------
  */
 
@@ -238,6 +246,27 @@ static void delay_arm(struct mpath *mpath)
 		reactor_timer_arm(&mpath->delay_timer, first_ns);
 }
 
+static bool ns_is_on_path(const struct mpath_ns *ns, const struct path *path)
+{
+	for (unsigned i = 0; i < ns->mpath->path_count; i++) {
+		if (ns->mpath->paths[i] == path)
+			return path->is_usable && ns->on[path->slot].is_there &&
+			       !ns->on[path->slot].is_other;
+	}
+	return false;
+}
+
+/* The namespace is where it was, so the answer was about the command: DNR stands. */
+static void io_looked(struct mpath_io *io)
+{
+	io->is_looking = false;
+	if ((io_cause(io).value & NVME_STATUS_DNR) != 0 && !io->ns->is_gone &&
+	    ns_is_on_path(io->ns, io->path))
+		io_end_answered(io);
+	else
+		io_send(io);
+}
+
 static void on_delay_timer(struct reactor_timer *timer)
 {
 	struct mpath *mpath = container_of(timer, struct mpath, delay_timer);
@@ -249,7 +278,10 @@ static void on_delay_timer(struct reactor_timer *timer)
 		if (io->retry_at_ns > now_ns)
 			continue;
 		list_remove(node);
-		io_send(io);
+		if (io->is_looking)
+			io_looked(io);
+		else
+			io_send(io);
 	}
 	delay_arm(mpath);
 }
@@ -299,14 +331,6 @@ static void io_elsewhere(struct mpath_io *io, struct path *path, const struct st
 		io_send(io);
 }
 
-/* The status that says why: of a pair that of the Write when the Compare only failed with it. */
-static nvme_status io_cause(const struct mpath_io *io)
-{
-	if (io->fused_write != NULL && nvme_status_same(io->cmd.status, NVME_SC_FUSED_FAIL))
-		return io->fused_write->cmd.status;
-	return io->cmd.status;
-}
-
 /* Nothing was changed, whatever the rule for a lost one. */
 static bool io_has_not_run(const struct mpath_io *io, const struct status_row *row)
 {
@@ -329,6 +353,7 @@ static bool io_try_again(struct mpath_io *io, struct path *path)
 		if (is_admin(io) || io->path_tries > 0)
 			return false;
 		io->path_tries++;
+		io->is_looking = true;
 		path_scan_later(path);
 		io_delay(io, 2ull * PATH_REREAD_MS);
 		return true;
@@ -375,6 +400,15 @@ bool io_is_lost(const struct host_cmd *cmd, const struct path *path)
 	       !host_ctrl_is_live(path->ctrl);
 }
 
+static void io_took(const struct mpath_io *io, struct path *path, uint64_t now_ns)
+{
+	uint64_t took_ns = now_ns - io->sent_ns;
+
+	path_latency_add(&path->latency, took_ns, now_ns);
+	if (path->queue_count > 1)
+		path_latency_add(&path->queue_latency[io->queue], took_ns, now_ns);
+}
+
 /* The command, or both of a fused pair, are back. */
 static void io_back(struct mpath_io *io)
 {
@@ -383,6 +417,7 @@ static void io_back(struct mpath_io *io)
 	uint64_t now_ns = reactor_now_ns(io->ns->mpath->reactor);
 	bool is_second_lost = second != NULL && io_is_lost(second, path);
 	bool is_ok = nvme_status_is_ok(io->cmd.status);
+	bool is_lost = !is_ok && io_is_lost(&io->cmd, path);
 
 	if (is_admin(io)) {
 		path->admin_count--;
@@ -391,11 +426,10 @@ static void io_back(struct mpath_io *io)
 		path->in_flight_count--;
 		path->queue_in_flight[io->queue]--;
 	}
-	if (io->ns->mpath->hedge != NULL && !is_admin(io) &&
-	    hedge_on_back(io, io_is_lost(&io->cmd, path))) {
+	if (io->ns->mpath->hedge != NULL && !is_admin(io) && hedge_on_back(io, is_lost)) {
 		/* Its twin decides. */
 		path_losing(path);
-	} else if (io_is_lost(&io->cmd, path)) {
+	} else if (is_lost) {
 		io_lost(io, path, io->cmd.may_have_run || (second != NULL && second->may_have_run));
 	} else if (is_second_lost && is_ok) {
 		io_lost(io, path, second->may_have_run);
@@ -403,7 +437,7 @@ static void io_back(struct mpath_io *io)
 		path->commands++;
 		path->answered_ns += now_ns - io->sent_ns;
 		if (is_ok && !is_admin(io))
-			path_latency_add(&path->latency, now_ns - io->sent_ns, now_ns);
+			io_took(io, path, now_ns);
 		/* A pair whose Compare was answered has not run its Write unless it says so. */
 		if (is_second_lost)
 			io->fused_write->cmd.status = NVME_SC_FUSED_FAIL;
@@ -447,27 +481,33 @@ static void path_sample_fill(const struct path *path, uint64_t now_ns, struct pa
 
 static struct path *ns_pick(struct mpath_ns *ns, uint64_t now_ns)
 {
-	struct path_sample samples[MPATH_PATHS_MAX];
+	struct path_sample *samples = ns->mpath->samples;
+	unsigned count = ns->candidate_count;
 
-	if (ns->candidate_count == 1)
+	if (count == 1)
 		return ns->candidates[0];
-	for (unsigned i = 0; i < ns->candidate_count; i++)
+	for (unsigned i = 0; i < count; i++)
 		path_sample_fill(ns->candidates[i], now_ns, &samples[i]);
-	return ns->candidates[path_policy_pick(&ns->policy, samples, ns->candidate_count, now_ns)];
+	return ns->candidates[path_policy_pick(&ns->policy, samples, count, now_ns)];
 }
 
 /* The queue with the fewest commands in flight; in turn where that is the same. */
 unsigned io_queue_pick(struct path *path)
 {
-	unsigned best = path->queue_turn;
+	unsigned count = path->queue_count, turn, best, queue;
 
-	for (unsigned i = 0; i < path->queue_count; i++) {
-		unsigned queue = (path->queue_turn + i) % path->queue_count;
-
+	if (count == 1)
+		return 0;
+	/* A controller may grant less queues than the last one. */
+	turn = path->queue_turn < count ? path->queue_turn : 0;
+	best = turn;
+	queue = turn;
+	for (unsigned i = 1; i < count; i++) {
+		queue = queue + 1 < count ? queue + 1 : 0;
 		if (path->queue_in_flight[queue] < path->queue_in_flight[best])
 			best = queue;
 	}
-	path->queue_turn = (best + 1) % path->queue_count;
+	path->queue_turn = best + 1;
 	return best;
 }
 
@@ -542,6 +582,7 @@ static void io_begin(struct mpath_ns *ns, struct mpath_io *io)
 	io->path_tries = 0;
 	io->retries_left = IO_RETRIES;
 	io->may_have_run = false;
+	io->is_looking = false;
 	io->is_hedged = false;
 	io->hedge = NULL;
 	io->cmd.result = 0;

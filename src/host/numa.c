@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory nodes of interfaces and CPUs, from sysfs; see numa.h. Runs on the thread that opens a
- * subsystem, never on a reactor: reading sysfs may block. What is there but makes no sense counts
- * as unknown; a machine without nodes works like one whose nodes are all near.
+ * subsystem or adds a path, or on a reactor then: never for a command. What is there but makes no
+ * sense counts as unknown; a machine without nodes works like one whose nodes are all near.
  */
 #include "host/numa.h"
 

@@ -111,9 +111,13 @@ static void path_settle_loss(struct path *path, uint64_t last_sent_ns)
 	fence_start(path, last_sent_ns);
 }
 
+/* One that was lost while it waited to leave is not told of by `lost`. */
 static void on_gone(void *arg)
 {
-	path_gone_or_retry(arg);
+	struct path *path = arg;
+
+	path_settle_loss(path, path_now(path));
+	path_gone_or_retry(path);
 }
 
 /* Given up by ourselves: `lost` does not come. */
@@ -275,6 +279,7 @@ void path_setup_done(struct path *path)
 	path->generation++;
 	path->live_since_ns = now_ns;
 	path->latency = (struct path_latency){0};
+	memset(path->queue_latency, 0, sizeof(path->queue_latency));
 	reactor_timer_arm(&path->stable_timer,
 			  now_ns + path->mpath->config.timeouts.stable_ms * NS_PER_MS);
 	path_tell_live(path);
@@ -371,7 +376,7 @@ void path_free(struct path *path)
 {
 	reactor_timer_cancel(&path->retry_timer);
 	reactor_timer_cancel(&path->stable_timer);
-	path_scan_stop(path);
+	path_scan_free(path);
 	path_ana_stop(path);
 	path_ana_free(path);
 	fence_free(path->fence);

@@ -91,6 +91,7 @@ static void on_transition_timer(struct reactor_timer *timer)
 		if (group->state != ANA_CHANGE || now_ns - group->since_ns < transition_ns(path))
 			continue;
 		group->state = ANA_INACCESSIBLE;
+		group->is_overdue = true;
 		mpath_say(path->mpath, path,
 			  "ANA group %u is in change for longer than ANATT: inaccessible",
 			  group->id);
@@ -102,6 +103,9 @@ static void on_transition_timer(struct reactor_timer *timer)
 
 static void group_set(struct path *path, struct path_group *group, enum ana_state state)
 {
+	if (group->is_overdue && state == ANA_CHANGE)
+		return;
+	group->is_overdue = false;
 	if (group->state == state)
 		return;
 	group->state = state;

@@ -71,7 +71,8 @@ void path_latency_add(struct path_latency *latency, uint64_t took_ns, uint64_t n
 	 * large ones. Answers that came in one turn share one time: each keeps a small weight. */
 	if (passed_ns > 64 * PATH_LATENCY_TAU_NS)
 		passed_ns = 64 * PATH_LATENCY_TAU_NS;
-	weight = passed_ns * PATH_WEIGHT_ONE / (passed_ns + PATH_LATENCY_TAU_NS);
+	weight = passed_ns * PATH_WEIGHT_ONE;
+	weight = weight < PATH_LATENCY_TAU_NS ? 1 : weight / (passed_ns + PATH_LATENCY_TAU_NS);
 	if (weight == 0)
 		weight = 1;
 	if (took_ns > latency->mean_ns)
@@ -176,7 +177,7 @@ static unsigned path_pick_fastest(struct path_policy_state *state,
 	if (idle < count && idle != best && prng_one_in(&state->prng, PATH_PROBE_ONE_IN))
 		return idle;
 	/* Among those that are as good, the one that was not used for longest. */
-	for (unsigned n = 0, turn = state->turn % count; n < count; n++) {
+	for (unsigned n = 0, turn = state->turn; n < count; n++) {
 		unsigned i = turn + n < count ? turn + n : turn + n - count;
 
 		if (samples[i].picked_ns < samples[best].picked_ns &&
@@ -193,7 +194,9 @@ unsigned path_policy_pick(struct path_policy_state *state, const struct path_sam
 	unsigned turn;
 
 	CHECK(count > 0);
-	turn = state->turn++ % count;
+	/* By comparison: a division would be the dearest part of the choice. */
+	turn = state->turn < count ? state->turn : count - 1;
+	state->turn = turn + 1 < count ? turn + 1 : 0;
 	switch (state->policy) {
 	case PATH_POLICY_ROUND_ROBIN:
 		return turn;

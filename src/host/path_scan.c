@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads the namespaces of one path: the list (CNS 02h), then of each its page (00h) and its
- * identifiers (03h), one command at a time. Runs on the mpath's reactor. NVMe Base 2.1, section
- * 5.1.13; changed namespaces (log 04h), section 5.1.12.1.5.
+ * identifiers (03h), of SCAN_LOOKS namespaces at a time: one after the other, ten thousand would
+ * take longer over a slow link than a path may take to connect. Runs on the mpath's reactor. NVMe
+ * Base 2.1, section 5.1.13; changed namespaces (log 04h), section 5.1.12.1.5.
  *
  * The first scan of a connection reads everything and is followed by the ANA log; a notice reads
  * the list of changes first and then only what changed or is new. What a namespace says that makes
@@ -14,10 +15,28 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
-static void scan_next(struct path *path);
+/* A few less than the admin queue has slots, so that nobody waits long behind a scan. */
+#define SCAN_LOOKS 16
+#define SCAN_TRIES 4 /* of one question */
+
+/* One namespace that is being asked about. */
+struct scan_look {
+	struct path *path;
+	struct list node; /* on scan.idle_looks while it asks nothing */
+	uint32_t nsid;
+	bool has_page; /* CNS 00h is in identity, CNS 03h is on its way */
+	uint8_t tries; /* questions that ended badly */
+	struct host_cmd cmd;
+	struct ns_identity identity;
+	uint8_t page[NVME_PAGE_BYTES];
+};
+
+static void scan_go_on(struct path *path);
 static void on_scan_done(struct host_cmd *cmd);
+static void on_look_done(struct host_cmd *cmd);
 
 static void scan_submit(struct path *path, enum scan_step step)
 {
@@ -30,6 +49,31 @@ static void scan_list(struct path *path, uint32_t above_nsid)
 {
 	host_cmd_identify(&path->scan.cmd, above_nsid, IDENTIFY_NS_LIST, path->scan.page);
 	scan_submit(path, SCAN_LIST);
+}
+
+/* Only for as long as a scan takes: they are large. */
+static int looks_create(struct path *path)
+{
+	struct path_scan *scan = &path->scan;
+
+	if (scan->looks != NULL)
+		return 0;
+	scan->looks = calloc(SCAN_LOOKS, sizeof(*scan->looks));
+	if (scan->looks == NULL)
+		return -ENOMEM;
+	list_init(&scan->idle_looks);
+	for (unsigned i = 0; i < SCAN_LOOKS; i++) {
+		scan->looks[i].path = path;
+		list_push_back(&scan->idle_looks, &scan->looks[i].node);
+	}
+	return 0;
+}
+
+/* No command of theirs is under way. */
+static void looks_free(struct path_scan *scan)
+{
+	free(scan->looks);
+	scan->looks = NULL;
 }
 
 static void scan_begin(struct path *path)
@@ -53,6 +97,7 @@ static void scan_end(struct path *path)
 	struct path_scan *scan = &path->scan;
 
 	scan->step = SCAN_IDLE;
+	looks_free(scan);
 	ns_sweep(path, scan->number);
 	/* A namespace that is new may be in a group that is new. */
 	path_ana_read(path);
@@ -103,61 +148,126 @@ static bool is_changed(const struct path *path, uint32_t nsid)
 	return false;
 }
 
-static void ns_skip(struct path *path, const char *why)
-{
-	struct path_scan *scan = &path->scan;
+/* ---- what is known of one namespace ---------------------------------------------------------- */
 
+static void look_skip(const struct scan_look *look, const char *why)
+{
 	log_warn("host", "%s: path %s: namespace %u is left out: %s",
-		 path->mpath->config.subsystem_nqn, path->name, scan->nsids[scan->index], why);
-	scan->index++;
-	scan_next(path);
+		 look->path->mpath->config.subsystem_nqn, look->path->name, look->nsid, why);
 }
 
-static void ns_take(struct path *path)
+static void look_ask(struct scan_look *look, uint8_t cns)
 {
-	struct path_scan *scan = &path->scan;
-	uint32_t nsid = scan->nsids[scan->index];
-	int res = identify_ns_descriptors_decode(scan->page, &scan->identity);
+	host_cmd_identify(&look->cmd, look->nsid, cns, look->page);
+	look->cmd.done = on_look_done;
+	host_submit_admin(look->path->ctrl, &look->cmd);
+}
+
+static void look_begin(struct path *path, uint32_t nsid)
+{
+	struct scan_look *look =
+		list_entry(list_pop_front(&path->scan.idle_looks), struct scan_look, node);
+
+	path->scan.looks_busy++;
+	look->nsid = nsid;
+	look->has_page = false;
+	look->tries = 0;
+	look_ask(look, IDENTIFY_NS);
+}
+
+/* True: the descriptors are asked for, and the look goes on. */
+static bool look_take_page(struct scan_look *look)
+{
+	int res;
+
+	memset(&look->identity, 0, sizeof(look->identity));
+	res = identify_ns_decode(look->page, &look->identity);
+	if (res != 0) {
+		look_skip(look, res == -EOPNOTSUPP ? "its blocks have metadata"
+						   : "its identity makes no sense");
+		return false;
+	}
+	look->has_page = true;
+	look_ask(look, IDENTIFY_NS_DESCRIPTORS);
+	return true;
+}
+
+static void look_take_descriptors(struct scan_look *look)
+{
+	struct path *path = look->path;
+	int res = identify_ns_descriptors_decode(look->page, &look->identity);
 
 	if (res != 0) {
-		ns_skip(path, res == -EOPNOTSUPP ? "it is of another command set"
-						 : "its descriptors make no sense");
+		look_skip(look, res == -EOPNOTSUPP ? "it is of another command set"
+						   : "its descriptors make no sense");
 		return;
 	}
-	res = ns_seen(path, nsid, &scan->identity, scan->number);
-	if (res == -ENOMEM) {
-		path_fail(path, "out of memory for namespace %u", nsid);
-		return;
-	}
-	scan->index++;
-	scan_next(path);
+	res = ns_seen(path, look->nsid, &look->identity, path->scan.number);
+	if (res == -ENOMEM)
+		path_fail(path, "out of memory for namespace %u", look->nsid);
 }
 
-/* The controller would not tell about one namespace. */
-static void ns_refused(struct path *path, nvme_status status)
+/* The controller would not tell about it. True: it is asked again, and the look goes on. */
+static bool look_refused(struct scan_look *look, nvme_status status)
 {
-	struct path_scan *scan = &path->scan;
-	uint32_t nsid = scan->nsids[scan->index];
+	bool is_final = (status.value & NVME_STATUS_DNR) != 0;
+	bool is_of_path = (status.value >> 8 & 7) == 3;
 
 	/* Removed since the list was read; what is left of it is swept away. */
-	if (nvme_status_same(status, NVME_SC_INVALID_NS)) {
-		scan->index++;
-		scan_next(path);
-	} else if (status.value >> 8 == 3) {
-		ns_still_there(path, nsid, scan->number);
-		scan->index++;
-		scan_next(path);
+	if (nvme_status_same(status, NVME_SC_INVALID_NS))
+		return false;
+	/* As when its digest was wrong: no reason to believe that the namespace is not there. */
+	if (!is_final && !is_of_path && ++look->tries < SCAN_TRIES) {
+		look_ask(look, look->has_page ? IDENTIFY_NS_DESCRIPTORS : IDENTIFY_NS);
+		return true;
+	}
+	if (!is_final)
+		ns_still_there(look->path, look->nsid, look->path->scan.number);
+	if (is_final || !is_of_path)
+		look_skip(look, nvme_status_name(status));
+	return false;
+}
+
+static void on_look_done(struct host_cmd *cmd)
+{
+	struct scan_look *look = container_of(cmd, struct scan_look, cmd);
+	struct path *path = look->path;
+	struct path_scan *scan = &path->scan;
+	bool is_wanted =
+		scan->step == SCAN_LOOKING && path->ctrl != NULL && host_ctrl_is_live(path->ctrl);
+
+	if (is_wanted && nvme_status_is_ok(cmd->status)) {
+		if (!look->has_page && look_take_page(look))
+			return;
+		if (look->has_page)
+			look_take_descriptors(look);
+	} else if (is_wanted && look_refused(look, cmd->status)) {
+		return;
+	}
+	list_push_back(&scan->idle_looks, &look->node);
+	scan->looks_busy--;
+	if (!is_wanted)
+		scan->step = SCAN_IDLE;
+	scan_go_on(path);
+}
+
+/* ---- the other answers ----------------------------------------------------------------------- */
+
+static void on_list(struct path *path)
+{
+	if (!list_take(path)) {
+		path_fail(path, "the list of namespaces makes no sense");
+	} else if (path->scan.count > 0 && looks_create(path) != 0) {
+		path_fail(path, "out of memory for reading its namespaces");
 	} else {
-		ns_skip(path, nvme_status_name(status));
+		path->scan.step = SCAN_LOOKING;
+		scan_go_on(path);
 	}
 }
 
 static void on_answer(struct path *path)
 {
-	struct path_scan *scan = &path->scan;
-	int res;
-
-	switch (scan->step) {
+	switch (path->scan.step) {
 	case SCAN_BEHAVIOR:
 		scan_begin(path);
 		break;
@@ -166,26 +276,9 @@ static void on_answer(struct path *path)
 		scan_begin(path);
 		break;
 	case SCAN_LIST:
-		if (list_take(path))
-			scan_next(path);
-		else
-			path_fail(path, "the list of namespaces makes no sense");
+		on_list(path);
 		break;
-	case SCAN_NS:
-		memset(&scan->identity, 0, sizeof(scan->identity));
-		res = identify_ns_decode(scan->page, &scan->identity);
-		if (res != 0) {
-			ns_skip(path, res == -EOPNOTSUPP ? "its blocks have metadata"
-							 : "its identity makes no sense");
-			break;
-		}
-		host_cmd_identify(&scan->cmd, scan->nsids[scan->index], IDENTIFY_NS_DESCRIPTORS,
-				  scan->page);
-		scan_submit(path, SCAN_DESCRIPTORS);
-		break;
-	case SCAN_DESCRIPTORS:
-		ns_take(path);
-		break;
+	case SCAN_LOOKING:
 	case SCAN_IDLE:
 		break;
 	}
@@ -204,8 +297,6 @@ static void on_scan_done(struct host_cmd *cmd)
 		on_answer(path);
 	else if (step == SCAN_BEHAVIOR)
 		scan_begin(path); /* then without delays */
-	else if (step == SCAN_NS || step == SCAN_DESCRIPTORS)
-		ns_refused(path, cmd->status);
 	else if (step == SCAN_CHANGED)
 		scan_everything(path);
 	else
@@ -216,21 +307,22 @@ static void on_scan_done(struct host_cmd *cmd)
 /* ---- what to ask ------------------------------------------------------------------------------
  */
 
-static void scan_next(struct path *path)
+/* Asks about as many namespaces as it may; behind the last one of the list, for more of it. */
+static void scan_go_on(struct path *path)
 {
 	struct path_scan *scan = &path->scan;
 
-	while (scan->index < scan->count) {
-		uint32_t nsid = scan->nsids[scan->index];
+	while (scan->step == SCAN_LOOKING && scan->index < scan->count &&
+	       !list_empty(&scan->idle_looks)) {
+		uint32_t nsid = scan->nsids[scan->index++];
 
-		if (is_changed(path, nsid)) {
-			host_cmd_identify(&scan->cmd, nsid, IDENTIFY_NS, scan->page);
-			scan_submit(path, SCAN_NS);
-			return;
-		}
-		ns_still_there(path, nsid, scan->number);
-		scan->index++;
+		if (is_changed(path, nsid))
+			look_begin(path, nsid);
+		else
+			ns_still_there(path, nsid, scan->number);
 	}
+	if (scan->step != SCAN_LOOKING || scan->index < scan->count || scan->looks_busy > 0)
+		return;
 	if (scan->count == ARRAY_LEN(scan->nsids))
 		scan_list(path, scan->nsids[scan->count - 1]);
 	else
@@ -292,10 +384,16 @@ void path_scan_init(struct path *path)
 	reactor_timer_init(path->mpath->reactor, &path->scan.again_timer, on_again_timer);
 }
 
-/* A command that is under way ends by itself and finds that nobody waits. */
+/* Commands that are under way end by themselves and find that nobody waits. */
 void path_scan_stop(struct path *path)
 {
 	path->scan.step = SCAN_IDLE;
 	path->scan.is_again = false;
 	reactor_timer_cancel(&path->scan.again_timer);
+}
+
+void path_scan_free(struct path *path)
+{
+	path_scan_stop(path);
+	looks_free(&path->scan);
 }

@@ -19,6 +19,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define TIMEOUTS_LOOKS 8 /* a command's time-out is noticed at most an eighth late */
+
 static const struct host_timeouts host_profiles[] = {
 	/* Silent death in under a second; one lost packet, and the next, are survived. An outage of
 	 * two minutes is longer than a restart of a target and shorter than people wait. */
@@ -102,7 +104,7 @@ const struct host_timeout_field host_timeout_fields[] = {
 	 FIELD(silence_ms), 30, HOUR_MS, true, false},
 	{"unacked", "sent data that the peer's kernel does not acknowledge for so long",
 	 FIELD(unacked_ms), 10, HOUR_MS, false, false},
-	{"reconnect-min", "before the second attempt to connect; doubles with each",
+	{"reconnect-min", "before the first attempt to connect again; doubles with each",
 	 FIELD(reconnect_min_ms), 1, HOUR_MS, false, false},
 	{"reconnect-max", "between two attempts at most", FIELD(reconnect_max_ms), 1, HOUR_MS,
 	 false, false},
@@ -260,4 +262,13 @@ int host_timeouts_check(const struct host_timeouts *t, char *error, size_t error
 uint64_t host_timeouts_fence_ms(uint32_t kato_ms, uint32_t quiesce_ms, bool counts_traffic)
 {
 	return (uint64_t)kato_ms * (counts_traffic ? 2 : 1) + quiesce_ms;
+}
+
+uint32_t host_timeouts_look_ms(uint32_t command_ms)
+{
+	uint32_t look_ms = command_ms / TIMEOUTS_LOOKS;
+
+	if (look_ms > 1000)
+		look_ms = 1000;
+	return look_ms > 0 ? look_ms : 1;
 }

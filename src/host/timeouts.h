@@ -30,8 +30,8 @@ struct host_timeouts {
 	uint32_t silence_ms;
 	/* TCP_USER_TIMEOUT: data that the peer's kernel does not acknowledge for so long. */
 	uint32_t unacked_ms;
-	/* Between two attempts to connect: doubles from the first to the second, and a random part
-	 * of jitter_percent is taken off. */
+	/* Before each attempt to connect again: doubles from the first to the second, and a random
+	 * part of jitter_percent is taken off. */
 	uint32_t reconnect_min_ms;
 	uint32_t reconnect_max_ms;
 	uint32_t jitter_percent;
@@ -83,6 +83,8 @@ int host_timeouts_check(const struct host_timeouts *timeouts, char *error, size_
  * 3.9 and 9.6.
  */
 uint64_t host_timeouts_fence_ms(uint32_t kato_ms, uint32_t quiesce_ms, bool counts_traffic);
+/* Commands are looked at once in so long: that late command_ms may be noticed. */
+uint32_t host_timeouts_look_ms(uint32_t command_ms);
 
 /* What may go wrong with a path while commands are under way on it, and how long I/O waits at
  * most. */

@@ -67,11 +67,16 @@ static uint32_t timeouts_value(const struct host_timeouts *timeouts,
 	return value;
 }
 
+static uint64_t command_found_ms(const struct host_timeouts *t)
+{
+	return (uint64_t)t->command_ms + host_timeouts_look_ms(t->command_ms);
+}
+
 /* A peer whose kernel acknowledges and that says nothing. */
 static void fault_of_mute(const struct host_timeouts *t, struct host_fault *fault)
 {
 	fault->found_by = t->silence_ms != 0 ? "silence" : "command";
-	fault->found_ms = t->silence_ms != 0 ? t->silence_ms : t->command_ms;
+	fault->found_ms = t->silence_ms != 0 ? t->silence_ms : command_found_ms(t);
 }
 
 /* A peer of which nothing comes at all: the first of three that strikes. */
@@ -106,7 +111,7 @@ unsigned host_timeouts_faults(const struct host_timeouts *timeouts,
 	faults[count++] = (struct host_fault){.name = "medium-stalled",
 					      .title = "medium stalled, target answers",
 					      .found_by = "command",
-					      .found_ms = timeouts->command_ms};
+					      .found_ms = command_found_ms(timeouts)};
 	for (unsigned i = 0; i < count; i++) {
 		struct host_fault *fault = &faults[i];
 
@@ -170,12 +175,11 @@ static void page_add_loss(struct page *page, const struct host_timeouts *t)
 static void page_add_outage(struct page *page, const struct host_timeouts *t)
 {
 	page_add(page, "\nNo path is left:\n");
-	page_add_step(page, 0, "the first attempt to connect again");
 	page_add(page,
-		 "  %8s  the next, then twice as long each time up to %s; chance takes off up "
-		 "to %u %%\n",
+		 "  %8s  the first attempt to connect again, then twice as long each time up to "
+		 "%s;\n%10s  chance takes off up to %u %%\n",
 		 page_duration(t->reconnect_min_ms).text, page_duration(t->reconnect_max_ms).text,
-		 t->jitter_percent);
+		 "", t->jitter_percent);
 	if (t->fast_io_fail_ms != 0)
 		page_add_step(page, t->fast_io_fail_ms,
 			      "I/O that waits fails, once it is certain that it cannot run any "

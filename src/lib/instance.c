@@ -162,6 +162,7 @@ static void weft_free(struct weft *weft)
 		reactor_destroy(weft->reactors[i].reactor);
 	if (weft->event_fd >= 0)
 		close(weft->event_fd);
+	free(weft->sysfs);
 	free(weft);
 }
 
@@ -211,7 +212,11 @@ int weft_create(const struct weft_options *user_options, struct weft **ret_weft,
 	weft->log = options.log;
 	weft->log_arg = options.log_arg;
 	weft->event_fd = -1;
-	res = weft_start(weft, &options, error);
+	weft->sysfs = strdup(options.sysfs != NULL ? options.sysfs : "/sys");
+	if (weft->sysfs == NULL)
+		res = lib_fail(error, -ENOMEM, "out of memory");
+	else
+		res = weft_start(weft, &options, error);
 	if (res != 0) {
 		weft_free(weft);
 		return res;

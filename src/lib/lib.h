@@ -33,6 +33,7 @@ struct weft {
 	enum weft_callbacks callbacks;
 	bool is_numa_aware;
 	bool has_cpus; /* chosen by the user */
+	char *sysfs;
 	void (*log)(void *arg, int level, const char *line);
 	void *log_arg;
 	char host_nqn[NVME_NQN_BYTES];
@@ -259,6 +260,20 @@ void request_end(struct request_state *state, int result, nvme_status status, ui
 void split_start(struct request_state *state);
 /* Most blocks of one command of this request. */
 uint32_t split_blocks_max(const struct request_state *state, const struct weft_request *request);
+
+#define COMMAND_BLOCKS_MAX 65536 /* the field has no more */
+
+/* Whether one command can carry it; what is short is found without a division. */
+static inline bool split_is_needed(const struct request_state *state,
+				   const struct weft_request *request)
+{
+	uint64_t bytes = (uint64_t)request->block_count * state->block_bytes;
+
+	if (request->op <= WEFT_WRITE && request->block_count <= COMMAND_BLOCKS_MAX &&
+	    bytes <= state->ns->subsystem->limits.transfer_max_bytes)
+		return false;
+	return request->block_count > split_blocks_max(state, request);
+}
 
 /* The one place where outcomes become errnos; the list is in weft.h. */
 int lib_result(enum mpath_result result, nvme_status status);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Paths of an open subsystem: added, removed and shown. The caller's thread asks the part of every
- * reactor and waits; a path that one reactor refuses is taken back from the others, so that all
- * have the same.
+ * Paths of an open subsystem: added, removed and shown, with their queues. The caller's thread asks
+ * the part of every reactor and waits; a path that one reactor refuses is taken back from the
+ * others, so that all have the same.
  */
 #include "base/text.h"
 #include "lib/lib.h"
@@ -114,8 +114,8 @@ static const char *state_name(const struct path_info *info)
 	return "closing";
 }
 
-/* One weft_paths; the parts fill it in one after the other. */
-struct path_list {
+/* One weft_paths or weft_queues; the parts fill it in one after the other. */
+struct info_list {
 	pthread_mutex_t lock;
 	uint8_t *infos;
 	size_t info_bytes; /* as the caller knows the struct */
@@ -124,14 +124,44 @@ struct path_list {
 	uint32_t nsid;
 };
 
-static void info_fill(const struct part *part, unsigned index, uint32_t nsid,
-		      struct weft_path_info *to)
+/* Counts one, and copies as much of it as the caller has room for. */
+static void info_add(struct info_list *list, const void *info, size_t info_bytes)
+{
+	size_t bytes = list->info_bytes < info_bytes ? list->info_bytes : info_bytes;
+
+	if (list->count < list->max) {
+		uint8_t *to = list->infos + list->count * list->info_bytes;
+
+		memcpy(to, info, bytes);
+		memcpy(to, &list->info_bytes, sizeof(list->info_bytes)); /* `size` comes first */
+	}
+	list->count++;
+}
+
+/* infos[0] says in its first member how long the caller takes each for. */
+static int info_collect(struct weft_subsystem *subsystem, void (*fn)(struct part *part, void *arg),
+			struct info_list *list)
+{
+	if (reactor_current() != NULL)
+		return -EDEADLK;
+	if (list->max > 0) {
+		memcpy(&list->info_bytes, list->infos, sizeof(list->info_bytes));
+		if (list->info_bytes < sizeof(size_t))
+			return -EINVAL;
+	}
+	pthread_mutex_init(&list->lock, NULL);
+	subsystem_ask(subsystem, fn, list);
+	pthread_mutex_destroy(&list->lock);
+	return (int)list->count;
+}
+
+static void path_info_fill(const struct part *part, unsigned index, uint32_t nsid,
+			   struct weft_path_info *to)
 {
 	struct path_info info;
 
 	mpath_path_info(part->mpath, index, &info);
 	*to = (struct weft_path_info){
-		.size = sizeof(*to),
 		.reactor = part->index,
 		.is_stable = info.is_stable,
 		.has_reset = info.has_reset,
@@ -155,18 +185,14 @@ static void info_fill(const struct part *part, unsigned index, uint32_t nsid,
 static void paths_list(struct part *part, void *arg)
 {
 	unsigned count = mpath_path_count(part->mpath);
-	struct path_list *list = arg;
+	struct info_list *list = arg;
 
 	pthread_mutex_lock(&list->lock);
-	for (unsigned i = 0; i < count; i++, list->count++) {
+	for (unsigned i = 0; i < count; i++) {
 		struct weft_path_info info;
 
-		if (list->count >= list->max)
-			continue;
-		info_fill(part, i, list->nsid, &info);
-		info.size = list->info_bytes;
-		memcpy(list->infos + list->count * list->info_bytes, &info,
-		       list->info_bytes < sizeof(info) ? list->info_bytes : sizeof(info));
+		path_info_fill(part, i, list->nsid, &info);
+		info_add(list, &info, sizeof(info));
 	}
 	pthread_mutex_unlock(&list->lock);
 	part_answer(part, 0);
@@ -175,17 +201,47 @@ static void paths_list(struct part *part, void *arg)
 int weft_paths(struct weft_subsystem *subsystem, uint32_t nsid, struct weft_path_info *infos,
 	       unsigned max)
 {
-	struct path_list list = {.infos = (uint8_t *)infos, .max = max, .nsid = nsid};
+	struct info_list list = {.infos = (uint8_t *)infos, .max = max, .nsid = nsid};
 
-	if (reactor_current() != NULL)
-		return -EDEADLK;
-	if (max > 0) {
-		list.info_bytes = infos[0].size;
-		if (list.info_bytes < sizeof(size_t))
-			return -EINVAL;
+	return info_collect(subsystem, paths_list, &list);
+}
+
+static void queue_info_add(const struct part *part, unsigned index, struct info_list *list)
+{
+	struct path_info path;
+
+	mpath_path_info(part->mpath, index, &path);
+	if (path.state != PATH_LIVE)
+		return;
+	for (unsigned i = 0; i < path.queue_count; i++) {
+		struct weft_queue_info info = {
+			.reactor = part->index, .queue = i + 1, .depth = path.queue_depth};
+		struct path_queue_info queue;
+
+		mpath_path_queue_info(part->mpath, index, i, &queue);
+		info.in_flight = queue.in_flight;
+		info.latency_ns = queue.latency_ns;
+		info.commands = queue.commands;
+		net_addr_format(&path.addr, info.address);
+		info_add(list, &info, sizeof(info));
 	}
-	pthread_mutex_init(&list.lock, NULL);
-	subsystem_ask(subsystem, paths_list, &list);
-	pthread_mutex_destroy(&list.lock);
-	return (int)list.count;
+}
+
+static void queues_list(struct part *part, void *arg)
+{
+	unsigned count = mpath_path_count(part->mpath);
+	struct info_list *list = arg;
+
+	pthread_mutex_lock(&list->lock);
+	for (unsigned i = 0; i < count; i++)
+		queue_info_add(part, i, list);
+	pthread_mutex_unlock(&list->lock);
+	part_answer(part, 0);
+}
+
+int weft_queues(struct weft_subsystem *subsystem, struct weft_queue_info *infos, unsigned max)
+{
+	struct info_list list = {.infos = (uint8_t *)infos, .max = max};
+
+	return info_collect(subsystem, queues_list, &list);
 }

@@ -16,8 +16,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define SYSFS "/sys"
-
 /* Our own address on the way to addr. A connected datagram socket sends nothing. */
 static int local_addr_find(const struct net_addr *addr, struct net_addr *ret_local)
 {
@@ -46,7 +44,7 @@ static bool ifaddr_is(const struct ifaddrs *ifaddr, const struct net_addr *local
 	return net_addr_same_host(&own, local);
 }
 
-static int placement_node_of(const struct net_addr *addr)
+static int placement_node_of(const char *sysfs, const struct net_addr *addr)
 {
 	struct net_addr local = {0};
 	struct ifaddrs *all;
@@ -56,7 +54,7 @@ static int placement_node_of(const struct net_addr *addr)
 		return -1;
 	for (const struct ifaddrs *ifaddr = all; ifaddr != NULL; ifaddr = ifaddr->ifa_next) {
 		if (ifaddr_is(ifaddr, &local)) {
-			node = numa_node_of_interface(SYSFS, ifaddr->ifa_name);
+			node = numa_node_of_interface(sysfs, ifaddr->ifa_name);
 			break;
 		}
 	}
@@ -73,7 +71,7 @@ static bool placement_is_wanted(const struct weft_subsystem *subsystem)
 static int home_node_find(const struct weft_subsystem *subsystem)
 {
 	for (unsigned i = 0; i < subsystem->addr_count; i++) {
-		int node = placement_node_of(&subsystem->addrs[i]);
+		int node = placement_node_of(subsystem->weft->sysfs, &subsystem->addrs[i]);
 
 		if (node >= 0)
 			return node;
@@ -101,7 +99,7 @@ static void reactor_move(struct lib_reactor *own, int node)
 	if (cpus == NULL)
 		return;
 	CPU_ZERO(&set);
-	count = numa_cpus(SYSFS, node, cpus, NUMA_CPUS_MAX);
+	count = numa_cpus(own->weft->sysfs, node, cpus, NUMA_CPUS_MAX);
 	for (int i = 0; i < count && i < NUMA_CPUS_MAX; i++) {
 		if (cpus[i] >= 0 && cpus[i] < CPU_SETSIZE)
 			CPU_SET((unsigned)cpus[i], &set);
@@ -126,15 +124,16 @@ void placement_apply(struct part *part)
 void placement_tell(struct part *part, const struct net_addr *addr)
 {
 	struct weft_subsystem *subsystem = part->subsystem;
+	const char *sysfs = subsystem->weft->sysfs;
 	int own_node, node;
 	uint32_t distance;
 
 	if (!placement_is_wanted(subsystem))
 		return;
-	node = placement_node_of(addr);
-	own_node = numa_node_of_cpu(SYSFS, sched_getcpu());
+	node = placement_node_of(sysfs, addr);
+	own_node = numa_node_of_cpu(sysfs, sched_getcpu());
 	if (node < 0 || own_node < 0)
 		return;
-	distance = numa_distance(SYSFS, own_node, node);
+	distance = numa_distance(sysfs, own_node, node);
 	(void)mpath_set_path_numa(part->mpath, addr, node, distance);
 }

@@ -75,10 +75,11 @@ struct mpath_ns *request_ns(struct request_state *state)
 	return *at;
 }
 
+/* Behind request_start, which has found the namespace. */
 static void io_start(struct request_state *state)
 {
 	state->io.done = io_done;
-	mpath_submit(request_ns(state), &state->io);
+	mpath_submit(state->ns->at[state->part->index], &state->io);
 }
 
 static void range_buf_use(struct request_state *state, struct range_buf *buf)
@@ -146,6 +147,7 @@ int request_submit(struct weft_ns *ns, struct weft_request *request, struct slee
 {
 	struct weft_subsystem *subsystem = ns->subsystem;
 	struct request_state *state = request_state_of(request);
+	unsigned index = request->reactor;
 	int res;
 
 	state->ns = ns;
@@ -153,7 +155,9 @@ int request_submit(struct weft_ns *ns, struct weft_request *request, struct slee
 	res = request_check(state, request);
 	if (res != 0)
 		return res;
-	state->part = &subsystem->parts[request->reactor % subsystem->part_count];
+	if (index >= subsystem->part_count)
+		index %= subsystem->part_count;
+	state->part = &subsystem->parts[index];
 	state->sleeper = sleeper;
 	state->buf = NULL;
 	request_encode(state);

@@ -9,8 +9,6 @@
 
 #include <errno.h>
 
-#define COMMAND_BLOCKS_MAX 65536
-
 /* Flags that a command knows. */
 static uint32_t flags_known(enum weft_op op)
 {
@@ -78,7 +76,7 @@ static bool data_is_good(const struct request_state *state, const struct weft_re
 		return iov_bytes(request->write_iov, request->write_iov_count) == bytes &&
 		       bytes <= state->ns->subsystem->limits.transfer_max_bytes &&
 		       request->block_count <= COMMAND_BLOCKS_MAX;
-	return request->block_count <= split_blocks_max(state, request) ||
+	return !split_is_needed(state, request) ||
 	       iov_splits(request->iov, request->iov_count, block_bytes);
 }
 

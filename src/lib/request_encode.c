@@ -7,6 +7,8 @@
 #include "lib/lib.h"
 #include "wire/reservation.h"
 
+#include <string.h>
+
 static void blocks_encode(struct request_state *state, struct mpath_io *io, uint8_t opcode)
 {
 	const struct weft_request *request = request_of(state);
@@ -166,9 +168,10 @@ void request_encode(struct request_state *state)
 {
 	const struct weft_request *request = request_of(state);
 
-	state->io = (struct mpath_io){0};
+	/* What the engine has for itself it sets itself. */
+	memset(&state->io, 0, offsetof(struct mpath_io, ns));
 	state->plan = REQUEST_PLAIN;
-	if (request->range_count == 0 && request->block_count > split_blocks_max(state, request)) {
+	if (request->range_count == 0 && split_is_needed(state, request)) {
 		state->plan = REQUEST_SPLIT;
 		return;
 	}

@@ -7,8 +7,6 @@
  */
 #include "lib/lib.h"
 
-#define COMMAND_BLOCKS_MAX 65536
-
 uint32_t split_blocks_max(const struct request_state *state, const struct weft_request *request)
 {
 	const struct lib_limits *limits = &state->ns->subsystem->limits;

@@ -206,6 +206,7 @@ static struct fault_io *fault_io_create(struct media_io *io, struct media *inner
 	fio->inner.len_bytes = io->len_bytes;
 	fio->inner.iov = io->iov;
 	fio->inner.iov_count = io->iov_count;
+	fio->inner.deadline_ns = io->deadline_ns;
 	fio->inner.done = fault_inner_done;
 	return fio;
 }

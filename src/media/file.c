@@ -278,6 +278,7 @@ static void file_submit(struct media_io *io)
 	io->progress_bytes = 0;
 	io->result = 0;
 	io->op.done = file_op_done;
+	io->op.deadline_ns = io->deadline_ns;
 	file_go(io, file_first_stage(io));
 }
 

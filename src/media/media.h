@@ -34,6 +34,9 @@ struct media_io {
 	uint64_t len_bytes;      /* likewise; 0 for FLUSH */
 	const struct iovec *iov; /* READ, WRITE: buffers aligned to buffer_align_bytes */
 	unsigned iov_count;
+	/* What changes data does not begin after that time of reactor_clock_ns: -ECANCELED. 0: it
+	 * may. Of media that other processes write to as well. */
+	uint64_t deadline_ns;
 	/* The last callback: 0 or -errno; may be called from inside submit. */
 	void (*done)(struct media_io *io, int res);
 	/* The medium's. */

@@ -130,9 +130,14 @@ struct reactor_op {
 	struct reactor *reactor;
 	/* The last callback: res is the kernel's result, >= 0 or -errno. */
 	void (*done)(struct reactor_op *op, int res);
+	/* What changes a file, by this struct, is not given to the kernel after that time of
+	 * reactor_clock_ns, but ends with -ECANCELED: its process may have stood still. 0: never
+	 * too late. */
+	uint64_t deadline_ns;
 	/* The reactor's. */
 	int (*work)(struct reactor_op *op);
 	bool is_file; /* a file operation that is under way */
+	bool is_late; /* it never went to the kernel */
 	uint64_t private_bits;
 	struct reactor_msg msg;
 };

@@ -21,6 +21,7 @@
 #define REACTOR_HOT_SCAN_MAX    4u   /* with more hot sockets, poll instead of trying each one */
 #define REACTOR_FILES_PER_SPIN  8u   /* file operations under way that lengthen a spin once */
 #define REACTOR_STALL_NS        1000000u
+#define REACTOR_LATE_NS         10000000u /* a turn so long may have met a deadline */
 #define REACTOR_STALL_GROUP     8u /* callbacks between two looks at the clock */
 #define REACTOR_BACKLOG_ENTRIES 64u
 
@@ -64,7 +65,8 @@ struct reactor {
 	struct spin_policy spin_for_files;
 	struct spin_policy *spin;
 	uint64_t spin_max_ns;
-	unsigned file_ops; /* under way */
+	unsigned file_ops;  /* under way */
+	unsigned dated_ops; /* with a deadline, since the last submit */
 	bool is_idle;
 	bool has_slept; /* since is_idle */
 	uint64_t last_work_ns;
@@ -122,6 +124,8 @@ void reactor_sock_released(struct reactor_sock *sock);
 /* reactor_uring_ring.c: a request to fill in; never NULL, never lost. user_data: op, or NULL. */
 struct io_uring_sqe *reactor_sqe(struct reactor *reactor);
 void reactor_sqe_cancel(struct reactor *reactor, struct reactor_op *op);
+/* A file operation that the kernel shall not see: its op ends with -ECANCELED. */
+void reactor_sqe_drop(struct io_uring_sqe *sqe);
 void reactor_backlog_drain(struct reactor *reactor);
 void reactor_backlog_free(struct reactor *reactor);
 /* Submits what is queued and collects what the kernel holds back, without waiting. */

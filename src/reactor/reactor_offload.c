@@ -7,6 +7,7 @@
  * unlink. The helper may run on every CPU that the reactor's creator may, not only on the
  * reactor's own. A call that has begun cannot be cancelled; one that waits can.
  */
+#include "base/clock.h"
 #include "reactor/reactor_internal.h"
 
 #include <errno.h>
@@ -51,6 +52,13 @@ static void offload_finish(struct reactor_op *op, int res)
 	reactor_post(op->reactor, &op->msg, offload_deliver);
 }
 
+static int offload_run(struct reactor_op *op)
+{
+	if (op->deadline_ns != 0 && op->deadline_ns < clock_monotonic_ns())
+		return -ECANCELED;
+	return op->work(op);
+}
+
 static void *offload_main(void *arg)
 {
 	struct reactor_offload *offload = arg;
@@ -69,7 +77,7 @@ static void *offload_main(void *arg)
 		if (!offload->first)
 			offload->last = NULL;
 		pthread_mutex_unlock(&offload->lock);
-		offload_finish(op, op->work(op));
+		offload_finish(op, offload_run(op));
 		pthread_mutex_lock(&offload->lock);
 	}
 	pthread_mutex_unlock(&offload->lock);
@@ -119,7 +127,7 @@ void reactor_offload(struct reactor *reactor, struct reactor_op *op,
 	offload = reactor->offload;
 	if (!offload || !offload->has_thread) {
 		/* No thread to be had: slow is better than failed. */
-		offload_finish(op, work(op));
+		offload_finish(op, offload_run(op));
 		return;
 	}
 	pthread_mutex_lock(&offload->lock);

@@ -13,8 +13,21 @@ static struct io_uring_sqe *reactor_op_sqe(struct reactor *reactor, struct react
 	op->reactor = reactor;
 	op->work = NULL;
 	op->is_file = true;
+	op->is_late = false;
 	reactor->file_ops++;
 	return reactor_sqe(reactor);
+}
+
+/* Of something that changes the file. */
+static void reactor_op_prepared(struct reactor_op *op, struct io_uring_sqe *sqe)
+{
+	io_uring_sqe_set_data(sqe, op);
+	if (op->deadline_ns == 0)
+		return;
+	op->reactor->dated_ops++;
+	/* Here for what is tried again; what waits for its first submit is looked at there. */
+	if (op->reactor->now_ns > op->deadline_ns)
+		reactor_sqe_drop(sqe);
 }
 
 void reactor_readv(struct reactor *reactor, struct reactor_op *op, int fd, const struct iovec *iov,
@@ -40,7 +53,7 @@ void reactor_writev(struct reactor *reactor, struct reactor_op *op, int fd, cons
 	else
 		io_uring_prep_writev(sqe, fd, iov, iov_count, offset);
 	sqe->rw_flags = rw_flags;
-	io_uring_sqe_set_data(sqe, op);
+	reactor_op_prepared(op, sqe);
 }
 
 void reactor_fdatasync(struct reactor *reactor, struct reactor_op *op, int fd)
@@ -57,7 +70,7 @@ void reactor_fallocate(struct reactor *reactor, struct reactor_op *op, int fd, i
 	struct io_uring_sqe *sqe = reactor_op_sqe(reactor, op);
 
 	io_uring_prep_fallocate(sqe, fd, mode, (off_t)offset, (off_t)len_bytes);
-	io_uring_sqe_set_data(sqe, op);
+	reactor_op_prepared(op, sqe);
 }
 
 void reactor_op_cancel(struct reactor_op *op)

@@ -6,6 +6,10 @@
  * submitted at once, and when the kernel takes nothing (or the ring is still disabled, before
  * reactor_run) requests queue in a backlog that keeps their order, which cancels rely on. A CQ that
  * overflowed is flushed by entering the kernel, which every flush and wait below does when flagged.
+ *
+ * A process may be stopped in the middle of a turn and go on much later. What it had not given to
+ * the kernel by then must not be written if it has a deadline: the clock is read once before every
+ * submit of such requests.
  */
 #include "base/clock.h"
 #include "reactor/reactor_internal.h"
@@ -40,12 +44,55 @@ static void reactor_ring_check_result(int res)
 	      res == -ENOMEM);
 }
 
+/* ---- what comes too late --------------------------------------------------------------------- */
+
+void reactor_sqe_drop(struct io_uring_sqe *sqe)
+{
+	struct reactor_op *op = (struct reactor_op *)(uintptr_t)sqe->user_data;
+
+	io_uring_prep_nop(sqe);
+	io_uring_sqe_set_data(sqe, op);
+	op->is_late = true;
+}
+
+static bool is_late(const struct io_uring_sqe *sqe, uint64_t now_ns)
+{
+	const struct reactor_op *op;
+
+	if (sqe->opcode != IORING_OP_WRITE && sqe->opcode != IORING_OP_WRITEV &&
+	    sqe->opcode != IORING_OP_FALLOCATE)
+		return false;
+	op = (const struct reactor_op *)(uintptr_t)sqe->user_data;
+	return op->deadline_ns != 0 && op->deadline_ns < now_ns;
+}
+
+/* Right before a submit. What the kernel has not taken is between its head and our tail. */
+static void reactor_ring_drop_late(struct reactor *reactor)
+{
+	const struct io_uring_sq *sq = &reactor->ring.sq;
+	uint64_t now_ns;
+
+	if (reactor->dated_ops == 0)
+		return;
+	reactor->dated_ops = 0;
+	now_ns = clock_monotonic_ns();
+	if (now_ns - reactor->now_ns < REACTOR_LATE_NS)
+		return;
+	for (unsigned at = *sq->khead; at != sq->sqe_tail; at++) {
+		struct io_uring_sqe *sqe = &sq->sqes[at & sq->ring_mask];
+
+		if (is_late(sqe, now_ns))
+			reactor_sqe_drop(sqe);
+	}
+}
+
 static struct io_uring_sqe *reactor_ring_sqe(struct reactor *reactor)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&reactor->ring);
 
 	if (sqe)
 		return sqe;
+	reactor_ring_drop_late(reactor);
 	reactor_ring_check_result(io_uring_submit(&reactor->ring));
 	return io_uring_get_sqe(&reactor->ring);
 }
@@ -80,6 +127,8 @@ void reactor_backlog_drain(struct reactor *reactor)
 			if (!sqe)
 				return;
 			memcpy(sqe, &first->sqes[first->head++], sizeof(*sqe));
+			if (is_late(sqe, reactor->now_ns))
+				reactor_sqe_drop(sqe);
 		}
 		reactor->backlog_first = first->next;
 		if (!first->next)
@@ -107,6 +156,7 @@ static bool reactor_ring_is_flagged(const struct reactor *reactor)
 
 void reactor_ring_flush(struct reactor *reactor)
 {
+	reactor_ring_drop_late(reactor);
 	if (reactor_ring_is_flagged(reactor))
 		reactor_ring_check_result(io_uring_submit_and_get_events(&reactor->ring));
 	else if (io_uring_sq_ready(&reactor->ring) > 0)
@@ -121,6 +171,7 @@ void reactor_ring_wait(struct reactor *reactor, uint64_t timeout_ns)
 	};
 	struct io_uring_cqe *cqe;
 
+	reactor_ring_drop_late(reactor);
 	reactor_ring_check_result(io_uring_submit_and_wait_timeout(
 		&reactor->ring, &cqe, 1, timeout_ns == UINT64_MAX ? NULL : &limit, NULL));
 }
@@ -146,6 +197,8 @@ void reactor_ring_reap(struct reactor *reactor)
 		if (op->is_file) {
 			op->is_file = false;
 			reactor->file_ops--;
+			if (op->is_late)
+				res = -ECANCELED;
 		}
 		op->done(op, res);
 		reactor_callback_done(reactor);

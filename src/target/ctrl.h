@@ -222,9 +222,30 @@ static inline void ctrl_note_host_behavior(struct ctrl *ctrl)
 
 /* The slow half of ctrl_note_traffic. */
 bool ctrl_note_traffic_after(struct ctrl *ctrl, uint64_t now_ns, uint64_t last_ns);
+/* The slow half of ctrl_is_in_time. */
+bool ctrl_is_late(struct ctrl *ctrl);
+
 /* Any queue's reactor: false when KATO is over, in which case the controller is on its way out and
  * nothing more of its host may begin. */
-bool ctrl_is_in_time(struct ctrl *ctrl, uint64_t now_ns);
+static inline bool ctrl_is_in_time(struct ctrl *ctrl, uint64_t now_ns)
+{
+	uint64_t max_ns = atomic_load_explicit(&ctrl->silence_max_ns, memory_order_relaxed);
+	uint64_t last_ns = atomic_load_explicit(&ctrl->last_traffic_ns, memory_order_relaxed);
+
+	/* Turns of reactors do not begin at the same time: it may lie ahead. */
+	return max_ns == 0 || now_ns <= last_ns || now_ns - last_ns <= max_ns ||
+	       !ctrl_is_late(ctrl);
+}
+
+/* Until when what has begun by now may reach a medium; 0: for ever. */
+static inline uint64_t ctrl_deadline_ns(const struct ctrl *ctrl)
+{
+	uint64_t max_ns = atomic_load_explicit(&ctrl->silence_max_ns, memory_order_relaxed);
+
+	return max_ns == 0 ? 0
+			   : max_ns + atomic_load_explicit(&ctrl->last_traffic_ns,
+							   memory_order_relaxed);
+}
 
 /* Any queue's reactor: a command arrived. False: too late, as above. */
 static inline bool ctrl_note_traffic(struct ctrl *ctrl, uint64_t now_ns)

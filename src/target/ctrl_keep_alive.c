@@ -51,21 +51,12 @@ static void ctrl_expire_here(struct reactor_msg *msg)
 	ctrl_expire(container_of(msg, struct ctrl, silent_msg));
 }
 
-bool ctrl_is_in_time(struct ctrl *ctrl, uint64_t now_ns)
+bool ctrl_is_late(struct ctrl *ctrl)
 {
-	uint64_t max_ns = atomic_load_explicit(&ctrl->silence_max_ns, memory_order_relaxed);
-	uint64_t last_ns;
-
-	if (max_ns == 0)
-		return true;
-	last_ns = atomic_load_explicit(&ctrl->last_traffic_ns, memory_order_relaxed);
-	/* Turns of reactors do not begin at the same time: it may lie ahead. */
-	if (now_ns <= last_ns || now_ns - last_ns <= max_ns)
-		return true;
 	/* The controller cannot go before this arrives: the queue that asks is attached to it. */
 	if (!atomic_exchange_explicit(&ctrl->is_silent, true, memory_order_relaxed))
 		reactor_post(ctrl->reactor, &ctrl->silent_msg, ctrl_expire_here);
-	return false;
+	return true;
 }
 
 bool ctrl_note_traffic_after(struct ctrl *ctrl, uint64_t now_ns, uint64_t last_ns)

@@ -75,11 +75,14 @@ bool io_hold_gate(struct slot *slot, const struct ns *ns)
 /*
  * Everything that a command does to a medium begins here. It may have waited for its turn, or come
  * back from a former step, while the target stood still: then its host may have sent it elsewhere.
+ * It may stand still right behind this as well, before the kernel has the command: the medium is
+ * told until when it may begin.
  */
 static void io_begin(struct slot *slot)
 {
 	const struct queue *queue = slot->queue;
 
+	slot->io.deadline_ns = ctrl_deadline_ns(queue->ctrl);
 	if (ctrl_is_in_time(queue->ctrl, reactor_now_ns(queue->reactor)))
 		media_submit(&slot->io);
 	else

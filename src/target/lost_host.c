@@ -5,8 +5,9 @@
  * learns of a dead path where it is still heard. Log 1Fh and notice F5h, Base 2.3 (TP8028).
  *
  * The note goes from the lost controller's reactor to the registry, and from there to the reactor
- * of each of the others. Without memory a note is lost, and a line in the log says so. Controllers
- * of other processes are not told.
+ * of each of the others; then to control, which tells the other processes that serve the subsystem,
+ * and theirs come in through target_tell_lost. Without memory a note is lost, and a line in the log
+ * says so: it only hastens what the host finds out by itself.
  */
 #include "base/log.h"
 #include "target/local.h"
@@ -18,11 +19,9 @@
 struct lost_note {
 	struct reactor_msg msg;
 	struct target *target;
-	struct ctrl *to; /* NULL on the way to the registry */
-	struct log_lost_host_entry entry;
-	char subsystem_nqn[NVME_NQN_BYTES];
-	char host_nqn[NVME_NQN_BYTES];
-	struct uuid host_id;
+	struct target_peers peers; /* zeroed: nobody else is told */
+	struct ctrl *to;           /* NULL on the way to the registry and to control */
+	struct lost_host lost;
 };
 
 static void note_arrived(struct reactor_msg *msg)
@@ -36,7 +35,11 @@ static void note_arrived(struct reactor_msg *msg)
 			memmove(&ctrl->lost[0], &ctrl->lost[1],
 				ctrl->lost_count * sizeof(ctrl->lost[0]));
 		}
-		ctrl->lost[ctrl->lost_count++] = note->entry;
+		ctrl->lost[ctrl->lost_count++] = (struct log_lost_host_entry){
+			.cntlid = note->lost.cntlid,
+			.reason = note->lost.reason,
+			.uniquifier = note->lost.uniquifier,
+		};
 		ctrl_event_raise(ctrl, CTRL_EVENT_LOST_HOST);
 	}
 	free(note);
@@ -48,13 +51,29 @@ static void note_send(const struct lost_note *note, struct ctrl *to)
 
 	if (!copy) {
 		log_warn("target", "no memory to tell controller %u that controller %u is lost",
-			 to->cntlid, note->entry.cntlid);
+			 to->cntlid, note->lost.cntlid);
 		return;
 	}
 	*copy = *note;
 	copy->to = to;
 	/* It is registered: it cannot go before this arrives. */
 	reactor_post(to->reactor, &copy->msg, note_arrived);
+}
+
+/* On control, which outlives the target. */
+static void note_at_peers(struct reactor_msg *msg)
+{
+	struct lost_note *note = container_of(msg, struct lost_note, msg);
+
+	note->peers.tell_lost(note->peers.arg, &note->lost);
+	free(note);
+}
+
+static bool is_of_host(const struct ctrl *ctrl, const struct lost_host *lost)
+{
+	return ctrl->type == CTRL_TYPE_IO && strcmp(ctrl->host_nqn, lost->host_nqn) == 0 &&
+	       strcmp(ctrl->subsystem_nqn, lost->subsystem_nqn) == 0 &&
+	       uuid_equal(&ctrl->host_id, &lost->host_id);
 }
 
 /* On the registry. Names of controllers do not change while they are registered. */
@@ -69,13 +88,24 @@ static void note_here(struct reactor_msg *msg)
 		struct ctrl *ctrl = target->ctrls[id];
 
 		seen += ctrl != NULL;
-		if (ctrl && id != note->entry.cntlid && ctrl->type == CTRL_TYPE_IO &&
-		    strcmp(ctrl->host_nqn, note->host_nqn) == 0 &&
-		    strcmp(ctrl->subsystem_nqn, note->subsystem_nqn) == 0 &&
-		    uuid_equal(&ctrl->host_id, &note->host_id))
+		if (ctrl && id != note->lost.cntlid && is_of_host(ctrl, &note->lost))
 			note_send(note, ctrl);
 	}
-	free(note);
+	if (note->peers.tell_lost)
+		reactor_post(target->control, &note->msg, note_at_peers);
+	else
+		free(note);
+}
+
+static struct lost_note *note_create(struct target *target, uint16_t cntlid)
+{
+	struct lost_note *note = calloc(1, sizeof(*note));
+
+	if (!note)
+		log_warn("target", "no memory to tell that controller %u is lost", cntlid);
+	else
+		note->target = target;
+	return note;
 }
 
 void ctrl_tell_lost(struct ctrl *ctrl, enum lost_host_reason reason)
@@ -85,21 +115,29 @@ void ctrl_tell_lost(struct ctrl *ctrl, enum lost_host_reason reason)
 	CHECK_OWNER(ctrl);
 	if (ctrl->type != CTRL_TYPE_IO)
 		return;
-	note = calloc(1, sizeof(*note));
-	if (!note) {
-		log_warn("target", "no memory to tell that controller %u is lost", ctrl->cntlid);
+	note = note_create(ctrl->target, ctrl->cntlid);
+	if (!note)
 		return;
-	}
-	note->target = ctrl->target;
-	note->entry = (struct log_lost_host_entry){
+	note->peers = ctrl->target->cluster;
+	note->lost = (struct lost_host){
+		.host_id = ctrl->host_id,
 		.cntlid = ctrl->cntlid,
-		.reason = (uint8_t)reason,
 		.uniquifier = ctrl->uniquifier,
+		.reason = (uint8_t)reason,
 	};
-	memcpy(note->subsystem_nqn, ctrl->subsystem_nqn, sizeof(note->subsystem_nqn));
-	memcpy(note->host_nqn, ctrl->host_nqn, sizeof(note->host_nqn));
-	note->host_id = ctrl->host_id;
+	memcpy(note->lost.subsystem_nqn, ctrl->subsystem_nqn, sizeof(note->lost.subsystem_nqn));
+	memcpy(note->lost.host_nqn, ctrl->host_nqn, sizeof(note->lost.host_nqn));
 	reactor_post(target_registry(ctrl->target)->reactor, &note->msg, note_here);
+}
+
+void target_tell_lost(struct target *target, const struct lost_host *lost)
+{
+	struct lost_note *note = note_create(target, lost->cntlid);
+
+	if (!note)
+		return;
+	note->lost = *lost;
+	reactor_post(target_registry(target)->reactor, &note->msg, note_here);
 }
 
 uint64_t log_lost_host_write(const struct ctrl *ctrl, const struct log_window *window)

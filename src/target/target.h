@@ -279,12 +279,24 @@ struct ctrl_reset;     /* target/ctrl_reset.h */
  * ranges of their own. */
 #define TARGET_CNTLID_MAX 0xffef
 
+/* A controller that has lost its host, as the other controllers of that host are told: log 1Fh. */
+struct lost_host {
+	char subsystem_nqn[NVME_NQN_BYTES];
+	char host_nqn[NVME_NQN_BYTES];
+	struct uuid host_id;
+	uint16_t cntlid;
+	uint8_t uniquifier; /* CIU */
+	uint8_t reason;     /* enum lost_host_reason */
+};
+
 /* Other processes that serve the same subsystems; given by control, called on its reactor. */
 struct target_peers {
 	/* Whether a peer has this identifier in its range. Any reactor. */
 	bool (*has_cntlid)(void *arg, uint16_t cntlid);
 	/* Has it reset there, or fences that peer; ends with reset->done on reset->reactor. */
 	void (*reset)(void *arg, struct ctrl_reset *reset);
+	/* Tells them, as far as they can be reached. */
+	void (*tell_lost)(void *arg, const struct lost_host *lost);
 	void *arg;
 };
 
@@ -307,6 +319,10 @@ struct target_config {
 	unsigned
 		buf_counts[3]; /* data buffers per reactor: 8 KiB, 128 KiB, 1 MiB; 0,0,0: default */
 };
+
+/* A controller of a peer has lost its host: the controllers of that host here are told. Control
+ * reactor. */
+void target_tell_lost(struct target *target, const struct lost_host *lost);
 
 /* On the control thread, before or while the reactors run. 0 or -errno. */
 int target_create(const struct target_config *config, struct target **ret_target);

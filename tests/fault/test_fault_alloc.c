@@ -1,145 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The Nth allocation of target, host, media and transport fails, for N = 1, 2, … until the script
- * runs without a failure. One thread.
- *
- * The linker sends every malloc, calloc, realloc, aligned_alloc, strdup and mmap of the program
- * through the functions here (mmap is mmap64 as meson compiles it); the simulator's memory is left
- * out by defining its two functions here too. What was allocated and not freed when a run is over
- * is a leak, found without a sanitizer.
+ * runs without a failure; nothing is left behind then. One thread. See alloc_wrap.h.
  */
+#include "alloc_wrap.h"
 #include "scene.h"
 #include "tap.h"
 
 #include "base/log.h"
 
-#include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
-
-#define LIVE_MAX 4096
-
-void *__real_malloc(size_t len_bytes);
-void *__real_calloc(size_t count, size_t len_bytes);
-void *__real_realloc(void *memory, size_t len_bytes);
-void *__real_aligned_alloc(size_t align_bytes, size_t len_bytes);
-char *__real_strdup(const char *text);
-void __real_free(void *memory);
-void *__real_mmap64(void *at, size_t len_bytes, int prot, int flags, int fd, off_t offset);
-int __real_munmap(void *at, size_t len_bytes);
-void *__wrap_malloc(size_t len_bytes);
-void *__wrap_calloc(size_t count, size_t len_bytes);
-void *__wrap_realloc(void *memory, size_t len_bytes);
-void *__wrap_aligned_alloc(size_t align_bytes, size_t len_bytes);
-char *__wrap_strdup(const char *text);
-void __wrap_free(void *memory);
-void *__wrap_mmap64(void *at, size_t len_bytes, int prot, int flags, int fd, off_t offset);
-int __wrap_munmap(void *at, size_t len_bytes);
-
-static bool is_counting;
-static unsigned alloc_count;
-static unsigned fail_at;
-static bool has_failed;
-static void *live[LIVE_MAX];
-static unsigned live_count;
-static int mapped_count;
-
-/* ---- the simulator's memory ----------------------------------------------------------------- */
-
-void *sim_alloc(size_t len_bytes)
-{
-	void *memory = __real_calloc(1, len_bytes);
-
-	CHECK(memory != NULL);
-	return memory;
-}
-
-void *sim_realloc(void *memory, size_t len_bytes)
-{
-	memory = __real_realloc(memory, len_bytes);
-	CHECK(memory != NULL);
-	return memory;
-}
-
-/* ---- everybody else's ----------------------------------------------------------------------- */
-
-static bool must_fail(void)
-{
-	if (!is_counting || ++alloc_count != fail_at)
-		return false;
-	has_failed = true;
-	errno = ENOMEM;
-	return true;
-}
-
-static void *keep(void *memory)
-{
-	if (is_counting && memory) {
-		CHECK(live_count < LIVE_MAX);
-		live[live_count++] = memory;
-	}
-	return memory;
-}
-
-static void forget(const void *memory)
-{
-	/* Youngest first: that is where most are found. */
-	for (unsigned i = live_count; memory && i-- > 0;) {
-		if (live[i] == memory) {
-			live[i] = live[--live_count];
-			return;
-		}
-	}
-}
-
-void *__wrap_malloc(size_t len_bytes)
-{
-	return must_fail() ? NULL : keep(__real_malloc(len_bytes));
-}
-
-void *__wrap_calloc(size_t count, size_t len_bytes)
-{
-	return must_fail() ? NULL : keep(__real_calloc(count, len_bytes));
-}
-
-void *__wrap_realloc(void *memory, size_t len_bytes)
-{
-	if (must_fail())
-		return NULL;
-	forget(memory);
-	return keep(__real_realloc(memory, len_bytes));
-}
-
-void *__wrap_aligned_alloc(size_t align_bytes, size_t len_bytes)
-{
-	return must_fail() ? NULL : keep(__real_aligned_alloc(align_bytes, len_bytes));
-}
-
-char *__wrap_strdup(const char *text)
-{
-	return must_fail() ? NULL : keep(__real_strdup(text));
-}
-
-void __wrap_free(void *memory)
-{
-	forget(memory);
-	__real_free(memory);
-}
-
-void *__wrap_mmap64(void *at, size_t len_bytes, int prot, int flags, int fd, off_t offset)
-{
-	if (must_fail())
-		return MAP_FAILED;
-	mapped_count += is_counting;
-	return __real_mmap64(at, len_bytes, prot, flags, fd, offset);
-}
-
-int __wrap_munmap(void *at, size_t len_bytes)
-{
-	mapped_count -= is_counting;
-	return __real_munmap(at, len_bytes);
-}
 
 /* ---- the loop ------------------------------------------------------------------------------- */
 
@@ -151,19 +23,9 @@ static void play(const struct scene_options *options, unsigned n, struct scene_f
 	/* Each play begins with zeroes. */
 	if (options->file)
 		unlink(options->file);
-	is_counting = true;
-	has_failed = false;
-	alloc_count = 0;
-	fail_at = n;
+	alloc_wrap_begin(n);
 	EXPECT_EQ(0, scene_play(options, label, figures));
-	is_counting = false;
-	if (live_count > 0 || mapped_count != 0)
-		printf("# %s: %u allocations and %d mappings are left\n", label, live_count,
-		       mapped_count);
-	EXPECT_EQ(0, live_count);
-	EXPECT_EQ(0, mapped_count);
-	live_count = 0;
-	mapped_count = 0;
+	EXPECT_EQ(0, alloc_wrap_end(label));
 	EXPECT_EQ(0, figures->wrong_reads);
 	EXPECT_EQ(0, figures->compare_misses);
 }
@@ -178,9 +40,9 @@ static void loop(const struct scene_options *options)
 		effects += figures.setup_failures + figures.connect_failures + figures.losses +
 				   figures.cmd_failures >
 			   0;
-	} while (has_failed && n < 2000);
+	} while (alloc_wrap_has_failed() && n < 2000);
 	printf("# %u allocations, %u of their failures were seen by a user\n", n - 1, effects);
-	EXPECT(!has_failed);
+	EXPECT(!alloc_wrap_has_failed());
 	/* Nothing fails that was not made to. */
 	EXPECT_EQ(0, figures.setup_failures + figures.connect_failures + figures.losses +
 			     figures.cmd_failures);

@@ -13,6 +13,7 @@ static void body_check(const struct peer_frame *frame)
 	uint8_t body[PEER_FRAME_MAX];
 	struct peer_hello hello;
 	struct peer_reset reset;
+	struct lost_host lost;
 	uint64_t id;
 	uint32_t result;
 
@@ -28,6 +29,10 @@ static void body_check(const struct peer_frame *frame)
 		if (peer_done_decode(frame->body, &id, &result) < 0)
 			return;
 		peer_done_encode(id, result, body);
+	} else if (frame->type == PEER_LOST_HOST) {
+		if (peer_lost_decode(frame->body, &lost) < 0)
+			return;
+		peer_lost_encode(&lost, body);
 	} else {
 		CHECK(frame->body_bytes == 0);
 		return;

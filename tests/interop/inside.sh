@@ -431,7 +431,7 @@ run_row() {
 	rc=$?
 	clean_up
 	cp /tmp/{target,load,host}-"$row"* "$here" 2>/dev/null
-	dmesg >"$here/dmesg-$row"
+	dmesg >"$here/dmesg-$row" || rc=1
 	bad=$(grep -E "$DMESG_ALWAYS" "$here/dmesg-$row" | grep -vE "${allowed:-^$}")
 	if [ "$rc" -eq 0 ] && [ -z "$bad" ]; then
 		echo "ok $count - $row ($((SECONDS - began)) s)"

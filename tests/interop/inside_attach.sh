@@ -17,6 +17,8 @@ attach() {
 	"$weft" attach -n "$NQN" --path "$HOST:$TARGET_PORT" --nsid "$nsid" "$@" \
 		>"/tmp/attach-$row" 2>"/tmp/attach-$row.err" &
 	attached=$!
+	# A row that fails leaves no device behind.
+	trap 'kill -KILL "$attached" 2>/dev/null || true' EXIT
 	wait_for 20 grep -Eq '^(Block device|Connect with): ' "/tmp/attach-$row" || {
 		cat "/tmp/attach-$row" "/tmp/attach-$row.err"
 		return 1
@@ -61,7 +63,7 @@ device_works() {
 	blkdiscard -o 65536 -l 65536 "$dev"
 	blkdiscard -z -o 131072 -l 65536 "$dev"
 	same_blocks 32 16 <(head -c 65536 /dev/zero)
-	same_blocks 48 16 <(tail -c +131073 /tmp/random | head -c 65536)
+	same_blocks 48 16 <(dd if=/tmp/random bs=4096 skip=32 count=16 status=none)
 }
 
 # A block device by ublk: verified, two file systems, both block sizes, read-only, detached in order.

@@ -61,7 +61,7 @@ member_config() {
 		def range: {a: [1001, 1999], b: [2001, 2999], c: [3001, 3999]}[.];
 		{version: 1,
 		 cluster: {name: $who, listen: "unix:/tmp/peer-\($who).sock", secret_file: "/tmp/failover-secret",
-			   cntlids: ($who | range), fence: "kill",
+			   cntlids: ($who | range), fence: "kill", answer_ms: 2000,
 			   peers: [{name: $other, address: "unix:/tmp/peer-\($other).sock", cntlids: ($other | range)}]},
 		 subsystems: [{nqn: $nqn, serial: $serial, allow_any_host: true,
 			       namespaces: [{nsid: 1, media: $media, uuid: $uuid, clustered: true}]}],
@@ -72,13 +72,13 @@ member_start() {
 	nsenter --net="/run/netns/t$1" "$weft" serve -c "/tmp/$1.json" --state "/tmp/state-$row-$1" \
 		--discovery none --reactors 1 >>"/tmp/target-$row-$1" 2>&1 &
 	pids[$1]=$!
-	wait_for 20 listens "$1"
+	wait_for 60 listens "$1"
 }
 
 member_end() {
 	local status=0
 	kill "-$2" "${pids[$1]}"
-	wait_for 20 zombie_or_gone "${pids[$1]}"
+	wait_for 60 zombie_or_gone "${pids[$1]}"
 	wait "${pids[$1]}" || status=$?
 	[ "$2" = KILL ] || [ "$status" -eq 0 ]
 }
@@ -167,9 +167,11 @@ load_start() {
 	rm -f /tmp/load-end
 	(
 		until [ -e /tmp/load-end ]; do
-			fio_verify failover --size=8M --bsrange=4k-32k --time_based --runtime=5 --verify_backlog=128 \
+			fio_verify failover --size=8M --bsrange=4k-32k --verify_backlog=64 --verify_state_save=0 \
 				--randrepeat=0 --output-format=json
-			has "$(cat /tmp/fio-failover)" '.jobs[0] | .error == 0 and .write.total_ios > 0 and .read.total_ios > 0'
+			# All that was written was read again.
+			has "$(cat /tmp/fio-failover)" '.jobs[0] | .error == 0 and .write.total_ios > 0 and
+				.read.total_ios == .write.total_ios'
 			jq -c '.jobs[0] | [.write.total_ios, .read.total_ios, .write.clat_ns.max]' /tmp/fio-failover
 		done
 	) >"/tmp/load-$row" 2>&1 &
@@ -210,9 +212,9 @@ path_ana_is() { [ "$(cat /sys/block/nvme*c"${ctrls[$1]#nvme}n1/ana_state")" = "$
 ana_move() {
 	local before
 	member_ctl "$2" ana set "${links[$2]}" 1 optimized
-	wait_for 20 path_ana_is "$2" optimized
+	wait_for 60 path_ana_is "$2" optimized
 	member_ctl "$1" ana set "${links[$1]}" 1 inaccessible
-	wait_for 20 path_ana_is "$1" inaccessible
+	wait_for 60 path_ana_is "$1" inaccessible
 	carried_by "$2" # what had been sent before has ended
 	before=$(path_sectors "$1")
 	carried_by "$2"
@@ -281,7 +283,8 @@ kernel_port() {
 }
 
 kernel_link() {
-	inside "$1" ln -s "/sys/kernel/config/nvmet/subsystems/$NQN" "/sys/kernel/config/nvmet/ports/2${links[$1]}/subsystems/$NQN"
+	local cfg=/sys/kernel/config/nvmet
+	inside "$1" ln -s "$cfg/subsystems/$NQN" "$cfg/ports/2${links[$1]}/subsystems/$NQN"
 }
 kernel_unlink() { rm "/sys/kernel/config/nvmet/ports/2${links[$1]}/subsystems/$NQN"; }
 
@@ -367,7 +370,7 @@ row_failover_nvmet() {
 	for who in a b; do
 		kernel_port $who
 		kernel_link $who
-		wait_for 20 listens $who
+		wait_for 60 listens $who
 	done
 	member_config c a "file:$null"
 	member_start c
@@ -404,14 +407,14 @@ row_failover_nvmet() {
 
 # ---- Cross-Controller Reset by nvme-cli ----------------------------------------------------------
 
-# id_number WHO OFFSET BYTES: of Identify Controller, little endian, unsigned.
-id_number() {
-	nvme id-ctrl "/dev/${ctrls[$1]}" -o binary >/tmp/id-ctrl
-	od -An -v "-tu$3" -j "$2" -N "$3" /tmp/id-ctrl | tr -d ' '
-}
+# id_read WHO: its Identify Controller, for id_number.
+id_read() { nvme id-ctrl "/dev/${ctrls[$1]}" -o binary >/tmp/id-ctrl; }
+
+# id_number OFFSET BYTES: little endian, unsigned.
+id_number() { od -An -v "-tu$2" -j "$1" -N "$2" /tmp/id-ctrl | tr -d ' '; }
 
 # instance_of WHO: CNTLID, CIU and CIRN, what it takes to name it in a reset.
-instance_of() { echo "$(id_number "$1" 78 2) $(id_number "$1" 135 1) $(id_number "$1" 136 8)"; }
+instance_of() { id_read "$1" && echo "$(id_number 78 2) $(id_number 135 1) $(id_number 136 8)"; }
 instance_is() { [ "$(instance_of "$1")" = "$2" ]; }
 is_another() { ctrl_is "${ctrls[$1]}" live && ! instance_is "$1" "$2"; }
 
@@ -440,7 +443,7 @@ for i in range(struct.unpack_from("<H", page)[0]):
 log_has_reset() { reset_log "$1" | grep -E "^$2 $3 [0-9]+ 1 "; }
 
 # was_reset VIA CNTLID CIU: said at once, or in the log.
-was_reset() { is_immediate || wait_for 20 log_has_reset "$@"; }
+was_reset() { is_immediate || wait_for 60 log_has_reset "$@"; }
 
 row_failover_reset() {
 	local who was other new
@@ -448,13 +451,13 @@ row_failover_reset() {
 	nvme list-subsys
 	for who in a b; do
 		was=$(instance_of $who)
-		echo "$who: CNTLID, CIU, CIRN $was; CQT $(id_number $who 386 2); CCRL $(id_number $who 1807 1)"
-		[ "$(cut -d ' ' -f 1 <<<"$was")" -eq "$(cat "/sys/class/nvme/${ctrls[$who]}/cntlid")" ]
-		[ "$(id_number $who 135 1)" -gt 0 ]
-		[ "$(id_number $who 136 8)" != 0 ]
-		[ "$(id_number $who 386 2)" -gt 0 ]
-		[ "$(id_number $who 1807 1)" -gt 0 ]
-		has "$(nvme id-ctrl "/dev/${ctrls[$who]}" -o json)" ".cqt == $(id_number $who 386 2)"
+		echo "$who: CNTLID, CIU, CIRN $was; CQT $(id_number 386 2); CCRL $(id_number 1807 1)"
+		[ "$(id_number 78 2)" -eq "$(cat "/sys/class/nvme/${ctrls[$who]}/cntlid")" ]
+		[ "$(id_number 135 1)" -gt 0 ]
+		[ "$(id_number 136 8)" != 0 ]
+		[ "$(id_number 386 2)" -gt 0 ]
+		[ "$(id_number 1807 1)" -gt 0 ]
+		has "$(nvme id-ctrl "/dev/${ctrls[$who]}" -o json)" ".cqt == $(id_number 386 2)"
 		nvme get-log "/dev/${ctrls[$who]}" --log-id=0x1f --log-len=64
 		[ -z "$(reset_log $who)" ]
 		# Nobody is asked to reset itself.
@@ -484,7 +487,7 @@ row_failover_reset() {
 	reset_by b $was
 	# shellcheck disable=SC2086
 	was_reset b ${was% *}
-	wait_for 5 zombie_or_gone "${pids[a]}"
+	wait_for 60 zombie_or_gone "${pids[a]}"
 	wait "${pids[a]}" || true
 	random_file /tmp/random 16
 	write_blocks /tmp/random 0

@@ -68,20 +68,20 @@ ctrl_gone() { ! ctrl_of "$1"; }
 # connect [nvme-cli option...]: sets $ctrl and $dev of the first subsystem's first namespace.
 connect() {
 	nvme connect -t tcp -a "$HOST" -s "$TARGET_PORT" -n "$NQN" "$@"
-	wait_for 20 ctrl_of "$NQN"
+	wait_for 60 ctrl_of "$NQN"
 	ctrl=$(ctrl_of "$NQN")
-	wait_for 20 ctrl_is "$ctrl" live
-	wait_for 20 ns_of "$NQN" 1
+	wait_for 60 ctrl_is "$ctrl" live
+	wait_for 60 ns_of "$NQN" 1
 	dev=$(ns_of "$NQN" 1)
-	wait_for 20 test -b "$dev"
-	udevadm settle -t 20
+	wait_for 60 test -b "$dev"
+	udevadm settle -t 60
 }
 
 disconnect() {
 	# A closed writer makes udev read the device once more; not while it goes away.
-	udevadm settle -t 20
+	udevadm settle -t 60
 	nvme disconnect -n "$NQN"
-	wait_for 20 ctrl_gone "$NQN"
+	wait_for 60 ctrl_gone "$NQN"
 }
 
 # fio_verify NAME [fio option...]: writes, then reads everything back and checks its CRC32C.

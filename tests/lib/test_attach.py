@@ -316,6 +316,17 @@ def read_only(t, tgt):
         disk.finish(t, 'read-only')
 
 
+def named(t, tgt):
+    disk = Attach([tgt.port], 2, '--export', 'disk')
+    with Nbd(disk.path) as c:
+        t.eq(c.option(nbd.OPT_LIST)[0], (nbd.REP_SERVER, b'\0\0\0\4disk'), '--export: listed')
+        t.eq(c.info(nbd.OPT_GO), nbd.ERR_UNKNOWN, '--export: without its name there is none')
+        t.eq(c.go(name=b'disk', infos=(nbd.INFO_NAME,)).infos[nbd.INFO_NAME], b'disk', '--export: by its name')
+        t.eq(c.ask(nbd.WRITE, 512, data=bytes(512))[0], 0, 'blocks of 512 bytes')
+    t.ok('nbd+unix:///disk?socket=' in disk.out, '--export: how to connect', why=disk.out)
+    disk.finish(t, 'named')
+
+
 def reaches_medium(t, tgt):
     disk = Attach([tgt.port], 4)
     with disk.client() as c:
@@ -409,6 +420,16 @@ def refusals(t, tgt):
             ('a wrong time-out', 1, 'nonsense', ['--set', 'nonsense=1', '--nbd', path])):
         code, out = command(weft, 'attach', *args)
         t.ok(code == want and words in out, name, why='status %d\n%s' % (code, out))
+    # A port that accepts and says nothing.
+    silent = socket.create_server(('127.0.0.1', 0))
+    process = subprocess.Popen([weft, 'attach', '--path', '127.0.0.1:%d' % silent.getsockname()[1], '--nbd', path + '3'],
+                               stderr=subprocess.DEVNULL)
+    peer = silent.accept()[0]
+    peer.recv(1)
+    process.send_signal(signal.SIGINT)
+    t.eq(process.wait(30), -signal.SIGINT, 'SIGINT while it connects')
+    peer.close()
+    silent.close()
     code, out = command(weft, 'attach', '--help')
     t.ok(code == 0 and '--nbd' in out and '--ublk' in out, '--help', why=out)
     if not os.path.exists('/dev/ublk-control'):
@@ -427,7 +448,7 @@ def test(t, tgt):
         with t.guard(part.__name__):
             part(t, disk)
     disk.finish(t, 'attach')
-    for part in (read_only, reaches_medium, grows, fails_over, ends, refusals):
+    for part in (read_only, named, reaches_medium, grows, fails_over, ends, refusals):
         with t.guard(part.__name__):
             part(t, tgt)
 

@@ -150,7 +150,7 @@ def test(t):
 
 
 if __name__ == '__main__':
-    ENGINE = sys.argv[1]
+    ENGINE = sys.argv[1] if sys.argv[1].startswith('-') else os.path.abspath(sys.argv[1])
     TAP = Tap()
     if ENGINE.startswith('-'):
         print('1..0 # SKIP ' + ENGINE[1:])

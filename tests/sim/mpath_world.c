@@ -40,19 +40,56 @@ static void probe_land(struct probe *probe, const struct media_io *io)
 	}
 }
 
+enum probe_stage {
+	PROBE_WAITS,
+	PROBE_HAS_LANDED
+};
+
+static void probe_perform(struct media_io *io)
+{
+	struct probe *probe = container_of(io->media, struct probe, media);
+
+	if (io->kind == MEDIA_READ || io->kind == MEDIA_WRITE)
+		probe_copy(io, probe->blocks + io->offset);
+	else if (io->kind == MEDIA_WRITE_ZEROES)
+		memset(probe->blocks + io->offset, 0, io->len_bytes);
+	if (io->kind == MEDIA_WRITE)
+		probe_land(probe, io);
+}
+
 static void probe_finish(struct reactor_timer *timer)
 {
 	struct media_io *io = container_of(timer, struct media_io, timer);
 	struct probe *probe = container_of(io->media, struct probe, media);
+	unsigned at = 0;
 
-	probe->under_way--;
-	if (io->result == 0 && (io->kind == MEDIA_READ || io->kind == MEDIA_WRITE))
-		probe_copy(io, probe->blocks + io->offset);
-	else if (io->result == 0 && io->kind == MEDIA_WRITE_ZEROES)
-		memset(probe->blocks + io->offset, 0, io->len_bytes);
-	if (io->result == 0 && io->kind == MEDIA_WRITE)
-		probe_land(probe, io);
+	while (probe->busy[at] != io)
+		at++;
+	probe->busy[at] = probe->busy[--probe->under_way];
+	if (io->result == 0 && io->stage == PROBE_WAITS)
+		probe_perform(io);
 	io->done(io, io->result);
+}
+
+static void probe_land_without_us(void *arg)
+{
+	struct media_io *io = arg;
+
+	probe_perform(io);
+	io->stage = PROBE_HAS_LANDED;
+}
+
+/* The kernel ends what it has, though the process that asked is stopped until then. */
+static void probe_freeze(struct probe *probe, struct sim *sim, const struct reactor *reactor,
+			 uint64_t until_ns)
+{
+	for (unsigned i = 0; i < probe->under_way; i++) {
+		struct media_io *io = probe->busy[i];
+
+		if (io->reactor == reactor && io->result == 0 && io->stage == PROBE_WAITS &&
+		    io->kind != MEDIA_READ && io->timer.deadline_ns < until_ns)
+			sim_at(sim, io->timer.deadline_ns, probe_land_without_us, io);
+	}
 }
 
 static void probe_submit(struct media_io *io)
@@ -65,7 +102,9 @@ static void probe_submit(struct media_io *io)
 	if (probe->spike_one_in > 0 && prng_one_in(&probe->prng, probe->spike_one_in))
 		delay_ns += prng_below(&probe->prng, probe->spike_us + 1) * NS_PER_US;
 	io->result = 0;
-	probe->under_way++;
+	io->stage = PROBE_WAITS;
+	CHECK(probe->under_way < MWORLD_BUSY_MAX);
+	probe->busy[probe->under_way++] = io;
 	if (io->kind == MEDIA_WRITE) {
 		probe->writes_begun++;
 		delay_ns += probe->next_delay_ns;
@@ -105,7 +144,7 @@ static struct probe *probe_open(struct mworld *world, uint64_t block_count)
 	struct probe *probe = calloc(1, sizeof(*probe));
 
 	CHECK(probe != NULL);
-	probe->reactor = world->data;
+	probe->reactor = world->datas[0];
 	probe->block_count = block_count;
 	probe->blocks = calloc(block_count, MWORLD_BLOCK_BYTES);
 	probe->delay_ns = 10 * NS_PER_US;
@@ -152,6 +191,20 @@ static void *made(size_t count, size_t bytes)
 	return memory;
 }
 
+static void crowd_build(struct mworld *world, struct subsystem *subsystem, unsigned target)
+{
+	char name[64];
+
+	for (unsigned i = 0; i < world->crowd_count; i++) {
+		struct ns *ns = &subsystem->namespaces[subsystem->ns_count++];
+
+		*ns = (struct ns){.nsid = MWORLD_NS + 1 + i, .ana_group = 1};
+		ns_bind(ns, ns_store_get(world->ns[MWORLD_NS - 1].stores[target]));
+		snprintf(name, sizeof(name), "crowd %u", i);
+		uuid_from_name(name, &ns->uuid);
+	}
+}
+
 static struct subsystem *subsystem_build(struct mworld *world, unsigned target)
 {
 	struct subsystem *subsystem = made(1, sizeof(*subsystem));
@@ -162,7 +215,7 @@ static struct subsystem *subsystem_build(struct mworld *world, unsigned target)
 	text_copy(subsystem->model, sizeof(subsystem->model), "weft mpath");
 	subsystem->allows_any_host = true;
 	subsystem->ana_group_max = MWORLD_NS;
-	subsystem->namespaces = ns_array_create(MWORLD_NS);
+	subsystem->namespaces = ns_array_create(MWORLD_NS + world->crowd_count);
 	CHECK(subsystem->namespaces != NULL);
 	for (unsigned i = 0; i < MWORLD_NS; i++) {
 		struct ns *ns = &subsystem->namespaces[subsystem->ns_count];
@@ -176,6 +229,7 @@ static struct subsystem *subsystem_build(struct mworld *world, unsigned target)
 		uuid_from_name(name, &ns->uuid);
 		memcpy(ns->nguid, ns->uuid.bytes, sizeof(ns->nguid));
 	}
+	crowd_build(world, subsystem, target);
 	return subsystem;
 }
 
@@ -206,6 +260,8 @@ static struct snapshot *snapshot_build(struct mworld *world, unsigned target)
 	CHECK(snapshot != NULL);
 	if (world->quiesce_ms > 0)
 		snapshot->limits.quiesce_ms = world->quiesce_ms;
+	if (world->io_queues_max > 0)
+		snapshot->limits.io_queues_max = world->io_queues_max;
 	snapshot->subsystem_count = 1;
 	snapshot->subsystems = made(1, sizeof(*snapshot->subsystems));
 	snapshot->subsystems[0] = subsystem_build(world, target);
@@ -314,7 +370,7 @@ void mworld_grow(struct mworld *world, unsigned ns)
 static void target_start(struct mworld *world, unsigned index)
 {
 	struct target_config config = {.control = world->control,
-				       .reactors = &world->data,
+				       .reactors = &world->datas[index],
 				       .reactor_count = 1,
 				       .buf_counts = {64, 64, 64},
 				       .random_seed = ++world->starts};
@@ -357,8 +413,23 @@ bool mworld_is_steady(const struct mworld *world)
 	return world->applying == 0 && !world->restarts[0].is_busy && !world->restarts[1].is_busy;
 }
 
+void mworld_freeze(struct mworld *world, unsigned target, uint64_t ms)
+{
+	struct reactor *reactor = world->datas[target];
+	uint64_t until_ns = sim_now(world->sim) + ms * NS_PER_MS;
+
+	sim_freeze(reactor, until_ns);
+	for (unsigned i = 0; i < MWORLD_NS; i++)
+		probe_freeze(target == 0 ? world->ns[i].probe : world->ns[i].second_probe,
+			     world->sim, reactor, until_ns);
+}
+
 static void targets_create(struct mworld *world)
 {
+	struct reactor_config config = {.cpu = -1, .index = 3};
+
+	if (world->target_count == 2)
+		CHECK(reactor_create(&config, &world->datas[1]) == 0);
 	for (unsigned i = 0; i < MWORLD_NS; i++) {
 		for (unsigned k = 0; k < world->target_count; k++) {
 			struct probe *probe = probe_open(world, MWORLD_BLOCKS);
@@ -389,7 +460,7 @@ static void world_fill(struct mworld *world, uint64_t seed, unsigned port_count,
 	world->target_count = 1;
 	CHECK(reactor_create(&config, &world->control) == 0);
 	config.index = 1;
-	CHECK(reactor_create(&config, &world->data) == 0);
+	CHECK(reactor_create(&config, &world->datas[0]) == 0);
 	config.index = 2;
 	CHECK(reactor_create(&config, &world->reactor) == 0);
 	for (unsigned i = 0; i < port_count; i++) {
@@ -437,16 +508,19 @@ static bool is_going(void *arg)
 	return !((struct mworld *)arg)->is_gone;
 }
 
+unsigned mworld_close(struct mworld *world)
+{
+	sim_enter(world->reactor);
+	mpath_close(world->mpath, on_gone, world);
+	sim_leave(world->reactor);
+	world->mpath = NULL;
+	return !sim_run_while(world->sim, is_going, world, 60 * NS_PER_S);
+}
+
 unsigned mworld_destroy(struct mworld *world)
 {
-	unsigned leaks = 0;
+	unsigned leaks = world->mpath != NULL ? mworld_close(world) : 0;
 
-	if (world->mpath != NULL) {
-		sim_enter(world->reactor);
-		mpath_close(world->mpath, on_gone, world);
-		sim_leave(world->reactor);
-		leaks += !sim_run_while(world->sim, is_going, world, 60 * NS_PER_S);
-	}
 	sim_enter(world->control);
 	for (unsigned i = 0; i < world->target_count; i++) {
 		world->stopping++;
@@ -504,9 +578,14 @@ void mworld_open(struct mworld *world)
 	static const struct mpath_callbacks callbacks = {
 		.ready = on_ready, .ns_changed = on_ns_changed, .path_changed = on_path_changed};
 
+	int res;
+
 	sim_enter(world->reactor);
-	CHECK(mpath_open(world->reactor, &world->config, world->addrs, world->port_count,
-			 &callbacks, world, &world->mpath) == 0);
+	do {
+		res = mpath_open(world->reactor, &world->config, world->addrs, world->port_count,
+				 &callbacks, world, &world->mpath);
+	} while (res == -ENOMEM);
+	CHECK(res == 0);
 	sim_leave(world->reactor);
 }
 

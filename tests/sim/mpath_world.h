@@ -17,6 +17,7 @@
 #define MWORLD_BLOCK_BYTES  4096
 #define MWORLD_BLOCKS       64
 #define MWORLD_LANDINGS_MAX 65536
+#define MWORLD_BUSY_MAX     1024
 
 /* ---- the medium -------------------------------------------------------------------------------
  */
@@ -44,6 +45,7 @@ struct probe {
 	unsigned writes_begun;
 	unsigned reads_begun;
 	unsigned under_way;
+	struct media_io *busy[MWORLD_BUSY_MAX]; /* those under way */
 	struct probe_landing landings[MWORLD_LANDINGS_MAX];
 	unsigned landing_count;
 };
@@ -64,15 +66,19 @@ struct mworld_ns {
 struct mworld {
 	struct sim *sim;
 	struct reactor *control;
-	struct reactor *data;
-	struct reactor *reactor; /* of the host */
+	struct reactor *datas[2]; /* of each target; the second one only where there is one */
+	struct reactor *reactor;  /* of the host */
 	struct target *targets[2];
 	unsigned target_count;
 	struct net_addr addrs[MWORLD_PORTS_MAX];
 	unsigned port_count;
 	struct mworld_ns ns[MWORLD_NS];
+	/* Further namespaces from the next apply on, with NSIDs behind those, all with the blocks
+	 * of the last one. */
+	unsigned crowd_count;
 	enum ana_state ana[MWORLD_PORTS_MAX][MWORLD_NS]; /* by group, which is the NSID */
 	uint32_t quiesce_ms;                             /* CQT; 0: the target's default */
+	uint32_t io_queues_max; /* of a controller, from the next apply on; 0: likewise */
 	unsigned applying;
 	unsigned stopping;
 	uint64_t starts; /* of targets, so that no two are the same instance */
@@ -120,10 +126,15 @@ void mworld_create_two(struct mworld *world, uint64_t seed, unsigned port_count,
 /* Closes the mpath where there is one, ends the target; everything must be gone. Returns how much
  * is left over. */
 unsigned mworld_destroy(struct mworld *world);
+/* Closes the mpath alone; 1 when that does not end. */
+unsigned mworld_close(struct mworld *world);
 void mworld_apply(struct mworld *world);
 /* From a callback of the control reactor: the target ends, and is there again so much later. */
 void mworld_restart(struct mworld *world, unsigned target, uint64_t down_ms);
 bool mworld_is_steady(const struct mworld *world);
+/* The target's process is stopped for so long; what its medium has goes on. Not from its reactor.
+ */
+void mworld_freeze(struct mworld *world, unsigned target, uint64_t ms);
 /* The namespace has twice as many blocks from the next apply on; those of before stay. */
 void mworld_grow(struct mworld *world, unsigned ns);
 /* Does not wait: for callbacks of the control reactor. */

@@ -137,6 +137,7 @@ struct sim *sim_create(uint64_t seed, const struct sim_options *options)
 #define DEFAULT(member, value)                                                                     \
 	sim->options.member = sim->options.member ? sim->options.member : (value)
 	DEFAULT(latency_max_us, 50);
+	DEFAULT(latency_us, 1);
 	DEFAULT(post_max_us, 5);
 	DEFAULT(file_max_us, 200);
 	DEFAULT(window_max_bytes, 256 * 1024);
@@ -275,6 +276,8 @@ static uint64_t next_time(struct sim *sim, struct reactor **ret_reactor)
 			at = event->at_ns;
 		if (reactor->timers && reactor->timers->deadline_ns < at)
 			at = reactor->timers->deadline_ns;
+		if (at < reactor->frozen_until_ns)
+			at = reactor->frozen_until_ns;
 		if (at < best) {
 			best = at;
 			*ret_reactor = reactor;
@@ -318,6 +321,36 @@ bool sim_run_while(struct sim *sim, bool (*pred)(void *arg), void *arg, uint64_t
 			return false;
 	}
 	return true;
+}
+
+void sim_freeze(struct reactor *reactor, uint64_t until_ns)
+{
+	CHECK(reactor_running != reactor);
+	if (until_ns > reactor->frozen_until_ns)
+		reactor->frozen_until_ns = until_ns;
+	sim_trace(reactor->sim, "reactor %u stands still until %.3f us", reactor->index,
+		  (double)until_ns / 1000.0);
+}
+
+struct sim_call {
+	void (*fn)(void *arg);
+	void *arg;
+};
+
+static void call_run(struct sim_event *event)
+{
+	struct sim_call *call = event->arg;
+
+	call->fn(call->arg);
+	free(call);
+}
+
+void sim_at(struct sim *sim, uint64_t at_ns, void (*fn)(void *arg), void *arg)
+{
+	struct sim_call *call = sim_alloc(sizeof(*call));
+
+	*call = (struct sim_call){fn, arg};
+	sim_event_add(sim, NULL, at_ns, call_run, call);
 }
 
 void sim_enter(struct reactor *reactor)
@@ -556,6 +589,8 @@ static void file_op_start(struct reactor *reactor, struct reactor_op *op,
 	CHECK(reactor == reactor_running);
 	*file = *args;
 	file->op = op;
+	file->is_cancelled = file->kind != SIM_FILE_READV && file->kind != SIM_FILE_FDATASYNC &&
+			     op->deadline_ns != 0 && op->deadline_ns < sim->now_ns;
 	op->reactor = reactor;
 	op->private_bits = (uint64_t)(uintptr_t)file;
 	sim->ops_under_way++;

@@ -34,6 +34,7 @@ struct sim_faults {
 /* Every member may be 0, which takes the default in brackets. */
 struct sim_options {
 	uint32_t latency_max_us;    /* of a segment [50] */
+	uint32_t latency_us;        /* of every segment when is_orderly [1] */
 	uint32_t post_max_us;       /* of a message between reactors [5] */
 	uint32_t file_max_us;       /* of a file operation or offloaded work [200] */
 	uint32_t window_max_bytes;  /* most bytes a direction holds; each draws its own [256 KiB] */
@@ -68,6 +69,15 @@ void sim_run_until(struct sim *sim, uint64_t deadline_ns);
 /* Runs while pred says so; true when pred ended it, false when limit_ns passed or nothing is left.
  */
 bool sim_run_while(struct sim *sim, bool (*pred)(void *arg), void *arg, uint64_t limit_ns);
+
+/*
+ * The reactor gets no turn until then, as a process that is stopped: what falls due for it
+ * meanwhile waits, and its sockets fill. Files and the network go on. From any other reactor's
+ * turn.
+ */
+void sim_freeze(struct reactor *reactor, uint64_t until_ns);
+/* Of nobody's: runs at that time, whoever is frozen. Not from inside; once. */
+void sim_at(struct sim *sim, uint64_t at_ns, void (*fn)(void *arg), void *arg);
 
 void sim_enter(struct reactor *reactor);
 void sim_leave(struct reactor *reactor);

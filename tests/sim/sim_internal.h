@@ -31,6 +31,7 @@ struct reactor {
 	struct list node;
 	unsigned index;
 	bool is_stopped;
+	uint64_t frozen_until_ns; /* 0: it is not */
 	struct sim_heap heap;
 	struct reactor_timer *timers; /* reactor/timer_heap.h */
 	unsigned timers_armed;

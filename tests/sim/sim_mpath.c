@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Random worlds of multipath: a host with two or three paths reads and writes while paths are cut
- * and fall silent and ANA groups move; the model says what each read may return. One thread.
+ * and fall silent, targets stand still and ANA groups move; the model says what each read may
+ * return. One thread.
  *
  * In a third of the seeds the last port is another target over the same blocks, without any guard
  * between the two, so that only the fence of the host keeps late writes from doing harm. Each
@@ -29,6 +30,8 @@
 #define TROUBLED_NS      (60 * NS_PER_S)
 #define HEALED_NS        (120 * NS_PER_S)
 #define PARTITION_MAX_MS 3000
+#define FREEZE_MAX_MS    6000
+#define IC_BYTES         128
 
 enum step_kind {
 	STEP_READ,
@@ -68,7 +71,10 @@ struct mrun {
 	uint32_t partition_one_in;
 	uint32_t ana_one_in;
 	uint32_t restart_one_in;
+	uint32_t freeze_one_in;
+	uint32_t flip_one_in; /* sends, with digests: a bit of it changes */
 	uint32_t think_max_us;
+	uint64_t frozen_until_ns; /* one target at a time */
 	bool has_reset;
 	bool is_healed;
 	bool is_failed;
@@ -160,6 +166,9 @@ static void write_judge(struct mworker *worker)
 	}
 	model_write_maybe(run->model, worker->block, worker->value, worker->start, run->step);
 	*known = MODEL_NEVER;
+	/* A pair is not sent again by itself when its data came in pieces. */
+	if (run->flip_one_in > 0 && worker->kind == STEP_FUSED && io->result == MPATH_STATUS)
+		return;
 	if (io->result != MPATH_NO_PATH && io->result != MPATH_UNKNOWN)
 		run_fail(run, "a write of block %" PRIu64 " ended with result %d, status 0x%x 0x%x",
 			 worker->block, io->result, io->status.value,
@@ -257,6 +266,16 @@ static void trouble_ana(struct mrun *run)
 	mworld_apply_start(world);
 }
 
+/* It goes on with what waits in its sockets, sooner or later than its host gives it up. */
+static void trouble_freeze(struct mrun *run)
+{
+	uint64_t ms = 1 + prng_below(&run->prng, FREEZE_MAX_MS);
+
+	run->stats->freezes++;
+	run->frozen_until_ns = sim_now(run->world.sim) + ms * NS_PER_MS;
+	mworld_freeze(&run->world, (unsigned)prng_below(&run->prng, run->world.target_count), ms);
+}
+
 static void partitions_heal(struct mrun *run, uint64_t now_ns)
 {
 	for (unsigned i = 0; i < run->world.port_count; i++) {
@@ -287,6 +306,8 @@ static void on_chaos_timer(struct reactor_timer *timer)
 	}
 	if (strikes(run, run->ana_one_in))
 		trouble_ana(run);
+	if (now_ns >= run->frozen_until_ns && strikes(run, run->freeze_one_in))
+		trouble_freeze(run);
 	if (mworld_is_steady(world) && strikes(run, run->restart_one_in)) {
 		run->stats->restarts++;
 		mworld_restart(world, (unsigned)prng_below(&run->prng, world->target_count),
@@ -303,6 +324,13 @@ static void on_bytes(void *arg, int fd, uint64_t offset, uint8_t *bytes, size_t 
 {
 	struct mrun *run = arg;
 
+	/* What negotiates digests has none. */
+	if (offset >= IC_BYTES && len_bytes > 0 && !run->is_healed &&
+	    strikes(run, run->flip_one_in)) {
+		run->stats->flips++;
+		bytes[prng_below(&run->prng, len_bytes)] ^=
+			(uint8_t)(1u << prng_below(&run->prng, 8));
+	}
 	hash_add(run, (uint64_t)fd ^ offset << 20 ^ sim_now(run->world.sim));
 	hash_add(run, crc32c(bytes, len_bytes));
 }
@@ -388,6 +416,9 @@ static void world_choose(struct mrun *run)
 	run->partition_one_in = maybe(prng, 3, 30);
 	run->ana_one_in = maybe(prng, 2, 20);
 	run->restart_one_in = prng_one_in(prng, 3) ? 5 + (uint32_t)prng_below(prng, 40) : 0;
+	run->freeze_one_in = prng_one_in(prng, 3) ? 3 + (uint32_t)prng_below(prng, 40) : 0;
+	if (run->world.config.wants_header_digest && run->world.config.wants_data_digest)
+		run->flip_one_in = prng_one_in(prng, 2) ? 30 + (uint32_t)prng_below(prng, 1000) : 0;
 	run->think_max_us = prng_one_in(prng, 2) ? 20 : 5000;
 	run->worker_count = 1 + (unsigned)prng_below(prng, WORKERS_MAX);
 }
@@ -534,8 +565,9 @@ void mpath_run_print(const struct mpath_run_stats *stats)
 	       stats->commands, stats->resent, stats->unknown, stats->no_path,
 	       stats->blocks_checked);
 	printf("# %" PRIu64 " connections cut, %" PRIu64 " partitions, %" PRIu64
-	       " ANA changes, %" PRIu64 " restarts, %" PRIu64 " paths lost, %" PRIu64
-	       " fences by reset, %" PRIu64 " by time\n",
-	       stats->cuts, stats->partitions, stats->ana_changes, stats->restarts, stats->losses,
-	       stats->fences_by_reset, stats->fences_by_time);
+	       " ANA changes, %" PRIu64 " restarts, %" PRIu64 " targets frozen, %" PRIu64
+	       " bits flipped, %" PRIu64 " paths lost, %" PRIu64 " fences by reset, %" PRIu64
+	       " by time\n",
+	       stats->cuts, stats->partitions, stats->ana_changes, stats->restarts, stats->freezes,
+	       stats->flips, stats->losses, stats->fences_by_reset, stats->fences_by_time);
 }

@@ -178,7 +178,7 @@ static void seg_launch(struct sim_end *end, enum sim_seg_kind kind, const uint8_
 	struct sim *sim = end->sim;
 	struct sim_seg *seg = sim_alloc(sizeof(*seg) + len_bytes);
 	uint64_t delay_ns = sim->options.is_orderly
-				    ? NS_PER_US
+				    ? sim->options.latency_us * NS_PER_US
 				    : sim_delay_ns(sim, sim->options.latency_max_us);
 
 	seg->kind = kind;

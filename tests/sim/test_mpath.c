@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "host/mpath_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -109,6 +110,25 @@ static void a_cut_path_costs_no_read(void)
 	EXPECT_EQ(0, mworld_destroy(&world));
 }
 
+static void a_controller_that_grants_less_queues_than_the_last_is_used(void)
+{
+	mworld_create(&world, 31, 1, &orderly);
+	world.config.io_queues = 4;
+	mworld_connect(&world);
+	EXPECT_EQ(4, info_of(0).queue_count);
+	for (uint64_t i = 0; i < 3; i++)
+		write_value(i, i + 1);
+	world.io_queues_max = 2;
+	mworld_apply(&world);
+	EXPECT(sim_net_cut(world.sim, &world.addrs[0]) > 0);
+	mworld_run_ms(&world, 1);
+	EXPECT(mworld_until_live(&world, 1, 2000));
+	EXPECT_EQ(2, info_of(0).queue_count);
+	for (uint64_t i = 0; i < 3; i++)
+		EXPECT_EQ(i + 1, read_value(i));
+	EXPECT_EQ(0, mworld_destroy(&world));
+}
+
 static void a_silent_path_is_left_after_the_silence(void)
 {
 	struct mop mops[8] = {0};
@@ -182,6 +202,51 @@ static void a_path_that_stays_away_is_given_up_and_comes_back(void)
 	EXPECT(mworld_until_live(&world, 2, 3000));
 	EXPECT(!info_of(1).is_given_up);
 	EXPECT_EQ(0, mworld_destroy(&world));
+}
+
+/* Waits of one path that is refused, in ms: how many there were. */
+static unsigned waits_of(uint64_t seed, uint64_t *waits, unsigned max)
+{
+	unsigned count = 0;
+	uint64_t seen_ns = 0;
+
+	mworld_create(&world, seed, 1, &orderly);
+	world.config.timeouts.reconnect_min_ms = 100;
+	world.config.timeouts.reconnect_max_ms = 1600;
+	world.config.timeouts.jitter_percent = 25;
+	mworld_connect(&world);
+	sim_enter(world.reactor);
+	EXPECT_EQ(0, mpath_add_path(world.mpath, &world.addrs[1])); /* nobody listens */
+	sim_leave(world.reactor);
+	for (unsigned i = 0; i < 12000 && count < max; i++) {
+		const struct path *path = world.mpath->paths[1];
+
+		mworld_run_ms(&world, 1);
+		if (path->state != PATH_WAITING || path->retry_timer.deadline_ns == seen_ns)
+			continue;
+		seen_ns = path->retry_timer.deadline_ns;
+		if (seen_ns > sim_now(world.sim))
+			waits[count++] = (seen_ns - sim_now(world.sim)) / NS_PER_MS + 1;
+	}
+	EXPECT_EQ(0, mworld_destroy(&world));
+	return count;
+}
+
+static void attempts_are_spaced_more_and_more_and_by_chance(void)
+{
+	uint64_t waits[2][8];
+	bool differ = false;
+
+	for (unsigned i = 0; i < 2; i++) {
+		EXPECT_EQ(8, waits_of(40 + i, waits[i], 8));
+		for (unsigned k = 0; k < 8; k++) {
+			uint64_t most = k < 4 ? 100ull << k : 1600;
+
+			EXPECT(waits[i][k] <= most + 2 && waits[i][k] + 2 >= most * 3 / 4);
+			differ |= waits[0][k] != waits[i][k];
+		}
+	}
+	EXPECT(differ);
 }
 
 /* At any moment of its life: while it connects, while it is read, while it is live. */
@@ -387,9 +452,15 @@ static void a_group_in_change_everywhere_holds_its_commands(void)
 	mop_write(&world, &mop, 3, 33);
 	mworld_run_ms(&world, 3000);
 	EXPECT(!mop.is_done);
+	EXPECT_EQ(ANA_CHANGE, mpath_path_ana(world.mpath, 0, 1));
+	EXPECT_EQ(ANA_CHANGE, mpath_path_ana(world.mpath, 1, 1));
 	/* Longer than ANATT: it counts as inaccessible, and is looked at again. */
 	mworld_run_ms(&world, (TARGET_ANA_TRANSITION_S + 1) * 1000);
 	EXPECT(!mop.is_done);
+	EXPECT_EQ(ANA_INACCESSIBLE, mpath_path_ana(world.mpath, 0, 1));
+	EXPECT_EQ(ANA_INACCESSIBLE, mpath_path_ana(world.mpath, 1, 1));
+	/* The other group is another matter. */
+	EXPECT_EQ(ANA_OPTIMIZED, mpath_path_ana(world.mpath, 0, 2));
 	world.ana[1][0] = ANA_NON_OPTIMIZED;
 	mworld_apply(&world);
 	EXPECT(mworld_until_done(&mop, 1000));
@@ -523,9 +594,11 @@ int main(void)
 	TAP_RUN(two_paths_carry_commands_in_turn);
 	TAP_RUN(nobody_there_is_told_within_the_connect_time);
 	TAP_RUN(a_cut_path_costs_no_read);
+	TAP_RUN(a_controller_that_grants_less_queues_than_the_last_is_used);
 	TAP_RUN(a_silent_path_is_left_after_the_silence);
 	TAP_RUN(a_path_that_flaps_is_damped);
 	TAP_RUN(a_path_that_stays_away_is_given_up_and_comes_back);
+	TAP_RUN(attempts_are_spaced_more_and_more_and_by_chance);
 	TAP_RUN(a_thousand_cuts_lose_no_path);
 	TAP_RUN(paths_come_and_go_while_open);
 	TAP_RUN(a_path_that_is_taken_away_takes_nothing_along);

@@ -171,6 +171,29 @@ static void tail_falls_by_five_times(void)
 	EXPECT(stats.twins <= stats.reads / 20);
 }
 
+/* Half of the reads would get a twin: the bound lets 5 of a hundred have one. */
+static void extra_load_is_bounded(void)
+{
+	struct mpath_hedge_stats stats;
+
+	world_open(12, 5000);
+	prng_seed(&world.ns[0].probe->prng, 12);
+	world.ns[0].probe->random_delay_us = 2000;
+	for (unsigned i = 0; i < 8000; i++) {
+		read_one();
+		mworld_run_ms(&world, 1);
+	}
+	EXPECT(mworld_until(&world, is_waiting, NULL, 60000));
+	mpath_hedge_stats(world.mpath, &stats);
+	printf("# %llu twins for %llu reads\n", (unsigned long long)stats.twins,
+	       (unsigned long long)stats.reads);
+	EXPECT_EQ(8000, stats.reads);
+	EXPECT(stats.twins <= stats.reads / 20 + 1);
+	/* It is the bound that held them back. */
+	EXPECT(stats.twins > stats.reads / 40);
+	world_close();
+}
+
 /* Paths stand still and are lost at random while reads have twins. */
 static void reads_are_right_while_paths_come_and_go(void)
 {
@@ -275,6 +298,7 @@ int main(void)
 {
 	log_set_level(LOG_LEVEL_OFF);
 	TAP_RUN(tail_falls_by_five_times);
+	TAP_RUN(extra_load_is_bounded);
 	TAP_RUN(reads_are_right_while_paths_come_and_go);
 	TAP_RUN(the_other_copy_answers_for_path_0);
 	TAP_RUN(the_other_copy_answers_for_path_1);

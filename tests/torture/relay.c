@@ -13,6 +13,8 @@
  *     delay US JITTER   every packet, by so many microseconds and up to so many more
  *     reorder PPM US    that many of a million packets are held for US longer than the others
  *     drop PPM          that many of a million are lost
+ *     stall EVERY LEN   every EVERY microseconds the link stands still for LEN: what comes then
+ *                       leaves at the end of it; 0 0 ends that
  *     flush             what is held back now is lost
  * One thread. Ends at the end of its input.
  */
@@ -57,6 +59,9 @@ struct relay {
 	uint32_t reorder_ppm;
 	uint32_t reorder_us;
 	uint32_t drop_ppm;
+	uint32_t stall_every_us; /* 0: never */
+	uint32_t stall_us;
+	uint64_t stall_start_ns; /* of the first */
 	struct prng prng;
 	uint64_t sequence;
 	uint64_t last_at_ns[SIDE_COUNT]; /* so that a jitter alone does not reorder */
@@ -187,6 +192,20 @@ static void send_due(struct relay *relay, uint64_t now_ns)
 	}
 }
 
+/* When the link goes on, if it stands still at that time; else the time itself. */
+static uint64_t after_stall_ns(const struct relay *relay, uint64_t at_ns)
+{
+	uint64_t every_ns = relay->stall_every_us * NS_PER_US;
+	uint64_t into_ns;
+
+	if (every_ns == 0 || at_ns < relay->stall_start_ns)
+		return at_ns;
+	into_ns = (at_ns - relay->stall_start_ns) % every_ns;
+	if (into_ns >= relay->stall_us * NS_PER_US)
+		return at_ns;
+	return at_ns - into_ns + relay->stall_us * NS_PER_US;
+}
+
 static void take_packet(struct relay *relay, int from, const uint8_t *bytes, size_t len_bytes)
 {
 	uint64_t now_ns = clock_monotonic_ns();
@@ -197,7 +216,7 @@ static void take_packet(struct relay *relay, int from, const uint8_t *bytes, siz
 		return;
 	if (relay->jitter_us > 0)
 		wait_us += prng_below(&relay->prng, relay->jitter_us);
-	packet.at_ns = now_ns + wait_us * NS_PER_US;
+	packet.at_ns = after_stall_ns(relay, now_ns) + wait_us * NS_PER_US;
 	if (packet.at_ns < relay->last_at_ns[from])
 		packet.at_ns = relay->last_at_ns[from];
 	if (prng_below(&relay->prng, PPM) < relay->reorder_ppm)
@@ -244,6 +263,7 @@ static bool obey(struct relay *relay, const char *order)
 	} else if (strcmp(order, "heal") == 0) {
 		relay->is_cut[0] = relay->is_cut[1] = false;
 		relay->delay_us = relay->jitter_us = relay->reorder_ppm = relay->drop_ppm = 0;
+		relay->stall_every_us = 0;
 	} else if (sscanf(order, "delay %u %u", &a, &b) == 2) {
 		relay->delay_us = a;
 		relay->jitter_us = b;
@@ -252,6 +272,11 @@ static bool obey(struct relay *relay, const char *order)
 		relay->reorder_us = b;
 	} else if (sscanf(order, "drop %u", &a) == 1) {
 		relay->drop_ppm = a;
+	} else if (sscanf(order, "stall %u %u", &a, &b) == 2 && b <= a) {
+		relay->stall_every_us = a;
+		relay->stall_us = b;
+		/* Half-way: not with the start of whatever comes next. */
+		relay->stall_start_ns = clock_monotonic_ns() + a / 2 * NS_PER_US;
 	} else if (strcmp(order, "flush") == 0) {
 		drop_held(relay);
 	} else {

@@ -17,9 +17,9 @@ static struct peer_frame frame;
 
 static void frames(void)
 {
-	static const enum peer_message types[] = {PEER_HELLO,   PEER_CHALLENGE, PEER_PROOF,
-						  PEER_WELCOME, PEER_PING,      PEER_PONG,
-						  PEER_RESET,   PEER_RESET_DONE};
+	static const enum peer_message types[] = {PEER_HELLO,   PEER_CHALLENGE,  PEER_PROOF,
+						  PEER_WELCOME, PEER_PING,       PEER_PONG,
+						  PEER_RESET,   PEER_RESET_DONE, PEER_LOST_HOST};
 	uint8_t bytes[2 * PEER_FRAME_MAX] = {0};
 
 	for (unsigned i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
@@ -47,7 +47,7 @@ static void spoilt(void)
 		const char *what;
 	} spoils[] = {
 		{0, 0, "magic"},     {4, 2, "version"},
-		{6, 0, "kind 0"},    {6, 9, "kind 9"},
+		{6, 0, "kind 0"},    {6, 10, "kind 10"},
 		{8, 1, "size"},      {11, 0xff, "a huge size"},
 		{12, 1, "reserved"}, {16, 0, "a number missing"},
 	};
@@ -121,6 +121,29 @@ static void resets(void)
 	EXPECT_THAT(peer_done_decode(done, &id, &result) == -EPROTO, "a result that there is not");
 }
 
+static void lost_hosts(void)
+{
+	struct lost_host lost = {.subsystem_nqn = "nqn.s",
+				 .host_nqn = "nqn.h",
+				 .cntlid = 0x1234,
+				 .uniquifier = 9,
+				 .reason = 2},
+			 back;
+	uint8_t body[PEER_LOST_BYTES];
+
+	memset(lost.host_id.bytes, 7, sizeof(lost.host_id.bytes));
+	peer_lost_encode(&lost, body);
+	EXPECT_THAT(peer_lost_decode(body, &back) == 0 && memcmp(&lost, &back, sizeof(lost)) == 0,
+		    "a lost host, there and back");
+	body[20] = 1;
+	EXPECT_THAT(peer_lost_decode(body, &back) == -EPROTO, "reserved bytes of a lost host");
+	body[20] = 0;
+	memset(body + 24, 'x', NVME_NQN_BYTES);
+	EXPECT_THAT(peer_lost_decode(body, &back) == -EPROTO, "a subsystem without an end");
+	memset(body + 24, 0, NVME_NQN_BYTES);
+	EXPECT_THAT(peer_lost_decode(body, &back) == -EPROTO, "no subsystem");
+}
+
 static void proofs(void)
 {
 	struct peers_config config = {.name = "a", .secret_bytes = 32, .peer_count = 1};
@@ -177,6 +200,7 @@ int main(void)
 	TAP_RUN(spoilt);
 	TAP_RUN(hellos);
 	TAP_RUN(resets);
+	TAP_RUN(lost_hosts);
 	TAP_RUN(proofs);
 	TAP_RUN(member_lists);
 	return tap_end();

@@ -332,6 +332,83 @@ static void files_are_read_and_written(void)
 	close(file_fd);
 }
 
+/* ---- deadlines ------------------------------------------------------------------------------ */
+
+enum {
+	DATED_WRITE,
+	DATED_FALLOCATE,
+	DATED_OFFLOAD,
+	PATIENT_WRITE,
+	UNDATED_WRITE,
+	DATED_READ,
+	DATED
+};
+
+static struct reactor_op dated_ops[DATED];
+static int dated_results[DATED];
+static unsigned dated_left;
+static char dated_in[4];
+
+static void on_dated(struct reactor_op *op, int res)
+{
+	dated_results[op - dated_ops] = res;
+	if (--dated_left == 0)
+		reactor_stop(r);
+}
+
+static int work_dated(struct reactor_op *op)
+{
+	return 1;
+}
+
+/* Asks for all of them, then stands still beyond the deadline before the turn is over. */
+static void dated_start(struct reactor_msg *msg)
+{
+	static struct iovec out = {(void *)(uintptr_t) "new", 3};
+	static struct iovec in = {dated_in, 3};
+	uint64_t soon_ns = reactor_clock_ns(r) + 20 * NS_PER_MS;
+
+	for (unsigned i = 0; i < DATED; i++) {
+		dated_ops[i].done = on_dated;
+		dated_ops[i].deadline_ns = soon_ns;
+	}
+	dated_ops[PATIENT_WRITE].deadline_ns = soon_ns + 3600 * NS_PER_S;
+	dated_ops[UNDATED_WRITE].deadline_ns = 0;
+	reactor_writev(r, &dated_ops[DATED_WRITE], file_fd, &out, 1, 0, 0);
+	reactor_fallocate(r, &dated_ops[DATED_FALLOCATE], file_fd, 0, 0, 8192);
+	reactor_writev(r, &dated_ops[PATIENT_WRITE], file_fd, &out, 1, 16, 0);
+	reactor_writev(r, &dated_ops[UNDATED_WRITE], file_fd, &out, 1, 32, 0);
+	reactor_readv(r, &dated_ops[DATED_READ], file_fd, &in, 1, 0);
+	while (reactor_clock_ns(r) <= soon_ns)
+		continue;
+	reactor_offload(r, &dated_ops[DATED_OFFLOAD], work_dated);
+}
+
+/* A process that was stopped in the middle of a turn: what the kernel has not got yet is dropped.
+ */
+static void what_is_too_late_is_not_written(void)
+{
+	char bytes[64] = {0};
+
+	open_reactor(0);
+	file_fd = open_temp();
+	CHECK(pwrite(file_fd, "old", 3, 0) == 3);
+	dated_left = DATED;
+	reactor_post(r, &defer_msg, dated_start);
+	run_reactor();
+	EXPECT_EQ(-ECANCELED, dated_results[DATED_WRITE]);
+	EXPECT_EQ(-ECANCELED, dated_results[DATED_FALLOCATE]);
+	EXPECT_EQ(-ECANCELED, dated_results[DATED_OFFLOAD]);
+	EXPECT_EQ(3, dated_results[PATIENT_WRITE]);
+	EXPECT_EQ(3, dated_results[UNDATED_WRITE]);
+	EXPECT_EQ(3, dated_results[DATED_READ]);
+	EXPECT(memcmp(dated_in, "old", 3) == 0);
+	EXPECT_EQ(35, pread(file_fd, bytes, sizeof(bytes), 0));
+	EXPECT(memcmp(bytes, "old", 3) == 0);
+	EXPECT(memcmp(bytes + 16, "new", 3) == 0 && memcmp(bytes + 32, "new", 3) == 0);
+	close(file_fd);
+}
+
 /* More requests than the submission queue and the completion queue hold. */
 #define MANY 20000
 
@@ -595,6 +672,7 @@ int main(void)
 	TAP_RUN(messages_keep_order_and_beat_stop);
 	TAP_RUN(reactors_are_pinned_when_told);
 	TAP_RUN(files_are_read_and_written);
+	TAP_RUN(what_is_too_late_is_not_written);
 	TAP_RUN(no_request_is_lost);
 	TAP_RUN(a_waiting_read_is_cancelled);
 	TAP_RUN(offloaded_work_runs_elsewhere_in_order);

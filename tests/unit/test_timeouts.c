@@ -191,7 +191,11 @@ static void sums_are_right(void)
 	fault = fault_named(faults, count, "ana-change");
 	EXPECT_EQ(0, fault->write_time_ms);
 	fault = fault_named(faults, count, "medium-stalled");
-	EXPECT_EQ(30000, fault->found_ms);
+	/* Commands are looked at once a second. */
+	EXPECT_EQ(30000 + 1000, fault->found_ms);
+	EXPECT_EQ(1000, host_timeouts_look_ms(30000));
+	EXPECT_EQ(10, host_timeouts_look_ms(80));
+	EXPECT_EQ(1, host_timeouts_look_ms(1));
 
 	/* Without the watch for silence the others strike. */
 	timeouts.silence_ms = 0;

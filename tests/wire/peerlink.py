@@ -16,9 +16,9 @@ import tempfile
 import restapi
 import target
 
-HELLO, CHALLENGE, PROOF, WELCOME, PING, PONG, RESET, RESET_DONE = range(1, 9)
+HELLO, CHALLENGE, PROOF, WELCOME, PING, PONG, RESET, RESET_DONE, LOST_HOST = range(1, 10)
 BODY = {HELLO: 216, CHALLENGE: 216, PROOF: 0, WELCOME: 0, PING: 0, PONG: 0, RESET: 488,
-        RESET_DONE: 16}
+        RESET_DONE: 16, LOST_HOST: 472}
 MAC = 32
 MAGIC = 0x72656570
 SECRET = 'a secret of at least thirty-two characters, for tests'
@@ -146,6 +146,11 @@ class Member:
             if not hmac.compare_digest(frame[3], wanted):
                 raise RuntimeError('a wrong signature')
         return frame
+
+
+def lost_body(cntlid=1, ciu=1, reason=2, subnqn=target.NQN, hostnqn='nqn.x'):
+    return struct.pack('<16sHBB4x', bytes(16), cntlid, ciu, reason) + \
+        subnqn.encode().ljust(224, b'\0') + hostnqn.encode().ljust(224, b'\0')
 
 
 def reset_body(request_id=1, cntlid=1, ciu=1, cirn=1, subnqn=target.NQN, hostnqn='nqn.x'):

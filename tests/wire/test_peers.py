@@ -14,11 +14,12 @@ import subprocess
 
 import nvmetcp as n
 import target
-from peerlink import (CHALLENGE, HELLO, MAC, PING, PONG, PROOF, RESET, RESET_DONE, SECRET, Member,
-                      World, header, reset_body)
+from peerlink import (CHALLENGE, HELLO, LOST_HOST, MAC, PING, PONG, PROOF, RESET, RESET_DONE, SECRET,
+                      Member, World, header, lost_body, reset_body)
 from tap import Tap
 
-CCR, LOG_RESET, SPEC = 0x38, 0x1e, 'TP8028'
+CCR, LOG_RESET, LOG_LOST, SPEC = 0x38, 0x1e, 0x1f, 'TP8028'
+LOST_CONNECTION = 2
 PROGRESS, SUCCESS, FAILED = 0, 1, 2
 DONE, FORBIDDEN = 0, 2
 OLD, NEW = b'\x11' * 4096, b'\x22' * 4096
@@ -192,6 +193,33 @@ def live_peer(t, world):
         t.eq(reset(other, Instance(victim)), n.INVALID_FIELD, "another host's controller", SPEC)
 
 
+def lost_elsewhere(t, world):
+    """A host that one member has lost is told so by the others (log 1Fh, notice F5h)."""
+    both_up(t, world, 'before a host is lost')
+    with host_of(world['a']) as host, \
+            world['a'].host(hostnqn='nqn.2014-08.org.example:another',
+                            kato_ms=HOST_KATO_MS) as other:
+        host.admin.set_feature(0x0b, 1 << 21)
+        aer = host.admin.submit(n.AER)
+        gone = host_of(world['b'])
+        who = Instance(gone)
+        gone.close()
+        host.admin.wait(aer)
+        t.eq((aer.dw0 & 7, aer.dw0 >> 8 & 0xff, aer.dw0 >> 16 & 0xff), (2, 0xf5, LOG_LOST),
+             'a connection lost by a peer: notice', SPEC)
+        page = bytes(host.admin.get_log(LOG_LOST, 16).data)
+        t.eq(page, struct.pack('<H6xHBBI', 1, who.cntlid, LOST_CONNECTION, who.ciu, 0),
+             'log 1Fh names the controller of the peer', SPEC)
+        page = bytes(other.admin.get_log(LOG_LOST, 16).data)
+        t.eq(page[:2], bytes(2), 'another host is not told', SPEC)
+    with Member(world.socket('a')) as member:
+        member.shake()
+        member.send(member.message(LOST_HOST, lost_body(cntlid=2001)))
+        t.eq(member.ask(PING)[0], PONG, 'a member tells of a controller of its own')
+        member.send(member.message(LOST_HOST, lost_body(cntlid=1)))
+        t.ok(member.is_closed(), 'of one that is not its own: the link ends')
+
+
 def stopped_peer(t, world):
     both_up(t, world, 'before a stop')
     with host_of(world['a']) as asker, host_of(world['b']) as victim:
@@ -260,6 +288,26 @@ def both_stop_and_end(t, world):
         world['b'].process.send_signal(signal.SIGCONT)
     else:
         world['b'].process.wait()
+
+
+def asked_while_it_ends(t):
+    """A peer that loses its paths to us asks right when we end: nothing of ours is left then."""
+    for _ in range(3):
+        world = World(answer_ms=50)
+        results = []
+        with host_of(world['a']) as host, Member(world.socket('a')) as peer:
+            who = Instance(host)
+            t.ok(peer.shake(), 'linked')
+            world['a'].terminate()
+            while True:
+                body = reset_body(len(results), who.cntlid, who.ciu ^ 1, who.cirn)
+                frame = peer.ask(RESET, body)
+                if frame is None or frame[0] != RESET_DONE:
+                    break
+                results.append(struct.unpack_from('<QI', frame[2])[1])
+        t.eq(set(results) - {DONE}, set(), 'every answer says that it is gone')
+        t.eq(world['a'].wait_exit(), 0, 'and it ends in good order')
+        world.finish(t)
 
 
 def unkillable(t):
@@ -429,13 +477,14 @@ def run_all(t):
     world = World()
     for name, rows in (('links', links), ('strangers', strangers), ('garbage', garbage),
                        ('asked', asked_by_member), ('documents', live_documents),
-                       ('alone', alone), ('live peer', live_peer), ('stopped peer', stopped_peer),
+                       ('alone', alone), ('live peer', live_peer),
+                       ('lost elsewhere', lost_elsewhere), ('stopped peer', stopped_peer),
                        ('killed peer', killed_peer), ('each other', each_other),
                        ('the end', both_stop_and_end)):
         with t.guard(name):
             rows(t, world)
     world.finish(t)
-    for name, rows in (('unkillable', unkillable), ('other secrets', other_secrets),
+    for name, rows in (('asked while it ends', asked_while_it_ends), ('unkillable', unkillable), ('other secrets', other_secrets),
                        ('TCP', over_tcp)):
         with t.guard(name):
             rows(t)
