@@ -161,7 +161,7 @@ struct weft_queue_info {
 	uint32_t depth; /* requests that it holds at once, as agreed with the controller */
 	uint32_t in_flight;
 	uint64_t latency_ns; /* mean of the last tenths of a second; 0: nothing came back yet */
-	uint64_t commands;   /* answered since it was connected */
+	uint64_t commands;   /* answered, with the Connect that made it */
 };
 /* How many there are in all; fills in up to max. */
 WEFT_API int weft_queues(struct weft_subsystem *subsystem, struct weft_queue_info *infos,

@@ -70,8 +70,8 @@ static void path_print_mixed(struct mpath *mpath, unsigned index)
 static void path_print_more(const struct path_info *info)
 {
 	if (info->state == PATH_LIVE) {
-		printf("      controller %u, %u queues, %s, CQT %u ms%s\n", info->cntlid,
-		       info->queue_count,
+		printf("      controller %u, %u queues of %u commands, %s, CQT %u ms%s\n",
+		       info->cntlid, info->queue_count, info->queue_depth,
 		       info->has_reset ? "fails over by Cross-Controller Reset"
 				       : "fails over by time (KATO, CQT)",
 		       info->quiesce_ms, info->is_stable ? "" : ", unstable");
@@ -151,10 +151,10 @@ static json_t *path_to_json(struct mpath *mpath, unsigned index)
 		json_object_set_new(path, "Namespaces", path_ana_to_json(mpath, index));
 		json_object_set_new(path, "Cntlid", json_integer(info.cntlid));
 		json_object_set_new(path, "Queues", json_integer(info.queue_count));
+		json_object_set_new(path, "QueueDepth", json_integer(info.queue_depth));
 		json_object_set_new(path, "CrossControllerReset", json_boolean(info.has_reset));
 		json_object_set_new(path, "QuiesceMs", json_integer(info.quiesce_ms));
 		json_object_set_new(path, "RoundTripNs", json_integer((json_int_t)info.rtt_ns));
-		json_object_set_new(path, "NumaNode", json_integer(info.numa_node));
 	}
 	json_object_set_new(path, "Stable", json_boolean(info.is_stable));
 	json_object_set_new(path, "Losses", json_integer((json_int_t)info.losses));

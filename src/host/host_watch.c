@@ -8,9 +8,9 @@
  * counts traffic (TBKAS) gets one only when a quarter of KATO passed without a command.
  *
  * Silence (silence_timeout_ms): a controller that owes an answer, and of which nothing was heard
- * for a third of it, is asked with a Keep Alive; when nothing at all came for all of it, the
- * controller is lost. A slow medium is not silent: the admin queue answers. No timer runs while
- * nothing is owed.
+ * for a third of it, is asked with a Keep Alive; when nothing at all came for all of it, or for
+ * four round trips of the transport where that is more, the controller is lost. A slow medium is
+ * not silent: the admin queue answers. No timer runs while nothing is owed.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -18,6 +18,8 @@
 #include "host/timeouts.h"
 
 #include <errno.h>
+
+#define SILENCE_ROUND_TRIPS 4 /* at least so many of the transport */
 
 static void watch_arm(struct host_ctrl *ctrl)
 {
@@ -178,16 +180,28 @@ static void silence_fail(struct host_ctrl *ctrl, const struct host_queue *queue,
 	host_ctrl_fail(ctrl, -ETIMEDOUT, &error);
 }
 
+/* What counts as silence here: on a long way a healthy answer takes longer than a short
+ * silence_timeout_ms. */
+static uint64_t silence_limit_ns(struct host_ctrl *ctrl)
+{
+	uint64_t limit_ns = ctrl->config.silence_timeout_ms * NS_PER_MS;
+	struct host_queue_stats stats;
+
+	host_queue_stats(ctrl->admin, &stats);
+	return stats.rtt_ns > limit_ns / SILENCE_ROUND_TRIPS ? stats.rtt_ns * SILENCE_ROUND_TRIPS
+							     : limit_ns;
+}
+
 static void on_silence_timer(struct reactor_timer *timer)
 {
 	struct host_ctrl *ctrl = container_of(timer, struct host_ctrl, silence_timer);
-	uint64_t now_ns = reactor_now_ns(ctrl->reactor), third_ns = silence_third_ns(ctrl);
-	uint64_t silence_ns = ctrl->config.silence_timeout_ms * NS_PER_MS;
+	uint64_t now_ns = reactor_now_ns(ctrl->reactor);
+	uint64_t silence_ns = silence_limit_ns(ctrl), third_ns = silence_ns / 3;
 	uint64_t since_ns, next_ns;
 	const struct host_queue *queue;
 
 	/* It was we who slept: what came meanwhile has not been read yet. */
-	if (now_ns - timer->deadline_ns > third_ns / 2)
+	if (now_ns - timer->deadline_ns > silence_third_ns(ctrl) / 2)
 		ctrl->silence_floor_ns = now_ns;
 	queue = silent_find(ctrl, now_ns, &since_ns);
 	if (queue == NULL)

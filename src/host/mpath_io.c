@@ -191,7 +191,8 @@ static void on_starve_timer(struct reactor_timer *timer)
 /* Every path is there and says that it will never be able to. */
 static bool ns_is_hopeless(const struct mpath_ns *ns)
 {
-	if (ns->nsid == 0)
+	/* One may be added yet. */
+	if (ns->nsid == 0 || ns->mpath->path_count == 0)
 		return false;
 	for (unsigned i = 0; i < ns->mpath->path_count; i++) {
 		const struct path *path = ns->mpath->paths[i];

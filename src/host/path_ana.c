@@ -292,6 +292,10 @@ void path_ana_read(struct path *path)
 {
 	struct path_ana *ana = &path->ana;
 
+	/* A notice while it is set up: it is read behind the namespaces all the same, and a path
+	 * that went live without them would seem to have none. */
+	if (path->state == PATH_CONNECTING && path->scan.step != SCAN_IDLE)
+		return;
 	if (!path->identity.has_ana) {
 		ns_stop_avoiding(path);
 		if (path->state == PATH_CONNECTING)

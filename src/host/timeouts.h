@@ -26,7 +26,8 @@ struct host_timeouts {
 	uint32_t command_ms;
 	/* A path that owes us an answer and from which nothing came for so long is lost. A third of
 	 * it after the last byte, the controller is asked (Keep Alive), so that a slow medium is
-	 * not taken for a dead link. 0: only the other time-outs count. */
+	 * not taken for a dead link. At least four round trips of the transport. 0: only the other
+	 * time-outs count. */
 	uint32_t silence_ms;
 	/* TCP_USER_TIMEOUT: data that the peer's kernel does not acknowledge for so long. */
 	uint32_t unacked_ms;

@@ -22,7 +22,7 @@
 #define REACTOR_FILES_PER_SPIN  8u   /* file operations under way that lengthen a spin once */
 #define REACTOR_STALL_NS        1000000u
 #define REACTOR_LATE_NS         10000000u /* a turn so long may have met a deadline */
-#define REACTOR_STALL_GROUP     8u /* callbacks between two looks at the clock */
+#define REACTOR_STALL_GROUP     8u        /* callbacks between two looks at the clock */
 #define REACTOR_BACKLOG_ENTRIES 64u
 
 /* Requests that the ring has no room for yet, in order. */

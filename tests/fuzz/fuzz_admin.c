@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The decoders of commands and their data that came with reservations, Copy, namespace management
- * and the persistent event log: on any bytes they end with a value that says what the bytes said,
- * so that encoding it and decoding that gives the same. The first byte chooses; a command of 64
- * bytes and its data follow. Pure; one thread.
+ * The decoders of commands and their data that came with reservations, Copy, namespace management,
+ * the persistent event log and Cross-Controller Reset: on any bytes they end with a value that says
+ * what the bytes said, so that encoding it and decoding that gives the same. The first byte
+ * chooses; a command of 64 bytes and its data follow. Pure; one thread.
  */
 #include "base/check.h"
 #include "wire/copy.h"
+#include "wire/ctrl_reset.h"
 #include "wire/event_log.h"
 #include "wire/feature.h"
 #include "wire/io_cmd.h"
@@ -183,10 +184,45 @@ static void try_events(struct input *in)
 		CHECK(feature_queue_count_encode(sq_count, cq_count) == feature.cdw11);
 }
 
+/* Cross-Controller Reset, and its logs as a controller of another make writes them. */
+static void try_ctrl_reset(struct input *in)
+{
+	struct nvme_sqe sqe = {0};
+	struct ctrl_reset_cmd cmd, cmd_again;
+	size_t page_bytes = le32_get(in->sqe.cdw15) % (sizeof(in->data) + 1);
+	uint32_t count = log_ctrl_reset_count(in->data, page_bytes);
+
+	ctrl_reset_cmd_decode(&in->sqe, &cmd);
+	ctrl_reset_cmd_encode(&sqe, &cmd);
+	ctrl_reset_cmd_decode(&sqe, &cmd_again);
+	CHECK(cmd.cntlid == cmd_again.cntlid && cmd.uniquifier == cmd_again.uniquifier &&
+	      cmd.random_number == cmd_again.random_number);
+	CHECK(count <= LOG_CTRL_RESET_MAX &&
+	      (count == 0 ||
+	       LOG_CTRL_RESET_HEADER_BYTES + (size_t)count * LOG_CTRL_RESET_ENTRY_BYTES <=
+		       page_bytes));
+	for (uint32_t i = 0; i < count; i++) {
+		uint8_t page[LOG_CTRL_RESET_HEADER_BYTES + LOG_CTRL_RESET_ENTRY_BYTES];
+		struct log_ctrl_reset_entry entry, entry_again;
+		struct log_lost_host_entry lost, lost_again;
+
+		log_ctrl_reset_entry_decode(in->data, i, &entry);
+		log_ctrl_reset_entry_encode(&entry, page + LOG_CTRL_RESET_HEADER_BYTES);
+		log_ctrl_reset_entry_decode(page, 0, &entry_again);
+		CHECK(entry.cntlid == entry_again.cntlid && entry.state == entry_again.state &&
+		      entry.uniquifier == entry_again.uniquifier &&
+		      entry.asked_cntlid == entry_again.asked_cntlid);
+		log_lost_host_entry_decode(in->data, i, &lost);
+		log_lost_host_entry_encode(&lost, page + LOG_CTRL_RESET_HEADER_BYTES);
+		log_lost_host_entry_decode(page, 0, &lost_again);
+		CHECK(lost.cntlid == lost_again.cntlid && lost.uniquifier == lost_again.uniquifier);
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes)
 {
-	static void (*const tries[])(struct input * in) = {try_reservation, try_report, try_copy,
-							   try_manage, try_events};
+	static void (*const tries[])(struct input * in) = {
+		try_reservation, try_report, try_copy, try_manage, try_events, try_ctrl_reset};
 	static struct input in;
 	size_t data_bytes;
 

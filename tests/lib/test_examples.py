@@ -69,10 +69,11 @@ def async_copy(t, tgt):
 def failover(t, tgt):
     relay = Relay(tgt.port)
     process = start('failover', 5, target.NQN, 1, '127.0.0.1', relay.port, '127.0.0.1', tgt.port)
-    lines = []
+    lines, wanted = [], {'first round is done', 'path 127.0.0.1:%d: live' % relay.port}
     for line in process.stdout:
         lines.append(line)
-        if 'first round is done' in line:
+        wanted = {text for text in wanted if text not in line}
+        if not wanted:  # a path that is not there yet cannot be lost
             relay.cut()
             break
     out, err = process.communicate()

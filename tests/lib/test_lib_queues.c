@@ -118,6 +118,48 @@ static void each_queue_tells_what_it_does(void)
 	weft_destroy(weft);
 }
 
+/* What travels differently comes out the same. */
+static void every_way_of_travelling_works(void)
+{
+	static const char *const policies[] = {"numa", "round-robin", "queue-depth", "latency"};
+	struct weft_path paths[2] = {
+		{.address = "127.0.0.1", .service = world_env("WEFT_PORT")},
+		{.address = "127.0.0.1", .service = world_env("WEFT_PORT_2")},
+	};
+	static uint8_t bytes[2][64 * 4096];
+	struct weft_open_options options;
+	struct weft *weft = world_create(NULL);
+	struct weft_path path;
+
+	for (unsigned i = 0; i < 16; i++) {
+		struct weft_subsystem *subsystem = NULL;
+		struct weft_ns *ns;
+
+		world_open_options(&options, &path);
+		options.paths = paths;
+		options.path_count = 2;
+		options.policy = policies[i % 4];
+		options.header_digest = (i & 4) != 0;
+		options.data_digest = (i & 8) != 0;
+		options.zero_copy_bytes = i % 3 == 0 ? 8192 : 0;
+		options.hedge_percentile = i % 2 == 0 ? 9900 : 0;
+		EXPECT_EQ(0, weft_open(weft, &options, &subsystem, NULL));
+		if (subsystem == NULL)
+			break;
+		ns = world_ns(subsystem, NS_BIG);
+		world_fill(bytes[0], sizeof(bytes[0]), 77 + i);
+		memset(bytes[1], 0, sizeof(bytes[1]));
+		EXPECT_EQ(0, weft_write(ns, bytes[0], 128, 64, 0));
+		EXPECT_EQ(0, weft_read(ns, bytes[1], 128, 64));
+		EXPECT(memcmp(bytes[0], bytes[1], sizeof(bytes[0])) == 0);
+		for (unsigned k = 0; k < 100; k++)
+			EXPECT_EQ(0, weft_read(ns, bytes[1], 128 + k % 64, 1));
+		weft_ns_close(ns);
+		weft_close(subsystem);
+	}
+	weft_destroy(weft);
+}
+
 /* ---- placement ------------------------------------------------------------------------------- */
 
 static char root[] = "/tmp/weft-sysfs-XXXXXX";
@@ -260,6 +302,7 @@ static void reactors_stay_where_they_were_put(void)
 int main(void)
 {
 	TAP_RUN(each_queue_tells_what_it_does);
+	TAP_RUN(every_way_of_travelling_works);
 	TAP_RUN(reactors_run_near_the_network_card);
 	TAP_RUN(reactors_stay_where_they_were_put);
 	return tap_end();

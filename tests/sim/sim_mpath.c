@@ -19,6 +19,7 @@
 #include "base/text.h"
 #include "host/mpath_internal.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -72,6 +73,7 @@ struct mrun {
 	uint32_t ana_one_in;
 	uint32_t restart_one_in;
 	uint32_t freeze_one_in;
+	uint32_t remove_one_in;
 	uint32_t flip_one_in; /* sends, with digests: a bit of it changes */
 	uint32_t think_max_us;
 	uint64_t frozen_until_ns; /* one target at a time */
@@ -79,7 +81,8 @@ struct mrun {
 	bool is_healed;
 	bool is_failed;
 	uint64_t healed_until_ns[MWORLD_PORTS_MAX]; /* 0: not partitioned */
-	struct reactor_timer chaos_timer;
+	struct reactor_timer chaos_timer;           /* of the control reactor */
+	struct reactor_timer paths_timer;           /* of the host's */
 	struct mworker workers[WORKERS_MAX];
 	unsigned worker_count;
 };
@@ -166,8 +169,10 @@ static void write_judge(struct mworker *worker)
 	}
 	model_write_maybe(run->model, worker->block, worker->value, worker->start, run->step);
 	*known = MODEL_NEVER;
-	/* A pair is not sent again by itself when its data came in pieces. */
-	if (run->flip_one_in > 0 && worker->kind == STEP_FUSED && io->result == MPATH_STATUS)
+	/* A pair is not sent again by itself when its data was spoilt, or its target stood still
+	 * and cancelled it. */
+	if ((run->flip_one_in > 0 || run->freeze_one_in > 0) && worker->kind == STEP_FUSED &&
+	    (io->result == MPATH_STATUS || worker->mop.second.result == MPATH_STATUS))
 		return;
 	if (io->result != MPATH_NO_PATH && io->result != MPATH_UNKNOWN)
 		run_fail(run, "a write of block %" PRIu64 " ended with result %d, status 0x%x 0x%x",
@@ -317,6 +322,37 @@ static void on_chaos_timer(struct reactor_timer *timer)
 			  now_ns + (1 + prng_below(&run->prng, run->chaos_max_us)) * NS_PER_US);
 }
 
+static void paths_add_all(struct mrun *run)
+{
+	struct mworld *world = &run->world;
+
+	for (unsigned i = 0; i < world->port_count; i++) {
+		int res = mpath_add_path(world->mpath, &world->addrs[i]);
+
+		CHECK(res == 0 || res == -EEXIST);
+	}
+}
+
+/* A path is taken away, whatever it does just now, or is there again. */
+static void on_paths_timer(struct reactor_timer *timer)
+{
+	struct mrun *run = container_of(timer, struct mrun, paths_timer);
+	struct mworld *world = &run->world;
+	const struct net_addr *addr = &world->addrs[prng_below(&run->prng, world->port_count)];
+
+	if (run->is_healed)
+		return;
+	if (strikes(run, run->remove_one_in)) {
+		run->stats->removals++;
+		if (mpath_remove_path(world->mpath, addr) == -ENOENT &&
+		    mpath_path_count(world->mpath) < MPATH_PATHS_MAX)
+			CHECK(mpath_add_path(world->mpath, addr) == 0);
+	}
+	reactor_timer_arm(timer,
+			  sim_now(world->sim) +
+				  (1 + prng_below(&run->prng, run->chaos_max_us)) * NS_PER_US);
+}
+
 /* ---- a run ------------------------------------------------------------------------------------
  */
 
@@ -419,6 +455,7 @@ static void world_choose(struct mrun *run)
 	run->freeze_one_in = prng_one_in(prng, 3) ? 3 + (uint32_t)prng_below(prng, 40) : 0;
 	if (run->world.config.wants_header_digest && run->world.config.wants_data_digest)
 		run->flip_one_in = prng_one_in(prng, 2) ? 30 + (uint32_t)prng_below(prng, 1000) : 0;
+	run->remove_one_in = prng_one_in(prng, 3) ? 2 + (uint32_t)prng_below(prng, 20) : 0;
 	run->think_max_us = prng_one_in(prng, 2) ? 20 : 5000;
 	run->worker_count = 1 + (unsigned)prng_below(prng, WORKERS_MAX);
 }
@@ -445,9 +482,11 @@ static bool is_not_well(void *arg)
 		if (run->workers[i].is_busy || run->workers[i].swept < MWORLD_BLOCKS)
 			return true;
 	}
-	for (unsigned i = 0; i < run->world.port_count; i++)
+	for (unsigned i = 0; i < mpath_path_count(run->world.mpath); i++)
 		live += run->world.mpath->paths[i]->is_usable;
-	return live < run->world.port_count || !mworld_is_steady(&run->world);
+	/* Those that leave count until they are gone. */
+	return live < run->world.port_count || mpath_path_count(run->world.mpath) > live ||
+	       !mworld_is_steady(&run->world);
 }
 
 static void run_heal(struct mrun *run)
@@ -469,6 +508,8 @@ static void run_heal(struct mrun *run)
 		;
 	mworld_apply(world);
 	sim_enter(world->reactor);
+	reactor_timer_cancel(&run->paths_timer);
+	paths_add_all(run);
 	for (unsigned i = 0; i < run->worker_count; i++) {
 		if (!run->workers[i].is_busy)
 			reactor_timer_arm(&run->workers[i].timer, sim_now(world->sim));
@@ -487,6 +528,9 @@ static void workers_start(struct mrun *run)
 		reactor_timer_init(run->world.reactor, &worker->timer, on_worker_timer);
 		reactor_timer_arm(&worker->timer, sim_now(run->world.sim));
 	}
+	reactor_timer_init(run->world.reactor, &run->paths_timer, on_paths_timer);
+	if (run->remove_one_in > 0)
+		reactor_timer_arm(&run->paths_timer, sim_now(run->world.sim));
 	sim_leave(run->world.reactor);
 	reactor_timer_init(run->world.control, &run->chaos_timer, on_chaos_timer);
 	sim_enter(run->world.control);
@@ -566,8 +610,9 @@ void mpath_run_print(const struct mpath_run_stats *stats)
 	       stats->blocks_checked);
 	printf("# %" PRIu64 " connections cut, %" PRIu64 " partitions, %" PRIu64
 	       " ANA changes, %" PRIu64 " restarts, %" PRIu64 " targets frozen, %" PRIu64
-	       " bits flipped, %" PRIu64 " paths lost, %" PRIu64 " fences by reset, %" PRIu64
-	       " by time\n",
+	       " bits flipped, %" PRIu64 " paths removed or added, %" PRIu64 " paths lost, %" PRIu64
+	       " fences by reset, %" PRIu64 " by time\n",
 	       stats->cuts, stats->partitions, stats->ana_changes, stats->restarts, stats->freezes,
-	       stats->flips, stats->losses, stats->fences_by_reset, stats->fences_by_time);
+	       stats->flips, stats->removals, stats->losses, stats->fences_by_reset,
+	       stats->fences_by_time);
 }

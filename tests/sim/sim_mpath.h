@@ -19,7 +19,8 @@ struct mpath_run_stats {
 	uint64_t ana_changes;
 	uint64_t restarts;
 	uint64_t freezes; /* targets that stood still */
-	uint64_t flips;   /* bits that the network changed */
+	uint64_t removals;
+	uint64_t flips; /* bits that the network changed */
 	uint64_t losses;
 	uint64_t fences_by_reset;
 	uint64_t fences_by_time;

@@ -281,7 +281,15 @@ void reactor_sock_set_timeout(struct reactor_sock *sock, uint32_t unacked_ms)
 
 uint64_t reactor_sock_rtt_ns(const struct reactor_sock *sock)
 {
-	return 0;
+	const struct sim_end *end = sock->sim;
+	const struct sim_options *options;
+
+	if (!end)
+		return 0;
+	options = &end->sim->options;
+	/* The longest of a segment counts once: the mean there and the mean back. */
+	return options->is_orderly ? 2ull * options->latency_us * NS_PER_US
+				   : options->latency_max_us * NS_PER_US;
 }
 
 int reactor_sock_peer(const struct reactor_sock *sock, struct net_addr *ret_addr)

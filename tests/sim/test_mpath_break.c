@@ -123,6 +123,26 @@ static void the_last_path_is_removed_and_another_comes(void)
 	EXPECT_EQ(0, mworld_destroy(&world));
 }
 
+/* Without any path commands wait, as they do while all are lost. */
+static void a_command_waits_for_a_path_to_be_added(void)
+{
+	struct mop mop = {0};
+
+	world_open(47, 1);
+	path_remove(0);
+	mworld_run_ms(&world, 100);
+	EXPECT_EQ(0, mpath_path_count(world.mpath));
+	mop_write(&world, &mop, BLOCK, 9);
+	mworld_run_ms(&world, 1000);
+	EXPECT(!mop.is_done);
+	sim_enter(world.reactor);
+	EXPECT_EQ(0, mpath_add_path(world.mpath, &world.addrs[0]));
+	sim_leave(world.reactor);
+	EXPECT(mworld_until_done(&mop, 5000));
+	EXPECT_EQ(MPATH_OK, mop.io.result);
+	EXPECT_EQ(0, mworld_destroy(&world));
+}
+
 /* ---- the path that was asked ------------------------------------------------------------------
  */
 
@@ -204,6 +224,30 @@ static void the_namespace_goes_during_a_fence(void)
 	EXPECT_EQ(0, mworld_destroy(&world));
 }
 
+/* ---- news while a path is set up --------------------------------------------------------------
+ */
+
+/* The states change at every moment of the set-up: a path is not live without its namespaces. */
+static void a_notice_comes_during_the_set_up(void)
+{
+	for (unsigned steps = 0; steps < 300; steps++) {
+		mworld_create(&world, 48, 1, &orderly);
+		mworld_open(&world);
+		for (unsigned i = 0; i < steps; i++)
+			sim_step(world.sim);
+		world.ana[0][0] = ANA_NON_OPTIMIZED;
+		sim_enter(world.control);
+		mworld_apply_start(&world);
+		sim_leave(world.control);
+		EXPECT(mworld_until_live(&world, 1, 1000));
+		for (uint32_t nsid = 1; nsid <= MWORLD_NS; nsid++)
+			EXPECT(mpath_ns_find(world.mpath, nsid) != NULL);
+		mworld_run_ms(&world, 50);
+		EXPECT_EQ(ANA_NON_OPTIMIZED, mpath_path_ana(world.mpath, 0, 1));
+		EXPECT_EQ(0, mworld_destroy(&world));
+	}
+}
+
 /* ---- bits that change on the wire -------------------------------------------------------------
  */
 
@@ -258,9 +302,11 @@ int main(void)
 	TAP_RUN(a_removed_path_is_cut);
 	TAP_RUN(a_removed_path_falls_silent);
 	TAP_RUN(the_last_path_is_removed_and_another_comes);
+	TAP_RUN(a_command_waits_for_a_path_to_be_added);
 	TAP_RUN(the_asked_path_is_lost_before_the_end);
 	TAP_RUN(uniquifiers_go_round);
 	TAP_RUN(the_namespace_goes_during_a_fence);
+	TAP_RUN(a_notice_comes_during_the_set_up);
 	TAP_RUN(a_spoilt_page_hides_no_namespace);
 	return tap_end();
 }

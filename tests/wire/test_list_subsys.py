@@ -56,6 +56,8 @@ def text(t, ports):
     run = list_subsys('-v', *both(ports))
     t.ok(run.returncode == 0 and run.stdout.count('controller') == 2, 'verbose: controllers',
          why=show(run))
+    t.eq(run.stdout.count('1 queues of 127 commands, fails over by Cross-Controller Reset, CQT 1000 ms'),
+         2, 'verbose: queues, depth, and how a lost write is fenced', 'TP8028')
     run = list_subsys('-a', '127.0.0.1', '-s', str(ports[0]), '-a', 'localhost', '-s',
                       str(ports[1]), '-p', 'latency', '--profile', 'training')
     t.ok(run.returncode == 0 and run.stdout.count(' live') == 2 and
@@ -85,6 +87,8 @@ def as_json(t, ports, tgt):
          [(1, 'optimized'), (2, 'non-optimized')], 'JSON: ANA states', 'Base 8.1.1')
     t.eq((first['ANAState'], second['ANAState'], 'ANAState' in third),
          ('mixed', 'optimized', False), 'JSON: the state of all namespaces')
+    t.eq((first['Queues'], first['QueueDepth'], first['CrossControllerReset'], first['QuiesceMs']),
+         (1, 127, True, 1000), 'JSON: queues, and how a lost write is fenced', 'TP8028')
     t.ok(first['Cntlid'] != second['Cntlid'], 'JSON: a controller for each path', why=subsystem)
     t.ok('connection refused' in third['LastError'], 'JSON: why a path is down', why=third)
     t.eq(list_subsys('-o', 'json', *both(ports)).returncode, 0, '-o json')
