@@ -75,6 +75,9 @@ def fill(tgt):
         for nsid in (MEM, FILE):
             for lba in range(0, 8192, 1024):
                 conn.put(nsid, lba, OLD * (512 * 1024))
+        # Whether the first of the two in line is done after the stop, or cancelled, is a race; the second is neither.
+        for cmd in [conn.rw(n.WRITE, DELAY, 1024 * i, 8, 512, OLD * 4096) for i in range(4)]:
+            conn.wait(cmd)
 
 
 def is_stopped(pid):
