@@ -6,6 +6,10 @@
  * io->progress_bytes, so nothing is allocated or shared. FLUSH is fdatasync, FUA is RWF_DSYNC (a
  * following fdatasync for zeroes): with direct I/O too, because the drive may cache.
  *
+ * A file that other processes serve too is never left to the ring's own workers: they stand still
+ * with the process, and would write when it goes on, however late. What cannot be done at once
+ * (RWF_NOWAIT) goes to the reactor's helper, which looks at the clock right before the call.
+ *
  * Atomicity of a block that is written while it is read: whatever the kernel gives. Direct I/O
  * hands the block to the drive in one request; buffered I/O holds the inode's lock for writes,
  * but on most file systems not for reads, so two reactors may see a torn block there.
@@ -59,12 +63,66 @@ static struct iovec file_rest(const struct media_io *io)
 	};
 }
 
+/* Must not be done after its deadline, because another process may have taken over. */
+static bool file_is_dated(const struct media_io *io)
+{
+	return io->deadline_ns != 0 && file_of(io)->backing->member >= 0;
+}
+
+static int file_write_flags(const struct media_io *io)
+{
+	return io->stage == FILE_TRANSFER && io->is_fua ? RWF_DSYNC : 0;
+}
+
+/* Helper thread. */
+static int file_write_blocking(struct reactor_op *op)
+{
+	const struct media_io *io = container_of(op, struct media_io, op);
+	bool is_first = io->stage == FILE_TRANSFER && io->progress_bytes == 0;
+	ssize_t res = pwritev2(file_of(io)->fd, is_first ? io->iov : &io->rest,
+			       is_first ? (int)io->iov_count : 1,
+			       (off_t)(io->offset + io->progress_bytes), file_write_flags(io));
+
+	return res < 0 ? -errno : (int)res;
+}
+
+static void file_write(struct media_io *io, const struct iovec *iov, unsigned count)
+{
+	struct file_media *file = file_of(io);
+	int flags = file_write_flags(io);
+
+	if (!file_is_dated(io))
+		reactor_writev(io->reactor, &io->op, file->fd, iov, count,
+			       io->offset + io->progress_bytes, flags);
+	else if (file->lacks_nowait)
+		reactor_offload(io->reactor, &io->op, file_write_blocking);
+	else
+		reactor_writev(io->reactor, &io->op, file->fd, iov, count,
+			       io->offset + io->progress_bytes, flags | RWF_NOWAIT);
+}
+
+/* Whether a dated write has to be done by the helper after this result; then that has begun. */
+static bool file_write_again(struct media_io *io, int res)
+{
+	struct file_media *file = file_of(io);
+	bool is_write = (io->stage == FILE_TRANSFER && io->kind != MEDIA_READ) ||
+			io->stage == FILE_ZERO_WRITE;
+
+	if (!is_write || !file_is_dated(io) || io->result < 0)
+		return false;
+	if (res == -EOPNOTSUPP && !file->lacks_nowait)
+		file->lacks_nowait = true;
+	else if (res != -EAGAIN)
+		return false;
+	reactor_offload(io->reactor, &io->op, file_write_blocking);
+	return true;
+}
+
 /* The first attempt takes all of iov; what a short one left goes on entry by entry. */
 static void file_transfer(struct media_io *io)
 {
 	const struct iovec *iov = io->iov;
 	unsigned count = io->iov_count;
-	uint64_t at = io->offset + io->progress_bytes;
 
 	if (io->progress_bytes > 0) {
 		io->rest = file_rest(io);
@@ -72,10 +130,10 @@ static void file_transfer(struct media_io *io)
 		count = 1;
 	}
 	if (io->kind == MEDIA_READ)
-		reactor_readv(io->reactor, &io->op, file_of(io)->fd, iov, count, at);
+		reactor_readv(io->reactor, &io->op, file_of(io)->fd, iov, count,
+			      io->offset + io->progress_bytes);
 	else
-		reactor_writev(io->reactor, &io->op, file_of(io)->fd, iov, count, at,
-			       io->is_fua ? RWF_DSYNC : 0);
+		file_write(io, iov, count);
 }
 
 static void file_zero_write(struct media_io *io)
@@ -84,8 +142,7 @@ static void file_zero_write(struct media_io *io)
 
 	io->rest.iov_base = zero_region;
 	io->rest.iov_len = left < ZERO_REGION_BYTES ? left : ZERO_REGION_BYTES;
-	reactor_writev(io->reactor, &io->op, file_of(io)->fd, &io->rest, 1,
-		       io->offset + io->progress_bytes, 0);
+	file_write(io, &io->rest, 1);
 }
 
 /* Helper thread: there is no ring operation for it on the kernels we support. */
@@ -97,7 +154,33 @@ static int file_block_discard(struct reactor_op *op)
 	return ioctl(file_of(io)->fd, BLKDISCARD, range) < 0 ? -errno : 0;
 }
 
-/* Starts, or starts again, the ring operation of the present stage. */
+static int file_fallocate_mode(const struct media_io *io)
+{
+	return FALLOC_FL_KEEP_SIZE |
+	       (io->stage == FILE_ZERO_RANGE ? FALLOC_FL_ZERO_RANGE : FALLOC_FL_PUNCH_HOLE);
+}
+
+/* Helper thread. */
+static int file_fallocate_blocking(struct reactor_op *op)
+{
+	const struct media_io *io = container_of(op, struct media_io, op);
+	int res = fallocate(file_of(io)->fd, file_fallocate_mode(io), (off_t)io->offset,
+			    (off_t)io->len_bytes);
+
+	return res < 0 ? -errno : 0;
+}
+
+/* The ring always leaves this one to its workers. */
+static void file_fallocate(struct media_io *io)
+{
+	if (file_is_dated(io))
+		reactor_offload(io->reactor, &io->op, file_fallocate_blocking);
+	else
+		reactor_fallocate(io->reactor, &io->op, file_of(io)->fd, file_fallocate_mode(io),
+				  io->offset, io->len_bytes);
+}
+
+/* Starts, or starts again, the operation of the present stage. */
 static void file_start(struct media_io *io)
 {
 	struct file_media *file = file_of(io);
@@ -110,9 +193,7 @@ static void file_start(struct media_io *io)
 		reactor_fdatasync(io->reactor, &io->op, file->fd);
 		return;
 	case FILE_ZERO_RANGE:
-		reactor_fallocate(io->reactor, &io->op, file->fd,
-				  FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE, io->offset,
-				  io->len_bytes);
+		file_fallocate(io);
 		return;
 	case FILE_ZERO_WRITE:
 		file_zero_write(io);
@@ -124,9 +205,7 @@ static void file_start(struct media_io *io)
 		}
 		__attribute__((fallthrough));
 	case FILE_PUNCH:
-		reactor_fallocate(io->reactor, &io->op, file->fd,
-				  FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, io->offset,
-				  io->len_bytes);
+		file_fallocate(io);
 		return;
 	}
 }
@@ -199,6 +278,8 @@ static void file_op_done(struct reactor_op *op, int res)
 {
 	struct media_io *io = container_of(op, struct media_io, op);
 
+	if (file_write_again(io, res))
+		return;
 	if (res == -EINTR || res == -EAGAIN) {
 		/* A cancelled operation may end by a signal: that one is not tried again. */
 		if (io->result == 0) {

@@ -26,6 +26,7 @@ struct file_media {
 	bool is_block_device;
 	bool follows_size;             /* no size= was given: the file's own size counts */
 	_Atomic bool lacks_zero_range; /* learnt from the first refusal; saves asking again */
+	_Atomic bool lacks_nowait;     /* likewise: RWF_NOWAIT */
 	/* A regular file that others made shorter while it is served: what is surely still there,
 	 * and the smallest size seen; both UINT64_MAX while all is well. */
 	_Atomic uint64_t cut_at_bytes;

@@ -189,7 +189,7 @@ static int run_iov(enum media_kind kind, uint64_t offset, const struct iovec *io
 	return run_io(&io);
 }
 
-static void fresh_medium(void)
+static void open_medium(bool is_shared)
 {
 	char spec[128];
 	struct media_error error;
@@ -197,10 +197,16 @@ static void fresh_medium(void)
 	media_close(media);
 	unlink(path);
 	snprintf(spec, sizeof(spec), "file:%s,size=%u", path, MEDIUM_BYTES);
-	CHECK(media_open(spec, &media, &error) == 0);
+	CHECK((is_shared ? media_open_shared(spec, 0, &media, &error)
+			 : media_open(spec, &media, &error)) == 0);
 	kernel_reset();
 	for (int i = 0; i < MEDIUM_BYTES; i++)
 		data[i] = (uint8_t)(i * 31 + i / 4096 + 1);
+}
+
+static void fresh_medium(void)
+{
+	open_medium(false);
 }
 
 static void fill_medium(void)
@@ -421,6 +427,79 @@ static void cancellation_ends_the_chain(void)
 	EXPECT_EQ(0, done_res);
 }
 
+static int write_dated(uint64_t offset, uint32_t len_bytes, bool is_fua)
+{
+	struct iovec iov = {data + offset, len_bytes};
+	struct media_io io = {.kind = MEDIA_WRITE,
+			      .offset = offset,
+			      .len_bytes = len_bytes,
+			      .iov = &iov,
+			      .iov_count = 1,
+			      .is_fua = is_fua,
+			      .deadline_ns = UINT64_MAX};
+
+	return run_io(&io);
+}
+
+/* The ring's workers stand still with the process and would write when it goes on. */
+static void writes_of_shared_files_are_not_left_to_workers(void)
+{
+	open_medium(true);
+	EXPECT_EQ(0, write_dated(0, 8192, true));
+	EXPECT_EQ(RWF_NOWAIT | RWF_DSYNC, kernel.rw_flags);
+	EXPECT_EQ(0, kernel.offloads);
+	/* What would wait goes to the helper, also in the middle. */
+	kernel_reset();
+	kernel.script[0] = -EAGAIN;
+	EXPECT_EQ(0, write_dated(8192, 8192, false));
+	EXPECT_EQ(1, kernel.offloads);
+	expect_file(0, data, 16384);
+	kernel_reset();
+	kernel.max_bytes = 4096;
+	kernel.script[1] = -EAGAIN;
+	EXPECT_EQ(0, write_dated(16384, 8192, false));
+	EXPECT_EQ(2, kernel.transfers);
+	EXPECT_EQ(1, kernel.offloads);
+	expect_file(0, data, 24576);
+	/* A file system that cannot tell is not asked again. */
+	kernel_reset();
+	kernel.script[0] = -EOPNOTSUPP;
+	EXPECT_EQ(0, write_dated(24576, 8192, false));
+	EXPECT_EQ(0, write_dated(32768, 8192, false));
+	EXPECT_EQ(1, kernel.transfers);
+	EXPECT_EQ(2, kernel.offloads);
+	expect_file(0, data, 40960);
+	/* Nor is it asked of the helper for ever. */
+	kernel_reset();
+	kernel.script[0] = -EOPNOTSUPP;
+	EXPECT_EQ(-EOPNOTSUPP, write_dated(0, 4096, false));
+}
+
+static void holes_of_shared_files_are_not_left_to_workers(void)
+{
+	struct media_io io = {.kind = MEDIA_WRITE_ZEROES,
+			      .offset = 3 * 4096,
+			      .len_bytes = 40 * 4096,
+			      .deadline_ns = UINT64_MAX};
+
+	open_medium(true);
+	fill_medium();
+	EXPECT_EQ(0, run_io(&io));
+	EXPECT_EQ(1, kernel.offloads);
+	expect_zeroed_between(3 * 4096, 43 * 4096);
+	kernel_reset();
+	io.may_discard = true;
+	EXPECT_EQ(0, run_io(&io));
+	io.kind = MEDIA_DISCARD;
+	EXPECT_EQ(0, run_io(&io));
+	EXPECT_EQ(0, kernel.punches + kernel.zero_ranges);
+	EXPECT_EQ(2, kernel.offloads);
+	/* Without a deadline nobody else can have taken over. */
+	io.deadline_ns = 0;
+	EXPECT_EQ(0, run_io(&io));
+	EXPECT_EQ(1, kernel.punches);
+}
+
 int main(void)
 {
 	data = aligned_alloc(4096, MEDIUM_BYTES);
@@ -434,6 +513,8 @@ int main(void)
 	TAP_RUN(zeroes_find_a_way);
 	TAP_RUN(discards_are_advice);
 	TAP_RUN(cancellation_ends_the_chain);
+	TAP_RUN(writes_of_shared_files_are_not_left_to_workers);
+	TAP_RUN(holes_of_shared_files_are_not_left_to_workers);
 	media_close(media);
 	unlink(path);
 	rmdir(folder);
