@@ -15,7 +15,7 @@ BENCH        ?=
 export TRACE
 
 .DEFAULT_GOAL := all
-.PHONY: all help run test test-tools asan tsan sim torture fuzz fio interop dissect bench bench-micro bench-guard bench-policies cover \
+.PHONY: all help run test test-tools asan tsan sim torture fuzz fio interop dissect bench bench-micro bench-guard bench-policies bench-failover cover \
 	tidy layers check-clang man install setup clean
 
 all: ## build the program into build/ (the default)
@@ -77,6 +77,9 @@ bench-guard: all ## instructions per command, against bench/instructions.limits
 
 bench-policies: all ## path policies and hedged reads over links that are not alike; needs root
 	@bench/policies --output build/policies.json $(BENCH)
+
+bench-failover: all ## how long I/O stands still when a path goes, 200 times each; needs root
+	@bench/failover --output build/failover.json $(BENCH)
 
 cover: ## line and branch coverage of the tests, in build-cover/
 	@tools/cover
