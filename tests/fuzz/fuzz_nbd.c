@@ -49,6 +49,8 @@ static void requests_take(const uint8_t *data, size_t size, const struct nbd_exp
 	}
 }
 
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const struct nbd_export *export;
