@@ -10,6 +10,7 @@
 #ifndef WEFT_TESTS_SIM_H
 #define WEFT_TESTS_SIM_H
 
+#include "base/list.h"
 #include "base/net_addr.h"
 #include "base/prng.h"
 #include "reactor/reactor.h"
@@ -28,6 +29,8 @@ struct sim_faults {
 	uint32_t stall_ppm;      /* per send: the direction stands still for up to stall_max_us */
 	uint32_t half_close_ppm; /* per send: the peer sees the end of the stream after it */
 	uint32_t refuse_ppm;     /* per connect: -ECONNREFUSED */
+	uint32_t flip_ppm;       /* per send: one bit arrives changed */
+	uint32_t slow_ppm;       /* per receive: it gets a byte or two, however much is there */
 	uint32_t stall_max_us;
 };
 
@@ -88,6 +91,77 @@ void *sim_realloc(void *memory, size_t len_bytes);
 
 void sim_trace(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* ---- processes ------------------------------------------------------------------------------
+ *
+ * A process owns reactors, sockets and memory, has a clock of its own and can end at any moment.
+ * What was made between sim_process_enter and sim_process_leave, and in every turn of its reactors,
+ * is its own: reactors, sockets, and what malloc and its kin gave (sim_memory.c), so that all of it
+ * goes when the process is killed. A test's own state that must outlive a process comes from
+ * sim_alloc. Reactors made outside of any belong to no process and live by the simulation's clock.
+ */
+
+struct sim_process;
+
+enum sim_death {
+	SIM_DEATH_KILLED, /* the kernel closes its sockets: peers get what was sent, then the end */
+	SIM_DEATH_POWER,  /* its machine is off: nobody is told; what is sent to it later is reset */
+};
+
+/* `name` is copied. Lives until sim_destroy, killed or not; start a new one for the next life. */
+struct sim_process *sim_process_create(struct sim *sim, const char *name);
+const char *sim_process_name(const struct sim_process *process);
+/* Not nested, not inside a turn. */
+void sim_process_enter(struct sim_process *process);
+void sim_process_leave(struct sim_process *process);
+/* Whose turn it is, or who was entered; NULL: nobody. */
+struct sim_process *sim_process_current(void);
+bool sim_process_is_alive(const struct sim_process *process);
+/*
+ * Its reactors, timers, messages, sockets, listeners and memory are gone when this returns. Outside
+ * of its own turns only. What it had given to disks is the disks' to decide (`dead` below).
+ */
+void sim_process_kill(struct sim_process *process, enum sim_death how);
+/*
+ * Dies at its nth operation from now on (1: the next one). An operation is what others can see: a
+ * send, a receive, connect, accept, close, a submit to a medium, a write or sync of a store. That
+ * one and all that follow in the same turn have no effect; the process is killed when the turn
+ * ends. n 0: it does not.
+ */
+void sim_process_crash_after(struct sim_process *process, uint64_t n, enum sim_death how);
+uint64_t sim_process_operations(const struct sim_process *process);
+/* For media and stores of the simulator: counts one operation. False: the process is dying, and
+ * this has no effect. `process` NULL: always true. */
+bool sim_process_operate(struct sim_process *process);
+/* Called in each death, before memory goes, in the order of adding. */
+struct sim_mourner {
+	struct list node;
+	void (*dead)(struct sim_mourner *mourner, struct sim_process *process, enum sim_death how);
+};
+void sim_process_add_mourner(struct sim_process *process, struct sim_mourner *mourner);
+void sim_process_remove_mourner(struct sim_mourner *mourner);
+/* All its reactors, as sim_freeze. */
+void sim_process_freeze(struct sim_process *process, uint64_t until_ns);
+/* When it goes on; 0: it is not frozen. */
+uint64_t sim_process_frozen_until(const struct sim_process *process);
+
+/*
+ * The process' clock reads offset + (1 + drift_ppm / 1,000,000) * the simulation's; set before its
+ * first reactor. It never goes back; a jump moves it on at once.
+ */
+void sim_process_set_clock(struct sim_process *process, uint64_t offset_ns, int32_t drift_ppm);
+void sim_process_jump_clock(struct sim_process *process, uint64_t forward_ns);
+/* In simulated time: what its clock, which reads local_ns then, means. */
+uint64_t sim_process_clock_ns(const struct sim_process *process);
+
+/* One allocation in so many is refused from now on, decided by this seed; 0: none is. Never in
+ * turns of control reactors (index SIM_CONTROL_INDEX or above): what cannot be told there ends the
+ * process by design. */
+#define SIM_CONTROL_INDEX 1000
+void sim_process_refuse_memory(struct sim_process *process, uint32_t one_in, uint64_t seed);
+uint64_t sim_process_refused(const struct sim_process *process);
+/* Allocations that it holds now. */
+uint64_t sim_process_allocations(const struct sim_process *process);
+
 /* ---- network ------------------------------------------------------------------------------- */
 
 void sim_net_set_faults(struct sim *sim, const struct sim_faults *faults);
@@ -100,6 +174,15 @@ void sim_net_cut_fd(struct sim *sim, int fd);
  * healed what was sent arrives, as TCP would send it again.
  */
 void sim_net_partition(struct sim *sim, const struct net_addr *server, bool is_cut);
+/* The same in one direction alone: to_server holds what clients send to it, else what it sends. */
+void sim_net_partition_one_way(struct sim *sim, const struct net_addr *server, bool to_server,
+			       bool is_cut);
+/* Each connection to that server (NULL: all) moves at most so many bytes a second, each way; 0: no
+ * limit. From the next send on. */
+void sim_net_limit(struct sim *sim, const struct net_addr *server, uint64_t bytes_per_s);
+/* Ends one direction of every connection to that server: to_server, the server reads the end of the
+ * stream; else the clients do. What was sent before arrives. Returns how many. */
+unsigned sim_net_half_close(struct sim *sim, const struct net_addr *server, bool to_server);
 /* Holds what this socket receives for so long. */
 void sim_net_stall_fd(struct sim *sim, int fd, uint64_t duration_us);
 

@@ -11,6 +11,7 @@ import shutil
 import signal
 import socket
 import struct
+import subprocess
 import tempfile
 
 import restapi
@@ -158,14 +159,34 @@ def reset_body(request_id=1, cntlid=1, ciu=1, cirn=1, subnqn=target.NQN, hostnqn
         subnqn.encode().ljust(224, b'\0') + hostnqn.encode().ljust(224, b'\0')
 
 
+def can_loop():
+    """Whether block devices can be made of files here; else why not."""
+    if os.geteuid() != 0:
+        return 'only root can make a loop device'
+    return None if os.path.exists('/dev/loop-control') else 'this kernel has no loop devices'
+
+
+def loop_make(path):
+    """A block device of 8 MiB with sectors of 4 KiB."""
+    with open(path, 'wb') as file:
+        file.truncate(8 << 20)
+    return subprocess.run(['losetup', '--sector-size', '4096', '-f', '--show', path], check=True, timeout=20,
+                          capture_output=True, text=True).stdout.strip()
+
+
 class World:
-    """Members that serve one file, each a process with a folder of its own."""
+    """Members that serve one file, or one block device (a loop), each a process with a folder of its own."""
 
     def __init__(self, names=('a', 'b'), answer_ms=200, fence='kill', secrets=None, size='8M',
-                 start=True, has_tcp=False):
+                 start=True, has_tcp=False, is_device=False):
         self.ports = {name: target.free_port() if has_tcp else None for name in names}
         self.folder = tempfile.mkdtemp(prefix='weft-peers-')
         self.disk = os.path.join(self.folder, 'disk.img')
+        self.loop = loop_make(self.disk) if is_device else None
+        media = 'file:%s,size=%s,block=4096' % (self.disk, size)
+        if self.loop:
+            self.disk = self.loop
+            media = 'file:%s,block=4096' % self.loop
         self.members = {}
         self.clients = {name: restapi.Client(os.path.join(self.folder, name, 'state', 'weft.sock'))
                         for name in names}
@@ -174,7 +195,7 @@ class World:
         for name in names:
             port = target.free_port()
             config = target.config_of(port, [target.namespace(
-                1, 'file:%s,size=%s,block=4096' % (self.disk, size), uuid=UUID, clustered=True)])
+                1, media, uuid=UUID, clustered=True)])
             config['cluster'] = {
                 'name': name, 'listen': self.place(name),
                 'secret_file': self.secret_path(name), 'cntlids': RANGES[name],
@@ -240,4 +261,6 @@ class World:
                 member.process.send_signal(signal.SIGCONT)
             member.finish(t)
             t.eq(self.clients[name].violations, [], 'the API of %s answers by its document' % name)
+        if self.loop:
+            subprocess.run(['losetup', '-d', self.loop], check=True, timeout=20)
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -15,7 +15,7 @@ import subprocess
 import nvmetcp as n
 import target
 from peerlink import (CHALLENGE, HELLO, LOST_HOST, MAC, PING, PONG, PROOF, RESET, RESET_DONE, SECRET,
-                      Member, World, header, lost_body, reset_body)
+                      Member, World, can_loop, header, lost_body, reset_body)
 from tap import Tap
 
 CCR, LOG_RESET, LOG_LOST, SPEC = 0x38, 0x1e, 0x1f, 'TP8028'
@@ -310,6 +310,25 @@ def asked_while_it_ends(t):
         world.finish(t)
 
 
+def on_a_device(t):
+    """The same fence around a block device: its node carries the locks as a file does."""
+    why_not = can_loop()
+    if why_not:
+        t.skip('a block device that two processes share', why_not)
+        return
+    world = World(is_device=True)
+    try:
+        with host_of(world['a']) as one, host_of(world['b']) as two:
+            one.queue().put(1, 3, NEW, block=4096)
+            t.eq(bytes(two.queue().read(1, 3, 1, block=4096).data), NEW,
+                 'a block device: what one has written the other reads')
+        stopped_peer(t, world)
+        killed_peer(t, world)
+        alone(t, world, 'members of a cluster')
+    finally:
+        world.finish(t)
+
+
 def unkillable(t):
     world = World(fence='none', answer_ms=50)
     try:
@@ -455,7 +474,7 @@ def live_documents(t, world):
          'and so is one of "clustered"', why=answer.body)
 
 
-def alone(t, world):
+def alone(t, world, why='in use by another target'):
     """A target that knows nothing of the cluster keeps off its files."""
     port = target.free_port()
     config = target.config_of(port, [target.namespace(1, 'file:%s,readonly' % world.disk)])
@@ -465,7 +484,7 @@ def alone(t, world):
     serve_fails(t, member, 'a reader outside of the cluster', 'members of a cluster')
     config['subsystems'][0]['namespaces'][0]['media'] = 'file:' + world.disk
     member.write_config()
-    serve_fails(t, member, 'a writer outside of the cluster', 'in use by another target')
+    serve_fails(t, member, 'a writer outside of the cluster', why)
 
 
 def run_all(t):
@@ -484,8 +503,8 @@ def run_all(t):
         with t.guard(name):
             rows(t, world)
     world.finish(t)
-    for name, rows in (('asked while it ends', asked_while_it_ends), ('unkillable', unkillable), ('other secrets', other_secrets),
-                       ('TCP', over_tcp)):
+    for name, rows in (('a device', on_a_device), ('asked while it ends', asked_while_it_ends),
+                       ('unkillable', unkillable), ('other secrets', other_secrets), ('TCP', over_tcp)):
         with t.guard(name):
             rows(t)
     return t.done()
