@@ -4,10 +4,19 @@
 SEEDS        ?= 200
 SEED_BASE    ?= 1
 SEED         ?=
+JOBS         ?= 1
+WORLD        ?=
+WITHOUT      ?=
+COMMANDS     ?=
+EVENTS       ?=
+SKIP         ?=
+TRACE_DIR    ?=
 TRACE        ?=
 RUN_FOR      ?=
 FUZZ_SECONDS ?= 60
 FAILOVERS    ?= 1000
+CHAOS_SECONDS ?= 600
+SOAK_SECONDS ?= 600
 KERNEL       ?= 6.12
 DESTDIR      ?=
 SPDK_DIR     ?=
@@ -15,7 +24,7 @@ BENCH        ?=
 export TRACE
 
 .DEFAULT_GOAL := all
-.PHONY: all help run test test-tools asan tsan sim torture fuzz fio interop dissect bench bench-micro bench-guard bench-policies bench-failover cover \
+.PHONY: all help run test test-tools asan tsan sim sim-cover torture chaos soak fuzz fio interop dissect bench bench-micro bench-guard bench-policies bench-failover cover \
 	tidy layers check-clang man install setup clean
 
 all: ## build the program into build/ (the default)
@@ -24,8 +33,9 @@ all: ## build the program into build/ (the default)
 help: ## list the targets and variables
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | \
 		while IFS="$$(printf '\t')" read -r t h; do printf '  %-14s %s\n' "$$t" "$$h"; done
-	@echo 'Variables: SEEDS SEED_BASE SEED MPATH=1 TRACE=1 (sim), RUN_FOR=5s (run), FUZZ_SECONDS (fuzz),'
-	@echo '  FAILOVERS SEED (torture),'
+	@echo 'Variables: SEEDS SEED_BASE JOBS SEED WORLD TRACE=1 TRACE_DIR WITHOUT COMMANDS EVENTS SKIP (sim; see'
+	@echo '  docs/testing.md), RUN_FOR=5s (run), FUZZ_SECONDS (fuzz),'
+	@echo '  FAILOVERS SEED (torture), CHAOS_SECONDS SEED (chaos), SOAK_SECONDS SEED (soak),'
 	@echo '  KERNEL=6.1|6.12|sid (interop), DESTDIR (install), SPDK_DIR (bench: a built SPDK tree),'
 	@echo '  BENCH (options of bench/run, such as --quick, or of bench/policies; see their --help)'
 
@@ -45,14 +55,26 @@ asan: test-tools ## the tests under address and undefined behaviour sanitizers
 tsan: test-tools ## the tests under the thread sanitizer
 	@tools/build tsan && tools/run-tests build-tsan
 
-sim: all ## SEEDS simulated runs from SEED_BASE on, or SEED=x alone (MPATH=1: of multipath; TRACE=1 tells all)
-	@build/tests/sim/weft_sim $(if $(MPATH),--mpath) \
-		$(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --seed-base $(SEED_BASE))
-	@$(if $(SEED)$(MPATH),true,build/tests/sim/weft_sim --mpath --seeds $(SEEDS) --seed-base $(SEED_BASE))
+sim: all ## SEEDS simulated runs from SEED_BASE on in JOBS processes, or SEED=x alone (TRACE=1 tells all)
+	@build/tests/sim/weft_sim $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --seed-base $(SEED_BASE) --jobs $(JOBS)) \
+		$(if $(WORLD),--world $(WORLD)) $(if $(WITHOUT),--without $(WITHOUT)) \
+		$(if $(COMMANDS),--commands $(COMMANDS)) $(if $(EVENTS),--events-max $(EVENTS)) \
+		$(if $(SKIP),--skip $(SKIP)) $(if $(TRACE_DIR),--trace-dir $(TRACE_DIR))
+
+sim-cover: ## what SEEDS simulated runs reach: lines, branches, statuses, states; in build-cover/
+	@tools/sim-cover --seeds $(SEEDS) --seed-base $(SEED_BASE) --jobs $(JOBS)
 
 torture: test-tools all ## lose FAILOVERS paths under load (1000); no write may be lost or late; as root
 	@tests/torture/torture --programs build/tests/torture --weft build/src/cli/weft \
 		--failovers $(FAILOVERS) $(if $(SEED),--seed $(SEED))
+
+chaos: test-tools all ## everything goes wrong for CHAOS_SECONDS (600), nothing may be lost; as root
+	@tests/chaos/chaos --programs build/tests/torture --weft build/src/cli/weft --engine build/src/fio/libweft-fio.so \
+		--seconds $(CHAOS_SECONDS) $(if $(SEED),--seed $(SEED)) || [ $$? -eq 77 ]
+
+soak: all ## 1,000 hosts come, work and go for SOAK_SECONDS (600): nothing grows, nothing is stuck
+	@tests/soak/soak --programs build/tests/soak --weft build/src/cli/weft --seconds $(SOAK_SECONDS) \
+		$(if $(SEED),--seed $(SEED)) || [ $$? -eq 77 ]
 
 fuzz: ## fuzz every parser for FUZZ_SECONDS in total
 	@tools/build fuzz && tools/fuzz build-fuzz $(FUZZ_SECONDS)

@@ -9,6 +9,7 @@
  */
 #include "control/store.h"
 
+#include "base/check.h"
 #include "control/store_private.h"
 
 #include <errno.h>
@@ -23,6 +24,7 @@
 #define STORE_APPLICATION_ID 0x77656674 /* "weft" */
 #define STORE_SCHEMA         1
 #define STORE_BUSY_MS        3000
+#define STORE_DISOWN_TRIES   3
 #define STORE_CACHE_KIB      "256" /* it is read once, and a change touches a few pages */
 
 static const char *const stmt_texts[STMT_COUNT] = {
@@ -113,6 +115,9 @@ static const char *remedy_of(int res)
 		return "restore it from a backup; or, to start anew and lose what it kept "
 		       "(changes, reservations, counters), move it aside together with "
 		       "its -wal and -shm";
+	case -ENOTRECOVERABLE:
+		return "it may be kept all the same: the next start tells, unless another change "
+		       "can be made before; look at the disk";
 	default:
 		return "look at the disk, or choose another folder with --state";
 	}
@@ -160,14 +165,56 @@ int store_begin(struct store *store)
 	return store_run(store, store->stmts[STMT_BEGIN]);
 }
 
-int store_finish(struct store *store, int res)
+/*
+ * A commit that fails may be whole in the log all the same, when it was the last sync that failed;
+ * a crash would bring it back. All other failures come before the last byte.
+ */
+static bool may_come_back(const struct store *store)
 {
-	if (res == 0)
+	int code = sqlite3_errcode(store->db) & 0xff;
+
+	return code == SQLITE_IOERR || code == SQLITE_NOMEM;
+}
+
+/* *ret_may_return: it failed, and may come back. */
+static int transaction_end(struct store *store, int res, bool *ret_may_return)
+{
+	*ret_may_return = false;
+	if (res == 0) {
 		res = store_run(store, store->stmts[STMT_COMMIT]);
+		*ret_may_return = res < 0 && may_come_back(store);
+	}
 	/* Some failures have rolled back already. */
 	if (res < 0 && !sqlite3_get_autocommit(store->db))
 		store_run(store, store->stmts[STMT_ROLLBACK]);
 	return res;
+}
+
+/* Whatever is written next takes the place of what may come back; a number that was never there
+ * before, for the same one would not be written. Returns res, or -ENOTRECOVERABLE when nothing
+ * could be written. */
+static int store_disown(struct store *store, int res)
+{
+	for (unsigned i = 0; i < STORE_DISOWN_TRIES; i++) {
+		int again = store_begin(store);
+		bool may_return;
+
+		if (again == 0)
+			again = transaction_end(
+				store, store_set_number(store, "disowned", ++store->disowned),
+				&may_return);
+		if (again == 0)
+			return res;
+	}
+	return -ENOTRECOVERABLE;
+}
+
+int store_finish(struct store *store, int res)
+{
+	bool may_return;
+
+	res = transaction_end(store, res, &may_return);
+	return may_return ? store_disown(store, res) : res;
 }
 
 int store_set_number(struct store *store, const char *name, uint64_t value)
@@ -319,6 +366,8 @@ static bool meta_take(struct store *store, const char *name, sqlite3_stmt *stmt)
 		store->counters.unsafe_shutdowns = number;
 	else if (strcmp(name, "clean") == 0)
 		store->counters.is_clean = number != 0;
+	else if (strcmp(name, "disowned") == 0)
+		store->disowned = number;
 	else if (strcmp(name, "source_hash") == 0)
 		return snprintf(store->source_hash, sizeof(store->source_hash), "%s", text) <
 		       (int)sizeof(store->source_hash);
@@ -372,7 +421,7 @@ static int folder_sync(const char *dir)
 	return res;
 }
 
-/* The empty database, in the file that it opened. */
+/* The empty database, all of it in the file that it opened. */
 static int db_fill(struct store *store, const struct store_counters *first)
 {
 	char pragma[64];
@@ -390,22 +439,40 @@ static int db_fill(struct store *store, const struct store_counters *first)
 		res = store_begin(store);
 	if (res == 0)
 		res = store_finish(store, counters_write(store, first));
+	/* Closing would do this too, but tells nobody when it fails, and the log does not follow
+	 * the file to its new name. */
+	if (res == 0)
+		res = store_errno(store->db, sqlite3_wal_checkpoint_v2(store->db, NULL,
+								       SQLITE_CHECKPOINT_TRUNCATE,
+								       NULL, NULL));
 	return res;
+}
+
+/* What a former attempt left: its log must not be taken for that of the next one. 0 or -errno. */
+static int leftovers_remove(const char *path)
+{
+	static const char *const suffixes[] = {"", "-wal", "-shm"};
+	char side[PATH_MAX + sizeof(STORE_FILE_NEW) + 16];
+
+	for (unsigned i = 0; i < ARRAY_LEN(suffixes); i++) {
+		snprintf(side, sizeof(side), "%s%s", path, suffixes[i]);
+		if (unlink(side) && errno != ENOENT)
+			return -errno;
+	}
+	return 0;
 }
 
 /* Under another name until it is whole; see the head of this file. */
 static int store_make(struct store *store, const char *dir, const struct store_counters *first,
 		      struct store_error *ret_error)
 {
-	char path[sizeof(store->path) + 8], side[sizeof(path) + 8];
+	char path[sizeof(store->path) + 8];
 	int fd, res;
 
 	snprintf(path, sizeof(path), "%s/%s", dir, STORE_FILE_NEW);
-	unlink(path);
-	snprintf(side, sizeof(side), "%s-wal", path);
-	unlink(side);
-	snprintf(side, sizeof(side), "%s-shm", path);
-	unlink(side);
+	res = leftovers_remove(path);
+	if (res < 0)
+		return store_explain(store, res, "cannot be made", ret_error);
 	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return store_explain(store, -errno, "cannot be made", ret_error);
@@ -415,7 +482,6 @@ static int store_make(struct store *store, const char *dir, const struct store_c
 		res = db_fill(store, first);
 	if (res < 0)
 		store_explain(store, res, "cannot be made", ret_error);
-	/* Closing moves everything from the log into the file. */
 	db_close(store);
 	if (res < 0) {
 		unlink(path);
@@ -531,6 +597,8 @@ int store_keep(void *arg, const char *kind, const char *key, const void *value, 
 		sqlite3_bind_blob64(stmt, 3, value, value_bytes, SQLITE_STATIC);
 	/* Outside a batch it is a transaction of its own. */
 	res = store_run(store, stmt);
+	if (res < 0 && !store->is_batch && may_come_back(store))
+		res = store_disown(store, res);
 	if (store->is_batch && store->batch_res == 0)
 		store->batch_res = res;
 	return res;

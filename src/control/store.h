@@ -5,7 +5,8 @@
  * counters, and who changed what.
  *
  * Control thread only; every call may block. On return of a successful call everything is on stable
- * storage; after a failure nothing has changed.
+ * storage; after a failure nothing has changed, also for the next start. -ENOTRECOVERABLE alone
+ * leaves that open: the disk could not be made to forget what it had not confirmed.
  */
 #ifndef WEFT_CONTROL_STORE_H
 #define WEFT_CONTROL_STORE_H

@@ -38,7 +38,8 @@ struct store {
 	char source_hash[STORE_HASH_BYTES];
 	char folder[PATH_MAX];
 	bool is_batch;
-	int batch_res; /* the first failure in it */
+	int batch_res;     /* the first failure in it */
+	uint64_t disowned; /* see store_disown */
 };
 
 /* -errno of the database's last failure. */

@@ -116,7 +116,8 @@ struct target {
 	struct prng prng;     /* for CIRN */
 	struct list resets;   /* struct ctrl_reset that wait for their controller to quiesce */
 	struct list listeners;
-	struct list peers; /* connections per peer address */
+	unsigned listener_count; /* with those that are closing */
+	struct list peers;       /* connections per peer address */
 	unsigned next_local;
 
 	/* For target_get_stats. */

@@ -202,7 +202,12 @@ static void on_accepted(struct reactor_listener *sock, int taken_fd, const struc
 
 static void listener_closed(struct reactor_listener *sock)
 {
-	free(container_of(sock, struct listener, sock));
+	struct listener *listener = container_of(sock, struct listener, sock);
+	struct target *target = listener->target;
+
+	free(listener);
+	target->listener_count--;
+	local_on_empty(target_registry(target));
 }
 
 static void listener_close(struct listener *listener)
@@ -246,6 +251,7 @@ static int listener_open(struct target *target, const struct port *port)
 		free(listener);
 		return res;
 	}
+	target->listener_count++;
 	list_push_back(&target->listeners, &listener->node);
 	return 0;
 }

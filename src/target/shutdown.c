@@ -154,6 +154,9 @@ void local_on_empty(struct local *local)
 	if (!local->is_stopping || local->is_stopped || !list_empty(&local->queues) ||
 	    !list_empty(&local->ctrls) || local->reset_count > 0)
 		return;
+	/* What is freed when a listener has closed needs this reactor to run until then. */
+	if (local == target_registry(local->target) && local->target->listener_count > 0)
+		return;
 	local->is_stopped = true;
 	shutdown = &local->target->shutdown;
 	reactor_timer_cancel(&local->grace);

@@ -113,7 +113,7 @@ void tcp_conn_end(struct tcp_conn *conn, int cause, const char *why)
 void tcp_conn_abort(struct tcp_conn *conn, int cause, const char *why)
 {
 	CHECK_OWNER(conn);
-	if (conn->is_sock_closing || conn->phase == TCP_CONN_CLOSED)
+	if (conn->is_sock_closing)
 		return;
 	reactor_sock_set_abort(&conn->sock);
 	tcp_conn_end(conn, cause, why);

@@ -26,9 +26,10 @@ bool tcp_rx_is_willing(const struct tcp_conn *conn)
 
 /* ---- one PDU ------------------------------------------------------------------------------- */
 
+/* Of a header that was judged, which takes the common header at least. */
 static void rx_keep_raw(struct tcp_conn *conn, const uint8_t *buf, size_t len_bytes)
 {
-	size_t want = len_bytes > 2 ? buf[2] : 0;
+	size_t want = buf[2];
 
 	if (want < NVME_TCP_COMMON_HDR_BYTES)
 		want = NVME_TCP_COMMON_HDR_BYTES;
@@ -553,8 +554,7 @@ static ssize_t rx_receive_scratch(struct tcp_conn *conn, size_t budget_bytes)
 			    .iov_len = rx_scratch_bytes(conn, budget_bytes)};
 	ssize_t len;
 
-	if (iov.iov_len > REACTOR_SCRATCH_BYTES - carried)
-		iov.iov_len = REACTOR_SCRATCH_BYTES - carried;
+	CHECK(carried + iov.iov_len <= REACTOR_SCRATCH_BYTES);
 	len = reactor_sock_recv(&conn->sock, &iov, 1);
 	if (len <= 0)
 		return len;

@@ -52,8 +52,6 @@ struct gather {
 
 static bool gather_add(struct gather *gather, const void *base, size_t len_bytes)
 {
-	if (len_bytes == 0)
-		return true;
 	if (gather->count == gather->count_max)
 		return false;
 	gather->iov[gather->count++] =
@@ -96,7 +94,8 @@ static __attribute__((noinline)) bool gather_held(struct gather *gather, const s
 	if (got == 0)
 		return false;
 	gather->held[gather->held_count++] = (struct held){tx->guard, base, got};
-	return gather_add(gather, base, got) && got == len_bytes;
+	(void)gather_add(gather, base, got);
+	return got == len_bytes;
 }
 
 static void gather_drop_held(struct gather *gather)

@@ -24,7 +24,7 @@ static struct pdu_state state_from(const uint8_t *input)
 		.is_initialized = (input[0] & 2) != 0,
 		.has_header_digest = (input[0] & 4) != 0,
 		.has_data_digest = (input[0] & 8) != 0,
-		.data_align_bytes = (input[1] % 32u + 1) * 4,
+		.data_align_bytes = input[1] == 255 ? 0 : (input[1] % 32u + 1) * 4,
 		.in_capsule_max_bytes = input[2] * 64u,
 		.data_max_bytes = input[0] & 1 ? UINT32_MAX : 4096 + input[3] * 1024u,
 	};
@@ -122,8 +122,8 @@ static void check_round_trip(const struct pdu *pdu, const struct pdu_state *stat
 static void check_against_transfer(const struct pdu *pdu, const uint8_t *input)
 {
 	const struct pdu_transfer transfer = {
-		.is_open = true,
-		.cccid = input[1],
+		.is_open = input[3] != 255,
+		.cccid = input[1] % 32,
 		.next_offset = input[2] * 4u,
 		.end_offset = input[2] * 4u + input[3] * 64u,
 	};

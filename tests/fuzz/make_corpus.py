@@ -67,6 +67,106 @@ def pdu_seeds():
         write("pdu", "r2t" + suffix, get + pdu(to_host, 9, body))
 
 
+def pdu_wrong_seeds():
+    """Each rule of a header broken once: (state, type, body, data, byte of the header, its value)."""
+    sqe, data = bytes(64), data_body(0, 9, 512, 256)
+    put, get = state(INITIALIZED, 0, 128, 4), state(HOST | INITIALIZED, 0, 128, 4)
+    digests = INITIALIZED | HDGST | DDGST
+    request = struct.pack("<HBBI112x", 0, 0, 0, 0)
+    wrong = {
+        "type": (put, 0, 4, sqe, 512, ((0, 99),)), "hole": (put, 0, 4, sqe, 512, ((0, 8),)),
+        "hlen": (put, 0, 4, sqe, 512, ((2, 71),)), "hlen_0": (put, 0, 4, sqe, 512, ((2, 0),)),
+        "hlen_255": (put, 0, 4, sqe, 512, ((2, 255),)), "flag": (put, 0, 4, sqe, 512, ((1, 4),)),
+        "hdgst": (put, 0, 4, sqe, 512, ((1, 1),)), "ddgst": (put, 0, 4, sqe, 512, ((1, 2),)),
+        "success": (get, 0, 7, data, 256, ((1, 8),)), "pdo": (put, 0, 4, sqe, 512, ((3, 4),)),
+        "pdo_odd": (put, 0, 4, sqe, 512, ((3, 74),)), "pdo_none": (put, 0, 4, sqe, 0, ((3, 4),)),
+        "pdo_end": (put, 0, 4, sqe, 0, ((3, 72),)), "pdo_far": (put, 0, 4, sqe, 4, ((3, 80),)),
+        "pdo_align": (state(INITIALIZED, 2, 128, 4), 0, 4, sqe, 512, ((3, 76),)),
+        "no_data": (put, 0, 6, data, 256, ((4, 24), (5, 0))), "plen": (put, 0, 4, sqe, 512, ((4, 8), (5, 0))),
+        "plen_cut": (put, 0, 4, sqe, 0, ((4, 71),)), "plen_small": (state(digests), 0, 6, data, 0, ((4, 28), (1, 3))),
+        "digest_only": (state(digests), digests, 6, data, 0, ((4, 2), (1, 3), (3, 28))),
+        "capsule": (state(INITIALIZED, 0, 1, 4), 0, 4, sqe, 512, ()), "term": (put, 0, 2, bytes(16), 200, ()),
+        "pfv": (state(0), 0, 0, request, 0, ((8, 1),)), "pda": (state(0), 0, 0, request, 0, ((10, 32),)),
+        "maxr2t": (state(0), 0, 0, request, 0, ((12, 255), (13, 255), (14, 255), (15, 255))),
+        "h2cdata": (state(HOST), 0, 1, request, 0, ((12, 1), (13, 32))),
+        "h2cdata_0": (state(HOST), 0, 1, request, 0, ()), "again": (put, 0, 0, request, 0, ()),
+        "r2t_none": (get, 0, 9, data_body(0, 9, 512, 0), 0, ()), "datal": (put, 0, 6, data, 256, ((16, 1),)),
+        "too_much": (state(INITIALIZED, 0, 128, 0), 0, 6, data_body(0, 9, 512, 8192), 8192, ()),
+        "early": (state(0), 0, 4, sqe, 0, ()), "align_0": (state(INITIALIZED, 255), 0, 4, sqe, 512, ()),
+        "offset": (put, 0, 6, data_body(0, 9, 4, 256), 256, ()), "cccid": (put, 0, 6, data_body(1, 9, 512, 256), 256, ()),
+        "beyond": (put, 0, 6, data_body(0, 9, 512, 1024), 1024, ((1, 4),)),
+        "dwords": (put, 0, 6, data_body(0, 9, 512, 255), 255, ()), "last_late": (put, 0, 6, data, 256, ()),
+        "last_early": (put, 0, 6, data_body(0, 9, 512, 128), 128, ((1, 4),)),
+        "part": (put, 0, 6, data_body(0, 9, 512, 128), 128, ()),
+        "odd_end": (state(INITIALIZED, 0, 128, 1), 0, 6, data_body(0, 9, 512, 64), 64, ((1, 4),)),
+        "closed": (state(INITIALIZED, 0, 128, 255), 0, 6, data, 256, ((1, 4),)),
+        "c2h_cccid": (get, 0, 7, data_body(1, 9, 512, 256), 256, ((1, 4),)),
+        "c2h_closed": (state(HOST | INITIALIZED, 0, 128, 255), 0, 7, data, 256, ((1, 4),)),
+        "r2t_cccid": (get, 0, 9, data_body(1, 9, 512, 256), 0, ()),
+        "r2t_closed": (state(HOST | INITIALIZED, 0, 128, 255), 0, 9, data, 0, ()),
+        "r2t_many": (state(HOST | INITIALIZED | 192, 0, 128, 4), 0, 9, data, 0, ()),
+        "bad_digest": (state(digests | 16), digests, 4, sqe, 0, ((20, 1),)),
+    }
+    for name, (head, flags, kind, body, data_bytes, changes) in wrong.items():
+        content = bytearray(pdu(flags, kind, body, data_bytes))
+        for at, value in changes:
+            content[at] = value
+        write("pdu", "wrong_" + name, head + bytes(content))
+
+
+def page_seeds():
+    """Values in the order in which fuzz_page.c takes them; pages spoilt at offsets that matter."""
+    def ctrl(nqn=b"nqn.x", bools=0, numbers=0, kind=1, spoil=()):
+        return (b"\0" + nqn + b"\0s\0" + bytes([kind]) + bytes([bools]) * 31 + b"\5\0"
+                + struct.pack("<I", numbers) * 13 + struct.pack("<QQ", numbers, numbers)
+                + bytes([len(spoil)]) + b"".join(struct.pack("<HB", *change) for change in spoil))
+
+    discovery = b"nqn.2014-08.org.nvmexpress.discovery"
+    for numbers in (0, 1, 30, 257, 70000, 0x80000000, 0xffffffff):
+        for bools in (0, 1):
+            write("page", "ctrl_%x_%d" % (numbers, bools), ctrl(bools=bools, numbers=numbers))
+    write("page", "ctrl_discovery", ctrl(discovery, kind=0))
+    offsets = {"sqes": (512, 0x55), "sqes_more": (512, 0x77), "cqes": (513, 0x33), "ioccsz": (1792, 3),
+               "ioccsz_far": (1795, 0x20), "iorcsz": (1796, 0), "icdoff": (1800, 1), "sgls": (536, 0),
+               "type_0": (111, 0), "type_9": (111, 9), "capacity": (288, 1), "pels": (355, 1)}
+    for name, change in offsets.items():
+        write("page", "ctrl_spoilt_" + name, ctrl(bools=1, numbers=65536, spoil=(change,)))
+    write("page", "ctrl_spoilt_nqn", ctrl(discovery, spoil=((111, 0),)))
+    write("page", "ctrl_spoilt_end", ctrl(b"n" * 223, spoil=((768 + 223, 65),)))
+
+    def ns(size=0, bools=0, numbers=0, spoil=(), spoil_descriptors=()):
+        changes = [bytes([len(c)]) + b"".join(struct.pack("<HB", *x) for x in c) for c in (spoil, spoil_descriptors)]
+        return (b"\1" + bytes([size]) + struct.pack("<Q", 1 << 20) + bytes([bools]) * 6
+                + struct.pack("<I", numbers) * 8 + b"\1\1" + b"".join(changes))
+
+    for numbers in (0, 1, 257, 65537, 0xffffffff):
+        write("page", "ns_%x" % numbers, ns(numbers & 3, numbers & 1, numbers))
+    for name, changes in {"index": ((26, 3),), "shift": ((130, 40),), "small": ((130, 3),), "meta": ((128, 8),),
+                          "size": ((7, 0xff),), "capacity": ((56, 1),), "formats": ((25, 20), (26, 0x20)),
+                          "too_many": ((25, 70),)}.items():
+        write("page", "ns_spoilt_" + name, ns(spoil=changes))
+    for name, changes in {"uuid": ((1, 15),), "nguid": ((21, 17),), "csi": ((44, 2),), "type": ((0, 9),),
+                          "long": ((1, 255), (260, 255), (519, 255))}.items():
+        write("page", "ns_descriptors_" + name, ns(spoil_descriptors=changes))
+    page_of_255 = tuple((at, 255) for at in range(1, 4096, 259))
+    write("page", "ns_descriptors_all", ns(spoil_descriptors=page_of_255[:7]))
+    names = ["", "x", "nqn.", "nqn.2026-11.io.weft:x", "nqn.2026-11.io.weft", "nqn.2026-11.io.weft:", "nqn.2026-13.a:x",
+             "nqn.2026-00.a:x", "nqn.202x-11.a:x", "nqn.2026x11.a:x", "nqn.2026-x1.a:x", "nqn.2026-1x.a:x",
+             "nqn.2026-11xa:x", "nqn.2026-11..a:x", "nqn.2026-11.a.:x", "nqn.2026-11.A-1_b.Z9.{:x", "nqn.2026-11.a@:x",
+             "nqn.2026-11.a[:x", "nqn.2026-11.a/:x", "nqn.2026-11.a:\x01", "nqn.2026-11.a:\x7f",
+             "nqn.2014-08.org.nvmexpress:uuid:x", "nqn.2014-08.org.nvmexpress.discovery",
+             "nqn.2014-08.org.nvmexpress:uuid:1b4e28ba-2fa1-11d2-883f-0016d3cca427", "n" * 300,
+             "nqn.2026-11.a:" + "x" * 300]
+    for i, name in enumerate(names):
+        write("page", "nqn_%02d" % i, b"\x0c" + struct.pack("<H", i) + name.encode())
+    write("page", "nqn_utf8", b"\x0c\0\0nqn.2026-11.a:\xff\xfe")
+    for status in (0x185, 0x186, 0x187, 0x183, 0x184, 0x700, 0x285, 0x0):
+        write("page", "status_%x" % status, b"\x0c" + struct.pack("<H", status))
+    sgl = struct.pack("<QHBBB", 0, 0, 0, 0, 0) + bytes(2) + bytes(8) + bytes(1)
+    for name, tail in {"offset": (0x40, 1, 64, 8000), "length": (0x40, 1, 8000, 0), "fits": (0x40, 1, 64, 64)}.items():
+        write("page", "sgl_" + name, b"\x0b" + sgl + struct.pack("<BBHH", *tail))
+
+
 def connect_seeds():
     sqe = struct.pack("<BBHI16xQI3xBHHHBxI12x", 0x7F, 0x40, 1, 1, 0, 1024, 1, 0, 0, 31, 0, 5000)
     names = (b"nqn.2026-11.io.weft:default",
@@ -167,8 +267,89 @@ def host_seeds():
             write("host", "%s_%d" % (name, before), bytes([before & 3]) + bytes([HONEST] * before) + act)
 
 
+def host_ic_seeds():
+    for version, align, digests, limit in ((0, 0, 1, 4096), (0, 0, 2, 4096), (0, 0, 3, 65536), (1, 0, 0, 4096),
+                                           (0, 200, 0, 4096), (0, 17, 0, 4096), (0, 0, 0, 1), (0, 0, 0, 8194)):
+        answer = bytes([IC_RESP]) + struct.pack("<HBBI", version, align, digests, limit)
+        for switches in (0, 1, 3):
+            name = "ic_%d_%d_%d_%d_%d" % (switches, version, align, digests, limit)
+            write("host", name, bytes([switches]) + answer)
+
+
+# Steps of fuzz_tcp.c; the other side has the highest bit.
+(T_TIME, T_SEND, T_MANY, T_RESUME, T_CHANGE, T_CLOSE, T_ABORT, T_FAIL, T_DISCARD, T_IGNORE, T_NO_MEMORY, T_INTERRUPT,
+ T_FLIP, T_NETWORK, T_HOLD) = range(15)
+T_TARGET = 128
+NO_DATA, LAST, IN_CAPSULE, GUARDED, SKIPS, SHARED = 128, 64, 32, 16, 8, 4
+
+
+def tcp_seeds():
+    def seed(name, steps, sim=1, zc=0, host=0, target=0, flags=5, more=(0, 0)):
+        write("tcp", name, bytes([sim, zc, host, target, flags, *more]) + bytes(steps))
+
+    def send(choice, size=2, value=63, where=0, pieces=0, side=0):
+        """Its payload: (1 + value) * 1 KiB when size is 2, * 8 KiB when it is 3."""
+        return [side | T_SEND, choice] + ([] if choice & NO_DATA else [size, value, where, pieces])
+
+    wait, long_wait = [T_TIME, 199], [T_TIME, 255]
+    for digests in (0, 3):
+        for sink in (0, 1, 3, 4, 6, 7, 20, 22):
+            for choice in (LAST, LAST | SHARED, LAST | SHARED | GUARDED, LAST | SKIPS, LAST | IN_CAPSULE):
+                seed("sink_%d_%d_%02x" % (digests, sink, choice), send(choice) + wait + [sink] * 8,
+                     host=digests | 24, target=digests | 24, sim=1 + 8 * (sink & 1))
+                seed("c2h_%d_%d_%02x" % (digests, sink, choice),
+                     send(choice, 3, 20, side=T_TARGET) + wait + [sink] * 8, host=digests, target=digests, sim=9)
+        # Paused with a lot behind it, then resumed, and paused again.
+        lot = send(IN_CAPSULE, 2, 7) * 8 + wait + [5] + wait
+        seed("pause_%d" % digests, lot + [T_TARGET | T_RESUME] + wait + [5] + [T_TARGET | T_RESUME] + wait,
+             host=digests | 24, target=digests | 24)
+        seed("pause_end_%d" % digests, lot + [T_TARGET | T_RESUME, T_TARGET | T_CLOSE] + wait, host=digests | 24,
+             target=digests | 24)
+        seed("pause_memory_%d" % digests, [T_NO_MEMORY, 0] + lot, host=digests | 24, target=digests | 24)
+    for pieces in (70, 140, 199, 255):
+        for zc in (0, 1, 2, 5, 7):
+            for error in range(5):
+                steps = [T_INTERRUPT, 0, error] + send(LAST, 3, 199, pieces=pieces, side=T_TARGET) * 2
+                steps += [T_TARGET | T_MANY, NO_DATA, 3] + wait * 3
+                seed("zc_%d_%d_%d" % (pieces, zc, error), steps, zc=zc, target=32 | 128 * (zc & 1))
+    seed("headers", [T_TARGET | T_MANY, NO_DATA, 250] + wait)
+    seed("headers_zc", send(LAST, 3, 130, side=T_TARGET) + [T_TARGET | T_MANY, NO_DATA, 20] + wait, target=32)
+    seed("hold", [T_HOLD, 3] + send(LAST | SHARED | GUARDED, pieces=130) * 2 + wait)
+    seed("change", send(LAST | SHARED, 2, 200) * 3 + [T_TIME, 5, T_CHANGE, 0, 200] + wait, sim=2)
+    seed("deaf", [T_TARGET | T_IGNORE] + send(LAST, 3, 250) * 3 + wait)
+    for side in (0, T_TARGET):
+        for how in (T_CLOSE, T_ABORT, T_FAIL, T_IGNORE, T_DISCARD):
+            seed("end_%d_%d" % (side, how), send(LAST, 3, 100) + send(LAST, 3, 100, side=T_TARGET) + [T_TIME, 60, 3, 3]
+                 + [side | how, 1] + wait, more=(1, 1))
+        for at in (1, 20, 40, 90, 140, 250):
+            seed("cut_%d_%d" % (side, at), [T_NETWORK, 11 + (16 if side else 0)] + list(struct.pack("<H", at * 3))
+                 + send(LAST, 2, 10) + send(LAST, 2, 10, side=T_TARGET) + wait)
+            seed("silent_%d_%d" % (side, at), [T_TIME, at, T_NETWORK, 1] + long_wait, flags=1, more=(1, 1))
+    for at in range(0, 300, 23):
+        seed("flip_%d" % at, [T_FLIP] + list(struct.pack("<H", at)) + send(LAST, 0, 99) + wait, host=3, target=3)
+
+
+def mpath_seeds():
+    (time, read, put, fused, admin, event, persona, cut, remove, add, silence) = range(11)
+    for switches in (0, 1, 2, 4, 4 | 64, 8, 16, 32):
+        io = bytes([read, 0, put, 0, fused, 0, admin, 1, time, 5])
+        write("mpath", "io_%x" % switches, bytes([switches]) + bytes(60) + io)
+        write("mpath", "cut_%x" % switches, bytes([switches]) + io + bytes([cut, time, 20, 0x80 | cut, time, 255]))
+        write("mpath", "silent_%x" % switches, bytes([switches]) + io + bytes([silence]) + io + bytes([time, 255]) * 3)
+        for kind in range(8):
+            write("mpath", "persona_%x_%d" % (switches, kind), bytes([switches, persona, kind, 3, event, kind, time, 60])
+                  + io + bytes([time, 100]))
+
+
+def discovery_seeds():
+    for name, content in {"empty": b"", "two": b"\0\2\2\0\0", "changing": b"\0" + b"\3\2\0" * 12,
+                          "many": b"\0\4\3\4\0", "absurd": b"\0\4\3\x3f\0", "restart": b"\0\xff\2\1\0",
+                          "failed": b"\0\xf5", "refused": b"\xff"}.items():
+        write("discovery", name, content)
+
+
 def admin_seeds():
-    for kind in range(5):
+    for kind in range(6):
         for fill in (0, 1, 0xFF):
             write("admin", "%d_%x" % (kind, fill), bytes([kind]) + bytes([fill]) * 64 + bytes([fill]) * 600)
     sqe = struct.pack("<BBHI32x6I", 0x19, 0, 1, 1, 8, 0, 0x2001, 0, 0, 0)
@@ -269,9 +450,15 @@ def nbd_seeds():
 
 if __name__ == "__main__":
     pdu_seeds()
+    pdu_wrong_seeds()
+    page_seeds()
     connect_seeds()
     conn_seeds()
     host_seeds()
+    host_ic_seeds()
+    tcp_seeds()
+    mpath_seeds()
+    discovery_seeds()
     admin_seeds()
     kept_seeds()
     api_seeds()

@@ -1,24 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The simulated reactor, part one: the clock, events, turns, timers, messages, deferred functions
- * and files. Implements reactor/reactor.h; sim_sock.c has the sockets, sim_net.c the network.
+ * The simulated reactor, part one: the clock, events, turns, timers, messages and deferred
+ * functions. Implements reactor/reactor.h; sim_sock.c has the sockets, sim_net.c the network,
+ * sim_file.c files, sim_process.c who a reactor belongs to.
  *
  * A turn takes everything that is due for one reactor at the current time, runs the callbacks and
- * then the deferred functions. File operations are the true system calls, made when they complete.
+ * then the deferred functions. A process that dies in it gets no further callback.
  */
 #include "sim_internal.h"
 
 #include "reactor/timer_heap.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 struct sim *sim_now_running;
 static struct reactor *reactor_running;
@@ -154,6 +150,8 @@ struct sim *sim_create(uint64_t seed, const struct sim_options *options)
 	list_init(&sim->reactors);
 	list_init(&sim->listeners);
 	list_init(&sim->partitions);
+	list_init(&sim->limits);
+	list_init(&sim->processes);
 	sim_now_running = sim;
 	return sim;
 }
@@ -165,6 +163,7 @@ void sim_destroy(struct sim *sim)
 		reactor_destroy(list_entry(sim->reactors.next, struct reactor, node));
 	sim_net_free(sim);
 	heap_free(&sim->net_heap);
+	sim_process_free_all(sim);
 	free(sim);
 	sim_now_running = NULL;
 }
@@ -219,7 +218,7 @@ static void deferred_run(struct reactor *reactor)
 
 	list_init(&batch);
 	list_splice_back(&batch, &reactor->deferred);
-	while ((node = list_pop_front(&batch)) != NULL) {
+	while (!sim_process_is_dying(reactor->process) && (node = list_pop_front(&batch)) != NULL) {
 		struct reactor_defer *defer = list_entry(node, struct reactor_defer, node);
 
 		defer->fn(defer);
@@ -233,9 +232,11 @@ static void deferred_run(struct reactor *reactor)
 static void timers_fire(struct reactor *reactor)
 {
 	unsigned most = reactor->timers_armed;
+	uint64_t now_ns = reactor_now_ns(reactor);
 	struct reactor_timer *timer;
 
-	while (most-- > 0 && (timer = timer_heap_pop_due(&reactor->timers, reactor->sim->now_ns))) {
+	while (most-- > 0 && !sim_process_is_dying(reactor->process) &&
+	       (timer = timer_heap_pop_due(&reactor->timers, now_ns))) {
 		reactor->timers_armed--;
 		timer->fn(timer);
 	}
@@ -250,12 +251,38 @@ static void turn_run(struct reactor *reactor)
 	CHECK(reactor_running == NULL);
 	reactor_running = reactor;
 	reactor->stats.turns++;
-	while ((event = heap_top(&reactor->heap)) != NULL && event->at_ns <= sim->now_ns &&
+	while (!sim_process_is_dying(reactor->process) &&
+	       (event = heap_top(&reactor->heap)) != NULL && event->at_ns <= sim->now_ns &&
 	       event->sequence < first_new)
 		event_run(&reactor->heap);
 	timers_fire(reactor);
 	deferred_run(reactor);
 	reactor_running = NULL;
+	sim_process_bury_dying(sim);
+}
+
+struct reactor *sim_turn_swap(struct reactor *reactor)
+{
+	struct reactor *before = reactor_running;
+
+	reactor_running = reactor;
+	return before;
+}
+
+/* When its first timer is due, in the simulation's time. */
+static uint64_t timer_time(struct reactor *reactor)
+{
+	uint64_t local_ns = reactor->timers->deadline_ns;
+
+	if (!reactor->process)
+		return local_ns;
+	if (reactor->timer_local_ns != local_ns ||
+	    reactor->timer_changes != reactor->process->clock_changes) {
+		reactor->timer_local_ns = local_ns;
+		reactor->timer_changes = reactor->process->clock_changes;
+		reactor->timer_at_ns = sim_clock_moment(reactor->process, local_ns);
+	}
+	return reactor->timer_at_ns;
 }
 
 /* The time of the earliest event, or UINT64_MAX; *ret_reactor is whose, NULL for the network. */
@@ -274,8 +301,8 @@ static uint64_t next_time(struct sim *sim, struct reactor **ret_reactor)
 		event = heap_top(&reactor->heap);
 		if (event)
 			at = event->at_ns;
-		if (reactor->timers && reactor->timers->deadline_ns < at)
-			at = reactor->timers->deadline_ns;
+		if (reactor->timers && timer_time(reactor) < at)
+			at = timer_time(reactor);
 		if (at < reactor->frozen_until_ns)
 			at = reactor->frozen_until_ns;
 		if (at < best) {
@@ -286,6 +313,18 @@ static uint64_t next_time(struct sim *sim, struct reactor **ret_reactor)
 	return best;
 }
 
+static void step_run(struct sim *sim, uint64_t at_ns, struct reactor *reactor)
+{
+	if (at_ns > sim->now_ns)
+		sim->now_ns = at_ns;
+	if (reactor) {
+		turn_run(reactor);
+		return;
+	}
+	event_run(&sim->net_heap);
+	sim_process_bury_dying(sim);
+}
+
 bool sim_step(struct sim *sim)
 {
 	struct reactor *reactor;
@@ -293,21 +332,17 @@ bool sim_step(struct sim *sim)
 
 	if (at == UINT64_MAX)
 		return false;
-	if (at > sim->now_ns)
-		sim->now_ns = at;
-	if (reactor)
-		turn_run(reactor);
-	else
-		event_run(&sim->net_heap);
+	step_run(sim, at, reactor);
 	return true;
 }
 
 void sim_run_until(struct sim *sim, uint64_t deadline_ns)
 {
 	struct reactor *reactor;
+	uint64_t at;
 
-	while (next_time(sim, &reactor) <= deadline_ns)
-		sim_step(sim);
+	while ((at = next_time(sim, &reactor)) <= deadline_ns)
+		step_run(sim, at, reactor);
 	if (sim->now_ns < deadline_ns)
 		sim->now_ns = deadline_ns;
 }
@@ -361,9 +396,12 @@ void sim_enter(struct reactor *reactor)
 
 void sim_leave(struct reactor *reactor)
 {
+	struct sim *sim = reactor->sim;
+
 	CHECK(reactor_running == reactor);
 	deferred_run(reactor);
 	reactor_running = NULL;
+	sim_process_bury_dying(sim);
 }
 
 /* ---- reactor.h: life ----------------------------------------------------------------------- */
@@ -374,6 +412,10 @@ int reactor_create(const struct reactor_config *config, struct reactor **ret_rea
 
 	CHECK(sim_now_running != NULL);
 	reactor->sim = sim_now_running;
+	reactor->process = sim_process_current();
+	reactor->frozen_until_ns =
+		reactor->process ? sim_process_frozen_until(reactor->process) : 0;
+	reactor->timer_local_ns = UINT64_MAX;
 	reactor->index = config->index;
 	reactor->scratch = sim_alloc(REACTOR_SCRATCH_BYTES);
 	list_init(&reactor->deferred);
@@ -401,6 +443,17 @@ void reactor_destroy(struct reactor *reactor)
 	free(reactor);
 }
 
+void sim_reactor_bury(struct reactor *reactor)
+{
+	for (size_t i = 0; i < reactor->heap.count; i++) {
+		struct sim_event *event = reactor->heap.events[i];
+
+		if (event->fn && event->drop)
+			event->drop(event);
+	}
+	reactor_destroy(reactor);
+}
+
 struct reactor *reactor_current(void)
 {
 	return reactor_running;
@@ -413,12 +466,12 @@ unsigned reactor_index(const struct reactor *reactor)
 
 uint64_t reactor_now_ns(const struct reactor *reactor)
 {
-	return reactor->sim->now_ns;
+	return sim_clock_local(reactor->process, reactor->sim->now_ns);
 }
 
 uint64_t reactor_clock_ns(const struct reactor *reactor)
 {
-	return reactor->sim->now_ns;
+	return reactor_now_ns(reactor);
 }
 
 uint8_t *reactor_scratch(struct reactor *reactor)
@@ -443,18 +496,26 @@ static void post_run(struct sim_event *event)
 	msg->fn(msg);
 }
 
+static void post_drop(struct sim_event *event)
+{
+	event->reactor->sim->posts_under_way--;
+}
+
 void reactor_post(struct reactor *dst, struct reactor_msg *msg, void (*fn)(struct reactor_msg *msg))
 {
 	struct sim *sim = dst->sim;
-	uint64_t at_ns = sim->now_ns + sim_delay_ns(sim, sim->options.post_max_us);
+	uint64_t at_ns;
 
+	if (sim_process_is_dying(sim_process_current()))
+		return;
+	at_ns = sim->now_ns + sim_delay_ns(sim, sim->options.post_max_us);
 	/* Messages to one reactor keep their order. */
 	if (at_ns < dst->last_post_ns)
 		at_ns = dst->last_post_ns;
 	dst->last_post_ns = at_ns;
 	msg->fn = fn;
 	sim->posts_under_way++;
-	sim_event_add(sim, dst, at_ns, post_run, msg);
+	sim_event_add(sim, dst, at_ns, post_run, msg)->drop = post_drop;
 }
 
 void reactor_defer_init(struct reactor_defer *defer, void (*fn)(struct reactor_defer *defer))
@@ -500,155 +561,4 @@ void reactor_timer_cancel(struct reactor_timer *timer)
 		return;
 	timer_heap_remove(&timer->reactor->timers, timer);
 	timer->reactor->timers_armed--;
-}
-
-/* ---- files --------------------------------------------------------------------------------- */
-
-enum sim_file_kind {
-	SIM_FILE_READV,
-	SIM_FILE_WRITEV,
-	SIM_FILE_FDATASYNC,
-	SIM_FILE_FALLOCATE,
-	SIM_FILE_OFFLOAD,
-};
-
-struct sim_file_op {
-	enum sim_file_kind kind;
-	struct reactor_op *op;
-	int fd;
-	const struct iovec *iov;
-	unsigned iov_count;
-	uint64_t offset;
-	uint64_t len_bytes;
-	int flags;
-	bool is_cancelled;
-};
-
-/* A read or write that ends early: the first part of its first piece only. */
-static ssize_t file_op_short(struct sim *sim, const struct sim_file_op *file)
-{
-	struct iovec first = file->iov[0];
-
-	first.iov_len = prng_below(&sim->prng, first.iov_len) + 1;
-	if (file->kind == SIM_FILE_READV)
-		return preadv2(file->fd, &first, 1, (off_t)file->offset, 0);
-	return pwritev2(file->fd, &first, 1, (off_t)file->offset, file->flags);
-}
-
-static int file_op_perform(struct sim *sim, const struct sim_file_op *file)
-{
-	ssize_t res = 0;
-	bool is_short = sim->options.file_short_one_in > 0 && file->iov_count > 0 &&
-			file->iov[0].iov_len > 0 &&
-			prng_one_in(&sim->prng, sim->options.file_short_one_in);
-
-	switch (file->kind) {
-	case SIM_FILE_READV:
-		res = is_short ? file_op_short(sim, file)
-			       : preadv2(file->fd, file->iov, (int)file->iov_count,
-					 (off_t)file->offset, 0);
-		break;
-	case SIM_FILE_WRITEV:
-		res = is_short ? file_op_short(sim, file)
-			       : pwritev2(file->fd, file->iov, (int)file->iov_count,
-					  (off_t)file->offset, file->flags);
-		break;
-	case SIM_FILE_FDATASYNC:
-		res = fdatasync(file->fd);
-		break;
-	case SIM_FILE_FALLOCATE:
-		res = fallocate(file->fd, file->flags, (off_t)file->offset, (off_t)file->len_bytes);
-		break;
-	case SIM_FILE_OFFLOAD:
-		return file->op->work(file->op);
-	}
-	return res < 0 ? -errno : (int)res;
-}
-
-static void file_op_run(struct sim_event *event)
-{
-	struct sim_file_op *file = event->arg;
-	struct reactor_op *op = file->op;
-	struct sim *sim = event->reactor->sim;
-	int res = file->is_cancelled ? -ECANCELED : file_op_perform(sim, file);
-
-	op->private_bits = 0;
-	sim->ops_under_way--;
-	sim_trace(sim, "reactor %u: file operation %d on %d ends with %d", event->reactor->index,
-		  (int)file->kind, file->fd, res);
-	free(file);
-	op->done(op, res);
-}
-
-static void file_op_start(struct reactor *reactor, struct reactor_op *op,
-			  const struct sim_file_op *args)
-{
-	struct sim *sim = reactor->sim;
-	struct sim_file_op *file = sim_alloc(sizeof(*file));
-
-	CHECK(reactor == reactor_running);
-	*file = *args;
-	file->op = op;
-	file->is_cancelled = file->kind != SIM_FILE_READV && file->kind != SIM_FILE_FDATASYNC &&
-			     op->deadline_ns != 0 && op->deadline_ns < sim->now_ns;
-	op->reactor = reactor;
-	op->private_bits = (uint64_t)(uintptr_t)file;
-	sim->ops_under_way++;
-	sim_event_add(sim, reactor, sim->now_ns + sim_delay_ns(sim, sim->options.file_max_us),
-		      file_op_run, file);
-}
-
-void reactor_readv(struct reactor *reactor, struct reactor_op *op, int fd, const struct iovec *iov,
-		   unsigned iov_count, uint64_t offset)
-{
-	file_op_start(reactor, op,
-		      &(struct sim_file_op){.kind = SIM_FILE_READV,
-					    .fd = fd,
-					    .iov = iov,
-					    .iov_count = iov_count,
-					    .offset = offset});
-}
-
-void reactor_writev(struct reactor *reactor, struct reactor_op *op, int fd, const struct iovec *iov,
-		    unsigned iov_count, uint64_t offset, int rw_flags)
-{
-	file_op_start(reactor, op,
-		      &(struct sim_file_op){.kind = SIM_FILE_WRITEV,
-					    .fd = fd,
-					    .iov = iov,
-					    .iov_count = iov_count,
-					    .offset = offset,
-					    .flags = rw_flags});
-}
-
-void reactor_fdatasync(struct reactor *reactor, struct reactor_op *op, int fd)
-{
-	file_op_start(reactor, op, &(struct sim_file_op){.kind = SIM_FILE_FDATASYNC, .fd = fd});
-}
-
-void reactor_fallocate(struct reactor *reactor, struct reactor_op *op, int fd, int mode,
-		       uint64_t offset, uint64_t len_bytes)
-{
-	file_op_start(reactor, op,
-		      &(struct sim_file_op){.kind = SIM_FILE_FALLOCATE,
-					    .fd = fd,
-					    .flags = mode,
-					    .offset = offset,
-					    .len_bytes = len_bytes});
-}
-
-void reactor_offload(struct reactor *reactor, struct reactor_op *op,
-		     int (*work)(struct reactor_op *op))
-{
-	op->work = work;
-	file_op_start(reactor, op, &(struct sim_file_op){.kind = SIM_FILE_OFFLOAD, .fd = -1});
-}
-
-void reactor_op_cancel(struct reactor_op *op)
-{
-	struct sim_file_op *file = (struct sim_file_op *)(uintptr_t)op->private_bits;
-
-	/* Half of the time it comes too late. */
-	if (file && prng_one_in(&op->reactor->sim->prng, 2))
-		file->is_cancelled = true;
 }

@@ -30,7 +30,9 @@ struct sim_faults {
 	uint32_t half_close_ppm; /* per send: the peer sees the end of the stream after it */
 	uint32_t refuse_ppm;     /* per connect: -ECONNREFUSED */
 	uint32_t flip_ppm;       /* per send: one bit arrives changed */
-	uint32_t slow_ppm;       /* per receive: it gets a byte or two, however much is there */
+	/* Per receive: it gets a byte or two, however much is there; not of what
+	 * reactor_sock_available promised. */
+	uint32_t slow_ppm;
 	uint32_t stall_max_us;
 };
 
@@ -104,7 +106,7 @@ struct sim_process;
 
 enum sim_death {
 	SIM_DEATH_KILLED, /* the kernel closes its sockets: peers get what was sent, then the end */
-	SIM_DEATH_POWER,  /* its machine is off: nobody is told; what is sent to it later is reset */
+	SIM_DEATH_POWER, /* its machine is off: nobody is told; what is sent to it later is reset */
 };
 
 /* `name` is copied. Lives until sim_destroy, killed or not; start a new one for the next life. */
@@ -115,10 +117,12 @@ void sim_process_enter(struct sim_process *process);
 void sim_process_leave(struct sim_process *process);
 /* Whose turn it is, or who was entered; NULL: nobody. */
 struct sim_process *sim_process_current(void);
+/* False from the operation on at which it dies, in its last turn already. */
 bool sim_process_is_alive(const struct sim_process *process);
 /*
  * Its reactors, timers, messages, sockets, listeners and memory are gone when this returns. Outside
- * of its own turns only. What it had given to disks is the disks' to decide (`dead` below).
+ * of its own turns only; from another's turn is well. What it had given to disks is the disks' to
+ * decide (`dead` below).
  */
 void sim_process_kill(struct sim_process *process, enum sim_death how);
 /*
@@ -128,11 +132,14 @@ void sim_process_kill(struct sim_process *process, enum sim_death how);
  * ends. n 0: it does not.
  */
 void sim_process_crash_after(struct sim_process *process, uint64_t n, enum sim_death how);
+/* The same at once, from its own turn: what follows in the turn has no effect. As of _exit. */
+void sim_process_end(struct sim_process *process, enum sim_death how);
 uint64_t sim_process_operations(const struct sim_process *process);
 /* For media and stores of the simulator: counts one operation. False: the process is dying, and
  * this has no effect. `process` NULL: always true. */
 bool sim_process_operate(struct sim_process *process);
-/* Called in each death, before memory goes, in the order of adding. */
+/* Called in a death, before memory goes, in the order of adding; in nobody's turn. Each is off the
+ * list by then. Not called by sim_destroy. */
 struct sim_mourner {
 	struct list node;
 	void (*dead)(struct sim_mourner *mourner, struct sim_process *process, enum sim_death how);
@@ -150,19 +157,23 @@ uint64_t sim_process_frozen_until(const struct sim_process *process);
  */
 void sim_process_set_clock(struct sim_process *process, uint64_t offset_ns, int32_t drift_ppm);
 void sim_process_jump_clock(struct sim_process *process, uint64_t forward_ns);
-/* In simulated time: what its clock, which reads local_ns then, means. */
+/* What it reads now: what reactor_now_ns says in a turn of it. */
 uint64_t sim_process_clock_ns(const struct sim_process *process);
 
-/* One allocation in so many is refused from now on, decided by this seed; 0: none is. Never in
- * turns of control reactors (index SIM_CONTROL_INDEX or above): what cannot be told there ends the
- * process by design. */
+/* One allocation in so many is refused from now on, decided by this seed; 0: none is. In turns of
+ * its reactors alone, and never of control reactors (index SIM_CONTROL_INDEX or above): what cannot
+ * be told there ends the process by design. Needs sim_memory.c. */
 #define SIM_CONTROL_INDEX 1000
 void sim_process_refuse_memory(struct sim_process *process, uint32_t one_in, uint64_t seed);
 uint64_t sim_process_refused(const struct sim_process *process);
-/* Allocations that it holds now. */
+/* Allocations that it holds now; 0 without sim_memory.c. */
 uint64_t sim_process_allocations(const struct sim_process *process);
 
-/* ---- network ------------------------------------------------------------------------------- */
+/* ---- network -------------------------------------------------------------------------------
+ *
+ * AF_UNIX addresses are compared as bytes; their connections have delays and short counts, and no
+ * faults: "all" below means TCP.
+ */
 
 void sim_net_set_faults(struct sim *sim, const struct sim_faults *faults);
 /* Resets every connection to that server address (NULL: all). Returns how many. */
@@ -171,7 +182,8 @@ unsigned sim_net_cut(struct sim *sim, const struct net_addr *server);
 void sim_net_cut_fd(struct sim *sim, int fd);
 /*
  * A silent partition from a server address (NULL: all): nothing moves, nobody is told. When it is
- * healed what was sent arrives, as TCP would send it again.
+ * healed what was sent arrives, as TCP would send it again. Healing ends those of one direction
+ * too, and those of all.
  */
 void sim_net_partition(struct sim *sim, const struct net_addr *server, bool is_cut);
 /* The same in one direction alone: to_server holds what clients send to it, else what it sends. */
@@ -211,6 +223,9 @@ struct sim_net_break {
 void sim_net_set_break(struct sim *sim, const struct sim_net_break *net_break);
 /* A break that was set has not happened yet. */
 bool sim_net_has_break(const struct sim *sim);
+
+/* Who has the other end of this socket, dead or alive; NULL: nobody, or it was never connected. */
+struct sim_process *sim_net_peer_process(struct sim *sim, int fd);
 
 /* Sockets that are open now (both ends count), and bytes that sockets accepted so far. */
 unsigned sim_net_open_count(const struct sim *sim);

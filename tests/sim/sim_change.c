@@ -8,6 +8,7 @@
  * from what was kept, and a reservation that persists must be there again, as it was.
  */
 #include "sim_media.h"
+#include "sim_transition.h"
 #include "sim_world.h"
 
 #include "target/reservation.h"
@@ -75,6 +76,8 @@ static int keep(void *arg, const char *kind, const char *key, const void *value,
 	struct kept *kept = kept_find(world, kind, key);
 
 	CHECK(reactor_current() == world->control);
+	if (!sim_process_operate(sim_process_current()))
+		return -EIO;
 	if (world->phase == WORLD_TROUBLED && world->plan.keep_fail_one_in &&
 	    prng_one_in(&world->change_prng, world->plan.keep_fail_one_in)) {
 		world->stats->keep_failures++;
@@ -86,8 +89,7 @@ static int keep(void *arg, const char *kind, const char *key, const void *value,
 	}
 	if (!value)
 		return 0;
-	kept = calloc(1, sizeof(*kept) + value_bytes);
-	CHECK(kept != NULL);
+	kept = sim_alloc(sizeof(*kept) + value_bytes); /* it outlives the target's process */
 	snprintf(kept->kind, sizeof(kept->kind), "%s", kind);
 	snprintf(kept->key, sizeof(kept->key), "%s", key);
 	kept->bytes = value_bytes;
@@ -204,7 +206,8 @@ static bool ns_grow(struct world *world, struct world_ns *ns)
 	struct media *media;
 	char spec[64];
 
-	if (ns->kind != WORLD_MEDIUM_MEM || block_count > WORLD_NS_BLOCKS_MAX)
+	if (!world_event(world) || ns->kind != WORLD_MEDIUM_MEM ||
+	    block_count > WORLD_NS_BLOCKS_MAX)
 		return false;
 	snprintf(spec, sizeof(spec), "mem:%llu,block=%u",
 		 (unsigned long long)block_count << ns->block_shift, 1u << ns->block_shift);
@@ -224,31 +227,50 @@ static bool strikes(struct world *world, uint32_t one_in)
 	return one_in > 0 && prng_one_in(&world->change_prng, one_in);
 }
 
+static enum ana_state ana_choose(struct prng *prng)
+{
+	static const enum ana_state states[] = {ANA_NON_OPTIMIZED, ANA_INACCESSIBLE,
+						ANA_PERSISTENT_LOSS, ANA_CHANGE};
+
+	return prng_one_in(prng, 2) ? ANA_OPTIMIZED : states[prng_below(prng, ARRAY_LEN(states))];
+}
+
 bool world_change(struct world *world)
 {
 	struct prng *prng = &world->change_prng;
+	uint64_t block_count;
 	struct world_ns *ns;
+	unsigned seen_by;
 	bool has_changed = false;
 
 	if (!world->plan.has_changes)
 		return false;
 	ns = &world->ns[prng_below(prng, world->ns_count)];
+	seen_by = watch_seen_by(world, ns);
+	block_count = ns->block_count;
 	if (strikes(world, world->plan.mask_one_in)) {
-		ns->hidden_from ^= 1u << prng_below(prng, world->plan.hosts);
-		has_changed = true;
+		unsigned host = 1u << prng_below(prng, world->plan.hosts);
+
+		has_changed = world_event(world);
+		ns->hidden_from ^= has_changed ? host : 0;
 	}
 	if (strikes(world, world->plan.ana_one_in)) {
-		ns->ana = prng_one_in(prng, 2)
-				  ? ANA_OPTIMIZED
-				  : (enum ana_state[]){ANA_NON_OPTIMIZED, ANA_INACCESSIBLE,
-						       ANA_PERSISTENT_LOSS,
-						       ANA_CHANGE}[prng_below(prng, 4)];
-		has_changed = true;
+		enum ana_state ana = ana_choose(prng);
+
+		if (world_event(world)) {
+			sim_transition_ana(world->counters, ns->ana, ana);
+			ns->ana = ana;
+			has_changed = true;
+		}
 	}
 	if (strikes(world, world->plan.grow_one_in))
 		has_changed |= ns_grow(world, ns);
 	if (!has_changed)
 		return false;
+	seen_by ^= watch_seen_by(world, ns);
+	watch_ns_changed(world, ns,
+			 ns->block_count == block_count ? seen_by
+							: seen_by | watch_seen_by(world, ns));
 	ns->settled_at = MODEL_NEVER;
 	world->stats->changes++;
 	sim_trace(world->sim, "world: namespace %u hidden from %x, ANA %x, %llu blocks", ns->nsid,

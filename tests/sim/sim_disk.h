@@ -35,13 +35,14 @@ struct sim_disk_options {
 };
 
 /* `bytes` is the whole block as it is from now on. is_late: the process that wrote it was dead or
- * frozen by then. */
+ * frozen by then. writer NULL: of no process, or the power went and an older block is back. */
 typedef void (*sim_disk_watch_fn)(void *arg, struct sim_disk *disk, uint64_t block,
 				  const uint8_t *bytes, const struct sim_process *writer,
 				  bool is_late);
 
+/* Names are unique. */
 struct sim_disk *sim_disk_create(struct sim *sim, const struct sim_disk_options *options);
-/* Every medium is closed. */
+/* Every medium is closed, or its process dead. Before sim_destroy. */
 void sim_disk_destroy(struct sim_disk *disk);
 const char *sim_disk_name(const struct sim_disk *disk);
 uint64_t sim_disk_block_count(const struct sim_disk *disk);

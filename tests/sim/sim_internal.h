@@ -15,6 +15,8 @@ struct sim_event {
 	uint64_t at_ns;
 	uint64_t sequence;
 	void (*fn)(struct sim_event *event); /* NULL: cancelled */
+	/* Instead of fn, when the process that would have heard of it is dead. May be NULL. */
+	void (*drop)(struct sim_event *event);
 	void *arg;
 	void *arg2;
 	struct reactor *reactor;
@@ -26,8 +28,33 @@ struct sim_heap {
 	size_t room;
 };
 
+struct sim_process {
+	struct sim *sim;
+	struct list node; /* sim->processes, in the order of their making */
+	char *name;
+	bool is_dying; /* buried when the turn ends */
+	bool is_dead;
+	enum sim_death how;
+	uint64_t operations;
+	uint64_t crash_at; /* that operation is not made; 0: no crash */
+	struct list mourners;
+	uint64_t frozen_until_ns; /* 0: it never was */
+
+	uint64_t clock_offset_ns;
+	int32_t clock_drift_ppm;
+	uint64_t clock_changes; /* so that what was computed before a jump is known as old */
+
+	/* sim_memory.c */
+	struct list allocations; /* oldest first */
+	uint64_t allocation_count;
+	uint32_t refuse_one_in;
+	struct prng refuse_prng;
+	uint64_t refused;
+};
+
 struct reactor {
 	struct sim *sim;
+	struct sim_process *process; /* NULL: of none */
 	struct list node;
 	unsigned index;
 	bool is_stopped;
@@ -35,6 +62,10 @@ struct reactor {
 	struct sim_heap heap;
 	struct reactor_timer *timers; /* reactor/timer_heap.h */
 	unsigned timers_armed;
+	/* When the clock of the process reaches timer_local_ns; as of so many changes of it. */
+	uint64_t timer_local_ns;
+	uint64_t timer_at_ns;
+	uint64_t timer_changes;
 	struct list deferred;
 	uint64_t last_post_ns;
 	uint8_t *scratch;
@@ -59,6 +90,7 @@ struct sim_seg {
 /* One end of a connection. Receiving state is kept here, sending state is the peer's receiving. */
 struct sim_end {
 	struct sim *sim;
+	struct sim_process *process; /* NULL: of none */
 	int fd;
 	struct sim_end *peer;
 	struct reactor_sock *sock; /* NULL before it is opened and after it is closed */
@@ -73,11 +105,14 @@ struct sim_end {
 	size_t promised_bytes; /* what reactor_sock_available last said */
 	uint64_t sent_offset;  /* bytes this end has sent */
 	uint64_t last_arrive_ns;
+	uint64_t line_free_ns; /* of a limited line to this end: when it can take the next byte */
 	uint64_t stalled_until_ns;
 	struct sim_event *deliver_event;
 	struct sim_event *ready_event;
 	int error;
 	bool has_eof;
+	bool is_server; /* a listener's side */
+	bool is_local;  /* AF_UNIX: the network's faults do not touch it */
 	bool is_connecting;
 	bool is_closed; /* by its user */
 	bool is_fin_sent;
@@ -91,10 +126,23 @@ struct sim_listener {
 	struct net_addr addr;
 };
 
+enum sim_direction {
+	SIM_TO_CLIENT,
+	SIM_TO_SERVER,
+};
+
 struct sim_partition {
 	struct list node;
 	bool is_all;
+	bool is_cut[2]; /* by enum sim_direction */
 	struct net_addr server;
+};
+
+struct sim_limit {
+	struct list node; /* the newest first */
+	bool is_all;
+	struct net_addr server;
+	uint64_t bytes_per_s; /* 0: none */
 };
 
 struct sim {
@@ -105,6 +153,8 @@ struct sim {
 	uint64_t sequence;
 	bool is_traced;
 	struct list reactors;
+	struct list processes;
+	bool has_dying; /* some process is to be buried */
 	struct sim_heap net_heap;
 	unsigned ops_under_way;
 	unsigned posts_under_way;
@@ -114,6 +164,7 @@ struct sim {
 	size_t end_room;
 	struct list listeners;
 	struct list partitions;
+	struct list limits;
 	uint16_t next_port;
 	uint16_t next_client_port;
 	uint64_t net_bytes;
@@ -132,22 +183,59 @@ void sim_event_cancel(struct sim_event **event);
 /* Whole microseconds in 0..max, so that several events share a turn now and then. */
 uint64_t sim_delay_ns(struct sim *sim, uint32_t max_us);
 bool sim_chance(struct sim *sim, uint32_t ppm);
+/* Whose turn it is from now on, NULL: nobody's. Returns whose it was, for putting it back. */
+struct reactor *sim_turn_swap(struct reactor *reactor);
+/* Of a dead process: its events are dropped, it is gone. */
+void sim_reactor_bury(struct reactor *reactor);
+
+/* The clock that reactors of this process (NULL: of none) live by. */
+uint64_t sim_clock_local(const struct sim_process *process, uint64_t now_ns);
+/* The first moment of the simulation at which that clock reads local_ns or more. */
+uint64_t sim_clock_moment(const struct sim_process *process, uint64_t local_ns);
+/* Those that died in the turn which has ended. */
+void sim_process_bury_dying(struct sim *sim);
+void sim_process_free_all(struct sim *sim);
+static inline bool sim_process_is_dying(const struct sim_process *process)
+{
+	return process && process->is_dying;
+}
+
+/* sim_memory.c, where a program is linked with it. */
+void sim_memory_init(void) __attribute__((weak));
+void sim_memory_bury(struct sim_process *process) __attribute__((weak));
 
 int sim_fd_new(struct sim *sim, struct sim_end *end);
-struct sim_end *sim_end_create(struct sim *sim);
+struct sim_end *sim_end_create(struct sim *sim, struct sim_process *process,
+			       const struct net_addr *server);
 struct sim_end *sim_end_find(struct sim *sim, int fd);
+void sim_end_deliver_schedule(struct sim_end *end);
+/* Whether what is sent that way is held. */
+bool sim_net_is_held(const struct sim *sim, const struct net_addr *server,
+		     enum sim_direction direction);
+/* Whether nobody can connect: either way is held. */
 bool sim_net_is_partitioned(const struct sim *sim, const struct net_addr *server);
+uint64_t sim_net_limit_of(const struct sim *sim, const struct sim_end *end);
+/* How many of len_bytes this end may send before the break that is set. */
+size_t sim_net_break_allows(const struct sim_end *end, size_t len_bytes);
+/* This end has sent so many. */
+void sim_net_break_count(struct sim_end *end, size_t len_bytes);
+bool sim_addr_is_unix(const struct net_addr *addr);
 bool sim_addr_same(const struct net_addr *a, const struct net_addr *b);
 void sim_addr_set_port(struct net_addr *addr, uint16_t port);
 ssize_t sim_end_send(struct sim_end *end, const struct iovec *iov, unsigned iov_count);
 ssize_t sim_end_recv(struct sim_end *end, const struct iovec *iov, unsigned iov_count);
 void sim_end_send_fin(struct sim_end *end);
+void sim_end_send_reset(struct sim_end *end);
 /* The user's close: an end of stream or a reset travels to the peer. */
 void sim_end_close(struct sim_end *end);
+/* Its process is dead. */
+void sim_end_bury(struct sim_end *end, enum sim_death how);
 void sim_end_reset_both(struct sim_end *end);
 size_t sim_end_room(const struct sim_end *end);
 /* Schedules `ready` if there is something that its user wants to hear. */
 void sim_end_kick(struct sim_end *end);
+/* All ends and listeners of a process that is dead. */
+void sim_net_bury(struct sim *sim, struct sim_process *process, enum sim_death how);
 void sim_net_free(struct sim *sim);
 
 #endif

@@ -11,6 +11,8 @@
  */
 #include "sim_model.h"
 
+#include "sim.h"
+
 #include "base/check.h"
 
 #include <stdio.h>
@@ -45,7 +47,7 @@ static struct version *version_add(struct block *block)
 {
 	if (block->count == block->room) {
 		block->room = block->room ? block->room * 2 : 2;
-		block->versions = realloc(block->versions, block->room * sizeof(struct version));
+		block->versions = sim_realloc(block->versions, block->room * sizeof(struct version));
 		CHECK(block->versions != NULL);
 	}
 	return &block->versions[block->count++];
@@ -53,12 +55,12 @@ static struct version *version_add(struct block *block)
 
 struct model *model_create(uint64_t block_count, bool has_volatile_cache)
 {
-	struct model *model = calloc(1, sizeof(*model));
+	struct model *model = sim_alloc(sizeof(*model));
 
 	CHECK(model != NULL);
 	model->block_count = block_count;
 	model->has_volatile_cache = has_volatile_cache;
-	model->blocks = calloc(block_count, sizeof(*model->blocks));
+	model->blocks = sim_alloc(block_count * sizeof(*model->blocks));
 	CHECK(model->blocks != NULL);
 	for (uint64_t i = 0; i < block_count; i++)
 		*version_add(&model->blocks[i]) = (struct version){.gone_at = MODEL_NEVER};

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random worlds of multipath: one seed is one run. One thread; see sim_mpath.c.
+ * Random worlds of multipath: what a run of one seed is made of. sim_mpath_plan.c chooses it from
+ * the seed and tells what it did, sim_mpath.c plays it. One thread.
  */
 #ifndef WEFT_TESTS_SIM_MPATH_H
 #define WEFT_TESTS_SIM_MPATH_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "mpath_world.h"
+#include "sim_late.h"
+#include "sim_model.h"
+#include "sim_run.h"
 
 struct mpath_run_stats {
 	uint64_t commands;
@@ -24,10 +27,77 @@ struct mpath_run_stats {
 	uint64_t losses;
 	uint64_t fences_by_reset;
 	uint64_t fences_by_time;
+	uint64_t statuses[SIM_STATUS_MAX];
 };
 
-/* True when nothing was violated; *ret_hash is the same for the same seed. */
-bool mpath_run(uint64_t seed, struct mpath_run_stats *stats, uint64_t *ret_hash);
-void mpath_run_print(const struct mpath_run_stats *stats);
+#define WORKERS_MAX   8
+#define WORKER_BLOCKS (MWORLD_BLOCKS / WORKERS_MAX)
+
+enum step_kind {
+	STEP_READ,
+	STEP_WRITE,
+	STEP_FUSED,
+};
+
+struct mrun;
+
+struct mworker {
+	struct mop mop; /* first: found from it */
+	struct mrun *run;
+	struct reactor_timer timer;
+	enum step_kind kind;
+	uint64_t first_block;
+	uint64_t block;
+	uint64_t value;
+	uint64_t start;
+	bool is_busy;
+	uint64_t swept; /* blocks read after the troubles */
+	/* What its blocks hold for sure; MODEL_NEVER: not known. */
+	uint64_t known[WORKER_BLOCKS];
+};
+
+struct mrun {
+	struct mworld world;
+	const struct sim_scenario *scenario;
+	struct sim_verdict *verdict;
+	struct sim_counters *counters;
+	enum path_state path_states[MPATH_PATHS_MAX]; /* as last told */
+	struct mpath_run_stats stats;
+	unsigned event_count; /* troubles that struck so far, left out or not */
+	struct prng prng;
+	struct late late;
+	struct model *model;
+	uint64_t step;
+	uint64_t next_value;
+	uint64_t hash;
+	uint64_t commands_left;
+	uint32_t chaos_max_us;
+	uint32_t cut_one_in;
+	uint32_t partition_one_in;
+	uint32_t ana_one_in;
+	uint32_t restart_one_in;
+	uint32_t freeze_one_in;
+	uint32_t remove_one_in;
+	uint32_t flip_one_in; /* sends, with digests: a bit of it changes */
+	uint32_t think_max_us;
+	uint64_t frozen_until_ns; /* one target at a time */
+	bool has_reset;
+	bool is_healed;
+	bool is_failed;
+	uint64_t healed_until_ns[MWORLD_PORTS_MAX]; /* 0: not partitioned */
+	struct reactor_timer chaos_timer;           /* of the control reactor */
+	struct reactor_timer paths_timer;           /* of the host's */
+	struct mworker workers[WORKERS_MAX];
+	unsigned worker_count;
+};
+
+/* sim_mpath_plan.c */
+void mpath_world_choose(struct mrun *run);
+
+/* sim_mpath.c: from the first connection until all is well again after the troubles. */
+void mpath_run_play(struct mrun *run);
+void mpath_run_fail(struct mrun *run, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+void mpath_hash_add(struct mrun *run, uint64_t value);
 
 #endif

@@ -4,8 +4,9 @@
  *
  * A send is accepted as far as the window of its direction has room, cut into segments that arrive
  * in order after random delays, and received in random pieces. Faults: reset, stall, half close,
- * refusal, silent partition. As in TCP, closing a socket with unread data resets the connection,
- * and so does data that arrives at a closed end.
+ * refusal, a changed bit, a slow reader; sim_fault.c has those that tests ask for by name. AF_UNIX
+ * sockets have delays and short counts alone. As in TCP, closing a socket with unread data resets
+ * the connection, and so does data that arrives at a closed end.
  */
 #include "sim_internal.h"
 
@@ -14,10 +15,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PACKET_BYTES 1460 /* of a line with a limit */
+
 /* ---- addresses and ends -------------------------------------------------------------------- */
+
+bool sim_addr_is_unix(const struct net_addr *addr)
+{
+	return addr->storage.ss_family == AF_UNIX;
+}
 
 bool sim_addr_same(const struct net_addr *a, const struct net_addr *b)
 {
+	if (sim_addr_is_unix(a))
+		return a->len_bytes == b->len_bytes &&
+		       memcmp(&a->storage, &b->storage, a->len_bytes) == 0;
 	return net_addr_same_host(a, b) && net_addr_port(a) == net_addr_port(b);
 }
 
@@ -39,12 +50,16 @@ int sim_fd_new(struct sim *sim, struct sim_end *end)
 	return SIM_FIRST_FD + (int)sim->end_count++;
 }
 
-struct sim_end *sim_end_create(struct sim *sim)
+struct sim_end *sim_end_create(struct sim *sim, struct sim_process *process,
+			       const struct net_addr *server)
 {
 	struct sim_end *end = sim_alloc(sizeof(*end));
 	uint32_t window_max = sim->options.window_max_bytes;
 
 	end->sim = sim;
+	end->process = process;
+	end->server = *server;
+	end->is_local = sim_addr_is_unix(server);
 	list_init(&end->inflight);
 	list_init(&end->arrived);
 	/* Small windows are drawn often: they are where short writes live. */
@@ -90,11 +105,11 @@ void sim_net_free(struct sim *sim)
 		free(list_entry(node, struct sim_listener, node));
 	while ((node = list_pop_front(&sim->partitions)) != NULL)
 		free(list_entry(node, struct sim_partition, node));
+	while ((node = list_pop_front(&sim->limits)) != NULL)
+		free(list_entry(node, struct sim_limit, node));
 }
 
 /* ---- delivery ------------------------------------------------------------------------------ */
-
-static void deliver_schedule(struct sim_end *end);
 
 static void end_set_reset(struct sim_end *end)
 {
@@ -115,6 +130,23 @@ static void end_set_reset(struct sim_end *end)
 	sim_end_kick(end);
 }
 
+static void seg_launch(struct sim_end *end, enum sim_seg_kind kind, const uint8_t *bytes,
+		       size_t len_bytes, uint64_t extra_ns);
+
+static enum sim_direction direction_to(const struct sim_end *end)
+{
+	return end->is_server ? SIM_TO_SERVER : SIM_TO_CLIENT;
+}
+
+/* Data came to a closed socket. */
+static void answer_reset(struct sim_end *end)
+{
+	if (sim_net_is_held(end->sim, &end->server, direction_to(end->peer)))
+		seg_launch(end->peer, SIM_SEG_RST, NULL, 0, 0);
+	else
+		end_set_reset(end->peer);
+}
+
 static void seg_arrive(struct sim_end *end, struct sim_seg *seg)
 {
 	end->inflight_bytes -= seg->len_bytes;
@@ -133,7 +165,7 @@ static void seg_arrive(struct sim_end *end, struct sim_seg *seg)
 	if (end->is_closed) {
 		/* Data for a closed socket is answered with a reset. */
 		free(seg);
-		end_set_reset(end->peer);
+		answer_reset(end);
 		return;
 	}
 	end->arrived_bytes += seg->len_bytes;
@@ -154,21 +186,35 @@ static void deliver_run(struct sim_event *event)
 		list_remove(&seg->node);
 		seg_arrive(end, seg);
 	}
-	deliver_schedule(end);
+	sim_end_deliver_schedule(end);
 	sim_end_kick(end);
 }
 
-static void deliver_schedule(struct sim_end *end)
+void sim_end_deliver_schedule(struct sim_end *end)
 {
 	struct sim_seg *seg;
 	uint64_t at_ns;
 
 	if (end->deliver_event || list_empty(&end->inflight) ||
-	    sim_net_is_partitioned(end->sim, &end->server))
+	    sim_net_is_held(end->sim, &end->server, direction_to(end)))
 		return;
 	seg = list_entry(end->inflight.next, struct sim_seg, node);
 	at_ns = seg->arrive_ns > end->stalled_until_ns ? seg->arrive_ns : end->stalled_until_ns;
 	end->deliver_event = sim_event_add(end->sim, NULL, at_ns, deliver_run, end);
+}
+
+/* When the line to this end has taken so many more bytes. */
+static uint64_t line_take(struct sim_end *end, size_t len_bytes)
+{
+	struct sim *sim = end->sim;
+	uint64_t bytes_per_s = sim_net_limit_of(sim, end);
+
+	if (bytes_per_s == 0)
+		return sim->now_ns;
+	if (end->line_free_ns < sim->now_ns)
+		end->line_free_ns = sim->now_ns;
+	end->line_free_ns += (len_bytes * NS_PER_S + bytes_per_s - 1) / bytes_per_s;
+	return end->line_free_ns;
 }
 
 /* Puts a segment on the way to `end`, behind what is on the way already. */
@@ -185,13 +231,13 @@ static void seg_launch(struct sim_end *end, enum sim_seg_kind kind, const uint8_
 	seg->len_bytes = len_bytes;
 	if (len_bytes > 0)
 		memcpy(seg->bytes, bytes, len_bytes);
-	seg->arrive_ns = sim->now_ns + delay_ns + extra_ns;
+	seg->arrive_ns = line_take(end, len_bytes) + delay_ns + extra_ns;
 	if (seg->arrive_ns < end->last_arrive_ns)
 		seg->arrive_ns = end->last_arrive_ns;
 	end->last_arrive_ns = seg->arrive_ns;
 	end->inflight_bytes += len_bytes;
 	list_push_back(&end->inflight, &seg->node);
-	deliver_schedule(end);
+	sim_end_deliver_schedule(end);
 }
 
 /* ---- sending and receiving ----------------------------------------------------------------- */
@@ -203,11 +249,17 @@ size_t sim_end_room(const struct sim_end *end)
 	return used < end->peer->window_bytes ? end->peer->window_bytes - used : 0;
 }
 
-/* How long the next segment is, of len_bytes that begin at this offset of the stream. */
-static size_t seg_length(struct sim *sim, uint64_t offset, size_t len_bytes)
+/* How long the next segment is, of len_bytes that this end is about to send. */
+static size_t seg_length(const struct sim_end *end, size_t len_bytes)
 {
+	struct sim *sim = end->sim;
+	uint64_t offset = end->sent_offset;
+	uint64_t bytes_per_s = sim_net_limit_of(sim, end);
 	size_t len = len_bytes;
 
+	/* On a slow line bytes come one packet after the other. */
+	if (bytes_per_s > 0 && len > PACKET_BYTES)
+		len = PACKET_BYTES;
 	if (len > sim->options.segment_max_bytes)
 		len = sim->options.segment_max_bytes;
 	if (!sim->options.is_orderly && prng_one_in(&sim->prng, 2))
@@ -227,8 +279,15 @@ static void send_cut(struct sim_end *end, uint8_t *bytes, size_t len_bytes)
 
 	if (sim->tap)
 		sim->tap(sim->tap_arg, end->fd, end->sent_offset, bytes, len_bytes);
+	if (!end->is_local && sim_chance(sim, sim->options.faults.flip_ppm)) {
+		uint64_t bit = prng_below(&sim->prng, len_bytes * 8);
+
+		bytes[bit / 8] ^= (uint8_t)(1u << (bit % 8));
+		sim_trace(sim, "net: %d: bit %llu of its stream is changed", end->fd,
+			  (unsigned long long)(end->sent_offset * 8 + bit));
+	}
 	while (done < len_bytes) {
-		size_t len = seg_length(sim, end->sent_offset, len_bytes - done);
+		size_t len = seg_length(end, len_bytes - done);
 		bool is_late = sim->options.has_cut && end->sent_offset == sim->options.cut_at;
 
 		seg_launch(end->peer, SIM_SEG_DATA, bytes + done, len, is_late ? NS_PER_MS : 0);
@@ -249,35 +308,6 @@ static void send_faults(struct sim_end *end)
 		sim_end_send_fin(end);
 	if (sim_chance(sim, faults->reset_ppm))
 		sim_end_reset_both(end);
-}
-
-/* The break that is set counts this end's bytes. */
-static bool break_counts(const struct sim_end *end)
-{
-	const struct sim *sim = end->sim;
-	bool is_client = sim_addr_same(&end->remote, &end->server);
-
-	return sim->break_left_bytes > 0 && is_client != sim->net_break.is_by_server;
-}
-
-static void break_happen(struct sim_end *end)
-{
-	struct sim *sim = end->sim;
-
-	sim_trace(sim, "net: %d breaks", end->fd);
-	switch (sim->net_break.kind) {
-	case SIM_NET_RESET:
-		seg_launch(end->peer, SIM_SEG_RST, NULL, 0, 0);
-		end_set_reset(end);
-		break;
-	case SIM_NET_HALF_CLOSE:
-		sim_end_send_fin(end);
-		break;
-	case SIM_NET_STALL:
-		end->stalled_until_ns = sim->now_ns + sim->net_break.stall_us * NS_PER_US;
-		end->peer->stalled_until_ns = end->stalled_until_ns;
-		break;
-	}
 }
 
 ssize_t sim_end_send(struct sim_end *end, const struct iovec *iov, unsigned iov_count)
@@ -301,8 +331,7 @@ ssize_t sim_end_send(struct sim_end *end, const struct iovec *iov, unsigned iov_
 		len = prng_below(&sim->prng, len) + 1;
 	if (len == 0)
 		return 0;
-	if (break_counts(end) && len > sim->break_left_bytes)
-		len = sim->break_left_bytes;
+	len = sim_net_break_allows(end, len);
 	bytes = sim_alloc(len);
 	for (unsigned i = 0; i < iov_count && done < len; i++) {
 		size_t part = iov[i].iov_len < len - done ? iov[i].iov_len : len - done;
@@ -314,12 +343,9 @@ ssize_t sim_end_send(struct sim_end *end, const struct iovec *iov, unsigned iov_
 	send_cut(end, bytes, len);
 	free(bytes);
 	sim_trace(sim, "net: %d sends %zu of %zu", end->fd, len, total);
-	if (break_counts(end)) {
-		sim->break_left_bytes -= len;
-		if (sim->break_left_bytes == 0)
-			break_happen(end);
-	}
-	send_faults(end);
+	sim_net_break_count(end, len);
+	if (!end->is_local)
+		send_faults(end);
 	return (ssize_t)len;
 }
 
@@ -372,6 +398,8 @@ ssize_t sim_end_recv(struct sim_end *end, const struct iovec *iov, unsigned iov_
 			len = prng_below(&sim->prng, len) + 1;
 		if (len > sim->options.recv_max_bytes)
 			len = sim->options.recv_max_bytes;
+		if (len > 2 && sim_chance(sim, sim->options.faults.slow_ppm))
+			len = 1 + prng_below(&sim->prng, 2);
 	}
 	end->promised_bytes = 0;
 	if (len == 0)
@@ -389,6 +417,31 @@ void sim_end_send_fin(struct sim_end *end)
 		return;
 	end->is_fin_sent = true;
 	seg_launch(end->peer, SIM_SEG_FIN, NULL, 0, 0);
+}
+
+/* The peer gets the bytes so far, then the reset; this end is reset at once. */
+void sim_end_send_reset(struct sim_end *end)
+{
+	seg_launch(end->peer, SIM_SEG_RST, NULL, 0, 0);
+	end_set_reset(end);
+}
+
+void sim_end_bury(struct sim_end *end, enum sim_death how)
+{
+	if (end->is_closed)
+		return;
+	if (how == SIM_DEATH_KILLED) {
+		/* As a listener that is closed does to those who wait for it. */
+		if (!end->sock)
+			end->is_abort = true;
+		sim_end_close(end);
+		return;
+	}
+	end->is_closed = true;
+	end->sock = NULL;
+	sim_event_cancel(&end->ready_event);
+	segs_free(&end->arrived);
+	end->arrived_bytes = 0;
 }
 
 void sim_end_close(struct sim_end *end)
@@ -420,105 +473,29 @@ void sim_end_reset_both(struct sim_end *end)
 		end_set_reset(end->peer);
 }
 
-bool sim_net_is_partitioned(const struct sim *sim, const struct net_addr *server)
+void sim_net_bury(struct sim *sim, struct sim_process *process, enum sim_death how)
 {
-	list_for_each(node, &sim->partitions) {
-		struct sim_partition *partition = list_entry(node, struct sim_partition, node);
+	list_for_each_safe(node, &sim->listeners) {
+		struct sim_listener *entry = list_entry(node, struct sim_listener, node);
 
-		if (partition->is_all || sim_addr_same(&partition->server, server))
-			return true;
-	}
-	return false;
-}
-
-/* ---- what tests do to it ------------------------------------------------------------------- */
-
-void sim_net_set_faults(struct sim *sim, const struct sim_faults *faults)
-{
-	sim->options.faults = *faults;
-	if (sim->options.faults.stall_max_us == 0)
-		sim->options.faults.stall_max_us = 100000;
-}
-
-unsigned sim_net_cut(struct sim *sim, const struct net_addr *server)
-{
-	unsigned count = 0;
-
-	for (size_t i = 0; i < sim->end_count; i++) {
-		struct sim_end *end = sim->ends[i];
-
-		if (!end || !end->peer || end->is_closed || end->error ||
-		    (server && !sim_addr_same(&end->server, server)))
+		if (entry->listener->reactor->process != process)
 			continue;
-		sim_end_reset_both(end);
-		count++;
+		list_remove(node);
+		free(entry);
 	}
-	return count;
+	for (size_t i = 0; i < sim->end_count; i++) {
+		if (sim->ends[i] && sim->ends[i]->process == process)
+			sim_end_bury(sim->ends[i], how);
+	}
 }
 
-void sim_net_cut_fd(struct sim *sim, int fd)
+/* ---- what tests see of it ------------------------------------------------------------------- */
+
+struct sim_process *sim_net_peer_process(struct sim *sim, int fd)
 {
 	struct sim_end *end = sim_end_find(sim, fd);
 
-	if (end)
-		sim_end_reset_both(end);
-}
-
-void sim_net_stall_fd(struct sim *sim, int fd, uint64_t duration_us)
-{
-	struct sim_end *end = sim_end_find(sim, fd);
-
-	if (end)
-		end->stalled_until_ns = sim->now_ns + duration_us * NS_PER_US;
-}
-
-void sim_net_partition(struct sim *sim, const struct net_addr *server, bool is_cut)
-{
-	sim_trace(sim, "net: partition %s", is_cut ? "begins" : "heals");
-	if (is_cut) {
-		struct sim_partition *partition = sim_alloc(sizeof(*partition));
-
-		partition->is_all = server == NULL;
-		if (server)
-			partition->server = *server;
-		list_push_back(&sim->partitions, &partition->node);
-	} else {
-		list_for_each_safe(node, &sim->partitions) {
-			struct sim_partition *partition =
-				list_entry(node, struct sim_partition, node);
-
-			if (server && !partition->is_all &&
-			    !sim_addr_same(&partition->server, server))
-				continue;
-			list_remove(node);
-			free(partition);
-		}
-	}
-	for (size_t i = 0; i < sim->end_count; i++) {
-		if (!sim->ends[i])
-			continue;
-		if (sim_net_is_partitioned(sim, &sim->ends[i]->server))
-			sim_event_cancel(&sim->ends[i]->deliver_event);
-		else
-			deliver_schedule(sim->ends[i]);
-	}
-}
-
-void sim_net_set_break(struct sim *sim, const struct sim_net_break *net_break)
-{
-	sim->net_break = *net_break;
-	sim->break_left_bytes = net_break->after_bytes;
-}
-
-bool sim_net_has_break(const struct sim *sim)
-{
-	return sim->break_left_bytes > 0;
-}
-
-void sim_net_set_tap(struct sim *sim, sim_net_tap_fn fn, void *arg)
-{
-	sim->tap = fn;
-	sim->tap_arg = arg;
+	return end && end->peer ? end->peer->process : NULL;
 }
 
 unsigned sim_net_open_count(const struct sim *sim)

@@ -14,6 +14,7 @@
 #include "sim.h"
 
 #include "control/daemon.h"
+#include "control/peers.h"
 
 #define SIM_NODES_MAX 4
 
@@ -32,7 +33,8 @@ struct sim_node_options {
 	void (*started)(void *arg, struct sim_node *node, int res, const char *why);
 	/* It ended in good order, by sim_node_stop: the process is gone. May be NULL. */
 	void (*stopped)(void *arg, struct sim_node *node);
-	/* It was killed: by sim_node_kill, by a peer that fenced it, or by sim_node_crash_after. */
+	/* It was killed: by sim_node_kill, by a peer that fenced it, or by sim_node_crash_after.
+	 * From inside of the death: sim_node_start comes later, from sim_at. May be NULL. */
 	void (*died)(void *arg, struct sim_node *node, enum sim_death how);
 	void *arg;
 };
@@ -64,14 +66,18 @@ struct sim_folder *sim_node_folder(struct sim_node *node);
 struct target *sim_node_target(struct sim_node *node);       /* NULL: not there */
 struct reactor *sim_node_control(struct sim_node *node);
 uint64_t sim_node_lives(const struct sim_node *node);
+/* Its links to the other members, as peers_list; 0 of a node that has none, or is down. */
+unsigned sim_node_peers(struct sim_node *node, struct peer_info *infos, unsigned max);
 
 /*
  * An operator's change of a node that serves: `edit` gets a copy of the document when its turn has
  * come (as struct change). `done`: res 0 with the generation when it is in force and kept, -errno
- * when nothing has changed; not called when the node dies before: then it may have been kept, or
- * not, and the next life tells. A change that is refused for the store's sake has a log line only.
+ * when nothing has changed (of -ENOTRECOVERABLE, control/store.h, the next life may have it all the
+ * same); not called when the node dies before: then it may have been kept, or not, and the next life
+ * tells. A change that is refused for the store's sake has a log line only.
  */
 struct sim_node_change {
+	/* Its memory is the node's: what it puts into the document it copies (json_deep_copy). */
 	int (*edit)(json_t *document, void *arg, struct config_errors *errors);
 	void (*done)(void *arg, int res, uint64_t generation, const char *why);
 	void *arg;

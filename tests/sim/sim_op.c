@@ -107,6 +107,7 @@ static void op_reset(struct sim_op *op, enum op_kind kind, struct world_ns *ns)
 	op->kind = kind;
 	op->ns = ns;
 	op->start = world_step(op->world);
+	op->misdirected = wreck_misdirected(ns);
 	op->is_busy = true;
 	op->is_fua = false;
 	op->must_be_aborted = false;
@@ -348,6 +349,19 @@ static bool begin_late(struct sim_op *op, struct prng *prng, struct world_ns *ns
 	return false;
 }
 
+/* Nothing of it may reach the medium. */
+static void begin_misfit(struct sim_op *op, struct world_ns *ns, const struct op_extent *extent)
+{
+	uint32_t count = extent->block_count < 2 ? 2 : extent->block_count;
+	uint64_t first = extent->block_count < 2 ? 0 : extent->first_block;
+	uint32_t bytes = (count - 1) << ns->block_shift;
+
+	op_reset(op, OP_MISFIT, ns);
+	op->change.extents[0] = (struct op_extent){first, count};
+	memset(op->data, 0xdd, bytes);
+	host_cmd_write(&op->cmd, ns->nsid, first, count, op->data, bytes);
+}
+
 void op_begin_random(struct sim_op *op, struct prng *prng)
 {
 	struct world *world = op->world;
@@ -355,6 +369,9 @@ void op_begin_random(struct sim_op *op, struct prng *prng)
 	enum op_kind kind = kind_choose(world, prng);
 	struct op_extent extent = extent_choose(ns, prng);
 
+	if (world->plan.has_large && ns->block_count >= OP_BLOCKS_LARGE && prng_one_in(prng, 8))
+		extent = (struct op_extent){prng_below(prng, ns->block_count - OP_BLOCKS_LARGE + 1),
+					    OP_BLOCKS_LARGE};
 	if (world->plan.has_changes && begin_late(op, prng, ns))
 		return;
 	if (kind == OP_READ) {
@@ -365,6 +382,10 @@ void op_begin_random(struct sim_op *op, struct prng *prng)
 		extent.first_block = 0;
 		if (extent.block_count > ns->quarry_first)
 			extent.block_count = (uint32_t)ns->quarry_first;
+	}
+	if (world->plan.misfit_one_in && prng_one_in(prng, world->plan.misfit_one_in)) {
+		begin_misfit(op, ns, &extent);
+		return;
 	}
 	if (kind == OP_FUSED && !op->can_fuse)
 		kind = OP_COMPARE;
@@ -399,6 +420,7 @@ void op_begin_random(struct sim_op *op, struct prng *prng)
 void op_begin_discovery(struct sim_op *op)
 {
 	op_reset(op, OP_LOG_DISCOVERY, NULL);
+	op->generation_before = op->world->watch.generation_settled;
 	host_cmd_log(&op->cmd, 0, LOG_DISCOVERY, 0, op->data, LOG_DISCOVERY_HEADER_BYTES * 2);
 }
 
@@ -491,7 +513,8 @@ static void ghost_add(const struct sim_op *op, struct list *ghosts,
 static bool op_changes(const struct sim_op *op)
 {
 	return op->kind == OP_WRITE || op->kind == OP_WRITE_ZEROES || op->kind == OP_DEALLOCATE ||
-	       op->kind == OP_FUSED || op->kind == OP_UNCORRECTABLE || op->kind == OP_COPY;
+	       op->kind == OP_FUSED || op->kind == OP_UNCORRECTABLE || op->kind == OP_COPY ||
+	       op->kind == OP_MISFIT;
 }
 
 static bool may_be_bad(const struct sim_op *op)
@@ -570,6 +593,10 @@ static bool status_is_explained(const struct sim_op *op, bool is_second, nvme_st
 		return true;
 	if (nvme_status_same(status, NVME_SC_ABORT_REQUESTED))
 		return op->may_be_aborted || op->world->plan.restart_one_in > 0;
+	if (nvme_status_same(status, NVME_SC_TRANSIENT_TRANSPORT))
+		return op->world->late.flip_one_in > 0;
+	if (nvme_status_same(status, NVME_SC_INTERNAL) && op->world->wreck.refuse_one_in > 0)
+		return true;
 	if (!ns)
 		return false;
 	/* Of an NSID that is inactive. */
@@ -589,6 +616,10 @@ static bool status_is_explained(const struct sim_op *op, bool is_second, nvme_st
 					   : (ns->can_fail || may_be_bad(op)) &&
 						     (op->kind == OP_READ ||
 						      op->kind == OP_COMPARE || is_fused_compare);
+	if (nvme_status_same(status, NVME_SC_SGL_INVALID_DATA_LEN))
+		return op->kind == OP_MISFIT;
+	if (nvme_status_same(status, NVME_SC_CAPACITY_EXCEEDED))
+		return ns->disk && op->world->wreck.full_one_in > 0 && op_changes(op);
 	if (nvme_status_same(status, NVME_SC_WRITE_FAULT))
 		return ns->can_fail && (op_changes(op) || op->kind == OP_FLUSH);
 	return false;
@@ -602,7 +633,7 @@ static void check_status(struct sim_op *op, bool is_second)
 	/* A Compare may succeed on what must not be written. */
 	bool is_change = op_changes(op) && (op->kind != OP_FUSED || is_second);
 
-	world->stats->statuses[status.value % WORLD_STATUS_MAX]++;
+	world->stats->statuses[status.value % SIM_STATUS_MAX]++;
 	if (!is_ok && !status_is_explained(op, is_second, status))
 		world_fail(world, "kind %d on namespace %u ended with \"%s\" for no reason",
 			   op->kind, op->ns ? op->ns->nsid : 0, nvme_status_name(status));
@@ -613,6 +644,9 @@ static void check_status(struct sim_op *op, bool is_second)
 		world_fail(world, "success on namespace %u, which is in ANA state %x", op->ns->nsid,
 			   (unsigned)op->ns->ana);
 	reserve_check(op, status);
+	if (is_ok && op->kind == OP_MISFIT)
+		world_fail(world, "namespace %u: a Write with too little data succeeded",
+			   op->ns->nsid);
 	if (is_ok && is_settled(op) && is_change && op->ns->is_read_only)
 		world_fail(world, "namespace %u is read-only and was changed", op->ns->nsid);
 	if (op->must_be_aborted && !is_second &&
@@ -621,6 +655,12 @@ static void check_status(struct sim_op *op, bool is_second)
 	    !nvme_status_same(status, NVME_SC_HOST_PATHING_ERROR))
 		world_fail(world, "Abort told of success, the command ended with \"%s\"",
 			   nvme_status_name(status));
+}
+
+/* A read of its medium went to the wrong place meanwhile, and it may have been this one's. */
+static bool op_is_astray(const struct sim_op *op)
+{
+	return wreck_misdirected(op->ns) != op->misdirected;
 }
 
 static void check_value(struct sim_op *op, uint64_t block, uint64_t value, uint64_t now)
@@ -638,6 +678,8 @@ static void check_read(struct sim_op *op, uint64_t now)
 	uint32_t block_bytes = 1u << op->ns->block_shift;
 	uint64_t value;
 
+	if (op_is_astray(op))
+		return;
 	for (uint32_t i = 0; i < extent->block_count && op->ns->model; i++) {
 		uint64_t block = extent->first_block + i;
 
@@ -656,7 +698,7 @@ static void check_compare(struct sim_op *op, uint64_t now)
 	bool is_ok = nvme_status_is_ok(op->cmd.status);
 	bool can_differ = false;
 
-	if (!op->ns->model)
+	if (!op->ns->model || op_is_astray(op))
 		return;
 	for (uint32_t i = 0; i < extent->block_count; i++) {
 		uint64_t block = extent->first_block + i;
@@ -688,6 +730,9 @@ static void check_admin(struct sim_op *op)
 		log_discovery_header_decode(op->data, &header);
 		if (header.entry_count == 0)
 			world_fail(op->world, "the discovery log is empty");
+		watch_discovery(op->world, op->generation_before, &header);
+	} else if (op->kind == OP_LOG && (le32_get(op->cmd.sqe.cdw10) & 0xff) == LOG_CHANGED_NS) {
+		watch_changed_log(op->world, op->host_index, op->data, op->cmd.data_bytes);
 	}
 }
 
@@ -699,11 +744,11 @@ static void check_fused_update(struct sim_op *op)
 	for (uint32_t i = 0; i < extent->block_count && op->ns->model; i++) {
 		uint64_t *from = &op->ns->fused_from[extent->first_block + i];
 
-		if (op->expected[i] && *from == op->expected[i] &&
+		if (op->expected[i] && *from == op->expected[i] && !op_is_astray(op) &&
 		    !op->world->values[op->expected[i]].is_copied)
 			world_fail(op->world, "namespace %u: block %llu: an update was lost",
 				   op->ns->nsid, (unsigned long long)(extent->first_block + i));
-		*from = op->expected[i];
+		*from = op_is_astray(op) ? 0 : op->expected[i];
 	}
 }
 

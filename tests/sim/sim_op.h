@@ -10,12 +10,13 @@
 
 #include "host/host.h"
 
-#define OP_BLOCKS_MAX  32
-#define OP_EXTENTS_MAX 4
-#define OP_COPY_MAX    16
+#define OP_BLOCKS_MAX   32
+#define OP_BLOCKS_LARGE 48 /* of the large blocks: two PDUs */
+#define OP_EXTENTS_MAX  4
+#define OP_COPY_MAX     16
 /* In the value of a block that was marked bad. */
 #define OP_VALUE_BAD  (1ull << 62)
-#define OP_DATA_BYTES (OP_BLOCKS_MAX * 4096)
+#define OP_DATA_BYTES (OP_BLOCKS_LARGE * 4096)
 
 enum op_kind {
 	OP_READ,
@@ -26,6 +27,7 @@ enum op_kind {
 	OP_FUSED, /* Compare and Write: two commands, one behind the other */
 	OP_UNCORRECTABLE,
 	OP_COPY,
+	OP_MISFIT, /* a Write with less data than it names */
 	OP_FLUSH,
 	OP_RESERVE,
 	OP_IDENTIFY_CTRL,
@@ -63,6 +65,8 @@ struct sim_op {
 	struct world_ns *ns;
 	unsigned queue;
 	uint64_t start;
+	uint64_t sent_ns;
+	uint64_t generation_before; /* Discovery: that was settled when it began */
 	bool is_busy;
 	unsigned host_index;
 	struct uuid host_id;
@@ -76,12 +80,13 @@ struct sim_op {
 	unsigned registered_before; /* a bit for each host */
 	uint64_t reserve_number;
 	uint64_t target_epoch;
-	bool can_fuse; /* the queues have room for two */
+	bool can_fuse;        /* the queues have room for two */
+	uint64_t misdirected; /* of its medium, when it began */
 	bool is_fua;
 	bool must_be_aborted; /* an Abort said that it was */
 	bool may_be_aborted;  /* an Abort was under way while it was */
 	struct op_change change;
-	uint64_t expected[OP_BLOCKS_MAX]; /* Compare */
+	uint64_t expected[OP_BLOCKS_LARGE]; /* Compare */
 	uint8_t *data;
 	/* The Write of a fused operation; the Compare is `cmd`. */
 	struct host_cmd second;

@@ -13,6 +13,52 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *const world_feature_names[] = {
+	"hosts",
+	"reactors",
+	"namespaces",
+	"discovery",
+	"cuts",
+	"partitions",
+	"swaps",
+	"restarts",
+	"power_losses",
+	"crashes",
+	"leaves",
+	"aborts",
+	"admin",
+	"small_pools",
+	"net_resets",
+	"stalls",
+	"half_closes",
+	"refusals",
+	"small_windows",
+	"segments",
+	"short_recvs",
+	"zero_copy",
+	"changes",
+	"reservations",
+	"duel",
+	"bad_blocks",
+	"copies",
+	"masks",
+	"ana",
+	"growth",
+	"keep_failures",
+	"ctrl_resets",
+	"media_errors",
+	"media_spikes",
+	"deaf_media",
+	"volatile_caches",
+	"news",
+	"misfits",
+	"idle",
+	"large",
+	LATE_FEATURE_NAMES,
+	WRECK_FEATURE_NAMES,
+	NULL,
+};
+
 /* 0 (never) for most seeds, else a figure between the two. */
 static uint32_t maybe(struct prng *prng, uint32_t low, uint32_t high)
 {
@@ -71,7 +117,109 @@ void world_plan_choose(struct world *world, struct sim_options *options)
 	}
 }
 
+static void figure_shrink(struct world *world, enum world_feature feature, uint32_t *figure)
+{
+	*figure = world_feature(world, feature, *figure > 0) ? *figure : 0;
+}
+
+static void flag_shrink(struct world *world, enum world_feature feature, bool *flag)
+{
+	*flag = world_feature(world, feature, *flag);
+}
+
+static void troubles_shrink(struct world *world)
+{
+	struct world_plan *plan = &world->plan;
+
+	figure_shrink(world, FEATURE_CUTS, &plan->cut_one_in);
+	figure_shrink(world, FEATURE_PARTITIONS, &plan->partition_one_in);
+	figure_shrink(world, FEATURE_SWAPS, &plan->swap_one_in);
+	figure_shrink(world, FEATURE_RESTARTS, &plan->restart_one_in);
+	figure_shrink(world, FEATURE_POWER_LOSSES, &plan->power_loss_one_in);
+	figure_shrink(world, FEATURE_CRASHES, &plan->crash_one_in);
+	figure_shrink(world, FEATURE_LEAVES, &plan->leave_one_in);
+	figure_shrink(world, FEATURE_ABORTS, &plan->abort_one_in);
+	figure_shrink(world, FEATURE_ADMIN, &plan->admin_one_in);
+	flag_shrink(world, FEATURE_SMALL_POOLS, &plan->has_small_pools);
+	flag_shrink(world, FEATURE_NEWS, &plan->has_news);
+	flag_shrink(world, FEATURE_LARGE, &plan->has_large);
+	figure_shrink(world, FEATURE_MISFITS, &plan->misfit_one_in);
+	figure_shrink(world, FEATURE_IDLE, &plan->idle_one_in);
+	flag_shrink(world, FEATURE_CTRL_RESETS, &plan->has_resets);
+	flag_shrink(world, FEATURE_CHANGES, &plan->has_changes);
+	if (!plan->has_changes) {
+		plan->has_reservations = plan->is_duel = plan->has_bad_blocks = false;
+		plan->has_copies = false;
+		plan->mask_one_in = plan->ana_one_in = plan->grow_one_in = 0;
+		plan->keep_fail_one_in = 0;
+	}
+	flag_shrink(world, FEATURE_RESERVATIONS, &plan->has_reservations);
+	plan->is_duel &= plan->has_reservations;
+	flag_shrink(world, FEATURE_DUEL, &plan->is_duel);
+	flag_shrink(world, FEATURE_BAD_BLOCKS, &plan->has_bad_blocks);
+	flag_shrink(world, FEATURE_COPIES, &plan->has_copies);
+	figure_shrink(world, FEATURE_MASKS, &plan->mask_one_in);
+	figure_shrink(world, FEATURE_ANA, &plan->ana_one_in);
+	figure_shrink(world, FEATURE_GROWTH, &plan->grow_one_in);
+	figure_shrink(world, FEATURE_KEEP_FAILURES, &plan->keep_fail_one_in);
+}
+
+static bool late_feature(void *arg, unsigned feature, bool is_chosen)
+{
+	return world_feature(arg, (enum world_feature)(FEATURE_LATE + feature), is_chosen);
+}
+
+void world_plan_shrink(struct world *world, struct sim_options *options)
+{
+	struct world_plan *plan = &world->plan;
+	struct sim_faults *faults = &options->faults;
+	uint64_t commands_max = world->scenario->commands_max;
+
+	if (!world_feature(world, FEATURE_HOSTS, plan->hosts > 1))
+		plan->hosts = 1;
+	if (!world_feature(world, FEATURE_REACTORS, plan->data_reactors > 1))
+		plan->data_reactors = 1;
+	flag_shrink(world, FEATURE_DISCOVERY, &plan->has_discovery);
+	if (commands_max > 0 && commands_max < plan->commands_max)
+		plan->commands_max = commands_max;
+	troubles_shrink(world);
+	figure_shrink(world, FEATURE_NET_RESETS, &faults->reset_ppm);
+	figure_shrink(world, FEATURE_STALLS, &faults->stall_ppm);
+	figure_shrink(world, FEATURE_HALF_CLOSES, &faults->half_close_ppm);
+	figure_shrink(world, FEATURE_REFUSALS, &faults->refuse_ppm);
+	late_shrink(&world->late, late_feature, world);
+	wreck_shrink(world);
+	faults->slow_ppm = world->late.slow_ppm;
+	plan->faults = *faults;
+	figure_shrink(world, FEATURE_SMALL_WINDOWS, &options->window_max_bytes);
+	figure_shrink(world, FEATURE_SEGMENTS, &options->segment_max_bytes);
+	figure_shrink(world, FEATURE_SHORT_RECVS, &options->recv_max_bytes);
+	if (!world_feature(world, FEATURE_ZERO_COPY, plan->zero_copy != ZERO_COPY_OFF))
+		plan->zero_copy = ZERO_COPY_OFF;
+}
+
 /* ---- namespaces ------------------------------------------------------------------------------ */
+
+static struct media *disk_open(struct world *world, struct world_ns *ns,
+			       const struct sim_media_options *from)
+{
+	const struct sim_disk_options options = {
+		.seed = from->seed,
+		.block_count = from->block_count,
+		.block_bytes = from->block_bytes,
+		.delay_max_us = from->delay_max_us,
+		.spike_one_in = from->spike_one_in,
+		.spike_max_us = from->delay_max_us * 100,
+		.error_one_in = from->error_one_in,
+		.cancel_deaf_one_in = from->cancel_deaf_one_in,
+		.has_volatile_cache = from->has_volatile_cache,
+		.can_discard = from->can_discard,
+		.reads_zero_after_discard = from->reads_zero_after_discard,
+	};
+
+	ns->can_fail |= world->wreck.cut_one_in > 0;
+	return wreck_medium_open(world, ns, &options);
+}
 
 static struct media *medium_open(struct world *world, struct world_ns *ns)
 {
@@ -96,10 +244,16 @@ static struct media *medium_open(struct world *world, struct world_ns *ns)
 			.reads_zero_after_discard = prng_one_in(prng, 2),
 		};
 
+		figure_shrink(world, FEATURE_MEDIA_SPIKES, &options.spike_one_in);
+		figure_shrink(world, FEATURE_MEDIA_ERRORS, &options.error_one_in);
+		figure_shrink(world, FEATURE_DEAF_MEDIA, &options.cancel_deaf_one_in);
+		flag_shrink(world, FEATURE_VOLATILE_CACHES, &options.has_volatile_cache);
 		/* Or there would be nothing to wait for. */
 		if (world->plan.is_duel)
 			options.cancel_deaf_one_in = 1;
 		ns->can_fail = options.error_one_in > 0 || world->plan.power_loss_one_in > 0;
+		if (world->wreck.is_on)
+			return disk_open(world, ns, &options);
 		return sim_media_open(&options);
 	}
 	if (ns->kind == WORLD_MEDIUM_MEM)
@@ -126,11 +280,16 @@ void world_ns_create(struct world *world)
 
 	world->media_before = sim_media_open_count();
 	world->ns_count = 1 + (unsigned)prng_below(prng, WORLD_NS_MAX);
+	if (!world_feature(world, FEATURE_NAMESPACES, world->ns_count > 1))
+		world->ns_count = 1;
 	for (unsigned i = 0; i < world->ns_count; i++) {
 		struct world_ns *ns = &world->ns[i];
 
 		ns->nsid = i + 1;
 		ns->kind = (enum world_medium)prng_below(prng, i == 0 ? 3 : 4);
+		/* What is in memory is gone with the process. */
+		if (world->wreck.crash_one_in > 0 && ns->kind != WORLD_MEDIUM_NULL)
+			ns->kind = WORLD_MEDIUM_SIM;
 		ns->block_shift = prng_one_in(prng, 2) ? 9 : 12;
 		ns->block_count = 16 + prng_below(prng, WORLD_NS_BLOCKS_MAX - 16);
 		ns->is_present = true;
@@ -151,10 +310,25 @@ void world_ns_create(struct world *world)
 	}
 }
 
-void world_ns_destroy(struct world *world)
+void world_ns_reopen(struct world *world)
 {
 	for (unsigned i = 0; i < world->ns_count; i++) {
+		struct world_ns *ns = &world->ns[i];
+
+		ns->media = ns->disk ? wreck_medium_open(world, ns, NULL) : medium_open(world, ns);
+		ns->store = world_store_create(world, ns);
+	}
+}
+
+void world_ns_destroy(struct world *world)
+{
+	wreck_enter(world);
+	for (unsigned i = 0; i < world->ns_count; i++)
 		ns_store_put(world->ns[i].store);
+	wreck_leave(world);
+	wreck_end(world);
+	for (unsigned i = 0; i < world->ns_count; i++) {
+		wreck_ns_free(&world->ns[i]);
 		if (world->ns[i].model)
 			model_destroy(world->ns[i].model);
 	}
@@ -217,6 +391,7 @@ struct snapshot *world_snapshot_build(struct world *world)
 	CHECK(snapshot != NULL);
 	limits_choose(&snapshot->limits);
 	snapshot->discovery_generation = world->step;
+	world->watch.generation_built = world->step;
 	snapshot->subsystem_count = 1;
 	snapshot->subsystems = made(1, sizeof(*snapshot->subsystems));
 	snapshot->subsystems[0] = subsystem_build(world);

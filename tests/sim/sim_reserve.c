@@ -20,7 +20,7 @@
 
 static const struct reservation *truth_of(const struct world_ns *ns)
 {
-	return ns_live_reservation(ns_store_live(ns->store));
+	return ns->store ? ns_live_reservation(ns_store_live(ns->store)) : NULL;
 }
 
 /* Base 2.1, the table of 8.1.22.1, once more. */

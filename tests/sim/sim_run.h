@@ -24,9 +24,9 @@
  */
 struct sim_scenario {
 	uint64_t seed;
-	uint64_t features_off;             /* a bit for each of the world's names */
-	uint64_t commands_max;             /* 0: what the seed says */
-	uint64_t events_max;               /* only the first so many; 0: all */
+	uint64_t features_off; /* a bit for each of the world's names */
+	uint64_t commands_max; /* 0: what the seed says */
+	uint64_t events_max;   /* only the first so many; 0: all */
 	uint64_t events_off[SIM_EVENTS_MAX / 64];
 };
 
@@ -44,16 +44,16 @@ void sim_counter_add(struct sim_counters *counters, const char *name, uint64_t v
 
 struct sim_verdict {
 	bool is_ok;
-	uint64_t hash;        /* of all events */
+	uint64_t hash; /* of all events */
 	uint64_t simulated_ns;
 	uint64_t features_on; /* what the seed had switched on, after features_off */
 	uint64_t commands;
-	unsigned events;      /* that were planned */
-	char what[256];       /* the first violation; empty: none */
+	unsigned events; /* that were planned */
+	char what[256];  /* the first violation; empty: none */
 };
 
 struct sim_world_kind {
-	const char *name; /* "target", "mpath", "cluster" */
+	const char *name;            /* "target", "mpath", "cluster" */
 	const char *const *features; /* up to SIM_FEATURES_MAX, NULL at the end */
 	void (*run)(const struct sim_scenario *scenario, struct sim_counters *counters,
 		    struct sim_verdict *ret_verdict);

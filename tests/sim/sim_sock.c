@@ -87,13 +87,19 @@ void reactor_sock_open(struct reactor *reactor, struct reactor_sock *sock, int t
 	sim_end_kick(end);
 }
 
+static bool listener_matches(const struct sim_listener *entry, const struct net_addr *addr)
+{
+	return net_addr_port(&entry->addr) == net_addr_port(addr) &&
+	       (net_addr_is_any(&entry->addr) || net_addr_same_host(&entry->addr, addr));
+}
+
 static struct sim_listener *listener_find(struct sim *sim, const struct net_addr *addr)
 {
 	list_for_each(node, &sim->listeners) {
 		struct sim_listener *entry = list_entry(node, struct sim_listener, node);
 
-		if (net_addr_port(&entry->addr) == net_addr_port(addr) &&
-		    (net_addr_is_any(&entry->addr) || net_addr_same_host(&entry->addr, addr)))
+		if (sim_addr_is_unix(addr) ? sim_addr_same(&entry->addr, addr)
+					   : listener_matches(entry, addr))
 			return entry;
 	}
 	return NULL;
@@ -104,9 +110,12 @@ static void accept_run(struct sim_event *event)
 	struct sim_end *end = event->arg;
 	struct sim_listener *entry = listener_find(end->sim, &end->server);
 
+	if (!sim_process_operate(event->reactor->process))
+		return;
 	/* The listener went away while the connection waited to be accepted. */
 	if (!entry || entry->listener->reactor != event->reactor) {
-		reactor_refuse_fd(end->fd);
+		end->is_abort = true;
+		sim_end_close(end);
 		return;
 	}
 	entry->listener->accepted(entry->listener, end->fd, &end->remote);
@@ -151,20 +160,35 @@ static void connect_run(struct sim_event *event)
 	}
 	end->stalled_until_ns = 0;
 	entry = listener_find(sim, &end->server);
-	if (!entry || sim_chance(sim, sim->options.faults.refuse_ppm)) {
+	if (!entry || (!end->is_local && sim_chance(sim, sim->options.faults.refuse_ppm))) {
 		connect_finish(end, -ECONNREFUSED);
 		return;
 	}
-	server_end = sim_end_create(sim);
+	server_end = sim_end_create(sim, entry->listener->reactor->process, &end->server);
+	server_end->is_server = true;
 	server_end->peer = end;
 	server_end->local = end->remote;
 	server_end->remote = end->local;
-	server_end->server = end->server;
 	end->peer = server_end;
 	sim_event_add(sim, entry->listener->reactor,
 		      sim->now_ns + sim_delay_ns(sim, sim->options.latency_max_us), accept_run,
 		      server_end);
 	connect_finish(end, 0);
+}
+
+/* The address of a client: a port that nobody else has, or none at all. */
+static void end_set_local(struct sim_end *end, const struct net_addr *addr)
+{
+	struct sim *sim = end->sim;
+
+	if (end->is_local) {
+		end->local.storage.ss_family = AF_UNIX;
+		end->local.len_bytes = sizeof(sa_family_t);
+		return;
+	}
+	end->local = *addr;
+	sim_addr_set_port(&end->local, sim->next_client_port);
+	sim->next_client_port = sim->next_client_port == 65535 ? 50000 : sim->next_client_port + 1;
 }
 
 void reactor_sock_connect(struct reactor *reactor, struct reactor_sock *sock,
@@ -173,16 +197,15 @@ void reactor_sock_connect(struct reactor *reactor, struct reactor_sock *sock,
 			  void (*ready)(struct reactor_sock *sock, unsigned events))
 {
 	struct sim *sim = reactor->sim;
-	struct sim_end *end = sim_end_create(sim);
+	struct sim_end *end = sim_end_create(sim, reactor->process, addr);
 
 	sock_init(reactor, sock, end, ready);
 	sock->connected = connected;
 	end->is_connecting = true;
 	end->remote = *addr;
-	end->server = *addr;
-	end->local = *addr;
-	sim_addr_set_port(&end->local, sim->next_client_port);
-	sim->next_client_port = sim->next_client_port == 65535 ? 50000 : sim->next_client_port + 1;
+	end_set_local(end, addr);
+	if (!sim_process_operate(reactor->process))
+		return;
 	end->ready_event = sim_event_add(
 		sim, reactor, sim->now_ns + sim_delay_ns(sim, sim->options.latency_max_us),
 		connect_run, end);
@@ -204,6 +227,8 @@ ssize_t reactor_sock_recv(struct reactor_sock *sock, const struct iovec *iov, un
 
 	CHECK_OWNER(sock);
 	CHECK(!sock->closing && sock->sim);
+	if (!sim_process_operate(sock->reactor->process))
+		return -EAGAIN;
 	len = sim_end_recv(sock->sim, iov, iov_count);
 	/* The end or an error is told once, as by the reactor for machines. */
 	if (len <= 0 && len != -EAGAIN)
@@ -211,11 +236,24 @@ ssize_t reactor_sock_recv(struct reactor_sock *sock, const struct iovec *iov, un
 	return len;
 }
 
+static ssize_t iov_total(const struct iovec *iov, unsigned iov_count)
+{
+	ssize_t total = 0;
+
+	for (unsigned i = 0; i < iov_count; i++)
+		total += (ssize_t)iov[i].iov_len;
+	return total;
+}
+
 ssize_t reactor_sock_send(struct reactor_sock *sock, const struct iovec *iov, unsigned iov_count)
 {
 	CHECK_OWNER(sock);
 	CHECK(!sock->closing && sock->sim && iov_count <= 1024);
 	CHECK(!((struct sim_end *)sock->sim)->is_zc_sending);
+	/* A process that is dying learns nothing any more: all of it was taken, for what it knows.
+	 */
+	if (!sim_process_operate(sock->reactor->process))
+		return iov_total(iov, iov_count);
 	return sim_end_send(sock->sim, iov, iov_count);
 }
 
@@ -233,7 +271,13 @@ void reactor_sock_shutdown_send(struct reactor_sock *sock)
 {
 	CHECK_OWNER(sock);
 	CHECK(!((struct sim_end *)sock->sim)->is_zc_sending);
-	sim_end_send_fin(sock->sim);
+	if (sim_process_operate(sock->reactor->process))
+		sim_end_send_fin(sock->sim);
+}
+
+static void close_drop(struct sim_event *event)
+{
+	event->reactor->sim->ops_under_way--;
 }
 
 static void sock_closed_run(struct sim_event *event)
@@ -257,11 +301,13 @@ void reactor_sock_close(struct reactor_sock *sock, void (*closed)(struct reactor
 	CHECK(end && !sock->closing);
 	sock->closing = true;
 	sock->closed = closed;
+	if (!sim_process_operate(end->process))
+		return;
 	sim_trace(sim, "net: %d is closed%s", end->fd, end->is_abort ? " with a reset" : "");
 	sim_end_close(end);
 	sim->ops_under_way++;
-	sim_event_add(sim, sock->reactor, sim->now_ns + sim_delay_ns(sim, 5), sock_closed_run,
-		      sock);
+	sim_event_add(sim, sock->reactor, sim->now_ns + sim_delay_ns(sim, 5), sock_closed_run, sock)
+		->drop = close_drop;
 }
 
 void reactor_sock_set_abort(struct reactor_sock *sock)
@@ -320,15 +366,16 @@ int reactor_listener_open(struct reactor *reactor, struct reactor_listener *list
 					   const struct net_addr *peer))
 {
 	struct sim *sim = reactor->sim;
+	bool has_name = sim_addr_is_unix(addr);
 	struct sim_listener *entry;
 
-	if (net_addr_port(addr) != 0 && listener_find(sim, addr))
+	if ((has_name || net_addr_port(addr) != 0) && listener_find(sim, addr))
 		return -EADDRINUSE;
 	entry = sim_alloc(sizeof(*entry));
 	memset(listener, 0, sizeof(*listener));
 	listener->reactor = reactor;
 	listener->addr = *addr;
-	if (net_addr_port(addr) == 0)
+	if (!has_name && net_addr_port(addr) == 0)
 		sim_addr_set_port(&listener->addr, sim->next_port++);
 	listener->accepted = accepted;
 	listener->fd = sim_fd_new(sim, NULL);
@@ -357,12 +404,15 @@ void reactor_listener_close(struct reactor_listener *listener,
 	CHECK(entry && !listener->closing);
 	listener->closing = true;
 	listener->closed = closed;
+	if (!sim_process_operate(listener->reactor->process))
+		return;
 	list_remove(&entry->node);
 	free(entry);
 	listener->sim = NULL;
 	sim->ops_under_way++;
 	sim_event_add(sim, listener->reactor, sim->now_ns + sim_delay_ns(sim, 5),
-		      listener_closed_run, listener);
+		      listener_closed_run, listener)
+		->drop = close_drop;
 }
 
 void reactor_refuse_fd(int taken_fd)
@@ -370,6 +420,8 @@ void reactor_refuse_fd(int taken_fd)
 	struct sim_end *end = sim_end_find(sim_now_running, taken_fd);
 
 	CHECK(end && !end->is_closed);
+	if (!sim_process_operate(end->process))
+		return;
 	end->is_abort = true;
 	sim_end_close(end);
 }

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #define WORKERS_MAX 16
+#define IDLE_MAX_MS 6000
 
 enum host_state {
 	HOST_AWAY, /* a timer brings it back, or it has left for good */
@@ -59,6 +60,14 @@ struct sim_host {
 	struct host_cmd reset_cmd;
 	bool has_lost;
 	bool is_reset_busy;
+	/* Which namespaces have changed: asked when the controller says that some have. */
+	bool has_events;
+	bool is_news_busy;
+	bool is_news_again;
+	struct host_cmd news_cmd;
+	uint8_t news_page[512];
+	uint64_t proven_ns; /* see sim_host_proven_ns */
+	uint64_t idle_until_ns;
 };
 
 static void host_go(struct sim_host *host);
@@ -88,6 +97,8 @@ static void on_gone(void *arg)
 		world_fail(host->world, "host %u: an Abort was never answered", host->index);
 	if (host->is_reset_busy)
 		world_fail(host->world, "host %u: a reset was never answered", host->index);
+	if (host->is_news_busy)
+		world_fail(host->world, "host %u: a log page was never answered", host->index);
 	retry_later(host, 20000);
 }
 
@@ -97,7 +108,7 @@ static bool has_cause_to_fail(const struct world *world)
 
 	return plan->cut_one_in || plan->partition_one_in || plan->restart_one_in ||
 	       plan->faults.reset_ppm || plan->faults.half_close_ppm || plan->faults.stall_ppm ||
-	       plan->faults.refuse_ppm;
+	       plan->faults.refuse_ppm || late_can_break(&world->late) || wreck_can_break(world);
 }
 
 /* ---- the controller that was lost is reset through the new one ---------------------------------
@@ -117,6 +128,7 @@ static void on_reset_done(struct host_cmd *cmd)
 	if (!is_ok || !ctrl_reset_result_decode((uint32_t)cmd->result))
 		return;
 	host->world->stats->resets++;
+	watch_reset_done(host->world, &host->lost_instance);
 	/* From here on the model takes nothing of the lost session any more. */
 	if (op_ghosts_reset(host->world, &host->ghosts, &host->lost_session) > 0)
 		host->world->stats->resets_fence++;
@@ -163,6 +175,8 @@ static void on_connected(struct host_ctrl *ctrl, void *arg, int res, const struc
 	};
 	reset_lost(host);
 	host->is_doomed = false;
+	host->proven_ns = 0;
+	watch_session_begun(host->world, host->index);
 	host->read_ns = 0;
 	host->read_block = 0;
 	host_go(host);
@@ -191,11 +205,42 @@ static void on_lost(struct host_ctrl *ctrl, void *arg, const struct host_error *
 	host_disconnect(ctrl, on_gone, host);
 }
 
+static void news_read(struct sim_host *host);
+
+static void on_news_done(struct host_cmd *cmd)
+{
+	struct sim_host *host = container_of(cmd, struct sim_host, news_cmd);
+
+	host->is_news_busy = false;
+	world_hash(host->world, cmd->status.value);
+	if (nvme_status_is_ok(cmd->status))
+		watch_changed_log(host->world, host->index, host->news_page,
+				  sizeof(host->news_page));
+	if (host->is_news_again && host->state == HOST_LIVE)
+		news_read(host);
+}
+
+static void news_read(struct sim_host *host)
+{
+	host->is_news_again = host->is_news_busy;
+	if (host->is_news_busy)
+		return;
+	host->is_news_busy = true;
+	memset(&host->news_cmd, 0, sizeof(host->news_cmd));
+	host_cmd_log(&host->news_cmd, NVME_NSID_ALL, LOG_CHANGED_NS, 0, host->news_page,
+		     sizeof(host->news_page));
+	host->news_cmd.done = on_news_done;
+	host_submit_admin(host->ctrl, &host->news_cmd);
+}
+
 static void on_event(struct host_ctrl *ctrl, void *arg, const struct async_event *event)
 {
 	struct sim_host *host = arg;
 
 	world_hash(host->world, sim_now(host->world->sim));
+	if (host->world->plan.has_news && host->state == HOST_LIVE &&
+	    event->type == ASYNC_TYPE_NOTICE && event->info == ASYNC_NOTICE_NS_ATTRIBUTE)
+		news_read(host);
 }
 
 const char *sim_host_name(unsigned index, char name[64])
@@ -220,6 +265,9 @@ static void host_config_choose(struct sim_host *host, struct host_config *config
 		.connect_timeout_ms = 3000,
 		.command_timeout_ms = 5000,
 	};
+	/* Or nobody would see it. */
+	if (host->world->late.flip_one_in > 0)
+		config->wants_header_digest = config->wants_data_digest = true;
 	text_copy(config->subsystem_nqn, sizeof(config->subsystem_nqn),
 		  host->is_discovery ? NVME_DISCOVERY_NQN : TARGET_DEFAULT_NQN);
 	text_copy(config->host_nqn, sizeof(config->host_nqn), sim_host_name(host->index, name));
@@ -236,6 +284,7 @@ static void on_retry(struct reactor_timer *timer)
 		return;
 	if (prng_one_in(&host->prng, 2))
 		callbacks.event = on_event;
+	host->has_events = callbacks.event != NULL;
 	host_config_choose(host, &config);
 	host->state = HOST_CONNECTING;
 	CHECK(host_connect(host->reactor, &config, &callbacks, host, &host->ctrl) == 0);
@@ -314,6 +363,11 @@ static void worker_cmd_done(struct worker *worker, const struct host_cmd *cmd)
 	if (worker->op.cmds_busy == 0)
 		world_fail(host->world, "a command was answered twice");
 	host->is_doomed |= nvme_status_same(cmd->status, NVME_SC_ABORT_SQ_DELETION);
+	/* The target had it, and took note of it. */
+	if (!nvme_status_same(cmd->status, NVME_SC_ABORT_SQ_DELETION) &&
+	    !nvme_status_same(cmd->status, NVME_SC_HOST_PATHING_ERROR) &&
+	    worker->op.sent_ns > host->proven_ns)
+		host->proven_ns = worker->op.sent_ns;
 	if (--worker->op.cmds_busy > 0) {
 		/* Its identifier may be another one's when an Abort finds it. */
 		worker->op.cmd.slot_index = HOST_NO_SLOT;
@@ -350,6 +404,7 @@ static void worker_submit(struct worker *worker)
 
 	op->cmd.done = on_op_done;
 	op->cmd.slot_index = HOST_NO_SLOT;
+	op->sent_ns = sim_now(host->world->sim);
 	op->may_be_aborted = host->is_abort_busy;
 	op->cmds_busy = op->kind == OP_FUSED ? 2 : 1;
 	host->world->stats->commands += op->cmds_busy;
@@ -421,16 +476,26 @@ static void on_worker_timer(struct reactor_timer *timer)
 	if (host->state != HOST_LIVE)
 		return;
 	if (host->world->phase == WORLD_TROUBLED) {
+		uint64_t now_ns = reactor_now_ns(host->reactor);
+
+		if (now_ns >= host->idle_until_ns && strikes(host, plan->idle_one_in))
+			host->idle_until_ns =
+				now_ns + (1 + prng_below(&host->prng, IDLE_MAX_MS)) * NS_PER_MS;
+		if (now_ns < host->idle_until_ns) {
+			reactor_timer_arm(timer, host->idle_until_ns);
+			return;
+		}
 		if (strikes(host, plan->abort_one_in))
 			abort_somebody(host);
-		if (strikes(host, plan->crash_one_in)) {
+		if (strikes(host, plan->crash_one_in) && world_event(host->world)) {
 			host->world->stats->crashes++;
 			note_loss(host);
 			host->state = HOST_LEAVING;
 			host_abandon(host->ctrl, on_gone, host);
 			return;
 		}
-		if (strikes(host, host->is_discovery ? 5 : plan->leave_one_in)) {
+		if (strikes(host, host->is_discovery ? 5 : plan->leave_one_in) &&
+		    world_event(host->world)) {
 			host->state = HOST_LEAVING;
 			host_disconnect(host->ctrl, on_gone, host);
 			return;
@@ -527,8 +592,23 @@ uint64_t sim_host_oldest(const struct sim_host *host)
 	return oldest;
 }
 
+uint64_t sim_host_proven_ns(const struct sim_host *host, uint16_t cntlid)
+{
+	return host->state == HOST_LIVE && host->session.cntlid == cntlid &&
+			       host->session.target_epoch == host->world->target_epoch
+		       ? host->proven_ns
+		       : 0;
+}
+
+bool sim_host_hears(const struct sim_host *host)
+{
+	return host->world->plan.has_news && host->has_events && host->state == HOST_LIVE;
+}
+
 bool sim_host_is_content(const struct sim_host *host)
 {
+	if (sim_host_hears(host) && !watch_is_told(host->world, host->index))
+		return false;
 	return host->has_read_all && !host->is_doomed && sim_host_oldest(host) == MODEL_NEVER;
 }
 

@@ -13,6 +13,7 @@
 #include "discovery/discovery.h"
 #include "target/local.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,7 @@
 #define HEALED_LIMIT_NS   (120 * NS_PER_S)
 #define SHUTDOWN_GRACE_MS 200
 #define TROUBLES_MAX      100
+#define IC_BYTES          128
 
 uint64_t world_step(struct world *world)
 {
@@ -41,17 +43,37 @@ void world_fail(struct world *world, const char *format, ...)
 	if (world->is_failed)
 		return;
 	world->is_failed = true;
-	printf("# seed %llu: ", (unsigned long long)sim_seed(world->sim));
 	va_start(args, format);
-	vprintf(format, args);
+	vsnprintf(world->verdict->what, sizeof(world->verdict->what), format, args);
 	va_end(args);
-	printf(" (at %.6f s)\n# replay: make sim SEED=%llu TRACE=1\n",
-	       (double)sim_now(world->sim) / 1e9, (unsigned long long)sim_seed(world->sim));
-	fflush(stdout);
+	sim_trace(world->sim, "VIOLATION: %s", world->verdict->what);
+}
+
+bool world_event(struct world *world)
+{
+	unsigned event = world->event_count++;
+	bool happens = scenario_has_event(world->scenario, event);
+
+	/* A run that crashes has told this much. */
+	world->verdict->events = world->event_count;
+	world->verdict->commands = world->stats->commands;
+	sim_trace(world->sim, "event %u%s", event, happens ? "" : " is left out");
+	return happens;
+}
+
+bool world_feature(struct world *world, enum world_feature feature, bool is_chosen)
+{
+	if (!is_chosen || (world->scenario->features_off >> feature & 1))
+		return false;
+	world->verdict->features_on |= 1ull << feature;
+	return true;
 }
 
 bool world_ghost_is_gone(struct world *world, const struct world_ghost *ghost)
 {
+	/* What a dead process left is about until its disks are opened again. */
+	if (world->wreck.is_down && !ghost->is_reset)
+		return ghost->target_epoch != world->target_epoch;
 	return ghost->is_reset || ghost->target_epoch != world->target_epoch || !world->target ||
 	       !world->target->ctrls[ghost->cntlid];
 }
@@ -60,6 +82,9 @@ static void on_bytes(void *arg, int fd, uint64_t offset, uint8_t *bytes, size_t 
 {
 	struct world *world = arg;
 
+	/* What negotiates digests has none. */
+	if (offset >= IC_BYTES && world->phase == WORLD_TROUBLED)
+		late_flip(&world->late, bytes, len_bytes);
 	world_hash(world, (uint64_t)fd ^ offset << 20 ^ sim_now(world->sim));
 	world_hash(world, crc32c(bytes, len_bytes));
 }
@@ -71,7 +96,14 @@ static void on_applied(void *arg, int res, const char *error)
 	struct world *world = arg;
 	uint64_t now = world_step(world);
 
+	/* What was refused is tried again. */
+	if (res == -ENOMEM && world->wreck.refuse_one_in > 0) {
+		sim_trace(world->sim, "world: apply failed: %s", error);
+		reactor_timer_arm(&world->start_timer, reactor_now_ns(world->control) + NS_PER_MS);
+		return;
+	}
 	world->is_applying = false;
+	world->watch.generation_settled = world->watch.generation_built;
 	if (res != 0)
 		world_fail(world, "apply failed: %s", error);
 	for (unsigned i = 0; i < world->ns_count; i++) {
@@ -106,7 +138,12 @@ static void target_start(struct world *world)
 
 static void on_start_timer(struct reactor_timer *timer)
 {
-	target_start(container_of(timer, struct world, start_timer));
+	struct world *world = container_of(timer, struct world, start_timer);
+
+	if (world->target)
+		config_apply(world);
+	else
+		target_start(world);
 }
 
 static void on_target_stopped(void *arg)
@@ -126,7 +163,8 @@ static void on_target_stopped(void *arg)
 	world->is_stopping = false;
 	if (world->phase != WORLD_LEAVING)
 		reactor_timer_arm(&world->start_timer,
-				  sim_now(world->sim) + prng_below(&world->prng, 200) * NS_PER_MS);
+				  reactor_now_ns(world->control) +
+					  prng_below(&world->prng, 200) * NS_PER_MS);
 }
 
 static void target_stop(struct world *world)
@@ -150,11 +188,17 @@ static bool strikes(struct world *world, uint32_t one_in)
 static void trouble_swap(struct world *world)
 {
 	struct world_ns *ns = &world->ns[prng_below(&world->prng, world->ns_count)];
+	bool is_about_presence = prng_one_in(&world->prng, 2);
+	unsigned seen_by;
 
-	if (prng_one_in(&world->prng, 2))
+	if (!world_event(world))
+		return;
+	seen_by = watch_seen_by(world, ns);
+	if (is_about_presence)
 		ns->is_present = !ns->is_present;
 	else
 		ns->is_read_only = !ns->is_read_only;
+	watch_ns_changed(world, ns, seen_by ^ watch_seen_by(world, ns));
 	ns->settled_at = MODEL_NEVER;
 	world->stats->swaps++;
 	sim_trace(world->sim, "world: namespace %u %s%s", ns->nsid,
@@ -162,19 +206,27 @@ static void trouble_swap(struct world *world)
 	config_apply(world);
 }
 
-static void trouble_power_loss(struct world *world)
+static void ns_lose_power(struct world *world, struct world_ns *ns)
 {
-	struct world_ns *ns = &world->ns[prng_below(&world->prng, world->ns_count)];
-
-	if (ns->kind != WORLD_MEDIUM_SIM)
-		return;
-	world->stats->power_losses++;
-	sim_trace(world->sim, "world: namespace %u loses its cache", ns->nsid);
 	if (ns->media->has_volatile_cache) {
 		model_power_loss(ns->model, world_step(world));
 		memset(ns->fused_from, 0, sizeof(ns->fused_from));
 	}
-	sim_media_power_loss(ns->media);
+	if (ns->disk)
+		sim_disk_power_loss(ns->disk);
+	else
+		sim_media_power_loss(ns->media);
+}
+
+static void trouble_power_loss(struct world *world)
+{
+	struct world_ns *ns = &world->ns[prng_below(&world->prng, world->ns_count)];
+
+	if (!world_event(world) || ns->kind != WORLD_MEDIUM_SIM)
+		return;
+	world->stats->power_losses++;
+	sim_trace(world->sim, "world: namespace %u loses its cache", ns->nsid);
+	ns_lose_power(world, ns);
 }
 
 static void on_heal_timer(struct reactor_timer *timer)
@@ -187,11 +239,19 @@ static void on_heal_timer(struct reactor_timer *timer)
 
 static void trouble_partition(struct world *world)
 {
+	uint64_t duration_ns = prng_below(&world->prng, 4000) * NS_PER_MS;
+
+	if (!world_event(world))
+		return;
 	world->is_partitioned = true;
 	world->stats->partitions++;
 	sim_net_partition(world->sim, NULL, true);
-	reactor_timer_arm(&world->heal_timer,
-			  sim_now(world->sim) + prng_below(&world->prng, 4000) * NS_PER_MS);
+	reactor_timer_arm(&world->heal_timer, reactor_now_ns(world->control) + duration_ns);
+}
+
+static bool late_happens(void *arg)
+{
+	return world_event(arg);
 }
 
 static void on_chaos_timer(struct reactor_timer *timer)
@@ -200,10 +260,15 @@ static void on_chaos_timer(struct reactor_timer *timer)
 	const struct world_plan *plan = &world->plan;
 
 	/* After so many the run would be about nothing else. */
-	if (world->troubles_left == 0)
+	if (world->troubles_left == 0) {
+		late_heal(&world->late, world->sim, 0, NULL, UINT64_MAX);
 		return;
+	}
+	late_heal(&world->late, world->sim, 0, NULL, sim_now(world->sim));
+	late_strike(&world->late, world->sim, 0, NULL, late_happens, world);
+	wreck_strike(world);
 	world->troubles_left--;
-	if (strikes(world, plan->cut_one_in))
+	if (strikes(world, plan->cut_one_in) && world_event(world))
 		world->stats->cuts += sim_net_cut(world->sim, NULL);
 	if (!world->is_partitioned && strikes(world, plan->partition_one_in))
 		trouble_partition(world);
@@ -213,12 +278,12 @@ static void on_chaos_timer(struct reactor_timer *timer)
 		trouble_swap(world);
 	else if (target_is_steady(world) && world_change(world))
 		config_apply(world);
-	if (target_is_steady(world) && strikes(world, plan->restart_one_in)) {
+	if (target_is_steady(world) && strikes(world, plan->restart_one_in) && world_event(world)) {
 		world->stats->restarts++;
 		target_stop(world);
 	}
 	reactor_timer_arm(timer,
-			  sim_now(world->sim) +
+			  reactor_now_ns(world->control) +
 				  (1 + prng_below(&world->prng, plan->chaos_max_us)) * NS_PER_US);
 }
 
@@ -227,15 +292,21 @@ static void world_heal(struct world *world)
 	static const struct sim_faults no_faults;
 
 	world->phase = WORLD_HEALED;
-	sim_enter(world->control);
-	reactor_timer_cancel(&world->chaos_timer);
-	reactor_timer_cancel(&world->heal_timer);
-	sim_leave(world->control);
+	wreck_heal(world);
+	if (!world->wreck.is_down) {
+		sim_enter(world->control);
+		reactor_timer_cancel(&world->chaos_timer);
+		reactor_timer_cancel(&world->heal_timer);
+		sim_leave(world->control);
+	}
 	if (world->is_partitioned)
 		sim_net_partition(world->sim, NULL, false);
+	late_heal(&world->late, world->sim, 0, NULL, UINT64_MAX);
 	sim_net_set_faults(world->sim, &no_faults);
 	for (unsigned i = 0; i < world->ns_count; i++) {
-		if (world->ns[i].kind == WORLD_MEDIUM_SIM)
+		if (world->ns[i].disk)
+			sim_disk_heal(world->ns[i].disk);
+		else if (world->ns[i].kind == WORLD_MEDIUM_SIM)
 			sim_media_heal(world->ns[i].media);
 	}
 	for (unsigned i = 0; i < world->host_count; i++)
@@ -253,6 +324,7 @@ static bool is_troubled(void *arg)
 {
 	struct world *world = arg;
 
+	watch_ctrls(world);
 	return world->commands_left > 0 && !world->is_failed;
 }
 
@@ -260,6 +332,7 @@ static bool is_not_content(void *arg)
 {
 	struct world *world = arg;
 
+	watch_ctrls(world);
 	if (world->is_failed)
 		return false;
 	for (unsigned i = 0; i < world->host_count; i++) {
@@ -322,7 +395,7 @@ static void world_play(struct world *world)
 	for (unsigned i = 0; i < world->host_count; i++)
 		world->hosts[i] = sim_host_create(world, i, i == world->plan.hosts);
 	sim_enter(world->control);
-	reactor_timer_arm(&world->chaos_timer, sim_now(world->sim) + NS_PER_MS);
+	reactor_timer_arm(&world->chaos_timer, reactor_now_ns(world->control) + NS_PER_MS);
 	sim_leave(world->control);
 	(void)sim_run_while(world->sim, is_troubled, world, TROUBLED_LIMIT_NS);
 	if (world->is_failed)
@@ -336,7 +409,9 @@ static void world_play(struct world *world)
 
 static void reactors_create(struct world *world)
 {
-	struct reactor_config config = {.cpu = -1};
+	/* Where the target is a process, memory is never refused to the one that controls it. */
+	struct reactor_config config = {.cpu = -1,
+					.index = world->wreck.is_on ? SIM_CONTROL_INDEX : 0};
 
 	CHECK(reactor_create(&config, &world->control) == 0);
 	for (unsigned i = 0; i < world->plan.data_reactors; i++) {
@@ -348,42 +423,160 @@ static void reactors_create(struct world *world)
 	reactor_timer_init(world->control, &world->start_timer, on_start_timer);
 }
 
-bool world_run(uint64_t seed, struct world_stats *stats, uint64_t *ret_hash)
+/* ---- the target's process dies, and another one follows -------------------------------------- */
+
+void world_die(struct world *world)
+{
+	world->target = NULL;
+	world->control = NULL;
+	world->is_applying = false;
+	world->is_stopping = false;
+	for (unsigned i = 0; i < world->ns_count; i++) {
+		struct world_ns *ns = &world->ns[i];
+
+		ns->traits = *ns->media;
+		ns->media = &ns->traits;
+		ns->store = NULL;
+		ns->settled_at = MODEL_NEVER;
+	}
+}
+
+void world_disks_lose_power(struct world *world)
+{
+	for (unsigned i = 0; i < world->ns_count; i++) {
+		if (world->ns[i].disk)
+			ns_lose_power(world, &world->ns[i]);
+	}
+}
+
+void world_live_again(struct world *world)
+{
+	wreck_enter(world);
+	reactors_create(world);
+	world_ns_reopen(world);
+	wreck_leave(world);
+	world->target_epoch++;
+	if (world->is_partitioned)
+		on_heal_timer(&world->heal_timer);
+	sim_enter(world->control);
+	target_start(world);
+	if (world->phase == WORLD_TROUBLED)
+		reactor_timer_arm(&world->chaos_timer, reactor_now_ns(world->control) + NS_PER_MS);
+	sim_leave(world->control);
+}
+
+static void world_free(struct world *world)
+{
+	for (unsigned i = 0; i < world->host_count; i++)
+		sim_host_destroy(world->hosts[i]);
+	world_ns_destroy(world);
+	world_kept_free(world);
+	free(world->values);
+}
+
+/* ---- what a run did -------------------------------------------------------------------------- */
+
+static void stats_count(const struct world_stats *stats, struct sim_counters *counters)
+{
+	const struct {
+		const char *name;
+		uint64_t value;
+	} counts[] = {
+		{"blocks_checked", stats->blocks_checked},
+		{"connects", stats->connects},
+		{"connects_refused_or_failed", stats->connect_failures},
+		{"connections_lost", stats->losses},
+		{"host_crashes", stats->crashes},
+		{"connections_cut", stats->cuts},
+		{"partitions", stats->partitions},
+		{"configuration_changes", stats->swaps},
+		{"target_restarts", stats->restarts},
+		{"losses_of_a_cache", stats->power_losses},
+		{"keep_alive_expiries", stats->keep_alive_expiries},
+		{"aborts", stats->aborts},
+		{"commands_aborted", stats->aborted},
+		{"live_changes", stats->changes},
+		{"changes_of_reservations", stats->reservations},
+		{"reservations_held_again", stats->recalled},
+		{"changes_shut_out", stats->preempted},
+		{"copies", stats->copies},
+		{"times_the_store_was_full", stats->keep_failures},
+		{"resets_of_lost_controllers", stats->resets},
+		{"resets_with_commands_about", stats->resets_fence},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(counts); i++)
+		sim_counter_add(counters, counts[i].name, counts[i].value);
+	for (unsigned i = 0; i < SIM_STATUS_MAX; i++)
+		counters->statuses[i] += stats->statuses[i];
+}
+
+static struct world *world_create(const struct sim_scenario *scenario, struct world_stats *stats,
+				  struct sim_verdict *verdict)
 {
 	struct world *world = calloc(1, sizeof(*world));
 	struct sim_options options;
-	bool is_failed;
 
 	CHECK(world != NULL);
+	world->scenario = scenario;
+	world->verdict = verdict;
 	world->stats = stats;
 	world->next_value = 1;
-	world->hash = seed;
-	prng_seed(&world->prng, seed * 0x9e3779b97f4a7c15ull + 1);
+	world->hash = scenario->seed;
+	prng_seed(&world->prng, scenario->seed * 0x9e3779b97f4a7c15ull + 1);
 	world_plan_choose(world, &options);
-	world_changes_choose(world, seed);
+	world_changes_choose(world, scenario->seed);
+	watch_choose(world, scenario->seed);
+	late_choose(&world->late, scenario->seed);
+	wreck_choose(world, scenario->seed);
+	world_plan_shrink(world, &options);
 	world->commands_left = world->plan.commands_max;
 	world->troubles_left = TROUBLES_MAX;
 	world->host_count = world->plan.hosts + world->plan.has_discovery;
-	world->sim = sim_create(seed, &options);
+	world->sim = sim_create(scenario->seed, &options);
 	sim_net_set_tap(world->sim, on_bytes, world);
 	CHECK(net_addr_parse("10.0.0.1:4420", 4420, &world->addr) == 0);
+	wreck_begin(world);
+	wreck_enter(world);
 	reactors_create(world);
 	world_ns_create(world);
+	wreck_leave(world);
+	return world;
+}
+
+static void world_run(const struct sim_scenario *scenario, struct sim_counters *counters,
+		      struct sim_verdict *ret_verdict)
+{
+	struct world_stats stats = {0};
+	struct world *world;
+
+	memset(ret_verdict, 0, sizeof(*ret_verdict));
+	world = world_create(scenario, &stats, ret_verdict);
+	world->counters = counters;
 	world_play(world);
 	world_hash(world, sim_now(world->sim));
 	world_hash(world, world->step);
-	*ret_hash = world->hash;
+	ret_verdict->hash = world->hash;
+	ret_verdict->simulated_ns = sim_now(world->sim) - NS_PER_S;
+	ret_verdict->commands = stats.commands;
+	sim_counter_add(counters, "one_way_partitions", world->late.one_ways);
+	sim_counter_add(counters, "limits_of_bandwidth", world->late.limits);
+	sim_counter_add(counters, "streams_ended", world->late.ends);
+	sim_counter_add(counters, "bits_flipped", world->late.flips);
+	ret_verdict->events = world->event_count;
+	wreck_count(world);
+	stats_count(&stats, counters);
 	/* After a violation nothing is known to be quiet: what it holds is left as it is. */
-	if (!world->is_failed) {
-		for (unsigned i = 0; i < world->host_count; i++)
-			sim_host_destroy(world->hosts[i]);
-		world_ns_destroy(world);
-		world_kept_free(world);
-		free(world->values);
-	}
-	is_failed = world->is_failed;
+	if (!world->is_failed)
+		world_free(world);
+	ret_verdict->is_ok = !world->is_failed;
 	sim_destroy(world->sim);
-	if (!is_failed)
+	if (ret_verdict->is_ok)
 		free(world);
-	return !is_failed;
 }
+
+const struct sim_world_kind sim_world_target = {
+	.name = "target",
+	.features = world_feature_names,
+	.run = world_run,
+};

@@ -10,14 +10,62 @@
 #define WEFT_TESTS_SIM_WORLD_H
 
 #include "sim.h"
+#include "sim_late.h"
 #include "sim_model.h"
+#include "sim_run.h"
+#include "sim_wreck.h"
 
 #include "target/target.h"
 
 #define WORLD_NS_MAX       4
 #define WORLD_HOSTS_MAX    4 /* the last one is the discovery client */
 #define WORLD_REACTORS_MAX 3
-#define WORLD_STATUS_MAX   0x800
+
+/* What shrinking can switch off; the names are in sim_plan.c, in this order. */
+enum world_feature {
+	FEATURE_HOSTS, /* more than one */
+	FEATURE_REACTORS,
+	FEATURE_NAMESPACES,
+	FEATURE_DISCOVERY,
+	FEATURE_CUTS,
+	FEATURE_PARTITIONS,
+	FEATURE_SWAPS,
+	FEATURE_RESTARTS,
+	FEATURE_POWER_LOSSES,
+	FEATURE_CRASHES,
+	FEATURE_LEAVES,
+	FEATURE_ABORTS,
+	FEATURE_ADMIN,
+	FEATURE_SMALL_POOLS,
+	FEATURE_NET_RESETS,
+	FEATURE_STALLS,
+	FEATURE_HALF_CLOSES,
+	FEATURE_REFUSALS,
+	FEATURE_SMALL_WINDOWS,
+	FEATURE_SEGMENTS,
+	FEATURE_SHORT_RECVS,
+	FEATURE_ZERO_COPY,
+	FEATURE_CHANGES,
+	FEATURE_RESERVATIONS,
+	FEATURE_DUEL,
+	FEATURE_BAD_BLOCKS,
+	FEATURE_COPIES,
+	FEATURE_MASKS,
+	FEATURE_ANA,
+	FEATURE_GROWTH,
+	FEATURE_KEEP_FAILURES,
+	FEATURE_CTRL_RESETS,
+	FEATURE_MEDIA_ERRORS,
+	FEATURE_MEDIA_SPIKES,
+	FEATURE_DEAF_MEDIA,
+	FEATURE_VOLATILE_CACHES,
+	FEATURE_NEWS,
+	FEATURE_MISFITS,
+	FEATURE_IDLE,
+	FEATURE_LARGE,
+	FEATURE_LATE,                                 /* the first of enum late_feature */
+	FEATURE_WRECK = FEATURE_LATE + LATE_FEATURES, /* of enum wreck_feature */
+};
 
 enum world_medium {
 	WORLD_MEDIUM_MEM,
@@ -34,7 +82,9 @@ struct world_ns {
 	enum world_medium kind;
 	struct ns_store *store;
 	struct media *media;
-	struct model *model; /* NULL: whatever is read is right */
+	struct sim_disk *disk; /* of WORLD_MEDIUM_SIM where the target is a process; else NULL */
+	struct media traits;   /* what media points to while the target is down */
+	struct model *model;   /* NULL: whatever is read is right */
 	uint64_t block_count;
 	uint32_t block_shift;
 	bool can_fail; /* its medium answers with errors */
@@ -90,6 +140,10 @@ struct world_plan {
 	uint32_t grow_one_in;
 	uint32_t keep_fail_one_in; /* the store is full, per change that is kept */
 	bool has_resets;           /* hosts have the controllers reset that they lost */
+	bool has_news;             /* hosts read which namespaces have changed when they are told */
+	bool has_large;            /* data of more than one PDU */
+	uint32_t misfit_one_in;    /* commands whose data is too short, per command */
+	uint32_t idle_one_in;      /* a host has nothing to do for seconds, per command */
 	struct sim_faults faults;
 };
 
@@ -116,7 +170,7 @@ struct world_stats {
 	uint64_t keep_failures;
 	uint64_t resets;       /* Cross-Controller Resets that were done when answered */
 	uint64_t resets_fence; /* of these, while commands of the lost session were about */
-	uint64_t statuses[WORLD_STATUS_MAX];
+	uint64_t statuses[SIM_STATUS_MAX];
 };
 
 enum world_phase {
@@ -134,6 +188,14 @@ struct world_ghost {
 	bool is_reset; /* a Cross-Controller Reset was done: nothing may land any more */
 };
 
+/* sim_watch.c: what hosts are owed. */
+struct world_watch {
+	/* Namespaces that have changed and that the host was not told of: a bit for each NSID. */
+	uint32_t news[WORLD_HOSTS_MAX];
+	uint64_t generation_built;   /* of the discovery log: of the last snapshot */
+	uint64_t generation_settled; /* every reactor has it */
+};
+
 struct world_value {
 	uint32_t block;
 	bool is_copied;
@@ -143,7 +205,13 @@ struct world {
 	struct sim *sim;
 	struct prng prng;
 	struct world_plan plan;
-	struct world_stats *stats; /* of all runs */
+	struct late late;
+	struct wreck wreck;
+	const struct sim_scenario *scenario;
+	struct sim_verdict *verdict;
+	struct sim_counters *counters;
+	struct world_stats *stats; /* of this run */
+	unsigned event_count;      /* troubles that struck so far, left out or not */
 	enum world_phase phase;
 	uint64_t step;
 	uint64_t next_value;
@@ -170,6 +238,7 @@ struct world {
 	unsigned media_before; /* left behind by runs that failed */
 	struct prng change_prng;
 	struct list kept; /* sim_change.c */
+	struct world_watch watch;
 	/* By value: the block that it was first written to, and whether a Copy has spread it. */
 	struct world_value *values;
 	uint64_t value_room;
@@ -177,20 +246,33 @@ struct world {
 	unsigned host_count;
 };
 
-/* Runs one seed. True when nothing was violated; *ret_hash is the same for the same seed. */
-bool world_run(uint64_t seed, struct world_stats *stats, uint64_t *ret_hash);
-
 uint64_t world_step(struct world *world);
 void world_hash(struct world *world, uint64_t value);
 /* Reports a violation, once per run. */
 void world_fail(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A trouble struck: whether it happens, or the scenario leaves it out. After all its draws, so that
+ * those of the others stay what they were. */
+bool world_event(struct world *world);
+/* The seed chose this or not: whether the world has it. Likewise. */
+bool world_feature(struct world *world, enum world_feature feature, bool is_chosen);
 /* True when nothing of that session can reach a medium any more. */
 bool world_ghost_is_gone(struct world *world, const struct world_ghost *ghost);
 
+/* For sim_wreck.c: the target's process is gone, and what it had; its disks lose their caches; it
+ * starts again in its next process. */
+void world_die(struct world *world);
+void world_disks_lose_power(struct world *world);
+void world_live_again(struct world *world);
+
 /* sim_plan.c: what a seed chooses. */
+extern const char *const world_feature_names[];
 void world_plan_choose(struct world *world, struct sim_options *options);
+/* Takes from the plan what the scenario switches off. */
+void world_plan_shrink(struct world *world, struct sim_options *options);
 void world_ns_create(struct world *world);
 void world_ns_destroy(struct world *world);
+/* In the next life of the target: the same disks, and what was kept. */
+void world_ns_reopen(struct world *world);
 struct snapshot *world_snapshot_build(struct world *world);
 
 /* sim_change.c: the state store of the simulated target, and live changes by an operator. */
@@ -223,5 +305,29 @@ uint64_t sim_host_oldest(const struct sim_host *host);
 bool sim_host_is_content(const struct sim_host *host);
 void sim_host_leave(struct sim_host *host);
 bool sim_host_is_gone(const struct sim_host *host);
+/* When the last command was sent that this controller has answered; 0: it is not the host's. */
+uint64_t sim_host_proven_ns(const struct sim_host *host, uint16_t cntlid);
+/* True when it is connected and has asked to be told of changes. */
+bool sim_host_hears(const struct sim_host *host);
+
+/* sim_watch.c: what the target owes its hosts beside answers. */
+struct ctrl_reset_cmd;
+struct discovery_header;
+void watch_choose(struct world *world, uint64_t seed);
+/* Between two events. */
+void watch_ctrls(struct world *world);
+/* A Cross-Controller Reset of that instance is said to be done. */
+void watch_reset_done(struct world *world, const struct ctrl_reset_cmd *instance);
+/* A bit for each host that sees the namespace. */
+unsigned watch_seen_by(const struct world *world, const struct world_ns *ns);
+/* A change of the namespace begins that these hosts must hear of. */
+void watch_ns_changed(struct world *world, const struct world_ns *ns, unsigned hosts);
+void watch_session_begun(struct world *world, unsigned host_index);
+/* The host has read the list of changed namespaces. */
+void watch_changed_log(struct world *world, unsigned host_index, const uint8_t *page,
+		       size_t page_bytes);
+bool watch_is_told(const struct world *world, unsigned host_index);
+/* The log of a host that asked when `before` was settled. */
+void watch_discovery(struct world *world, uint64_t before, const struct discovery_header *header);
 
 #endif

@@ -48,6 +48,19 @@ static bool zc_walk(const struct sim_zc *zc, bool is_compare)
 	return true;
 }
 
+static void zc_free(struct sim_zc *zc)
+{
+	free(zc->iov);
+	free(zc->bytes);
+	free(zc);
+}
+
+static void zc_drop(struct sim_event *event)
+{
+	event->reactor->sim->ops_under_way--;
+	zc_free(event->arg);
+}
+
 static void released_run(struct sim_event *event)
 {
 	struct sim_zc *zc = event->arg;
@@ -59,9 +72,7 @@ static void released_run(struct sim_event *event)
 	sim_trace(zc->end->sim, "sock: %d releases %zu bytes", zc->end->fd, zc->len_bytes);
 	if (!zc_walk(zc, true))
 		CHECK(!"bytes of a zero-copy send changed before they were released");
-	free(zc->iov);
-	free(zc->bytes);
-	free(zc);
+	zc_free(zc);
 	sock->zc_held--;
 	send->released(send, was_copied);
 	if (sock->zc_held == 0 && sock->closing && sock->fd < 0)
@@ -94,7 +105,8 @@ static void sent_run(struct sim_event *event)
 	zc->was_copied = res > 0 && copied_one_in > 0 && prng_one_in(&sim->prng, copied_one_in);
 	sim_event_add(sim, event->reactor,
 		      sim->now_ns + half_us * NS_PER_US + sim_delay_ns(sim, half_us), released_run,
-		      zc);
+		      zc)
+		->drop = zc_drop;
 	zc->send->sent(zc->send, res);
 }
 
@@ -102,13 +114,16 @@ void reactor_sock_send_zc(struct reactor_sock *sock, struct reactor_send *send,
 			  const struct iovec *iov, unsigned iov_count)
 {
 	struct sim_end *end = sock->sim;
-	struct sim_zc *zc = sim_alloc(sizeof(*zc));
+	struct sim_zc *zc;
 
 	CHECK_OWNER(sock);
 	CHECK(end && !sock->closing && !end->is_zc_sending && iov_count <= 1024);
 	end->is_zc_sending = true;
 	sock->zc_held++;
 	send->sock = sock;
+	if (!sim_process_operate(end->process))
+		return;
+	zc = sim_alloc(sizeof(*zc));
 	zc->send = send;
 	zc->end = end;
 	zc->iov_count = iov_count;
@@ -116,5 +131,6 @@ void reactor_sock_send_zc(struct reactor_sock *sock, struct reactor_send *send,
 	memcpy(zc->iov, iov, iov_count * sizeof(*iov));
 	end->sim->ops_under_way++;
 	sim_event_add(end->sim, sock->reactor,
-		      end->sim->now_ns + sim_delay_ns(end->sim, SENT_DELAY_US), sent_run, zc);
+		      end->sim->now_ns + sim_delay_ns(end->sim, SENT_DELAY_US), sent_run, zc)
+		->drop = zc_drop;
 }

@@ -1,43 +1,208 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The simulator's program: runs seeds, counts, and says how to replay what went wrong. TAP.
+ * The simulator's program: runs seeds of its worlds, counts, and makes a short scenario of what
+ * went wrong. TAP; docs/testing.md tells how to use it.
  *
- *     weft_sim --seeds N [--seed-base M] [--regressions FILE]
- *     weft_sim --seed X        (TRACE=1 in the environment tells all)
+ *     weft_sim --seeds N [--seed-base M] [--jobs J] [--world NAME] [--regressions FILE]
+ *     weft_sim --seed X [--world NAME]    (TRACE=1 in the environment tells all)
  *
- * A seed decides everything; the first seed is run twice and must give the same events.
+ * A seed decides everything. The first seed of each world is run twice and must give the same
+ * events. One thread; seeds run in children, a single one in this process.
  */
-#include "sim_mpath.h"
-#include "sim_world.h"
+#include "sim_driver.h"
 
+#include "base/check.h"
 #include "base/log.h"
 #include "base/text.h"
 
 #include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static volatile uint64_t seed_now;
+/* Of one kind of violation one is shrunk; of kinds, the first few. */
+#define SHRINKS_MAX 5
+
+const struct sim_world_kind *sim_worlds[SIM_WORLDS_MAX + 1] = {
+	&sim_world_target,
+	&sim_world_mpath,
+	&sim_world_cluster,
+};
+
+static const struct sim_world_kind *world_of_seed(const struct sim_driver *driver, uint64_t seed)
+{
+	unsigned count = 0;
+
+	if (driver->world)
+		return driver->world;
+	while (sim_worlds[count])
+		count++;
+	return sim_worlds[seed % count];
+}
+
+/* ---- many ------------------------------------------------------------------------------------ */
+
+static void failures_shrink(const struct sim_driver *driver, const struct sim_sum *sum,
+			    unsigned first)
+{
+	struct sim_scenario best;
+	unsigned shrunk = 0;
+
+	for (unsigned i = first; i < sum->failure_count && shrunk < SHRINKS_MAX; i++) {
+		char kind[256], other[256];
+		bool is_new = true;
+
+		sim_kind_of(sum->failures[i].what, kind);
+		for (unsigned j = first; j < i && is_new; j++) {
+			sim_kind_of(sum->failures[j].what, other);
+			is_new = strcmp(kind, other) != 0;
+		}
+		if (!is_new)
+			continue;
+		shrunk++;
+		sim_shrink(driver, &sum->failures[i], &best);
+	}
+}
+
+static void jobs_run(const struct sim_driver *driver, const struct sim_job *jobs, uint64_t count,
+		     struct sim_sum *sum)
+{
+	unsigned first = sum->failure_count;
+
+	(void)sim_swarm_run(driver, jobs, count, sum);
+	if (driver->has_shrink)
+		failures_shrink(driver, sum, first);
+}
+
+static bool has_failed(const struct sim_sum *sum, const struct sim_job *job)
+{
+	for (unsigned i = 0; i < sum->failure_count; i++) {
+		if (sum->failures[i].job.seed == job->seed &&
+		    sum->failures[i].job.world == job->world)
+			return true;
+	}
+	return false;
+}
+
+/* The same seed gives the same events, or no failure could be replayed. */
+static unsigned determinism_check(const struct sim_driver *driver, const struct sim_job *jobs,
+				  uint64_t count, const struct sim_sum *sum)
+{
+	struct sim_child_options options = {.cpu_limit_s = 2 * driver->cpu_limit_s,
+					    .runs_twice = true};
+	bool is_seen[SIM_WORLDS_MAX] = {false};
+	unsigned failed = 0;
+
+	for (uint64_t i = 0; i < count; i++) {
+		struct sim_scenario scenario = driver->scenario;
+		bool *seen = &is_seen[sim_world_index(jobs[i].world)];
+		struct sim_verdict verdict;
+
+		if (*seen || has_failed(sum, &jobs[i]))
+			continue;
+		*seen = true;
+		scenario.seed = jobs[i].seed;
+		sim_child_run(jobs[i].world, &scenario, &options, &verdict);
+		printf("# events of %s seed %" PRIu64 ": %016" PRIx64 "\n", jobs[i].world->name,
+		       jobs[i].seed, verdict.hash);
+		if (!verdict.is_ok) {
+			printf("# %s\n", verdict.what);
+			failed++;
+		}
+	}
+	return failed;
+}
+
+static unsigned seeds_run(const struct sim_driver *driver, uint64_t base, uint64_t count,
+			  struct sim_sum *sum)
+{
+	struct sim_job *jobs = calloc(count, sizeof(*jobs));
+	unsigned failed;
+
+	CHECK(jobs != NULL);
+	for (uint64_t i = 0; i < count; i++)
+		jobs[i] = (struct sim_job){world_of_seed(driver, base + i), base + i};
+	jobs_run(driver, jobs, count, sum);
+	failed = sum->failure_count;
+	printf("%sok 1 - %" PRIu64 " seeds from %" PRIu64 "\n", failed ? "not " : "", count, base);
+	if (determinism_check(driver, jobs, count, sum) > 0) {
+		printf("not ok 2 - a seed gives the same events twice\n");
+		failed++;
+	} else {
+		printf("ok 2 - a seed gives the same events twice\n");
+	}
+	free(jobs);
+	return failed;
+}
+
+/* ---- regressions ----------------------------------------------------------------------------- */
+
+/* `WORLD SEED`; text behind a # says what it found. False: the line has none. */
+static bool regression_parse(char *line, struct sim_job *ret_job)
+{
+	char *name, *number, *rest, *end;
+
+	line[strcspn(line, "#\n")] = 0;
+	name = strtok_r(line, " \t", &rest);
+	if (!name)
+		return false;
+	number = strtok_r(NULL, " \t", &rest);
+	ret_job->world = sim_world_find(name);
+	ret_job->seed = number ? strtoull(number, &end, 10) : 0;
+	if (!ret_job->world || !number || *end != 0) {
+		fprintf(stderr, "weft_sim: a line of regressions is not `WORLD SEED`: %s\n", name);
+		exit(2);
+	}
+	return true;
+}
+
+static unsigned regressions_run(const struct sim_driver *driver, const char *path,
+				struct sim_sum *sum)
+{
+	FILE *file = fopen(path, "re");
+	struct sim_job *jobs = NULL;
+	unsigned failed_before = sum->failure_count;
+	uint64_t count = 0;
+	char line[512];
+
+	if (!file) {
+		printf("not ok 3 - cannot open %s\n", path);
+		return 1;
+	}
+	while (fgets(line, sizeof(line), file)) {
+		struct sim_job job;
+
+		if (!regression_parse(line, &job) || (driver->world && job.world != driver->world))
+			continue;
+		jobs = realloc(jobs, (count + 1) * sizeof(*jobs));
+		CHECK(jobs != NULL);
+		jobs[count++] = job;
+	}
+	fclose(file);
+	if (count > 0)
+		jobs_run(driver, jobs, count, sum);
+	free(jobs);
+	printf("%sok 3 - %" PRIu64 " seeds that found something once\n",
+	       sum->failure_count > failed_before ? "not " : "", count);
+	return sum->failure_count - failed_before;
+}
+
+/* ---- one ------------------------------------------------------------------------------------- */
+
+static char crash_words[SIM_TEXT_BYTES];
 
 /* What went wrong ends the process before anything can be printed the usual way. */
-static void say_seed(void)
+static void say_crash(void)
 {
-	char text[128];
-	int length = snprintf(text, sizeof(text),
-			      "# seed %llu: crashed\n# replay: make sim SEED=%llu TRACE=1\n",
-			      (unsigned long long)seed_now, (unsigned long long)seed_now);
-
-	if (write(STDOUT_FILENO, text, (size_t)length) < 0)
+	if (write(STDOUT_FILENO, crash_words, strlen(crash_words)) < 0)
 		_exit(1);
 }
 
 static void on_abort(int number)
 {
-	say_seed();
+	say_crash();
 }
 
 extern void __sanitizer_set_death_callback(void (*fn)(void)) __attribute__((weak));
@@ -48,115 +213,52 @@ static void crash_handler_set(void)
 
 	sigaction(SIGABRT, &action, NULL);
 	if (__sanitizer_set_death_callback)
-		__sanitizer_set_death_callback(say_seed);
+		__sanitizer_set_death_callback(say_crash);
 	else
 		sigaction(SIGSEGV, &action, NULL);
 }
 
-static bool is_mpath; /* the worlds of sim_mpath.c instead */
-static struct mpath_run_stats mpath_stats;
-
-static bool seed_run(uint64_t seed, struct world_stats *stats, uint64_t *ret_hash)
+/* Here, without a child: a debugger sees it. */
+static int one_run(const struct sim_driver *driver)
 {
-	seed_now = seed;
-	if (is_mpath)
-		return mpath_run(seed, &mpath_stats, ret_hash);
-	return world_run(seed, stats, ret_hash);
+	const struct sim_world_kind *world = world_of_seed(driver, driver->scenario.seed);
+	static struct sim_sum sum;
+	struct sim_totals *totals = &sum.totals[sim_world_index(world)];
+	struct sim_verdict verdict = {0};
+	char text[SIM_TEXT_BYTES];
+
+	sim_replay_format(world, &driver->scenario, text);
+	snprintf(crash_words, sizeof(crash_words), "# crashed\n# replay: %.900s\n", text);
+	crash_handler_set();
+	world->run(&driver->scenario, &totals->counters, &verdict);
+	fflush(stderr);
+	if (!verdict.is_ok)
+		printf("# %s seed %" PRIu64 ": %s (at %.6f s)\n# replay: %s\n", world->name,
+		       driver->scenario.seed, verdict.what, (double)verdict.simulated_ns / 1e9,
+		       text);
+	printf("# events: %016" PRIx64 "\n%sok 1 - seed %" PRIu64 ", world %s\n1..1\n",
+	       verdict.hash, verdict.is_ok ? "" : "not ", driver->scenario.seed, world->name);
+	printf("# features that were on:\n");
+	sim_features_print(world, verdict.features_on);
+	sim_totals_add(totals, &verdict);
+	sim_sum_print(&sum, driver->lists_missing);
+	return !verdict.is_ok;
 }
 
-static void stats_print(const struct world_stats *stats)
-{
-	if (is_mpath) {
-		mpath_run_print(&mpath_stats);
-		return;
-	}
-	printf("# %" PRIu64 " commands, %" PRIu64 " blocks checked, %" PRIu64 " aborts (%" PRIu64
-	       " aborted), %" PRIu64 " keep alive expiries\n",
-	       stats->commands, stats->blocks_checked, stats->aborts, stats->aborted,
-	       stats->keep_alive_expiries);
-	printf("# %" PRIu64 " connects, %" PRIu64 " refused or failed, %" PRIu64 " lost, %" PRIu64
-	       " host crashes, %" PRIu64 " cut, %" PRIu64 " partitions\n",
-	       stats->connects, stats->connect_failures, stats->losses, stats->crashes, stats->cuts,
-	       stats->partitions);
-	printf("# %" PRIu64 " configuration changes, %" PRIu64 " restarts, %" PRIu64
-	       " losses of a cache\n",
-	       stats->swaps, stats->restarts, stats->power_losses);
-	printf("# %" PRIu64 " live changes, %" PRIu64 " of reservations, %" PRIu64
-	       " held again, %" PRIu64 " shut out, %" PRIu64 " copies, %" PRIu64
-	       " times the store was full\n",
-	       stats->changes, stats->reservations, stats->recalled, stats->preempted,
-	       stats->copies, stats->keep_failures);
-	printf("# %" PRIu64 " resets of lost controllers, %" PRIu64 " with commands about\n",
-	       stats->resets, stats->resets_fence);
-	for (unsigned i = 0; i < WORLD_STATUS_MAX; i++) {
-		if (stats->statuses[i] > 0)
-			printf("#   %8" PRIu64 " %s\n", stats->statuses[i],
-			       nvme_status_name((nvme_status){(uint16_t)i}));
-	}
-}
-
-static unsigned seeds_run(uint64_t base, uint64_t count, struct world_stats *stats)
-{
-	unsigned failed = 0;
-	uint64_t hash;
-
-	for (uint64_t i = 0; i < count; i++) {
-		failed += !seed_run(base + i, stats, &hash);
-		if ((i + 1) % 50 == 0) {
-			printf("# %" PRIu64 " of %" PRIu64 " seeds, %u failed\n", i + 1, count,
-			       failed);
-			fflush(stdout);
-		}
-	}
-	printf("%sok 1 - %" PRIu64 " seeds from %" PRIu64 "\n", failed ? "not " : "", count, base);
-	return failed;
-}
-
-/* The same seed gives the same events, or no failure could be replayed. */
-static unsigned check_determinism(uint64_t seed)
-{
-	struct world_stats stats = {0};
-	uint64_t first, second;
-	bool is_same;
-
-	(void)seed_run(seed, &stats, &first);
-	(void)seed_run(seed, &stats, &second);
-	is_same = first == second;
-	printf("# events of seed %" PRIu64 ": %016" PRIx64 "\n", seed, first);
-	printf("%sok 2 - a seed gives the same events twice\n", is_same ? "" : "not ");
-	return !is_same;
-}
-
-/* One seed per line; text behind a # says what it found. */
-static unsigned regressions_run(const char *path, struct world_stats *stats)
-{
-	FILE *file = fopen(path, "re");
-	unsigned failed = 0, count = 0;
-	char line[256];
-	uint64_t hash;
-
-	if (!file) {
-		printf("not ok 3 - cannot open %s\n", path);
-		return 1;
-	}
-	while (fgets(line, sizeof(line), file)) {
-		char *end;
-		uint64_t seed = strtoull(line, &end, 10);
-
-		if (end == line)
-			continue;
-		count++;
-		failed += !seed_run(seed, stats, &hash);
-	}
-	fclose(file);
-	printf("%sok 3 - %u seeds that found something once\n", failed ? "not " : "", count);
-	return failed;
-}
+/* ---- options --------------------------------------------------------------------------------- */
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: weft_sim [--mpath] --seeds N [--seed-base M] [--regressions FILE]\n"
-			"       weft_sim [--mpath] --seed X\n");
+	fprintf(stderr,
+		"usage: weft_sim --seeds N [--seed-base M] [--jobs J] [--regressions FILE]\n"
+		"                [--no-shrink] [--stop-at-first] [--trace-dir DIR] "
+		"[--list-missing]\n"
+		"       weft_sim --seed X\n"
+		"both: [--world NAME] [--without FEATURE,...] [--commands N] [--events-max N]\n"
+		"      [--skip EVENT,...]\nworlds:");
+	for (unsigned i = 0; sim_worlds[i]; i++)
+		fprintf(stderr, " %s", sim_worlds[i]->name);
+	fputc('\n', stderr);
 	return 2;
 }
 
@@ -169,56 +271,130 @@ static uint64_t number_of(const char *text)
 	return value;
 }
 
-static int one_run(uint64_t seed, struct world_stats *stats)
+static void skip_parse(struct sim_scenario *scenario, char *numbers)
 {
-	uint64_t hash;
-	bool is_ok = seed_run(seed, stats, &hash);
+	char *rest;
 
-	printf("# events: %016" PRIx64 "\n%sok 1 - seed %" PRIu64 "\n1..1\n", hash,
-	       is_ok ? "" : "not ", seed);
-	stats_print(stats);
-	return !is_ok;
+	for (char *one = strtok_r(numbers, ",", &rest); one; one = strtok_r(NULL, ",", &rest)) {
+		uint64_t event = number_of(one);
+
+		if (event >= SIM_EVENTS_MAX)
+			exit(usage());
+		scenario->events_off[event / 64] |= 1ull << event % 64;
+	}
+}
+
+struct asked {
+	struct sim_driver driver;
+	uint64_t count;
+	uint64_t base;
+	bool has_seed;
+	const char *regressions;
+};
+
+static const struct option options[] = {
+	{"seeds", required_argument, NULL, 'n'},
+	{"seed-base", required_argument, NULL, 'b'},
+	{"seed", required_argument, NULL, 's'},
+	{"jobs", required_argument, NULL, 'j'},
+	{"world", required_argument, NULL, 'w'},
+	{"regressions", required_argument, NULL, 'r'},
+	{"without", required_argument, NULL, 'o'},
+	{"commands", required_argument, NULL, 'c'},
+	{"events-max", required_argument, NULL, 'e'},
+	{"skip", required_argument, NULL, 'k'},
+	{"trace-dir", required_argument, NULL, 't'},
+	{"no-shrink", no_argument, NULL, 'N'},
+	{"stop-at-first", no_argument, NULL, 'S'},
+	{"list-missing", no_argument, NULL, 'M'},
+	{0},
+};
+
+static bool scenario_option(struct sim_scenario *scenario, int option, char *value)
+{
+	if (option == 'c')
+		scenario->commands_max = number_of(value);
+	else if (option == 'e')
+		scenario->events_max = number_of(value);
+	else if (option == 'k')
+		skip_parse(scenario, value);
+	else
+		return false;
+	return true;
+}
+
+static bool driver_option(struct sim_driver *driver, int option, char *value)
+{
+	if (option == 'j')
+		driver->jobs = (unsigned)number_of(value);
+	else if (option == 'w')
+		driver->world = sim_world_find(value);
+	else if (option == 'o')
+		driver->without = value;
+	else if (option == 't')
+		driver->trace_dir = value;
+	else if (option == 'N')
+		driver->has_shrink = false;
+	else if (option == 'S')
+		driver->stops_at_first = true;
+	else if (option == 'M')
+		driver->lists_missing = true;
+	else
+		return false;
+	return option != 'w' || driver->world;
+}
+
+static bool options_parse(struct asked *asked, int argc, char **argv)
+{
+	struct sim_driver *driver = &asked->driver;
+	int option;
+
+	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (option == 's') {
+			driver->scenario.seed = number_of(optarg);
+			asked->has_seed = true;
+		} else if (option == 'n') {
+			asked->count = number_of(optarg);
+		} else if (option == 'b') {
+			asked->base = number_of(optarg);
+		} else if (option == 'r') {
+			asked->regressions = optarg;
+		} else if (!scenario_option(&driver->scenario, option, optarg) &&
+			   !driver_option(driver, option, optarg)) {
+			return false;
+		}
+	}
+	if (asked->has_seed)
+		driver->world = world_of_seed(driver, driver->scenario.seed);
+	if (driver->without &&
+	    (!driver->world || sim_features_parse(driver->world, driver->without,
+						  &driver->scenario.features_off) != 0)) {
+		fprintf(stderr, "weft_sim: no world has all these features\n");
+		return false;
+	}
+	return optind == argc && driver->jobs > 0 && (asked->has_seed || asked->count > 0);
 }
 
 int main(int argc, char **argv)
 {
-	static const struct option options[] = {{"seeds", required_argument, NULL, 'n'},
-						{"seed-base", required_argument, NULL, 'b'},
-						{"seed", required_argument, NULL, 's'},
-						{"regressions", required_argument, NULL, 'r'},
-						{"mpath", no_argument, NULL, 'm'},
-						{0}};
-	static struct world_stats stats;
-	uint64_t count = 0, base = 1;
-	const char *regressions = NULL;
+	struct asked asked = {
+		.driver = {.jobs = 1, .has_shrink = true, .cpu_limit_s = SIM_CPU_LIMIT_S},
+		.base = 1};
+	static struct sim_sum sum;
 	const char *trace = getenv("TRACE");
 	unsigned failed;
-	int option;
 
-	crash_handler_set();
 	/* Faults of media are the plan: not even errors are news. */
 	log_set_level(trace && trace[0] == '1' ? LOG_LEVEL_DEBUG : LOG_LEVEL_OFF);
-	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (option == 's')
-			return one_run(number_of(optarg), &stats);
-		else if (option == 'n')
-			count = number_of(optarg);
-		else if (option == 'b')
-			base = number_of(optarg);
-		else if (option == 'r')
-			regressions = optarg;
-		else if (option == 'm')
-			is_mpath = true;
-		else
-			return usage();
-	}
-	if (count == 0 || optind != argc)
+	if (!options_parse(&asked, argc, argv))
 		return usage();
-	printf("1..%u\n", regressions ? 3 : 2);
-	failed = seeds_run(base, count, &stats);
-	failed += check_determinism(base);
-	if (regressions)
-		failed += regressions_run(regressions, &stats);
-	stats_print(&stats);
+	if (asked.has_seed)
+		return one_run(&asked.driver);
+	printf("1..%u\n", asked.regressions ? 3 : 2);
+	failed = seeds_run(&asked.driver, asked.base, asked.count, &sum);
+	if (asked.regressions)
+		failed += regressions_run(&asked.driver, asked.regressions, &sum);
+	sim_sum_print(&sum, asked.driver.lists_missing);
+	free(sum.failures);
 	return failed > 0;
 }

@@ -85,15 +85,18 @@ void block_model_wrote(struct block_model *model, uint32_t first, uint32_t count
 		if (is_ok) {
 			block->generation = generation;
 			block->maybe_count = 0;
+			block->is_unknown = false;
 		} else if (may_have_run && block->maybe_count < MODEL_MAYBE_MAX) {
 			block->maybe[block->maybe_count++] = generation;
+		} else if (may_have_run) {
+			block->is_unknown = true;
 		}
 	}
 }
 
 static bool block_may_hold(const struct model_block *block, uint64_t generation)
 {
-	if (generation == block->generation)
+	if (generation == block->generation || block->is_unknown)
 		return true;
 	for (unsigned i = 0; i < block->maybe_count; i++) {
 		if (block->maybe[i] == generation)
@@ -120,6 +123,7 @@ static enum model_verdict judge_block(struct model_block *block, uint64_t number
 		return MODEL_STALE;
 	block->generation = stamp.generation;
 	block->maybe_count = 0;
+	block->is_unknown = false;
 	return MODEL_RIGHT;
 }
 

@@ -23,6 +23,7 @@ struct model_block {
 	uint64_t generation;             /* of the last acknowledged write; 0: zeroes */
 	uint64_t maybe[MODEL_MAYBE_MAX]; /* later ones that may be there */
 	unsigned maybe_count;
+	bool is_unknown; /* more than can be kept: any generation that was used is as good */
 	bool is_busy;
 };
 
@@ -47,7 +48,8 @@ uint32_t block_model_pick(const struct block_model *model, struct prng *prng, ui
 			  uint32_t *ret_first);
 void block_model_begin(struct block_model *model, uint32_t first, uint32_t count);
 
-/* Stamps `count` blocks of data with a new generation, which is returned. */
+/* Stamps `count` blocks of data with a new generation, which is returned, and is never 0: that is
+ * the generation of Write Zeroes. */
 uint64_t block_model_stamp(struct block_model *model, uint32_t first, uint32_t count,
 			   uint8_t *data);
 /* The write has ended. may_have_run: whether one that failed may be there all the same. */

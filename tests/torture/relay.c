@@ -16,8 +16,15 @@
  *     stall EVERY LEN   every EVERY microseconds the link stands still for LEN: what comes then
  *                       leaves at the end of it; 0 0 ends that
  *     flush             what is held back now is lost
+ *     fin a|b PERCENT   a, or b, is told that its peer has ended each TCP connection that is drawn
+ *     reset a|b PERCENT likewise, by a reset; both answer "ok" and how many connections it were
+ *     corrupt PPM       so many of a million TCP segments get one wrong bit and a right checksum,
+ *                       but for the first bytes of a stream (KEEP_BYTES), which no digest covers
+ *     corrupted         answers "ok" and how many got one so far
  * One thread. Ends at the end of its input.
  */
+#include "relay_flow.h"
+
 #include "base/clock.h"
 #include "base/prng.h"
 
@@ -41,6 +48,7 @@
 #define BATCH      64
 #define PPM        1000000u
 #define SIDE_COUNT 2
+#define KEEP_BYTES 128 /* ICReq and ICResp: digests begin behind them */
 
 /* Packets that wait, in a heap by the time when they leave; equal times leave as they came. */
 struct packet {
@@ -62,6 +70,9 @@ struct relay {
 	uint32_t stall_every_us; /* 0: never */
 	uint32_t stall_us;
 	uint64_t stall_start_ns; /* of the first */
+	uint32_t corrupt_ppm;
+	uint64_t corrupted;
+	struct flow_table table;
 	struct prng prng;
 	uint64_t sequence;
 	uint64_t last_at_ns[SIDE_COUNT]; /* so that a jitter alone does not reorder */
@@ -180,13 +191,21 @@ static void drop_held(struct relay *relay)
 }
 
 /* A device that is full loses the packet, as a real one does. */
+static void deliver(struct relay *relay, int to, uint8_t *bytes, size_t len_bytes)
+{
+	if (prng_below(&relay->prng, PPM) < relay->corrupt_ppm)
+		relay->corrupted += flow_corrupt(&relay->table, !to, bytes, len_bytes, KEEP_BYTES,
+						 prng_next(&relay->prng));
+	if (write(relay->fds[to], bytes, len_bytes) == (ssize_t)len_bytes)
+		flow_table_see(&relay->table, !to, bytes, len_bytes);
+}
+
 static void send_due(struct relay *relay, uint64_t now_ns)
 {
 	while (relay->held > 0 && relay->heap[0].at_ns <= now_ns) {
 		struct packet *packet = &relay->heap[0];
-		ssize_t sent = write(relay->fds[packet->to], packet->bytes, packet->len_bytes);
 
-		(void)sent;
+		deliver(relay, packet->to, packet->bytes, packet->len_bytes);
 		free(packet->bytes);
 		heap_pop(relay);
 	}
@@ -206,7 +225,7 @@ static uint64_t after_stall_ns(const struct relay *relay, uint64_t at_ns)
 	return at_ns - into_ns + relay->stall_us * NS_PER_US;
 }
 
-static void take_packet(struct relay *relay, int from, const uint8_t *bytes, size_t len_bytes)
+static void take_packet(struct relay *relay, int from, uint8_t *bytes, size_t len_bytes)
 {
 	uint64_t now_ns = clock_monotonic_ns();
 	struct packet packet = {.sequence = relay->sequence++, .to = !from, .len_bytes = len_bytes};
@@ -224,9 +243,7 @@ static void take_packet(struct relay *relay, int from, const uint8_t *bytes, siz
 	else
 		relay->last_at_ns[from] = packet.at_ns;
 	if (packet.at_ns <= now_ns && relay->held == 0) {
-		ssize_t sent = write(relay->fds[packet.to], bytes, len_bytes);
-
-		(void)sent;
+		deliver(relay, packet.to, bytes, len_bytes);
 		return;
 	}
 	if (relay->held == HELD_MAX)
@@ -253,6 +270,38 @@ static void read_side(struct relay *relay, int side)
 
 /* ---- orders --------------------------------------------------------------------------------- */
 
+/* Lies do not wait: they are on the link already, and no fault of it holds them up. */
+static unsigned tell_lies(struct relay *relay, enum flow_lie lie, int to, unsigned percent)
+{
+	unsigned told = 0;
+
+	for (unsigned i = 0; i < FLOWS_MAX; i++) {
+		uint8_t segment[FLOW_SEGMENT_BYTES];
+
+		if (prng_below(&relay->prng, 100) < percent &&
+		    flow_forge(&relay->table.flows[i], to, lie, segment))
+			told += write(relay->fds[to], segment, sizeof(segment)) > 0;
+	}
+	return told;
+}
+
+/* Orders that are answered with a number; false: it is none of them. */
+static bool obey_and_count(struct relay *relay, const char *order, uint64_t *ret_count)
+{
+	unsigned percent;
+	char what[8], side;
+
+	*ret_count = relay->corrupted;
+	if (strcmp(order, "corrupted") == 0)
+		return true;
+	if (sscanf(order, "%7s %c %u", what, &side, &percent) != 3 || (side != 'a' && side != 'b'))
+		return false;
+	if (strcmp(what, "fin") != 0 && strcmp(what, "reset") != 0)
+		return false;
+	*ret_count = tell_lies(relay, what[0] == 'f' ? FLOW_FIN : FLOW_RST, side == 'b', percent);
+	return true;
+}
+
 static bool obey(struct relay *relay, const char *order)
 {
 	unsigned a = 0, b = 0;
@@ -263,7 +312,7 @@ static bool obey(struct relay *relay, const char *order)
 	} else if (strcmp(order, "heal") == 0) {
 		relay->is_cut[0] = relay->is_cut[1] = false;
 		relay->delay_us = relay->jitter_us = relay->reorder_ppm = relay->drop_ppm = 0;
-		relay->stall_every_us = 0;
+		relay->stall_every_us = relay->corrupt_ppm = 0;
 	} else if (sscanf(order, "delay %u %u", &a, &b) == 2) {
 		relay->delay_us = a;
 		relay->jitter_us = b;
@@ -272,6 +321,8 @@ static bool obey(struct relay *relay, const char *order)
 		relay->reorder_us = b;
 	} else if (sscanf(order, "drop %u", &a) == 1) {
 		relay->drop_ppm = a;
+	} else if (sscanf(order, "corrupt %u", &a) == 1) {
+		relay->corrupt_ppm = a;
 	} else if (sscanf(order, "stall %u %u", &a, &b) == 2 && b <= a) {
 		relay->stall_every_us = a;
 		relay->stall_us = b;
@@ -289,11 +340,15 @@ static bool obey(struct relay *relay, const char *order)
 static bool read_orders(struct relay *relay)
 {
 	char line[128];
+	uint64_t count;
 
 	if (!fgets(line, sizeof(line), stdin))
 		return false;
 	line[strcspn(line, "\n")] = '\0';
-	puts(obey(relay, line) ? "ok" : "what?");
+	if (obey_and_count(relay, line, &count))
+		printf("ok %llu\n", (unsigned long long)count);
+	else
+		puts(obey(relay, line) ? "ok" : "what?");
 	return true;
 }
 

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stage of the torture test: network namespaces, links that can be broken, targets, the host.
+"""The stage of the torture test, and of the chaos: network namespaces, links that can be broken, targets, hosts.
 
-A host in a namespace of its own reaches each of two targets over a link of its own (relay.c). The
-targets are processes that serve the same file as one subsystem and know each other (docs/failover.md).
-Everything is made in here and taken down again, by pid and by name.
+Machines with hosts (one, unless told) and machines with one target each are network namespaces; every host
+machine reaches every target over a link of its own (relay.c). The targets of the torture test are two processes
+that serve the same file as one subsystem and know each other (docs/failover.md). Everything is made in
+here and taken down again, by pid and by name.
 """
 
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -49,7 +51,9 @@ class Talker:
                                         text=True, bufsize=1)
         self.expect('ready')
 
-    def line(self):
+    def line(self, timeout=None):
+        if not select.select([self.process.stdout], [], [], timeout)[0]:
+            raise StageError('%s does not answer within %.0f s' % (self.process.args[-1], timeout))
         line = self.process.stdout.readline()
         if not line:
             raise StageError('%s ended with status %s' % (self.process.args[-1], self.process.wait()))
@@ -60,10 +64,10 @@ class Talker:
         if line != text:
             raise StageError('%r instead of %r' % (line, text))
 
-    def ask(self, order):
+    def ask(self, order, timeout=None):
         self.process.stdin.write(order + '\n')
         self.process.stdin.flush()
-        return self.line()
+        return self.line(timeout)
 
     def end(self, timeout=10):
         if self.process.poll() is None:
@@ -75,19 +79,50 @@ class Talker:
                 self.process.wait()
 
 
+class Host:
+    """A weft_torture that runs on a machine and judges what it reads."""
+
+    def __init__(self, stage, name, machine, targets, args):
+        self.stage, self.name, self.targets = stage, name, targets
+        command = ['ip', 'netns', 'exec', stage.netns(stage.machines[machine]),
+                   os.path.join(stage.programs, 'weft_torture')]
+        for target in targets:
+            command += ['--path', '%s:%d' % (target.addr_for(machine), PORT)]
+        self.log = open(os.path.join(stage.folder, name + '.log'), 'w+')
+        self.talker = Talker(command + args, self.log)
+
+    def ask(self, order, timeout=None):
+        return json.loads(self.talker.ask(order, timeout))
+
+    def signal(self, number):
+        self.talker.process.send_signal(number)
+
+    def log_text(self):
+        self.log.seek(0)
+        return self.log.read()
+
+    def kill(self):
+        self.talker.process.kill()
+        self.talker.process.wait()
+
+
 class Target:
-    """One of the two processes."""
+    """One of the processes; by itself, one of the two of the torture test."""
 
     def __init__(self, stage, index):
-        self.stage, self.index, self.name = stage, index, 'ab'[index]
+        self.stage, self.index, self.name = stage, index, stage.names[index]
         self.netns = stage.netns(self.name)
-        self.addr = '10.91.%d.2' % (index + 1)
+        self.addr = self.addr_for(0)
         self.folder = os.path.join(stage.folder, self.name)
         self.process = None
         self.starts = 0
         os.makedirs(self.folder)
         with open(self.config_path(), 'w') as file:
             json.dump(self.document(), file)
+
+    def addr_for(self, machine):
+        """Its address on the link to that host machine."""
+        return self.stage.link_addr(machine, self.index, 2)
 
     def config_path(self):
         return os.path.join(self.folder, 'weft.json')
@@ -97,15 +132,17 @@ class Target:
         first = 1 + index * 1000
         return {'name': 'ab'[index], 'cntlids': [first, first + 999]}
 
-    def document(self):
+    def cluster(self):
         other = 1 - self.index
         sock = 'unix:' + os.path.join(self.stage.folder, 'peer-%s.sock')
-        cluster = dict(self.member(self.index), listen=sock % self.name, fence=self.stage.fence,
-                       secret_file=self.stage.secret_path,
-                       peers=[dict(self.member(other), address=sock % 'ab'[other], fence=self.stage.fence)])
+        return dict(self.member(self.index), listen=sock % self.name, fence=self.stage.fence,
+                    secret_file=self.stage.secret_path,
+                    peers=[dict(self.member(other), address=sock % 'ab'[other], fence=self.stage.fence)])
+
+    def document(self):
         return {
             'version': 1,
-            'cluster': cluster,
+            'cluster': self.cluster(),
             'subsystems': [{
                 'nqn': NQN, 'serial': 'TORTURE', 'allow_any_host': True,
                 'namespaces': [{'nsid': 1, 'media': 'file:%s,block=4096' % self.stage.medium,
@@ -114,6 +151,9 @@ class Target:
             'ports': [{'id': self.index + 1, 'address': self.addr, 'service': str(PORT), 'subsystems': [NQN]}],
         }
 
+    def state_path(self):
+        return os.path.join(self.folder, 'state')
+
     def start(self):
         log = open(os.path.join(self.folder, 'log'), 'ab')
         out = os.path.join(self.folder, 'out')
@@ -121,7 +161,7 @@ class Target:
         with log, open(out, 'wb') as out_file:
             self.process = subprocess.Popen(
                 ['ip', 'netns', 'exec', self.netns, self.stage.weft, 'serve', '-c', self.config_path(),
-                 '--state', os.path.join(self.folder, 'state'), '--reactors', '1'],
+                 '--state', self.state_path(), '--reactors', '1'],
                 stdout=out_file, stderr=log)
         deadline = time.monotonic() + START_TIMEOUT_S
         while not self.is_listening():
@@ -161,9 +201,13 @@ class Target:
 
 
 class Stage:
-    """`with Stage(...) as stage`: two targets, two links; the host is started by itself."""
+    """`with Stage(...) as stage`: targets, and links to them, those of the first machine first; hosts are started by
+    themselves."""
 
-    def __init__(self, folder, weft, programs, fence='kill', size_mib=64):
+    target_class = Target
+
+    def __init__(self, folder, weft, programs, fence='kill', size_mib=64, machines='h', names='ab'):
+        self.machines, self.names = machines, names
         self.folder, self.weft, self.programs, self.fence = folder, weft, programs, fence
         self.tag = 'weft-%d' % os.getpid()
         self.medium = os.path.join(folder, 'medium')
@@ -173,6 +217,9 @@ class Stage:
 
     def netns(self, who):
         return '%s-%s' % (self.tag, who)
+
+    def link_addr(self, machine, target, side):
+        return '10.91.%d.%d' % (machine * 16 + target + 1, side)
 
     def __enter__(self):
         try:
@@ -187,41 +234,36 @@ class Stage:
             file.truncate(self.size)
         with open(os.open(self.secret_path, os.O_CREAT | os.O_WRONLY, 0o600), 'w') as file:
             file.write(uuid.uuid4().hex + uuid.uuid4().hex)
-        for who in 'hab':
+        for who in self.machines + self.names:
             subprocess.run(['ip', 'netns', 'add', self.netns(who)], check=True)
             subprocess.run(['ip', '-n', self.netns(who), 'link', 'set', 'lo', 'up'], check=True)
-        for index, who in enumerate('ab'):
-            relay = [os.path.join(self.programs, 'relay'),
-                     'w%d' % index, self.netns('h'), '10.91.%d.1' % (index + 1),
-                     'w%d' % index, self.netns(who), '10.91.%d.2' % (index + 1)]
-            self.links.append(Talker(relay, sys.stderr))
-            self.targets.append(Target(self, index))
+        for machine, who in enumerate(self.machines):
+            for index, name in enumerate(self.names):
+                relay = [os.path.join(self.programs, 'relay'),
+                         'w%d' % index, self.netns(who), self.link_addr(machine, index, 1),
+                         'w%d' % machine, self.netns(name), self.link_addr(machine, index, 2)]
+                self.links.append(Talker(relay, sys.stderr))
+        for index in range(len(self.names)):
+            self.targets.append(self.target_class(self, index))
         for target in self.targets:
             target.start()
 
     def start_host(self, args):
-        command = ['ip', 'netns', 'exec', self.netns('h'), os.path.join(self.programs, 'weft_torture'),
-                   '--nqn', NQN]
-        for target in self.targets:
-            command += ['--path', '%s:%d' % (target.addr, PORT)]
-        self.host_log = open(os.path.join(self.folder, 'host.log'), 'w+')
-        self.host = Talker(command + args, self.host_log)
+        self.host = Host(self, 'host', 0, self.targets, ['--nqn', NQN] + args)
 
     def ask_host(self, order):
-        return json.loads(self.host.ask(order))
+        return self.host.ask(order)
 
     def host_log_text(self):
-        self.host_log.seek(0)
-        return self.host_log.read()
+        return self.host.log_text()
 
     def __exit__(self, *exc):
         if self.host:
-            self.host.process.kill()
-            self.host.process.wait()
+            self.host.kill()
         for target in self.targets:
             target.signal(signal.SIGCONT)
             target.kill()
         for link in self.links:
             link.end()
-        for who in 'hab':
+        for who in self.machines + self.names:
             subprocess.run(['ip', 'netns', 'del', self.netns(who)], capture_output=True)

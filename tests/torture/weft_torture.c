@@ -6,12 +6,18 @@
  *
  *     weft_torture --path ADDR:PORT [--path ...] --nqn NQN [--nsid N] [--blocks N] [--depth N]
  *                  [--profile NAME] [--set NAME=VALUE]... [--policy NAME] [--seed N] [--unsafe]
- *                  [--hedge PERCENTILE] [--digests] [--zero-copy BYTES]
+ *                  [--hedge PERCENTILE] [--digests] [--zero-copy BYTES] [--host-nqn NQN]
+ *                  [--rate N] [--zeroes]
+ *
+ * --rate: so many commands in a second at most; --zeroes: a quarter of the writes are Write Zeroes
+ * that deallocate. The host identifier follows from the host's NQN.
  *
  * Prints "ready". Orders on standard input, one per line, each answered with one line of JSON:
  *     mark     forgets the longest latencies seen so far
- *     report   what happened: commands, losses of paths, fences, longest latency since the mark
- *     verify   waits for what is under way, reads every block, goes on
+ *     report   what happened: commands, losses of paths, fences, longest latency since the mark,
+ *              which statuses commands failed with and how many had no path or no known outcome
+ *     verify   waits for what is under way, reads every block, goes on; a read that fails is
+ *              repeated a few times, then the block counts as unread
  *     stop     verifies, closes, exits: 0 when nothing was wrong, 1 when something was
  * One reactor on the main thread; a second thread reads the orders. --unsafe switches the rule of
  * safe failover off: the test must then find corruption.
@@ -32,6 +38,9 @@
 #define DEPTH_MAX    256
 #define RUN_BLOCKS   8
 #define FAULTS_SHOWN 10
+#define STATUSES_MAX 16
+#define SCAN_TRIES   20
+#define RATE_STEP_MS 10
 #define DEFAULT_NQN  "nqn.2026-11.io.weft:default"
 
 enum phase {
@@ -48,8 +57,16 @@ struct task {
 	uint32_t first;
 	uint32_t count;
 	uint64_t generation; /* of a write */
+	bool is_write;
+	unsigned scan_tries; /* that failed so far */
 	uint64_t begun_ns;
 	uint8_t *data;
+};
+
+/* How often commands failed with it. */
+struct status_count {
+	uint16_t value;
+	uint64_t count;
 };
 
 struct torture {
@@ -66,10 +83,17 @@ struct torture {
 	uint32_t scan_next;
 	struct task tasks[DEPTH_MAX];
 	struct list idle; /* tasks, by io.node, which the engine does not use before submit */
+	bool wants_zeroes;
+	uint32_t rate; /* commands in a second; 0: no limit */
+	uint64_t allowance;
+	struct reactor_timer rate_timer;
 
 	uint64_t reads;
 	uint64_t writes;
 	uint64_t failed;
+	uint64_t failed_by[MPATH_GONE + 1]; /* by enum mpath_result */
+	struct status_count statuses[STATUSES_MAX];
+	uint64_t unread; /* blocks of a scan that could not be read */
 	uint64_t resent; /* commands that took more than one attempt */
 	uint64_t wrong;
 	uint64_t latency_max_ns; /* since the mark */
@@ -113,6 +137,39 @@ static void judge_read(struct torture *t, struct task *task)
 		fprintf(stderr, "WRONG: %s\n", text);
 }
 
+static void note_failure(struct torture *t, const struct mpath_io *io)
+{
+	uint16_t value = io->status.value & 0x7ff; /* SCT and SC */
+
+	t->failed++;
+	t->failed_by[io->result]++;
+	for (unsigned i = 0; io->result == MPATH_STATUS && i < STATUSES_MAX; i++) {
+		struct status_count *row = &t->statuses[i];
+
+		if (row->count > 0 && row->value != value)
+			continue;
+		row->value = value;
+		row->count++;
+		break;
+	}
+}
+
+static void task_start(struct torture *t, struct task *task, bool is_write);
+
+/* Whether the read of a scan is done again, because it failed. */
+static bool scan_again(struct torture *t, struct task *task)
+{
+	if (t->phase != PHASE_VERIFY)
+		return false;
+	if (++task->scan_tries < SCAN_TRIES) {
+		t->running--;
+		task_start(t, task, false);
+		return true;
+	}
+	t->unread += task->count;
+	return false;
+}
+
 static void task_done(struct mpath_io *io)
 {
 	struct task *task = container_of(io, struct task, io);
@@ -120,8 +177,11 @@ static void task_done(struct mpath_io *io)
 	bool is_ok = io->result == MPATH_OK;
 
 	note_end(t, task);
-	t->failed += !is_ok;
-	if (task->generation != 0) {
+	if (!is_ok)
+		note_failure(t, io);
+	if (!is_ok && !task->is_write && scan_again(t, task))
+		return;
+	if (task->is_write) {
 		t->writes++;
 		block_model_wrote(&t->model, task->first, task->count, task->generation, is_ok,
 				  io->result != MPATH_NO_PATH);
@@ -139,22 +199,31 @@ static void task_done(struct mpath_io *io)
 static void task_start(struct torture *t, struct task *task, bool is_write)
 {
 	uint32_t data_bytes = task->count * MODEL_BLOCK_BYTES;
+	bool is_zeroes = is_write && t->wants_zeroes && prng_one_in(&t->prng, 4);
 	struct host_cmd filled = {0};
 
 	block_model_begin(&t->model, task->first, task->count);
-	task->generation =
-		is_write ? block_model_stamp(&t->model, task->first, task->count, task->data) : 0;
-	if (is_write)
+	task->is_write = is_write;
+	task->generation = 0;
+	if (is_zeroes) {
+		host_cmd_write_zeroes(&filled, t->nsid, task->first, task->count, true);
+		data_bytes = 0;
+	} else if (is_write) {
+		task->generation =
+			block_model_stamp(&t->model, task->first, task->count, task->data);
 		host_cmd_write(&filled, t->nsid, task->first, task->count, task->data, data_bytes);
-	else
+	} else {
 		host_cmd_read(&filled, t->nsid, task->first, task->count, task->data, data_bytes);
+	}
 	task->iov = (struct iovec){.iov_base = task->data, .iov_len = data_bytes};
 	task->begun_ns = reactor_clock_ns(t->reactor);
 	task->io = (struct mpath_io){
 		.sqe = filled.sqe,
-		.direction = is_write ? HOST_DATA_TO_CTRL : HOST_DATA_FROM_CTRL,
-		.iov = &task->iov,
-		.iov_count = 1,
+		.direction = is_zeroes  ? HOST_DATA_NONE
+			     : is_write ? HOST_DATA_TO_CTRL
+					: HOST_DATA_FROM_CTRL,
+		.iov = is_zeroes ? NULL : &task->iov,
+		.iov_count = is_zeroes ? 0 : 1,
 		.data_bytes = data_bytes,
 		.done = task_done,
 	};
@@ -169,13 +238,14 @@ static struct task *take_idle(struct torture *t)
 
 static void fill_load(struct torture *t)
 {
-	while (t->running < t->depth) {
+	while (t->running < t->depth && (t->rate == 0 || t->allowance > 0)) {
 		uint32_t first;
 		uint32_t count = block_model_pick(&t->model, &t->prng, RUN_BLOCKS, &first);
 		struct task *task;
 
 		if (count == 0)
 			return;
+		t->allowance -= t->rate != 0;
 		task = take_idle(t);
 		task->first = first;
 		task->count = count;
@@ -192,12 +262,37 @@ static void fill_scan(struct torture *t)
 		task->first = t->scan_next;
 		task->count = left < RUN_BLOCKS ? left : RUN_BLOCKS;
 		t->scan_next += task->count;
+		task->scan_tries = 0;
 		task_start(t, task, false);
 	}
 }
 
+/* What is not used within a step is lost: no burst follows a pause. */
+static void rate_step(struct reactor_timer *timer)
+{
+	struct torture *t = container_of(timer, struct torture, rate_timer);
+	uint64_t now_ns = reactor_now_ns(t->reactor);
+
+	t->allowance = (uint64_t)t->rate * RATE_STEP_MS / 1000;
+	reactor_timer_arm(timer, now_ns + RATE_STEP_MS * NS_PER_MS);
+	torture_fill(t);
+}
+
 /* ---- answers ------------------------------------------------------------------------------------
  */
+
+static void report_failures(const struct torture *t)
+{
+	printf("\"no_path\": %llu, \"unknown\": %llu, \"gone\": %llu, \"unread\": %llu, "
+	       "\"statuses\": {",
+	       (unsigned long long)t->failed_by[MPATH_NO_PATH],
+	       (unsigned long long)t->failed_by[MPATH_UNKNOWN],
+	       (unsigned long long)t->failed_by[MPATH_GONE], (unsigned long long)t->unread);
+	for (unsigned i = 0; i < STATUSES_MAX && t->statuses[i].count > 0; i++)
+		printf("%s\"%#x\": %llu", i == 0 ? "" : ", ", t->statuses[i].value,
+		       (unsigned long long)t->statuses[i].count);
+	printf("}, ");
+}
 
 static void report(struct torture *t)
 {
@@ -213,7 +308,9 @@ static void report(struct torture *t)
 		by_time += info.fences_by_time;
 		live += info.state == PATH_LIVE;
 	}
-	printf("{\"reads\": %llu, \"writes\": %llu, \"failed\": %llu, \"resent\": %llu, "
+	printf("{");
+	report_failures(t);
+	printf("\"reads\": %llu, \"writes\": %llu, \"failed\": %llu, \"resent\": %llu, "
 	       "\"wrong\": %llu, \"losses\": %llu, \"fences_by_reset\": %llu, "
 	       "\"fences_by_time\": %llu, \"live\": %u, \"latency_max_us\": %llu, "
 	       "\"gap_max_us\": %llu}\n",
@@ -248,8 +345,11 @@ static void torture_fill(struct torture *t)
 		return;
 	report(t);
 	t->phase = t->is_stopping ? PHASE_CLOSING : PHASE_LOAD;
+	reactor_timer_cancel(&t->rate_timer);
 	if (t->is_stopping)
 		mpath_close(t->mpath, on_gone, t);
+	else if (t->rate != 0)
+		rate_step(&t->rate_timer);
 	else
 		fill_load(t);
 }
@@ -306,7 +406,10 @@ static void on_ready(struct mpath *mpath, void *arg, int res, const struct host_
 	}
 	puts("ready");
 	fflush(stdout);
-	torture_fill(t);
+	if (t->rate != 0)
+		rate_step(&t->rate_timer);
+	else
+		torture_fill(t);
 }
 
 static void on_path_changed(struct mpath *mpath, void *arg, unsigned path, const char *what)
@@ -387,6 +490,20 @@ static void take_option(struct options *options, int c, const char *value)
 	case 'u':
 		options->config.is_fencing_off = true;
 		break;
+	case 'H':
+		snprintf(options->config.host_nqn, NVME_NQN_BYTES, "%s", value);
+		/* One identifier for each name. */
+		for (unsigned i = 0; value[i] != '\0'; i++)
+			options->config.host_id.bytes[1 + i % 15] ^= (uint8_t)value[i];
+		break;
+	case 'r':
+		torture.rate = (uint32_t)strtoul(value, NULL, 0);
+		if (torture.rate < 1000 / RATE_STEP_MS)
+			fail("a rate of 100 or more", value);
+		break;
+	case 'Z':
+		torture.wants_zeroes = true;
+		break;
 	default:
 		exit(2);
 	}
@@ -408,6 +525,9 @@ static void parse(int argc, char **argv, struct options *options)
 		{"hedge", required_argument, NULL, 'h'},
 		{"digests", no_argument, NULL, 'D'},
 		{"zero-copy", required_argument, NULL, 'z'},
+		{"host-nqn", required_argument, NULL, 'H'},
+		{"rate", required_argument, NULL, 'r'},
+		{"zeroes", no_argument, NULL, 'Z'},
 		{0},
 	};
 	int c;
@@ -459,6 +579,7 @@ int main(int argc, char **argv)
 	if (block_model_init(&torture.model, options->blocks) != 0 ||
 	    reactor_create(&reactor_config, &torture.reactor) != 0)
 		fail("cannot start", strerror(errno));
+	reactor_timer_init(torture.reactor, &torture.rate_timer, rate_step);
 	for (unsigned i = 0; i < torture.depth; i++) {
 		struct task *task = &torture.tasks[i];
 

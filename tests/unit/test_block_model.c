@@ -193,6 +193,37 @@ static void each_of_several_failed_writes_may_be_there(void)
 	}
 }
 
+static void more_failures_than_can_be_kept_forgive_any_of_them(void)
+{
+	static uint8_t failed[MODEL_MAYBE_MAX + 3][MODEL_BLOCK_BYTES];
+
+	begin_anew();
+	write_well(1, 1);
+	for (unsigned i = 0; i < MODEL_MAYBE_MAX + 3; i++)
+		write_badly(1, true, failed[i]);
+	memcpy(at(1), failed[MODEL_MAYBE_MAX + 2], MODEL_BLOCK_BYTES);
+	EXPECT_EQ(MODEL_RIGHT, judge(1, 1));
+	/* What was seen is known again, and so is what was acknowledged. */
+	memcpy(at(1), failed[0], MODEL_BLOCK_BYTES);
+	EXPECT_EQ(MODEL_STALE, judge(1, 1));
+	for (unsigned i = 0; i < MODEL_MAYBE_MAX + 3; i++)
+		write_badly(1, true, failed[i]);
+	write_well(1, 1);
+	EXPECT_EQ(MODEL_RIGHT, judge(1, 1));
+	memcpy(at(1), failed[0], MODEL_BLOCK_BYTES);
+	EXPECT_EQ(MODEL_STALE, judge(1, 1));
+}
+
+static void zeroes_are_a_write_of_generation_0(void)
+{
+	begin_anew();
+	write_well(2, 1);
+	block_model_wrote(&model, 2, 1, 0, true, true);
+	EXPECT_EQ(MODEL_STALE, judge(2, 1));
+	memset(at(2), 0, MODEL_BLOCK_BYTES);
+	EXPECT_EQ(MODEL_RIGHT, judge(2, 1));
+}
+
 static void busy_blocks_are_not_picked(void)
 {
 	struct prng prng;
@@ -229,6 +260,8 @@ int main(void)
 	TAP_RUN(later_success_ends_the_doubt);
 	TAP_RUN(write_that_cannot_have_run_is_not_there);
 	TAP_RUN(each_of_several_failed_writes_may_be_there);
+	TAP_RUN(more_failures_than_can_be_kept_forgive_any_of_them);
+	TAP_RUN(zeroes_are_a_write_of_generation_0);
 	TAP_RUN(busy_blocks_are_not_picked);
 	block_model_destroy(&model);
 	return tap_end();

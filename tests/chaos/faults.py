@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes wrong in the chaos. Each fault is a generator: it begins, yields while it lasts, and ends.
+
+Several last at once. What one leaves behind (a dead process, a broken link) is made whole between rounds by
+chaos.bring_back, so that an end only has to undo what nobody else undoes. Every choice comes from rng.
+"""
+
+import errno
+import os
+import resource
+import signal
+import time
+
+from world import HOST_NQN, NQN_ALONE, OPERATOR_NSIDS, FILE_MIB
+
+ANA_STATES = ('inaccessible', 'non-optimized', 'change', 'persistent-loss')
+FILES_LEFT = 2
+MEMORY_LEFT_KIB = 512
+SANITIZER_KIB = 1 << 30  # of address space: what only their shadow memory takes
+
+
+class NotHere(Exception):
+    """The fault cannot be made on this machine; the text says why."""
+
+
+def hold(seconds):
+    time.sleep(seconds)  # the length of the fault
+
+
+# ---- links ------------------------------------------------------------------------------------
+
+
+def link_fault(order):
+    """A fault that is one order to some links."""
+    def fault(world, rng):
+        for link in rng.sample(world.links, rng.choice((1, 1, 2, 3))):
+            link.ask(order(rng))
+        yield
+    return fault
+
+
+cut = link_fault(lambda rng: 'cut both')
+cut_one_way = link_fault(lambda rng: 'cut ' + rng.choice('ab'))
+delay = link_fault(lambda rng: 'delay %d %d' % (rng.choice((5, 50, 300, 900)) * 1000, rng.randrange(1, 50000)))
+loss = link_fault(lambda rng: 'drop %d' % rng.choice((10000, 100000, 300000)))
+reorder = link_fault(lambda rng: 'reorder 200000 %d' % rng.randrange(1000, 50000))
+stall = link_fault(lambda rng: 'stall 500000 %d' % rng.randrange(50000, 450000))
+corrupt = link_fault(lambda rng: 'corrupt %d' % rng.choice((1000, 10000, 100000)))
+
+
+def half_close(world, rng):
+    for link in rng.sample(world.links, 2):
+        link.ask('fin %s %d' % (rng.choice('ab'), rng.choice((30, 100))))
+    yield
+
+
+def reset(world, rng):
+    for link in rng.sample(world.links, 2):
+        link.ask('reset %s %d' % (rng.choice('ab'), rng.choice((30, 100))))
+    yield
+
+
+def flap(world, rng):
+    link = rng.choice(world.links)
+    for _ in range(rng.randrange(2, 6)):
+        link.ask('cut both')
+        hold(rng.uniform(0.01, 0.4))
+        link.ask('heal')
+        hold(rng.uniform(0.01, 0.2))
+    yield
+
+
+# ---- processes ----------------------------------------------------------------------------------
+
+
+def freeze(world, rng):
+    target = rng.choice(world.targets)
+    target.signal(signal.SIGSTOP)
+    yield
+    target.signal(signal.SIGCONT)
+
+
+def freeze_host(world, rng):
+    """A zombie: its target gives it up, and it goes on where it was."""
+    host = rng.choice(world.hosts)
+    host.signal(signal.SIGSTOP)
+    yield
+    host.signal(signal.SIGCONT)
+
+
+def kill(world, rng):
+    target = rng.choice(world.targets)
+    target.kill()
+    yield
+
+
+def kill_and_restart(world, rng):
+    target = rng.choice(world.targets)
+    target.kill()
+    hold(rng.uniform(0, 0.3))
+    if target.name in 'ab':
+        target.start()  # c may stand on a full disk just now
+    yield
+
+
+def restart(world, rng):
+    target = rng.choice(world.targets)
+    target.stop()  # how it ends is looked at by bring_back
+    yield
+
+
+# ---- what a target needs --------------------------------------------------------------------------
+
+
+def full_disk(world, rng):
+    """c's second medium and its state. Nothing that is there already is lost; what needs room fails."""
+    if not world.has_disk:
+        raise NotHere('no tmpfs can be mounted')
+    path = os.path.join(world.disk, 'ballast')
+    try:
+        with open(path, 'wb', buffering=0) as file:
+            while True:
+                file.write(bytes(65536))
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+    yield
+    os.unlink(path)
+
+
+def few_files(world, rng):
+    """No descriptor for those who come again."""
+    target = rng.choice(world.targets)
+    if not target.is_alive():
+        return
+    old = target.limit(resource.RLIMIT_NOFILE, len(os.listdir('/proc/%d/fd' % target.process.pid)) + FILES_LEFT)
+    for link in world.links_of(target):
+        link.ask('reset %s 60' % rng.choice('ab'))
+    yield
+    if old and target.is_alive():
+        target.limit(resource.RLIMIT_NOFILE, old[0])
+
+
+def little_memory(world, rng):
+    """No memory for those who come again, and none for commands beyond what there is."""
+    target = rng.choice(world.targets)
+    if not target.is_alive():
+        return
+    size_kib = target.kib('VmSize')
+    if size_kib > SANITIZER_KIB:
+        raise NotHere('a sanitizer needs all the address space there is')
+    old = target.limit(resource.RLIMIT_AS, (size_kib + MEMORY_LEFT_KIB) << 10)
+    for link in world.links_of(target):
+        link.ask('reset %s 60' % rng.choice('ab'))
+    yield
+    if old and target.is_alive():
+        target.limit(resource.RLIMIT_AS, resource.RLIM_INFINITY)
+
+
+# ---- operators --------------------------------------------------------------------------------------
+
+
+def ana(world, rng):
+    target, group = rng.choice(world.targets[:2]), rng.choice((1, 2, 3))
+    target.ctl('ana', 'set', target.index + 1, group, rng.choice(ANA_STATES))
+    yield
+
+
+def namespaces(world, rng):
+    """Some come, grow and go on c; what was acknowledged is remembered."""
+    c = world.targets[2]
+    for _ in range(rng.randrange(1, 4)):
+        nsid = rng.choice(OPERATOR_NSIDS)
+        size_mib = world.added.get(nsid)
+        if size_mib is None:
+            # Never the file of one that may still be there.
+            world.files_made += 1
+            media = 'file:%s' % os.path.join(world.folder, 'added-%d' % world.files_made)
+            world.change(nsid, 4, 'namespace', 'add', NQN_ALONE, '--nsid', nsid, '--media', media, '--size', '4M')
+        elif size_mib < 16 and rng.random() < 0.5:
+            world.change(nsid, size_mib * 2, 'namespace', 'resize', NQN_ALONE, nsid, '%dM' % (size_mib * 2))
+        else:
+            world.change(nsid, None, 'namespace', 'remove', NQN_ALONE, nsid)
+    if rng.random() < 0.3:
+        # One that is in use grows.
+        world.grown = min(world.grown + 1, FILE_MIB)
+        c.ctl('namespace', 'resize', NQN_ALONE, 3, '%dM' % (FILE_MIB + world.grown))
+    yield
+
+
+def hosts(world, rng):
+    """A host of c is shut out for a while."""
+    world.targets[2].ctl('host', 'remove', NQN_ALONE, HOST_NQN % rng.choice((3, 4, 5)))
+    yield
+
+
+def new_document(world, rng):
+    """Everything that is in force is put in force again while it is used."""
+    target = rng.choice(world.targets)
+    path = os.path.join(world.folder, 'exported.json')
+    if target.ctl('export', path)[0] == 0:
+        target.ctl('apply', path)
+    yield
+
+
+FAULTS = dict(
+    cut=cut, cut_one_way=cut_one_way, delay=delay, loss=loss, reorder=reorder, stall=stall, corrupt=corrupt,
+    half_close=half_close, reset=reset, flap=flap, freeze=freeze, freeze_host=freeze_host, kill=kill,
+    kill_and_restart=kill_and_restart, restart=restart, full_disk=full_disk, few_files=few_files,
+    little_memory=little_memory, ana=ana, namespaces=namespaces, hosts=hosts, new_document=new_document)

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Checkers of the cluster world that look at nodes and paths as a whole: controllers that end by
+ * their keep alive, connections that end by a protocol error, and what is left when everybody has
+ * gone. Called between turns, but for cluster_check_path. One thread.
+ */
+#include "cluster_world.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A controller looks once in KATO whether there was traffic; then it takes a moment to see. */
+#define EXPIRY_SLACK_MS 1500
+
+static uint32_t kato_max_ms(const struct cluster *world)
+{
+	uint32_t kato_ms = 1000; /* the discovery client's */
+
+	for (unsigned i = 0; i < world->host_count; i++) {
+		if (world->hosts[i].kato_ms > kato_ms)
+			kato_ms = world->hosts[i].kato_ms;
+	}
+	return kato_ms;
+}
+
+static void node_check(struct cluster_node *node)
+{
+	struct cluster *world = node->world;
+	uint64_t window_ns = (2 * kato_max_ms(world) + EXPIRY_SLACK_MS) * NS_PER_MS;
+	struct target *target = sim_node_target(node->node);
+	struct target_stats stats;
+
+	if (target == NULL)
+		return;
+	if (node->stats_life != sim_node_lives(node->node)) {
+		node->stats_life = sim_node_lives(node->node);
+		node->expiries = 0;
+		node->protocol_errors = 0;
+	}
+	target_get_stats(target, &stats);
+	if (stats.keep_alive_expiries > node->expiries) {
+		cluster_count(world, "keep alive expiries",
+			      stats.keep_alive_expiries - node->expiries);
+		if (sim_now(world->sim) > world->last_fault_ns + window_ns)
+			cluster_fail(world,
+				     "node %s: a controller ended by its keep alive, and nothing "
+				     "was wrong for %llu ms",
+				     node->name,
+				     (sim_now(world->sim) - world->last_fault_ns) / NS_PER_MS +
+					     0ull);
+	}
+	if (stats.protocol_errors > node->protocol_errors && !cluster_has(world, CF_FLIP))
+		cluster_fail(world, "node %s: a host broke the protocol", node->name);
+	node->expiries = stats.keep_alive_expiries;
+	node->protocol_errors = stats.protocol_errors;
+}
+
+void cluster_check_stats(struct cluster *world)
+{
+	for (unsigned i = 0; i < world->node_count; i++)
+		node_check(&world->nodes[i]);
+}
+
+void cluster_check_path(struct cluster_mpath *mpath, unsigned path, const char *what)
+{
+	struct cluster *world = mpath->host->world;
+
+	cluster_count(world, "path messages", 1);
+	if (!cluster_has(world, CF_FLIP) && strstr(what, "rotocol error") != NULL)
+		cluster_fail(world, "host %u: path %u ended by a protocol error: %.150s",
+			     mpath->host->index, path, what);
+}
+
+bool cluster_check_targets_are_empty(struct cluster *world, char why[200])
+{
+	for (unsigned i = 0; i < world->node_count; i++) {
+		struct target *target = sim_node_target(world->nodes[i].node);
+		struct target_stats stats;
+
+		snprintf(why, 200, "node %u does not serve", i);
+		if (target == NULL)
+			return false;
+		target_get_stats(target, &stats);
+		snprintf(why, 200, "node %u has %u connections, %u controllers, %u buffers left", i,
+			 stats.connections, stats.ctrls, stats.buffers_in_use);
+		if (stats.connections > 0 || stats.ctrls > 0 || stats.buffers_in_use > 0)
+			return false;
+	}
+	return true;
+}

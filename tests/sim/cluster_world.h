@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The cluster world: one to three nodes (tests/sim/sim_node.h) that share disks or have their own,
+ * one to three host processes with the real multipath engine, a discovery client and an operator.
+ * What happens is planned from the scenario before anything runs (cluster_plan.c); cluster_world.c
+ * plays it; the checkers say what must not be. One thread.
+ *
+ * State of the world outlives processes: it comes from sim_alloc, never from a process' memory.
+ */
+#ifndef WEFT_TESTS_CLUSTER_WORLD_H
+#define WEFT_TESTS_CLUSTER_WORLD_H
+
+#include "sim.h"
+#include "sim_disk.h"
+#include "sim_model.h"
+#include "sim_node.h"
+#include "sim_run.h"
+
+#include "base/clock.h"
+#include "host/mpath.h"
+
+#define CLUSTER_NODES_MAX   3
+#define CLUSTER_PORTS_MAX   2 /* of a node */
+#define CLUSTER_HOSTS_MAX   3
+#define CLUSTER_WORKERS_MAX 5 /* of a host */
+#define CLUSTER_SUBS_MAX    2
+#define CLUSTER_NS_MAX      2 /* of a subsystem; each has a disk of its own */
+#define CLUSTER_DISKS_MAX   (CLUSTER_SUBS_MAX * CLUSTER_NS_MAX)
+/* Each worker has blocks of its own in the first part of a disk, and as many in the second, which
+ * is there when the namespace has grown. What is sent twice runs twice in a row there, which is all
+ * that a host promises. At the end of each part are blocks for fused pairs of everybody. */
+#define CLUSTER_REGION_BLOCKS 8
+#define CLUSTER_SHARED_BLOCKS 4
+#define CLUSTER_PART_BLOCKS                                                                        \
+	(CLUSTER_HOSTS_MAX * CLUSTER_WORKERS_MAX * CLUSTER_REGION_BLOCKS + CLUSTER_SHARED_BLOCKS)
+#define CLUSTER_BLOCKS_MAX      (2 * CLUSTER_PART_BLOCKS)
+#define CLUSTER_BLOCK_BYTES_MAX 4096
+#define CLUSTER_DATA_BYTES      (CLUSTER_REGION_BLOCKS * CLUSTER_BLOCK_BYTES_MAX)
+#define CLUSTER_EVENTS_MAX      48
+#define CLUSTER_GHOSTS_MAX      256
+#define CLUSTER_ACTIONS_MAX     256
+/* Clocks may differ by twice this, in parts of a million: the time rule counts on clocks that run
+ * alike, and CQT has room for it. */
+#define CLUSTER_DRIFT_PPM 500
+/* The slowest write of a disk takes less: a target whose medium takes longer breaks its word. */
+#define CLUSTER_QUIESCE_MS   400
+#define CLUSTER_SPIKE_MAX_US 300000
+
+/* In the order of cluster_feature_names. */
+enum cluster_feature {
+	CF_CUT,
+	CF_PARTITION,
+	CF_ONE_WAY,
+	CF_HALF_CLOSE,
+	CF_NET_FAULTS,
+	CF_LIMIT,
+	CF_FLIP,
+	CF_SLOW,
+	CF_NODE_KILL,
+	CF_NODE_POWER,
+	CF_NODE_CRASH,
+	CF_NODE_RESTART,
+	CF_NODE_FREEZE,
+	CF_NODE_MEMORY,
+	CF_NODE_JUMP,
+	CF_HOST_KILL,
+	CF_HOST_CRASH,
+	CF_HOST_CLOSE,
+	CF_HOST_FREEZE,
+	CF_HOST_MEMORY,
+	CF_DRIFT,
+	CF_DISK_ERROR,
+	CF_DISK_SPIKE,
+	CF_DISK_FULL,
+	CF_DISK_CUT,
+	CF_DISK_MISDIRECT,
+	CF_DISK_POWER,
+	CF_STORE_FULL,
+	CF_STORE_ERROR,
+	CF_ANA,
+	CF_NS,
+	CF_GROW,
+	CF_REVOKE,
+	CF_READ_ONLY,
+	CF_ZEROES,
+	CF_DEALLOCATE,
+	CF_COMPARE,
+	CF_FUSED,
+	CF_COPY,
+	CF_RESERVE,
+	CF_DIGEST,
+	CF_ZERO_COPY,
+	CF_HEDGE,
+	CF_FAST_FAIL,
+	CF_PATHS,
+	CF_DISCOVERY,
+	CF_DISCOVERED,
+	CF_PEERS,
+	CF_WALL,
+	CF_COUNT,
+};
+
+extern const char *const cluster_feature_names[];
+
+struct cluster;
+
+/* ---- what operators want --------------------------------------------------------------------- */
+
+struct cluster_desired {
+	uint64_t version; /* in the document as the model of the first subsystem */
+	uint8_t ns_absent[CLUSTER_SUBS_MAX];    /* a bit for each NSID - 1 */
+	uint8_t ns_grown[CLUSTER_SUBS_MAX];     /* likewise: both parts are there */
+	uint8_t ns_read_only[CLUSTER_SUBS_MAX]; /* likewise */
+	uint8_t host_revoked[CLUSTER_SUBS_MAX]; /* a bit for each host */
+	enum ana_state ana[CLUSTER_NODES_MAX][CLUSTER_PORTS_MAX][CLUSTER_NS_MAX]; /* group: NSID */
+};
+
+struct cluster_disk {
+	struct cluster *world;
+	struct sim_disk *disk;
+	struct model *model;
+	struct sim_disk_options options;
+	unsigned index;
+	unsigned subsystem;
+	uint32_t nsid;
+	bool is_losing;                       /* power goes: what lands is what was there before */
+	uint64_t content[CLUSTER_BLOCKS_MAX]; /* what each block holds */
+	uint64_t fused_from[CLUSTER_BLOCKS_MAX];
+	/* Reservation, as acknowledged; see cluster_reserve.c. */
+	unsigned holder;        /* host + 1; 0: nobody for sure */
+	uint64_t held_since;    /* step of the acknowledgement */
+	uint64_t holder_number; /* of the last command about it that began */
+	unsigned reserve_busy;  /* commands under way that may change it */
+	uint64_t lost_at;       /* step of the last loss of power */
+	uint64_t troubled_at;   /* step of the last fault of this disk */
+};
+
+struct cluster_sub {
+	char nqn[NVME_NQN_BYTES];
+	bool is_shared; /* all nodes have it, its namespaces are clustered */
+	unsigned node;  /* else: whose it is */
+	unsigned ns_count;
+	struct cluster_disk *disks[CLUSTER_NS_MAX];
+};
+
+struct cluster_node {
+	struct cluster *world;
+	struct sim_node *node;
+	unsigned index;
+	char name[16];
+	unsigned port_count;
+	struct net_addr addrs[CLUSTER_PORTS_MAX];
+	struct net_addr discovery;
+	struct net_addr peer;    /* where other members connect */
+	bool is_restarting;      /* a start is planned */
+	uint64_t down_ns;        /* from an end in good order until the start */
+	unsigned start_failures; /* in a row */
+	/* Control plane: see cluster_change.c. */
+	struct cluster_desired acked;
+	struct cluster_desired pending;
+	char *acked_text; /* the document, sorted; NULL: not looked at yet */
+	bool is_changing;
+	uint64_t change_life;  /* sim_node_lives of the change under way */
+	bool may_have_pending; /* it died with a change under way */
+	uint64_t change_again_ns;
+	/* Figures of the target of this life. */
+	uint64_t expiries;
+	uint64_t protocol_errors;
+	uint64_t stats_life;
+};
+
+/* ---- hosts ----------------------------------------------------------------------------------- */
+
+enum cluster_op_kind {
+	COP_READ,
+	COP_WRITE,
+	COP_ZEROES,
+	COP_DEALLOCATE,
+	COP_COMPARE,
+	COP_FUSED,
+	COP_COPY,
+	COP_FLUSH,
+	COP_VERIFY,
+	COP_REGISTER,
+	COP_ACQUIRE,
+	COP_PREEMPT,
+	COP_RELEASE,
+	COP_CLEAR,
+};
+
+/* What a command changes; outlives the process that sent it. */
+struct cluster_change_set {
+	struct cluster_disk *disk;
+	uint64_t first_block;
+	uint32_t block_count;
+	uint64_t start; /* step */
+	uint64_t values[CLUSTER_REGION_BLOCKS];
+	bool is_copy;
+	bool is_reserve;
+	bool may_run_twice; /* it was sent again before its host died */
+	unsigned host;
+	unsigned worker;
+	uint64_t over_ns; /* of a ghost: nothing of it can run any more */
+};
+
+struct cluster_worker {
+	struct mpath_io io; /* first: found from it */
+	struct mpath_io second;
+	struct iovec iov;
+	struct iovec second_iov;
+	struct cluster_host *host;
+	unsigned index;
+	struct reactor_timer timer;
+	bool is_busy;
+	bool is_idle; /* it wants nothing any more, or its host leaves */
+	enum cluster_op_kind kind;
+	bool is_fua;
+	unsigned sub;
+	struct cluster_change_set set; /* also blocks of reads and compares */
+	uint64_t expected[CLUSTER_REGION_BLOCKS];
+	uint64_t start_ns;
+	uint64_t misdirected; /* of the disk, when it began */
+	uint64_t reserve_number;
+	unsigned swept_disk;
+	uint64_t swept_block;
+	unsigned settle_step; /* of clearing reservations after the troubles */
+	/* What its blocks hold for sure; MODEL_NEVER: not known. By disk and part. */
+	uint64_t known[CLUSTER_DISKS_MAX][2][CLUSTER_REGION_BLOCKS];
+	uint8_t data[CLUSTER_DATA_BYTES];
+	uint8_t second_data[CLUSTER_DATA_BYTES];
+};
+
+struct cluster_mpath {
+	struct cluster_host *host;
+	unsigned sub;
+	struct mpath *mpath; /* of this life; NULL: not open */
+	bool is_ready;
+	bool is_closing;
+	/* Ports that it knows of; others it hears of by discovery. By node, a bit for each port. */
+	uint8_t known_ports[CLUSTER_NODES_MAX];
+};
+
+struct cluster_host {
+	struct cluster *world;
+	unsigned index;
+	char nqn[NVME_NQN_BYTES];
+	struct uuid id;
+	struct sim_process *process; /* NULL: down */
+	struct reactor *reactor;
+	struct sim_mourner mourner;
+	uint64_t life;
+	uint64_t allocations; /* before its mpaths were opened */
+	bool is_leaving;      /* in good order: workers end first */
+	bool is_restarting;
+	bool had_memory_trouble;
+	uint32_t kato_ms;
+	unsigned worker_count;
+	struct mpath_config configs[CLUSTER_SUBS_MAX];
+	struct cluster_mpath mpaths[CLUSTER_SUBS_MAX];
+	struct cluster_worker *workers[CLUSTER_WORKERS_MAX];
+	struct reactor_timer paths_timer;
+};
+
+/* ---- discovery ------------------------------------------------------------------------------- */
+
+struct cluster_discovery;
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+enum cluster_event_kind {
+	CEV_CUT,
+	CEV_PARTITION,
+	CEV_PARTITION_TO,
+	CEV_PARTITION_FROM,
+	CEV_HALF_CLOSE,
+	CEV_LIMIT,
+	CEV_FLIPS,
+	CEV_SLOW,
+	CEV_NODE_KILL,
+	CEV_NODE_POWER,
+	CEV_NODE_CRASH,
+	CEV_NODE_RESTART,
+	CEV_NODE_FREEZE,
+	CEV_NODE_MEMORY,
+	CEV_NODE_JUMP,
+	CEV_HOST_KILL,
+	CEV_HOST_CRASH,
+	CEV_HOST_CLOSE,
+	CEV_HOST_FREEZE,
+	CEV_HOST_MEMORY,
+	CEV_DISK_FULL,
+	CEV_DISK_CUT,
+	CEV_DISK_POWER,
+	CEV_STORE_FULL,
+	CEV_STORE_ERROR,
+	CEV_ANA,
+	CEV_NS,
+	CEV_GROW,
+	CEV_REVOKE,
+	CEV_READ_ONLY,
+	CEV_PEER_CUT,
+	CEV_PEER_PARTITION,
+	CEV_WALL,
+	CEV_COUNT,
+};
+
+struct cluster_event {
+	enum cluster_event_kind kind;
+	uint64_t at_ns;
+	uint64_t last_ns; /* how long it lasts, or until the restart */
+	uint64_t draws[4];
+	bool is_off; /* left out by the scenario */
+};
+
+/* Something that is to be done at a time, from outside of all turns. */
+struct cluster_action {
+	uint64_t at_ns;
+	uint64_t number; /* order among those of one time */
+	void (*fn)(struct cluster *world, uint64_t arg);
+	uint64_t arg;
+};
+
+/* ---- the world ------------------------------------------------------------------------------- */
+
+/* A write by its value: the upper bits of it are its place here. */
+struct cluster_value {
+	uint8_t disk;
+	uint8_t host;
+	bool is_over;
+	bool is_revoked; /* its host had no right when it was sent */
+	uint16_t block;
+	uint16_t copies; /* commands under way that copy it elsewhere */
+	uint32_t allow_epoch;
+};
+
+struct cluster {
+	const struct sim_scenario *scenario;
+	struct sim_counters *counters;
+	struct sim_verdict *verdict;
+	uint64_t seed;
+	uint64_t features;
+	uint64_t features_drawn; /* before the scenario took some away */
+	struct sim *sim;
+	struct prng prng; /* workload */
+	uint64_t step;    /* time of the models */
+	uint64_t hash;
+	bool is_failed;
+	bool is_healed;
+
+	unsigned node_count;
+	unsigned host_count;
+	unsigned sub_count;
+	unsigned disk_count;
+	struct cluster_node nodes[CLUSTER_NODES_MAX];
+	struct cluster_host hosts[CLUSTER_HOSTS_MAX];
+	struct cluster_sub subs[CLUSTER_SUBS_MAX];
+	struct cluster_disk disks[CLUSTER_DISKS_MAX];
+	struct cluster_desired desired;
+	uint64_t allow_epochs[CLUSTER_SUBS_MAX][CLUSTER_HOSTS_MAX];
+	struct cluster_discovery *discovery;
+
+	uint32_t block_bytes;
+	uint32_t think_max_us;
+	uint32_t pause_max_us; /* between bursts of commands */
+	uint64_t troubled_ns;
+	uint64_t commands_left;
+	struct sim_faults faults; /* of the whole troubled time */
+	unsigned peer_kind;       /* 0: unix and kill, 1: unix, nobody is killed, 2: TCP */
+
+	struct cluster_event events[CLUSTER_EVENTS_MAX];
+	unsigned event_count;
+	struct cluster_action actions[CLUSTER_ACTIONS_MAX]; /* by time */
+	unsigned action_count;
+	uint64_t action_number;
+
+	struct cluster_value *values;
+	uint64_t value_count;
+	uint64_t value_room;
+	struct cluster_change_set ghosts[CLUSTER_GHOSTS_MAX];
+	unsigned ghost_count;
+
+	uint64_t last_fault_ns; /* until when something was wrong that may end a controller */
+	uint64_t flip_until_ns;
+	uint64_t flip_one_in; /* sends */
+	struct prng flip_prng;
+	uint64_t slices;
+	bool is_ending; /* who leaves does not come back */
+};
+
+static inline bool cluster_has(const struct cluster *world, enum cluster_feature feature)
+{
+	return world->features >> feature & 1;
+}
+
+/* cluster_world.c */
+void cluster_fail(struct cluster *world, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+void cluster_hash(struct cluster *world, uint64_t value);
+void cluster_count(struct cluster *world, const char *name, uint64_t value);
+/* fn runs from outside of all turns, at that time or a little later. */
+void cluster_do_at(struct cluster *world, uint64_t at_ns,
+		   void (*fn)(struct cluster *world, uint64_t arg), uint64_t arg);
+/* Something is wrong until then, which may cost a controller its life. */
+void cluster_fault(struct cluster *world, uint64_t until_ns);
+
+/* cluster_plan.c */
+void cluster_plan(struct cluster *world);
+void cluster_plan_host(struct cluster *world, struct cluster_host *host);
+/* A generator for one purpose, so that others do not hang together with it. */
+struct prng cluster_prng(const struct cluster *world, uint64_t purpose, uint64_t number);
+
+/* cluster_change.c: documents and operators */
+json_t *cluster_document(const struct cluster *world, unsigned node,
+			 const struct cluster_desired *desired);
+void cluster_node_create(struct cluster *world, struct cluster_node *node);
+void cluster_node_start_later(struct cluster_node *node, uint64_t delay_ns);
+/* Gives each node that serves what is wanted; to be called often. */
+void cluster_operate(struct cluster *world);
+bool cluster_nodes_are_settled(const struct cluster *world);
+/* Whether every node surely refuses that host. */
+bool cluster_is_revoked(const struct cluster *world, unsigned sub, unsigned host);
+bool cluster_node_has(const struct cluster *world, unsigned node, unsigned sub);
+/* Kept and in force are one. */
+void cluster_check_kept(struct cluster_node *node);
+
+/* cluster_host.c */
+void cluster_host_start(struct cluster_host *host);
+void cluster_host_kill(struct cluster_host *host, enum sim_death how);
+void cluster_host_start_later(struct cluster_host *host, uint64_t delay_ns);
+/* In good order: when its commands are done. */
+void cluster_host_leave(struct cluster_host *host);
+/* Goes on with leaving hosts; to be called often. */
+void cluster_hosts_look(struct cluster *world);
+void cluster_host_wake(struct cluster_host *host);
+bool cluster_host_is_well(struct cluster_host *host, char why[200]);
+
+/* cluster_work.c: commands */
+void cluster_worker_init(struct cluster_worker *worker);
+void cluster_worker_fill(struct cluster_worker *worker);
+/* What its blocks on this disk hold is not known any more. */
+void cluster_worker_forget(struct cluster_worker *worker, unsigned disk);
+void cluster_block_fill(const struct cluster *world, uint64_t value, uint8_t *bytes);
+/* False: it is no whole block of one write. */
+bool cluster_block_parse(const struct cluster *world, const uint8_t *bytes, uint64_t *ret_value);
+uint64_t cluster_value_new(struct cluster_worker *worker, uint64_t block);
+struct cluster_value *cluster_value_find(struct cluster *world, uint64_t value);
+
+/* cluster_judge.c */
+void cluster_judge(struct cluster_worker *worker);
+/* Its host died while it was under way. */
+void cluster_ghost_add(struct cluster_worker *worker);
+void cluster_ghosts_settle(struct cluster *world);
+bool cluster_has_ghost(const struct cluster *world, const struct cluster_disk *disk,
+		       uint64_t first_block, uint32_t block_count);
+void cluster_forget(struct cluster *world);
+void cluster_on_landed(void *arg, struct sim_disk *disk, uint64_t block, const uint8_t *bytes,
+		       const struct sim_process *writer, bool is_late);
+bool cluster_status_is_explained(const struct cluster_worker *worker, nvme_status status);
+void cluster_set_begin(struct cluster_worker *worker);
+void cluster_set_end(struct cluster *world, const struct cluster_change_set *set, bool is_done,
+		     bool is_stable);
+
+/* cluster_reserve.c */
+bool cluster_reserve_begin(struct cluster_worker *worker, struct prng *prng);
+void cluster_reserve_end(struct cluster_worker *worker);
+/* Of a command that was let through. */
+void cluster_reserve_check(const struct cluster_worker *worker);
+/* After the troubles: the next command that frees the disk, or false when it is free. */
+bool cluster_reserve_settle(struct cluster_worker *worker, struct cluster_disk *disk);
+
+/* cluster_events.c */
+void cluster_events_plan(struct cluster *world);
+void cluster_events_begin(struct cluster *world);
+/* What its cache holds is lost, or not. */
+void cluster_disk_lose(struct cluster_disk *disk);
+void cluster_heal(struct cluster *world);
+
+/* cluster_discovery.c */
+void cluster_discovery_start(struct cluster *world);
+/* Whether the log of any node has this port for that subsystem. */
+bool cluster_discovery_knows(const struct cluster *world, unsigned sub,
+			     const struct net_addr *addr);
+bool cluster_discovery_is_well(struct cluster *world, char why[200]);
+void cluster_discovery_stop(struct cluster *world);
+bool cluster_discovery_is_gone(const struct cluster *world);
+void cluster_discovery_free(struct cluster *world);
+
+/* cluster_check.c */
+void cluster_check_stats(struct cluster *world);
+void cluster_check_path(struct cluster_mpath *mpath, unsigned path, const char *what);
+bool cluster_check_targets_are_empty(struct cluster *world, char why[200]);
+
+#endif

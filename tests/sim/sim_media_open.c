@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What media/media.c finds instead of files when a program is linked with --wrap (sim_media_wraps
+ * in meson.build): "file:/disk/NAME" is the simulated disk of that name, everything else is what it
+ * is. The specs are parsed by the true code, so that faults can be put around a disk. Locks of
+ * members go by a number in place of a descriptor. One thread.
+ */
+#include "sim_disk_private.h"
+
+#include "media/member_lock.h"
+#include "media/spec.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DISK_PATH     "/disk/"
+#define DISK_FD_FIRST 2000000 /* in place of descriptors: more than any true one */
+
+int __real_media_file_open(const struct media_spec *spec, struct media **ret_media,
+			   struct media_error *ret_error);
+bool __real_media_file_is_current(const struct media *media);
+uint64_t __real_media_file_used_bytes(struct media *media);
+bool __real_media_file_problem(struct media *media, struct media_error *ret_problem);
+void __real_media_file_undo(struct media *media);
+int __real_media_file_lock_fd(const struct media *media);
+int __real_media_file_member(const struct media *media);
+int __real_media_file_sync(struct media *const *media, unsigned count,
+			   struct media_error *ret_error);
+int __real_member_lock_is_held(int fd, unsigned first_member, unsigned count, bool *ret_is_held);
+int __real_member_lock_take_fence(int fd);
+void __real_member_lock_drop_fence(int fd);
+
+int __wrap_media_file_open(const struct media_spec *spec, struct media **ret_media,
+			   struct media_error *ret_error);
+bool __wrap_media_file_is_current(const struct media *media);
+uint64_t __wrap_media_file_used_bytes(struct media *media);
+bool __wrap_media_file_problem(struct media *media, struct media_error *ret_problem);
+void __wrap_media_file_undo(struct media *media);
+int __wrap_media_file_lock_fd(const struct media *media);
+int __wrap_media_file_member(const struct media *media);
+int __wrap_media_file_sync(struct media *const *media, unsigned count,
+			   struct media_error *ret_error);
+int __wrap_member_lock_is_held(int fd, unsigned first_member, unsigned count, bool *ret_is_held);
+int __wrap_member_lock_take_fence(int fd);
+void __wrap_member_lock_drop_fence(int fd);
+
+static struct disk_handle *handle_of(const struct media *media)
+{
+	return media->ops == &sim_disk_ops
+		       ? container_of((struct media *)media, struct disk_handle, media)
+		       : NULL;
+}
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+int __wrap_media_file_open(const struct media_spec *spec, struct media **ret_media,
+			   struct media_error *ret_error)
+{
+	struct sim_disk *disk;
+	int res = -ENOENT;
+
+	if (strncmp(spec->path, DISK_PATH, strlen(DISK_PATH)) != 0)
+		return __real_media_file_open(spec, ret_media, ret_error);
+	disk = sim_disk_find(spec->path + strlen(DISK_PATH));
+	if (disk != NULL)
+		res = disk_open_parsed(disk, spec, spec->is_shared ? (int)spec->member : -1, false,
+				       ret_media);
+	if (res < 0)
+		return media_fail(ret_error, res, "%.160s: %s", spec->path, strerror(-res));
+	return 0;
+}
+
+void __wrap_media_file_undo(struct media *media)
+{
+	struct disk_handle *handle = handle_of(media);
+
+	if (handle == NULL) {
+		__real_media_file_undo(media);
+		return;
+	}
+	/* Other members may use what was made. */
+	if (handle->grown_from > 0 && handle->member < 0)
+		handle->disk->block_count = handle->grown_from;
+	handle->grown_from = 0;
+}
+
+/* Blocks of a disk are there when it has grown: only true files are to be synced. */
+int __wrap_media_file_sync(struct media *const *media, unsigned count,
+			   struct media_error *ret_error)
+{
+	struct media **files = sim_alloc((count + 1) * sizeof(struct media *));
+	unsigned file_count = 0;
+	int res;
+
+	for (unsigned i = 0; i < count; i++) {
+		if (handle_of(media[i]) == NULL)
+			files[file_count++] = media[i];
+	}
+	res = file_count > 0 ? __real_media_file_sync(files, file_count, ret_error) : 0;
+	free(files);
+	return res;
+}
+
+/* ---- questions ------------------------------------------------------------------------------ */
+
+bool __wrap_media_file_is_current(const struct media *media)
+{
+	const struct disk_handle *handle = handle_of(media);
+
+	if (handle == NULL)
+		return __real_media_file_is_current(media);
+	/* One without size= follows the disk. */
+	return strstr(media->spec, ",size=") != NULL ||
+	       handle->disk->block_count * media->block_bytes <= media->size_bytes;
+}
+
+uint64_t __wrap_media_file_used_bytes(struct media *media)
+{
+	const struct disk_handle *handle = handle_of(media);
+	uint64_t used;
+
+	if (handle == NULL)
+		return __real_media_file_used_bytes(media);
+	used = disk_used_bytes(handle->disk);
+	return used < media->size_bytes ? used : media->size_bytes;
+}
+
+bool __wrap_media_file_problem(struct media *media, struct media_error *ret_problem)
+{
+	const struct disk_handle *handle = handle_of(media);
+
+	if (handle == NULL)
+		return __real_media_file_problem(media, ret_problem);
+	if (handle->disk->cut_at >= handle->disk->block_count)
+		return false;
+	media_fail(ret_problem, -EIO, "the disk was cut to %llu blocks while it is served",
+		   (unsigned long long)handle->disk->cut_at);
+	return true;
+}
+
+/* ---- members -------------------------------------------------------------------------------- */
+
+/* The disk's number among all, behind the first one. */
+static int disk_fd(const struct sim_disk *disk)
+{
+	return DISK_FD_FIRST + (int)disk->number;
+}
+
+static struct sim_disk *disk_of_fd(int fd)
+{
+	return fd < DISK_FD_FIRST ? NULL : sim_disk_find_number((unsigned)(fd - DISK_FD_FIRST));
+}
+
+int __wrap_media_file_lock_fd(const struct media *media)
+{
+	const struct disk_handle *handle = handle_of(media);
+
+	if (handle == NULL)
+		return __real_media_file_lock_fd(media);
+	return handle->member >= 0 ? disk_fd(handle->disk) : -1;
+}
+
+int __wrap_media_file_member(const struct media *media)
+{
+	const struct disk_handle *handle = handle_of(media);
+
+	return handle ? handle->member : __real_media_file_member(media);
+}
+
+int __wrap_member_lock_is_held(int fd, unsigned first_member, unsigned count, bool *ret_is_held)
+{
+	const struct sim_disk *disk = disk_of_fd(fd);
+
+	if (disk == NULL)
+		return __real_member_lock_is_held(fd, first_member, count, ret_is_held);
+	*ret_is_held = false;
+	for (unsigned i = 0; i < count; i++)
+		*ret_is_held |= sim_disk_member_can_write(disk, first_member + i);
+	return 0;
+}
+
+int __wrap_member_lock_take_fence(int fd)
+{
+	struct sim_disk *disk = disk_of_fd(fd);
+
+	return disk ? sim_disk_fence_take(disk) : __real_member_lock_take_fence(fd);
+}
+
+void __wrap_member_lock_drop_fence(int fd)
+{
+	struct sim_disk *disk = disk_of_fd(fd);
+
+	if (disk)
+		sim_disk_fence_drop(disk);
+	else
+		__real_member_lock_drop_fence(fd);
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a seed of the multipath world chooses, what shrinking takes away from it, and what a run
+ * did. One thread.
+ */
+#include "sim_mpath.h"
+
+#include "base/clock.h"
+#include "host/mpath_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum feature {
+	FEATURE_TWO_TARGETS,
+	FEATURE_THIRD_PORT,
+	FEATURE_NET_RESETS,
+	FEATURE_STALLS,
+	FEATURE_ZERO_COPY,
+	FEATURE_ZERO_COPY_HELD,
+	FEATURE_ZERO_COPY_REFUSED,
+	FEATURE_CTRL_RESETS,
+	FEATURE_HEDGES,
+	FEATURE_DIGESTS,
+	FEATURE_SPIKES,
+	FEATURE_DEAF_MEDIA,
+	FEATURE_SILENCE,
+	FEATURE_FAST_IO_FAIL,
+	FEATURE_CUTS,
+	FEATURE_PARTITIONS,
+	FEATURE_ANA,
+	FEATURE_RESTARTS,
+	FEATURE_FREEZES,
+	FEATURE_FLIPS,
+	FEATURE_REMOVALS,
+	FEATURE_WORKERS,
+	FEATURE_LATE, /* the first of enum late_feature */
+};
+
+static const char *const feature_names[] = {
+	"two_targets",
+	"third_port",
+	"net_resets",
+	"stalls",
+	"zero_copy",
+	"zero_copy_held",
+	"zero_copy_refused",
+	"ctrl_resets",
+	"hedges",
+	"digests",
+	"spikes",
+	"deaf_media",
+	"silence",
+	"fast_io_fail",
+	"cuts",
+	"partitions",
+	"ana",
+	"restarts",
+	"freezes",
+	"flips",
+	"removals",
+	"workers",
+	LATE_FEATURE_NAMES,
+	NULL,
+};
+
+static bool feature(struct mrun *run, enum feature feature, bool is_chosen)
+{
+	if (!is_chosen || (run->scenario->features_off >> feature & 1))
+		return false;
+	run->verdict->features_on |= 1ull << feature;
+	return true;
+}
+
+static uint32_t figure(struct mrun *run, enum feature which, uint32_t chosen)
+{
+	return feature(run, which, chosen > 0) ? chosen : 0;
+}
+
+static uint32_t maybe(struct prng *prng, uint32_t low, uint32_t high)
+{
+	return prng_one_in(prng, 3) ? 0 : low + (uint32_t)prng_below(prng, high - low + 1);
+}
+
+static void probe_choose(struct mrun *run, struct probe *probe)
+{
+	prng_seed(&probe->prng, prng_next(&run->prng));
+	probe->random_delay_us = 1 + prng_below(&run->prng, 3000);
+	probe->spike_one_in = figure(run, FEATURE_SPIKES, maybe(&run->prng, 5, 100));
+	/* Below CQT: a target whose medium takes longer does not keep its word. */
+	probe->spike_us = 300000;
+	probe->is_deaf = feature(run, FEATURE_DEAF_MEDIA, prng_one_in(&run->prng, 2));
+}
+
+static void timeouts_choose(struct mrun *run)
+{
+	struct host_timeouts *timeouts = &run->world.config.timeouts;
+	struct prng *prng = &run->prng;
+
+	timeouts->keep_alive_ms = 300 + (uint32_t)prng_below(prng, 1200);
+	timeouts->silence_ms = prng_one_in(prng, 3) ? 0 : 100 + (uint32_t)prng_below(prng, 150);
+	timeouts->silence_ms = figure(run, FEATURE_SILENCE, timeouts->silence_ms);
+	timeouts->command_ms = 600 + (uint32_t)prng_below(prng, 1500);
+	timeouts->stable_ms = 1 + (uint32_t)prng_below(prng, 1000);
+	timeouts->reset_ms = 50 + (uint32_t)prng_below(prng, 1000);
+	timeouts->fast_io_fail_ms =
+		prng_one_in(prng, 3) ? 200 + (uint32_t)prng_below(prng, 3000) : 0;
+	timeouts->fast_io_fail_ms = figure(run, FEATURE_FAST_IO_FAIL, timeouts->fast_io_fail_ms);
+	timeouts->quiesce_ms = 400;
+	run->world.config.policy = (enum path_policy)prng_below(prng, 4);
+	run->world.config.io_queues = 1 + (unsigned)prng_below(prng, 3);
+	run->world.config.io_queue_size = 3 + (unsigned)prng_below(prng, 14); /* a pair fits */
+	run->world.config.wants_header_digest = prng_one_in(prng, 2);
+	run->world.config.wants_data_digest = prng_one_in(prng, 2);
+	if (prng_one_in(prng, 3))
+		run->world.config.hedge =
+			(struct mpath_hedge){.percentile = 5000 + (uint32_t)prng_below(prng, 4900),
+					     .extra_percent = 1 + (uint32_t)prng_below(prng, 50)};
+	if (!feature(run, FEATURE_HEDGES, run->world.config.hedge.percentile > 0))
+		run->world.config.hedge = (struct mpath_hedge){0};
+	run->world.config.zero_copy_min_bytes =
+		figure(run, FEATURE_ZERO_COPY, prng_one_in(prng, 3) ? 512 : 0);
+}
+
+static bool late_feature(void *arg, unsigned which, bool is_chosen)
+{
+	return feature(arg, (enum feature)(FEATURE_LATE + which), is_chosen);
+}
+
+static void options_shrink(struct mrun *run, struct sim_options *options)
+{
+	options->faults.reset_ppm = figure(run, FEATURE_NET_RESETS, options->faults.reset_ppm);
+	options->faults.stall_ppm = figure(run, FEATURE_STALLS, options->faults.stall_ppm);
+	options->zc_hold_max_us = figure(run, FEATURE_ZERO_COPY_HELD, options->zc_hold_max_us);
+	options->zc_refuse_one_in =
+		figure(run, FEATURE_ZERO_COPY_REFUSED, options->zc_refuse_one_in);
+}
+
+static void troubles_shrink(struct mrun *run)
+{
+	struct mpath_config *config = &run->world.config;
+
+	run->cut_one_in = figure(run, FEATURE_CUTS, run->cut_one_in);
+	run->partition_one_in = figure(run, FEATURE_PARTITIONS, run->partition_one_in);
+	run->ana_one_in = figure(run, FEATURE_ANA, run->ana_one_in);
+	run->restart_one_in = figure(run, FEATURE_RESTARTS, run->restart_one_in);
+	run->freeze_one_in = figure(run, FEATURE_FREEZES, run->freeze_one_in);
+	run->remove_one_in = figure(run, FEATURE_REMOVALS, run->remove_one_in);
+	/* Without digests nobody sees that bits are wrong. */
+	if (!feature(run, FEATURE_DIGESTS,
+		     config->wants_header_digest || config->wants_data_digest)) {
+		config->wants_header_digest = config->wants_data_digest = false;
+		run->flip_one_in = 0;
+	}
+	run->flip_one_in = figure(run, FEATURE_FLIPS, run->flip_one_in);
+	if (!feature(run, FEATURE_WORKERS, run->worker_count > 1))
+		run->worker_count = 1;
+}
+
+void mpath_world_choose(struct mrun *run)
+{
+	struct prng *prng = &run->prng;
+	unsigned ports = 2 + (unsigned)prng_below(prng, 2);
+	bool is_two = feature(run, FEATURE_TWO_TARGETS, prng_one_in(prng, 3));
+	uint64_t commands_max = run->scenario->commands_max;
+	struct sim_options options = {
+		.latency_max_us = 1 + (uint32_t)prng_below(prng, 200),
+		.connect_timeout_us = 1000000,
+		.faults = {.reset_ppm = prng_one_in(prng, 3) ? (uint32_t)prng_below(prng, 2000) : 0,
+			   .stall_ppm =
+				   prng_one_in(prng, 3) ? (uint32_t)prng_below(prng, 10000) : 0,
+			   .stall_max_us = 100 + (uint32_t)prng_below(prng, 200000)},
+		.zc_hold_max_us = prng_one_in(prng, 3) ? 200000 : 0,
+		.zc_refuse_one_in = prng_one_in(prng, 3) ? 6 : 0,
+	};
+
+	late_choose(&run->late, run->scenario->seed);
+	run->late.flip_one_in = 0; /* it has its own */
+	late_shrink(&run->late, late_feature, run);
+	options.faults.slow_ppm = run->late.slow_ppm;
+	options_shrink(run, &options);
+	if (!feature(run, FEATURE_THIRD_PORT, ports > 2))
+		ports = 2;
+	if (is_two)
+		mworld_create_two(&run->world, run->scenario->seed, ports, false, &options);
+	else
+		mworld_create(&run->world, run->scenario->seed, ports, &options);
+	run->has_reset = feature(run, FEATURE_CTRL_RESETS, !is_two && !prng_one_in(prng, 4));
+	probe_choose(run, run->world.ns[0].probe);
+	if (is_two)
+		probe_choose(run, run->world.ns[0].second_probe);
+	timeouts_choose(run);
+	/* The target's own word, which it keeps. */
+	run->world.quiesce_ms = prng_one_in(prng, 2) ? 400 : 0;
+	mworld_apply(&run->world);
+	run->commands_left = 200 + prng_below(prng, 600);
+	if (commands_max > 0 && commands_max < run->commands_left)
+		run->commands_left = commands_max;
+	run->chaos_max_us = 1000 + (uint32_t)prng_below(prng, 200000);
+	run->cut_one_in = maybe(prng, 2, 20);
+	run->partition_one_in = maybe(prng, 3, 30);
+	run->ana_one_in = maybe(prng, 2, 20);
+	run->restart_one_in = prng_one_in(prng, 3) ? 5 + (uint32_t)prng_below(prng, 40) : 0;
+	run->freeze_one_in = prng_one_in(prng, 3) ? 3 + (uint32_t)prng_below(prng, 40) : 0;
+	if (run->world.config.wants_header_digest && run->world.config.wants_data_digest)
+		run->flip_one_in = prng_one_in(prng, 2) ? 30 + (uint32_t)prng_below(prng, 1000) : 0;
+	run->remove_one_in = prng_one_in(prng, 3) ? 2 + (uint32_t)prng_below(prng, 20) : 0;
+	run->think_max_us = prng_one_in(prng, 2) ? 20 : 5000;
+	run->worker_count = 1 + (unsigned)prng_below(prng, WORKERS_MAX);
+	troubles_shrink(run);
+}
+
+/* ---- a run ----------------------------------------------------------------------------------- */
+
+static void stats_count(struct mrun *run, struct sim_counters *counters)
+{
+	struct mpath_run_stats *stats = &run->stats;
+	const struct {
+		const char *name;
+		uint64_t value;
+	} counts[] = {
+		{"blocks_checked", stats->blocks_checked},
+		{"commands_sent_again", stats->resent},
+		{"outcomes_unknown", stats->unknown},
+		{"commands_without_a_path", stats->no_path},
+		{"connections_cut", stats->cuts},
+		{"partitions", stats->partitions},
+		{"ANA_changes", stats->ana_changes},
+		{"target_restarts", stats->restarts},
+		{"targets_frozen", stats->freezes},
+		{"bits_flipped", stats->flips},
+		{"paths_removed_or_added", stats->removals},
+		{"paths_lost", stats->losses},
+		{"one_way_partitions", run->late.one_ways},
+		{"limits_of_bandwidth", run->late.limits},
+		{"streams_ended", run->late.ends},
+		{"fences_by_reset", stats->fences_by_reset},
+		{"fences_by_time", stats->fences_by_time},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(counts); i++)
+		sim_counter_add(counters, counts[i].name, counts[i].value);
+	for (unsigned i = 0; i < SIM_STATUS_MAX; i++)
+		counters->statuses[i] += stats->statuses[i];
+}
+
+static void paths_count(struct mrun *run)
+{
+	for (unsigned i = 0; i < run->world.port_count; i++) {
+		struct path_info info = mworld_info(&run->world, i);
+
+		run->stats.losses += info.losses;
+		run->stats.fences_by_reset += info.fences_by_reset;
+		run->stats.fences_by_time += info.fences_by_time;
+	}
+}
+
+static void run_end(struct mrun *run)
+{
+	struct sim_verdict *verdict = run->verdict;
+
+	verdict->simulated_ns = sim_now(run->world.sim) - NS_PER_S;
+	verdict->commands = run->stats.commands;
+	verdict->events = run->event_count;
+	/* After a violation nothing is known to be quiet: what it holds is left as it is. */
+	if (run->is_failed) {
+		sim_destroy(run->world.sim);
+	} else if (mworld_destroy(&run->world) > 0) {
+		snprintf(verdict->what, sizeof(verdict->what), "something is left over");
+		run->is_failed = true;
+	}
+	mpath_hash_add(run, run->step);
+	verdict->hash = run->hash;
+	verdict->is_ok = !run->is_failed;
+}
+
+static void mpath_run(const struct sim_scenario *scenario, struct sim_counters *counters,
+		      struct sim_verdict *ret_verdict)
+{
+	struct mrun *run = calloc(1, sizeof(*run));
+
+	CHECK(run != NULL);
+	memset(ret_verdict, 0, sizeof(*ret_verdict));
+	run->scenario = scenario;
+	run->verdict = ret_verdict;
+	run->counters = counters;
+	run->hash = scenario->seed;
+	run->next_value = 1;
+	prng_seed(&run->prng, scenario->seed * 0x9e3779b97f4a7c15ull + 7);
+	run->model = model_create(MWORLD_BLOCKS, false);
+	mpath_world_choose(run);
+	mpath_run_play(run);
+	if (!run->is_failed)
+		paths_count(run);
+	run_end(run);
+	stats_count(run, counters);
+	if (ret_verdict->is_ok) {
+		model_destroy(run->model);
+		free(run);
+	}
+}
+
+const struct sim_world_kind sim_world_mpath = {
+	.name = "mpath",
+	.features = feature_names,
+	.run = mpath_run,
+};

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the simulated target owes its hosts beyond the answers to their commands: that it ends a
+ * controller only when its host was silent for KATO, and then does; that nothing of a controller
+ * that was reset is on a medium when the reset is answered; that hosts are told which namespaces
+ * have changed; that the discovery log says how new it is. One thread; looks at the target's truth
+ * between two events, from outside.
+ *
+ * A command that was answered proves that the target had it, not before it was begun: whoever ends
+ * a controller less than KATO after that has not kept count.
+ */
+#include "sim_op.h"
+
+#include "base/clock.h"
+#include "base/le.h"
+#include "target/local.h"
+#include "wire/ctrl_reset.h"
+#include "wire/log_page.h"
+
+#include <string.h>
+
+#define LATE_MAX_NS (2 * NS_PER_S) /* beyond all that a target may take to notice */
+
+static uint32_t maybe(struct prng *prng, uint32_t low, uint32_t high)
+{
+	return prng_one_in(prng, 2) ? low + (uint32_t)prng_below(prng, high - low + 1) : 0;
+}
+
+/* Numbers of their own, and some seeds only: those that found something before stay as they were.
+ */
+void watch_choose(struct world *world, uint64_t seed)
+{
+	struct world_plan *plan = &world->plan;
+	struct prng prng;
+
+	if (seed % 7 != 1 && seed % 7 != 4 && seed % 7 != 6)
+		return;
+	prng_seed(&prng, seed * 0x94d049bb133111ebull + 17);
+	plan->has_news = true;
+	plan->has_large = prng_one_in(&prng, 3);
+	plan->misfit_one_in = maybe(&prng, 10, 100);
+	plan->idle_one_in = maybe(&prng, 20, 200);
+}
+
+/* ---- keep alive ------------------------------------------------------------------------------ */
+
+static void expiry_check(struct world *world, const struct ctrl *ctrl)
+{
+	uint64_t now_ns = sim_now(world->sim);
+	uint64_t kato_ns = ctrl->kato_ms * NS_PER_MS * 975 / 1000; /* by a fast clock */
+
+	for (unsigned i = 0; i < world->host_count; i++) {
+		uint64_t proven_ns =
+			world->hosts[i] ? sim_host_proven_ns(world->hosts[i], ctrl->cntlid) : 0;
+
+		/* It counts by its own clock, which may run fast, or jump. */
+		if (proven_ns > world->wreck.jumped_ns && now_ns < proven_ns + kato_ns)
+			world_fail(world,
+				   "host %u: keep alive of controller %u expired %.3f ms after a "
+				   "command, KATO is %u ms",
+				   i, ctrl->cntlid, (double)(now_ns - proven_ns) / 1e6,
+				   ctrl->kato_ms);
+	}
+}
+
+/* True: its host is silent, and it does not end. */
+static bool ctrl_is_overdue(const struct world *world, const struct ctrl *ctrl)
+{
+	uint64_t last_ns = atomic_load(&ctrl->last_traffic_ns);
+	uint64_t limit_ns = ctrl->kato_ms * NS_PER_MS +
+			    ctrl->local->snapshot->limits.quiesce_ms * NS_PER_MS + LATE_MAX_NS;
+
+	return ctrl->state == CTRL_LIVE && ctrl->kato_ms > 0 && last_ns > 0 &&
+	       wreck_clock_ns(world, LATE_MAX_NS) > last_ns + limit_ns;
+}
+
+void watch_ctrls(struct world *world)
+{
+	for (unsigned i = 0; world->target && i < world->target->local_count; i++) {
+		list_for_each(node, &world->target->locals[i].ctrls) {
+			const struct ctrl *ctrl = list_entry(node, struct ctrl, node);
+
+			if (ctrl->state != CTRL_LIVE && (ctrl->csts & CSTS_CFS) != 0)
+				expiry_check(world, ctrl);
+			else if (ctrl_is_overdue(world, ctrl))
+				world_fail(world, "controller %u lives on, its host is silent",
+					   ctrl->cntlid);
+		}
+	}
+}
+
+/* ---- Cross-Controller Reset ------------------------------------------------------------------ */
+
+static bool queue_is_of(const struct queue *queue, const struct ctrl_reset_cmd *instance)
+{
+	/* The controller of one that is detaching may be gone, and it has no commands any more. */
+	return queue->state != QUEUE_DETACHING && queue->ctrl && queue->qid != 0 &&
+	       queue->ctrl->cntlid == instance->cntlid &&
+	       queue->ctrl->uniquifier == instance->uniquifier &&
+	       queue->ctrl->random_number == instance->random_number;
+}
+
+static void queue_check_quiet(struct world *world, const struct queue *queue)
+{
+	list_for_each(node, &queue->busy) {
+		const struct slot *slot = list_entry(node, struct slot, node);
+
+		if (slot->state == SLOT_EXECUTING && slot->io.media)
+			world_fail(world,
+				   "the reset of controller %u was answered, and its command %02x "
+				   "still runs",
+				   queue->ctrl->cntlid, slot->sqe.opcode);
+	}
+}
+
+void watch_reset_done(struct world *world, const struct ctrl_reset_cmd *instance)
+{
+	for (unsigned i = 0; world->target && i < world->target->local_count; i++) {
+		list_for_each(node, &world->target->locals[i].queues) {
+			const struct queue *queue = list_entry(node, struct queue, node);
+
+			if (queue_is_of(queue, instance))
+				queue_check_quiet(world, queue);
+		}
+	}
+}
+
+/* ---- news ------------------------------------------------------------------------------------ */
+
+unsigned watch_seen_by(const struct world *world, const struct world_ns *ns)
+{
+	unsigned hosts = 0;
+
+	for (unsigned i = 0; i < world->plan.hosts; i++)
+		hosts |= (unsigned)world_ns_is_seen(ns, i) << i;
+	return hosts;
+}
+
+void watch_ns_changed(struct world *world, const struct world_ns *ns, unsigned hosts)
+{
+	for (unsigned i = 0; i < world->plan.hosts; i++) {
+		if ((hosts >> i & 1) && sim_host_hears(world->hosts[i]))
+			world->watch.news[i] |= 1u << ns->nsid;
+	}
+}
+
+void watch_session_begun(struct world *world, unsigned host_index)
+{
+	world->watch.news[host_index] = 0;
+}
+
+void watch_changed_log(struct world *world, unsigned host_index, const uint8_t *page,
+		       size_t page_bytes)
+{
+	for (size_t at = 0; at + sizeof(le32) <= page_bytes; at += sizeof(le32)) {
+		le32 raw;
+
+		memcpy(&raw, page + at, sizeof(raw));
+		if (le32_get(raw) == NVME_NSID_ALL)
+			world->watch.news[host_index] = 0;
+		else if (le32_get(raw) <= WORLD_NS_MAX)
+			world->watch.news[host_index] &= ~(1u << le32_get(raw));
+	}
+}
+
+bool watch_is_told(const struct world *world, unsigned host_index)
+{
+	return world->watch.news[host_index] == 0;
+}
+
+/* ---- the discovery log ----------------------------------------------------------------------- */
+
+void watch_discovery(struct world *world, uint64_t before, const struct discovery_header *header)
+{
+	if (header->generation < before || header->generation > world->watch.generation_built)
+		world_fail(world, "the discovery log is of generation %llu, after %llu",
+			   (unsigned long long)header->generation, (unsigned long long)before);
+}
