@@ -11,6 +11,7 @@ COMMANDS     ?=
 EVENTS       ?=
 SKIP         ?=
 TRACE_DIR    ?=
+MUTANT       ?=
 TRACE        ?=
 RUN_FOR      ?=
 FUZZ_SECONDS ?= 60
@@ -24,7 +25,7 @@ BENCH        ?=
 export TRACE
 
 .DEFAULT_GOAL := all
-.PHONY: all help run test test-tools asan tsan sim sim-cover torture chaos soak fuzz fio interop dissect bench bench-micro bench-guard bench-policies bench-failover cover \
+.PHONY: all help run test test-tools asan tsan sim sim-cover sim-mutants torture chaos soak fuzz fuzz-cover fio interop dissect bench bench-micro bench-guard bench-policies bench-failover cover \
 	tidy layers check-clang man install setup clean
 
 all: ## build the program into build/ (the default)
@@ -64,6 +65,9 @@ sim: all ## SEEDS simulated runs from SEED_BASE on in JOBS processes, or SEED=x 
 sim-cover: ## what SEEDS simulated runs reach: lines, branches, statuses, states; in build-cover/
 	@tools/sim-cover --seeds $(SEEDS) --seed-base $(SEED_BASE) --jobs $(JOBS)
 
+sim-mutants: ## weft with one mistake at a time (tests/sim/mutants, or MUTANT=name): the simulator finds each; JOBS
+	@tools/sim-mutants --jobs $(JOBS) $(MUTANT)
+
 torture: test-tools all ## lose FAILOVERS paths under load (1000); no write may be lost or late; as root
 	@tests/torture/torture --programs build/tests/torture --weft build/src/cli/weft \
 		--failovers $(FAILOVERS) $(if $(SEED),--seed $(SEED))
@@ -78,6 +82,9 @@ soak: all ## 1,000 hosts come, work and go for SOAK_SECONDS (600): nothing grows
 
 fuzz: ## fuzz every parser for FUZZ_SECONDS in total
 	@tools/build fuzz && tools/fuzz build-fuzz $(FUZZ_SECONDS)
+
+fuzz-cover: ## branches of wire/ and tcp/ that the fuzzers' corpus in git reaches; below 95 % fails
+	@tools/fuzz-cover
 
 fio: test-tools all ## the I/O engine for fio, build/src/fio/libweft-fio.so
 	@ls build/src/fio/libweft-fio.so

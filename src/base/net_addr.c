@@ -16,6 +16,7 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/un.h>
 
 static void net_addr_set_v4(struct net_addr *addr, struct in_addr host, uint16_t port)
 {
@@ -156,11 +157,33 @@ const char *net_addr_format_host(const struct net_addr *addr, char text[NET_ADDR
 	return text;
 }
 
+/* "unix:" and the path; of a long one the end, which says more. */
+static const char *format_unix(const struct net_addr *addr, char text[NET_ADDR_TEXT_BYTES])
+{
+	const size_t shown_max = 55; /* beside "unix:..." */
+	char path[sizeof(struct sockaddr_un) + 1] = {0};
+	size_t len_bytes;
+
+	if (addr->len_bytes > offsetof(struct sockaddr_un, sun_path) &&
+	    addr->len_bytes <= sizeof(struct sockaddr_un))
+		memcpy(path,
+		       (const uint8_t *)&addr->storage + offsetof(struct sockaddr_un, sun_path),
+		       addr->len_bytes - offsetof(struct sockaddr_un, sun_path));
+	len_bytes = strlen(path);
+	if (len_bytes > shown_max)
+		snprintf(text, NET_ADDR_TEXT_BYTES, "unix:...%.55s", path + len_bytes - shown_max);
+	else
+		snprintf(text, NET_ADDR_TEXT_BYTES, "unix:%.55s", path);
+	return text;
+}
+
 const char *net_addr_format(const struct net_addr *addr, char text[NET_ADDR_TEXT_BYTES])
 {
 	char host[NET_ADDR_TEXT_BYTES];
 	const char *shape = net_addr_is_ipv6(addr) ? "[" : "";
 
+	if (addr->storage.ss_family == AF_UNIX)
+		return format_unix(addr, text);
 	net_addr_format_host(addr, host);
 	/* The longest is 1 + 45 + 11 + 1 + 6 characters, with a scope that no machine has. */
 	snprintf(text, NET_ADDR_TEXT_BYTES, "%s%.54s%s:%u", shape, host, *shape ? "]" : "",

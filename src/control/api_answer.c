@@ -132,6 +132,7 @@ static int change_status(const struct api_call *call, int res)
 		return 507;
 	case EIO:
 	case EROFS:
+	case ENOTRECOVERABLE:
 		return 500;
 	case EINVAL:
 		return 400;

@@ -155,6 +155,7 @@ bool ctrl_event_abort(struct ctrl *ctrl, uint16_t cid)
 	CHECK_OWNER(ctrl);
 	for (uint32_t i = 0; i < ctrl->aer_count; i++) {
 		if (le16_get(ctrl->aer_slots[i]->sqe.cid) == cid) {
+			ctrl->aer_slots[i]->is_abort_requested = true;
 			slot_complete(aer_take(ctrl, i), NVME_SC_ABORT_REQUESTED);
 			return true;
 		}

@@ -329,9 +329,10 @@ void slot_complete_at(struct slot *slot, nvme_status status, uint16_t error_byte
 	CHECK(slot->state == SLOT_EXECUTING);
 	if (slot->is_preempted && nvme_status_same(status, NVME_SC_ABORT_REQUESTED))
 		status = NVME_SC_ABORT_PREEMPT;
-	/* Nobody named it: its queue ends, and does not wait for it. */
-	else if (!slot->aborter && slot->queue->state == QUEUE_CLOSING &&
-		 nvme_status_same(status, NVME_SC_ABORT_REQUESTED))
+	/* Nobody named it: its queue ends, and does not wait for it; or its host was silent for
+	 * too long when it was to begin, and its controller ends. */
+	else if (!slot->aborter && nvme_status_same(status, NVME_SC_ABORT_REQUESTED) &&
+		 (slot->queue->state == QUEUE_CLOSING || !slot->is_abort_requested))
 		status = NVME_SC_ABORT_SQ_DELETION;
 	slot->status = status;
 	slot->error_byte = error_byte;

@@ -8,14 +8,16 @@ chaos.bring_back, so that an end only has to undo what nobody else undoes. Every
 import errno
 import os
 import resource
+import shutil
 import signal
 import time
 
-from world import HOST_NQN, NQN_ALONE, OPERATOR_NSIDS, FILE_MIB
+from world import FILE_MIB, HOST_NQN, NQN_ALONE, OPERATOR_NSIDS, wait_for
 
 ANA_STATES = ('inaccessible', 'non-optimized', 'change', 'persistent-loss')
-FILES_LEFT = 2
+FILES_LIMIT = 48        # a fresh one has about 25
 MEMORY_LEFT_KIB = 512
+CROWD_S = 3.0
 SANITIZER_KIB = 1 << 30  # of address space: what only their shadow memory takes
 
 
@@ -128,32 +130,40 @@ def full_disk(world, rng):
     os.unlink(path)
 
 
-def few_files(world, rng):
-    """No descriptor for those who come again."""
-    target = rng.choice(world.targets)
-    if not target.is_alive():
-        return
-    old = target.limit(resource.RLIMIT_NOFILE, len(os.listdir('/proc/%d/fd' % target.process.pid)) + FILES_LEFT)
+def crowded(world, rng, target):
+    """A crowd of hosts runs into the limit; those who were there must be able to go on."""
+    crowd = world.crowd(target)
     for link in world.links_of(target):
-        link.ask('reset %s 60' % rng.choice('ab'))
+        link.ask('reset %s 30' % rng.choice('ab'))
+    wait_for(lambda: crowd.poll() is not None, CROWD_S)
     yield
-    if old and target.is_alive():
-        target.limit(resource.RLIMIT_NOFILE, old[0])
+    crowd.kill()
+    crowd.wait()
+
+
+def few_files(world, rng):
+    """From its start on: a listener of io_uring keeps the limit that it began with."""
+    if not shutil.which('prlimit'):
+        raise NotHere('there is no prlimit (util-linux)')
+    target = rng.choice(world.targets[:2])  # c may stand on a full disk just now
+    target.stop()
+    target.prefix = ['prlimit', '--nofile=%d' % FILES_LIMIT]
+    target.start()
+    target.prefix = []
+    yield from crowded(world, rng, target)
+    target.stop()
 
 
 def little_memory(world, rng):
-    """No memory for those who come again, and none for commands beyond what there is."""
     target = rng.choice(world.targets)
     if not target.is_alive():
         return
     size_kib = target.kib('VmSize')
     if size_kib > SANITIZER_KIB:
         raise NotHere('a sanitizer needs all the address space there is')
-    old = target.limit(resource.RLIMIT_AS, (size_kib + MEMORY_LEFT_KIB) << 10)
-    for link in world.links_of(target):
-        link.ask('reset %s 60' % rng.choice('ab'))
-    yield
-    if old and target.is_alive():
+    target.limit(resource.RLIMIT_AS, (size_kib + MEMORY_LEFT_KIB) << 10)
+    yield from crowded(world, rng, target)
+    if target.is_alive():
         target.limit(resource.RLIMIT_AS, resource.RLIM_INFINITY)
 
 

@@ -34,6 +34,8 @@ RULES = ('fail:op=read:prob=1:seed=%d+fail:op=write:prob=1:seed=%d+tear:prob=1:s
 LIE = '+lose:op=write:after=100:every=50'
 CTL_TIMEOUT_S = 60
 OPERATOR_NSIDS = range(100, 110)
+CROWD = 8
+CROWD_CONTROLLERS = 100
 
 WRITE_FAULT, READ_ERROR, CAPACITY, INTERNAL = 0x280, 0x281, 0x81, 0x06
 
@@ -73,13 +75,11 @@ class ChaosTarget(stages.Target):
         return json.loads(text)
 
     def limit(self, kind, value):
-        """The soft limit of the process that runs; the old pair, or None when it is gone."""
+        """The soft limit of the process that runs, unless it has just gone."""
         try:
-            old = resource.prlimit(self.process.pid, kind)
-            resource.prlimit(self.process.pid, kind, (value if old[1] < 0 else min(value, old[1]), old[1]))
-            return old
-        except (ProcessLookupError, PermissionError):
-            return None
+            resource.prlimit(self.process.pid, kind, (value, resource.prlimit(self.process.pid, kind)[1]))
+        except ProcessLookupError:
+            pass
 
     def proc(self, name):
         with open('/proc/%d/%s' % (self.process.pid, name)) as file:
@@ -105,10 +105,12 @@ class ChaosTarget(stages.Target):
                                 'sport = :%d' % stages.PORT], capture_output=True, text=True, check=True)
         return len(table.stdout.splitlines())
 
+    def log_text(self):
+        with open(os.path.join(self.folder, 'log'), errors='replace') as file:
+            return file.read()
+
     def alarms(self):
-        path = os.path.join(self.folder, 'log')
-        with open(path, errors='replace') as file:
-            return [line.strip() for line in file if re.search('|'.join(ALARMS), line)]
+        return [line for line in self.log_text().splitlines() if re.search('|'.join(ALARMS), line)]
 
 
 class Fio:
@@ -180,7 +182,7 @@ class World(stages.Stage):
         self.hosts, self.fio = [], None
         self.disk = os.path.join(folder, 'disk')
         self.has_disk = False
-        self.allowed = {HOST_NQN % 3, HOST_NQN % 4, HOST_NQN % 5}
+        self.allowed = {HOST_NQN % number for number in (3, 4, 5, CROWD)}
         # What operators have done to c: sizes in MiB by NSID as they were last seen, and those that may be now.
         self.added, self.may_have, self.files_made, self.grown = {}, {}, 0, 0
         self.changes, self.refusals = 0, 0
@@ -253,6 +255,15 @@ class World(stages.Stage):
         self.added = have
         self.may_have = {nsid: {have.get(nsid)} for nsid in self.may_have}
         return '; '.join(wrong)
+
+    def crowd(self, target):
+        """More hosts than a target with limits has room for; they only read. Whether they get in is their affair."""
+        nqn, nsid = (stages.NQN, 2) if target.is_clustered() else (NQN_ALONE, 3)
+        return subprocess.Popen(
+            ['ip', 'netns', 'exec', self.netns(self.machines[1]), self.weft, 'perf', '-a', target.addr_for(1), '-s',
+             str(stages.PORT), '-n', nqn, '--hostnqn', HOST_NQN % CROWD, '--nsid', str(nsid), '-g', '-G', '--controllers',
+             str(CROWD_CONTROLLERS), '--queues', '4', '--depth', '1', '--rate', '100', '--time', '500ms', '--no-spin'],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def links_of(self, target):
         return [link for i, link in enumerate(self.links) if i % len(self.names) == target.index]

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The REST API without sockets: any request, as the HTTP server hands it over, against a document
- * that does not change. Routes, escapes, queries, If-Match, JSON bodies and the edits of the
- * document that handlers make are all the real ones; the daemon is the few functions here: it
- * edits, checks and compares, and keeps nothing. Every request gets exactly one answer, whose body
- * is JSON.
+ * The REST API without sockets: any requests, as the HTTP server hands them over, one after the
+ * other. Routes, escapes, queries, If-Match, JSON bodies and the edits of the document that
+ * handlers make are all the real ones; the daemon is the few functions here: it edits, checks,
+ * compares, and takes what was asked for when all media are small and in memory, so that the next
+ * request finds it. Every request gets exactly one answer, whose body is JSON.
  *
- * Input: lines of text: method, path with its query, If-Match, Content-Type; the rest is the body.
- * One thread, no reactor runs.
+ * Input: lines of text: method, path with its query, If-Match, Content-Type; the rest up to a byte
+ * 1Eh is the body, and behind that comes the next request. One thread, no reactor runs.
  */
 #include "base/check.h"
 #include "base/log.h"
@@ -33,6 +33,8 @@ static const char base_document[] =
 
 static struct config *base;
 static struct snapshot *base_snapshot;
+static struct media_registry *registry_now;
+static uint64_t generation;
 static void (*handle)(void *arg, struct http_request *request);
 static void *handle_arg;
 static unsigned answers;
@@ -53,7 +55,7 @@ void daemon_change(struct daemon *daemon, const struct change *change)
 
 uint64_t daemon_generation(const struct daemon *daemon)
 {
-	return 7;
+	return generation;
 }
 
 const struct config *daemon_config(const struct daemon *daemon)
@@ -186,6 +188,61 @@ void http_request_answer(struct http_request *request, struct http_answer *answe
 
 /* ---- one request ----------------------------------------------------------------------------- */
 
+/* Nothing that is a file, large, or somebody else's. */
+static bool can_take(const struct config *config)
+{
+	for (unsigned i = 0; i < config->subsystem_count; i++) {
+		const struct config_subsystem *subsystem = &config->subsystems[i];
+
+		for (unsigned n = 0; n < subsystem->ns_count; n++) {
+			const char *media = subsystem->namespaces[n].media;
+
+			if (strcmp(media, "mem:1M") != 0 && strcmp(media, "mem:2M") != 0)
+				return false;
+		}
+	}
+	return config->subsystem_count <= 8 && config->port_count <= 8 && !config->cluster;
+}
+
+/* As at the start of the daemon. */
+static void state_begin(void)
+{
+	static struct config_errors errors;
+
+	errors.count = 0;
+	generation = 7;
+	CHECK(config_load_text(base_document, strlen(base_document), &base, &errors) == 0);
+	CHECK(media_registry_create(1, &registry_now) == 0);
+	CHECK(config_build_snapshot(base, registry_now, 1, &base_snapshot, &errors) == 0);
+	media_registry_commit(registry_now);
+}
+
+static void state_end(void)
+{
+	config_free(base);
+	snapshot_destroy(base_snapshot);
+	media_registry_destroy(registry_now);
+}
+
+static void state_take(struct config *taken_next)
+{
+	static struct config_errors errors;
+	struct snapshot *snapshot;
+
+	errors.count = 0;
+	if (!can_take(taken_next) ||
+	    config_build_snapshot(taken_next, registry_now, 1, &snapshot, &errors) != 0) {
+		config_free(taken_next);
+		return;
+	}
+	media_registry_commit(registry_now);
+	config_free(base);
+	snapshot_destroy(base_snapshot);
+	base = taken_next;
+	base_snapshot = snapshot;
+	generation++;
+}
+
 /* As control/change.c does it, up to the point where something would be applied. */
 static void change_run(void)
 {
@@ -195,9 +252,9 @@ static void change_run(void)
 	struct config *next = NULL;
 
 	waiting = (struct change){0};
-	result = (struct change_result){.generation = 8};
+	result = (struct change_result){.generation = generation + 1};
 	CHECK(document != NULL);
-	if (change.expected_generation && change.expected_generation != 7)
+	if (change.expected_generation && change.expected_generation != generation)
 		result.res = -ESTALE;
 	if (result.res == 0)
 		result.res = change.edit(document, change.arg, &result.errors);
@@ -210,7 +267,10 @@ static void change_run(void)
 	CHECK(result.res <= 0);
 	change.done(change.arg, &result);
 	free(result.diff);
-	config_free(next);
+	if (result.res == 0 && !change.is_dry_run)
+		state_take(next);
+	else
+		config_free(next);
 	json_decref(document);
 }
 
@@ -239,24 +299,17 @@ static char *line_take(const char **at, const char *end)
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-	static struct config_errors errors;
 	struct api_options options = {.socket_path = "unused"};
-	static struct media_registry *registry;
 	static struct api *api;
 
 	log_set_level(LOG_LEVEL_OFF);
-	CHECK(config_load_text(base_document, strlen(base_document), &base, &errors) == 0);
-	CHECK(media_registry_create(1, &registry) == 0);
-	CHECK(media_registry_begin(registry));
-	CHECK(config_build_snapshot(base, registry, 1, &base_snapshot, &errors) == 0);
-	media_registry_commit(registry);
 	CHECK(api_start(NULL, &options, &api) == 0);
+	state_begin();
 	return 0;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes)
+static void request_run(const char *at, const char *end)
 {
-	const char *at = (const char *)bytes, *end = at + len_bytes;
 	struct http_request request = {.method = line_take(&at, end), .path = line_take(&at, end)};
 	char *query = request.path ? strchr(request.path, '?') : NULL;
 
@@ -281,5 +334,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes)
 	free(request.if_match);
 	free(request.content_type);
 	free(request.body);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes)
+{
+	const char *at = (const char *)bytes, *end = at + len_bytes;
+
+	for (unsigned requests = 0; at < end && requests < 16; requests++) {
+		const char *stop = memchr(at, 0x1e, (size_t)(end - at));
+
+		request_run(at, stop ? stop : end);
+		at = stop ? stop + 1 : end;
+	}
+	/* Only what was changed has to be made anew. */
+	if (generation != 7) {
+		state_end();
+		state_begin();
+	}
 	return 0;
 }

@@ -2,8 +2,9 @@
 /*
  * The configuration reader on any bytes: it accepts or complains, never both, and what it accepts
  * keeps the order that a snapshot needs, and is written as a document that reads back the same. The
- * same bytes as a document of the kernel target's tool become one of ours, or an error. The REST
- * API takes documents from whoever may speak to it.
+ * same bytes as a document of the kernel target's tool become one of ours, or an error. Two
+ * documents with a byte 1Eh between them are a change from one to the other: it is allowed or said
+ * why not, both ways. The REST API takes documents from whoever may speak to it.
  */
 #include "base/check.h"
 #include "control/config.h"
@@ -50,14 +51,53 @@ static void round_trip(const struct config *config)
 	config_free(again);
 }
 
+/* From one document to another. What differs is said; what is the same says nothing. */
+static void transition_try(const struct config *from, const struct config *to)
+{
+	static struct config_errors errors;
+	json_t *before = config_to_json(from), *after = config_to_json(to);
+	char *diff = config_diff(from, to);
+	int res;
+
+	errors.count = 0;
+	CHECK(before && after && diff);
+	CHECK((diff[0] == 0) == (json_equal(before, after) != 0));
+	res = config_check_transition(from, to, &errors);
+	CHECK((res == 0) == (errors.count == 0));
+	free(diff);
+	json_decref(before);
+	json_decref(after);
+}
+
+static void two_try(const uint8_t *data, size_t len_bytes, size_t first_bytes)
+{
+	static struct config_errors errors;
+	struct config *first = NULL, *second = NULL;
+
+	errors.count = 0;
+	if (config_load_text((const char *)data, first_bytes, &first, &errors) == 0 &&
+	    config_load_text((const char *)data + first_bytes + 1, len_bytes - first_bytes - 1,
+			     &second, &errors) == 0) {
+		transition_try(first, second);
+		transition_try(second, first);
+	}
+	config_free(first);
+	config_free(second);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes)
 {
+	const uint8_t *between = memchr(data, 0x1e, len_bytes);
 	static struct config_errors errors;
 	struct config *config = NULL;
 	int res;
 
+	if (between) {
+		two_try(data, len_bytes, (size_t)(between - data));
+		return 0;
+	}
 	errors.count = 0;
 	res = config_load_text((const char *)data, len_bytes, &config, &errors);
 	CHECK((res == 0) == (config != NULL));

@@ -5,8 +5,11 @@
  *
  * Input: a byte of switches (digests, whether the connections start initialised, connected and
  * enabled), then steps, each a byte that chooses one of enum step and the bytes it takes. At the
- * end everything is closed: nothing may be left, hang or crash. One thread.
+ * end everything is closed: nothing may be left, hang or crash; and whatever was said to it, all
+ * that the target says is well formed (fuzz_ear.h). One thread. In-band authentication will be
+ * steps between Connect and the first other command.
  */
+#include "fuzz_ear.h"
 #include "fuzz_script.h"
 
 #include "base/log.h"
@@ -43,6 +46,11 @@ enum step {
 	STEP_SWITCH, /* the next connection */
 	STEP_DEAF,   /* receives nothing from now on */
 	STEP_SWAP,   /* a change of configuration */
+	STEP_R2T,    /* data that an R2T has asked for, or nearly */
+	STEP_ADMIN,  /* a command in a few bytes */
+	STEP_IC_ANY,
+	STEP_TERM,
+	STEP_SPOIL, /* the next data digest is wrong */
 	STEP_COUNT,
 };
 
@@ -65,11 +73,13 @@ struct fuzz {
 	struct target *target;
 	struct ns_store *store;
 	struct peer peers[CONNS];
+	struct ear ears[CONNS];
 	unsigned now; /* the connection that steps are about */
 	unsigned switches;
 	uint16_t cid;
 	uint32_t data_bytes; /* of the last write */
 	unsigned kept_count;
+	bool spoils_digest;
 	bool is_read_only;
 	bool is_applying;
 	bool is_stopped;
@@ -179,32 +189,44 @@ static void target_start(struct fuzz *fuzz)
 
 /* ---- what hosts say -------------------------------------------------------------------------- */
 
+static void on_heard(struct peer *peer, const uint8_t *bytes, size_t len_bytes)
+{
+	ear_hear(peer->owner, bytes, len_bytes);
+}
+
 static struct peer *peer_now(struct fuzz *fuzz)
 {
 	struct peer *peer = &fuzz->peers[fuzz->now];
 
-	if (!peer->is_open)
+	if (!peer->is_open) {
+		ear_reset(&fuzz->ears[fuzz->now]);
 		peer_connect(peer, fuzz->host, &fuzz->addr);
+	}
 	return peer;
 }
 
 static struct pdu_encoding encoding_of(const struct fuzz *fuzz)
 {
+	const struct pdu_state *agreed = &fuzz->ears[fuzz->now].state;
+
 	return (struct pdu_encoding){
-		.has_header_digest = fuzz->switches & SWITCH_HDGST,
-		.has_data_digest = fuzz->switches & SWITCH_DDGST,
+		.has_header_digest = agreed->is_initialized ? agreed->has_header_digest
+							    : fuzz->switches & SWITCH_HDGST,
+		.has_data_digest = agreed->is_initialized ? agreed->has_data_digest
+							  : fuzz->switches & SWITCH_DDGST,
 		.data_align_bytes = 4,
 	};
 }
 
 static void send_payload(struct fuzz *fuzz, const uint8_t *data, size_t data_bytes)
 {
-	uint32_t digest = htole32(crc32c(data, data_bytes));
+	uint32_t digest = htole32(crc32c(data, data_bytes) ^ fuzz->spoils_digest);
 
 	if (data_bytes == 0)
 		return;
+	fuzz->spoils_digest = false;
 	peer_send(peer_now(fuzz), data, data_bytes);
-	if (fuzz->switches & SWITCH_DDGST)
+	if (encoding_of(fuzz).has_data_digest)
 		peer_send(peer_now(fuzz), &digest, sizeof(digest));
 }
 
@@ -415,6 +437,84 @@ static void send_data(struct fuzz *fuzz, bool is_fitting)
 	send_payload(fuzz, data, args.data_bytes);
 }
 
+/* An R2T is answered, in one piece or two, as it asks or with one thing wrong. */
+static void send_r2t_data(struct fuzz *fuzz)
+{
+	struct pdu_encoding encoding = encoding_of(fuzz);
+	uint8_t choice = script_u8(&fuzz->script);
+	uint8_t hdr[NVME_TCP_HDR_MAX_BYTES];
+	static const uint8_t data[128 * 1024];
+	struct pdu_data_args args;
+	struct ear_r2t r2t;
+
+	if (!ear_pick(&fuzz->ears[fuzz->now], choice, &r2t) || r2t.bytes > sizeof(data) / 2)
+		return;
+	args = (struct pdu_data_args){.cccid = r2t.cccid,
+				      .ttag = r2t.ttag,
+				      .offset = r2t.offset,
+				      .data_bytes = r2t.bytes,
+				      .is_last = true};
+	if ((choice & 48) == 16)
+		args.offset += choice & 64 ? 4 : 0xfffffffc;
+	else if ((choice & 48) == 32)
+		args.data_bytes = choice & 64 ? r2t.bytes * 2 : 1 + choice;
+	if ((choice & 8) && args.data_bytes > 8) {
+		struct pdu_data_args rest = args;
+		uint32_t first = (choice & 128 ? 512 : 300) % args.data_bytes / 4 * 4;
+
+		args.data_bytes = first ? first : 4;
+		args.is_last = choice & 4;
+		peer_send(peer_now(fuzz), hdr, pdu_encode_h2c_data(hdr, &encoding, &args));
+		send_payload(fuzz, data, args.data_bytes);
+		rest.offset += args.data_bytes;
+		rest.data_bytes -= args.data_bytes;
+		args = rest;
+	}
+	peer_send(peer_now(fuzz), hdr, pdu_encode_h2c_data(hdr, &encoding, &args));
+	send_payload(fuzz, data, args.data_bytes);
+}
+
+static void send_admin(struct fuzz *fuzz)
+{
+	static const uint8_t data[4096];
+	struct nvme_sqe sqe = {.opcode = script_u8(&fuzz->script)};
+	uint8_t choice = script_u8(&fuzz->script);
+	uint32_t bytes = (choice & 63) * 64u;
+
+	sqe.nsid = le32_of(choice & 64 ? NVME_NSID_ALL : choice & 128 ? 1 : 0);
+	sqe.cdw10 = le32_of(script_u32(&fuzz->script));
+	sqe.cdw11 = le32_of(script_u16(&fuzz->script));
+	fuzz->data_bytes = bytes;
+	if (bytes == 0)
+		sgl_encode_none(&sqe);
+	else
+		sgl_encode_transport(&sqe, bytes);
+	send_command(fuzz, &sqe, data, 0);
+}
+
+/* Any ICReq, right in form. */
+static void send_ic_any(struct fuzz *fuzz)
+{
+	uint8_t hdr[NVME_TCP_HDR_MAX_BYTES];
+	uint8_t choice = script_u8(&fuzz->script);
+	uint32_t align = (1 + script_u8(&fuzz->script) % 32) * 4u;
+	struct peer *peer = peer_now(fuzz);
+	size_t bytes = pdu_encode_ic_req(hdr, align, choice & 1, choice & 2, 1u + (choice >> 2));
+
+	fuzz->ears[fuzz->now].align_bytes = align;
+	peer_send(peer, hdr, bytes);
+}
+
+static void send_term(struct fuzz *fuzz)
+{
+	uint8_t buf[NVME_TCP_TERM_HDR_BYTES + NVME_TCP_TERM_DATA_MAX_BYTES] = {0};
+	struct pdu_error error = {.fes = script_u8(&fuzz->script), .what = "fuzz"};
+	uint8_t bytes = script_u8(&fuzz->script) % (NVME_TCP_HDR_MAX_BYTES + 1);
+
+	peer_send(peer_now(fuzz), buf,
+		  pdu_encode_term(buf, PDU_ROLE_HOST, error, fuzz->ears[0].in, bytes));
+}
+
 static void send_raw(struct fuzz *fuzz)
 {
 	uint8_t bytes[255];
@@ -453,6 +553,16 @@ static void say_step(struct fuzz *fuzz, enum step step)
 		send_io(fuzz);
 	else if (step == STEP_DATA || step == STEP_DATA_FITTING)
 		send_data(fuzz, step == STEP_DATA_FITTING);
+	else if (step == STEP_R2T)
+		send_r2t_data(fuzz);
+	else if (step == STEP_ADMIN)
+		send_admin(fuzz);
+	else if (step == STEP_IC_ANY)
+		send_ic_any(fuzz);
+	else if (step == STEP_TERM)
+		send_term(fuzz);
+	else if (step == STEP_SPOIL)
+		fuzz->spoils_digest = true;
 	else if (step == STEP_CLOSE || step == STEP_RESET)
 		peer_close(peer, step == STEP_RESET);
 	else if (step == STEP_SWITCH)
@@ -554,8 +664,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 	CHECK(reactor_create(&config, &fuzz.data[0]) == 0);
 	CHECK(reactor_create(&config, &fuzz.data[1]) == 0);
 	CHECK(reactor_create(&config, &fuzz.host) == 0);
-	for (unsigned i = 0; i < CONNS; i++)
+	for (unsigned i = 0; i < CONNS; i++) {
 		peer_init(&fuzz.peers[i]);
+		fuzz.peers[i].heard = on_heard;
+		fuzz.peers[i].owner = &fuzz.ears[i];
+		ear_reset(&fuzz.ears[i]);
+	}
 	target_start(&fuzz);
 	if (fuzz.switches & SWITCH_READY)
 		play_prelude(&fuzz);

@@ -30,6 +30,12 @@ static struct pdu_state state_from(const uint8_t *input)
 	};
 }
 
+/* None is told before the peer has said one. */
+static uint32_t align_of(const struct pdu_state *state)
+{
+	return state->data_align_bytes ? state->data_align_bytes : 4;
+}
+
 static uint32_t plen_of(const uint8_t *bytes)
 {
 	return bytes[4] | (uint32_t)bytes[5] << 8 | (uint32_t)bytes[6] << 16 |
@@ -57,14 +63,14 @@ static void check_sizes(const struct pdu *pdu, const struct pdu_state *state, co
 		CHECK(pdu->data_bytes <= state->in_capsule_max_bytes);
 	if (pdu->type == NVME_TCP_PDU_H2C_DATA || pdu->type == NVME_TCP_PDU_C2H_DATA) {
 		CHECK(pdu->data_bytes > 0 && pdu->data_bytes <= state->data_max_bytes);
-		CHECK(pdu->data_offset % state->data_align_bytes == 0);
+		CHECK(pdu->data_offset % align_of(state) == 0);
 	}
 }
 
 static size_t encode_again(const struct pdu *pdu, const struct pdu_state *state, uint8_t *hdr)
 {
 	const struct pdu_encoding encoding = {state->has_header_digest, state->has_data_digest,
-					      state->data_align_bytes};
+					      align_of(state)};
 	const struct pdu_data_args args = {pdu->u.data.cccid,  pdu->u.data.ttag, pdu->u.data.offset,
 					   pdu->u.data.length, pdu->is_last,     pdu->is_success};
 	const struct pdu_error error = {pdu->u.term.fes, pdu->u.term.fei, ""};

@@ -191,7 +191,7 @@ def connect_seeds():
 
 # Steps of fuzz_conn.c, in the order of its enum step.
 (RAW, IC_REQ, CONNECT_ADMIN, ENABLE, CONNECT_IO, COMMAND, IO, DATA, DATA_FITTING, TIME, CLOSE, RESET,
- SWITCH, DEAF, SWAP) = range(15)
+ SWITCH, DEAF, SWAP, ANSWER_R2T, ADMIN, IC_ANY, TERM_REQ, SPOIL) = range(20)
 READY, SLOW, DISCOVERY, TWO_REACTORS = 4, 8, 16, 32
 
 
@@ -237,6 +237,48 @@ def conn_seeds():
     write("conn", "disable", admin + bytes([ENABLE, 1, 0, TIME, 5, ENABLE, 0, 0, TIME, 5]))
     write("conn", "data_unasked", bytes([READY, DATA, 1]) + struct.pack("<HHIH", 1, 0, 0, 512))
     write("conn", "raw", bytes([0, RAW, 16]) + pdu(0, 0, struct.pack("<HBBI112x", 0, 0, 3, 0))[:16])
+
+
+def conn_talk_seeds():
+    """R2Ts answered rightly and wrongly, terminations, ICReqs of every kind, silence."""
+    for flags, name in ((READY, "mem"), (READY | SLOW, "slow"), (READY | 3, "digests")):
+        for choice in (0, 8, 12, 16, 80, 32, 96, 136, 140, 24):
+            steps = [IO, 1, 0, 31, TIME, 0, ANSWER_R2T, choice, TIME, 1, IO, 0, 0, 31, TIME, 1]
+            write("conn", "%s_answer_%d" % (name, choice), bytes([flags] + steps))
+        write("conn", name + "_spoil", bytes([flags, SPOIL, IO, 133, 2, 7, TIME, 1, IO, 1, 0, 31, TIME, 0, SPOIL,
+                                              ANSWER_R2T, 0, TIME, 1]))
+        write("conn", name + "_term", bytes([flags, TERM_REQ, 2, 70, TIME, 1]))
+        write("conn", name + "_owed", bytes([flags, IO, 1, 0, 31, TIME, 255, TIME, 255, TIME, 255]))
+    for digests in range(4):
+        for align in (0, 1, 17, 31):
+            steps = [IC_ANY, digests, align, CONNECT_ADMIN, 50, TIME, 0, ENABLE, 0, 0, TIME, 0]
+            steps += [ADMIN, 6, 63, 1, 0, 0, 0, 0, 0, TIME, 1]
+            write("conn", "ic_%d_%d" % (digests, align), bytes([0] + steps))
+    write("conn", "ic_none", bytes([0, RAW, 1, 0] + [TIME, 255] * 6))
+    write("conn", "ic_twice", bytes([0, IC_REQ, IC_REQ, TIME, 1]))
+    for opcode in (2, 6, 8, 9, 10, 12, 13, 0x15, 0x18, 0x80, 0x38, 0x7f, 0xff):
+        for transfer in (0, 63):
+            write("conn", "admin_%x_%d" % (opcode, transfer),
+                  bytes([READY, SWITCH, SWITCH, ADMIN, opcode, 128 | transfer, 1, 0, 0xff, 3, 0, 0, TIME, 1]))
+
+
+def config_seeds():
+    """Two documents: a change from one to the other."""
+    def document(size="1M", more="", nsid=1, subsystems=1, port=1):
+        uuid = "00000000-0000-4000-8000-%012d"
+        parts = ['{"nqn": "nqn.2026-11.io.weft:%d", "namespaces": [{"nsid": %d, "media": "mem:%s", "uuid": "%s"%s}]}'
+                 % (i, nsid, size, uuid % i, more) for i in range(subsystems)]
+        return ('{"version": 1, "subsystems": [%s], "ports": [{"id": %d, "address": "127.0.0.1"}]}'
+                % (", ".join(parts), port)).encode()
+
+    protected = [', "write_protect": "%s"' % kind for kind in ("none", "until-power-cycle", "permanent")]
+    pairs = {"same": (document(), document()), "grow": (document(), document("2M")), "move": (document(), document(nsid=7)),
+             "more": (document(), document(subsystems=3)), "port": (document(), document(port=2)),
+             "read_only": (document(), document(more=', "read_only": true'))}
+    for i, kind in enumerate(protected):
+        pairs["protect_%d" % i] = (document(more=kind), document())
+    for name, (before, after) in pairs.items():
+        write("config", "change_" + name, before + b"\x1e" + after)
 
 
 # Acts of fuzz_host.c, in the order of its enum act; it answers what a seed does not say honestly.
@@ -424,6 +466,22 @@ def api_seeds():
     for name, parts in seeds.items():
         method, path = parts[:2]
         write("api", name, api_request(method, path, *parts[2:]))
+    one = '{"nqn": "nqn.2026-11.io.weft:c", "namespaces": [{"nsid": 1, "media": "mem:1M"}]}'
+    new = "/v1/subsystems/nqn.2026-11.io.weft%3Ac"
+    stories = {
+        "life": [("POST", "/v1/subsystems", one), ("GET", new), ("POST", new + "/namespaces", '{"media": "mem:2M"}'),
+                 ("PATCH", new + "/namespaces/2", '{"read_only": true}'), ("DELETE", new + "/namespaces/1"),
+                 ("POST", new + "/hosts", '{"nqn": "nqn.2026-11.io.weft:h"}'), ("GET", "/v1/state"), ("DELETE", new),
+                 ("GET", new)],
+        "twice": [("POST", "/v1/subsystems", one)] * 2 + [("DELETE", new)] * 2,
+        "match": [("DELETE", sub, "", '"7"'), ("DELETE", port, "", '"7"'), ("DELETE", port, "", '"8"')],
+        "replace": [("GET", "/v1/config"), ("PUT", "/v1/config", '{"version": 1, "subsystems": [], "ports": []}'),
+                    ("GET", "/v1/state"), ("GET", "/v1/health"), ("POST", "/v1/subsystems", one),
+                    ("POST", "/v1/ports", '{"id": 3, "address": "127.0.0.1", "service": "4422"}'),
+                    ("PUT", "/v1/ports/3/ana/1", '{"state": "inaccessible"}'), ("GET", "/v1/ports/3/ana")],
+    }
+    for name, requests in stories.items():
+        write("api", "story_" + name, b"\x1e".join(api_request(*request) for request in requests))
 
 
 def nbd_seeds():
@@ -454,6 +512,8 @@ if __name__ == "__main__":
     page_seeds()
     connect_seeds()
     conn_seeds()
+    conn_talk_seeds()
+    config_seeds()
     host_seeds()
     host_ic_seeds()
     tcp_seeds()

@@ -218,6 +218,9 @@ static void on_changed(void *arg, int res, uint64_t generation, const char *why)
 	sim_trace(world->sim, "operator: node %s: version %" PRIu64 ": %s", node->name,
 		  node->pending.version, res == 0 ? "done" : why);
 	if (res != 0) {
+		/* The store could not make its disk forget it: the next life may have it. */
+		if (res == -ENOTRECOVERABLE)
+			node->may_have_pending = true;
 		cluster_count(world, "changes refused", 1);
 		node->change_again_ns = sim_now(world->sim) + CHANGE_AGAIN_NS;
 		return;

@@ -182,7 +182,8 @@ void cluster_on_landed(void *arg, struct sim_disk *sim_disk, uint64_t block, con
 		return;
 	}
 	/* Discarding may leave a block as it is; a loss of power brings back what was there. */
-	is_same = disk->content[block] == value;
+	is_same = disk->content[block] == value && cluster_has(world, CF_DEALLOCATE) &&
+		  !disk->options.reads_zero_after_discard;
 	disk->content[block] = value;
 	if (is_same || disk->is_losing)
 		return;

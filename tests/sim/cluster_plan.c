@@ -118,7 +118,7 @@ static void shape_choose(struct cluster *world)
 	world->block_bytes = prng_one_in(&prng, 2) ? 512 : 4096;
 	world->peer_kind = (unsigned)prng_below(&prng, 3);
 	world->troubled_ns = (1500 + prng_below(&prng, 4500)) * NS_PER_MS;
-	world->commands_left = 300 + prng_below(&prng, 700);
+	world->commands_left = 400 + prng_below(&prng, 1000);
 	for (unsigned i = 0; i < world->node_count; i++)
 		world->nodes[i].port_count = 1 + (unsigned)prng_below(&prng, CLUSTER_PORTS_MAX);
 	for (unsigned i = 0; i < world->sub_count; i++) {

@@ -2,8 +2,8 @@
 /*
  * One weft target as a simulated process: the true store, configuration, change engine, media
  * registry, peers, discovery and target (src/control without its sockets for people), on simulated
- * reactors. It is started, changed, stopped, killed and started again from what it kept. One thread;
- * callbacks run on the control reactor of the node.
+ * reactors. It is started, changed, stopped, killed and started again from what it kept. One
+ * thread; callbacks run on the control reactor of the node.
  *
  * This file's implementation takes the place of control/daemon.c: it defines struct daemon and the
  * daemon_ functions that the rest of control/ uses.
@@ -21,14 +21,15 @@
 struct sim_node;
 
 struct sim_node_options {
-	const char *name;      /* of the member, and of its folder "/node/NAME"; copied */
+	const char *name;       /* of the member, and of its folder "/node/NAME"; copied */
 	unsigned reactor_count; /* that do the work */
 	uint64_t seed;
 	const json_t *document; /* of its first start; with "cluster" where it has peers; copied */
 	uint64_t clock_offset_ns;
 	int32_t clock_drift_ppm;
 	unsigned buf_counts[3]; /* as target_config's */
-	bool has_discovery;     /* a port of its own for discovery: the first listener's address, 8009 */
+	bool has_discovery; /* a port of its own for discovery: the first listener's address, 8009
+			     */
 	/* The node serves, or could not start (res < 0, with why). May be NULL. */
 	void (*started)(void *arg, struct sim_node *node, int res, const char *why);
 	/* It ended in good order, by sim_node_stop: the process is gone. May be NULL. */
@@ -63,7 +64,7 @@ enum sim_node_state sim_node_state(const struct sim_node *node);
 const char *sim_node_name(const struct sim_node *node);
 struct sim_process *sim_node_process(struct sim_node *node); /* NULL: down */
 struct sim_folder *sim_node_folder(struct sim_node *node);
-struct target *sim_node_target(struct sim_node *node);       /* NULL: not there */
+struct target *sim_node_target(struct sim_node *node); /* NULL: not there */
 struct reactor *sim_node_control(struct sim_node *node);
 uint64_t sim_node_lives(const struct sim_node *node);
 /* Its links to the other members, as peers_list; 0 of a node that has none, or is down. */
@@ -73,8 +74,8 @@ unsigned sim_node_peers(struct sim_node *node, struct peer_info *infos, unsigned
  * An operator's change of a node that serves: `edit` gets a copy of the document when its turn has
  * come (as struct change). `done`: res 0 with the generation when it is in force and kept, -errno
  * when nothing has changed (of -ENOTRECOVERABLE, control/store.h, the next life may have it all the
- * same); not called when the node dies before: then it may have been kept, or not, and the next life
- * tells. A change that is refused for the store's sake has a log line only.
+ * same); not called when the node dies before: then it may have been kept, or not, and the next
+ * life tells. A change that is refused for the store's sake has a log line only.
  */
 struct sim_node_change {
 	/* Its memory is the node's: what it puts into the document it copies (json_deep_copy). */

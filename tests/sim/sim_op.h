@@ -30,10 +30,12 @@ enum op_kind {
 	OP_MISFIT, /* a Write with less data than it names */
 	OP_FLUSH,
 	OP_RESERVE,
+	OP_ODD_IO, /* sim_odd.c */
 	OP_IDENTIFY_CTRL,
 	OP_IDENTIFY_NS,
 	OP_LOG,
 	OP_LOG_DISCOVERY,
+	OP_ODD_ADMIN,
 };
 
 struct op_extent {
@@ -83,8 +85,9 @@ struct sim_op {
 	bool can_fuse;        /* the queues have room for two */
 	uint64_t misdirected; /* of its medium, when it began */
 	bool is_fua;
-	bool must_be_aborted; /* an Abort said that it was */
-	bool may_be_aborted;  /* an Abort was under way while it was */
+	nvme_status odd_status; /* what an odd one must be refused with */
+	bool must_be_aborted;   /* an Abort said that it was */
+	bool may_be_aborted;    /* an Abort was under way while it was */
 	struct op_change change;
 	uint64_t expected[OP_BLOCKS_LARGE]; /* Compare */
 	uint8_t *data;
@@ -98,6 +101,13 @@ struct sim_op {
 void op_begin_random(struct sim_op *op, struct prng *prng);
 void op_begin_read(struct sim_op *op, struct world_ns *ns, uint64_t first_block, uint32_t count);
 void op_begin_discovery(struct sim_op *op);
+/* False when the words do not belong together. */
+bool op_block_parse(const struct world *world, const uint8_t *at, size_t bytes,
+		    uint64_t *ret_value);
+/* What a block becomes by it. */
+uint64_t op_change_value(const struct op_change *change, uint64_t block);
+
+/* sim_judge.c */
 /* Judges the answer. Changes of unknown outcome are put on `ghosts` for a while. */
 void op_end(struct sim_op *op, struct list *ghosts, const struct world_ghost *session);
 /* Tells the model of those whose session is over at the target. */
@@ -106,6 +116,12 @@ void op_ghosts_settle(struct world *world, struct list *ghosts);
 unsigned op_ghosts_reset(struct world *world, struct list *ghosts,
 			 const struct world_ghost *session);
 bool op_is_admin(const struct sim_op *op);
+
+/* Forgets the command before. */
+void op_reset(struct sim_op *op, enum op_kind kind, struct world_ns *ns);
+
+/* sim_odd.c */
+void odd_begin(struct sim_op *op, struct prng *prng, struct world_ns *ns);
 
 /* sim_reserve.c */
 void reserve_begin(struct sim_op *op, struct prng *prng);

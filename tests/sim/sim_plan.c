@@ -52,6 +52,7 @@ const char *const world_feature_names[] = {
 	"volatile_caches",
 	"news",
 	"misfits",
+	"odds",
 	"idle",
 	"large",
 	LATE_FEATURE_NAMES,
@@ -144,6 +145,7 @@ static void troubles_shrink(struct world *world)
 	flag_shrink(world, FEATURE_NEWS, &plan->has_news);
 	flag_shrink(world, FEATURE_LARGE, &plan->has_large);
 	figure_shrink(world, FEATURE_MISFITS, &plan->misfit_one_in);
+	figure_shrink(world, FEATURE_ODDS, &plan->odd_one_in);
 	figure_shrink(world, FEATURE_IDLE, &plan->idle_one_in);
 	flag_shrink(world, FEATURE_CTRL_RESETS, &plan->has_resets);
 	flag_shrink(world, FEATURE_CHANGES, &plan->has_changes);
@@ -249,8 +251,10 @@ static struct media *medium_open(struct world *world, struct world_ns *ns)
 		figure_shrink(world, FEATURE_DEAF_MEDIA, &options.cancel_deaf_one_in);
 		flag_shrink(world, FEATURE_VOLATILE_CACHES, &options.has_volatile_cache);
 		/* Or there would be nothing to wait for. */
-		if (world->plan.is_duel)
+		if (world->plan.is_duel) {
 			options.cancel_deaf_one_in = 1;
+			options.spike_one_in = options.spike_one_in ? 5 : 0;
+		}
 		ns->can_fail = options.error_one_in > 0 || world->plan.power_loss_one_in > 0;
 		if (world->wreck.is_on)
 			return disk_open(world, ns, &options);

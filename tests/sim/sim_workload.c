@@ -122,7 +122,10 @@ static void on_reset_done(struct host_cmd *cmd)
 	host->is_reset_busy = false;
 	world_hash(host->world, cmd->status.value ^ cmd->result << 21);
 	if (!is_ok && !nvme_status_same(cmd->status, NVME_SC_HOST_PATHING_ERROR) &&
-	    !nvme_status_same(cmd->status, NVME_SC_ABORT_SQ_DELETION))
+	    !nvme_status_same(cmd->status, NVME_SC_ABORT_SQ_DELETION) &&
+	    /* There was no memory for it. */
+	    !(nvme_status_same(cmd->status, NVME_SC_INTERNAL) &&
+	      host->world->wreck.refuse_one_in > 0))
 		world_fail(host->world, "host %u: Cross-Controller Reset ended with \"%s\"",
 			   host->index, nvme_status_name(cmd->status));
 	if (!is_ok || !ctrl_reset_result_decode((uint32_t)cmd->result))
@@ -155,6 +158,8 @@ static void on_connected(struct host_ctrl *ctrl, void *arg, int res, const struc
 	world_hash(host->world, (uint64_t)res ^ sim_now(host->world->sim));
 	if (res != 0) {
 		host->world->stats->connect_failures++;
+		if (!nvme_status_is_ok(error->status))
+			host->world->stats->statuses[error->status.value % SIM_STATUS_MAX]++;
 		sim_trace(host->world->sim, "host %u: no connection: %s", host->index, error->text);
 		if (!has_cause_to_fail(host->world))
 			world_fail(host->world, "host %u cannot connect: %s", host->index,

@@ -500,6 +500,7 @@ static void stats_count(const struct world_stats *stats, struct sim_counters *co
 		{"reservations_held_again", stats->recalled},
 		{"changes_shut_out", stats->preempted},
 		{"copies", stats->copies},
+		{"odd_commands", stats->odds},
 		{"times_the_store_was_full", stats->keep_failures},
 		{"resets_of_lost_controllers", stats->resets},
 		{"resets_with_commands_about", stats->resets_fence},
@@ -528,6 +529,7 @@ static struct world *world_create(const struct sim_scenario *scenario, struct wo
 	world_changes_choose(world, scenario->seed);
 	watch_choose(world, scenario->seed);
 	late_choose(&world->late, scenario->seed);
+	odd_choose(world, scenario->seed);
 	wreck_choose(world, scenario->seed);
 	world_plan_shrink(world, &options);
 	world->commands_left = world->plan.commands_max;

@@ -4,7 +4,7 @@
  * the troubles that the seed chose. Everything runs in one thread; `world_step` is the time of the
  * models. sim_plan.c chooses, sim_world.c owns the target and the troubles, sim_change.c what an
  * operator changes and what is kept over restarts, sim_workload.c the hosts, sim_op.c their
- * commands and the judgement of the answers, sim_reserve.c reservations.
+ * commands, sim_judge.c the judgement of the answers, sim_reserve.c reservations.
  */
 #ifndef WEFT_TESTS_SIM_WORLD_H
 #define WEFT_TESTS_SIM_WORLD_H
@@ -61,6 +61,7 @@ enum world_feature {
 	FEATURE_VOLATILE_CACHES,
 	FEATURE_NEWS,
 	FEATURE_MISFITS,
+	FEATURE_ODDS,
 	FEATURE_IDLE,
 	FEATURE_LARGE,
 	FEATURE_LATE,                                 /* the first of enum late_feature */
@@ -142,6 +143,7 @@ struct world_plan {
 	bool has_resets;           /* hosts have the controllers reset that they lost */
 	bool has_news;             /* hosts read which namespaces have changed when they are told */
 	bool has_large;            /* data of more than one PDU */
+	uint32_t odd_one_in;       /* commands that make no sense, per command */
 	uint32_t misfit_one_in;    /* commands whose data is too short, per command */
 	uint32_t idle_one_in;      /* a host has nothing to do for seconds, per command */
 	struct sim_faults faults;
@@ -167,6 +169,7 @@ struct world_stats {
 	uint64_t recalled;     /* reservations that were there again after a restart */
 	uint64_t preempted;    /* changes under way whose host Preempt and Abort shut out */
 	uint64_t copies;
+	uint64_t odds;
 	uint64_t keep_failures;
 	uint64_t resets;       /* Cross-Controller Resets that were done when answered */
 	uint64_t resets_fence; /* of these, while commands of the lost session were about */
@@ -289,6 +292,9 @@ bool world_ns_is_seen(const struct world_ns *ns, unsigned host_index);
 /* The namespace's mask and the port's states, for the snapshot. */
 void world_masks_build(struct world *world, struct snapshot *snapshot);
 void world_ana_build(struct world *world, struct port *port);
+
+/* sim_odd.c */
+void odd_choose(struct world *world, uint64_t seed);
 
 /* sim_workload.c */
 const char *sim_host_name(unsigned index, char name[64]);

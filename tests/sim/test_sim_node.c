@@ -7,13 +7,16 @@
 #include "../unit/tap.h"
 #include "node_world.h"
 #include "sim_discovery_client.h"
+#include "sim_posix.h"
 #include "sim_store.h"
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/uuid.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static struct nworld world;
 
@@ -389,6 +392,55 @@ static void the_discovery_client_follows_the_log(void)
 	EXPECT_EQ(0, nworld_destroy(&world));
 }
 
+/* ---- the kernel of simulated processes --------------------------------------------------------
+ */
+
+struct answers {
+	pid_t pid;
+	uint64_t monotonic_ns;
+	uint64_t wall_ns;
+	struct uuid random;
+};
+
+static struct answers ask_as(unsigned index)
+{
+	struct answers answers;
+
+	sim_process_enter(sim_node_process(node(index)));
+	answers.pid = getpid();
+	answers.monotonic_ns = clock_monotonic_ns();
+	answers.wall_ns = clock_realtime_ns();
+	uuid_random(&answers.random);
+	sim_process_leave(sim_node_process(node(index)));
+	return answers;
+}
+
+/* Numbers, clocks and randomness are each process' own, and the same in every run. */
+static void the_kernel_answers_each_process_for_itself(void)
+{
+	struct answers first[2], again;
+
+	for (unsigned run = 0; run < 2; run++) {
+		nworld_create(&world, 13, 2, NULL);
+		EXPECT(nworld_cluster_open(&world));
+		first[0] = ask_as(0);
+		first[1] = ask_as(1);
+		if (run == 0)
+			again = first[0];
+		EXPECT(first[0].pid != first[1].pid && first[0].pid != getpid());
+		EXPECT_EQ(sim_now(world.sim) + 1000 * NS_PER_S, first[0].monotonic_ns);
+		EXPECT_EQ(sim_now(world.sim) + 2000 * NS_PER_S, first[1].monotonic_ns);
+		EXPECT(memcmp(&first[0].random, &first[1].random, sizeof(struct uuid)) != 0);
+		sim_posix_jump_wall(sim_node_process(node(0)), 3600 * (int64_t)NS_PER_S);
+		EXPECT_EQ(first[0].monotonic_ns, ask_as(0).monotonic_ns);
+		EXPECT_EQ(first[0].wall_ns + 3600 * NS_PER_S, ask_as(0).wall_ns);
+		EXPECT_EQ(first[1].wall_ns, ask_as(1).wall_ns);
+		EXPECT_EQ(0, nworld_destroy(&world));
+	}
+	EXPECT_EQ(again.pid, first[0].pid);
+	EXPECT(memcmp(&again.random, &first[0].random, sizeof(struct uuid)) == 0);
+}
+
 int main(void)
 {
 	const char *trace = getenv("TRACE");
@@ -401,5 +453,6 @@ int main(void)
 	TAP_RUN(a_full_store_lets_nothing_start);
 	TAP_RUN(a_full_store_changes_nothing);
 	TAP_RUN(the_discovery_client_follows_the_log);
+	TAP_RUN(the_kernel_answers_each_process_for_itself);
 	return tap_end();
 }

@@ -115,6 +115,7 @@ class Target:
         self.addr = self.addr_for(0)
         self.folder = os.path.join(stage.folder, self.name)
         self.process = None
+        self.prefix = []  # words before the program
         self.starts = 0
         os.makedirs(self.folder)
         with open(self.config_path(), 'w') as file:
@@ -160,7 +161,7 @@ class Target:
         self.starts += 1
         with log, open(out, 'wb') as out_file:
             self.process = subprocess.Popen(
-                ['ip', 'netns', 'exec', self.netns, self.stage.weft, 'serve', '-c', self.config_path(),
+                ['ip', 'netns', 'exec', self.netns, *self.prefix, self.stage.weft, 'serve', '-c', self.config_path(),
                  '--state', self.state_path(), '--reactors', '1'],
                 stdout=out_file, stderr=log)
         deadline = time.monotonic() + START_TIMEOUT_S

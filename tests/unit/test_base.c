@@ -23,6 +23,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -203,6 +204,28 @@ static void net_addr_compares_hosts(void)
 }
 
 static struct histogram one, two;
+
+static void net_addr_of_a_unix_socket(void)
+{
+	static const char long_path[] =
+		"/a/folder/that/is/far/away/and/deep/below/others/with/names/of/some/length/x.sock";
+	struct sockaddr_un unix_addr = {.sun_family = AF_UNIX};
+	struct net_addr addr = {.len_bytes = sizeof(unix_addr)};
+	char text[NET_ADDR_TEXT_BYTES];
+
+	strcpy(unix_addr.sun_path, "/run/weft/peer.sock");
+	memcpy(&addr.storage, &unix_addr, sizeof(unix_addr));
+	EXPECT_STR("unix:/run/weft/peer.sock", net_addr_format(&addr, text));
+	strcpy(unix_addr.sun_path, long_path);
+	memcpy(&addr.storage, &unix_addr, sizeof(unix_addr));
+	net_addr_format(&addr, text);
+	EXPECT_EQ(NET_ADDR_TEXT_BYTES - 1, strlen(text));
+	EXPECT_EQ(0, strncmp(text, "unix:...", 8));
+	EXPECT_STR(long_path + strlen(long_path) - 55, text + 8);
+	/* A peer that has bound no name. */
+	addr.len_bytes = sizeof(sa_family_t);
+	EXPECT_STR("unix:", net_addr_format(&addr, text));
+}
 
 static void histogram_of_a_ramp(void)
 {
@@ -507,6 +530,7 @@ int main(void)
 	TAP_RUN(net_addr_round_trip);
 	TAP_RUN(net_addr_refuses);
 	TAP_RUN(net_addr_compares_hosts);
+	TAP_RUN(net_addr_of_a_unix_socket);
 	TAP_RUN(histogram_of_a_ramp);
 	TAP_RUN(histogram_merges_and_clips);
 	TAP_RUN(crc32c_known_values);
