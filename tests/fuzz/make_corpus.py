@@ -160,6 +160,9 @@ def page_seeds():
     for i, name in enumerate(names):
         write("page", "nqn_%02d" % i, b"\x0c" + struct.pack("<H", i) + name.encode())
     write("page", "nqn_utf8", b"\x0c\0\0nqn.2026-11.a:\xff\xfe")
+    for kind in range(13):
+        for fill in (1, 0xFF):
+            write("page", "all_%02d_%x" % (kind, fill), bytes([kind]) + bytes([fill]) * 120)
     for status in (0x185, 0x186, 0x187, 0x183, 0x184, 0x700, 0x285, 0x0):
         write("page", "status_%x" % status, b"\x0c" + struct.pack("<H", status))
     sgl = struct.pack("<QHBBB", 0, 0, 0, 0, 0) + bytes(2) + bytes(8) + bytes(1)
@@ -254,6 +257,9 @@ def conn_talk_seeds():
             steps = [IC_ANY, digests, align, CONNECT_ADMIN, 50, TIME, 0, ENABLE, 0, 0, TIME, 0]
             steps += [ADMIN, 6, 63, 1, 0, 0, 0, 0, 0, TIME, 1]
             write("conn", "ic_%d_%d" % (digests, align), bytes([0] + steps))
+    for hlen in (0, 71, 255):
+        header = bytes([4, 0, hlen, 0, 72, 0, 0, 0]) + bytes(64)
+        write("conn", "raw_hlen_%d" % hlen, bytes([READY, RAW, len(header)]) + header + bytes([TIME, 1]))
     write("conn", "ic_none", bytes([0, RAW, 1, 0] + [TIME, 255] * 6))
     write("conn", "ic_twice", bytes([0, IC_REQ, IC_REQ, TIME, 1]))
     for opcode in (2, 6, 8, 9, 10, 12, 13, 0x15, 0x18, 0x80, 0x38, 0x7f, 0xff):

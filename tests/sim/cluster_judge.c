@@ -15,6 +15,7 @@
 #include <string.h>
 
 #define GHOST_SLACK_MS 500
+#define END_SLACK_NS   (2 * NS_PER_S)
 
 /* ---- what a command changes -------------------------------------------------------------------
  */
@@ -244,7 +245,7 @@ bool cluster_status_is_explained(const struct cluster_worker *worker, nvme_statu
 	enum cluster_op_kind kind = worker->kind;
 
 	if (is_of_an_end(status))
-		return !world->is_healed;
+		return worker->start_ns <= world->last_fault_ns + END_SLACK_NS;
 	if (is_of_ana(status))
 		return cluster_has(world, CF_ANA);
 	if (nvme_status_same(status, NVME_SC_COMPARE_FAILED))
@@ -430,18 +431,25 @@ static void sweep_end(struct cluster_worker *worker)
 	worker->settle_step = 0;
 }
 
+static void result_fail(const struct cluster_worker *worker, const struct mpath_io *io)
+{
+	cluster_fail(worker->host->world,
+		     "host %u: kind %d%s on disk %u ended for no reason with result %d, %s",
+		     worker->host->index, (int)worker->kind,
+		     io == &worker->second ? " (second)" : "", worker->set.disk->index,
+		     (int)io->result, nvme_status_name(io->status));
+}
+
 void cluster_judge(struct cluster_worker *worker)
 {
 	struct cluster *world = worker->host->world;
 	bool is_ok = worker->io.result == MPATH_OK;
 
 	judge_count(worker);
-	if (!result_is_explained(worker, &worker->io) ||
-	    (worker->kind == COP_FUSED && !result_is_explained(worker, &worker->second)))
-		cluster_fail(world,
-			     "host %u: kind %d on disk %u ended for no reason with result %d, %s",
-			     worker->host->index, (int)worker->kind, worker->set.disk->index,
-			     (int)worker->io.result, nvme_status_name(worker->io.status));
+	if (!result_is_explained(worker, &worker->io))
+		result_fail(worker, &worker->io);
+	if (worker->kind == COP_FUSED && !result_is_explained(worker, &worker->second))
+		result_fail(worker, &worker->second);
 	if (is_ok && !worker->set.is_reserve && worker->kind != COP_FLUSH)
 		cluster_reserve_check(worker);
 	if (worker->kind == COP_FUSED)

@@ -282,6 +282,14 @@ static void begin_verify(struct cluster_worker *worker, struct host_cmd *cmd)
 	cmd->direction = HOST_DATA_NONE;
 }
 
+/* What it reads must be known: not where a loss of power may bring back something older while the
+ * command waits for its path. */
+static bool can_copy(const struct cluster_disk *disk)
+{
+	return !disk->options.has_volatile_cache || !(cluster_has(disk->world, CF_DISK_POWER) ||
+						      cluster_has(disk->world, CF_NODE_POWER));
+}
+
 static enum cluster_op_kind kind_draw(struct cluster_worker *worker, struct prng *prng)
 {
 	struct cluster *world = worker->host->world;
@@ -300,7 +308,7 @@ static enum cluster_op_kind kind_draw(struct cluster_worker *worker, struct prng
 		return COP_COMPARE;
 	if (draw <= 9 && cluster_has(world, CF_FUSED) && !is_shared)
 		return COP_FUSED;
-	if (draw <= 11 && cluster_has(world, CF_COPY))
+	if (draw <= 11 && cluster_has(world, CF_COPY) && can_copy(worker->set.disk))
 		return COP_COPY;
 	if (draw <= 13 && cluster_has(world, CF_RESERVE) && !is_shared)
 		return COP_REGISTER;

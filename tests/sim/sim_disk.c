@@ -191,7 +191,7 @@ int sim_disk_open(struct sim_disk *disk, const char *spec, uint64_t block_count,
 
 	if (res == 0) {
 		(*ret_media)->spec = sim_alloc(strlen(spec) + 1);
-		strcpy((*ret_media)->spec, spec);
+		memcpy((*ret_media)->spec, spec, strlen(spec));
 	}
 	return res;
 }

@@ -26,8 +26,8 @@ struct sim_disk_options {
 	uint32_t delay_max_us;
 	uint32_t spike_one_in; /* operations that take up to spike_max_us longer; 0: never */
 	uint32_t spike_max_us;
-	uint32_t error_one_in;       /* operations that fail with -EIO; of a write any blocks land */
-	uint32_t misdirect_one_in;   /* reads that get the blocks of another place */
+	uint32_t error_one_in;     /* operations that fail with -EIO; of a write any blocks land */
+	uint32_t misdirect_one_in; /* reads that get the blocks of another place */
 	uint32_t cancel_deaf_one_in; /* cancellations that are not heard; 0: never */
 	bool has_volatile_cache;
 	bool can_discard;
@@ -51,13 +51,14 @@ void sim_disk_watch(struct sim_disk *disk, sim_disk_watch_fn fn, void *arg);
 const uint8_t *sim_disk_block(const struct sim_disk *disk, uint64_t block);
 
 /*
- * For the process that is current. block_count 0: all of the disk; else it grows to that if it must.
- * block_bytes is the namespace's, a multiple or a part of the disk's is refused (-EINVAL). member -1:
- * nobody else may have it open (-EBUSY, as of a locked file).
+ * For the process that is current. block_count 0: all of the disk; else it grows to that if it
+ * must. block_bytes is the namespace's, a multiple or a part of the disk's is refused (-EINVAL).
+ * member -1: nobody else may have it open (-EBUSY, as of a locked file).
  */
 int sim_disk_open(struct sim_disk *disk, const char *spec, uint64_t block_count, int member,
 		  struct media **ret_media);
-/* Whether that member has it open, or anything of it is still under way, its process dead or not. */
+/* Whether that member has it open, or anything of it is still under way, its process dead or not.
+ */
 bool sim_disk_member_can_write(const struct sim_disk *disk, unsigned member);
 /* The right to end another member, of the current process: once per disk, lost with the process. */
 int sim_disk_fence_take(struct sim_disk *disk);
@@ -79,7 +80,8 @@ void sim_disk_heal(struct sim_disk *disk);
  * got anything; all others are judged. */
 uint64_t sim_disk_misdirected(const struct sim_disk *disk);
 
-/* ---- by name: what media_open and its kin find when a program is linked with sim_media_open.c -- */
+/* ---- by name: what media_open and its kin find when a program is linked with sim_media_open.c --
+ */
 
 /* "file:/disk/NAME[,size=..][,block=..]" in media_open, media_open_shared and media_reopen leads to
  * the disk of that name; everything else goes to the true functions. */

@@ -126,6 +126,10 @@ static void write_judge(struct mworker *worker)
 	if ((run->flip_one_in > 0 || run->freeze_one_in > 0) && worker->kind == STEP_FUSED &&
 	    (io->result == MPATH_STATUS || worker->mop.second.result == MPATH_STATUS))
 		return;
+	/* Nor when its queue ended under it, which the other half heard of in time. */
+	if (worker->kind == STEP_FUSED && worker->mop.second.result == MPATH_STATUS &&
+	    nvme_status_same(worker->mop.second.status, NVME_SC_ABORT_SQ_DELETION))
+		return;
 	if (io->result != MPATH_NO_PATH && io->result != MPATH_UNKNOWN)
 		mpath_run_fail(
 			run, "a write of block %" PRIu64 " ended with result %d, status 0x%x 0x%x",
@@ -235,7 +239,10 @@ static void trouble_ana(struct mrun *run)
 /* It goes on with what waits in its sockets, sooner or later than its host gives it up. */
 static void trouble_freeze(struct mrun *run)
 {
-	uint64_t ms = 1 + prng_below(&run->prng, FREEZE_MAX_MS);
+	const struct host_timeouts *timeouts = &run->world.config.timeouts;
+	uint64_t ms = 1 + prng_below(&run->prng,
+				     run->is_edgy ? timeouts->keep_alive_ms + timeouts->quiesce_ms
+						  : FREEZE_MAX_MS);
 	unsigned target = (unsigned)prng_below(&run->prng, run->world.target_count);
 
 	if (!happens(run))

@@ -35,6 +35,7 @@ enum feature {
 	FEATURE_FLIPS,
 	FEATURE_REMOVALS,
 	FEATURE_WORKERS,
+	FEATURE_EDGES,
 	FEATURE_LATE, /* the first of enum late_feature */
 };
 
@@ -61,6 +62,7 @@ static const char *const feature_names[] = {
 	"flips",
 	"removals",
 	"workers",
+	"edges",
 	LATE_FEATURE_NAMES,
 	NULL,
 };
@@ -162,7 +164,9 @@ void mpath_world_choose(struct mrun *run)
 {
 	struct prng *prng = &run->prng;
 	unsigned ports = 2 + (unsigned)prng_below(prng, 2);
-	bool is_two = feature(run, FEATURE_TWO_TARGETS, prng_one_in(prng, 3));
+	/* By the seed itself, so that others are what they were. */
+	bool is_edgy = run->scenario->seed % 4 == 2;
+	bool is_two = prng_one_in(prng, 3);
 	uint64_t commands_max = run->scenario->commands_max;
 	struct sim_options options = {
 		.latency_max_us = 1 + (uint32_t)prng_below(prng, 200),
@@ -175,6 +179,8 @@ void mpath_world_choose(struct mrun *run)
 		.zc_refuse_one_in = prng_one_in(prng, 3) ? 6 : 0,
 	};
 
+	run->is_edgy = feature(run, FEATURE_EDGES, is_edgy);
+	is_two = feature(run, FEATURE_TWO_TARGETS, is_two || run->is_edgy);
 	late_choose(&run->late, run->scenario->seed);
 	run->late.flip_one_in = 0; /* it has its own */
 	late_shrink(&run->late, late_feature, run);
@@ -208,6 +214,8 @@ void mpath_world_choose(struct mrun *run)
 	run->remove_one_in = prng_one_in(prng, 3) ? 2 + (uint32_t)prng_below(prng, 20) : 0;
 	run->think_max_us = prng_one_in(prng, 2) ? 20 : 5000;
 	run->worker_count = 1 + (unsigned)prng_below(prng, WORKERS_MAX);
+	if (run->is_edgy)
+		run->freeze_one_in = 3;
 	troubles_shrink(run);
 }
 

@@ -246,15 +246,16 @@ static struct media *medium_open(struct world *world, struct world_ns *ns)
 			.reads_zero_after_discard = prng_one_in(prng, 2),
 		};
 
+		/* Hosts that shut each other out want commands that take their time. */
+		if (world->plan.is_duel)
+			options.spike_one_in = 5;
 		figure_shrink(world, FEATURE_MEDIA_SPIKES, &options.spike_one_in);
 		figure_shrink(world, FEATURE_MEDIA_ERRORS, &options.error_one_in);
 		figure_shrink(world, FEATURE_DEAF_MEDIA, &options.cancel_deaf_one_in);
 		flag_shrink(world, FEATURE_VOLATILE_CACHES, &options.has_volatile_cache);
 		/* Or there would be nothing to wait for. */
-		if (world->plan.is_duel) {
+		if (world->plan.is_duel)
 			options.cancel_deaf_one_in = 1;
-			options.spike_one_in = options.spike_one_in ? 5 : 0;
-		}
 		ns->can_fail = options.error_one_in > 0 || world->plan.power_loss_one_in > 0;
 		if (world->wreck.is_on)
 			return disk_open(world, ns, &options);

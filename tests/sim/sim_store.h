@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The device under control/store.c: files in memory behind SQLite's VFS, which outlive processes and
- * lose what was not synced when the power goes. One thread.
+ * The device under control/store.c: files in memory behind SQLite's VFS, which outlive processes
+ * and lose what was not synced when the power goes. One thread.
  *
  * A folder belongs to one node over all its lives. Writes, syncs, truncations and deletions of the
  * current process are operations (sim_process_operate): a process that dies at one of them leaves

@@ -312,5 +312,8 @@ void wreck_count(const struct world *world)
 	sim_counter_add(world->counters, "times_a_medium_was_full", wreck->fulls);
 	sim_counter_add(world->counters, "times_a_medium_was_cut", wreck->cuts);
 	sim_counter_add(world->counters, "reads_misdirected", misdirected);
-	sim_counter_add(world->counters, "allocations_refused", wreck->refused);
+	sim_counter_add(world->counters, "allocations_refused",
+			wreck->refused + (wreck->is_on && !wreck->is_down
+						  ? sim_process_refused(wreck->process)
+						  : 0));
 }

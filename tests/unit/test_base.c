@@ -213,10 +213,10 @@ static void net_addr_of_a_unix_socket(void)
 	struct net_addr addr = {.len_bytes = sizeof(unix_addr)};
 	char text[NET_ADDR_TEXT_BYTES];
 
-	strcpy(unix_addr.sun_path, "/run/weft/peer.sock");
+	text_copy(unix_addr.sun_path, sizeof(unix_addr.sun_path), "/run/weft/peer.sock");
 	memcpy(&addr.storage, &unix_addr, sizeof(unix_addr));
 	EXPECT_STR("unix:/run/weft/peer.sock", net_addr_format(&addr, text));
-	strcpy(unix_addr.sun_path, long_path);
+	text_copy(unix_addr.sun_path, sizeof(unix_addr.sun_path), long_path);
 	memcpy(&addr.storage, &unix_addr, sizeof(unix_addr));
 	net_addr_format(&addr, text);
 	EXPECT_EQ(NET_ADDR_TEXT_BYTES - 1, strlen(text));
