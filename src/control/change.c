@@ -179,7 +179,7 @@ static int run_keep_source(struct run *run)
 	struct store_error error;
 	int res;
 
-	if (!run->has_source || changes->is_store_behind ||
+	if (!run->has_source ||
 	    strcmp(run->source_hash, store_source_hash(changes->options.store)) == 0)
 		return 0;
 	res = store_keep_document(changes->options.store, &change, &error);
@@ -215,7 +215,8 @@ static void run_begin_change(struct run *run)
 		change_run_end(run);
 		return;
 	}
-	if (!json_equal(run->before, run->after)) {
+	/* What is in force and could not be kept is kept with the next change, whatever it says. */
+	if (!json_equal(run->before, run->after) || changes->is_store_behind) {
 		change_run_apply(run);
 		return;
 	}

@@ -389,6 +389,23 @@ def mpath_seeds():
                   + io + bytes([time, 100]))
 
 
+def link_seeds():
+    (time, message, close, change, cut, connect, hello, frame, raw, repeat) = range(10)
+    talk = bytes([message, 0, *range(16), 128 | message, 1, *range(16), message, 2, *range(16), time, 199])
+    write("link", "talk", b"\0" + talk * 3)
+    for switches in range(8):
+        write("link", "switches_%d" % switches, bytes([switches]) + talk + bytes([time, 255]))
+        for choice in range(16):
+            proof = bytes([frame, 2, 0]) + bytes(20)
+            write("link", "stranger_%d_%d" % (switches, choice),
+                  bytes([switches, connect, time, 150, hello, choice, time, 150]) + proof + bytes([time, 199]))
+    for at in range(0, 800, 70):
+        write("link", "change_%d" % at, bytes([0, change]) + struct.pack("<H", at) + talk)
+        write("link", "repeat_%d" % at, b"\0" + talk + bytes([connect, time, 150, repeat]) + struct.pack("<HH", at, 900)
+              + bytes([time, 199]))
+    write("link", "raw", bytes([0, connect, time, 100, raw, 8, *range(8), time, 100, cut, time, 50, close]))
+
+
 def discovery_seeds():
     for name, content in {"empty": b"", "two": b"\0\2\2\0\0", "changing": b"\0" + b"\3\2\0" * 12,
                           "many": b"\0\4\3\4\0", "absurd": b"\0\4\3\x3f\0", "restart": b"\0\xff\2\1\0",
@@ -524,6 +541,7 @@ if __name__ == "__main__":
     host_ic_seeds()
     tcp_seeds()
     mpath_seeds()
+    link_seeds()
     discovery_seeds()
     admin_seeds()
     kept_seeds()

@@ -41,14 +41,20 @@ static json_t *ns_document(const struct cluster *world, const struct cluster_dis
 	char name[32];
 	char uuid_text[UUID_TEXT_BYTES];
 	struct uuid uuid;
+	json_t *hidden = json_array();
 
 	snprintf(media, sizeof(media), "file:/disk/%s,size=%u,block=%u", disk->options.name,
 		 parts * CLUSTER_PART_BLOCKS * world->block_bytes, world->block_bytes);
 	snprintf(name, sizeof(name), "disk %u", disk->index);
 	uuid_from_name(name, &uuid);
-	return json_pack("{s:i, s:s, s:s, s:i, s:b, s:b}", "nsid", (int)disk->nsid, "media", media,
-			 "uuid", uuid_format(&uuid, uuid_text), "ana_group", (int)disk->nsid,
-			 "clustered", (int)world->subs[disk->subsystem].is_shared, "read_only",
+	for (unsigned i = 0; i < world->host_count; i++) {
+		if (desired->ns_hidden[disk->subsystem][disk->nsid - 1] >> i & 1)
+			json_array_append_new(hidden, json_string(world->hosts[i].nqn));
+	}
+	return json_pack("{s:o, s:i, s:s, s:s, s:i, s:b, s:b}", "hidden_from", hidden, "nsid",
+			 (int)disk->nsid, "media", media, "uuid", uuid_format(&uuid, uuid_text),
+			 "ana_group", (int)disk->nsid, "clustered",
+			 (int)world->subs[disk->subsystem].is_shared, "read_only",
 			 (desired->ns_read_only[disk->subsystem] & bit) != 0);
 }
 
@@ -144,11 +150,13 @@ json_t *cluster_document(const struct cluster *world, unsigned node,
 	json_t *document;
 
 	for (unsigned i = 0; i < world->sub_count; i++) {
-		if (cluster_node_has(world, node, i))
+		if (cluster_node_has(world, node, i) && !(desired->sub_absent >> i & 1))
 			json_array_append_new(subsystems, sub_document(world, i, desired));
 	}
-	for (unsigned i = 0; i < world->nodes[node].port_count; i++)
-		json_array_append_new(ports, port_document(world, node, i, desired));
+	for (unsigned i = 0; i < world->nodes[node].port_count; i++) {
+		if (!(desired->port_absent[node] >> i & 1))
+			json_array_append_new(ports, port_document(world, node, i, desired));
+	}
 	document = json_pack("{s:i, s:o, s:o, s:{s:i}}", "version", 1, "subsystems", subsystems,
 			     "ports", ports, "limits", "quiesce_ms", CLUSTER_QUIESCE_MS);
 	CHECK(document != NULL);
@@ -221,12 +229,19 @@ static void on_changed(void *arg, int res, uint64_t generation, const char *why)
 		/* The store could not make its disk forget it: the next life may have it. */
 		if (res == -ENOTRECOVERABLE)
 			node->may_have_pending = true;
+		char *text = document_text(sim_node_document(node->node));
+
 		cluster_count(world, "changes refused", 1);
 		node->change_again_ns = sim_now(world->sim) + CHANGE_AGAIN_NS;
+		/* Neither kept nor taken back, which the log tells: kept with the next one. */
+		node->is_store_behind = strcmp(text, node->acked_text) != 0;
+		cluster_count(world, "changes neither kept nor taken back", node->is_store_behind);
+		free(text);
 		return;
 	}
 	cluster_count(world, "changes", 1);
 	node->acked = node->pending;
+	node->is_store_behind = false;
 	acked_set(node, document_text(sim_node_document(node->node)));
 	if (!text_has_version(node->acked_text, node->acked.version))
 		cluster_fail(world, "node %s acknowledged version %" PRIu64 " and has another",
@@ -288,7 +303,7 @@ void cluster_check_kept(struct cluster_node *node)
 	char *kept;
 	char *now;
 
-	if (node->is_changing || !node_can_be_asked(node))
+	if (node->is_changing || node->is_store_behind || !node_can_be_asked(node))
 		return;
 	kept = document_text(sim_node_kept_document(node->node));
 	now = document_text(sim_node_document(node->node));
@@ -371,6 +386,7 @@ static void node_is_down(struct cluster_node *node)
 	if (node->is_changing)
 		node->may_have_pending = true;
 	node->is_changing = false;
+	node->is_store_behind = false;
 	if (!node->is_restarting && !node->world->is_failed && !node->world->is_ending)
 		cluster_node_start_later(node, START_AGAIN_NS + node->down_ns);
 	node->down_ns = 0;
@@ -416,14 +432,15 @@ void cluster_node_create(struct cluster *world, struct cluster_node *node)
 	uint64_t offset_ns = prng_below(&prng, 3600 * NS_PER_S);
 	int32_t drift_ppm = (int32_t)prng_below(&prng, 2 * CLUSTER_DRIFT_PPM) - CLUSTER_DRIFT_PPM;
 	json_t *document = cluster_document(world, node->index, &world->desired);
+	bool has_few = cluster_has(world, CF_FEW_BUFFERS);
 	struct sim_node_options options = {
 		.name = node->name,
-		.reactor_count = 1 + (unsigned)prng_below(&prng, 2),
+		.reactor_count = 1 + (unsigned)prng_below(&prng, 3),
 		.seed = prng_next(&prng),
 		.document = document,
 		.clock_offset_ns = offset_ns,
 		.clock_drift_ppm = cluster_has(world, CF_DRIFT) ? drift_ppm : 0,
-		.buf_counts = {32, 16, 4},
+		.buf_counts = {has_few ? 2 : 32, has_few ? 2 : 16, has_few ? 1 : 4},
 		.has_discovery = true,
 		.started = on_started,
 		.stopped = on_stopped,

@@ -475,6 +475,40 @@ static void begin_revoke(struct cluster *world, const struct cluster_event *even
 	world->allow_epochs[sub][host]++;
 }
 
+/* The first port of a node stays: the one for discovery has its address. */
+static void begin_port(struct cluster *world, const struct cluster_event *event)
+{
+	struct cluster_node *node = event_node(world, event);
+
+	if (node->port_count < 2)
+		return;
+	world->desired.version++;
+	world->desired.port_absent[node->index] ^= 2;
+}
+
+/* Its namespaces go with it, and their reservations. */
+static void begin_subsystem(struct cluster *world, const struct cluster_event *event)
+{
+	(void)event;
+	if (world->sub_count < 2)
+		return;
+	world->desired.version++;
+	world->desired.sub_absent ^= 2;
+	for (unsigned i = 0; i < world->subs[1].ns_count; i++) {
+		world->subs[1].disks[i]->holder = 0;
+		world->subs[1].disks[i]->holder_number++;
+	}
+}
+
+static void begin_mask(struct cluster *world, const struct cluster_event *event)
+{
+	uint8_t bit;
+	struct cluster_disk *disk = wanted_ns(world, event, &bit);
+
+	world->desired.ns_hidden[disk->subsystem][disk->nsid - 1] ^=
+		(uint8_t)(1u << event->draws[1] % world->host_count);
+}
+
 /* ---- the table --------------------------------------------------------------------------------
  */
 
@@ -524,6 +558,10 @@ static const struct event_row rows[CEV_COUNT] = {
 	[CEV_PEER_CUT] = {"peer links cut", CF_PEERS, 0, begin_peer_cut, NULL, false},
 	[CEV_PEER_PARTITION] = {"peers parted", CF_PEERS, PARTITION_MAX_MS, begin_peer_partition,
 				end_peer_partition, false},
+	[CEV_PORT] = {"add or remove a port", CF_PORTS, 0, begin_port, NULL, false},
+	[CEV_SUBSYSTEM] = {"add or remove a subsystem", CF_SUBSYSTEM, 0, begin_subsystem, NULL,
+			   false},
+	[CEV_MASK] = {"hide or show a namespace", CF_MASK, 0, begin_mask, NULL, false},
 	[CEV_WALL] = {"wall clock set", CF_WALL, 0, begin_wall, NULL, false},
 };
 
@@ -659,6 +697,9 @@ static void heal_desired(struct cluster *world)
 	memset(desired->ns_absent, 0, sizeof(desired->ns_absent));
 	memset(desired->ns_read_only, 0, sizeof(desired->ns_read_only));
 	memset(desired->host_revoked, 0, sizeof(desired->host_revoked));
+	memset(desired->ns_hidden, 0, sizeof(desired->ns_hidden));
+	memset(desired->port_absent, 0, sizeof(desired->port_absent));
+	desired->sub_absent = 0;
 	for (unsigned i = 0; i < world->node_count; i++) {
 		for (unsigned p = 0; p < CLUSTER_PORTS_MAX; p++) {
 			for (unsigned g = 0; g < CLUSTER_NS_MAX; g++) {

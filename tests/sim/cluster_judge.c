@@ -239,6 +239,12 @@ static bool is_of_ana(nvme_status status)
 	       nvme_status_same(status, NVME_SC_ANA_TRANSITION);
 }
 
+static bool ns_may_go(const struct cluster *world)
+{
+	return cluster_has(world, CF_NS) || cluster_has(world, CF_MASK) ||
+	       cluster_has(world, CF_SUBSYSTEM);
+}
+
 bool cluster_status_is_explained(const struct cluster_worker *worker, nvme_status status)
 {
 	const struct cluster *world = worker->host->world;
@@ -266,7 +272,7 @@ bool cluster_status_is_explained(const struct cluster_worker *worker, nvme_statu
 		return cluster_has(world, CF_RESERVE);
 	if (nvme_status_same(status, NVME_SC_INVALID_FIELD) ||
 	    nvme_status_same(status, NVME_SC_INVALID_NS))
-		return cluster_has(world, CF_NS);
+		return ns_may_go(world);
 	if (nvme_status_same(status, NVME_SC_LBA_RANGE))
 		return cluster_has(world, CF_GROW) || cluster_has(world, CF_DISK_CUT);
 	if (nvme_status_same(status, NVME_SC_DATA_TRANSFER_ERROR) ||
@@ -293,7 +299,7 @@ static bool result_is_explained(const struct cluster_worker *worker, const struc
 	case MPATH_UNKNOWN:
 		return kind_changes(worker->kind) || worker->set.is_reserve;
 	case MPATH_GONE:
-		return cluster_has(world, CF_NS);
+		return ns_may_go(world);
 	}
 	return false;
 }
@@ -450,7 +456,8 @@ void cluster_judge(struct cluster_worker *worker)
 		result_fail(worker, &worker->io);
 	if (worker->kind == COP_FUSED && !result_is_explained(worker, &worker->second))
 		result_fail(worker, &worker->second);
-	if (is_ok && !worker->set.is_reserve && worker->kind != COP_FLUSH)
+	if (is_ok && !worker->set.is_reserve && worker->kind != COP_FLUSH &&
+	    worker->kind != COP_ADMIN)
 		cluster_reserve_check(worker);
 	if (worker->kind == COP_FUSED)
 		judge_fused(worker);

@@ -152,7 +152,10 @@ static void worker_send(struct cluster_worker *worker, struct host_cmd *cmd, str
 		  "host %u.%u: begin %" PRIu64 ": kind %d, disk %u, %" PRIu64 "+%u, value %" PRIx64,
 		  worker->host->index, worker->index, set->start, (int)worker->kind,
 		  set->disk->index, set->first_block, set->block_count, set->values[0]);
-	mpath_submit(ns, &worker->io);
+	if (worker->kind == COP_ADMIN)
+		mpath_submit_admin(worker->host->mpaths[worker->sub].mpath, &worker->io);
+	else
+		mpath_submit(ns, &worker->io);
 }
 
 /* ---- the kinds --------------------------------------------------------------------------------
@@ -282,6 +285,24 @@ static void begin_verify(struct cluster_worker *worker, struct host_cmd *cmd)
 	cmd->direction = HOST_DATA_NONE;
 }
 
+/* They change nothing and are sent again on another path when theirs is lost. */
+static void begin_admin(struct cluster_worker *worker, struct host_cmd *cmd, struct prng *prng)
+{
+	static const struct {
+		uint8_t id;
+		uint32_t bytes;
+	} logs[] = {{LOG_ERROR, 512}, {LOG_SMART, 512}, {LOG_ANA, 2048}, {LOG_FIRMWARE, 512}};
+	uint64_t draw = prng_below(prng, ARRAY_LEN(logs) + 2);
+
+	worker->set.block_count = 0;
+	if (draw < ARRAY_LEN(logs))
+		host_cmd_log(cmd, draw == 1 ? NVME_NSID_ALL : 0, logs[draw].id, 0, worker->data,
+			     logs[draw].bytes);
+	else
+		host_cmd_identify(cmd, draw % 2 == 0 ? 0 : worker->set.disk->nsid,
+				  draw % 2 == 0 ? IDENTIFY_CTRL : IDENTIFY_NS, worker->data);
+}
+
 /* What it reads must be known: not where a loss of power may bring back something older while the
  * command waits for its path. */
 static bool can_copy(const struct cluster_disk *disk)
@@ -312,6 +333,8 @@ static enum cluster_op_kind kind_draw(struct cluster_worker *worker, struct prng
 		return COP_COPY;
 	if (draw <= 13 && cluster_has(world, CF_RESERVE) && !is_shared)
 		return COP_REGISTER;
+	if (draw == 14 && cluster_has(world, CF_ADMIN))
+		return COP_ADMIN;
 	return draw < 23 ? COP_READ : COP_WRITE;
 }
 
@@ -352,6 +375,9 @@ static bool worker_choose(struct cluster_worker *worker, uint64_t block_count, s
 	case COP_VERIFY:
 		begin_verify(worker, cmd);
 		break;
+	case COP_ADMIN:
+		begin_admin(worker, cmd, prng);
+		return true;
 	case COP_REGISTER:
 		return cluster_reserve_begin(worker, prng);
 	default:

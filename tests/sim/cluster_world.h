@@ -97,6 +97,11 @@ enum cluster_feature {
 	CF_DISCOVERED,
 	CF_PEERS,
 	CF_WALL,
+	CF_PORTS,
+	CF_SUBSYSTEM,
+	CF_MASK,
+	CF_ADMIN,
+	CF_FEW_BUFFERS,
 	CF_COUNT,
 };
 
@@ -108,10 +113,13 @@ struct cluster;
 
 struct cluster_desired {
 	uint64_t version; /* in the document as the model of the first subsystem */
-	uint8_t ns_absent[CLUSTER_SUBS_MAX];    /* a bit for each NSID - 1 */
-	uint8_t ns_grown[CLUSTER_SUBS_MAX];     /* likewise: both parts are there */
-	uint8_t ns_read_only[CLUSTER_SUBS_MAX]; /* likewise */
-	uint8_t host_revoked[CLUSTER_SUBS_MAX]; /* a bit for each host */
+	uint8_t ns_absent[CLUSTER_SUBS_MAX];                 /* a bit for each NSID - 1 */
+	uint8_t ns_grown[CLUSTER_SUBS_MAX];                  /* likewise: both parts are there */
+	uint8_t ns_read_only[CLUSTER_SUBS_MAX];              /* likewise */
+	uint8_t host_revoked[CLUSTER_SUBS_MAX];              /* a bit for each host */
+	uint8_t ns_hidden[CLUSTER_SUBS_MAX][CLUSTER_NS_MAX]; /* likewise: who does not see it */
+	uint8_t sub_absent;                                  /* a bit for each; never the first */
+	uint8_t port_absent[CLUSTER_NODES_MAX]; /* likewise; never the first of a node */
 	enum ana_state ana[CLUSTER_NODES_MAX][CLUSTER_PORTS_MAX][CLUSTER_NS_MAX]; /* group: NSID */
 };
 
@@ -162,6 +170,7 @@ struct cluster_node {
 	bool is_changing;
 	uint64_t change_life;  /* sim_node_lives of the change under way */
 	bool may_have_pending; /* it died with a change under way */
+	bool is_store_behind;  /* it said that it has something else in force than it keeps */
 	uint64_t change_again_ns;
 	/* Figures of the target of this life. */
 	uint64_t expiries;
@@ -186,6 +195,7 @@ enum cluster_op_kind {
 	COP_PREEMPT,
 	COP_RELEASE,
 	COP_CLEAR,
+	COP_ADMIN,
 };
 
 /* What a command changes; outlives the process that sent it. */
@@ -301,6 +311,9 @@ enum cluster_event_kind {
 	CEV_PEER_CUT,
 	CEV_PEER_PARTITION,
 	CEV_WALL,
+	CEV_PORT,
+	CEV_SUBSYSTEM,
+	CEV_MASK,
 	CEV_COUNT,
 };
 

@@ -285,6 +285,9 @@ void world_ns_create(struct world *world)
 
 	world->media_before = sim_media_open_count();
 	world->ns_count = 1 + (unsigned)prng_below(prng, WORLD_NS_MAX);
+	/* All meet there. */
+	if (world->plan.is_duel)
+		world->ns_count = 1;
 	if (!world_feature(world, FEATURE_NAMESPACES, world->ns_count > 1))
 		world->ns_count = 1;
 	for (unsigned i = 0; i < world->ns_count; i++) {
@@ -293,7 +296,8 @@ void world_ns_create(struct world *world)
 		ns->nsid = i + 1;
 		ns->kind = (enum world_medium)prng_below(prng, i == 0 ? 3 : 4);
 		/* What is in memory is gone with the process. */
-		if (world->wreck.crash_one_in > 0 && ns->kind != WORLD_MEDIUM_NULL)
+		if ((world->wreck.crash_one_in > 0 && ns->kind != WORLD_MEDIUM_NULL) ||
+		    world->plan.is_duel)
 			ns->kind = WORLD_MEDIUM_SIM;
 		ns->block_shift = prng_one_in(prng, 2) ? 9 : 12;
 		ns->block_count = 16 + prng_below(prng, WORLD_NS_BLOCKS_MAX - 16);

@@ -103,6 +103,9 @@ static void begin_acquire(struct sim_op *op, struct prng *prng)
 		.preempt_key = KEY_OF_HOST(prng_below(prng, op->world->plan.hosts)),
 	};
 
+	/* Those who are registered work, until they are not. */
+	if (op->world->plan.is_duel && prng_one_in(prng, 2))
+		acquire.type = RESERVATION_EXCLUSIVE_ACCESS_REGISTRANTS;
 	if (op->world->plan.is_duel)
 		acquire.action = truth && reservation_is_held(truth) ? ACQUIRE_PREEMPT_AND_ABORT
 								     : ACQUIRE_RESERVATION;

@@ -47,7 +47,10 @@ void watch_choose(struct world *world, uint64_t seed)
 static void expiry_check(struct world *world, const struct ctrl *ctrl)
 {
 	uint64_t now_ns = sim_now(world->sim);
-	uint64_t kato_ns = ctrl->kato_ms * NS_PER_MS * 975 / 1000; /* by a fast clock */
+	/* By its own clock; a microsecond for what is rounded. */
+	uint64_t kato_ns =
+		ctrl->kato_ms * NS_PER_MS * 1000000 / (uint64_t)(1000000 + world->wreck.drift_ppm) -
+		NS_PER_US;
 
 	for (unsigned i = 0; i < world->host_count; i++) {
 		uint64_t proven_ns =
