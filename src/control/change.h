@@ -20,6 +20,9 @@ struct changes_options {
 	struct media_registry *registry;
 	struct store *store;
 	uint64_t generation; /* of what is kept; 0: nothing is */
+	/* Another configuration is in force, and what only the former one had is still open. May be
+	 * NULL. */
+	void (*applied)(void *arg);
 	/* After changes_stop: nothing is under way and nothing waits. */
 	void (*stopped)(void *arg);
 	void *arg;

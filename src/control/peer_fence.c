@@ -60,10 +60,15 @@ enum peer_evidence peer_evidence(const struct peer *peer, const char *subsystem_
 	const struct snapshot *snapshot = target ? target_snapshot(target) : NULL;
 	const struct subsystem *subsystem =
 		snapshot ? snapshot_find_subsystem(snapshot, subsystem_nqn) : NULL;
+	enum peer_evidence evidence;
 
 	if (!subsystem || peer->config->addr.path[0] == 0)
 		return PEER_EVIDENCE_NONE;
-	return subsystem_evidence(peer, subsystem);
+	evidence = subsystem_evidence(peer, subsystem);
+	/* Which subsystem such a file was of does not matter: waiting for it is never wrong. */
+	if (evidence == PEER_EVIDENCE_DEAD && peer_can_write_elsewhere(peer))
+		evidence = PEER_EVIDENCE_ALIVE;
+	return evidence;
 }
 
 bool peer_process_is_over(const struct peer *peer)

@@ -384,6 +384,7 @@ int peers_create(struct reactor *control, const struct peers_config *config,
 	if (peers->config.answer_ms == 0)
 		peers->config.answer_ms = PEER_ANSWER_MS;
 	list_init(&peers->incoming);
+	list_init(&peers->watches);
 	peers->self.config = &peers->config;
 	peers->self.pid = (uint32_t)getpid();
 	boot_id_read(&peers->self.boot_id);
@@ -402,6 +403,7 @@ int peers_start(struct peers *peers, struct target *target, char *error, size_t 
 		return res;
 	}
 	peers->target = target;
+	peers_look(peers);
 	res = peers_listen(peers, error, error_bytes);
 	if (res < 0)
 		return res;
@@ -439,6 +441,7 @@ void peers_discard(struct peers *peers)
 {
 	if (!peers)
 		return;
+	peers_watch_free(peers);
 	explicit_bzero(&peers->config, sizeof(peers->config));
 	free(peers);
 }

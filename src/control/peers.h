@@ -65,6 +65,9 @@ int peers_create(struct reactor *control, const struct peers_config *config,
  * -errno with a text.
  */
 int peers_start(struct peers *peers, struct target *target, char *error, size_t error_bytes);
+/* Another configuration is in force: what it shares is watched from now on, also when it is removed
+ * again. */
+void peers_look(struct peers *peers);
 /* For struct target_config. The requests that it gets are the peers' until their `done`:
  * reset->node,
  * ->msg and ->result too. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the files of the cluster share: peers.c (the whole, and what others ask us), peer_ask.c
- * (what we ask one peer) and peer_fence.c (whether it is dead, and making it so). Control reactor
- * only.
+ * (what we ask one peer), peer_fence.c (whether it is dead, and making it so) and peer_watch.c
+ * (files that we have shared). Control reactor only.
  */
 #ifndef WEFT_CONTROL_PEERS_PRIVATE_H
 #define WEFT_CONTROL_PEERS_PRIVATE_H
@@ -52,6 +52,7 @@ struct peers {
 	struct target *target; /* NULL: not yet, or not any more */
 	struct reactor_listener listener;
 	bool is_listening;
+	struct list watches;  /* struct peer_watch.node */
 	struct list incoming; /* struct incoming.node */
 	unsigned incoming_count;
 	unsigned served_count; /* requests of others that the target works on */
@@ -95,6 +96,12 @@ bool peer_process_is_over(const struct peer *peer);
 /* One step of killing it: 0 when it was killed, -EAGAIN: ask again, or -errno: it cannot be. */
 int peer_fence_step(struct peer *peer);
 void peer_fence_end(struct peer *peer);
+
+/* ---- peer_watch.c ---------------------------------------------------------------------------- */
+
+/* It holds a file that we have shared and do not serve any more. */
+bool peer_can_write_elsewhere(const struct peer *peer);
+void peers_watch_free(struct peers *peers);
 
 /* ---- peers.c --------------------------------------------------------------------------------- */
 

@@ -192,6 +192,7 @@ struct mpath_io {
 	uint8_t retries_left;
 	uint8_t path_tries; /* answers that sent it to another path */
 	uint8_t cmds_busy;  /* 2 for a fused pair */
+	uint8_t shun_slot;  /* of the path whose line spoilt it; MPATH_PATHS_MAX: none */
 	uint16_t queue;     /* of the path */
 	bool may_have_run;
 	bool is_looking;        /* delayed until the path's namespaces have been looked at */

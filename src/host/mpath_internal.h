@@ -15,6 +15,7 @@
 
 #define MPATH_NS_MAX        65536 /* of one subsystem; a controller that lists more is not believed */
 #define MPATH_IO_QUEUES_MAX 64
+#define IO_RETRIES          5     /* of statuses that say "try again" */
 #define PATH_REREAD_MS      100   /* least time between two looks at what a status contradicts */
 #define PATH_ANATT_MS       10000 /* when the controller reports no ANATT */
 
@@ -68,6 +69,9 @@ struct path_scan {
 	uint32_t index;
 	uint32_t changed[1024];
 	uint32_t changed_count;
+	uint8_t changed_tries;   /* of reading log 04h */
+	bool has_left_out;       /* the controller would not tell about one that it lists */
+	uint8_t again_doublings; /* of the time until it is asked again */
 	uint32_t ns_seen;
 	uint32_t number; /* of this scan: what it did not see is gone */
 	uint8_t page[NVME_PAGE_BYTES];
@@ -128,6 +132,7 @@ struct path {
 /* What a namespace knows of one path. */
 struct ns_on_path {
 	bool is_there;
+	bool is_unsure;  /* not is_there, but listed, and could not be asked about: not gone */
 	bool is_other;   /* another namespace has this NSID there */
 	bool is_avoided; /* an error of the path without ANA; until the next look */
 	uint32_t ana_group;
@@ -202,8 +207,10 @@ void ns_recompute_all(struct mpath *mpath);
 enum ana_state ns_path_state(const struct mpath_ns *ns, const struct path *path);
 /* A path has seen this namespace. -ENOMEM, or -EUCLEAN: it is another one than elsewhere. */
 int ns_seen(struct path *path, uint32_t nsid, const struct ns_identity *identity, uint32_t number);
-/* It is known from before and could not be asked for now. */
+/* It is known from before and has not changed. */
 void ns_still_there(struct path *path, uint32_t nsid, uint32_t number);
+/* It is listed, and could not be asked about: perhaps it is another one than before. */
+void ns_unsure(struct path *path, uint32_t nsid, uint32_t number);
 /* A scan has ended: what it did not see is not there. */
 void ns_sweep(struct path *path, uint32_t number);
 /* The controller says that there is no such namespace. */

@@ -12,7 +12,6 @@
 #include "base/clock.h"
 #include "host/resend.h"
 
-#define IO_RETRIES           5   /* of statuses that say "try again" */
 #define IO_PATH_TRIES        32  /* of statuses that say "not here" */
 #define IO_PATH_TRIES_FAST   4   /* of those, without a pause */
 #define IO_RETRY_DELAY_MS    10  /* doubles; when the controller names no delay (CRD) */
@@ -26,6 +25,7 @@
 enum verdict {
 	VERDICT_END,   /* the caller's business */
 	VERDICT_RETRY, /* the same may work a little later */
+	VERDICT_LINE,  /* likewise, rather over another line: this one spoils data */
 	VERDICT_ELSEWHERE,
 	VERDICT_MISSING, /* no such namespace there */
 	VERDICT_LOOK,    /* perhaps: a command for an inactive NSID is answered like this too */
@@ -51,13 +51,13 @@ static const struct status_row {
 	/* Of both: the pair fell apart before it ran, as when the configuration changes. */
 	{NVME_SC_FUSED_FAIL, VERDICT_RETRY, ANA_OPTIMIZED, true},
 	{NVME_SC_NS_NOT_READY, VERDICT_RETRY, ANA_OPTIMIZED, true},
-	{NVME_SC_DATA_TRANSFER_ERROR, VERDICT_RETRY, ANA_OPTIMIZED, false},
+	{NVME_SC_DATA_TRANSFER_ERROR, VERDICT_LINE, ANA_OPTIMIZED, false},
 	{NVME_SC_POWER_LOSS, VERDICT_RETRY, ANA_OPTIMIZED, false},
 	{NVME_SC_INTERNAL, VERDICT_RETRY, ANA_OPTIMIZED, false},
 	{NVME_SC_ABORT_REQUESTED, VERDICT_RETRY, ANA_OPTIMIZED, false},
 	{NVME_SC_ABORT_SQ_DELETION, VERDICT_RETRY, ANA_OPTIMIZED, false},
 	{NVME_SC_COMMAND_INTERRUPTED, VERDICT_RETRY, ANA_OPTIMIZED, false},
-	{NVME_SC_TRANSIENT_TRANSPORT, VERDICT_RETRY, ANA_OPTIMIZED, false},
+	{NVME_SC_TRANSIENT_TRANSPORT, VERDICT_LINE, ANA_OPTIMIZED, false},
 };
 
 static const struct status_row *status_find(nvme_status status)
@@ -197,7 +197,7 @@ static bool ns_is_hopeless(const struct mpath_ns *ns)
 	for (unsigned i = 0; i < ns->mpath->path_count; i++) {
 		const struct path *path = ns->mpath->paths[i];
 
-		if (!path->is_usable ||
+		if (!path->is_usable || ns->on[path->slot].is_unsure ||
 		    (ns->on[path->slot].is_there && ns_path_state(ns, path) != ANA_PERSISTENT_LOSS))
 			return false;
 	}
@@ -376,6 +376,7 @@ static bool io_try_again(struct mpath_io *io, struct path *path)
 	delay_ms = crd > 0 ? path->identity.retry_delays_ms[crd - 1]
 			   : (uint64_t)IO_RETRY_DELAY_MS << (IO_RETRIES - io->retries_left);
 	io->retries_left--;
+	io->shun_slot = row->verdict == VERDICT_LINE ? (uint8_t)path->slot : MPATH_PATHS_MAX;
 	io_delay(io, delay_ms);
 	return true;
 }
@@ -480,16 +481,19 @@ static void path_sample_fill(const struct path *path, uint64_t now_ns, struct pa
 	};
 }
 
-static struct path *ns_pick(struct mpath_ns *ns, uint64_t now_ns)
+static struct path *ns_pick(struct mpath_ns *ns, uint64_t now_ns, unsigned shun_slot)
 {
 	struct path_sample *samples = ns->mpath->samples;
-	unsigned count = ns->candidate_count;
+	unsigned count = ns->candidate_count, pick;
 
 	if (count == 1)
 		return ns->candidates[0];
 	for (unsigned i = 0; i < count; i++)
 		path_sample_fill(ns->candidates[i], now_ns, &samples[i]);
-	return ns->candidates[path_policy_pick(&ns->policy, samples, count, now_ns)];
+	pick = path_policy_pick(&ns->policy, samples, count, now_ns);
+	if (ns->candidates[pick]->slot == shun_slot)
+		pick = pick + 1 < count ? pick + 1 : 0;
+	return ns->candidates[pick];
 }
 
 /* The queue with the fewest commands in flight; in turn where that is the same. */
@@ -544,7 +548,7 @@ void io_send(struct mpath_io *io)
 		io_wait(io);
 		return;
 	}
-	path = ns_pick(ns, now_ns);
+	path = ns_pick(ns, now_ns, io->shun_slot);
 	path->picked_ns = now_ns;
 	io->path = path;
 	io->sent_ns = now_ns;
@@ -582,6 +586,7 @@ static void io_begin(struct mpath_ns *ns, struct mpath_io *io)
 	io->attempts = 0;
 	io->path_tries = 0;
 	io->retries_left = IO_RETRIES;
+	io->shun_slot = MPATH_PATHS_MAX;
 	io->may_have_run = false;
 	io->is_looking = false;
 	io->is_hedged = false;

@@ -5,8 +5,8 @@
  * mpath's reactor. NVMe Base 2.1, sections 2.4 (multipath) and 8.1.1 (ANA).
  *
  * The same NSID with another UUID or NGUID than elsewhere is another namespace: such a path is not
- * used for it, and is asked for no reset. A namespace is gone when no path has it any more; a path
- * that is away keeps its word until it is back.
+ * used for it, and is asked for no reset. A namespace is gone when no path has it any more, or may
+ * have it; a path that is away keeps its word until it is back.
  */
 #include "host/mpath_internal.h"
 
@@ -169,6 +169,15 @@ static bool ns_is_anywhere(const struct mpath_ns *ns, const struct path *but)
 	return false;
 }
 
+static bool ns_may_be_anywhere(const struct mpath_ns *ns)
+{
+	for (unsigned i = 0; i < ns->mpath->path_count; i++) {
+		if (ns->on[ns->mpath->paths[i]->slot].is_unsure)
+			return true;
+	}
+	return false;
+}
+
 static bool has_usable_path(const struct mpath *mpath)
 {
 	for (unsigned i = 0; i < mpath->path_count; i++) {
@@ -209,7 +218,8 @@ void ns_recompute(struct mpath_ns *ns)
 	}
 	if (ns->no_path_since_ns == 0)
 		ns->no_path_since_ns = reactor_now_ns(mpath->reactor);
-	if (ns->nsid != 0 && !ns->is_gone && has_usable_path(mpath) && !ns_is_anywhere(ns, NULL))
+	if (ns->nsid != 0 && !ns->is_gone && has_usable_path(mpath) && !ns_is_anywhere(ns, NULL) &&
+	    !ns_may_be_anywhere(ns))
 		ns_set_gone(ns);
 	if (list_linked(&ns->waiting_node))
 		io_starve_arm(mpath);
@@ -336,6 +346,16 @@ void ns_still_there(struct path *path, uint32_t nsid, uint32_t number)
 		ns->on[path->slot].scan_number = number;
 }
 
+void ns_unsure(struct path *path, uint32_t nsid, uint32_t number)
+{
+	struct mpath_ns *ns = mpath_ns_find(path->mpath, nsid);
+
+	if (ns == NULL)
+		return;
+	ns->on[path->slot] = (struct ns_on_path){.is_unsure = true, .scan_number = number};
+	ns_recompute(ns);
+}
+
 void ns_sweep(struct path *path, uint32_t number)
 {
 	struct mpath *mpath = path->mpath;
@@ -343,7 +363,7 @@ void ns_sweep(struct path *path, uint32_t number)
 	for (unsigned i = 0; i < mpath->ns_count; i++) {
 		struct ns_on_path *on = &mpath->ns[i]->on[path->slot];
 
-		if (!on->is_there || on->scan_number == number)
+		if ((!on->is_there && !on->is_unsure) || on->scan_number == number)
 			continue;
 		*on = (struct ns_on_path){0};
 		ns_recompute(mpath->ns[i]);

@@ -7,7 +7,9 @@
  *
  * The first scan of a connection reads everything and is followed by the ANA log; a notice reads
  * the list of changes first and then only what changed or is new. What a namespace says that makes
- * no sense costs that namespace; a list that makes no sense costs the path.
+ * no sense costs that namespace; a list that makes no sense costs the path. A namespace that is
+ * listed and could not be asked about is asked about again later; until then it is neither used
+ * there, for it may be another one, nor gone.
  */
 #include "host/mpath_internal.h"
 
@@ -21,6 +23,8 @@
 /* A few less than the admin queue has slots, so that nobody waits long behind a scan. */
 #define SCAN_LOOKS 16
 #define SCAN_TRIES 4 /* of one question */
+/* What could not be asked about is asked about again: PATH_REREAD_MS later, then twice as much. */
+#define SCAN_AGAIN_DOUBLINGS 7
 
 /* One namespace that is being asked about. */
 struct scan_look {
@@ -51,6 +55,13 @@ static void scan_list(struct path *path, uint32_t above_nsid)
 	scan_submit(path, SCAN_LIST);
 }
 
+static void scan_changed(struct path *path)
+{
+	host_cmd_log(&path->scan.cmd, NVME_NSID_ALL, LOG_CHANGED_NS, 0, path->scan.page,
+		     LOG_CHANGED_NS_BYTES);
+	scan_submit(path, SCAN_CHANGED);
+}
+
 /* Only for as long as a scan takes: they are large. */
 static int looks_create(struct path *path)
 {
@@ -79,17 +90,19 @@ static void looks_free(struct path_scan *scan)
 static void scan_begin(struct path *path)
 {
 	path->scan.number++;
+	path->scan.has_left_out = false;
 	path->scan.ns_seen = 0;
 	path->scan.count = 0;
 	path->scan.index = 0;
 	scan_list(path, 0);
 }
 
-/* What changed is not told: then each is looked at. */
-static void scan_everything(struct path *path)
+static void again_arm(struct path *path, unsigned doublings)
 {
-	path->scan.is_all = true;
-	scan_begin(path);
+	if (!path->scan.again_timer.armed)
+		reactor_timer_arm(&path->scan.again_timer,
+				  reactor_now_ns(path->mpath->reactor) +
+					  ((uint64_t)PATH_REREAD_MS << doublings) * NS_PER_MS);
 }
 
 static void scan_end(struct path *path)
@@ -98,6 +111,12 @@ static void scan_end(struct path *path)
 
 	scan->step = SCAN_IDLE;
 	looks_free(scan);
+	if (!scan->has_left_out) {
+		scan->again_doublings = 0;
+	} else {
+		again_arm(path, scan->again_doublings);
+		scan->again_doublings += scan->again_doublings < SCAN_AGAIN_DOUBLINGS;
+	}
 	ns_sweep(path, scan->number);
 	/* A namespace that is new may be in a group that is new. */
 	path_ana_read(path);
@@ -133,6 +152,17 @@ static void changed_take(struct path *path)
 	/* More than fit: any may have changed. */
 	if (scan->changed_count > 0 && scan->changed[0] == NVME_NSID_ALL)
 		scan->is_all = true;
+}
+
+/* It is asked for again all the same: a controller whose log was not read tells of no more changes.
+ */
+static void changed_refused(struct path *path, nvme_status status)
+{
+	path->scan.is_all = true;
+	if ((status.value & NVME_STATUS_DNR) == 0 && ++path->scan.changed_tries < SCAN_TRIES)
+		scan_changed(path);
+	else
+		scan_begin(path);
 }
 
 static bool is_changed(const struct path *path, uint32_t nsid)
@@ -221,8 +251,10 @@ static bool look_refused(struct scan_look *look, nvme_status status)
 		look_ask(look, look->has_page ? IDENTIFY_NS_DESCRIPTORS : IDENTIFY_NS);
 		return true;
 	}
-	if (!is_final)
-		ns_still_there(look->path, look->nsid, look->path->scan.number);
+	if (!is_final) {
+		look->path->scan.has_left_out = true;
+		ns_unsure(look->path, look->nsid, look->path->scan.number);
+	}
 	if (is_final || !is_of_path)
 		look_skip(look, nvme_status_name(status));
 	return false;
@@ -298,7 +330,7 @@ static void on_scan_done(struct host_cmd *cmd)
 	else if (step == SCAN_BEHAVIOR)
 		scan_begin(path); /* then without delays */
 	else if (step == SCAN_CHANGED)
-		scan_everything(path);
+		changed_refused(path, cmd->status);
 	else
 		path_fail(path, "Identify (namespace list) failed: %s (status 0x%03x)",
 			  nvme_status_name(cmd->status), cmd->status.value & 0x7ff);
@@ -346,10 +378,9 @@ void path_scan_start(struct path *path, bool is_all)
 	scan->is_all = is_all;
 	scan->is_again = false;
 	scan->changed_count = 0;
+	scan->changed_tries = 0;
 	if (!is_all) {
-		host_cmd_log(&scan->cmd, NVME_NSID_ALL, LOG_CHANGED_NS, 0, scan->page,
-			     LOG_CHANGED_NS_BYTES);
-		scan_submit(path, SCAN_CHANGED);
+		scan_changed(path);
 	} else if (has_retry_delays(&path->identity)) {
 		memset(&scan->cmd, 0, sizeof(scan->cmd));
 		memset(scan->page, 0, HOST_BEHAVIOR_BYTES);
@@ -370,13 +401,13 @@ static void on_again_timer(struct reactor_timer *timer)
 
 	if (path->is_usable)
 		path_scan_start(path, true);
+	else if (path->state == PATH_CONNECTING)
+		again_arm(path, 0); /* the ANA log is still being read */
 }
 
 void path_scan_later(struct path *path)
 {
-	if (!path->scan.again_timer.armed)
-		reactor_timer_arm(&path->scan.again_timer, reactor_now_ns(path->mpath->reactor) +
-								   PATH_REREAD_MS * NS_PER_MS);
+	again_arm(path, 0);
 }
 
 void path_scan_init(struct path *path)
@@ -389,6 +420,7 @@ void path_scan_stop(struct path *path)
 {
 	path->scan.step = SCAN_IDLE;
 	path->scan.is_again = false;
+	path->scan.again_doublings = 0;
 	reactor_timer_cancel(&path->scan.again_timer);
 }
 

@@ -185,6 +185,13 @@ int media_members_can_write(const struct media *media, unsigned first, unsigned 
 	return fd < 0 ? -EINVAL : member_lock_is_held(fd, first, count, ret_can);
 }
 
+int media_member_watch(const struct media *media)
+{
+	int fd = media_file_lock_fd(media_innermost((struct media *)media));
+
+	return fd < 0 ? -EINVAL : member_lock_watch(fd);
+}
+
 int media_fence_take(const struct media *media)
 {
 	int fd = media_file_lock_fd(media_innermost((struct media *)media));

@@ -114,6 +114,9 @@ int media_member(const struct media *media);
  * machine; never asked of our own. 0 or -errno. */
 int media_members_can_write(const struct media *media, unsigned first, unsigned count,
 			    bool *ret_can);
+/* For member_lock_is_held of a shared store after this medium is closed; member_lock_unwatch ends
+ * it. A descriptor or -errno. */
+int media_member_watch(const struct media *media);
 /* The right to end another member, one process at a time per store. 0, -EAGAIN: another has it,
  * or -errno. Dropping it is harmless without. */
 int media_fence_take(const struct media *media);

@@ -90,6 +90,21 @@ int member_lock_is_held(int fd, unsigned first_member, unsigned count, bool *ret
 	return 0;
 }
 
+int member_lock_watch(int fd)
+{
+	char path[32];
+	int watch_fd;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	watch_fd = open(path, O_RDONLY | O_CLOEXEC);
+	return watch_fd < 0 ? -errno : watch_fd;
+}
+
+void member_lock_unwatch(int fd)
+{
+	close(fd);
+}
+
 int member_lock_take_fence(int fd)
 {
 	int res = lock_set(fd, F_WRLCK, FENCE_LOCK_BYTE);

@@ -20,6 +20,11 @@ int member_lock_share(int fd, unsigned member);
 /* Whether any other description holds the lock of one of these members. 0 or -errno. */
 int member_lock_is_held(int fd, unsigned first_member, unsigned count, bool *ret_is_held);
 
+/* A description of the same file that holds nothing, for asking when all others are closed; or
+ * -errno. */
+int member_lock_watch(int fd);
+void member_lock_unwatch(int fd);
+
 /* The right to fence: one process at a time. 0, -EAGAIN while another has it, or -errno. */
 int member_lock_take_fence(int fd);
 void member_lock_drop_fence(int fd);

@@ -148,16 +148,30 @@ static void apply_close_unused(struct reactor_msg *msg)
 /* ---- on each reactor --------------------------------------------------------------------------
  */
 
-/* The next controllers hear what changed; then the reactor does something else for a turn. */
+/* The next queue is closed, or the next controller hears what changed. False: that was all. */
+static bool swap_next(struct local *local, const struct delta *delta)
+{
+	struct list *node = list_pop_front(&local->swap_queues);
+
+	if (node) {
+		queue_close(list_entry(node, struct queue, swap_node),
+			    "it has no place in the configuration any more");
+		return true;
+	}
+	node = list_pop_front(&local->swap_ctrls);
+	if (node)
+		ctrl_tell(list_entry(node, struct ctrl, swap_node), delta);
+	return node != NULL;
+}
+
+/* Some of them; then the reactor does something else for a turn. */
 static void swap_go_on(struct reactor_msg *msg)
 {
 	struct local *local = container_of(msg, struct local, swap_msg);
 	struct apply *apply = local->target->apply;
 	uint64_t end_ns = reactor_clock_ns(local->reactor) + SWAP_SLICE_NS;
-	struct list *node;
 
-	for (unsigned i = 0; (node = list_pop_front(&local->swap_ctrls)); i++) {
-		ctrl_tell(list_entry(node, struct ctrl, swap_node), apply->delta);
+	for (unsigned i = 0; swap_next(local, apply->delta); i++) {
 		if (i == SWAP_SLICE_CTRLS || reactor_clock_ns(local->reactor) > end_ns) {
 			reactor_post(local->reactor, &local->swap_msg, swap_go_on);
 			return;
@@ -180,8 +194,12 @@ static void swap_here(struct reactor_msg *msg)
 	if (apply->old) {
 		/* The delta refers to it. */
 		apply->old->inflight[local->index].count++;
-		list_for_each(node, &local->queues)
-			queue_swap(list_entry(node, struct queue, node), apply->delta);
+		list_for_each(node, &local->queues) {
+			struct queue *queue = list_entry(node, struct queue, node);
+
+			if (!queue_swap(queue, apply->delta))
+				list_push_back(&local->swap_queues, &queue->swap_node);
+		}
 		list_for_each(node, &local->ctrls) {
 			struct ctrl *ctrl = list_entry(node, struct ctrl, node);
 

@@ -118,6 +118,9 @@ void connect_finish(struct slot *slot, struct ctrl *ctrl, const struct connect_r
 	}
 	slot->result = ctrl->cntlid;
 	slot_complete(slot, NVME_SC_SUCCESS);
+	/* A change came between, and was told of maybe before the controller asks for this. */
+	if (!queue_has_place(queue))
+		queue_close(queue, "it has no place in the configuration any more");
 }
 
 static nvme_status connect_prepare(struct slot *slot)

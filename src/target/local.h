@@ -31,9 +31,10 @@ struct local {
 	bool is_stopping;
 	bool is_stopped;
 	struct reactor_msg swap_msg;
-	struct list swap_ctrls; /* that a swap under way has not been told to yet */
-	struct list preempts;   /* reservation_abort.c: wait for marked commands to end */
-	uint32_t reset_count;   /* cmd_ctrl_reset.c: asked for here and under way */
+	struct list swap_queues; /* that a swap under way has to close */
+	struct list swap_ctrls;  /* that a swap under way has not been told to yet */
+	struct list preempts;    /* reservation_abort.c: wait for marked commands to end */
+	uint32_t reset_count;    /* cmd_ctrl_reset.c: asked for here and under way */
 	struct reactor_msg stop_msg;
 	struct reactor_timer grace;
 	atomic_ulong commands;

@@ -42,6 +42,7 @@ int queue_init(struct queue *queue, struct local *local, const struct transport_
 	list_init(&queue->free);
 	list_init(&queue->busy);
 	list_init(&queue->node);
+	list_init(&queue->swap_node);
 	reactor_timer_init(local->reactor, &queue->deadline, queue_on_deadline);
 	reactor_timer_arm(&queue->deadline,
 			  reactor_now_ns(local->reactor) +
@@ -106,20 +107,39 @@ void queue_rebind(struct queue *queue, const struct snapshot *snapshot)
 	}
 }
 
-void queue_swap(struct queue *queue, const struct delta *delta)
+static bool queue_is_placed(const struct queue *queue)
 {
+	return queue->port && queue->subsystem && port_offers(queue->port, queue->subsystem);
+}
+
+bool queue_has_place(const struct queue *queue)
+{
+	if (queue->state != QUEUE_LIVE || queue->qid == 0)
+		return true;
+	return queue_is_placed(queue) &&
+	       subsystem_allows_host(queue->subsystem, queue->ctrl->host_nqn);
+}
+
+bool queue_swap(struct queue *queue, const struct delta *delta)
+{
+	bool have_hosts_changed;
+
 	/* What was removed may have come back; then the queue is about to end all the same. */
 	if (!queue->port || !queue->subsystem) {
 		queue_rebind(queue, delta->now);
-		return;
+		return queue_has_place(queue);
 	}
+	have_hosts_changed = delta->subsystems[queue->subsystem->index].has_hosts;
 	queue->port = delta->ports[queue->port - delta->old->ports].is;
 	queue->subsystem = delta->subsystems[queue->subsystem->index].is;
 	fused_on_swap(queue);
 	/* The controller of one that leaves may be gone. */
-	if (queue->state == QUEUE_LIVE)
-		queue->host_index =
-			delta_host_index(delta, queue->host_index, queue->ctrl->host_nqn);
+	if (queue->state != QUEUE_LIVE)
+		return true;
+	queue->host_index = delta_host_index(delta, queue->host_index, queue->ctrl->host_nqn);
+	if (have_hosts_changed)
+		return queue_has_place(queue);
+	return queue->qid == 0 || queue_is_placed(queue);
 }
 
 /* True while a command runs. Those that wait for the host do not count: nothing of them reaches the
@@ -139,6 +159,7 @@ static void queue_free(struct queue *queue)
 	struct local *local = queue->local;
 
 	list_remove(&queue->node);
+	list_remove(&queue->swap_node);
 	atomic_fetch_sub_explicit(&local->queue_count, 1, memory_order_relaxed);
 	if (queue->is_admin)
 		atomic_fetch_sub_explicit(&local->admin_count, 1, memory_order_relaxed);

@@ -81,6 +81,7 @@ struct queue {
 	struct reactor_timer deadline; /* for Connect */
 	const char *close_why;
 	struct list node;             /* in local->queues */
+	struct list swap_node;        /* in local->swap_queues */
 	struct reactor_msg close_msg; /* the controller asks for the end */
 	struct reactor_msg detach_msg;
 	struct reactor_msg quiet_msg;
@@ -106,8 +107,14 @@ void queue_cancel_all(struct queue *queue);
 void queue_on_closed(struct queue *queue);
 /* Points queue->subsystem and ->port into a new snapshot; finds the host's index there. */
 void queue_rebind(struct queue *queue, const struct snapshot *snapshot);
-/* The same for a swap, without looking up what it has already. */
-void queue_swap(struct queue *queue, const struct delta *delta);
+/*
+ * The same for a swap, without looking up what it has already. False: an I/O queue whose port,
+ * subsystem or host's right to connect is gone. It is to be closed before the change is told of:
+ * its controller, on another reactor, ends too, but asks for that by a message.
+ */
+bool queue_swap(struct queue *queue, const struct delta *delta);
+/* Whether an I/O queue has all of these. True of any other. */
+bool queue_has_place(const struct queue *queue);
 /* The namespace that this queue's host sees under that number, or NULL. */
 static inline const struct ns *queue_find_ns(const struct queue *queue, uint32_t nsid)
 {

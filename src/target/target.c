@@ -27,6 +27,7 @@ static int local_init(struct local *local, struct target *target, unsigned index
 	list_init(&local->queues);
 	list_init(&local->ctrls);
 	list_init(&local->preempts);
+	list_init(&local->swap_queues);
 	list_init(&local->swap_ctrls);
 	return buf_pool_create(has_counts ? config->buf_counts : default_counts, &local->buffers);
 }

@@ -26,6 +26,7 @@ struct tcp_slot {
 	uint32_t aside_from;
 	uint8_t sends; /* tx that are not done */
 	uint64_t owed_since_ns;
+	uint64_t owed_from_bytes; /* what had come on the connection by then */
 	struct iovec iov;
 	struct tcp_tx data_tx; /* R2T or C2HData */
 	struct tcp_tx resp_tx;
@@ -39,6 +40,8 @@ struct tcp_queue {
 	bool is_closed;
 	uint32_t owed; /* slots whose data the host owes */
 	struct reactor_timer owed_timer;
+	uint64_t heard_bytes; /* all that had come when the timer last looked */
+	uint64_t heard_ns;    /* when that was more than before */
 };
 
 static struct tcp_queue *tcp_queue_of(struct queue *queue)
@@ -184,6 +187,7 @@ static void on_data_complete(struct tcp_queue *tq, const struct pdu *pdu, bool i
 	ts->transfer.next_offset += pdu->data_bytes;
 	ts->is_data_bad |= !is_digest_ok;
 	ts->owed_since_ns = reactor_now_ns(tq->queue.reactor);
+	ts->owed_from_bytes = tq->conn.stats.bytes_received;
 	if (ts->transfer.next_offset < ts->transfer.end_offset)
 		return;
 	ts->transfer.is_open = false;
@@ -269,28 +273,52 @@ static const struct tcp_conn_handler tcp_handler = {
 };
 
 /* ---- data that the host owes
- * ---------------------------------------------------------------------------- */
+ * -------------------------------------------------------------------------------
+ *
+ * A slow line is no reason to give a host up: what was asked for may wait behind the data of every
+ * other command of the queue. It is late when nothing at all comes, or more than all of that has
+ * come meanwhile, and it was passed over.
+ */
 
 static void owed_timer_arm(struct tcp_queue *tq)
 {
 	reactor_timer_arm(&tq->owed_timer,
 			  reactor_now_ns(tq->queue.reactor) +
 				  tq->queue.local->snapshot->limits.data_timeout_ms * NS_PER_MS /
-					  2);
+					  4);
+}
+
+static void owed_listen(struct tcp_queue *tq)
+{
+	if (tq->heard_bytes == tq->conn.stats.bytes_received)
+		return;
+	tq->heard_bytes = tq->conn.stats.bytes_received;
+	tq->heard_ns = reactor_now_ns(tq->queue.reactor);
+}
+
+static bool slot_is_overdue(const struct tcp_queue *tq, struct slot *slot)
+{
+	const struct target_limits *limits = &tq->queue.local->snapshot->limits;
+	const struct tcp_slot *ts = tcp_slot_of(slot);
+	uint64_t limit_ns = limits->data_timeout_ms * NS_PER_MS;
+	uint64_t now_ns = reactor_now_ns(tq->queue.reactor);
+	uint64_t ahead_bytes = tq->queue.slot_count * ((uint64_t)limits->transfer_max_bytes +
+						       limits->in_capsule_bytes + NVME_PAGE_BYTES);
+
+	if (slot->state != SLOT_FETCHING || now_ns - ts->owed_since_ns < limit_ns)
+		return false;
+	return now_ns - tq->heard_ns >= limit_ns ||
+	       tq->conn.stats.bytes_received - ts->owed_from_bytes > ahead_bytes;
 }
 
 static void on_owed_timer(struct reactor_timer *timer)
 {
 	struct tcp_queue *tq = container_of(timer, struct tcp_queue, owed_timer);
-	uint64_t limit_ns = tq->queue.local->snapshot->limits.data_timeout_ms * NS_PER_MS;
-	uint64_t now_ns = reactor_now_ns(tq->queue.reactor);
 	char peer[NET_ADDR_TEXT_BYTES];
 
+	owed_listen(tq);
 	list_for_each(node, &tq->queue.busy) {
-		struct slot *slot = list_entry(node, struct slot, node);
-
-		if (slot->state != SLOT_FETCHING ||
-		    now_ns - tcp_slot_of(slot)->owed_since_ns < limit_ns)
+		if (!slot_is_overdue(tq, list_entry(node, struct slot, node)))
 			continue;
 		log_limited(LOG_LEVEL_WARN, "target", "%s: data asked for did not come in time",
 			    net_addr_format(&tq->queue.peer, peer));
@@ -324,8 +352,11 @@ static void tcp_fetch(struct slot *slot)
 	};
 	ts->is_data_bad = false;
 	ts->owed_since_ns = reactor_now_ns(tq->queue.reactor);
-	if (tq->owed++ == 0)
+	ts->owed_from_bytes = tq->conn.stats.bytes_received;
+	if (tq->owed++ == 0) {
+		owed_listen(tq);
 		owed_timer_arm(tq);
+	}
 	ts->sends = 1;
 	ts->data_tx.done = r2t_sent;
 	ts->data_tx.iov_count = 0;

@@ -153,7 +153,9 @@ class Fio:
         jobs = json.loads(text[text.find('{'):text.rfind('}') + 1])['jobs'] if '{' in text else []
         self.ios += sum(job['read']['total_ios'] for job in jobs)
         if self.process.returncode != 0 or not jobs or any(job['error'] for job in jobs):
-            self.errors.append('status %s: %s' % (self.process.returncode, text[-1500:]))
+            # What went wrong stands before the figures, or there are none.
+            self.errors.append('status %s, errors %s: %s' % (self.process.returncode, [job['error'] for job in jobs],
+                                                             text[:text.find('{')] if '{' in text else text[-1500:]))
         self.passes += 1
         self.process = None
 

@@ -1,13 +1,23 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the seeds of tests/fuzz/corpus: one small file per PDU type and per structure.
+"""Writes seeds for the fuzzers: one small file per PDU type, structure, rule broken and story told.
 
-Run it after a change of the input format of a fuzzer; each describes its own at its top.
+    make_corpus.py [FOLDER]     FOLDER: tests/fuzz/corpus
+
+Run it after a change of the input format of a fuzzer; each describes its own at its top. For
+fuzz_tcp, fuzz_conn, fuzz_host, fuzz_mpath and fuzz_link the corpus in git is not these seeds but
+what is left of them and of long runs when it reaches nothing new (names are sums of the content):
+write the seeds to another folder, let the fuzzer run on it, then
+
+    fuzz_NAME -merge=1 -use_counters=0 tests/fuzz/corpus/NAME FOLDER/NAME
+
+and look at `make fuzz-cover`.
 """
 import pathlib
 import struct
+import sys
 
-HERE = pathlib.Path(__file__).parent / "corpus"
+HERE = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "corpus"
 HOST, INITIALIZED, HDGST, DDGST = 1, 2, 4, 8
 
 

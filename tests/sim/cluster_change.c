@@ -192,6 +192,21 @@ static bool text_has_version(const char *text, uint64_t version)
 /* ---- changes ----------------------------------------------------------------------------------
  */
 
+/*
+ * From here on what a host sent before may land, where this change lets it in. Not from when the
+ * operator wants it: a node that is down or refuses it shuts the host out for as long as that
+ * takes, and what the host sends meanwhile waits for a path.
+ */
+static void epochs_count(struct cluster_node *node)
+{
+	for (unsigned s = 0; s < CLUSTER_SUBS_MAX; s++) {
+		for (unsigned h = 0; h < CLUSTER_HOSTS_MAX; h++) {
+			if (!(node->pending.host_revoked[s] >> h & 1))
+				node->world->allow_epochs[s][h]++;
+		}
+	}
+}
+
 static int on_edit(json_t *document, void *arg, struct config_errors *errors)
 {
 	struct cluster_node *node = arg;
@@ -199,6 +214,7 @@ static int on_edit(json_t *document, void *arg, struct config_errors *errors)
 
 	(void)errors;
 	node->pending = node->world->desired;
+	epochs_count(node);
 	wanted = cluster_document(node->world, node->index, &node->pending);
 	json_object_clear(document);
 	json_object_update(document, wanted);
@@ -289,7 +305,8 @@ bool cluster_is_revoked(const struct cluster *world, unsigned sub, unsigned host
 
 		if (!cluster_node_has(world, i, sub))
 			continue;
-		if (!(node->acked.host_revoked[sub] >> host & 1))
+		/* Of a node whose store is behind, an older change may be in force. */
+		if (!(node->acked.host_revoked[sub] >> host & 1) || node->is_store_behind)
 			return false;
 		if ((node->is_changing || node->may_have_pending) &&
 		    !(node->pending.host_revoked[sub] >> host & 1))

@@ -472,7 +472,6 @@ static void begin_revoke(struct cluster *world, const struct cluster_event *even
 
 	world->desired.version++;
 	world->desired.host_revoked[sub] ^= (uint8_t)(1u << host);
-	world->allow_epochs[sub][host]++;
 }
 
 /* The first port of a node stays: the one for discovery has its address. */
@@ -690,10 +689,6 @@ static void heal_desired(struct cluster *world)
 	struct cluster_desired *desired = &world->desired;
 
 	desired->version++;
-	for (unsigned s = 0; s < CLUSTER_SUBS_MAX; s++) {
-		for (unsigned h = 0; h < CLUSTER_HOSTS_MAX; h++)
-			world->allow_epochs[s][h] += desired->host_revoked[s] >> h & 1;
-	}
 	memset(desired->ns_absent, 0, sizeof(desired->ns_absent));
 	memset(desired->ns_read_only, 0, sizeof(desired->ns_read_only));
 	memset(desired->host_revoked, 0, sizeof(desired->host_revoked));

@@ -291,7 +291,8 @@ static bool host_close(struct cluster_host *host)
 		}
 		is_closed &= cmpath->mpath == NULL;
 	}
-	return is_closed;
+	/* It may have died of closing, at an operation of that turn. */
+	return is_closed && host->process != NULL;
 }
 
 static void host_discover(struct cluster_host *host)
@@ -302,7 +303,8 @@ static void host_discover(struct cluster_host *host)
 	for (unsigned i = 0; i < host->world->sub_count; i++) {
 		struct cluster_mpath *cmpath = &host->mpaths[i];
 
-		if (!ports_learn(cmpath))
+		/* It may have died in the turn for the one before. */
+		if (host->process == NULL || !ports_learn(cmpath))
 			continue;
 		cluster_count(host->world, "paths discovered", 1);
 		sim_enter(host->reactor);

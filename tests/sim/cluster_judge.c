@@ -250,12 +250,15 @@ bool cluster_status_is_explained(const struct cluster_worker *worker, nvme_statu
 	const struct cluster *world = worker->host->world;
 	enum cluster_op_kind kind = worker->kind;
 
+	if (nvme_status_same(status, NVME_SC_COMMAND_INTERRUPTED) && kind == COP_FUSED)
+		return true;
 	if (is_of_an_end(status))
 		return worker->start_ns <= world->last_fault_ns + END_SLACK_NS;
 	if (is_of_ana(status))
 		return cluster_has(world, CF_ANA);
 	if (nvme_status_same(status, NVME_SC_COMPARE_FAILED))
 		return kind == COP_COMPARE || kind == COP_FUSED;
+	/* Or its Write found no room, which it may not wait for. */
 	if (nvme_status_same(status, NVME_SC_FUSED_FAIL) ||
 	    nvme_status_same(status, NVME_SC_FUSED_MISSING))
 		return kind == COP_FUSED;

@@ -37,6 +37,9 @@ struct persona {
 	bool is_count_hidden; /* and the change count does not tell */
 	unsigned ana_reads;   /* pieces */
 	unsigned behaviors_set;
+	unsigned looks;          /* Identify of a namespace */
+	nvme_status look_status; /* of the next looks_refused of them */
+	unsigned looks_refused;
 	nvme_status status; /* of the next status_count I/O commands */
 	unsigned status_count;
 	unsigned hangs; /* I/O commands that get no answer */
@@ -107,6 +110,12 @@ static void play_identify(struct fake_conn *fc, const struct nvme_sqe *sqe)
 	uint8_t page[NVME_PAGE_BYTES] = {0};
 
 	identify_cmd_decode(sqe, &cmd);
+	persona->looks += cmd.cns == IDENTIFY_NS;
+	if (cmd.cns == IDENTIFY_NS && persona->looks_refused > 0) {
+		persona->looks_refused--;
+		fake_respond(fc, le16_get(sqe->cid), persona->look_status, 0);
+		return;
+	}
 	text_copy(ctrl.subsystem_nqn, sizeof(ctrl.subsystem_nqn), persona->nqn);
 	uuid_from_name(persona->ns_name, &ns.uuid);
 	if (cmd.cns == IDENTIFY_CTRL)

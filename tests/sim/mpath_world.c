@@ -213,7 +213,7 @@ static struct subsystem *subsystem_build(struct mworld *world, unsigned target)
 	text_copy(subsystem->nqn, sizeof(subsystem->nqn), TARGET_DEFAULT_NQN);
 	text_copy(subsystem->serial, sizeof(subsystem->serial), "MPATH1");
 	text_copy(subsystem->model, sizeof(subsystem->model), "weft mpath");
-	subsystem->allows_any_host = true;
+	subsystem->allows_any_host = !world->is_shut;
 	subsystem->ana_group_max = MWORLD_NS;
 	subsystem->namespaces = ns_array_create(MWORLD_NS + world->crowd_count);
 	CHECK(subsystem->namespaces != NULL);
@@ -371,7 +371,7 @@ static void target_start(struct mworld *world, unsigned index)
 {
 	struct target_config config = {.control = world->control,
 				       .reactors = &world->datas[index],
-				       .reactor_count = 1,
+				       .reactor_count = world->is_wide ? 2 : 1,
 				       .buf_counts = {64, 64, 64},
 				       .random_seed = ++world->starts};
 
@@ -428,7 +428,7 @@ static void targets_create(struct mworld *world)
 {
 	struct reactor_config config = {.cpu = -1, .index = 3};
 
-	if (world->target_count == 2)
+	if (world->target_count == 2 || world->is_wide)
 		CHECK(reactor_create(&config, &world->datas[1]) == 0);
 	for (unsigned i = 0; i < MWORLD_NS; i++) {
 		for (unsigned k = 0; k < world->target_count; k++) {
@@ -438,7 +438,8 @@ static void targets_create(struct mworld *world)
 				world->ns[i].probe = probe;
 			else
 				probe_share(world, probe, i);
-			CHECK(ns_store_create(&probe->media, 1, &world->ns[i].stores[k]) == 0);
+			CHECK(ns_store_create(&probe->media, world->is_wide ? 2 : 1,
+					      &world->ns[i].stores[k]) == 0);
 		}
 	}
 	sim_enter(world->control);
@@ -476,6 +477,14 @@ void mworld_create(struct mworld *world, uint64_t seed, unsigned port_count,
 		   const struct sim_options *options)
 {
 	world_fill(world, seed, port_count, options);
+	targets_create(world);
+}
+
+void mworld_create_wide(struct mworld *world, uint64_t seed, unsigned port_count,
+			const struct sim_options *options)
+{
+	world_fill(world, seed, port_count, options);
+	world->is_wide = true;
 	targets_create(world);
 }
 

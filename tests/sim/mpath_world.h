@@ -66,10 +66,13 @@ struct mworld_ns {
 struct mworld {
 	struct sim *sim;
 	struct reactor *control;
-	struct reactor *datas[2]; /* of each target; the second one only where there is one */
-	struct reactor *reactor;  /* of the host */
+	/* Of each target; the second one only where there is one, or the first has both. */
+	struct reactor *datas[2];
+	struct reactor *reactor; /* of the host */
 	struct target *targets[2];
 	unsigned target_count;
+	bool is_wide; /* one target with two reactors */
+	bool is_shut; /* no host is let in, from the next apply on */
 	struct net_addr addrs[MWORLD_PORTS_MAX];
 	unsigned port_count;
 	struct mworld_ns ns[MWORLD_NS];
@@ -123,6 +126,9 @@ void mworld_create(struct mworld *world, uint64_t seed, unsigned port_count,
  * namespace is another one. Else both serve the same blocks. */
 void mworld_create_two(struct mworld *world, uint64_t seed, unsigned port_count, bool is_stranger,
 		       const struct sim_options *options);
+/* Likewise with one target, whose queues are on two reactors. */
+void mworld_create_wide(struct mworld *world, uint64_t seed, unsigned port_count,
+			const struct sim_options *options);
 /* Closes the mpath where there is one, ends the target; everything must be gone. Returns how much
  * is left over. */
 unsigned mworld_destroy(struct mworld *world);

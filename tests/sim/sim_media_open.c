@@ -28,6 +28,8 @@ int __real_media_file_member(const struct media *media);
 int __real_media_file_sync(struct media *const *media, unsigned count,
 			   struct media_error *ret_error);
 int __real_member_lock_is_held(int fd, unsigned first_member, unsigned count, bool *ret_is_held);
+int __real_member_lock_watch(int fd);
+void __real_member_lock_unwatch(int fd);
 int __real_member_lock_take_fence(int fd);
 void __real_member_lock_drop_fence(int fd);
 
@@ -42,6 +44,8 @@ int __wrap_media_file_member(const struct media *media);
 int __wrap_media_file_sync(struct media *const *media, unsigned count,
 			   struct media_error *ret_error);
 int __wrap_member_lock_is_held(int fd, unsigned first_member, unsigned count, bool *ret_is_held);
+int __wrap_member_lock_watch(int fd);
+void __wrap_member_lock_unwatch(int fd);
 int __wrap_member_lock_take_fence(int fd);
 void __wrap_member_lock_drop_fence(int fd);
 
@@ -178,6 +182,17 @@ int __wrap_member_lock_is_held(int fd, unsigned first_member, unsigned count, bo
 	for (unsigned i = 0; i < count; i++)
 		*ret_is_held |= sim_disk_member_can_write(disk, first_member + i);
 	return 0;
+}
+
+int __wrap_member_lock_watch(int fd)
+{
+	return disk_of_fd(fd) ? fd : __real_member_lock_watch(fd);
+}
+
+void __wrap_member_lock_unwatch(int fd)
+{
+	if (disk_of_fd(fd) == NULL)
+		__real_member_lock_unwatch(fd);
 }
 
 int __wrap_member_lock_take_fence(int fd)

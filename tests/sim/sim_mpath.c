@@ -28,6 +28,7 @@
 #define HEALED_NS        (120 * NS_PER_S)
 #define PARTITION_MAX_MS 3000
 #define FREEZE_MAX_MS    6000
+#define EDGE_APART_MS    20
 #define IC_BYTES         128
 
 static struct mrun *run_now; /* the path's words have no room for it */
@@ -79,13 +80,32 @@ static void forget(struct mrun *run)
 	model_forget(run->model, oldest);
 }
 
+/* On a line that spoils nearly everything, a host tries as often as it may, and then says so. */
+static bool is_worn_out(const struct mrun *run, const struct mpath_io *io)
+{
+	return run->flip_one_in > 0 && io->result == MPATH_STATUS && io->attempts > IO_RETRIES &&
+	       nvme_status_same(io->status, NVME_SC_TRANSIENT_TRANSPORT);
+}
+
+/* Likewise a pair: its first does not outlive the configuration that it came in, and where that
+ * changes faster than a pair arrives none ever runs. */
+static bool is_outrun(const struct mworker *worker)
+{
+	const struct mpath_io *io = &worker->mop.io;
+
+	return worker->run->ana_one_in > 0 && worker->kind == STEP_FUSED &&
+	       io->result == MPATH_STATUS && io->attempts > IO_RETRIES &&
+	       nvme_status_same(io->status, NVME_SC_FUSED_FAIL) &&
+	       nvme_status_same(worker->mop.second.status, NVME_SC_FUSED_FAIL);
+}
+
 static void read_judge(struct mworker *worker)
 {
 	struct mrun *run = worker->run;
 	uint64_t value = mop_value(&worker->mop);
 	char why[160];
 
-	if (worker->mop.io.result == MPATH_NO_PATH)
+	if (worker->mop.io.result == MPATH_NO_PATH || is_worn_out(run, &worker->mop.io))
 		return;
 	if (worker->mop.io.result != MPATH_OK) {
 		mpath_run_fail(run, "a read of block %" PRIu64 " ended with result %d, status 0x%x",
@@ -129,6 +149,8 @@ static void write_judge(struct mworker *worker)
 	/* Nor when its queue ended under it, which the other half heard of in time. */
 	if (worker->kind == STEP_FUSED && worker->mop.second.result == MPATH_STATUS &&
 	    nvme_status_same(worker->mop.second.status, NVME_SC_ABORT_SQ_DELETION))
+		return;
+	if (is_worn_out(run, io) || is_outrun(worker))
 		return;
 	if (io->result != MPATH_NO_PATH && io->result != MPATH_UNKNOWN)
 		mpath_run_fail(
@@ -236,13 +258,29 @@ static void trouble_ana(struct mrun *run)
 	mworld_apply_start(world);
 }
 
+/* Commands have come to a target that stands still; that its host gives it up does not get through
+ * to it. */
+static void frozen_partition(struct mrun *run)
+{
+	struct mworld *world = &run->world;
+
+	for (unsigned i = 0; i < world->port_count; i++) {
+		bool is_of_second = world->target_count == 2 && i == world->port_count - 1;
+
+		if (is_of_second != (run->frozen_target == 1) || run->healed_until_ns[i] != 0)
+			continue;
+		run->healed_until_ns[i] = run->frozen_until_ns + NS_PER_MS;
+		sim_net_partition(world->sim, &world->addrs[i], true);
+	}
+}
+
 /* It goes on with what waits in its sockets, sooner or later than its host gives it up. */
 static void trouble_freeze(struct mrun *run)
 {
 	const struct host_timeouts *timeouts = &run->world.config.timeouts;
-	uint64_t ms = 1 + prng_below(&run->prng,
-				     run->is_edgy ? timeouts->keep_alive_ms + timeouts->quiesce_ms
-						  : FREEZE_MAX_MS);
+	uint64_t edge_ms = (run->is_apart ? 4 : 1) *
+			   (uint64_t)(timeouts->keep_alive_ms + timeouts->quiesce_ms);
+	uint64_t ms = 1 + prng_below(&run->prng, run->is_edgy ? edge_ms : FREEZE_MAX_MS);
 	unsigned target = (unsigned)prng_below(&run->prng, run->world.target_count);
 
 	if (!happens(run))
@@ -250,6 +288,9 @@ static void trouble_freeze(struct mrun *run)
 	run->stats.freezes++;
 	run->frozen_until_ns = sim_now(run->world.sim) + ms * NS_PER_MS;
 	mworld_freeze(&run->world, target, ms);
+	run->frozen_target = target;
+	if (run->is_apart)
+		run->apart_from_ns = sim_now(run->world.sim) + EDGE_APART_MS * NS_PER_MS;
 }
 
 static void partitions_heal(struct mrun *run, uint64_t now_ns)
@@ -301,6 +342,11 @@ static void on_chaos_timer(struct reactor_timer *timer)
 	partitions_heal(run, now_ns);
 	if (run->is_healed)
 		return;
+	if (run->apart_from_ns > 0 && now_ns >= run->apart_from_ns) {
+		run->apart_from_ns = 0;
+		if (now_ns < run->frozen_until_ns)
+			frozen_partition(run);
+	}
 	late_strike(&run->late, world->sim, port, &world->addrs[port], late_happens, run);
 	if (strikes(run, run->cut_one_in) && happens(run))
 		run->stats.cuts += sim_net_cut(world->sim, &world->addrs[port]);

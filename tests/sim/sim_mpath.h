@@ -77,7 +77,10 @@ struct mrun {
 	uint32_t ana_one_in;
 	uint32_t restart_one_in;
 	uint32_t freeze_one_in;
-	bool is_edgy; /* two targets; freezes end about when their controllers do */
+	bool is_edgy;  /* two targets; freezes end about when their controllers do */
+	bool is_apart; /* and the target is cut off meanwhile */
+	unsigned frozen_target;
+	uint64_t apart_from_ns; /* it is cut off too from then on; 0: it is not */
 	uint32_t remove_one_in;
 	uint32_t flip_one_in; /* sends, with digests: a bit of it changes */
 	uint32_t think_max_us;

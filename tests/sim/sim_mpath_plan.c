@@ -216,6 +216,12 @@ void mpath_world_choose(struct mrun *run)
 	run->worker_count = 1 + (unsigned)prng_below(prng, WORKERS_MAX);
 	if (run->is_edgy)
 		run->freeze_one_in = 3;
+	/* Cut off as well: long, and seldom more often than its fences take. */
+	run->is_apart = run->is_edgy && run->scenario->seed % 8 == 6;
+	if (run->is_apart) {
+		run->think_max_us = 100000;
+		run->chaos_max_us = 50000;
+	}
 	troubles_shrink(run);
 }
 

@@ -55,6 +55,8 @@ struct sim_end *sim_end_create(struct sim *sim, struct sim_process *process,
 {
 	struct sim_end *end = sim_alloc(sizeof(*end));
 	uint32_t window_max = sim->options.window_max_bytes;
+	/* A byte or two at a time is no network any more: all would be late, nothing wrong. */
+	uint32_t window_min = window_max / 256 + 1;
 
 	end->sim = sim;
 	end->process = process;
@@ -66,10 +68,11 @@ struct sim_end *sim_end_create(struct sim *sim, struct sim_process *process,
 	if (sim->options.is_orderly)
 		end->window_bytes = window_max;
 	else if (prng_one_in(&sim->prng, 4))
-		end->window_bytes =
-			prng_below(&sim->prng, window_max / 16 + 1) + window_max / 256 + 1;
+		end->window_bytes = prng_below(&sim->prng, window_max / 16 + 1) + window_min;
 	else
 		end->window_bytes = prng_below(&sim->prng, window_max) + 1;
+	if (end->window_bytes < window_min)
+		end->window_bytes = window_min;
 	end->fd = sim_fd_new(sim, end);
 	return end;
 }

@@ -532,6 +532,7 @@ static struct world *world_create(const struct sim_scenario *scenario, struct wo
 	odd_choose(world, scenario->seed);
 	wreck_choose(world, scenario->seed);
 	world_plan_shrink(world, &options);
+	world->plan.is_narrow = options.window_max_bytes > 0;
 	world->commands_left = world->plan.commands_max;
 	world->troubles_left = TROUBLES_MAX;
 	world->host_count = world->plan.hosts + world->plan.has_discovery;

@@ -138,6 +138,31 @@ static void path_errors_send_a_command_elsewhere(void)
 	}
 }
 
+static void a_line_that_spoils_data_is_not_tried_twice(void)
+{
+	static const nvme_status statuses[] = {NVME_SC_TRANSIENT_TRANSPORT,
+					       NVME_SC_DATA_TRANSFER_ERROR};
+	struct lio lio;
+
+	world_create(20);
+	config.policy = PATH_POLICY_NUMA; /* as far as it goes, always the same one */
+	world_connect();
+	for (unsigned i = 0; i < 2 * ARRAY_LEN(statuses); i++) {
+		personas[0].ios = personas[1].ios = 0;
+		personas[0].status = statuses[i / 2];
+		personas[0].status_count = 1000;
+		lio_submit(&lio, i % 2 == 1);
+		run_ms(1000);
+		EXPECT(lio.is_done);
+		EXPECT_EQ(MPATH_OK, lio.io.result);
+		EXPECT_EQ(2, lio.io.attempts);
+		EXPECT_EQ(1, personas[0].ios);
+		EXPECT_EQ(1, personas[1].ios);
+	}
+	personas[0].status_count = 0;
+	world_destroy();
+}
+
 /* Both say that they cannot, and their logs say that they can. */
 static void a_contradiction_ends(void)
 {
@@ -186,6 +211,88 @@ static void a_controller_of_another_subsystem_is_not_used(void)
 	personas[1].nqn = NQN;
 	run_ms(500);
 	EXPECT(mpath->paths[1]->is_usable);
+	world_destroy();
+}
+
+static void path_remove(unsigned index)
+{
+	sim_enter(reactor);
+	CHECK(mpath_remove_path(mpath, &personas[index].fake->listener.addr) == 0);
+	sim_leave(reactor);
+}
+
+/* Only the second path is left, new, and it would not tell about the namespace for now. */
+static void world_connect_unsure(uint64_t seed, unsigned looks_refused)
+{
+	world_create(seed);
+	world_connect();
+	path_remove(1);
+	run_ms(100);
+	personas[1].look_status = NVME_SC_TRANSIENT_TRANSPORT;
+	personas[1].looks_refused = looks_refused;
+	personas[1].looks = 0;
+	path_remove(0);
+	sim_enter(reactor);
+	CHECK(mpath_add_path(mpath, &personas[1].fake->listener.addr) == 0);
+	sim_leave(reactor);
+	run_ms(50);
+	EXPECT_EQ(1, mpath_path_count(mpath));
+	EXPECT(mpath->paths[0]->is_usable);
+}
+
+static void a_namespace_that_cannot_be_asked_about_is_not_gone(void)
+{
+	struct lio lio;
+
+	world_connect_unsure(21, 4);
+	lio_submit(&lio, true);
+	EXPECT(!mpath_ns_find(mpath, 1)->is_gone);
+	run_ms(20);
+	EXPECT(!lio.is_done);
+	run_ms(200);
+	EXPECT(lio.is_done);
+	EXPECT_EQ(MPATH_OK, lio.io.result);
+	world_destroy();
+}
+
+static void a_namespace_is_not_asked_about_all_the_time(void)
+{
+	struct lio lio;
+
+	world_connect_unsure(22, 100000);
+	lio_submit(&lio, true);
+	run_ms(30000);
+	EXPECT(!lio.is_done);
+	/* Four times each: at once, then after 100 ms, 200 ms and so on, at last every 12.8 s. */
+	EXPECT(personas[1].looks >= 4 * 8 && personas[1].looks <= 4 * 10);
+	personas[1].looks_refused = 0;
+	run_ms(13000);
+	EXPECT(lio.is_done);
+	EXPECT_EQ(MPATH_OK, lio.io.result);
+	world_destroy();
+}
+
+/* It was lost, and is back with another namespace of that number. */
+static void what_cannot_be_asked_about_is_not_written_to(void)
+{
+	struct lio lio;
+
+	world_create(23);
+	world_connect();
+	path_remove(1);
+	run_ms(100);
+	personas[0].ns_name = "another namespace";
+	personas[0].look_status = NVME_SC_INTERNAL;
+	personas[0].looks_refused = 4;
+	personas[0].ios = 0;
+	EXPECT(sim_net_cut(sim, &personas[0].fake->listener.addr) > 0);
+	run_ms(1);
+	lio_submit(&lio, true);
+	run_ms(500);
+	EXPECT_EQ(0, personas[0].looks_refused);
+	EXPECT(lio.is_done);
+	EXPECT_EQ(MPATH_GONE, lio.io.result);
+	EXPECT_EQ(0, personas[0].ios);
 	world_destroy();
 }
 
@@ -452,8 +559,12 @@ int main(void)
 	TAP_RUN(do_not_retry_is_obeyed);
 	TAP_RUN(delays_of_the_controller_are_obeyed);
 	TAP_RUN(path_errors_send_a_command_elsewhere);
+	TAP_RUN(a_line_that_spoils_data_is_not_tried_twice);
 	TAP_RUN(a_contradiction_ends);
 	TAP_RUN(a_controller_of_another_subsystem_is_not_used);
+	TAP_RUN(a_namespace_that_cannot_be_asked_about_is_not_gone);
+	TAP_RUN(a_namespace_is_not_asked_about_all_the_time);
+	TAP_RUN(what_cannot_be_asked_about_is_not_written_to);
 	TAP_RUN(a_list_out_of_order_is_not_believed);
 	TAP_RUN(an_ana_log_that_is_too_long_is_not_believed);
 	TAP_RUN(a_long_ana_log_is_read_in_pieces);
