@@ -107,6 +107,8 @@ static void run_taken_back(void *arg, int res, const char *error)
 	struct changes *changes = run->changes;
 
 	if (res == 0) {
+		if (changes->options.applied)
+			changes->options.applied(changes->options.arg);
 		media_registry_rollback(changes->options.registry);
 		change_run_end(run);
 		return;
@@ -204,6 +206,8 @@ static void run_applied(void *arg, int res, const char *error)
 		change_run_fail(run, res, "%s", error && error[0] != 0 ? error : strerror(-res));
 		return;
 	}
+	if (run->changes->options.applied)
+		run->changes->options.applied(run->changes->options.arg);
 	if (run->after) {
 		run->result.res = run_keep(run);
 		if (run->result.res < 0) {

@@ -556,6 +556,14 @@ static struct target_keeper daemon_keeper(const struct daemon *daemon)
 		.keep = store_keep, .recall = store_recall, .arg = daemon->state.store};
 }
 
+static void daemon_on_applied(void *arg)
+{
+	struct daemon *daemon = arg;
+
+	if (daemon->peers)
+		peers_look(daemon->peers);
+}
+
 static int changes_make(struct daemon *daemon)
 {
 	const struct changes_options options = {
@@ -564,6 +572,7 @@ static int changes_make(struct daemon *daemon)
 		.registry = daemon->registry,
 		.store = daemon->state.store,
 		.generation = store_generation(daemon->state.store),
+		.applied = daemon_on_applied,
 		.stopped = daemon_shut_down,
 		.arg = daemon,
 	};

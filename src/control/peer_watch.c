@@ -2,10 +2,10 @@
 /*
  * The files that we have shared, whether we still serve them or not. Control reactor.
  *
- * A peer whose document still has a namespace that ours has not any more, or whose last commands of
- * it are under way, may write to a file that no namespace of ours leads to. Such a file is kept open,
- * through a description without any lock, until no other member holds it: what the locks on it say
- * counts as long as they can say anything.
+ * A peer whose document still has a namespace that ours no longer has, or whose last commands of
+ * it are under way, may write to a file that no namespace of ours leads to. Such a file is kept
+ * open, through a description without any lock, until no other member holds it: what the locks on
+ * it say counts as long as they can say anything.
  */
 #include "control/peers_private.h"
 

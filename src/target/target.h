@@ -176,8 +176,8 @@ struct target_limits {
 	uint32_t transfer_max_bytes; /* MDTS: 512 KiB by default */
 	uint32_t ic_timeout_ms;
 	uint32_t connect_timeout_ms;
-	uint32_t data_timeout_ms; /* longest wait for data that an R2T asked for, and for a host
-				     that does not read what it is sent */
+	uint32_t data_timeout_ms; /* longest silence of a host that owes what an R2T asked for, and
+				     wait for one that does not read what it is sent */
 	uint32_t quiesce_ms;      /* CQT: commands of a lost host have ended so long after KATO */
 	uint32_t kato_max_ms;     /* longest keep alive time-out a host may ask for; 0: any */
 	bool allows_header_digest;

@@ -116,9 +116,10 @@ class ChaosTarget(stages.Target):
 class Fio:
     """One fio after another on a namespace of its own, started while all is well, living through what comes."""
 
+    # It connects while the first faults of its round begin: that may take as long as they last.
     ARGS = ['--thread', '--rw=randwrite', '--bs=4k', '--iodepth=8', '--size=6M', '--verify=crc32c',
             '--verify_fatal=1', '--do_verify=1', '--verify_state_save=0', '--rate_iops=150,300', '--policy=round-robin',
-            '--timeout_profile=training', '--timeouts=fast-io-fail=0', '--data_digest=1', '--output-format=json',
+            '--timeout_profile=training', '--timeouts=fast-io-fail=0,connect=20000', '--data_digest=1', '--output-format=json',
             '--eta=never', '--nsid=3', '--nqn=' + stages.NQN, '--hostnqn=' + HOST_NQN % 9]
 
     def __init__(self, stage, engine, machine):

@@ -40,7 +40,9 @@ struct persona {
 	unsigned looks;          /* Identify of a namespace */
 	nvme_status look_status; /* of the next looks_refused of them */
 	unsigned looks_refused;
-	nvme_status status; /* of the next status_count I/O commands */
+	unsigned changed_reads;   /* of the list of changed namespaces */
+	unsigned changed_refused; /* as transport errors */
+	nvme_status status;       /* of the next status_count I/O commands */
 	unsigned status_count;
 	unsigned hangs; /* I/O commands that get no answer */
 	unsigned ios;
@@ -172,6 +174,20 @@ static void play_reset_log(struct fake_conn *fc, uint16_t cid)
 	fake_send_page(fc, cid, page, sizeof(page));
 }
 
+static void play_changed(struct fake_conn *fc, uint16_t cid)
+{
+	struct persona *persona = persona_of(fc);
+	uint8_t page[LOG_CHANGED_NS_BYTES] = {0};
+
+	persona->changed_reads++;
+	if (persona->changed_refused == 0) {
+		fake_send_page(fc, cid, page, sizeof(page));
+		return;
+	}
+	persona->changed_refused--;
+	fake_respond(fc, cid, NVME_SC_TRANSIENT_TRANSPORT, 0);
+}
+
 static bool play_admin(struct fake_conn *fc, const struct nvme_sqe *sqe)
 {
 	struct persona *persona = persona_of(fc);
@@ -190,7 +206,9 @@ static bool play_admin(struct fake_conn *fc, const struct nvme_sqe *sqe)
 		return true;
 	case NVME_ADMIN_GET_LOG_PAGE:
 		log_cmd_decode(sqe, &log);
-		if (log.log_id == LOG_ANA)
+		if (log.log_id == LOG_CHANGED_NS)
+			play_changed(fc, cid);
+		else if (log.log_id == LOG_ANA)
 			play_ana(fc, &log, cid);
 		else
 			play_reset_log(fc, cid);

@@ -392,6 +392,14 @@ static int target_make(struct daemon *daemon)
 	return res < 0 ? fail(daemon, res, "cannot create the target") : 0;
 }
 
+static void daemon_on_applied(void *arg)
+{
+	struct daemon *daemon = arg;
+
+	if (daemon->peers)
+		peers_look(daemon->peers);
+}
+
 static int changes_make(struct daemon *daemon)
 {
 	const struct changes_options options = {
@@ -400,6 +408,7 @@ static int changes_make(struct daemon *daemon)
 		.registry = daemon->registry,
 		.store = daemon->store,
 		.generation = store_generation(daemon->store),
+		.applied = daemon_on_applied,
 		.stopped = daemon_shut_down,
 		.arg = daemon,
 	};

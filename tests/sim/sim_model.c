@@ -47,7 +47,8 @@ static struct version *version_add(struct block *block)
 {
 	if (block->count == block->room) {
 		block->room = block->room ? block->room * 2 : 2;
-		block->versions = sim_realloc(block->versions, block->room * sizeof(struct version));
+		block->versions =
+			sim_realloc(block->versions, block->room * sizeof(struct version));
 		CHECK(block->versions != NULL);
 	}
 	return &block->versions[block->count++];

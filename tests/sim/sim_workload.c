@@ -228,7 +228,8 @@ static void on_news_done(struct host_cmd *cmd)
 	if (nvme_status_is_ok(cmd->status)) {
 		watch_changed_log(host->world, host->index, host->news_page,
 				  sizeof(host->news_page));
-	} else if ((cmd->status.value & NVME_STATUS_DNR) == 0) {
+	} else if (!nvme_status_same(cmd->status, NVME_SC_HOST_PATHING_ERROR) &&
+		   (cmd->status.value & NVME_STATUS_DNR) == 0) {
 		/* The log is read again, or no notice would follow. If it was spoilt on its way
 		 * here, the controller will not tell it twice: a host looks at everything then. */
 		if (nvme_status_same(cmd->status, NVME_SC_TRANSIENT_TRANSPORT))

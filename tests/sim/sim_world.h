@@ -143,7 +143,7 @@ struct world_plan {
 	bool has_resets;           /* hosts have the controllers reset that they lost */
 	bool has_news;             /* hosts read which namespaces have changed when they are told */
 	bool has_large;            /* data of more than one PDU */
-	bool is_narrow; /* the windows of connections are small */
+	bool is_narrow;            /* the windows of connections are small */
 	uint32_t odd_one_in;       /* commands that make no sense, per command */
 	uint32_t misfit_one_in;    /* commands whose data is too short, per command */
 	uint32_t idle_one_in;      /* a host has nothing to do for seconds, per command */

@@ -272,6 +272,40 @@ static void a_namespace_is_not_asked_about_all_the_time(void)
 	world_destroy();
 }
 
+static void namespaces_have_changed(unsigned index)
+{
+	struct fake *fake = personas[index].fake;
+
+	CHECK(fake->has_event);
+	fake->has_event = false;
+	sim_enter(fake->reactor);
+	fake_respond(fake->event_conn, fake->event_cid, NVME_SC_SUCCESS,
+		     ASYNC_TYPE_NOTICE | ASYNC_NOTICE_NS_ATTRIBUTE << 8 | LOG_CHANGED_NS << 16);
+	sim_leave(fake->reactor);
+	run_ms(50);
+}
+
+/* What a line spoilt the controller will not tell again, but only who has read it hears more. */
+static void a_list_of_changes_that_was_spoilt_is_read_again(void)
+{
+	world_create(24);
+	world_connect();
+	personas[0].looks = 0;
+	namespaces_have_changed(0);
+	EXPECT_EQ(1, personas[0].changed_reads);
+	EXPECT_EQ(0, personas[0].looks); /* nothing is on it */
+	personas[0].changed_refused = 2;
+	namespaces_have_changed(0);
+	EXPECT_EQ(4, personas[0].changed_reads);
+	EXPECT_EQ(1, personas[0].looks);
+	personas[0].changed_refused = 1000;
+	namespaces_have_changed(0);
+	EXPECT_EQ(8, personas[0].changed_reads);
+	EXPECT_EQ(2, personas[0].looks);
+	EXPECT(mpath->paths[0]->is_usable);
+	world_destroy();
+}
+
 /* It was lost, and is back with another namespace of that number. */
 static void what_cannot_be_asked_about_is_not_written_to(void)
 {
@@ -565,6 +599,7 @@ int main(void)
 	TAP_RUN(a_namespace_that_cannot_be_asked_about_is_not_gone);
 	TAP_RUN(a_namespace_is_not_asked_about_all_the_time);
 	TAP_RUN(what_cannot_be_asked_about_is_not_written_to);
+	TAP_RUN(a_list_of_changes_that_was_spoilt_is_read_again);
 	TAP_RUN(a_list_out_of_order_is_not_believed);
 	TAP_RUN(an_ana_log_that_is_too_long_is_not_believed);
 	TAP_RUN(a_long_ana_log_is_read_in_pieces);

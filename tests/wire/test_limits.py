@@ -72,6 +72,23 @@ def deadlines(t, tgt):
     host.close()
 
 
+def passed_over(t, tgt):
+    """Data that was asked for and does not come is not forgiven because other things come."""
+    start = time.monotonic()
+    with tgt.host() as host:
+        conn = host.queue(1, sqsize=3)
+        owed = conn.rw(n.WRITE, 1, 0, 8, 512, bytes(4096), way='r2t', is_auto=False)
+        conn.wait_r2t(owed)
+        is_cut = False
+        while not is_cut and time.monotonic() - start < 10 + SLACK_S:
+            try:
+                conn.put(2, 0, bytes(131072))
+            except (n.Closed, ConnectionError):
+                is_cut = True
+        t.ok(is_cut, 'a host that passes over what it was asked for is cut off')
+        t.ok(time.monotonic() - start >= DATA_MS / 1000, 'not before the deadline')
+
+
 def is_refused(tgt, **kwargs):
     """The target cannot refuse before the handshake is over: it resets what it accepted."""
     try:
@@ -150,6 +167,8 @@ def churn(t, tgt):
 def test(t, tgt):
     with t.guard('deadlines'):
         deadlines(t, tgt)
+    with t.guard('passed over'):
+        passed_over(t, tgt)
     with t.guard('deaf'):
         deaf(t, tgt)
     with t.guard('churn'):
