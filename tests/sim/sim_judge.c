@@ -171,7 +171,7 @@ static bool status_is_explained(const struct sim_op *op, bool is_second, nvme_st
 	const struct world_ns *ns = op->ns;
 	bool is_fused_compare = op->kind == OP_FUSED && !is_second;
 
-	/* The second is believed because its session must then end: see sim_host_is_content. */
+	/* The second is believed because its session must then end: see sim_host_lack. */
 	if (nvme_status_same(status, NVME_SC_HOST_PATHING_ERROR) ||
 	    nvme_status_same(status, NVME_SC_ABORT_SQ_DELETION))
 		return true;

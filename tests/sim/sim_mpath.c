@@ -278,8 +278,10 @@ static void frozen_partition(struct mrun *run)
 static void trouble_freeze(struct mrun *run)
 {
 	const struct host_timeouts *timeouts = &run->world.config.timeouts;
-	uint64_t edge_ms = (run->is_apart ? 4 : 1) *
-			   (uint64_t)(timeouts->keep_alive_ms + timeouts->quiesce_ms);
+	/* About when the controller ends by itself, or when its host may believe that it has. */
+	bool is_long = run->is_apart && prng_one_in(&run->prng, 2);
+	uint64_t edge_ms =
+		(is_long ? 4 : 1) * (uint64_t)(timeouts->keep_alive_ms + timeouts->quiesce_ms);
 	uint64_t ms = 1 + prng_below(&run->prng, run->is_edgy ? edge_ms : FREEZE_MAX_MS);
 	unsigned target = (unsigned)prng_below(&run->prng, run->world.target_count);
 

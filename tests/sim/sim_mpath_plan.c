@@ -219,7 +219,9 @@ void mpath_world_choose(struct mrun *run)
 	/* Cut off as well: long, and seldom more often than its fences take. */
 	run->is_apart = run->is_edgy && run->scenario->seed % 8 == 6;
 	if (run->is_apart) {
-		run->think_max_us = 100000;
+		run->think_max_us = 20000;
+		if (commands_max == 0)
+			run->commands_left += 1500;
 		run->chaos_max_us = 50000;
 	}
 	troubles_shrink(run);

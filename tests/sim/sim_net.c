@@ -395,7 +395,7 @@ ssize_t sim_end_recv(struct sim_end *end, const struct iovec *iov, unsigned iov_
 		return end->has_eof ? 0 : -EAGAIN;
 	}
 	len = end->arrived_bytes < total ? end->arrived_bytes : total;
-	/* What was said to be available comes in one piece; else any shorter count may come. */
+	/* What was said to be available comes in one piece; beyond it any shorter count may. */
 	if (len > end->promised_bytes) {
 		if (!sim->options.is_orderly && prng_one_in(&sim->prng, 4))
 			len = prng_below(&sim->prng, len) + 1;
@@ -403,6 +403,8 @@ ssize_t sim_end_recv(struct sim_end *end, const struct iovec *iov, unsigned iov_
 			len = sim->options.recv_max_bytes;
 		if (len > 2 && sim_chance(sim, sim->options.faults.slow_ppm))
 			len = 1 + prng_below(&sim->prng, 2);
+		if (len < end->promised_bytes)
+			len = end->promised_bytes;
 	}
 	end->promised_bytes = 0;
 	if (len == 0)

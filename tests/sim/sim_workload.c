@@ -622,14 +622,21 @@ uint64_t sim_host_proven_ns(const struct sim_host *host, uint16_t cntlid)
 
 bool sim_host_hears(const struct sim_host *host)
 {
-	return host->world->plan.has_news && host->has_events && host->state == HOST_LIVE;
+	/* Not one whose target died with its machine: without keep alive, and with nothing to read,
+	 * it does not find out. */
+	return host->world->plan.has_news && host->has_events && host->state == HOST_LIVE &&
+	       host->session.target_epoch == host->world->target_epoch;
 }
 
-bool sim_host_is_content(const struct sim_host *host)
+const char *sim_host_lack(const struct sim_host *host)
 {
 	if (sim_host_hears(host) && !watch_is_told(host->world, host->index))
-		return false;
-	return host->has_read_all && !host->is_doomed && sim_host_oldest(host) == MODEL_NEVER;
+		return "was not told of a namespace that changed";
+	if (!host->has_read_all)
+		return "has not read everything";
+	if (host->is_doomed)
+		return "has a session that should have ended";
+	return sim_host_oldest(host) == MODEL_NEVER ? NULL : "waits for an answer";
 }
 
 void sim_host_leave(struct sim_host *host)

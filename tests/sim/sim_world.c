@@ -336,10 +336,21 @@ static bool is_not_content(void *arg)
 	if (world->is_failed)
 		return false;
 	for (unsigned i = 0; i < world->host_count; i++) {
-		if (!sim_host_is_content(world->hosts[i]))
+		if (sim_host_lack(world->hosts[i]))
 			return true;
 	}
 	return !target_is_steady(world);
+}
+
+static void lack_tell(struct world *world)
+{
+	for (unsigned i = 0; i < world->host_count; i++) {
+		const char *lack = sim_host_lack(world->hosts[i]);
+
+		if (lack)
+			world_fail(world, "the troubles are over, but host %u %s", i, lack);
+	}
+	world_fail(world, "the troubles are over, but the target is not steady");
 }
 
 static bool is_not_left(void *arg)
@@ -402,7 +413,7 @@ static void world_play(struct world *world)
 		return;
 	world_heal(world);
 	if (!sim_run_while(world->sim, is_not_content, world, HEALED_LIMIT_NS))
-		world_fail(world, "the troubles are over, but not everything is well again");
+		lack_tell(world);
 	if (!world->is_failed)
 		world_leave(world);
 }

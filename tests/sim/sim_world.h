@@ -308,8 +308,8 @@ void sim_host_destroy(struct sim_host *host);
 void sim_host_wake(struct sim_host *host);
 /* The earliest begin of the commands under way, MODEL_NEVER when there is none. */
 uint64_t sim_host_oldest(const struct sim_host *host);
-/* True when it is connected and has read everything after the troubles. */
-bool sim_host_is_content(const struct sim_host *host);
+/* What it still waits for after the troubles; NULL: nothing. */
+const char *sim_host_lack(const struct sim_host *host);
 void sim_host_leave(struct sim_host *host);
 bool sim_host_is_gone(const struct sim_host *host);
 /* When the last command was sent that this controller has answered; 0: it is not the host's. */

@@ -308,6 +308,44 @@ static void a_full_store_changes_nothing(void)
 	EXPECT_EQ(0, nworld_destroy(&world));
 }
 
+static int edit_port_add(json_t *document, void *arg, struct config_errors *errors)
+{
+	return json_array_append_new(
+		json_object_get(document, "ports"),
+		json_pack("{s:i, s:s, s:s}", "id", 7, "address", "10.9.9.9", "service", "4420"));
+}
+
+static int edit_port_remove(json_t *document, void *arg, struct config_errors *errors)
+{
+	json_t *ports = json_object_get(document, "ports");
+	size_t count = json_array_size(ports);
+
+	return count > 1 ? json_array_remove(ports, count - 1) : 0;
+}
+
+/* It cannot be kept, and its port cannot be opened again: it stays in force. The same change once
+ * more changes nothing, and is kept all the same when that is said. */
+static void what_could_not_be_taken_back_is_kept_with_the_next_change(void)
+{
+	struct nchange change;
+
+	nworld_create(&world, 14, 1, NULL);
+	EXPECT(nworld_start(&world, 0));
+	change_is_good(edit_port_add);
+	sim_folder_set_full(sim_node_folder(node(0)), true);
+	sim_process_refuse_memory(sim_node_process(node(0)), 1, 1);
+	EXPECT(nworld_change_wait(&world, 0, &change, edit_port_remove));
+	EXPECT_EQ(-ENOSPC, change.res);
+	sim_process_refuse_memory(sim_node_process(node(0)), 0, 0);
+	EXPECT(!nworld_kept_is_in_force(&world, 0));
+	EXPECT(nworld_change_wait(&world, 0, &change, edit_port_remove));
+	EXPECT_EQ(-ENOSPC, change.res);
+	sim_folder_set_full(sim_node_folder(node(0)), false);
+	change_is_good(edit_port_remove);
+	EXPECT(nworld_kept_is_in_force(&world, 0));
+	EXPECT_EQ(0, nworld_destroy(&world));
+}
+
 /* ---- discovery ------------------------------------------------------------------------------- */
 
 static struct sim_discovery_client *client;
@@ -452,6 +490,7 @@ int main(void)
 	TAP_RUN(what_a_host_changes_is_kept);
 	TAP_RUN(a_full_store_lets_nothing_start);
 	TAP_RUN(a_full_store_changes_nothing);
+	TAP_RUN(what_could_not_be_taken_back_is_kept_with_the_next_change);
 	TAP_RUN(the_discovery_client_follows_the_log);
 	TAP_RUN(the_kernel_answers_each_process_for_itself);
 	return tap_end();
