@@ -35,11 +35,15 @@ void peers_watch_free(struct peers *peers)
 		watch_free(list_entry(node, struct peer_watch, node));
 }
 
+/* Those that were found in this look are at the end of the list: namespaces mostly come in the same
+ * order again, and there may be very many. */
 static struct peer_watch *watch_find(struct peers *peers, const struct uuid *uuid)
 {
 	list_for_each(node, &peers->watches) {
 		struct peer_watch *watch = list_entry(node, struct peer_watch, node);
 
+		if (watch->is_served)
+			break;
 		if (uuid_equal(&watch->uuid, uuid))
 			return watch;
 	}
@@ -73,13 +77,17 @@ static void ns_look(struct peers *peers, const struct ns *ns)
 	if (!ns->is_clustered)
 		return;
 	watch = watch_find(peers, &ns->uuid);
-	if (watch)
-		watch->is_served = true;
-	else
+	if (!watch) {
 		watch_add(peers, ns);
+		return;
+	}
+	watch->is_served = true;
+	list_remove(&watch->node);
+	list_push_back(&peers->watches, &watch->node);
 }
 
-/* True: the answer is no, and nobody but us can change that. */
+/* No other member can write to it. One that takes it up again has it in a document that ours does
+ * not agree with, as if we had never shared it. */
 static bool watch_is_over(const struct peers *peers, const struct peer_watch *watch)
 {
 	unsigned index = peers->config.index;

@@ -70,6 +70,7 @@ struct path_scan {
 	uint32_t changed[1024];
 	uint32_t changed_count;
 	uint8_t changed_tries;   /* of reading log 04h */
+	bool has_unread_log;     /* log 04h, in which a change is told */
 	bool has_left_out;       /* the controller would not tell about one that it lists */
 	uint8_t again_doublings; /* of the time until it is asked again */
 	uint32_t ns_seen;

@@ -111,7 +111,7 @@ static void scan_end(struct path *path)
 
 	scan->step = SCAN_IDLE;
 	looks_free(scan);
-	if (!scan->has_left_out) {
+	if (!scan->has_left_out && !scan->has_unread_log) {
 		scan->again_doublings = 0;
 	} else {
 		again_arm(path, scan->again_doublings);
@@ -147,6 +147,7 @@ static void changed_take(struct path *path)
 {
 	struct path_scan *scan = &path->scan;
 
+	scan->has_unread_log = false;
 	/* The page has the shape of a list of namespaces. */
 	scan->changed_count = identify_ns_list_decode(scan->page, scan->changed);
 	/* More than fit: any may have changed. */
@@ -154,12 +155,15 @@ static void changed_take(struct path *path)
 		scan->is_all = true;
 }
 
-/* It is asked for again all the same: a controller whose log was not read tells of no more changes.
- */
+/* It is asked for again all the same, later if need be: a controller whose log was not read tells
+ * of no more changes. */
 static void changed_refused(struct path *path, nvme_status status)
 {
-	path->scan.is_all = true;
-	if ((status.value & NVME_STATUS_DNR) == 0 && ++path->scan.changed_tries < SCAN_TRIES)
+	struct path_scan *scan = &path->scan;
+
+	scan->is_all = true;
+	scan->has_unread_log = (status.value & NVME_STATUS_DNR) == 0;
+	if (scan->has_unread_log && ++scan->changed_tries < SCAN_TRIES)
 		scan_changed(path);
 	else
 		scan_begin(path);
@@ -399,10 +403,12 @@ static void on_again_timer(struct reactor_timer *timer)
 {
 	struct path *path = container_of(timer, struct path, scan.again_timer);
 
-	if (path->is_usable)
-		path_scan_start(path, true);
-	else if (path->state == PATH_CONNECTING)
+	if (path->is_usable) {
+		path_scan_start(path, !path->scan.has_unread_log);
+		path->scan.is_all = true; /* whatever that log says */
+	} else if (path->state == PATH_CONNECTING) {
 		again_arm(path, 0); /* the ANA log is still being read */
+	}
 }
 
 void path_scan_later(struct path *path)
@@ -420,6 +426,7 @@ void path_scan_stop(struct path *path)
 {
 	path->scan.step = SCAN_IDLE;
 	path->scan.is_again = false;
+	path->scan.has_unread_log = false;
 	path->scan.again_doublings = 0;
 	reactor_timer_cancel(&path->scan.again_timer);
 }

@@ -171,9 +171,17 @@ static bool is_asked_for(const struct ctrl *ctrl, const struct ctrl_reset_cmd *c
 	return false;
 }
 
+/* Not one that had its identifier before: after a restart of the target a host may ask its new
+ * controller about the lost one. */
+static bool is_instance(const struct ctrl *ctrl, const struct ctrl_reset_cmd *cmd)
+{
+	return cmd->cntlid == ctrl->cntlid && cmd->uniquifier == ctrl->uniquifier &&
+	       cmd->random_number == ctrl->random_number;
+}
+
 static nvme_status reset_check(struct ctrl *ctrl, const struct ctrl_reset_cmd *cmd)
 {
-	if (cmd->cntlid == ctrl->cntlid ||
+	if (is_instance(ctrl, cmd) ||
 	    (!is_ours(ctrl->target, cmd->cntlid) && !is_of_peer(ctrl->target, cmd->cntlid)))
 		return nvme_status_dnr(NVME_SC_INVALID_FIELD);
 	if (is_asked_for(ctrl, cmd))

@@ -158,7 +158,7 @@ json_t *cluster_document(const struct cluster *world, unsigned node,
 			json_array_append_new(ports, port_document(world, node, i, desired));
 	}
 	document = json_pack("{s:i, s:o, s:o, s:{s:i}}", "version", 1, "subsystems", subsystems,
-			     "ports", ports, "limits", "quiesce_ms", CLUSTER_QUIESCE_MS);
+			     "ports", ports, "limits", "quiesce_ms", (int)world->quiesce_ms);
 	CHECK(document != NULL);
 	if (world->node_count > 1)
 		json_object_set_new(document, "cluster", cluster_member(world, node));

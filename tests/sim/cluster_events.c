@@ -561,6 +561,8 @@ static const struct event_row rows[CEV_COUNT] = {
 	[CEV_SUBSYSTEM] = {"add or remove a subsystem", CF_SUBSYSTEM, 0, begin_subsystem, NULL,
 			   false},
 	[CEV_MASK] = {"hide or show a namespace", CF_MASK, 0, begin_mask, NULL, false},
+	[CEV_EDGE_FREEZE] = {"freeze a node, and cut it off", CF_EDGES, FREEZE_MAX_MS,
+			     cluster_edges_freeze, cluster_edges_thaw, true},
 	[CEV_WALL] = {"wall clock set", CF_WALL, 0, begin_wall, NULL, false},
 };
 
@@ -621,6 +623,8 @@ void cluster_events_plan(struct cluster *world)
 	world->event_count = 3 + (unsigned)prng_below(&prng, CLUSTER_EVENTS_MAX - 3);
 	for (unsigned i = 0; i < world->event_count; i++)
 		event_choose(world, i);
+	if (cluster_has(world, CF_EDGES))
+		cluster_edges_plan(world);
 	world->verdict->events = world->event_count;
 }
 

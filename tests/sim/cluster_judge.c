@@ -106,7 +106,7 @@ void cluster_ghost_add(struct cluster_worker *worker)
 	set->may_run_twice = worker->io.attempts > 1;
 	set->over_ns =
 		sim_now(world->sim) +
-		(2 * worker->host->kato_ms + CLUSTER_QUIESCE_MS + GHOST_SLACK_MS) * NS_PER_MS;
+		(2 * worker->host->kato_ms + world->quiesce_ms + GHOST_SLACK_MS) * NS_PER_MS;
 	sim_trace(world->sim, "host %u.%u: %" PRIu64 " is a ghost", worker->host->index,
 		  worker->index, set->start);
 	cluster_count(world, "ghosts", 1);

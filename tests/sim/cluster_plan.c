@@ -25,6 +25,7 @@ const char *const cluster_feature_names[] = {
 	"compare",     "fused",          "copy",       "reserve",    "digest",      "zero-copy",
 	"hedge",       "fast-fail",      "paths",      "discovery",  "discovered",  "peers",
 	"wall-clock",  "ports",          "subsystem",  "mask",       "admin",       "few-buffers",
+	"edges",
 	NULL,
 };
 _Static_assert(ARRAY_LEN(cluster_feature_names) == CF_COUNT + 1, "a name for each feature");
@@ -53,10 +54,12 @@ static void features_choose(struct cluster *world)
 	struct prng prng = cluster_prng(world, PURPOSE_FEATURES, 0);
 	uint64_t of_six = 1 + prng_below(&prng, 4);
 
-	for (unsigned i = 0; i < CF_COUNT; i++) {
+	for (unsigned i = 0; i < CF_EDGES; i++) {
 		if (prng_below(&prng, 6) < of_six)
 			world->features |= 1ull << i;
 	}
+	if (cluster_edges_is_on(world->seed))
+		cluster_edges_features(world);
 	/* A bit that is wrong is found where there are digests, and nowhere else. A Copy of what
 	 * was read from a wrong place cannot be judged. */
 	if (cluster_has(world, CF_FLIP))
@@ -115,6 +118,10 @@ static void shape_choose(struct cluster *world)
 		sub->ns_count = 1 + (unsigned)prng_below(&prng, CLUSTER_NS_MAX);
 		snprintf(sub->nqn, sizeof(sub->nqn), "nqn.2026-11.io.weft:sub%u", i);
 	}
+	world->quiesce_ms = CLUSTER_QUIESCE_MS;
+	world->spike_max_us = CLUSTER_SPIKE_MAX_US;
+	if (cluster_has(world, CF_EDGES))
+		cluster_edges_shape(world);
 	world->think_max_us = prng_one_in(&prng, 2) ? 20 : 5000;
 	/* All bursts together take as long as the troubles last, more or less. */
 	world->pause_max_us = (uint32_t)(2 * world->troubled_ns / NS_PER_US * world->host_count *
@@ -174,7 +181,7 @@ static void disk_choose(struct cluster *world, unsigned sub, unsigned ns)
 		.delay_max_us =
 			1 + (uint32_t)prng_below(&prng, prng_one_in(&prng, 2) ? 3000 : 50000),
 		.spike_one_in = cluster_has(world, CF_DISK_SPIKE) ? spike_one_in : 0,
-		.spike_max_us = CLUSTER_SPIKE_MAX_US,
+		.spike_max_us = world->spike_max_us,
 		.error_one_in = cluster_has(world, CF_DISK_ERROR) ? error_one_in : 0,
 		.misdirect_one_in = cluster_has(world, CF_DISK_MISDIRECT) ? misdirect_one_in : 0,
 		.cancel_deaf_one_in =
@@ -183,6 +190,8 @@ static void disk_choose(struct cluster *world, unsigned sub, unsigned ns)
 		.can_discard = !prng_one_in(&prng, 4),
 		.reads_zero_after_discard = prng_one_in(&prng, 2),
 	};
+	if (cluster_has(world, CF_EDGES))
+		cluster_edges_disk(world, &disk->options);
 	disk->world = world;
 	disk->index = world->disk_count++;
 	disk->subsystem = sub;
@@ -209,7 +218,7 @@ static void timeouts_choose(struct cluster *world, struct host_timeouts *timeout
 		.jitter_percent = 25,
 		.stable_ms = 1 + (uint32_t)prng_below(prng, 1000),
 		.ctrl_loss_ms = 5000,
-		.quiesce_ms = CLUSTER_QUIESCE_MS,
+		.quiesce_ms = world->quiesce_ms,
 		.reset_ms = 50 + (uint32_t)prng_below(prng, 1000),
 		.fast_io_fail_ms = cluster_has(world, CF_FAST_FAIL) ? fast_io_fail_ms : 0,
 	};
@@ -239,6 +248,8 @@ static void config_choose(struct cluster *world, struct cluster_host *host, unsi
 	text_copy(config->subsystem_nqn, sizeof(config->subsystem_nqn), world->subs[sub].nqn);
 	text_copy(config->host_nqn, sizeof(config->host_nqn), host->nqn);
 	timeouts_choose(world, &config->timeouts, prng);
+	if (cluster_has(world, CF_EDGES))
+		cluster_edges_timeouts(world, host->index, &config->timeouts);
 	if (config->timeouts.keep_alive_ms > host->kato_ms)
 		host->kato_ms = config->timeouts.keep_alive_ms;
 }

@@ -36,7 +36,7 @@
 #define CLUSTER_BLOCKS_MAX      (2 * CLUSTER_PART_BLOCKS)
 #define CLUSTER_BLOCK_BYTES_MAX 4096
 #define CLUSTER_DATA_BYTES      (CLUSTER_REGION_BLOCKS * CLUSTER_BLOCK_BYTES_MAX)
-#define CLUSTER_EVENTS_MAX      48
+#define CLUSTER_EVENTS_MAX      48 /* of those of a quarter of the seeds, some are of edges */
 #define CLUSTER_GHOSTS_MAX      256
 #define CLUSTER_ACTIONS_MAX     256
 /* Clocks may differ by twice this, in parts of a million: the time rule counts on clocks that run
@@ -102,6 +102,7 @@ enum cluster_feature {
 	CF_MASK,
 	CF_ADMIN,
 	CF_FEW_BUFFERS,
+	CF_EDGES, /* chosen by the seed itself: cluster_edges.c */
 	CF_COUNT,
 };
 
@@ -314,6 +315,7 @@ enum cluster_event_kind {
 	CEV_PORT,
 	CEV_SUBSYSTEM,
 	CEV_MASK,
+	CEV_EDGE_FREEZE,
 	CEV_COUNT,
 };
 
@@ -378,6 +380,8 @@ struct cluster {
 	uint64_t troubled_ns;
 	uint64_t commands_left;
 	struct sim_faults faults; /* of the whole troubled time */
+	uint32_t quiesce_ms;      /* CQT of every node */
+	uint32_t spike_max_us;    /* of every disk */
 	unsigned peer_kind;       /* 0: unix and kill, 1: unix, nobody is killed, 2: TCP */
 
 	struct cluster_event events[CLUSTER_EVENTS_MAX];
@@ -487,6 +491,16 @@ void cluster_events_begin(struct cluster *world);
 /* What its cache holds is lost, or not. */
 void cluster_disk_lose(struct cluster_disk *disk);
 void cluster_heal(struct cluster *world);
+
+/* cluster_edges.c */
+bool cluster_edges_is_on(uint64_t seed);
+void cluster_edges_features(struct cluster *world);
+void cluster_edges_shape(struct cluster *world);
+void cluster_edges_disk(struct cluster *world, struct sim_disk_options *options);
+void cluster_edges_timeouts(struct cluster *world, unsigned host, struct host_timeouts *timeouts);
+void cluster_edges_plan(struct cluster *world);
+void cluster_edges_freeze(struct cluster *world, const struct cluster_event *event);
+void cluster_edges_thaw(struct cluster *world, const struct cluster_event *event);
 
 /* cluster_discovery.c */
 void cluster_discovery_start(struct cluster *world);

@@ -333,6 +333,9 @@ static void check_fused_update(struct sim_op *op)
 {
 	const struct op_extent *extent = &op->change.extents[0];
 
+	/* Perhaps it was in the cache that was lost meanwhile. */
+	if (op->start < op->ns->lost_at)
+		return;
 	for (uint32_t i = 0; i < extent->block_count && op->ns->model; i++) {
 		uint64_t *from = &op->ns->fused_from[extent->first_block + i];
 

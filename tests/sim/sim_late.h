@@ -21,7 +21,9 @@ enum late_feature {
 	LATE_FLIPS,
 	LATE_FEATURES,
 };
-#define LATE_FEATURE_NAMES "one_way", "limits", "end_events", "slow", "late_flips"
+#define LATE_FEATURE_NAMES LATE_FEATURE_NAMES_BUT_FLIPS, "late_flips"
+/* Of a world that flips bits in its own way. */
+#define LATE_FEATURE_NAMES_BUT_FLIPS "one_way", "limits", "end_events", "slow"
 
 struct late {
 	struct prng prng;

@@ -63,7 +63,7 @@ static const char *const feature_names[] = {
 	"removals",
 	"workers",
 	"edges",
-	LATE_FEATURE_NAMES,
+	LATE_FEATURE_NAMES_BUT_FLIPS,
 	NULL,
 };
 

@@ -209,7 +209,8 @@ static void trouble_swap(struct world *world)
 static void ns_lose_power(struct world *world, struct world_ns *ns)
 {
 	if (ns->media->has_volatile_cache) {
-		model_power_loss(ns->model, world_step(world));
+		ns->lost_at = world_step(world);
+		model_power_loss(ns->model, ns->lost_at);
 		memset(ns->fused_from, 0, sizeof(ns->fused_from));
 	}
 	if (ns->disk)

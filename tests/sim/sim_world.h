@@ -95,6 +95,8 @@ struct world_ns {
 	uint64_t settled_at;
 	/* What the last fused operation on a block has replaced: never to be replaced again. */
 	uint64_t fused_from[WORLD_NS_BLOCKS_MAX];
+	/* When its cache was lost last: of what was under way then nobody knows. */
+	uint64_t lost_at;
 
 	/* Only in worlds with changes (plan.has_changes). */
 	struct uuid uuid;

@@ -302,6 +302,10 @@ static void a_list_of_changes_that_was_spoilt_is_read_again(void)
 	namespaces_have_changed(0);
 	EXPECT_EQ(8, personas[0].changed_reads);
 	EXPECT_EQ(2, personas[0].looks);
+	/* The line is well again, and nobody will say so. */
+	personas[0].changed_refused = 0;
+	run_ms(1000);
+	EXPECT_EQ(9, personas[0].changed_reads);
 	EXPECT(mpath->paths[0]->is_usable);
 	world_destroy();
 }

@@ -111,7 +111,9 @@ def checks(t, tgt):
     for name, fields in (('CIU', {'ciu': who.ciu ^ 1}), ('CIRN', {'cirn': who.cirn ^ 1 << 40})):
         cmd = reset(host, who, **fields)
         t.eq((cmd.status, cmd.dw0), (n.OK, 1), 'another instance, by its %s: done' % name, SPEC)
-    for peer, name in ((other, 'meant'), (foreign, 'of another host'), (twin, 'its twin')):
+        cmd = reset(host, me, **{key: value ^ who.__dict__[key] ^ me.__dict__[key] for key, value in fields.items()})
+        t.eq((cmd.status, cmd.dw0), (n.OK, 1), 'one that had our own identifier before, by its %s: done' % name, SPEC)
+    for peer, name in ((host, 'itself'), (other, 'meant'), (foreign, 'of another host'), (twin, 'its twin')):
         t.status(peer.admin.do(n.KEEP_ALIVE), n.OK, 'and nobody was ended: ' + name, SPEC)
     free = Instance(other)
     free.cntlid = 0x7fff
