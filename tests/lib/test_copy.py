@@ -39,7 +39,8 @@ class World:
         return 'nvme://%s/%s/%d' % (where, target.NQN, nsid)
 
     def start(self, *args, **kwargs):
-        return subprocess.Popen(['timeout', str(TIMEOUT_S), target.weft_path(), 'copy', *args], text=True,
+        limit = ['timeout', '--foreground', str(TIMEOUT_S)]
+        return subprocess.Popen([*limit, target.weft_path(), 'copy', *args], text=True,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, **kwargs)
 
     def copy(self, *args):
@@ -147,7 +148,7 @@ def interrupted(world, number, *args, journal):
     """Starts a slow copy, ends it by this signal when the journal says that some of it is done."""
     process = world.start(*args, '--resume', journal, '--rate', '2M', '--size', '128k')
     target.poll(lambda: journal_bytes(journal) > 0 or process.poll() is not None, 60)
-    # The process is the child of timeout, which hands on what it can catch.
+    # The process is the child of timeout, which hands on what it can catch, once (--foreground: not to its group too).
     if number == signal.SIGKILL:
         with open('/proc/%d/task/%d/children' % (process.pid, process.pid)) as file:
             os.kill(int(file.read().split()[0]), number)

@@ -9,6 +9,7 @@
  * before its memory goes. Operations and bytes are the disk's own memory.
  */
 #include "sim_disk_private.h"
+#include "sim_iov.h"
 
 #include "base/clock.h"
 
@@ -56,29 +57,6 @@ static bool op_is_late(const struct disk_op *op)
 		sim_process_frozen_until(process) > sim_now(op->handle->disk->sim));
 }
 
-/* The bytes of a write, between its iov and `bytes`; a read goes the other way. */
-static void iov_copy(const struct media_io *io, uint64_t at, uint8_t *bytes, size_t len_bytes)
-{
-	unsigned i = 0;
-
-	while (at >= io->iov[i].iov_len)
-		at -= io->iov[i++].iov_len;
-	while (len_bytes > 0) {
-		size_t room = io->iov[i].iov_len - at;
-		size_t part = room < len_bytes ? room : len_bytes;
-		uint8_t *there = (uint8_t *)io->iov[i].iov_base + at;
-
-		if (io->kind == MEDIA_READ)
-			memcpy(there, bytes, part);
-		else
-			memcpy(bytes, there, part);
-		bytes += part;
-		len_bytes -= part;
-		at = 0;
-		i++;
-	}
-}
-
 static void block_fill(struct disk_op *op, uint64_t index, uint8_t *here)
 {
 	struct sim_disk *disk = op->handle->disk;
@@ -87,7 +65,7 @@ static void block_fill(struct disk_op *op, uint64_t index, uint8_t *here)
 	if (op->kind == MEDIA_WRITE && op->data)
 		memcpy(here, op->data + index * bytes, bytes);
 	else if (op->kind == MEDIA_WRITE)
-		iov_copy(op->io, index * bytes, here, bytes);
+		sim_iov_copy(op->io, index * bytes, here, bytes);
 	else if (op->kind == MEDIA_WRITE_ZEROES || disk->options.reads_zero_after_discard ||
 		 prng_one_in(&disk->prng, 2))
 		memset(here, 0, bytes);
@@ -223,7 +201,7 @@ static void op_done(struct sim_event *event)
 	int res = op->result;
 
 	if (res == 0 && op->kind == MEDIA_READ && op->count > 0)
-		iov_copy(io, 0, op->data, op->count * op->handle->disk->options.block_bytes);
+		sim_iov_copy(io, 0, op->data, op->count * op->handle->disk->options.block_bytes);
 	op_free(op);
 	io->done(io, res);
 }
@@ -378,7 +356,7 @@ static void op_orphan(struct disk_op *op)
 	}
 	if (op->kind == MEDIA_WRITE) {
 		op->data = sim_alloc(op->count * bytes);
-		iov_copy(op->io, 0, op->data, op->count * bytes);
+		sim_iov_copy(op->io, 0, op->data, op->count * bytes);
 	}
 	if (op->result == 0 && prng_one_in(&disk->prng, 4))
 		op->result = -EIO;

@@ -8,6 +8,7 @@
  * the least that is promised. An operation that fails did none, some or all of its blocks.
  */
 #include "sim_media.h"
+#include "sim_iov.h"
 
 #include "base/clock.h"
 #include "base/prng.h"
@@ -46,29 +47,6 @@ static void settle_all(struct sim_medium *medium)
 		block_settle(medium, i);
 }
 
-/* Copies between the block's bytes and the io's iov at this byte of the transfer. */
-static void iov_copy(const struct media_io *io, uint64_t at, uint8_t *bytes, size_t len_bytes)
-{
-	unsigned i = 0;
-
-	while (at >= io->iov[i].iov_len)
-		at -= io->iov[i++].iov_len;
-	while (len_bytes > 0) {
-		size_t room = io->iov[i].iov_len - at;
-		size_t part = room < len_bytes ? room : len_bytes;
-		uint8_t *there = (uint8_t *)io->iov[i].iov_base + at;
-
-		if (io->kind == MEDIA_READ)
-			memcpy(there, bytes, part);
-		else
-			memcpy(bytes, there, part);
-		bytes += part;
-		len_bytes -= part;
-		at = 0;
-		i++;
-	}
-}
-
 static void block_perform(struct sim_medium *medium, struct media_io *io, uint64_t index)
 {
 	size_t bytes = medium->options.block_bytes;
@@ -78,7 +56,7 @@ static void block_perform(struct sim_medium *medium, struct media_io *io, uint64
 	switch (io->kind) {
 	case MEDIA_READ:
 	case MEDIA_WRITE:
-		iov_copy(io, index * bytes, here, bytes);
+		sim_iov_copy(io, index * bytes, here, bytes);
 		break;
 	case MEDIA_WRITE_ZEROES:
 		memset(here, 0, bytes);

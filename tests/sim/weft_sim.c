@@ -247,9 +247,9 @@ static int one_run(const struct sim_driver *driver)
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-static int usage(void)
+static int usage(FILE *out)
 {
-	fprintf(stderr,
+	fprintf(out,
 		"usage: weft_sim --seeds N [--seed-base M] [--jobs J] [--regressions FILE]\n"
 		"                [--no-shrink] [--stop-at-first] [--trace-dir DIR] "
 		"[--list-missing]\n"
@@ -257,9 +257,25 @@ static int usage(void)
 		"both: [--world NAME] [--without FEATURE,...] [--commands N] [--events-max N]\n"
 		"      [--skip EVENT,...]\nworlds:");
 	for (unsigned i = 0; sim_worlds[i]; i++)
-		fprintf(stderr, " %s", sim_worlds[i]->name);
-	fputc('\n', stderr);
+		fprintf(out, " %s", sim_worlds[i]->name);
+	fputc('\n', out);
 	return 2;
+}
+
+static void help(void)
+{
+	usage(stdout);
+	puts("\nSimulated runs, each of which follows from its seed; docs/testing.md tells more.\n"
+	     "  --seeds N          N seeds from M on (1), in J processes; failing ones are shrunk\n"
+	     "  --seed X           one seed, here: for TRACE=1 (all to standard error) and gdb\n"
+	     "  --world NAME       this world; otherwise the seed picks one\n"
+	     "  --regressions FILE the seeds in it too, lines of WORLD SEED # words\n"
+	     "  --no-shrink        a failing seed is told, and no more\n"
+	     "  --stop-at-first    no further seed after one has failed\n"
+	     "  --trace-dir DIR    the trace of each shrunk scenario, in a file there\n"
+	     "  --list-missing     statuses that nobody was answered with, features never on\n"
+	     "  --without, --commands, --events-max, --skip: what shrinking has taken away");
+	exit(0);
 }
 
 static uint64_t number_of(const char *text)
@@ -267,7 +283,7 @@ static uint64_t number_of(const char *text)
 	uint64_t value;
 
 	if (text_parse_u64(text, UINT64_MAX, &value) != 0)
-		exit(usage());
+		exit(usage(stderr));
 	return value;
 }
 
@@ -279,7 +295,7 @@ static void skip_parse(struct sim_scenario *scenario, char *numbers)
 		uint64_t event = number_of(one);
 
 		if (event >= SIM_EVENTS_MAX)
-			exit(usage());
+			exit(usage(stderr));
 		scenario->events_off[event / 64] |= 1ull << event % 64;
 	}
 }
@@ -307,6 +323,7 @@ static const struct option options[] = {
 	{"no-shrink", no_argument, NULL, 'N'},
 	{"stop-at-first", no_argument, NULL, 'S'},
 	{"list-missing", no_argument, NULL, 'M'},
+	{"help", no_argument, NULL, 'h'},
 	{0},
 };
 
@@ -359,6 +376,8 @@ static bool options_parse(struct asked *asked, int argc, char **argv)
 			asked->base = number_of(optarg);
 		} else if (option == 'r') {
 			asked->regressions = optarg;
+		} else if (option == 'h') {
+			help();
 		} else if (!scenario_option(&driver->scenario, option, optarg) &&
 			   !driver_option(driver, option, optarg)) {
 			return false;
@@ -387,7 +406,7 @@ int main(int argc, char **argv)
 	/* Faults of media are the plan: not even errors are news. */
 	log_set_level(trace && trace[0] == '1' ? LOG_LEVEL_DEBUG : LOG_LEVEL_OFF);
 	if (!options_parse(&asked, argc, argv))
-		return usage();
+		return usage(stderr);
 	if (asked.has_seed)
 		return one_run(&asked.driver);
 	printf("1..%u\n", asked.regressions ? 3 : 2);

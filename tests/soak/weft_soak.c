@@ -20,6 +20,7 @@
  * One reactor on the main thread; a second thread reads the orders.
  */
 #include "../torture/block_model.h"
+#include "../torture/orders.h"
 
 #include "base/clock.h"
 #include "base/histogram.h"
@@ -27,7 +28,6 @@
 
 #include <errno.h>
 #include <getopt.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,11 +95,6 @@ struct soak {
 	uint64_t commands, unanswered; /* unanswered: of hosts that cut their power */
 	uint64_t wrong;
 	struct histogram latency, connecting_time;
-};
-
-struct order {
-	struct reactor_msg msg;
-	char text[32];
 };
 
 static struct soak soak;
@@ -473,26 +468,6 @@ static void on_order(struct reactor_msg *msg)
 	free(order);
 }
 
-static void *read_orders(void *arg)
-{
-	char line[32];
-	bool is_stop = false;
-
-	while (!is_stop) {
-		struct order *order = calloc(1, sizeof(*order));
-
-		if (!order)
-			return NULL;
-		if (!fgets(line, sizeof(line), stdin))
-			snprintf(line, sizeof(line), "stop");
-		line[strcspn(line, "\n")] = '\0';
-		is_stop = strcmp(line, "stop") == 0;
-		memcpy(order->text, line, sizeof(line));
-		reactor_post(arg, &order->msg, on_order);
-	}
-	return NULL;
-}
-
 /* ---- start ---------------------------------------------------------------------------------- */
 
 static void fail(const char *what, const char *value)
@@ -621,7 +596,6 @@ int main(int argc, char **argv)
 {
 	struct reactor_config reactor_config = {.cpu = -1};
 	struct soak *s = &soak;
-	pthread_t reader;
 
 	parse(s, argc, argv);
 	raise_files(s);
@@ -634,10 +608,10 @@ int main(int argc, char **argv)
 	make_hosts(s);
 	puts("ready");
 	fflush(stdout);
-	if (pthread_create(&reader, NULL, read_orders, s->reactor) != 0)
-		fail("cannot start", strerror(errno));
+	if (orders_start(s->reactor, on_order) != 0)
+		fail("cannot start", "no thread for orders");
 	reactor_run(s->reactor);
-	pthread_join(reader, NULL);
+	orders_join();
 	reactor_destroy(s->reactor);
 	free_hosts(s);
 	block_model_destroy(&s->model);

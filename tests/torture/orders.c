@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The thread that reads orders; see orders.h. It ends with the order "stop", or with the process.
+ * The thread that reads orders; see orders.h. It ends with the order "stop".
  */
 #include "orders.h"
 
@@ -12,6 +12,7 @@
 
 static struct reactor *orders_reactor;
 static void (*orders_taker)(struct reactor_msg *msg);
+static pthread_t orders_reader;
 
 static void *orders_read(void *unused)
 {
@@ -34,13 +35,12 @@ static void *orders_read(void *unused)
 
 int orders_start(struct reactor *reactor, void (*on_order)(struct reactor_msg *msg))
 {
-	pthread_t reader;
-	int error;
-
 	orders_reactor = reactor;
 	orders_taker = on_order;
-	error = pthread_create(&reader, NULL, orders_read, NULL);
-	if (error == 0)
-		pthread_detach(reader);
-	return -error;
+	return -pthread_create(&orders_reader, NULL, orders_read, NULL);
+}
+
+void orders_join(void)
+{
+	pthread_join(orders_reader, NULL);
 }

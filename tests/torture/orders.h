@@ -15,5 +15,7 @@ struct order {
 
 /* `on_order` gets &order->msg on the reactor, and frees the order. 0 or -errno. */
 int orders_start(struct reactor *reactor, void (*on_order)(struct reactor_msg *msg));
+/* Waits for the thread; before the reactor is destroyed. */
+void orders_join(void);
 
 #endif

@@ -23,6 +23,7 @@
  * safe failover off: the test must then find corruption.
  */
 #include "block_model.h"
+#include "orders.h"
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -30,7 +31,6 @@
 
 #include <errno.h>
 #include <getopt.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,11 +99,6 @@ struct torture {
 	uint64_t latency_max_ns; /* since the mark */
 	uint64_t gap_max_ns;     /* longest time without any command ending */
 	uint64_t ended_ns;
-};
-
-struct order {
-	struct reactor_msg msg;
-	char text[32];
 };
 
 static struct torture torture;
@@ -375,26 +370,6 @@ static void on_order(struct reactor_msg *msg)
 	free(order);
 }
 
-static void *read_orders(void *arg)
-{
-	char line[32];
-	bool is_stop = false;
-
-	while (!is_stop) {
-		struct order *order = calloc(1, sizeof(*order));
-
-		if (!order)
-			return NULL;
-		if (!fgets(line, sizeof(line), stdin))
-			snprintf(line, sizeof(line), "stop");
-		line[strcspn(line, "\n")] = '\0';
-		is_stop = strcmp(line, "stop") == 0;
-		memcpy(order->text, line, sizeof(line));
-		reactor_post(arg, &order->msg, on_order);
-	}
-	return NULL;
-}
-
 static void on_ready(struct mpath *mpath, void *arg, int res, const struct host_error *error)
 {
 	struct torture *t = arg;
@@ -571,7 +546,6 @@ int main(int argc, char **argv)
 	static struct opening opening;
 	struct options *options = &opening.options;
 	struct reactor_config reactor_config = {.cpu = -1};
-	pthread_t reader;
 
 	parse(argc, argv, options);
 	prng_seed(&torture.prng, options->config.seed);
@@ -590,10 +564,10 @@ int main(int argc, char **argv)
 		list_push_back(&torture.idle, &task->io.node);
 	}
 	reactor_post(torture.reactor, &opening.msg, on_open);
-	if (pthread_create(&reader, NULL, read_orders, torture.reactor) != 0)
-		fail("cannot start", strerror(errno));
+	if (orders_start(torture.reactor, on_order) != 0)
+		fail("cannot start", "no thread for orders");
 	reactor_run(torture.reactor);
-	pthread_join(reader, NULL);
+	orders_join();
 	reactor_destroy(torture.reactor);
 	for (unsigned i = 0; i < torture.depth; i++)
 		free(torture.tasks[i].data);

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The bytes of an operation on a simulated medium, for sim_media.c and sim_disk_op.c. Any thread.
+ */
+#ifndef WEFT_TESTS_SIM_IOV_H
+#define WEFT_TESTS_SIM_IOV_H
+
+#include "media/media.h"
+
+#include <string.h>
+
+/* Between `bytes` and the io's iov, from this byte of the transfer on: to the iov of a read, from
+ * that of a write. */
+static inline void sim_iov_copy(const struct media_io *io, uint64_t at, uint8_t *bytes,
+				size_t len_bytes)
+{
+	unsigned i = 0;
+
+	while (at >= io->iov[i].iov_len)
+		at -= io->iov[i++].iov_len;
+	while (len_bytes > 0) {
+		size_t room = io->iov[i].iov_len - at;
+		size_t part = room < len_bytes ? room : len_bytes;
+		uint8_t *there = (uint8_t *)io->iov[i].iov_base + at;
+
+		if (io->kind == MEDIA_READ)
+			memcpy(there, bytes, part);
+		else
+			memcpy(bytes, there, part);
+		bytes += part;
+		len_bytes -= part;
+		at = 0;
+		i++;
+	}
+}
+
+#endif
