@@ -138,7 +138,9 @@ static void log_take(struct path *path, const uint8_t *page)
 	list_for_each_safe(node, &path->mpath->fences) {
 		struct fence *fence = list_entry(node, struct fence, node);
 
-		for (uint32_t i = 0; fence->asked == path && i < count; i++) {
+		/* Before it was accepted the log has nothing of it, though perhaps of another
+		 * instance of the same name. */
+		for (uint32_t i = 0; fence->asked == path && fence->is_accepted && i < count; i++) {
 			struct log_ctrl_reset_entry entry;
 
 			log_ctrl_reset_entry_decode(page, i, &entry);

@@ -127,22 +127,46 @@ static void entry_forget(struct ctrl *ctrl, struct reset_entry *entry)
 	free(entry);
 }
 
+/* Its end is nobody's news any more; its entry, in the log from here on, is the caller's. */
+static void request_detach(struct reset_request *request, nvme_status status)
+{
+	list_remove(&request->node);
+	request->ctrl->reset_request_count--;
+	if (request->slot)
+		request_answer_early(request, status);
+	request->ctrl = NULL;
+	request->entry = NULL;
+}
+
 void ctrl_resets_release(struct ctrl *ctrl)
 {
-	struct list *node;
-
 	CHECK_OWNER(ctrl);
-	while ((node = list_pop_front(&ctrl->reset_requests)) != NULL) {
+	list_for_each_safe(node, &ctrl->reset_requests)
+		request_detach(list_entry(node, struct reset_request, node),
+			       NVME_SC_ABORT_SQ_DELETION);
+	list_for_each_safe(node, &ctrl->reset_log)
+		entry_forget(ctrl, list_entry(node, struct reset_entry, node));
+}
+
+/* An entry names a controller by CNTLID and CIU, which the one that a restarted process made anew
+ * may share with its predecessor. What the host was not told of that one must not be taken for the
+ * end of this one. */
+static void log_forget_older(struct ctrl *ctrl, const struct ctrl_reset_cmd *cmd)
+{
+	list_for_each_safe(node, &ctrl->reset_requests) {
 		struct reset_request *request = list_entry(node, struct reset_request, node);
 
-		ctrl->reset_request_count--;
-		if (request->slot)
-			request_answer_early(request, NVME_SC_ABORT_SQ_DELETION);
-		request->ctrl = NULL;
-		request->entry = NULL;
+		if (request->reset.cntlid == cmd->cntlid &&
+		    request->reset.uniquifier == cmd->uniquifier)
+			request_detach(request, NVME_SC_COMMAND_INTERRUPTED);
 	}
-	list_for_each_safe(at, &ctrl->reset_log)
-		entry_forget(ctrl, list_entry(at, struct reset_entry, node));
+	list_for_each_safe(node, &ctrl->reset_log) {
+		struct reset_entry *entry = list_entry(node, struct reset_entry, node);
+
+		if (entry->entry.cntlid == cmd->cntlid &&
+		    entry->entry.uniquifier == cmd->uniquifier)
+			entry_forget(ctrl, entry);
+	}
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
@@ -261,6 +285,7 @@ static void ctrl_reset_execute(struct slot *slot)
 		slot_complete(slot, NVME_SC_INTERNAL);
 		return;
 	}
+	log_forget_older(ctrl, &cmd);
 	slot_leave_snapshot(slot);
 	slot->other = request;
 	slot->cancel = request_cancel;

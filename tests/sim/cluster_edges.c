@@ -11,13 +11,17 @@
  */
 #include "cluster_world.h"
 
-#define PURPOSE_EDGES    60 /* and the next two */
+#define PURPOSE_EDGES    60 /* and the next three */
 #define EVENTS_OTHER_MAX 10
 #define EVENT_PAUSE_MS   300
 #define EVENT_PAUSE_MAX  1200
+#define AIMS_MAX         150
+#define SLOW_NS          (300 * NS_PER_MS)
 #define SPIKE_MIN_MS     300
 #define SPIKE_MAX_MS     1800
 #define DELAY_MAX_US     20000
+#define APART_AFTER_MIN  (10 * NS_PER_MS)
+#define THAW_EARLY_NS    (5 * NS_PER_MS)
 #define APART_AFTER_MAX  (100 * NS_PER_MS)
 
 bool cluster_edges_is_on(uint64_t seed)
@@ -30,19 +34,21 @@ void cluster_edges_features(struct cluster *world)
 	struct prng prng = cluster_prng(world, PURPOSE_EDGES, 0);
 
 	/* Fewer of the other things: most of them end what is to be seen here. */
-	world->features &= prng_next(&prng) >> 4 & prng_next(&prng) >> 4;
+	world->features &= prng_next(&prng) >> 4;
+	world->features &= prng_next(&prng) >> 4;
 	world->features |= 1ull << CF_EDGES;
 }
 
 void cluster_edges_shape(struct cluster *world)
 {
-	static const unsigned peer_kinds[] = {0, 0, 0, 1, 2};
+	static const unsigned peer_kinds[] = {0, 0, 1, 2};
 	struct prng prng = cluster_prng(world, PURPOSE_EDGES, 1);
 	uint32_t spike_ms = SPIKE_MIN_MS + (uint32_t)prng_below(&prng, SPIKE_MAX_MS - SPIKE_MIN_MS);
 
 	world->node_count = 2 + prng_one_in(&prng, 4);
 	world->peer_kind = peer_kinds[prng_below(&prng, ARRAY_LEN(peer_kinds))];
 	world->troubled_ns = (4000 + prng_below(&prng, 6000)) * NS_PER_MS;
+	world->commands_left += 500;
 	world->subs[0].is_shared = true;
 	for (unsigned i = 0; i < world->sub_count; i++)
 		world->subs[i].node %= world->node_count;
@@ -61,7 +67,7 @@ void cluster_edges_disk(struct cluster *world, struct sim_disk_options *options)
 	struct prng prng = cluster_prng(world, PURPOSE_EDGES + 1, world->disk_count);
 
 	options->delay_max_us = 1 + (uint32_t)prng_below(&prng, DELAY_MAX_US);
-	options->spike_one_in = 3 + (uint32_t)prng_below(&prng, 30);
+	options->spike_one_in = 3 + (uint32_t)prng_below(&prng, 15);
 	options->spike_max_us = world->spike_max_us;
 	options->cancel_deaf_one_in = 1 + (uint32_t)prng_below(&prng, 2);
 }
@@ -94,6 +100,36 @@ static uint64_t last_choose(const struct cluster *world, struct prng *prng)
 	return (edge_ms + prng_below(prng, 1000)) * NS_PER_MS;
 }
 
+/* All ports of it. */
+static void aim_at(const struct cluster *world, struct cluster_event *event, unsigned node)
+{
+	event->draws[0] = node;
+	event->draws[1] = world->nodes[node].port_count;
+}
+
+/* It strikes a node that has a write under way for longer than its hosts need to give it up. */
+bool cluster_edges_aim(struct cluster *world, struct cluster_event *event)
+{
+	uint64_t after_ns = sim_now(world->sim) + SLOW_NS;
+
+	if (event->aims_left == 0)
+		return true;
+	event->aims_left--;
+	for (unsigned i = 0; i < world->subs[0].ns_count; i++) {
+		const struct sim_process *writer =
+			sim_disk_slow_writer(world->subs[0].disks[i]->disk, after_ns);
+
+		for (unsigned n = 0; writer != NULL && n < world->node_count; n++) {
+			if (sim_node_process(world->nodes[n].node) != writer)
+				continue;
+			cluster_count(world, "nodes struck while they write", 1);
+			aim_at(world, event, n);
+			return true;
+		}
+	}
+	return event->aims_left == 0;
+}
+
 static void event_choose(struct cluster *world, unsigned number, uint64_t at_ns)
 {
 	static const enum cluster_event_kind kinds[] = {
@@ -110,8 +146,8 @@ static void event_choose(struct cluster *world, unsigned number, uint64_t at_ns)
 	event->last_ns = last_choose(world, &prng);
 	for (unsigned i = 0; i < ARRAY_LEN(event->draws); i++)
 		event->draws[i] = prng_next(&prng) >> 8;
-	/* All ports of the node. */
-	event->draws[1] = world->nodes[event->draws[0] % world->node_count].port_count;
+	event->aims_left = 1 + (unsigned)prng_below(&prng, AIMS_MAX);
+	aim_at(world, event, (unsigned)(event->draws[0] % world->node_count));
 }
 
 void cluster_edges_plan(struct cluster *world)
@@ -152,11 +188,12 @@ void cluster_edges_freeze(struct cluster *world, const struct cluster_event *eve
 {
 	struct cluster_node *node = &world->nodes[event->draws[0] % world->node_count];
 	uint64_t now_ns = sim_now(world->sim);
-	uint64_t apart_ns = event->draws[2] % APART_AFTER_MAX;
+	uint64_t apart_ns = APART_AFTER_MIN + event->draws[2] % APART_AFTER_MAX;
 
 	if (sim_node_state(node->node) == SIM_NODE_DOWN)
 		return;
-	sim_node_freeze(node->node, now_ns + event->last_ns);
+	/* Nor does it get through when it goes on: what waits in its sockets comes first. */
+	sim_node_freeze(node->node, now_ns + event->last_ns - THAW_EARLY_NS);
 	if (apart_ns < event->last_ns)
 		cluster_do_at(world, now_ns + apart_ns, action_part,
 			      (uint64_t)(event - world->events));

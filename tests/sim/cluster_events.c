@@ -21,6 +21,7 @@
 #define CRASH_MAX         3000 /* operations of a process */
 #define MEMORY_ONE_IN_MIN 10
 #define LIMIT_MIN_BYTES   20000
+#define AIM_NS            (2 * NS_PER_MS)
 
 struct event_row {
 	const char *name;
@@ -581,6 +582,10 @@ static void action_begin(struct cluster *world, uint64_t arg)
 
 	if (world->is_healed)
 		return;
+	if (!cluster_edges_aim(world, &world->events[arg])) {
+		cluster_do_at(world, sim_now(world->sim) + AIM_NS, action_begin, arg);
+		return;
+	}
 	sim_trace(world->sim,
 		  "event %" PRIu64 ": %s (%" PRIu64 " %" PRIu64 " %" PRIu64 "), %llu ms", arg,
 		  row->name, event->draws[0] % 6, event->draws[1] % 6, event->draws[2] % 6,

@@ -104,9 +104,8 @@ void cluster_ghost_add(struct cluster_worker *worker)
 	known_set(worker, false);
 	CHECK(world->ghost_count < CLUSTER_GHOSTS_MAX);
 	set->may_run_twice = worker->io.attempts > 1;
-	set->over_ns =
-		sim_now(world->sim) +
-		(2 * worker->host->kato_ms + world->quiesce_ms + GHOST_SLACK_MS) * NS_PER_MS;
+	set->over_ns = sim_now(world->sim) +
+		       (2 * worker->host->kato_ms + world->quiesce_ms + GHOST_SLACK_MS) * NS_PER_MS;
 	sim_trace(world->sim, "host %u.%u: %" PRIu64 " is a ghost", worker->host->index,
 		  worker->index, set->start);
 	cluster_count(world, "ghosts", 1);

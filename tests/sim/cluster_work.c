@@ -335,7 +335,7 @@ static enum cluster_op_kind kind_draw(struct cluster_worker *worker, struct prng
 		return COP_REGISTER;
 	if (draw == 14 && cluster_has(world, CF_ADMIN))
 		return COP_ADMIN;
-	return draw < 23 ? COP_READ : COP_WRITE;
+	return draw < (cluster_has(world, CF_EDGES) ? 18 : 23) ? COP_READ : COP_WRITE;
 }
 
 /* False: nothing is to be sent now. */

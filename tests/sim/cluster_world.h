@@ -141,7 +141,6 @@ struct cluster_disk {
 	uint64_t holder_number; /* of the last command about it that began */
 	unsigned reserve_busy;  /* commands under way that may change it */
 	uint64_t lost_at;       /* step of the last loss of power */
-	uint64_t troubled_at;   /* step of the last fault of this disk */
 };
 
 struct cluster_sub {
@@ -169,7 +168,6 @@ struct cluster_node {
 	struct cluster_desired pending;
 	char *acked_text; /* the document, sorted; NULL: not looked at yet */
 	bool is_changing;
-	uint64_t change_life;  /* sim_node_lives of the change under way */
 	bool may_have_pending; /* it died with a change under way */
 	bool is_store_behind;  /* it said that it has something else in force than it keeps */
 	uint64_t change_again_ns;
@@ -324,7 +322,8 @@ struct cluster_event {
 	uint64_t at_ns;
 	uint64_t last_ns; /* how long it lasts, or until the restart */
 	uint64_t draws[4];
-	bool is_off; /* left out by the scenario */
+	bool is_off;        /* left out by the scenario */
+	unsigned aims_left; /* of one of the edges: how often it may still wait for its moment */
 };
 
 /* Something that is to be done at a time, from outside of all turns. */
@@ -388,7 +387,6 @@ struct cluster {
 	unsigned event_count;
 	struct cluster_action actions[CLUSTER_ACTIONS_MAX]; /* by time */
 	unsigned action_count;
-	uint64_t action_number;
 
 	struct cluster_value *values;
 	uint64_t value_count;
@@ -499,6 +497,8 @@ void cluster_edges_shape(struct cluster *world);
 void cluster_edges_disk(struct cluster *world, struct sim_disk_options *options);
 void cluster_edges_timeouts(struct cluster *world, unsigned host, struct host_timeouts *timeouts);
 void cluster_edges_plan(struct cluster *world);
+/* False: its moment has not come. */
+bool cluster_edges_aim(struct cluster *world, struct cluster_event *event);
 void cluster_edges_freeze(struct cluster *world, const struct cluster_event *event);
 void cluster_edges_thaw(struct cluster *world, const struct cluster_event *event);
 

@@ -4,6 +4,7 @@
  * runs in one thread on simulated reactors.
  */
 #include "mpath_world.h"
+#include "host_config.h"
 
 #include "base/clock.h"
 #include "base/text.h"
@@ -313,36 +314,6 @@ void mworld_apply(struct mworld *world)
 /* ---- life -------------------------------------------------------------------------------------
  */
 
-static void config_fill(struct mpath_config *config, uint64_t seed)
-{
-	*config = (struct mpath_config){
-		.policy = PATH_POLICY_ROUND_ROBIN,
-		.io_queues = 2,
-		.io_queue_size = 16,
-		.seed = seed,
-		.numa_node = -1,
-		.timeouts =
-			{
-				.connect_ms = 1000,
-				.keep_alive_ms = 1000,
-				.command_ms = 3000,
-				.silence_ms = 300,
-				.unacked_ms = 300,
-				.reconnect_min_ms = 10,
-				.reconnect_max_ms = 200,
-				.jitter_percent = 25,
-				.stable_ms = 500,
-				.fast_io_fail_ms = 0,
-				.ctrl_loss_ms = 5000,
-				.quiesce_ms = 400,
-				.reset_ms = 1000,
-			},
-	};
-	text_copy(config->subsystem_nqn, sizeof(config->subsystem_nqn), TARGET_DEFAULT_NQN);
-	text_copy(config->host_nqn, sizeof(config->host_nqn), "nqn.2026-11.io.weft:mpath");
-	uuid_from_name(config->host_nqn, &config->host_id);
-}
-
 static void probe_share(struct mworld *world, struct probe *probe, unsigned ns)
 {
 	world->ns[ns].second_probe = probe;
@@ -470,7 +441,7 @@ static void world_fill(struct mworld *world, uint64_t seed, unsigned port_count,
 		for (unsigned k = 0; k < MWORLD_NS; k++)
 			world->ana[i][k] = ANA_OPTIMIZED;
 	}
-	config_fill(&world->config, seed);
+	world->config = host_config_make(seed, TARGET_DEFAULT_NQN, "nqn.2026-11.io.weft:mpath");
 }
 
 void mworld_create(struct mworld *world, uint64_t seed, unsigned port_count,

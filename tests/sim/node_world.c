@@ -4,6 +4,7 @@
  * in one thread on simulated reactors.
  */
 #include "node_world.h"
+#include "host_config.h"
 
 #include "base/clock.h"
 #include "base/text.h"
@@ -97,35 +98,6 @@ static void on_landed(void *arg, struct sim_disk *disk, uint64_t block, const ui
 	memcpy(&landing->value, bytes, sizeof(landing->value));
 }
 
-static void config_fill(struct mpath_config *config, uint64_t seed)
-{
-	*config = (struct mpath_config){
-		.policy = PATH_POLICY_ROUND_ROBIN,
-		.io_queues = 1,
-		.io_queue_size = 16,
-		.seed = seed,
-		.numa_node = -1,
-		.timeouts =
-			{
-				.connect_ms = 1000,
-				.keep_alive_ms = 1000,
-				.command_ms = 3000,
-				.silence_ms = 300,
-				.unacked_ms = 300,
-				.reconnect_min_ms = 10,
-				.reconnect_max_ms = 200,
-				.jitter_percent = 25,
-				.stable_ms = 100,
-				.ctrl_loss_ms = 5000,
-				.quiesce_ms = 400,
-				.reset_ms = 1000,
-			},
-	};
-	text_copy(config->subsystem_nqn, sizeof(config->subsystem_nqn), NWORLD_NQN);
-	text_copy(config->host_nqn, sizeof(config->host_nqn), NWORLD_HOST_NQN);
-	uuid_from_name(config->host_nqn, &config->host_id);
-}
-
 static void node_make(struct nworld *world, unsigned index, uint64_t seed)
 {
 	json_t *document = document_make(index, world->node_count > 1);
@@ -178,7 +150,9 @@ void nworld_create(struct nworld *world, uint64_t seed, unsigned node_count,
 	sim_process_enter(world->host);
 	CHECK(reactor_create(&config, &world->reactor) == 0);
 	sim_process_leave(world->host);
-	config_fill(&world->config, seed);
+	world->config = host_config_make(seed, NWORLD_NQN, NWORLD_HOST_NQN);
+	world->config.io_queues = 1;
+	world->config.timeouts.stable_ms = 100;
 }
 
 unsigned nworld_destroy(struct nworld *world)

@@ -178,8 +178,6 @@ uint64_t sim_process_allocations(const struct sim_process *process);
 void sim_net_set_faults(struct sim *sim, const struct sim_faults *faults);
 /* Resets every connection to that server address (NULL: all). Returns how many. */
 unsigned sim_net_cut(struct sim *sim, const struct net_addr *server);
-/* Resets the connection that this socket is one end of. */
-void sim_net_cut_fd(struct sim *sim, int fd);
 /*
  * A silent partition from a server address (NULL: all): nothing moves, nobody is told. When it is
  * healed what was sent arrives, as TCP would send it again. Healing ends those of one direction
@@ -195,8 +193,6 @@ void sim_net_limit(struct sim *sim, const struct net_addr *server, uint64_t byte
 /* Ends one direction of every connection to that server: to_server, the server reads the end of the
  * stream; else the clients do. What was sent before arrives. Returns how many. */
 unsigned sim_net_half_close(struct sim *sim, const struct net_addr *server, bool to_server);
-/* Holds what this socket receives for so long. */
-void sim_net_stall_fd(struct sim *sim, int fd, uint64_t duration_us);
 
 /*
  * Sees, and may change, every byte that enters the network: `fd` sends len_bytes at this offset of

@@ -34,7 +34,6 @@ struct sim_discovery_client {
 	uint64_t generation;
 	struct discovery_entry entries[SIM_DISCOVERY_ENTRIES_MAX];
 	unsigned entry_count;
-	uint64_t reads;
 	uint64_t events;
 	uint64_t losses;
 	uint8_t log[LOG_BYTES_MAX];
@@ -84,7 +83,6 @@ static void entries_take(struct sim_discovery_client *client)
 		log_discovery_entry_decode(client->log + LOG_DISCOVERY_HEADER_BYTES +
 						   (size_t)i * LOG_DISCOVERY_ENTRY_BYTES,
 					   &client->entries[i]);
-	client->reads++;
 	if (client->options.read)
 		client->options.read(client->options.arg, client);
 }
@@ -264,11 +262,6 @@ sim_discovery_client_entries(const struct sim_discovery_client *client, unsigned
 uint64_t sim_discovery_client_generation(const struct sim_discovery_client *client)
 {
 	return client->generation;
-}
-
-uint64_t sim_discovery_client_reads(const struct sim_discovery_client *client)
-{
-	return client->reads;
 }
 
 uint64_t sim_discovery_client_events(const struct sim_discovery_client *client)

@@ -38,8 +38,7 @@ void sim_discovery_client_destroy(struct sim_discovery_client *client, void (*go
 const struct discovery_entry *
 sim_discovery_client_entries(const struct sim_discovery_client *client, unsigned *ret_count);
 uint64_t sim_discovery_client_generation(const struct sim_discovery_client *client);
-/* Logs that were read as a whole, change events that were heard, and controllers lost. */
-uint64_t sim_discovery_client_reads(const struct sim_discovery_client *client);
+/* Change events that were heard, and controllers lost. */
 uint64_t sim_discovery_client_events(const struct sim_discovery_client *client);
 uint64_t sim_discovery_client_losses(const struct sim_discovery_client *client);
 /* A controller is connected, and its log was read since the last event. */

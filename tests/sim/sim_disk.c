@@ -296,11 +296,6 @@ void sim_disk_destroy(struct sim_disk *disk)
 	free(disk);
 }
 
-const char *sim_disk_name(const struct sim_disk *disk)
-{
-	return disk->name;
-}
-
 uint64_t sim_disk_block_count(const struct sim_disk *disk)
 {
 	return disk->block_count;

@@ -44,7 +44,6 @@ typedef void (*sim_disk_watch_fn)(void *arg, struct sim_disk *disk, uint64_t blo
 struct sim_disk *sim_disk_create(struct sim *sim, const struct sim_disk_options *options);
 /* Every medium is closed, or its process dead. Before sim_destroy. */
 void sim_disk_destroy(struct sim_disk *disk);
-const char *sim_disk_name(const struct sim_disk *disk);
 uint64_t sim_disk_block_count(const struct sim_disk *disk);
 /* Sees every block that lands, in any way. */
 void sim_disk_watch(struct sim_disk *disk, sim_disk_watch_fn fn, void *arg);
@@ -63,6 +62,9 @@ bool sim_disk_member_can_write(const struct sim_disk *disk, unsigned member);
 /* The right to end another member, of the current process: once per disk, lost with the process. */
 int sim_disk_fence_take(struct sim_disk *disk);
 void sim_disk_fence_drop(struct sim_disk *disk);
+
+/* The process, alive, of a change that is under way and lands after that time; NULL: none. */
+const struct sim_process *sim_disk_slow_writer(const struct sim_disk *disk, uint64_t after_ns);
 
 /* ---- what happens to it ---------------------------------------------------------------------- */
 

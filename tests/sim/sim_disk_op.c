@@ -312,6 +312,17 @@ static struct disk_op *op_find(struct sim_disk *disk, const struct media_io *io)
 	return NULL;
 }
 
+const struct sim_process *sim_disk_slow_writer(const struct sim_disk *disk, uint64_t after_ns)
+{
+	list_for_each(node, &disk->ops) {
+		const struct disk_op *op = list_entry(node, struct disk_op, node);
+
+		if (op->io && op_changes(op) && !op->has_performed && op->due_ns > after_ns)
+			return op->handle->process;
+	}
+	return NULL;
+}
+
 static bool op_has_begun(const struct disk_op *op)
 {
 	for (uint64_t i = 0; i < op->count; i++) {

@@ -37,22 +37,6 @@ unsigned sim_net_cut(struct sim *sim, const struct net_addr *server)
 	return count;
 }
 
-void sim_net_cut_fd(struct sim *sim, int fd)
-{
-	struct sim_end *end = sim_end_find(sim, fd);
-
-	if (end)
-		sim_end_reset_both(end);
-}
-
-void sim_net_stall_fd(struct sim *sim, int fd, uint64_t duration_us)
-{
-	struct sim_end *end = sim_end_find(sim, fd);
-
-	if (end)
-		end->stalled_until_ns = sim->now_ns + duration_us * NS_PER_US;
-}
-
 unsigned sim_net_half_close(struct sim *sim, const struct net_addr *server, bool to_server)
 {
 	unsigned count = 0;

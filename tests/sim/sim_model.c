@@ -76,11 +76,6 @@ void model_destroy(struct model *model)
 	free(model);
 }
 
-uint64_t model_block_count(const struct model *model)
-{
-	return model->block_count;
-}
-
 static struct block *block_at(const struct model *model, uint64_t block)
 {
 	CHECK(block < model->block_count);

@@ -21,7 +21,6 @@ struct model;
 
 struct model *model_create(uint64_t block_count, bool has_volatile_cache);
 void model_destroy(struct model *model);
-uint64_t model_block_count(const struct model *model);
 
 /* A write (value 0: zeroes) begins at `now`. It must end in exactly one of the three ways below. */
 void model_write_begin(struct model *model, uint64_t block, uint64_t value, uint64_t now);

@@ -243,11 +243,6 @@ enum sim_node_state sim_node_state(const struct sim_node *node)
 	return node->state;
 }
 
-const char *sim_node_name(const struct sim_node *node)
-{
-	return node->name;
-}
-
 struct sim_process *sim_node_process(struct sim_node *node)
 {
 	return node->process;
@@ -271,11 +266,6 @@ struct target *sim_node_target(struct sim_node *node)
 
 	facts_get(node, &facts);
 	return facts.target;
-}
-
-struct reactor *sim_node_control(struct sim_node *node)
-{
-	return node->daemon ? daemon_control(node->daemon) : NULL;
 }
 
 uint64_t sim_node_lives(const struct sim_node *node)

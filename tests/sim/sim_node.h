@@ -61,11 +61,9 @@ void sim_node_crash_after(struct sim_node *node, uint64_t operations, enum sim_d
 void sim_node_freeze(struct sim_node *node, uint64_t until_ns);
 
 enum sim_node_state sim_node_state(const struct sim_node *node);
-const char *sim_node_name(const struct sim_node *node);
 struct sim_process *sim_node_process(struct sim_node *node); /* NULL: down */
 struct sim_folder *sim_node_folder(struct sim_node *node);
 struct target *sim_node_target(struct sim_node *node); /* NULL: not there */
-struct reactor *sim_node_control(struct sim_node *node);
 uint64_t sim_node_lives(const struct sim_node *node);
 /* Its links to the other members, as peers_list; 0 of a node that has none, or is down. */
 unsigned sim_node_peers(struct sim_node *node, struct peer_info *infos, unsigned max);

@@ -340,6 +340,61 @@ static void a_peer_answers_late(void)
 	EXPECT_EQ(host_ctrl_cntlid(scene.ctrls[0]), entry.asked_cntlid);
 }
 
+static void peer_answers(struct ctrl_reset *asked)
+{
+	scene.asked = asked;
+	sim_enter(scene.control);
+	peer_answer(CTRL_RESET_DONE);
+	sim_leave(scene.control);
+	sim_run_until(scene.sim, sim_now(scene.sim) + NS_PER_MS);
+}
+
+/* A process that was restarted makes controllers with the CNTLID and CIU of its predecessor's. */
+static void another_instance_of_the_same_name(void)
+{
+	const struct ctrl_identity first = {.uniquifier = 1, .random_number = 1};
+	const struct ctrl_identity second = {.uniquifier = 1, .random_number = 2};
+	struct log_ctrl_reset_entry entry;
+	struct host_cmd cmd;
+
+	reset_start(&cmd, PEERS, &first);
+	wait_all();
+	peer_answers(scene.asked);
+	EXPECT(log_last(&entry) && entry.state == LOG_CTRL_RESET_SUCCESS);
+	reset_start(&cmd, PEERS, &second);
+	wait_all();
+	EXPECT(nvme_status_is_ok(cmd.status) && !ctrl_reset_result_decode((uint32_t)cmd.result));
+	EXPECT(log_last(&entry) && entry.state == LOG_CTRL_RESET_IN_PROGRESS);
+	EXPECT_EQ(1, scene.target->ctrls[host_ctrl_cntlid(scene.ctrls[0])]->reset_log_count);
+	peer_answers(scene.asked);
+	EXPECT(log_last(&entry) && entry.state == LOG_CTRL_RESET_SUCCESS);
+}
+
+static void another_instance_while_the_peer_works(void)
+{
+	const struct ctrl_identity first = {.uniquifier = 1, .random_number = 1};
+	const struct ctrl_identity second = {.uniquifier = 1, .random_number = 2};
+	struct log_ctrl_reset_entry entry;
+	struct ctrl_reset *older, *newer;
+	struct host_cmd cmd, next;
+
+	reset_start(&cmd, PEERS, &first);
+	sim_run_until(scene.sim, sim_now(scene.sim) + 10 * NS_PER_MS);
+	older = scene.asked;
+	EXPECT(older != NULL);
+	reset_start(&next, PEERS, &second);
+	wait_all();
+	EXPECT(nvme_status_same(cmd.status, NVME_SC_COMMAND_INTERRUPTED));
+	EXPECT(nvme_status_is_ok(next.status) && !ctrl_reset_result_decode((uint32_t)next.result));
+	EXPECT(scene.asked != older);
+	newer = scene.asked;
+	peer_answers(older);
+	EXPECT(log_last(&entry) && entry.state == LOG_CTRL_RESET_IN_PROGRESS);
+	peer_answers(newer);
+	EXPECT(log_last(&entry) && entry.state == LOG_CTRL_RESET_SUCCESS);
+	EXPECT_EQ(0, scene.target->locals[0].reset_count + scene.target->locals[1].reset_count);
+}
+
 static void the_asker_goes_while_the_peer_works(void)
 {
 	struct host_cmd cmd;
@@ -417,6 +472,8 @@ int main(void)
 	RUN(of_a_controller_of_this_process);
 	RUN(a_peer_answers_at_once);
 	RUN(a_peer_answers_late);
+	RUN(another_instance_of_the_same_name);
+	RUN(another_instance_while_the_peer_works);
 	RUN(the_asker_goes_while_the_peer_works);
 	RUN(control_asks);
 	return tap_end();
