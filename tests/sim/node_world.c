@@ -468,3 +468,16 @@ uint64_t nworld_block_value(const struct nworld *world, uint64_t block)
 	memcpy(&value, sim_disk_block(world->disks[0], block), sizeof(value));
 	return value;
 }
+
+uint64_t nworld_read(struct nworld *world, uint64_t block)
+{
+	static struct nop nop;
+
+	nop_read(world, &nop, block);
+	return nop_wait(&nop, 10000) ? nop_value(&nop) : UINT64_MAX;
+}
+
+json_t *nworld_subsystem(json_t *document)
+{
+	return json_array_get(json_object_get(document, "subsystems"), 0);
+}

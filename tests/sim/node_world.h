@@ -108,6 +108,10 @@ void nop_flush(struct nworld *world, struct nop *nop);
 void nop_admin(struct nworld *world, struct nop *nop, const struct nvme_sqe *sqe);
 bool nop_wait(struct nop *nop, uint64_t limit_ms);
 uint64_t nop_value(const struct nop *nop);
+/* What a read of the block gives; UINT64_MAX: it does not end. */
+uint64_t nworld_read(struct nworld *world, uint64_t block);
+/* The only one of a document. */
+json_t *nworld_subsystem(json_t *document);
 uint64_t nworld_block_value(const struct nworld *world, uint64_t block);
 
 #endif

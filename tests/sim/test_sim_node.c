@@ -25,38 +25,24 @@ static struct sim_node *node(unsigned index)
 	return world.nodes[index].node;
 }
 
-static uint64_t value_at(uint64_t block)
-{
-	static struct nop nop;
-
-	nop_read(&world, &nop, block);
-	EXPECT(nop_wait(&nop, 10000));
-	return nop_value(&nop);
-}
-
 /* ---- edits ----------------------------------------------------------------------------------- */
-
-static json_t *subsystem_of(json_t *document)
-{
-	return json_array_get(json_object_get(document, "subsystems"), 0);
-}
 
 static int edit_ns_add(json_t *document, void *arg, struct config_errors *errors)
 {
 	json_t *ns =
 		json_pack("{s:i, s:s}", "nsid", 2, "media", "file:/disk/two,size=256K,block=4096");
 
-	return json_array_append_new(json_object_get(subsystem_of(document), "namespaces"), ns);
+	return json_array_append_new(json_object_get(nworld_subsystem(document), "namespaces"), ns);
 }
 
 static int edit_ns_remove(json_t *document, void *arg, struct config_errors *errors)
 {
-	return json_array_remove(json_object_get(subsystem_of(document), "namespaces"), 1);
+	return json_array_remove(json_object_get(nworld_subsystem(document), "namespaces"), 1);
 }
 
 static int edit_ns_grow(json_t *document, void *arg, struct config_errors *errors)
 {
-	json_t *ns = json_array_get(json_object_get(subsystem_of(document), "namespaces"), 0);
+	json_t *ns = json_array_get(json_object_get(nworld_subsystem(document), "namespaces"), 0);
 
 	return json_object_set_new(ns, "media", json_string("file:/disk/one,size=512K,block=4096"));
 }
@@ -71,13 +57,13 @@ static int edit_ana(json_t *document, void *arg, struct config_errors *errors)
 
 static int edit_revoke(json_t *document, void *arg, struct config_errors *errors)
 {
-	json_object_set_new(subsystem_of(document), "allow_any_host", json_false());
-	return json_object_set_new(subsystem_of(document), "hosts", json_array());
+	json_object_set_new(nworld_subsystem(document), "allow_any_host", json_false());
+	return json_object_set_new(nworld_subsystem(document), "hosts", json_array());
 }
 
 static int edit_allow(json_t *document, void *arg, struct config_errors *errors)
 {
-	return json_object_set_new(subsystem_of(document), "hosts",
+	return json_object_set_new(nworld_subsystem(document), "hosts",
 				   json_pack("[s]", NWORLD_HOST_NQN));
 }
 
@@ -86,7 +72,7 @@ static int edit_wrong(json_t *document, void *arg, struct config_errors *errors)
 {
 	json_t *ns = json_pack("{s:i, s:s}", "nsid", 1, "media", "file:/disk/two,size=256K");
 
-	return json_array_append_new(json_object_get(subsystem_of(document), "namespaces"), ns);
+	return json_array_append_new(json_object_get(nworld_subsystem(document), "namespaces"), ns);
 }
 
 /* A document that no edit changes any more: what it is made of is read back. */
@@ -128,7 +114,7 @@ static void two_nodes_serve_a_host(void)
 		EXPECT(nop_wait(&nop, 1000));
 	}
 	for (unsigned i = 0; i < 20; i++)
-		EXPECT_EQ(100 + i, value_at(i));
+		EXPECT_EQ(100 + i, nworld_read(&world, i));
 	EXPECT(nworld_path(&world, 0).commands >= 10);
 	EXPECT(nworld_path(&world, 1).commands >= 10);
 	EXPECT_EQ(0, nworld_destroy(&world));
@@ -151,7 +137,7 @@ static void an_orderly_restart_loses_nothing(void)
 	EXPECT(nworld_start(&world, 0));
 	EXPECT(nworld_until_live(&world, 2, 10000));
 	EXPECT(nworld_stop(&world, 1));
-	EXPECT_EQ(33, value_at(3));
+	EXPECT_EQ(33, nworld_read(&world, 3));
 	EXPECT_EQ(2, sim_node_lives(node(0)));
 	EXPECT_EQ(0, nworld_destroy(&world));
 }
@@ -236,7 +222,8 @@ static void changes_are_in_force_and_kept(void)
 static bool is_kept_protected(void)
 {
 	json_t *document = sim_node_kept_document(node(0));
-	const json_t *ns = json_array_get(json_object_get(subsystem_of(document), "namespaces"), 0);
+	const json_t *ns =
+		json_array_get(json_object_get(nworld_subsystem(document), "namespaces"), 0);
 	const char *protect = json_string_value(json_object_get(ns, "write_protect"));
 	bool is_protected = protect && strcmp(protect, "protected") == 0;
 

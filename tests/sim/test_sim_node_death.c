@@ -22,23 +22,9 @@ static struct sim_node *node(unsigned index)
 	return world.nodes[index].node;
 }
 
-static uint64_t value_at(uint64_t block)
-{
-	static struct nop nop;
-
-	nop_read(&world, &nop, block);
-	EXPECT(nop_wait(&nop, 10000));
-	return nop_value(&nop);
-}
-
-static json_t *subsystem_of(json_t *document)
-{
-	return json_array_get(json_object_get(document, "subsystems"), 0);
-}
-
 static int edit_model(json_t *document, const char *text)
 {
-	return json_object_set_new(subsystem_of(document), "model", json_string(text));
+	return json_object_set_new(nworld_subsystem(document), "model", json_string(text));
 }
 
 static int edit_x(json_t *document, void *arg, struct config_errors *errors)
@@ -53,7 +39,7 @@ static int edit_y(json_t *document, void *arg, struct config_errors *errors)
 
 static bool model_is(json_t *document, const char *text)
 {
-	const char *model = json_string_value(json_object_get(subsystem_of(document), "model"));
+	const char *model = json_string_value(json_object_get(nworld_subsystem(document), "model"));
 
 	return model && strcmp(model, text) == 0;
 }
@@ -257,7 +243,7 @@ static void flushed_data_survives_a_power_loss(void)
 	EXPECT(nworld_start(&world, 0));
 	EXPECT(nworld_until_live(&world, 1, 10000));
 	for (unsigned i = 0; i < 8; i++)
-		EXPECT_EQ(200 + i, value_at(i));
+		EXPECT_EQ(200 + i, nworld_read(&world, i));
 	EXPECT_EQ(0, nworld_destroy(&world));
 }
 
