@@ -19,6 +19,7 @@ FAILOVERS    ?= 1000
 CHAOS_SECONDS ?= 600
 SOAK_SECONDS ?= 600
 KERNEL       ?= 6.12
+PREFIX       ?= /usr/local
 DESTDIR      ?=
 SPDK_DIR     ?=
 BENCH        ?=
@@ -26,7 +27,7 @@ export TRACE
 
 .DEFAULT_GOAL := all
 .PHONY: all help run test test-tools asan tsan sim sim-cover sim-mutants torture chaos soak fuzz fuzz-cover fio interop dissect bench bench-micro bench-guard bench-policies bench-failover cover \
-	tidy layers check-clang man install setup clean
+	tidy layers check-clang man install uninstall setup clean
 
 all: ## build the program into build/ (the default)
 	@tools/build release
@@ -37,7 +38,7 @@ help: ## list the targets and variables
 	@echo 'Variables: SEEDS SEED_BASE JOBS SEED WORLD TRACE=1 TRACE_DIR WITHOUT COMMANDS EVENTS SKIP (sim; see'
 	@echo '  docs/testing.md), RUN_FOR=5s (run), FUZZ_SECONDS (fuzz),'
 	@echo '  FAILOVERS SEED (torture), CHAOS_SECONDS SEED (chaos), SOAK_SECONDS SEED (soak),'
-	@echo '  KERNEL=6.1|6.12|sid (interop), DESTDIR (install), SPDK_DIR (bench: a built SPDK tree),'
+	@echo '  KERNEL=6.1|6.12|sid (interop), PREFIX DESTDIR (install), SPDK_DIR (bench: a built SPDK tree),'
 	@echo '  BENCH (options of bench/run, such as --quick, or of bench/policies; see their --help)'
 
 run: all ## start the target after a self-check; RUN_FOR=5s ends by itself
@@ -126,8 +127,11 @@ man: ## check the manual pages and format them into build/man/
 	@tools/setup tidy && mkdir -p build/man && for p in docs/man/*.[1-8]; do \
 		mandoc -T html -W warning "$$p" > "build/man/$$(basename "$$p").html" || exit 1; done
 
-install: all ## install the program, libweft and manual pages (DESTDIR)
-	@DESTDIR=$(DESTDIR) meson install -C build --no-rebuild
+install: all ## install the program, libweft, manual pages and completions (PREFIX, DESTDIR)
+	@tools/install '$(PREFIX)' '$(DESTDIR)'
+
+uninstall: ## remove what the last install put there
+	@ninja --quiet -C build uninstall && { [ "$$(id -u)" -ne 0 ] || ldconfig; }
 
 setup: ## install everything that development needs
 	@tools/setup dev

@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/connect_args.h"
 #include "cli/nbd_proto.h"
+#include "cli/options.h"
 #include "wire/nvme_tcp.h"
 
 #include <stdio.h>
@@ -117,18 +118,21 @@ static int rest_take(struct attach_options *options, int argc, char **argv)
 	return ns_args_parse_url(&options->ns, argv[optind], &options->where);
 }
 
+static const struct option longs[] = {
+	NS_ARGS_LONG,
+	NS_ARGS_WHERE_LONG,
+	{"nbd", required_argument, NULL, OPTION_NBD},
+	{"export", required_argument, NULL, OPTION_EXPORT},
+	{"ublk", optional_argument, NULL, OPTION_UBLK},
+	{"read-only", no_argument, NULL, OPTION_READ_ONLY},
+	{"help", no_argument, NULL, 'h'},
+	{NULL, 0, NULL, 0},
+};
+
+const struct cli_options attach_cli_options = {NS_ARGS_SHORT NS_ARGS_WHERE_SHORT "h", longs};
+
 bool attach_args(int argc, char **argv, struct attach_options *options, int *ret_exit)
 {
-	static const struct option longs[] = {
-		NS_ARGS_LONG,
-		NS_ARGS_WHERE_LONG,
-		{"nbd", required_argument, NULL, OPTION_NBD},
-		{"export", required_argument, NULL, OPTION_EXPORT},
-		{"ublk", optional_argument, NULL, OPTION_UBLK},
-		{"read-only", no_argument, NULL, OPTION_READ_ONLY},
-		{"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0},
-	};
 	int c;
 
 	memset(options, 0, sizeof(*options));
@@ -136,8 +140,7 @@ bool attach_args(int argc, char **argv, struct attach_options *options, int *ret
 	options->export_name = "";
 	options->ublk_id = -1;
 	*ret_exit = CLI_USAGE;
-	while ((c = getopt_long(argc, argv, NS_ARGS_SHORT NS_ARGS_WHERE_SHORT "h", longs, NULL)) !=
-	       -1) {
+	while ((c = cli_getopt(COMMAND, &attach_cli_options, argc, argv)) != -1) {
 		if (c == 'h') {
 			help_print();
 			*ret_exit = CLI_OK;

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "cli/cli.h"
 #include "cli/ctl.h"
+#include "cli/options.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -47,7 +48,7 @@ static const struct ctl_command commands[] = {
 	 "remove it; hosts are disconnected"},
 	{"ana", "list", ctl_ana_list, "[ID]", 0, 1, 0, false, "states of groups on ports"},
 	{"ana", "set", ctl_ana_set, "ID GROUP STATE", 3, 3, 0, true,
-	 "move a group on a port to a state"},
+	 "STATE: optimized, non-optimized, inaccessible, persistent-loss, change"},
 	{"connections", NULL, ctl_connections, "", 0, 0, 0, false, "hosts that are connected"},
 	{"peers", NULL, ctl_peers, "", 0, 0, 0, false, "other members of the cluster"},
 	{"reservations", NULL, ctl_reservations, "", 0, 0, 0, false,
@@ -73,6 +74,43 @@ static const char *noun_of(const char *word)
 	return NULL;
 }
 
+static const char *noun_at(const void *context, size_t index)
+{
+	return index < ARRAY_LEN(commands) ? commands[index].noun : NULL;
+}
+
+static void noun_unknown(const char *word)
+{
+	const char *meant = cli_suggest(word, noun_at, NULL);
+
+	if (meant)
+		cli_usage_error("ctl", "unknown command \"%s\"; did you mean %s?", word, meant);
+	else
+		cli_usage_error("ctl", "unknown command \"%s\"", word);
+}
+
+/* A verb that is missing or unknown: which ones there are, and the one that was meant. */
+static void verb_unknown(const char *noun, const char *verb)
+{
+	char verbs[128] = "", meant[32], list[160] = "";
+
+	for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
+		if (strcmp(commands[i].noun, noun) != 0)
+			continue;
+		snprintf(verbs + strlen(verbs), sizeof(verbs) - strlen(verbs), "%s%s",
+			 verbs[0] ? " " : "", commands[i].verb);
+		snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s",
+			 list[0] ? ", " : "", commands[i].verb);
+	}
+	if (!verb)
+		cli_usage_error("ctl", "\"%s\" needs a second word: %s", noun, list);
+	else if (cli_suggest_word(verb, verbs, meant, sizeof(meant)))
+		cli_usage_error("ctl", "unknown command \"%s %s\" (%s); did you mean %s?", noun,
+				verb, list, meant);
+	else
+		cli_usage_error("ctl", "unknown command \"%s %s\" (%s)", noun, verb, list);
+}
+
 /* The words that follow are left in ctl->words. NULL after a message. */
 static const struct ctl_command *command_find(struct ctl *ctl)
 {
@@ -82,7 +120,7 @@ static const struct ctl_command *command_find(struct ctl *ctl)
 
 	if (!noun) {
 		if (ctl->word_count > 0)
-			cli_usage_error("ctl", "there is no command \"%s\"", ctl->words[0]);
+			noun_unknown(ctl->words[0]);
 		else
 			cli_usage_error("ctl", "a command is missing");
 		return NULL;
@@ -102,8 +140,7 @@ static const struct ctl_command *command_find(struct ctl *ctl)
 		}
 	}
 	if (!alone) {
-		cli_usage_error("ctl", "%s: %s%s%s", noun, verb ? "there is no \"" : "",
-				verb ? verb : "say what to do with it", verb ? "\" of it" : "");
+		verb_unknown(noun, verb);
 		return NULL;
 	}
 	ctl->word_count--;

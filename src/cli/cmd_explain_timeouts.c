@@ -5,9 +5,9 @@
  * nothing.
  */
 #include "cli/cli.h"
+#include "cli/options.h"
 #include "cli/timeout_args.h"
 
-#include <getopt.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -87,9 +87,7 @@ static int option_take(struct timeout_options *options, int c, bool *ret_is_json
 		*ret_is_json = strcmp(optarg, "json") == 0;
 		if (*ret_is_json || strcmp(optarg, "normal") == 0)
 			return 0;
-		return cli_usage_error("explain-timeouts", "there is no output format \"%s\"",
-				       optarg) +
-		       1;
+		return cli_value_error("explain-timeouts", "output-format", optarg) + 1;
 	case 'h':
 		help_print();
 		return CLI_OK + 1;
@@ -98,14 +96,17 @@ static int option_take(struct timeout_options *options, int c, bool *ret_is_json
 	}
 }
 
+static const struct option long_options[] = {
+	{"set", required_argument, NULL, 's'},
+	{"output-format", required_argument, NULL, 'o'},
+	{"help", no_argument, NULL, 'h'},
+	{0},
+};
+
+const struct cli_options explain_timeouts_cli_options = {"s:o:h", long_options};
+
 int cmd_explain_timeouts(int argc, char **argv)
 {
-	static const struct option long_options[] = {
-		{"set", required_argument, NULL, 's'},
-		{"output-format", required_argument, NULL, 'o'},
-		{"help", no_argument, NULL, 'h'},
-		{0},
-	};
 	static char page[PAGE_BYTES];
 	struct timeout_options options;
 	struct host_timeouts timeouts;
@@ -113,7 +114,8 @@ int cmd_explain_timeouts(int argc, char **argv)
 	int c, end = 0;
 
 	timeout_args_init(&options, "explain-timeouts");
-	while (end == 0 && (c = getopt_long(argc, argv, "s:o:h", long_options, NULL)) != -1)
+	while (end == 0 && (c = cli_getopt("explain-timeouts", &explain_timeouts_cli_options, argc,
+					   argv)) != -1)
 		end = option_take(&options, c, &is_json);
 	if (end != 0)
 		return end - 1;

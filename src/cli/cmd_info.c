@@ -5,9 +5,10 @@
  */
 #include "base/check.h"
 #include "cli/cli.h"
+#include "cli/options.h"
 #include "reactor/uring_caps.h"
+#include "reactor/uring_remedy.h"
 
-#include <getopt.h>
 #include <jansson.h>
 #include <sched.h>
 #include <stdio.h>
@@ -29,8 +30,7 @@ static void info_print_text(const struct utsname *kernel, const struct uring_cap
 	printf("cpus      %u allowed of %ld online\n", cpus_allowed(),
 	       sysconf(_SC_NPROCESSORS_ONLN));
 	if (res != 0) {
-		printf("io_uring  not available: %s; see sysctl kernel.io_uring_disabled\n",
-		       strerror(-res));
+		printf("io_uring  not available: %s; %s\n", strerror(-res), uring_remedy(res));
 		return;
 	}
 	printf("io_uring  feature                        kernel  weft\n");
@@ -61,20 +61,23 @@ static void info_print_json(const struct utsname *kernel, const struct uring_cap
 	json_decref(root);
 }
 
+static const struct option long_options[] = {
+	{"output-format", required_argument, NULL, 'o'},
+	{"help", no_argument, NULL, 'h'},
+	{0},
+};
+
+const struct cli_options info_cli_options = {"o:h", long_options};
+
 int cmd_info(int argc, char **argv)
 {
-	static const struct option long_options[] = {
-		{"output-format", required_argument, NULL, 'o'},
-		{"help", no_argument, NULL, 'h'},
-		{0},
-	};
 	struct uring_caps caps = {0};
 	struct utsname kernel;
 	bool is_json = false;
 	int res;
 	int c;
 
-	while ((c = getopt_long(argc, argv, "o:h", long_options, NULL)) != -1) {
+	while ((c = cli_getopt("info", &info_cli_options, argc, argv)) != -1) {
 		if (c == 'h') {
 			printf("Usage: weft info [OPTION]...\n\n"
 			       "Shows what this machine and this build can do.\n\n"
@@ -87,7 +90,7 @@ int cmd_info(int argc, char **argv)
 			return cli_usage_hint("info");
 		is_json = strcmp(optarg, "json") == 0;
 		if (!is_json && strcmp(optarg, "normal") != 0)
-			return cli_usage_error("info", "there is no output format \"%s\"", optarg);
+			return cli_value_error("info", "output-format", optarg);
 	}
 	if (optind < argc)
 		return cli_usage_error("info", "unexpected argument \"%s\"", argv[optind]);

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "cli/cli.h"
 #include "cli/list_subsys.h"
+#include "reactor/uring_remedy.h"
 
 #include <string.h>
 
@@ -120,7 +121,8 @@ int cmd_list_subsys(int argc, char **argv)
 	log_set_level(LOG_LEVEL_ERROR);
 	res = reactor_create(&config, &run.reactor);
 	if (res != 0) {
-		cli_error("list-subsys", "cannot set up io_uring: %s", strerror(-res));
+		cli_error("list-subsys", "cannot start io_uring: %s; %s", strerror(-res),
+			  uring_remedy(res));
 		return CLI_FAILED;
 	}
 	reactor_timer_init(run.reactor, &run.timer, on_timer);

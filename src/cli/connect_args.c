@@ -7,6 +7,7 @@
 #include "cli/connect_args.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/options.h"
 #include "lib/host_names.h"
 #include "wire/nqn.h"
 
@@ -176,27 +177,28 @@ static int query_take(struct connect_options *options, int c, void (*print_help)
 		return cli_usage_hint(options->command) + 1;
 	*ret_is_json = strcmp(optarg, "json") == 0;
 	if (!*ret_is_json && strcmp(optarg, "normal") != 0)
-		return cli_usage_error(options->command, "there is no output format \"%s\"",
-				       optarg) +
-		       1;
+		return cli_value_error(options->command, "output-format", optarg) + 1;
 	return 0;
 }
+
+static const struct option query_options[] = {
+	CONNECT_ARGS_LONG,
+	{"output-format", required_argument, NULL, 'o'},
+	{"help", no_argument, NULL, 'h'},
+	{0},
+};
+
+const struct cli_options connect_query_cli_options = {CONNECT_ARGS_SHORT "o:h", query_options};
 
 bool connect_args_parse_query(struct connect_options *options, int argc, char **argv,
 			      void (*print_help)(void), bool *ret_is_json, int *ret_exit)
 {
-	static const struct option long_options[] = {
-		CONNECT_ARGS_LONG,
-		{"output-format", required_argument, NULL, 'o'},
-		{"help", no_argument, NULL, 'h'},
-		{0},
-	};
 	int end = 0;
 	int c;
 
 	*ret_is_json = false;
 	while (end == 0 &&
-	       (c = getopt_long(argc, argv, CONNECT_ARGS_SHORT "o:h", long_options, NULL)) != -1)
+	       (c = cli_getopt(options->command, &connect_query_cli_options, argc, argv)) != -1)
 		end = query_take(options, c, print_help, ret_is_json);
 	if (end == 0 && optind < argc)
 		end = cli_usage_error(options->command, "unexpected argument \"%s\"",

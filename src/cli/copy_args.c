@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/options.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -136,21 +137,24 @@ static bool ends_take(struct copy_options *options, int argc, char **argv)
 	return true;
 }
 
+static const struct option longs[] = {
+	NS_ARGS_LONG,
+	{"depth", required_argument, NULL, OPTION_DEPTH},
+	{"size", required_argument, NULL, OPTION_SIZE},
+	{"rate", required_argument, NULL, OPTION_RATE},
+	{"resume", required_argument, NULL, OPTION_RESUME},
+	{"verify", no_argument, NULL, OPTION_VERIFY},
+	{"no-sparse", no_argument, NULL, OPTION_NO_SPARSE},
+	{"progress", no_argument, NULL, OPTION_PROGRESS},
+	{"quiet", no_argument, NULL, OPTION_QUIET},
+	{"help", no_argument, NULL, 'h'},
+	{NULL, 0, NULL, 0},
+};
+
+const struct cli_options copy_cli_options = {NS_ARGS_SHORT "h", longs};
+
 bool copy_args(int argc, char **argv, struct copy_options *options, int *ret_exit)
 {
-	static const struct option longs[] = {
-		NS_ARGS_LONG,
-		{"depth", required_argument, NULL, OPTION_DEPTH},
-		{"size", required_argument, NULL, OPTION_SIZE},
-		{"rate", required_argument, NULL, OPTION_RATE},
-		{"resume", required_argument, NULL, OPTION_RESUME},
-		{"verify", no_argument, NULL, OPTION_VERIFY},
-		{"no-sparse", no_argument, NULL, OPTION_NO_SPARSE},
-		{"progress", no_argument, NULL, OPTION_PROGRESS},
-		{"quiet", no_argument, NULL, OPTION_QUIET},
-		{"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0},
-	};
 	int c;
 
 	*options = (struct copy_options){
@@ -160,7 +164,7 @@ bool copy_args(int argc, char **argv, struct copy_options *options, int *ret_exi
 		.is_sparse = true,
 	};
 	*ret_exit = CLI_USAGE;
-	while ((c = getopt_long(argc, argv, NS_ARGS_SHORT "h", longs, NULL)) != -1) {
+	while ((c = cli_getopt(COMMAND, &copy_cli_options, argc, argv)) != -1) {
 		if (c == 'h') {
 			help_print();
 			*ret_exit = CLI_OK;

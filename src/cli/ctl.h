@@ -56,6 +56,8 @@ const struct ctl_command *ctl_commands(unsigned *ret_count);
 /* ctl_args.c. 0: go on; 1: exit with *ret_exit. */
 int ctl_args_parse(int argc, char **argv, struct ctl *ctl, int *ret_exit);
 void ctl_args_free(struct ctl *ctl);
+/* Makes the table behind ctl_cli_options; it is empty before. */
+void ctl_options_fill(void);
 /* Of all commands, or of one noun. */
 void ctl_help_print(const char *noun);
 

@@ -10,11 +10,11 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/ctl.h"
+#include "cli/options.h"
 #include "control/api.h"
 #include "control/state.h"
 
 #include <ctype.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,7 +93,31 @@ static const struct option common_options[] = {
 	{"help", no_argument, NULL, 'h'},
 };
 
+/* All of them for getopt_long, filled on first use: the common ones, then one per field. */
+static struct option all_options[ARRAY_LEN(common_options) + ARRAY_LEN(fields) + 1];
+
+const struct cli_options ctl_cli_options = {"h", all_options};
+
+void ctl_options_fill(void)
+{
+	memcpy(all_options, common_options, sizeof(common_options));
+	for (unsigned i = 0; i < ARRAY_LEN(fields); i++)
+		all_options[ARRAY_LEN(common_options) + i] = (struct option){
+			fields[i].option, required_argument, NULL, FIELD_BASE + (int)i};
+}
+
 /* ---- help ----------------------------------------------------------------------------------- */
+
+/* "off|auto|on" */
+static const char *value_words(const struct cli_value *value)
+{
+	static char text[128];
+
+	text_copy(text, sizeof(text), value->words);
+	for (char *c = text; *c; c++)
+		*c = *c == ' ' ? '|' : *c;
+	return text;
+}
 
 static void fields_print(unsigned nouns)
 {
@@ -101,8 +125,11 @@ static void fields_print(unsigned nouns)
 
 	printf("\nFields:\n");
 	for (unsigned i = 0; i < ARRAY_LEN(fields); i++) {
+		const struct cli_value *value = cli_value_find(fields[i].option);
+
 		if (fields[i].nouns & nouns)
-			printf("  --%s %s%s\n", fields[i].option, values[fields[i].type],
+			printf("  --%s %s%s\n", fields[i].option,
+			       value && value->words ? value_words(value) : values[fields[i].type],
 			       fields[i].type == FIELD_LIST ? "   (repeatable)" : "");
 	}
 	printf("  --unset FIELD   gives a field its default again (repeatable)\n"
@@ -350,19 +377,14 @@ static int place_agree(struct ctl *ctl)
 
 int ctl_args_parse(int argc, char **argv, struct ctl *ctl, int *ret_exit)
 {
-	struct option options[ARRAY_LEN(common_options) + ARRAY_LEN(fields) + 1];
 	int c;
 
 	memset(ctl, 0, sizeof(*ctl));
-	memset(options, 0, sizeof(options));
-	memcpy(options, common_options, sizeof(common_options));
-	for (unsigned i = 0; i < ARRAY_LEN(fields); i++)
-		options[ARRAY_LEN(common_options) + i] = (struct option){
-			fields[i].option, required_argument, NULL, FIELD_BASE + (int)i};
+	ctl_options_fill();
 	ctl->fields = json_object();
 	ctl->nouns = ~0u;
 	*ret_exit = CLI_USAGE;
-	while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+	while ((c = cli_getopt("ctl", &ctl_cli_options, argc, argv)) != -1) {
 		if (option_take(ctl, c, optarg) < 0)
 			return 1;
 	}

@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/connect_args.h"
 #include "cli/list_subsys.h"
+#include "cli/options.h"
 #include "cli/timeout_args.h"
 #include "lib/discovery_log.h"
 #include "wire/nvme_tcp.h"
@@ -96,7 +97,7 @@ static int format_take(struct list_args *args, const char *value)
 	args->options->is_json = strcmp(value, "json") == 0;
 	if (args->options->is_json || strcmp(value, "normal") == 0)
 		return 0;
-	cli_usage_error(COMMAND, "there is no output format \"%s\"", value);
+	cli_value_error(COMMAND, "output-format", value);
 	return -1;
 }
 
@@ -131,10 +132,7 @@ static int option_take(struct list_args *args, int c, const char *value)
 	case 'p':
 		if (path_policy_parse(value, &args->policy) == 0)
 			return 0;
-		cli_usage_error(COMMAND,
-				"there is no policy \"%s\"; use numa, round-robin, queue-depth or "
-				"latency",
-				value);
+		cli_value_error(COMMAND, "policy", value);
 		return -1;
 	case OPTION_PROFILE:
 		return timeout_args_profile(&args->timeouts, value);
@@ -318,21 +316,24 @@ static int args_finish(struct list_args *args)
 	return CLI_OK;
 }
 
+static const struct option long_options[] = {
+	CONNECT_ARGS_LONG,
+	{"path", required_argument, NULL, OPTION_PATH},
+	{"discovery", required_argument, NULL, 'd'},
+	{"policy", required_argument, NULL, 'p'},
+	{"profile", required_argument, NULL, OPTION_PROFILE},
+	{"set", required_argument, NULL, OPTION_SET},
+	{"verbose", no_argument, NULL, 'v'},
+	{"output-format", required_argument, NULL, 'o'},
+	{"json", no_argument, NULL, OPTION_JSON},
+	{"help", no_argument, NULL, 'h'},
+	{0},
+};
+
+const struct cli_options list_subsys_cli_options = {CONNECT_ARGS_SHORT "d:p:vo:h", long_options};
+
 bool list_subsys_args(int argc, char **argv, struct list_subsys_options *options, int *ret_exit)
 {
-	static const struct option long_options[] = {
-		CONNECT_ARGS_LONG,
-		{"path", required_argument, NULL, OPTION_PATH},
-		{"discovery", required_argument, NULL, 'd'},
-		{"policy", required_argument, NULL, 'p'},
-		{"profile", required_argument, NULL, OPTION_PROFILE},
-		{"set", required_argument, NULL, OPTION_SET},
-		{"verbose", no_argument, NULL, 'v'},
-		{"output-format", required_argument, NULL, 'o'},
-		{"json", no_argument, NULL, OPTION_JSON},
-		{"help", no_argument, NULL, 'h'},
-		{0},
-	};
 	static struct list_args args;
 	int c;
 
@@ -342,8 +343,7 @@ bool list_subsys_args(int argc, char **argv, struct list_subsys_options *options
 	args.policy = PATH_POLICY_QUEUE_DEPTH;
 	connect_args_init(&args.connect, COMMAND, CLI_DEFAULT_NQN, NVME_TCP_DEFAULT_PORT, 1);
 	timeout_args_init(&args.timeouts, COMMAND);
-	while ((c = getopt_long(argc, argv, CONNECT_ARGS_SHORT "d:p:vo:h", long_options, NULL)) !=
-	       -1) {
+	while ((c = cli_getopt(COMMAND, &list_subsys_cli_options, argc, argv)) != -1) {
 		if (c == 'h') {
 			help_print();
 			*ret_exit = CLI_OK;

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/connect_args.h"
+#include "cli/options.h"
 #include "cli/perf.h"
 #include "cli/perf_pace.h"
 #include "cli/perf_path_args.h"
@@ -70,6 +71,9 @@ static const struct option long_options[] = {
 	{"help", no_argument, NULL, 'h'},
 	{0},
 };
+
+const struct cli_options perf_cli_options = {CONNECT_ARGS_SHORT PERF_PATH_ARGS_SHORT "h",
+					     long_options};
 
 static void help_print(void)
 {
@@ -138,7 +142,7 @@ static int mode_take(struct perf_options *options, const char *value)
 			modes[i].read_percent >= 0 ? (unsigned)modes[i].read_percent : UINT32_MAX;
 		return 0;
 	}
-	cli_usage_error("perf", "there is no --rw \"%s\"", value);
+	cli_value_error("perf", "rw", value);
 	return -1;
 }
 
@@ -375,8 +379,7 @@ int perf_args_parse(int argc, char **argv, struct perf_args *ret_args, int *ret_
 	perf_path_args_init(&paths);
 	options->mpath.policy = PATH_POLICY_QUEUE_DEPTH;
 	*ret_exit = CLI_USAGE;
-	while ((c = getopt_long(argc, argv, CONNECT_ARGS_SHORT PERF_PATH_ARGS_SHORT "h",
-				long_options, NULL)) != -1) {
+	while ((c = cli_getopt("perf", &perf_cli_options, argc, argv)) != -1) {
 		int taken = connect_args_take(&connect, c, optarg);
 		int res;
 

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/options.h"
 #include "wire/nqn.h"
 #include "wire/nvme_tcp.h"
 
@@ -139,9 +140,7 @@ static int policy_take(struct perf_mpath_options *options, const char *value)
 {
 	if (path_policy_parse(value, &options->policy) == 0)
 		return 0;
-	cli_usage_error(COMMAND,
-			"there is no policy \"%s\"; use numa, round-robin, queue-depth or latency",
-			value);
+	cli_value_error(COMMAND, "policy", value);
 	return -1;
 }
 

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "cli/perf_job.h"
 #include "cli/perf_watch.h"
+#include "reactor/uring_remedy.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -440,8 +441,7 @@ static int job_run(struct perf_job *job)
 	res = reactor_create(&config, &job->reactor);
 	if (res != 0) {
 		snprintf(job->result->error, sizeof(job->result->error),
-			 "cannot start io_uring: %s; is it disabled (kernel.io_uring_disabled)?",
-			 strerror(-res));
+			 "cannot start io_uring: %s; %s", strerror(-res), uring_remedy(res));
 		return res;
 	}
 	reactor_post(job->reactor, &job->start, on_start);

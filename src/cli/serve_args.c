@@ -9,10 +9,10 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/options.h"
 #include "cli/serve.h"
 #include "control/state.h"
 
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,6 +62,8 @@ static const struct option serve_options[] = {
 	{"help", no_argument, NULL, 'h'},
 	{NULL, 0, NULL, 0},
 };
+
+const struct cli_options serve_cli_options = {"c:h", serve_options};
 
 static const char serve_help[] =
 	"Usage: weft serve [-c FILE | --ns SPEC... [--nqn NQN] [--listen ADDR:PORT]...] "
@@ -140,7 +142,7 @@ static int log_level_take(const char *value)
 			return 0;
 		}
 	}
-	cli_usage_error("serve", "--log-level: \"%s\" must be error, warn, info or debug", value);
+	cli_value_error("serve", "log-level", value);
 	return -1;
 }
 
@@ -254,7 +256,7 @@ int serve_args_parse(int argc, char **argv, struct serve_args *ret_args, int *re
 	memset(ret_args, 0, sizeof(*ret_args));
 	ret_args->spin_max_us = SERVE_SPIN_US;
 	*ret_exit = CLI_USAGE;
-	while ((c = getopt_long(argc, argv, "c:h", serve_options, NULL)) != -1) {
+	while ((c = cli_getopt("serve", &serve_cli_options, argc, argv)) != -1) {
 		if (c == 'h') {
 			fputs(serve_help, stdout);
 			*ret_exit = CLI_OK;

@@ -6,6 +6,7 @@
 #include "cli/timeout_args.h"
 
 #include "cli/cli.h"
+#include "cli/options.h"
 
 #include <string.h>
 
@@ -19,8 +20,7 @@ int timeout_args_profile(struct timeout_options *options, const char *name)
 {
 	if (host_profile_parse(name, &options->profile) == 0)
 		return 0;
-	cli_usage_error(options->command,
-			"there is no profile \"%s\"; use default, training or database", name);
+	cli_value_error(options->command, "profile", name);
 	return -1;
 }
 

@@ -22,6 +22,7 @@
 #include "control/state.h"
 #include "discovery/discovery.h"
 #include "reactor/reactor_group.h"
+#include "reactor/uring_remedy.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -626,10 +627,8 @@ static int daemon_start(struct daemon *daemon)
 	descriptors_raise();
 	res = reactors_start(daemon);
 	if (res < 0) {
-		log_error("control",
-			  "cannot start the reactors: %s; io_uring may be disabled "
-			  "(kernel.io_uring_disabled) or locked memory scarce (ulimit -l)",
-			  strerror(-res));
+		log_error("control", "cannot start the reactors: %s; %s", strerror(-res),
+			  uring_remedy(res));
 		return res;
 	}
 	config.control = daemon->control;

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "lib/host_names.h"
 #include "lib/lib.h"
+#include "reactor/uring_remedy.h"
 #include "wire/nqn.h"
 
 #include <errno.h>
@@ -183,10 +184,8 @@ static int weft_start(struct weft *weft, const struct weft_options *options,
 	for (unsigned i = 0; i < options->reactors; i++) {
 		res = reactor_start(weft, options);
 		if (res != 0)
-			return lib_fail(error, res,
-					"cannot start reactor %u: %s; is io_uring disabled "
-					"(kernel.io_uring_disabled)?",
-					i, strerror(-res));
+			return lib_fail(error, res, "cannot start reactor %u: %s; %s", i,
+					strerror(-res), uring_remedy(res));
 	}
 	return 0;
 }

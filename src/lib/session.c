@@ -8,10 +8,12 @@
 #include "lib/session.h"
 
 #include "base/text.h"
+#include "reactor/uring_remedy.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 struct session {
@@ -97,8 +99,8 @@ static int session_start(struct session *session, struct host_error *ret_error)
 	int res = reactor_create(&config, &session->reactor);
 
 	if (res != 0) {
-		text_copy(ret_error->text, sizeof(ret_error->text),
-			  "cannot start io_uring; is it disabled (kernel.io_uring_disabled)?");
+		snprintf(ret_error->text, sizeof(ret_error->text), "cannot start io_uring: %s; %s",
+			 strerror(-res), uring_remedy(res));
 		return res;
 	}
 	sem_init(&session->answered, 0, 0);

@@ -100,6 +100,44 @@ def static(t, root, source, folder):
          'and starts without the shared one')
 
 
+STAND_IN = '''#!/bin/sh
+echo "${0##*/} $*" >> "$CALLS"
+[ "${0##*/}" != id ] || echo "$USER_ID"
+[ "${0##*/} $1" != "meson introspect" ] || echo '[{"name": "prefix", "value": "/usr/local"}]'
+'''
+
+
+def install_script(t, source, folder):
+    """tools/install beside stand-ins for what it calls: which of them, and when."""
+    tools = os.path.join(folder, 'tools')
+    os.mkdir(tools)
+    for name in ('meson', 'ninja', 'ldconfig', 'id'):
+        with open(os.path.join(tools, name), 'w') as file:
+            file.write(STAND_IN)
+        os.chmod(file.name, 0o755)
+
+    def calls(*args, user='0'):
+        log = os.path.join(folder, 'calls')
+        open(log, 'w').close()
+        env = dict(os.environ, PATH=tools + ':' + os.environ['PATH'], CALLS=log, USER_ID=user)
+        done = run(os.path.join(source, 'tools', 'install'), *args, env=env)
+        with open(log) as file:
+            return done, file.read()
+
+    done, called = calls('/usr/local')
+    t.ok(done.returncode == 0 and 'meson install' in called and 'ldconfig' in called and
+         'configure' not in called, 'install: refreshes the linker\'s cache', why=called + done.stderr)
+    done, called = calls('/opt/weft', '/tmp/package')
+    t.ok('meson configure build -Dprefix=/opt/weft' in called and 'ldconfig' not in called,
+         'install: PREFIX is taken; DESTDIR touches nothing else', why=called + done.stderr)
+    done, called = calls('/usr/local', user='1000')
+    t.ok('ldconfig' not in called and 'not root' in done.stdout, 'install: without root it says what is left to do',
+         why=done.stdout)
+    done, called = calls('opt')
+    t.ok(done.returncode == 1 and 'PREFIX must be an absolute path, not "opt"' in done.stderr,
+         'install: a relative PREFIX is refused', why=done.stderr)
+
+
 def test(t, source, build, sanitizer):
     with tempfile.TemporaryDirectory(prefix='weft-install-') as folder:
         root = os.path.join(folder, 'root')
@@ -111,6 +149,11 @@ def test(t, source, build, sanitizer):
         for name in ('libweft.7', 'weft_open.3', 'weft_submit.3', 'weft_poll.3'):
             t.ok(one(root, 'man*', name), name + ' is installed')
         header(t, root)
+        install_script(t, source, folder)
+        if sanitizer == 'none':
+            for path in ('bash-completion/completions/weft', 'zsh/site-functions/_weft',
+                         'fish/vendor_completions.d/weft.fish'):
+                t.ok(one(root, path), path + ' is installed')
         library(t, root, source)
         if sanitizer != 'none':
             t.skip('examples are built by pkg-config alone', 'the library is built with a sanitizer')

@@ -188,7 +188,7 @@ def mistakes(t, ctl, tgt):
     ctl.bad('no command', 2, 'missing')
     ctl.bad('an unknown command', 2, '"fly"', 'fly')
     ctl.bad('a noun alone', 2, 'subsystem', 'subsystem')
-    ctl.bad('an unknown verb', 2, '"fly"', 'subsystem', 'fly')
+    ctl.bad('an unknown verb', 2, '"subsystem fly" (list, show, add, set, remove)', 'subsystem', 'fly')
     ctl.bad('too few words', 2, 'NQN NSID', 'ns', 'show', NQN)
     ctl.bad('too many words', 2, 'usage', 'status', 'now')
     ctl.bad('a field of something else', 2, 'does not take', 'subsystem', 'add', OTHER, '--media', 'x')

@@ -111,8 +111,8 @@ def errors(t, ports):
         ('no discovery service', ['-d', '127.0.0.1:' + gone], 1, 'connection refused'),
         ('unknown subsystem', ['-s', str(ports[0]), '-n', NQN + '2', '--set', 'connect=300ms'], 1,
          NQN + '2'),
-        ('unknown policy', ['-p', 'fastest'], 2, 'use numa, round-robin, queue-depth or latency'),
-        ('unknown profile', ['--profile', 'fast'], 2, 'use default, training or database'),
+        ('unknown policy', ['-p', 'fastest'], 2, 'is not one of numa, round-robin, queue-depth, latency'),
+        ('unknown profile', ['--profile', 'fast'], 2, 'is not one of default, training, database'),
         ('unknown time-out', ['--set', 'patience=1'], 2, 'there are: connect, keep-alive'),
         ('no port', ['-s', '0'], 2, '1 to 65535'),
         ('no address', ['--path', 'a:b:c'], 1, 'a path is ADDR:PORT'),
@@ -154,7 +154,7 @@ def explain(t):
                           'silence=200ms', '-o', 'json').stdout)
     t.eq((doc['values']['keep-alive'], doc['values']['silence']), (2000, 200), '--set')
     rows = [
-        ('unknown profile', ['fast'], 'use default, training or database'),
+        ('unknown profile', ['fast'], 'is not one of default, training, database'),
         ('unknown value', ['--set', 'patience=1'], 'there are: connect, keep-alive'),
         ('contradiction', ['--set', 'silence=10s'], 'must be below keep-alive'),
         ('stray word', ['default', 'training'], 'training'),
