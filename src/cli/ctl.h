@@ -98,6 +98,8 @@ void ctl_table_end(struct ctl_table *table, const char *none);
 
 /* Text of a field, for people: lists are joined, true and false are yes and no; "-" for nothing. */
 const char *ctl_text(const json_t *object, const char *key, char *text, size_t text_bytes);
+/* "2026-11-16T01:02:03Z" of seconds since 1970. */
+const char *ctl_time(const json_t *object, const char *key, char *text, size_t text_bytes);
 uint64_t ctl_number(const json_t *object, const char *key);
 
 /* ---- commands ---------------------------------------------------------------------------------
@@ -110,6 +112,8 @@ int ctl_connections(struct ctl *ctl);
 int ctl_peers(struct ctl *ctl);
 int ctl_reservations(struct ctl *ctl);
 int ctl_reservation_clear(struct ctl *ctl);
+int ctl_history(struct ctl *ctl); /* ctl_history.c */
+int ctl_rollback(struct ctl *ctl);
 int ctl_export(struct ctl *ctl); /* ctl_config.c */
 int ctl_apply(struct ctl *ctl);
 int ctl_import(struct ctl *ctl);

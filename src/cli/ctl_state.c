@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static const char *duration_text(double seconds, char *text, size_t text_bytes)
 {
@@ -139,13 +138,9 @@ int ctl_health(struct ctl *ctl)
 static void audit_print(const json_t *entry)
 {
 	const json_t *diff = json_object_get(entry, "diff");
-	time_t when = (time_t)json_number_value(json_object_get(entry, "time_s"));
-	char stamp[32] = "", origin[256];
-	struct tm parts;
+	char stamp[32], origin[256];
 
-	if (gmtime_r(&when, &parts))
-		strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%SZ", &parts);
-	printf("%s  generation %llu  %s\n", stamp,
+	printf("%s  generation %llu  %s\n", ctl_time(entry, "time_s", stamp, sizeof(stamp)),
 	       (unsigned long long)ctl_number(entry, "generation"),
 	       ctl_text(entry, "origin", origin, sizeof(origin)));
 	for (size_t i = 0; i < json_array_size(diff); i++)

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 void ctl_table_begin(struct ctl_table *table, const char *const *titles)
 {
@@ -105,6 +106,17 @@ const char *ctl_text(const json_t *object, const char *key, char *text, size_t t
 		snprintf(text, text_bytes, "%.1f", json_real_value(value));
 	else
 		list_join(value, text, text_bytes);
+	return text;
+}
+
+const char *ctl_time(const json_t *object, const char *key, char *text, size_t text_bytes)
+{
+	time_t when = (time_t)json_number_value(json_object_get(object, key));
+	struct tm parts;
+
+	text[0] = 0;
+	if (gmtime_r(&when, &parts))
+		strftime(text, text_bytes, "%Y-%m-%dT%H:%M:%SZ", &parts);
 	return text;
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The REST API: the table of routes, routing, and the checks that all routes share (media type,
- * JSON, query, If-Match). What a route does is in api_state.c, api_health.c, api_config.c,
- * api_subsystem.c, api_ns.c, api_reservation.c and api_port.c; answers are made in api_answer.c.
+ * JSON, query, If-Match). What a route does is in api_state.c, api_health.c, api_history.c,
+ * api_config.c, api_subsystem.c, api_ns.c, api_reservation.c and api_port.c; answers are made in
+ * api_answer.c.
  *
  * Control reactor only. Everything in a request is untrusted: it never reaches a CHECK.
  */
@@ -18,9 +19,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SUBSYSTEM "/v1/subsystems/{nqn}"
-#define NS        SUBSYSTEM "/namespaces/{nsid}"
-#define PORT      "/v1/ports/{id}"
+#define SUBSYSTEM  "/v1/subsystems/{nqn}"
+#define NS         SUBSYSTEM "/namespaces/{nsid}"
+#define PORT       "/v1/ports/{id}"
+#define GENERATION "/v1/history/{generation}"
 
 #define API_LIMIT_MAX STORE_AUDIT_MAX
 
@@ -30,6 +32,10 @@ static const struct api_route routes[] = {
 	{"POST", "/v1/health/acknowledge", api_health_acknowledge,
 	 "Media errors so far are known: they are no problem any more", 0},
 	{"GET", "/v1/audit", api_audit_get, "Who changed what, newest first", API_LIMIT},
+	{"GET", "/v1/history", api_history_get, "Generations of the document that are kept", 0},
+	{"GET", GENERATION, api_generation_get, "One of them, with its document", 0},
+	{"POST", GENERATION "/rollback", api_rollback_post,
+	 "Make the document of that generation the next one", API_CHANGE},
 	{"GET", "/v1/config", api_config_get, "The document of desired state", 0},
 	{"PUT", "/v1/config", api_config_put, "Apply a document, all or nothing",
 	 API_BODY | API_CHANGE},

@@ -37,6 +37,7 @@ struct api_call {
 	bool is_apply;
 	bool deletes_data;            /* of a namespace: its file too */
 	bool is_forced;               /* of struct change */
+	char origin[64];              /* for log and audit; empty: "rest" */
 	uint32_t limit;               /* of a list; 0: not given */
 	uint64_t expected_generation; /* If-Match; 0: any */
 	uint32_t number;              /* of the last number in the path: NSID, port or group */
@@ -105,6 +106,9 @@ void api_state_get(struct api_call *call);
 void api_health_get(struct api_call *call);
 void api_health_acknowledge(struct api_call *call);
 void api_audit_get(struct api_call *call);
+void api_history_get(struct api_call *call);
+void api_generation_get(struct api_call *call);
+void api_rollback_post(struct api_call *call);
 void api_connections_get(struct api_call *call);
 void api_peers_get(struct api_call *call);
 void api_openapi_get(struct api_call *call);

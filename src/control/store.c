@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The database of the state folder: making, opening, checking and migrating it; counters; what the
- * target keeps. The desired state's rows are in store_document.c.
+ * target keeps. The desired state's rows are in store_document.c, former generations of them in
+ * store_history.c.
  *
  * A new database is made under another name and renamed when it is whole, so that STATE/weft.db is
  * never half made: an empty or short one is damage. Damage is told and never repaired here: what to
@@ -22,7 +23,7 @@
 
 #define STORE_FILE_NEW       STORE_FILE ".new"
 #define STORE_APPLICATION_ID 0x77656674 /* "weft" */
-#define STORE_SCHEMA         1
+#define STORE_SCHEMA         2
 #define STORE_BUSY_MS        3000
 #define STORE_DISOWN_TRIES   3
 #define STORE_CACHE_KIB      "256" /* it is read once, and a change touches a few pages */
@@ -48,6 +49,28 @@ static const char *const stmt_texts[STMT_COUNT] = {
 	[STMT_AUDIT_TRIM] = "DELETE FROM audit WHERE id <= ?1",
 	[STMT_AUDIT_LIST] = "SELECT time_ms, generation, origin, diff FROM audit"
 			    " ORDER BY id DESC LIMIT ?1",
+	[STMT_HISTORY_ADD] =
+		"INSERT INTO history(generation, time_ms, origin, diff, folder, undo_bytes)"
+		" VALUES(?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT(generation) DO NOTHING",
+	[STMT_HISTORY_LIST] = "SELECT generation, time_ms, origin, diff, folder, undo_bytes"
+			      " FROM history ORDER BY generation DESC",
+	[STMT_HISTORY_TRIM] = "DELETE FROM history WHERE generation < ?1",
+	/* A generation's first value of a row is the one that it had before. */
+	[STMT_UNDO_ADD] = "INSERT INTO undo(kind, key, generation, of_key, json)"
+			  " VALUES(?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING",
+	[STMT_UNDO_TRIM] = "DELETE FROM undo WHERE generation <= ?1",
+	/* The rows of a kind at generation ?2: as the first later change found them, else as they
+	 * are. */
+	[STMT_UNDO_OBJECTS] =
+		"SELECT key, of_key, json FROM object o WHERE kind = ?1 AND NOT EXISTS("
+		"SELECT 1 FROM undo u WHERE u.kind = o.kind AND u.key = o.key"
+		" AND u.generation > ?2)"
+		" UNION ALL SELECT key, of_key, json FROM undo u WHERE kind = ?1"
+		" AND json IS NOT NULL AND generation = (SELECT min(generation) FROM undo v"
+		" WHERE v.kind = u.kind AND v.key = u.key AND v.generation > ?2)"
+		" ORDER BY key",
+	[STMT_UNDO_NAMESPACES] = "SELECT json FROM undo WHERE kind = 'namespace'"
+				 " AND generation > ?1 AND json IS NOT NULL",
 };
 
 /* One step per version: step N leads from version N to N + 1. */
@@ -62,6 +85,19 @@ static const char *const schema_steps[STORE_SCHEMA] = {
 	" PRIMARY KEY(kind, key)) WITHOUT ROWID;"
 	"CREATE TABLE audit(id INTEGER PRIMARY KEY, time_ms INTEGER NOT NULL,"
 	" generation INTEGER NOT NULL, origin TEXT NOT NULL, diff TEXT NOT NULL);",
+	/* What is kept already begins the history. */
+	"CREATE TABLE history(generation INTEGER NOT NULL PRIMARY KEY, time_ms INTEGER NOT NULL,"
+	" origin TEXT NOT NULL, diff TEXT NOT NULL, folder TEXT NOT NULL,"
+	" undo_bytes INTEGER NOT NULL);"
+	"CREATE TABLE undo(kind TEXT NOT NULL, key TEXT NOT NULL, generation INTEGER NOT NULL,"
+	" of_key TEXT, json TEXT, PRIMARY KEY(kind, key, generation)) WITHOUT ROWID;"
+	"CREATE INDEX undo_generation ON undo(generation);"
+	"INSERT INTO history SELECT value,"
+	" COALESCE((SELECT time_ms FROM audit ORDER BY id DESC LIMIT 1), 0),"
+	" COALESCE((SELECT origin FROM audit ORDER BY id DESC LIMIT 1), ''),"
+	" COALESCE((SELECT diff FROM audit ORDER BY id DESC LIMIT 1), ''),"
+	" COALESCE((SELECT value FROM meta WHERE name = 'folder'), ''), 0"
+	" FROM meta WHERE name = 'generation' AND value > 0;",
 };
 
 /* ---- errors -----------------------------------------------------------------------------------

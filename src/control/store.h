@@ -22,6 +22,10 @@
 #define STORE_HASH_BYTES  65 /* a SHA-256 in hexadecimal */
 #define STORE_AUDIT_MAX   10000
 #define STORE_ERROR_BYTES 1024
+/* Former generations that are kept, and what they may take beside the desired state. The newest of
+ * them is kept whatever it takes. */
+#define STORE_HISTORY_MAX       32
+#define STORE_HISTORY_BYTES_MAX (32ull * 1024 * 1024)
 
 struct store;
 
@@ -83,6 +87,32 @@ struct store_audit {
 /* The last `count` changes, newest first. 0 or -errno. */
 int store_list_audit(struct store *store, unsigned count,
 		     void (*each)(void *arg, const struct store_audit *audit), void *arg);
+
+/* ---- former generations -----------------------------------------------------------------------
+ */
+
+struct store_generation {
+	uint64_t generation;
+	uint64_t time_ms; /* since 1970 */
+	char origin[256]; /* who made it */
+	const char *diff; /* what its change did; this and folder: valid until `each` returns */
+	const char *folder;
+};
+
+/* The generation in force, then former ones, newest first. 0 or -errno. */
+int store_list_history(struct store *store,
+		       void (*each)(void *arg, const struct store_generation *generation),
+		       void *arg);
+/* The document as it was, a new reference, and the working folder where its relative paths lead
+ * (for free()). 0, -ENOENT: it is not kept, or -errno. */
+int store_load_generation(struct store *store, uint64_t generation, json_t **ret_document,
+			  char **ret_folder, struct store_error *ret_error);
+/* Every namespace of the document as changes since the generation have found it, those that are
+ * gone by now included; one may come several times. 0 or -errno. */
+int store_each_former_ns(struct store *store, uint64_t generation,
+			 void (*each)(void *arg, const json_t *ns), void *arg);
+/* Copies the whole database beside it, as a database of its own, whole or not at all. */
+int store_copy(struct store *store, const char *path, struct store_error *ret_error);
 
 /* ---- what the target keeps --------------------------------------------------------------------
  */

@@ -21,7 +21,6 @@
 #define KIND_SUBSYSTEM "subsystem"
 #define KIND_NS        "namespace"
 #define KIND_PORT      "port"
-#define DIFF_BYTES_MAX 4096 /* of an audit row */
 
 struct row {
 	const char *kind;
@@ -34,6 +33,11 @@ struct rows {
 	struct row *items;
 	size_t count;
 	size_t room;
+};
+
+struct undo_log {
+	uint64_t generation; /* that the change makes */
+	uint64_t bytes;      /* taken so far */
 };
 
 /* ---- a document's rows ------------------------------------------------------------------------
@@ -181,7 +185,25 @@ static int row_delete(struct store *store, const struct row *row)
 	return store_run(store, stmt);
 }
 
-static int rows_write(struct store *store, const struct rows *before, const struct rows *after)
+/* So that the former generation can be read. `before` NULL: the row is new. */
+static int row_undo(struct store *store, struct undo_log *log, const struct row *before,
+		    const struct row *after)
+{
+	const struct row *row = before ? before : after;
+	char *text = before ? json_dumps(before->value, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+	const struct store_undo undo = {.generation = log->generation,
+					.kind = row->kind,
+					.key = row->key,
+					.of = row->of,
+					.json = text};
+	int res = before && !text ? -ENOMEM : store_undo_add(store, &undo, &log->bytes);
+
+	free(text);
+	return res;
+}
+
+static int rows_write(struct store *store, struct undo_log *log, const struct rows *before,
+		      const struct rows *after)
 {
 	size_t i = 0, j = 0;
 	int res = 0;
@@ -192,33 +214,29 @@ static int rows_write(struct store *store, const struct rows *before, const stru
 				    ? -1
 				    : by_kind_and_key(&before->items[i], &after->items[j]);
 
-		if (order < 0) {
-			res = row_delete(store, &before->items[i++]);
-		} else if (order > 0) {
-			res = row_set(store, &after->items[j++]);
-		} else {
-			if (!json_equal(before->items[i].value, after->items[j].value))
-				res = row_set(store, &after->items[j]);
-			i++;
-			j++;
-		}
+		const struct row *old = order <= 0 ? &before->items[i++] : NULL;
+		const struct row *new = order >= 0 ? &after->items[j++] : NULL;
+
+		if (old && new &&json_equal(old->value, new->value))
+			continue;
+		res = row_undo(store, log, old, new);
+		if (res == 0)
+			res = new ? row_set(store, new) : row_delete(store, old);
 	}
 	return res;
 }
 
-static int audit_add(struct store *store, const struct store_change *change)
+static int audit_add(struct store *store, const struct store_change *change, uint64_t time_ms)
 {
 	sqlite3_stmt *stmt = store_stmt(store, STMT_AUDIT_ADD);
 	const char *diff = change->diff ? change->diff : "";
-	struct timespec now;
 	sqlite3_int64 last;
 	int res;
 
-	clock_gettime(CLOCK_REALTIME, &now);
-	sqlite3_bind_int64(stmt, 1, (sqlite3_int64)now.tv_sec * 1000 + now.tv_nsec / 1000000);
+	sqlite3_bind_int64(stmt, 1, (sqlite3_int64)time_ms);
 	sqlite3_bind_int64(stmt, 2, (sqlite3_int64)change->generation);
 	sqlite3_bind_text(stmt, 3, change->origin ? change->origin : "", -1, SQLITE_STATIC);
-	sqlite3_bind_text(stmt, 4, diff, (int)strnlen(diff, DIFF_BYTES_MAX), SQLITE_STATIC);
+	sqlite3_bind_text(stmt, 4, diff, (int)strnlen(diff, STORE_DIFF_BYTES_MAX), SQLITE_STATIC);
 	res = store_run(store, stmt);
 	last = sqlite3_last_insert_rowid(store->db);
 	if (res == 0 && last > STORE_AUDIT_MAX) {
@@ -232,11 +250,16 @@ static int audit_add(struct store *store, const struct store_change *change)
 static int change_write(struct store *store, const struct store_change *change,
 			const struct rows *before, const struct rows *after, const char *folder)
 {
+	struct undo_log log = {.generation = change->generation};
+	struct timespec now;
+	uint64_t time_ms;
 	int res = store_begin(store);
 
 	if (res < 0)
 		return res;
-	res = rows_write(store, before, after);
+	clock_gettime(CLOCK_REALTIME, &now);
+	time_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	res = rows_write(store, &log, before, after);
 	if (res == 0)
 		res = store_set_number(store, "generation", change->generation);
 	if (res == 0 && change->source_hash)
@@ -244,7 +267,9 @@ static int change_write(struct store *store, const struct store_change *change,
 	if (res == 0)
 		res = store_set_text(store, "folder", folder);
 	if (res == 0)
-		res = audit_add(store, change);
+		res = audit_add(store, change, time_ms);
+	if (res == 0)
+		res = store_history_add(store, change, time_ms, folder, log.bytes);
 	return store_finish(store, res);
 }
 
@@ -282,6 +307,7 @@ int store_keep_document(struct store *store, const struct store_change *change,
  */
 
 struct loading {
+	uint64_t generation; /* 0: what is in force */
 	json_t *document;
 	json_t *namespaces; /* NQN to the array of its namespaces; borrowed arrays, counted here */
 };
@@ -326,10 +352,13 @@ static int port_take(struct loading *loading, const char *key, const char *of, j
 static int rows_load(struct store *store, struct loading *loading, const char *kind,
 		     row_take_fn take)
 {
-	sqlite3_stmt *stmt = store_stmt(store, STMT_OBJECT_LIST);
+	sqlite3_stmt *stmt =
+		store_stmt(store, loading->generation ? STMT_UNDO_OBJECTS : STMT_OBJECT_LIST);
 	int code, res = 0;
 
 	sqlite3_bind_text(stmt, 1, kind, -1, SQLITE_STATIC);
+	if (loading->generation)
+		sqlite3_bind_int64(stmt, 2, (sqlite3_int64)loading->generation);
 	while ((code = sqlite3_step(stmt)) == SQLITE_ROW && res == 0) {
 		const char *key = (const char *)sqlite3_column_text(stmt, 0);
 		const char *of = (const char *)sqlite3_column_text(stmt, 1);
@@ -346,9 +375,11 @@ static int rows_load(struct store *store, struct loading *loading, const char *k
 	return res;
 }
 
-int store_load_document(struct store *store, json_t **ret_document, struct store_error *ret_error)
+int store_load_rows(struct store *store, uint64_t generation, json_t **ret_document,
+		    struct store_error *ret_error)
 {
-	struct loading loading = {.document = json_object(), .namespaces = json_object()};
+	struct loading loading = {
+		.generation = generation, .document = json_object(), .namespaces = json_object()};
 	int res;
 
 	*ret_document = NULL;
@@ -356,8 +387,6 @@ int store_load_document(struct store *store, json_t **ret_document, struct store
 			      json_object_set_new(loading.document, "ports", json_array())
 		      ? -ENOMEM
 		      : 0;
-	if (store->generation == 0)
-		res = -ENOENT;
 	if (res == 0)
 		res = rows_load(store, &loading, KIND_KEY, key_take);
 	if (res == 0)
@@ -373,6 +402,14 @@ int store_load_document(struct store *store, json_t **ret_document, struct store
 	}
 	*ret_document = loading.document;
 	return 0;
+}
+
+int store_load_document(struct store *store, json_t **ret_document, struct store_error *ret_error)
+{
+	*ret_document = NULL;
+	if (store->generation == 0)
+		return store_explain(store, -ENOENT, "the desired state cannot be read", ret_error);
+	return store_load_rows(store, 0, ret_document, ret_error);
 }
 
 int store_list_audit(struct store *store, unsigned count,

@@ -11,6 +11,8 @@
 #include <limits.h>
 #include <sqlite3.h>
 
+#define STORE_DIFF_BYTES_MAX 4096 /* of a row of audit and history */
+
 enum store_stmt {
 	STMT_BEGIN,
 	STMT_COMMIT,
@@ -26,6 +28,13 @@ enum store_stmt {
 	STMT_AUDIT_ADD,
 	STMT_AUDIT_TRIM,
 	STMT_AUDIT_LIST,
+	STMT_HISTORY_ADD,
+	STMT_HISTORY_LIST,
+	STMT_HISTORY_TRIM,
+	STMT_UNDO_ADD,
+	STMT_UNDO_TRIM,
+	STMT_UNDO_OBJECTS,
+	STMT_UNDO_NAMESPACES,
 	STMT_COUNT,
 };
 
@@ -54,6 +63,28 @@ int store_run(struct store *store, sqlite3_stmt *stmt);
 int store_begin(struct store *store);
 /* Commits after 0, else rolls back. 0 or -errno. */
 int store_finish(struct store *store, int res);
+
+/* The document of a generation that is kept; 0: the one in force (store_document.c). */
+int store_load_rows(struct store *store, uint64_t generation, json_t **ret_document,
+		    struct store_error *ret_error);
+
+/* ---- store_history.c --------------------------------------------------------------------------
+ */
+
+/* The row as it was before the change that makes `generation`; json NULL: it did not exist. Adds
+ * what this takes to *bytes. */
+struct store_undo {
+	uint64_t generation;
+	const char *kind;
+	const char *key;
+	const char *of; /* NULL: belongs to no other */
+	const char *json;
+};
+
+int store_undo_add(struct store *store, const struct store_undo *undo, uint64_t *bytes);
+/* Lists the generation that the change makes, and forgets the oldest ones. */
+int store_history_add(struct store *store, const struct store_change *change, uint64_t time_ms,
+		      const char *folder, uint64_t undo_bytes);
 
 int store_set_number(struct store *store, const char *name, uint64_t value);
 int store_set_text(struct store *store, const char *name, const char *value);

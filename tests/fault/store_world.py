@@ -190,5 +190,7 @@ def script():
         ('POST', '/v1/subsystems/%s/hosts' % second, {'nqn': 'nqn.2014-08.org.example:host'}),
         ('PATCH', '/v1/subsystems/%s/namespaces/1' % first, {'media': 'mem:2M'}),
         ('DELETE', '/v1/subsystems/%s/namespaces/2' % second, None),
+        # The start made generation 1 and every change but the reservation the next one.
+        ('POST', '/v1/history/6/rollback', None),
         ('DELETE', '/v1/subsystems/%s' % first, None),
     ]

@@ -627,6 +627,12 @@ def audits(t, api):
     t.eq(api.get('/v1/audit?limit=10000').status, 200, 'limit=10000')
     for limit in ('0', '10001', '-1', 'x', ''):
         t.eq(api.get('/v1/audit?limit=' + limit).status, 400, 'limit=' + limit)
+    # More of it in test_history.py.
+    t.eq(api.get('/v1/history').json['history'][0]['diff'], after[0]['diff'], 'the same as history')
+    t.eq(api.get('/v1/history/%d' % generation(api)).json['config'], api.get('/v1/config').json,
+         'the generation in force is the document')
+    t.eq(api.post('/v1/history/%d/rollback' % generation(api), None).json['diff'], [],
+         'a rollback to it changes nothing')
     t.eq(api.get('/v1/audit?dry_run=true').status, 400, 'a key of other routes')
     t.eq(api.get('/v1/state?limit=1').status, 400, 'a route without a limit')
     t.eq(api.post('/v1/health/acknowledge', None).json, {'acknowledged': 0}, 'nothing to know of')

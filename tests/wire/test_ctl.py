@@ -267,7 +267,7 @@ def over_tcp(t, tgt_folder):
 def helps(t, ctl):
     for words in ([], ['status'], ['subsystem'], ['namespace', 'add'], ['ns'], ['port'], ['ana'],
                   ['host'], ['reservations'], ['apply'], ['export'], ['import'], ['connections'], ['peers'],
-                  ['health'], ['audit']):
+                  ['health'], ['audit'], ['history'], ['rollback']):
         run = ctl.run(*words, '--help')
         noun = {'ns': 'namespace'}.get(words[0], words[0]) if words else 'COMMAND'
         t.ok(run.returncode == 0 and noun in run.stdout and 'Usage: weft ctl' in run.stdout,

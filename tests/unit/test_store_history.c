@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Former generations in the store: each can be read as it was, however rows came, changed and went
+ * since; the oldest are forgotten by count and by bytes; a store of version 1 is migrated and its
+ * state begins the history; a copy of the store is a store.
+ */
+#include "control/store.h"
+
+#include "base/log.h"
+#include "tap.h"
+
+#include <errno.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char root[] = "/tmp/weft-test-history-XXXXXX";
+static char dir[128];
+static const struct store_counters first = {.is_clean = true, .id = {{1, 2, 3}}};
+
+static struct store *open_in(const char *name)
+{
+	struct store_error error = {""};
+	struct store *store;
+
+	snprintf(dir, sizeof(dir), "%s/%s", root, name);
+	mkdir(dir, 0700);
+	EXPECT_EQ(0, store_open(dir, &first, &store, &error));
+	EXPECT_STR("", error.text);
+	if (!store)
+		abort();
+	return store;
+}
+
+static int sql_in(const char *file, const char *text)
+{
+	char path[256];
+	sqlite3 *db;
+	int code;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, file);
+	code = sqlite3_open(path, &db);
+	if (code == SQLITE_OK)
+		code = sqlite3_exec(db, text, NULL, NULL, NULL);
+	sqlite3_close(db);
+	return code;
+}
+
+static void keep(struct store *store, const json_t *before, const json_t *after, const char *diff)
+{
+	struct store_change change = {.before = before,
+				      .after = after,
+				      .generation = store_generation(store) + 1,
+				      .origin = "test",
+				      .diff = diff};
+	struct store_error error = {""};
+
+	EXPECT_EQ(0, store_keep_document(store, &change, &error));
+	EXPECT_STR("", error.text);
+}
+
+/* Subsystems come and go with the bits of `number`, and what they say changes with it. */
+static json_t *document_of(unsigned number, size_t text_bytes)
+{
+	json_t *document =
+		json_pack("{s:i,s:{s:i},s:[],s:[{s:i,s:i}]}", "version", 1, "limits", "x",
+			  (int)number / 3, "subsystems", "ports", "id", 1, "ana", (int)number);
+	char *text = calloc(1, text_bytes + 1);
+	char nqn[32];
+
+	memset(text, 'x', text_bytes);
+	for (unsigned i = 0; i < 4; i++) {
+		if (!(number >> i & 1))
+			continue;
+		snprintf(nqn, sizeof(nqn), "nqn.2026-11.io.weft:%u", i);
+		json_array_append_new(json_object_get(document, "subsystems"),
+				      json_pack("{s:s,s:i,s:[{s:i,s:s},{s:i,s:i}]}", "nqn", nqn,
+						"model", (int)number / 5, "namespaces", "nsid", 1,
+						"media", text, "nsid", 2, "group", (int)number));
+	}
+	free(text);
+	return document;
+}
+
+static void expect_generation(struct store *store, uint64_t generation, const json_t *wanted)
+{
+	struct store_error error = {""};
+	json_t *document = NULL;
+	char *folder = NULL;
+
+	EXPECT_EQ(0, store_load_generation(store, generation, &document, &folder, &error));
+	EXPECT_STR("", error.text);
+	EXPECT(json_equal((json_t *)wanted, document));
+	EXPECT(folder && folder[0] == '/');
+	json_decref(document);
+	free(folder);
+}
+
+static void expect_none(struct store *store, uint64_t generation)
+{
+	struct store_error error = {""};
+	json_t *document = NULL;
+	char *folder = NULL;
+
+	EXPECT_EQ(-ENOENT, store_load_generation(store, generation, &document, &folder, &error));
+	EXPECT(strstr(error.text, "weft ctl history") != NULL);
+}
+
+struct listed {
+	unsigned count;
+	uint64_t newest, oldest;
+	char diff[64];
+};
+
+static void on_listed(void *arg, const struct store_generation *generation)
+{
+	struct listed *listed = arg;
+
+	if (listed->count++ == 0) {
+		listed->newest = generation->generation;
+		snprintf(listed->diff, sizeof(listed->diff), "%s", generation->diff);
+		EXPECT_STR("test", generation->origin);
+		EXPECT(generation->time_ms > 1600000000000ull);
+	} else {
+		EXPECT(generation->generation < listed->oldest);
+	}
+	listed->oldest = generation->generation;
+}
+
+static struct listed list(struct store *store)
+{
+	struct listed listed = {0};
+
+	EXPECT_EQ(0, store_list_history(store, on_listed, &listed));
+	return listed;
+}
+
+/* A few more than are kept, with the store closed and opened in between. */
+static void every_generation_that_is_kept_comes_back(void)
+{
+	enum {
+		COUNT = STORE_HISTORY_MAX + 9
+	};
+	struct store *store = open_in("all");
+	json_t *documents[COUNT + 1] = {NULL};
+	struct listed listed;
+	char diff[32];
+
+	for (unsigned i = 1; i <= COUNT; i++) {
+		documents[i] = document_of(i * 7 % 16, 10);
+		snprintf(diff, sizeof(diff), "~ number %u\n", i);
+		keep(store, documents[i - 1], documents[i], diff);
+	}
+	store_close(store);
+	store = open_in("all");
+	listed = list(store);
+	EXPECT_EQ(COUNT, listed.newest);
+	EXPECT_EQ(COUNT - STORE_HISTORY_MAX, listed.oldest);
+	EXPECT_EQ(STORE_HISTORY_MAX + 1, listed.count);
+	EXPECT_STR(diff, listed.diff);
+	for (unsigned i = COUNT - STORE_HISTORY_MAX; i <= COUNT; i++)
+		expect_generation(store, i, documents[i]);
+	expect_none(store, COUNT - STORE_HISTORY_MAX - 1);
+	expect_none(store, COUNT + 1);
+	store_close(store);
+	/* Nothing of the forgotten ones is left. */
+	EXPECT_EQ(SQLITE_OK,
+		  sql_in(STORE_FILE, "SELECT CASE WHEN (SELECT min(generation) FROM undo)"
+				     " <= 9 THEN abs(-9223372036854775808) END"));
+	for (unsigned i = 1; i <= COUNT; i++)
+		json_decref(documents[i]);
+}
+
+/* Each of the changes takes the text's bytes in the history; the newest is kept whatever it takes.
+ */
+static void large_ones_are_forgotten_earlier(void)
+{
+	size_t text_bytes = (size_t)STORE_HISTORY_BYTES_MAX / 4;
+	struct store *store = open_in("large");
+	json_t *before = NULL, *documents[8];
+	struct listed listed;
+
+	for (unsigned i = 0; i < 8; i++) {
+		documents[i] = document_of(1, i == 7 ? text_bytes * 5 : text_bytes + i);
+		keep(store, before, documents[i], "");
+		before = documents[i];
+	}
+	listed = list(store);
+	EXPECT(listed.count >= 4 && listed.count <= 6);
+	for (uint64_t g = listed.oldest; g <= 8; g++)
+		expect_generation(store, g, documents[g - 1]);
+	/* To go back from here, the 40 MiB of the former one are needed. */
+	keep(store, before, documents[0], "");
+	EXPECT_EQ(2, list(store).count);
+	expect_generation(store, 8, documents[7]);
+	store_close(store);
+	for (unsigned i = 0; i < 8; i++)
+		json_decref(documents[i]);
+}
+
+static void the_same_generation_again_adds_nothing(void)
+{
+	struct store *store = open_in("same");
+	json_t *a = document_of(1, 10), *b = document_of(2, 10);
+	struct store_change change = {
+		.before = b, .after = b, .generation = 2, .source_hash = "other", .origin = "x"};
+	struct store_error error;
+
+	keep(store, NULL, a, "");
+	keep(store, a, b, "first\n");
+	EXPECT_EQ(0, store_keep_document(store, &change, &error));
+	EXPECT_EQ(2, list(store).count);
+	EXPECT_STR("first\n", list(store).diff);
+	EXPECT_STR("other", store_source_hash(store));
+	expect_generation(store, 1, a);
+	store_close(store);
+	json_decref(a);
+	json_decref(b);
+}
+
+/* As version 1 left it: without the tables of the history. */
+static void a_store_of_version_1_is_migrated(void)
+{
+	struct store *store = open_in("old");
+	json_t *a = document_of(5, 10), *b = document_of(6, 10);
+	struct listed listed;
+
+	keep(store, NULL, a, "+ old\n");
+	store_close(store);
+	EXPECT_EQ(SQLITE_OK, sql_in(STORE_FILE, "DROP TABLE history; DROP TABLE undo;"
+						"PRAGMA user_version = 1"));
+	store = open_in("old");
+	listed = list(store);
+	EXPECT_EQ(1, listed.count);
+	EXPECT_EQ(1, listed.newest);
+	EXPECT_STR("+ old\n", listed.diff);
+	keep(store, a, b, "");
+	expect_generation(store, 1, a);
+	expect_generation(store, 2, b);
+	store_close(store);
+	/* One that has never kept a state has no history. */
+	store_close(open_in("old-empty"));
+	EXPECT_EQ(SQLITE_OK, sql_in(STORE_FILE, "DROP TABLE history; DROP TABLE undo;"
+						"PRAGMA user_version = 1"));
+	store = open_in("old-empty");
+	EXPECT_EQ(0, list(store).count);
+	keep(store, NULL, a, "");
+	EXPECT_EQ(1, list(store).count);
+	store_close(store);
+	json_decref(a);
+	json_decref(b);
+}
+
+static void a_copy_is_a_store(void)
+{
+	struct store *store = open_in("copied");
+	json_t *a = document_of(5, 10), *b = document_of(6, 10), *document;
+	struct store_error error = {""};
+	char path[256], from[256];
+	struct stat info;
+
+	keep(store, NULL, a, "");
+	keep(store, a, b, "");
+	EXPECT_EQ(0, store_keep(store, "kind", "key", "value", 5));
+	snprintf(from, sizeof(from), "%s/copy", dir);
+	EXPECT_EQ(0, store_copy(store, from, &error));
+	EXPECT_EQ(0, stat(from, &info));
+	EXPECT_EQ(0600, info.st_mode & 0777);
+	/* Over what a former attempt has left, and over a former copy. */
+	EXPECT_EQ(0, store_copy(store, from, &error));
+	store_close(store);
+	store_close(open_in("copy"));
+	snprintf(path, sizeof(path), "%s/copy/%s", root, STORE_FILE);
+	EXPECT_EQ(0, rename(from, path));
+	store = open_in("copy");
+	EXPECT_EQ(2, store_generation(store));
+	EXPECT_EQ(0, store_load_document(store, &document, &error));
+	EXPECT(json_equal(document, b));
+	expect_generation(store, 1, a);
+	json_decref(document);
+	EXPECT(store_copy(store, "/nowhere/copy", &error) < 0);
+	store_close(store);
+	json_decref(a);
+	json_decref(b);
+}
+
+int main(void)
+{
+	char command[128];
+	int res;
+
+	if (!mkdtemp(root))
+		return 1;
+	log_set_level(LOG_LEVEL_ERROR);
+	TAP_RUN(every_generation_that_is_kept_comes_back);
+	TAP_RUN(large_ones_are_forgotten_earlier);
+	TAP_RUN(the_same_generation_again_adds_nothing);
+	TAP_RUN(a_store_of_version_1_is_migrated);
+	TAP_RUN(a_copy_is_a_store);
+	res = tap_end();
+	snprintf(command, sizeof(command), "rm -r %s", root);
+	return system(command) == 0 ? res : 1;
+}

@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""
+Former generations: which are kept, what each was, and the return to one. A rollback is a change:
+it can be tried, has an audit row, a generation of its own and is whole or not at all; namespaces
+come back with their identities and their data, and what could not have its data is refused.
+"""
+
+import os
+import subprocess
+
+import nvmetcp as n
+import restapi
+import target
+from tap import Tap
+
+SPEC = 'weft-ctl(1), history'
+SUB = '/v1/subsystems/' + target.NQN
+MIB = 1 << 20
+
+
+def namespaces(api):
+    return {ns['nsid']: ns for ns in api.get('/v1/config').json['subsystems'][0]['namespaces']}
+
+
+def generation(api):
+    return api.get('/v1/state').json['generation']
+
+
+def config(api):
+    return api.get('/v1/config').json
+
+
+def rollback(api, number, query='', **headers):
+    return api.call('POST', '/v1/history/%d/rollback%s' % (number, query), **headers)
+
+
+def refused(t, api, number, text, name):
+    before = (generation(api), config(api), len(api.get('/v1/history').json['history']))
+    answer = rollback(api, number)
+    t.ok(answer.status == 409 and text in ' '.join(answer.json['errors']), name, SPEC,
+         why='%d %s' % (answer.status, answer.json))
+    t.eq((generation(api), config(api), len(api.get('/v1/history').json['history'])), before,
+         name + ': nothing has changed')
+
+
+def kept(t, api):
+    """Every generation that is listed can be read as it was."""
+    seen = {generation(api): config(api)}
+    for i in range(40):
+        t_answer = api.patch(SUB, {'model': 'model %d' % i})
+        seen[t_answer.json['generation']] = config(api)
+    history = api.get('/v1/history').json['history']
+    newest = generation(api)
+    t.eq([entry['generation'] for entry in history], list(range(newest, newest - 33, -1)),
+         'the one in force and 32 former ones are kept', SPEC)
+    t.eq([entry['current'] for entry in history], [True] + [False] * 32, 'the first is in force')
+    t.eq(history[0]['diff'], ['~ subsystem %s: model model 38 -> model 39' % target.NQN],
+         'with what the change did')
+    wrong = [entry['generation'] for entry in history
+             if api.get('/v1/history/%d' % entry['generation']).json['config'] !=
+             seen[entry['generation']]]
+    t.eq(wrong, [], 'each is as it was')
+    for number in (newest - 33, newest + 1, 2 ** 62):
+        t.eq(api.get('/v1/history/%d' % number).status, 404, 'one that is not kept: %d' % number)
+        t.eq(rollback(api, number).status, 404, 'and no way back to it')
+    for text in ('0', '-1', 'x', '99999999999999999999'):
+        t.eq(api.get('/v1/history/' + text).status, 404, 'no generation: ' + text)
+
+
+def back(t, api):
+    """A rollback is a change."""
+    first, was = generation(api), config(api)
+    api.patch(SUB, {'model': 'other'})
+    api.post(SUB + '/namespaces', {'nsid': 50, 'media': 'null:1M'})
+    now, audits = generation(api), len(api.get('/v1/audit').json['audit'])
+    tried = rollback(api, first, '?dry_run=true').json
+    t.eq((tried['applied'], len(tried['diff']), generation(api), config(api) == was),
+         (False, 2, now, False), 'a dry run tells and changes nothing', SPEC)
+    t.eq(rollback(api, first, If_Match='"%d"' % (now - 1)).status, 412, 'a stale generation')
+    answer = rollback(api, first, If_Match='"%d"' % now)
+    t.eq((answer.status, answer.json['applied'], answer.json['generation'], answer.json['diff']),
+         (200, True, now + 1, tried['diff']), 'it is done as it was foreseen', SPEC)
+    t.eq(config(api), was, 'the document is the former one')
+    entry = api.get('/v1/audit').json['audit']
+    t.eq((len(entry), entry[0]['origin'], entry[0]['diff']),
+         (min(audits + 1, 100), 'rest, rollback to generation %d' % first, tried['diff']),
+         'the audit says who and what')
+    t.eq((rollback(api, first).json['diff'], generation(api)), ([], now + 1),
+         'once more: nothing differs, and no generation is made')
+    t.eq(rollback(api, now).json['generation'], now + 2, 'a rollback can be taken back')
+    t.eq(namespaces(api)[50]['media'], 'null:1M', 'with what it had removed')
+    api.delete(SUB + '/namespaces/50')
+
+
+def data(t, api, tgt):
+    """Removed, and back with identity and data."""
+    path = os.path.join(tgt.folder, 'back.img')
+    api.post(SUB + '/namespaces', {'nsid': 60, 'media': 'file:%s,size=1M,block=512' % path})
+    ns, first = namespaces(api)[60], generation(api)
+    with tgt.host() as host:
+        t.status(host.queue().do(1, nsid=60, data=b'kept' * 128), n.OK, 'a block is written')
+    api.delete(SUB + '/namespaces/60')
+    t.ok(60 not in namespaces(api), 'the namespace is removed')
+    t.eq(rollback(api, first).status, 200, 'and comes back', SPEC)
+    t.eq(namespaces(api)[60], ns, 'with its identities')
+    with tgt.host() as host:
+        cmd = host.queue().do(2, nsid=60, read_bytes=512)
+        t.eq((cmd.status, bytes(cmd.data)), (n.OK, b'kept' * 128), 'and its data')
+    api.delete(SUB + '/namespaces/60')
+    os.truncate(path, MIB // 2)
+    refused(t, api, first, 'had 1048576', 'an image that was cut')
+    os.truncate(path, 2 * MIB)
+    refused(t, api, first, 'shrink', 'an image that has grown')
+    os.truncate(path, MIB)
+    os.rename(path, path + '.away')
+    refused(t, api, first, 'No such file', 'an image that is gone')
+    t.ok(not os.path.exists(path), 'and none is made in its place')
+    # Another namespace on a file of the same name: its data is not the former one's.
+    api.post(SUB + '/namespaces', {'nsid': 61, 'media': 'file:%s,size=1M,block=512' % path})
+    refused(t, api, first, 'has been used by ' + namespaces(api)[61]['uuid'],
+            'an image that another namespace has')
+    api.delete(SUB + '/namespaces/61')
+    refused(t, api, first, 'has been used by another', 'or had in between')
+    os.unlink(path)
+    os.unlink(path + '.away')
+
+
+def sizes(t, api, tgt):
+    path = os.path.join(tgt.folder, 'grown.img')
+    api.post(SUB + '/namespaces', {'nsid': 62, 'media': 'file:%s,size=1M' % path})
+    first = generation(api)
+    t.eq(api.patch(SUB + '/namespaces/62', {'size': '2M'}).status, 200, 'a namespace grows')
+    answer = rollback(api, first)
+    t.ok(answer.status == 400 and 'cannot shrink' in answer.json['errors'][0],
+         'no rollback makes it shrink', SPEC, why=str(answer.json))
+    t.eq(os.path.getsize(path), 2 * MIB, 'its file is as large as it was')
+    api.delete(SUB + '/namespaces/62')
+
+
+def memory(t, api):
+    """Memory that was given up comes back empty, and so as another namespace."""
+    api.post(SUB + '/namespaces', {'nsid': 63, 'media': 'mem:1M', 'uuid':
+                                   '6f1c7b9a-52e0-4d0b-9a39-1f0f5c1d2e3f'})
+    first, uuids = generation(api), {k: v['uuid'] for k, v in namespaces(api).items()}
+    api.patch(SUB, {'model': 'between'})
+    rollback(api, first)
+    t.eq({k: v['uuid'] for k, v in namespaces(api).items()}, uuids,
+         'memory that stayed keeps its identity', SPEC)
+    api.delete(SUB + '/namespaces/63')
+    t.eq(rollback(api, first).status, 200, 'memory that was given up comes back')
+    t.ok(namespaces(api)[63]['uuid'] != uuids[63], 'with another UUID', SPEC,
+         why=namespaces(api)[63]['uuid'])
+    api.delete(SUB + '/namespaces/63')
+
+
+def restarts(t, api, tgt):
+    api.patch(SUB, {'model': 'before the restart'})
+    first, was = generation(api), config(api)
+    api.patch(SUB, {'model': 'after'})
+    listed = api.get('/v1/history').json['history']
+    tgt.process.kill()
+    tgt.process.wait()
+    tgt.start()
+    now = api.get('/v1/history').json['history']
+    t.eq([e['generation'] for e in now if e in listed], [e['generation'] for e in listed
+                                                         if e in now], 'kept in order')
+    t.ok(first in [e['generation'] for e in now], 'the history survives a kill', SPEC)
+    former = api.get('/v1/history/%d' % first).json['config']
+    t.eq(former['subsystems'][0]['model'], 'before the restart', 'and so do its documents')
+    t.eq(rollback(api, first).status, 200, 'and the way back')
+    t.eq(config(api)['subsystems'][0]['model'], was['subsystems'][0]['model'], 'is taken')
+
+
+def ctl(t, api, tgt):
+    def run(*words):
+        return subprocess.run([target.weft_path(), 'ctl', '--state',
+                               os.path.join(tgt.folder, 'state')] + list(words),
+                              capture_output=True, text=True, timeout=60)
+
+    api.patch(SUB, {'model': 'ctl 1'})
+    first = generation(api)
+    api.patch(SUB, {'model': 'ctl 2', 'serial': 'CTL2'})
+    out = run('history')
+    lines = out.stdout.splitlines()
+    t.ok(out.returncode == 0 and lines[0].split() == ['GENERATION', 'WHEN', 'WHO', 'WHAT'],
+         'history: a table', SPEC, why=out.stdout + out.stderr)
+    t.ok(lines[1].split()[0] == str(first + 1) and 'rest' in lines[1] and
+         '(and 1 more)' in lines[1], 'newest first, with who and what', why=out.stdout)
+    out = run('history', str(first)).stdout
+    t.ok('generation %d, 20' % first in out and 'would change' in out and
+         'ctl 2 -> ctl 1' in out, 'history N: what it was, and what a rollback would change', SPEC,
+         why=out)
+    out = run('history', str(first + 1)).stdout
+    t.ok('(in force)' in out and 'would' not in out, 'history of the one in force', why=out)
+    out = run('rollback', str(first), '--dry-run').stdout
+    t.ok('nothing was changed' in out and generation(api) == first + 1, 'rollback --dry-run',
+         why=out)
+    out = run('rollback', str(first))
+    t.ok(out.returncode == 0 and 'generation %d' % (first + 2) in out.stdout, 'rollback', SPEC,
+         why=out.stdout + out.stderr)
+    for words, status, text in ((('history', 'x'), 2, 'weft ctl history'),
+                                (('rollback',), 2, 'GENERATION'),
+                                (('rollback', '0'), 2, 'weft ctl history'),
+                                (('history', '999999'), 1, 'not kept'),
+                                (('rollback', '999999'), 1, 'not kept')):
+        out = run(*words)
+        t.ok(out.returncode == status and text in out.stderr, 'ctl ' + ' '.join(words),
+             why='%d %s%s' % (out.returncode, out.stdout, out.stderr))
+
+
+def run_all(t, tgt):
+    api = restapi.Client(os.path.join(tgt.folder, 'state', 'weft.sock'))
+    for test in (lambda: kept(t, api), lambda: back(t, api), lambda: data(t, api, tgt),
+                 lambda: sizes(t, api, tgt), lambda: memory(t, api), lambda: ctl(t, api, tgt),
+                 lambda: restarts(t, api, tgt)):
+        with t.guard('history'):
+            test()
+    t.eq(api.violations, [], 'every answer is as docs/openapi.json describes it')
+
+
+if __name__ == '__main__':
+    target.run(Tap(), run_all)
