@@ -44,6 +44,9 @@ static const struct ctl_command commands[] = {
 	{"host", "list", ctl_host_list, "NQN", 1, 1, 0, false, "hosts that may connect"},
 	{"host", "add", ctl_host_add, "NQN HOST", 2, 2, 0, true, "allow a host"},
 	{"host", "remove", ctl_host_remove, "NQN HOST", 2, 2, 0, true, "no longer allow it"},
+	{"host", "rights", ctl_host_rights, "NQN HOST|any RIGHTS", 3, 3, 0, true,
+	 "what it may change of shared state: all, none or some of\n"
+	 "                                       write-protect,format,label,namespaces"},
 	{"port", "list", ctl_port_list, "", 0, 0, 0, false, "all ports"},
 	{"port", "show", ctl_port_show, "ID", 1, 1, 0, false, "one port"},
 	{"port", "add", ctl_port_add, "[FIELD]...", 0, 0, CTL_PORT, true, "add one"},

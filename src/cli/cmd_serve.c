@@ -65,6 +65,8 @@ static int source_make(const struct serve_args *args, struct source *source,
 		.ns_count = args->namespaces.count,
 		.hosts = args->hosts.items,
 		.host_count = args->hosts.count,
+		.rights = args->rights.items,
+		.rights_count = args->rights.count,
 	};
 	char *spec = NULL;
 	int res = 0;

@@ -125,6 +125,7 @@ int ctl_subsystem_remove(struct ctl *ctl);
 int ctl_host_list(struct ctl *ctl);
 int ctl_host_add(struct ctl *ctl);
 int ctl_host_remove(struct ctl *ctl);
+int ctl_host_rights(struct ctl *ctl);
 int ctl_ns_list(struct ctl *ctl); /* ctl_ns.c */
 int ctl_ns_show(struct ctl *ctl);
 int ctl_ns_add(struct ctl *ctl);

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "cli/cli.h"
 #include "cli/ctl.h"
+#include "control/config.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,6 +58,23 @@ static void hosts_print(const json_t *object)
 		printf("host            %s\n", json_string_value(json_array_get(hosts, i)));
 }
 
+/* "rights          NQN or any: format,label" for each. */
+static void rights_print(const json_t *object)
+{
+	json_t *rights = json_object_get(object, "rights");
+	const char *host;
+	json_t *list;
+
+	json_object_foreach(rights, host, list)
+	{
+		printf("rights          %s: ", host);
+		for (size_t i = 0; i < json_array_size(list); i++)
+			printf("%s%s", i == 0 ? "" : ",",
+			       json_string_value(json_array_get(list, i)));
+		putchar('\n');
+	}
+}
+
 int ctl_subsystem_show(struct ctl *ctl)
 {
 	json_t *answer = ctl_get(ctl, ctl_path("/subsystems/*", ctl->words[0], NULL, NULL));
@@ -73,6 +91,7 @@ int ctl_subsystem_show(struct ctl *ctl)
 		printf("serial          %s\n", ctl_text(answer, "serial", text, sizeof(text)));
 		printf("model           %s\n", ctl_text(answer, "model", text, sizeof(text)));
 		hosts_print(answer);
+		rights_print(answer);
 		if (pool) {
 			printf("pool            %s, ",
 			       ctl_text(pool, "folder", text, sizeof(text)));
@@ -113,10 +132,32 @@ int ctl_host_list(struct ctl *ctl)
 
 	if (!answer)
 		return CLI_FAILED;
-	if (!ctl_print_json(ctl, answer))
+	if (!ctl_print_json(ctl, answer)) {
 		hosts_print(answer);
+		rights_print(answer);
+	}
 	json_decref(answer);
 	return CLI_OK;
+}
+
+/* The whole list of one host's rights, so that giving the same twice changes nothing. */
+int ctl_host_rights(struct ctl *ctl)
+{
+	uint32_t rights = 0;
+	char *problem = NULL;
+	json_t *list;
+
+	if (config_rights_split(ctl->words[2], &rights, &problem) < 0) {
+		cli_usage_error("ctl",
+				"\"%s\" is not a right; rights are write-protect, format, label, "
+				"namespaces, or all, or none",
+				problem ? problem : "");
+		free(problem);
+		return CLI_USAGE;
+	}
+	list = rights == 0 ? json_null() : config_rights_to_json(rights);
+	json_object_set_new(ctl->fields, "rights", json_pack("{s:o}", ctl->words[1], list));
+	return ctl_subsystem_set(ctl);
 }
 
 int ctl_host_add(struct ctl *ctl)

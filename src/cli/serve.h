@@ -24,6 +24,7 @@ struct serve_args {
 	struct serve_list listens;
 	struct serve_list namespaces;
 	struct serve_list hosts;
+	struct serve_list rights;
 	char state_dir[PATH_MAX];
 	bool has_state_dir;
 	unsigned reactor_count; /* 0: one per CPU */

@@ -33,6 +33,7 @@ enum serve_option {
 	OPTION_DISCOVERY,
 	OPTION_CHECK,
 	OPTION_SELF_CHECK,
+	OPTION_RIGHTS,
 	OPTION_RUN_FOR,
 	OPTION_LOG_LEVEL,
 	OPTION_API_SOCKET,
@@ -46,6 +47,7 @@ static const struct option serve_options[] = {
 	{"ns", required_argument, NULL, OPTION_NS},
 	{"nqn", required_argument, NULL, OPTION_NQN},
 	{"allow-host", required_argument, NULL, OPTION_ALLOW_HOST},
+	{"rights", required_argument, NULL, OPTION_RIGHTS},
 	{"state", required_argument, NULL, OPTION_STATE},
 	{"reset", no_argument, NULL, OPTION_RESET},
 	{"reactors", required_argument, NULL, OPTION_REACTORS},
@@ -82,6 +84,8 @@ static const char serve_help[] =
 	"                            fault:RULES@SPEC (for tests, see weft-serve(1))\n"
 	"      --nqn NQN             name of the subsystem (nqn.2026-11.io.weft:default)\n"
 	"      --allow-host NQN      only hosts of these names may connect; repeatable\n"
+	"      --rights HOST=RIGHTS  what a host, or any, may change of shared state: all or some\n"
+	"                            of write-protect,format,label,namespaces (none); repeatable\n"
 	"      --discovery ADDR:PORT where discovery answers besides the listeners, or none\n"
 	"                            (the first listener's address, port 8009)\n"
 	"      --state DIR           state folder ($XDG_STATE_HOME/weft, root: /var/lib/weft)\n"
@@ -189,6 +193,8 @@ static int option_take(struct serve_args *args, int c, const char *value)
 		return 0;
 	case OPTION_ALLOW_HOST:
 		return list_add(&args->hosts, "--allow-host", value);
+	case OPTION_RIGHTS:
+		return list_add(&args->rights, "--rights", value);
 	case OPTION_STATE:
 		return state_dir_take(args, value);
 	case OPTION_RESET:
@@ -232,9 +238,10 @@ static int option_take(struct serve_args *args, int c, const char *value)
 static int args_agree(const struct serve_args *args)
 {
 	if (args->config_path && (args->namespaces.count > 0 || args->listens.count > 0 ||
-				  args->hosts.count > 0 || args->nqn)) {
-		cli_usage_error("serve", "-c FILE says what --ns, --nqn, --listen and --allow-host "
-					 "would; use one or the other");
+				  args->hosts.count > 0 || args->rights.count > 0 || args->nqn)) {
+		cli_usage_error("serve",
+				"-c FILE says what --ns, --nqn, --listen, --allow-host and "
+				"--rights would; use one or the other");
 		return -1;
 	}
 	if (args->api.has_tcp && !args->api.token_path) {

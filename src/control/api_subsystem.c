@@ -148,8 +148,9 @@ void api_hosts_get(struct api_call *call)
 	list = json_array();
 	for (unsigned i = 0; i < subsystem->host_count; i++)
 		json_array_append_new(list, json_string(subsystem->hosts[i]));
-	api_answer(call, json_pack("{s:b, s:o}", "allow_any_host", subsystem->allows_any_host,
-				   "hosts", list));
+	api_answer(call,
+		   json_pack("{s:b, s:o, s:o}", "allow_any_host", subsystem->allows_any_host,
+			     "hosts", list, "rights", config_subsystem_rights_to_json(subsystem)));
 }
 
 static int host_find(json_t *hosts, const char *nqn, size_t *ret_index)
@@ -213,6 +214,8 @@ static int host_remove(struct api_call *call, json_t *document, struct config_er
 				  call->params[0], call->params[1]);
 		return -ENOENT;
 	}
+	/* A host that comes back later gets no right that was given before. */
+	json_object_del(json_object_get(subsystem, "rights"), call->params[1]);
 	return json_array_remove(document_list(subsystem, "hosts"), index);
 }
 

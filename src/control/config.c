@@ -291,6 +291,53 @@ int config_load_file(const char *path, struct config **ret_config, struct config
 	return res;
 }
 
+/* HOST=RIGHT[,RIGHT]...: an NQN may contain "=", a right does not. The caller frees *ret_host. */
+static const char *flag_rights_split(const char *text, char **ret_host)
+{
+	const char *equals = strrchr(text, '=');
+
+	*ret_host = equals ? strndup(text, (size_t)(equals - text)) : NULL;
+	return *ret_host ? equals + 1 : NULL;
+}
+
+static void flag_rights_check(struct config_cursor *at, const char *text)
+{
+	char *host, *problem = NULL;
+	const char *names = flag_rights_split(text, &host);
+	uint32_t rights;
+
+	if (!names)
+		config_errors_add(at->errors,
+				  "--rights %s: must be HOST=RIGHT[,RIGHT]... or any=RIGHT...",
+				  text);
+	else if (config_rights_split(names, &rights, &problem) < 0)
+		config_errors_add(at->errors,
+				  "--rights %s: \"%s\" is not a right; rights are write-protect, "
+				  "format, label, namespaces, or all",
+				  text, problem ? problem : "");
+	else if (strcmp(host, CONFIG_RIGHTS_ANY) != 0)
+		config_nqn_check(at, "--rights", host);
+	free(problem);
+	free(host);
+}
+
+static json_t *flags_rights(const struct config_flags *flags)
+{
+	json_t *object = json_object();
+
+	for (unsigned i = 0; object && i < flags->rights_count; i++) {
+		char *host, *problem = NULL;
+		const char *names = flag_rights_split(flags->rights[i], &host);
+		uint32_t rights = 0;
+
+		if (names && config_rights_split(names, &rights, &problem) == 0)
+			json_object_set_new(object, host, config_rights_to_json(rights));
+		free(problem);
+		free(host);
+	}
+	return object;
+}
+
 static void flags_check(const struct config_flags *flags, struct config_errors *errors)
 {
 	struct config_cursor at = {.errors = errors};
@@ -301,6 +348,8 @@ static void flags_check(const struct config_flags *flags, struct config_errors *
 		config_nqn_check(&at, "--nqn", flags->nqn);
 	for (unsigned i = 0; i < flags->host_count; i++)
 		config_nqn_check(&at, "--allow-host", flags->hosts[i]);
+	for (unsigned i = 0; i < flags->rights_count; i++)
+		flag_rights_check(&at, flags->rights[i]);
 	for (unsigned i = 0; i < flags->ns_count; i++) {
 		if (media_check_spec(flags->namespaces[i], &media_error))
 			config_errors_add(errors, "--ns %s: %s", flags->namespaces[i],
@@ -345,6 +394,8 @@ static json_t *flags_document(const struct config_flags *flags)
 	subsystem = json_pack("{s:s,s:o,s:o,s:b}", "nqn",
 			      flags->nqn ? flags->nqn : TARGET_DEFAULT_NQN, "namespaces",
 			      namespaces, "hosts", hosts, "allow_any_host", flags->host_count == 0);
+	if (subsystem)
+		json_object_set_new(subsystem, "rights", flags_rights(flags));
 	root = json_pack("{s:i,s:[o]}", "version", CONFIG_DOCUMENT_VERSION, "subsystems",
 			 subsystem);
 	if (root && flags->listen_count > 0)

@@ -61,6 +61,7 @@ struct config_ns {
 	char (*hidden_from)[NVME_NQN_BYTES];
 	unsigned hidden_count;
 	enum ns_write_protect write_protect; /* see config_end_power_cycle */
+	bool is_protect_given;               /* the document names a write protection */
 	bool is_private;                     /* then masked, and to one host at most */
 	char *label;                         /* NULL: none */
 	bool is_clustered;                   /* other members of the cluster serve it too */
@@ -73,6 +74,9 @@ struct config_subsystem {
 	bool allows_any_host;
 	char (*hosts)[NVME_NQN_BYTES];
 	unsigned host_count;
+	uint32_t rights_of_all;          /* of enum host_right, for every host that may connect */
+	struct host_rights *host_rights; /* ascending NQN; what these hosts may do beyond that */
+	unsigned host_rights_count;
 	struct config_ns *namespaces; /* ascending NSID */
 	unsigned ns_count;
 	char *pool_folder; /* where hosts' own namespaces are made; NULL: they may not make any */
@@ -119,7 +123,9 @@ struct config_flags {
 	const char *const *namespaces;
 	unsigned ns_count;
 	const char *const *hosts;
-	unsigned host_count; /* 0: any host */
+	unsigned host_count;       /* 0: any host */
+	const char *const *rights; /* HOST=RIGHT[,RIGHT]..., or any=... */
+	unsigned rights_count;
 };
 
 /* 0, or -EINVAL/-errno with at least one error. *ret_config is NULL on failure. */
@@ -166,10 +172,19 @@ int config_load_json(const json_t *document, struct config **ret_config,
 /* What differs, one line each, for people: "+ subsystem NQN", "~ namespace NQN/3: size …". The
  * caller frees the text; empty when nothing does. NULL when out of memory. */
 char *config_diff(const struct config *from, const struct config *to);
+/* Rights of hosts. "all" is every right, "none" is none; *ret_problem is the word that is wrong. */
+#define CONFIG_RIGHTS_ANY "any"
+int config_rights_split(const char *text, uint32_t *ret_rights, char **ret_problem);
+/* As a list of names; NULL when out of memory. */
+json_t *config_rights_to_json(uint32_t rights);
+/* "rights" of the document: an object of host, or "any", and list; NULL when out of memory. */
+json_t *config_subsystem_rights_to_json(const struct config_subsystem *subsystem);
+
 /*
  * What a document may not say because of the one in force: namespaces (known by their UUID) do not
- * shrink, and write protection that is permanent, or lasts until the next start, stays. 0, or
- * -EINVAL with at least one error. `from` NULL: everything may be.
+ * shrink, and a write protection that is permanent, or lasts until the next start, is not lifted by
+ * leaving it out: the administrator has to write "none". 0, or -EINVAL with at least one error.
+ * `from` NULL: everything may be.
  */
 int config_check_transition(const struct config *from, const struct config *to,
 			    struct config_errors *errors);

@@ -98,6 +98,8 @@ static bool subsystem_put_all(json_t *object, const struct config_subsystem *sub
 		       put(object, "allow_any_host", json_boolean(subsystem->allows_any_host)) &&
 		       put(object, "hosts", names_to_json(subsystem->hosts, subsystem->host_count));
 
+	if (is_good)
+		is_good = put(object, "rights", config_subsystem_rights_to_json(subsystem));
 	if (is_good && subsystem->pool_folder)
 		is_good = put(object, "pool", pool_to_json(subsystem));
 	return is_good && put(object, "namespaces", namespaces_to_json(subsystem));

@@ -94,6 +94,7 @@ static void parse_protect(struct config_cursor *at, const json_t *object, struct
 
 	if (!config_get_text(at, object, "write_protect", &text))
 		return;
+	ns->is_protect_given = true;
 	if (!config_write_protect_parse(text, &ns->write_protect))
 		config_complain(at, "write_protect",
 				"\"%s\" must be \"none\", \"protected\", \"until-power-cycle\" or "

@@ -32,6 +32,9 @@ void config_port_parse(struct config_cursor *at, const json_t *object, unsigned 
 void config_limits_parse(struct config_cursor *at, const json_t *object,
 			 struct target_limits *limits);
 
+void config_rights_parse(struct config_cursor *at, const json_t *object,
+			 struct config_subsystem *subsystem);
+
 void config_cluster_parse(struct config_cursor *at, const json_t *object, struct config *config);
 void config_cluster_free(struct config_cluster *cluster);
 /* As it stands in the document; NULL: out of memory. */

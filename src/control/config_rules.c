@@ -312,6 +312,7 @@ void config_subsystem_release(struct config_subsystem *subsystem)
 	}
 	free(subsystem->namespaces);
 	free(subsystem->hosts);
+	free(subsystem->host_rights);
 	free(subsystem->pool_folder);
 }
 

@@ -56,6 +56,8 @@ static int ns_build(struct builder *builder, const struct config_subsystem *from
 		.uuid = &wanted->uuid,
 		.owner = subsystem->live,
 		.is_protected = wanted->write_protect == NS_WRITE_PROTECT_PERMANENT,
+		.lifts_protection = wanted->is_protect_given &&
+				    wanted->write_protect != NS_WRITE_PROTECT_PERMANENT,
 		.is_clustered = wanted->is_clustered,
 		.member = builder->member,
 	};
@@ -137,9 +139,14 @@ static int subsystem_build(struct builder *builder, const struct config_subsyste
 	to->allows_any_host = from->allows_any_host;
 	to->ana_group_max = 1;
 	to->host_nqns = calloc(from->host_count + 1, sizeof(*to->host_nqns));
+	to->host_rights = calloc(from->host_rights_count + 1, sizeof(*to->host_rights));
 	to->namespaces = ns_array_create(from->ns_count);
-	if (!to->host_nqns || !to->namespaces)
+	if (!to->host_nqns || !to->host_rights || !to->namespaces)
 		return -ENOMEM;
+	to->rights_of_all = from->rights_of_all;
+	to->host_rights_count = from->host_rights_count;
+	for (unsigned i = 0; i < from->host_rights_count; i++)
+		to->host_rights[i] = from->host_rights[i];
 	if (from->host_count > 0)
 		memcpy(to->host_nqns, from->hosts, from->host_count * sizeof(*to->host_nqns));
 	to->host_count = from->host_count;

@@ -106,8 +106,8 @@ static void pool_parse(struct config_cursor *at, const json_t *object,
 void config_subsystem_parse(struct config_cursor *at, const json_t *object,
 			    struct config_subsystem *subsystem)
 {
-	static const char *const keys[] = {"nqn",   "serial", "model",     "allow_any_host",
-					   "hosts", "pool",   "namespaces"};
+	static const char *const keys[] = {"nqn",   "serial", "model", "allow_any_host",
+					   "hosts", "rights", "pool",  "namespaces"};
 	const char *nqn = NULL;
 
 	text_copy(subsystem->model, sizeof(subsystem->model), CONFIG_DEFAULT_MODEL);
@@ -126,6 +126,12 @@ void config_subsystem_parse(struct config_cursor *at, const json_t *object,
 	/* Whoever lists hosts means those; a bad entry must not open the door to everybody. */
 	subsystem->allows_any_host = !json_object_get(object, "hosts");
 	config_get_bool(at, object, "allow_any_host", &subsystem->allows_any_host);
+	if (json_object_get(object, "rights")) {
+		size_t mark = config_cursor_enter(at, "rights", SIZE_MAX);
+
+		config_rights_parse(at, json_object_get(object, "rights"), subsystem);
+		config_cursor_leave(at, mark);
+	}
 	if (json_object_get(object, "pool")) {
 		size_t mark = config_cursor_enter(at, "pool", SIZE_MAX);
 

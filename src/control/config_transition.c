@@ -2,8 +2,8 @@
 /*
  * What the configuration in force forbids the next one to say. A namespace is known by its UUID:
  * it does not shrink while it is served (hosts would lose blocks), and write protection that is
- * permanent, or that lasts until the target starts again, is not taken back by a document
- * (NVMe Base 2.1, section 8.1.16).
+ * permanent, or that lasts until the target starts again (NVMe Base 2.1, section 8.1.16), is lifted
+ * only by a document that says so, not by one that says nothing.
  *
  * Control thread only. Nothing is opened: how large a file without size= is, its medium knows, and
  * refuses by itself.
@@ -68,22 +68,21 @@ static void size_check(const struct known_ns *from, const struct known_ns *to,
 	free(to_path);
 }
 
+/* A host cannot lift these (feature_ns.c), the administrator can, but not by leaving the key out.
+ */
 static void protect_check(const struct known_ns *from, const struct known_ns *to,
 			  struct config_errors *errors)
 {
-	enum ns_write_protect was = from->ns->write_protect, wanted = to->ns->write_protect;
+	enum ns_write_protect was = from->ns->write_protect;
 
-	if (was == NS_WRITE_PROTECT_PERMANENT && wanted != was)
-		config_errors_add(errors,
-				  "%s, namespace %u: is write protected for good; leave "
-				  "\"write_protect\": \"permanent\"",
-				  to->nqn, to->ns->nsid);
-	if (was == NS_WRITE_PROTECT_UNTIL_POWER_CYCLE && wanted != was)
-		config_errors_add(
-			errors,
-			"%s, namespace %u: is write protected until the target starts "
-			"again; leave \"write_protect\": \"until-power-cycle\" until then",
-			to->nqn, to->ns->nsid);
+	if (to->ns->is_protect_given ||
+	    (was != NS_WRITE_PROTECT_PERMANENT && was != NS_WRITE_PROTECT_UNTIL_POWER_CYCLE))
+		return;
+	config_errors_add(errors,
+			  "%s, namespace %u: is write protected (%s); write \"write_protect\": "
+			  "\"%s\" to keep that, or \"write_protect\": \"none\" to lift it",
+			  to->nqn, to->ns->nsid, config_write_protect_name(was),
+			  config_write_protect_name(was));
 }
 
 static void clustered_check(const struct known_ns *from, const struct known_ns *to,

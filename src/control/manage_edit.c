@@ -17,8 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STATUS_OPERATION_DENIED NVME_STATUS(0, 0x15)
-
 int manage_refuse(struct manage_edit *edit, nvme_status status, int res,
 		  struct config_errors *errors, const char *text)
 {
@@ -112,7 +110,7 @@ static int ns_check_alone(struct manage_edit *edit, const json_t *ns, struct con
 {
 	if (!json_is_true(json_object_get(ns, "clustered")))
 		return 0;
-	return manage_refuse(edit, STATUS_OPERATION_DENIED, -EPERM, errors,
+	return manage_refuse(edit, NVME_SC_OPERATION_DENIED, -EPERM, errors,
 			     "is served by other members of the cluster too");
 }
 
@@ -282,7 +280,7 @@ static int delete_one(struct manage_edit *edit, json_t *subsystem, size_t index,
 	if (ns_check_alone(edit, ns, errors) < 0)
 		return -EPERM;
 	if (!manage_ns_is_in_pool(subsystem, ns, &path))
-		return manage_refuse(edit, STATUS_OPERATION_DENIED, -EPERM, errors,
+		return manage_refuse(edit, NVME_SC_OPERATION_DENIED, -EPERM, errors,
 				     "is not of the pool: the administrator's alone to delete");
 	if (file_note(edit, subsystem, ns, path) < 0 || json_array_remove(namespaces, index) < 0)
 		return manage_refuse(edit, NVME_SC_INTERNAL, -ENOMEM, errors, "out of memory");
@@ -367,7 +365,7 @@ static int attach_one(struct manage_edit *edit, json_t *ns, const char *host,
 				     "is attached already");
 	/* Only the administrator writes that list. */
 	if (manage_list_has(json_object_get(ns, "hidden_from"), host))
-		return manage_refuse(edit, STATUS_OPERATION_DENIED, -EPERM, errors,
+		return manage_refuse(edit, NVME_SC_OPERATION_DENIED, -EPERM, errors,
 				     "is hidden from that host by the administrator");
 	if (json_is_true(json_object_get(ns, "private")) && json_array_size(hosts) > 0 &&
 	    !manage_list_has(hosts, host))
@@ -421,7 +419,7 @@ static int attachment_edit(json_t *document, struct manage_edit *edit, struct co
 		return manage_refuse(edit, NVME_SC_INVALID_NS, -ENOENT, errors,
 				     "is not this host's");
 	if (!ns_is_theirs(subsystem, ns))
-		return manage_refuse(edit, STATUS_OPERATION_DENIED, -EPERM, errors,
+		return manage_refuse(edit, NVME_SC_OPERATION_DENIED, -EPERM, errors,
 				     "is not of the pool, or open to all: who sees it is the "
 				     "administrator's choice");
 	for (unsigned i = 0; res == 0 && i < request->host_count; i++) {

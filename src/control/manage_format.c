@@ -242,7 +242,9 @@ static int mark_edit(json_t *document, void *arg, struct config_errors *errors)
 
 	job->edit.is_formatting = registry_is_formatting;
 	job->edit.arg = registry;
-	res = manage_edit_format_check(document, &job->edit, errors);
+	res = manage_check_right(document, &job->edit, errors);
+	if (res == 0)
+		res = manage_edit_format_check(document, &job->edit, errors);
 	if (res < 0) {
 		job->edit.uuid_count = 0; /* whose marks are another's stay */
 		return res;

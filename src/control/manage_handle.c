@@ -11,6 +11,7 @@
 #include "control/manage.h"
 #include "control/media_registry.h"
 #include "control/pool.h"
+#include "target/host_rights.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -45,9 +46,39 @@ static bool registry_is_formatting(void *arg, const struct uuid *uuid)
 	return media_registry_is_formatting(arg, uuid);
 }
 
+/* Again here, because the right may have been taken away since the command was judged. */
+int manage_check_right(json_t *document, struct manage_edit *edit, struct config_errors *errors)
+{
+	static const uint32_t needed[] = {
+		[MANAGE_NS_CREATE] = HOST_RIGHT_NAMESPACES,
+		[MANAGE_NS_DELETE] = HOST_RIGHT_NAMESPACES,
+		[MANAGE_NS_ATTACH] = HOST_RIGHT_NAMESPACES,
+		[MANAGE_NS_DETACH] = HOST_RIGHT_NAMESPACES,
+		[MANAGE_FORMAT] = HOST_RIGHT_FORMAT,
+		[MANAGE_WRITE_PROTECT] = HOST_RIGHT_WRITE_PROTECT,
+		[MANAGE_NS_LABEL] = HOST_RIGHT_LABEL,
+	};
+	const char *name = host_right_name(needed[edit->request->kind]);
+	json_t *subsystem = manage_find_subsystem(document, edit, errors);
+	const json_t *rights = json_object_get(subsystem, "rights");
+	char text[64];
+
+	if (!subsystem)
+		return -ENOENT;
+	if (manage_list_has(json_object_get(rights, CONFIG_RIGHTS_ANY), name) ||
+	    manage_list_has(json_object_get(rights, edit->request->host_nqn), name))
+		return 0;
+	snprintf(text, sizeof(text), "the host has no right to \"%s\"", name);
+	return manage_refuse(edit, NVME_SC_OPERATION_DENIED, -EPERM, errors, text);
+}
+
 static int job_edit(json_t *document, void *arg, struct config_errors *errors)
 {
 	struct manage_job *job = arg;
+	int res = manage_check_right(document, &job->edit, errors);
+
+	if (res < 0)
+		return res;
 
 	job->edit.is_formatting = registry_is_formatting;
 	job->edit.arg = daemon_registry(job->daemon);

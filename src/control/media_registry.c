@@ -226,10 +226,10 @@ static int live_get(struct media_registry *registry, const struct media_wish *wi
 			 "what was kept of it cannot be read back: %s", strerror(-res));
 		return res;
 	}
-	if (ns_live_is_protected(entry->live) && !wish->is_protected) {
+	if (ns_live_is_protected(entry->live) && !wish->is_protected && !wish->lifts_protection) {
 		snprintf(ret_error->text, sizeof(ret_error->text),
-			 "it was write protected for good under this UUID; say \"write_protect\": "
-			 "\"permanent\", or give it another UUID");
+			 "it was write protected for good under this UUID; write "
+			 "\"write_protect\": \"permanent\" to keep that, or \"none\" to lift it");
 		return -EINVAL;
 	}
 	entry->entry.is_used = true;
@@ -492,12 +492,13 @@ static void lives_commit(struct media_registry *registry)
 			if (entry->owner)
 				subsystem_live_adopt(entry->owner, entry->live);
 			/* The document says so too, as long as it has the namespace. */
-			if (entry->wants_protection &&
-			    ns_live_protect(entry->live, &registry->keeper) < 0)
+			if (ns_live_set_protected(entry->live, entry->wants_protection,
+						  &registry->keeper) < 0)
 				log_warn("control",
-					 "namespace %s: its protection for good could not be kept "
+					 "namespace %s: its protection for good could not be %s "
 					 "yet: the next change tries again",
-					 uuid_format(&entry->uuid, text));
+					 uuid_format(&entry->uuid, text),
+					 entry->wants_protection ? "kept" : "lifted");
 			continue;
 		}
 		if (ns_live_forget(entry->live, &registry->keeper) < 0)

@@ -35,6 +35,7 @@ struct media_wish {
 	const struct uuid *uuid;
 	struct subsystem_live *owner; /* NULL: nobody's health counts it */
 	bool is_protected;            /* write protected for good, as the configuration says */
+	bool lifts_protection;        /* the configuration names another protection than that */
 	bool is_clustered;            /* other processes serve the medium too, we are `member` */
 	unsigned member;
 };

@@ -111,6 +111,9 @@ void start_hash_flags(const struct config_flags *flags, char ret_hash[STORE_HASH
 	json_object_set_new(root, "listen", texts_of(flags->listens, flags->listen_count));
 	json_object_set_new(root, "ns", texts_of(flags->namespaces, flags->ns_count));
 	json_object_set_new(root, "hosts", texts_of(flags->hosts, flags->host_count));
+	/* Only when given: the hash of flags without rights is that of earlier versions. */
+	if (flags->rights_count > 0)
+		json_object_set_new(root, "rights", texts_of(flags->rights, flags->rights_count));
 	text = json_dumps(root, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENSURE_ASCII);
 	text_hash(text ? text : "", text ? strlen(text) : 0, ret_hash);
 	free(text);

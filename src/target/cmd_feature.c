@@ -9,6 +9,7 @@
  * survives by itself; there current and saved values are the same.
  */
 #include "target/feature.h"
+#include "target/host_rights.h"
 #include "target/local.h"
 
 #include <string.h>
@@ -64,7 +65,33 @@ const struct feature *feature_row(unsigned index)
 	return index < ARRAY_LEN(features) ? &features[index] : NULL;
 }
 
-const struct feature *feature_find(const struct ctrl *ctrl, uint8_t id)
+/* The right that Set needs, or 0. */
+static uint32_t feature_right(uint8_t id)
+{
+	switch (id) {
+	case FEATURE_NS_LABEL:
+		return HOST_RIGHT_LABEL;
+	case FEATURE_WRITE_PROTECT:
+		return HOST_RIGHT_WRITE_PROTECT;
+	default:
+		return 0;
+	}
+}
+
+static bool feature_lacks_right(const struct ctrl *ctrl, uint8_t id)
+{
+	return feature_right(id) != 0 && !ctrl_has_right(ctrl, feature_right(id));
+}
+
+/* NWPC tells whether a controller has write protection; nothing tells of labels, which every host
+ * may read. */
+static bool feature_is_hidden(const struct ctrl *ctrl, uint8_t id)
+{
+	return id == FEATURE_WRITE_PROTECT && feature_lacks_right(ctrl, id);
+}
+
+/* Whatever the host's rights: they may change while a command waits for its data. */
+static const struct feature *feature_find_any(const struct ctrl *ctrl, uint8_t id)
 {
 	for (unsigned i = 0; i < ARRAY_LEN(features); i++)
 		if (features[i].id == id &&
@@ -73,11 +100,16 @@ const struct feature *feature_find(const struct ctrl *ctrl, uint8_t id)
 	return NULL;
 }
 
+const struct feature *feature_find(const struct ctrl *ctrl, uint8_t id)
+{
+	return feature_is_hidden(ctrl, id) ? NULL : feature_find_any(ctrl, id);
+}
+
 /* The feature that the command names, or NULL, and the command decoded. */
 static const struct feature *feature_of(const struct slot *slot, struct feature_cmd *ret_cmd)
 {
 	feature_cmd_decode(&slot->sqe, ret_cmd);
-	return feature_find(slot->queue->ctrl, ret_cmd->feature_id);
+	return feature_find_any(slot->queue->ctrl, ret_cmd->feature_id);
 }
 
 /* NSIDs that exist but that this host does not see are as inactive as any. */
@@ -126,7 +158,9 @@ static void feature_get_execute(struct slot *slot)
 	const struct feature *feature = feature_of(slot, &cmd);
 
 	if (cmd.select == FEATURE_SUPPORTED) {
-		feature_answer(slot, feature->capability);
+		feature_answer(slot, feature_lacks_right(slot->queue->ctrl, feature->id)
+					     ? feature->capability & ~FEATURE_CAN_CHANGE
+					     : feature->capability);
 		return;
 	}
 	if (slot->data_bytes > 0)
@@ -140,7 +174,7 @@ nvme_status feature_get_prepare(struct slot *slot)
 	const struct feature *feature = feature_of(slot, &cmd);
 	nvme_status status;
 
-	if (!feature)
+	if (!feature || feature_is_hidden(slot->queue->ctrl, feature->id))
 		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CDW10);
 	if (cmd.select > FEATURE_SUPPORTED)
 		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_AT_SELECT);
@@ -175,6 +209,13 @@ nvme_status feature_set_prepare(struct slot *slot)
 
 	if (!feature)
 		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CDW10);
+	if (feature_right(feature->id) != 0 &&
+	    !ctrl_may(slot->queue->ctrl, feature_right(feature->id)))
+		return command_refuse(slot,
+				      feature_is_hidden(slot->queue->ctrl, feature->id)
+					      ? NVME_SC_INVALID_FIELD
+					      : NVME_SC_FEATURE_NOT_CHANGEABLE,
+				      SQE_BYTE_CDW10);
 	if (cmd.is_save && (feature->capability & FEATURE_CAN_SAVE) == 0)
 		return command_refuse(slot, NVME_SC_FEATURE_NOT_SAVEABLE, SQE_AT_SAVE);
 	status = feature_check_nsid(slot, feature, true);

@@ -6,10 +6,12 @@
  * NVMe Base 2.1, section 5.1.13; NVM Command Set 1.1, section 4.1.5.
  *
  * A namespace is attached to a controller when the controller's host sees it (struct ns_mask), and
- * is then active there. It is allocated for a host that sees it, and, where hosts can make
- * namespaces, when nobody sees it. An NSID up to TARGET_NSID_MAX without one is inactive: its pages
- * are zeroes. NSID FFFFFFFFh gives what all have in common, where there is Namespace Management.
+ * is then active there. It is allocated for a host that sees it, and, for a host that may manage
+ * namespaces, when no host sees it. An NSID up to TARGET_NSID_MAX without one is inactive: its
+ * pages are zeroes. NSID FFFFFFFFh gives what all have in common, where there is Namespace
+ * Management.
  */
+#include "target/host_rights.h"
 #include "target/io.h"
 #include "target/local.h"
 #include "wire/lba_format.h"
@@ -110,7 +112,7 @@ static void ctrl_list_here(struct reactor_msg *msg)
 
 static bool ns_is_listed(const struct ctrl *ctrl, const struct ns *ns, bool is_allocated)
 {
-	if (is_allocated && ctrl->target->manage)
+	if (is_allocated && ctrl_has_right(ctrl, HOST_RIGHT_NAMESPACES))
 		return ns_is_allocated_for(ns, ctrl->host_index);
 	return ns_mask_has(ns->mask, ctrl->host_index);
 }
@@ -259,7 +261,8 @@ static nvme_status identify_one_ns(struct slot *slot, const struct identify_cmd 
 	const struct ns *ns;
 	nvme_status status;
 
-	if (le32_get(slot->sqe.nsid) == NVME_NSID_ALL && has_common && ctrl->target->manage) {
+	if (le32_get(slot->sqe.nsid) == NVME_NSID_ALL && has_common &&
+	    ctrl_has_right(ctrl, HOST_RIGHT_NAMESPACES)) {
 		ns_identity_fill_common(&identity);
 		ns_page_encode(&identity, cmd->cns, slot->data);
 		return NVME_SC_SUCCESS;

@@ -79,6 +79,7 @@ struct ctrl {
 	const struct subsystem *subsystem; /* in local->snapshot; NULL when it was removed */
 	const struct port *port;
 	uint32_t host_index;   /* of the host, for struct ns_mask */
+	uint32_t rights;       /* enum host_right of the host, in that subsystem */
 	uint64_t connected_ns; /* reactor_now_ns at Connect */
 	/* A swap under way (delta.h): what it changes for this controller, until it has been told.
 	 */

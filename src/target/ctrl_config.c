@@ -41,6 +41,7 @@ void ctrl_bind(struct ctrl *ctrl, const struct snapshot *snapshot)
 	if (ctrl->type == CTRL_TYPE_IO)
 		ctrl->subsystem = snapshot_find_subsystem(snapshot, ctrl->subsystem_nqn);
 	ctrl->host_index = snapshot_host_index(snapshot, ctrl->host_nqn);
+	ctrl->rights = ctrl->subsystem ? subsystem_rights_of(ctrl->subsystem, ctrl->host_nqn) : 0;
 	if (ctrl->subsystem && ctrl->port)
 		ctrl->ana_count_base =
 			ctrl->subsystem->ana_change_count + ctrl->port->ana_change_count;
@@ -56,6 +57,7 @@ void ctrl_swap(struct ctrl *ctrl, const struct delta *delta)
 	ctrl->port = ctrl->port_delta ? ctrl->port_delta->is : NULL;
 	ctrl->host_index_before = ctrl->host_index;
 	ctrl->host_index = delta_host_index(delta, ctrl->host_index, ctrl->host_nqn);
+	ctrl->rights = ctrl->subsystem ? subsystem_rights_of(ctrl->subsystem, ctrl->host_nqn) : 0;
 }
 
 void ctrl_tell(struct ctrl *ctrl, const struct delta *delta)

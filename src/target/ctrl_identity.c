@@ -6,10 +6,12 @@
  *
  * Hosts read this once, when they connect. What a later change of the configuration may make true
  * is therefore said from the start: several ports, ANA, and a volatile write cache, because a host
- * that was told there is none would never flush a namespace that is added later and has one.
+ * that was told there is none would never flush a namespace that is added later and has one. Not so
+ * with commands that need a right (host_rights.h): only a host that has the right is told of them.
  */
 #include "target/command.h"
 #include "target/event_log.h"
+#include "target/host_rights.h"
 #include "target/local.h"
 #include "wire/reservation.h"
 
@@ -65,10 +67,10 @@ static void identity_fill_io(const struct ctrl *ctrl, const struct target_limits
 	identity->namespace_id_max = TARGET_NSID_MAX;
 	identity->namespaces_allowed_max = TARGET_NSID_MAX;
 	identity_fill_commands(identity);
-	identity->has_format = ctrl->target->manage != NULL;
-	identity->has_ns_management = ctrl->target->manage != NULL;
-	identity->has_ns_granularity = ctrl->target->manage != NULL;
-	identity->has_write_protect = ctrl->target->manage != NULL;
+	identity->has_format = ctrl_has_right(ctrl, HOST_RIGHT_FORMAT);
+	identity->has_ns_management = ctrl_has_right(ctrl, HOST_RIGHT_NAMESPACES);
+	identity->has_ns_granularity = ctrl_has_right(ctrl, HOST_RIGHT_NAMESPACES);
+	identity->has_write_protect = ctrl_has_right(ctrl, HOST_RIGHT_WRITE_PROTECT);
 	identity->has_uuid_list = true;
 	identity->event_log_max_bytes = EVENT_LOG_HEADER_BYTES + EVENT_LOG_BYTES_MAX;
 	identity->warn_temperature_k = CTRL_WARN_TEMPERATURE_K;
@@ -127,11 +129,16 @@ static const struct command_effect admin_effects[] = {
 	{NVME_ADMIN_ASYNC_EVENT, OF_CTRL},  {NVME_ADMIN_KEEP_ALIVE, OF_CTRL},
 };
 
-static const struct command_effect manage_effects[] = {
-	{NVME_ADMIN_NS_MANAGEMENT,
-	 LOG_EFFECT_SUPPORTED | LOG_EFFECT_OF_SUBSYSTEM | LOG_EFFECT_CHANGES_INVENTORY},
-	{NVME_ADMIN_NS_ATTACHMENT, OF_NS | LOG_EFFECT_CHANGES_INVENTORY},
-	{NVME_ADMIN_FORMAT_NVM, WRITES | LOG_EFFECT_CHANGES_NS | LOG_EFFECT_ALONE_IN_NS},
+static const struct {
+	struct command_effect effect;
+	enum host_right right;
+} manage_effects[] = {
+	{{NVME_ADMIN_NS_MANAGEMENT,
+	  LOG_EFFECT_SUPPORTED | LOG_EFFECT_OF_SUBSYSTEM | LOG_EFFECT_CHANGES_INVENTORY},
+	 HOST_RIGHT_NAMESPACES},
+	{{NVME_ADMIN_NS_ATTACHMENT, OF_NS | LOG_EFFECT_CHANGES_INVENTORY}, HOST_RIGHT_NAMESPACES},
+	{{NVME_ADMIN_FORMAT_NVM, WRITES | LOG_EFFECT_CHANGES_NS | LOG_EFFECT_ALONE_IN_NS},
+	 HOST_RIGHT_FORMAT},
 };
 
 static const struct command_effect io_effects[] = {
@@ -160,8 +167,10 @@ void command_effects(const struct ctrl *ctrl, struct log_effects *ret_effects)
 		return;
 	ret_effects->admin[NVME_ADMIN_ABORT] = OF_CTRL;
 	ret_effects->admin[NVME_ADMIN_CTRL_RESET] = LOG_EFFECT_SUPPORTED | LOG_EFFECT_OF_SUBSYSTEM;
-	for (unsigned i = 0; ctrl->target->manage && i < ARRAY_LEN(manage_effects); i++)
-		ret_effects->admin[manage_effects[i].opcode] = manage_effects[i].effects;
+	for (unsigned i = 0; i < ARRAY_LEN(manage_effects); i++)
+		if (ctrl_has_right(ctrl, manage_effects[i].right))
+			ret_effects->admin[manage_effects[i].effect.opcode] =
+				manage_effects[i].effect.effects;
 	for (unsigned i = 0; i < ARRAY_LEN(io_effects); i++)
 		ret_effects->io[io_effects[i].opcode] = io_effects[i].effects;
 }

@@ -8,6 +8,7 @@
  */
 #include "target/command.h"
 #include "target/fused.h"
+#include "target/host_rights.h"
 #include "target/local.h"
 
 nvme_status command_expect_data(struct slot *slot, enum data_direction direction, uint32_t bytes)
@@ -51,15 +52,15 @@ static nvme_status admin_prepare(struct slot *slot)
 			return ctrl_reset_prepare(slot);
 		break;
 	case NVME_ADMIN_NS_MANAGEMENT:
-		if (slot->queue->ctrl->type == CTRL_TYPE_IO)
+		if (ctrl_may(slot->queue->ctrl, HOST_RIGHT_NAMESPACES))
 			return ns_management_prepare(slot);
 		break;
 	case NVME_ADMIN_NS_ATTACHMENT:
-		if (slot->queue->ctrl->type == CTRL_TYPE_IO)
+		if (ctrl_may(slot->queue->ctrl, HOST_RIGHT_NAMESPACES))
 			return ns_attachment_prepare(slot);
 		break;
 	case NVME_ADMIN_FORMAT_NVM:
-		if (slot->queue->ctrl->type == CTRL_TYPE_IO)
+		if (ctrl_may(slot->queue->ctrl, HOST_RIGHT_FORMAT))
 			return format_prepare(slot);
 		break;
 	default:

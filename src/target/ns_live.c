@@ -266,18 +266,21 @@ static int recall_protection(struct ns_live *live, const struct target_keeper *k
 	return res;
 }
 
-int ns_live_protect(struct ns_live *live, const struct target_keeper *keeper)
+int ns_live_set_protected(struct ns_live *live, bool is_protected,
+			  const struct target_keeper *keeper)
 {
 	static const char value[] = "permanent";
 	char key[UUID_TEXT_BYTES];
 	int res = 0;
 
-	if (live->is_protected)
+	if (live->is_protected == is_protected)
 		return 0;
 	if (keeper && keeper->keep)
 		res = keeper->keep(keeper->arg, NS_LIVE_KEPT_PROTECTION,
-				   uuid_format(&live->uuid, key), value, strlen(value));
-	live->is_protected = res == 0;
+				   uuid_format(&live->uuid, key), is_protected ? value : NULL,
+				   is_protected ? strlen(value) : 0);
+	if (res == 0)
+		live->is_protected = is_protected;
 	return res;
 }
 

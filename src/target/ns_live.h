@@ -68,12 +68,13 @@ uint64_t ns_live_used_bytes(const struct ns_live *live);
 void ns_live_set_used_bytes(struct ns_live *live, uint64_t used_bytes);
 
 /*
- * Write protected for good (feature 84h): it stays so as long as the UUID is known here, whatever
- * later documents say, also when the namespace was left out of some. Control reactor; recalled by
- * ns_live_recall, never forgotten.
+ * Write protected for good (feature 84h): it stays so as long as the UUID is known here, also when
+ * the namespace was left out of some documents, until the administrator lifts it. Control reactor;
+ * recalled by ns_live_recall. 0 or -errno, in which case nothing has changed.
  */
 bool ns_live_is_protected(const struct ns_live *live);
-int ns_live_protect(struct ns_live *live, const struct target_keeper *keeper);
+int ns_live_set_protected(struct ns_live *live, bool is_protected,
+			  const struct target_keeper *keeper);
 
 /* Media errors that the administrator has seen (health). Control reactor; not kept, like what it
  * counts. */

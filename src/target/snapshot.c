@@ -125,6 +125,7 @@ static void subsystem_destroy(struct subsystem *subsystem)
 	ana_index_destroy(subsystem->ana);
 	free(subsystem->namespaces);
 	free(subsystem->host_nqns);
+	free(subsystem->host_rights);
 	free(subsystem);
 }
 

@@ -115,6 +115,23 @@ struct ns *ns_array_create(unsigned count);
 /* Takes the store over and fills in what follows from it; the rest is the caller's. */
 void ns_bind(struct ns *ns, struct ns_store *taken_store);
 
+/*
+ * What a host may change of state that it shares with other hosts. Reading, writing and
+ * reservations need no right: they are what a namespace is shared for.
+ */
+enum host_right {
+	HOST_RIGHT_WRITE_PROTECT = 1 << 0, /* feature 84h */
+	HOST_RIGHT_FORMAT = 1 << 1,        /* Format NVM */
+	HOST_RIGHT_LABEL = 1 << 2,         /* feature 1Fh */
+	HOST_RIGHT_NAMESPACES = 1 << 3,    /* Namespace Management and Attachment */
+};
+#define HOST_RIGHTS_ALL 0xfu
+
+struct host_rights {
+	char host_nqn[NVME_NQN_BYTES];
+	uint32_t rights; /* of enum host_right */
+};
+
 struct subsystem {
 	char nqn[NVME_NQN_BYTES];
 	char serial[NVME_SERIAL_BYTES + 1];
@@ -122,6 +139,9 @@ struct subsystem {
 	bool allows_any_host;
 	char (*host_nqns)[NVME_NQN_BYTES];
 	unsigned host_count;
+	uint32_t rights_of_all;          /* of enum host_right: what every host may do */
+	struct host_rights *host_rights; /* ascending NQN: what one host may do beyond that */
+	unsigned host_rights_count;
 	struct ns *namespaces; /* ascending NSID; where speed matters, of ns_array_create */
 	unsigned ns_count;
 	uint32_t ana_group_max;      /* largest group in use, at least 1 */
@@ -226,6 +246,8 @@ unsigned subsystem_ns_after(const struct subsystem *subsystem, uint32_t nsid);
 /* Seen by this host, or by none: made and not attached yet, so that anyone may attach it. */
 bool ns_is_allocated_for(const struct ns *ns, uint32_t host_index);
 bool subsystem_allows_host(const struct subsystem *subsystem, const char *host_nqn);
+/* enum host_right, of all hosts and of this one together. */
+uint32_t subsystem_rights_of(const struct subsystem *subsystem, const char *host_nqn);
 /* Place in mask_hosts, or NS_MASK_HOST_OTHER. */
 uint32_t snapshot_host_index(const struct snapshot *snapshot, const char *host_nqn);
 bool port_offers(const struct port *port, const struct subsystem *subsystem);

@@ -32,6 +32,7 @@ static const struct {
 	{{0x10}, "Metadata SGL Length Invalid"},
 	{{0x11}, "SGL Descriptor Type Invalid"},
 	{{0x14}, "Atomic Write Unit Exceeded"},
+	{{0x15}, "Operation Denied"},
 	{{0x16}, "SGL Offset Invalid"},
 	{{0x18}, "Host Identifier Inconsistent Format"},
 	{{0x19}, "Keep Alive Timer Expired"},

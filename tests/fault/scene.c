@@ -252,6 +252,7 @@ static struct subsystem *subsystem_make(struct scene *scene, unsigned ns_count)
 	snprintf(subsystem->serial, sizeof(subsystem->serial), "SCENE");
 	snprintf(subsystem->model, sizeof(subsystem->model), "scene");
 	subsystem->allows_any_host = true;
+	subsystem->rights_of_all = HOST_RIGHTS_ALL;
 	subsystem->ana_group_max = 1;
 	subsystem->live = subsystem_live_get(scene->live);
 	subsystem->namespaces = sim_alloc(ns_count * sizeof(struct ns));

@@ -108,6 +108,7 @@ static struct snapshot *snapshot_build(struct fuzz *fuzz)
 	text_copy(subsystem->nqn, sizeof(subsystem->nqn), TARGET_DEFAULT_NQN);
 	text_copy(subsystem->serial, sizeof(subsystem->serial), "FUZZ");
 	subsystem->allows_any_host = true;
+	subsystem->rights_of_all = HOST_RIGHTS_ALL;
 	subsystem->ana_group_max = 1;
 	subsystem->ns_count = 1;
 	subsystem->namespaces = ns_array_create(1);

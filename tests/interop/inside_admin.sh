@@ -117,7 +117,7 @@ row_device_growth() {
 row_ns_management() {
 	local cntlid id pool=/var/tmp/pool
 	mkdir -p $pool
-	target_start --reactors 2 --ns mem:16M
+	target_start --reactors 2 --rights any=namespaces --ns mem:16M
 	ctl subsystem set "$NQN" --pool-folder $pool --pool-capacity 64M
 	connect
 	cntlid=$(cat "/sys/class/nvme/$ctrl/cntlid")
@@ -150,7 +150,7 @@ row_ns_management() {
 
 row_format() {
 	local small large
-	target_start --reactors 2 --ns file:/var/tmp/format.img,size=16M
+	target_start --reactors 2 --rights any=format --ns file:/var/tmp/format.img,size=16M
 	connect
 	block_is "$dev" 4096
 	small=$(nvme id-ns "$dev" -o json | jq '[.lbafs[].ds] | index(9)')
@@ -247,7 +247,7 @@ row_ana() {
 }
 
 row_identify_pages() {
-	target_start --reactors 2 --ns mem:16M --ns mem:16M,block=512
+	target_start --reactors 2 --rights any=all --ns mem:16M --ns mem:16M,block=512
 	connect
 	says 'Reservations Supported' nvme id-ctrl "/dev/$ctrl" -H
 	says 0x2 nvme list-ns "/dev/$ctrl" --all
@@ -294,7 +294,7 @@ blockdev_is_ro() { [ "$(blockdev --getro "$dev")" -eq "$1" ]; }
 
 row_feature_pages() {
 	local fid
-	target_start --reactors 2 --ns mem:16M
+	target_start --reactors 2 --rights any=write-protect --ns mem:16M
 	connect
 	for fid in 1 2 4 6 7 8 0xa 0xb 0xe 0xf 0x16; do
 		nvme get-feature "/dev/$ctrl" -f $fid -H

@@ -213,13 +213,17 @@ static void some_steps_are_not_possible(void)
 	expect_transition(NS("\"media\": \"file:/x,size=2G\""),
 			  NS("\"media\": \"file:/y,size=1G\""), NULL);
 	expect_transition(NS("\"media\": \"mem:1G\", \"write_protect\": \"permanent\""),
-			  NS("\"media\": \"mem:1G\""), "protected for good");
+			  NS("\"media\": \"mem:1G\""), "is write protected (permanent)");
+	expect_transition(NS("\"media\": \"mem:1G\", \"write_protect\": \"until-power-cycle\""),
+			  NS("\"media\": \"mem:1G\""), "is write protected (until-power-cycle)");
+	/* The administrator's word is last, when it is a word. */
+	expect_transition(NS("\"media\": \"mem:1G\", \"write_protect\": \"permanent\""),
+			  NS("\"media\": \"mem:1G\", \"write_protect\": \"none\""), NULL);
 	expect_transition(NS("\"media\": \"mem:1G\", \"write_protect\": \"permanent\""),
 			  NS("\"media\": \"mem:1G\", \"write_protect\": \"until-power-cycle\""),
-			  "protected for good");
+			  NULL);
 	expect_transition(NS("\"media\": \"mem:1G\", \"write_protect\": \"until-power-cycle\""),
-			  NS("\"media\": \"mem:1G\", \"write_protect\": \"protected\""),
-			  "until the target starts again");
+			  NS("\"media\": \"mem:1G\", \"write_protect\": \"protected\""), NULL);
 	expect_transition(NS("\"media\": \"mem:1G\", \"write_protect\": \"protected\""),
 			  NS("\"media\": \"mem:1G\""), NULL);
 	EXPECT_EQ(0, config_check_transition(NULL, NULL, &errors));

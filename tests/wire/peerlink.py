@@ -195,7 +195,7 @@ class World:
         for name in names:
             port = target.free_port()
             config = target.config_of(port, [target.namespace(
-                1, media, uuid=UUID, clustered=True)])
+                1, media, uuid=UUID, clustered=True)], rights=target.ALL_RIGHTS)
             config['cluster'] = {
                 'name': name, 'listen': self.place(name),
                 'secret_file': self.secret_path(name), 'cntlids': RANGES[name],

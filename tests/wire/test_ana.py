@@ -381,7 +381,8 @@ def main():
     tgt = None
     try:
         with tap.guard('the test as a whole'):
-            tgt = target.Target(port=first, config=target.config_of(first, spaces, ports=ports))
+            tgt = target.Target(port=first, config=target.config_of(
+                first, spaces, ports=ports, rights=target.ALL_RIGHTS))
             tgt.second = second
             test(tap, tgt)
     finally:

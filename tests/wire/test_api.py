@@ -168,7 +168,8 @@ def files(t, api, folder):
 def hosts(t, api):
     t.eq(api.post(SUB + '/hosts', {'nqn': HOST}).status, 201, 'allow a host')
     t.eq(api.post(SUB + '/hosts', {'nqn': HOST}).status, 409, 'twice')
-    t.eq(api.get(SUB + '/hosts').json, {'allow_any_host': True, 'hosts': [HOST]}, 'it is listed')
+    t.eq(api.get(SUB + '/hosts').json,
+         {'allow_any_host': True, 'hosts': [HOST], 'rights': {}}, 'it is listed')
     t.eq(api.post(SUB + '/hosts', {'nqn': 'me'}).status, 400, 'a host that is no NQN')
     t.eq(api.post(SUB + '/hosts', {'nqn': HOST, 'key': 1}).status, 400, 'an unknown key')
     t.eq(api.delete(SUB + '/hosts/' + HOST).status, 200, 'remove it')

@@ -364,4 +364,4 @@ def test(t, tgt):
             part(t, tgt)
 
 
-target.run(Tap(), test, limits={'io_queues': 4, 'kato_max_ms': 600000})
+target.run(Tap(), test, rights=target.ALL_RIGHTS, limits={'io_queues': 4, 'kato_max_ms': 600000})

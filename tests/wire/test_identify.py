@@ -308,5 +308,5 @@ NAMESPACES = [
     target.namespace(13, 'mem:1M,block=4096', hosts=[]),
 ]
 
-target.run(Tap(), test, namespaces=NAMESPACES, model='a model',
+target.run(Tap(), test, namespaces=NAMESPACES, model='a model', rights=target.ALL_RIGHTS,
            limits={'queue_size': 128})

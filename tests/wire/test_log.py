@@ -384,7 +384,7 @@ def start():
         target.namespace(4, 'fault:fail:op=write@mem:1M,block=512', ana_group=7),
     ]
     with tempfile.TemporaryDirectory(prefix='weft-pool-') as pool:
-        config = target.config_of(port, namespaces=spaces,
+        config = target.config_of(port, namespaces=spaces, rights=target.ALL_RIGHTS,
                                   pool={'folder': pool, 'capacity': '16M'})
         config['ports'][0]['ana'] = [{'group': 7, 'state': 'non-optimized'}]
         target.run(Tap(), test, config=config, port=port)

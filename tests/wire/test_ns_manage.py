@@ -377,7 +377,7 @@ def main():
     tgt = None
     try:
         with tap.guard('the test as a whole'):
-            tgt = target.Target(namespaces=[target.namespace(1, 'mem:1M,block=512')],
+            tgt = target.Target(rights=target.ALL_RIGHTS, namespaces=[target.namespace(1, 'mem:1M,block=512')],
                                 pool={'folder': pool.name, 'capacity': str(POOL)})
             tgt.pool = pool.name
             test(tap, tgt)

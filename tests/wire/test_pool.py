@@ -226,13 +226,24 @@ def dropped(t, tgt):
     for restarts in (False, True):
         if restarts:
             restart(tgt)
-        answer = api.post(path, dict(was, write_protect='none'))
-        t.eq(answer.status, 400, 'the same UUID without protection is refused', PROTECT_SPEC)
+        answer = api.post(path, {key: was[key] for key in was if key != 'write_protect'})
+        t.eq(answer.status, 400, 'the same UUID without a word on protection is refused',
+             PROTECT_SPEC)
         t.ok('permanent' in answer.json['error'], 'which says why', why=answer.json)
     t.eq(api.post(path, was).status, 201, 'with it, it is taken')
     with tgt.host() as host:
         t.status(host.queue().put(nsid, 0, bytes(512)), n.WRITE_PROTECTED, 'and protects',
                  PROTECT_SPEC)
+    answer = api.patch(ns_path(nsid), {'write_protect': 'none'})
+    t.eq(answer.status, 200, 'the administrator lifts it in so many words')
+    with tgt.host() as host:
+        t.status(host.queue().put(nsid, 0, bytes(512)), n.OK, 'and hosts write again')
+    for restarts in (False, True):
+        if restarts:
+            restart(tgt)
+        api.delete(ns_path(nsid))
+        answer = api.post(path, {key: was[key] for key in was if key != 'write_protect'})
+        t.eq(answer.status, 201, 'lifted: nothing of it is remembered under the UUID')
     t.eq(api.violations, [], 'every answer is as docs/openapi.json describes it')
 
 
@@ -282,6 +293,7 @@ def main():
         try:
             with tap.guard('the test as a whole'):
                 tgt = target.Target(
+                    rights=target.ALL_RIGHTS,
                     namespaces=[target.namespace(1, 'mem:1M,block=512'),
                                 target.namespace(FAILING, 'fault:fail:op=zero:count=1@mem:1M,block=512'),
                                 target.namespace(SLOW, 'fault:delay:op=zero:ms=400@file:%s/slow,size=%d,block=512'

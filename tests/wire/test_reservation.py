@@ -580,4 +580,4 @@ SPACES = [
     target.namespace(SLOW, 'fault:delay:op=read:ms=%d@mem:1M,block=512' % SLOW_MS),
 ]
 
-target.run(Tap(), test, namespaces=SPACES)
+target.run(Tap(), test, namespaces=SPACES, rights=target.ALL_RIGHTS)

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rights of hosts: their names, who has which, and what the log says of a host that tried without.
+ * See host_rights.h. The rights of a controller's host are looked up when the configuration is
+ * swapped (ctrl_config.c), so that a check costs one bit.
+ *
+ * Controller's reactor; the names are any thread's.
+ */
+#include "target/host_rights.h"
+
+#include "base/log.h"
+#include "target/local.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define RIGHTS_TEXT_BYTES 64 /* all names */
+
+static const struct {
+	enum host_right right;
+	const char *name;
+} right_names[] = {
+	{HOST_RIGHT_WRITE_PROTECT, "write-protect"},
+	{HOST_RIGHT_FORMAT, "format"},
+	{HOST_RIGHT_LABEL, "label"},
+	{HOST_RIGHT_NAMESPACES, "namespaces"},
+};
+
+const char *host_right_name(uint32_t right)
+{
+	for (unsigned i = 0; i < ARRAY_LEN(right_names); i++)
+		if (right_names[i].right == right)
+			return right_names[i].name;
+	return "unknown";
+}
+
+uint32_t host_right_parse(const char *name)
+{
+	for (unsigned i = 0; i < ARRAY_LEN(right_names); i++)
+		if (strcmp(right_names[i].name, name) == 0)
+			return right_names[i].right;
+	return 0;
+}
+
+uint32_t subsystem_rights_of(const struct subsystem *subsystem, const char *host_nqn)
+{
+	unsigned low = 0, high = subsystem->host_rights_count;
+
+	while (low < high) {
+		unsigned middle = low + (high - low) / 2;
+		const struct host_rights *entry = &subsystem->host_rights[middle];
+		int order = strcmp(host_nqn, entry->host_nqn);
+
+		if (order == 0)
+			return subsystem->rights_of_all | entry->rights;
+		if (order < 0)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return subsystem->rights_of_all;
+}
+
+bool ctrl_has_right(const struct ctrl *ctrl, uint32_t right)
+{
+	return ctrl->type == CTRL_TYPE_IO && ctrl->target->manage && (ctrl->rights & right) != 0;
+}
+
+/* "format,label"; empty for none. */
+static const char *rights_join(uint32_t rights, char *text, size_t text_bytes)
+{
+	size_t used = 0;
+
+	text[0] = 0;
+	for (unsigned i = 0; i < ARRAY_LEN(right_names); i++)
+		if (rights & right_names[i].right)
+			used += (size_t)snprintf(text + used, text_bytes - used, "%s%s",
+						 used == 0 ? "" : ",", right_names[i].name);
+	return text;
+}
+
+bool ctrl_may(const struct ctrl *ctrl, uint32_t right)
+{
+	char wanted[RIGHTS_TEXT_BYTES];
+
+	if (ctrl_has_right(ctrl, right))
+		return true;
+	if (ctrl->type == CTRL_TYPE_IO && ctrl->target->manage)
+		log_limited(LOG_LEVEL_WARN, "target",
+			    "controller %u: host %s has no right to \"%s\" in %s: refused; "
+			    "`weft ctl host rights %s %s %s` gives the right",
+			    ctrl->cntlid, ctrl->host_nqn, host_right_name(right),
+			    ctrl->subsystem_nqn, ctrl->subsystem_nqn, ctrl->host_nqn,
+			    rights_join(ctrl->rights | right, wanted, sizeof(wanted)));
+	return false;
+}
