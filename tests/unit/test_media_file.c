@@ -27,6 +27,7 @@ static struct {
 	/* What was asked. */
 	unsigned transfers, syncs, punches, zero_ranges, offloads, cancels;
 	int rw_flags;
+	unsigned writes, lasting_writes; /* by the ring or the helper; those with RWF_DSYNC */
 	/* The operation in flight. */
 	struct reactor_op *op;
 	int res;
@@ -78,6 +79,8 @@ void reactor_writev(struct reactor *reactor, struct reactor_op *op, int fd, cons
 
 	kernel.transfers++;
 	kernel.rw_flags |= rw_flags;
+	kernel.writes++;
+	kernel.lasting_writes += (rw_flags & RWF_DSYNC) != 0;
 	if (!take_scripted(op))
 		kernel.res = (int)pwritev(fd, some, (int)count, (off_t)offset);
 }
@@ -110,6 +113,17 @@ void reactor_offload(struct reactor *reactor, struct reactor_op *op,
 	kernel.offloads++;
 	if (!take_scripted(op))
 		kernel.res = work(op);
+}
+
+/* What the helper thread calls, cut like the ring's writes. */
+ssize_t pwritev2(int fd, const struct iovec *iov, int iov_count, off_t offset, int rw_flags)
+{
+	struct iovec some[8];
+	unsigned count = cut(iov, (unsigned)iov_count, some);
+
+	kernel.writes++;
+	kernel.lasting_writes += (rw_flags & RWF_DSYNC) != 0;
+	return pwritev(fd, some, (int)count, offset);
 }
 
 void reactor_op_cancel(struct reactor_op *op)
@@ -441,6 +455,47 @@ static int write_dated(uint64_t offset, uint32_t len_bytes, bool is_fua)
 	return run_io(&io);
 }
 
+/*
+ * Of a write with FUA every piece is durable, the first and the rest of a short one, whoever writes
+ * it: the ring, or the helper thread from the start, after -EAGAIN or for want of RWF_NOWAIT.
+ */
+static void every_piece_of_a_fua_write_is_durable(void)
+{
+	static const struct {
+		bool is_dated;
+		int script[3]; /* answers of the first operations */
+		unsigned writes;
+	} rows[] = {
+		{false, {0}, 4},          {false, {-EINTR}, 5},        {true, {0}, 4},
+		{true, {-EAGAIN}, 5},     {true, {0, -EAGAIN}, 5},     {true, {0, 0, -EAGAIN}, 5},
+		{true, {-EOPNOTSUPP}, 5}, {true, {0, -EOPNOTSUPP}, 5},
+	};
+
+	for (unsigned i = 0; i < 2 * ARRAY_LEN(rows); i++) {
+		const unsigned row = i / 2;
+		const bool is_fua = i % 2;
+		struct iovec iov[2] = {{data, 4 * 4096}, {data + 4 * 4096, 6 * 4096}};
+		struct media_io io = {.kind = MEDIA_WRITE,
+				      .offset = 4096,
+				      .len_bytes = 10 * 4096,
+				      .iov = iov,
+				      .iov_count = 2,
+				      .is_fua = is_fua,
+				      .deadline_ns = rows[row].is_dated ? UINT64_MAX : 0};
+
+		open_medium(rows[row].is_dated);
+		kernel.max_bytes = 3 * 4096;
+		memcpy(kernel.script, rows[row].script, sizeof(rows[row].script));
+		EXPECT_EQ(0, run_io(&io));
+		EXPECT_THAT(kernel.writes >= rows[row].writes, "row %u: %u pieces, not %u", row,
+			    rows[row].writes, kernel.writes);
+		EXPECT_THAT(kernel.lasting_writes == (is_fua ? kernel.writes : 0),
+			    "row %u: of %u pieces %s durable, not %u", row, kernel.writes,
+			    is_fua ? "all" : "none", kernel.lasting_writes);
+		expect_file(4096, data, 10 * 4096);
+	}
+}
+
 /* The ring's workers stand still with the process and would write when it goes on. */
 static void writes_of_shared_files_are_not_left_to_workers(void)
 {
@@ -513,6 +568,7 @@ int main(void)
 	TAP_RUN(zeroes_find_a_way);
 	TAP_RUN(discards_are_advice);
 	TAP_RUN(cancellation_ends_the_chain);
+	TAP_RUN(every_piece_of_a_fua_write_is_durable);
 	TAP_RUN(writes_of_shared_files_are_not_left_to_workers);
 	TAP_RUN(holes_of_shared_files_are_not_left_to_workers);
 	media_close(media);

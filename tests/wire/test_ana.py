@@ -362,7 +362,44 @@ def parts(t, tgt):
         t.eq(page_of(host).count, 0, 'after a reset it counts from 0', 'Base 5.1.12.1.13')
 
 
+def several_at_once(t, tgt):
+    """A host hears of a change when any of the changed groups has a namespace that it sees."""
+    hidden = ['nqn.2014-08.org.nvmexpress:uuid:99999999-2222-4333-8444-555555555555']
+    spaces = [target.namespace(group, 'mem:1M,block=512', ana_group=group,
+                               **({} if group in (3, 6) else {'hosts': hidden}))
+              for group in range(1, 8)]
+    port = target.free_port()
+    own = target.Target(port=port, config=target.config_of(port, spaces))
+    try:
+        with own.host() as host:
+            admin = host.admin
+            admin.set_feature(11, ANA_BIT)
+            page_of(host)
+            for groups in ((3,), (1, 3), (3, 7), (1, 2), (2, 6, 7), (1, 2, 3, 4, 5, 6, 7), (7,), (1, 4, 6),
+                           (4, 5), (5, 6)):
+                want = bool({3, 6} & set(groups))
+                aer = admin.submit(n.AER)
+                own.reload(lambda config: config['ports'][0].update(
+                    ana=[{'group': group, 'state': 'non-optimized'} for group in groups]))
+                if want:
+                    admin.wait(aer)
+                    t.eq(aer.dw0, ANA_NOTICE, 'groups %s change: notice' % (groups,), 'Base 5.1.2.1')
+                else:
+                    t.status(admin.do(n.KEEP_ALIVE), n.OK, 'groups %s change' % (groups,))
+                    t.ok(not aer.is_done, 'groups %s change: none of them has a namespace of the host, '
+                         'no notice' % (groups,), 'Base 5.1.2.1')
+                    admin.do(n.ABORT, cdw10=aer.cid << 16)
+                    admin.wait(aer)
+                page_of(host)
+                own.reload(lambda config: config['ports'][0].update(ana=[]))
+                page_of(host)
+    finally:
+        own.finish(t)
+
+
 def test(t, tgt):
+    with t.guard('several_at_once'):
+        several_at_once(t, tgt)
     for part in (states, bad_calls, held_change, transition, overtaken, older, parts, stuck, restart):
         with t.guard(part.__name__):
             part(t, tgt)

@@ -21,6 +21,7 @@ FUA, LR = 1 << 30, 1 << 31
 MEM, FILE, BIG, OTHER_SIZE, BAD_READ, BAD_WRITE, READ_ONLY, SLOW_READ, SLOW_WRITE, BAD_FUA = \
     1, 2, 3, 4, 5, 6, 7, 8, 9, 10
 HIDDEN, INACTIVE = 11, 77
+NSID_MAX = 16384
 OTHER_NQN = 'nqn.2014-08.org.nvmexpress:uuid:99999999-2222-4333-8444-555555555555'
 OTHER_ID = bytes(range(0x30, 0x40))
 RESERVATION_CONFLICT = (0, 0x83)
@@ -133,6 +134,42 @@ def overlap(t, host, conn):
     enable(host, 0)
 
 
+def model_copy(blocks, dest, ranges):
+    """What must be there afterwards: range behind range, each as it was when its turn came."""
+    for lba, count in ranges:
+        blocks[dest:dest + count] = blocks[lba:lba + count]
+        dest += count
+
+
+def overlap_many(t, conn):
+    """Several ranges, of which each overlaps its own destination in its own way."""
+    size = 2048
+    rows = [
+        ('down, then up', 300, [(500, 600), (600, 700)]),
+        ('up, then down', 400, [(100, 600), (1100, 600)]),
+        ('apart, then up', 700, [(0, 10), (400, 700)]),
+        ('up, then apart', 400, [(100, 600), (1990, 10)]),
+        ('apart, then down', 100, [(1900, 20), (200, 700)]),
+        ('up, up, down', 100, [(50, 300), (350, 300), (800, 600)]),
+        ('onto itself, then up', 100, [(100, 300), (300, 500)]),
+        ('up by one block, twice', 1, [(0, 500), (500, 500)]),
+        ('down by one block, twice', 0, [(1, 500), (501, 500)]),
+        ('ends where its destination begins', 600, [(100, 500), (601, 500)]),
+    ]
+    data = n.pattern(512 * size, 23)
+    for nsid, where in ((MEM, 'memory'), (FILE, 'a file')):
+        for name, dest, ranges in rows:
+            for at in range(0, size, 1024):
+                conn.put(nsid, at, data[at * 512:(at + 1024) * 512])
+            want = [data[i * 512:(i + 1) * 512] for i in range(size)]
+            model_copy(want, dest, ranges)
+            cmd = done(conn, nsid, dest, [entry(lba, count) for lba, count in ranges])
+            t.eq((cmd.status, cmd.dw0), (n.OK, 0), 'overlapping, %s: %s' % (name, where), SPEC)
+            got = b''.join(bytes(conn.read(nsid, at, 1024).data) for at in range(0, size, 1024))
+            wrong = [i for i in range(size) if got[i * 512:(i + 1) * 512] != want[i]]
+            t.eq(wrong[:8], [], 'overlapping, %s: each range as it was: %s' % (name, where), SPEC)
+
+
 def ranges(t, conn, blocks):
     conn.put(MEM, 700, b'\x77' * 512)
     rows = [
@@ -191,6 +228,9 @@ def across(t, host, conn):
             ('SNSID 0', [entry(0, 1, MEM), entry(0, 1, 0)], n.INVALID_NS),
             ('SNSID FFFFFFFFh', [entry(0, 1, 0xffffffff)], n.INVALID_NS),
             ('an inactive SNSID', [entry(0, 1, MEM), entry(0, 1, INACTIVE)], n.INACTIVE_NS),
+            ('the last SNSID there can be', [entry(0, 1, NSID_MAX)], n.INACTIVE_NS),
+            ('the one behind it', [entry(0, 1, NSID_MAX + 1)], n.INVALID_NS),
+            ('SNSID FFFFFFFEh', [entry(0, 1, MEM), entry(0, 1, 0xfffffffe)], n.INVALID_NS),
             ('a source with other blocks', [entry(0, 1, MEM), entry(0, 1, OTHER_SIZE)],
              n.INCOMPATIBLE_NS),
             ('fast copy only', [entry(0, 1, MEM), entry(0, 1, MEM, 1 << 15)],
@@ -307,6 +347,8 @@ def test(t, tgt):
             ranges(t, conn, 8192)
         with t.guard('refusals'):
             refusals(t, conn)
+        with t.guard('overlap_many'):
+            overlap_many(t, conn)
         for part in (overlap, across, failures, aborts, crowd):
             with t.guard(part.__name__):
                 part(t, host, conn)

@@ -365,8 +365,58 @@ def formats(t, tgt):
         delete(host, nsid)
 
 
+def format_all(t, tgt):
+    """NSID FFFFFFFFh: every namespace that the host sees, to its last block, and no other."""
+    blocks = 4096
+    marks = (0, blocks // 2, blocks - 8)
+    with tgt.host(hostnqn=HOST_A) as host, tgt.host(hostnqn=HOST_B, hostid=bytes(range(16))) as other:
+        admin, conn, there = host.admin, host.queue(), other.queue()
+        mine = [create(host, fields(blocks)).dw0 for _ in range(3)]
+        foreign = create(other, fields(blocks)).dw0
+        for nsid in mine:
+            attach(host, nsid, ctrl_list(host.cntlid))
+        attach(other, foreign, ctrl_list(other.cntlid))
+
+        def fill():
+            for nsid in mine:
+                for at in marks:
+                    conn.put(nsid, at, n.pattern(4096, nsid + at))
+            there.put(foreign, 0, n.pattern(4096, foreign))
+            conn.put(1, 0, n.pattern(4096, 1))
+
+        def kept(nsid, at, queue=conn):
+            return bytes(queue.read(nsid, at, 8).data) == n.pattern(4096, nsid + at)
+
+        def is_zero(nsid, at):
+            return bytes(conn.read(nsid, at, 8).data) == bytes(4096)
+
+        fill()
+        t.status(admin.set_feature(0x84, 1, nsid=mine[1]), n.OK, 'write protect one', 'Base 8.1.16')
+        t.status(admin.do(FORMAT, nsid=ALL, cdw10=1 << 9), n.WRITE_PROTECTED,
+                 'format all: one that is protected refuses all', FORMAT_SPEC)
+        t.ok(all(kept(nsid, at) for nsid in mine for at in marks) and kept(1, 0),
+             'format all, refused: nothing is erased', FORMAT_SPEC)
+        admin.set_feature(0x84, 0, nsid=mine[1])
+        t.status(admin.do(FORMAT, nsid=ALL, cdw10=0), n.OK, 'format all, without erasing', FORMAT_SPEC)
+        t.status(admin.do(FORMAT, nsid=ALL, cdw10=1 << 9), n.OK, 'format all, erasing', FORMAT_SPEC)
+        t.eq([(nsid, at) for nsid in mine for at in marks if not is_zero(nsid, at)], [],
+             'format all: each of them is erased, to its end', FORMAT_SPEC)
+        t.ok(is_zero(1, 0), 'format all: one that was there before too', FORMAT_SPEC)
+        t.ok(kept(foreign, 0, there), 'format all: one of another host is not', FORMAT_SPEC)
+        fill()
+        t.status(admin.do(FORMAT, nsid=ALL, cdw10=1 | 1 << 9), n.OK, 'format all: other blocks', FORMAT_SPEC)
+        t.eq([bytes(admin.identify(0, nsid).data)[26] & 15 for nsid in mine + [1]], [1] * 4,
+             'format all: each of them has the new blocks', FORMAT_SPEC)
+        t.eq(bytes(other.admin.identify(0, foreign).data)[26] & 15, 0,
+             'format all: one of another host has its own', FORMAT_SPEC)
+        t.status(admin.do(FORMAT, nsid=1), n.OK, 'and one of them back', FORMAT_SPEC)
+        for nsid in mine:
+            delete(host, nsid)
+        delete(other, foreign)
+
+
 def test(t, tgt):
-    for part in (wrong_fields, life, lists, private, under_io, reach, formats):
+    for part in (wrong_fields, life, lists, private, under_io, reach, formats, format_all):
         with t.guard(part.__name__):
             part(t, tgt)
 

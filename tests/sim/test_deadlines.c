@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a target does when time passes, judged by simulated time: data that a host owes, the keep
+ * alive time-out and its changes, and how a command with a result and data is answered. One target,
+ * one host that is led by hand (raw_host.h), all in one thread.
+ */
+#include "raw_host.h"
+
+#include "../unit/tap.h"
+#include "base/log.h"
+#include "media/spec.h"
+#include "target/local.h"
+#include "target/queue.h"
+#include "wire/feature.h"
+
+#define DATA_TIMEOUT_MS 1000
+#define QUEUE_SIZE      2
+#define FAST            1
+#define SLOW            2
+#define SLOW_MS         50
+#define PIECE_BYTES     (16u * 1024)
+#define WRITE_BYTES     (128u * 1024)
+#define OTHER_BYTES     (512u * 1024)
+#define KATO_MS         1000
+
+static struct {
+	struct sim *sim;
+	struct reactor *control;
+	struct reactor *data;
+	struct reactor *host;
+	struct target *target;
+	struct ns_store *stores[2];
+	struct net_addr addr;
+	bool is_waiting;
+	struct raw_queue *admin;
+	struct raw_queue *io;
+} scene;
+
+static const uint8_t some_data[OTHER_BYTES];
+
+static bool is_waiting(void *arg)
+{
+	return scene.is_waiting;
+}
+
+static void on_applied(void *arg, int res, const char *error)
+{
+	EXPECT_EQ(0, res);
+	scene.is_waiting = false;
+}
+
+static void on_shut_down(void *arg)
+{
+	scene.is_waiting = false;
+}
+
+static void run_ms(uint64_t ms)
+{
+	sim_run_until(scene.sim, sim_now(scene.sim) + ms * NS_PER_MS);
+}
+
+static struct snapshot *snapshot_make(void)
+{
+	struct snapshot *snapshot = snapshot_create();
+	struct subsystem *subsystem = sim_alloc(sizeof(*subsystem));
+
+	snapshot->limits.data_timeout_ms = DATA_TIMEOUT_MS;
+	snapshot->limits.quiesce_ms = 400;
+	snapshot->subsystems = sim_alloc(sizeof(*snapshot->subsystems));
+	snapshot->subsystems[0] = subsystem;
+	snapshot->subsystem_count = 1;
+	text_copy(subsystem->nqn, sizeof(subsystem->nqn), TARGET_DEFAULT_NQN);
+	text_copy(subsystem->serial, sizeof(subsystem->serial), "DEADLINES");
+	text_copy(subsystem->model, sizeof(subsystem->model), "weft");
+	subsystem->allows_any_host = true;
+	subsystem->ana_group_max = 1;
+	subsystem->namespaces = ns_array_create(2);
+	subsystem->ns_count = 2;
+	for (unsigned i = 0; i < 2; i++) {
+		subsystem->namespaces[i] = (struct ns){.nsid = i + 1, .ana_group = 1};
+		ns_bind(&subsystem->namespaces[i], ns_store_get(scene.stores[i]));
+	}
+	snapshot->ports = sim_alloc(sizeof(*snapshot->ports));
+	snapshot->ports[0] = (struct port){.id = 1, .listen = scene.addr, .subsystem_count = 1};
+	snapshot->ports[0].subsystems = sim_alloc(sizeof(struct subsystem *));
+	snapshot->ports[0].subsystems[0] = subsystem;
+	snapshot->port_count = 1;
+	return snapshot;
+}
+
+static void store_open(unsigned index, const char *spec)
+{
+	struct media_error error;
+	struct media *media;
+
+	EXPECT_EQ(0, media_open(spec, &media, &error));
+	EXPECT_EQ(0, ns_store_create(media, 1, &scene.stores[index]));
+}
+
+static void set_up(uint32_t kato_ms)
+{
+	struct reactor_config config = {.cpu = -1};
+	struct target_config target = {.reactor_count = 1, .buf_counts = {16, 16, 16}};
+	struct connect_args args = {.queue_size = 8,
+				    .kato_ms = kato_ms,
+				    .cntlid = 0xffff,
+				    .subsystem_nqn = TARGET_DEFAULT_NQN,
+				    .host_nqn = "nqn.2026-11.io.weft:deadlines",
+				    .host_id = {{1}}};
+
+	memset(&scene, 0, sizeof(scene));
+	scene.sim = sim_create(1, &(struct sim_options){.window_max_bytes = 4 << 20});
+	EXPECT_EQ(0, reactor_create(&config, &scene.control));
+	config.index = 1;
+	EXPECT_EQ(0, reactor_create(&config, &scene.data));
+	config.index = 2;
+	EXPECT_EQ(0, reactor_create(&config, &scene.host));
+	EXPECT_EQ(0, net_addr_parse("10.0.0.1", 4420, &scene.addr));
+	sim_enter(scene.control);
+	store_open(0, "mem:4M,block=512");
+	store_open(1, "fault:delay:op=read:ms=50@mem:1M,block=512");
+	target.control = scene.control;
+	target.reactors = &scene.data;
+	EXPECT_EQ(0, target_create(&target, &scene.target));
+	scene.is_waiting = true;
+	target_apply(scene.target, snapshot_make(), on_applied, NULL);
+	sim_leave(scene.control);
+	EXPECT(sim_run_while(scene.sim, is_waiting, NULL, NS_PER_S));
+	scene.admin = sim_alloc(sizeof(*scene.admin));
+	scene.io = sim_alloc(sizeof(*scene.io));
+	raw_open(scene.sim, scene.host, scene.admin, &scene.addr);
+	EXPECT(raw_connect_queue(scene.admin, &args));
+	EXPECT(raw_enable(scene.admin));
+	args.qid = 1;
+	args.queue_size = QUEUE_SIZE;
+	args.kato_ms = 0;
+	args.wants_no_sq_flow_control = true;
+	raw_open(scene.sim, scene.host, scene.io, &scene.addr);
+	EXPECT(raw_connect_queue(scene.io, &args));
+}
+
+static void tear_down(void)
+{
+	raw_close(scene.io);
+	raw_close(scene.admin);
+	scene.is_waiting = true;
+	sim_enter(scene.control);
+	target_shutdown(scene.target, 1000, on_shut_down, NULL);
+	sim_leave(scene.control);
+	EXPECT(sim_run_while(scene.sim, is_waiting, NULL, 20 * NS_PER_S));
+	run_ms(1000); /* sockets close behind it */
+	sim_enter(scene.control);
+	target_destroy(scene.target);
+	for (unsigned i = 0; i < 2; i++)
+		ns_store_put(scene.stores[i]);
+	sim_leave(scene.control);
+	EXPECT_EQ(0, sim_leaks(scene.sim));
+	sim_destroy(scene.sim);
+	free(scene.admin);
+	free(scene.io);
+}
+
+/* ---- data that the host owes ----------------------------------------------------------------- */
+
+static void write_start(uint16_t cid, uint64_t first_block, uint32_t len_bytes)
+{
+	struct io_cmd cmd = {.first_block = first_block, .block_count = len_bytes / 512};
+	struct nvme_sqe sqe = {0};
+
+	io_cmd_encode(&sqe, NVME_IO_WRITE, FAST, &cmd);
+	raw_submit_by_r2t(scene.io, cid, &sqe, len_bytes);
+	EXPECT(raw_wait_r2t(scene.io, cid));
+}
+
+/* A second write, all of whose data follows at once: more than could wait in front of the first. */
+static void write_others(void)
+{
+	for (unsigned i = 0; i < 4 && !scene.io->is_closed; i++) {
+		write_start(2, 1024, OTHER_BYTES);
+		for (uint32_t at = 0; at < OTHER_BYTES; at += WRITE_BYTES)
+			raw_send_piece(scene.io, 2, at, some_data + at, WRITE_BYTES);
+		EXPECT(raw_wait_done(scene.io, 2));
+		EXPECT(raw_is_ok(scene.io, 2));
+	}
+}
+
+/* Each piece renews the deadline of its own transfer, whatever else comes in between. */
+static void data_in_pieces_is_not_late(void)
+{
+	set_up(0);
+	write_start(1, 0, WRITE_BYTES);
+	for (uint32_t at = 0; at < WRITE_BYTES && !scene.io->is_closed; at += PIECE_BYTES) {
+		raw_send_piece(scene.io, 1, at, some_data, PIECE_BYTES);
+		if (at + PIECE_BYTES == WRITE_BYTES)
+			break;
+		run_ms(DATA_TIMEOUT_MS / 4);
+		write_others();
+		run_ms(DATA_TIMEOUT_MS / 4);
+	}
+	EXPECT(!scene.io->is_closed);
+	EXPECT(raw_wait_done(scene.io, 1));
+	EXPECT(raw_is_ok(scene.io, 1));
+	tear_down();
+}
+
+/* Other data may pass it for that long and no longer. */
+static void data_that_is_passed_over_is_late(void)
+{
+	unsigned rounds = 0;
+
+	set_up(0);
+	write_start(1, 0, WRITE_BYTES);
+	while (!scene.io->is_closed && rounds < 20) {
+		run_ms(DATA_TIMEOUT_MS / 4);
+		if (!scene.io->is_closed)
+			write_others();
+		rounds++;
+	}
+	EXPECT(scene.io->is_closed);
+	EXPECT_THAT(rounds >= 4 && rounds <= 7, "four to six rounds, %u were", rounds);
+	tear_down();
+}
+
+/* Nothing at all comes: the connection ends after the time-out, and not before. */
+static void silence_is_late(void)
+{
+	set_up(0);
+	write_start(1, 0, WRITE_BYTES);
+	raw_send_piece(scene.io, 1, 0, some_data, PIECE_BYTES);
+	run_ms(DATA_TIMEOUT_MS - 100);
+	EXPECT(!scene.io->is_closed);
+	run_ms(DATA_TIMEOUT_MS);
+	EXPECT(scene.io->is_closed);
+	tear_down();
+}
+
+/* ---- keep alive ------------------------------------------------------------------------------ */
+
+static void set_kato(uint32_t kato_ms)
+{
+	struct nvme_sqe sqe = {.opcode = NVME_ADMIN_SET_FEATURES,
+			       .cdw10 = le32_of(FEATURE_KEEP_ALIVE),
+			       .cdw11 = le32_of(kato_ms)};
+
+	raw_submit(scene.admin, 1, &sqe, NULL, 0);
+	EXPECT(raw_wait_done(scene.admin, 1));
+	EXPECT(raw_is_ok(scene.admin, 1));
+}
+
+/* In how many milliseconds of silence the controller ends; 0: not within ten times KATO. */
+static uint64_t silence_ms(void)
+{
+	uint64_t start_ns = sim_now(scene.sim);
+
+	for (unsigned i = 0; i < 1000 && !scene.admin->is_closed; i++)
+		run_ms(KATO_MS / 100);
+	return scene.admin->is_closed ? (sim_now(scene.sim) - start_ns) / NS_PER_MS : 0;
+}
+
+static void expect_end_after(uint64_t kato_ms)
+{
+	uint64_t ms = silence_ms();
+
+	EXPECT_THAT(ms >= kato_ms && ms <= kato_ms + 200, "an end after %u ms, not %u",
+		    (unsigned)kato_ms, (unsigned)ms);
+}
+
+/* The timer that runs is the new one from the command on: shorter, longer, or none. */
+static void a_new_time_out_counts_at_once(void)
+{
+	static const struct {
+		uint32_t first_ms, second_ms, end_ms; /* end_ms 0: it stays */
+	} rows[] = {
+		{KATO_MS, KATO_MS, KATO_MS},
+		{60 * KATO_MS, KATO_MS, KATO_MS},
+		{KATO_MS, 5 * KATO_MS, 5 * KATO_MS},
+		{0, KATO_MS, KATO_MS},
+		{KATO_MS, 0, 0},
+		{60 * KATO_MS, 0, 0},
+	};
+
+	for (unsigned i = 0; i < ARRAY_LEN(rows); i++) {
+		set_up(rows[i].first_ms);
+		run_ms(rows[i].first_ms == KATO_MS ? KATO_MS / 2 : 100);
+		set_kato(rows[i].second_ms);
+		if (rows[i].end_ms == 0)
+			EXPECT_EQ(0, silence_ms());
+		else
+			expect_end_after(rows[i].end_ms);
+		tear_down();
+	}
+}
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+static struct slot *busy_slot(void)
+{
+	list_for_each(node, &scene.target->locals[0].queues) {
+		struct queue *queue = list_entry(node, struct queue, node);
+
+		if (queue->qid == 1 && queue->busy_count == 1)
+			return list_entry(queue->busy.next, struct slot, node);
+	}
+	return NULL;
+}
+
+/* The SUCCESS flag says nothing of DW0: a result needs a response of its own. */
+static void a_result_beside_data_has_a_response(void)
+{
+	struct io_cmd cmd = {.block_count = 8};
+	struct nvme_sqe sqe = {0};
+
+	set_up(0);
+	for (unsigned result = 0; result < 2; result++) {
+		struct slot *slot;
+
+		io_cmd_encode(&sqe, NVME_IO_READ, SLOW, &cmd);
+		sgl_encode_transport(&sqe, 4096);
+		raw_submit(scene.io, 1, &sqe, NULL, 0);
+		run_ms(SLOW_MS / 2);
+		slot = busy_slot();
+		EXPECT(slot != NULL);
+		if (slot)
+			slot->result = result << 16;
+		EXPECT(raw_wait_done(scene.io, 1));
+		EXPECT_EQ(result == 0, scene.io->by_flag[1]);
+		if (result != 0)
+			EXPECT_EQ(result << 16, le32_get(scene.io->cqe[1].dw0));
+	}
+	tear_down();
+}
+
+int main(void)
+{
+	log_set_level(LOG_LEVEL_OFF);
+	TAP_RUN(data_in_pieces_is_not_late);
+	TAP_RUN(data_that_is_passed_over_is_late);
+	TAP_RUN(silence_is_late);
+	TAP_RUN(a_new_time_out_counts_at_once);
+	TAP_RUN(a_result_beside_data_has_a_response);
+	return tap_end();
+}
