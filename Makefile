@@ -16,6 +16,7 @@ TRACE        ?=
 RUN_FOR      ?=
 FUZZ_SECONDS ?= 60
 FAILOVERS    ?= 1000
+COUNT        ?= 500
 CHAOS_SECONDS ?= 600
 SOAK_SECONDS ?= 600
 KERNEL       ?= 6.12
@@ -26,7 +27,7 @@ BENCH        ?=
 export TRACE
 
 .DEFAULT_GOAL := all
-.PHONY: all help run test test-tools asan tsan sim sim-cover sim-mutants torture chaos soak fuzz fuzz-cover fio interop dissect bench bench-micro bench-guard bench-policies bench-failover cover \
+.PHONY: all help run test test-tools asan tsan sim sim-cover sim-mutants mutate torture chaos soak fuzz fuzz-cover fio interop dissect bench bench-micro bench-guard bench-policies bench-failover cover \
 	tidy layers check-clang man install uninstall setup clean
 
 all: ## build the program into build/ (the default)
@@ -37,7 +38,7 @@ help: ## list the targets and variables
 		while IFS="$$(printf '\t')" read -r t h; do printf '  %-14s %s\n' "$$t" "$$h"; done
 	@echo 'Variables: SEEDS SEED_BASE JOBS SEED WORLD TRACE=1 TRACE_DIR WITHOUT COMMANDS EVENTS SKIP (sim; see'
 	@echo '  docs/testing.md), RUN_FOR=5s (run), FUZZ_SECONDS (fuzz),'
-	@echo '  FAILOVERS SEED (torture), CHAOS_SECONDS SEED (chaos), SOAK_SECONDS SEED (soak),'
+	@echo '  FAILOVERS SEED (torture), COUNT SEED JOBS (mutate), CHAOS_SECONDS SEED (chaos), SOAK_SECONDS SEED (soak),'
 	@echo '  KERNEL=6.1|6.12|sid (interop), PREFIX DESTDIR (install), SPDK_DIR (bench: a built SPDK tree),'
 	@echo '  BENCH (options of bench/run, such as --quick, or of bench/policies; see their --help)'
 
@@ -68,6 +69,10 @@ sim-cover: ## what SEEDS simulated runs reach: lines, branches, statuses, states
 
 sim-mutants: ## weft with one mistake at a time (tests/sim/mutants, or MUTANT=name): the simulator finds each; JOBS
 	@tools/sim-mutants --jobs $(JOBS) $(MUTANT)
+
+mutate: ## what the tests find of COUNT small mistakes in src/ (500, drawn by SEED): shares and survivors; JOBS
+	@tools/setup build clang && tools/mutate prepare --jobs $(JOBS) --count $(COUNT) $(if $(SEED),--seed $(SEED)) && \
+		tools/mutate run --jobs $(JOBS)
 
 torture: test-tools all ## lose FAILOVERS paths under load (1000); no write may be lost or late; as root
 	@tests/torture/torture --programs build/tests/torture --weft build/src/cli/weft \
