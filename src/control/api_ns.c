@@ -195,6 +195,25 @@ static int ns_find(struct api_call *call, json_t *document, struct config_errors
 	return *ret_ns ? 0 : document_no_ns(call->params[0], call->number, errors);
 }
 
+/* Other data under the same NSID are another namespace, unless the caller gives them its UUID. */
+static void other_media_forget(json_t *ns, const json_t *body)
+{
+	const char *from = json_string_value(json_object_get(ns, "media"));
+	const char *to = json_string_value(json_object_get(body, "media"));
+	char *was, *is;
+
+	if (!from || !to || json_object_get(body, "uuid"))
+		return;
+	was = config_media_identity(from);
+	is = config_media_identity(to);
+	if (was && is && strcmp(was, is) != 0) {
+		json_object_del(ns, "uuid");
+		json_object_del(ns, "nguid");
+	}
+	free(was);
+	free(is);
+}
+
 static int ns_edit(struct api_call *call, json_t *document, struct config_errors *errors)
 {
 	json_t *ns = NULL;
@@ -202,6 +221,8 @@ static int ns_edit(struct api_call *call, json_t *document, struct config_errors
 
 	if (res == 0)
 		res = document_keeps(ns, call->body, "nsid", errors);
+	if (res == 0)
+		other_media_forget(ns, call->body);
 	if (res == 0)
 		res = document_merge(ns, call->body);
 	return res < 0 ? res : size_fold(ns, errors);

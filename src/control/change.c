@@ -143,8 +143,9 @@ static int run_check(struct run *run)
 	int res;
 
 	run->before = config_to_json(changes->config);
-	document = json_deep_copy(run->before);
-	if (!document) {
+	document = config_to_edit_json(changes->config);
+	if (!run->before || !document) {
+		json_decref(document);
 		config_errors_add(errors, "out of memory");
 		return -ENOMEM;
 	}
@@ -152,6 +153,8 @@ static int run_check(struct run *run)
 	if (res == 0)
 		res = config_load_json(document, &run->next, errors);
 	json_decref(document);
+	if (res == 0)
+		res = config_identify(run->next, changes->config, errors);
 	if (res == 0)
 		res = config_check_transition(changes->config, run->next, errors);
 	if (res < 0)
@@ -327,8 +330,10 @@ void changes_submit_private(struct changes *changes, const struct daemon_private
 	struct run *run = run_add(changes, RUN_PRIVATE, change);
 
 	run->has_private = private != NULL;
-	if (private)
+	if (private) {
 		run->private = *private;
+		uuid_random(&run->private.uuid);
+	}
 }
 
 void changes_stop(struct changes *changes)

@@ -26,13 +26,16 @@ static int snapshot_build_private(struct changes *changes, const struct config *
 				  const struct daemon_private *private,
 				  struct snapshot **ret_snapshot, struct config_errors *errors)
 {
-	json_t *document = config_to_json(desired);
+	json_t *document = config_to_edit_json(desired);
 	struct config *copy = NULL;
 	int res = document ? config_load_json(document, &copy, errors) : -ENOMEM;
 
 	if (res == 0)
+		res = config_identify(copy, desired, errors);
+	if (res == 0)
 		res = config_add_private_subsystem(copy, private->nqn, private->host_nqn,
-						   private->media_spec, private->port_id);
+						   private->media_spec, &private->uuid,
+						   private->port_id);
 	if (res == 0) {
 		if (changes->has_discovery)
 			config_add_discovery_port(copy, &changes->discovery);

@@ -203,11 +203,6 @@ int config_load_json(const json_t *root, struct config **ret_config, struct conf
 	}
 	target_limits_default(&config->limits);
 	document_parse(&at, root, config);
-	if (errors->count == before) {
-		for (unsigned i = 0; i < config->subsystem_count; i++)
-			config_subsystem_derive(&config->subsystems[i]);
-		config_identities_check(&at, config);
-	}
 	if (errors->count != before) {
 		config_free(config);
 		return -EINVAL;

@@ -48,9 +48,10 @@ void config_errors_print(const struct config_errors *errors, FILE *out);
 
 struct config_ns {
 	uint32_t nsid;
-	char *media; /* spec, see media/media.h */
-	struct uuid uuid;
+	char *media;      /* spec, see media/media.h */
+	struct uuid uuid; /* nil until config_identify; likewise the next one */
 	uint8_t nguid[16];
+	bool has_made_identity; /* by config_identify, not given by a document */
 	bool is_read_only;
 	uint32_t ana_group;
 	/* Who sees it: without is_masked every host of the subsystem; else those listed.
@@ -69,7 +70,7 @@ struct config_ns {
 
 struct config_subsystem {
 	char nqn[NVME_NQN_BYTES];
-	char serial[NVME_SERIAL_BYTES + 1];
+	char serial[NVME_SERIAL_BYTES + 1]; /* empty until config_identify */
 	char model[NVME_MODEL_BYTES + 1];
 	bool allows_any_host;
 	char (*hosts)[NVME_NQN_BYTES];
@@ -128,7 +129,8 @@ struct config_flags {
 	unsigned rights_count;
 };
 
-/* 0, or -EINVAL/-errno with at least one error. *ret_config is NULL on failure. */
+/* 0, or -EINVAL/-errno with at least one error. *ret_config is NULL on failure. Identities that the
+ * document leaves out are missing until config_identify. */
 int config_load_file(const char *path, struct config **ret_config, struct config_errors *errors);
 int config_load_text(const char *text, size_t len_bytes, struct config **ret_config,
 		     struct config_errors *errors);
@@ -146,7 +148,7 @@ bool config_add_discovery_port(struct config *config, const struct net_addr *add
 /* One namespace that one host alone may use, offered at least on this port, optimized there.
  * 0, -EEXIST, -ENOENT or -ENOMEM. */
 int config_add_private_subsystem(struct config *config, const char *nqn, const char *host_nqn,
-				 const char *media_spec, uint16_t port_id);
+				 const char *media_spec, const struct uuid *uuid, uint16_t port_id);
 void config_remove_subsystem(struct config *config, const char *nqn);
 
 struct media_registry;
@@ -159,13 +161,28 @@ const char *config_write_protect_name(enum ns_write_protect protect);
 bool config_write_protect_parse(const char *text, enum ns_write_protect *ret_protect);
 
 /*
- * The whole document, with every default and derived identity spelt out, so that reading it back
- * gives the same configuration on any machine. NULL when out of memory.
+ * Gives an identity to what has none: that of the same namespace in `known` (the configuration in
+ * force or saved; NULL: none), else a random one. 0, or -EINVAL with an error for every two
+ * namespaces that share an identity.
+ */
+int config_identify(struct config *config, const struct config *known,
+		    struct config_errors *errors);
+/* Takes the UUIDs out of a saved document that earlier versions derived for memory. */
+void config_forget_derived(json_t *document);
+
+/*
+ * The whole document, with every default and identity spelt out, so that reading it back gives the
+ * same configuration on any machine. Only the identity that memory got for this run is left out.
+ * NULL when out of memory.
  */
 json_t *config_to_json(const struct config *config);
+/* The same with the identity of memory, for edits: they know namespaces by it. */
+json_t *config_to_edit_json(const struct config *config);
 /* One element of it, as it stands in the document. */
 json_t *config_subsystem_to_json(const struct config_subsystem *subsystem);
 json_t *config_ns_to_json(const struct config_ns *ns);
+/* The same without the identity that memory got for this run. */
+json_t *config_ns_to_document(const struct config_ns *ns);
 json_t *config_port_to_json(const struct config *config, const struct config_port *port);
 int config_load_json(const json_t *document, struct config **ret_config,
 		     struct config_errors *errors);

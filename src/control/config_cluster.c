@@ -245,6 +245,8 @@ void config_cluster_parse(struct config_cursor *at, const json_t *object, struct
 static void ns_check(struct config_cursor *at, const struct config *config,
 		     const struct config_ns *ns)
 {
+	char text[UUID_TEXT_BYTES];
+	struct uuid uuid;
 	char *path;
 
 	if (!ns->is_clustered)
@@ -256,16 +258,44 @@ static void ns_check(struct config_cursor *at, const struct config *config,
 	if (ns->media && !path)
 		config_complain(at, "clustered",
 				"needs a \"file:\" medium: other members cannot reach memory");
-	if (uuid_is_nil(&ns->uuid))
+	if (uuid_is_nil(&ns->uuid)) {
+		uuid_random(&uuid);
 		config_complain(at, "clustered",
-				"needs \"uuid\": hosts know the namespace by it, whichever member "
-				"they reach");
+				"needs \"uuid\": hosts must find the same one whichever member "
+				"they reach; put this line into the documents of all members: "
+				"\"uuid\": \"%s\"",
+				uuid_format(&uuid, text));
+	}
 	free(path);
+}
+
+/* Members that make a serial number of their own would look like two subsystems. */
+static void serial_check(struct config_cursor *at, const struct config_subsystem *subsystem)
+{
+	char serial[NVME_SERIAL_BYTES + 1];
+
+	if (subsystem->serial[0] != 0)
+		return;
+	for (unsigned n = 0; n < subsystem->ns_count; n++) {
+		if (!subsystem->namespaces[n].is_clustered)
+			continue;
+		config_serial_make(serial);
+		config_complain(at, "serial",
+				"is missing, and namespace %u is clustered: hosts must find the "
+				"same serial number whichever member they reach; put this line "
+				"into the documents of all members: \"serial\": \"%s\"",
+				subsystem->namespaces[n].nsid, serial);
+		return;
+	}
 }
 
 void config_cluster_check(struct config_cursor *at, const struct config *config)
 {
 	for (unsigned s = 0; s < config->subsystem_count; s++) {
+		size_t outer = config_cursor_enter(at, "subsystems", s);
+
+		serial_check(at, &config->subsystems[s]);
+		config_cursor_leave(at, outer);
 		for (unsigned n = 0; n < config->subsystems[s].ns_count; n++) {
 			size_t mark = config_cursor_enter(at, "subsystems", s);
 

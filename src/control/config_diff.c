@@ -179,7 +179,7 @@ static void ns_diff(struct diff *diff, const char *nqn, const struct config_ns *
 	if (same_ns(from, to))
 		return;
 	snprintf(what, sizeof(what), "namespace %s/%u", nqn, from->nsid);
-	objects_diff(diff, what, config_ns_to_json(from), config_ns_to_json(to), "");
+	objects_diff(diff, what, config_ns_to_document(from), config_ns_to_document(to), "");
 }
 
 /* Both lists ascend: walks them side by side. Either subsystem may be NULL. */

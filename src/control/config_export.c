@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes a configuration as a document: every default and every derived identity is spelt out, in
- * one order of keys and elements, so that equal configurations give equal bytes, and reading the
- * document back gives the same configuration.
+ * Writes a configuration as a document: every default and every identity is spelt out, in one order
+ * of keys and elements, so that equal configurations give equal bytes, and reading the document
+ * back gives the same configuration. The UUID that memory got for this run is not of the document,
+ * because the next run makes another one (config_identity.c); only edits see it.
  *
  * Control thread only. What the program adds by itself (the discovery port, the subsystem of the
  * self-check) is not of the document and is left out.
@@ -31,17 +32,27 @@ static json_t *names_to_json(char (*names)[NVME_NQN_BYTES], unsigned count)
 	return list;
 }
 
-static bool ns_put_all(json_t *object, const struct config_ns *ns)
+/* Before config_identify there may be none. */
+static bool ns_put_identity(json_t *object, const struct config_ns *ns)
 {
 	char uuid[UUID_TEXT_BYTES], nguid[33];
+	bool has_nguid = false;
+
+	for (unsigned i = 0; i < 16; i++) {
+		has_nguid |= ns->nguid[i] != 0;
+		snprintf(nguid + 2 * i, 3, "%02x", ns->nguid[i]);
+	}
+	return (uuid_is_nil(&ns->uuid) ||
+		put(object, "uuid", json_string(uuid_format(&ns->uuid, uuid)))) &&
+	       (!has_nguid || put(object, "nguid", json_string(nguid)));
+}
+
+static bool ns_put_all(json_t *object, const struct config_ns *ns)
+{
 	bool is_good;
 
-	for (unsigned i = 0; i < 16; i++)
-		snprintf(nguid + 2 * i, 3, "%02x", ns->nguid[i]);
 	is_good = put(object, "nsid", json_integer(ns->nsid)) &&
-		  put(object, "media", json_string(ns->media)) &&
-		  put(object, "uuid", json_string(uuid_format(&ns->uuid, uuid))) &&
-		  put(object, "nguid", json_string(nguid)) &&
+		  put(object, "media", json_string(ns->media)) && ns_put_identity(object, ns) &&
 		  put(object, "read_only", json_boolean(ns->is_read_only)) &&
 		  put(object, "write_protect",
 		      json_string(config_write_protect_name(ns->write_protect))) &&
@@ -69,12 +80,26 @@ json_t *config_ns_to_json(const struct config_ns *ns)
 	return object;
 }
 
-static json_t *namespaces_to_json(const struct config_subsystem *subsystem)
+json_t *config_ns_to_document(const struct config_ns *ns)
+{
+	json_t *object = config_ns_to_json(ns);
+
+	if (object && ns->has_made_identity && config_ns_is_volatile(ns)) {
+		json_object_del(object, "uuid");
+		json_object_del(object, "nguid");
+	}
+	return object;
+}
+
+static json_t *namespaces_to_json(const struct config_subsystem *subsystem, bool is_edit)
 {
 	json_t *list = json_array();
 
 	for (unsigned i = 0; list && i < subsystem->ns_count; i++) {
-		if (json_array_append_new(list, config_ns_to_json(&subsystem->namespaces[i])) < 0) {
+		const struct config_ns *ns = &subsystem->namespaces[i];
+
+		if (json_array_append_new(list, is_edit ? config_ns_to_json(ns)
+							: config_ns_to_document(ns)) < 0) {
 			json_decref(list);
 			return NULL;
 		}
@@ -90,10 +115,12 @@ static json_t *pool_to_json(const struct config_subsystem *subsystem)
 	return json_pack("{s:s,s:s}", "folder", subsystem->pool_folder, "capacity", capacity);
 }
 
-static bool subsystem_put_all(json_t *object, const struct config_subsystem *subsystem)
+static bool subsystem_put_all(json_t *object, const struct config_subsystem *subsystem,
+			      bool is_edit)
 {
 	bool is_good = put(object, "nqn", json_string(subsystem->nqn)) &&
-		       put(object, "serial", json_string(subsystem->serial)) &&
+		       (subsystem->serial[0] == 0 ||
+			put(object, "serial", json_string(subsystem->serial))) &&
 		       put(object, "model", json_string(subsystem->model)) &&
 		       put(object, "allow_any_host", json_boolean(subsystem->allows_any_host)) &&
 		       put(object, "hosts", names_to_json(subsystem->hosts, subsystem->host_count));
@@ -102,18 +129,23 @@ static bool subsystem_put_all(json_t *object, const struct config_subsystem *sub
 		is_good = put(object, "rights", config_subsystem_rights_to_json(subsystem));
 	if (is_good && subsystem->pool_folder)
 		is_good = put(object, "pool", pool_to_json(subsystem));
-	return is_good && put(object, "namespaces", namespaces_to_json(subsystem));
+	return is_good && put(object, "namespaces", namespaces_to_json(subsystem, is_edit));
 }
 
-json_t *config_subsystem_to_json(const struct config_subsystem *subsystem)
+static json_t *subsystem_to_json(const struct config_subsystem *subsystem, bool is_edit)
 {
 	json_t *object = json_object();
 
-	if (object && !subsystem_put_all(object, subsystem)) {
+	if (object && !subsystem_put_all(object, subsystem, is_edit)) {
 		json_decref(object);
 		return NULL;
 	}
 	return object;
+}
+
+json_t *config_subsystem_to_json(const struct config_subsystem *subsystem)
+{
+	return subsystem_to_json(subsystem, true);
 }
 
 static bool is_offer_of_document(const struct config *config, const char *nqn)
@@ -210,15 +242,15 @@ static json_t *limits_to_json(const struct target_limits *limits)
 	return object;
 }
 
-static json_t *subsystems_to_json(const struct config *config)
+static json_t *subsystems_to_json(const struct config *config, bool is_edit)
 {
 	json_t *list = json_array();
 
 	for (unsigned i = 0; list && i < config->subsystem_count; i++) {
 		if (config->subsystems[i].is_implied)
 			continue;
-		if (json_array_append_new(list, config_subsystem_to_json(&config->subsystems[i])) <
-		    0) {
+		if (json_array_append_new(list,
+					  subsystem_to_json(&config->subsystems[i], is_edit)) < 0) {
 			json_decref(list);
 			return NULL;
 		}
@@ -242,12 +274,12 @@ static json_t *ports_to_json(const struct config *config)
 	return list;
 }
 
-json_t *config_to_json(const struct config *config)
+static json_t *document_make(const struct config *config, bool is_edit)
 {
 	json_t *root = json_object();
 
 	if (root && !(put(root, "version", json_integer(CONFIG_DOCUMENT_VERSION)) &&
-		      put(root, "subsystems", subsystems_to_json(config)) &&
+		      put(root, "subsystems", subsystems_to_json(config, is_edit)) &&
 		      put(root, "ports", ports_to_json(config)) &&
 		      put(root, "limits", limits_to_json(&config->limits)) &&
 		      (!config->cluster ||
@@ -256,4 +288,14 @@ json_t *config_to_json(const struct config *config)
 		return NULL;
 	}
 	return root;
+}
+
+json_t *config_to_json(const struct config *config)
+{
+	return document_make(config, false);
+}
+
+json_t *config_to_edit_json(const struct config *config)
+{
+	return document_make(config, true);
 }

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads a namespace of the configuration: its medium, who sees it, how it is protected; and derives
- * the identities that the document leaves out: UUID from NQN, NSID and medium, NGUID from the UUID.
- * They must never change for the same document, because hosts know their disks by them, and not
- * when the namespace grows.
+ * Reads a namespace of the configuration: its medium, who sees it, how it is protected.
+ * Identities that the document leaves out: config_identity.c.
  *
  * Control thread only. Nothing is opened here.
  */
@@ -177,19 +175,4 @@ char *config_media_identity(const char *spec)
 	identity = at->path ? strdup(at->path) : strndup(at->text, strcspn(at->text, ":"));
 	media_spec_free(&parsed);
 	return identity;
-}
-
-void config_ns_derive(const char *nqn, struct config_ns *ns)
-{
-	char *identity, *name;
-
-	if (uuid_is_nil(&ns->uuid)) {
-		identity = config_media_identity(ns->media);
-		CHECK(identity && asprintf(&name, "%s/%u/%s", nqn, ns->nsid, identity) > 0);
-		uuid_from_name(name, &ns->uuid);
-		free(name);
-		free(identity);
-	}
-	if (nguid_is_nil(ns->nguid))
-		memcpy(ns->nguid, ns->uuid.bytes, sizeof(ns->nguid));
 }

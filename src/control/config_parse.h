@@ -46,16 +46,15 @@ void config_cluster_check(struct config_cursor *at, const struct config *config)
 
 /* What two elements may not share: names, NSIDs, files, ids, addresses; and names of nothing. */
 void config_cross_check(struct config_cursor *at, const struct config *config);
-/* After deriving: nobody's given identity is what another one derived. */
-void config_identities_check(struct config_cursor *at, const struct config *config);
 /* The pool of one subsystem: its folder is its own, and its namespaces fit. */
 void config_pool_check(struct config_cursor *at, const struct config *config, unsigned index);
 /* Bytes of those namespaces of the document that lie in the subsystem's pool. */
 uint64_t config_pool_used_bytes(const struct config_subsystem *subsystem);
 
-/* Serial number, UUID and NGUID where the document gave none; stable from one start to the next. */
-void config_subsystem_derive(struct config_subsystem *subsystem);
-void config_ns_derive(const char *nqn, struct config_ns *ns);
+/* A random serial number. */
+void config_serial_make(char ret_serial[NVME_SERIAL_BYTES + 1]);
+/* Whether its data are gone after the next start: memory, and nothing at all. */
+bool config_ns_is_volatile(const struct config_ns *ns);
 /* What a medium is, whatever its options: a file's path, else the kind. The caller frees it. */
 char *config_media_identity(const char *spec);
 /* What it points at, not the struct itself. */

@@ -169,8 +169,7 @@ static unsigned places_fill(const struct config *config, struct ns_place *places
 	return count;
 }
 
-static void namespaces_check(struct config_cursor *at, const struct config *config,
-			     enum ns_trait first, enum ns_trait last)
+static void namespaces_check(struct config_cursor *at, const struct config *config)
 {
 	unsigned total = ns_total(config);
 	struct ns_place *places = calloc(total + 1, sizeof(*places));
@@ -181,7 +180,7 @@ static void namespaces_check(struct config_cursor *at, const struct config *conf
 		config_complain(at, NULL, "out of memory");
 	} else {
 		count = places_fill(config, places);
-		for (enum ns_trait trait = first; trait <= last; trait++)
+		for (enum ns_trait trait = 0; trait < NS_TRAIT_COUNT; trait++)
 			repeats_find(places, count, trait, sorted);
 	}
 	for (unsigned i = 0; i < count; i++) {
@@ -232,7 +231,7 @@ void config_cross_check(struct config_cursor *at, const struct config *config)
 {
 	subsystems_check(at, config);
 	config_cluster_check(at, config);
-	namespaces_check(at, config, NS_TRAIT_NSID, NS_TRAIT_PATH);
+	namespaces_check(at, config);
 	for (unsigned i = 0; i < config->subsystem_count; i++) {
 		size_t mark = config_cursor_enter(at, "subsystems", i);
 
@@ -245,11 +244,6 @@ void config_cross_check(struct config_cursor *at, const struct config *config)
 		port_check(at, config, i);
 		config_cursor_leave(at, mark);
 	}
-}
-
-void config_identities_check(struct config_cursor *at, const struct config *config)
-{
-	namespaces_check(at, config, NS_TRAIT_UUID, NS_TRAIT_UUID);
 }
 
 static const struct config_port *config_find_port(const struct config *config, uint16_t id)
@@ -317,7 +311,8 @@ void config_subsystem_release(struct config_subsystem *subsystem)
 }
 
 static int private_subsystem_init(struct config_subsystem *subsystem, const char *nqn,
-				  const char *host_nqn, const char *media_spec)
+				  const char *host_nqn, const char *media_spec,
+				  const struct uuid *uuid)
 {
 	text_copy(subsystem->nqn, sizeof(subsystem->nqn), nqn);
 	text_copy(subsystem->model, sizeof(subsystem->model), CONFIG_DEFAULT_MODEL);
@@ -328,6 +323,9 @@ static int private_subsystem_init(struct config_subsystem *subsystem, const char
 		return -ENOMEM;
 	subsystem->ns_count = 1;
 	subsystem->namespaces[0].nsid = 1;
+	subsystem->namespaces[0].uuid = *uuid;
+	memcpy(subsystem->namespaces[0].nguid, uuid->bytes, sizeof(uuid->bytes));
+	config_serial_make(subsystem->serial);
 	subsystem->namespaces[0].media = strdup(media_spec);
 	if (!subsystem->namespaces[0].media)
 		return -ENOMEM;
@@ -351,7 +349,7 @@ static int port_offer(struct config_port *port, const char *nqn)
 }
 
 int config_add_private_subsystem(struct config *config, const char *nqn, const char *host_nqn,
-				 const char *media_spec, uint16_t port_id)
+				 const char *media_spec, const struct uuid *uuid, uint16_t port_id)
 {
 	struct config_port *port = (struct config_port *)config_find_port(config, port_id);
 	struct config_subsystem subsystem = {0};
@@ -362,10 +360,9 @@ int config_add_private_subsystem(struct config *config, const char *nqn, const c
 		return -ENOENT;
 	if (config_find_subsystem(config, nqn))
 		return -EEXIST;
-	if (private_subsystem_init(&subsystem, nqn, host_nqn, media_spec))
+	if (private_subsystem_init(&subsystem, nqn, host_nqn, media_spec, uuid))
 		goto no_memory;
 	subsystem.namespaces[0].ana_group = optimized_group(port);
-	config_subsystem_derive(&subsystem);
 	grown = reallocarray(config->subsystems, config->subsystem_count + 1, sizeof(*grown));
 	if (!grown)
 		goto no_memory;

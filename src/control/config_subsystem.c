@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads a subsystem of the configuration with its allowed hosts and its pool, and derives its
- * serial number from the NQN when the document gives none. It must never change for the same
- * document, because hosts know it. Its namespaces: config_ns.c.
+ * Reads a subsystem of the configuration with its allowed hosts and its pool, and its serial
+ * number, when the document gives one. Its namespaces: config_ns.c; identities: config_identity.c.
  *
  * Control thread only.
  */
@@ -139,19 +138,4 @@ void config_subsystem_parse(struct config_cursor *at, const json_t *object,
 		config_cursor_leave(at, mark);
 	}
 	namespaces_parse(at, object, subsystem);
-}
-
-void config_subsystem_derive(struct config_subsystem *subsystem)
-{
-	struct uuid hash;
-
-	if (subsystem->serial[0] == 0) {
-		uuid_from_name(subsystem->nqn, &hash);
-		for (unsigned i = 0; i < 6; i++)
-			snprintf(subsystem->serial + 2 * i, 3, "%02X", hash.bytes[i]);
-		for (unsigned i = 6; i < 10; i++)
-			snprintf(subsystem->serial + 2 * i, 3, "%02X", hash.bytes[i + 6]);
-	}
-	for (unsigned i = 0; i < subsystem->ns_count; i++)
-		config_ns_derive(subsystem->nqn, &subsystem->namespaces[i]);
 }

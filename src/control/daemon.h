@@ -130,6 +130,7 @@ struct daemon_private {
 	const char *host_nqn;
 	const char *media_spec;
 	uint16_t port_id; /* where it is offered at least */
+	struct uuid uuid; /* made by the daemon */
 };
 
 /*

@@ -142,6 +142,7 @@ static int kept_load(const json_t *kept, struct config **ret_config, struct conf
 		return -ENOMEM;
 	}
 	config_end_power_cycle(document);
+	config_forget_derived(document);
 	res = config_load_json(document, ret_config, errors);
 	json_decref(document);
 	return res;
@@ -178,16 +179,12 @@ static int folder_check(const struct store *store, const struct config *config)
 	return 0;
 }
 
-/* One line: how the source differs from what it replaces. */
-static void replacement_log(const json_t *kept, const struct config *config)
+/* One line: how the source differs from what it replaces. `old` NULL: that cannot be read. */
+static void replacement_log(const struct config *old, const struct config *config)
 {
-	struct config_errors errors = {.count = 0};
-	struct config *old = NULL;
-	char *diff = NULL;
+	char *diff = old ? config_diff(old, config) : NULL;
 	unsigned lines = 0;
 
-	if (kept_load(kept, &old, &errors) == 0)
-		diff = config_diff(old, config);
 	for (const char *at = diff; at && *at; at++)
 		lines += *at == '\n';
 	if (!diff)
@@ -200,7 +197,52 @@ static void replacement_log(const json_t *kept, const struct config *config)
 			 "%.*s)",
 			 lines, lines == 1 ? "" : "s", (int)strcspn(diff, "\n"), diff);
 	free(diff);
+}
+
+/* Memory is empty now: hosts must not take it for what they knew. */
+static void new_memory_log(const struct config *config)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < config->subsystem_count; i++) {
+		const struct config_subsystem *subsystem = &config->subsystems[i];
+
+		for (unsigned n = 0; n < subsystem->ns_count; n++)
+			count += subsystem->namespaces[n].has_made_identity &&
+				 config_ns_is_volatile(&subsystem->namespaces[n]);
+	}
+	if (count > 0)
+		log_info("control", "%u namespace%s in memory: empty, with a new UUID for this run",
+			 count, count == 1 ? " is" : "s are");
+}
+
+/* Of what the start begins with; `old` is what the store has, or NULL. */
+static int start_identify(struct start *start, const struct config *old)
+{
+	struct config_errors errors = {.count = 0};
+	int res = config_identify(start->config, old, &errors);
+
+	if (res < 0)
+		errors_log("the configuration", &errors);
+	else
+		new_memory_log(start->config);
+	return res;
+}
+
+/* The source replaces what is kept, but namespaces that both have stay who they are. */
+static int source_take(struct start *start)
+{
+	struct config_errors errors = {.count = 0};
+	struct config *old = NULL;
+	int res;
+
+	if (start->kept)
+		kept_load(start->kept, &old, &errors);
+	res = start_identify(start, old);
+	if (res == 0 && start->kept)
+		replacement_log(old, start->config);
 	config_free(old);
+	return res;
 }
 
 static bool is_kept_wanted(const struct store *store, const struct daemon_options *options)
@@ -224,8 +266,9 @@ int start_choose(struct store *store, const struct daemon_options *options, stru
 	}
 	if (!ret_start->kept || !is_kept_wanted(store, options)) {
 		ret_start->source_hash = options->source_hash ? options->source_hash : "";
-		if (ret_start->kept)
-			replacement_log(ret_start->kept, ret_start->config);
+		res = source_take(ret_start);
+		if (res < 0)
+			goto fail;
 		return 0;
 	}
 	config_free(ret_start->config);
@@ -234,6 +277,8 @@ int start_choose(struct store *store, const struct daemon_options *options, stru
 		res = -ENOENT;
 		goto fail;
 	}
+	if (res == 0)
+		res = start_identify(ret_start, NULL);
 	if (res == 0) {
 		log_info("control", "starting with the kept state, generation %llu",
 			 (unsigned long long)store_generation(store));

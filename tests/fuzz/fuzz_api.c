@@ -212,6 +212,7 @@ static void state_begin(void)
 	errors.count = 0;
 	generation = 7;
 	CHECK(config_load_text(base_document, strlen(base_document), &base, &errors) == 0);
+	CHECK(config_identify(base, NULL, &errors) == 0);
 	CHECK(media_registry_create(1, &registry_now) == 0);
 	CHECK(config_build_snapshot(base, registry_now, 1, &base_snapshot, &errors) == 0);
 	media_registry_commit(registry_now);
@@ -248,7 +249,7 @@ static void change_run(void)
 {
 	static struct change_result result;
 	struct change change = waiting;
-	json_t *document = config_to_json(base);
+	json_t *document = config_to_edit_json(base);
 	struct config *next = NULL;
 
 	waiting = (struct change){0};
@@ -260,6 +261,8 @@ static void change_run(void)
 		result.res = change.edit(document, change.arg, &result.errors);
 	if (result.res == 0)
 		result.res = config_load_json(document, &next, &result.errors);
+	if (result.res == 0)
+		result.res = config_identify(next, base, &result.errors);
 	if (result.res == 0)
 		result.res = config_check_transition(base, next, &result.errors);
 	if (result.res == 0)

@@ -77,7 +77,9 @@ static void two_try(const uint8_t *data, size_t len_bytes, size_t first_bytes)
 	errors.count = 0;
 	if (config_load_text((const char *)data, first_bytes, &first, &errors) == 0 &&
 	    config_load_text((const char *)data + first_bytes + 1, len_bytes - first_bytes - 1,
-			     &second, &errors) == 0) {
+			     &second, &errors) == 0 &&
+	    config_identify(first, NULL, &errors) == 0 &&
+	    config_identify(second, first, &errors) == 0) {
 		transition_try(first, second);
 		transition_try(second, first);
 	}
@@ -112,10 +114,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes)
 	for (unsigned i = 0; i < config->subsystem_count; i++) {
 		for (unsigned n = 0; n < config->subsystems[i].ns_count; n++) {
 			CHECK(config->subsystems[i].namespaces[n].media);
-			CHECK(!uuid_is_nil(&config->subsystems[i].namespaces[n].uuid));
 		}
 	}
 	round_trip(config);
+	if (config_identify(config, NULL, &errors) == 0)
+		round_trip(config);
+	else
+		CHECK(errors.count > 0);
 	config_free(config);
 	return 0;
 }

@@ -20,7 +20,8 @@ from tap import Tap  # noqa: E402
 PROGRAM_TIMEOUT_S = 240
 
 NAMESPACES = [
-    target.namespace(1, 'mem:8M,block=512'),
+    # The same to hosts after a restart of the target, though its data are gone.
+    target.namespace(1, 'mem:8M,block=512', uuid='6f1c7b9a-52e0-4d0b-9a39-1f0f5c1d2e01'),
     target.namespace(2, 'mem:64M,block=4096'),
     target.namespace(3, 'mem:1M,block=512', read_only=True),
     target.namespace(4, 'fault:fail:op=read@mem:1M,block=512'),

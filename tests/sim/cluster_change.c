@@ -76,7 +76,7 @@ static json_t *sub_document(const struct cluster *world, unsigned index,
 		if (!(desired->host_revoked[index] >> i & 1))
 			json_array_append_new(hosts, json_string(world->hosts[i].nqn));
 	}
-	return json_pack("{s:s, s:s, s:o, s:o}", "nqn", sub->nqn, "model",
+	return json_pack("{s:s, s:s, s:s, s:o, s:o}", "nqn", sub->nqn, "serial", "CLUSTER", "model",
 			 index == 0 ? model : "weft", "hosts", hosts, "namespaces", namespaces);
 }
 

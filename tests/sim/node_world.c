@@ -46,10 +46,10 @@ static json_t *document_make(unsigned node, bool is_cluster)
 	snprintf(media, sizeof(media), "file:/disk/one,size=%u,block=%u",
 		 NWORLD_BLOCKS * NWORLD_BLOCK_BYTES, NWORLD_BLOCK_BYTES);
 	document = made(json_pack(
-		"{s:i, s:[{s:s, s:{s:[s]}, s:[{s:i, s:s, s:s, s:b}]}], s:[{s:i, s:s, s:s}], "
+		"{s:i, s:[{s:s, s:s, s:{s:[s]}, s:[{s:i, s:s, s:s, s:b}]}], s:[{s:i, s:s, s:s}], "
 		"s:{s:i}}",
-		"version", 1, "subsystems", "nqn", NWORLD_NQN, "rights", "any", "write-protect",
-		"namespaces", "nsid", 1, "media", media, "uuid",
+		"version", 1, "subsystems", "nqn", NWORLD_NQN, "serial", "NODES", "rights", "any",
+		"write-protect", "namespaces", "nsid", 1, "media", media, "uuid",
 		"6f1c7b9a-52e0-4d0b-9a39-1f0f5c1d2e3f", "clustered", (int)is_cluster, "ports", "id",
 		(int)node + 1, "address", address, "service", "4420", "limits", "quiesce_ms", 400));
 	if (is_cluster)

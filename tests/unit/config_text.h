@@ -9,6 +9,8 @@
 
 #include "tap.h"
 
+#include <errno.h>
+
 static struct config_errors errors;
 
 static struct config *load(const char *text)
@@ -18,6 +20,11 @@ static struct config *load(const char *text)
 
 	memset(&errors, 0, sizeof(errors));
 	res = config_load_text(text, strlen(text), &config, &errors);
+	if (res == 0 && config_identify(config, NULL, &errors) < 0) {
+		config_free(config);
+		config = NULL;
+		res = -EINVAL;
+	}
 	EXPECT_EQ(config == NULL, res < 0);
 	EXPECT_EQ(config == NULL, errors.count > 0);
 	return config;

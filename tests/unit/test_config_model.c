@@ -93,8 +93,10 @@ static void export_reads_back_the_same(void)
 
 static void export_spells_out_identities(void)
 {
-	struct config *config = load_good("{\"version\": 1, \"subsystems\": [{\"nqn\": \"" NQN_A
-					  "\", \"namespaces\": [{\"media\": \"mem:1M\"}]}]}");
+	struct config *config =
+		load_good("{\"version\": 1, \"subsystems\": [{\"nqn\": \"" NQN_A
+			  "\", \"namespaces\": [{\"media\": \"file:/a\"}, {\"media\": "
+			  "\"mem:1M\"}]}]}");
 	json_t *document = config_to_json(config);
 	json_t *subsystem = json_array_get(json_object_get(document, "subsystems"), 0);
 	json_t *ns = json_array_get(json_object_get(subsystem, "namespaces"), 0);
@@ -104,6 +106,9 @@ static void export_spells_out_identities(void)
 	EXPECT_STR(uuid_format(&config->subsystems[0].namespaces[0].uuid, uuid),
 		   json_string_value(json_object_get(ns, "uuid")));
 	EXPECT_EQ(32, strlen(json_string_value(json_object_get(ns, "nguid"))));
+	/* Memory gets another one at the next start: it is not of the document. */
+	ns = json_array_get(json_object_get(subsystem, "namespaces"), 1);
+	EXPECT(!json_object_get(ns, "uuid") && !json_object_get(ns, "nguid"));
 	EXPECT_STR("4420",
 		   json_string_value(json_object_get(
 			   json_array_get(json_object_get(document, "ports"), 0), "service")));
@@ -116,12 +121,13 @@ static void what_the_program_adds_is_not_exported(void)
 {
 	struct config *config = load_good("{\"version\": 1, \"subsystems\": [{\"nqn\": \"" NQN_A
 					  "\"}], \"ports\": [{\"subsystems\": [\"" NQN_A "\"]}]}");
+	const struct uuid uuid = {.bytes = {1}};
 	struct net_addr addr;
 	char *before = dump(config), *after;
 
 	EXPECT_EQ(0, net_addr_parse("127.0.0.1", 8009, &addr));
 	EXPECT(config_add_discovery_port(config, &addr));
-	EXPECT_EQ(0, config_add_private_subsystem(config, NQN_B, HOST1, "mem:1M", 1));
+	EXPECT_EQ(0, config_add_private_subsystem(config, NQN_B, HOST1, "mem:1M", &uuid, 1));
 	after = dump(config);
 	EXPECT_STR(before, after);
 	free(before);
@@ -129,25 +135,139 @@ static void what_the_program_adds_is_not_exported(void)
 	config_free(config);
 }
 
+/* What `text` says after what `known` says. */
+static struct config *load_after(const struct config *known, const char *text)
+{
+	struct config *config = NULL;
+
+	memset(&errors, 0, sizeof(errors));
+	EXPECT_EQ(0, config_load_text(text, strlen(text), &config, &errors));
+	EXPECT_EQ(0, config_identify(config, known, &errors));
+	return config;
+}
+
+static const struct config_ns *first_ns(const struct config *config)
+{
+	return &config->subsystems[0].namespaces[0];
+}
+
+#define SPACES(list)                                                                               \
+	"{\"version\": 1, \"subsystems\": [{\"nqn\": \"" NQN_A "\", \"namespaces\": [" list "]}]}"
+
 static void an_identity_survives_growth(void)
 {
-	struct config *small = load_good("{\"version\": 1, \"subsystems\": [{\"nqn\": \"" NQN_A
-					 "\", \"namespaces\": [{\"media\": \"mem:1M\"},"
-					 "{\"media\": \"file:/x,size=1M\"}]}]}");
-	struct config *large = load_good("{\"version\": 1, \"subsystems\": [{\"nqn\": \"" NQN_A
-					 "\", \"namespaces\": [{\"media\": \"mem:2M\"},"
-					 "{\"media\": \"file:/x,size=2M\"}]}]}");
+	struct config *small =
+		load_good(SPACES("{\"media\": \"mem:1M\"}, {\"media\": \"file:/x,size=1M\"}"));
+	struct config *large = load_after(
+		small, SPACES("{\"media\": \"mem:2M\"}, {\"media\": \"file:/x,size=2M\"}"));
 
-	for (unsigned i = 0; i < 2; i++)
-		EXPECT(uuid_equal(&small->subsystems[0].namespaces[i].uuid,
-				  &large->subsystems[0].namespaces[i].uuid));
+	for (unsigned i = 0; i < 2; i++) {
+		const struct config_ns *was = &small->subsystems[0].namespaces[i];
+		const struct config_ns *is = &large->subsystems[0].namespaces[i];
+
+		EXPECT(uuid_equal(&was->uuid, &is->uuid));
+		EXPECT_EQ(0, memcmp(was->nguid, is->nguid, sizeof(is->nguid)));
+		EXPECT(is->has_made_identity);
+	}
+	EXPECT_STR(small->subsystems[0].serial, large->subsystems[0].serial);
 	config_free(small);
 	config_free(large);
 }
 
+static void other_media_or_numbers_are_other_namespaces(void)
+{
+	struct config *before = load_good(SPACES("{\"media\": \"file:/x,size=1M\"}"));
+	struct config *media = load_after(before, SPACES("{\"media\": \"file:/y,size=1M\"}"));
+	struct config *number =
+		load_after(before, SPACES("{\"nsid\": 2, \"media\": \"file:/x,size=1M\"}"));
+	struct config *gone = load_after(before, SPACES(""));
+	struct config *again = load_after(gone, SPACES("{\"media\": \"file:/x,size=1M\"}"));
+
+	EXPECT(!uuid_equal(&first_ns(before)->uuid, &first_ns(media)->uuid));
+	EXPECT(!uuid_equal(&first_ns(before)->uuid, &first_ns(number)->uuid));
+	EXPECT(!uuid_equal(&first_ns(before)->uuid, &first_ns(again)->uuid));
+	EXPECT_STR(before->subsystems[0].serial, again->subsystems[0].serial);
+	config_free(before);
+	config_free(media);
+	config_free(number);
+	config_free(gone);
+	config_free(again);
+}
+
+#define UUID "6f1c7b9a-52e0-4d0b-9a39-1f0f5c1d2e3f"
+
+static void a_given_identity_wins_and_stays(void)
+{
+	struct config *made = load_good(SPACES("{\"media\": \"mem:1M\"}"));
+	struct config *given =
+		load_after(made, SPACES("{\"media\": \"mem:1M\", \"uuid\": \"" UUID "\"}"));
+	struct config *silent = load_after(given, SPACES("{\"media\": \"mem:1M\"}"));
+	char text[UUID_TEXT_BYTES], *document;
+
+	EXPECT_STR(UUID, uuid_format(&first_ns(given)->uuid, text));
+	EXPECT(!first_ns(given)->has_made_identity);
+	EXPECT_EQ(0, memcmp(first_ns(given)->nguid, first_ns(given)->uuid.bytes, 16));
+	EXPECT_STR(UUID, uuid_format(&first_ns(silent)->uuid, text));
+	document = dump(silent);
+	EXPECT(strstr(document, UUID) != NULL);
+	free(document);
+	config_free(made);
+	config_free(given);
+	config_free(silent);
+}
+
+/* An edit sees the UUID of memory; that does not make it one that a document gives. */
+static void an_edit_leaves_a_made_identity_made(void)
+{
+	struct config *made = load_good(SPACES("{\"media\": \"mem:1M\"}"));
+	json_t *document = config_to_edit_json(made);
+	char *text = json_dumps(document, 0), *kept;
+	struct config *edited = load_after(made, text);
+
+	EXPECT(strstr(text, "uuid") != NULL);
+	EXPECT(uuid_equal(&first_ns(made)->uuid, &first_ns(edited)->uuid));
+	kept = dump(edited);
+	EXPECT(!strstr(kept, "uuid"));
+	free(kept);
+	free(text);
+	json_decref(document);
+	config_free(made);
+	config_free(edited);
+}
+
+/* Earlier versions derived it from the name, and saved it. */
+static void a_derived_uuid_of_memory_is_forgotten(void)
+{
+	static const char names[2][40] = {NQN_A "/1/mem", NQN_A "/2//x"};
+	char text[512], uuids[2][UUID_TEXT_BYTES];
+	json_t *document;
+	struct config *config = NULL;
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct uuid uuid;
+
+		uuid_from_name(names[i], &uuid);
+		uuid_format(&uuid, uuids[i]);
+	}
+	snprintf(text, sizeof(text),
+		 SPACES("{\"nsid\": 1, \"media\": \"mem:1M\", \"uuid\": \"%s\"}, {\"nsid\": 2, "
+			"\"media\": \"file:/x\", \"uuid\": \"%s\"}, {\"nsid\": 3, \"media\": "
+			"\"mem:1M\", \"uuid\": \"" UUID "\"}"),
+		 uuids[0], uuids[1]);
+	document = json_loads(text, 0, NULL);
+	config_forget_derived(document);
+	memset(&errors, 0, sizeof(errors));
+	EXPECT_EQ(0, config_load_json(document, &config, &errors));
+	EXPECT(uuid_is_nil(&config->subsystems[0].namespaces[0].uuid));
+	EXPECT_STR(uuids[1], uuid_format(&config->subsystems[0].namespaces[1].uuid, text));
+	EXPECT_STR(UUID, uuid_format(&config->subsystems[0].namespaces[2].uuid, text));
+	config_free(config);
+	json_decref(document);
+}
+
 static void expect_diff(const char *from_text, const char *to_text, const char *wanted)
 {
-	struct config *from = load_good(from_text), *to = load_good(to_text);
+	struct config *from = load_good(from_text), *to = load_after(from, to_text);
 	char *diff = from && to ? config_diff(from, to) : NULL;
 
 	EXPECT(diff != NULL);
@@ -189,7 +309,7 @@ static void differences_are_told_in_lines(void)
 
 static void expect_transition(const char *from_text, const char *to_text, const char *refusal)
 {
-	struct config *from = load_good(from_text), *to = load_good(to_text);
+	struct config *from = load_good(from_text), *to = load_after(from, to_text);
 	int res;
 
 	memset(&errors, 0, sizeof(errors));
@@ -297,18 +417,42 @@ static void a_label_has_256_bytes(void)
 	expect_error(text, "label: has 257 bytes, at most 256");
 }
 
-/* Export would make it a clash that nobody wrote. */
-static void a_given_uuid_may_not_be_a_derived_one(void)
+/* The document leaves out the one that it repeats. */
+static void a_given_identity_may_not_be_anothers(void)
 {
-	struct config *config = load_good(ONE("\"namespaces\": [{\"media\": \"mem:1M\"}]"));
-	char text[1024], uuid[UUID_TEXT_BYTES];
+	static const char *const forms[] = {"uuid", "nguid"};
 
-	snprintf(text, sizeof(text),
-		 ONE("\"namespaces\": [{\"media\": \"mem:1M\"}, {\"media\": \"mem:1M\", \"uuid\": "
-		     "\"%s\"}]"),
-		 uuid_format(&config->subsystems[0].namespaces[0].uuid, uuid));
-	expect_error(text, "uuid: is that of subsystems[0].namespaces[0] too");
-	config_free(config);
+	for (unsigned i = 0; i < 2; i++) {
+		struct config *before = load_good(SPACES("{\"media\": \"file:/x\"}"));
+		struct config *after = NULL;
+		char text[1024], given[UUID_TEXT_BYTES];
+
+		uuid_format(&first_ns(before)->uuid, given);
+		if (i == 1) {
+			const uint8_t *nguid = first_ns(before)->nguid;
+
+			for (unsigned n = 0; n < 16; n++)
+				snprintf(given + 2 * n, 3, "%02x", nguid[n]);
+		}
+		snprintf(text, sizeof(text),
+			 SPACES("{\"media\": \"file:/x\"}, {\"media\": \"file:/y\", \"%s\": "
+				"\"%s\"}"),
+			 forms[i], given);
+		memset(&errors, 0, sizeof(errors));
+		EXPECT_EQ(0, config_load_text(text, strlen(text), &after, &errors));
+		EXPECT_EQ(-EINVAL, config_identify(after, before, &errors));
+		EXPECT(says(i == 0 ? "have the same UUID" : "have the same NGUID"));
+		config_free(before);
+		config_free(after);
+	}
+}
+
+static void members_of_a_cluster_are_given_theirs(void)
+{
+	expect_error(SPACES("{\"media\": \"file:/x\", \"clustered\": true}"),
+		     "into the documents of all members: \"uuid\": \"");
+	expect_error(SPACES("{\"media\": \"file:/x\", \"clustered\": true}"),
+		     "into the documents of all members: \"serial\": \"");
 }
 
 int main(void)
@@ -322,6 +466,11 @@ int main(void)
 	TAP_RUN(a_start_ends_the_power_cycle);
 	TAP_RUN(new_keys_are_read_strictly);
 	TAP_RUN(a_label_has_256_bytes);
-	TAP_RUN(a_given_uuid_may_not_be_a_derived_one);
+	TAP_RUN(other_media_or_numbers_are_other_namespaces);
+	TAP_RUN(a_given_identity_wins_and_stays);
+	TAP_RUN(an_edit_leaves_a_made_identity_made);
+	TAP_RUN(a_derived_uuid_of_memory_is_forgotten);
+	TAP_RUN(a_given_identity_may_not_be_anothers);
+	TAP_RUN(members_of_a_cluster_are_given_theirs);
 	return tap_end();
 }

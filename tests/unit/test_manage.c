@@ -42,7 +42,8 @@ static void begin_with(const char *text)
 	memset(&request, 0, sizeof(request));
 	memset(&edit, 0, sizeof(edit));
 	CHECK(config_load_text(text, strlen(text), &config, &errors) == 0);
-	document = config_to_json(config);
+	CHECK(config_identify(config, NULL, &errors) == 0);
+	document = config_to_edit_json(config);
 	config_free(config);
 	snprintf(request.subsystem_nqn, sizeof(request.subsystem_nqn), "%s", NQN);
 	snprintf(request.host_nqn, sizeof(request.host_nqn), "%s", H1);

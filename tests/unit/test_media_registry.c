@@ -6,6 +6,7 @@
  */
 #include "base/clock.h"
 #include "control/config_mask.h"
+#include "control/config_parse.h"
 #include "control/media_registry.h"
 #include "control/pool.h"
 #include "target/ns_live.h"
@@ -72,6 +73,24 @@ static void end(void)
 	nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
+/* Namespaces of the same number and medium are the same in all documents of a test. */
+static void identify(struct config *config)
+{
+	struct config_subsystem *subsystem = config->subsystems;
+
+	for (unsigned i = 0; i < subsystem->ns_count; i++) {
+		struct config_ns *ns = &subsystem->namespaces[i];
+		char *media = config_media_identity(ns->media);
+		char name[512];
+
+		snprintf(name, sizeof(name), "%u/%s", ns->nsid, media);
+		if (uuid_is_nil(&ns->uuid))
+			uuid_from_name(name, &ns->uuid);
+		free(media);
+	}
+	EXPECT_EQ(0, config_identify(config, NULL, &errors));
+}
+
 __attribute__((format(printf, 1, 0))) static struct config *parse(const char *format, va_list args)
 {
 	struct config *config = NULL;
@@ -81,7 +100,8 @@ __attribute__((format(printf, 1, 0))) static struct config *parse(const char *fo
 	for (char *c = text; *c != 0; c++)
 		*c = *c == '\'' ? '"' : *c;
 	memset(&errors, 0, sizeof(errors));
-	config_load_text(text, strlen(text), &config, &errors);
+	if (config_load_text(text, strlen(text), &config, &errors) == 0)
+		identify(config);
 	for (unsigned i = 0; i < errors.count && i < CONFIG_ERRORS_MAX; i++)
 		printf("# %s\n", errors.texts[i]);
 	return config;
@@ -314,6 +334,7 @@ static void masks_have_room_for_many_hosts(void)
 			     "subsystems", "nqn", NQN, "namespaces", "media", "null:1M", "hosts",
 			     hosts, "media", "null:1M", "hidden_from", list);
 	EXPECT_EQ(0, config_load_json(document, &config, &errors));
+	EXPECT_EQ(0, config_identify(config, NULL, &errors));
 	EXPECT_EQ(0, config_build_snapshot(config, registry, 1, &s, &errors));
 	media_registry_commit(registry);
 	EXPECT_EQ(130, s->mask_host_count);
@@ -500,6 +521,7 @@ static void large_configurations_are_quick(void)
 	}
 	start_ns = clock_monotonic_ns();
 	EXPECT_EQ(0, config_load_json(document, &config, &errors));
+	EXPECT_EQ(0, config_identify(config, NULL, &errors));
 	parsed_ns = clock_monotonic_ns();
 	EXPECT_EQ(0, config_build_snapshot(config, registry, 1, &snapshot, &errors));
 	media_registry_commit(registry);

@@ -200,7 +200,7 @@ static struct snapshot *build(struct media_registry *registry, struct config_err
 		 path_of(0));
 	memset(errors, 0, sizeof(*errors));
 	config_load_text(text, strlen(text), &config, errors);
-	CHECK(config != NULL);
+	CHECK(config && config_identify(config, NULL, errors) == 0);
 	config_build_snapshot(config, registry, 1, &snapshot, errors);
 	config_free(config);
 	return snapshot;

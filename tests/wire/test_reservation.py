@@ -575,9 +575,11 @@ def test(t, tgt):
 
 
 SPACES = [
-    target.namespace(1, 'mem:4M,block=512'),
-    target.namespace(PLAIN, 'mem:4M,block=512'),
-    target.namespace(SLOW, 'fault:delay:op=read:ms=%d@mem:1M,block=512' % SLOW_MS),
+    # Given: memory would have another UUID after a restart, and no reservation.
+    target.namespace(1, 'mem:4M,block=512', uuid='6f1c7b9a-52e0-4d0b-9a39-1f0f5c1d2e01'),
+    target.namespace(PLAIN, 'mem:4M,block=512', uuid='6f1c7b9a-52e0-4d0b-9a39-1f0f5c1d2e02'),
+    target.namespace(SLOW, 'fault:delay:op=read:ms=%d@mem:1M,block=512' % SLOW_MS,
+                     uuid='6f1c7b9a-52e0-4d0b-9a39-1f0f5c1d2e03'),
 ]
 
 target.run(Tap(), test, namespaces=SPACES, rights=target.ALL_RIGHTS)
