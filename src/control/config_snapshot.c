@@ -109,22 +109,27 @@ static int namespaces_build(struct builder *builder, const struct config_subsyst
 	return first_failure;
 }
 
-/* The account is by what the media really have: a file may be larger than its spec says. */
-static void pool_account(const struct config_subsystem *from, struct subsystem *to)
+/*
+ * TNVMCAP is all that the subsystem has, in the pool or not; only what is left of the pool can
+ * become a namespace. The account is by what the media really have: a file may be larger than its
+ * spec says.
+ */
+static void capacity_account(const struct config_subsystem *from, struct subsystem *to)
 {
-	uint64_t used = 0;
+	uint64_t used = 0, outside = 0;
 
-	if (!from->pool_folder)
-		return;
 	for (unsigned i = 0; i < to->ns_count; i++) {
-		char *path = config_media_path(to->namespaces[i].media->spec);
+		const struct media *media = to->namespaces[i].media;
+		char *path = from->pool_folder ? config_media_path(media->spec) : NULL;
 
 		if (path && config_path_in_folder(path, from->pool_folder))
-			used += to->namespaces[i].media->size_bytes;
+			used += media->size_bytes;
+		else
+			outside += media->size_bytes;
 		free(path);
 	}
-	to->pool_bytes = from->pool_bytes;
-	to->pool_unused_bytes = used < from->pool_bytes ? from->pool_bytes - used : 0;
+	to->capacity_bytes = (used > from->pool_bytes ? used : from->pool_bytes) + outside;
+	to->capacity_unused_bytes = used < from->pool_bytes ? from->pool_bytes - used : 0;
 }
 
 /* Fills a subsystem that the snapshot already owns, counting up as it goes. */
@@ -167,7 +172,7 @@ static int subsystem_build(struct builder *builder, const struct config_subsyste
 		return res;
 	}
 	res = namespaces_build(builder, from, to);
-	pool_account(from, to);
+	capacity_account(from, to);
 	return res;
 }
 

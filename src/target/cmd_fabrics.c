@@ -154,7 +154,7 @@ static void property_get_execute(struct slot *slot)
 		slot->result = ctrl_cap(ctrl);
 		break;
 	case PROPERTY_VS:
-		slot->result = NVME_VERSION_2_1;
+		slot->result = NVME_VERSION_BASE;
 		break;
 	case PROPERTY_CC:
 		slot->result = ctrl->cc;
@@ -163,7 +163,7 @@ static void property_get_execute(struct slot *slot)
 		slot->result = ctrl->csts;
 		break;
 	case PROPERTY_CRTO:
-		slot->result = CTRL_READY_TIMEOUT_MS / 500;
+		slot->result = ctrl_crto(ctrl);
 		break;
 	default:
 		slot_complete_at(slot, invalid, offsetof(struct nvme_sqe, cdw11));

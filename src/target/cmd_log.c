@@ -260,6 +260,10 @@ nvme_status log_prepare(struct slot *slot)
 		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_NSID);
 	if (cmd.log_id == LOG_EFFECTS && cmd.csi > NVME_CSI_MAX)
 		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_LOG_CSI);
+	/* No extended entries, entries of one port or of all subsystems: page 0 does not offer
+	 * them. */
+	if (cmd.log_id == LOG_DISCOVERY && cmd.specific != 0)
+		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_LOG_LSP);
 	slot->execute = log_execute;
 	return command_expect_data(slot, DATA_TO_HOST, (uint32_t)cmd.len_bytes);
 }

@@ -23,6 +23,7 @@ nvme_status command_expect_data(struct slot *slot, enum data_direction direction
 enum sqe_byte {
 	SQE_BYTE_NSID = 4,
 	SQE_BYTE_CDW10 = 40,
+	SQE_BYTE_LOG_LSP = 41, /* bits 14:8 of CDW10 */
 	SQE_BYTE_CDW11 = 44,
 	SQE_BYTE_CDW12 = 48,
 	SQE_BYTE_CDW14 = 56,

@@ -200,6 +200,7 @@ const struct ns *ctrl_find_ns(const struct ctrl *ctrl, uint32_t nsid);
 uint64_t ctrl_ana_change_count(const struct ctrl *ctrl);
 /* ---- ctrl_property.c: CC, CSTS and what they set going ------------------------------------- */
 uint64_t ctrl_cap(const struct ctrl *ctrl);
+uint32_t ctrl_crto(const struct ctrl *ctrl);
 void ctrl_set_cc(struct ctrl *ctrl, uint32_t cc);
 /* A queue went away: goes on with disable or shutdown. */
 void ctrl_property_on_detach(struct ctrl *ctrl);

@@ -49,8 +49,8 @@ static void identity_fill_io(const struct ctrl *ctrl, const struct target_limits
 	if (ctrl->subsystem) {
 		text_copy(identity->serial, sizeof(identity->serial), ctrl->subsystem->serial);
 		text_copy(identity->model, sizeof(identity->model), ctrl->subsystem->model);
-		identity->capacity_bytes = ctrl->subsystem->pool_bytes;
-		identity->capacity_unused_bytes = ctrl->subsystem->pool_unused_bytes;
+		identity->capacity_bytes = ctrl->subsystem->capacity_bytes;
+		identity->capacity_unused_bytes = ctrl->subsystem->capacity_unused_bytes;
 	}
 	identity->has_multiple_ports = true;
 	identity->has_multiple_ctrls = true;
@@ -90,7 +90,7 @@ void ctrl_identity_fill(const struct ctrl *ctrl, struct ctrl_identity *ret_ident
 		.model = IDENTITY_DISCOVERY_MODEL,
 		.type = ctrl->type,
 		.cntlid = ctrl->cntlid,
-		.version = NVME_VERSION_2_1,
+		.version = NVME_VERSION_BASE,
 		.transfer_max_bytes = limits->transfer_max_bytes,
 		.has_host_id_extended = true,
 		.has_traffic_keep_alive = true,

@@ -12,16 +12,29 @@
 
 #include <stdlib.h>
 
-uint64_t ctrl_cap(const struct ctrl *ctrl)
+static struct ctrl_capabilities ctrl_capabilities(const struct ctrl *ctrl)
 {
-	struct ctrl_capabilities cap = {
+	return (struct ctrl_capabilities){
 		.queue_size_max = ctrl->local->snapshot->limits.queue_size_max,
 		.ready_timeout_ms = CTRL_READY_TIMEOUT_MS,
+		.has_ready_with_media = true,
 		.supports_nvm = true,
 		.supports_io_command_sets = true,
 	};
+}
+
+uint64_t ctrl_cap(const struct ctrl *ctrl)
+{
+	struct ctrl_capabilities cap = ctrl_capabilities(ctrl);
 
 	return cap_encode(&cap);
+}
+
+uint32_t ctrl_crto(const struct ctrl *ctrl)
+{
+	struct ctrl_capabilities cap = ctrl_capabilities(ctrl);
+
+	return crto_encode(&cap);
 }
 
 static bool config_is_usable(const struct ctrl *ctrl, const struct ctrl_config *config)

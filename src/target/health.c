@@ -20,8 +20,10 @@
 
 #define HEALTH_KIND          "health"
 #define EVENTS_KIND          "events"
-#define HEALTH_VERSION       1
+#define HEALTH_VERSION       2
+#define HEALTH_VERSION_1     1 /* busy time in minutes */
 #define HEALTH_SPARE_PERCENT 100
+#define S_PER_MINUTE         60
 #define S_PER_HOUR           3600
 
 struct subsystem_live {
@@ -29,14 +31,14 @@ struct subsystem_live {
 	char nqn[NVME_NQN_BYTES];
 	struct list shares;          /* of its namespaces */
 	struct health_counters base; /* of former processes and namespaces */
-	uint64_t busy_before;        /* minutes, of former processes */
-	atomic_ulong busy_minutes;
-	atomic_uint busy_last; /* the last minute counted */
+	uint64_t busy_before_s;      /* of former processes */
+	atomic_ulong busy_seconds;
+	atomic_uint busy_last; /* the last second counted */
 	uint64_t power_on_before_s;
 	uint64_t since_ns;
 	/* As of the last time that it was kept. */
 	struct health_counters kept;
-	uint64_t kept_busy_minutes;
+	uint64_t kept_busy_s;
 	uint64_t kept_hours;
 	bool was_kept;
 	struct event_log *events;
@@ -50,7 +52,7 @@ struct health_record {
 	le64 read_commands;
 	le64 write_commands;
 	le64 media_errors;
-	le64 busy_minutes;
+	le64 busy_s;
 	le64 power_on_s;
 };
 
@@ -96,9 +98,9 @@ static void live_sum(const struct subsystem_live *live, struct health_counters *
 		counters_add_share(ret_sum, list_entry(node, struct health_share, node));
 }
 
-static uint64_t live_busy_minutes(const struct subsystem_live *live)
+static uint64_t live_busy_s(const struct subsystem_live *live)
 {
-	return live->busy_before + counter_get(&live->busy_minutes);
+	return live->busy_before_s + counter_get(&live->busy_seconds);
 }
 
 static uint64_t live_power_on_s(const struct subsystem_live *live)
@@ -133,7 +135,8 @@ void subsystem_live_smart(const struct subsystem_live *live, struct log_smart *s
 
 	live_sum(live, &sum);
 	smart_set_counters(smart, &sum);
-	smart->busy_minutes = live_busy_minutes(live);
+	/* Rounded up: 0 is a subsystem that nobody has used. */
+	smart->busy_minutes = (live_busy_s(live) + S_PER_MINUTE - 1) / S_PER_MINUTE;
 	smart->power_on_hours = live_power_on_s(live) / S_PER_HOUR;
 }
 
@@ -146,13 +149,24 @@ void health_sum_namespaces(const struct subsystem *subsystem, struct log_smart *
 	smart_set_counters(smart, &sum);
 }
 
-void subsystem_live_note_busy(struct subsystem_live *live, uint32_t minute)
+/*
+ * Controller Busy Time is the time with an I/O command outstanding (Base 2.1, 5.1.12.1.3). A second
+ * counts when a command began in it, or when it lies between the beginning and the end of one that
+ * took longer. Reactors read their clocks at different moments: a second that another reactor has
+ * passed already is never counted again.
+ */
+void subsystem_live_note_busy(struct subsystem_live *live, uint32_t first, uint32_t last)
 {
-	unsigned last = atomic_load_explicit(&live->busy_last, memory_order_relaxed);
+	unsigned counted = atomic_load_explicit(&live->busy_last, memory_order_relaxed);
 
-	/* One reactor of those that see a new minute counts it. */
-	if (last != minute && atomic_compare_exchange_strong(&live->busy_last, &last, minute))
-		atomic_fetch_add_explicit(&live->busy_minutes, 1, memory_order_relaxed);
+	while (counted < last) {
+		unsigned from = counted < first ? first - 1 : counted;
+
+		if (!atomic_compare_exchange_weak(&live->busy_last, &counted, last))
+			continue;
+		atomic_fetch_add_explicit(&live->busy_seconds, last - from, memory_order_relaxed);
+		return;
+	}
 }
 
 /* ---- shares ---------------------------------------------------------------------------------- */
@@ -255,7 +269,8 @@ static int health_decode(struct subsystem_live *live, const void *bytes, size_t 
 	if (len_bytes != sizeof(record))
 		return -EPROTO;
 	memcpy(&record, bytes, sizeof(record));
-	if (le64_get(record.version) != HEALTH_VERSION)
+	if (le64_get(record.version) != HEALTH_VERSION &&
+	    le64_get(record.version) != HEALTH_VERSION_1)
 		return -EPROTO;
 	live->base = (struct health_counters){
 		.bytes_read = le64_get(record.bytes_read),
@@ -264,7 +279,9 @@ static int health_decode(struct subsystem_live *live, const void *bytes, size_t 
 		.write_commands = le64_get(record.write_commands),
 		.media_errors = le64_get(record.media_errors),
 	};
-	live->busy_before = le64_get(record.busy_minutes);
+	live->busy_before_s = le64_get(record.busy_s);
+	if (le64_get(record.version) == HEALTH_VERSION_1)
+		live->busy_before_s *= S_PER_MINUTE;
 	live->power_on_before_s = le64_get(record.power_on_s);
 	return 0;
 }
@@ -326,14 +343,14 @@ int subsystem_live_recall(struct subsystem_live *live, const char *nqn,
 static int keep_health(struct subsystem_live *live, const struct target_keeper *keeper,
 		       bool is_last)
 {
-	uint64_t power_on_s = live_power_on_s(live), busy = live_busy_minutes(live);
+	uint64_t power_on_s = live_power_on_s(live), busy_s = live_busy_s(live);
 	struct health_counters sum;
 	struct health_record record;
 	int res;
 
 	live_sum(live, &sum);
 	if (!is_last && live->was_kept && live->kept_hours == power_on_s / S_PER_HOUR &&
-	    live->kept_busy_minutes == busy && memcmp(&sum, &live->kept, sizeof(sum)) == 0)
+	    live->kept_busy_s == busy_s && memcmp(&sum, &live->kept, sizeof(sum)) == 0)
 		return 0;
 	record = (struct health_record){
 		.version = le64_of(HEALTH_VERSION),
@@ -342,14 +359,14 @@ static int keep_health(struct subsystem_live *live, const struct target_keeper *
 		.read_commands = le64_of(sum.read_commands),
 		.write_commands = le64_of(sum.write_commands),
 		.media_errors = le64_of(sum.media_errors),
-		.busy_minutes = le64_of(busy),
+		.busy_s = le64_of(busy_s),
 		.power_on_s = le64_of(power_on_s),
 	};
 	res = keeper->keep(keeper->arg, HEALTH_KIND, live->nqn, &record, sizeof(record));
 	if (res != 0)
 		return res;
 	live->kept = sum;
-	live->kept_busy_minutes = busy;
+	live->kept_busy_s = busy_s;
 	live->kept_hours = power_on_s / S_PER_HOUR;
 	live->was_kept = true;
 	return 0;

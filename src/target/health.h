@@ -6,7 +6,7 @@
  * namespaces' counters, and a namespace that goes leaves its share behind.
  *
  * Control reactor only, but for health_note_busy, which is on the path of every I/O command and
- * touches nothing shared but once a minute. Without a struct subsystem_live nothing is kept.
+ * touches nothing shared but once a second. Without a struct subsystem_live nothing is kept.
  */
 #ifndef WEFT_TARGET_HEALTH_H
 #define WEFT_TARGET_HEALTH_H
@@ -71,28 +71,43 @@ void health_sum_namespaces(const struct subsystem *subsystem, struct log_smart *
 /* What every controller says: a program has no sensor and does not wear. */
 void health_smart_init(const struct target *target, struct log_smart *smart);
 
-/* Any reactor: there was an I/O command in this minute. */
-void subsystem_live_note_busy(struct subsystem_live *live, uint32_t minute);
+/* Any reactor: there was an I/O command in each second from `first` to `last`, counted from 1. */
+void subsystem_live_note_busy(struct subsystem_live *live, uint32_t first, uint32_t last);
 
-#define HEALTH_NS_PER_MINUTE (60ull * 1000 * 1000 * 1000)
+#define HEALTH_NS_PER_SECOND (1000ull * 1000 * 1000)
 
-/* Once per I/O command, on the queue's reactor. */
+static inline uint32_t health_second(uint64_t now_ns)
+{
+	return (uint32_t)(now_ns / HEALTH_NS_PER_SECOND) + 1;
+}
+
+/* When an I/O command begins, on the queue's reactor. */
 static inline void health_note_busy(const struct queue *queue, struct ns_local *counters)
 {
-	/* 0 means that none was counted yet. */
-	uint32_t minute = (uint32_t)(reactor_now_ns(queue->reactor) / HEALTH_NS_PER_MINUTE) + 1;
+	uint32_t second = health_second(reactor_now_ns(queue->reactor));
 
-	if (counters->busy_minute == minute)
+	if (counters->busy_second == second)
 		return;
-	counters->busy_minute = minute;
+	counters->busy_second = second;
 	if (queue->subsystem && queue->subsystem->live)
-		subsystem_live_note_busy(queue->subsystem->live, minute);
+		subsystem_live_note_busy(queue->subsystem->live, second, second);
+}
+
+/* When an I/O command ends: one that took long kept its controller busy all the while. */
+static inline void health_note_end(const struct queue *queue, uint64_t started_ns)
+{
+	uint64_t now_ns = reactor_now_ns(queue->reactor);
+
+	if (now_ns - started_ns >= HEALTH_NS_PER_SECOND && queue->subsystem &&
+	    queue->subsystem->live)
+		subsystem_live_note_busy(queue->subsystem->live, health_second(started_ns),
+					 health_second(now_ns));
 }
 
 /* For commands of all namespaces, which are rare. */
 static inline void health_note_busy_all(const struct queue *queue)
 {
-	struct ns_local none = {.busy_minute = 0};
+	struct ns_local none = {.busy_second = 0};
 
 	health_note_busy(queue, &none);
 }

@@ -15,9 +15,6 @@
 
 #include <stdlib.h>
 
-/* LSP is bits 14:8 of CDW10. */
-#define SQE_BYTE_LOG_LSP (SQE_BYTE_CDW10 + 1)
-
 /* On its way to the control reactor and back. The slot keeps its snapshot, and so `subsystem`. */
 struct copy_request {
 	struct reactor_msg msg;

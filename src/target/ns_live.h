@@ -38,7 +38,7 @@ struct ns_local {
 	atomic_ulong bytes_written;
 	atomic_ulong media_errors;
 	const struct ns_view *view; /* the owner's alone; NULL: nothing special */
-	uint32_t busy_minute;       /* health.c: the last one counted, since the start */
+	uint32_t busy_second;       /* health.c: the last one counted, since the start */
 	uint32_t pad32;
 	uint64_t pad;
 };

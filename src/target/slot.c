@@ -8,6 +8,7 @@
  */
 #include "target/command.h"
 #include "target/fused.h"
+#include "target/health.h"
 #include "target/io.h"
 #include "target/local.h"
 #include "target/reservation.h"
@@ -336,6 +337,8 @@ void slot_complete_at(struct slot *slot, nvme_status status, uint16_t error_byte
 		status = NVME_SC_ABORT_SQ_DELETION;
 	slot->status = status;
 	slot->error_byte = error_byte;
+	if (slot->ns)
+		health_note_end(slot->queue, slot->started_ns);
 	if (slot->is_fused)
 		fused_on_end(slot);
 	if (!ctrl || !status_is_logged(status)) {

@@ -144,10 +144,10 @@ struct subsystem {
 	unsigned host_rights_count;
 	struct ns *namespaces; /* ascending NSID; where speed matters, of ns_array_create */
 	unsigned ns_count;
-	uint32_t ana_group_max;      /* largest group in use, at least 1 */
-	struct subsystem_live *live; /* counted; NULL: nothing is kept */
-	uint64_t pool_bytes;         /* TNVMCAP: what namespaces may be made of; 0: no pool */
-	uint64_t pool_unused_bytes;  /* UNVMCAP */
+	uint32_t ana_group_max;         /* largest group in use, at least 1 */
+	struct subsystem_live *live;    /* counted; NULL: nothing is kept */
+	uint64_t capacity_bytes;        /* TNVMCAP: the pool, and the namespaces outside of it */
+	uint64_t capacity_unused_bytes; /* UNVMCAP: what is left of the pool */
 	/* The target's, made when it is applied. */
 	unsigned index;             /* in snapshot->subsystems */
 	struct ana_index *ana;      /* target/ana_index.h */

@@ -170,12 +170,25 @@ enum cap_shift {
 	CAP_CSS_NVM = 37,
 	CAP_CSS_IO_COMMAND_SETS = 43,
 	CAP_CSS_NONE = 44, /* no I/O command set: a discovery controller */
+	CAP_CRMS_CRWMS = 59,
 };
+
+static uint64_t ready_steps(const struct ctrl_capabilities *cap)
+{
+	return ((uint64_t)cap->ready_timeout_ms + READY_TIMEOUT_STEP_MS - 1) /
+	       READY_TIMEOUT_STEP_MS;
+}
+
+uint32_t crto_encode(const struct ctrl_capabilities *cap)
+{
+	uint64_t steps = ready_steps(cap);
+
+	return steps > 0xffff ? 0xffff : (uint32_t)steps;
+}
 
 uint64_t cap_encode(const struct ctrl_capabilities *cap)
 {
-	uint64_t steps = ((uint64_t)cap->ready_timeout_ms + READY_TIMEOUT_STEP_MS - 1) /
-			 READY_TIMEOUT_STEP_MS;
+	uint64_t steps = ready_steps(cap);
 	uint64_t value;
 
 	CHECK(cap->queue_size_max >= 2 && cap->queue_size_max <= 65536);
@@ -187,6 +200,8 @@ uint64_t cap_encode(const struct ctrl_capabilities *cap)
 		value |= 1ull << CAP_CSS_IO_COMMAND_SETS;
 	if (!cap->supports_nvm && !cap->supports_io_command_sets)
 		value |= 1ull << CAP_CSS_NONE;
+	if (cap->has_ready_with_media)
+		value |= 1ull << CAP_CRMS_CRWMS;
 	return value;
 }
 
@@ -195,6 +210,7 @@ void cap_decode(uint64_t value, struct ctrl_capabilities *ret_cap)
 	*ret_cap = (struct ctrl_capabilities){
 		.queue_size_max = (uint32_t)(value & 0xffff) + 1,
 		.ready_timeout_ms = (uint32_t)(value >> CAP_TO & 0xff) * READY_TIMEOUT_STEP_MS,
+		.has_ready_with_media = (value >> CAP_CRMS_CRWMS & 1) != 0,
 		.supports_nvm = (value >> CAP_CSS_NVM & 1) != 0,
 		.supports_io_command_sets = (value >> CAP_CSS_IO_COMMAND_SETS & 1) != 0,
 	};

@@ -88,13 +88,16 @@ void property_set_encode(struct nvme_sqe *sqe, uint32_t offset, uint64_t value, 
 
 struct ctrl_capabilities {
 	uint32_t queue_size_max;       /* entries, 1-based: MQES + 1 */
-	uint32_t ready_timeout_ms;     /* CAP.TO, 500 ms steps */
+	uint32_t ready_timeout_ms;     /* CAP.TO and CRTO.CRWMT, 500 ms steps */
+	bool has_ready_with_media;     /* CAP.CRMS.CRWMS: CRTO tells how long enabling may take */
 	bool supports_nvm;             /* CAP.CSS bit 0 */
 	bool supports_io_command_sets; /* CAP.CSS bit 6 */
 };
 
 uint64_t cap_encode(const struct ctrl_capabilities *cap);
 void cap_decode(uint64_t value, struct ctrl_capabilities *ret_cap);
+/* CRTO: only ready with media, so that CRIMT is 0. */
+uint32_t crto_encode(const struct ctrl_capabilities *cap);
 
 /* CC: what the host asks of a controller. */
 struct ctrl_config {
@@ -117,6 +120,8 @@ enum csts_bits {
 	CSTS_SHST_COMPLETE = 2u << 2,
 };
 
-#define NVME_VERSION_2_1 0x00020100u
+/* The newest specifications whose features are offered: Base 2.3 has Cross-Controller Reset. */
+#define NVME_VERSION_BASE 0x00020300u
+#define NVME_VERSION_NVM  0x00010200u
 
 #endif

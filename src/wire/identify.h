@@ -179,6 +179,7 @@ struct nvm_ctrl_limits {
 	uint32_t dsm_ranges_max;          /* DMRL; 0: none */
 	uint64_t dsm_blocks_max;          /* DMSL */
 	uint32_t dsm_range_blocks_max;    /* DMRSL */
+	uint32_t version;                 /* VER, of the NVM Command Set Specification */
 };
 
 void identify_nvm_ctrl_encode(const struct nvm_ctrl_limits *limits, uint8_t page[NVME_PAGE_BYTES]);

@@ -122,7 +122,7 @@ static uint64_t property_value(const struct fuzz *fuzz, uint32_t offset)
 	if (offset == PROPERTY_CAP)
 		return cap_encode(&cap);
 	if (offset == PROPERTY_VS)
-		return NVME_VERSION_2_1;
+		return NVME_VERSION_BASE;
 	if (offset == PROPERTY_CC)
 		return fuzz->cc;
 	return (fuzz->cc & 1) | (cc_decode(fuzz->cc).shutdown ? CSTS_SHST_COMPLETE : 0);
@@ -152,7 +152,7 @@ static void identity_fill(uint8_t *page)
 		.firmware = "1",
 		.type = CTRL_TYPE_IO,
 		.cntlid = 1,
-		.version = NVME_VERSION_2_1,
+		.version = NVME_VERSION_BASE,
 		.transfer_max_bytes = 65536,
 		.abort_limit = 4,
 		.async_event_limit = 4,

@@ -122,7 +122,7 @@ row_ns_management() {
 	connect
 	cntlid=$(cat "/sys/class/nvme/$ctrl/cntlid")
 	id=$(nvme id-ctrl "/dev/$ctrl" -o json)
-	has "$id" '(.tnvmcap | tonumber) == 67108864 and (.unvmcap | tonumber) == 67108864'
+	has "$id" '(.tnvmcap | tonumber) == 67108864 + 16777216 and (.unvmcap | tonumber) == 67108864'
 	nvme create-ns "/dev/$ctrl" --nsze=4096 --ncap=4096 --flbas=0 --nmic=1
 	[ "$(find $pool -name '*.img' | wc -l)" -eq 1 ]
 	says 0x2 nvme list-ns "/dev/$ctrl" --all

@@ -84,7 +84,7 @@ static void play_identify(struct fake_conn *fc, const struct nvme_sqe *sqe)
 		.firmware = "1",
 		.type = CTRL_TYPE_IO,
 		.cntlid = 5,
-		.version = NVME_VERSION_2_1,
+		.version = NVME_VERSION_BASE,
 		.has_ana = persona->has_ana,
 		.ana_group_max = persona->group_count,
 		.ana_group_count = persona->group_count,

@@ -204,7 +204,7 @@ static void fake_property(struct fake_conn *fc, const struct nvme_sqe *sqe, bool
 	} else if (cmd.offset == PROPERTY_CAP) {
 		value = cap_encode(&cap);
 	} else if (cmd.offset == PROPERTY_VS) {
-		value = NVME_VERSION_2_1;
+		value = NVME_VERSION_BASE;
 	} else if (cmd.offset == PROPERTY_CC) {
 		value = fake->cc;
 	} else if (cmd.offset == PROPERTY_CSTS) {
@@ -225,7 +225,7 @@ static void fake_identify(struct fake_conn *fc, const struct nvme_sqe *sqe)
 		.subsystem_nqn = "nqn.2026-11.io.weft:default",
 		.type = CTRL_TYPE_IO,
 		.cntlid = 5,
-		.version = NVME_VERSION_2_1,
+		.version = NVME_VERSION_BASE,
 		.has_event_ns_attribute = true,
 		.has_traffic_keep_alive = fc->fake->has_traffic_keep_alive,
 		.abort_limit = 4,

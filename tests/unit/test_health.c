@@ -144,15 +144,51 @@ static void a_namespace_that_moves_is_counted_once(void)
 	forget_all();
 }
 
-static void a_minute_counts_once(void)
+/* One command a minute is not an hour of work in an hour. */
+static void rare_commands_are_not_busy_minutes(void)
 {
 	struct subsystem_live *live = live_start();
 
-	subsystem_live_note_busy(live, 7);
-	subsystem_live_note_busy(live, 7);
-	EXPECT_EQ(1, smart_of(live).busy_minutes);
-	subsystem_live_note_busy(live, 8);
+	for (uint32_t minute = 1; minute <= 120; minute++)
+		subsystem_live_note_busy(live, minute * 60, minute * 60);
 	EXPECT_EQ(2, smart_of(live).busy_minutes);
+	subsystem_live_put(live);
+	forget_all();
+}
+
+static void a_second_counts_once(void)
+{
+	struct subsystem_live *live = live_start();
+
+	for (uint32_t second = 1; second <= 119; second++)
+		for (unsigned reactor = 0; reactor < 4; reactor++)
+			subsystem_live_note_busy(live, second, second);
+	/* Two reactors on either side of a second: the one behind adds nothing. */
+	for (unsigned i = 0; i < 100; i++) {
+		subsystem_live_note_busy(live, 118, 118);
+		subsystem_live_note_busy(live, 119, 119);
+	}
+	EXPECT_EQ(2, smart_of(live).busy_minutes);
+	subsystem_live_note_busy(live, 120, 120);
+	EXPECT_EQ(2, smart_of(live).busy_minutes);
+	subsystem_live_note_busy(live, 121, 121);
+	EXPECT_EQ(3, smart_of(live).busy_minutes);
+	subsystem_live_put(live);
+	forget_all();
+}
+
+static void a_long_command_is_busy_all_the_while(void)
+{
+	struct subsystem_live *live = live_start();
+
+	subsystem_live_note_busy(live, 10, 10);
+	subsystem_live_note_busy(live, 10, 189);
+	EXPECT_EQ(3, smart_of(live).busy_minutes);
+	/* Overlapping ones share their seconds. */
+	subsystem_live_note_busy(live, 100, 249);
+	EXPECT_EQ(4, smart_of(live).busy_minutes);
+	subsystem_live_note_busy(live, 200, 240);
+	EXPECT_EQ(4, smart_of(live).busy_minutes);
 	subsystem_live_put(live);
 	forget_all();
 }
@@ -166,7 +202,7 @@ static void counters_and_events_survive(void)
 	struct ns_live *ns = ns_start(10);
 
 	subsystem_live_adopt(live, ns);
-	subsystem_live_note_busy(live, 1);
+	subsystem_live_note_busy(live, 1, 60);
 	EXPECT_EQ(0, subsystem_live_end(live, &keeper));
 	EXPECT_EQ(3, event_log_count(subsystem_live_events(live))); /* start, SMART, SMART */
 	ns_live_put(ns);
@@ -191,12 +227,12 @@ static void nothing_is_written_without_a_change(void)
 	EXPECT_EQ(2, keeps);
 	EXPECT_EQ(0, subsystem_live_keep(live, &keeper));
 	EXPECT_EQ(2, keeps);
-	subsystem_live_note_busy(live, 3);
+	subsystem_live_note_busy(live, 1, 60);
 	EXPECT_EQ(0, subsystem_live_keep(live, &keeper));
 	EXPECT_EQ(3, keeps);
 	/* A failure is told, and tried again. */
 	keep_error = -ENOSPC;
-	subsystem_live_note_busy(live, 4);
+	subsystem_live_note_busy(live, 61, 120);
 	EXPECT_EQ(-ENOSPC, subsystem_live_keep(live, &keeper));
 	keep_error = 0;
 	EXPECT_EQ(0, subsystem_live_keep(live, &keeper));
@@ -286,7 +322,9 @@ int main(void)
 {
 	TAP_RUN(a_namespace_that_goes_leaves_its_counts);
 	TAP_RUN(a_namespace_that_moves_is_counted_once);
-	TAP_RUN(a_minute_counts_once);
+	TAP_RUN(rare_commands_are_not_busy_minutes);
+	TAP_RUN(a_second_counts_once);
+	TAP_RUN(a_long_command_is_busy_all_the_while);
 	TAP_RUN(counters_and_events_survive);
 	TAP_RUN(nothing_is_written_without_a_change);
 	TAP_RUN(nonsense_is_left_out);

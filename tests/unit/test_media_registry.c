@@ -433,8 +433,8 @@ static void a_pool_counts_what_lies_in_it(void)
 		  folder, folder, folder);
 	EXPECT(s != NULL);
 	media_registry_commit(registry);
-	EXPECT_EQ(10 << 20, s->subsystems[0]->pool_bytes);
-	EXPECT_EQ(6 << 20, s->subsystems[0]->pool_unused_bytes);
+	EXPECT_EQ(12 << 20, s->subsystems[0]->capacity_bytes);
+	EXPECT_EQ(6 << 20, s->subsystems[0]->capacity_unused_bytes);
 	snapshot_destroy(s);
 	touch("taken");
 	EXPECT(!build("'pool':{'folder':'%s/taken','capacity':'10M'}", folder));

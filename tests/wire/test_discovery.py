@@ -77,6 +77,11 @@ def windows(t, tgt):
              'zeroes behind its end', 'Base 5.1.12')
         t.status(host.admin.get_log(0x70, 64, 1 << 20), n.INVALID_FIELD, 'an offset behind its end',
                  'Base 5.1.12, LPO')
+        for bit, name in ((1, 'extended entries'), (2, 'entries of this port only'), (4, 'all subsystems')):
+            t.status(host.admin.get_log(0x70, 1024, lsp=bit), n.INVALID_FIELD, 'LSP: %s, which page 0 does not offer' %
+                     name, LOG)
+        offered = struct.unpack_from('<I', bytes(host.admin.get_log(0, 1024).data), 0x70 * 4)[0]
+        t.eq(offered, 1, 'page 0: the discovery log, without any of its options', 'Base 5.1.12.1.1')
 
 
 def generation(t, tgt):

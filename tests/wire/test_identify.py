@@ -41,7 +41,7 @@ def controller(t, host):
     t.ok(page[76] & 2, 'CMIC: several controllers', spec)
     t.eq(page[77], 7, 'MDTS: 2^7 pages are 512 KiB', spec)
     t.eq(u16(page, 78), host.cntlid, 'CNTLID is that of Connect', spec)
-    t.eq(u32(page, 80), 0x00020100, 'VER is that of VS', spec)
+    t.eq(u32(page, 80), 0x00020300, 'VER is that of VS', spec)
     t.ok(u32(page, 92) & 1 << 8, 'OAES: Namespace Attribute Notices', spec)
     t.ok(u32(page, 92) & 1 << 11, 'OAES: Asymmetric Namespace Access Change', spec)
     t.ok(u32(page, 96) & 1, 'CTRATT: 128-bit host identifier', spec)
@@ -55,7 +55,7 @@ def controller(t, host):
     t.eq(page[261], 0x36, 'LPA: effects, offsets, persistent events, supported pages', spec)
     t.eq(page[263], 0, 'NPSS: one power state', spec)
     t.ok(page[266:268] < page[268:270], 'WCTEMP below CCTEMP', spec)
-    t.eq((u64(page, 280), u64(page, 296)), (0, 0), 'TNVMCAP, UNVMCAP: no pool', spec)
+    t.eq((u64(page, 280), u64(page, 296)), (8 << 20, 0), 'TNVMCAP: all namespaces; UNVMCAP: no pool', spec)
     t.eq(u32(page, 352), 1, 'PELS: 64 KiB', spec)
     t.eq(page[260] & 1, 1, 'FRMW: slot 1 is read only', spec)
     t.eq(u16(page, 320), 1, 'KAS: 100 ms', spec)
@@ -210,6 +210,7 @@ def command_sets(t, host):
          'NVM 4.1.5.4')
     t.eq((page[3], u32(page, 4), u64(page, 8)), (0, 0, 0),
          'CNS 06h: DMRL, DMRSL and DMSL: no limits', 'NVM 4.1.5.4')
+    t.eq(u32(page, 20), 0x00010200, 'CNS 06h: VER is 1.2, which goes with Base 2.3', 'NVM 4.1.5.4')
     page = bytes(host.admin.identify(8, 9).data)
     t.eq((page[1] & 1, u32(page, 4), page[8] & 1, page[14] & 1), (1, 3, 1, 1),
          'CNS 08h: NMIC, ANAGRPID, NSATTR, NSTAT', 'Base 5.1.13.2.8')

@@ -110,7 +110,7 @@ def errors(t, tgt):
 
 
 def busy_by(t, tgt):
-    """A minute with any I/O command is a busy one, not only with reads and writes."""
+    """Any I/O command keeps a controller busy, not only reads and writes; what was busy is rounded up to minutes."""
     spec = 'Base 5.1.12.1.3'
     rows = [('Flush', n.FLUSH, 1), ('Flush of all', n.FLUSH, ALL), ('Verify', n.VERIFY, 1),
             ('Write Zeroes', n.WRITE_ZEROES, 1), ('a Read that is refused', n.READ, 1)]
@@ -130,7 +130,7 @@ def busy_by(t, tgt):
 def busy(t, host):
     spec = 'Base 5.1.12.1.3'
     page = bytes(host.admin.get_log(2, 512).data)
-    t.ok(1 <= u128(page, 96) <= 10, 'SMART: minutes with reads and writes', spec)
+    t.ok(1 <= u128(page, 96) <= 10, 'SMART: busy with reads and writes', spec)
     t.eq(u128(page, 128), 0, 'SMART: no hour yet', spec)
 
 
