@@ -61,6 +61,7 @@ static void lib_fill(void)
 	paths.weft_ns = made(sizeof(*paths.weft_ns) + sizeof(struct mpath_ns *));
 	paths.weft_ns->subsystem = paths.subsystem;
 	paths.weft_ns->ns = &paths.lib_ns;
+	paths.weft_ns->block_bytes = paths.config.block_bytes;
 }
 
 void paths_open(const struct paths_config *config)

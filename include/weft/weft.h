@@ -194,7 +194,8 @@ WEFT_API int weft_ns_list(struct weft_subsystem *subsystem, uint32_t *nsids, uns
 WEFT_API int weft_ns_open(struct weft_subsystem *subsystem, uint32_t nsid, struct weft_ns **ret_ns,
 			  struct weft_error *error);
 WEFT_API void weft_ns_close(struct weft_ns *ns);
-/* As of now: a namespace may grow. */
+/* As of now: a namespace may grow. -ESTALE: it was formatted with another block size since the
+ * handle was opened. The handle is of no use then: close it and open the namespace again. */
 WEFT_API int weft_ns_info(struct weft_ns *ns, struct weft_ns_info *ret_info);
 
 /* ---- requests ---------------------------------------------------------------------------------
@@ -256,12 +257,14 @@ struct weft_request {
 	/*
 	 * Valid in done. 0, or -errno: -EILSEQ a compare found a difference; -ENODATA a block that
 	 * cannot be read; -ENOSPC; -EROFS; -EBADE a reservation of somebody else; -ENXIO the
-	 * namespace is gone; -ENOTCONN no path for longer than fast-io-fail allows: it has not run
-	 * and will not; -EREMOTEIO the outcome is not known, it will not run any more (fused pairs,
-	 * reservations and copies onto their own source when their path died; any that changes
-	 * something when no path came back within fast-io-fail afterwards); -EOPNOTSUPP the
-	 * controller does not know the command; -EIO else. status is the controller's own word, 0
-	 * when it had none. A request that was split may have run in part when it failed.
+	 * namespace is gone; -ESTALE it has another block size than when the handle was opened, so
+	 * that block and block_count name other bytes: nothing was changed; -ENOTCONN no path for
+	 * longer than fast-io-fail allows: it has not run and will not; -EREMOTEIO the outcome is
+	 * not known, it will not run any more (fused pairs, reservations and copies onto their own
+	 * source when their path died; any that changes something when no path came back within
+	 * fast-io-fail afterwards); -EOPNOTSUPP the controller does not know the command; -EIO
+	 * else. status is the controller's own word, 0 when it had none. A request that was split
+	 * may have run in part when it failed.
 	 */
 	int result;
 	uint16_t status;
@@ -272,7 +275,7 @@ struct weft_request {
 
 /* From any thread. 0: done will be called, never from inside. -EINVAL with nothing begun: the
  * request makes no sense (pieces that are not block_count blocks in all, a range behind the end, a
- * flag of another command, ...). */
+ * flag of another command, ...); -ESTALE likewise, as above. */
 WEFT_API int weft_submit(struct weft_ns *ns, struct weft_request *request);
 
 /* ---- the same, waiting ------------------------------------------------------------------------

@@ -5,28 +5,34 @@
  * are blocked before libweft starts its own, and taken from a descriptor.
  */
 #include "cli/attach.h"
+#include "cli/attach_ns.h"
 #include "cli/cli.h"
 #include "cli/nbd.h"
 #include "cli/ublk.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 static int attached_run(const struct attach_options *options, struct weft *weft,
-			struct ns_handle *handle)
+			struct attach_ns *attached)
 {
+	const struct weft_ns_info *info = &attached->handle.info;
 	char description[NBD_NAME_BYTES];
 
-	snprintf(description, sizeof(description), "namespace %u of %.200s", handle->info.nsid,
+	snprintf(description, sizeof(description), "namespace %u of %.200s", info->nsid,
 		 options->where.nqn != NULL ? options->where.nqn : "the subsystem");
 	if (options->is_ublk)
 		return ublk_serve(&(struct ublk_options){
 			.command = options->ns.command,
 			.description = description,
 			.id = options->ublk_id,
-			.is_read_only = options->is_read_only || handle->info.is_read_only,
+			.is_read_only = options->is_read_only || info->is_read_only,
 			.weft = weft,
-			.ns = handle->ns,
+			.attached = attached,
 		});
 	return nbd_serve(&(struct nbd_options){
 		.command = options->ns.command,
@@ -35,14 +41,14 @@ static int attached_run(const struct attach_options *options, struct weft *weft,
 		.description = description,
 		.is_read_only = options->is_read_only,
 		.weft = weft,
-		.ns = handle->ns,
+		.attached = attached,
 	});
 }
 
 int cmd_attach(int argc, char **argv)
 {
 	static struct attach_options options;
-	struct ns_handle handle;
+	struct attach_ns attached = {.event_fd = -1};
 	struct weft *weft;
 	sigset_t set;
 	int res;
@@ -56,13 +62,21 @@ int cmd_attach(int argc, char **argv)
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
 	sigprocmask(SIG_BLOCK, &set, NULL);
-	if (ns_instance_create(&options.ns, WEFT_CALLBACKS_POLL, &weft) != 0)
+	attached.command = options.ns.command;
+	attached.event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (attached.event_fd < 0) {
+		cli_error(options.ns.command, "cannot wait for events: %s", strerror(errno));
 		return CLI_FAILED;
-	res = CLI_FAILED;
-	if (ns_handle_open(weft, &options.ns, &options.where, &handle) == 0) {
-		res = attached_run(&options, weft, &handle);
-		ns_handle_close(&handle);
 	}
-	weft_destroy(weft);
+	options.ns.event_fd = attached.event_fd;
+	res = CLI_FAILED;
+	if (ns_instance_create(&options.ns, WEFT_CALLBACKS_POLL, &weft) == 0) {
+		if (ns_handle_open(weft, &options.ns, &options.where, &attached.handle) == 0) {
+			res = attached_run(&options, weft, &attached);
+			ns_handle_close(&attached.handle);
+		}
+		weft_destroy(weft);
+	}
+	close(attached.event_fd);
 	return res;
 }

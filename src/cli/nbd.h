@@ -11,6 +11,7 @@
 #define WEFT_CLI_NBD_H
 
 #include "base/list.h"
+#include "cli/attach_ns.h"
 #include "cli/nbd_proto.h"
 #include "weft/weft.h"
 
@@ -33,7 +34,7 @@ struct nbd_options {
 	const char *description;
 	bool is_read_only;
 	struct weft *weft; /* with WEFT_CALLBACKS_POLL */
-	struct weft_ns *ns;
+	struct attach_ns *attached;
 };
 
 /* One request, from its header to its last byte of reply. */

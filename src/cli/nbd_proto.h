@@ -41,6 +41,7 @@ enum nbd_error {
 	NBD_EINVAL = 22,
 	NBD_ENOSPC = 28,
 	NBD_ENOTSUP = 95,
+	NBD_ESHUTDOWN = 108,
 };
 
 /* What a client is told; it does not change while it is connected. */

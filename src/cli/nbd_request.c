@@ -106,6 +106,9 @@ enum nbd_error nbd_error_from_errno(int res)
 		return NBD_ENOSPC;
 	case -EOPNOTSUPP:
 		return NBD_ENOTSUP;
+	/* The connection is about to end: what was told of the export does not hold. */
+	case -ESTALE:
+		return NBD_ESHUTDOWN;
 	default:
 		return NBD_EIO;
 	}

@@ -5,6 +5,9 @@
  *
  * SIGTERM and SIGINT end it in order: nobody is accepted any more, no request is taken any more,
  * what is under way is finished and answered. The second one ends it at once.
+ *
+ * Clients were told a size and a block size. When the namespace is formatted with another block
+ * size, or shrinks, they are disconnected in the same order, and the next ones are told the new.
  */
 #include "cli/nbd.h"
 
@@ -30,6 +33,7 @@
 enum poll_index {
 	POLL_SIGNAL,
 	POLL_WEFT,
+	POLL_EVENT, /* of the subsystem */
 	POLL_LISTENER,
 	POLL_CLIENTS
 };
@@ -39,6 +43,7 @@ struct nbd_server {
 	int listener; /* -1 once it ends */
 	int signals;
 	bool is_stopping;
+	bool is_reopening; /* when the last client, which knows another format, is gone */
 	struct list clients;
 	unsigned client_count;
 };
@@ -114,17 +119,22 @@ static int server_listen(struct nbd_server *server)
 /* What the namespace is now: it may have grown since the last client came. */
 static int export_fill(const struct nbd_options *options, struct nbd_export *ret_export)
 {
-	struct weft_ns_info info = {.size = sizeof(info)};
-	int res = weft_ns_info(options->ns, &info);
+	const struct weft_ns_info *info = &options->attached->handle.info;
+	enum attach_news news = attach_ns_look(options->attached);
 
-	if (res != 0 || info.is_gone)
-		return res != 0 ? res : -ENXIO;
+	if (news == ATTACH_CHANGED) {
+		/* For server_look. */
+		options->attached->is_stale = true;
+		return -ESTALE;
+	}
+	if (news == ATTACH_GONE)
+		return -ENXIO;
 	memset(ret_export, 0, sizeof(*ret_export));
 	text_copy(ret_export->name, sizeof(ret_export->name), options->export_name);
 	text_copy(ret_export->description, sizeof(ret_export->description), options->description);
-	ret_export->block_bytes = info.block_bytes;
-	ret_export->size_bytes = info.block_count * info.block_bytes;
-	ret_export->is_read_only = options->is_read_only || info.is_read_only;
+	ret_export->block_bytes = info->block_bytes;
+	ret_export->size_bytes = info->block_count * info->block_bytes;
+	ret_export->is_read_only = options->is_read_only || info->is_read_only;
 	return 0;
 }
 
@@ -167,7 +177,8 @@ static void clients_hurry(struct nbd_server *server)
 
 	list_for_each(node, &server->clients) {
 		struct nbd_client *client = list_entry(node, struct nbd_client, node);
-		bool must_hurry = server->is_stopping || nbd_client_is_shaking_hands(client);
+		bool must_hurry = server->is_stopping || server->is_reopening ||
+				  nbd_client_is_shaking_hands(client);
 
 		if (must_hurry && now_ns >= client->deadline_ns && !client->is_broken)
 			nbd_client_break(client);
@@ -179,15 +190,43 @@ static bool clients_need_clock(const struct nbd_server *server)
 	list_for_each(node, &server->clients)
 		if (nbd_client_is_shaking_hands(list_entry(node, struct nbd_client, node)))
 			return true;
-	return server->is_stopping;
+	return server->is_stopping || server->is_reopening;
+}
+
+static void server_announce(const struct nbd_options *options)
+{
+	struct nbd_export export;
+	char size[32];
+
+	if (export_fill(options, &export) != 0)
+		return;
+	printf("%s: %s, blocks of %" PRIu32 " bytes%s\n"
+	       "Connect with: nbd+unix:///%s?socket=%s\n",
+	       options->description, text_format_size(export.size_bytes, size, sizeof(size)),
+	       export.block_bytes, export.is_read_only ? ", read-only" : "", options->export_name,
+	       options->socket_path);
+	fflush(stdout);
 }
 
 /* ---- the loop ------------------------------------------------------------------------------- */
 
+/* What is under way is finished and answered, then they are closed. */
+static void clients_end(struct nbd_server *server)
+{
+	uint64_t deadline_ns = clock_monotonic_ns() + NBD_STOP_NS;
+
+	list_for_each(node, &server->clients) {
+		struct nbd_client *client = list_entry(node, struct nbd_client, node);
+
+		client->is_ending = true;
+		client->deadline_ns = deadline_ns;
+		nbd_client_work(client);
+	}
+}
+
 static void server_stop(struct nbd_server *server)
 {
 	struct signalfd_siginfo info;
-	uint64_t deadline_ns = clock_monotonic_ns() + NBD_STOP_NS;
 
 	if (read(server->signals, &info, sizeof(info)) != (ssize_t)sizeof(info))
 		return;
@@ -201,22 +240,48 @@ static void server_stop(struct nbd_server *server)
 	unlink(server->options->socket_path);
 	close(server->listener);
 	server->listener = -1;
-	list_for_each(node, &server->clients) {
-		struct nbd_client *client = list_entry(node, struct nbd_client, node);
+	clients_end(server);
+}
 
-		client->is_ending = true;
-		client->deadline_ns = deadline_ns;
-	}
+/* Clients that know another format than the namespace has are ended. */
+static void server_look(struct nbd_server *server)
+{
+	struct attach_ns *attached = server->options->attached;
+
+	if (server->is_reopening || !attach_ns_must_look(attached) ||
+	    attach_ns_look(attached) != ATTACH_CHANGED)
+		return;
+	server->is_reopening = true;
+	clients_end(server);
+}
+
+/* Once they are gone, and with them their requests. 0, or -errno after a message. */
+static int server_reopen(struct nbd_server *server)
+{
+	struct attach_ns *attached = server->options->attached;
+	int res;
+
+	if (!server->is_reopening || server->client_count > 0 || server->is_stopping)
+		return 0;
+	res = attach_ns_reopen(attached);
+	server->is_reopening = false;
+	attached->is_stale = false;
+	if (res == 0)
+		server_announce(server->options);
+	return res;
 }
 
 static unsigned polls_fill(const struct nbd_server *server, struct pollfd *polls)
 {
-	bool accepts = server->listener >= 0 && server->client_count < NBD_CLIENTS_MAX;
+	bool accepts = server->listener >= 0 && server->client_count < NBD_CLIENTS_MAX &&
+		       !server->is_reopening;
 	unsigned count = POLL_CLIENTS;
 
 	polls[POLL_SIGNAL] = (struct pollfd){.fd = server->signals, .events = POLLIN};
 	polls[POLL_WEFT] =
 		(struct pollfd){.fd = weft_poll_fd(server->options->weft), .events = POLLIN};
+	polls[POLL_EVENT] =
+		(struct pollfd){.fd = server->options->attached->event_fd, .events = POLLIN};
 	polls[POLL_LISTENER] =
 		(struct pollfd){.fd = accepts ? server->listener : -1, .events = POLLIN};
 	list_for_each(node, &server->clients) {
@@ -248,6 +313,15 @@ static void clients_serve(struct nbd_server *server, const struct pollfd *polls,
 	}
 }
 
+/* 0, or -errno after a message. */
+static int server_turn_end(struct nbd_server *server)
+{
+	clients_hurry(server);
+	server_look(server);
+	clients_reap(server);
+	return server_reopen(server);
+}
+
 static int server_run(struct nbd_server *server)
 {
 	struct pollfd polls[POLL_CLIENTS + NBD_CLIENTS_MAX];
@@ -262,8 +336,8 @@ static int server_run(struct nbd_server *server)
 			return CLI_FAILED;
 		}
 		if (res <= 0) {
-			clients_hurry(server);
-			clients_reap(server);
+			if (server_turn_end(server) != 0)
+				return CLI_FAILED;
 			continue;
 		}
 		if (polls[POLL_SIGNAL].revents)
@@ -273,25 +347,10 @@ static int server_run(struct nbd_server *server)
 		clients_serve(server, polls, has_ended);
 		if (polls[POLL_LISTENER].revents && !server->is_stopping)
 			server_accept(server);
-		clients_hurry(server);
-		clients_reap(server);
+		if (server_turn_end(server) != 0)
+			return CLI_FAILED;
 	}
 	return CLI_OK;
-}
-
-static void server_announce(const struct nbd_options *options)
-{
-	struct nbd_export export;
-	char size[32];
-
-	if (export_fill(options, &export) != 0)
-		return;
-	printf("%s: %s, blocks of %" PRIu32 " bytes%s\n"
-	       "Connect with: nbd+unix:///%s?socket=%s\n",
-	       options->description, text_format_size(export.size_bytes, size, sizeof(size)),
-	       export.block_bytes, export.is_read_only ? ", read-only" : "", options->export_name,
-	       options->socket_path);
-	fflush(stdout);
 }
 
 int nbd_serve(const struct nbd_options *options)
@@ -315,6 +374,10 @@ int nbd_serve(const struct nbd_options *options)
 	}
 	server_announce(options);
 	res = server_run(&server);
+	if (server.listener >= 0) {
+		unlink(options->socket_path);
+		close(server.listener);
+	}
 	close(server.signals);
 	return res;
 }

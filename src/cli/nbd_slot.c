@@ -86,14 +86,23 @@ void nbd_slot_answer(struct nbd_slot *slot, enum nbd_error error)
 	list_push_back(&client->replies, &slot->node);
 }
 
+/* After -ESTALE the server looks at the namespace and ends its clients. */
+static void slot_end(struct nbd_slot *slot, int res)
+{
+	if (res == -ESTALE)
+		slot->client->options->attached->is_stale = true;
+	nbd_slot_answer(slot, nbd_error_from_errno(res));
+}
+
 static void slot_send(struct nbd_slot *slot)
 {
-	int res = weft_submit(slot->client->options->ns, &slot->request);
+	struct nbd_client *client = slot->client;
+	int res = weft_submit(client->options->attached->handle.ns, &slot->request);
 
-	if (res != 0)
-		nbd_slot_answer(slot, nbd_error_from_errno(res));
+	if (res == 0)
+		client->in_flight++;
 	else
-		slot->client->in_flight++;
+		slot_end(slot, res);
 }
 
 static void slot_done(struct weft_request *request)
@@ -108,7 +117,7 @@ static void slot_done(struct weft_request *request)
 		slot_send(slot);
 		return;
 	}
-	nbd_slot_answer(slot, nbd_error_from_errno(request->result));
+	slot_end(slot, request->result);
 }
 
 void nbd_slot_submit(struct nbd_slot *slot)

@@ -71,7 +71,8 @@ struct ns_options {
 	const char *policy;
 	bool header_digest;
 	bool data_digest;
-	bool is_quiet;                        /* does not tell what happens to paths */
+	bool is_quiet; /* does not tell what happens to paths */
+	int event_fd;  /* an eventfd that is written to on every event, or 0: none */
 	char timeouts[NS_ARGS_TIMEOUT_BYTES]; /* "name=value,..." */
 };
 

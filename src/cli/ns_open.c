@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define NSIDS_SHOWN 8
 
@@ -23,7 +24,7 @@ int ns_instance_create(const struct ns_options *options, enum weft_callbacks cal
 	struct weft_error error;
 	int res;
 
-	/* Paths are told of by path_event. */
+	/* Paths are told of by subsystem_event. */
 	log_set_level(LOG_LEVEL_ERROR);
 	weft_options_init(&weft_options);
 	weft_options.callbacks = callbacks;
@@ -35,9 +36,17 @@ int ns_instance_create(const struct ns_options *options, enum weft_callbacks cal
 	return res;
 }
 
-static void path_event(void *arg, const char *line)
+/* Libweft's threads. */
+static void subsystem_event(void *arg, const char *line)
 {
-	cli_error(arg, "%s", line);
+	const struct ns_options *options = arg;
+	uint64_t one = 1;
+
+	if (!options->is_quiet)
+		cli_error(options->command, "%s", line);
+	/* Fails only when the counter is full, and then it is readable. */
+	if (options->event_fd > 0 && write(options->event_fd, &one, sizeof(one)) < 0)
+		return;
 }
 
 static int subsystem_open(struct weft *weft, const struct ns_options *options,
@@ -59,9 +68,9 @@ static int subsystem_open(struct weft *weft, const struct ns_options *options,
 	open_options.timeouts = options->timeouts[0] != '\0' ? options->timeouts : NULL;
 	open_options.header_digest = options->header_digest;
 	open_options.data_digest = options->data_digest;
-	open_options.event = options->is_quiet ? NULL : path_event;
-	/* Only given back to path_event, which does not write to it. */
-	open_options.event_arg = (void *)(uintptr_t)options->command;
+	open_options.event = subsystem_event;
+	/* Only given back to subsystem_event, which does not write to it. */
+	open_options.event_arg = (void *)(uintptr_t)options;
 	/* Nothing is lost when a signal ends us while we connect; later it is taken in order. */
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);

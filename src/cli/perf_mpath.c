@@ -221,7 +221,9 @@ int perf_mpath_look(struct perf_job *job)
 static void job_give_up(struct perf_job *job, const struct perf_mpath *perf_mpath)
 {
 	if (job->result->error[0] == '\0')
-		perf_job_refuse(job, "no path to %.223s any more, or its namespace has gone",
+		perf_job_refuse(job,
+				"no path to %.200s any more, or its namespace has gone or was "
+				"formatted with other blocks",
 				job->options->mpath.nqns[perf_mpath->target]);
 	job->is_running = false;
 }
@@ -257,6 +259,7 @@ int perf_mpath_prepare(struct perf_job *job)
 		mio->iov.iov_base = job->ios[i].data;
 		mio->iov.iov_len = job->options->io_bytes;
 		mio->io.data_bytes = job->options->io_bytes;
+		mio->io.block_bytes = job->result->block_bytes;
 	}
 	return 0;
 }

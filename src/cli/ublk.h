@@ -7,7 +7,7 @@
 #ifndef WEFT_CLI_UBLK_H
 #define WEFT_CLI_UBLK_H
 
-#include "weft/weft.h"
+#include "cli/attach_ns.h"
 
 struct ublk_options {
 	const char *command;     /* the sub-command, for messages */
@@ -15,7 +15,7 @@ struct ublk_options {
 	int id;                  /* N of /dev/ublkbN; -1: the kernel's choice */
 	bool is_read_only;
 	struct weft *weft; /* with WEFT_CALLBACKS_POLL */
-	struct weft_ns *ns;
+	struct attach_ns *attached;
 };
 
 /* Whether this machine has ublk and we may use it. 0 or -errno, after a message. */

@@ -22,6 +22,7 @@ enum ublk_user_data {
 	UBLK_DATA_CONTROL = UBLK_DEPTH,
 	UBLK_DATA_WEFT,
 	UBLK_DATA_SIGNAL,
+	UBLK_DATA_EVENT, /* of the subsystem */
 };
 
 struct ublk_device;
@@ -51,7 +52,8 @@ struct ublk_device {
 	unsigned active; /* slots that the driver has or has given us, until it takes them back */
 	bool is_control_done;
 	int control_result;
-	bool is_stopping; /* a signal has come */
+	bool is_stopping; /* a signal has come, or the namespace is another than was described */
+	bool has_failed;  /* the latter */
 };
 
 /* The next entry of the ring, for a command on fd. */

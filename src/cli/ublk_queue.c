@@ -42,6 +42,8 @@ static void slot_done(struct weft_request *request)
 	struct ublk_slot *slot = request->arg;
 	bool has_length = request->op != WEFT_FLUSH;
 
+	if (request->result == -ESTALE)
+		slot->device->options->attached->is_stale = true;
 	slot_command(slot, IO_COMMIT,
 		     request->result != 0 ? request->result
 					  : (has_length ? (int)slot_bytes(slot) : 0));
@@ -105,7 +107,7 @@ static int slot_submit(struct ublk_slot *slot)
 		request->iov = &slot->iov;
 		request->iov_count = 1;
 	}
-	return weft_submit(device->options->ns, request);
+	return weft_submit(device->options->attached->handle.ns, request);
 }
 
 void ublk_queue_event(struct ublk_device *device, uint64_t tag, int result)
@@ -118,6 +120,8 @@ void ublk_queue_event(struct ublk_device *device, uint64_t tag, int result)
 		return;
 	}
 	res = slot_submit(slot);
+	if (res == -ESTALE)
+		device->options->attached->is_stale = true;
 	if (res != 0)
 		slot_command(slot, IO_COMMIT, res);
 }

@@ -112,10 +112,28 @@ static void ring_event(struct ublk_device *device, const struct io_uring_cqe *cq
 	case UBLK_DATA_SIGNAL:
 		signal_take(device);
 		break;
+	case UBLK_DATA_EVENT:
+		/* Looked at, and with that drained, before the next wait. */
+		ring_poll(device, device->options->attached->event_fd, UBLK_DATA_EVENT);
+		break;
 	default:
 		ublk_queue_event(device, cqe->user_data, cqe->res);
 		break;
 	}
+}
+
+/* A block device keeps the block size and the size that it was described with, so it ends with
+ * them; who attaches again gets the namespace as it is. */
+static void device_look(struct ublk_device *device)
+{
+	struct attach_ns *attached = device->options->attached;
+
+	if (device->is_stopping || !attach_ns_must_look(attached) ||
+	    attach_ns_look(attached) != ATTACH_CHANGED)
+		return;
+	cli_error(device->options->command, "the block device ends; attach it again");
+	device->has_failed = true;
+	device->is_stopping = true;
 }
 
 int ublk_device_turn(struct ublk_device *device)
@@ -132,6 +150,7 @@ int ublk_device_turn(struct ublk_device *device)
 		io_uring_cqe_seen(&device->ring, cqe);
 		ring_event(device, &event);
 	}
+	device_look(device);
 	return 0;
 }
 
@@ -217,6 +236,7 @@ static int device_start(struct ublk_device *device)
 		return res;
 	ring_poll(device, weft_poll_fd(device->options->weft), UBLK_DATA_WEFT);
 	ring_poll(device, device->signal_fd, UBLK_DATA_SIGNAL);
+	ring_poll(device, device->options->attached->event_fd, UBLK_DATA_EVENT);
 	return device_control(device, CONTROL(UBLK_CMD_START_DEV),
 			      (struct ublksrv_ctrl_cmd){.data = {(uint64_t)getpid()}});
 }
@@ -280,20 +300,19 @@ static int device_run(struct ublk_device *device)
 		res = ublk_device_turn(device);
 	if (res == 0)
 		res = device_stop(device);
-	return res != 0 ? device_fail(device, "stop", res) : CLI_OK;
+	if (res != 0)
+		return device_fail(device, "stop", res);
+	return device->has_failed ? CLI_FAILED : CLI_OK;
 }
 
 static int device_open(struct ublk_device *device)
 {
-	struct weft_ns_info info = {.size = sizeof(info)};
+	const struct weft_ns_info *info = &device->options->attached->handle.info;
 	struct io_uring_params params = {.flags = IORING_SETUP_SQE128};
 	sigset_t set;
-	int res = weft_ns_info(device->options->ns, &info);
 
-	if (res != 0)
-		return res;
-	device->block_bytes = info.block_bytes;
-	device->size_bytes = info.block_count * info.block_bytes;
+	device->block_bytes = info->block_bytes;
+	device->size_bytes = info->block_count * info->block_bytes;
 	device->control_fd = open(CONTROL_PATH, O_RDWR | O_CLOEXEC);
 	if (device->control_fd < 0)
 		return -errno;

@@ -162,6 +162,7 @@ enum mpath_result {
 	MPATH_NO_PATH,
 	MPATH_UNKNOWN, /* it may have run, or not, and will not run any more (RESEND_NEVER) */
 	MPATH_GONE,    /* the namespace is not there any more */
+	MPATH_STALE,   /* made for another block size than the namespace has; it has not run */
 };
 
 /* One command, embedded in the caller's object, busy from submit until done. */
@@ -174,6 +175,9 @@ struct mpath_io {
 	const struct iovec *iov; /* stays valid, with what it points at, until done */
 	unsigned iov_count;
 	uint32_t data_bytes;
+	/* Block size that LBAs and counts in sqe are made for; 0: the command names no blocks. A
+	 * namespace that was formatted meanwhile means other bytes by the same LBAs. */
+	uint32_t block_bytes;
 	void (*done)(struct mpath_io *io);
 	/* Valid in done. */
 	enum mpath_result result;

@@ -16,6 +16,7 @@
 #define MPATH_NS_MAX        65536 /* of one subsystem; a controller that lists more is not believed */
 #define MPATH_IO_QUEUES_MAX 64
 #define IO_RETRIES          5     /* of statuses that say "try again" */
+#define IO_BLIND_DELAY_MS   10    /* until a command is tried again that must wait for a scan */
 #define PATH_REREAD_MS      100   /* least time between two looks at what a status contradicts */
 #define PATH_ANATT_MS       10000 /* when the controller reports no ANATT */
 
@@ -146,6 +147,7 @@ struct mpath_ns {
 	struct ns_identity identity;
 	bool is_gone;
 	struct ns_on_path on[MPATH_PATHS_MAX];
+	uint32_t blind_counts[MPATH_PATHS_MAX]; /* io_is_blind, in flight, by path */
 	/* The best class of usable paths; recomputed when something changes. */
 	struct path *candidates[MPATH_PATHS_MAX];
 	unsigned candidate_count;
@@ -262,6 +264,10 @@ void path_command_ended(struct path *path);
 void path_scan_init(struct path *path);
 void path_scan_start(struct path *path, bool is_all);
 void path_scan_later(struct path *path);
+/* Asks about as many namespaces as it may; behind the last one of the list, for more of it. */
+void path_scan_go_on(struct path *path);
+/* The namespace's page is being read, or will be by this scan. */
+bool path_scan_looks_at(const struct path *path, uint32_t nsid);
 void path_scan_stop(struct path *path);
 /* No command of it is under way. */
 void path_scan_free(struct path *path);

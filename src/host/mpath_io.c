@@ -85,6 +85,22 @@ static enum resend_rule io_rule(const struct mpath_io *io)
 	return resend_rule_of(&io->sqe);
 }
 
+/* Names blocks, and carries no data whose length would show the controller that it was made for
+ * another block size. */
+static bool io_is_blind(const struct mpath_io *io)
+{
+	switch (io->sqe.opcode) {
+	case NVME_IO_WRITE_ZEROES:
+	case NVME_IO_DATASET_MANAGEMENT:
+	case NVME_IO_WRITE_UNCORRECTABLE:
+	case NVME_IO_VERIFY:
+	case NVME_IO_COPY:
+		return !is_admin(io);
+	default:
+		return false;
+	}
+}
+
 /* The status that says why: of a pair that of the Write when the Compare only failed with it. */
 static nvme_status io_cause(const struct mpath_io *io)
 {
@@ -116,10 +132,27 @@ void io_end(struct mpath_io *io, enum mpath_result result, nvme_status status)
 	reactor_defer(mpath->reactor, &mpath->settle);
 }
 
+/* Whether the command's LBAs mean other bytes than its caller wanted. */
+static bool io_is_stale(const struct mpath_io *io)
+{
+	return io->block_bytes != 0 && io->block_bytes != io->ns->identity.block_bytes;
+}
+
+/* A command that has run on either side of a format: nobody knows at which bytes. */
+static enum mpath_result io_result_stale(const struct mpath_io *io)
+{
+	return io_rule(io) == RESEND_AT_ONCE ? MPATH_STALE : MPATH_UNKNOWN;
+}
+
 void io_end_answered(struct mpath_io *io)
 {
 	struct mpath_io *second = io->fused_write;
 
+	if (io_is_stale(io) && nvme_status_is_ok(io->cmd.status)) {
+		io_set_result(io, io_result_stale(io), NVME_SC_SUCCESS);
+		io->done(io);
+		return;
+	}
 	if (second != NULL) {
 		second->status = second->cmd.status;
 		second->dwords = second->cmd.result;
@@ -373,6 +406,9 @@ static bool io_try_again(struct mpath_io *io, struct path *path)
 	}
 	if (io->retries_left == 0)
 		return false;
+	/* Perhaps it has a new format, which the controller wants us to have seen. */
+	if (nvme_status_same(status, NVME_SC_NS_NOT_READY))
+		path_scan_later(path);
 	delay_ms = crd > 0 ? path->identity.retry_delays_ms[crd - 1]
 			   : (uint64_t)IO_RETRY_DELAY_MS << (IO_RETRIES - io->retries_left);
 	io->retries_left--;
@@ -427,6 +463,8 @@ static void io_back(struct mpath_io *io)
 		list_remove(&io->node);
 		path->in_flight_count--;
 		path->queue_in_flight[io->queue]--;
+		if (io_is_blind(io) && --io->ns->blind_counts[path->slot] == 0)
+			path_scan_go_on(path);
 	}
 	if (io->ns->mpath->hedge != NULL && !is_admin(io) && hedge_on_back(io, is_lost)) {
 		/* Its twin decides. */
@@ -544,11 +582,22 @@ void io_send(struct mpath_io *io)
 		io_end(io, MPATH_GONE, NVME_SC_INVALID_NS);
 		return;
 	}
+	if (io_is_stale(io)) {
+		io_end(io, io->may_have_run ? io_result_stale(io) : MPATH_STALE,
+		       NVME_SC_INVALID_NS);
+		return;
+	}
 	if (ns->candidate_count == 0) {
 		io_wait(io);
 		return;
 	}
 	path = ns_pick(ns, now_ns, io->shun_slot);
+	/* Once the controller has told of a new block size, it takes every later command to mean
+	 * that: none that was made before may still be on its way. */
+	if (io_is_blind(io) && path_scan_looks_at(path, ns->nsid)) {
+		io_delay(io, IO_BLIND_DELAY_MS);
+		return;
+	}
 	path->picked_ns = now_ns;
 	io->path = path;
 	io->sent_ns = now_ns;
@@ -569,6 +618,8 @@ void io_send(struct mpath_io *io)
 		second->cmd.sqe.flags |= IO_FUSE_SECOND;
 		io->cmd.fused_next = &second->cmd;
 	}
+	if (io_is_blind(io))
+		ns->blind_counts[path->slot]++;
 	io->queue = (uint16_t)io_queue_pick(path);
 	path->queue_in_flight[io->queue]++;
 	path->in_flight_count++;

@@ -38,7 +38,6 @@ struct scan_look {
 	uint8_t page[NVME_PAGE_BYTES];
 };
 
-static void scan_go_on(struct path *path);
 static void on_scan_done(struct host_cmd *cmd);
 static void on_look_done(struct host_cmd *cmd);
 
@@ -284,7 +283,7 @@ static void on_look_done(struct host_cmd *cmd)
 	scan->looks_busy--;
 	if (!is_wanted)
 		scan->step = SCAN_IDLE;
-	scan_go_on(path);
+	path_scan_go_on(path);
 }
 
 /* ---- the other answers ----------------------------------------------------------------------- */
@@ -297,7 +296,7 @@ static void on_list(struct path *path)
 		path_fail(path, "out of memory for reading its namespaces");
 	} else {
 		path->scan.step = SCAN_LOOKING;
-		scan_go_on(path);
+		path_scan_go_on(path);
 	}
 }
 
@@ -343,15 +342,32 @@ static void on_scan_done(struct host_cmd *cmd)
 /* ---- what to ask ------------------------------------------------------------------------------
  */
 
-/* Asks about as many namespaces as it may; behind the last one of the list, for more of it. */
-static void scan_go_on(struct path *path)
+bool path_scan_looks_at(const struct path *path, uint32_t nsid)
+{
+	return path->scan.step == SCAN_LOOKING && is_changed(path, nsid);
+}
+
+/* Whether commands are in flight that the controller must have read before it is asked, because
+ * its answer changes what they mean. */
+static bool has_blind_commands(const struct path *path, uint32_t nsid)
+{
+	const struct mpath_ns *ns = mpath_ns_find(path->mpath, nsid);
+
+	return ns != NULL && ns->blind_counts[path->slot] > 0;
+}
+
+void path_scan_go_on(struct path *path)
 {
 	struct path_scan *scan = &path->scan;
 
 	while (scan->step == SCAN_LOOKING && scan->index < scan->count &&
 	       !list_empty(&scan->idle_looks)) {
-		uint32_t nsid = scan->nsids[scan->index++];
+		uint32_t nsid = scan->nsids[scan->index];
 
+		/* The last of them calls again. */
+		if (is_changed(path, nsid) && has_blind_commands(path, nsid))
+			return;
+		scan->index++;
 		if (is_changed(path, nsid))
 			look_begin(path, nsid);
 		else

@@ -143,6 +143,8 @@ struct weft_subsystem {
 struct weft_ns {
 	struct weft_subsystem *subsystem;
 	struct lib_ns *ns;
+	/* Of the namespace when the handle was opened: what the caller computes LBAs with. */
+	uint32_t block_bytes;
 	struct mpath_ns *at[]; /* by reactor, which finds it when it needs it first */
 };
 
@@ -223,7 +225,7 @@ struct request_state {
 	struct range_buf *buf;
 	struct iovec iov; /* of encoded data */
 	enum request_plan plan;
-	uint32_t block_bytes; /* as of weft_submit: a namespace may be formatted meanwhile */
+	uint32_t block_bytes; /* the handle's: requests for another format are refused */
 	struct mpath_io io;
 	union {
 		struct mpath_io write; /* of a fused pair */

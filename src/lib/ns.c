@@ -93,6 +93,7 @@ int weft_ns_open(struct weft_subsystem *subsystem, uint32_t nsid, struct weft_ns
 		 struct weft_error *error)
 {
 	struct lib_ns *found = NULL;
+	uint32_t block_bytes;
 	struct weft_ns *ns;
 	unsigned place;
 
@@ -103,6 +104,7 @@ int weft_ns_open(struct weft_subsystem *subsystem, uint32_t nsid, struct weft_ns
 	if (place < subsystem->ns_count && subsystem->nss[place]->nsid == nsid &&
 	    !subsystem->nss[place]->info.is_gone)
 		found = subsystem->nss[place];
+	block_bytes = found != NULL ? found->info.identity.block_bytes : 0;
 	pthread_mutex_unlock(&subsystem->ns_lock);
 	if (found == NULL)
 		return lib_fail(error, -ENOENT,
@@ -114,6 +116,7 @@ int weft_ns_open(struct weft_subsystem *subsystem, uint32_t nsid, struct weft_ns
 		return lib_fail(error, -ENOMEM, "out of memory");
 	ns->subsystem = subsystem;
 	ns->ns = found;
+	ns->block_bytes = block_bytes;
 	*ret_ns = ns;
 	return 0;
 }
@@ -154,12 +157,16 @@ int weft_ns_info(struct weft_ns *ns, struct weft_ns_info *ret_info)
 	struct weft_subsystem *subsystem = ns->subsystem;
 	size_t bytes = ret_info->size;
 	struct weft_ns_info info;
+	bool is_stale;
 
 	if (bytes < sizeof(size_t))
 		return -EINVAL;
 	pthread_mutex_lock(&subsystem->ns_lock);
 	info_fill(ns, &info);
+	is_stale = !info.is_gone && info.block_bytes != ns->block_bytes;
 	pthread_mutex_unlock(&subsystem->ns_lock);
+	if (is_stale)
+		return -ESTALE;
 	info.size = bytes;
 	memcpy(ret_info, &info, bytes < sizeof(info) ? bytes : sizeof(info));
 	return 0;

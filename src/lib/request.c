@@ -151,7 +151,10 @@ int request_submit(struct weft_ns *ns, struct weft_request *request, struct slee
 	int res;
 
 	state->ns = ns;
-	state->block_bytes = atomic_load_explicit(&ns->ns->block_bytes, memory_order_relaxed);
+	state->block_bytes = ns->block_bytes;
+	/* The reactor looks again, every time that it sends a command of the request. */
+	if (atomic_load_explicit(&ns->ns->block_bytes, memory_order_relaxed) != ns->block_bytes)
+		return -ESTALE;
 	res = request_check(state, request);
 	if (res != 0)
 		return res;

@@ -164,12 +164,20 @@ static void report_encode(struct request_state *state)
 	state->io.data_bytes = (uint32_t)cmd.len_bytes;
 }
 
+/* Others mean the same whatever the format is. */
+static bool request_names_blocks(const struct weft_request *request)
+{
+	return request->op != WEFT_FLUSH && request->op < WEFT_RESERVATION_REGISTER;
+}
+
 void request_encode(struct request_state *state)
 {
 	const struct weft_request *request = request_of(state);
 
 	/* What the engine has for itself it sets itself. */
 	memset(&state->io, 0, offsetof(struct mpath_io, ns));
+	if (request_names_blocks(request))
+		state->io.block_bytes = state->block_bytes;
 	state->plan = REQUEST_PLAIN;
 	if (request->range_count == 0 && split_is_needed(state, request)) {
 		state->plan = REQUEST_SPLIT;

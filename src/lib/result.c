@@ -33,6 +33,8 @@ int lib_result(enum mpath_result result, nvme_status status)
 		return -EREMOTEIO;
 	case MPATH_GONE:
 		return -ENXIO;
+	case MPATH_STALE:
+		return -ESTALE;
 	case MPATH_STATUS:
 		break;
 	}

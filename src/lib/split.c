@@ -111,7 +111,7 @@ static uint32_t child_encode(struct split_child *child)
 	static const struct dsm_cmd deallocate = {.range_count = 1, .is_deallocate = true};
 	struct dsm_range range = {.first_block = split->block, .block_count = blocks};
 
-	child->io = (struct mpath_io){.done = child_done};
+	child->io = (struct mpath_io){.block_bytes = block_bytes, .done = child_done};
 	switch (request_of(state)->op) {
 	case WEFT_READ:
 		child->io.direction = HOST_DATA_FROM_CTRL;

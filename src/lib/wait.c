@@ -34,7 +34,7 @@ static int blocks_run(struct weft_ns *ns, struct weft_request *request, void *bu
 {
 	struct iovec iov = {
 		.iov_base = buf,
-		.iov_len = (size_t)request->block_count * atomic_load(&ns->ns->block_bytes),
+		.iov_len = (size_t)request->block_count * ns->block_bytes,
 	};
 
 	request->iov = &iov;

@@ -265,6 +265,8 @@ void target_apply_and_drain(struct target *target, struct snapshot *taken_snapsh
 
 	CHECK(!target->apply);
 	CHECK(taken_snapshot->port_count <= TARGET_PORTS_MAX);
+	/* Before the delta, which marks what is new with it. */
+	taken_snapshot->generation = target->next_generation + 1;
 	taken_snapshot->inflight = cache_line_alloc(target->local_count * sizeof(struct inflight));
 	if (!apply || !taken_snapshot->inflight ||
 	    delta_prepare(target->snapshot, taken_snapshot, &apply->delta) != 0) {
@@ -275,7 +277,7 @@ void target_apply_and_drain(struct target *target, struct snapshot *taken_snapsh
 	}
 	apply_guard_media(target, taken_snapshot);
 	taken_snapshot->target = target;
-	taken_snapshot->generation = ++target->next_generation;
+	target->next_generation++;
 	apply->target = target;
 	apply->snapshot = taken_snapshot;
 	apply->old = target->snapshot;

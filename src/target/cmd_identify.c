@@ -270,6 +270,8 @@ static nvme_status identify_one_ns(struct slot *slot, const struct identify_cmd 
 	}
 	ns = identify_find_ns(slot, cmd, &status);
 	if (ns) {
+		if (cmd->cns == IDENTIFY_NS && ctrl_format_note(slot->queue->ctrl, ns) != 0)
+			return NVME_SC_INTERNAL;
 		ns_identity_fill(ns, &ctrl->local->snapshot->limits, &identity);
 		if (ns_is_out_of_reach(ctrl, ns))
 			identity.blocks_used = 0;

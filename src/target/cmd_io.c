@@ -119,6 +119,7 @@ struct io_row {
 	nvme_status (*prepare)(struct slot *slot);
 	bool changes_data; /* refused on a namespace that must not be written */
 	bool may_name_all; /* NSID FFFFFFFFh is allowed: slot->ns is then NULL */
+	bool is_blind;     /* names blocks, and no length of data shows for which block size */
 	bool needs_alone;  /* unknown where another process, which would not hear of it, serves the
 			      namespace */
 };
@@ -128,13 +129,18 @@ static const struct io_row io_rows[256] = {
 	[NVME_IO_WRITE] = {.prepare = write_prepare, .changes_data = true},
 	[NVME_IO_READ] = {.prepare = read_prepare},
 	[NVME_IO_COMPARE] = {.prepare = compare_prepare},
-	[NVME_IO_WRITE_ZEROES] = {.prepare = write_zeroes_prepare, .changes_data = true},
-	[NVME_IO_DATASET_MANAGEMENT] = {.prepare = dsm_prepare, .changes_data = true},
+	[NVME_IO_WRITE_ZEROES] = {.prepare = write_zeroes_prepare,
+				  .changes_data = true,
+				  .is_blind = true},
+	[NVME_IO_DATASET_MANAGEMENT] = {.prepare = dsm_prepare,
+					.changes_data = true,
+					.is_blind = true},
 	[NVME_IO_WRITE_UNCORRECTABLE] = {.prepare = uncorrectable_prepare,
 					 .changes_data = true,
+					 .is_blind = true,
 					 .needs_alone = true},
-	[NVME_IO_VERIFY] = {.prepare = verify_prepare},
-	[NVME_IO_COPY] = {.prepare = copy_prepare, .changes_data = true},
+	[NVME_IO_VERIFY] = {.prepare = verify_prepare, .is_blind = true},
+	[NVME_IO_COPY] = {.prepare = copy_prepare, .changes_data = true, .is_blind = true},
 	[NVME_IO_CANCEL] = {.prepare = cancel_prepare, .may_name_all = true},
 	[NVME_IO_RESERVATION_REGISTER] = {.prepare = reservation_register_prepare,
 					  .needs_alone = true},
@@ -174,6 +180,8 @@ static nvme_status io_prepare_ns(struct slot *slot, const struct io_row *row)
 		return status;
 	if (ns->is_read_only && row->changes_data)
 		return nvme_status_dnr(NVME_SC_NS_WRITE_PROTECTED);
+	if (row->is_blind && !ctrl_knows_format(slot->queue->ctrl, ns))
+		return NVME_SC_NS_NOT_READY;
 	if (row->needs_alone && ns->is_clustered)
 		return command_refuse(slot, NVME_SC_INVALID_OPCODE,
 				      offsetof(struct nvme_sqe, opcode));

@@ -22,6 +22,7 @@
 static void ctrl_free(struct ctrl *ctrl)
 {
 	ctrl_error_log_free(ctrl);
+	ctrl_formats_free(ctrl);
 	ctrl_event_page_release(ctrl);
 	ctrl_notices_reset(ctrl);
 	free(ctrl->connect_args);

@@ -78,8 +78,12 @@ struct ctrl {
 	struct net_addr local_addr;
 	const struct subsystem *subsystem; /* in local->snapshot; NULL when it was removed */
 	const struct port *port;
-	uint32_t host_index;   /* of the host, for struct ns_mask */
-	uint32_t rights;       /* enum host_right of the host, in that subsystem */
+	uint32_t host_index; /* of the host, for struct ns_mask */
+	uint32_t rights;     /* enum host_right of the host, in that subsystem */
+	/* Formats that its host knows: those of the snapshot that it was born under, and those in
+	 * the table. ctrl_format.c; I/O queues on any reactor read both. */
+	uint64_t born_generation;
+	struct format_table *_Atomic formats;
 	uint64_t connected_ns; /* reactor_now_ns at Connect */
 	/* A swap under way (delta.h): what it changes for this controller, until it has been told.
 	 */
@@ -198,6 +202,21 @@ void ctrl_tell(struct ctrl *ctrl, const struct delta *delta);
 const struct ns *ctrl_find_ns(const struct ctrl *ctrl, uint32_t nsid);
 /* The header's count of the ANA log; only while it has a port and a subsystem. */
 uint64_t ctrl_ana_change_count(const struct ctrl *ctrl);
+/* ---- ctrl_format.c: which formats its host has seen ----------------------------------------- */
+/* The host reads the namespace's page. 0 or -ENOMEM. */
+int ctrl_format_note(struct ctrl *ctrl, const struct ns *ns);
+/* The slow half of ctrl_knows_format. */
+bool ctrl_format_is_noted(const struct ctrl *ctrl, const struct ns *ns);
+void ctrl_formats_free(struct ctrl *ctrl);
+
+/* Any queue's reactor: whether the host means by an LBA what the namespace does. */
+static inline bool ctrl_knows_format(const struct ctrl *ctrl, const struct ns *ns)
+{
+	if (atomic_load_explicit(&ctrl->formats, memory_order_relaxed))
+		return ctrl_format_is_noted(ctrl, ns);
+	return ns->format_generation <= ctrl->born_generation;
+}
+
 /* ---- ctrl_property.c: CC, CSTS and what they set going ------------------------------------- */
 uint64_t ctrl_cap(const struct ctrl *ctrl);
 uint32_t ctrl_crto(const struct ctrl *ctrl);

@@ -37,6 +37,7 @@ static void ctrl_judge(struct ctrl *ctrl, bool have_hosts_changed)
 
 void ctrl_bind(struct ctrl *ctrl, const struct snapshot *snapshot)
 {
+	ctrl->born_generation = snapshot->generation;
 	ctrl->port = snapshot_find_port(snapshot, ctrl->port_id);
 	if (ctrl->type == CTRL_TYPE_IO)
 		ctrl->subsystem = snapshot_find_subsystem(snapshot, ctrl->subsystem_nqn);

@@ -220,6 +220,23 @@ static void ana_counts_carry(const struct subsystem *was, const struct subsystem
 	}
 }
 
+/* What Identify told of a namespace's blocks holds since this generation. */
+static void formats_carry(const struct subsystem *was, struct subsystem *is, uint64_t generation)
+{
+	unsigned i = 0;
+
+	for (unsigned k = 0; k < is->ns_count; k++) {
+		struct ns *ns = &is->namespaces[k];
+
+		while (i < was->ns_count && was->namespaces[i].nsid < ns->nsid)
+			i++;
+		ns->format_generation = generation;
+		if (i < was->ns_count && was->namespaces[i].nsid == ns->nsid &&
+		    was->namespaces[i].block_shift == ns->block_shift)
+			ns->format_generation = was->namespaces[i].format_generation;
+	}
+}
+
 static int subsystems_compare(struct delta *delta, struct snapshot *now)
 {
 	const struct snapshot *old = delta->old;
@@ -240,6 +257,7 @@ static int subsystems_compare(struct delta *delta, struct snapshot *now)
 		if (res != 0)
 			return res;
 		ana_counts_carry(was, &delta->subsystems[i], now->subsystems[k]);
+		formats_carry(was, now->subsystems[k], now->generation);
 	}
 	return 0;
 }

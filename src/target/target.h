@@ -107,7 +107,9 @@ struct ns {
 	/* Another process serves the same medium: no reservations and no fused pairs, because
 	 * nothing between processes is atomic. */
 	bool is_clustered;
-	uint8_t pad_end[23]; /* so that every one of an array begins a line */
+	uint8_t pad_end[15]; /* so that every one of an array begins a line */
+	/* The target's: of the snapshot since which this NSID stands for this block size. */
+	uint64_t format_generation;
 };
 
 /* A zeroed array that begins a cache line, for free(); NULL when out of memory. */

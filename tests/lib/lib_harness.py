@@ -27,6 +27,7 @@ NAMESPACES = [
     target.namespace(4, 'fault:fail:op=read@mem:1M,block=512'),
     target.namespace(5, 'fault:fail:op=write:errno=ENOSPC@mem:1M,block=512'),
     target.namespace(6, 'mem:1M,block=512'),
+    target.namespace(7, 'mem:1M,block=512'),
 ]
 
 
@@ -37,7 +38,14 @@ def remove_namespace(tgt):
     tgt.reload(change)
 
 
+def format_namespace(tgt):
+    """By another host, with 4 KiB blocks in place of 512 bytes."""
+    with tgt.host() as host:
+        assert host.admin.do(0x80, nsid=7, cdw10=1).status == (0, 0)
+
+
 ASKED = {
+    'format namespace': lambda tgt, relay: format_namespace(tgt),
     'remove namespace': lambda tgt, relay: remove_namespace(tgt),
     'kill target': lambda tgt, relay: tgt.kill(),
     'start target': lambda tgt, relay: tgt.start(),
@@ -77,7 +85,7 @@ def test(tap, argv):
     first, second, dead = target.free_port(), target.free_port(), target.free_port()
     ports = [{'id': i, 'transport': 'tcp', 'address': '127.0.0.1', 'service': str(port)}
              for i, port in ((1, first), (2, second))]
-    tgt = target.Target(port=first, config=target.config_of(first, NAMESPACES, ports=ports))
+    tgt = target.Target(port=first, config=target.config_of(first, NAMESPACES, ports=ports, rights=target.ALL_RIGHTS))
     try:
         with tap.guard('the program'):
             program(tap, tgt, argv, dead, second)

@@ -23,6 +23,7 @@ enum world_nsid {
 	NS_BAD_READ = 4,  /* reads fail */
 	NS_FULL = 5,      /* writes find no space */
 	NS_LEAVING = 6,   /* the harness removes it when asked */
+	NS_FORMATTED = 7, /* likewise, with 4 KiB blocks in place of 512 bytes */
 };
 
 #define SMALL_BLOCKS 16384

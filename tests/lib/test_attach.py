@@ -18,6 +18,7 @@ import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'wire'))
 import nbd  # noqa: E402
+import nvmetcp as n  # noqa: E402
 import target  # noqa: E402
 from nbd import Nbd  # noqa: E402
 from relay import Relay  # noqa: E402
@@ -25,6 +26,7 @@ from tap import Tap  # noqa: E402
 
 MIB = 1 << 20
 SIZE = 64 * MIB
+SMALL = 16 * MIB
 CLIENTS_MAX = 16
 ALARMS = ('check failed', 'Sanitizer', 'runtime error:')
 
@@ -356,6 +358,74 @@ def grows(t, tgt):
     disk.finish(t, 'growth')
 
 
+def format_ns(tgt, nsid, lbaf):
+    """By another host: Format NVM, data kept (SES 0)."""
+    with tgt.host() as host:
+        return host.admin.do(0x80, nsid=nsid, cdw10=lbaf).status
+
+
+def block_changes(t, tgt):
+    """A client's requests are never carried out with another block size than it was told."""
+    old = b'\x5a' * SMALL
+    disk = Attach([tgt.port], 6)
+    for tries, (lbaf, block) in enumerate(((1, 4096), (0, 512), (1, 4096), (0, 512))):
+        with disk.client() as c, disk.client() as idle, Nbd(disk.path) as shaking:
+            t.eq(c.ask(nbd.WRITE, data=old)[0], 0, 'all of it is written')
+            t.eq(format_ns(tgt, 6, lbaf), n.OK, 'formatted with blocks of %d bytes' % block)
+            # Whenever the attachment hears of it: a request is done as it was meant, or not at all.
+            said = set()
+            try:
+                for command in (nbd.TRIM, nbd.WRITE_ZEROES) * 2:
+                    said.add(c.ask(command, MIB, 4096)[0])
+                    said.add(c.ask(nbd.READ, MIB, 4096)[0])
+                t.ok(target.poll(c.is_closed), 'the client is disconnected')
+            except (EOFError, ConnectionResetError, BrokenPipeError):
+                pass
+            t.ok(said <= {0, nbd.EIO, nbd.EINVAL, nbd.ESHUTDOWN}, 'its requests end', why=repr(said))
+            t.ok(idle.is_closed(), 'so is one that asks for nothing')
+            t.ok(shaking.is_closed(), 'so is one that shakes hands')
+        with disk.client(infos=(nbd.INFO_BLOCK_SIZE,)) as c:
+            told = struct.unpack('>III', c.infos[nbd.INFO_BLOCK_SIZE])[0]
+            t.eq((told, c.size), (block, SMALL), 'the next client is told the new block size')
+            data = c.ask(nbd.READ, 0, SMALL)[1]
+            wrong = [i for i in range(0, SMALL, 4096) if i != MIB and data[i:i + 4096] != old[:4096]]
+            t.eq(wrong, [], 'nothing but what was named is erased, round %d' % tries)
+            t.eq(c.ask(nbd.TRIM, 2 * MIB, 4096)[0], 0, 'and it can trim')
+    t.ok('has another block size now' in disk.errors(), 'it is told of', why=disk.errors())
+    disk.finish(t, 'block size')
+
+
+def block_changes_under_load(t, tgt):
+    """Requests that were on their way when the format changed are not taken for new ones."""
+    old = b'\x5a' * SMALL
+    relay = Relay(tgt.port)
+    disk = Attach([tgt.port, relay.port], 6, '--policy', 'round-robin')
+    wrong = set()
+    for lbaf in (1, 0) * 4:
+        with disk.client() as c:
+            assert c.ask(nbd.WRITE, data=old)[0] == 0
+
+            def hammer():
+                try:
+                    while True:
+                        for i in range(32):
+                            c.send((nbd.TRIM, nbd.WRITE_ZEROES)[i % 2], MIB, 4096)
+                        for _ in range(32):
+                            c.reply()
+                except (EOFError, ConnectionResetError, BrokenPipeError):
+                    pass
+            thread = threading.Thread(target=hammer)
+            thread.start()
+            t.eq(format_ns(tgt, 6, lbaf), n.OK, 'formatted under load')
+            thread.join()
+        with disk.client() as c:
+            data = c.ask(nbd.READ, 0, SMALL)[1]
+            wrong |= {i for i in range(0, SMALL, 4096) if i != MIB and data[i:i + 4096] != old[:4096]}
+    t.eq(wrong, set(), 'no block is erased that no request named')
+    disk.finish(t, 'block size under load')
+    relay.cut()
+
+
 def fails_over(t, tgt):
     relay = Relay(tgt.port)
     disk = Attach([relay.port, tgt.port], 2, '--policy', 'round-robin')
@@ -448,17 +518,18 @@ def test(t, tgt):
         with t.guard(part.__name__):
             part(t, disk)
     disk.finish(t, 'attach')
-    for part in (read_only, named, reaches_medium, grows, fails_over, ends, refusals):
+    for part in (read_only, named, reaches_medium, grows, block_changes, block_changes_under_load, fails_over, ends, refusals):
         with t.guard(part.__name__):
             part(t, tgt)
 
 
 if __name__ == '__main__':
     with tempfile.TemporaryDirectory(prefix='weft-attach-') as FOLDER:
-        target.run(Tap(), test, namespaces=[
+        target.run(Tap(), test, rights=target.ALL_RIGHTS, namespaces=[
             target.namespace(1, 'mem:64M,block=4096'),
             target.namespace(2, 'mem:8M,block=512'),
             target.namespace(3, 'mem:1M,block=4096', read_only=True),
             target.namespace(4, 'fault:fail:op=fua+fail:op=flush@file:%s/faulty.img,size=1M' % FOLDER),
             target.namespace(5, 'file:%s/grows.img,size=8M' % FOLDER),
+            target.namespace(6, 'file:%s/formatted.img,size=16M,block=512' % FOLDER),
         ])

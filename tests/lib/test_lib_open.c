@@ -219,9 +219,47 @@ static void knows_that_a_namespace_has_gone(void)
 	EXPECT(has_said("reactor 0: namespace 6 has gone"));
 	EXPECT_EQ(-ENXIO, weft_read(ns, bytes, 0, 1));
 	EXPECT_EQ(-ENOENT, weft_ns_open(subsystem, NS_LEAVING, &none, NULL));
-	EXPECT_EQ(5, weft_ns_list(subsystem, NULL, 0));
+	EXPECT_EQ(6, weft_ns_list(subsystem, NULL, 0));
 	EXPECT_EQ(0, weft_ns_info(ns, &info));
 	EXPECT(info.is_gone);
+	weft_ns_close(ns);
+	weft_close(subsystem);
+}
+
+static bool is_stale(struct weft_ns *ns)
+{
+	struct weft_ns_info info = {.size = sizeof(info)};
+
+	return weft_ns_info(ns, &info) == -ESTALE;
+}
+
+/* A handle stands for one block size: LBAs of another one are never sent. */
+static void ends_with_the_format(void)
+{
+	struct weft_subsystem *subsystem = world_open(weft);
+	struct weft_ns *ns = world_ns(subsystem, NS_FORMATTED), *fresh;
+	struct weft_ns_info info = {.size = sizeof(info)};
+	uint8_t bytes[4096];
+	struct weft_request zeroes = {.op = WEFT_WRITE_ZEROES, .block = 8, .block_count = 1};
+	struct weft_request trim = {.op = WEFT_DEALLOCATE, .block = 8, .block_count = 1};
+
+	EXPECT_EQ(0, weft_read(ns, bytes, 0, 1));
+	EXPECT_EQ(0, weft_run(ns, &zeroes));
+	world_ask("format namespace");
+	for (int i = 0; i < 2000 && !is_stale(ns); i++)
+		usleep(10000); /* poll with a deadline */
+	EXPECT(is_stale(ns));
+	EXPECT_EQ(-ESTALE, weft_read(ns, bytes, 0, 1));
+	EXPECT_EQ(-ESTALE, weft_write(ns, bytes, 0, 1, 0));
+	EXPECT_EQ(-ESTALE, weft_run(ns, &zeroes));
+	EXPECT_EQ(-ESTALE, weft_run(ns, &trim));
+	fresh = world_ns(subsystem, NS_FORMATTED);
+	EXPECT_EQ(0, weft_ns_info(fresh, &info));
+	EXPECT_EQ(4096, info.block_bytes);
+	EXPECT_EQ(0, weft_read(fresh, bytes, 0, 1));
+	EXPECT_EQ(0, weft_run(fresh, &trim));
+	EXPECT_EQ(-ESTALE, weft_run(ns, &trim));
+	weft_ns_close(fresh);
 	weft_ns_close(ns);
 	weft_close(subsystem);
 }
@@ -300,6 +338,7 @@ int main(void)
 	TAP_RUN(opens_by_discovery);
 	TAP_RUN(adds_and_removes_paths);
 	TAP_RUN(knows_that_a_namespace_has_gone);
+	TAP_RUN(ends_with_the_format);
 	TAP_RUN(fails_when_no_path_comes_back_in_time);
 	TAP_RUN(logs_to_the_callback);
 	weft_destroy(weft);

@@ -51,7 +51,7 @@ static void tells_what_a_namespace_is(void)
 	weft_ns_close(ns);
 	info.size = 0;
 	EXPECT_EQ(-EINVAL, weft_ns_info(small, &info));
-	EXPECT_EQ(6, weft_ns_list(subsystem, nsids, 2));
+	EXPECT_EQ(7, weft_ns_list(subsystem, nsids, 2));
 	EXPECT(nsids[0] == 1 && nsids[1] == 2 && nsids[2] == 0);
 }
 

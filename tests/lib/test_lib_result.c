@@ -35,6 +35,7 @@ static void maps_outcomes(void)
 	EXPECT_EQ(-ENOTCONN, lib_result(MPATH_NO_PATH, NVME_SC_SUCCESS));
 	EXPECT_EQ(-EREMOTEIO, lib_result(MPATH_UNKNOWN, NVME_SC_SUCCESS));
 	EXPECT_EQ(-ENXIO, lib_result(MPATH_GONE, NVME_SC_SUCCESS));
+	EXPECT_EQ(-ESTALE, lib_result(MPATH_STALE, NVME_SC_SUCCESS));
 }
 
 int main(void)

@@ -275,6 +275,9 @@ bool cluster_status_is_explained(const struct cluster_worker *worker, nvme_statu
 	if (nvme_status_same(status, NVME_SC_INVALID_FIELD) ||
 	    nvme_status_same(status, NVME_SC_INVALID_NS))
 		return ns_may_go(world);
+	/* It has come back, and its block size was not read again yet. */
+	if (nvme_status_same(status, NVME_SC_NS_NOT_READY))
+		return ns_may_go(world) && kind_changes(kind);
 	if (nvme_status_same(status, NVME_SC_LBA_RANGE))
 		return cluster_has(world, CF_GROW) || cluster_has(world, CF_DISK_CUT);
 	if (nvme_status_same(status, NVME_SC_DATA_TRANSFER_ERROR) ||
@@ -302,6 +305,9 @@ static bool result_is_explained(const struct cluster_worker *worker, const struc
 		return kind_changes(worker->kind) || worker->set.is_reserve;
 	case MPATH_GONE:
 		return ns_may_go(world);
+	case MPATH_STALE:
+		/* Workers name no block size. */
+		return false;
 	}
 	return false;
 }

@@ -166,6 +166,15 @@ static bool fused_is_explained(const struct sim_op *op, bool is_second, nvme_sta
 	return is_second && nvme_status_same(status, NVME_SC_COMMAND_INTERRUPTED);
 }
 
+/* The NSID has come since the host connected, and the host has not read its block size. */
+static bool not_ready_is_explained(const struct sim_op *op)
+{
+	bool is_blind = op->kind == OP_WRITE_ZEROES || op->kind == OP_DEALLOCATE ||
+			op->kind == OP_UNCORRECTABLE || op->kind == OP_COPY;
+
+	return is_blind && (op->world->plan.swap_one_in > 0 || op->world->plan.has_changes);
+}
+
 static bool status_is_explained(const struct sim_op *op, bool is_second, nvme_status status)
 {
 	const struct world_ns *ns = op->ns;
@@ -189,6 +198,8 @@ static bool status_is_explained(const struct sim_op *op, bool is_second, nvme_st
 		if (op->kind == OP_ODD_ADMIN)
 			return false;
 	}
+	if (nvme_status_same(status, NVME_SC_NS_NOT_READY))
+		return not_ready_is_explained(op);
 	/* Of an NSID that is inactive. */
 	if (nvme_status_same(status, NVME_SC_INVALID_FIELD))
 		return op->kind == OP_RESERVE || !is_settled(op) ||

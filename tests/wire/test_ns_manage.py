@@ -34,6 +34,7 @@ ATTACH_FAILED = (1, 0x25)
 SET_NOT_SUPPORTED = (1, 0x29)
 OPERATION_DENIED = (0, 0x15)
 FORMAT_IN_PROGRESS = (0, 0x84)
+NOT_READY = (0, 0x82)
 POOL = 64 << 20
 ALL = 0xffffffff
 CREATE_SPEC, ATTACH_SPEC, FORMAT_SPEC = 'Base 5.1.21', 'Base 5.1.20', 'Base 5.1.10'
@@ -416,8 +417,44 @@ def format_all(t, tgt):
         delete(other, foreign)
 
 
+def unseen_format(t, tgt):
+    """A host that has not read a new format cannot erase blocks of it that it does not mean."""
+    with tgt.host(hostnqn=HOST_A) as a, tgt.host(hostnqn=HOST_B) as b:
+        nsid = create(a, fields(4096)).dw0
+        attach(a, nsid, ctrl_list(a.cntlid, b.cntlid))
+        conns = {'the host that formats': (a, a.queue()), 'another host': (b, b.queue())}
+        for who, (host, conn) in conns.items():
+            host.admin.identify(0, nsid)
+            t.status(conn.wait(conn.rw(n.WRITE_ZEROES, nsid, 0, 1, 512)), n.OK, who + ': Write Zeroes')
+        for lbaf, block in ((1, 4096), (0, 512)):
+            t.status(a.admin.do(FORMAT, nsid=nsid, cdw10=lbaf), n.OK, 'format', FORMAT_SPEC)
+            for who, (host, conn) in conns.items():
+                data = struct.pack('<IIQ', 0, 1, 0)
+                entry = struct.pack('<8xQH14x', 1, 0)
+                asked = {
+                    'Write Zeroes': lambda: conn.wait(conn.rw(n.WRITE_ZEROES, nsid, 0, 1, block)),
+                    'Verify': lambda: conn.wait(conn.rw(n.VERIFY, nsid, 0, 1, block)),
+                    'Write Uncorrectable': lambda: conn.wait(conn.rw(n.WRITE_UNCORRECTABLE, nsid, 0, 1, block)),
+                    'Dataset Management': lambda: conn.do(n.DSM, nsid, data=data, cdw11=4),
+                    'Copy': lambda: conn.do(n.COPY, nsid, data=entry, cdw10=0),
+                }
+                for name, ask in asked.items():
+                    t.status(ask(), NOT_READY, '%s, before Identify: %s' % (who, name), 'Base 5.1.2.1')
+                other = 4608 - block
+                t.status(conn.read(nsid, 0, 1, other), n.SGL_LENGTH, who + ': a Read betrays itself', 'Base 4.3.2')
+                host.admin.identify(3, nsid)
+                t.status(asked['Verify'](), NOT_READY, who + ': descriptors tell no format', 'Base 5.1.13')
+                host.admin.identify(0, nsid)
+                for name, ask in asked.items():
+                    t.status(ask(), n.OK, '%s, after Identify: %s' % (who, name), 'NVM 3.3')
+        delete(a, nsid)
+        with tgt.host(hostnqn=HOST_B) as late:
+            conn = late.queue()
+            t.status(conn.wait(conn.rw(n.WRITE_ZEROES, 1, 0, 1, 512)), n.OK, 'what never changed needs no Identify')
+
+
 def test(t, tgt):
-    for part in (wrong_fields, life, lists, private, under_io, reach, formats, format_all):
+    for part in (wrong_fields, life, lists, private, under_io, reach, formats, format_all, unseen_format):
         with t.guard(part.__name__):
             part(t, tgt)
 
