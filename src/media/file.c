@@ -91,29 +91,36 @@ static void file_write(struct media_io *io, const struct iovec *iov, unsigned co
 	struct file_media *file = file_of(io);
 	int flags = file_write_flags(io);
 
+	io->is_nowait = file_is_dated(io) && !file->lacks_nowait;
 	if (!file_is_dated(io))
 		reactor_writev(io->reactor, &io->op, file->fd, iov, count,
 			       io->offset + io->progress_bytes, flags);
-	else if (file->lacks_nowait)
+	else if (!io->is_nowait)
 		reactor_offload(io->reactor, &io->op, file_write_blocking);
 	else
 		reactor_writev(io->reactor, &io->op, file->fd, iov, count,
 			       io->offset + io->progress_bytes, flags | RWF_NOWAIT);
 }
 
-/* Whether a dated write has to be done by the helper after this result; then that has begun. */
+/*
+ * Whether a dated write has to be done by the helper after this result; then that has begun. Only
+ * how this write was asked for counts: many are in flight when the first of them is refused. A file
+ * system without RWF_NOWAIT refuses with EOPNOTSUPP, generic_write_checks of the kernel with EINVAL
+ * (buffered writes); where EINVAL has another cause, the helper finds it again.
+ */
 static bool file_write_again(struct media_io *io, int res)
 {
-	struct file_media *file = file_of(io);
 	bool is_write = (io->stage == FILE_TRANSFER && io->kind != MEDIA_READ) ||
 			io->stage == FILE_ZERO_WRITE;
+	bool is_refused = io->is_nowait && (res == -EOPNOTSUPP || res == -EINVAL);
 
 	if (!is_write || !file_is_dated(io) || io->result < 0)
 		return false;
-	if (res == -EOPNOTSUPP && !file->lacks_nowait)
-		file->lacks_nowait = true;
+	if (is_refused)
+		file_of(io)->lacks_nowait = true;
 	else if (res != -EAGAIN)
 		return false;
+	io->is_nowait = false;
 	reactor_offload(io->reactor, &io->op, file_write_blocking);
 	return true;
 }

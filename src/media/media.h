@@ -47,6 +47,7 @@ struct media_io {
 	struct media_io *inner;
 	int result;
 	unsigned stage;
+	bool is_nowait; /* the operation in flight was asked not to wait */
 };
 
 struct media;

@@ -530,6 +530,62 @@ static void writes_of_shared_files_are_not_left_to_workers(void)
 	EXPECT_EQ(-EOPNOTSUPP, write_dated(0, 4096, false));
 }
 
+/* Submits, and takes the operation out of the kernel: what it answers is told later. */
+static struct reactor_op *submit_and_hold(struct media_io *io)
+{
+	struct reactor_op *op;
+
+	io->media = media;
+	io->done = on_done;
+	media_submit(io);
+	op = kernel.op;
+	kernel.op = NULL;
+	return op;
+}
+
+/* Whatever was in flight when the first one was refused is done again, not failed. */
+static void a_refusal_to_not_wait_fails_no_write(void)
+{
+	static const int refusals[] = {-EOPNOTSUPP, -EINVAL};
+
+	for (unsigned i = 0; i < ARRAY_LEN(refusals); i++) {
+		struct iovec iov[8];
+		struct media_io ios[8];
+		struct reactor_op *ops[8];
+
+		open_medium(true);
+		kernel_reset();
+		done_calls = 0;
+		for (unsigned n = 0; n < 8; n++) {
+			bool is_read = n == 7;
+
+			iov[n] = (struct iovec){is_read ? back : data + (size_t)n * 8192, 8192};
+			ios[n] = (struct media_io){.kind = is_read  ? MEDIA_READ
+							   : n == 6 ? MEDIA_WRITE_ZEROES
+								    : MEDIA_WRITE,
+						   .offset = n * 8192,
+						   .len_bytes = 8192,
+						   .iov = &iov[n],
+						   .iov_count = 1,
+						   .is_fua = n % 2,
+						   .deadline_ns = UINT64_MAX};
+			ops[n] = submit_and_hold(&ios[n]);
+		}
+		for (unsigned n = 0; n < 8; n++) {
+			ops[n]->done(ops[n], n < 6 ? refusals[i] : n == 7 ? 8192 : 0);
+			while (kernel.op)
+				deliver();
+			EXPECT_EQ(0, done_res);
+			EXPECT_EQ(n + 1, done_calls);
+		}
+		expect_file(0, data, 6 * 8192);
+	}
+	/* EINVAL of a write that may wait is what it is. */
+	kernel_reset();
+	kernel.script[0] = -EINVAL;
+	EXPECT_EQ(-EINVAL, write_dated(0, 4096, false));
+}
+
 static void holes_of_shared_files_are_not_left_to_workers(void)
 {
 	struct media_io io = {.kind = MEDIA_WRITE_ZEROES,
@@ -570,6 +626,7 @@ int main(void)
 	TAP_RUN(cancellation_ends_the_chain);
 	TAP_RUN(every_piece_of_a_fua_write_is_durable);
 	TAP_RUN(writes_of_shared_files_are_not_left_to_workers);
+	TAP_RUN(a_refusal_to_not_wait_fails_no_write);
 	TAP_RUN(holes_of_shared_files_are_not_left_to_workers);
 	media_close(media);
 	unlink(path);

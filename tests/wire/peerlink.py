@@ -178,9 +178,9 @@ class World:
     """Members that serve one file, or one block device (a loop), each a process with a folder of its own."""
 
     def __init__(self, names=('a', 'b'), answer_ms=200, fence='kill', secrets=None, size='8M',
-                 start=True, has_tcp=False, is_device=False):
+                 start=True, has_tcp=False, is_device=False, where=None):
         self.ports = {name: target.free_port() if has_tcp else None for name in names}
-        self.folder = tempfile.mkdtemp(prefix='weft-peers-')
+        self.folder = tempfile.mkdtemp(prefix='weft-peers-', dir=where)
         self.disk = os.path.join(self.folder, 'disk.img')
         self.loop = loop_make(self.disk) if is_device else None
         media = 'file:%s,size=%s,block=4096' % (self.disk, size)

@@ -6,6 +6,8 @@ what hosts ask the other for, so that reservations, marks and fused pairs are re
 says so. NVMe Base 2.1, sections 3.4.2 and 8.1.22; NVM Command Set 1.1, section 2.1.4.
 """
 
+import tempfile
+
 import nvmetcp as n
 import target
 from peerlink import World
@@ -56,8 +58,39 @@ def test(t, world):
                 part(t, arg)
 
 
+def in_flight(t, where):
+    """Writes must not wait in the ring (RWF_NOWAIT); a file system that cannot tell refuses the first ones
+    all at once, and none of them may fail for it."""
+    world = World(start=False, where=where)
+    try:
+        world['a'].start()
+        with world['a'].host() as host:
+            conns = [host.queue(qid=qid) for qid in (1, 2)]
+            cmds = [(conn, conn.rw(n.WRITE, 1, 2 * lba + i, 1, BLOCK, bytes([lba + 1]) * BLOCK))
+                    for lba in range(24) for i, conn in enumerate(conns)]
+            for conn, cmd in cmds:
+                conn.wait(cmd)
+            bad = [cmd.status for _, cmd in cmds if cmd.status != n.OK]
+            t.eq(bad, [], '%d writes at once, the first ones after the start, in %s' % (len(cmds), where))
+            got = bytes(conns[0].read(1, 0, 48, BLOCK).data)
+            t.ok(got == b''.join(bytes([i // 2 + 1]) * BLOCK for i in range(48)), 'and all are there')
+    finally:
+        world.finish(t)
+
+
+def is_tmpfs(folder):
+    with open('/proc/mounts') as file:
+        return any(line.split()[1:3] == [folder, 'tmpfs'] for line in file)
+
+
 def start():
     t = Tap()
+    for where in (tempfile.gettempdir(), '/dev/shm'):
+        with t.guard('in flight'):
+            if where == '/dev/shm' and not is_tmpfs(where):
+                t.skip('writes in flight on tmpfs', '/dev/shm is none')
+            else:
+                in_flight(t, where)
     world = World(start=False)
     try:
         with t.guard('the test as a whole'):
