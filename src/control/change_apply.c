@@ -82,8 +82,12 @@ static void registry_commit(struct changes *changes)
 	bool is_batch = store_batch_begin(changes->options.store) == 0;
 
 	media_registry_commit(changes->options.registry);
-	if (is_batch && store_batch_end(changes->options.store) < 0)
-		log_warn("control", "what was kept of removed namespaces could not be deleted");
+	if (is_batch && store_batch_end(changes->options.store) < 0) {
+		media_registry_set_unkept(changes->options.registry);
+		log_warn("control",
+			 "write protection for good and what was kept of removed namespaces could "
+			 "not be saved; the next change tries again");
+	}
 }
 
 /* In force and kept: the new truth. */

@@ -344,6 +344,8 @@ static void health_keep(struct daemon *daemon, bool is_end)
 	if (res == 0) {
 		media_registry_keep_health(daemon->registry, is_end);
 		res = store_batch_end(daemon->state.store);
+		if (res < 0)
+			media_registry_set_unkept(daemon->registry);
 	}
 	if (res < 0)
 		log_warn("control", "health counters could not be kept: %s", strerror(-res));

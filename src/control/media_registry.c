@@ -296,6 +296,15 @@ void media_registry_keep_health(struct media_registry *registry, bool is_end)
 	}
 }
 
+void media_registry_set_unkept(struct media_registry *registry)
+{
+	list_for_each(node, &registry->lives)
+		ns_live_set_unkept(list_entry(node, struct live_entry, entry.node)->live);
+	list_for_each(node, &registry->subsystems)
+		subsystem_live_set_unkept(
+			list_entry(node, struct subsystem_entry, entry.node)->live);
+}
+
 /* ---- media ------------------------------------------------------------------------------------
  */
 

@@ -70,6 +70,9 @@ struct list *media_registry_ana_holds(struct media_registry *registry);
 /* Measures how much space the stores take (NUSE); blocks for a system call each. */
 void media_registry_measure(struct media_registry *registry);
 
+/* What was kept in the last transaction of the store is not: it could not be ended. Everything that
+ * counts as kept is kept again at the next occasion. */
+void media_registry_set_unkept(struct media_registry *registry);
 /* Keeps the health of every subsystem: once a minute, and at the orderly end. */
 void media_registry_keep_health(struct media_registry *registry, bool is_end);
 

@@ -64,6 +64,11 @@ void event_log_set_kept(struct event_log *log)
 	log->is_changed = false;
 }
 
+void event_log_set_unkept(struct event_log *log)
+{
+	log->is_changed = true;
+}
+
 /* The size of the event at the start of these bytes; 0 when there is no whole one. */
 static size_t event_bytes(const uint8_t *bytes, size_t len_bytes)
 {

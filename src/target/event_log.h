@@ -28,6 +28,7 @@ unsigned event_log_count(const struct event_log *log);
 /* Any change since the last event_log_set_kept. */
 bool event_log_is_changed(const struct event_log *log);
 void event_log_set_kept(struct event_log *log);
+void event_log_set_unkept(struct event_log *log);
 
 /*
  * Adds an event as of now. `where` says which controller and port it belongs to; NULL: none.

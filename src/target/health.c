@@ -403,6 +403,12 @@ int subsystem_live_keep(struct subsystem_live *live, const struct target_keeper 
 	return keep_all(live, keeper, false);
 }
 
+void subsystem_live_set_unkept(struct subsystem_live *live)
+{
+	live->was_kept = false;
+	event_log_set_unkept(live->events);
+}
+
 int subsystem_live_end(struct subsystem_live *live, const struct target_keeper *keeper)
 {
 	note_smart(live);

@@ -48,6 +48,8 @@ int subsystem_live_recall(struct subsystem_live *live, const char *nqn,
 int subsystem_live_keep(struct subsystem_live *live, const struct target_keeper *keeper);
 /* The event log alone, when it has changed. */
 int subsystem_live_keep_events(struct subsystem_live *live, const struct target_keeper *keeper);
+/* The keeper took it and lost it again, as ns_live_set_unkept: the next keep writes everything. */
+void subsystem_live_set_unkept(struct subsystem_live *live);
 /* The orderly end: notes the health in the event log and keeps everything. */
 int subsystem_live_end(struct subsystem_live *live, const struct target_keeper *keeper);
 /* The subsystem is gone for good. */

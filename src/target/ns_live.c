@@ -30,7 +30,8 @@ struct ns_live {
 	struct health_share health;
 	atomic_ulong used_bytes;
 	uint64_t errors_acknowledged;
-	bool is_protected; /* for good */
+	bool is_protected;         /* for good */
+	bool is_protection_unkept; /* the store may have it otherwise */
 };
 
 /* A view on its way to one reactor. */
@@ -273,15 +274,22 @@ int ns_live_set_protected(struct ns_live *live, bool is_protected,
 	char key[UUID_TEXT_BYTES];
 	int res = 0;
 
-	if (live->is_protected == is_protected)
+	if (live->is_protected == is_protected && !live->is_protection_unkept)
 		return 0;
 	if (keeper && keeper->keep)
 		res = keeper->keep(keeper->arg, NS_LIVE_KEPT_PROTECTION,
 				   uuid_format(&live->uuid, key), is_protected ? value : NULL,
 				   is_protected ? strlen(value) : 0);
-	if (res == 0)
+	if (res == 0) {
 		live->is_protected = is_protected;
+		live->is_protection_unkept = false;
+	}
 	return res;
+}
+
+void ns_live_set_unkept(struct ns_live *live)
+{
+	live->is_protection_unkept = true;
 }
 
 int ns_live_recall(struct ns_live *live, const struct uuid *uuid,

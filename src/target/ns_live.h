@@ -75,6 +75,9 @@ void ns_live_set_used_bytes(struct ns_live *live, uint64_t used_bytes);
 bool ns_live_is_protected(const struct ns_live *live);
 int ns_live_set_protected(struct ns_live *live, bool is_protected,
 			  const struct target_keeper *keeper);
+/* The keeper took it and lost it again: a transaction of many that failed at its end. The next
+ * ns_live_set_protected keeps it whatever it was. */
+void ns_live_set_unkept(struct ns_live *live);
 
 /* Media errors that the administrator has seen (health). Control reactor; not kept, like what it
  * counts. */

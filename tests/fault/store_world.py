@@ -56,7 +56,8 @@ class World:
         self.full_path = os.path.join(self.folder, 'disk-is-full')
         self.count_path = os.path.join(self.folder, 'count')
         self.port = port or wire_target.free_port()
-        self.args = list(args) or ['--listen', '127.0.0.1:%d' % self.port, '--ns', 'mem:1M']
+        self.args = list(args) or ['--listen', '127.0.0.1:%d' % self.port, '--ns',
+                                   'file:%s/disk,size=1M' % self.folder]
         self.process = None
 
     def command(self):

@@ -237,6 +237,12 @@ static void nothing_is_written_without_a_change(void)
 	keep_error = 0;
 	EXPECT_EQ(0, subsystem_live_keep(live, &keeper));
 	EXPECT_EQ(4, keeps);
+	/* Taken, and lost with the rest of its transaction: counters and events once more. */
+	subsystem_live_set_unkept(live);
+	EXPECT_EQ(0, subsystem_live_keep(live, &keeper));
+	EXPECT_EQ(6, keeps);
+	EXPECT_EQ(0, subsystem_live_keep(live, &keeper));
+	EXPECT_EQ(6, keeps);
 	subsystem_live_put(live);
 	forget_all();
 }

@@ -411,6 +411,28 @@ static void protection_for_good_outlives_the_document(void)
 	protected_key[0] = 0;
 }
 
+/* The transaction of the store failed at its end, and with it what was taken already. */
+static void a_lost_protection_is_kept_by_the_next_change(void)
+{
+	static const char text[] =
+		"'namespaces':[{'media':'null:1M','write_protect':'permanent'," U1 "}]";
+
+	protected_key[0] = 0;
+	begin();
+	for (unsigned i = 0; i < 3; i++) {
+		struct snapshot *s = build(text);
+
+		media_registry_commit(registry);
+		/* The second one has nothing to keep, the third one has lost the first one's. */
+		EXPECT_STR(i == 1 ? "" : "6f1c7b9a-52e0-4d0b-9a39-1f0f5c1d2e31", protected_key);
+		protected_key[0] = 0;
+		if (i == 1)
+			media_registry_set_unkept(registry);
+		snapshot_destroy(s);
+	}
+	end();
+}
+
 static void touch(const char *name)
 {
 	char path[256];
@@ -558,6 +580,7 @@ int main(void)
 	TAP_RUN(masks_have_room_for_many_hosts);
 	TAP_RUN(protection_labels_and_marks_are_told);
 	TAP_RUN(protection_for_good_outlives_the_document);
+	TAP_RUN(a_lost_protection_is_kept_by_the_next_change);
 	TAP_RUN(a_pool_counts_what_lies_in_it);
 	TAP_RUN(a_pool_removes_only_what_it_made);
 	TAP_RUN(orphans_are_told_and_stay);
