@@ -13,6 +13,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "wire"))
 from tap import Tap  # noqa: E402
@@ -20,6 +21,7 @@ from tap import Tap  # noqa: E402
 ECHO = os.environ["ECHO"]
 MAGIC = 0x6f686365
 SHORT = ["--time", "40ms", "--warmup", "5ms"]
+RATE = 5000
 KEYS = ["iops", "mib_per_s", "latency_us", "cpu_us_per_io"]
 LATENCY_KEYS = ["min", "mean", "p50", "p99", "p99_9", "max"]
 
@@ -45,6 +47,15 @@ def client(port, *options):
     return p.returncode, json.loads(p.stdout) if p.stdout else None, p.stderr.decode()
 
 
+def client_until_done(port, *options):
+    """A busy machine may let a short time pass without a single answer: then a longer one. Its length comes last."""
+    for run_ms in (40, 400, 4000, 20000):
+        status, result, error = client(port, "--time", "%dms" % run_ms, "--warmup", "5ms", *options)
+        if status != 0 or not result or result["iops"] > 0:
+            break
+    return status, result, error, run_ms / 1000
+
+
 DATA_ROWS = [
     ("4k random writes are read back", ["--rw", "randwrite", "--bs", "4k", "--depth", "8", "--connections", "3"]),
     ("128k writes, which skip a copy, are read back", ["--rw", "write", "--bs", "128k", "--depth", "4"]),
@@ -52,8 +63,8 @@ DATA_ROWS = [
     ("blocks of 24 bytes are read back", ["--rw", "randwrite", "--bs", "24", "--depth", "512", "--size", "48k"]),
     ("1M reads, four receives and more, are as written", ["--rw", "read", "--bs", "1M", "--depth", "2"]),
     ("a sleeping client reads the same", ["--rw", "randread", "--depth", "4", "--sleep"]),
-    ("a paced one too", ["--rw", "randread", "--depth", "64", "--rate", "5000"]),
-    ("and one that is paced and sleeps", ["--rw", "randwrite", "--depth", "64", "--rate", "5000", "--sleep"]),
+    ("a paced one too", ["--rw", "randread", "--depth", "64", "--rate", str(RATE)]),
+    ("and one that is paced and sleeps", ["--rw", "randwrite", "--depth", "64", "--rate", str(RATE), "--sleep"]),
 ]
 
 
@@ -61,11 +72,13 @@ def test_data(tap, name, rows, *server_options):
     server = Server("--memory", "1M", *server_options)
     for row, options in rows:
         with tap.guard(row):
-            status, result, error = client(server.port, "--size", "1M", "--verify", *SHORT, *options)
+            start = time.monotonic()
+            status, result, error, run_s = client_until_done(server.port, "--size", "1M", "--verify", *options)
             tap.ok(status == 0 and result and result["iops"] > 0, "%s: %s" % (name, row), why=error)
             if "--rate" in options and result:
-                # What was late at the end of the warm-up comes on top.
-                tap.ok(result["iops"] < 10000, "%s: %s: no more than asked for" % (name, row), why=result)
+                # What was late at the end of the warm-up comes on top: the rate holds from the start on.
+                most = RATE * (time.monotonic() - start) + 64
+                tap.ok(result["iops"] * run_s <= most, "%s: %s: no more than asked for" % (name, row), why=result)
     tap.eq(list(result), KEYS, "%s: the keys of the result" % name)
     tap.eq(list(result["latency_us"]), LATENCY_KEYS, "%s: the keys of the latency" % name)
     tap.eq(server.end(), (0, ""), "%s: SIGTERM ends the server in silence" % name)

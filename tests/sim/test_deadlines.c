@@ -291,6 +291,41 @@ static void a_new_time_out_counts_at_once(void)
 	}
 }
 
+static void talk(struct raw_queue *queue, struct nvme_sqe sqe)
+{
+	raw_submit(queue, 1, &sqe, NULL, 0);
+	EXPECT(raw_wait_done(queue, 1));
+	EXPECT(raw_is_ok(queue, 1));
+}
+
+/* Every command is a sign of life, on any queue; without any the time-out is to the millisecond. */
+static void any_command_keeps_the_controller(void)
+{
+	for (unsigned kind = 0; kind < 3; kind++) {
+		struct nvme_sqe sqe = {.opcode = NVME_ADMIN_KEEP_ALIVE};
+		struct io_cmd read = {.block_count = 8};
+
+		set_up(KATO_MS);
+		if (kind == 1) {
+			property_get_encode(&sqe, PROPERTY_CSTS, false);
+		} else if (kind == 2) {
+			io_cmd_encode(&sqe, NVME_IO_READ, FAST, &read);
+			sgl_encode_transport(&sqe, 4096);
+		}
+		for (unsigned i = 0; i < 20; i++) {
+			run_ms(KATO_MS - 10);
+			EXPECT(!scene.admin->is_closed && !scene.io->is_closed);
+			if (scene.admin->is_closed || scene.io->is_closed)
+				break;
+			talk(kind == 2 ? scene.io : scene.admin, sqe);
+		}
+		expect_end_after(KATO_MS);
+		run_ms(100); /* the I/O queue may be closed after the admin queue */
+		EXPECT(scene.io->is_closed);
+		tear_down();
+	}
+}
+
 /* ---- results --------------------------------------------------------------------------------- */
 
 static struct slot *busy_slot(void)
@@ -337,6 +372,7 @@ int main(void)
 	TAP_RUN(data_that_is_passed_over_is_late);
 	TAP_RUN(silence_is_late);
 	TAP_RUN(a_new_time_out_counts_at_once);
+	TAP_RUN(any_command_keeps_the_controller);
 	TAP_RUN(a_result_beside_data_has_a_response);
 	return tap_end();
 }

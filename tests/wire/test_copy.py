@@ -9,7 +9,6 @@ and 2h), its limits, every refusal, failures in the middle, and Aborts. NVM Comm
 import os
 import struct
 import tempfile
-import time
 
 import nvmetcp as n
 import target
@@ -309,13 +308,10 @@ def aborts(t, host, conn):
     for name, nsid, source in (('reading', BIG, SLOW_READ), ('writing', SLOW_WRITE, MEM)):
         cmd = copy(conn, nsid, 0, [entry(0, 8, MEM), entry(0, 500, source), entry(0, 1, MEM)], 2)
         conn.do(n.FLUSH, MEM)
-        start = time.monotonic()
         answer = host.admin.do(n.ABORT, cdw10=1 | cmd.cid << 16)
         conn.wait(cmd)
         t.eq((answer.status, answer.dw0 & 1, cmd.status), (n.OK, 0, n.ABORT_REQUESTED),
              'Abort of a Copy while %s' % name, 'Base 5.1.1')
-        t.ok(time.monotonic() - start < 10, 'and does not wait for the medium: %s' % name,
-             'Base 5.1.1')
         t.eq(cmd.dw0, 1 if nsid == BIG else 0, 'DW0: the first range not copied: %s' % name, SPEC)
     enable(host, 0)
 
@@ -368,8 +364,8 @@ def start():
             target.namespace(BAD_READ, 'fault:fail:op=read@mem:1M,block=512'),
             target.namespace(BAD_WRITE, 'fault:fail:op=write@mem:1M,block=512'),
             target.namespace(READ_ONLY, 'mem:1M,block=512', read_only=True),
-            target.namespace(SLOW_READ, 'fault:delay:op=read:ms=20000@mem:1M,block=512'),
-            target.namespace(SLOW_WRITE, 'fault:delay:op=write:ms=20000@mem:1M,block=512'),
+            target.namespace(SLOW_READ, 'fault:delay:op=read:ms=3600000@mem:1M,block=512'),
+            target.namespace(SLOW_WRITE, 'fault:delay:op=write:ms=3600000@mem:1M,block=512'),
             target.namespace(BAD_FUA, 'fault:fail:op=fua@mem:1M,block=512'),
             target.namespace(HIDDEN, 'mem:1M,block=512', hosts=[OTHER_NQN]),
         ]

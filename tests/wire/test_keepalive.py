@@ -3,6 +3,10 @@
 """
 Keep alive: a silent host loses its controller, a host that sends anything keeps it. NVMe Base 2.1,
 section 3.9. All hosts run at the same time, so that the test takes as long as the longest.
+
+A busy machine may stop this program for longer than a short KATO. Hosts that are to be lost therefore set
+their KATO (feature 0Fh) when they are set up, and a host that is to stay is judged only as far as this
+program did send in time. tests/sim/test_deadlines.c judges the same to the millisecond.
 """
 
 import select
@@ -13,14 +17,26 @@ import target
 from tap import Tap
 
 KATO_MS = 600
-SLACK_S = 4.0
+TALK_KATO_MS = 3000
+TALK_S = 0.1
+HUNG_S = 30.0  # a bound for what hangs, not for what is slow
+FEATURE = 0x0f
 
 
 class Watched:
-    def __init__(self, name, host, conns, action=None):
+    """A host, and when each of its connections ended: seconds after the last command was sent."""
+
+    def __init__(self, name, host, conns, action=None, kato_ms=KATO_MS):
         self.name, self.host, self.conns, self.action = name, host, conns, action
-        self.start = time.monotonic()
+        self.kato_s = kato_ms / 1000
         self.ended = {}
+        self.longest_gap = 0.0
+        self.sent = time.monotonic()
+
+    def begin(self):
+        """From here on it is silent, or sends only its action."""
+        self.sent = time.monotonic()
+        self.host.admin.set_feature(FEATURE, int(self.kato_s * 1000))
 
     def look(self):
         for conn in self.conns:
@@ -34,85 +50,87 @@ class Watched:
                 if part:
                     conn.buf += part
                 else:
-                    self.ended[conn] = time.monotonic() - self.start
+                    self.ended[conn] = time.monotonic() - self.sent
 
     def act(self):
-        if self.action and not self.ended:
-            try:
-                self.action()
-            except n.Closed:
-                self.ended[self.conns[0]] = time.monotonic() - self.start
+        if not self.action or self.ended:
+            return
+        before = time.monotonic()
+        try:
+            self.action()
+        except n.Closed:
+            self.ended[self.conns[0]] = time.monotonic() - self.sent
+        # The command was sent at some time between the two.
+        self.longest_gap = max(self.longest_gap, time.monotonic() - self.sent)
+        self.sent = before
 
 
 def make(tgt):
-    """name, and a host with its queues and what it does all the time"""
-    def watched(name, kato_ms, action=None, queues=1, **kwargs):
-        host = tgt.host(kato_ms=kato_ms, **kwargs)
+    """The hosts, set up; no keep alive timer runs yet, but that of the one which names it in its Connect."""
+    def watched(name, action=None, queues=1, kato_ms=KATO_MS, **kwargs):
+        host = tgt.host(kato_ms=0, **kwargs)
         ios = [host.queue(qid) for qid in range(1, queues + 1)]
-        return Watched(name, host, [host.admin] + ios, action and (lambda: action(host, ios)))
+        return Watched(name, host, [host.admin] + ios, action and (lambda: action(host, ios)), kato_ms)
 
-    return [
-        watched('silent', KATO_MS, queues=3),
-        watched('KATO 0', 0),
-        watched('Keep Alive command', KATO_MS, lambda host, ios: host.admin.do(n.KEEP_ALIVE)),
-        watched('admin traffic', KATO_MS, lambda host, ios: host.admin.identify(1)),
-        watched('I/O traffic', KATO_MS, lambda host, ios: ios[0].read(1, 0, 1)),
-        watched('discovery, silent', KATO_MS, queues=0, subnqn=n.DISCOVERY_NQN),
+    at_connect = tgt.host(kato_ms=TALK_KATO_MS)
+    lost = [
+        watched('silent', queues=3),
+        watched('discovery, silent', queues=0, subnqn=n.DISCOVERY_NQN),
+        watched('a slow command in flight'),
     ]
+    stay = [
+        watched('KATO 0', kato_ms=0),
+        watched('Keep Alive command', lambda host, ios: host.admin.do(n.KEEP_ALIVE), kato_ms=TALK_KATO_MS),
+        watched('admin traffic', lambda host, ios: host.admin.identify(1), kato_ms=TALK_KATO_MS),
+        watched('I/O traffic', lambda host, ios: ios[0].read(1, 0, 1), kato_ms=TALK_KATO_MS),
+    ]
+    for host in lost + stay:
+        host.begin()
+    lost[2].conns[1].rw(n.WRITE, 2, 0, 1, 512, n.pattern(512))
+    lost.append(Watched('given in the Connect', at_connect, [at_connect.admin], kato_ms=TALK_KATO_MS))
+    lost[-1].sent = time.monotonic()
+    at_connect.admin.do(n.KEEP_ALIVE)
+    return lost, stay
 
 
-def feature(t, tgt):
-    """Set Features starts the timer of a host that connected without one."""
-    host = tgt.host(kato_ms=0)
-    host.admin.set_feature(15, KATO_MS)
-    return Watched('set by feature 0Fh', host, [host.admin])
-
-
-def pending(t, tgt):
-    """A command that runs when the time is over does not outlive its controller."""
-    host = tgt.host(kato_ms=KATO_MS)
-    conn = host.queue()
-    watched = Watched('a slow command in flight', host, [host.admin, conn])
-    conn.rw(n.WRITE, 2, 0, 1, 512, n.pattern(512))
-    return watched
+def play(lost, stay):
+    """Until the silent ones are gone, and the others have talked for longer than their KATO."""
+    begin = time.monotonic()
+    next_act = 0.0
+    while time.monotonic() - begin < HUNG_S:
+        if time.monotonic() >= next_act:
+            for watched in stay:
+                watched.act()
+            next_act = time.monotonic() + TALK_S
+        for watched in lost + stay:
+            watched.look()
+        is_over = all(len(w.ended) == len(w.conns) for w in lost)
+        if is_over and time.monotonic() - begin > 1.2 * TALK_KATO_MS / 1000:
+            return
+        select.select([conn.sock for w in lost + stay for conn in w.conns if conn not in w.ended], [], [], 0.02)
 
 
 def test(t, tgt):
-    everyone = make(tgt) + [feature(t, tgt), pending(t, tgt)]
-    for watched in everyone:
-        watched.start = time.monotonic()
-    end = time.monotonic() + 3.2 * KATO_MS / 1000
-    next_act = 0.0
-    while time.monotonic() < end:
-        if time.monotonic() >= next_act:
-            for watched in everyone:
-                watched.act()
-            next_act = time.monotonic() + KATO_MS / 4000
-        for watched in everyone:
-            watched.look()
-        select.select([conn.sock for w in everyone for conn in w.conns if conn not in w.ended],
-                      [], [], 0.02)
-    by_name = {watched.name: watched for watched in everyone}
-    for name in ('silent', 'discovery, silent', 'set by feature 0Fh', 'a slow command in flight'):
-        watched = by_name[name]
-        for conn in watched.conns:
-            if conn not in watched.ended and conn.wait_closed(SLACK_S):
-                watched.ended[conn] = time.monotonic() - watched.start
-        t.eq(len(watched.ended), len(watched.conns), name + ': every connection is closed',
-             'Base 3.9.3')
+    lost, stay = make(tgt)
+    play(lost, stay)
+    for watched in lost:
+        t.eq(len(watched.ended), len(watched.conns), watched.name + ': every connection is closed', 'Base 3.9.3')
         times = list(watched.ended.values()) or [0]
-        t.ok(KATO_MS / 1000 * 0.9 <= min(times), name + ': not before KATO', 'Base 3.9', times)
-        t.ok(max(times) <= 2 * KATO_MS / 1000 + SLACK_S, name + ': within twice KATO and slack',
-             'Base 3.9.3', times)
-    for name in ('KATO 0', 'Keep Alive command', 'admin traffic', 'I/O traffic'):
-        watched = by_name[name]
+        t.ok(watched.kato_s <= min(times), watched.name + ': not before KATO', 'Base 3.9', times)
+    for watched in stay:
+        name = watched.name
+        if watched.kato_s and watched.longest_gap >= watched.kato_s:
+            t.skip(name, 'this machine let %.1f s pass between two commands' % watched.longest_gap)
+            continue
         t.eq(len(watched.ended), 0, name + ': every connection stands', 'Base 3.9.4')
         with t.guard(name):
             t.status(watched.host.admin.do(n.KEEP_ALIVE), n.OK, name + ': and works', 'Base 3.9.4')
-    t.eq(tgt.log().count('keep alive expired after'), 4, 'a log line for each that expired')
+    expired = len(lost) + sum(len(watched.ended) > 0 for watched in stay)
+    t.ok(target.poll(lambda: tgt.log().count('keep alive expired after') == expired), 'a log line for each that expired',
+         why=tgt.log().count('keep alive expired after'))
     with tgt.host() as host:
         t.status(host.queue().read(1, 0, 1), n.OK, 'new hosts are welcome', 'Base 3.9')
-    for watched in everyone:
+    for watched in lost + stay:
         watched.host.close()
 
 

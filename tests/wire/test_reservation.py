@@ -8,7 +8,6 @@ NVMe Base 2.1, sections 7.6 to 7.9, 8.1.22, 5.1.12.1.31, 5.1.25.1.28 and 5.1.25.
 """
 
 import struct
-import time
 
 import nvmetcp as n
 import target
@@ -26,7 +25,7 @@ NOTICE = 6 | 0 << 8 | 0x80 << 16
 PREEMPTED, RELEASED, CLEARED = 1, 2, 3
 SPEC = 'Base 8.1.22'
 SLOW, PLAIN = 3, 2
-SLOW_MS = 20000
+SLOW_MS = 3600000  # an hour: what waits for the medium is late for certain
 DYNAMIC = 0xffff  # CNTLID of entries: the controllers are dynamic
 # None, one that is not there, one that cannot be.
 WRONG_NSIDS = ((0, n.INVALID_NS), (9, n.INVALID_FIELD), (0xfffffffe, n.INVALID_NS))
@@ -295,13 +294,11 @@ def preempt_and_abort(t, tgt):
     mine = b.conn.rw(n.READ, SLOW, 0, 1, 512)
     for conn in a.queues + [b.conn]:
         conn.do(n.FLUSH, PLAIN)
-    start = time.monotonic()
     t.status(b.acquire(WE, SLOW, action=2, prkey=key(1)), n.OK, 'Preempt and Abort', SPEC)
     for conn, cmd in slow:
         conn.wait(cmd)
     t.eq([cmd.status for _, cmd in slow], [ABORT_PREEMPT] * len(slow),
          'commands of the preempted host end with Preempt and Abort', SPEC)
-    t.ok(time.monotonic() - start < SLOW_MS / 2000, 'and do not wait for the medium', SPEC)
     t.ok(not mine.is_done, "the host's own goes on", SPEC)
     b.admin.do(n.ABORT, cdw10=1 | mine.cid << 16)
     b.conn.wait(mine)
@@ -317,6 +314,10 @@ def preempt_and_abort(t, tgt):
     t.ok(target.poll(lambda: b.queues[1].wait(
         b.queues[1].submit(REPORT, PLAIN, read_bytes=128, cdw10=31, cdw11=1)).data[0] > 2),
          'the truth has changed', SPEC)
+    # What the reactors are told travels as reports do, by messages of the control reactor, and is before them.
+    for _ in range(20):
+        for conn in a.queues + b.queues[1:]:
+            conn.do(REPORT, PLAIN, read_bytes=128, cdw10=31, cdw11=1)
     a.conn.answer_r2t(write, write.r2ts[0])
     a.conn.wait(write)
     b.conn.wait(acquire)

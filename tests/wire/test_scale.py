@@ -157,7 +157,7 @@ def live(t, tgt, host):
         aer, before = host.admin.submit(n.AER), reader.reads
         answer = change()
         t.eq(answer.status, status, 'a namespace is ' + what, 'weft-api')
-        t.ok(reader.reads > before, what + ': another was read meanwhile', why=reader.problem)
+        t.ok(target.poll(lambda: reader.reads > before), what + ': another is read on', why=reader.problem)
         host.admin.wait(aer)
         t.eq((aer.status, aer.dw0), (n.OK, NS_NOTICE), what + ': the host is told', 'Base 5.1.2.1')
         t.eq([x for x in struct.unpack('<1024I', bytes(host.admin.get_log(4, 4096).data)) if x], [NEW],
@@ -213,14 +213,14 @@ def queues(t, tgt):
     finally:
         for host in hosts:
             host.close()
-    gone = target.poll(lambda: len(os.listdir('/proc/%d/fd' % tgt.process.pid)) < 256, 30.0)
+    gone = target.poll(lambda: len(os.listdir('/proc/%d/fd' % tgt.process.pid)) < 256)
     t.ok(gone, what + ': all are gone when their hosts have left')
     if is_sanitized(tgt):
         t.skip('memory after the queues', 'a sanitizer keeps what was freed')
         return
     # The buffers that the commands needed and what the allocator keeps may stay.
     most = before + (full - before) // 4
-    target.poll(lambda: status_kib(tgt, 'VmRSS') <= most, 5.0)
+    target.poll(lambda: status_kib(tgt, 'VmRSS') <= most)
     after = status_kib(tgt, 'VmRSS')
     t.ok(after <= most, what + ': memory goes with them', why='%d KiB before, %d with them, %d after' % (
         before, full, after))
@@ -233,7 +233,7 @@ def memory_of_changes(t, tgt, before):
         t.skip('memory after the changes', 'a sanitizer keeps what was freed')
         return
     most = before + before // 4
-    target.poll(lambda: status_kib(tgt, 'VmRSS') <= most, 10.0)
+    target.poll(lambda: status_kib(tgt, 'VmRSS') <= most)
     after = status_kib(tgt, 'VmRSS')
     t.ok(after <= most, 'memory that the changes needed is given back',
          why='%d KiB before, %d after' % (before, after))
