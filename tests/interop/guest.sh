@@ -20,7 +20,7 @@ dmesg_judge() {
 	local always quiet
 	dmesg >"$here/dmesg-$1"
 	always=$(grep -E "$DMESG_ALWAYS" "$here/dmesg-$1")
-	quiet=$(grep -E 'nvme|blk|I/O' "$here/dmesg-$1" | grep -Ei "$DMESG_QUIET")
+	quiet=$(grep -E 'nvme|blk|I/O' "$here/dmesg-$1" | grep -vE "$DMESG_HARMLESS" | grep -Ei "$DMESG_QUIET")
 	[ -z "$2" ] || quiet=$(grep -vEi "$2" <<<"$quiet")
 	printf '%s\n%s\n' "$always" "$quiet" | grep -v '^$' | sort -u
 }
