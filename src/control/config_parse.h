@@ -8,7 +8,7 @@
 
 #include "control/config_json.h"
 
-#define CONFIG_LIMIT_COUNT 12
+#define CONFIG_LIMIT_COUNT 14
 
 /* A number of struct target_limits and its key. */
 struct config_limit {

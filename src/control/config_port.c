@@ -177,6 +177,7 @@ const struct config_limit config_limits[] = {
 	LIMIT("connections", connections_max, 1, 65536),
 	LIMIT("connections_per_host", connections_per_host_max, 1, 65536),
 	LIMIT("controllers", ctrls_max, 1, 65519),
+	LIMIT("controllers_per_host", ctrls_per_host_max, 1, 65519),
 	LIMIT("io_queues", io_queues_max, 1, 1024),
 	LIMIT("queue_size", queue_size_max, 32, 4096),
 	LIMIT("in_capsule_bytes", in_capsule_bytes, 0, 131072),
@@ -186,6 +187,7 @@ const struct config_limit config_limits[] = {
 	LIMIT("data_timeout_ms", data_timeout_ms, 100, 3600000),
 	LIMIT("quiesce_ms", quiesce_ms, 0, 65535),
 	LIMIT("kato_max_ms", kato_max_ms, 0, 86400000),
+	LIMIT("idle_timeout_ms", idle_timeout_ms, 0, 86400000),
 };
 
 _Static_assert(ARRAY_LEN(config_limits) == CONFIG_LIMIT_COUNT, "the header counts them");

@@ -54,7 +54,9 @@ static void connect_check(const struct queue *queue, const struct connect_args *
 {
 	const struct target_limits *limits = &queue->local->snapshot->limits;
 
-	if (!queue->port || queue->local->is_stopping) {
+	bool is_discovery = strcmp(args->subsystem_nqn, NVME_DISCOVERY_NQN) == 0;
+
+	if (!queue->port || queue->local->is_stopping || (queue->is_spare && !is_discovery)) {
 		connect_reject_at(reject, NVME_SC_CONNECT_BUSY, 0, false);
 		return;
 	}

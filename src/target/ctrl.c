@@ -9,12 +9,15 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "target/command.h"
+#include "target/host_share.h"
 #include "target/local.h"
 #include "target/reservation.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define REGISTRY_SPARE_MAX 64
 
 /* ---- birth
  * ---------------------------------------------------------------------------------------- */
@@ -47,6 +50,7 @@ static struct ctrl *ctrl_alloc(struct queue *queue, const struct connect_args *a
 	memcpy(ctrl->host_nqn, args->host_nqn, sizeof(ctrl->host_nqn));
 	ctrl->host_id = args->host_id;
 	ctrl->local_addr = queue->local_addr;
+	ctrl->peer_addr = queue->peer;
 	ctrl->kato_ms = args->kato_ms;
 	ctrl->connected_ns = reactor_now_ns(local->reactor);
 	ctrl->io_queues_max =
@@ -82,12 +86,71 @@ static void registry_name(struct target *target, struct ctrl *ctrl, uint16_t cnt
 	} while (ctrl->random_number == 0);
 }
 
-static bool registry_add(struct target *target, struct ctrl *ctrl)
+/* Identifiers that I/O controllers leave for discovery, where the range is small. */
+static uint32_t registry_spare(uint32_t room)
+{
+	return room / 16 < REGISTRY_SPARE_MAX ? room / 16 : REGISTRY_SPARE_MAX;
+}
+
+/* Which limit keeps a controller out, or NULL. Discovery has an account of its own. */
+static const char *registry_limit(const struct target *target, const struct ctrl *ctrl)
+{
+	const struct target_limits *limits =
+		&target_registry((struct target *)target)->snapshot->limits;
+	uint32_t room = (uint32_t)target->cntlid_last - target->cntlid_first + 1;
+	uint32_t io_count = target->ctrl_count - target->discovery_ctrl_count;
+	const struct host_share *shares[] = {ctrl->share_of_addr, ctrl->share_of_nqn};
+	bool is_discovery = ctrl->type == CTRL_TYPE_DISCOVERY;
+
+	if (is_discovery ? target->discovery_ctrl_count >= target->ctrls_max
+			 : io_count >= target->ctrls_max || io_count >= room - registry_spare(room))
+		return "limits.controllers";
+	for (unsigned i = 0; i < ARRAY_LEN(shares); i++)
+		if ((is_discovery ? shares[i]->discovery_ctrls : shares[i]->io_ctrls) >=
+		    limits->ctrls_per_host_max)
+			return "limits.controllers_per_host";
+	return NULL;
+}
+
+static void registry_count(struct target *target, struct ctrl *ctrl, int step)
+{
+	struct host_share *shares[] = {ctrl->share_of_addr, ctrl->share_of_nqn};
+
+	target->ctrl_count += (uint32_t)step;
+	if (ctrl->type == CTRL_TYPE_DISCOVERY)
+		target->discovery_ctrl_count += (uint32_t)step;
+	for (unsigned i = 0; i < ARRAY_LEN(shares); i++) {
+		if (ctrl->type == CTRL_TYPE_DISCOVERY)
+			shares[i]->discovery_ctrls += (uint32_t)step;
+		else
+			shares[i]->io_ctrls += (uint32_t)step;
+	}
+	atomic_store(&target->ctrls_now, target->ctrl_count);
+}
+
+static void registry_settle(struct target *target, struct ctrl *ctrl)
+{
+	if (ctrl->share_of_addr)
+		host_share_settle(target, ctrl->share_of_addr);
+	if (ctrl->share_of_nqn)
+		host_share_settle(target, ctrl->share_of_nqn);
+	ctrl->share_of_addr = NULL;
+	ctrl->share_of_nqn = NULL;
+}
+
+/* NULL, or why not. */
+static const char *registry_add(struct target *target, struct ctrl *ctrl)
 {
 	uint32_t room = (uint32_t)target->cntlid_last - target->cntlid_first + 1;
+	const char *limit;
 
-	if (target->ctrl_count >= target->ctrls_max)
-		return false;
+	ctrl->share_of_addr = host_share_of_addr(target, &ctrl->peer_addr);
+	ctrl->share_of_nqn = host_share_of_nqn(target, ctrl->host_nqn);
+	if (!ctrl->share_of_addr || !ctrl->share_of_nqn)
+		return "no memory";
+	limit = registry_limit(target, ctrl);
+	if (limit)
+		return limit;
 	for (uint32_t tries = 0; tries < room; tries++) {
 		uint16_t cntlid = target->next_cntlid;
 
@@ -97,12 +160,11 @@ static bool registry_add(struct target *target, struct ctrl *ctrl)
 		if (target->ctrls[cntlid])
 			continue;
 		target->ctrls[cntlid] = ctrl;
-		target->ctrl_count++;
-		atomic_store(&target->ctrls_now, target->ctrl_count);
+		registry_count(target, ctrl, 1);
 		registry_name(target, ctrl, cntlid);
-		return true;
+		return NULL;
 	}
-	return false;
+	return "every identifier is in use";
 }
 
 static void ctrl_registered(struct reactor_msg *msg)
@@ -113,6 +175,8 @@ static void ctrl_registered(struct reactor_msg *msg)
 	struct connect_reject reject;
 
 	if (ctrl->cntlid == 0) {
+		log_limited(LOG_LEVEL_WARN, "target", "host %s gets no controller: %s",
+			    ctrl->host_nqn, ctrl->refused_why);
 		connect_reject_at(&reject, NVME_SC_CONNECT_BUSY, 0, false);
 		connect_finish(slot, NULL, &reject, ctrl->connect_args);
 		ctrl_free(ctrl);
@@ -139,8 +203,11 @@ static void registry_add_here(struct reactor_msg *msg)
 {
 	struct ctrl *ctrl = container_of(msg, struct ctrl, msg);
 
-	if (!registry_add(ctrl->target, ctrl))
+	ctrl->refused_why = registry_add(ctrl->target, ctrl);
+	if (ctrl->refused_why) {
 		ctrl->cntlid = 0;
+		registry_settle(ctrl->target, ctrl);
+	}
 	reactor_post(ctrl->reactor, &ctrl->msg, ctrl_registered);
 }
 
@@ -276,8 +343,8 @@ static void registry_remove_here(struct reactor_msg *msg)
 
 	CHECK(target->ctrls[ctrl->cntlid] == ctrl);
 	target->ctrls[ctrl->cntlid] = NULL;
-	target->ctrl_count--;
-	atomic_store(&target->ctrls_now, target->ctrl_count);
+	registry_count(target, ctrl, -1);
+	registry_settle(target, ctrl);
 	reactor_post(ctrl->reactor, &ctrl->msg, ctrl_left);
 }
 

@@ -62,6 +62,8 @@ struct ctrl_features {
 	uint64_t reset_at_ns;
 };
 
+struct host_share;
+
 struct ctrl {
 	struct reactor *reactor;
 	struct local *local;
@@ -76,6 +78,11 @@ struct ctrl {
 	char host_nqn[NVME_NQN_BYTES];
 	struct uuid host_id;
 	struct net_addr local_addr;
+	struct net_addr peer_addr;
+	/* The registry's, while the controller is registered. */
+	struct host_share *share_of_addr;
+	struct host_share *share_of_nqn;
+	const char *refused_why;           /* set by the registry instead of an identifier */
 	const struct subsystem *subsystem; /* in local->snapshot; NULL when it was removed */
 	const struct port *port;
 	uint32_t host_index; /* of the host, for struct ns_mask */
@@ -112,6 +119,7 @@ struct ctrl {
 
 	/* keep alive */
 	uint32_t kato_ms;
+	uint32_t idle_max_ms; /* without keep alive: limits.idle_timeout_ms as of now */
 	struct reactor_timer keep_alive;
 	/* Any queue, any reactor: when a command arrived, and not more than CTRL_TRAFFIC_STEP_NS
 	 * before the last one; how long ago it may be, 0: any time; its host was found silent. */
@@ -226,6 +234,8 @@ void ctrl_property_on_detach(struct ctrl *ctrl);
 /* ---- ctrl_keep_alive.c ------------------------------------------------------------------------
  */
 void ctrl_keep_alive_start(struct ctrl *ctrl);
+/* A change of the configuration: of the longest silence of a host without keep alive, maybe. */
+void ctrl_idle_limit_changed(struct ctrl *ctrl);
 void ctrl_keep_alive_stop(struct ctrl *ctrl);
 
 static inline bool ctrl_is_ready(const struct ctrl *ctrl)

@@ -67,6 +67,8 @@ void ctrl_tell(struct ctrl *ctrl, const struct delta *delta)
 	if (ctrl->state != CTRL_LIVE)
 		return;
 	ctrl_judge(ctrl, ctrl->subsystem_delta && ctrl->subsystem_delta->has_hosts);
-	if (ctrl->state == CTRL_LIVE)
-		ctrl_events_of_swap(ctrl, delta);
+	if (ctrl->state != CTRL_LIVE)
+		return;
+	ctrl_idle_limit_changed(ctrl);
+	ctrl_events_of_swap(ctrl, delta);
 }

@@ -10,6 +10,10 @@
  * when it goes on: the host may have given it up and sent it elsewhere. The times tell, before the
  * timer does: whoever takes something from a socket, begins a command or goes to a medium asks
  * first (ctrl_is_in_time), and the first one that comes too late ends the controller.
+ *
+ * A host that asked for no keep alive (KATO 0) could keep its controllers for ever. Its controller
+ * ends after limits.idle_timeout_ms without a command; a dead peer is found sooner by TCP's own
+ * probes (reactor_fd_set_options).
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -81,11 +85,52 @@ static void keep_alive_arm(struct ctrl *ctrl)
 	reactor_timer_arm(&ctrl->keep_alive, last_ns + max_ns + 1);
 }
 
+/* ---- without keep alive ---------------------------------------------------------------------- */
+
+static void idle_arm(struct ctrl *ctrl)
+{
+	uint64_t last_ns = atomic_load_explicit(&ctrl->last_traffic_ns, memory_order_relaxed);
+	uint64_t now_ns = reactor_now_ns(ctrl->reactor);
+	uint64_t due_ns = last_ns + ctrl->idle_max_ms * NS_PER_MS + CTRL_TRAFFIC_STEP_NS;
+
+	/* A command that takes long: look again after as long. */
+	reactor_timer_arm(&ctrl->keep_alive,
+			  due_ns > now_ns ? due_ns : now_ns + ctrl->idle_max_ms * NS_PER_MS);
+}
+
+/* Requests for events wait for ever and count for nothing. */
+static bool ctrl_is_busy(const struct ctrl *ctrl)
+{
+	return ctrl->admin && ctrl->admin->busy_count > ctrl->aer_count;
+}
+
+static void ctrl_idle_check(struct ctrl *ctrl)
+{
+	uint64_t last_ns = atomic_load_explicit(&ctrl->last_traffic_ns, memory_order_relaxed);
+	uint64_t now_ns = reactor_now_ns(ctrl->reactor);
+
+	if (now_ns - last_ns < ctrl->idle_max_ms * NS_PER_MS || ctrl_is_busy(ctrl))
+		idle_arm(ctrl);
+	else
+		ctrl_end(ctrl, "no keep alive and no command for limits.idle_timeout_ms");
+}
+
+void ctrl_idle_limit_changed(struct ctrl *ctrl)
+{
+	if (ctrl->kato_ms == 0 &&
+	    ctrl->idle_max_ms != ctrl->local->snapshot->limits.idle_timeout_ms)
+		ctrl_keep_alive_start(ctrl);
+}
+
+/* ---- the timer ------------------------------------------------------------------------------- */
+
 static void on_keep_alive(struct reactor_timer *timer)
 {
 	struct ctrl *ctrl = container_of(timer, struct ctrl, keep_alive);
 
-	if (ctrl_is_in_time(ctrl, reactor_now_ns(ctrl->reactor)))
+	if (ctrl->kato_ms == 0)
+		ctrl_idle_check(ctrl);
+	else if (ctrl_is_in_time(ctrl, reactor_now_ns(ctrl->reactor)))
 		keep_alive_arm(ctrl);
 }
 
@@ -99,8 +144,11 @@ void ctrl_keep_alive_start(struct ctrl *ctrl)
 	if (ctrl->state != CTRL_LIVE)
 		return;
 	atomic_store_explicit(&ctrl->silence_max_ns, silence_max_ns(ctrl), memory_order_relaxed);
+	ctrl->idle_max_ms = ctrl->local->snapshot->limits.idle_timeout_ms;
 	if (ctrl->kato_ms > 0)
 		keep_alive_arm(ctrl);
+	else if (ctrl->idle_max_ms > 0)
+		idle_arm(ctrl);
 }
 
 void ctrl_keep_alive_stop(struct ctrl *ctrl)

@@ -118,7 +118,10 @@ struct target {
 	struct list resets;   /* struct ctrl_reset that wait for their controller to quiesce */
 	struct list listeners;
 	unsigned listener_count; /* with those that are closing */
-	struct list peers;       /* connections per peer address */
+	struct list shares;      /* struct host_share of hosts that are connected */
+	struct list idle_shares; /* of others, the oldest one first */
+	unsigned idle_share_count;
+	uint32_t discovery_ctrl_count; /* of ctrl_count */
 	unsigned next_local;
 
 	/* For target_get_stats. */

@@ -3,10 +3,11 @@
  * Ports: listeners, the limits on connections, and the choice of a reactor for each connection.
  *
  * Everything here runs on the first reactor (the registry), which owns the listeners and the count
- * of connections per peer address; a queue that ends comes back here to be forgotten and freed. A
- * listener outlives configuration changes as long as its port keeps its address.
+ * of connections per peer address (host_share.h); a queue that ends comes back here to be forgotten
+ * and freed. A listener outlives configuration changes as long as its port keeps its address.
  */
 #include "base/log.h"
+#include "target/host_share.h"
 #include "target/local.h"
 
 #include <errno.h>
@@ -23,67 +24,24 @@ struct listener {
 	struct list node;
 };
 
-/* Connections of one peer address. */
-struct peer {
-	struct net_addr addr;
-	uint32_t connections;
-	struct list node;
-};
-
-/* A connection on its way to its reactor, or, refused there, on its way back. */
-struct arrival {
-	struct reactor_msg msg;
-	struct local *local;
-	struct net_addr peer;
-	uint16_t port_id;
-	int fd;
-};
-
 /* ---- counting
  * ------------------------------------------------------------------------------------- */
 
-static struct peer *peer_find(struct target *target, const struct net_addr *addr)
+static void connection_put(struct target *target, const struct net_addr *addr)
 {
-	list_for_each(node, &target->peers) {
-		struct peer *peer = list_entry(node, struct peer, node);
-
-		if (net_addr_same_host(&peer->addr, addr))
-			return peer;
-	}
-	return NULL;
-}
-
-static struct peer *peer_get(struct target *target, const struct net_addr *addr)
-{
-	struct peer *peer = peer_find(target, addr);
-
-	if (peer)
-		return peer;
-	peer = calloc(1, sizeof(*peer));
-	if (!peer)
-		return NULL;
-	peer->addr = *addr;
-	list_push_back(&target->peers, &peer->node);
-	return peer;
-}
-
-static void peer_put(struct target *target, const struct net_addr *addr)
-{
-	struct peer *peer = peer_find(target, addr);
+	struct host_share *share = host_share_of_addr(target, addr);
 
 	atomic_fetch_sub(&target->connections_now, 1);
-	CHECK(peer && peer->connections > 0);
-	if (--peer->connections > 0)
-		return;
-	list_remove(&peer->node);
-	free(peer);
+	CHECK(share && share->connections > 0);
+	share->connections--;
+	host_share_settle(target, share);
 }
 
 void port_on_queue_end(struct reactor_msg *port_msg)
 {
 	struct queue *queue = container_of(port_msg, struct queue, port_msg);
 
-	peer_put(queue->local->target, &queue->peer);
+	connection_put(queue->local->target, &queue->peer);
 	queue->transport->destroy(queue);
 }
 
@@ -94,7 +52,7 @@ static void arrival_failed(struct reactor_msg *msg)
 {
 	struct arrival *arrival = container_of(msg, struct arrival, msg);
 
-	peer_put(arrival->local->target, &arrival->peer);
+	connection_put(arrival->local->target, &arrival->peer);
 	free(arrival);
 }
 
@@ -107,7 +65,7 @@ static void arrival_here(struct reactor_msg *msg)
 
 	/* The first snapshot may still be on its way to this reactor. */
 	if (local->snapshot && !local->is_stopping)
-		res = transport_tcp.accept(local, arrival->port_id, arrival->fd, &arrival->peer);
+		res = transport_tcp.accept(local, arrival);
 	if (res == 0) {
 		free(arrival);
 		return;
@@ -150,49 +108,74 @@ static struct local *pick_local(struct target *target)
 	return best;
 }
 
-static const char *refusal(struct target *target, const struct peer *peer)
+/*
+ * Why a connection is refused, or NULL. Beyond a limit there is a little room for discovery, which
+ * is not known before Connect: *ret_limit names the limit, which an I/O Connect is refused with.
+ */
+static const char *refusal(struct target *target, const struct host_share *share,
+			   const char **ret_limit)
 {
 	const struct snapshot *snapshot = target_registry(target)->snapshot;
 	const struct target_limits *limits;
+	uint32_t total = atomic_load(&target->connections_now);
 
+	*ret_limit = NULL;
 	if (!snapshot)
 		return "the target is starting";
-	limits = &snapshot->limits;
-	if (atomic_load(&target->connections_now) >= limits->connections_max)
-		return "the limit of connections is reached (limits.connections)";
-	if (!peer)
+	if (!share)
 		return "no memory";
-	if (peer->connections >= limits->connections_per_host_max)
-		return "the limit of connections per host is reached (limits.connections_per_host)";
-	return NULL;
+	limits = &snapshot->limits;
+	if (total >= limits->connections_max)
+		*ret_limit = "the limit of connections is reached (limits.connections)";
+	if (share->connections >= limits->connections_per_host_max)
+		*ret_limit = "the limit of connections of one address is reached "
+			     "(limits.connections_per_host)";
+	return total >= limits->connections_max + HOST_SHARE_SPARE_MAX ||
+			       share->connections >= limits->connections_per_host_max +
+							     HOST_SHARE_SPARE_PER_HOST_MAX
+		       ? *ret_limit
+		       : NULL;
+}
+
+static void arrival_refuse(struct target *target, struct host_share *share,
+			   const struct net_addr *from, const char *why)
+{
+	char text[NET_ADDR_TEXT_BYTES];
+
+	log_limited(LOG_LEVEL_WARN, "target", "connection from %s refused: %s",
+		    net_addr_format(from, text), why);
+	atomic_fetch_add(&target->connections_refused, 1);
+	if (share)
+		host_share_settle(target, share);
 }
 
 static void on_accepted(struct reactor_listener *sock, int taken_fd, const struct net_addr *from)
 {
 	struct listener *listener = container_of(sock, struct listener, sock);
 	struct target *target = listener->target;
-	struct peer *peer = target_registry(target)->snapshot ? peer_get(target, from) : NULL;
+	struct host_share *share =
+		target_registry(target)->snapshot ? host_share_of_addr(target, from) : NULL;
 	struct arrival *arrival = calloc(1, sizeof(*arrival));
-	const char *why = arrival ? refusal(target, peer) : "no memory";
 	char text[NET_ADDR_TEXT_BYTES];
+	const char *limit = NULL;
+	const char *why = arrival ? refusal(target, share, &limit) : "no memory";
 
 	if (why) {
-		log_limited(LOG_LEVEL_WARN, "target", "connection from %s refused: %s",
-			    net_addr_format(from, text), why);
-		atomic_fetch_add(&target->connections_refused, 1);
+		arrival_refuse(target, share, from, why);
 		reactor_refuse_fd(taken_fd);
 		free(arrival);
-		if (peer && peer->connections == 0) {
-			list_remove(&peer->node);
-			free(peer);
-		}
 		return;
 	}
-	peer->connections++;
+	if (limit)
+		log_limited(LOG_LEVEL_WARN, "target",
+			    "connection from %s is for discovery only: %s",
+			    net_addr_format(from, text), limit);
+	share->connections++;
 	atomic_fetch_add(&target->connections_now, 1);
 	arrival->local = pick_local(target);
 	arrival->peer = *from;
 	arrival->port_id = listener->port_id;
+	arrival->is_spare = limit != NULL;
 	arrival->fd = taken_fd;
 	reactor_post(arrival->local->reactor, &arrival->msg, arrival_here);
 }

@@ -73,6 +73,7 @@ struct queue {
 	bool is_fused_open;       /* the last command was the first of two */
 	struct slot *fused_first; /* that one, until it ends; NULL when it was refused */
 
+	bool is_spare;                 /* beyond the limits of connections: for discovery alone */
 	bool is_admin;                 /* counted as such; set by Connect */
 	bool is_conn_closed;           /* the transport called queue_on_closed */
 	bool holds_end;                /* a function on the stack still uses the queue */

@@ -90,8 +90,9 @@ void target_limits_default(struct target_limits *limits)
 {
 	*limits = (struct target_limits){
 		.connections_max = 10000,
-		.connections_per_host_max = 4096,
+		.connections_per_host_max = 2048,
 		.ctrls_max = 4096,
+		.ctrls_per_host_max = 512,
 		.io_queues_max = 128,
 		.queue_size_max = 1024,
 		.in_capsule_bytes = 8192,
@@ -101,6 +102,7 @@ void target_limits_default(struct target_limits *limits)
 		.data_timeout_ms = 30000,
 		.quiesce_ms = 1000,
 		.kato_max_ms = 0,
+		.idle_timeout_ms = 600000,
 		.allows_header_digest = true,
 		.allows_data_digest = true,
 	};

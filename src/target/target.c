@@ -5,6 +5,7 @@
  * apply.c, the orderly end in shutdown.c.
  */
 #include "base/clock.h"
+#include "target/host_share.h"
 #include "target/local.h"
 
 #include <errno.h>
@@ -55,7 +56,8 @@ int target_create(const struct target_config *config, struct target **ret_target
 	list_init(&target->retired);
 	list_init(&target->drains);
 	list_init(&target->listeners);
-	list_init(&target->peers);
+	list_init(&target->shares);
+	list_init(&target->idle_shares);
 	target->ctrls = calloc(NVME_CNTLID_MAX + 1, sizeof(struct ctrl *));
 	target->uniquifiers = calloc(NVME_CNTLID_MAX + 1, sizeof(*target->uniquifiers));
 	target->locals = cache_line_alloc(config->reactor_count * sizeof(*target->locals));
@@ -90,6 +92,7 @@ void target_destroy(struct target *target)
 	}
 	applies_destroy(target);
 	snapshot_destroy(target->snapshot);
+	host_shares_destroy(target);
 	shutdown_release(target);
 	free(target->locals);
 	free(target->ctrls);

@@ -191,17 +191,20 @@ struct port {
 struct target_limits {
 	uint32_t connections_max;          /* in total */
 	uint32_t connections_per_host_max; /* per peer address */
-	uint32_t ctrls_max;
-	uint32_t io_queues_max;      /* per controller */
-	uint32_t queue_size_max;     /* entries */
-	uint32_t in_capsule_bytes;   /* I/O queues: 8192 */
-	uint32_t transfer_max_bytes; /* MDTS: 512 KiB by default */
+	uint32_t ctrls_max;                /* for I/O, and once more as many for discovery */
+	uint32_t ctrls_per_host_max;       /* likewise, of one address and of one host NQN */
+	uint32_t io_queues_max;            /* per controller */
+	uint32_t queue_size_max;           /* entries */
+	uint32_t in_capsule_bytes;         /* I/O queues: 8192 */
+	uint32_t transfer_max_bytes;       /* MDTS: 512 KiB by default */
 	uint32_t ic_timeout_ms;
 	uint32_t connect_timeout_ms;
 	uint32_t data_timeout_ms; /* longest silence of a host that owes what an R2T asked for, and
 				     wait for one that does not read what it is sent */
 	uint32_t quiesce_ms;      /* CQT: commands of a lost host have ended so long after KATO */
 	uint32_t kato_max_ms;     /* longest keep alive time-out a host may ask for; 0: any */
+	uint32_t idle_timeout_ms; /* a controller without keep alive ends after so long without a
+				     command; 0: never */
 	bool allows_header_digest;
 	bool allows_data_digest;
 };

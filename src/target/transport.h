@@ -19,13 +19,22 @@ struct local;
 struct queue;
 struct slot;
 
+/* A connection that was accepted (port.c). */
+struct arrival {
+	struct reactor_msg msg;
+	struct local *local;
+	struct net_addr peer;
+	uint16_t port_id;
+	bool is_spare; /* beyond the limits: for discovery alone */
+	int fd;
+};
+
 struct transport_ops {
 	const char *name;
 	size_t slot_bytes; /* size of the transport's slot, which begins with a struct slot */
-	/* A new connection on port_id becomes a queue on `local`. 0, or -ENOMEM: fd is still the
+	/* A new connection becomes a queue on `local`. 0, or -ENOMEM: arrival->fd is still the
 	 * caller's. */
-	int (*accept)(struct local *local, uint16_t port_id, int taken_fd,
-		      const struct net_addr *peer);
+	int (*accept)(struct local *local, const struct arrival *arrival);
 	/* Bring slot->data_bytes from the host into slot->data, then slot_data_arrived. */
 	void (*fetch)(struct slot *slot);
 	/* Send the data of a successful DATA_TO_HOST and the completion, then slot_release. */

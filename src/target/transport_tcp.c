@@ -502,8 +502,7 @@ static void conn_config_fill(const struct snapshot *snapshot, uint16_t port_id,
 	}
 }
 
-static int tcp_accept(struct local *local, uint16_t port_id, int taken_fd,
-		      const struct net_addr *peer)
+static int tcp_accept(struct local *local, const struct arrival *arrival)
 {
 	struct tcp_queue *tq = calloc(1, sizeof(*tq));
 	struct tcp_conn_config config;
@@ -511,15 +510,16 @@ static int tcp_accept(struct local *local, uint16_t port_id, int taken_fd,
 	if (!tq)
 		return -ENOMEM;
 	reactor_timer_init(local->reactor, &tq->owed_timer, on_owed_timer);
-	conn_config_fill(local->snapshot, port_id, &config);
-	tq->queue.peer = *peer;
-	if (queue_init(&tq->queue, local, &transport_tcp, port_id) != 0) {
+	conn_config_fill(local->snapshot, arrival->port_id, &config);
+	tq->queue.peer = arrival->peer;
+	tq->queue.is_spare = arrival->is_spare;
+	if (queue_init(&tq->queue, local, &transport_tcp, arrival->port_id) != 0) {
 		free(tq);
 		return -ENOMEM;
 	}
-	if (tcp_conn_accept(&tq->conn, local->reactor, taken_fd, &config, &tcp_handler) != 0) {
+	if (tcp_conn_accept(&tq->conn, local->reactor, arrival->fd, &config, &tcp_handler) != 0) {
 		/* The queue is there already: it ends like any other, without a connection. */
-		reactor_refuse_fd(taken_fd);
+		reactor_refuse_fd(arrival->fd);
 		tq->is_closed = true;
 		queue_on_closed(&tq->queue);
 		return 0;

@@ -53,9 +53,11 @@ static const char full[] =
 	"  {'group':3,'state':'optimized'}]},"
 	" {'id':3,'address':'::1','zero_copy':'on','zero_copy_min_bytes':16384},"
 	" {'id':4,'address':'127.0.0.1','service':'8009','discovery':true}],"
-	"'limits':{'connections':100,'connections_per_host':10,'controllers':50,'io_queues':4,"
+	"'limits':{'connections':100,'connections_per_host':10,'controllers':50,'controllers_per_"
+	"host':9,'io_queues':4,"
 	" 'queue_size':64,'in_capsule_bytes':4096,'transfer_bytes':131072,'ic_timeout_ms':1000,"
-	" 'connect_timeout_ms':2000,'data_timeout_ms':3000,'kato_max_ms':60000,"
+	" 'connect_timeout_ms':2000,'data_timeout_ms':3000,'kato_max_ms':60000,'idle_timeout_ms':"
+	"5000,"
 	" 'header_digest':false,'data_digest':false}}";
 
 static void reads_a_full_document(void)
@@ -98,6 +100,8 @@ static void reads_a_full_document(void)
 	EXPECT_EQ(1, config->ports[2].subsystem_count);
 	EXPECT_EQ(2, config->ports[2].ana_count);
 	EXPECT_EQ(100, config->limits.connections_max);
+	EXPECT_EQ(9, config->limits.ctrls_per_host_max);
+	EXPECT_EQ(5000, config->limits.idle_timeout_ms);
 	EXPECT_EQ(64, config->limits.queue_size_max);
 	EXPECT_EQ(131072, config->limits.transfer_max_bytes);
 	EXPECT_EQ(60000, config->limits.kato_max_ms);

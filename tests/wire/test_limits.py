@@ -15,6 +15,9 @@ from tap import Tap
 # Long enough that this program, on a busy machine, is in time where it means to be.
 IC_MS, CONNECT_MS, DATA_MS = 1500, 2000, 1500
 HUNG_S = 30.0  # a bound for what hangs, not for what is slow
+IDLE_MS = 1500
+SPARE_PER_HOST = 4
+BUSY = (1, 0x81)
 
 
 def deadline_rows(tgt):
@@ -89,13 +92,103 @@ def passed_over(t, tgt):
         t.ok(time.monotonic() - start >= DATA_MS / 1000, 'not before the deadline')
 
 
-def is_refused(tgt, **kwargs):
+def is_refused(tgt, ic=False, **kwargs):
     """The target cannot refuse before the handshake is over: it resets what it accepted."""
     try:
         with tgt.conn(**kwargs) as conn:
-            return conn.wait_closed()
-    except ConnectionError:
+            if ic:
+                conn.ic()
+                return False
+            return conn.wait_closed(2 * IC_MS / 1000)
+    except (n.Closed, ConnectionError):
         return True
+
+
+def spare_connections(t, tgt, address, what):
+    """Beyond a limit discovery still works, and nothing else does."""
+    conns = [tgt.conn(source=(address, 0)) for _ in range(2)]
+    for conn in conns:
+        conn.ic()
+    t.status(conns[0].connect(target.NQN), BUSY, what + ' gets no controller for I/O',
+             'Base 6.3, Connect Controller Busy')
+    t.status(conns[1].connect(n.DISCOVERY_NQN), n.OK, what + ' may be for discovery')
+    conns[1].enable()
+    t.status(conns[1].get_log(0x70, 1024), n.OK, what + ' reads the discovery log')
+    return conns
+
+
+def shares(t):
+    """One host, by its address or by its name, leaves controllers for others."""
+    tgt = target.Target(limits={'controllers': 8, 'controllers_per_host': 3})
+    hosts = []
+
+    def connect(address, hostnqn):
+        conn = tgt.conn(source=(address, 0))
+        conn.ic()
+        hosts.append(conn)
+        return conn.connect(target.NQN, hostnqn=hostnqn).status
+
+    def name(i):
+        return 'nqn.2026-11.io.weft:host-%d' % i
+
+    try:
+        with t.guard('shares'):
+            t.eq([connect('127.0.0.1', name(i)) for i in range(4)], [n.OK] * 3 + [BUSY],
+                 'an address gets its share, whatever names it claims')
+            t.ok(tgt.wait_log('gets no controller: limits.controllers_per_host'),
+                 'with a log line that names the limit')
+            t.eq([connect('127.0.0.%d' % (10 + i), name(9)) for i in range(4)], [n.OK] * 3 + [BUSY],
+                 'a name gets its share, from whatever addresses it comes')
+            t.eq(connect('127.0.0.30', name(30)), n.OK, 'another host gets in')
+            hosts.pop(0).close()
+            t.ok(target.poll(lambda: connect('127.0.0.1', name(1)) == n.OK, HUNG_S),
+                 'a controller that ended gives its share back')
+            discovery = tgt.conn(source=('127.0.0.1', 0))
+            hosts.append(discovery)
+            discovery.ic()
+            t.status(discovery.connect(n.DISCOVERY_NQN), n.OK,
+                     'a host without controllers left still discovers')
+    finally:
+        for conn in hosts:
+            conn.close()
+        tgt.finish(t)
+
+
+def idle(t):
+    """A controller without keep alive and without commands ends; others stay."""
+    tgt = target.Target(limits={'idle_timeout_ms': 0})
+    try:
+        with t.guard('idle'):
+            names = ('idle', 'waits for events', 'sends commands', 'has keep alive', 'discovers')
+            hosts = {name: tgt.host(subnqn=n.DISCOVERY_NQN if name == 'discovers' else target.NQN,
+                                    kato_ms=120000 if name == 'has keep alive' else 0)
+                     for name in names}
+            hosts['waits for events'].admin.submit(0x0c)
+            io = hosts['idle'].queue(1)
+
+            def set_limit(config):
+                config['limits']['idle_timeout_ms'] = IDLE_MS
+            start = time.monotonic()
+            tgt.reload(set_limit)
+            ended = {}
+            while len(ended) < 3 and time.monotonic() - start < 60:
+                hosts['sends commands'].admin.do(n.KEEP_ALIVE)
+                for name in ('idle', 'waits for events', 'discovers'):
+                    if name not in ended and hosts[name].admin.wait_closed(0.01):
+                        ended[name] = time.monotonic() - start
+            for name in ('idle', 'waits for events', 'discovers'):
+                t.ok(name in ended, 'KATO 0, ' + name + ': ends after limits.idle_timeout_ms')
+                t.ok(ended.get(name, 0) >= IDLE_MS / 1000 * 0.9, 'KATO 0, ' + name + ': not before')
+            t.ok(io.wait_closed(), 'its I/O queues end too')
+            t.ok(tgt.wait_log('no keep alive and no command for limits.idle_timeout_ms'),
+                 'with a log line that names the limit')
+            t.status(hosts['sends commands'].admin.do(n.KEEP_ALIVE), n.OK,
+                     'KATO 0, sends commands: stays')
+            t.status(hosts['has keep alive'].admin.do(n.KEEP_ALIVE), n.OK, 'KATO 120 s: stays')
+            for host in hosts.values():
+                host.close()
+    finally:
+        tgt.finish(t)
 
 
 def counts(t):
@@ -105,30 +198,38 @@ def counts(t):
             conns = [tgt.conn() for _ in range(6)]
             for conn in conns:
                 conn.ic()
-            t.ok(is_refused(tgt), 'the 7th connection of one host is refused')
+            spares = spare_connections(t, tgt, '127.0.0.1', 'the 7th connection of one host')
             t.ok(tgt.wait_log('limits.connections_per_host'),
                  'with a log line that names the limit')
+            for _ in range(SPARE_PER_HOST - len(spares)):
+                spares.append(tgt.conn())
+                spares[-1].ic()
+            t.ok(is_refused(tgt), 'what is left for discovery ends: the 11th is refused')
+            for conn in spares:
+                conn.close()
+            # The target has noticed when there is room again.
+            t.ok(target.poll(lambda: not is_refused(tgt, ic=True), HUNG_S), 'and closing gives it back')
             others = [tgt.conn(source=('127.0.0.2', 0)) for _ in range(2)]
             for conn in others:
                 conn.ic()
             t.ok(all(conn.is_silent() for conn in conns), 'another host may still come')
-            t.ok(is_refused(tgt, source=('127.0.0.3', 0)),
-                 'the 9th connection in total is refused')
+            spares = spare_connections(t, tgt, '127.0.0.3', 'the 9th connection in total')
             t.ok(tgt.wait_log('(limits.connections)'), 'with a log line that names the limit')
-            conns.pop().close()
+            for conn in spares + [conns.pop()]:
+                conn.close()
 
             def again():
-                try:
-                    conn = tgt.conn()
-                    conn.ic()
-                    conns.append(conn)
-                    return True
-                except (n.Closed, ConnectionError):
-                    return False
+                conn = tgt.conn()
+                conn.ic()
+                conns.insert(0, conn)
+                return conn.connect(target.NQN).status == n.OK or conns.pop(0).close()
             t.ok(target.poll(again, HUNG_S), 'room that is given back can be used')
-            statuses = [conn.connect(target.NQN).status for conn in conns[:4]]
-            t.eq(statuses, [n.OK] * 3 + [(1, 0x81)], 'the 4th controller: Controller Busy',
+            statuses = [conn.connect(target.NQN).status for conn in conns[1:4]]
+            t.eq(statuses, [n.OK] * 2 + [BUSY], 'the 4th controller: Controller Busy',
                  'Base 6.3, Connect Controller Busy')
+            t.ok(tgt.wait_log('gets no controller: limits.controllers'),
+                 'with a log line that names the limit')
+            t.status(conns[4].connect(n.DISCOVERY_NQN), n.OK, 'discovery has an account of its own')
             for conn in conns + others:
                 conn.close()
     finally:
@@ -173,7 +274,8 @@ def test(t, tgt):
         deaf(t, tgt)
     with t.guard('churn'):
         churn(t, tgt)
-    counts(t)
+    for part in (counts, shares, idle):
+        part(t)
 
 
 target.run(Tap(), test, namespaces=[target.namespace(1, 'mem:4M,block=512'),

@@ -48,7 +48,8 @@ def document(port):
         spaces = [target.namespace(k, 'mem:64K', ana_group=group_of(k)) for k in range(1, count + 1)]
         subsystems.append({'nqn': nqn(i), 'allow_any_host': True, 'namespaces': spaces})
     return target.config_of(port, subsystems=subsystems,
-                            limits={'connections': 16384, 'connections_per_host': 16384})
+                            limits={'connections': 16384, 'connections_per_host': 16384,
+                                    'controllers_per_host': 4096})
 
 
 def blocks(host, nsid):
