@@ -92,6 +92,8 @@ void nbd_client_destroy(struct nbd_client *client);
 void nbd_slot_submit(struct nbd_slot *slot);
 /* Puts the reply in line. */
 void nbd_slot_answer(struct nbd_slot *slot, enum nbd_error error);
+/* What a request, which has been checked, holds in memory: whole blocks; 0 without data. */
+size_t nbd_asked_bytes(const struct nbd_request *asked, const struct nbd_export *export);
 /* 0 or -ENOMEM: the buffer for what the slot was asked for. */
 int nbd_slot_hold(struct nbd_slot *slot);
 void nbd_slot_release(struct nbd_slot *slot);

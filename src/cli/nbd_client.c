@@ -227,20 +227,20 @@ static enum step data_step(struct nbd_client *client)
 	return STEP_ON;
 }
 
-/* Whether the client may have another request, with so much data, under way. */
+/* Whether the client may have another request, which was found good, under way. Blocks that a read
+ * only touches count too, so that one alone may hold more than the bound. */
 static bool client_has_room(const struct nbd_client *client, const struct nbd_request *asked)
 {
-	if (list_empty(&client->free_slots))
-		return false;
-	if (asked->command != NBD_CMD_READ && asked->command != NBD_CMD_WRITE)
-		return true;
-	return client->held_bytes == 0 || asked->length <= NBD_CLIENT_BYTES - client->held_bytes;
+	size_t bytes = nbd_asked_bytes(asked, &client->export);
+
+	return bytes == 0 || client->held_bytes == 0 ||
+	       client->held_bytes + bytes <= NBD_CLIENT_BYTES;
 }
 
-static void request_take(struct nbd_client *client, const struct nbd_request *asked)
+static void request_take(struct nbd_client *client, const struct nbd_request *asked,
+			 enum nbd_error error)
 {
 	struct nbd_slot *slot = list_entry(client->free_slots.next, struct nbd_slot, node);
-	enum nbd_error error = nbd_request_check(asked, &client->export);
 
 	list_remove(&slot->node);
 	slot->asked = *asked;
@@ -260,6 +260,7 @@ static void request_take(struct nbd_client *client, const struct nbd_request *as
 static enum step request_step(struct nbd_client *client)
 {
 	struct nbd_request asked;
+	enum nbd_error error;
 
 	if (client->filling != NULL || client->skip_bytes > 0)
 		return data_step(client);
@@ -273,10 +274,12 @@ static enum step request_step(struct nbd_client *client)
 		client->is_ending = true;
 		return STEP_WAIT;
 	}
-	if (!client_has_room(client, &asked))
+	error = nbd_request_check(&asked, &client->export);
+	if (list_empty(&client->free_slots) ||
+	    (error == NBD_OK && !client_has_room(client, &asked)))
 		return STEP_WAIT;
 	client->rx_begin += NBD_REQUEST_BYTES;
-	request_take(client, &asked);
+	request_take(client, &asked, error);
 	return STEP_ON;
 }
 

@@ -27,8 +27,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LISTEN_BACKLOG 16
-#define TICK_MS        1000
+#define LISTEN_BACKLOG  16
+#define TICK_MS         1000
+#define ACCEPT_PAUSE_NS (NS_PER_S / 2)
 
 enum poll_index {
 	POLL_SIGNAL,
@@ -43,7 +44,9 @@ struct nbd_server {
 	int listener; /* -1 once it ends */
 	int signals;
 	bool is_stopping;
-	bool is_reopening; /* when the last client, which knows another format, is gone */
+	bool is_reopening;     /* when the last client, which knows another format, is gone */
+	uint64_t accept_at_ns; /* not before; 0: any time */
+	bool has_told_accept;  /* that it fails */
 	struct list clients;
 	unsigned client_count;
 };
@@ -138,14 +141,30 @@ static int export_fill(const struct nbd_options *options, struct nbd_export *ret
 	return 0;
 }
 
+/* The client stays in the backlog, and the listener readable: without a pause that is a busy loop
+ * for as long as descriptors or memory are missing. */
+static void accept_failed(struct nbd_server *server, int error)
+{
+	if (error == EINTR || error == EAGAIN || error == ECONNABORTED)
+		return;
+	server->accept_at_ns = clock_monotonic_ns() + ACCEPT_PAUSE_NS;
+	if (!server->has_told_accept)
+		cli_error(server->options->command, "cannot accept a client: %s; it has to wait",
+			  strerror(error));
+	server->has_told_accept = true;
+}
+
 static void server_accept(struct nbd_server *server)
 {
 	struct nbd_client *client = NULL;
 	struct nbd_export export;
 	int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-	if (fd < 0)
+	if (fd < 0) {
+		accept_failed(server, errno);
 		return;
+	}
+	server->has_told_accept = false;
 	if (export_fill(server->options, &export) == 0)
 		client = nbd_client_create(server->options, fd, &export, clock_monotonic_ns());
 	if (client == NULL) {
@@ -190,7 +209,7 @@ static bool clients_need_clock(const struct nbd_server *server)
 	list_for_each(node, &server->clients)
 		if (nbd_client_is_shaking_hands(list_entry(node, struct nbd_client, node)))
 			return true;
-	return server->is_stopping || server->is_reopening;
+	return server->is_stopping || server->is_reopening || server->accept_at_ns > 0;
 }
 
 static void server_announce(const struct nbd_options *options)
@@ -274,7 +293,7 @@ static int server_reopen(struct nbd_server *server)
 static unsigned polls_fill(const struct nbd_server *server, struct pollfd *polls)
 {
 	bool accepts = server->listener >= 0 && server->client_count < NBD_CLIENTS_MAX &&
-		       !server->is_reopening;
+		       !server->is_reopening && server->accept_at_ns == 0;
 	unsigned count = POLL_CLIENTS;
 
 	polls[POLL_SIGNAL] = (struct pollfd){.fd = server->signals, .events = POLLIN};
@@ -316,6 +335,8 @@ static void clients_serve(struct nbd_server *server, const struct pollfd *polls,
 /* 0, or -errno after a message. */
 static int server_turn_end(struct nbd_server *server)
 {
+	if (server->accept_at_ns > 0 && clock_monotonic_ns() >= server->accept_at_ns)
+		server->accept_at_ns = 0;
 	clients_hurry(server);
 	server_look(server);
 	clients_reap(server);

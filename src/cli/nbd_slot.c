@@ -21,25 +21,30 @@ static bool asked_has_data(const struct nbd_request *asked)
 }
 
 /* Blocks that the bytes touch: for what is read they may be more than was asked for. */
-static void slot_range(const struct nbd_slot *slot, uint64_t *ret_block, uint32_t *ret_count)
+static void asked_range(const struct nbd_request *asked, uint32_t block_bytes, uint64_t *ret_block,
+			uint32_t *ret_count)
 {
-	uint32_t block_bytes = slot->client->export.block_bytes;
-	uint64_t end = slot->asked.offset + slot->asked.length;
+	uint64_t end = asked->offset + asked->length;
 
-	*ret_block = slot->asked.offset / block_bytes;
+	*ret_block = asked->offset / block_bytes;
 	*ret_count = (uint32_t)((end + block_bytes - 1) / block_bytes - *ret_block);
+}
+
+size_t nbd_asked_bytes(const struct nbd_request *asked, const struct nbd_export *export)
+{
+	uint64_t block;
+	uint32_t count;
+
+	if (!asked_has_data(asked))
+		return 0;
+	asked_range(asked, export->block_bytes, &block, &count);
+	return (size_t)count * export->block_bytes;
 }
 
 int nbd_slot_hold(struct nbd_slot *slot)
 {
-	uint64_t block;
-	uint32_t count;
-	size_t bytes;
+	size_t bytes = nbd_asked_bytes(&slot->asked, &slot->client->export);
 
-	if (!asked_has_data(&slot->asked))
-		return 0;
-	slot_range(slot, &block, &count);
-	bytes = (size_t)count * slot->client->export.block_bytes;
 	if (bytes > slot->buf_bytes) {
 		size_t wanted = (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
 
@@ -129,7 +134,8 @@ void nbd_slot_submit(struct nbd_slot *slot)
 	request->done = slot_done;
 	request->arg = slot;
 	if (asked->command != NBD_CMD_FLUSH)
-		slot_range(slot, &request->block, &request->block_count);
+		asked_range(asked, slot->client->export.block_bytes, &request->block,
+			    &request->block_count);
 	if (asked_has_data(asked)) {
 		slot->iov = (struct iovec){.iov_base = slot->buf, .iov_len = slot->held_bytes};
 		request->iov = &slot->iov;

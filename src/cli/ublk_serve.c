@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #define CONTROL_PATH "/dev/ublk-control"
@@ -28,6 +29,7 @@
 #define FLAG_IOCTL_ENCODE (1ull << 6)
 #define ERASE_BYTES       (1ull << 30) /* the longest discard or write of zeroes */
 #define PHYSICAL_SHIFT    12
+#define AGAIN_PAUSE_NS    1000000
 #define IO_SHIFT          19 /* UBLK_IO_BYTES */
 
 int ublk_check(const char *command)
@@ -136,12 +138,24 @@ static void device_look(struct ublk_device *device)
 	device->is_stopping = true;
 }
 
+/* EBUSY: completions must be taken before more is submitted, which comes next. EAGAIN: the kernel
+ * lacks memory for the moment; what was not submitted stays in the ring. Neither is a reason to
+ * take a mounted disk away. */
+static bool wait_goes_on(int res)
+{
+	const struct timespec pause = {.tv_nsec = AGAIN_PAUSE_NS};
+
+	if (res == -EAGAIN)
+		nanosleep(&pause, NULL);
+	return res == -EINTR || res == -EBUSY || res == -EAGAIN;
+}
+
 int ublk_device_turn(struct ublk_device *device)
 {
 	struct io_uring_cqe *cqe;
 	int res = io_uring_submit_and_wait(&device->ring, 1);
 
-	if (res < 0 && res != -EINTR)
+	if (res < 0 && !wait_goes_on(res))
 		return res;
 	while (io_uring_peek_cqe(&device->ring, &cqe) == 0) {
 		struct io_uring_cqe event = *cqe;

@@ -6,6 +6,7 @@ any, and a small client of our own says what they never say. $WEFT names the exe
 """
 
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'wire'))
 import nbd  # noqa: E402
@@ -304,6 +306,46 @@ def rude(t, disk):
     t.ok(peak_kib(disk.process) < 400 * 1024, 'memory is bounded', why='%d KiB' % peak_kib(disk.process))
 
 
+def bounded(t, tgt):
+    """A read that touches more blocks than it names counts with all of them."""
+    disk = Attach([tgt.port], 1)
+    with disk.client() as c:
+        cookies = dict.fromkeys((c.send(nbd.READ, 1, 32 * MIB) for _ in range(24)), 32 * MIB)
+        t.ok(read_all(c, cookies, lambda _, got: len(got) == 32 * MIB), '24 reads of 32 MiB that are not aligned')
+    t.ok(peak_kib(disk.process) < 400 * 1024, 'in bounded memory', why='%d KiB' % peak_kib(disk.process))
+    disk.finish(t, 'bounded')
+
+
+def run_ns(process):
+    """What its main thread ran on a CPU."""
+    with open('/proc/%d/schedstat' % process.pid) as file:
+        return int(file.read().split()[0])
+
+
+def without_descriptors(t, tgt):
+    disk = Attach([tgt.port], 1)
+    first = disk.client()
+    limits = resource.prlimit(disk.process.pid, resource.RLIMIT_NOFILE)
+    taken = max(int(fd) for fd in os.listdir('/proc/%d/fd' % disk.process.pid)) + 1
+    resource.prlimit(disk.process.pid, resource.RLIMIT_NOFILE, (taken, limits[1]))
+    late = socket.socket(socket.AF_UNIX)
+    late.settimeout(nbd.TIMEOUT_S)
+    late.connect(disk.path)
+    t.ok(target.poll(lambda: 'cannot accept a client' in disk.errors()), 'no descriptor for a client: told',
+         why=disk.errors())
+    before, begin = run_ns(disk.process), time.monotonic()
+    target.poll(lambda: time.monotonic() > begin + 1.5)
+    spent = (run_ns(disk.process) - before) / 1e9
+    t.ok(spent < 0.3, 'waiting for one costs no CPU time', why='%.2f s of 1.5 s' % spent)
+    t.eq(disk.errors().count('cannot accept'), 1, 'and is told once')
+    t.eq(first.ask(nbd.READ, 0, 4096)[0], 0, 'others are served meanwhile')
+    resource.prlimit(disk.process.pid, resource.RLIMIT_NOFILE, limits)
+    t.eq(late.recv(8), b'NBDMAGIC', 'then it is accepted')
+    late.close()
+    first.sock.close()
+    disk.finish(t, 'without descriptors')
+
+
 # ---- other namespaces ----------------------------------------------------------------------------
 
 def read_only(t, tgt):
@@ -518,7 +560,7 @@ def test(t, tgt):
         with t.guard(part.__name__):
             part(t, disk)
     disk.finish(t, 'attach')
-    for part in (read_only, named, reaches_medium, grows, block_changes, block_changes_under_load, fails_over, ends, refusals):
+    for part in (bounded, without_descriptors, read_only, named, reaches_medium, grows, block_changes, block_changes_under_load, fails_over, ends, refusals):
         with t.guard(part.__name__):
             part(t, tgt)
 
