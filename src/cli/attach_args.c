@@ -72,6 +72,11 @@ static int option_take(struct attach_options *options, int c, const char *value)
 
 	switch (c) {
 	case OPTION_NBD:
+		if (strcmp(value, "-") == 0) {
+			cli_usage_error(COMMAND, "--nbd wants the path of a socket (./- for one "
+						 "named -)");
+			return -1;
+		}
 		options->nbd_socket = value;
 		return 0;
 	case OPTION_EXPORT:

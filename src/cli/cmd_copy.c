@@ -18,6 +18,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -44,6 +45,11 @@ static int run_measure(struct copy_run *run)
 	uint64_t bytes = from->size_bytes;
 	uint64_t rest = bytes % to->block_bytes;
 
+	/* Workers find out. */
+	if (from->is_stream) {
+		run->copy.total_bytes = UINT64_MAX;
+		return 0;
+	}
 	/* A file may end within a block, of which the rest becomes zero; a namespace does not. */
 	if (rest != 0 && from->is_ns) {
 		cli_error(to->command,
@@ -193,6 +199,14 @@ static void run_complain(const struct copy_run *run)
 			  ": one of them has changed, or the copy is bad",
 			  copy->to.name, copy->from.name, copy->failed_at,
 			  copy->failed_at + run->options->piece_bytes);
+	else if (copy->result == -EFBIG && copy->from.is_stream)
+		cli_error(command,
+			  "%s is longer than %s, which has %" PRIu64 " bytes; the first %" PRIu64
+			  " were written",
+			  copy->from.name, copy->to.name, copy->to.size_bytes, copy->failed_at);
+	else if (copy->result == -EPIPE && copy->to.is_stream)
+		cli_error(command, "whoever read standard output has gone after %" PRIu64 " bytes",
+			  copy->stream_bytes);
 	else
 		cli_error(command, "%s %s at byte %" PRIu64 ": %s", copy->failed_doing,
 			  at_source ? copy->from.name : copy->to.name, copy->failed_at,
@@ -205,6 +219,8 @@ static void run_tell_resume(const struct copy_run *run)
 
 	if (run->copy.phase == COPY_VERIFYING)
 		cli_error(command, "interrupted: everything was copied, not everything compared");
+	else if (run->copy.from.is_stream || run->copy.to.is_stream)
+		cli_error(command, "interrupted");
 	else if (run->options->journal != NULL)
 		cli_error(command, "interrupted: the same command goes on from here (%s)",
 			  run->options->journal);
@@ -273,6 +289,8 @@ static int run_init(struct copy_run *run)
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&run->copy.stopped, &attr);
+	pthread_cond_init(&run->copy.written, NULL);
+	pthread_mutex_init(&run->copy.stream_lock, NULL);
 	pthread_condattr_destroy(&attr);
 	/* Before any thread, so that all of them leave the signals to us. */
 	sigemptyset(&set);
@@ -280,7 +298,8 @@ static int run_init(struct copy_run *run)
 	sigaddset(&set, SIGINT);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	run->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	return run->signal_fd >= 0 ? 0 : -errno;
+	run->copy.stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return run->signal_fd >= 0 && run->copy.stop_fd >= 0 ? 0 : -errno;
 }
 
 int cmd_copy(int argc, char **argv)
@@ -307,5 +326,6 @@ int cmd_copy(int argc, char **argv)
 	copy_end_close(&run.copy.to);
 	weft_destroy(weft);
 	close(run.signal_fd);
+	close(run.copy.stop_fd);
 	return res == 0 ? CLI_OK : CLI_FAILED;
 }

@@ -39,12 +39,14 @@ bool copy_args(int argc, char **argv, struct copy_options *options, int *ret_exi
 
 /* ---- ends ----------------------------------------------------------------------------------- */
 
-/* A file, a block device or a namespace. */
+/* A file, a block device, a namespace, or standard input or output ("-"). */
 struct copy_end {
 	const char *command;
 	const char *name; /* as the user gave it */
 	bool is_ns;
 	bool is_regular; /* a file, not a device */
+	bool is_stream;  /* once, in order; copy_stream.c. size_bytes is UINT64_MAX */
+	bool does_wait;  /* the stream may not be ready for more */
 	int fd;
 	struct ns_handle handle;
 	uint64_t size_bytes;
@@ -69,6 +71,14 @@ int copy_end_flush(const struct copy_end *end);
 bool copy_end_is_hole(const struct copy_end *end, uint64_t offset, size_t bytes);
 /* What is read from now on comes from the medium. */
 void copy_end_forget(const struct copy_end *end);
+
+bool copy_stream_is_named(const char *name);
+int copy_stream_open(struct copy_end *end, bool is_source);
+/* Less than `bytes` only at the end. -ECANCELED: stop_fd became readable. */
+int copy_stream_read(const struct copy_end *end, int stop_fd, uint8_t *buf, size_t bytes,
+		     size_t *ret_bytes);
+int copy_stream_write(const struct copy_end *end, int stop_fd, const uint8_t *buf, size_t bytes);
+int copy_stream_flush(const struct copy_end *end);
 
 /* ---- the journal ---------------------------------------------------------------------------- */
 
@@ -99,14 +109,19 @@ struct copy {
 	const struct copy_options *options;
 	struct copy_end from;
 	struct copy_end to;
-	uint64_t total_bytes;
+	uint64_t total_bytes; /* UINT64_MAX: nobody knows before its end */
 	enum copy_phase phase;
 	int done_fd; /* readable when the last worker has ended */
+	int stop_fd; /* readable once it is stopped */
 	struct copy_worker *workers;
 	unsigned worker_count;
 	pthread_mutex_t lock;
 	pthread_cond_t stopped;
+	pthread_mutex_t stream_lock; /* whose turn it is to read standard input */
+	bool has_stream_ended;       /* under it */
+	pthread_cond_t written;      /* stream_bytes has changed */
 	/* Under the lock. */
+	uint64_t stream_bytes; /* of standard output: written */
 	unsigned running;
 	bool is_stopped; /* by a failure or a signal */
 	uint64_t next_bytes;

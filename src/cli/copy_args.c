@@ -35,7 +35,8 @@ static void help_print(void)
 	       "Copies a file or block device to a namespace, a namespace to a file, or one\n"
 	       "namespace to another. A namespace is written\n\n"
 	       "  nvme://ADDR[:PORT][,ADDR[:PORT]...]/NQN/NSID\n\n"
-	       "with an address for each path to it (port 4420); everything else is a file.\n\n");
+	       "with an address for each path to it (port 4420). - is standard input or output;\n"
+	       "everything else is a file (./- for one of that name).\n\n");
 	printf("      --resume JOURNAL      keep a journal in this file, and go on from where it\n"
 	       "                            says; it is removed when the copy is done\n"
 	       "      --verify              read both again and compare\n"
@@ -97,6 +98,10 @@ static int option_take(struct copy_options *options, int c, const char *value)
 		cli_usage_error(COMMAND, "--rate wants bytes a second (100M), not \"%s\"", value);
 		return -1;
 	case OPTION_RESUME:
+		if (copy_stream_is_named(value)) {
+			cli_usage_error(COMMAND, "--resume wants a file (./- for one named -)");
+			return -1;
+		}
 		options->journal = value;
 		return 0;
 	case OPTION_VERIFY:
@@ -121,6 +126,24 @@ static int option_take(struct copy_options *options, int c, const char *value)
 	return res == 1 ? 0 : -1;
 }
 
+/* A stream passes by once. */
+static bool stream_fits(const struct copy_options *options)
+{
+	bool is_stdin = copy_stream_is_named(options->from);
+
+	if (!is_stdin && !copy_stream_is_named(options->to))
+		return true;
+	if (options->journal != NULL)
+		cli_usage_error(COMMAND, "--resume cannot go on in the middle of standard %s",
+				is_stdin ? "input" : "output");
+	else if (options->does_verify)
+		cli_usage_error(COMMAND, "--verify cannot read standard %s again; copy %s a file",
+				is_stdin ? "input" : "output", is_stdin ? "from" : "to");
+	else
+		return true;
+	return false;
+}
+
 static bool ends_take(struct copy_options *options, int argc, char **argv)
 {
 	if (argc - optind != 2) {
@@ -134,7 +157,7 @@ static bool ends_take(struct copy_options *options, int argc, char **argv)
 				options->from, options->to);
 		return false;
 	}
-	return true;
+	return stream_fits(options);
 }
 
 static const struct option longs[] = {

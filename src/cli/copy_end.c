@@ -109,15 +109,17 @@ int copy_end_open(struct copy_end *end, struct weft *weft, const struct copy_opt
 	end->name = is_source ? options->from : options->to;
 	end->is_ns = ns_args_is_url(end->name);
 	end->fd = -1;
-	return end->is_ns ? ns_end_open(end, weft, options, is_source)
-			  : file_end_open(end, is_source);
+	if (end->is_ns)
+		return ns_end_open(end, weft, options, is_source);
+	return copy_stream_is_named(end->name) ? copy_stream_open(end, is_source)
+					       : file_end_open(end, is_source);
 }
 
 void copy_end_close(struct copy_end *end)
 {
 	if (end->is_ns)
 		ns_handle_close(&end->handle);
-	else if (end->fd >= 0)
+	else if (end->fd >= 0 && !end->is_stream)
 		close(end->fd);
 	end->fd = -1;
 }
@@ -202,7 +204,7 @@ int copy_end_zero(struct copy_end *end, uint64_t offset, size_t bytes)
 {
 	int res;
 
-	if (atomic_load(&end->cannot_zero))
+	if (end->is_stream || atomic_load(&end->cannot_zero))
 		return -EOPNOTSUPP;
 	if (end->is_ns)
 		res = ns_end_run(end, WEFT_WRITE_ZEROES, WEFT_DEALLOCATE_OK, NULL, offset, bytes);
@@ -220,6 +222,8 @@ int copy_end_flush(const struct copy_end *end)
 {
 	if (end->is_ns)
 		return weft_flush(end->handle.ns);
+	if (end->is_stream)
+		return copy_stream_flush(end);
 	return fsync(end->fd) == 0 ? 0 : -errno;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How far a copy is: one line that is written over on a terminal, or one line a second when asked
- * for, on standard error; the sum on standard output. Main thread.
+ * for, on standard error; the sum on standard output, unless the data is there. Main thread.
  */
 #include "cli/copy.h"
 
@@ -47,6 +47,14 @@ static void line_print(const struct copy_progress *progress, const struct copy *
 	uint64_t left = copy->total_bytes - at;
 	char done_text[32], total_text[32], rate_text[32];
 
+	if (copy->total_bytes == UINT64_MAX) {
+		fprintf(stderr, "%s%s: %s, %s/s%s", progress->is_terminal ? "\r" : "",
+			phase_name(copy), text_format_size(at, done_text, sizeof(done_text)),
+			text_format_size((uint64_t)rate, rate_text, sizeof(rate_text)),
+			progress->is_terminal ? "\033[K" : "\n");
+		fflush(stderr);
+		return;
+	}
 	fprintf(stderr, "%s%3.0f %% %s: %s of %s, %s/s, %.0f s left%s",
 		progress->is_terminal ? "\r" : "",
 		copy->total_bytes > 0 ? 100.0 * (double)at / (double)copy->total_bytes : 100.0,
@@ -75,6 +83,7 @@ void copy_progress_end(struct copy_progress *progress, struct copy *copy)
 	double seconds = (double)(clock_monotonic_ns() - progress->begin_ns) / NS_PER_S;
 	uint64_t done = bytes_done(copy);
 	char done_text[32], zero_text[32], rate_text[32], zeroes[64] = "";
+	FILE *to;
 
 	if (progress->is_terminal)
 		fprintf(stderr, "\r\033[K");
@@ -83,9 +92,10 @@ void copy_progress_end(struct copy_progress *progress, struct copy *copy)
 	if (copy->phase == COPY_COPYING && copy->zero_bytes > 0)
 		snprintf(zeroes, sizeof(zeroes), " (%s of it zeroes)",
 			 text_format_size(copy->zero_bytes, zero_text, sizeof(zero_text)));
-	printf("%s %s%s in %.1f s, %s/s\n", phase_name(copy),
-	       text_format_size(done, done_text, sizeof(done_text)), zeroes, seconds,
-	       text_format_size(seconds > 0 ? (uint64_t)((double)done / seconds) : 0, rate_text,
-				sizeof(rate_text)));
-	fflush(stdout);
+	to = copy->to.is_stream ? stderr : stdout;
+	fprintf(to, "%s %s%s in %.1f s, %s/s\n", phase_name(copy),
+		text_format_size(done, done_text, sizeof(done_text)), zeroes, seconds,
+		text_format_size(seconds > 0 ? (uint64_t)((double)done / seconds) : 0, rate_text,
+				 sizeof(rate_text)));
+	fflush(to);
 }

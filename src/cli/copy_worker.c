@@ -4,7 +4,8 @@
  * each. They wait in the file system, in libweft, or for the rate; nothing else runs on them.
  *
  * A piece that is all hole in the source is not read. What is read is looked through for zeroes,
- * and runs of them are erased in the destination in place of written.
+ * and runs of them are erased in the destination in place of written. Standard input is read as the
+ * piece is taken, since nobody knows before how long it is; standard output is written in turn.
  */
 #include "cli/copy.h"
 
@@ -62,23 +63,37 @@ static int zeroes_put(struct copy *copy, const uint8_t *buf, uint64_t offset, si
 	return res;
 }
 
-static int piece_copy(struct copy_worker *worker, uint64_t offset, size_t bytes,
-		      const char **ret_doing)
+/* In turn: all before it is written. 0, -ECANCELED when the copy was stopped, another -errno. */
+static int piece_send(struct copy *copy, const uint8_t *buf, uint64_t offset, size_t bytes)
+{
+	bool is_stopped;
+	int res = -ECANCELED;
+
+	pthread_mutex_lock(&copy->lock);
+	while (!copy->is_stopped && copy->stream_bytes != offset)
+		pthread_cond_wait(&copy->written, &copy->lock);
+	is_stopped = copy->is_stopped;
+	pthread_mutex_unlock(&copy->lock);
+	if (!is_stopped)
+		res = copy_stream_write(&copy->to, copy->stop_fd, buf, bytes);
+	if (res != 0)
+		return res;
+	pthread_mutex_lock(&copy->lock);
+	copy->stream_bytes += bytes;
+	pthread_cond_broadcast(&copy->written);
+	pthread_mutex_unlock(&copy->lock);
+	return 0;
+}
+
+/* What is in the worker's buffer goes to the destination. */
+static int piece_write(struct copy_worker *worker, uint64_t offset, size_t bytes)
 {
 	struct copy *copy = worker->copy;
 	bool is_sparse = copy->options->is_sparse;
 	int res = 0;
 
-	if (is_sparse && copy_end_is_hole(&copy->from, offset, bytes)) {
-		*ret_doing = "erasing";
-		memset(worker->buf, 0, bytes);
-		return zeroes_put(copy, worker->buf, offset, bytes);
-	}
-	*ret_doing = "reading";
-	res = copy_end_read(&copy->from, worker->buf, offset, bytes);
-	if (res != 0)
-		return res;
-	*ret_doing = "writing";
+	if (copy->to.is_stream)
+		return piece_send(copy, worker->buf, offset, bytes);
 	for (size_t at = 0; at < bytes && res == 0;) {
 		bool zero = false;
 		size_t part = is_sparse ? run_bytes(worker->buf, at, bytes, &zero) : bytes;
@@ -88,6 +103,27 @@ static int piece_copy(struct copy_worker *worker, uint64_t offset, size_t bytes,
 		at += part;
 	}
 	return res;
+}
+
+static int piece_copy(struct copy_worker *worker, uint64_t offset, size_t bytes,
+		      const char **ret_doing)
+{
+	struct copy *copy = worker->copy;
+	int res = 0;
+
+	if (copy->options->is_sparse && !copy->to.is_stream &&
+	    copy_end_is_hole(&copy->from, offset, bytes)) {
+		*ret_doing = "erasing";
+		memset(worker->buf, 0, bytes);
+		return zeroes_put(copy, worker->buf, offset, bytes);
+	}
+	*ret_doing = "reading";
+	if (!copy->from.is_stream)
+		res = copy_end_read(&copy->from, worker->buf, offset, bytes);
+	if (res != 0)
+		return res;
+	*ret_doing = "writing";
+	return piece_write(worker, offset, bytes);
 }
 
 static int piece_verify(struct copy_worker *worker, uint64_t offset, size_t bytes,
@@ -150,20 +186,88 @@ static bool piece_next(struct copy_worker *worker, uint64_t *ret_offset, size_t 
 	return goes_on;
 }
 
+/* Under the lock. */
+static void copy_stop(struct copy *copy)
+{
+	uint64_t one = 1;
+
+	copy->is_stopped = true;
+	pthread_cond_broadcast(&copy->stopped);
+	pthread_cond_broadcast(&copy->written);
+	/* Fails only when the counter is full, and then it is readable. */
+	if (write(copy->stop_fd, &one, sizeof(one)) < 0)
+		return;
+}
+
 static void piece_fail(struct copy_worker *worker, int res, const char *doing)
 {
 	struct copy *copy = worker->copy;
 
 	pthread_mutex_lock(&copy->lock);
-	if (copy->result == 0) {
+	/* One that was cancelled was stopped by something else. */
+	if (copy->result == 0 && res != -ECANCELED) {
 		copy->result = res;
 		copy->failed_at = worker->at;
 		copy->failed_doing = doing;
 	}
-	copy->is_stopped = true;
-	pthread_cond_broadcast(&copy->stopped);
+	copy_stop(copy);
 	pthread_mutex_unlock(&copy->lock);
 }
+
+/* ---- standard input ------------------------------------------------------------------------- */
+
+/* The worker's next piece, read into its buffer; *ret_bytes is 0 behind the end. Under stream_lock.
+ */
+static int stream_take(struct copy_worker *worker, size_t *ret_bytes)
+{
+	struct copy *copy = worker->copy;
+	uint64_t room = copy->to.size_bytes - copy->next_bytes;
+	uint32_t block_bytes = copy->to.block_bytes;
+	size_t got = 0, rest;
+	int res = copy_stream_read(&copy->from, copy->stop_fd, worker->buf,
+				   copy->options->piece_bytes, &got);
+
+	*ret_bytes = 0;
+	if (res != 0)
+		return res;
+	copy->has_stream_ended = got < copy->options->piece_bytes;
+	if (got > room)
+		return -EFBIG;
+	/* The rest of the last block becomes zero, as behind the end of a file. */
+	rest = got % block_bytes != 0 ? block_bytes - got % block_bytes : 0;
+	memset(worker->buf + got, 0, rest);
+	*ret_bytes = got + rest;
+	return 0;
+}
+
+/* As piece_next. */
+static bool stream_next(struct copy_worker *worker, uint64_t *ret_offset, size_t *ret_bytes)
+{
+	struct copy *copy = worker->copy;
+	bool goes_on;
+	int res = 0;
+
+	*ret_bytes = 0;
+	pthread_mutex_lock(&copy->stream_lock);
+	pthread_mutex_lock(&copy->lock);
+	worker->at = copy->next_bytes;
+	if (copy->options->rate > 0 && !copy->has_stream_ended)
+		rate_wait(copy, copy->options->piece_bytes);
+	goes_on = !copy->is_stopped && !copy->has_stream_ended;
+	pthread_mutex_unlock(&copy->lock);
+	if (goes_on)
+		res = stream_take(worker, ret_bytes);
+	pthread_mutex_lock(&copy->lock);
+	*ret_offset = copy->next_bytes;
+	copy->next_bytes += *ret_bytes;
+	pthread_mutex_unlock(&copy->lock);
+	pthread_mutex_unlock(&copy->stream_lock);
+	if (res != 0)
+		piece_fail(worker, res, "reading");
+	return *ret_bytes > 0;
+}
+
+/* ---- a worker ------------------------------------------------------------------------------- */
 
 static void *worker_main(void *arg)
 {
@@ -175,7 +279,8 @@ static void *worker_main(void *arg)
 	bool is_last;
 	int res = 0;
 
-	while (res == 0 && piece_next(worker, &offset, &bytes)) {
+	while (res == 0 && (copy->from.is_stream ? stream_next(worker, &offset, &bytes)
+						 : piece_next(worker, &offset, &bytes))) {
 		res = copy->phase == COPY_COPYING ? piece_copy(worker, offset, bytes, &doing)
 						  : piece_verify(worker, offset, bytes, &doing);
 		if (res != 0) {
@@ -211,8 +316,7 @@ uint64_t copy_workers_watermark(struct copy *copy)
 void copy_workers_stop(struct copy *copy)
 {
 	pthread_mutex_lock(&copy->lock);
-	copy->is_stopped = true;
-	pthread_cond_broadcast(&copy->stopped);
+	copy_stop(copy);
 	pthread_mutex_unlock(&copy->lock);
 }
 

@@ -41,7 +41,7 @@ int ctl_export(struct ctl *ctl)
 
 	if (!answer)
 		return CLI_FAILED;
-	if (ctl->word_count > 0) {
+	if (ctl->word_count > 0 && strcmp(ctl->words[0], "-") != 0) {
 		res = file_write(answer, ctl->words[0]);
 	} else {
 		json_dumpf(answer, stdout, JSON_INDENT(2));

@@ -182,6 +182,13 @@ static int option_take(struct serve_args *args, int c, const char *value)
 {
 	switch (c) {
 	case 'c':
+		/* Read again at SIGHUP and compared at the next start. */
+		if (strcmp(value, "-") == 0) {
+			cli_usage_error("serve",
+					"-c wants a file, not standard input: it is read again at "
+					"SIGHUP (./- for one named -)");
+			return -1;
+		}
 		args->config_path = value;
 		return 0;
 	case OPTION_LISTEN:

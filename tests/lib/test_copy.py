@@ -48,6 +48,9 @@ class World:
         out, err = process.communicate()
         return process.returncode, out, err
 
+    def run_bytes(self, *args, **kwargs):
+        return subprocess.run([target.weft_path(), 'copy', *args], capture_output=True, timeout=TIMEOUT_S, **kwargs)
+
     def good(self, t, name, *args):
         code, out, err = self.copy(*args)
         t.ok(code == 0, name, why='status %d\n%s%s' % (code, out, err))
@@ -134,6 +137,81 @@ def ends_within_block(t, world):
     t.ok(got[:len(data)] == data and got[len(data):end] == bytes(end - len(data)), 'its last block ends with zeroes')
     t.eq(got[end:end + 4096], b'\xa5' * 4096, 'what comes after it is left alone')
     world.good(t, 'an empty file', world.put(b''), world.url(1), '--verify')
+
+
+def streams(t, world):
+    """"-" is standard input and output."""
+    for nsid, block in ((1, 4096), (2, 512)):
+        noise(world, nsid)
+        data = os.urandom(3 * MIB) + bytes(2 * MIB) + os.urandom(1000)
+        # In crumbs, so that reads are partial.
+        process = world.start('-', world.url(nsid), '--size', '64k', '--depth', '8', '--progress',
+                              stdin=subprocess.PIPE, cwd=world.folder)
+        for i in range(0, len(data), 70001):
+            os.write(process.stdin.fileno(), data[i:i + 70001])
+        process.stdin.close()
+        process.stdin = None
+        out, err = process.communicate()
+        t.ok(process.returncode == 0 and 'copied' in out, 'standard input to a namespace', why=out + err)
+        result = world.run_bytes(world.url(nsid), '-', cwd=world.folder)
+        got, end = result.stdout, -(-len(data) // block) * block
+        t.eq((result.returncode, len(got)), (0, 16 * MIB), 'a namespace to standard output')
+        t.ok(got[:len(data)] == data and got[len(data):end] == bytes(end - len(data)), 'the same, the last block filled up')
+        t.ok(got[end:] == b'\xa5' * (16 * MIB - end), 'what comes after it is left alone')
+        t.ok(b'copied 16 MiB' in result.stderr, 'the sum is on standard error', why=repr(result.stderr))
+        shell = '"$0" copy "$1" - --quiet --size 128k --depth 5 | "$0" copy - "$2" --quiet'
+        code = subprocess.run(['bash', '-o', 'pipefail', '-c', shell, target.weft_path(), world.url(nsid),
+                               world.url(3 - nsid)], timeout=TIMEOUT_S).returncode
+        t.eq(code, 0, 'one into the other')
+        t.ok(world.run_bytes(world.url(3 - nsid), '-').stdout == got, 'the same')
+    t.ok(not os.path.exists(os.path.join(world.folder, '-')), 'no file is made that is named -')
+    with open(os.path.join(world.folder, '-'), 'wb') as file:
+        file.write(b'x' * 4096)
+    code = subprocess.run([target.weft_path(), 'copy', './-', world.url(1)], cwd=world.folder,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL).returncode
+    t.ok(code == 0 and world.run_bytes(world.url(1), '-').stdout[:4096] == b'x' * 4096, './- is a file')
+    code = subprocess.run([target.weft_path(), 'copy', '-', world.url(1)], cwd=world.folder,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL).returncode
+    t.eq(code, 0, 'an empty standard input')
+
+
+def streams_that_fail(t, world):
+    noise(world, 1)
+    for name, length, block in (('by a byte', 16 * MIB + 1, 16 * MIB), ('by much', 20 * MIB, 16 * MIB)):
+        result = world.run_bytes('-', world.url(1), input=b'y' * length)
+        t.ok(result.returncode == 1 and b'is longer than' in result.stderr and b'16777216 bytes' in result.stderr,
+             'an input that is too long, ' + name, why=repr(result.stderr))
+        t.ok(world.run_bytes(world.url(1), '-').stdout == b'y' * block, 'what fits is written, as it says')
+    process = world.start(world.url(1), '-')
+    process.stdout.read(1)
+    process.stdout.close()
+    process.stdout = None
+    err = process.communicate()[1]
+    t.ok(process.returncode == 1 and 'has gone' in err, 'a reader that goes away', why=err)
+    for args in ((world.url(1), '-'), ('-', world.url(1))):
+        # Nobody reads, nobody writes: a signal still ends it.
+        with open(os.path.join(world.folder, 'err'), 'w+') as err:
+            ours, theirs = os.pipe()
+            process = subprocess.Popen([target.weft_path(), 'copy', *args], stderr=err,
+                                       **({'stdout': theirs} if args[1] == '-' else {'stdin': ours}))
+            target.poll(lambda: len(os.listdir('/proc/%d/task' % process.pid)) > 8 or process.poll() is not None, 60)
+            process.send_signal(signal.SIGTERM)
+            t.eq(process.wait(60), 1, 'SIGTERM while a stream stands still')
+            os.close(ours)
+            os.close(theirs)
+            err.seek(0)
+            t.ok('interrupted' in err.read(), 'it says so')
+    world.bad(t, '--verify of a stream', '--verify cannot', '-', world.url(1), '--verify', code=2)
+    world.bad(t, '--verify to a stream', '--verify cannot', world.url(1), '-', '--verify', code=2)
+    world.bad(t, '--resume of a stream', '--resume cannot', '-', world.url(1), '--resume', world.path(), code=2)
+    world.bad(t, 'a journal named -', '--resume wants a file', world.path(), world.url(1), '--resume', '-', code=2)
+    world.bad(t, 'a stream to a stream', 'neither', '-', '-', code=2)
+    near, far = pty.openpty()
+    process = subprocess.run([target.weft_path(), 'copy', world.url(1), '-'], stdout=far, stderr=subprocess.PIPE)
+    t.ok(process.returncode == 1 and b'is a terminal' in process.stderr, 'a terminal gets no data',
+         why=repr(process.stderr))
+    os.close(near)
+    os.close(far)
 
 
 def journal_bytes(path):
@@ -281,8 +359,8 @@ def refusals(t, world):
 def test(t, tgt):
     with tempfile.TemporaryDirectory(prefix='weft-copy-') as folder:
         world = World(tgt, folder)
-        for part in (round_trips, sparse, ends_within_block, resumes, journal_refusals, fails_over, differs, shows,
-                     refusals):
+        for part in (round_trips, sparse, ends_within_block, streams, streams_that_fail, resumes, journal_refusals,
+                     fails_over, differs, shows, refusals):
             with t.guard(part.__name__):
                 part(t, world)
 
