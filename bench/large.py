@@ -38,7 +38,7 @@ class Target:
             path = os.path.join(setup.work_folder, "document.json")
             with open(path, "w") as f:
                 json.dump(document, f)
-            argv += ["-c", path]
+            argv += ["-c", path, "--reset"]
         self.port, self.state = port, state
         began = time.monotonic()
         self.process = process.Process("weft", argv, setup.cpus.target if cpu is None else cpu,

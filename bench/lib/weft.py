@@ -36,7 +36,7 @@ class Target:
         if in_capsule is not None:
             limits["in_capsule_bytes"] = in_capsule
         argv = [bench.weft, "serve", "--reactors", str(reactors), "--discovery", "none", "--log-level", "info",
-                "--state", os.path.join(folder, "state")]
+                "--state", os.path.join(folder, "state"), "--reset"]
         if limits:
             config = os.path.join(folder, "weft.json")
             with open(config, "w") as f:

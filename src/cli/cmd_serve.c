@@ -22,19 +22,16 @@ struct serve {
 /* What the command line says, and the hash that names it. */
 struct source {
 	struct config *config;
-	bool is_named; /* else the embedded default, for a first start */
+	json_t *document; /* as it was written */
+	bool is_named;    /* else the embedded default, for a first start */
 	char hash[STORE_HASH_BYTES];
 };
 
 static int source_from_file(const char *path, struct source *source, struct config_errors *errors)
 {
-	json_t *document;
-	int res = start_read_file(path, &document, source->hash, errors);
+	int res = start_read_file(path, &source->document, source->hash, errors);
 
-	if (res == 0)
-		res = config_load_json(document, &source->config, errors);
-	json_decref(document);
-	return res;
+	return res < 0 ? res : config_load_json(source->document, &source->config, errors);
 }
 
 /* The embedded default: one file in the state folder, made at the first start. */
@@ -73,10 +70,14 @@ static int source_make(const struct serve_args *args, struct source *source,
 
 	*source = (struct source){0};
 	source->is_named = args->config_path || flags.nqn || flags.listen_count > 0 ||
-			   flags.ns_count > 0 || flags.host_count > 0;
+			   flags.ns_count > 0 || flags.host_count > 0 || flags.rights_count > 0;
 	if (args->config_path)
 		return source_from_file(args->config_path, source, errors);
 	start_hash_flags(&flags, source->hash);
+	if (source->is_named)
+		source->document = config_flags_document(&flags, errors);
+	if (source->is_named && !source->document)
+		return -EINVAL;
 	if (flags.ns_count == 0) {
 		res = default_spec(args, &spec, errors);
 		flags.namespaces = (const char *const *)&spec;
@@ -165,6 +166,46 @@ static void serve_ended(void *arg)
 	serve->check = NULL;
 }
 
+/* Takes the configuration of the source over. */
+static int serve_run(struct serve *serve, const struct source *source,
+		     struct daemon_options *options)
+{
+	int status;
+
+	if (serve->args.is_self_check) {
+		serve->check = selfcheck_prepare(serve->args.state_dir);
+		if (!serve->check) {
+			config_free(source->config);
+			return CLI_FAILED;
+		}
+	}
+	options->state_dir = serve->args.state_dir;
+	options->config_path = serve->args.config_path;
+	options->taken_config = source->config;
+	options->source_hash = source->is_named ? source->hash : NULL;
+	options->source = source->document;
+	options->start = serve->args.start;
+	options->reactor_count = serve->args.reactor_count;
+	options->spin_max_us = serve->args.spin_max_us;
+	options->is_pinned = serve->args.is_pinned;
+	options->run_for_ms = serve->args.run_for_ms;
+	options->api = serve->args.api;
+	options->hooks = (struct daemon_hooks){
+		.started = serve_started,
+		.stopping = serve_stopping,
+		.ended = serve_ended,
+		.arg = serve,
+	};
+	status = log_writer_start();
+	if (status)
+		log_warn("control", "no thread for the log, the reactors write it: %s",
+			 strerror(-status));
+	status = daemon_run(options);
+	serve_ended(serve);
+	log_writer_stop();
+	return status;
+}
+
 int cmd_serve(int argc, char **argv)
 {
 	struct daemon_options options = {0};
@@ -177,43 +218,15 @@ int cmd_serve(int argc, char **argv)
 		return status;
 	if (source_make(&serve.args, &source, &errors)) {
 		errors_explain(&serve.args, &errors);
-		return CLI_FAILED;
-	}
-	if (discovery_choose(&serve.args, &options) < 0) {
+		status = CLI_FAILED;
+	} else if (discovery_choose(&serve.args, &options) < 0) {
 		config_free(source.config);
-		return CLI_USAGE;
+		status = CLI_USAGE;
+	} else if (serve.args.is_check) {
+		status = check_print(&serve.args, source.config, &options);
+	} else {
+		status = serve_run(&serve, &source, &options);
 	}
-	if (serve.args.is_check)
-		return check_print(&serve.args, source.config, &options);
-	if (serve.args.is_self_check) {
-		serve.check = selfcheck_prepare(serve.args.state_dir);
-		if (!serve.check) {
-			config_free(source.config);
-			return CLI_FAILED;
-		}
-	}
-	options.state_dir = serve.args.state_dir;
-	options.config_path = serve.args.config_path;
-	options.taken_config = source.config;
-	options.source_hash = source.is_named ? source.hash : NULL;
-	options.forgets_kept = serve.args.is_reset;
-	options.reactor_count = serve.args.reactor_count;
-	options.spin_max_us = serve.args.spin_max_us;
-	options.is_pinned = serve.args.is_pinned;
-	options.run_for_ms = serve.args.run_for_ms;
-	options.api = serve.args.api;
-	options.hooks = (struct daemon_hooks){
-		.started = serve_started,
-		.stopping = serve_stopping,
-		.ended = serve_ended,
-		.arg = &serve,
-	};
-	status = log_writer_start();
-	if (status)
-		log_warn("control", "no thread for the log, the reactors write it: %s",
-			 strerror(-status));
-	status = daemon_run(&options);
-	serve_ended(&serve);
-	log_writer_stop();
+	json_decref(source.document);
 	return status;
 }

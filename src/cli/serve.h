@@ -35,7 +35,7 @@ struct serve_args {
 	uint64_t run_for_ms;
 	bool is_check;
 	bool is_self_check;
-	bool is_reset;
+	enum daemon_start start; /* --reset, --merge */
 };
 
 /* serve_args.c. 0: go on; 1: exit with *ret_exit (help, or a mistake that was explained). */

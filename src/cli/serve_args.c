@@ -27,6 +27,7 @@ enum serve_option {
 	OPTION_ALLOW_HOST,
 	OPTION_STATE,
 	OPTION_RESET,
+	OPTION_MERGE,
 	OPTION_REACTORS,
 	OPTION_SPIN_US,
 	OPTION_PIN,
@@ -50,6 +51,7 @@ static const struct option serve_options[] = {
 	{"rights", required_argument, NULL, OPTION_RIGHTS},
 	{"state", required_argument, NULL, OPTION_STATE},
 	{"reset", no_argument, NULL, OPTION_RESET},
+	{"merge", no_argument, NULL, OPTION_MERGE},
 	{"reactors", required_argument, NULL, OPTION_REACTORS},
 	{"spin-us", required_argument, NULL, OPTION_SPIN_US},
 	{"pin", no_argument, NULL, OPTION_PIN},
@@ -72,9 +74,10 @@ static const char serve_help[] =
 	"[OPTION]...\n"
 	"\n"
 	"Exports namespaces over NVMe/TCP until SIGTERM or SIGINT; SIGHUP reads FILE again.\n"
-	"The state folder keeps the state with all changes made since. It counts again when FILE\n"
-	"or the flags are those it began with, or none are given; others replace it. With neither\n"
-	"-c nor --ns, the first time: one 1 GiB namespace in that folder, on 127.0.0.1:4420.\n"
+	"The state folder keeps the state with all changes made since. Restarting with the same\n"
+	"FILE or flags, or with none, uses that saved state; different ones are refused unless\n"
+	"--merge or --reset is given. The first start with neither -c nor --ns exports one 1 GiB\n"
+	"namespace in that folder, on 127.0.0.1:4420.\n"
 	"\n"
 	"  -c, --config FILE         what to export, as JSON; see weft.json(5)\n"
 	"      --listen ADDR:PORT    where to listen (127.0.0.1:4420); repeatable\n"
@@ -89,7 +92,10 @@ static const char serve_help[] =
 	"      --discovery ADDR:PORT where discovery answers besides the listeners, or none\n"
 	"                            (the first listener's address, port 8009)\n"
 	"      --state DIR           state folder ($XDG_STATE_HOME/weft, root: /var/lib/weft)\n"
-	"      --reset               begin with FILE or the flags, whatever is kept\n"
+	"      --merge               apply what FILE or the flags add and change over the saved\n"
+	"                            state; nothing is removed\n"
+	"      --reset               replace the saved state by FILE or the flags; a copy of it\n"
+	"                            stays in the state folder\n"
 	"      --api-socket PATH     where weft ctl and the REST API reach the target, or none\n"
 	"                            (weft.sock in the state folder)\n"
 	"      --api-listen ADDR:PORT  the REST API over TCP as well, with a bearer token\n"
@@ -160,6 +166,17 @@ static int state_dir_take(struct serve_args *args, const char *value)
 	return -1;
 }
 
+static int start_take(struct serve_args *args, enum daemon_start start)
+{
+	if (args->start == DAEMON_SAME || args->start == start) {
+		args->start = start;
+		return 0;
+	}
+	cli_usage_error("serve", "--reset replaces the saved state and --merge keeps it; use one "
+				 "of them");
+	return -1;
+}
+
 static int run_for_take(struct serve_args *args, const char *value)
 {
 	if (text_parse_duration_ms(value, &args->run_for_ms) == 0 && args->run_for_ms > 0)
@@ -205,8 +222,9 @@ static int option_take(struct serve_args *args, int c, const char *value)
 	case OPTION_STATE:
 		return state_dir_take(args, value);
 	case OPTION_RESET:
-		args->is_reset = true;
-		return 0;
+		return start_take(args, DAEMON_RESET);
+	case OPTION_MERGE:
+		return start_take(args, DAEMON_MERGE);
 	case OPTION_REACTORS:
 		return number_take("--reactors", value, 1, SERVE_REACTORS_MAX,
 				   &args->reactor_count);
@@ -249,6 +267,13 @@ static int args_agree(const struct serve_args *args)
 		cli_usage_error("serve",
 				"-c FILE says what --ns, --nqn, --listen, --allow-host and "
 				"--rights would; use one or the other");
+		return -1;
+	}
+	if (args->start == DAEMON_MERGE && !args->config_path && args->namespaces.count == 0 &&
+	    args->listens.count == 0 && args->hosts.count == 0 && args->rights.count == 0 &&
+	    !args->nqn) {
+		cli_usage_error("serve", "--merge needs something to merge: -c FILE, --ns, --nqn, "
+					 "--listen, --allow-host or --rights");
 		return -1;
 	}
 	if (args->api.has_tcp && !args->api.token_path) {

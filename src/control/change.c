@@ -242,7 +242,13 @@ static void run_begin_start(struct run *run)
 		change_run_fail_told(run, -ENOMEM);
 		return;
 	}
-	if (run->before && !run->has_source && json_equal(run->before, run->after)) {
+	if (run->before && json_equal(run->before, run->after)) {
+		int res = run_keep_source(run);
+
+		if (res < 0) {
+			change_run_fail_told(run, res);
+			return;
+		}
 		json_decref(run->after);
 		run->after = NULL;
 	}
@@ -309,14 +315,15 @@ static void source_take(struct run *run, const char *source_hash)
 		text_copy(run->source_hash, sizeof(run->source_hash), source_hash);
 }
 
-void changes_start(struct changes *changes, struct config *taken_config, json_t *kept,
-		   const char *source_hash, const struct change *change)
+void changes_start(struct changes *changes, struct start *start, const struct change *change)
 {
 	struct run *run = run_add(changes, RUN_START, change);
 
-	run->next = taken_config;
-	run->before = json_incref(kept);
-	source_take(run, source_hash);
+	run->next = start->config;
+	run->before = start->kept;
+	run->result.diff = start->diff;
+	source_take(run, start->source_hash);
+	*start = (struct start){0};
 }
 
 void changes_submit(struct changes *changes, const struct change *change, const char *source_hash)

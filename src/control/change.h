@@ -9,7 +9,7 @@
 #ifndef WEFT_CONTROL_CHANGE_H
 #define WEFT_CONTROL_CHANGE_H
 
-#include "control/daemon.h"
+#include "control/start.h"
 
 struct changes;
 struct media_registry;
@@ -36,11 +36,10 @@ void changes_destroy(struct changes *changes);
 void changes_set_discovery(struct changes *changes, const struct net_addr *addr);
 
 /*
- * The first one: applies this configuration, and keeps what differs from `kept`, the document in
- * the store (NULL: none; counted). Of the change, done, arg and origin are used.
+ * The first one: applies the configuration that start_choose chose, and keeps what differs from the
+ * document in the store. Takes over what *start owns. Of the change, done, arg and origin are used.
  */
-void changes_start(struct changes *changes, struct config *taken_config, json_t *kept,
-		   const char *source_hash, const struct change *change);
+void changes_start(struct changes *changes, struct start *start, const struct change *change);
 /* source_hash: kept together with it; NULL: stays as it is. */
 void changes_submit(struct changes *changes, const struct change *change, const char *source_hash);
 /* Of the change, done, arg and origin are used. */

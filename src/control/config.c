@@ -376,44 +376,67 @@ static json_t *flags_ports(const struct config_flags *flags)
 	return ports;
 }
 
-static json_t *flags_document(const struct config_flags *flags)
+static json_t *flags_subsystem(const struct config_flags *flags)
 {
 	json_t *namespaces = json_array(), *hosts = json_array();
-	json_t *root, *subsystem;
+	json_t *subsystem;
 
 	for (unsigned i = 0; i < flags->ns_count; i++)
-		json_array_append_new(namespaces, json_pack("{s:i,s:s}", "nsid", (int)i + 1,
-							    "media", flags->namespaces[i]));
+		json_array_append_new(namespaces,
+				      json_pack("{s:s}", "media", flags->namespaces[i]));
 	for (unsigned i = 0; i < flags->host_count; i++)
 		json_array_append_new(hosts, json_string(flags->hosts[i]));
-	subsystem = json_pack("{s:s,s:o,s:o,s:b}", "nqn",
-			      flags->nqn ? flags->nqn : TARGET_DEFAULT_NQN, "namespaces",
-			      namespaces, "hosts", hosts, "allow_any_host", flags->host_count == 0);
-	if (subsystem)
+	subsystem = json_pack("{s:s,s:o}", "nqn", flags->nqn ? flags->nqn : TARGET_DEFAULT_NQN,
+			      "namespaces", namespaces);
+	if (subsystem && flags->host_count > 0)
+		json_object_set(subsystem, "hosts", hosts);
+	if (subsystem && flags->rights_count > 0)
 		json_object_set_new(subsystem, "rights", flags_rights(flags));
-	root = json_pack("{s:i,s:[o]}", "version", CONFIG_DOCUMENT_VERSION, "subsystems",
-			 subsystem);
-	if (root && flags->listen_count > 0)
-		json_object_set_new(root, "ports", flags_ports(flags));
+	json_decref(hosts);
+	return subsystem;
+}
+
+/* Only what was given: a key that is left out has its default, and says nothing to --merge. */
+static json_t *flags_make(const struct config_flags *flags)
+{
+	json_t *subsystems = json_array();
+
+	if ((flags->nqn || flags->ns_count > 0 || flags->host_count > 0 ||
+	     flags->rights_count > 0) &&
+	    json_array_append_new(subsystems, flags_subsystem(flags)) < 0) {
+		json_decref(subsystems);
+		return NULL;
+	}
+	if (flags->listen_count == 0)
+		return json_pack("{s:i,s:o}", "version", CONFIG_DOCUMENT_VERSION, "subsystems",
+				 subsystems);
+	return json_pack("{s:i,s:o,s:o}", "version", CONFIG_DOCUMENT_VERSION, "subsystems",
+			 subsystems, "ports", flags_ports(flags));
+}
+
+json_t *config_flags_document(const struct config_flags *flags, struct config_errors *errors)
+{
+	unsigned before = errors->count;
+	json_t *root;
+
+	flags_check(flags, errors);
+	if (errors->count != before)
+		return NULL;
+	root = flags_make(flags);
+	if (!root)
+		config_errors_add(errors, "the flags are not valid UTF-8, or out of memory");
 	return root;
 }
 
 int config_from_flags(const struct config_flags *flags, struct config **ret_config,
 		      struct config_errors *errors)
 {
-	unsigned before = errors->count;
-	json_t *root;
+	json_t *root = config_flags_document(flags, errors);
 	int res;
 
 	*ret_config = NULL;
-	flags_check(flags, errors);
-	if (errors->count != before)
+	if (!root)
 		return -EINVAL;
-	root = flags_document(flags);
-	if (!root) {
-		config_errors_add(errors, "the flags are not valid UTF-8, or out of memory");
-		return -EINVAL;
-	}
 	res = config_load_json(root, ret_config, errors);
 	json_decref(root);
 	return res;

@@ -136,6 +136,9 @@ int config_load_text(const char *text, size_t len_bytes, struct config **ret_con
 		     struct config_errors *errors);
 int config_from_flags(const struct config_flags *flags, struct config **ret_config,
 		      struct config_errors *errors);
+/* The document that the flags make: what was not given is not in it. A new reference; NULL with at
+ * least one error. */
+json_t *config_flags_document(const struct config_flags *flags, struct config_errors *errors);
 void config_free(struct config *config);
 
 /* Into cluster->peers.secret. 0, or -errno with an error: the file must be ours alone. */
@@ -208,6 +211,11 @@ int config_check_transition(const struct config *from, const struct config *to,
 /* Write protection "until-power-cycle" ends with the run of the target that began it: to be called
  * on a document before the first configuration of a run is made of it. */
 void config_end_power_cycle(json_t *document);
+/*
+ * What a document, as it was written, adds and changes over another one with every name spelt out,
+ * which is edited (see control/config_merge.c). 0, or -EINVAL with at least one error.
+ */
+int config_merge(json_t *document, const json_t *more, struct config_errors *errors);
 /* A document saved by nvmetcli, the kernel target's tool, as one of ours; what cannot be carried
  * over is named in `notes`. NULL with at least one error. */
 json_t *config_import_nvmetcli(const json_t *saved, struct config_errors *errors,

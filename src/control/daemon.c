@@ -158,12 +158,15 @@ struct reload {
 	struct daemon *daemon;
 	json_t *document;
 	char hash[STORE_HASH_BYTES];
+	bool is_same; /* as the one that the state began with */
 };
 
 static int reload_edit(json_t *document, void *arg, struct config_errors *errors)
 {
 	struct reload *reload = arg;
 
+	if (reload->is_same)
+		return 0;
 	if (!json_is_object(reload->document)) {
 		config_errors_add(errors, "the document must be an object");
 		return -EINVAL;
@@ -172,10 +175,16 @@ static int reload_edit(json_t *document, void *arg, struct config_errors *errors
 	return json_object_update(document, reload->document) ? -ENOMEM : 0;
 }
 
-static void reload_tell(const struct daemon *daemon, int res, const struct config_errors *errors)
+static void reload_tell(const struct daemon *daemon, bool is_same, int res,
+			const struct config_errors *errors)
 {
 	const char *path = daemon->options->config_path;
 
+	if (res == 0 && is_same) {
+		log_info("control", "%s has not changed: the state stays, with all changes since",
+			 path);
+		return;
+	}
 	if (res == 0) {
 		log_info("control", "%s is in force", path);
 		return;
@@ -189,7 +198,7 @@ static void reload_done(void *arg, struct change_result *result)
 	struct reload *reload = arg;
 
 	if (result->res != -ESHUTDOWN)
-		reload_tell(reload->daemon, result->res, &result->errors);
+		reload_tell(reload->daemon, reload->is_same, result->res, &result->errors);
 	json_decref(reload->document);
 	free(reload);
 }
@@ -217,11 +226,13 @@ static void daemon_reload(void *arg)
 		res = start_read_file(daemon->options->config_path, &reload->document, reload->hash,
 				      &errors);
 	if (res < 0) {
-		reload_tell(daemon, res, &errors);
+		reload_tell(daemon, false, res, &errors);
 		free(reload);
 		return;
 	}
 	reload->daemon = daemon;
+	/* As at a start: the same file again does not undo what was changed since. */
+	reload->is_same = strcmp(reload->hash, store_source_hash(daemon->state.store)) == 0;
 	change.arg = reload;
 	changes_submit(daemon->changes, &change, reload->hash);
 }
@@ -322,18 +333,17 @@ static void started(void *arg, struct change_result *result)
 static void daemon_begin(struct reactor_msg *msg)
 {
 	struct daemon *daemon = container_of(msg, struct daemon, begin_msg);
-	const struct change change = {.done = started, .arg = daemon, .origin = "start"};
-	struct config *config = daemon->start.config;
+	static const char *const origins[] = {[DAEMON_SAME] = "start",
+					      [DAEMON_RESET] = "start --reset",
+					      [DAEMON_MERGE] = "start --merge"};
+	const struct change change = {
+		.done = started, .arg = daemon, .origin = origins[daemon->options->start]};
 
 	if (daemon->is_stopping)
 		return;
 	addresses_wait(daemon);
 	discovery_add(daemon);
-	daemon->start.config = NULL;
-	changes_start(daemon->changes, config, daemon->start.kept, daemon->start.source_hash,
-		      &change);
-	json_decref(daemon->start.kept);
-	daemon->start.kept = NULL;
+	changes_start(daemon->changes, &daemon->start, &change);
 }
 
 /* What subsystems have counted, all of them in one transaction. */
@@ -680,6 +690,7 @@ static void daemon_release(struct daemon *daemon)
 	free(daemon->reactors);
 	config_free(daemon->start.config);
 	json_decref(daemon->start.kept);
+	free(daemon->start.diff);
 	if (state_close(&daemon->state, daemon->is_clean) < 0) {
 		log_error("control", "cannot write to the state folder %s", daemon->state.dir);
 		daemon->exit_status = 1;

@@ -27,6 +27,13 @@ struct daemon_hooks {
 	void *arg;
 };
 
+/* What becomes of the saved state when the source is another one; see control/start.h. */
+enum daemon_start {
+	DAEMON_SAME,  /* the start is refused, unless both say the same */
+	DAEMON_RESET, /* it is replaced, and a copy of it kept */
+	DAEMON_MERGE, /* what the source adds and changes is applied over it */
+};
+
 struct daemon_options {
 	const char *state_dir;
 	const char *config_path; /* what SIGHUP reads again; NULL: started from flags */
@@ -34,7 +41,8 @@ struct daemon_options {
 	 * source was named, taken_config is for a first start. */
 	struct config *taken_config;
 	const char *source_hash;
-	bool forgets_kept;      /* the source counts, whatever is kept */
+	const json_t *source; /* as it was written, for DAEMON_MERGE */
+	enum daemon_start start;
 	unsigned reactor_count; /* 0: one per CPU that this process may use */
 	uint32_t spin_max_us;
 	bool is_pinned;         /* each reactor stays on a CPU of its own */

@@ -120,7 +120,7 @@ void start_hash_flags(const struct config_flags *flags, char ret_hash[STORE_HASH
 	json_decref(root);
 }
 
-/* ---- the choice -------------------------------------------------------------------------------
+/* ---- the saved state --------------------------------------------------------------------------
  */
 
 static void errors_log(const char *what, const struct config_errors *errors)
@@ -169,7 +169,7 @@ static int folder_check(const struct store *store, const struct config *config)
 				continue;
 			log_error(
 				"control",
-				"%s, namespace %u (%s): the kept state has this path as seen from "
+				"%s, namespace %u (%s): the saved state has this path as seen from "
 				"%s; start there, or begin anew with --reset",
 				subsystem->nqn, subsystem->namespaces[n].nsid,
 				subsystem->namespaces[n].media, store_folder(store));
@@ -177,26 +177,6 @@ static int folder_check(const struct store *store, const struct config *config)
 		}
 	}
 	return 0;
-}
-
-/* One line: how the source differs from what it replaces. `old` NULL: that cannot be read. */
-static void replacement_log(const struct config *old, const struct config *config)
-{
-	char *diff = old ? config_diff(old, config) : NULL;
-	unsigned lines = 0;
-
-	for (const char *at = diff; at && *at; at++)
-		lines += *at == '\n';
-	if (!diff)
-		log_warn("control", "another source: it replaces the kept state");
-	else if (diff[0] == 0)
-		log_info("control", "another source: it says what is kept already");
-	else
-		log_warn("control",
-			 "another source: it replaces the kept state (%u difference%s, the first: "
-			 "%.*s)",
-			 lines, lines == 1 ? "" : "s", (int)strcspn(diff, "\n"), diff);
-	free(diff);
 }
 
 /* Memory is empty now: hosts must not take it for what they knew. */
@@ -216,80 +196,202 @@ static void new_memory_log(const struct config *config)
 			 count, count == 1 ? " is" : "s are");
 }
 
-/* Of what the start begins with; `old` is what the store has, or NULL. */
-static int start_identify(struct start *start, const struct config *old)
+/* Namespaces that `known` (NULL: none) has too stay who they are. */
+static int identify(struct config *config, const struct config *known)
 {
 	struct config_errors errors = {.count = 0};
-	int res = config_identify(start->config, old, &errors);
+	int res = config_identify(config, known, &errors);
 
 	if (res < 0)
 		errors_log("the configuration", &errors);
-	else
-		new_memory_log(start->config);
 	return res;
 }
 
-/* The source replaces what is kept, but namespaces that both have stay who they are. */
-static int source_take(struct start *start)
+/* ---- another source ---------------------------------------------------------------------------
+ */
+
+#define DIFFERENCES_MAX 20 /* that are listed */
+
+static const char *source_name(const struct daemon_options *options)
+{
+	return options->config_path ? options->config_path
+	       : options->source    ? "the command line"
+				    : "the default configuration";
+}
+
+static void differences_log(enum log_level level, const char *diff)
+{
+	unsigned count = 0;
+
+	for (const char *line = diff; *line;) {
+		size_t len = strcspn(line, "\n");
+
+		if (count++ < DIFFERENCES_MAX)
+			log_line(level, "control", "    %.*s", (int)len, line);
+		line += len + (line[len] == '\n');
+	}
+	if (count > DIFFERENCES_MAX)
+		log_line(level, "control", "    ... and %u more", count - DIFFERENCES_MAX);
+}
+
+static void refusal_log(const struct store *store, const struct daemon_options *options,
+			const char *diff)
+{
+	log_error(
+		"control",
+		"%s differs from the saved state (generation %llu). Starting with it would change:",
+		source_name(options), (unsigned long long)store_generation(store));
+	differences_log(LOG_LEVEL_ERROR, diff);
+	log_error("control",
+		  "Not started, and nothing has changed. Start without %s to use the saved state, "
+		  "with --merge to add to it, or with --reset to replace it",
+		  options->config_path ? "-c" : "these options");
+}
+
+/* *ret_config: the saved state with what the source adds and changes. */
+static int merge_make(const struct start *start, const struct config *kept,
+		      const struct daemon_options *options, struct config **ret_config)
 {
 	struct config_errors errors = {.count = 0};
-	struct config *old = NULL;
-	int res;
+	json_t *document = json_deep_copy(start->kept);
+	int res = document ? 0 : -ENOMEM;
 
-	if (start->kept)
-		kept_load(start->kept, &old, &errors);
-	res = start_identify(start, old);
-	if (res == 0 && start->kept)
-		replacement_log(old, start->config);
-	config_free(old);
+	*ret_config = NULL;
+	if (res == 0) {
+		config_end_power_cycle(document);
+		config_forget_derived(document);
+		res = config_merge(document, options->source, &errors);
+	}
+	if (res == 0)
+		res = config_load_json(document, ret_config, &errors);
+	if (res == 0)
+		res = config_identify(*ret_config, kept, &errors);
+	if (res == 0)
+		res = config_check_transition(kept, *ret_config, &errors);
+	if (res < 0)
+		errors_log(source_name(options), &errors);
+	json_decref(document);
 	return res;
 }
+
+/*
+ * The source is another one, or shall be merged. Replaces start->config, which is the source's, by
+ * what counts. 0, or -errno after the reason was logged.
+ */
+static int source_settle(struct store *store, const struct daemon_options *options,
+			 const struct config *kept, struct start *start)
+{
+	bool is_merge = options->start == DAEMON_MERGE;
+	struct config *merged;
+	int res;
+
+	if (is_merge) {
+		res = merge_make(start, kept, options, &merged);
+		if (res < 0)
+			return res;
+		config_free(start->config);
+		start->config = merged;
+	} else {
+		res = identify(start->config, kept);
+		if (res < 0)
+			return res;
+	}
+	start->source_hash = options->source_hash ? options->source_hash : "";
+	start->diff = config_diff(kept, start->config);
+	if (!start->diff)
+		return -ENOMEM;
+	if (start->diff[0] == 0) {
+		log_info("control", "%s: it says what the saved state says", source_name(options));
+		return 0;
+	}
+	if (options->start == DAEMON_SAME) {
+		refusal_log(store, options, start->diff);
+		return -EEXIST;
+	}
+	if (is_merge) {
+		log_warn("control", "--merge: %s changes the saved state (generation %llu):",
+			 source_name(options), (unsigned long long)store_generation(store));
+		differences_log(LOG_LEVEL_WARN, start->diff);
+		return 0;
+	}
+	res = start_copy(store, options->state_dir);
+	if (res == 0)
+		differences_log(LOG_LEVEL_WARN, start->diff);
+	return res;
+}
+
+/* Saved, but it cannot be read as a configuration: all that --reset can do is to keep a copy. */
+static int unreadable_settle(struct store *store, const struct daemon_options *options,
+			     const struct config_errors *errors, struct start *start)
+{
+	errors_log("the saved state", errors);
+	if (options->start == DAEMON_RESET) {
+		int res = identify(start->config, NULL);
+
+		start->source_hash = options->source_hash ? options->source_hash : "";
+		return res < 0 ? res : start_copy(store, options->state_dir);
+	}
+	log_error("control", "the saved state cannot be used; --reset starts with the file or the "
+			     "flags instead");
+	return -EINVAL;
+}
+
+/* ---- the choice -------------------------------------------------------------------------------
+ */
 
 static bool is_kept_wanted(const struct store *store, const struct daemon_options *options)
 {
-	if (options->forgets_kept)
+	if (options->start == DAEMON_RESET || (options->start == DAEMON_MERGE && options->source))
 		return false;
 	return !options->source_hash || strcmp(options->source_hash, store_source_hash(store)) == 0;
 }
 
-int start_choose(struct store *store, const struct daemon_options *options, struct start *ret_start)
+static int kept_settle(struct store *store, const struct daemon_options *options,
+		       struct start *start)
 {
 	struct config_errors errors = {.count = 0};
+	struct config *kept;
+	int res = kept_load(start->kept, &kept, &errors);
+
+	if (res < 0)
+		return unreadable_settle(store, options, &errors, start);
+	if (options->start != DAEMON_RESET)
+		res = folder_check(store, kept);
+	if (res == 0 && !is_kept_wanted(store, options)) {
+		res = source_settle(store, options, kept, start);
+	} else if (res == 0) {
+		config_free(start->config);
+		start->config = kept;
+		log_info("control", "starting with the saved state, generation %llu",
+			 (unsigned long long)store_generation(store));
+		return identify(kept, NULL);
+	}
+	config_free(kept);
+	return res;
+}
+
+int start_choose(struct store *store, const struct daemon_options *options, struct start *ret_start)
+{
 	struct store_error error;
 	int res;
 
 	*ret_start = (struct start){.config = options->taken_config};
 	res = store_load_document(store, &ret_start->kept, &error);
-	if (res < 0 && res != -ENOENT) {
-		log_error("control", "%s", error.text);
-		goto fail;
-	}
-	if (!ret_start->kept || !is_kept_wanted(store, options)) {
+	if (res == -ENOENT) {
 		ret_start->source_hash = options->source_hash ? options->source_hash : "";
-		res = source_take(ret_start);
-		if (res < 0)
-			goto fail;
-		return 0;
+		res = identify(ret_start->config, NULL);
+	} else if (res < 0) {
+		log_error("control", "%s", error.text);
+	} else {
+		res = kept_settle(store, options, ret_start);
 	}
-	config_free(ret_start->config);
-	res = kept_load(ret_start->kept, &ret_start->config, &errors);
-	if (res == 0 && folder_check(store, ret_start->config) < 0) {
-		res = -ENOENT;
-		goto fail;
-	}
-	if (res == 0)
-		res = start_identify(ret_start, NULL);
 	if (res == 0) {
-		log_info("control", "starting with the kept state, generation %llu",
-			 (unsigned long long)store_generation(store));
-		return 0;
+		new_memory_log(ret_start->config);
+	} else {
+		config_free(ret_start->config);
+		json_decref(ret_start->kept);
+		free(ret_start->diff);
+		*ret_start = (struct start){0};
 	}
-	errors_log("the kept state", &errors);
-	log_error("control", "the kept state cannot be used; --reset starts with the file or the "
-			     "flags instead");
-fail:
-	config_free(ret_start->config);
-	json_decref(ret_start->kept);
-	*ret_start = (struct start){0};
 	return res;
 }

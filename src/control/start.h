@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a target starts with: the source (the file of -c, or the flags) or the state that is kept.
+ * What a target starts with: the source (the file of -c, or the flags) or the state that is saved.
  *
  * The store remembers a hash of the source that its state began with. The same source again: the
- * kept state counts, with every change made since. Another one: it replaces the kept state. No
- * source at all: the kept state, or the embedded default at the first start. Main thread, before
- * the reactors run.
+ * saved state counts, with every change made since. No source at all: likewise, or the embedded
+ * default at the first start. Another source would undo those changes: the start is refused with
+ * the difference, unless both say the same, --merge applies what the source adds and changes over
+ * the saved state, or --reset replaces the saved state, of which a copy is kept. Main thread,
+ * before the reactors run.
  */
 #ifndef WEFT_CONTROL_START_H
 #define WEFT_CONTROL_START_H
@@ -24,10 +26,14 @@ struct start {
 	struct config *config;   /* the caller's */
 	json_t *kept;            /* what the store has; counted; NULL: nothing */
 	const char *source_hash; /* to be kept; NULL: stays */
+	char *diff;              /* from what is kept to config, for free(); NULL: not compared */
 };
 
 /* Takes options->taken_config over. 0, or -errno after the reason was logged. */
 int start_choose(struct store *store, const struct daemon_options *options,
 		 struct start *ret_start);
+/* Before the saved state is replaced: a copy of the store beside it, told in the log
+ * (start_copy.c). 0, or -errno after the reason was logged. */
+int start_copy(struct store *store, const char *state_dir);
 
 #endif

@@ -1,26 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What `weft serve` starts with: the kept state when the source (file or flags) is the one it began
-with, or none is named; another source replaces it; --reset forgets it; a reload counts as a source.
+What `weft serve` starts with: the saved state when the source (file or flags) is the one it began
+with, or none is named. Another source is refused with the difference, merged into the saved state
+(--merge) or takes its place (--reset), which keeps a copy. A reload counts as a source.
 Write protection until the power cycle ends with the process. The self-check leaves nothing behind.
 A thousand subsystems with ten thousand namespaces start from the store alone.
 """
 
+import contextlib
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import sys
 import time
 
 import store_world
-from store_world import World, poll, quoted
+from store_world import World, poll, quoted, wire_target
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'wire'))
 from tap import Tap  # noqa: E402
 
 # 2 s are wanted and bench/footprint measures them; here other tests and sanitizers may run beside.
 START_LIMIT_S = 30.0
+SPEC = 'weft-serve(1), the saved state'
 ADDED = store_world.NQN % 'added'
 
 
@@ -31,6 +35,27 @@ def nqns(world):
 def begin(t, world, args, what):
     world.args = args
     return t.ok(world.start(shim=False), what + ': it starts', why=world.log())
+
+
+def refused(t, world, args, texts, what):
+    """The start is refused, says why, and the saved state is as it was."""
+    database = os.path.join(world.state, 'weft.db')
+    world.args = args
+    before = history(database)
+    t.ok(not world.start(shim=False) and all(text in world.log() for text in texts),
+         what + ': refused', SPEC, why=world.log())
+    t.eq(world.wait_exit(), 1, what + ': status 1')
+    t.eq(history(database), before, what + ': nothing has changed')
+
+
+def history(database):
+    with contextlib.closing(sqlite3.connect(database)) as store:
+        return (store.execute('SELECT generation FROM history ORDER BY generation').fetchall(),
+                store.execute('SELECT * FROM object ORDER BY kind, key').fetchall())
+
+
+def copies(world):
+    return sorted(name for name in os.listdir(world.state) if '.reset-' in name)
 
 
 def sources(t):
@@ -44,21 +69,137 @@ def sources(t):
         t.eq(len(both), 2, 'a subsystem is added')
         t.eq(world.stop(), 0, 'the end')
         begin(t, world, first, 'the same flags')
-        t.eq(nqns(world), both, 'the same flags: the kept state')
-        t.ok('kept state' in world.log(), 'and the log says so', why=world.log())
+        t.eq(nqns(world), both, 'the same flags: the saved state')
+        t.ok('saved state' in world.log(), 'and the log says so', why=world.log())
         world.stop()
         begin(t, world, [], 'no source')
-        t.eq(nqns(world), both, 'no source: the kept state')
+        t.eq(nqns(world), both, 'no source: the saved state')
         world.stop()
-        begin(t, world, listen + ['--ns', 'mem:2M'], 'other flags')
-        t.eq(nqns(world), [store_world.DEFAULT_NQN], 'other flags: they replace it')
-        t.ok('replaces the kept state' in world.log() and 'difference' in world.log(),
-             'and the log says what differs', why=world.log())
+        other = first + ['--ns', 'mem:2M']
+        refused(t, world, other, ['the command line differs from the saved state (generation 2)',
+                                  '- subsystem ' + ADDED, '/2: mem:2M', '--merge',
+                                  '--reset'], 'other flags')
+        begin(t, world, other + ['--reset'], '--reset')
+        t.eq(nqns(world), [store_world.DEFAULT_NQN], '--reset: the flags count')
+        t.eq(copies(world), ['weft.db.reset-2'], '--reset keeps a copy of the saved state', SPEC)
+        t.ok('weft.db.reset-2' in world.log() and '- subsystem ' + ADDED in world.log(),
+             'and says where, and what is gone', why=world.log())
+        t.eq([entry['origin'] for entry in world.call('GET', '/v1/history')[1]['history']],
+             ['start --reset', 'rest', 'start'], 'it is a generation like others')
+        world.change('POST', '/v1/history/2/rollback')
+        t.eq(nqns(world), both, 'and can be rolled back', SPEC)
+        world.stop()
+        begin(t, world, other, 'the flags of --reset again')
+        t.eq(nqns(world), both, 'without --reset: the saved state, with the rollback')
+        world.stop()
+        shutil.copy(os.path.join(world.state, 'weft.db.reset-2'),
+                    os.path.join(world.state, 'weft.db'))
+        begin(t, world, first, 'the copy, moved back')
+        t.eq(nqns(world), both, 'is the state again', SPEC)
+        world.stop()
+    finally:
+        world.remove()
+
+
+def equal_sources(t):
+    """Another text that says the same is no difference."""
+    world = World()
+    listen = ['--listen', '127.0.0.1:%d' % world.port]
+    path = os.path.join(world.folder, 'config.json')
+    try:
+        begin(t, world, listen + ['--ns', 'mem:1M'], 'flags')
+        document = world.document()
+        world.stop()
+        with open(path, 'w') as file:
+            json.dump(document, file)
+        begin(t, world, ['-c', path], 'a file that says the same')
+        t.eq((world.document(), len(world.call('GET', '/v1/history')[1]['history'])),
+             (document, 1), 'the same state, and no generation for it')
+        world.stop()
+        begin(t, world, ['-c', path, '--reset'], '--reset with nothing to lose')
+        t.eq(copies(world), [], 'no copy is made')
         world.change('POST', '/v1/subsystems', {'nqn': ADDED})
         world.stop()
-        begin(t, world, listen + ['--ns', 'mem:2M', '--reset'], '--reset')
-        t.eq(nqns(world), [store_world.DEFAULT_NQN], '--reset: the flags count')
+        begin(t, world, ['-c', path], 'it is the source from then on')
+        t.eq(len(nqns(world)), 2, 'with the change made since')
         world.stop()
+        for count in range(10):
+            world.args = listen + ['--ns', 'mem:%dM' % (count + 1), '--reset']
+            world.start(shim=False)
+            world.stop()
+        t.eq(len(copies(world)), 8, 'eight copies are kept', SPEC)
+        t.ok('weft.db.reset-2' not in copies(world), 'the newest')
+    finally:
+        world.remove()
+
+
+def merged(t, world, args, what):
+    begin(t, world, args + ['--merge'], what)
+    document = world.document()
+    t.eq(world.stop(), 0, what + ': the end')
+    begin(t, world, args, what + ', again without --merge')
+    t.eq(world.document(), document, what + ': the same flags, the saved state')
+    t.eq(world.stop(), 0, what + ': the second end')
+    return document
+
+
+def merges(t):
+    world = World()
+    listen = ['--listen', '127.0.0.1:%d' % world.port]
+    image = os.path.join(world.folder, 'a.img')
+    disk = 'file:%s,size=1M' % image
+    default = '/v1/subsystems/%s' % quoted(store_world.DEFAULT_NQN)
+    try:
+        begin(t, world, listen + ['--ns', disk], 'flags')
+        world.change('POST', '/v1/subsystems', {'nqn': ADDED})
+        world.change('PATCH', default + '/namespaces/1', {'size': '4M', 'label': 'mine'})
+        world.change('PATCH', default, {'model': 'kept'})
+        before = world.document()
+        world.stop()
+        host = 'nqn.2014-08.org.example:host'
+        second = wire_target.free_port()
+        after = merged(t, world, listen + ['--listen', '127.0.0.1:%d' % second, '--ns', 'null:1M',
+                                           '--ns', disk, '--allow-host', host], '--merge')
+        subsystem, was = after['subsystems'][1], before['subsystems'][1]
+        t.eq(after['subsystems'][0], before['subsystems'][0], 'what is not mentioned stays', SPEC)
+        t.eq((subsystem['model'], subsystem['serial']), ('kept', was['serial']),
+             'and so does what weft ctl changed')
+        t.eq(subsystem['namespaces'][0], was['namespaces'][0],
+             'a namespace is known by its file, and does not shrink', SPEC)
+        t.eq([(ns['nsid'], ns['media']) for ns in subsystem['namespaces'][1:]], [(2, 'null:1M')],
+             'another one gets a free number', SPEC)
+        t.eq((subsystem['allow_any_host'], subsystem['hosts']), (False, [host]),
+             'a list of hosts restricts', SPEC)
+        t.eq([(p['id'], p['service']) for p in after['ports']],
+             [(1, str(world.port)), (2, str(second))], 'a port is known by its address', SPEC)
+        after = merged(t, world, ['--allow-host', host + '2'], '--merge of one flag')
+        t.eq((after['subsystems'][1]['hosts'], len(after['subsystems'][1]['namespaces'])),
+             ([host, host + '2'], 2), 'lists of hosts are united, and nothing is removed', SPEC)
+        path = os.path.join(world.folder, 'config.json')
+
+        def put(**more):
+            with open(path, 'w') as file:
+                json.dump(dict({'version': 1}, **more), file)
+
+        put(limits={'controllers': 77}, subsystems=[{'nqn': store_world.DEFAULT_NQN, 'namespaces': [
+            {'nsid': 1, 'media': 'file:%s,size=8M' % image, 'ana_group': 3}]}],
+            ports=[{'id': 2, 'service': str(second), 'ana': [{'group': 3, 'state': 'inaccessible'}]}])
+        after = merged(t, world, ['-c', path], '--merge of a file')
+        ns = after['subsystems'][1]['namespaces'][0]
+        t.eq((ns['media'], ns['ana_group'], ns['uuid'], os.path.getsize(image)),
+             ('file:%s,size=8M' % image, 3, was['namespaces'][0]['uuid'], 8 << 20),
+             'a larger size is taken, the identity stays', SPEC)
+        t.eq((after['limits']['controllers'], [e for e in after['ports'][1]['ana'] if e['group'] == 3]),
+             (77, [{'group': 3, 'state': 'inaccessible'}]), 'numbers and states are set')
+        put(subsystems=[{'nqn': store_world.DEFAULT_NQN, 'namespaces': [
+            {'nsid': 1, 'media': 'mem:1M'}]}])
+        refused(t, world, ['-c', path, '--merge'], ['another NSID', '--reset'],
+                '--merge of another medium')
+        for args, text in ((['--ns', 'mem:1M', '--merge', '--reset'], 'use one'),
+                           (['--merge'], 'needs something')):
+            world.args = args
+            t.ok(not world.start(shim=False) and text in world.log() and world.wait_exit() == 2,
+                 ' '.join(args) + ': wrong usage', why=world.log())
     finally:
         world.remove()
 
@@ -82,10 +223,23 @@ def files(t):
         put(indent=4, sort_keys=True)
         begin(t, world, ['-c', path], 'the same file, laid out anew')
         t.eq(nqns(world), both, 'the same file: the kept state')
+        world.process.send_signal(signal.SIGHUP)
+        t.ok(poll(lambda: 'has not changed' in world.log()), 'SIGHUP with the same file: told',
+             why=world.log())
+        t.eq(nqns(world), both, 'and what was changed since stays', SPEC)
+        world.stop()
+        document['subsystems'].append({'nqn': store_world.NQN % 'second'})
+        put()
+        refused(t, world, ['-c', path], [path + ' differs', '+ subsystem', '- subsystem ' + ADDED],
+                'a file that has changed')
+        document['subsystems'].pop()
+        put()
+        begin(t, world, ['-c', path], 'the file as it was')
         document['subsystems'].append({'nqn': store_world.NQN % 'second'})
         put()
         world.process.send_signal(signal.SIGHUP)
         poll(lambda: 'is in force' in world.log())
+        t.ok('has not changed' not in world.log(), 'SIGHUP with another file')
         wanted = [store_world.NQN % 'file', store_world.NQN % 'second']
         t.eq(nqns(world), wanted, 'SIGHUP: the file replaces the state')
         world.change('POST', '/v1/subsystems', {'nqn': ADDED})
@@ -206,7 +360,7 @@ def many(t):
 
 def main():
     t = Tap()
-    for test in (sources, files, nothing_named, relative_paths, power_cycle, self_check, many):
+    for test in (sources, equal_sources, merges, files, nothing_named, relative_paths, power_cycle, self_check, many):
         with t.guard(test.__name__):
             test(t)
     sys.exit(t.done())

@@ -172,7 +172,7 @@ row_files() {
 	perf_some --nsid 2
 	target_stop
 	# What was written is in the files, for the next target as well.
-	target_start --reactors 2 --ns file:/var/tmp/inside.img --ns file:/dev/shm/inside.img
+	target_start --reset --reactors 2 --ns file:/var/tmp/inside.img --ns file:/dev/shm/inside.img
 	not cmp -n 2097152 /var/tmp/inside.img /dev/zero
 	perf_some
 	target_stop

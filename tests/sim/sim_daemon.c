@@ -429,7 +429,6 @@ static void daemon_begin(struct reactor_msg *msg)
 {
 	struct daemon *daemon = container_of(msg, struct daemon, begin_msg);
 	const struct change change = {.done = started, .arg = daemon, .origin = "start"};
-	struct config *config;
 
 	if (store_start(daemon) < 0 || choose(daemon) < 0 || target_make(daemon) < 0 ||
 	    changes_make(daemon) < 0) {
@@ -438,12 +437,7 @@ static void daemon_begin(struct reactor_msg *msg)
 		daemon_over(daemon);
 		return;
 	}
-	config = daemon->start.config;
-	daemon->start.config = NULL;
-	changes_start(daemon->changes, config, daemon->start.kept, daemon->start.source_hash,
-		      &change);
-	json_decref(daemon->start.kept);
-	daemon->start.kept = NULL;
+	changes_start(daemon->changes, &daemon->start, &change);
 }
 
 struct daemon *sim_daemon_create(const struct sim_daemon_config *config)

@@ -322,7 +322,7 @@ static void apply_broken(struct run *run)
 
 static void what_cannot_be_applied_changes_nothing(void)
 {
-	struct daemon_options options = {.forgets_kept = true};
+	struct daemon_options options = {.start = DAEMON_RESET};
 	struct run run = {.next = apply_broken};
 
 	EXPECT_EQ(0, run_daemon(&run, ONE, &options));
@@ -388,7 +388,7 @@ static void change_twice(struct run *run)
 
 static void changes_follow_each_other_and_survive(void)
 {
-	struct daemon_options options = {.forgets_kept = true};
+	struct daemon_options options = {.start = DAEMON_RESET};
 	struct run run = {.next = change_twice};
 	uint64_t generation;
 
@@ -414,8 +414,12 @@ static void changes_follow_each_other_and_survive(void)
 	EXPECT_EQ(3, run.subsystem_count);
 	EXPECT_EQ(generation, run.generation_first);
 
-	/* Another source: that. */
+	/* Another source: refused, unless it shall replace the kept state. */
 	options = (struct daemon_options){.run_for_ms = 1};
+	run = (struct run){.next = serve_on};
+	EXPECT_EQ(1, run_daemon(&run, TWO, &options));
+	EXPECT_EQ(0, run.started);
+	options = (struct daemon_options){.run_for_ms = 1, .start = DAEMON_RESET};
 	run = (struct run){.next = serve_on};
 	EXPECT_EQ(0, run_daemon(&run, TWO, &options));
 	EXPECT_EQ(2, run.subsystem_count);
@@ -441,7 +445,7 @@ static void stop_and_change(struct run *run)
 
 static void changes_that_wait_hear_of_the_end(void)
 {
-	struct daemon_options options = {0};
+	struct daemon_options options = {.start = DAEMON_RESET};
 	struct run run = {.next = stop_and_change};
 
 	EXPECT_EQ(0, run_daemon(&run, ONE, &options));
@@ -487,7 +491,7 @@ static void set_private(struct run *run)
 
 static void a_private_subsystem_is_in_no_document(void)
 {
-	struct daemon_options options = {.forgets_kept = true};
+	struct daemon_options options = {.start = DAEMON_RESET};
 	struct run run = {.next = set_private};
 
 	EXPECT_EQ(0, run_daemon(&run, ONE, &options));

@@ -24,6 +24,7 @@ import nvmetcp
 
 NQN = 'nqn.2026-11.io.weft:wire'
 ALL_RIGHTS = {'any': ['write-protect', 'format', 'label', 'namespaces']}
+RELOADED = re.compile('is in force|has not changed')
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 90.0
 ALARMS = ('check failed', 'CHECK', 'Sanitizer', 'runtime error:', 'stack smashing', 'corrupted')
@@ -103,10 +104,10 @@ class Target:
                 os.path.join(self.folder, 'state'), '--reactors', str(self.reactors),
                 '--log-level', 'debug'] + self.args
 
-    def start(self):
+    def start(self, *more):
         self.log_start = os.path.getsize(self.log_path) if os.path.exists(self.log_path) else 0
         with open(self.log_path, 'ab') as log, open(self.out_path, 'wb') as out:
-            self.process = subprocess.Popen(self.command(), stdout=out, stderr=self.stderr or log)
+            self.process = subprocess.Popen(self.command() + list(more), stdout=out, stderr=self.stderr or log)
         poll(lambda: self.process.poll() is not None or 'Connect with' in self.out(),
              START_TIMEOUT_S)
         if self.process.poll() is not None or 'Connect with' not in self.out():
@@ -138,9 +139,9 @@ class Target:
             change(config)
             self.config = config
         self.write_config()
-        before = self.log().count('is in force')
+        before = len(RELOADED.findall(self.log()))
         self.process.send_signal(signal.SIGHUP)
-        if not poll(lambda: self.log().count('is in force') > before):
+        if not poll(lambda: len(RELOADED.findall(self.log())) > before):
             raise RuntimeError('the new configuration does not come into force')
 
     def host(self, subnqn=NQN, **kwargs):

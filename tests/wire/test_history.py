@@ -23,6 +23,10 @@ def namespaces(api):
     return {ns['nsid']: ns for ns in api.get('/v1/config').json['subsystems'][0]['namespaces']}
 
 
+def uuids_of(api):
+    return {ns['nsid']: ns['uuid'] for ns in api.get(SUB + '/namespaces').json['namespaces']}
+
+
 def generation(api):
     return api.get('/v1/state').json['generation']
 
@@ -142,16 +146,19 @@ def memory(t, api):
     """Memory that was given up comes back empty, and so as another namespace."""
     api.post(SUB + '/namespaces', {'nsid': 63, 'media': 'mem:1M', 'uuid':
                                    '6f1c7b9a-52e0-4d0b-9a39-1f0f5c1d2e3f'})
-    first, uuids = generation(api), {k: v['uuid'] for k, v in namespaces(api).items()}
+    api.post(SUB + '/namespaces', {'nsid': 64, 'media': 'mem:1M'})
+    first, uuids = generation(api), uuids_of(api)
     api.patch(SUB, {'model': 'between'})
     rollback(api, first)
-    t.eq({k: v['uuid'] for k, v in namespaces(api).items()}, uuids,
+    t.eq(uuids_of(api), uuids,
          'memory that stayed keeps its identity', SPEC)
     api.delete(SUB + '/namespaces/63')
+    api.delete(SUB + '/namespaces/64')
     t.eq(rollback(api, first).status, 200, 'memory that was given up comes back')
-    t.ok(namespaces(api)[63]['uuid'] != uuids[63], 'with another UUID', SPEC,
-         why=namespaces(api)[63]['uuid'])
+    t.eq([k for k, uuid in uuids_of(api).items() if uuid != uuids[k]], [63, 64],
+         'with other UUIDs, also where the document gave one', SPEC)
     api.delete(SUB + '/namespaces/63')
+    api.delete(SUB + '/namespaces/64')
 
 
 def restarts(t, api, tgt):

@@ -189,7 +189,7 @@ def shutdown_of_many(t, tgt):
     tgt.terminate()
     tgt.wait_exit()
     tgt.write_config()
-    tgt.start()
+    tgt.start('--reset')
     with t.guard('shutdown of many'), tgt.host() as host:
         host.admin.set_property(n.CC, n.CC_ENABLE | 1 << 14)
         t.eq(host.admin.csts_until(SHST_COMPLETE, SHST) & SHST, SHST_COMPLETE,

@@ -248,7 +248,7 @@ def test(t, tgt):
     tgt.terminate()
     t.eq(tgt.wait_exit(), 0, 'the first run, which fills the store, ends')
     tgt.start()
-    t.ok('starting with the kept state' in tgt.log(), 'the second one starts from the store')
+    t.ok('starting with the saved state' in tgt.log(), 'the second one starts from the store')
     with t.guard('first and last'):
         ends(t, tgt)
     with t.guard('the largest subsystem'), tgt.host(LARGEST) as host:

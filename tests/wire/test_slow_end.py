@@ -120,7 +120,7 @@ def stop_with_hosts(t, tgt):
     tgt.config['subsystems'][0]['namespaces'].append(
         target.namespace(FLUSH, 'fault:delay:op=flush:ms=%d@%s' % (HOUR_MS, file)))
     tgt.write_config()
-    tgt.start()
+    tgt.start('--reset')
     host, other, owing = tgt.host(), tgt.host(), tgt.host()
     conn = host.queue()
     cmds = submit(conn)
