@@ -127,22 +127,28 @@ static json_t *peer_json(const struct peer_info *info)
 			 "last_error", info->last_error);
 }
 
-void api_peers_get(struct api_call *call)
+static void peers_listed(void *arg, const struct peer_info *infos, unsigned count)
 {
+	struct api_call *call = arg;
 	const struct config *config = daemon_config(call->api->daemon);
-	struct peer_info infos[PEERS_MAX];
-	struct daemon_facts facts;
 	json_t *list = json_array();
-	unsigned count = 0;
 
-	daemon_get_facts(call->api->daemon, &facts);
-	if (facts.peers)
-		count = peers_list(facts.peers, infos, PEERS_MAX);
 	for (unsigned i = 0; i < count; i++)
 		json_array_append_new(list, peer_json(&infos[i]));
 	api_answer(call, json_pack("{s:s, s:o}", "name",
 				   config && config->cluster ? config->cluster->peers.name : "",
 				   "peers", list));
+}
+
+void api_peers_get(struct api_call *call)
+{
+	struct daemon_facts facts;
+
+	daemon_get_facts(call->api->daemon, &facts);
+	if (facts.peers)
+		peers_list(facts.peers, peers_listed, call);
+	else
+		peers_listed(call, NULL, 0);
 }
 
 void api_openapi_get(struct api_call *call)

@@ -22,6 +22,8 @@ struct changes_options {
 	uint64_t generation; /* of what is kept; 0: nothing is */
 	/* Another configuration is in force, and what only the former one had is still open. May be
 	 * NULL. */
+	/* May be NULL. The snapshot is given to the target next. */
+	void (*applying)(void *arg, const struct snapshot *snapshot);
 	void (*applied)(void *arg);
 	/* After changes_stop: nothing is under way and nothing waits. */
 	void (*stopped)(void *arg);

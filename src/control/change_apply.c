@@ -108,6 +108,12 @@ static void run_accept(struct run *run)
 	change_run_end(run);
 }
 
+static void run_tell_applying(struct changes *changes, const struct snapshot *snapshot)
+{
+	if (changes->options.applying)
+		changes->options.applying(changes->options.arg, snapshot);
+}
+
 static void run_taken_back(void *arg, int res, const char *error)
 {
 	struct run *run = arg;
@@ -149,6 +155,7 @@ static void run_take_back(struct run *run)
 				     &errors);
 	if (res == 0) {
 		changes->discovery_generation++;
+		run_tell_applying(changes, snapshot);
 		target_apply(changes->options.target, snapshot, run_taken_back, run);
 		return;
 	}
@@ -281,6 +288,7 @@ void change_run_apply(struct run *run)
 		return;
 	}
 	changes->discovery_generation++;
+	run_tell_applying(changes, snapshot);
 	if (run->drain)
 		target_apply_and_drain(changes->options.target, snapshot, drain_applied,
 				       drain_drained, run->drain);

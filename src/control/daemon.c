@@ -31,6 +31,7 @@
 #include <sys/resource.h>
 
 #define DAEMON_CONTROL_INDEX   1000 /* beyond any data reactor */
+#define DAEMON_PEERS_INDEX     1001
 #define DAEMON_GRACE_MS        10000
 #define DAEMON_ADDRESS_WAIT_NS (5 * NS_PER_S)
 #define DAEMON_HEALTH_NS       (60 * NS_PER_S)
@@ -47,8 +48,9 @@ struct daemon {
 	struct target *target;
 	struct media_registry *registry;
 	struct changes *changes;
-	struct api *api;     /* NULL: not started, or nothing is listened on */
-	struct peers *peers; /* NULL: no other process serves the same */
+	struct api *api;                   /* NULL: not started, or nothing is listened on */
+	struct peers *peers;               /* NULL: no other process serves the same */
+	struct reactor_group *peers_group; /* its one reactor */
 	struct signals signals;
 	struct reactor_timer run_for_timer;
 	struct reactor_timer health_timer;
@@ -298,16 +300,26 @@ static void discovery_add(struct daemon *daemon)
 	changes_set_discovery(daemon->changes, &addr);
 }
 
-/* The locks on what other members serve too are ours by now. 0, or -errno after a message. */
-static int peers_go(struct daemon *daemon)
+static void daemon_go(struct daemon *daemon)
 {
-	char error[256];
-	int res = daemon->peers ? peers_start(daemon->peers, daemon->target, error, sizeof(error))
-				: 0;
+	if (daemon->is_stopping)
+		return;
+	if (api_start(daemon, &daemon->options->api, &daemon->api) < 0)
+		daemon_stop(daemon, 1);
+	else
+		daemon->options->hooks.started(daemon, daemon->options->hooks.arg);
+}
 
-	if (res < 0)
-		log_error("control", "cannot start: %s", error);
-	return res;
+static void peers_started(void *arg, int res, const char *error)
+{
+	struct daemon *daemon = arg;
+
+	if (res == 0) {
+		daemon_go(daemon);
+		return;
+	}
+	log_error("control", "cannot start: %s", error);
+	daemon_stop(daemon, 1);
 }
 
 static void started(void *arg, struct change_result *result)
@@ -322,12 +334,11 @@ static void started(void *arg, struct change_result *result)
 	if (daemon->is_stopping)
 		return;
 	pool_report_orphans(daemon_config(daemon));
-	if (peers_go(daemon) < 0)
-		daemon_stop(daemon, 1);
-	else if (api_start(daemon, &daemon->options->api, &daemon->api) < 0)
-		daemon_stop(daemon, 1);
+	/* The locks on what other members serve too are ours by now. */
+	if (daemon->peers)
+		peers_start(daemon->peers, daemon->target, peers_started, daemon);
 	else
-		daemon->options->hooks.started(daemon, daemon->options->hooks.arg);
+		daemon_go(daemon);
 }
 
 static void daemon_begin(struct reactor_msg *msg)
@@ -569,6 +580,14 @@ static struct target_keeper daemon_keeper(const struct daemon *daemon)
 		.keep = store_keep, .recall = store_recall, .arg = daemon->state.store};
 }
 
+static void daemon_on_applying(void *arg, const struct snapshot *snapshot)
+{
+	struct daemon *daemon = arg;
+
+	if (daemon->peers)
+		peers_will_apply(daemon->peers, snapshot);
+}
+
 static void daemon_on_applied(void *arg)
 {
 	struct daemon *daemon = arg;
@@ -585,6 +604,7 @@ static int changes_make(struct daemon *daemon)
 		.registry = daemon->registry,
 		.store = daemon->state.store,
 		.generation = store_generation(daemon->state.store),
+		.applying = daemon_on_applying,
 		.applied = daemon_on_applied,
 		.stopped = daemon_shut_down,
 		.arg = daemon,
@@ -605,6 +625,24 @@ static void descriptors_raise(void)
 		log_warn("control", "cannot raise the limit of open files: %s", strerror(errno));
 }
 
+/* On a thread of their own, which answers whatever control is doing. */
+static int peers_create_here(struct daemon *daemon, const struct peers_config *config)
+{
+	const struct reactor_group_config group = {
+		.count = 1, .first_index = DAEMON_PEERS_INDEX, .name = PEERS_THREAD_NAME};
+	struct peers_reactors reactors = {
+		.control = daemon->control,
+		.data = daemon->reactors,
+		.data_count = reactor_group_count(daemon->group),
+	};
+	int res = reactor_group_start(&group, &daemon->peers_group);
+
+	if (res < 0)
+		return res;
+	reactors.peers = reactor_group_get(daemon->peers_group, 0);
+	return peers_create(&reactors, config, &daemon->peers);
+}
+
 /* The other members of the document. 0, or -errno after a message. */
 static int peers_make(struct daemon *daemon, struct target_config *config)
 {
@@ -616,7 +654,7 @@ static int peers_make(struct daemon *daemon, struct target_config *config)
 		return 0;
 	res = config_cluster_read_secret(cluster, &errors);
 	if (res == 0) {
-		res = peers_create(daemon->control, &cluster->peers, &daemon->peers);
+		res = peers_create_here(daemon, &cluster->peers);
 		explicit_bzero(cluster->peers.secret, sizeof(cluster->peers.secret));
 		if (res < 0)
 			config_errors_add(&errors, "cluster: %s", strerror(-res));
@@ -683,6 +721,7 @@ static void daemon_release(struct daemon *daemon)
 	changes_destroy(daemon->changes);
 	api_destroy(daemon->api);
 	media_registry_destroy(daemon->registry);
+	reactor_group_stop(daemon->peers_group);
 	reactor_group_stop(daemon->group);
 	peers_discard(daemon->peers);
 	if (daemon->control)

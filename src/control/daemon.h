@@ -124,7 +124,7 @@ struct daemon_facts {
 	uint64_t starts;
 	uint64_t unsafe_shutdowns;
 	const char *state_dir;
-	const struct peers *peers; /* NULL: no other process serves the same namespaces */
+	struct peers *peers; /* NULL: no other process serves the same namespaces */
 };
 
 void daemon_get_facts(const struct daemon *daemon, struct daemon_facts *ret_facts);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What we ask one peer: the link to it (dialled again and again, with heartbeats), resets of its
- * controllers, and what becomes of them when it does not answer. Control reactor.
+ * controllers, and what becomes of them when it does not answer. Reactor of the peers.
  *
  * A reset ends in one of three ways: the peer answers; the peer is found dead, or is killed and
- * then found dead; or it fails, because nothing of that can be known. A peer that answers
- * heartbeats and works on the reset is never killed, however slow its media are: killing would not
- * make them faster.
+ * then found dead; or it fails, because nothing of that can be known. A peer is killed only when
+ * its data path stands still: it answers, and says that one of its reactors does not run; or it is
+ * silent, and the kernel shows that nothing of it runs. However slow its media are, killing would
+ * not make them faster; and a peer that is only busy, or gets no CPU, will answer.
  */
 #include "control/peers_private.h"
 
@@ -63,6 +64,15 @@ void peer_reset_end(struct ctrl_reset *reset, enum ctrl_reset_result result)
 {
 	reset->result = result;
 	reactor_post(reset->reactor, &reset->msg, reset_deliver);
+}
+
+/* Since when we hear nothing of it. */
+static uint64_t silent_ns(const struct peer *peer)
+{
+	uint64_t since_ns =
+		peer->link.state == PEER_LINK_UP ? peer->link.heard_ns : peer->down_since_ns;
+
+	return now_of(peer) - later(peer->owed_since_ns, since_ns);
 }
 
 static bool has_resets(const struct peer *peer)
@@ -135,6 +145,7 @@ static void link_on_up(struct peer_link *link)
 	peer->backoff_ms = BACKOFF_MIN_MS;
 	peer->info.is_fenced = false;
 	peer->is_silent = false;
+	peer->pulse = (struct peer_pulse){0};
 	/* Who answers has the locks of this member, so its predecessor is gone: what we wanted of
 	 * that one is asked of this one, which knows nothing of it. */
 	peer_fence_end(peer);
@@ -175,6 +186,8 @@ static void link_on_message(struct peer_link *link, const struct peer_frame *fra
 		on_done(peer, frame);
 	else if (frame->type != PEER_PONG)
 		peer_link_close(link, "a message that has no place here");
+	else if (peer_pong_decode(frame->body, &peer->pulse) < 0)
+		peer_link_close(link, "an answer that is none");
 }
 
 static void link_on_closed(struct peer_link *link)
@@ -186,6 +199,7 @@ static void link_on_closed(struct peer_link *link)
 	link->pidfd = -1;
 	peer->down_since_ns = link->was_up ? now_of(peer) : peer->down_since_ns;
 	peer->is_silent = false;
+	peer->pulse = (struct peer_pulse){0};
 	asked_take_back(peer);
 	if (link->was_up)
 		log_warn("control", "peer %s: the link is down: %s", peer->config->name,
@@ -273,11 +287,13 @@ static void asked_give_up(struct peer *peer)
 
 static void fence_fail(struct peer *peer, int res)
 {
-	const char *why = res == -EPERM    ? "it may not be killed"
-			  : res == -ESRCH  ? "its process is not known"
-			  : res == -EBUSY  ? "its last I/O does not end"
-			  : res == -EAGAIN ? "another member fences now, and does not end"
-					   : strerror(-res);
+	const char *why = res == -EPERM         ? "it may not be killed"
+			  : res == -ESRCH       ? "its process is not known"
+			  : res == -EBUSY       ? "its last I/O does not end"
+			  : res == -EAGAIN      ? "another member fences now, and does not end"
+			  : res == -EINPROGRESS ? "its data path runs"
+			  : res == -ENODATA     ? "nothing shows whether its process runs"
+						: strerror(-res);
 
 	peer_error(peer, "does not answer, and cannot be fenced: %s", why);
 	log_error("control",
@@ -288,8 +304,29 @@ static void fence_fail(struct peer *peer, int res)
 	resets_end_all(peer, CTRL_RESET_FAILED);
 }
 
-/* It does not answer. Those that nothing can tell anything about fail; for the rest it is killed.
- */
+/* It answers, and says that a reactor of it does not run. */
+static bool is_stuck(const struct peer *peer)
+{
+	return peer->link.state == PEER_LINK_UP &&
+	       peer->pulse.stuck_ms >= peer->peers->config.answer_ms;
+}
+
+static void kill_log(const struct peer *peer)
+{
+	if (is_stuck(peer))
+		log_warn("control",
+			 "peer %s: its reactor %u has not run for %u ms: killed (process %u)",
+			 peer->config->name, peer->pulse.reactor, peer->pulse.stuck_ms, peer->pid);
+	else
+		log_warn("control",
+			 "peer %s has not answered for %llu ms, and no thread of its data path "
+			 "runs: killed (process %u)",
+			 peer->config->name, (unsigned long long)(silent_ns(peer) / NS_PER_MS),
+			 peer->pid);
+}
+
+/* Its data path stands still. Those that nothing can tell anything about fail; for the rest it is
+ * killed. */
 static void fence_go_on(struct peer *peer)
 {
 	uint64_t now_ns = now_of(peer);
@@ -310,8 +347,7 @@ static void fence_go_on(struct peer *peer)
 	}
 	res = peer_fence_step(peer);
 	if (peer->is_killed && !was_killed)
-		log_warn("control", "peer %s does not answer: killed (process %u)",
-			 peer->config->name, peer->pid);
+		kill_log(peer);
 	if (res < 0 && res != -EAGAIN)
 		fence_fail(peer, res);
 	else if (now_ns - peer->fence_began_ns > FENCE_GIVE_UP_NS)
@@ -342,12 +378,45 @@ static bool dead_end(struct peer *peer)
 	return true;
 }
 
-static bool is_owed_too_long(const struct peer *peer)
+/* It is silent, and runs: it gets no CPU, or its answers are held. Hosts have their own time-outs.
+ */
+static void silent_wait(struct peer *peer)
 {
-	uint64_t since_ns =
-		peer->link.state == PEER_LINK_UP ? peer->link.heard_ns : peer->down_since_ns;
+	if (!peer->waits_for_fence) {
+		peer->waits_for_fence = true;
+		peer->fence_began_ns = now_of(peer);
+		log_warn("control", "peer %s has not answered for %llu ms, but its data path runs",
+			 peer->config->name, (unsigned long long)(silent_ns(peer) / NS_PER_MS));
+	}
+	if (now_of(peer) - peer->fence_began_ns > FENCE_GIVE_UP_NS)
+		fence_fail(peer, -EINPROGRESS);
+}
 
-	return now_of(peer) - later(peer->owed_since_ns, since_ns) > answer_ns(peer);
+/* It is silent for half of answer_ms or longer. Two looks at its process, at least that half apart,
+ * tell whether it runs. */
+static void silent_go_on(struct peer *peer)
+{
+	bool is_due = silent_ns(peer) > answer_ns(peer);
+	struct peer_process process;
+
+	if (!peer->config->may_kill || peer->pidfd < 0 || peer_process_is_over(peer)) {
+		if (is_due)
+			fence_go_on(peer);
+		return;
+	}
+	if (peer_process_look(peer->pidfd, &process) < 0) {
+		if (is_due)
+			fence_fail(peer, -ENODATA);
+		return;
+	}
+	if (peer->process_seen_ns == 0 || peer_process_runs(&peer->process, &process)) {
+		if (is_due && peer->process_seen_ns != 0)
+			silent_wait(peer);
+		peer->process = process;
+		peer->process_seen_ns = now_of(peer);
+	} else if (is_due && now_of(peer) - peer->process_seen_ns > answer_ns(peer) / 2) {
+		fence_go_on(peer);
+	}
 }
 
 static void resets_go_on(struct peer *peer)
@@ -361,14 +430,16 @@ static void resets_go_on(struct peer *peer)
 	/* Killed, or its link is gone: its locks tell. A peer that is up is asked. */
 	if ((!is_up || peer->is_killed) && dead_end(peer))
 		return;
-	if (peer->is_killed) {
+	if (peer->is_killed || is_stuck(peer)) {
 		fence_go_on(peer);
 		return;
 	}
-	if (is_owed_too_long(peer)) {
-		fence_go_on(peer);
+	if (silent_ns(peer) > answer_ns(peer) / 2)
+		silent_go_on(peer);
+	else
+		peer->process_seen_ns = 0;
+	if (silent_ns(peer) > answer_ns(peer))
 		return;
-	}
 	peer->waits_for_fence = false;
 	waiting_send(peer);
 	asked_give_up(peer);
@@ -380,8 +451,9 @@ static void resets_go_on(struct peer *peer)
 static void heartbeat(struct peer *peer)
 {
 	uint64_t now_ns = now_of(peer);
+	uint64_t every_ns = answer_ns(peer) / (has_resets(peer) ? 8 : 2);
 
-	if (now_ns - peer->pinged_ns >= answer_ns(peer) / 2) {
+	if (now_ns - peer->pinged_ns >= every_ns) {
 		peer->pinged_ns = now_ns;
 		peer_link_send(&peer->link, PEER_PING, NULL);
 	}

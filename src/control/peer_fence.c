@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether another member is dead, and making it so. Control reactor.
+ * Whether another member is dead, and making it so. Reactor of the peers.
  *
  * Dead means that no write of it can reach a file that we share any more. The kernel tells: the
  * lock that each of its descriptions holds (media/member_lock.c) is free when the last of its I/O
@@ -21,52 +21,72 @@
 #include <sys/pidfd.h>
 #include <unistd.h>
 
-static enum peer_evidence media_evidence(const struct peer *peer, const struct media *media)
+static const struct peer_shares *shares_of(const struct peer *peer)
+{
+	return atomic_load_explicit(&peer->peers->shares, memory_order_acquire);
+}
+
+static enum peer_evidence file_evidence(const struct peer *peer, const struct peer_shared *shared)
 {
 	unsigned members = peer->peers->config.peer_count + 1;
 	bool can_write = true, has_stranger = true;
 
-	if (media_members_can_write(media, peer->config->index, 1, &can_write) < 0 ||
-	    media_members_can_write(media, members, MEMBER_LOCK_MAX - members, &has_stranger) < 0)
+	if (shared->fd < 0)
+		return PEER_EVIDENCE_NONE;
+	if (member_lock_is_held(shared->fd, peer->config->index, 1, &can_write) < 0 ||
+	    member_lock_is_held(shared->fd, members, MEMBER_LOCK_MAX - members, &has_stranger) < 0)
 		return PEER_EVIDENCE_ALIVE;
-	/* Somebody counts more members than we do: whose lock is whose is not known then. */
+	/* Another process counts more members than we do: whose lock is whose is not known then. */
 	if (has_stranger)
 		log_limited(LOG_LEVEL_WARN, "control",
-			    "%s: somebody holds it as a member that our cluster does not have",
-			    media->spec);
+			    "a shared file is held by a member that our cluster does not have");
 	return can_write || has_stranger ? PEER_EVIDENCE_ALIVE : PEER_EVIDENCE_DEAD;
 }
 
+/* A file whose locks cannot be asked leaves the whole subsystem without evidence. */
 static enum peer_evidence subsystem_evidence(const struct peer *peer,
-					     const struct subsystem *subsystem)
+					     const struct peer_shares *shares, const char *nqn)
 {
 	enum peer_evidence evidence = PEER_EVIDENCE_NONE;
 
-	for (unsigned i = 0; i < subsystem->ns_count; i++) {
-		const struct ns *ns = &subsystem->namespaces[i];
+	for (unsigned i = 0; i < shares->count; i++) {
+		const struct peer_shared *shared = &shares->entries[i];
 
-		if (!ns->is_clustered)
+		if (shared->subsystem == PEER_SHARED_UNSERVED ||
+		    strcmp(shares->names[shared->subsystem], nqn) != 0)
 			continue;
-		evidence = media_evidence(peer, ns->media);
-		if (evidence == PEER_EVIDENCE_ALIVE)
+		evidence = file_evidence(peer, shared);
+		if (evidence != PEER_EVIDENCE_DEAD)
 			break;
 	}
 	return evidence;
 }
 
+/* The peer holds a file that we have shared and do not serve any more. */
+static bool can_write_elsewhere(const struct peer *peer, const struct peer_shares *shares)
+{
+	for (unsigned i = 0; i < shares->count; i++) {
+		const struct peer_shared *shared = &shares->entries[i];
+		bool is_held = true;
+
+		if (shared->subsystem == PEER_SHARED_UNSERVED &&
+		    (member_lock_is_held(shared->fd, peer->config->index, 1, &is_held) < 0 ||
+		     is_held))
+			return true;
+	}
+	return false;
+}
+
 enum peer_evidence peer_evidence(const struct peer *peer, const char *subsystem_nqn)
 {
-	const struct target *target = peer->peers->target;
-	const struct snapshot *snapshot = target ? target_snapshot(target) : NULL;
-	const struct subsystem *subsystem =
-		snapshot ? snapshot_find_subsystem(snapshot, subsystem_nqn) : NULL;
+	const struct peer_shares *shares = shares_of(peer);
 	enum peer_evidence evidence;
 
-	if (!subsystem || peer->config->addr.path[0] == 0)
+	if (!shares || peer->config->addr.path[0] == 0)
 		return PEER_EVIDENCE_NONE;
-	evidence = subsystem_evidence(peer, subsystem);
+	evidence = subsystem_evidence(peer, shares, subsystem_nqn);
 	/* Which subsystem such a file was of does not matter: waiting for it is never wrong. */
-	if (evidence == PEER_EVIDENCE_DEAD && peer_can_write_elsewhere(peer))
+	if (evidence == PEER_EVIDENCE_DEAD && can_write_elsewhere(peer, shares))
 		evidence = PEER_EVIDENCE_ALIVE;
 	return evidence;
 }
@@ -83,26 +103,22 @@ bool peer_process_is_over(const struct peer *peer)
 
 static void fence_drop(struct peer *peer)
 {
-	const struct snapshot *snapshot =
-		peer->peers->target ? target_snapshot(peer->peers->target) : NULL;
+	const struct peer_shares *shares = shares_of(peer);
 
-	for (unsigned s = 0; snapshot && s < snapshot->subsystem_count; s++) {
-		const struct subsystem *subsystem = snapshot->subsystems[s];
-
-		for (unsigned i = 0; i < subsystem->ns_count; i++) {
-			if (subsystem->namespaces[i].is_clustered)
-				media_fence_drop(subsystem->namespaces[i].media);
-		}
+	/* A file that left the table was closed, which drops what was held on it. */
+	for (unsigned i = 0; shares && i < shares->count; i++) {
+		if (shares->entries[i].fd >= 0)
+			member_lock_drop_fence(shares->entries[i].fd);
 	}
 	peer->holds_fence = false;
 }
 
-/* On every file that anybody shares with us, in the order of the document: whoever else wants to
- * kill needs one of these too. One peer at a time, so that we do not share the right with
+/* On every file that other members share with us, in the order of the document: each of them that
+ * wants to kill needs one of these too. One peer at a time, so that we do not share the right with
  * ourselves. */
 static int fence_take(struct peer *peer)
 {
-	const struct snapshot *snapshot = target_snapshot(peer->peers->target);
+	const struct peer_shares *shares = shares_of(peer);
 	unsigned taken = 0;
 	int res = 0;
 
@@ -110,17 +126,13 @@ static int fence_take(struct peer *peer)
 		if (peer->peers->peers[i].holds_fence)
 			return -EAGAIN;
 	}
-	for (unsigned s = 0; res == 0 && s < snapshot->subsystem_count; s++) {
-		const struct subsystem *subsystem = snapshot->subsystems[s];
+	for (unsigned i = 0; shares && res == 0 && i < shares->count; i++) {
+		const struct peer_shared *shared = &shares->entries[i];
 
-		for (unsigned i = 0; res == 0 && i < subsystem->ns_count; i++) {
-			const struct ns *ns = &subsystem->namespaces[i];
-
-			if (!ns->is_clustered || ns->media->is_read_only)
-				continue;
-			res = media_fence_take(ns->media);
-			taken++;
-		}
+		if (shared->subsystem == PEER_SHARED_UNSERVED || !shared->is_writable)
+			continue;
+		res = member_lock_take_fence(shared->fd);
+		taken++;
 	}
 	peer->holds_fence = true;
 	if (res == 0 && taken > 0)

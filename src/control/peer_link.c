@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The handshake and the signed conversation of two members of a cluster, over a Unix socket or TCP.
- * Control reactor.
+ * One reactor.
  *
  * Until the other side has proven that it knows the secret everything it says is taken for hostile:
  * a connection has a fixed amount of memory and two seconds, every state takes one kind of message

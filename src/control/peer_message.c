@@ -37,6 +37,12 @@ struct peer_hello_wire {
 	le32 reserved;
 };
 
+struct peer_pong_wire {
+	le32 stuck_ms;
+	le32 reactor;
+	uint8_t reserved[8];
+};
+
 struct peer_reset_wire {
 	le64 id;
 	le64 random_number;
@@ -67,6 +73,7 @@ struct peer_lost_wire {
 
 _Static_assert(sizeof(struct peer_header_wire) == PEER_HEADER_BYTES, "layout");
 _Static_assert(sizeof(struct peer_hello_wire) == PEER_HELLO_BYTES, "layout");
+_Static_assert(sizeof(struct peer_pong_wire) == PEER_PONG_BYTES, "layout");
 _Static_assert(sizeof(struct peer_reset_wire) == PEER_RESET_BYTES, "layout");
 _Static_assert(sizeof(struct peer_done_wire) == PEER_DONE_BYTES, "layout");
 _Static_assert(sizeof(struct peer_lost_wire) == PEER_LOST_BYTES, "layout");
@@ -87,6 +94,8 @@ size_t peer_body_bytes(enum peer_message type)
 	case PEER_HELLO:
 	case PEER_CHALLENGE:
 		return PEER_HELLO_BYTES;
+	case PEER_PONG:
+		return PEER_PONG_BYTES;
 	case PEER_RESET:
 		return PEER_RESET_BYTES;
 	case PEER_RESET_DONE:
@@ -96,7 +105,6 @@ size_t peer_body_bytes(enum peer_message type)
 	case PEER_PROOF:
 	case PEER_WELCOME:
 	case PEER_PING:
-	case PEER_PONG:
 		break;
 	}
 	return 0;
@@ -250,6 +258,27 @@ int peer_reset_decode(const uint8_t body[PEER_RESET_BYTES], struct peer_reset *r
 	memcpy(ret_reset->host_id.bytes, wire.host_id, sizeof(wire.host_id));
 	memcpy(ret_reset->subsystem_nqn, wire.subsystem_nqn, sizeof(wire.subsystem_nqn));
 	memcpy(ret_reset->host_nqn, wire.host_nqn, sizeof(wire.host_nqn));
+	return 0;
+}
+
+void peer_pong_encode(const struct peer_pulse *pulse, uint8_t body[PEER_PONG_BYTES])
+{
+	const struct peer_pong_wire wire = {.stuck_ms = le32_of(pulse->stuck_ms),
+					    .reactor = le32_of(pulse->reactor)};
+
+	memcpy(body, &wire, sizeof(wire));
+}
+
+int peer_pong_decode(const uint8_t body[PEER_PONG_BYTES], struct peer_pulse *ret_pulse)
+{
+	static const uint8_t zeroes[8];
+	struct peer_pong_wire wire;
+
+	memcpy(&wire, body, sizeof(wire));
+	if (memcmp(wire.reserved, zeroes, sizeof(zeroes)) != 0)
+		return -EPROTO;
+	ret_pulse->stuck_ms = le32_get(wire.stuck_ms);
+	ret_pulse->reactor = le32_get(wire.reactor);
 	return 0;
 }
 

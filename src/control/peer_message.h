@@ -16,11 +16,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PEER_PROTOCOL_VERSION 1
+#define PEER_PROTOCOL_VERSION 2
 #define PEER_HEADER_BYTES     24
 #define PEER_MAC_BYTES        32
 #define PEER_NONCE_BYTES      32
 #define PEER_HELLO_BYTES      216
+#define PEER_PONG_BYTES       16
 #define PEER_RESET_BYTES      488
 #define PEER_DONE_BYTES       16
 #define PEER_LOST_BYTES       472
@@ -32,7 +33,7 @@ enum peer_message {
 	PEER_PROOF = 3,      /* of who connects */
 	PEER_WELCOME = 4,    /* proof of who was connected to: the link is up */
 	PEER_PING = 5,       /* from here on with a number */
-	PEER_PONG = 6,       /* answers a ping */
+	PEER_PONG = 6,       /* answers a ping, and tells whether the data path runs */
 	PEER_RESET = 7,      /* end a controller */
 	PEER_RESET_DONE = 8, /* it has ended */
 	PEER_LOST_HOST = 9,  /* a controller of who connects has lost its host */
@@ -73,6 +74,16 @@ struct peer_hello {
 void peer_hello_encode(const struct peer_hello *hello, uint8_t body[PEER_HELLO_BYTES]);
 /* 0 or -EPROTO. */
 int peer_hello_decode(const uint8_t body[PEER_HELLO_BYTES], struct peer_hello *ret_hello);
+
+/* PEER_PONG: the data reactor that has not taken a message for longest. */
+struct peer_pulse {
+	uint32_t stuck_ms; /* 0: all of them take messages */
+	uint32_t reactor;  /* its index */
+};
+
+void peer_pong_encode(const struct peer_pulse *pulse, uint8_t body[PEER_PONG_BYTES]);
+/* 0 or -EPROTO. */
+int peer_pong_decode(const uint8_t body[PEER_PONG_BYTES], struct peer_pulse *ret_pulse);
 
 /* PEER_RESET: of struct ctrl_reset. */
 struct peer_reset {

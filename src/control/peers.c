@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The cluster as a whole: the listener, what other members ask us, and which peer is asked for a
- * controller. Control reactor; peers_ops' has_cntlid from any.
+ * controller. Reactor of the peers; peers_ops' has_cntlid from any. What control calls goes there
+ * as a message, and the answer comes back as one; functions named control_* run on control.
  *
  * Connections that have proven nothing may be made by anybody who reaches the address: there are
  * few of them, each has little memory and two seconds, and the oldest makes room for the next.
@@ -63,14 +64,19 @@ static void incoming_free(struct incoming *incoming)
 	peers_maybe_gone(peers);
 }
 
+static void control_target_over(struct reactor_msg *msg)
+{
+	struct peers *peers = container_of(msg, struct peers, leave_msg);
+
+	peers->target_over(peers->target_over_arg);
+}
+
 static void target_maybe_over(struct peers *peers)
 {
-	void (*over)(void *arg) = peers->target_over;
-
-	if (!over || peers->served_count > 0)
+	if (!peers->is_target_over || peers->has_told_over || peers->served_count > 0)
 		return;
-	peers->target_over = NULL;
-	over(peers->target_over_arg);
+	peers->has_told_over = true;
+	reactor_post(peers->control, &peers->leave_msg, control_target_over);
 }
 
 static void served_done(struct ctrl_reset *reset, enum ctrl_reset_result result)
@@ -118,7 +124,7 @@ static void on_reset(struct incoming *incoming, const struct peer_frame *frame)
 		reset_answer(incoming, asked.id, CTRL_RESET_FORBIDDEN);
 		return;
 	}
-	served = peers->target ? calloc(1, sizeof(*served)) : NULL;
+	served = peers->served ? calloc(1, sizeof(*served)) : NULL;
 	if (!served) {
 		reset_answer(incoming, asked.id,
 			     peers->is_target_over ? CTRL_RESET_DONE : CTRL_RESET_FAILED);
@@ -141,7 +147,7 @@ static void on_reset(struct incoming *incoming, const struct peer_frame *frame)
 	peers->served_count++;
 	log_info("control", "peer %s asks for a reset of controller %u", incoming->link.peer_name,
 		 asked.cntlid);
-	target_ctrl_reset(peers->target, &served->reset);
+	target_ctrl_reset(peers->served, &served->reset);
 }
 
 static void on_lost_host(struct incoming *incoming, const struct peer_frame *frame)
@@ -155,13 +161,23 @@ static void on_lost_host(struct incoming *incoming, const struct peer_frame *fra
 		peer_link_close(&incoming->link, "a lost host of a controller that is not its own");
 		return;
 	}
-	if (peers->target)
-		target_tell_lost(peers->target, &lost);
+	if (peers->served)
+		target_tell_lost(peers->served, &lost);
 }
 
 static void incoming_on_up(struct peer_link *link)
 {
 	log_info("control", "peer %s has connected (process %u)", link->peer_name, link->peer_pid);
+}
+
+static void on_ping(struct incoming *incoming)
+{
+	uint8_t body[PEER_PONG_BYTES];
+	struct peer_pulse pulse;
+
+	peer_probes_ask(incoming->peers, &pulse);
+	peer_pong_encode(&pulse, body);
+	peer_link_send(&incoming->link, PEER_PONG, body);
 }
 
 static void incoming_on_message(struct peer_link *link, const struct peer_frame *frame)
@@ -170,7 +186,7 @@ static void incoming_on_message(struct peer_link *link, const struct peer_frame 
 
 	switch (frame->type) {
 	case PEER_PING:
-		peer_link_send(link, PEER_PONG, NULL);
+		on_ping(incoming);
 		return;
 	case PEER_RESET:
 		on_reset(incoming, frame);
@@ -294,17 +310,19 @@ static void ops_tell_lost(void *arg, const struct lost_host *lost)
 
 struct target_peers peers_ops(struct peers *peers)
 {
-	return (struct target_peers){.has_cntlid = ops_has_cntlid,
+	return (struct target_peers){.reactor = peers->reactor,
+				     .has_cntlid = ops_has_cntlid,
 				     .reset = ops_reset,
 				     .tell_lost = ops_tell_lost,
 				     .arg = peers};
 }
 
-unsigned peers_list(const struct peers *peers, struct peer_info *infos, unsigned max)
-{
-	unsigned count = peers->config.peer_count < max ? peers->config.peer_count : max;
+/* ---- what people ask --------------------------------------------------------------------------
+ */
 
-	for (unsigned i = 0; i < count; i++) {
+unsigned peers_read(const struct peers *peers, struct peer_info infos[PEERS_MAX])
+{
+	for (unsigned i = 0; i < peers->config.peer_count; i++) {
 		const struct peer *peer = &peers->peers[i];
 
 		infos[i] = peer->info;
@@ -314,7 +332,47 @@ unsigned peers_list(const struct peers *peers, struct peer_info *infos, unsigned
 		infos[i].cntlid_first = peer->config->cntlid_first;
 		infos[i].cntlid_last = peer->config->cntlid_last;
 	}
-	return count;
+	return peers->config.peer_count;
+}
+
+struct listing {
+	struct reactor_msg msg;
+	struct peers *peers;
+	void (*done)(void *arg, const struct peer_info *infos, unsigned count);
+	void *arg;
+	unsigned count;
+	struct peer_info infos[PEERS_MAX];
+};
+
+static void control_listed(struct reactor_msg *msg)
+{
+	struct listing *listing = container_of(msg, struct listing, msg);
+
+	listing->done(listing->arg, listing->infos, listing->count);
+	free(listing);
+}
+
+static void listing_fill(struct reactor_msg *msg)
+{
+	struct listing *listing = container_of(msg, struct listing, msg);
+
+	listing->count = peers_read(listing->peers, listing->infos);
+	reactor_post(listing->peers->control, &listing->msg, control_listed);
+}
+
+void peers_list(struct peers *peers,
+		void (*done)(void *arg, const struct peer_info *infos, unsigned count), void *arg)
+{
+	struct listing *listing = calloc(1, sizeof(*listing));
+
+	if (!listing) {
+		done(arg, NULL, 0);
+		return;
+	}
+	listing->peers = peers;
+	listing->done = done;
+	listing->arg = arg;
+	reactor_post(peers->reactor, &listing->msg, listing_fill);
 }
 
 /* ---- life -------------------------------------------------------------------------------------
@@ -372,49 +430,72 @@ static void boot_id_read(struct uuid *ret_id)
 	fclose(file);
 }
 
-int peers_create(struct reactor *control, const struct peers_config *config,
+int peers_create(const struct peers_reactors *reactors, const struct peers_config *config,
 		 struct peers **ret_peers)
 {
 	struct peers *peers = calloc(1, sizeof(*peers));
 
 	if (!peers)
 		return -ENOMEM;
-	peers->reactor = control;
+	peers->reactor = reactors->peers;
+	peers->control = reactors->control;
+	peers->registry = reactors->data[0];
 	peers->config = *config;
 	if (peers->config.answer_ms == 0)
 		peers->config.answer_ms = PEER_ANSWER_MS;
 	list_init(&peers->incoming);
-	list_init(&peers->watches);
+	list_init(&peers->files);
+	list_init(&peers->tables);
 	peers->self.config = &peers->config;
 	peers->self.pid = (uint32_t)getpid();
 	boot_id_read(&peers->self.boot_id);
 	for (unsigned i = 0; i < config->peer_count; i++)
 		peer_init(&peers->peers[i], peers, &peers->config.peers[i]);
+	if (peer_probes_init(peers, reactors->data, reactors->data_count) < 0) {
+		peers_discard(peers);
+		return -ENOMEM;
+	}
 	*ret_peers = peers;
 	return 0;
 }
 
-int peers_start(struct peers *peers, struct target *target, char *error, size_t error_bytes)
+static void control_started(struct reactor_msg *msg)
+{
+	struct peers *peers = container_of(msg, struct peers, start_msg);
+
+	peers->started(peers->started_arg, peers->start_res, peers->start_error);
+}
+
+static void start_here(struct reactor_msg *msg)
+{
+	struct peers *peers = container_of(msg, struct peers, start_msg);
+
+	peers->served = peers->target;
+	peers->start_res = peers_listen(peers, peers->start_error, sizeof(peers->start_error));
+	for (unsigned i = 0; peers->start_res == 0 && i < peers->config.peer_count; i++)
+		peer_begin(&peers->peers[i]);
+	reactor_post(peers->control, &peers->start_msg, control_started);
+}
+
+void peers_start(struct peers *peers, struct target *target,
+		 void (*started)(void *arg, int res, const char *error), void *arg)
 {
 	int res = peer_auth_hash_members(&peers->config, peers->self.members);
 
 	if (res < 0) {
-		snprintf(error, error_bytes, "cluster: SHA-256 does not work here");
-		return res;
+		started(arg, res, "cluster: SHA-256 does not work here");
+		return;
 	}
 	peers->target = target;
+	peers->started = started;
+	peers->started_arg = arg;
 	peers_look(peers);
-	res = peers_listen(peers, error, error_bytes);
-	if (res < 0)
-		return res;
-	for (unsigned i = 0; i < peers->config.peer_count; i++)
-		peer_begin(&peers->peers[i]);
-	return 0;
+	reactor_post(peers->reactor, &peers->start_msg, start_here);
 }
 
-static void peers_on_gone(struct reactor_msg *msg)
+static void control_gone(struct reactor_msg *msg)
 {
-	struct peers *peers = container_of(msg, struct peers, gone_msg);
+	struct peers *peers = container_of(msg, struct peers, end_msg);
 	void (*gone)(void *arg) = peers->gone;
 	void *arg = peers->gone_arg;
 
@@ -425,23 +506,23 @@ static void peers_on_gone(struct reactor_msg *msg)
 void peers_maybe_gone(struct peers *peers)
 {
 	if (!peers->is_stopping || peers->is_listening || peers->incoming_count > 0 ||
-	    peers->served_count > 0 || !peers->gone)
+	    peers->served_count > 0 || peers->has_posted_gone || peers->probes.timer.armed ||
+	    peer_probes_are_out(peers))
 		return;
 	for (unsigned i = 0; i < peers->config.peer_count; i++) {
 		if (!peer_is_stopped(&peers->peers[i]))
 			return;
 	}
-	if (peers->has_posted_gone)
-		return;
 	peers->has_posted_gone = true;
-	reactor_post(peers->reactor, &peers->gone_msg, peers_on_gone);
+	reactor_post(peers->control, &peers->end_msg, control_gone);
 }
 
 void peers_discard(struct peers *peers)
 {
 	if (!peers)
 		return;
-	peers_watch_free(peers);
+	peers_shares_free(peers);
+	peer_probes_free(peers);
 	explicit_bzero(&peers->config, sizeof(peers->config));
 	free(peers);
 }
@@ -454,29 +535,51 @@ static void on_listener_closed(struct reactor_listener *listener)
 	peers_maybe_gone(peers);
 }
 
-void peers_stop_asking(struct peers *peers)
+static void deaf_here(struct reactor_msg *msg)
 {
+	struct peers *peers = container_of(msg, struct peers, deaf_msg);
+
 	peers->asks_no_more = true;
 	for (unsigned i = 0; i < peers->config.peer_count; i++)
 		peer_fail_all(&peers->peers[i]);
 }
 
-void peers_leave_target(struct peers *peers, void (*over)(void *arg), void *arg)
+void peers_stop_asking(struct peers *peers)
 {
+	reactor_post(peers->reactor, &peers->deaf_msg, deaf_here);
+}
+
+static void leave_here(struct reactor_msg *msg)
+{
+	struct peers *peers = container_of(msg, struct peers, leave_msg);
+
 	peers->is_target_over = true;
-	peers->target = NULL;
-	peers->target_over = over;
-	peers->target_over_arg = arg;
+	peers->served = NULL;
 	target_maybe_over(peers);
 }
 
-void peers_destroy(struct peers *peers, void (*gone)(void *arg), void *arg)
+/* On the registry: what it has posted to the peers about hosts that were lost is there first. */
+static void leave_registry(struct reactor_msg *msg)
 {
-	peers_stop_asking(peers);
-	peers->is_stopping = true;
+	struct peers *peers = container_of(msg, struct peers, leave_msg);
+
+	reactor_post(peers->reactor, &peers->leave_msg, leave_here);
+}
+
+void peers_leave_target(struct peers *peers, void (*over)(void *arg), void *arg)
+{
 	peers->target = NULL;
-	peers->gone = gone;
-	peers->gone_arg = arg;
+	peers->target_over = over;
+	peers->target_over_arg = arg;
+	reactor_post(peers->registry, &peers->leave_msg, leave_registry);
+}
+
+static void end_here(struct reactor_msg *msg)
+{
+	struct peers *peers = container_of(msg, struct peers, end_msg);
+
+	peers->asks_no_more = true;
+	peers->is_stopping = true;
 	if (peers->is_listening) {
 		if (peers->config.listen.path[0] != 0)
 			(void)unlink(peers->config.listen.path);
@@ -484,7 +587,17 @@ void peers_destroy(struct peers *peers, void (*gone)(void *arg), void *arg)
 	}
 	list_for_each_safe(node, &peers->incoming)
 		peer_link_close(&list_entry(node, struct incoming, node)->link, "we end");
-	for (unsigned i = 0; i < peers->config.peer_count; i++)
+	for (unsigned i = 0; i < peers->config.peer_count; i++) {
+		peer_fail_all(&peers->peers[i]);
 		peer_stop(&peers->peers[i]);
+	}
 	peers_maybe_gone(peers);
+}
+
+void peers_destroy(struct peers *peers, void (*gone)(void *arg), void *arg)
+{
+	peers->target = NULL;
+	peers->gone = gone;
+	peers->gone_arg = arg;
+	reactor_post(peers->reactor, &peers->end_msg, end_here);
 }

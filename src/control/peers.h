@@ -3,14 +3,18 @@
  * Other weft processes that serve the same namespaces: they end each other's controllers for a host
  * that has lost one (Cross-Controller Reset), and fence a process that does not answer.
  *
- * Links run over Unix sockets or TCP, on the control reactor. Both ends prove that they know the
- * shared secret (HMAC-SHA-256 over both nonces, OpenSSL), and every message carries a MAC with its
- * number, so that nothing can be forged, repeated or reordered.
+ * Links run over Unix sockets or TCP, on a reactor and thread of their own, which never wait for
+ * the control reactor, a disk or a peer: a member that applies a large configuration, or syncs its
+ * store, answers and resets. Both ends prove that they know the shared secret (HMAC-SHA-256 over
+ * both nonces, OpenSSL), and every message carries a MAC with its number, so that nothing can be
+ * forged, repeated or reordered.
  *
- * Fencing: a peer that does not answer within fence_ms is killed (SIGKILL through a pidfd that was
- * taken when the link came up; only on the same machine), and is dead when the locks that it holds
- * on the shared files are free: the kernel keeps them until the last I/O that it had submitted is
- * over (media/file.h). Where that is not possible the reset fails, and the host waits KATO + CQT.
+ * Fencing: a peer whose data path stands still for answer_ms is killed (SIGKILL through a pidfd
+ * that was taken when the link came up; only on the same machine), and is dead when the locks that
+ * it holds on the shared files are free: the kernel keeps them until the last I/O that it had
+ * submitted is over (media/file.h). The data path stands still when the peer says so of one of its
+ * reactors, or when the peer is silent and the kernel shows that none of its threads runs. Where
+ * that is not possible the reset fails, and the host waits KATO + CQT.
  */
 #ifndef WEFT_CONTROL_PEERS_H
 #define WEFT_CONTROL_PEERS_H
@@ -23,7 +27,8 @@
 #define PEER_NAME_BYTES   64
 #define PEER_SECRET_BYTES 32 /* at least so many characters in the secret's file */
 #define PEER_SECRET_MAX   256
-#define PEER_ANSWER_MS    200
+#define PEER_ANSWER_MS    500
+#define PEERS_THREAD_NAME "weft-peers"
 
 struct peers;
 
@@ -51,36 +56,46 @@ struct peers_config {
 	size_t secret_bytes;
 	uint16_t cntlid_first;
 	uint16_t cntlid_last;
-	uint32_t answer_ms; /* a peer that does not answer for so long is fenced; 200 when 0 */
+	uint32_t answer_ms; /* a peer whose data path stands still for so long is fenced; 500 when 0
+			     */
 	struct peer_config peers[PEERS_MAX];
 	unsigned peer_count;
 };
 
-/* On the control reactor, before the target; copies the configuration. 0 or -ENOMEM. */
-int peers_create(struct reactor *control, const struct peers_config *config,
+struct peers_reactors {
+	struct reactor *control;
+	struct reactor *peers;       /* runs, and does nothing else */
+	struct reactor *const *data; /* of the target */
+	unsigned data_count;
+};
+
+/* All of these on the control reactor, and so are their callbacks. */
+
+/* Before the target; copies both arguments. 0 or -ENOMEM. */
+int peers_create(const struct peers_reactors *reactors, const struct peers_config *config,
 		 struct peers **ret_peers);
 /*
  * Listens and connects. Only once the first configuration is in force: whoever answers for a member
- * holds its locks, so that nothing of its predecessor can still write (media/member_lock.h). 0, or
- * -errno with a text.
+ * holds its locks, so that nothing of its predecessor can still write (media/member_lock.h).
+ * `started` comes later, with 0, or -errno and a text.
  */
-int peers_start(struct peers *peers, struct target *target, char *error, size_t error_bytes);
+void peers_start(struct peers *peers, struct target *target,
+		 void (*started)(void *arg, int res, const char *error), void *arg);
+/* This configuration is about to be applied: what it shares is watched before a host can use it. */
+void peers_will_apply(struct peers *peers, const struct snapshot *snapshot);
 /* Another configuration is in force: what it shares is watched from now on, also when it is removed
  * again. */
 void peers_look(struct peers *peers);
 /* For struct target_config. The requests that it gets are the peers' until their `done`:
- * reset->node,
- * ->msg and ->result too. */
+ * reset->node, ->msg and ->result too. */
 struct target_peers peers_ops(struct peers *peers);
-/* The target is about to end: what was asked of peers fails now, and so does what follows. What
- * they ask is served on. */
+/* The target is about to end: what was asked of peers fails, and so does what follows. What they
+ * ask is served on. */
 void peers_stop_asking(struct peers *peers);
 /* The target has shut down, and with it all its controllers: that is the answer from here on.
- * `over` comes when it has nothing of ours any more, so that it may be destroyed; maybe from
- * inside. */
+ * `over` comes when the target has nothing of ours any more, so that it may be destroyed. */
 void peers_leave_target(struct peers *peers, void (*over)(void *arg), void *arg);
-/* Started or not; after the target is destroyed: nobody asks any more. `gone` comes later, on the
- * control reactor.
+/* Started or not; after the target is destroyed, and before its reactors stop. `gone` comes later.
  */
 void peers_destroy(struct peers *peers, void (*gone)(void *arg), void *arg);
 /* Those that were never started, when no reactor runs any more. NULL is harmless. */
@@ -100,6 +115,10 @@ struct peer_info {
 	uint16_t cntlid_last;
 	char last_error[128];
 };
-unsigned peers_list(const struct peers *peers, struct peer_info *infos, unsigned max);
+/* `done` comes later; infos is NULL without memory. */
+void peers_list(struct peers *peers,
+		void (*done)(void *arg, const struct peer_info *infos, unsigned count), void *arg);
+/* At once, from a program whose reactors are simulated and run on one thread. */
+unsigned peers_read(const struct peers *peers, struct peer_info infos[PEERS_MAX]);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the cluster share: peers.c (the whole, and what others ask us), peer_ask.c
- * (what we ask one peer), peer_fence.c (whether it is dead, and making it so) and peer_watch.c
- * (files that we have shared). Control reactor only.
+ * What the files of the cluster share: peers.c (the whole, and what other members ask us),
+ * peer_ask.c (what we ask one peer), peer_fence.c (whether it is dead, and making it so),
+ * peer_process.c (whether its process runs), peer_pulse.c (whether our own reactors run) and
+ * peer_shares.c (the files that we share). Reactor of the peers, but for what says "control".
  */
 #ifndef WEFT_CONTROL_PEERS_PRIVATE_H
 #define WEFT_CONTROL_PEERS_PRIVATE_H
@@ -10,7 +11,8 @@
 #include "control/peer_link.h"
 #include "target/ctrl_reset.h"
 
-#define PEER_ASKED_MAX 32 /* requests that one peer works on at a time */
+#define PEER_ASKED_MAX       32 /* requests that one peer works on at a time */
+#define PEER_SHARED_UNSERVED (-1)
 
 /* A request that the peer has. */
 struct peer_asked {
@@ -18,6 +20,22 @@ struct peer_asked {
 	uint64_t id;
 	uint64_t sent_ns;
 };
+
+/* ---- peer_process.c -------------------------------------------------------------------------- */
+
+/* The threads of another process that its data path and its answers need, at one moment. */
+struct peer_process {
+	uint64_t switches;   /* how often any of them was given a CPU, or gave it back */
+	unsigned runnable;   /* have a CPU, or wait for one */
+	unsigned sleeping;   /* reactors that wait for work */
+	bool is_answer_held; /* the thread that answers waits for the kernel: a page, a file system
+			      */
+};
+
+/* 0, or -errno when this process cannot be seen: it is over, or of another PID namespace. */
+int peer_process_look(int pidfd, struct peer_process *ret_process);
+/* Whether anything of it ran between two looks, or could run if it got a CPU. */
+bool peer_process_runs(const struct peer_process *before, const struct peer_process *after);
 
 struct peer {
 	struct peers *peers;
@@ -35,8 +53,12 @@ struct peer {
 	struct list waiting; /* ctrl_reset.node: not sent yet */
 	struct peer_asked asked[PEER_ASKED_MAX];
 	uint64_t next_id;
-	uint64_t owed_since_ns; /* since when an answer is owed */
-	uint64_t stepped_ns;    /* when it was last looked at */
+	uint64_t owed_since_ns;  /* since when an answer is owed */
+	uint64_t stepped_ns;     /* when it was last looked at */
+	struct peer_pulse pulse; /* as of its last answer */
+	/* Its process, when it was silent for half of answer_ms, and from then on. */
+	struct peer_process process;
+	uint64_t process_seen_ns; /* 0: not looked at */
 	/* Fencing. */
 	bool is_killed;
 	bool holds_fence;
@@ -45,25 +67,87 @@ struct peer {
 	struct peer_info info;
 };
 
-struct peers {
+/* ---- peer_shares.c --------------------------------------------------------------------------- */
+
+/* A file that a subsystem shares with other members. */
+struct peer_shared {
+	struct peer_share *share; /* control's */
+	int fd;                   /* for media/member_lock.h; -1: its locks cannot be asked */
+	int subsystem;            /* index of its name, or PEER_SHARED_UNSERVED */
+	bool is_writable;
+};
+
+/* Immutable once published. */
+struct peer_shares {
+	struct list node; /* control's: peers->tables */
+	struct reactor *control;
+	struct reactor_msg msg;
+	char (*names)[NVME_NQN_BYTES]; /* of subsystems; one may come twice */
+	unsigned name_count;
+	unsigned count;
+	struct peer_shared entries[];
+};
+
+/* Control. */
+void peers_shares_free(struct peers *peers);
+
+/* ---- peer_pulse.c ---------------------------------------------------------------------------- */
+
+/* A message to one of our reactors, to see whether it takes it. */
+struct peer_probe {
+	struct reactor_msg msg;
 	struct reactor *reactor;
+	_Atomic bool is_out; /* posted, and not taken yet */
+	uint64_t waited_ns;  /* how long it has been out, as far as we ran ourselves */
+};
+
+struct peer_probes {
+	struct reactor_timer timer; /* armed while one is out */
+	uint64_t counted_ns;        /* up to when waited_ns counts */
+	unsigned count;
+	struct peer_probe *probes; /* of the data reactors, in order */
+};
+
+int peer_probes_init(struct peers *peers, struct reactor *const *reactors, unsigned count);
+void peer_probes_free(struct peers *peers);
+/* What our reactors are doing; asks them again. */
+void peer_probes_ask(struct peers *peers, struct peer_pulse *ret_pulse);
+bool peer_probes_are_out(const struct peers *peers);
+
+struct peers {
+	struct reactor *reactor; /* of the peers: a thread that does nothing else */
+	struct reactor *control;
+	struct reactor *registry; /* the first data reactor */
 	struct peers_config config;
 	struct peer_self self;
-	struct target *target; /* NULL: not yet, or not any more */
+	struct peer_shares *_Atomic shares; /* NULL: nothing is known of any file */
+
+	/* Control's. */
+	struct target *target;
+	struct list files;  /* struct peer_share.node */
+	struct list tables; /* struct peer_shares.node: published, or on the way back */
+	void (*started)(void *arg, int res, const char *error);
+	void *started_arg;
+	char start_error[256];
+	int start_res;
+	void (*gone)(void *arg);
+	void *gone_arg;
+	void (*target_over)(void *arg);
+	void *target_over_arg;
+	struct reactor_msg start_msg, deaf_msg, leave_msg, end_msg;
+
+	/* Of the reactor of the peers. */
+	struct target *served; /* the target, while it answers */
 	struct reactor_listener listener;
 	bool is_listening;
-	struct list watches;  /* struct peer_watch.node */
 	struct list incoming; /* struct incoming.node */
 	unsigned incoming_count;
 	unsigned served_count; /* requests of others that the target works on */
+	struct peer_probes probes;
 	bool asks_no_more;
-	bool is_target_over;            /* it has shut down: none of its controllers is left */
-	void (*target_over)(void *arg); /* NULL: nobody waits until it has nothing of ours */
-	void *target_over_arg;
+	bool is_target_over; /* it has shut down: none of its controllers is left */
+	bool has_told_over;  /* control knows that the target has nothing of ours */
 	bool is_stopping;
-	void (*gone)(void *arg);
-	void *gone_arg;
-	struct reactor_msg gone_msg;
 	bool has_posted_gone;
 	struct peer peers[PEERS_MAX];
 };
@@ -96,12 +180,6 @@ bool peer_process_is_over(const struct peer *peer);
 /* One step of killing it: 0 when it was killed, -EAGAIN: ask again, or -errno: it cannot be. */
 int peer_fence_step(struct peer *peer);
 void peer_fence_end(struct peer *peer);
-
-/* ---- peer_watch.c ---------------------------------------------------------------------------- */
-
-/* It holds a file that we have shared and do not serve any more. */
-bool peer_can_write_elsewhere(const struct peer *peer);
-void peers_watch_free(struct peers *peers);
 
 /* ---- peers.c --------------------------------------------------------------------------------- */
 

@@ -176,15 +176,6 @@ int media_member(const struct media *media)
 	return media_file_member(media_innermost((struct media *)media));
 }
 
-int media_members_can_write(const struct media *media, unsigned first, unsigned count,
-			    bool *ret_can)
-{
-	int fd = media_file_lock_fd(media_innermost((struct media *)media));
-
-	*ret_can = true;
-	return fd < 0 ? -EINVAL : member_lock_is_held(fd, first, count, ret_can);
-}
-
 int media_member_watch(const struct media *media)
 {
 	int fd = media_file_lock_fd(media_innermost((struct media *)media));
@@ -192,19 +183,11 @@ int media_member_watch(const struct media *media)
 	return fd < 0 ? -EINVAL : member_lock_watch(fd);
 }
 
-int media_fence_take(const struct media *media)
+bool media_member_is_watched(const struct media *media, int watch_fd)
 {
 	int fd = media_file_lock_fd(media_innermost((struct media *)media));
 
-	return fd < 0 ? -EINVAL : member_lock_take_fence(fd);
-}
-
-void media_fence_drop(const struct media *media)
-{
-	int fd = media_file_lock_fd(media_innermost((struct media *)media));
-
-	if (fd >= 0)
-		member_lock_drop_fence(fd);
+	return fd >= 0 && member_lock_is_same(fd, watch_fd);
 }
 
 bool media_problem(struct media *media, struct media_error *ret_problem)

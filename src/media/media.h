@@ -111,17 +111,11 @@ int media_open_shared(const char *spec, unsigned member, struct media **ret_medi
 		      struct media_error *ret_error);
 /* Which member this process is of those that share the store; -1: it is not shared. */
 int media_member(const struct media *media);
-/* Whether anything of members [first, first + count) can still write to a shared store, on this
- * machine; never asked of our own. 0 or -errno. */
-int media_members_can_write(const struct media *media, unsigned first, unsigned count,
-			    bool *ret_can);
-/* For member_lock_is_held of a shared store after this medium is closed; member_lock_unwatch ends
- * it. A descriptor or -errno. */
+/* For the functions of media/member_lock.h on a shared store, on any thread, also after this medium
+ * is closed; member_lock_unwatch ends it. A descriptor or -errno. */
 int media_member_watch(const struct media *media);
-/* The right to end another member, one process at a time per store. 0, -EAGAIN: another has it,
- * or -errno. Dropping it is harmless without. */
-int media_fence_take(const struct media *media);
-void media_fence_drop(const struct media *media);
+/* Whether this watch is of the store of this medium: a medium of the same name may have another. */
+bool media_member_is_watched(const struct media *media, int watch_fd);
 /* Checks the text alone, opens nothing. */
 int media_check_spec(const char *spec, struct media_error *ret_error);
 void media_close(struct media *media);

@@ -2,14 +2,15 @@
 /*
  * The locks by which members of a cluster know whether one of them can still write to a file they
  * share: a read lock of the open file description (fcntl, F_OFD_SETLK) on byte 2^62 + member, far
- * behind any data. Control thread; claiming blocks.
+ * behind any data. Claiming blocks: control thread. The rest: any thread.
  *
  * Why a free lock means "no write of it can come any more": such a lock belongs to the description
  * and goes with its last reference, and every request that io_uring has accepted holds a reference
  * of its own until it is complete, whatever became of the process. So does an ioctl under way in a
  * helper thread. The kernel thus drops the lock of a killed process after its last I/O, not before.
  * It follows that every description that writes must carry the lock: file_open.c takes it for the
- * first, file_reopen.c for those beside it, and there are no others.
+ * first, file_reopen.c for those beside it, and there are no others. A watch (member_lock_watch) is
+ * never written through.
  */
 #include "media/member_lock.h"
 
@@ -20,6 +21,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -97,8 +99,17 @@ int member_lock_watch(int fd)
 	int watch_fd;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	watch_fd = open(path, O_RDONLY | O_CLOEXEC);
+	/* The right to fence is a write lock, which needs a writable description. */
+	watch_fd = open(path, (is_writable(fd) ? O_RDWR : O_RDONLY) | O_CLOEXEC);
 	return watch_fd < 0 ? -errno : watch_fd;
+}
+
+bool member_lock_is_same(int fd, int other_fd)
+{
+	struct stat a, b;
+
+	return fstat(fd, &a) == 0 && fstat(other_fd, &b) == 0 && a.st_dev == b.st_dev &&
+	       a.st_ino == b.st_ino;
 }
 
 void member_lock_unwatch(int fd)

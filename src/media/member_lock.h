@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Locks on a file that several processes serve at once: each member of a cluster holds one of its
- * own for as long as anything of it can still write. Control thread; claiming blocks.
+ * own for as long as anything of it can still write. Claiming blocks: control thread. The rest: any
+ * thread.
  */
 #ifndef WEFT_MEDIA_MEMBER_LOCK_H
 #define WEFT_MEDIA_MEMBER_LOCK_H
@@ -20,9 +21,12 @@ int member_lock_share(int fd, unsigned member);
 /* Whether any other description holds the lock of one of these members. 0 or -errno. */
 int member_lock_is_held(int fd, unsigned first_member, unsigned count, bool *ret_is_held);
 
-/* A description of the same file that holds nothing, for asking when all others are closed; or
- * -errno. */
+/* Another description of the same file, without the lock of a member: for asking, from any thread,
+ * also when all others are closed, and for the right to fence. Never write through it. -errno on
+ * failure. */
 int member_lock_watch(int fd);
+/* Whether both descriptors are of one file, so that both see the same locks. */
+bool member_lock_is_same(int fd, int other_fd);
 void member_lock_unwatch(int fd);
 
 /* The right to fence: one process at a time. 0, -EAGAIN while another has it, or -errno. */

@@ -32,7 +32,8 @@ struct reactor;
 /* ---- life ------------------------------------------------------------------------------- */
 
 struct reactor_config {
-	unsigned index;       /* small number, unique in the process; names the thread */
+	unsigned index;       /* small number, unique in the process */
+	const char *name;     /* of the thread, at most 15 characters; NULL: weft-r and the index */
 	int cpu;              /* CPU to run on, or -1 */
 	uint32_t spin_max_us; /* longest busy wait before sleeping; 0 sleeps at once */
 };

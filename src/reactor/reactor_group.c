@@ -76,7 +76,8 @@ int reactor_group_start(const struct reactor_group_config *config, struct reacto
 	group->count = count;
 	for (unsigned i = 0; i < count; i++) {
 		struct reactor_config member = {
-			.index = i,
+			.index = config->first_index + i,
+			.name = config->name,
 			.cpu = is_pinned ? reactor_group_cpu(&cpus, i) : -1,
 			.spin_max_us = config->spin_max_us,
 		};

@@ -15,6 +15,8 @@ struct reactor_group;
 
 struct reactor_group_config {
 	unsigned count;       /* 0: one per allowed CPU */
+	unsigned first_index; /* of struct reactor_config */
+	const char *name;     /* of every thread; NULL: weft-r0, weft-r1, ... */
 	uint32_t spin_max_us; /* see struct reactor_config */
 	bool is_pinned; /* each on a CPU of its own, unless there are more of them than CPUs */
 };

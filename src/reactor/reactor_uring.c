@@ -327,7 +327,8 @@ static void reactor_thread_set_up(struct reactor *reactor)
 	/* The name of the first thread is the program's. */
 	if (gettid() != getpid()) {
 		snprintf(name, sizeof(name), "weft-r%u", reactor->config.index);
-		pthread_setname_np(pthread_self(), name);
+		pthread_setname_np(pthread_self(),
+				   reactor->config.name ? reactor->config.name : name);
 	}
 	if (reactor->config.cpu >= 0) {
 		cpu_set_t cpus;

@@ -258,7 +258,7 @@ static struct reset_request *request_create(struct slot *slot, const struct ctrl
 	return request;
 }
 
-/* On the control reactor. */
+/* On the reactor of the peers: control may be busy for seconds. */
 static void reset_at_peers(struct reactor_msg *msg)
 {
 	struct ctrl_reset *reset = container_of(msg, struct ctrl_reset, msg);
@@ -297,7 +297,7 @@ static void ctrl_reset_execute(struct slot *slot)
 	if (is_ours(ctrl->target, cmd.cntlid))
 		target_ctrl_reset(ctrl->target, &request->reset);
 	else
-		reactor_post(ctrl->target->control, &request->reset.msg, reset_at_peers);
+		reactor_post(ctrl->target->cluster.reactor, &request->reset.msg, reset_at_peers);
 }
 
 nvme_status ctrl_reset_prepare(struct slot *slot)

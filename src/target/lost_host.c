@@ -5,9 +5,9 @@
  * learns of a dead path where it is still heard. Log 1Fh and notice F5h, Base 2.3 (TP8028).
  *
  * The note goes from the lost controller's reactor to the registry, and from there to the reactor
- * of each of the others; then to control, which tells the other processes that serve the subsystem,
- * and theirs come in through target_tell_lost. Without memory a note is lost, and a line in the log
- * says so: it only hastens what the host finds out by itself.
+ * of each of the others; then to the reactor of the peers, which tells the other processes that
+ * serve the subsystem, and theirs come in through target_tell_lost. Without memory a note is lost,
+ * and a line in the log says so: it only hastens what the host finds out by itself.
  */
 #include "base/log.h"
 #include "target/local.h"
@@ -20,7 +20,7 @@ struct lost_note {
 	struct reactor_msg msg;
 	struct target *target;
 	struct target_peers peers; /* zeroed: nobody else is told */
-	struct ctrl *to;           /* NULL on the way to the registry and to control */
+	struct ctrl *to;           /* NULL on the way to the registry and to the peers */
 	struct lost_host lost;
 };
 
@@ -60,7 +60,7 @@ static void note_send(const struct lost_note *note, struct ctrl *to)
 	reactor_post(to->reactor, &copy->msg, note_arrived);
 }
 
-/* On control, which outlives the target. */
+/* On the reactor of the peers, which outlives the target. */
 static void note_at_peers(struct reactor_msg *msg)
 {
 	struct lost_note *note = container_of(msg, struct lost_note, msg);
@@ -92,7 +92,7 @@ static void note_here(struct reactor_msg *msg)
 			note_send(note, ctrl);
 	}
 	if (note->peers.tell_lost)
-		reactor_post(target->control, &note->msg, note_at_peers);
+		reactor_post(note->peers.reactor, &note->msg, note_at_peers);
 	else
 		free(note);
 }

@@ -51,6 +51,8 @@ int target_create(const struct target_config *config, struct target **ret_target
 	target->cntlid_last = config->cntlid_last ? config->cntlid_last : TARGET_CNTLID_MAX;
 	target->next_cntlid = target->cntlid_first;
 	target->cluster = config->peers;
+	if (!target->cluster.reactor)
+		target->cluster.reactor = config->control;
 	prng_seed(&target->prng, config->random_seed);
 	list_init(&target->resets);
 	list_init(&target->retired);

@@ -316,8 +316,10 @@ struct lost_host {
 	uint8_t reason;     /* enum lost_host_reason */
 };
 
-/* Other processes that serve the same subsystems; given by control, called on its reactor. */
+/* Other processes that serve the same subsystems. */
 struct target_peers {
+	/* Calls `reset` and `tell_lost`; outlives the target. NULL: the control reactor. */
+	struct reactor *reactor;
 	/* Whether a peer has this identifier in its range. Any reactor. */
 	bool (*has_cntlid)(void *arg, uint16_t cntlid);
 	/* Has it reset there, or fences that peer; ends with reset->done on reset->reactor. */
@@ -347,7 +349,7 @@ struct target_config {
 		buf_counts[3]; /* data buffers per reactor: 8 KiB, 128 KiB, 1 MiB; 0,0,0: default */
 };
 
-/* A controller of a peer has lost its host: the controllers of that host here are told. Control
+/* A controller of a peer has lost its host: the controllers of that host here are told. Any
  * reactor. */
 void target_tell_lost(struct target *target, const struct lost_host *lost);
 

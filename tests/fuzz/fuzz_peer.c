@@ -13,6 +13,7 @@ static void body_check(const struct peer_frame *frame)
 	uint8_t body[PEER_FRAME_MAX];
 	struct peer_hello hello;
 	struct peer_reset reset;
+	struct peer_pulse pulse;
 	struct lost_host lost;
 	uint64_t id;
 	uint32_t result;
@@ -21,6 +22,10 @@ static void body_check(const struct peer_frame *frame)
 		if (peer_hello_decode(frame->body, &hello) < 0)
 			return;
 		peer_hello_encode(&hello, body);
+	} else if (frame->type == PEER_PONG) {
+		if (peer_pong_decode(frame->body, &pulse) < 0)
+			return;
+		peer_pong_encode(&pulse, body);
 	} else if (frame->type == PEER_RESET) {
 		if (peer_reset_decode(frame->body, &reset) < 0)
 			return;

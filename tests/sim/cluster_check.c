@@ -5,6 +5,7 @@
  * gone. Called between turns, but for cluster_check_path. One thread.
  */
 #include "cluster_world.h"
+#include "sim_posix.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -56,8 +57,17 @@ static void node_check(struct cluster_node *node)
 	node->protocol_errors = stats.protocol_errors;
 }
 
+/* A member is killed for a data path that stands still, and for nothing else. */
+static void kills_check(struct cluster *world)
+{
+	if (sim_posix_live_kills() > world->live_kills)
+		cluster_fail(world, "a member was killed whose data path was running");
+	world->live_kills = sim_posix_live_kills();
+}
+
 void cluster_check_stats(struct cluster *world)
 {
+	kills_check(world);
 	for (unsigned i = 0; i < world->node_count; i++)
 		node_check(&world->nodes[i]);
 }

@@ -133,9 +133,9 @@ bool cluster_edges_aim(struct cluster *world, struct cluster_event *event)
 static void event_choose(struct cluster *world, unsigned number, uint64_t at_ns)
 {
 	static const enum cluster_event_kind kinds[] = {
-		CEV_EDGE_FREEZE,    CEV_EDGE_FREEZE,  CEV_NODE_FREEZE, CEV_NODE_FREEZE,
-		CEV_PARTITION_FROM, CEV_PARTITION_TO, CEV_PARTITION,   CEV_CUT,
-		CEV_NODE_KILL,
+		CEV_EDGE_FREEZE,    CEV_EDGE_FREEZE,  CEV_NODE_FREEZE,   CEV_NODE_FREEZE,
+		CEV_PARTITION_FROM, CEV_PARTITION_TO, CEV_PARTITION,     CEV_CUT,
+		CEV_NODE_KILL,      CEV_CONTROL_BUSY, CEV_REACTOR_STUCK,
 	};
 	struct prng prng = cluster_prng(world, PURPOSE_EDGES + 3, number);
 	struct cluster_event *event = &world->events[number];

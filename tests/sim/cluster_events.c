@@ -253,6 +253,24 @@ static void begin_node_freeze(struct cluster *world, const struct cluster_event 
 		sim_node_freeze(node->node, sim_now(world->sim) + event->last_ns);
 }
 
+/* A long apply, or a sync of the store that takes seconds: the data path runs on. */
+static void begin_control_busy(struct cluster *world, const struct cluster_event *event)
+{
+	struct cluster_node *node = event_node(world, event);
+
+	if (sim_node_state(node->node) == SIM_NODE_SERVING)
+		sim_node_freeze_control(node->node, sim_now(world->sim) + event->last_ns);
+}
+
+static void begin_reactor_stuck(struct cluster *world, const struct cluster_event *event)
+{
+	struct cluster_node *node = event_node(world, event);
+
+	if (sim_node_state(node->node) == SIM_NODE_SERVING)
+		sim_node_freeze_reactor(node->node, (unsigned)event->draws[1],
+					sim_now(world->sim) + event->last_ns);
+}
+
 static void begin_node_memory(struct cluster *world, const struct cluster_event *event)
 {
 	struct cluster_node *node = event_node(world, event);
@@ -532,6 +550,10 @@ static const struct event_row rows[CEV_COUNT] = {
 			      NULL, true},
 	[CEV_NODE_FREEZE] = {"freeze a node", CF_NODE_FREEZE, FREEZE_MAX_MS, begin_node_freeze,
 			     NULL, true},
+	[CEV_CONTROL_BUSY] = {"a node's control is busy", CF_CONTROL_BUSY, FREEZE_MAX_MS,
+			      begin_control_busy, NULL, false},
+	[CEV_REACTOR_STUCK] = {"a reactor of a node is stuck", CF_REACTOR_STUCK, FREEZE_MAX_MS,
+			       begin_reactor_stuck, NULL, true},
 	[CEV_NODE_MEMORY] = {"refuse memory in a node", CF_NODE_MEMORY, 1000, begin_node_memory,
 			     end_node_memory, true},
 	[CEV_NODE_JUMP] = {"jump of a node's clock", CF_NODE_JUMP, 0, begin_node_jump, NULL, true},

@@ -102,6 +102,8 @@ enum cluster_feature {
 	CF_MASK,
 	CF_ADMIN,
 	CF_FEW_BUFFERS,
+	CF_CONTROL_BUSY,
+	CF_REACTOR_STUCK,
 	CF_EDGES, /* chosen by the seed itself: cluster_edges.c */
 	CF_COUNT,
 };
@@ -313,6 +315,8 @@ enum cluster_event_kind {
 	CEV_PORT,
 	CEV_SUBSYSTEM,
 	CEV_MASK,
+	CEV_CONTROL_BUSY,
+	CEV_REACTOR_STUCK,
 	CEV_EDGE_FREEZE,
 	CEV_COUNT,
 };
@@ -382,6 +386,7 @@ struct cluster {
 	uint32_t quiesce_ms;      /* CQT of every node */
 	uint32_t spike_max_us;    /* of every disk */
 	unsigned peer_kind;       /* 0: unix and kill, 1: unix, nobody is killed, 2: TCP */
+	uint64_t live_kills;      /* of sim_posix_live_kills, told so far */
 
 	struct cluster_event events[CLUSTER_EVENTS_MAX];
 	unsigned event_count;

@@ -312,10 +312,10 @@ bool nworld_until_live(struct nworld *world, unsigned paths, uint64_t limit_ms)
 static bool peers_are_up(struct nworld *world, void *arg)
 {
 	for (unsigned i = 0; i < world->node_count; i++) {
-		struct peer_info info;
+		struct peer_info infos[PEERS_MAX];
 
-		if (sim_node_peers(world->nodes[i].node, &info, 1) != 1 || !info.is_up ||
-		    !info.can_fence)
+		if (sim_node_peers(world->nodes[i].node, infos) != 1 || !infos[0].is_up ||
+		    !infos[0].can_fence)
 			return false;
 	}
 	return true;

@@ -164,6 +164,7 @@ uint64_t sim_process_clock_ns(const struct sim_process *process);
  * its reactors alone, and never of control reactors (index SIM_CONTROL_INDEX or above): what cannot
  * be told there ends the process by design. Needs sim_memory.c. */
 #define SIM_CONTROL_INDEX 1000
+#define SIM_PEERS_INDEX   1001
 void sim_process_refuse_memory(struct sim_process *process, uint32_t one_in, uint64_t seed);
 uint64_t sim_process_refused(const struct sim_process *process);
 /* Allocations that it holds now; 0 without sim_memory.c. */

@@ -39,6 +39,7 @@ struct daemon {
 	struct store *store;
 	struct store_counters counters;
 	struct reactor *control;
+	struct reactor *peers_reactor;
 	struct reactor *reactors[SIM_DAEMON_REACTORS_MAX];
 	struct target *target;
 	struct media_registry *registry;
@@ -291,11 +292,21 @@ static int fail(struct daemon *daemon, int res, const char *why)
 	return res;
 }
 
+static void peers_started(void *arg, int res, const char *error)
+{
+	struct daemon *daemon = arg;
+
+	if (res < 0) {
+		fail(daemon, res, error);
+		daemon_stop(daemon, 1);
+	} else if (!daemon->is_stopping) {
+		daemon_serve(daemon);
+	}
+}
+
 static void started(void *arg, struct change_result *result)
 {
 	struct daemon *daemon = arg;
-	char error[256];
-	int res = 0;
 
 	if (result->res < 0 && result->res != -ESHUTDOWN) {
 		fail(daemon, result->res, result->errors.texts[0]);
@@ -305,13 +316,9 @@ static void started(void *arg, struct change_result *result)
 	if (daemon->is_stopping)
 		return;
 	if (daemon->peers)
-		res = peers_start(daemon->peers, daemon->target, error, sizeof(error));
-	if (res < 0) {
-		fail(daemon, res, error);
-		daemon_stop(daemon, 1);
-	} else {
+		peers_start(daemon->peers, daemon->target, peers_started, daemon);
+	else
 		daemon_serve(daemon);
-	}
 }
 
 /* As state_open, for a folder that nobody else can have. */
@@ -349,6 +356,12 @@ static int choose(struct daemon *daemon)
 static int peers_make(struct daemon *daemon, struct target_config *config)
 {
 	struct config_cluster *cluster = daemon->start.config->cluster;
+	const struct peers_reactors reactors = {
+		.control = daemon->control,
+		.peers = daemon->peers_reactor,
+		.data = daemon->reactors,
+		.data_count = daemon->config.reactor_count,
+	};
 	int res;
 
 	if (!cluster)
@@ -356,7 +369,7 @@ static int peers_make(struct daemon *daemon, struct target_config *config)
 	_Static_assert(sizeof(DAEMON_SECRET) > PEER_SECRET_BYTES, "a secret is long");
 	memcpy(cluster->peers.secret, DAEMON_SECRET, sizeof(DAEMON_SECRET));
 	cluster->peers.secret_bytes = sizeof(DAEMON_SECRET);
-	res = peers_create(daemon->control, &cluster->peers, &daemon->peers);
+	res = peers_create(&reactors, &cluster->peers, &daemon->peers);
 	if (res < 0)
 		return fail(daemon, res, "cluster");
 	config->cntlid_first = cluster->peers.cntlid_first;
@@ -394,6 +407,14 @@ static int target_make(struct daemon *daemon)
 	return res < 0 ? fail(daemon, res, "cannot create the target") : 0;
 }
 
+static void daemon_on_applying(void *arg, const struct snapshot *snapshot)
+{
+	struct daemon *daemon = arg;
+
+	if (daemon->peers)
+		peers_will_apply(daemon->peers, snapshot);
+}
+
 static void daemon_on_applied(void *arg)
 {
 	struct daemon *daemon = arg;
@@ -410,6 +431,7 @@ static int changes_make(struct daemon *daemon)
 		.registry = daemon->registry,
 		.store = daemon->store,
 		.generation = store_generation(daemon->store),
+		.applying = daemon_on_applying,
 		.applied = daemon_on_applied,
 		.stopped = daemon_shut_down,
 		.arg = daemon,
@@ -449,6 +471,8 @@ struct daemon *sim_daemon_create(const struct sim_daemon_config *config)
 	      config->reactor_count <= SIM_DAEMON_REACTORS_MAX);
 	daemon->config = *config;
 	CHECK(reactor_create(&reactor_config, &daemon->control) == 0);
+	reactor_config.index = SIM_PEERS_INDEX;
+	CHECK(reactor_create(&reactor_config, &daemon->peers_reactor) == 0);
 	for (unsigned i = 0; i < config->reactor_count; i++) {
 		reactor_config.index = i;
 		CHECK(reactor_create(&reactor_config, &daemon->reactors[i]) == 0);
@@ -474,6 +498,7 @@ void sim_daemon_release(struct daemon *daemon)
 	peers_discard(daemon->peers);
 	for (unsigned i = 0; i < daemon->config.reactor_count; i++)
 		reactor_destroy(daemon->reactors[i]);
+	reactor_destroy(daemon->peers_reactor);
 	reactor_destroy(daemon->control);
 	config_free(daemon->start.config);
 	json_decref(daemon->start.kept);

@@ -29,6 +29,7 @@ int __real_media_file_sync(struct media *const *media, unsigned count,
 			   struct media_error *ret_error);
 int __real_member_lock_is_held(int fd, unsigned first_member, unsigned count, bool *ret_is_held);
 int __real_member_lock_watch(int fd);
+bool __real_member_lock_is_same(int fd, int other_fd);
 void __real_member_lock_unwatch(int fd);
 int __real_member_lock_take_fence(int fd);
 void __real_member_lock_drop_fence(int fd);
@@ -45,6 +46,7 @@ int __wrap_media_file_sync(struct media *const *media, unsigned count,
 			   struct media_error *ret_error);
 int __wrap_member_lock_is_held(int fd, unsigned first_member, unsigned count, bool *ret_is_held);
 int __wrap_member_lock_watch(int fd);
+bool __wrap_member_lock_is_same(int fd, int other_fd);
 void __wrap_member_lock_unwatch(int fd);
 int __wrap_member_lock_take_fence(int fd);
 void __wrap_member_lock_drop_fence(int fd);
@@ -187,6 +189,11 @@ int __wrap_member_lock_is_held(int fd, unsigned first_member, unsigned count, bo
 int __wrap_member_lock_watch(int fd)
 {
 	return disk_of_fd(fd) ? fd : __real_member_lock_watch(fd);
+}
+
+bool __wrap_member_lock_is_same(int fd, int other_fd)
+{
+	return disk_of_fd(fd) ? fd == other_fd : __real_member_lock_is_same(fd, other_fd);
 }
 
 void __wrap_member_lock_unwatch(int fd)

@@ -260,6 +260,21 @@ static void facts_get(struct sim_node *node, struct daemon_facts *ret_facts)
 		daemon_get_facts(node->daemon, ret_facts);
 }
 
+void sim_node_freeze_control(struct sim_node *node, uint64_t until_ns)
+{
+	CHECK(node->daemon);
+	sim_freeze(daemon_control(node->daemon), until_ns);
+}
+
+void sim_node_freeze_reactor(struct sim_node *node, unsigned index, uint64_t until_ns)
+{
+	struct daemon_facts facts;
+
+	CHECK(node->daemon);
+	facts_get(node, &facts);
+	sim_freeze(facts.reactors[index % facts.reactor_count], until_ns);
+}
+
 struct target *sim_node_target(struct sim_node *node)
 {
 	struct daemon_facts facts;
@@ -273,22 +288,29 @@ uint64_t sim_node_lives(const struct sim_node *node)
 	return node->lives;
 }
 
-unsigned sim_node_peers(struct sim_node *node, struct peer_info *infos, unsigned max)
+unsigned sim_node_peers(struct sim_node *node, struct peer_info infos[PEERS_MAX])
 {
 	struct daemon_facts facts;
 
 	facts_get(node, &facts);
-	return facts.peers ? peers_list(facts.peers, infos, max) : 0;
+	return facts.peers ? peers_read(facts.peers, infos) : 0;
+}
+
+/* It was asked to stop, and its control has not heard of it: changes end meanwhile. */
+static bool has_document(const struct sim_node *node)
+{
+	return node->daemon &&
+	       (node->state == SIM_NODE_SERVING || node->state == SIM_NODE_STOPPING);
 }
 
 json_t *sim_node_document(struct sim_node *node)
 {
-	return node->state == SIM_NODE_SERVING ? config_to_json(daemon_config(node->daemon)) : NULL;
+	return has_document(node) ? config_to_json(daemon_config(node->daemon)) : NULL;
 }
 
 uint64_t sim_node_generation(const struct sim_node *node)
 {
-	return node->state == SIM_NODE_SERVING ? daemon_generation(node->daemon) : 0;
+	return has_document(node) ? daemon_generation(node->daemon) : 0;
 }
 
 json_t *sim_node_kept_document(struct sim_node *node)

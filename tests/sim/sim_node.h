@@ -59,6 +59,10 @@ void sim_node_stop(struct sim_node *node);
 void sim_node_kill(struct sim_node *node, enum sim_death how);
 void sim_node_crash_after(struct sim_node *node, uint64_t operations, enum sim_death how);
 void sim_node_freeze(struct sim_node *node, uint64_t until_ns);
+/* One thread of it: its control reactor, or one of its data reactors (index modulo their number).
+ */
+void sim_node_freeze_control(struct sim_node *node, uint64_t until_ns);
+void sim_node_freeze_reactor(struct sim_node *node, unsigned index, uint64_t until_ns);
 
 enum sim_node_state sim_node_state(const struct sim_node *node);
 struct sim_process *sim_node_process(struct sim_node *node); /* NULL: down */
@@ -66,7 +70,7 @@ struct sim_folder *sim_node_folder(struct sim_node *node);
 struct target *sim_node_target(struct sim_node *node); /* NULL: not there */
 uint64_t sim_node_lives(const struct sim_node *node);
 /* Its links to the other members, as peers_list; 0 of a node that has none, or is down. */
-unsigned sim_node_peers(struct sim_node *node, struct peer_info *infos, unsigned max);
+unsigned sim_node_peers(struct sim_node *node, struct peer_info infos[PEERS_MAX]);
 
 /*
  * An operator's change of a node that serves: `edit` gets a copy of the document when its turn has

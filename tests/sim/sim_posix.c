@@ -11,6 +11,7 @@
 #include "sim_internal.h"
 
 #include "base/log.h"
+#include "control/peers_private.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -25,6 +26,7 @@
 
 #define POSIX_WALL_BASE_NS (1800000000ull * NS_PER_S) /* when simulated time began */
 #define POSIX_KILL_MAX_US  20
+#define POSIX_STALE_NS     (NS_PER_S / 2) /* how old what a killer knows may be */
 #define POSIX_SO_PEERPIDFD 77
 #define POSIX_BOOT_ID      "/proc/sys/kernel/random/boot_id"
 
@@ -38,6 +40,7 @@ static struct posix_process *known;
 static unsigned known_count, known_room;
 static int64_t wall_ns_of_new;
 static uint64_t kill_count;
+static uint64_t live_kill_count;
 
 void sim_posix_reset(void)
 {
@@ -46,11 +49,17 @@ void sim_posix_reset(void)
 	known_count = known_room = 0;
 	wall_ns_of_new = 0;
 	kill_count = 0;
+	live_kill_count = 0;
 }
 
 uint64_t sim_posix_kills(void)
 {
 	return kill_count;
+}
+
+uint64_t sim_posix_live_kills(void)
+{
+	return live_kill_count;
 }
 
 static uint64_t name_hash(const char *name)
@@ -238,6 +247,50 @@ int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
 	return fds[0].revents ? 1 : 0;
 }
 
+/* Of a process: a reactor that its data path or its answers need. */
+static bool is_of_path(const struct reactor *reactor, const struct sim_process *process)
+{
+	return reactor->process == process &&
+	       (reactor->index < SIM_CONTROL_INDEX || reactor->index == SIM_PEERS_INDEX);
+}
+
+static bool path_stood_still(const struct sim_process *process)
+{
+	uint64_t now_ns = sim_now(process->sim);
+
+	list_for_each(node, &process->sim->reactors) {
+		const struct reactor *reactor = list_entry(node, struct reactor, node);
+
+		if (is_of_path(reactor, process) && reactor->frozen_until_ns != 0 &&
+		    reactor->frozen_until_ns + POSIX_STALE_NS > now_ns)
+			return true;
+	}
+	return false;
+}
+
+int __real_peer_process_look(int pidfd, struct peer_process *ret_process);
+int __wrap_peer_process_look(int pidfd, struct peer_process *ret_process);
+int __wrap_peer_process_look(int pidfd, struct peer_process *ret_process)
+{
+	const struct posix_process *known_process = pidfd_find(pidfd);
+	struct sim *sim = sim_now_running;
+
+	if (!known_process)
+		return __real_peer_process_look(pidfd, ret_process);
+	*ret_process = (struct peer_process){0};
+	if (!sim_process_is_alive(known_process->process))
+		return -ESRCH;
+	list_for_each(node, &sim->reactors) {
+		const struct reactor *reactor = list_entry(node, struct reactor, node);
+
+		if (!is_of_path(reactor, known_process->process))
+			continue;
+		ret_process->switches += reactor->stats.turns;
+		ret_process->runnable += reactor->frozen_until_ns <= sim_now(sim);
+	}
+	return 0;
+}
+
 static void kill_run(void *arg)
 {
 	struct sim_process *process = arg;
@@ -264,6 +317,7 @@ int __wrap_pidfd_send_signal(int fd, int signal, siginfo_t *info, unsigned flags
 	/* A process that dies at this very operation sends nothing. */
 	if (!sim_process_operate(sim_process_current()))
 		return 0;
+	live_kill_count += !path_stood_still(process->process);
 	sim_trace(sim, "%s kills %s", sim_process_name(sim_process_current()),
 		  sim_process_name(process->process));
 	sim_at(sim, sim_now(sim) + sim_delay_ns(sim, POSIX_KILL_MAX_US), kill_run,

@@ -24,5 +24,7 @@ void sim_posix_seed(struct sim_process *process, uint64_t seed);
 void sim_posix_jump_wall(struct sim_process *process, int64_t ns);
 /* How many processes were killed by another one's signal. */
 uint64_t sim_posix_kills(void);
+/* Of them, those whose reactors all ran: control may have stood still, which is no reason. */
+uint64_t sim_posix_live_kills(void);
 
 #endif

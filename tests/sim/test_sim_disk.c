@@ -7,6 +7,7 @@
 #include "tap.h"
 
 #include "base/clock.h"
+#include "media/member_lock.h"
 #include "reactor/reactor.h"
 
 #include <errno.h>
@@ -518,20 +519,33 @@ static void a_submit_can_be_the_last_thing(void)
 
 /* ---- members -------------------------------------------------------------------------------- */
 
+/* Whether anything of these members can still write to the store of this medium. */
+static int members_can_write(const struct media *of, unsigned first, unsigned count, bool *ret_can)
+{
+	int fd = media_member_watch(of);
+	int res = fd < 0 ? fd : member_lock_is_held(fd, first, count, ret_can);
+
+	if (fd >= 0)
+		member_lock_unwatch(fd);
+	return res;
+}
+
 static void members_share_it_and_are_seen(void)
 {
 	struct sim_process *first;
 	bool can_write = true;
+	int watch_fd;
 
 	world_begin(70, &(struct sim_disk_options){.delay_max_us = 10000});
 	media_shut();
 	EXPECT_EQ(0, disk_open_as(SPEC, 1));
 	EXPECT_EQ(1, media_member(media));
+	watch_fd = media_member_watch(media);
 	first = process;
 	for (unsigned i = 0; i < 8; i++)
 		submit(MEDIA_WRITE, i, 1, 1);
 	sim_process_enter(first);
-	EXPECT_EQ(0, media_fence_take(media));
+	EXPECT_EQ(0, member_lock_take_fence(watch_fd));
 	sim_process_leave(first);
 
 	process_begin("second");
@@ -539,23 +553,23 @@ static void members_share_it_and_are_seen(void)
 	EXPECT_EQ(-EBUSY, disk_open_as(SPEC, 1));
 	EXPECT_EQ(0, disk_open_as(SPEC, 2));
 	sim_process_enter(process);
-	EXPECT_EQ(-EAGAIN, media_fence_take(media));
+	EXPECT_EQ(-EAGAIN, member_lock_take_fence(watch_fd));
 	sim_process_leave(process);
-	EXPECT_EQ(0, media_members_can_write(media, 1, 1, &can_write));
+	EXPECT_EQ(0, members_can_write(media, 1, 1, &can_write));
 	EXPECT(can_write);
-	EXPECT_EQ(0, media_members_can_write(media, 3, 4, &can_write));
+	EXPECT_EQ(0, members_can_write(media, 3, 4, &can_write));
 	EXPECT(!can_write);
 
 	/* Dead, with writes under way: it can still write, and no longer fence. */
 	sim_process_kill(first, SIM_DEATH_POWER);
-	EXPECT_EQ(0, media_members_can_write(media, 1, 1, &can_write));
+	EXPECT_EQ(0, members_can_write(media, 1, 1, &can_write));
 	EXPECT(can_write);
 	sim_process_enter(process);
-	EXPECT_EQ(0, media_fence_take(media));
-	media_fence_drop(media);
+	EXPECT_EQ(0, member_lock_take_fence(watch_fd));
+	member_lock_drop_fence(watch_fd);
 	sim_process_leave(process);
 	sim_run_until(sim, sim_now(sim) + NS_PER_S);
-	EXPECT_EQ(0, media_members_can_write(media, 1, 1, &can_write));
+	EXPECT_EQ(0, members_can_write(media, 1, 1, &can_write));
 	EXPECT(!can_write);
 	world_end();
 }

@@ -316,6 +316,70 @@ static void a_member_that_stands_still_is_fenced(void)
 	EXPECT_EQ(0, nworld_destroy(&world));
 }
 
+/*
+ * Control is busy: a document of thousands of namespaces, a sync of the store that takes seconds.
+ * The member resets what it is asked to, and is not killed.
+ */
+static void a_member_whose_control_is_busy_resets(void)
+{
+	static struct nop nops[8];
+
+	cluster_open(&slow);
+	sim_node_freeze_control(node(0), sim_now(world.sim) + 60 * NS_PER_S);
+	for (unsigned round = 0; round < 3; round++) {
+		for (unsigned i = 0; i < 8; i++)
+			nop_write(&world, &nops[i], i, 300 + 10 * round + i);
+		nworld_run_ms(&world, 1);
+		sim_net_cut(world.sim, &world.nodes[0].addr);
+		for (unsigned i = 0; i < 8; i++)
+			EXPECT(nop_wait(&nops[i], 10000));
+		EXPECT(nworld_until_live(&world, 2, 10000));
+	}
+	EXPECT(nworld_path(&world, 0).fences_by_reset > 0);
+	EXPECT_EQ(0, nworld_path(&world, 0).fences_by_time);
+	EXPECT_EQ(0, world.nodes[0].died);
+	EXPECT_EQ(0, sim_posix_kills());
+	/* The one that asks is busy: it asks all the same. */
+	sim_node_freeze_control(node(1), sim_now(world.sim) + 60 * NS_PER_S);
+	for (unsigned i = 0; i < 8; i++)
+		nop_write(&world, &nops[i], i, 400 + i);
+	nworld_run_ms(&world, 1);
+	sim_net_cut(world.sim, &world.nodes[0].addr);
+	for (unsigned i = 0; i < 8; i++)
+		EXPECT(nop_wait(&nops[i], 10000));
+	EXPECT_EQ(0, nworld_path(&world, 0).fences_by_time);
+	for (unsigned i = 0; i < 8; i++)
+		EXPECT_EQ(400 + i, nworld_block_value(&world, i));
+	nworld_run_ms(&world, 70000);
+	EXPECT_EQ(0, sim_posix_kills());
+	EXPECT_EQ(0, nworld_destroy(&world));
+}
+
+/* Its control runs, and answers: but what one reactor has taken may land at any time. */
+static void a_member_with_a_stuck_reactor_is_fenced(void)
+{
+	static struct nop nops[8];
+	struct sim_process *stuck;
+	uint64_t done_ns;
+
+	cluster_open(&slow);
+	stuck = sim_node_process(node(0));
+	for (unsigned i = 0; i < 8; i++)
+		nop_write(&world, &nops[i], i, 300 + i);
+	nworld_run_ms(&world, 1);
+	sim_node_freeze_reactor(node(0), 0, sim_now(world.sim) + 60 * NS_PER_S);
+	for (unsigned i = 0; i < 8; i++)
+		EXPECT(nop_wait(&nops[i], 10000));
+	done_ns = sim_now(world.sim);
+	EXPECT_EQ(1, world.nodes[0].died);
+	EXPECT_EQ(1, sim_posix_kills());
+	EXPECT_EQ(0, sim_posix_live_kills());
+	EXPECT_EQ(0, nworld_path(&world, 0).fences_by_time);
+	nworld_run_ms(&world, 70000);
+	EXPECT_EQ(0, landings_after(done_ns, stuck));
+	EXPECT_EQ(0, nworld_destroy(&world));
+}
+
 /* ---- the same again -------------------------------------------------------------------------- */
 
 static uint64_t eventful_run(void)
@@ -356,6 +420,8 @@ int main(void)
 	TAP_RUN(flushed_data_survives_a_power_loss);
 	TAP_RUN(a_kill_leaves_nothing_behind);
 	TAP_RUN(a_member_that_stands_still_is_fenced);
+	TAP_RUN(a_member_whose_control_is_busy_resets);
+	TAP_RUN(a_member_with_a_stuck_reactor_is_fenced);
 	TAP_RUN(the_same_seed_gives_the_same_run);
 	return tap_end();
 }

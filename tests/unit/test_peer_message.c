@@ -46,7 +46,7 @@ static void spoilt(void)
 		uint8_t value;
 		const char *what;
 	} spoils[] = {
-		{0, 0, "magic"},     {4, 2, "version"},
+		{0, 0, "magic"},     {4, 1, "version"},
 		{6, 0, "kind 0"},    {6, 10, "kind 10"},
 		{8, 1, "size"},      {11, 0xff, "a huge size"},
 		{12, 1, "reserved"}, {16, 0, "a number missing"},
@@ -86,6 +86,20 @@ static void hellos(void)
 	EXPECT_THAT(peer_hello_decode(body, &back) == -EPROTO, "a name without an end");
 	memset(body, 0, PEER_NAME_BYTES);
 	EXPECT_THAT(peer_hello_decode(body, &back) == -EPROTO, "no name");
+}
+
+static void pongs(void)
+{
+	const struct peer_pulse pulse = {.stuck_ms = 0x12345678, .reactor = 9};
+	struct peer_pulse back = {0};
+	uint8_t body[PEER_PONG_BYTES];
+
+	peer_pong_encode(&pulse, body);
+	EXPECT_THAT(peer_pong_decode(body, &back) == 0 && back.stuck_ms == 0x12345678 &&
+			    back.reactor == 9,
+		    "what reactors do, there and back");
+	body[15] = 1;
+	EXPECT_THAT(peer_pong_decode(body, &back) == -EPROTO, "reserved bytes of an answer");
 }
 
 static void resets(void)
@@ -199,6 +213,7 @@ int main(void)
 	TAP_RUN(frames);
 	TAP_RUN(spoilt);
 	TAP_RUN(hellos);
+	TAP_RUN(pongs);
 	TAP_RUN(resets);
 	TAP_RUN(lost_hosts);
 	TAP_RUN(proofs);

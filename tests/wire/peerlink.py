@@ -14,13 +14,15 @@ import struct
 import subprocess
 import tempfile
 
+import nvmetcp as n
 import restapi
 import target
 
 HELLO, CHALLENGE, PROOF, WELCOME, PING, PONG, RESET, RESET_DONE, LOST_HOST = range(1, 10)
-BODY = {HELLO: 216, CHALLENGE: 216, PROOF: 0, WELCOME: 0, PING: 0, PONG: 0, RESET: 488,
+BODY = {HELLO: 216, CHALLENGE: 216, PROOF: 0, WELCOME: 0, PING: 0, PONG: 16, RESET: 488,
         RESET_DONE: 16, LOST_HOST: 472}
 MAC = 32
+VERSION = 2
 MAGIC = 0x72656570
 SECRET = 'a secret of at least thirty-two characters, for tests'
 TIMEOUT_S = 60.0
@@ -32,7 +34,7 @@ LABELS = {'dialer proof': b'weft peer, proof of who connects',
           'listener key': b'weft peer, key of who was connected to'}
 
 
-def header(kind, number=0, body=None, magic=MAGIC, version=1, reserved=0):
+def header(kind, number=0, body=None, magic=MAGIC, version=VERSION, reserved=0):
     return struct.pack('<IHHIIQ', magic, version, kind, BODY[kind] if body is None else body,
                        reserved, number)
 
@@ -89,7 +91,7 @@ class Member:
         if raw is None:
             return None
         magic, version, kind, body_bytes, reserved, number = struct.unpack('<IHHIIQ', raw)
-        if (magic, version, reserved, body_bytes) != (MAGIC, 1, 0, BODY.get(kind)):
+        if (magic, version, reserved, body_bytes) != (MAGIC, VERSION, 0, BODY.get(kind)):
             raise RuntimeError('a frame that is none: %r' % raw)
         body = self.recv(body_bytes)
         return kind, number, body, self.recv(MAC), raw
@@ -147,6 +149,47 @@ class Member:
             if not hmac.compare_digest(frame[3], wanted):
                 raise RuntimeError('a wrong signature')
         return frame
+
+
+CCR, LOG_RESET = 0x38, 0x1e
+PROGRESS, SUCCESS, FAILED = 0, 1, 2
+HOST_KATO_MS = 120000
+
+
+class Instance:
+    """What a Cross-Controller Reset names: the controller of this host."""
+
+    def __init__(self, host):
+        page = bytes(host.admin.identify(1).data)
+        self.cntlid, self.ciu = host.cntlid, page[135]
+        self.cirn = struct.unpack_from('<Q', page, 136)[0]
+
+
+def reset_submit(host, who):
+    return host.admin.submit(CCR, cdw10=who.cntlid | who.ciu << 16, cdw12=who.cirn & 0xffffffff,
+                             cdw13=who.cirn >> 32)
+
+
+def reset(host, who):
+    """What becomes of it: the state of the log 1Eh, once it is over."""
+    cmd = host.admin.wait(reset_submit(host, who))
+    if cmd.status != n.OK:
+        return cmd.status
+    if cmd.dw0 & 1:
+        return SUCCESS
+
+    def over():
+        page = bytes(host.admin.get_log(LOG_RESET, 8 + 8 * 32, rae=1).data)
+        for at in range(struct.unpack_from('<H', page)[0]):
+            cntlid, ciu, state = struct.unpack_from('<HBxxxB', page, 8 + 8 * at)
+            if (cntlid, ciu) == (who.cntlid, who.ciu) and state != PROGRESS:
+                return state
+        return None
+    return target.poll(over)
+
+
+def host_of(member):
+    return member.host(kato_ms=HOST_KATO_MS)
 
 
 def lost_body(cntlid=1, ciu=1, reason=2, subnqn=target.NQN, hostnqn='nqn.x'):

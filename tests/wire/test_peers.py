@@ -14,46 +14,15 @@ import subprocess
 
 import nvmetcp as n
 import target
-from peerlink import (CHALLENGE, HELLO, LOST_HOST, MAC, PING, PONG, PROOF, RESET, RESET_DONE, SECRET,
-                      Member, World, can_loop, header, lost_body, reset_body)
+from peerlink import (CHALLENGE, FAILED, HELLO, HOST_KATO_MS, LOST_HOST, MAC, PING, PONG, PROOF, RESET,
+                      RESET_DONE, SECRET, SUCCESS, Instance, Member, World, can_loop, header, host_of,
+                      lost_body, reset, reset_body, reset_submit)
 from tap import Tap
 
-CCR, LOG_RESET, LOG_LOST, SPEC = 0x38, 0x1e, 0x1f, 'TP8028'
+LOG_LOST, SPEC = 0x1f, 'TP8028'
 LOST_CONNECTION = 2
-PROGRESS, SUCCESS, FAILED = 0, 1, 2
 DONE, FORBIDDEN = 0, 2
 OLD, NEW = b'\x11' * 4096, b'\x22' * 4096
-HOST_KATO_MS = 120000
-
-
-class Instance:
-    def __init__(self, host):
-        page = bytes(host.admin.identify(1).data)
-        self.cntlid, self.ciu = host.cntlid, page[135]
-        self.cirn = struct.unpack_from('<Q', page, 136)[0]
-
-
-def reset(host, who):
-    """What becomes of it: the state of the log 1Eh, once it is over."""
-    cmd = host.admin.do(CCR, cdw10=who.cntlid | who.ciu << 16, cdw12=who.cirn & 0xffffffff,
-                        cdw13=who.cirn >> 32)
-    if cmd.status != n.OK:
-        return cmd.status
-    if cmd.dw0 & 1:
-        return SUCCESS
-
-    def over():
-        page = bytes(host.admin.get_log(LOG_RESET, 8 + 8 * 32, rae=1).data)
-        for at in range(struct.unpack_from('<H', page)[0]):
-            cntlid, ciu, state = struct.unpack_from('<HBxxxB', page, 8 + 8 * at)
-            if (cntlid, ciu) == (who.cntlid, who.ciu) and state != PROGRESS:
-                return state
-        return None
-    return target.poll(over)
-
-
-def host_of(member):
-    return member.host(kato_ms=HOST_KATO_MS)
 
 
 def disk_block(world, lba):
@@ -95,7 +64,7 @@ def strangers(t, world):
     with Member(path) as member:
         t.ok(member.shake(), 'our own words for the protocol are understood')
         frame = member.ask(PING)
-        t.eq(frame[:2], (PONG, 1), 'a ping is answered')
+        t.eq(frame[:3], (PONG, 1, bytes(16)), 'a ping is answered: every reactor runs')
         again = member.message(PING, number=member.number)
         member.send(again)
         t.ok(member.is_closed(), 'the same message again ends the link')
@@ -137,7 +106,7 @@ def garbage(t, world):
     for what, raw in (('noise', os.urandom(4096)), ('zeroes', bytes(4096)),
                       ('HTTP', b'GET / HTTP/1.1\r\n\r\n' * 4),
                       ('a huge size', header(HELLO, body=0xffffffff) + bytes(4096)),
-                      ('another version', header(HELLO, version=2) + bytes(248)),
+                      ('another version', header(HELLO, version=1) + bytes(248)),
                       ('reserved bytes', header(HELLO, reserved=1) + bytes(248)),
                       ('a greeting of zeroes', header(HELLO) + bytes(216 + MAC)),
                       ('names without an end', header(HELLO) + b'x' * 216 + bytes(MAC)),
@@ -260,8 +229,7 @@ def each_other(t, world):
     for name in ('a', 'b'):
         world.stop(name)
     for name, other in (('a', 'b'), ('b', 'a')):
-        hosts[name].admin.submit(CCR, cdw10=who[other].cntlid | who[other].ciu << 16,
-                                 cdw12=who[other].cirn & 0xffffffff, cdw13=who[other].cirn >> 32)
+        reset_submit(hosts[name], who[other])
     for name in ('a', 'b'):
         world[name].process.send_signal(signal.SIGCONT)
     # The one that is reset first may not have been asked yet.
@@ -280,8 +248,7 @@ def both_stop_and_end(t, world):
     with host_of(world['a']) as asker, host_of(world['b']) as victim:
         who = Instance(victim)
         world.stop('b')
-        asker.admin.submit(CCR, cdw10=who.cntlid | who.ciu << 16, cdw12=who.cirn & 0xffffffff,
-                           cdw13=who.cirn >> 32)
+        reset_submit(asker, who)
         world['a'].terminate()
         t.eq(world['a'].wait_exit(), 0, 'an end with a reset under way')
     if world['b'].is_running():
