@@ -26,8 +26,9 @@ enum field_type {
 	FIELD_TEXT,
 	FIELD_NUMBER,
 	FIELD_BOOL,
-	FIELD_LIST, /* repeatable; "none" is the empty list */
-	FIELD_POOL, /* a key of the object "pool" */
+	FIELD_LIST,  /* repeatable; "none" is the empty list */
+	FIELD_HOSTS, /* likewise; "any" is no list at all */
+	FIELD_POOL,  /* a key of the object "pool" */
 };
 
 struct field {
@@ -43,7 +44,7 @@ static const struct field fields[] = {
 	{"allow-any-host", "allow_any_host", FIELD_BOOL, CTL_SUBSYSTEM},
 	{"pool-folder", "folder", FIELD_POOL, CTL_SUBSYSTEM},
 	{"pool-capacity", "capacity", FIELD_POOL, CTL_SUBSYSTEM},
-	{"host", "hosts", FIELD_LIST, CTL_SUBSYSTEM | CTL_NS},
+	{"host", "hosts", FIELD_HOSTS, CTL_SUBSYSTEM | CTL_NS},
 	{"nsid", "nsid", FIELD_NUMBER, CTL_NS},
 	{"media", "media", FIELD_TEXT, CTL_NS},
 	{"size", "size", FIELD_TEXT, CTL_NS},
@@ -121,7 +122,8 @@ static const char *value_words(const struct cli_value *value)
 
 static void fields_print(unsigned nouns)
 {
-	static const char *const values[] = {"TEXT", "N", "yes|no", "NQN|none", "TEXT"};
+	static const char *const values[] = {"TEXT",         "N",   "yes|no", "NQN|none",
+					     "NQN|any|none", "TEXT"};
 
 	printf("\nFields:\n");
 	for (unsigned i = 0; i < ARRAY_LEN(fields); i++) {
@@ -130,7 +132,9 @@ static void fields_print(unsigned nouns)
 		if (fields[i].nouns & nouns)
 			printf("  --%s %s%s\n", fields[i].option,
 			       value && value->words ? value_words(value) : values[fields[i].type],
-			       fields[i].type == FIELD_LIST ? "   (repeatable)" : "");
+			       fields[i].type == FIELD_LIST || fields[i].type == FIELD_HOSTS
+				       ? "   (repeatable)"
+				       : "");
 	}
 	printf("  --unset FIELD   gives a field its default again (repeatable)\n"
 	       "What they mean: weft.json(5).\n");
@@ -189,6 +193,28 @@ static json_t *object_below(json_t *object, const char *key, json_t *taken_new)
 	return json_object_get(object, key);
 }
 
+/* One of a list. 0 or, after a message, -1. */
+static int list_take(struct ctl *ctl, const struct field *field, json_t *taken_value)
+{
+	const char *text = json_string_value(taken_value);
+	bool is_any = field->type == FIELD_HOSTS && strcmp(text, "any") == 0;
+	const json_t *given = json_object_get(ctl->fields, field->key);
+
+	if (given && (is_any || json_is_string(given))) {
+		json_decref(taken_value);
+		cli_usage_error("ctl", "--%s any stands alone: any host, or those that are listed",
+				field->option);
+		return -1;
+	}
+	if (is_any)
+		return json_object_set_new(ctl->fields, field->key, taken_value);
+	object_below(ctl->fields, field->key, json_array());
+	if (strcmp(text, "none") != 0)
+		json_array_append(json_object_get(ctl->fields, field->key), taken_value);
+	json_decref(taken_value);
+	return 0;
+}
+
 /* 0 or, after a message, -1. */
 static int field_take(struct ctl *ctl, const struct field *field, const char *text)
 {
@@ -200,12 +226,9 @@ static int field_take(struct ctl *ctl, const struct field *field, const char *te
 	if (!json)
 		return cli_usage_error("ctl", "--%s: the text is not UTF-8", field->option), -1;
 	switch (field->type) {
+	case FIELD_HOSTS:
 	case FIELD_LIST:
-		object_below(ctl->fields, field->key, json_array());
-		if (strcmp(text, "none") != 0)
-			json_array_append(json_object_get(ctl->fields, field->key), json);
-		json_decref(json);
-		return 0;
+		return list_take(ctl, field, json);
 	case FIELD_POOL:
 		return json_object_set_new(object_below(ctl->fields, "pool", json_object()),
 					   field->key, json);

@@ -10,6 +10,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static char *ns_path(const struct ctl *ctl)
 {
@@ -113,7 +114,10 @@ int ctl_ns_show(struct ctl *ctl)
 		return CLI_FAILED;
 	if (!ctl_print_json(ctl, answer)) {
 		for (unsigned i = 0; i < ARRAY_LEN(keys); i++) {
-			if (json_object_get(answer, keys[i]))
+			if (strcmp(keys[i], "hosts") == 0 && !json_object_get(answer, keys[i]))
+				printf("%-15s any\n", keys[i]);
+			else if (strcmp(keys[i], "hidden_from") == 0 ||
+				 json_object_get(answer, keys[i]))
 				printf("%-15s %s\n", keys[i],
 				       ctl_text(answer, keys[i], text, sizeof(text)));
 		}
@@ -134,6 +138,9 @@ int ctl_ns_show(struct ctl *ctl)
 
 int ctl_ns_add(struct ctl *ctl)
 {
+	/* --host any: no mask. */
+	if (json_is_string(json_object_get(ctl->fields, "hosts")))
+		json_object_del(ctl->fields, "hosts");
 	return ctl_print_change(
 		ctl, ctl_send(ctl, "POST",
 			      ctl_path("/subsystems/*/namespaces", ctl->words[0], NULL, NULL),
@@ -142,6 +149,8 @@ int ctl_ns_add(struct ctl *ctl)
 
 int ctl_ns_set(struct ctl *ctl)
 {
+	if (json_is_string(json_object_get(ctl->fields, "hosts")))
+		json_object_set_new(ctl->fields, "hosts", json_null());
 	return ctl_print_change(ctl, ctl_send(ctl, "PATCH", ns_path(ctl), ctl->fields));
 }
 

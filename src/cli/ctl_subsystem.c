@@ -15,8 +15,8 @@
 
 int ctl_subsystem_list(struct ctl *ctl)
 {
-	static const char *const titles[] = {"NQN",   "SERIAL",      "MODEL",
-					     "HOSTS", ">NAMESPACES", NULL};
+	static const char *const titles[] = {"NQN",         "SERIAL", "MODEL",
+					     ">NAMESPACES", "HOSTS",  NULL};
 	json_t *answer = ctl_get(ctl, ctl_path("/subsystems", NULL, NULL, NULL));
 	struct ctl_table table;
 	json_t *subsystem;
@@ -29,18 +29,19 @@ int ctl_subsystem_list(struct ctl *ctl)
 		json_array_foreach(json_object_get(answer, "subsystems"), i, subsystem)
 		{
 			const json_t *any = json_object_get(subsystem, "allow_any_host");
-			const json_t *hosts = json_object_get(subsystem, "hosts");
-			char nqn[256], serial[32], model[48], count[16], listed[16];
+			char nqn[256], serial[32], model[48], count[16], listed[4096];
 
-			snprintf(listed, sizeof(listed), "%zu", json_array_size(hosts));
 			ctl_table_row(&table,
 				      (const char *const[]){
 					      ctl_text(subsystem, "nqn", nqn, sizeof(nqn)),
 					      ctl_text(subsystem, "serial", serial, sizeof(serial)),
 					      ctl_text(subsystem, "model", model, sizeof(model)),
-					      json_is_true(any) ? "any" : listed,
 					      ctl_text(subsystem, "namespace_count", count,
-						       sizeof(count))});
+						       sizeof(count)),
+					      json_is_true(any)
+						      ? "any"
+						      : ctl_text(subsystem, "hosts", listed,
+								 sizeof(listed))});
 		}
 		ctl_table_end(&table, "no subsystems");
 	}
@@ -51,11 +52,13 @@ int ctl_subsystem_list(struct ctl *ctl)
 static void hosts_print(const json_t *object)
 {
 	const json_t *hosts = json_object_get(object, "hosts");
+	bool is_any = json_is_true(json_object_get(object, "allow_any_host"));
 
-	printf("allow any host  %s\n",
-	       json_is_true(json_object_get(object, "allow_any_host")) ? "yes" : "no");
-	for (size_t i = 0; i < json_array_size(hosts); i++)
-		printf("host            %s\n", json_string_value(json_array_get(hosts, i)));
+	if (is_any || json_array_size(hosts) == 0)
+		printf("hosts           %s\n", is_any ? "any" : "none");
+	for (size_t i = 0; !is_any && i < json_array_size(hosts); i++)
+		printf("%-15s %s\n", i == 0 ? "hosts" : "",
+		       json_string_value(json_array_get(hosts, i)));
 }
 
 /* "rights          NQN or any: format,label" for each. */
@@ -105,8 +108,18 @@ int ctl_subsystem_show(struct ctl *ctl)
 	return CLI_OK;
 }
 
+/* --host any is no list. */
+static void access_fold(struct ctl *ctl)
+{
+	if (!json_is_string(json_object_get(ctl->fields, "hosts")))
+		return;
+	json_object_set_new(ctl->fields, "hosts", json_array());
+	json_object_set_new(ctl->fields, "allow_any_host", json_true());
+}
+
 int ctl_subsystem_add(struct ctl *ctl)
 {
+	access_fold(ctl);
 	json_object_set_new(ctl->fields, "nqn", json_string(ctl->words[0]));
 	return ctl_print_change(
 		ctl, ctl_send(ctl, "POST", ctl_path("/subsystems", NULL, NULL, NULL), ctl->fields));
@@ -114,6 +127,7 @@ int ctl_subsystem_add(struct ctl *ctl)
 
 int ctl_subsystem_set(struct ctl *ctl)
 {
+	access_fold(ctl);
 	return ctl_print_change(ctl, ctl_send(ctl, "PATCH",
 					      ctl_path("/subsystems/*", ctl->words[0], NULL, NULL),
 					      ctl->fields));

@@ -88,11 +88,22 @@ void api_subsystems_post(struct api_call *call)
 static int subsystem_edit(struct api_call *call, json_t *document, struct config_errors *errors)
 {
 	json_t *subsystem = document_subsystem(document, call->params[0], NULL);
+	const json_t *any, *hosts;
 
 	if (!subsystem)
 		return document_no_subsystem(call->params[0], errors);
 	if (document_keeps(subsystem, call->body, "nqn", errors) < 0)
 		return -EINVAL;
+	any = json_object_get(call->body, "allow_any_host");
+	hosts = json_object_get(call->body, "hosts");
+	if (json_is_true(any) && json_array_size(hosts) > 0) {
+		config_errors_add(errors, "hosts: either a list of hosts may connect, or any host; "
+					  "leave out one of both");
+		return -EINVAL;
+	}
+	/* As in a document: whoever lists hosts means those. */
+	if (json_is_array(hosts) && !any)
+		json_object_set_new(subsystem, "allow_any_host", json_false());
 	return document_merge(subsystem, call->body);
 }
 
@@ -181,6 +192,15 @@ static int host_add(struct api_call *call, json_t *document, struct config_error
 		config_errors_add(errors, "the body must be {\"nqn\": \"NQN of the host\"}");
 		return -EINVAL;
 	}
+	if (json_is_true(json_object_get(subsystem, "allow_any_host"))) {
+		config_errors_add(
+			errors,
+			"the subsystem allows any host, so that adding one would restrict "
+			"nothing; to allow only this host: weft ctl subsystem set %.223s "
+			"--host %.223s",
+			call->params[0], json_string_value(nqn));
+		return -EBUSY;
+	}
 	if (host_find(document_list(subsystem, "hosts"), json_string_value(nqn), &index) == 0) {
 		config_errors_add(errors, "the host %.223s is allowed already",
 				  json_string_value(nqn));
@@ -213,6 +233,14 @@ static int host_remove(struct api_call *call, json_t *document, struct config_er
 		config_errors_add(errors, "the subsystem %.223s does not list the host %.223s",
 				  call->params[0], call->params[1]);
 		return -ENOENT;
+	}
+	if (json_is_true(json_object_get(subsystem, "allow_any_host"))) {
+		config_errors_add(errors,
+				  "the subsystem allows any host, so that %.223s could still "
+				  "connect; to allow no host: weft ctl subsystem set %.223s --host "
+				  "none",
+				  call->params[1], call->params[0]);
+		return -EBUSY;
 	}
 	/* A host that comes back later gets no right that was given before. */
 	json_object_del(json_object_get(subsystem, "rights"), call->params[1]);

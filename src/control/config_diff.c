@@ -74,12 +74,27 @@ static bool size_alone_differs(const char *from, const char *to, uint64_t *ret_f
 	return is_so;
 }
 
+static void print_value(struct diff *diff, const json_t *value);
+
+static void print_list(struct diff *diff, const json_t *list)
+{
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		if (i > 0)
+			fputc(',', diff->out);
+		print_value(diff, json_array_get(list, i));
+	}
+}
+
 static void print_value(struct diff *diff, const json_t *value)
 {
 	char *text;
 
-	if (!value) {
+	if (!value || (json_is_array(value) && json_array_size(value) == 0)) {
 		fputs("none", diff->out);
+		return;
+	}
+	if (json_is_array(value)) {
+		print_list(diff, value);
 		return;
 	}
 	text = json_is_string(value) ? strdup(json_string_value(value))
@@ -130,7 +145,7 @@ static void key_diff(struct diff *diff, const char *what, const char *key, const
 				(unsigned long long)from_bytes, (unsigned long long)to_bytes);
 		else
 			fprintf(diff->out, "size %s -> %s", a, b);
-	} else if (json_is_array(from) && json_is_array(to)) {
+	} else if (json_array_size(from) > 0 && json_array_size(to) > 0) {
 		fputs(key, diff->out);
 		print_missing(diff, '-', from, to);
 		print_missing(diff, '+', to, from);
@@ -166,6 +181,26 @@ static void objects_diff(struct diff *diff, const char *what, json_t *from, json
 	json_decref(to);
 }
 
+/* Who may: "any", "none" or the list, under one key. Takes the object over. */
+static json_t *with_access_word(json_t *taken_object, bool is_any)
+{
+	const json_t *hosts = json_object_get(taken_object, "hosts");
+	size_t listed = json_array_size(hosts);
+	char word[64];
+
+	/* Listed, but without effect until allow_any_host is false again. */
+	snprintf(word, sizeof(word), "any (%zu listed)", listed);
+	if (is_any)
+		json_object_set_new(taken_object, "hosts", json_string(listed > 0 ? word : "any"));
+	json_object_del(taken_object, "allow_any_host");
+	return taken_object;
+}
+
+static json_t *ns_words(const struct config_ns *ns)
+{
+	return with_access_word(config_ns_to_document(ns), !ns->is_masked);
+}
+
 static void ns_diff(struct diff *diff, const char *nqn, const struct config_ns *from,
 		    const struct config_ns *to)
 {
@@ -179,7 +214,7 @@ static void ns_diff(struct diff *diff, const char *nqn, const struct config_ns *
 	if (same_ns(from, to))
 		return;
 	snprintf(what, sizeof(what), "namespace %s/%u", nqn, from->nsid);
-	objects_diff(diff, what, config_ns_to_document(from), config_ns_to_document(to), "");
+	objects_diff(diff, what, ns_words(from), ns_words(to), "");
 }
 
 /* Both lists ascend: walks them side by side. Either subsystem may be NULL. */
@@ -208,7 +243,7 @@ static json_t *subsystem_head(const struct config_subsystem *subsystem)
 	struct config_subsystem head = *subsystem;
 
 	head.ns_count = 0;
-	return config_subsystem_to_json(&head);
+	return with_access_word(config_subsystem_to_json(&head), subsystem->allows_any_host);
 }
 
 static void subsystem_diff(struct diff *diff, const struct config_subsystem *from,
@@ -251,6 +286,15 @@ static void subsystems_diff(struct diff *diff, const struct config *from, const 
 	}
 }
 
+static json_t *port_words(const struct config *config, const struct config_port *port)
+{
+	json_t *object = config_port_to_json(config, port);
+
+	if (port->offers_all)
+		json_object_set_new(object, "subsystems", json_string("all"));
+	return object;
+}
+
 static void ports_diff(struct diff *diff, const struct config *from, const struct config *to)
 {
 	unsigned a = 0, b = 0;
@@ -272,8 +316,7 @@ static void ports_diff(struct diff *diff, const struct config *from, const struc
 			y = NULL;
 		snprintf(what, sizeof(what), "port %u", x ? x->id : y ? y->id : 0);
 		if (x && y)
-			objects_diff(diff, what, config_port_to_json(from, x),
-				     config_port_to_json(to, y), "");
+			objects_diff(diff, what, port_words(from, x), port_words(to, y), "");
 		else if (x || y)
 			fprintf(diff->out, "%c %s: %s\n", x ? '-' : '+', what,
 				net_addr_format(x ? &x->listen : &y->listen, address));

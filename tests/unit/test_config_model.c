@@ -293,7 +293,7 @@ static void differences_are_told_in_lines(void)
 		    "~ namespace " NQN_A "/1: media mem:1G -> mem:1G,block=512\n");
 	expect_diff(NS("\"media\": \"mem:1G\""),
 		    NS("\"media\": \"mem:1G\", \"hosts\": [\"" HOST1 "\"]"),
-		    "~ namespace " NQN_A "/1: hosts none -> [\"" HOST1 "\"]\n");
+		    "~ namespace " NQN_A "/1: hosts any -> " HOST1 "\n");
 	expect_diff(NS("\"media\": \"mem:1G\", \"hosts\": [\"" HOST2 "\"]"),
 		    NS("\"media\": \"mem:1G\", \"hosts\": [\"" HOST1 "\"], \"label\": \"x\""),
 		    "~ namespace " NQN_A "/1: hosts -" HOST2 " +" HOST1 "\n"

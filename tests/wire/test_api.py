@@ -166,14 +166,30 @@ def files(t, api, folder):
 
 
 def hosts(t, api):
+    answer = api.post(SUB + '/hosts', {'nqn': HOST})
+    t.ok(answer.status == 409 and 'weft ctl subsystem set %s --host %s' % (target.NQN, HOST)
+         in answer.json['error'], 'a subsystem that allows any host: adding one is refused',
+         why=answer.json)
+    t.eq(api.patch(SUB, {'hosts': [HOST], 'allow_any_host': True}).status, 400, 'any, and a list')
+    answer = api.patch(SUB, {'hosts': [OTHER]})
+    t.eq((answer.json['diff'], api.get(SUB).json['allow_any_host']),
+         (['~ subsystem %s: hosts any -> %s' % (target.NQN, OTHER)], False), 'a list restricts')
+    t.eq(api.patch(SUB, {'hosts': []}).json['diff'],
+         ['~ subsystem %s: hosts %s -> none' % (target.NQN, OTHER)], 'an empty list: none')
     t.eq(api.post(SUB + '/hosts', {'nqn': HOST}).status, 201, 'allow a host')
     t.eq(api.post(SUB + '/hosts', {'nqn': HOST}).status, 409, 'twice')
     t.eq(api.get(SUB + '/hosts').json,
-         {'allow_any_host': True, 'hosts': [HOST], 'rights': {}}, 'it is listed')
+         {'allow_any_host': False, 'hosts': [HOST], 'rights': {}}, 'it is listed')
+    t.eq(api.patch(SUB, {'allow_any_host': True}).json['diff'],
+         ['~ subsystem %s: hosts %s -> any (1 listed)' % (target.NQN, HOST)], 'any host again')
+    t.eq(api.delete(SUB + '/hosts/' + HOST).status, 409, 'removing one would not keep it out')
+    t.eq(api.patch(SUB, {'allow_any_host': False}).status, 200, 'closed again')
     t.eq(api.post(SUB + '/hosts', {'nqn': 'me'}).status, 400, 'a host that is no NQN')
     t.eq(api.post(SUB + '/hosts', {'nqn': HOST, 'key': 1}).status, 400, 'an unknown key')
     t.eq(api.delete(SUB + '/hosts/' + HOST).status, 200, 'remove it')
     t.eq(api.delete(SUB + '/hosts/' + HOST).status, 404, 'remove it again')
+    t.eq(api.patch(SUB, {'hosts': None, 'allow_any_host': None}).json['diff'],
+         ['~ subsystem %s: hosts none -> any' % target.NQN], 'the default again: any host')
 
 
 def ports(t, api):
@@ -530,7 +546,7 @@ def over_tcp(t, folder, judge):
         place = ('127.0.0.1', port)
         api = restapi.Client(place, judge, token)
         t.eq(api.get('/v1/state').status, 200, 'the right token')
-        t.eq(api.post(SUB + '/hosts', {'nqn': HOST}).status, 201, 'a change over TCP')
+        t.eq(api.patch(SUB, {'hosts': [HOST]}).status, 200, 'a change over TCP')
         for name, header in (('none', None), ('a wrong one', 'Bearer wrong-horse-battery'),
                              ('its beginning', 'Bearer ' + token[:-1]),
                              ('more than it', 'Bearer ' + token + 'x'), ('an empty one', 'Bearer '),

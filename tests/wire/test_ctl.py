@@ -115,6 +115,20 @@ def changes(t, ctl, tgt):
     ctl.good('host list', 'host', 'list', OTHER, out=[HOST])
     ctl.good('host remove', 'host', 'remove', OTHER, HOST, out=['done'])
     t.eq(ctl.json('host', 'list', OTHER)['hosts'], [], 'gone')
+    for words in ('none', 'any', HOST):
+        ctl.good('subsystem set --host ' + words, 'subsystem', 'set', OTHER, '--host', words)
+        for command in ('subsystem show', 'host list'):
+            out = ctl.run(*command.split(), OTHER).stdout
+            t.ok(words in [line.split()[-1] for line in out.splitlines()
+                           if line.startswith('hosts ')], '%s: hosts %s' % (command, words), why=out)
+        line, = [line for line in ctl.run('subsystem', 'list').stdout.splitlines() if OTHER in line]
+        t.eq(line.split()[-1], words, 'subsystem list: ' + words)
+    ctl.bad('host add where any is allowed', 1, 'subsystem set %s --host %s' % (NQN, HOST), 'host',
+            'add', NQN, HOST)
+    ctl.bad('any and a list', 2, 'stands alone', 'subsystem', 'set', OTHER, '--host', 'any', '--host',
+            HOST)
+    ctl.bad('the same the other way', 2, 'stands alone', 'subsystem', 'set', OTHER, '--host', HOST,
+            '--host', 'any')
     ctl.good('namespace add', 'namespace', 'add', OTHER, '--media', 'mem:1M', '--label', 'x',
              '--ana-group', '4', '--read-only', 'yes', out=['/namespaces/1'])
     ctl.good('ns add with all fields', 'ns', 'add', OTHER, '--nsid', '7', '--media', 'mem:1M',
@@ -123,6 +137,14 @@ def changes(t, ctl, tgt):
     ns = ctl.json('ns', 'show', OTHER, '7')
     t.eq((ns['media'], ns['hosts'], ns['private'], ns['nguid']),
          ('mem:2M', [HOST], True, 'ab' * 16), 'its fields')
+    ctl.good('ns show: the list', 'ns', 'show', OTHER, '7', out=['hosts           ' + HOST,
+                                                                 'hidden_from     ' + OTHER])
+    ctl.good('ns set --host none', 'ns', 'set', OTHER, '7', '--host', 'none', '--private', 'no',
+             out=['hosts %s -> none' % HOST])
+    ctl.good('ns show: none', 'ns', 'show', OTHER, '7', out=['hosts           none'])
+    ctl.good('ns set --host any', 'ns', 'set', OTHER, '7', '--host', 'any', out=['none -> any'])
+    ctl.good('ns show: any', 'ns', 'show', OTHER, '7', out=['hosts           any'])
+    ctl.good('ns set --host', 'ns', 'set', OTHER, '7', '--host', HOST, out=['any -> ' + HOST])
     ctl.good('ns set', 'ns', 'set', OTHER, '7', '--unset', 'host', '--private', 'no', '--label', 'y')
     t.eq(ctl.json('ns', 'show', OTHER, '7').get('hosts'), None, 'everybody sees it')
     ctl.good('ns resize', 'ns', 'resize', OTHER, '7', '4M', out=['2 MiB -> 4 MiB'])
@@ -260,7 +282,7 @@ def over_tcp(t, tgt_folder):
             place=['--url', url, '--token-file', path + 'x'])
     ctl.place = ['--url', url, '--token-file', path]
     ctl.good('over TCP', 'status', out=['generation'])
-    ctl.good('a change over TCP', 'host', 'add', NQN, HOST, out=['done'])
+    ctl.good('a change over TCP', 'subsystem', 'set', NQN, '--host', HOST, out=['any -> ' + HOST])
     tgt.finish(t)
 
 
