@@ -721,8 +721,9 @@ static void daemon_release(struct daemon *daemon)
 	changes_destroy(daemon->changes);
 	api_destroy(daemon->api);
 	media_registry_destroy(daemon->registry);
-	reactor_group_stop(daemon->peers_group);
+	/* Data reactors post to that of the peers, which has told control that it posts no more. */
 	reactor_group_stop(daemon->group);
+	reactor_group_stop(daemon->peers_group);
 	peers_discard(daemon->peers);
 	if (daemon->control)
 		reactor_destroy(daemon->control);
