@@ -8,16 +8,15 @@
  */
 #include "control/ana_change.h"
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "control/media_registry.h"
+#include "target/barrier.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Some of ANATT is left for the second step. */
-#define TRANSITION_MAX_NS ((TARGET_ANA_TRANSITION_S - 1) * NS_PER_S)
+_Static_assert(BARRIER_END_S < TARGET_ANA_TRANSITION_S, "some of ANATT is for the second step");
 
 struct transition {
 	struct daemon *daemon;
@@ -25,10 +24,9 @@ struct transition {
 	struct list node;      /* in the registry's */
 	enum ana_state before; /* as the document had it */
 	bool is_under_way;     /* the group is in `change` by this one */
-	bool is_waiting;       /* for commands to end, or for the time */
+	bool is_waiting;       /* for commands to end */
 	bool is_owed_drained;  /* that call is still to come */
 	bool is_over;          /* done was called */
-	struct reactor_timer timer;
 	struct change_result result;
 };
 
@@ -157,7 +155,7 @@ static void second_done(void *arg, struct change_result *result)
 	daemon_change(transition->daemon, &back);
 }
 
-/* What ran has ended, or the time is over. */
+/* What ran has ended, or was given up. */
 static void second_begin(struct transition *transition)
 {
 	const struct change change = {
@@ -168,7 +166,6 @@ static void second_begin(struct transition *transition)
 		.is_forced = true,
 	};
 
-	reactor_timer_cancel(&transition->timer);
 	transition->is_waiting = false;
 	/* Another change of this group came between: its state is the one that counts. */
 	if (!transition->is_under_way) {
@@ -179,26 +176,30 @@ static void second_begin(struct transition *transition)
 	daemon_change(transition->daemon, &change);
 }
 
-static void on_time_over(struct reactor_timer *timer)
-{
-	struct transition *transition = container_of(timer, struct transition, timer);
-
-	log_warn("control",
-		 "port %u, ANA group %u: commands that began before the transition still run "
-		 "after %u s; it goes on without them",
-		 transition->change.port_id, transition->change.group, TARGET_ANA_TRANSITION_S - 1);
-	second_begin(transition);
-}
-
-static void on_drained(void *arg)
+/* Of a medium that hangs it is known that the command began before: hosts that were told of the
+ * transition wait for its answer, or reset the controller (ADR 0028). */
+static void on_drained(void *arg, int res)
 {
 	struct transition *transition = arg;
 
 	transition->is_owed_drained = false;
+	if (transition->is_waiting && res < 0)
+		log_warn("control",
+			 "port %u, ANA group %u: commands that began before the transition hang in "
+			 "their medium for %u s; it goes on without them",
+			 transition->change.port_id, transition->change.group, BARRIER_END_S);
 	if (transition->is_waiting)
 		second_begin(transition);
 	else
 		transition_free_when_over(transition);
+}
+
+static struct target_scope transition_scope(void *arg)
+{
+	const struct transition *transition = arg;
+
+	return (struct target_scope){.port_id = transition->change.port_id,
+				     .ana_group = transition->change.group};
 }
 
 /* ---- the first step ---------------------------------------------------------------------------
@@ -263,8 +264,6 @@ static void first_done(void *arg, struct change_result *result)
 		return;
 	}
 	transition->is_waiting = true;
-	reactor_timer_arm(&transition->timer,
-			  reactor_now_ns(daemon_control(transition->daemon)) + TRANSITION_MAX_NS);
 }
 
 int ana_change(struct daemon *daemon, const struct ana_change *change)
@@ -275,6 +274,7 @@ int ana_change(struct daemon *daemon, const struct ana_change *change)
 		.edit = first_edit,
 		.done = first_done,
 		.drained = may_wait ? on_drained : NULL,
+		.scope = transition_scope,
 		.arg = transition,
 		.expected_generation = change->expected_generation,
 		.is_dry_run = change->is_dry_run,
@@ -287,7 +287,6 @@ int ana_change(struct daemon *daemon, const struct ana_change *change)
 	transition->daemon = daemon;
 	transition->change = *change;
 	transition->is_owed_drained = may_wait;
-	reactor_timer_init(daemon_control(daemon), &transition->timer, on_time_over);
 	list_push_back(media_registry_ana_transitions(daemon_registry(daemon)), &transition->node);
 	daemon_change(daemon, &first);
 	return 0;

@@ -238,7 +238,7 @@ static void drain_applied(void *arg, int res, const char *error)
 	run_applied(((struct drain *)arg)->run, res, error);
 }
 
-static void drain_drained(void *arg)
+static void drain_drained(void *arg, int res)
 {
 	struct drain *drain = arg;
 
@@ -247,7 +247,7 @@ static void drain_drained(void *arg)
 	if (drain->run)
 		drain->run->drain = NULL;
 	else if (drain->drained)
-		drain->drained(drain->arg);
+		drain->drained(drain->arg, res);
 	free(drain);
 }
 
@@ -273,6 +273,7 @@ void change_run_apply(struct run *run)
 						       ? (run->has_private ? &run->private : NULL)
 					       : changes->has_private ? &changes->private
 								      : NULL;
+	struct target_scope scope = {0};
 	struct snapshot *snapshot;
 	int res = run->change.drained ? run_drain_create(run) : 0;
 
@@ -289,8 +290,10 @@ void change_run_apply(struct run *run)
 	}
 	changes->discovery_generation++;
 	run_tell_applying(changes, snapshot);
+	if (run->drain && run->change.scope)
+		scope = run->change.scope(run->change.arg);
 	if (run->drain)
-		target_apply_and_drain(changes->options.target, snapshot, drain_applied,
+		target_apply_and_drain(changes->options.target, snapshot, &scope, drain_applied,
 				       drain_drained, run->drain);
 	else
 		target_apply(changes->options.target, snapshot, run_applied, run);

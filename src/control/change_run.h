@@ -34,10 +34,10 @@ struct changes {
 	struct reactor_timer trim_timer;
 };
 
-/* Outlives its change until the commands under the former configuration are done. */
+/* Outlives its change until the commands that it concerns are done. */
 struct drain {
 	struct list node;
-	void (*drained)(void *arg); /* NULL: nobody wants to know any more */
+	void (*drained)(void *arg, int res); /* NULL: nobody wants to know any more */
 	void *arg;
 	struct run *run; /* while it is under way */
 };

@@ -85,8 +85,10 @@ struct change {
 	int (*edit)(json_t *document, void *arg, struct config_errors *errors);
 	/* The desired state is checked, applied to every reactor and kept; or nothing of it is. */
 	void (*done)(void *arg, struct change_result *result);
-	/* May be NULL: as of target_apply_and_drain, after done. */
-	void (*drained)(void *arg);
+	/* May be NULL: as of target_apply_and_drain, after done, about the scope. */
+	void (*drained)(void *arg, int res);
+	/* What the change concerns, when `drained` is given: asked for after the edit. */
+	struct target_scope (*scope)(void *arg);
 	void *arg;
 	const char *origin;           /* who asks, for log and audit: "rest", "host NQN"; copied */
 	uint64_t expected_generation; /* 0: any; else -ESTALE when it is another by then */

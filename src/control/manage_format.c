@@ -2,17 +2,20 @@
 /*
  * Format NVM (NVMe Base 2.1, section 5.1.10) on the control reactor, in steps:
  *  1. a change that says nothing new marks the namespaces: their I/O is refused from now on;
- *  2. when no command uses the configuration before it any more, the media are erased, piece by
- *     piece, so that the control reactor does other things in between, then flushed;
+ *  2. when no command judged before can reach them any more, the media are erased, piece by piece,
+ *     so that the control reactor does other things in between, then flushed;
  *  3. blocks marked bad are forgotten;
  *  4. a change of the document names the new block size and takes the marks away.
- * A failure takes the marks away too. Marks are in no document: after a crash the namespace has its
- * old format with data or without, or, once step 4 is kept, the new one.
+ * A failure takes the marks away too; docs/adr/0028 says what becomes of a medium that hangs. Marks
+ * are in no document: after a crash the namespace has its old format with data or without, or, once
+ * step 4 is kept, the new one.
  */
+#include "base/clock.h"
 #include "base/log.h"
 #include "control/manage.h"
 #include "control/media_registry.h"
 #include "target/bad_blocks.h"
+#include "target/barrier.h"
 #include "target/ns_live.h"
 
 #include <errno.h>
@@ -20,6 +23,8 @@
 #include <string.h>
 
 #define ERASE_PIECE_BYTES (16u << 20)
+#define ERASE_STALL_S     60 /* a piece is cancelled */
+#define ERASE_GIVE_UP_S   10 /* after that, the host has its answer; the marks stay */
 
 struct format_job {
 	struct daemon *daemon;
@@ -32,6 +37,9 @@ struct format_job {
 	uint64_t erased_bytes;
 	struct media_io io;
 	struct reactor_msg msg;
+	struct reactor_timer stall;
+	bool is_cancelled; /* the piece under way has stalled */
+	bool is_answered;  /* edit.request is gone; only the marks are left to take away */
 };
 
 static void format_unmark(struct format_job *job)
@@ -41,14 +49,22 @@ static void format_unmark(struct format_job *job)
 					      false);
 }
 
-static void format_end(struct format_job *job)
+static void format_answer(struct format_job *job, nvme_status status)
 {
 	struct manage_request *request = job->edit.request;
 
-	request->status = job->status;
+	if (job->is_answered)
+		return;
+	job->is_answered = true;
+	request->status = status;
+	manage_done(request);
+}
+
+static void format_end(struct format_job *job)
+{
+	format_answer(job, job->status);
 	manage_edit_release(&job->edit);
 	free(job);
-	manage_done(request);
 }
 
 static void format_change(struct format_job *job, const struct change *change)
@@ -146,10 +162,36 @@ static void ns_erased(struct format_job *job)
 
 static void erase_step(struct reactor_msg *msg);
 
+static void on_stall(struct reactor_timer *timer)
+{
+	struct format_job *job = container_of(timer, struct format_job, stall);
+	struct media *media = job->io.media;
+
+	if (job->is_cancelled) {
+		log_error("control",
+			  "format of %s: the medium hangs; the namespace stays closed to I/O until "
+			  "it answers",
+			  media->spec);
+		format_answer(job, NVME_SC_WRITE_FAULT);
+		return;
+	}
+	job->is_cancelled = true;
+	reactor_timer_arm(timer,
+			  reactor_now_ns(daemon_control(job->daemon)) + ERASE_GIVE_UP_S * NS_PER_S);
+	/* Last: it may end the piece, and with it the job. */
+	if (media->ops->cancel)
+		media->ops->cancel(&job->io);
+}
+
 static void erase_done(struct media_io *io, int res)
 {
 	struct format_job *job = container_of(io, struct format_job, io);
 
+	reactor_timer_cancel(&job->stall);
+	/* Whether it was done all the same does not matter: the host was told, or is about to be.
+	 */
+	if (job->is_cancelled && res == 0)
+		res = -ETIMEDOUT;
 	if (res < 0) {
 		log_error("control", "format of %s: %s", io->media->spec, strerror(-res));
 		ns_release(job);
@@ -185,6 +227,8 @@ static void erase_step(struct reactor_msg *msg)
 		.len_bytes = left < ERASE_PIECE_BYTES ? left : ERASE_PIECE_BYTES,
 		.done = erase_done,
 	};
+	reactor_timer_arm(&job->stall,
+			  reactor_now_ns(daemon_control(job->daemon)) + ERASE_STALL_S * NS_PER_S);
 	media_submit(&job->io);
 }
 
@@ -271,9 +315,24 @@ static void marked(void *arg, struct change_result *result)
 	format_end(job);
 }
 
-static void format_drained(void *arg)
+static void format_drained(void *arg, int res)
 {
-	format_next(arg);
+	struct format_job *job = arg;
+
+	if (res == 0) {
+		format_next(job);
+		return;
+	}
+	log_error("control", "%s: a Format ends because commands hang in the medium for %u s",
+		  job->origin, BARRIER_END_S);
+	format_fail(job, NVME_SC_COMMAND_INTERRUPTED);
+}
+
+static struct target_scope format_scope(void *arg)
+{
+	const struct format_job *job = arg;
+
+	return (struct target_scope){.uuids = job->edit.uuids, .uuid_count = job->edit.uuid_count};
 }
 
 void manage_format_start(struct daemon *daemon, struct manage_request *request)
@@ -287,6 +346,9 @@ void manage_format_start(struct daemon *daemon, struct manage_request *request)
 	job->daemon = daemon;
 	job->edit.request = request;
 	snprintf(job->origin, sizeof(job->origin), "host %s", request->host_nqn);
-	format_change(job, &(struct change){
-				   .edit = mark_edit, .done = marked, .drained = format_drained});
+	reactor_timer_init(daemon_control(daemon), &job->stall, on_stall);
+	format_change(job, &(struct change){.edit = mark_edit,
+					    .done = marked,
+					    .drained = format_drained,
+					    .scope = format_scope});
 }

@@ -6,20 +6,27 @@
  * goes on meanwhile; the registry closes listeners no longer named; the control reactor hears the
  * result. All without a lock and without stopping a queue.
  *
- * An old snapshot is freed when no command on any reactor uses it. Who asked for it then hears that
- * nothing runs under that configuration, or an older one, any more.
+ * Whoever asked for it then hears, by a barrier, that no command that the change concerns runs
+ * under a former configuration any more. An old snapshot is freed when no command on any reactor
+ * uses it; commands that hold one for long are released from it (judge_again.h).
  */
 #include "base/clock.h"
+#include "target/barrier.h"
 #include "target/delta.h"
 #include "target/health.h"
+#include "target/judge_again.h"
 #include "target/local.h"
+#include "wire/reservation.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Eight callbacks, which are counted together, should not hold a reactor for 1 ms. */
 #define SWAP_SLICE_NS    (100 * NS_PER_US)
 #define SWAP_SLICE_CTRLS 64
+/* Commands that hold a former snapshot for so long are looked after. */
+#define RETIRE_AFTER_NS (5 * NS_PER_S)
 
 /* One target_apply; the control reactor's, but for what the steps fill in. */
 struct apply {
@@ -30,11 +37,13 @@ struct apply {
 	struct delta *delta;  /* NULL for the first one */
 	atomic_uint swaps_missing;
 	void (*applied)(void *arg, int res, const char *error);
-	void (*drained)(void *arg); /* NULL: nobody asks */
+	void (*drained)(void *arg, int res); /* NULL: nobody asks */
 	void *arg;
 	int res;
 	uint64_t old_generation;
-	struct list node; /* in target->drains, after `applied` */
+	struct barrier *barrier; /* when `drained` is to be called */
+	struct target_scope scope;
+	struct uuid *uuids; /* the scope's */
 	char error[192];
 	struct bound_ports bound; /* filled by the registry */
 };
@@ -42,32 +51,12 @@ struct apply {
 /* ---- snapshots go -----------------------------------------------------------------------------
  */
 
-/* Calls those who wait for snapshots that are all gone. They may apply the next one. */
-static void drains_fire(struct target *target)
-{
-	while (!list_empty(&target->drains)) {
-		struct apply *apply = list_entry(target->drains.next, struct apply, node);
-		const struct snapshot *oldest;
-
-		if (!list_empty(&target->retired)) {
-			oldest = list_entry(target->retired.next, struct snapshot, node);
-			if (oldest->generation <= apply->old_generation)
-				return;
-		}
-		list_remove(&apply->node);
-		apply->drained(apply->arg);
-		free(apply);
-	}
-}
-
 static void snapshot_free_here(struct reactor_msg *msg)
 {
 	struct snapshot *snapshot = container_of(msg, struct snapshot, free_msg);
-	struct target *target = snapshot->target;
 
 	list_remove(&snapshot->node);
 	snapshot_destroy(snapshot);
-	drains_fire(target);
 }
 
 void local_snapshot_idle(struct snapshot *snapshot)
@@ -76,7 +65,7 @@ void local_snapshot_idle(struct snapshot *snapshot)
 		reactor_post(snapshot->target->control, &snapshot->free_msg, snapshot_free_here);
 }
 
-static void local_leave_snapshot(struct local *local, struct snapshot *snapshot)
+void local_leave_snapshot(struct local *local, struct snapshot *snapshot)
 {
 	CHECK(snapshot->inflight[local->index].count > 0);
 	if (--snapshot->inflight[local->index].count == 0 && snapshot != local->snapshot)
@@ -94,17 +83,115 @@ void slot_leave_snapshot(struct slot *slot)
 		local_leave_snapshot(slot->queue->local, snapshot);
 }
 
-void applies_destroy(struct target *target)
+static void retire_timer_arm(struct target *target)
 {
-	struct list *node;
+	if (!target->retire_timer.armed && atomic_load(&target->retires_missing) == 0 &&
+	    !target->shutdown.is_running)
+		reactor_timer_arm(&target->retire_timer,
+				  reactor_now_ns(target->control) + RETIRE_AFTER_NS);
+}
 
-	while ((node = list_pop_front(&target->drains)))
-		free(list_entry(node, struct apply, node));
-	CHECK(list_empty(&target->retired));
+/* Those that are left have commands that run: looked after again later. */
+static void retire_looked(struct reactor_msg *msg)
+{
+	struct target *target = container_of(msg, struct target, retire_msg);
+
+	if (!list_empty(&target->retired))
+		retire_timer_arm(target);
+}
+
+static void retire_here(struct reactor_msg *msg)
+{
+	struct local *local = container_of(msg, struct local, retire_msg);
+	struct target *target = local->target;
+
+	local_leave_retired(local);
+	if (atomic_fetch_sub(&target->retires_missing, 1) == 1)
+		reactor_post(target->control, &target->retire_msg, retire_looked);
+}
+
+/* Messages sent here reach every reactor, and their answer the control reactor, before the end of
+ * the target: a shutdown goes the same way behind them. */
+static void on_retire_timer(struct reactor_timer *timer)
+{
+	struct target *target = container_of(timer, struct target, retire_timer);
+
+	if (list_empty(&target->retired))
+		return;
+	atomic_store(&target->retires_missing, target->local_count);
+	for (unsigned i = 0; i < target->local_count; i++)
+		reactor_post(target->locals[i].reactor, &target->locals[i].retire_msg, retire_here);
+}
+
+void applies_init(struct target *target)
+{
+	list_init(&target->retired);
+	reactor_timer_init(target->control, &target->retire_timer, on_retire_timer);
+}
+
+void applies_stop(struct target *target)
+{
+	reactor_timer_cancel(&target->retire_timer);
+}
+
+/* ---- what a change concerns -------------------------------------------------------------------
+ */
+
+static bool scope_has_ns(const struct apply *apply, const struct ns *ns)
+{
+	for (unsigned i = 0; i < apply->scope.uuid_count; i++) {
+		if (uuid_equal(&ns->uuid, &apply->uuids[i]))
+			return true;
+	}
+	return apply->scope.ana_group != 0 && ns->ana_group == apply->scope.ana_group;
+}
+
+/* Copy and Flush of all touch namespaces beside, or without, the one that they name. */
+static bool scope_has_others(const struct apply *apply, const struct slot *slot)
+{
+	bool is_flush_all = slot->sqe.opcode == NVME_IO_FLUSH && !slot->ns;
+
+	/* A Flush of all does not care for ANA. */
+	if (slot->sqe.opcode != NVME_IO_COPY && !(is_flush_all && apply->scope.uuid_count > 0))
+		return false;
+	for (unsigned i = 0; i < slot->steps.subsystem->ns_count; i++) {
+		if (scope_has_ns(apply, &slot->steps.subsystem->namespaces[i]))
+			return true;
+	}
+	return false;
+}
+
+static bool opcode_leaves_media_alone(uint8_t opcode)
+{
+	return opcode == NVME_OPCODE_FABRICS || opcode == NVME_IO_CANCEL ||
+	       opcode == NVME_IO_RESERVATION_REGISTER || opcode == NVME_IO_RESERVATION_REPORT ||
+	       opcode == NVME_IO_RESERVATION_ACQUIRE || opcode == NVME_IO_RESERVATION_RELEASE;
+}
+
+static bool scope_touches(const struct slot *slot, const void *arg)
+{
+	const struct apply *apply = arg;
+
+	/* A refused one is only on its way to the error log, and what it names was not found. */
+	if (!slot->snapshot || slot->snapshot->generation > apply->old_generation ||
+	    !nvme_status_is_ok(slot->early_status) || opcode_leaves_media_alone(slot->sqe.opcode))
+		return false;
+	if (apply->scope.ana_group != 0 && slot->queue->port_id != apply->scope.port_id)
+		return false;
+	return (slot->ns && scope_has_ns(apply, slot->ns)) || scope_has_others(apply, slot);
 }
 
 /* ---- the end of an apply ----------------------------------------------------------------------
  */
+
+static void apply_free(struct apply *apply)
+{
+	if (!apply)
+		return;
+	barrier_free(apply->barrier);
+	free(apply->uuids);
+	free(apply);
+}
 
 static void apply_failed(struct apply *apply)
 {
@@ -112,28 +199,33 @@ static void apply_failed(struct apply *apply)
 	snapshot_destroy(apply->snapshot);
 	delta_destroy(apply->delta);
 	apply->applied(apply->arg, apply->res, apply->error);
-	free(apply);
+	apply_free(apply);
+}
+
+static void apply_drained(void *arg, int res)
+{
+	struct apply *apply = arg;
+
+	apply->drained(apply->arg, res);
+	apply_free(apply);
 }
 
 static void apply_finished(struct reactor_msg *msg)
 {
 	struct apply *apply = container_of(msg, struct apply, msg);
+	struct barrier *barrier = apply->barrier;
 	struct target *target = apply->target;
 
 	target->apply = NULL;
 	target->bound = apply->bound;
 	delta_destroy(apply->delta);
 	health_adopt(apply->snapshot);
-	if (!apply->drained) {
-		apply->applied(apply->arg, 0, apply->error);
-		free(apply);
-		return;
-	}
-	/* In line first: `applied` may begin the next change, which waits for more than this one.
-	 * Nothing fires from inside it: snapshots go by a message. */
-	list_push_back(&target->drains, &apply->node);
 	apply->applied(apply->arg, 0, apply->error);
-	drains_fire(target);
+	apply->barrier = NULL;
+	if (barrier)
+		barrier_start(barrier, apply_drained, apply);
+	else
+		apply_free(apply);
 }
 
 static void apply_close_unused(struct reactor_msg *msg)
@@ -191,6 +283,8 @@ static void swap_here(struct reactor_msg *msg)
 
 	CHECK(local->snapshot == apply->old);
 	local->snapshot = apply->snapshot;
+	if (apply->barrier)
+		barrier_mark(apply->barrier, local);
 	if (apply->old) {
 		/* The delta refers to it. */
 		apply->old->inflight[local->index].count++;
@@ -226,8 +320,10 @@ static void apply_ports_opened(struct reactor_msg *msg)
 	}
 	atomic_store(&apply->snapshot->acks_missing, target->local_count);
 	atomic_store(&apply->swaps_missing, target->local_count);
-	if (apply->old)
+	if (apply->old) {
 		list_push_back(&target->retired, &apply->old->node);
+		retire_timer_arm(target);
+	}
 	target->snapshot = apply->snapshot;
 	for (unsigned i = 0; i < target->local_count; i++)
 		reactor_post(target->locals[i].reactor, &target->locals[i].swap_msg, swap_here);
@@ -257,20 +353,40 @@ static void apply_guard_media(struct target *target, struct snapshot *snapshot)
 	}
 }
 
+/* What `drained` will need. 0 or -ENOMEM. */
+static int apply_prepare_drain(struct apply *apply, const struct target_scope *scope)
+{
+	const struct barrier_scope touched = {.touches = scope_touches, .arg = apply};
+
+	apply->barrier = barrier_create(apply->target, &touched);
+	apply->uuids = calloc(scope->uuid_count + 1, sizeof(*apply->uuids));
+	if (!apply->barrier || !apply->uuids)
+		return -ENOMEM;
+	if (scope->uuid_count > 0)
+		memcpy(apply->uuids, scope->uuids, scope->uuid_count * sizeof(*apply->uuids));
+	apply->scope = *scope;
+	apply->scope.uuids = apply->uuids;
+	return 0;
+}
+
 void target_apply_and_drain(struct target *target, struct snapshot *taken_snapshot,
+			    const struct target_scope *scope,
 			    void (*applied)(void *arg, int res, const char *error),
-			    void (*drained)(void *arg), void *arg)
+			    void (*drained)(void *arg, int res), void *arg)
 {
 	struct apply *apply = calloc(1, sizeof(*apply));
 
 	CHECK(!target->apply);
 	CHECK(taken_snapshot->port_count <= TARGET_PORTS_MAX);
+	if (apply)
+		apply->target = target;
 	/* Before the delta, which marks what is new with it. */
 	taken_snapshot->generation = target->next_generation + 1;
 	taken_snapshot->inflight = cache_line_alloc(target->local_count * sizeof(struct inflight));
 	if (!apply || !taken_snapshot->inflight ||
+	    (drained && apply_prepare_drain(apply, scope) != 0) ||
 	    delta_prepare(target->snapshot, taken_snapshot, &apply->delta) != 0) {
-		free(apply);
+		apply_free(apply);
 		snapshot_destroy(taken_snapshot);
 		applied(arg, -ENOMEM, "out of memory");
 		return;
@@ -278,7 +394,6 @@ void target_apply_and_drain(struct target *target, struct snapshot *taken_snapsh
 	apply_guard_media(target, taken_snapshot);
 	taken_snapshot->target = target;
 	target->next_generation++;
-	apply->target = target;
 	apply->snapshot = taken_snapshot;
 	apply->old = target->snapshot;
 	apply->old_generation = apply->old ? apply->old->generation : 0;
@@ -292,5 +407,5 @@ void target_apply_and_drain(struct target *target, struct snapshot *taken_snapsh
 void target_apply(struct target *target, struct snapshot *taken_snapshot,
 		  void (*applied)(void *arg, int res, const char *error), void *arg)
 {
-	target_apply_and_drain(target, taken_snapshot, applied, NULL, arg);
+	target_apply_and_drain(target, taken_snapshot, NULL, applied, NULL, arg);
 }

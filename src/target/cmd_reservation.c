@@ -9,6 +9,8 @@
  * commands of those it has preempted; then the slot goes home and is answered. Whoever has its
  * answer finds every queue on every reactor judging by the new reservation.
  */
+#include "base/log.h"
+#include "target/barrier.h"
 #include "target/command.h"
 #include "target/local.h"
 #include "target/reservation.h"
@@ -104,20 +106,27 @@ static void slot_go_home(struct slot *slot, nvme_status status)
 	reactor_post(slot->queue->reactor, &slot->msg, change_home);
 }
 
-static void change_finish(struct reservation_change *change)
+/* res: 0, or -ETIMEDOUT when commands of a preempted host hang in their medium. The reservation has
+ * changed, but their end was part of what was asked for. */
+static void change_finish(struct reservation_change *change, int res)
 {
 	if (change->slot)
-		slot_go_home(change->slot, NVME_SC_SUCCESS);
+		slot_go_home(change->slot, res == 0 ? NVME_SC_SUCCESS : NVME_SC_INTERNAL);
 	else
-		change->done(change->arg, 0);
+		change->done(change->arg, res);
 	reservation_outcome_free(&change->outcome);
 	ns_live_put(change->live);
 	free(change);
 }
 
-static void change_on_aborted(void *arg)
+static void change_on_aborted(void *arg, int res)
 {
-	change_finish(arg);
+	if (res < 0)
+		log_limited(LOG_LEVEL_ERROR, "target",
+			    "Preempt and Abort: commands of the preempted host still run after "
+			    "%u s: their medium hangs",
+			    BARRIER_END_S);
+	change_finish(arg, res);
 }
 
 static void change_on_published(void *arg)
@@ -129,7 +138,7 @@ static void change_on_published(void *arg)
 		reservation_abort_start(change->abort, change->live, &change->outcome,
 					change_on_aborted, change);
 	else
-		change_finish(change);
+		change_finish(change, 0);
 }
 
 static int change_try(struct reservation_change *change)

@@ -13,6 +13,7 @@
 #include "target/fused.h"
 
 #include "target/io.h"
+#include "target/judge_again.h"
 
 #include <errno.h>
 #include <string.h>
@@ -207,6 +208,13 @@ static void fused_run_mapped(struct slot *first, struct slot *second)
 	io_finish(second, 0);
 }
 
+/* The configuration has changed since it was judged, and means something else now. */
+static bool slot_is_outdated(const struct slot *slot)
+{
+	return slot->snapshot != slot->queue->local->snapshot &&
+	       (!slot->is_awaited || slot->is_displaced) && !slot_is_up_to_date(slot);
+}
+
 static void fused_execute(struct slot *slot)
 {
 	struct slot *other = slot->fused_with;
@@ -227,6 +235,10 @@ static void fused_execute(struct slot *slot)
 		return;
 	slot->is_fused_ready = false;
 	other->is_fused_ready = false;
+	if (slot_is_outdated(slot) || slot_is_outdated(other)) {
+		fused_finish(first, NVME_SC_FUSED_FAIL, NVME_SC_FUSED_FAIL);
+		return;
+	}
 	io_counter_add(&io_counters(first)->read_commands, 1);
 	io_counter_add(&io_counters(first)->bytes_read, first->data_bytes);
 	if (first->ns->mapped) {

@@ -31,9 +31,10 @@ struct local {
 	bool is_stopping;
 	bool is_stopped;
 	struct reactor_msg swap_msg;
+	struct reactor_msg retire_msg;
 	struct list swap_queues; /* that a swap under way has to close */
 	struct list swap_ctrls;  /* that a swap under way has not been told to yet */
-	struct list preempts;    /* reservation_abort.c: wait for marked commands to end */
+	struct list barriers;    /* barrier.c: steps that wait for marked commands to end */
 	uint32_t reset_count;    /* cmd_ctrl_reset.c: asked for here and under way */
 	struct reactor_msg stop_msg;
 	struct reactor_timer grace;
@@ -101,10 +102,12 @@ struct target {
 	/* The control reactor's. */
 	struct snapshot *snapshot;
 	uint64_t next_generation;
-	struct apply *apply;      /* the one under way */
-	struct list retired;      /* snapshots that commands still use, ascending generation */
-	struct list drains;       /* struct apply that wait for that, likewise */
-	struct bound_ports bound; /* as of the last apply */
+	struct apply *apply; /* the one under way */
+	struct list retired; /* snapshots that commands still use, ascending generation */
+	struct reactor_timer retire_timer;
+	struct reactor_msg retire_msg;
+	atomic_uint retires_missing; /* reactors that have not looked yet; 0: none is asked */
+	struct bound_ports bound;    /* as of the last apply */
 	/* Set by the control reactor before any reactor hears of it. */
 	struct shutdown shutdown;
 
@@ -137,8 +140,11 @@ void local_snapshot_idle(struct snapshot *snapshot);
 /* A command that may wait for long, or for a change of the configuration, must not keep a snapshot
  * from going: it uses nothing of it from here on. */
 void slot_leave_snapshot(struct slot *slot);
-/* Forgets who waits for snapshots to go: at the end of the target. */
-void applies_destroy(struct target *target);
+/* The same for whoever is counted in it. */
+void local_leave_snapshot(struct local *local, struct snapshot *snapshot);
+void applies_init(struct target *target);
+/* No more snapshots are looked after: the target ends. */
+void applies_stop(struct target *target);
 /* shutdown.c: what the flushes at the end will need. 0 or -ENOMEM. */
 int shutdown_prepare(struct target *target);
 void shutdown_release(struct target *target);

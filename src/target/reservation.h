@@ -137,20 +137,18 @@ int reservation_change_persist(struct target *target, struct ns_live *live, bool
 
 /* ---- Preempt and Abort: reservation_abort.c -------------------------------------------------- */
 
-struct local;
 struct abort_all;
 /* NULL when out of memory. */
 struct abort_all *reservation_abort_create(struct target *target);
 void reservation_abort_free(struct abort_all *all); /* one that was not started; NULL: nothing */
 /*
  * Ends the commands on `live` of the hosts that the outcome tells of their preempted registration;
- * `done` on the control reactor when they have ended. Outcome and live are the caller's until then.
+ * `done` on the control reactor when they have ended, or with -ETIMEDOUT when some hang in their
+ * medium. Outcome and live are the caller's until then.
  */
 void reservation_abort_start(struct abort_all *taken_all, struct ns_live *live,
-			     const struct reservation_outcome *outcome, void (*done)(void *arg),
-			     void *arg);
-/* On a data reactor: a slot with is_preempted has ended. */
-void reservation_on_victim_end(struct local *local);
+			     const struct reservation_outcome *outcome,
+			     void (*done)(void *arg, int res), void *arg);
 
 /* ---- notifications: reservation_notice.c ----------------------------------------------------- */
 

@@ -212,6 +212,7 @@ void target_shutdown(struct target *target, uint32_t grace_ms, void (*done)(void
 
 	CHECK(!shutdown->is_running && !target->apply);
 	shutdown->is_running = true;
+	applies_stop(target);
 	shutdown->target = target;
 	shutdown->grace_ms = grace_ms;
 	shutdown->began_ns = reactor_now_ns(target->control);

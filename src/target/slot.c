@@ -6,12 +6,13 @@
  * buffers come from the reactor's pool and waiting for one is a state. A failed command visits the
  * controller's reactor for its entry in the error log before it is answered.
  */
+#include "target/barrier.h"
 #include "target/command.h"
 #include "target/fused.h"
 #include "target/health.h"
 #include "target/io.h"
+#include "target/judge_again.h"
 #include "target/local.h"
-#include "target/reservation.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -38,7 +39,9 @@ struct slot *slot_take(struct queue *queue)
 	slot->state = SLOT_RECEIVING;
 	slot->direction = DATA_NONE;
 	slot->is_abort_requested = false;
+	slot->is_awaited = false;
 	slot->is_preempted = false;
+	slot->is_displaced = false;
 	slot->is_in_submit = false;
 	slot->is_data_mapped = false;
 	slot->is_fused = false;
@@ -190,13 +193,31 @@ static bool slot_end_unwanted(struct slot *slot)
 	return true;
 }
 
+/*
+ * True when the command was ended: the configuration has changed while it waited for its host or
+ * for a buffer, and does not allow it any more.
+ */
+static bool slot_end_outdated(struct slot *slot)
+{
+	nvme_status status;
+
+	if (slot->snapshot == slot->queue->local->snapshot && nvme_status_is_ok(slot->early_status))
+		return false;
+	status = slot_judge_again(slot);
+	if (nvme_status_is_ok(status))
+		return false;
+	slot->state = SLOT_EXECUTING;
+	slot_complete(slot, status);
+	return true;
+}
+
 static void slot_on_buffer(struct buf_waiter *waiter, void *buf)
 {
 	struct slot *slot = container_of(waiter, struct slot, waiter);
 
 	CHECK(slot->state == SLOT_WAITING_BUFFER);
 	slot_set_buf(slot, buf);
-	if (!slot_end_unwanted(slot))
+	if (!slot_end_unwanted(slot) && !slot_end_outdated(slot))
 		slot_go(slot);
 }
 
@@ -215,7 +236,7 @@ void slot_start(struct slot *slot, bool is_data_ok)
 		slot_complete(slot, NVME_SC_TRANSIENT_TRANSPORT);
 		return;
 	}
-	if (slot_end_unwanted(slot))
+	if (slot_end_unwanted(slot) || slot_end_outdated(slot))
 		return;
 	if (slot->buf && slot->sgl.offset_bytes > 0)
 		memmove(slot->buf, slot->buf + slot->sgl.offset_bytes, slot->data_bytes);
@@ -246,7 +267,7 @@ void slot_data_arrived(struct slot *slot, bool is_data_ok)
 	slot->state = SLOT_EXECUTING;
 	if (!is_data_ok)
 		slot_complete(slot, NVME_SC_TRANSIENT_TRANSPORT);
-	else if (!slot_end_unwanted(slot))
+	else if (!slot_end_unwanted(slot) && !slot_end_outdated(slot))
 		slot->execute(slot);
 }
 
@@ -286,7 +307,7 @@ static void slot_respond(struct slot *slot)
 				      nvme_status_same(slot->status, NVME_SC_ABORT_PREEMPT));
 	/* Without a connection the slot, and maybe the queue, are gone when respond returns. */
 	bool is_connected = !queue->is_conn_closed;
-	bool is_preempted = slot->is_preempted;
+	bool is_awaited = slot->is_awaited;
 	struct local *local = queue->local;
 
 	slot->aborter = NULL;
@@ -295,8 +316,8 @@ static void slot_respond(struct slot *slot)
 	/* The Abort's own completion comes after that of its victim. */
 	if (aborter)
 		slot_answer_aborter(aborter, is_aborted);
-	if (is_preempted)
-		reservation_on_victim_end(local);
+	if (is_awaited)
+		barrier_on_slot_end(local);
 	if (is_connected)
 		queue_on_responding(queue);
 }
@@ -322,19 +343,28 @@ static bool status_is_logged(nvme_status status)
 	       !nvme_status_same(status, NVME_SC_ABORT_PREEMPT);
 }
 
+/* What a cancelled command is answered with, by who cancelled it. */
+static nvme_status slot_status_cancelled(const struct slot *slot)
+{
+	if (slot->is_preempted)
+		return NVME_SC_ABORT_PREEMPT;
+	if (slot->aborter)
+		return NVME_SC_ABORT_REQUESTED;
+	/* Nobody named it: its queue ends, and does not wait for it; or its host was silent for
+	 * too long when it was to begin, and its controller ends. */
+	if (slot->queue->state == QUEUE_CLOSING || !slot->is_abort_requested)
+		return NVME_SC_ABORT_SQ_DELETION;
+	return slot->is_displaced ? slot_displaced_status(slot) : NVME_SC_ABORT_REQUESTED;
+}
+
 void slot_complete_at(struct slot *slot, nvme_status status, uint16_t error_byte)
 {
 	struct ctrl *ctrl = slot->queue->ctrl;
 
 	CHECK_OWNER(slot->queue);
 	CHECK(slot->state == SLOT_EXECUTING);
-	if (slot->is_preempted && nvme_status_same(status, NVME_SC_ABORT_REQUESTED))
-		status = NVME_SC_ABORT_PREEMPT;
-	/* Nobody named it: its queue ends, and does not wait for it; or its host was silent for
-	 * too long when it was to begin, and its controller ends. */
-	else if (!slot->aborter && nvme_status_same(status, NVME_SC_ABORT_REQUESTED) &&
-		 (slot->queue->state == QUEUE_CLOSING || !slot->is_abort_requested))
-		status = NVME_SC_ABORT_SQ_DELETION;
+	if (nvme_status_same(status, NVME_SC_ABORT_REQUESTED))
+		status = slot_status_cancelled(slot);
 	slot->status = status;
 	slot->error_byte = error_byte;
 	if (slot->ns)
@@ -406,8 +436,8 @@ void slot_release(struct slot *slot)
 		if (--snapshot->inflight[local->index].count == 0 && snapshot != local->snapshot)
 			local_snapshot_idle(snapshot);
 	}
-	if (slot->is_preempted)
-		reservation_on_victim_end(local);
+	if (slot->is_awaited)
+		barrier_on_slot_end(local);
 	queue_on_slot_free(queue);
 }
 

@@ -58,7 +58,9 @@ struct slot {
 	enum slot_state state;
 	enum data_direction direction;
 	bool is_abort_requested; /* an Abort command named it, or its queue ends in a hurry */
-	bool is_preempted;       /* by Preempt and Abort: reservation_abort.c waits for its end */
+	bool is_awaited;         /* a barrier waits for its end: target/barrier.h */
+	bool is_preempted;       /* cancelled by Preempt and Abort */
+	bool is_displaced;       /* cancelled by a change of the configuration */
 	bool is_in_submit;       /* media_submit is on the stack: done continues its loop */
 	bool is_data_mapped;     /* data points into mapped media, not into buf */
 	bool is_fused;           /* one of two that run as one, and not over yet */

@@ -27,7 +27,7 @@ static int local_init(struct local *local, struct target *target, unsigned index
 	local->index = index;
 	list_init(&local->queues);
 	list_init(&local->ctrls);
-	list_init(&local->preempts);
+	list_init(&local->barriers);
 	list_init(&local->swap_queues);
 	list_init(&local->swap_ctrls);
 	return buf_pool_create(has_counts ? config->buf_counts : default_counts, &local->buffers);
@@ -55,8 +55,7 @@ int target_create(const struct target_config *config, struct target **ret_target
 		target->cluster.reactor = config->control;
 	prng_seed(&target->prng, config->random_seed);
 	list_init(&target->resets);
-	list_init(&target->retired);
-	list_init(&target->drains);
+	applies_init(target);
 	list_init(&target->listeners);
 	list_init(&target->shares);
 	list_init(&target->idle_shares);
@@ -92,7 +91,8 @@ void target_destroy(struct target *target)
 		CHECK(list_empty(&target->locals[i].queues));
 		buf_pool_destroy(target->locals[i].buffers);
 	}
-	applies_destroy(target);
+	applies_stop(target);
+	CHECK(list_empty(&target->retired));
 	snapshot_destroy(target->snapshot);
 	host_shares_destroy(target);
 	shutdown_release(target);

@@ -378,14 +378,25 @@ int target_port_addr(const struct target *target, uint16_t port_id, struct net_a
 void target_shutdown(struct target *target, uint32_t grace_ms, void (*done)(void *arg), void *arg);
 void target_destroy(struct target *target);
 
+/* The commands that a change concerns: those of some namespaces, or of an ANA group on a port. */
+struct target_scope {
+	const struct uuid *uuids;
+	unsigned uuid_count;
+	uint16_t port_id;
+	uint32_t ana_group; /* 0: none */
+};
+
 /*
- * As target_apply, and tells in addition when no command uses the former configuration any more
- * (what ran under it has ended): at the earliest right after `applied`, not at all when that got an
- * error. For changes in two steps, such as ANA transitions and Format NVM.
+ * As target_apply, and tells in addition when no command that the change concerns and that was
+ * judged under a former configuration can reach a medium any more: at the earliest right after
+ * `applied`, not at all when that got an error. For changes in two steps, such as ANA transitions
+ * and Format NVM. `drained` gets 0, or -ETIMEDOUT when such a command hangs in its medium
+ * (target/barrier.h). The scope is copied.
  */
 void target_apply_and_drain(struct target *target, struct snapshot *taken_snapshot,
+			    const struct target_scope *scope,
 			    void (*applied)(void *arg, int res, const char *error),
-			    void (*drained)(void *arg), void *arg);
+			    void (*drained)(void *arg, int res), void *arg);
 
 /* A controller as people see it. */
 struct ctrl_info {

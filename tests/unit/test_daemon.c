@@ -356,8 +356,9 @@ static void on_stale(void *arg, struct change_result *result)
 	EXPECT_EQ(2, run->subsystem_count);
 }
 
-static void on_drained(void *arg)
+static void on_drained(void *arg, int res)
 {
+	EXPECT_EQ(0, res);
 	((struct run *)arg)->drained++;
 }
 

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Commands that outlive the configuration under which they were judged. See judge_again.h. Runs on
+ * the queue's reactor; nothing here is on the path of a command whose configuration did not change.
+ */
+#include "target/judge_again.h"
+
+#include "target/fused.h"
+#include "target/io.h"
+
+/* What the transport was promised, and the memory it fills, stay as they are. */
+struct slot_promise {
+	enum data_direction direction;
+	uint32_t data_bytes;
+	uint32_t extra_bytes;
+};
+
+/* The number may have been given to another namespace, or the blocks have another size: the host
+ * meant the former ones. */
+static bool ns_is_same(const struct ns *was, const struct ns *is)
+{
+	return was && uuid_equal(&was->uuid, &is->uuid) && was->block_shift == is->block_shift;
+}
+
+static bool promise_is_kept(const struct slot *slot, const struct slot_promise *promise)
+{
+	return slot->direction == promise->direction && slot->data_bytes == promise->data_bytes &&
+	       slot->extra_bytes == promise->extra_bytes;
+}
+
+static nvme_status judge_in_force(struct slot *slot, const struct ns *was)
+{
+	const struct slot_promise promise = {
+		.direction = slot->direction,
+		.data_bytes = slot->data_bytes,
+		.extra_bytes = slot->extra_bytes,
+	};
+	nvme_status status;
+
+	slot->ns = NULL;
+	status = command_prepare_alone(slot);
+	if ((slot->ns && !ns_is_same(was, slot->ns)) ||
+	    (nvme_status_is_ok(status) && !promise_is_kept(slot, &promise)))
+		status = command_refuse(slot, NVME_SC_INVALID_NS, SQE_BYTE_NSID);
+	slot->data = slot->buf;
+	slot->is_data_mapped = false;
+	slot->direction = promise.direction;
+	slot->data_bytes = promise.data_bytes;
+	slot->extra_bytes = promise.extra_bytes;
+	return status;
+}
+
+/* Fabrics commands, Connect among them, and admin commands do not touch media: they only move. */
+static bool slot_is_judged(const struct slot *slot)
+{
+	return slot->queue->qid != 0 && slot->sqe.opcode != NVME_OPCODE_FABRICS;
+}
+
+nvme_status slot_judge_again(struct slot *slot)
+{
+	struct local *local = slot->queue->local;
+	struct snapshot *former = slot->snapshot;
+
+	CHECK_OWNER(slot->queue);
+	/* Found out by an earlier change. */
+	if (!nvme_status_is_ok(slot->early_status))
+		return slot->early_status;
+	/* A barrier lets what began before it end well, until it presses. */
+	if (former == local->snapshot || slot->is_data_mapped || slot->is_fused ||
+	    (slot->is_awaited && !slot->is_displaced))
+		return NVME_SC_SUCCESS;
+	slot->snapshot = local->snapshot;
+	local->snapshot->inflight[local->index].count++;
+	if (slot_is_judged(slot))
+		slot->early_status = judge_in_force(slot, slot->ns);
+	if (!nvme_status_is_ok(slot->early_status))
+		slot->ns = NULL;
+	local_leave_snapshot(local, former);
+	return slot->early_status;
+}
+
+bool slot_is_up_to_date(const struct slot *slot)
+{
+	const struct queue *queue = slot->queue;
+	const struct ns *ns = queue_find_ns(queue, le32_get(slot->sqe.nsid));
+
+	return ns && ns->store == slot->ns->store && ns->block_shift == slot->ns->block_shift &&
+	       ns->is_read_only == slot->ns->is_read_only &&
+	       nvme_status_is_ok(io_check_path(queue, ns));
+}
+
+nvme_status slot_displaced_status(const struct slot *slot)
+{
+	const struct ns *ns = queue_find_ns(slot->queue, le32_get(slot->sqe.nsid));
+	nvme_status status = ns ? io_check_path(slot->queue, ns) : NVME_SC_COMMAND_INTERRUPTED;
+
+	return nvme_status_is_ok(status) ? NVME_SC_COMMAND_INTERRUPTED : status;
+}
+
+/* ---- snapshots that are not in force ----------------------------------------------------------
+ */
+
+/* Its data is in memory media of that snapshot: it may go on there as long as these are in force
+ * too. */
+static bool slot_leave_mapped(struct slot *slot)
+{
+	struct local *local = slot->queue->local;
+	struct snapshot *former = slot->snapshot;
+	const struct subsystem *subsystem = slot->queue->subsystem;
+	const struct ns *ns = subsystem ? subsystem_find_ns(subsystem, slot->ns->nsid) : NULL;
+
+	/* What is being sent only needs the memory; what is being received, the right to write. */
+	if (!ns || ns->store != slot->ns->store ||
+	    (slot->state != SLOT_RESPONDING && !slot_is_up_to_date(slot)))
+		return false;
+	slot->snapshot = local->snapshot;
+	slot->ns = ns;
+	local->snapshot->inflight[local->index].count++;
+	local_leave_snapshot(local, former);
+	return true;
+}
+
+/* False: only the end of its connection can release it. */
+static bool slot_leave_retired(struct slot *slot)
+{
+	if (slot->state == SLOT_EXECUTING || slot->is_fused)
+		return true; /* with its medium, or bounded by the host's data */
+	if (slot->is_data_mapped)
+		return slot_leave_mapped(slot);
+	if (slot->state == SLOT_RESPONDING)
+		slot_leave_snapshot(slot);
+	else if (slot->queue->state == QUEUE_LIVE)
+		(void)slot_judge_again(slot);
+	return true;
+}
+
+static bool queue_leave_retired(struct queue *queue)
+{
+	bool is_free = true;
+
+	list_for_each(node, &queue->busy) {
+		struct slot *slot = list_entry(node, struct slot, node);
+
+		if (slot->snapshot && slot->snapshot != queue->local->snapshot)
+			is_free &= slot_leave_retired(slot);
+	}
+	return is_free;
+}
+
+void local_leave_retired(struct local *local)
+{
+	list_for_each_safe(node, &local->queues) {
+		struct queue *queue = list_entry(node, struct queue, node);
+
+		if (!queue_leave_retired(queue) && queue->ctrl && queue->qid != 0)
+			queue_close(queue, "it holds memory of a namespace that was taken from it");
+	}
+}

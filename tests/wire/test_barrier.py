@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""
+Changes beside hosts that are slow: a Format, an ANA transition, a namespace that is removed, hidden
+or protected, a Preempt and Abort. None of them waits for a host that owes data, of its own or of
+another subsystem; what such a host sends later is judged by the configuration of then; a medium that
+hangs ends the change with an error, and the namespace is as it was. docs/adr/0028.
+The time-out for data is an hour here: whatever ends, ends for another reason.
+"""
+
+import os
+import tempfile
+
+import nvmetcp as n
+import restapi
+import target
+from tap import Tap
+
+SPEC = 'ADR 0028'
+NQN_A, NQN_B = 'nqn.2026-11.io.weft:a', 'nqn.2026-11.io.weft:b'
+HOST_B = 'nqn.2014-08.org.example:slow'
+MEM, FILE, HUNG, POOR = 1, 2, 3, 4
+FORMAT, FORMAT_IN_PROGRESS = 0x80, (0, 0x84)
+INTERRUPTED = (0, 0x21)
+HANG_MS = 30000
+BYTES = 16384
+BARRIER_S = 45.0  # the barrier's 9 s on a machine that is busy
+FOLDER = tempfile.mkdtemp(prefix='weft-wire-barrier-')
+
+
+def api(tgt):
+    return restapi.Client(os.path.join(tgt.folder, 'state', 'weft.sock'))
+
+
+def path(name):
+    return os.path.join(FOLDER, name)
+
+
+def owing(conn, nsid, lba, begun=0):
+    """A write whose data the target has asked for; of which so many bytes have come."""
+    cmd = conn.rw(n.WRITE, nsid, lba, BYTES // 512, 512, b'\x55' * BYTES, way='r2t', is_auto=False)
+    conn.wait_r2t(cmd)
+    if begun:
+        wire = conn.h2cdata(cmd.cid, cmd.r2ts[0].ttag, 0, cmd.write_data)
+        conn.send(wire[:24 + begun])
+        cmd.rest = wire[24 + begun:]
+    return cmd
+
+
+def pay(conn, cmd):
+    conn.answer_r2t(cmd, cmd.r2ts[0])
+    return conn.wait(cmd)
+
+
+def is_open(conn, cmd):
+    """Nothing came: neither an answer nor the end of the connection."""
+    return not cmd.is_done and not conn.is_readable(0)
+
+
+def formats(t, tgt, host, conn, slow, debt):
+    """Beside a neighbour of another subsystem that owes data, and one's own that does."""
+    own = owing(conn, FILE, 0)
+    cmd = host.admin.do(FORMAT, nsid=FILE, cdw10=1 << 9)
+    t.status(cmd, n.OK, 'Format beside a host of another subsystem that owes data', SPEC)
+    t.ok(is_open(slow, debt), 'which owes it still', SPEC)
+    # It was judged again before the Format had ended, or after it.
+    status = pay(conn, own).status
+    t.ok(status in (n.OK, FORMAT_IN_PROGRESS), 'a write that began before is judged again', SPEC)
+    t.eq(bytes(conn.read(FILE, 0, 1).data), b'\x55' * 512 if status == n.OK else bytes(512),
+         'and wrote what it was answered', SPEC)
+    own = owing(conn, FILE, 0)
+    t.status(host.admin.do(FORMAT, nsid=FILE, cdw10=1 | 1 << 9), n.OK, 'Format to 4096 bytes', SPEC)
+    cmd = pay(conn, own)
+    t.status(cmd, n.INVALID_NS, 'a write by the former block size is refused', SPEC)
+    t.eq(bytes(conn.read(FILE, 0, 1, 4096).data), bytes(4096), 'and wrote nothing', SPEC)
+    t.status(host.admin.do(FORMAT, nsid=FILE, cdw10=1 << 9), n.OK, 'Format back', SPEC)
+
+
+def format_mapped(t, tgt, host):
+    """Data that goes straight into memory media: the connection that holds it is closed."""
+    conn = host.queue(2)
+    owing(conn, MEM, 0, begun=1000)
+    cmd = host.admin.submit(FORMAT, nsid=MEM, cdw10=1 << 9)
+    t.status(host.admin.wait(cmd, BARRIER_S), n.OK, 'Format of memory that a host is writing', SPEC)
+    t.ok(conn.wait_closed(), 'the connection that did not go on is closed', SPEC)
+    t.eq(bytes(host.queue(3).read(MEM, 0, 1).data), bytes(512), 'and its data is erased', SPEC)
+
+
+def format_hung(t, tgt, host):
+    """A command that the medium does not give back: the Format fails, the namespace stays."""
+    conn = host.queue(4)
+    hung = conn.rw(n.WRITE, HUNG, 8, 1, 512, b'\x66' * 512)
+    cmd = host.admin.submit(FORMAT, nsid=HUNG, cdw10=1 << 9)
+    other = host.queue(5)
+    refused = target.poll(lambda: other.read(HUNG, 0, 1).status == FORMAT_IN_PROGRESS)
+    t.ok(refused, 'Format of a medium that hangs: in progress at first', SPEC)
+    t.status(host.admin.wait(cmd, BARRIER_S), INTERRUPTED, 'it fails', SPEC)
+    t.ok(not hung.is_done and not conn.is_readable(0), 'while the medium still hangs', SPEC)
+    t.status(other.read(HUNG, 0, 1), n.OK, 'the namespace is there again', SPEC)
+    t.status(conn.wait(hung, HANG_MS / 1000 + BARRIER_S), n.OK, 'the write ends in its time', SPEC)
+
+
+def ana(t, tgt, conn, slow, debt):
+    own = owing(conn, FILE, 64)
+    answer = api(tgt).put('/v1/ports/1/ana/2', {'state': 'inaccessible'})
+    t.eq(answer.status, 200, 'an ANA transition beside both', SPEC)
+    t.ok(is_open(slow, debt) and is_open(conn, own), 'which owe their data still', SPEC)
+    t.status(pay(conn, own), n.ANA_INACCESSIBLE, 'a write that comes after it is refused', SPEC)
+    api(tgt).put('/v1/ports/1/ana/2', {'state': 'optimized'})
+    t.eq(bytes(conn.read(FILE, 64, 1).data), bytes(512), 'and wrote nothing', SPEC)
+
+
+def change_ns(tgt, nsid, **fields):
+    def edit(config):
+        for ns in config['subsystems'][0]['namespaces']:
+            if ns['nsid'] == nsid:
+                ns.update(fields)
+    tgt.reload(edit)
+
+
+def rights(t, tgt, conn):
+    """What is taken from a host while it owes data."""
+    own = owing(conn, FILE, 128)
+    change_ns(tgt, FILE, read_only=True)
+    t.status(pay(conn, own), n.WRITE_PROTECTED, 'protected while its data was on the way', SPEC)
+    change_ns(tgt, FILE, read_only=False)
+    own = owing(conn, FILE, 128)
+    change_ns(tgt, FILE, hidden_from=[n.HOST_NQN])
+    t.status(pay(conn, own), n.INVALID_FIELD, 'hidden while its data was on the way', SPEC)
+    change_ns(tgt, FILE, hidden_from=[])
+    t.eq(bytes(conn.read(FILE, 128, 1).data), bytes(512), 'neither wrote anything', SPEC)
+
+
+def has_open(tgt, name):
+    folder = '/proc/%d/fd' % tgt.process.pid
+    return any(os.path.realpath(os.path.join(folder, fd)) == os.path.realpath(path(name))
+               for fd in os.listdir(folder))
+
+
+def removal(t, tgt, conn, slow, debt):
+    """A file that is removed is let go of, whoever owes data under the former configuration."""
+    own = owing(conn, POOR, 0)
+    t.ok(has_open(tgt, 'poor'), 'the file of a namespace is open', SPEC)
+
+    def edit(config):
+        spaces = config['subsystems'][0]['namespaces']
+        spaces[:] = [ns for ns in spaces if ns['nsid'] != POOR]
+    tgt.reload(edit)
+    t.ok(target.poll(lambda: not has_open(tgt, 'poor'), BARRIER_S), 'removed: it is closed', SPEC)
+    t.ok(is_open(slow, debt), 'while the neighbour still owes its data', SPEC)
+    t.status(pay(conn, own), n.INVALID_FIELD, 'a write to it that comes later is refused', SPEC)
+    t.status(pay(slow, debt), n.OK, "the neighbour's own comes late and is written", SPEC)
+
+
+def preemption(t, tgt, host, conn):
+    """Preempt and Abort of a host that has begun to send into memory media."""
+    victim = tgt.host(NQN_A, hostnqn=HOST_B, hostid=bytes(range(16)))
+    theirs = victim.queue(1)
+    register = 0x0d
+
+    def key(new):
+        return bytes(8) + new.to_bytes(8, 'little')
+    t.status(conn.do(register, MEM, data=key(1)), n.OK, 'register', SPEC)
+    t.status(theirs.do(register, MEM, data=key(2)), n.OK, 'register', SPEC)
+    owing(theirs, MEM, 0, begun=1000)
+    cmd = conn.submit(0x11, MEM, data=(1).to_bytes(8, 'little') + (2).to_bytes(8, 'little'),
+                      cdw10=2 | 1 << 8)
+    t.status(conn.wait(cmd, BARRIER_S), n.OK, 'Preempt and Abort of a host that stands still', SPEC)
+    t.ok(theirs.wait_closed(), 'whose connection is closed', SPEC)
+    victim.close()
+
+
+def test(t, tgt):
+    host = tgt.host(NQN_A)
+    conn = host.queue(1)
+    neighbour = tgt.host(NQN_B, hostnqn=HOST_B)
+    slow = neighbour.queue(1)
+    debt = owing(slow, 1, 0)
+    for name, part in (('formats', lambda: formats(t, tgt, host, conn, slow, debt)),
+                       ('format_mapped', lambda: format_mapped(t, tgt, host)),
+                       ('ana', lambda: ana(t, tgt, conn, slow, debt)),
+                       ('rights', lambda: rights(t, tgt, conn)),
+                       ('preemption', lambda: preemption(t, tgt, host, conn)),
+                       ('removal', lambda: removal(t, tgt, conn, slow, debt)),
+                       ('format_hung', lambda: format_hung(t, tgt, host))):
+        with t.guard(name):
+            part()
+    host.close()
+    neighbour.close()
+
+
+def file_ns(nsid, name, **more):
+    return target.namespace(nsid, 'file:%s,size=8M,block=512' % path(name), **more)
+
+
+try:
+    target.run(Tap(), test, limits={'data_timeout_ms': 3600000}, subsystems=[
+        {'nqn': NQN_A, 'serial': 'A', 'allow_any_host': True, 'rights': target.ALL_RIGHTS, 'namespaces': [
+            target.namespace(MEM, 'mem:8M,block=512'), file_ns(FILE, 'file', ana_group=2),
+            target.namespace(HUNG, 'fault:stuck:op=write:ms=%d@mem:8M,block=512' % HANG_MS),
+            file_ns(POOR, 'poor')]},
+        {'nqn': NQN_B, 'serial': 'B', 'allow_any_host': True, 'rights': target.ALL_RIGHTS, 'namespaces': [file_ns(1, 'b')]}])
+finally:
+    for name in os.listdir(FOLDER):
+        os.unlink(path(name))
+    os.rmdir(FOLDER)
