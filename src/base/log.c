@@ -10,9 +10,11 @@
 
 #include "base/clock.h"
 #include "base/log_writer.h"
+#include "base/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -57,17 +59,14 @@ log_format_args(char line[LOG_LINE_BYTES], enum log_level level, const char *are
 		const char *format, va_list args)
 {
 	size_t head = log_put_head(line, LOG_LINE_BYTES, level, area);
-	int len = vsnprintf(line + head, LOG_LINE_BYTES - head, format, args);
-	size_t used = head + (len < 0 ? 0 : (size_t)len);
+	char text[LOG_LINE_BYTES];
+	size_t used;
 
-	if (used > LOG_LINE_BYTES - 1)
-		used = LOG_LINE_BYTES - 1;
-	for (size_t i = head; i < used; i++) {
-		unsigned char c = (unsigned char)line[i];
-
-		if (c < 0x20 || c == 0x7f)
-			line[i] = '?';
-	}
+	/* Parts of it may come from a peer. The last byte is for the newline. */
+	if (vsnprintf(text, sizeof(text), format, args) < 0)
+		text[0] = 0;
+	text_escape(text, line + head, LOG_LINE_BYTES - head - 1);
+	used = head + strlen(line + head);
 	line[used++] = '\n';
 	return used;
 }

@@ -17,6 +17,8 @@
 #include <string.h>
 #include <strings.h>
 
+#define TEXT_ESCAPE_ONE_BYTES 16 /* "\\udb40\\udc01" and its end */
+
 static int text_digit(char c, unsigned base)
 {
 	int digit = -1;
@@ -212,6 +214,86 @@ size_t text_utf8_bytes(const char *text)
 			return 0;
 	}
 	return n;
+}
+
+static uint32_t utf8_code(const char *text, size_t bytes)
+{
+	static const uint8_t first_mask[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+	uint32_t code = (uint8_t)text[0] & first_mask[bytes];
+
+	for (size_t i = 1; i < bytes; i++)
+		code = code << 6 | ((uint8_t)text[i] & 0x3f);
+	return code;
+}
+
+/* Characters that a terminal acts on, or that let one text look like another (Unicode: Cc, Zl, Zp,
+ * and of Cf the ones that direct or hide). */
+static bool code_is_shown(uint32_t code)
+{
+	static const struct {
+		uint32_t first;
+		uint32_t last;
+	} hidden[] = {
+		{0x00, 0x1f},       {0x7f, 0x9f},       {0xad, 0xad},        {0x61c, 0x61c},
+		{0x180e, 0x180e},   {0x200b, 0x200f},   {0x2028, 0x202e},    {0x2060, 0x206f},
+		{0xfe00, 0xfe0f},   {0xfeff, 0xfeff},   {0xfff0, 0xfffb},    {0xfffe, 0xffff},
+		{0x1d173, 0x1d17a}, {0xe0000, 0xe0fff}, {0xf0000, 0x10ffff},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(hidden); i++)
+		if (code >= hidden[i].first && code <= hidden[i].last)
+			return false;
+	return true;
+}
+
+/* One character, or one byte that is none, as it is shown; the bytes of `from` that it took. */
+static size_t escape_one(const char *from, char shown[TEXT_ESCAPE_ONE_BYTES])
+{
+	size_t bytes = text_utf8_bytes(from);
+	uint32_t code;
+
+	if (bytes == 0) {
+		snprintf(shown, TEXT_ESCAPE_ONE_BYTES, "\\x%02x", (uint8_t)from[0]);
+		return 1;
+	}
+	code = utf8_code(from, bytes);
+	if (code_is_shown(code))
+		snprintf(shown, TEXT_ESCAPE_ONE_BYTES, "%.*s", (int)bytes, from);
+	else if (code <= 0xffff)
+		snprintf(shown, TEXT_ESCAPE_ONE_BYTES, "\\u%04x", code);
+	else
+		snprintf(shown, TEXT_ESCAPE_ONE_BYTES, "\\u%04x\\u%04x",
+			 0xd800 + ((code - 0x10000) >> 10), 0xdc00 + ((code - 0x10000) & 0x3ff));
+	return bytes;
+}
+
+char *text_escape(const char *from, char *to, size_t to_bytes)
+{
+	char shown[TEXT_ESCAPE_ONE_BYTES];
+	size_t used = 0;
+
+	CHECK(to_bytes > 0);
+	while (*from != 0) {
+		size_t taken = escape_one(from, shown);
+		size_t len = strlen(shown);
+
+		if (used + len >= to_bytes)
+			break;
+		memcpy(to + used, shown, len);
+		used += len;
+		from += taken;
+	}
+	to[used] = 0;
+	return to;
+}
+
+char *text_escape_dup(const char *from)
+{
+	/* \u001b for one byte is the most that one becomes. */
+	size_t bytes = 6 * strlen(from) + 1;
+	char *to = malloc(bytes);
+
+	return to ? text_escape(from, to, bytes) : NULL;
 }
 
 char *text_path_part(const char *text)

@@ -24,6 +24,17 @@ size_t text_copy(char *to, size_t to_bytes, const char *from);
  * none (RFC 3629). */
 size_t text_utf8_bytes(const char *text);
 
+/*
+ * Foreign text for a terminal, a log or any other line of text: what is not printable becomes an
+ * escape. That is control characters (C0, DEL, C1), line and paragraph separators, characters that
+ * change the direction of what follows or cannot be seen, as \uXXXX (JSON's escape, in pairs beyond
+ * U+FFFF); and bytes that are not UTF-8, as \xXX. All else stays, so that escaping twice changes
+ * nothing. Always terminates; what does not fit is cut off between characters. Returns `to`.
+ */
+char *text_escape(const char *from, char *to, size_t to_bytes);
+/* The same in memory for free(); NULL: out of memory. */
+char *text_escape_dup(const char *from);
+
 /* For one part of a URL's path: what may not stand there becomes %XX (RFC 3986, pchar). For free();
  * NULL: out of memory. */
 char *text_path_part(const char *text);

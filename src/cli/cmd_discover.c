@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/connect_args.h"
+#include "cli/print.h"
 #include "lib/discovery_log.h"
 #include "wire/nvme_tcp.h"
 
@@ -116,9 +117,9 @@ static void log_print_text(const struct discovery_log *log)
 		printf("subtype: %s\n", subtype_name(entry));
 		printf("treq:    %s\n", treq_name(entry));
 		printf("portid:  %u\n", entry->port_id);
-		printf("trsvcid: %s\n", entry->service);
-		printf("subnqn:  %s\n", entry->subsystem_nqn);
-		printf("traddr:  %s\n", entry->address);
+		printf("trsvcid: %s\n", cli_shown(entry->service));
+		printf("subnqn:  %s\n", cli_shown(entry->subsystem_nqn));
+		printf("traddr:  %s\n", cli_shown(entry->address));
 		printf("eflags:  %s\n", flags_name(entry->flags));
 		if (entry->transport == DISCOVERY_TCP)
 			printf("sectype: %s\n", security_name(entry));
@@ -135,21 +136,22 @@ static int log_print_json(const struct discovery_log *log)
 
 		json_array_append_new(
 			records,
-			json_pack("{s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:s, s:s, s:s}", "trtype",
+			json_pack("{s:s, s:s, s:s, s:s, s:i, s:o, s:o, s:o, s:s, s:s}", "trtype",
 				  transport_name(entry), "adrfam", family_name(entry), "subtype",
 				  subtype_name(entry), "treq", treq_name(entry), "portid",
-				  (int)entry->port_id, "trsvcid", entry->service, "subnqn",
-				  entry->subsystem_nqn, "traddr", entry->address, "eflags",
-				  flags_name(entry->flags), "sectype", security_name(entry)));
+				  (int)entry->port_id, "trsvcid", cli_json_text(entry->service),
+				  "subnqn", cli_json_text(entry->subsystem_nqn), "traddr",
+				  cli_json_text(entry->address), "eflags", flags_name(entry->flags),
+				  "sectype", security_name(entry)));
 	}
 	root = json_pack("{s:I, s:o}", "genctr", (json_int_t)log->header.generation, "records",
 			 records);
-	if (root == NULL || json_dumpf(root, stdout, JSON_INDENT(2)) != 0) {
-		cli_error("discover", "the log holds text that is not UTF-8");
+	if (cli_json_print(root) != 0) {
+		cli_error("discover",
+			  "cannot print the log as JSON: out of memory or output closed");
 		json_decref(root);
 		return CLI_FAILED;
 	}
-	putchar('\n');
 	json_decref(root);
 	return CLI_OK;
 }

@@ -6,6 +6,7 @@
  */
 #include "cli/cli.h"
 #include "cli/options.h"
+#include "cli/print.h"
 #include "cli/timeout_args.h"
 
 #include <jansson.h>
@@ -50,12 +51,9 @@ static int json_print(const struct host_timeouts *timeouts, const char *profile)
 {
 	json_t *root = json_pack("{s:s, s:o, s:o}", "profile", profile, "values",
 				 values_to_json(timeouts), "faults", faults_to_json(timeouts));
-	int res =
-		root == NULL || json_dumpf(root, stdout, JSON_INDENT(2)) != 0 ? CLI_FAILED : CLI_OK;
+	int res = cli_json_print(root) != 0 ? CLI_FAILED : CLI_OK;
 
-	if (res == CLI_OK)
-		putchar('\n');
-	else
+	if (res != CLI_OK)
 		cli_error("explain-timeouts", "out of memory");
 	json_decref(root);
 	return res;

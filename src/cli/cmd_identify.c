@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/connect_args.h"
+#include "cli/print.h"
 #include "lib/session.h"
 #include "wire/nqn.h"
 #include "wire/nvme_tcp.h"
@@ -54,9 +55,9 @@ static void ctrl_print_text(const struct session *session)
 
 	printf("controller  %u (%s), NVMe %s\n", session_cntlid(session), type_name(id->type),
 	       version_text(id->version, version));
-	printf("subsystem   %s\n", id->subsystem_nqn);
-	printf("model       %s\nserial      %s\nfirmware    %s\n", id->model, id->serial,
-	       id->firmware);
+	printf("subsystem   %s\n", cli_shown(id->subsystem_nqn));
+	printf("model       %s\nserial      %s\nfirmware    %s\n", cli_shown(id->model),
+	       cli_shown(id->serial), cli_shown(id->firmware));
 	printf("transfer    %s per command\n",
 	       id->transfer_max_bytes == 0
 		       ? "any length"
@@ -94,17 +95,18 @@ static json_t *ctrl_to_json(const struct session *session)
 	const struct ctrl_identity *id = session_identity(session);
 	char version[16];
 
-	return json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:i, s:b, s:b, s:b, s:b, "
-			 "s:b, s:b}",
-			 "cntlid", (int)session_cntlid(session), "type", type_name(id->type),
-			 "version", version_text(id->version, version), "subnqn", id->subsystem_nqn,
-			 "model", id->model, "serial", id->serial, "firmware", id->firmware,
-			 "transfer_max_bytes", (json_int_t)id->transfer_max_bytes,
-			 "in_capsule_bytes", (json_int_t)id->in_capsule_bytes, "io_queues",
-			 (int)session_io_queues(session), "compare", id->has_compare,
-			 "write_zeroes", id->has_write_zeroes, "deallocate",
-			 id->has_dataset_management, "write_cache", id->has_volatile_cache, "ana",
-			 id->has_ana, "traffic_keep_alive", id->has_traffic_keep_alive);
+	return json_pack(
+		"{s:i, s:s, s:s, s:o, s:o, s:o, s:o, s:I, s:I, s:i, s:b, s:b, s:b, s:b, "
+		"s:b, s:b}",
+		"cntlid", (int)session_cntlid(session), "type", type_name(id->type), "version",
+		version_text(id->version, version), "subnqn", cli_json_text(id->subsystem_nqn),
+		"model", cli_json_text(id->model), "serial", cli_json_text(id->serial), "firmware",
+		cli_json_text(id->firmware), "transfer_max_bytes",
+		(json_int_t)id->transfer_max_bytes, "in_capsule_bytes",
+		(json_int_t)id->in_capsule_bytes, "io_queues", (int)session_io_queues(session),
+		"compare", id->has_compare, "write_zeroes", id->has_write_zeroes, "deallocate",
+		id->has_dataset_management, "write_cache", id->has_volatile_cache, "ana",
+		id->has_ana, "traffic_keep_alive", id->has_traffic_keep_alive);
 }
 
 static json_t *ns_to_json(const struct identify_ns *ns)
@@ -153,11 +155,10 @@ static int all_print(struct session *session, bool is_json)
 	}
 	root = json_pack("{s:o, s:o}", "controller", ctrl_to_json(session), "namespaces",
 			 namespaces);
-	if (is_json && (root == NULL || json_dumpf(root, stdout, JSON_INDENT(2)) != 0)) {
-		cli_error("identify", "the controller names itself in text that is not UTF-8");
+	if (is_json && cli_json_print(root) != 0) {
+		cli_error("identify",
+			  "cannot print what was found as JSON: out of memory or output closed");
 		res = CLI_FAILED;
-	} else if (is_json) {
-		putchar('\n');
 	}
 	json_decref(root);
 	return res;

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "cli/cli.h"
 #include "cli/options.h"
+#include "cli/print.h"
 #include "reactor/uring_caps.h"
 #include "reactor/uring_remedy.h"
 
@@ -56,8 +57,7 @@ static void info_print_json(const struct utsname *kernel, const struct uring_cap
 			 kernel->release, "machine", kernel->machine, "cpus_allowed",
 			 (int)cpus_allowed(), "cpus_online", (int)sysconf(_SC_NPROCESSORS_ONLN),
 			 "io_uring", res == 0, "io_uring_features", features);
-	json_dumpf(root, stdout, JSON_INDENT(2));
-	putchar('\n');
+	cli_json_print(root);
 	json_decref(root);
 }
 

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/ctl.h"
+#include "cli/print.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -141,8 +142,7 @@ bool ctl_print_json(const struct ctl *ctl, const json_t *answer)
 {
 	if (!ctl->is_json)
 		return false;
-	json_dumpf(answer, stdout, JSON_INDENT(2));
-	putchar('\n');
+	cli_json_print(answer);
 	return true;
 }
 
@@ -156,7 +156,7 @@ int ctl_print_change(struct ctl *ctl, json_t *taken_answer)
 		return CLI_FAILED;
 	if (!ctl_print_json(ctl, taken_answer)) {
 		for (size_t i = 0; i < json_array_size(diff); i++)
-			printf("%s\n", json_string_value(json_array_get(diff, i)));
+			printf("%s\n", cli_shown_json(json_array_get(diff, i)));
 		if (json_array_size(diff) == 0)
 			printf("nothing differs, generation %llu\n",
 			       (unsigned long long)generation);
@@ -164,7 +164,7 @@ int ctl_print_change(struct ctl *ctl, json_t *taken_answer)
 			printf("dry run: nothing was changed, generation %llu\n",
 			       (unsigned long long)generation);
 		else if (location)
-			printf("done: %s, generation %llu\n", location,
+			printf("done: %s, generation %llu\n", cli_shown(location),
 			       (unsigned long long)generation);
 		else
 			printf("done, generation %llu\n", (unsigned long long)generation);

@@ -6,6 +6,7 @@
  */
 #include "cli/cli.h"
 #include "cli/ctl.h"
+#include "cli/print.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -44,8 +45,7 @@ int ctl_export(struct ctl *ctl)
 	if (ctl->word_count > 0 && strcmp(ctl->words[0], "-") != 0) {
 		res = file_write(answer, ctl->words[0]);
 	} else {
-		json_dumpf(answer, stdout, JSON_INDENT(2));
-		putchar('\n');
+		cli_json_print(answer);
 	}
 	json_decref(answer);
 	return res < 0 ? CLI_FAILED : CLI_OK;
@@ -97,6 +97,6 @@ int ctl_import(struct ctl *ctl)
 	json_decref(document);
 	notes = json_object_get(answer, "notes");
 	for (size_t i = 0; !ctl->is_json && i < json_array_size(notes); i++)
-		printf("note: %s\n", json_string_value(json_array_get(notes, i)));
+		printf("note: %s\n", cli_shown_json(json_array_get(notes, i)));
 	return ctl_print_change(ctl, answer);
 }

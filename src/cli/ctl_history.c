@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/ctl.h"
+#include "cli/print.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,7 +58,7 @@ static int history_list(struct ctl *ctl)
 static void lines_print(const json_t *lines)
 {
 	for (size_t i = 0; i < json_array_size(lines); i++)
-		printf("    %s\n", json_string_value(json_array_get(lines, i)));
+		printf("    %s\n", cli_shown_json(json_array_get(lines, i)));
 }
 
 /* A dry run tells what would change, or why it is not possible. */

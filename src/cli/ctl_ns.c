@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/ctl.h"
+#include "cli/print.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -179,7 +180,7 @@ int ctl_ns_remove(struct ctl *ctl)
 		const char *file = json_string_value(json_object_get(answer, "file"));
 
 		if (file)
-			printf("%s: %s\n", data ? data : "", file);
+			printf("%s: %s\n", cli_shown(data), cli_shown(file));
 	}
 	json_decref(answer);
 	return status;

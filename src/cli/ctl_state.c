@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "cli/cli.h"
 #include "cli/ctl.h"
+#include "cli/print.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -144,7 +145,7 @@ static void audit_print(const json_t *entry)
 	       (unsigned long long)ctl_number(entry, "generation"),
 	       ctl_text(entry, "origin", origin, sizeof(origin)));
 	for (size_t i = 0; i < json_array_size(diff); i++)
-		printf("    %s\n", json_string_value(json_array_get(diff, i)));
+		printf("    %s\n", cli_shown_json(json_array_get(diff, i)));
 }
 
 int ctl_audit(struct ctl *ctl)

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "cli/cli.h"
 #include "cli/ctl.h"
+#include "cli/print.h"
 #include "control/config.h"
 
 #include <stdio.h>
@@ -58,7 +59,7 @@ static void hosts_print(const json_t *object)
 		printf("hosts           %s\n", is_any ? "any" : "none");
 	for (size_t i = 0; !is_any && i < json_array_size(hosts); i++)
 		printf("%-15s %s\n", i == 0 ? "hosts" : "",
-		       json_string_value(json_array_get(hosts, i)));
+		       cli_shown_json(json_array_get(hosts, i)));
 }
 
 /* "rights          NQN or any: format,label" for each. */
@@ -70,10 +71,9 @@ static void rights_print(const json_t *object)
 
 	json_object_foreach(rights, host, list)
 	{
-		printf("rights          %s: ", host);
+		printf("rights          %s: ", cli_shown(host));
 		for (size_t i = 0; i < json_array_size(list); i++)
-			printf("%s%s", i == 0 ? "" : ",",
-			       json_string_value(json_array_get(list, i)));
+			printf("%s%s", i == 0 ? "" : ",", cli_shown_json(json_array_get(list, i)));
 		putchar('\n');
 	}
 }

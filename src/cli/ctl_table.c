@@ -4,6 +4,7 @@
  * objects as text. Main thread.
  */
 #include "cli/ctl.h"
+#include "cli/print.h"
 
 #include "base/check.h"
 
@@ -29,7 +30,7 @@ void ctl_table_row(struct ctl_table *table, const char *const *texts)
 	CHECK(cells);
 	table->cells = cells;
 	for (unsigned i = 0; i < table->columns; i++) {
-		cells[table->rows * table->columns + i] = strdup(texts[i]);
+		cells[table->rows * table->columns + i] = strdup(cli_shown(texts[i]));
 		CHECK(cells[table->rows * table->columns + i]);
 	}
 	table->rows++;
@@ -80,11 +81,9 @@ static void list_join(const json_t *list, char *text, size_t text_bytes)
 	text[0] = 0;
 	json_array_foreach((json_t *)list, i, value)
 	{
-		const char *part = json_string_value(value);
-
-		if (part && used < text_bytes)
+		if (json_is_string(value) && used < text_bytes)
 			used += (size_t)snprintf(text + used, text_bytes - used, "%s%s",
-						 used > 0 ? "," : "", part);
+						 used > 0 ? "," : "", cli_shown_json(value));
 	}
 	if (used == 0)
 		snprintf(text, text_bytes, "none");
@@ -97,7 +96,7 @@ const char *ctl_text(const json_t *object, const char *key, char *text, size_t t
 	if (!value || json_is_null(value))
 		snprintf(text, text_bytes, "-");
 	else if (json_is_string(value))
-		snprintf(text, text_bytes, "%s", json_string_value(value));
+		snprintf(text, text_bytes, "%s", cli_shown_json(value));
 	else if (json_is_integer(value))
 		snprintf(text, text_bytes, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
 	else if (json_is_boolean(value))

@@ -6,6 +6,7 @@
  */
 #include "cli/cli.h"
 #include "cli/list_subsys.h"
+#include "cli/print.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -100,15 +101,15 @@ static void path_print(const struct list_subsys_options *options, struct mpath *
 	if (options->is_verbose)
 		path_print_more(&info);
 	if (info.state != PATH_LIVE && info.last_error[0] != 0)
-		printf("      %s\n", info.last_error);
+		printf("      %s\n", cli_shown(info.last_error));
 }
 
 static void text_print(const struct list_subsys_options *options, struct mpath *mpath)
 {
 	int indent = (int)sizeof(SUBSYS_NAME) - 1;
 
-	printf("%s - NQN=%s\n", SUBSYS_NAME, options->config.subsystem_nqn);
-	printf("%*s   hostnqn=%s\n", indent, "", options->config.host_nqn);
+	printf("%s - NQN=%s\n", SUBSYS_NAME, cli_shown(options->config.subsystem_nqn));
+	printf("%*s   hostnqn=%s\n", indent, "", cli_shown(options->config.host_nqn));
 	printf("%*s   iopolicy=%s\n", indent, "", path_policy_name(mpath_policy(mpath)));
 	printf("\\\n");
 	for (unsigned i = 0; i < mpath_path_count(mpath); i++)
@@ -158,9 +159,8 @@ static json_t *path_to_json(struct mpath *mpath, unsigned index)
 	}
 	json_object_set_new(path, "Stable", json_boolean(info.is_stable));
 	json_object_set_new(path, "Losses", json_integer((json_int_t)info.losses));
-	/* Text of the other end may be anything: json_string refuses what is not UTF-8. */
 	if (info.last_error[0] != 0)
-		json_object_set_new(path, "LastError", json_string(info.last_error));
+		json_object_set_new(path, "LastError", cli_json_text(info.last_error));
 	return path;
 }
 
@@ -172,17 +172,15 @@ static int json_print(const struct list_subsys_options *options, struct mpath *m
 
 	for (unsigned i = 0; i < mpath_path_count(mpath); i++)
 		json_array_append_new(paths, path_to_json(mpath, i));
-	root = json_pack("[{s:s, s:s, s:[{s:s, s:s, s:s, s:o}]}]", "HostNQN",
-			 options->config.host_nqn, "HostID",
+	root = json_pack("[{s:o, s:s, s:[{s:s, s:o, s:s, s:o}]}]", "HostNQN",
+			 cli_json_text(options->config.host_nqn), "HostID",
 			 uuid_format(&options->config.host_id, host_id), "Subsystems", "Name",
-			 SUBSYS_NAME, "NQN", options->config.subsystem_nqn, "IOPolicy",
-			 path_policy_name(mpath_policy(mpath)), "Paths", paths);
-	res = root == NULL || json_dumpf(root, stdout, JSON_INDENT(2)) != 0 ? CLI_FAILED : CLI_OK;
-	if (res == CLI_OK)
-		putchar('\n');
-	else
-		cli_error("list-subsys", "cannot make JSON of it: out of memory, or a name that is "
-					 "not UTF-8");
+			 SUBSYS_NAME, "NQN", cli_json_text(options->config.subsystem_nqn),
+			 "IOPolicy", path_policy_name(mpath_policy(mpath)), "Paths", paths);
+	res = cli_json_print(root) != 0 ? CLI_FAILED : CLI_OK;
+	if (res != CLI_OK)
+		cli_error("list-subsys",
+			  "cannot print the paths as JSON: out of memory or output closed");
 	json_decref(root);
 	return res;
 }

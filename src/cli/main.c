@@ -3,11 +3,14 @@
  * The program `weft`: finds the sub-command in the table and calls it. Runs on the main thread;
  * what threads a sub-command starts is its own business.
  */
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/options.h"
+#include "cli/print.h"
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define HELP_WORDS_MAX 4
@@ -42,9 +45,15 @@ const struct cli_command *cli_commands(void)
 __attribute__((format(printf, 2, 0))) static void error_print(const char *command,
 							      const char *format, va_list args)
 {
-	fprintf(stderr, "weft %s: ", command);
-	vfprintf(stderr, format, args);
-	fputc('\n', stderr);
+	char *text = NULL, *shown;
+
+	/* A message may quote what a peer said. Workers of `weft copy` come here too. */
+	if (vasprintf(&text, format, args) < 0)
+		text = NULL;
+	shown = text_escape_dup(text ? text : "out of memory");
+	fprintf(stderr, "weft %s: %s\n", command, shown ? shown : "out of memory");
+	free(shown);
+	free(text);
 }
 
 void cli_error(const char *command, const char *format, ...)
@@ -95,11 +104,12 @@ static int unknown_command(const char *name)
 	const char *meant = cli_suggest(name, name_at, commands);
 
 	if (meant) {
-		fprintf(stderr, "weft: unknown command \"%s\"; did you mean %s?\n", name, meant);
+		fprintf(stderr, "weft: unknown command \"%s\"; did you mean %s?\n", cli_shown(name),
+			meant);
 		fprintf(stderr, "Try `weft --help`.\n");
 		return CLI_USAGE;
 	}
-	fprintf(stderr, "weft: unknown command \"%s\"\n\n", name);
+	fprintf(stderr, "weft: unknown command \"%s\"\n\n", cli_shown(name));
 	usage_print(stderr);
 	return CLI_USAGE;
 }

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "cli/perf.h"
+#include "cli/print.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -249,7 +250,6 @@ void perf_report_json(const struct perf_options *options, const struct perf_resu
 	json_object_set_new(root, "errors", errors_to_json(result));
 	if (result->error[0] != '\0')
 		json_object_set_new(root, "error", json_string(result->error));
-	json_dumpf(root, stdout, JSON_INDENT(2));
-	putchar('\n');
+	cli_json_print(root);
 	json_decref(root);
 }

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/net_addr.h"
 #include "cli/perf.h"
+#include "cli/print.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -53,7 +54,7 @@ void perf_report_paths_text(const struct perf_options *options, const struct per
 		       share(path->commands, sum), (unsigned long)path->commands, latency_us(path),
 		       (unsigned long)path->losses, path->is_live ? "" : ", not there at the end");
 		if (!path->is_live && path->last_error[0] != '\0')
-			printf("          %s\n", path->last_error);
+			printf("          %s\n", cli_shown(path->last_error));
 	}
 	if (mpath->hedge.percentile > 0)
 		printf("hedge   %lu of %lu reads sent twice (%.2f %%), %lu answered by the second "

@@ -5,6 +5,7 @@
  * terminal. Control reactor, or the main thread before it runs.
  */
 #include "base/text.h"
+#include "cli/print.h"
 #include "cli/serve.h"
 #include "wire/nvme.h"
 
@@ -39,21 +40,21 @@ static void hosts_print(FILE *to, bool allows_any, char (*hosts)[NVME_NQN_BYTES]
 		return;
 	}
 	for (unsigned i = 0; i < count; i++)
-		fprintf(to, "    %-5s  %s\n", i == 0 ? "hosts" : "", hosts[i]);
+		fprintf(to, "    %-5s  %s\n", i == 0 ? "hosts" : "", cli_shown(hosts[i]));
 }
 
 static void subsystem_print(FILE *to, const struct subsystem *subsystem)
 {
 	char size[32];
 
-	fprintf(to, "  %s\n", subsystem->nqn);
+	fprintf(to, "  %s\n", cli_shown(subsystem->nqn));
 	hosts_print(to, subsystem->allows_any_host, subsystem->host_nqns, subsystem->host_count);
 	for (unsigned i = 0; i < subsystem->ns_count; i++) {
 		const struct ns *ns = &subsystem->namespaces[i];
 
 		text_format_size(ns->block_count << ns->block_shift, size, sizeof(size));
 		fprintf(to, "    ns %-4" PRIu32 "%10s  %4u-byte blocks  %s%s\n", ns->nsid, size,
-			1u << ns->block_shift, ns->media->spec,
+			1u << ns->block_shift, cli_shown(ns->media->spec),
 			ns->is_read_only ? "  (read only)" : "");
 	}
 	if (subsystem->ns_count == 0)
@@ -106,9 +107,9 @@ static void commands_print(FILE *to, const struct target *target, const struct s
 			const char *nqn = port->subsystems[s]->nqn;
 
 			fprintf(to, "  nvme connect -t tcp -a %s -s %u -n %s\n", host, service,
-				nqn);
+				cli_shown(nqn));
 			fprintf(to, "  weft perf -a %s -s %u -n %s --rw randread\n", host, service,
-				nqn);
+				cli_shown(nqn));
 		}
 	}
 }
@@ -143,7 +144,7 @@ static void config_port_print(FILE *to, const struct config_port *port)
 		fprintf(to, "  offers %u subsystem%s\n", port->subsystem_count,
 			port->subsystem_count == 1 ? "" : "s");
 	for (unsigned i = 0; i < port->subsystem_count; i++)
-		fprintf(to, "       %s\n", port->subsystems[i]);
+		fprintf(to, "       %s\n", cli_shown(port->subsystems[i]));
 	for (unsigned i = 0; i < port->ana_count; i++)
 		fprintf(to, "       ANA group %" PRIu32 " is %s\n", port->ana[i].group,
 			ana_state_name(port->ana[i].state));
@@ -157,16 +158,16 @@ void serve_config_print(FILE *to, const struct config *config)
 	for (unsigned i = 0; i < config->subsystem_count; i++) {
 		const struct config_subsystem *subsystem = &config->subsystems[i];
 
-		fprintf(to, "  %s\n    serial %s  model %s\n", subsystem->nqn, subsystem->serial,
-			subsystem->model);
+		fprintf(to, "  %s\n    serial %s  model %s\n", cli_shown(subsystem->nqn),
+			cli_shown(subsystem->serial), cli_shown(subsystem->model));
 		hosts_print(to, subsystem->allows_any_host, subsystem->hosts,
 			    subsystem->host_count);
 		for (unsigned n = 0; n < subsystem->ns_count; n++) {
 			const struct config_ns *ns = &subsystem->namespaces[n];
 
 			fprintf(to, "    ns %-4" PRIu32 "%s  uuid %s  ANA group %" PRIu32 "%s\n",
-				ns->nsid, ns->media, uuid_format(&ns->uuid, uuid), ns->ana_group,
-				ns->is_read_only ? "  (read only)" : "");
+				ns->nsid, cli_shown(ns->media), uuid_format(&ns->uuid, uuid),
+				ns->ana_group, ns->is_read_only ? "  (read only)" : "");
 		}
 		if (subsystem->ns_count == 0)
 			fprintf(to, "    no namespaces\n");

@@ -97,8 +97,10 @@ static void print_value(struct diff *diff, const json_t *value)
 		print_list(diff, value);
 		return;
 	}
-	text = json_is_string(value) ? strdup(json_string_value(value))
-				     : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+	/* A host chooses its label: it must not forge lines of the log or the audit. */
+	text = json_is_string(value)
+		       ? text_escape_dup(json_string_value(value))
+		       : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_ENSURE_ASCII);
 	if (text)
 		fputs(text, diff->out);
 	else
@@ -201,14 +203,22 @@ static json_t *ns_words(const struct config_ns *ns)
 	return with_access_word(config_ns_to_document(ns), !ns->is_masked);
 }
 
+static void ns_print(struct diff *diff, char sign, const char *nqn, const struct config_ns *ns)
+{
+	char *media = text_escape_dup(ns->media);
+
+	diff->is_out_of_memory |= !media;
+	fprintf(diff->out, "%c namespace %s/%u: %s\n", sign, nqn, ns->nsid, media ? media : "");
+	free(media);
+}
+
 static void ns_diff(struct diff *diff, const char *nqn, const struct config_ns *from,
 		    const struct config_ns *to)
 {
 	char what[NVME_NQN_BYTES + 32];
 
 	if (!from || !to) {
-		fprintf(diff->out, "%c namespace %s/%u: %s\n", from ? '-' : '+', nqn,
-			from ? from->nsid : to->nsid, from ? from->media : to->media);
+		ns_print(diff, from ? '-' : '+', nqn, from ? from : to);
 		return;
 	}
 	if (same_ns(from, to))

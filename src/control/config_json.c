@@ -32,8 +32,11 @@ void config_errors_print(const struct config_errors *errors, FILE *out)
 {
 	unsigned kept = errors->count < CONFIG_ERRORS_MAX ? errors->count : CONFIG_ERRORS_MAX;
 
-	for (unsigned i = 0; i < kept; i++)
-		fprintf(out, "  %s\n", errors->texts[i]);
+	for (unsigned i = 0; i < kept; i++) {
+		char shown[2 * CONFIG_ERROR_TEXT_BYTES];
+
+		fprintf(out, "  %s\n", text_escape(errors->texts[i], shown, sizeof(shown)));
+	}
 	if (errors->count > kept)
 		fprintf(out, "  ... and %u more\n", errors->count - kept);
 }

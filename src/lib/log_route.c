@@ -6,6 +6,7 @@
  * is no level to set, because there is nothing global to set it in.
  */
 #include "base/log.h"
+#include "base/text.h"
 #include "lib/lib.h"
 
 #include <stdarg.h>
@@ -27,7 +28,7 @@ enum log_level log_get_level(void)
 
 void log_line(enum log_level level, const char *area, const char *format, ...)
 {
-	char line[LOG_LINE_BYTES];
+	char line[LOG_LINE_BYTES], shown[LOG_LINE_BYTES];
 	va_list args;
 	int head;
 
@@ -38,9 +39,5 @@ void log_line(enum log_level level, const char *area, const char *format, ...)
 	vsnprintf(line + head, sizeof(line) - (size_t)head, format, args);
 	va_end(args);
 	/* Parts of it may come from a peer. */
-	for (char *c = line; *c != '\0'; c++) {
-		if ((unsigned char)*c < 0x20 || *c == 0x7f)
-			*c = '?';
-	}
-	lib_log(lib_of_thread(), (int)level, line);
+	lib_log(lib_of_thread(), (int)level, text_escape(line, shown, sizeof(shown)));
 }

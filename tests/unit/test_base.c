@@ -448,7 +448,7 @@ static void log_line_has_its_form(void)
 	EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 	/* 2026-11-15T04:31:58.123Z */
 	EXPECT(strlen(text) > 24 && text[4] == '-' && text[10] == 'T' && text[19] == '.');
-	EXPECT_STR("Z warn tests: peer 7 said \"a?b\"\n", text + 23);
+	EXPECT_STR("Z warn tests: peer 7 said \"a\\u000ab\"\n", text + 23);
 }
 
 static void check_ends_the_process(void)
@@ -521,12 +521,48 @@ static void lazy_memory_costs_what_is_touched(void)
 }
 #endif
 
+static void expect_escape(const char *from, const char *want)
+{
+	char shown[256], again[256];
+	char *copy;
+
+	EXPECT_STR(want, text_escape(from, shown, sizeof(shown)));
+	EXPECT_STR(want, text_escape(shown, again, sizeof(again)));
+	copy = text_escape_dup(from);
+	EXPECT_STR(want, copy);
+	free(copy);
+}
+
+static void foreign_text_is_escaped(void)
+{
+	char small[6];
+
+	expect_escape("", "");
+	expect_escape("plain ~ \\ text", "plain ~ \\ text");
+	expect_escape("Gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80",
+		      "Gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80");
+	expect_escape("a\x1b[2J\n\r\t\x7f"
+		      "b",
+		      "a\\u001b[2J\\u000a\\u000d\\u0009\\u007fb");
+	expect_escape("\xc2\x9b"
+		      "31m",
+		      "\\u009b31m"); /* C1: CSI */
+	expect_escape("\xe2\x80\xae\xe2\x81\xa6\xe2\x80\xa8", "\\u202e\\u2066\\u2028");
+	expect_escape("\xf3\xa0\x81\x81", "\\udb40\\udc41");                  /* U+E0041, hidden */
+	expect_escape("\xff\xc3(\xed\xa0\x80", "\\xff\\xc3(\\xed\\xa0\\x80"); /* not UTF-8 */
+	/* Cut between characters, never inside an escape. */
+	EXPECT_STR("ab", text_escape("ab\x1b", small, sizeof(small)));
+	EXPECT_STR("abcd", text_escape("abcd\xc3\xbc", small, sizeof(small)));
+	EXPECT_STR("", text_escape("x", small, 1));
+}
+
 int main(void)
 {
 	TAP_RUN(text_numbers);
 	TAP_RUN(text_sizes);
 	TAP_RUN(text_durations_and_copy);
 	TAP_RUN(text_parts_of_a_path);
+	TAP_RUN(foreign_text_is_escaped);
 	TAP_RUN(net_addr_round_trip);
 	TAP_RUN(net_addr_refuses);
 	TAP_RUN(net_addr_compares_hosts);

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Foreign text on its way to a person. See print.h.
+ *
+ * Escaped texts live in a ring, so that several of them can be arguments of one printf.
+ * Main thread.
+ */
+#include "cli/print.h"
+
+#include "base/check.h"
+#include "base/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+const char *cli_shown(const char *text)
+{
+	static char *shown[CLI_SHOWN_MAX];
+	static unsigned next;
+	char **slot = &shown[next++ % CLI_SHOWN_MAX];
+
+	free(*slot);
+	*slot = text_escape_dup(text ? text : "");
+	CHECK(*slot);
+	return *slot;
+}
+
+const char *cli_shown_json(const json_t *value)
+{
+	return cli_shown(json_string_value(value));
+}
+
+json_t *cli_json_text(const char *text)
+{
+	json_t *value = json_string(text);
+
+	return value ? value : json_string(cli_shown(text));
+}
+
+int cli_json_print(const json_t *root)
+{
+	char *text = root ? json_dumps(root, JSON_INDENT(2) | JSON_ENSURE_ASCII) : NULL;
+
+	/* DEL is ASCII, and stands only inside strings. */
+	for (const char *c = text; c && *c; c++) {
+		if (*c == 0x7f)
+			fputs("\\u007f", stdout);
+		else
+			putchar(*c);
+	}
+	putchar('\n');
+	free(text);
+	return text && !ferror(stdout) ? 0 : -1;
+}
