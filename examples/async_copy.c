@@ -73,7 +73,7 @@ static void worker_done(struct weft_request *request)
 	if (request->result != 0) {
 		fprintf(stderr, "async_copy: %s at block %" PRIu64 ": %s\n",
 			request->op == WEFT_READ ? "reading" : "writing", request->block,
-			strerror(-request->result));
+			weft_strerror(request->result));
 		copy->result = request->result;
 		copy->busy--;
 	} else if (request->op == WEFT_READ) {

@@ -90,7 +90,7 @@ static int rounds_run(struct weft_ns *ns, double seconds)
 	}
 	free(bytes);
 	if (res != 0)
-		fprintf(stderr, "failover: round %" PRIu64 ": %s\n", round, strerror(-res));
+		fprintf(stderr, "failover: round %" PRIu64 ": %s\n", round, weft_strerror(res));
 	else
 		printf("%" PRIu64
 		       " rounds, every block as it was written; the slowest took %.3f s\n",

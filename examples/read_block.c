@@ -45,7 +45,7 @@ static int block_read(struct weft_subsystem *subsystem, uint32_t nsid, uint64_t 
 	if (res == 0)
 		block_print(bytes, info.block_bytes);
 	else
-		fprintf(stderr, "read_block: block %" PRIu64 ": %s\n", block, strerror(-res));
+		fprintf(stderr, "read_block: block %" PRIu64 ": %s\n", block, weft_strerror(res));
 	free(bytes);
 	weft_ns_close(ns);
 	return res;

@@ -38,6 +38,9 @@ struct weft_error {
 
 /* "0.1.0", of the library that runs. */
 WEFT_API const char *weft_version(void);
+/* What a result of libweft means (0, or a negative errno): one line that lives for ever. Any
+ * thread. */
+WEFT_API const char *weft_strerror(int result);
 
 /* ---- an instance ------------------------------------------------------------------------------
  */
@@ -187,10 +190,14 @@ struct weft_ns_info {
 	uint32_t copy_range_blocks_max;
 	uint32_t copy_blocks_max;
 	bool is_gone; /* removed from the subsystem: requests end with -ENXIO */
+	/* Gone, and another namespace has its NSID: requests end with -ESTALE for good. */
+	bool is_stale;
 };
 
 /* NSIDs in ascending order: how many there are, up to max are filled in. */
 WEFT_API int weft_ns_list(struct weft_subsystem *subsystem, uint32_t *nsids, unsigned max);
+/* The namespace that has the NSID now. The handle is for that namespace, by its UUID, NGUID or
+ * EUI64, never for another one that gets the NSID later. */
 WEFT_API int weft_ns_open(struct weft_subsystem *subsystem, uint32_t nsid, struct weft_ns **ret_ns,
 			  struct weft_error *error);
 WEFT_API void weft_ns_close(struct weft_ns *ns);
@@ -257,10 +264,11 @@ struct weft_request {
 	/*
 	 * Valid in done. 0, or -errno: -EILSEQ a compare found a difference; -ENODATA a block that
 	 * cannot be read; -ENOSPC; -EROFS; -EBADE a reservation of somebody else; -ENXIO the
-	 * namespace is gone; -ESTALE it has another block size than when the handle was opened, so
-	 * that block and block_count name other bytes: nothing was changed; -ENOTCONN no path for
-	 * longer than fast-io-fail allows: it has not run and will not; -EREMOTEIO the outcome is
-	 * not known, it will not run any more (fused pairs, reservations and copies onto their own
+	 * namespace is gone; -ESTALE another namespace has its NSID, and this request was not sent
+	 * to that one knowingly, or it has another block size than when the handle was opened, so
+	 * that block and block_count name other bytes: open it again; -ENOTCONN no path for longer
+	 * than fast-io-fail allows: it has not run and will not; -EREMOTEIO the outcome is not
+	 * known, it will not run any more (fused pairs, reservations and copies onto their own
 	 * source when their path died; any that changes something when no path came back within
 	 * fast-io-fail afterwards); -EOPNOTSUPP the controller does not know the command; -EIO
 	 * else. status is the controller's own word, 0 when it had none. A request that was split

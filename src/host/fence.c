@@ -256,12 +256,14 @@ static void fence_poll(struct fence *fence)
 	host_submit_admin(fence->asked->ctrl, &ask->cmd);
 }
 
-/* Whether this path can be asked, and its word counts. One that has other namespaces is of another
- * subsystem, whatever it says: it would gladly confirm that it knows no such controller. */
+/* Whether this path can be asked, and its word counts. A controller of another subsystem would
+ * gladly confirm that it knows no such controller; one that has other namespaces is of another
+ * subsystem, whatever it says. */
 static bool path_can_reset(const struct fence *fence, const struct path *path)
 {
 	return path->is_usable && path->identity.reset_limit > 0 && path->other_count == 0 &&
-	       fence->tried[path->slot] != path->generation;
+	       fence->tried[path->slot] != path->generation &&
+	       join_same_subsystem(&fence->identity, &path->identity);
 }
 
 /* The lost controller must take part too, or its instance could not be named. */

@@ -56,6 +56,7 @@ static void mpath_free(struct mpath *mpath)
 		path_free(mpath->paths[i]);
 	ns_free_all(mpath);
 	hedge_close(mpath);
+	join_put(mpath->join);
 	free(mpath);
 }
 
@@ -257,6 +258,11 @@ int mpath_open(struct reactor *reactor, const struct mpath_config *config,
 	if (mpath == NULL)
 		return -ENOMEM;
 	mpath->reactor = reactor;
+	mpath->join = config->join != NULL ? join_get(config->join) : join_create();
+	if (mpath->join == NULL) {
+		free(mpath);
+		return -ENOMEM;
+	}
 	mpath->config = *config;
 	config_set_defaults(&mpath->config);
 	mpath->callbacks = *callbacks;
@@ -329,6 +335,7 @@ void mpath_path_info(const struct mpath *mpath, unsigned index, struct path_info
 		.fences_by_time = path->fences_by_time,
 	};
 	text_copy(ret_info->last_error, sizeof(ret_info->last_error), path->last_error);
+	text_copy(ret_info->refusal, sizeof(ret_info->refusal), path->refusal);
 	if (path->state != PATH_LIVE)
 		return;
 	ret_info->cntlid = host_ctrl_cntlid(path->ctrl);

@@ -12,13 +12,15 @@
  *
  * Files: mpath.c (life), mpath_ns.c (namespaces), mpath_io.c (submit, pick, retry), path.c (one
  * path: connect, back-off, damping), path_scan.c (reads its namespaces), path_ana.c (ANA log and
- * states), fence.c (the rule above), hedge.c and mpath_hedge.c (hedged reads).
+ * states), fence.c (the rule above), hedge.c and mpath_hedge.c (hedged reads), join.c (which
+ * controllers and namespaces belong together).
  * All callbacks run on the reactor, never from inside the call that they answer.
  */
 #ifndef WEFT_HOST_MPATH_H
 #define WEFT_HOST_MPATH_H
 
 #include "host/host.h"
+#include "host/join.h"
 #include "host/path_policy.h"
 #include "host/timeouts.h"
 
@@ -50,6 +52,8 @@ struct mpath_config {
 	uint32_t zero_copy_min_bytes; /* writes of so many bytes leave without a copy; 0: never */
 	int numa_node;                /* of the thread, or -1; see mpath_set_path_numa */
 	uint64_t seed;                /* jitter and policies */
+	/* Shared by all mpaths of a process to this subsystem; NULL: there is but this one. */
+	struct join *join;
 	/* For tests alone: commands are sent again at once, which loses data. */
 	bool is_fencing_off;
 };
@@ -89,12 +93,16 @@ struct path_info {
 	uint32_t queue_count; /* while live */
 	uint32_t queue_depth; /* commands that one of them holds, as negotiated; while live */
 	char last_error[256]; /* why it is not live, or was lost last; empty: never */
+	/* Why its controller, or a namespace of it, is not joined with those of the other paths;
+	 * empty: it is. */
+	char refusal[JOIN_WHY_BYTES];
 };
 
 struct ns_info {
 	uint32_t nsid;
 	struct ns_identity identity;
-	bool is_gone; /* removed from the subsystem; the handle stays */
+	bool is_gone;           /* removed from the subsystem, or replaced; the handle stays */
+	struct join_ns *joined; /* which namespace it is, on all reactors */
 };
 
 struct mpath_callbacks {
@@ -148,7 +156,8 @@ void mpath_hedge_stats(const struct mpath *mpath, struct mpath_hedge_stats *ret_
 /* Of the first live controller; NULL before `ready`. */
 const struct ctrl_identity *mpath_identity(const struct mpath *mpath);
 
-/* NULL: no such namespace. Valid until mpath_close. */
+/* The namespace that has the NSID now, or NULL. Valid until mpath_close; when another namespace
+ * gets the NSID, commands for this one end with MPATH_STALE. */
 struct mpath_ns *mpath_ns_find(struct mpath *mpath, uint32_t nsid);
 /* The first namespace above nsid (0: from the start), or NULL. */
 struct mpath_ns *mpath_ns_next(struct mpath *mpath, uint32_t nsid);
@@ -162,7 +171,10 @@ enum mpath_result {
 	MPATH_NO_PATH,
 	MPATH_UNKNOWN, /* it may have run, or not, and will not run any more (RESEND_NEVER) */
 	MPATH_GONE,    /* the namespace is not there any more */
-	MPATH_STALE,   /* made for another block size than the namespace has; it has not run */
+	/* Another namespace has its NSID now: it is sent to that one never, and may have run on the
+	 * one that it was meant for. Or it was made for another block size than the namespace has:
+	 * it has not run. */
+	MPATH_STALE,
 };
 
 /* One command, embedded in the caller's object, busy from submit until done. */

@@ -93,7 +93,8 @@ static void hedge_start(struct hedge_engine *engine, struct mpath_io *io)
 	struct path *path = hedge_path_pick(io);
 	struct hedge *twin;
 
-	if (path == NULL || list_empty(&engine->free) || !hedge_gauge_take(&engine->gauge))
+	if (path == NULL || ns_is_stale(io->ns) || list_empty(&engine->free) ||
+	    !hedge_gauge_take(&engine->gauge))
 		return;
 	twin = list_entry(list_pop_front(&engine->free), struct hedge, node);
 	twin->io = io;

@@ -75,7 +75,8 @@ struct path_scan {
 	bool has_left_out;       /* the controller would not tell about one that it lists */
 	uint8_t again_doublings; /* of the time until it is asked again */
 	uint32_t ns_seen;
-	uint32_t number; /* of this scan: what it did not see is gone */
+	uint32_t number;          /* of this scan: what it did not see is gone */
+	uint32_t refused_unknown; /* namespaces not joined, of which no path here knows more */
 	uint8_t page[NVME_PAGE_BYTES];
 	struct scan_look *looks; /* NULL between scans */
 	struct list idle_looks;
@@ -106,8 +107,10 @@ struct path {
 	struct reactor_timer retry_timer;
 	struct reactor_timer stable_timer;
 	char last_error[256];
-	struct fence *fence;  /* for the loss of ctrl; made before anything is sent */
-	unsigned other_count; /* namespaces that are not those of the other paths */
+	struct join_ctrl joined;
+	char refusal[JOIN_WHY_BYTES]; /* as in path_info */
+	struct fence *fence;          /* for the loss of ctrl; made before anything is sent */
+	unsigned other_count;         /* namespaces that are not those of the other paths */
 
 	struct list in_flight; /* oldest first; no admin commands */
 	uint32_t in_flight_count;
@@ -134,7 +137,8 @@ struct path {
 /* What a namespace knows of one path. */
 struct ns_on_path {
 	bool is_there;
-	bool is_unsure;  /* not is_there, but listed, and could not be asked about: not gone */
+	bool is_unsure;  /* not is_there, but listed, and was not asked about yet: not gone */
+	bool is_doubted; /* a notice named it, and it was not asked about since */
 	bool is_other;   /* another namespace has this NSID there */
 	bool is_avoided; /* an error of the path without ANA; until the next look */
 	uint32_t ana_group;
@@ -146,6 +150,8 @@ struct mpath_ns {
 	uint32_t nsid; /* 0: the admin queues */
 	struct ns_identity identity;
 	bool is_gone;
+	bool has_rescanned;     /* because it was found replaced */
+	struct join_ns *joined; /* NULL: the admin queues */
 	struct ns_on_path on[MPATH_PATHS_MAX];
 	uint32_t blind_counts[MPATH_PATHS_MAX]; /* io_is_blind, in flight, by path */
 	/* The best class of usable paths; recomputed when something changes. */
@@ -163,6 +169,7 @@ struct mpath {
 	struct mpath_config config;
 	struct mpath_callbacks callbacks;
 	void *arg;
+	struct join *join;
 	struct prng prng;
 	bool is_ready_told;
 	bool is_closing;
@@ -208,6 +215,16 @@ void ns_free_all(struct mpath *mpath);
 void ns_recompute(struct mpath_ns *ns);
 void ns_recompute_all(struct mpath *mpath);
 enum ana_state ns_path_state(const struct mpath_ns *ns, const struct path *path);
+/* A notice names this namespace: not used there until the path has seen it again. */
+void ns_doubt(struct path *path, uint32_t nsid);
+void ns_doubt_all(struct path *path);
+/* Another namespace has its NSID: on this reactor or another one. */
+static inline bool ns_is_stale(const struct mpath_ns *ns)
+{
+	return ns->joined != NULL && join_ns_is_replaced(ns->joined);
+}
+/* A command found it stale: this reactor looks for what has its NSID now. */
+void ns_on_stale(struct mpath_ns *ns);
 /* A path has seen this namespace. -ENOMEM, or -EUCLEAN: it is another one than elsewhere. */
 int ns_seen(struct path *path, uint32_t nsid, const struct ns_identity *identity, uint32_t number);
 /* It is known from before and has not changed. */

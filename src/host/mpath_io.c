@@ -112,8 +112,14 @@ static nvme_status io_cause(const struct mpath_io *io)
 /* ---- the end of a command ---------------------------------------------------------------------
  */
 
+/* Whatever became of a command for a namespace that was replaced: a read may have read from the
+ * namespace that has the NSID now, and a write is not in the one that it was meant for. */
 static void io_set_result(struct mpath_io *io, enum mpath_result result, nvme_status status)
 {
+	if (ns_is_stale(io->ns)) {
+		result = MPATH_STALE;
+		status = NVME_SC_INVALID_NS;
+	}
 	io->result = result;
 	io->status = status;
 	io->dwords = io->cmd.result;
@@ -578,7 +584,8 @@ void io_send(struct mpath_io *io)
 	uint64_t now_ns = reactor_now_ns(ns->mpath->reactor);
 	struct path *path;
 
-	if (ns->is_gone) {
+	if (ns->is_gone || ns_is_stale(ns)) {
+		ns_on_stale(ns);
 		io_end(io, MPATH_GONE, NVME_SC_INVALID_NS);
 		return;
 	}

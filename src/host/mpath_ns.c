@@ -4,13 +4,15 @@
  * with what every path says of it and the paths that may carry its commands now. Runs on the
  * mpath's reactor. NVMe Base 2.1, sections 2.4 (multipath) and 8.1.1 (ANA).
  *
- * The same NSID with another UUID or NGUID than elsewhere is another namespace: such a path is not
- * used for it, and is asked for no reset. A namespace is gone when no path has it any more, or may
- * have it; a path that is away keeps its word until it is back.
+ * What an NSID means is decided in the join, for all reactors: the same NSID with another UUID,
+ * NGUID or EUI64 than elsewhere is another namespace, such a path is not used for it and is asked
+ * for no reset. A namespace is gone when no path has it any more, or may have it; a path that is
+ * away keeps its word until it is back.
  */
 #include "host/mpath_internal.h"
 
 #include "base/log.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -57,7 +59,11 @@ struct mpath_ns *mpath_ns_next(struct mpath *mpath, uint32_t nsid)
 void mpath_ns_info(const struct mpath_ns *ns, struct ns_info *ret_info)
 {
 	*ret_info = (struct ns_info){
-		.nsid = ns->nsid, .identity = ns->identity, .is_gone = ns->is_gone};
+		.nsid = ns->nsid,
+		.identity = ns->identity,
+		.is_gone = ns->is_gone || ns_is_stale(ns),
+		.joined = ns->joined,
+	};
 }
 
 static void ns_setup(struct mpath *mpath, struct mpath_ns *ns, uint32_t nsid)
@@ -89,8 +95,10 @@ void ns_free_all(struct mpath *mpath)
 	free(mpath->ns);
 }
 
-static int ns_create(struct mpath *mpath, uint32_t nsid, struct mpath_ns **ret_ns)
+static int ns_create(struct mpath *mpath, struct join_ns *joined,
+		     const struct ns_identity *identity, struct mpath_ns **ret_ns)
 {
+	uint32_t nsid = joined->nsid;
 	unsigned index = ns_index(mpath, nsid);
 	struct mpath_ns *ns;
 
@@ -107,6 +115,8 @@ static int ns_create(struct mpath *mpath, uint32_t nsid, struct mpath_ns **ret_n
 	if (ns == NULL)
 		return -ENOMEM;
 	ns_setup(mpath, ns, nsid);
+	ns->joined = joined;
+	ns->identity = *identity;
 	for (unsigned i = mpath->ns_count; i > index; i--)
 		mpath->ns[i] = mpath->ns[i - 1];
 	mpath->ns[index] = ns;
@@ -158,12 +168,12 @@ static void ns_end_waiting(struct mpath_ns *ns)
 	list_remove(&ns->waiting_node);
 }
 
-static bool ns_is_anywhere(const struct mpath_ns *ns, const struct path *but)
+static bool ns_is_anywhere(const struct mpath_ns *ns)
 {
 	for (unsigned i = 0; i < ns->mpath->path_count; i++) {
 		const struct path *path = ns->mpath->paths[i];
 
-		if (path != but && ns->on[path->slot].is_there && !ns->on[path->slot].is_other)
+		if (ns->on[path->slot].is_there && !ns->on[path->slot].is_other)
 			return true;
 	}
 	return false;
@@ -190,9 +200,8 @@ static bool has_usable_path(const struct mpath *mpath)
 static void ns_set_gone(struct mpath_ns *ns)
 {
 	ns->is_gone = true;
-	log_info("host", "%s: namespace %u is gone", ns->mpath->config.subsystem_nqn, ns->nsid);
+	join_ns_gone(ns->mpath->join, ns->joined);
 	ns_end_waiting(ns);
-	ns_tell(ns);
 }
 
 void ns_recompute(struct mpath_ns *ns)
@@ -218,9 +227,11 @@ void ns_recompute(struct mpath_ns *ns)
 	}
 	if (ns->no_path_since_ns == 0)
 		ns->no_path_since_ns = reactor_now_ns(mpath->reactor);
-	if (ns->nsid != 0 && !ns->is_gone && has_usable_path(mpath) && !ns_is_anywhere(ns, NULL) &&
-	    !ns_may_be_anywhere(ns))
+	if (ns->nsid != 0 && !ns->is_gone && has_usable_path(mpath) && !ns_is_anywhere(ns) &&
+	    !ns_may_be_anywhere(ns)) {
 		ns_set_gone(ns);
+		ns_tell(ns);
+	}
 	if (list_linked(&ns->waiting_node))
 		io_starve_arm(mpath);
 }
@@ -236,23 +247,6 @@ void ns_recompute_all(struct mpath *mpath)
 /* ---- what scans say ---------------------------------------------------------------------------
  */
 
-static bool nguid_is_nil(const struct ns_identity *identity)
-{
-	static const uint8_t nil[16];
-
-	return memcmp(identity->nguid, nil, sizeof(nil)) == 0;
-}
-
-static bool identity_same(const struct ns_identity *a, const struct ns_identity *b)
-{
-	if (!uuid_is_nil(&a->uuid) && !uuid_is_nil(&b->uuid))
-		return uuid_equal(&a->uuid, &b->uuid);
-	if (!nguid_is_nil(a) && !nguid_is_nil(b))
-		return memcmp(a->nguid, b->nguid, sizeof(a->nguid)) == 0;
-	/* One says who it is and the other does not: no ground to mix their data. */
-	return uuid_is_nil(&a->uuid) == uuid_is_nil(&b->uuid) && nguid_is_nil(a) == nguid_is_nil(b);
-}
-
 static bool identity_changed(const struct ns_identity *a, const struct ns_identity *b)
 {
 	return a->block_count != b->block_count || a->block_bytes != b->block_bytes ||
@@ -260,74 +254,110 @@ static bool identity_changed(const struct ns_identity *a, const struct ns_identi
 	       a->capacity_bytes != b->capacity_bytes || a->ana_group_id != b->ana_group_id;
 }
 
-static void other_recount(struct path *path)
+/* The path does not have it any more. */
+static void ns_unsee(const struct mpath_ns *ns, const struct path *path)
 {
-	path->other_count = 0;
-	for (unsigned i = 0; i < path->mpath->ns_count; i++)
-		path->other_count += path->mpath->ns[i]->on[path->slot].is_other;
+	if (!ns->on[path->slot].is_other)
+		join_ns_unsee(path->mpath->join, &path->joined, ns->joined);
 }
 
-/* Its NSID is another one's from now on; handles of it stay. */
-static int ns_retire(struct mpath_ns *ns, struct mpath_ns **ret_new)
+static void other_recount(struct path *path)
+{
+	path->other_count = path->scan.refused_unknown;
+	for (unsigned i = 0; i < path->mpath->ns_count; i++)
+		path->other_count += path->mpath->ns[i]->on[path->slot].is_other;
+	if (path->other_count == 0)
+		path->refusal[0] = '\0';
+}
+
+/* Paths look at all their namespaces again, but for this one. */
+static void rescan_others(const struct mpath *mpath, const struct path *but)
+{
+	for (unsigned i = 0; i < mpath->path_count; i++) {
+		if (mpath->paths[i] != but && mpath->paths[i]->is_usable)
+			path_scan_later(mpath->paths[i]);
+	}
+}
+
+/* Its NSID is another namespace's from now on; handles of it stay. The new one is complete before
+ * anybody can find it. */
+static int ns_retire(struct mpath_ns *ns, struct join_ns *joined,
+		     const struct ns_identity *identity, struct mpath_ns **ret_new)
 {
 	struct mpath *mpath = ns->mpath;
-	unsigned index = ns_index(mpath, ns->nsid);
 	struct mpath_ns *fresh = calloc(1, sizeof(*fresh));
 
 	if (fresh == NULL)
 		return -ENOMEM;
 	ns_setup(mpath, fresh, ns->nsid);
-	mpath->ns[index] = fresh;
+	fresh->joined = joined;
+	fresh->identity = *identity;
+	mpath->ns[ns_index(mpath, ns->nsid)] = fresh;
 	list_push_back(&mpath->retired, &ns->retired_node);
 	memset(ns->on, 0, sizeof(ns->on));
 	ns->candidate_count = 0;
-	if (!ns->is_gone)
-		ns_set_gone(ns);
-	/* Those that had the new one already were not believed. */
-	for (unsigned i = 0; i < mpath->path_count; i++) {
-		if (mpath->paths[i]->other_count > 0)
-			path_scan_later(mpath->paths[i]);
-	}
+	ns_set_gone(ns);
+	log_info("host", "%s: namespace %u was replaced by another one",
+		 mpath->config.subsystem_nqn, ns->nsid);
 	*ret_new = fresh;
 	return 0;
 }
 
-static void ns_refuse(struct path *path, struct mpath_ns *ns, uint32_t number)
+void ns_on_stale(struct mpath_ns *ns)
 {
-	struct ns_on_path *on = &ns->on[path->slot];
-	bool was_other = on->is_other;
+	if (!ns_is_stale(ns) || ns->has_rescanned || list_linked(&ns->retired_node))
+		return;
+	ns->has_rescanned = true;
+	rescan_others(ns->mpath, NULL);
+}
 
-	*on = (struct ns_on_path){.is_there = true, .is_other = true, .scan_number = number};
+static void ns_refuse(struct path *path, struct mpath_ns *ns, uint32_t number, const char *why)
+{
+	bool was_other = false;
+
+	text_copy(path->refusal, sizeof(path->refusal), why);
+	if (ns != NULL) {
+		struct ns_on_path *on = &ns->on[path->slot];
+
+		was_other = on->is_other;
+		*on = (struct ns_on_path){
+			.is_there = true, .is_other = true, .scan_number = number};
+		ns_recompute(ns);
+	} else {
+		path->scan.refused_unknown++;
+	}
 	if (was_other)
 		return;
 	path->other_count++;
-	mpath_say(path->mpath, path,
-		  "namespace %u has another UUID or NGUID than on the other paths: not used for it",
-		  ns->nsid);
+	mpath_say(path->mpath, path, "%s", why);
+	/* Perhaps this one only heard of it first. */
+	rescan_others(path->mpath, path);
 }
 
 int ns_seen(struct path *path, uint32_t nsid, const struct ns_identity *identity, uint32_t number)
 {
 	struct mpath *mpath = path->mpath;
 	struct mpath_ns *ns = mpath_ns_find(mpath, nsid);
-	bool is_new = ns == NULL;
-	int res = 0;
+	bool is_new = ns == NULL || ns->is_gone || identity_changed(&ns->identity, identity);
+	struct join_sight sight = {.nsid = nsid,
+				   .identity = identity,
+				   .is_event = ns != NULL && ns->on[path->slot].is_doubted};
+	struct join_ns *joined;
+	char why[JOIN_WHY_BYTES];
+	int res = join_ns_see(mpath->join, &path->joined, &sight, &joined, why);
 
-	if (ns == NULL) {
-		res = ns_create(mpath, nsid, &ns);
-	} else if (!identity_same(&ns->identity, identity)) {
-		if (ns_is_anywhere(ns, path)) {
-			ns_refuse(path, ns, number);
-			ns_recompute(ns);
-			return -EUCLEAN;
-		}
+	if (res == -EUCLEAN) {
+		ns_refuse(path, ns, number, why);
+	} else if (res == 0 && ns == NULL) {
+		res = ns_create(mpath, joined, identity, &ns);
+	} else if (res == 0 && ns->joined != joined) {
+		res = ns_retire(ns, joined, identity, &ns);
 		is_new = true;
-		res = ns_retire(ns, &ns);
+		/* They may have been refused for having the new one already. */
+		rescan_others(mpath, path);
 	}
 	if (res != 0)
 		return res;
-	is_new |= ns->is_gone;
-	is_new |= identity_changed(&ns->identity, identity);
 	ns->is_gone = false;
 	ns->identity = *identity;
 	ns->on[path->slot] = (struct ns_on_path){
@@ -336,6 +366,28 @@ int ns_seen(struct path *path, uint32_t nsid, const struct ns_identity *identity
 	if (is_new)
 		ns_tell(ns);
 	return 0;
+}
+
+void ns_doubt(struct path *path, uint32_t nsid)
+{
+	struct mpath_ns *ns = mpath_ns_find(path->mpath, nsid);
+	struct ns_on_path *on;
+
+	if (ns == NULL)
+		return;
+	on = &ns->on[path->slot];
+	if (!on->is_there || on->is_other)
+		return;
+	on->is_there = false;
+	on->is_unsure = true;
+	on->is_doubted = true;
+	ns_recompute(ns);
+}
+
+void ns_doubt_all(struct path *path)
+{
+	for (unsigned i = 0; i < path->mpath->ns_count; i++)
+		ns_doubt(path, path->mpath->ns[i]->nsid);
 }
 
 void ns_still_there(struct path *path, uint32_t nsid, uint32_t number)
@@ -352,7 +404,10 @@ void ns_unsure(struct path *path, uint32_t nsid, uint32_t number)
 
 	if (ns == NULL)
 		return;
-	ns->on[path->slot] = (struct ns_on_path){.is_unsure = true, .scan_number = number};
+	ns_unsee(ns, path);
+	ns->on[path->slot] = (struct ns_on_path){.is_unsure = true,
+						 .is_doubted = ns->on[path->slot].is_doubted,
+						 .scan_number = number};
 	ns_recompute(ns);
 }
 
@@ -365,6 +420,7 @@ void ns_sweep(struct path *path, uint32_t number)
 
 		if ((!on->is_there && !on->is_unsure) || on->scan_number == number)
 			continue;
+		ns_unsee(mpath->ns[i], path);
 		*on = (struct ns_on_path){0};
 		ns_recompute(mpath->ns[i]);
 	}
@@ -373,6 +429,7 @@ void ns_sweep(struct path *path, uint32_t number)
 
 void ns_missing(struct mpath_ns *ns, struct path *path)
 {
+	ns_unsee(ns, path);
 	ns->on[path->slot].is_there = false;
 	ns_recompute(ns);
 	/* Perhaps it was a lie, or only a moment. */

@@ -87,6 +87,7 @@ void path_losing(struct path *path)
 static void path_gone_or_retry(struct path *path)
 {
 	path->ctrl = NULL;
+	join_ctrl_leave(path->mpath->join, &path->joined);
 	fence_free(path->fence);
 	path->fence = NULL;
 	if (path->is_removed)
@@ -144,6 +145,7 @@ static void on_lost(struct host_ctrl *ctrl, void *arg, const struct host_error *
 	path_scan_stop(path);
 	path_ana_stop(path);
 	path_unusable(path);
+	join_ctrl_leave(path->mpath->join, &path->joined);
 	path_note_error(path, -ENOTCONN, error);
 	path_settle_loss(path, host_ctrl_last_sent_ns(ctrl));
 	if (path->state != PATH_CLOSING)
@@ -169,6 +171,7 @@ void path_fail(struct path *path, const char *format, ...)
 	path_ana_stop(path);
 	/* Its commands come back as those of any lost controller; they are fenced likewise. */
 	path_unusable(path);
+	join_ctrl_leave(path->mpath->join, &path->joined);
 	if (path->state != PATH_CLOSING)
 		path->state = PATH_WAITING;
 	path->is_leaving = true;
@@ -223,6 +226,21 @@ static void on_retry_timer(struct reactor_timer *timer)
 		path_start(path);
 }
 
+/* The controller becomes one of the subsystem's, or is given up. */
+static bool path_join(struct path *path)
+{
+	char why[JOIN_WHY_BYTES];
+	int res = join_ctrl_enter(path->mpath->join, &path->joined, &path->identity, why);
+
+	path->refusal[0] = '\0';
+	if (res == 0)
+		return true;
+	if (res == -EUCLEAN)
+		text_copy(path->refusal, sizeof(path->refusal), why);
+	path_fail(path, "%s", why);
+	return false;
+}
+
 static void on_connected(struct host_ctrl *ctrl, void *arg, int res, const struct host_error *error)
 {
 	struct path *path = arg;
@@ -244,7 +262,7 @@ static void on_connected(struct host_ctrl *ctrl, void *arg, int res, const struc
 			  path->identity.subsystem_nqn, nqn);
 	else if (path->identity.type != CTRL_TYPE_IO || path->queue_count == 0)
 		path_fail(path, "the controller is no I/O controller, or grants no I/O queue");
-	else
+	else if (path_join(path))
 		path_scan_start(path, true);
 }
 
@@ -313,9 +331,15 @@ int path_create(struct mpath *mpath, const struct net_addr *addr, unsigned slot,
 		struct path **ret_path)
 {
 	struct path *path = calloc(1, sizeof(*path));
+	int res;
 
 	if (path == NULL)
 		return -ENOMEM;
+	res = join_ctrl_add(mpath->join, &path->joined, addr);
+	if (res != 0) {
+		free(path);
+		return res;
+	}
 	path->mpath = mpath;
 	path->addr = *addr;
 	net_addr_format(addr, path->name);
@@ -380,5 +404,6 @@ void path_free(struct path *path)
 	path_ana_stop(path);
 	path_ana_free(path);
 	fence_free(path->fence);
+	join_ctrl_remove(path->mpath->join, &path->joined);
 	free(path);
 }

@@ -90,6 +90,7 @@ static void scan_begin(struct path *path)
 {
 	path->scan.number++;
 	path->scan.has_left_out = false;
+	path->scan.refused_unknown = 0;
 	path->scan.ns_seen = 0;
 	path->scan.count = 0;
 	path->scan.index = 0;
@@ -150,8 +151,13 @@ static void changed_take(struct path *path)
 	/* The page has the shape of a list of namespaces. */
 	scan->changed_count = identify_ns_list_decode(scan->page, scan->changed);
 	/* More than fit: any may have changed. */
-	if (scan->changed_count > 0 && scan->changed[0] == NVME_NSID_ALL)
+	if (scan->changed_count > 0 && scan->changed[0] == NVME_NSID_ALL) {
 		scan->is_all = true;
+		ns_doubt_all(path);
+		return;
+	}
+	for (uint32_t i = 0; i < scan->changed_count; i++)
+		ns_doubt(path, scan->changed[i]);
 }
 
 /* It is asked for again all the same, later if need be: a controller whose log was not read tells
@@ -160,6 +166,8 @@ static void changed_refused(struct path *path, nvme_status status)
 {
 	struct path_scan *scan = &path->scan;
 
+	if (!scan->is_all)
+		ns_doubt_all(path);
 	scan->is_all = true;
 	scan->has_unread_log = (status.value & NVME_STATUS_DNR) == 0;
 	if (scan->has_unread_log && ++scan->changed_tries < SCAN_TRIES)

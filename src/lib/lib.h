@@ -114,9 +114,12 @@ struct part {
 	uint8_t identify_page[NVME_PAGE_BYTES];
 };
 
-/* A namespace of a subsystem; lives as long as that. */
+/* A namespace of a subsystem, by its identity: another one that gets its NSID is another lib_ns.
+ * Lives as long as the subsystem. */
 struct lib_ns {
 	uint32_t nsid;
+	const struct join_ns *joined;
+	struct lib_ns *older; /* the one that had the NSID before */
 	_Atomic uint32_t block_bytes;
 	_Atomic uint64_t block_count;
 	/* Under the subsystem's lock. */
@@ -125,6 +128,7 @@ struct lib_ns {
 
 struct weft_subsystem {
 	struct weft *weft;
+	struct join *join; /* what the parts know together */
 	struct mpath_config config;
 	struct net_addr *addrs; /* of weft_open */
 	unsigned addr_count;
@@ -134,7 +138,7 @@ struct weft_subsystem {
 	struct lib_limits limits;
 	pthread_mutex_t ask_lock; /* one question at a time */
 	pthread_mutex_t ns_lock;
-	struct lib_ns **nss; /* ascending NSIDs */
+	struct lib_ns **nss; /* ascending NSIDs; those that have them now */
 	unsigned ns_count;
 	unsigned part_count;
 	struct part parts[];
@@ -145,7 +149,9 @@ struct weft_ns {
 	struct lib_ns *ns;
 	/* Of the namespace when the handle was opened: what the caller computes LBAs with. */
 	uint32_t block_bytes;
-	struct mpath_ns *at[]; /* by reactor, which finds it when it needs it first */
+	/* By reactor, which finds it when it needs it first: the namespace that the handle was
+	 * opened for, whatever has its NSID by then. */
+	struct mpath_ns *at[];
 };
 
 /* Runs fn on the reactor of every part at once, with part->ask->arg at hand, and waits until each
@@ -253,7 +259,8 @@ void request_encode(struct request_state *state);
 /* Ranges into state->buf or state->data, and the rest of the command. */
 void request_encode_ranges(struct request_state *state, uint8_t *bytes);
 int request_submit(struct weft_ns *ns, struct weft_request *request, struct sleeper *sleeper);
-/* The namespace on the part's own reactor, or NULL. */
+/* The namespace of the handle on the part's own reactor, or NULL: the reactor has not heard of it,
+ * or has another one under its NSID. */
 struct mpath_ns *request_ns(struct request_state *state);
 /* Result and status into the request, and the news of it to whom it concerns. */
 void request_end(struct request_state *state, int result, nvme_status status, uint8_t attempts);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Namespaces of a subsystem as every thread may see them: a table under a lock, filled by the
- * reactors when something changes. Requests read a namespace's size without the lock. An entry
- * stays until the subsystem is closed, so a handle never points at nothing.
+ * reactors when something changes. Requests read a namespace's size without the lock. An entry is
+ * one namespace by its identity (host/join.h) and stays until the subsystem is closed, also when
+ * another namespace has its NSID: a handle never points at nothing, nor at something else.
  */
 #include "lib/lib.h"
 
@@ -26,16 +27,36 @@ static unsigned ns_place(const struct weft_subsystem *subsystem, uint32_t nsid)
 	return low;
 }
 
-/* The entry, made when it is not there; NULL: out of memory. Under the lock. */
-static struct lib_ns *ns_get(struct weft_subsystem *subsystem, uint32_t nsid)
+static struct lib_ns *ns_create(const struct join_ns *joined, struct lib_ns *older)
 {
-	unsigned place = ns_place(subsystem, nsid);
+	struct lib_ns *ns = calloc(1, sizeof(*ns));
+
+	if (ns == NULL)
+		return NULL;
+	ns->nsid = joined->nsid;
+	ns->joined = joined;
+	ns->older = older;
+	return ns;
+}
+
+/* The entry, made when it is not there; NULL: out of memory. Under the lock. */
+static struct lib_ns *ns_get(struct weft_subsystem *subsystem, const struct join_ns *joined)
+{
+	unsigned place = ns_place(subsystem, joined->nsid);
 	struct lib_ns **nss;
 	struct lib_ns *ns;
 
-	if (place < subsystem->ns_count && subsystem->nss[place]->nsid == nsid)
-		return subsystem->nss[place];
-	ns = calloc(1, sizeof(*ns));
+	if (place < subsystem->ns_count && subsystem->nss[place]->nsid == joined->nsid) {
+		struct lib_ns *now = subsystem->nss[place];
+
+		if (now->joined == joined)
+			return now;
+		ns = ns_create(joined, now);
+		if (ns != NULL)
+			subsystem->nss[place] = ns;
+		return ns;
+	}
+	ns = ns_create(joined, NULL);
 	nss = realloc(subsystem->nss, (subsystem->ns_count + 1) * sizeof(struct lib_ns *));
 	if (nss != NULL)
 		subsystem->nss = nss;
@@ -47,17 +68,18 @@ static struct lib_ns *ns_get(struct weft_subsystem *subsystem, uint32_t nsid)
 		(subsystem->ns_count - place) * sizeof(struct lib_ns *));
 	nss[place] = ns;
 	subsystem->ns_count++;
-	ns->nsid = nsid;
 	return ns;
 }
 
 void lib_ns_update(struct weft_subsystem *subsystem, const struct ns_info *info)
 {
-	struct lib_ns *ns;
+	struct lib_ns *ns = NULL;
 
 	pthread_mutex_lock(&subsystem->ns_lock);
-	ns = ns_get(subsystem, info->nsid);
-	/* Without memory it is not listed until it changes again. */
+	/* A reactor that has not heard yet that it was replaced has nothing to add. Without memory
+	 * it is not listed until it changes again. */
+	if (!join_ns_is_replaced(info->joined))
+		ns = ns_get(subsystem, info->joined);
 	if (ns != NULL) {
 		ns->info = *info;
 		atomic_store(&ns->block_bytes, info->identity.block_bytes);
@@ -68,9 +90,19 @@ void lib_ns_update(struct weft_subsystem *subsystem, const struct ns_info *info)
 
 void lib_ns_free_all(struct weft_subsystem *subsystem)
 {
-	for (unsigned i = 0; i < subsystem->ns_count; i++)
-		free(subsystem->nss[i]);
+	for (unsigned i = 0; i < subsystem->ns_count; i++) {
+		for (struct lib_ns *ns = subsystem->nss[i], *older; ns != NULL; ns = older) {
+			older = ns->older;
+			free(ns);
+		}
+	}
 	free(subsystem->nss);
+}
+
+/* Under the lock. */
+static bool ns_is_there(const struct lib_ns *ns)
+{
+	return !ns->info.is_gone && !join_ns_is_replaced(ns->joined);
 }
 
 int weft_ns_list(struct weft_subsystem *subsystem, uint32_t *nsids, unsigned max)
@@ -79,7 +111,7 @@ int weft_ns_list(struct weft_subsystem *subsystem, uint32_t *nsids, unsigned max
 
 	pthread_mutex_lock(&subsystem->ns_lock);
 	for (unsigned i = 0; i < subsystem->ns_count; i++) {
-		if (subsystem->nss[i]->info.is_gone)
+		if (!ns_is_there(subsystem->nss[i]))
 			continue;
 		if (count < max)
 			nsids[count] = subsystem->nss[i]->nsid;
@@ -102,7 +134,7 @@ int weft_ns_open(struct weft_subsystem *subsystem, uint32_t nsid, struct weft_ns
 	pthread_mutex_lock(&subsystem->ns_lock);
 	place = ns_place(subsystem, nsid);
 	if (place < subsystem->ns_count && subsystem->nss[place]->nsid == nsid &&
-	    !subsystem->nss[place]->info.is_gone)
+	    ns_is_there(subsystem->nss[place]))
 		found = subsystem->nss[place];
 	block_bytes = found != NULL ? found->info.identity.block_bytes : 0;
 	pthread_mutex_unlock(&subsystem->ns_lock);
@@ -141,7 +173,8 @@ static void info_fill(const struct weft_ns *ns, struct weft_ns_info *to)
 		.compare_write_blocks_max = identity->atomic_compare_write_blocks != 0
 						    ? identity->atomic_compare_write_blocks
 						    : subsystem->limits.compare_write_blocks,
-		.is_gone = ns->ns->info.is_gone,
+		.is_gone = !ns_is_there(ns->ns),
+		.is_stale = join_ns_is_replaced(ns->ns->joined),
 	};
 	memcpy(to->uuid, identity->uuid.bytes, sizeof(to->uuid));
 	memcpy(to->nguid, identity->nguid, sizeof(to->nguid));

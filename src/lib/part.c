@@ -184,6 +184,7 @@ void part_open(struct part *part, void *arg)
 	int res;
 
 	config.seed += part->index;
+	config.join = subsystem->join;
 	res = mpath_open(part->reactor, &config, subsystem->addrs, subsystem->addr_count,
 			 &callbacks, part, &part->mpath);
 	if (res != 0) {

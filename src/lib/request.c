@@ -69,9 +69,17 @@ struct mpath_ns *request_ns(struct request_state *state)
 {
 	struct part *part = state->part;
 	struct mpath_ns **at = &state->ns->at[part->index];
+	struct mpath_ns *found;
+	struct ns_info info;
 
-	if (*at == NULL)
-		*at = mpath_ns_find(part->mpath, state->ns->ns->nsid);
+	if (*at != NULL)
+		return *at;
+	found = mpath_ns_find(part->mpath, state->ns->ns->nsid);
+	if (found == NULL)
+		return NULL;
+	mpath_ns_info(found, &info);
+	if (info.joined == state->ns->ns->joined)
+		*at = found;
 	return *at;
 }
 
@@ -114,13 +122,16 @@ static void gone_msg(struct reactor_msg *msg)
 {
 	struct request_state *state = container_of(msg, struct request_state, msg);
 
-	request_end(state, lib_result(MPATH_GONE, NVME_SC_SUCCESS), NVME_SC_SUCCESS, 0);
+	bool is_stale = join_ns_is_replaced(state->ns->ns->joined);
+
+	request_end(state, lib_result(is_stale ? MPATH_STALE : MPATH_GONE, NVME_SC_SUCCESS),
+		    NVME_SC_SUCCESS, 0);
 }
 
 static void request_start(struct request_state *state)
 {
 	CHECK_OWNER(state->part);
-	/* This reactor has not heard of the namespace yet, or it has gone. */
+	/* This reactor has not heard of the namespace yet, or another one has its NSID. */
 	if (request_ns(state) == NULL) {
 		reactor_post(state->part->reactor, &state->msg, gone_msg);
 		return;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From what became of a command to the errno that weft.h promises: one function, one table. Pure;
- * any thread. Statuses of NVMe Base 2.1, section 4.2.3, and NVM Command Set 1.1, section 3.1.
+ * From what became of a command to the errno that weft.h promises, and from that to a line for
+ * people: one table each. Pure; any thread. Statuses of NVMe Base 2.1, section 4.2.3, and NVM
+ * Command Set 1.1, section 3.1.
  */
 #include "lib/lib.h"
 
 #include <errno.h>
+#include <string.h>
 
 static const struct {
 	uint16_t status; /* SCT in bits 10:8, SC in bits 7:0 */
@@ -43,4 +45,42 @@ int lib_result(enum mpath_result result, nvme_status status)
 			return -result_errors[i].error;
 	}
 	return -EIO;
+}
+
+/* What libweft means by them, where that is more than errno(3) has. */
+static const struct {
+	int error;
+	const char *text;
+} result_texts[] = {
+	{EILSEQ, "compare found a difference"},
+	{ENODATA, "block cannot be read"},
+	{ENOSPC, "no space left on the namespace"},
+	{EROFS, "namespace is write protected"},
+	{EBADE, "another host holds a reservation"},
+	{ENXIO, "namespace was removed from the subsystem"},
+	{ESTALE, "another namespace has this NSID, or its block size changed; open it again"},
+	{ENOTCONN, "no usable path to the subsystem"},
+	{EREMOTEIO, "path lost, outcome unknown"},
+	{EOPNOTSUPP, "controller does not support the command"},
+	{EIO, "controller reported an error"},
+	{EDEADLK, "call would wait for its own thread; not allowed in a callback"},
+	{E2BIG, "structure of a newer libweft; call its _init function"},
+};
+
+#define ERRNO_MAX 4095 /* of Linux */
+
+const char *weft_strerror(int result)
+{
+	const char *text;
+
+	if (result == 0)
+		return "success";
+	if (result > 0 || result < -ERRNO_MAX)
+		return "unknown error";
+	for (size_t i = 0; i < ARRAY_LEN(result_texts); i++) {
+		if (result_texts[i].error == -result)
+			return result_texts[i].text;
+	}
+	text = strerrordesc_np(-result);
+	return text != NULL ? text : "unknown error";
 }

@@ -16,6 +16,7 @@ static void subsystem_free(struct weft_subsystem *subsystem)
 	pthread_mutex_destroy(&subsystem->ask_lock);
 	pthread_mutex_destroy(&subsystem->ns_lock);
 	free(subsystem->addrs);
+	join_put(subsystem->join);
 	free(subsystem);
 }
 
@@ -31,8 +32,9 @@ static struct weft_subsystem *subsystem_alloc(struct weft *weft)
 	subsystem->part_count = count;
 	pthread_mutex_init(&subsystem->ask_lock, NULL);
 	pthread_mutex_init(&subsystem->ns_lock, NULL);
+	subsystem->join = join_create();
 	for (unsigned i = 0; i < count; i++) {
-		if (part_init(&subsystem->parts[i], subsystem, i) != 0) {
+		if (subsystem->join == NULL || part_init(&subsystem->parts[i], subsystem, i) != 0) {
 			subsystem_free(subsystem);
 			return NULL;
 		}

@@ -154,6 +154,7 @@ struct ns_identity {
 	uint32_t copy_ranges_max;             /* MSRC, 1-based */
 	struct uuid uuid;
 	uint8_t nguid[16];
+	uint8_t eui64[8]; /* of other targets; weft's has none */
 };
 
 void identify_ns_encode(const struct ns_identity *identity, uint8_t page[NVME_PAGE_BYTES]);
@@ -163,10 +164,10 @@ int identify_ns_decode(const uint8_t page[NVME_PAGE_BYTES], struct ns_identity *
 /* CNS 08h: I/O command set independent. */
 void identify_ns_independent_encode(const struct ns_identity *identity,
 				    uint8_t page[NVME_PAGE_BYTES]);
-/* CNS 03h: UUID, NGUID and CSI descriptors. */
+/* CNS 03h: UUID, NGUID, EUI64 (those that are not zero) and CSI descriptors. */
 void identify_ns_descriptors_encode(const struct ns_identity *identity,
 				    uint8_t page[NVME_PAGE_BYTES]);
-/* Fills uuid and nguid only. -EPROTO when malformed, -EOPNOTSUPP for another command set. */
+/* Fills uuid, nguid and eui64 only. -EPROTO when malformed, -EOPNOTSUPP for another command set. */
 int identify_ns_descriptors_decode(const uint8_t page[NVME_PAGE_BYTES],
 				   struct ns_identity *ret_identity);
 /* CNS 05h and 06h for the NVM command set; CNS 06h tells limits in bytes (0: none). */

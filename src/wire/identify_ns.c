@@ -38,6 +38,7 @@ enum id_ns_offset {
 	ID_NS_ANAGRPID = 92,
 	ID_NS_NSATTR = 99,
 	ID_NS_NGUID = 104,
+	ID_NS_EUI64 = 120,
 	ID_NS_LBAF = 128, /* 4 bytes each: MS, LBADS, RP */
 };
 
@@ -63,6 +64,7 @@ enum id_independent_ns_offset {
 #define LBADS_MAX              31
 
 enum ns_descriptor_type {
+	NS_DESCRIPTOR_EUI64 = 1,
 	NS_DESCRIPTOR_NGUID = 2,
 	NS_DESCRIPTOR_UUID = 3,
 	NS_DESCRIPTOR_CSI = 4,
@@ -138,6 +140,7 @@ void identify_ns_encode(const struct ns_identity *identity, uint8_t page[NVME_PA
 	field_put32(page, ID_NS_ANAGRPID, identity->ana_group_id);
 	page[ID_NS_NSATTR] = identity->is_write_protected ? NSATTR_WRITE_PROTECTED : 0;
 	memcpy(page + ID_NS_NGUID, identity->nguid, sizeof(identity->nguid));
+	memcpy(page + ID_NS_EUI64, identity->eui64, sizeof(identity->eui64));
 	for (size_t i = 0; i < LBA_FORMAT_COUNT; i++)
 		page[ID_NS_LBAF + i * LBAF_BYTES + 2] = lba_format_shift((uint32_t)i);
 }
@@ -202,6 +205,7 @@ int identify_ns_decode(const uint8_t page[NVME_PAGE_BYTES], struct ns_identity *
 		ret_identity->copy_ranges_max = page[ID_NS_MSRC] + 1u;
 	}
 	memcpy(ret_identity->nguid, page + ID_NS_NGUID, sizeof(ret_identity->nguid));
+	memcpy(ret_identity->eui64, page + ID_NS_EUI64, sizeof(ret_identity->eui64));
 	return 0;
 }
 
@@ -245,6 +249,8 @@ void identify_ns_descriptors_encode(const struct ns_identity *identity,
 		at = put_descriptor(page, at, NS_DESCRIPTOR_UUID, identity->uuid.bytes, 16);
 	if (!is_zero(identity->nguid, sizeof(identity->nguid)))
 		at = put_descriptor(page, at, NS_DESCRIPTOR_NGUID, identity->nguid, 16);
+	if (!is_zero(identity->eui64, sizeof(identity->eui64)))
+		at = put_descriptor(page, at, NS_DESCRIPTOR_EUI64, identity->eui64, 8);
 	put_descriptor(page, at, NS_DESCRIPTOR_CSI, &csi, 1);
 }
 
@@ -264,6 +270,8 @@ int identify_ns_descriptors_decode(const uint8_t page[NVME_PAGE_BYTES],
 			memcpy(ret_identity->uuid.bytes, value, 16);
 		else if (page[at] == NS_DESCRIPTOR_NGUID && len_bytes == 16)
 			memcpy(ret_identity->nguid, value, 16);
+		else if (page[at] == NS_DESCRIPTOR_EUI64 && len_bytes == 8)
+			memcpy(ret_identity->eui64, value, 8);
 		else if (page[at] == NS_DESCRIPTOR_CSI && value[0] != NVME_CSI_NVM)
 			return -EOPNOTSUPP;
 		at += NS_DESCRIPTOR_HEADER_BYTES + len_bytes;

@@ -134,7 +134,7 @@ static void page_ctrl(const struct persona *persona, uint8_t *page)
 		.model = "fuzz",
 		.firmware = "1",
 		.type = CTRL_TYPE_IO,
-		.cntlid = 5,
+		.cntlid = persona->fake->cntlid,
 		.version = NVME_VERSION_BASE,
 		.has_ana = persona->has_ana,
 		.ana_group_max = persona->group_count,
@@ -187,7 +187,7 @@ static void page_log(const struct persona *persona, uint8_t log_id, uint8_t *pag
 {
 	struct log_ctrl_reset_entry entry = {.cntlid = persona->reset_cntlid,
 					     .uniquifier = 3,
-					     .asked_cntlid = 5,
+					     .asked_cntlid = persona->fake->cntlid,
 					     .state = persona->reset_state};
 
 	if (log_id == LOG_ANA) {
@@ -532,6 +532,8 @@ static void world_start(uint8_t switches)
 					       .block_count = FAKE_BLOCKS,
 					       .reset_state = 1};
 		personas[i].fake->script = play;
+		/* With this switch they are two subsystems: one path is refused. */
+		personas[i].fake->cntlid = (uint16_t)(FAKE_CNTLID + (switches & 128 ? 0 : i));
 		addrs[i] = personas[i].fake->listener.addr;
 	}
 	text_copy(config.subsystem_nqn, sizeof(config.subsystem_nqn), NQN);

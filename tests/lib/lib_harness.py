@@ -19,6 +19,11 @@ from tap import Tap  # noqa: E402
 
 PROGRAM_TIMEOUT_S = 240
 
+
+def uuid_of(nsid, life=0):
+    return '7a2d6c10-0000-4000-8000-%08x%04x' % (nsid, life)
+
+
 NAMESPACES = [
     # The same to hosts after a restart of the target, though its data are gone.
     target.namespace(1, 'mem:8M,block=512', uuid='6f1c7b9a-52e0-4d0b-9a39-1f0f5c1d2e01'),
@@ -29,6 +34,9 @@ NAMESPACES = [
     target.namespace(6, 'mem:1M,block=512'),
     target.namespace(7, 'mem:1M,block=512'),
 ]
+# A target that is started again must have the same namespaces.
+for _ns in NAMESPACES:
+    _ns.setdefault('uuid', uuid_of(_ns['nsid']))
 
 
 def remove_namespace(tgt):
@@ -44,8 +52,32 @@ def format_namespace(tgt):
         assert host.admin.do(0x80, nsid=7, cdw10=1).status == (0, 0)
 
 
+def replace_namespace(tgt, life, media='mem:1M,block=512'):
+    """Another namespace under the NSID of the leaving one; life 0 is the first one."""
+    remove_namespace(tgt)
+
+    def change(config):
+        config['subsystems'][0]['namespaces'].append(
+            target.namespace(6, media, uuid=uuid_of(6, life)))
+    tgt.reload(change)
+
+
+def restart_replaced(tgt):
+    for ns in tgt.config['subsystems'][0]['namespaces']:
+        if ns['nsid'] == 6:
+            ns['uuid'] = uuid_of(6, 3)
+    tgt.write_config()
+    tgt.kill()
+    tgt.start()
+
+
 ASKED = {
     'format namespace': lambda tgt, relay: format_namespace(tgt),
+    'replace namespace': lambda tgt, relay: replace_namespace(tgt, 1),
+    'replace namespace by a larger one': lambda tgt, relay:
+        replace_namespace(tgt, 2, 'mem:2M,block=4096'),
+    'restart target with another namespace': lambda tgt, relay: restart_replaced(tgt),
+    'give namespace back': lambda tgt, relay: replace_namespace(tgt, 0),
     'remove namespace': lambda tgt, relay: remove_namespace(tgt),
     'kill target': lambda tgt, relay: tgt.kill(),
     'start target': lambda tgt, relay: tgt.start(),

@@ -6,6 +6,7 @@
 #include "lib/lib.h"
 
 #include <errno.h>
+#include <limits.h>
 
 static void maps_statuses(void)
 {
@@ -35,7 +36,23 @@ static void maps_outcomes(void)
 	EXPECT_EQ(-ENOTCONN, lib_result(MPATH_NO_PATH, NVME_SC_SUCCESS));
 	EXPECT_EQ(-EREMOTEIO, lib_result(MPATH_UNKNOWN, NVME_SC_SUCCESS));
 	EXPECT_EQ(-ENXIO, lib_result(MPATH_GONE, NVME_SC_SUCCESS));
-	EXPECT_EQ(-ESTALE, lib_result(MPATH_STALE, NVME_SC_SUCCESS));
+	EXPECT_EQ(-ESTALE, lib_result(MPATH_STALE, NVME_SC_INVALID_NS));
+}
+
+/* Every errno that weft.h names has words of its own, and none is without any. */
+static void has_words_for_every_result(void)
+{
+	static const int ours[] = {EILSEQ,   ENODATA,   ENOSPC,     EROFS, EBADE,   ENXIO, ESTALE,
+				   ENOTCONN, EREMOTEIO, EOPNOTSUPP, EIO,   EDEADLK, E2BIG};
+
+	for (size_t i = 0; i < ARRAY_LEN(ours); i++)
+		EXPECT(strcmp(weft_strerror(-ours[i]), strerror(ours[i])) != 0);
+	EXPECT(strcmp(weft_strerror(0), "success") == 0);
+	EXPECT(strcmp(weft_strerror(-ENOMEM), strerror(ENOMEM)) == 0);
+	EXPECT(strstr(weft_strerror(-ESTALE), "NSID") != NULL);
+	EXPECT(strcmp(weft_strerror(-100000), "unknown error") == 0);
+	EXPECT(strcmp(weft_strerror(INT_MIN), "unknown error") == 0);
+	EXPECT(strcmp(weft_strerror(5), "unknown error") == 0);
 }
 
 int main(void)
@@ -43,5 +60,6 @@ int main(void)
 	TAP_RUN(maps_statuses);
 	TAP_RUN(looks_at_type_and_code_alone);
 	TAP_RUN(maps_outcomes);
+	TAP_RUN(has_words_for_every_result);
 	return tap_end();
 }

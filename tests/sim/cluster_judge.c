@@ -306,7 +306,7 @@ static bool result_is_explained(const struct cluster_worker *worker, const struc
 	case MPATH_GONE:
 		return ns_may_go(world);
 	case MPATH_STALE:
-		/* Workers name no block size. */
+		/* Workers name no block size, and no namespace is replaced. */
 		return false;
 	}
 	return false;

@@ -83,7 +83,7 @@ static void play_identify(struct fake_conn *fc, const struct nvme_sqe *sqe)
 		.model = "liar",
 		.firmware = "1",
 		.type = CTRL_TYPE_IO,
-		.cntlid = 5,
+		.cntlid = persona->fake->cntlid,
 		.version = NVME_VERSION_BASE,
 		.has_ana = persona->has_ana,
 		.ana_group_max = persona->group_count,
@@ -161,8 +161,9 @@ static void play_ana(struct fake_conn *fc, const struct log_cmd *log, uint16_t c
 static void play_reset_log(struct fake_conn *fc, uint16_t cid)
 {
 	struct persona *persona = persona_of(fc);
-	struct log_ctrl_reset_entry entry = {
-		.cntlid = persona->reset_cntlid, .uniquifier = 3, .asked_cntlid = 5};
+	struct log_ctrl_reset_entry entry = {.cntlid = persona->reset_cntlid,
+					     .uniquifier = 3,
+					     .asked_cntlid = persona->fake->cntlid};
 	uint8_t page[LOG_CTRL_RESET_BYTES] = {0};
 
 	if (persona->polls_until_state > 0)
@@ -215,7 +216,7 @@ static bool play_admin(struct fake_conn *fc, const struct nvme_sqe *sqe)
 		return true;
 	case NVME_ADMIN_CTRL_RESET:
 		ctrl_reset_cmd_decode(sqe, &reset);
-		EXPECT_EQ(5, reset.cntlid);
+		EXPECT(reset.cntlid >= FAKE_CNTLID && reset.cntlid < FAKE_CNTLID + PATHS);
 		EXPECT_EQ(3, reset.uniquifier);
 		EXPECT_EQ(77, reset.random_number);
 		persona->resets++;
@@ -299,6 +300,7 @@ static void world_create(uint64_t seed)
 					       .log_group_count = 1,
 					       .state = ANA_OPTIMIZED};
 		personas[i].fake->script = play;
+		personas[i].fake->cntlid = (uint16_t)(FAKE_CNTLID + i);
 	}
 	config = (struct mpath_config){
 		.policy = PATH_POLICY_ROUND_ROBIN,

@@ -344,7 +344,9 @@ static void target_start(struct mworld *world, unsigned index)
 				       .reactors = &world->datas[index],
 				       .reactor_count = world->is_wide ? 2 : 1,
 				       .buf_counts = {64, 64, 64},
-				       .random_seed = ++world->starts};
+				       .random_seed = ++world->starts,
+				       .cntlid_first = (uint16_t)(1 + index * MWORLD_CNTLIDS),
+				       .cntlid_last = (uint16_t)((index + 1) * MWORLD_CNTLIDS)};
 
 	CHECK(target_create(&config, &world->targets[index]) == 0);
 }

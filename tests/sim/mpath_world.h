@@ -18,6 +18,7 @@
 #define MWORLD_BLOCKS       64
 #define MWORLD_LANDINGS_MAX 65536
 #define MWORLD_BUSY_MAX     1024
+#define MWORLD_CNTLIDS      1000 /* of each target */
 
 /* ---- the medium -------------------------------------------------------------------------------
  */

@@ -329,7 +329,7 @@ static void what_cannot_be_asked_about_is_not_written_to(void)
 	run_ms(500);
 	EXPECT_EQ(0, personas[0].looks_refused);
 	EXPECT(lio.is_done);
-	EXPECT_EQ(MPATH_GONE, lio.io.result);
+	EXPECT_EQ(MPATH_STALE, lio.io.result);
 	EXPECT_EQ(0, personas[0].ios);
 	world_destroy();
 }

@@ -28,6 +28,7 @@
 #define FAKE_TTAG         700
 #define FAKE_REJECT_IPO   256
 #define FAKE_QUEUES_GIVEN 2
+#define FAKE_CNTLID       5
 
 enum fake_lie {
 	LIE_NONE,
@@ -71,6 +72,7 @@ struct fake {
 	bool is_listener_closed;
 	struct fake_conn conns[FAKE_CONNS];
 	enum fake_lie lie;
+	uint16_t cntlid;                /* FAKE_CNTLID unless the test says otherwise */
 	bool lies_without_success_flag; /* separate responses instead of SUCCESS */
 	uint32_t cc;
 	unsigned keep_alives;
@@ -182,10 +184,10 @@ static void fake_connect(struct fake_conn *fc, const struct nvme_sqe *sqe, uint3
 		fake_respond(fc, cid, reject.status, connect_reject_dw0(&reject));
 		return;
 	}
-	EXPECT_EQ(args.qid == 0 ? NVME_CNTLID_ANY : 5, args.cntlid);
+	EXPECT_EQ(args.qid == 0 ? NVME_CNTLID_ANY : fake->cntlid, args.cntlid);
 	if (args.qid == 0)
 		fake->kato_ms = args.kato_ms;
-	fake_respond(fc, cid, NVME_SC_SUCCESS, 5);
+	fake_respond(fc, cid, NVME_SC_SUCCESS, fake->cntlid);
 }
 
 static void fake_property(struct fake_conn *fc, const struct nvme_sqe *sqe, bool is_set)
@@ -224,7 +226,7 @@ static void fake_identify(struct fake_conn *fc, const struct nvme_sqe *sqe)
 		.firmware = "1",
 		.subsystem_nqn = "nqn.2026-11.io.weft:default",
 		.type = CTRL_TYPE_IO,
-		.cntlid = 5,
+		.cntlid = fc->fake->cntlid,
 		.version = NVME_VERSION_BASE,
 		.has_event_ns_attribute = true,
 		.has_traffic_keep_alive = fc->fake->has_traffic_keep_alive,
@@ -496,6 +498,7 @@ static struct fake *fake_create(struct sim *sim)
 
 	CHECK(fake != NULL);
 	fake->sim = sim;
+	fake->cntlid = FAKE_CNTLID;
 	for (size_t i = 0; i < sizeof(fake->store); i++)
 		fake->store[i] = (uint8_t)(i * 7 + i / FAKE_BLOCK_BYTES);
 	CHECK(reactor_create(&config, &fake->reactor) == 0);

@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The join of controllers into one subsystem; see join.h. Any thread, under the join's lock: calls
+ * are as rare as connections and changes of namespaces. NVMe Base 2.1, sections 5.1.13.2.1 (SN, MN,
+ * CNTLID, SUBNQN) and 4.7.1 (identifiers of namespaces).
+ *
+ * Evidence is kept by address, because all reactors of a process connect to the same addresses:
+ * what one of them sees there last is the word of that address. A word is kept while the address is
+ * away, and withdrawn when the address says something else. A newcomer is refused while another
+ * address gives its word against it; when none does, the newcomer is what there is now.
+ */
+#include "host/join.h"
+
+#include "base/check.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define JOIN_ADDRS_MAX 64 /* bits of join_ns.vouchers */
+#define NS_ROOM_MIN    16
+
+struct join_addr {
+	struct net_addr addr;
+	char name[NET_ADDR_TEXT_BYTES];
+	unsigned users; /* join_ctrls; 0: free */
+};
+
+struct join {
+	_Atomic unsigned refs;
+	pthread_mutex_t lock;
+	struct join_addr addrs[JOIN_ADDRS_MAX];
+	struct list ctrls;
+	uint32_t epoch;       /* counts changes of the subsystem's serial or model number */
+	struct join_ns **nss; /* ascending NSIDs; ns_count of ns_room */
+	struct list replaced; /* join_ns.node */
+	unsigned ns_count;
+	unsigned ns_room;
+};
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+struct join *join_create(void)
+{
+	struct join *join = calloc(1, sizeof(*join));
+
+	if (join == NULL)
+		return NULL;
+	atomic_init(&join->refs, 1);
+	pthread_mutex_init(&join->lock, NULL);
+	list_init(&join->ctrls);
+	list_init(&join->replaced);
+	return join;
+}
+
+struct join *join_get(struct join *join)
+{
+	atomic_fetch_add(&join->refs, 1);
+	return join;
+}
+
+void join_put(struct join *join)
+{
+	struct list *node;
+
+	if (join == NULL || atomic_fetch_sub(&join->refs, 1) != 1)
+		return;
+	CHECK(list_empty(&join->ctrls));
+	for (unsigned i = 0; i < join->ns_count; i++)
+		free(join->nss[i]);
+	while ((node = list_pop_front(&join->replaced)) != NULL)
+		free(list_entry(node, struct join_ns, node));
+	free(join->nss);
+	pthread_mutex_destroy(&join->lock);
+	free(join);
+}
+
+/* ---- controllers ---------------------------------------------------------------------------- */
+
+static bool addr_same(const struct net_addr *a, const struct net_addr *b)
+{
+	return net_addr_same_host(a, b) && net_addr_port(a) == net_addr_port(b);
+}
+
+/* The address's index, made when there is none; JOIN_ADDRS_MAX: no room. Under the lock. */
+static unsigned addr_place(struct join *join, const struct net_addr *addr)
+{
+	unsigned place = JOIN_ADDRS_MAX;
+
+	for (unsigned i = 0; i < JOIN_ADDRS_MAX; i++) {
+		if (join->addrs[i].users > 0 && addr_same(&join->addrs[i].addr, addr))
+			return i;
+		if (join->addrs[i].users == 0 && place == JOIN_ADDRS_MAX)
+			place = i;
+	}
+	if (place < JOIN_ADDRS_MAX) {
+		join->addrs[place].addr = *addr;
+		net_addr_format(addr, join->addrs[place].name);
+	}
+	return place;
+}
+
+int join_ctrl_add(struct join *join, struct join_ctrl *ctrl, const struct net_addr *addr)
+{
+	unsigned place;
+
+	pthread_mutex_lock(&join->lock);
+	place = addr_place(join, addr);
+	if (place < JOIN_ADDRS_MAX) {
+		*ctrl = (struct join_ctrl){.addr_index = place};
+		join->addrs[place].users++;
+		list_push_back(&join->ctrls, &ctrl->node);
+	}
+	pthread_mutex_unlock(&join->lock);
+	return place < JOIN_ADDRS_MAX ? 0 : -ENOSPC;
+}
+
+void join_ctrl_remove(struct join *join, struct join_ctrl *ctrl)
+{
+	pthread_mutex_lock(&join->lock);
+	list_remove(&ctrl->node);
+	/* The index will be another address's. */
+	if (--join->addrs[ctrl->addr_index].users == 0) {
+		for (unsigned i = 0; i < join->ns_count; i++)
+			join->nss[i]->vouchers &= ~(1ull << ctrl->addr_index);
+	}
+	pthread_mutex_unlock(&join->lock);
+}
+
+void join_ctrl_leave(struct join *join, struct join_ctrl *ctrl)
+{
+	pthread_mutex_lock(&join->lock);
+	ctrl->is_live = false;
+	pthread_mutex_unlock(&join->lock);
+}
+
+bool join_same_subsystem(const struct ctrl_identity *a, const struct ctrl_identity *b)
+{
+	return strcmp(a->subsystem_nqn, b->subsystem_nqn) == 0 &&
+	       strcmp(a->serial, b->serial) == 0 && strcmp(a->model, b->model) == 0;
+}
+
+static const char *name_of(const struct join *join, const struct join_ctrl *ctrl)
+{
+	return join->addrs[ctrl->addr_index].name;
+}
+
+static int cntlid_judge(const struct join *join, const struct join_ctrl *ctrl, uint16_t cntlid,
+			char why[JOIN_WHY_BYTES])
+{
+	list_for_each(node, &join->ctrls) {
+		const struct join_ctrl *other = list_entry(node, struct join_ctrl, node);
+
+		if (other == ctrl || !other->is_live || other->cntlid != cntlid)
+			continue;
+		if (other->addr_index == ctrl->addr_index) {
+			snprintf(why, JOIN_WHY_BYTES,
+				 "controller ID %u is still in use by another connection to %s",
+				 cntlid, name_of(join, ctrl));
+			return -EBUSY;
+		}
+		snprintf(why, JOIN_WHY_BYTES,
+			 "%s and %s both have a controller with ID %u: they are two subsystems of "
+			 "one name, not two paths to one; %s is not used",
+			 name_of(join, other), name_of(join, ctrl), cntlid, name_of(join, ctrl));
+		return -EUCLEAN;
+	}
+	return 0;
+}
+
+static int word_judge(const struct join *join, const struct join_ctrl *ctrl,
+		      const struct ctrl_identity *identity, char why[JOIN_WHY_BYTES])
+{
+	list_for_each(node, &join->ctrls) {
+		const struct join_ctrl *other = list_entry(node, struct join_ctrl, node);
+
+		if (other->addr_index == ctrl->addr_index || !other->has_word ||
+		    (strcmp(other->serial, identity->serial) == 0 &&
+		     strcmp(other->model, identity->model) == 0))
+			continue;
+		snprintf(why, JOIN_WHY_BYTES,
+			 "%s has serial number \"%s\" (%s) and %s has \"%s\" (%s): they are two "
+			 "subsystems of one name, not two paths to one; %s is not used",
+			 name_of(join, other), other->serial, other->model, name_of(join, ctrl),
+			 identity->serial, identity->model, name_of(join, ctrl));
+		return -EUCLEAN;
+	}
+	return 0;
+}
+
+/* The address says something else than before: so do all its controllers. Under the lock. */
+static void word_take(struct join *join, struct join_ctrl *ctrl,
+		      const struct ctrl_identity *identity)
+{
+	bool is_news = false;
+
+	list_for_each(node, &join->ctrls) {
+		struct join_ctrl *same = list_entry(node, struct join_ctrl, node);
+
+		if (same->addr_index != ctrl->addr_index || !same->has_word ||
+		    (strcmp(same->serial, identity->serial) == 0 &&
+		     strcmp(same->model, identity->model) == 0))
+			continue;
+		same->has_word = false;
+		is_news = true;
+	}
+	join->epoch += is_news;
+	text_copy(ctrl->serial, sizeof(ctrl->serial), identity->serial);
+	text_copy(ctrl->model, sizeof(ctrl->model), identity->model);
+	ctrl->has_word = true;
+}
+
+int join_ctrl_enter(struct join *join, struct join_ctrl *ctrl, const struct ctrl_identity *identity,
+		    char why[JOIN_WHY_BYTES])
+{
+	int res;
+
+	pthread_mutex_lock(&join->lock);
+	ctrl->is_live = false;
+	res = word_judge(join, ctrl, identity, why);
+	if (res == 0)
+		res = cntlid_judge(join, ctrl, identity->cntlid, why);
+	if (res == 0) {
+		word_take(join, ctrl, identity);
+		ctrl->is_live = true;
+		ctrl->cntlid = identity->cntlid;
+	} else if (res == -EUCLEAN) {
+		/* Else two addresses of a target that was replaced would refuse each other. */
+		ctrl->has_word = false;
+	}
+	pthread_mutex_unlock(&join->lock);
+	return res;
+}
+
+/* ---- namespaces ----------------------------------------------------------------------------- */
+
+/* Index of the first entry that is not below nsid. Under the lock. */
+static unsigned ns_place(const struct join *join, uint32_t nsid)
+{
+	unsigned low = 0, high = join->ns_count;
+
+	while (low < high) {
+		unsigned middle = low + (high - low) / 2;
+
+		if (join->nss[middle]->nsid < nsid)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static bool is_nil(const uint8_t *bytes, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (bytes[i] != 0)
+			return false;
+	}
+	return true;
+}
+
+/* One kind of identifier. False: they differ. */
+static bool id_agrees(const uint8_t *a, const uint8_t *b, size_t bytes, bool *is_common)
+{
+	if (is_nil(a, bytes) || is_nil(b, bytes))
+		return true;
+	*is_common = true;
+	return memcmp(a, b, bytes) == 0;
+}
+
+static bool has_id(const struct ns_identity *identity)
+{
+	return !uuid_is_nil(&identity->uuid) || !is_nil(identity->nguid, sizeof(identity->nguid)) ||
+	       !is_nil(identity->eui64, sizeof(identity->eui64));
+}
+
+static bool is_same(const struct join *join, const struct join_ns *ns,
+		    const struct join_sight *sight)
+{
+	const struct ns_identity *identity = sight->identity;
+	const struct ns_identity *old = &ns->identity;
+	bool is_common = false;
+
+	if (!id_agrees(old->uuid.bytes, identity->uuid.bytes, sizeof(old->uuid.bytes),
+		       &is_common) ||
+	    !id_agrees(old->nguid, identity->nguid, sizeof(old->nguid), &is_common) ||
+	    !id_agrees(old->eui64, identity->eui64, sizeof(old->eui64), &is_common))
+		return false;
+	if (is_common)
+		return true;
+	/* One tells who it is and the other does not: no ground to mix their data. */
+	if (has_id(old) || has_id(identity))
+		return false;
+	return !sight->is_event && ns->epoch == join->epoch &&
+	       old->block_bytes == identity->block_bytes &&
+	       old->block_count == identity->block_count;
+}
+
+static struct join_ns *ns_create(const struct join *join, uint32_t nsid,
+				 const struct ns_identity *identity)
+{
+	struct join_ns *ns = calloc(1, sizeof(*ns));
+
+	if (ns == NULL)
+		return NULL;
+	ns->nsid = nsid;
+	ns->identity = *identity;
+	ns->epoch = join->epoch;
+	list_init(&ns->node);
+	return ns;
+}
+
+static int ns_insert(struct join *join, unsigned place, struct join_ns *ns)
+{
+	if (join->ns_count == join->ns_room) {
+		unsigned room = join->ns_room > 0 ? join->ns_room * 2 : NS_ROOM_MIN;
+		struct join_ns **table = realloc(join->nss, room * sizeof(struct join_ns *));
+
+		if (table == NULL)
+			return -ENOMEM;
+		join->nss = table;
+		join->ns_room = room;
+	}
+	memmove(&join->nss[place + 1], &join->nss[place],
+		(join->ns_count - place) * sizeof(struct join_ns *));
+	join->nss[place] = ns;
+	join->ns_count++;
+	return 0;
+}
+
+/* The lowest address that vouches for it, but for this one; JOIN_ADDRS_MAX: none. */
+static unsigned voucher_find(const struct join_ns *ns, unsigned but)
+{
+	uint64_t others = ns->vouchers & ~(1ull << but);
+
+	return others != 0 ? (unsigned)__builtin_ctzll(others) : JOIN_ADDRS_MAX;
+}
+
+/* Another namespace than the one of before. Under the lock. */
+static int ns_replace(struct join *join, unsigned place, const struct join_ctrl *ctrl,
+		      const struct ns_identity *identity, char why[JOIN_WHY_BYTES])
+{
+	struct join_ns *old = join->nss[place];
+	unsigned voucher;
+	struct join_ns *ns;
+
+	old->vouchers &= ~(1ull << ctrl->addr_index);
+	voucher = voucher_find(old, ctrl->addr_index);
+	/* Without identifiers only events tell, and each address has its own. */
+	if (voucher < JOIN_ADDRS_MAX && (has_id(&old->identity) || has_id(identity))) {
+		snprintf(why, JOIN_WHY_BYTES,
+			 "namespace %u at %s has another UUID, NGUID or EUI64 than at %s: %s is "
+			 "not used for it",
+			 old->nsid, name_of(join, ctrl), join->addrs[voucher].name,
+			 name_of(join, ctrl));
+		return -EUCLEAN;
+	}
+	ns = ns_create(join, old->nsid, identity);
+	if (ns == NULL)
+		return -ENOMEM;
+	join->nss[place] = ns;
+	list_push_back(&join->replaced, &old->node);
+	atomic_store_explicit(&old->is_replaced, true, memory_order_release);
+	return 0;
+}
+
+/* What is reported from now on counts too; an identifier that is not reported any more stays. */
+static void identity_take(struct ns_identity *to, const struct ns_identity *from)
+{
+	struct ns_identity old = *to;
+
+	*to = *from;
+	if (uuid_is_nil(&to->uuid))
+		to->uuid = old.uuid;
+	if (is_nil(to->nguid, sizeof(to->nguid)))
+		memcpy(to->nguid, old.nguid, sizeof(to->nguid));
+	if (is_nil(to->eui64, sizeof(to->eui64)))
+		memcpy(to->eui64, old.eui64, sizeof(to->eui64));
+}
+
+static int ns_see(struct join *join, const struct join_ctrl *ctrl, const struct join_sight *sight,
+		  struct join_ns **ret_ns, char why[JOIN_WHY_BYTES])
+{
+	unsigned place = ns_place(join, sight->nsid);
+	struct join_ns *ns;
+	int res = 0;
+
+	if (place == join->ns_count || join->nss[place]->nsid != sight->nsid) {
+		ns = ns_create(join, sight->nsid, sight->identity);
+		res = ns == NULL ? -ENOMEM : ns_insert(join, place, ns);
+		if (res != 0)
+			free(ns);
+	} else if (!is_same(join, join->nss[place], sight)) {
+		res = ns_replace(join, place, ctrl, sight->identity, why);
+	}
+	if (res != 0)
+		return res;
+	ns = join->nss[place];
+	identity_take(&ns->identity, sight->identity);
+	ns->vouchers |= 1ull << ctrl->addr_index;
+	*ret_ns = ns;
+	return 0;
+}
+
+int join_ns_see(struct join *join, const struct join_ctrl *ctrl, const struct join_sight *sight,
+		struct join_ns **ret_ns, char why[JOIN_WHY_BYTES])
+{
+	int res;
+
+	pthread_mutex_lock(&join->lock);
+	res = ns_see(join, ctrl, sight, ret_ns, why);
+	pthread_mutex_unlock(&join->lock);
+	return res;
+}
+
+void join_ns_unsee(struct join *join, const struct join_ctrl *ctrl, struct join_ns *ns)
+{
+	pthread_mutex_lock(&join->lock);
+	ns->vouchers &= ~(1ull << ctrl->addr_index);
+	pthread_mutex_unlock(&join->lock);
+}
+
+void join_ns_gone(struct join *join, struct join_ns *ns)
+{
+	unsigned place;
+
+	pthread_mutex_lock(&join->lock);
+	place = ns_place(join, ns->nsid);
+	/* Without identifiers nothing would show that what comes back is something else. */
+	if (ns->vouchers == 0 && !has_id(&ns->identity) && place < join->ns_count &&
+	    join->nss[place] == ns) {
+		memmove(&join->nss[place], &join->nss[place + 1],
+			(join->ns_count - place - 1) * sizeof(struct join_ns *));
+		join->ns_count--;
+		list_push_back(&join->replaced, &ns->node);
+		atomic_store_explicit(&ns->is_replaced, true, memory_order_release);
+	}
+	pthread_mutex_unlock(&join->lock);
+}

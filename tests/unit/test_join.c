@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which controllers are one subsystem, and which namespace an NSID means: equal CNTLIDs, other
+ * serial numbers, identifiers that change, are missing or are told by one side alone.
+ */
+#include "tap.h"
+
+#include "base/text.h"
+#include "host/join.h"
+
+#include <errno.h>
+
+static struct join *join;
+static struct join_ctrl ctrls[4]; /* 0 and 3 are two reactors' paths to one address */
+static char why[JOIN_WHY_BYTES];
+
+static void setup(void)
+{
+	static const char *const addrs[] = {"10.0.0.1:4420", "10.0.0.2:4420", "[fd00::3]:4420",
+					    "10.0.0.1:4420"};
+
+	join = join_create();
+	for (unsigned i = 0; i < 4; i++) {
+		struct net_addr addr;
+
+		EXPECT_EQ(0, net_addr_parse(addrs[i], 0, &addr));
+		EXPECT_EQ(0, join_ctrl_add(join, &ctrls[i], &addr));
+	}
+}
+
+static void teardown(void)
+{
+	for (unsigned i = 0; i < 4; i++)
+		join_ctrl_remove(join, &ctrls[i]);
+	join_put(join);
+}
+
+static int enter(unsigned index, const char *serial, uint16_t cntlid)
+{
+	struct ctrl_identity identity = {.model = "m", .cntlid = cntlid};
+
+	text_copy(identity.serial, sizeof(identity.serial), serial);
+	why[0] = '\0';
+	return join_ctrl_enter(join, &ctrls[index], &identity, why);
+}
+
+static struct ns_identity named(uint8_t uuid, uint8_t nguid, uint8_t eui64)
+{
+	struct ns_identity identity = {.block_bytes = 512, .block_count = 100};
+
+	identity.uuid.bytes[15] = uuid;
+	identity.nguid[3] = nguid;
+	identity.eui64[7] = eui64;
+	return identity;
+}
+
+/* The namespace that NSID 1 is at this address, or NULL when it is refused. */
+static struct join_ns *see_event(unsigned index, struct ns_identity identity, bool is_event)
+{
+	struct join_sight sight = {.nsid = 1, .identity = &identity, .is_event = is_event};
+	struct join_ns *ns = NULL;
+
+	why[0] = '\0';
+	if (join_ns_see(join, &ctrls[index], &sight, &ns, why) != 0)
+		return NULL;
+	return ns;
+}
+
+static struct join_ns *see(unsigned index, struct ns_identity identity)
+{
+	return see_event(index, identity, false);
+}
+
+static void equal_cntlids_are_two_subsystems(void)
+{
+	setup();
+	EXPECT_EQ(0, enter(0, "A", 1));
+	EXPECT_EQ(-EUCLEAN, enter(1, "A", 1));
+	EXPECT(strstr(why, "10.0.0.1:4420") != NULL && strstr(why, "10.0.0.2:4420") != NULL);
+	EXPECT_EQ(0, enter(1, "A", 2));
+	/* Its controller has ended: the CNTLID is free again. */
+	join_ctrl_leave(join, &ctrls[0]);
+	EXPECT_EQ(0, enter(2, "A", 1));
+	teardown();
+}
+
+static void a_cntlid_of_the_same_address_is_waited_for(void)
+{
+	setup();
+	EXPECT_EQ(0, enter(0, "A", 1));
+	EXPECT_EQ(-EBUSY, enter(3, "A", 1));
+	join_ctrl_leave(join, &ctrls[0]);
+	EXPECT_EQ(0, enter(3, "A", 1));
+	teardown();
+}
+
+static void another_serial_number_is_another_subsystem(void)
+{
+	setup();
+	EXPECT_EQ(0, enter(0, "A", 1));
+	EXPECT_EQ(-EUCLEAN, enter(1, "B", 2));
+	EXPECT(strstr(why, "10.0.0.1:4420") != NULL && strstr(why, "10.0.0.2:4420") != NULL);
+	EXPECT(strstr(why, "\"A\"") != NULL && strstr(why, "\"B\"") != NULL);
+	/* The first one keeps its word while it is away. */
+	join_ctrl_leave(join, &ctrls[0]);
+	EXPECT_EQ(-EUCLEAN, enter(1, "B", 2));
+	EXPECT_EQ(0, enter(0, "A", 3));
+	teardown();
+}
+
+/* Both addresses lead to a target that was replaced: neither blocks the other for good. */
+static void a_replaced_target_is_taken_once_nobody_speaks_against_it(void)
+{
+	setup();
+	EXPECT_EQ(0, enter(0, "A", 1));
+	EXPECT_EQ(0, enter(1, "A", 2));
+	EXPECT_EQ(0, enter(3, "A", 3));
+	for (unsigned i = 0; i < 4; i++)
+		join_ctrl_leave(join, &ctrls[i]);
+	EXPECT_EQ(-EUCLEAN, enter(0, "B", 1));
+	EXPECT_EQ(-EUCLEAN, enter(3, "B", 2));
+	EXPECT_EQ(0, enter(1, "B", 3));
+	EXPECT_EQ(0, enter(0, "B", 4));
+	EXPECT_EQ(0, enter(3, "B", 5));
+	teardown();
+}
+
+static void an_nsid_of_another_uuid_replaces_everywhere(void)
+{
+	struct join_ns *first, *second;
+
+	setup();
+	first = see(0, named(1, 0, 0));
+	EXPECT(first != NULL && first == see(1, named(1, 0, 0)));
+	EXPECT(see(0, named(2, 0, 0)) == NULL);
+	EXPECT(strstr(why, "10.0.0.1:4420") != NULL && strstr(why, "10.0.0.2:4420") != NULL);
+	EXPECT(!join_ns_is_replaced(first));
+	second = see(1, named(2, 0, 0));
+	EXPECT(second != NULL && second != first && join_ns_is_replaced(first));
+	EXPECT(second == see(0, named(2, 0, 0)) && second == see(3, named(2, 0, 0)));
+	/* For good. */
+	EXPECT(see(0, named(1, 0, 0)) == NULL);
+	EXPECT(see(1, named(1, 0, 0)) != first && join_ns_is_replaced(first));
+	EXPECT(join_ns_is_replaced(second));
+	teardown();
+}
+
+static void two_reactors_are_one_word_of_an_address(void)
+{
+	struct join_ns *first;
+
+	setup();
+	first = see(0, named(1, 0, 0));
+	EXPECT(first == see(3, named(1, 0, 0)));
+	EXPECT(see(3, named(2, 0, 0)) != NULL && join_ns_is_replaced(first));
+	teardown();
+}
+
+static void a_namespace_that_returns_is_itself(void)
+{
+	struct join_ns *first;
+
+	setup();
+	first = see(0, named(1, 0, 0));
+	join_ns_unsee(join, &ctrls[0], first);
+	join_ns_gone(join, first);
+	EXPECT(!join_ns_is_replaced(first));
+	EXPECT(see(1, named(1, 0, 0)) == first);
+	teardown();
+}
+
+static void every_identifier_that_both_report_counts(void)
+{
+	struct join_ns *first;
+
+	setup();
+	first = see(0, named(1, 1, 0));
+	EXPECT(see(1, named(0, 1, 0)) == first);
+	EXPECT(see(1, named(1, 0, 7)) == first);
+	EXPECT(see(1, named(1, 2, 0)) == NULL);
+	EXPECT(see(1, named(0, 0, 8)) == NULL);
+	EXPECT(see(1, named(0, 0, 7)) == first);
+	EXPECT(see(1, named(0, 0, 0)) == NULL);
+	/* What is not reported any more is not forgotten. */
+	EXPECT(see(0, named(0, 1, 0)) == first);
+	EXPECT(see(1, named(2, 1, 0)) == NULL);
+	teardown();
+}
+
+static void eui64_alone_is_an_identity(void)
+{
+	struct join_ns *first;
+
+	setup();
+	first = see(0, named(0, 0, 1));
+	EXPECT(see_event(0, named(0, 0, 1), true) == first);
+	EXPECT(see(0, named(0, 0, 2)) != first && join_ns_is_replaced(first));
+	teardown();
+}
+
+/* Nothing but continuity tells that it is the same. */
+static void without_identifiers_any_sign_of_a_change_replaces(void)
+{
+	struct ns_identity grown = named(0, 0, 0);
+	struct join_ns *ns, *next;
+
+	grown.block_count++;
+	setup();
+	EXPECT_EQ(0, enter(0, "A", 1));
+	ns = see(0, named(0, 0, 0));
+	EXPECT(see(0, named(0, 0, 0)) == ns && see(1, named(0, 0, 0)) == ns);
+	next = see_event(0, named(0, 0, 0), true);
+	EXPECT(next != ns && next != NULL && join_ns_is_replaced(ns));
+	ns = see(0, grown);
+	EXPECT(ns != next && join_ns_is_replaced(next));
+	join_ns_unsee(join, &ctrls[0], ns);
+	join_ns_gone(join, ns);
+	EXPECT(join_ns_is_replaced(ns));
+	next = see(0, grown);
+	EXPECT(next != NULL && !join_ns_is_replaced(next));
+	/* Another target at the address. */
+	join_ctrl_leave(join, &ctrls[0]);
+	EXPECT_EQ(0, enter(0, "B", 1));
+	EXPECT(see(0, grown) != next && join_ns_is_replaced(next));
+	teardown();
+}
+
+static void a_removed_address_speaks_no_more(void)
+{
+	struct net_addr addr;
+	struct join_ns *first;
+
+	setup();
+	first = see(1, named(1, 0, 0));
+	join_ctrl_remove(join, &ctrls[1]);
+	EXPECT(see(0, named(2, 0, 0)) != NULL && join_ns_is_replaced(first));
+	EXPECT_EQ(0, net_addr_parse("10.0.0.9:1", 0, &addr));
+	EXPECT_EQ(0, join_ctrl_add(join, &ctrls[1], &addr));
+	teardown();
+}
+
+int main(void)
+{
+	TAP_RUN(equal_cntlids_are_two_subsystems);
+	TAP_RUN(a_cntlid_of_the_same_address_is_waited_for);
+	TAP_RUN(another_serial_number_is_another_subsystem);
+	TAP_RUN(a_replaced_target_is_taken_once_nobody_speaks_against_it);
+	TAP_RUN(an_nsid_of_another_uuid_replaces_everywhere);
+	TAP_RUN(two_reactors_are_one_word_of_an_address);
+	TAP_RUN(a_namespace_that_returns_is_itself);
+	TAP_RUN(every_identifier_that_both_report_counts);
+	TAP_RUN(eui64_alone_is_an_identity);
+	TAP_RUN(without_identifiers_any_sign_of_a_change_replaces);
+	TAP_RUN(a_removed_address_speaks_no_more);
+	return tap_end();
+}
