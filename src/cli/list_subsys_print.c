@@ -100,7 +100,9 @@ static void path_print(const struct list_subsys_options *options, struct mpath *
 		path_print_mixed(mpath, index);
 	if (options->is_verbose)
 		path_print_more(&info);
-	if (info.state != PATH_LIVE && info.last_error[0] != 0)
+	if (info.refusal[0] != 0)
+		printf("      %s\n", cli_shown(info.refusal));
+	else if (info.state != PATH_LIVE && info.last_error[0] != 0)
 		printf("      %s\n", cli_shown(info.last_error));
 }
 
@@ -161,6 +163,8 @@ static json_t *path_to_json(struct mpath *mpath, unsigned index)
 	json_object_set_new(path, "Losses", json_integer((json_int_t)info.losses));
 	if (info.last_error[0] != 0)
 		json_object_set_new(path, "LastError", cli_json_text(info.last_error));
+	if (info.refusal[0] != 0)
+		json_object_set_new(path, "Refusal", cli_json_text(info.refusal));
 	return path;
 }
 

@@ -80,7 +80,8 @@ struct perf_job {
 	uint32_t next_generation;
 
 	struct perf_io *ios;
-	struct perf_mio *mios; /* as many, or NULL */
+	struct perf_mio *mios;                /* as many, or NULL */
+	struct join *joins[PERF_TARGETS_MAX]; /* by target: of all its mpaths */
 	unsigned io_count;
 	uint32_t transfer_max_bytes;
 	uint8_t *buffer;

@@ -8,6 +8,8 @@
  * It is there when all its paths are, or when those that are missing have had the connect
  * time-out once more. A path that is lost later is told in the report; the load goes on over the
  * others, by the rules of docs/failover.md. When there is none left for fast-io-fail, it ends.
+ * Paths that are not of one subsystem are refused before the load begins: what they would verify is
+ * not one set of data.
  */
 #include "base/clock.h"
 #include "base/text.h"
@@ -58,12 +60,28 @@ static bool paths_are_complete(const struct perf_mpath *perf_mpath)
 	return true;
 }
 
+/* A path that is not joined with the others; its reason is in *ret_info. */
+static bool has_refused_path(const struct perf_mpath *perf_mpath, struct path_info *ret_info)
+{
+	for (unsigned i = 0; i < mpath_path_count(perf_mpath->mpath); i++) {
+		mpath_path_info(perf_mpath->mpath, i, ret_info);
+		if (ret_info->refusal[0] != '\0')
+			return true;
+	}
+	return false;
+}
+
 static void ready_check(struct perf_mpath *perf_mpath)
 {
 	struct reactor *reactor = perf_mpath->perf_ctrl->job->reactor;
+	struct path_info info;
 
 	if (!perf_mpath->is_ready || perf_mpath->perf_ctrl->is_connected)
 		return;
+	if (has_refused_path(perf_mpath, &info)) {
+		perf_ctrl_on_open(perf_mpath->perf_ctrl, -EUCLEAN, info.refusal);
+		return;
+	}
 	if (paths_are_complete(perf_mpath) || reactor_clock_ns(reactor) >= perf_mpath->ready_by_ns)
 		perf_ctrl_on_open(perf_mpath->perf_ctrl, 0, NULL);
 }
@@ -133,6 +151,9 @@ int perf_mpath_open(struct perf_ctrl *perf_ctrl, unsigned io_queue_size)
 	perf_mpath->target = (unsigned)(perf_ctrl - job->ctrls) % options->target_count;
 	perf_mpath->nss = calloc(job->options->namespaces, sizeof(struct mpath_ns *));
 	config_fill(job->options, perf_mpath, io_queue_size, &config);
+	if (job->joins[perf_mpath->target] == NULL)
+		job->joins[perf_mpath->target] = join_create();
+	config.join = job->joins[perf_mpath->target];
 	for (unsigned i = 0; i < options->path_count; i++) {
 		if (options->paths[i].target == perf_mpath->target)
 			addrs[addr_count++] = options->paths[i].addr;

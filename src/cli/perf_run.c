@@ -406,6 +406,8 @@ static void job_free(struct perf_job *job)
 		munmap(job->buffer, job->buffer_bytes);
 	free(job->ios);
 	free(job->mios);
+	for (unsigned i = 0; i < PERF_TARGETS_MAX; i++)
+		join_put(job->joins[i]);
 	free(job->idle_ios);
 	free(job->ctrls);
 	free(job->generations);

@@ -171,6 +171,15 @@ static int cntlid_judge(const struct join *join, const struct join_ctrl *ctrl, u
 	return 0;
 }
 
+/* What a peer calls itself may be anything; what people read has no control characters. */
+static void why_clean(char why[JOIN_WHY_BYTES])
+{
+	for (char *c = why; *c != '\0'; c++) {
+		if ((unsigned char)*c < 0x20 || (unsigned char)*c >= 0x7f)
+			*c = '?';
+	}
+}
+
 static int word_judge(const struct join *join, const struct join_ctrl *ctrl,
 		      const struct ctrl_identity *identity, char why[JOIN_WHY_BYTES])
 {
@@ -186,6 +195,7 @@ static int word_judge(const struct join *join, const struct join_ctrl *ctrl,
 			 "subsystems of one name, not two paths to one; %s is not used",
 			 name_of(join, other), other->serial, other->model, name_of(join, ctrl),
 			 identity->serial, identity->model, name_of(join, ctrl));
+		why_clean(why);
 		return -EUCLEAN;
 	}
 	return 0;

@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""
+Two unrelated targets that look like two paths to one subsystem: the same NQN and serial number, and
+in turn the same controller IDs, the same UUIDs, other UUIDs, another serial number. The host side
+refuses to join them, names both addresses, and writes to neither.
+"""
+
+import contextlib
+import subprocess
+import sys
+
+import target
+from tap import Tap
+
+UUID = '6f1c7b9a-52e0-4d0b-9a39-1f0f5c1d2e3f'
+
+
+def weft(*args):
+    return subprocess.run([target.weft_path(), *args], capture_output=True, text=True, timeout=60)
+
+
+@contextlib.contextmanager
+def serve(t, uuid=None, **more):
+    more_of_ns = {'uuid': uuid} if uuid else {}
+    tgt = target.Target(namespaces=[target.namespace(1, 'mem:8M,block=4096', **more_of_ns)], **more)
+    try:
+        yield tgt
+    finally:
+        tgt.finish(t)
+
+
+def is_blank(tgt):
+    with tgt.host() as host:
+        queue = host.queue()
+        return all(not any(queue.read(1, block, 8).data) for block in range(0, 64, 8))
+
+
+def addresses(targets):
+    return ['127.0.0.1:%d' % tgt.port for tgt in targets]
+
+
+def paths(targets):
+    return [word for address in addresses(targets) for word in ('--path', address)]
+
+
+def refuses(t, name, targets, reason):
+    for controllers in ('1', '4'):
+        done = weft('perf', '-n', target.NQN, *paths(targets), '--rw', 'randrw', '--bytes', '4M', '--size', '256k', '--bs', '4k', '--verify',
+                    '--controllers', controllers)
+        t.ok(done.returncode == 1 and reason in done.stderr and
+             all(address in done.stderr for address in addresses(targets)),
+             '%s: perf with %s controllers refuses and names both addresses' % (name, controllers), why=done)
+        t.ok(' wrong' not in done.stdout, '%s: nothing is verified' % name, why=done)
+    t.ok(all(is_blank(tgt) for tgt in targets), '%s: nothing was written to either' % name)
+    done = weft('list-subsys', '-n', target.NQN, *paths(targets))
+    t.ok(reason in done.stdout, '%s: list-subsys tells why' % name, why=done)
+
+
+def joined(t):
+    """Nothing but the controller ID tells two members of a cluster apart from a stranger; theirs differ."""
+    with serve(t) as one:
+        done = weft('perf', '-n', target.NQN, *paths([one]), '--rw', 'randrw', '--bytes', '4M', '--size', '256k', '--verify')
+        t.ok(done.returncode == 0 and ' 0 wrong' in done.stdout, 'one target is joined with itself', why=done)
+
+
+def equal_ids(t):
+    """Everything is equal, as with two targets that were set up from one document."""
+    with serve(t, uuid=UUID) as one, serve(t, uuid=UUID) as two:
+        refuses(t, 'equal UUIDs', [one, two], 'both have a controller with ID')
+
+
+def other_uuids(t):
+    """The controller IDs differ by chance: the second target has had hosts before."""
+    with serve(t) as one, serve(t) as two:
+        for _ in range(20):
+            with two.host():
+                pass
+        refuses(t, 'other UUIDs', [one, two], 'another UUID')
+
+
+def other_serial(t):
+    with serve(t) as one, serve(t, serial='ANOTHER') as two:
+        refuses(t, 'another serial number', [one, two], 'serial number "')
+
+
+def test(t):
+    for part in (joined, equal_ids, other_uuids, other_serial):
+        with t.guard(part.__name__):
+            part(t)
+
+
+if __name__ == '__main__':
+    TAP = Tap()
+    test(TAP)
+    sys.exit(TAP.done())
