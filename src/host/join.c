@@ -8,6 +8,10 @@
  * what one of them sees there last is the word of that address. A word is kept while the address is
  * away, and withdrawn when the address says something else. A newcomer is refused while another
  * address gives its word against it; when none does, the newcomer is what there is now.
+ *
+ * An address that gave the CNTLID of another address's controller would get another one at its next
+ * attempt: it is refused for as long as that controller lives. When that controller ends, it may
+ * have been dead already at the target, which had given its CNTLID away.
  */
 #include "host/join.h"
 
@@ -27,6 +31,9 @@ struct join_addr {
 	struct net_addr addr;
 	char name[NET_ADDR_TEXT_BYTES];
 	unsigned users; /* join_ctrls; 0: free */
+	/* The live controller whose CNTLID it gave, and which; NULL: none. */
+	const struct join_ctrl *rival;
+	uint16_t rival_cntlid;
 };
 
 struct join {
@@ -97,7 +104,7 @@ static unsigned addr_place(struct join *join, const struct net_addr *addr)
 			place = i;
 	}
 	if (place < JOIN_ADDRS_MAX) {
-		join->addrs[place].addr = *addr;
+		join->addrs[place] = (struct join_addr){.addr = *addr};
 		net_addr_format(addr, join->addrs[place].name);
 	}
 	return place;
@@ -118,9 +125,20 @@ int join_ctrl_add(struct join *join, struct join_ctrl *ctrl, const struct net_ad
 	return place < JOIN_ADDRS_MAX ? 0 : -ENOSPC;
 }
 
+/* Its controller has ended: what its CNTLID has shown is void. Under the lock. */
+static void ctrl_end(struct join *join, struct join_ctrl *ctrl)
+{
+	ctrl->is_live = false;
+	for (unsigned i = 0; i < JOIN_ADDRS_MAX; i++) {
+		if (join->addrs[i].rival == ctrl)
+			join->addrs[i].rival = NULL;
+	}
+}
+
 void join_ctrl_remove(struct join *join, struct join_ctrl *ctrl)
 {
 	pthread_mutex_lock(&join->lock);
+	ctrl_end(join, ctrl);
 	list_remove(&ctrl->node);
 	/* The index will be another address's. */
 	if (--join->addrs[ctrl->addr_index].users == 0) {
@@ -133,7 +151,7 @@ void join_ctrl_remove(struct join *join, struct join_ctrl *ctrl)
 void join_ctrl_leave(struct join *join, struct join_ctrl *ctrl)
 {
 	pthread_mutex_lock(&join->lock);
-	ctrl->is_live = false;
+	ctrl_end(join, ctrl);
 	pthread_mutex_unlock(&join->lock);
 }
 
@@ -148,9 +166,26 @@ static const char *name_of(const struct join *join, const struct join_ctrl *ctrl
 	return join->addrs[ctrl->addr_index].name;
 }
 
-static int cntlid_judge(const struct join *join, const struct join_ctrl *ctrl, uint16_t cntlid,
+static int rival_refuse(const struct join *join, const struct join_ctrl *ctrl,
 			char why[JOIN_WHY_BYTES])
 {
+	const struct join_addr *addr = &join->addrs[ctrl->addr_index];
+
+	snprintf(
+		why, JOIN_WHY_BYTES,
+		"%s and %s both have a controller with ID %u: they are two subsystems of one name, "
+		"not two paths to one; %s is not used",
+		name_of(join, addr->rival), addr->name, addr->rival_cntlid, addr->name);
+	return -EUCLEAN;
+}
+
+static int cntlid_judge(struct join *join, const struct join_ctrl *ctrl, uint16_t cntlid,
+			char why[JOIN_WHY_BYTES])
+{
+	struct join_addr *addr = &join->addrs[ctrl->addr_index];
+
+	if (addr->rival != NULL)
+		return rival_refuse(join, ctrl, why);
 	list_for_each(node, &join->ctrls) {
 		const struct join_ctrl *other = list_entry(node, struct join_ctrl, node);
 
@@ -162,11 +197,9 @@ static int cntlid_judge(const struct join *join, const struct join_ctrl *ctrl, u
 				 cntlid, name_of(join, ctrl));
 			return -EBUSY;
 		}
-		snprintf(why, JOIN_WHY_BYTES,
-			 "%s and %s both have a controller with ID %u: they are two subsystems of "
-			 "one name, not two paths to one; %s is not used",
-			 name_of(join, other), name_of(join, ctrl), cntlid, name_of(join, ctrl));
-		return -EUCLEAN;
+		addr->rival = other;
+		addr->rival_cntlid = cntlid;
+		return rival_refuse(join, ctrl, why);
 	}
 	return 0;
 }
@@ -229,7 +262,7 @@ int join_ctrl_enter(struct join *join, struct join_ctrl *ctrl, const struct ctrl
 	int res;
 
 	pthread_mutex_lock(&join->lock);
-	ctrl->is_live = false;
+	ctrl_end(join, ctrl);
 	res = word_judge(join, ctrl, identity, why);
 	if (res == 0)
 		res = cntlid_judge(join, ctrl, identity->cntlid, why);

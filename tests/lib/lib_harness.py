@@ -68,7 +68,7 @@ def restart_replaced(tgt):
             ns['uuid'] = uuid_of(6, 3)
     tgt.write_config()
     tgt.kill()
-    tgt.start()
+    tgt.start('--reset')
 
 
 ASKED = {
