@@ -11,9 +11,11 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "control/http_conn.h"
 
 #include <errno.h>
 #include <microhttpd.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +28,7 @@
 #define DISCARD_FACTOR    4 /* of HTTP_BODY_BYTES_MAX: what is read of too large a body */
 #define LISTENERS_MAX     2
 #define NO_DEADLINE       UINT64_MAX
+#define CONNECTIONS_ROOM  (4 * HTTP_CONNECTIONS_MAX) /* with those that are on their way out */
 #define CONNECTION_MEMORY (64 * 1024) /* request line and headers, and buffers of the answer */
 
 struct http_listener {
@@ -58,13 +61,6 @@ struct http_server {
 	unsigned answering; /* answers that are not sent yet */
 	bool is_stopping;
 	bool is_reaper_running;
-};
-
-/* A connection, for its deadlines. */
-struct http_conn {
-	struct list node;
-	int fd;
-	uint64_t deadline_ns;
 };
 
 enum http_phase {
@@ -126,13 +122,31 @@ static void answer_problem(struct http_answer *answer, int status, const char *e
 	answer->body_bytes = answer->taken_body ? strlen(answer->taken_body) : 0;
 }
 
+/* A stranger has less time, whatever for. Under the lock. */
+static void deadline_set(struct http_conn *conn, uint64_t after_ms)
+{
+	if (conn->needs_token && !conn->is_trusted && after_ms > HTTP_STRANGER_TIMEOUT_MS)
+		after_ms = HTTP_STRANGER_TIMEOUT_MS;
+	conn->deadline_ns =
+		after_ms == NO_DEADLINE ? NO_DEADLINE : clock_monotonic_ns() + after_ms * NS_PER_MS;
+}
+
 static void conn_deadline(struct http_server *server, struct http_conn *conn, uint64_t after_ms)
 {
 	pthread_mutex_lock(&server->lock);
 	if (conn)
-		conn->deadline_ns = after_ms == NO_DEADLINE
-					    ? NO_DEADLINE
-					    : clock_monotonic_ns() + after_ms * NS_PER_MS;
+		deadline_set(conn, after_ms);
+	pthread_mutex_unlock(&server->lock);
+}
+
+/* What the headers of a request have shown. */
+static void conn_trust(struct http_server *server, struct http_conn *conn, bool is_trusted)
+{
+	pthread_mutex_lock(&server->lock);
+	if (conn) {
+		conn->is_trusted = is_trusted;
+		conn->is_busy = is_trusted;
+	}
 	pthread_mutex_unlock(&server->lock);
 }
 
@@ -301,8 +315,11 @@ static void mhd_completed(void *cls, struct MHD_Connection *connection, void **c
 		server->answering--;
 		pthread_cond_signal(&server->answered);
 	}
+	if (private->conn) {
+		private->conn->is_busy = false;
+		deadline_set(private->conn, HTTP_HEADER_TIMEOUT_MS);
+	}
 	pthread_mutex_unlock(&server->lock);
-	conn_deadline(server, private->conn, HTTP_HEADER_TIMEOUT_MS);
 	request_put(private);
 	*con_cls = NULL;
 }
@@ -314,10 +331,13 @@ static enum MHD_Result mhd_on_headers(struct http_listener *listener, struct htt
 	struct MHD_Connection *connection = private->connection;
 	const char *length = mhd_header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
 
+	bool is_trusted = !listener->needs_token ||
+			  http_token_matches(listener->server->token,
+					     mhd_header(connection, MHD_HTTP_HEADER_AUTHORIZATION));
+
 	private->phase = PHASE_BODY;
-	if (listener->needs_token &&
-	    !http_token_matches(listener->server->token,
-				mhd_header(connection, MHD_HTTP_HEADER_AUTHORIZATION)))
+	conn_trust(listener->server, private->conn, is_trusted);
+	if (!is_trusted)
 		return mhd_refuse(private, MHD_HTTP_UNAUTHORIZED,
 				  "this needs the token of --api-token-file: send Authorization: "
 				  "Bearer TOKEN");
@@ -457,9 +477,44 @@ static void reaper_start(struct reactor_msg *msg)
 		reactor_timer_arm(&server->reaper, clock_monotonic_ns() + REAPER_STEP_NS);
 }
 
-static void mhd_conn_started(struct http_server *server, struct MHD_Connection *connection,
+static void conn_peer(struct MHD_Connection *connection, struct net_addr *ret_peer)
+{
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+
+	*ret_peer = (struct net_addr){.len_bytes = sizeof(struct sockaddr_in)};
+	if (!info || !info->client_addr)
+		return;
+	if (info->client_addr->sa_family == AF_INET6)
+		ret_peer->len_bytes = sizeof(struct sockaddr_in6);
+	else if (info->client_addr->sa_family != AF_INET)
+		return;
+	memcpy(&ret_peer->storage, info->client_addr, ret_peer->len_bytes);
+}
+
+/* One too many: somebody has to go. Its thread sees the end of the stream and closes it. */
+static void room_make(struct http_server *server, struct http_conn *newest)
+{
+	struct http_conn *victim = http_conn_victim(&server->conns, newest);
+	char text[NET_ADDR_TEXT_BYTES] = "the Unix socket";
+
+	if (!victim)
+		return;
+	if (victim->needs_token)
+		net_addr_format_host(&victim->peer, text);
+	log_limited(LOG_LEVEL_WARN, "control",
+		    "the REST API has too many connections: closing %s one from %s",
+		    victim == newest ? "the newest" : "the oldest", text);
+	shutdown(victim->fd, SHUT_RDWR);
+	victim->deadline_ns = NO_DEADLINE;
+	/* It is on its way out, and no more of those that count. */
+	victim->listener = NULL;
+}
+
+static void mhd_conn_started(struct http_listener *listener, struct MHD_Connection *connection,
 			     void **socket_context)
 {
+	struct http_server *server = listener->server;
 	const union MHD_ConnectionInfo *info =
 		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 	struct http_conn *conn = calloc(1, sizeof(*conn));
@@ -468,9 +523,13 @@ static void mhd_conn_started(struct http_server *server, struct MHD_Connection *
 	if (!conn)
 		return;
 	conn->fd = info->connect_fd;
-	conn->deadline_ns = clock_monotonic_ns() + HTTP_HEADER_TIMEOUT_MS * NS_PER_MS;
+	conn->listener = listener;
+	conn->needs_token = listener->needs_token;
+	conn_peer(connection, &conn->peer);
+	deadline_set(conn, HTTP_HEADER_TIMEOUT_MS);
 	pthread_mutex_lock(&server->lock);
 	list_push_back(&server->conns, &conn->node);
+	room_make(server, conn);
 	if (!server->is_reaper_running && !server->is_stopping) {
 		server->is_reaper_running = true;
 		server->posted++;
@@ -486,7 +545,7 @@ static void mhd_conn_notify(void *cls, struct MHD_Connection *connection, void *
 	struct http_conn *conn;
 
 	if (what == MHD_CONNECTION_NOTIFY_STARTED) {
-		mhd_conn_started(listener->server, connection, socket_context);
+		mhd_conn_started(listener, connection, socket_context);
 		return;
 	}
 	conn = *socket_context;
@@ -512,7 +571,7 @@ static int listener_start(struct http_server *server, int taken_fd, bool needs_t
 		MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0,
 		NULL, NULL, mhd_access, listener, MHD_OPTION_EXTERNAL_LOGGER, mhd_log, NULL,
 		MHD_OPTION_LISTEN_SOCKET, taken_fd, MHD_OPTION_CONNECTION_LIMIT,
-		(unsigned)HTTP_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+		(unsigned)CONNECTIONS_ROOM, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
 		(size_t)CONNECTION_MEMORY, MHD_OPTION_URI_LOG_CALLBACK, mhd_begin, listener,
 		MHD_OPTION_UNESCAPE_CALLBACK, mhd_unescape_not, NULL, MHD_OPTION_NOTIFY_COMPLETED,
 		mhd_completed, listener, MHD_OPTION_NOTIFY_CONNECTION, mhd_conn_notify, listener,

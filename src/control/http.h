@@ -16,12 +16,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HTTP_BODY_BYTES_MAX    (16u * 1024 * 1024)
-#define HTTP_CONNECTIONS_MAX   64
-#define HTTP_HEADER_TIMEOUT_MS 10000 /* from the end of the last answer, too */
-#define HTTP_BODY_TIMEOUT_MS   60000 /* for receiving a body, and for sending an answer */
-#define HTTP_TOKEN_BYTES_MIN   16
-#define HTTP_TOKEN_BYTES_MAX   4096
+#define HTTP_BODY_BYTES_MAX  (16u * 1024 * 1024)
+#define HTTP_CONNECTIONS_MAX 64 /* of each listener; see control/http_conn.c */
+/* Of one address without the token, and how long each has to show it, and to read its 401. */
+#define HTTP_STRANGERS_PER_ADDRESS 8
+#define HTTP_STRANGER_TIMEOUT_MS   5000
+#define HTTP_HEADER_TIMEOUT_MS     10000 /* from the end of the last answer, too */
+#define HTTP_BODY_TIMEOUT_MS       60000 /* for receiving a body, and for sending an answer */
+#define HTTP_TOKEN_BYTES_MIN       16
+#define HTTP_TOKEN_BYTES_MAX       4096
 
 struct http_server;
 
