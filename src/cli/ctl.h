@@ -127,6 +127,8 @@ int ctl_host_add(struct ctl *ctl);
 int ctl_host_remove(struct ctl *ctl);
 int ctl_host_rights(struct ctl *ctl);
 int ctl_ns_list(struct ctl *ctl); /* ctl_ns.c */
+int ctl_ns_recheck(struct ctl *ctl);
+int ctl_ns_recreate(struct ctl *ctl);
 int ctl_ns_show(struct ctl *ctl);
 int ctl_ns_add(struct ctl *ctl);
 int ctl_ns_set(struct ctl *ctl);

@@ -128,6 +128,8 @@ int ctl_ns_show(struct ctl *ctl)
 			       ctl_text(live, "block_bytes", text, sizeof(text)));
 		if (json_is_true(json_object_get(live, "formatting")))
 			printf("%-15s yes\n", "formatting");
+		if (json_is_true(json_object_get(live, "lost")))
+			printf("%-15s yes\n", "lost");
 		for (unsigned i = 0; live && i < ARRAY_LEN(counters); i++)
 			printf("%-15s %s\n", counters[i],
 			       ctl_text(json_object_get(live, "counters"), counters[i], text,
@@ -158,6 +160,18 @@ int ctl_ns_set(struct ctl *ctl)
 int ctl_ns_resize(struct ctl *ctl)
 {
 	json_object_set_new(ctl->fields, "size", json_string(ctl->words[2]));
+	return ctl_ns_set(ctl);
+}
+
+int ctl_ns_recheck(struct ctl *ctl)
+{
+	json_object_set_new(ctl->fields, "recheck", json_true());
+	return ctl_ns_set(ctl);
+}
+
+int ctl_ns_recreate(struct ctl *ctl)
+{
+	json_object_set_new(ctl->fields, "recreate", json_true());
 	return ctl_ns_set(ctl);
 }
 

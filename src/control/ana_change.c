@@ -232,9 +232,9 @@ static int first_edit(json_t *document, void *arg, struct config_errors *errors)
 					  "to be asked for");
 		return -EINVAL;
 	}
-	if (change->group < 1 || change->group > TARGET_ANA_GROUP_MAX) {
+	if (change->group < 1 || change->group > CONFIG_ANA_GROUP_MAX) {
 		config_errors_add(errors, "there is no ANA group %u; they are 1 to %u",
-				  change->group, TARGET_ANA_GROUP_MAX);
+				  change->group, CONFIG_ANA_GROUP_MAX);
 		return -ENOENT;
 	}
 	res = document_set(document, change, change->to, &transition->before, errors);

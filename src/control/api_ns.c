@@ -51,12 +51,13 @@ static json_t *ns_json(const struct api_call *call, const struct config_subsyste
 
 	if (!object || !ns)
 		return object;
-	live = json_pack("{s:I, s:I, s:I, s:I, s:b, s:b, s:o}", "block_bytes",
+	live = json_pack("{s:I, s:I, s:I, s:I, s:b, s:b, s:b, s:o}", "block_bytes",
 			 (json_int_t)1 << ns->block_shift, "block_count",
 			 (json_int_t)ns->block_count, "size_bytes",
 			 (json_int_t)(ns->block_count << ns->block_shift), "used_bytes",
 			 (json_int_t)media_used_bytes(ns->media), "read_only", ns->is_read_only,
-			 "formatting", ns->is_formatting, "counters", counters_json(ns));
+			 "formatting", ns->is_formatting, "lost", media_is_lost(ns->media),
+			 "counters", counters_json(ns));
 	json_object_set_new(object, "live", live);
 	return object;
 }
@@ -214,6 +215,37 @@ static void other_media_forget(json_t *ns, const json_t *body)
 	free(is);
 }
 
+/* "recheck" and "recreate" are not of the document either: what becomes of a lost namespace. */
+static int lost_fold(struct api_call *call, json_t *ns, struct config_errors *errors)
+{
+	bool is_recreated = json_is_true(json_object_get(ns, "recreate"));
+	bool is_rechecked = json_is_true(json_object_get(ns, "recheck"));
+	struct media_registry *registry = daemon_registry(call->api->daemon);
+	char text[UUID_TEXT_BYTES];
+	struct uuid uuid;
+
+	json_object_del(ns, "recreate");
+	json_object_del(ns, "recheck");
+	if (!is_recreated && !is_rechecked)
+		return 0;
+	if (uuid_parse(json_string_value(json_object_get(ns, "uuid")), &uuid) < 0 ||
+	    !media_registry_is_lost(registry, &uuid)) {
+		config_errors_add(errors, "namespace %u is not lost: its data are there",
+				  call->number);
+		return -EEXIST;
+	}
+	/* Empty, it is another namespace: no host may take it for the one that it knew. */
+	if (is_recreated) {
+		uuid_random(&uuid);
+		json_object_del(ns, "nguid");
+		if (json_object_set_new(ns, "uuid", json_string(uuid_format(&uuid, text))) < 0)
+			return -ENOMEM;
+	}
+	if (!call->is_dry_run)
+		media_registry_retry(registry, &uuid, is_recreated);
+	return 0;
+}
+
 static int ns_edit(struct api_call *call, json_t *document, struct config_errors *errors)
 {
 	json_t *ns = NULL;
@@ -225,13 +257,16 @@ static int ns_edit(struct api_call *call, json_t *document, struct config_errors
 		other_media_forget(ns, call->body);
 	if (res == 0)
 		res = document_merge(ns, call->body);
+	if (res == 0)
+		res = lost_fold(call, ns, errors);
 	return res < 0 ? res : size_fold(ns, errors);
 }
 
 void api_ns_patch(struct api_call *call)
 {
 	/* A block device that has grown has the same document as before. */
-	call->is_forced = json_object_get(call->body, "size") != NULL;
+	call->is_forced = json_object_get(call->body, "size") != NULL ||
+			  json_object_get(call->body, "recheck") != NULL;
 	api_change(call, ns_edit);
 }
 

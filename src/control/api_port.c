@@ -254,9 +254,9 @@ void api_ana_put(struct api_call *call)
 		.arg = call,
 	};
 
-	if (call->number == 0 || call->number > TARGET_ANA_GROUP_MAX) {
+	if (call->number == 0 || call->number > CONFIG_ANA_GROUP_MAX) {
 		api_fail(call, 404, "there is no ANA group %u; they are 1 to %d", call->number,
-			 TARGET_ANA_GROUP_MAX);
+			 CONFIG_ANA_GROUP_MAX);
 		return;
 	}
 	/* `change` has no second step: the document says so until somebody says otherwise. */

@@ -26,6 +26,7 @@ struct builder {
 	struct mask_builder masks;
 	struct config_errors *errors;
 	unsigned member; /* of the cluster, when there is one */
+	bool has_lost;   /* a namespace whose medium is lost */
 };
 
 /* The snapshot's copy; there is room for one per namespace. */
@@ -80,6 +81,10 @@ static int ns_build(struct builder *builder, const struct config_subsystem *from
 	ns->is_formatting = media_registry_is_formatting(builder->registry, &wanted->uuid);
 	ns->ana_group = wanted->ana_group;
 	ns_bind(ns, store);
+	if (media_is_lost(ns->media)) {
+		ns->ana_group = TARGET_ANA_GROUP_LOST;
+		builder->has_lost = true;
+	}
 	return 0;
 }
 
@@ -187,9 +192,11 @@ static bool port_wants(const struct config_port *port, const char *nqn)
 	return port->offers_all;
 }
 
-static int port_build(const struct config_port *from, const struct snapshot *snapshot,
+static int port_build(const struct config_port *from, const struct builder *builder,
 		      struct port *to)
 {
+	const struct snapshot *snapshot = builder->snapshot;
+
 	to->id = from->id;
 	to->listen = from->listen;
 	text_copy(to->advertise_address, sizeof(to->advertise_address), from->advertise);
@@ -197,7 +204,7 @@ static int port_build(const struct config_port *from, const struct snapshot *sna
 	to->zero_copy = from->zero_copy;
 	to->zero_copy_min_bytes = from->zero_copy_min_bytes;
 	to->subsystems = calloc(snapshot->subsystem_count + 1, sizeof(struct subsystem *));
-	to->ana = calloc(from->ana_count + 1, sizeof(*to->ana));
+	to->ana = calloc(from->ana_count + 2, sizeof(*to->ana));
 	if (!to->subsystems || !to->ana)
 		return -ENOMEM;
 	for (unsigned i = 0; i < snapshot->subsystem_count; i++) {
@@ -209,6 +216,9 @@ static int port_build(const struct config_port *from, const struct snapshot *sna
 		if (from->ana[i].state != ANA_OPTIMIZED)
 			to->ana[to->ana_count++] = from->ana[i];
 	}
+	if (builder->has_lost)
+		to->ana[to->ana_count++] =
+			(struct ana_group_state){TARGET_ANA_GROUP_LOST, ANA_INACCESSIBLE};
 	return 0;
 }
 
@@ -263,7 +273,7 @@ static int snapshot_fill(struct builder *builder, const struct config *config)
 		res = subsystems_build(builder, config);
 	mask_builder_end(&builder->masks);
 	for (unsigned i = 0; res == 0 && i < config->port_count; i++)
-		res = port_build(&config->ports[i], snapshot,
+		res = port_build(&config->ports[i], builder,
 				 &snapshot->ports[snapshot->port_count++]);
 	return res == 0 ? ana_fill(builder->registry, snapshot) : res;
 }

@@ -354,6 +354,11 @@ static void daemon_begin(struct reactor_msg *msg)
 		return;
 	addresses_wait(daemon);
 	discovery_add(daemon);
+	if (media_registry_expect(daemon->registry, daemon->start.kept) < 0) {
+		log_error("control", "cannot start: out of memory");
+		daemon_stop(daemon, 1);
+		return;
+	}
 	changes_start(daemon->changes, &daemon->start, &change);
 }
 

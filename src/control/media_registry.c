@@ -14,6 +14,7 @@
 #include "control/ana_change.h"
 #include "control/ana_hold.h"
 #include "control/config_parse.h"
+#include "control/media_records.h"
 #include "target/health.h"
 #include "target/ns_live.h"
 
@@ -22,6 +23,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define FILE_KEY "file\n" /* of struct store_entry: the path follows */
 
 /* Common to the three kinds; first in each. */
 struct registry_entry {
@@ -33,8 +36,9 @@ struct registry_entry {
 struct store_entry {
 	struct registry_entry entry;
 	char *key;
-	struct ns_store *store; /* counted */
-	struct ns_store *next;  /* counted; takes its place with the commit. NULL: it stays */
+	struct ns_store *store;   /* counted */
+	struct ns_store *next;    /* counted; takes its place with the commit. NULL: it stays */
+	struct media_record kept; /* as the store has it; size 0: it has none */
 };
 
 struct live_entry {
@@ -59,6 +63,9 @@ struct mark {
 struct media_registry {
 	struct list stores, lives, subsystems;
 	void *stores_by_key, *lives_by_uuid, *subsystems_by_nqn; /* tsearch's, of the same */
+	struct media_records *records; /* of files that the start expects */
+	struct uuid retry;             /* nil: none */
+	bool is_recreated;
 	struct list marks;
 	struct list ana_transitions;
 	struct list ana_holds;
@@ -73,6 +80,10 @@ int media_registry_create(unsigned reactor_count, struct media_registry **ret_re
 
 	if (!registry)
 		return -ENOMEM;
+	if (media_records_create(&registry->records) < 0) {
+		free(registry);
+		return -ENOMEM;
+	}
 	list_init(&registry->stores);
 	list_init(&registry->lives);
 	list_init(&registry->subsystems);
@@ -148,9 +159,36 @@ void media_registry_destroy(struct media_registry *registry)
 		subsystem_release(registry, list_entry(node, struct subsystem_entry, entry.node));
 	list_for_each_safe(node, &registry->marks)
 		free(list_entry(node, struct mark, node));
+	media_records_destroy(registry->records);
 	ana_transitions_forget(&registry->ana_transitions);
 	ana_holds_forget(&registry->ana_holds);
 	free(registry);
+}
+
+/* ---- what the store knows of files ------------------------------------------------------------
+ */
+
+int media_registry_expect(struct media_registry *registry, const json_t *document)
+{
+	return media_records_expect(registry->records, &registry->keeper, document);
+}
+
+void media_registry_retry(struct media_registry *registry, const struct uuid *uuid,
+			  bool is_recreated)
+{
+	registry->retry = *uuid;
+	registry->is_recreated = is_recreated;
+}
+
+bool media_registry_is_lost(const struct media_registry *registry, const struct uuid *uuid)
+{
+	list_for_each(node, &registry->stores) {
+		const struct store_entry *entry = list_entry(node, struct store_entry, entry.node);
+
+		if (uuid_equal(ns_live_uuid(ns_store_live(entry->store)), uuid))
+			return media_is_lost(ns_store_media(entry->store));
+	}
+	return false;
 }
 
 static void entries_begin(struct list *entries)
@@ -298,6 +336,11 @@ void media_registry_keep_health(struct media_registry *registry, bool is_end)
 
 void media_registry_set_unkept(struct media_registry *registry)
 {
+	list_for_each(node, &registry->stores) {
+		struct store_entry *entry = list_entry(node, struct store_entry, entry.node);
+
+		memset(&entry->kept, 0, sizeof(entry->kept));
+	}
 	list_for_each(node, &registry->lives)
 		ns_live_set_unkept(list_entry(node, struct live_entry, entry.node)->live);
 	list_for_each(node, &registry->subsystems)
@@ -314,7 +357,7 @@ static char *store_key(const struct media_wish *wish)
 	char *path = config_media_path(wish->spec), *key = NULL, *identity;
 
 	if (path) {
-		if (asprintf(&key, "file\n%s", path) < 0)
+		if (asprintf(&key, "%s%s", FILE_KEY, path) < 0)
 			key = NULL;
 		free(path);
 		return key;
@@ -324,6 +367,12 @@ static char *store_key(const struct media_wish *wish)
 		key = NULL;
 	free(identity);
 	return key;
+}
+
+/* NULL: not of a file. */
+static const char *key_path(const char *key)
+{
+	return strncmp(key, FILE_KEY, strlen(FILE_KEY)) == 0 ? key + strlen(FILE_KEY) : NULL;
 }
 
 static int store_make(struct media *taken_media, struct ns_live *live, struct ns_store **ret_store,
@@ -339,6 +388,46 @@ static int store_make(struct media *taken_media, struct ns_live *live, struct ns
 	return res;
 }
 
+/* Opens the file, or device; when data were served from it and it is lost, a medium in its place.
+ */
+static int medium_open(struct media_registry *registry, const char *key,
+		       const struct media_wish *wish, struct media **ret_media,
+		       struct media_error *ret_error)
+{
+	const char *path = key_path(key);
+	const struct media_terms terms = {
+		.is_shared = wish->is_clustered,
+		.member = wish->member,
+		.known = path ? media_records_find(registry->records, path) : NULL};
+	int res = media_open_on(wish->spec, &terms, ret_media, ret_error);
+
+	if (!terms.known || !media_is_loss(res))
+		return res;
+	log_error("control",
+		  "%s, namespace %u: %s; the namespace is inaccessible. Bring the data back, then "
+		  "`weft ctl namespace recheck %s %u`; or give them up: `weft ctl namespace "
+		  "recreate %s %u`",
+		  wish->nqn, wish->nsid, ret_error->text, wish->nqn, wish->nsid, wish->nqn,
+		  wish->nsid);
+	return media_open_lost(wish->spec, &terms, ret_error, ret_media);
+}
+
+/* A lost one again, after somebody says that it is worth a look, or shall be made anew. */
+static int medium_retry(const struct media_registry *registry, const struct media *lost,
+			const struct media_wish *wish, struct media **ret_media,
+			struct media_error *ret_error)
+{
+	bool is_meant = uuid_equal(&registry->retry, wish->uuid);
+	struct media_record record;
+	const struct media_terms terms = {.is_shared = wish->is_clustered,
+					  .member = wish->member,
+					  .known = &record,
+					  .is_recreated = is_meant && registry->is_recreated};
+
+	media_get_record(lost, &record);
+	return media_open_on(wish->spec, &terms, ret_media, ret_error);
+}
+
 /* Takes the key over. */
 static int store_entry_open(struct media_registry *registry, char *taken_key,
 			    const struct media_wish *wish, struct ns_live *live,
@@ -351,9 +440,7 @@ static int store_entry_open(struct media_registry *registry, char *taken_key,
 	snprintf(ret_error->text, sizeof(ret_error->text), "out of memory");
 	if (entry) {
 		entry->key = taken_key;
-		res = wish->is_clustered
-			      ? media_open_shared(wish->spec, wish->member, &media, ret_error)
-			      : media_open(wish->spec, &media, ret_error);
+		res = medium_open(registry, taken_key, wish, &media, ret_error);
 	}
 	if (res == 0)
 		res = store_make(media, live, &entry->store, ret_error);
@@ -375,19 +462,22 @@ static int store_entry_open(struct media_registry *registry, char *taken_key,
 	return 0;
 }
 
-static bool store_is_as_wished(const struct ns_store *store, const struct media_wish *wish,
-			       const struct ns_live *live)
+static bool store_is_as_wished(const struct media_registry *registry, const struct ns_store *store,
+			       const struct media_wish *wish, const struct ns_live *live)
 {
+	if (store && media_is_lost(ns_store_media(store)) &&
+	    uuid_equal(&registry->retry, wish->uuid))
+		return false;
 	return store && ns_store_live(store) == live &&
 	       media_is_current(ns_store_media(store), wish->spec);
 }
 
 /* The store of the entry that is as wished; opened beside the present one when none is. */
-static int store_choose(struct store_entry *entry, const struct media_wish *wish,
-			struct ns_live *live, struct ns_store **ret_store,
-			struct media_error *ret_error)
+static int store_choose(const struct media_registry *registry, struct store_entry *entry,
+			const struct media_wish *wish, struct ns_live *live,
+			struct ns_store **ret_store, struct media_error *ret_error)
 {
-	struct media *media;
+	struct media *media, *before = ns_store_media(entry->store);
 	int res;
 
 	if ((media_member(ns_store_media(entry->store)) >= 0) != wish->is_clustered) {
@@ -397,11 +487,11 @@ static int store_choose(struct store_entry *entry, const struct media_wish *wish
 			 wish->is_clustered ? "without" : "together with");
 		return -EBUSY;
 	}
-	if (store_is_as_wished(entry->store, wish, live)) {
+	if (store_is_as_wished(registry, entry->store, wish, live)) {
 		*ret_store = entry->store;
 		return 0;
 	}
-	if (store_is_as_wished(entry->next, wish, live)) {
+	if (store_is_as_wished(registry, entry->next, wish, live)) {
 		*ret_store = entry->next;
 		return 0;
 	}
@@ -410,7 +500,8 @@ static int store_choose(struct store_entry *entry, const struct media_wish *wish
 			 "another change of it is under way; try again");
 		return -EBUSY;
 	}
-	res = media_reopen(ns_store_media(entry->store), wish->spec, &media, ret_error);
+	res = media_is_lost(before) ? medium_retry(registry, before, wish, &media, ret_error)
+				    : media_reopen(before, wish->spec, &media, ret_error);
 	if (res == 0)
 		res = store_make(media, live, &entry->next, ret_error);
 	if (res < 0) {
@@ -452,7 +543,7 @@ int media_registry_get(struct media_registry *registry, const struct media_wish 
 	found = node ? *node : NULL;
 	if (found) {
 		free(wanted.key);
-		res = store_choose(found, wish, live, ret_store, ret_error);
+		res = store_choose(registry, found, wish, live, ret_store, ret_error);
 	} else {
 		res = store_entry_open(registry, wanted.key, wish, live, &found, ret_error);
 		if (res == 0)
@@ -532,6 +623,13 @@ static void subsystems_commit(struct media_registry *registry)
 	}
 }
 
+static void transaction_end(struct media_registry *registry)
+{
+	media_records_clear(registry->records);
+	memset(&registry->retry, 0, sizeof(registry->retry));
+	registry->is_recreated = false;
+}
+
 void media_registry_commit(struct media_registry *registry)
 {
 	if (!registry->has_begun)
@@ -545,11 +643,17 @@ void media_registry_commit(struct media_registry *registry)
 			entry->store = entry->next;
 			entry->next = NULL;
 		}
+		if (key_path(entry->key))
+			media_record_keep(&registry->keeper, key_path(entry->key),
+					  entry->entry.is_used ? ns_store_media(entry->store)
+							       : NULL,
+					  &entry->kept);
 		if (!entry->entry.is_used)
 			store_release(registry, entry);
 	}
 	lives_commit(registry);
 	subsystems_commit(registry);
+	transaction_end(registry);
 }
 
 void media_registry_rollback(struct media_registry *registry)
@@ -583,6 +687,7 @@ void media_registry_rollback(struct media_registry *registry)
 		if (entry->entry.is_new)
 			subsystem_release(registry, entry);
 	}
+	transaction_end(registry);
 }
 
 unsigned media_registry_count(const struct media_registry *registry)

@@ -16,6 +16,8 @@
 
 #include "target/target.h"
 
+#include <jansson.h>
+
 struct media_registry;
 
 int media_registry_create(unsigned reactor_count, struct media_registry **ret_registry);
@@ -23,6 +25,18 @@ int media_registry_create(unsigned reactor_count, struct media_registry **ret_re
 void media_registry_destroy(struct media_registry *registry);
 /* Where live state is read back from; copied. Before the first begin; without: nothing survives. */
 void media_registry_set_keeper(struct media_registry *registry, const struct target_keeper *keeper);
+
+/*
+ * Before the first begin: the document that the store has. Its files were served; the start neither
+ * makes nor grows one of them that is missing or cut, but offers its namespace as lost. NULL: there
+ * is none.
+ */
+int media_registry_expect(struct media_registry *registry, const json_t *document);
+/* A lost namespace is looked at again by the next begin, or its file made anew and empty. */
+void media_registry_retry(struct media_registry *registry, const struct uuid *uuid,
+			  bool is_recreated);
+/* Whether its medium is lost. */
+bool media_registry_is_lost(const struct media_registry *registry, const struct uuid *uuid);
 
 /* False: the one that has begun is neither committed nor rolled back; the former configuration is
  * about to come back. */

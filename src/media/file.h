@@ -24,6 +24,8 @@ struct file_media {
 	struct media media;
 	int fd; /* the backing's, unless it must be open in another way */
 	bool is_block_device;
+	bool may_exceed_size;          /* the file may be larger than size=, which is served */
+	bool has_set_aside;            /* PATH.lost is what was there before */
 	bool follows_size;             /* no size= was given: the file's own size counts */
 	_Atomic bool lacks_zero_range; /* learnt from the first refusal; saves asking again */
 	_Atomic bool lacks_nowait;     /* likewise: RWF_NOWAIT */
@@ -45,6 +47,8 @@ extern const struct media_ops file_ops;
 /* file_open.c: finds out what the file of file->fd can do, and grows it to size=. */
 int file_setup(struct file_media *file, const struct media_spec *spec,
 	       struct media_error *ret_error);
+/* Takes a rename to PATH.lost back. */
+void file_put_back(const char *path);
 /* file_reopen.c */
 int file_reopen(struct media *media, const struct media_spec *spec, struct media **ret_media,
 		struct media_error *ret_error);

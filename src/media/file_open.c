@@ -19,6 +19,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/fs.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -234,6 +235,9 @@ static int grow_file(struct file_media *file, const struct media_spec *spec, uin
 {
 	if (spec->size_bytes == 0 || spec->size_bytes == now_bytes)
 		return 0;
+	/* A growth that was not finished: what was served is served again. */
+	if (spec->size_bytes < now_bytes && file->may_exceed_size)
+		return 0;
 	if (spec->size_bytes < now_bytes)
 		return media_fail(ret_error, -EINVAL,
 				  "%.110s holds %llu bytes and size=%llu would cut it; leave size= "
@@ -261,6 +265,7 @@ static int setup_regular(struct file_media *file, const struct media_spec *spec,
 			 struct media_error *ret_error)
 {
 	struct media *media = &file->media;
+	uint64_t size_bytes;
 	struct stat st;
 	int res;
 
@@ -272,15 +277,21 @@ static int setup_regular(struct file_media *file, const struct media_spec *spec,
 	if (fstat(file->fd, &st) < 0)
 		return media_fail(ret_error, -errno, "%.160s: %s", spec->path, strerror(errno));
 	media->block_bytes = spec->block_bytes ? spec->block_bytes : MEDIA_BLOCK_DEFAULT;
-	media->size_bytes = (uint64_t)st.st_size - (uint64_t)st.st_size % media->block_bytes;
+	size_bytes = (uint64_t)st.st_size;
+	if (file->may_exceed_size && spec->size_bytes != 0 && spec->size_bytes < size_bytes) {
+		log_info("media", "%s: %llu of its %llu bytes are served, as size= says",
+			 spec->path, (unsigned long long)spec->size_bytes,
+			 (unsigned long long)size_bytes);
+		size_bytes = spec->size_bytes;
+	}
+	media->size_bytes = size_bytes - size_bytes % media->block_bytes;
 	if (media->size_bytes == 0)
 		return media_fail(ret_error, -EINVAL,
 				  "%.140s holds %llu bytes, less than one block of %u; add size=…",
-				  spec->path, (unsigned long long)st.st_size, media->block_bytes);
-	if (media->size_bytes != (uint64_t)st.st_size)
+				  spec->path, (unsigned long long)size_bytes, media->block_bytes);
+	if (media->size_bytes != size_bytes)
 		log_info("media", "%s: the last %llu bytes are no whole block and are not served",
-			 spec->path,
-			 (unsigned long long)((uint64_t)st.st_size % media->block_bytes));
+			 spec->path, (unsigned long long)(size_bytes % media->block_bytes));
 	/* Behind the end there is nothing to lose, so this only asks whether holes exist here. */
 	media->can_discard = !spec->is_read_only &&
 			     fallocate(file->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
@@ -486,24 +497,138 @@ static int backing_create(struct file_media *file, int member)
 	return 0;
 }
 
-int media_file_open(const struct media_spec *spec, struct media **ret_media,
-		    struct media_error *ret_error)
+/* Whether it is what was served last: of the same type, and nothing was cut off. */
+static int check_known(int fd, const struct media_spec *spec, struct media_error *ret_error)
 {
-	struct file_media *file = calloc(1, sizeof(*file));
+	const struct media_record *known = spec->known;
+	uint64_t size_bytes;
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return media_fail(ret_error, -errno, "%.160s: %s", spec->path, strerror(errno));
+	if (known->has_type && S_ISBLK(st.st_mode) != known->is_block_device)
+		return media_fail(ret_error, -EUCLEAN, "%.140s is a %s now and was a %s",
+				  spec->path, S_ISBLK(st.st_mode) ? "block device" : "file",
+				  known->is_block_device ? "block device" : "file");
+	size_bytes = (uint64_t)st.st_size;
+	if (S_ISBLK(st.st_mode) && ioctl(fd, BLKGETSIZE64, &size_bytes) < 0)
+		return media_fail(ret_error, -errno, "%.160s: %s", spec->path, strerror(errno));
+	if (size_bytes < known->size_bytes)
+		return media_fail(ret_error, -EUCLEAN, "%.140s has %llu bytes and had %llu",
+				  spec->path, (unsigned long long)size_bytes,
+				  (unsigned long long)known->size_bytes);
+	return 0;
+}
+
+static int open_known(const struct media_spec *spec, int *ret_fd, struct media_error *ret_error)
+{
 	struct stat st;
 	int res;
 
-	if (!file)
-		return media_fail(ret_error, -ENOMEM, "out of memory");
+	if (stat(spec->path, &st) < 0)
+		return media_fail(ret_error, -errno, "%.160s is missing: %s", spec->path,
+				  strerror(errno));
+	if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
+		return media_fail(ret_error, -EUCLEAN,
+				  "%.160s is neither a file nor a block device", spec->path);
+	res = open_existing(spec, ret_fd, ret_error);
+	if (res == 0) {
+		res = check_known(*ret_fd, spec, ret_error);
+		if (res < 0)
+			close(*ret_fd);
+	}
+	return res;
+}
+
+/* "PATH.lost"; false: the path is too long. */
+static bool aside_path(const char *path, char aside[PATH_MAX])
+{
+	return snprintf(aside, PATH_MAX, "%s.lost", path) < PATH_MAX;
+}
+
+void file_put_back(const char *path)
+{
+	char aside[PATH_MAX];
+
+	if (aside_path(path, aside) && rename(aside, path) < 0)
+		log_warn("media", "%s: cannot be renamed to %s again: %s", aside, path,
+			 strerror(errno));
+}
+
+/* What is left of a file whose data are given up keeps its bytes under another name. */
+static int set_aside(struct file_media *file, const struct media_spec *spec,
+		     struct media_error *ret_error)
+{
+	char aside[PATH_MAX];
+	struct stat st;
+
+	if (lstat(spec->path, &st) < 0)
+		return errno == ENOENT ? 0
+				       : media_fail(ret_error, -errno, "%.160s: %s", spec->path,
+						    strerror(errno));
+	if (!S_ISREG(st.st_mode))
+		return media_fail(ret_error, -EINVAL,
+				  "%.140s is no regular file: only a file can be made anew",
+				  spec->path);
+	if (!aside_path(spec->path, aside))
+		return media_fail(ret_error, -ENAMETOOLONG, "%.140s: the name is too long",
+				  spec->path);
+	if (access(aside, F_OK) == 0)
+		return media_fail(ret_error, -EEXIST,
+				  "%.140s exists already: move it away, then try again", aside);
+	if (rename(spec->path, aside) < 0)
+		return media_fail(ret_error, -errno, "cannot rename %.140s: %s", spec->path,
+				  strerror(errno));
+	log_warn("media", "%s: what was left of it is %s now", spec->path, aside);
+	file->has_set_aside = true;
+	return 0;
+}
+
+static int open_fd(struct file_media *file, const struct media_spec *spec,
+		   struct media_error *ret_error)
+{
+	struct stat st;
+	int res = spec->is_recreated ? set_aside(file, spec, ret_error) : 0;
+
+	if (res < 0)
+		return res;
+	if (spec->known && !spec->is_recreated)
+		return open_known(spec, &file->fd, ret_error);
 	if (stat(spec->path, &st) < 0 && errno == ENOENT) {
 		res = create_file(spec, &file->fd, ret_error);
 		file->has_created = res == 0;
+		if (res < 0 && file->has_set_aside)
+			file_put_back(spec->path);
 	} else {
 		res = -EEXIST;
 	}
 	/* Or another member has just made it. */
-	if (res == -EEXIST)
-		res = open_existing(spec, &file->fd, ret_error);
+	return res == -EEXIST ? open_existing(spec, &file->fd, ret_error) : res;
+}
+
+bool media_file_record(const struct media *media, struct media_record *ret_record)
+{
+	const struct file_media *file = container_of(media, const struct file_media, media);
+
+	if (media->ops != &file_ops)
+		return false;
+	*ret_record = (struct media_record){.size_bytes = media->size_bytes,
+					    .block_bytes = media->block_bytes,
+					    .has_type = true,
+					    .is_block_device = file->is_block_device};
+	return true;
+}
+
+int media_file_open(const struct media_spec *spec, struct media **ret_media,
+		    struct media_error *ret_error)
+{
+	struct file_media *file = calloc(1, sizeof(*file));
+	int res;
+
+	if (!file)
+		return media_fail(ret_error, -ENOMEM, "out of memory");
+	file->may_exceed_size = spec->known != NULL;
+	res = open_fd(file, spec, ret_error);
 	if (res < 0) {
 		free(file);
 		return res;

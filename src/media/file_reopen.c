@@ -114,10 +114,14 @@ int file_reopen(struct media *media, const struct media_spec *spec, struct media
 	file = calloc(1, sizeof(*file));
 	if (!file)
 		return media_fail(ret_error, -ENOMEM, "out of memory");
+	file->may_exceed_size = before->may_exceed_size;
 	file->backing = before->backing;
 	file->backing->refs++;
 	file->fd = file->backing->fd;
 	res = file_setup(file, spec, ret_error);
+	/* What a growth that was not finished has left need not be stable yet. */
+	if (file->may_exceed_size)
+		file->is_stable = false;
 	if (res == 0 && file->media.size_bytes < media->size_bytes / file->media.block_bytes *
 							 file->media.block_bytes)
 		res = media_fail(ret_error, -EINVAL,
@@ -173,6 +177,8 @@ static void created_remove(const struct file_media *file)
 	if (parsed.path && lstat(parsed.path, &st) == 0 && st.st_dev == file->backing->dev &&
 	    st.st_ino == file->backing->inode && unlink(parsed.path) < 0)
 		log_warn("media", "%s: cannot be removed again: %s", parsed.path, strerror(errno));
+	else if (parsed.path && file->has_set_aside)
+		file_put_back(parsed.path);
 	media_spec_free(&parsed);
 }
 

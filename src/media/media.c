@@ -83,8 +83,8 @@ static const struct media_spec *spec_innermost(const struct media_spec *spec)
 	return spec;
 }
 
-int media_open_shared(const char *spec, unsigned member, struct media **ret_media,
-		      struct media_error *ret_error)
+int media_open_on(const char *spec, const struct media_terms *terms, struct media **ret_media,
+		  struct media_error *ret_error)
 {
 	struct media_spec parsed, *store;
 	int res = media_spec_parse(spec, &parsed, ret_error);
@@ -92,14 +92,43 @@ int media_open_shared(const char *spec, unsigned member, struct media **ret_medi
 	if (res < 0)
 		return res;
 	store = (struct media_spec *)spec_innermost(&parsed);
-	store->is_shared = true;
-	store->member = member;
-	if (store->kind == MEDIA_SPEC_FILE)
+	store->is_shared = terms->is_shared;
+	store->member = terms->member;
+	store->known = terms->known;
+	store->is_recreated = terms->is_recreated;
+	if (terms->is_recreated && terms->known && store->size_bytes == 0)
+		store->size_bytes = terms->known->size_bytes;
+	if (store->kind == MEDIA_SPEC_FILE || !terms->is_shared)
 		res = open_parsed(&parsed, ret_media, ret_error);
 	else
 		res = media_fail(ret_error, -EINVAL, "only a file or a block device can be shared");
 	media_spec_free(&parsed);
 	return res;
+}
+
+int media_open_shared(const char *spec, unsigned member, struct media **ret_media,
+		      struct media_error *ret_error)
+{
+	const struct media_terms terms = {.is_shared = true, .member = member};
+
+	return media_open_on(spec, &terms, ret_media, ret_error);
+}
+
+bool media_is_loss(int res)
+{
+	switch (res) {
+	case 0:
+	case -ENOMEM:
+	case -EMFILE:
+	case -ENFILE:
+	case -EBUSY: /* and -EWOULDBLOCK: another process has it */
+	case -EAGAIN:
+	case -EINVAL: /* the spec is wrong */
+	case -EINTR:
+		return false;
+	default:
+		return true;
+	}
 }
 
 /* The store itself, under whatever faults. */
@@ -173,6 +202,8 @@ uint64_t media_used_bytes(struct media *media)
 
 int media_member(const struct media *media)
 {
+	if (media_is_lost(media))
+		return media_lost_member(media);
 	return media_file_member(media_innermost((struct media *)media));
 }
 
@@ -190,9 +221,17 @@ bool media_member_is_watched(const struct media *media, int watch_fd)
 	return fd >= 0 && member_lock_is_same(fd, watch_fd);
 }
 
+bool media_get_record(const struct media *media, struct media_record *ret_record)
+{
+	const struct media *store = media_innermost((struct media *)media);
+
+	return media_lost_record(store, ret_record) || media_file_record(store, ret_record);
+}
+
 bool media_problem(struct media *media, struct media_error *ret_problem)
 {
-	return media_file_problem(media_innermost(media), ret_problem);
+	return media_lost_problem(media, ret_problem) ||
+	       media_file_problem(media_innermost(media), ret_problem);
 }
 
 void media_undo(struct media *media)

@@ -102,6 +102,35 @@ struct media_error {
  * Fault rules: see media/fault.c. 0 or -errno with ret_error filled.
  */
 int media_open(const char *spec, struct media **ret_media, struct media_error *ret_error);
+/* What is known of a file or block device from when it was served last. */
+struct media_record {
+	uint64_t size_bytes;  /* at least; 0: not known */
+	uint32_t block_bytes; /* 0: not known */
+	bool has_type;        /* is_block_device counts */
+	bool is_block_device;
+};
+/* How a store is opened, beside what its spec says. */
+struct media_terms {
+	bool is_shared; /* as media_open_shared */
+	unsigned member;
+	/* Data were served from it: it is not made when it is missing, and not grown when it is
+	 * smaller than it was. It may be larger than size=, when a growth was not finished; only
+	 * size= is served then. NULL: a new one. */
+	const struct media_record *known;
+	/* Data are given up: a file of this size takes its place, and what is left of the former
+	 * one is renamed to PATH.lost. Of files alone. */
+	bool is_recreated;
+};
+int media_open_on(const char *spec, const struct media_terms *terms, struct media **ret_media,
+		  struct media_error *ret_error);
+/* After media_open_on failed: whether the store is lost, rather than in use or badly named. */
+bool media_is_loss(int res);
+/* A medium in place of one that is lost: of the size that is known, every operation fails. */
+int media_open_lost(const char *spec, const struct media_terms *terms,
+		    const struct media_error *problem, struct media **ret_media);
+bool media_is_lost(const struct media *media);
+/* To be given as `known` at the next start. False: there is nothing to know (memory). */
+bool media_get_record(const struct media *media, struct media_record *ret_record);
 /*
  * The same for a file or block device that other processes serve at the same time: this process is
  * the given member of them, of at most MEMBER_LOCK_MAX. Opening takes nothing back when it is

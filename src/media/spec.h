@@ -36,6 +36,8 @@ struct media_spec {
 	/* Not of the text: other processes serve it too, and we are this member of them. */
 	bool is_shared;
 	unsigned member;
+	const struct media_record *known; /* of struct media_terms; likewise the next one */
+	bool is_recreated;
 };
 
 /* On 0 the caller frees ret_spec with media_spec_free; on -errno there is nothing to free. */
@@ -51,6 +53,11 @@ int media_file_open(const struct media_spec *spec, struct media **ret_media,
 		    struct media_error *ret_error);
 int media_mem_open(const struct media_spec *spec, struct media **ret_media,
 		   struct media_error *ret_error);
+/* lost.c; false, and -1, of media that are not lost. */
+bool media_lost_problem(const struct media *media, struct media_error *ret_problem);
+bool media_lost_record(const struct media *media, struct media_record *ret_record);
+int media_lost_member(const struct media *media);
+bool media_file_record(const struct media *media, struct media_record *ret_record);
 int media_null_open(const struct media_spec *spec, struct media **ret_media,
 		    struct media_error *ret_error);
 /* The medium that a fault medium wraps; NULL when it is none. */

@@ -85,7 +85,7 @@ static nvme_status create_judge(const struct ns_create *create)
 		return nvme_status_dnr(NVME_SC_INVALID_FIELD);
 	if (create->capacity < create->block_count)
 		return nvme_status_dnr(NVME_SC_THIN_NOT_SUPPORTED);
-	if (create->ana_group > TARGET_ANA_GROUP_MAX)
+	if (create->ana_group > TARGET_ANA_GROUP_LOST - 1)
 		return nvme_status_dnr(NVME_SC_ANA_GROUP_INVALID);
 	shift = lba_format_shift(create->format);
 	if (create->block_count > (uint64_t)INT64_MAX >> shift)

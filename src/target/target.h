@@ -31,10 +31,12 @@
 #define TARGET_COPY_FORMATS           0x5u        /* OCFS: descriptor formats 0 and 2 */
 #define TARGET_RESERVATION_CAPS       0xffu       /* RESCAP: all types, persistence, IEKEY */
 /* Hosts size their tables by these at connect, so that they do not follow the configuration. */
-#define TARGET_NSID_MAX         16384 /* NN and MNAN */
-#define TARGET_ANA_GROUP_MAX    1024  /* ANAGRPMAX and NANAGRPID */
-#define TARGET_NS_LABEL_BYTES   256   /* feature 1Fh */
-#define TARGET_ANA_TRANSITION_S 10    /* ANATT: the longest that a group is in change */
+#define TARGET_NSID_MAX      16384 /* NN and MNAN */
+#define TARGET_ANA_GROUP_MAX 1025  /* ANAGRPMAX and NANAGRPID */
+/* Namespaces whose medium is lost: inaccessible on every port. Documents may use those below. */
+#define TARGET_ANA_GROUP_LOST   TARGET_ANA_GROUP_MAX
+#define TARGET_NS_LABEL_BYTES   256 /* feature 1Fh */
+#define TARGET_ANA_TRANSITION_S 10  /* ANATT: the longest that a group is in change */
 
 /* ---- the snapshot: immutable once given to target_apply -------------------------------------- */
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Loaded into `weft serve` by LD_PRELOAD: kills the process at the Nth change to the store's files,
- * for test_store_crash.py. Changes are writes, syncs, truncations, renames and deletions of files
- * named weft.db* in $WEFT_CRASH_DIR; N is $WEFT_CRASH_AT, 0 for never. A write that is killed is
+ * for test_store_crash.py and test_grow_crash.py. Changes are writes, syncs, truncations, renames
+ * and deletions of files named weft.db* or image* in $WEFT_CRASH_DIR; what rings write does not
+ * come by here. N is $WEFT_CRASH_AT, 0 for never. A write that is killed is
  * torn: its first half is done.
  *
  * While the file $WEFT_CRASH_FULL exists, the disk is full: every write fails.
@@ -98,7 +99,7 @@ static bool path_counts(const char *path)
 	size_t len = shim.is_ready ? strlen(shim.dir) : 0;
 
 	return shim.is_ready && strncmp(path, shim.dir, len) == 0 &&
-	       strncmp(path + len, "/weft.db", 8) == 0;
+	       (strncmp(path + len, "/weft.db", 8) == 0 || strncmp(path + len, "/image", 6) == 0);
 }
 
 static bool fd_counts(int fd, char path[PATH_MAX])

@@ -29,6 +29,9 @@ def document_of(world):
     document = world.document()
     for subsystem in document['subsystems']:
         del subsystem['serial']
+        for ns in subsystem['namespaces']:
+            if ns['media'].startswith('file:'):
+                del ns['media'], ns['uuid'], ns['nguid']
     return document
 
 

@@ -459,6 +459,7 @@ static void daemon_begin(struct reactor_msg *msg)
 		daemon_over(daemon);
 		return;
 	}
+	CHECK(media_registry_expect(daemon->registry, daemon->start.kept) == 0);
 	changes_start(daemon->changes, &daemon->start, &change);
 }
 

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the state store knows of the files and devices that namespaces were served from: size, block
+ * size and type. A start neither makes nor grows one of them (media/media.h, struct media_terms).
+ * Control thread only; private to src/control.
+ */
+#ifndef WEFT_CONTROL_MEDIA_RECORDS_H
+#define WEFT_CONTROL_MEDIA_RECORDS_H
+
+#include "media/media.h"
+#include "target/target.h"
+
+#include <jansson.h>
+
+struct media_records;
+
+int media_records_create(struct media_records **ret_records);
+void media_records_destroy(struct media_records *records);
+/* Every file of the document: its size=, or what the keeper has when that is more. 0 or -errno. */
+int media_records_expect(struct media_records *records, const struct target_keeper *keeper,
+			 const json_t *document);
+/* NULL: nothing was served from it. */
+const struct media_record *media_records_find(const struct media_records *records,
+					      const char *path);
+void media_records_clear(struct media_records *records);
+
+/* Keeps what is known of the medium under its path, when that differs from *kept; NULL: it is no
+ * longer served, and nothing is to be known of it. What fails is logged, and tried again. */
+void media_record_keep(const struct target_keeper *keeper, const char *path,
+		       const struct media *media, struct media_record *kept);
+
+#endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The medium of a namespace whose file or device is lost: missing at the start, cut, or not what it
+ * was. It has the size that hosts know and fails every operation. The namespace stays in place,
+ * inaccessible (target/target.h, TARGET_ANA_GROUP_LOST), until the file is back or is made anew.
+ *
+ * Any reactor; it has no state that changes. Every operation ends inside submit.
+ */
+#include "media/spec.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct lost_media {
+	struct media media;
+	int member; /* of the cluster that shares the store; -1: ours alone */
+	struct media_record record;
+	struct media_error problem;
+};
+
+static void lost_submit(struct media_io *io)
+{
+	io->done(io, -EIO);
+}
+
+static void lost_close(struct media *media)
+{
+	free(container_of(media, struct lost_media, media));
+}
+
+static const struct media_ops lost_ops = {
+	.name = "lost",
+	.submit = lost_submit,
+	.close = lost_close,
+};
+
+static const struct lost_media *lost_of(const struct media *media)
+{
+	return media->ops == &lost_ops ? container_of(media, const struct lost_media, media) : NULL;
+}
+
+int media_open_lost(const char *spec, const struct media_terms *terms,
+		    const struct media_error *problem, struct media **ret_media)
+{
+	struct lost_media *lost = calloc(1, sizeof(*lost));
+	struct media *media;
+
+	if (!lost)
+		return -ENOMEM;
+	media = &lost->media;
+	media->spec = strdup(spec);
+	if (!media->spec) {
+		free(lost);
+		return -ENOMEM;
+	}
+	lost->member = terms->is_shared ? (int)terms->member : -1;
+	lost->record = *terms->known;
+	lost->problem = *problem;
+	media->ops = &lost_ops;
+	media->block_bytes =
+		lost->record.block_bytes ? lost->record.block_bytes : MEDIA_BLOCK_DEFAULT;
+	/* A namespace has at least one block. */
+	media->size_bytes = lost->record.size_bytes / media->block_bytes * media->block_bytes;
+	if (media->size_bytes == 0)
+		media->size_bytes = media->block_bytes;
+	media->buffer_align_bytes = 1;
+	*ret_media = media;
+	return 0;
+}
+
+bool media_is_lost(const struct media *media)
+{
+	return lost_of(media) != NULL;
+}
+
+bool media_lost_problem(const struct media *media, struct media_error *ret_problem)
+{
+	const struct lost_media *lost = lost_of(media);
+
+	if (lost)
+		*ret_problem = lost->problem;
+	return lost != NULL;
+}
+
+int media_lost_member(const struct media *media)
+{
+	const struct lost_media *lost = lost_of(media);
+
+	return lost ? lost->member : -1;
+}
+
+bool media_lost_record(const struct media *media, struct media_record *ret_record)
+{
+	const struct lost_media *lost = lost_of(media);
+
+	if (lost)
+		*ret_record = lost->record;
+	return lost != NULL;
+}

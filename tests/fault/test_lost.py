@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+A start never makes or empties what the state store knows. An image that is missing, cut, or something
+else than it was: its namespace is inaccessible, health is red, one line of the log tells the file and
+the remedy, the file is left as it is, and everything else is served. `recheck` brings it back when
+the data are, `recreate` alone empties it, under another UUID.
+"""
+
+import os
+import shutil
+import sys
+
+import store_world
+from store_world import World, quoted
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'wire'))
+import nvmetcp as n  # noqa: E402
+from tap import Tap  # noqa: E402
+
+NQN = store_world.DEFAULT_NQN
+SUB = '/v1/subsystems/' + quoted(NQN)
+BLOCK = 4096
+MIB = 1 << 20
+INACCESSIBLE = (3, 0x02)
+ANA_LOG = 0x0c
+
+
+def host_of(world):
+    return n.Host(('127.0.0.1', world.port), NQN)
+
+
+def fill(world, nsid, byte):
+    with host_of(world) as host:
+        host.queue().put(nsid, 0, bytes([byte]) * BLOCK, BLOCK)
+
+
+def read(world, nsid):
+    """The status, and the first byte of the first block."""
+    with host_of(world) as host:
+        cmd = host.queue().read(nsid, 0, 1, BLOCK)
+        return cmd.status, bytes(cmd.data)[:1] if cmd.status == n.OK else None
+
+
+def ana_state(world, nsid):
+    """Of the group that the ANA log has this namespace in."""
+    with host_of(world) as host:
+        page = bytes(host.admin.get_log(ANA_LOG, 4096).data)
+    at, groups = 16, int.from_bytes(page[8:10], 'little')
+    for _ in range(groups):
+        count = int.from_bytes(page[at + 4:at + 8], 'little')
+        nsids = [int.from_bytes(page[at + 32 + 4 * i:at + 36 + 4 * i], 'little') for i in range(count)]
+        if nsid in nsids:
+            return page[at + 16] & 0xf
+        at += 32 + 4 * count
+    return None
+
+
+def ns_of(world, nsid=1):
+    return world.call('GET', '%s/namespaces/%d' % (SUB, nsid))[1]
+
+
+def problems(world):
+    status, answer = world.call('GET', '/v1/health')
+    return status, [problem['text'] for problem in answer['problems'] if problem['severity'] == 'error']
+
+
+def expect_lost(t, world, path, what, nsid=1):
+    t.eq(read(world, nsid)[0], INACCESSIBLE, what + ': reads are inaccessible', 'Base 8.1.1.3')
+    t.eq(ana_state(world, nsid), 3, what + ': the ANA log says so too', 'Base 8.1.1.3')
+    t.ok(ns_of(world, nsid)['live']['lost'], what + ': the API says so')
+    status, texts = problems(world)
+    t.ok(status == 503 and any(path in text for text in texts), what + ': health is red',
+         why='%s %s' % (status, texts))
+    lines = [line for line in world.log().splitlines() if path in line and 'recreate' in line]
+    t.ok(len(lines) == 1 and 'recheck' in lines[0], what + ': one line tells file and remedy',
+         why=world.log())
+
+
+def size_of(path):
+    return os.path.getsize(path) if os.path.exists(path) else None
+
+
+def start(t, world, what):
+    return t.ok(world.start(shim=False), what + ': it starts', why=world.log())
+
+
+def spoil(t, what, options, do):
+    """Two images; do(path) happens to the first one while the target is down."""
+    world = World()
+    image, other = (os.path.join(world.folder, name) for name in ('one', 'two'))
+    with open(image, 'wb') as file:
+        file.truncate(4 * MIB)
+    world.args = ['--listen', '127.0.0.1:%d' % world.port, '--ns', 'file:%s%s' % (image, options),
+                  '--ns', 'file:%s,size=1M' % other]
+    try:
+        start(t, world, what)
+        fill(world, 1, 0x11)
+        fill(world, 2, 0x22)
+        uuid, size = ns_of(world)['uuid'], ns_of(world)['live']['size_bytes']
+        world.stop()
+        shutil.copyfile(image, image + '.saved')
+        do(image)
+        spoilt = size_of(image)
+        for times in ('first', 'second'):
+            start(t, world, what)
+            expect_lost(t, world, image, '%s, %s start' % (what, times))
+            t.eq(ns_of(world)['live']['size_bytes'], size, what + ': it has the size that hosts know')
+            t.eq(read(world, 2), (n.OK, b'\x22'), what + ': the other namespace is served')
+            t.eq(size_of(image), spoilt, what + ': the file is as it was')
+            if times == 'first':
+                world.stop()
+        status, answer = world.call('PATCH', SUB + '/namespaces/1', {'recheck': True})
+        t.ok(status >= 400 and image in str(answer), what + ': recheck finds it lost still',
+             why='%s %s' % (status, answer))
+        world.change('POST', SUB + '/namespaces', {'nsid': 3, 'media': 'mem:1M'})
+        t.eq(read(world, 1)[0], INACCESSIBLE, what + ': other changes leave it lost')
+        if os.path.isdir(image):
+            os.rmdir(image)
+        shutil.copyfile(image + '.saved', image)
+        t.eq(read(world, 1)[0], INACCESSIBLE, what + ': nobody takes up a file that is perhaps half there')
+        world.change('PATCH', SUB + '/namespaces/1', {'recheck': True})
+        t.eq((read(world, 1), ns_of(world)['uuid']), ((n.OK, b'\x11'), uuid),
+             what + ': recheck brings it back as it was')
+        t.eq(problems(world), (200, []), what + ': health is green again')
+        t.eq(world.stop(), 0, what + ': the end')
+        start(t, world, what + ', restored')
+        t.eq(read(world, 1), (n.OK, b'\x11'), what + ': so it is after a restart')
+        world.stop()
+        do(image)
+        start(t, world, what + ', again')
+        world.change('PATCH', SUB + '/namespaces/1', {'recreate': True}) if not os.path.isdir(image) else None
+        if not os.path.isdir(image):
+            t.eq(read(world, 1), (n.OK, b'\0'), what + ': recreated, it is empty')
+            t.ok(ns_of(world)['uuid'] != uuid, what + ': and another namespace')
+            t.eq(size_of(image), size, what + ': of the same size')
+            t.eq(size_of(image + '.lost'), spoilt, what + ': what was left is beside it')
+            status, _ = world.call('PATCH', SUB + '/namespaces/1', {'recreate': True})
+            t.ok(status >= 400, what + ': one that is there is not recreated', why=status)
+            t.eq(world.stop(), 0, what + ': the end')
+            start(t, world, what + ', recreated')
+            t.eq(read(world, 1)[0], n.OK, what + ': it is served after a restart')
+        t.eq(world.alarms(), [], what + ': no alarm in the log')
+    finally:
+        world.remove()
+
+
+def cut(path):
+    os.truncate(path, MIB)
+
+
+def replace(path):
+    os.unlink(path)
+    os.mkdir(path)
+
+
+def default_image(t):
+    world = World()
+    world.args = ['--listen', '127.0.0.1:%d' % world.port]
+    image = os.path.join(world.state, 'default.img')
+    try:
+        start(t, world, 'the default image')
+        fill(world, 1, 0x33)
+        world.stop()
+        os.unlink(image)
+        start(t, world, 'the default image, deleted')
+        expect_lost(t, world, image, 'the default image')
+        t.ok(not os.path.exists(image), 'the default image is not made again')
+        world.change('PATCH', SUB + '/namespaces/1', {'recreate': True})
+        t.eq(read(world, 1), (n.OK, b'\0'), 'recreate makes it again')
+    finally:
+        world.remove()
+
+
+def other_source(t):
+    """A document that is new to a target which knows the file: still no empty file."""
+    world = World()
+    image = os.path.join(world.folder, 'one')
+    world.args = ['--listen', '127.0.0.1:%d' % world.port, '--ns', 'file:%s,size=1M' % image]
+    try:
+        start(t, world, 'flags')
+        fill(world, 1, 0x44)
+        world.stop()
+        os.unlink(image)
+        world.args = ['--listen', '127.0.0.1:%d' % world.port, '--ns', 'mem:1M', '--ns',
+                      'file:%s,size=2M' % image, '--reset']
+        if t.ok(world.start(shim=False), 'other flags: it starts', why=world.log()):
+            t.eq((read(world, 1)[0], read(world, 2)[0]), (n.OK, INACCESSIBLE),
+                 'a known file under another number is lost, not made')
+            t.ok(not os.path.exists(image), 'and is not made')
+    finally:
+        world.remove()
+
+
+def main():
+    t = Tap()
+    for name, part in (
+            ('deleted', lambda: spoil(t, 'deleted', ',size=4M', os.unlink)),
+            ('cut', lambda: spoil(t, 'cut', ',size=4M', cut)),
+            ('cut without size=', lambda: spoil(t, 'cut without size=', '', cut)),
+            ('replaced', lambda: spoil(t, 'replaced', ',size=4M', replace)),
+            ('default image', lambda: default_image(t)),
+            ('other source', lambda: other_source(t))):
+        with t.guard(name):
+            part()
+    sys.exit(t.done())
+
+
+main()
