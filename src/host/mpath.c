@@ -39,10 +39,11 @@ void mpath_say(struct mpath *mpath, const struct path *path, const char *format,
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	log_info("host", "%s: path %s: %s", mpath->config.subsystem_nqn, path->name, text);
 	if (mpath->callbacks.path_changed != NULL && index < mpath->path_count &&
 	    !mpath->is_closing)
 		mpath->callbacks.path_changed(mpath, mpath->arg, index, text);
+	else
+		log_info("host", "%s: path %s: %s", mpath->config.subsystem_nqn, path->name, text);
 }
 
 static void mpath_free(struct mpath *mpath)

@@ -110,9 +110,10 @@ struct mpath_callbacks {
 	 * could be connected within connect_ms (mpath_close is still needed, and attempts go on).
 	 */
 	void (*ready)(struct mpath *mpath, void *arg, int res, const struct host_error *error);
-	/* A namespace appeared, changed or went. May be NULL. */
+	/* A namespace appeared, changed, went or was replaced. NULL: it is logged. */
 	void (*ns_changed)(struct mpath *mpath, void *arg, uint32_t nsid);
-	/* A path came, went or changed its ANA states. For the log of people. May be NULL. */
+	/* A path came, went or changed its ANA states. For the log of people, which is the caller's
+	 * then: NULL leaves it to the engine. */
 	void (*path_changed)(struct mpath *mpath, void *arg, unsigned path, const char *what);
 };
 

@@ -129,8 +129,13 @@ static void ns_tell(struct mpath_ns *ns)
 {
 	struct mpath *mpath = ns->mpath;
 
-	if (mpath->is_ready_told && !mpath->is_closing && mpath->callbacks.ns_changed != NULL)
+	if (!mpath->is_ready_told || mpath->is_closing)
+		return;
+	if (mpath->callbacks.ns_changed != NULL)
 		mpath->callbacks.ns_changed(mpath, mpath->arg, ns->nsid);
+	else
+		log_info("host", "%s: namespace %u %s", mpath->config.subsystem_nqn, ns->nsid,
+			 ns->is_gone ? "is gone" : "is new or has changed");
 }
 
 /* ---- who may carry its commands ---------------------------------------------------------------
@@ -297,8 +302,6 @@ static int ns_retire(struct mpath_ns *ns, struct join_ns *joined,
 	memset(ns->on, 0, sizeof(ns->on));
 	ns->candidate_count = 0;
 	ns_set_gone(ns);
-	log_info("host", "%s: namespace %u was replaced by another one",
-		 mpath->config.subsystem_nqn, ns->nsid);
 	*ret_new = fresh;
 	return 0;
 }

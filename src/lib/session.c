@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -92,6 +93,19 @@ static void session_join(struct session *session)
 	free(session);
 }
 
+/* Signals are the caller's: a handler of the program must not run on this thread. */
+static int session_thread_start(struct session *session)
+{
+	sigset_t all, before;
+	int res;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &before);
+	res = -pthread_create(&session->thread, NULL, session_main, session);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return res;
+}
+
 /* The reactor and its thread. 0, or -errno with the reason in *ret_error. */
 static int session_start(struct session *session, struct host_error *ret_error)
 {
@@ -104,7 +118,7 @@ static int session_start(struct session *session, struct host_error *ret_error)
 		return res;
 	}
 	sem_init(&session->answered, 0, 0);
-	res = -pthread_create(&session->thread, NULL, session_main, session);
+	res = session_thread_start(session);
 	if (res != 0) {
 		text_copy(ret_error->text, sizeof(ret_error->text), "cannot start a thread");
 		sem_destroy(&session->answered);

@@ -12,6 +12,7 @@ static struct weft *weft;
 /* What the log and event callbacks have said. */
 static pthread_mutex_t said_lock = PTHREAD_MUTEX_INITIALIZER;
 static char said_lines[65536];
+static char logged_lines[65536]; /* of the log alone */
 
 static void said_add(const char *line)
 {
@@ -38,8 +39,38 @@ static void on_event(void *arg, const char *line)
 	said_add(line);
 }
 
+/* Lines of the log that tell of this. */
+static unsigned logged_count(const char *text)
+{
+	unsigned count = 0;
+
+	pthread_mutex_lock(&said_lock);
+	for (const char *at = logged_lines; (at = strstr(at, text)) != NULL; at++)
+		count++;
+	pthread_mutex_unlock(&said_lock);
+	return count;
+}
+
+static void logged_reset(void)
+{
+	pthread_mutex_lock(&said_lock);
+	logged_lines[0] = '\0';
+	pthread_mutex_unlock(&said_lock);
+}
+
+static void logged_add(const char *line)
+{
+	size_t used;
+
+	pthread_mutex_lock(&said_lock);
+	used = strlen(logged_lines);
+	snprintf(logged_lines + used, sizeof(logged_lines) - used, "%s\n", line);
+	pthread_mutex_unlock(&said_lock);
+}
+
 static void on_log(void *arg, int level, const char *line)
 {
+	logged_add(line);
 	if (level < 0 || level > 3)
 		said_add("a level that is none");
 	if (level >= 2)
@@ -179,6 +210,7 @@ static void adds_and_removes_paths(void)
 	struct weft_path_info infos[8] = {{.size = sizeof(infos[0])}};
 	struct weft_error error;
 	uint8_t bytes[512];
+	char live[64];
 
 	/* Two reactors. */
 	EXPECT_EQ(2, weft_paths(subsystem, NS_SMALL, infos, 8));
@@ -186,10 +218,15 @@ static void adds_and_removes_paths(void)
 	EXPECT(strcmp(infos[0].ana_state, "optimized") == 0 &&
 	       infos[0].reactor != infos[1].reactor);
 	EXPECT(strstr(infos[0].address, world_env("WEFT_PORT")) != NULL);
+	logged_reset();
 	EXPECT_EQ(0, weft_path_add(subsystem, &second, &error));
 	EXPECT_EQ(-EEXIST, weft_path_add(subsystem, &second, &error));
 	EXPECT(strstr(error.text, world_env("WEFT_PORT_2")) != NULL);
 	EXPECT_EQ(4, weft_paths(subsystem, 0, NULL, 0));
+	snprintf(live, sizeof(live), "127.0.0.1:%s: live", second.service);
+	for (int i = 0; i < 2000 && logged_count(live) < 2; i++)
+		usleep(10000); /* poll with a deadline */
+	EXPECT_EQ(2, logged_count(live));
 	EXPECT_EQ(0, weft_path_remove(subsystem, &second, &error));
 	EXPECT_EQ(-ENOENT, weft_path_remove(subsystem, &second, &error));
 	EXPECT_EQ(0, weft_read(ns, bytes, 0, 1));
@@ -217,6 +254,11 @@ static void knows_that_a_namespace_has_gone(void)
 	for (int i = 0; i < 2000 && !has_said("namespace 6 has gone"); i++)
 		usleep(10000); /* poll with a deadline */
 	EXPECT(has_said("reactor 0: namespace 6 has gone"));
+	for (int i = 0; i < 2000 && !has_said("reactor 1: namespace 6 has gone"); i++)
+		usleep(10000); /* poll with a deadline */
+	/* Each reactor logs what happened to it once. */
+	EXPECT_EQ(1, logged_count("reactor 0: namespace 6 has gone"));
+	EXPECT_EQ(2, logged_count("namespace 6 "));
 	EXPECT_EQ(-ENXIO, weft_read(ns, bytes, 0, 1));
 	EXPECT_EQ(-ENOENT, weft_ns_open(subsystem, NS_LEAVING, &none, NULL));
 	EXPECT_EQ(6, weft_ns_list(subsystem, NULL, 0));
