@@ -234,6 +234,15 @@ static int lost_fold(struct api_call *call, json_t *ns, struct config_errors *er
 				  call->number);
 		return -EEXIST;
 	}
+	if (is_recreated && json_is_true(json_object_get(ns, "clustered"))) {
+		config_errors_add(
+			errors,
+			"namespace %u is served by other members of the cluster too: put a "
+			"file in its place yourself, and a new \"uuid\" into the documents "
+			"of all members",
+			call->number);
+		return -EPERM;
+	}
 	/* Empty, it is another namespace: no host may take it for the one that it knew. */
 	if (is_recreated) {
 		uuid_random(&uuid);

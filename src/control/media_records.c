@@ -176,7 +176,8 @@ void media_record_keep(const struct target_keeper *keeper, const char *path,
 	/* Of a lost one the record is what it was. */
 	if (!keeper->keep || (media && (media_is_lost(media) || !media_get_record(media, &now))))
 		return;
-	if (now.size_bytes == kept->size_bytes && now.block_bytes == kept->block_bytes &&
+	/* What is no longer served may have been lost, and then *kept does not tell. */
+	if (media && now.size_bytes == kept->size_bytes && now.block_bytes == kept->block_bytes &&
 	    now.is_block_device == kept->is_block_device)
 		return;
 	snprintf(text, sizeof(text), RECORD_FORMAT, now.size_bytes, now.block_bytes,

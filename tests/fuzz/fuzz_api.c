@@ -100,6 +100,11 @@ bool media_registry_is_formatting(const struct media_registry *registry, const s
 	return false;
 }
 
+bool media_registry_is_lost(const struct media_registry *registry, const struct uuid *uuid)
+{
+	return false;
+}
+
 int store_list_audit(struct store *store, unsigned count,
 		     void (*each)(void *arg, const struct store_audit *audit), void *arg)
 {

@@ -238,6 +238,21 @@ void sim_disk_cut(struct sim_disk *disk, uint64_t block_count)
 	disk->cut_at = block_count < disk->block_count ? block_count : UINT64_MAX;
 }
 
+void sim_disk_lose(struct sim_disk *disk, uint64_t blocks_left)
+{
+	disk->left_for = blocks_left;
+}
+
+void disk_erase_from(struct sim_disk *disk, uint64_t block)
+{
+	const size_t at = block * disk->options.block_bytes;
+	const size_t bytes = (disk->options.block_count_max - block) * disk->options.block_bytes;
+
+	memset(disk->blocks + at, 0, bytes);
+	memset(disk->stable + at, 0, bytes);
+	disk->left_for = UINT64_MAX;
+}
+
 void sim_disk_heal(struct sim_disk *disk)
 {
 	disk->options.error_one_in = 0;
@@ -266,6 +281,7 @@ struct sim_disk *sim_disk_create(struct sim *sim, const struct sim_disk_options 
 	disk->options.block_count_max = most;
 	disk->block_count = options->block_count;
 	disk->cut_at = UINT64_MAX;
+	disk->left_for = UINT64_MAX;
 	snprintf(disk->name, sizeof(disk->name), "%s", options->name ? options->name : "disk");
 	disk->options.name = disk->name;
 	CHECK(sim_disk_find(disk->name) == NULL);

@@ -76,6 +76,10 @@ void sim_disk_set_full(struct sim_disk *disk, bool is_full);
 /* Blocks from there on fail, as of a file that somebody cut (-EIO); block_count_max: mended, and
  * what was there is there again. */
 void sim_disk_cut(struct sim_disk *disk, uint64_t block_count);
+/* From the next open on, as of a file that was deleted (0 blocks left) or cut while nobody served
+ * it; UINT64_MAX: restored, as it was. A target that makes or grows it all the same gets zeroes,
+ * and what was there is gone: the model of the world is not told. */
+void sim_disk_lose(struct sim_disk *disk, uint64_t blocks_left);
 /* No more errors, spikes and misdirected reads; neither full nor cut. */
 void sim_disk_heal(struct sim_disk *disk);
 /* How many reads were misdirected so far. A read that began before one and ended after it may have

@@ -22,7 +22,8 @@ struct sim_disk {
 	uint8_t *stable;
 	uint8_t *flags; /* one byte a block */
 	uint64_t block_count;
-	uint64_t cut_at; /* UINT64_MAX: it is whole */
+	uint64_t cut_at;   /* UINT64_MAX: it is whole */
+	uint64_t left_for; /* blocks that the next open finds; UINT64_MAX: all, 0: no disk */
 	bool is_full;
 	bool has_fence;
 	struct sim_process *fence_owner; /* NULL: of no process */
@@ -75,6 +76,8 @@ struct disk_wish {
 extern const struct media_ops sim_disk_ops;
 
 /* sim_disk.c */
+/* Zeroes from there on, and all of it is there. */
+void disk_erase_from(struct sim_disk *disk, uint64_t block);
 int disk_open_parsed(struct sim_disk *disk, const struct media_spec *spec, int member,
 		     bool is_reopen, struct media **ret_media);
 /* Those of dead processes that have nothing under way any more. */

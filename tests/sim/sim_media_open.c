@@ -60,6 +60,28 @@ static struct disk_handle *handle_of(const struct media *media)
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
+/* As media/file_open.c: what is known is neither made nor grown; what is not may be. */
+static int disk_check(struct sim_disk *disk, const struct media_spec *spec)
+{
+	const uint64_t block_bytes = disk->options.block_bytes;
+
+	if (spec->known != NULL && !spec->is_recreated) {
+		if (disk->left_for == 0)
+			return -ENOENT;
+		if (disk->left_for < disk->block_count &&
+		    disk->left_for * block_bytes < spec->known->size_bytes)
+			return -EUCLEAN;
+		return 0;
+	}
+	if (disk->left_for != UINT64_MAX)
+		disk_erase_from(disk, disk->left_for);
+	/* size= would cut it. */
+	if (!spec->is_shared && spec->size_bytes != 0 &&
+	    spec->size_bytes < disk->block_count * block_bytes)
+		return -EINVAL;
+	return 0;
+}
+
 int __wrap_media_file_open(const struct media_spec *spec, struct media **ret_media,
 			   struct media_error *ret_error)
 {
@@ -70,6 +92,8 @@ int __wrap_media_file_open(const struct media_spec *spec, struct media **ret_med
 		return __real_media_file_open(spec, ret_media, ret_error);
 	disk = sim_disk_find(spec->path + strlen(DISK_PATH));
 	if (disk != NULL)
+		res = disk_check(disk, spec);
+	if (disk != NULL && res == 0)
 		res = disk_open_parsed(disk, spec, spec->is_shared ? (int)spec->member : -1, false,
 				       ret_media);
 	if (res < 0)

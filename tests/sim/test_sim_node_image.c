@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Images that are lost or cut between the end of a simulated node and its next start, and nodes
+ * that die while a namespace grows. A read never gives zeroes where acknowledged data was: it is
+ * served by another member, waits, or gives the data. A node always starts again.
+ */
+#include "../unit/tap.h"
+#include "node_world.h"
+#include "sim_posix.h"
+#include "sim_store.h"
+
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define BLOCKS_WRITTEN 20
+
+static struct nworld world;
+
+static struct sim_node *node(unsigned index)
+{
+	return world.nodes[index].node;
+}
+
+static void write_all(void)
+{
+	static struct nop nop;
+
+	for (unsigned i = 0; i < BLOCKS_WRITTEN; i++) {
+		nop_write(&world, &nop, i * 3, 100 + i);
+		EXPECT(nop_wait(&nop, 1000));
+	}
+}
+
+static void expect_all(const char *when)
+{
+	for (unsigned i = 0; i < BLOCKS_WRITTEN && !tap_case_failed; i++) {
+		uint64_t value = nworld_read(&world, (uint64_t)i * 3);
+
+		EXPECT_THAT(value == 100 + i, "%s: block %u has its data, not %llu", when, i * 3,
+			    (unsigned long long)value);
+	}
+}
+
+/* How many blocks are left of the image, and how the node ended. */
+static const struct {
+	uint64_t left;
+	bool is_killed;
+} losses[] = {
+	{0, false}, {0, true}, {1, false}, {NWORLD_BLOCKS / 2, true}, {NWORLD_BLOCKS - 1, false}};
+
+static bool is_down(struct nworld *unused, void *arg)
+{
+	return sim_node_state(node(0)) == SIM_NODE_DOWN;
+}
+
+static void end_node(bool is_killed)
+{
+	if (!is_killed) {
+		EXPECT(nworld_stop(&world, 0));
+		return;
+	}
+	sim_node_kill(node(0), SIM_DEATH_KILLED);
+	EXPECT(nworld_until(&world, is_down, NULL, 1000));
+}
+
+/* The other member has it still, under its open descriptor. */
+static void a_member_without_its_image_serves_no_zeroes(void)
+{
+	for (unsigned i = 0; i < ARRAY_LEN(losses) && !tap_case_failed; i++) {
+		nworld_create(&world, 11 + i, 2, NULL);
+		EXPECT(nworld_cluster_open(&world));
+		write_all();
+		end_node(losses[i].is_killed);
+		sim_disk_lose(world.disks[0], losses[i].left);
+		EXPECT_THAT(nworld_start(&world, 0), "it starts: %s", world.nodes[0].why);
+		nworld_run_ms(&world, 3000);
+		expect_all("while it is lost");
+		sim_disk_lose(world.disks[0], UINT64_MAX);
+		EXPECT(nworld_stop(&world, 0));
+		EXPECT(nworld_start(&world, 0));
+		EXPECT(nworld_until_live(&world, 2, 20000));
+		expect_all("when it is back");
+		EXPECT_EQ(0, nworld_destroy(&world));
+	}
+}
+
+static void a_lone_node_without_its_image_waits_for_it(void)
+{
+	for (unsigned i = 0; i < ARRAY_LEN(losses) && !tap_case_failed; i++) {
+		static struct nop nop;
+
+		nworld_create(&world, 31 + i, 1, NULL);
+		EXPECT(nworld_start(&world, 0));
+		EXPECT(nworld_connect(&world, 1));
+		write_all();
+		end_node(losses[i].is_killed);
+		sim_disk_lose(world.disks[0], losses[i].left);
+		EXPECT_THAT(nworld_start(&world, 0), "it starts: %s", world.nodes[0].why);
+		nop_read(&world, &nop, 3);
+		EXPECT_THAT(!nop_wait(&nop, 3000) || nop_value(&nop) == 101,
+			    "a read gives no zeroes, got %llu",
+			    (unsigned long long)nop_value(&nop));
+		sim_disk_lose(world.disks[0], UINT64_MAX);
+		EXPECT(nworld_stop(&world, 0));
+		EXPECT(nworld_start(&world, 0));
+		EXPECT(nworld_until_live(&world, 1, 20000));
+		EXPECT(nop_wait(&nop, 20000) && nop_value(&nop) == 101);
+		expect_all("when it is back");
+		EXPECT_EQ(0, nworld_destroy(&world));
+	}
+}
+
+/* ---- growing --------------------------------------------------------------------------------- */
+
+static int edit_grow(json_t *document, void *arg, struct config_errors *errors)
+{
+	json_t *ns = json_array_get(json_object_get(nworld_subsystem(document), "namespaces"), 0);
+
+	return json_object_set_new(ns, "media", json_string("file:/disk/one,size=512K,block=4096"));
+}
+
+static bool is_large(void)
+{
+	json_t *document = sim_node_document(node(0));
+	json_t *ns = json_array_get(json_object_get(nworld_subsystem(document), "namespaces"), 0);
+	bool is_so = strstr(json_string_value(json_object_get(ns, "media")), "512K") != NULL;
+
+	json_decref(document);
+	return is_so;
+}
+
+static bool is_over(struct nworld *unused, void *arg)
+{
+	return ((struct nchange *)arg)->is_done || sim_node_state(node(0)) == SIM_NODE_DOWN;
+}
+
+/* Whether it died at that operation of a growth, in a world of its own. */
+static bool die_in_growth(uint64_t operation, enum sim_death how)
+{
+	struct nchange change;
+	bool has_died;
+
+	nworld_create(&world, 51, 1, NULL);
+	EXPECT(nworld_start(&world, 0));
+	EXPECT(nworld_connect(&world, 1));
+	write_all();
+	sim_node_crash_after(node(0), operation, how);
+	nworld_change(&world, 0, &change, edit_grow);
+	EXPECT(nworld_until(&world, is_over, &change, 10000));
+	nworld_run_ms(&world, 20);
+	has_died = sim_node_state(node(0)) == SIM_NODE_DOWN;
+	if (has_died)
+		EXPECT_THAT(nworld_start(&world, 0), "operation %llu: it starts again: %s",
+			    (unsigned long long)operation, world.nodes[0].why);
+	else
+		sim_node_crash_after(node(0), 0, how);
+	EXPECT_THAT(is_large() || !change.is_done, "operation %llu: what was told is kept",
+		    (unsigned long long)operation);
+	EXPECT(nworld_until_live(&world, 1, 20000));
+	expect_all("after the death");
+	if (!is_large()) {
+		EXPECT(nworld_change_wait(&world, 0, &change, edit_grow));
+		EXPECT_THAT(change.res == 0, "it grows then: %s", change.why);
+	}
+	expect_all("after the growth");
+	EXPECT_EQ(0, nworld_destroy(&world));
+	return has_died;
+}
+
+static void die_at_every_operation_of_a_growth(enum sim_death how)
+{
+	unsigned deaths = 0, survived = 0;
+
+	for (uint64_t operation = 1; survived < 3 && operation < 200 && !tap_case_failed;
+	     operation++) {
+		bool has_died = die_in_growth(operation, how);
+
+		deaths += has_died;
+		survived = has_died ? 0 : survived + 1;
+	}
+	EXPECT_THAT(deaths >= 5, "some deaths, got %u", deaths);
+}
+
+static void a_kill_at_any_operation_of_a_growth_is_survived(void)
+{
+	die_at_every_operation_of_a_growth(SIM_DEATH_KILLED);
+}
+
+static void a_power_loss_at_any_operation_of_a_growth_is_survived(void)
+{
+	die_at_every_operation_of_a_growth(SIM_DEATH_POWER);
+}
+
+int main(void)
+{
+	sim_store_init();
+	log_set_level(LOG_LEVEL_OFF);
+	TAP_RUN(a_member_without_its_image_serves_no_zeroes);
+	TAP_RUN(a_lone_node_without_its_image_waits_for_it);
+	TAP_RUN(a_kill_at_any_operation_of_a_growth_is_survived);
+	TAP_RUN(a_power_loss_at_any_operation_of_a_growth_is_survived);
+	return tap_end();
+}
