@@ -185,7 +185,7 @@ def script():
     return [
         ('POST', '/v1/subsystems', {'nqn': NQN % 'a', 'allow_any_host': True}),
         ('POST', '/v1/subsystems/%s/namespaces' % first, {'nsid': 1, 'media': 'mem:1M'}),
-        ('POST', '/v1/subsystems', {'nqn': NQN % 'b', 'namespaces': [
+        ('POST', '/v1/subsystems', {'nqn': NQN % 'b', 'hosts': ['nqn.2014-08.org.example:first'], 'namespaces': [
             {'nsid': 1, 'media': 'mem:1M'}, {'nsid': 2, 'media': 'null:1M'}]}),
         (RESERVE, None, None),
         ('POST', '/v1/subsystems/%s/hosts' % second, {'nqn': 'nqn.2014-08.org.example:host'}),

@@ -204,7 +204,10 @@ static void properties_round_trip(void)
 
 static void capabilities_have_their_bits(void)
 {
-	struct ctrl_capabilities cap = {128, 15000, true, false}, got;
+	struct ctrl_capabilities cap = {.queue_size_max = 128,
+					.ready_timeout_ms = 15000,
+					.supports_nvm = true},
+				 got;
 
 	/* CSS bit 0 at 37, TO 30 at 24, CQR at 16, MQES 127. */
 	EXPECT_EQ(1ull << 37 | 30u << 24 | 1 << 16 | 127, cap_encode(&cap));
@@ -218,7 +221,16 @@ static void capabilities_have_their_bits(void)
 	EXPECT_EQ(128, got.queue_size_max);
 	EXPECT_EQ(127500, got.ready_timeout_ms);
 	EXPECT(got.supports_nvm && got.supports_io_command_sets);
-	cap = (struct ctrl_capabilities){65536, 0, false, false};
+	EXPECT(!got.has_ready_with_media);
+	cap.has_ready_with_media = true;
+	EXPECT_EQ(1, cap_encode(&cap) >> 59 & 3);
+	cap_decode(cap_encode(&cap), &got);
+	EXPECT(got.has_ready_with_media);
+	cap.ready_timeout_ms = 501;
+	EXPECT_EQ(2, crto_encode(&cap));
+	cap.ready_timeout_ms = UINT32_MAX;
+	EXPECT_EQ(0xffff, crto_encode(&cap));
+	cap = (struct ctrl_capabilities){.queue_size_max = 65536};
 	EXPECT_EQ(1ull << 44 | 1 << 16 | 0xffff, cap_encode(&cap));
 }
 

@@ -180,8 +180,8 @@ def usage(t):
     rows = [
         (['--path', 'nowhere.invalid:1'], 'cannot find the address'), (['--path', '127.0.0.1:0x'], 'cannot find'),
         (['--target', 'x'], '--target wants'), (['--target', 'nqn.2026-11.io.weft:a@'], '--target wants'),
-        (['--target', 'bad@127.0.0.1'], 'NQN "bad"'), (['--policy', 'best'], 'no policy "best"'),
-        (['--profile', 'best'], 'no profile "best"'), (['--set', 'nothing=1'], 'nothing'),
+        (['--target', 'bad@127.0.0.1'], 'NQN "bad"'), (['--policy', 'best'], '--policy: "best" is not one of numa'),
+        (['--profile', 'best'], '--profile: "best" is not one of default'), (['--set', 'nothing=1'], 'nothing'),
         (['--hedge', '100'], '--hedge wants'), (['--hedge', 'x'], '--hedge wants'), (['--hedge', '0'], '--hedge wants'),
         (['--hedge-extra', '0'], '--hedge-extra wants'), (['--policy', 'latency', '--idle-controllers', '1'], '--idle'),
         (['--target', 'nqn.2026-11.io.weft:a@127.0.0.1', '--target', 'nqn.2026-11.io.weft:b@127.0.0.1', '--verify'],
