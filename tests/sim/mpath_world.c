@@ -34,7 +34,9 @@ static void probe_land(struct probe *probe, const struct media_io *io)
 		probe = probe->master;
 	for (uint64_t i = 0; i < io->len_bytes / MWORLD_BLOCK_BYTES; i++) {
 		uint64_t block = io->offset / MWORLD_BLOCK_BYTES + i;
+		uint64_t meant = probe_value(probe, block) >> 56;
 
+		probe->strays += meant != 0 && meant != probe->life + 1;
 		if (probe->landing_count < MWORLD_LANDINGS_MAX)
 			probe->landings[probe->landing_count++] = (struct probe_landing){
 				reactor_now_ns(probe->reactor), block, probe_value(probe, block)};
@@ -226,7 +228,8 @@ static struct subsystem *subsystem_build(struct mworld *world, unsigned target)
 		subsystem->ns_count++;
 		*ns = (struct ns){.nsid = i + 1, .ana_group = i + 1};
 		ns_bind(ns, ns_store_get(world->ns[i].stores[target]));
-		snprintf(name, sizeof(name), "ns %u %u", i + 1, world->ns[i].is_other ? target : 0);
+		snprintf(name, sizeof(name), "ns %u %u %u", i + 1,
+			 world->ns[i].is_other ? target : 0, world->ns[i].life);
 		uuid_from_name(name, &ns->uuid);
 		memcpy(ns->nguid, ns->uuid.bytes, sizeof(ns->nguid));
 	}
@@ -338,6 +341,18 @@ void mworld_grow(struct mworld *world, unsigned ns)
 	world->ns[ns].probe = probe;
 }
 
+void mworld_replace(struct mworld *world, unsigned ns)
+{
+	struct ns_store **store = &world->ns[ns].stores[0];
+	struct probe *probe = probe_open(world, world->ns[ns].probe->block_count);
+
+	CHECK(world->target_count == 1);
+	ns_store_put(*store);
+	CHECK(ns_store_create(&probe->media, world->is_wide ? 2 : 1, store) == 0);
+	probe->life = ++world->ns[ns].life;
+	world->ns[ns].probe = probe;
+}
+
 static void target_start(struct mworld *world, unsigned index)
 {
 	struct target_config config = {.control = world->control,
@@ -345,8 +360,13 @@ static void target_start(struct mworld *world, unsigned index)
 				       .reactor_count = world->is_wide ? 2 : 1,
 				       .buf_counts = {64, 64, 64},
 				       .random_seed = ++world->starts,
-				       .cntlid_first = (uint16_t)(1 + index * MWORLD_CNTLIDS),
-				       .cntlid_last = (uint16_t)((index + 1) * MWORLD_CNTLIDS)};
+				       .cntlid_first = 1,
+				       .cntlid_last = MWORLD_CNTLIDS};
+
+	if (!world->has_equal_cntlids) {
+		config.cntlid_first = (uint16_t)(1 + index * MWORLD_CNTLIDS);
+		config.cntlid_last = (uint16_t)((index + 1) * MWORLD_CNTLIDS);
+	}
 
 	CHECK(target_create(&config, &world->targets[index]) == 0);
 }
@@ -470,6 +490,18 @@ void mworld_create_two(struct mworld *world, uint64_t seed, unsigned port_count,
 	targets_create(world);
 }
 
+void mworld_create_twins(struct mworld *world, uint64_t seed, const struct sim_options *options)
+{
+	world_fill(world, seed, 2, options);
+	world->target_count = 2;
+	world->has_equal_cntlids = true;
+	/* Blocks of its own, under the same UUID. */
+	world->ns[0].is_other = true;
+	targets_create(world);
+	world->ns[0].is_other = false;
+	mworld_apply(world);
+}
+
 static void on_stopped(void *arg)
 {
 	((struct mworld *)arg)->stopping--;
@@ -533,7 +565,12 @@ static void on_ready(struct mpath *mpath, void *arg, int res, const struct host_
 
 static void on_ns_changed(struct mpath *mpath, void *arg, uint32_t nsid)
 {
+	struct ns_info info;
+
 	((struct mworld *)arg)->ns_changed_count++;
+	/* What is told is complete. */
+	mpath_ns_info(mpath_ns_find(mpath, nsid), &info);
+	CHECK(info.identity.block_bytes == MWORLD_BLOCK_BYTES && info.identity.block_count > 0);
 }
 
 static void on_path_changed(struct mpath *mpath, void *arg, unsigned path, const char *what)
@@ -692,7 +729,7 @@ static void mop_submit(struct mop *mop)
 
 	if (!is_inside)
 		sim_enter(world->reactor);
-	mpath_submit(mworld_handle(world, 1), &mop->io);
+	mpath_submit(world->handle != NULL ? world->handle : mworld_handle(world, 1), &mop->io);
 	if (!is_inside)
 		sim_leave(world->reactor);
 }

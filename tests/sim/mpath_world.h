@@ -49,6 +49,9 @@ struct probe {
 	struct media_io *busy[MWORLD_BUSY_MAX]; /* those under way */
 	struct probe_landing landings[MWORLD_LANDINGS_MAX];
 	unsigned landing_count;
+	/* Which namespace this is; writes that name another one in MWORLD_LIFE bits are strays. */
+	unsigned life;
+	unsigned strays;
 };
 
 /* ---- the world --------------------------------------------------------------------------------
@@ -62,6 +65,7 @@ struct mworld_ns {
 	struct ns_store *stores[2];
 	bool is_absent;
 	bool is_other; /* on the second target it has another UUID */
+	unsigned life; /* counts the namespaces that have had its NSID: part of the UUID */
 };
 
 struct mworld {
@@ -74,6 +78,8 @@ struct mworld {
 	unsigned target_count;
 	bool is_wide; /* one target with two reactors */
 	bool is_shut; /* no host is let in, from the next apply on */
+	/* Set before mworld_create_two: the targets know nothing of each other's CNTLIDs. */
+	bool has_equal_cntlids;
 	struct net_addr addrs[MWORLD_PORTS_MAX];
 	unsigned port_count;
 	struct mworld_ns ns[MWORLD_NS];
@@ -95,6 +101,7 @@ struct mworld {
 
 	struct mpath_config config;
 	struct mpath *mpath;
+	struct mpath_ns *handle; /* that commands are for; NULL: what has NSID 1 now */
 	unsigned ready_count;
 	int ready_res;
 	struct host_error ready_error;
@@ -123,6 +130,8 @@ struct mop {
 /* With port_count ports at 10.0.0.1, 10.0.0.2, ... and short time-outs in world->config. */
 void mworld_create(struct mworld *world, uint64_t seed, unsigned port_count,
 		   const struct sim_options *options);
+/* Likewise two targets that have nothing in common but NQN, serial number, UUIDs and CNTLIDs. */
+void mworld_create_twins(struct mworld *world, uint64_t seed, const struct sim_options *options);
 /* Likewise, but the last port is of another target that has the same name. is_stranger: its first
  * namespace is another one. Else both serve the same blocks. */
 void mworld_create_two(struct mworld *world, uint64_t seed, unsigned port_count, bool is_stranger,
@@ -144,6 +153,11 @@ bool mworld_is_steady(const struct mworld *world);
 void mworld_freeze(struct mworld *world, unsigned target, uint64_t ms);
 /* The namespace has twice as many blocks from the next apply on; those of before stay. */
 void mworld_grow(struct mworld *world, unsigned ns);
+/* From the next apply on another namespace has the NSID, with blocks and a UUID of its own. One
+ * target. */
+void mworld_replace(struct mworld *world, unsigned ns);
+/* For values of writes: which namespace they are meant for. */
+#define MWORLD_LIFE(life) (((uint64_t)(life) + 1) << 56)
 /* Does not wait: for callbacks of the control reactor. */
 void mworld_apply_start(struct mworld *world);
 /* Opens the mpath. */

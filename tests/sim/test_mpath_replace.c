@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Another namespace gets the NSID of a handle, and a stranger gets its address, on the simulated
+ * reactor: no write lands in a namespace that it was not meant for, whichever reactor hears of the
+ * change first, and whatever the write waits for meanwhile.
+ */
+#include "../unit/tap.h"
+#include "mpath_world.h"
+
+#include "base/clock.h"
+
+#define APART_MS 20 /* between the end of one namespace and the next one */
+
+static struct mworld world;
+static const struct sim_options quiet = {.is_orderly = true, .latency_us = 100};
+
+/* The namespace is deleted, and another one is made under its NSID. */
+static void replace(void)
+{
+	world.ns[0].is_absent = true;
+	mworld_apply(&world);
+	mworld_run_ms(&world, APART_MS);
+	world.ns[0].is_absent = false;
+	mworld_replace(&world, 0);
+	mworld_apply(&world);
+}
+
+static void write_first(struct mop *mop, uint64_t block, uint64_t value)
+{
+	mop_write(&world, mop, block, MWORLD_LIFE(0) | value);
+}
+
+/* Nothing that was meant for the first namespace is in the one that has its NSID. */
+static void expect_no_strays(void)
+{
+	EXPECT_EQ(0, world.ns[0].probe->strays);
+}
+
+static bool is_replaced(struct mworld *mworld, void *arg)
+{
+	struct ns_info info;
+
+	if (mworld_handle(mworld, 1) == mworld->handle)
+		return false;
+	mpath_ns_info(mworld_handle(mworld, 1), &info);
+	return !info.is_gone;
+}
+
+static void a_handle_is_stale_for_good(void)
+{
+	static struct mop mop;
+
+	mworld_create(&world, 1, 2, &quiet);
+	mworld_connect(&world);
+	EXPECT(mworld_until_live(&world, 2, 2000));
+	world.handle = mworld_handle(&world, 1);
+	write_first(&mop, 1, 1);
+	EXPECT(mworld_until_done(&mop, 1000));
+	EXPECT_EQ(MPATH_OK, mop.io.result);
+	replace();
+	EXPECT(mworld_until(&world, is_replaced, NULL, 2000));
+	write_first(&mop, 2, 2);
+	EXPECT(mworld_until_done(&mop, 1000));
+	EXPECT_EQ(MPATH_STALE, mop.io.result);
+	EXPECT_EQ(0, world.ns[0].probe->landing_count);
+	/* The new one is another handle. */
+	world.handle = mworld_handle(&world, 1);
+	mop_write(&world, &mop, 3, MWORLD_LIFE(1) | 3);
+	EXPECT(mworld_until_done(&mop, 1000));
+	EXPECT_EQ(MPATH_OK, mop.io.result);
+	EXPECT_EQ(1, world.ns[0].probe->landing_count);
+	expect_no_strays();
+	EXPECT_EQ(0, mworld_destroy(&world));
+}
+
+static void a_write_that_waits_for_a_path_is_not_sent_to_the_next_one(void)
+{
+	static struct mop mop;
+
+	mworld_create(&world, 2, 2, &quiet);
+	mworld_connect(&world);
+	EXPECT(mworld_until_live(&world, 2, 2000));
+	world.handle = mworld_handle(&world, 1);
+	world.ana[0][0] = world.ana[1][0] = ANA_INACCESSIBLE;
+	mworld_apply(&world);
+	mworld_run_ms(&world, 100);
+	write_first(&mop, 1, 1);
+	mworld_run_ms(&world, 50);
+	EXPECT(!mop.is_done);
+	replace();
+	world.ana[0][0] = world.ana[1][0] = ANA_OPTIMIZED;
+	mworld_apply(&world);
+	EXPECT(mworld_until_done(&mop, 5000));
+	/* Deleted first: it may end before the next one is there. */
+	EXPECT(mop.io.result == MPATH_STALE || mop.io.result == MPATH_GONE);
+	EXPECT_EQ(0, world.ns[0].probe->landing_count);
+	EXPECT_EQ(0, mworld_destroy(&world));
+}
+
+/* Its path is lost, and when it is back the target has another namespace. */
+static void a_write_that_waits_for_its_fence_is_not_sent_to_the_next_one(void)
+{
+	static struct mop mop;
+
+	mworld_create(&world, 3, 1, &quiet);
+	mworld_connect(&world);
+	world.handle = mworld_handle(&world, 1);
+	world.ns[0].probe->next_delay_ns = 50 * NS_PER_MS;
+	write_first(&mop, 1, 1);
+	mworld_run_ms(&world, 5);
+	sim_net_partition(world.sim, &world.addrs[0], true);
+	mworld_run_ms(&world, 3000);
+	EXPECT(!mop.is_done);
+	replace();
+	sim_net_partition(world.sim, &world.addrs[0], false);
+	EXPECT(mworld_until_done(&mop, 30000));
+	EXPECT_EQ(MPATH_STALE, mop.io.result);
+	EXPECT_EQ(0, world.ns[0].probe->landing_count);
+	EXPECT_EQ(0, mworld_destroy(&world));
+}
+
+/* ---- two reactors ---------------------------------------------------------------------------- */
+
+static struct reactor *other_reactor;
+static struct mpath *other_mpath;
+static bool is_other_ready, is_other_gone;
+
+static void on_other_ready(struct mpath *mpath, void *arg, int res, const struct host_error *error)
+{
+	is_other_ready = res == 0;
+}
+
+static void on_other_gone(void *arg)
+{
+	is_other_gone = true;
+}
+
+static bool other_is_ready(struct mworld *mworld, void *arg)
+{
+	return is_other_ready;
+}
+
+static bool other_is_gone(struct mworld *mworld, void *arg)
+{
+	return is_other_gone;
+}
+
+static void other_open(void)
+{
+	static const struct mpath_callbacks callbacks = {.ready = on_other_ready};
+	struct reactor_config config = {.index = 7, .cpu = -1};
+
+	is_other_ready = is_other_gone = false;
+	CHECK(reactor_create(&config, &other_reactor) == 0);
+	sim_enter(other_reactor);
+	CHECK(mpath_open(other_reactor, &world.config, world.addrs, world.port_count, &callbacks,
+			 NULL, &other_mpath) == 0);
+	sim_leave(other_reactor);
+	EXPECT(mworld_until(&world, other_is_ready, NULL, 2000));
+}
+
+static void other_close(void)
+{
+	sim_enter(other_reactor);
+	mpath_close(other_mpath, on_other_gone, NULL);
+	sim_leave(other_reactor);
+	EXPECT(mworld_until(&world, other_is_gone, NULL, 5000));
+	reactor_destroy(other_reactor);
+}
+
+/* As soon as the first reactor knows, the second one's namespace counts as replaced, whether or not
+ * it has heard of that. */
+static void what_one_reactor_knows_all_know(void)
+{
+	struct join *join = join_create();
+	struct ns_info info;
+
+	mworld_create(&world, 4, 1, &quiet);
+	world.config.join = join;
+	mworld_connect(&world);
+	other_open();
+	world.handle = mworld_handle(&world, 1);
+	mpath_ns_info(mpath_ns_find(other_mpath, 1), &info);
+	EXPECT(!info.is_gone);
+	replace();
+	EXPECT(mworld_until(&world, is_replaced, NULL, 2000));
+	EXPECT(join_ns_is_replaced(info.joined));
+	mpath_ns_info(world.handle, &info);
+	EXPECT(info.is_gone);
+	expect_no_strays();
+	other_close();
+	EXPECT_EQ(0, mworld_destroy(&world));
+	join_put(join);
+}
+
+/* ---- strangers ------------------------------------------------------------------------------- */
+
+static void a_target_with_equal_cntlids_is_never_written_to(void)
+{
+	static struct mop mop;
+	unsigned live;
+
+	mworld_create_twins(&world, 5, &quiet);
+	mworld_connect(&world);
+	for (uint64_t i = 0; i < 64; i++) {
+		mop_write(&world, &mop, i % MWORLD_BLOCKS, i + 1);
+		EXPECT(mworld_until_done(&mop, 2000));
+		EXPECT_EQ(MPATH_OK, mop.io.result);
+		mworld_run_ms(&world, 20);
+	}
+	live = 0;
+	for (unsigned i = 0; i < 2; i++) {
+		struct path_info info = mworld_info(&world, i);
+
+		live += info.state == PATH_LIVE;
+		EXPECT((info.state == PATH_LIVE) == (info.refusal[0] == '\0'));
+	}
+	EXPECT_EQ(1, live);
+	EXPECT(world.ns[0].probe->landing_count == 0 ||
+	       world.ns[0].second_probe->landing_count == 0);
+	EXPECT_EQ(64, world.ns[0].probe->landing_count + world.ns[0].second_probe->landing_count);
+	EXPECT_EQ(0, mworld_destroy(&world));
+}
+
+int main(void)
+{
+	TAP_RUN(a_handle_is_stale_for_good);
+	TAP_RUN(a_write_that_waits_for_a_path_is_not_sent_to_the_next_one);
+	TAP_RUN(a_write_that_waits_for_its_fence_is_not_sent_to_the_next_one);
+	TAP_RUN(what_one_reactor_knows_all_know);
+	TAP_RUN(a_target_with_equal_cntlids_is_never_written_to);
+	return tap_end();
+}
