@@ -47,6 +47,12 @@ enum attach_news attach_ns_look(struct attach_ns *attached)
 			  served->nsid);
 		return ATTACH_CHANGED;
 	}
+	if (res == 0 && now.is_stale && !attached->has_told_replaced) {
+		attached->has_told_replaced = true;
+		cli_error(attached->command,
+			  "namespace %" PRIu32 " was replaced by another one; attach that anew",
+			  served->nsid);
+	}
 	if (res != 0 || now.is_gone)
 		return ATTACH_GONE;
 	if (now.block_count < served->block_count) {

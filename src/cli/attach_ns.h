@@ -14,6 +14,7 @@ struct attach_ns {
 	struct ns_handle handle; /* handle.info: as it is served */
 	int event_fd;            /* readable: look again */
 	bool is_stale;           /* a request ended with -ESTALE: look again */
+	bool has_told_replaced;
 };
 
 enum attach_news {

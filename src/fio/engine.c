@@ -39,6 +39,10 @@ struct engine_options {
 	unsigned int reactors;
 	unsigned int spin_us;
 	unsigned int data_digest;
+	/* Not an option: which namespace setup has found, for the job that opens it again. */
+	bool has_found;
+	uint8_t found_uuid[16];
+	uint8_t found_nguid[16];
 };
 
 #define ENGINE_OPTION(option_name, long_name, option_type, member, text)                           \
@@ -286,8 +290,19 @@ static int engine_setup(struct thread_data *td)
 		td->o.open_files++;
 	}
 	td->files[0]->real_file_size = engine->info.block_count * engine->info.block_bytes;
+	options->has_found = true;
+	memcpy(options->found_uuid, engine->info.uuid, sizeof(options->found_uuid));
+	memcpy(options->found_nguid, engine->info.nguid, sizeof(options->found_nguid));
 	engine_close(engine);
 	return 0;
+}
+
+/* The NSID may be another namespace's by now. */
+static bool is_found_ns(const struct engine_options *options, const struct weft_ns_info *info)
+{
+	return !options->has_found ||
+	       (memcmp(options->found_uuid, info->uuid, sizeof(info->uuid)) == 0 &&
+		memcmp(options->found_nguid, info->nguid, sizeof(info->nguid)) == 0);
 }
 
 /* In the process or thread of the job. */
@@ -296,6 +311,12 @@ static int engine_init(struct thread_data *td)
 	struct engine *engine;
 	int res = engine_open(td, &engine);
 
+	if (res == 0 && !is_found_ns(td->eo, &engine->info)) {
+		log_err("%s: namespace %u is another one than when the job was set up\n",
+			ENGINE_NAME, engine->info.nsid);
+		engine_close(engine);
+		res = -ESTALE;
+	}
 	if (res != 0) {
 		td_verror(td, -res, "weft_open");
 		return 1;
