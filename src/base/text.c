@@ -99,11 +99,20 @@ static int text_parse_with_unit(const char *text, const struct text_unit *units,
 int text_parse_size(const char *text, uint64_t *ret_bytes)
 {
 	static const struct text_unit units[] = {
-		{"", 1},           {"B", 1},
-		{"K", 1ull << 10}, {"KiB", 1ull << 10},
-		{"M", 1ull << 20}, {"MiB", 1ull << 20},
-		{"G", 1ull << 30}, {"GiB", 1ull << 30},
-		{"T", 1ull << 40}, {"TiB", 1ull << 40},
+		{"", 1},
+		{"B", 1},
+		{"K", 1ull << 10},
+		{"KiB", 1ull << 10},
+		{"KB", 1000ull},
+		{"M", 1ull << 20},
+		{"MiB", 1ull << 20},
+		{"MB", 1000000ull},
+		{"G", 1ull << 30},
+		{"GiB", 1ull << 30},
+		{"GB", 1000000000ull},
+		{"T", 1ull << 40},
+		{"TiB", 1ull << 40},
+		{"TB", 1000000000000ull},
 	};
 
 	return text_parse_with_unit(text, units, ARRAY_LEN(units), ret_bytes);

@@ -155,6 +155,10 @@ int ctl_print_change(struct ctl *ctl, json_t *taken_answer)
 	if (!taken_answer)
 		return CLI_FAILED;
 	if (!ctl_print_json(ctl, taken_answer)) {
+		const json_t *notes = json_object_get(taken_answer, "notes");
+
+		for (size_t i = 0; i < json_array_size(notes); i++)
+			printf("note: %s\n", cli_shown_json(json_array_get(notes, i)));
 		for (size_t i = 0; i < json_array_size(diff); i++)
 			printf("%s\n", cli_shown_json(json_array_get(diff, i)));
 		if (json_array_size(diff) == 0)

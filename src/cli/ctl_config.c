@@ -87,7 +87,6 @@ int ctl_apply(struct ctl *ctl)
 int ctl_import(struct ctl *ctl)
 {
 	json_t *document = file_read(ctl->words[0]);
-	const json_t *notes;
 	json_t *answer;
 
 	if (!document)
@@ -95,8 +94,5 @@ int ctl_import(struct ctl *ctl)
 	answer = ctl_send(ctl, "POST", ctl_path("/config/import?apply=true", NULL, NULL, NULL),
 			  document);
 	json_decref(document);
-	notes = json_object_get(answer, "notes");
-	for (size_t i = 0; !ctl->is_json && i < json_array_size(notes); i++)
-		printf("note: %s\n", cli_shown_json(json_array_get(notes, i)));
 	return ctl_print_change(ctl, answer);
 }

@@ -163,7 +163,7 @@ static const struct api_route *route_find(struct api_call *call, char *allow, si
 
 static void route_missing(struct api_call *call, const char *allow)
 {
-	struct http_answer answer = {.status = 405, .is_problem = true, .allow = allow};
+	struct http_answer answer = {.status = 405, .is_problem = true};
 	char *text = NULL;
 
 	if (allow[0] == 0) {
@@ -174,6 +174,7 @@ static void route_missing(struct api_call *call, const char *allow)
 	if (asprintf(&text, "the method is not possible here; possible: %s", allow) >= 0)
 		answer.taken_body = http_problem_text(answer.status, text);
 	free(text);
+	answer.taken_allow = strdup(allow);
 	answer.body_bytes = answer.taken_body ? strlen(answer.taken_body) : 0;
 	http_request_answer(call->request, &answer);
 	api_call_free(call);

@@ -3,7 +3,7 @@
  * How calls of the REST API end: answers, errors, and changes of the desired state, which are
  * daemon_change edits and answered when they are applied to every reactor and kept.
  *
- * Control reactor only. Errors are {"status", "error", "errors"}: one line for people, then every
+ * Control reactor only. Errors are problem details (RFC 9457): one line for people, then every
  * problem found with its place and remedy.
  */
 #include "base/log.h"
@@ -98,7 +98,11 @@ void api_fail_errors(struct api_call *call, int status, const char *error,
 	}
 	if (kept == 0)
 		json_array_append_new(list, text_json(error));
-	root = json_pack("{s:i, s:o, s:o}", "status", status, "error",
+	/* RFC 9457, section 3.1; "error" says what "detail" does, for clients of former versions.
+	 */
+	root = json_pack("{s:s, s:s, s:i, s:o, s:o, s:o}", "type", "about:blank", "title",
+			 http_status_title(status), "status", status, "detail",
+			 text_json(kept > 0 ? errors->texts[0] : error), "error",
 			 text_json(kept > 0 ? errors->texts[0] : error), "errors", list);
 	answer_json(call, &answer, root);
 }
@@ -195,6 +199,8 @@ void api_change_done(void *arg_call, struct change_result *result)
 			 !call->is_dry_run, "diff", api_diff_json(result->diff));
 	if (root && call->extra)
 		json_object_update(root, call->extra);
+	if (root && call->note[0])
+		json_object_set_new(root, "notes", json_pack("[s]", call->note));
 	if (call->location) {
 		if (root)
 			json_object_set_new(root, "location", json_string(call->location));

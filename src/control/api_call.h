@@ -45,6 +45,7 @@ struct api_call {
 	int (*edit)(struct api_call *call, json_t *document, struct config_errors *errors);
 	int edit_res;
 	bool has_edited; /* edit was called and succeeded */
+	char note[160];  /* of an edit, for its answer; empty: none */
 	json_t *extra;   /* added to the answer of a change; NULL: nothing */
 	char *location;  /* of what was made; NULL: nothing was */
 	/* After a change that is in force and kept, before the answer; NULL: nothing. */
@@ -95,9 +96,12 @@ int document_merge(json_t *object, const json_t *patch);
 /* -EINVAL when the patch would give the element another name. */
 int document_keeps(const json_t *object, const json_t *patch, const char *key,
 		   struct config_errors *errors);
-/* A medium's spec with another size: -EINVAL with an error. The caller frees it. */
+/* A medium's spec with another size, rounded up to whole blocks (*ret_rounded, 0: it was whole).
+ * -EINVAL with an error. The caller frees it. */
 int document_media_resize(const char *spec, const json_t *size, char **ret_spec,
-			  struct config_errors *errors);
+			  uint64_t *ret_rounded, struct config_errors *errors);
+/* -EINVAL with an error when the spec names a size that is no whole number of blocks. */
+int document_media_check_size(const char *spec, struct config_errors *errors);
 /* "%3A" and the like for what may not stand in a path; for free(). */
 
 /* ---- handlers -------------------------------------------------------------------------------- */

@@ -145,24 +145,30 @@ int document_keeps(const json_t *object, const json_t *patch, const char *key,
 
 /* ---- sizes ---------------------------------------------------------------------------------- */
 
-/* The size as it will stand in the spec. */
-static int size_text(const json_t *size, char *text, size_t text_bytes,
-		     struct config_errors *errors)
+static int size_parse(const json_t *size, uint64_t *ret_bytes, struct config_errors *errors)
 {
-	uint64_t bytes = 0;
-
-	if (json_is_integer(size) && json_integer_value(size) > 0) {
-		snprintf(text, text_bytes, "%" JSON_INTEGER_FORMAT, json_integer_value(size));
+	*ret_bytes = 0;
+	if (json_is_integer(size) && json_integer_value(size) > 0)
+		*ret_bytes = (uint64_t)json_integer_value(size);
+	else if (!json_is_string(size) || text_parse_size(json_string_value(size), ret_bytes) < 0)
+		*ret_bytes = 0;
+	if (*ret_bytes > 0 && *ret_bytes <= INT64_MAX - MEDIA_BLOCK_DEFAULT)
 		return 0;
-	}
-	if (json_is_string(size) && strlen(json_string_value(size)) < text_bytes &&
-	    text_parse_size(json_string_value(size), &bytes) == 0 && bytes > 0) {
-		text_copy(text, text_bytes, json_string_value(size));
-		return 0;
-	}
 	config_errors_add(errors,
-			  "size: must be a number of bytes, or a text such as \"512M\" or \"10G\"");
+			  "size: must be a number of bytes, or a text such as \"512M\", \"10G\" or "
+			  "\"20GB\"");
 	return -EINVAL;
+}
+
+/* As it will stand in the spec: as it was given, or, where no whole number of blocks is that, the
+ * bytes of the next one. */
+static void size_text(const json_t *size, uint64_t given, uint64_t bytes, char *text,
+		      size_t text_bytes)
+{
+	if (given == bytes && json_is_string(size) && strlen(json_string_value(size)) < text_bytes)
+		text_copy(text, text_bytes, json_string_value(size));
+	else
+		snprintf(text, text_bytes, "%llu", (unsigned long long)bytes);
 }
 
 /* "file:PATH,a,size=1G,b" and "mem:1G,a": where the size begins and ends in the text. */
@@ -198,12 +204,10 @@ static uint64_t device_bytes(const char *path)
 }
 
 /* A block device grows by itself: asking for the size that it has makes us look again. */
-static int device_resize(const char *spec, uint64_t device, const char *size, char **ret_spec,
+static int device_resize(const char *spec, uint64_t device, uint64_t wanted, char **ret_spec,
 			 struct config_errors *errors)
 {
-	uint64_t wanted = 0;
-
-	if (text_parse_size(size, &wanted) == 0 && wanted == device) {
+	if (wanted == device) {
 		*ret_spec = strdup(spec);
 		return *ret_spec ? 0 : -ENOMEM;
 	}
@@ -214,17 +218,37 @@ static int device_resize(const char *spec, uint64_t device, const char *size, ch
 	return -EINVAL;
 }
 
+/* With another size, of the innermost spec. */
+static int spec_resize(const char *spec, const struct media_spec *inner, const char *size,
+		       char **ret_spec)
+{
+	size_t prefix = strlen(spec) - strlen(inner->text);
+	size_t begin, end;
+
+	size_find(inner, &begin, &end);
+	return asprintf(ret_spec, "%.*s%s%s%s", (int)(prefix + begin), spec,
+			inner->text[begin] == 0 && inner->kind == MEDIA_SPEC_FILE ? ",size=" : "",
+			size, spec + prefix + end) < 0
+		       ? -ENOMEM
+		       : 0;
+}
+
+static uint64_t block_of(const struct media_spec *inner)
+{
+	return inner->block_bytes ? inner->block_bytes : MEDIA_BLOCK_DEFAULT;
+}
+
 int document_media_resize(const char *spec, const json_t *size, char **ret_spec,
-			  struct config_errors *errors)
+			  uint64_t *ret_rounded, struct config_errors *errors)
 {
 	struct media_error error;
 	struct media_spec parsed;
 	const struct media_spec *inner = &parsed;
-	size_t begin, end, prefix;
-	uint64_t device;
+	uint64_t device, given, bytes;
 	char text[32];
-	int res = size_text(size, text, sizeof(text), errors);
+	int res = size_parse(size, &given, errors);
 
+	*ret_rounded = 0;
 	if (res < 0)
 		return res;
 	res = media_spec_parse(spec, &parsed, &error);
@@ -235,19 +259,44 @@ int document_media_resize(const char *spec, const json_t *size, char **ret_spec,
 	while (inner->inner)
 		inner = inner->inner;
 	device = device_bytes(inner->path);
+	bytes = (given + block_of(inner) - 1) / block_of(inner) * block_of(inner);
 	if (device > 0) {
-		res = device_resize(spec, device, text, ret_spec, errors);
-		media_spec_free(&parsed);
-		return res;
+		res = device_resize(spec, device, given, ret_spec, errors);
+	} else if (bytes == inner->size_bytes) {
+		/* However it is written: it has that size. */
+		*ret_spec = strdup(spec);
+		res = *ret_spec ? 0 : -ENOMEM;
+	} else {
+		size_text(size, given, bytes, text, sizeof(text));
+		res = spec_resize(spec, inner, text, ret_spec);
 	}
-	prefix = strlen(spec) - strlen(inner->text);
-	size_find(inner, &begin, &end);
-	if (asprintf(ret_spec, "%.*s%s%s%s", (int)(prefix + begin), spec,
-		     inner->text[begin] == 0 && inner->kind == MEDIA_SPEC_FILE ? ",size=" : "",
-		     text, spec + prefix + end) < 0) {
+	if (device == 0 && bytes != given)
+		*ret_rounded = bytes;
+	if (res == -ENOMEM)
 		config_errors_add(errors, "out of memory");
-		res = -ENOMEM;
-	}
 	media_spec_free(&parsed);
 	return res;
+}
+
+int document_media_check_size(const char *spec, struct config_errors *errors)
+{
+	const struct media_spec *inner;
+	struct media_spec parsed;
+	uint64_t left;
+
+	/* What is wrong with it otherwise is told when the document is checked. */
+	if (media_spec_parse(spec, &parsed, NULL))
+		return 0;
+	for (inner = &parsed; inner->inner;)
+		inner = inner->inner;
+	left = inner->size_bytes % block_of(inner);
+	if (left > 0)
+		config_errors_add(
+			errors,
+			"media: %llu bytes are not a multiple of the block size %llu; use "
+			"%llu",
+			(unsigned long long)inner->size_bytes, (unsigned long long)block_of(inner),
+			(unsigned long long)(inner->size_bytes - left + block_of(inner)));
+	media_spec_free(&parsed);
+	return left > 0 ? -EINVAL : 0;
 }

@@ -120,22 +120,29 @@ static json_int_t nsid_free(json_t *namespaces)
 }
 
 /* "size" is not of the document: it becomes part of the medium's text. */
-static int size_fold(json_t *ns, struct config_errors *errors)
+static int size_fold(struct api_call *call, json_t *ns, struct config_errors *errors)
 {
 	const json_t *size = json_object_get(ns, "size");
 	const char *media = json_string_value(json_object_get(ns, "media"));
 	char *resized = NULL;
+	uint64_t rounded;
 	int res;
 
 	if (!size)
-		return 0;
+		return media && json_object_get(call->body, "media")
+			       ? document_media_check_size(media, errors)
+			       : 0;
 	if (!media) {
 		config_errors_add(errors, "size: needs \"media\", as a text");
 		return -EINVAL;
 	}
-	res = document_media_resize(media, size, &resized, errors);
+	res = document_media_resize(media, size, &resized, &rounded, errors);
 	if (res < 0)
 		return res;
+	if (rounded > 0)
+		snprintf(call->note, sizeof(call->note),
+			 "the size was rounded up to whole blocks: %llu bytes",
+			 (unsigned long long)rounded);
 	json_object_del(ns, "size");
 	res = json_object_set_new(ns, "media", json_string(resized)) < 0 ? -ENOMEM : 0;
 	free(resized);
@@ -167,7 +174,7 @@ static int ns_add(struct api_call *call, json_t *document, struct config_errors 
 		res = -EEXIST;
 	}
 	if (res == 0)
-		res = size_fold(ns, errors);
+		res = size_fold(call, ns, errors);
 	if (res < 0) {
 		json_decref(ns);
 		return res;
@@ -268,7 +275,7 @@ static int ns_edit(struct api_call *call, json_t *document, struct config_errors
 		res = document_merge(ns, call->body);
 	if (res == 0)
 		res = lost_fold(call, ns, errors);
-	return res < 0 ? res : size_fold(ns, errors);
+	return res < 0 ? res : size_fold(call, ns, errors);
 }
 
 void api_ns_patch(struct api_call *call)

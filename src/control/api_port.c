@@ -190,15 +190,15 @@ static void groups_mark(const struct port *port, uint8_t marks[TARGET_ANA_GROUP_
 void api_ana_get(struct api_call *call)
 {
 	const struct snapshot *snapshot = target_snapshot(daemon_target(call->api->daemon));
-	const struct config_port *config = port_of(call);
+	uint16_t id = call->number <= UINT16_MAX ? (uint16_t)call->number : 0;
+	const struct port *port = snapshot ? snapshot_find_port(snapshot, id) : NULL;
 	uint8_t marks[TARGET_ANA_GROUP_MAX + 1] = {0};
-	const struct port *port;
 	json_t *list;
 
-	if (!config)
+	/* One that answers discovery alone is served too, and has no groups. */
+	if (!port && !port_of(call))
 		return;
 	list = json_array();
-	port = snapshot ? snapshot_find_port(snapshot, config->id) : NULL;
 	if (port)
 		groups_mark(port, marks);
 	for (uint32_t group = 1; group <= TARGET_ANA_GROUP_MAX; group++) {

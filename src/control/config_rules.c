@@ -276,8 +276,11 @@ bool config_add_discovery_port(struct config *config, const struct net_addr *add
 	for (at = 0; at < config->port_count && grown[at].id < id; at++)
 		;
 	memmove(&grown[at + 1], &grown[at], (config->port_count - at) * sizeof(*grown));
-	grown[at] = (struct config_port){
-		.id = id, .listen = *addr, .is_discovery_only = true, .is_implied = true};
+	grown[at] = (struct config_port){.id = id,
+					 .listen = *addr,
+					 .is_discovery_only = true,
+					 .is_implied = true,
+					 .zero_copy_min_bytes = TARGET_ZERO_COPY_MIN_BYTES};
 	config->port_count++;
 	return true;
 }

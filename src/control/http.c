@@ -99,15 +99,25 @@ static void request_put(struct http_private *private)
 	free(private->request.body);
 	free(private->answer.taken_body);
 	free(private->answer.taken_location);
+	free(private->answer.taken_allow);
 	free(private);
+}
+
+const char *http_status_title(int status)
+{
+	const char *title = MHD_get_reason_phrase_for((unsigned)status);
+
+	return title ? title : "Error";
 }
 
 char *http_problem_text(int status, const char *error)
 {
 	char *text = NULL;
 
-	if (asprintf(&text, "{\"status\": %d, \"error\": \"%s\", \"errors\": [\"%s\"]}\n", status,
-		     error, error) < 0)
+	if (asprintf(&text,
+		     "{\"type\": \"about:blank\", \"title\": \"%s\", \"status\": %d, \"detail\": "
+		     "\"%s\", \"error\": \"%s\", \"errors\": [\"%s\"]}\n",
+		     http_status_title(status), status, error, error, error) < 0)
 		return NULL;
 	return text;
 }
@@ -175,7 +185,7 @@ static enum MHD_Result mhd_respond(struct http_private *private, struct http_ans
 						   : "application/json");
 	response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
 	response_header(response, MHD_HTTP_HEADER_LOCATION, answer->taken_location);
-	response_header(response, MHD_HTTP_HEADER_ALLOW, answer->allow);
+	response_header(response, MHD_HTTP_HEADER_ALLOW, answer->taken_allow);
 	if (answer->status == MHD_HTTP_UNAUTHORIZED)
 		response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE,
 				"Bearer realm=\"weft\"");
@@ -220,17 +230,9 @@ void http_request_answer(struct http_request *request, struct http_answer *answe
 		/* The server has ended in between. */
 		free(answer->taken_body);
 		free(answer->taken_location);
+		free(answer->taken_allow);
 	} else {
-		char *allow = answer->allow ? strdup(answer->allow) : NULL;
-
 		private->answer = *answer;
-		private->answer.allow = NULL;
-		/* Kept in place of the location, which such an answer does not have. */
-		if (allow) {
-			free(private->answer.taken_location);
-			private->answer.taken_location = allow;
-			private->answer.allow = allow;
-		}
 		request_resume(private);
 	}
 	request_put(private);

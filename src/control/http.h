@@ -48,7 +48,7 @@ struct http_answer {
 	size_t body_bytes;
 	uint64_t generation;  /* the ETag; 0: none */
 	char *taken_location; /* of malloc; NULL: none */
-	const char *allow;    /* methods, with status 405; read before the call returns */
+	char *taken_allow;    /* methods, with status 405, of malloc; NULL: none */
 };
 
 struct http_options {
@@ -78,7 +78,10 @@ void http_server_stop(struct http_server *server, void (*stopped)(void *arg), vo
 
 /* Once for every request. */
 void http_request_answer(struct http_request *request, struct http_answer *answer);
-/* The text of an error: {"status", "error", "errors"}. NULL when out of memory; for free(). */
+/* "Not Found" of 404. */
+const char *http_status_title(int status);
+/* The text of an error as RFC 9457 has it, with "error" and "errors". NULL when out of memory; for
+ * free(). */
 char *http_problem_text(int status, const char *error);
 
 /* ---- http_listen.c

@@ -65,6 +65,12 @@ static void text_sizes(void)
 	EXPECT_EQ(4096, v);
 	EXPECT_EQ(0, text_parse_size("2T", &v));
 	EXPECT_EQ(2ull << 40, v);
+	EXPECT_EQ(0, text_parse_size("2GB", &v));
+	EXPECT_EQ(2000000000, v);
+	EXPECT_EQ(0, text_parse_size("3kB", &v));
+	EXPECT_EQ(3000, v);
+	EXPECT_EQ(0, text_parse_size("1TB", &v));
+	EXPECT_EQ(1000000000000, v);
 	EXPECT_EQ(-EINVAL, text_parse_size("G", &v));
 	EXPECT_EQ(-EINVAL, text_parse_size("1X", &v));
 	EXPECT_EQ(-EINVAL, text_parse_size("1.5G", &v));

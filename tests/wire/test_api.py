@@ -563,91 +563,6 @@ def over_tcp(t, folder, judge):
         tgt.finish(t)
 
 
-class Hoarder(threading.Thread):
-    """Opens connections from one address and says nothing; those that end are opened again."""
-
-    def __init__(self, place, source, count):
-        super().__init__(daemon=True)
-        self.place, self.source, self.count = place, source, count
-        self.conns, self.opened = [], 0
-        self.is_over = False
-        self.start()
-
-    def is_ended(self, conn):
-        try:
-            return conn.recv(1) == b''
-        except BlockingIOError:
-            return False
-        except OSError:
-            return True
-
-    def run(self):
-        while not self.is_over:
-            self.conns = [conn for conn in self.conns if not self.is_ended(conn)]
-            while len(self.conns) < self.count and not self.is_over:
-                try:
-                    conn = socket.create_connection(self.place, 5, (self.source, 0))
-                except OSError:
-                    break
-                conn.setblocking(False)
-                self.conns.append(conn)
-                self.opened += 1
-            time.sleep(0.01)  # polls what was ended
-
-    def end(self):
-        self.is_over = True
-        self.join()
-        for conn in self.conns:
-            conn.close()
-
-
-def hoarders(t, folder, judge):
-    """Connections without a token keep nobody out who has one, nor the Unix socket."""
-    token = 'correct-horse-battery'
-    port = target.free_port()
-    tgt = target.Target(args=['--discovery', 'none', '--api-listen', '127.0.0.1:%d' % port,
-                              '--api-token-file', write_token(folder, token)])
-    place = ('127.0.0.1', port)
-    hoard = [Hoarder(place, '127.0.0.%d' % (i + 2), 100) for i in range(2)]
-    idle = []
-    try:
-        t.ok(target.poll(lambda: all(h.opened >= 200 for h in hoard)), 'two addresses hoard',
-             why=[h.opened for h in hoard])
-        api = restapi.Client(place, judge, token)
-        failures = []
-        for _ in range(30):
-            try:
-                status = api.get('/v1/state').status
-            except (OSError, EOFError) as error:
-                status = str(error)
-            if status != 200:
-                failures.append(status)
-        t.eq(failures, [], 'somebody with the token gets in, 30 times')
-        t.eq(restapi.Client(socket_of(tgt), judge).get('/v1/state').status, 200,
-             'and so does the Unix socket')
-        # A connection whose request is under way, or that has shown the token, is not given up.
-        with restapi.Connection(place) as conn:
-            for _ in range(3):
-                conn.send(restapi.request('GET', '/v1/state', Authorization='Bearer ' + token))
-                t.eq(conn.receive().status, 200, 'a connection with the token is kept')
-                before = sum(h.opened for h in hoard)
-                target.poll(lambda: sum(h.opened for h in hoard) > before + 100)
-        stranger = restapi.Connection(place)
-        started = time.monotonic()
-        t.ok(stranger.is_ended() and time.monotonic() - started < 9,
-             'a connection that shows no token ends soon', why=time.monotonic() - started)
-        stranger.close()
-        idle = [restapi.Connection(socket_of(tgt)) for _ in range(100)]
-        t.eq(restapi.Client(socket_of(tgt), judge).get('/v1/state').status, 200,
-             'idle connections to the Unix socket keep nobody out')
-    finally:
-        for h in hoard:
-            h.end()
-        for conn in idle:
-            conn.close()
-        tgt.finish(t)
-
-
 def refused(name, tap, args, text, status=1, folder=None):
     """A target that must not start."""
     own = folder or tempfile.mkdtemp(prefix='weft-wire-')
@@ -772,7 +687,6 @@ def run_all(t, tgt):
                        ('ending', lambda: ending(t, tgt)),
                        ('ending under load', lambda: ending_under_load(t, tgt, judge)),
                        ('over TCP', lambda: over_tcp(t, tgt.folder, judge)),
-                       ('hoarders', lambda: hoarders(t, tgt.folder, judge)),
                        ('starts', lambda: starts(t, tgt.folder)),
                        ('places', lambda: places(t, judge)),
                        ('schema', lambda: schema_keys(t, judge))):

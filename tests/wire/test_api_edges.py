@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""
+The REST API where others are in the way or details matter: connections without a token, sizes, the
+port that the program adds for discovery, and errors as problem details (RFC 9457). Every answer is
+judged by docs/openapi.json.
+"""
+
+import os
+import socket
+import subprocess
+import threading
+import time
+
+import restapi
+import target
+from tap import Tap
+from test_api import SUB, generation, socket_of, write_token
+
+
+class Hoarder(threading.Thread):
+    """Opens connections from one address and says nothing; those that end are opened again."""
+
+    def __init__(self, place, source, count):
+        super().__init__(daemon=True)
+        self.place, self.source, self.count = place, source, count
+        self.conns, self.opened = [], 0
+        self.is_over = False
+        self.start()
+
+    def is_ended(self, conn):
+        try:
+            return conn.recv(1) == b''
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
+    def run(self):
+        while not self.is_over:
+            self.conns = [conn for conn in self.conns if not self.is_ended(conn)]
+            while len(self.conns) < self.count and not self.is_over:
+                try:
+                    conn = socket.create_connection(self.place, 5, (self.source, 0))
+                except OSError:
+                    break
+                conn.setblocking(False)
+                self.conns.append(conn)
+                self.opened += 1
+            time.sleep(0.01)  # polls what was ended
+
+    def end(self):
+        self.is_over = True
+        self.join()
+        for conn in self.conns:
+            conn.close()
+
+
+def hoarders(t, folder, judge):
+    """Connections without a token keep nobody out who has one, nor the Unix socket."""
+    token = 'correct-horse-battery'
+    port = target.free_port()
+    tgt = target.Target(args=['--discovery', 'none', '--api-listen', '127.0.0.1:%d' % port,
+                              '--api-token-file', write_token(folder, token)])
+    place = ('127.0.0.1', port)
+    hoard = [Hoarder(place, '127.0.0.%d' % (i + 2), 100) for i in range(2)]
+    idle = []
+    try:
+        t.ok(target.poll(lambda: all(h.opened >= 200 for h in hoard)), 'two addresses hoard',
+             why=[h.opened for h in hoard])
+        api = restapi.Client(place, judge, token)
+        failures = []
+        for _ in range(30):
+            try:
+                status = api.get('/v1/state').status
+            except (OSError, EOFError) as error:
+                status = str(error)
+            if status != 200:
+                failures.append(status)
+        t.eq(failures, [], 'somebody with the token gets in, 30 times')
+        t.eq(restapi.Client(socket_of(tgt), judge).get('/v1/state').status, 200,
+             'and so does the Unix socket')
+        # A connection whose request is under way, or that has shown the token, is not given up.
+        with restapi.Connection(place) as conn:
+            for _ in range(3):
+                conn.send(restapi.request('GET', '/v1/state', Authorization='Bearer ' + token))
+                t.eq(conn.receive().status, 200, 'a connection with the token is kept')
+                before = sum(h.opened for h in hoard)
+                target.poll(lambda: sum(h.opened for h in hoard) > before + 100)
+        stranger = restapi.Connection(place)
+        started = time.monotonic()
+        t.ok(stranger.is_ended() and time.monotonic() - started < 9,
+             'a connection that shows no token ends soon', why=time.monotonic() - started)
+        stranger.close()
+        idle = [restapi.Connection(socket_of(tgt)) for _ in range(100)]
+        t.eq(restapi.Client(socket_of(tgt), judge).get('/v1/state').status, 200,
+             'idle connections to the Unix socket keep nobody out')
+    finally:
+        for h in hoard:
+            h.end()
+        for conn in idle:
+            conn.close()
+        tgt.finish(t)
+
+
+def sizes(t, api):
+    """Sizes in both kinds of units, and those that are no whole number of blocks."""
+    path = SUB + '/namespaces/90'
+    answer = api.post(SUB + '/namespaces', {'nsid': 90, 'media': 'null:1M', 'size': '2GB'})
+    t.eq((answer.status, answer.json.get('notes')),
+         (201, ['the size was rounded up to whole blocks: 2000003072 bytes']), '2GB is 10^9 bytes')
+    t.eq(api.get(path).json['media'], 'null:2000003072', 'it is in the document')
+    for size in ('2000003072', 2000003072, '2000003072B', '2GB'):
+        before = generation(api)
+        answer = api.patch(path, {'size': size})
+        t.eq((answer.status, answer.json['diff'], generation(api)), (200, [], before),
+             'the size that it has: nothing differs, no generation: %s' % size)
+    t.eq(api.patch(path, {'size': '3GiB'}).json['diff'],
+         ['~ namespace %s/90: size 1.8 GiB -> 3 GiB' % target.NQN], 'GiB are powers of 1024')
+    before = generation(api)
+    t.eq((api.patch(path, {'size': '3072M'}).json['diff'], generation(api)), ([], before),
+         'the same size in other words')
+    for media in ('file:/nowhere,size=4000000512', 'null:4000000001'):
+        answer = api.post(SUB + '/namespaces', {'nsid': 91, 'media': media})
+        t.ok(answer.status == 400 and 'multiple of the block size 4096' in answer.json['detail'],
+             'no whole number of blocks is refused: ' + media, why=answer.json)
+    t.eq(api.patch(path, {'size': 'GB'}).status, 400, 'no number')
+    api.delete(path)
+
+
+def implied_port(t, judge):
+    """The port that the program adds for discovery is as described, like others."""
+    tgt = target.Target(args=['--discovery', '127.0.0.1:%d' % target.free_port()])
+    api = restapi.Client(socket_of(tgt), judge)
+    ports = api.get('/v1/ports').json['ports']
+    t.eq([port['implied'] for port in ports], [False, True], 'two ports')
+    for port in ports:
+        t.eq(api.get('/v1/ports/%d' % port['id']).status, 200, 'port %d' % port['id'])
+        t.eq(len(api.get('/v1/ports/%d/ana' % port['id']).json['groups']), 0 if port['implied']
+             else 1, 'its ANA groups')
+    run = subprocess.run([target.weft_path(), 'ctl', '--state', os.path.join(tgt.folder, 'state'),
+                          'ana', 'list'], capture_output=True, text=True, timeout=60)
+    t.eq((run.returncode, run.stderr, len(run.stdout.splitlines())), (0, '', 2), 'weft ctl ana list')
+    t.eq(api.violations, [], 'as described')
+    tgt.finish(t)
+
+
+def problems(t, api):
+    """Errors are problem details (RFC 9457), and 405 has Allow and nothing of other answers."""
+    answer = api.get('/v1/nowhere')
+    t.eq((answer.json['type'], answer.json['title'], answer.json['status']),
+         ('about:blank', 'Not Found', 404), 'type, title and status', 'RFC 9457, 3.1')
+    t.ok(answer.json['detail'] == answer.json['error'] == answer.json['errors'][0], 'detail')
+    answer = api.call('PUT', '/v1/state')
+    t.eq((answer.status, answer.header('allow'), answer.header('location')), (405, 'GET', None),
+         '405 names the methods in Allow', 'RFC 9110, 15.5.6')
+    t.eq(answer.json['title'], 'Method Not Allowed', 'and is a problem, too')
+
+
+def run_all(t, tgt):
+    judge = restapi.Judge()
+    api = restapi.Client(socket_of(tgt), judge)
+    for name, rows in (('sizes', lambda: sizes(t, api)), ('problems', lambda: problems(t, api)),
+                       ('implied port', lambda: implied_port(t, judge)),
+                       ('hoarders', lambda: hoarders(t, tgt.folder, judge))):
+        with t.guard(name):
+            rows()
+    t.eq(api.violations, [], 'every answer is as docs/openapi.json describes it')
+
+
+if __name__ == '__main__':
+    target.run(Tap(), run_all)
