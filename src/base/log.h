@@ -3,9 +3,9 @@
  * One line per event on standard error, never on the path of a successful I/O.
  *
  * Any thread. A line is written with one write(2), so that lines of two threads do not mix; in a
- * daemon another thread writes it, and nobody waits for that (base/log_writer.h). Lines that an
- * unauthenticated peer can cause go through log_limited, which lets at most ten a second through
- * per call site and says how many it held back.
+ * daemon another thread writes it, and nobody waits for that (base/log_writer.h). Lines that a peer
+ * can cause go through log_of_peer, where the peer is known, or log_limited, which lets at most ten
+ * a second through per call site; both say how many they held back. tools/tidy finds others.
  */
 #ifndef WEFT_BASE_LOG_H
 #define WEFT_BASE_LOG_H
@@ -33,6 +33,15 @@ struct log_limit {
 void log_set_level(enum log_level level);
 enum log_level log_get_level(void);
 
+/*
+ * Lines about one peer: its own limit, stricter than that of a call site, so that a peer that comes
+ * and goes neither floods the log nor silences what is said of others. At level debug nothing is
+ * held back.
+ */
+#define LOG_PEER_LINES    20
+#define LOG_PEER_WINDOW_S 10
+bool log_peer_pass(struct log_limit *limit, uint32_t *ret_held_back);
+
 /* `area` is the folder the line comes from: "tcp", "target", "media", … */
 void log_line(enum log_level level, const char *area, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -54,6 +63,19 @@ bool log_limit_pass(struct log_limit *limit, uint32_t *ret_held_back);
 		if (log_limit_pass(&limit_of_this_line, &held_back_lines)) {                       \
 			if (held_back_lines > 0)                                                   \
 				log_line(level, area, "(%u lines like the next were held back)",   \
+					 held_back_lines);                                         \
+			log_line(level, area, __VA_ARGS__);                                        \
+		}                                                                                  \
+	} while (0)
+
+#define log_of_peer(peer_limit, level, area, ...)                                                  \
+	do {                                                                                       \
+		uint32_t held_back_lines;                                                          \
+		if (log_peer_pass(peer_limit, &held_back_lines)) {                                 \
+			if (held_back_lines > 0)                                                   \
+				log_line(level, area,                                              \
+					 "(%u lines about the peer of the next one were held "     \
+					 "back)",                                                  \
 					 held_back_lines);                                         \
 			log_line(level, area, __VA_ARGS__);                                        \
 		}                                                                                  \

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rate limits of log lines: at most ten a second for each call site. Any thread; the state is the
- * call site's own. Apart from log.c, in whose place libweft links another (lib/log_route.c).
+ * Rate limits of log lines: at most ten a second for each call site, fewer for each peer. Any
+ * thread; the state is the call site's or the peer's own. Apart from log.c, in whose place libweft
+ * links another (lib/log_route.c).
  */
 #include "base/clock.h"
 #include "base/log.h"
 
 #define LOG_LINES_PER_WINDOW 10
 
-bool log_limit_pass(struct log_limit *limit, uint32_t *ret_held_back)
+static bool pass(struct log_limit *limit, uint32_t lines, uint64_t window_ns,
+		 uint32_t *ret_held_back)
 {
 	/* Never 0, which is the start value of a limit that has not been used. */
 	uint64_t now_ns = clock_monotonic_ns() | 1;
@@ -16,13 +18,25 @@ bool log_limit_pass(struct log_limit *limit, uint32_t *ret_held_back)
 
 	*ret_held_back = 0;
 	/* One thread opens the new window; another that loses the race counts in either. */
-	if ((start_ns == 0 || now_ns - start_ns >= NS_PER_S) &&
+	if ((start_ns == 0 || now_ns - start_ns >= window_ns) &&
 	    atomic_compare_exchange_strong(&limit->window_start_ns, &start_ns, now_ns))
 		atomic_store(&limit->passed, 0);
-	if (atomic_fetch_add(&limit->passed, 1) >= LOG_LINES_PER_WINDOW) {
+	if (atomic_fetch_add(&limit->passed, 1) >= lines) {
 		atomic_fetch_add(&limit->held_back, 1);
 		return false;
 	}
 	*ret_held_back = atomic_exchange(&limit->held_back, 0);
 	return true;
+}
+
+bool log_limit_pass(struct log_limit *limit, uint32_t *ret_held_back)
+{
+	return pass(limit, LOG_LINES_PER_WINDOW, NS_PER_S, ret_held_back);
+}
+
+bool log_peer_pass(struct log_limit *limit, uint32_t *ret_held_back)
+{
+	*ret_held_back = 0;
+	return log_get_level() >= LOG_LEVEL_DEBUG ||
+	       pass(limit, LOG_PEER_LINES, LOG_PEER_WINDOW_S * NS_PER_S, ret_held_back);
 }

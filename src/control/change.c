@@ -41,15 +41,16 @@ static void run_log(const struct run *run)
 
 	if (run->kind != RUN_CHANGE || run->change.is_dry_run)
 		return;
+	/* Hosts with a right to change something can do so all day; the audit has it all. */
 	if (result->res < 0)
-		log_warn("control", "a change by %s was refused: %s%s", run->origin,
-			 result->errors.count > 0 ? result->errors.texts[0]
-						  : strerror(-result->res),
-			 result->errors.count > 1 ? ", and more" : "");
+		log_limited(
+			LOG_LEVEL_WARN, "control", "a change by %s was refused: %s%s", run->origin,
+			result->errors.count > 0 ? result->errors.texts[0] : strerror(-result->res),
+			result->errors.count > 1 ? ", and more" : "");
 	else if (diff[0] != 0)
-		log_info("control", "generation %llu, by %s: %.*s%s",
-			 (unsigned long long)result->generation, run->origin, (int)first, diff,
-			 diff[first] != 0 && diff[first + 1] != 0 ? ", and more" : "");
+		log_limited(LOG_LEVEL_INFO, "control", "generation %llu, by %s: %.*s%s",
+			    (unsigned long long)result->generation, run->origin, (int)first, diff,
+			    diff[first] != 0 && diff[first + 1] != 0 ? ", and more" : "");
 }
 
 /*

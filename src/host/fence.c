@@ -178,9 +178,10 @@ static void ask_answered(struct fence *fence, const struct host_cmd *cmd)
 		fence->again_ns = fence_now(fence) + FENCE_POLL_MS * NS_PER_MS;
 		fence_arm(fence);
 	} else {
-		log_info("host", "%s: path %s: Cross-Controller Reset of controller %u refused: %s",
-			 fence->mpath->config.subsystem_nqn, asked->name, fence->cntlid,
-			 nvme_status_name(cmd->status));
+		log_limited(LOG_LEVEL_INFO, "host",
+			    "%s: path %s: Cross-Controller Reset of controller %u refused: %s",
+			    fence->mpath->config.subsystem_nqn, asked->name, fence->cntlid,
+			    nvme_status_name(cmd->status));
 		fence_next(fence);
 	}
 }

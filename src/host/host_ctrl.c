@@ -45,7 +45,7 @@ static void ctrl_end(struct host_ctrl *ctrl)
 		if (ctrl->callbacks.lost != NULL)
 			ctrl->callbacks.lost(ctrl, ctrl->arg, &ctrl->error);
 		else
-			log_warn("host", "%s", ctrl->error.text);
+			log_limited(LOG_LEVEL_WARN, "host", "%s", ctrl->error.text);
 	}
 }
 

@@ -237,7 +237,8 @@ static void on_event(struct host_cmd *cmd)
 	if (ctrl->phase != HOST_CTRL_LIVE)
 		return;
 	if (!nvme_status_is_ok(cmd->status)) {
-		log_warn("host", "asynchronous events ended: %s", nvme_status_name(cmd->status));
+		log_limited(LOG_LEVEL_WARN, "host", "asynchronous events ended: %s",
+			    nvme_status_name(cmd->status));
 		return;
 	}
 	event = async_event_decode((uint32_t)cmd->result);

@@ -43,7 +43,8 @@ void mpath_say(struct mpath *mpath, const struct path *path, const char *format,
 	    !mpath->is_closing)
 		mpath->callbacks.path_changed(mpath, mpath->arg, index, text);
 	else
-		log_info("host", "%s: path %s: %s", mpath->config.subsystem_nqn, path->name, text);
+		log_limited(LOG_LEVEL_INFO, "host", "%s: path %s: %s", mpath->config.subsystem_nqn,
+			    path->name, text);
 }
 
 static void mpath_free(struct mpath *mpath)

@@ -134,8 +134,9 @@ static void ns_tell(struct mpath_ns *ns)
 	if (mpath->callbacks.ns_changed != NULL)
 		mpath->callbacks.ns_changed(mpath, mpath->arg, ns->nsid);
 	else
-		log_info("host", "%s: namespace %u %s", mpath->config.subsystem_nqn, ns->nsid,
-			 ns->is_gone ? "is gone" : "is new or has changed");
+		log_limited(LOG_LEVEL_INFO, "host", "%s: namespace %u %s",
+			    mpath->config.subsystem_nqn, ns->nsid,
+			    ns->is_gone ? "is gone" : "is new or has changed");
 }
 
 /* ---- who may carry its commands ---------------------------------------------------------------

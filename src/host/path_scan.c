@@ -193,8 +193,8 @@ static bool is_changed(const struct path *path, uint32_t nsid)
 
 static void look_skip(const struct scan_look *look, const char *why)
 {
-	log_warn("host", "%s: path %s: namespace %u is left out: %s",
-		 look->path->mpath->config.subsystem_nqn, look->path->name, look->nsid, why);
+	log_limited(LOG_LEVEL_WARN, "host", "%s: path %s: namespace %u is left out: %s",
+		    look->path->mpath->config.subsystem_nqn, look->path->name, look->nsid, why);
 }
 
 static void look_ask(struct scan_look *look, uint8_t cns)

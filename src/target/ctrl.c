@@ -189,8 +189,9 @@ static void ctrl_registered(struct reactor_msg *msg)
 	ctrl_bind(ctrl, ctrl->local->snapshot);
 	bool is_queue_ending = queue->state != QUEUE_CONNECTING;
 
-	log_info("target", "controller %u: host %s connected to %s", ctrl->cntlid, ctrl->host_nqn,
-		 ctrl->subsystem_nqn);
+	log_of_peer(&ctrl->share_of_addr->lines, LOG_LEVEL_INFO, "target",
+		    "controller %u: host %s connected to %s", ctrl->cntlid, ctrl->host_nqn,
+		    ctrl->subsystem_nqn);
 	connect_finish(slot, ctrl, NULL, ctrl->connect_args);
 	ctrl->connect_slot = NULL;
 	if (is_queue_ending)
@@ -328,8 +329,6 @@ static void ctrl_left(struct reactor_msg *msg)
 	struct ctrl *ctrl = container_of(msg, struct ctrl, msg);
 	struct local *local = ctrl->local;
 
-	log_info("target", "controller %u: host %s gone: %s", ctrl->cntlid, ctrl->host_nqn,
-		 ctrl->end_why);
 	list_remove(&ctrl->node);
 	list_remove(&ctrl->swap_node);
 	ctrl_free(ctrl);
@@ -343,6 +342,9 @@ static void registry_remove_here(struct reactor_msg *msg)
 
 	CHECK(target->ctrls[ctrl->cntlid] == ctrl);
 	target->ctrls[ctrl->cntlid] = NULL;
+	/* Here, while the share is the controller's: its own reactor only frees it. */
+	log_of_peer(&ctrl->share_of_addr->lines, LOG_LEVEL_INFO, "target",
+		    "controller %u: host %s gone: %s", ctrl->cntlid, ctrl->host_nqn, ctrl->end_why);
 	registry_count(target, ctrl, -1);
 	registry_settle(target, ctrl);
 	reactor_post(ctrl->reactor, &ctrl->msg, ctrl_left);
@@ -360,9 +362,9 @@ static void ctrl_quiesce(struct ctrl *ctrl)
 	uint64_t took_ms = (reactor_now_ns(ctrl->reactor) - ctrl->ended_ns) / NS_PER_MS;
 
 	if (limit_ms > 0 && took_ms > limit_ms)
-		log_error("target",
-			  "controller %u: its last command ended %llu ms after it did, CQT is %u",
-			  ctrl->cntlid, (unsigned long long)took_ms, limit_ms);
+		log_of_peer(&ctrl->share_of_addr->lines, LOG_LEVEL_ERROR, "target",
+			    "controller %u: its last command ended %llu ms after it did, CQT is %u",
+			    ctrl->cntlid, (unsigned long long)took_ms, limit_ms);
 	ctrl->is_quiesced = true;
 	reactor_post(target_registry(ctrl->target)->reactor, &ctrl->quiesce_msg,
 		     registry_quiesced_here);

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "target/command.h"
+#include "target/host_share.h"
 #include "target/local.h"
 
 /*
@@ -40,8 +41,9 @@ static void ctrl_expire(struct ctrl *ctrl)
 {
 	if (ctrl->state != CTRL_LIVE)
 		return;
-	log_warn("target", "controller %u: host %s: keep alive expired after %u ms", ctrl->cntlid,
-		 ctrl->host_nqn, ctrl->kato_ms);
+	log_of_peer(&ctrl->share_of_addr->lines, LOG_LEVEL_WARN, "target",
+		    "controller %u: host %s: keep alive expired after %u ms", ctrl->cntlid,
+		    ctrl->host_nqn, ctrl->kato_ms);
 	atomic_fetch_add(&ctrl->target->keep_alive_expiries, 1);
 	ctrl->csts |= CSTS_CFS;
 	ctrl_tell_lost(ctrl, LOST_HOST_KEEP_ALIVE);

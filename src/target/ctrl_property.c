@@ -8,6 +8,7 @@
  * reactor.
  */
 #include "base/log.h"
+#include "target/host_share.h"
 #include "target/local.h"
 
 #include <stdlib.h>
@@ -79,8 +80,9 @@ static void shutdown_flushed(struct media_io *io, int res)
 	struct local *local = ctrl->local;
 
 	if (res != 0)
-		log_error("target", "controller %u: flush at shutdown failed: error %d",
-			  ctrl->cntlid, -res);
+		log_limited(LOG_LEVEL_ERROR, "target",
+			    "controller %u: flush at shutdown failed: error %d", ctrl->cntlid,
+			    -res);
 	list_remove(&flush->node);
 	free(flush);
 	if (--snapshot->inflight[local->index].count == 0 && snapshot != local->snapshot)
@@ -99,7 +101,8 @@ static void shutdown_flush_one(struct ctrl *ctrl, const struct ns *ns)
 	struct shutdown_flush *flush = calloc(1, sizeof(*flush));
 
 	if (!flush) {
-		log_error("target", "controller %u: no memory to flush at shutdown", ctrl->cntlid);
+		log_limited(LOG_LEVEL_ERROR, "target",
+			    "controller %u: no memory to flush at shutdown", ctrl->cntlid);
 		return;
 	}
 	flush->ctrl = ctrl;
@@ -173,8 +176,9 @@ static void enable(struct ctrl *ctrl)
 	if (config_is_usable(ctrl, &config)) {
 		ctrl->csts = CSTS_RDY;
 	} else {
-		log_warn("target", "controller %u: cannot be enabled with CC %08xh", ctrl->cntlid,
-			 ctrl->cc);
+		log_of_peer(&ctrl->share_of_addr->lines, LOG_LEVEL_WARN, "target",
+			    "controller %u: cannot be enabled with CC %08xh", ctrl->cntlid,
+			    ctrl->cc);
 		ctrl->csts = CSTS_CFS;
 	}
 	ctrl_keep_alive_start(ctrl);

@@ -303,6 +303,7 @@ recall_one(struct subsystem_live *live, const struct target_keeper *keeper, cons
 	if (res == -ENOENT)
 		return 0;
 	if (res == 0 && decode(live, value, len_bytes) != 0)
+		/* No peer: at the start. */
 		log_warn("target", "%s: what was kept as %s makes no sense and is left out",
 			 live->nqn, kind);
 	free(value);

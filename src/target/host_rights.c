@@ -9,6 +9,7 @@
 #include "target/host_rights.h"
 
 #include "base/log.h"
+#include "target/host_share.h"
 #include "target/local.h"
 
 #include <stdio.h>
@@ -86,7 +87,7 @@ bool ctrl_may(const struct ctrl *ctrl, uint32_t right)
 	if (ctrl_has_right(ctrl, right))
 		return true;
 	if (ctrl->type == CTRL_TYPE_IO && ctrl->target->manage)
-		log_limited(LOG_LEVEL_WARN, "target",
+		log_of_peer(&ctrl->share_of_addr->lines, LOG_LEVEL_WARN, "target",
 			    "controller %u: host %s has no right to \"%s\" in %s: refused; "
 			    "`weft ctl host rights %s %s %s` gives the right",
 			    ctrl->cntlid, ctrl->host_nqn, host_right_name(right),

@@ -50,8 +50,9 @@ static void note_send(const struct lost_note *note, struct ctrl *to)
 	struct lost_note *copy = malloc(sizeof(*copy));
 
 	if (!copy) {
-		log_warn("target", "no memory to tell controller %u that controller %u is lost",
-			 to->cntlid, note->lost.cntlid);
+		log_limited(LOG_LEVEL_WARN, "target",
+			    "no memory to tell controller %u that controller %u is lost",
+			    to->cntlid, note->lost.cntlid);
 		return;
 	}
 	*copy = *note;
@@ -102,7 +103,8 @@ static struct lost_note *note_create(struct target *target, uint16_t cntlid)
 	struct lost_note *note = calloc(1, sizeof(*note));
 
 	if (!note)
-		log_warn("target", "no memory to tell that controller %u is lost", cntlid);
+		log_limited(LOG_LEVEL_WARN, "target",
+			    "no memory to tell that controller %u is lost", cntlid);
 	else
 		note->target = target;
 	return note;

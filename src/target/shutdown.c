@@ -63,6 +63,7 @@ static void final_flushed(struct media_io *io, int res)
 	struct shutdown *shutdown = flush->shutdown;
 
 	if (res != 0)
+		/* No peer: at the end of the target. */
 		log_error("target", "%s: flush at shutdown failed: %s", io->media->spec,
 			  strerror(-res));
 	flush->is_busy = false;
@@ -109,6 +110,7 @@ static void on_flush_grace_over(struct reactor_timer *timer)
 {
 	struct shutdown *shutdown = container_of(timer, struct shutdown, flush_grace);
 
+	/* No peer: at the end of the target. */
 	log_error("target", "media were not flushed in time: what hosts wrote and did not flush "
 			    "may be lost if the power fails now");
 	shutdown->is_flush_over = true;
@@ -169,6 +171,7 @@ static void on_grace_over(struct reactor_timer *timer)
 {
 	struct local *local = container_of(timer, struct local, grace);
 
+	/* No peer: at the end of the target. */
 	log_warn("target", "commands did not finish in time, cancelling them");
 	list_for_each(node, &local->queues)
 		queue_cancel_all(list_entry(node, struct queue, node));
