@@ -46,13 +46,15 @@ static void page_read(struct slot *slot, const struct log_cmd *cmd)
 /* Of the context that was there already, which the command keeps. */
 static void header_read(struct slot *slot, const struct log_cmd *cmd)
 {
+	const struct ctrl *ctrl = slot->queue->ctrl;
 	struct log_window window = {slot->data, cmd->offset, slot->data_bytes};
 	uint8_t bytes[EVENT_LOG_HEADER_BYTES];
 	struct event_log_header header;
-	int res = event_log_header_decode(slot->queue->ctrl->event_page, &header);
+	int res = event_log_header_decode(ctrl->event_page, &header);
 
 	CHECK(res == 0);
 	header.has_context = true;
+	header.port_id = ctrl->port_id;
 	event_log_header_encode(&header, bytes);
 	log_window_put(&window, 0, bytes, sizeof(bytes));
 	log_finish(slot, cmd, sizeof(bytes));
@@ -108,7 +110,6 @@ static void establish(struct slot *slot)
 	request->slot = slot;
 	request->subsystem = subsystem;
 	request->header.power_cycles = ctrl->target->power_cycles;
-	request->header.port_id = ctrl->port_id;
 	text_copy(request->header.serial, sizeof(request->header.serial), subsystem->serial);
 	text_copy(request->header.model, sizeof(request->header.model), subsystem->model);
 	text_copy(request->header.subsystem_nqn, sizeof(request->header.subsystem_nqn),

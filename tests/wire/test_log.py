@@ -99,14 +99,18 @@ def errors(t, tgt):
         t.eq(struct.unpack_from('<HH', page, 8), (0, worse.cid), 'error log: admin queue', spec)
         t.eq(bytes(host.admin.get_log(1, 64, offset=64).data), page[64:],
              'error log: the second entry by its offset', spec)
+        lone = conn.rw(n.WRITE, 1, 0, 1, 512, bytes(512), flags=0x42)
+        t.status(conn.wait(lone), (0, 0x0a), 'a fused second alone', 'Base 3.4.2')
+        t.eq(struct.unpack_from('<H', bytes(host.admin.get_log(1, 64).data), 14)[0], 0xffff,
+             'error log: no byte of the command is at fault', spec)
         smart_page = bytes(host.admin.get_log(2, 512).data)
-        t.eq(u128(smart_page, 176), 2, 'SMART: number of error log entries', 'Base 5.1.12.1.3')
+        t.eq(u128(smart_page, 176), 3, 'SMART: number of error log entries', 'Base 5.1.12.1.3')
         elpe = host.admin.identify(1).data[262] + 1
         for _ in range(elpe + 3):
             host.admin.identify(0xfe)
         page = bytes(host.admin.get_log(1, 64 * elpe).data)
         counts = [struct.unpack_from('<Q', page, 64 * i)[0] for i in range(elpe)]
-        t.eq(counts, list(range(elpe + 5, 5, -1)), 'error log: full, it keeps the newest', spec)
+        t.eq(counts, list(range(elpe + 6, 6, -1)), 'error log: full, it keeps the newest', spec)
 
 
 def busy_by(t, tgt):
@@ -231,9 +235,10 @@ def persistent_events(t, tgt):
         t.eq(page[480:512], struct.pack('<I', 1 << 1 | 1 << 3 | 1 << 4 | 7 << 6 | 1 << 11)
              .ljust(32, b'\0'), 'LID 0Dh: supported events', spec)
         t.status(establish(admin), n.CMD_SEQUENCE, 'LID 0Dh: establish a second one', spec)
-        header = bytes(establish(admin, 512, 3).data)
-        t.eq((u32(header, 374) >> 16, header[:374]), (1 << 2 | 1, page[:374]),
-             'LID 0Dh: establish or read the header: the one there is, and RCE', spec)
+        header = bytes(establish(admin, 1024, 3).data)
+        t.eq((u32(header, 374), header[:374]), (1 << 18 | 1 << 16 | 1, page[:374]),
+             'LID 0Dh: establish or read the header: the one there is, RCE and the port', spec)
+        t.eq(header[512:], bytes(512), 'LID 0Dh: no event behind the header', spec)
         t.status(establish(second.admin), n.OK, 'LID 0Dh: another controller has its own', spec)
         total = struct.unpack_from('<Q', page, 8)[0]
         t.status(admin.get_log(0x0d, 512, offset=total), n.OK, 'LID 0Dh: at its end', spec)
@@ -243,9 +248,10 @@ def persistent_events(t, tgt):
         t.eq(again, page, 'LID 0Dh: the header again', spec)
         admin.get_log(0x0d, 4, lsp=2)
         t.status(admin.get_log(0x0d, 512), n.CMD_SEQUENCE, 'LID 0Dh: released', spec)
-        cmd = establish(admin, 512, 3)
+        cmd = establish(admin, 1024, 3)
         t.eq((cmd.status, bytes(cmd.data)[372:374] != page[372:374]), (n.OK, True),
              'LID 0Dh: establish and read the header; its generation is another', spec)
+        t.eq(bytes(cmd.data)[512:], bytes(512), 'LID 0Dh: the header alone', spec)
         admin.set_property(n.CC, n.CC_ENABLE & ~1)
         admin.csts_until(0, 1)
         admin.enable()
