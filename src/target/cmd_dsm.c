@@ -30,7 +30,6 @@ static void dsm_on_flushed(struct media_io *io, int res)
 		dsm_heal(slot);
 		return;
 	}
-	slot->heals_bad = false;
 	io_finish(slot, res);
 }
 

@@ -247,6 +247,28 @@ static void nothing_is_written_without_a_change(void)
 	forget_all();
 }
 
+/* Counters that moved within one second of work, which moves nothing else. */
+static void counters_alone_are_a_change(void)
+{
+	struct subsystem_live *live = live_start();
+	struct ns_live *ns = ns_start(10);
+
+	subsystem_live_adopt(live, ns);
+	EXPECT_EQ(0, subsystem_live_keep(live, &keeper));
+	EXPECT_EQ(2, keeps);
+	atomic_store(&ns_live_locals(ns)[1].write_commands, 2);
+	EXPECT_EQ(0, subsystem_live_keep(live, &keeper));
+	EXPECT_EQ(3, keeps);
+	ns_live_put(ns);
+	subsystem_live_put(live);
+
+	live = live_start();
+	EXPECT_EQ(20, smart_of(live).read_commands);
+	EXPECT_EQ(3, smart_of(live).write_commands);
+	subsystem_live_put(live);
+	forget_all();
+}
+
 static void nonsense_is_left_out(void)
 {
 	struct subsystem_live *live;
@@ -333,6 +355,7 @@ int main(void)
 	TAP_RUN(a_long_command_is_busy_all_the_while);
 	TAP_RUN(counters_and_events_survive);
 	TAP_RUN(nothing_is_written_without_a_change);
+	TAP_RUN(counters_alone_are_a_change);
 	TAP_RUN(nonsense_is_left_out);
 	TAP_RUN(the_oldest_events_make_room);
 	TAP_RUN(the_page_begins_with_the_newest);

@@ -146,6 +146,33 @@ static void unanswered_keep_alive_loses_the_controller(void)
 	world_destroy(world);
 }
 
+static bool refuse_keep_alive(struct fake_conn *fc, const struct nvme_sqe *sqe, uint32_t bytes)
+{
+	if (fc->qid != 0 || sqe->opcode != NVME_ADMIN_KEEP_ALIVE)
+		return false;
+	fake_respond(fc, le16_get(sqe->cid), NVME_SC_INTERNAL, 0);
+	return true;
+}
+
+static void refused_keep_alive_loses_the_controller(void)
+{
+	struct world *world = world_create(16);
+
+	world->config.kato_ms = 1000;
+	world->fake->script = refuse_keep_alive;
+	if (world_connect_ok(world)) {
+		EXPECT(sim_run_while(world->sim, is_not_lost, world, 2 * NS_PER_S));
+		EXPECT_EQ(1, world->lost_count);
+		EXPECT(strstr(world->error.text, "Keep Alive failed") != NULL);
+		/* A command that comes too late is answered, and the loss is not told again. */
+		world_submit(world, 1, false, 1);
+		world_drain(world);
+		expect_status(world, 1, NVME_SC_HOST_PATHING_ERROR);
+		EXPECT_EQ(1, world->lost_count);
+	}
+	world_destroy(world);
+}
+
 static bool is_without_event(void *arg)
 {
 	return ((struct world *)arg)->event_count == 0;
@@ -506,6 +533,7 @@ int main(void)
 	TAP_RUN(keep_alive_is_sent_in_time);
 	TAP_RUN(traffic_replaces_keep_alive);
 	TAP_RUN(unanswered_keep_alive_loses_the_controller);
+	TAP_RUN(refused_keep_alive_loses_the_controller);
 	TAP_RUN(events_are_delivered_and_asked_for_again);
 	TAP_RUN(refusal_names_address_and_remedy);
 	TAP_RUN(rejected_connect_names_status_and_place);

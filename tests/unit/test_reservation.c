@@ -672,6 +672,12 @@ static void damaged_bytes_are_refused(void)
 	seal(copy, bytes);
 	EXPECT_EQ(-EPROTO, reservation_decode(copy, bytes, &back));
 	free(value);
+	OK(do_release(A, (struct release_cmd){RELEASE_CLEAR, false, 0, key_of(A)}));
+	EXPECT_EQ(0, reservation_encode(now, &value, &bytes));
+	EXPECT_EQ(32 + 4, bytes);
+	expect_refused(value, bytes, 8, 5); /* held by all registrants, and there are none */
+	expect_refused(value, bytes, 8, 6);
+	free(value);
 	forget_all();
 }
 

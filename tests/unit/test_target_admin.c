@@ -9,6 +9,7 @@
 #include "target/ana_index.h"
 #include "target/command.h"
 #include "target/delta.h"
+#include "target/host_rights.h"
 #include "target/local.h"
 
 #include <stdlib.h>
@@ -292,6 +293,10 @@ static void features_are_judged(void)
 	feature_set_encode(&sqe, FEATURE_ASYNC_EVENT, 0);
 	sqe.nsid = le32_of(1);
 	expect_status(NVME_SC_FEATURE_NOT_NS_SPECIFIC, run(0, feature_set_prepare, sqe, 0));
+	feature_get_encode(&sqe, FEATURE_RESERVATION_MASK, 0);
+	sqe.nsid = le32_of(2);
+	expect_status(NVME_SC_INVALID_FIELD, run(0, feature_get_prepare, sqe, 0));
+	EXPECT_EQ(SQE_BYTE_NSID, slots[0].error_byte);
 	expect_status(NVME_SC_SUCCESS, set_feature(FEATURE_VOLATILE_CACHE, 1, 0));
 	expect_status(NVME_SC_FEATURE_NOT_CHANGEABLE, set_feature(FEATURE_VOLATILE_CACHE, 0, 0));
 	expect_status(NVME_SC_CMD_SEQUENCE, set_feature(FEATURE_HOST_ID, 1, 0));
@@ -309,6 +314,30 @@ static void features_are_judged(void)
 		      set_feature(FEATURE_ASYNC_EVENT, ASYNC_MASK_DISCOVERY_CHANGE | 0xfff, 0));
 	EXPECT_EQ(ASYNC_MASK_DISCOVERY_CHANGE, ctrl->event_mask);
 	tear_down();
+}
+
+static void on_manage(void *arg, struct manage_request *request)
+{
+}
+
+/* A right is of no use where nobody carries out what it allows. */
+static void rights_need_a_manager(void)
+{
+	struct ctrl_identity identity;
+
+	for (unsigned i = 0; i < 2; i++) {
+		set_up(CTRL_TYPE_IO);
+		ctrl->rights = HOST_RIGHT_FORMAT | HOST_RIGHT_NAMESPACES;
+		target.manage = i == 0 ? NULL : on_manage;
+		EXPECT_EQ(i == 1, ctrl_has_right(ctrl, HOST_RIGHT_FORMAT));
+		EXPECT(!ctrl_has_right(ctrl, HOST_RIGHT_LABEL));
+		expect_status(NVME_SC_SUCCESS, identify(IDENTIFY_CTRL, 0, 0, 0));
+		EXPECT_EQ(0, identify_ctrl_decode(data, &identity));
+		EXPECT_EQ(i == 1, identity.has_format);
+		EXPECT_EQ(i == 1, identity.has_ns_management);
+		target.manage = NULL;
+		tear_down();
+	}
 }
 
 static void features_keep_what_is_set(void)
@@ -398,6 +427,12 @@ static void event_requests_are_limited_aborted_and_flushed(void)
 	ctrl_events_flush(ctrl, NVME_SC_ABORT_SQ_DELETION);
 	EXPECT_EQ(0, ctrl->aer_count);
 	expect_status(NVME_SC_ABORT_SQ_DELETION, slots[CTRL_AER_MAX].status);
+	/* One that came while the controller was on its way down ends when it is down. */
+	EXPECT(hold_event_request(1));
+	ctrl_events_reset(ctrl);
+	EXPECT_EQ(0, ctrl->aer_count);
+	EXPECT_EQ(SLOT_RESPONDING, slots[1].state);
+	expect_status(NVME_SC_ABORT_SQ_DELETION, slots[1].status);
 	tear_down();
 }
 
@@ -520,6 +555,7 @@ int main(void)
 	TAP_RUN(identify_judges_cns_and_csi);
 	TAP_RUN(log_judges_page_length_and_offset);
 	TAP_RUN(features_are_judged);
+	TAP_RUN(rights_need_a_manager);
 	TAP_RUN(features_keep_what_is_set);
 	TAP_RUN(event_is_reported_once_until_its_page_is_read);
 	TAP_RUN(event_requests_are_limited_aborted_and_flushed);

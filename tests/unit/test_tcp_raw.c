@@ -295,6 +295,26 @@ static void the_end_inside_a_pdu_is_not_orderly(void)
 	}
 }
 
+/* A command that is still on its way must not be run by a controller that its host has given up:
+ * only an orderly end leaves with FIN, behind what was sent. */
+static void host_resets_what_it_has_given_up(void)
+{
+	for (int is_orderly = 0; is_orderly < 2; is_orderly++) {
+		host_against_ic_resp(false, false, false);
+		EXPECT_EQ(1, world->subject.ready_count);
+		sim_enter(world->reactor);
+		if (is_orderly)
+			tcp_conn_close(&world->subject.conn, "the test is over");
+		else
+			reactor_sock_shutdown_send(&world->raw.sock);
+		sim_leave(world->reactor);
+		run_ms(1);
+		EXPECT_EQ(is_orderly, world->raw.has_eof);
+		EXPECT_EQ(is_orderly ? 0 : -ECONNRESET, world->raw.error);
+		world_destroy();
+	}
+}
+
 /* ---- digests ------------------------------------------------------------------------------- */
 
 /* A host of ours sends one command with 1000 bytes; the byte at flip_at is changed on the way. */
@@ -359,6 +379,7 @@ int main(void)
 	TAP_RUN(a_violation_found_by_the_user_is_sent_with_its_header);
 	TAP_RUN(the_limit_of_capsules_can_be_raised);
 	TAP_RUN(the_end_inside_a_pdu_is_not_orderly);
+	TAP_RUN(host_resets_what_it_has_given_up);
 	TAP_RUN(a_wrong_header_digest_ends_the_connection);
 	TAP_RUN(a_wrong_data_digest_is_told_to_the_user);
 	return tap_end();

@@ -222,6 +222,7 @@ def across(t, host, conn):
     t.eq(bytes(conn.read(BIG, 5, 312).data), a[5120:] + b + a[:1024], 'all of it is there', SPEC)
     cmd = done(conn, FILE, 5000, [entry(3, 4, READ_ONLY)], 2)
     t.status(cmd, n.OK, 'from a read-only namespace', SPEC)
+    t.status(done(conn, BIG, 5000, [entry(0, 2048, READ_ONLY)], 2), n.OK, 'all of a namespace', SPEC)
     conn.put(MEM, 0, b'\x12' * 512)
     for name, entries, want in (
             ('SNSID 0', [entry(0, 1, MEM), entry(0, 1, 0)], n.INVALID_NS),
@@ -235,6 +236,8 @@ def across(t, host, conn):
             ('fast copy only', [entry(0, 1, MEM), entry(0, 1, MEM, 1 << 15)],
              n.FAST_COPY_IMPOSSIBLE),
             ('beyond the end of its namespace', [entry(0, 1, MEM), entry(2048, 1, READ_ONLY)],
+             n.LBA_RANGE),
+            ('more than its namespace has', [entry(0, 1, MEM), entry(0, 2049, READ_ONLY)],
              n.LBA_RANGE)):
         conn.put(BIG, 0, b'\x77' * 512)
         cmd = done(conn, BIG, 0, entries, 2)

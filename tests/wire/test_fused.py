@@ -19,9 +19,10 @@ SPEC = 'Base 3.4.2'
 FIRST, SECOND, BOTH = 0x41, 0x42, 0x43  # with PSDT 01b
 FUSED_FAIL, FUSED_MISSING, ATOMIC_UNIT = (0, 0x09), (0, 0x0a), (0, 0x14)
 MEM512, MEM4096, FILE, READ_ONLY, BAD_WRITE, BAD_READ, SLOW, LARGE = 1, 2, 3, 4, 5, 6, 7, 8
-TRIM_MEM, TRIM_FILE, SLOW_TRIM = 9, 10, 11
+TRIM_MEM, TRIM_FILE, SLOW_TRIM, SWAPPED = 9, 10, 11, 12
 BLOCK = {MEM512: 512, MEM4096: 4096, FILE: 4096, READ_ONLY: 512, BAD_WRITE: 512, BAD_READ: 512,
-         SLOW: 4096, LARGE: 512, TRIM_MEM: 4096, TRIM_FILE: 4096, SLOW_TRIM: 4096}
+         SLOW: 4096, LARGE: 512, TRIM_MEM: 4096, TRIM_FILE: 4096, SLOW_TRIM: 4096,
+         SWAPPED: 512}
 MIB_BLOCKS = 256  # of 4 KiB
 
 
@@ -337,6 +338,26 @@ def changed(t, tgt):
         t.status(owed.wait(late), FUSED_FAIL, 'nor one whose data comes later', SPEC)
 
 
+def other_medium(t, tgt):
+    """The namespace is another one when the second comes: nothing is written to it."""
+    with tgt.host() as host:
+        conn = host.queue(1)
+        first = conn.rw(n.COMPARE, SWAPPED, 0, 1, 512, bytes(512), flags=FIRST, way='r2t', is_auto=False)
+        conn.wait_r2t(first)
+
+        def swap(config):
+            spaces = config['subsystems'][0]['namespaces']
+            spaces[:] = [ns for ns in spaces if ns['nsid'] != SWAPPED]
+            spaces.append(target.namespace(SWAPPED, 'mem:2M,block=512'))
+
+        tgt.reload(swap)
+        second = conn.rw(n.WRITE, SWAPPED, 0, 1, 512, b'\x5a' * 512, flags=SECOND)
+        conn.answer_r2t(first, first.r2ts[0])
+        t.eq((conn.wait(first).status, conn.wait(second).status), (FUSED_FAIL, FUSED_FAIL),
+             'a pair over two media fails', SPEC)
+        t.eq(stored(conn, SWAPPED, 0), bytes(512), 'and writes nothing', SPEC)
+
+
 def raise_counter(conn, nsid, times):
     """Child: raises the number in a block, by Compare and Write, so many times."""
     block = BLOCK[nsid]
@@ -381,7 +402,7 @@ def test(t, tgt):
     for part in (works, any_order, sizes, refused, aborted):
         with t.guard(part.__name__), tgt.host() as host:
             part(t, host)
-    for part in (digest, counter, deallocated, wait_for_large, lost, changed):
+    for part in (digest, counter, deallocated, wait_for_large, lost, changed, other_medium):
         with t.guard(part.__name__):
             part(t, tgt)
 
@@ -401,6 +422,7 @@ def start():
             target.namespace(TRIM_FILE, 'fault:delay:ms=150:op=write@file:%s/b,size=16M,block=4096'
                              % folder),
             target.namespace(SLOW_TRIM, 'fault:delay:ms=400:op=discard@mem:16M,block=4096'),
+            target.namespace(SWAPPED, 'mem:1M,block=512'),
         ]
         target.run(Tap(), test, reactors=2, namespaces=spaces)
 

@@ -130,6 +130,9 @@ def test(t, tgt):
          why=tgt.log().count('keep alive expired after'))
     with tgt.host() as host:
         t.status(host.queue().read(1, 0, 1), n.OK, 'new hosts are welcome', 'Base 3.9')
+        host.admin.set_feature(FEATURE, 0xffffffff)
+        t.eq(host.admin.get_feature(FEATURE).dw0, 0xffffffff // 100 * 100,
+             'the longest KATO: the largest multiple of KAS', 'Base 5.1.25.1.12')
     for watched in lost + stay:
         watched.host.close()
 
