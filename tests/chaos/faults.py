@@ -13,11 +13,13 @@ import signal
 import time
 
 from world import FILE_MIB, HOST_NQN, NQN_ALONE, OPERATOR_NSIDS, wait_for
+from neighbour import WORDS  # found by what world adds to the path
 
 ANA_STATES = ('inaccessible', 'non-optimized', 'change', 'persistent-loss')
 FILES_LIMIT = 48        # a fresh one has about 25
 MEMORY_LEFT_KIB = 512
 CROWD_S = 3.0
+NEIGHBOUR_S = 4.0
 SANITIZER_KIB = 1 << 30  # of address space: what only their shadow memory takes
 
 
@@ -167,6 +169,19 @@ def little_memory(world, rng):
         target.limit(resource.RLIMIT_AS, resource.RLIM_INFINITY)
 
 
+# ---- neighbours -----------------------------------------------------------------------------------
+
+
+def neighbour(world, rng):
+    """A host that floods, drips, hoards, lies or escapes. It costs the others time, and nothing else."""
+    hostile = world.neighbour(rng.choice(world.targets), rng.choice(WORDS), NEIGHBOUR_S)
+    hold(rng.uniform(0.5, NEIGHBOUR_S))
+    yield
+    hostile.kill()
+    hostile.wait()
+    hostile.stdin.close()
+
+
 # ---- operators --------------------------------------------------------------------------------------
 
 
@@ -217,4 +232,4 @@ FAULTS = dict(
     cut=cut, cut_one_way=cut_one_way, delay=delay, loss=loss, reorder=reorder, stall=stall, corrupt=corrupt,
     half_close=half_close, reset=reset, flap=flap, freeze=freeze, freeze_host=freeze_host, kill=kill,
     kill_and_restart=kill_and_restart, restart=restart, full_disk=full_disk, few_files=few_files,
-    little_memory=little_memory, ana=ana, namespaces=namespaces, hosts=hosts, new_document=new_document)
+    little_memory=little_memory, neighbour=neighbour, ana=ana, namespaces=namespaces, hosts=hosts, new_document=new_document)

@@ -24,6 +24,7 @@ from target import ALARMS  # noqa: E402
 
 NQN_ALONE = 'nqn.2026-11.io.weft:chaos-alone'
 HOST_NQN = 'nqn.2026-11.io.weft:chaos-host-%d'
+NEIGHBOUR = os.path.join(HERE, '..', 'wire', 'neighbour.py')
 BLOCK = 4096
 DISK_MIB = 24
 FILE_MIB = 16
@@ -267,6 +268,13 @@ class World(stages.Stage):
              str(stages.PORT), '-n', nqn, '--hostnqn', HOST_NQN % CROWD, '--nsid', str(nsid), '-g', '-G', '--controllers',
              str(CROWD_CONTROLLERS), '--queues', '4', '--depth', '1', '--rate', '100', '--time', '500ms', '--no-spin'],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def neighbour(self, target, word, seconds):
+        """A hostile host (tests/wire/neighbour.py). Namespace 1 is shared with an innocent one: what it writes never lands."""
+        return subprocess.Popen(
+            ['ip', 'netns', 'exec', self.netns(self.machines[1]), sys.executable, NEIGHBOUR, word, target.addr_for(1),
+             str(stages.PORT), stages.NQN if target.is_clustered() else NQN_ALONE, str(seconds)],
+            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def links_of(self, target):
         return [link for i, link in enumerate(self.links) if i % len(self.names) == target.index]

@@ -599,7 +599,7 @@ class Host:
     def __init__(self, address, subnqn, hostnqn=HOST_NQN, hostid=HOST_ID, kato_ms=0, cattr=0,
                  enable=True, source=None, **ic):
         self.address, self.subnqn, self.hostnqn, self.hostid = address, subnqn, hostnqn, hostid
-        self.ic = ic
+        self.ic, self.source = ic, source
         self.queues = {}
         self.admin = Conn(address, source)
         self.admin.ic(**ic)
@@ -611,7 +611,7 @@ class Host:
             raise Violation('the controller does not become ready')
 
     def queue(self, qid=1, sqsize=127, cattr=4, **ic):
-        conn = Conn(self.address)
+        conn = Conn(self.address, self.source)
         conn.ic(**(ic or self.ic))
         cmd = conn.connect(self.subnqn, qid, sqsize, 0, cattr, hostnqn=self.hostnqn,
                            hostid=self.hostid, cntlid=self.cntlid)
