@@ -90,6 +90,7 @@ void paths_open(const struct paths_config *config)
 bool paths_are_live(void)
 {
 	struct path_info info;
+	struct ns_info ns_info;
 
 	for (unsigned i = 0; i < paths.config.count; i++) {
 		mpath_path_info(paths.mpath, i, &info);
@@ -97,7 +98,12 @@ bool paths_are_live(void)
 			return false;
 	}
 	paths.ns = mpath_ns_find(paths.mpath, 1);
-	return paths.ns != NULL;
+	if (paths.ns == NULL)
+		return false;
+	/* A handle of libweft is bound to the namespace's identity. */
+	mpath_ns_info(paths.ns, &ns_info);
+	paths.lib_ns.joined = ns_info.joined;
+	return true;
 }
 
 static void on_gone(void *arg)
