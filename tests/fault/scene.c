@@ -111,6 +111,7 @@ static void on_cmd_done(struct host_cmd *host_cmd)
 	} else if (!is_ok && !nvme_status_same(host_cmd->status, NVME_SC_ABORT_REQUESTED) &&
 		   !nvme_status_same(host_cmd->status, NVME_SC_COMPARE_FAILED)) {
 		scene->figures.cmd_failures++;
+		scene->figures.odd_failures += host_cmd->status.value != NVME_SC_INTERNAL.value;
 		scene->figures.last_failure = host_cmd->status;
 		scene->figures.last_failure_opcode = host_cmd->sqe.opcode;
 	}

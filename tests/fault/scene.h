@@ -64,6 +64,7 @@ struct scene_figures {
 	unsigned connect_failures;
 	unsigned losses;
 	unsigned cmd_failures; /* but for Host Pathing Error */
+	unsigned odd_failures; /* of these, all but Internal Error without DNR */
 	nvme_status last_failure;
 	uint8_t last_failure_opcode;
 	unsigned wrong_reads;    /* success with bytes that nobody wrote there */
