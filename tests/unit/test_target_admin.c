@@ -527,6 +527,48 @@ static void new_snapshot_raises_what_changed(void)
 	tear_down();
 }
 
+/* Who may connect has changed, also when only the last host in order came or went. */
+static void delta_knows_of_every_host(void)
+{
+	static char hosts[][NVME_NQN_BYTES] = {"nqn.a", "nqn.b", "nqn.c"};
+	static char others[][NVME_NQN_BYTES] = {"nqn.a", "nqn.x", "nqn.c"};
+	const struct {
+		unsigned before, after;
+		bool is_any, has_other, has_changed;
+	} rows[] = {
+		{2, 2, false, false, false}, {2, 1, false, false, true}, {2, 3, false, false, true},
+		{1, 0, false, false, true},  {2, 2, true, false, true},  {2, 2, false, true, true},
+		{1, 1, false, true, false},
+	};
+
+	for (unsigned i = 0; i < ARRAY_LEN(rows); i++) {
+		struct subsystem now;
+		struct subsystem *now_list[] = {&now};
+		struct port now_port = {.id = 1};
+		struct snapshot second;
+		struct delta *delta;
+
+		was.host_nqns = hosts;
+		was.host_count = rows[i].before;
+		set_up(CTRL_TYPE_IO);
+		now = was;
+		/* The same bytes behind the end: nobody looks at them. */
+		now.host_nqns = rows[i].has_other ? others : hosts;
+		now.host_count = rows[i].after;
+		now.allows_any_host = rows[i].is_any;
+		second = *snapshot;
+		second.subsystems = now_list;
+		second.ports = &now_port;
+		EXPECT_EQ(0, delta_prepare(snapshot, &second, &delta));
+		EXPECT_EQ(rows[i].has_changed, delta->subsystems[0].has_hosts);
+		delta_destroy(delta);
+		parts_free(&second);
+		tear_down();
+		was.host_nqns = NULL;
+		was.host_count = 0;
+	}
+}
+
 static void discovery_controller_hears_of_new_generations(void)
 {
 	struct subsystem now = was;
@@ -562,6 +604,7 @@ int main(void)
 	TAP_RUN(shutdown_event_is_immediate);
 	TAP_RUN(changed_list_overflows);
 	TAP_RUN(new_snapshot_raises_what_changed);
+	TAP_RUN(delta_knows_of_every_host);
 	TAP_RUN(discovery_controller_hears_of_new_generations);
 	return tap_end();
 }
