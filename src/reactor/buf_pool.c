@@ -5,8 +5,10 @@
  *
  * Runs on the owning reactor's thread. Free buffers are a stack of indices beside the mapping (the
  * buffer used last is the warmest, and a free one is never touched). A buffer that comes back goes
- * to the first waiter of its own class, then to one of a smaller class; so a free buffer of a
- * class implies that nobody waits for that class or a smaller one.
+ * to a waiter of its own class, then to one of a smaller class, as shares allow.
+ *
+ * `missing` of a class is what all shares lack of their minimum: a share at or above its own may
+ * take a free buffer only when more than that are free.
  */
 #include "reactor/buf_pool.h"
 
@@ -22,12 +24,17 @@ struct buf_class {
 	size_t map_bytes;
 	unsigned count;
 	unsigned free_count;
+	unsigned missing; /* of what is kept for shares: not held by them */
 	uint32_t *free_stack;
-	struct list waiters;
+	struct list turns; /* of shares with waiters of this class */
 };
+
+/* Of each class so much is kept for shares; the rest is anybody's. */
+#define BUF_KEPT_PART 8
 
 struct buf_pool {
 	struct buf_class classes[BUF_POOL_CLASSES];
+	struct list shares;
 	atomic_uint in_use; /* one writer; read by anyone */
 	bool granting;      /* a put inside a granted callback leaves the work to the outer put */
 };
@@ -68,7 +75,8 @@ int buf_pool_create(const unsigned counts[BUF_POOL_CLASSES], struct buf_pool **r
 	if (!pool)
 		return -ENOMEM;
 	for (unsigned i = 0; i < BUF_POOL_CLASSES; i++)
-		list_init(&pool->classes[i].waiters);
+		list_init(&pool->classes[i].turns);
+	list_init(&pool->shares);
 	for (unsigned i = 0; i < BUF_POOL_CLASSES; i++) {
 		int res = buf_class_open(&pool->classes[i], buf_class_bytes[i], counts[i]);
 
@@ -105,52 +113,140 @@ static unsigned buf_class_for(size_t len_bytes)
 	return i;
 }
 
-static void *buf_class_pop(struct buf_pool *pool, unsigned i)
+/* ---- shares ---------------------------------------------------------------------------------- */
+
+static unsigned share_missing(const struct buf_share *share, unsigned i)
+{
+	return share->kept[i] > share->held[i] ? share->kept[i] - share->held[i] : 0;
+}
+
+void buf_pool_join(struct buf_pool *pool, struct buf_share *share)
+{
+	*share = (struct buf_share){0};
+	for (unsigned i = 0; i < BUF_POOL_CLASSES; i++) {
+		list_init(&share->waiters[i]);
+		list_init(&share->turns[i]);
+	}
+	list_push_back(&pool->shares, &share->node);
+}
+
+void buf_pool_leave(struct buf_pool *pool, struct buf_share *share)
+{
+	buf_pool_keep(pool, share, 0);
+	for (unsigned i = 0; i < BUF_POOL_CLASSES; i++) {
+		CHECK(share->held[i] == 0 && list_empty(&share->waiters[i]));
+		list_remove(&share->turns[i]);
+	}
+	list_remove(&share->node);
+}
+
+void buf_pool_keep(struct buf_pool *pool, struct buf_share *share, unsigned parts)
+{
+	for (unsigned i = 0; i < BUF_POOL_CLASSES; i++) {
+		struct buf_class *class = &pool->classes[i];
+
+		class->missing -= share_missing(share, i);
+		share->kept[i] = parts > 0 ? class->count / BUF_KEPT_PART / parts : 0;
+		class->missing += share_missing(share, i);
+	}
+}
+
+/* One that has nothing of a class may always have one: no share waits for ever. */
+static inline bool share_may_take(const struct buf_class *class, const struct buf_share *share,
+				  unsigned i)
+{
+	if (class->free_count > class->missing && !share->may_not_borrow)
+		return true;
+	return class->free_count > 0 && (share->held[i] < share->kept[i] || share->held[i] == 0);
+}
+
+static void *buf_class_pop(struct buf_pool *pool, struct buf_share *share, unsigned i)
 {
 	struct buf_class *class = &pool->classes[i];
 	uint32_t index = class->free_stack[--class->free_count];
 
+	if (share->held[i]++ < share->kept[i])
+		class->missing--;
 	buf_pool_count(pool, 1);
 	return class->base + (size_t)index * buf_class_bytes[i];
 }
 
-void *buf_pool_get(struct buf_pool *pool, size_t len_bytes)
+void *buf_pool_get(struct buf_pool *pool, struct buf_share *share, size_t len_bytes)
 {
 	for (unsigned i = buf_class_for(len_bytes); i < BUF_POOL_CLASSES; i++) {
-		if (pool->classes[i].free_count > 0)
-			return buf_class_pop(pool, i);
+		if (share_may_take(&pool->classes[i], share, i))
+			return buf_class_pop(pool, share, i);
 	}
 	return NULL;
 }
 
-/* Hands free buffers to waiters until one of the two has run out. */
-static void buf_pool_serve(struct buf_pool *pool)
-{
-	bool is_served = true;
+/* ---- waiting --------------------------------------------------------------------------------- */
 
-	if (pool->granting)
+/* The share with waiters of class w that is to have a buffer of class i, or NULL. */
+static struct buf_share *pool_next_share(struct buf_pool *pool, unsigned i, unsigned w)
+{
+	struct buf_share *next = NULL;
+
+	list_for_each_safe(node, &pool->classes[w].turns) {
+		struct buf_share *share = list_entry(node, struct buf_share, turns[w]);
+
+		/* Those whose waiters were cancelled leave here. */
+		if (list_empty(&share->waiters[w]))
+			list_remove(&share->turns[w]);
+		else if (share->held[i] < share->kept[i] || share->held[i] == 0)
+			return share;
+		else if (!next && share_may_take(&pool->classes[i], share, i))
+			next = share;
+	}
+	return next;
+}
+
+static void share_grant(struct buf_pool *pool, struct buf_share *share, unsigned i, unsigned w)
+{
+	struct buf_waiter *waiter =
+		list_entry(list_pop_front(&share->waiters[w]), struct buf_waiter, node);
+
+	/* Behind the others that wait. */
+	list_remove(&share->turns[w]);
+	if (!list_empty(&share->waiters[w]))
+		list_push_back(&pool->classes[w].turns, &share->turns[w]);
+	waiter->granted(waiter, buf_class_pop(pool, share, i));
+}
+
+/* One waiter is served. False: none can be. */
+static bool pool_serve_one(struct buf_pool *pool)
+{
+	for (unsigned i = BUF_POOL_CLASSES; i-- > 0;) {
+		for (unsigned w = i + 1; w-- > 0 && pool->classes[i].free_count > 0;) {
+			struct buf_share *share = pool_next_share(pool, i, w);
+
+			if (!share)
+				continue;
+			share_grant(pool, share, i, w);
+			return true;
+		}
+	}
+	return false;
+}
+
+static inline bool pool_has_turns(const struct buf_pool *pool)
+{
+	return !list_empty(&pool->classes[0].turns) || !list_empty(&pool->classes[1].turns) ||
+	       !list_empty(&pool->classes[2].turns);
+}
+
+void buf_pool_serve(struct buf_pool *pool)
+{
+	if (pool->granting || !pool_has_turns(pool))
 		return;
 	pool->granting = true;
-	while (is_served) {
-		is_served = false;
-		for (unsigned i = BUF_POOL_CLASSES; i-- > 0 && !is_served;) {
-			for (unsigned w = i + 1; w-- > 0 && !is_served;) {
-				struct buf_waiter *waiter;
-
-				if (pool->classes[i].free_count == 0 ||
-				    list_empty(&pool->classes[w].waiters))
-					continue;
-				waiter = list_entry(list_pop_front(&pool->classes[w].waiters),
-						    struct buf_waiter, node);
-				waiter->granted(waiter, buf_class_pop(pool, i));
-				is_served = true;
-			}
-		}
+	while (pool_serve_one(pool)) {
 	}
 	pool->granting = false;
 }
 
-void buf_pool_wait(struct buf_pool *pool, struct buf_waiter *waiter, size_t len_bytes)
+void buf_pool_wait(struct buf_pool *pool, struct buf_share *share, struct buf_waiter *waiter,
+		   size_t len_bytes)
 {
 	unsigned i = buf_class_for(len_bytes);
 
@@ -159,7 +255,9 @@ void buf_pool_wait(struct buf_pool *pool, struct buf_waiter *waiter, size_t len_
 		      (i < 2 ? pool->classes[2].count : 0) >
 	      0);
 	waiter->len_bytes = len_bytes;
-	list_push_back(&pool->classes[i].waiters, &waiter->node);
+	list_push_back(&share->waiters[i], &waiter->node);
+	if (!list_linked(&share->turns[i]))
+		list_push_back(&pool->classes[i].turns, &share->turns[i]);
 	buf_pool_serve(pool);
 }
 
@@ -170,7 +268,7 @@ void buf_pool_wait_cancel(struct buf_waiter *waiter)
 		list_remove(&waiter->node);
 }
 
-void buf_pool_put(struct buf_pool *pool, void *buf)
+void buf_pool_put(struct buf_pool *pool, struct buf_share *share, void *buf)
 {
 	for (unsigned i = 0; i < BUF_POOL_CLASSES; i++) {
 		struct buf_class *class = &pool->classes[i];
@@ -179,10 +277,14 @@ void buf_pool_put(struct buf_pool *pool, void *buf)
 		if (!class->base || (uintptr_t)buf < (uintptr_t) class->base ||
 		    offset >= class->map_bytes)
 			continue;
-		CHECK(offset % buf_class_bytes[i] == 0 && class->free_count < class->count);
+		CHECK(offset % buf_class_bytes[i] == 0 && class->free_count < class->count &&
+		      share->held[i] > 0);
 		class->free_stack[class->free_count++] = (uint32_t)(offset / buf_class_bytes[i]);
+		if (--share->held[i] < share->kept[i])
+			class->missing++;
 		buf_pool_count(pool, -1);
-		buf_pool_serve(pool);
+		if (pool_has_turns(pool))
+			buf_pool_serve(pool);
 		return;
 	}
 	CHECK(!"buffer of another pool");

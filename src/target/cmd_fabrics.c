@@ -113,6 +113,8 @@ void connect_finish(struct slot *slot, struct ctrl *ctrl, const struct connect_r
 		return;
 	}
 	queue->ctrl = ctrl;
+	/* Without memory it stays among the strangers. */
+	queue->share = local_share_get(queue->local, ctrl->subsystem_nqn, ctrl->host_nqn);
 	if (queue->state == QUEUE_CONNECTING) {
 		queue->state = QUEUE_LIVE;
 		reactor_timer_cancel(deadline);

@@ -12,6 +12,7 @@
 #include "base/prng.h"
 #include "reactor/buf_pool.h"
 #include "target/ctrl.h"
+#include "target/local_share.h"
 #include "target/ns_live.h"
 #include "target/queue.h"
 #include "target/range_guard.h"
@@ -24,6 +25,8 @@ struct local {
 	unsigned index;
 	struct snapshot *snapshot;
 	struct buf_pool *buffers;
+	struct buf_share strangers; /* of its buffers: connections before their Connect */
+	struct list shares;         /* struct local_share: together by subsystem */
 	struct list queues;
 	struct list ctrls; /* whose admin queue is here */
 	atomic_uint queue_count;

@@ -39,6 +39,7 @@ int queue_init(struct queue *queue, struct local *local, const struct transport_
 	queue->port_id = port_id;
 	queue->guard = local->target->guard;
 	queue->slot_count = 1;
+	queue->buf_share = &local->strangers;
 	list_init(&queue->free);
 	list_init(&queue->busy);
 	list_init(&queue->node);
@@ -83,11 +84,13 @@ void queue_discard_slots(struct queue *queue)
 	queue->qid = 0;
 }
 
-/* The Connect response is out: the queue gets its real slots. */
+/* The Connect response is out: the queue gets its real slots, and no buffer is taken now. */
 static void queue_go_live(struct queue *queue)
 {
 	CHECK_OWNER(queue);
 	CHECK(queue->busy_count == 0);
+	if (queue->share)
+		queue->buf_share = &queue->share->buffers;
 	lazy_mem_put(queue->slots, slots_bytes(queue, queue->slot_count));
 	queue->slots = queue->connected_slots;
 	queue->connected_slots = NULL;
@@ -166,6 +169,8 @@ static void queue_free(struct queue *queue)
 	lazy_mem_put(queue->slots, slots_bytes(queue, queue->slot_count));
 	lazy_mem_put(queue->connected_slots, slots_bytes(queue, queue->size));
 	free(queue->reserve);
+	local_share_put(local, queue->share);
+	queue->share = NULL;
 	queue->slots = NULL;
 	queue->connected_slots = NULL;
 	/* The registry counts connections; it frees the queue itself. */

@@ -58,6 +58,9 @@ struct queue {
 	struct list busy;
 	uint32_t busy_count;
 	uint8_t *connected_slots; /* the full array, in force once the Connect response is sent */
+	/* In whose name buffers are taken: the strangers' before Connect, then `share`'s. */
+	struct buf_share *buf_share;
+	struct local_share *share;
 
 	/*
 	 * Room for one capsule when the reactor's pool is empty. A capsule that waits stops all

@@ -139,7 +139,7 @@ bool slot_prepare(struct slot *slot)
 	}
 	if (slot->capsule_bytes == 0 || slot->is_data_mapped || slot->direction != DATA_TO_CTRL)
 		return true;
-	uint8_t *buf = buf_pool_get(local->buffers, slot_buf_bytes(slot));
+	uint8_t *buf = buf_pool_get(local->buffers, queue->buf_share, slot_buf_bytes(slot));
 
 	if (!buf)
 		buf = reserve_take(queue, slot_buf_bytes(slot));
@@ -157,7 +157,7 @@ bool slot_prepare(struct slot *slot)
 	slot->state = SLOT_WAITING_BUFFER;
 	queue->starved = slot;
 	slot->waiter.granted = slot_on_capsule_room;
-	buf_pool_wait(local->buffers, &slot->waiter, slot_buf_bytes(slot));
+	buf_pool_wait(local->buffers, queue->buf_share, &slot->waiter, slot_buf_bytes(slot));
 	return false;
 }
 
@@ -243,7 +243,8 @@ void slot_start(struct slot *slot, bool is_data_ok)
 	/* Commands that move data, and those that need room of their own (Verify). */
 	if (!slot->data &&
 	    ((slot->direction != DATA_NONE && slot->data_bytes > 0) || slot->extra_bytes > 0)) {
-		uint8_t *buf = buf_pool_get(local->buffers, slot_buf_bytes(slot));
+		struct buf_share *share = slot->queue->buf_share;
+		uint8_t *buf = buf_pool_get(local->buffers, share, slot_buf_bytes(slot));
 
 		if (!buf && slot->is_fused && slot->fused_with) {
 			slot_complete(slot, NVME_SC_COMMAND_INTERRUPTED);
@@ -252,7 +253,7 @@ void slot_start(struct slot *slot, bool is_data_ok)
 		if (!buf) {
 			slot->state = SLOT_WAITING_BUFFER;
 			slot->waiter.granted = slot_on_buffer;
-			buf_pool_wait(local->buffers, &slot->waiter, slot_buf_bytes(slot));
+			buf_pool_wait(local->buffers, share, &slot->waiter, slot_buf_bytes(slot));
 			return;
 		}
 		slot_set_buf(slot, buf);
@@ -392,7 +393,7 @@ static void buf_give_back(struct queue *queue, uint8_t *buf)
 	struct slot *starved = queue->starved;
 
 	if (buf != queue->reserve) {
-		buf_pool_put(queue->local->buffers, buf);
+		buf_pool_put(queue->local->buffers, queue->buf_share, buf);
 		return;
 	}
 	queue->is_reserve_used = false;

@@ -21,16 +21,21 @@ static int local_init(struct local *local, struct target *target, unsigned index
 	/* Touched only when used: 48 MiB, 48 MiB and 24 MiB of address space. */
 	static const unsigned default_counts[BUF_POOL_CLASSES] = {6144, 384, 24};
 	bool has_counts = config->buf_counts[0] && config->buf_counts[1] && config->buf_counts[2];
+	int res;
 
 	local->reactor = config->reactors[index];
 	local->target = target;
 	local->index = index;
+	list_init(&local->shares);
 	list_init(&local->queues);
 	list_init(&local->ctrls);
 	list_init(&local->barriers);
 	list_init(&local->swap_queues);
 	list_init(&local->swap_ctrls);
-	return buf_pool_create(has_counts ? config->buf_counts : default_counts, &local->buffers);
+	res = buf_pool_create(has_counts ? config->buf_counts : default_counts, &local->buffers);
+	if (res == 0)
+		buf_pool_join(local->buffers, &local->strangers);
+	return res;
 }
 
 int target_create(const struct target_config *config, struct target **ret_target)

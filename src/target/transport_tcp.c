@@ -16,6 +16,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define DATA_PACE_BYTES 16384u         /* a second: slower counts as no progress */
+#define DATA_SLOW_NS    NS_PER_S       /* without progress: the host may not borrow */
+#define DATA_LOOK_NS    (NS_PER_S / 2) /* at most between two looks */
+/* Received and not parsed yet: capsules among it are counted as owed data until then. */
+#define DATA_UNPARSED_BYTES (256u * 1024)
+
 #define ARRIVAL_MAX 64 /* commands that are looked at before the first one begins */
 
 struct tcp_slot {
@@ -24,9 +30,10 @@ struct tcp_slot {
 	bool is_data_bad;             /* a digest of it did not match */
 	uint8_t *aside;               /* the transfer from aside_from on; NULL: it lands in place */
 	uint32_t aside_from;
-	uint8_t sends; /* tx that are not done */
-	uint64_t owed_since_ns;
-	uint64_t owed_from_bytes; /* what had come on the connection by then */
+	uint8_t sends;             /* tx that are not done */
+	uint64_t owed_since_ns;    /* moved on by its data: see pace_advance */
+	uint64_t owed_from_bytes;  /* owed data that had come on the connection by the R2T */
+	uint64_t owed_ahead_bytes; /* that could come before all of its own had */
 	struct iovec iov;
 	struct tcp_tx data_tx; /* R2T or C2HData */
 	struct tcp_tx resp_tx;
@@ -38,10 +45,13 @@ struct tcp_queue {
 	struct slot *capsule; /* whose capsule is being received */
 	bool is_paused;       /* on_header waits for a slot or a buffer */
 	bool is_closed;
-	uint32_t owed; /* slots whose data the host owes */
+	uint32_t owed;       /* slots whose data the host owes */
+	uint64_t owed_bytes; /* what was asked for and has not come */
 	struct reactor_timer owed_timer;
-	uint64_t heard_bytes; /* all that had come when the timer last looked */
-	uint64_t heard_ns;    /* when that was more than before */
+	uint64_t other_bytes; /* received that is no owed data: headers and capsules */
+	uint64_t heard_bytes; /* of owed data, when the timer last looked */
+	uint64_t heard_ns;    /* until when that was enough: see pace_advance */
+	bool is_slow;         /* counted in the share of the host */
 };
 
 static struct tcp_queue *tcp_queue_of(struct queue *queue)
@@ -169,11 +179,37 @@ static struct pdu_error on_header(struct tcp_conn *conn, const struct pdu *pdu,
 	return on_data_header(tq, pdu, sink);
 }
 
+/*
+ * Progress is a rate, not a byte: what has come moves a clock on by as long as it may take at
+ * DATA_PACE_BYTES a second, but not beyond now.
+ */
+static uint64_t pace_advance(uint64_t clock_ns, uint64_t bytes, uint64_t now_ns)
+{
+	uint64_t most_ns = now_ns - clock_ns;
+
+	return bytes >= most_ns / (NS_PER_S / DATA_PACE_BYTES)
+		       ? now_ns
+		       : clock_ns + bytes * NS_PER_S / DATA_PACE_BYTES;
+}
+
+/* True when that was news. */
+static bool queue_set_slow(struct tcp_queue *tq, bool is_slow)
+{
+	if (tq->is_slow == is_slow || !tq->queue.share)
+		return false;
+	tq->is_slow = is_slow;
+	local_share_note_slow(tq->queue.share, is_slow);
+	return true;
+}
+
 static void data_owed_less(struct tcp_queue *tq)
 {
 	CHECK(tq->owed > 0);
-	if (--tq->owed == 0)
-		reactor_timer_cancel(&tq->owed_timer);
+	if (--tq->owed > 0)
+		return;
+	reactor_timer_cancel(&tq->owed_timer);
+	if (tq->is_slow && queue_set_slow(tq, false))
+		buf_pool_serve(tq->queue.local->buffers);
 }
 
 static void on_data_complete(struct tcp_queue *tq, const struct pdu *pdu, bool is_digest_ok)
@@ -185,9 +221,10 @@ static void on_data_complete(struct tcp_queue *tq, const struct pdu *pdu, bool i
 		return;
 	ts = tcp_slot_of(slot);
 	ts->transfer.next_offset += pdu->data_bytes;
+	tq->owed_bytes -= pdu->data_bytes;
 	ts->is_data_bad |= !is_digest_ok;
-	ts->owed_since_ns = reactor_now_ns(tq->queue.reactor);
-	ts->owed_from_bytes = tq->conn.stats.bytes_received;
+	ts->owed_since_ns =
+		pace_advance(ts->owed_since_ns, pdu->data_bytes, reactor_now_ns(tq->queue.reactor));
 	if (ts->transfer.next_offset < ts->transfer.end_offset)
 		return;
 	ts->transfer.is_open = false;
@@ -207,8 +244,10 @@ static struct pdu_error on_pdu(struct tcp_conn *conn, const struct pdu *pdu, boo
 		struct slot *slot = tq->capsule;
 
 		tq->capsule = NULL;
+		tq->other_bytes += NVME_TCP_CMD_HDR_BYTES + pdu->data_bytes;
 		slot_start(slot, is_digest_ok);
 	} else {
+		tq->other_bytes += NVME_TCP_DATA_HDR_BYTES;
 		on_data_complete(tq, pdu, is_digest_ok);
 	}
 	return PDU_OK;
@@ -224,6 +263,8 @@ static void on_closed(struct tcp_conn *conn, int cause, const char *why)
 	tq->is_closed = true;
 	tq->capsule = NULL;
 	tq->owed = 0;
+	tq->owed_bytes = 0;
+	(void)queue_set_slow(tq, false);
 	list_for_each(node, &tq->queue.busy)
 		aside_free(tcp_slot_of(list_entry(node, struct slot, node)));
 	reactor_timer_cancel(&tq->owed_timer);
@@ -276,24 +317,32 @@ static const struct tcp_conn_handler tcp_handler = {
  * -------------------------------------------------------------------------------
  *
  * A slow line is no reason to give a host up: what was asked for may wait behind the data of every
- * other command of the queue. It is late when nothing at all comes, or more than all of that has
- * come meanwhile, and it was passed over.
+ * other command of the queue. It is late when too little comes for too long, or when more has come
+ * meanwhile than could be in front of it: it was passed over. Long before that, while the data of
+ * any command is behind its time, its host may not borrow buffers of others (local_share.h).
  */
 
 static void owed_timer_arm(struct tcp_queue *tq)
 {
-	reactor_timer_arm(&tq->owed_timer,
-			  reactor_now_ns(tq->queue.reactor) +
-				  tq->queue.local->snapshot->limits.data_timeout_ms * NS_PER_MS /
-					  4);
+	uint64_t limit_ns = tq->queue.local->snapshot->limits.data_timeout_ms * NS_PER_MS;
+	uint64_t look_ns = limit_ns / 4 < DATA_LOOK_NS ? limit_ns / 4 : DATA_LOOK_NS;
+
+	reactor_timer_arm(&tq->owed_timer, reactor_now_ns(tq->queue.reactor) + look_ns);
+}
+
+/* With what has come of a PDU that is not complete. */
+static uint64_t owed_come_bytes(const struct tcp_queue *tq)
+{
+	return tq->conn.stats.bytes_received - tq->other_bytes;
 }
 
 static void owed_listen(struct tcp_queue *tq)
 {
-	if (tq->heard_bytes == tq->conn.stats.bytes_received)
-		return;
-	tq->heard_bytes = tq->conn.stats.bytes_received;
-	tq->heard_ns = reactor_now_ns(tq->queue.reactor);
+	uint64_t come_bytes = owed_come_bytes(tq);
+	uint64_t more_bytes = come_bytes > tq->heard_bytes ? come_bytes - tq->heard_bytes : 0;
+
+	tq->heard_bytes = come_bytes;
+	tq->heard_ns = pace_advance(tq->heard_ns, more_bytes, reactor_now_ns(tq->queue.reactor));
 }
 
 static bool slot_is_overdue(const struct tcp_queue *tq, struct slot *slot)
@@ -302,23 +351,31 @@ static bool slot_is_overdue(const struct tcp_queue *tq, struct slot *slot)
 	const struct tcp_slot *ts = tcp_slot_of(slot);
 	uint64_t limit_ns = limits->data_timeout_ms * NS_PER_MS;
 	uint64_t now_ns = reactor_now_ns(tq->queue.reactor);
-	uint64_t ahead_bytes = tq->queue.slot_count * ((uint64_t)limits->transfer_max_bytes +
-						       limits->in_capsule_bytes + NVME_PAGE_BYTES);
 
 	if (slot->state != SLOT_FETCHING || now_ns - ts->owed_since_ns < limit_ns)
 		return false;
 	return now_ns - tq->heard_ns >= limit_ns ||
-	       tq->conn.stats.bytes_received - ts->owed_from_bytes > ahead_bytes;
+	       owed_come_bytes(tq) > ts->owed_from_bytes + ts->owed_ahead_bytes;
+}
+
+static bool slot_is_slow(const struct tcp_queue *tq, struct slot *slot)
+{
+	return slot->state == SLOT_FETCHING &&
+	       reactor_now_ns(tq->queue.reactor) - tcp_slot_of(slot)->owed_since_ns >= DATA_SLOW_NS;
 }
 
 static void on_owed_timer(struct reactor_timer *timer)
 {
 	struct tcp_queue *tq = container_of(timer, struct tcp_queue, owed_timer);
 	char peer[NET_ADDR_TEXT_BYTES];
+	bool is_slow = false;
 
 	owed_listen(tq);
 	list_for_each(node, &tq->queue.busy) {
-		if (!slot_is_overdue(tq, list_entry(node, struct slot, node)))
+		struct slot *slot = list_entry(node, struct slot, node);
+
+		is_slow |= slot_is_slow(tq, slot);
+		if (!slot_is_overdue(tq, slot))
 			continue;
 		log_limited(LOG_LEVEL_WARN, "target", "%s: data asked for did not come in time",
 			    net_addr_format(&tq->queue.peer, peer));
@@ -326,6 +383,8 @@ static void on_owed_timer(struct reactor_timer *timer)
 		return;
 	}
 	owed_timer_arm(tq);
+	if (queue_set_slow(tq, is_slow) && !is_slow)
+		buf_pool_serve(tq->queue.local->buffers);
 }
 
 static void r2t_sent(struct tcp_tx *tx, int res)
@@ -352,9 +411,12 @@ static void tcp_fetch(struct slot *slot)
 	};
 	ts->is_data_bad = false;
 	ts->owed_since_ns = reactor_now_ns(tq->queue.reactor);
-	ts->owed_from_bytes = tq->conn.stats.bytes_received;
+	tq->owed_bytes += slot->data_bytes;
+	ts->owed_from_bytes = owed_come_bytes(tq);
+	ts->owed_ahead_bytes = tq->owed_bytes + DATA_UNPARSED_BYTES;
 	if (tq->owed++ == 0) {
-		owed_listen(tq);
+		tq->heard_bytes = ts->owed_from_bytes;
+		tq->heard_ns = ts->owed_since_ns;
 		owed_timer_arm(tq);
 	}
 	ts->sends = 1;
@@ -463,6 +525,7 @@ static void tcp_stop(struct queue *queue)
 	struct tcp_queue *tq = tcp_queue_of(queue);
 
 	reactor_timer_cancel(&tq->owed_timer);
+	(void)queue_set_slow(tq, false);
 	tcp_conn_ignore(&tq->conn);
 }
 

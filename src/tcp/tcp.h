@@ -187,10 +187,11 @@ struct tcp_conn {
 	size_t tx_head_done_bytes; /* of the first PDU in tx_queue */
 	struct reactor_defer flush;
 	struct reactor_timer send_stall;
-	struct tcp_zc *zc;  /* NULL: every send is a copy */
-	bool is_tx_sending; /* a zero-copy send is under way: nothing may overtake it */
-	bool is_tx_blocked; /* the socket is full: wait for REACTOR_SOCK_WRITE */
-	unsigned wanted;    /* what the socket was last told */
+	uint64_t send_stall_ns; /* when it fires */
+	struct tcp_zc *zc;      /* NULL: every send is a copy */
+	bool is_tx_sending;     /* a zero-copy send is under way: nothing may overtake it */
+	bool is_tx_blocked;     /* the socket is full: wait for REACTOR_SOCK_WRITE */
+	unsigned wanted;        /* what the socket was last told */
 	struct tcp_tx ic_tx;
 
 	/* end */

@@ -20,6 +20,8 @@
 #define TCP_SEND_HELD          512         /* pieces of shared payload in one send */
 #define TCP_SEND_HEADERS_BYTES (32 * 1024) /* of PDUs without payload, in one send */
 #define TCP_SEND_BYTES         (1024 * 1024)
+#define TCP_SEND_PACE_BYTES    16384u /* a second: slower counts as no progress */
+#define TCP_ZC_MOVED_BYTES     65536u /* what the kernel's word about a zero-copy send counts */
 #define TCP_SEND_TURN_BYTES    (1024 * 1024)
 #define TCP_ZC_SENDS           32 /* that wait to be released; when all do, sends are copies */
 #define TCP_ZC_IOVS            64

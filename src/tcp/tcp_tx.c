@@ -381,15 +381,26 @@ static void tx_stalled(struct reactor_timer *timer)
 	tcp_conn_abort(conn, -ETIMEDOUT, why);
 }
 
-/* A peer that does not read holds buffers of others: it gets so long for each piece. */
-static void tx_watch_stall(struct tcp_conn *conn, bool has_moved)
+/*
+ * A peer that does not read holds buffers of others. Progress is a rate, not a byte: what has moved
+ * buys as long as it may take at TCP_SEND_PACE_BYTES a second, and never more than the time-out.
+ */
+static void tx_watch_stall(struct tcp_conn *conn, size_t moved_bytes)
 {
-	if (tx_is_idle(conn) && !(conn->zc && tcp_zc_is_holding(conn)))
+	uint64_t latest_ns, end_ns;
+
+	if (tx_is_idle(conn) && !(conn->zc && tcp_zc_is_holding(conn))) {
 		reactor_timer_cancel(&conn->send_stall);
-	else if (conn->config.send_timeout_ms > 0 && (has_moved || !conn->send_stall.armed))
-		reactor_timer_arm(&conn->send_stall,
-				  reactor_now_ns(conn->reactor) +
-					  conn->config.send_timeout_ms * NS_PER_MS);
+		return;
+	}
+	if (conn->config.send_timeout_ms == 0 || (moved_bytes == 0 && conn->send_stall.armed))
+		return;
+	latest_ns = reactor_now_ns(conn->reactor) + conn->config.send_timeout_ms * NS_PER_MS;
+	end_ns = conn->send_stall_ns + moved_bytes * NS_PER_S / TCP_SEND_PACE_BYTES;
+	if (!conn->send_stall.armed || end_ns > latest_ns)
+		end_ns = latest_ns;
+	conn->send_stall_ns = end_ns;
+	reactor_timer_arm(&conn->send_stall, end_ns);
 }
 
 static void tx_flush(struct reactor_defer *defer)
@@ -411,14 +422,14 @@ static void tx_flush(struct reactor_defer *defer)
 		conn->is_shut = true;
 		reactor_sock_shutdown_send(&conn->sock);
 	}
-	tx_watch_stall(conn, turn_bytes > 0);
+	tx_watch_stall(conn, turn_bytes);
 	tcp_conn_update_want(conn);
 }
 
 void tcp_tx_moved(struct tcp_conn *conn)
 {
 	if (!conn->is_sock_closing)
-		tx_watch_stall(conn, true);
+		tx_watch_stall(conn, TCP_ZC_MOVED_BYTES);
 }
 
 void tcp_tx_sent(struct tcp_conn *conn, size_t sent_bytes, size_t asked_bytes)

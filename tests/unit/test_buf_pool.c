@@ -7,9 +7,12 @@
 #include "reactor/buf_pool.h"
 #include "tap.h"
 
+static struct buf_share one; /* for tests that are about the pool alone */
+
 struct waiter {
 	struct buf_waiter base;
 	struct buf_pool *pool;
+	struct buf_share *share;
 	void *buf;
 	unsigned order;
 	bool puts_back;
@@ -24,7 +27,7 @@ static void on_granted(struct buf_waiter *base, void *buf)
 	waiter->order = ++grants;
 	waiter->buf = buf;
 	if (waiter->puts_back)
-		buf_pool_put(waiter->pool, buf);
+		buf_pool_put(waiter->pool, waiter->share, buf);
 }
 
 static void classes_and_fallback(void)
@@ -34,12 +37,13 @@ static void classes_and_fallback(void)
 	struct buf_pool *pool;
 
 	EXPECT_EQ(0, buf_pool_create(counts, &pool));
-	small[0] = buf_pool_get(pool, 1);
-	small[1] = buf_pool_get(pool, 8192);
-	middle = buf_pool_get(pool, 100);
-	large = buf_pool_get(pool, 8193);
+	buf_pool_join(pool, &one);
+	small[0] = buf_pool_get(pool, &one, 1);
+	small[1] = buf_pool_get(pool, &one, 8192);
+	middle = buf_pool_get(pool, &one, 100);
+	large = buf_pool_get(pool, &one, 8193);
 	EXPECT(small[0] && small[1] && middle && large);
-	EXPECT(!buf_pool_get(pool, 1) && !buf_pool_get(pool, BUF_POOL_MAX_BYTES));
+	EXPECT(!buf_pool_get(pool, &one, 1) && !buf_pool_get(pool, &one, BUF_POOL_MAX_BYTES));
 	EXPECT_EQ(4, buf_pool_in_use(pool));
 	EXPECT_EQ(0, ((uintptr_t)small[0] | (uintptr_t)small[1] | (uintptr_t)middle |
 		      (uintptr_t)large) &
@@ -49,12 +53,12 @@ static void classes_and_fallback(void)
 	memset(middle, 3, 128 * 1024);
 	memset(large, 4, BUF_POOL_MAX_BYTES);
 	EXPECT(small[0][8191] == 1 && small[1][0] == 2 && middle[128 * 1024 - 1] == 3);
-	buf_pool_put(pool, middle);
-	EXPECT(buf_pool_get(pool, 128 * 1024) == middle);
-	buf_pool_put(pool, middle);
-	buf_pool_put(pool, large);
-	buf_pool_put(pool, small[1]);
-	buf_pool_put(pool, small[0]);
+	buf_pool_put(pool, &one, middle);
+	EXPECT(buf_pool_get(pool, &one, 128 * 1024) == middle);
+	buf_pool_put(pool, &one, middle);
+	buf_pool_put(pool, &one, large);
+	buf_pool_put(pool, &one, small[1]);
+	buf_pool_put(pool, &one, small[0]);
 	EXPECT_EQ(0, buf_pool_in_use(pool));
 	buf_pool_destroy(pool);
 }
@@ -68,28 +72,30 @@ static void waiters_in_order(void)
 
 	grants = 0;
 	EXPECT_EQ(0, buf_pool_create(counts, &pool));
-	small = buf_pool_get(pool, 10);
-	large = buf_pool_get(pool, 10000);
+	buf_pool_join(pool, &one);
+	small = buf_pool_get(pool, &one, 10);
+	large = buf_pool_get(pool, &one, 10000);
 	for (unsigned i = 0; i < 4; i++) {
 		waiters[i].base.granted = on_granted;
 		waiters[i].pool = pool;
-		buf_pool_wait(pool, &waiters[i].base, i < 3 ? 10 : 1000000);
+		waiters[i].share = &one;
+		buf_pool_wait(pool, &one, &waiters[i].base, i < 3 ? 10 : 1000000);
 	}
 	buf_pool_wait_cancel(&waiters[1].base);
 	buf_pool_wait_cancel(&waiters[1].base);
 	EXPECT_EQ(0, grants);
-	buf_pool_put(pool, small);
+	buf_pool_put(pool, &one, small);
 	EXPECT_EQ(1, waiters[0].order);
 	EXPECT(waiters[0].buf == small);
 	/* Its own class first, then the smaller one. */
-	buf_pool_put(pool, large);
+	buf_pool_put(pool, &one, large);
 	EXPECT_EQ(2, waiters[3].order);
 	EXPECT_EQ(0, waiters[2].order);
-	buf_pool_put(pool, large);
+	buf_pool_put(pool, &one, large);
 	EXPECT_EQ(3, waiters[2].order);
 	EXPECT(waiters[2].buf == large && waiters[1].order == 0);
-	buf_pool_put(pool, large);
-	buf_pool_put(pool, small);
+	buf_pool_put(pool, &one, large);
+	buf_pool_put(pool, &one, small);
 	EXPECT_EQ(0, buf_pool_in_use(pool));
 	buf_pool_destroy(pool);
 }
@@ -106,13 +112,14 @@ static void a_long_chain_does_not_recurse(void)
 
 	grants = 0;
 	EXPECT_EQ(0, buf_pool_create(counts, &pool));
-	buf = buf_pool_get(pool, 10);
+	buf_pool_join(pool, &one);
+	buf = buf_pool_get(pool, &one, 10);
 	for (unsigned i = 0; i < CHAIN; i++) {
 		chain[i] = (struct waiter){
-			.base.granted = on_granted, .pool = pool, .puts_back = true};
-		buf_pool_wait(pool, &chain[i].base, 10);
+			.base.granted = on_granted, .pool = pool, .share = &one, .puts_back = true};
+		buf_pool_wait(pool, &one, &chain[i].base, 10);
 	}
-	buf_pool_put(pool, buf);
+	buf_pool_put(pool, &one, buf);
 	EXPECT_EQ(CHAIN, grants);
 	for (unsigned i = 0; i < CHAIN; i++)
 		EXPECT_EQ(i + 1, chain[i].order);
@@ -120,8 +127,122 @@ static void a_long_chain_does_not_recurse(void)
 	buf_pool_destroy(pool);
 }
 
+/* ---- shares ---------------------------------------------------------------------------------- */
+
+#define SHARED 64 /* of which 8 are kept */
+
+static void *taken[2][SHARED];
+
+static unsigned take_all(struct buf_pool *pool, struct buf_share *share, void **bufs)
+{
+	unsigned count = 0;
+
+	while (count < SHARED && (bufs[count] = buf_pool_get(pool, share, 10)))
+		count++;
+	return count;
+}
+
+static void put_all(struct buf_pool *pool, struct buf_share *share, void **bufs, unsigned count)
+{
+	while (count > 0)
+		buf_pool_put(pool, share, bufs[--count]);
+}
+
+static void shares_open(struct buf_pool **ret_pool, struct buf_share shares[2])
+{
+	const unsigned counts[BUF_POOL_CLASSES] = {SHARED, 0, 0};
+
+	EXPECT_EQ(0, buf_pool_create(counts, ret_pool));
+	for (unsigned i = 0; i < 2; i++) {
+		buf_pool_join(*ret_pool, &shares[i]);
+		buf_pool_keep(*ret_pool, &shares[i], 2);
+	}
+}
+
+static void shares_close(struct buf_pool *pool, struct buf_share shares[2])
+{
+	EXPECT_EQ(0, buf_pool_in_use(pool));
+	for (unsigned i = 0; i < 2; i++)
+		buf_pool_leave(pool, &shares[i]);
+	buf_pool_destroy(pool);
+}
+
+/* One takes nearly all; the other finds what is kept for it. */
+static void a_share_has_its_minimum(void)
+{
+	struct buf_share shares[2];
+	struct buf_pool *pool;
+	unsigned first, second;
+
+	shares_open(&pool, shares);
+	first = take_all(pool, &shares[0], taken[0]);
+	EXPECT_EQ(SHARED - SHARED / 16, first);
+	second = take_all(pool, &shares[1], taken[1]);
+	EXPECT_EQ(SHARED / 16, second);
+	put_all(pool, &shares[0], taken[0], first);
+	put_all(pool, &shares[1], taken[1], second);
+	/* Who may not borrow has its minimum and no more. */
+	shares[0].may_not_borrow = true;
+	first = take_all(pool, &shares[0], taken[0]);
+	EXPECT_EQ(SHARED / 16, first);
+	put_all(pool, &shares[0], taken[0], first);
+	/* Without a minimum it still has one. */
+	buf_pool_keep(pool, &shares[0], 0);
+	first = take_all(pool, &shares[0], taken[0]);
+	EXPECT_EQ(1, first);
+	put_all(pool, &shares[0], taken[0], first);
+	shares_close(pool, shares);
+}
+
+/* Whoever waits is served in turn, and first when below the minimum, however many others wait. */
+static void shares_wait_in_turn(void)
+{
+	struct waiter waiters[2][8] = {0};
+	struct buf_share shares[2];
+	struct buf_pool *pool;
+	unsigned first;
+
+	shares_open(&pool, shares);
+	grants = 0;
+	first = take_all(pool, &shares[0], taken[0]);
+	put_all(pool, &shares[1], taken[1], 0);
+	for (unsigned i = 0; i < 8; i++) {
+		waiters[0][i] = (struct waiter){
+			.base.granted = on_granted, .pool = pool, .share = &shares[0]};
+		buf_pool_wait(pool, &shares[0], &waiters[0][i].base, 10);
+	}
+	EXPECT_EQ(0, grants);
+	for (unsigned i = 0; i < 8; i++) {
+		waiters[1][i] = (struct waiter){
+			.base.granted = on_granted, .pool = pool, .share = &shares[1]};
+		buf_pool_wait(pool, &shares[1], &waiters[1][i].base, 10);
+	}
+	/* Its minimum was there. */
+	EXPECT_EQ(4, grants);
+	EXPECT(waiters[1][3].order == 4 && waiters[0][0].order == 0);
+	/* From here on they take turns. */
+	put_all(pool, &shares[0], &taken[0][first - 4], 4);
+	EXPECT_EQ(8, grants);
+	EXPECT(waiters[0][1].order > 0 && waiters[0][2].order == 0);
+	EXPECT(waiters[1][5].order > 0 && waiters[1][6].order == 0);
+	for (unsigned i = 0; i < 8; i++) {
+		buf_pool_wait_cancel(&waiters[0][i].base);
+		buf_pool_wait_cancel(&waiters[1][i].base);
+	}
+	put_all(pool, &shares[0], taken[0], first - 4);
+	for (unsigned i = 0; i < 8; i++) {
+		if (waiters[0][i].buf)
+			buf_pool_put(pool, &shares[0], waiters[0][i].buf);
+		if (waiters[1][i].buf)
+			buf_pool_put(pool, &shares[1], waiters[1][i].buf);
+	}
+	shares_close(pool, shares);
+}
+
 int main(void)
 {
+	TAP_RUN(a_share_has_its_minimum);
+	TAP_RUN(shares_wait_in_turn);
 	TAP_RUN(classes_and_fallback);
 	TAP_RUN(waiters_in_order);
 	TAP_RUN(a_long_chain_does_not_recurse);

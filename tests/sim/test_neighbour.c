@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A target and its hosts, one of which floods, hoards and drips, judged by simulated time: commands
+ * of the other hosts end within a bound, and so do changes of the configuration beside it and
+ * beside a medium that hangs. One reactor, whose buffers all share; hosts are led by hand
+ * (raw_host.h), all in one thread.
+ */
+#include "raw_host.h"
+
+#include "../unit/tap.h"
+#include "base/log.h"
+#include "media/spec.h"
+#include "target/barrier.h"
+#include "target/local.h"
+
+#include <errno.h>
+
+#define DATA_TIMEOUT_MS 3000
+#define WRITE_BYTES     4096
+#define FILE_NS         1 /* goes through buffers */
+#define HUNG_NS         2 /* writes hang for HANG_MS */
+#define NS_COUNT        2
+#define HANG_MS         60000
+#define HOARD_QUEUES    8
+#define BOUND_MS        100 /* for a command of an innocent host */
+
+static const char *const specs[NS_COUNT] = {
+	"fault:delay:op=read:ms=1@mem:1M,block=512",
+	"fault:stuck:op=write:ms=60000@mem:1M,block=512",
+};
+
+/* One host: an admin queue and some I/O queues. */
+struct actor {
+	struct connect_args args;
+	struct raw_queue *admin;
+	struct raw_queue *io[HOARD_QUEUES];
+	unsigned io_count;
+};
+
+static struct {
+	struct sim *sim;
+	struct reactor *control;
+	struct reactor *data;
+	struct reactor *host;
+	struct target *target;
+	struct ns_store *stores[NS_COUNT];
+	struct net_addr addr;
+	bool is_waiting;
+	int drained_res;
+	struct actor innocent;
+	struct actor hostile;
+} scene;
+
+static const uint8_t some_data[WRITE_BYTES];
+
+static bool is_waiting(void *arg)
+{
+	return scene.is_waiting;
+}
+
+static void on_applied(void *arg, int res, const char *error)
+{
+	EXPECT_EQ(0, res);
+	scene.is_waiting = false;
+}
+
+static void on_applied_first(void *arg, int res, const char *error)
+{
+	EXPECT_EQ(0, res);
+}
+
+static void on_drained(void *arg, int res)
+{
+	scene.drained_res = res;
+	scene.is_waiting = false;
+}
+
+static void on_shut_down(void *arg)
+{
+	scene.is_waiting = false;
+}
+
+static void run_ms(uint64_t ms)
+{
+	sim_run_until(scene.sim, sim_now(scene.sim) + ms * NS_PER_MS);
+}
+
+static void uuid_of(unsigned index, struct uuid *ret_uuid)
+{
+	memset(ret_uuid, 0, sizeof(*ret_uuid));
+	ret_uuid->bytes[15] = (uint8_t)(index + 1);
+}
+
+static struct snapshot *snapshot_make(void)
+{
+	struct snapshot *snapshot = snapshot_create();
+	struct subsystem *subsystem = sim_alloc(sizeof(*subsystem));
+
+	snapshot->limits.data_timeout_ms = DATA_TIMEOUT_MS;
+	snapshot->subsystems = sim_alloc(sizeof(*snapshot->subsystems));
+	snapshot->subsystems[0] = subsystem;
+	snapshot->subsystem_count = 1;
+	text_copy(subsystem->nqn, sizeof(subsystem->nqn), TARGET_DEFAULT_NQN);
+	text_copy(subsystem->serial, sizeof(subsystem->serial), "NEIGHBOUR");
+	text_copy(subsystem->model, sizeof(subsystem->model), "weft");
+	subsystem->allows_any_host = true;
+	subsystem->ana_group_max = 1;
+	subsystem->namespaces = ns_array_create(NS_COUNT);
+	subsystem->ns_count = NS_COUNT;
+	for (unsigned i = 0; i < NS_COUNT; i++) {
+		subsystem->namespaces[i] = (struct ns){.nsid = i + 1, .ana_group = 1};
+		uuid_of(i, &subsystem->namespaces[i].uuid);
+		ns_bind(&subsystem->namespaces[i], ns_store_get(scene.stores[i]));
+	}
+	snapshot->ports = sim_alloc(sizeof(*snapshot->ports));
+	snapshot->ports[0] = (struct port){.id = 1, .listen = scene.addr, .subsystem_count = 1};
+	snapshot->ports[0].subsystems = sim_alloc(sizeof(struct subsystem *));
+	snapshot->ports[0].subsystems[0] = subsystem;
+	snapshot->port_count = 1;
+	return snapshot;
+}
+
+static struct raw_queue *queue_connect(struct connect_args *args)
+{
+	struct raw_queue *queue = sim_alloc(sizeof(*queue));
+
+	raw_open(scene.sim, scene.host, queue, &scene.addr);
+	EXPECT(raw_connect_queue(queue, args));
+	return queue;
+}
+
+static void actor_join(struct actor *actor, const char *nqn, uint8_t id, unsigned io_count)
+{
+	actor->args = (struct connect_args){.queue_size = 8,
+					    .cntlid = 0xffff,
+					    .subsystem_nqn = TARGET_DEFAULT_NQN,
+					    .host_id = {{id}}};
+	text_copy(actor->args.host_nqn, sizeof(actor->args.host_nqn), nqn);
+	actor->admin = queue_connect(&actor->args);
+	EXPECT(raw_enable(actor->admin));
+	actor->args.wants_no_sq_flow_control = true;
+	actor->io_count = io_count;
+	for (unsigned i = 0; i < io_count; i++) {
+		actor->args.qid = (uint16_t)(i + 1);
+		actor->io[i] = queue_connect(&actor->args);
+	}
+}
+
+static void actor_leave(struct actor *actor)
+{
+	for (unsigned i = 0; i < actor->io_count; i++) {
+		raw_close(actor->io[i]);
+		free(actor->io[i]);
+	}
+	raw_close(actor->admin);
+	free(actor->admin);
+}
+
+static void set_up(void)
+{
+	struct reactor_config config = {.cpu = -1};
+	/* Fewer than the hostile host asks for: 8 queues of 7 commands. */
+	struct target_config target = {.reactor_count = 1, .buf_counts = {32, 8, 8}};
+	struct media_error error;
+	struct media *media;
+
+	memset(&scene, 0, sizeof(scene));
+	scene.sim = sim_create(1, &(struct sim_options){.window_max_bytes = 4 << 20});
+	EXPECT_EQ(0, reactor_create(&config, &scene.control));
+	config.index = 1;
+	EXPECT_EQ(0, reactor_create(&config, &scene.data));
+	config.index = 2;
+	EXPECT_EQ(0, reactor_create(&config, &scene.host));
+	EXPECT_EQ(0, net_addr_parse("10.0.0.1", 4420, &scene.addr));
+	sim_enter(scene.control);
+	for (unsigned i = 0; i < NS_COUNT; i++) {
+		EXPECT_EQ(0, media_open(specs[i], &media, &error));
+		EXPECT_EQ(0, ns_store_create(media, 1, &scene.stores[i]));
+	}
+	target.control = scene.control;
+	target.reactors = &scene.data;
+	EXPECT_EQ(0, target_create(&target, &scene.target));
+	scene.is_waiting = true;
+	target_apply(scene.target, snapshot_make(), on_applied, NULL);
+	sim_leave(scene.control);
+	EXPECT(sim_run_while(scene.sim, is_waiting, NULL, NS_PER_S));
+	actor_join(&scene.innocent, "nqn.2026-11.io.weft:innocent", 1, 1);
+	actor_join(&scene.hostile, "nqn.2026-11.io.weft:hostile", 2, HOARD_QUEUES);
+}
+
+static void tear_down(void)
+{
+	actor_leave(&scene.hostile);
+	actor_leave(&scene.innocent);
+	scene.is_waiting = true;
+	sim_enter(scene.control);
+	target_shutdown(scene.target, 1000, on_shut_down, NULL);
+	sim_leave(scene.control);
+	EXPECT(sim_run_while(scene.sim, is_waiting, NULL, 2 * HANG_MS * NS_PER_MS));
+	run_ms(1000); /* sockets close behind it */
+	sim_enter(scene.control);
+	target_destroy(scene.target);
+	for (unsigned i = 0; i < NS_COUNT; i++)
+		ns_store_put(scene.stores[i]);
+	sim_leave(scene.control);
+	EXPECT_EQ(0, sim_leaks(scene.sim));
+	sim_destroy(scene.sim);
+}
+
+static void write_ask(struct raw_queue *queue, uint16_t cid, uint32_t nsid)
+{
+	struct io_cmd cmd = {.first_block = 8u * cid, .block_count = WRITE_BYTES / 512};
+	struct nvme_sqe sqe = {0};
+
+	io_cmd_encode(&sqe, NVME_IO_WRITE, nsid, &cmd);
+	raw_submit_by_r2t(queue, cid, &sqe, WRITE_BYTES);
+}
+
+/* All that its queues can hold: more than there are buffers. */
+static void flood(void)
+{
+	for (unsigned i = 0; i < scene.hostile.io_count; i++) {
+		for (uint16_t cid = 1; cid < RAW_CIDS; cid++)
+			write_ask(scene.hostile.io[i], cid, FILE_NS);
+	}
+	run_ms(50);
+}
+
+static unsigned hoarded(void)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < scene.hostile.io_count; i++) {
+		for (uint16_t cid = 1; cid < RAW_CIDS; cid++)
+			count += scene.hostile.io[i]->has_r2t[cid];
+	}
+	return count;
+}
+
+/* Four bytes for each R2T. */
+static void drip(uint32_t at)
+{
+	for (unsigned i = 0; i < scene.hostile.io_count; i++) {
+		struct raw_queue *queue = scene.hostile.io[i];
+
+		for (uint16_t cid = 1; cid < RAW_CIDS; cid++) {
+			if (queue->has_r2t[cid] && !queue->is_closed)
+				raw_send_piece(queue, cid, at, some_data, 4);
+		}
+	}
+}
+
+static unsigned hostile_open(void)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < scene.hostile.io_count; i++)
+		count += !scene.hostile.io[i]->is_closed;
+	return count;
+}
+
+/* A read and a write of the innocent host; how long they took, in ms. */
+static uint64_t innocent_ms(void)
+{
+	struct raw_queue *queue = scene.innocent.io[0];
+	uint64_t start_ns = sim_now(scene.sim);
+	struct io_cmd cmd = {.block_count = WRITE_BYTES / 512};
+	struct nvme_sqe sqe = {0};
+
+	io_cmd_encode(&sqe, NVME_IO_READ, FILE_NS, &cmd);
+	queue->is_done[1] = queue->is_done[2] = queue->has_r2t[2] = false;
+	raw_submit_by_r2t(queue, 1, &sqe, WRITE_BYTES);
+	write_ask(queue, 2, FILE_NS);
+	if (!raw_wait_r2t(queue, 2))
+		return UINT64_MAX;
+	raw_send_piece(queue, 2, 0, some_data, WRITE_BYTES);
+	if (!raw_wait_done(queue, 1) || !raw_wait_done(queue, 2))
+		return UINT64_MAX;
+	EXPECT(raw_is_ok(queue, 1) && raw_is_ok(queue, 2));
+	return (sim_now(scene.sim) - start_ns) / NS_PER_MS;
+}
+
+/* ---- buffers --------------------------------------------------------------------------------- */
+
+static void others_go_on_beside_a_hoarder(void)
+{
+	uint64_t worst_ms = 0;
+
+	set_up();
+	flood();
+	EXPECT_THAT(hoarded() >= 32 && hoarded() < 48, "%u of 48 buffers are held", hoarded());
+	for (unsigned round = 0; round < 4 * DATA_TIMEOUT_MS / 250; round++) {
+		uint64_t ms = innocent_ms();
+
+		worst_ms = ms > worst_ms ? ms : worst_ms;
+		drip(4 * round);
+		run_ms(250);
+	}
+	EXPECT_THAT(worst_ms <= BOUND_MS, "the innocent host waited for %llu ms",
+		    (unsigned long long)worst_ms);
+	/* Four bytes are no progress. */
+	EXPECT_EQ(0, hostile_open());
+	EXPECT(innocent_ms() <= BOUND_MS);
+	tear_down();
+}
+
+/* Whose data does not come has no more than what is kept for it: what comes back goes to others. */
+static void a_slow_host_does_not_borrow(void)
+{
+	struct local *local;
+	unsigned held;
+
+	set_up();
+	flood();
+	held = hoarded();
+	run_ms(1600);
+	local = target_registry(scene.target);
+	list_for_each(node, &local->shares) {
+		const struct local_share *share = list_entry(node, struct local_share, node);
+
+		EXPECT_EQ(share->queue_count > 2, share->buffers.may_not_borrow);
+	}
+	/* One of its writes ends: the buffer stays free. */
+	raw_send_piece(scene.hostile.io[0], 1, 0, some_data, WRITE_BYTES);
+	EXPECT(raw_wait_done(scene.hostile.io[0], 1));
+	run_ms(20);
+	EXPECT_EQ(held, hoarded());
+	tear_down();
+}
+
+/* ---- changes --------------------------------------------------------------------------------- */
+
+/* A change that concerns this namespace; how long its barrier took, in ms. */
+static uint64_t change_ms(unsigned index)
+{
+	uint64_t start_ns = sim_now(scene.sim);
+	struct target_scope scope = {.uuid_count = 1};
+	struct uuid uuid;
+
+	uuid_of(index, &uuid);
+	scope.uuids = &uuid;
+	scene.is_waiting = true;
+	sim_enter(scene.control);
+	target_apply_and_drain(scene.target, snapshot_make(), &scope, on_applied_first, on_drained,
+			       NULL);
+	sim_leave(scene.control);
+	EXPECT(sim_run_while(scene.sim, is_waiting, NULL, 20 * NS_PER_S));
+	return (sim_now(scene.sim) - start_ns) / NS_PER_MS;
+}
+
+static void changes_end_beside_a_hoarder(void)
+{
+	uint64_t ms;
+
+	set_up();
+	flood();
+	/* Of another namespace: at once. */
+	EXPECT(change_ms(HUNG_NS - 1) <= BOUND_MS);
+	EXPECT_EQ(0, scene.drained_res);
+	/* Of its own: those that owe data end it, or the barrier does. */
+	ms = change_ms(FILE_NS - 1);
+	EXPECT_THAT(ms <= BARRIER_PRESS_S * 1000 + BOUND_MS, "took %llu ms",
+		    (unsigned long long)ms);
+	EXPECT_EQ(0, scene.drained_res);
+	tear_down();
+}
+
+static void changes_end_beside_a_hung_medium(void)
+{
+	struct raw_queue *queue;
+	uint64_t ms;
+
+	set_up();
+	queue = scene.innocent.io[0];
+	write_ask(queue, 3, HUNG_NS);
+	EXPECT(raw_wait_r2t(queue, 3));
+	raw_send_piece(queue, 3, 0, some_data, WRITE_BYTES);
+	run_ms(50);
+	EXPECT(change_ms(FILE_NS - 1) <= BOUND_MS);
+	EXPECT_EQ(0, scene.drained_res);
+	ms = change_ms(HUNG_NS - 1);
+	EXPECT_THAT(ms >= BARRIER_END_S * 1000 && ms <= BARRIER_END_S * 1000 + BOUND_MS,
+		    "took %llu ms", (unsigned long long)ms);
+	EXPECT_EQ(-ETIMEDOUT, scene.drained_res);
+	EXPECT(innocent_ms() <= BOUND_MS);
+	tear_down();
+}
+
+int main(void)
+{
+	log_set_level(LOG_LEVEL_OFF);
+	TAP_RUN(others_go_on_beside_a_hoarder);
+	TAP_RUN(a_slow_host_does_not_borrow);
+	TAP_RUN(changes_end_beside_a_hoarder);
+	TAP_RUN(changes_end_beside_a_hung_medium);
+	return tap_end();
+}
