@@ -151,7 +151,8 @@ void reactor_writev(struct reactor *reactor, struct reactor_op *op, int fd, cons
 void reactor_fdatasync(struct reactor *reactor, struct reactor_op *op, int fd);
 void reactor_fallocate(struct reactor *reactor, struct reactor_op *op, int fd, int mode,
 		       uint64_t offset, uint64_t len_bytes);
-/* Runs work (a call that blocks, such as an ioctl) on a helper thread; done gets its result. */
+/* Runs work (a call that blocks, such as an ioctl) on a helper thread, beside others; done gets its
+ * result. */
 void reactor_offload(struct reactor *reactor, struct reactor_op *op,
 		     int (*work)(struct reactor_op *op));
 /* Asks for an early end; done still comes, with -ECANCELED or with the true result. */

@@ -67,6 +67,7 @@ struct reactor {
 	uint64_t spin_max_ns;
 	unsigned file_ops;  /* under way */
 	unsigned dated_ops; /* with a deadline, since the last submit */
+	bool has_left;      /* the last submit left requests behind: the kernel took not all */
 	bool is_idle;
 	bool has_slept; /* since is_idle */
 	uint64_t last_work_ns;

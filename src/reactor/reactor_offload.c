@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocking calls off the reactor: one helper thread per reactor, started by the first one, runs
- * them in order and posts the results back.
+ * Blocking calls off the reactor: helper threads, started when they are needed and no idle one is
+ * left, take them in order and post the results back. There are up to OFFLOAD_THREADS of them, so
+ * that a call that takes long (BLKDISCARD of a large range) does not hold those behind it.
  *
  * The queue is linked through op->msg.next under a mutex; the reactor holds it only to append or
  * unlink. The helper may run on every CPU that the reactor's creator may, not only on the
@@ -15,14 +16,18 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#define OFFLOAD_THREADS 8
+
 struct reactor_offload {
-	pthread_t thread;
-	bool has_thread;
+	pthread_t threads[OFFLOAD_THREADS]; /* the reactor's */
+	unsigned thread_count;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	/* Under the lock. */
 	struct reactor_op *first;
 	struct reactor_op *last;
+	unsigned waiting; /* calls in the queue */
+	unsigned idle;    /* threads that wait for one */
 	bool stopping;
 };
 
@@ -68,11 +73,15 @@ static void *offload_main(void *arg)
 	for (;;) {
 		struct reactor_op *op;
 
-		while (!offload->first && !offload->stopping)
+		while (!offload->first && !offload->stopping) {
+			offload->idle++;
 			pthread_cond_wait(&offload->changed, &offload->lock);
+			offload->idle--;
+		}
 		if (offload->stopping)
 			break;
 		op = offload->first;
+		offload->waiting--;
 		offload->first = offload_next(op);
 		if (!offload->first)
 			offload->last = NULL;
@@ -86,6 +95,7 @@ static void *offload_main(void *arg)
 
 static void offload_start_thread(struct reactor *reactor, struct reactor_offload *offload)
 {
+	pthread_t *thread = &offload->threads[offload->thread_count];
 	sigset_t all, before;
 	pthread_attr_t attr;
 
@@ -96,7 +106,8 @@ static void offload_start_thread(struct reactor *reactor, struct reactor_offload
 	/* Signals are for the program's first thread. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &before);
-	offload->has_thread = pthread_create(&offload->thread, &attr, offload_main, offload) == 0;
+	if (pthread_create(thread, &attr, offload_main, offload) == 0)
+		offload->thread_count++;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attr);
 }
@@ -109,7 +120,6 @@ static struct reactor_offload *offload_open(struct reactor *reactor)
 		return NULL;
 	pthread_mutex_init(&offload->lock, NULL);
 	pthread_cond_init(&offload->changed, NULL);
-	offload_start_thread(reactor, offload);
 	return offload;
 }
 
@@ -117,6 +127,7 @@ void reactor_offload(struct reactor *reactor, struct reactor_op *op,
 		     int (*work)(struct reactor_op *op))
 {
 	struct reactor_offload *offload;
+	bool is_short;
 
 	reactor_check_thread(reactor);
 	op->reactor = reactor;
@@ -125,7 +136,9 @@ void reactor_offload(struct reactor *reactor, struct reactor_op *op,
 	if (!reactor->offload)
 		reactor->offload = offload_open(reactor);
 	offload = reactor->offload;
-	if (!offload || !offload->has_thread) {
+	if (offload && offload->thread_count == 0)
+		offload_start_thread(reactor, offload);
+	if (!offload || offload->thread_count == 0) {
 		/* No thread to be had: slow is better than failed. */
 		offload_finish(op, offload_run(op));
 		return;
@@ -136,8 +149,11 @@ void reactor_offload(struct reactor *reactor, struct reactor_op *op,
 	else
 		offload->first = op;
 	offload->last = op;
+	is_short = ++offload->waiting > offload->idle;
 	pthread_cond_signal(&offload->changed);
 	pthread_mutex_unlock(&offload->lock);
+	if (is_short && offload->thread_count < OFFLOAD_THREADS)
+		offload_start_thread(reactor, offload);
 }
 
 void reactor_offload_cancel(struct reactor_op *op)
@@ -157,6 +173,7 @@ void reactor_offload_cancel(struct reactor_op *op)
 			offload->first = offload_next(op);
 		if (offload->last == op)
 			offload->last = before;
+		offload->waiting--;
 	}
 	pthread_mutex_unlock(&offload->lock);
 	if (at)
@@ -171,10 +188,10 @@ void reactor_offload_destroy(struct reactor *reactor)
 		return;
 	pthread_mutex_lock(&offload->lock);
 	offload->stopping = true;
-	pthread_cond_signal(&offload->changed);
+	pthread_cond_broadcast(&offload->changed);
 	pthread_mutex_unlock(&offload->lock);
-	if (offload->has_thread)
-		pthread_join(offload->thread, NULL);
+	for (unsigned i = 0; i < offload->thread_count; i++)
+		pthread_join(offload->threads[i], NULL);
 	pthread_cond_destroy(&offload->changed);
 	pthread_mutex_destroy(&offload->lock);
 	free(offload);

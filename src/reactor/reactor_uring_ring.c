@@ -37,8 +37,10 @@ static struct io_uring_sqe *reactor_backlog_sqe(struct reactor *reactor)
 	return &last->sqes[last->count++];
 }
 
-static void reactor_ring_check_result(int res)
+/* After a submit. What it left behind may have a deadline that passes before the next one. */
+static void reactor_ring_submitted(struct reactor *reactor, int res)
 {
+	reactor->has_left = io_uring_sq_ready(&reactor->ring) > 0;
 	/* Passing shortages are retried in the next turn; anything else is a bug of ours. */
 	CHECK(res >= 0 || res == -ETIME || res == -EINTR || res == -EAGAIN || res == -EBUSY ||
 	      res == -ENOMEM);
@@ -72,11 +74,12 @@ static void reactor_ring_drop_late(struct reactor *reactor)
 	const struct io_uring_sq *sq = &reactor->ring.sq;
 	uint64_t now_ns;
 
-	if (reactor->dated_ops == 0)
+	if (reactor->dated_ops == 0 && !reactor->has_left)
 		return;
 	reactor->dated_ops = 0;
 	now_ns = clock_monotonic_ns();
-	if (now_ns - reactor->now_ns < REACTOR_LATE_NS)
+	/* Requests of this turn were looked at when they were made. */
+	if (!reactor->has_left && now_ns - reactor->now_ns < REACTOR_LATE_NS)
 		return;
 	for (unsigned at = *sq->khead; at != sq->sqe_tail; at++) {
 		struct io_uring_sqe *sqe = &sq->sqes[at & sq->ring_mask];
@@ -93,7 +96,7 @@ static struct io_uring_sqe *reactor_ring_sqe(struct reactor *reactor)
 	if (sqe)
 		return sqe;
 	reactor_ring_drop_late(reactor);
-	reactor_ring_check_result(io_uring_submit(&reactor->ring));
+	reactor_ring_submitted(reactor, io_uring_submit(&reactor->ring));
 	return io_uring_get_sqe(&reactor->ring);
 }
 
@@ -158,9 +161,9 @@ void reactor_ring_flush(struct reactor *reactor)
 {
 	reactor_ring_drop_late(reactor);
 	if (reactor_ring_is_flagged(reactor))
-		reactor_ring_check_result(io_uring_submit_and_get_events(&reactor->ring));
+		reactor_ring_submitted(reactor, io_uring_submit_and_get_events(&reactor->ring));
 	else if (io_uring_sq_ready(&reactor->ring) > 0)
-		reactor_ring_check_result(io_uring_submit(&reactor->ring));
+		reactor_ring_submitted(reactor, io_uring_submit(&reactor->ring));
 }
 
 void reactor_ring_wait(struct reactor *reactor, uint64_t timeout_ns)
@@ -172,8 +175,9 @@ void reactor_ring_wait(struct reactor *reactor, uint64_t timeout_ns)
 	struct io_uring_cqe *cqe;
 
 	reactor_ring_drop_late(reactor);
-	reactor_ring_check_result(io_uring_submit_and_wait_timeout(
-		&reactor->ring, &cqe, 1, timeout_ns == UINT64_MAX ? NULL : &limit, NULL));
+	reactor_ring_submitted(reactor, io_uring_submit_and_wait_timeout(
+						&reactor->ring, &cqe, 1,
+						timeout_ns == UINT64_MAX ? NULL : &limit, NULL));
 }
 
 void reactor_ring_reap(struct reactor *reactor)

@@ -477,54 +477,99 @@ static void a_waiting_read_is_cancelled(void)
 	close(pipe_fds[1]);
 }
 
-static struct reactor_op offload_ops[4];
-static unsigned offload_done;
-static pthread_t offload_thread;
+/* As many as there are helper threads hold them all. */
+#define OFFLOAD_HELD 8
+#define OFFLOAD_OPS  (OFFLOAD_HELD + 2)
 
-static int work_first(struct reactor_op *op)
+static struct reactor_op offload_ops[OFFLOAD_OPS];
+static int offload_results[OFFLOAD_OPS];
+static unsigned offload_left;
+static unsigned offload_held;
+static unsigned offload_held_then; /* that were held when the last one ended */
+
+static int work_held(struct reactor_op *op)
 {
 	char byte;
 
-	offload_thread = pthread_self();
-	/* Holds the helper until the reactor has cancelled what waits behind. */
 	return (int)read(pipe_fds[0], &byte, 1);
 }
 
 static int work_index(struct reactor_op *op)
 {
-	EXPECT(pthread_equal(offload_thread, pthread_self()));
 	return -(int)(op - offload_ops) - 100;
+}
+
+static void offload_release(void)
+{
+	while (offload_held > 0) {
+		offload_held--;
+		EXPECT_EQ(1, write(pipe_fds[1], "x", 1));
+	}
 }
 
 static void on_offloaded(struct reactor_op *op, int res)
 {
-	static const int want[4] = {1, -101, -ECANCELED, -103};
-
 	EXPECT(reactor_current() == r);
-	EXPECT_EQ(want[op - offload_ops], res);
-	if (++offload_done == 4)
+	offload_results[op - offload_ops] = res;
+	if (op == &offload_ops[OFFLOAD_OPS - 1]) {
+		offload_held_then = offload_held;
+		offload_release();
+	}
+	if (--offload_left == 0)
 		reactor_stop(r);
 }
 
-static void start_offload(struct reactor_msg *msg)
+static void offload_start(unsigned index, int (*work)(struct reactor_op *op))
 {
-	for (unsigned i = 0; i < 4; i++) {
-		offload_ops[i].done = on_offloaded;
-		reactor_offload(r, &offload_ops[i], i == 0 ? work_first : work_index);
-	}
-	reactor_op_cancel(&offload_ops[2]);
-	EXPECT_EQ(1, write(pipe_fds[1], "x", 1));
+	offload_ops[index].done = on_offloaded;
+	offload_left++;
+	reactor_offload(r, &offload_ops[index], work);
 }
 
-static void offloaded_work_runs_elsewhere_in_order(void)
+/* All but one helper are held. */
+static void start_beside_held(struct reactor_msg *msg)
+{
+	for (offload_held = 0; offload_held < OFFLOAD_HELD - 1; offload_held++)
+		offload_start(offload_held, work_held);
+	offload_start(OFFLOAD_OPS - 1, work_index);
+}
+
+/* A call that takes long (a discard of a large range) does not hold those behind it. */
+static void offloaded_work_does_not_wait_for_long_calls(void)
 {
 	open_reactor(0);
 	EXPECT_EQ(0, pipe(pipe_fds));
-	offload_done = 0;
-	reactor_post(r, &defer_msg, start_offload);
+	reactor_post(r, &defer_msg, start_beside_held);
 	run_reactor();
-	EXPECT_EQ(4, offload_done);
-	EXPECT(!pthread_equal(offload_thread, pthread_self()));
+	EXPECT_EQ(OFFLOAD_HELD - 1, offload_held_then);
+	EXPECT_EQ(-(OFFLOAD_OPS - 1) - 100, offload_results[OFFLOAD_OPS - 1]);
+	for (unsigned i = 0; i < OFFLOAD_HELD - 1; i++)
+		EXPECT_EQ(1, offload_results[i]);
+	close(pipe_fds[0]);
+	close(pipe_fds[1]);
+}
+
+/* All helpers are held, two more wait, and the second of them is cancelled. */
+static void start_behind_held(struct reactor_msg *msg)
+{
+	for (offload_held = 0; offload_held < OFFLOAD_HELD; offload_held++)
+		offload_start(offload_held, work_held);
+	offload_start(OFFLOAD_HELD, work_index);
+	offload_start(OFFLOAD_OPS - 1, work_index);
+	reactor_op_cancel(&offload_ops[OFFLOAD_OPS - 1]);
+}
+
+static void offloaded_work_that_waits_can_be_cancelled(void)
+{
+	open_reactor(0);
+	EXPECT_EQ(0, pipe(pipe_fds));
+	reactor_post(r, &defer_msg, start_behind_held);
+	run_reactor();
+	EXPECT_EQ(OFFLOAD_HELD, offload_held_then);
+	EXPECT_EQ(-ECANCELED, offload_results[OFFLOAD_OPS - 1]);
+	EXPECT_EQ(-OFFLOAD_HELD - 100, offload_results[OFFLOAD_HELD]);
+	for (unsigned i = 0; i < OFFLOAD_HELD; i++)
+		EXPECT_EQ(1, offload_results[i]);
 	close(pipe_fds[0]);
 	close(pipe_fds[1]);
 }
@@ -675,7 +720,8 @@ int main(void)
 	TAP_RUN(what_is_too_late_is_not_written);
 	TAP_RUN(no_request_is_lost);
 	TAP_RUN(a_waiting_read_is_cancelled);
-	TAP_RUN(offloaded_work_runs_elsewhere_in_order);
+	TAP_RUN(offloaded_work_does_not_wait_for_long_calls);
+	TAP_RUN(offloaded_work_that_waits_can_be_cancelled);
 	TAP_RUN(a_slow_callback_is_counted);
 	TAP_RUN(waiting_is_not_busy);
 	TAP_RUN(waiting_under_way_is_not_busy);
