@@ -4,7 +4,7 @@
 A hostile neighbour: a host with 16 queues that asks for more buffers than there are and answers each
 R2T with 4 bytes now and then. Other hosts, of its subsystem, of another one, and new ones, go on: each
 has its share of the buffers. Whoever sends 4 bytes at a time is given up: progress is a rate.
-One reactor, so that all of them share one pool. docs/adr/0031.
+One reactor, so that all of them share one pool. docs/adr/0032.
 """
 
 import os
@@ -14,7 +14,7 @@ import nvmetcp as n
 import target
 from tap import Tap
 
-SPEC = 'ADR 0031'
+SPEC = 'ADR 0032'
 NQN_A, NQN_B = 'nqn.2026-11.io.weft:a', 'nqn.2026-11.io.weft:b'
 HOSTILE, QUIET, NEW = ('nqn.2014-08.org.example:' + name for name in ('hostile', 'quiet', 'new'))
 QUEUES, DEPTH = 16, 600
