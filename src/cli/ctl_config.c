@@ -4,6 +4,7 @@
  *
  * A file is written beside its name and renamed, so that nobody sees half of it.
  */
+#include "base/json_text.h"
 #include "cli/cli.h"
 #include "cli/ctl.h"
 #include "cli/print.h"
@@ -23,7 +24,7 @@ static int file_write(const json_t *document, const char *path)
 	if (asprintf(&beside, "%s.new", path) >= 0)
 		file = fopen(beside, "we");
 	if (file) {
-		is_good = json_dumpf(document, file, JSON_INDENT(2)) == 0 &&
+		is_good = json_dumpf(document, file, JSON_TEXT_FLAGS) == 0 &&
 			  fputc('\n', file) != EOF && fflush(file) == 0 && fsync(fileno(file)) == 0;
 		is_good = fclose(file) == 0 && is_good && rename(beside, path) == 0;
 		if (!is_good)

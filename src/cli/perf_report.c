@@ -250,6 +250,6 @@ void perf_report_json(const struct perf_options *options, const struct perf_resu
 	json_object_set_new(root, "errors", errors_to_json(result));
 	if (result->error[0] != '\0')
 		json_object_set_new(root, "error", json_string(result->error));
-	cli_json_print(root);
+	cli_json_print_measured(root);
 	json_decref(root);
 }

@@ -8,6 +8,7 @@
 #include "cli/print.h"
 
 #include "base/check.h"
+#include "base/json_text.h"
 #include "base/text.h"
 
 #include <stdio.h>
@@ -37,9 +38,9 @@ json_t *cli_json_text(const char *text)
 	return value ? value : json_string(cli_shown(text));
 }
 
-int cli_json_print(const json_t *root)
+static int json_print(const json_t *root, size_t flags)
 {
-	char *text = root ? json_dumps(root, JSON_INDENT(2) | JSON_ENSURE_ASCII) : NULL;
+	char *text = root ? json_dumps(root, flags | JSON_ENSURE_ASCII) : NULL;
 
 	/* DEL is ASCII, and stands only inside strings. */
 	for (const char *c = text; c && *c; c++) {
@@ -51,4 +52,14 @@ int cli_json_print(const json_t *root)
 	putchar('\n');
 	free(text);
 	return text && !ferror(stdout) ? 0 : -1;
+}
+
+int cli_json_print(const json_t *root)
+{
+	return json_print(root, JSON_TEXT_FLAGS);
+}
+
+int cli_json_print_measured(const json_t *root)
+{
+	return json_print(root, JSON_TEXT_MEASURED);
 }

@@ -19,5 +19,7 @@ json_t *cli_json_text(const char *text);
 /* On standard output, indented, with a newline. 0, or -1: `root` is NULL, or it cannot be written.
  */
 int cli_json_print(const json_t *root);
+/* Likewise, numbers with no more digits than a measurement has. */
+int cli_json_print_measured(const json_t *root);
 
 #endif

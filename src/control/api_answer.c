@@ -6,6 +6,7 @@
  * Control reactor only. Errors are problem details (RFC 9457): one line for people, then every
  * problem found with its place and remedy.
  */
+#include "base/json_text.h"
 #include "base/log.h"
 #include "control/api_call.h"
 #include "control/manage.h"
@@ -36,7 +37,7 @@ static void call_end(struct api_call *call, struct http_answer *answer)
 
 static void answer_json(struct api_call *call, struct http_answer *answer, json_t *taken_json)
 {
-	char *bare = taken_json ? json_dumps(taken_json, JSON_INDENT(2)) : NULL;
+	char *bare = taken_json ? json_dumps(taken_json, JSON_TEXT_FLAGS) : NULL;
 	char *text = NULL;
 
 	json_decref(taken_json);

@@ -30,6 +30,8 @@ def command(tgt, *args):
 
 def result(t, tgt, name, *args):
     done = perf(tgt, '--json', *args)
+    long = [word for word in re.findall(r'-?[0-9.]+', done.stdout) if '.' in word and len(word.lstrip('0.')) > 10]
+    t.eq(long, [], 'no number has more digits than were measured')
     t.eq((done.returncode, done.stderr), (0, ''), name + ': exit status')
     return json.loads(done.stdout)
 
