@@ -192,6 +192,8 @@ struct weft_ns_info {
 	bool is_gone; /* removed from the subsystem: requests end with -ENXIO */
 	/* Gone, and another namespace has its NSID: requests end with -ESTALE for good. */
 	bool is_stale;
+	/* WEFT_LBA_STATUS is known, and blocks without data read as zeroes. */
+	bool tells_allocated;
 };
 
 /* NSIDs in ascending order: how many there are, up to max are filled in. */
@@ -222,6 +224,10 @@ enum weft_op {
 	WEFT_RESERVATION_ACQUIRE,
 	WEFT_RESERVATION_RELEASE,
 	WEFT_RESERVATION_REPORT, /* into iov; the extended form, host identifiers of 128 bits */
+	/* Which blocks of the range are allocated, into iov as the controller writes it: an LBA
+	 * Status Descriptor List (NVM Command Set 1.1, section 4.2.1). Blocks that it does not list
+	 * read as zeroes. -EOPNOTSUPP unless weft_ns_info says tells_allocated. */
+	WEFT_LBA_STATUS,
 };
 
 enum weft_flags {

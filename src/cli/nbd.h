@@ -21,6 +21,8 @@
 #define NBD_RX_BYTES     65536          /* an option and its header fit */
 #define NBD_SLOT_KEPT    (128u << 10)   /* a buffer up to this size stays with its slot */
 #define NBD_SEND_PIECES  64
+#define NBD_STATUS_BYTES (64u << 10)            /* of the controller's list, and of the reply */
+#define NBD_STATUS_LIST  (NBD_STATUS_BYTES / 2) /* the list first, twice as many extents fit */
 #define NBD_HANDSHAKE_NS (10ull * 1000000000)
 #define NBD_STOP_NS      (10ull * 1000000000)
 #define NBD_ROUNDS_MAX   16 /* receives of one client before the next has its turn */
@@ -50,7 +52,8 @@ struct nbd_slot {
 	size_t reply_offset; /* of a read: where what was asked for begins in buf */
 	size_t reply_bytes;
 	size_t sent_bytes; /* of header and reply */
-	uint8_t header[NBD_REPLY_BYTES];
+	uint8_t header[NBD_HEADER_MAX_BYTES];
+	size_t header_bytes;
 };
 
 struct nbd_client {

@@ -122,11 +122,11 @@ static unsigned slot_pieces(struct nbd_slot *slot, struct iovec iov[2])
 	unsigned count = 0;
 	size_t data_sent = 0;
 
-	if (slot->sent_bytes < NBD_REPLY_BYTES)
+	if (slot->sent_bytes < slot->header_bytes)
 		iov[count++] = (struct iovec){slot->header + slot->sent_bytes,
-					      NBD_REPLY_BYTES - slot->sent_bytes};
+					      slot->header_bytes - slot->sent_bytes};
 	else
-		data_sent = slot->sent_bytes - NBD_REPLY_BYTES;
+		data_sent = slot->sent_bytes - slot->header_bytes;
 	if (data_sent < slot->reply_bytes)
 		iov[count++] = (struct iovec){slot->buf + slot->reply_offset + data_sent,
 					      slot->reply_bytes - data_sent};
@@ -137,7 +137,7 @@ static void replies_advance(struct nbd_client *client, size_t sent)
 {
 	while (sent > 0) {
 		struct nbd_slot *slot = list_entry(client->replies.next, struct nbd_slot, node);
-		size_t left = NBD_REPLY_BYTES + slot->reply_bytes - slot->sent_bytes;
+		size_t left = slot->header_bytes + slot->reply_bytes - slot->sent_bytes;
 
 		if (sent < left) {
 			slot->sent_bytes += sent;
@@ -274,7 +274,7 @@ static enum step request_step(struct nbd_client *client)
 		client->is_ending = true;
 		return STEP_WAIT;
 	}
-	error = nbd_request_check(&asked, &client->export);
+	error = nbd_request_check(&asked, &client->export, &client->handshake.terms);
 	if (list_empty(&client->free_slots) ||
 	    (error == NBD_OK && !client_has_room(client, &asked)))
 		return STEP_WAIT;

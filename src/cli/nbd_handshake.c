@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NBD haggling: the fixed newstyle handshake, from the greeting to the first request. Pure; no
- * thread of its own. NBD doc/proto.md, "Handshake phase": EXPORT_NAME, ABORT, LIST, INFO and GO;
- * every other option is answered with "unsupported", as the fixed newstyle wants it.
+ * thread of its own. NBD doc/proto.md, "Handshake phase": EXPORT_NAME, ABORT, LIST, INFO, GO,
+ * STRUCTURED_REPLY, LIST_META_CONTEXT and SET_META_CONTEXT; every other option is answered with
+ * "unsupported", as the fixed newstyle wants it.
  *
  * One export, whose name is empty unless the user has named it.
  */
@@ -21,6 +22,8 @@
 #define OPTION_REPLY_BYTES  20
 #define EXPORT_ZEROES_BYTES 124
 #define PREFERRED_BYTES     4096
+#define CONTEXT_NAME        "base:allocation"
+#define CONTEXT_NAMESPACE   "base:"
 
 /* Greeting, both ways. */
 #define FLAG_FIXED_NEWSTYLE (1 << 0)
@@ -32,12 +35,16 @@ enum option {
 	OPT_LIST = 3,
 	OPT_INFO = 6,
 	OPT_GO = 7,
+	OPT_STRUCTURED_REPLY = 8,
+	OPT_LIST_META_CONTEXT = 9,
+	OPT_SET_META_CONTEXT = 10,
 };
 
 enum option_reply {
 	REP_ACK = 1,
 	REP_SERVER = 2,
 	REP_INFO = 3,
+	REP_META_CONTEXT = 4,
 	REP_ERR_UNSUP = (int)0x80000001u,
 	REP_ERR_INVALID = (int)0x80000003u,
 	REP_ERR_UNKNOWN = (int)0x80000006u,
@@ -58,14 +65,17 @@ enum transmission_flags {
 	SEND_FUA = 1 << 3,
 	SEND_TRIM = 1 << 5,
 	SEND_WRITE_ZEROES = 1 << 6,
+	SEND_DF = 1 << 7,
 	CAN_MULTI_CONN = 1 << 8,
 };
 
 /* A flush reaches the controller, so it covers what was answered on every connection. */
-static uint16_t export_flags(const struct nbd_export *export)
+static uint16_t export_flags(const struct nbd_handshake *handshake)
 {
+	const struct nbd_export *export = handshake->export;
 	uint16_t flags = HAS_FLAGS | SEND_FLUSH | SEND_FUA | CAN_MULTI_CONN;
 
+	flags |= handshake->terms.is_structured ? SEND_DF : 0;
 	return flags | (export->is_read_only ? READ_ONLY : SEND_TRIM | SEND_WRITE_ZEROES);
 }
 
@@ -112,7 +122,7 @@ static void answer_export(struct nbd_handshake *handshake, uint32_t option)
 
 	nbd_put_u16(at, INFO_EXPORT);
 	nbd_put_u64(at + 2, export->size_bytes);
-	nbd_put_u16(at + 10, export_flags(export));
+	nbd_put_u16(at + 10, export_flags(handshake));
 	/* Whether it was asked for or not: who does not know it passes over it. */
 	at = answer_option(handshake, option, REP_INFO, 14);
 	nbd_put_u16(at, INFO_BLOCK_SIZE);
@@ -150,7 +160,7 @@ static int export_name_take(struct nbd_handshake *handshake, const uint8_t *body
 		return -EPROTO;
 	at = answer_grow(handshake, 10);
 	nbd_put_u64(at, handshake->export->size_bytes);
-	nbd_put_u16(at + 8, export_flags(handshake->export));
+	nbd_put_u16(at + 8, export_flags(handshake));
 	if (!handshake->has_no_zeroes)
 		memset(answer_grow(handshake, EXPORT_ZEROES_BYTES), 0, EXPORT_ZEROES_BYTES);
 	handshake->phase = NBD_PHASE_REQUEST;
@@ -193,6 +203,72 @@ static void go_take(struct nbd_handshake *handshake, uint32_t option, const uint
 		handshake->phase = NBD_PHASE_REQUEST;
 }
 
+/* Whether the query asks for base:allocation: by name, or when listing by its namespace. */
+static bool query_matches(uint32_t option, const uint8_t *query, uint32_t bytes)
+{
+	if (bytes == strlen(CONTEXT_NAME) && memcmp(query, CONTEXT_NAME, bytes) == 0)
+		return true;
+	return option == OPT_LIST_META_CONTEXT && bytes == strlen(CONTEXT_NAMESPACE) &&
+	       memcmp(query, CONTEXT_NAMESPACE, bytes) == 0;
+}
+
+/* Whether all queries, each a length and a text, end where the option does. */
+static bool queries_take(uint32_t option, const uint8_t *at, uint32_t bytes, uint32_t count,
+			 bool *ret_is_asked)
+{
+	*ret_is_asked = count == 0 && option == OPT_LIST_META_CONTEXT;
+	for (; count > 0; count--) {
+		uint32_t query_bytes;
+
+		if (bytes < 4)
+			return false;
+		query_bytes = nbd_get_u32(at);
+		if (query_bytes > bytes - 4)
+			return false;
+		*ret_is_asked |= query_matches(option, at + 4, query_bytes);
+		at += 4 + query_bytes;
+		bytes -= 4 + query_bytes;
+	}
+	return bytes == 0;
+}
+
+/* The length of the export's name, the name, how many queries, the queries. */
+static void context_take(struct nbd_handshake *handshake, uint32_t option, const uint8_t *body,
+			 uint32_t bytes)
+{
+	uint32_t name_bytes = bytes >= 8 ? nbd_get_u32(body) : 0;
+	bool is_asked = false;
+	uint8_t *at;
+
+	/* Setting replaces what was set before, whatever becomes of it. */
+	if (option == OPT_SET_META_CONTEXT)
+		handshake->terms.has_allocation = false;
+	if (!handshake->terms.is_structured || bytes < 8 || name_bytes > bytes - 8 ||
+	    !queries_take(option, body + 8 + name_bytes, bytes - 8 - name_bytes,
+			  nbd_get_u32(body + 4 + name_bytes), &is_asked)) {
+		answer_option(handshake, option, REP_ERR_INVALID, 0);
+		return;
+	}
+	if (!name_is_ours(handshake, body + 4, name_bytes)) {
+		answer_option(handshake, option, REP_ERR_UNKNOWN, 0);
+		return;
+	}
+	if (is_asked) {
+		at = answer_option(handshake, option, REP_META_CONTEXT, 4 + strlen(CONTEXT_NAME));
+		nbd_put_u32(at, option == OPT_SET_META_CONTEXT ? NBD_CONTEXT_ALLOCATION : 0);
+		memcpy(at + 4, CONTEXT_NAME, strlen(CONTEXT_NAME));
+	}
+	if (option == OPT_SET_META_CONTEXT)
+		handshake->terms.has_allocation = is_asked;
+	answer_option(handshake, option, REP_ACK, 0);
+}
+
+static void structured_take(struct nbd_handshake *handshake, uint32_t bytes)
+{
+	handshake->terms.is_structured |= bytes == 0;
+	answer_option(handshake, OPT_STRUCTURED_REPLY, bytes == 0 ? REP_ACK : REP_ERR_INVALID, 0);
+}
+
 static int option_take(struct nbd_handshake *handshake, uint32_t option, const uint8_t *body,
 		       uint32_t bytes)
 {
@@ -212,6 +288,13 @@ static int option_take(struct nbd_handshake *handshake, uint32_t option, const u
 	case OPT_INFO:
 	case OPT_GO:
 		go_take(handshake, option, body, bytes);
+		return 0;
+	case OPT_STRUCTURED_REPLY:
+		structured_take(handshake, bytes);
+		return 0;
+	case OPT_LIST_META_CONTEXT:
+	case OPT_SET_META_CONTEXT:
+		context_take(handshake, option, body, bytes);
 		return 0;
 	default:
 		answer_option(handshake, option, REP_ERR_UNSUP, 0);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NBD transmission: requests are taken apart and judged, replies put together. Pure; no thread of
- * its own. NBD doc/proto.md, "Transmission phase": requests of 28 bytes, simple replies.
+ * its own. NBD doc/proto.md, "Transmission phase": requests of 28 bytes, simple replies; structured
+ * ones are in nbd_chunk.c.
  *
  * Reads may begin and end anywhere. What writes must fit the block size that was advertised; an
  * unaligned one is refused, for reading and writing back around it could undo a write of another
@@ -28,10 +29,18 @@ int nbd_request_decode(const uint8_t bytes[NBD_REQUEST_BYTES], struct nbd_reques
 }
 
 /* FUA must be accepted everywhere. */
-static uint16_t flags_known(uint16_t command)
+static uint16_t flags_known(uint16_t command, const struct nbd_terms *terms)
 {
-	return command == NBD_CMD_WRITE_ZEROES ? NBD_CMD_FLAG_FUA | NBD_CMD_FLAG_NO_HOLE
-					       : NBD_CMD_FLAG_FUA;
+	switch (command) {
+	case NBD_CMD_WRITE_ZEROES:
+		return NBD_CMD_FLAG_FUA | NBD_CMD_FLAG_NO_HOLE;
+	case NBD_CMD_READ:
+		return NBD_CMD_FLAG_FUA | (terms->is_structured ? NBD_CMD_FLAG_DF : 0);
+	case NBD_CMD_BLOCK_STATUS:
+		return NBD_CMD_FLAG_FUA | NBD_CMD_FLAG_REQ_ONE;
+	default:
+		return NBD_CMD_FLAG_FUA;
+	}
 }
 
 static bool request_fits(const struct nbd_request *request, const struct nbd_export *export)
@@ -60,9 +69,10 @@ static enum nbd_error change_check(const struct nbd_request *request,
 										     : NBD_OK;
 }
 
-enum nbd_error nbd_request_check(const struct nbd_request *request, const struct nbd_export *export)
+enum nbd_error nbd_request_check(const struct nbd_request *request, const struct nbd_export *export,
+				 const struct nbd_terms *terms)
 {
-	if (request->flags & ~flags_known(request->command))
+	if (request->flags & ~flags_known(request->command, terms))
 		return NBD_EINVAL;
 	switch (request->command) {
 	case NBD_CMD_READ:
@@ -74,6 +84,11 @@ enum nbd_error nbd_request_check(const struct nbd_request *request, const struct
 	case NBD_CMD_TRIM:
 	case NBD_CMD_WRITE_ZEROES:
 		return request->length == 0 ? NBD_EINVAL : change_check(request, export);
+	case NBD_CMD_BLOCK_STATUS:
+		return !terms->has_allocation || request->length == 0 ||
+				       !request_fits(request, export)
+			       ? NBD_EINVAL
+			       : NBD_OK;
 	case NBD_CMD_FLUSH:
 	case NBD_CMD_DISC:
 		return NBD_OK;

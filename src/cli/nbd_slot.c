@@ -5,7 +5,8 @@
  *
  * Trim becomes Dataset Management with Deallocate, Write Zeroes stays itself; without NO_HOLE the
  * controller may deallocate. Trim with FUA is followed by a Flush, since Dataset Management has no
- * FUA (NVM Command Set 1.1, 3.3.3).
+ * FUA (NVM Command Set 1.1, 3.3.3). Block Status becomes Get LBA Status where the controller knows
+ * that; else everything is told to be data.
  */
 #include "cli/nbd.h"
 
@@ -35,6 +36,8 @@ size_t nbd_asked_bytes(const struct nbd_request *asked, const struct nbd_export 
 	uint64_t block;
 	uint32_t count;
 
+	if (asked->command == NBD_CMD_BLOCK_STATUS)
+		return NBD_STATUS_BYTES;
 	if (!asked_has_data(asked))
 		return 0;
 	asked_range(asked, export->block_bytes, &block, &count);
@@ -73,6 +76,55 @@ void nbd_slot_release(struct nbd_slot *slot)
 	list_push_back(&client->free_slots, &slot->node);
 }
 
+static bool is_zero(const uint8_t *bytes, size_t len_bytes)
+{
+	return bytes[0] == 0 && memcmp(bytes, bytes + 1, len_bytes - 1) == 0;
+}
+
+/* The header, and where what follows it is: of a read the data, unless it is all zeroes. */
+static void read_encode(struct nbd_slot *slot)
+{
+	const struct nbd_request *asked = &slot->asked;
+	const struct nbd_client *client = slot->client;
+
+	slot->reply_offset = asked->offset % client->export.block_bytes;
+	slot->reply_bytes = asked->length;
+	if (!client->handshake.terms.is_structured) {
+		nbd_reply_encode(slot->header, asked->cookie, NBD_OK);
+		slot->header_bytes = NBD_REPLY_BYTES;
+	} else if (is_zero(slot->buf + slot->reply_offset, asked->length)) {
+		slot->reply_bytes = 0;
+		slot->header_bytes = nbd_chunk_hole(slot->header, asked);
+	} else {
+		slot->header_bytes = nbd_chunk_data(slot->header, asked);
+	}
+}
+
+/* list: what the controller has told, in the slot's buffer, or NULL. */
+static void status_encode(struct nbd_slot *slot, const uint8_t *list)
+{
+	unsigned count = nbd_status_fill(&slot->asked, slot->client->export.block_bytes, list,
+					 NBD_STATUS_LIST, slot->buf + NBD_STATUS_LIST);
+
+	slot->reply_offset = NBD_STATUS_LIST;
+	slot->reply_bytes = count * NBD_EXTENT_BYTES;
+	slot->header_bytes = nbd_chunk_status(slot->header, slot->asked.cookie, count);
+}
+
+static void error_encode(struct nbd_slot *slot, enum nbd_error error)
+{
+	uint16_t command = slot->asked.command;
+
+	slot->reply_bytes = 0;
+	slot->header_bytes = NBD_REPLY_BYTES;
+	/* With structured replies these two have no other. */
+	if (slot->client->handshake.terms.is_structured &&
+	    (command == NBD_CMD_READ || command == NBD_CMD_BLOCK_STATUS))
+		slot->header_bytes = nbd_chunk_error(slot->header, slot->asked.cookie, error);
+	else
+		nbd_reply_encode(slot->header, slot->asked.cookie, error);
+}
+
 void nbd_slot_answer(struct nbd_slot *slot, enum nbd_error error)
 {
 	struct nbd_client *client = slot->client;
@@ -81,13 +133,14 @@ void nbd_slot_answer(struct nbd_slot *slot, enum nbd_error error)
 		nbd_slot_release(slot);
 		return;
 	}
-	nbd_reply_encode(slot->header, slot->asked.cookie, error);
 	slot->sent_bytes = 0;
-	slot->reply_bytes = 0;
-	if (error == NBD_OK && slot->asked.command == NBD_CMD_READ) {
-		slot->reply_offset = slot->asked.offset % client->export.block_bytes;
-		slot->reply_bytes = slot->asked.length;
-	}
+	if (error != NBD_OK ||
+	    (slot->asked.command != NBD_CMD_READ && slot->asked.command != NBD_CMD_BLOCK_STATUS))
+		error_encode(slot, error);
+	else if (slot->asked.command == NBD_CMD_READ)
+		read_encode(slot);
+	else
+		status_encode(slot, slot->request.op == WEFT_LBA_STATUS ? slot->buf : NULL);
 	list_push_back(&client->replies, &slot->node);
 }
 
@@ -115,6 +168,11 @@ static void slot_done(struct weft_request *request)
 	struct nbd_slot *slot = request->arg;
 
 	slot->client->in_flight--;
+	if (request->result == -EOPNOTSUPP && request->op == WEFT_LBA_STATUS) {
+		slot->request.op = WEFT_READ; /* there is no list */
+		nbd_slot_answer(slot, NBD_OK);
+		return;
+	}
 	if (request->result == 0 && request->op == WEFT_DEALLOCATE &&
 	    (slot->asked.flags & NBD_CMD_FLAG_FUA)) {
 		request->op = WEFT_FLUSH;
@@ -136,14 +194,24 @@ void nbd_slot_submit(struct nbd_slot *slot)
 	if (asked->command != NBD_CMD_FLUSH)
 		asked_range(asked, slot->client->export.block_bytes, &request->block,
 			    &request->block_count);
-	if (asked_has_data(asked)) {
-		slot->iov = (struct iovec){.iov_base = slot->buf, .iov_len = slot->held_bytes};
+	if (asked->command == NBD_CMD_BLOCK_STATUS &&
+	    !slot->client->options->attached->handle.info.tells_allocated) {
+		nbd_slot_answer(slot, NBD_OK);
+		return;
+	}
+	if (asked_has_data(asked) || asked->command == NBD_CMD_BLOCK_STATUS) {
+		slot->iov = (struct iovec){.iov_base = slot->buf,
+					   .iov_len = asked_has_data(asked) ? slot->held_bytes
+									    : NBD_STATUS_LIST};
 		request->iov = &slot->iov;
 		request->iov_count = 1;
 	}
 	switch (asked->command) {
 	case NBD_CMD_READ:
 		request->op = WEFT_READ;
+		break;
+	case NBD_CMD_BLOCK_STATUS:
+		request->op = WEFT_LBA_STATUS;
 		break;
 	case NBD_CMD_WRITE:
 		request->op = WEFT_WRITE;

@@ -66,6 +66,7 @@ static const struct resend_row resend_admin_rows[] = {
 	 "names one life of a controller: the second run finds it ended, which is success"},
 	{NVME_OPCODE_FABRICS, RESEND_NEVER, "belongs to its connection"},
 	{NVME_ADMIN_FORMAT_NVM, RESEND_NEVER, "a late copy would erase newer data"},
+	{NVME_ADMIN_GET_LBA_STATUS, RESEND_AT_ONCE, "changes nothing"},
 };
 
 static const struct resend_row resend_unknown = {

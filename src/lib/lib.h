@@ -87,6 +87,7 @@ struct lib_limits {
 	uint32_t deallocate_blocks_max; /* of one range; 0: no limit */
 	uint32_t compare_write_blocks;  /* the controller's, where the namespace says nothing */
 	bool has_copy;
+	bool has_lba_status; /* which blocks are allocated */
 };
 
 struct part_ask;
@@ -200,6 +201,7 @@ enum request_plan {
 	REQUEST_PLAIN,  /* one command, ready to go */
 	REQUEST_SPLIT,  /* several: lib/split.c */
 	REQUEST_RANGES, /* one command that needs a buffer for its ranges */
+	REQUEST_ADMIN,  /* one command, for the admin queue of any path */
 };
 
 struct split {

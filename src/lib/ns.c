@@ -176,6 +176,8 @@ static void info_fill(const struct weft_ns *ns, struct weft_ns_info *to)
 		.is_gone = !ns_is_there(ns->ns),
 		.is_stale = join_ns_is_replaced(ns->ns->joined),
 	};
+	to->tells_allocated =
+		subsystem->limits.has_lba_status && identity->reads_zero_after_dealloc;
 	memcpy(to->uuid, identity->uuid.bytes, sizeof(to->uuid));
 	memcpy(to->nguid, identity->nguid, sizeof(to->nguid));
 	if (subsystem->limits.has_copy && identity->copy_range_blocks_max != 0) {

@@ -118,6 +118,43 @@ static void ranges_start(struct request_state *state)
 		list_push_back(&state->part->range_waiting, &state->node);
 }
 
+/* The mpath sends admin commands for no namespace in particular, so that it does not compare block
+ * sizes. A controller does (it refuses hosts that have not seen the format), and this reactor
+ * before and after: an answer about other blocks than were meant is none. */
+static bool is_current(struct request_state *state)
+{
+	struct ns_info info;
+
+	mpath_ns_info(request_ns(state), &info);
+	return !info.is_gone && info.identity.block_bytes == state->block_bytes;
+}
+
+static void admin_done(struct mpath_io *io)
+{
+	struct request_state *state = container_of(io, struct request_state, io);
+	nvme_status status = io->result == MPATH_STATUS ? io->status : NVME_SC_SUCCESS;
+	int res = lib_result(io->result, status);
+
+	request_end(state, res == 0 && !is_current(state) ? -ESTALE : res, status, io->attempts);
+}
+
+static void stale_msg(struct reactor_msg *msg)
+{
+	struct request_state *state = container_of(msg, struct request_state, msg);
+
+	request_end(state, lib_result(MPATH_STALE, NVME_SC_SUCCESS), NVME_SC_SUCCESS, 0);
+}
+
+static void admin_start(struct request_state *state)
+{
+	if (!is_current(state)) {
+		reactor_post(state->part->reactor, &state->msg, stale_msg);
+		return;
+	}
+	state->io.done = admin_done;
+	mpath_submit_admin(state->part->mpath, &state->io);
+}
+
 static void gone_msg(struct reactor_msg *msg)
 {
 	struct request_state *state = container_of(msg, struct request_state, msg);
@@ -146,6 +183,9 @@ static void request_start(struct request_state *state)
 	case REQUEST_RANGES:
 		ranges_start(state);
 		break;
+	case REQUEST_ADMIN:
+		admin_start(state);
+		break;
 	}
 }
 
@@ -167,6 +207,8 @@ int request_submit(struct weft_ns *ns, struct weft_request *request, struct slee
 	if (atomic_load_explicit(&ns->ns->block_bytes, memory_order_relaxed) != ns->block_bytes)
 		return -ESTALE;
 	res = request_check(state, request);
+	if (res == 0 && request->op == WEFT_LBA_STATUS && !subsystem->limits.has_lba_status)
+		res = -EOPNOTSUPP;
 	if (res != 0)
 		return res;
 	if (index >= subsystem->part_count)

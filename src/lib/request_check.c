@@ -5,6 +5,7 @@
  * namespace's size without a lock, so one that changes at this moment is judged by the controller.
  */
 #include "lib/lib.h"
+#include "wire/lba_status.h"
 #include "wire/reservation.h"
 
 #include <errno.h>
@@ -99,11 +100,13 @@ static bool ranges_are_good(const struct weft_ns *ns, const struct weft_request 
 	return !is_copy || range_fits(ns, request->block, total);
 }
 
-static bool report_is_good(const struct weft_ns *ns, const struct weft_request *request)
+/* What the controller writes as long as it is asked to. */
+static bool answer_fits(const struct weft_ns *ns, const struct weft_request *request,
+			uint64_t least_bytes)
 {
 	uint64_t bytes = iov_bytes(request->iov, request->iov_count);
 
-	return bytes >= REPORT_HEADER_BYTES && bytes % 4 == 0 &&
+	return bytes >= least_bytes && bytes % 4 == 0 &&
 	       bytes <= ns->subsystem->limits.transfer_max_bytes;
 }
 
@@ -142,7 +145,11 @@ int request_check(const struct request_state *state, const struct weft_request *
 		is_good = request->action < 8 && request->persist < 4;
 		break;
 	case WEFT_RESERVATION_REPORT:
-		is_good = report_is_good(ns, request);
+		is_good = answer_fits(ns, request, REPORT_HEADER_BYTES);
+		break;
+	case WEFT_LBA_STATUS:
+		is_good = range_fits(ns, request->block, request->block_count) &&
+			  answer_fits(ns, request, LBA_STATUS_HEADER_BYTES);
 		break;
 	}
 	return is_good && (request->flags & ~flags_known(request->op)) == 0 ? 0 : -EINVAL;

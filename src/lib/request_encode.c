@@ -5,6 +5,7 @@
  * 1.1, chapter 3; reservations: NVMe Base 2.1, sections 7.6 to 7.9.
  */
 #include "lib/lib.h"
+#include "wire/lba_status.h"
 #include "wire/reservation.h"
 
 #include <string.h>
@@ -164,7 +165,25 @@ static void report_encode(struct request_state *state)
 	state->io.data_bytes = (uint32_t)cmd.len_bytes;
 }
 
-/* Others mean the same whatever the format is. */
+static void lba_status_encode(struct request_state *state)
+{
+	const struct weft_request *request = request_of(state);
+	struct lba_status_cmd cmd = {.first_block = request->block, .action = LBA_STATUS_ALLOCATED};
+
+	for (unsigned i = 0; i < request->iov_count; i++)
+		cmd.len_bytes += request->iov[i].iov_len;
+	/* More than the field holds: to the end of the namespace. */
+	if (request->block_count <= LBA_STATUS_RANGE_MAX)
+		cmd.block_count = request->block_count;
+	lba_status_cmd_encode(&state->io.sqe, state->ns->ns->nsid, &cmd);
+	state->io.direction = HOST_DATA_FROM_CTRL;
+	state->io.iov = request->iov;
+	state->io.iov_count = request->iov_count;
+	state->io.data_bytes = (uint32_t)cmd.len_bytes;
+	state->plan = REQUEST_ADMIN;
+}
+
+/* Others mean the same whatever the format is; of an admin command request_start sees to it. */
 static bool request_names_blocks(const struct weft_request *request)
 {
 	return request->op != WEFT_FLUSH && request->op < WEFT_RESERVATION_REGISTER;
@@ -216,6 +235,9 @@ void request_encode(struct request_state *state)
 		break;
 	case WEFT_RESERVATION_REPORT:
 		report_encode(state);
+		break;
+	case WEFT_LBA_STATUS:
+		lba_status_encode(state);
 		break;
 	}
 }

@@ -68,6 +68,7 @@ static void limits_join(struct weft_subsystem *subsystem)
 		all->compare_write_blocks =
 			limit_min(all->compare_write_blocks, own->compare_write_blocks);
 		all->has_copy = all->has_copy && own->has_copy;
+		all->has_lba_status = all->has_lba_status && own->has_lba_status;
 	}
 }
 

@@ -286,6 +286,8 @@ int media_fault_open(const struct media_spec *spec, struct media *inner, struct 
 	if (!fault)
 		return media_fail(ret_error, -ENOMEM, "out of memory");
 	fault->media = *inner;
+	/* What rules have done to the data the inner medium does not know. */
+	fault->media.knows_extents = false;
 	fault->media.ops = &fault_ops;
 	fault->inner = inner;
 	fault->rule_count = spec->rule_count;

@@ -16,6 +16,8 @@
  */
 #include "media/file.h"
 
+#include "media/extents.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -33,6 +35,7 @@ enum file_stage {
 	FILE_ZERO_RANGE, /* otherwise this, */
 	FILE_ZERO_WRITE, /* and where neither exists, zeroes are written */
 	FILE_DISCARD,
+	FILE_EXTENTS,
 };
 
 /* Never written; shared by all. */
@@ -187,6 +190,14 @@ static void file_fallocate(struct media_io *io)
 				  io->offset, io->len_bytes);
 }
 
+/* Helper thread. */
+static int file_extents_blocking(struct reactor_op *op)
+{
+	struct media_io *io = container_of(op, struct media_io, op);
+
+	return extents_of_file(io, file_of(io)->fd);
+}
+
 /* Starts, or starts again, the operation of the present stage. */
 static void file_start(struct media_io *io)
 {
@@ -204,6 +215,9 @@ static void file_start(struct media_io *io)
 		return;
 	case FILE_ZERO_WRITE:
 		file_zero_write(io);
+		return;
+	case FILE_EXTENTS:
+		reactor_offload(io->reactor, &io->op, file_extents_blocking);
 		return;
 	case FILE_DISCARD:
 		if (file->is_block_device) {
@@ -312,6 +326,7 @@ static void file_op_done(struct reactor_op *op, int res)
 		file_finish(io, is_unsupported(res) ? 0 : res);
 		return;
 	case FILE_SYNC:
+	case FILE_EXTENTS:
 		file_finish(io, res);
 		return;
 	}
@@ -327,6 +342,8 @@ static enum file_stage file_first_stage(const struct media_io *io)
 		return FILE_SYNC;
 	case MEDIA_DISCARD:
 		return FILE_DISCARD;
+	case MEDIA_EXTENTS:
+		return FILE_EXTENTS;
 	case MEDIA_WRITE_ZEROES:
 		break;
 	}
@@ -342,6 +359,8 @@ static int file_check(struct media_io *io)
 	struct file_media *file = file_of(io);
 
 	switch (io->kind) {
+	case MEDIA_EXTENTS:
+		return 0;
 	case MEDIA_READ:
 		return io->offset + io->len_bytes <= atomic_load_explicit(&file->cut_at_bytes,
 									  memory_order_relaxed)

@@ -297,6 +297,7 @@ static int setup_regular(struct file_media *file, const struct media_spec *spec,
 			     fallocate(file->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 				       st.st_size, MEDIA_BLOCK_DEFAULT) == 0;
 	media->reads_zero_after_discard = media->can_discard;
+	media->knows_extents = true;
 	media->is_thin = media->can_discard || (uint64_t)st.st_blocks * 512 < (uint64_t)st.st_size;
 	media->has_volatile_cache = !spec->is_read_only;
 	media->optimal_io_bytes = st.st_blksize > 0 ? (uint32_t)st.st_blksize : 0;

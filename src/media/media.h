@@ -22,6 +22,16 @@ enum media_kind {
 	MEDIA_FLUSH,        /* everything acknowledged before it is on stable storage after it */
 	MEDIA_WRITE_ZEROES, /* the range reads as zeroes afterwards */
 	MEDIA_DISCARD, /* advice; what the range reads as is in media->reads_zero_after_discard */
+	/* Where in the range data is, into the one iov, an array of struct media_extent; the rest
+	 * reads as zeroes. progress_bytes is how many were found; as many as fit: there may be more
+	 * behind the last. Only where media->knows_extents; -EOPNOTSUPP all the same: not known. */
+	MEDIA_EXTENTS,
+};
+
+/* Ascending, apart from each other. */
+struct media_extent {
+	uint64_t offset;
+	uint64_t len_bytes;
 };
 
 struct media_io {
@@ -82,6 +92,7 @@ struct media {
 	bool is_thin;
 	bool can_discard;
 	bool reads_zero_after_discard;
+	bool knows_extents;        /* MEDIA_EXTENTS may be asked */
 	uint32_t optimal_io_bytes; /* 0: not known; likewise the next ones */
 	uint32_t write_granularity_bytes;
 	uint32_t discard_granularity_bytes;

@@ -2,8 +2,8 @@
 /*
  * The memory medium: blocks in anonymous memory, gone when the target ends.
  *
- * Any reactor; every operation ends inside submit. A flush has nothing to do: no write becomes
- * more stable by it, so has_volatile_cache is false and FUA means nothing.
+ * Any reactor; every operation but the search for extents ends inside submit. A flush has nothing
+ * to do: no write becomes more stable by it, so has_volatile_cache is false and FUA means nothing.
  *
  * Atomicity of a block that is written while it is read: on one reactor always whole, because no
  * other callback runs during a copy. Between reactors by media->guard: each granule of 4 KiB, which
@@ -13,6 +13,7 @@
 #include "media/spec.h"
 
 #include "base/log.h"
+#include "media/extents.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -98,6 +99,21 @@ static void mem_release(struct mem_media *mem, uint64_t offset, uint64_t len_byt
 	}
 }
 
+/* Helper thread. */
+static int mem_extents_blocking(struct reactor_op *op)
+{
+	struct media_io *io = container_of(op, struct media_io, op);
+
+	return extents_of_memory(io, container_of(io->media, struct mem_media, media)->base);
+}
+
+static void mem_extents_done(struct reactor_op *op, int res)
+{
+	struct media_io *io = container_of(op, struct media_io, op);
+
+	io->done(io, res);
+}
+
 static void mem_submit(struct media_io *io)
 {
 	struct mem_media *mem = container_of(io->media, struct mem_media, media);
@@ -128,6 +144,10 @@ static void mem_submit(struct media_io *io)
 	case MEDIA_DISCARD:
 		mem_release(mem, io->offset, io->len_bytes);
 		break;
+	case MEDIA_EXTENTS:
+		io->op.done = mem_extents_done;
+		reactor_offload(io->reactor, &io->op, mem_extents_blocking);
+		return;
 	}
 	io->done(io, 0);
 }
@@ -278,6 +298,7 @@ static int mem_create(const struct media_spec *spec, struct mem_backing *backing
 	mem->media.buffer_align_bytes = 1;
 	mem->media.can_discard = true;
 	mem->media.reads_zero_after_discard = true;
+	mem->media.knows_extents = true;
 	mem->media.is_thin = !backing->is_huge;
 	mem->can_release = !backing->is_huge;
 	mem->base = backing->base;

@@ -26,6 +26,7 @@ enum sqe_byte {
 	SQE_BYTE_LOG_LSP = 41, /* bits 14:8 of CDW10 */
 	SQE_BYTE_CDW11 = 44,
 	SQE_BYTE_CDW12 = 48,
+	SQE_BYTE_CDW13 = 52,
 	SQE_BYTE_CDW14 = 56,
 };
 
@@ -68,6 +69,7 @@ nvme_status ctrl_reset_prepare(struct slot *slot);    /* cmd_ctrl_reset.c */
 nvme_status ns_management_prepare(struct slot *slot); /* cmd_ns_manage.c */
 nvme_status ns_attachment_prepare(struct slot *slot); /* cmd_ns_manage.c */
 nvme_status format_prepare(struct slot *slot);        /* cmd_format.c */
+nvme_status lba_status_prepare(struct slot *slot);    /* cmd_lba_status.c */
 
 /* What this controller says of itself; used by Identify and by the checks that must agree. */
 void ctrl_identity_fill(const struct ctrl *ctrl, struct ctrl_identity *ret_identity);

@@ -69,6 +69,7 @@ static void identity_fill_io(const struct ctrl *ctrl, const struct target_limits
 	identity_fill_commands(identity);
 	identity->has_format = ctrl_has_right(ctrl, HOST_RIGHT_FORMAT);
 	identity->has_ns_management = ctrl_has_right(ctrl, HOST_RIGHT_NAMESPACES);
+	identity->has_lba_status = true;
 	identity->has_ns_granularity = ctrl_has_right(ctrl, HOST_RIGHT_NAMESPACES);
 	identity->has_write_protect = ctrl_has_right(ctrl, HOST_RIGHT_WRITE_PROTECT);
 	identity->has_uuid_list = true;
@@ -166,6 +167,7 @@ void command_effects(const struct ctrl *ctrl, struct log_effects *ret_effects)
 	if (ctrl->type != CTRL_TYPE_IO)
 		return;
 	ret_effects->admin[NVME_ADMIN_ABORT] = OF_CTRL;
+	ret_effects->admin[NVME_ADMIN_GET_LBA_STATUS] = OF_NS;
 	ret_effects->admin[NVME_ADMIN_CTRL_RESET] = LOG_EFFECT_SUPPORTED | LOG_EFFECT_OF_SUBSYSTEM;
 	for (unsigned i = 0; i < ARRAY_LEN(manage_effects); i++)
 		if (ctrl_has_right(ctrl, manage_effects[i].right))

@@ -63,6 +63,10 @@ static nvme_status admin_prepare(struct slot *slot)
 		if (ctrl_may(slot->queue->ctrl, HOST_RIGHT_FORMAT))
 			return format_prepare(slot);
 		break;
+	case NVME_ADMIN_GET_LBA_STATUS:
+		if (slot->queue->ctrl->type == CTRL_TYPE_IO)
+			return lba_status_prepare(slot);
+		break;
 	default:
 		break;
 	}

@@ -83,6 +83,7 @@ struct ctrl_identity {
 	bool has_ns_granularity;      /* CTRATT bit 7 */
 	bool has_format;              /* OACS */
 	bool has_ns_management;
+	bool has_lba_status;
 	uint64_t capacity_bytes;         /* TNVMCAP; the field has 128 bits */
 	uint64_t capacity_unused_bytes;  /* UNVMCAP */
 	uint32_t error_log_entries;      /* 1-based */
@@ -180,6 +181,7 @@ struct nvm_ctrl_limits {
 	uint32_t dsm_ranges_max;          /* DMRL; 0: none */
 	uint64_t dsm_blocks_max;          /* DMSL */
 	uint32_t dsm_range_blocks_max;    /* DMRSL */
+	bool tells_allocated;             /* AOCS bit 0: Get LBA Status, ATYPE 02h */
 	uint32_t version;                 /* VER, of the NVM Command Set Specification */
 };
 

@@ -87,8 +87,11 @@ enum id_nvm_ctrl_offset {
 	ID_NVM_CTRL_DMRL = 3,
 	ID_NVM_CTRL_DMRSL = 4,
 	ID_NVM_CTRL_DMSL = 8,
+	ID_NVM_CTRL_AOCS = 18,
 	ID_NVM_CTRL_VER = 20,
 };
+
+#define AOCS_ALLOCATED (1u << 0)
 
 void identify_nvm_ctrl_encode(const struct nvm_ctrl_limits *limits, uint8_t page[NVME_PAGE_BYTES])
 {
@@ -100,6 +103,7 @@ void identify_nvm_ctrl_encode(const struct nvm_ctrl_limits *limits, uint8_t page
 	page[ID_NVM_CTRL_DMRL] = limits->dsm_ranges_max > 255 ? 0 : (uint8_t)limits->dsm_ranges_max;
 	field_put32(page, ID_NVM_CTRL_DMRSL, limits->dsm_range_blocks_max);
 	field_put64(page, ID_NVM_CTRL_DMSL, limits->dsm_blocks_max);
+	field_put16(page, ID_NVM_CTRL_AOCS, limits->tells_allocated ? AOCS_ALLOCATED : 0);
 	field_put32(page, ID_NVM_CTRL_VER, limits->version);
 }
 
@@ -113,6 +117,7 @@ void identify_nvm_ctrl_decode(const uint8_t page[NVME_PAGE_BYTES],
 		.dsm_ranges_max = page[ID_NVM_CTRL_DMRL],
 		.dsm_range_blocks_max = field_get32(page, ID_NVM_CTRL_DMRSL),
 		.dsm_blocks_max = field_get64(page, ID_NVM_CTRL_DMSL),
+		.tells_allocated = (field_get16(page, ID_NVM_CTRL_AOCS) & AOCS_ALLOCATED) != 0,
 		.version = field_get32(page, ID_NVM_CTRL_VER),
 	};
 }

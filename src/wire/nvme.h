@@ -40,6 +40,7 @@ enum nvme_admin_opcode {
 	NVME_ADMIN_CTRL_RESET = 0x38, /* Cross-Controller Reset */
 	NVME_OPCODE_FABRICS = 0x7f,
 	NVME_ADMIN_FORMAT_NVM = 0x80,
+	NVME_ADMIN_GET_LBA_STATUS = 0x86,
 };
 
 enum nvme_io_opcode {

@@ -18,19 +18,21 @@ static const struct nbd_export exports[] = {
 
 static void request_judge(const struct nbd_request *request, const struct nbd_export *export)
 {
+	static const struct nbd_terms terms = {.is_structured = true, .has_allocation = true};
 	bool writes = request->command == NBD_CMD_WRITE || request->command == NBD_CMD_TRIM ||
 		      request->command == NBD_CMD_WRITE_ZEROES;
 
-	if (nbd_request_check(request, export) != NBD_OK || request->command == NBD_CMD_FLUSH ||
-	    request->command == NBD_CMD_DISC)
+	if (nbd_request_check(request, export, &terms) != NBD_OK ||
+	    request->command == NBD_CMD_FLUSH || request->command == NBD_CMD_DISC)
 		return;
 	CHECK(request->length > 0 && request->offset < export->size_bytes &&
 	      request->length <= export->size_bytes - request->offset);
-	CHECK(writes || request->command == NBD_CMD_READ);
+	CHECK(writes || request->command == NBD_CMD_READ ||
+	      request->command == NBD_CMD_BLOCK_STATUS);
 	CHECK(!writes || (!export->is_read_only && request->offset % export->block_bytes == 0 &&
 			  request->length % export->block_bytes == 0));
 	CHECK(request->length <= NBD_LENGTH_MAX || request->command == NBD_CMD_TRIM ||
-	      request->command == NBD_CMD_WRITE_ZEROES);
+	      request->command == NBD_CMD_WRITE_ZEROES || request->command == NBD_CMD_BLOCK_STATUS);
 }
 
 static void requests_take(const uint8_t *data, size_t size, const struct nbd_export *export)

@@ -6,16 +6,20 @@ import struct
 
 TIMEOUT_S = 30.0
 
-READ, WRITE, DISC, FLUSH, TRIM, CACHE, WRITE_ZEROES = range(7)
-FUA, NO_HOLE, DF = 1, 2, 4
+READ, WRITE, DISC, FLUSH, TRIM, CACHE, WRITE_ZEROES, BLOCK_STATUS = range(8)
+FUA, NO_HOLE, DF, REQ_ONE = 1, 2, 4, 8
+CHUNK_DATA, CHUNK_HOLE, CHUNK_STATUS, CHUNK_ERROR = 1, 2, 5, 0x8001
+HOLE = 3  # base:allocation: a hole that reads as zeroes
 EPERM, EIO, EINVAL, ENOSPC, ESHUTDOWN = 1, 5, 22, 28, 108
 
 OPT_EXPORT_NAME, OPT_ABORT, OPT_LIST, OPT_STARTTLS, OPT_INFO, OPT_GO, OPT_STRUCTURED = 1, 2, 3, 5, 6, 7, 8
-REP_ACK, REP_SERVER, REP_INFO = 1, 2, 3
+OPT_LIST_META, OPT_SET_META = 9, 10
+REP_ACK, REP_SERVER, REP_INFO, REP_META = 1, 2, 3, 4
 ERR_UNSUP, ERR_INVALID, ERR_UNKNOWN, ERR_TOO_BIG = (0x80000000 + n for n in (1, 3, 6, 9))
 INFO_EXPORT, INFO_NAME, INFO_DESCRIPTION, INFO_BLOCK_SIZE = range(4)
 
-FLAG_READ_ONLY, FLAG_FLUSH, FLAG_FUA, FLAG_TRIM, FLAG_ZEROES, FLAG_MULTI = (1 << n for n in (1, 2, 3, 5, 6, 8))
+FLAG_READ_ONLY, FLAG_FLUSH, FLAG_FUA, FLAG_TRIM, FLAG_ZEROES, FLAG_DF, FLAG_MULTI = (
+    1 << n for n in (1, 2, 3, 5, 6, 7, 8))
 
 
 class Nbd:
@@ -104,6 +108,35 @@ class Nbd:
         got, error, answer = self.reply({cookie: length} if command == READ else None)
         assert got == cookie, (got, cookie)
         return error, answer
+
+    # ---- structured replies
+
+    def meta(self, option, *queries, name=b''):
+        body = struct.pack('>I', len(name)) + name + struct.pack('>I', len(queries))
+        return self.option(option, body + b''.join(struct.pack('>I', len(q)) + q for q in queries))
+
+    def structured(self):
+        """Agrees on structured replies and base:allocation; returns itself, ready for requests."""
+        assert self.option(OPT_STRUCTURED) == [(REP_ACK, b'')]
+        assert self.meta(OPT_SET_META, b'base:allocation')[-1] == (REP_ACK, b'')
+        return self.go()
+
+    def chunk(self):
+        """(cookie, type, payload) of one chunk, which must be the last of its reply."""
+        magic, flags, kind, cookie, length = struct.unpack('>IHHQI', self.recv(20))
+        assert (magic, flags) == (0x668e33ef, 1), (hex(magic), flags)
+        return cookie, kind, self.recv(length)
+
+    def ask_chunk(self, command, offset=0, length=0, flags=0):
+        cookie = self.send(command, offset, length, flags=flags)
+        got, kind, payload = self.chunk()
+        assert got == cookie, (got, cookie)
+        return kind, payload
+
+    def extents(self, offset, length, flags=0):
+        kind, payload = self.ask_chunk(BLOCK_STATUS, offset, length, flags)
+        assert kind == CHUNK_STATUS and payload[:4] == struct.pack('>I', 1), (kind, payload[:16])
+        return list(struct.iter_unpack('>II', payload[4:]))
 
     def disc(self):
         self.send(DISC)

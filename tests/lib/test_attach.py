@@ -138,8 +138,8 @@ def haggle(t, disk):
         replies = c.option(nbd.OPT_LIST)
         t.eq(replies, [(nbd.REP_SERVER, b'\0\0\0\0'), (nbd.REP_ACK, b'')], 'LIST: one export without a name')
         t.eq(c.option(nbd.OPT_LIST, b'x')[0][0], nbd.ERR_INVALID, 'LIST with data')
-        t.eq(c.option(nbd.OPT_STRUCTURED)[0][0], nbd.ERR_UNSUP, 'structured replies are declined')
-        t.eq(c.option(nbd.OPT_STARTTLS)[0][0], nbd.ERR_UNSUP, 'so is TLS')
+        t.eq(c.meta(nbd.OPT_LIST_META)[0][0], nbd.ERR_INVALID, 'contexts need structured replies')
+        t.eq(c.option(nbd.OPT_STARTTLS)[0][0], nbd.ERR_UNSUP, 'TLS is declined')
         t.eq(c.option(4711, b'abc')[0][0], nbd.ERR_UNSUP, 'and an option that nobody knows')
         t.eq(c.option(4711, bytes(100000))[0][0], nbd.ERR_TOO_BIG, 'one that is very long')
         t.eq(c.info(nbd.OPT_INFO, name=b'other'), nbd.ERR_UNKNOWN, 'INFO about an export that is not there')
@@ -160,6 +160,110 @@ def haggle(t, disk):
     with Nbd(disk.path) as c:
         t.eq(c.option(nbd.OPT_ABORT), [(nbd.REP_ACK, b'')], 'ABORT is acknowledged')
         t.ok(c.is_closed(), 'ABORT ends it')
+
+
+def contexts(t, disk):
+    """NBD doc/proto.md, "Metadata querying" """
+    name = b'base:allocation'
+    listed = [(nbd.REP_META, struct.pack('>I', 0) + name), (nbd.REP_ACK, b'')]
+    with Nbd(disk.path) as c:
+        t.eq(c.option(nbd.OPT_STRUCTURED, b'x')[0][0], nbd.ERR_INVALID, 'STRUCTURED_REPLY with data')
+        t.eq(c.option(nbd.OPT_STRUCTURED), [(nbd.REP_ACK, b'')], 'STRUCTURED_REPLY')
+        t.eq(c.meta(nbd.OPT_LIST_META), listed, 'LIST_META_CONTEXT of all')
+        t.eq(c.meta(nbd.OPT_LIST_META, b'base:'), listed, 'of a namespace')
+        t.eq(c.meta(nbd.OPT_LIST_META, b'qemu:', b'x'), [(nbd.REP_ACK, b'')], 'of others there are none')
+        t.eq(c.meta(nbd.OPT_LIST_META, name=b'other')[0][0], nbd.ERR_UNKNOWN, 'of another export')
+        t.eq(c.meta(nbd.OPT_SET_META, b'base:'), [(nbd.REP_ACK, b'')], 'SET_META_CONTEXT takes no namespace')
+        t.eq(c.meta(nbd.OPT_SET_META, b'x', name), [(nbd.REP_META, struct.pack('>I', 1) + name), (nbd.REP_ACK, b'')],
+             'but a name')
+        for body in (b'', bytes(7), bytes(4) + b'\0\0\0\1', bytes(4) + b'\0\0\0\1\0\0\0\5abc', bytes(9),
+                     b'\xff\xff\xff\xff' + bytes(8)):
+            t.eq(c.option(nbd.OPT_SET_META, body)[0][0], nbd.ERR_INVALID, 'SET_META_CONTEXT that is cut: %r' % body)
+        c.go()
+        t.ok(c.flags & nbd.FLAG_DF, 'DF is offered')
+        t.eq(c.ask_chunk(nbd.BLOCK_STATUS, 0, 4096), (nbd.CHUNK_ERROR, struct.pack('>IH', nbd.EINVAL, 0)),
+             'a failed SET_META_CONTEXT has undone the one before')
+    with disk.client() as c:
+        t.ok(not c.flags & nbd.FLAG_DF, 'without structured replies there is no DF')
+        t.eq(c.ask(nbd.BLOCK_STATUS, 0, 4096)[0], nbd.EINVAL, 'and no block status')
+
+
+def chunks(t, disk):
+    data = os.urandom(8192)
+    with Nbd(disk.path) as c:
+        c.structured()
+        t.eq(c.ask(nbd.WRITE_ZEROES, 0, MIB)[0], 0, 'structured: Write Zeroes is answered simply')
+        t.eq(c.ask(nbd.WRITE, 65536, data=data)[0], 0, 'structured: so is a write')
+        t.eq(c.ask_chunk(nbd.READ, 65536 + 100, 5000), (nbd.CHUNK_DATA, struct.pack('>Q', 65636) + data[100:5100]),
+             'structured: a read')
+        t.eq(c.ask_chunk(nbd.READ, 0, 65536), (nbd.CHUNK_HOLE, struct.pack('>QI', 0, 65536)), 'a read of zeroes is a hole')
+        t.eq(c.ask_chunk(nbd.READ, 0, 65537)[0], nbd.CHUNK_DATA, 'one byte that is none makes it data')
+        t.eq(c.ask_chunk(nbd.READ, 0, 128 << 10, flags=nbd.DF)[0], nbd.CHUNK_DATA, 'DF: in one piece')
+        t.eq(c.ask_chunk(nbd.READ, SIZE, 512), (nbd.CHUNK_ERROR, struct.pack('>IH', nbd.EINVAL, 0)), 'an error of a read')
+        t.eq(c.ask_chunk(nbd.BLOCK_STATUS, SIZE, 512)[0], nbd.CHUNK_ERROR, 'a block status behind the end')
+        t.eq(c.ask_chunk(nbd.BLOCK_STATUS, 0, 0)[0], nbd.CHUNK_ERROR, 'of nothing')
+        t.eq(c.ask_chunk(nbd.BLOCK_STATUS, 0, 512, flags=nbd.DF)[0], nbd.CHUNK_ERROR, 'with DF')
+        kinds = [c.send(nbd.READ, i * 4096, 4096) for i in range(16)] + [c.send(nbd.BLOCK_STATUS, 0, SIZE)]
+        t.eq({c.chunk()[0] for _ in kinds}, set(kinds), 'several at once')
+
+
+def holes(t, tgt):
+    """What is told to be a hole is one; what was written is data, from the moment that it was answered."""
+    for nsid, what in ((1, 'memory'), (7, 'a file')):
+        disk = Attach([tgt.port], nsid)
+        with Nbd(disk.path) as c:
+            c.structured()
+            size = c.size
+            t.eq(c.ask(nbd.TRIM, 0, size)[0], 0, what + ': trimmed')
+            t.eq(c.extents(0, size), [(size, nbd.HOLE)], what + ': all hole')
+            for i in (3, 4, 9):
+                c.ask(nbd.WRITE, i * MIB, data=b'x' * 65536)
+            exact = nsid == 7
+            told = c.extents(0, 16 * MIB)
+            t.ok(all(state_at(told, i * MIB) == state_at(told, i * MIB + 65535) == 0 for i in (3, 4, 9)) and
+                 state_at(told, 14 * MIB) == nbd.HOLE, what + ': what was written is data', why=repr(told))
+            t.eq(c.extents(3 * MIB, 8192), [(8192, 0)], what + ': within data')
+            t.eq(len(c.extents(0, 16 * MIB, nbd.REQ_ONE)), 1, what + ': REQ_ONE')
+            for i in range(64):
+                c.ask(nbd.WRITE, 20 * MIB + i * 8192, data=b'y' * 4096)
+                assert c.extents(20 * MIB + i * 8192, 4096) == [(4096, 0)], i
+            many = c.extents(20 * MIB, 64 * 8192)
+            t.eq(sum(length for length, _ in many), 64 * 8192, what + ': many')
+            if exact:  # memory comes in huge pages
+                t.eq(told, [(3 * MIB, 3), (65536, 0), (MIB - 65536, 3), (65536, 0), (5 * MIB - 65536, 3), (65536, 0),
+                            (7 * MIB - 65536, 3)], 'a file: by the block')
+                t.eq(c.extents(3 * MIB + 32768, 65536), [(32768, 0), (32768, 3)], 'a file: across the end of data')
+                t.eq(len(many), 128, 'a file: every hole')
+        if exact and has_tool(t, 'nbdinfo'):
+            code, out = command('nbdinfo', '--map', disk.uri)
+            lines = [line.split()[:3] for line in out.splitlines()]
+            t.ok(code == 0 and lines[:3] == [['0', '3145728', '3'], ['3145728', '65536', '0'],
+                                             ['3211264', '983040', '3']], what + ': nbdinfo --map', why=out)
+        copies(t, tgt, disk, what)
+        disk.finish(t, what)
+
+
+def state_at(extents, offset):
+    for length, state in extents:
+        if offset < length:
+            return state
+        offset -= length
+    return None
+
+
+def copies(t, tgt, disk, what):
+    image = os.path.join(disk.folder, 'copy')
+    with disk.client() as c:
+        want = c.ask(nbd.READ, 0, 32 * MIB)[1] + c.ask(nbd.READ, 32 * MIB, 32 * MIB)[1]
+    for tool, argv in (('nbdcopy', ['nbdcopy', disk.uri, image]),
+                       ('qemu-img', ['qemu-img', 'convert', '-f', 'raw', '-O', 'raw', disk.uri, image])):
+        if not has_tool(t, tool):
+            continue
+        code, out = command(*argv)
+        with open(image, 'rb') as file:
+            t.ok(code == 0 and file.read() == want, '%s: %s copies it' % (what, tool), why=out)
+        t.ok(os.stat(image).st_blocks * 512 < 8 * MIB, '%s: %s leaves the holes out' % (what, tool))
+        os.unlink(image)
 
 
 def haggle_badly(t, disk):
@@ -556,11 +660,11 @@ def test(t, tgt):
         with t.guard(part.__name__):
             if has_tool(t, tool):
                 part(t, disk)
-    for part in (haggle, haggle_badly, requests, refused, many, rude):
+    for part in (haggle, contexts, haggle_badly, chunks, requests, refused, many, rude):
         with t.guard(part.__name__):
             part(t, disk)
     disk.finish(t, 'attach')
-    for part in (bounded, without_descriptors, read_only, named, reaches_medium, grows, block_changes, block_changes_under_load, fails_over, ends, refusals):
+    for part in (holes, bounded, without_descriptors, read_only, named, reaches_medium, grows, block_changes, block_changes_under_load, fails_over, ends, refusals):
         with t.guard(part.__name__):
             part(t, tgt)
 
@@ -574,4 +678,5 @@ if __name__ == '__main__':
             target.namespace(4, 'fault:fail:op=fua+fail:op=flush@file:%s/faulty.img,size=1M' % FOLDER),
             target.namespace(5, 'file:%s/grows.img,size=8M' % FOLDER),
             target.namespace(6, 'file:%s/formatted.img,size=16M,block=512' % FOLDER),
+            target.namespace(7, 'file:%s/sparse.img,size=64M' % FOLDER),
         ])

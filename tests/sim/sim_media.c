@@ -66,6 +66,7 @@ static void block_perform(struct sim_medium *medium, struct media_io *io, uint64
 			memset(here, 0, bytes);
 		break;
 	case MEDIA_FLUSH:
+	case MEDIA_EXTENTS: /* not told: knows_extents is false */
 		break;
 	}
 	if (io->is_fua || !medium->options.has_volatile_cache || prng_one_in(&medium->prng, 16))

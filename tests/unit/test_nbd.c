@@ -6,11 +6,13 @@
 #include "cli/nbd_be.h"
 #include "cli/nbd_proto.h"
 #include "tap.h"
+#include "wire/lba_status.h"
 
 #include <errno.h>
 
 #define MIB (1ull << 20)
 
+static const struct nbd_terms plain;
 static const struct nbd_export disk = {
 	.name = "disk",
 	.description = "a disk",
@@ -120,7 +122,9 @@ static void refuses_options(void)
 	struct nbd_handshake handshake;
 
 	handshake_begin(&handshake, &disk);
-	EXPECT_EQ(0x80000001, option_send(&handshake, 8, "", 0));
+	EXPECT_EQ(0x80000001, option_send(&handshake, 5, "", 0));
+	EXPECT_EQ(0x80000003, option_send(&handshake, 8, "x", 1));
+	EXPECT_EQ(0x80000003, option_send(&handshake, 9, "\0\0\0\0\0\0\0\0", 8));
 	EXPECT_EQ(0x80000001, option_send(&handshake, 0xffffffff, "abc", 3));
 	EXPECT_EQ(0x80000006, option_send(&handshake, 7, "\0\0\0\3dis\0\0", 9));
 	EXPECT_EQ(0x80000006, option_send(&handshake, 7, "\0\0\0\0\0\0", 6));
@@ -253,7 +257,7 @@ static void judges_requests(void)
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		EXPECT_EQ(rows[i].want, nbd_request_check(&rows[i].request, &disk));
+		EXPECT_EQ(rows[i].want, nbd_request_check(&rows[i].request, &disk, &plain));
 }
 
 static void refuses_writes_to_read_only(void)
@@ -263,10 +267,10 @@ static void refuses_writes_to_read_only(void)
 
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
 		request.command = commands[i];
-		EXPECT_EQ(NBD_EPERM, nbd_request_check(&request, &read_only_disk));
+		EXPECT_EQ(NBD_EPERM, nbd_request_check(&request, &read_only_disk, &plain));
 	}
 	request.command = NBD_CMD_READ;
-	EXPECT_EQ(NBD_OK, nbd_request_check(&request, &read_only_disk));
+	EXPECT_EQ(NBD_OK, nbd_request_check(&request, &read_only_disk, &plain));
 }
 
 static void translates_errors(void)
@@ -278,6 +282,67 @@ static void translates_errors(void)
 	EXPECT_EQ(NBD_ENOTSUP, nbd_error_from_errno(-EOPNOTSUPP));
 	EXPECT_EQ(NBD_EIO, nbd_error_from_errno(-ENODATA));
 	EXPECT_EQ(NBD_EIO, nbd_error_from_errno(-ENOTCONN));
+}
+
+/* A list of runs of 4 KiB blocks, and what a request is told by it. */
+static void tells_holes_only_where_the_list_does(void)
+{
+	const struct lba_status_run runs[] = {{2, 1}, {3, 2}, {10, 5}};
+	struct nbd_request asked = {.offset = 4096, .length = 16 * 4096};
+	uint8_t list[LBA_STATUS_HEADER_BYTES + 3 * LBA_STATUS_DESCRIPTOR_BYTES];
+	uint8_t told[7 * NBD_EXTENT_BYTES];
+	struct lba_status_list head = {.count = 3, .end = LBA_STATUS_DONE};
+	static const uint32_t want[] = {4096, 3,        3 * 4096, 0,        5 * 4096,
+					3,    5 * 4096, 0,        2 * 4096, 3};
+
+	for (uint32_t i = 0; i < 3; i++)
+		lba_status_run_encode(list, i, &runs[i]);
+	lba_status_list_encode(list, &head);
+	EXPECT_EQ(5, nbd_status_fill(&asked, 4096, list, sizeof(list), told));
+	for (unsigned i = 0; i < 10; i++)
+		EXPECT_EQ(want[i], nbd_get_u32(told + 4 * i));
+	/* A list that ends early says nothing of what comes then. */
+	head.end = LBA_STATUS_FULL;
+	lba_status_list_encode(list, &head);
+	EXPECT_EQ(4, nbd_status_fill(&asked, 4096, list, sizeof(list), told));
+	head.count = 0;
+	lba_status_list_encode(list, &head);
+	EXPECT_EQ(1, nbd_status_fill(&asked, 4096, list, sizeof(list), told));
+	EXPECT_EQ(16 * 4096, nbd_get_u32(told));
+	EXPECT_EQ(0, nbd_get_u32(told + 4));
+	/* Nothing known, and a list out of order: data. */
+	EXPECT_EQ(1, nbd_status_fill(&asked, 4096, NULL, 0, told));
+	EXPECT_EQ(0, nbd_get_u32(told + 4));
+	head = (struct lba_status_list){.count = 3, .end = LBA_STATUS_DONE};
+	lba_status_list_encode(list, &head);
+	lba_status_run_encode(list, 2, &(struct lba_status_run){1, 1});
+	EXPECT_EQ(1, nbd_status_fill(&asked, 4096, list, sizeof(list), told));
+	EXPECT_EQ(0, nbd_get_u32(told + 4));
+	/* A count that is a lie is cut to what is there. */
+	lba_status_run_encode(list, 2, &runs[2]);
+	head.count = UINT32_MAX;
+	lba_status_list_encode(list, &head);
+	EXPECT_EQ(5, nbd_status_fill(&asked, 4096, list, sizeof(list), told));
+	asked.flags = NBD_CMD_FLAG_REQ_ONE;
+	EXPECT_EQ(1, nbd_status_fill(&asked, 4096, list, sizeof(list), told));
+	EXPECT_EQ(4096, nbd_get_u32(told));
+}
+
+static void status_command_has_the_bits_of_the_specification(void)
+{
+	const struct lba_status_cmd cmd = {0x1122334455667788, 4096, 0xabcd, LBA_STATUS_ALLOCATED};
+	struct lba_status_cmd got;
+	struct nvme_sqe sqe;
+
+	lba_status_cmd_encode(&sqe, 7, &cmd);
+	EXPECT_EQ(0x86, sqe.opcode);
+	EXPECT_EQ(1023, le32_get(sqe.cdw12));
+	EXPECT_EQ(0x0200abcd, le32_get(sqe.cdw13));
+	lba_status_cmd_decode(&sqe, &got);
+	EXPECT_EQ(cmd.first_block, got.first_block);
+	EXPECT_EQ(4096, got.len_bytes);
+	EXPECT_EQ(0xabcd, got.block_count);
+	EXPECT_EQ(2, got.action);
 }
 
 int main(void)
@@ -295,5 +360,7 @@ int main(void)
 	TAP_RUN(judges_requests);
 	TAP_RUN(refuses_writes_to_read_only);
 	TAP_RUN(translates_errors);
+	TAP_RUN(tells_holes_only_where_the_list_does);
+	TAP_RUN(status_command_has_the_bits_of_the_specification);
 	return tap_end();
 }

@@ -45,7 +45,8 @@ static void io_commands_have_their_rule(void)
 static void admin_commands_have_their_rule(void)
 {
 	static const uint8_t at_once[] = {NVME_ADMIN_IDENTIFY, NVME_ADMIN_GET_LOG_PAGE,
-					  NVME_ADMIN_GET_FEATURES, NVME_ADMIN_CTRL_RESET};
+					  NVME_ADMIN_GET_FEATURES, NVME_ADMIN_CTRL_RESET,
+					  NVME_ADMIN_GET_LBA_STATUS};
 	unsigned counts[3] = {0};
 
 	for (size_t i = 0; i < sizeof(at_once); i++)
