@@ -41,7 +41,7 @@ struct join {
 	pthread_mutex_t lock;
 	struct join_addr addrs[JOIN_ADDRS_MAX];
 	struct list ctrls;
-	uint32_t epoch;       /* counts changes of the subsystem's serial or model number */
+	uint32_t epoch;       /* counts changes of the subsystem's serial number */
 	struct join_ns **nss; /* ascending NSIDs; ns_count of ns_room */
 	struct list replaced; /* join_ns.node */
 	unsigned ns_count;
@@ -157,8 +157,7 @@ void join_ctrl_leave(struct join *join, struct join_ctrl *ctrl)
 
 bool join_same_subsystem(const struct ctrl_identity *a, const struct ctrl_identity *b)
 {
-	return strcmp(a->subsystem_nqn, b->subsystem_nqn) == 0 &&
-	       strcmp(a->serial, b->serial) == 0 && strcmp(a->model, b->model) == 0;
+	return strcmp(a->subsystem_nqn, b->subsystem_nqn) == 0 && strcmp(a->serial, b->serial) == 0;
 }
 
 static const char *name_of(const struct join *join, const struct join_ctrl *ctrl)
@@ -220,14 +219,14 @@ static int word_judge(const struct join *join, const struct join_ctrl *ctrl,
 		const struct join_ctrl *other = list_entry(node, struct join_ctrl, node);
 
 		if (other->addr_index == ctrl->addr_index || !other->has_word ||
-		    (strcmp(other->serial, identity->serial) == 0 &&
-		     strcmp(other->model, identity->model) == 0))
+		    strcmp(other->serial, identity->serial) == 0)
 			continue;
-		snprintf(why, JOIN_WHY_BYTES,
-			 "%s has serial number \"%s\" (%s) and %s has \"%s\" (%s): they are two "
-			 "subsystems of one name, not two paths to one; %s is not used",
-			 name_of(join, other), other->serial, other->model, name_of(join, ctrl),
-			 identity->serial, identity->model, name_of(join, ctrl));
+		snprintf(
+			why, JOIN_WHY_BYTES,
+			"%s has serial number \"%s\" and %s has \"%s\": they are two subsystems of "
+			"one name, not two paths to one; %s is not used",
+			name_of(join, other), other->serial, name_of(join, ctrl), identity->serial,
+			name_of(join, ctrl));
 		why_clean(why);
 		return -EUCLEAN;
 	}
@@ -244,15 +243,13 @@ static void word_take(struct join *join, struct join_ctrl *ctrl,
 		struct join_ctrl *same = list_entry(node, struct join_ctrl, node);
 
 		if (same->addr_index != ctrl->addr_index || !same->has_word ||
-		    (strcmp(same->serial, identity->serial) == 0 &&
-		     strcmp(same->model, identity->model) == 0))
+		    strcmp(same->serial, identity->serial) == 0)
 			continue;
 		same->has_word = false;
 		is_news = true;
 	}
 	join->epoch += is_news;
 	text_copy(ctrl->serial, sizeof(ctrl->serial), identity->serial);
-	text_copy(ctrl->model, sizeof(ctrl->model), identity->model);
 	ctrl->has_word = true;
 }
 

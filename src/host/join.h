@@ -5,8 +5,9 @@
  * without a join one reactor could go on writing to an NSID whose namespace was replaced, because
  * another reactor heard of it first.
  *
- * Controllers are joined by NQN, serial number and model number, and two of them never have one
- * CNTLID. A namespace is known by its UUID, NGUID and EUI64, never by its NSID: see join_ns_see.
+ * Controllers are joined by NQN and serial number, and two of them never have one CNTLID. The model
+ * number is no identity: the members of a cluster change it one after the other. A namespace is
+ * known by its UUID, NGUID and EUI64, never by its NSID: see join_ns_see.
  *
  * Threads: any; a lock that no I/O command takes. join_ns_is_replaced takes none.
  */
@@ -53,7 +54,6 @@ struct join_ctrl {
 	/* What its address said last, kept while the controller is away. */
 	bool has_word;
 	char serial[NVME_SERIAL_BYTES + 1];
-	char model[NVME_MODEL_BYTES + 1];
 };
 
 /* NULL: out of memory. The caller owns a reference. */
