@@ -12,7 +12,6 @@
 #include "base/text.h"
 #include "control/config_parse.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,19 +65,21 @@ static bool id_is_nil(const char *text)
 /* ---- namespaces -------------------------------------------------------------------------------
  */
 
-/* NGUIDs are saved in the form of UUIDs. */
+/* NGUIDs are saved with the hyphens of a UUID. The rules of the document judge what is left, so
+ * that a malformed one is refused: the namespace would get another NGUID unnoticed. */
 static void nguid_copy(const char *text, json_t *ns)
 {
-	char digits[33];
-	unsigned count = 0;
+	char *digits = strdup(text);
+	size_t count = 0;
 
-	for (; *text != 0 && count < 32; text++) {
-		if (isxdigit((unsigned char)*text))
+	if (!digits)
+		return;
+	for (; *text != 0; text++) {
+		if (*text != '-')
 			digits[count++] = *text;
 	}
-	digits[count] = 0;
-	if (count == 32)
-		json_object_set_new(ns, "nguid", json_string(digits));
+	json_object_set_new(ns, "nguid", json_stringn(digits, count));
+	free(digits);
 }
 
 static void ns_import(struct import *import, const json_t *from, const char *nqn, json_t *to_list)

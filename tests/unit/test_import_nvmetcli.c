@@ -140,6 +140,23 @@ static void expect_error(const char *text, const char *wanted)
 	json_decref(document);
 }
 
+#define ONE_NS(rest)                                                                               \
+	"{\"subsystems\": [{\"nqn\": \"nqn.2014-08.org.example:s1\", \"namespaces\": ["            \
+	"{\"enable\": 1, \"device\": {\"path\": \"/x\"}, " rest "}]}]}"
+#define NGUID(text)                                                                                \
+	"{\"subsystems\": [{\"nqn\": \"nqn.2014-08.org.example:s1\", \"namespaces\": ["            \
+	"{\"enable\": 1, \"nsid\": 1, \"device\": {\"path\": \"/x\", \"nguid\": \"" text           \
+	"\"}}]}]}"
+
+/* Without these digits the namespace would get another NGUID, and hosts would see another disk. */
+static const char *const bad_nguids[] = {
+	NGUID("1"),
+	NGUID("00112233-4455-6677-8899-aabbccddeef"),
+	NGUID("00112233-4455-6677-8899-aabbccddeeff0"),
+	NGUID("00112233-4455-6677-8899-aabbccddeefg"),
+	NGUID("00112233-4455-6677-8899-aabbccddeeffg"),
+};
+
 static void nonsense_is_refused(void)
 {
 	expect_error("[]", "not what nvmetcli saves");
@@ -160,6 +177,10 @@ static void nonsense_is_refused(void)
 		"with the state \"odd\"");
 	/* Ours to judge, by the same rules as any document. */
 	expect_error("{\"subsystems\": [{\"nqn\": \"sub1\"}]}", "subsystems[0].nqn: \"sub1\"");
+	expect_error(ONE_NS("\"nsid\": 4294967295"), "nsid: is 4294967295, must be 1 to");
+	expect_error(ONE_NS("\"nsid\": 4294967296"), "a namespace without \"nsid\"");
+	for (unsigned i = 0; i < sizeof(bad_nguids) / sizeof(bad_nguids[0]); i++)
+		expect_error(bad_nguids[i], "nguid: must be 32 hexadecimal");
 	expect_error("{\"subsystems\": [], \"ports\": [{\"portid\": 1, \"addr\": {\"trtype\": "
 		     "\"tcp\", \"traddr\": \"host.example\"}}]}",
 		     "ports[0].address");
