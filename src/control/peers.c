@@ -441,8 +441,6 @@ int peers_create(const struct peers_reactors *reactors, const struct peers_confi
 	peers->control = reactors->control;
 	peers->registry = reactors->data[0];
 	peers->config = *config;
-	if (peers->config.answer_ms == 0)
-		peers->config.answer_ms = PEER_ANSWER_MS;
 	list_init(&peers->incoming);
 	list_init(&peers->files);
 	list_init(&peers->tables);

@@ -56,8 +56,7 @@ struct peers_config {
 	size_t secret_bytes;
 	uint16_t cntlid_first;
 	uint16_t cntlid_last;
-	uint32_t answer_ms; /* a peer whose data path stands still for so long is fenced; 500 when 0
-			     */
+	uint32_t answer_ms; /* a peer whose data path stands still for so long is fenced */
 	struct peer_config peers[PEERS_MAX];
 	unsigned peer_count;
 };
