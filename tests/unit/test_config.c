@@ -192,6 +192,8 @@ static const struct {
 	{SUB("'hosts':[1]"), "subsystems[0].hosts[0]: must be a text"},
 	{SUB("'hosts':['nqn.2014-08.org.example:a','nqn.2014-08.org.example:a']"),
 	 "subsystems[0].hosts[1]: \"nqn.2014-08.org.example:a\" is listed twice"},
+	{SUB("'rights':{'nqn.2014-08.org.example:a':'format'}"),
+	 "nqn.2014-08.org.example:a: must be a list of rights: write-protect, format"},
 	{SUB("'namespaces':[true]"), "subsystems[0].namespaces[0]: must be an object"},
 	{NS("'nsid':2"), "subsystems[0].namespaces[1].media: is missing"},
 	{NS("'media':'floppy:1'"), "subsystems[0].namespaces[1].media: "},
@@ -233,6 +235,9 @@ static const struct {
 	 "ports[0].subsystems: a port with \"discovery\""},
 	{PORT("'ana':[{'group':1}]"), "ports[0].ana[0].state: is missing"},
 	{PORT("'ana':[{'state':'change'}]"), "ports[0].ana[0].group: is missing"},
+	{PORT("'ana':[{'group':1,'state':'change','stat':'change'}]"),
+	 "ports[0].ana[0].stat: is not known here; known are group, state"},
+	{PORT("'ana':[7]"), "ports[0].ana[0]: must be an object"},
 	{PORT("'ana':[{'group':1,'state':'good'}]"), "ports[0].ana[0].state: \"good\" must be"},
 	{PORT("'ana':[{'group':1,'state':'change'},{'group':1,'state':'change'}]"),
 	 "ports[0].ana[1].group: 1 is listed twice"},
@@ -525,6 +530,34 @@ static struct snapshot *build(struct media_registry *registry, const char *names
 	return snapshot;
 }
 
+/* A group in "change" is timed from the snapshot that brought the state. A later "change" begins
+ * anew, so the record of the former one must not outlive it. */
+static void a_hold_ends_with_its_state(void)
+{
+	static const char *const states[] = {"change", "change", "optimized", "change",
+					     "inaccessible"};
+	struct media_registry *registry = NULL;
+
+	EXPECT_EQ(0, media_registry_create(2, &registry));
+	for (unsigned i = 0; registry && i < sizeof(states) / sizeof(states[0]); i++) {
+		struct snapshot *snapshot = NULL;
+		struct config *config;
+		char text[256];
+
+		snprintf(text, sizeof(text),
+			 "{'version':1,'ports':[{'id':1,'ana':[{'group':2,'state':'%s'}]}]}",
+			 states[i]);
+		config = load_good(quoted(text));
+		EXPECT_EQ(0, config_build_snapshot(config, registry, 1, &snapshot, &errors));
+		media_registry_commit(registry);
+		EXPECT_EQ(strcmp(states[i], "change") != 0,
+			  list_empty(media_registry_ana_holds(registry)));
+		snapshot_destroy(snapshot);
+		config_free(config);
+	}
+	media_registry_destroy(registry);
+}
+
 static void unchanged_media_are_kept(void)
 {
 	struct media_registry *registry = NULL;
@@ -592,6 +625,7 @@ int main(void)
 	TAP_RUN(thousands_of_namespaces_are_read);
 	TAP_RUN(repeats_are_found_among_thousands);
 	TAP_RUN(a_snapshot_says_what_the_document_said);
+	TAP_RUN(a_hold_ends_with_its_state);
 	TAP_RUN(unchanged_media_are_kept);
 	TAP_RUN(a_failure_changes_nothing);
 	return tap_end();

@@ -289,6 +289,9 @@ static void differences_are_told_in_lines(void)
 		    "- subsystem " NQN_A "\n- namespace " NQN_A "/1: mem:1M\n");
 	expect_diff(NS("\"media\": \"mem:1G\""), NS("\"media\": \"mem:2G\""),
 		    "~ namespace " NQN_A "/1: size 1 GiB -> 2 GiB\n");
+	/* Too little to show in GiB. */
+	expect_diff(NS("\"media\": \"mem:1073741824\""), NS("\"media\": \"mem:1073745920\""),
+		    "~ namespace " NQN_A "/1: size 1073741824 -> 1073745920 bytes\n");
 	expect_diff(NS("\"media\": \"mem:1G\""), NS("\"media\": \"mem:1G,block=512\""),
 		    "~ namespace " NQN_A "/1: media mem:1G -> mem:1G,block=512\n");
 	expect_diff(NS("\"media\": \"mem:1G\""),

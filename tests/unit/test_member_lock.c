@@ -5,6 +5,7 @@
  * then nothing is written after the lock is free. Claims that exclude a second process of the same
  * member; what opening a shared medium does and does not undo.
  */
+#include "media/file.h"
 #include "media/media.h"
 #include "media/member_lock.h"
 #include "tap.h"
@@ -204,6 +205,44 @@ static void shared_media(void)
 	EXPECT_THAT(media_open_shared("mem:1M", 0, &a, &error) == -EINVAL, "memory is not shared");
 }
 
+/* A description of its own for direct or buffered I/O writes too: I/O in flight on it after all
+ * others are closed must hold the lock. */
+static void second_description(void)
+{
+	struct media *first = NULL, *second = NULL;
+	struct media_error error = {""};
+	struct file_media *file;
+	char name[64], spec[128];
+	int other, in_flight, res;
+
+	snprintf(name, sizeof(name), "%s.img", path);
+	snprintf(spec, sizeof(spec), "file:%s,size=1M", name);
+	EXPECT_THAT(media_open_shared(spec, 3, &first, &error) == 0 &&
+			    media_reopen(first, spec, &second, &error) == 0,
+		    "two media over one file: %s", error.text);
+	if (!second)
+		return;
+	file = container_of(second, struct file_media, media);
+	res = file_set_direct(file, (fcntl(file->fd, F_GETFL) & O_DIRECT) == 0);
+	if (res == -EINVAL) {
+		printf("# no direct I/O here\n");
+	} else {
+		other = open(name, O_RDWR | O_CLOEXEC);
+		in_flight = dup(file->fd);
+		EXPECT_THAT(res == 0 && file->fd != file->backing->fd, "a description of its own");
+		media_close(first);
+		media_close(second);
+		first = second = NULL;
+		EXPECT_THAT(is_held(other, 3), "it holds the lock on its own");
+		close(in_flight);
+		EXPECT_THAT(!is_held(other, 3), "and the lock goes with it");
+		close(other);
+	}
+	media_close(first);
+	media_close(second);
+	unlink(name);
+}
+
 /* ---- a writer that is killed ------------------------------------------------------------------
  */
 
@@ -330,6 +369,7 @@ int main(void)
 	TAP_RUN(processes);
 	TAP_RUN(successor);
 	TAP_RUN(shared_media);
+	TAP_RUN(second_description);
 	TAP_RUN(killed_writer);
 	unlink(path);
 	return tap_end();

@@ -131,6 +131,11 @@ static void resets(void)
 	EXPECT_THAT(peer_done_decode(done, &id, &result) == 0 && id == 42 &&
 			    result == CTRL_RESET_FORBIDDEN,
 		    "an answer, there and back");
+	peer_done_encode(42, CTRL_RESET_BUSY, done);
+	EXPECT_THAT(peer_done_decode(done, &id, &result) == 0 && result == CTRL_RESET_BUSY,
+		    "the last result of the enumeration");
+	peer_done_encode(42, CTRL_RESET_BUSY + 1, done);
+	EXPECT_THAT(peer_done_decode(done, &id, &result) == -EPROTO, "the number after it");
 	done[8] = 0x77;
 	EXPECT_THAT(peer_done_decode(done, &id, &result) == -EPROTO, "a result that there is not");
 }

@@ -451,6 +451,18 @@ static void a_damaged_one_is_told(void)
 	EXPECT_EQ(-EUCLEAN, open_bad("move it aside"));
 }
 
+/* Every page is well-formed and the tables can be read: only the integrity check finds the index
+ * whose rows are in another order than its definition says. */
+static void an_index_that_contradicts_its_table_is_told(void)
+{
+	use_folder("index");
+	make_full_one();
+	sql("PRAGMA writable_schema = ON;"
+	    "UPDATE sqlite_master SET sql = 'CREATE INDEX object_of ON object(of_key, of_kind)'"
+	    " WHERE name = 'object_of'");
+	EXPECT_EQ(-EUCLEAN, open_bad("move it aside"));
+}
+
 static void rows_that_make_no_sense_are_told(void)
 {
 	struct store_error error = {""};
@@ -529,6 +541,7 @@ int main(void)
 	TAP_RUN(values_are_kept_and_forgotten);
 	TAP_RUN(a_batch_is_whole);
 	TAP_RUN(a_damaged_one_is_told);
+	TAP_RUN(an_index_that_contradicts_its_table_is_told);
 	TAP_RUN(rows_that_make_no_sense_are_told);
 	TAP_RUN(another_version_is_told);
 	TAP_RUN(a_locked_one_is_told);

@@ -199,6 +199,27 @@ static void large_ones_are_forgotten_earlier(void)
 		json_decref(documents[i]);
 }
 
+/* The limit in bytes counts names, not only documents: rows that only note that something was new
+ * have no document. */
+static void every_byte_of_an_undo_row_counts(void)
+{
+	json_t *a = document_of(1, 10), *b = document_of(6, 10);
+	struct store *store = open_in("bytes");
+
+	keep(store, NULL, a, "");
+	keep(store, a, b, "");
+	store_close(store);
+	EXPECT_EQ(SQLITE_OK,
+		  sql_in(STORE_FILE, "SELECT CASE WHEN undo_bytes IS NOT (SELECT sum("
+				     "length(kind) + length(key) +"
+				     " ifnull(length(of_key), 0) + ifnull(length(json), 0))"
+				     " FROM undo WHERE generation = 2)"
+				     " THEN abs(-9223372036854775807 - 1) END"
+				     " FROM history WHERE generation = 2"));
+	json_decref(a);
+	json_decref(b);
+}
+
 static void the_same_generation_again_adds_nothing(void)
 {
 	struct store *store = open_in("same");
@@ -295,6 +316,7 @@ int main(void)
 	log_set_level(LOG_LEVEL_ERROR);
 	TAP_RUN(every_generation_that_is_kept_comes_back);
 	TAP_RUN(large_ones_are_forgotten_earlier);
+	TAP_RUN(every_byte_of_an_undo_row_counts);
 	TAP_RUN(the_same_generation_again_adds_nothing);
 	TAP_RUN(a_store_of_version_1_is_migrated);
 	TAP_RUN(a_copy_is_a_store);

@@ -168,6 +168,7 @@ def owe(conn):
 
 def transition(t, tgt):
     """Slow commands hold the transition; they end well, and then the final state comes."""
+    put_state(tgt, 1, 2, 'inaccessible')
     with tgt.host() as host:
         admin, conn = host.admin, host.queue()
         admin.set_feature(11, ANA_BIT)
@@ -180,6 +181,7 @@ def transition(t, tgt):
         admin.wait(aer)
         page = page_of(host)
         t.eq(page.state(3), 15, 'on the way: change', 'Base 8.1.1.8')
+        t.eq(page.state(2), 3, 'on the way: an inaccessible group beside it stays so', 'Base 8.1.1.8')
         t.status(conn.read(3, 0, 1), n.ANA_TRANSITION, 'on the way: new commands wait elsewhere',
                  'Base 8.1.1.8')
         t.ok(not owed.is_done, 'on the way: the old command is not cut off')
@@ -203,6 +205,7 @@ def transition(t, tgt):
         t.status(conn.read(3, 0, 1), n.ANA_INACCESSIBLE, 'I/O is refused by the final state',
                  'Base 8.1.1.6')
         t.eq(put_state(tgt, 1, 3, 'optimized'), 200, 'back in one step')
+        t.eq(put_state(tgt, 1, 2, 'optimized'), 200, 'and the group beside it')
         t.status(conn.read(3, 0, 1), n.OK, 'and I/O goes on', 'Base 8.1.1')
 
 

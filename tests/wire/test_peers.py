@@ -61,6 +61,8 @@ def links(t, world):
 
 def strangers(t, world):
     path = world.socket('a')
+    t.eq(os.stat(path).st_mode & 0o777, 0o600, 'no other user may connect')
+    t.ok('cannot be closed to others' not in world['a'].log(), 'and nothing is said about that')
     with Member(path) as member:
         t.ok(member.shake(), 'our own words for the protocol are understood')
         frame = member.ask(PING)
