@@ -280,7 +280,9 @@ static void a_document_without_identities_is_refused(void)
 		json_t *bad = json_loads(texts[i], 0, NULL);
 		struct store_change change = {.before = good, .after = bad, .generation = 9};
 
+		error.text[0] = 0;
 		EXPECT_EQ(-EINVAL, store_keep_document(store, &change, &error));
+		EXPECT(strstr(error.text, "cannot keep the state: Invalid") != NULL);
 		json_decref(bad);
 	}
 	EXPECT_EQ(1, store_generation(store));

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whether the locks on shared files prove that a peer is dead. Only a free lock proves it: a lock
+ * that cannot be asked for, a lock of a member that the cluster does not have, and a lock on a file
+ * that is no longer served all mean that the peer may still write.
+ */
+#include "base/text.h"
+#include "control/peers_private.h"
+#include "media/member_lock.h"
+#include "tap.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define PEER 1
+#define NQN  "nqn.2026-11.io.weft:x"
+
+static char path[] = "/tmp/weft-evidence-XXXXXX";
+static char names[1][NVME_NQN_BYTES] = {NQN};
+static struct peers peers = {.config = {.peer_count = 1}};
+static struct peer_config config = {.index = PEER, .addr = {.path = "/run/b.sock"}};
+static const struct peer peer = {.peers = &peers, .config = &config};
+
+/* Of one file that is served, and one that was. */
+static enum peer_evidence evidence_of(int served_fd, int unserved_fd)
+{
+	struct peer_shares *shares = calloc(1, sizeof(*shares) + 2 * sizeof(shares->entries[0]));
+	enum peer_evidence evidence;
+
+	if (!shares)
+		abort();
+	shares->names = names;
+	shares->name_count = 1;
+	shares->count = 2;
+	shares->entries[0] = (struct peer_shared){.fd = served_fd};
+	shares->entries[1] =
+		(struct peer_shared){.fd = unserved_fd, .subsystem = PEER_SHARED_UNSERVED};
+	atomic_store(&peers.shares, shares);
+	evidence = peer_evidence(&peer, NQN);
+	atomic_store(&peers.shares, NULL);
+	free(shares);
+	return evidence;
+}
+
+static void only_free_locks_prove_death(void)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC), other = open(path, O_RDWR | O_CLOEXEC);
+	/* Asking for a lock through it fails with EBADF. */
+	int deaf = open(path, O_PATH | O_CLOEXEC);
+
+	EXPECT_EQ(PEER_EVIDENCE_DEAD, evidence_of(fd, fd));
+	EXPECT_EQ(PEER_EVIDENCE_ALIVE, evidence_of(deaf, fd));
+	EXPECT_EQ(PEER_EVIDENCE_ALIVE, evidence_of(fd, deaf));
+	EXPECT_EQ(PEER_EVIDENCE_NONE, evidence_of(-1, fd));
+	EXPECT_EQ(0, member_lock_share(other, PEER));
+	EXPECT_EQ(PEER_EVIDENCE_ALIVE, evidence_of(fd, fd));
+	close(other);
+	other = open(path, O_RDWR | O_CLOEXEC);
+	EXPECT_EQ(PEER_EVIDENCE_DEAD, evidence_of(fd, fd));
+	EXPECT_EQ(0, member_lock_share(other, 0));
+	EXPECT_EQ(PEER_EVIDENCE_DEAD, evidence_of(fd, fd));
+	EXPECT_EQ(0, member_lock_share(other, 2));
+	EXPECT_EQ(PEER_EVIDENCE_ALIVE, evidence_of(fd, fd));
+	close(other);
+	close(deaf);
+	close(fd);
+}
+
+static void nothing_proves_it_on_another_machine(void)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+
+	config.addr.path[0] = 0;
+	EXPECT_EQ(PEER_EVIDENCE_NONE, evidence_of(fd, fd));
+	text_copy(config.addr.path, sizeof(config.addr.path), "/run/b.sock");
+	EXPECT_EQ(PEER_EVIDENCE_NONE, peer_evidence(&peer, NQN));
+	close(fd);
+}
+
+int main(void)
+{
+	int fd = mkstemp(path);
+
+	if (fd < 0)
+		return 1;
+	close(fd);
+	TAP_RUN(only_free_locks_prove_death);
+	TAP_RUN(nothing_proves_it_on_another_machine);
+	unlink(path);
+	return tap_end();
+}
