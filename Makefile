@@ -27,7 +27,7 @@ BENCH        ?=
 export TRACE
 
 .DEFAULT_GOAL := all
-.PHONY: all help run test test-tools asan tsan sim sim-cover sim-mutants mutate torture chaos soak fuzz fuzz-cover fio interop dissect bench bench-micro bench-guard bench-policies bench-failover cover \
+.PHONY: all help run test test-tools asan tsan sim sim-cover sim-mutants mutate torture chaos soak nightly fuzz fuzz-cover fio interop dissect bench bench-micro bench-guard bench-policies bench-failover cover \
 	tidy layers check-clang man install uninstall setup clean
 
 all: ## build the program into build/ (the default)
@@ -85,6 +85,10 @@ chaos: test-tools all ## everything goes wrong for CHAOS_SECONDS (600), nothing 
 soak: all ## 1,000 hosts come, work and go for SOAK_SECONDS (600): nothing grows, nothing is stuck
 	@tests/soak/soak --programs build/tests/soak --weft build/src/cli/weft --seconds $(SOAK_SECONDS) \
 		$(if $(SEED),--seed $(SEED)) || [ "$$? $(CI)" = "77 " ]
+
+nightly: ## what .ci/run has no time for: seeds, mutants, torture, chaos, soak, fuzzers, guests; hours; as root
+	@$(MAKE) sim SEEDS=20000 JOBS=2 && $(MAKE) sim-mutants JOBS=2 && $(MAKE) torture && $(MAKE) chaos && $(MAKE) soak && \
+		$(MAKE) fuzz FUZZ_SECONDS=3600 && $(MAKE) interop KERNEL=6.12 && $(MAKE) interop KERNEL=sid
 
 fuzz: ## fuzz every parser for FUZZ_SECONDS in total
 	@tools/build fuzz && tools/fuzz build-fuzz $(FUZZ_SECONDS)
