@@ -5,7 +5,9 @@
  * A member that does not answer is stopped, or its machine has no CPU for it, or the one thread
  * that answers is held. Only a member whose data path stands still may be killed. The kernel counts
  * how often each thread was given a CPU, and tells which of them want one: a data path that was
- * given a CPU between two looks, or waits for one, does not stand still.
+ * given a CPU between two looks, or waits for one, does not stand still. Neither does one whose
+ * reactors all sleep: they have no work, and would run if they had. What stands still is stopped,
+ * frozen, or waits in the kernel without an end.
  */
 #include "control/peers_private.h"
 
@@ -82,6 +84,7 @@ static void thread_count(const struct thread *thread, struct peer_process *proce
 	process->switches += thread->switches;
 	process->runnable += thread->state == 'R';
 	process->sleeping += is_reactor && thread->state == 'S';
+	process->held += is_reactor && thread->state != 'S' && thread->state != 'R';
 	process->is_answer_held |= !is_reactor && thread->state == 'D';
 }
 
@@ -116,7 +119,7 @@ int peer_process_look(int pidfd, struct peer_process *ret_process)
 
 bool peer_process_runs(const struct peer_process *before, const struct peer_process *after)
 {
-	if (after->runnable > 0 || after->switches != before->switches)
+	if (after->runnable > 0 || after->switches != before->switches || after->held == 0)
 		return true;
 	/* Idle reactors run when they are needed; that nobody answers is the kernel's doing. */
 	return after->is_answer_held && after->sleeping > 0;

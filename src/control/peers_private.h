@@ -28,6 +28,7 @@ struct peer_process {
 	uint64_t switches;   /* how often any of them was given a CPU, or gave it back */
 	unsigned runnable;   /* have a CPU, or wait for one */
 	unsigned sleeping;   /* reactors that wait for work */
+	unsigned held;       /* reactors that no work would wake: stopped, frozen, in the kernel */
 	bool is_answer_held; /* the thread that answers waits for the kernel: a page, a file system
 			      */
 };

@@ -287,6 +287,7 @@ int __wrap_peer_process_look(int pidfd, struct peer_process *ret_process)
 			continue;
 		ret_process->switches += reactor->stats.turns;
 		ret_process->runnable += reactor->frozen_until_ns <= sim_now(sim);
+		ret_process->held += reactor->frozen_until_ns > sim_now(sim);
 	}
 	return 0;
 }

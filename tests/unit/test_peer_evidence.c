@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether the locks on shared files prove that a peer is dead. Only a free lock proves it: a lock
- * that cannot be asked for, a lock of a member that the cluster does not have, and a lock on a file
- * that is no longer served all mean that the peer may still write.
+ * When a silent peer may be killed, and whether the locks on shared files prove that it is dead.
+ * Only a free lock proves it: a lock that cannot be asked for, a lock of a member that the cluster
+ * does not have, and a lock on a file that is no longer served all mean that the peer may still
+ * write.
  */
 #include "base/text.h"
 #include "control/peers_private.h"
@@ -41,6 +42,26 @@ static enum peer_evidence evidence_of(int served_fd, int unserved_fd)
 	atomic_store(&peers.shares, NULL);
 	free(shares);
 	return evidence;
+}
+
+/* A silent peer is killed only when a reactor cannot run, however much work came. */
+static void idle_is_not_still(void)
+{
+	static const struct {
+		struct peer_process after;
+		bool runs;
+	} rows[] = {
+		{{.switches = 7, .held = 2}, false},                /* stopped as a whole */
+		{{.switches = 7, .held = 1, .sleeping = 1}, false}, /* one reactor of two */
+		{{.switches = 7, .sleeping = 2}, true},             /* no work */
+		{{.switches = 8, .held = 2}, true},                 /* it ran until now */
+		{{.switches = 7, .held = 1, .runnable = 1}, true},  /* it wants a CPU */
+		{{.switches = 7, .held = 1, .sleeping = 1, .is_answer_held = true}, true},
+	};
+	struct peer_process before = {.switches = 7, .held = 2};
+
+	for (unsigned i = 0; i < ARRAY_LEN(rows); i++)
+		EXPECT_EQ(rows[i].runs, peer_process_runs(&before, &rows[i].after));
 }
 
 static void only_free_locks_prove_death(void)
@@ -85,6 +106,7 @@ int main(void)
 	if (fd < 0)
 		return 1;
 	close(fd);
+	TAP_RUN(idle_is_not_still);
 	TAP_RUN(only_free_locks_prove_death);
 	TAP_RUN(nothing_proves_it_on_another_machine);
 	unlink(path);

@@ -88,7 +88,7 @@ def completions(t):
     t.eq(bash_answers('weft', 'perf', '--rwm'), (['--rwmixread'], ''), 'bash: options')
     t.eq(bash_answers('weft', 'perf', '--rw', 'randr'), (['randread', 'randrw'], ''), 'bash: values')
     t.eq(bash_answers('weft', 'ctl', 'name'), (['namespace'], ''), 'bash: nouns of ctl')
-    t.eq(bash_answers('weft', 'ctl', 'namespace', 're'), (['resize', 'remove'], ''), 'bash: verbs of ctl')
+    t.eq(bash_answers('weft', 'ctl', 'namespace', 're'), (['resize', 'recheck', 'recreate', 'remove'], ''), 'bash: verbs of ctl')
     t.eq(bash_answers('weft', 'ctl', 'namespace', 'add', '--med'), (['--media'], ''), 'bash: fields of ctl')
     for shell in ('zsh', 'fish'):
         script = weft('completion', shell).stdout

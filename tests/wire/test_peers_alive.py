@@ -140,6 +140,18 @@ def silent_but_at_work(t, world):
         t.ok(target.poll(lambda: reset(asker, who) == SUCCESS), 'and then resets', SPEC)
 
 
+def silent_and_idle(t, world):
+    """The thread that answers is held, and the reactors sleep: idle is not stuck, so nobody is killed."""
+    with host_of(world['a']) as asker, host_of(world['b']) as victim:
+        who = Instance(victim)
+        kills = world['a'].log().count('killed')
+        with threadstop.Stopped(world['b'].process, 'weft-peers'):
+            t.eq(reset(asker, who), FAILED, 'a silent, idle member: the reset fails', SPEC)
+        t.ok(world['b'].is_running() and world['a'].log().count('killed') == kills,
+             'an idle member was not killed', why=world['a'].log())
+        t.ok(world.wait_up('b', 'a'), 'an idle member answers again')
+
+
 def over_tcp(t):
     """Nobody can be killed; a busy member resets, one with a stuck reactor does not confirm."""
     world = World(has_tcp=True, answer_ms=ANSWER_MS)
@@ -163,7 +175,8 @@ def run_all(t):
         both_up(t, world, 'two members')
         applies(t, world)
     for name, rows in (('control', control_stands_still), ('reactors', reactor_stands_still),
-                       ('one reactor', one_reactor_stands_still), ('silent', silent_but_at_work)):
+                       ('one reactor', one_reactor_stands_still), ('silent', silent_but_at_work),
+                       ('idle', silent_and_idle)):
         if cannot:
             t.skip(name, cannot)
             continue
