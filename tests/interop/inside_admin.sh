@@ -319,7 +319,7 @@ row_kept() {
 	target_start --reactors 2 --ns file:/var/tmp/kept.img,size=16M
 	ctl subsystem add nqn.2026-11.io.weft:kept-second --allow-any-host yes
 	ctl ns add nqn.2026-11.io.weft:kept-second --media file:/var/tmp/kept2.img,size=8M
-	ctl ns add "$NQN" --media mem:8M --label "the second"
+	ctl ns add "$NQN" --media file:/var/tmp/kept3.img,size=8M --label "the second"
 	connect
 	before=$(ctl --json export)
 	kill -KILL "$target"
@@ -330,5 +330,5 @@ row_kept() {
 	wait_for 20 ns_of "$NQN" 2
 	disconnect
 	target_stop
-	rm /var/tmp/kept.img /var/tmp/kept2.img
+	rm /var/tmp/kept.img /var/tmp/kept2.img /var/tmp/kept3.img
 }
