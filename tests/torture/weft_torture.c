@@ -389,9 +389,12 @@ static void on_ready(struct mpath *mpath, void *arg, int res, const struct host_
 
 static void on_path_changed(struct mpath *mpath, void *arg, unsigned path, const char *what)
 {
-	(void)mpath;
+	struct path_info info;
+	char name[NET_ADDR_TEXT_BYTES];
+
 	(void)arg;
-	log_info("torture", "path %u: %s", path, what);
+	mpath_path_info(mpath, path, &info);
+	log_info("torture", "path %s: %s", net_addr_format(&info.addr, name), what);
 }
 
 /* ---- options ------------------------------------------------------------------------------------
