@@ -91,6 +91,10 @@ class World:
         with open(self.log_path, errors='replace') as file:
             return file.read()
 
+    def says(self, *texts):
+        """Whether the log has all of them, soon: a thread of its own writes it."""
+        return poll(lambda: all(text in self.log() for text in texts))
+
     def call(self, method, path, body=None):
         """(status, answer) of the API; Gone when the target ended first."""
         conn = UnixConnection(os.path.join(self.state, 'weft.sock'))

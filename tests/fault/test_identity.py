@@ -76,7 +76,7 @@ def memory(t):
         start(t, world, 'memory')
         serial, identity = served(world)
         uuid = uuid_of(world)
-        t.ok('new UUID for this run' in world.log(), 'the log tells of it', why=world.log())
+        t.ok(world.says('new UUID for this run'), 'the log tells of it', why=world.log())
         t.ok('uuid' not in world.document()['subsystems'][0]['namespaces'][0],
              'the document does not have it')
         world.change('PATCH', SUB + '/namespaces/1', {'size': '2M'})

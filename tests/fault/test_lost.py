@@ -71,6 +71,7 @@ def expect_lost(t, world, path, what, nsid=1):
     status, texts = problems(world)
     t.ok(status == 503 and any(path in text for text in texts), what + ': health is red',
          why='%s %s' % (status, texts))
+    world.says('recreate')
     lines = [line for line in world.log().splitlines() if path in line and 'recreate' in line]
     t.ok(len(lines) == 1 and 'recheck' in lines[0], what + ': one line tells file and remedy',
          why=world.log())

@@ -70,7 +70,7 @@ def sources(t):
         t.eq(world.stop(), 0, 'the end')
         begin(t, world, first, 'the same flags')
         t.eq(nqns(world), both, 'the same flags: the saved state')
-        t.ok('saved state' in world.log(), 'and the log says so', why=world.log())
+        t.ok(world.says('saved state'), 'and the log says so', why=world.log())
         world.stop()
         begin(t, world, [], 'no source')
         t.eq(nqns(world), both, 'no source: the saved state')
@@ -82,7 +82,7 @@ def sources(t):
         begin(t, world, other + ['--reset'], '--reset')
         t.eq(nqns(world), [store_world.DEFAULT_NQN], '--reset: the flags count')
         t.eq(copies(world), ['weft.db.reset-2'], '--reset keeps a copy of the saved state', SPEC)
-        t.ok('weft.db.reset-2' in world.log() and '- subsystem ' + ADDED in world.log(),
+        t.ok(world.says('weft.db.reset-2', '- subsystem ' + ADDED),
              'and says where, and what is gone', why=world.log())
         t.eq([entry['origin'] for entry in world.call('GET', '/v1/history')[1]['history']],
              ['start --reset', 'rest', 'start'], 'it is a generation like others')

@@ -11,6 +11,7 @@ a failed CHECK nor a sanitizer's report.
 import copy
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -39,9 +40,17 @@ def weft_path():
 
 
 def free_port(address='127.0.0.1'):
-    with socket.socket() as sock:
-        sock.bind((address, 0))
-        return sock.getsockname()[1]
+    """
+    Below the range of which the kernel gives connections their own ports: a target that a test starts again would
+    find its port taken by somebody's connection now and then.
+    """
+    while True:
+        with socket.socket() as sock:
+            try:
+                sock.bind((address, random.randrange(12000, 32000)))
+                return sock.getsockname()[1]
+            except OSError:
+                continue
 
 
 def poll(what, timeout=nvmetcp.TIMEOUT_S, step=0.005):
