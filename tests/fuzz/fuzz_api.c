@@ -189,6 +189,7 @@ void http_request_answer(struct http_request *request, struct http_answer *answe
 	}
 	free(answer->taken_body);
 	free(answer->taken_location);
+	free(answer->taken_allow);
 }
 
 /* ---- one request ----------------------------------------------------------------------------- */
