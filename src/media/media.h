@@ -66,7 +66,7 @@ struct media_error;
 
 struct media_ops {
 	const char *name;
-	/* Starts io; cannot fail except through done. Checks nothing: the caller has. */
+	/* Starts io; cannot fail except through done. Checks nothing: media_submit has. */
 	void (*submit)(struct media_io *io);
 	/* Asks for an early end of io; done still comes. May be NULL. */
 	void (*cancel)(struct media_io *io);
@@ -185,8 +185,11 @@ bool media_problem(struct media *media, struct media_error *ret_problem);
  * store, a file that was made, or grown. */
 void media_undo(struct media *media);
 
+/* The caller has checked the range. Behind the end of a medium may be the memory of another one. */
 static inline void media_submit(struct media_io *io)
 {
+	CHECK(io->len_bytes <= io->media->size_bytes &&
+	      io->offset <= io->media->size_bytes - io->len_bytes);
 	io->media->ops->submit(io);
 }
 

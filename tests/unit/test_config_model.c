@@ -398,6 +398,12 @@ static void new_keys_are_read_strictly(void)
 	expect_error(ONE("\"pool\": {\"folder\": \"/p\", \"capacity\": \"1M\"}, \"namespaces\": ["
 			 "{\"media\": \"file:/p/a,size=1M\"}, {\"media\": \"file:/p/b,size=4K\"}]"),
 		     "pool: its namespaces have 1052672 bytes, its capacity is 1048576");
+	/* The sum of the sizes is above 2^64 and does not wrap. */
+	expect_error(ONE("\"pool\": {\"folder\": \"/p\", \"capacity\": \"1M\"}, \"namespaces\": ["
+			 "{\"media\": \"file:/p/a,size=8388607T\"},"
+			 "{\"media\": \"file:/p/b,size=8388607T\"},"
+			 "{\"media\": \"file:/p/c,size=8388607T\"}]"),
+		     "pool: its namespaces have 18446744073709551615 bytes");
 	expect_error("{\"version\": 1, \"subsystems\": ["
 		     "{\"nqn\": \"" NQN_A "\", \"pool\": {\"folder\": \"/p\", \"capacity\": "
 		     "\"1M\"}},"

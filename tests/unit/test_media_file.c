@@ -123,6 +123,9 @@ ssize_t pwritev2(int fd, const struct iovec *iov, int iov_count, off_t offset, i
 
 	kernel.writes++;
 	kernel.lasting_writes += (rw_flags & RWF_DSYNC) != 0;
+	for (int i = 0; i < iov_count; i++)
+		EXPECT_THAT(iov[i].iov_base, "piece %d of %d is not data of the write", i,
+			    iov_count);
 	return pwritev(fd, some, (int)count, offset);
 }
 
@@ -586,6 +589,26 @@ static void a_refusal_to_not_wait_fails_no_write(void)
 	EXPECT_EQ(-EINVAL, write_dated(0, 4096, false));
 }
 
+/* Where a file system cannot make holes, the helper writes zeroes: piece by piece, none too far. */
+static void zeroes_of_shared_files_are_not_left_to_workers(void)
+{
+	struct media_io io = {.kind = MEDIA_WRITE_ZEROES,
+			      .offset = 3 * 4096,
+			      .len_bytes = 40 * 4096,
+			      .deadline_ns = UINT64_MAX};
+
+	open_medium(true);
+	fill_medium();
+	/* The holes are refused, then the first and the last write would have to wait. */
+	kernel.script[0] = -EOPNOTSUPP;
+	kernel.script[1] = -EAGAIN;
+	kernel.script[4] = -EAGAIN;
+	EXPECT_EQ(0, run_io(&io));
+	EXPECT_EQ(3, kernel.offloads);
+	EXPECT_EQ(RWF_NOWAIT, kernel.rw_flags);
+	expect_zeroed_between(3 * 4096, 43 * 4096);
+}
+
 static void holes_of_shared_files_are_not_left_to_workers(void)
 {
 	struct media_io io = {.kind = MEDIA_WRITE_ZEROES,
@@ -628,6 +651,7 @@ int main(void)
 	TAP_RUN(writes_of_shared_files_are_not_left_to_workers);
 	TAP_RUN(a_refusal_to_not_wait_fails_no_write);
 	TAP_RUN(holes_of_shared_files_are_not_left_to_workers);
+	TAP_RUN(zeroes_of_shared_files_are_not_left_to_workers);
 	media_close(media);
 	unlink(path);
 	rmdir(folder);

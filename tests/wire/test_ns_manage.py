@@ -417,6 +417,23 @@ def format_all(t, tgt):
         delete(other, foreign)
 
 
+def format_in_pieces(t, tgt):
+    """The target erases 16 MiB at a time: every last piece ends where its namespace does."""
+    piece = 16 << 20
+    with tgt.host(hostnqn=HOST_A) as host:
+        conn = host.queue()
+        for size in (piece - 4096, piece, piece + 4096, 2 * piece):
+            nsid = create(host, fields(size // 512)).dw0
+            attach(host, nsid, ctrl_list(host.cntlid))
+            marks = sorted({at // 512 for at in (0, piece - 4096, piece, size - 4096) if at < size})
+            for at in marks:
+                conn.put(nsid, at, n.pattern(4096, at))
+            t.status(host.admin.do(FORMAT, nsid=nsid, cdw10=1 << 9), n.OK, 'format of %d bytes' % size, FORMAT_SPEC)
+            t.eq([at for at in marks if bytes(conn.read(nsid, at, 8).data) != bytes(4096)], [],
+                 'format of %d bytes: all is erased' % size, FORMAT_SPEC)
+            delete(host, nsid)
+
+
 def unseen_format(t, tgt):
     """A host that has not read a new format cannot erase blocks of it that it does not mean."""
     with tgt.host(hostnqn=HOST_A) as a, tgt.host(hostnqn=HOST_B) as b:
@@ -454,7 +471,8 @@ def unseen_format(t, tgt):
 
 
 def test(t, tgt):
-    for part in (wrong_fields, life, lists, private, under_io, reach, formats, format_all, unseen_format):
+    for part in (wrong_fields, life, lists, private, under_io, reach, formats, format_all, format_in_pieces,
+                 unseen_format):
         with t.guard(part.__name__):
             part(t, tgt)
 
