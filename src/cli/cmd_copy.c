@@ -72,6 +72,21 @@ static int run_measure(struct copy_run *run)
 	return 0;
 }
 
+/* What another host writes while a namespace is copied onto itself would be lost. 0 or -errno,
+ * after a message. */
+static int run_check_same(const struct copy_run *run)
+{
+	const struct copy_end *from = &run->copy.from, *to = &run->copy.to;
+
+	if (!copy_end_is_same(from, to))
+		return 0;
+	cli_error(to->command,
+		  "%s and %s are the same namespace: their UUIDs are equal. Name another "
+		  "destination, or give that one a UUID of its own",
+		  from->name, to->name);
+	return -EINVAL;
+}
+
 /* Where to begin. 0 or -errno, after a message. */
 static int run_resume(struct copy_run *run)
 {
@@ -112,6 +127,8 @@ static int run_open(struct copy_run *run, struct weft *weft)
 
 	if (res == 0)
 		res = copy_end_open(&copy->to, weft, run->options, false);
+	if (res == 0)
+		res = run_check_same(run);
 	if (res == 0)
 		res = run_measure(run);
 	if (res == 0)

@@ -72,6 +72,12 @@ bool copy_end_is_hole(const struct copy_end *end, uint64_t offset, size_t bytes)
 /* What is read from now on comes from the medium. */
 void copy_end_forget(const struct copy_end *end);
 
+/* Whether both ends are certainly one and the same namespace. */
+bool copy_end_is_same(const struct copy_end *a, const struct copy_end *b);
+
+/* Opens a file or a block device, and keeps targets and other copies off it: copy_file.c. */
+int copy_file_open(struct copy_end *end, bool is_source);
+
 bool copy_stream_is_named(const char *name);
 int copy_stream_open(struct copy_end *end, bool is_source);
 /* Less than `bytes` only at the end. -ECANCELED: stop_fd became readable. */

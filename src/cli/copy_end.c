@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The two ends of a copy: files and block devices by pread and its relatives, namespaces by
- * libweft's calls that wait. Workers use an end all at once; it is opened and closed on the main
- * thread.
+ * The two ends of a copy: files and block devices by pread and its relatives (copy_file.c opens
+ * them), namespaces by libweft's calls that wait. Workers use an end all at once; it is opened and
+ * closed on the main thread.
  */
 #include "cli/copy.h"
 
@@ -13,7 +13,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- opening -------------------------------------------------------------------------------- */
@@ -59,48 +58,6 @@ static int ns_end_open(struct copy_end *end, struct weft *weft, const struct cop
 	return 0;
 }
 
-/* The source is the same when it was not changed either; the destination changes. */
-static void file_identify(struct copy_end *end, const struct stat *info, bool is_source)
-{
-	int used = snprintf(end->identity, sizeof(end->identity), "file %ju:%ju:%ju",
-			    (uintmax_t)info->st_dev, (uintmax_t)info->st_ino,
-			    (uintmax_t)info->st_rdev);
-
-	if (is_source && end->is_regular)
-		snprintf(end->identity + used, sizeof(end->identity) - (size_t)used,
-			 " %" PRIu64 " bytes of %jd.%09ld", end->size_bytes,
-			 (intmax_t)info->st_mtim.tv_sec, info->st_mtim.tv_nsec);
-}
-
-static int file_end_open(struct copy_end *end, bool is_source)
-{
-	struct stat info;
-	off_t bytes;
-
-	end->block_bytes = 1;
-	end->fd = open(end->name, is_source ? O_RDONLY | O_CLOEXEC : O_RDWR | O_CREAT | O_CLOEXEC,
-		       0666);
-	if (end->fd < 0 || fstat(end->fd, &info) != 0) {
-		int res = -errno;
-
-		cli_error(end->command, "%s: %s", end->name, strerror(-res));
-		return res;
-	}
-	end->is_regular = S_ISREG(info.st_mode);
-	if (!end->is_regular && !S_ISBLK(info.st_mode)) {
-		cli_error(end->command, "%s is neither a file nor a block device", end->name);
-		return -EINVAL;
-	}
-	bytes = lseek(end->fd, 0, SEEK_END);
-	if (bytes < 0) {
-		cli_error(end->command, "%s: %s", end->name, strerror(errno));
-		return -EINVAL;
-	}
-	end->size_bytes = (uint64_t)bytes;
-	file_identify(end, &info, is_source);
-	return 0;
-}
-
 int copy_end_open(struct copy_end *end, struct weft *weft, const struct copy_options *options,
 		  bool is_source)
 {
@@ -112,7 +69,22 @@ int copy_end_open(struct copy_end *end, struct weft *weft, const struct copy_opt
 	if (end->is_ns)
 		return ns_end_open(end, weft, options, is_source);
 	return copy_stream_is_named(end->name) ? copy_stream_open(end, is_source)
-					       : file_end_open(end, is_source);
+					       : copy_file_open(end, is_source);
+}
+
+/* By what a target gives a namespace for good, whatever the subsystem and the path. */
+bool copy_end_is_same(const struct copy_end *a, const struct copy_end *b)
+{
+	static const uint8_t none[16];
+	const struct weft_ns_info *one = &a->handle.info, *two = &b->handle.info;
+
+	if (!a->is_ns || !b->is_ns)
+		return false;
+	if (memcmp(one->uuid, none, sizeof(none)) != 0)
+		return memcmp(one->uuid, two->uuid, sizeof(none)) == 0;
+	if (memcmp(one->nguid, none, sizeof(none)) != 0)
+		return memcmp(one->nguid, two->nguid, sizeof(none)) == 0;
+	return strcmp(a->identity, b->identity) == 0;
 }
 
 void copy_end_close(struct copy_end *end)

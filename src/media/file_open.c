@@ -114,12 +114,13 @@ static int lock_file(int fd, const struct media_spec *spec, struct media_error *
 				  spec->path);
 	if (res == -EWOULDBLOCK && holder != 0)
 		return media_fail(ret_error, res,
-				  "%.140s is in use by another target (process %d); stop it or use "
-				  "another file",
+				  "%.140s is in use by another target or copy (process %d); stop "
+				  "it or use another file",
 				  spec->path, holder);
 	if (res == -EWOULDBLOCK)
 		return media_fail(ret_error, res,
-				  "%.160s is in use by another target; stop it or use another file",
+				  "%.160s is in use by another target or copy; stop it or use "
+				  "another file",
 				  spec->path);
 	return media_fail(ret_error, res, "cannot lock %.160s: %s", spec->path, strerror(-res));
 }

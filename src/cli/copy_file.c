@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opens files and block devices as ends of a copy. Main thread; blocks.
+ *
+ * A copy takes the locks that a target takes (media/file_open.c), so that neither writes what the
+ * other uses: flock() on a regular file, exclusive for a destination and shared for a source, and
+ * O_EXCL on a block device, which also refuses a mounted one. The locks end with the descriptor.
+ *
+ * A source that is served for writing is refused, because its copy would mix old and new data; the
+ * namespace gives the same data through its URL. A source device that is in use is copied after a
+ * warning, because the kernel does not tell a mount for reads from one for writes.
+ */
+#include "cli/copy.h"
+
+#include "base/text.h"
+#include "cli/cli.h"
+#include "media/file_lock.h"
+#include "media/member_lock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define HOLDER_BYTES 128
+
+/* ---- locks ---------------------------------------------------------------------------------- */
+
+/* "process 4711 (weft)"; a process of another container has no number here. */
+static const char *holder_name(int pid, char text[HOLDER_BYTES])
+{
+	char path[64], name[32] = "", shown[96] = "";
+	FILE *file;
+
+	if (pid <= 0)
+		return "another process";
+	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+	file = fopen(path, "re");
+	if (file != NULL) {
+		if (fgets(name, sizeof(name), file) == NULL)
+			name[0] = '\0';
+		fclose(file);
+	}
+	name[strcspn(name, "\n")] = '\0';
+	text_escape(name, shown, sizeof(shown));
+	if (shown[0] != '\0')
+		snprintf(text, HOLDER_BYTES, "process %d (%s)", pid, shown);
+	else
+		snprintf(text, HOLDER_BYTES, "process %d", pid);
+	return text;
+}
+
+static int refuse_held(const struct copy_end *end, bool is_source, const char *holder)
+{
+	if (is_source)
+		cli_error(end->command,
+			  "cannot read %s: %s is writing to it. If a target serves it, copy from "
+			  "its nvme:// URL, or stop the target",
+			  end->name, holder);
+	else
+		cli_error(end->command,
+			  "cannot write to %s: %s is using it. If a target serves it, copy to its "
+			  "nvme:// URL, or stop the target",
+			  end->name, holder);
+	return -EBUSY;
+}
+
+/* Record locks (fcntl) of other programs, such as those of a virtual machine on its image. */
+static int check_records(const struct copy_end *end)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	char holder[HOLDER_BYTES];
+
+	if (fcntl(end->fd, F_OFD_GETLK, &lock) < 0 || lock.l_type == F_UNLCK)
+		return 0;
+	return refuse_held(end, false, holder_name(lock.l_pid, holder));
+}
+
+/* Members of a cluster share a file, and one that was killed may still have a write under way. */
+static int check_members(const struct copy_end *end, bool is_source)
+{
+	bool is_held;
+
+	/* Where there are no such locks no cluster can be. */
+	if (member_lock_is_held(end->fd, 0, MEMBER_LOCK_MAX, &is_held) != 0 || !is_held)
+		return 0;
+	cli_error(end->command,
+		  "cannot %s %s: members of a cluster serve it. Copy %s its nvme:// URL, or stop "
+		  "all members",
+		  is_source ? "read" : "write to", end->name, is_source ? "from" : "to");
+	return -EBUSY;
+}
+
+static int lock_regular(const struct copy_end *end, bool is_source)
+{
+	char text[HOLDER_BYTES];
+	int holder;
+	int res = file_lock(end->fd, is_source, end->name, &holder);
+
+	if (res == -EWOULDBLOCK)
+		return refuse_held(end, is_source, holder_name(holder, text));
+	/* A file system without such locks: targets refuse to serve its files. */
+	if (res != 0 && res != -ENOLCK && res != -EOPNOTSUPP && res != -ENOSYS) {
+		cli_error(end->command, "cannot lock %s: %s", end->name, strerror(-res));
+		return res;
+	}
+	res = check_members(end, is_source);
+	return res != 0 || is_source ? res : check_records(end);
+}
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+/* A device's exclusive open is its lock. A descriptor, or -errno after a message. */
+static int open_device(const struct copy_end *end, bool is_source)
+{
+	int flags = (is_source ? O_RDONLY : O_RDWR) | O_CLOEXEC;
+	int fd = open(end->name, flags | O_EXCL);
+	int res = fd < 0 ? -errno : 0;
+
+	if (res == -EBUSY && is_source) {
+		cli_error(end->command,
+			  "warning: %s is in use (mounted, part of an array, or served by a "
+			  "target): data written to it during the copy may be copied in part",
+			  end->name);
+		fd = open(end->name, flags);
+		res = fd < 0 ? -errno : 0;
+	}
+	if (res == -EBUSY)
+		cli_error(end->command,
+			  "cannot write to %s: it is in use (mounted, part of an array, or served "
+			  "by a target). Unmount it, or copy to the nvme:// URL of the target",
+			  end->name);
+	else if (res != 0)
+		cli_error(end->command, "%s: %s", end->name, strerror(-res));
+	return res != 0 ? res : fd;
+}
+
+/* A missing destination is made. A descriptor, or -errno after a message. */
+static int open_regular(const struct copy_end *end, bool is_source)
+{
+	int fd = open(end->name, is_source ? O_RDONLY | O_CLOEXEC : O_RDWR | O_CREAT | O_CLOEXEC,
+		      0666);
+
+	if (fd >= 0)
+		return fd;
+	fd = -errno;
+	cli_error(end->command, "%s: %s", end->name, strerror(-fd));
+	return fd;
+}
+
+/* By its name first: opening a pipe would wait, and a device is opened in another way. */
+static int file_open(struct copy_end *end, bool is_source, struct stat *ret_info)
+{
+	bool is_there = stat(end->name, ret_info) == 0;
+	bool is_device = is_there && S_ISBLK(ret_info->st_mode);
+
+	if (is_there && !is_device && !S_ISREG(ret_info->st_mode) && !S_ISDIR(ret_info->st_mode)) {
+		cli_error(end->command, "%s is neither a file nor a block device", end->name);
+		return -EINVAL;
+	}
+	end->fd = is_device ? open_device(end, is_source) : open_regular(end, is_source);
+	if (end->fd < 0)
+		return end->fd;
+	if (fstat(end->fd, ret_info) != 0) {
+		cli_error(end->command, "%s: %s", end->name, strerror(errno));
+		return -EINVAL;
+	}
+	/* Also when the name has come to mean something else in between. */
+	end->is_regular = S_ISREG(ret_info->st_mode);
+	if (S_ISBLK(ret_info->st_mode) != is_device || (!end->is_regular && !is_device)) {
+		cli_error(end->command, "%s is neither a file nor a block device", end->name);
+		return -EINVAL;
+	}
+	return end->is_regular ? lock_regular(end, is_source) : check_members(end, is_source);
+}
+
+/* The source is the same when it was not changed either; the destination changes. */
+static void file_identify(struct copy_end *end, const struct stat *info, bool is_source)
+{
+	int used = snprintf(end->identity, sizeof(end->identity), "file %ju:%ju:%ju",
+			    (uintmax_t)info->st_dev, (uintmax_t)info->st_ino,
+			    (uintmax_t)info->st_rdev);
+
+	if (is_source && end->is_regular)
+		snprintf(end->identity + used, sizeof(end->identity) - (size_t)used,
+			 " %" PRIu64 " bytes of %jd.%09ld", end->size_bytes,
+			 (intmax_t)info->st_mtim.tv_sec, info->st_mtim.tv_nsec);
+}
+
+int copy_file_open(struct copy_end *end, bool is_source)
+{
+	sigset_t set, before;
+	struct stat info;
+	off_t bytes;
+	int res;
+
+	end->block_bytes = 1;
+	/* A lock may be waited for. Nothing is lost when a signal ends the program meanwhile. */
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	pthread_sigmask(SIG_UNBLOCK, &set, &before);
+	res = file_open(end, is_source, &info);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (res != 0)
+		return res;
+	bytes = lseek(end->fd, 0, SEEK_END);
+	if (bytes < 0) {
+		cli_error(end->command, "%s: %s", end->name, strerror(errno));
+		return -EINVAL;
+	}
+	end->size_bytes = (uint64_t)bytes;
+	file_identify(end, &info, is_source);
+	return 0;
+}
