@@ -351,10 +351,12 @@ static int number_take(struct api_call *call)
 static void api_handle(void *arg, struct http_request *request)
 {
 	struct api_call *call = calloc(1, sizeof(*call));
-	struct http_answer answer = {.status = 503};
+	struct http_answer answer = {.status = 503, .is_problem = true};
 	char allow[64] = "";
 
 	if (!call) {
+		answer.taken_body = http_problem_text(503, "the target is out of memory");
+		answer.body_bytes = answer.taken_body ? strlen(answer.taken_body) : 0;
 		http_request_answer(request, &answer);
 		return;
 	}

@@ -293,12 +293,24 @@ static void origin_take(struct run *run, const char *origin)
 	text_copy(run->origin, sizeof(run->origin), origin ? origin : "somebody");
 }
 
+/* Without memory for a run the change fails before this returns; whoever is served stays served. */
+static void change_refuse(const struct changes *changes, const struct change *change)
+{
+	struct change_result result = {.res = -ENOMEM, .generation = changes->generation};
+
+	config_errors_add(&result.errors, "out of memory");
+	change->done(change->arg, &result);
+}
+
+/* NULL: the change has failed. */
 static struct run *run_add(struct changes *changes, enum run_kind kind, const struct change *change)
 {
 	struct run *run = calloc(1, sizeof(*run));
 
-	/* A few kilobytes: without them nothing could be told to anybody either. */
-	CHECK(run);
+	if (!run) {
+		change_refuse(changes, change);
+		return NULL;
+	}
 	run->changes = changes;
 	run->kind = kind;
 	run->change = *change;
@@ -320,6 +332,8 @@ void changes_start(struct changes *changes, struct start *start, const struct ch
 {
 	struct run *run = run_add(changes, RUN_START, change);
 
+	if (!run)
+		return;
 	run->next = start->config;
 	run->before = start->kept;
 	run->result.diff = start->diff;
@@ -329,7 +343,10 @@ void changes_start(struct changes *changes, struct start *start, const struct ch
 
 void changes_submit(struct changes *changes, const struct change *change, const char *source_hash)
 {
-	source_take(run_add(changes, RUN_CHANGE, change), source_hash);
+	struct run *run = run_add(changes, RUN_CHANGE, change);
+
+	if (run)
+		source_take(run, source_hash);
 }
 
 void changes_submit_private(struct changes *changes, const struct daemon_private *private,
@@ -337,6 +354,8 @@ void changes_submit_private(struct changes *changes, const struct daemon_private
 {
 	struct run *run = run_add(changes, RUN_PRIVATE, change);
 
+	if (!run)
+		return;
 	run->has_private = private != NULL;
 	if (private) {
 		run->private = *private;

@@ -40,7 +40,7 @@ static void subsystems_parse(struct config_cursor *at, const json_t *root, struc
 		return;
 	config->subsystems = calloc(json_array_size(array) + 1, sizeof(*config->subsystems));
 	if (!config->subsystems) {
-		config_complain(at, "subsystems", "out of memory");
+		config_complain_memory(at, "subsystems");
 		return;
 	}
 	config->subsystem_count = (unsigned)json_array_size(array);
@@ -63,7 +63,7 @@ static void ports_parse(struct config_cursor *at, const json_t *root, struct con
 	count = has_ports ? json_array_size(array) : 1;
 	config->ports = calloc(count + 1, sizeof(*config->ports));
 	if (!config->ports) {
-		config_complain(at, "ports", "out of memory");
+		config_complain_memory(at, "ports");
 		return;
 	}
 	config->port_count = (unsigned)count;
@@ -205,7 +205,7 @@ int config_load_json(const json_t *root, struct config **ret_config, struct conf
 	document_parse(&at, root, config);
 	if (errors->count != before) {
 		config_free(config);
-		return -EINVAL;
+		return at.lacks_memory ? -ENOMEM : -EINVAL;
 	}
 	config_sort(config);
 	*ret_config = config;

@@ -210,7 +210,7 @@ void config_cluster_parse(struct config_cursor *at, const json_t *object, struct
 	config_object_check(at, object, keys, ARRAY_LEN(keys));
 	if (!cluster || !json_is_object(object)) {
 		if (!cluster)
-			config_complain(at, NULL, "out of memory");
+			config_complain_memory(at, NULL);
 		free(cluster);
 		return;
 	}
@@ -226,7 +226,7 @@ void config_cluster_parse(struct config_cursor *at, const json_t *object, struct
 	if (config_get_text(at, object, "secret_file", &secret_file)) {
 		cluster->secret_file = strdup(secret_file);
 		if (!cluster->secret_file)
-			config_complain(at, "secret_file", "out of memory");
+			config_complain_memory(at, "secret_file");
 	}
 	cntlids_parse(at, object, &cluster->peers.cntlid_first, &cluster->peers.cntlid_last);
 	config_get_u32(at, object, "answer_ms", ANSWER_MS_MIN, ANSWER_MS_MAX,

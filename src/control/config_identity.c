@@ -148,8 +148,10 @@ static void repeats_complain(struct named_ns *list, unsigned count, const char *
 	}
 }
 
-static void repeats_check(const struct config *config, struct config_errors *errors)
+/* 0, -EINVAL or -ENOMEM, with an error. */
+static int repeats_check(const struct config *config, struct config_errors *errors)
 {
+	unsigned before = errors->count;
 	struct named_ns *list;
 	unsigned count = 0;
 
@@ -158,7 +160,7 @@ static void repeats_check(const struct config *config, struct config_errors *err
 	list = calloc(count + 1, sizeof(*list));
 	if (!list) {
 		config_errors_add(errors, "out of memory");
-		return;
+		return -ENOMEM;
 	}
 	count = 0;
 	for (unsigned i = 0; i < config->subsystem_count; i++) {
@@ -171,20 +173,18 @@ static void repeats_check(const struct config *config, struct config_errors *err
 	repeats_complain(list, count, "UUID", by_uuid, errors);
 	repeats_complain(list, count, "NGUID", by_nguid, errors);
 	free(list);
+	return errors->count == before ? 0 : -EINVAL;
 }
 
 int config_identify(struct config *config, const struct config *known, struct config_errors *errors)
 {
-	unsigned before = errors->count;
-
 	for (unsigned i = 0; i < config->subsystem_count; i++) {
 		struct config_subsystem *subsystem = &config->subsystems[i];
 
 		subsystem_identify(subsystem,
 				   known ? config_find_subsystem(known, subsystem->nqn) : NULL);
 	}
-	repeats_check(config, errors);
-	return errors->count == before ? 0 : -EINVAL;
+	return repeats_check(config, errors);
 }
 
 /* ---- what earlier versions saved ------------------------------------------------------------- */

@@ -76,6 +76,12 @@ void config_complain(struct config_cursor *at, const char *key, const char *form
 	config_cursor_leave(at, mark);
 }
 
+void config_complain_memory(struct config_cursor *at, const char *key)
+{
+	config_complain(at, key, "out of memory");
+	at->lacks_memory = true;
+}
+
 static const char *config_type_name(const json_t *value)
 {
 	switch (json_typeof(value)) {
@@ -248,7 +254,7 @@ bool config_get_nqns(struct config_cursor *at, const json_t *object, const char 
 		return false;
 	names = calloc(json_array_size(array) + 1, sizeof(*names));
 	if (!names) {
-		config_complain(at, key, "out of memory");
+		config_complain_memory(at, key);
 		return false;
 	}
 	for (size_t i = 0; i < json_array_size(array); i++) {

@@ -14,6 +14,7 @@
 struct config_cursor {
 	struct config_errors *errors;
 	char path[192];
+	bool lacks_memory; /* an error is the lack of it, not the document's */
 };
 
 /* Goes one step down; the result is given to config_cursor_leave. Index: SIZE_MAX for none. */
@@ -23,6 +24,9 @@ void config_cursor_leave(struct config_cursor *at, size_t mark);
 /* An error at the cursor, or at a key below it. */
 void config_complain(struct config_cursor *at, const char *key, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+
+/* The same for lack of memory. */
+void config_complain_memory(struct config_cursor *at, const char *key);
 
 /* False, with an error, unless `object` is an object with no other keys than these. */
 bool config_object_check(struct config_cursor *at, const json_t *object, const char *const *keys,

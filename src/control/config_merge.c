@@ -376,7 +376,9 @@ int config_merge(json_t *document, const json_t *more, struct config_errors *err
 	}
 	if (cluster)
 		cluster_merge(&merge, document, cluster);
-	if (merge.is_out_of_memory)
+	if (merge.is_out_of_memory) {
 		config_errors_add(errors, "out of memory");
+		return -ENOMEM;
+	}
 	return errors->count > before ? -EINVAL : 0;
 }

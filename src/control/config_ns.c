@@ -83,7 +83,7 @@ static void parse_media(struct config_cursor *at, const json_t *object, struct c
 	}
 	ns->media = strdup(text);
 	if (!ns->media)
-		config_complain(at, "media", "out of memory");
+		config_complain_memory(at, "media");
 }
 
 static void parse_protect(struct config_cursor *at, const json_t *object, struct config_ns *ns)
@@ -115,7 +115,7 @@ static void parse_label(struct config_cursor *at, const json_t *object, struct c
 		return;
 	ns->label = strdup(text);
 	if (!ns->label)
-		config_complain(at, "label", "out of memory");
+		config_complain_memory(at, "label");
 }
 
 /* A list that is present masks, even when it is empty or wrong: nobody sees more by a typo. */

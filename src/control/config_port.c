@@ -100,7 +100,7 @@ static void ana_list_parse(struct config_cursor *at, const json_t *object, struc
 		return;
 	port->ana = calloc(json_array_size(array) + 1, sizeof(*port->ana));
 	if (!port->ana) {
-		config_complain(at, "ana", "out of memory");
+		config_complain_memory(at, "ana");
 		return;
 	}
 	for (size_t i = 0; i < json_array_size(array); i++) {

@@ -90,7 +90,7 @@ void config_rights_parse(struct config_cursor *at, const json_t *object,
 	subsystem->host_rights =
 		calloc(json_object_size(object) + 1, sizeof(*subsystem->host_rights));
 	if (!subsystem->host_rights) {
-		config_complain(at, NULL, "out of memory");
+		config_complain_memory(at, NULL);
 		return;
 	}
 	json_object_foreach((json_t *)object, host, list)

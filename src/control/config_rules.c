@@ -177,7 +177,7 @@ static void namespaces_check(struct config_cursor *at, const struct config *conf
 	unsigned count = 0;
 
 	if (!places || !sorted) {
-		config_complain(at, NULL, "out of memory");
+		config_complain_memory(at, NULL);
 	} else {
 		count = places_fill(config, places);
 		for (enum ns_trait trait = 0; trait < NS_TRAIT_COUNT; trait++)

@@ -45,7 +45,7 @@ static void namespaces_parse(struct config_cursor *at, const json_t *object,
 		return;
 	subsystem->namespaces = calloc(json_array_size(array) + 1, sizeof(*subsystem->namespaces));
 	if (!subsystem->namespaces) {
-		config_complain(at, "namespaces", "out of memory");
+		config_complain_memory(at, "namespaces");
 		return;
 	}
 	for (size_t i = 0; i < json_array_size(array); i++) {
@@ -99,7 +99,7 @@ static void pool_parse(struct config_cursor *at, const json_t *object,
 	}
 	subsystem->pool_folder = strdup(folder);
 	if (!subsystem->pool_folder)
-		config_complain(at, "folder", "out of memory");
+		config_complain_memory(at, "folder");
 }
 
 void config_subsystem_parse(struct config_cursor *at, const json_t *object,

@@ -123,6 +123,7 @@ int config_check_transition(const struct config *from, const struct config *to,
 {
 	unsigned before = errors->count, from_count = 0, to_count = 0, a = 0, b = 0;
 	struct known_ns *olds, *news;
+	bool lacks_memory;
 
 	if (!from)
 		return 0;
@@ -131,9 +132,10 @@ int config_check_transition(const struct config *from, const struct config *to,
 					  "with the new document");
 	olds = known_list(from, &from_count);
 	news = known_list(to, &to_count);
-	if (!olds || !news)
+	lacks_memory = !olds || !news;
+	if (lacks_memory)
 		config_errors_add(errors, "out of memory");
-	while (olds && news && a < from_count && b < to_count) {
+	while (!lacks_memory && a < from_count && b < to_count) {
 		int order = by_uuid(&olds[a], &news[b]);
 
 		if (order == 0) {
@@ -146,6 +148,8 @@ int config_check_transition(const struct config *from, const struct config *to,
 	}
 	free(olds);
 	free(news);
+	if (lacks_memory)
+		return -ENOMEM;
 	return errors->count == before ? 0 : -EINVAL;
 }
 

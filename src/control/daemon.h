@@ -83,7 +83,8 @@ struct change {
 	 * wrong.
 	 */
 	int (*edit)(json_t *document, void *arg, struct config_errors *errors);
-	/* The desired state is checked, applied to every reactor and kept; or nothing of it is. */
+	/* The desired state is checked, applied to every reactor and kept; or nothing of it is.
+	 * Called before daemon_change returns when there is no memory to queue the change. */
 	void (*done)(void *arg, struct change_result *result);
 	/* May be NULL: as of target_apply_and_drain, after done, about the scope. */
 	void (*drained)(void *arg, int res);

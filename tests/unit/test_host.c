@@ -173,6 +173,34 @@ static void refused_keep_alive_loses_the_controller(void)
 	world_destroy(world);
 }
 
+/* Whenever a Keep Alive was asked for, a third of silence_timeout_ms is left for its answer: also
+ * by a host that asks late because it got no turn itself. */
+static void late_question_has_time_for_its_answer(void)
+{
+	struct world *world = world_create(17);
+	uint64_t start_ns;
+
+	world->config.silence_timeout_ms = 3000;
+	world->config.command_timeout_ms = 60000;
+	world->fake->lie = LIE_SILENT;
+	if (world_connect_ok(world)) {
+		start_ns = sim_now(world->sim);
+		world_submit(world, 1, false, 1);
+		/* The first question, after a second, is answered at once. */
+		sim_run_until(world->sim, start_ns + 1500 * NS_PER_MS);
+		EXPECT_EQ(1, world->fake->keep_alives);
+		sim_net_partition(world->sim, NULL, true);
+		/* The next look is due after three seconds. */
+		sim_freeze(world->reactor, start_ns + 3400 * NS_PER_MS);
+		sim_run_until(world->sim, start_ns + 4390 * NS_PER_MS);
+		EXPECT_EQ(0, world->lost_count);
+		sim_run_until(world->sim, start_ns + 4450 * NS_PER_MS);
+		EXPECT_EQ(1, world->lost_count);
+		sim_net_partition(world->sim, NULL, false);
+	}
+	world_destroy(world);
+}
+
 static bool is_without_event(void *arg)
 {
 	return ((struct world *)arg)->event_count == 0;
@@ -534,6 +562,7 @@ int main(void)
 	TAP_RUN(traffic_replaces_keep_alive);
 	TAP_RUN(unanswered_keep_alive_loses_the_controller);
 	TAP_RUN(refused_keep_alive_loses_the_controller);
+	TAP_RUN(late_question_has_time_for_its_answer);
 	TAP_RUN(events_are_delivered_and_asked_for_again);
 	TAP_RUN(refusal_names_address_and_remedy);
 	TAP_RUN(rejected_connect_names_status_and_place);

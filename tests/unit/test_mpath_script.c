@@ -593,6 +593,47 @@ static void namespaces_are_told_apart_by_nguid(void)
 	}
 }
 
+static bool is_ns_gone(void *arg)
+{
+	struct ns_info info;
+
+	sim_enter(world.reactor);
+	mpath_ns_info(mpath_ns_find(world.mpath, 1), &info);
+	sim_leave(world.reactor);
+	return info.is_gone;
+}
+
+/* No notice comes here: a command that finds its namespace stale has the paths look again. */
+static void replacement_seen_by_another_reactor_is_looked_for(void)
+{
+	struct join_ctrl there = {0};
+	struct join_ns *joined = NULL;
+	struct join_sight sight = {.nsid = 1};
+	char why[JOIN_WHY_BYTES];
+	struct script_io op;
+	unsigned looks;
+
+	script_world_create(20, 1);
+	world.config.join = join_create();
+	if (script_world_connect()) {
+		sight.identity = &world.actors[0].ns;
+		looks = world.actors[0].looks;
+		world.actors[0].ns.uuid = (struct uuid){{8, 8}};
+		CHECK(join_ctrl_add(world.config.join, &there,
+				    &world.actors[0].fake->listener.addr) == 0);
+		EXPECT_EQ(0, join_ns_see(world.config.join, &there, &sight, &joined, why));
+		EXPECT(is_ns_gone(NULL));
+		io_start(&op, false, false);
+		EXPECT(io_ends_within(&op, 100));
+		EXPECT_EQ(MPATH_STALE, op.io.result);
+		EXPECT(sim_run_while(world.sim, is_ns_gone, NULL, 10 * NS_PER_S));
+		EXPECT_EQ(looks + 1, world.actors[0].looks);
+		join_ctrl_remove(world.config.join, &there);
+	}
+	script_world_destroy();
+	join_put(world.config.join);
+}
+
 static void refusals_of_a_look(void)
 {
 	static const struct {
@@ -677,6 +718,7 @@ int main(void)
 	TAP_RUN(invalid_field_stands_where_the_namespace_is);
 	TAP_RUN(invalid_field_of_a_removed_namespace_goes_elsewhere);
 	TAP_RUN(namespaces_are_told_apart_by_nguid);
+	TAP_RUN(replacement_seen_by_another_reactor_is_looked_for);
 	TAP_RUN(refusals_of_a_look);
 	TAP_RUN(ana_log_is_read_again_only_when_it_moved);
 	TAP_RUN(hedge_options_are_checked);

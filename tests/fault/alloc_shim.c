@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Makes the Nth calloc of a program's main thread fail: N is the first number of the file
+ * $WEFT_FAIL_ALLOC, which is mapped and counted down; at 0 nothing is counted. The test writes N,
+ * asks the program for something and reads what is left. Loaded with LD_PRELOAD.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static _Atomic int *left;
+
+__attribute__((constructor)) static void shim_start(void)
+{
+	const char *path = getenv("WEFT_FAIL_ALLOC");
+	int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
+	void *at;
+
+	if (fd < 0)
+		return;
+	at = mmap(NULL, sizeof(*left), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	if (at != MAP_FAILED)
+		left = at;
+}
+
+void *calloc(size_t count, size_t len_bytes)
+{
+	static void *(*_Atomic next)(size_t count, size_t len_bytes);
+
+	if (!next)
+		*(void **)&next = dlsym(RTLD_NEXT, "calloc");
+	if (left && atomic_load(left) > 0 && syscall(SYS_gettid) == getpid() &&
+	    atomic_fetch_sub(left, 1) == 1) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	return next(count, len_bytes);
+}

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The Nth allocation of the control thread fails while it handles a request of the REST API (by the
+shim: alloc_shim.c), for N = 1, 2, ... until none fails. Every request is answered, the target goes
+on, and a change is either in force or has left no trace.
+"""
+
+import mmap
+import os
+import struct
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'wire'))
+import nvmetcp as n  # noqa: E402
+import restapi  # noqa: E402
+import target  # noqa: E402
+from tap import Tap  # noqa: E402
+
+NAMESPACES = '/v1/subsystems/%s/namespaces' % target.NQN
+ANA = '/v1/ports/1/ana/1'
+# A request, and the one that takes it back.
+CHANGES = (
+    (('PUT', ANA, {'state': 'inaccessible'}), ('PUT', ANA, {'state': 'optimized'})),
+    (('PUT', ANA, {'state': 'change'}), ('PUT', ANA, {'state': 'optimized'})),
+    (('POST', NAMESPACES, {'nsid': 9, 'media': 'mem:1M'}), ('DELETE', NAMESPACES + '/9')),
+    (('DELETE', NAMESPACES + '/2'), ('POST', NAMESPACES, {'nsid': 2, 'media': 'mem:1M'})),
+)
+REFUSALS = (500, 503, 507)
+READS = ('/v1/config', '/v1/ports', NAMESPACES, '/v1/history', '/v1/audit', '/v1/health')
+ALLOCATIONS_MAX = 2000
+
+
+class Shimmed(target.Target):
+    client = None
+
+    def command(self):
+        asan = os.environ.get('ASAN_OPTIONS', '') + ':verify_asan_link_order=0'
+        return ['env', 'LD_PRELOAD=' + os.environ['WEFT_SHIM'], 'ASAN_OPTIONS=' + asan,
+                'WEFT_FAIL_ALLOC=' + self.count_path] + super().command()
+
+    def start(self, *more):
+        self.count_path = os.path.join(self.folder, 'fail-alloc')
+        with open(self.count_path, 'wb') as file:
+            file.write(bytes(4096))
+        with open(self.count_path, 'r+b') as file:
+            self.count = mmap.mmap(file.fileno(), 4096)
+        super().start(*more)
+
+    def fail(self, number):
+        """The number-th allocation from now on; 0: none."""
+        self.count[:4] = struct.pack('=i', number)
+
+    def has_failed(self):
+        return struct.unpack('=i', self.count[:4])[0] == 0
+
+    def api(self):
+        if self.client is None:
+            self.client = restapi.Client(os.path.join(self.folder, 'state', 'weft.sock'))
+        return self.client
+
+
+def meaning(tgt):
+    """The document, without what a namespace that is made anew is given."""
+    document = tgt.api().get('/v1/config').json
+    for subsystem in document['subsystems']:
+        subsystem['namespaces'].sort(key=lambda ns: ns['nsid'])
+        for ns in subsystem['namespaces']:
+            ns.pop('uuid', None)
+            ns.pop('nguid', None)
+    return document
+
+
+def ask_until_none_fails(tgt, request, judge):
+    """Asks with the Nth allocation failing and calls judge(N, answer); how many failed."""
+    for number in range(1, ALLOCATIONS_MAX):
+        tgt.fail(number)
+        answer = tgt.api().call(*request)
+        has_failed = tgt.has_failed()
+        tgt.fail(0)
+        judge(number, answer)
+        if not has_failed:
+            return number - 1
+    raise RuntimeError('allocations without end')
+
+
+def change(t, tgt, request, back):
+    before, bad, refused = meaning(tgt), [], []
+
+    def judge(number, answer):
+        now = meaning(tgt)
+        if answer.status // 100 == 2:
+            undone = tgt.api().call(*back)
+            if now == before:
+                bad.append((number, answer.status, 'is not in force'))
+            if undone.status // 100 != 2 or meaning(tgt) != before:
+                bad.append((number, undone.status, 'could not be taken back'))
+        else:
+            refused.append(number)
+            if answer.status not in REFUSALS:
+                bad.append((number, answer.status, answer.json))
+            if now != before:
+                bad.append((number, answer.status, 'left a trace'))
+
+    count = ask_until_none_fails(tgt, request, judge)
+    t.eq(bad, [], '%s %s: whichever of %d allocations fails' % (*request[:2], count))
+    t.ok(refused, '%d of these failures were told' % len(refused))
+
+
+def read(t, tgt, path):
+    bad = []
+
+    def judge(number, answer):
+        if answer.status != 200 and answer.status not in REFUSALS:
+            bad.append((number, answer.status))
+
+    count = ask_until_none_fails(tgt, ('GET', path), judge)
+    t.eq(bad, [], 'GET %s: whichever of %d allocations fails' % (path, count))
+
+
+def test(t, tgt):
+    for request, back in CHANGES:
+        with t.guard('%s %s' % request[:2]):
+            change(t, tgt, request, back)
+    for path in READS:
+        with t.guard('GET ' + path):
+            read(t, tgt, path)
+    with tgt.host() as host:
+        t.status(host.queue().read(1, 0, 1), n.OK, 'then there is I/O')
+    t.eq(tgt.api().violations, [], 'every answer is as docs/openapi.json describes it')
+
+
+def main():
+    tap = Tap()
+    tgt = None
+    try:
+        with tap.guard('the test as a whole'):
+            tgt = Shimmed(namespaces=[target.namespace(1, 'mem:1M,block=512'), target.namespace(2, 'mem:1M')])
+            test(tap, tgt)
+    finally:
+        if tgt:
+            tgt.finish(tap)
+    raise SystemExit(tap.done())
+
+
+main()
