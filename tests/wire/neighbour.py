@@ -28,7 +28,7 @@ sys.dont_write_bytecode = True
 import nvmetcp as n  # noqa: E402
 
 PATIENCE_S = 2.0
-IN_PLACE_S = 60.0
+IN_PLACE_S = 120.0
 SILENT_MAX, DRIPPING, CTRLS_MAX, QUEUES, DEPTH = 300, 24, 200, 16, 64
 BLOCK = 4096
 LARGE = 64 << 10
@@ -116,9 +116,10 @@ class Neighbour:
             while self.lasts():
                 while len(queue.inflight) < DEPTH - 1:
                     queue.rw(n.READ, 1, 0, LARGE // BLOCK, BLOCK)
+                # Before any answer: a neighbour that hoards in the same name leaves this one without buffers.
+                self.is_in_place('commands')
                 queue.pump()
                 self.did['commands'] += 1
-                self.is_in_place('commands')
 
     def flood(self):
         self.together(self.silent_connections, self.come_and_go, self.commands)

@@ -63,6 +63,16 @@ def poll(what, timeout=nvmetcp.TIMEOUT_S, step=0.005):
         time.sleep(step)  # poll with a deadline
 
 
+def memory_folder(need_bytes):
+    """A folder whose files are in memory; None, the usual one, where that has too little room."""
+    try:
+        stat = os.statvfs('/dev/shm')
+    except OSError:
+        return None
+    has_room = stat.f_bavail * stat.f_frsize >= need_bytes and os.access('/dev/shm', os.W_OK)
+    return '/dev/shm' if has_room else None
+
+
 def namespace(nsid, media, **more):
     return dict({'nsid': nsid, 'media': media}, **more)
 
@@ -80,6 +90,24 @@ def config_of(port, namespaces=None, limits=None, subsystems=None, ports=None, *
     if limits:
         config['limits'] = limits
     return config
+
+
+def threads_of(pid):
+    """What each thread of a process does: its name, state, CPU, where it sleeps, its times on and for a CPU."""
+    found = {}
+    tasks = '/proc/%d/task' % pid
+    for task in os.listdir(tasks) if os.path.exists(tasks) else ():
+        text = {}
+        try:
+            for name in ('stat', 'wchan', 'schedstat'):
+                with open('%s/%s/%s' % (tasks, task, name)) as file:
+                    text[name] = file.read()
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has ended
+        comm, fields = re.match(r'\d+ \((.*)\) (.*)', text['stat'], re.DOTALL).groups()
+        run_ns, wait_ns, _ = map(int, text['schedstat'].split())
+        found[task] = (comm, fields.split()[0], fields.split()[36], text['wchan'], run_ns, wait_ns)
+    return found
 
 
 class Target:
@@ -182,22 +210,7 @@ class Target:
         return max(spent, key=spent.get)
 
     def threads(self):
-        """What each thread does: its name, state, where it sleeps, its times on and for a CPU."""
-        found = {}
-        tasks = '/proc/%d/task' % self.process.pid
-        for task in os.listdir(tasks) if os.path.exists(tasks) else ():
-            text = {}
-            try:
-                for name in ('stat', 'wchan', 'schedstat'):
-                    with open('%s/%s/%s' % (tasks, task, name)) as file:
-                        text[name] = file.read()
-            except (FileNotFoundError, ProcessLookupError):
-                continue  # it has ended
-            comm, fields = re.match(r'\d+ \((.*)\) (.*)', text['stat'], re.DOTALL).groups()
-            run_ns, wait_ns, _ = map(int, text['schedstat'].split())
-            found[task] = (comm, fields.split()[0], fields.split()[36], text['wchan'], run_ns,
-                           wait_ns)
-        return found
+        return threads_of(self.process.pid)
 
     def scene(self):
         """For a conversation that broke off: what the target and its connections are doing."""
