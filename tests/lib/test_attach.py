@@ -572,6 +572,48 @@ def block_changes_under_load(t, tgt):
     relay.cut()
 
 
+def replace_ns(t, tgt, nsid, media):
+    """The administrator removes the namespace and adds another one with its NSID."""
+    for args in (('remove', target.NQN, str(nsid)), ('add', target.NQN, '--nsid', str(nsid), '--media', media)):
+        code, out = command(target.weft_path(), 'ctl', '--state', os.path.join(tgt.folder, 'state'), 'namespace', *args)
+        t.ok(code == 0, 'weft ctl namespace ' + args[0], why=out)
+
+
+def is_served(disk):
+    try:
+        with disk.client():
+            return True
+    except (EOFError, ConnectionError):
+        return False
+
+
+def replaced(t, tgt):
+    """Another namespace with the same NSID is another disk: it is never read or written through this one."""
+    for block in (4096, 512):
+        replace_ns(t, tgt, 8, 'mem:8M,block=4096')
+        disk = Attach([tgt.port], 8)
+        with disk.client() as c:
+            t.eq(c.ask(nbd.WRITE, 0, data=b'\x5a' * MIB)[0], 0, 'the namespace that was attached is written')
+            replace_ns(t, tgt, 8, 'mem:8M,block=%d' % block)
+            what = 'replaced by one with blocks of %d bytes' % block
+            said = set()
+            try:
+                for _ in range(20):
+                    said.add(c.ask(nbd.WRITE, MIB, data=b'\x77' * 4096)[0])
+                    said.add(c.ask(nbd.READ, 0, 4096)[0])
+            except (EOFError, ConnectionResetError, BrokenPipeError):
+                pass
+            t.ok(said <= {nbd.EIO, nbd.ESHUTDOWN}, what + ': no request is done', why=repr(said))
+        told = 'namespace 8 was replaced by another one; attach that anew'
+        t.ok(target.poll(lambda: told in disk.errors()), what + ': it is told', why=disk.errors())
+        t.eq([is_served(disk) for _ in range(3)], [False] * 3, what + ': a new client is not served')
+        t.eq(disk.errors().count(told), 1, what + ': it is told once')
+        with tgt.host() as host:
+            found = bytes(host.queue().read(8, MIB // block, 4096 // block, block).data)
+            t.eq(found, bytes(4096), what + ': nothing is written into that one')
+        disk.finish(t, what)
+
+
 def fails_over(t, tgt):
     relay = Relay(tgt.port)
     disk = Attach([relay.port, tgt.port], 2, '--policy', 'round-robin')
@@ -664,7 +706,8 @@ def test(t, tgt):
         with t.guard(part.__name__):
             part(t, disk)
     disk.finish(t, 'attach')
-    for part in (holes, bounded, without_descriptors, read_only, named, reaches_medium, grows, block_changes, block_changes_under_load, fails_over, ends, refusals):
+    for part in (holes, bounded, without_descriptors, read_only, named, reaches_medium, grows, block_changes,
+                 block_changes_under_load, replaced, fails_over, ends, refusals):
         with t.guard(part.__name__):
             part(t, tgt)
 
@@ -679,4 +722,5 @@ if __name__ == '__main__':
             target.namespace(5, 'file:%s/grows.img,size=8M' % FOLDER),
             target.namespace(6, 'file:%s/formatted.img,size=16M,block=512' % FOLDER),
             target.namespace(7, 'file:%s/sparse.img,size=64M' % FOLDER),
+            target.namespace(8, 'mem:8M,block=4096'),
         ])

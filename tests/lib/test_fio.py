@@ -23,6 +23,7 @@ NAMESPACES = [
     target.namespace(2, 'mem:64M,block=4096'),
     target.namespace(3, 'mem:1M,block=512', read_only=True),
     target.namespace(4, 'fault:fail:op=read@mem:1M,block=512'),
+    target.namespace(5, 'mem:1M,block=4096'),
 ]
 TIMEOUT_S = 90
 
@@ -116,6 +117,28 @@ def paths(t, tgt):
     t.ok(report['jobs'][0]['write']['total_ios'] > 500, 'a path is cut: it all ran', why=report['jobs'][0]['write'])
 
 
+def replaced(t, tgt):
+    """The second job was set up with the namespace that the first one replaces before it begins."""
+    ctl = '%s ctl --state %s/state namespace' % (target.weft_path(), tgt.folder)
+    script = os.path.join(tgt.folder, 'replace')
+    with open(script, 'w') as file:
+        file.write('#!/bin/sh\n%s remove %s 5 && %s add %s --nsid 5 --media mem:1M,block=4096\n'
+                   % (ctl, target.NQN, ctl, target.NQN))
+    os.chmod(script, 0o755)
+    small = ['--rw=write', '--bs=4k', '--size=64k', '--buffer_pattern=0x77']
+    second = [word for word in command(tgt, *small, nsid=5)[3:] if not word.startswith(('--output', '--eta'))]
+    done, report = fio(tgt, *small, '--exec_prerun=' + script, *second, '--stonewall')
+    said = 'namespace 5 is another one than when the job was set up'
+    t.ok(done.returncode not in (0, 124) and said in done.stderr + done.stdout, 'a namespace replaced before the job: is said',
+         why=(done.returncode, done.stderr, done.stdout[-500:]))
+    with open(os.path.join(tgt.folder, 'job.prerun.txt')) as file:
+        t.ok('generation' in file.read(), 'a namespace replaced before the job: it was')
+    t.eq([job['write']['total_ios'] for job in report['jobs']], [16, 0], 'a namespace replaced before the job: no job on it')
+    with tgt.host() as host:
+        found = bytes(host.queue().read(5, 0, 16, 4096).data)
+        t.eq(found, bytes(65536), 'a namespace replaced before the job: nothing is written')
+
+
 def errors(t, tgt):
     rows = [
         ('a read error', ['--rw=read', '--bs=4k', '--size=64k'], dict(nsid=4), 'No data available'),
@@ -142,7 +165,7 @@ def test(t):
     tgt = target.Target(port=ports[0], config=target.config_of(ports[0], NAMESPACES, ports=listeners))
     tgt.ports = ports
     try:
-        for part in (verify, large, read, trim, sync, jobs, paths, errors):
+        for part in (verify, large, read, trim, sync, jobs, paths, replaced, errors):
             with t.guard(part.__name__):
                 part(t, tgt)
     finally:
