@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""
+.ci/steps with steps of its own: the end of the log names every failed case of every step, however
+much the steps print, and the totals are right.
+"""
+
+import os
+import subprocess
+import sys
+
+from tap import Tap
+
+ROOT = sys.argv[1]
+TAIL = 40  # lines that a reader of a cut log sees
+
+
+def run(script, **env):
+    text = 'set -euo pipefail\n. "%s/.ci/steps"\n%s\nsteps_end\n' % (ROOT, script)
+    env = {**{k: v for k, v in os.environ.items() if k != 'CI'}, **env}
+    done = subprocess.run(['bash', '-c', text], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
+    return done.returncode, done.stdout.splitlines()
+
+
+def passes(t):
+    code, lines = run('a() { echo "ok 1 - x"; echo "3 passed, 0 failed, 1 skipped"; }\nstep one a\nstep two true')
+    t.eq((code, lines[-1]), (0, '4 passed, 0 failed, 1 skipped'), 'nothing failed: the totals, status 0')
+    t.ok(not any('What failed' in line for line in lines), 'nothing failed: no list', why='\n'.join(lines))
+
+
+def fails(t):
+    code, lines = run('''
+many() { seq 20000; echo "not ok: wire-io: a read"; seq 20000; echo "not ok 7 - a write"; seq 20000
+	echo "8 passed, 2 failed, 0 skipped"; return 1; }
+sim() { echo "# target seed 12: a block is lost"; echo "# replay: make sim SEED=12"; echo "not ok 1 - 600 seeds from 1"
+	seq 20000; echo "0 passed, 1 failed, 0 skipped"; return 1; }
+compiler() { seq 100; echo "x.c:1: error: no such thing"; return 2; }
+step test many
+step sim sim
+step gcc compiler
+step tidy true
+''')
+    end = lines[-TAIL:]
+    t.eq((code, lines[-1]), (1, '9 passed, 4 failed, 0 skipped'), 'the totals, status 1')
+    for want in ('test: not ok: wire-io: a read', 'test: not ok 7 - a write', 'sim: # target seed 12: a block is lost',
+                 'sim: not ok 1 - 600 seeds from 1', 'gcc: status 2, its last lines:', 'x.c:1: error: no such thing'):
+        t.ok(any(want in line for line in end), 'at the end: ' + want, why='\n'.join(end))
+    t.ok(any(line.startswith('tidy ') and ' ok' in line for line in end), 'a step after a failed one runs')
+
+
+def killed(t):
+    """A step that counts no failure, but ends badly, is one."""
+    code, lines = run('a() { echo "5 passed, 0 failed, 0 skipped"; return 137; }\nstep asan a')
+    t.eq((code, lines[-1]), (1, '5 passed, 1 failed, 0 skipped'), 'a bad end is a failure')
+    t.ok(any('asan: status 137' in line for line in lines[-TAIL:]), 'and named', why='\n'.join(lines))
+
+
+def skips(t):
+    t.eq(run('skip interop "no guest"')[1][-1], '0 passed, 0 failed, 1 skipped', 'a skipped step')
+    code, lines = run('skip interop "no guest"', CI='true')
+    t.eq((code, lines[-1]), (1, '0 passed, 1 failed, 0 skipped'), 'with CI=true it is a failure')
+    t.ok(any('interop: skipped: no guest' in line for line in lines), 'and named', why='\n'.join(lines))
+
+
+tap = Tap()
+for part in (passes, fails, killed, skips):
+    with tap.guard(part.__name__):
+        part(tap)
+sys.exit(tap.done())
