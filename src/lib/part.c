@@ -118,7 +118,6 @@ static void limits_of_ctrl(struct part *part)
 	if (identity->atomic_compare_write_blocks != 0)
 		limits->compare_write_blocks = identity->atomic_compare_write_blocks;
 	limits->has_copy = identity->has_copy;
-	limits->has_lba_status = identity->has_lba_status;
 }
 
 static void identify_done(struct mpath_io *io)
@@ -133,7 +132,7 @@ static void identify_done(struct mpath_io *io)
 		part->limits.verify_max_bytes = nvm.verify_max_bytes;
 		part->limits.deallocate_blocks_max = nvm.dsm_range_blocks_max;
 	}
-	part->limits.has_lba_status &= io->result == MPATH_OK && nvm.tells_allocated;
+	part->limits.has_lba_status = nvm.tells_allocated;
 	part_answer(part, 0);
 }
 

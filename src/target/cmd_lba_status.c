@@ -29,7 +29,7 @@ struct status_task {
 	struct media_extent extents[STATUS_EXTENTS_MAX];
 };
 
-/* Writes what fits; a descriptor holds 32 bits of blocks, and an extent may be longer. */
+/* Writes what fits; an extent may be longer than LBA_STATUS_RUN_MAX. */
 static void list_write(struct slot *slot, const struct media_extent *extents, unsigned count,
 		       bool is_all)
 {
@@ -53,8 +53,8 @@ static void list_write(struct slot *slot, const struct media_extent *extents, un
 		while (at < end && list.count < room) {
 			struct lba_status_run run = {
 				.first_block = at,
-				.block_count =
-					end - at > UINT32_MAX ? UINT32_MAX : (uint32_t)(end - at),
+				.block_count = end - at > LBA_STATUS_RUN_MAX ? LBA_STATUS_RUN_MAX
+									     : end - at,
 			};
 
 			lba_status_run_encode(slot->data, list.count++, &run);

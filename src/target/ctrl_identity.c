@@ -69,7 +69,6 @@ static void identity_fill_io(const struct ctrl *ctrl, const struct target_limits
 	identity_fill_commands(identity);
 	identity->has_format = ctrl_has_right(ctrl, HOST_RIGHT_FORMAT);
 	identity->has_ns_management = ctrl_has_right(ctrl, HOST_RIGHT_NAMESPACES);
-	identity->has_lba_status = true;
 	identity->has_ns_granularity = ctrl_has_right(ctrl, HOST_RIGHT_NAMESPACES);
 	identity->has_write_protect = ctrl_has_right(ctrl, HOST_RIGHT_WRITE_PROTECT);
 	identity->has_uuid_list = true;

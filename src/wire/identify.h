@@ -83,7 +83,6 @@ struct ctrl_identity {
 	bool has_ns_granularity;      /* CTRATT bit 7 */
 	bool has_format;              /* OACS */
 	bool has_ns_management;
-	bool has_lba_status;
 	uint64_t capacity_bytes;         /* TNVMCAP; the field has 128 bits */
 	uint64_t capacity_unused_bytes;  /* UNVMCAP */
 	uint32_t error_log_entries;      /* 1-based */

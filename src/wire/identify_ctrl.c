@@ -83,7 +83,6 @@ enum id_ctrl_offset {
 #define CTRATT_UUID_LIST          (1u << 9)
 #define OACS_FORMAT               (1u << 1)
 #define OACS_NS_MANAGEMENT        (1u << 3)
-#define OACS_LBA_STATUS           (1u << 9)
 #define FRMW_ONE_READ_ONLY_SLOT   0x03
 #define LPA_EFFECTS               (1u << 1)
 #define LPA_EXTENDED              (1u << 2)
@@ -225,8 +224,7 @@ static uint16_t oncs_encode(const struct ctrl_identity *identity)
 static void encode_storage_fields(const struct ctrl_identity *identity, uint8_t *page)
 {
 	uint32_t oacs = (identity->has_format ? OACS_FORMAT : 0) |
-			(identity->has_ns_management ? OACS_NS_MANAGEMENT : 0) |
-			(identity->has_lba_status ? OACS_LBA_STATUS : 0);
+			(identity->has_ns_management ? OACS_NS_MANAGEMENT : 0);
 
 	field_put16(page, ID_CTRL_OACS, (uint16_t)oacs);
 	field_put64(page, ID_CTRL_TNVMCAP, identity->capacity_bytes);
@@ -365,7 +363,6 @@ static void decode_storage_fields(const uint8_t *page, struct ctrl_identity *ret
 
 	ret_identity->has_format = (oacs & OACS_FORMAT) != 0;
 	ret_identity->has_ns_management = (oacs & OACS_NS_MANAGEMENT) != 0;
-	ret_identity->has_lba_status = (oacs & OACS_LBA_STATUS) != 0;
 	ret_identity->capacity_bytes = capacity_get(page, ID_CTRL_TNVMCAP);
 	ret_identity->capacity_unused_bytes = capacity_get(page, ID_CTRL_UNVMCAP);
 	if (page[ID_CTRL_LPA] & LPA_PERSISTENT_EVENT)

@@ -14,7 +14,11 @@ enum offset {
 	LIST_CMPC = 4,
 	RUN_DSLBA = 0,
 	RUN_NLB = 8,
+	RUN_STAS = 13,
 };
+
+/* STAS, LBA Range Status: one or more of the blocks are allocated. The only value for ATYPE 02h. */
+#define LBARS_ALLOCATED 2
 
 void lba_status_cmd_encode(struct nvme_sqe *sqe, uint32_t nsid, const struct lba_status_cmd *cmd)
 {
@@ -53,8 +57,10 @@ void lba_status_list_decode(const uint8_t *bytes, size_t len_bytes,
 
 	ret_list->count = field_get32(bytes, LIST_NLSD);
 	ret_list->end = bytes[LIST_CMPC];
-	if (ret_list->count > most)
+	if (ret_list->count > most) {
 		ret_list->count = (uint32_t)most;
+		ret_list->end = LBA_STATUS_FULL;
+	}
 }
 
 void lba_status_run_encode(uint8_t *bytes, uint32_t index, const struct lba_status_run *run)
@@ -63,7 +69,8 @@ void lba_status_run_encode(uint8_t *bytes, uint32_t index, const struct lba_stat
 
 	memset(at, 0, LBA_STATUS_DESCRIPTOR_BYTES);
 	field_put64(at, RUN_DSLBA, run->first_block);
-	field_put32(at, RUN_NLB, run->block_count);
+	field_put32(at, RUN_NLB, (uint32_t)(run->block_count - 1));
+	at[RUN_STAS] = LBARS_ALLOCATED;
 }
 
 struct lba_status_run lba_status_run_decode(const uint8_t *bytes, uint32_t index)
@@ -73,6 +80,6 @@ struct lba_status_run lba_status_run_decode(const uint8_t *bytes, uint32_t index
 
 	return (struct lba_status_run){
 		.first_block = field_get64(at, RUN_DSLBA),
-		.block_count = field_get32(at, RUN_NLB),
+		.block_count = (uint64_t)field_get32(at, RUN_NLB) + 1,
 	};
 }

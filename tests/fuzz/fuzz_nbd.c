@@ -3,11 +3,18 @@
  * Fuzz target: what an NBD client sends, from its first byte to its requests. The first byte of the
  * input chooses the export; the second, how many bytes come at a time, for what is parsed may not
  * depend on that. A request that is accepted lies within the export.
+ *
+ * What follows an accepted block status request is also the answer of the controller that is asked
+ * for it: a list of allocated blocks, true or not. No block of the list is told to be a hole.
  */
 #include "base/check.h"
+#include "cli/nbd_be.h"
 #include "cli/nbd_proto.h"
+#include "wire/lba_status.h"
 
 #include <string.h>
+
+#define LIST_RUNS_MAX 16
 
 static const struct nbd_export exports[] = {
 	{.name = "", .description = "d", .size_bytes = 1 << 20, .block_bytes = 512},
@@ -16,7 +23,52 @@ static const struct nbd_export exports[] = {
 	{.name = "", .size_bytes = 0, .block_bytes = 512},
 };
 
-static void request_judge(const struct nbd_request *request, const struct nbd_export *export)
+/* The bytes from `at` on are told to be a hole: no descriptor of the list names one of them. */
+static void hole_judge(uint64_t at, uint64_t length, uint32_t block_bytes, const uint8_t *list,
+		       size_t list_bytes)
+{
+	struct lba_status_list head;
+
+	lba_status_list_decode(list, list_bytes, &head);
+	for (uint32_t i = 0; i < head.count; i++) {
+		struct lba_status_run run = lba_status_run_decode(list, i);
+		uint64_t first = at / block_bytes, last = (at + length - 1) / block_bytes;
+
+		CHECK(run.block_count >= 1 && run.block_count <= LBA_STATUS_RUN_MAX);
+		CHECK(last < run.first_block ||
+		      (first > run.first_block && first - run.first_block >= run.block_count));
+	}
+}
+
+static void status_judge(const struct nbd_request *request, const struct nbd_export *export,
+			 const uint8_t *list, size_t list_bytes)
+{
+	static uint8_t told[(2 * LIST_RUNS_MAX + 1) * NBD_EXTENT_BYTES];
+	const size_t most_bytes =
+		LBA_STATUS_HEADER_BYTES + LIST_RUNS_MAX * LBA_STATUS_DESCRIPTOR_BYTES;
+	uint64_t at = request->offset, end = request->offset + request->length;
+	unsigned count;
+
+	if (list_bytes < LBA_STATUS_HEADER_BYTES)
+		return;
+	if (list_bytes > most_bytes)
+		list_bytes = most_bytes;
+	count = nbd_status_fill(request, export->block_bytes, list, list_bytes, told);
+	CHECK(count >= 1 && count <= 2 * LIST_RUNS_MAX + 1);
+	for (unsigned i = 0; i < count; i++) {
+		uint32_t length = nbd_get_u32(told + i * NBD_EXTENT_BYTES);
+		uint32_t state = nbd_get_u32(told + i * NBD_EXTENT_BYTES + 4);
+
+		CHECK(length > 0 && length <= end - at);
+		if (state != 0)
+			hole_judge(at, length, export->block_bytes, list, list_bytes);
+		at += length;
+	}
+}
+
+/* after: the bytes behind the request. */
+static void request_judge(const struct nbd_request *request, const struct nbd_export *export,
+			  const uint8_t *after, size_t after_bytes)
 {
 	static const struct nbd_terms terms = {.is_structured = true, .has_allocation = true};
 	bool writes = request->command == NBD_CMD_WRITE || request->command == NBD_CMD_TRIM ||
@@ -33,6 +85,8 @@ static void request_judge(const struct nbd_request *request, const struct nbd_ex
 			  request->length % export->block_bytes == 0));
 	CHECK(request->length <= NBD_LENGTH_MAX || request->command == NBD_CMD_TRIM ||
 	      request->command == NBD_CMD_WRITE_ZEROES || request->command == NBD_CMD_BLOCK_STATUS);
+	if (request->command == NBD_CMD_BLOCK_STATUS)
+		status_judge(request, export, after, after_bytes);
 }
 
 static void requests_take(const uint8_t *data, size_t size, const struct nbd_export *export)
@@ -43,7 +97,7 @@ static void requests_take(const uint8_t *data, size_t size, const struct nbd_exp
 
 		if (nbd_request_decode(data, &request) != 0)
 			return;
-		request_judge(&request, export);
+		request_judge(&request, export, data + NBD_REQUEST_BYTES, size - NBD_REQUEST_BYTES);
 		nbd_reply_encode(reply, request.cookie, NBD_EIO);
 		CHECK(memcmp(reply + 8, data + 8, 8) == 0);
 		data += NBD_REQUEST_BYTES;

@@ -536,6 +536,17 @@ def nbd_seeds():
     write("nbd", "list", b"\1\xff" + flags + option(3) + option(8) + option(2))
     write("nbd", "export_name", b"\0\xff" + b"\0\0\0\1" + option(1) + request(6, 4096, 8192, 3))
     write("nbd", "too_long", b"\0\xff" + flags + b"IHAVEOPT" + struct.pack(">II", 9, 9000) + bytes(9000) + go(7))
+    def runs(*entries, end=2, count=None):
+        return struct.pack("<IB3x", len(entries) if count is None else count, end) + b"".join(
+            struct.pack("<QIBBH", first, blocks - 1, 0, 2, 0) for first, blocks in entries)
+
+    lists = {"": runs((2, 1), (3, 2), (10, 5)), "_none": runs(), "_full": runs((4, 4), end=1), "_no_end": runs((0, 1), end=0),
+             "_order": runs((9, 2), (3, 1)), "_count": runs((0, 1), (4, 1), count=2**32 - 1), "_far": runs((2**63, 2**32)),
+             "_past": runs((0, 1), (2**64 - 1, 2**32)), "_short": b"\2\0\0\0", "_many": runs(*((4 * i, 2) for i in range(20)))}
+    for name, answer in lists.items():
+        write("nbd", "status" + name, b"\0\xff" + flags + go(7) + request(7, 512, 65536) + answer)
+    write("nbd", "status_one", b"\0\xff" + flags + go(7) + request(7, 0, 65536, 8) + lists[""])
+    write("nbd", "status_4k", b"\2\xff" + flags + go(7) + request(7, 2**40, 2**32 - 4096) + runs((2**28 + 1, 2**20)))
     write("nbd", "large", b"\2\xff" + flags + go(7) + request(4, 2**64 - 8192, 4096) + request(1, 2**64 - 1, 2**32 - 1))
 
 

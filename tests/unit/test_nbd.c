@@ -318,14 +318,30 @@ static void tells_holes_only_where_the_list_does(void)
 	lba_status_run_encode(list, 2, &(struct lba_status_run){1, 1});
 	EXPECT_EQ(1, nbd_status_fill(&asked, 4096, list, sizeof(list), told));
 	EXPECT_EQ(0, nbd_get_u32(told + 4));
-	/* A count that is a lie is cut to what is there. */
+	/* A count that is a lie is cut to what is there, and does not tell of what comes then. */
 	lba_status_run_encode(list, 2, &runs[2]);
 	head.count = UINT32_MAX;
 	lba_status_list_encode(list, &head);
-	EXPECT_EQ(5, nbd_status_fill(&asked, 4096, list, sizeof(list), told));
+	EXPECT_EQ(4, nbd_status_fill(&asked, 4096, list, sizeof(list), told));
 	asked.flags = NBD_CMD_FLAG_REQ_ONE;
 	EXPECT_EQ(1, nbd_status_fill(&asked, 4096, list, sizeof(list), told));
 	EXPECT_EQ(4096, nbd_get_u32(told));
+}
+
+/* Figure "LBA Status Descriptor Entry": NLB is zero-based, STAS says that blocks are allocated. */
+static void descriptor_has_the_bits_of_the_specification(void)
+{
+	static const uint8_t one[] = {2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0};
+	static const uint8_t most[] = {0, 0, 0, 0, 1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 2, 0, 0};
+	uint8_t list[LBA_STATUS_HEADER_BYTES + 2 * LBA_STATUS_DESCRIPTOR_BYTES];
+
+	lba_status_run_encode(list, 0, &(struct lba_status_run){2, 1});
+	lba_status_run_encode(list, 1,
+			      &(struct lba_status_run){UINT64_C(1) << 32, LBA_STATUS_RUN_MAX});
+	EXPECT(memcmp(list + LBA_STATUS_HEADER_BYTES, one, sizeof(one)) == 0);
+	EXPECT(memcmp(list + LBA_STATUS_HEADER_BYTES + sizeof(one), most, sizeof(most)) == 0);
+	EXPECT_EQ(1, lba_status_run_decode(list, 0).block_count);
+	EXPECT_EQ(LBA_STATUS_RUN_MAX, lba_status_run_decode(list, 1).block_count);
 }
 
 static void status_command_has_the_bits_of_the_specification(void)
@@ -361,6 +377,7 @@ int main(void)
 	TAP_RUN(refuses_writes_to_read_only);
 	TAP_RUN(translates_errors);
 	TAP_RUN(tells_holes_only_where_the_list_does);
+	TAP_RUN(descriptor_has_the_bits_of_the_specification);
 	TAP_RUN(status_command_has_the_bits_of_the_specification);
 	return tap_end();
 }

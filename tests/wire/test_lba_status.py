@@ -25,18 +25,26 @@ def ask(host, nsid, first=0, count=0, size=4096, action=2):
                          cdw13=action << 24 | count, read_bytes=size)
 
 
+def run(entry):
+    """DSLBA and NLB of a descriptor. NLB is zero-based, and the status of allocated blocks is 010b."""
+    first, blocks, reserved, status, rest = struct.unpack('<QIBBH', entry)
+    assert (reserved, status, rest) == (0, 2, 0), entry.hex()
+    return first, blocks + 1
+
+
 def runs(host, nsid, first=0, count=0, size=4096):
     """(why the list ends, [(first block, blocks)])"""
     cmd = ask(host, nsid, first, count, size)
     assert cmd.status == n.OK, cmd.status
     page = bytes(cmd.data)
     number, end = struct.unpack_from('<IB', page)
-    return end, [struct.unpack_from('<QI', page, 8 + 16 * i) for i in range(number)]
+    return end, [run(page[8 + 16 * i:][:16]) for i in range(number)]
 
 
 def offered(t, host):
     page = bytes(host.admin.identify(1).data)
-    t.ok(struct.unpack_from('<H', page, 256)[0] & 1 << 9, 'OACS: Get LBA Status', 'Base 5.1.13.2.1')
+    t.eq(struct.unpack_from('<H', page, 256)[0] & 1 << 9, 0, 'OACS: GLSS would promise ATYPE 10h and 11h, and log page 0Eh',
+         'NVM 5.2.1')
     page = bytes(host.admin.identify(6).data)
     t.eq(struct.unpack_from('<H', page, 18)[0], 1, 'AOCS: allocated LBAs are told', 'NVM 4.1.5.4')
     page = bytes(host.admin.get_log(5, 4096).data)

@@ -92,8 +92,8 @@ def test(t, tgt):
 def absent(t, admin):
     page = bytes(admin.identify(1).data)
     spec = 'Base 5.1.13.2.1'
-    t.eq(struct.unpack_from('<H', page, 256)[0] & ~0x20a, 0,
-         'OACS: no security, firmware, self-test, directives, MI, virtualization', spec)
+    t.eq(struct.unpack_from('<H', page, 256)[0] & ~0x0a, 0,
+         'OACS: no security, firmware, self-test, directives, MI, virtualization, Get LBA Status of lost blocks', spec)
     t.eq(struct.unpack_from('<I', page, 328)[0], 0, 'SANICAP: no sanitize', spec)
     t.eq(page[261] & 9, 0, 'LPA: no SMART per namespace, no telemetry', spec)
     t.eq(struct.unpack_from('<HH', page, 338), (0, 0), 'NSETIDMAX, ENDGIDMAX: none', spec)
