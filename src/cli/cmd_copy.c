@@ -8,7 +8,6 @@
  * the destination is flushed, then the mark is written down.
  */
 #include "base/clock.h"
-#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/copy.h"
 
@@ -30,8 +29,7 @@ struct copy_run {
 	struct copy_progress progress;
 	int signal_fd;
 	bool is_interrupted;
-	char identity[2 * COPY_IDENTITY_BYTES + 64];
-	uint64_t first_bytes; /* where the journal says to go on */
+	struct copy_journal journal;
 	uint64_t checkpoint_ns;
 	uint64_t checkpoint_bytes;
 };
@@ -87,54 +85,24 @@ static int run_check_same(const struct copy_run *run)
 	return -EINVAL;
 }
 
-/* Where to begin. 0 or -errno, after a message. */
-static int run_resume(struct copy_run *run)
-{
-	const char *path = run->options->journal;
-	char text[32];
-	int res;
-
-	if (path == NULL)
-		return 0;
-	snprintf(run->identity, sizeof(run->identity), "from %s\nto %s\nbytes %" PRIu64 "\n",
-		 run->copy.from.identity, run->copy.to.identity, run->copy.total_bytes);
-	res = copy_journal_load(path, run->identity, &run->first_bytes);
-	if (res == -ENOENT)
-		return 0;
-	if (res == 0 && run->first_bytes > run->copy.total_bytes)
-		res = -EINVAL;
-	if (res == -ESTALE)
-		cli_error(run->options->ns.command,
-			  "%s is the journal of another copy, or one end has changed since; remove "
-			  "it to begin again",
-			  path);
-	else if (res == -EINVAL)
-		cli_error(run->options->ns.command,
-			  "%s is not a journal of a copy; name another file", path);
-	else if (res != 0)
-		cli_error(run->options->ns.command, "cannot read the journal %s: %s", path,
-			  strerror(-res));
-	else if (!run->options->is_quiet)
-		fprintf(stderr, "weft copy: goes on from %s\n",
-			text_format_size(run->first_bytes, text, sizeof(text)));
-	return res;
-}
-
 static int run_open(struct copy_run *run, struct weft *weft)
 {
 	struct copy *copy = &run->copy;
-	int res = copy_end_open(&copy->from, weft, run->options, true);
+	int res = copy_resume_load(run->options, &run->journal);
 
 	if (res == 0)
-		res = copy_end_open(&copy->to, weft, run->options, false);
+		res = copy_end_open(&copy->from, weft, run->options, COPY_FROM);
+	if (res == 0)
+		res = copy_end_open(&copy->to, weft, run->options,
+				    run->journal.is_there ? COPY_TO_AGAIN : COPY_TO);
 	if (res == 0)
 		res = run_check_same(run);
 	if (res == 0)
 		res = run_measure(run);
 	if (res == 0)
-		res = run_resume(run);
+		res = copy_resume_begin(copy, &run->journal);
 	if (res == 0) {
-		res = copy_end_size(&copy->to, copy->total_bytes, run->first_bytes > 0);
+		res = copy_end_size(&copy->to, copy->total_bytes, run->journal.done_bytes > 0);
 		if (res != 0)
 			cli_error(copy->to.command, "%s: %s", copy->to.name, strerror(-res));
 	}
@@ -158,7 +126,8 @@ static int run_checkpoint(struct copy_run *run)
 			  strerror(-res));
 		return res;
 	}
-	res = copy_journal_save(run->options->journal, run->identity, mark);
+	run->journal.done_bytes = mark;
+	res = copy_journal_save(run->options->journal, &run->journal);
 	if (res != 0)
 		cli_error(run->options->ns.command, "cannot write the journal %s: %s",
 			  run->options->journal, strerror(-res));
@@ -279,18 +248,15 @@ static int run_pass(struct copy_run *run, enum copy_phase phase, uint64_t first_
 
 static int run_copy(struct copy_run *run)
 {
-	const char *journal = run->options->journal;
-	int res = run_pass(run, COPY_COPYING, run->first_bytes);
+	int res = run_pass(run, COPY_COPYING, run->journal.done_bytes);
 
 	if (res == 0 && run->options->does_verify) {
 		copy_end_forget(&run->copy.to);
 		res = run_pass(run, COPY_VERIFYING, 0);
 	}
 	/* A copy that turns out bad begins anew next time, and so does one that is done. */
-	if (journal != NULL && (res == 0 || res == -EILSEQ) && unlink(journal) != 0 &&
-	    errno != ENOENT)
-		cli_error(run->options->ns.command, "cannot remove the journal %s: %s", journal,
-			  strerror(errno));
+	if (res == 0 || res == -EILSEQ)
+		copy_resume_end(&run->copy);
 	return res;
 }
 

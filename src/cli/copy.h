@@ -13,11 +13,13 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/stat.h>
 
 #define COPY_DEPTH_MAX      256
 #define COPY_PIECE_MAX      (64u << 20)
 #define COPY_GRAIN_BYTES    65536u /* zeroes are looked for in units of this */
 #define COPY_IDENTITY_BYTES 512
+#define COPY_ID_BYTES       37 /* a UUID */
 #define COPY_CHECKPOINT_NS  (2ull * 1000000000)
 
 struct copy_options {
@@ -39,6 +41,12 @@ bool copy_args(int argc, char **argv, struct copy_options *options, int *ret_exi
 
 /* ---- ends ----------------------------------------------------------------------------------- */
 
+enum copy_role {
+	COPY_FROM,
+	COPY_TO,
+	COPY_TO_AGAIN, /* a journal tells of it: it must be there */
+};
+
 /* A file, a block device, a namespace, or standard input or output ("-"). */
 struct copy_end {
 	const char *command;
@@ -57,7 +65,7 @@ struct copy_end {
 
 /* All: 0 or -errno. copy_end_open has printed a message. */
 int copy_end_open(struct copy_end *end, struct weft *weft, const struct copy_options *options,
-		  bool is_source);
+		  enum copy_role role);
 void copy_end_close(struct copy_end *end);
 /* A file that is written to gets its size; what was in it goes, unless is_resumed. */
 int copy_end_size(struct copy_end *end, uint64_t bytes, bool is_resumed);
@@ -76,7 +84,12 @@ void copy_end_forget(const struct copy_end *end);
 bool copy_end_is_same(const struct copy_end *a, const struct copy_end *b);
 
 /* Opens a file or a block device, and keeps targets and other copies off it: copy_file.c. */
-int copy_file_open(struct copy_end *end, bool is_source);
+int copy_file_open(struct copy_end *end, const struct copy_options *options, enum copy_role role);
+
+/* Fill in identity: copy_identity.c. */
+void copy_identify_ns(struct copy_end *end, const char *nqn);
+void copy_identify_file(struct copy_end *end, const struct stat *info, bool is_source);
+void copy_identify_device(struct copy_end *end, const struct stat *info);
 
 bool copy_stream_is_named(const char *name);
 int copy_stream_open(struct copy_end *end, bool is_source);
@@ -86,13 +99,36 @@ int copy_stream_read(const struct copy_end *end, int stop_fd, uint8_t *buf, size
 int copy_stream_write(const struct copy_end *end, int stop_fd, const uint8_t *buf, size_t bytes);
 int copy_stream_flush(const struct copy_end *end);
 
+struct copy;
+
 /* ---- the journal ---------------------------------------------------------------------------- */
 
-/* What is done up to here is on stable media. 0; -ENOENT: there is none; -ESTALE: it is of another
- * copy; -EINVAL: it is no journal; another -errno. */
-int copy_journal_load(const char *path, const char *identity, uint64_t *ret_done_bytes);
+struct copy_journal {
+	bool is_there;          /* a file has it, and the copy goes on from done_bytes */
+	char id[COPY_ID_BYTES]; /* random, of the copy */
+	bool is_tagged;         /* the destination file has the ID as an extended attribute */
+	char from[COPY_IDENTITY_BYTES];
+	char to[COPY_IDENTITY_BYTES];
+	uint64_t total_bytes;
+	uint64_t done_bytes; /* up to here all is on stable media */
+};
+
+/* 0; -ENOENT: there is none; -EINVAL: it is no journal; -EPROTONOSUPPORT: of an earlier version;
+ * another -errno. */
+int copy_journal_load(const char *path, struct copy_journal *ret_journal);
 /* In one step: after a crash it is the old one or this one. */
-int copy_journal_save(const char *path, const char *identity, uint64_t done_bytes);
+int copy_journal_save(const char *path, const struct copy_journal *journal);
+/* The names in the folder of this file reach stable media. */
+int copy_folder_sync(const char *path);
+
+/* Before the destination is opened: reads the journal, if there is one. 0 or -errno, after a
+ * message. */
+int copy_resume_load(const struct copy_options *options, struct copy_journal *ret_journal);
+/* With both ends open: sees that they are those of the journal, or begins a journal. Nothing is
+ * written to the destination before. 0 or -errno, after a message. */
+int copy_resume_begin(const struct copy *copy, struct copy_journal *journal);
+/* The copy is done, or must not go on: removes the journal. */
+void copy_resume_end(const struct copy *copy);
 
 /* ---- workers -------------------------------------------------------------------------------- */
 
@@ -100,8 +136,6 @@ enum copy_phase {
 	COPY_COPYING,
 	COPY_VERIFYING
 };
-
-struct copy;
 
 struct copy_worker {
 	struct copy *copy;

@@ -17,19 +17,6 @@
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-static void ns_identify(struct copy_end *end, const char *nqn)
-{
-	const struct weft_ns_info *info = &end->handle.info;
-	char ids[2 * (sizeof(info->uuid) + sizeof(info->nguid)) + 1] = "";
-
-	for (size_t i = 0; i < sizeof(info->uuid); i++)
-		snprintf(ids + 2 * i, 3, "%02x", info->uuid[i]);
-	for (size_t i = 0; i < sizeof(info->nguid); i++)
-		snprintf(ids + 2 * (sizeof(info->uuid) + i), 3, "%02x", info->nguid[i]);
-	snprintf(end->identity, sizeof(end->identity), "namespace %.230s %" PRIu32 " %s", nqn,
-		 info->nsid, ids);
-}
-
 static int ns_end_open(struct copy_end *end, struct weft *weft, const struct copy_options *options,
 		       bool is_source)
 {
@@ -54,13 +41,15 @@ static int ns_end_open(struct copy_end *end, struct weft *weft, const struct cop
 			  end->name, end->block_bytes);
 		return -EINVAL;
 	}
-	ns_identify(end, where.nqn);
+	copy_identify_ns(end, where.nqn);
 	return 0;
 }
 
 int copy_end_open(struct copy_end *end, struct weft *weft, const struct copy_options *options,
-		  bool is_source)
+		  enum copy_role role)
 {
+	bool is_source = role == COPY_FROM;
+
 	memset(end, 0, sizeof(*end));
 	end->command = options->ns.command;
 	end->name = is_source ? options->from : options->to;
@@ -69,7 +58,7 @@ int copy_end_open(struct copy_end *end, struct weft *weft, const struct copy_opt
 	if (end->is_ns)
 		return ns_end_open(end, weft, options, is_source);
 	return copy_stream_is_named(end->name) ? copy_stream_open(end, is_source)
-					       : copy_file_open(end, is_source);
+					       : copy_file_open(end, options, role);
 }
 
 /* By what a target gives a namespace for good, whatever the subsystem and the path. */

@@ -19,7 +19,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -140,22 +139,47 @@ static int open_device(const struct copy_end *end, bool is_source)
 	return res != 0 ? res : fd;
 }
 
-/* A missing destination is made. A descriptor, or -errno after a message. */
-static int open_regular(const struct copy_end *end, bool is_source)
+/* A new file is on stable media when its name is. A descriptor or -errno. */
+static int create_regular(const char *path)
 {
-	int fd = open(end->name, is_source ? O_RDONLY | O_CLOEXEC : O_RDWR | O_CREAT | O_CLOEXEC,
-		      0666);
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
 
-	if (fd >= 0)
-		return fd;
-	fd = -errno;
-	cli_error(end->command, "%s: %s", end->name, strerror(-fd));
+	if (fd < 0)
+		return -errno;
+	/* Some folders can be written to and not opened, and some cannot be synced. */
+	if (copy_folder_sync(path) == -EIO) {
+		close(fd);
+		return -EIO;
+	}
+	return fd;
+}
+
+/* A missing destination is made, but never one that a journal says is there. A descriptor, or
+ * -errno after a message. */
+static int open_regular(const struct copy_end *end, const struct copy_options *options,
+			enum copy_role role)
+{
+	int fd = open(end->name, (role == COPY_FROM ? O_RDONLY : O_RDWR) | O_CLOEXEC);
+
+	fd = fd < 0 ? -errno : fd;
+	if (fd == -ENOENT && role == COPY_TO)
+		fd = create_regular(end->name);
+	if (fd == -ENOENT && role == COPY_TO_AGAIN)
+		cli_error(
+			end->command,
+			"%s is missing, and the journal %s says that part of it is copied. Remove "
+			"the journal to copy everything again",
+			end->name, options->journal);
+	else if (fd < 0)
+		cli_error(end->command, "%s: %s", end->name, strerror(-fd));
 	return fd;
 }
 
 /* By its name first: opening a pipe would wait, and a device is opened in another way. */
-static int file_open(struct copy_end *end, bool is_source, struct stat *ret_info)
+static int file_open(struct copy_end *end, const struct copy_options *options, enum copy_role role,
+		     struct stat *ret_info)
 {
+	bool is_source = role == COPY_FROM;
 	bool is_there = stat(end->name, ret_info) == 0;
 	bool is_device = is_there && S_ISBLK(ret_info->st_mode);
 
@@ -163,7 +187,7 @@ static int file_open(struct copy_end *end, bool is_source, struct stat *ret_info
 		cli_error(end->command, "%s is neither a file nor a block device", end->name);
 		return -EINVAL;
 	}
-	end->fd = is_device ? open_device(end, is_source) : open_regular(end, is_source);
+	end->fd = is_device ? open_device(end, is_source) : open_regular(end, options, role);
 	if (end->fd < 0)
 		return end->fd;
 	if (fstat(end->fd, ret_info) != 0) {
@@ -179,20 +203,7 @@ static int file_open(struct copy_end *end, bool is_source, struct stat *ret_info
 	return end->is_regular ? lock_regular(end, is_source) : check_members(end, is_source);
 }
 
-/* The source is the same when it was not changed either; the destination changes. */
-static void file_identify(struct copy_end *end, const struct stat *info, bool is_source)
-{
-	int used = snprintf(end->identity, sizeof(end->identity), "file %ju:%ju:%ju",
-			    (uintmax_t)info->st_dev, (uintmax_t)info->st_ino,
-			    (uintmax_t)info->st_rdev);
-
-	if (is_source && end->is_regular)
-		snprintf(end->identity + used, sizeof(end->identity) - (size_t)used,
-			 " %" PRIu64 " bytes of %jd.%09ld", end->size_bytes,
-			 (intmax_t)info->st_mtim.tv_sec, info->st_mtim.tv_nsec);
-}
-
-int copy_file_open(struct copy_end *end, bool is_source)
+int copy_file_open(struct copy_end *end, const struct copy_options *options, enum copy_role role)
 {
 	sigset_t set, before;
 	struct stat info;
@@ -205,7 +216,7 @@ int copy_file_open(struct copy_end *end, bool is_source)
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
 	pthread_sigmask(SIG_UNBLOCK, &set, &before);
-	res = file_open(end, is_source, &info);
+	res = file_open(end, options, role, &info);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (res != 0)
 		return res;
@@ -215,6 +226,9 @@ int copy_file_open(struct copy_end *end, bool is_source)
 		return -EINVAL;
 	}
 	end->size_bytes = (uint64_t)bytes;
-	file_identify(end, &info, is_source);
+	if (end->is_regular)
+		copy_identify_file(end, &info, role == COPY_FROM);
+	else
+		copy_identify_device(end, &info);
 	return 0;
 }

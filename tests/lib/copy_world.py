@@ -3,6 +3,9 @@
 
 import hashlib
 import os
+import re
+import shutil
+import signal
 import subprocess
 import sys
 
@@ -59,3 +62,33 @@ class World:
 def digest(path):
     with open(path, 'rb') as file:
         return hashlib.sha256(file.read()).hexdigest()
+
+
+def journal_bytes(path):
+    try:
+        with open(path) as file:
+            return int(re.search(r'^done (\d+)$', file.read(), re.M).group(1))
+    except FileNotFoundError:
+        return 0
+
+
+def interrupted(world, number, *args, journal):
+    """Starts a slow copy, ends it by this signal when the journal says that some of it is done."""
+    process = world.start(*args, '--resume', journal, '--rate', '2M', '--size', '128k')
+    target.poll(lambda: journal_bytes(journal) > 0 or process.poll() is not None, 60)
+    # The process is the child of timeout, which hands on what it can catch, once (--foreground: not to its group too).
+    if number == signal.SIGKILL:
+        with open('/proc/%d/task/%d/children' % (process.pid, process.pid)) as file:
+            os.kill(int(file.read().split()[0]), number)
+    else:
+        process.send_signal(number)
+    out, err = process.communicate()
+    return process.returncode, out, err
+
+
+def loop_device(path, device=None):
+    """The name of a block device over the file, or None: this machine gives none. `device` wants this one."""
+    if os.geteuid() != 0 or not shutil.which('losetup'):
+        return None
+    made = subprocess.run(['losetup', *((device, path) if device else ('--find', '--show', path))], capture_output=True, text=True)
+    return (device or made.stdout.strip()) if made.returncode == 0 else None

@@ -16,7 +16,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'wire'))
 import target  # noqa: E402
-from copy_world import MIB, TIMEOUT_S, World, digest  # noqa: E402
+from copy_world import MIB, TIMEOUT_S, World, digest, interrupted, journal_bytes  # noqa: E402
 from relay import Relay  # noqa: E402
 from tap import Tap  # noqa: E402
 
@@ -161,28 +161,6 @@ def streams_that_fail(t, world):
          why=repr(process.stderr))
     os.close(near)
     os.close(far)
-
-
-def journal_bytes(path):
-    try:
-        with open(path) as file:
-            return int(re.search(r'^done (\d+)$', file.read(), re.M).group(1))
-    except FileNotFoundError:
-        return 0
-
-
-def interrupted(world, number, *args, journal):
-    """Starts a slow copy, ends it by this signal when the journal says that some of it is done."""
-    process = world.start(*args, '--resume', journal, '--rate', '2M', '--size', '128k')
-    target.poll(lambda: journal_bytes(journal) > 0 or process.poll() is not None, 60)
-    # The process is the child of timeout, which hands on what it can catch, once (--foreground: not to its group too).
-    if number == signal.SIGKILL:
-        with open('/proc/%d/task/%d/children' % (process.pid, process.pid)) as file:
-            os.kill(int(file.read().split()[0]), number)
-    else:
-        process.send_signal(number)
-    out, err = process.communicate()
-    return process.returncode, out, err
 
 
 def resumes(t, world):

@@ -8,7 +8,6 @@ or another program uses, and a namespace that is copied onto itself. $WEFT names
 import contextlib
 import fcntl
 import os
-import shutil
 import struct
 import subprocess
 import sys
@@ -16,7 +15,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'wire'))
 import target  # noqa: E402
-from copy_world import MIB, World, digest  # noqa: E402
+from copy_world import MIB, World, digest, loop_device  # noqa: E402
 from tap import Tap  # noqa: E402
 
 F_OFD_SETLK = 37
@@ -93,14 +92,6 @@ def same_namespace(t, world):
     world.bad(t, 'a namespace to itself', 'are the same namespace', world.url(1), world.url(1))
     world.bad(t, 'a namespace to itself by another path', 'are the same namespace', world.url(1),
               world.url(1, world.tgt.port, world.tgt.port))
-
-
-def loop_device(path):
-    """The name of a block device over the file, or None: this machine gives none."""
-    if os.geteuid() != 0 or not shutil.which('losetup'):
-        return None
-    made = subprocess.run(['losetup', '--find', '--show', path], capture_output=True, text=True)
-    return made.stdout.strip() if made.returncode == 0 else None
 
 
 def devices(t, world):
