@@ -137,6 +137,7 @@ static int change_status(const struct api_call *call, int res)
 		return 507;
 	case EIO:
 	case EROFS:
+	case ENOLINK: /* the store lost its name */
 	case ENOTRECOVERABLE:
 		return 500;
 	case EINVAL:

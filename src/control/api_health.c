@@ -53,6 +53,13 @@ static void health_judge_ns(struct health *health, const struct subsystem *subsy
 	if (media_problem(ns->media, &problem))
 		health_add(health, true, "%s, namespace %u (%s): %s", subsystem->nqn, ns->nsid,
 			   ns->media->spec, problem.text);
+	if (media_is_another(ns->media))
+		health_add(
+			health, false,
+			"%s, namespace %u (%s): another file than the one that was served last "
+			"has this name: a copy of it, or something else; see to it that it is the "
+			"right one",
+			subsystem->nqn, ns->nsid, ns->media->spec);
 	if (ns->is_formatting)
 		health_add(health, false, "%s, namespace %u: is being formatted", subsystem->nqn,
 			   ns->nsid);
@@ -71,6 +78,13 @@ void api_health_get(struct api_call *call)
 		for (unsigned n = 0; n < subsystem->ns_count; n++)
 			health_judge_ns(&health, subsystem, &subsystem->namespaces[n]);
 	}
+	if (store_is_gone(daemon_store(call->api->daemon)))
+		health_add(&health, true,
+			   "the state store was deleted, moved or replaced while it is in use: "
+			   "changes "
+			   "are refused; save the configuration with weft ctl export, stop the "
+			   "target, "
+			   "then put its folder back or start it with what was saved");
 	for (unsigned i = 0; snapshot && i < snapshot->port_count; i++) {
 		struct net_addr bound;
 

@@ -453,6 +453,7 @@ static void daemon_end(struct reactor_msg *msg)
 {
 	struct daemon *daemon = container_of(msg, struct daemon, end_msg);
 
+	media_registry_measure(daemon->registry); /* a file that was deleted is missed now */
 	health_keep(daemon, true);
 	target_destroy(daemon->target);
 	daemon->target = NULL;

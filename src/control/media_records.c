@@ -21,9 +21,10 @@
 #include <string.h>
 
 #define RECORD_KIND   "image"
-#define RECORD_FORMAT "size=%" PRIu64 " block=%" PRIu32 " device=%u"
-#define RECORD_SCAN   "size=%" SCNu64 " block=%" SCNu32 " device=%u"
-#define RECORD_BYTES  96
+#define RECORD_FORMAT "size=%" PRIu64 " block=%" PRIu32 " device=%u inode=%" PRIu64 " born=%" PRIu64
+#define RECORD_SCAN   "size=%" SCNu64 " block=%" SCNu32 " device=%u inode=%" SCNu64 " born=%" SCNu64
+#define RECORD_LEAST  3 /* words that a record has, also of the version before */
+#define RECORD_BYTES  160
 
 struct expected {
 	struct list node;
@@ -84,7 +85,8 @@ static void record_recall(const struct target_keeper *keeper, const char *path,
 		return;
 	snprintf(text, sizeof(text), "%.*s", (int)bytes, (const char *)value);
 	free(value);
-	if (sscanf(text, RECORD_SCAN, &kept.size_bytes, &kept.block_bytes, &is_block_device) != 3) {
+	if (sscanf(text, RECORD_SCAN, &kept.size_bytes, &kept.block_bytes, &is_block_device,
+		   &kept.inode, &kept.born_ns) < RECORD_LEAST) {
 		log_warn("control", "%s: the size that was kept of it cannot be read", path);
 		return;
 	}
@@ -178,10 +180,11 @@ void media_record_keep(const struct target_keeper *keeper, const char *path,
 		return;
 	/* What is no longer served may have been lost, and then *kept does not tell. */
 	if (media && now.size_bytes == kept->size_bytes && now.block_bytes == kept->block_bytes &&
-	    now.is_block_device == kept->is_block_device)
+	    now.is_block_device == kept->is_block_device && now.inode == kept->inode &&
+	    now.born_ns == kept->born_ns)
 		return;
 	snprintf(text, sizeof(text), RECORD_FORMAT, now.size_bytes, now.block_bytes,
-		 now.is_block_device);
+		 now.is_block_device, now.inode, now.born_ns);
 	res = keeper->keep(keeper->arg, RECORD_KIND, path, media ? text : NULL,
 			   media ? strlen(text) : 0);
 	if (res == 0)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the state store knows of the files and devices that namespaces were served from: size, block
- * size and type. A start neither makes nor grows one of them (media/media.h, struct media_terms).
- * Control thread only; private to src/control.
+ * size, type and which file it was. A start neither makes nor grows one of them (media/media.h,
+ * struct media_terms). Control thread only; private to src/control.
  */
 #ifndef WEFT_CONTROL_MEDIA_RECORDS_H
 #define WEFT_CONTROL_MEDIA_RECORDS_H

@@ -517,10 +517,22 @@ static void store_measure(struct ns_store *store)
 	ns_live_set_used_bytes(ns_store_live(store), media_used_bytes(ns_store_media(store)));
 }
 
+/* What is wrong is logged when it is first seen. */
+static void store_look(struct ns_store *store)
+{
+	struct media_error problem;
+
+	(void)media_problem(ns_store_media(store), &problem);
+}
+
 void media_registry_measure(struct media_registry *registry)
 {
-	list_for_each(node, &registry->stores)
-		store_measure(list_entry(node, struct store_entry, entry.node)->store);
+	list_for_each(node, &registry->stores) {
+		struct ns_store *store = list_entry(node, struct store_entry, entry.node)->store;
+
+		store_measure(store);
+		store_look(store);
+	}
 }
 
 int media_registry_get(struct media_registry *registry, const struct media_wish *wish,

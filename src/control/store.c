@@ -151,6 +151,11 @@ static const char *remedy_of(int res)
 		return "restore it from a backup; or, to start anew and lose what it kept "
 		       "(changes, reservations, counters), move it aside together with "
 		       "its -wal and -shm";
+	case -ENOLINK:
+		return "nothing that changes now would outlive the target: save the configuration "
+		       "with weft ctl export, stop the target, then put the folder back as it was "
+		       "or "
+		       "start it with what was saved";
 	case -ENOTRECOVERABLE:
 		return "it may be kept all the same: the next start tells, unless another change "
 		       "can be made before; look at the disk";
@@ -164,7 +169,9 @@ int store_explain(const struct store *store, int res, const char *what,
 {
 	const char *why = store->db ? sqlite3_errmsg(store->db) : strerror(-res);
 
-	if (store->db && (sqlite3_errcode(store->db) & 0xff) == SQLITE_OK)
+	if (res == -ENOLINK)
+		why = "it was deleted, moved or replaced while it is in use";
+	else if (store->db && (sqlite3_errcode(store->db) & 0xff) == SQLITE_OK)
 		why = strerror(-res);
 	snprintf(ret_error->text, sizeof(ret_error->text), "%.400s: %s: %.120s; %s", store->path,
 		 what, why, remedy_of(res));
@@ -196,9 +203,19 @@ int store_run(struct store *store, sqlite3_stmt *stmt)
 	return res;
 }
 
+bool store_is_gone(const struct store *store)
+{
+	int has_moved = 0;
+
+	return sqlite3_file_control(store->db, "main", SQLITE_FCNTL_HAS_MOVED, &has_moved) ==
+		       SQLITE_OK &&
+	       has_moved;
+}
+
 int store_begin(struct store *store)
 {
-	return store_run(store, store->stmts[STMT_BEGIN]);
+	/* SQLite would go on with the file that has no name any more. */
+	return store_is_gone(store) ? -ENOLINK : store_run(store, store->stmts[STMT_BEGIN]);
 }
 
 /*
@@ -627,6 +644,8 @@ int store_keep(void *arg, const char *kind, const char *key, const void *value, 
 	sqlite3_stmt *stmt = store->stmts[value ? STMT_KEPT_SET : STMT_KEPT_DELETE];
 	int res;
 
+	if (!store->is_batch && store_is_gone(store))
+		return -ENOLINK;
 	sqlite3_bind_text(stmt, 1, kind, -1, SQLITE_STATIC);
 	sqlite3_bind_text(stmt, 2, key, -1, SQLITE_STATIC);
 	if (value)

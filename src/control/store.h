@@ -48,6 +48,9 @@ int store_open(const char *dir, const struct store_counters *first, struct store
 	       struct store_error *ret_error);
 void store_close(struct store *store);
 
+/* Its file was deleted, moved or replaced: every change fails with -ENOLINK. */
+bool store_is_gone(const struct store *store);
+
 void store_get_counters(const struct store *store, struct store_counters *ret_counters);
 int store_set_counters(struct store *store, const struct store_counters *counters,
 		       struct store_error *ret_error);

@@ -399,6 +399,8 @@ static void file_close(struct media *media)
 {
 	struct file_media *file = container_of(media, struct file_media, media);
 
+	if (file->backing->refs == 1)
+		file_mourn(file);
 	if (file->fd != file->backing->fd)
 		close(file->fd);
 	file_backing_put(file->backing);

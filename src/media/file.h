@@ -17,6 +17,8 @@ struct file_backing {
 	int fd;    /* holds the lock */
 	dev_t dev; /* which file it is */
 	ino_t inode;
+	bool had_name;  /* when it was opened: it is not one that never had any */
+	bool is_missed; /* it was seen to be deleted while it was served */
 	int member; /* of the cluster that shares the file (media/member_lock.h); -1: ours alone */
 };
 
@@ -26,6 +28,7 @@ struct file_media {
 	bool is_block_device;
 	bool may_exceed_size;          /* the file may be larger than size=, which is served */
 	bool has_set_aside;            /* PATH.lost is what was there before */
+	bool is_another;               /* than the one that was served last */
 	bool follows_size;             /* no size= was given: the file's own size counts */
 	_Atomic bool lacks_zero_range; /* learnt from the first refusal; saves asking again */
 	_Atomic bool lacks_nowait;     /* likewise: RWF_NOWAIT */
@@ -57,6 +60,16 @@ void file_backing_put(struct file_backing *backing);
 int file_check_size(struct file_media *file);
 /* Before a write: the same, but looks only once in a while, and where the write would hide it. */
 int file_check_write(struct file_media *file, const struct media_io *io);
+/* file_name.c: which file it is, for the record; nothing of a block device. */
+void file_identify(const struct file_media *file, struct media_record *ret_record);
+/* True where that cannot be known, and of a block device. */
+bool file_has_name(const struct file_media *file);
+/* Somebody deleted it, or renamed another over it, since it was opened. */
+bool file_is_deleted(const struct file_media *file);
+/* Compares it with what was served last. */
+void file_note_known(struct file_media *file, const char *path, const struct media_record *known);
+/* Before its last medium closes: says so when data go with it. */
+void file_mourn(const struct file_media *file);
 /* The same file once more, with or without direct I/O: 0 or -errno. */
 int file_set_direct(struct file_media *file, bool is_direct);
 

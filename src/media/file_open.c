@@ -495,6 +495,7 @@ static int backing_create(struct file_media *file, int member)
 	backing->dev = st.st_dev;
 	backing->inode = st.st_ino;
 	backing->member = member;
+	backing->had_name = file_has_name(file);
 	file->backing = backing;
 	return 0;
 }
@@ -618,6 +619,7 @@ bool media_file_record(const struct media *media, struct media_record *ret_recor
 					    .block_bytes = media->block_bytes,
 					    .has_type = true,
 					    .is_block_device = file->is_block_device};
+	file_identify(file, ret_record);
 	return true;
 }
 
@@ -648,6 +650,8 @@ int media_file_open(const struct media_spec *spec, struct media **ret_media,
 		free(file);
 		return res;
 	}
+	if (spec->known && !spec->is_recreated)
+		file_note_known(file, spec->path, spec->known);
 	*ret_media = &file->media;
 	return 0;
 }

@@ -115,6 +115,7 @@ int file_reopen(struct media *media, const struct media_spec *spec, struct media
 	if (!file)
 		return media_fail(ret_error, -ENOMEM, "out of memory");
 	file->may_exceed_size = before->may_exceed_size;
+	file->is_another = before->is_another;
 	file->backing = before->backing;
 	file->backing->refs++;
 	file->fd = file->backing->fd;

@@ -105,8 +105,16 @@ bool media_file_problem(struct media *media, struct media_error *ret_problem)
 {
 	struct file_media *file = container_of(media, struct file_media, media);
 
-	if (media->ops != &file_ops || file_check_size(file) == 0)
+	if (media->ops != &file_ops)
 		return false;
+	if (file_check_size(file) == 0) {
+		if (!file_is_deleted(file))
+			return false;
+		media_fail(ret_problem, -ESTALE,
+			   "the file was deleted, or replaced by another, while it is served: its "
+			   "data are gone when the target ends; copy them first, with weft copy");
+		return true;
+	}
 	media_fail(ret_problem, -EIO,
 		   "the file was cut from %llu to %llu bytes while it is served: restore it, then "
 		   "apply the configuration again",

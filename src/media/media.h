@@ -119,6 +119,8 @@ struct media_record {
 	uint32_t block_bytes; /* 0: not known */
 	bool has_type;        /* is_block_device counts */
 	bool is_block_device;
+	uint64_t inode;   /* which file it was; 0: not known */
+	uint64_t born_ns; /* likewise: since 1970 */
 };
 /* How a store is opened, beside what its spec says. */
 struct media_terms {
@@ -178,9 +180,11 @@ bool media_is_current(const struct media *media, const char *spec);
 /* Space that the store takes, at most its size: of a sparse file what is allocated. All of it where
  * that is not cheaply known (memory, block devices). */
 uint64_t media_used_bytes(struct media *media);
-/* What is wrong with the store beyond errors of single operations: a file that was cut short while
- * it is served. Looks at it. False: nothing is. */
+/* What is wrong with the store beyond errors of single operations: a file that was cut short or
+ * deleted while it is served. Looks at it. False: nothing is. */
 bool media_problem(struct media *media, struct media_error *ret_problem);
+/* Another file than the one that was served last has its name: a copy of it, or something else. */
+bool media_is_another(const struct media *media);
 /* Before the last close of a medium that was never served: takes back what opening it did to the
  * store, a file that was made, or grown. */
 void media_undo(struct media *media);

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which file a file medium is: whether somebody deleted it while it is served, and whether it is
+ * the one that was served last. A deleted file, which is also one that another was renamed over,
+ * works as before and is gone with the process; nothing but its count of names shows it.
+ *
+ * Control thread, or where the last medium of a file is closed. Nothing here waits: a remote file
+ * system is not asked, and no name is looked up.
+ */
+#include "media/file.h"
+#include "media/spec.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* What is not known is 0. */
+static void file_ask(int fd, struct statx *ret_stx)
+{
+	memset(ret_stx, 0, sizeof(*ret_stx));
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC,
+		  STATX_TYPE | STATX_NLINK | STATX_INO | STATX_BTIME, ret_stx) != 0)
+		memset(ret_stx, 0, sizeof(*ret_stx));
+}
+
+void file_identify(const struct file_media *file, struct media_record *ret_record)
+{
+	struct statx stx;
+
+	if (file->is_block_device)
+		return;
+	file_ask(file->fd, &stx);
+	if (stx.stx_mask & STATX_INO)
+		ret_record->inode = stx.stx_ino;
+	if (stx.stx_mask & STATX_BTIME)
+		ret_record->born_ns =
+			(uint64_t)stx.stx_btime.tv_sec * NS_PER_S + stx.stx_btime.tv_nsec;
+}
+
+bool file_has_name(const struct file_media *file)
+{
+	struct statx stx;
+
+	file_ask(file->fd, &stx);
+	return !S_ISREG(stx.stx_mode) || !(stx.stx_mask & STATX_NLINK) || stx.stx_nlink > 0;
+}
+
+bool file_is_deleted(const struct file_media *file)
+{
+	if (!file->backing->had_name || file_has_name(file))
+		return false;
+	if (!file->backing->is_missed)
+		log_error(
+			"media",
+			"%s: it was deleted, or replaced by another, while it is served: its data "
+			"are gone when the target ends; copy them first, with weft copy",
+			file->media.spec ? file->media.spec : "file");
+	file->backing->is_missed = true;
+	return true;
+}
+
+void file_note_known(struct file_media *file, const char *path, const struct media_record *known)
+{
+	struct media_record now = {0};
+
+	file_identify(file, &now);
+	file->is_another = (known->inode && now.inode && known->inode != now.inode) ||
+			   (known->born_ns && now.born_ns && known->born_ns != now.born_ns);
+	if (file->is_another)
+		log_warn("media",
+			 "%s: another file than the one that was served last has this name: a copy "
+			 "of it, or something else",
+			 path);
+}
+
+bool media_file_is_another(const struct media *media)
+{
+	return media->ops == &file_ops &&
+	       container_of(media, const struct file_media, media)->is_another;
+}
+
+void file_mourn(const struct file_media *file)
+{
+	if (file->backing->is_missed)
+		log_error("media",
+			  "%s: it was deleted while it was served, and is closed now: what was "
+			  "written to it is gone",
+			  file->media.spec ? file->media.spec : "file");
+}

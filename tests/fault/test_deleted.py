@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Files that somebody deletes or replaces while the target uses them. An image goes on working, and is
+gone with the process: health and log say so while the data can still be copied. A start that finds
+another file under the name warns. A state store that has lost its name takes no change, because
+none would outlive the target.
+"""
+
+import os
+import shutil
+import sys
+
+import store_world
+from store_world import World, quoted
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'wire'))
+import nvmetcp as n  # noqa: E402
+from tap import Tap  # noqa: E402
+from target import poll  # noqa: E402
+
+NQN = store_world.DEFAULT_NQN
+SUB = '/v1/subsystems/' + quoted(NQN)
+BLOCK = 4096
+DELETED = 'was deleted, or replaced by another'
+ANOTHER = 'another file than the one that was served last'
+GONE = 'deleted, moved or replaced while it is in use'
+
+
+def problems(world, severity):
+    return [problem['text'] for problem in world.call('GET', '/v1/health')[1]['problems']
+            if problem['severity'] == severity]
+
+
+def world_with_image():
+    world = World()
+    image = os.path.join(world.folder, 'one')
+    world.args = ['--listen', '127.0.0.1:%d' % world.port, '--ns', 'file:%s,size=1M' % image, '--ns', 'mem:1M']
+    return world, image
+
+
+def started(t, world, what):
+    return t.ok(world.start(shim=False), what + ': it starts', why=world.log())
+
+
+def replace(image):
+    """As editors and backup programs do it: a file of the same size is renamed over it."""
+    shutil.copyfile(image, image + '.new')
+    os.rename(image + '.new', image)
+
+
+def deleted_image(t, what, do):
+    world, image = world_with_image()
+    try:
+        started(t, world, what)
+        with n.Host(('127.0.0.1', world.port), NQN) as host:
+            t.eq(problems(world, 'error'), [], what + ': all is well before')
+            do(image)
+            t.ok(poll(lambda: DELETED in world.log()), what + ': the log says so, unasked', why=world.log())
+            host.queue().put(1, 0, b'\x11' * BLOCK, BLOCK)
+            t.eq(bytes(host.queue(2).read(1, 0, 1, BLOCK).data)[:1], b'\x11', what + ': the data can still be copied')
+        texts = problems(world, 'error')
+        t.ok(len(texts) == 1 and DELETED in texts[0] and image in texts[0] and 'weft copy' in texts[0],
+             what + ': health tells file and remedy', why=str(texts))
+        world.change('PATCH', SUB + '/namespaces/1', {'media': 'file:%s,size=2M' % image})
+        t.eq(len(problems(world, 'error')), 1, what + ': also after it has grown')
+        t.eq(world.log().count(DELETED), 1, what + ': logged once')
+        world.stop()
+        t.ok('what was written to it is gone' in world.log(), what + ': the end says that the data are gone',
+             why=world.log())
+        if started(t, world, what + ', again'):
+            texts = problems(world, 'error')
+            t.ok(len(texts) == 1 and image in texts[0], what + ': what is missing or shorter at the start is lost', why=str(texts))
+    finally:
+        world.remove()
+
+
+def renamed_image(t):
+    """It has another name: nothing is lost, and nothing is said."""
+    world, image = world_with_image()
+    try:
+        started(t, world, 'renamed')
+        os.rename(image, image + '.moved')
+        t.eq(problems(world, 'error'), [], 'renamed: the data have a name')
+        world.stop()
+        t.ok('is gone' not in world.log(), 'renamed: nothing is gone', why=world.log())
+    finally:
+        world.remove()
+
+
+def removed_namespace(t):
+    """Deleted by us, with its namespace: no loss."""
+    world = World()
+    pool = os.path.join(world.folder, 'pool')
+    os.mkdir(pool)
+    world.args = ['--listen', '127.0.0.1:%d' % world.port, '--ns', 'mem:1M']
+    try:
+        started(t, world, 'own files')
+        image = os.path.join(pool, 'image')
+        world.change('POST', SUB + '/namespaces', {'nsid': 7, 'media': 'file:%s,size=1M' % image})
+        world.change('DELETE', SUB + '/namespaces/7')
+        os.unlink(image)
+        world.stop()
+        t.eq([word for word in (DELETED, 'is gone') if word in world.log()], [], 'own files: no alarm')
+    finally:
+        world.remove()
+
+
+def another_at_start(t):
+    world, image = world_with_image()
+    try:
+        started(t, world, 'another')
+        world.stop()
+        started(t, world, 'the same')
+        t.eq(problems(world, 'warning'), [], 'the same file: no warning')
+        world.stop()
+        replace(image)
+        started(t, world, 'another')
+        texts = problems(world, 'warning')
+        t.ok(len(texts) == 1 and ANOTHER in texts[0] and image in texts[0], 'another file: health warns', why=str(texts))
+        t.ok(world.says(ANOTHER), 'another file: the log warns', why=world.log())
+        t.eq(problems(world, 'error'), [], 'another file: it is served')
+        world.stop()
+        started(t, world, 'another, once more')
+        t.eq(problems(world, 'warning'), [], 'another file: it is the known one from then on')
+    finally:
+        world.remove()
+
+
+def delete_store(world):
+    for name in ('weft.db', 'weft.db-wal', 'weft.db-shm'):
+        os.unlink(os.path.join(world.state, name))
+
+
+def replace_store(world):
+    path = os.path.join(world.state, 'weft.db')
+    replace(path)
+
+
+def lost_store(t, what, do):
+    world, _ = world_with_image()
+    try:
+        started(t, world, what)
+        before = world.document()
+        do(world)
+        status, answer = world.call('POST', SUB + '/namespaces', {'nsid': 9, 'media': 'mem:1M'})
+        t.ok(status >= 500 and GONE in str(answer) and 'export' in str(answer), what + ': a change is refused, with the remedy',
+             why='%s %s' % (status, answer))
+        t.eq(world.document(), before, what + ': nothing has changed')
+        texts = problems(world, 'error')
+        t.ok(len(texts) == 1 and 'state store' in texts[0] and 'export' in texts[0], what + ': health is red', why=str(texts))
+        try:
+            world.reserve()
+            t.ok(False, what + ': a reservation that must persist is refused')
+        except RuntimeError:
+            t.ok(True, what + ': a reservation that must persist is refused')
+        with n.Host(('127.0.0.1', world.port), NQN) as host:
+            host.queue().put(1, 0, b'\x22' * BLOCK, BLOCK)
+            t.eq(bytes(host.queue(2).read(1, 0, 1, BLOCK).data)[:1], b'\x22', what + ': I/O goes on')
+        t.eq(world.stop(), 1, what + ': it ends, and says that something was not kept')
+    finally:
+        world.remove()
+
+
+def main():
+    t = Tap()
+    for name, part in (
+            ('deleted', lambda: deleted_image(t, 'deleted', os.unlink)),
+            ('replaced', lambda: deleted_image(t, 'replaced', replace)),
+            ('renamed', lambda: renamed_image(t)),
+            ('own files', lambda: removed_namespace(t)),
+            ('another', lambda: another_at_start(t)),
+            ('store deleted', lambda: lost_store(t, 'store deleted', delete_store)),
+            ('store replaced', lambda: lost_store(t, 'store replaced', replace_store))):
+        with t.guard(name):
+            part()
+    sys.exit(t.done())
+
+
+main()
