@@ -23,7 +23,7 @@
 #define STEP_BUSY_NS     (2 * NS_PER_MS)
 #define BACKOFF_MIN_MS   20
 #define BACKOFF_MAX_MS   1000
-#define RESET_GIVE_UP_NS (30 * NS_PER_S) /* a live peer whose media hang */
+#define RESET_GIVE_UP_NS (30 * NS_PER_S) /* from the question, whatever the peer does */
 #define FENCE_GIVE_UP_NS (10 * NS_PER_S) /* nobody lets go of the locks */
 
 static uint64_t now_of(const struct peer *peer)
@@ -262,23 +262,41 @@ static void waiting_send(struct peer *peer)
 	       (asked = asked_free(peer))) {
 		asked->reset = list_entry(list_pop_front(&peer->waiting), struct ctrl_reset, node);
 		asked->id = ++peer->next_id;
-		asked->sent_ns = now_of(peer);
 		reset_send(peer, asked);
 	}
 }
 
-/* It is alive and works on it, but does not get ahead. */
-static void asked_give_up(struct peer *peer)
+static bool reset_is_late(const struct peer *peer, const struct ctrl_reset *reset)
+{
+	return now_of(peer) - reset->asked_ns >= RESET_GIVE_UP_NS;
+}
+
+static void reset_give_up(const struct peer *peer, struct ctrl_reset *reset)
+{
+	log_warn("control", "peer %s: controller %u could not be reset in time", peer->config->name,
+		 reset->cntlid);
+	peer_reset_end(reset, CTRL_RESET_FAILED);
+}
+
+/* The bound of every reset, sent or not: the peer works on it and does not get ahead, or we get too
+ * little CPU to judge the peer. */
+static void late_give_up(struct peer *peer)
 {
 	for (unsigned i = 0; i < PEER_ASKED_MAX; i++) {
 		struct ctrl_reset *reset = peer->asked[i].reset;
 
-		if (!reset || now_of(peer) - peer->asked[i].sent_ns < RESET_GIVE_UP_NS)
+		if (!reset || !reset_is_late(peer, reset))
 			continue;
 		peer->asked[i].reset = NULL;
-		log_warn("control", "peer %s: controller %u could not be reset in time",
-			 peer->config->name, reset->cntlid);
-		peer_reset_end(reset, CTRL_RESET_FAILED);
+		reset_give_up(peer, reset);
+	}
+	list_for_each_safe(node, &peer->waiting) {
+		struct ctrl_reset *reset = list_entry(node, struct ctrl_reset, node);
+
+		if (!reset_is_late(peer, reset))
+			continue;
+		list_remove(&reset->node);
+		reset_give_up(peer, reset);
 	}
 }
 
@@ -427,6 +445,11 @@ static void resets_go_on(struct peer *peer)
 	if (now_of(peer) - peer->stepped_ns > answer_ns(peer) / 2)
 		peer->owed_since_ns = now_of(peer);
 	peer->stepped_ns = now_of(peer);
+	late_give_up(peer);
+	if (!has_resets(peer)) {
+		peer_fence_end(peer);
+		return;
+	}
 	/* Killed, or its link is gone: its locks tell. A peer that is up is asked. */
 	if ((!is_up || peer->is_killed) && dead_end(peer))
 		return;
@@ -440,9 +463,11 @@ static void resets_go_on(struct peer *peer)
 		peer->process_seen_ns = 0;
 	if (silent_ns(peer) > answer_ns(peer))
 		return;
-	peer->waits_for_fence = false;
+	/* When it was us who did not run, the wait for a silent peer goes on: it would never end on
+	 * a busy machine. */
+	if (is_up && peer->link.heard_ns > peer->fence_began_ns)
+		peer->waits_for_fence = false;
 	waiting_send(peer);
-	asked_give_up(peer);
 }
 
 /* ---- time -------------------------------------------------------------------------------------
@@ -490,8 +515,11 @@ static void peer_step(struct reactor_timer *timer)
 void peer_ask_reset(struct peer *peer, struct ctrl_reset *reset)
 {
 	peer->info.resets_asked++;
-	if (!has_resets(peer))
+	reset->asked_ns = now_of(peer);
+	if (!has_resets(peer)) {
 		peer->owed_since_ns = peer->stepped_ns = now_of(peer);
+		peer->waits_for_fence = false;
+	}
 	list_push_back(&peer->waiting, &reset->node);
 	reactor_timer_arm(&peer->timer, now_of(peer));
 }

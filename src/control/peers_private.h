@@ -18,7 +18,6 @@
 struct peer_asked {
 	struct ctrl_reset *reset; /* NULL: free */
 	uint64_t id;
-	uint64_t sent_ns;
 };
 
 /* ---- peer_process.c -------------------------------------------------------------------------- */

@@ -40,6 +40,7 @@ struct ctrl_reset {
 	struct target *target;
 	struct ctrl *ctrl; /* from here until done: the impacted one, registered meanwhile */
 	enum ctrl_reset_result result;
+	uint64_t asked_ns; /* of a peer: when it was asked for; clock of the reactor of the peers */
 	struct list node;
 	struct reactor_msg msg;
 };

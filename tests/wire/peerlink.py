@@ -170,6 +170,16 @@ def reset_submit(host, who):
                              cdw13=who.cirn >> 32)
 
 
+def reset_state(host, who):
+    """The state of it in the log 1Eh; None while it runs."""
+    page = bytes(host.admin.get_log(LOG_RESET, 8 + 8 * 32, rae=1).data)
+    for at in range(struct.unpack_from('<H', page)[0]):
+        cntlid, ciu, state = struct.unpack_from('<HBxxxB', page, 8 + 8 * at)
+        if (cntlid, ciu) == (who.cntlid, who.ciu) and state != PROGRESS:
+            return state
+    return None
+
+
 def reset(host, who):
     """What becomes of it: the state of the log 1Eh, once it is over."""
     cmd = host.admin.wait(reset_submit(host, who))
@@ -177,15 +187,7 @@ def reset(host, who):
         return cmd.status
     if cmd.dw0 & 1:
         return SUCCESS
-
-    def over():
-        page = bytes(host.admin.get_log(LOG_RESET, 8 + 8 * 32, rae=1).data)
-        for at in range(struct.unpack_from('<H', page)[0]):
-            cntlid, ciu, state = struct.unpack_from('<HBxxxB', page, 8 + 8 * at)
-            if (cntlid, ciu) == (who.cntlid, who.ciu) and state != PROGRESS:
-                return state
-        return None
-    return target.poll(over)
+    return target.poll(lambda: reset_state(host, who))
 
 
 def host_of(member):
