@@ -10,6 +10,7 @@
 #include "control/http.h"
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "control/http_conn.h"
 
@@ -143,21 +144,21 @@ static void deadline_set(struct http_conn *conn, uint64_t after_ms)
 
 static void conn_deadline(struct http_server *server, struct http_conn *conn, uint64_t after_ms)
 {
-	pthread_mutex_lock(&server->lock);
+	lock_take(&server->lock);
 	if (conn)
 		deadline_set(conn, after_ms);
-	pthread_mutex_unlock(&server->lock);
+	lock_release(&server->lock);
 }
 
 /* What the headers of a request have shown. */
 static void conn_trust(struct http_server *server, struct http_conn *conn, bool is_trusted)
 {
-	pthread_mutex_lock(&server->lock);
+	lock_take(&server->lock);
 	if (conn) {
 		conn->is_trusted = is_trusted;
 		conn->is_busy = is_trusted;
 	}
-	pthread_mutex_unlock(&server->lock);
+	lock_release(&server->lock);
 }
 
 static void response_header(struct MHD_Response *response, const char *name, const char *value)
@@ -215,10 +216,10 @@ static void request_resume(struct http_private *private)
 	private->is_answered = true;
 	private->phase = PHASE_ANSWERED;
 	list_remove(&private->node);
-	pthread_mutex_lock(&server->lock);
+	lock_take(&server->lock);
 	server->answering++;
 	private->is_answer_counted = true;
-	pthread_mutex_unlock(&server->lock);
+	lock_release(&server->lock);
 	MHD_resume_connection(private->connection);
 }
 
@@ -247,10 +248,10 @@ static void request_arrived(struct reactor_msg *msg)
 	bool is_stopping;
 
 	list_push_back(&server->open, &private->node);
-	pthread_mutex_lock(&server->lock);
+	lock_take(&server->lock);
 	server->posted--;
 	is_stopping = server->is_stopping;
-	pthread_mutex_unlock(&server->lock);
+	lock_release(&server->lock);
 	if (!is_stopping) {
 		server->handle(server->arg, &private->request);
 		return;
@@ -312,7 +313,7 @@ static void mhd_completed(void *cls, struct MHD_Connection *connection, void **c
 	if (!private)
 		return;
 	server = private->server;
-	pthread_mutex_lock(&server->lock);
+	lock_take(&server->lock);
 	if (private->is_answer_counted) {
 		server->answering--;
 		pthread_cond_signal(&server->answered);
@@ -321,7 +322,7 @@ static void mhd_completed(void *cls, struct MHD_Connection *connection, void **c
 		private->conn->is_busy = false;
 		deadline_set(private->conn, HTTP_HEADER_TIMEOUT_MS);
 	}
-	pthread_mutex_unlock(&server->lock);
+	lock_release(&server->lock);
 	request_put(private);
 	*con_cls = NULL;
 }
@@ -390,7 +391,7 @@ static enum MHD_Result mhd_on_complete(struct http_private *private)
 		return mhd_refuse(private, MHD_HTTP_CONTENT_TOO_LARGE,
 				  "the body is larger than 16 MiB");
 	conn_deadline(server, private->conn, NO_DEADLINE);
-	pthread_mutex_lock(&server->lock);
+	lock_take(&server->lock);
 	is_stopping = server->is_stopping;
 	if (!is_stopping) {
 		private->phase = PHASE_HANDLED;
@@ -399,7 +400,7 @@ static enum MHD_Result mhd_on_complete(struct http_private *private)
 		MHD_suspend_connection(private->connection);
 		reactor_post(server->control, &private->msg, request_arrived);
 	}
-	pthread_mutex_unlock(&server->lock);
+	lock_release(&server->lock);
 	return is_stopping
 		       ? mhd_refuse(private, MHD_HTTP_SERVICE_UNAVAILABLE, "the target is stopping")
 		       : MHD_YES;
@@ -448,7 +449,7 @@ static void reaper_fire(struct reactor_timer *timer)
 	struct http_server *server = container_of(timer, struct http_server, reaper);
 	uint64_t now_ns = clock_monotonic_ns();
 
-	pthread_mutex_lock(&server->lock);
+	lock_take(&server->lock);
 	list_for_each(node, &server->conns) {
 		struct http_conn *conn = list_entry(node, struct http_conn, node);
 
@@ -461,7 +462,7 @@ static void reaper_fire(struct reactor_timer *timer)
 	server->is_reaper_running = !list_empty(&server->conns) && !server->is_stopping;
 	if (server->is_reaper_running)
 		reactor_timer_arm(timer, now_ns + REAPER_STEP_NS);
-	pthread_mutex_unlock(&server->lock);
+	lock_release(&server->lock);
 }
 
 static void reaper_start(struct reactor_msg *msg)
@@ -469,10 +470,10 @@ static void reaper_start(struct reactor_msg *msg)
 	struct http_server *server = container_of(msg, struct http_server, reaper_msg);
 	bool is_stopping;
 
-	pthread_mutex_lock(&server->lock);
+	lock_take(&server->lock);
 	server->posted--;
 	is_stopping = server->is_stopping;
-	pthread_mutex_unlock(&server->lock);
+	lock_release(&server->lock);
 	if (is_stopping)
 		stop_when_quiet(server);
 	else
@@ -529,7 +530,7 @@ static void mhd_conn_started(struct http_listener *listener, struct MHD_Connecti
 	conn->needs_token = listener->needs_token;
 	conn_peer(connection, &conn->peer);
 	deadline_set(conn, HTTP_HEADER_TIMEOUT_MS);
-	pthread_mutex_lock(&server->lock);
+	lock_take(&server->lock);
 	list_push_back(&server->conns, &conn->node);
 	room_make(server, conn);
 	if (!server->is_reaper_running && !server->is_stopping) {
@@ -537,7 +538,7 @@ static void mhd_conn_started(struct http_listener *listener, struct MHD_Connecti
 		server->posted++;
 		reactor_post(server->control, &server->reaper_msg, reaper_start);
 	}
-	pthread_mutex_unlock(&server->lock);
+	lock_release(&server->lock);
 }
 
 static void mhd_conn_notify(void *cls, struct MHD_Connection *connection, void **socket_context,
@@ -553,9 +554,9 @@ static void mhd_conn_notify(void *cls, struct MHD_Connection *connection, void *
 	conn = *socket_context;
 	if (!conn)
 		return;
-	pthread_mutex_lock(&listener->server->lock);
+	lock_take(&listener->server->lock);
 	list_remove(&conn->node);
-	pthread_mutex_unlock(&listener->server->lock);
+	lock_release(&listener->server->lock);
 	free(conn);
 	*socket_context = NULL;
 }
@@ -633,9 +634,9 @@ static void server_free(struct http_server *server)
 
 static void listeners_quiesce(struct http_server *server)
 {
-	pthread_mutex_lock(&server->lock);
+	lock_take(&server->lock);
 	server->is_stopping = true;
-	pthread_mutex_unlock(&server->lock);
+	lock_release(&server->lock);
 	if (server->socket_path)
 		unlink(server->socket_path);
 	/* The descriptor stays open until the thread has ended. */
@@ -658,7 +659,7 @@ int http_server_start(const struct http_options *options, struct http_server **r
 	server->arg = options->arg;
 	list_init(&server->open);
 	list_init(&server->conns);
-	pthread_mutex_init(&server->lock, NULL);
+	lock_init(&server->lock);
 	pthread_cond_init(&server->answered, NULL);
 	reactor_timer_init(server->control, &server->reaper, reaper_fire);
 	res = listeners_start(server, options, ret_error);
@@ -683,11 +684,11 @@ static void answers_wait(struct http_server *server)
 
 	clock_gettime(CLOCK_REALTIME, &deadline);
 	deadline.tv_sec += STOP_WAIT_S;
-	pthread_mutex_lock(&server->lock);
+	lock_take(&server->lock);
 	while (server->answering > 0 &&
 	       pthread_cond_timedwait(&server->answered, &server->lock, &deadline) == 0)
 		;
-	pthread_mutex_unlock(&server->lock);
+	lock_release(&server->lock);
 }
 
 static void stop_when_quiet(struct http_server *server)
@@ -696,9 +697,9 @@ static void stop_when_quiet(struct http_server *server)
 	void *arg = server->stopped_arg;
 	unsigned posted;
 
-	pthread_mutex_lock(&server->lock);
+	lock_take(&server->lock);
 	posted = server->posted;
-	pthread_mutex_unlock(&server->lock);
+	lock_release(&server->lock);
 	if (posted > 0)
 		return;
 	list_for_each_safe(node, &server->open) {

@@ -16,6 +16,7 @@
 #include "host/join.h"
 
 #include "base/check.h"
+#include "base/lock.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -57,7 +58,7 @@ struct join *join_create(void)
 	if (join == NULL)
 		return NULL;
 	atomic_init(&join->refs, 1);
-	pthread_mutex_init(&join->lock, NULL);
+	lock_init(&join->lock);
 	list_init(&join->ctrls);
 	list_init(&join->replaced);
 	return join;
@@ -114,14 +115,14 @@ int join_ctrl_add(struct join *join, struct join_ctrl *ctrl, const struct net_ad
 {
 	unsigned place;
 
-	pthread_mutex_lock(&join->lock);
+	lock_take(&join->lock);
 	place = addr_place(join, addr);
 	if (place < JOIN_ADDRS_MAX) {
 		*ctrl = (struct join_ctrl){.addr_index = place};
 		join->addrs[place].users++;
 		list_push_back(&join->ctrls, &ctrl->node);
 	}
-	pthread_mutex_unlock(&join->lock);
+	lock_release(&join->lock);
 	return place < JOIN_ADDRS_MAX ? 0 : -ENOSPC;
 }
 
@@ -137,7 +138,7 @@ static void ctrl_end(struct join *join, struct join_ctrl *ctrl)
 
 void join_ctrl_remove(struct join *join, struct join_ctrl *ctrl)
 {
-	pthread_mutex_lock(&join->lock);
+	lock_take(&join->lock);
 	ctrl_end(join, ctrl);
 	list_remove(&ctrl->node);
 	/* The index will be another address's. */
@@ -145,14 +146,14 @@ void join_ctrl_remove(struct join *join, struct join_ctrl *ctrl)
 		for (unsigned i = 0; i < join->ns_count; i++)
 			join->nss[i]->vouchers &= ~(1ull << ctrl->addr_index);
 	}
-	pthread_mutex_unlock(&join->lock);
+	lock_release(&join->lock);
 }
 
 void join_ctrl_leave(struct join *join, struct join_ctrl *ctrl)
 {
-	pthread_mutex_lock(&join->lock);
+	lock_take(&join->lock);
 	ctrl_end(join, ctrl);
-	pthread_mutex_unlock(&join->lock);
+	lock_release(&join->lock);
 }
 
 bool join_same_subsystem(const struct ctrl_identity *a, const struct ctrl_identity *b)
@@ -258,7 +259,7 @@ int join_ctrl_enter(struct join *join, struct join_ctrl *ctrl, const struct ctrl
 {
 	int res;
 
-	pthread_mutex_lock(&join->lock);
+	lock_take(&join->lock);
 	ctrl_end(join, ctrl);
 	res = word_judge(join, ctrl, identity, why);
 	if (res == 0)
@@ -271,7 +272,7 @@ int join_ctrl_enter(struct join *join, struct join_ctrl *ctrl, const struct ctrl
 		/* Else two addresses of a target that was replaced would refuse each other. */
 		ctrl->has_word = false;
 	}
-	pthread_mutex_unlock(&join->lock);
+	lock_release(&join->lock);
 	return res;
 }
 
@@ -450,24 +451,24 @@ int join_ns_see(struct join *join, const struct join_ctrl *ctrl, const struct jo
 {
 	int res;
 
-	pthread_mutex_lock(&join->lock);
+	lock_take(&join->lock);
 	res = ns_see(join, ctrl, sight, ret_ns, why);
-	pthread_mutex_unlock(&join->lock);
+	lock_release(&join->lock);
 	return res;
 }
 
 void join_ns_unsee(struct join *join, const struct join_ctrl *ctrl, struct join_ns *ns)
 {
-	pthread_mutex_lock(&join->lock);
+	lock_take(&join->lock);
 	ns->vouchers &= ~(1ull << ctrl->addr_index);
-	pthread_mutex_unlock(&join->lock);
+	lock_release(&join->lock);
 }
 
 void join_ns_gone(struct join *join, struct join_ns *ns)
 {
 	unsigned place;
 
-	pthread_mutex_lock(&join->lock);
+	lock_take(&join->lock);
 	place = ns_place(join, ns->nsid);
 	/* Without identifiers nothing would show that what comes back is something else. */
 	if (ns->vouchers == 0 && !has_id(&ns->identity) && place < join->ns_count &&
@@ -478,5 +479,5 @@ void join_ns_gone(struct join *join, struct join_ns *ns)
 		list_push_back(&join->replaced, &ns->node);
 		atomic_store_explicit(&ns->is_replaced, true, memory_order_release);
 	}
-	pthread_mutex_unlock(&join->lock);
+	lock_release(&join->lock);
 }
