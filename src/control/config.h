@@ -45,6 +45,8 @@ void config_errors_add(struct config_errors *errors, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 /* One line each, then how many were left out. */
 void config_errors_print(const struct config_errors *errors, FILE *out);
+/* The same in the log, each line behind `what`. */
+void config_errors_log(const char *what, const struct config_errors *errors);
 
 struct config_ns {
 	uint32_t nsid;

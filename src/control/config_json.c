@@ -7,6 +7,8 @@
  */
 #include "control/config_json.h"
 
+#include "base/log.h"
+
 #include "base/text.h"
 #include "wire/nqn.h"
 
@@ -39,6 +41,16 @@ void config_errors_print(const struct config_errors *errors, FILE *out)
 	}
 	if (errors->count > kept)
 		fprintf(out, "  ... and %u more\n", errors->count - kept);
+}
+
+void config_errors_log(const char *what, const struct config_errors *errors)
+{
+	unsigned kept = errors->count < CONFIG_ERRORS_MAX ? errors->count : CONFIG_ERRORS_MAX;
+
+	for (unsigned i = 0; i < kept; i++)
+		log_error("control", "%s: %s", what, errors->texts[i]);
+	if (errors->count > kept)
+		log_error("control", "%s: ... and %u errors more", what, errors->count - kept);
 }
 
 size_t config_cursor_enter(struct config_cursor *at, const char *key, size_t index)

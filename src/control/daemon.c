@@ -112,16 +112,6 @@ void daemon_get_facts(const struct daemon *daemon, struct daemon_facts *ret_fact
 	};
 }
 
-static void errors_log(const char *what, const struct config_errors *errors)
-{
-	unsigned kept = errors->count < CONFIG_ERRORS_MAX ? errors->count : CONFIG_ERRORS_MAX;
-
-	for (unsigned i = 0; i < kept; i++)
-		log_error("control", "%s: %s", what, errors->texts[i]);
-	if (errors->count > kept)
-		log_error("control", "%s: ... and %u errors more", what, errors->count - kept);
-}
-
 /* ---- changes of configuration --------------------------------------------------------------- */
 
 void daemon_change(struct daemon *daemon, const struct change *change)
@@ -141,7 +131,7 @@ static void private_done(void *arg, struct change_result *result)
 	if (result->res == -ESHUTDOWN)
 		return;
 	if (result->res < 0)
-		errors_log("nothing was changed", &result->errors);
+		config_errors_log("nothing was changed", &result->errors);
 	daemon->private_applied(daemon, result->res, daemon->private_arg);
 }
 
@@ -191,7 +181,7 @@ static void reload_tell(const struct daemon *daemon, bool is_same, int res,
 		log_info("control", "%s is in force", path);
 		return;
 	}
-	errors_log(path, errors);
+	config_errors_log(path, errors);
 	log_error("control", "%s was not applied; the old configuration stays", path);
 }
 
@@ -327,7 +317,7 @@ static void started(void *arg, struct change_result *result)
 	struct daemon *daemon = arg;
 
 	if (result->res < 0 && result->res != -ESHUTDOWN) {
-		errors_log("cannot start", &result->errors);
+		config_errors_log("cannot start", &result->errors);
 		daemon_stop(daemon, 1);
 		return;
 	}
@@ -393,7 +383,7 @@ static int hold_edit(json_t *document, void *arg, struct config_errors *errors)
 static void hold_done(void *arg, struct change_result *result)
 {
 	if (result->res < 0 && result->res != -ESHUTDOWN)
-		errors_log("an ANA group stays in \"change\"", &result->errors);
+		config_errors_log("an ANA group stays in \"change\"", &result->errors);
 }
 
 /* What follows from time alone: groups that were in `change` for too long, and, while somebody may
@@ -666,7 +656,7 @@ static int peers_make(struct daemon *daemon, struct target_config *config)
 			config_errors_add(&errors, "cluster: %s", strerror(-res));
 	}
 	if (res < 0) {
-		errors_log("cannot start", &errors);
+		config_errors_log("cannot start", &errors);
 		return res;
 	}
 	config->cntlid_first = cluster->peers.cntlid_first;

@@ -123,14 +123,6 @@ void start_hash_flags(const struct config_flags *flags, char ret_hash[STORE_HASH
 /* ---- the saved state --------------------------------------------------------------------------
  */
 
-static void errors_log(const char *what, const struct config_errors *errors)
-{
-	unsigned kept = errors->count < CONFIG_ERRORS_MAX ? errors->count : CONFIG_ERRORS_MAX;
-
-	for (unsigned i = 0; i < kept; i++)
-		log_error("control", "%s: %s", what, errors->texts[i]);
-}
-
 static int kept_load(const json_t *kept, struct config **ret_config, struct config_errors *errors)
 {
 	json_t *document = json_deep_copy(kept);
@@ -203,7 +195,7 @@ static int identify(struct config *config, const struct config *known)
 	int res = config_identify(config, known, &errors);
 
 	if (res < 0)
-		errors_log("the configuration", &errors);
+		config_errors_log("the configuration", &errors);
 	return res;
 }
 
@@ -269,7 +261,7 @@ static int merge_make(const struct start *start, const struct config *kept,
 	if (res == 0)
 		res = config_check_transition(kept, *ret_config, &errors);
 	if (res < 0)
-		errors_log(source_name(options), &errors);
+		config_errors_log(source_name(options), &errors);
 	json_decref(document);
 	return res;
 }
@@ -324,7 +316,7 @@ static int source_settle(struct store *store, const struct daemon_options *optio
 static int unreadable_settle(struct store *store, const struct daemon_options *options,
 			     const struct config_errors *errors, struct start *start)
 {
-	errors_log("the saved state", errors);
+	config_errors_log("the saved state", errors);
 	if (options->start == DAEMON_RESET) {
 		int res = identify(start->config, NULL);
 

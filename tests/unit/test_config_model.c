@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define NQN_A "nqn.2026-11.io.weft:a"
 #define NQN_B "nqn.2026-11.io.weft:b"
@@ -464,6 +465,44 @@ static void members_of_a_cluster_are_given_theirs(void)
 		     "into the documents of all members: \"serial\": \"");
 }
 
+/* Standard error as a file; what it was before. */
+static int stderr_take(FILE *file)
+{
+	int before = dup(STDERR_FILENO);
+
+	CHECK(file && before >= 0 && dup2(fileno(file), STDERR_FILENO) >= 0);
+	return before;
+}
+
+/* Each error is one line, and those that were not kept are counted. */
+static void errors_are_logged_line_by_line(void)
+{
+	static const unsigned counts[] = {0, 1, CONFIG_ERRORS_MAX, CONFIG_ERRORS_MAX + 3};
+
+	for (unsigned i = 0; i < ARRAY_LEN(counts); i++) {
+		FILE *file = tmpfile();
+		int before = stderr_take(file);
+		unsigned lines = 0;
+		char line[512], want[64];
+
+		errors.count = 0;
+		for (unsigned n = 0; n < counts[i]; n++)
+			config_errors_add(&errors, "mistake %u", n);
+		config_errors_log("a document", &errors);
+		CHECK(dup2(before, STDERR_FILENO) >= 0 && close(before) == 0);
+		rewind(file);
+		for (; fgets(line, sizeof(line), file); lines++) {
+			snprintf(want, sizeof(want), "a document: mistake %u\n", lines);
+			if (lines == CONFIG_ERRORS_MAX)
+				snprintf(want, sizeof(want), "a document: ... and 3 errors more\n");
+			EXPECT_THAT(strstr(line, want), "line %u of %u: %s", lines, counts[i],
+				    line);
+		}
+		EXPECT_EQ(counts[i] > CONFIG_ERRORS_MAX ? CONFIG_ERRORS_MAX + 1 : counts[i], lines);
+		fclose(file);
+	}
+}
+
 int main(void)
 {
 	TAP_RUN(export_reads_back_the_same);
@@ -481,5 +520,6 @@ int main(void)
 	TAP_RUN(a_derived_uuid_of_memory_is_forgotten);
 	TAP_RUN(a_given_identity_may_not_be_anothers);
 	TAP_RUN(members_of_a_cluster_are_given_theirs);
+	TAP_RUN(errors_are_logged_line_by_line);
 	return tap_end();
 }
