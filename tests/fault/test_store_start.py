@@ -252,6 +252,7 @@ def files(t):
         world.process.send_signal(signal.SIGHUP)
         poll(lambda: 'was not applied' in world.log())
         t.eq(len(nqns(world)), 3, 'SIGHUP with a mistake: the state stays')
+        t.ok('%s: subsytems' % path in world.log(), 'and the log has the mistake', why=world.log())
         world.stop()
         t.ok(not world.start(shim=False) and 'subsytems' in world.log(),
              'a start with a mistake is refused', why=world.log())

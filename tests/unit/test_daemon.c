@@ -460,9 +460,22 @@ static void on_private_gone(struct daemon *daemon, int res, void *arg)
 
 	EXPECT_EQ(0, res);
 	look(run);
-	EXPECT_EQ(1, run->subsystem_count);
-	EXPECT_EQ(run->generation_first, daemon_generation(daemon));
+	EXPECT_EQ(2, run->subsystem_count);
+	EXPECT_EQ(run->generation_first + 1, daemon_generation(daemon));
 	daemon_stop(daemon, 0);
+}
+
+/* A change of the document leaves what stands beside it alone. */
+static void on_changed_beside(void *arg, struct change_result *result)
+{
+	struct run *run = arg;
+
+	EXPECT_EQ(0, result->res);
+	look(run);
+	EXPECT_EQ(3, run->subsystem_count);
+	EXPECT(snapshot_find_subsystem(target_snapshot(daemon_target(run->daemon)),
+				       "nqn.2026-11.io.weft:p") != NULL);
+	daemon_set_private(run->daemon, NULL, on_private_gone, run);
 }
 
 static void on_private_set(struct daemon *daemon, int res, void *arg)
@@ -477,7 +490,10 @@ static void on_private_set(struct daemon *daemon, int res, void *arg)
 	EXPECT(text && !strstr(text, "io.weft:p"));
 	free(text);
 	json_decref(document);
-	daemon_set_private(daemon, NULL, on_private_gone, run);
+	daemon_change(daemon, &(struct change){.edit = edit_add_b,
+					       .done = on_changed_beside,
+					       .arg = run,
+					       .origin = "test"});
 }
 
 static void set_private(struct run *run)

@@ -157,11 +157,40 @@ def problems(t, api):
     t.eq(answer.json['title'], 'Method Not Allowed', 'and is a problem, too')
 
 
+def long_headers(t, tgt):
+    """A connection has 64 KiB for the request line, the headers and what it builds of them."""
+    for size, status in ((1, 200), (40 << 10, 200), (48 << 10, 200), (64 << 10, 431)):
+        with restapi.Connection(socket_of(tgt)) as conn:
+            conn.send(restapi.request('GET', '/v1/health', X_Pad='x' * size))
+            t.eq(conn.receive().status, status, 'a header of %d bytes' % size, 'RFC 6585, 5')
+
+
+def damaged_store(t):
+    """A state store that cannot be read is an error of the target, and told so."""
+    tgt = target.Target()
+    api = restapi.Client(socket_of(tgt))
+    t.eq(api.get('/v1/history').status, 200, 'the history')
+    state = os.path.join(tgt.folder, 'state')
+    for name in os.listdir(state):
+        if name.startswith('weft.db'):
+            with open(os.path.join(state, name), 'r+b') as file:
+                file.write(b'\xff' * os.path.getsize(file.name))
+    for path in ('/v1/history', '/v1/history/1'):
+        answer = api.get(path)
+        t.ok(answer.status == 500 and 'cannot be read' in answer.json['error'],
+             'GET %s of a damaged store: 500' % path, why='%d %r' % (answer.status, answer.json))
+    t.eq(api.violations, [], 'as described')
+    tgt.terminate()
+    t.eq(tgt.wait_exit(), 1, 'SIGTERM: the status says that not all was kept')
+    tgt.finish(t)
+
+
 def run_all(t, tgt):
     judge = restapi.Judge()
     api = restapi.Client(socket_of(tgt), judge)
     for name, rows in (('sizes', lambda: sizes(t, api)), ('problems', lambda: problems(t, api)),
                        ('implied port', lambda: implied_port(t, judge)),
+                       ('long headers', lambda: long_headers(t, tgt)), ('damaged store', lambda: damaged_store(t)),
                        ('hoarders', lambda: hoarders(t, tgt.folder, judge))):
         with t.guard(name):
             rows()

@@ -9,14 +9,16 @@ or killed: what a stopped one had in its socket never lands once the reset is sa
 import copy
 import os
 import signal
+import socket
 import struct
 import subprocess
+import time
 
 import nvmetcp as n
 import target
 from peerlink import (CHALLENGE, FAILED, HELLO, HOST_KATO_MS, LOST_HOST, MAC, PING, PONG, PROOF, RESET,
                       RESET_DONE, SECRET, SUCCESS, Instance, Member, World, can_loop, header, host_of,
-                      lost_body, reset, reset_body, reset_submit)
+                      lost_body, reset, reset_body, reset_submit, TIMEOUT_S)
 from tap import Tap
 
 LOG_LOST, SPEC = 0x1f, 'TP8028'
@@ -57,6 +59,28 @@ def links(t, world):
         one.queue().put(1, 3, NEW, block=4096)
         t.eq(bytes(two.queue().read(1, 3, 1, block=4096).data), NEW,
              'what one has written the other reads')
+
+
+def redials(t):
+    """A member that nobody answers is dialled less and less often, and at least every second."""
+    world = World(has_tcp=True, start=False)
+    try:
+        with socket.socket() as there:
+            there.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            there.bind(('127.0.0.1', world.ports['b']))
+            there.listen()
+            there.settimeout(TIMEOUT_S)
+            world['a'].start()
+            times = []
+            while len(times) < 9:
+                there.accept()[0].close()
+                times.append(time.monotonic())
+        pauses = [after - before for before, after in zip(times, times[1:])]
+        # Whoever reads the clock is late at times: together they take what they take apart.
+        t.ok(sum(pauses[:6]) > 1.0, 'the pauses double from 20 ms', why=pauses)
+        t.ok(sum(pauses[6:]) < 20.0, 'and grow no more after a second', why=pauses)
+    finally:
+        world.finish(t)
 
 
 def strangers(t, world):
@@ -473,7 +497,7 @@ def run_all(t):
             rows(t, world)
     world.finish(t)
     for name, rows in (('a device', on_a_device), ('asked while it ends', asked_while_it_ends),
-                       ('unkillable', unkillable), ('other secrets', other_secrets), ('TCP', over_tcp)):
+                       ('unkillable', unkillable), ('redials', redials), ('other secrets', other_secrets), ('TCP', over_tcp)):
         with t.guard(name):
             rows(t)
     return t.done()

@@ -13,6 +13,7 @@ import time
 
 import nvmetcp as n
 import target
+import threadstop
 from tap import Tap
 
 FAST, SLOW, LATE, FLUSH = 1, 2, 3, 4
@@ -101,6 +102,32 @@ def hosts_go(t, tgt):
             host.admin.close()
 
 
+def late_ends_are_told(t):
+    """A queue on a reactor that stands still ends late: an error where CQT promised less, none without CQT."""
+    if threadstop.why_not():
+        t.skip('a controller that ends late', threadstop.why_not())
+        return
+    for limit_ms in (0, 10):
+        tgt = target.Target(limits={'quiesce_ms': limit_ms})
+        try:
+            # Controllers on either reactor, with queues on both.
+            hosts = [tgt.host() for _ in range(2)]
+            queues = [host.queue(qid) for host in hosts for qid in range(1, 5)]
+            with threadstop.Stopped(tgt.process, 'weft-r1'):
+                for host in hosts:
+                    host.admin.close()
+                target.poll(lambda: False, 0.1)  # so long it stands still
+            t.ok(all(queue.wait_closed(AT_ONCE_S) for queue in queues), 'CQT %d: all queues are closed' % limit_ms,
+                 'Base 3.3.2.3')
+            t.ok(target.poll(lambda: tgt.log().count(' gone: ') == 2), 'CQT %d: the controllers are gone' % limit_ms)
+            t.ok(('CQT is' in tgt.log()) == (limit_ms > 0), 'CQT %d: a late end is told, or none' % limit_ms,
+                 why=tgt.log())
+            for queue in queues:
+                queue.close()
+        finally:
+            tgt.finish(t)
+
+
 def stop_after_loss(t, tgt):
     host = tgt.host()
     conn = host.queue()
@@ -150,6 +177,8 @@ def stop_with_hosts(t, tgt):
 
 def test(t, tgt):
     hosts_go(t, tgt)
+    with t.guard('late ends'):
+        late_ends_are_told(t)
     for part in (stop_after_loss, stop_with_hosts):
         with t.guard(part.__name__):
             part(t, tgt)
