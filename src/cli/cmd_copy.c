@@ -179,6 +179,8 @@ static void run_complain(const struct copy_run *run)
 	const char *command = run->options->ns.command;
 	bool at_source = strcmp(copy->failed_doing, "reading") == 0;
 
+	if (copy->result == -ESTALE && copy_end_check(at_source ? &copy->from : &copy->to) != 0)
+		return;
 	if (copy->result == -EILSEQ)
 		cli_error(command,
 			  "%s differs from %s between byte %" PRIu64 " and %" PRIu64
@@ -246,6 +248,14 @@ static int run_pass(struct copy_run *run, enum copy_phase phase, uint64_t first_
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
+/* 0 or -errno, after a message. */
+static int run_check_ends(const struct copy_run *run)
+{
+	int res = copy_end_check(&run->copy.from);
+
+	return res != 0 ? res : copy_end_check(&run->copy.to);
+}
+
 static int run_copy(struct copy_run *run)
 {
 	int res = run_pass(run, COPY_COPYING, run->journal.done_bytes);
@@ -254,8 +264,10 @@ static int run_copy(struct copy_run *run)
 		copy_end_forget(&run->copy.to);
 		res = run_pass(run, COPY_VERIFYING, 0);
 	}
+	if (res == 0)
+		res = run_check_ends(run);
 	/* A copy that turns out bad begins anew next time, and so does one that is done. */
-	if (res == 0 || res == -EILSEQ)
+	if (res == 0 || res == -EILSEQ || res == -ESTALE)
 		copy_resume_end(&run->copy);
 	return res;
 }

@@ -51,6 +51,7 @@ enum copy_role {
 struct copy_end {
 	const char *command;
 	const char *name; /* as the user gave it */
+	bool is_source;
 	bool is_ns;
 	bool is_regular; /* a file, not a device */
 	bool is_stream;  /* once, in order; copy_stream.c. size_bytes is UINT64_MAX */
@@ -58,7 +59,8 @@ struct copy_end {
 	int fd;
 	struct ns_handle handle;
 	uint64_t size_bytes;
-	uint32_t block_bytes; /* what is read and written is a multiple; 1 for a file */
+	uint32_t block_bytes;  /* what is read and written is a multiple; 1 for a file */
+	struct timespec mtime; /* of a source that is a file, when it was opened */
 	_Atomic bool cannot_zero;
 	char identity[COPY_IDENTITY_BYTES]; /* for the journal: the same thing, if it is equal */
 };
@@ -69,17 +71,22 @@ int copy_end_open(struct copy_end *end, struct weft *weft, const struct copy_opt
 void copy_end_close(struct copy_end *end);
 /* A file that is written to gets its size; what was in it goes, unless is_resumed. */
 int copy_end_size(struct copy_end *end, uint64_t bytes, bool is_resumed);
-/* Behind the end of a file there are zeroes. */
+/* Behind the end that a file had there are zeroes. -ESTALE: it ends earlier now. */
 int copy_end_read(const struct copy_end *end, void *buf, uint64_t offset, size_t bytes);
 int copy_end_write(const struct copy_end *end, const void *buf, uint64_t offset, size_t bytes);
 /* Zeroes without data: a hole, or Write Zeroes that may deallocate. -EOPNOTSUPP: write them. */
 int copy_end_zero(struct copy_end *end, uint64_t offset, size_t bytes);
 int copy_end_flush(const struct copy_end *end);
-/* Whether a file is known to have no data there; false when that cannot be known. */
+/* Whether a file is known to have no data there; false when that cannot be known. A file that was
+ * cut has none behind its new end: check the size after it. */
 bool copy_end_is_hole(const struct copy_end *end, uint64_t offset, size_t bytes);
 /* What is read from now on comes from the medium. */
 void copy_end_forget(const struct copy_end *end);
 
+/* Any thread. 0, or -ESTALE: it is not as large as it was. */
+int copy_end_check_size(const struct copy_end *end);
+/* Main thread. 0, or -ESTALE after a message: it is not what it was when the copy began. */
+int copy_end_check(const struct copy_end *end);
 /* Whether both ends are certainly one and the same namespace. */
 bool copy_end_is_same(const struct copy_end *a, const struct copy_end *b);
 

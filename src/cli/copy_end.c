@@ -53,6 +53,7 @@ int copy_end_open(struct copy_end *end, struct weft *weft, const struct copy_opt
 	memset(end, 0, sizeof(*end));
 	end->command = options->ns.command;
 	end->name = is_source ? options->from : options->to;
+	end->is_source = is_source;
 	end->is_ns = ns_args_is_url(end->name);
 	end->fd = -1;
 	if (end->is_ns)
@@ -131,7 +132,7 @@ int copy_end_read(const struct copy_end *end, void *buf, uint64_t offset, size_t
 		if (got == 0) {
 			memset(to, 0, bytes);
 			/* Only the rest of the last block may be missing. */
-			return offset >= end->size_bytes ? 0 : -ENODATA;
+			return offset >= end->size_bytes ? 0 : -ESTALE;
 		}
 		to += got;
 		offset += (uint64_t)got;

@@ -226,6 +226,7 @@ int copy_file_open(struct copy_end *end, const struct copy_options *options, enu
 		return -EINVAL;
 	}
 	end->size_bytes = (uint64_t)bytes;
+	end->mtime = info.st_mtim;
 	if (end->is_regular)
 		copy_identify_file(end, &info, role == COPY_FROM);
 	else

@@ -90,7 +90,7 @@ static int piece_write(struct copy_worker *worker, uint64_t offset, size_t bytes
 {
 	struct copy *copy = worker->copy;
 	bool is_sparse = copy->options->is_sparse;
-	int res = 0;
+	int res = copy_end_check_size(&copy->to);
 
 	if (copy->to.is_stream)
 		return piece_send(copy, worker->buf, offset, bytes);
@@ -109,17 +109,17 @@ static int piece_copy(struct copy_worker *worker, uint64_t offset, size_t bytes,
 		      const char **ret_doing)
 {
 	struct copy *copy = worker->copy;
+	bool is_hole = copy->options->is_sparse && !copy->to.is_stream &&
+		       copy_end_is_hole(&copy->from, offset, bytes);
 	int res = 0;
 
-	if (copy->options->is_sparse && !copy->to.is_stream &&
-	    copy_end_is_hole(&copy->from, offset, bytes)) {
-		*ret_doing = "erasing";
-		memset(worker->buf, 0, bytes);
-		return zeroes_put(copy, worker->buf, offset, bytes);
-	}
 	*ret_doing = "reading";
-	if (!copy->from.is_stream)
+	if (is_hole)
+		memset(worker->buf, 0, bytes);
+	else if (!copy->from.is_stream)
 		res = copy_end_read(&copy->from, worker->buf, offset, bytes);
+	if (res == 0)
+		res = copy_end_check_size(&copy->from);
 	if (res != 0)
 		return res;
 	*ret_doing = "writing";
