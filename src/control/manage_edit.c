@@ -53,6 +53,15 @@ json_t *manage_find_subsystem(json_t *document, struct manage_edit *edit,
 	return NULL;
 }
 
+/* The NSID may have been given to another namespace since the host's command was judged. */
+static bool ns_is_meant(const json_t *ns, const struct uuid *judged)
+{
+	struct uuid uuid;
+
+	return uuid_is_nil(judged) || uuid_parse(text_of(ns, "uuid"), &uuid) != 0 ||
+	       uuid_equal(&uuid, judged);
+}
+
 json_t *manage_find_ns(json_t *subsystem, struct manage_edit *edit, struct config_errors *errors)
 {
 	json_t *ns;
@@ -60,8 +69,13 @@ json_t *manage_find_ns(json_t *subsystem, struct manage_edit *edit, struct confi
 
 	json_array_foreach(json_object_get(subsystem, "namespaces"), i, ns)
 	{
-		if (nsid_of(ns) == edit->request->nsid)
+		if (nsid_of(ns) != edit->request->nsid)
+			continue;
+		if (ns_is_meant(ns, &edit->request->uuid))
 			return ns;
+		manage_refuse(edit, NVME_SC_INVALID_NS, -ENOENT, errors,
+			      "was given to another namespace since the command was judged");
+		return NULL;
 	}
 	manage_refuse(edit, NVME_SC_INVALID_NS, -ENOENT, errors, "there is none");
 	return NULL;

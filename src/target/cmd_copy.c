@@ -74,7 +74,9 @@ static nvme_status copy_check_source(struct slot *slot, const struct copy_cmd *c
 		return NVME_SC_SUCCESS; /* the path to it, and the right to it, are judged */
 	if (!ctrl_knows_format(slot->queue->ctrl, ns))
 		return NVME_SC_NS_NOT_READY;
-	status = io_check_path(slot->queue, ns);
+	status = ctrl_check_identity(slot->queue->ctrl, slot->steps.subsystem, ns);
+	if (nvme_status_is_ok(status))
+		status = io_check_path(slot->queue, ns);
 	if (nvme_status_is_ok(status) && copy_view(slot, ns))
 		status = reservation_check(slot, ns, NVME_IO_READ, copy_view(slot, ns));
 	return status;

@@ -132,6 +132,12 @@ static nvme_status feature_check_nsid(struct slot *slot, const struct feature *f
 	slot->ns = feature_find_ns(slot);
 	if (!slot->ns)
 		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_NSID);
+	if (is_set) {
+		nvme_status status = ctrl_judge_identity(slot->queue->ctrl, slot->ns);
+
+		if (!nvme_status_is_ok(status))
+			return status;
+	}
 	/* Base 2.1, 8.1.1: what belongs to a namespace is out of reach with it. */
 	return slot->queue->port ? port_ana_status(slot->queue->port, slot->ns->ana_group)
 				 : NVME_SC_SUCCESS;

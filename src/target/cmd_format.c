@@ -35,8 +35,10 @@ static void format_done(struct manage_request *request)
 
 static nvme_status format_judge(const struct ctrl *ctrl, const struct ns *ns)
 {
-	nvme_status status = port_ana_status(ctrl->port, ns->ana_group);
+	nvme_status status = ctrl_check_identity(ctrl, ctrl->subsystem, ns);
 
+	if (nvme_status_is_ok(status))
+		status = port_ana_status(ctrl->port, ns->ana_group);
 	if (!nvme_status_is_ok(status))
 		return status;
 	if (ns->is_formatting)
@@ -102,6 +104,8 @@ static void format_execute(struct slot *slot)
 	task->slot = slot;
 	task->request.kind = MANAGE_FORMAT;
 	task->request.nsid = nsid;
+	if (nsid != NVME_NSID_ALL)
+		task->request.uuid = ctrl_find_ns(ctrl, nsid)->uuid;
 	task->request.block_bytes = 1u << lba_format_shift(cmd.format);
 	task->request.erases = cmd.erase == FORMAT_ERASE_USER_DATA;
 	task->request.done = format_done;

@@ -271,7 +271,10 @@ static nvme_status identify_one_ns(struct slot *slot, const struct identify_cmd 
 	}
 	ns = identify_find_ns(slot, cmd, &status);
 	if (ns) {
-		if (cmd->cns == IDENTIFY_NS && ctrl_format_note(slot->queue->ctrl, ns) != 0)
+		bool is_page = cmd->cns == IDENTIFY_NS;
+
+		if ((is_page || cmd->cns == IDENTIFY_NS_DESCRIPTORS) &&
+		    ctrl_known_note(slot->queue->ctrl, ns, is_page) != 0)
 			return NVME_SC_INTERNAL;
 		ns_identity_fill(ns, &ctrl->local->snapshot->limits, &identity);
 		if (ns_is_out_of_reach(ctrl, ns))

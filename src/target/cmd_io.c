@@ -174,8 +174,10 @@ static nvme_status io_prepare_ns(struct slot *slot, const struct io_row *row)
 {
 	const struct ns *ns = slot->ns;
 	const struct ns_view *view;
-	nvme_status status = io_check_path(slot->queue, ns);
+	nvme_status status = ctrl_check_identity(slot->queue->ctrl, slot->queue->subsystem, ns);
 
+	if (nvme_status_is_ok(status))
+		status = io_check_path(slot->queue, ns);
 	if (!nvme_status_is_ok(status))
 		return status;
 	if (ns->is_read_only && row->changes_data)

@@ -6,7 +6,7 @@
  * A block that is not listed reads as zeroes. So a medium that cannot tell is all allocated, and so
  * is a range with a block that was marked bad, which reads as an error. A host that has not seen
  * the namespace's block size is refused, as for every command that names blocks without data
- * (ctrl_format.c): it would take data for a hole.
+ * (ctrl_known.c): it would take data for a hole.
  */
 #include "target/bad_blocks.h"
 #include "target/command.h"
@@ -117,7 +117,9 @@ static nvme_status status_judge(struct slot *slot, const struct lba_status_cmd *
 	slot->ns = ctrl_find_ns(ctrl, nsid);
 	if (!slot->ns)
 		return command_refuse_nsid(slot, nsid);
-	status = port_ana_status(ctrl->port, slot->ns->ana_group);
+	status = ctrl_check_identity(ctrl, ctrl->subsystem, slot->ns);
+	if (nvme_status_is_ok(status))
+		status = port_ana_status(ctrl->port, slot->ns->ana_group);
 	if (!nvme_status_is_ok(status))
 		return status;
 	if (slot->ns->is_formatting)

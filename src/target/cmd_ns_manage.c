@@ -134,7 +134,7 @@ static nvme_status ns_judge(struct slot *slot, uint32_t nsid, const struct ns **
 }
 
 /* Of one namespace, which this port must reach, or of all that the host knows of. */
-static nvme_status delete_judge(struct slot *slot, uint32_t nsid)
+static nvme_status delete_judge(struct slot *slot, uint32_t nsid, struct uuid *ret_uuid)
 {
 	const struct ctrl *ctrl = slot->queue->ctrl;
 	const struct subsystem *subsystem = ctrl->subsystem;
@@ -145,6 +145,7 @@ static nvme_status delete_judge(struct slot *slot, uint32_t nsid)
 		status = ns_judge(slot, nsid, &ns);
 		if (!nvme_status_is_ok(status))
 			return status;
+		*ret_uuid = ns->uuid;
 		return ctrl->port ? port_ana_status(ctrl->port, ns->ana_group) : NVME_SC_INTERNAL;
 	}
 	for (unsigned i = 0; subsystem && i < subsystem->ns_count && nvme_status_is_ok(status);
@@ -159,7 +160,8 @@ static nvme_status delete_judge(struct slot *slot, uint32_t nsid)
 static void delete_execute(struct slot *slot)
 {
 	uint32_t nsid = le32_get(slot->sqe.nsid);
-	nvme_status status = delete_judge(slot, nsid);
+	struct uuid uuid = {{0}};
+	nvme_status status = delete_judge(slot, nsid, &uuid);
 	struct ns_task *task;
 
 	if (!nvme_status_is_ok(status)) {
@@ -171,6 +173,7 @@ static void delete_execute(struct slot *slot)
 		slot_complete(slot, NVME_SC_INTERNAL);
 		return;
 	}
+	task->request.uuid = uuid;
 	slot_leave_snapshot(slot);
 	manage_submit(task->target, &task->request);
 }
@@ -288,6 +291,7 @@ static void attachment_execute(struct slot *slot)
 		slot_complete(slot, NVME_SC_INTERNAL);
 		return;
 	}
+	task->request.uuid = ns->uuid;
 	count = ctrl_list_decode(slot->data, task->cntlids);
 	task->ctrl_count = count > 0 ? (unsigned)count : 0;
 	if (count <= 0 || !ctrl_list_is_ordered(task)) {

@@ -25,7 +25,7 @@
 static void ctrl_free(struct ctrl *ctrl)
 {
 	ctrl_error_log_free(ctrl);
-	ctrl_formats_free(ctrl);
+	ctrl_known_free(ctrl);
 	ctrl_event_page_release(ctrl);
 	ctrl_notices_reset(ctrl);
 	free(ctrl->connect_args);
@@ -431,6 +431,7 @@ void ctrl_end(struct ctrl *ctrl, const char *why)
 	ctrl->end_why = why;
 	ctrl->ended_ns = reactor_now_ns(ctrl->reactor);
 	ctrl_keep_alive_stop(ctrl);
+	ctrl_known_stop(ctrl);
 	ctrl_events_flush(ctrl, NVME_SC_ABORT_SQ_DELETION);
 	ctrl_resets_release(ctrl);
 	ctrl_close_io_queues(ctrl);

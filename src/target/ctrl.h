@@ -87,10 +87,12 @@ struct ctrl {
 	const struct port *port;
 	uint32_t host_index; /* of the host, for struct ns_mask */
 	uint32_t rights;     /* enum host_right of the host, in that subsystem */
-	/* Formats that its host knows: those of the snapshot that it was born under, and those in
-	 * the table. ctrl_format.c; I/O queues on any reactor read both. */
+	/* Formats and identities that its host knows: those of the snapshot that it was born under,
+	 * and those in the table. ctrl_known.c; I/O queues on any reactor read them. */
 	uint64_t born_generation;
-	struct format_table *_Atomic formats;
+	struct known_table *_Atomic known;
+	atomic_bool has_known_identities; /* some are in the table */
+	struct reactor_timer settle_timer;
 	uint64_t connected_ns; /* reactor_now_ns at Connect */
 	/* A swap under way (delta.h): what it changes for this controller, until it has been told.
 	 */
@@ -210,19 +212,36 @@ void ctrl_tell(struct ctrl *ctrl, const struct delta *delta);
 const struct ns *ctrl_find_ns(const struct ctrl *ctrl, uint32_t nsid);
 /* The header's count of the ANA log; only while it has a port and a subsystem. */
 uint64_t ctrl_ana_change_count(const struct ctrl *ctrl);
-/* ---- ctrl_format.c: which formats its host has seen ----------------------------------------- */
-/* The host reads the namespace's page. 0 or -ENOMEM. */
-int ctrl_format_note(struct ctrl *ctrl, const struct ns *ns);
+/* ---- ctrl_known.c: what its host knows of namespaces that changed ---------------------------- */
+/* The host reads the namespace's page (CNS 00h), or else its identifiers (CNS 03h). 0 or -ENOMEM.
+ */
+int ctrl_known_note(struct ctrl *ctrl, const struct ns *ns, bool is_page);
 /* The slow half of ctrl_knows_format. */
 bool ctrl_format_is_noted(const struct ctrl *ctrl, const struct ns *ns);
-void ctrl_formats_free(struct ctrl *ctrl);
+/* The slow half of ctrl_check_identity. */
+nvme_status ctrl_judge_identity(const struct ctrl *ctrl, const struct ns *ns);
+/* The controller ends: nothing settles any more. */
+void ctrl_known_stop(struct ctrl *ctrl);
+void ctrl_known_free(struct ctrl *ctrl);
 
 /* Any queue's reactor: whether the host means by an LBA what the namespace does. */
 static inline bool ctrl_knows_format(const struct ctrl *ctrl, const struct ns *ns)
 {
-	if (atomic_load_explicit(&ctrl->formats, memory_order_relaxed))
+	if (atomic_load_explicit(&ctrl->known, memory_order_relaxed))
 		return ctrl_format_is_noted(ctrl, ns);
 	return ns->format_generation <= ctrl->born_generation;
+}
+
+/* Any queue's reactor: whether the host means by the NSID the namespace that has it now. Of the
+ * namespaces of a subsystem in which no NSID was given to another one since the controller
+ * connected, nothing is read. */
+static inline nvme_status
+ctrl_check_identity(const struct ctrl *ctrl, const struct subsystem *subsystem, const struct ns *ns)
+{
+	if (subsystem->identity_generation <= ctrl->born_generation &&
+	    !atomic_load_explicit(&ctrl->has_known_identities, memory_order_relaxed))
+		return NVME_SC_SUCCESS;
+	return ctrl_judge_identity(ctrl, ns);
 }
 
 /* ---- ctrl_property.c: CC, CSTS and what they set going ------------------------------------- */

@@ -8,6 +8,7 @@
 #include "target/delta.h"
 
 #include "target/ana_index.h"
+#include "target/nsid_history.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -258,6 +259,9 @@ static int subsystems_compare(struct delta *delta, struct snapshot *now)
 			return res;
 		ana_counts_carry(was, &delta->subsystems[i], now->subsystems[k]);
 		formats_carry(was, now->subsystems[k], now->generation);
+		res = nsid_history_carry(was, now->subsystems[k], now->generation);
+		if (res != 0)
+			return res;
 	}
 	return 0;
 }

@@ -75,6 +75,7 @@ static struct manage_request *ns_change_create(struct slot *slot, enum manage_ki
 	memcpy(request->subsystem_nqn, ctrl->subsystem_nqn, sizeof(request->subsystem_nqn));
 	memcpy(request->host_nqn, ctrl->host_nqn, sizeof(request->host_nqn));
 	request->nsid = le32_get(slot->sqe.nsid);
+	request->uuid = slot->ns->uuid;
 	request->done = ns_change_done;
 	return request;
 }

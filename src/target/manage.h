@@ -25,11 +25,12 @@ struct manage_request {
 	char subsystem_nqn[NVME_NQN_BYTES];
 	char host_nqn[NVME_NQN_BYTES]; /* who asks */
 	uint32_t nsid;
-	uint64_t block_count;              /* CREATE */
-	uint32_t block_bytes;              /* CREATE, FORMAT */
-	bool is_private;                   /* CREATE */
-	uint32_t ana_group;                /* CREATE; 0: the target's choice */
-	bool erases;                       /* FORMAT: user data reads as zeroes afterwards */
+	struct uuid uuid;     /* of the namespace that was judged; zeroes: none or all */
+	uint64_t block_count; /* CREATE */
+	uint32_t block_bytes; /* CREATE, FORMAT */
+	bool is_private;      /* CREATE */
+	uint32_t ana_group;   /* CREATE; 0: the target's choice */
+	bool erases;          /* FORMAT: user data reads as zeroes afterwards */
 	char (*host_nqns)[NVME_NQN_BYTES]; /* ATTACH, DETACH; the requester's */
 	unsigned host_count;
 	enum ns_write_protect write_protect;

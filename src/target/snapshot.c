@@ -126,6 +126,7 @@ static void subsystem_destroy(struct subsystem *subsystem)
 	subsystem_live_put(subsystem->live);
 	ana_index_destroy(subsystem->ana);
 	free(subsystem->namespaces);
+	free(subsystem->formers);
 	free(subsystem->host_nqns);
 	free(subsystem->host_rights);
 	free(subsystem);

@@ -45,6 +45,7 @@ struct ns_store;
 /* What outlives the medium too: counters, reservations, blocks marked bad (target/ns_live.h). */
 struct ns_live;
 /* Health and events of a subsystem, kept over restarts (target/health.h). */
+struct nsid_former;
 struct subsystem_live;
 /* With a live of its own. */
 int ns_store_create(struct media *taken_media, unsigned reactor_count, struct ns_store **ret_store);
@@ -109,9 +110,12 @@ struct ns {
 	/* Another process serves the same medium: no reservations and no fused pairs, because
 	 * nothing between processes is atomic. */
 	bool is_clustered;
-	uint8_t pad_end[15]; /* so that every one of an array begins a line */
+	uint8_t pad_end[7]; /* so that every one of an array begins a line */
 	/* The target's: of the snapshot since which this NSID stands for this block size. */
 	uint64_t format_generation;
+	/* The target's: of the snapshot since which this NSID does not stand for another namespace;
+	 * 0: it never did. */
+	uint64_t identity_generation;
 };
 
 /* A zeroed array that begins a cache line, for free(); NULL when out of memory. */
@@ -153,7 +157,10 @@ struct subsystem {
 	uint64_t capacity_bytes;        /* TNVMCAP: the pool, and the namespaces outside of it */
 	uint64_t capacity_unused_bytes; /* UNVMCAP: what is left of the pool */
 	/* The target's, made when it is applied. */
-	unsigned index;             /* in snapshot->subsystems */
+	unsigned index;               /* in snapshot->subsystems */
+	uint64_t identity_generation; /* the latest of its namespaces */
+	struct nsid_former *formers;  /* target/nsid_history.h; ascending NSID */
+	unsigned former_count;
 	struct ana_index *ana;      /* target/ana_index.h */
 	uint64_t ana_change_count;  /* rises when who is in which group, for whom, has changed */
 	bool has_ordered_host_nqns; /* ascending */

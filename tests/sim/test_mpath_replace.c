@@ -119,6 +119,51 @@ static void a_write_that_waits_for_its_fence_is_not_sent_to_the_next_one(void)
 	EXPECT_EQ(0, mworld_destroy(&world));
 }
 
+/*
+ * The write is in the network when the target gives its NSID to another namespace, in one change.
+ * The host cannot know: the target refuses it.
+ */
+static void write_while_replacing(void)
+{
+	static struct mop mop;
+
+	world.handle = mworld_handle(&world, 1);
+	write_first(&mop, 1, 1);
+	mworld_replace(&world, 0);
+	mworld_apply(&world);
+	EXPECT(mworld_until_done(&mop, 5000));
+	EXPECT_EQ(MPATH_STALE, mop.io.result);
+	EXPECT_EQ(0, world.ns[0].probe->landing_count);
+	EXPECT(mworld_until(&world, is_replaced, NULL, 2000));
+	world.handle = mworld_handle(&world, 1);
+	mop_write(&world, &mop, 3, MWORLD_LIFE(1) | 3);
+	EXPECT(mworld_until_done(&mop, 1000));
+	EXPECT_EQ(MPATH_OK, mop.io.result);
+	EXPECT_EQ(1, world.ns[0].probe->landing_count);
+	expect_no_strays();
+	EXPECT_EQ(0, mworld_destroy(&world));
+}
+
+static void a_write_on_its_way_is_not_taken_by_the_next_one(void)
+{
+	static const struct sim_options far = {.is_orderly = true, .latency_us = 20000};
+
+	mworld_create(&world, 6, 2, &far);
+	mworld_connect(&world);
+	EXPECT(mworld_until_live(&world, 2, 2000));
+	write_while_replacing();
+}
+
+static void nor_on_another_reactor(void)
+{
+	static const struct sim_options far = {.is_orderly = true, .latency_us = 20000};
+
+	mworld_create_wide(&world, 7, 2, &far);
+	mworld_connect(&world);
+	EXPECT(mworld_until_live(&world, 2, 2000));
+	write_while_replacing();
+}
+
 /* ---- two reactors ---------------------------------------------------------------------------- */
 
 static struct reactor *other_reactor;
@@ -227,6 +272,8 @@ int main(void)
 	TAP_RUN(a_handle_is_stale_for_good);
 	TAP_RUN(a_write_that_waits_for_a_path_is_not_sent_to_the_next_one);
 	TAP_RUN(a_write_that_waits_for_its_fence_is_not_sent_to_the_next_one);
+	TAP_RUN(a_write_on_its_way_is_not_taken_by_the_next_one);
+	TAP_RUN(nor_on_another_reactor);
 	TAP_RUN(what_one_reactor_knows_all_know);
 	TAP_RUN(a_target_with_equal_cntlids_is_never_written_to);
 	return tap_end();

@@ -97,7 +97,7 @@ static void set_up(enum ctrl_type type)
 static void tear_down(void)
 {
 	ctrl_error_log_free(ctrl);
-	ctrl_formats_free(ctrl);
+	ctrl_known_free(ctrl);
 	free(ctrl);
 	parts_free(snapshot);
 	free(snapshot);

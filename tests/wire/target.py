@@ -73,6 +73,13 @@ def memory_folder(need_bytes):
     return '/dev/shm' if has_room else None
 
 
+def know(host, conn, nsid, block=512):
+    """Reads who has the NSID now, as a host does after a notice, until its commands are taken (docs/adr/0033)."""
+    host.admin.identify(3, nsid)
+    host.admin.identify(0, nsid)
+    poll(lambda: conn.read(nsid, 0, 1, block).status != (0, 0x82))
+
+
 def namespace(nsid, media, **more):
     return dict({'nsid': nsid, 'media': media}, **more)
 

@@ -244,6 +244,7 @@ def under_io(t, tgt):
         for what in ('detach', 'delete'):
             nsid = create(host, fields(2048)).dw0
             attach(host, nsid, ctrl_list(host.cntlid))
+            target.know(host, conn, nsid)
             owed = conn.rw(n.WRITE, nsid, 0, 64, 512, bytes(32768), way='r2t', is_auto=False)
             r2t = conn.wait_r2t(owed)
             reads = [conn.rw(n.READ, nsid, i, 8, 512) for i in range(32)]
@@ -425,6 +426,7 @@ def format_in_pieces(t, tgt):
         for size in (piece - 4096, piece, piece + 4096, 2 * piece):
             nsid = create(host, fields(size // 512)).dw0
             attach(host, nsid, ctrl_list(host.cntlid))
+            target.know(host, conn, nsid)
             marks = sorted({at // 512 for at in (0, piece - 4096, piece, size - 4096) if at < size})
             for at in marks:
                 conn.put(nsid, at, n.pattern(4096, at))
