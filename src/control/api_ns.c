@@ -228,6 +228,7 @@ static int lost_fold(struct api_call *call, json_t *ns, struct config_errors *er
 	bool is_recreated = json_is_true(json_object_get(ns, "recreate"));
 	bool is_rechecked = json_is_true(json_object_get(ns, "recheck"));
 	struct media_registry *registry = daemon_registry(call->api->daemon);
+	struct media *media = NULL;
 	char text[UUID_TEXT_BYTES];
 	struct uuid uuid;
 
@@ -235,8 +236,14 @@ static int lost_fold(struct api_call *call, json_t *ns, struct config_errors *er
 	json_object_del(ns, "recheck");
 	if (!is_recreated && !is_rechecked)
 		return 0;
-	if (uuid_parse(json_string_value(json_object_get(ns, "uuid")), &uuid) < 0 ||
-	    !media_registry_is_lost(registry, &uuid)) {
+	if (uuid_parse(json_string_value(json_object_get(ns, "uuid")), &uuid) == 0)
+		media = media_registry_find(registry, &uuid);
+	if (!is_recreated && media && media_has_lost_writes(media)) {
+		if (!call->is_dry_run)
+			media_forgive(media);
+		return 0;
+	}
+	if (!media || !media_is_lost(media)) {
 		config_errors_add(errors, "namespace %u is not lost: its data are there",
 				  call->number);
 		return -EEXIST;

@@ -180,15 +180,15 @@ void media_registry_retry(struct media_registry *registry, const struct uuid *uu
 	registry->is_recreated = is_recreated;
 }
 
-bool media_registry_is_lost(const struct media_registry *registry, const struct uuid *uuid)
+struct media *media_registry_find(const struct media_registry *registry, const struct uuid *uuid)
 {
 	list_for_each(node, &registry->stores) {
 		const struct store_entry *entry = list_entry(node, struct store_entry, entry.node);
 
 		if (uuid_equal(ns_live_uuid(ns_store_live(entry->store)), uuid))
-			return media_is_lost(ns_store_media(entry->store));
+			return ns_store_media(entry->store);
 	}
-	return false;
+	return NULL;
 }
 
 static void entries_begin(struct list *entries)

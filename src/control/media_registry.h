@@ -35,8 +35,8 @@ int media_registry_expect(struct media_registry *registry, const json_t *documen
 /* A lost namespace is looked at again by the next begin, or its file made anew and empty. */
 void media_registry_retry(struct media_registry *registry, const struct uuid *uuid,
 			  bool is_recreated);
-/* Whether its medium is lost. */
-bool media_registry_is_lost(const struct media_registry *registry, const struct uuid *uuid);
+/* The medium of this namespace; NULL: there is none. */
+struct media *media_registry_find(const struct media_registry *registry, const struct uuid *uuid);
 
 /* False: the one that has begun is neither committed nor rolled back; the former configuration is
  * about to come back. */

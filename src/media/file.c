@@ -311,6 +311,9 @@ static void file_op_done(struct reactor_op *op, int res)
 	}
 	switch ((enum file_stage)io->stage) {
 	case FILE_TRANSFER:
+		/* Direct I/O loses what it was asked to write, and nothing else. */
+		if (file_write_flags(io) && file_of(io)->is_buffered)
+			file_note_lasting(file_of(io), res);
 		if (file_progress(io, res))
 			file_finish(io, 0);
 		return;
@@ -326,6 +329,9 @@ static void file_op_done(struct reactor_op *op, int res)
 		file_finish(io, is_unsupported(res) ? 0 : res);
 		return;
 	case FILE_SYNC:
+		file_note_lasting(file_of(io), res);
+		file_finish(io, res);
+		return;
 	case FILE_EXTENTS:
 		file_finish(io, res);
 		return;
@@ -358,6 +364,8 @@ static int file_check(struct media_io *io)
 {
 	struct file_media *file = file_of(io);
 
+	if ((io->kind == MEDIA_FLUSH || io->is_fua) && file_check_lasting(file) < 0)
+		return -EIO;
 	switch (io->kind) {
 	case MEDIA_EXTENTS:
 		return 0;

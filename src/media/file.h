@@ -17,8 +17,9 @@ struct file_backing {
 	int fd;    /* holds the lock */
 	dev_t dev; /* which file it is */
 	ino_t inode;
-	bool had_name;  /* when it was opened: it is not one that never had any */
-	bool is_missed; /* it was seen to be deleted while it was served */
+	bool had_name;                /* when it was opened: it is not one that never had any */
+	bool is_missed;               /* it was seen to be deleted while it was served */
+	_Atomic bool has_lost_writes; /* see file_lasting.c */
 	int member; /* of the cluster that shares the file (media/member_lock.h); -1: ours alone */
 };
 
@@ -29,6 +30,7 @@ struct file_media {
 	bool may_exceed_size;          /* the file may be larger than size=, which is served */
 	bool has_set_aside;            /* PATH.lost is what was there before */
 	bool is_another;               /* than the one that was served last */
+	bool is_buffered;              /* no direct I/O */
 	bool follows_size;             /* no size= was given: the file's own size counts */
 	_Atomic bool lacks_zero_range; /* learnt from the first refusal; saves asking again */
 	_Atomic bool lacks_nowait;     /* likewise: RWF_NOWAIT */
@@ -70,6 +72,10 @@ bool file_is_deleted(const struct file_media *file);
 void file_note_known(struct file_media *file, const char *path, const struct media_record *known);
 /* Before its last medium closes: says so when data go with it. */
 void file_mourn(const struct file_media *file);
+/* file_lasting.c: after a flush, or a write that was to be durable, ended with res. */
+void file_note_lasting(struct file_media *file, int res);
+/* Before one of these: -EIO when what it would promise is not true. */
+int file_check_lasting(const struct file_media *file);
 /* The same file once more, with or without direct I/O: 0 or -errno. */
 int file_set_direct(struct file_media *file, bool is_direct);
 

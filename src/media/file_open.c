@@ -434,6 +434,7 @@ static int setup_direct(struct file_media *file, const struct media_spec *spec,
 	int res = file_set_direct(file, is_possible);
 
 	file->media.buffer_align_bytes = 1;
+	file->is_buffered = !is_possible || res < 0;
 	/* Buffered, the kernel's own cache is volatile, whatever the drive behind it has. */
 	file->media.has_volatile_cache = !spec->is_read_only;
 	if (res < 0 && !is_possible)

@@ -107,18 +107,27 @@ bool media_file_problem(struct media *media, struct media_error *ret_problem)
 
 	if (media->ops != &file_ops)
 		return false;
-	if (file_check_size(file) == 0) {
-		if (!file_is_deleted(file))
-			return false;
+	if (file_check_size(file) < 0) {
+		media_fail(
+			ret_problem, -EIO,
+			"the file was cut from %llu to %llu bytes while it is served: restore it, "
+			"then apply the configuration again",
+			(unsigned long long)media->size_bytes,
+			(unsigned long long)atomic_load(&file->cut_seen_bytes));
+		return true;
+	}
+	if (file_is_deleted(file)) {
 		media_fail(ret_problem, -ESTALE,
 			   "the file was deleted, or replaced by another, while it is served: its "
 			   "data are gone when the target ends; copy them first, with weft copy");
 		return true;
 	}
-	media_fail(ret_problem, -EIO,
-		   "the file was cut from %llu to %llu bytes while it is served: restore it, then "
-		   "apply the configuration again",
-		   (unsigned long long)media->size_bytes,
-		   (unsigned long long)atomic_load(&file->cut_seen_bytes));
-	return true;
+	if (file_check_lasting(file) < 0) {
+		media_fail(ret_problem, -EIO,
+			   "a flush failed and the kernel has given up data that hosts wrote: "
+			   "flushes fail until the disk is well, the data are written again and "
+			   "`weft ctl namespace recheck` is given");
+		return true;
+	}
+	return false;
 }

@@ -239,6 +239,16 @@ bool media_is_another(const struct media *media)
 	return media_file_is_another(media_innermost((struct media *)media));
 }
 
+bool media_has_lost_writes(const struct media *media)
+{
+	return media_file_has_lost_writes(media_innermost((struct media *)media));
+}
+
+void media_forgive(struct media *media)
+{
+	media_file_forgive(media_innermost(media));
+}
+
 void media_undo(struct media *media)
 {
 	media_file_undo(media_innermost(media));

@@ -185,6 +185,10 @@ uint64_t media_used_bytes(struct media *media);
 bool media_problem(struct media *media, struct media_error *ret_problem);
 /* Another file than the one that was served last has its name: a copy of it, or something else. */
 bool media_is_another(const struct media *media);
+/* A flush has failed, and with it data that were acknowledged: every flush and every durable write
+ * fails until media_forgive. */
+bool media_has_lost_writes(const struct media *media);
+void media_forgive(struct media *media);
 /* Before the last close of a medium that was never served: takes back what opening it did to the
  * store, a file that was made, or grown. */
 void media_undo(struct media *media);

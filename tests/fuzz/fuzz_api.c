@@ -100,9 +100,9 @@ bool media_registry_is_formatting(const struct media_registry *registry, const s
 	return false;
 }
 
-bool media_registry_is_lost(const struct media_registry *registry, const struct uuid *uuid)
+struct media *media_registry_find(const struct media_registry *registry, const struct uuid *uuid)
 {
-	return false;
+	return NULL;
 }
 
 int store_list_audit(struct store *store, unsigned count,

@@ -338,6 +338,83 @@ static void expect_zeroed_between(uint64_t from, uint64_t to)
 }
 
 /* Each way to zeroes, with FUA: the way taken, the sync at the end, and the content around. */
+/* The kernel tells of data that it lost once; a host that flushes again must hear of it too. */
+static void a_failed_flush_fails_for_good(void)
+{
+	struct media_io flush = {.kind = MEDIA_FLUSH};
+	struct media_io zero = {.kind = MEDIA_WRITE_ZEROES, .len_bytes = 4096, .is_fua = true};
+	struct iovec iov = {data, 4096};
+	struct media_error problem;
+
+	fresh_medium();
+	EXPECT(!media_has_lost_writes(media));
+	kernel.script[0] = -ENOSPC;
+	EXPECT_EQ(-ENOSPC, run_io(&flush));
+	EXPECT(media_has_lost_writes(media));
+	EXPECT(media_problem(media, &problem));
+	EXPECT(strstr(problem.text, "recheck") != NULL);
+	kernel_reset();
+	EXPECT_EQ(-EIO, run_io(&flush));
+	EXPECT_EQ(-EIO, run_iov(MEDIA_WRITE, 0, &iov, 1, true));
+	EXPECT_EQ(-EIO, run_io(&zero));
+	EXPECT_EQ(0, kernel.syncs + kernel.writes + kernel.punches + kernel.zero_ranges);
+	/* What promises nothing goes on. */
+	EXPECT_EQ(0, run_iov(MEDIA_WRITE, 0, &iov, 1, false));
+	expect_file(0, data, 4096);
+	media_forgive(media);
+	EXPECT_EQ(0, run_io(&flush));
+	EXPECT(!media_problem(media, &problem));
+}
+
+static void a_flush_that_did_not_run_loses_nothing(void)
+{
+	static const int results[] = {-ECANCELED, -ENOMEM};
+	struct media_io flush = {.kind = MEDIA_FLUSH};
+
+	fresh_medium();
+	for (unsigned i = 0; i < ARRAY_LEN(results); i++) {
+		kernel_reset();
+		kernel.script[0] = results[i];
+		EXPECT_EQ(results[i], run_io(&flush));
+		EXPECT(!media_has_lost_writes(media));
+		EXPECT_EQ(0, run_io(&flush));
+	}
+}
+
+/* Zeroing that must be durable ends with a flush; a direct write that fails loses itself alone. */
+static void durable_writes_count_where_they_flush(void)
+{
+	struct media_io zero = {.kind = MEDIA_WRITE_ZEROES, .len_bytes = 4096, .is_fua = true};
+	struct media_io flush = {.kind = MEDIA_FLUSH};
+	struct iovec iov = {data, 4096};
+	struct media_error error;
+	bool is_buffered;
+	char spec[128];
+
+	fresh_medium();
+	kernel.script[1] = -EIO;
+	EXPECT_EQ(-EIO, run_io(&zero));
+	kernel_reset();
+	EXPECT_EQ(-EIO, run_io(&flush));
+	fresh_medium();
+	is_buffered = media->buffer_align_bytes == 1;
+	kernel.script[0] = -EIO;
+	EXPECT_EQ(-EIO, run_iov(MEDIA_WRITE, 0, &iov, 1, true));
+	EXPECT_EQ(is_buffered, media_has_lost_writes(media));
+	/* The next medium over the same file has not forgotten. */
+	kernel_reset();
+	kernel.script[0] = -EIO;
+	EXPECT_EQ(-EIO, run_io(&flush));
+	struct media *next;
+
+	snprintf(spec, sizeof(spec), "file:%s,size=%u", path, 2 * MEDIUM_BYTES);
+	CHECK(media_reopen(media, spec, &next, &error) == 0);
+	media_close(media);
+	media = next;
+	kernel_reset();
+	EXPECT_EQ(-EIO, run_io(&flush));
+}
+
 static void zeroes_find_a_way(void)
 {
 	static const struct {
@@ -644,6 +721,9 @@ int main(void)
 	TAP_RUN(short_gathered_transfers_go_on);
 	TAP_RUN(interruptions_are_tried_again);
 	TAP_RUN(errors_end_the_chain);
+	TAP_RUN(a_failed_flush_fails_for_good);
+	TAP_RUN(a_flush_that_did_not_run_loses_nothing);
+	TAP_RUN(durable_writes_count_where_they_flush);
 	TAP_RUN(zeroes_find_a_way);
 	TAP_RUN(discards_are_advice);
 	TAP_RUN(cancellation_ends_the_chain);

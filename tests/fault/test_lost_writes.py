@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Buffered writes that the kernel has acknowledged and cannot write back: a file system on a loop device
+whose own store is full. The flush that hears of it fails, and so does every later one, on whichever
+queue, and health is red, until the administrator has seen to it. Linux itself tells it only once.
+Needs root, loop devices and mkfs.ext2.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import store_world
+from store_world import World, quoted
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'wire'))
+import nvmetcp as n  # noqa: E402
+from tap import Tap  # noqa: E402
+
+NQN = store_world.DEFAULT_NQN
+NS = '/v1/subsystems/' + quoted(NQN) + '/namespaces/1'
+BLOCK = 512  # less than the device's: no direct I/O
+PIECE = 65536
+IMAGE_MIB = 32
+
+
+def run(*words):
+    return subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
+
+
+class Disk:
+    """A file system of 64 MiB whose store, a tmpfs, has room for 300 KiB more than it takes."""
+
+    def __init__(self, folder):
+        self.tmpfs, self.mount = os.path.join(folder, 'tmpfs'), os.path.join(folder, 'disk')
+        self.undo = []
+        os.mkdir(self.tmpfs)
+        os.mkdir(self.mount)
+        self.do(('umount', self.tmpfs), 'mount', '-t', 'tmpfs', '-o', 'size=80m', 'none', self.tmpfs)
+        back = os.path.join(self.tmpfs, 'back')
+        with open(back, 'wb') as file:
+            file.truncate(64 << 20)
+        loop = run('losetup', '-f', '-b', '4096', '--show', back)
+        self.undo.append(('losetup', '-d', loop))
+        run('mkfs.ext2', '-q', '-b', '4096', loop)
+        self.do(('umount', self.mount), 'mount', loop, self.mount)
+        self.image = os.path.join(self.mount, 'image')
+        with open(self.image, 'wb') as file:
+            file.write(bytes(IMAGE_MIB << 20))
+            os.fsync(file.fileno())
+        run('sync', '-f', self.mount)
+        run('fallocate', '-d', back)
+        used_kib = os.stat(back).st_blocks // 2
+        self.resize('%dk' % (used_kib + 300))
+
+    def do(self, undo, *words):
+        run(*words)
+        self.undo.append(undo)
+
+    def resize(self, size):
+        run('mount', '-o', 'remount,size=' + size, self.tmpfs)
+
+    def remove(self):
+        for words in reversed(self.undo):
+            subprocess.run(words, check=False, capture_output=True)
+
+
+def flush(host, qid):
+    return host.queue(qid).do(n.FLUSH, 1).status
+
+
+def rows(t, world, disk):
+    def health():
+        status, answer = world.call('GET', '/v1/health')
+        return status, [p['text'] for p in answer['problems'] if 'a flush failed' in p['text']]
+
+    with n.Host(('127.0.0.1', world.port), NQN) as host:
+        queue = host.queue(1)
+        t.eq(queue.do(n.FLUSH, 1).status, n.OK, 'a flush of a disk that is well')
+        written = [queue.put(1, i * PIECE // BLOCK, os.urandom(PIECE), BLOCK).status for i in range(64)]
+        t.eq(set(written), {n.OK}, 'the kernel takes what does not fit')
+        t.ok(queue.do(n.FLUSH, 1).status != n.OK, 'the flush hears that it does not fit')
+        t.ok(queue.do(n.FLUSH, 1).status != n.OK, 'so does the next one')
+        t.ok(flush(host, 2) != n.OK, 'and that of another queue')
+        fua = queue.do(n.WRITE, 1, cdw10=0, cdw12=1 << 30, data=bytes(BLOCK))
+        t.ok(fua.status != n.OK, 'a write with FUA cannot be promised either')
+        status, texts = health()
+        t.ok(status == 503 and len(texts) == 1 and 'recheck' in texts[0] and disk.image in texts[0],
+             'health tells file and remedy', why='%s %s' % (status, texts))
+        world.change('POST', '/v1/subsystems/%s/namespaces' % quoted(NQN), {'nsid': 5, 'media': 'mem:1M'})
+        t.ok(queue.do(n.FLUSH, 1).status != n.OK, 'another change does not make it well')
+        disk.resize('80m')
+        t.ok(queue.do(n.FLUSH, 1).status != n.OK, 'nor does room: what is lost is lost')
+        world.change('PATCH', NS, {'recheck': True})
+        data = os.urandom(PIECE)
+        t.eq(queue.put(1, 0, data, BLOCK).status, n.OK, 'after recheck it is written again')
+        t.eq((queue.do(n.FLUSH, 1).status, flush(host, 3)), (n.OK, n.OK), 'and flushed')
+        t.eq(health()[1], [], 'and health has forgotten')
+        t.eq(world.call('PATCH', NS, {'recheck': True})[0], 409, 'there is nothing to recheck any more')
+
+
+def main():
+    t = Tap()
+    why = None if os.geteuid() == 0 and shutil.which('mkfs.ext2') and os.path.exists('/dev/loop-control') else \
+        'needs root, loop devices and mkfs.ext2'
+    if why:
+        t.skip('writes that the kernel lost', why)
+        sys.exit(t.done())
+    world = World()
+    disk = None
+    try:
+        disk = Disk(world.folder)
+        world.args = ['--listen', '127.0.0.1:%d' % world.port, '--ns', 'file:%s,block=%d' % (disk.image, BLOCK)]
+        with t.guard('lost writes'):
+            t.ok(world.start(shim=False), 'it starts', why=world.log())
+            rows(t, world, disk)
+        world.stop()
+    finally:
+        world.kill()
+        if disk:
+            disk.remove()
+        world.remove()
+    sys.exit(t.done())
+
+
+main()
