@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "control/api_call.h"
+#include "control/json_whole.h"
 #include "control/store.h"
 
 #include <ctype.h>
@@ -362,6 +363,7 @@ static void api_handle(void *arg, struct http_request *request)
 	}
 	call->api = arg;
 	call->request = request;
+	call->json_losses = json_whole_losses();
 	call->route = route_find(call, allow, sizeof(allow));
 	if (!call->route)
 		route_missing(call, allow);

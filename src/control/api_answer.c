@@ -9,6 +9,7 @@
 #include "base/json_text.h"
 #include "base/log.h"
 #include "control/api_call.h"
+#include "control/json_whole.h"
 #include "control/manage.h"
 
 #include <errno.h>
@@ -37,11 +38,11 @@ static void call_end(struct api_call *call, struct http_answer *answer)
 
 static void answer_json(struct api_call *call, struct http_answer *answer, json_t *taken_json)
 {
-	char *bare = taken_json ? json_dumps(taken_json, JSON_TEXT_FLAGS) : NULL;
+	char *bare = taken_json ? json_whole_text(taken_json, JSON_TEXT_FLAGS) : NULL;
 	char *text = NULL;
 
 	json_decref(taken_json);
-	if (!bare || asprintf(&text, "%s\n", bare) < 0)
+	if (!bare || json_whole_losses() != call->json_losses || asprintf(&text, "%s\n", bare) < 0)
 		text = NULL;
 	free(bare);
 	if (!text) {
@@ -207,7 +208,10 @@ void api_change_done(void *arg_call, struct change_result *result)
 		if (root)
 			json_object_set_new(root, "location", json_string(call->location));
 		answer.status = call->is_dry_run ? 200 : 201;
-		answer.taken_location = call->is_dry_run ? NULL : strdup(call->location);
+		if (!call->is_dry_run) {
+			answer.taken_location = call->location;
+			call->location = NULL;
+		}
 	}
 	answer_json(call, &answer, root);
 }

@@ -39,6 +39,7 @@ struct api_call {
 	bool is_forced;               /* of struct change */
 	char origin[64];              /* for log and audit; empty: "rest" */
 	uint32_t limit;               /* of a list; 0: not given */
+	unsigned json_losses;         /* json_whole_losses when it began */
 	uint64_t expected_generation; /* If-Match; 0: any */
 	uint32_t number;              /* of the last number in the path: NSID, port or group */
 	/* For api_change. */
@@ -77,7 +78,9 @@ void api_change(struct api_call *call,
 void api_change_done(void *arg_call, struct change_result *result);
 /* The lines of a config_diff. */
 json_t *api_diff_json(const char *diff);
-/* Name the thing that was made: its path, after "/v1". */
+/* Name the thing that was made: its path, after "/v1". call->location stays NULL when out of
+ * memory.
+ */
 void api_made(struct api_call *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- the document (api_document.c) ----------------------------------------------------------- */

@@ -181,9 +181,14 @@ static int ns_add(struct api_call *call, json_t *document, struct config_errors 
 	}
 	call->extra = json_pack("{s:O}", "nsid", nsid);
 	part = text_path_part(call->params[0]);
-	api_made(call, "/subsystems/%s/namespaces/%u", part ? part : "",
-		 (unsigned)json_integer_value(nsid));
+	if (part)
+		api_made(call, "/subsystems/%s/namespaces/%u", part,
+			 (unsigned)json_integer_value(nsid));
 	free(part);
+	if (!call->location) {
+		json_decref(ns);
+		return -ENOMEM;
+	}
 	return json_array_append_new(namespaces, ns) < 0 ? -ENOMEM : 0;
 }
 

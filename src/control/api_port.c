@@ -128,6 +128,10 @@ static int port_add(struct api_call *call, json_t *document, struct config_error
 	}
 	call->extra = json_pack("{s:I}", "id", number);
 	api_made(call, "/ports/%u", (unsigned)number);
+	if (!call->location) {
+		json_decref(port);
+		return -ENOMEM;
+	}
 	return json_array_append_new(document_list(document, "ports"), port) < 0 ? -ENOMEM : 0;
 }
 

@@ -74,8 +74,11 @@ static int subsystem_add(struct api_call *call, json_t *document, struct config_
 		return -EEXIST;
 	}
 	part = text_path_part(nqn ? nqn : "");
-	api_made(call, "/subsystems/%s", part ? part : "");
+	if (part)
+		api_made(call, "/subsystems/%s", part);
 	free(part);
+	if (!call->location)
+		return -ENOMEM;
 	return json_array_append(document_list(document, "subsystems"), call->body) < 0 ? -ENOMEM
 											: 0;
 }
@@ -212,6 +215,8 @@ static int host_add(struct api_call *call, json_t *document, struct config_error
 		api_made(call, "/subsystems/%s/hosts/%s", subsystem_part, host_part);
 	free(subsystem_part);
 	free(host_part);
+	if (!call->location)
+		return -ENOMEM;
 	return json_array_append_new(document_list(subsystem, "hosts"), json_deep_copy(nqn)) < 0
 		       ? -ENOMEM
 		       : 0;

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "control/json_whole.h"
 
 #include <errno.h>
 #include <malloc.h>
@@ -140,6 +141,7 @@ static int run_check(struct run *run)
 {
 	struct changes *changes = run->changes;
 	struct config_errors *errors = &run->result.errors;
+	unsigned losses = json_whole_losses();
 	json_t *document;
 	int res;
 
@@ -162,7 +164,7 @@ static int run_check(struct run *run)
 		return res;
 	run->after = config_to_json(run->next);
 	run->result.diff = config_diff(changes->config, run->next);
-	if (run->after && run->result.diff)
+	if (run->after && run->result.diff && json_whole_losses() == losses)
 		return 0;
 	config_errors_add(errors, "out of memory");
 	return -ENOMEM;

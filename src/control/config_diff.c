@@ -9,6 +9,7 @@
  */
 #include "base/text.h"
 #include "control/config_parse.h"
+#include "control/json_whole.h"
 #include "media/spec.h"
 
 #include <stdlib.h>
@@ -100,7 +101,7 @@ static void print_value(struct diff *diff, const json_t *value)
 	/* A host chooses its label: it must not forge lines of the log or the audit. */
 	text = json_is_string(value)
 		       ? text_escape_dup(json_string_value(value))
-		       : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_ENSURE_ASCII);
+		       : json_whole_text(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_ENSURE_ASCII);
 	if (text)
 		fputs(text, diff->out);
 	else

@@ -10,6 +10,7 @@
 #include "media/spec.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,6 +69,7 @@ static void parse_media(struct config_cursor *at, const json_t *object, struct c
 {
 	struct media_error error = {""};
 	const char *text = NULL;
+	int res;
 
 	if (!json_object_get(object, "media")) {
 		config_complain(at, "media",
@@ -77,7 +79,12 @@ static void parse_media(struct config_cursor *at, const json_t *object, struct c
 	}
 	if (!config_get_text(at, object, "media", &text))
 		return;
-	if (media_check_spec(text, &error)) {
+	res = media_check_spec(text, &error);
+	if (res == -ENOMEM) {
+		config_complain_memory(at, "media");
+		return;
+	}
+	if (res < 0) {
 		config_complain(at, "media", "%s", error.text);
 		return;
 	}

@@ -13,6 +13,7 @@
 #include "control/address.h"
 #include "control/ana_hold.h"
 #include "control/change.h"
+#include "control/json_whole.h"
 #include "control/manage.h"
 #include "control/media_registry.h"
 #include "control/peers.h"
@@ -740,6 +741,7 @@ int daemon_run(const struct daemon_options *options)
 	struct state_error error;
 
 	signals_block();
+	json_whole_watch();
 	daemon.state.lock_fd = -1;
 	if (state_open(options->state_dir, &daemon.state, &error)) {
 		log_error("control", "%s", error.text);

@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "control/config_parse.h"
+#include "control/json_whole.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -80,7 +81,7 @@ int start_read_file(const char *path, json_t **ret_document, char ret_hash[STORE
 				  error.text);
 		return -EINVAL;
 	}
-	text = json_dumps(*ret_document, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
+	text = json_whole_text(*ret_document, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
 	if (!text) {
 		config_errors_add(errors, "out of memory");
 		json_decref(*ret_document);
@@ -114,7 +115,7 @@ void start_hash_flags(const struct config_flags *flags, char ret_hash[STORE_HASH
 	/* Only when given: the hash of flags without rights is that of earlier versions. */
 	if (flags->rights_count > 0)
 		json_object_set_new(root, "rights", texts_of(flags->rights, flags->rights_count));
-	text = json_dumps(root, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENSURE_ASCII);
+	text = json_whole_text(root, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENSURE_ASCII);
 	text_hash(text ? text : "", text ? strlen(text) : 0, ret_hash);
 	free(text);
 	json_decref(root);

@@ -10,6 +10,8 @@
  */
 #include "control/store_private.h"
 
+#include "control/json_whole.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,8 +97,12 @@ static int rows_add_subsystem(struct rows *rows, json_t *subsystem)
 	if (!nqn)
 		return -EINVAL;
 	alone = json_copy(subsystem);
-	if (alone)
-		json_object_del(alone, "namespaces");
+	/* Jansson leaves out what it has no memory for, and does not say so. */
+	if (json_object_size(alone) != json_object_size(subsystem)) {
+		json_decref(alone);
+		return -ENOMEM;
+	}
+	json_object_del(alone, "namespaces");
 	res = rows_add(rows, KIND_SUBSYSTEM, strdup(nqn), NULL, alone);
 	for (size_t i = 0; res == 0 && i < json_array_size(namespaces); i++) {
 		json_t *ns = json_array_get(namespaces, i);
@@ -161,7 +167,7 @@ static int rows_make(const json_t *document, struct rows *rows)
 static int row_set(struct store *store, const struct row *row)
 {
 	sqlite3_stmt *stmt = store_stmt(store, STMT_OBJECT_SET);
-	char *text = json_dumps(row->value, JSON_COMPACT | JSON_ENCODE_ANY);
+	char *text = json_whole_text(row->value, JSON_COMPACT | JSON_ENCODE_ANY);
 	int res;
 
 	if (!text)
@@ -190,7 +196,7 @@ static int row_undo(struct store *store, struct undo_log *log, const struct row 
 		    const struct row *after)
 {
 	const struct row *row = before ? before : after;
-	char *text = before ? json_dumps(before->value, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+	char *text = before ? json_whole_text(before->value, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
 	const struct store_undo undo = {.generation = log->generation,
 					.kind = row->kind,
 					.key = row->key,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes the Nth calloc of a program's main thread fail: N is the first number of the file
- * $WEFT_FAIL_ALLOC, which is mapped and counted down; at 0 nothing is counted. The test writes N,
- * asks the program for something and reads what is left. Loaded with LD_PRELOAD.
+ * Makes the Nth malloc, calloc or realloc of a program's main thread fail: N is the first number of
+ * the file $WEFT_FAIL_ALLOC, which is mapped and counted down; at 0 nothing is counted. The test
+ * writes N, asks the program for something and reads what is left. Loaded with LD_PRELOAD.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -29,16 +29,38 @@ __attribute__((constructor)) static void shim_start(void)
 		left = at;
 }
 
+static int is_the_one(void)
+{
+	if (!left || atomic_load(left) <= 0 || syscall(SYS_gettid) != getpid() ||
+	    atomic_fetch_sub(left, 1) != 1)
+		return 0;
+	errno = ENOMEM;
+	return 1;
+}
+
+void *malloc(size_t len_bytes)
+{
+	static void *(*next)(size_t len_bytes);
+
+	if (!next)
+		*(void **)&next = dlsym(RTLD_NEXT, "malloc");
+	return is_the_one() ? NULL : next(len_bytes);
+}
+
 void *calloc(size_t count, size_t len_bytes)
 {
-	static void *(*_Atomic next)(size_t count, size_t len_bytes);
+	static void *(*next)(size_t count, size_t len_bytes);
 
 	if (!next)
 		*(void **)&next = dlsym(RTLD_NEXT, "calloc");
-	if (left && atomic_load(left) > 0 && syscall(SYS_gettid) == getpid() &&
-	    atomic_fetch_sub(left, 1) == 1) {
-		errno = ENOMEM;
-		return NULL;
-	}
-	return next(count, len_bytes);
+	return is_the_one() ? NULL : next(count, len_bytes);
+}
+
+void *realloc(void *memory, size_t len_bytes)
+{
+	static void *(*next)(void *memory, size_t len_bytes);
+
+	if (!next)
+		*(void **)&next = dlsym(RTLD_NEXT, "realloc");
+	return is_the_one() ? NULL : next(memory, len_bytes);
 }

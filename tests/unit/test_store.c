@@ -291,6 +291,55 @@ static void a_document_without_identities_is_refused(void)
 	json_decref(good);
 }
 
+static unsigned allocs_left; /* 0: none fails */
+
+static void *malloc_or_not(size_t len_bytes)
+{
+	return allocs_left > 0 && --allocs_left == 0 ? NULL : malloc(len_bytes);
+}
+
+/* Whichever allocation of the JSON library fails: all of the change is kept, or nothing is. */
+static void a_change_without_memory_keeps_all_or_nothing(void)
+{
+	json_t *one, *two;
+	struct store *store;
+	unsigned failures = 0;
+	bool was_short = true;
+
+	json_set_alloc_funcs(malloc_or_not, free);
+	use_folder("memory");
+	store = open_good();
+	one = document_make(1, 1);
+	two = json_deep_copy(one);
+	json_object_set_new(ns_of(two, 0, 0), "labels_that_are_longer_than_any_buffer",
+			    json_string("that the JSON library begins with"));
+	keep(store, NULL, one);
+	for (unsigned n = 1; was_short && n < 2000; n++) {
+		struct store_change change = {.before = one,
+					      .after = two,
+					      .generation = store_generation(store) + 1,
+					      .origin = "test",
+					      .diff = "+ something\n"};
+		struct store_error error = {""};
+		int res;
+
+		allocs_left = n;
+		res = store_keep_document(store, &change, &error);
+		was_short = allocs_left == 0;
+		allocs_left = 0;
+		expect_document(store, res < 0 ? one : two);
+		if (res == 0)
+			keep(store, two, one);
+		else
+			failures++;
+	}
+	EXPECT(failures > 5 && !was_short);
+	store_close(store);
+	json_decref(one);
+	json_decref(two);
+	json_set_alloc_funcs(malloc, free);
+}
+
 static void source_and_generation_go_together(void)
 {
 	struct store_change change = {.generation = 4, .source_hash = "abc", .origin = "x"};
@@ -538,6 +587,7 @@ int main(void)
 	TAP_RUN(documents_come_back_as_they_went_in);
 	TAP_RUN(a_change_writes_only_what_differs);
 	TAP_RUN(a_document_without_identities_is_refused);
+	TAP_RUN(a_change_without_memory_keeps_all_or_nothing);
 	TAP_RUN(source_and_generation_go_together);
 	TAP_RUN(every_change_leaves_an_audit_row);
 	TAP_RUN(values_are_kept_and_forgotten);
