@@ -6,7 +6,8 @@
  * come by here. N is $WEFT_CRASH_AT, 0 for never. A write that is killed is
  * torn: its first half is done.
  *
- * While the file $WEFT_CRASH_FULL exists, the disk is full: every write fails.
+ * While the file $WEFT_CRASH_FULL exists, the disk is full: every write fails, but for as many of
+ * the first ones as the file says (nothing: none).
  *
  * With $WEFT_CRASH_POWER=1 the machine loses power with it: what was written since the file's last
  * sync is undone first. At an orderly end the number of changes goes to $WEFT_CRASH_COUNT.
@@ -47,6 +48,8 @@ static struct {
 	unsigned long count;
 	struct undo *undos[SHIM_UNDO_MAX];
 	size_t undo_count;
+	struct stat full; /* the file of the full disk that was looked at last */
+	unsigned long full_after;
 	ssize_t (*pwrite)(int, const void *, size_t, off_t);
 	ssize_t (*write)(int, const void *, size_t);
 	int (*fsync)(int);
@@ -186,14 +189,39 @@ static void undo_drop(const char *path)
 	shim.undo_count = kept;
 }
 
+/* How many writes a new file of a full disk lets pass. */
+static unsigned long full_read(const char *path)
+{
+	char text[32] = "";
+	int fd = open(path, O_RDONLY);
+
+	if (fd >= 0 && read(fd, text, sizeof(text) - 1) < 0)
+		abort();
+	if (fd >= 0)
+		close(fd);
+	return strtoul(text, NULL, 10);
+}
+
 static bool disk_is_full(void)
 {
 	const char *path = getenv("WEFT_CRASH_FULL");
-	bool is_full = path && access(path, F_OK) == 0;
+	struct stat now;
 
-	if (is_full)
-		errno = ENOSPC;
-	return is_full;
+	if (!path || stat(path, &now) != 0) {
+		memset(&shim.full, 0, sizeof(shim.full));
+		return false;
+	}
+	if (now.st_ino != shim.full.st_ino || now.st_mtim.tv_nsec != shim.full.st_mtim.tv_nsec ||
+	    now.st_mtim.tv_sec != shim.full.st_mtim.tv_sec) {
+		shim.full = now;
+		shim.full_after = full_read(path);
+	}
+	if (shim.full_after > 0) {
+		shim.full_after--;
+		return false;
+	}
+	errno = ENOSPC;
+	return true;
 }
 
 static ssize_t pwrite_here(int fd, const void *data, size_t len_bytes, off_t at)

@@ -55,6 +55,57 @@ def full_by_shim(t):
         world.remove()
 
 
+def kept(world, kind):
+    """What the database has of this kind, by key."""
+    database = sqlite3.connect('file:%s?mode=ro' % os.path.join(world.state, 'weft.db'), uri=True)
+    try:
+        return [row[0] for row in database.execute('SELECT key FROM kept WHERE kind = ?', (kind,))]
+    finally:
+        database.close()
+
+
+def fill_after(world, writes):
+    """The disk takes so many more writes."""
+    with open(world.full_path + '.new', 'w') as file:
+        file.write('%d\n' % writes)
+    os.rename(world.full_path + '.new', world.full_path)
+
+
+def second_commit_fails(t):
+    """
+    A change is kept in one transaction, and what follows from it (protection for good, what is known of a new
+    image) in a second one. The disk is full at the COMMIT of the second: nothing of it may count as kept, and the
+    next change writes it.
+    """
+    world = World()
+    protect = ('PATCH', '/v1/subsystems/%s/namespaces/1' % store_world.quoted(store_world.DEFAULT_NQN),
+               {'write_protect': 'permanent'})
+    words = 'could not be saved; the next change tries again'
+    try:
+        world.start()
+        for writes in range(200):
+            fill_after(world, writes)
+            status, answer = world.call(*protect)
+            os.unlink(world.full_path)
+            if status // 100 == 2:
+                break
+            if kept(world, 'protection'):
+                t.ok(False, 'a change that is refused protects nothing', why=str(answer))
+        t.ok(status // 100 == 2 and world.says(words), 'the change is kept, what follows from it is not',
+             why='%d writes: %s %s\n%s' % (writes, status, answer, world.log()))
+        t.eq(kept(world, 'protection'), [], 'the protection is not in the store')
+        world.change(*ADD)
+        t.eq(len(kept(world, 'protection')), 1, 'the next change puts it there')
+        world.kill()
+        if t.ok(world.start(), 'it starts again', why=world.log()):
+            ns = world.document()['subsystems'][-1]['namespaces'][0]
+            t.eq(ns['write_protect'], 'permanent', 'and is protected after a kill')
+            t.eq(world.stop(), 0, 'it ends with status 0')
+        t.eq(world.alarms(), [], 'no failed check')
+    finally:
+        world.remove()
+
+
 def full_for_real(t):
     folder = tempfile.mkdtemp(prefix='weft-store-')
     state = os.path.join(folder, 'state')
@@ -185,7 +236,7 @@ def read_only(t):
 
 def main():
     t = Tap()
-    for test in (full_by_shim, full_for_real, locked, damaged, read_only):
+    for test in (full_by_shim, second_commit_fails, full_for_real, locked, damaged, read_only):
         with t.guard(test.__name__):
             test(t)
     sys.exit(t.done())

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "host/mpath_internal.h"
 
 #include <stdlib.h>
@@ -415,6 +416,46 @@ static void a_stranger_is_not_asked(void)
 	EXPECT_EQ(0, mworld_destroy(&world));
 }
 
+/*
+ * Loses the first path for good while a write of it lies in the medium, and tells whether the other
+ * path was asked for a reset. What the other path's controller said of itself is overwritten first:
+ * host/join.c would not let such a path live, and the fence must not depend on that.
+ */
+static bool is_other_asked(uint64_t seed, const char *nqn, const char *serial, const char *model)
+{
+	struct mop mop = {0};
+	struct ctrl_identity *identity;
+	unsigned lost, by_reset;
+
+	world_open(seed, true);
+	lost = write_slowly(&mop, 1, 100);
+	identity = &world.mpath->paths[1 - lost]->identity;
+	if (nqn)
+		text_copy(identity->subsystem_nqn, sizeof(identity->subsystem_nqn), nqn);
+	if (serial)
+		text_copy(identity->serial, sizeof(identity->serial), serial);
+	if (model)
+		text_copy(identity->model, sizeof(identity->model), model);
+	sim_net_partition(world.sim, &world.addrs[lost], true);
+	sim_net_cut(world.sim, &world.addrs[lost]);
+	EXPECT(mworld_until_done(&mop, 20000));
+	EXPECT_EQ(MPATH_OK, mop.io.result);
+	by_reset = mworld_info(&world, lost).fences_by_reset;
+	EXPECT_EQ(1, by_reset + mworld_info(&world, lost).fences_by_time);
+	sim_net_partition(world.sim, &world.addrs[lost], false);
+	EXPECT_EQ(0, mworld_destroy(&world));
+	return by_reset == 1;
+}
+
+/* The word of a controller about another one counts within a subsystem alone. */
+static void only_the_same_subsystem_is_asked(void)
+{
+	EXPECT(is_other_asked(32, NULL, NULL, NULL));
+	EXPECT(is_other_asked(33, NULL, NULL, "another model"));
+	EXPECT(!is_other_asked(34, NULL, "OTHER", NULL));
+	EXPECT(!is_other_asked(35, "nqn.2014-08.org.example:other", NULL, NULL));
+}
+
 static bool has_reset(void)
 {
 	bool is_there;
@@ -445,6 +486,7 @@ int main(void)
 		TAP_RUN(a_reset_waits_for_the_medium);
 		TAP_RUN(a_path_that_comes_back_resets_its_own_past);
 		TAP_RUN(a_stranger_is_not_asked);
+		TAP_RUN(only_the_same_subsystem_is_asked);
 	} else {
 		printf("# the target has no Cross-Controller Reset yet\n");
 	}
