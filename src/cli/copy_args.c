@@ -45,7 +45,7 @@ static void help_print(void)
 	       "      --size BYTES          of one piece (1M)\n"
 	       "      --no-sparse           write zeroes as data; without it they become holes\n"
 	       "      --progress            a line every second, also without a terminal\n"
-	       "      --quiet               only errors\n",
+	       "      --quiet               only errors and warnings\n",
 	       DEFAULT_DEPTH);
 	printf(NS_ARGS_HELP);
 	printf("  -h, --help                this text\n\n"

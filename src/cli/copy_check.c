@@ -2,7 +2,7 @@
 /*
  * Whether an end of a copy is still what it was when the copy began. A source that changes makes a
  * copy that mixes old and new data, and one that gets shorter reads as zeroes behind its new end; a
- * destination that somebody cuts loses what was copied, and the next write hides the cut. None of
+ * destination that is cut loses what was copied, and the next write hides the cut. None of
  * this may end with status 0.
  *
  * Sizes are looked at with every piece, on the workers' threads: after what is read, before what is

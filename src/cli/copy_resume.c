@@ -25,6 +25,14 @@
 #define TAG_NAME     "user.weft.copy"
 #define REASON_BYTES 512
 
+/* Saving the journal replaces the file of its name. */
+static int refuse_end(const struct copy_options *options)
+{
+	cli_error(options->ns.command, "%s is what is copied; name another file for the journal",
+		  options->journal);
+	return -EINVAL;
+}
+
 int copy_resume_load(const struct copy_options *options, struct copy_journal *ret_journal)
 {
 	const char *path = options->journal;
@@ -33,6 +41,9 @@ int copy_resume_load(const struct copy_options *options, struct copy_journal *re
 	memset(ret_journal, 0, sizeof(*ret_journal));
 	if (path == NULL)
 		return 0;
+	/* Before a destination of that name is made. */
+	if (strcmp(path, options->from) == 0 || strcmp(path, options->to) == 0)
+		return refuse_end(options);
 	res = copy_journal_load(path, ret_journal);
 	ret_journal->is_there = res == 0;
 	if (res == 0 || res == -ENOENT)
@@ -96,7 +107,7 @@ static void find_change(const struct copy *copy, const struct copy_journal *jour
 		snprintf(reason, REASON_BYTES, "another copy wrote to %.400s", to->name);
 }
 
-/* Saving the journal replaces the file of its name. */
+/* Whether the journal is the end's file, by whatever name. */
 static bool is_journal(const struct copy_end *end, const char *path)
 {
 	struct stat ours, its;
@@ -133,13 +144,8 @@ int copy_resume_begin(const struct copy *copy, struct copy_journal *journal)
 		tag_remove(&copy->to);
 		return 0;
 	}
-	if (is_journal(&copy->from, options->journal) || is_journal(&copy->to, options->journal)) {
-		cli_error(options->ns.command,
-			  "%s is what is copied; name another file for the "
-			  "journal",
-			  options->journal);
-		return -EINVAL;
-	}
+	if (is_journal(&copy->from, options->journal) || is_journal(&copy->to, options->journal))
+		return refuse_end(options);
 	if (journal->is_there)
 		return resume_check(copy, journal);
 	uuid_random(&id);

@@ -151,7 +151,11 @@ def journals(t, world, data):
     """The journal's own file."""
     out = world.path()
     world.bad(t, 'the journal is the destination', 'name another file', world.url(1), out, '--resume', out)
+    t.ok(not os.path.exists(out), 'no file is made')
     link = world.path()
+    os.symlink(out, link)
+    world.bad(t, 'the journal is the destination by a link', 'name another file', world.url(1), out, '--resume', link)
+    os.unlink(link)
     os.symlink(data, link)
     world.bad(t, 'the journal is the source', 'not a journal', data, world.url(2), '--resume', link)
     beside = world.path('journal.new')

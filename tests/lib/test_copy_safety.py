@@ -15,7 +15,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'wire'))
 import target  # noqa: E402
-from copy_world import MIB, World, digest, loop_device  # noqa: E402
+from copy_world import MIB, TIMEOUT_S, World, digest, loop_device  # noqa: E402
 from tap import Tap  # noqa: E402
 
 F_OFD_SETLK = 37
@@ -83,6 +83,11 @@ def locks_held(t, world):
     t.ok(target.poll(lambda: os.path.exists(out) and os.path.getsize(out) == 4 * MIB, 60), 'a copy is under way')
     world.bad(t, 'a second copy to the same file', 'is using it', world.url(2), out)
     world.bad(t, 'a second copy from that file', 'is writing to it', out, world.url(2))
+    serve = subprocess.run([target.weft_path(), 'serve', '--state', world.path(), '--listen',
+                            '127.0.0.1:%d' % target.free_port(), '--discovery', 'none', '--ns', 'file:' + out],
+                           capture_output=True, text=True, timeout=TIMEOUT_S)
+    t.ok(serve.returncode != 0 and 'in use by another target or copy (process ' in serve.stderr,
+         'a target does not serve that file', why=serve.stderr)
     process.terminate()
     process.communicate()
     world.good(t, 'after its end the file is free', world.url(2), out)
