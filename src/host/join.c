@@ -276,6 +276,20 @@ int join_ctrl_enter(struct join *join, struct join_ctrl *ctrl, const struct ctrl
 	return res;
 }
 
+int join_ctrl_confirm(struct join *join, struct join_ctrl *ctrl, char why[JOIN_WHY_BYTES])
+{
+	const struct join_addr *addr = &join->addrs[ctrl->addr_index];
+	int res = 0;
+
+	pthread_mutex_lock(&join->lock);
+	if (addr->rival != NULL) {
+		res = rival_refuse(join, ctrl, why);
+		ctrl->has_word = false;
+	}
+	pthread_mutex_unlock(&join->lock);
+	return res;
+}
+
 /* ---- namespaces ----------------------------------------------------------------------------- */
 
 /* Index of the first entry that is not below nsid. Under the lock. */

@@ -69,6 +69,9 @@ void join_ctrl_remove(struct join *join, struct join_ctrl *ctrl);
  * CNTLID, which must end first. */
 int join_ctrl_enter(struct join *join, struct join_ctrl *ctrl, const struct ctrl_identity *identity,
 		    char why[JOIN_WHY_BYTES]);
+/* Before the controller is used: 0, or -EUCLEAN as above, from what other reactors have seen at its
+ * address since it entered. */
+int join_ctrl_confirm(struct join *join, struct join_ctrl *ctrl, char why[JOIN_WHY_BYTES]);
 /* Its controller has ended or is lost. */
 void join_ctrl_leave(struct join *join, struct join_ctrl *ctrl);
 /* Both are of one subsystem as far as they tell. */

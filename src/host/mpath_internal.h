@@ -143,6 +143,8 @@ struct ns_on_path {
 	bool is_avoided; /* an error of the path without ANA; until the next look */
 	uint32_t ana_group;
 	uint32_t scan_number;
+	/* Targets that share a namespace take on a new format one after the other. */
+	uint32_t block_bytes;
 };
 
 struct mpath_ns {

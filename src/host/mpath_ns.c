@@ -159,6 +159,9 @@ static unsigned path_class(const struct mpath_ns *ns, const struct path *path)
 
 	if (ns->nsid == 0)
 		return path->is_usable ? damped : CLASS_NONE;
+	/* By the same LBAs its target means other bytes, until the path has seen the new format. */
+	if (ns->on[path->slot].block_bytes != ns->identity.block_bytes)
+		return CLASS_NONE;
 	state = ns_path_state(ns, path);
 	if (state == ANA_OPTIMIZED)
 		return damped;
@@ -364,8 +367,10 @@ int ns_seen(struct path *path, uint32_t nsid, const struct ns_identity *identity
 		return res;
 	ns->is_gone = false;
 	ns->identity = *identity;
-	ns->on[path->slot] = (struct ns_on_path){
-		.is_there = true, .ana_group = identity->ana_group_id, .scan_number = number};
+	ns->on[path->slot] = (struct ns_on_path){.is_there = true,
+						 .ana_group = identity->ana_group_id,
+						 .scan_number = number,
+						 .block_bytes = identity->block_bytes};
 	ns_recompute(ns);
 	if (is_new)
 		ns_tell(ns);

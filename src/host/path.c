@@ -226,6 +226,17 @@ static void on_retry_timer(struct reactor_timer *timer)
 		path_start(path);
 }
 
+/* res, why: the join's answer. False: the controller is given up. */
+static bool path_is_joined(struct path *path, int res, const char *why)
+{
+	if (res == 0)
+		return true;
+	if (res == -EUCLEAN)
+		text_copy(path->refusal, sizeof(path->refusal), why);
+	path_fail(path, "%s", why);
+	return false;
+}
+
 /* The controller becomes one of the subsystem's, or is given up. */
 static bool path_join(struct path *path)
 {
@@ -233,12 +244,7 @@ static bool path_join(struct path *path)
 	int res = join_ctrl_enter(path->mpath->join, &path->joined, &path->identity, why);
 
 	path->refusal[0] = '\0';
-	if (res == 0)
-		return true;
-	if (res == -EUCLEAN)
-		text_copy(path->refusal, sizeof(path->refusal), why);
-	path_fail(path, "%s", why);
-	return false;
+	return path_is_joined(path, res, why);
 }
 
 static void on_connected(struct host_ctrl *ctrl, void *arg, int res, const struct host_error *error)
@@ -287,8 +293,10 @@ static void path_tell_live(struct path *path)
 void path_setup_done(struct path *path)
 {
 	uint64_t now_ns = path_now(path);
+	char why[JOIN_WHY_BYTES];
 
-	if (path->state != PATH_CONNECTING || !host_ctrl_is_live(path->ctrl))
+	if (path->state != PATH_CONNECTING || !host_ctrl_is_live(path->ctrl) ||
+	    !path_is_joined(path, join_ctrl_confirm(path->mpath->join, &path->joined, why), why))
 		return;
 	path->state = PATH_LIVE;
 	path->is_usable = true;

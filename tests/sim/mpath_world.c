@@ -14,175 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the medium -------------------------------------------------------------------------------
- */
-
-static void probe_copy(const struct media_io *io, uint8_t *bytes)
-{
-	for (unsigned i = 0; i < io->iov_count; i++) {
-		if (io->kind == MEDIA_READ)
-			memcpy(io->iov[i].iov_base, bytes, io->iov[i].iov_len);
-		else
-			memcpy(bytes, io->iov[i].iov_base, io->iov[i].iov_len);
-		bytes += io->iov[i].iov_len;
-	}
-}
-
-static void probe_land(struct probe *probe, const struct media_io *io)
-{
-	if (probe->master != NULL)
-		probe = probe->master;
-	for (uint64_t i = 0; i < io->len_bytes / MWORLD_BLOCK_BYTES; i++) {
-		uint64_t block = io->offset / MWORLD_BLOCK_BYTES + i;
-		uint64_t meant = probe_value(probe, block) >> 56;
-
-		probe->strays += meant != 0 && meant != probe->life + 1;
-		if (probe->landing_count < MWORLD_LANDINGS_MAX)
-			probe->landings[probe->landing_count++] = (struct probe_landing){
-				reactor_now_ns(probe->reactor), block, probe_value(probe, block)};
-	}
-}
-
-enum probe_stage {
-	PROBE_WAITS,
-	PROBE_HAS_LANDED
-};
-
-static void probe_perform(struct media_io *io)
-{
-	struct probe *probe = container_of(io->media, struct probe, media);
-
-	if (io->kind == MEDIA_READ || io->kind == MEDIA_WRITE)
-		probe_copy(io, probe->blocks + io->offset);
-	else if (io->kind == MEDIA_WRITE_ZEROES)
-		memset(probe->blocks + io->offset, 0, io->len_bytes);
-	if (io->kind == MEDIA_WRITE)
-		probe_land(probe, io);
-}
-
-static void probe_finish(struct reactor_timer *timer)
-{
-	struct media_io *io = container_of(timer, struct media_io, timer);
-	struct probe *probe = container_of(io->media, struct probe, media);
-	unsigned at = 0;
-
-	while (probe->busy[at] != io)
-		at++;
-	probe->busy[at] = probe->busy[--probe->under_way];
-	if (io->result == 0 && io->stage == PROBE_WAITS)
-		probe_perform(io);
-	io->done(io, io->result);
-}
-
-static void probe_land_without_us(void *arg)
-{
-	struct media_io *io = arg;
-
-	probe_perform(io);
-	io->stage = PROBE_HAS_LANDED;
-}
-
-/* The kernel ends what it has, though the process that asked is stopped until then. */
-static void probe_freeze(struct probe *probe, struct sim *sim, const struct reactor *reactor,
-			 uint64_t until_ns)
-{
-	for (unsigned i = 0; i < probe->under_way; i++) {
-		struct media_io *io = probe->busy[i];
-
-		if (io->reactor == reactor && io->result == 0 && io->stage == PROBE_WAITS &&
-		    io->kind != MEDIA_READ && io->timer.deadline_ns < until_ns)
-			sim_at(sim, io->timer.deadline_ns, probe_land_without_us, io);
-	}
-}
-
-static void probe_submit(struct media_io *io)
-{
-	struct probe *probe = container_of(io->media, struct probe, media);
-	uint64_t delay_ns = probe->delay_ns;
-
-	if (probe->random_delay_us > 0)
-		delay_ns += prng_below(&probe->prng, probe->random_delay_us + 1) * NS_PER_US;
-	if (probe->spike_one_in > 0 && prng_one_in(&probe->prng, probe->spike_one_in))
-		delay_ns += prng_below(&probe->prng, probe->spike_us + 1) * NS_PER_US;
-	io->result = 0;
-	io->stage = PROBE_WAITS;
-	CHECK(probe->under_way < MWORLD_BUSY_MAX);
-	probe->busy[probe->under_way++] = io;
-	if (io->kind == MEDIA_WRITE) {
-		probe->writes_begun++;
-		delay_ns += probe->next_delay_ns;
-		probe->next_delay_ns = 0;
-	} else if (io->kind == MEDIA_READ) {
-		probe->reads_begun++;
-	}
-	reactor_timer_init(io->reactor, &io->timer, probe_finish);
-	reactor_timer_arm(&io->timer, reactor_now_ns(io->reactor) + delay_ns);
-}
-
-static void probe_cancel(struct media_io *io)
-{
-	const struct probe *probe = container_of(io->media, struct probe, media);
-
-	if (probe->is_deaf || !io->timer.armed)
-		return;
-	io->result = -ECANCELED;
-	reactor_timer_arm(&io->timer, reactor_now_ns(io->reactor));
-}
-
-static void probe_close(struct media *media)
-{
-	struct probe *probe = container_of(media, struct probe, media);
-
-	CHECK(probe->under_way == 0);
-	if (probe->master == NULL)
-		free(probe->blocks);
-	free(probe);
-}
-
-static const struct media_ops probe_ops = {
-	.name = "probe", .submit = probe_submit, .cancel = probe_cancel, .close = probe_close};
-
-static struct probe *probe_open(struct mworld *world, uint64_t block_count)
-{
-	struct probe *probe = calloc(1, sizeof(*probe));
-
-	CHECK(probe != NULL);
-	probe->reactor = world->datas[0];
-	probe->block_count = block_count;
-	probe->blocks = calloc(block_count, MWORLD_BLOCK_BYTES);
-	probe->delay_ns = 10 * NS_PER_US;
-	probe->media = (struct media){
-		.ops = &probe_ops,
-		.spec = strdup("probe"),
-		.size_bytes = block_count * MWORLD_BLOCK_BYTES,
-		.block_bytes = MWORLD_BLOCK_BYTES,
-		.buffer_align_bytes = 1,
-	};
-	CHECK(probe->blocks != NULL && probe->media.spec != NULL);
-	return probe;
-}
-
-uint64_t probe_value(const struct probe *probe, uint64_t block)
-{
-	uint64_t value;
-
-	memcpy(&value, probe->blocks + block * MWORLD_BLOCK_BYTES, sizeof(value));
-	return value;
-}
-
-unsigned probe_landed(const struct probe *probe, uint64_t value, uint64_t *ret_last_ns)
-{
-	unsigned count = 0;
-
-	for (unsigned i = 0; i < probe->landing_count; i++) {
-		if (probe->landings[i].value != value)
-			continue;
-		count++;
-		*ret_last_ns = probe->landings[i].at_ns;
-	}
-	return count;
-}
-
 /* ---- the target -------------------------------------------------------------------------------
  */
 
@@ -208,13 +39,30 @@ static void crowd_build(struct mworld *world, struct subsystem *subsystem, unsig
 	}
 }
 
+void mworld_uuid(const struct mworld *world, unsigned ns, unsigned target, unsigned life,
+		 struct uuid *ret_uuid)
+{
+	bool is_other = target == MWORLD_TWIN ? world->twin.is_other : world->ns[ns].is_other;
+	char name[64];
+
+	snprintf(name, sizeof(name), "ns %u %u %u", ns + 1, is_other ? target : 0, life);
+	uuid_from_name(name, ret_uuid);
+}
+
+static unsigned life_of(const struct mworld *world, unsigned ns, unsigned target)
+{
+	return target == MWORLD_TWIN && world->twin.is_other ? world->twin.life
+							     : world->ns[ns].life;
+}
+
 static struct subsystem *subsystem_build(struct mworld *world, unsigned target)
 {
 	struct subsystem *subsystem = made(1, sizeof(*subsystem));
-	char name[64];
+	bool is_serial_other = target == MWORLD_TWIN && world->twin.is_serial_other;
 
 	text_copy(subsystem->nqn, sizeof(subsystem->nqn), TARGET_DEFAULT_NQN);
-	text_copy(subsystem->serial, sizeof(subsystem->serial), "MPATH1");
+	text_copy(subsystem->serial, sizeof(subsystem->serial),
+		  is_serial_other ? "MPATH2" : "MPATH1");
 	text_copy(subsystem->model, sizeof(subsystem->model), "weft mpath");
 	subsystem->allows_any_host = !world->is_shut;
 	subsystem->ana_group_max = MWORLD_NS;
@@ -228,9 +76,7 @@ static struct subsystem *subsystem_build(struct mworld *world, unsigned target)
 		subsystem->ns_count++;
 		*ns = (struct ns){.nsid = i + 1, .ana_group = i + 1};
 		ns_bind(ns, ns_store_get(world->ns[i].stores[target]));
-		snprintf(name, sizeof(name), "ns %u %u %u", i + 1,
-			 world->ns[i].is_other ? target : 0, world->ns[i].life);
-		uuid_from_name(name, &ns->uuid);
+		mworld_uuid(world, i, target, life_of(world, i, target), &ns->uuid);
 		memcpy(ns->nguid, ns->uuid.bytes, sizeof(ns->nguid));
 	}
 	crowd_build(world, subsystem, target);
@@ -240,6 +86,8 @@ static struct subsystem *subsystem_build(struct mworld *world, unsigned target)
 /* The target that serves a port. */
 static unsigned target_of(const struct mworld *world, unsigned port)
 {
+	if (world->twin.is_lent && world->twin.port == port)
+		return MWORLD_TWIN;
 	return world->target_count == 2 && port == world->port_count - 1;
 }
 
@@ -317,14 +165,12 @@ void mworld_apply(struct mworld *world)
 /* ---- life -------------------------------------------------------------------------------------
  */
 
-static void probe_share(struct mworld *world, struct probe *probe, unsigned ns)
+/* Of the second target: the bytes of the first, unless it is another namespace there. */
+static void second_probe_set(struct mworld *world, struct probe *probe, unsigned ns)
 {
 	world->ns[ns].second_probe = probe;
-	if (world->ns[ns].is_other)
-		return;
-	free(probe->blocks);
-	probe->master = world->ns[ns].probe;
-	probe->blocks = probe->master->blocks;
+	if (!world->ns[ns].is_other)
+		probe_share(probe, world->ns[ns].probe);
 }
 
 void mworld_grow(struct mworld *world, unsigned ns)
@@ -341,16 +187,69 @@ void mworld_grow(struct mworld *world, unsigned ns)
 	world->ns[ns].probe = probe;
 }
 
+/* A medium in place of that of before, which is as slow. */
+static struct probe *probe_again(struct mworld *world, const struct probe *old)
+{
+	struct probe *probe = probe_open(world, old->block_count);
+
+	probe->prng = old->prng;
+	probe->delay_ns = old->delay_ns;
+	probe->random_delay_us = old->random_delay_us;
+	probe->spike_one_in = old->spike_one_in;
+	probe->spike_us = old->spike_us;
+	probe->is_deaf = old->is_deaf;
+	probe->life = old->life;
+	probe->ns = old->ns;
+	probe->media.can_discard = old->media.can_discard;
+	probe->media.reads_zero_after_discard = old->media.reads_zero_after_discard;
+	probe_format(probe, old->media.block_bytes);
+	return probe;
+}
+
+static void ns_set_probe(struct mworld_ns *ns, unsigned target, struct probe *probe,
+			 struct ns_store *store)
+{
+	ns_store_put(ns->stores[target]);
+	ns->stores[target] = store;
+	if (target == 0)
+		ns->probe = probe;
+	else
+		ns->second_probe = probe;
+}
+
 void mworld_replace(struct mworld *world, unsigned ns)
 {
-	struct ns_store **store = &world->ns[ns].stores[0];
-	struct probe *probe = probe_open(world, world->ns[ns].probe->block_count);
+	struct mworld_ns *of = &world->ns[ns];
+	struct ns_store *store;
 
-	CHECK(world->target_count == 1);
-	ns_store_put(*store);
-	CHECK(ns_store_create(&probe->media, world->is_wide ? 2 : 1, store) == 0);
-	probe->life = ++world->ns[ns].life;
-	world->ns[ns].probe = probe;
+	CHECK(!of->is_other);
+	of->life++;
+	for (unsigned i = 0; i < world->target_count; i++) {
+		struct probe *probe = probe_again(world, i == 0 ? of->probe : of->second_probe);
+
+		probe->life = of->life;
+		if (i > 0)
+			probe_share(probe, of->probe);
+		CHECK(ns_store_create(&probe->media, world->is_wide ? 2 : 1, &store) == 0);
+		ns_set_probe(of, i, probe, store);
+	}
+}
+
+void mworld_format(struct mworld *world, unsigned ns, uint32_t block_bytes)
+{
+	struct mworld_ns *of = &world->ns[ns];
+	struct ns_store *store;
+
+	for (unsigned i = 0; i < world->target_count; i++) {
+		struct probe *old = i == 0 ? of->probe : of->second_probe;
+		struct probe *probe = probe_again(world, old);
+
+		probe_share(probe, old);
+		probe_format(probe, block_bytes);
+		CHECK(ns_store_create_for(&probe->media, ns_store_live(of->stores[i]), &store) ==
+		      0);
+		ns_set_probe(of, i, probe, store);
+	}
 }
 
 static void target_start(struct mworld *world, unsigned index)
@@ -363,13 +262,74 @@ static void target_start(struct mworld *world, unsigned index)
 				       .cntlid_first = 1,
 				       .cntlid_last = MWORLD_CNTLIDS};
 
-	if (!world->has_equal_cntlids) {
+	if (index == MWORLD_TWIN) {
+		config.reactor_count = 1;
+		config.cntlid_first = world->twin.cntlid_first;
+		config.cntlid_last = world->twin.cntlid_last;
+	} else if (!world->has_equal_cntlids) {
 		config.cntlid_first = (uint16_t)(1 + index * MWORLD_CNTLIDS);
 		config.cntlid_last = (uint16_t)((index + 1) * MWORLD_CNTLIDS);
 	}
 
 	CHECK(target_create(&config, &world->targets[index]) == 0);
 }
+
+/* ---- the twin ---------------------------------------------------------------------------------
+ */
+
+void mworld_twin_lend(struct mworld *world)
+{
+	CHECK(mworld_is_steady(world) && !world->twin.is_lent);
+	world->twin.is_lent = true;
+	mworld_apply_start(world);
+}
+
+static void twin_reactor_create(struct mworld *world)
+{
+	struct reactor_config config = {.cpu = -1, .index = 4};
+
+	if (world->datas[MWORLD_TWIN] == NULL)
+		CHECK(reactor_create(&config, &world->datas[MWORLD_TWIN]) == 0);
+}
+
+void mworld_twin_start(struct mworld *world)
+{
+	CHECK(mworld_is_steady(world) && world->twin.is_lent && !world->twin.is_up);
+	(void)sim_net_cut(world->sim, &world->addrs[world->twin.port]);
+	twin_reactor_create(world);
+	world->twin.life++;
+	for (unsigned i = 0; i < MWORLD_NS; i++) {
+		struct probe *probe = probe_again(world, world->ns[i].probe);
+
+		probe->is_of_twin = true;
+		CHECK(ns_store_create(&probe->media, 1, &world->ns[i].stores[MWORLD_TWIN]) == 0);
+	}
+	target_start(world, MWORLD_TWIN);
+	world->twin.is_up = true;
+	world->applying++;
+	target_apply(world->targets[MWORLD_TWIN], snapshot_build(world, MWORLD_TWIN), on_applied,
+		     world);
+}
+
+static void on_twin_stopped(void *arg)
+{
+	struct mworld *world = arg;
+
+	target_destroy(world->targets[MWORLD_TWIN]);
+	for (unsigned i = 0; i < MWORLD_NS; i++)
+		ns_store_put(world->ns[i].stores[MWORLD_TWIN]);
+	world->twin.is_lent = world->twin.is_up = world->twin.is_changing = false;
+}
+
+void mworld_twin_stop(struct mworld *world)
+{
+	CHECK(mworld_is_steady(world) && world->twin.is_up);
+	world->twin.is_changing = true;
+	target_shutdown(world->targets[MWORLD_TWIN], 200, on_twin_stopped, world);
+}
+
+/* ---- restarts ---------------------------------------------------------------------------------
+ */
 
 static void on_restart_timer(struct reactor_timer *timer)
 {
@@ -403,7 +363,8 @@ void mworld_restart(struct mworld *world, unsigned target, uint64_t down_ms)
 
 bool mworld_is_steady(const struct mworld *world)
 {
-	return world->applying == 0 && !world->restarts[0].is_busy && !world->restarts[1].is_busy;
+	return world->applying == 0 && !world->restarts[0].is_busy && !world->restarts[1].is_busy &&
+	       !world->twin.is_changing;
 }
 
 void mworld_freeze(struct mworld *world, unsigned target, uint64_t ms)
@@ -412,9 +373,8 @@ void mworld_freeze(struct mworld *world, unsigned target, uint64_t ms)
 	uint64_t until_ns = sim_now(world->sim) + ms * NS_PER_MS;
 
 	sim_freeze(reactor, until_ns);
-	for (unsigned i = 0; i < MWORLD_NS; i++)
-		probe_freeze(target == 0 ? world->ns[i].probe : world->ns[i].second_probe,
-			     world->sim, reactor, until_ns);
+	list_for_each(node, &world->probes)
+		probe_freeze(list_entry(node, struct probe, node), world->sim, reactor, until_ns);
 }
 
 static void targets_create(struct mworld *world)
@@ -427,10 +387,11 @@ static void targets_create(struct mworld *world)
 		for (unsigned k = 0; k < world->target_count; k++) {
 			struct probe *probe = probe_open(world, MWORLD_BLOCKS);
 
+			probe->ns = i;
 			if (k == 0)
 				world->ns[i].probe = probe;
 			else
-				probe_share(world, probe, i);
+				second_probe_set(world, probe, i);
 			CHECK(ns_store_create(&probe->media, world->is_wide ? 2 : 1,
 					      &world->ns[i].stores[k]) == 0);
 		}
@@ -449,6 +410,7 @@ static void world_fill(struct mworld *world, uint64_t seed, unsigned port_count,
 	char text[64];
 
 	memset(world, 0, sizeof(*world));
+	list_init(&world->probes);
 	world->sim = sim_create(seed, options);
 	world->port_count = port_count;
 	world->target_count = 1;
@@ -570,7 +532,8 @@ static void on_ns_changed(struct mpath *mpath, void *arg, uint32_t nsid)
 	((struct mworld *)arg)->ns_changed_count++;
 	/* What is told is complete. */
 	mpath_ns_info(mpath_ns_find(mpath, nsid), &info);
-	CHECK(info.identity.block_bytes == MWORLD_BLOCK_BYTES && info.identity.block_count > 0);
+	CHECK(info.identity.block_bytes == MWORLD_BLOCK_BYTES || info.identity.block_bytes == 512);
+	CHECK(info.identity.block_count > 0);
 }
 
 static void on_path_changed(struct mpath *mpath, void *arg, unsigned path, const char *what)

@@ -19,6 +19,8 @@
 #define MWORLD_LANDINGS_MAX 65536
 #define MWORLD_BUSY_MAX     1024
 #define MWORLD_CNTLIDS      1000 /* of each target */
+#define MWORLD_TWIN         2    /* index of the twin, behind the two targets */
+#define MWORLD_TARGETS      3
 
 /* ---- the medium -------------------------------------------------------------------------------
  */
@@ -29,9 +31,14 @@ struct probe_landing {
 	uint64_t value; /* the first eight bytes */
 };
 
+struct mworld;
+
 struct probe {
 	struct media media;
+	struct mworld *world;
+	struct list node;        /* of the world's open probes */
 	struct probe *master;    /* whose blocks these are; NULL: its own */
+	unsigned users;          /* of a master: itself, and those that have its blocks */
 	struct reactor *reactor; /* for the time of landings */
 	uint64_t block_count;
 	uint8_t *blocks;
@@ -52,7 +59,17 @@ struct probe {
 	/* Which namespace this is; writes that name another one in MWORLD_LIFE bits are strays. */
 	unsigned life;
 	unsigned strays;
+	unsigned ns; /* index of its namespace */
+	bool is_of_twin;
 };
+
+struct probe *probe_open(struct mworld *world, uint64_t block_count);
+/* The probe has the bytes of the other one from now on; before its first use. */
+void probe_share(struct probe *probe, struct probe *with);
+void probe_format(struct probe *probe, uint32_t block_bytes);
+/* What the kernel has goes on while the process that asked is stopped until then. */
+void probe_freeze(struct probe *probe, struct sim *sim, const struct reactor *reactor,
+		  uint64_t until_ns);
 
 /* ---- the world --------------------------------------------------------------------------------
  */
@@ -62,19 +79,35 @@ struct probe {
 struct mworld_ns {
 	struct probe *probe; /* of the first target */
 	struct probe *second_probe;
-	struct ns_store *stores[2];
+	struct ns_store *stores[MWORLD_TARGETS];
 	bool is_absent;
 	bool is_other; /* on the second target it has another UUID */
 	unsigned life; /* counts the namespaces that have had its NSID: part of the UUID */
+};
+
+/* A wrong machine that has got the address of one of the ports: the same NQN, and blocks of its
+ * own. What it has in common besides is chosen before it starts. */
+struct mworld_twin {
+	unsigned port;
+	bool is_lent;     /* the port is not the targets' */
+	bool is_up;       /* and the twin serves it */
+	bool is_changing; /* it stops */
+	bool is_other;    /* its namespaces have other UUIDs */
+	bool is_serial_other;
+	uint16_t cntlid_first;
+	uint16_t cntlid_last;
+	unsigned life; /* counts the twins */
 };
 
 struct mworld {
 	struct sim *sim;
 	struct reactor *control;
 	/* Of each target; the second one only where there is one, or the first has both. */
-	struct reactor *datas[2];
+	struct reactor *datas[MWORLD_TARGETS];
 	struct reactor *reactor; /* of the host */
-	struct target *targets[2];
+	struct target *targets[MWORLD_TARGETS];
+	struct list probes; /* all that are open, those of before a format or a replacement too */
+	struct mworld_twin twin;
 	unsigned target_count;
 	bool is_wide; /* one target with two reactors */
 	bool is_shut; /* no host is let in, from the next apply on */
@@ -111,6 +144,9 @@ struct mworld {
 	unsigned time_waits;
 	char last_what[384];
 	void (*on_path)(struct mworld *world, unsigned path, const char *what); /* may be NULL */
+	/* A read or a change of bytes has just been done; root: the probe that owns them. May be
+	 * NULL. */
+	void (*on_io)(struct mworld *world, const struct probe *root, const struct media_io *io);
 	bool is_gone;
 };
 
@@ -153,9 +189,19 @@ bool mworld_is_steady(const struct mworld *world);
 void mworld_freeze(struct mworld *world, unsigned target, uint64_t ms);
 /* The namespace has twice as many blocks from the next apply on; those of before stay. */
 void mworld_grow(struct mworld *world, unsigned ns);
-/* From the next apply on another namespace has the NSID, with blocks and a UUID of its own. One
- * target. */
+/* From the next apply on another namespace has the NSID, with blocks and a UUID of its own. */
 void mworld_replace(struct mworld *world, unsigned ns);
+/* From the next apply on the namespace has blocks of so many bytes, 512 or 4096; its data stays. */
+void mworld_format(struct mworld *world, unsigned ns, uint32_t block_bytes);
+/* The UUID that the namespace has on a target in one of its lives. */
+void mworld_uuid(const struct mworld *world, unsigned ns, unsigned target, unsigned life,
+		 struct uuid *ret_uuid);
+/* From callbacks of the control reactor, while steady. world->twin says which port, and what the
+ * twin has in common with its targets. First the port is taken from its target, then the twin
+ * starts there; it stops, and the port is given back with the next apply. */
+void mworld_twin_lend(struct mworld *world);
+void mworld_twin_start(struct mworld *world);
+void mworld_twin_stop(struct mworld *world);
 /* For values of writes: which namespace they are meant for. */
 #define MWORLD_LIFE(life) (((uint64_t)(life) + 1) << 56)
 /* Does not wait: for callbacks of the control reactor. */

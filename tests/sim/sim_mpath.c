@@ -52,9 +52,7 @@ void mpath_run_fail(struct mrun *run, const char *format, ...)
 	sim_trace(run->world.sim, "VIOLATION: %s", run->verdict->what);
 }
 
-/* A trouble struck, and its numbers are drawn: whether it happens, or the scenario leaves it out.
- */
-static bool happens(struct mrun *run)
+bool mpath_run_happens(struct mrun *run)
 {
 	unsigned event = run->event_count++;
 	bool is_in = scenario_has_event(run->scenario, event);
@@ -250,7 +248,7 @@ static void trouble_ana(struct mrun *run)
 		return;
 	state = states[prng_below(&run->prng, ARRAY_LEN(states))];
 	port = (unsigned)prng_below(&run->prng, world->port_count);
-	if (!happens(run))
+	if (!mpath_run_happens(run))
 		return;
 	run->stats.ana_changes++;
 	sim_transition_ana(run->counters, world->ana[port][0], state);
@@ -285,7 +283,7 @@ static void trouble_freeze(struct mrun *run)
 	uint64_t ms = 1 + prng_below(&run->prng, run->is_edgy ? edge_ms : FREEZE_MAX_MS);
 	unsigned target = (unsigned)prng_below(&run->prng, run->world.target_count);
 
-	if (!happens(run))
+	if (!mpath_run_happens(run))
 		return;
 	run->stats.freezes++;
 	run->frozen_until_ns = sim_now(run->world.sim) + ms * NS_PER_MS;
@@ -311,7 +309,7 @@ static void trouble_partition(struct mrun *run, unsigned port)
 {
 	uint64_t duration_ns = (1 + prng_below(&run->prng, PARTITION_MAX_MS)) * NS_PER_MS;
 
-	if (!happens(run))
+	if (!mpath_run_happens(run))
 		return;
 	run->stats.partitions++;
 	run->healed_until_ns[port] = sim_now(run->world.sim) + duration_ns;
@@ -323,7 +321,7 @@ static void trouble_restart(struct mrun *run)
 	uint64_t down_ms = prng_below(&run->prng, 500);
 	unsigned target = (unsigned)prng_below(&run->prng, run->world.target_count);
 
-	if (!happens(run))
+	if (!mpath_run_happens(run))
 		return;
 	run->stats.restarts++;
 	mworld_restart(&run->world, target, down_ms);
@@ -331,7 +329,7 @@ static void trouble_restart(struct mrun *run)
 
 static bool late_happens(void *arg)
 {
-	return happens(arg);
+	return mpath_run_happens(arg);
 }
 
 static void on_chaos_timer(struct reactor_timer *timer)
@@ -350,7 +348,7 @@ static void on_chaos_timer(struct reactor_timer *timer)
 			frozen_partition(run);
 	}
 	late_strike(&run->late, world->sim, port, &world->addrs[port], late_happens, run);
-	if (strikes(run, run->cut_one_in) && happens(run))
+	if (strikes(run, run->cut_one_in) && mpath_run_happens(run))
 		run->stats.cuts += sim_net_cut(world->sim, &world->addrs[port]);
 	if (run->healed_until_ns[port] == 0 && strikes(run, run->partition_one_in))
 		trouble_partition(run, port);
@@ -360,6 +358,7 @@ static void on_chaos_timer(struct reactor_timer *timer)
 		trouble_freeze(run);
 	if (mworld_is_steady(world) && strikes(run, run->restart_one_in))
 		trouble_restart(run);
+	tenants_strike(run);
 	reactor_timer_arm(timer,
 			  now_ns + (1 + prng_below(&run->prng, run->chaos_max_us)) * NS_PER_US);
 }
@@ -384,7 +383,7 @@ static void on_paths_timer(struct reactor_timer *timer)
 
 	if (run->is_healed)
 		return;
-	if (strikes(run, run->remove_one_in) && happens(run)) {
+	if (strikes(run, run->remove_one_in) && mpath_run_happens(run)) {
 		run->stats.removals++;
 		if (mpath_remove_path(world->mpath, addr) == -ENOENT &&
 		    mpath_path_count(world->mpath) < MPATH_PATHS_MAX)
@@ -449,8 +448,8 @@ static bool is_not_well(void *arg)
 	for (unsigned i = 0; i < mpath_path_count(run->world.mpath); i++)
 		live += run->world.mpath->paths[i]->is_usable;
 	/* Those that leave count until they are gone. */
-	return live < run->world.port_count || mpath_path_count(run->world.mpath) > live ||
-	       !mworld_is_steady(&run->world);
+	return !tenants_are_well(run) || live < run->world.port_count ||
+	       mpath_path_count(run->world.mpath) > live || !mworld_is_steady(&run->world);
 }
 
 static void run_heal(struct mrun *run)
@@ -470,6 +469,7 @@ static void run_heal(struct mrun *run)
 	sim_leave(world->control);
 	while (!mworld_is_steady(world) && sim_step(world->sim))
 		;
+	tenants_heal(run);
 	mworld_apply(world);
 	sim_enter(world->reactor);
 	reactor_timer_cancel(&run->paths_timer);
@@ -509,12 +509,14 @@ void mpath_run_play(struct mrun *run)
 	run_now = run;
 	world->on_path = on_path;
 	sim_net_set_tap(world->sim, on_bytes, run);
+	tenants_prepare(run);
 	mworld_connect(world);
 	if (world->ready_res != 0 && !mworld_until_live(world, 1, 60000)) {
 		mpath_run_fail(run, "no path could be connected: %s", world->ready_error.text);
 		return;
 	}
 	workers_start(run);
+	tenants_start(run);
 	(void)sim_run_while(world->sim, is_busy, run, TROUBLED_NS);
 	run->commands_left = 0;
 	run_heal(run);

@@ -10,6 +10,7 @@
 #include "sim_late.h"
 #include "sim_model.h"
 #include "sim_run.h"
+#include "sim_tenant.h"
 
 struct mpath_run_stats {
 	uint64_t commands;
@@ -66,6 +67,7 @@ struct mrun {
 	unsigned event_count; /* troubles that struck so far, left out or not */
 	struct prng prng;
 	struct late late;
+	struct tenants tenants;
 	struct model *model;
 	uint64_t step;
 	uint64_t next_value;
@@ -103,5 +105,8 @@ void mpath_run_play(struct mrun *run);
 void mpath_run_fail(struct mrun *run, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void mpath_hash_add(struct mrun *run, uint64_t value);
+/* A trouble struck, and its numbers are drawn: whether it happens, or the scenario leaves it out.
+ */
+bool mpath_run_happens(struct mrun *run);
 
 #endif

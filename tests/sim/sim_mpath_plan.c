@@ -37,6 +37,8 @@ enum feature {
 	FEATURE_WORKERS,
 	FEATURE_EDGES,
 	FEATURE_LATE, /* the first of enum late_feature */
+	/* The first of enum tenant_feature; flips of sim_late.c are not this world's. */
+	FEATURE_TENANT = FEATURE_LATE + LATE_FEATURES - 1,
 };
 
 static const char *const feature_names[] = {
@@ -64,6 +66,7 @@ static const char *const feature_names[] = {
 	"workers",
 	"edges",
 	LATE_FEATURE_NAMES_BUT_FLIPS,
+	TENANT_FEATURE_NAMES,
 	NULL,
 };
 
@@ -130,6 +133,11 @@ static bool late_feature(void *arg, unsigned which, bool is_chosen)
 	return feature(arg, (enum feature)(FEATURE_LATE + which), is_chosen);
 }
 
+static bool tenant_feature(void *arg, unsigned which, bool is_chosen)
+{
+	return feature(arg, (enum feature)(FEATURE_TENANT + which), is_chosen);
+}
+
 static void options_shrink(struct mrun *run, struct sim_options *options)
 {
 	options->faults.reset_ppm = figure(run, FEATURE_NET_RESETS, options->faults.reset_ppm);
@@ -160,6 +168,19 @@ static void troubles_shrink(struct mrun *run)
 		run->worker_count = 1;
 }
 
+/* Troubles that would make the world of tenants another one than they are judged by. */
+static void tenants_calm(struct mrun *run)
+{
+	/* A wrong machine is known by the word of the other addresses. */
+	if (run->tenants.twin_one_in > 0)
+		run->remove_one_in = 0;
+	if (!run->tenants.is_clone)
+		return;
+	run->cut_one_in = run->partition_one_in = run->restart_one_in = 0;
+	run->freeze_one_in = run->flip_one_in = 0;
+	run->late.is_on = false;
+}
+
 void mpath_world_choose(struct mrun *run)
 {
 	struct prng *prng = &run->prng;
@@ -184,12 +205,18 @@ void mpath_world_choose(struct mrun *run)
 	late_choose(&run->late, run->scenario->seed);
 	run->late.flip_one_in = 0; /* it has its own */
 	late_shrink(&run->late, late_feature, run);
+	tenants_choose(&run->tenants, run->scenario->seed, is_two);
+	tenants_shrink(&run->tenants, tenant_feature, run);
 	options.faults.slow_ppm = run->late.slow_ppm;
+	if (run->tenants.is_clone)
+		options.faults = (struct sim_faults){0};
 	options_shrink(run, &options);
 	if (!feature(run, FEATURE_THIRD_PORT, ports > 2))
 		ports = 2;
 	if (is_two)
 		mworld_create_two(&run->world, run->scenario->seed, ports, false, &options);
+	else if (run->tenants.is_wide)
+		mworld_create_wide(&run->world, run->scenario->seed, ports, &options);
 	else
 		mworld_create(&run->world, run->scenario->seed, ports, &options);
 	run->has_reset = feature(run, FEATURE_CTRL_RESETS, !is_two && !prng_one_in(prng, 4));
@@ -224,6 +251,7 @@ void mpath_world_choose(struct mrun *run)
 			run->commands_left += 1500;
 		run->chaos_max_us = 50000;
 	}
+	tenants_calm(run);
 	troubles_shrink(run);
 }
 
@@ -253,6 +281,12 @@ static void stats_count(struct mrun *run, struct sim_counters *counters)
 		{"streams_ended", run->late.ends},
 		{"fences_by_reset", stats->fences_by_reset},
 		{"fences_by_time", stats->fences_by_time},
+		{"commands_of_tenants", run->tenants.commands},
+		{"stale_commands", run->tenants.stale},
+		{"namespaces_replaced", run->tenants.replaced},
+		{"namespaces_formatted", run->tenants.formatted},
+		{"wrong_machines", run->tenants.twins},
+		{"wrong_machines_refused", run->tenants.refusals},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(counts); i++)
@@ -282,7 +316,7 @@ static void run_end(struct mrun *run)
 	/* After a violation nothing is known to be quiet: what it holds is left as it is. */
 	if (run->is_failed) {
 		sim_destroy(run->world.sim);
-	} else if (mworld_destroy(&run->world) > 0) {
+	} else if (!tenants_close(run) || mworld_destroy(&run->world) > 0) {
 		snprintf(verdict->what, sizeof(verdict->what), "something is left over");
 		run->is_failed = true;
 	}
@@ -312,6 +346,7 @@ static void mpath_run(const struct sim_scenario *scenario, struct sim_counters *
 	run_end(run);
 	stats_count(run, counters);
 	if (ret_verdict->is_ok) {
+		tenants_free(run);
 		model_destroy(run->model);
 		free(run);
 	}

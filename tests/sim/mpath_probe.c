@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The medium of multipath tests: it shows when each write lands, and delays what it is told to.
+ * Several can have the same bytes: those of two targets, and those before and after a format. One
+ * thread.
+ */
+#include "mpath_world.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void probe_copy(const struct media_io *io, uint8_t *bytes)
+{
+	for (unsigned i = 0; i < io->iov_count; i++) {
+		if (io->kind == MEDIA_READ)
+			memcpy(io->iov[i].iov_base, bytes, io->iov[i].iov_len);
+		else
+			memcpy(bytes, io->iov[i].iov_base, io->iov[i].iov_len);
+		bytes += io->iov[i].iov_len;
+	}
+}
+
+static struct probe *probe_root(struct probe *probe)
+{
+	return probe->master != NULL ? probe->master : probe;
+}
+
+static void probe_land(struct probe *probe, const struct media_io *io)
+{
+	probe = probe_root(probe);
+	for (uint64_t i = 0; i < io->len_bytes / MWORLD_BLOCK_BYTES; i++) {
+		uint64_t block = io->offset / MWORLD_BLOCK_BYTES + i;
+		uint64_t meant = probe_value(probe, block) >> 56;
+
+		probe->strays += meant != 0 && meant != probe->life + 1;
+		if (probe->landing_count < MWORLD_LANDINGS_MAX)
+			probe->landings[probe->landing_count++] = (struct probe_landing){
+				reactor_now_ns(probe->reactor), block, probe_value(probe, block)};
+	}
+}
+
+enum probe_stage {
+	PROBE_WAITS,
+	PROBE_HAS_LANDED
+};
+
+static void probe_perform(struct media_io *io)
+{
+	struct probe *probe = container_of(io->media, struct probe, media);
+
+	if (io->kind == MEDIA_READ || io->kind == MEDIA_WRITE)
+		probe_copy(io, probe->blocks + io->offset);
+	else if (io->kind == MEDIA_WRITE_ZEROES || io->kind == MEDIA_DISCARD)
+		memset(probe->blocks + io->offset, 0, io->len_bytes);
+	if (io->kind == MEDIA_WRITE)
+		probe_land(probe, io);
+	if (io->kind != MEDIA_FLUSH && probe->world->on_io != NULL)
+		probe->world->on_io(probe->world, probe_root(probe), io);
+}
+
+static void probe_finish(struct reactor_timer *timer)
+{
+	struct media_io *io = container_of(timer, struct media_io, timer);
+	struct probe *probe = container_of(io->media, struct probe, media);
+	unsigned at = 0;
+
+	while (probe->busy[at] != io)
+		at++;
+	probe->busy[at] = probe->busy[--probe->under_way];
+	if (io->result == 0 && io->stage == PROBE_WAITS)
+		probe_perform(io);
+	io->done(io, io->result);
+}
+
+static void probe_land_without_us(void *arg)
+{
+	struct media_io *io = arg;
+
+	probe_perform(io);
+	io->stage = PROBE_HAS_LANDED;
+}
+
+/* The kernel ends what it has, though the process that asked is stopped until then. */
+void probe_freeze(struct probe *probe, struct sim *sim, const struct reactor *reactor,
+		  uint64_t until_ns)
+{
+	for (unsigned i = 0; i < probe->under_way; i++) {
+		struct media_io *io = probe->busy[i];
+
+		if (io->reactor == reactor && io->result == 0 && io->stage == PROBE_WAITS &&
+		    io->kind != MEDIA_READ && io->timer.deadline_ns < until_ns)
+			sim_at(sim, io->timer.deadline_ns, probe_land_without_us, io);
+	}
+}
+
+static void probe_submit(struct media_io *io)
+{
+	struct probe *probe = container_of(io->media, struct probe, media);
+	uint64_t delay_ns = probe->delay_ns;
+
+	if (probe->random_delay_us > 0)
+		delay_ns += prng_below(&probe->prng, probe->random_delay_us + 1) * NS_PER_US;
+	if (probe->spike_one_in > 0 && prng_one_in(&probe->prng, probe->spike_one_in))
+		delay_ns += prng_below(&probe->prng, probe->spike_us + 1) * NS_PER_US;
+	io->result = 0;
+	io->stage = PROBE_WAITS;
+	CHECK(probe->under_way < MWORLD_BUSY_MAX);
+	probe->busy[probe->under_way++] = io;
+	if (io->kind == MEDIA_WRITE) {
+		probe->writes_begun++;
+		delay_ns += probe->next_delay_ns;
+		probe->next_delay_ns = 0;
+	} else if (io->kind == MEDIA_READ) {
+		probe->reads_begun++;
+	}
+	reactor_timer_init(io->reactor, &io->timer, probe_finish);
+	reactor_timer_arm(&io->timer, reactor_now_ns(io->reactor) + delay_ns);
+}
+
+static void probe_cancel(struct media_io *io)
+{
+	const struct probe *probe = container_of(io->media, struct probe, media);
+
+	if (probe->is_deaf || !io->timer.armed)
+		return;
+	io->result = -ECANCELED;
+	reactor_timer_arm(&io->timer, reactor_now_ns(io->reactor));
+}
+
+/* The bytes are there until the last of those that have them is closed. */
+static void probe_put(struct probe *root)
+{
+	if (--root->users > 0)
+		return;
+	free(root->blocks);
+	free(root);
+}
+
+static void probe_close(struct media *media)
+{
+	struct probe *probe = container_of(media, struct probe, media);
+
+	CHECK(probe->under_way == 0);
+	list_remove(&probe->node);
+	if (probe->master != NULL) {
+		probe_put(probe->master);
+		free(probe);
+	} else {
+		probe_put(probe);
+	}
+}
+
+static const struct media_ops probe_ops = {
+	.name = "probe", .submit = probe_submit, .cancel = probe_cancel, .close = probe_close};
+
+struct probe *probe_open(struct mworld *world, uint64_t block_count)
+{
+	struct probe *probe = calloc(1, sizeof(*probe));
+
+	CHECK(probe != NULL);
+	probe->world = world;
+	list_push_back(&world->probes, &probe->node);
+	probe->users = 1;
+	probe->reactor = world->datas[0];
+	probe->block_count = block_count;
+	probe->blocks = calloc(block_count, MWORLD_BLOCK_BYTES);
+	probe->delay_ns = 10 * NS_PER_US;
+	probe->media = (struct media){
+		.ops = &probe_ops,
+		.spec = strdup("probe"),
+		.size_bytes = block_count * MWORLD_BLOCK_BYTES,
+		.block_bytes = MWORLD_BLOCK_BYTES,
+		.buffer_align_bytes = 1,
+	};
+	CHECK(probe->blocks != NULL && probe->media.spec != NULL);
+	return probe;
+}
+
+void probe_share(struct probe *probe, struct probe *with)
+{
+	struct probe *root = probe_root(with);
+
+	CHECK(probe->master == NULL && probe->users == 1);
+	free(probe->blocks);
+	probe->master = root;
+	probe->blocks = root->blocks;
+	root->users++;
+}
+
+void probe_format(struct probe *probe, uint32_t block_bytes)
+{
+	probe->media.block_bytes = block_bytes;
+}
+
+uint64_t probe_value(const struct probe *probe, uint64_t block)
+{
+	uint64_t value;
+
+	memcpy(&value, probe->blocks + block * MWORLD_BLOCK_BYTES, sizeof(value));
+	return value;
+}
+
+unsigned probe_landed(const struct probe *probe, uint64_t value, uint64_t *ret_last_ns)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < probe->landing_count; i++) {
+		if (probe->landings[i].value != value)
+			continue;
+		count++;
+		*ret_last_ns = probe->landings[i].at_ns;
+	}
+	return count;
+}
