@@ -281,12 +281,12 @@ int join_ctrl_confirm(struct join *join, struct join_ctrl *ctrl, char why[JOIN_W
 	const struct join_addr *addr = &join->addrs[ctrl->addr_index];
 	int res = 0;
 
-	pthread_mutex_lock(&join->lock);
+	lock_take(&join->lock);
 	if (addr->rival != NULL) {
 		res = rival_refuse(join, ctrl, why);
 		ctrl->has_word = false;
 	}
-	pthread_mutex_unlock(&join->lock);
+	lock_release(&join->lock);
 	return res;
 }
 

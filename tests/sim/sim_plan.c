@@ -57,6 +57,7 @@ const char *const world_feature_names[] = {
 	"large",
 	LATE_FEATURE_NAMES,
 	WRECK_FEATURE_NAMES,
+	NEIGHBOUR_FEATURE_NAMES,
 	NULL,
 };
 
@@ -191,6 +192,7 @@ void world_plan_shrink(struct world *world, struct sim_options *options)
 	figure_shrink(world, FEATURE_REFUSALS, &faults->refuse_ppm);
 	late_shrink(&world->late, late_feature, world);
 	wreck_shrink(world);
+	neighbours_shrink(world, options);
 	faults->slow_ppm = world->late.slow_ppm;
 	plan->faults = *faults;
 	figure_shrink(world, FEATURE_SMALL_WINDOWS, &options->window_max_bytes);
@@ -364,7 +366,7 @@ static struct subsystem *subsystem_build(struct world *world)
 	text_copy(subsystem->model, sizeof(subsystem->model), "weft sim");
 	subsystem->allows_any_host = true;
 	subsystem->ana_group_max = 1;
-	subsystem->namespaces = ns_array_create(world->ns_count);
+	subsystem->namespaces = ns_array_create(world->ns_count + 1);
 	CHECK(subsystem->namespaces);
 	for (unsigned i = 0; i < world->ns_count; i++) {
 		const struct world_ns *from = &world->ns[i];
@@ -382,6 +384,7 @@ static struct subsystem *subsystem_build(struct world *world)
 		ns->uuid = from->uuid;
 		memcpy(ns->nguid, ns->uuid.bytes, sizeof(ns->nguid));
 	}
+	neighbours_build(world, subsystem);
 	return subsystem;
 }
 

@@ -120,8 +120,8 @@ static void on_io(struct mworld *world, const struct probe *root, const struct m
 		}
 	}
 	mpath_run_fail(run,
-		       "%" PRIu64 " bytes at %" PRIu64 " of namespace %u, the %uth of its NSID, "
-		       "change, and no command names them",
+		       "%" PRIu64 " bytes at %" PRIu64 " of namespace %u (number %u of its "
+		       "NSID) change, and no command names them",
 		       io->len_bytes, io->offset, root->ns + 1, root->life);
 }
 

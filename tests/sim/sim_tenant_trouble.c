@@ -16,8 +16,14 @@
 #define NS_INDEX          1
 #define REPLACEMENTS_MAX  (TENANT_LIVES_MAX - 4)
 #define TWIN_CNTLID_FIRST 5000
-#define HAS_REPLACEMENTS  false
 #define CLOSE_LIMIT_NS    (60 * NS_PER_S)
+
+/* A target without it takes commands for the namespace that an NSID meant before. */
+#if __has_include("target/nsid_history.h")
+#define HAS_REPLACEMENTS true
+#else
+#define HAS_REPLACEMENTS false
+#endif
 
 /* ---- the choice -------------------------------------------------------------------------------
  */

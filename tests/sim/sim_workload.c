@@ -395,6 +395,7 @@ static void worker_cmd_done(struct worker *worker, const struct host_cmd *cmd)
 			host->abort_victim_start = MODEL_NEVER;
 		return;
 	}
+	neighbours_judge(host->world, &worker->op);
 	op_ghosts_settle(host->world, &host->ghosts);
 	op_end(&worker->op, &host->ghosts, &host->session);
 	if (host->world->step % 64 == 0)

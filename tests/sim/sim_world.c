@@ -118,6 +118,14 @@ static void config_apply(struct world *world)
 	target_apply(world->target, world_snapshot_build(world), on_applied, world);
 }
 
+void world_apply_and_drain(struct world *world, const struct target_scope *scope,
+			   void (*drained)(void *arg, int res))
+{
+	world->is_applying = true;
+	target_apply_and_drain(world->target, world_snapshot_build(world), scope, on_applied,
+			       drained, world);
+}
+
 static void target_start(struct world *world)
 {
 	struct target_config config = {
@@ -283,6 +291,8 @@ static void on_chaos_timer(struct reactor_timer *timer)
 		world->stats->restarts++;
 		target_stop(world);
 	}
+	if (target_is_steady(world))
+		neighbours_strike(world);
 	reactor_timer_arm(timer,
 			  reactor_now_ns(world->control) +
 				  (1 + prng_below(&world->prng, plan->chaos_max_us)) * NS_PER_US);
@@ -294,6 +304,7 @@ static void world_heal(struct world *world)
 
 	world->phase = WORLD_HEALED;
 	wreck_heal(world);
+	neighbours_leave(world);
 	if (!world->wreck.is_down) {
 		sim_enter(world->control);
 		reactor_timer_cancel(&world->chaos_timer);
@@ -326,6 +337,7 @@ static bool is_troubled(void *arg)
 	struct world *world = arg;
 
 	watch_ctrls(world);
+	neighbours_watch(world);
 	return world->commands_left > 0 && !world->is_failed;
 }
 
@@ -340,7 +352,8 @@ static bool is_not_content(void *arg)
 		if (sim_host_lack(world->hosts[i]))
 			return true;
 	}
-	return !target_is_steady(world);
+	return !target_is_steady(world) || !neighbours_are_gone(world) ||
+	       world->neighbours.is_changing;
 }
 
 static void lack_tell(struct world *world)
@@ -406,6 +419,7 @@ static void world_play(struct world *world)
 	CHECK(sim_run_while(world->sim, is_starting, world, NS_PER_S));
 	for (unsigned i = 0; i < world->host_count; i++)
 		world->hosts[i] = sim_host_create(world, i, i == world->plan.hosts);
+	neighbours_start(world);
 	sim_enter(world->control);
 	reactor_timer_arm(&world->chaos_timer, reactor_now_ns(world->control) + NS_PER_MS);
 	sim_leave(world->control);
@@ -481,6 +495,7 @@ static void world_free(struct world *world)
 {
 	for (unsigned i = 0; i < world->host_count; i++)
 		sim_host_destroy(world->hosts[i]);
+	neighbours_destroy(world);
 	world_ns_destroy(world);
 	world_kept_free(world);
 	free(world->values);
@@ -543,6 +558,7 @@ static struct world *world_create(const struct sim_scenario *scenario, struct wo
 	late_choose(&world->late, scenario->seed);
 	odd_choose(world, scenario->seed);
 	wreck_choose(world, scenario->seed);
+	neighbours_choose(world, scenario->seed);
 	world_plan_shrink(world, &options);
 	world->plan.is_narrow = options.window_max_bytes > 0;
 	world->commands_left = world->plan.commands_max;
@@ -556,6 +572,7 @@ static struct world *world_create(const struct sim_scenario *scenario, struct wo
 	reactors_create(world);
 	world_ns_create(world);
 	wreck_leave(world);
+	neighbours_create(world);
 	return world;
 }
 
@@ -580,6 +597,7 @@ static void world_run(const struct sim_scenario *scenario, struct sim_counters *
 	sim_counter_add(counters, "bits_flipped", world->late.flips);
 	ret_verdict->events = world->event_count;
 	wreck_count(world);
+	neighbours_count(world);
 	stats_count(&stats, counters);
 	/* After a violation nothing is known to be quiet: what it holds is left as it is. */
 	if (!world->is_failed)

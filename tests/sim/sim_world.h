@@ -12,6 +12,7 @@
 #include "sim.h"
 #include "sim_late.h"
 #include "sim_model.h"
+#include "sim_neighbour.h"
 #include "sim_run.h"
 #include "sim_wreck.h"
 
@@ -64,8 +65,9 @@ enum world_feature {
 	FEATURE_ODDS,
 	FEATURE_IDLE,
 	FEATURE_LARGE,
-	FEATURE_LATE,                                 /* the first of enum late_feature */
-	FEATURE_WRECK = FEATURE_LATE + LATE_FEATURES, /* of enum wreck_feature */
+	FEATURE_LATE,                                       /* the first of enum late_feature */
+	FEATURE_WRECK = FEATURE_LATE + LATE_FEATURES,       /* of enum wreck_feature */
+	FEATURE_NEIGHBOUR = FEATURE_WRECK + WRECK_FEATURES, /* of enum neighbour_kind */
 };
 
 enum world_medium {
@@ -213,6 +215,7 @@ struct world {
 	struct world_plan plan;
 	struct late late;
 	struct wreck wreck;
+	struct neighbours neighbours;
 	const struct sim_scenario *scenario;
 	struct sim_verdict *verdict;
 	struct sim_counters *counters;
@@ -269,6 +272,10 @@ bool world_ghost_is_gone(struct world *world, const struct world_ghost *ghost);
 void world_die(struct world *world);
 void world_disks_lose_power(struct world *world);
 void world_live_again(struct world *world);
+
+/* For sim_neighbour.c: applies the configuration as it is; drained as of target_apply_and_drain. */
+void world_apply_and_drain(struct world *world, const struct target_scope *scope,
+			   void (*drained)(void *arg, int res));
 
 /* sim_plan.c: what a seed chooses. */
 extern const char *const world_feature_names[];

@@ -4,11 +4,9 @@
  * alive time-out and its changes, and how a command with a result and data is answered. One target,
  * one host that is led by hand (raw_host.h), all in one thread.
  */
-#include "raw_host.h"
+#include "raw_scene.h"
 
-#include "../unit/tap.h"
 #include "base/log.h"
-#include "media/spec.h"
 #include "target/local.h"
 #include "target/queue.h"
 #include "wire/feature.h"
@@ -23,84 +21,28 @@
 #define OTHER_BYTES     (512u * 1024)
 #define KATO_MS         1000
 
+static const struct raw_scene_config config = {
+	.specs = {"mem:4M,block=512", "fault:delay:op=read:ms=50@mem:1M,block=512"},
+	.data_timeout_ms = DATA_TIMEOUT_MS,
+	.quiesce_ms = 400,
+	.buf_counts = {16, 16, 16},
+	.stop_limit_ms = 20000,
+};
+static struct raw_scene base;
 static struct {
-	struct sim *sim;
-	struct reactor *control;
-	struct reactor *data;
-	struct reactor *host;
-	struct target *target;
-	struct ns_store *stores[2];
-	struct net_addr addr;
-	bool is_waiting;
 	struct raw_queue *admin;
 	struct raw_queue *io;
 } scene;
 
 static const uint8_t some_data[OTHER_BYTES];
 
-static bool is_waiting(void *arg)
-{
-	return scene.is_waiting;
-}
-
-static void on_applied(void *arg, int res, const char *error)
-{
-	EXPECT_EQ(0, res);
-	scene.is_waiting = false;
-}
-
-static void on_shut_down(void *arg)
-{
-	scene.is_waiting = false;
-}
-
 static void run_ms(uint64_t ms)
 {
-	sim_run_until(scene.sim, sim_now(scene.sim) + ms * NS_PER_MS);
-}
-
-static struct snapshot *snapshot_make(void)
-{
-	struct snapshot *snapshot = snapshot_create();
-	struct subsystem *subsystem = sim_alloc(sizeof(*subsystem));
-
-	snapshot->limits.data_timeout_ms = DATA_TIMEOUT_MS;
-	snapshot->limits.quiesce_ms = 400;
-	snapshot->subsystems = sim_alloc(sizeof(*snapshot->subsystems));
-	snapshot->subsystems[0] = subsystem;
-	snapshot->subsystem_count = 1;
-	text_copy(subsystem->nqn, sizeof(subsystem->nqn), TARGET_DEFAULT_NQN);
-	text_copy(subsystem->serial, sizeof(subsystem->serial), "DEADLINES");
-	text_copy(subsystem->model, sizeof(subsystem->model), "weft");
-	subsystem->allows_any_host = true;
-	subsystem->ana_group_max = 1;
-	subsystem->namespaces = ns_array_create(2);
-	subsystem->ns_count = 2;
-	for (unsigned i = 0; i < 2; i++) {
-		subsystem->namespaces[i] = (struct ns){.nsid = i + 1, .ana_group = 1};
-		ns_bind(&subsystem->namespaces[i], ns_store_get(scene.stores[i]));
-	}
-	snapshot->ports = sim_alloc(sizeof(*snapshot->ports));
-	snapshot->ports[0] = (struct port){.id = 1, .listen = scene.addr, .subsystem_count = 1};
-	snapshot->ports[0].subsystems = sim_alloc(sizeof(struct subsystem *));
-	snapshot->ports[0].subsystems[0] = subsystem;
-	snapshot->port_count = 1;
-	return snapshot;
-}
-
-static void store_open(unsigned index, const char *spec)
-{
-	struct media_error error;
-	struct media *media;
-
-	EXPECT_EQ(0, media_open(spec, &media, &error));
-	EXPECT_EQ(0, ns_store_create(media, 1, &scene.stores[index]));
+	raw_scene_run_ms(&base, ms);
 }
 
 static void set_up(uint32_t kato_ms)
 {
-	struct reactor_config config = {.cpu = -1};
-	struct target_config target = {.reactor_count = 1, .buf_counts = {16, 16, 16}};
 	struct connect_args args = {.queue_size = 8,
 				    .kato_ms = kato_ms,
 				    .cntlid = 0xffff,
@@ -108,34 +50,17 @@ static void set_up(uint32_t kato_ms)
 				    .host_nqn = "nqn.2026-11.io.weft:deadlines",
 				    .host_id = {{1}}};
 
-	memset(&scene, 0, sizeof(scene));
-	scene.sim = sim_create(1, &(struct sim_options){.window_max_bytes = 4 << 20});
-	EXPECT_EQ(0, reactor_create(&config, &scene.control));
-	config.index = 1;
-	EXPECT_EQ(0, reactor_create(&config, &scene.data));
-	config.index = 2;
-	EXPECT_EQ(0, reactor_create(&config, &scene.host));
-	EXPECT_EQ(0, net_addr_parse("10.0.0.1", 4420, &scene.addr));
-	sim_enter(scene.control);
-	store_open(0, "mem:4M,block=512");
-	store_open(1, "fault:delay:op=read:ms=50@mem:1M,block=512");
-	target.control = scene.control;
-	target.reactors = &scene.data;
-	EXPECT_EQ(0, target_create(&target, &scene.target));
-	scene.is_waiting = true;
-	target_apply(scene.target, snapshot_make(), on_applied, NULL);
-	sim_leave(scene.control);
-	EXPECT(sim_run_while(scene.sim, is_waiting, NULL, NS_PER_S));
+	raw_scene_open(&base, &config);
 	scene.admin = sim_alloc(sizeof(*scene.admin));
 	scene.io = sim_alloc(sizeof(*scene.io));
-	raw_open(scene.sim, scene.host, scene.admin, &scene.addr);
+	raw_open(base.sim, base.host, scene.admin, &base.addr);
 	EXPECT(raw_connect_queue(scene.admin, &args));
 	EXPECT(raw_enable(scene.admin));
 	args.qid = 1;
 	args.queue_size = QUEUE_SIZE;
 	args.kato_ms = 0;
 	args.wants_no_sq_flow_control = true;
-	raw_open(scene.sim, scene.host, scene.io, &scene.addr);
+	raw_open(base.sim, base.host, scene.io, &base.addr);
 	EXPECT(raw_connect_queue(scene.io, &args));
 }
 
@@ -143,19 +68,7 @@ static void tear_down(void)
 {
 	raw_close(scene.io);
 	raw_close(scene.admin);
-	scene.is_waiting = true;
-	sim_enter(scene.control);
-	target_shutdown(scene.target, 1000, on_shut_down, NULL);
-	sim_leave(scene.control);
-	EXPECT(sim_run_while(scene.sim, is_waiting, NULL, 20 * NS_PER_S));
-	run_ms(1000); /* sockets close behind it */
-	sim_enter(scene.control);
-	target_destroy(scene.target);
-	for (unsigned i = 0; i < 2; i++)
-		ns_store_put(scene.stores[i]);
-	sim_leave(scene.control);
-	EXPECT_EQ(0, sim_leaks(scene.sim));
-	sim_destroy(scene.sim);
+	raw_scene_close(&base);
 	free(scene.admin);
 	free(scene.io);
 }
@@ -250,11 +163,11 @@ static void set_kato(uint32_t kato_ms)
 /* In how many milliseconds of silence the controller ends; 0: not within ten times KATO. */
 static uint64_t silence_ms(void)
 {
-	uint64_t start_ns = sim_now(scene.sim);
+	uint64_t start_ns = sim_now(base.sim);
 
 	for (unsigned i = 0; i < 1000 && !scene.admin->is_closed; i++)
 		run_ms(KATO_MS / 100);
-	return scene.admin->is_closed ? (sim_now(scene.sim) - start_ns) / NS_PER_MS : 0;
+	return scene.admin->is_closed ? (sim_now(base.sim) - start_ns) / NS_PER_MS : 0;
 }
 
 static void expect_end_after(uint64_t kato_ms)
@@ -330,7 +243,7 @@ static void any_command_keeps_the_controller(void)
 
 static struct slot *busy_slot(void)
 {
-	list_for_each(node, &scene.target->locals[0].queues) {
+	list_for_each(node, &base.target->locals[0].queues) {
 		struct queue *queue = list_entry(node, struct queue, node);
 
 		if (queue->qid == 1 && queue->busy_count == 1)

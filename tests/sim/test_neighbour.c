@@ -5,11 +5,9 @@
  * beside a medium that hangs. One reactor, whose buffers all share; hosts are led by hand
  * (raw_host.h), all in one thread.
  */
-#include "raw_host.h"
+#include "raw_scene.h"
 
-#include "../unit/tap.h"
 #include "base/log.h"
-#include "media/spec.h"
 #include "target/barrier.h"
 #include "target/local.h"
 
@@ -19,14 +17,17 @@
 #define WRITE_BYTES     4096
 #define FILE_NS         1 /* goes through buffers */
 #define HUNG_NS         2 /* writes hang for HANG_MS */
-#define NS_COUNT        2
 #define HANG_MS         60000
 #define HOARD_QUEUES    8
 #define BOUND_MS        100 /* for a command of an innocent host */
 
-static const char *const specs[NS_COUNT] = {
-	"fault:delay:op=read:ms=1@mem:1M,block=512",
-	"fault:stuck:op=write:ms=60000@mem:1M,block=512",
+static const struct raw_scene_config config = {
+	.specs = {"fault:delay:op=read:ms=1@mem:1M,block=512",
+		  "fault:stuck:op=write:ms=60000@mem:1M,block=512"},
+	.data_timeout_ms = DATA_TIMEOUT_MS,
+	/* Fewer than the hostile host asks for: 8 queues of 7 commands. */
+	.buf_counts = {32, 8, 8},
+	.stop_limit_ms = 2 * HANG_MS,
 };
 
 /* One host: an admin queue and some I/O queues. */
@@ -37,32 +38,14 @@ struct actor {
 	unsigned io_count;
 };
 
+static struct raw_scene base;
 static struct {
-	struct sim *sim;
-	struct reactor *control;
-	struct reactor *data;
-	struct reactor *host;
-	struct target *target;
-	struct ns_store *stores[NS_COUNT];
-	struct net_addr addr;
-	bool is_waiting;
 	int drained_res;
 	struct actor innocent;
 	struct actor hostile;
 } scene;
 
 static const uint8_t some_data[WRITE_BYTES];
-
-static bool is_waiting(void *arg)
-{
-	return scene.is_waiting;
-}
-
-static void on_applied(void *arg, int res, const char *error)
-{
-	EXPECT_EQ(0, res);
-	scene.is_waiting = false;
-}
 
 static void on_applied_first(void *arg, int res, const char *error)
 {
@@ -72,59 +55,19 @@ static void on_applied_first(void *arg, int res, const char *error)
 static void on_drained(void *arg, int res)
 {
 	scene.drained_res = res;
-	scene.is_waiting = false;
-}
-
-static void on_shut_down(void *arg)
-{
-	scene.is_waiting = false;
+	base.is_waiting = false;
 }
 
 static void run_ms(uint64_t ms)
 {
-	sim_run_until(scene.sim, sim_now(scene.sim) + ms * NS_PER_MS);
-}
-
-static void uuid_of(unsigned index, struct uuid *ret_uuid)
-{
-	memset(ret_uuid, 0, sizeof(*ret_uuid));
-	ret_uuid->bytes[15] = (uint8_t)(index + 1);
-}
-
-static struct snapshot *snapshot_make(void)
-{
-	struct snapshot *snapshot = snapshot_create();
-	struct subsystem *subsystem = sim_alloc(sizeof(*subsystem));
-
-	snapshot->limits.data_timeout_ms = DATA_TIMEOUT_MS;
-	snapshot->subsystems = sim_alloc(sizeof(*snapshot->subsystems));
-	snapshot->subsystems[0] = subsystem;
-	snapshot->subsystem_count = 1;
-	text_copy(subsystem->nqn, sizeof(subsystem->nqn), TARGET_DEFAULT_NQN);
-	text_copy(subsystem->serial, sizeof(subsystem->serial), "NEIGHBOUR");
-	text_copy(subsystem->model, sizeof(subsystem->model), "weft");
-	subsystem->allows_any_host = true;
-	subsystem->ana_group_max = 1;
-	subsystem->namespaces = ns_array_create(NS_COUNT);
-	subsystem->ns_count = NS_COUNT;
-	for (unsigned i = 0; i < NS_COUNT; i++) {
-		subsystem->namespaces[i] = (struct ns){.nsid = i + 1, .ana_group = 1};
-		uuid_of(i, &subsystem->namespaces[i].uuid);
-		ns_bind(&subsystem->namespaces[i], ns_store_get(scene.stores[i]));
-	}
-	snapshot->ports = sim_alloc(sizeof(*snapshot->ports));
-	snapshot->ports[0] = (struct port){.id = 1, .listen = scene.addr, .subsystem_count = 1};
-	snapshot->ports[0].subsystems = sim_alloc(sizeof(struct subsystem *));
-	snapshot->ports[0].subsystems[0] = subsystem;
-	snapshot->port_count = 1;
-	return snapshot;
+	raw_scene_run_ms(&base, ms);
 }
 
 static struct raw_queue *queue_connect(struct connect_args *args)
 {
 	struct raw_queue *queue = sim_alloc(sizeof(*queue));
 
-	raw_open(scene.sim, scene.host, queue, &scene.addr);
+	raw_open(base.sim, base.host, queue, &base.addr);
 	EXPECT(raw_connect_queue(queue, args));
 	return queue;
 }
@@ -158,32 +101,8 @@ static void actor_leave(struct actor *actor)
 
 static void set_up(void)
 {
-	struct reactor_config config = {.cpu = -1};
-	/* Fewer than the hostile host asks for: 8 queues of 7 commands. */
-	struct target_config target = {.reactor_count = 1, .buf_counts = {32, 8, 8}};
-	struct media_error error;
-	struct media *media;
-
 	memset(&scene, 0, sizeof(scene));
-	scene.sim = sim_create(1, &(struct sim_options){.window_max_bytes = 4 << 20});
-	EXPECT_EQ(0, reactor_create(&config, &scene.control));
-	config.index = 1;
-	EXPECT_EQ(0, reactor_create(&config, &scene.data));
-	config.index = 2;
-	EXPECT_EQ(0, reactor_create(&config, &scene.host));
-	EXPECT_EQ(0, net_addr_parse("10.0.0.1", 4420, &scene.addr));
-	sim_enter(scene.control);
-	for (unsigned i = 0; i < NS_COUNT; i++) {
-		EXPECT_EQ(0, media_open(specs[i], &media, &error));
-		EXPECT_EQ(0, ns_store_create(media, 1, &scene.stores[i]));
-	}
-	target.control = scene.control;
-	target.reactors = &scene.data;
-	EXPECT_EQ(0, target_create(&target, &scene.target));
-	scene.is_waiting = true;
-	target_apply(scene.target, snapshot_make(), on_applied, NULL);
-	sim_leave(scene.control);
-	EXPECT(sim_run_while(scene.sim, is_waiting, NULL, NS_PER_S));
+	raw_scene_open(&base, &config);
 	actor_join(&scene.innocent, "nqn.2026-11.io.weft:innocent", 1, 1);
 	actor_join(&scene.hostile, "nqn.2026-11.io.weft:hostile", 2, HOARD_QUEUES);
 }
@@ -192,19 +111,7 @@ static void tear_down(void)
 {
 	actor_leave(&scene.hostile);
 	actor_leave(&scene.innocent);
-	scene.is_waiting = true;
-	sim_enter(scene.control);
-	target_shutdown(scene.target, 1000, on_shut_down, NULL);
-	sim_leave(scene.control);
-	EXPECT(sim_run_while(scene.sim, is_waiting, NULL, 2 * HANG_MS * NS_PER_MS));
-	run_ms(1000); /* sockets close behind it */
-	sim_enter(scene.control);
-	target_destroy(scene.target);
-	for (unsigned i = 0; i < NS_COUNT; i++)
-		ns_store_put(scene.stores[i]);
-	sim_leave(scene.control);
-	EXPECT_EQ(0, sim_leaks(scene.sim));
-	sim_destroy(scene.sim);
+	raw_scene_close(&base);
 }
 
 static void write_ask(struct raw_queue *queue, uint16_t cid, uint32_t nsid)
@@ -263,7 +170,7 @@ static unsigned hostile_open(void)
 static uint64_t innocent_ms(void)
 {
 	struct raw_queue *queue = scene.innocent.io[0];
-	uint64_t start_ns = sim_now(scene.sim);
+	uint64_t start_ns = sim_now(base.sim);
 	struct io_cmd cmd = {.block_count = WRITE_BYTES / 512};
 	struct nvme_sqe sqe = {0};
 
@@ -277,7 +184,7 @@ static uint64_t innocent_ms(void)
 	if (!raw_wait_done(queue, 1) || !raw_wait_done(queue, 2))
 		return UINT64_MAX;
 	EXPECT(raw_is_ok(queue, 1) && raw_is_ok(queue, 2));
-	return (sim_now(scene.sim) - start_ns) / NS_PER_MS;
+	return (sim_now(base.sim) - start_ns) / NS_PER_MS;
 }
 
 /* ---- buffers --------------------------------------------------------------------------------- */
@@ -314,7 +221,7 @@ static void a_slow_host_does_not_borrow(void)
 	flood();
 	held = hoarded();
 	run_ms(1600);
-	local = target_registry(scene.target);
+	local = target_registry(base.target);
 	list_for_each(node, &local->shares) {
 		const struct local_share *share = list_entry(node, struct local_share, node);
 
@@ -333,19 +240,19 @@ static void a_slow_host_does_not_borrow(void)
 /* A change that concerns this namespace; how long its barrier took, in ms. */
 static uint64_t change_ms(unsigned index)
 {
-	uint64_t start_ns = sim_now(scene.sim);
+	uint64_t start_ns = sim_now(base.sim);
 	struct target_scope scope = {.uuid_count = 1};
 	struct uuid uuid;
 
-	uuid_of(index, &uuid);
+	raw_scene_uuid(index, &uuid);
 	scope.uuids = &uuid;
-	scene.is_waiting = true;
-	sim_enter(scene.control);
-	target_apply_and_drain(scene.target, snapshot_make(), &scope, on_applied_first, on_drained,
-			       NULL);
-	sim_leave(scene.control);
-	EXPECT(sim_run_while(scene.sim, is_waiting, NULL, 20 * NS_PER_S));
-	return (sim_now(scene.sim) - start_ns) / NS_PER_MS;
+	base.is_waiting = true;
+	sim_enter(base.control);
+	target_apply_and_drain(base.target, raw_scene_snapshot(&base), &scope, on_applied_first,
+			       on_drained, NULL);
+	sim_leave(base.control);
+	EXPECT(sim_run_while(base.sim, raw_scene_is_waiting, &base, 20 * NS_PER_S));
+	return (sim_now(base.sim) - start_ns) / NS_PER_MS;
 }
 
 static void changes_end_beside_a_hoarder(void)
