@@ -315,7 +315,13 @@ class Conn:
 
     def ic(self, pfv=0, hpda=0, hdgst=False, ddgst=False, maxr2t=0):
         """Initialization; returns the ICResp. TCP 3.6.2.1 and 3.6.2.2."""
+        self.ic_send(pfv, hpda, hdgst, ddgst, maxr2t)
+        return self.ic_wait(hpda)
+
+    def ic_send(self, pfv=0, hpda=0, hdgst=False, ddgst=False, maxr2t=0):
         self.send(icreq(pfv, hpda, (1 if hdgst else 0) | (2 if ddgst else 0), maxr2t))
+
+    def ic_wait(self, hpda=0):
         resp = self.recv_pdu()
         if resp.type != ICRESP or resp.hlen != 128 or resp.plen != 128:
             raise Violation('not an ICResp: %s' % resp.raw[:32].hex())
@@ -535,8 +541,15 @@ class Conn:
 
     def connect(self, subnqn, qid=0, sqsize=31, kato_ms=0, cattr=0, recfmt=0, hostnqn=HOST_NQN,
                 hostid=HOST_ID, cntlid=0xffff, way='capsule'):
-        cmd = self.fabrics(CONNECT, connect_body(qid, sqsize, kato_ms, cattr, recfmt),
-                           connect_data(subnqn, hostnqn, hostid, cntlid), way=way)
+        return self.connect_wait(self.connect_send(subnqn, qid, sqsize, kato_ms, cattr, recfmt, hostnqn, hostid, cntlid, way),
+                                 qid, sqsize, cattr)
+
+    def connect_send(self, subnqn, qid, sqsize, kato_ms, cattr, recfmt, hostnqn, hostid, cntlid, way='capsule'):
+        return self.submit_fabrics(CONNECT, connect_body(qid, sqsize, kato_ms, cattr, recfmt),
+                                   connect_data(subnqn, hostnqn, hostid, cntlid), way=way)
+
+    def connect_wait(self, cmd, qid, sqsize, cattr):
+        self.wait(cmd)
         if cmd.status == OK:
             self.qid = qid
             self.sqsize = sqsize
@@ -619,6 +632,21 @@ class Host:
             raise Violation('I/O Connect: status %d/%02Xh' % cmd.status)
         self.queues[qid] = conn
         return conn
+
+    def many_queues(self, qids, sqsize=127, cattr=4):
+        """All of them step by step: on a busy machine every answer that is waited for alone takes long."""
+        conns = {qid: Conn(self.address, self.source) for qid in qids}
+        self.queues.update(conns)
+        for conn in conns.values():
+            conn.ic_send(**self.ic)
+        for conn in conns.values():
+            conn.ic_wait(self.ic.get('hpda', 0))
+        cmds = {qid: conn.connect_send(self.subnqn, qid, sqsize, 0, cattr, 0, self.hostnqn, self.hostid, self.cntlid)
+                for qid, conn in conns.items()}
+        for qid, conn in conns.items():
+            if conn.connect_wait(cmds[qid], qid, sqsize, cattr).status != OK:
+                raise Violation('I/O Connect: status %d/%02Xh' % cmds[qid].status)
+        return list(conns.values())
 
     def close(self):
         for conn in self.queues.values():

@@ -195,7 +195,7 @@ def queues_possible():
 def crowd(tgt, count):
     """Over all of the subsystems that it takes, so that no one carries it."""
     hosts = [tgt.host(nqn(i * 7 % SUBSYSTEMS)) for i in range(count // PER_CTRL)]
-    return hosts, [host.queue(qid) for host in hosts for qid in range(1, PER_CTRL + 1)]
+    return hosts, [conn for host in hosts for conn in host.many_queues(range(1, PER_CTRL + 1))]
 
 
 def queues(t, tgt):
