@@ -40,6 +40,7 @@ static struct reactor *control;
 static struct http_server *server;
 static struct reactor_msg stop_msg;
 static struct client clients[ANSWERS_MAX];
+static struct http_request *late[ANSWERS_MAX]; /* what was not answered */
 static unsigned client_count, arrived_count, waits;
 static bool answers;
 
@@ -107,6 +108,8 @@ static void on_request(void *arg, struct http_request *request)
 		answer.taken_body = calloc(1, BODY_BYTES);
 		CHECK(answer.taken_body);
 		http_request_answer(request, &answer);
+	} else {
+		late[arrived_count] = request;
 	}
 	if (++arrived_count == client_count)
 		reactor_post(control, &stop_msg, stop);
@@ -155,8 +158,11 @@ static void answers_leave_before_the_server_ends(void)
 static void open_requests_are_told_of_the_end(void)
 {
 	play(ANSWERS_MAX, false);
-	for (unsigned i = 0; i < ANSWERS_MAX; i++)
+	for (unsigned i = 0; i < ANSWERS_MAX; i++) {
 		EXPECT_STR("HTTP/1.1 503 Se", clients[i].head);
+		/* Too late: nothing but the end of the request. */
+		http_request_answer(late[i], &(struct http_answer){.status = 200});
+	}
 }
 
 int main(void)
