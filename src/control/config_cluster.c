@@ -163,12 +163,22 @@ static bool ranges_meet(uint16_t a_first, uint16_t a_last, uint16_t b_first, uin
 	return a_first != 0 && b_first != 0 && a_first <= b_last && b_first <= a_last;
 }
 
+/* By chance: the number is a hash. */
+static bool locks_meet(const char *a, const char *b)
+{
+	return a[0] != 0 && b[0] != 0 && member_lock_number(a) == member_lock_number(b);
+}
+
 static void peer_check(struct config_cursor *at, const struct peers_config *all, unsigned index)
 {
 	const struct peer_config *peer = &all->peers[index];
 
 	if (peer->name[0] != 0 && strcmp(peer->name, all->name) == 0)
 		config_complain(at, "name", "\"%s\" is the name of this member itself", peer->name);
+	else if (locks_meet(peer->name, all->name))
+		config_complain(at, "name",
+				"\"%s\" and \"%s\" have the same lock number; rename one",
+				peer->name, all->name);
 	if (ranges_meet(peer->cntlid_first, peer->cntlid_last, all->cntlid_first, all->cntlid_last))
 		config_complain(at, "cntlids", "%u to %u meets this member's own range, %u to %u",
 				peer->cntlid_first, peer->cntlid_last, all->cntlid_first,
@@ -179,6 +189,10 @@ static void peer_check(struct config_cursor *at, const struct peers_config *all,
 		if (peer->name[0] != 0 && strcmp(peer->name, other->name) == 0)
 			config_complain(at, "name", "\"%s\" is the name of peers[%u] too",
 					peer->name, i);
+		else if (locks_meet(peer->name, other->name))
+			config_complain(at, "name",
+					"\"%s\" and \"%s\" have the same lock number; rename one",
+					peer->name, other->name);
 		if (ranges_meet(peer->cntlid_first, peer->cntlid_last, other->cntlid_first,
 				other->cntlid_last))
 			config_complain(at, "cntlids", "%u to %u meets that of peers[%u], %u to %u",
@@ -189,10 +203,11 @@ static void peer_check(struct config_cursor *at, const struct peers_config *all,
 
 static void index_derive(struct peers_config *all)
 {
-	_Static_assert(PEERS_MAX < MEMBER_LOCK_MAX, "every member has a lock of its own");
+	all->lock = member_lock_number(all->name);
 	for (unsigned i = 0; i < all->peer_count; i++)
 		all->index += strcmp(all->peers[i].name, all->name) < 0;
 	for (unsigned i = 0; i < all->peer_count; i++) {
+		all->peers[i].lock = member_lock_number(all->peers[i].name);
 		all->peers[i].index = strcmp(all->name, all->peers[i].name) < 0;
 		for (unsigned k = 0; k < all->peer_count; k++)
 			all->peers[i].index += strcmp(all->peers[k].name, all->peers[i].name) < 0;

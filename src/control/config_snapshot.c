@@ -286,7 +286,7 @@ int config_build_snapshot(const struct config *config, struct media_registry *re
 		.registry = registry,
 		.snapshot = snapshot_create(),
 		.errors = errors,
-		.member = config->cluster ? config->cluster->peers.index : 0,
+		.member = config->cluster ? config->cluster->peers.lock : 0,
 	};
 	bool is_transaction = media_registry_begin(registry);
 	unsigned before = errors->count;

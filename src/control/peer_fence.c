@@ -28,19 +28,14 @@ static const struct peer_shares *shares_of(const struct peer *peer)
 
 static enum peer_evidence file_evidence(const struct peer *peer, const struct peer_shared *shared)
 {
-	unsigned members = peer->peers->config.peer_count + 1;
-	bool can_write = true, has_stranger = true;
+	bool can_write = true;
 
 	if (shared->fd < 0)
 		return PEER_EVIDENCE_NONE;
-	if (member_lock_is_held(shared->fd, peer->config->index, 1, &can_write) < 0 ||
-	    member_lock_is_held(shared->fd, members, MEMBER_LOCK_MAX - members, &has_stranger) < 0)
+	/* Its lock follows from its name, so that it does not matter whom it takes for members. */
+	if (member_lock_is_held(shared->fd, peer->config->lock, 1, &can_write) < 0)
 		return PEER_EVIDENCE_ALIVE;
-	/* Another process counts more members than we do: whose lock is whose is not known then. */
-	if (has_stranger)
-		log_limited(LOG_LEVEL_WARN, "control",
-			    "a shared file is held by a member that our cluster does not have");
-	return can_write || has_stranger ? PEER_EVIDENCE_ALIVE : PEER_EVIDENCE_DEAD;
+	return can_write ? PEER_EVIDENCE_ALIVE : PEER_EVIDENCE_DEAD;
 }
 
 /* A file whose locks cannot be asked leaves the whole subsystem without evidence. */
@@ -70,7 +65,7 @@ static bool can_write_elsewhere(const struct peer *peer, const struct peer_share
 		bool is_held = true;
 
 		if (shared->subsystem == PEER_SHARED_UNSERVED &&
-		    (member_lock_is_held(shared->fd, peer->config->index, 1, &is_held) < 0 ||
+		    (member_lock_is_held(shared->fd, peer->config->lock, 1, &is_held) < 0 ||
 		     is_held))
 			return true;
 	}

@@ -89,12 +89,12 @@ static struct peer_share *share_add(struct peers *peers, const struct ns *ns)
  * ours does not agree with, as if we had never shared it. */
 static bool share_is_over(const struct peers *peers, const struct peer_share *share)
 {
-	unsigned index = peers->config.index;
+	unsigned lock = peers->config.lock;
 	bool is_held = true;
 
-	if (member_lock_is_held(share->fd, 0, index, &is_held) < 0 || is_held)
+	if (member_lock_is_held(share->fd, 0, lock, &is_held) < 0 || is_held)
 		return false;
-	return member_lock_is_held(share->fd, index + 1, MEMBER_LOCK_MAX - index - 1, &is_held) ==
+	return member_lock_is_held(share->fd, lock + 1, MEMBER_LOCK_MAX - lock - 1, &is_held) ==
 		       0 &&
 	       !is_held;
 }

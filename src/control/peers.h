@@ -41,6 +41,7 @@ struct peer_addr {
 struct peer_config {
 	char name[PEER_NAME_BYTES];
 	unsigned index; /* among all members, by name */
+	unsigned lock;  /* media/member_lock.h: its number */
 	struct peer_addr addr;
 	uint16_t cntlid_first;
 	uint16_t cntlid_last;
@@ -50,7 +51,8 @@ struct peer_config {
 /* Of the document's "cluster": see docs/config-schema.json. */
 struct peers_config {
 	char name[PEER_NAME_BYTES]; /* ours */
-	unsigned index;             /* ours among all members, by name: whose lock is whose */
+	unsigned index;             /* ours among all members, by name */
+	unsigned lock;              /* our number of media/member_lock.h */
 	struct peer_addr listen;
 	uint8_t secret[PEER_SECRET_MAX];
 	size_t secret_bytes;

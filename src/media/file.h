@@ -18,7 +18,7 @@ struct file_backing {
 	dev_t dev; /* which file it is */
 	ino_t inode;
 	bool had_name;                /* when it was opened: it is not one that never had any */
-	bool is_missed;               /* it was seen to be deleted while it was served */
+	_Atomic bool is_missed;       /* it was seen to be deleted while it was served */
 	_Atomic bool has_lost_writes; /* see file_lasting.c */
 	int member; /* of the cluster that shares the file (media/member_lock.h); -1: ours alone */
 };
@@ -60,6 +60,8 @@ int file_reopen(struct media *media, const struct media_spec *spec, struct media
 void file_backing_put(struct file_backing *backing);
 /* file_size.c: looks at the size of the file; -EIO when it was cut short, now or before. */
 int file_check_size(struct file_media *file);
+/* Before a read: whether what it asks for is surely there. */
+int file_check_read(struct file_media *file, const struct media_io *io);
 /* Before a write: the same, but looks only once in a while, and where the write would hide it. */
 int file_check_write(struct file_media *file, const struct media_io *io);
 /* file_name.c: which file it is, for the record; nothing of a block device. */
@@ -68,6 +70,8 @@ void file_identify(const struct file_media *file, struct media_record *ret_recor
 bool file_has_name(const struct file_media *file);
 /* Somebody deleted it, or renamed another over it, since it was opened. */
 bool file_is_deleted(const struct file_media *file);
+/* What that means, and the remedy. */
+const char *file_deleted_text(const struct file_media *file);
 /* Compares it with what was served last. */
 void file_note_known(struct file_media *file, const char *path, const struct media_record *known);
 /* Before its last medium closes: says so when data go with it. */

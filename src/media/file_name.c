@@ -4,8 +4,7 @@
  * the one that was served last. A deleted file, which is also one that another was renamed over,
  * works as before and is gone with the process; nothing but its count of names shows it.
  *
- * Control thread, or where the last medium of a file is closed. Nothing here waits: a remote file
- * system is not asked, and no name is looked up.
+ * Any thread. Nothing here waits: a remote file system is not asked, and no name is looked up.
  */
 #include "media/file.h"
 #include "media/spec.h"
@@ -14,6 +13,7 @@
 #include "base/log.h"
 
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -48,17 +48,26 @@ bool file_has_name(const struct file_media *file)
 	return !S_ISREG(stx.stx_mode) || !(stx.stx_mask & STATX_NLINK) || stx.stx_nlink > 0;
 }
 
+/* Members that open the file now get another one, or none: the two must not be taken for one. */
+const char *file_deleted_text(const struct file_media *file)
+{
+	return file->backing->member < 0
+		       ? "the file was deleted, or replaced by another, while it is served: its "
+			 "data "
+			 "are gone when the target ends; copy them first, with weft copy"
+		       : "the file was deleted, or replaced by another, while members of a cluster "
+			 "serve it: nothing is served from it any more; stop all members, see to "
+			 "the "
+			 "file, then start them again";
+}
+
 bool file_is_deleted(const struct file_media *file)
 {
 	if (!file->backing->had_name || file_has_name(file))
 		return false;
-	if (!file->backing->is_missed)
-		log_error(
-			"media",
-			"%s: it was deleted, or replaced by another, while it is served: its data "
-			"are gone when the target ends; copy them first, with weft copy",
-			file->media.spec ? file->media.spec : "file");
-	file->backing->is_missed = true;
+	if (!atomic_exchange(&file->backing->is_missed, true))
+		log_error("media", "%s: %s", file->media.spec ? file->media.spec : "file",
+			  file_deleted_text(file));
 	return true;
 }
 

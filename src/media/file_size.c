@@ -68,22 +68,43 @@ int file_check_size(struct file_media *file)
 		return 0;
 	if (file_stat(file, &stx) && stx.stx_size < file->media.size_bytes)
 		cut_note(file, stx.stx_size, !has_written);
+	/* Another member would open another file under this name. */
+	if (file->backing->member >= 0 && file_is_deleted(file)) {
+		lower(&file->cut_at_bytes, 0);
+		lower(&file->cut_seen_bytes, 0);
+	}
 	return atomic_load(&file->cut_seen_bytes) == UINT64_MAX ? 0 : -EIO;
+}
+
+/* Looks at the file when that is due, or needed. */
+static int file_look(struct file_media *file, const struct media_io *io, bool is_needed)
+{
+	uint64_t now_ns = reactor_now_ns(io->reactor);
+
+	if (!is_needed && now_ns < atomic_load_explicit(&file->next_look_ns, memory_order_relaxed))
+		return 0;
+	atomic_store_explicit(&file->next_look_ns, now_ns + LOOK_EVERY_NS, memory_order_relaxed);
+	return file_check_size(file);
+}
+
+int file_check_read(struct file_media *file, const struct media_io *io)
+{
+	if (file->backing->member >= 0)
+		(void)file_look(file, io, false);
+	return io->offset + io->len_bytes <=
+			       atomic_load_explicit(&file->cut_at_bytes, memory_order_relaxed)
+		       ? 0
+		       : -EIO;
 }
 
 int file_check_write(struct file_media *file, const struct media_io *io)
 {
-	uint64_t now_ns = reactor_now_ns(io->reactor);
 	bool is_last = io->offset + io->len_bytes >= io->media->size_bytes;
 
 	if (atomic_load_explicit(&file->cut_seen_bytes, memory_order_relaxed) != UINT64_MAX)
 		return -EIO;
-	if (is_last || now_ns >= atomic_load_explicit(&file->next_look_ns, memory_order_relaxed)) {
-		atomic_store_explicit(&file->next_look_ns, now_ns + LOOK_EVERY_NS,
-				      memory_order_relaxed);
-		if (file_check_size(file) < 0)
-			return -EIO;
-	}
+	if (file_look(file, io, is_last) < 0)
+		return -EIO;
 	if (!atomic_load_explicit(&file->has_written, memory_order_relaxed))
 		atomic_store_explicit(&file->has_written, true, memory_order_relaxed);
 	return 0;
@@ -107,6 +128,10 @@ bool media_file_problem(struct media *media, struct media_error *ret_problem)
 
 	if (media->ops != &file_ops)
 		return false;
+	if (file_is_deleted(file)) {
+		media_fail(ret_problem, -ESTALE, "%s", file_deleted_text(file));
+		return true;
+	}
 	if (file_check_size(file) < 0) {
 		media_fail(
 			ret_problem, -EIO,
@@ -114,12 +139,6 @@ bool media_file_problem(struct media *media, struct media_error *ret_problem)
 			"then apply the configuration again",
 			(unsigned long long)media->size_bytes,
 			(unsigned long long)atomic_load(&file->cut_seen_bytes));
-		return true;
-	}
-	if (file_is_deleted(file)) {
-		media_fail(ret_problem, -ESTALE,
-			   "the file was deleted, or replaced by another, while it is served: its "
-			   "data are gone when the target ends; copy them first, with weft copy");
 		return true;
 	}
 	if (file_check_lasting(file) < 0) {

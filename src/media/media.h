@@ -146,7 +146,7 @@ bool media_is_lost(const struct media *media);
 bool media_get_record(const struct media *media, struct media_record *ret_record);
 /*
  * The same for a file or block device that other processes serve at the same time: this process is
- * the given member of them, of at most MEMBER_LOCK_MAX. Opening takes nothing back when it is
+ * the given member of them (member_lock_number). Opening takes nothing back when it is
  * undone, because the others may use what was made.
  */
 int media_open_shared(const char *spec, unsigned member, struct media **ret_media,

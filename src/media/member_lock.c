@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The locks by which members of a cluster know whether one of them can still write to a file they
- * share: a read lock of the open file description (fcntl, F_OFD_SETLK) on byte 2^62 + member, far
- * behind any data. Claiming blocks: control thread. The rest: any thread.
+ * share: a read lock of the open file description (fcntl, F_OFD_SETLK) on byte 2^62 + 2^32 +
+ * number, far behind any data. Claiming blocks: control thread. The rest: any thread.
  *
  * Why a free lock means "no write of it can come any more": such a lock belongs to the description
  * and goes with its last reference, and every request that io_uring has accepted holds a reference
@@ -16,19 +16,27 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/crc32c.h"
 #include "base/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-#define MEMBER_LOCK_BASE ((off_t)1 << 62)
-#define FENCE_LOCK_BYTE  (MEMBER_LOCK_BASE + 64)
+#define LOCK_BASE        ((off_t)1 << 62)
+#define FENCE_LOCK_BYTE  (LOCK_BASE + 64)
+#define MEMBER_LOCK_BASE (LOCK_BASE + ((off_t)1 << 32))
 #define CLAIM_WAIT_NS    (10 * NS_PER_S)
 #define CLAIM_RETRY_NS   (10 * NS_PER_MS)
+
+unsigned member_lock_number(const char *name)
+{
+	return crc32c(name, strlen(name)) % MEMBER_LOCK_MAX;
+}
 
 static struct flock lock_of(short type, off_t start, off_t len)
 {

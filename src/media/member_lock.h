@@ -9,7 +9,10 @@
 
 #include <stdbool.h>
 
-#define MEMBER_LOCK_MAX 16 /* members of a cluster */
+#define MEMBER_LOCK_MAX (1u << 30) /* numbers of members are less */
+
+/* Which lock is a member's. By its name alone: processes may disagree on who the others are. */
+unsigned member_lock_number(const char *name);
 
 /*
  * The first description that this process has of the file. Waits until nothing of a former process

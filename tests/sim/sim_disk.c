@@ -198,12 +198,13 @@ int sim_disk_open(struct sim_disk *disk, const char *spec, uint64_t block_count,
 
 /* ---- members -------------------------------------------------------------------------------- */
 
-bool sim_disk_member_can_write(const struct sim_disk *disk, unsigned member)
+bool sim_disk_members_can_write(const struct sim_disk *disk, unsigned first, unsigned count)
 {
 	list_for_each(node, &disk->handles) {
 		const struct disk_handle *handle = list_entry(node, struct disk_handle, node);
 
-		if (handle->member == (int)member && (!handle->is_dead || handle->under_way > 0))
+		if (handle->member >= 0 && (unsigned)handle->member - first < count &&
+		    (!handle->is_dead || handle->under_way > 0))
 			return true;
 	}
 	return false;

@@ -58,7 +58,7 @@ int sim_disk_open(struct sim_disk *disk, const char *spec, uint64_t block_count,
 		  struct media **ret_media);
 /* Whether that member has it open, or anything of it is still under way, its process dead or not.
  */
-bool sim_disk_member_can_write(const struct sim_disk *disk, unsigned member);
+bool sim_disk_members_can_write(const struct sim_disk *disk, unsigned first, unsigned count);
 /* The right to end another member, of the current process: once per disk, lost with the process. */
 int sim_disk_fence_take(struct sim_disk *disk);
 void sim_disk_fence_drop(struct sim_disk *disk);

@@ -204,9 +204,7 @@ int __wrap_member_lock_is_held(int fd, unsigned first_member, unsigned count, bo
 
 	if (disk == NULL)
 		return __real_member_lock_is_held(fd, first_member, count, ret_is_held);
-	*ret_is_held = false;
-	for (unsigned i = 0; i < count; i++)
-		*ret_is_held |= sim_disk_member_can_write(disk, first_member + i);
+	*ret_is_held = sim_disk_members_can_write(disk, first_member, count);
 	return 0;
 }
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * When a silent peer may be killed, and whether the locks on shared files prove that it is dead.
- * Only a free lock proves it: a lock that cannot be asked for, a lock of a member that the cluster
- * does not have, and a lock on a file that is no longer served all mean that the peer may still
- * write.
+ * Only its own free lock proves it: a lock that cannot be asked for and a lock on a file that is no
+ * longer served mean that the peer may still write. Locks of others prove nothing.
  */
 #include "base/text.h"
 #include "control/peers_private.h"
@@ -20,7 +19,7 @@
 static char path[] = "/tmp/weft-evidence-XXXXXX";
 static char names[1][NVME_NQN_BYTES] = {NQN};
 static struct peers peers = {.config = {.peer_count = 1}};
-static struct peer_config config = {.index = PEER, .addr = {.path = "/run/b.sock"}};
+static struct peer_config config = {.lock = PEER, .addr = {.path = "/run/b.sock"}};
 static const struct peer peer = {.peers = &peers, .config = &config};
 
 /* Of one file that is served, and one that was. */
@@ -81,8 +80,8 @@ static void only_free_locks_prove_death(void)
 	EXPECT_EQ(PEER_EVIDENCE_DEAD, evidence_of(fd, fd));
 	EXPECT_EQ(0, member_lock_share(other, 0));
 	EXPECT_EQ(PEER_EVIDENCE_DEAD, evidence_of(fd, fd));
-	EXPECT_EQ(0, member_lock_share(other, 2));
-	EXPECT_EQ(PEER_EVIDENCE_ALIVE, evidence_of(fd, fd));
+	EXPECT_EQ(0, member_lock_share(other, MEMBER_LOCK_MAX - 1));
+	EXPECT_EQ(PEER_EVIDENCE_DEAD, evidence_of(fd, fd));
 	close(other);
 	close(deaf);
 	close(fd);

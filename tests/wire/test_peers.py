@@ -356,6 +356,30 @@ def other_secrets(t):
         world.finish(t)
 
 
+def other_lists(t):
+    """As while members are restarted one after the other with a new member in their documents."""
+    world = World(answer_ms=50, start=False)
+    world['a'].config['cluster']['peers'].append(
+        {'name': 'a2', 'address': 'unix:' + os.path.join(world.folder, 'a2.sock'), 'cntlids': [5000, 5999]})
+    world['a'].write_config()
+    for name in 'ab':
+        world[name].start()
+    try:
+        t.ok(target.poll(lambda: 'lists other members' in world.peer('b', 'a')['last_error']),
+             'members that list others do not link up', why=world.peer('b', 'a'))
+        with host_of(world['a']) as asker, host_of(world['b']) as victim:
+            who, queue = Instance(victim), victim.queue()
+            queue.put(1, 5, OLD, block=4096)
+            world.stop('b')
+            queue.rw(n.WRITE, 1, 5, 1, 4096, NEW)
+            t.eq(reset(asker, who), FAILED, 'one that only stands still is not taken for dead', SPEC)
+            world['b'].kill()
+            t.eq(reset(asker, who), SUCCESS, 'its own lock tells when it is', SPEC)
+            t.eq(disk_block(world, 5), OLD, 'nothing of it has landed late')
+    finally:
+        world.finish(t)
+
+
 def over_tcp(t):
     world = World(has_tcp=True, answer_ms=50)
     try:
@@ -497,7 +521,8 @@ def run_all(t):
             rows(t, world)
     world.finish(t)
     for name, rows in (('a device', on_a_device), ('asked while it ends', asked_while_it_ends),
-                       ('unkillable', unkillable), ('redials', redials), ('other secrets', other_secrets), ('TCP', over_tcp)):
+                       ('unkillable', unkillable), ('redials', redials), ('other secrets', other_secrets),
+                       ('other lists', other_lists), ('TCP', over_tcp)):
         with t.guard(name):
             rows(t)
     return t.done()
