@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "control/api_call.h"
 #include "control/config_parse.h"
+#include "control/lost_ns.h"
 #include "control/manage.h"
 #include "control/media_registry.h"
 #include "control/pool.h"
@@ -232,46 +233,14 @@ static int lost_fold(struct api_call *call, json_t *ns, struct config_errors *er
 {
 	bool is_recreated = json_is_true(json_object_get(ns, "recreate"));
 	bool is_rechecked = json_is_true(json_object_get(ns, "recheck"));
-	struct media_registry *registry = daemon_registry(call->api->daemon);
-	struct media *media = NULL;
-	char text[UUID_TEXT_BYTES];
-	struct uuid uuid;
 
 	json_object_del(ns, "recreate");
 	json_object_del(ns, "recheck");
 	if (!is_recreated && !is_rechecked)
 		return 0;
-	if (uuid_parse(json_string_value(json_object_get(ns, "uuid")), &uuid) == 0)
-		media = media_registry_find(registry, &uuid);
-	if (!is_recreated && media && media_has_lost_writes(media)) {
-		if (!call->is_dry_run)
-			media_forgive(media);
-		return 0;
-	}
-	if (!media || !media_is_lost(media)) {
-		config_errors_add(errors, "namespace %u is not lost: its data are there",
-				  call->number);
-		return -EEXIST;
-	}
-	if (is_recreated && json_is_true(json_object_get(ns, "clustered"))) {
-		config_errors_add(
-			errors,
-			"namespace %u is served by other members of the cluster too: put a "
-			"file in its place yourself, and a new \"uuid\" into the documents "
-			"of all members",
-			call->number);
-		return -EPERM;
-	}
-	/* Empty, it is another namespace: no host may take it for the one that it knew. */
-	if (is_recreated) {
-		uuid_random(&uuid);
-		json_object_del(ns, "nguid");
-		if (json_object_set_new(ns, "uuid", json_string(uuid_format(&uuid, text))) < 0)
-			return -ENOMEM;
-	}
-	if (!call->is_dry_run)
-		media_registry_retry(registry, &uuid, is_recreated);
-	return 0;
+	return lost_ns_edit(daemon_registry(call->api->daemon), ns,
+			    is_recreated ? LOST_NS_RECREATE : LOST_NS_RECHECK, call->is_dry_run,
+			    errors);
 }
 
 static int ns_edit(struct api_call *call, json_t *document, struct config_errors *errors)

@@ -23,8 +23,9 @@
 #define RECORD_KIND   "image"
 #define RECORD_FORMAT "size=%" PRIu64 " block=%" PRIu32 " device=%u inode=%" PRIu64 " born=%" PRIu64
 #define RECORD_SCAN   "size=%" SCNu64 " block=%" SCNu32 " device=%u inode=%" SCNu64 " born=%" SCNu64
-#define RECORD_LEAST  3 /* words that a record has, also of the version before */
-#define RECORD_BYTES  160
+#define RECORD_LEAST  3       /* words that a record has, also of the version before */
+#define RECORD_FOR    " for=" /* the UUID of the namespace for which the file was made anew */
+#define RECORD_BYTES  200
 
 struct expected {
 	struct list node;
@@ -72,10 +73,11 @@ void media_records_destroy(struct media_records *records)
 }
 
 /* Whatever the document says, what was served last counts when it is more. */
-static void record_recall(const struct target_keeper *keeper, const char *path,
+static void record_recall(const struct target_keeper *keeper, const char *path, const char *uuid,
 			  struct media_record *record)
 {
 	struct media_record kept = {.has_type = true};
+	const char *owner;
 	unsigned is_block_device;
 	void *value = NULL;
 	size_t bytes = 0;
@@ -91,6 +93,8 @@ static void record_recall(const struct target_keeper *keeper, const char *path,
 		return;
 	}
 	kept.is_block_device = is_block_device != 0;
+	owner = strstr(text, RECORD_FOR);
+	kept.is_given_up = owner && strcmp(owner + strlen(RECORD_FOR), uuid) != 0;
 	if (kept.size_bytes < record->size_bytes)
 		kept.size_bytes = record->size_bytes;
 	*record = kept;
@@ -115,7 +119,7 @@ static bool record_of_spec(const char *spec, char **ret_path, struct media_recor
 }
 
 static int expected_add(struct media_records *records, const struct target_keeper *keeper,
-			const char *spec)
+			const char *spec, const char *uuid)
 {
 	struct media_record record;
 	struct expected *expected;
@@ -128,7 +132,7 @@ static int expected_add(struct media_records *records, const struct target_keepe
 		free(path);
 		return -ENOMEM;
 	}
-	record_recall(keeper, path, &record);
+	record_recall(keeper, path, uuid, &record);
 	expected->path = path;
 	expected->record = record;
 	if (!tsearch(expected, &records->by_path, path_order)) {
@@ -152,9 +156,10 @@ int media_records_expect(struct media_records *records, const struct target_keep
 		json_array_foreach(json_object_get(subsystem, "namespaces"), n, ns)
 		{
 			const char *media = json_string_value(json_object_get(ns, "media"));
+			const char *uuid = json_string_value(json_object_get(ns, "uuid"));
 
 			if (res == 0 && media)
-				res = expected_add(records, keeper, media);
+				res = expected_add(records, keeper, media, uuid ? uuid : "");
 		}
 	}
 	return res;
@@ -168,11 +173,45 @@ const struct media_record *media_records_find(const struct media_records *record
 	return node ? &(*node)->record : NULL;
 }
 
+/* owner NULL: that of the document. */
+static int record_write(const struct target_keeper *keeper, const char *path,
+			const struct media_record *record, const char *owner)
+{
+	char text[RECORD_BYTES];
+
+	snprintf(text, sizeof(text), RECORD_FORMAT "%s%s", record->size_bytes, record->block_bytes,
+		 record->is_block_device, record->inode, record->born_ns, owner ? RECORD_FOR : "",
+		 owner ? owner : "");
+	return keeper->keep(keeper->arg, RECORD_KIND, path, text, strlen(text));
+}
+
+int media_record_give_up(const struct target_keeper *keeper, const char *path,
+			 const struct media_record *record, const struct uuid *uuid)
+{
+	char text[UUID_TEXT_BYTES];
+
+	return keeper->keep ? record_write(keeper, path, record, uuid_format(uuid, text)) : 0;
+}
+
+void media_record_take_back(const struct target_keeper *keeper, const char *path,
+			    const struct media_record *record)
+{
+	int res =
+		keeper->keep && !record->is_given_up ? record_write(keeper, path, record, NULL) : 0;
+
+	if (res < 0)
+		log_warn("control",
+			 "%s: it was not made anew, and that could not be kept (%s): after a "
+			 "restart it must be recreated, whatever is in it",
+			 path, strerror(-res));
+}
+
 void media_record_keep(const struct target_keeper *keeper, const char *path,
-		       const struct media *media, struct media_record *kept)
+		       const struct media *media, const struct uuid *owner,
+		       struct media_record *kept)
 {
 	struct media_record now = {0};
-	char text[RECORD_BYTES];
+	char text[UUID_TEXT_BYTES];
 	int res;
 
 	/* Of a lost one the record is what it was. */
@@ -183,10 +222,8 @@ void media_record_keep(const struct target_keeper *keeper, const char *path,
 	    now.is_block_device == kept->is_block_device && now.inode == kept->inode &&
 	    now.born_ns == kept->born_ns)
 		return;
-	snprintf(text, sizeof(text), RECORD_FORMAT, now.size_bytes, now.block_bytes,
-		 now.is_block_device, now.inode, now.born_ns);
-	res = keeper->keep(keeper->arg, RECORD_KIND, path, media ? text : NULL,
-			   media ? strlen(text) : 0);
+	res = media ? record_write(keeper, path, &now, owner ? uuid_format(owner, text) : NULL)
+		    : keeper->keep(keeper->arg, RECORD_KIND, path, NULL, 0);
 	if (res == 0)
 		*kept = now;
 	else

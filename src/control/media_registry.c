@@ -39,6 +39,7 @@ struct store_entry {
 	struct ns_store *store;   /* counted */
 	struct ns_store *next;    /* counted; takes its place with the commit. NULL: it stays */
 	struct media_record kept; /* as the store has it; size 0: it has none */
+	bool is_given_up; /* in this transaction: it is lost, and an empty file takes its place */
 };
 
 struct live_entry {
@@ -413,18 +414,31 @@ static int medium_open(struct media_registry *registry, const char *key,
 }
 
 /* A lost one again, after somebody says that it is worth a look, or shall be made anew. */
-static int medium_retry(const struct media_registry *registry, const struct media *lost,
+static int medium_retry(const struct media_registry *registry, struct store_entry *entry,
 			const struct media_wish *wish, struct media **ret_media,
 			struct media_error *ret_error)
 {
 	bool is_meant = uuid_equal(&registry->retry, wish->uuid);
+	const char *path = key_path(entry->key);
 	struct media_record record;
+	int res;
 	const struct media_terms terms = {.is_shared = wish->is_clustered,
 					  .member = wish->member,
 					  .known = &record,
 					  .is_recreated = is_meant && registry->is_recreated};
 
-	media_get_record(lost, &record);
+	media_get_record(ns_store_media(entry->store), &record);
+	/* A kill before the document is kept would leave an empty file under the former UUID. */
+	if (terms.is_recreated && path) {
+		res = media_record_give_up(&registry->keeper, path, &record, wish->uuid);
+		if (res < 0) {
+			snprintf(ret_error->text, sizeof(ret_error->text),
+				 "%.120s: that its data are given up could not be kept: %s", path,
+				 strerror(-res));
+			return res;
+		}
+		entry->is_given_up = true;
+	}
 	return media_open_on(wish->spec, &terms, ret_media, ret_error);
 }
 
@@ -500,7 +514,7 @@ static int store_choose(const struct media_registry *registry, struct store_entr
 			 "another change of it is under way; try again");
 		return -EBUSY;
 	}
-	res = media_is_lost(before) ? medium_retry(registry, before, wish, &media, ret_error)
+	res = media_is_lost(before) ? medium_retry(registry, entry, wish, &media, ret_error)
 				    : media_reopen(before, wish->spec, &media, ret_error);
 	if (res == 0)
 		res = store_make(media, live, &entry->next, ret_error);
@@ -655,17 +669,31 @@ void media_registry_commit(struct media_registry *registry)
 			entry->store = entry->next;
 			entry->next = NULL;
 		}
+		/* The document that says whose the empty file is may not be kept yet. */
 		if (key_path(entry->key))
-			media_record_keep(&registry->keeper, key_path(entry->key),
-					  entry->entry.is_used ? ns_store_media(entry->store)
-							       : NULL,
-					  &entry->kept);
+			media_record_keep(
+				&registry->keeper, key_path(entry->key),
+				entry->entry.is_used ? ns_store_media(entry->store) : NULL,
+				entry->is_given_up ? ns_live_uuid(ns_store_live(entry->store))
+						   : NULL,
+				&entry->kept);
+		entry->is_given_up = false;
 		if (!entry->entry.is_used)
 			store_release(registry, entry);
 	}
 	lives_commit(registry);
 	subsystems_commit(registry);
 	transaction_end(registry);
+}
+
+/* After media_undo: no empty file has the name any more. */
+static void entry_take_back(struct media_registry *registry, struct store_entry *entry)
+{
+	struct media_record record;
+
+	entry->is_given_up = false;
+	if (media_get_record(ns_store_media(entry->store), &record))
+		media_record_take_back(&registry->keeper, key_path(entry->key), &record);
 }
 
 void media_registry_rollback(struct media_registry *registry)
@@ -681,6 +709,8 @@ void media_registry_rollback(struct media_registry *registry)
 			ns_store_put(entry->next);
 			entry->next = NULL;
 		}
+		if (entry->is_given_up)
+			entry_take_back(registry, entry);
 		if (entry->entry.is_new) {
 			media_undo(ns_store_media(entry->store));
 			store_release(registry, entry);

@@ -508,6 +508,10 @@ static int check_known(int fd, const struct media_spec *spec, struct media_error
 	uint64_t size_bytes;
 	struct stat st;
 
+	if (known->is_given_up)
+		return media_fail(ret_error, -EUCLEAN,
+				  "%.140s was being made anew, and may be empty: recreate it again",
+				  spec->path);
 	if (fstat(fd, &st) < 0)
 		return media_fail(ret_error, -errno, "%.160s: %s", spec->path, strerror(errno));
 	if (known->has_type && S_ISBLK(st.st_mode) != known->is_block_device)

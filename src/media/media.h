@@ -121,6 +121,8 @@ struct media_record {
 	bool is_block_device;
 	uint64_t inode;   /* which file it was; 0: not known */
 	uint64_t born_ns; /* likewise: since 1970 */
+	/* Its data were given up: an empty file may have its name, which is another namespace's. */
+	bool is_given_up;
 };
 /* How a store is opened, beside what its spec says. */
 struct media_terms {

@@ -254,6 +254,64 @@ void disk_erase_from(struct sim_disk *disk, uint64_t block)
 	disk->left_for = UINT64_MAX;
 }
 
+static size_t disk_bytes(const struct sim_disk *disk)
+{
+	return disk->options.block_count_max * disk->options.block_bytes;
+}
+
+void disk_recreate(struct sim_disk *disk)
+{
+	const size_t bytes = disk_bytes(disk);
+
+	sim_trace(disk->sim, "disk %s: made anew", disk->name);
+	/* Of what is made anew for the second time the first one counts: that had the data. */
+	if (disk->aside == NULL) {
+		disk->aside = sim_alloc(2 * bytes + disk->options.block_count_max);
+		memcpy(disk->aside, disk->blocks, bytes);
+		memcpy(disk->aside + bytes, disk->stable, bytes);
+		memcpy(disk->aside + 2 * bytes, disk->flags, disk->options.block_count_max);
+	}
+	disk_erase_from(disk, 0);
+	memset(disk->flags, 0, disk->options.block_count_max);
+	disk->cut_at = UINT64_MAX;
+}
+
+void disk_put_back(struct sim_disk *disk)
+{
+	const size_t bytes = disk_bytes(disk);
+
+	memcpy(disk->blocks, disk->aside, bytes);
+	memcpy(disk->stable, disk->aside + bytes, bytes);
+	memcpy(disk->flags, disk->aside + 2 * bytes, disk->options.block_count_max);
+	sim_disk_forget(disk);
+}
+
+void sim_disk_forget(struct sim_disk *disk)
+{
+	free(disk->aside);
+	disk->aside = NULL;
+}
+
+void sim_disk_give_back(struct sim_disk *disk)
+{
+	if (disk->aside != NULL)
+		disk_put_back(disk);
+	disk->left_for = UINT64_MAX;
+	disk->cut_at = UINT64_MAX;
+	disk->hidden_from[0] = 0;
+}
+
+void sim_disk_hide(struct sim_disk *disk, const char *process_name)
+{
+	snprintf(disk->hidden_from, sizeof(disk->hidden_from), "%s", process_name);
+}
+
+bool sim_disk_is_whole(const struct sim_disk *disk)
+{
+	return disk->left_for == UINT64_MAX && disk->cut_at == UINT64_MAX && disk->aside == NULL &&
+	       disk->hidden_from[0] == 0;
+}
+
 void sim_disk_heal(struct sim_disk *disk)
 {
 	disk->options.error_one_in = 0;
@@ -310,6 +368,7 @@ void sim_disk_destroy(struct sim_disk *disk)
 	free(disk->blocks);
 	free(disk->stable);
 	free(disk->flags);
+	sim_disk_forget(disk);
 	free(disk);
 }
 

@@ -32,6 +32,7 @@ struct sim_disk_options {
 	bool has_volatile_cache;
 	bool can_discard;
 	bool reads_zero_after_discard;
+	bool is_recorded; /* the target is told its size and type, to be kept (media_get_record) */
 };
 
 /* `bytes` is the whole block as it is from now on. is_late: the process that wrote it was dead or
@@ -80,6 +81,15 @@ void sim_disk_cut(struct sim_disk *disk, uint64_t block_count);
  * it; UINT64_MAX: restored, as it was. A target that makes or grows it all the same gets zeroes,
  * and what was there is gone: the model of the world is not told. */
 void sim_disk_lose(struct sim_disk *disk, uint64_t blocks_left);
+/* The process of that name does not find it, as of a file system that is not mounted there. */
+void sim_disk_hide(struct sim_disk *disk, const char *process_name);
+/* All that was there before it was lost, cut, hidden or made anew is there again, as of a file that
+ * is restored. Nobody may serve what was made anew. */
+void sim_disk_give_back(struct sim_disk *disk);
+/* It was made anew, and nothing of what was there before comes back. */
+void sim_disk_forget(struct sim_disk *disk);
+/* Neither lost, cut nor hidden, nor made anew without a sim_disk_forget. */
+bool sim_disk_is_whole(const struct sim_disk *disk);
 /* No more errors, spikes and misdirected reads; neither full nor cut. */
 void sim_disk_heal(struct sim_disk *disk);
 /* How many reads were misdirected so far. A read that began before one and ended after it may have

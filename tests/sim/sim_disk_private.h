@@ -24,6 +24,8 @@ struct sim_disk {
 	uint64_t block_count;
 	uint64_t cut_at;   /* UINT64_MAX: it is whole */
 	uint64_t left_for; /* blocks that the next open finds; UINT64_MAX: all, 0: no disk */
+	uint8_t *aside; /* blocks, stable and flags of before it was made anew; NULL: it was not */
+	char hidden_from[DISK_NAME_BYTES]; /* the process that does not find it; empty: none */
 	bool is_full;
 	bool has_fence;
 	struct sim_process *fence_owner; /* NULL: of no process */
@@ -45,6 +47,7 @@ struct disk_handle {
 	unsigned under_way;
 	bool is_dead;        /* its process is gone; freed when nothing of it is under way */
 	uint64_t grown_from; /* blocks; 0: opening it changed nothing */
+	bool has_recreated;  /* opening it made the disk anew */
 };
 
 struct disk_op {
@@ -78,6 +81,9 @@ extern const struct media_ops sim_disk_ops;
 /* sim_disk.c */
 /* Zeroes from there on, and all of it is there. */
 void disk_erase_from(struct sim_disk *disk, uint64_t block);
+/* An empty file takes its place, and what was there is kept aside; and back again. */
+void disk_recreate(struct sim_disk *disk);
+void disk_put_back(struct sim_disk *disk);
 int disk_open_parsed(struct sim_disk *disk, const struct media_spec *spec, int member,
 		     bool is_reopen, struct media **ret_media);
 /* Those of dead processes that have nothing under way any more. */

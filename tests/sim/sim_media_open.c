@@ -20,6 +20,7 @@
 int __real_media_file_open(const struct media_spec *spec, struct media **ret_media,
 			   struct media_error *ret_error);
 bool __real_media_file_is_current(const struct media *media);
+bool __real_media_file_record(const struct media *media, struct media_record *ret_record);
 uint64_t __real_media_file_used_bytes(struct media *media);
 bool __real_media_file_problem(struct media *media, struct media_error *ret_problem);
 void __real_media_file_undo(struct media *media);
@@ -37,6 +38,7 @@ void __real_member_lock_drop_fence(int fd);
 int __wrap_media_file_open(const struct media_spec *spec, struct media **ret_media,
 			   struct media_error *ret_error);
 bool __wrap_media_file_is_current(const struct media *media);
+bool __wrap_media_file_record(const struct media *media, struct media_record *ret_record);
 uint64_t __wrap_media_file_used_bytes(struct media *media);
 bool __wrap_media_file_problem(struct media *media, struct media_error *ret_problem);
 void __wrap_media_file_undo(struct media *media);
@@ -60,19 +62,32 @@ static struct disk_handle *handle_of(const struct media *media)
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
+static bool disk_is_hidden(const struct sim_disk *disk)
+{
+	const struct sim_process *process = sim_process_current();
+
+	return process != NULL && strcmp(disk->hidden_from, sim_process_name(process)) == 0;
+}
+
 /* As media/file_open.c: what is known is neither made nor grown; what is not may be. */
 static int disk_check(struct sim_disk *disk, const struct media_spec *spec)
 {
 	const uint64_t block_bytes = disk->options.block_bytes;
 
 	if (spec->known != NULL && !spec->is_recreated) {
-		if (disk->left_for == 0)
+		if (disk->left_for == 0 || disk_is_hidden(disk))
 			return -ENOENT;
+		if (spec->known->is_given_up)
+			return -EUCLEAN;
 		if (disk->left_for < disk->block_count &&
 		    disk->left_for * block_bytes < spec->known->size_bytes)
 			return -EUCLEAN;
 		return 0;
 	}
+	if (spec->is_recreated)
+		return 0;
+	if (disk_is_hidden(disk))
+		disk_erase_from(disk, 0);
 	if (disk->left_for != UINT64_MAX)
 		disk_erase_from(disk, disk->left_for);
 	/* size= would cut it. */
@@ -96,6 +111,12 @@ int __wrap_media_file_open(const struct media_spec *spec, struct media **ret_med
 	if (disk != NULL && res == 0)
 		res = disk_open_parsed(disk, spec, spec->is_shared ? (int)spec->member : -1, false,
 				       ret_media);
+	/* Now that what dead processes left has landed on the former one. */
+	if (disk != NULL && res == 0 && spec->is_recreated &&
+	    sim_process_operate(sim_process_current())) {
+		disk_recreate(disk);
+		handle_of(*ret_media)->has_recreated = true;
+	}
 	if (res < 0)
 		return media_fail(ret_error, res, "%.160s: %s", spec->path, strerror(-res));
 	return 0;
@@ -109,6 +130,10 @@ void __wrap_media_file_undo(struct media *media)
 		__real_media_file_undo(media);
 		return;
 	}
+	/* A dying process takes nothing back. */
+	if (handle->has_recreated && sim_process_operate(handle->process))
+		disk_put_back(handle->disk);
+	handle->has_recreated = false;
 	/* Other members may use what was made. */
 	if (handle->grown_from > 0 && handle->member < 0)
 		handle->disk->block_count = handle->grown_from;
@@ -143,6 +168,18 @@ bool __wrap_media_file_is_current(const struct media *media)
 	/* One without size= follows the disk. */
 	return strstr(media->spec, ",size=") != NULL ||
 	       handle->disk->block_count * media->block_bytes <= media->size_bytes;
+}
+
+bool __wrap_media_file_record(const struct media *media, struct media_record *ret_record)
+{
+	const struct disk_handle *handle = handle_of(media);
+
+	if (handle == NULL || !handle->disk->options.is_recorded)
+		return __real_media_file_record(media, ret_record);
+	*ret_record = (struct media_record){.size_bytes = media->size_bytes,
+					    .block_bytes = media->block_bytes,
+					    .has_type = true};
+	return true;
 }
 
 uint64_t __wrap_media_file_used_bytes(struct media *media)

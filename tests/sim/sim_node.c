@@ -296,6 +296,16 @@ unsigned sim_node_peers(struct sim_node *node, struct peer_info infos[PEERS_MAX]
 	return facts.peers ? peers_read(facts.peers, infos) : 0;
 }
 
+struct media_registry *sim_node_registry(struct sim_node *node)
+{
+	return node->daemon ? daemon_registry(node->daemon) : NULL;
+}
+
+struct store *sim_node_store(struct sim_node *node)
+{
+	return node->daemon ? daemon_store(node->daemon) : NULL;
+}
+
 /* It was asked to stop, and its control has not heard of it: changes end meanwhile. */
 static bool has_document(const struct sim_node *node)
 {
@@ -357,6 +367,7 @@ static void asked_begin(struct reactor_msg *msg)
 						    .done = asked_done,
 						    .arg = asked,
 						    .origin = asked->origin,
+						    .is_forced = asked->change.is_forced,
 					    });
 }
 

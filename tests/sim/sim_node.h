@@ -85,8 +85,12 @@ struct sim_node_change {
 	void (*done)(void *arg, int res, uint64_t generation, const char *why);
 	void *arg;
 	const char *origin;
+	bool is_forced; /* as of struct change */
 };
 void sim_node_change(struct sim_node *node, const struct sim_node_change *change);
+/* Of a node that serves: what stands beside its document, and what it keeps. */
+struct media_registry *sim_node_registry(struct sim_node *node);
+struct store *sim_node_store(struct sim_node *node);
 /* What is in force, a new reference; NULL when it does not serve. */
 json_t *sim_node_document(struct sim_node *node);
 uint64_t sim_node_generation(const struct sim_node *node);

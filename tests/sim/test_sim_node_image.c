@@ -10,6 +10,8 @@
 #include "sim_store.h"
 
 #include "base/log.h"
+#include "base/text.h"
+#include "control/lost_ns.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -193,6 +195,107 @@ static void a_power_loss_at_any_operation_of_a_growth_is_survived(void)
 	die_at_every_operation_of_a_growth(SIM_DEATH_POWER);
 }
 
+/* ---- giving data up ---------------------------------------------------------------------------
+ */
+
+static json_t *only_ns(json_t *document)
+{
+	return json_array_get(json_object_get(nworld_subsystem(document), "namespaces"), 0);
+}
+
+static int edit_recreate(json_t *document, void *arg, struct config_errors *errors)
+{
+	return lost_ns_edit(sim_node_registry(node(0)), only_ns(document), LOST_NS_RECREATE, false,
+			    errors);
+}
+
+static void uuid_get(char text[UUID_TEXT_BYTES])
+{
+	json_t *document = sim_node_document(node(0));
+
+	text_copy(text, UUID_TEXT_BYTES,
+		  json_string_value(json_object_get(only_ns(document), "uuid")));
+	json_decref(document);
+}
+
+static bool has_ended(struct nworld *unused, void *arg)
+{
+	return ((struct nop *)arg)->is_done;
+}
+
+/* Whether it died at that operation of a recreate, in a world of its own. Half of a recreate must
+ * not leave an empty file that the next start serves as the data of before. */
+static bool die_in_recreate(uint64_t operation, enum sim_death how, uint64_t left)
+{
+	char former[UUID_TEXT_BYTES], uuid[UUID_TEXT_BYTES];
+	static struct nop nop;
+	struct nchange change;
+	bool has_died;
+
+	nworld_create(&world, 61, 1, NULL);
+	EXPECT(nworld_start(&world, 0));
+	EXPECT(nworld_connect(&world, 1));
+	write_all();
+	uuid_get(former);
+	EXPECT(nworld_stop(&world, 0));
+	sim_disk_lose(world.disks[0], left);
+	EXPECT(nworld_start(&world, 0));
+	EXPECT(nworld_until_live(&world, 1, 20000));
+	sim_node_crash_after(node(0), operation, how);
+	nworld_change(&world, 0, &change, edit_recreate);
+	EXPECT(nworld_until(&world, is_over, &change, 10000));
+	nworld_run_ms(&world, 20);
+	has_died = sim_node_state(node(0)) == SIM_NODE_DOWN;
+	if (has_died)
+		EXPECT_THAT(nworld_start(&world, 0), "operation %llu: it starts again: %s",
+			    (unsigned long long)operation, world.nodes[0].why);
+	else
+		sim_node_crash_after(node(0), 0, how);
+	EXPECT(nworld_until_live(&world, 1, 20000));
+	uuid_get(uuid);
+	if (strcmp(uuid, former) == 0) {
+		nop_read(&world, &nop, 3);
+		EXPECT_THAT(!nop_wait(&nop, 3000),
+			    "operation %llu: no zeroes under the former UUID",
+			    (unsigned long long)operation);
+		EXPECT(nworld_change_wait(&world, 0, &change, edit_recreate));
+		EXPECT_THAT(change.res == 0, "operation %llu: it is made anew then: %s",
+			    (unsigned long long)operation, change.why);
+		EXPECT(nworld_until(&world, has_ended, &nop, 20000));
+	}
+	nworld_close(&world);
+	EXPECT(nworld_connect(&world, 1));
+	EXPECT_EQ(0, nworld_read(&world, 3));
+	EXPECT_EQ(0, nworld_destroy(&world));
+	return has_died;
+}
+
+static void die_at_every_operation_of_a_recreate(enum sim_death how, uint64_t left)
+{
+	unsigned deaths = 0, survived = 0;
+
+	for (uint64_t operation = 1; survived < 3 && operation < 200 && !tap_case_failed;
+	     operation++) {
+		bool has_died = die_in_recreate(operation, how, left);
+
+		deaths += has_died;
+		survived = has_died ? 0 : survived + 1;
+	}
+	EXPECT_THAT(deaths >= 5, "some deaths, got %u", deaths);
+}
+
+static void a_kill_at_any_operation_of_a_recreate_leaves_no_zeroes(void)
+{
+	die_at_every_operation_of_a_recreate(SIM_DEATH_KILLED, 0);
+	die_at_every_operation_of_a_recreate(SIM_DEATH_KILLED, NWORLD_BLOCKS / 2);
+}
+
+static void a_power_loss_at_any_operation_of_a_recreate_leaves_no_zeroes(void)
+{
+	die_at_every_operation_of_a_recreate(SIM_DEATH_POWER, 0);
+	die_at_every_operation_of_a_recreate(SIM_DEATH_POWER, NWORLD_BLOCKS / 2);
+}
+
 int main(void)
 {
 	sim_store_init();
@@ -201,5 +304,7 @@ int main(void)
 	TAP_RUN(a_lone_node_without_its_image_waits_for_it);
 	TAP_RUN(a_kill_at_any_operation_of_a_growth_is_survived);
 	TAP_RUN(a_power_loss_at_any_operation_of_a_growth_is_survived);
+	TAP_RUN(a_kill_at_any_operation_of_a_recreate_leaves_no_zeroes);
+	TAP_RUN(a_power_loss_at_any_operation_of_a_recreate_leaves_no_zeroes);
 	return tap_end();
 }
