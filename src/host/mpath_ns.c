@@ -279,12 +279,15 @@ static void other_recount(struct path *path)
 		path->refusal[0] = '\0';
 }
 
-/* Paths look at all their namespaces again, but for this one. */
+/* Paths look at all their namespaces again, but for this one. A path that connects may have looked
+ * at them already. */
 static void rescan_others(const struct mpath *mpath, const struct path *but)
 {
 	for (unsigned i = 0; i < mpath->path_count; i++) {
-		if (mpath->paths[i] != but && mpath->paths[i]->is_usable)
-			path_scan_later(mpath->paths[i]);
+		struct path *path = mpath->paths[i];
+
+		if (path != but && (path->is_usable || path->state == PATH_CONNECTING))
+			path_scan_later(path);
 	}
 }
 
