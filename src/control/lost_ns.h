@@ -15,8 +15,9 @@ enum lost_ns_action {
 };
 
 /*
- * Edits `ns`, a namespace of the document. A recheck of one whose flush has failed forgives that. Unless it is a dry run the registry opens the file again
- * in the change that follows, which must be forced: of a recheck the document stays as it is.
+ * Edits `ns`, a namespace of the document. Unless it is a dry run the registry opens the file again
+ * in the change that follows, which must be forced: of a recheck the document stays as it is. A
+ * recheck of a file whose flush has failed lets it be flushed again.
  *
  * 0, or -errno with an error: -EEXIST the namespace is not lost; -EPERM other members of the
  * cluster serve it too, and its data are not this member's to give up.

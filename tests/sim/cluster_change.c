@@ -37,22 +37,19 @@ static json_t *ns_document(const struct cluster *world, const struct cluster_dis
 {
 	unsigned bit = 1u << (disk->nsid - 1);
 	unsigned parts = desired->ns_grown[disk->subsystem] & bit ? 2 : 1;
+	const struct uuid *uuid = &desired->ns_uuid[disk->subsystem][disk->nsid - 1];
 	char media[96];
-	char name[32];
 	char uuid_text[UUID_TEXT_BYTES];
-	struct uuid uuid;
 	json_t *hidden = json_array();
 
 	snprintf(media, sizeof(media), "file:/disk/%s,size=%u,block=%u", disk->options.name,
 		 parts * CLUSTER_PART_BLOCKS * world->block_bytes, world->block_bytes);
-	snprintf(name, sizeof(name), "disk %u", disk->index);
-	uuid_from_name(name, &uuid);
 	for (unsigned i = 0; i < world->host_count; i++) {
 		if (desired->ns_hidden[disk->subsystem][disk->nsid - 1] >> i & 1)
 			json_array_append_new(hidden, json_string(world->hosts[i].nqn));
 	}
 	return json_pack("{s:o, s:i, s:s, s:s, s:i, s:b, s:b}", "hidden_from", hidden, "nsid",
-			 (int)disk->nsid, "media", media, "uuid", uuid_format(&uuid, uuid_text),
+			 (int)disk->nsid, "media", media, "uuid", uuid_format(uuid, uuid_text),
 			 "ana_group", (int)disk->nsid, "clustered",
 			 (int)world->subs[disk->subsystem].is_shared, "read_only",
 			 (desired->ns_read_only[disk->subsystem] & bit) != 0);
@@ -70,7 +67,9 @@ static json_t *sub_document(const struct cluster *world, unsigned index,
 	for (unsigned i = 0; i < sub->ns_count; i++) {
 		if (!(desired->ns_absent[index] >> i & 1))
 			json_array_append_new(namespaces,
-					      ns_document(world, sub->disks[i], desired));
+					      ns_document(world,
+							  cluster_medium(world, desired, index, i),
+							  desired));
 	}
 	for (unsigned i = 0; i < world->host_count; i++) {
 		if (!(desired->host_revoked[index] >> i & 1))
@@ -197,7 +196,7 @@ static bool text_has_version(const char *text, uint64_t version)
  * operator wants it: a node that is down or refuses it shuts the host out for as long as that
  * takes, and what the host sends meanwhile waits for a path.
  */
-static void epochs_count(struct cluster_node *node)
+void cluster_epochs_count(struct cluster_node *node)
 {
 	for (unsigned s = 0; s < CLUSTER_SUBS_MAX; s++) {
 		for (unsigned h = 0; h < CLUSTER_HOSTS_MAX; h++) {
@@ -212,10 +211,11 @@ static int on_edit(json_t *document, void *arg, struct config_errors *errors)
 	struct cluster_node *node = arg;
 	json_t *wanted;
 
-	(void)errors;
 	node->pending = node->world->desired;
-	epochs_count(node);
+	node->pending_text = NULL;
+	cluster_epochs_count(node);
 	wanted = cluster_document(node->world, node->index, &node->pending);
+	cluster_image_edit(node, wanted, errors);
 	json_object_clear(document);
 	json_object_update(document, wanted);
 	json_decref(wanted);
@@ -229,10 +229,32 @@ static void acked_set(struct cluster_node *node, char *taken_text)
 	node->may_have_pending = false;
 }
 
+void cluster_acked_take(struct cluster_node *node)
+{
+	acked_set(node, document_text(sim_node_document(node->node)));
+}
+
+void cluster_change_refused(struct cluster_node *node, int res)
+{
+	struct cluster *world = node->world;
+	char *text = document_text(sim_node_document(node->node));
+
+	/* The store could not make its disk forget it: the next life may have it. */
+	if (res == -ENOTRECOVERABLE)
+		node->may_have_pending = true;
+	cluster_count(world, "changes refused", 1);
+	node->change_again_ns = sim_now(world->sim) + CHANGE_AGAIN_NS;
+	/* Neither kept nor taken back, which the log tells: kept with the next one. */
+	node->is_store_behind = strcmp(text, node->acked_text) != 0;
+	cluster_count(world, "changes neither kept nor taken back", node->is_store_behind);
+	free(text);
+}
+
 static void on_changed(void *arg, int res, uint64_t generation, const char *why)
 {
 	struct cluster_node *node = arg;
 	struct cluster *world = node->world;
+	struct cluster_desired former;
 
 	/* What a dying process said, nobody has heard. */
 	if (!sim_process_is_alive(sim_node_process(node->node)))
@@ -242,23 +264,18 @@ static void on_changed(void *arg, int res, uint64_t generation, const char *why)
 	sim_trace(world->sim, "operator: node %s: version %" PRIu64 ": %s", node->name,
 		  node->pending.version, res == 0 ? "done" : why);
 	if (res != 0) {
-		/* The store could not make its disk forget it: the next life may have it. */
-		if (res == -ENOTRECOVERABLE)
-			node->may_have_pending = true;
-		char *text = document_text(sim_node_document(node->node));
-
-		cluster_count(world, "changes refused", 1);
-		node->change_again_ns = sim_now(world->sim) + CHANGE_AGAIN_NS;
-		/* Neither kept nor taken back, which the log tells: kept with the next one. */
-		node->is_store_behind = strcmp(text, node->acked_text) != 0;
-		cluster_count(world, "changes neither kept nor taken back", node->is_store_behind);
-		free(text);
+		cluster_change_refused(node, res);
+		cluster_image_done(node, res);
 		return;
 	}
 	cluster_count(world, "changes", 1);
+	former = node->acked;
 	node->acked = node->pending;
 	node->is_store_behind = false;
-	acked_set(node, document_text(sim_node_document(node->node)));
+	cluster_image_done(node, 0);
+	cluster_remake_note(node, &former);
+	cluster_acked_take(node);
+	cluster_past_note(node);
 	if (!text_has_version(node->acked_text, node->acked.version))
 		cluster_fail(world, "node %s acknowledged version %" PRIu64 " and has another",
 			     node->name, node->acked.version);
@@ -270,15 +287,51 @@ static bool node_can_be_asked(const struct cluster_node *node)
 	       sim_process_frozen_until(sim_node_process(node->node)) == 0;
 }
 
+static bool desired_has(const struct cluster *world, const struct cluster_desired *desired,
+			const struct cluster_disk *disk)
+{
+	unsigned ns = disk->nsid - 1;
+
+	return !(desired->sub_absent >> disk->subsystem & 1) &&
+	       !(desired->ns_absent[disk->subsystem] >> ns & 1) &&
+	       cluster_medium(world, desired, disk->subsystem, ns) == disk;
+}
+
+/* To add a namespace whose image is not there would make it, empty. */
+static bool adds_what_is_lost(const struct cluster_node *node)
+{
+	const struct cluster *world = node->world;
+
+	for (unsigned i = 0; i < world->disk_count && cluster_has(world, CF_IMAGE); i++) {
+		const struct cluster_disk *disk = &world->disks[i];
+
+		if (!desired_has(world, &node->acked, disk) &&
+		    desired_has(world, &world->desired, disk) &&
+		    (!sim_disk_is_whole(disk->disk) || disk->is_given_up))
+			return true;
+	}
+	return false;
+}
+
 void cluster_operate(struct cluster *world)
 {
 	for (unsigned i = 0; i < world->node_count; i++) {
 		struct cluster_node *node = &world->nodes[i];
-		struct sim_node_change change = {
-			.edit = on_edit, .done = on_changed, .arg = node, .origin = "operator"};
+		struct sim_node_change change = {.edit = on_edit,
+						 .done = on_changed,
+						 .arg = node,
+						 .origin = "operator",
+						 .is_forced = node->retry_disk != NULL};
 
+		if (node->rollback_to != 0 && !cluster_images_are_whole(world))
+			node->rollback_to = 0;
+		if (node->rollback_to != 0 && !node->is_changing && node_can_be_asked(node)) {
+			cluster_rollback_submit(node);
+			continue;
+		}
 		if (node->is_changing || node->acked.version == world->desired.version ||
-		    sim_now(world->sim) < node->change_again_ns || !node_can_be_asked(node))
+		    sim_now(world->sim) < node->change_again_ns || !node_can_be_asked(node) ||
+		    adds_what_is_lost(node))
 			continue;
 		node->is_changing = true;
 		node->pending = world->desired;
@@ -358,16 +411,23 @@ static void document_check(struct cluster_node *node)
 {
 	struct cluster *world = node->world;
 	char *text = document_text(sim_node_document(node->node));
+	struct cluster_desired former = node->acked;
 
 	if (node->acked_text == NULL || strcmp(text, node->acked_text) == 0) {
 		if (!text_has_version(text, node->acked.version))
 			cluster_fail(world, "node %s started with another version", node->name);
 		acked_set(node, text);
+		cluster_image_started(node);
+		cluster_past_note(node);
 		return;
 	}
-	if (node->may_have_pending && text_has_version(text, node->pending.version)) {
+	if (node->may_have_pending && text_has_version(text, node->pending.version) &&
+	    (node->pending_text == NULL || strcmp(text, node->pending_text) == 0)) {
 		node->acked = node->pending;
 		acked_set(node, text);
+		cluster_image_started(node);
+		cluster_past_note(node);
+		cluster_remake_note(node, &former);
 		return;
 	}
 	sim_trace(world->sim, "it has %s", text);
@@ -404,6 +464,7 @@ static void node_is_down(struct cluster_node *node)
 		node->may_have_pending = true;
 	node->is_changing = false;
 	node->is_store_behind = false;
+	node->rollback_to = 0;
 	if (!node->is_restarting && !node->world->is_failed && !node->world->is_ending)
 		cluster_node_start_later(node, START_AGAIN_NS + node->down_ns);
 	node->down_ns = 0;

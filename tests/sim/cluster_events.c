@@ -16,6 +16,8 @@
 #define PARTITION_MAX_MS  3000
 #define FREEZE_MAX_MS     5000
 #define DOWN_MAX_MS       2000
+#define IMAGE_MAX_MS      1500
+#define REMAKE_MAX_MS     500
 #define LAST_MIN_MS       30
 #define FIRST_EVENT_MS    200
 #define CRASH_MAX         3000 /* operations of a process */
@@ -462,6 +464,8 @@ static void begin_ns(struct cluster *world, const struct cluster_event *event)
 	uint8_t bit;
 	struct cluster_disk *disk = wanted_ns(world, event, &bit);
 
+	if (!cluster_images_are_whole(world) && cluster_has(world, CF_IMAGE))
+		return;
 	world->desired.ns_absent[disk->subsystem] ^= bit;
 	/* Its reservation goes with it. */
 	disk->holder = 0;
@@ -508,7 +512,8 @@ static void begin_port(struct cluster *world, const struct cluster_event *event)
 static void begin_subsystem(struct cluster *world, const struct cluster_event *event)
 {
 	(void)event;
-	if (world->sub_count < 2)
+	if (world->sub_count < 2 ||
+	    (cluster_has(world, CF_IMAGE) && !cluster_images_are_whole(world)))
 		return;
 	world->desired.version++;
 	world->desired.sub_absent ^= 2;
@@ -586,6 +591,14 @@ static const struct event_row rows[CEV_COUNT] = {
 	[CEV_MASK] = {"hide or show a namespace", CF_MASK, 0, begin_mask, NULL, false},
 	[CEV_EDGE_FREEZE] = {"freeze a node, and cut it off", CF_EDGES, FREEZE_MAX_MS,
 			     cluster_edges_freeze, cluster_edges_thaw, true},
+	[CEV_IMAGE] = {"an image is to be lost", CF_IMAGE, IMAGE_MAX_MS, cluster_image_begin,
+		       cluster_image_end, true},
+	[CEV_REMAKE] = {"another namespace under an NSID", CF_REMAKE, REMAKE_MAX_MS,
+			cluster_remake_begin, cluster_remake_end, false},
+	[CEV_ROLLBACK] = {"return to a former generation", CF_ROLLBACK, 0, cluster_rollback_begin,
+			  NULL, true},
+	[CEV_LONG_APPLY] = {"a node applies for long", CF_LONG_APPLY, FREEZE_MAX_MS,
+			    cluster_long_apply_begin, cluster_long_apply_end, true},
 	[CEV_WALL] = {"wall clock set", CF_WALL, 0, begin_wall, NULL, false},
 };
 
@@ -652,6 +665,8 @@ void cluster_events_plan(struct cluster *world)
 		event_choose(world, i);
 	if (cluster_has(world, CF_EDGES))
 		cluster_edges_plan(world);
+	if (cluster_remake_is_on(world->seed))
+		cluster_remake_plan(world);
 	world->verdict->events = world->event_count;
 }
 
@@ -746,6 +761,8 @@ void cluster_heal(struct cluster *world)
 	heal_processes(world);
 	for (unsigned i = 0; i < world->disk_count; i++)
 		sim_disk_heal(world->disks[i].disk);
+	if (cluster_has(world, CF_IMAGE))
+		cluster_image_heal(world);
 	heal_desired(world);
 	for (unsigned i = 0; i < world->host_count; i++)
 		cluster_host_wake(&world->hosts[i]);

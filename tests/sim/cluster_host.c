@@ -368,6 +368,10 @@ static bool ns_is_well(struct cluster_mpath *cmpath, unsigned ns_index, char why
 		snprintf(why, 200, "namespace %u is missing", ns_index + 1);
 		return is_absent;
 	}
+	snprintf(why, 200, "namespace %u is another one", ns_index + 1);
+	if (!is_absent &&
+	    !uuid_equal(&info.identity.uuid, &desired->ns_uuid[cmpath->sub][ns_index]))
+		return false;
 	snprintf(why, 200, "namespace %u has %" PRIu64 " blocks, not %" PRIu64 "", ns_index + 1,
 		 info.identity.block_count, is_absent ? 0 : blocks);
 	return !is_absent && info.identity.block_count == blocks;

@@ -80,7 +80,9 @@ void cluster_set_end(struct cluster *world, const struct cluster_change_set *set
 		uint64_t block = set->first_block + i;
 		uint64_t value = set->values[i];
 
-		if (is_done)
+		if (set->start < set->disk->born_at)
+			; /* it was another disk's */
+		else if (is_done)
 			model_write_done(set->disk->model, block, value, set->start, world->step,
 					 is_stable);
 		else
@@ -210,6 +212,8 @@ void cluster_on_landed(void *arg, struct sim_disk *sim_disk, uint64_t block, con
 		cluster_fail(world,
 			     "disk %u: block %" PRIu64 ": host %u wrote after it was shut out",
 			     disk->index, block, found->host);
+	else if (found->block == block)
+		cluster_remake_check(disk, found, writer);
 }
 
 /* ---- what hosts are told ----------------------------------------------------------------------
@@ -219,7 +223,7 @@ static bool disk_may_fail(const struct cluster *world)
 {
 	return cluster_has(world, CF_DISK_ERROR) || cluster_has(world, CF_DISK_CUT) ||
 	       cluster_has(world, CF_DISK_FULL) || cluster_has(world, CF_DISK_POWER) ||
-	       cluster_has(world, CF_NODE_POWER);
+	       cluster_has(world, CF_IMAGE) || cluster_has(world, CF_NODE_POWER);
 }
 
 /* What a target that stands still, ends or has lost its host makes of commands: the host tries
@@ -238,10 +242,16 @@ static bool is_of_ana(nvme_status status)
 	       nvme_status_same(status, NVME_SC_ANA_TRANSITION);
 }
 
+static bool ns_may_be_replaced(const struct cluster *world)
+{
+	return cluster_has(world, CF_IMAGE) || cluster_has(world, CF_REMAKE) ||
+	       cluster_has(world, CF_ROLLBACK);
+}
+
 static bool ns_may_go(const struct cluster *world)
 {
 	return cluster_has(world, CF_NS) || cluster_has(world, CF_MASK) ||
-	       cluster_has(world, CF_SUBSYSTEM);
+	       cluster_has(world, CF_SUBSYSTEM) || ns_may_be_replaced(world);
 }
 
 bool cluster_status_is_explained(const struct cluster_worker *worker, nvme_status status)
@@ -254,7 +264,7 @@ bool cluster_status_is_explained(const struct cluster_worker *worker, nvme_statu
 	if (is_of_an_end(status))
 		return worker->start_ns <= world->last_fault_ns + END_SLACK_NS;
 	if (is_of_ana(status))
-		return cluster_has(world, CF_ANA);
+		return cluster_has(world, CF_ANA) || cluster_has(world, CF_IMAGE);
 	if (nvme_status_same(status, NVME_SC_COMPARE_FAILED))
 		return kind == COP_COMPARE || kind == COP_FUSED;
 	/* Or its Write found no room, which it may not wait for. */
@@ -275,11 +285,13 @@ bool cluster_status_is_explained(const struct cluster_worker *worker, nvme_statu
 	if (nvme_status_same(status, NVME_SC_INVALID_FIELD) ||
 	    nvme_status_same(status, NVME_SC_INVALID_NS))
 		return ns_may_go(world);
-	/* It has come back, and its block size was not read again yet. */
+	/* It has come back, and its block size was not read again yet; or another one is there, and
+	 * the host has not read which. */
 	if (nvme_status_same(status, NVME_SC_NS_NOT_READY))
-		return ns_may_go(world) && kind_changes(kind);
+		return ns_may_be_replaced(world) || (ns_may_go(world) && kind_changes(kind));
 	if (nvme_status_same(status, NVME_SC_LBA_RANGE))
-		return cluster_has(world, CF_GROW) || cluster_has(world, CF_DISK_CUT);
+		return cluster_has(world, CF_GROW) || cluster_has(world, CF_DISK_CUT) ||
+		       cluster_has(world, CF_IMAGE) || cluster_has(world, CF_ROLLBACK);
 	if (nvme_status_same(status, NVME_SC_DATA_TRANSFER_ERROR) ||
 	    nvme_status_same(status, NVME_SC_TRANSIENT_TRANSPORT))
 		return cluster_has(world, CF_FLIP);
@@ -306,14 +318,16 @@ static bool result_is_explained(const struct cluster_worker *worker, const struc
 	case MPATH_GONE:
 		return ns_may_go(world);
 	case MPATH_STALE:
-		/* Workers name no block size, and no namespace is replaced. */
-		return false;
+		/* Workers name no block size. */
+		return ns_may_be_replaced(world);
 	}
 	return false;
 }
 
 static bool is_judged(const struct cluster_worker *worker)
 {
+	if (worker->set.start < worker->set.disk->born_at)
+		return false;
 	return sim_disk_misdirected(worker->set.disk->disk) == worker->misdirected;
 }
 
@@ -406,13 +420,14 @@ static void judge_change(struct cluster_worker *worker)
 		is_ok &= disk->options.reads_zero_after_discard && disk->options.can_discard;
 	cluster_set_end(worker->host->world, &worker->set, is_ok,
 			is_stable && worker->kind != COP_DEALLOCATE);
-	known_set(worker, is_ok);
+	known_set(worker, is_ok && worker->set.start >= disk->born_at);
 }
 
 static void judge_count(struct cluster_worker *worker)
 {
-	static const char *const names[] = {"ended ok", "ended with a status", "without a path",
-					    "outcome unknown", "namespace gone"};
+	static const char *const names[] = {"ended ok",       "ended with a status",
+					    "without a path", "outcome unknown",
+					    "namespace gone", "namespace replaced"};
 	struct cluster *world = worker->host->world;
 	const struct mpath_io *io = &worker->io;
 
@@ -477,7 +492,8 @@ void cluster_judge(struct cluster_worker *worker)
 		judge_read(worker);
 	else if (worker->kind == COP_COMPARE)
 		judge_compare(worker);
-	else if (worker->kind == COP_FLUSH && is_ok)
+	else if (worker->kind == COP_FLUSH && is_ok &&
+		 worker->set.start >= worker->set.disk->born_at)
 		model_flush(worker->set.disk->model, worker->set.start);
 	if (world->is_healed)
 		sweep_end(worker);

@@ -16,16 +16,37 @@
 #include <sys/un.h>
 
 const char *const cluster_feature_names[] = {
-	"cut",          "partition",      "one-way",    "half-close", "net-faults",  "limit",
-	"flip",         "slow",           "node-kill",  "node-power", "node-crash",  "node-restart",
-	"node-freeze",  "node-memory",    "node-jump",  "host-kill",  "host-crash",  "host-close",
-	"host-freeze",  "host-memory",    "drift",      "disk-error", "disk-spike",  "disk-full",
-	"disk-cut",     "disk-misdirect", "disk-power", "store-full", "store-error", "ana",
-	"ns",           "grow",           "revoke",     "read-only",  "zeroes",      "deallocate",
-	"compare",      "fused",          "copy",       "reserve",    "digest",      "zero-copy",
-	"hedge",        "fast-fail",      "paths",      "discovery",  "discovered",  "peers",
-	"wall-clock",   "ports",          "subsystem",  "mask",       "admin",       "few-buffers",
-	"control-busy", "reactor-stuck",  "edges",      NULL,
+	"cut",          "partition",
+	"one-way",      "half-close",
+	"net-faults",   "limit",
+	"flip",         "slow",
+	"node-kill",    "node-power",
+	"node-crash",   "node-restart",
+	"node-freeze",  "node-memory",
+	"node-jump",    "host-kill",
+	"host-crash",   "host-close",
+	"host-freeze",  "host-memory",
+	"drift",        "disk-error",
+	"disk-spike",   "disk-full",
+	"disk-cut",     "disk-misdirect",
+	"disk-power",   "store-full",
+	"store-error",  "ana",
+	"ns",           "grow",
+	"revoke",       "read-only",
+	"zeroes",       "deallocate",
+	"compare",      "fused",
+	"copy",         "reserve",
+	"digest",       "zero-copy",
+	"hedge",        "fast-fail",
+	"paths",        "discovery",
+	"discovered",   "peers",
+	"wall-clock",   "ports",
+	"subsystem",    "mask",
+	"admin",        "few-buffers",
+	"control-busy", "reactor-stuck",
+	"edges",        "images",
+	"remade",       "long-apply",
+	"rollback",     NULL,
 };
 _Static_assert(ARRAY_LEN(cluster_feature_names) == CF_COUNT + 1, "a name for each feature");
 _Static_assert(CF_COUNT <= SIM_FEATURES_MAX, "room for each");
@@ -59,6 +80,8 @@ static void features_choose(struct cluster *world)
 	}
 	if (cluster_edges_is_on(world->seed))
 		cluster_edges_features(world);
+	if (cluster_remake_is_on(world->seed))
+		cluster_remake_features(world);
 	/* A bit that is wrong is found where there are digests, and nowhere else. A Copy of what
 	 * was read from a wrong place cannot be judged. */
 	if (cluster_has(world, CF_FLIP))
@@ -162,14 +185,16 @@ static void addresses_choose(struct cluster *world)
 	}
 }
 
-static void disk_choose(struct cluster *world, unsigned sub, unsigned ns)
+static void disk_choose(struct cluster *world, unsigned sub, unsigned ns, bool is_other)
 {
 	struct cluster_disk *disk = &world->disks[world->disk_count];
 	struct prng prng = cluster_prng(world, PURPOSE_DISK, world->disk_count);
 	uint32_t spike_one_in = 20 + (uint32_t)prng_below(&prng, 200);
 	uint32_t error_one_in = 20 + (uint32_t)prng_below(&prng, 200);
 	uint32_t misdirect_one_in = 20 + (uint32_t)prng_below(&prng, 100);
-	static const char *const names[CLUSTER_DISKS_MAX] = {"d0", "d1", "d2", "d3"};
+	static const char *const names[CLUSTER_DISKS_MAX] = {"d0", "d1", "d2", "d3",
+							     "d4", "d5", "d6", "d7"};
+	char name[32];
 
 	disk->options = (struct sim_disk_options){
 		.name = names[world->disk_count],
@@ -188,6 +213,7 @@ static void disk_choose(struct cluster *world, unsigned sub, unsigned ns)
 		.has_volatile_cache = prng_one_in(&prng, 2),
 		.can_discard = !prng_one_in(&prng, 4),
 		.reads_zero_after_discard = prng_one_in(&prng, 2),
+		.is_recorded = cluster_has(world, CF_IMAGE),
 	};
 	if (cluster_has(world, CF_EDGES))
 		cluster_edges_disk(world, &disk->options);
@@ -195,7 +221,12 @@ static void disk_choose(struct cluster *world, unsigned sub, unsigned ns)
 	disk->index = world->disk_count++;
 	disk->subsystem = sub;
 	disk->nsid = ns + 1;
-	world->subs[sub].disks[ns] = disk;
+	*(is_other ? &world->subs[sub].others[ns] : &world->subs[sub].disks[ns]) = disk;
+	snprintf(name, sizeof(name), "disk %u", disk->index);
+	uuid_from_name(name, &disk->uuid);
+	cluster_identity_add(world, &disk->uuid, disk);
+	if (!is_other)
+		world->desired.ns_uuid[sub][ns] = disk->uuid;
 	disk->model = model_create(CLUSTER_BLOCKS_MAX, disk->options.has_volatile_cache);
 	disk->disk = sim_disk_create(world->sim, &disk->options);
 	sim_disk_watch(disk->disk, cluster_on_landed, disk);
@@ -289,7 +320,11 @@ void cluster_plan(struct cluster *world)
 	world->prng = cluster_prng(world, PURPOSE_SHAPE, 1);
 	for (unsigned s = 0; s < world->sub_count; s++) {
 		for (unsigned n = 0; n < world->subs[s].ns_count; n++)
-			disk_choose(world, s, n);
+			disk_choose(world, s, n, false);
+	}
+	for (unsigned s = 0; s < world->sub_count && cluster_has(world, CF_REMAKE); s++) {
+		for (unsigned n = 0; n < world->subs[s].ns_count; n++)
+			disk_choose(world, s, n, true);
 	}
 	for (unsigned i = 0; i < world->host_count; i++)
 		host_choose(world, i);

@@ -75,6 +75,8 @@ uint64_t cluster_value_new(struct cluster_worker *worker, uint64_t block)
 		.block = (uint16_t)block,
 		.is_revoked = cluster_is_revoked(world, worker->sub, worker->host->index),
 		.allow_epoch = (uint32_t)world->allow_epochs[worker->sub][worker->host->index],
+		.begin_ns = sim_now(world->sim),
+		.identity = (uint8_t)worker->identity,
 	};
 	return world->value_count++ << 16 | block;
 }
@@ -88,7 +90,8 @@ static void worker_rest(struct cluster_worker *worker)
 	struct cluster *world = worker->host->world;
 	uint64_t rest_us = prng_below(&world->prng, world->think_max_us + 1);
 
-	if (worker->io.result == MPATH_NO_PATH || worker->io.result == MPATH_GONE)
+	if (worker->io.result == MPATH_NO_PATH || worker->io.result == MPATH_GONE ||
+	    worker->io.result == MPATH_STALE)
 		rest_us = REFUSED_REST_US;
 	else if (!world->is_healed && prng_one_in(&world->prng, BURST))
 		rest_us = prng_below(&world->prng, world->pause_max_us + 1);
@@ -406,9 +409,11 @@ static bool sweep_next(struct cluster_worker *worker, struct host_cmd *cmd)
 	while (worker->index == 0 && worker->swept_disk < world->disk_count) {
 		struct cluster_disk *disk = &world->disks[worker->swept_disk];
 		bool is_grown = world->desired.ns_grown[disk->subsystem] >> (disk->nsid - 1) & 1;
+		bool is_used = cluster_medium(world, &world->desired, disk->subsystem,
+					      disk->nsid - 1) == disk;
 		uint64_t end = is_grown ? CLUSTER_BLOCKS_MAX : CLUSTER_PART_BLOCKS;
 
-		if (worker->swept_block >= end) {
+		if (worker->swept_block >= end || !is_used) {
 			worker->swept_disk++;
 			worker->swept_block = 0;
 			worker->settle_step = 0;
@@ -447,6 +452,20 @@ static void worker_pick_disk(struct cluster_worker *worker)
 	worker->set.disk = sub->disks[prng_below(&world->prng, sub->ns_count)];
 }
 
+/* A handle is a namespace: what it stands for follows from its UUID. False: for nothing, any more
+ * or yet. */
+static bool worker_identify(struct cluster_worker *worker, const struct ns_info *info)
+{
+	struct cluster *world = worker->host->world;
+	int identity = cluster_identity_find(world, &info->identity.uuid);
+
+	if (identity < 0 || world->identities[identity].disk == NULL)
+		return false;
+	worker->identity = (unsigned)identity;
+	worker->set.disk = world->identities[identity].disk;
+	return true;
+}
+
 /* Whether a command was sent. */
 static bool worker_work(struct cluster_worker *worker)
 {
@@ -462,6 +481,8 @@ static bool worker_work(struct cluster_worker *worker)
 	mpath_ns_info(ns, &info);
 	if (info.is_gone && !prng_one_in(&world->prng, 8))
 		return false;
+	if (!worker_identify(worker, &info))
+		return false;
 	if (!worker_choose(worker, info.identity.block_count, &cmd))
 		return false;
 	if (worker->set.is_reserve)
@@ -474,7 +495,9 @@ static bool worker_work(struct cluster_worker *worker)
 static bool worker_sweep(struct cluster_worker *worker)
 {
 	struct host_cmd cmd = {0};
+	const struct cluster_disk *disk;
 	struct mpath_ns *ns;
+	struct ns_info info;
 
 	if (!sweep_next(worker, &cmd)) {
 		worker->is_idle = true;
@@ -482,6 +505,10 @@ static bool worker_sweep(struct cluster_worker *worker)
 	}
 	ns = mpath_ns_find(worker->host->mpaths[worker->sub].mpath, worker->set.disk->nsid);
 	if (ns == NULL)
+		return false;
+	disk = worker->set.disk;
+	mpath_ns_info(ns, &info);
+	if (!worker_identify(worker, &info) || worker->set.disk != disk)
 		return false;
 	if (worker->set.is_reserve)
 		cmd = worker->io.cmd;

@@ -129,6 +129,10 @@ static bool all_is_well(struct cluster *world, char why[200])
 {
 	char text[200];
 
+	/* First: a node refuses changes of what it has lost. */
+	snprintf(why, 200, "an image is lost");
+	if (cluster_has(world, CF_IMAGE) && !cluster_images_are_served(world))
+		return false;
 	if (!nodes_serve(world, why))
 		return false;
 	for (unsigned i = 0; i < world->host_count; i++) {
@@ -261,6 +265,7 @@ static void world_free(struct cluster *world)
 		if (world->nodes[i].node != NULL && !world->is_failed)
 			sim_node_destroy(world->nodes[i].node);
 		free(world->nodes[i].acked_text);
+		cluster_past_free(&world->nodes[i]);
 	}
 	for (unsigned i = 0; i < world->host_count; i++) {
 		for (unsigned k = 0; k < world->hosts[i].worker_count; k++)

@@ -25,7 +25,10 @@
 #define CLUSTER_WORKERS_MAX 5 /* of a host */
 #define CLUSTER_SUBS_MAX    2
 #define CLUSTER_NS_MAX      2 /* of a subsystem; each has a disk of its own */
-#define CLUSTER_DISKS_MAX   (CLUSTER_SUBS_MAX * CLUSTER_NS_MAX)
+/* Another one for each beside it, where namespaces are made again. */
+#define CLUSTER_DISKS_MAX      (2 * CLUSTER_SUBS_MAX * CLUSTER_NS_MAX)
+#define CLUSTER_IDENTITIES_MAX 128
+#define CLUSTER_PAST_MAX       64 /* generations of a node that the world remembers */
 /* Each worker has blocks of its own in the first part of a disk, and as many in the second, which
  * is there when the namespace has grown. What is sent twice runs twice in a row there, which is all
  * that a host promises. At the end of each part are blocks for fused pairs of everybody. */
@@ -105,6 +108,10 @@ enum cluster_feature {
 	CF_CONTROL_BUSY,
 	CF_REACTOR_STUCK,
 	CF_EDGES, /* chosen by the seed itself: cluster_edges.c */
+	CF_IMAGE, /* likewise these: cluster_remake.c */
+	CF_REMAKE,
+	CF_LONG_APPLY,
+	CF_ROLLBACK,
 	CF_COUNT,
 };
 
@@ -121,7 +128,9 @@ struct cluster_desired {
 	uint8_t ns_read_only[CLUSTER_SUBS_MAX];              /* likewise */
 	uint8_t host_revoked[CLUSTER_SUBS_MAX];              /* a bit for each host */
 	uint8_t ns_hidden[CLUSTER_SUBS_MAX][CLUSTER_NS_MAX]; /* likewise: who does not see it */
-	uint8_t sub_absent;                                  /* a bit for each; never the first */
+	struct uuid ns_uuid[CLUSTER_SUBS_MAX][CLUSTER_NS_MAX];
+	uint8_t ns_other[CLUSTER_SUBS_MAX];     /* a bit for each NSID - 1: on the other medium */
+	uint8_t sub_absent;                     /* a bit for each; never the first */
 	uint8_t port_absent[CLUSTER_NODES_MAX]; /* likewise; never the first of a node */
 	enum ana_state ana[CLUSTER_NODES_MAX][CLUSTER_PORTS_MAX][CLUSTER_NS_MAX]; /* group: NSID */
 };
@@ -143,6 +152,9 @@ struct cluster_disk {
 	uint64_t holder_number; /* of the last command about it that began */
 	unsigned reserve_busy;  /* commands under way that may change it */
 	uint64_t lost_at;       /* step of the last loss of power */
+	struct uuid uuid;       /* of the last namespace on it */
+	uint64_t born_at;       /* step; commands of before are not judged by its model */
+	bool is_given_up;       /* a recreate was asked for, and is not known to have failed */
 };
 
 struct cluster_sub {
@@ -151,6 +163,14 @@ struct cluster_sub {
 	unsigned node;  /* else: whose it is */
 	unsigned ns_count;
 	struct cluster_disk *disks[CLUSTER_NS_MAX];
+	struct cluster_disk *others[CLUSTER_NS_MAX]; /* in their place; NULL without CF_REMAKE */
+};
+
+/* What a node said at a generation. */
+struct cluster_past {
+	uint64_t generation;
+	struct cluster_desired desired;
+	char *text; /* NULL: not known */
 };
 
 struct cluster_node {
@@ -173,6 +193,17 @@ struct cluster_node {
 	bool may_have_pending; /* it died with a change under way */
 	bool is_store_behind;  /* it said that it has something else in force than it keeps */
 	uint64_t change_again_ns;
+	/* Former generations: see cluster_source.c. */
+	struct cluster_past past[CLUSTER_PAST_MAX];
+	uint64_t rollback_to;                  /* generation; 0: no */
+	const char *pending_text;              /* what it says after `pending`; NULL: not known */
+	struct uuid owners[CLUSTER_DISKS_MAX]; /* who was served from each disk last */
+	/* A lost image that the next change looks at again, or makes anew: see cluster_image.c. */
+	struct cluster_disk *retry_disk; /* NULL: none */
+	bool retry_is_recreate;
+	bool retry_pending; /* it is in a change that is under way */
+	/* Since when the node said that it has the UUID of `acked`. */
+	uint64_t uuid_since_ns[CLUSTER_SUBS_MAX][CLUSTER_NS_MAX];
 	/* Figures of the target of this life. */
 	uint64_t expiries;
 	uint64_t protocol_errors;
@@ -227,6 +258,7 @@ struct cluster_worker {
 	enum cluster_op_kind kind;
 	bool is_fua;
 	unsigned sub;
+	unsigned identity;             /* the namespace of its handle */
 	struct cluster_change_set set; /* also blocks of reads and compares */
 	uint64_t expected[CLUSTER_REGION_BLOCKS];
 	uint64_t start_ns;
@@ -318,6 +350,10 @@ enum cluster_event_kind {
 	CEV_CONTROL_BUSY,
 	CEV_REACTOR_STUCK,
 	CEV_EDGE_FREEZE,
+	CEV_IMAGE,
+	CEV_REMAKE,
+	CEV_LONG_APPLY,
+	CEV_ROLLBACK,
 	CEV_COUNT,
 };
 
@@ -349,6 +385,14 @@ struct cluster_value {
 	uint16_t block;
 	uint16_t copies; /* commands under way that copy it elsewhere */
 	uint32_t allow_epoch;
+	uint64_t begin_ns;
+	uint8_t identity; /* the namespace that it was meant for */
+};
+
+/* What a UUID stands for; disk NULL: its data were given up. */
+struct cluster_identity {
+	struct uuid uuid;
+	struct cluster_disk *disk;
 };
 
 struct cluster {
@@ -373,6 +417,8 @@ struct cluster {
 	struct cluster_host hosts[CLUSTER_HOSTS_MAX];
 	struct cluster_sub subs[CLUSTER_SUBS_MAX];
 	struct cluster_disk disks[CLUSTER_DISKS_MAX];
+	struct cluster_identity identities[CLUSTER_IDENTITIES_MAX];
+	unsigned identity_count;
 	struct cluster_desired desired;
 	uint64_t allow_epochs[CLUSTER_SUBS_MAX][CLUSTER_HOSTS_MAX];
 	struct cluster_discovery *discovery;
@@ -440,6 +486,11 @@ bool cluster_nodes_are_settled(const struct cluster *world);
 /* Whether every node surely refuses that host. */
 bool cluster_is_revoked(const struct cluster *world, unsigned sub, unsigned host);
 bool cluster_node_has(const struct cluster *world, unsigned node, unsigned sub);
+/* Of a change that is about to be made: hosts that it lets in may write again. */
+void cluster_epochs_count(struct cluster_node *node);
+/* After a change: the document that the node has now is what it acknowledged; or it refused. */
+void cluster_acked_take(struct cluster_node *node);
+void cluster_change_refused(struct cluster_node *node, int res);
 /* Kept and in force are one. */
 void cluster_check_kept(struct cluster_node *node);
 
@@ -506,6 +557,43 @@ void cluster_edges_plan(struct cluster *world);
 bool cluster_edges_aim(struct cluster *world, struct cluster_event *event);
 void cluster_edges_freeze(struct cluster *world, const struct cluster_event *event);
 void cluster_edges_thaw(struct cluster *world, const struct cluster_event *event);
+
+/* cluster_image.c: who a namespace is, and what becomes of its file */
+struct cluster_disk *cluster_medium(const struct cluster *world,
+				    const struct cluster_desired *desired, unsigned sub,
+				    unsigned ns);
+void cluster_identity_add(struct cluster *world, const struct uuid *uuid,
+			  struct cluster_disk *disk);
+int cluster_identity_find(const struct cluster *world, const struct uuid *uuid); /* -1: unknown */
+void cluster_image_begin(struct cluster *world, const struct cluster_event *event);
+void cluster_image_end(struct cluster *world, const struct cluster_event *event);
+/* Of a change: what the operator says about a lost image, and what has become of that. */
+void cluster_image_edit(struct cluster_node *node, json_t *document, struct config_errors *errors);
+void cluster_image_done(struct cluster_node *node, int res);
+void cluster_image_started(struct cluster_node *node);
+void cluster_image_heal(struct cluster *world);
+/* Neither lost, cut nor about to be made anew. */
+bool cluster_images_are_whole(const struct cluster *world);
+/* After the troubles: false, and the operator does something about it. */
+bool cluster_images_are_served(struct cluster *world);
+
+/* cluster_remake.c */
+bool cluster_remake_is_on(uint64_t seed);
+void cluster_remake_features(struct cluster *world);
+void cluster_remake_plan(struct cluster *world);
+void cluster_remake_begin(struct cluster *world, const struct cluster_event *event);
+void cluster_remake_end(struct cluster *world, const struct cluster_event *event);
+void cluster_remake_note(struct cluster_node *node, const struct cluster_desired *former);
+void cluster_remake_check(const struct cluster_disk *disk, const struct cluster_value *value,
+			  const struct sim_process *writer);
+void cluster_long_apply_begin(struct cluster *world, const struct cluster_event *event);
+void cluster_long_apply_end(struct cluster *world, const struct cluster_event *event);
+
+/* cluster_source.c */
+void cluster_past_note(struct cluster_node *node);
+void cluster_past_free(struct cluster_node *node);
+void cluster_rollback_begin(struct cluster *world, const struct cluster_event *event);
+void cluster_rollback_submit(struct cluster_node *node);
 
 /* cluster_discovery.c */
 void cluster_discovery_start(struct cluster *world);

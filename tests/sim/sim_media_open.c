@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define DISK_PATH     "/disk/"
 #define DISK_FD_FIRST 2000000 /* in place of descriptors: more than any true one */
@@ -52,6 +53,8 @@ bool __wrap_member_lock_is_same(int fd, int other_fd);
 void __wrap_member_lock_unwatch(int fd);
 int __wrap_member_lock_take_fence(int fd);
 void __wrap_member_lock_drop_fence(int fd);
+
+int sim_disk_stat(const char *path, struct stat64 *ret_info); /* sim_store_files.c asks */
 
 static struct disk_handle *handle_of(const struct media *media)
 {
@@ -155,6 +158,24 @@ int __wrap_media_file_sync(struct media *const *media, unsigned count,
 	res = file_count > 0 ? __real_media_file_sync(files, file_count, ret_error) : 0;
 	free(files);
 	return res;
+}
+
+/* What control/rollback.c asks of an image: 0, -errno, or 1 for what is no disk. */
+int sim_disk_stat(const char *path, struct stat64 *ret_info)
+{
+	const struct sim_disk *disk;
+	uint64_t blocks;
+
+	if (strncmp(path, DISK_PATH, strlen(DISK_PATH)) != 0)
+		return 1;
+	disk = sim_disk_find(path + strlen(DISK_PATH));
+	if (disk == NULL || disk->left_for == 0 || disk_is_hidden(disk))
+		return -ENOENT;
+	blocks = disk->left_for < disk->block_count ? disk->left_for : disk->block_count;
+	memset(ret_info, 0, sizeof(*ret_info));
+	ret_info->st_mode = S_IFREG | 0600;
+	ret_info->st_size = (off64_t)(blocks * disk->options.block_bytes);
+	return 0;
 }
 
 /* ---- questions ------------------------------------------------------------------------------ */

@@ -24,6 +24,8 @@ int __wrap_open64(const char *path, int flags, ...);
 int __wrap_unlink(const char *path);
 int __wrap_rename(const char *from, const char *to);
 int __wrap_stat64(const char *path, struct stat64 *ret_info);
+/* sim_disk.c, where a program has it: 0, -errno, or 1 for what is no disk. */
+__attribute__((weak)) int sim_disk_stat(const char *path, struct stat64 *ret_info);
 int __wrap_fsync(int fd);
 
 /* A folder that was opened to be synced, which is what comes next. */
@@ -110,7 +112,10 @@ int __wrap_stat64(const char *path, struct stat64 *ret_info)
 	const char *name;
 	struct sim_folder *folder = folder_of_path(path, &name);
 	const struct sim_inode *inode;
+	int res = folder == NULL && sim_disk_stat != NULL ? sim_disk_stat(path, ret_info) : 1;
 
+	if (res <= 0)
+		return result_of(res);
 	if (folder == NULL)
 		return __real_stat64(path, ret_info);
 	memset(ret_info, 0, sizeof(*ret_info));
