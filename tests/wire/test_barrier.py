@@ -90,6 +90,7 @@ def format_hung(t, tgt, host):
     """A command that the medium does not give back: the Format fails, the namespace stays."""
     conn = host.queue(4)
     hung = conn.rw(n.WRITE, HUNG, 8, 1, 512, b'\x66' * 512)
+    conn.do(n.FLUSH, FILE)  # answered: the write before it is with the medium
     cmd = host.admin.submit(FORMAT, nsid=HUNG, cdw10=1 << 9)
     other = host.queue(5)
     refused = target.poll(lambda: other.read(HUNG, 0, 1).status == FORMAT_IN_PROGRESS)
