@@ -18,13 +18,6 @@
 #define TWIN_CNTLID_FIRST 5000
 #define CLOSE_LIMIT_NS    (60 * NS_PER_S)
 
-/* A target without it takes commands for the namespace that an NSID meant before. */
-#if __has_include("target/nsid_history.h")
-#define HAS_REPLACEMENTS true
-#else
-#define HAS_REPLACEMENTS false
-#endif
-
 /* ---- the choice -------------------------------------------------------------------------------
  */
 
@@ -47,7 +40,7 @@ void tenants_choose(struct tenants *tenants, uint64_t seed, bool is_two)
 	tenants->is_clone = prng_one_in(&tenants->prng, 3) && tenants->twin_one_in > 0;
 	/* While a namespace is replaced at one address after the other, no address gives its word
 	 * for either against the wrong machine's. */
-	if (tenants->twin_one_in > 0 || !HAS_REPLACEMENTS)
+	if (tenants->twin_one_in > 0)
 		tenants->replace_one_in = 0;
 	tenants->count = 2 + (unsigned)prng_below(&tenants->prng, TENANTS_MAX - 1);
 }
