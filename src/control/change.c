@@ -318,7 +318,10 @@ static struct run *run_add(struct changes *changes, enum run_kind kind, const st
 	run->change = *change;
 	origin_take(run, change->origin);
 	run->change.origin = run->origin;
-	list_push_back(&changes->waiting, &run->node);
+	if (change->is_continuation)
+		list_push_front(&changes->waiting, &run->node);
+	else
+		list_push_back(&changes->waiting, &run->node);
 	pump_post(changes);
 	return run;
 }
@@ -349,6 +352,25 @@ void changes_submit(struct changes *changes, const struct change *change, const 
 
 	if (run)
 		source_take(run, source_hash);
+}
+
+bool changes_cancel(struct changes *changes, const struct change *change)
+{
+	struct change_result result = {.res = -ECANCELED, .generation = changes->generation};
+
+	list_for_each(node, &changes->waiting) {
+		struct run *run = list_entry(node, struct run, node);
+
+		if (run->kind != RUN_CHANGE || run->change.edit != change->edit ||
+		    run->change.arg != change->arg)
+			continue;
+		list_remove(&run->node);
+		config_errors_add(&result.errors, "cancelled before it began");
+		run->change.done(run->change.arg, &result);
+		run_free(run);
+		return true;
+	}
+	return false;
 }
 
 void changes_submit_private(struct changes *changes, const struct daemon_private *private,

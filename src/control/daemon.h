@@ -96,6 +96,8 @@ struct change {
 	bool is_dry_run;              /* check and compare only */
 	bool is_forced; /* build and apply even when the document says the same as before: what
 			   is beside it has changed (Format NVM under way) */
+	bool is_continuation; /* the next step of something that has begun: goes before all that
+				 waits */
 };
 
 /*
@@ -104,6 +106,8 @@ struct change {
  * generation as it is. Once an end was asked for, done gets -ESHUTDOWN.
  */
 void daemon_change(struct daemon *daemon, const struct change *change);
+/* As changes_cancel (control/change.h). */
+bool daemon_change_cancel(struct daemon *daemon, const struct change *change);
 /* Of the desired state; rises with every change that was applied, and survives restarts. */
 uint64_t daemon_generation(const struct daemon *daemon);
 

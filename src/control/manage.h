@@ -43,6 +43,8 @@ struct manage_edit {
 	void *arg;
 };
 
+/* manage_judge (target/manage.h). 0, or -errno with an error and a status. */
+int manage_check_begin(struct manage_edit *edit, struct config_errors *errors);
 /* Whether the host that asks has the right to. 0, or -errno with an error and a status. */
 int manage_check_right(json_t *document, struct manage_edit *edit, struct config_errors *errors);
 /* The document of the change, a full one (config_to_json). 0, or -errno with an error and a status.

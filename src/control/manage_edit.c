@@ -62,6 +62,15 @@ static bool ns_is_meant(const json_t *ns, const struct uuid *judged)
 	       uuid_equal(&uuid, judged);
 }
 
+/* Of a command for all namespaces: one that was added since is none of them. */
+static bool ns_was_judged(const struct manage_edit *edit, const json_t *ns)
+{
+	struct uuid uuid;
+
+	return uuid_parse(text_of(ns, "uuid"), &uuid) == 0 &&
+	       manage_is_judged(edit->request, &uuid);
+}
+
 json_t *manage_find_ns(json_t *subsystem, struct manage_edit *edit, struct config_errors *errors)
 {
 	json_t *ns;
@@ -311,8 +320,8 @@ static bool ns_is_within_reach(const json_t *ns, const char *host_nqn)
 	return manage_ns_is_visible(ns, host_nqn) || (hosts && json_array_size(hosts) == 0);
 }
 
-/* All: those of the pool that this host sees, or nobody. Other hosts' and the administrator's stay.
- */
+/* All: those of the pool that were judged, and that this host sees, or nobody. Other hosts', the
+ * administrator's and those that were added since stay. */
 int manage_edit_delete(json_t *document, struct manage_edit *edit, struct config_errors *errors)
 {
 	json_t *subsystem = manage_find_subsystem(document, edit, errors);
@@ -333,8 +342,8 @@ int manage_edit_delete(json_t *document, struct manage_edit *edit, struct config
 						     "is not this host's");
 			continue;
 		}
-		if (nsid == nsid_of(ns) ||
-		    (nsid == NVME_NSID_ALL && manage_ns_is_in_pool(subsystem, ns, NULL)))
+		if (nsid == nsid_of(ns) || (nsid == NVME_NSID_ALL && ns_was_judged(edit, ns) &&
+					    manage_ns_is_in_pool(subsystem, ns, NULL)))
 			res = delete_one(edit, subsystem, i - 1, errors);
 	}
 	return res;
@@ -540,7 +549,8 @@ int manage_edit_format_check(json_t *document, struct manage_edit *edit,
 	}
 	json_array_foreach(json_object_get(subsystem, "namespaces"), i, ns)
 	{
-		if (res == 0 && manage_ns_is_visible(ns, request->host_nqn))
+		if (res == 0 && ns_was_judged(edit, ns) &&
+		    manage_ns_is_visible(ns, request->host_nqn))
 			res = format_note(edit, ns, errors);
 	}
 	return res;

@@ -6,9 +6,11 @@
  *     so that the control reactor does other things in between, then flushed;
  *  3. blocks marked bad are forgotten;
  *  4. a change of the document names the new block size and takes the marks away.
- * A failure takes the marks away too; docs/adr/0028 says what becomes of a medium that hangs. Marks
- * are in no document: after a crash the namespace has its old format with data or without, or, once
- * step 4 is kept, the new one.
+ * Before step 1 and again before step 2 the request is judged by what is in force then. One that is
+ * cancelled leaves the queue of changes, or stops before step 2, at the next piece, or before step
+ * 4, and takes the marks away. A failure takes the marks away too; docs/adr/0028 says what becomes
+ * of a medium that hangs. Marks are in no document: after a crash the namespace has its old format
+ * with data or without, or, once step 4 is kept, the new one.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -38,9 +40,19 @@ struct format_job {
 	struct media_io io;
 	struct reactor_msg msg;
 	struct reactor_timer stall;
+	bool has_begun;    /* the edit of step 1 was asked for */
+	bool is_draining;  /* format_drained is still to come */
+	bool is_stopped;   /* cancelled while it drained: the marks are being taken away */
+	bool is_over;      /* only format_drained is still to come */
 	bool is_cancelled; /* the piece under way has stalled */
 	bool is_answered;  /* edit.request is gone; only the marks are left to take away */
 };
+
+/* The request was cancelled, and is not answered yet. */
+static bool format_is_unwanted(const struct format_job *job)
+{
+	return !job->is_answered && !nvme_status_is_ok(job->edit.request->cancel_status);
+}
 
 static void format_unmark(struct format_job *job)
 {
@@ -63,6 +75,9 @@ static void format_answer(struct format_job *job, nvme_status status)
 static void format_end(struct format_job *job)
 {
 	format_answer(job, job->status);
+	job->is_over = true;
+	if (job->is_draining)
+		return;
 	manage_edit_release(&job->edit);
 	free(job);
 }
@@ -74,6 +89,7 @@ static void format_change(struct format_job *job, const struct change *change)
 	full.arg = job;
 	full.origin = job->origin;
 	full.is_forced = true;
+	full.is_continuation = job->has_begun;
 	daemon_change(job->daemon, &full);
 }
 
@@ -102,7 +118,7 @@ static void unmarked(void *arg, struct change_result *result)
 /* The marks are in force: another change takes them away. */
 static void format_fail(struct format_job *job, nvme_status status)
 {
-	job->status = status;
+	job->status = format_is_unwanted(job) ? job->edit.request->cancel_status : status;
 	format_unmark(job);
 	format_change(job, &(struct change){.edit = unmark_edit, .done = unmarked});
 }
@@ -110,7 +126,8 @@ static void format_fail(struct format_job *job, nvme_status status)
 static int finish_edit(json_t *document, void *arg, struct config_errors *errors)
 {
 	struct format_job *job = arg;
-	int res = manage_edit_format(document, &job->edit, errors);
+	int res = format_is_unwanted(job) ? -ECANCELED
+					  : manage_edit_format(document, &job->edit, errors);
 
 	if (res == 0)
 		format_unmark(job);
@@ -193,7 +210,8 @@ static void erase_done(struct media_io *io, int res)
 	if (job->is_cancelled && res == 0)
 		res = -ETIMEDOUT;
 	if (res < 0) {
-		log_error("control", "format of %s: %s", io->media->spec, strerror(-res));
+		if (!format_is_unwanted(job))
+			log_error("control", "format of %s: %s", io->media->spec, strerror(-res));
 		ns_release(job);
 		format_fail(job, NVME_SC_WRITE_FAULT);
 		return;
@@ -213,7 +231,7 @@ static void erase_step(struct reactor_msg *msg)
 	struct media *media = ns_store_media(job->store);
 	uint64_t left = media->size_bytes - job->erased_bytes;
 
-	if (daemon_is_stopping(job->daemon)) {
+	if (daemon_is_stopping(job->daemon) || format_is_unwanted(job)) {
 		ns_release(job);
 		format_fail(job, NVME_SC_NS_NOT_READY);
 		return;
@@ -284,9 +302,12 @@ static int mark_edit(json_t *document, void *arg, struct config_errors *errors)
 	json_t *copy;
 	int res;
 
+	job->has_begun = true;
 	job->edit.is_formatting = registry_is_formatting;
 	job->edit.arg = registry;
-	res = manage_check_right(document, &job->edit, errors);
+	res = manage_check_begin(&job->edit, errors);
+	if (res == 0)
+		res = manage_check_right(document, &job->edit, errors);
 	if (res == 0)
 		res = manage_edit_format_check(document, &job->edit, errors);
 	if (res < 0) {
@@ -304,12 +325,23 @@ static int mark_edit(json_t *document, void *arg, struct config_errors *errors)
 	return res;
 }
 
+/* Nothing was erased yet, so that there is no reason to wait for the commands that still run. */
+static void format_stop(struct format_job *job)
+{
+	job->is_stopped = true;
+	format_fail(job, job->edit.request->cancel_status);
+}
+
 static void marked(void *arg, struct change_result *result)
 {
 	struct format_job *job = arg;
 
-	if (result->res == 0)
-		return; /* format_drained goes on */
+	if (result->res == 0) {
+		job->is_draining = true; /* format_drained goes on */
+		if (format_is_unwanted(job))
+			format_stop(job);
+		return;
+	}
 	format_unmark(job);
 	job->status = manage_status(&job->edit, result->res);
 	format_end(job);
@@ -318,9 +350,21 @@ static void marked(void *arg, struct change_result *result)
 static void format_drained(void *arg, int res)
 {
 	struct format_job *job = arg;
+	nvme_status status;
 
+	job->is_draining = false;
+	if (job->is_over) {
+		format_end(job);
+		return;
+	}
+	if (job->is_stopped)
+		return;
 	if (res == 0) {
-		format_next(job);
+		status = manage_judge(job->edit.request);
+		if (nvme_status_is_ok(status))
+			format_next(job);
+		else
+			format_fail(job, status);
 		return;
 	}
 	log_error("control", "%s: a Format ends because commands hang in the medium for %u s",
@@ -335,6 +379,19 @@ static struct target_scope format_scope(void *arg)
 	return (struct target_scope){.uuids = job->edit.uuids, .uuid_count = job->edit.uuid_count};
 }
 
+static void format_cancel(struct manage_request *request)
+{
+	struct format_job *job = request->job;
+	struct media *media = job->io.media;
+
+	if (!job->has_begun)
+		daemon_change_cancel(job->daemon, &(struct change){.edit = mark_edit, .arg = job});
+	else if (job->is_draining)
+		format_stop(job);
+	else if (job->stall.armed && media->ops->cancel)
+		media->ops->cancel(&job->io);
+}
+
 void manage_format_start(struct daemon *daemon, struct manage_request *request)
 {
 	struct format_job *job = calloc(1, sizeof(*job));
@@ -345,6 +402,8 @@ void manage_format_start(struct daemon *daemon, struct manage_request *request)
 	}
 	job->daemon = daemon;
 	job->edit.request = request;
+	request->job = job;
+	request->cancel = format_cancel;
 	snprintf(job->origin, sizeof(job->origin), "host %s", request->host_nqn);
 	reactor_timer_init(daemon_control(daemon), &job->stall, on_stall);
 	format_change(job, &(struct change){.edit = mark_edit,

@@ -4,6 +4,9 @@
  * (manage_edit.c says which), or, for Format NVM, the steps of manage_format.c. The answer goes
  * back when the change is in force on every reactor and kept.
  *
+ * A request waits in the queue of changes, and is judged again when its change begins. One that is
+ * cancelled before that leaves the queue at once.
+ *
  * The file of a deleted namespace is removed after that, and only then: a crash in between leaves a
  * file too many, never a namespace without one.
  */
@@ -36,6 +39,8 @@ nvme_status manage_status(const struct manage_edit *edit, int res)
 		return nvme_status_dnr(NVME_SC_NS_INSUFFICIENT_CAPACITY);
 	case -ESHUTDOWN:
 		return NVME_SC_NS_NOT_READY;
+	case -ECANCELED:
+		return edit->request->cancel_status;
 	default:
 		return NVME_SC_INTERNAL;
 	}
@@ -44,6 +49,18 @@ nvme_status manage_status(const struct manage_edit *edit, int res)
 static bool registry_is_formatting(void *arg, const struct uuid *uuid)
 {
 	return media_registry_is_formatting(arg, uuid);
+}
+
+int manage_check_begin(struct manage_edit *edit, struct config_errors *errors)
+{
+	nvme_status status = manage_judge(edit->request);
+
+	if (nvme_status_is_ok(status))
+		return 0;
+	manage_refuse(edit, status, -EPERM, errors,
+		      "what was true when the command came is not true any more");
+	edit->status = status;
+	return -EPERM;
 }
 
 /* Again here, because the right may have been taken away since the command was judged. */
@@ -75,11 +92,12 @@ int manage_check_right(json_t *document, struct manage_edit *edit, struct config
 static int job_edit(json_t *document, void *arg, struct config_errors *errors)
 {
 	struct manage_job *job = arg;
-	int res = manage_check_right(document, &job->edit, errors);
+	int res = manage_check_begin(&job->edit, errors);
 
+	if (res == 0)
+		res = manage_check_right(document, &job->edit, errors);
 	if (res < 0)
 		return res;
-
 	job->edit.is_formatting = registry_is_formatting;
 	job->edit.arg = daemon_registry(job->daemon);
 	return job->edit_fn(document, &job->edit, errors);
@@ -112,6 +130,14 @@ static void job_done(void *arg, struct change_result *result)
 	manage_done(request);
 }
 
+/* One that has begun goes on: it may be kept already. */
+static void job_cancel(struct manage_request *request)
+{
+	struct manage_job *job = request->job;
+
+	daemon_change_cancel(job->daemon, &(struct change){.edit = job_edit, .arg = job});
+}
+
 void manage_handle(void *daemon, struct manage_request *request)
 {
 	static int (*const edits[])(json_t * document, struct manage_edit * edit,
@@ -139,6 +165,8 @@ void manage_handle(void *daemon, struct manage_request *request)
 	}
 	job->daemon = daemon;
 	job->edit.request = request;
+	request->job = job;
+	request->cancel = job_cancel;
 	job->edit_fn = edits[request->kind];
 	snprintf(origin, sizeof(origin), "host %s", request->host_nqn);
 	daemon_change(daemon, &(struct change){

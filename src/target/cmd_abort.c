@@ -26,8 +26,9 @@ static void abort_found_nothing(struct reactor_msg *msg)
  * Every command that is not answered yet can be asked to end. What it does about that depends on
  * where it is: waiting for room or for its turn at blocks, it ends at once; waiting for data of the
  * host, when that has come; on a medium, if the medium can let go of it; between two steps, before
- * the next. One that is with the control reactor goes on to its end: the change may be kept
- * already. How it ended is what the Abort tells, never how it was asked.
+ * the next. A change of the configuration ends at once while it waits for its turn, a Format at
+ * its next piece; any other that is with the control reactor goes on to its end: the change may be
+ * kept already. How it ended is what the Abort tells, never how it was asked.
  */
 static struct slot *queue_find_cid(struct queue *queue, uint16_t cid, const struct slot *not_this)
 {

@@ -15,8 +15,8 @@
 #include "wire/lba_format.h"
 #include "wire/ns_manage.h"
 
+#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct format_task {
 	struct manage_request request;
@@ -29,6 +29,7 @@ static void format_done(struct manage_request *request)
 	nvme_status status = request->status;
 	struct slot *slot = task->slot;
 
+	free(request->uuids);
 	free(task);
 	slot_complete(slot, status);
 }
@@ -82,9 +83,28 @@ static nvme_status format_judge_command(struct slot *slot, uint32_t nsid, unsign
 	return ns ? format_judge(ctrl, ns) : command_refuse_nsid(slot, nsid);
 }
 
+/* Which namespaces were judged. 0 or -ENOMEM. */
+static int format_note_judged(struct manage_request *request, const struct ctrl *ctrl,
+			      unsigned count)
+{
+	const struct subsystem *subsystem = ctrl->subsystem;
+
+	if (request->nsid != NVME_NSID_ALL) {
+		request->uuid = ctrl_find_ns(ctrl, request->nsid)->uuid;
+		return 0;
+	}
+	request->uuids = calloc(count, sizeof(*request->uuids));
+	if (!request->uuids)
+		return -ENOMEM;
+	for (unsigned i = 0; i < subsystem->ns_count; i++) {
+		if (ns_mask_has(subsystem->namespaces[i].mask, ctrl->host_index))
+			request->uuids[request->uuid_count++] = subsystem->namespaces[i].uuid;
+	}
+	return 0;
+}
+
 static void format_execute(struct slot *slot)
 {
-	const struct ctrl *ctrl = slot->queue->ctrl;
 	uint32_t nsid = le32_get(slot->sqe.nsid);
 	struct format_task *task;
 	struct format_cmd cmd;
@@ -102,17 +122,16 @@ static void format_execute(struct slot *slot)
 	}
 	format_cmd_decode(&slot->sqe, &cmd);
 	task->slot = slot;
-	task->request.kind = MANAGE_FORMAT;
-	task->request.nsid = nsid;
-	if (nsid != NVME_NSID_ALL)
-		task->request.uuid = ctrl_find_ns(ctrl, nsid)->uuid;
+	manage_request_init(&task->request, slot, MANAGE_FORMAT);
+	task->request.done = format_done;
+	if (format_note_judged(&task->request, slot->queue->ctrl, count) != 0) {
+		manage_refuse_here(&task->request, NVME_SC_INTERNAL);
+		return;
+	}
 	task->request.block_bytes = 1u << lba_format_shift(cmd.format);
 	task->request.erases = cmd.erase == FORMAT_ERASE_USER_DATA;
-	task->request.done = format_done;
-	memcpy(task->request.subsystem_nqn, ctrl->subsystem_nqn, NVME_NQN_BYTES);
-	memcpy(task->request.host_nqn, ctrl->host_nqn, NVME_NQN_BYTES);
 	slot_leave_snapshot(slot);
-	manage_submit(ctrl->target, &task->request);
+	manage_submit(&task->request);
 }
 
 nvme_status format_prepare(struct slot *slot)

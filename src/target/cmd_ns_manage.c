@@ -17,6 +17,7 @@
 #include "wire/lba_format.h"
 #include "wire/ns_manage.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,6 +40,7 @@ static void task_end(struct ns_task *task, nvme_status status)
 	struct slot *slot = task->slot;
 
 	free(task->request.host_nqns);
+	free(task->request.uuids);
 	free(task);
 	slot_complete(slot, status);
 }
@@ -61,11 +63,8 @@ static struct ns_task *task_create(struct slot *slot, enum manage_kind kind)
 		return NULL;
 	task->slot = slot;
 	task->target = ctrl->target;
-	task->request.kind = kind;
-	task->request.nsid = le32_get(slot->sqe.nsid);
+	manage_request_init(&task->request, slot, kind);
 	task->request.done = task_done;
-	memcpy(task->request.subsystem_nqn, ctrl->subsystem_nqn, NVME_NQN_BYTES);
-	memcpy(task->request.host_nqn, ctrl->host_nqn, NVME_NQN_BYTES);
 	return task;
 }
 
@@ -115,7 +114,7 @@ static void create_execute(struct slot *slot)
 	task->request.is_private = (create.sharing & NMIC_SHARED) == 0;
 	task->request.ana_group = create.ana_group;
 	slot_leave_snapshot(slot);
-	manage_submit(task->target, &task->request);
+	manage_submit(&task->request);
 }
 
 /*
@@ -157,6 +156,22 @@ static nvme_status delete_judge(struct slot *slot, uint32_t nsid, struct uuid *r
 	return status;
 }
 
+/* Which namespaces were judged. 0 or -ENOMEM. */
+static int delete_note_judged(struct manage_request *request, const struct ctrl *ctrl)
+{
+	const struct subsystem *subsystem = ctrl->subsystem;
+	unsigned count = subsystem ? subsystem->ns_count : 0;
+
+	request->uuids = calloc(count + 1, sizeof(*request->uuids));
+	if (!request->uuids)
+		return -ENOMEM;
+	for (unsigned i = 0; i < count; i++) {
+		if (ns_is_allocated_for(&subsystem->namespaces[i], ctrl->host_index))
+			request->uuids[request->uuid_count++] = subsystem->namespaces[i].uuid;
+	}
+	return 0;
+}
+
 static void delete_execute(struct slot *slot)
 {
 	uint32_t nsid = le32_get(slot->sqe.nsid);
@@ -174,8 +189,12 @@ static void delete_execute(struct slot *slot)
 		return;
 	}
 	task->request.uuid = uuid;
+	if (nsid == NVME_NSID_ALL && delete_note_judged(&task->request, slot->queue->ctrl) != 0) {
+		task_end(task, NVME_SC_INTERNAL);
+		return;
+	}
 	slot_leave_snapshot(slot);
-	manage_submit(task->target, &task->request);
+	manage_submit(&task->request);
 }
 
 nvme_status ns_management_prepare(struct slot *slot)
@@ -208,11 +227,10 @@ static void hosts_found(struct reactor_msg *msg)
 {
 	struct ns_task *task = container_of(msg, struct ns_task, msg);
 
-	if (!nvme_status_is_ok(task->status)) {
-		task_end(task, task->status);
-		return;
-	}
-	manage_submit(task->target, &task->request);
+	if (nvme_status_is_ok(task->status))
+		manage_submit(&task->request);
+	else
+		manage_refuse_here(&task->request, task->status);
 }
 
 static bool host_is_listed(const struct manage_request *request, const char *host_nqn)

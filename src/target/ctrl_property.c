@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "target/host_share.h"
 #include "target/local.h"
+#include "target/manage.h"
 
 #include <stdlib.h>
 
@@ -189,6 +190,9 @@ void ctrl_property_on_detach(struct ctrl *ctrl)
 	if (ctrl->io_queue_count > 0 || ctrl->state != CTRL_LIVE)
 		return;
 	if (ctrl->is_disabling) {
+		/* Base 3.7.2: nothing of the host goes on after a reset. */
+		if (ctrl->admin && manage_is_busy(ctrl->admin))
+			return;
 		disable_complete(ctrl);
 		/* A host that did not wait for CSTS.RDY to fall gets its wish now. */
 		if (cc_decode(ctrl->cc).is_enabled)
@@ -214,6 +218,8 @@ void ctrl_set_cc(struct ctrl *ctrl, uint32_t cc)
 		ctrl_close_io_queues(ctrl);
 		/* Base 3.7.2: a reset stops the processing of outstanding commands. */
 		ctrl_cancel_io_queues(ctrl);
+		if (ctrl->admin)
+			manage_cancel_queue(ctrl->admin);
 		ctrl_property_on_detach(ctrl);
 	} else if (now.shutdown != 0 && old.shutdown == 0) {
 		ctrl->is_shutting_down = true;

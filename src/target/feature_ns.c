@@ -61,7 +61,6 @@ static void ns_change_done(struct manage_request *request)
 /* NULL: no memory, and the command is answered. */
 static struct manage_request *ns_change_create(struct slot *slot, enum manage_kind kind)
 {
-	const struct ctrl *ctrl = slot->queue->ctrl;
 	struct ns_change *change = calloc(1, sizeof(*change));
 	struct manage_request *request;
 
@@ -71,10 +70,7 @@ static struct manage_request *ns_change_create(struct slot *slot, enum manage_ki
 	}
 	change->slot = slot;
 	request = &change->request;
-	request->kind = kind;
-	memcpy(request->subsystem_nqn, ctrl->subsystem_nqn, sizeof(request->subsystem_nqn));
-	memcpy(request->host_nqn, ctrl->host_nqn, sizeof(request->host_nqn));
-	request->nsid = le32_get(slot->sqe.nsid);
+	manage_request_init(request, slot, kind);
 	request->uuid = slot->ns->uuid;
 	request->done = ns_change_done;
 	return request;
@@ -85,7 +81,7 @@ static void ns_change_submit(struct slot *slot, struct manage_request *request)
 {
 	slot->ns = NULL;
 	slot_leave_snapshot(slot);
-	manage_submit(slot->queue->ctrl->target, request);
+	manage_submit(request);
 }
 
 /* ---- 1Fh Namespace Admin Label

@@ -98,6 +98,10 @@ struct target {
 	struct range_guard *gate_guard;
 	void (*manage)(void *arg, struct manage_request *request);
 	void *manage_arg;
+	/* manage.c, the control reactor's. */
+	struct list manage_requests; /* struct manage_request, as they arrived */
+	struct list manage_stops;    /* struct manage_stop */
+	uint64_t manage_serial;
 	uint16_t cntlid_first;
 	uint16_t cntlid_last;
 	struct target_peers cluster; /* other processes */

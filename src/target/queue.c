@@ -12,6 +12,7 @@
 #include "target/delta.h"
 #include "target/fused.h"
 #include "target/local.h"
+#include "target/manage.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -271,6 +272,9 @@ static void queue_begin_closing(struct queue *queue, const char *why)
 		queue->transport->stop(queue);
 	fused_on_closing(queue);
 	queue_free_aborters(queue);
+	/* What waits behind other changes of the configuration must not be carried out for a host
+	 * that is gone, nor keep the queue. */
+	manage_cancel_queue(queue);
 	/* The admin queue takes its controller along; held event requests end here. */
 	if (queue->ctrl && queue->qid == 0)
 		ctrl_end(queue->ctrl, why);

@@ -7,15 +7,23 @@
  * would first put it into a buffer, will do nothing any more and is not waited for; one whose data
  * goes straight into memory media is, until its queue is closed for it. Reservation commands and
  * Cancel are left alone: they do not touch the medium, and may themselves wait for others to end.
+ *
+ * Management commands of the preempted hosts (Format NVM, deletion, …) are with the control
+ * reactor, where this runs too: those that wait for their turn end at once, those that have begun
+ * are waited for (target/manage.h).
  */
 #include "target/barrier.h"
 #include "target/local.h"
+#include "target/manage.h"
 #include "target/reservation.h"
 
 #include <stdlib.h>
 
 struct abort_all {
 	struct barrier *barrier;
+	struct manage_stop stop;
+	unsigned missing; /* of the two */
+	int res;
 	struct ns_live *live; /* the caller's reference */
 	const struct reservation_notice *notices;
 	unsigned notice_count;
@@ -41,11 +49,23 @@ static bool slot_is_victim(const struct slot *slot, const void *arg)
 	       is_preempted_host(all, &slot->queue->ctrl->host_id);
 }
 
+static bool request_is_victim(const struct manage_request *request, const void *arg)
+{
+	const struct abort_all *all = arg;
+
+	return manage_is_reserved_against(request, ns_live_uuid(all->live)) &&
+	       is_preempted_host(all, &request->host_id);
+}
+
 static void victims_ended(void *arg, int res)
 {
 	struct abort_all *all = arg;
 
-	all->done(all->arg, res);
+	if (res < 0)
+		all->res = res;
+	if (--all->missing > 0)
+		return;
+	all->done(all->arg, all->res);
 	free(all);
 }
 
@@ -60,6 +80,14 @@ struct abort_all *reservation_abort_create(struct target *target)
 
 	if (!all)
 		return NULL;
+	all->stop = (struct manage_stop){
+		.target = target,
+		.touches = request_is_victim,
+		.touches_arg = all,
+		.status = NVME_SC_ABORT_PREEMPT,
+		.done = victims_ended,
+		.arg = all,
+	};
 	all->barrier = barrier_create(target, &scope);
 	if (all->barrier)
 		return all;
@@ -83,5 +111,7 @@ void reservation_abort_start(struct abort_all *taken_all, struct ns_live *live,
 	taken_all->notice_count = outcome->notice_count;
 	taken_all->done = done;
 	taken_all->arg = arg;
+	taken_all->missing = 2;
 	barrier_start(taken_all->barrier, victims_ended, taken_all);
+	manage_stop_start(&taken_all->stop);
 }

@@ -110,6 +110,11 @@ void daemon_change(struct daemon *daemon, const struct change *change)
 	changes_submit(daemon->changes, change, NULL);
 }
 
+bool daemon_change_cancel(struct daemon *daemon, const struct change *change)
+{
+	return changes_cancel(daemon->changes, change);
+}
+
 uint64_t daemon_generation(const struct daemon *daemon)
 {
 	return changes_generation(daemon->changes);

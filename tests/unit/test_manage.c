@@ -201,6 +201,41 @@ static bool is_busy(void *arg, const struct uuid *uuid)
 	return true;
 }
 
+static struct uuid judged[16];
+
+/* A command for all namespaces that there are now. */
+static void judge_all(void)
+{
+	json_t *ns;
+	size_t i;
+
+	request.nsid = NVME_NSID_ALL;
+	request.uuids = judged;
+	request.uuid_count = 0;
+	json_array_foreach(
+		json_object_get(json_array_get(json_object_get(document, "subsystems"), 0),
+				"namespaces"),
+		i, ns)
+	{
+		CHECK(uuid_parse(json_string_value(json_object_get(ns, "uuid")),
+				 &judged[request.uuid_count++]) == 0);
+	}
+}
+
+static void all_leaves_out_what_came_later(void)
+{
+	begin();
+	judge_all();
+	create(1, 4096);
+	EXPECT_EQ(0, run(manage_edit_create));
+	judged[2] = judged[0]; /* namespace 4 was replaced since */
+	request.nsid = NVME_NSID_ALL;
+	EXPECT_EQ(0, run(manage_edit_delete));
+	EXPECT_EQ(0, edit.file_count);
+	EXPECT(ns_at(3) && ns_at(4));
+	end();
+}
+
 static void hosts_delete_what_hosts_made(void)
 {
 	begin();
@@ -229,7 +264,7 @@ static void all_means_all_of_the_pool(void)
 	begin();
 	create(1, 4096);
 	EXPECT_EQ(0, run(manage_edit_create));
-	request.nsid = NVME_NSID_ALL;
+	judge_all();
 	EXPECT_EQ(0, run(manage_edit_delete));
 	EXPECT_EQ(2, edit.file_count);
 	EXPECT(ns_at(1) && ns_at(2) && !ns_at(3) && !ns_at(4) && ns_at(5));
@@ -239,7 +274,7 @@ static void all_means_all_of_the_pool(void)
 	json_object_set_new(ns_at(4), "hosts", json_pack("[s]", H2));
 	create(1, 4096);
 	EXPECT_EQ(0, run(manage_edit_create));
-	request.nsid = NVME_NSID_ALL;
+	judge_all();
 	EXPECT_EQ(0, run(manage_edit_delete));
 	EXPECT_EQ(1, edit.file_count);
 	EXPECT(!ns_at(3) && ns_at(4));
@@ -323,7 +358,7 @@ static void hidden_by_the_administrator_stays_hidden(void)
 	snprintf(request.host_nqn, sizeof(request.host_nqn), "%s", H2);
 	expect_refusal(manage_edit_detach, NVME_SC_INVALID_NS);
 	expect_refusal(manage_edit_delete, NVME_SC_INVALID_NS);
-	request.nsid = NVME_NSID_ALL;
+	judge_all();
 	EXPECT_EQ(0, run(manage_edit_delete));
 	EXPECT(ns_at(4) && edit.file_count == 0);
 	end();
@@ -413,7 +448,7 @@ static void a_format_of_all_is_of_what_the_host_sees(void)
 	begin_with("{\"version\":1,\"subsystems\":[{\"nqn\":\"" NQN "\",\"namespaces\":["
 		   "{\"media\":\"mem:1M\"},{\"media\":\"mem:1M\",\"hosts\":[\"" H2 "\"]},"
 		   "{\"media\":\"mem:4608,block=512\"}]}]}");
-	request.nsid = NVME_NSID_ALL;
+	judge_all();
 	request.block_bytes = 4096;
 	EXPECT_EQ(0, run(manage_edit_format_check));
 	EXPECT_EQ(2, edit.uuid_count);
@@ -463,6 +498,7 @@ int main(void)
 	TAP_RUN(namespace_ids_can_run_out);
 	TAP_RUN(hosts_delete_what_hosts_made);
 	TAP_RUN(all_means_all_of_the_pool);
+	TAP_RUN(all_leaves_out_what_came_later);
 	TAP_RUN(attachment_follows_the_host);
 	TAP_RUN(who_sees_the_administrators_is_not_for_hosts);
 	TAP_RUN(hidden_by_the_administrator_stays_hidden);
