@@ -247,10 +247,11 @@ static void twin_choose(struct mrun *run, const struct path *elsewhere)
 	twin->is_serial_other = (differs & 1) != 0 && !run->tenants.is_clone;
 	twin->is_other = (differs & 2) != 0 && !run->tenants.is_clone;
 	twin->cntlid_first = has_equal_cntlids ? 1 : TWIN_CNTLID_FIRST;
-	/* What every attempt gets is the CNTLID of a controller that lives. */
-	if (run->tenants.is_clone)
-		twin->cntlid_first = elsewhere->joined.cntlid;
 	twin->cntlid_last = (uint16_t)(twin->cntlid_first + MWORLD_CNTLIDS - 1);
+	/* What every attempt gets, whichever reactor's, is the CNTLID of a controller that lives:
+	 * another one would be no evidence. */
+	if (run->tenants.is_clone)
+		twin->cntlid_first = twin->cntlid_last = elsewhere->joined.cntlid;
 }
 
 static void trouble_twin(struct mrun *run)
