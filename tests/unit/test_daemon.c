@@ -6,11 +6,10 @@
 #include "control/daemon.h"
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/text.h"
 #include "control/start.h"
 #include "control/state.h"
-#include "tap.h"
+#include "temp_folder.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -20,7 +19,6 @@
 
 #define POLL_NS (2 * NS_PER_MS)
 
-static char root[] = "/tmp/weft-test-daemon-XXXXXX";
 static char config_path[128];
 static char state_dir[128];
 
@@ -576,12 +574,8 @@ static void a_second_daemon_is_refused(void)
 
 int main(void)
 {
-	char command[128];
-	int res;
-
-	if (!mkdtemp(root))
+	if (!root_make())
 		return 1;
-	log_set_level(LOG_LEVEL_ERROR);
 	snprintf(config_path, sizeof(config_path), "%s/weft.json", root);
 	snprintf(state_dir, sizeof(state_dir), "%s/state", root);
 	TAP_RUN(ends_by_itself);
@@ -596,7 +590,5 @@ int main(void)
 	TAP_RUN(a_failure_is_the_exit_status);
 	TAP_RUN(a_taken_address_is_fatal_unless_chosen);
 	TAP_RUN(a_second_daemon_is_refused);
-	res = tap_end();
-	snprintf(command, sizeof(command), "rm -r %s", root);
-	return system(command) == 0 ? res : 1;
+	return root_end();
 }

@@ -5,8 +5,7 @@
  */
 #include "control/state.h"
 
-#include "base/log.h"
-#include "tap.h"
+#include "temp_folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +17,6 @@
 #define BAD_ID                                                                                     \
 	"{\"version\":1,\"id\":\"x\",\"starts\":1,\"unsafe_shutdowns\":0,\"clean_shutdown\":true}"
 
-static char root[] = "/tmp/weft-test-state-XXXXXX";
 static char dir[128];
 
 static void use_folder(const char *name)
@@ -218,12 +216,8 @@ static void says_what_it_cannot_use(void)
 
 int main(void)
 {
-	char command[128];
-	int res;
-
-	if (!mkdtemp(root))
+	if (!root_make())
 		return 1;
-	log_set_level(LOG_LEVEL_ERROR);
 	TAP_RUN(makes_a_private_folder);
 	TAP_RUN(counts_starts_and_unsafe_ends);
 	TAP_RUN(refuses_a_second_holder);
@@ -232,7 +226,5 @@ int main(void)
 	TAP_RUN(sets_a_damaged_old_document_aside);
 	TAP_RUN(refuses_a_damaged_store);
 	TAP_RUN(says_what_it_cannot_use);
-	res = tap_end();
-	snprintf(command, sizeof(command), "rm -r %s", root);
-	return system(command) == 0 ? res : 1;
+	return root_end();
 }

@@ -4,10 +4,7 @@
  * kept and forgotten, batches are whole or nothing; damage, other versions, locks and read-only
  * files are told with their remedy and change nothing.
  */
-#include "control/store.h"
-
-#include "base/log.h"
-#include "tap.h"
+#include "store_world.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,34 +13,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char root[] = "/tmp/weft-test-store-XXXXXX";
-static char dir[128];
-static const struct store_counters first = {.is_clean = true, .id = {{1, 2, 3}}};
+#define SOME_DIFF "+ something\n"
 
 static void use_folder(const char *name)
 {
 	snprintf(dir, sizeof(dir), "%s/%s", root, name);
 	EXPECT_EQ(0, mkdir(dir, 0700));
-}
-
-static const char *path_of(const char *name)
-{
-	static char path[256];
-
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	return path;
-}
-
-static struct store *open_good(void)
-{
-	struct store_error error = {""};
-	struct store *store;
-
-	EXPECT_EQ(0, store_open(dir, &first, &store, &error));
-	EXPECT_STR("", error.text);
-	if (!store)
-		abort();
-	return store;
 }
 
 static int open_bad(const char *expected)
@@ -61,14 +36,9 @@ static int open_bad(const char *expected)
 	return res;
 }
 
-/* A database as another program sees it. */
 static void sql(const char *text)
 {
-	sqlite3 *db;
-
-	EXPECT_EQ(SQLITE_OK, sqlite3_open(path_of(STORE_FILE), &db));
-	EXPECT_EQ(SQLITE_OK, sqlite3_exec(db, text, NULL, NULL, NULL));
-	sqlite3_close(db);
+	EXPECT_EQ(SQLITE_OK, sql_in(STORE_FILE, text));
 }
 
 static json_t *document_make(unsigned subsystems, unsigned namespaces)
@@ -98,19 +68,6 @@ static json_t *ns_of(json_t *document, unsigned subsystem, unsigned index)
 		json_object_get(json_array_get(json_object_get(document, "subsystems"), subsystem),
 				"namespaces"),
 		index);
-}
-
-static void keep(struct store *store, const json_t *before, const json_t *after)
-{
-	struct store_change change = {.before = before,
-				      .after = after,
-				      .generation = store_generation(store) + 1,
-				      .origin = "test",
-				      .diff = "+ something\n"};
-	struct store_error error = {""};
-
-	EXPECT_EQ(0, store_keep_document(store, &change, &error));
-	EXPECT_STR("", error.text);
 }
 
 static void expect_document(struct store *store, const json_t *wanted)
@@ -191,7 +148,7 @@ static void documents_come_back_as_they_went_in(void)
 	use_folder("documents");
 	store = open_good();
 	one = document_make(3, 12);
-	keep(store, NULL, one);
+	keep(store, NULL, one, SOME_DIFF);
 	EXPECT_EQ(1, store_generation(store));
 	expect_document(store, one);
 	two = json_deep_copy(one);
@@ -199,14 +156,14 @@ static void documents_come_back_as_they_went_in(void)
 	json_array_remove(json_object_get(two, "subsystems"), 0);
 	json_array_remove(json_object_get(two, "ports"), 1);
 	json_object_del(two, "limits");
-	keep(store, one, two);
+	keep(store, one, two, SOME_DIFF);
 	store_close(store);
 	store = open_good();
 	EXPECT_EQ(2, store_generation(store));
 	expect_document(store, two);
 	/* From the rows themselves to nothing. */
 	none = json_pack("{s:[],s:[]}", "subsystems", "ports");
-	keep(store, two, none);
+	keep(store, two, none, SOME_DIFF);
 	expect_document(store, none);
 	store_close(store);
 	json_decref(one);
@@ -228,7 +185,7 @@ static int rows_written(struct store *store, json_t *before, json_t *after)
 	    " INSERT INTO written VALUES(new.kind, new.key); END;"
 	    "CREATE TRIGGER IF NOT EXISTS w3 AFTER DELETE ON object BEGIN"
 	    " INSERT INTO written VALUES(old.kind, old.key); END;");
-	keep(store, before, after);
+	keep(store, before, after, SOME_DIFF);
 	EXPECT_EQ(SQLITE_OK, sqlite3_open(path_of(STORE_FILE), &db));
 	EXPECT_EQ(SQLITE_OK,
 		  sqlite3_prepare_v2(db, "SELECT count(*) FROM written", -1, &stmt, NULL));
@@ -247,7 +204,7 @@ static void a_change_writes_only_what_differs(void)
 	use_folder("differs");
 	store = open_good();
 	one = document_make(20, 20);
-	keep(store, NULL, one);
+	keep(store, NULL, one, SOME_DIFF);
 	two = json_deep_copy(one);
 	EXPECT_EQ(0, rows_written(store, one, two));
 	json_object_set_new(ns_of(two, 3, 4), "label", json_string("x"));
@@ -275,7 +232,7 @@ static void a_document_without_identities_is_refused(void)
 	use_folder("identities");
 	store = open_good();
 	good = document_make(1, 1);
-	keep(store, NULL, good);
+	keep(store, NULL, good, SOME_DIFF);
 	for (unsigned i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
 		json_t *bad = json_loads(texts[i], 0, NULL);
 		struct store_change change = {.before = good, .after = bad, .generation = 9};
@@ -313,7 +270,7 @@ static void a_change_without_memory_keeps_all_or_nothing(void)
 	two = json_deep_copy(one);
 	json_object_set_new(ns_of(two, 0, 0), "labels_that_are_longer_than_any_buffer",
 			    json_string("that the JSON library begins with"));
-	keep(store, NULL, one);
+	keep(store, NULL, one, SOME_DIFF);
 	for (unsigned n = 1; was_short && n < 2000; n++) {
 		struct store_change change = {.before = one,
 					      .after = two,
@@ -329,7 +286,7 @@ static void a_change_without_memory_keeps_all_or_nothing(void)
 		allocs_left = 0;
 		expect_document(store, res < 0 ? one : two);
 		if (res == 0)
-			keep(store, two, one);
+			keep(store, two, one, SOME_DIFF);
 		else
 			failures++;
 	}
@@ -351,7 +308,7 @@ static void source_and_generation_go_together(void)
 	store = open_good();
 	change.after = document;
 	EXPECT_EQ(0, store_keep_document(store, &change, &error));
-	keep(store, document, document);
+	keep(store, document, document, SOME_DIFF);
 	store_close(store);
 	store = open_good();
 	EXPECT_EQ(5, store_generation(store));
@@ -386,9 +343,9 @@ static void every_change_leaves_an_audit_row(void)
 
 	use_folder("audit");
 	store = open_good();
-	keep(store, NULL, document);
-	keep(store, document, document);
-	keep(store, document, document);
+	keep(store, NULL, document, SOME_DIFF);
+	keep(store, document, document, SOME_DIFF);
+	keep(store, document, document, SOME_DIFF);
 	EXPECT_EQ(0, store_list_audit(store, 2, audit_seen, &seen));
 	EXPECT_EQ(2, seen.count);
 	EXPECT_EQ(3, seen.generations[0]);
@@ -466,7 +423,7 @@ static void make_full_one(void)
 	json_t *document = document_make(50, 10);
 	struct store *store = open_good();
 
-	keep(store, NULL, document);
+	keep(store, NULL, document, SOME_DIFF);
 	store_close(store);
 	json_decref(document);
 }
@@ -553,7 +510,7 @@ static void a_locked_one_is_told(void)
 
 	use_folder("locked");
 	store = open_good();
-	keep(store, NULL, document);
+	keep(store, NULL, document, SOME_DIFF);
 	EXPECT_EQ(SQLITE_OK, sqlite3_open(path_of(STORE_FILE), &db));
 	EXPECT_EQ(SQLITE_OK, sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL));
 	change.after = document;
@@ -575,12 +532,8 @@ static void a_folder_that_is_not_there_is_told(void)
 
 int main(void)
 {
-	char command[128];
-	int res;
-
-	if (!mkdtemp(root))
+	if (!root_make())
 		return 1;
-	log_set_level(LOG_LEVEL_ERROR);
 	TAP_RUN(a_new_one_is_private_and_empty);
 	TAP_RUN(a_half_made_one_is_made_again);
 	TAP_RUN(counters_survive);
@@ -598,7 +551,5 @@ int main(void)
 	TAP_RUN(another_version_is_told);
 	TAP_RUN(a_locked_one_is_told);
 	TAP_RUN(a_folder_that_is_not_there_is_told);
-	res = tap_end();
-	snprintf(command, sizeof(command), "rm -r %s", root);
-	return system(command) == 0 ? res : 1;
+	return root_end();
 }

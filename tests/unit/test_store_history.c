@@ -4,60 +4,18 @@
  * since; the oldest are forgotten by count and by bytes; a store of version 1 is migrated and its
  * state begins the history; a copy of the store is a store.
  */
-#include "control/store.h"
-
-#include "base/log.h"
-#include "tap.h"
+#include "store_world.h"
 
 #include <errno.h>
-#include <sqlite3.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char root[] = "/tmp/weft-test-history-XXXXXX";
-static char dir[128];
-static const struct store_counters first = {.is_clean = true, .id = {{1, 2, 3}}};
-
 static struct store *open_in(const char *name)
 {
-	struct store_error error = {""};
-	struct store *store;
-
 	snprintf(dir, sizeof(dir), "%s/%s", root, name);
 	mkdir(dir, 0700);
-	EXPECT_EQ(0, store_open(dir, &first, &store, &error));
-	EXPECT_STR("", error.text);
-	if (!store)
-		abort();
-	return store;
-}
-
-static int sql_in(const char *file, const char *text)
-{
-	char path[256];
-	sqlite3 *db;
-	int code;
-
-	snprintf(path, sizeof(path), "%s/%s", dir, file);
-	code = sqlite3_open(path, &db);
-	if (code == SQLITE_OK)
-		code = sqlite3_exec(db, text, NULL, NULL, NULL);
-	sqlite3_close(db);
-	return code;
-}
-
-static void keep(struct store *store, const json_t *before, const json_t *after, const char *diff)
-{
-	struct store_change change = {.before = before,
-				      .after = after,
-				      .generation = store_generation(store) + 1,
-				      .origin = "test",
-				      .diff = diff};
-	struct store_error error = {""};
-
-	EXPECT_EQ(0, store_keep_document(store, &change, &error));
-	EXPECT_STR("", error.text);
+	return open_good();
 }
 
 /* Subsystems come and go with the bits of `number`, and what they say changes with it. */
@@ -308,19 +266,13 @@ static void a_copy_is_a_store(void)
 
 int main(void)
 {
-	char command[128];
-	int res;
-
-	if (!mkdtemp(root))
+	if (!root_make())
 		return 1;
-	log_set_level(LOG_LEVEL_ERROR);
 	TAP_RUN(every_generation_that_is_kept_comes_back);
 	TAP_RUN(large_ones_are_forgotten_earlier);
 	TAP_RUN(every_byte_of_an_undo_row_counts);
 	TAP_RUN(the_same_generation_again_adds_nothing);
 	TAP_RUN(a_store_of_version_1_is_migrated);
 	TAP_RUN(a_copy_is_a_store);
-	res = tap_end();
-	snprintf(command, sizeof(command), "rm -r %s", root);
-	return system(command) == 0 ? res : 1;
+	return root_end();
 }
