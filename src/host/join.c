@@ -17,6 +17,7 @@
 
 #include "base/check.h"
 #include "base/lock.h"
+#include "base/sorted.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -295,17 +296,7 @@ int join_ctrl_confirm(struct join *join, struct join_ctrl *ctrl, char why[JOIN_W
 /* Index of the first entry that is not below nsid. Under the lock. */
 static unsigned ns_place(const struct join *join, uint32_t nsid)
 {
-	unsigned low = 0, high = join->ns_count;
-
-	while (low < high) {
-		unsigned middle = low + (high - low) / 2;
-
-		if (join->nss[middle]->nsid < nsid)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return SORTED_PLACE(i, join->ns_count, join->nss[i]->nsid < nsid);
 }
 
 static bool is_nil(const uint8_t *bytes, size_t count)

@@ -12,6 +12,7 @@
 #include "host/mpath_internal.h"
 
 #include "base/log.h"
+#include "base/sorted.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -27,17 +28,7 @@
 /* Of the first namespace that is not below. */
 static unsigned ns_index(const struct mpath *mpath, uint32_t nsid)
 {
-	unsigned low = 0, high = mpath->ns_count;
-
-	while (low < high) {
-		unsigned middle = low + (high - low) / 2;
-
-		if (mpath->ns[middle]->nsid < nsid)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return SORTED_PLACE(i, mpath->ns_count, mpath->ns[i]->nsid < nsid);
 }
 
 struct mpath_ns *mpath_ns_find(struct mpath *mpath, uint32_t nsid)

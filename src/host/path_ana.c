@@ -12,6 +12,7 @@
 #include "host/mpath_internal.h"
 
 #include "base/clock.h"
+#include "base/sorted.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -32,19 +33,11 @@ static uint64_t path_now(const struct path *path)
 
 static struct path_group *group_find(const struct path *path, uint32_t id)
 {
-	unsigned low = 0, high = path->ana.group_count;
+	struct path_group *groups = path->ana.groups;
+	unsigned count = path->ana.group_count;
+	unsigned at = SORTED_PLACE(i, count, groups[i].id < id);
 
-	while (low < high) {
-		unsigned middle = low + (high - low) / 2;
-
-		if (path->ana.groups[middle].id == id)
-			return &path->ana.groups[middle];
-		if (path->ana.groups[middle].id < id)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return NULL;
+	return at < count && groups[at].id == id ? &groups[at] : NULL;
 }
 
 enum ana_state path_ana_state(const struct path *path, uint32_t group)

@@ -7,6 +7,8 @@
  */
 #include "lib/lib.h"
 
+#include "base/sorted.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,17 +16,7 @@
 /* Index of the first entry that is not below nsid. Under the lock. */
 static unsigned ns_place(const struct weft_subsystem *subsystem, uint32_t nsid)
 {
-	unsigned low = 0, high = subsystem->ns_count;
-
-	while (low < high) {
-		unsigned middle = low + (high - low) / 2;
-
-		if (subsystem->nss[middle]->nsid < nsid)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return SORTED_PLACE(i, subsystem->ns_count, subsystem->nss[i]->nsid < nsid);
 }
 
 static struct lib_ns *ns_create(const struct join_ns *joined, struct lib_ns *older)

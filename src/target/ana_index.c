@@ -8,6 +8,7 @@
 #include "target/ana_index.h"
 
 #include "base/check.h"
+#include "base/sorted.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -78,19 +79,10 @@ void ana_index_destroy(struct ana_index *index)
 
 struct ana_index_group *ana_index_find(const struct ana_index *index, uint32_t group)
 {
-	unsigned low = 0, high = index->group_count;
+	struct ana_index_group *groups = index->groups;
+	unsigned at = SORTED_PLACE(i, index->group_count, groups[i].group < group);
 
-	while (low < high) {
-		unsigned middle = low + (high - low) / 2;
-
-		if (index->groups[middle].group == group)
-			return &index->groups[middle];
-		if (index->groups[middle].group < group)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return NULL;
+	return at < index->group_count && groups[at].group == group ? &groups[at] : NULL;
 }
 
 uint32_t ana_index_count(const struct subsystem *subsystem, const struct ana_index_group *group,

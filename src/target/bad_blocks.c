@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/le.h"
+#include "base/sorted.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -86,17 +87,7 @@ struct bad_range bad_blocks_range(const struct bad_blocks *bad, unsigned index)
 /* The first range that ends behind this block. */
 static unsigned ranges_find(const struct bad_range *ranges, unsigned count, uint64_t block)
 {
-	unsigned low = 0, high = count;
-
-	while (low < high) {
-		unsigned middle = low + (high - low) / 2;
-
-		if (ranges[middle].end_block > block)
-			high = middle;
-		else
-			low = middle + 1;
-	}
-	return low;
+	return SORTED_PLACE(i, count, ranges[i].end_block <= block);
 }
 
 /* Replaces ranges [from, to) by `count` new ones. */

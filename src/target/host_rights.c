@@ -9,6 +9,7 @@
 #include "target/host_rights.h"
 
 #include "base/log.h"
+#include "base/sorted.h"
 #include "target/host_share.h"
 #include "target/local.h"
 
@@ -45,21 +46,12 @@ uint32_t host_right_parse(const char *name)
 
 uint32_t subsystem_rights_of(const struct subsystem *subsystem, const char *host_nqn)
 {
-	unsigned low = 0, high = subsystem->host_rights_count;
+	const struct host_rights *rights = subsystem->host_rights;
+	unsigned count = subsystem->host_rights_count;
+	unsigned at = SORTED_PLACE(i, count, strcmp(rights[i].host_nqn, host_nqn) < 0);
+	bool is_listed = at < count && strcmp(rights[at].host_nqn, host_nqn) == 0;
 
-	while (low < high) {
-		unsigned middle = low + (high - low) / 2;
-		const struct host_rights *entry = &subsystem->host_rights[middle];
-		int order = strcmp(host_nqn, entry->host_nqn);
-
-		if (order == 0)
-			return subsystem->rights_of_all | entry->rights;
-		if (order < 0)
-			high = middle;
-		else
-			low = middle + 1;
-	}
-	return subsystem->rights_of_all;
+	return subsystem->rights_of_all | (is_listed ? rights[at].rights : 0);
 }
 
 bool ctrl_has_right(const struct ctrl *ctrl, uint32_t right)

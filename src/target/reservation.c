@@ -10,6 +10,7 @@
 #include "target/reservation.h"
 
 #include "base/check.h"
+#include "base/sorted.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,18 +38,9 @@ void reservation_put(struct reservation *reservation)
 /* Place of the host, or of the first one above it. */
 static uint32_t registrant_place(const struct reservation *reservation, const struct uuid *host_id)
 {
-	uint32_t low = 0, high = reservation->count;
-
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-		const struct uuid *id = &reservation->registrants[middle].host_id;
-
-		if (memcmp(id->bytes, host_id->bytes, sizeof(id->bytes)) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return SORTED_PLACE(i, reservation->count,
+			    memcmp(reservation->registrants[i].host_id.bytes, host_id->bytes,
+				   sizeof(host_id->bytes)) < 0);
 }
 
 const struct registrant *reservation_find(const struct reservation *reservation,

@@ -9,6 +9,7 @@
  * host sees that by the count.
  */
 #include "base/log.h"
+#include "base/sorted.h"
 #include "target/local.h"
 #include "target/log.h"
 #include "target/reservation.h"
@@ -58,17 +59,7 @@ void ctrl_notices_reset(struct ctrl *ctrl)
 
 static uint32_t mask_place(const struct notices *notices, uint32_t nsid)
 {
-	uint32_t low = 0, high = notices->mask_count;
-
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (notices->masks[middle].nsid < nsid)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return SORTED_PLACE(i, notices->mask_count, notices->masks[i].nsid < nsid);
 }
 
 uint32_t ctrl_notice_mask(const struct ctrl *ctrl, uint32_t nsid)

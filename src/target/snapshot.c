@@ -6,6 +6,7 @@
  * Built and freed on the control reactor; the find functions run on any reactor. How a snapshot is
  * swapped in, and when an old one may go, is in target.c.
  */
+#include "base/sorted.h"
 #include "target/ana_index.h"
 #include "target/health.h"
 #include "target/local.h"
@@ -159,20 +160,11 @@ void snapshot_destroy(struct snapshot *snapshot)
 
 const struct subsystem *snapshot_find_subsystem(const struct snapshot *snapshot, const char *nqn)
 {
-	unsigned low = 0, high = snapshot->subsystem_count;
+	struct subsystem *const *all = snapshot->subsystems;
+	unsigned count = snapshot->subsystem_count;
+	unsigned at = SORTED_PLACE(i, count, strcmp(all[i]->nqn, nqn) < 0);
 
-	while (low < high) {
-		unsigned middle = low + (high - low) / 2;
-		int order = strcmp(nqn, snapshot->subsystems[middle]->nqn);
-
-		if (order == 0)
-			return snapshot->subsystems[middle];
-		if (order < 0)
-			high = middle;
-		else
-			low = middle + 1;
-	}
-	return NULL;
+	return at < count && strcmp(all[at]->nqn, nqn) == 0 ? all[at] : NULL;
 }
 
 const struct port *snapshot_find_port(const struct snapshot *snapshot, uint16_t port_id)
@@ -201,36 +193,15 @@ const struct ns *subsystem_find_ns(const struct subsystem *subsystem, uint32_t n
 
 unsigned subsystem_ns_after(const struct subsystem *subsystem, uint32_t nsid)
 {
-	unsigned low = 0, high = subsystem->ns_count;
-
-	while (low < high) {
-		unsigned middle = low + (high - low) / 2;
-
-		if (subsystem->namespaces[middle].nsid <= nsid)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return SORTED_PLACE(i, subsystem->ns_count, subsystem->namespaces[i].nsid <= nsid);
 }
 
 /* Where it is in an ascending list; `count` when it is not. */
 static unsigned names_find(char (*names)[NVME_NQN_BYTES], unsigned count, const char *name)
 {
-	unsigned low = 0, high = count;
+	unsigned at = SORTED_PLACE(i, count, strcmp(names[i], name) < 0);
 
-	while (low < high) {
-		unsigned middle = low + (high - low) / 2;
-		int order = strcmp(name, names[middle]);
-
-		if (order == 0)
-			return middle;
-		if (order < 0)
-			high = middle;
-		else
-			low = middle + 1;
-	}
-	return count;
+	return at < count && strcmp(names[at], name) == 0 ? at : count;
 }
 
 bool subsystem_allows_host(const struct subsystem *subsystem, const char *host_nqn)
@@ -282,19 +253,10 @@ bool port_offers(const struct port *port, const struct subsystem *subsystem)
 
 enum ana_state port_ana_state(const struct port *port, uint32_t group)
 {
-	unsigned low = 0, high = port->ana_count;
+	unsigned at = SORTED_PLACE(i, port->ana_count, port->ana[i].group < group);
 
-	while (low < high) {
-		unsigned middle = low + (high - low) / 2;
-
-		if (port->ana[middle].group == group)
-			return port->ana[middle].state;
-		if (port->ana[middle].group < group)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return ANA_OPTIMIZED;
+	return at < port->ana_count && port->ana[at].group == group ? port->ana[at].state
+								    : ANA_OPTIMIZED;
 }
 
 nvme_status port_ana_status(const struct port *port, uint32_t group)

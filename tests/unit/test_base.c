@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/net_addr.h"
 #include "base/prng.h"
+#include "base/sorted.h"
 #include "base/text.h"
 #include "base/uuid.h"
 #include "tap.h"
@@ -562,6 +563,29 @@ static void foreign_text_is_escaped(void)
 	EXPECT_STR("", text_escape("x", small, 1));
 }
 
+/* Every array of up to 8 even numbers, every number between and beside them. */
+static void sorted_place_is_the_first_that_is_not_below(void)
+{
+	for (unsigned count = 0; count <= 8; count++) {
+		unsigned numbers[8], looks;
+
+		for (unsigned i = 0; i < count; i++)
+			numbers[i] = 2 * i + 2;
+		for (unsigned wanted = 0; wanted <= 2 * count + 3; wanted++) {
+			unsigned place = 0;
+
+			while (place < count && numbers[place] < wanted)
+				place++;
+			looks = 0;
+			EXPECT_EQ(place,
+				  SORTED_PLACE(i, count, looks++ < 5 && numbers[i] < wanted));
+			EXPECT(looks <= 4);
+		}
+	}
+	/* Of equal ones the first. */
+	EXPECT_EQ(1, SORTED_PLACE(i, 4, "abbb"[i] < 'b'));
+}
+
 int main(void)
 {
 	TAP_RUN(text_numbers);
@@ -588,6 +612,7 @@ int main(void)
 	TAP_RUN(lazy_memory_is_zero);
 #ifndef __SANITIZE_ADDRESS__
 	TAP_RUN(lazy_memory_costs_what_is_touched);
+	TAP_RUN(sorted_place_is_the_first_that_is_not_below);
 #endif
 	return tap_end();
 }
