@@ -150,6 +150,9 @@ static void config_port_print(FILE *to, const struct config_port *port)
 			ana_state_name(port->ana[i].state));
 }
 
+/* What a document leaves out of an identity; random, or saved by an earlier start. */
+#define IDENTITY_MADE "made by the start"
+
 void serve_config_print(FILE *to, const struct config *config)
 {
 	char uuid[UUID_TEXT_BYTES];
@@ -157,16 +160,20 @@ void serve_config_print(FILE *to, const struct config *config)
 	heading_print(to, "Would export");
 	for (unsigned i = 0; i < config->subsystem_count; i++) {
 		const struct config_subsystem *subsystem = &config->subsystems[i];
+		const char *serial =
+			subsystem->serial[0] ? cli_shown(subsystem->serial) : IDENTITY_MADE;
 
-		fprintf(to, "  %s\n    serial %s  model %s\n", cli_shown(subsystem->nqn),
-			cli_shown(subsystem->serial), cli_shown(subsystem->model));
+		fprintf(to, "  %s\n    serial %s  model %s\n", cli_shown(subsystem->nqn), serial,
+			cli_shown(subsystem->model));
 		hosts_print(to, subsystem->allows_any_host, subsystem->hosts,
 			    subsystem->host_count);
 		for (unsigned n = 0; n < subsystem->ns_count; n++) {
 			const struct config_ns *ns = &subsystem->namespaces[n];
 
 			fprintf(to, "    ns %-4" PRIu32 "%s  uuid %s  ANA group %" PRIu32 "%s\n",
-				ns->nsid, cli_shown(ns->media), uuid_format(&ns->uuid, uuid),
+				ns->nsid, cli_shown(ns->media),
+				uuid_is_nil(&ns->uuid) ? IDENTITY_MADE
+						       : uuid_format(&ns->uuid, uuid),
 				ns->ana_group, ns->is_read_only ? "  (read only)" : "");
 		}
 		if (subsystem->ns_count == 0)
