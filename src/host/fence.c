@@ -296,6 +296,20 @@ static void fence_next(struct fence *fence)
 	fence_arm(fence);
 }
 
+/* The path that was asked takes longer than it should. Another one that can be asked may be faster;
+ * without one the reset that is under way is still the best there is: a peer that has to be fenced
+ * takes longer than a controller that answers. */
+static void fence_overdue(struct fence *fence)
+{
+	if (fence_choose(fence) != NULL) {
+		fence_next(fence);
+		return;
+	}
+	fence->asked_until_ns =
+		fence_now(fence) + fence->mpath->config.timeouts.reset_ms * NS_PER_MS;
+	fence_arm(fence);
+}
+
 static void on_fence_timer(struct reactor_timer *timer)
 {
 	struct fence *fence = container_of(timer, struct fence, timer);
@@ -303,8 +317,10 @@ static void on_fence_timer(struct reactor_timer *timer)
 
 	if (now_ns >= fence->end_ns) {
 		fence_clear(fence, fence->is_untimed ? FENCE_NONE : FENCE_TIME);
-	} else if (fence->asked == NULL || now_ns >= fence->asked_until_ns) {
+	} else if (fence->asked == NULL) {
 		fence_next(fence);
+	} else if (now_ns >= fence->asked_until_ns) {
+		fence_overdue(fence);
 	} else {
 		if (fence->is_accepted)
 			fence_poll(fence);

@@ -61,7 +61,8 @@ static const struct host_timeouts host_profiles[] = {
 			.fast_io_fail_ms = 60000,
 			.ctrl_loss_ms = 300000,
 			.quiesce_ms = 5000,
-			.reset_ms = 500,
+			/* Above what fencing a peer that stands still takes (answer_ms, 500). */
+			.reset_ms = 1000,
 		},
 	/* An I/O error is worse than a pause: nothing is given up, and nothing is lost to a pause
 	 * of a few seconds (a live migration, a switch that restarts). */

@@ -372,6 +372,29 @@ static void a_reset_waits_for_the_medium(void)
 	EXPECT_EQ(0, mworld_destroy(&world));
 }
 
+/* As the reset by a peer that has to be fenced first. No other path can be asked. */
+static void a_reset_that_takes_long_is_waited_for(void)
+{
+	struct mop mop = {0};
+	unsigned path;
+	uint64_t landed_ns;
+
+	mworld_create(&world, 32, 2, &orderly);
+	world.config.timeouts.reset_ms = 50;
+	mworld_connect(&world);
+	EXPECT(mworld_until_live(&world, 2, 1000));
+	probe()->is_deaf = true;
+	path = write_slowly(&mop, 4, 600);
+	sim_net_partition(world.sim, &world.addrs[path], true);
+	EXPECT(mworld_until_done(&mop, 20000));
+	EXPECT_EQ(MPATH_OK, mop.io.result);
+	EXPECT_EQ(2, probe_landed(probe(), 4, &landed_ns));
+	EXPECT_EQ(1, mworld_info(&world, path).fences_by_reset);
+	EXPECT_EQ(0, mworld_info(&world, path).fences_by_time);
+	sim_net_partition(world.sim, &world.addrs[path], false);
+	EXPECT_EQ(0, mworld_destroy(&world));
+}
+
 static void a_path_that_comes_back_resets_its_own_past(void)
 {
 	struct mop mop = {0};
@@ -484,6 +507,7 @@ int main(void)
 	if (has_reset()) {
 		TAP_RUN(a_reset_is_much_faster);
 		TAP_RUN(a_reset_waits_for_the_medium);
+		TAP_RUN(a_reset_that_takes_long_is_waited_for);
 		TAP_RUN(a_path_that_comes_back_resets_its_own_past);
 		TAP_RUN(a_stranger_is_not_asked);
 		TAP_RUN(only_the_same_subsystem_is_asked);
