@@ -59,7 +59,7 @@ struct task {
 	uint64_t generation; /* of a write */
 	bool is_write;
 	unsigned scan_tries; /* that failed so far */
-	uint64_t begun_ns;
+	uint64_t begun_ns;   /* 0: does not run */
 	uint8_t *data;
 };
 
@@ -108,7 +108,7 @@ static struct torture torture;
 
 static void torture_fill(struct torture *t);
 
-static void note_end(struct torture *t, const struct task *task)
+static void note_end(struct torture *t, struct task *task)
 {
 	uint64_t now_ns = reactor_clock_ns(t->reactor);
 	uint64_t gap_ns = now_ns - t->ended_ns;
@@ -119,6 +119,7 @@ static void note_end(struct torture *t, const struct task *task)
 		t->gap_max_ns = gap_ns;
 	t->ended_ns = now_ns;
 	t->resent += task->io.attempts > 1;
+	task->begun_ns = 0;
 }
 
 static void judge_read(struct torture *t, struct task *task)
@@ -289,6 +290,20 @@ static void report_failures(const struct torture *t)
 	printf("}, ");
 }
 
+/* For how long the oldest command runs; 0: none does. */
+static uint64_t oldest_age_ns(const struct torture *t)
+{
+	uint64_t now_ns = reactor_clock_ns(t->reactor), age_ns = 0;
+
+	for (unsigned i = 0; i < t->depth; i++) {
+		const struct task *task = &t->tasks[i];
+
+		if (task->begun_ns != 0 && now_ns - task->begun_ns > age_ns)
+			age_ns = now_ns - task->begun_ns;
+	}
+	return age_ns;
+}
+
 static void report(struct torture *t)
 {
 	uint64_t losses = 0, by_reset = 0, by_time = 0;
@@ -308,13 +323,14 @@ static void report(struct torture *t)
 	printf("\"reads\": %llu, \"writes\": %llu, \"failed\": %llu, \"resent\": %llu, "
 	       "\"wrong\": %llu, \"losses\": %llu, \"fences_by_reset\": %llu, "
 	       "\"fences_by_time\": %llu, \"live\": %u, \"latency_max_us\": %llu, "
-	       "\"gap_max_us\": %llu}\n",
+	       "\"gap_max_us\": %llu, \"oldest_us\": %llu}\n",
 	       (unsigned long long)t->reads, (unsigned long long)t->writes,
 	       (unsigned long long)t->failed, (unsigned long long)t->resent,
 	       (unsigned long long)t->wrong, (unsigned long long)losses,
 	       (unsigned long long)by_reset, (unsigned long long)by_time, live,
 	       (unsigned long long)(t->latency_max_ns / NS_PER_US),
-	       (unsigned long long)(t->gap_max_ns / NS_PER_US));
+	       (unsigned long long)(t->gap_max_ns / NS_PER_US),
+	       (unsigned long long)(oldest_age_ns(t) / NS_PER_US));
 	fflush(stdout);
 }
 
