@@ -47,7 +47,8 @@ struct host_timeouts {
 	uint32_t ctrl_loss_ms;
 	/* What a target that reports no CQT is given to end its commands after KATO. */
 	uint32_t quiesce_ms;
-	/* A Cross-Controller Reset that is not done after so long is tried on another path. */
+	/* A Cross-Controller Reset that is not done after so long is tried on another path, if
+	 * there is one that can be asked. */
 	uint32_t reset_ms;
 };
 
