@@ -597,7 +597,6 @@ def replaced(t, tgt):
             replace_ns(t, tgt, 8, 'mem:8M,block=%d' % block)
             what = 'replaced by one with blocks of %d bytes' % block
             told = 'namespace 8 was replaced by another one; attach that anew'
-            # Until the notice of the target has come, a request would be carried out: the wire has an NSID alone.
             t.ok(target.poll(lambda: told in disk.errors()), what + ': it is told', why=disk.errors())
             said = set()
             try:
