@@ -273,6 +273,14 @@ static void run_begin(struct run *run)
 /* ---- the queue --------------------------------------------------------------------------------
  */
 
+/* Hosts can ask for changes all day: the operator's go first. */
+static struct list *waiting_pop(struct changes *changes)
+{
+	struct list *node = list_pop_front(&changes->waiting);
+
+	return node ? node : list_pop_front(&changes->hosts);
+}
+
 static void pump(struct reactor_msg *msg)
 {
 	struct changes *changes = container_of(msg, struct changes, pump_msg);
@@ -281,7 +289,7 @@ static void pump(struct reactor_msg *msg)
 	changes->is_pump_posted = false;
 	if (changes->current)
 		return;
-	node = list_pop_front(&changes->waiting);
+	node = waiting_pop(changes);
 	if (node) {
 		changes->current = list_entry(node, struct run, node);
 		run_begin(changes->current);
@@ -320,6 +328,8 @@ static struct run *run_add(struct changes *changes, enum run_kind kind, const st
 	run->change.origin = run->origin;
 	if (change->is_continuation)
 		list_push_front(&changes->waiting, &run->node);
+	else if (change->is_of_host)
+		list_push_back(&changes->hosts, &run->node);
 	else
 		list_push_back(&changes->waiting, &run->node);
 	pump_post(changes);
@@ -358,7 +368,7 @@ bool changes_cancel(struct changes *changes, const struct change *change)
 {
 	struct change_result result = {.res = -ECANCELED, .generation = changes->generation};
 
-	list_for_each(node, &changes->waiting) {
+	list_for_each(node, &changes->hosts) {
 		struct run *run = list_entry(node, struct run, node);
 
 		if (run->kind != RUN_CHANGE || run->change.edit != change->edit ||
@@ -419,6 +429,7 @@ int changes_create(const struct changes_options *options, struct changes **ret_c
 	changes->options = *options;
 	changes->generation = options->generation;
 	list_init(&changes->waiting);
+	list_init(&changes->hosts);
 	list_init(&changes->draining);
 	reactor_timer_init(options->control, &changes->trim_timer, trim_due);
 	*ret_changes = changes;
@@ -433,7 +444,7 @@ void changes_destroy(struct changes *changes)
 		return;
 	changes->is_stopping = true;
 	reactor_timer_cancel(&changes->trim_timer);
-	while ((node = list_pop_front(&changes->waiting)) != NULL) {
+	while ((node = waiting_pop(changes)) != NULL) {
 		changes->current = list_entry(node, struct run, node);
 		/* No more pump, which would run on a reactor that has stopped. */
 		changes->is_pump_posted = true;

@@ -27,6 +27,7 @@ struct changes {
 	bool is_stopping;
 	bool is_store_behind; /* neither kept nor taken back: the next change keeps both */
 	struct list waiting;  /* struct run */
+	struct list hosts;    /* struct run: of hosts' commands; wait until `waiting` is empty */
 	struct list draining; /* struct drain */
 	struct run *current;
 	struct reactor_msg pump_msg;

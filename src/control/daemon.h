@@ -94,8 +94,9 @@ struct change {
 	const char *origin;           /* who asks, for log and audit: "rest", "host NQN"; copied */
 	uint64_t expected_generation; /* 0: any; else -ESTALE when it is another by then */
 	bool is_dry_run;              /* check and compare only */
-	bool is_forced; /* build and apply even when the document says the same as before: what
-			   is beside it has changed (Format NVM under way) */
+	bool is_forced;  /* build and apply even when the document says the same as before: what
+			    is beside it has changed (Format NVM under way) */
+	bool is_of_host; /* waits until no change of the operator does */
 	bool is_continuation; /* the next step of something that has begun: goes before all that
 				 waits */
 };

@@ -89,6 +89,7 @@ static void format_change(struct format_job *job, const struct change *change)
 	full.arg = job;
 	full.origin = job->origin;
 	full.is_forced = true;
+	full.is_of_host = true;
 	full.is_continuation = job->has_begun;
 	daemon_change(job->daemon, &full);
 }

@@ -174,5 +174,6 @@ void manage_handle(void *daemon, struct manage_request *request)
 				      .done = job_done,
 				      .arg = job,
 				      .origin = origin,
+				      .is_of_host = true,
 			      });
 }

@@ -101,7 +101,13 @@ struct target {
 	/* manage.c, the control reactor's. */
 	struct list manage_requests; /* struct manage_request, as they arrived */
 	struct list manage_stops;    /* struct manage_stop */
+	struct list manage_hosts;    /* struct manage_host */
 	uint64_t manage_serial;
+	/* cmd_reservation.c, the control reactor's: hosts whose commands wait, the next one first.
+	 */
+	struct list reservation_hosts;
+	struct reactor_msg reservation_msg;
+	bool is_reservation_posted;
 	uint16_t cntlid_first;
 	uint16_t cntlid_last;
 	struct target_peers cluster; /* other processes */

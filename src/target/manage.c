@@ -17,6 +17,7 @@
 #include "target/reservation.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- the requester's side --------------------------------------------------------------------
@@ -52,13 +53,37 @@ static void cancel_came_back(struct reactor_msg *msg)
 /* ---- the control reactor's side --------------------------------------------------------------
  */
 
-static void manage_here(struct reactor_msg *msg)
+/* A host with requests on the control reactor. */
+struct manage_host {
+	struct list node;    /* in target->manage_hosts */
+	struct list waiting; /* struct manage_request that target->manage does not have yet */
+	unsigned started;    /* that target->manage has */
+	bool is_starting;    /* host_start is on the stack */
+	char nqn[NVME_NQN_BYTES];
+};
+
+static struct manage_host *host_get(struct target *target, const char *nqn)
 {
-	struct manage_request *request = container_of(msg, struct manage_request, msg);
+	struct manage_host *host;
+
+	list_for_each(node, &target->manage_hosts) {
+		host = list_entry(node, struct manage_host, node);
+		if (strcmp(host->nqn, nqn) == 0)
+			return host;
+	}
+	host = calloc(1, sizeof(*host));
+	if (!host)
+		return NULL;
+	memcpy(host->nqn, nqn, sizeof(host->nqn));
+	list_init(&host->waiting);
+	list_push_back(&target->manage_hosts, &host->node);
+	return host;
+}
+
+static void request_start(struct manage_request *request)
+{
 	struct target *target = request->target;
 
-	request->serial = target->manage_serial++;
-	list_push_back(&target->manage_requests, &request->node);
 	if (target->manage) {
 		event_log_note_begin(target, request);
 		target->manage(target->manage_arg, request);
@@ -68,14 +93,56 @@ static void manage_here(struct reactor_msg *msg)
 	manage_done(request);
 }
 
+/* Starts what may start. Frees a host without requests. */
+static void host_start(struct manage_host *host)
+{
+	struct list *node;
+
+	/* A request that ends inside its start comes back here. */
+	if (host->is_starting)
+		return;
+	host->is_starting = true;
+	while (host->started < MANAGE_PER_HOST_MAX &&
+	       (node = list_pop_front(&host->waiting)) != NULL) {
+		host->started++;
+		request_start(list_entry(node, struct manage_request, wait_node));
+	}
+	host->is_starting = false;
+	if (host->started > 0)
+		return;
+	list_remove(&host->node);
+	free(host);
+}
+
+static void manage_here(struct reactor_msg *msg)
+{
+	struct manage_request *request = container_of(msg, struct manage_request, msg);
+	struct target *target = request->target;
+
+	request->serial = target->manage_serial++;
+	list_push_back(&target->manage_requests, &request->node);
+	request->host = host_get(target, request->host_nqn);
+	if (!request->host) {
+		request->status = NVME_SC_INTERNAL;
+		manage_done(request);
+		return;
+	}
+	list_push_back(&request->host->waiting, &request->wait_node);
+	host_start(request->host);
+}
+
 /* One that was answered, or cancelled before, stays as it is. */
 static void request_cancel(struct manage_request *request, nvme_status status)
 {
 	if (!list_linked(&request->node) || !nvme_status_is_ok(request->cancel_status))
 		return;
 	request->cancel_status = status;
-	if (request->cancel)
+	if (list_linked(&request->wait_node)) {
+		request->status = status;
+		manage_done(request);
+	} else if (request->cancel) {
 		request->cancel(request);
+	}
 }
 
 /* Posted after manage_here by the same reactor: the request has arrived. */
@@ -126,12 +193,19 @@ static void stops_look(struct target *target)
 void manage_done(struct manage_request *request)
 {
 	struct target *target = request->target;
+	struct manage_host *host = request->host;
 
 	CHECK(reactor_current() == target->control);
 	event_log_note_end(target, request);
 	list_remove(&request->node);
+	if (list_linked(&request->wait_node))
+		list_remove(&request->wait_node);
+	else if (host)
+		host->started--;
 	reactor_post(request->reactor, &request->msg, manage_answered);
 	stops_look(target);
+	if (host)
+		host_start(host);
 }
 
 static struct manage_request *stop_find(const struct manage_stop *stop)
@@ -299,6 +373,7 @@ void manage_request_init(struct manage_request *request, struct slot *slot, enum
 	request->reactor = reactor_current();
 	request->slot = slot;
 	list_init(&request->node);
+	list_init(&request->wait_node);
 	CHECK(request->reactor == ctrl->reactor);
 	slot->other = request;
 	slot->cancel = slot_cancel_request;

@@ -68,6 +68,8 @@ struct manage_request {
 
 	/* The control reactor's, from manage_submit to manage_done. */
 	struct list node;          /* in target->manage_requests */
+	struct list wait_node;     /* in host->waiting, until target->manage has it */
+	struct manage_host *host;  /* NULL: none could be made */
 	uint64_t serial;           /* requests are numbered as they arrive */
 	nvme_status cancel_status; /* not success: it was cancelled, and ends with this */
 	/* Set by target->manage; may be NULL. Called once when the request is cancelled; may call
@@ -93,6 +95,10 @@ bool manage_is_busy(const struct queue *queue);
 
 /* ---- on the control reactor ------------------------------------------------------------------
  */
+
+/* Requests of one host that are with target->manage at a time. The others wait here, so that hosts
+ * take turns whatever one of them sends. */
+#define MANAGE_PER_HOST_MAX 4
 
 /* request->status is the answer. */
 void manage_done(struct manage_request *request);

@@ -266,6 +266,7 @@ static void queue_begin_closing(struct queue *queue, const char *why)
 	if (queue->state == QUEUE_CLOSING || queue->state == QUEUE_DETACHING)
 		return;
 	queue->state = QUEUE_CLOSING;
+	atomic_store_explicit(&queue->is_ending, true, memory_order_relaxed);
 	queue->close_why = why;
 	reactor_timer_cancel(&queue->deadline);
 	if (!queue->is_conn_closed)

