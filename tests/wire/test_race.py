@@ -167,6 +167,7 @@ def reload_under_load(t, tgt):
             spec = 'fault:delay:op=read:ms=150@mem:1M,block=512'
             tgt.reload(lambda config: config['subsystems'][0]['namespaces'].append(
                 target.namespace(9, spec)))
+            target.know(host, conn, 9)
             cmds = [conn.rw(n.READ, 9, j, 1, 512) for j in range(5)]
             conn.do(n.FLUSH, 1)
             tgt.reload(lambda config: config['subsystems'][0]['namespaces'].pop())
