@@ -19,7 +19,7 @@ from copy_world import MIB, TIMEOUT_S, World, digest, loop_device  # noqa: E402
 from tap import Tap  # noqa: E402
 
 F_OFD_SETLK = 37
-MEMBER_LOCK_BASE = 1 << 62  # src/media/member_lock.c
+MEMBER_LOCK_BASE = (1 << 62) + (1 << 32)  # src/media/member_lock.c
 
 
 def served_files(t, world):
