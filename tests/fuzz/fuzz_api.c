@@ -105,6 +105,11 @@ struct media *media_registry_find(const struct media_registry *registry, const s
 	return NULL;
 }
 
+bool store_is_gone(const struct store *store)
+{
+	return false;
+}
+
 int store_list_audit(struct store *store, unsigned count,
 		     void (*each)(void *arg, const struct store_audit *audit), void *arg)
 {
