@@ -293,10 +293,14 @@ void world_masks_build(struct world *world, struct snapshot *snapshot)
 			 "nqn.2026-11.io.weft:sim%u", i);
 	for (unsigned i = 0; i < subsystem->ns_count; i++) {
 		struct ns *ns = &subsystem->namespaces[i];
-		const struct world_ns *from = &world->ns[ns->nsid - 1];
+		const struct world_ns *from;
 		struct ns_mask *mask;
 
 		ns->ana_group = ns->nsid;
+		/* The neighbours' own is everybody's. */
+		if (ns->nsid > world->ns_count)
+			continue;
+		from = &world->ns[ns->nsid - 1];
 		if (from->hidden_from == 0)
 			continue;
 		mask = calloc(1, sizeof(*mask) + sizeof(mask->words[0]));

@@ -49,7 +49,9 @@ static void parts_free(struct snapshot *of)
 {
 	for (unsigned i = 0; i < of->subsystem_count; i++) {
 		ana_index_destroy(of->subsystems[i]->ana);
+		free(of->subsystems[i]->formers);
 		of->subsystems[i]->ana = NULL;
+		of->subsystems[i]->formers = NULL;
 	}
 	for (unsigned i = 0; i < of->port_count; i++) {
 		free(of->ports[i].offers);
