@@ -10,8 +10,8 @@
 
 #include <sys/types.h>
 
-/* The lock and what it was taken with: shared by a medium and those that follow it over the same
- * file. Control thread. */
+/* The lock, what it was taken with, and what is known of the file: shared by a medium and those
+ * that follow it over the same file. Control thread; what is atomic: any reactor. */
 struct file_backing {
 	unsigned refs;
 	int fd;    /* holds the lock */

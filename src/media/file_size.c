@@ -4,7 +4,8 @@
  * cut it short. What was cut off is lost; a write behind the new end would make the file longer
  * again with a hole in between, so that nobody would ever learn of it. From the moment that it is
  * seen all writes fail, and reads of what is not surely there, until it is restored and opened
- * anew.
+ * anew. One that members of a cluster share and that was deleted counts as cut to nothing: the
+ * others would open another file by its name.
  *
  * Any reactor, but for what is asked by control. The size is looked at before the first write in
  * LOOK_EVERY_NS, at flushes, after short reads, and before any write of the last block, the only

@@ -6,7 +6,7 @@
  * manage_submit runs on the requester's reactor, manage_done on the control reactor, possibly from
  * inside target->manage: the answer travels as a message, so that done is never called from inside
  * the submit. A cancellation is a second message to control and back; the request is freed only
- * when both messages are home.
+ * when both messages are home. Of one host few are with control at a time; the rest wait here.
  */
 #include "target/manage.h"
 
