@@ -18,17 +18,21 @@ int lost_ns_edit(struct media_registry *registry, json_t *ns, enum lost_ns_actio
 	unsigned nsid = (unsigned)json_integer_value(json_object_get(ns, "nsid"));
 	bool is_recreated = action == LOST_NS_RECREATE;
 	struct media *media = NULL;
+	bool has_failed = false;
 	char text[UUID_TEXT_BYTES];
 	struct uuid uuid;
 
 	if (uuid_parse(json_string_value(json_object_get(ns, "uuid")), &uuid) == 0)
 		media = media_registry_find(registry, &uuid);
-	if (!is_recreated && media && media_has_lost_writes(media)) {
+	/* Only what is lost may be given up; what was cut while it is served can be looked at. */
+	if (media)
+		has_failed = media_is_lost(media) || (!is_recreated && media_is_cut(media));
+	if (!is_recreated && media && !has_failed && media_has_lost_writes(media)) {
 		if (!is_dry_run)
 			media_forgive(media);
 		return 0;
 	}
-	if (!media || !media_is_lost(media)) {
+	if (!has_failed) {
 		config_errors_add(errors, "namespace %u is not lost: its data are there", nsid);
 		return -EEXIST;
 	}

@@ -15,6 +15,7 @@
 #include "control/ana_hold.h"
 #include "control/config_parse.h"
 #include "control/media_records.h"
+#include "control/medium_open.h"
 #include "target/health.h"
 #include "target/ns_live.h"
 
@@ -389,72 +390,21 @@ static int store_make(struct media *taken_media, struct ns_live *live, struct ns
 	return res;
 }
 
-/* Opens the file, or device; when data were served from it and it is lost, a medium in its place.
- */
-static int medium_open(struct media_registry *registry, const char *key,
-		       const struct media_wish *wish, struct media **ret_media,
-		       struct media_error *ret_error)
-{
-	const char *path = key_path(key);
-	const struct media_terms terms = {
-		.is_shared = wish->is_clustered,
-		.member = wish->member,
-		.known = path ? media_records_find(registry->records, path) : NULL};
-	int res = media_open_on(wish->spec, &terms, ret_media, ret_error);
-
-	if (!terms.known || !media_is_loss(res))
-		return res;
-	log_error("control",
-		  "%s, namespace %u: %s; the namespace is inaccessible. Bring the data back, then "
-		  "`weft ctl namespace recheck %s %u`; or give them up: `weft ctl namespace "
-		  "recreate %s %u`",
-		  wish->nqn, wish->nsid, ret_error->text, wish->nqn, wish->nsid, wish->nqn,
-		  wish->nsid);
-	return media_open_lost(wish->spec, &terms, ret_error, ret_media);
-}
-
-/* A lost one again, after somebody says that it is worth a look, or shall be made anew. */
-static int medium_retry(const struct media_registry *registry, struct store_entry *entry,
-			const struct media_wish *wish, struct media **ret_media,
-			struct media_error *ret_error)
-{
-	bool is_meant = uuid_equal(&registry->retry, wish->uuid);
-	const char *path = key_path(entry->key);
-	struct media_record record;
-	int res;
-	const struct media_terms terms = {.is_shared = wish->is_clustered,
-					  .member = wish->member,
-					  .known = &record,
-					  .is_recreated = is_meant && registry->is_recreated};
-
-	media_get_record(ns_store_media(entry->store), &record);
-	/* A kill before the document is kept would leave an empty file under the former UUID. */
-	if (terms.is_recreated && path) {
-		res = media_record_give_up(&registry->keeper, path, &record, wish->uuid);
-		if (res < 0) {
-			snprintf(ret_error->text, sizeof(ret_error->text),
-				 "%.120s: that its data are given up could not be kept: %s", path,
-				 strerror(-res));
-			return res;
-		}
-		entry->is_given_up = true;
-	}
-	return media_open_on(wish->spec, &terms, ret_media, ret_error);
-}
-
 /* Takes the key over. */
 static int store_entry_open(struct media_registry *registry, char *taken_key,
 			    const struct media_wish *wish, struct ns_live *live,
 			    struct store_entry **ret_entry, struct media_error *ret_error)
 {
 	struct store_entry *entry = calloc(1, sizeof(*entry));
+	const char *path = key_path(taken_key);
 	struct media *media;
 	int res = -ENOMEM;
 
 	snprintf(ret_error->text, sizeof(ret_error->text), "out of memory");
 	if (entry) {
 		entry->key = taken_key;
-		res = medium_open(registry, taken_key, wish, &media, ret_error);
+		res = medium_open(wish, path ? media_records_find(registry->records, path) : NULL,
+				  &media, ret_error);
 	}
 	if (res == 0)
 		res = store_make(media, live, &entry->store, ret_error);
@@ -479,11 +429,35 @@ static int store_entry_open(struct media_registry *registry, char *taken_key,
 static bool store_is_as_wished(const struct media_registry *registry, const struct ns_store *store,
 			       const struct media_wish *wish, const struct ns_live *live)
 {
-	if (store && media_is_lost(ns_store_media(store)) &&
-	    uuid_equal(&registry->retry, wish->uuid))
+	if (store && uuid_equal(&registry->retry, wish->uuid) &&
+	    medium_has_failed(ns_store_media(store)))
 		return false;
 	return store && ns_store_live(store) == live &&
 	       media_is_current(ns_store_media(store), wish->spec);
+}
+
+/* A medium beside that of the entry's store, as wished. */
+static int store_reopen(const struct media_registry *registry, struct store_entry *entry,
+			const struct media_wish *wish, struct media **ret_media,
+			struct media_error *ret_error)
+{
+	struct media *before = ns_store_media(entry->store);
+	const char *path = key_path(entry->key);
+	bool is_asked = uuid_equal(&registry->retry, wish->uuid);
+	bool is_recreated = is_asked && registry->is_recreated;
+	int res;
+
+	if (!media_is_lost(before))
+		return is_asked && medium_has_failed(before)
+			       ? medium_recheck(wish, before, ret_media, ret_error)
+			       : media_reopen(before, wish->spec, ret_media, ret_error);
+	if (is_recreated && path) {
+		res = medium_give_up(wish, before, path, &registry->keeper, ret_error);
+		if (res < 0)
+			return res;
+		entry->is_given_up = true;
+	}
+	return medium_retry(wish, before, is_recreated, ret_media, ret_error);
 }
 
 /* The store of the entry that is as wished; opened beside the present one when none is. */
@@ -491,7 +465,7 @@ static int store_choose(const struct media_registry *registry, struct store_entr
 			const struct media_wish *wish, struct ns_live *live,
 			struct ns_store **ret_store, struct media_error *ret_error)
 {
-	struct media *media, *before = ns_store_media(entry->store);
+	struct media *media;
 	int res;
 
 	if ((media_member(ns_store_media(entry->store)) >= 0) != wish->is_clustered) {
@@ -514,8 +488,7 @@ static int store_choose(const struct media_registry *registry, struct store_entr
 			 "another change of it is under way; try again");
 		return -EBUSY;
 	}
-	res = media_is_lost(before) ? medium_retry(registry, entry, wish, &media, ret_error)
-				    : media_reopen(before, wish->spec, &media, ret_error);
+	res = store_reopen(registry, entry, wish, &media, ret_error);
 	if (res == 0)
 		res = store_make(media, live, &entry->next, ret_error);
 	if (res < 0) {

@@ -264,6 +264,9 @@ static bool file_progress(struct media_io *io, int res)
 		file_check_size(file_of(io));
 		res = -EIO;
 	}
+	/* A device that went away refuses with any error; ENOSPC is its end, not a full disk. */
+	if (res < 0 && file_of(io)->is_block_device && file_check_size(file_of(io)) < 0)
+		res = -EIO;
 	if (res < 0) {
 		file_finish(io, res);
 		return false;

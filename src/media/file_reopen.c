@@ -82,13 +82,16 @@ static bool is_writable(int fd)
 	return flags >= 0 && (flags & O_ACCMODE) == O_RDWR;
 }
 
-/* Of a regular file; what it was where that is not known. */
+/* What it was where that is not known. */
 static uint64_t size_now(const struct file_media *file)
 {
+	uint64_t size_bytes;
 	struct stat st;
 
-	return file->is_block_device || fstat(file->fd, &st) < 0 ? file->media.size_bytes
-								 : (uint64_t)st.st_size;
+	if (file->is_block_device)
+		return ioctl(file->fd, BLKGETSIZE64, &size_bytes) == 0 ? size_bytes
+								       : file->media.size_bytes;
+	return fstat(file->fd, &st) == 0 ? (uint64_t)st.st_size : file->media.size_bytes;
 }
 
 int file_reopen(struct media *media, const struct media_spec *spec, struct media **ret_media,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How large a regular file is while it is served: how much space it takes, and whether somebody has
- * cut it short. What was cut off is lost; a write behind the new end would make the file longer
- * again with a hole in between, so that nobody would ever learn of it. From the moment that it is
- * seen all writes fail, and reads of what is not surely there, until it is restored and opened
- * anew. One that members of a cluster share and that was deleted counts as cut to nothing: the
- * others would open another file by its name.
+ * How large a file or block device is while it is served: how much space it takes, and whether
+ * somebody has cut it short; a block device that was removed has no bytes left. What was cut off is
+ * lost; a write behind the new end would make a file longer again with a hole in between, so that
+ * nobody would ever learn of it. From the moment that it is seen all writes fail, and reads of what
+ * is not surely there, until it is restored and opened anew. One that members of a cluster share
+ * and that was deleted counts as cut to nothing: the others would open another file by its name.
  *
  * Any reactor, but for what is asked by control. The size is looked at before the first write in
  * LOOK_EVERY_NS, at flushes, after short reads, and before any write of the last block, the only
@@ -20,8 +20,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 
 #define LOOK_EVERY_NS (10 * NS_PER_MS)
@@ -36,6 +38,19 @@ static bool file_stat(const struct file_media *file, struct statx *ret_stx)
 	       (ret_stx->stx_mask & STATX_SIZE) != 0;
 }
 
+/* False: not known. */
+static bool size_look(const struct file_media *file, uint64_t *ret_bytes)
+{
+	struct statx stx;
+
+	if (file->is_block_device)
+		return ioctl(file->fd, BLKGETSIZE64, ret_bytes) == 0;
+	if (!file_stat(file, &stx))
+		return false;
+	*ret_bytes = stx.stx_size;
+	return true;
+}
+
 static void lower(_Atomic uint64_t *value, uint64_t to)
 {
 	uint64_t now = atomic_load(value);
@@ -44,18 +59,25 @@ static void lower(_Atomic uint64_t *value, uint64_t to)
 		;
 }
 
+/* What brings it back once the data are there. */
+static const char *remedy(const struct file_media *file)
+{
+	return file->is_block_device ? "`weft ctl namespace recheck`"
+				     : "apply the configuration again";
+}
+
 /* It is shorter than it must be. Writes since the last look may have made it longer again: then
  * nobody knows where the cut was, and nothing of it can be trusted. */
 static void cut_note(struct file_media *file, uint64_t size_bytes, bool is_exact)
 {
 	if (atomic_load(&file->cut_seen_bytes) == UINT64_MAX)
 		log_limited(LOG_LEVEL_ERROR, "media",
-			    "%s: somebody cut it from %llu to %llu bytes: what was behind is lost, "
-			    "and nothing is written any more; restore the file, then apply the "
-			    "configuration again",
+			    "%s: %s from %llu to %llu bytes: what was behind is lost, and nothing "
+			    "is written any more; restore it, then %s",
 			    file->media.spec ? file->media.spec : "file",
+			    file->is_block_device ? "it was removed, or shrank" : "somebody cut it",
 			    (unsigned long long)file->media.size_bytes,
-			    (unsigned long long)size_bytes);
+			    (unsigned long long)size_bytes, remedy(file));
 	lower(&file->cut_at_bytes, is_exact ? size_bytes : 0);
 	lower(&file->cut_seen_bytes, size_bytes);
 }
@@ -63,14 +85,13 @@ static void cut_note(struct file_media *file, uint64_t size_bytes, bool is_exact
 int file_check_size(struct file_media *file)
 {
 	bool has_written = atomic_exchange(&file->has_written, false);
-	struct statx stx;
+	uint64_t size_bytes;
 
-	if (file->is_block_device)
-		return 0;
-	if (file_stat(file, &stx) && stx.stx_size < file->media.size_bytes)
-		cut_note(file, stx.stx_size, !has_written);
+	/* No write makes a block device longer. */
+	if (size_look(file, &size_bytes) && size_bytes < file->media.size_bytes)
+		cut_note(file, size_bytes, !has_written || file->is_block_device);
 	/* Another member would open another file under this name. */
-	if (file->backing->member >= 0 && file_is_deleted(file)) {
+	if (!file->is_block_device && file->backing->member >= 0 && file_is_deleted(file)) {
 		lower(&file->cut_at_bytes, 0);
 		lower(&file->cut_seen_bytes, 0);
 	}
@@ -123,6 +144,12 @@ uint64_t media_file_used_bytes(struct media *media)
 	return used < media->size_bytes ? used : media->size_bytes;
 }
 
+bool media_file_is_cut(struct media *media)
+{
+	return media->ops == &file_ops &&
+	       file_check_size(container_of(media, struct file_media, media)) < 0;
+}
+
 bool media_file_problem(struct media *media, struct media_error *ret_problem)
 {
 	struct file_media *file = container_of(media, struct file_media, media);
@@ -134,12 +161,11 @@ bool media_file_problem(struct media *media, struct media_error *ret_problem)
 		return true;
 	}
 	if (file_check_size(file) < 0) {
-		media_fail(
-			ret_problem, -EIO,
-			"the file was cut from %llu to %llu bytes while it is served: restore it, "
-			"then apply the configuration again",
-			(unsigned long long)media->size_bytes,
-			(unsigned long long)atomic_load(&file->cut_seen_bytes));
+		media_fail(ret_problem, -EIO,
+			   "the %s from %llu to %llu bytes while it is served: restore it, then %s",
+			   file->is_block_device ? "device was removed, or shrank" : "file was cut",
+			   (unsigned long long)media->size_bytes,
+			   (unsigned long long)atomic_load(&file->cut_seen_bytes), remedy(file));
 		return true;
 	}
 	if (file_check_lasting(file) < 0) {

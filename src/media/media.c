@@ -234,6 +234,11 @@ bool media_problem(struct media *media, struct media_error *ret_problem)
 	       media_file_problem(media_innermost(media), ret_problem);
 }
 
+bool media_is_cut(struct media *media)
+{
+	return media_file_is_cut(media_innermost(media));
+}
+
 bool media_is_another(const struct media *media)
 {
 	return media_file_is_another(media_innermost((struct media *)media));

@@ -183,8 +183,11 @@ bool media_is_current(const struct media *media, const char *spec);
  * that is not cheaply known (memory, block devices). */
 uint64_t media_used_bytes(struct media *media);
 /* What is wrong with the store beyond errors of single operations: a file that was cut short or
- * deleted while it is served. Looks at it. False: nothing is. */
+ * deleted, or a block device that was removed or shrank, while it is served. Looks at it. False:
+ * nothing is. */
 bool media_problem(struct media *media, struct media_error *ret_problem);
+/* Of those, whether bytes of the store are missing. Looks at it. */
+bool media_is_cut(struct media *media);
 /* Another file than the one that was served last has its name: a copy of it, or something else. */
 bool media_is_another(const struct media *media);
 /* A flush has failed, and with it data that were acknowledged: every flush and every durable write
