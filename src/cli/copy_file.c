@@ -99,7 +99,7 @@ static int lock_regular(const struct copy_end *end, bool is_source)
 {
 	char text[HOLDER_BYTES];
 	int holder;
-	int res = file_lock(end->fd, is_source, end->name, &holder);
+	int res = file_lock(end->fd, is_source, true, end->name, &holder);
 
 	if (res == -EWOULDBLOCK)
 		return refuse_held(end, is_source, holder_name(holder, text));

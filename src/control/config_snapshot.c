@@ -61,6 +61,7 @@ static int ns_build(struct builder *builder, const struct config_subsystem *from
 				    wanted->write_protect != NS_WRITE_PROTECT_PERMANENT,
 		.is_clustered = wanted->is_clustered,
 		.member = builder->member,
+		.must_not_wait = media_registry_has_started(builder->registry),
 	};
 	struct ns_store *store;
 	int res = mask_builder_get(&builder->masks, wanted, &ns->mask);

@@ -73,6 +73,7 @@ struct media_registry {
 	struct list ana_holds;
 	unsigned reactor_count;
 	bool has_begun;
+	bool has_started;
 	struct target_keeper keeper;
 };
 
@@ -212,6 +213,11 @@ bool media_registry_begin(struct media_registry *registry)
 	entries_begin(&registry->lives);
 	entries_begin(&registry->subsystems);
 	return true;
+}
+
+bool media_registry_has_started(const struct media_registry *registry)
+{
+	return registry->has_started;
 }
 
 /* ---- live state -------------------------------------------------------------------------------
@@ -634,6 +640,7 @@ void media_registry_commit(struct media_registry *registry)
 	if (!registry->has_begun)
 		return;
 	registry->has_begun = false;
+	registry->has_started = true;
 	list_for_each_safe(node, &registry->stores) {
 		struct store_entry *entry = list_entry(node, struct store_entry, entry.node);
 

@@ -42,6 +42,9 @@ struct media *media_registry_find(const struct media_registry *registry, const s
  * about to come back. */
 bool media_registry_begin(struct media_registry *registry);
 
+/* A transaction was committed: hosts are served, and opening must not wait for other processes. */
+bool media_registry_has_started(const struct media_registry *registry);
+
 struct media_wish {
 	const char *nqn;
 	uint32_t nsid;
@@ -52,6 +55,7 @@ struct media_wish {
 	bool lifts_protection;        /* the configuration names another protection than that */
 	bool is_clustered;            /* other processes serve the medium too, we are `member` */
 	unsigned member;
+	bool must_not_wait; /* of struct media_terms: media_registry_has_started */
 };
 
 /* The store of this namespace, opened, or opened anew, when it is not as wished; the caller gets a

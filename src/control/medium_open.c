@@ -23,8 +23,10 @@ bool medium_has_failed(struct media *media)
 int medium_open(const struct media_wish *wish, const struct media_record *known,
 		struct media **ret_media, struct media_error *ret_error)
 {
-	const struct media_terms terms = {
-		.is_shared = wish->is_clustered, .member = wish->member, .known = known};
+	const struct media_terms terms = {.is_shared = wish->is_clustered,
+					  .member = wish->member,
+					  .known = known,
+					  .must_not_wait = wish->must_not_wait};
 	int res = media_open_on(wish->spec, &terms, ret_media, ret_error);
 
 	if (!known || !media_is_loss(res))
@@ -61,7 +63,8 @@ int medium_retry(const struct media_wish *wish, struct media *lost, bool is_recr
 	const struct media_terms terms = {.is_shared = wish->is_clustered,
 					  .member = wish->member,
 					  .known = &record,
-					  .is_recreated = is_recreated};
+					  .is_recreated = is_recreated,
+					  .must_not_wait = wish->must_not_wait};
 
 	media_get_record(lost, &record);
 	return media_open_on(wish->spec, &terms, ret_media, ret_error);

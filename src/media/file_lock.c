@@ -4,7 +4,11 @@
  *
  * A target that was killed keeps its files until the kernel has ended its last operation. Waiting
  * for the lock then is more than politeness: it keeps a late write of the dead from landing after
- * ours. A live holder (found in /proc/locks) is reported at once. Control thread; blocks.
+ * ours. A live holder (found in /proc/locks) is reported at once.
+ *
+ * Control thread. Only a process that starts may wait: the control thread of one that serves also
+ * carries hosts' reservations, health and the end, and anybody who can read the file can hold its
+ * lock unseen, through a child that inherited the descriptor.
  */
 #include "media/file_lock.h"
 
@@ -69,7 +73,7 @@ static int live_holder(const struct stat *st)
 	return holder;
 }
 
-int file_lock(int fd, bool is_shared, const char *path, int *ret_holder)
+int file_lock(int fd, bool is_shared, bool may_wait, const char *path, int *ret_holder)
 {
 	uint64_t began_ns = clock_monotonic_ns();
 	bool has_told = false;
@@ -82,7 +86,8 @@ int file_lock(int fd, bool is_shared, const char *path, int *ret_holder)
 		if (errno != EWOULDBLOCK)
 			return -errno;
 		*ret_holder = live_holder(&st);
-		if (*ret_holder != 0 || clock_monotonic_ns() - began_ns > WAIT_FOR_DEAD_NS)
+		if (*ret_holder != 0 || !may_wait ||
+		    clock_monotonic_ns() - began_ns > WAIT_FOR_DEAD_NS)
 			return -EWOULDBLOCK;
 		if (!has_told)
 			log_info("media",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The advisory lock on a regular file that backs a namespace. Blocks; control thread.
+ * The advisory lock on a regular file that backs a namespace. Control thread.
  */
 #ifndef WEFT_MEDIA_FILE_LOCK_H
 #define WEFT_MEDIA_FILE_LOCK_H
@@ -9,8 +9,9 @@
 
 /*
  * 0, or -EWOULDBLOCK when another process has it: *ret_holder is then its pid, or 0 when it is not
- * known (another container). Waits for a holder that is dying.
+ * known (another container). may_wait: blocks for up to 30 s while the holder is dying or not
+ * known.
  */
-int file_lock(int fd, bool is_shared, const char *path, int *ret_holder);
+int file_lock(int fd, bool is_shared, bool may_wait, const char *path, int *ret_holder);
 
 #endif

@@ -36,13 +36,13 @@
 #define DIRECT_ALIGN_SAFE 4096u /* where the kernel does not say */
 
 /* The lock of a block device is the exclusive open; a killed target lets go of it late. */
-static int open_in_time(const char *path, int flags)
+static int open_in_time(const struct media_spec *spec, int flags)
 {
 	uint64_t deadline_ns = clock_monotonic_ns() + LOCK_WAIT_NS;
 	int fd;
 
-	while ((fd = open(path, flags)) < 0) {
-		if (errno != EBUSY || clock_monotonic_ns() > deadline_ns)
+	while ((fd = open(spec->path, flags)) < 0) {
+		if (errno != EBUSY || spec->must_not_wait || clock_monotonic_ns() > deadline_ns)
 			return -errno;
 		nanosleep(&(struct timespec){.tv_nsec = LOCK_RETRY_NS}, NULL);
 	}
@@ -55,23 +55,23 @@ static int open_store(const struct media_spec *spec, const struct stat *st)
 {
 	int flags = (spec->is_read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC;
 	bool is_exclusive = S_ISBLK(st->st_mode) && !spec->is_read_only;
-	int fd = open_in_time(spec->path, flags | (is_exclusive ? O_EXCL : 0));
+	int fd = open_in_time(spec, flags | (is_exclusive ? O_EXCL : 0));
 
 	if (fd < 0 || !is_exclusive || !spec->is_shared)
 		return fd;
 	close(fd);
-	return open_in_time(spec->path, flags);
+	return open_in_time(spec, flags);
 }
 
 /* Waits for the last operations of members that were killed. */
-static int wait_for_members(int fd)
+static int wait_for_members(int fd, bool may_wait)
 {
 	uint64_t deadline_ns = clock_monotonic_ns() + LOCK_WAIT_NS;
 	bool is_held;
 	int res;
 
 	while ((res = member_lock_is_held(fd, 0, MEMBER_LOCK_MAX, &is_held)) == 0 && is_held) {
-		if (clock_monotonic_ns() > deadline_ns)
+		if (!may_wait || clock_monotonic_ns() > deadline_ns)
 			return -EBUSY;
 		nanosleep(&(struct timespec){.tv_nsec = LOCK_RETRY_NS}, NULL);
 	}
@@ -82,7 +82,9 @@ static int wait_for_members(int fd)
 /* What members of a cluster tell each other, and others, by locks: see media/member_lock.c. */
 static int lock_members(int fd, const struct media_spec *spec, struct media_error *ret_error)
 {
-	int res = spec->is_shared ? member_lock_claim(fd, spec->member) : wait_for_members(fd);
+	bool may_wait = !spec->must_not_wait;
+	int res = spec->is_shared ? member_lock_claim(fd, spec->member, may_wait)
+				  : wait_for_members(fd, may_wait);
 
 	if (res == -EBUSY)
 		return media_fail(ret_error, res,
@@ -103,7 +105,8 @@ static int lock_members(int fd, const struct media_spec *spec, struct media_erro
 static int lock_file(int fd, const struct media_spec *spec, struct media_error *ret_error)
 {
 	int holder;
-	int res = file_lock(fd, spec->is_read_only || spec->is_shared, spec->path, &holder);
+	int res = file_lock(fd, spec->is_read_only || spec->is_shared, !spec->must_not_wait,
+			    spec->path, &holder);
 
 	if (res == 0)
 		return lock_members(fd, spec, ret_error);
@@ -119,8 +122,8 @@ static int lock_file(int fd, const struct media_spec *spec, struct media_error *
 				  spec->path, holder);
 	if (res == -EWOULDBLOCK)
 		return media_fail(ret_error, res,
-				  "%.160s is in use by another target or copy; stop it or use "
-				  "another file",
+				  "%.110s is in use by a process that is ending, or that cannot be "
+				  "seen from here; try again, stop it, or use another file",
 				  spec->path);
 	return media_fail(ret_error, res, "cannot lock %.160s: %s", spec->path, strerror(-res));
 }

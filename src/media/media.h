@@ -135,6 +135,9 @@ struct media_terms {
 	/* Data are given up: a file of this size takes its place, and what is left of the former
 	 * one is renamed to PATH.lost. Of files alone. */
 	bool is_recreated;
+	/* Hosts are served meanwhile: a store that another process holds is refused at once.
+	 * Without, opening blocks until the last operations of a killed target have ended. */
+	bool must_not_wait;
 };
 int media_open_on(const char *spec, const struct media_terms *terms, struct media **ret_media,
 		  struct media_error *ret_error);

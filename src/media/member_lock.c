@@ -64,7 +64,7 @@ int member_lock_share(int fd, unsigned member)
 }
 
 /* Alone on the byte for a moment: then nobody else is this member, and nobody dead still is. */
-int member_lock_claim(int fd, unsigned member)
+int member_lock_claim(int fd, unsigned member, bool may_wait)
 {
 	uint64_t deadline_ns = clock_monotonic_ns() + CLAIM_WAIT_NS;
 	bool has_told = false;
@@ -77,7 +77,7 @@ int member_lock_claim(int fd, unsigned member)
 	while ((res = lock_set(fd, F_WRLCK, MEMBER_LOCK_BASE + (off_t)member)) < 0) {
 		if (res != -EAGAIN && res != -EACCES)
 			return res;
-		if (clock_monotonic_ns() > deadline_ns)
+		if (!may_wait || clock_monotonic_ns() > deadline_ns)
 			return -EWOULDBLOCK;
 		if (!has_told)
 			log_info("media", "waiting for the last operations of our predecessor");

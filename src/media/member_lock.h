@@ -15,10 +15,11 @@
 unsigned member_lock_number(const char *name);
 
 /*
- * The first description that this process has of the file. Waits until nothing of a former process
- * of the same member holds the lock. 0, or -EWOULDBLOCK when it is held for too long, or -errno.
+ * The first description that this process has of the file. may_wait: blocks for up to 10 s until
+ * nothing of a former process of the same member holds the lock. 0, -EWOULDBLOCK when it is held,
+ * or another -errno.
  */
-int member_lock_claim(int fd, unsigned member);
+int member_lock_claim(int fd, unsigned member, bool may_wait);
 /* Every further description that this process writes through. 0 or -errno. */
 int member_lock_share(int fd, unsigned member);
 /* Whether any other description holds the lock of one of these members. 0 or -errno. */

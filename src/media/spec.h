@@ -36,8 +36,9 @@ struct media_spec {
 	/* Not of the text: other processes serve it too, and we are this member of them. */
 	bool is_shared;
 	unsigned member;
-	const struct media_record *known; /* of struct media_terms; likewise the next one */
+	const struct media_record *known; /* of struct media_terms; likewise the next two */
 	bool is_recreated;
+	bool must_not_wait;
 };
 
 /* On 0 the caller frees ret_spec with media_spec_free; on -errno there is nothing to free. */

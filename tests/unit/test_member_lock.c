@@ -51,11 +51,11 @@ static void descriptions(void)
 	int copy;
 
 	EXPECT_THAT(!is_held(b, 3), "free at first");
-	EXPECT_THAT(member_lock_claim(a, 3) == 0, "claimed");
+	EXPECT_THAT(member_lock_claim(a, 3, true) == 0, "claimed");
 	EXPECT_THAT(is_held(b, 3), "another description sees it");
 	EXPECT_THAT(!is_held(a, 3), "its own does not count");
 	EXPECT_THAT(!is_held(b, 2) && !is_held(b, 4), "its neighbours are free");
-	EXPECT_THAT(member_lock_claim(b, 4) == 0, "another member claims its own");
+	EXPECT_THAT(member_lock_claim(b, 4, true) == 0, "another member claims its own");
 	EXPECT_THAT(member_lock_share(more, 3) == 0, "a second description of a member");
 	copy = dup(more);
 	close(a);
@@ -111,7 +111,7 @@ static pid_t holder_start(void)
 	if (pid == 0) {
 		int fd = open(path, O_RDWR | O_CLOEXEC);
 
-		if (member_lock_claim(fd, 1) == 0 && write(ready[1], "x", 1) == 1) {
+		if (member_lock_claim(fd, 1, true) == 0 && write(ready[1], "x", 1) == 1) {
 			for (;;)
 				pause();
 		}
@@ -133,10 +133,11 @@ static void processes(void)
 	kill(pid, SIGSTOP);
 	waitpid(pid, &status, WUNTRACED);
 	EXPECT_THAT(WIFSTOPPED(status) && is_held(fd, 1), "held by one that is stopped");
+	EXPECT_THAT(member_lock_claim(fd, 1, false) == -EWOULDBLOCK, "who may not wait is refused");
 	kill(pid, SIGKILL);
 	waitpid(pid, &status, 0);
 	EXPECT_THAT(WIFSIGNALED(status) && !is_held(fd, 1), "free when it was killed and reaped");
-	EXPECT_THAT(member_lock_claim(fd, 1) == 0, "its successor claims it");
+	EXPECT_THAT(member_lock_claim(fd, 1, true) == 0, "its successor claims it");
 	close(fd);
 }
 
@@ -153,7 +154,7 @@ static void successor(void)
 	if (claimer == 0) {
 		int fd = open(path, O_RDWR | O_CLOEXEC);
 
-		_exit(member_lock_claim(fd, 1) == 0 && write(ends[1], "x", 1) == 1 ? 0 : 1);
+		_exit(member_lock_claim(fd, 1, true) == 0 && write(ends[1], "x", 1) == 1 ? 0 : 1);
 	}
 	claimed.fd = ends[0];
 	EXPECT_THAT(poll(&claimed, 1, 50) == 0, "no claim beside a predecessor that lives");
