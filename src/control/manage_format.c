@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "control/manage.h"
 #include "control/media_registry.h"
+#include "control/store.h"
 #include "target/bad_blocks.h"
 #include "target/barrier.h"
 #include "target/ns_live.h"
@@ -405,7 +406,7 @@ void manage_format_start(struct daemon *daemon, struct manage_request *request)
 	job->edit.request = request;
 	request->job = job;
 	request->cancel = format_cancel;
-	snprintf(job->origin, sizeof(job->origin), "host %s", request->host_nqn);
+	snprintf(job->origin, sizeof(job->origin), STORE_ORIGIN_HOST "%s", request->host_nqn);
 	reactor_timer_init(daemon_control(daemon), &job->stall, on_stall);
 	format_change(job, &(struct change){.edit = mark_edit,
 					    .done = marked,

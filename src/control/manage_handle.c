@@ -14,6 +14,7 @@
 #include "control/manage.h"
 #include "control/media_registry.h"
 #include "control/pool.h"
+#include "control/store.h"
 #include "target/host_rights.h"
 
 #include <errno.h>
@@ -168,7 +169,7 @@ void manage_handle(void *daemon, struct manage_request *request)
 	request->job = job;
 	request->cancel = job_cancel;
 	job->edit_fn = edits[request->kind];
-	snprintf(origin, sizeof(origin), "host %s", request->host_nqn);
+	snprintf(origin, sizeof(origin), STORE_ORIGIN_HOST "%s", request->host_nqn);
 	daemon_change(daemon, &(struct change){
 				      .edit = job_edit,
 				      .done = job_done,

@@ -28,6 +28,8 @@
 #define STORE_DISOWN_TRIES   3
 #define STORE_CACHE_KIB      "256" /* it is read once, and a change touches a few pages */
 
+#define BY_HOST "origin GLOB '" STORE_ORIGIN_HOST "*'"
+
 static const char *const stmt_texts[STMT_COUNT] = {
 	[STMT_BEGIN] = "BEGIN IMMEDIATE",
 	[STMT_COMMIT] = "COMMIT",
@@ -46,7 +48,13 @@ static const char *const stmt_texts[STMT_COUNT] = {
 	[STMT_KEPT_GET] = "SELECT value FROM kept WHERE kind = ?1 AND key = ?2",
 	[STMT_AUDIT_ADD] =
 		"INSERT INTO audit(time_ms, generation, origin, diff) VALUES(?1, ?2, ?3, ?4)",
-	[STMT_AUDIT_TRIM] = "DELETE FROM audit WHERE id <= ?1",
+	/* All but the newest ?2 changes of hosts, or of the operator. */
+	[STMT_AUDIT_TRIM] = "DELETE FROM audit WHERE (" BY_HOST ") = ?1 AND id <= ("
+			    "SELECT id FROM audit WHERE (" BY_HOST ") = ?1"
+			    " ORDER BY id DESC LIMIT 1 OFFSET ?2)",
+	[STMT_AUDIT_TRIM_ONE] = "DELETE FROM audit WHERE origin = ?1 AND id <= ("
+				"SELECT id FROM audit WHERE origin = ?1"
+				" ORDER BY id DESC LIMIT 1 OFFSET ?2)",
 	[STMT_AUDIT_LIST] = "SELECT time_ms, generation, origin, diff FROM audit"
 			    " ORDER BY id DESC LIMIT ?1",
 	[STMT_HISTORY_ADD] =
@@ -55,10 +63,25 @@ static const char *const stmt_texts[STMT_COUNT] = {
 	[STMT_HISTORY_LIST] = "SELECT generation, time_ms, origin, diff, folder, undo_bytes"
 			      " FROM history ORDER BY generation DESC",
 	[STMT_HISTORY_TRIM] = "DELETE FROM history WHERE generation < ?1",
+	[STMT_HISTORY_FOLD] = "DELETE FROM history WHERE generation > ?1 AND generation < ?2",
 	/* A generation's first value of a row is the one that it had before. */
 	[STMT_UNDO_ADD] = "INSERT INTO undo(kind, key, generation, of_key, json)"
 			  " VALUES(?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING",
 	[STMT_UNDO_TRIM] = "DELETE FROM undo WHERE generation <= ?1",
+	/* No generation between ?1 and ?2 can be read any more: of each row the first value stays.
+	 * Of namespaces every UUID and medium stays too: see store_each_former_ns. */
+	[STMT_UNDO_FOLD] =
+		"DELETE FROM undo AS late WHERE generation > ?1 AND generation <= ?2 AND EXISTS("
+		"SELECT 1 FROM undo u WHERE u.kind = late.kind AND u.key = late.key"
+		" AND u.generation > ?1 AND u.generation < late.generation"
+		" AND (late.kind <> 'namespace' OR late.json IS NULL"
+		" OR (late.json ->> 'uuid' IS u.json ->> 'uuid'"
+		" AND late.json ->> 'media' IS u.json ->> 'media')))",
+	[STMT_UNDO_COUNT] =
+		"UPDATE history SET undo_bytes = (SELECT ifnull(sum(length(CAST(kind AS BLOB))"
+		" + length(CAST(key AS BLOB)) + ifnull(length(CAST(of_key AS BLOB)), 0)"
+		" + ifnull(length(CAST(json AS BLOB)), 0)), 0) FROM undo"
+		" WHERE generation > ?1 AND generation <= ?2) WHERE generation = ?2",
 	/* The rows of a kind at generation ?2: as the first later change found them, else as they
 	 * are. */
 	[STMT_UNDO_OBJECTS] =

@@ -18,12 +18,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define STORE_FILE        "weft.db"
-#define STORE_HASH_BYTES  65 /* a SHA-256 in hexadecimal */
-#define STORE_AUDIT_MAX   10000
-#define STORE_ERROR_BYTES 1024
-/* Former generations that are kept, and what they may take beside the desired state. The newest of
- * them is kept whatever it takes. */
+#define STORE_FILE       "weft.db"
+#define STORE_HASH_BYTES 65 /* a SHA-256 in hexadecimal */
+/* Begins the origin of every change that a host makes, and of no other one. The audit and the
+ * history count such changes apart: no host pushes out what the operator did. */
+#define STORE_ORIGIN_HOST "host "
+/* Changes in the audit, of the operator and of hosts each, and of one host. A few more are kept:
+ * they are looked at every STORE_AUDIT_TRIM_EVERY changes. */
+#define STORE_AUDIT_MAX        10000
+#define STORE_AUDIT_ONE_MAX    1000
+#define STORE_AUDIT_TRIM_EVERY 64
+#define STORE_ERROR_BYTES      1024
+/* Former generations that are kept, made by the operator and by hosts each, and what they may take
+ * beside the desired state. The newest of them is kept whatever it takes. */
 #define STORE_HISTORY_MAX       32
 #define STORE_HISTORY_BYTES_MAX (32ull * 1024 * 1024)
 

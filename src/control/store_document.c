@@ -232,11 +232,28 @@ static int rows_write(struct store *store, struct undo_log *log, const struct ro
 	return res;
 }
 
+static int audit_trim(struct store *store, const char *origin)
+{
+	sqlite3_stmt *stmt = store_stmt(store, STMT_AUDIT_TRIM_ONE);
+	int res = 0;
+
+	if (store_is_by_host(origin)) {
+		sqlite3_bind_text(stmt, 1, origin, -1, SQLITE_STATIC);
+		sqlite3_bind_int64(stmt, 2, STORE_AUDIT_ONE_MAX);
+		res = store_run(store, stmt);
+	}
+	if (res < 0)
+		return res;
+	stmt = store_stmt(store, STMT_AUDIT_TRIM);
+	sqlite3_bind_int64(stmt, 1, store_is_by_host(origin));
+	sqlite3_bind_int64(stmt, 2, STORE_AUDIT_MAX);
+	return store_run(store, stmt);
+}
+
 static int audit_add(struct store *store, const struct store_change *change, uint64_t time_ms)
 {
 	sqlite3_stmt *stmt = store_stmt(store, STMT_AUDIT_ADD);
 	const char *diff = change->diff ? change->diff : "";
-	sqlite3_int64 last;
 	int res;
 
 	sqlite3_bind_int64(stmt, 1, (sqlite3_int64)time_ms);
@@ -244,12 +261,8 @@ static int audit_add(struct store *store, const struct store_change *change, uin
 	sqlite3_bind_text(stmt, 3, change->origin ? change->origin : "", -1, SQLITE_STATIC);
 	sqlite3_bind_text(stmt, 4, diff, (int)strnlen(diff, STORE_DIFF_BYTES_MAX), SQLITE_STATIC);
 	res = store_run(store, stmt);
-	last = sqlite3_last_insert_rowid(store->db);
-	if (res == 0 && last > STORE_AUDIT_MAX) {
-		stmt = store_stmt(store, STMT_AUDIT_TRIM);
-		sqlite3_bind_int64(stmt, 1, last - STORE_AUDIT_MAX);
-		res = store_run(store, stmt);
-	}
+	if (res == 0 && sqlite3_last_insert_rowid(store->db) % STORE_AUDIT_TRIM_EVERY == 0)
+		res = audit_trim(store, change->origin ? change->origin : "");
 	return res;
 }
 

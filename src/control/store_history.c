@@ -5,8 +5,10 @@
  * its change costs, not a copy of the document. Generation N is read by taking, for every row, what
  * the first change after N found, or the row itself when none has touched it since.
  *
- * The last STORE_HISTORY_MAX former generations are kept, fewer when they take more than
- * STORE_HISTORY_BYTES_MAX. Control thread only.
+ * The last STORE_HISTORY_MAX former generations of the operator are kept, fewer when they take more
+ * than STORE_HISTORY_BYTES_MAX. Hosts can change something all day: beyond the last
+ * STORE_HISTORY_MAX generations that hosts made, the oldest is folded into the generation after it,
+ * which leaves the older ones of the operator readable. Control thread only.
  */
 #include "control/store_private.h"
 
@@ -34,23 +36,91 @@ int store_undo_add(struct store *store, const struct store_undo *undo, uint64_t 
 	return store_run(store, stmt);
 }
 
+bool store_is_by_host(const char *origin)
+{
+	return strncmp(origin, STORE_ORIGIN_HOST, strlen(STORE_ORIGIN_HOST)) == 0;
+}
+
+/* Of the present row of STMT_HISTORY_LIST. */
+static bool row_is_by_host(sqlite3_stmt *stmt)
+{
+	const char *origin = (const char *)sqlite3_column_text(stmt, 2);
+
+	return origin && store_is_by_host(origin);
+}
+
+/* The oldest generation that a host made, and its neighbours. */
+struct fold {
+	uint64_t after; /* the newest generation before it; 0: none */
+	uint64_t into;  /* the one that follows it */
+};
+
+/* Whether there are too many; -errno. */
+static int fold_find(struct store *store, struct fold *ret_fold)
+{
+	sqlite3_stmt *stmt = store_stmt(store, STMT_HISTORY_LIST);
+	bool is_former = false, was_found = false;
+	uint64_t later = 0;
+	unsigned count = 0;
+	int code;
+
+	while ((code = sqlite3_step(stmt)) == SQLITE_ROW) {
+		uint64_t generation = (uint64_t)sqlite3_column_int64(stmt, 0);
+
+		if (was_found)
+			ret_fold->after = generation;
+		was_found = is_former && row_is_by_host(stmt);
+		if (was_found) {
+			*ret_fold = (struct fold){.into = later};
+			count++;
+		}
+		is_former = true;
+		later = generation;
+	}
+	sqlite3_reset(stmt);
+	return code == SQLITE_DONE ? count > STORE_HISTORY_MAX : store_errno(store->db, code);
+}
+
+static int history_fold(struct store *store)
+{
+	static const enum store_stmt steps[] = {STMT_UNDO_FOLD, STMT_HISTORY_FOLD, STMT_UNDO_COUNT};
+	struct fold fold = {0};
+	int res;
+
+	while ((res = fold_find(store, &fold)) > 0) {
+		for (unsigned i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+			sqlite3_stmt *stmt = store_stmt(store, steps[i]);
+
+			sqlite3_bind_int64(stmt, 1, (sqlite3_int64)fold.after);
+			sqlite3_bind_int64(stmt, 2, (sqlite3_int64)fold.into);
+			res = store_run(store, stmt);
+			if (res < 0)
+				return res;
+		}
+	}
+	return res;
+}
+
 /* The oldest generation that stays; 0: all of them. -errno through *ret_res. */
 static uint64_t history_oldest(struct store *store, int *ret_res)
 {
 	sqlite3_stmt *stmt = store_stmt(store, STMT_HISTORY_LIST);
 	uint64_t oldest = 0, undo_bytes = 0;
+	unsigned count = 0, by_operator = 0;
 	bool is_full = false;
-	unsigned count = 0;
 	int code;
 
 	/* To read a generation, the undo rows of all later ones are needed, not its own. */
 	while (!is_full && (code = sqlite3_step(stmt)) == SQLITE_ROW) {
-		is_full = count > STORE_HISTORY_MAX ||
+		is_full = by_operator > STORE_HISTORY_MAX ||
 			  (count > 1 && undo_bytes > STORE_HISTORY_BYTES_MAX);
 		if (is_full)
 			break;
 		oldest = (uint64_t)sqlite3_column_int64(stmt, 0);
 		undo_bytes += (uint64_t)sqlite3_column_int64(stmt, 5);
+		/* The one in force is not a former one. */
+		if (count == 0 || !row_is_by_host(stmt))
+			by_operator++;
 		count++;
 	}
 	*ret_res = is_full || code == SQLITE_DONE ? 0 : store_errno(store->db, code);
@@ -61,8 +131,10 @@ static uint64_t history_oldest(struct store *store, int *ret_res)
 static int history_trim(struct store *store)
 {
 	uint64_t oldest;
-	int res;
+	int res = history_fold(store);
 
+	if (res < 0)
+		return res;
 	oldest = history_oldest(store, &res);
 	if (res < 0 || oldest == 0)
 		return res;

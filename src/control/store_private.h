@@ -27,12 +27,16 @@ enum store_stmt {
 	STMT_KEPT_GET,
 	STMT_AUDIT_ADD,
 	STMT_AUDIT_TRIM,
+	STMT_AUDIT_TRIM_ONE,
 	STMT_AUDIT_LIST,
 	STMT_HISTORY_ADD,
 	STMT_HISTORY_LIST,
 	STMT_HISTORY_TRIM,
+	STMT_HISTORY_FOLD,
 	STMT_UNDO_ADD,
 	STMT_UNDO_TRIM,
+	STMT_UNDO_FOLD,
+	STMT_UNDO_COUNT,
 	STMT_UNDO_OBJECTS,
 	STMT_UNDO_NAMESPACES,
 	STMT_COUNT,
@@ -60,6 +64,8 @@ int store_explain(const struct store *store, int res, const char *what,
 sqlite3_stmt *store_stmt(struct store *store, enum store_stmt which);
 /* Runs one that returns no rows. 0 or -errno. */
 int store_run(struct store *store, sqlite3_stmt *stmt);
+/* Whether a change with this origin was made by a host. */
+bool store_is_by_host(const char *origin);
 int store_begin(struct store *store);
 /* Commits after 0, else rolls back. 0 or -errno. */
 int store_finish(struct store *store, int res);

@@ -46,6 +46,20 @@ static int sql_in(const char *file, const char *text)
 	return code;
 }
 
+__attribute__((unused)) static void keep_by(struct store *store, const char *origin,
+					    const json_t *before, const json_t *after)
+{
+	struct store_change change = {.before = before,
+				      .after = after,
+				      .generation = store_generation(store) + 1,
+				      .origin = origin,
+				      .diff = "~ something\n"};
+	struct store_error error = {""};
+
+	EXPECT_EQ(0, store_keep_document(store, &change, &error));
+	EXPECT_STR("", error.text);
+}
+
 static void keep(struct store *store, const json_t *before, const json_t *after, const char *diff)
 {
 	struct store_change change = {.before = before,

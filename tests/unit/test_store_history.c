@@ -264,12 +264,145 @@ static void a_copy_is_a_store(void)
 	json_decref(b);
 }
 
+#define HOST STORE_ORIGIN_HOST "nqn.2014-08.org.example:h"
+
+static void on_counted(void *arg, const struct store_generation *generation)
+{
+	unsigned *counts = arg;
+
+	counts[strncmp(generation->origin, STORE_ORIGIN_HOST, strlen(STORE_ORIGIN_HOST)) == 0]++;
+}
+
+/* The history as another program sees it: what it counts is what it has. */
+static void expect_bytes_true(void)
+{
+	EXPECT_EQ(SQLITE_OK,
+		  sql_in(STORE_FILE, "SELECT CASE WHEN (SELECT sum(undo_bytes) FROM history)"
+				     " IS NOT (SELECT sum(length(kind) + length(key) +"
+				     " ifnull(length(of_key), 0) + ifnull(length(json), 0))"
+				     " FROM undo) THEN abs(-9223372036854775807 - 1) END"));
+}
+
+/* A host changes something all day; the operator now and then. */
+static void hosts_do_not_push_out_what_the_operator_did(void)
+{
+	enum {
+		COUNT = 5 * STORE_HISTORY_MAX,
+		EVERY = 25,
+	};
+	struct store *store = open_in("hosts");
+	json_t *documents[COUNT + 1] = {NULL};
+	unsigned counts[2] = {0};
+
+	for (unsigned i = 1; i <= COUNT; i++) {
+		documents[i] = document_of(i * 7 % 16, 10);
+		keep_by(store, i % EVERY == 1 ? "rest" : HOST, documents[i - 1], documents[i]);
+	}
+	for (unsigned i = 1; i <= COUNT; i += EVERY)
+		expect_generation(store, i, documents[i]);
+	for (unsigned i = COUNT - STORE_HISTORY_MAX; i <= COUNT; i++)
+		expect_generation(store, i, documents[i]);
+	expect_none(store, 2);
+	EXPECT_EQ(0, store_list_history(store, on_counted, counts));
+	EXPECT_EQ((COUNT + EVERY - 1) / EVERY, counts[0]);
+	EXPECT_EQ(STORE_HISTORY_MAX + 1, counts[1]);
+	store_close(store);
+	expect_bytes_true();
+	for (unsigned i = 1; i <= COUNT; i++)
+		json_decref(documents[i]);
+}
+
+static json_t *document_with_ns(const char *uuid, const char *label)
+{
+	return json_pack("{s:i,s:[],s:[{s:s,s:[{s:i,s:s,s:s,s:s}]}]}", "version", 1, "ports",
+			 "subsystems", "nqn", "nqn.2026-11.io.weft:a", "namespaces", "nsid", 1,
+			 "uuid", uuid, "media", "file:/a", "label", label);
+}
+
+static void on_former(void *arg, const json_t *ns)
+{
+	const char *uuid = json_string_value(json_object_get(ns, "uuid"));
+	unsigned *counts = arg;
+
+	for (unsigned i = 0; i < 3; i++)
+		counts[i] += strcmp(uuid, (const char *[]){"first", "guest", "last"}[i]) == 0;
+}
+
+/* Generations are folded, but who had a file in between is still known; labels cost nothing. */
+static void folding_forgets_no_owner_of_a_file(void)
+{
+	struct store *store = open_in("owners");
+	json_t *before = document_with_ns("first", "");
+	unsigned counts[3] = {0};
+
+	keep_by(store, "rest", NULL, before);
+	for (unsigned i = 0; i < 4 * STORE_HISTORY_MAX; i++) {
+		char label[16];
+		json_t *after;
+
+		snprintf(label, sizeof(label), "%u", i);
+		after = document_with_ns(i == 9 ? "guest" : i < 9 ? "first" : "last", label);
+		keep_by(store, HOST, before, after);
+		json_decref(before);
+		before = after;
+	}
+	EXPECT_EQ(0, store_each_former_ns(store, 1, on_former, counts));
+	EXPECT_EQ(1, counts[0]);
+	EXPECT_EQ(1, counts[1]);
+	EXPECT(counts[2] >= STORE_HISTORY_MAX && counts[2] <= STORE_HISTORY_MAX + 1);
+	json_decref(before);
+	before = document_with_ns("first", "");
+	expect_generation(store, 1, before);
+	json_decref(before);
+	store_close(store);
+	expect_bytes_true();
+}
+
+static void on_audited(void *arg, const struct store_audit *audit)
+{
+	unsigned *counts = arg;
+
+	counts[0] += strcmp(audit->origin, "rest") == 0;
+	counts[1] += strcmp(audit->origin, HOST) == 0;
+	counts[2] += strcmp(audit->origin, STORE_ORIGIN_HOST "other") == 0;
+}
+
+static void hosts_do_not_push_out_the_audit(void)
+{
+	struct store *store = open_in("audit");
+	json_t *a = document_of(1, 10);
+	unsigned counts[3] = {0};
+
+	keep_by(store, "rest", NULL, a);
+	keep_by(store, STORE_ORIGIN_HOST "other", a, a);
+	store_close(store);
+	EXPECT_EQ(
+		SQLITE_OK,
+		sql_in(STORE_FILE,
+		       "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 20000)"
+		       " INSERT INTO audit(time_ms, generation, origin, diff) SELECT 1, 1, '" HOST
+		       "', 'x' FROM n"));
+	store = open_in("audit");
+	for (unsigned i = 0; i < STORE_AUDIT_TRIM_EVERY; i++)
+		keep_by(store, HOST, a, a);
+	EXPECT_EQ(0, store_list_audit(store, 100000, on_audited, counts));
+	EXPECT_EQ(1, counts[0]);
+	EXPECT_EQ(1, counts[2]);
+	EXPECT(counts[1] >= STORE_AUDIT_ONE_MAX &&
+	       counts[1] < STORE_AUDIT_ONE_MAX + STORE_AUDIT_TRIM_EVERY);
+	store_close(store);
+	json_decref(a);
+}
+
 int main(void)
 {
 	if (!root_make())
 		return 1;
 	TAP_RUN(every_generation_that_is_kept_comes_back);
 	TAP_RUN(large_ones_are_forgotten_earlier);
+	TAP_RUN(hosts_do_not_push_out_what_the_operator_did);
+	TAP_RUN(folding_forgets_no_owner_of_a_file);
+	TAP_RUN(hosts_do_not_push_out_the_audit);
 	TAP_RUN(every_byte_of_an_undo_row_counts);
 	TAP_RUN(the_same_generation_again_adds_nothing);
 	TAP_RUN(a_store_of_version_1_is_migrated);

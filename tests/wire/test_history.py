@@ -216,15 +216,33 @@ def ctl(t, api, tgt):
              why='%d %s%s' % (out.returncode, out.stdout, out.stderr))
 
 
+def hosts(t, api, tgt):
+    """A host with the right to set labels does so often: the operator's generations and audit stay."""
+    operators = [e['generation'] for e in api.get('/v1/history').json['history']]
+    api.patch(SUB, {'model': 'before the labels'})
+    first, was = generation(api), config(api)
+    with tgt.host() as host:
+        wrong = [cmd.status for cmd in (host.admin.set_feature(0x1f, data=(b'label %d' % i).ljust(256, b'\0'), nsid=1)
+                                        for i in range(60)) if cmd.status != n.OK]
+    t.eq(wrong, [], 'a host sets 60 labels')
+    t.eq(generation(api), first + 60, 'each is a generation')
+    listed = [e['generation'] for e in api.get('/v1/history').json['history']]
+    t.eq([g for g in operators if g not in listed], operators[31:], "the operator's 32 former generations stay", SPEC)
+    t.eq([g for g in listed if g > first], list(range(first + 60, first + 27, -1)), 'and the last 32 of the host', SPEC)
+    t.eq(api.get('/v1/history/%d' % first).json['config'], was, 'the generation before them is as it was')
+    t.eq(rollback(api, first).status, 200, 'and the way back to it is open', SPEC)
+    t.eq(config(api), was, 'all labels are gone')
+
+
 def run_all(t, tgt):
     api = restapi.Client(os.path.join(tgt.folder, 'state', 'weft.sock'))
     for test in (lambda: kept(t, api), lambda: back(t, api), lambda: data(t, api, tgt),
                  lambda: sizes(t, api, tgt), lambda: memory(t, api), lambda: ctl(t, api, tgt),
-                 lambda: restarts(t, api, tgt)):
+                 lambda: restarts(t, api, tgt), lambda: hosts(t, api, tgt)):
         with t.guard('history'):
             test()
     t.eq(api.violations, [], 'every answer is as docs/openapi.json describes it')
 
 
 if __name__ == '__main__':
-    target.run(Tap(), run_all)
+    target.run(Tap(), run_all, rights={'any': ['label']})
