@@ -5,8 +5,10 @@
  *
  * Control reactor only. Media errors are counted since the start of the process; acknowledging them
  * remembers how many were seen, per namespace, so that a new one is a problem again. A store that
- * is damaged for all future I/O (a file that was cut short) stays one until it is restored.
+ * is damaged for all future I/O (a file that was cut short) stays one until it is restored; one
+ * that is full, until writes succeed again; a state store that cannot be written, until it can.
  */
+#include "base/clock.h"
 #include "control/api_call.h"
 #include "control/store.h"
 #include "target/ns_live.h"
@@ -41,8 +43,9 @@ static void health_add(struct health *health, bool is_error, const char *format,
 static void health_judge_ns(struct health *health, const struct subsystem *subsystem,
 			    const struct ns *ns)
 {
-	const struct ns_live *live = ns_store_live(ns->store);
+	struct ns_live *live = ns_store_live(ns->store);
 	uint64_t errors = ns_live_media_errors(live) - ns_live_acknowledged(live);
+	uint64_t full = ns_live_look_space(live, clock_monotonic_ns());
 	struct media_error problem;
 
 	if (errors > 0)
@@ -50,6 +53,12 @@ static void health_judge_ns(struct health *health, const struct subsystem *subsy
 			   "%s, namespace %u: %llu commands failed because of its medium, %s; see "
 			   "the log and the medium, then acknowledge them",
 			   subsystem->nqn, ns->nsid, (unsigned long long)errors, ns->media->spec);
+	if (full > 0)
+		health_add(
+			health, true,
+			"%s, namespace %u (%s): %llu commands failed for lack of space; make room "
+			"where its medium is",
+			subsystem->nqn, ns->nsid, ns->media->spec, (unsigned long long)full);
 	if (media_problem(ns->media, &problem))
 		health_add(health, true, "%s, namespace %u (%s): %s", subsystem->nqn, ns->nsid,
 			   ns->media->spec, problem.text);
@@ -69,6 +78,7 @@ void api_health_get(struct api_call *call)
 {
 	const struct snapshot *snapshot = target_snapshot(daemon_target(call->api->daemon));
 	struct health health = {.problems = json_array(), .is_ok = snapshot != NULL};
+	struct store_error problem;
 
 	if (!snapshot)
 		health_add(&health, true, "the target has not started yet");
@@ -85,6 +95,8 @@ void api_health_get(struct api_call *call)
 			   "are refused; save the configuration with weft ctl export, stop the "
 			   "target, "
 			   "then put its folder back or start it with what was saved");
+	else if (store_problem(daemon_store(call->api->daemon), &problem))
+		health_add(&health, true, "%s", problem.text);
 	for (unsigned i = 0; snapshot && i < snapshot->port_count; i++) {
 		struct net_addr bound;
 

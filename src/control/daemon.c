@@ -407,7 +407,7 @@ static void tick_due(struct reactor_timer *timer)
 		daemon_change(daemon, &over);
 	target_get_stats(daemon->target, &stats);
 	if (++daemon->ticks % DAEMON_MEASURE_TICKS == 0 && stats.ctrls > 0)
-		media_registry_measure(daemon->registry);
+		media_registry_measure(daemon->registry, clock_monotonic_ns());
 	reactor_timer_arm(timer, reactor_now_ns(daemon->control) + DAEMON_TICK_NS);
 }
 
@@ -449,7 +449,8 @@ static void daemon_end(struct reactor_msg *msg)
 {
 	struct daemon *daemon = container_of(msg, struct daemon, end_msg);
 
-	media_registry_measure(daemon->registry); /* a file that was deleted is missed now */
+	media_registry_measure(daemon->registry,
+			       clock_monotonic_ns()); /* a file that was deleted is missed now */
 	health_keep(daemon, true);
 	target_destroy(daemon->target);
 	daemon->target = NULL;

@@ -518,13 +518,14 @@ static void store_look(struct ns_store *store)
 	(void)media_problem(ns_store_media(store), &problem);
 }
 
-void media_registry_measure(struct media_registry *registry)
+void media_registry_measure(struct media_registry *registry, uint64_t now_ns)
 {
 	list_for_each(node, &registry->stores) {
 		struct ns_store *store = list_entry(node, struct store_entry, entry.node)->store;
 
 		store_measure(store);
 		store_look(store);
+		ns_live_look_space(ns_store_live(store), now_ns);
 	}
 }
 

@@ -85,9 +85,9 @@ struct list *media_registry_ana_transitions(struct media_registry *registry);
 /* The same of groups that the document puts into `change`: control/ana_hold.c's. */
 struct list *media_registry_ana_holds(struct media_registry *registry);
 
-/* Measures how much space the stores take (NUSE), and looks whether their files are there; blocks
- * for a few system calls each. */
-void media_registry_measure(struct media_registry *registry);
+/* Measures how much space the stores take (NUSE), and looks whether their files are there and have
+ * room; blocks for a few system calls each. */
+void media_registry_measure(struct media_registry *registry, uint64_t now_ns);
 
 /* What was kept in the last transaction of the store is not: it could not be ended. Everything that
  * counts as kept is kept again at the next occasion. */

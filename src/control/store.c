@@ -235,10 +235,22 @@ bool store_is_gone(const struct store *store)
 	       has_moved;
 }
 
+/* A transaction without a change proves nothing: the disk has not seen it. */
+static int store_note(struct store *store, int res)
+{
+	if (res < 0 || sqlite3_total_changes(store->db) != store->changes)
+		store->failure = res;
+	return res;
+}
+
 int store_begin(struct store *store)
 {
+	int res;
+
+	store->changes = sqlite3_total_changes(store->db);
 	/* SQLite would go on with the file that has no name any more. */
-	return store_is_gone(store) ? -ENOLINK : store_run(store, store->stmts[STMT_BEGIN]);
+	res = store_is_gone(store) ? -ENOLINK : store_run(store, store->stmts[STMT_BEGIN]);
+	return res < 0 ? store_note(store, res) : 0;
 }
 
 /*
@@ -290,7 +302,25 @@ int store_finish(struct store *store, int res)
 	bool may_return;
 
 	res = transaction_end(store, res, &may_return);
-	return may_return ? store_disown(store, res) : res;
+	return store_note(store, may_return ? store_disown(store, res) : res);
+}
+
+bool store_problem(struct store *store, struct store_error *ret_error)
+{
+	int res;
+
+	if (store->failure == 0)
+		return false;
+	/* Who asks may ask often, and must not wait for another program each time. */
+	sqlite3_busy_timeout(store->db, 0);
+	res = store_begin(store);
+	if (res == 0)
+		res = store_finish(store, store_set_number(store, "disowned", ++store->disowned));
+	sqlite3_busy_timeout(store->db, STORE_BUSY_MS);
+	if (res < 0)
+		store_explain(store, res, "nothing can be kept, and changes are refused",
+			      ret_error);
+	return res < 0;
 }
 
 int store_set_number(struct store *store, const char *name, uint64_t value)
@@ -669,6 +699,8 @@ int store_keep(void *arg, const char *kind, const char *key, const void *value, 
 
 	if (!store->is_batch && store_is_gone(store))
 		return -ENOLINK;
+	if (!store->is_batch)
+		store->changes = sqlite3_total_changes(store->db);
 	sqlite3_bind_text(stmt, 1, kind, -1, SQLITE_STATIC);
 	sqlite3_bind_text(stmt, 2, key, -1, SQLITE_STATIC);
 	if (value)
@@ -679,7 +711,7 @@ int store_keep(void *arg, const char *kind, const char *key, const void *value, 
 		res = store_disown(store, res);
 	if (store->is_batch && store->batch_res == 0)
 		store->batch_res = res;
-	return res;
+	return store->is_batch ? res : store_note(store, res);
 }
 
 int store_recall(void *arg, const char *kind, const char *key, void **ret_value, size_t *ret_bytes)

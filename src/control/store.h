@@ -58,6 +58,9 @@ void store_close(struct store *store);
 /* Its file was deleted, moved or replaced: every change fails with -ENOLINK. */
 bool store_is_gone(const struct store *store);
 
+/* The last write has failed, and still does: another one is tried. False: what is kept is kept. */
+bool store_problem(struct store *store, struct store_error *ret_error);
+
 void store_get_counters(const struct store *store, struct store_counters *ret_counters);
 int store_set_counters(struct store *store, const struct store_counters *counters,
 		       struct store_error *ret_error);

@@ -53,6 +53,8 @@ struct store {
 	bool is_batch;
 	int batch_res;     /* the first failure in it */
 	uint64_t disowned; /* see store_disown */
+	int failure;       /* of the last write, -errno; 0: it is kept */
+	int changes;       /* sqlite3_total_changes when the transaction began */
 };
 
 /* -errno of the database's last failure. */

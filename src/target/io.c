@@ -32,6 +32,8 @@ void io_note_error(const struct slot *slot, const struct ns *ns, int res, nvme_s
 	if (nvme_status_same(status, NVME_SC_UNRECOVERED_READ) ||
 	    nvme_status_same(status, NVME_SC_WRITE_FAULT))
 		io_counter_add(&counters->media_errors, 1);
+	else if (nvme_status_same(status, NVME_SC_CAPACITY_EXCEEDED))
+		io_counter_add(&counters->space_errors, 1);
 }
 
 void io_finish(struct slot *slot, int res)

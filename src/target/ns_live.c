@@ -7,6 +7,7 @@
  * turns. One publication of a namespace is under way at a time; those that follow wait in line. A
  * view that was replaced is freed when the last reactor has let go of it.
  */
+#include "base/clock.h"
 #include "target/bad_blocks.h"
 #include "target/health.h"
 #include "target/local.h"
@@ -17,6 +18,17 @@
 #include <string.h>
 
 _Static_assert(sizeof(struct ns_local) == CACHE_LINE_BYTES, "counters fill a cache line");
+
+/* Longer than writes that are about to fail are under way. */
+#define SPACE_CLEAR_NS (10 * NS_PER_S)
+
+/* Of a medium that is full, or was at the last look. */
+struct space_watch {
+	uint64_t errors;     /* at the last look, since the start */
+	uint64_t errors_ok;  /* when writes last succeeded */
+	uint64_t writes;     /* begun, when `errors` last grew */
+	uint64_t changed_ns; /* when that was seen */
+};
 
 struct ns_live {
 	atomic_uint refs;
@@ -30,6 +42,7 @@ struct ns_live {
 	struct health_share health;
 	atomic_ulong used_bytes;
 	uint64_t errors_acknowledged;
+	struct space_watch space;
 	bool is_protected;         /* for good */
 	bool is_protection_unkept; /* the store may have it otherwise */
 };
@@ -179,6 +192,28 @@ uint64_t ns_live_media_errors(const struct ns_live *live)
 	for (unsigned i = 0; i < live->local_count; i++)
 		errors += atomic_load_explicit(&live->locals[i].media_errors, memory_order_relaxed);
 	return errors;
+}
+
+/* Writes are counted when they begin: those since the last error have succeeded, or failed
+ * otherwise, when no error has followed for a while. */
+uint64_t ns_live_look_space(struct ns_live *live, uint64_t now_ns)
+{
+	struct space_watch *space = &live->space;
+	uint64_t errors = 0, writes = 0;
+
+	for (unsigned i = 0; i < live->local_count; i++) {
+		errors += atomic_load_explicit(&live->locals[i].space_errors, memory_order_relaxed);
+		writes +=
+			atomic_load_explicit(&live->locals[i].write_commands, memory_order_relaxed);
+	}
+	if (errors != space->errors) {
+		space->errors = errors;
+		space->writes = writes;
+		space->changed_ns = now_ns;
+	} else if (writes != space->writes && now_ns - space->changed_ns >= SPACE_CLEAR_NS) {
+		space->errors_ok = errors;
+	}
+	return errors - space->errors_ok;
 }
 
 bool ns_live_is_protected(const struct ns_live *live)

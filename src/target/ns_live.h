@@ -37,10 +37,10 @@ struct ns_local {
 	atomic_ulong bytes_read;
 	atomic_ulong bytes_written;
 	atomic_ulong media_errors;
+	atomic_ulong space_errors;  /* commands that failed because their medium was full */
 	const struct ns_view *view; /* the owner's alone; NULL: nothing special */
 	uint32_t busy_second;       /* health.c: the last one counted, since the start */
 	uint32_t pad32;
-	uint64_t pad;
 };
 
 struct ns_live;
@@ -85,6 +85,10 @@ uint64_t ns_live_acknowledged(const struct ns_live *live);
 void ns_live_acknowledge(struct ns_live *live, uint64_t media_errors);
 /* Sum over the reactors. */
 uint64_t ns_live_media_errors(const struct ns_live *live);
+/* Looks whether commands have failed for lack of space, and none has succeeded since; to be called
+ * now and then. The number of commands that failed so since it began, 0: it is not so. Control
+ * reactor. */
+uint64_t ns_live_look_space(struct ns_live *live, uint64_t now_ns);
 
 /* Kinds of what is kept; the key is the namespace's UUID as text. */
 #define NS_LIVE_KEPT_RESERVATION "reservation"

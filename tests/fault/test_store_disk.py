@@ -14,9 +14,10 @@ import sys
 import tempfile
 
 import store_world
-from store_world import World
+from store_world import World, poll
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'wire'))
+import nvmetcp  # noqa: E402
 from tap import Tap  # noqa: E402
 
 ADD = ('POST', '/v1/subsystems', {'nqn': store_world.NQN % 'a', 'namespaces': [
@@ -43,14 +44,68 @@ def works(t, world, what):
     t.eq(world.alarms(), [], what + ': no failed check')
 
 
+def health(world):
+    status, answer = world.call('GET', '/v1/health')
+    return status, ' '.join(problem['text'] for problem in answer['problems'])
+
+
 def full_by_shim(t):
     world = World()
     try:
         world.start()
+        t.eq(health(world), (200, ''), 'health is green')
         open(world.full_path, 'w').close()
         refused(t, world, ['weft.db', 'full'], 'a full disk')
+        for name in ('a full disk', 'a full disk, once more'):
+            status, text = health(world)
+            t.ok(status == 503 and 'nothing can be kept' in text and 'free some space' in text, name + ': health says so',
+                 why=text)
         os.unlink(world.full_path)
+        t.eq(health(world), (200, ''), 'a full disk: health is green once there is room')
         works(t, world, 'a full disk')
+    finally:
+        world.remove()
+
+
+def kept_counters_fail(t):
+    """What hosts have done is kept as well, without anybody who changes something; reservations too."""
+    world = World()
+    try:
+        world.start()
+        open(world.full_path, 'w').close()
+        try:
+            world.reserve()
+            t.ok(False, 'a full disk: a reservation that is to be kept is refused')
+        except RuntimeError:
+            t.ok(True, 'a full disk: a reservation that is to be kept is refused')
+        t.eq(health(world)[0], 503, 'a full disk: health says so')
+        os.unlink(world.full_path)
+        world.reserve()
+        t.eq(health(world), (200, ''), 'a reservation is kept: health is green')
+        t.eq(world.stop(), 0, 'it ends with status 0')
+    finally:
+        world.remove()
+
+
+def no_room_for_hosts(t):
+    """Writes of hosts fail because their medium is full; health says so until they succeed again."""
+    world = World()
+    world.args = ['--listen', '127.0.0.1:%d' % world.port, '--ns', 'fault:fail:op=write:errno=ENOSPC:count=3@mem:1M,block=4096']
+    try:
+        world.start(shim=False)
+        with nvmetcp.Host(('127.0.0.1', world.port), store_world.DEFAULT_NQN) as host:
+            queue = host.queue()
+            failed = [queue.put(1, 0, bytes(4096), 4096).status != nvmetcp.OK for _ in range(3)]
+            t.eq(failed, [True] * 3, 'three writes find no room')
+            status, text = health(world)
+            t.ok(status == 503 and '3 commands failed for lack of space' in text, 'health says so', why=text)
+            t.eq(health(world)[0], 503, 'and says so again')
+
+            def is_well():
+                return queue.put(1, 0, bytes(4096), 4096).status == nvmetcp.OK and health(world) == (200, '')
+
+            t.ok(poll(is_well, 60), 'health is green when writes succeed again', why=health(world))
+        t.eq(world.stop(), 0, 'it ends with status 0')
     finally:
         world.remove()
 
@@ -236,7 +291,7 @@ def read_only(t):
 
 def main():
     t = Tap()
-    for test in (full_by_shim, second_commit_fails, full_for_real, locked, damaged, read_only):
+    for test in (full_by_shim, kept_counters_fail, no_room_for_hosts, second_commit_fails, full_for_real, locked, damaged, read_only):
         with t.guard(test.__name__):
             test(t)
     sys.exit(t.done())

@@ -202,7 +202,7 @@ static void tick_due(struct reactor_timer *timer)
 		daemon_change(daemon, &over);
 	target_get_stats(daemon->target, &stats);
 	if (++daemon->ticks % DAEMON_MEASURE_TICKS == 0 && stats.ctrls > 0)
-		media_registry_measure(daemon->registry);
+		media_registry_measure(daemon->registry, clock_monotonic_ns());
 	reactor_timer_arm(timer, reactor_now_ns(daemon->control) + DAEMON_TICK_NS);
 }
 
