@@ -20,6 +20,7 @@ struct file_backing {
 	bool had_name;                /* when it was opened: it is not one that never had any */
 	_Atomic bool is_missed;       /* it was seen to be deleted while it was served */
 	_Atomic bool has_lost_writes; /* see file_lasting.c */
+	bool has_loop;                /* a loop device was seen to have it; control thread */
 	int member; /* of the cluster that shares the file (media/member_lock.h); -1: ours alone */
 };
 

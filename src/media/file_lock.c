@@ -48,8 +48,7 @@ static bool process_is_dead(int pid)
 	return state == 'Z' || state == 'X' || (flags & EXITING_FLAG) != 0;
 }
 
-/* The live process that holds a lock on this file, or 0. */
-static int live_holder(const struct stat *st)
+int file_lock_holder(dev_t dev, ino_t file_inode)
 {
 	char line[256];
 	int holder = 0;
@@ -65,8 +64,8 @@ static int live_holder(const struct stat *st)
 		if (sscanf(line, "%*d: FLOCK %*s %*s %d %x:%x:%llu", &pid, &major_number,
 			   &minor_number, &inode) != 4)
 			continue;
-		if (inode == st->st_ino && makedev(major_number, minor_number) == st->st_dev &&
-		    pid > 0 && !process_is_dead(pid))
+		if (inode == file_inode && makedev(major_number, minor_number) == dev && pid > 0 &&
+		    !process_is_dead(pid))
 			holder = pid;
 	}
 	fclose(file);
@@ -85,7 +84,7 @@ int file_lock(int fd, bool is_shared, bool may_wait, const char *path, int *ret_
 	while (flock(fd, (is_shared ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
 		if (errno != EWOULDBLOCK)
 			return -errno;
-		*ret_holder = live_holder(&st);
+		*ret_holder = file_lock_holder(st.st_dev, st.st_ino);
 		if (*ret_holder != 0 || !may_wait ||
 		    clock_monotonic_ns() - began_ns > WAIT_FOR_DEAD_NS)
 			return -EWOULDBLOCK;

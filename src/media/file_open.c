@@ -11,6 +11,7 @@
  */
 #include "media/file.h"
 #include "media/file_lock.h"
+#include "media/file_loop.h"
 #include "media/member_lock.h"
 #include "media/spec.h"
 
@@ -191,6 +192,36 @@ static int check_type(const struct stat *st, const struct media_spec *spec,
 			  what);
 }
 
+/* A loop device takes no lock on its file. Neither may be served while the other one is in use. */
+static int check_loop(const struct media_spec *spec, const struct stat *st,
+		      struct media_error *ret_error)
+{
+	ino_t inode;
+	dev_t dev;
+	int found;
+
+	if (spec->is_read_only)
+		return 0;
+	if (S_ISREG(st->st_mode)) {
+		found = file_loop_find(st->st_dev, st->st_ino);
+		if (found < 0)
+			return 0;
+		return media_fail(ret_error, -EBUSY,
+				  "%.110s is the file of /dev/loop%d, which may be mounted; detach "
+				  "that one (losetup -d), or serve it instead of the file",
+				  spec->path, found);
+	}
+	if (!file_loop_backing(st->st_rdev, &dev, &inode))
+		return 0;
+	found = file_lock_holder(dev, inode);
+	if (found == 0)
+		return 0;
+	return media_fail(ret_error, -EBUSY,
+			  "the file of %.110s is in use by a target or copy (process %d); stop it, "
+			  "or use another device",
+			  spec->path, found);
+}
+
 /* Opens, locks, and checks again what was opened: the name may mean something else by now. */
 static int open_existing(const struct media_spec *spec, int *ret_fd, struct media_error *ret_error)
 {
@@ -225,6 +256,8 @@ static int open_existing(const struct media_spec *spec, int *ret_fd, struct medi
 	if (res == 0)
 		res = S_ISREG(st.st_mode) ? lock_file(fd, spec, ret_error)
 					  : lock_members(fd, spec, ret_error);
+	if (res == 0)
+		res = check_loop(spec, &st, ret_error);
 	if (res < 0) {
 		close(fd);
 		return res;

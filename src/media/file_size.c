@@ -13,6 +13,7 @@
  * a remote file system is not asked.
  */
 #include "media/file.h"
+#include "media/file_loop.h"
 #include "media/spec.h"
 
 #include "base/clock.h"
@@ -150,9 +151,26 @@ bool media_file_is_cut(struct media *media)
 	       file_check_size(container_of(media, struct file_media, media)) < 0;
 }
 
+/* A loop device that was attached while the file is served; -1: none. */
+static int loop_look(struct file_media *file)
+{
+	int number = file->is_block_device || file->media.is_read_only
+			     ? -1
+			     : file_loop_find(file->backing->dev, file->backing->inode);
+
+	if (number >= 0 && !file->backing->has_loop)
+		log_error("media",
+			  "%s: /dev/loop%d was attached to the file while it is served: writes of "
+			  "both destroy each other's data; detach it (losetup -d)",
+			  file->media.spec ? file->media.spec : "file", number);
+	file->backing->has_loop = number >= 0;
+	return number;
+}
+
 bool media_file_problem(struct media *media, struct media_error *ret_problem)
 {
 	struct file_media *file = container_of(media, struct file_media, media);
+	int number;
 
 	if (media->ops != &file_ops)
 		return false;
@@ -173,6 +191,15 @@ bool media_file_problem(struct media *media, struct media_error *ret_problem)
 			   "a flush failed and the kernel has given up data that hosts wrote: "
 			   "flushes fail until the disk is well, the data are written again and "
 			   "`weft ctl namespace recheck` is given");
+		return true;
+	}
+	number = loop_look(file);
+	if (number >= 0) {
+		media_fail(
+			ret_problem, -EBUSY,
+			"/dev/loop%d was attached to the file while it is served: writes of both "
+			"destroy each other's data; detach it (losetup -d)",
+			number);
 		return true;
 	}
 	return false;
