@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "base/unix_addr.h"
+#include "base/unix_socket.h"
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -22,6 +22,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -42,6 +43,7 @@ enum poll_index {
 struct nbd_server {
 	const struct nbd_options *options;
 	int listener; /* -1 once it ends */
+	struct unix_name name;
 	int signals;
 	bool is_stopping;
 	bool is_reopening;     /* when the last client, which knows another format, is gone */
@@ -53,55 +55,11 @@ struct nbd_server {
 
 /* ---- the socket ----------------------------------------------------------------------------- */
 
-/* Whether path is free, or has become so: what a dead server has left behind is removed. */
-static int path_clear(const char *path, const struct sockaddr_un *addr)
-{
-	struct stat info;
-	int fd, res;
-
-	if (lstat(path, &info) != 0)
-		return errno == ENOENT ? 0 : -errno;
-	if (!S_ISSOCK(info.st_mode))
-		return -EEXIST;
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return -errno;
-	res = connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) == 0 ? 0 : -errno;
-	close(fd);
-	if (res != -ECONNREFUSED)
-		return -EADDRINUSE;
-	return unlink(path) == 0 || errno == ENOENT ? 0 : -errno;
-}
-
-static int socket_bind(const char *path, int *ret_fd)
-{
-	struct sockaddr_un addr;
-	int folder = -1;
-	int res = unix_addr_make(path, &addr, &folder);
-	int fd = -1;
-
-	if (res == 0)
-		res = path_clear(path, &addr);
-	if (res == 0) {
-		fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-		/* The mode of an unbound socket becomes that of its file. */
-		if (fd < 0 || fchmod(fd, 0600) != 0 ||
-		    bind(fd, (const struct sockaddr *)&addr, sizeof(addr)) != 0 ||
-		    listen(fd, LISTEN_BACKLOG) != 0)
-			res = -errno;
-	}
-	if (folder >= 0)
-		close(folder);
-	if (res != 0 && fd >= 0)
-		close(fd);
-	*ret_fd = fd;
-	return res;
-}
-
 static int server_listen(struct nbd_server *server)
 {
 	const struct nbd_options *options = server->options;
-	int res = socket_bind(options->socket_path, &server->listener);
+	int res = unix_socket_listen(options->socket_path, LISTEN_BACKLOG, &server->listener,
+				     &server->name);
 
 	if (res == -EADDRINUSE)
 		cli_error(options->command,
@@ -250,13 +208,12 @@ static void server_stop(struct nbd_server *server)
 	if (read(server->signals, &info, sizeof(info)) != (ssize_t)sizeof(info))
 		return;
 	if (server->is_stopping) {
-		unlink(server->options->socket_path);
 		cli_error(server->options->command, "told to end a second time: ended at once");
 		_exit(CLI_FAILED);
 	}
 	server->is_stopping = true;
 	/* Removed first: who finds the name finds somebody who accepts. */
-	unlink(server->options->socket_path);
+	unix_name_remove(&server->name);
 	close(server->listener);
 	server->listener = -1;
 	clients_end(server);
@@ -396,7 +353,7 @@ int nbd_serve(const struct nbd_options *options)
 	server_announce(options);
 	res = server_run(&server);
 	if (server.listener >= 0) {
-		unlink(options->socket_path);
+		unix_name_remove(&server.name);
 		close(server.listener);
 	}
 	close(server.signals);

@@ -43,7 +43,7 @@ struct http_server {
 	struct reactor *control;
 	void (*handle)(void *arg, struct http_request *request);
 	void *arg;
-	char *socket_path;
+	struct unix_name name; /* of the Unix socket */
 	char *token;
 	struct net_addr tcp;
 	struct http_listener listeners[LISTENERS_MAX];
@@ -599,9 +599,7 @@ static int listeners_start(struct http_server *server, const struct http_options
 			res = http_listen_tcp(&options->tcp, &tcp_fd, &server->tcp, error);
 	}
 	if (res == 0 && options->socket_path) {
-		res = http_listen_unix(options->socket_path, &unix_fd, error);
-		if (res == 0)
-			server->socket_path = strdup(options->socket_path);
+		res = http_listen_unix(options->socket_path, &unix_fd, &server->name, error);
 	}
 	if (res < 0) {
 		if (tcp_fd >= 0)
@@ -620,6 +618,7 @@ static int listeners_start(struct http_server *server, const struct http_options
 /* Every thread is gone and no request is open. */
 static void server_free(struct http_server *server)
 {
+	unix_name_remove(&server->name); /* of one that did not start */
 	for (unsigned i = 0; i < server->listener_count; i++) {
 		MHD_stop_daemon(server->listeners[i].daemon);
 		close(server->listeners[i].fd);
@@ -627,7 +626,6 @@ static void server_free(struct http_server *server)
 	reactor_timer_cancel(&server->reaper);
 	pthread_cond_destroy(&server->answered);
 	pthread_mutex_destroy(&server->lock);
-	free(server->socket_path);
 	free(server->token);
 	free(server);
 }
@@ -637,8 +635,7 @@ static void listeners_quiesce(struct http_server *server)
 	lock_take(&server->lock);
 	server->is_stopping = true;
 	lock_release(&server->lock);
-	if (server->socket_path)
-		unlink(server->socket_path);
+	unix_name_remove(&server->name);
 	/* The descriptor stays open until the thread has ended. */
 	for (unsigned i = 0; i < server->listener_count; i++)
 		MHD_quiesce_daemon(server->listeners[i].daemon);

@@ -10,6 +10,7 @@
 #define WEFT_CONTROL_HTTP_H
 
 #include "base/net_addr.h"
+#include "base/unix_socket.h"
 #include "reactor/reactor.h"
 
 #include <stdbool.h>
@@ -91,7 +92,8 @@ char *http_problem_text(int status, const char *error);
  * Binds a Unix socket, mode 0600; one that nobody answers on is replaced. Paths longer than an
  * address can hold work as well. 0 or -errno with a text.
  */
-int http_listen_unix(const char *path, int *ret_fd, struct http_error *ret_error);
+int http_listen_unix(const char *path, int *ret_fd, struct unix_name *ret_name,
+		     struct http_error *ret_error);
 int http_listen_tcp(const struct net_addr *addr, int *ret_fd, struct net_addr *ret_bound,
 		    struct http_error *ret_error);
 /* Reads and judges a bearer token; the caller frees it. 0 or -errno with a text. */

@@ -7,7 +7,7 @@
  */
 #include "control/http.h"
 
-#include "base/unix_addr.h"
+#include "base/unix_socket.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -36,71 +36,31 @@ __attribute__((format(printf, 3, 4))) static int fail(struct http_error *ret_err
 
 /* ---- the Unix socket ------------------------------------------------------------------------ */
 
-/* 0: there is nothing, or what was left of a dead one is removed. */
-static int unix_clear(const char *path, const struct sockaddr_un *addr, struct http_error *error)
+int http_listen_unix(const char *path, int *ret_fd, struct unix_name *ret_name,
+		     struct http_error *ret_error)
 {
-	struct stat info;
-	int fd, res;
+	int res = unix_socket_listen(path, LISTEN_BACKLOG, ret_fd, ret_name);
 
-	if (lstat(path, &info) != 0)
-		return errno == ENOENT ? 0 : fail(error, -errno, "%s: %s", path, strerror(errno));
-	if (!S_ISSOCK(info.st_mode))
-		return fail(error, -EEXIST,
+	switch (res) {
+	case 0:
+		return 0;
+	case -EEXIST:
+		return fail(ret_error, res,
 			    "%s is there and is not a socket; remove it or choose another path "
 			    "with --api-socket",
 			    path);
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return fail(error, -errno, "cannot make a socket: %s", strerror(errno));
-	res = connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) == 0 ? 0 : -errno;
-	close(fd);
-	if (res != -ECONNREFUSED)
-		return fail(error, -EADDRINUSE,
+	case -EADDRINUSE:
+		return fail(ret_error, res,
 			    "%s: another process answers there; end it or choose another path "
 			    "with --api-socket",
 			    path);
-	if (unlink(path) != 0 && errno != ENOENT)
-		return fail(error, -errno, "cannot remove the stale socket %s: %s", path,
-			    strerror(errno));
-	return 0;
-}
-
-static int unix_bind(const char *path, const struct sockaddr_un *addr, int *ret_fd,
-		     struct http_error *error)
-{
-	int res = unix_clear(path, addr, error);
-	int fd;
-
-	if (res < 0)
-		return res;
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	/* The mode of an unbound socket becomes that of its file, without a moment in between. */
-	if (fd < 0 || fchmod(fd, 0600) != 0 ||
-	    bind(fd, (const struct sockaddr *)addr, sizeof(*addr)) != 0 ||
-	    listen(fd, LISTEN_BACKLOG) != 0) {
-		res = fail(error, -errno, "cannot listen on %s: %s", path, strerror(errno));
-		if (fd >= 0)
-			close(fd);
-		return res;
-	}
-	*ret_fd = fd;
-	return 0;
-}
-
-int http_listen_unix(const char *path, int *ret_fd, struct http_error *ret_error)
-{
-	struct sockaddr_un addr;
-	int folder;
-	int res = unix_addr_make(path, &addr, &folder);
-
-	if (res < 0)
+	case -ENAMETOOLONG:
 		return fail(ret_error, res,
 			    "%s: %s; choose a shorter path with --api-socket, or none", path,
 			    strerror(-res));
-	res = unix_bind(path, &addr, ret_fd, ret_error);
-	if (folder >= 0)
-		close(folder);
-	return res;
+	default:
+		return fail(ret_error, res, "cannot listen on %s: %s", path, strerror(-res));
+	}
 }
 
 /* ---- TCP ------------------------------------------------------------------------------------ */

@@ -378,21 +378,6 @@ void peers_list(struct peers *peers,
 /* ---- life -------------------------------------------------------------------------------------
  */
 
-/* A socket that nobody listens on any more, left by a process that was killed. */
-static void stale_remove(const char *path, const struct net_addr *addr)
-{
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	struct stat st;
-
-	if (fd < 0)
-		return;
-	if (lstat(path, &st) == 0 && S_ISSOCK(st.st_mode) &&
-	    connect(fd, (const struct sockaddr *)&addr->storage, addr->len_bytes) < 0 &&
-	    errno == ECONNREFUSED)
-		(void)unlink(path);
-	close(fd);
-}
-
 static int peers_listen(struct peers *peers, char *error, size_t error_bytes)
 {
 	const struct peer_addr *listen = &peers->config.listen;
@@ -402,7 +387,7 @@ static int peers_listen(struct peers *peers, char *error, size_t error_bytes)
 
 	peer_addr_to_net(listen, &addr);
 	if (listen->path[0] != 0)
-		stale_remove(listen->path, &addr);
+		(void)unix_socket_clear(listen->path); /* in use: opening says so */
 	res = reactor_listener_open(peers->reactor, &peers->listener, &addr, on_accepted);
 	if (res < 0) {
 		snprintf(error, error_bytes, "cluster.listen: %s: %s",
@@ -410,6 +395,8 @@ static int peers_listen(struct peers *peers, char *error, size_t error_bytes)
 			 strerror(-res));
 		return res;
 	}
+	if (listen->path[0] != 0)
+		unix_name_note(listen->path, &peers->name);
 	if (listen->path[0] != 0 && chmod(listen->path, 0600) < 0)
 		log_warn("control", "%s: cannot be closed to others: %s", listen->path,
 			 strerror(errno));
@@ -579,8 +566,7 @@ static void end_here(struct reactor_msg *msg)
 	peers->asks_no_more = true;
 	peers->is_stopping = true;
 	if (peers->is_listening) {
-		if (peers->config.listen.path[0] != 0)
-			(void)unlink(peers->config.listen.path);
+		unix_name_remove(&peers->name);
 		reactor_listener_close(&peers->listener, on_listener_closed);
 	}
 	list_for_each_safe(node, &peers->incoming)

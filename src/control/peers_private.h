@@ -8,6 +8,7 @@
 #ifndef WEFT_CONTROL_PEERS_PRIVATE_H
 #define WEFT_CONTROL_PEERS_PRIVATE_H
 
+#include "base/unix_socket.h"
 #include "control/peer_link.h"
 #include "target/ctrl_reset.h"
 
@@ -140,7 +141,8 @@ struct peers {
 	struct target *served; /* the target, while it answers */
 	struct reactor_listener listener;
 	bool is_listening;
-	struct list incoming; /* struct incoming.node */
+	struct unix_name name; /* of the Unix socket that it listens on */
+	struct list incoming;  /* struct incoming.node */
 	unsigned incoming_count;
 	unsigned served_count; /* requests of others that the target works on */
 	struct peer_probes probes;

@@ -16,13 +16,19 @@ class Relay(threading.Thread):
         self.listener = socket.create_server(('127.0.0.1', 0))
         self.port = self.listener.getsockname()[1]
         self.wake_in, self.wake_out = os.pipe()
+        self.has_frozen = threading.Event()
         self.start()
 
     def run(self):
         peer = {}
+        is_frozen = False
         while True:
-            ready = select.select([self.listener, self.wake_in, *peer], [], [])[0]
+            ready = select.select([self.wake_in] if is_frozen else [self.listener, self.wake_in, *peer], [], [])[0]
             if self.wake_in in ready:
+                is_frozen = os.read(self.wake_in, 1) == b'f'
+                if is_frozen:
+                    self.has_frozen.set()
+                    continue
                 break
             for sock in ready:
                 if sock is self.listener:
@@ -50,6 +56,11 @@ class Relay(threading.Thread):
         peer.pop(other, None)
         sock.close()
         other.close()
+
+    def freeze(self):
+        """Nothing moves from now on."""
+        os.write(self.wake_out, b'f')
+        self.has_frozen.wait()
 
     def cut(self):
         os.write(self.wake_out, b'x')

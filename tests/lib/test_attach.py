@@ -647,6 +647,32 @@ def ends(t, tgt):
     disk.finish(t, 'end')
 
 
+def takes_over(t, tgt):
+    """A successor has the name of the socket while the former server still ends: the name stays the successor's."""
+    relay = Relay(tgt.port)
+    disk = Attach([relay.port], 2)
+    with disk.client() as c:
+        relay.freeze()
+        c.send(nbd.WRITE, 0, data=bytes(32768))
+        disk.process.send_signal(signal.SIGTERM)
+        t.ok(target.poll(lambda: not os.path.exists(disk.path), 30), 'SIGTERM: the name is free')
+        successor = Attach([tgt.port], 2, socket_path=disk.path)
+        t.ok('Connect with' in successor.out, 'a successor takes it', why=successor.errors())
+        disk.process.send_signal(signal.SIGTERM)
+        t.eq(disk.process.wait(30), 1, 'a second SIGTERM ends the former one at once')
+        with successor.client() as other:
+            t.eq(other.ask(nbd.READ, 0, 4096)[0], 0, 'the successor is still reached')
+    relay.cut()
+    os.unlink(successor.path)
+    third = Attach([tgt.port], 2, socket_path=successor.path)
+    t.eq(successor.end(), 0, 'one whose name was taken away ends')
+    with third.client() as other:
+        t.eq(other.ask(nbd.READ, 0, 4096)[0], 0, 'and leaves the name to who has it now')
+    third.finish(t, 'the third')
+    for folder in (disk.folder, successor.folder):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def refusals(t, tgt):
     folder = tempfile.mkdtemp(prefix='weft-attach-')
     path = os.path.join(folder, 'nbd.sock')
@@ -707,7 +733,7 @@ def test(t, tgt):
             part(t, disk)
     disk.finish(t, 'attach')
     for part in (holes, bounded, without_descriptors, read_only, named, reaches_medium, grows, block_changes,
-                 block_changes_under_load, replaced, fails_over, ends, refusals):
+                 block_changes_under_load, replaced, fails_over, ends, takes_over, refusals):
         with t.guard(part.__name__):
             part(t, tgt)
 

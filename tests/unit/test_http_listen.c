@@ -153,23 +153,26 @@ static void authorization_is_the_whole_token(void)
 static void sockets_take_the_place_of_dead_ones_alone(void)
 {
 	struct http_error error;
+	struct unix_name name, other;
 	struct stat info;
 	int fd, second;
 
-	EXPECT_EQ(0, http_listen_unix(path, &fd, &error));
+	EXPECT_EQ(0, http_listen_unix(path, &fd, &name, &error));
 	CHECK(stat(path, &info) == 0);
 	EXPECT_EQ(0600, info.st_mode & 07777);
 	/* One that is alive stays. */
-	EXPECT_EQ(-EADDRINUSE, http_listen_unix(path, &second, &error));
+	EXPECT_EQ(-EADDRINUSE, http_listen_unix(path, &second, &other, &error));
 	EXPECT(strstr(error.text, "another process answers") != NULL);
 	CHECK(close(fd) == 0 && stat(path, &info) == 0);
-	EXPECT_EQ(0, http_listen_unix(path, &fd, &error));
-	CHECK(close(fd) == 0 && unlink(path) == 0);
+	free(name.path); /* as a process that was killed */
+	EXPECT_EQ(0, http_listen_unix(path, &fd, &name, &error));
+	unix_name_remove(&name);
+	CHECK(close(fd) == 0 && stat(path, &info) != 0);
 	/* What is no socket stays too. */
 	put("data", 4, 0600);
-	EXPECT_EQ(-EEXIST, http_listen_unix(path, &fd, &error));
+	EXPECT_EQ(-EEXIST, http_listen_unix(path, &fd, &name, &error));
 	CHECK(stat(path, &info) == 0 && info.st_size == 4 && unlink(path) == 0);
-	EXPECT(http_listen_unix("/nowhere/at/all", &fd, &error) < 0);
+	EXPECT(http_listen_unix("/nowhere/at/all", &fd, &name, &error) < 0);
 }
 
 int main(void)

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The names of Unix sockets: see base/unix_socket.h. A name can be taken over while its former
+ * owner still ends. So a socket is compared by its inode before its name is removed, by who ends
+ * and by who clears a stale one.
+ *
+ * Any thread; blocks for a few system calls.
+ */
+#include "base/unix_socket.h"
+
+#include "base/unix_addr.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* 0, also when the name is that of another socket by now. */
+static int name_unlink(const char *path, dev_t dev, ino_t inode)
+{
+	struct stat info;
+
+	if (lstat(path, &info) != 0)
+		return errno == ENOENT ? 0 : -errno;
+	if (info.st_dev != dev || info.st_ino != inode)
+		return 0;
+	return unlink(path) == 0 || errno == ENOENT ? 0 : -errno;
+}
+
+/* Whether somebody listens; -errno. */
+static int is_answered(const char *path)
+{
+	struct sockaddr_un addr;
+	int folder;
+	int res = unix_addr_make(path, &addr, &folder);
+	int fd;
+
+	if (res < 0)
+		return res;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	res = fd < 0 ? -errno : 1;
+	if (fd >= 0) {
+		if (connect(fd, (const struct sockaddr *)&addr, sizeof(addr)) != 0)
+			res = errno != ECONNREFUSED;
+		close(fd);
+	}
+	if (folder >= 0)
+		close(folder);
+	return res;
+}
+
+int unix_socket_clear(const char *path)
+{
+	struct stat info;
+	int res;
+
+	if (lstat(path, &info) != 0)
+		return errno == ENOENT ? 0 : -errno;
+	if (!S_ISSOCK(info.st_mode))
+		return -EEXIST;
+	res = is_answered(path);
+	if (res != 0)
+		return res > 0 ? -EADDRINUSE : res;
+	return name_unlink(path, info.st_dev, info.st_ino);
+}
+
+static int socket_bind(const char *path, int backlog, int *ret_fd)
+{
+	struct sockaddr_un addr;
+	int folder;
+	int res = unix_addr_make(path, &addr, &folder);
+	int fd;
+
+	if (res < 0)
+		return res;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	/* The mode of an unbound socket becomes that of its file, without a moment in between. */
+	if (fd < 0 || fchmod(fd, 0600) != 0 ||
+	    bind(fd, (const struct sockaddr *)&addr, sizeof(addr)) != 0 || listen(fd, backlog) != 0)
+		res = -errno;
+	if (folder >= 0)
+		close(folder);
+	if (res < 0 && fd >= 0)
+		close(fd);
+	*ret_fd = fd;
+	return res;
+}
+
+int unix_socket_listen(const char *path, int backlog, int *ret_fd, struct unix_name *ret_name)
+{
+	int res = unix_socket_clear(path);
+
+	*ret_fd = -1;
+	*ret_name = (struct unix_name){0};
+	if (res == 0)
+		res = socket_bind(path, backlog, ret_fd);
+	if (res < 0) {
+		*ret_fd = -1;
+		return res;
+	}
+	unix_name_note(path, ret_name);
+	return 0;
+}
+
+void unix_name_note(const char *path, struct unix_name *ret_name)
+{
+	struct stat info;
+
+	*ret_name = (struct unix_name){0};
+	if (lstat(path, &info) != 0)
+		return;
+	ret_name->path = strdup(path);
+	ret_name->dev = info.st_dev;
+	ret_name->inode = info.st_ino;
+}
+
+void unix_name_remove(struct unix_name *name)
+{
+	if (!name->path)
+		return;
+	(void)name_unlink(name->path, name->dev, name->inode);
+	free(name->path);
+	name->path = NULL;
+}
