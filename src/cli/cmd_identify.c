@@ -11,6 +11,7 @@
 #include "wire/nqn.h"
 #include "wire/nvme_tcp.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -136,7 +137,10 @@ static int all_print(struct session *session, bool is_json)
 	if (!is_json)
 		ctrl_print_text(session);
 	if (count < 0) {
-		cli_error("identify", "the controller does not list its namespaces");
+		cli_error("identify", count == -EPROTO
+					      ? "the controller's list of namespaces makes no "
+						"sense: its numbers do not increase"
+					      : "the controller does not list its namespaces");
 		res = CLI_FAILED;
 	}
 	for (int i = 0; i < count; i++) {

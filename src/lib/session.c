@@ -229,8 +229,13 @@ int session_list_ns(struct session *session, uint32_t *nsids, unsigned max)
 		if (!nvme_status_is_ok(session_admin(session, &cmd)))
 			return -EIO;
 		found = identify_ns_list_decode(page, list);
-		for (uint32_t i = 0; i < found && count < max; i++)
+		/* NSIDs increase (NVMe Base 2.1, section 5.1.13.2.2). A list that does not would
+		 * never end. */
+		for (uint32_t i = 0; i < found && count < max; i++) {
+			if (list[i] <= (i == 0 ? last : list[i - 1]))
+				return -EPROTO;
 			nsids[count++] = list[i];
+		}
 		if (found < ARRAY_LEN(list) || count == max)
 			return (int)count;
 		last = list[found - 1];

@@ -19,7 +19,8 @@ uint16_t session_cntlid(const struct session *session);
 unsigned session_io_queues(const struct session *session);
 /* Runs one admin command; its data is in place on return. `done` is the session's. */
 nvme_status session_admin(struct session *session, struct host_cmd *cmd);
-/* Identify Namespace of every active namespace, up to `max`; -errno or how many. */
+/* The NSIDs of active namespaces, up to `max`; how many, -EPROTO when the list does not increase,
+ * or another -errno. */
 int session_list_ns(struct session *session, uint32_t *nsids, unsigned max);
 nvme_status session_identify_ns(struct session *session, uint32_t nsid,
 				struct ns_identity *ret_identity);

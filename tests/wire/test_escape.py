@@ -9,14 +9,13 @@ newlines of the program itself may come out; JSON stays JSON.
 
 import json
 import os
-import socket
 import struct
 import subprocess
-import threading
 import unicodedata
 
 import nvmetcp as n
 import target
+from hostile_target import HostileTarget
 from tap import Tap
 
 # A window title, a cleared screen, a forged line, C1 (CSI), DEL, direction overrides, a line
@@ -25,74 +24,29 @@ EVIL = ('\x1b]0;owned\x07\x1b[2J\nforged: line\r\x9b31m\x7f\u202eltr\u2066\u2028
         .encode() + b'\xff\xfe\xc3(')
 EVIL_UTF8 = EVIL[:-4]  # where a name must be UTF-8
 FORGED = 'forged: line'
-CAPSULE_CMD = 4
 
 
 def evil_field(size, start=b'', text=EVIL):
     return (start + text)[:size].ljust(size, b' ')
 
 
-class HostileTarget(threading.Thread):
-    """Between a host and a target: names of the controller and of the discovery log are EVIL."""
-
-    def __init__(self, address):
-        super().__init__(daemon=True)
-        self.address = address
-        self.listener = socket.create_server(('127.0.0.1', 0))
-        self.port = self.listener.getsockname()[1]
-        self.start()
-
-    def run(self):
-        while True:
-            host, _ = self.listener.accept()
-            upstream = socket.create_connection(self.address)
-            asked = {}
-            threading.Thread(target=self.up, args=(host, upstream, asked), daemon=True).start()
-            threading.Thread(target=self.down, args=(host, upstream, asked), daemon=True).start()
-
-    @staticmethod
-    def pdus(sock):
-        stream = sock.makefile('rb')
-        while len(head := stream.read(8)) == 8:
-            yield bytearray(head + stream.read(int.from_bytes(head[4:8], 'little') - 8))
-
-    def up(self, host, upstream, asked):
-        try:
-            for pdu in self.pdus(host):
-                if pdu[0] == CAPSULE_CMD:
-                    asked[bytes(pdu[10:12])] = (pdu[8], pdu[48])  # CID: opcode, CNS or LID
-                upstream.sendall(pdu)
-            upstream.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
-
-    def down(self, host, upstream, asked):
-        try:
-            for pdu in self.pdus(upstream):
-                if pdu[0] == n.C2HDATA:
-                    self.spoil(pdu, asked.get(bytes(pdu[8:10])))
-                host.sendall(pdu)
-        except OSError:
-            pass
-        host.close()
-
-    @staticmethod
-    def spoil(pdu, what):
-        data = pdu[3]  # PDO
-        if what == (0x06, 1):
-            pdu[data + 4:data + 24] = evil_field(20)
-            pdu[data + 24:data + 64] = evil_field(40, b'm')
-            pdu[data + 64:data + 72] = evil_field(8)
-            pdu[data + 768:data + 1024] = evil_field(256, b'nqn.2026-11.io.weft:').rstrip().ljust(
-                256, b'\0')
-        elif what == (0x02, 0x70):
-            at = data + 1024 if len(pdu) > data + 1024 and \
-                struct.unpack_from('<Q', pdu, data + 8)[0] < 16 else data
-            for entry in range(at, len(pdu) - 1023, 1024):
-                pdu[entry + 32:entry + 64] = evil_field(32)
-                pdu[entry + 256:entry + 512] = evil_field(256, b'nqn.2026-11.io.weft:').rstrip(
-                ).ljust(256, b'\0')
-                pdu[entry + 512:entry + 768] = evil_field(256)
+def spoil(pdu, what):
+    """Names of the controller and of the discovery log are EVIL."""
+    data = pdu[3]  # PDO
+    if what == (0x06, 1):
+        pdu[data + 4:data + 24] = evil_field(20)
+        pdu[data + 24:data + 64] = evil_field(40, b'm')
+        pdu[data + 64:data + 72] = evil_field(8)
+        pdu[data + 768:data + 1024] = evil_field(256, b'nqn.2026-11.io.weft:').rstrip().ljust(
+            256, b'\0')
+    elif what == (0x02, 0x70):
+        at = data + 1024 if len(pdu) > data + 1024 and \
+            struct.unpack_from('<Q', pdu, data + 8)[0] < 16 else data
+        for entry in range(at, len(pdu) - 1023, 1024):
+            pdu[entry + 32:entry + 64] = evil_field(32)
+            pdu[entry + 256:entry + 512] = evil_field(256, b'nqn.2026-11.io.weft:').rstrip(
+            ).ljust(256, b'\0')
+            pdu[entry + 512:entry + 768] = evil_field(256)
 
 
 def bad_characters(data, newlines=None):
@@ -126,7 +80,7 @@ def shown(t, name, done, needs=None):
 
 
 def host_side(t, tgt):
-    hostile = HostileTarget(tgt.address)
+    hostile = HostileTarget(tgt.address, spoil)
     at = ('-a', '127.0.0.1', '-s', str(hostile.port))
     sub = ('-n', target.NQN)
     shown(t, 'discover', run('discover', *at), '\\u001b')
