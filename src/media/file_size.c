@@ -60,13 +60,6 @@ static void lower(_Atomic uint64_t *value, uint64_t to)
 		;
 }
 
-/* What brings it back once the data are there. */
-static const char *remedy(const struct file_media *file)
-{
-	return file->is_block_device ? "`weft ctl namespace recheck`"
-				     : "apply the configuration again";
-}
-
 /* It is shorter than it must be. Writes since the last look may have made it longer again: then
  * nobody knows where the cut was, and nothing of it can be trusted. */
 static void cut_note(struct file_media *file, uint64_t size_bytes, bool is_exact)
@@ -74,11 +67,11 @@ static void cut_note(struct file_media *file, uint64_t size_bytes, bool is_exact
 	if (atomic_load(&file->cut_seen_bytes) == UINT64_MAX)
 		log_limited(LOG_LEVEL_ERROR, "media",
 			    "%s: %s from %llu to %llu bytes: what was behind is lost, and nothing "
-			    "is written any more; restore it, then %s",
+			    "is written any more; restore it, then `weft ctl namespace recheck`",
 			    file->media.spec ? file->media.spec : "file",
 			    file->is_block_device ? "it was removed, or shrank" : "somebody cut it",
 			    (unsigned long long)file->media.size_bytes,
-			    (unsigned long long)size_bytes, remedy(file));
+			    (unsigned long long)size_bytes);
 	lower(&file->cut_at_bytes, is_exact ? size_bytes : 0);
 	lower(&file->cut_seen_bytes, size_bytes);
 }
@@ -180,10 +173,11 @@ bool media_file_problem(struct media *media, struct media_error *ret_problem)
 	}
 	if (file_check_size(file) < 0) {
 		media_fail(ret_problem, -EIO,
-			   "the %s from %llu to %llu bytes while it is served: restore it, then %s",
+			   "the %s from %llu to %llu bytes while it is served: restore it, then "
+			   "`weft ctl namespace recheck`",
 			   file->is_block_device ? "device was removed, or shrank" : "file was cut",
 			   (unsigned long long)media->size_bytes,
-			   (unsigned long long)atomic_load(&file->cut_seen_bytes), remedy(file));
+			   (unsigned long long)atomic_load(&file->cut_seen_bytes));
 		return true;
 	}
 	if (file_check_lasting(file) < 0) {

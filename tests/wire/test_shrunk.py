@@ -85,6 +85,28 @@ def cut_while_idle(t, tgt):
                  'what lies between is not told as zeroes', 'NVM 3.3.4')
 
 
+def rechecked(t, tgt):
+    """Still cut from the part before: `weft ctl namespace recheck` takes the file when it is whole again, not before."""
+    api = api_of(tgt)
+    path = os.path.join(tgt.media, 'cut')
+    sub = '/v1/subsystems/' + target.NQN + '/namespaces/%d' % CUT
+    spec = 'weft-ctl(1), namespace recheck'
+    t.ok(os.path.getsize(path) < SIZE, 'the file is still cut')
+    t.ok(api.patch(sub, {'recheck': True}).status in (400, 409), 'a file that is still cut is not taken', spec)
+    t.eq(api.get('/v1/health').status, 503, 'and health stays red')
+    with tgt.host() as host:
+        conn = host.queue()
+        os.truncate(path, SIZE)
+        t.status(conn.put(CUT, 0, bytes(BLOCK), BLOCK), n.WRITE_FAULT, 'restored: nothing is written unasked', SPEC)
+        answer = api.patch(sub, {'recheck': True})
+        t.ok(answer.status == 200, 'restored: recheck takes it', spec, why=answer.json)
+        t.status(conn.put(CUT, 4000, n.pattern(BLOCK, 5), BLOCK), n.OK, 'it is written to', SPEC)
+        t.eq(bytes(conn.read(CUT, 4000, 1, BLOCK).data), n.pattern(BLOCK, 5), 'and read', 'NVM 3.3.4')
+    api.post('/v1/health/acknowledge', None)
+    t.eq(api.get('/v1/health').json, {'ok': True, 'problems': []}, 'health is green')
+    t.eq(api.patch(sub, {'recheck': True}).status, 409, 'recheck of one that is well is refused', spec)
+
+
 def used(host, nsid):
     page = bytes(host.admin.identify(0, nsid).data)
     return struct.unpack_from('<QQQ', page)
@@ -120,7 +142,7 @@ def utilization(t, tgt):
 
 
 def test(t, tgt):
-    for part in (utilization, cut, cut_while_idle):
+    for part in (utilization, cut, cut_while_idle, rechecked):
         with t.guard(part.__name__):
             part(t, tgt)
 
