@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KEPT_VERSION     1
+#define KEPT_VERSION     2 /* 1 counted in blocks of an unknown size */
 #define KEPT_HEAD_BYTES  8
 #define KEPT_RANGE_BYTES 16
 
@@ -84,10 +84,10 @@ struct bad_range bad_blocks_range(const struct bad_blocks *bad, unsigned index)
 	return bad->ranges[index];
 }
 
-/* The first range that ends behind this block. */
-static unsigned ranges_find(const struct bad_range *ranges, unsigned count, uint64_t block)
+/* The first range that ends behind this sector. */
+static unsigned ranges_find(const struct bad_range *ranges, unsigned count, uint64_t sector)
 {
-	return SORTED_PLACE(i, count, ranges[i].end_block <= block);
+	return SORTED_PLACE(i, count, ranges[i].end_sector <= sector);
 }
 
 /* Replaces ranges [from, to) by `count` new ones. */
@@ -112,57 +112,58 @@ static int ranges_replace(struct bad_blocks *bad, unsigned from, unsigned to,
 	return 0;
 }
 
-static int ranges_mark(struct bad_blocks *bad, uint64_t first_block, uint64_t block_count,
+static int ranges_mark(struct bad_blocks *bad, uint64_t first_sector, uint64_t sector_count,
 		       unsigned ranges_max)
 {
-	struct bad_range range = {first_block, first_block + block_count};
+	struct bad_range range = {first_sector, first_sector + sector_count};
 	/* Ranges that touch the new one become part of it. */
-	unsigned from = ranges_find(bad->ranges, bad->count, first_block > 0 ? first_block - 1 : 0);
+	unsigned from =
+		ranges_find(bad->ranges, bad->count, first_sector > 0 ? first_sector - 1 : 0);
 	unsigned to = from;
 
-	CHECK(block_count > 0 && range.end_block > first_block);
-	while (to < bad->count && bad->ranges[to].first_block <= range.end_block)
+	CHECK(sector_count > 0 && range.end_sector > first_sector);
+	while (to < bad->count && bad->ranges[to].first_sector <= range.end_sector)
 		to++;
 	if (to > from) {
-		if (bad->ranges[from].first_block < range.first_block)
-			range.first_block = bad->ranges[from].first_block;
-		if (bad->ranges[to - 1].end_block > range.end_block)
-			range.end_block = bad->ranges[to - 1].end_block;
+		if (bad->ranges[from].first_sector < range.first_sector)
+			range.first_sector = bad->ranges[from].first_sector;
+		if (bad->ranges[to - 1].end_sector > range.end_sector)
+			range.end_sector = bad->ranges[to - 1].end_sector;
 	} else if (bad->count >= ranges_max) {
 		return -ENOSPC;
 	}
 	return ranges_replace(bad, from, to, &range, 1);
 }
 
-int bad_blocks_mark(struct bad_blocks *bad, uint64_t first_block, uint64_t block_count)
+int bad_blocks_mark(struct bad_blocks *bad, uint64_t first_sector, uint64_t sector_count)
 {
-	int res = ranges_mark(bad, first_block, block_count, BAD_BLOCKS_RANGES_MAX);
+	int res = ranges_mark(bad, first_sector, sector_count, BAD_BLOCKS_RANGES_MAX);
 
 	if (res == 0) {
 		bad->stamp++;
 		bad->recent[bad->stamp % BAD_BLOCKS_RECENT] =
-			(struct bad_range){first_block, first_block + block_count};
+			(struct bad_range){first_sector, first_sector + sector_count};
 	}
 	return res;
 }
 
-int bad_blocks_heal(struct bad_blocks *bad, uint64_t first_block, uint64_t block_count)
+int bad_blocks_heal(struct bad_blocks *bad, uint64_t first_sector, uint64_t sector_count)
 {
-	uint64_t end_block = first_block + block_count;
-	unsigned from = ranges_find(bad->ranges, bad->count, first_block);
+	uint64_t end_sector = first_sector + sector_count;
+	unsigned from = ranges_find(bad->ranges, bad->count, first_sector);
 	unsigned to = from;
 	struct bad_range left[2];
 	unsigned count = 0;
 
-	CHECK(block_count > 0 && end_block > first_block);
-	while (to < bad->count && bad->ranges[to].first_block < end_block)
+	CHECK(sector_count > 0 && end_sector > first_sector);
+	while (to < bad->count && bad->ranges[to].first_sector < end_sector)
 		to++;
 	if (to == from)
 		return 0;
-	if (bad->ranges[from].first_block < first_block)
-		left[count++] = (struct bad_range){bad->ranges[from].first_block, first_block};
-	if (bad->ranges[to - 1].end_block > end_block)
-		left[count++] = (struct bad_range){end_block, bad->ranges[to - 1].end_block};
+	if (bad->ranges[from].first_sector < first_sector)
+		left[count++] = (struct bad_range){bad->ranges[from].first_sector, first_sector};
+	if (bad->ranges[to - 1].end_sector > end_sector)
+		left[count++] = (struct bad_range){end_sector, bad->ranges[to - 1].end_sector};
 	if (count > to - from && bad->count >= BAD_BLOCKS_RANGES_MAX_SPLIT)
 		return -ENOSPC;
 	return ranges_replace(bad, from, to, left, count);
@@ -175,34 +176,35 @@ static int late_add(struct bad_blocks *late, const struct bad_blocks *bad, struc
 	unsigned i;
 	int res = 0;
 
-	if (mark->first_block > range.first_block)
-		range.first_block = mark->first_block;
-	if (mark->end_block < range.end_block)
-		range.end_block = mark->end_block;
-	i = ranges_find(bad->ranges, bad->count, range.first_block);
-	for (; res == 0 && i < bad->count && bad->ranges[i].first_block < range.end_block; i++) {
+	if (mark->first_sector > range.first_sector)
+		range.first_sector = mark->first_sector;
+	if (mark->end_sector < range.end_sector)
+		range.end_sector = mark->end_sector;
+	i = ranges_find(bad->ranges, bad->count, range.first_sector);
+	for (; res == 0 && i < bad->count && bad->ranges[i].first_sector < range.end_sector; i++) {
 		struct bad_range part = bad->ranges[i];
 
-		if (part.first_block < range.first_block)
-			part.first_block = range.first_block;
-		if (part.end_block > range.end_block)
-			part.end_block = range.end_block;
-		if (part.end_block > part.first_block)
-			res = ranges_mark(late, part.first_block, part.end_block - part.first_block,
+		if (part.first_sector < range.first_sector)
+			part.first_sector = range.first_sector;
+		if (part.end_sector > range.end_sector)
+			part.end_sector = range.end_sector;
+		if (part.end_sector > part.first_sector)
+			res = ranges_mark(late, part.first_sector,
+					  part.end_sector - part.first_sector,
 					  BAD_BLOCKS_RANGES_MAX_SPLIT);
 	}
 	return res;
 }
 
-int bad_blocks_heal_seen(struct bad_blocks *bad, uint64_t first_block, uint64_t block_count,
+int bad_blocks_heal_seen(struct bad_blocks *bad, uint64_t first_sector, uint64_t sector_count,
 			 uint64_t stamp)
 {
-	struct bad_range range = {first_block, first_block + block_count};
+	struct bad_range range = {first_sector, first_sector + sector_count};
 	struct bad_blocks *late;
 	int res = 0;
 
 	if (bad->stamp == stamp)
-		return bad_blocks_heal(bad, first_block, block_count);
+		return bad_blocks_heal(bad, first_sector, sector_count);
 	if (bad->stamp - stamp > BAD_BLOCKS_RECENT)
 		return -EAGAIN;
 	late = bad_blocks_create();
@@ -211,16 +213,16 @@ int bad_blocks_heal_seen(struct bad_blocks *bad, uint64_t first_block, uint64_t 
 	while (res == 0 && stamp++ < bad->stamp)
 		res = late_add(late, bad, range, &bad->recent[stamp % BAD_BLOCKS_RECENT]);
 	if (res == 0)
-		res = bad_blocks_heal(bad, first_block, block_count);
+		res = bad_blocks_heal(bad, first_sector, sector_count);
 	for (unsigned i = 0; res == 0 && i < late->count; i++)
-		res = ranges_mark(bad, late->ranges[i].first_block,
-				  late->ranges[i].end_block - late->ranges[i].first_block,
+		res = ranges_mark(bad, late->ranges[i].first_sector,
+				  late->ranges[i].end_sector - late->ranges[i].first_sector,
 				  BAD_BLOCKS_RANGES_MAX_SPLIT);
 	bad_blocks_destroy(late);
 	return res;
 }
 
-/* ---- as it is kept: version, number of ranges, then first block and end of each ----------------
+/* ---- as it is kept: version, number of ranges, then first sector and end of each ----------------
  */
 
 static void put64(uint8_t *bytes, uint64_t value)
@@ -249,8 +251,8 @@ uint8_t *bad_blocks_encode(const struct bad_blocks *bad, size_t *ret_bytes)
 	for (unsigned i = 0; i < bad->count; i++) {
 		uint8_t *at = bytes + KEPT_HEAD_BYTES + (size_t)i * KEPT_RANGE_BYTES;
 
-		put64(at, bad->ranges[i].first_block);
-		put64(at + 8, bad->ranges[i].end_block);
+		put64(at, bad->ranges[i].first_sector);
+		put64(at + 8, bad->ranges[i].end_sector);
 	}
 	*ret_bytes = len_bytes;
 	return bytes;
@@ -278,12 +280,12 @@ int bad_blocks_decode(const uint8_t *bytes, size_t len_bytes, struct bad_blocks 
 		const uint8_t *at = bytes + KEPT_HEAD_BYTES + i * KEPT_RANGE_BYTES;
 		struct bad_range range = {get64(at), get64(at + 8)};
 
-		if (range.end_block <= range.first_block ||
-		    (i > 0 && range.first_block <= before)) {
+		if (range.end_sector <= range.first_sector ||
+		    (i > 0 && range.first_sector <= before)) {
 			bad_blocks_destroy(bad);
 			return -EPROTO;
 		}
-		before = range.end_block;
+		before = range.end_sector;
 		bad->ranges[bad->count++] = range;
 	}
 	*ret_bad = bad;
@@ -317,17 +319,31 @@ uint64_t bad_view_stamp(const struct bad_view *view)
 	return view->stamp;
 }
 
-bool bad_view_find(const struct bad_view *view, uint64_t first_block, uint64_t block_count,
-		   uint64_t *ret_bad_block)
+bool bad_view_find(const struct bad_view *view, uint64_t first_sector, uint64_t sector_count,
+		   uint64_t *ret_bad_sector)
 {
 	unsigned at;
 
-	if (!view || block_count == 0)
+	if (!view || sector_count == 0)
 		return false;
-	at = ranges_find(view->ranges, view->count, first_block);
-	if (at == view->count || view->ranges[at].first_block >= first_block + block_count)
+	at = ranges_find(view->ranges, view->count, first_sector);
+	if (at == view->count || view->ranges[at].first_sector >= first_sector + sector_count)
 		return false;
-	*ret_bad_block = view->ranges[at].first_block > first_block ? view->ranges[at].first_block
-								    : first_block;
+	*ret_bad_sector = view->ranges[at].first_sector > first_sector
+				  ? view->ranges[at].first_sector
+				  : first_sector;
+	return true;
+}
+
+bool bad_view_find_block(const struct bad_view *view, const struct ns *ns, uint64_t first_block,
+			 uint64_t block_count, uint64_t *ret_bad_block)
+{
+	struct bad_range range = bad_range_of(ns, first_block, block_count);
+	uint64_t sector;
+
+	if (!bad_view_find(view, range.first_sector, range.end_sector - range.first_sector,
+			   &sector))
+		return false;
+	*ret_bad_block = sector >> (ns->block_shift - BAD_SECTOR_SHIFT);
 	return true;
 }

@@ -8,6 +8,10 @@
  * search. Reading a bad block fails; a write heals it: once the data is on the medium the mark is
  * taken away, kept, published, and only then the write is answered. A mark that was made after the
  * write had begun stays: who wrote meanwhile may have been followed by others.
+ *
+ * Marks count in sectors of 512 bytes, in memory and as kept, whatever the namespace's block size:
+ * the operator may change `block=` and change it back, at run time or while no target runs, and
+ * the marks stay with their bytes. A block is bad when one of its sectors is.
  */
 #ifndef WEFT_TARGET_BAD_BLOCKS_H
 #define WEFT_TARGET_BAD_BLOCKS_H
@@ -22,10 +26,21 @@ struct slot;
 struct bad_blocks;
 struct bad_view;
 
+#define BAD_SECTOR_SHIFT 9
+
 struct bad_range {
-	uint64_t first_block;
-	uint64_t end_block; /* exclusive */
+	uint64_t first_sector;
+	uint64_t end_sector; /* exclusive */
 };
+
+/* The sectors of blocks that the namespace has. */
+static inline struct bad_range bad_range_of(const struct ns *ns, uint64_t first_block,
+					    uint64_t block_count)
+{
+	unsigned shift = ns->block_shift - BAD_SECTOR_SHIFT;
+
+	return (struct bad_range){first_block << shift, (first_block + block_count) << shift};
+}
 
 /* ---- the truth: control reactor ---------------------------------------------------------------
  */
@@ -37,14 +52,14 @@ struct bad_blocks *bad_blocks_copy(const struct bad_blocks *bad);
 void bad_blocks_destroy(struct bad_blocks *bad);         /* NULL: nothing */
 unsigned bad_blocks_count(const struct bad_blocks *bad); /* ranges; `bad` NULL: 0 */
 struct bad_range bad_blocks_range(const struct bad_blocks *bad, unsigned index);
-/* 0; -ENOSPC: too many ranges; -ENOMEM. On error nothing has changed. block_count above 0. */
-int bad_blocks_mark(struct bad_blocks *bad, uint64_t first_block, uint64_t block_count);
-int bad_blocks_heal(struct bad_blocks *bad, uint64_t first_block, uint64_t block_count);
+/* 0; -ENOSPC: too many ranges; -ENOMEM. On error nothing has changed. sector_count above 0. */
+int bad_blocks_mark(struct bad_blocks *bad, uint64_t first_sector, uint64_t sector_count);
+int bad_blocks_heal(struct bad_blocks *bad, uint64_t first_sector, uint64_t sector_count);
 /*
  * The same for marks up to this stamp of a view; those made later stay. -EAGAIN: there were too
  * many to tell. On error the marks of the range may have changed: to be called on a copy.
  */
-int bad_blocks_heal_seen(struct bad_blocks *bad, uint64_t first_block, uint64_t block_count,
+int bad_blocks_heal_seen(struct bad_blocks *bad, uint64_t first_sector, uint64_t sector_count,
 			 uint64_t stamp);
 
 /* As it is kept. The caller frees it; NULL when out of memory. */
@@ -60,9 +75,12 @@ struct bad_view *bad_view_create(const struct bad_blocks *bad);
 void bad_view_free(struct bad_view *view); /* NULL: nothing */
 /* How many marks there had been when it was made. */
 uint64_t bad_view_stamp(const struct bad_view *view);
-/* Whether a block of the range is bad, and which is the first; `view` NULL: none is. */
-bool bad_view_find(const struct bad_view *view, uint64_t first_block, uint64_t block_count,
-		   uint64_t *ret_bad_block);
+/* Whether a sector of the range is bad, and which is the first; `view` NULL: none is. */
+bool bad_view_find(const struct bad_view *view, uint64_t first_sector, uint64_t sector_count,
+		   uint64_t *ret_bad_sector);
+/* The same in blocks of the namespace, for a range that lies within it. */
+bool bad_view_find_block(const struct bad_view *view, const struct ns *ns, uint64_t first_block,
+			 uint64_t block_count, uint64_t *ret_bad_block);
 
 /* ---- commands: the queue's reactor (bad_blocks_change.c) ---------------------------------------
  */

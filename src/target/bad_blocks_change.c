@@ -26,6 +26,19 @@ static void change_published(void *arg)
 	change_answer(arg);
 }
 
+/*
+ * slot->ns has the block size that the command was checked against, also when the operator has
+ * changed it since.
+ */
+static int heal_blocks(struct bad_blocks *bad, const struct slot *slot, uint64_t first_block,
+		       uint64_t block_count)
+{
+	struct bad_range range = bad_range_of(slot->ns, first_block, block_count);
+
+	return bad_blocks_heal_seen(bad, range.first_sector, range.end_sector - range.first_sector,
+				    slot->bad_stamp);
+}
+
 /* What of a Dataset Management command is done: the ranges before steps.index. */
 static int heal_dsm(struct bad_blocks *bad, const struct slot *slot)
 {
@@ -35,20 +48,22 @@ static int heal_dsm(struct bad_blocks *bad, const struct slot *slot)
 		struct dsm_range range = dsm_range_decode(slot->data, i);
 
 		if (range.block_count > 0)
-			res = bad_blocks_heal_seen(bad, range.first_block, range.block_count,
-						   slot->bad_stamp);
+			res = heal_blocks(bad, slot, range.first_block, range.block_count);
 	}
 	return res;
 }
 
 static int change_apply(struct bad_blocks *bad, const struct slot *slot)
 {
+	struct bad_range range =
+		bad_range_of(slot->ns, slot->io_cmd.first_block, slot->io_cmd.block_count);
+
 	if (slot->sqe.opcode == NVME_IO_WRITE_UNCORRECTABLE)
-		return bad_blocks_mark(bad, slot->io_cmd.first_block, slot->io_cmd.block_count);
+		return bad_blocks_mark(bad, range.first_sector,
+				       range.end_sector - range.first_sector);
 	if (slot->sqe.opcode == NVME_IO_DATASET_MANAGEMENT)
 		return heal_dsm(bad, slot);
-	return bad_blocks_heal_seen(bad, slot->io_cmd.first_block, slot->io_cmd.block_count,
-				    slot->bad_stamp);
+	return heal_blocks(bad, slot, slot->io_cmd.first_block, slot->io_cmd.block_count);
 }
 
 static int bad_keep(struct target *target, const struct ns_live *live, const struct bad_blocks *bad)

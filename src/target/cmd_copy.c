@@ -174,7 +174,8 @@ static bool copy_read(struct slot *slot, const struct copy_cmd *cmd, const struc
 	uint64_t bad_block;
 
 	if (view && steps->at_block == 0 &&
-	    bad_view_find(view->bad, range->first_block, range->block_count, &bad_block)) {
+	    bad_view_find_block(view->bad, ns, range->first_block, range->block_count,
+				&bad_block)) {
 		slot->io_cmd.first_block = bad_block;
 		io_counter_add(&ns->locals[slot->queue->local->index].media_errors, 1);
 		copy_end(slot, cmd, nvme_status_dnr(NVME_SC_UNRECOVERED_READ));
@@ -251,7 +252,7 @@ static void copy_execute(struct slot *slot)
 		return;
 	}
 	io_counter_add(&io_counters(slot)->write_commands, 1);
-	if (view && bad_view_find(view->bad, cmd.first_block, total, &bad_block)) {
+	if (view && bad_view_find_block(view->bad, slot->ns, cmd.first_block, total, &bad_block)) {
 		slot->heals_bad = true;
 		slot->bad_stamp = bad_view_stamp(view->bad);
 	}

@@ -91,8 +91,8 @@ static void dsm_execute(struct slot *slot)
 			slot_complete_at(slot, nvme_status_dnr(NVME_SC_LBA_RANGE), SQE_BYTE_CDW10);
 			return;
 		}
-		if (view &&
-		    bad_view_find(view->bad, range.first_block, range.block_count, &bad_block)) {
+		if (view && bad_view_find_block(view->bad, slot->ns, range.first_block,
+						range.block_count, &bad_block)) {
 			slot->heals_bad = true;
 			slot->bad_stamp = bad_view_stamp(view->bad);
 		}

@@ -76,7 +76,8 @@ static void status_finish(struct status_task *task, int res)
 	const struct ns_view *view = slot->ns->locals[slot->queue->local->index].view;
 	uint64_t bad_block;
 	bool has_bad = view && view->bad &&
-		       bad_view_find(view->bad, task->first_block, task->block_count, &bad_block);
+		       bad_view_find_block(view->bad, slot->ns, task->first_block,
+					   task->block_count, &bad_block);
 
 	memset(slot->data, 0, slot->data_bytes);
 	if (res == 0 && !has_bad) {

@@ -41,7 +41,8 @@ nvme_status bad_blocks_check(struct slot *slot, const struct bad_view *bad)
 		return NVME_SC_SUCCESS; /* others look for themselves, when they know their ranges
 					 */
 	}
-	if (!bad_view_find(bad, slot->io_cmd.first_block, slot->io_cmd.block_count, &bad_block))
+	if (!bad_view_find_block(bad, slot->ns, slot->io_cmd.first_block, slot->io_cmd.block_count,
+				 &bad_block))
 		return NVME_SC_SUCCESS;
 	if (slot->sqe.opcode == NVME_IO_WRITE || slot->sqe.opcode == NVME_IO_WRITE_ZEROES) {
 		/* By way of a buffer: io_finish is where the marks are taken away. */

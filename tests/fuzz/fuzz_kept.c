@@ -77,11 +77,11 @@ static void try_bad_blocks(const uint8_t *bytes, size_t len_bytes)
 		struct bad_range range = bad_blocks_range(bad, 0);
 
 		view = bad_view_create(bad);
-		CHECK(view && bad_view_find(view, range.first_block, 1, &block));
-		CHECK(block == range.first_block);
+		CHECK(view && bad_view_find(view, range.first_sector, 1, &block));
+		CHECK(block == range.first_sector);
 		bad_view_free(view);
-		CHECK(bad_blocks_heal(bad, range.first_block,
-				      range.end_block - range.first_block) == 0);
+		CHECK(bad_blocks_heal(bad, range.first_sector,
+				      range.end_sector - range.first_sector) == 0);
 	}
 	bad_blocks_destroy(bad);
 }

@@ -439,7 +439,7 @@ def kept_seeds():
         write("kept", "reservation_%d" % kind, bytes([0]) + head + hosts)
         whole = head + hosts
         write("kept", "ns_reservation_%d" % kind, bytes([4]) + whole + struct.pack("<I", crc32c(whole)))
-    bad = struct.pack("<Q4Q", 1 << 56 | 2, 3, 5, 9, 10)
+    bad = struct.pack("<Q4Q", 2 << 56 | 2, 3, 5, 9, 10)
     write("kept", "bad_blocks", bytes([1]) + bad)
     write("kept", "ns_bad_blocks", bytes([4]) + bad)
     write("kept", "health", bytes([3]) + struct.pack("<8Q", *range(8)))

@@ -20,15 +20,15 @@ static struct bad_blocks *bad_of(const struct bad_range *ranges, unsigned count)
 	struct bad_blocks *bad = bad_blocks_create();
 
 	for (unsigned i = 0; i < count; i++)
-		EXPECT_EQ(0, bad_blocks_mark(bad, ranges[i].first_block,
-					     ranges[i].end_block - ranges[i].first_block));
+		EXPECT_EQ(0, bad_blocks_mark(bad, ranges[i].first_sector,
+					     ranges[i].end_sector - ranges[i].first_sector));
 	return bad;
 }
 
 static void expect_range(const struct bad_blocks *bad, unsigned index, uint64_t first, uint64_t end)
 {
-	EXPECT_EQ(first, bad_blocks_range(bad, index).first_block);
-	EXPECT_EQ(end, bad_blocks_range(bad, index).end_block);
+	EXPECT_EQ(first, bad_blocks_range(bad, index).first_sector);
+	EXPECT_EQ(end, bad_blocks_range(bad, index).end_sector);
 }
 
 static void ranges_that_touch_become_one(void)
@@ -83,6 +83,30 @@ static void the_last_block_of_all_can_be_bad(void)
 	bad_blocks_destroy(bad);
 }
 
+/* The operator may change the block size: the marks stay with their bytes. */
+static void marks_have_no_block_size(void)
+{
+	const struct ns small = {.block_shift = 9}, large = {.block_shift = 12};
+	struct bad_range range = bad_range_of(&small, 105, 2);
+	struct bad_blocks *bad = bad_of(&range, 1);
+	struct bad_view *view = bad_view_create(bad);
+	uint64_t at;
+
+	EXPECT(bad_view_find_block(view, &small, 0, 200, &at) && at == 105);
+	EXPECT(!bad_view_find_block(view, &small, 107, 93, &at));
+	EXPECT(bad_view_find_block(view, &large, 0, 25, &at) && at == 13);
+	EXPECT(bad_view_find_block(view, &large, 13, 1, &at) && at == 13);
+	EXPECT(!bad_view_find_block(view, &large, 0, 13, &at));
+	EXPECT(!bad_view_find_block(view, &large, 14, 200, &at));
+	EXPECT(!bad_view_find_block(NULL, &large, 0, 200, &at));
+	bad_view_free(view);
+	range = bad_range_of(&large, 13, 1);
+	EXPECT_EQ(0,
+		  bad_blocks_heal(bad, range.first_sector, range.end_sector - range.first_sector));
+	EXPECT_EQ(0, bad_blocks_count(bad));
+	bad_blocks_destroy(bad);
+}
+
 /* The view and the ranges against one flag per block. */
 static void check_model(const struct bad_blocks *bad, const bool *model)
 {
@@ -92,8 +116,8 @@ static void check_model(const struct bad_blocks *bad, const bool *model)
 	for (unsigned i = 0; i < bad_blocks_count(bad); i++) {
 		struct bad_range range = bad_blocks_range(bad, i);
 
-		EXPECT(i == 0 || range.first_block > bad_blocks_range(bad, i - 1).end_block);
-		counted += range.end_block - range.first_block;
+		EXPECT(i == 0 || range.first_sector > bad_blocks_range(bad, i - 1).end_sector);
+		counted += range.end_sector - range.first_sector;
 	}
 	for (unsigned first = 0; first < MODEL_BLOCKS; first++) {
 		uint64_t at = 0;
@@ -159,8 +183,8 @@ static void what_is_kept_comes_back(void)
 	EXPECT_EQ(0, bad_blocks_decode(value, bytes, &back));
 	EXPECT_EQ(3, bad_blocks_count(back));
 	for (unsigned i = 0; i < 3; i++) {
-		expect_range(back, i, ranges[i].first_block, ranges[i].end_block);
-		expect_range(copy, i, ranges[i].first_block, ranges[i].end_block);
+		expect_range(back, i, ranges[i].first_sector, ranges[i].end_sector);
+		expect_range(copy, i, ranges[i].first_sector, ranges[i].end_sector);
 	}
 	bad_blocks_destroy(back);
 	bad_blocks_destroy(copy);
@@ -178,9 +202,11 @@ static void what_was_damaged_is_refused(void)
 
 	EXPECT_EQ(-EPROTO, bad_blocks_decode(value, 0, &back));
 	EXPECT_EQ(-EPROTO, bad_blocks_decode(value, bytes - 1, &back));
-	value[7] = 9; /* version */
+	value[7] = 1; /* a version of before: in blocks of an unknown size */
 	EXPECT_EQ(-EPROTO, bad_blocks_decode(value, bytes, &back));
-	value[7] = 1;
+	value[7] = 9;
+	EXPECT_EQ(-EPROTO, bad_blocks_decode(value, bytes, &back));
+	value[7] = 2;
 	value[0] = 3; /* one range more than there is */
 	EXPECT_EQ(-EPROTO, bad_blocks_decode(value, bytes, &back));
 	value[0] = 2;
@@ -285,6 +311,7 @@ int main(void)
 	TAP_RUN(ranges_that_touch_become_one);
 	TAP_RUN(healing_splits_and_cuts);
 	TAP_RUN(the_last_block_of_all_can_be_bad);
+	TAP_RUN(marks_have_no_block_size);
 	TAP_RUN(any_order_gives_what_a_flag_per_block_would);
 	TAP_RUN(later_marks_stay);
 	TAP_RUN(too_many_ranges_change_nothing);

@@ -189,6 +189,55 @@ def persistence(t, folder, spaces):
         tgt.finish(t)
 
 
+def bad_of(tgt, lbas, block):
+    """Which of these blocks a new host cannot read."""
+    with tgt.host() as host:
+        conn = host.queue()
+        return [lba for lba in lbas if conn.read(FILE, lba, 1, block).status == n.UNRECOVERED_READ]
+
+
+def set_block(tgt, block):
+    def change(config):
+        space = config['subsystems'][0]['namespaces'][0]
+        space['media'] = space['media'].rsplit('=', 1)[0] + '=%d' % block
+    tgt.reload(change)
+
+
+def block_sizes(t):
+    """The operator changes the block size: marks stay with their bytes, also after SIGKILL."""
+    tgt = target.Target(start=False)
+    file = 'file:%s,size=1M,block=512' % os.path.join(tgt.folder, 'a')
+    tgt.config['subsystems'][0]['namespaces'] = [target.namespace(FILE, file, uuid=UUIDS[FILE])]
+    tgt.write_config()
+    tgt.start()
+    small, large = range(96, 121), (11, 12, 13, 14, 20, 104, 105)
+    try:
+        with tgt.host() as host:
+            conn = host.queue()
+            conn.put(FILE, 0, bytes(512 * 256))
+            mark(conn, FILE, 105, 2)  # bytes of block 13 of 4096
+        set_block(tgt, 4096)
+        t.eq(bad_of(tgt, large, 4096), [13], 'with 4096 bytes the block around the marks is bad', SPEC)
+        tgt.kill()
+        tgt.start()
+        t.eq(bad_of(tgt, large, 4096), [13], 'the same after SIGKILL', SPEC)
+        set_block(tgt, 512)
+        t.eq(bad_of(tgt, small, 512), [105, 106], 'with 512 bytes again, the blocks of before', SPEC)
+        set_block(tgt, 4096)
+        with tgt.host() as host:
+            conn = host.queue()
+            t.eq((conn.wait(conn.rw(n.WRITE, FILE, 13, 1, 4096, bytes(4096))).status,
+                  conn.wait(conn.rw(n.WRITE_UNCORRECTABLE, FILE, 14, 1, 4096)).status),
+                 (n.OK, n.OK), 'one block of 4096 bytes is healed, the next is marked', SPEC)
+        t.eq(bad_of(tgt, large, 4096), [14], 'and that one is bad', SPEC)
+        set_block(tgt, 512)
+        t.eq(bad_of(tgt, small, 512), list(range(112, 120)), 'which is eight blocks of 512 bytes', SPEC)
+        with tgt.host() as host:
+            host.queue().put(FILE, 112, bytes(512 * 8))
+    finally:
+        tgt.finish(t)
+
+
 def test(t, tgt):
     with tgt.host() as host:
         conn, other = host.queue(1), host.queue(2)
@@ -218,6 +267,8 @@ def start():
         t = Tap()
         with t.guard('persistence'):
             persistence(t, folder, spaces)
+        with t.guard('block_sizes'):
+            block_sizes(t)
         target.run(t, test, namespaces=spaces)
 
 
