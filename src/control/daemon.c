@@ -695,6 +695,8 @@ static int daemon_start(struct daemon *daemon)
 	config.manage_arg = daemon;
 	if (getrandom(&config.random_seed, sizeof(config.random_seed), 0) < 0)
 		config.random_seed = clock_monotonic_ns();
+	if (getrandom(config.instance, sizeof(config.instance), 0) < 0)
+		memset(config.instance, 0, sizeof(config.instance));
 	res = peers_make(daemon, &config);
 	if (res < 0)
 		return res;

@@ -12,6 +12,9 @@
  * An address that gave the CNTLID of another address's controller would get another one at its next
  * attempt: it is refused for as long as that controller lives. When that controller ends, it may
  * have been dead already at the target, which had given its CNTLID away.
+ *
+ * An instance is the word of a live controller alone: a target that is started anew has another
+ * one at all its addresses.
  */
 #include "host/join.h"
 
@@ -205,6 +208,67 @@ static int cntlid_judge(struct join *join, const struct join_ctrl *ctrl, uint16_
 	return 0;
 }
 
+static bool is_nil(const uint8_t *bytes, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (bytes[i] != 0)
+			return false;
+	}
+	return true;
+}
+
+static bool instance_is_told(const uint8_t *instance)
+{
+	return !is_nil(instance, IDENTIFY_INSTANCE_BYTES);
+}
+
+/*
+ * A live controller of another process, which does not share its namespaces with this one's; NULL:
+ * none. When one of both says that it is clustered, the other one has read its Identify Controller
+ * before the first clustered namespace was added. Under the lock.
+ */
+static const struct join_ctrl *stranger_find(const struct join *join, const struct join_ctrl *ctrl)
+{
+	if (ctrl->is_clustered || !instance_is_told(ctrl->instance))
+		return NULL;
+	list_for_each(node, &join->ctrls) {
+		const struct join_ctrl *other = list_entry(node, struct join_ctrl, node);
+
+		if (other != ctrl && other->is_live && !other->is_clustered &&
+		    instance_is_told(other->instance) &&
+		    memcmp(other->instance, ctrl->instance, IDENTIFY_INSTANCE_BYTES) != 0)
+			return other;
+	}
+	return NULL;
+}
+
+static int instance_judge(const struct join *join, const struct join_ctrl *ctrl,
+			  char why[JOIN_WHY_BYTES])
+{
+	const struct join_ctrl *other = stranger_find(join, ctrl);
+
+	if (other == NULL)
+		return 0;
+	snprintf(why, JOIN_WHY_BYTES,
+		 "%s is another target process than %s, and they have no clustered namespace: a "
+		 "copy of the target, or the target was restarted and %s is about to be lost; %s "
+		 "is not used meanwhile",
+		 name_of(join, ctrl), name_of(join, other), name_of(join, other),
+		 name_of(join, ctrl));
+	return -EUCLEAN;
+}
+
+bool join_ctrl_is_barred(struct join *join, const struct join_ctrl *ctrl)
+{
+	bool is_barred;
+
+	lock_take(&join->lock);
+	is_barred =
+		join->addrs[ctrl->addr_index].rival != NULL || stranger_find(join, ctrl) != NULL;
+	lock_release(&join->lock);
+	return is_barred;
+}
+
 /* What a peer calls itself may be anything; what people read has no control characters. */
 static void why_clean(char why[JOIN_WHY_BYTES])
 {
@@ -262,7 +326,12 @@ int join_ctrl_enter(struct join *join, struct join_ctrl *ctrl, const struct ctrl
 
 	lock_take(&join->lock);
 	ctrl_end(join, ctrl);
+	memcpy(ctrl->instance, identity->instance, sizeof(ctrl->instance));
+	ctrl->is_clustered = identity->is_clustered;
 	res = word_judge(join, ctrl, identity, why);
+	/* Before the CNTLID: a target that was started anew may give any. */
+	if (res == 0)
+		res = instance_judge(join, ctrl, why);
 	if (res == 0)
 		res = cntlid_judge(join, ctrl, identity->cntlid, why);
 	if (res == 0) {
@@ -297,15 +366,6 @@ int join_ctrl_confirm(struct join *join, struct join_ctrl *ctrl, char why[JOIN_W
 static unsigned ns_place(const struct join *join, uint32_t nsid)
 {
 	return SORTED_PLACE(i, join->ns_count, join->nss[i]->nsid < nsid);
-}
-
-static bool is_nil(const uint8_t *bytes, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		if (bytes[i] != 0)
-			return false;
-	}
-	return true;
 }
 
 /* One kind of identifier. False: they differ. */

@@ -6,7 +6,9 @@
  * another reactor heard of it first.
  *
  * Controllers are joined by NQN and serial number, and two of them never have one CNTLID. The model
- * number is no identity: the members of a cluster change it one after the other. A namespace is
+ * number is no identity: the members of a cluster change it one after the other. Two processes
+ * (instances) of weft's target are one subsystem only when they say that they are clustered: else
+ * one of them is a copy of the other, with data of its own. A namespace is
  * known by its UUID, NGUID and EUI64, never by its NSID: see join_ns_see.
  *
  * Threads: any; a lock that no I/O command takes. join_ns_is_replaced takes none.
@@ -51,6 +53,9 @@ struct join_ctrl {
 	unsigned addr_index;
 	bool is_live;
 	uint16_t cntlid; /* while live */
+	/* While live, and of a refused one; all zero: not reported. */
+	uint8_t instance[IDENTIFY_INSTANCE_BYTES];
+	bool is_clustered;
 	/* What its address said last, kept while the controller is away. */
 	bool has_word;
 	char serial[NVME_SERIAL_BYTES + 1];
@@ -65,13 +70,16 @@ void join_put(struct join *join);
 int join_ctrl_add(struct join *join, struct join_ctrl *ctrl, const struct net_addr *addr);
 void join_ctrl_remove(struct join *join, struct join_ctrl *ctrl);
 /* Its controller is connected. 0, or with the reason in why: -EUCLEAN: it is of another subsystem
- * than the controller of another address; -EBUSY: the same address has a controller with its
- * CNTLID, which must end first. */
+ * than the controller of another address, or of another instance than a live controller; -EBUSY:
+ * the same address has a controller with its CNTLID, which must end first. */
 int join_ctrl_enter(struct join *join, struct join_ctrl *ctrl, const struct ctrl_identity *identity,
 		    char why[JOIN_WHY_BYTES]);
 /* Before the controller is used: 0, or -EUCLEAN as above, from what other reactors have seen at its
  * address since it entered. */
 int join_ctrl_confirm(struct join *join, struct join_ctrl *ctrl, char why[JOIN_WHY_BYTES]);
+/* The controller that was refused last is refused still, for a live one of another instance or with
+ * its CNTLID. When the target was started anew, that one is dead, and its path will notice. */
+bool join_ctrl_is_barred(struct join *join, const struct join_ctrl *ctrl);
 /* Its controller has ended or is lost. */
 void join_ctrl_leave(struct join *join, struct join_ctrl *ctrl);
 /* Both are of one subsystem as far as they tell. */

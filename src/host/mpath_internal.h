@@ -97,6 +97,7 @@ struct path {
 	bool is_leaving; /* host_disconnect or host_abandon was called */
 	bool was_live;   /* ctrl was: its loss is not settled */
 	bool has_told_reset;
+	bool is_barred; /* the last attempt was refused for a live controller */
 	struct host_ctrl *ctrl;
 	struct ctrl_identity identity; /* of ctrl */
 	uint32_t kato_ms;              /* of ctrl; as host_ctrl_kato_ms */
@@ -104,6 +105,7 @@ struct path {
 	uint64_t live_since_ns;
 	uint64_t down_since_ns;
 	uint32_t backoff_ms;
+	uint64_t retry_at_ns;
 	struct reactor_timer retry_timer;
 	struct reactor_timer stable_timer;
 	char last_error[256];

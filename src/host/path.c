@@ -31,6 +31,25 @@ static uint64_t path_now(const struct path *path)
 
 /* ---- back-off ------------------------------------------------------------------------------- */
 
+/*
+ * Refused for a live controller (join_ctrl_is_barred): when the target was started anew, I/O waits
+ * for that one to be lost, and then not for the back-off. A look at the join costs no connection.
+ */
+static void retry_arm(struct path *path)
+{
+	uint64_t look_ns =
+		path_now(path) + path->mpath->config.timeouts.reconnect_min_ms * NS_PER_MS;
+	bool is_look = path->is_barred && look_ns < path->retry_at_ns;
+
+	reactor_timer_arm(&path->retry_timer, is_look ? look_ns : path->retry_at_ns);
+}
+
+static bool path_is_barred(struct path *path)
+{
+	return path->is_barred && path_now(path) < path->retry_at_ns &&
+	       join_ctrl_is_barred(path->mpath->join, &path->joined);
+}
+
 static void path_retry(struct path *path)
 {
 	const struct host_timeouts *timeouts = &path->mpath->config.timeouts;
@@ -52,7 +71,8 @@ static void path_retry(struct path *path)
 	}
 	if (jitter_ns > 0)
 		wait_ns -= prng_below(&path->mpath->prng, jitter_ns + 1);
-	reactor_timer_arm(&path->retry_timer, now_ns + wait_ns);
+	path->retry_at_ns = now_ns + wait_ns;
+	retry_arm(path);
 }
 
 static void on_stable_timer(struct reactor_timer *timer)
@@ -204,6 +224,7 @@ static void path_start(struct path *path)
 
 	path->state = PATH_CONNECTING;
 	path->is_leaving = false;
+	path->is_barred = false;
 	text_copy(config.subsystem_nqn, sizeof(config.subsystem_nqn), mpath_config->subsystem_nqn);
 	text_copy(config.host_nqn, sizeof(config.host_nqn), mpath_config->host_nqn);
 	if (res == 0)
@@ -222,6 +243,8 @@ static void on_retry_timer(struct reactor_timer *timer)
 
 	if (path->is_removed)
 		mpath_on_path_gone(path);
+	else if (path_is_barred(path))
+		retry_arm(path);
 	else
 		path_start(path);
 }
@@ -244,6 +267,7 @@ static bool path_join(struct path *path)
 	int res = join_ctrl_enter(path->mpath->join, &path->joined, &path->identity, why);
 
 	path->refusal[0] = '\0';
+	path->is_barred = res == -EUCLEAN && join_ctrl_is_barred(path->mpath->join, &path->joined);
 	return path_is_joined(path, res, why);
 }
 

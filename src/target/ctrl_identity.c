@@ -43,6 +43,15 @@ static void identity_fill_commands(struct ctrl_identity *identity)
 	identity->atomic_compare_write_blocks = 1;
 }
 
+static bool has_clustered_ns(const struct subsystem *subsystem)
+{
+	for (unsigned i = 0; i < subsystem->ns_count; i++) {
+		if (subsystem->namespaces[i].is_clustered)
+			return true;
+	}
+	return false;
+}
+
 static void identity_fill_io(const struct ctrl *ctrl, const struct target_limits *limits,
 			     struct ctrl_identity *identity)
 {
@@ -51,6 +60,7 @@ static void identity_fill_io(const struct ctrl *ctrl, const struct target_limits
 		text_copy(identity->model, sizeof(identity->model), ctrl->subsystem->model);
 		identity->capacity_bytes = ctrl->subsystem->capacity_bytes;
 		identity->capacity_unused_bytes = ctrl->subsystem->capacity_unused_bytes;
+		identity->is_clustered = has_clustered_ns(ctrl->subsystem);
 	}
 	identity->has_multiple_ports = true;
 	identity->has_multiple_ctrls = true;
@@ -62,6 +72,7 @@ static void identity_fill_io(const struct ctrl *ctrl, const struct target_limits
 	identity->has_event_lost_host = true;
 	identity->uniquifier = ctrl->uniquifier;
 	identity->random_number = ctrl->random_number;
+	memcpy(identity->instance, ctrl->local->target->instance, sizeof(identity->instance));
 	identity->reset_limit = CTRL_RESET_MAX;
 	identity->quiesce_ms = limits->quiesce_ms;
 	identity->namespace_id_max = TARGET_NSID_MAX;

@@ -131,7 +131,8 @@ struct target {
 	uint16_t next_cntlid;
 	uint8_t *uniquifiers; /* by cntlid: of the last controller that had it; 0: none had */
 	struct prng prng;     /* for CIRN */
-	struct list resets;   /* struct ctrl_reset that wait for their controller to quiesce */
+	uint8_t instance[IDENTIFY_INSTANCE_BYTES];
+	struct list resets; /* struct ctrl_reset that wait for their controller to quiesce */
 	struct list listeners;
 	unsigned listener_count; /* with those that are closing */
 	struct list shares;      /* struct host_share of hosts that are connected */

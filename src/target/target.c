@@ -63,6 +63,7 @@ int target_create(const struct target_config *config, struct target **ret_target
 	if (!target->cluster.reactor)
 		target->cluster.reactor = config->control;
 	prng_seed(&target->prng, config->random_seed);
+	memcpy(target->instance, config->instance, sizeof(target->instance));
 	list_init(&target->resets);
 	applies_init(target);
 	list_init(&target->listeners);

@@ -16,6 +16,7 @@
 #include "base/uuid.h"
 #include "media/media.h"
 #include "reactor/reactor.h"
+#include "wire/identify.h"
 #include "wire/log_page.h"
 #include "wire/nvme.h"
 
@@ -354,6 +355,9 @@ struct target_config {
 	uint16_t cntlid_last;
 	struct target_peers peers; /* zeroed: there are none */
 	uint64_t random_seed;      /* for CIRN: another one at each start */
+	/* Random, another one at each start: tells hosts a copy of the target from a second path
+	 * to the target. All zero: not reported. */
+	uint8_t instance[IDENTIFY_INSTANCE_BYTES];
 	unsigned
 		buf_counts[3]; /* data buffers per reactor: 8 KiB, 128 KiB, 1 MiB; 0,0,0: default */
 };

@@ -49,6 +49,8 @@ struct identify_cmd {
 void identify_cmd_decode(const struct nvme_sqe *sqe, struct identify_cmd *ret_cmd);
 void identify_cmd_encode(struct nvme_sqe *sqe, uint32_t nsid, const struct identify_cmd *cmd);
 
+#define IDENTIFY_INSTANCE_BYTES 16
+
 enum ctrl_type {
 	CTRL_TYPE_IO = 1,
 	CTRL_TYPE_DISCOVERY = 2,
@@ -122,6 +124,10 @@ struct ctrl_identity {
 	uint32_t in_capsule_bytes;   /* I/O queues: IOCCSZ = (64 + this) / 16 */
 	uint32_t warn_temperature_k;
 	uint32_t critical_temperature_k;
+	/* Vendor specific, of weft's target: which process this is, and whether others serve
+	 * namespaces of the subsystem too. All zero: not reported. */
+	uint8_t instance[IDENTIFY_INSTANCE_BYTES];
+	bool is_clustered;
 };
 
 void identify_ctrl_encode(const struct ctrl_identity *identity, uint8_t page[NVME_PAGE_BYTES]);

@@ -66,6 +66,10 @@ enum id_ctrl_offset {
 	ID_CTRL_MSDBD = 1803,
 	ID_CTRL_OFCS = 1804,
 	ID_CTRL_CCRL = 1807,
+	/* Vendor specific, 3072 to 4095: weft's own. */
+	ID_CTRL_MAGIC = 3072,
+	ID_CTRL_INSTANCE = 3080,
+	ID_CTRL_INSTANCE_FLAGS = 3096,
 };
 
 #define CMIC_PORTS                (1u << 0)
@@ -111,6 +115,9 @@ enum id_ctrl_offset {
 #define SGLS_OFFSET               (1u << 20)
 #define SGLS_TRANSPORT            (1u << 21)
 #define OFCS_DISCONNECT           (1u << 0)
+#define INSTANCE_MAGIC            "weft-vs1"
+#define INSTANCE_MAGIC_BYTES      8
+#define INSTANCE_CLUSTERED        (1u << 0)
 
 #define CAPSULE_UNIT_BYTES 16
 #define KAS_STEP_MS        100
@@ -256,6 +263,24 @@ static void encode_recovery_fields(const struct ctrl_identity *identity, uint8_t
 	field_put16(page, ID_CTRL_CQT, saturate16(identity->quiesce_ms));
 }
 
+static bool instance_is_set(const uint8_t *instance)
+{
+	for (unsigned i = 0; i < IDENTIFY_INSTANCE_BYTES; i++) {
+		if (instance[i] != 0)
+			return true;
+	}
+	return false;
+}
+
+static void encode_instance(const struct ctrl_identity *identity, uint8_t *page)
+{
+	if (!instance_is_set(identity->instance))
+		return;
+	memcpy(page + ID_CTRL_MAGIC, INSTANCE_MAGIC, INSTANCE_MAGIC_BYTES);
+	memcpy(page + ID_CTRL_INSTANCE, identity->instance, IDENTIFY_INSTANCE_BYTES);
+	page[ID_CTRL_INSTANCE_FLAGS] = identity->is_clustered ? INSTANCE_CLUSTERED : 0;
+}
+
 /* Fields that the specification reserves for discovery controllers. */
 static void encode_io_fields(const struct ctrl_identity *identity, uint8_t *page)
 {
@@ -282,6 +307,7 @@ static void encode_io_fields(const struct ctrl_identity *identity, uint8_t *page
 	field_put32(page, ID_CTRL_IORCSZ, sizeof(struct nvme_cqe) / CAPSULE_UNIT_BYTES);
 	page[ID_CTRL_MSDBD] = 1;
 	field_put16(page, ID_CTRL_OFCS, OFCS_DISCONNECT);
+	encode_instance(identity, page);
 }
 
 void identify_ctrl_encode(const struct ctrl_identity *identity, uint8_t page[NVME_PAGE_BYTES])
@@ -389,6 +415,16 @@ static void decode_recovery_fields(const uint8_t *page, struct ctrl_identity *re
 	ret_identity->quiesce_ms = field_get16(page, ID_CTRL_CQT);
 }
 
+/* Another make's controller has whatever it likes there, but not the magic. */
+static void decode_instance(const uint8_t *page, struct ctrl_identity *ret_identity)
+{
+	if (memcmp(page + ID_CTRL_MAGIC, INSTANCE_MAGIC, INSTANCE_MAGIC_BYTES) != 0 ||
+	    !instance_is_set(page + ID_CTRL_INSTANCE))
+		return;
+	memcpy(ret_identity->instance, page + ID_CTRL_INSTANCE, IDENTIFY_INSTANCE_BYTES);
+	ret_identity->is_clustered = (page[ID_CTRL_INSTANCE_FLAGS] & INSTANCE_CLUSTERED) != 0;
+}
+
 static int decode_io_fields(const uint8_t *page, struct ctrl_identity *ret_identity)
 {
 	uint32_t ioccsz = field_get32(page, ID_CTRL_IOCCSZ);
@@ -408,6 +444,7 @@ static int decode_io_fields(const uint8_t *page, struct ctrl_identity *ret_ident
 	decode_oncs(field_get16(page, ID_CTRL_ONCS), ret_identity);
 	decode_storage_fields(page, ret_identity);
 	decode_recovery_fields(page, ret_identity);
+	decode_instance(page, ret_identity);
 	ret_identity->has_volatile_cache = (page[ID_CTRL_VWC] & VWC_PRESENT) != 0;
 	if (ret_identity->has_ana) {
 		ret_identity->ana_transition_s = page[ID_CTRL_ANATT];

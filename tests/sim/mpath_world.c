@@ -252,6 +252,14 @@ void mworld_format(struct mworld *world, unsigned ns, uint32_t block_bytes)
 	}
 }
 
+/* Two targets that serve the same blocks are of another make, which has no instances. */
+static bool has_instance(const struct mworld *world, unsigned index)
+{
+	if (index == MWORLD_TWIN)
+		return world->twin.has_instance;
+	return world->target_count == 1 || world->is_cloned;
+}
+
 static void target_start(struct mworld *world, unsigned index)
 {
 	struct target_config config = {.control = world->control,
@@ -271,6 +279,8 @@ static void target_start(struct mworld *world, unsigned index)
 		config.cntlid_last = (uint16_t)((index + 1) * MWORLD_CNTLIDS);
 	}
 
+	if (has_instance(world, index))
+		memcpy(config.instance, &world->starts, sizeof(world->starts));
 	CHECK(target_create(&config, &world->targets[index]) == 0);
 }
 
@@ -452,16 +462,29 @@ void mworld_create_two(struct mworld *world, uint64_t seed, unsigned port_count,
 	targets_create(world);
 }
 
-void mworld_create_twins(struct mworld *world, uint64_t seed, const struct sim_options *options)
+/* is_cloned: what tells them apart is the instance, else the CNTLID. */
+static void copies_create(struct mworld *world, uint64_t seed, bool is_cloned,
+			  const struct sim_options *options)
 {
 	world_fill(world, seed, 2, options);
 	world->target_count = 2;
-	world->has_equal_cntlids = true;
+	world->is_cloned = is_cloned;
+	world->has_equal_cntlids = !is_cloned;
 	/* Blocks of its own, under the same UUID. */
 	world->ns[0].is_other = true;
 	targets_create(world);
 	world->ns[0].is_other = false;
 	mworld_apply(world);
+}
+
+void mworld_create_twins(struct mworld *world, uint64_t seed, const struct sim_options *options)
+{
+	copies_create(world, seed, false, options);
+}
+
+void mworld_create_clones(struct mworld *world, uint64_t seed, const struct sim_options *options)
+{
+	copies_create(world, seed, true, options);
 }
 
 static void on_stopped(void *arg)

@@ -94,6 +94,7 @@ struct mworld_twin {
 	bool is_changing; /* it stops */
 	bool is_other;    /* its namespaces have other UUIDs */
 	bool is_serial_other;
+	bool has_instance; /* which is another one than the target's; else it is of another make */
 	uint16_t cntlid_first;
 	uint16_t cntlid_last;
 	unsigned life; /* counts the twins */
@@ -113,6 +114,7 @@ struct mworld {
 	bool is_shut; /* no host is let in, from the next apply on */
 	/* Set before mworld_create_two: the targets know nothing of each other's CNTLIDs. */
 	bool has_equal_cntlids;
+	bool is_cloned; /* likewise: they tell their instances, and are not clustered */
 	struct net_addr addrs[MWORLD_PORTS_MAX];
 	unsigned port_count;
 	struct mworld_ns ns[MWORLD_NS];
@@ -168,6 +170,8 @@ void mworld_create(struct mworld *world, uint64_t seed, unsigned port_count,
 		   const struct sim_options *options);
 /* Likewise two targets that have nothing in common but NQN, serial number, UUIDs and CNTLIDs. */
 void mworld_create_twins(struct mworld *world, uint64_t seed, const struct sim_options *options);
+/* Likewise two targets whose CNTLIDs differ: only their instances tell. */
+void mworld_create_clones(struct mworld *world, uint64_t seed, const struct sim_options *options);
 /* Likewise, but the last port is of another target that has the same name. is_stranger: its first
  * namespace is another one. Else both serve the same blocks. */
 void mworld_create_two(struct mworld *world, uint64_t seed, unsigned port_count, bool is_stranger,

@@ -405,6 +405,8 @@ static int target_make(struct daemon *daemon)
 		config.buf_counts[i] = daemon->config.buf_counts[i];
 	if (getrandom(&config.random_seed, sizeof(config.random_seed), 0) < 0)
 		return fail(daemon, -EIO, "no randomness");
+	if (getrandom(config.instance, sizeof(config.instance), 0) < 0)
+		return fail(daemon, -EIO, "no randomness");
 	res = peers_make(daemon, &config);
 	if (res < 0)
 		return res;

@@ -70,7 +70,7 @@ struct tenants {
 	uint32_t format_one_in;
 	uint32_t twin_one_in;
 	bool has_second; /* mpath, on a reactor of its own */
-	bool is_clone;   /* twins differ in nothing but their data: only CNTLIDs tell */
+	bool is_clone;   /* twins differ in nothing but their data: CNTLIDs or instances tell */
 	bool is_wide;    /* the target has two reactors */
 	unsigned count;
 	struct tenant tenants[TENANTS_MAX];

@@ -16,6 +16,8 @@
 #define NS_INDEX          1
 #define REPLACEMENTS_MAX  (TENANT_LIVES_MAX - 4)
 #define TWIN_CNTLID_FIRST 5000
+#define TWIN_STAYS        8  /* troubles, on average */
+#define CLONE_STAYS       60 /* so that paths get as far as Identify Controller */
 #define CLOSE_LIMIT_NS    (60 * NS_PER_S)
 
 /* ---- the choice -------------------------------------------------------------------------------
@@ -236,6 +238,23 @@ static const struct path *path_elsewhere(const struct mrun *run, unsigned port)
 	return NULL;
 }
 
+/* A copy of the target, down to its state folder. */
+static void clone_choose(struct mrun *run, const struct path *elsewhere)
+{
+	struct mworld_twin *twin = &run->world.twin;
+
+	/* Targets that share their blocks tell no instances here. */
+	twin->has_instance = run->world.target_count == 1 && prng_one_in(&run->tenants.prng, 2);
+	if (twin->has_instance) {
+		twin->cntlid_first = TWIN_CNTLID_FIRST;
+		twin->cntlid_last = TWIN_CNTLID_FIRST + MWORLD_CNTLIDS - 1;
+		return;
+	}
+	/* What every attempt gets, whichever reactor's, is the CNTLID of a controller that lives:
+	 * another one would be no evidence. */
+	twin->cntlid_first = twin->cntlid_last = elsewhere->joined.cntlid;
+}
+
 /* It must differ in something that the host can see. */
 static void twin_choose(struct mrun *run, const struct path *elsewhere)
 {
@@ -248,10 +267,9 @@ static void twin_choose(struct mrun *run, const struct path *elsewhere)
 	twin->is_other = (differs & 2) != 0 && !run->tenants.is_clone;
 	twin->cntlid_first = has_equal_cntlids ? 1 : TWIN_CNTLID_FIRST;
 	twin->cntlid_last = (uint16_t)(twin->cntlid_first + MWORLD_CNTLIDS - 1);
-	/* What every attempt gets, whichever reactor's, is the CNTLID of a controller that lives:
-	 * another one would be no evidence. */
+	twin->has_instance = false;
 	if (run->tenants.is_clone)
-		twin->cntlid_first = twin->cntlid_last = elsewhere->joined.cntlid;
+		clone_choose(run, elsewhere);
 }
 
 static void trouble_twin(struct mrun *run)
@@ -268,13 +286,15 @@ static void trouble_twin(struct mrun *run)
 	if (!mpath_run_happens(run))
 		return;
 	run->tenants.twins++;
-	sim_trace(world->sim, "a wrong machine at port %u: serial %s, UUIDs %s, CNTLIDs from %u",
+	sim_trace(world->sim,
+		  "a wrong machine at port %u: serial %s, UUIDs %s, CNTLIDs from %u, %s instance",
 		  port, world->twin.is_serial_other ? "other" : "same",
-		  world->twin.is_other ? "other" : "same", world->twin.cntlid_first);
+		  world->twin.is_other ? "other" : "same", world->twin.cntlid_first,
+		  world->twin.has_instance ? "another" : "no");
 	mworld_twin_lend(world);
 }
 
-/* Who is at the address is never joined when its serial number is another one. */
+/* Who is at the address is never joined when its serial number or instance is another one. */
 static void twin_watch(struct mrun *run)
 {
 	const struct mworld *world = &run->world;
@@ -286,6 +306,9 @@ static void twin_watch(struct mrun *run)
 		run->tenants.refusals += is_there && path->refusal[0] != '\0';
 		if (path->is_usable && strcmp(path->identity.serial, "MPATH2") == 0)
 			mpath_run_fail(run, "a controller of another serial number is joined");
+		if (path->is_usable && is_there && world->twin.has_instance &&
+		    path->joined.cntlid >= TWIN_CNTLID_FIRST)
+			mpath_run_fail(run, "a controller of a clone is joined");
 	}
 }
 
@@ -302,7 +325,8 @@ void tenants_strike(struct mrun *run)
 		return;
 	if (world->twin.is_lent && !world->twin.is_up)
 		mworld_twin_start(world);
-	else if (world->twin.is_up && prng_one_in(&tenants->prng, 8))
+	else if (world->twin.is_up &&
+		 prng_one_in(&tenants->prng, world->twin.has_instance ? CLONE_STAYS : TWIN_STAYS))
 		mworld_twin_stop(world);
 	else if (world->ns[NS_INDEX].is_absent)
 		trouble_return(run);

@@ -240,12 +240,12 @@ static void what_one_reactor_knows_all_know(void)
 
 /* ---- strangers ------------------------------------------------------------------------------- */
 
-static void a_target_with_equal_cntlids_is_never_written_to(void)
+/* Of two targets with data of their own only one is ever written to. */
+static void expect_one_written(void)
 {
 	static struct mop mop;
 	unsigned live;
 
-	mworld_create_twins(&world, 5, &quiet);
 	mworld_connect(&world);
 	for (uint64_t i = 0; i < 64; i++) {
 		mop_write(&world, &mop, i % MWORLD_BLOCKS, i + 1);
@@ -267,6 +267,62 @@ static void a_target_with_equal_cntlids_is_never_written_to(void)
 	EXPECT_EQ(0, mworld_destroy(&world));
 }
 
+static void a_target_with_equal_cntlids_is_never_written_to(void)
+{
+	mworld_create_twins(&world, 5, &quiet);
+	expect_one_written();
+}
+
+static void a_clone_with_other_cntlids_is_never_written_to(void)
+{
+	mworld_create_clones(&world, 6, &quiet);
+	expect_one_written();
+}
+
+static bool is_path_live(struct mworld *mworld, void *arg)
+{
+	return mworld_info(mworld, 0).state == PATH_LIVE;
+}
+
+static bool is_silent_path_lost(struct mworld *mworld, void *arg)
+{
+	return mworld_info(mworld, 1).state != PATH_LIVE;
+}
+
+/*
+ * The target is started anew, and one of its two addresses does not say so: the other one is used
+ * as soon as that loss is noticed, whatever its back-off.
+ */
+static void a_restart_waits_for_the_loss_of_the_other_path_alone(void)
+{
+	static struct mop mop;
+	uint64_t lost_ms;
+
+	mworld_create(&world, 7, 2, &quiet);
+	world.config.timeouts.reconnect_max_ms = 60000;
+	world.config.timeouts.keep_alive_ms = 4000;
+	world.config.timeouts.silence_ms = 4000;
+	world.config.timeouts.unacked_ms = 4000;
+	mworld_connect(&world);
+	EXPECT(mworld_until_live(&world, 2, 2000));
+	sim_net_partition(world.sim, &world.addrs[1], true);
+	sim_enter(world.control);
+	mworld_restart(&world, 0, 10);
+	sim_leave(world.control);
+	EXPECT(mworld_until(&world, is_silent_path_lost, NULL, 20000));
+	lost_ms = mworld_now_ms(&world);
+	EXPECT(mworld_info(&world, 0).state != PATH_LIVE);
+	EXPECT(strstr(mworld_info(&world, 0).refusal, "another target process") != NULL);
+	EXPECT(mworld_until(&world, is_path_live, NULL, 20000));
+	EXPECT(mworld_now_ms(&world) <= lost_ms + world.config.timeouts.reconnect_min_ms + 20);
+	mop_write(&world, &mop, 1, 1);
+	EXPECT(mworld_until_done(&mop, 20000));
+	EXPECT_EQ(MPATH_OK, mop.io.result);
+	sim_net_partition(world.sim, &world.addrs[1], false);
+	EXPECT(mworld_until_live(&world, 2, 120000));
+	EXPECT_EQ(0, mworld_destroy(&world));
+}
+
 int main(void)
 {
 	TAP_RUN(a_handle_is_stale_for_good);
@@ -276,5 +332,7 @@ int main(void)
 	TAP_RUN(nor_on_another_reactor);
 	TAP_RUN(what_one_reactor_knows_all_know);
 	TAP_RUN(a_target_with_equal_cntlids_is_never_written_to);
+	TAP_RUN(a_clone_with_other_cntlids_is_never_written_to);
+	TAP_RUN(a_restart_waits_for_the_loss_of_the_other_path_alone);
 	return tap_end();
 }

@@ -98,6 +98,8 @@ static struct ctrl_identity some_ctrl(void)
 		.critical_temperature_k = 0x175,
 		.has_timestamp = true,
 		.uniquifier = 0x5a,
+		.instance = {0x41, 0x42, 0x43, 0x44, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x45},
+		.is_clustered = true,
 		.random_number = 0x3132333435363738,
 		.reset_limit = 4,
 		.quiesce_ms = 0x1234,
@@ -168,6 +170,10 @@ static const struct field_row ctrl_rows[] = {
 	{"MSDBD", 1803, 1, 1},
 	{"OFCS", 1804, 2, 1},
 	{"CCRL", 1807, 1, 4},
+	{"VS, magic", 3072, 8, 0x3173762d74666577}, /* weft-vs1 */
+	{"VS, instance", 3080, 8, 0x44434241},
+	{"VS, instance, end", 3088, 8, 0x4500000000000000},
+	{"VS, flags: clustered", 3096, 1, 1},
 };
 
 static void controller_page_has_the_offsets_of_the_specification(void)
@@ -208,6 +214,24 @@ static void controller_page_round_trips(void)
 	EXPECT_EQ(60100, got.retry_delays_ms[2]); /* in steps of 100 ms, rounded up */
 	identify_ctrl_encode(&got, again);
 	EXPECT(memcmp(page, again, sizeof(page)) == 0);
+}
+
+/* What another make has in its vendor specific bytes is no instance. */
+static void an_instance_needs_the_magic(void)
+{
+	const struct ctrl_identity identity = some_ctrl();
+	struct ctrl_identity got;
+	uint8_t page[NVME_PAGE_BYTES];
+
+	identify_ctrl_encode(&identity, page);
+	EXPECT_EQ(0, identify_ctrl_decode(page, &got));
+	EXPECT(memcmp(identity.instance, got.instance, sizeof(got.instance)) == 0);
+	EXPECT(got.is_clustered);
+	page[3079] = '2';
+	EXPECT_EQ(0, identify_ctrl_decode(page, &got));
+	EXPECT_EQ(0, number_at(got.instance, 0, 8));
+	EXPECT_EQ(0, number_at(got.instance, 8, 8));
+	EXPECT(!got.is_clustered);
 }
 
 /* One byte of a good page changed to what no controller of fabrics may say. */
@@ -553,6 +577,7 @@ int main(void)
 {
 	TAP_RUN(controller_page_has_the_offsets_of_the_specification);
 	TAP_RUN(controller_page_round_trips);
+	TAP_RUN(an_instance_needs_the_magic);
 	TAP_RUN(controllers_that_make_no_sense_are_refused);
 	TAP_RUN(discovery_controllers_have_no_io_fields);
 	TAP_RUN(transfer_limits_are_powers_of_two_of_pages);

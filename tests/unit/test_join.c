@@ -44,6 +44,16 @@ static int enter(unsigned index, const char *serial, uint16_t cntlid)
 	return join_ctrl_enter(join, &ctrls[index], &identity, why);
 }
 
+static int enter_instance(unsigned index, uint16_t cntlid, uint8_t instance, bool is_clustered)
+{
+	struct ctrl_identity identity = {
+		.serial = "A", .cntlid = cntlid, .is_clustered = is_clustered};
+
+	identity.instance[15] = instance;
+	why[0] = '\0';
+	return join_ctrl_enter(join, &ctrls[index], &identity, why);
+}
+
 static struct ns_identity named(uint8_t uuid, uint8_t nguid, uint8_t eui64)
 {
 	struct ns_identity identity = {.block_bytes = 512, .block_count = 100};
@@ -79,6 +89,7 @@ static void equal_cntlids_are_two_subsystems(void)
 	EXPECT(strstr(why, "10.0.0.1:4420") != NULL && strstr(why, "10.0.0.2:4420") != NULL);
 	/* Another ID at the next attempt proves nothing. */
 	EXPECT_EQ(-EUCLEAN, enter(1, "A", 2));
+	EXPECT(join_ctrl_is_barred(join, &ctrls[1]) && !join_ctrl_is_barred(join, &ctrls[2]));
 	/* That controller has ended: the target may have given its CNTLID away before. */
 	join_ctrl_leave(join, &ctrls[0]);
 	EXPECT_EQ(0, enter(1, "A", 3));
@@ -124,6 +135,48 @@ static void a_replaced_target_is_taken_once_nobody_speaks_against_it(void)
 	EXPECT_EQ(0, enter(1, "B", 3));
 	EXPECT_EQ(0, enter(0, "B", 4));
 	EXPECT_EQ(0, enter(3, "B", 5));
+	teardown();
+}
+
+/* A copy of the target: everything is equal but the CNTLID and the instance. */
+static void two_instances_are_two_subsystems(void)
+{
+	setup();
+	EXPECT_EQ(0, enter_instance(0, 1, 1, false));
+	EXPECT_EQ(0, enter_instance(2, 2, 1, false));
+	EXPECT_EQ(-EUCLEAN, enter_instance(1, 3, 2, false));
+	EXPECT(strstr(why, "10.0.0.1:4420") != NULL && strstr(why, "10.0.0.2:4420") != NULL);
+	EXPECT(join_ctrl_is_barred(join, &ctrls[1]));
+	/* A load balancer's address may lead to either. */
+	EXPECT_EQ(-EUCLEAN, enter_instance(3, 4, 2, false));
+	/* A target that was started anew gives any CNTLID: that is no evidence. */
+	EXPECT_EQ(-EUCLEAN, enter_instance(1, 1, 2, false));
+	EXPECT(strstr(why, "another target process") != NULL);
+	/* The target was started anew: all of its former controllers end first. */
+	join_ctrl_leave(join, &ctrls[0]);
+	EXPECT(join_ctrl_is_barred(join, &ctrls[1]));
+	EXPECT_EQ(-EUCLEAN, enter_instance(0, 5, 2, false));
+	join_ctrl_leave(join, &ctrls[2]);
+	EXPECT(!join_ctrl_is_barred(join, &ctrls[1]));
+	EXPECT_EQ(0, enter_instance(1, 6, 2, false));
+	EXPECT_EQ(0, enter_instance(0, 7, 2, false));
+	EXPECT_EQ(-EUCLEAN, enter_instance(2, 8, 1, false));
+	teardown();
+}
+
+static void members_of_a_cluster_and_other_makes_have_any_instance(void)
+{
+	setup();
+	EXPECT_EQ(0, enter_instance(0, 1, 1, true));
+	EXPECT_EQ(0, enter_instance(1, 2, 2, true));
+	/* Its Identify Controller is of before the first clustered namespace. */
+	EXPECT_EQ(0, enter_instance(2, 3, 3, false));
+	for (unsigned i = 0; i < 3; i++)
+		join_ctrl_leave(join, &ctrls[i]);
+	EXPECT_EQ(0, enter_instance(0, 4, 1, false));
+	EXPECT_EQ(0, enter_instance(1, 5, 0, false));
+	EXPECT_EQ(0, enter_instance(2, 6, 0, false));
+	EXPECT(!join_ctrl_is_barred(join, &ctrls[1]));
 	teardown();
 }
 
@@ -247,6 +300,8 @@ int main(void)
 	TAP_RUN(a_cntlid_of_the_same_address_is_waited_for);
 	TAP_RUN(another_serial_number_is_another_subsystem);
 	TAP_RUN(a_replaced_target_is_taken_once_nobody_speaks_against_it);
+	TAP_RUN(two_instances_are_two_subsystems);
+	TAP_RUN(members_of_a_cluster_and_other_makes_have_any_instance);
 	TAP_RUN(an_nsid_of_another_uuid_replaces_everywhere);
 	TAP_RUN(two_reactors_are_one_word_of_an_address);
 	TAP_RUN(a_namespace_that_returns_is_itself);

@@ -83,7 +83,9 @@ def controller(t, host):
     t.eq(page[1802] & 1, 0, 'FCATT: dynamic controllers', spec)
     t.eq(page[1803], 1, 'MSDBD: one descriptor', spec)
     t.eq(u16(page, 1804) & 1, 1, 'OFCS: Disconnect', spec)
-    t.eq(bytes(page[3072:]), bytes(1024), 'vendor specific bytes are zero', spec)
+    t.eq(bytes(page[3072:3080]), b'weft-vs1', 'vendor specific: the magic', 'docs/spec-coverage.md')
+    t.ok(any(page[3080:3096]), 'vendor specific: the instance', 'docs/spec-coverage.md')
+    t.eq(bytes(page[3096:]), bytes(1000), 'vendor specific: not clustered, the rest is zero', 'docs/spec-coverage.md')
 
 
 def namespaces(t, host):

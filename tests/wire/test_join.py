@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 Two unrelated targets that look like two paths to one subsystem: the same NQN and serial number, and
-in turn the same controller IDs, the same UUIDs, other UUIDs, another serial number. The host side
+in turn the same controller IDs, the same UUIDs (a clone), other UUIDs, another serial number. The host side
 refuses to join them, names both addresses, and writes to neither.
 """
 
 import contextlib
 import subprocess
 import sys
+import tempfile
 
 import target
 from tap import Tap
@@ -76,16 +77,58 @@ def equal_ids(t):
     the first controllers are sure to have equal IDs."""
     for check in (perf_refuses, list_tells):
         with serve(t, uuid=UUID) as one, serve(t, uuid=UUID) as two:
-            check(t, 'equal UUIDs', [one, two], 'both have a controller with ID 1')
+            check(t, 'equal UUIDs', [one, two], 'another target process')
+
+
+def moved_on(tgt):
+    """The controller IDs differ by chance: the target has had hosts before."""
+    for _ in range(20):
+        with tgt.host():
+            pass
+    return tgt
+
+
+def clone(t):
+    """A copy of a target, such as a clone of its machine: only the instance of the process tells."""
+    with serve(t, uuid=UUID) as one, serve(t, uuid=UUID) as two:
+        refuses(t, 'a clone', [one, moved_on(two)], 'another target process')
+
+
+def two_ports(folder):
+    """A target with two ports, not started, and the arguments of perf for paths to both."""
+    ports = [{'id': i, 'address': '127.0.0.1', 'service': str(target.free_port())} for i in (1, 2)]
+    space = target.namespace(1, 'file:%s/disk,size=8M,block=4096' % folder, uuid=UUID)
+    tgt = target.Target(start=False, port=int(ports[0]['service']), namespaces=[space], ports=ports)
+    return tgt, [word for port in ports for word in ('--path', '127.0.0.1:' + port['service'])]
+
+
+def restarted(t):
+    """A target that is killed and started anew is another process at both of its addresses: both are used again."""
+    with tempfile.TemporaryDirectory(prefix='weft-wire-') as folder:
+        tgt, args = two_ports(folder)
+        perf = None
+        try:
+            tgt.start()
+            perf = subprocess.Popen(
+                [target.weft_path(), 'perf', '-n', target.NQN, *args, '--rw', 'randrw', '--time', '10s', '--size', '256k',
+                 '--bs', '4k', '--verify', '--controllers', '2', '--policy', 'round-robin'],
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            t.ok(target.poll(lambda: tgt.log().count('connected to') >= 4), 'four controllers: two reactors, two ports')
+            tgt.kill()
+            tgt.start()
+            again = target.poll(lambda: tgt.log()[tgt.log_start:].count('connected to') >= 4)
+            said = perf.communicate(timeout=60)[0]
+            t.ok(again, 'all four are there again after a restart', why=said)
+            t.ok(perf.returncode == 0 and ' 0 wrong' in said, 'and nothing is lost or mixed', why=said)
+        finally:
+            if perf and perf.poll() is None:
+                perf.kill()
+            tgt.finish(t)
 
 
 def other_uuids(t):
-    """The controller IDs differ by chance: the second target has had hosts before."""
     with serve(t) as one, serve(t) as two:
-        for _ in range(20):
-            with two.host():
-                pass
-        refuses(t, 'other UUIDs', [one, two], 'another UUID')
+        refuses(t, 'other UUIDs', [one, moved_on(two)], 'another target process')
 
 
 def other_serial(t):
@@ -94,7 +137,7 @@ def other_serial(t):
 
 
 def test(t):
-    for part in (joined, equal_ids, other_uuids, other_serial):
+    for part in (joined, equal_ids, clone, restarted, other_uuids, other_serial):
         with t.guard(part.__name__):
             part(t)
 
