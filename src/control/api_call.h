@@ -46,7 +46,7 @@ struct api_call {
 	int (*edit)(struct api_call *call, json_t *document, struct config_errors *errors);
 	int edit_res;
 	bool has_edited; /* edit was called and succeeded */
-	char note[160];  /* of an edit, for its answer; empty: none */
+	char note[480];  /* of an edit, for its answer; empty: none */
 	json_t *extra;   /* added to the answer of a change; NULL: nothing */
 	char *location;  /* of what was made; NULL: nothing was */
 	/* After a change that is in force and kept, before the answer; NULL: nothing. */

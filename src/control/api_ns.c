@@ -243,11 +243,42 @@ static int lost_fold(struct api_call *call, json_t *ns, struct config_errors *er
 			    errors);
 }
 
+/* Other members serve the namespace too, each by a document of its own. */
+static void clustered_note(struct api_call *call, const json_t *document, const json_t *ns)
+{
+	const json_t *peers = json_object_get(json_object_get(document, "cluster"), "peers");
+	bool is_size = json_object_get(call->body, "size") || json_object_get(call->body, "media");
+	bool is_protection = json_object_get(call->body, "write_protect") ||
+			     json_object_get(call->body, "read_only");
+	char names[200] = "";
+	size_t len = 0;
+
+	if (!json_is_true(json_object_get(ns, "clustered")) ||
+	    json_object_get(call->body, "recheck") || json_object_get(call->body, "recreate"))
+		return;
+	for (size_t i = 0; i < json_array_size(peers) && len < sizeof(names); i++) {
+		const char *name =
+			json_string_value(json_object_get(json_array_get(peers, i), "name"));
+
+		len += (size_t)snprintf(names + len, sizeof(names) - len, "%s%s", i > 0 ? ", " : "",
+					name ? name : "?");
+	}
+	len = strlen(call->note);
+	snprintf(call->note + len, sizeof(call->note) - len,
+		 "%sthe namespace is clustered, and the change holds for this member alone: make "
+		 "it on %s too%s",
+		 len > 0 ? "; " : "", names,
+		 is_size         ? "; until then hosts get LBA Out of Range where it is smaller"
+		 : is_protection ? "; until then hosts can write through members without it"
+				 : "");
+}
+
 static int ns_edit(struct api_call *call, json_t *document, struct config_errors *errors)
 {
 	json_t *ns = NULL;
 	int res = ns_find(call, document, errors, &ns);
 
+	call->note[0] = '\0';
 	if (res == 0)
 		res = document_keeps(ns, call->body, "nsid", errors);
 	if (res == 0)
@@ -256,7 +287,11 @@ static int ns_edit(struct api_call *call, json_t *document, struct config_errors
 		res = document_merge(ns, call->body);
 	if (res == 0)
 		res = lost_fold(call, ns, errors);
-	return res < 0 ? res : size_fold(call, ns, errors);
+	if (res == 0)
+		res = size_fold(call, ns, errors);
+	if (res == 0)
+		clustered_note(call, document, ns);
+	return res;
 }
 
 void api_ns_patch(struct api_call *call)

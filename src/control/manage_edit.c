@@ -445,6 +445,8 @@ static int attachment_edit(json_t *document, struct manage_edit *edit, struct co
 		return manage_refuse(edit, NVME_SC_OPERATION_DENIED, -EPERM, errors,
 				     "is not of the pool, or open to all: who sees it is the "
 				     "administrator's choice");
+	if (ns_check_alone(edit, ns, errors) < 0)
+		return -EPERM;
 	for (unsigned i = 0; res == 0 && i < request->host_count; i++) {
 		if (!host_is_repeated(request, i))
 			res = one(edit, ns, request->host_nqns[i], errors);
@@ -473,6 +475,8 @@ int manage_edit_protect(json_t *document, struct manage_edit *edit, struct confi
 
 	if (!ns)
 		return -ENOENT;
+	if (ns_check_alone(edit, ns, errors) < 0)
+		return -EPERM;
 	config_write_protect_parse(text_of(ns, "write_protect"), &now);
 	if (now == NS_WRITE_PROTECT_PERMANENT || now == NS_WRITE_PROTECT_UNTIL_POWER_CYCLE)
 		return manage_refuse(edit, NVME_SC_FEATURE_NOT_CHANGEABLE, -EPERM, errors,
@@ -492,6 +496,8 @@ int manage_edit_label(json_t *document, struct manage_edit *edit, struct config_
 
 	if (!ns)
 		return -ENOENT;
+	if (ns_check_alone(edit, ns, errors) < 0)
+		return -EPERM;
 	if (edit->request->label[0] == 0) {
 		json_object_del(ns, "label");
 		return 0;

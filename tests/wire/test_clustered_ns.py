@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 A namespace that another process serves too: nothing between the two is atomic and neither hears of
-what hosts ask the other for, so that reservations, marks and fused pairs are refused, and Identify
-says so. NVMe Base 2.1, sections 3.4.2 and 8.1.22; NVM Command Set 1.1, section 2.1.4.
+what hosts ask the other for, so that reservations, marks, fused pairs, write protection and labels are
+refused, and Identify says so. The operator is told which members the change does not reach. NVMe Base 2.1, sections 3.4.2 and 8.1.22; NVM Command Set 1.1, section 2.1.4.
 """
 
 import tempfile
@@ -16,6 +16,7 @@ from tap import Tap
 REGISTER, REPORT, ACQUIRE, RELEASE = 0x0d, 0x0e, 0x11, 0x15
 FUSE_FIRST, FUSE_SECOND = 0x41, 0x42
 FUSED_FAIL = (0, 0x09)
+OPERATION_DENIED = (0, 0x15)
 BLOCK = 4096
 
 
@@ -37,6 +38,30 @@ def refused(t, conn):
         t.status(conn.do(opcode, 1, **kwargs), n.INVALID_OPCODE, name, 'Base 8.1.22', dnr=1)
 
 
+def features(t, host):
+    for cdw11, name in ((1, 'write protection'), (2, 'write protection until power cycle'), (3, 'permanent one')):
+        t.status(host.admin.do(n.SET_FEATURES, 1, cdw10=0x84, cdw11=cdw11), OPERATION_DENIED,
+                 'Set Features, %s' % name, 'Base 5.1.25.1.30', dnr=1)
+    t.status(host.admin.do(n.SET_FEATURES, 1, data=b'label'.ljust(256, b'\0'), cdw10=0x1f), OPERATION_DENIED,
+             'Set Features, label', 'Base 5.1.25.1.24', dnr=1)
+    t.status(host.queue(2).put(1, 0, bytes(BLOCK), BLOCK), n.OK, 'it can be written')
+    page = bytes(host.admin.identify(1).data)
+    t.eq(page[3096], 1, 'Identify Controller: clustered', 'docs/spec-coverage.md')
+
+
+def operator(t, world):
+    """What the operator changes holds for one member, and the answer says which are left."""
+    path = '/v1/subsystems/%s/namespaces/1' % target.NQN
+    for body, what in (({'write_protect': 'protected'}, 'can write through members without it'),
+                       ({'write_protect': 'none'}, 'make it on b too'),
+                       ({'size': '16M'}, 'LBA Out of Range'),
+                       ({'label': 'x'}, 'this member alone')):
+        answer = world.api('a').patch(path, body)
+        notes = ' '.join(answer.json.get('notes', ()))
+        t.ok(answer.status == 200 and what in notes and 'on b' in notes,
+             'the answer to %s says that the other member does not have it' % body, why=answer.json)
+
+
 def fused(t, conn):
     old, new = b'\x11' * BLOCK, b'\x22' * BLOCK
     conn.put(1, 0, old, BLOCK)
@@ -53,7 +78,7 @@ def fused(t, conn):
 def test(t, world):
     with world['a'].host() as host:
         conn = host.queue()
-        for part, arg in ((identify, host), (refused, conn), (fused, conn)):
+        for part, arg in ((identify, host), (refused, conn), (fused, conn), (features, host), (operator, world)):
             with t.guard(part.__name__):
                 part(t, arg)
 
