@@ -172,9 +172,11 @@ static bool scope_touches(const struct slot *slot, const void *arg)
 {
 	const struct apply *apply = arg;
 
-	/* A refused one is only on its way to the error log, and what it names was not found. */
+	/* A refused one is only on its way to the error log, and what it names was not found; one
+	 * that must be judged again begins under no former configuration. */
 	if (!slot->snapshot || slot->snapshot->generation > apply->old_generation ||
-	    !nvme_status_is_ok(slot->early_status) || opcode_leaves_media_alone(slot->sqe.opcode))
+	    !nvme_status_is_ok(slot->early_status) || slot->must_judge_again ||
+	    opcode_leaves_media_alone(slot->sqe.opcode))
 		return false;
 	if (apply->scope.ana_group != 0 && slot->queue->port_id != apply->scope.port_id)
 		return false;

@@ -56,7 +56,8 @@ static bool slot_is_pending(const struct slot *slot)
 		return true;
 	if (slot->queue->state != QUEUE_LIVE || !slot_is_waiting(slot))
 		return false;
-	return slot_is_filled_by_host(slot) || !(slot->is_displaced | slot->is_abort_requested);
+	return slot_is_filled_by_host(slot) ||
+	       !(slot->is_displaced | slot->is_abort_requested | slot->must_judge_again);
 }
 
 /* Admin commands do not reach a medium. A queue that is detaching has no commands any more, and its

@@ -38,6 +38,7 @@ static nvme_status judge_in_force(struct slot *slot, const struct ns *was)
 	nvme_status status;
 
 	slot->ns = NULL;
+	slot->error_byte = 0xffff;
 	status = command_prepare_alone(slot);
 	if ((slot->ns && !ns_is_same(was, slot->ns)) ||
 	    (nvme_status_is_ok(status) && !promise_is_kept(slot, &promise)))
@@ -56,27 +57,54 @@ static bool slot_is_judged(const struct slot *slot)
 	return slot->queue->qid != 0 && slot->sqe.opcode != NVME_OPCODE_FABRICS;
 }
 
-nvme_status slot_judge_again(struct slot *slot)
+/* A barrier lets what began before it end well, until it presses. */
+static bool slot_stays(const struct slot *slot)
+{
+	return slot->is_data_mapped || slot->is_fused ||
+	       (slot->is_awaited && !slot->is_displaced && !slot->must_judge_again);
+}
+
+/* What the configuration in force says of a command that does not stay. Of its former snapshot it
+ * keeps nothing. *ret_is_same: its namespace is there, in the same format. */
+static nvme_status slot_move(struct slot *slot, bool *ret_is_same)
 {
 	struct local *local = slot->queue->local;
 	struct snapshot *former = slot->snapshot;
+	const struct ns *was = slot->ns;
+	nvme_status status = NVME_SC_SUCCESS;
+
+	slot->snapshot = local->snapshot;
+	local->snapshot->inflight[local->index].count++;
+	if (slot_is_judged(slot))
+		status = judge_in_force(slot, was);
+	*ret_is_same = slot->ns && ns_is_same(was, slot->ns);
+	slot->must_judge_again = false;
+	local_leave_snapshot(local, former);
+	return status;
+}
+
+static void slot_refuse(struct slot *slot, nvme_status status)
+{
+	slot->early_status = status;
+	slot->ns = NULL;
+}
+
+nvme_status slot_judge_again(struct slot *slot)
+{
+	nvme_status status;
+	bool is_same;
 
 	CHECK_OWNER(slot->queue);
 	/* Found out by an earlier change. */
 	if (!nvme_status_is_ok(slot->early_status))
 		return slot->early_status;
-	/* A barrier lets what began before it end well, until it presses. */
-	if (former == local->snapshot || slot->is_data_mapped || slot->is_fused ||
-	    (slot->is_awaited && !slot->is_displaced))
+	if ((slot->snapshot == slot->queue->local->snapshot && !slot->must_judge_again) ||
+	    slot_stays(slot))
 		return NVME_SC_SUCCESS;
-	slot->snapshot = local->snapshot;
-	local->snapshot->inflight[local->index].count++;
-	if (slot_is_judged(slot))
-		slot->early_status = judge_in_force(slot, slot->ns);
-	if (!nvme_status_is_ok(slot->early_status))
-		slot->ns = NULL;
-	local_leave_snapshot(local, former);
-	return slot->early_status;
+	status = slot_move(slot, &is_same);
+	if (!nvme_status_is_ok(status))
+		slot_refuse(slot, status);
+	return status;
 }
 
 bool slot_is_up_to_date(const struct slot *slot)
@@ -120,6 +148,27 @@ static bool slot_leave_mapped(struct slot *slot)
 	return true;
 }
 
+/*
+ * The command is not about to begin: a refusal that ends with a change, as Format in Progress, ANA
+ * states and write protection do, is none until then. One for a namespace that is gone, hidden or
+ * has another format is for good.
+ */
+static void slot_leave_waiting(struct slot *slot)
+{
+	nvme_status status;
+	bool is_same;
+
+	if (!nvme_status_is_ok(slot->early_status) || slot_stays(slot))
+		return;
+	status = slot_move(slot, &is_same);
+	if (nvme_status_is_ok(status))
+		return;
+	if (is_same)
+		slot->must_judge_again = true;
+	else
+		slot_refuse(slot, status);
+}
+
 /* False: only the end of its connection can release it. */
 static bool slot_leave_retired(struct slot *slot)
 {
@@ -130,7 +179,7 @@ static bool slot_leave_retired(struct slot *slot)
 	if (slot->state == SLOT_RESPONDING)
 		slot_leave_snapshot(slot);
 	else if (slot->queue->state == QUEUE_LIVE)
-		(void)slot_judge_again(slot);
+		slot_leave_waiting(slot);
 	return true;
 }
 

@@ -42,6 +42,7 @@ struct slot *slot_take(struct queue *queue)
 	slot->is_awaited = false;
 	slot->is_preempted = false;
 	slot->is_displaced = false;
+	slot->must_judge_again = false;
 	slot->is_in_submit = false;
 	slot->is_data_mapped = false;
 	slot->is_fused = false;
@@ -201,7 +202,8 @@ static bool slot_end_outdated(struct slot *slot)
 {
 	nvme_status status;
 
-	if (slot->snapshot == slot->queue->local->snapshot && nvme_status_is_ok(slot->early_status))
+	if (slot->snapshot == slot->queue->local->snapshot && !slot->must_judge_again &&
+	    nvme_status_is_ok(slot->early_status))
 		return false;
 	status = slot_judge_again(slot);
 	if (nvme_status_is_ok(status))

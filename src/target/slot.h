@@ -61,6 +61,7 @@ struct slot {
 	bool is_awaited;         /* a barrier waits for its end: target/barrier.h */
 	bool is_preempted;       /* cancelled by Preempt and Abort */
 	bool is_displaced;       /* cancelled by a change of the configuration */
+	bool must_judge_again;   /* refused while it waited: target/judge_again.h */
 	bool is_in_submit;       /* media_submit is on the stack: done continues its loop */
 	bool is_data_mapped;     /* data points into mapped media, not into buf */
 	bool is_fused;           /* one of two that run as one, and not over yet */

@@ -19,10 +19,11 @@ from tap import Tap
 SPEC = 'ADR 0028'
 NQN_A, NQN_B = 'nqn.2026-11.io.weft:a', 'nqn.2026-11.io.weft:b'
 HOST_B = 'nqn.2014-08.org.example:slow'
-MEM, FILE, HUNG, POOR = 1, 2, 3, 4
+MEM, FILE, HUNG, POOR, LONG = 1, 2, 3, 4, 5
 FORMAT, FORMAT_IN_PROGRESS = 0x80, (0, 0x84)
 INTERRUPTED = (0, 0x21)
 HANG_MS = 30000
+ERASE_MS = 7000  # longer than the 5 s after which commands that wait leave a former configuration
 BYTES = 16384
 BARRIER_S = 45.0  # the barrier's 9 s on a machine that is busy
 FOLDER = tempfile.mkdtemp(prefix='weft-wire-barrier-')
@@ -111,6 +112,21 @@ def ana(t, tgt, conn, slow, debt):
     t.eq(bytes(conn.read(FILE, 64, 1).data), bytes(512), 'and wrote nothing', SPEC)
 
 
+def refused_meanwhile(t, tgt, host, conn):
+    """Writes that are refused for a while, while their data is awaited: what is in force when it comes decides."""
+    moved, shut = owing(conn, FILE, 192), owing(conn, POOR, 192)
+    own = owing(conn, LONG, 0)
+    change_ns(tgt, POOR, read_only=True)
+    t.eq(api(tgt).put('/v1/ports/1/ana/2', {'state': 'inaccessible'}).status, 200, 'an ANA state', SPEC)
+    cmd = host.admin.submit(FORMAT, nsid=LONG, cdw10=1 | 1 << 9)
+    t.status(host.admin.wait(cmd, BARRIER_S), n.OK, 'Format to 4096 bytes of a medium that erases slowly', SPEC)
+    t.status(pay(conn, own), n.INVALID_NS, 'a write by the former block size is refused as such, not as in progress', SPEC)
+    api(tgt).put('/v1/ports/1/ana/2', {'state': 'optimized'})
+    change_ns(tgt, POOR, read_only=False)
+    t.status(pay(conn, moved), n.OK, 'a write that an ANA state would have refused is written after it', SPEC)
+    t.status(pay(conn, shut), n.OK, 'and one that a protection would have', SPEC)
+
+
 def change_ns(tgt, nsid, **fields):
     def edit(config):
         for ns in config['subsystems'][0]['namespaces']:
@@ -180,6 +196,7 @@ def test(t, tgt):
     for name, part in (('formats', lambda: formats(t, tgt, host, conn, slow, debt)),
                        ('format_mapped', lambda: format_mapped(t, tgt, host)),
                        ('ana', lambda: ana(t, tgt, conn, slow, debt)),
+                       ('refused_meanwhile', lambda: refused_meanwhile(t, tgt, host, conn)),
                        ('rights', lambda: rights(t, tgt, conn)),
                        ('preemption', lambda: preemption(t, tgt, host, conn)),
                        ('removal', lambda: removal(t, tgt, conn, slow, debt)),
@@ -199,7 +216,8 @@ try:
         {'nqn': NQN_A, 'serial': 'A', 'allow_any_host': True, 'rights': target.ALL_RIGHTS, 'namespaces': [
             target.namespace(MEM, 'mem:8M,block=512'), file_ns(FILE, 'file', ana_group=2),
             target.namespace(HUNG, 'fault:stuck:op=write:ms=%d@mem:8M,block=512' % HANG_MS),
-            file_ns(POOR, 'poor')]},
+            file_ns(POOR, 'poor'),
+            target.namespace(LONG, 'fault:delay:op=zero:count=1:ms=%d@mem:8M,block=512' % ERASE_MS)]},
         {'nqn': NQN_B, 'serial': 'B', 'allow_any_host': True, 'rights': target.ALL_RIGHTS, 'namespaces': [file_ns(1, 'b')]}])
 finally:
     for name in os.listdir(FOLDER):
