@@ -316,21 +316,48 @@ static void flag_rights_check(struct config_cursor *at, const char *text)
 	free(host);
 }
 
+/* A part that there is no memory for fails the whole document. Left out, a namespace would be
+ * missing without a word, and without the list of hosts everybody would be let in. */
+static json_t *whole_or_none(json_t *taken_part, bool is_whole)
+{
+	if (is_whole)
+		return taken_part;
+	json_decref(taken_part);
+	return NULL;
+}
+
+static bool flag_rights_add(json_t *object, const char *flag)
+{
+	char *host, *problem = NULL;
+	const char *names = flag_rights_split(flag, &host);
+	uint32_t rights = 0;
+	bool is_added = names && config_rights_split(names, &rights, &problem) == 0 &&
+			json_object_set_new(object, host, config_rights_to_json(rights)) == 0;
+
+	free(problem);
+	free(host);
+	return is_added;
+}
+
 static json_t *flags_rights(const struct config_flags *flags)
 {
 	json_t *object = json_object();
+	bool is_whole = object != NULL;
 
-	for (unsigned i = 0; object && i < flags->rights_count; i++) {
-		char *host, *problem = NULL;
-		const char *names = flag_rights_split(flags->rights[i], &host);
-		uint32_t rights = 0;
+	for (unsigned i = 0; is_whole && i < flags->rights_count; i++)
+		is_whole = flag_rights_add(object, flags->rights[i]);
+	return whole_or_none(object, is_whole);
+}
 
-		if (names && config_rights_split(names, &rights, &problem) == 0)
-			json_object_set_new(object, host, config_rights_to_json(rights));
-		free(problem);
-		free(host);
+static bool is_utf8(const char *text)
+{
+	size_t bytes = 1;
+
+	while (*text != 0 && bytes > 0) {
+		bytes = text_utf8_bytes(text);
+		text += bytes;
 	}
-	return object;
+	return bytes > 0;
 }
 
 static void flags_check(const struct config_flags *flags, struct config_errors *errors)
@@ -346,7 +373,11 @@ static void flags_check(const struct config_flags *flags, struct config_errors *
 	for (unsigned i = 0; i < flags->rights_count; i++)
 		flag_rights_check(&at, flags->rights[i]);
 	for (unsigned i = 0; i < flags->ns_count; i++) {
-		if (media_check_spec(flags->namespaces[i], &media_error))
+		/* The document is JSON. */
+		if (!is_utf8(flags->namespaces[i]))
+			config_errors_add(errors, "--ns %s: is not valid UTF-8; rename the file",
+					  flags->namespaces[i]);
+		else if (media_check_spec(flags->namespaces[i], &media_error))
 			config_errors_add(errors, "--ns %s: %s", flags->namespaces[i],
 					  media_error.text);
 	}
@@ -363,55 +394,67 @@ static json_t *flags_ports(const struct config_flags *flags)
 {
 	json_t *ports = json_array();
 	char host[NET_ADDR_TEXT_BYTES], service[8];
+	bool is_whole = ports != NULL;
 	struct net_addr addr;
 
-	for (unsigned i = 0; i < flags->listen_count; i++) {
-		if (net_addr_parse(flags->listens[i], CONFIG_DEFAULT_PORT, &addr))
-			continue;
+	for (unsigned i = 0; is_whole && i < flags->listen_count; i++) {
+		is_whole = net_addr_parse(flags->listens[i], CONFIG_DEFAULT_PORT, &addr) == 0;
+		if (!is_whole)
+			break;
 		net_addr_format_host(&addr, host);
 		snprintf(service, sizeof(service), "%u", net_addr_port(&addr));
-		json_array_append_new(ports,
-				      json_pack("{s:s,s:s}", "address", host, "service", service));
+		is_whole = json_array_append_new(ports, json_pack("{s:s,s:s}", "address", host,
+								  "service", service)) == 0;
 	}
-	return ports;
+	return whole_or_none(ports, is_whole);
+}
+
+static json_t *flags_namespaces(const struct config_flags *flags)
+{
+	json_t *namespaces = json_array();
+	bool is_whole = namespaces != NULL;
+
+	for (unsigned i = 0; is_whole && i < flags->ns_count; i++)
+		is_whole = json_array_append_new(namespaces, json_pack("{s:s}", "media",
+								       flags->namespaces[i])) == 0;
+	return whole_or_none(namespaces, is_whole);
+}
+
+static json_t *flags_hosts(const struct config_flags *flags)
+{
+	json_t *hosts = json_array();
+	bool is_whole = hosts != NULL;
+
+	for (unsigned i = 0; is_whole && i < flags->host_count; i++)
+		is_whole = json_array_append_new(hosts, json_string(flags->hosts[i])) == 0;
+	return whole_or_none(hosts, is_whole);
 }
 
 static json_t *flags_subsystem(const struct config_flags *flags)
 {
-	json_t *namespaces = json_array(), *hosts = json_array();
-	json_t *subsystem;
+	json_t *subsystem = json_pack("{s:s}", "nqn", flags->nqn ? flags->nqn : TARGET_DEFAULT_NQN);
+	bool is_whole = json_object_set_new(subsystem, "namespaces", flags_namespaces(flags)) == 0;
 
-	for (unsigned i = 0; i < flags->ns_count; i++)
-		json_array_append_new(namespaces,
-				      json_pack("{s:s}", "media", flags->namespaces[i]));
-	for (unsigned i = 0; i < flags->host_count; i++)
-		json_array_append_new(hosts, json_string(flags->hosts[i]));
-	subsystem = json_pack("{s:s,s:o}", "nqn", flags->nqn ? flags->nqn : TARGET_DEFAULT_NQN,
-			      "namespaces", namespaces);
-	if (subsystem && flags->host_count > 0)
-		json_object_set(subsystem, "hosts", hosts);
-	if (subsystem && flags->rights_count > 0)
-		json_object_set_new(subsystem, "rights", flags_rights(flags));
-	json_decref(hosts);
-	return subsystem;
+	if (is_whole && flags->host_count > 0)
+		is_whole = json_object_set_new(subsystem, "hosts", flags_hosts(flags)) == 0;
+	if (is_whole && flags->rights_count > 0)
+		is_whole = json_object_set_new(subsystem, "rights", flags_rights(flags)) == 0;
+	return whole_or_none(subsystem, is_whole);
 }
 
 /* Only what was given: a key that is left out has its default, and says nothing to --merge. */
 static json_t *flags_make(const struct config_flags *flags)
 {
-	json_t *subsystems = json_array();
+	json_t *root = json_pack("{s:i,s:[]}", "version", CONFIG_DOCUMENT_VERSION, "subsystems");
+	json_t *subsystems = json_object_get(root, "subsystems");
+	bool is_whole = root != NULL;
 
-	if ((flags->nqn || flags->ns_count > 0 || flags->host_count > 0 ||
-	     flags->rights_count > 0) &&
-	    json_array_append_new(subsystems, flags_subsystem(flags)) < 0) {
-		json_decref(subsystems);
-		return NULL;
-	}
-	if (flags->listen_count == 0)
-		return json_pack("{s:i,s:o}", "version", CONFIG_DOCUMENT_VERSION, "subsystems",
-				 subsystems);
-	return json_pack("{s:i,s:o,s:o}", "version", CONFIG_DOCUMENT_VERSION, "subsystems",
-			 subsystems, "ports", flags_ports(flags));
+	if (is_whole &&
+	    (flags->nqn || flags->ns_count > 0 || flags->host_count > 0 || flags->rights_count > 0))
+		is_whole = json_array_append_new(subsystems, flags_subsystem(flags)) == 0;
+	if (is_whole && flags->listen_count > 0)
+		is_whole = json_object_set_new(root, "ports", flags_ports(flags)) == 0;
+	return whole_or_none(root, is_whole);
 }
 
 json_t *config_flags_document(const struct config_flags *flags, struct config_errors *errors)
@@ -424,7 +467,7 @@ json_t *config_flags_document(const struct config_flags *flags, struct config_er
 		return NULL;
 	root = flags_make(flags);
 	if (!root)
-		config_errors_add(errors, "the flags are not valid UTF-8, or out of memory");
+		config_errors_add(errors, "out of memory");
 	return root;
 }
 

@@ -322,6 +322,7 @@ static void flags_become_a_configuration(void)
 
 	memset(&errors, 0, sizeof(errors));
 	EXPECT_EQ(0, config_from_flags(&flags, &config, &errors));
+	EXPECT_EQ(0, errors.count);
 	if (!config)
 		return;
 	EXPECT_EQ(1, config->subsystem_count);
@@ -355,6 +356,34 @@ static void bad_flags_are_named(void)
 	EXPECT(says("--ns mem:lots: ") && says("--listen somewhere:1: "));
 }
 
+/* JSON has no such text. Nothing is left out in silence: serving without a namespace that was asked
+ * for is worse than not serving. */
+static void flags_that_are_no_utf8_are_refused(void)
+{
+	const char *texts[] = {"file:/tmp/\xff.img"};
+	const char *good[] = {"mem:1M"};
+	const struct config_flags rows[] = {
+		{.namespaces = texts, .ns_count = 1},
+		{.namespaces = good, .ns_count = 1, .hosts = texts, .host_count = 1},
+		{.namespaces = good, .ns_count = 1, .rights = texts, .rights_count = 1},
+		{.nqn = "nqn.2026-11.io.weft:\xff"},
+	};
+
+	for (unsigned i = 0; i < ARRAY_LEN(rows); i++) {
+		struct config *config = NULL;
+
+		memset(&errors, 0, sizeof(errors));
+		EXPECT_EQ(-EINVAL, config_from_flags(&rows[i], &config, &errors));
+		EXPECT_THAT(errors.count == 1 && !config, "row %u has %u errors", i, errors.count);
+		EXPECT(says(rows[i].nqn          ? "--nqn: "
+			    : rows[i].host_count ? "--allow-host: "
+			    : rows[i].rights_count
+				    ? "--rights "
+				    : "--ns file:/tmp/\xff.img: is not valid UTF-8"));
+		config_free(config);
+	}
+}
+
 static void files_are_read(void)
 {
 	char path[] = "/tmp/weft-test-config-XXXXXX";
@@ -372,6 +401,34 @@ static void files_are_read(void)
 	EXPECT(says("cannot read /tmp/weft-test-config-"));
 	memset(&errors, 0, sizeof(errors));
 	EXPECT_EQ(-EISDIR, config_load_file("/tmp", &config, &errors));
+}
+
+static void a_port_for_discovery_has_room(void)
+{
+	char *text = NULL;
+	size_t bytes;
+	FILE *file = open_memstream(&text, &bytes);
+	struct config *config;
+	struct net_addr addr;
+
+	CHECK(file);
+	fprintf(file, "{\"version\":1,\"ports\":[");
+	for (unsigned i = 0; i < CONFIG_PORTS_MAX; i++)
+		fprintf(file, "%s{\"id\":%u,\"service\":\"%u\"}", i > 0 ? "," : "", i + 1,
+			5000 + i);
+	fprintf(file, "]}");
+	CHECK(fclose(file) == 0);
+	config = load_good(text);
+	free(text);
+	if (!config)
+		return;
+	net_addr_parse("127.0.0.1:8009", 0, &addr);
+	EXPECT(config_add_discovery_port(config, &addr));
+	EXPECT_EQ(TARGET_PORTS_MAX, config->port_count);
+	net_addr_parse("127.0.0.1:8010", 0, &addr);
+	EXPECT(!config_add_discovery_port(config, &addr));
+	EXPECT_EQ(TARGET_PORTS_MAX, config->port_count);
+	config_free(config);
 }
 
 static void ports_and_subsystems_can_be_added(void)
@@ -620,7 +677,9 @@ int main(void)
 	TAP_RUN(a_bad_host_list_lets_nobody_in);
 	TAP_RUN(flags_become_a_configuration);
 	TAP_RUN(bad_flags_are_named);
+	TAP_RUN(flags_that_are_no_utf8_are_refused);
 	TAP_RUN(files_are_read);
+	TAP_RUN(a_port_for_discovery_has_room);
 	TAP_RUN(ports_and_subsystems_can_be_added);
 	TAP_RUN(thousands_of_namespaces_are_read);
 	TAP_RUN(repeats_are_found_among_thousands);
