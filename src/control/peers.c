@@ -490,9 +490,9 @@ static void control_gone(struct reactor_msg *msg)
 
 void peers_maybe_gone(struct peers *peers)
 {
+	/* A link that has requests at the target is counted until they are done. */
 	if (!peers->is_stopping || peers->is_listening || peers->incoming_count > 0 ||
-	    peers->served_count > 0 || peers->has_posted_gone || peers->probes.timer.armed ||
-	    peer_probes_are_out(peers))
+	    peers->has_posted_gone || peers->probes.timer.armed || peer_probes_are_out(peers))
 		return;
 	for (unsigned i = 0; i < peers->config.peer_count; i++) {
 		if (!peer_is_stopped(&peers->peers[i]))

@@ -380,6 +380,56 @@ static void a_member_with_a_stuck_reactor_is_fenced(void)
 	EXPECT_EQ(0, nworld_destroy(&world));
 }
 
+static bool is_over_all(struct nworld *unused, void *arg)
+{
+	const struct nop *nops = arg;
+
+	for (unsigned i = 0; i < 8; i++)
+		if (!nops[i].is_done)
+			return false;
+	return true;
+}
+
+/*
+ * It was killed, and a write of it does not end: the fence fails, and is let go. Nothing of that is
+ * left when the member is back: it is asked for resets, and carries them out.
+ */
+static void a_fence_that_failed_is_over(void)
+{
+	static const struct sim_disk_options stalled = {.delay_max_us = 20,
+							.spike_one_in = 1,
+							.spike_max_us = 20000000,
+							.cancel_deaf_one_in = 1};
+	static struct nop nops[8];
+	uint64_t by_reset;
+
+	cluster_open(&stalled);
+	for (unsigned i = 0; i < 8; i++)
+		nop_write(&world, &nops[i], i, 300 + i);
+	nworld_run_ms(&world, 1);
+	sim_node_freeze(node(0), sim_now(world.sim) + 300 * NS_PER_S);
+	nworld_run_ms(&world, 12000);
+	EXPECT_EQ(1, sim_posix_kills());
+	EXPECT(!is_over_all(&world, nops));
+	EXPECT_EQ(0, sim_disk_fence_take(world.disks[0]));
+	sim_disk_fence_drop(world.disks[0]);
+	sim_disk_heal(world.disks[0]);
+	EXPECT(nworld_until(&world, is_over_all, nops, 300000));
+	EXPECT_EQ(0, nworld_path(&world, 0).fences_by_reset);
+	EXPECT(nworld_path(&world, 0).fences_by_time > 0);
+	EXPECT(nworld_start(&world, 0));
+	EXPECT(nworld_until_live(&world, 2, 60000));
+	EXPECT(nworld_until_peers(&world, 5000));
+	by_reset = nworld_path(&world, 0).fences_by_reset;
+	for (unsigned i = 0; i < 8; i++)
+		nop_write(&world, &nops[i], i, 400 + i);
+	sim_net_cut(world.sim, &world.nodes[0].addr);
+	EXPECT(nworld_until(&world, is_over_all, nops, 5000));
+	EXPECT(nworld_path(&world, 0).fences_by_reset > by_reset);
+	EXPECT_EQ(1, sim_posix_kills());
+	EXPECT_EQ(0, nworld_destroy(&world));
+}
+
 /* ---- the same again -------------------------------------------------------------------------- */
 
 static uint64_t eventful_run(void)
@@ -422,6 +472,7 @@ int main(void)
 	TAP_RUN(a_member_that_stands_still_is_fenced);
 	TAP_RUN(a_member_whose_control_is_busy_resets);
 	TAP_RUN(a_member_with_a_stuck_reactor_is_fenced);
+	TAP_RUN(a_fence_that_failed_is_over);
 	TAP_RUN(the_same_seed_gives_the_same_run);
 	return tap_end();
 }

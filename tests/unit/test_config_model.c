@@ -413,6 +413,24 @@ static void new_keys_are_read_strictly(void)
 		     "subsystems[1].pool: /p/ is the pool of subsystems[0] too");
 }
 
+static void pools_of_two_folders_are_two_pools(void)
+{
+	static const char *const others[] = {"/q", "/pp", "/p/p"};
+
+	for (unsigned i = 0; i < ARRAY_LEN(others); i++) {
+		char text[512];
+
+		snprintf(text, sizeof(text),
+			 "{\"version\": 1, \"subsystems\": ["
+			 "{\"nqn\": \"" NQN_A "\", \"pool\": {\"folder\": \"/p\", \"capacity\": "
+			 "\"1M\"}},"
+			 "{\"nqn\": \"" NQN_B "\", \"pool\": {\"folder\": \"%s\", \"capacity\": "
+			 "\"1M\"}}]}",
+			 others[i]);
+		config_free(load_good(text));
+	}
+}
+
 static void a_label_has_256_bytes(void)
 {
 	char text[1024], label[300];
@@ -474,20 +492,27 @@ static int stderr_take(FILE *file)
 	return before;
 }
 
+static const unsigned error_counts[] = {0, 1, CONFIG_ERRORS_MAX, CONFIG_ERRORS_MAX + 3};
+
+static void errors_fill(unsigned count)
+{
+	errors.count = 0;
+	for (unsigned n = 0; n < count; n++)
+		config_errors_add(&errors, "mistake %u", n);
+}
+
 /* Each error is one line, and those that were not kept are counted. */
 static void errors_are_logged_line_by_line(void)
 {
-	static const unsigned counts[] = {0, 1, CONFIG_ERRORS_MAX, CONFIG_ERRORS_MAX + 3};
+	const unsigned *counts = error_counts;
 
-	for (unsigned i = 0; i < ARRAY_LEN(counts); i++) {
+	for (unsigned i = 0; i < ARRAY_LEN(error_counts); i++) {
 		FILE *file = tmpfile();
 		int before = stderr_take(file);
 		unsigned lines = 0;
 		char line[512], want[64];
 
-		errors.count = 0;
-		for (unsigned n = 0; n < counts[i]; n++)
-			config_errors_add(&errors, "mistake %u", n);
+		errors_fill(counts[i]);
 		config_errors_log("a document", &errors);
 		CHECK(dup2(before, STDERR_FILENO) >= 0 && close(before) == 0);
 		rewind(file);
@@ -503,6 +528,31 @@ static void errors_are_logged_line_by_line(void)
 	}
 }
 
+/* Printed for the person who gave the document: nothing but the errors, and how many more. */
+static void errors_are_printed_line_by_line(void)
+{
+	for (unsigned i = 0; i < ARRAY_LEN(error_counts); i++) {
+		unsigned kept =
+			error_counts[i] < CONFIG_ERRORS_MAX ? error_counts[i] : CONFIG_ERRORS_MAX;
+		char *got = NULL, *want = NULL;
+		size_t got_bytes, want_bytes;
+		FILE *file = open_memstream(&got, &got_bytes);
+		FILE *wanted = open_memstream(&want, &want_bytes);
+
+		CHECK(file && wanted);
+		errors_fill(error_counts[i]);
+		config_errors_print(&errors, file);
+		for (unsigned n = 0; n < kept; n++)
+			fprintf(wanted, "  mistake %u\n", n);
+		if (error_counts[i] > kept)
+			fprintf(wanted, "  ... and 3 more\n");
+		CHECK(fclose(file) == 0 && fclose(wanted) == 0);
+		EXPECT_STR(want, got);
+		free(got);
+		free(want);
+	}
+}
+
 int main(void)
 {
 	TAP_RUN(export_reads_back_the_same);
@@ -513,6 +563,7 @@ int main(void)
 	TAP_RUN(some_steps_are_not_possible);
 	TAP_RUN(a_start_ends_the_power_cycle);
 	TAP_RUN(new_keys_are_read_strictly);
+	TAP_RUN(pools_of_two_folders_are_two_pools);
 	TAP_RUN(a_label_has_256_bytes);
 	TAP_RUN(other_media_or_numbers_are_other_namespaces);
 	TAP_RUN(a_given_identity_wins_and_stays);
@@ -521,5 +572,6 @@ int main(void)
 	TAP_RUN(a_given_identity_may_not_be_anothers);
 	TAP_RUN(members_of_a_cluster_are_given_theirs);
 	TAP_RUN(errors_are_logged_line_by_line);
+	TAP_RUN(errors_are_printed_line_by_line);
 	return tap_end();
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When a silent peer may be killed, and whether the locks on shared files prove that it is dead.
- * Only its own free lock proves it: a lock that cannot be asked for and a lock on a file that is no
- * longer served mean that the peer may still write. Locks of others prove nothing.
+ * When a silent peer may be killed, which of its threads tell, and whether the locks on shared
+ * files prove that it is dead. Only its own free lock proves it: a lock that cannot be asked for
+ * and a lock on a file that is no longer served mean that the peer may still write. Locks of others
+ * prove nothing.
  */
 #include "base/text.h"
 #include "control/peers_private.h"
@@ -11,6 +12,9 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #define PEER 1
@@ -63,6 +67,39 @@ static void idle_is_not_still(void)
 		EXPECT_EQ(rows[i].runs, peer_process_runs(&before, &rows[i].after));
 }
 
+/* Threads of the data path and the one that answers peers count, others do not. Whatever was in the
+ * caller's struct before does not. */
+static void threads_are_counted_by_name(void)
+{
+	static const struct {
+		const char *name;
+		unsigned runnable;
+	} rows[] = {{"weft-r0", 1}, {"weft-r17", 1}, {PEERS_THREAD_NAME, 1}, {"weft", 0}};
+	int pidfd = pidfd_open(getpid(), 0);
+
+	if (pidfd < 0) {
+		EXPECT(!"a pidfd of our own");
+		return;
+	}
+	for (unsigned i = 0; i < ARRAY_LEN(rows); i++) {
+		struct peer_process process;
+
+		memset(&process, 0xff, sizeof(process));
+		prctl(PR_SET_NAME, rows[i].name);
+		EXPECT_EQ(0, peer_process_look(pidfd, &process));
+		/* The thread that looks is running. */
+		EXPECT_EQ(rows[i].runnable, process.runnable);
+		EXPECT_EQ(0, process.sleeping);
+		EXPECT_EQ(0, process.held);
+		EXPECT_EQ(false, process.is_answer_held);
+		EXPECT_THAT(process.switches < UINT64_MAX / 2, "%s: %llu switches", rows[i].name,
+			    (unsigned long long)process.switches);
+		if (rows[i].runnable == 0)
+			EXPECT_EQ(0, process.switches);
+	}
+	close(pidfd);
+}
+
 static void only_free_locks_prove_death(void)
 {
 	int fd = open(path, O_RDWR | O_CLOEXEC), other = open(path, O_RDWR | O_CLOEXEC);
@@ -106,6 +143,7 @@ int main(void)
 		return 1;
 	close(fd);
 	TAP_RUN(idle_is_not_still);
+	TAP_RUN(threads_are_counted_by_name);
 	TAP_RUN(only_free_locks_prove_death);
 	TAP_RUN(nothing_proves_it_on_another_machine);
 	unlink(path);

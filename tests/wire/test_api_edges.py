@@ -119,6 +119,9 @@ def sizes(t, api):
         answer = api.patch(path, {'size': size})
         t.eq((answer.status, answer.json['diff'], generation(api)), (200, [], before),
              'the size that it has: nothing differs, no generation: %s' % size)
+        t.eq(answer.json.get('notes', []),
+             ['the size was rounded up to whole blocks: 2000003072 bytes'] if size == '2GB' else [],
+             'a note only where it was rounded: %s' % size)
     t.eq(api.patch(path, {'size': '3GiB'}).json['diff'],
          ['~ namespace %s/90: size 1.8 GiB -> 3 GiB' % target.NQN], 'GiB are powers of 1024')
     before = generation(api)
@@ -128,7 +131,11 @@ def sizes(t, api):
         answer = api.post(SUB + '/namespaces', {'nsid': 91, 'media': media})
         t.ok(answer.status == 400 and 'multiple of the block size 4096' in answer.json['detail'],
              'no whole number of blocks is refused: ' + media, why=answer.json)
-    t.eq(api.patch(path, {'size': 'GB'}).status, 400, 'no number')
+    # The largest offset of a file is 2^63 - 1: rounded up, these would be past it, or at it.
+    for size in ('GB', 0, -4096, (1 << 63) - 1, (1 << 63) - 4096, '8388608T', '%d' % ((1 << 64) - 1)):
+        answer = api.patch(path, {'size': size})
+        t.ok(answer.status == 400 and answer.json['detail'].startswith('size: must be a number of bytes'),
+             'no size: %s' % size, why='%d %r' % (answer.status, answer.json))
     api.delete(path)
 
 

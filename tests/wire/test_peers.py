@@ -407,6 +407,16 @@ def serve_fails(t, member, what, text):
                                                                           run.stderr))
 
 
+def secrets_at_their_limits(t):
+    """A secret has 32 to 256 characters; the newline at the end of its file is not one of them."""
+    for length in (32, 256):
+        world = World(secrets=dict.fromkeys(('a', 'b'), 'x' * length), answer_ms=50)
+        try:
+            both_up(t, world, 'a secret of %d characters' % length)
+        finally:
+            world.finish(t)
+
+
 def secrets(t, world):
     member = world['a']
     for what, secret, mode, text in (
@@ -522,6 +532,7 @@ def run_all(t):
     world.finish(t)
     for name, rows in (('a device', on_a_device), ('asked while it ends', asked_while_it_ends),
                        ('unkillable', unkillable), ('redials', redials), ('other secrets', other_secrets),
+                       ('secrets at their limits', secrets_at_their_limits),
                        ('other lists', other_lists), ('TCP', over_tcp)):
         with t.guard(name):
             rows(t)
