@@ -114,8 +114,7 @@ void host_ctrl_on_queue_closed(struct host_queue *queue, int cause, const char *
 	CHECK(ctrl->open_queues > 0);
 	ctrl->open_queues--;
 	/* A controller that is told to shut down may end its I/O queues before it is done. */
-	if (ctrl->phase < HOST_CTRL_ENDING &&
-	    (ctrl->phase != HOST_CTRL_SHUTDOWN || queue->qid == 0)) {
+	if (ctrl->phase != HOST_CTRL_SHUTDOWN || queue->qid == 0) {
 		host_error_from_close(&error, queue, cause, why);
 		host_ctrl_fail(ctrl, cause != 0 ? cause : -ECONNRESET, &error);
 	}

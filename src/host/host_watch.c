@@ -31,7 +31,7 @@ static void watch_arm(struct host_ctrl *ctrl)
 static void late_fail(struct host_ctrl *ctrl, const struct host_slot *slot)
 {
 	uint8_t opcode = slot->cmd->sqe.opcode;
-	bool is_admin = slot->queue->qid == 0 || opcode == NVME_OPCODE_FABRICS;
+	bool is_admin = slot->queue->qid == 0;
 	uint64_t waited_ms = (reactor_now_ns(ctrl->reactor) - slot->sent_ns) / NS_PER_MS;
 	struct host_error error;
 

@@ -3,418 +3,14 @@
  * The multipath host against scripted controllers of one subsystem, on the simulated reactor: what
  * it makes of answers that weft's own target seldom or never gives. Cross-Controller Resets that
  * fail, fused pairs whose second half is lost, namespaces that are renamed or removed while they
- * are looked at, ANA logs that come in pieces. Base 2.3, Rapid Path Failure Recovery; Base 2.1,
+ * are looked at, ANA logs that come in pieces, refusals without an end, and the times of losses.
+ * Base 2.3, Rapid Path Failure Recovery; Base 2.1,
  * section 8.1.1.
  */
-#include "../sim/sim.h"
-#include "tap.h"
+#include "script_world.h"
 
-#include "base/log.h"
-#include "fake_ctrl.h"
-#include "host/mpath.h"
-#include "wire/ctrl_reset.h"
-#include "wire/log_page.h"
-
-#define ACTORS_MAX  3
-#define ANA_GROUPS  200 /* more than one piece of the log */
-#define SUBSYSTEM   "nqn.2026-11.io.weft:script"
-#define HOST_NQN    "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-000000000001"
-#define KATO_MS     120000
-#define SCRIPT_CIRN 0x1234567890abcdefull
-
-struct actor {
-	struct fake *fake;
-	struct ns_identity ns;
-	bool lacks_ns;
-	bool has_ana;
-	uint64_t ana_count; /* of the log's header */
-	bool moves_ana;     /* once, between the pieces */
-	unsigned ana_reads;
-	nvme_status look_status; /* of Identify Namespace; success: answers */
-	unsigned looks_refused;  /* so many, then it answers */
-	unsigned looks;
-	unsigned resets;
-	bool resets_at_once;
-	uint8_t reset_state;  /* of the entry in the log */
-	uint16_t reset_count; /* that the log's header promises; the entry is there always */
-};
-
-struct script_world {
-	struct sim *sim;
-	struct reactor *reactor;
-	struct actor actors[ACTORS_MAX];
-	unsigned actor_count;
-	struct mpath_config config;
-	struct mpath *mpath;
-	unsigned ready_count;
-	int ready_res;
-	bool is_gone;
-	char said[512]; /* the last word on a path that names the text looked for */
-	const char *listens_for;
-	struct actor *victim; /* the first one that got a command of victim_opcode */
-	uint8_t victim_opcode;
-	void (*on_victim)(struct fake_conn *fc, const struct nvme_sqe *sqe);
-	unsigned io_commands;
-};
-
-struct script_io {
-	struct mpath_io io;
-	struct mpath_io second;
-	struct iovec iov;
-	struct iovec second_iov;
-	bool is_done;
-	uint8_t data[FAKE_BLOCK_BYTES];
-	uint8_t second_data[FAKE_BLOCK_BYTES];
-};
-
-static struct script_world world;
-
-static struct actor *actor_of(const struct fake *fake)
-{
-	for (unsigned i = 0; i < world.actor_count; i++)
-		if (world.actors[i].fake == fake)
-			return &world.actors[i];
-	CHECK(!"an actor has this fake");
-	return NULL;
-}
-
-/* ---- the script ------------------------------------------------------------------------------ */
-
-static void answer_identify_ctrl(struct fake_conn *fc, const struct nvme_sqe *sqe)
-{
-	struct actor *actor = actor_of(fc->fake);
-	struct ctrl_identity identity = {
-		.serial = "1",
-		.model = "script",
-		.firmware = "1",
-		.subsystem_nqn = SUBSYSTEM,
-		.type = CTRL_TYPE_IO,
-		.cntlid = fc->fake->cntlid,
-		.version = NVME_VERSION_BASE,
-		.has_multiple_ctrls = true,
-		.has_ana = actor->has_ana,
-		.has_log_offsets = true,
-		.has_fused_compare = true,
-		.has_compare = true,
-		.ana_group_max = ANA_GROUPS,
-		.ana_group_count = ANA_GROUPS,
-		.uniquifier = 7,
-		.random_number = SCRIPT_CIRN,
-		.reset_limit = 4,
-		.abort_limit = 4,
-		.async_event_limit = 4,
-		.error_log_entries = 1,
-		.keep_alive_step_ms = 100,
-		.queue_entries_max = 64,
-		.namespace_id_max = 1,
-		.in_capsule_bytes = FAKE_IN_CAPSULE,
-	};
-	uint8_t page[NVME_PAGE_BYTES];
-
-	identify_ctrl_encode(&identity, page);
-	fake_send_page(fc, le16_get(sqe->cid), page, sizeof(page));
-}
-
-static void answer_identify(struct fake_conn *fc, const struct nvme_sqe *sqe)
-{
-	static const uint32_t nsids[] = {1};
-	struct actor *actor = actor_of(fc->fake);
-	uint8_t page[NVME_PAGE_BYTES] = {0};
-	struct identify_cmd cmd;
-
-	identify_cmd_decode(sqe, &cmd);
-	if (cmd.cns == IDENTIFY_CTRL) {
-		answer_identify_ctrl(fc, sqe);
-		return;
-	}
-	if (cmd.cns == IDENTIFY_NS) {
-		actor->looks++;
-		if (actor->looks_refused > 0) {
-			actor->looks_refused--;
-			fake_respond(fc, le16_get(sqe->cid), actor->look_status, 0);
-			return;
-		}
-		identify_ns_encode(&actor->ns, page);
-	} else if (cmd.cns == IDENTIFY_NS_DESCRIPTORS) {
-		identify_ns_descriptors_encode(&actor->ns, page);
-	} else {
-		identify_ns_list_encode(nsids, actor->lacks_ns ? 0 : 1, page);
-	}
-	fake_send_page(fc, le16_get(sqe->cid), page, sizeof(page));
-}
-
-static void answer_ana_log(struct fake_conn *fc, const struct nvme_sqe *sqe,
-			   const struct log_cmd *cmd)
-{
-	static uint8_t log[LOG_ANA_HEADER_BYTES + ANA_GROUPS * LOG_ANA_GROUP_BYTES];
-	struct actor *actor = actor_of(fc->fake);
-
-	actor->ana_reads++;
-	if (actor->moves_ana && cmd->offset > 0) {
-		actor->ana_count++;
-		actor->moves_ana = false;
-	}
-	log_ana_header_encode(actor->ana_count, ANA_GROUPS, log);
-	for (uint32_t i = 0; i < ANA_GROUPS; i++)
-		log_ana_group_encode(i + 1, 0, actor->ana_count, ANA_OPTIMIZED,
-				     log + LOG_ANA_HEADER_BYTES + i * LOG_ANA_GROUP_BYTES);
-	CHECK(cmd->offset + cmd->len_bytes <= sizeof(log));
-	fake_send_page(fc, le16_get(sqe->cid), log + cmd->offset, cmd->len_bytes);
-}
-
-static void answer_reset_log(struct fake_conn *fc, const struct nvme_sqe *sqe)
-{
-	struct actor *actor = actor_of(fc->fake);
-	struct log_ctrl_reset_entry entry = {.cntlid = world.victim->fake->cntlid,
-					     .uniquifier = 7,
-					     .asked_cntlid = fc->fake->cntlid,
-					     .state = actor->reset_state};
-	static uint8_t log[LOG_CTRL_RESET_BYTES];
-
-	log_ctrl_reset_header_encode(actor->reset_count, log);
-	log_ctrl_reset_entry_encode(&entry, log + LOG_CTRL_RESET_HEADER_BYTES);
-	fake_send_page(fc, le16_get(sqe->cid), log, sizeof(log));
-}
-
-static bool answer_admin(struct fake_conn *fc, const struct nvme_sqe *sqe)
-{
-	struct actor *actor = actor_of(fc->fake);
-	struct log_cmd log;
-
-	if (sqe->opcode == NVME_ADMIN_IDENTIFY) {
-		answer_identify(fc, sqe);
-		return true;
-	}
-	if (sqe->opcode == NVME_ADMIN_CTRL_RESET) {
-		actor->resets++;
-		fake_respond(fc, le16_get(sqe->cid), NVME_SC_SUCCESS,
-			     ctrl_reset_result_encode(actor->resets_at_once));
-		return true;
-	}
-	if (sqe->opcode != NVME_ADMIN_GET_LOG_PAGE)
-		return false;
-	log_cmd_decode(sqe, &log);
-	if (log.log_id == LOG_ANA)
-		answer_ana_log(fc, sqe, &log);
-	else if (log.log_id == LOG_CTRL_RESET)
-		answer_reset_log(fc, sqe);
-	else
-		return false;
-	return true;
-}
-
-static bool on_script(struct fake_conn *fc, const struct nvme_sqe *sqe, uint32_t data_bytes)
-{
-	if (sqe->opcode == NVME_OPCODE_FABRICS)
-		return false;
-	if (fc->qid == 0)
-		return answer_admin(fc, sqe);
-	world.io_commands++;
-	if (world.on_victim == NULL || sqe->opcode != world.victim_opcode || world.victim != NULL)
-		return false;
-	world.victim = actor_of(fc->fake);
-	world.on_victim(fc, sqe);
-	return true;
-}
-
-/* All connections of the controller end, and its host has not come back within a test. */
-static void actor_hang_up(struct fake *fake)
-{
-	for (unsigned i = 0; i < FAKE_CONNS; i++)
-		if (fake->conns[i].is_used)
-			tcp_conn_close(&fake->conns[i].conn, "a test says so");
-}
-
-/* ---- the world ------------------------------------------------------------------------------- */
-
-static void on_ready(struct mpath *mpath, void *arg, int res, const struct host_error *error)
-{
-	world.ready_count++;
-	world.ready_res = res;
-}
-
-static void on_path_changed(struct mpath *mpath, void *arg, unsigned path, const char *what)
-{
-	if (world.listens_for != NULL && strstr(what, world.listens_for) != NULL)
-		snprintf(world.said, sizeof(world.said), "%s", what);
-}
-
-static void script_world_create(uint64_t seed, unsigned actor_count)
-{
-	static const struct sim_options options = {.is_orderly = true};
-	struct reactor_config config = {.index = 0, .cpu = -1};
-
-	memset(&world, 0, sizeof(world));
-	world.sim = sim_create(seed, &options);
-	CHECK(reactor_create(&config, &world.reactor) == 0);
-	world.actor_count = actor_count;
-	for (unsigned i = 0; i < actor_count; i++) {
-		struct actor *actor = &world.actors[i];
-
-		actor->fake = fake_create(world.sim);
-		actor->fake->cntlid = (uint16_t)(10 + i);
-		actor->fake->script = on_script;
-		actor->ns = (struct ns_identity){.block_count = FAKE_BLOCKS,
-						 .blocks_used = FAKE_BLOCKS,
-						 .block_bytes = FAKE_BLOCK_BYTES,
-						 .is_shared = true,
-						 .ana_group_id = 1,
-						 .uuid = {{9, 9}}};
-	}
-	world.config = (struct mpath_config){.subsystem_nqn = SUBSYSTEM,
-					     .host_nqn = HOST_NQN,
-					     .host_id = {{1}},
-					     .policy = PATH_POLICY_ROUND_ROBIN,
-					     .numa_node = -1};
-	host_timeouts_fill(&world.config.timeouts, HOST_PROFILE_DEFAULT);
-	world.config.timeouts.keep_alive_ms = KATO_MS;
-	world.config.timeouts.reset_ms = KATO_MS;
-	world.config.timeouts.reconnect_min_ms = KATO_MS;
-	world.config.timeouts.reconnect_max_ms = KATO_MS;
-}
-
-static bool is_not_ready(void *arg)
-{
-	return world.ready_count == 0;
-}
-
-static struct path_info info_of(unsigned path)
-{
-	struct path_info info;
-
-	sim_enter(world.reactor);
-	mpath_path_info(world.mpath, path, &info);
-	sim_leave(world.reactor);
-	return info;
-}
-
-static bool is_not_live(void *arg)
-{
-	for (unsigned i = 0; i < mpath_path_count(world.mpath); i++)
-		if (info_of(i).state != PATH_LIVE)
-			return true;
-	return false;
-}
-
-static int script_world_open(void)
-{
-	static const struct mpath_callbacks callbacks = {.ready = on_ready,
-							 .path_changed = on_path_changed};
-	struct net_addr addrs[ACTORS_MAX];
-	int res;
-
-	for (unsigned i = 0; i < world.actor_count; i++)
-		addrs[i] = world.actors[i].fake->listener.addr;
-	sim_enter(world.reactor);
-	res = mpath_open(world.reactor, &world.config, addrs, world.actor_count, &callbacks, NULL,
-			 &world.mpath);
-	sim_leave(world.reactor);
-	return res;
-}
-
-/* All paths are live soon. False: the test cannot go on. */
-static bool script_world_connect(void)
-{
-	CHECK(script_world_open() == 0);
-	EXPECT(sim_run_while(world.sim, is_not_ready, NULL, 3 * NS_PER_S));
-	EXPECT_EQ(0, world.ready_res);
-	EXPECT(sim_run_while(world.sim, is_not_live, NULL, 3 * NS_PER_S));
-	return world.ready_count == 1 && world.ready_res == 0 && !is_not_live(NULL);
-}
-
-static void on_gone(void *arg)
-{
-	world.is_gone = true;
-}
-
-static bool is_settling(void *arg)
-{
-	for (unsigned i = 0; i < world.actor_count; i++)
-		if (fake_is_connected(world.actors[i].fake))
-			return true;
-	return !world.is_gone || sim_leaks(world.sim) > 0;
-}
-
-static void script_world_destroy(void)
-{
-	sim_enter(world.reactor);
-	if (world.mpath != NULL)
-		mpath_close(world.mpath, on_gone, NULL);
-	else
-		world.is_gone = true;
-	sim_leave(world.reactor);
-	for (unsigned i = 0; i < world.actor_count; i++) {
-		struct fake *fake = world.actors[i].fake;
-
-		sim_enter(fake->reactor);
-		reactor_listener_close(&fake->listener, fake_listener_closed);
-		sim_leave(fake->reactor);
-	}
-	EXPECT(sim_run_while(world.sim, is_settling, NULL, 60 * NS_PER_S));
-	EXPECT_EQ(0, sim_leaks(world.sim));
-	sim_destroy(world.sim);
-	for (unsigned i = 0; i < world.actor_count; i++)
-		free(world.actors[i].fake);
-}
-
-static void run_ms(uint64_t ms)
-{
-	sim_run_until(world.sim, sim_now(world.sim) + ms * NS_PER_MS);
-}
-
-/* ---- commands -------------------------------------------------------------------------------- */
-
-static void on_io_done(struct mpath_io *io)
-{
-	struct script_io *op = container_of(io, struct script_io, io);
-
-	CHECK(!op->is_done);
-	op->is_done = true;
-}
-
-static bool is_io_busy(void *arg)
-{
-	return !((struct script_io *)arg)->is_done;
-}
-
-static bool io_ends_within(struct script_io *op, uint64_t ms)
-{
-	sim_run_while(world.sim, is_io_busy, op, ms * NS_PER_MS);
-	return op->is_done;
-}
-
-static void io_start(struct script_io *op, bool is_write, bool is_fused)
-{
-	struct host_cmd cmd = {0};
-
-	memset(op, 0, sizeof(*op));
-	op->iov = (struct iovec){op->data, sizeof(op->data)};
-	if (is_fused)
-		host_cmd_compare(&cmd, 1, 3, 1, op->data, sizeof(op->data));
-	else if (is_write)
-		host_cmd_write(&cmd, 1, 3, 1, op->data, sizeof(op->data));
-	else
-		host_cmd_read(&cmd, 1, 3, 1, op->data, sizeof(op->data));
-	op->io = (struct mpath_io){.sqe = cmd.sqe,
-				   .direction = is_write ? HOST_DATA_TO_CTRL : HOST_DATA_FROM_CTRL,
-				   .iov = &op->iov,
-				   .iov_count = 1,
-				   .data_bytes = sizeof(op->data),
-				   .done = on_io_done};
-	if (is_fused) {
-		op->second_iov = (struct iovec){op->second_data, sizeof(op->second_data)};
-		host_cmd_write(&cmd, 1, 3, 1, op->second_data, sizeof(op->second_data));
-		op->second = (struct mpath_io){.sqe = cmd.sqe,
-					       .direction = HOST_DATA_TO_CTRL,
-					       .iov = &op->second_iov,
-					       .iov_count = 1,
-					       .data_bytes = sizeof(op->second_data)};
-		op->io.fused_write = &op->second;
-	}
-	sim_enter(world.reactor);
-	mpath_submit(mpath_ns_find(world.mpath, 1), &op->io);
-	sim_leave(world.reactor);
-}
+#include <stdio.h>
+#include <unistd.h>
 
 /* ---- Cross-Controller Reset ------------------------------------------------------------------ */
 
@@ -449,15 +45,20 @@ static void failed_reset_is_asked_for_elsewhere(void)
 {
 	struct script_io op;
 	unsigned by_reset = 0;
+	char waits[64];
 
 	script_world_create(1, 3);
 	for (unsigned i = 0; i < 3; i++) {
 		world.actors[i].reset_count = 1;
 		world.actors[i].reset_state = LOG_CTRL_RESET_IN_PROGRESS;
 	}
+	world.listens_for = "wait for its reset through";
 	if (script_world_connect()) {
 		lose_a_write(&op);
 		EXPECT(sim_run_while(world.sim, is_reset_not_asked, NULL, 2 * NS_PER_S));
+		snprintf(waits, sizeof(waits), "writes of controller %u wait",
+			 world.victim->fake->cntlid);
+		EXPECT_THAT(strstr(world.said, waits), "said: %s", world.said);
 		run_ms(1000);
 		/* One was asked, has accepted, and is at it. */
 		EXPECT_EQ(1, resets_asked());
@@ -475,6 +76,24 @@ static void failed_reset_is_asked_for_elsewhere(void)
 		}
 		EXPECT_EQ(1, by_reset);
 		EXPECT_EQ(MPATH_OK, op.io.result);
+	}
+	script_world_destroy();
+}
+
+/* No other controller can reset the only one: its writes wait for it, or for the time. */
+static void writes_without_a_reset_wait_for_the_time(void)
+{
+	struct script_io op;
+
+	script_world_create(6, 1);
+	world.listens_for = "or for a path that can reset it";
+	if (script_world_connect()) {
+		lose_a_write(&op);
+		EXPECT(!io_ends_within(&op, 1000));
+		EXPECT_THAT(strstr(world.said, "writes of controller 10 wait "), "said: %s",
+			    world.said);
+		EXPECT_EQ(0, resets_asked());
+		EXPECT(io_ends_within(&op, 4 * KATO_MS));
 	}
 	script_world_destroy();
 }
@@ -634,26 +253,59 @@ static void replacement_seen_by_another_reactor_is_looked_for(void)
 	join_put(world.config.join);
 }
 
+/* Standard error is a file, and the log is in it; returns what standard error was. */
+static int log_take(FILE *file)
+{
+	int before = dup(STDERR_FILENO);
+
+	CHECK(file && before >= 0 && dup2(fileno(file), STDERR_FILENO) >= 0);
+	log_set_level(LOG_LEVEL_WARN);
+	return before;
+}
+
+/* Standard error is as before; whether a line of the log has this text. */
+static bool log_end(FILE *file, int before, const char *text)
+{
+	char line[LOG_LINE_BYTES];
+	bool is_found = false;
+
+	log_set_level(LOG_LEVEL_OFF);
+	CHECK(dup2(before, STDERR_FILENO) >= 0 && close(before) == 0);
+	rewind(file);
+	while (fgets(line, sizeof(line), file))
+		is_found |= strstr(line, text) != NULL;
+	fclose(file);
+	return is_found;
+}
+
 static void refusals_of_a_look(void)
 {
 	static const struct {
 		nvme_status status;
+		bool is_final;
 		unsigned refused, looks;
-		bool is_there, is_there_later;
+		bool is_there, is_there_later, is_told;
 	} rows[] = {
 		/* Removed since the list was read: no reason to wait. */
-		{NVME_SC_INVALID_NS, 1, 1, false, false},
+		{NVME_SC_INVALID_NS, false, 1, 1, false, false, false},
 		/* Trouble of this path passes; asking again at once does not help. */
-		{NVME_SC_ANA_TRANSITION, 1, 1, false, true},
-		/* Anything else that may pass is asked again at once. */
-		{NVME_SC_INTERNAL, 1, 2, true, true},
+		{NVME_SC_ANA_TRANSITION, false, 1, 1, false, true, false},
+		/* Anything else that may pass is asked again at once, */
+		{NVME_SC_INTERNAL, false, 1, 2, true, true, false},
+		/* and later when that did not help. */
+		{NVME_SC_INTERNAL, false, 4, 4, false, true, true},
+		{NVME_SC_INTERNAL, true, 1, 1, false, false, true},
+		{NVME_SC_ANA_TRANSITION, true, 1, 1, false, false, true},
 	};
 
 	for (unsigned i = 0; i < ARRAY_LEN(rows); i++) {
 		struct actor *actor = &world.actors[0];
+		FILE *file = tmpfile();
+		int before = log_take(file);
 
 		script_world_create(20 + i, 1);
-		actor->look_status = rows[i].status;
+		actor->look_status =
+			rows[i].is_final ? nvme_status_dnr(rows[i].status) : rows[i].status;
 		actor->looks_refused = rows[i].refused;
 		if (script_world_connect()) {
 			EXPECT_EQ(rows[i].looks, actor->looks);
@@ -662,6 +314,8 @@ static void refusals_of_a_look(void)
 			EXPECT_EQ(rows[i].is_there_later, mpath_ns_find(world.mpath, 1) != NULL);
 		}
 		script_world_destroy();
+		EXPECT_THAT(log_end(file, before, "namespace 1 is left out: ") == rows[i].is_told,
+			    "row %u: told", i);
 	}
 }
 
@@ -687,6 +341,104 @@ static void ana_log_is_read_again_only_when_it_moved(void)
 	ana_log_of_pieces(true, 6);
 }
 
+/* ---- refusals without an end ----------------------------------------------------------------- */
+
+/* The controller says that it cannot for now, and does so for ever. */
+static void refused_read_ends(void)
+{
+	struct script_io op;
+
+	script_world_create(49, 1);
+	world.io_status = NVME_SC_NS_NOT_READY;
+	if (script_world_connect()) {
+		io_start(&op, false, false);
+		EXPECT(io_ends_within(&op, 60000));
+		EXPECT_EQ(MPATH_STATUS, op.io.result);
+		EXPECT(nvme_status_same(op.io.status, NVME_SC_NS_NOT_READY));
+		EXPECT_EQ(6, op.io.attempts); /* the first one, and five more */
+		EXPECT_EQ(6, world.io_commands);
+	}
+	script_world_destroy();
+}
+
+static void refused_admin_command_ends(void)
+{
+	static const nvme_status statuses[] = {NVME_SC_ANA_TRANSITION, NVME_SC_NS_NOT_READY};
+
+	for (unsigned i = 0; i < ARRAY_LEN(statuses); i++) {
+		struct script_io op = {
+			.io = {.sqe = {.opcode = NVME_ADMIN_GET_FEATURES}, .done = on_io_done}};
+
+		script_world_create(50 + i, 1);
+		world.actors[0].feature_status = statuses[i];
+		if (script_world_connect()) {
+			sim_enter(world.reactor);
+			mpath_submit_admin(world.mpath, &op.io);
+			sim_leave(world.reactor);
+			EXPECT(io_ends_within(&op, 60000));
+			EXPECT_EQ(MPATH_STATUS, op.io.result);
+			EXPECT(nvme_status_same(op.io.status, statuses[i]));
+			EXPECT_EQ(6, op.io.attempts);
+			EXPECT_EQ(6, world.actors[0].feature_gets);
+		}
+		script_world_destroy();
+	}
+}
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+/* fast_io_fail_ms counts from the loss of the last path, however long ago the one before was. */
+static void every_loss_has_its_own_time(void)
+{
+	struct script_io op;
+
+	script_world_create(60, 1);
+	world.config.timeouts.fast_io_fail_ms = 1000;
+	world.config.timeouts.reconnect_min_ms = 500;
+	world.config.timeouts.reconnect_max_ms = 500;
+	if (script_world_connect()) {
+		for (unsigned i = 0; i < 2; i++) {
+			run_ms(3000);
+			sim_enter(world.actors[0].fake->reactor);
+			actor_hang_up(world.actors[0].fake);
+			sim_leave(world.actors[0].fake->reactor);
+			run_ms(100);
+			EXPECT_EQ(PATH_WAITING, info_of(0).state);
+			io_start(&op, false, false);
+			EXPECT(io_ends_within(&op, 2000));
+			EXPECT_EQ(MPATH_OK, op.io.result);
+		}
+		/* It does not come back this time. */
+		sim_net_partition(world.sim, NULL, true);
+		sim_net_cut(world.sim, NULL);
+		run_ms(100);
+		io_start(&op, false, false);
+		EXPECT(!io_ends_within(&op, 800));
+		EXPECT(io_ends_within(&op, 200));
+		EXPECT_EQ(MPATH_NO_PATH, op.io.result);
+		sim_net_partition(world.sim, NULL, false);
+	}
+	script_world_destroy();
+}
+
+static void no_connect_time_is_ten_seconds(void)
+{
+	uint64_t start_ns;
+
+	script_world_create(61, 1);
+	world.config.timeouts.connect_ms = 0;
+	world.is_mute = true;
+	start_ns = sim_now(world.sim);
+	CHECK(script_world_open() == 0);
+	EXPECT(sim_run_while(world.sim, is_not_ready, NULL, 30 * NS_PER_S));
+	EXPECT(sim_now(world.sim) - start_ns >= 10 * NS_PER_S);
+	EXPECT(sim_now(world.sim) - start_ns < 12 * NS_PER_S);
+	EXPECT_EQ(-ETIMEDOUT, world.ready_res);
+	EXPECT_THAT(strstr(world.ready_error.text, "within 10000 ms"), "said: %s",
+		    world.ready_error.text);
+	script_world_destroy();
+}
+
 /* ---- configuration --------------------------------------------------------------------------- */
 
 static void hedge_options_are_checked(void)
@@ -709,10 +461,27 @@ static void hedge_options_are_checked(void)
 	}
 }
 
+/* It is us who refuse the controller: no status of it is told. */
+static void controller_of_another_subsystem_is_refused(void)
+{
+	script_world_create(62, 1);
+	snprintf(world.config.subsystem_nqn, sizeof(world.config.subsystem_nqn), "%s",
+		 SUBSYSTEM "-2");
+	CHECK(script_world_open() == 0);
+	EXPECT(sim_run_while(world.sim, is_not_ready, NULL, 10 * NS_PER_S));
+	EXPECT_EQ(-EPROTO, world.ready_res);
+	EXPECT(nvme_status_is_ok(world.ready_error.status));
+	EXPECT_STR("the controller is of subsystem " SUBSYSTEM ", not " SUBSYSTEM
+		   "-2: check the address",
+		   world.ready_error.text);
+	script_world_destroy();
+}
+
 int main(void)
 {
 	log_set_level(LOG_LEVEL_OFF);
 	TAP_RUN(failed_reset_is_asked_for_elsewhere);
+	TAP_RUN(writes_without_a_reset_wait_for_the_time);
 	TAP_RUN(entries_behind_the_log_do_not_count);
 	TAP_RUN(failed_compare_counts_without_its_write);
 	TAP_RUN(invalid_field_stands_where_the_namespace_is);
@@ -721,6 +490,11 @@ int main(void)
 	TAP_RUN(replacement_seen_by_another_reactor_is_looked_for);
 	TAP_RUN(refusals_of_a_look);
 	TAP_RUN(ana_log_is_read_again_only_when_it_moved);
+	TAP_RUN(refused_read_ends);
+	TAP_RUN(refused_admin_command_ends);
+	TAP_RUN(every_loss_has_its_own_time);
+	TAP_RUN(no_connect_time_is_ten_seconds);
+	TAP_RUN(controller_of_another_subsystem_is_refused);
 	TAP_RUN(hedge_options_are_checked);
 	return tap_end();
 }
