@@ -77,6 +77,10 @@ const char *file_deleted_text(const struct file_media *file);
 void file_note_known(struct file_media *file, const char *path, const struct media_record *known);
 /* Before its last medium closes: says so when data go with it. */
 void file_mourn(const struct file_media *file);
+/* file_open.c: a queue attribute in sectors of 512 bytes; 0 where that many bytes are above 32
+ * bits.
+ */
+uint32_t file_sectors_to_bytes(const char *text);
 /* file_lasting.c: after a flush, or a write that was to be durable, ended with res. */
 void file_note_lasting(struct file_media *file, int res);
 /* Before one of these: -EIO when what it would promise is not true. */

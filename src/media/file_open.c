@@ -366,6 +366,13 @@ static void read_queue_attribute(dev_t dev, const char *name, char *text, size_t
 	}
 }
 
+uint32_t file_sectors_to_bytes(const char *text)
+{
+	unsigned long long sectors = strtoull(text, NULL, 10);
+
+	return sectors <= UINT32_MAX / 512 ? (uint32_t)sectors * 512 : 0;
+}
+
 static int setup_block_size(struct file_media *file, const struct media_spec *spec,
 			    struct media_error *ret_error)
 {
@@ -426,10 +433,9 @@ static int setup_block_device(struct file_media *file, const struct media_spec *
 	read_queue_attribute(dev, "discard_granularity", text, sizeof(text));
 	media->discard_granularity_bytes =
 		media->can_discard ? (uint32_t)strtoul(text, NULL, 10) : 0;
-	/* In sectors: stripes, zones and the like. */
+	/* Stripes, zones and the like. */
 	read_queue_attribute(dev, "chunk_sectors", text, sizeof(text));
-	if (strtoull(text, NULL, 10) <= UINT32_MAX / 512)
-		media->boundary_bytes = (uint32_t)strtoul(text, NULL, 10) * 512;
+	media->boundary_bytes = file_sectors_to_bytes(text);
 	file->is_block_device = true;
 	return 0;
 }

@@ -86,9 +86,7 @@ bool media_lost_problem(const struct media *media, struct media_error *ret_probl
 
 int media_lost_member(const struct media *media)
 {
-	const struct lost_media *lost = lost_of(media);
-
-	return lost ? lost->member : -1;
+	return lost_of(media)->member;
 }
 
 bool media_lost_record(const struct media *media, struct media_record *ret_record)

@@ -54,9 +54,10 @@ int media_file_open(const struct media_spec *spec, struct media **ret_media,
 		    struct media_error *ret_error);
 int media_mem_open(const struct media_spec *spec, struct media **ret_media,
 		   struct media_error *ret_error);
-/* lost.c; false, and -1, of media that are not lost. */
+/* lost.c; false of media that are not lost. */
 bool media_lost_problem(const struct media *media, struct media_error *ret_problem);
 bool media_lost_record(const struct media *media, struct media_record *ret_record);
+/* Of a medium that is lost. */
 int media_lost_member(const struct media *media);
 bool media_file_record(const struct media *media, struct media_record *ret_record);
 int media_null_open(const struct media_spec *spec, struct media **ret_media,

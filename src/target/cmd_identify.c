@@ -80,12 +80,10 @@ static void ctrl_list_done(struct reactor_msg *msg)
 }
 
 /* Names of controllers do not change while they are registered. */
-static void ctrl_list_here(struct reactor_msg *msg)
+uint32_t identify_ctrls_find(const struct slot *slot, uint16_t cntlids[IDENTIFY_CTRL_LIST_MAX])
 {
-	struct slot *slot = container_of(msg, struct slot, msg);
 	const struct ctrl *asking = slot->queue->ctrl;
 	const struct target *target = asking->target;
-	uint16_t cntlids[IDENTIFY_CTRL_LIST_MAX];
 	struct identify_cmd cmd;
 	uint32_t seen = 0, count = 0;
 
@@ -105,7 +103,15 @@ static void ctrl_list_here(struct reactor_msg *msg)
 			continue;
 		cntlids[count++] = (uint16_t)id;
 	}
-	identify_ctrl_list_encode(cntlids, count, slot->data);
+	return count;
+}
+
+static void ctrl_list_here(struct reactor_msg *msg)
+{
+	struct slot *slot = container_of(msg, struct slot, msg);
+	uint16_t cntlids[IDENTIFY_CTRL_LIST_MAX];
+
+	identify_ctrl_list_encode(cntlids, identify_ctrls_find(slot, cntlids), slot->data);
 	reactor_post(slot->queue->reactor, &slot->msg, ctrl_list_done);
 }
 

@@ -357,6 +357,45 @@ static void killed_writer(void)
 	free(two);
 }
 
+/* A store that is lost stays with the member, or with no cluster, as it was to be opened. */
+static void lost_media(void)
+{
+	static const struct media_record known = {.size_bytes = 1 << 20, .block_bytes = 512};
+	static const struct media_error problem = {"it is missing"};
+	struct media_terms terms = {.known = &known};
+	struct media *media;
+
+	for (int member = -1; member < 2; member++) {
+		terms.is_shared = member >= 0;
+		terms.member = (unsigned)member;
+		EXPECT_EQ(0, media_open_lost("file:/nowhere", &terms, &problem, &media));
+		EXPECT_EQ(member, media_member(media));
+		EXPECT_EQ(1 << 20, media->size_bytes);
+		media_close(media);
+	}
+}
+
+/* Of /sys/block/NAME/queue/chunk_sectors, which no device of a test has. */
+static void sectors_become_bytes(void)
+{
+	static const struct {
+		const char *text;
+		uint32_t bytes;
+	} rows[] = {
+		{"", 0},
+		{"0", 0},
+		{"1", 512},
+		{"128", 65536},
+		{"8388607", 0xfffffe00},
+		{"8388608", 0},
+		{"8388609", 0},
+		{"4294967295", 0},
+	};
+
+	for (unsigned i = 0; i < ARRAY_LEN(rows); i++)
+		EXPECT_EQ(rows[i].bytes, file_sectors_to_bytes(rows[i].text));
+}
+
 int main(void)
 {
 	int fd = mkstemp(path);
@@ -372,6 +411,8 @@ int main(void)
 	TAP_RUN(shared_media);
 	TAP_RUN(second_description);
 	TAP_RUN(killed_writer);
+	TAP_RUN(lost_media);
+	TAP_RUN(sectors_become_bytes);
 	unlink(path);
 	return tap_end();
 }

@@ -252,6 +252,44 @@ static void identify_judges_cns_and_csi(void)
 	tear_down();
 }
 
+/* A list has 2047 entries, from CNTID on: those of the same subsystem that are for I/O. */
+static void ctrl_list_ends_when_it_is_full(void)
+{
+	static struct ctrl *ctrls[NVME_CNTLID_MAX + 1];
+	struct identify_cmd cmd = {.cns = IDENTIFY_CTRL_LIST};
+	uint16_t cntlids[IDENTIFY_CTRL_LIST_MAX + 1];
+	struct ctrl *other, *discovery;
+
+	set_up(CTRL_TYPE_IO);
+	other = calloc(1, sizeof(*other));
+	discovery = calloc(1, sizeof(*discovery));
+	other->type = CTRL_TYPE_IO;
+	discovery->type = CTRL_TYPE_DISCOVERY;
+	memcpy(discovery->subsystem_nqn, was.nqn, sizeof(was.nqn));
+	for (unsigned id = 10; id < 2100; id++)
+		ctrls[id] = id == 11 ? other : id == 12 ? discovery : ctrl;
+	target.ctrls = ctrls;
+	target.ctrl_count = 2090;
+	slots[0].queue = &queue;
+	identify_cmd_encode(&slots[0].sqe, 0, &cmd);
+	cntlids[IDENTIFY_CTRL_LIST_MAX] = 0xeeee;
+	EXPECT_EQ(IDENTIFY_CTRL_LIST_MAX, identify_ctrls_find(&slots[0], cntlids));
+	EXPECT_EQ(0xeeee, cntlids[IDENTIFY_CTRL_LIST_MAX]);
+	EXPECT_EQ(10, cntlids[0]);
+	EXPECT_EQ(13, cntlids[1]);
+	EXPECT_EQ(2058, cntlids[IDENTIFY_CTRL_LIST_MAX - 1]);
+	cmd.cntid = 2059;
+	identify_cmd_encode(&slots[0].sqe, 0, &cmd);
+	EXPECT_EQ(41, identify_ctrls_find(&slots[0], cntlids));
+	EXPECT_EQ(2059, cntlids[0]);
+	EXPECT_EQ(2099, cntlids[40]);
+	target.ctrls = NULL;
+	target.ctrl_count = 0;
+	free(other);
+	free(discovery);
+	tear_down();
+}
+
 static void log_judges_page_length_and_offset(void)
 {
 	set_up(CTRL_TYPE_IO);
@@ -279,6 +317,22 @@ static void log_judges_page_length_and_offset(void)
 	set_up(CTRL_TYPE_DISCOVERY);
 	expect_status(NVME_SC_INVALID_LOG_PAGE, get_log(LOG_ANA, 512, 0, false));
 	expect_status(NVME_SC_INVALID_LOG_PAGE, get_log(LOG_CHANGED_NS, 512, 0, false));
+	tear_down();
+}
+
+/* It is about to end: what the page tells of was removed. */
+static void log_of_what_was_removed_is_refused(void)
+{
+	set_up(CTRL_TYPE_IO);
+	ctrl->port = NULL;
+	expect_status(NVME_SC_INTERNAL, get_log(LOG_ANA, 256, 0, false));
+	EXPECT(responded == &slots[0] && (slots[0].status.value & NVME_STATUS_DNR) == 0);
+	expect_status(NVME_SC_SUCCESS, get_log(LOG_FIRMWARE, 512, 0, false));
+	tear_down();
+	set_up(CTRL_TYPE_DISCOVERY);
+	expect_status(NVME_SC_INTERNAL, get_log(LOG_DISCOVERY, 1024, 0, false));
+	ctrl->port = NULL;
+	expect_status(NVME_SC_INTERNAL, get_log(LOG_DISCOVERY, 1024, 0, false));
 	tear_down();
 }
 
@@ -598,7 +652,9 @@ int main(void)
 {
 	TAP_RUN(identify_answers_by_nsid);
 	TAP_RUN(identify_judges_cns_and_csi);
+	TAP_RUN(ctrl_list_ends_when_it_is_full);
 	TAP_RUN(log_judges_page_length_and_offset);
+	TAP_RUN(log_of_what_was_removed_is_refused);
 	TAP_RUN(features_are_judged);
 	TAP_RUN(rights_need_a_manager);
 	TAP_RUN(features_keep_what_is_set);
