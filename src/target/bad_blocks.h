@@ -85,6 +85,8 @@ bool bad_view_find_block(const struct bad_view *view, const struct ns *ns, uint6
 /* ---- commands: the queue's reactor (bad_blocks_change.c) ---------------------------------------
  */
 
+/* Before the first command. */
+void bad_blocks_init(struct target *target);
 /* Marks slot->io_cmd's range of slot->ns, then completes the command. */
 void bad_blocks_mark_for(struct slot *slot);
 /*

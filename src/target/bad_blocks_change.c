@@ -1,29 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Marking and healing bad blocks on behalf of a command: its slot travels to the control reactor,
- * where the new truth is kept and published, and comes back to be completed when every reactor uses
- * it. See bad_blocks.h.
+ * Marking and healing bad blocks on behalf of a command: its slot travels to the control reactor
+ * (target/control_work.h), where the new truth is kept and published, and comes back to be
+ * completed when every reactor uses it. See bad_blocks.h.
  */
 #include "target/io.h"
+#include "target/reservation.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-static void change_done(struct reactor_msg *msg)
-{
-	struct slot *slot = container_of(msg, struct slot, msg);
-
-	slot_complete(slot, slot->status);
-}
-
-static void change_answer(struct slot *slot)
-{
-	reactor_post(slot->queue->reactor, &slot->msg, change_done);
-}
-
 static void change_published(void *arg)
 {
-	change_answer(arg);
+	struct slot *slot = arg;
+
+	control_work_answer(slot, slot->status);
 }
 
 /*
@@ -107,40 +98,67 @@ static int truth_replace(struct target *target, struct ns_live *live, struct bad
 	return 0;
 }
 
-static void change_on_control(struct reactor_msg *msg)
+/* A mark is a write that has not begun: the reservation may be another one by now. What heals has
+ * written already. */
+static nvme_status change_judge(const struct slot *slot, const struct ns_live *live)
 {
-	struct slot *slot = container_of(msg, struct slot, msg);
-	struct ns_live *live = ns_store_live(slot->ns->store);
+	if (slot->sqe.opcode != NVME_IO_WRITE_UNCORRECTABLE)
+		return NVME_SC_SUCCESS;
+	return reservation_judge(ns_live_reservation(live), &slot->queue->ctrl->host_id,
+				 RESERVATION_GROUP_WRITE);
+}
+
+static int change_try(struct slot *slot, struct ns_live *live)
+{
 	struct bad_blocks *bad = bad_blocks_copy(ns_live_bad_blocks(live));
 	int res = bad ? change_apply(bad, slot) : -ENOMEM;
 
-	if (res == 0) {
-		res = truth_replace(slot->queue->local->target, live, bad, change_published, slot);
-		if (res == 0)
-			return;
-	} else {
-		bad_blocks_destroy(bad);
-	}
-	/* A retry may find memory or the disk again; of too many ranges it makes no fewer. */
-	slot->status = res == -ENOSPC ? nvme_status_dnr(NVME_SC_INTERNAL) : NVME_SC_INTERNAL;
-	change_answer(slot);
+	if (res == 0)
+		return truth_replace(slot->queue->local->target, live, bad, change_published, slot);
+	bad_blocks_destroy(bad);
+	return res;
 }
 
-static void change_start(struct slot *slot, nvme_status status)
+static void change_serve(struct slot *slot)
 {
-	slot->status = status;
-	slot->io.media = NULL; /* nothing is left to cancel */
-	reactor_post(slot->queue->local->target->control, &slot->msg, change_on_control);
+	struct ns_live *live = ns_store_live(slot->ns->store);
+	nvme_status status = change_judge(slot, live);
+	int res;
+
+	if (!nvme_status_is_ok(status)) {
+		control_work_answer(slot, status);
+		return;
+	}
+	res = change_try(slot, live);
+	/* A retry may find memory or the disk again; of too many ranges it makes no fewer. */
+	if (res != 0)
+		control_work_answer(slot, res == -ENOSPC ? nvme_status_dnr(NVME_SC_INTERNAL)
+							 : NVME_SC_INTERNAL);
 }
 
 void bad_blocks_mark_for(struct slot *slot)
 {
-	change_start(slot, NVME_SC_SUCCESS);
+	bad_blocks_heal_for(slot, NVME_SC_SUCCESS);
 }
 
 void bad_blocks_heal_for(struct slot *slot, nvme_status status)
 {
-	change_start(slot, status);
+	slot->status = status;
+	control_work_submit(&slot->queue->local->target->bad_blocks_work, slot);
+}
+
+/* One at a time of a host: each has a copy of the marks and a view of them, up to 3 MiB, until
+ * every reactor uses the view. */
+void bad_blocks_init(struct target *target)
+{
+	static const struct rota_limits limits = {
+		.running_per_host = 1,
+		.waiting_per_host = 1024,
+		.waiting_min = 16,
+		.waiting_total = 8192,
+	};
+
+	control_work_init(&target->bad_blocks_work, target, &limits, change_serve);
 }
 
 int bad_blocks_clear(struct target *target, struct ns_live *live, void (*done)(void *arg),

@@ -3,13 +3,12 @@
  * Reservation Register, Acquire and Release: to the control reactor and back. NVMe Base 2.1,
  * sections 7.6 to 7.8.
  *
- * The slot travels to the control reactor, where hosts take turns: one command of each, so that a
- * host with a thousand commands delays another's by one. Commands whose connection has ended are
- * not carried out. The control reactor does one command after the other: the rule makes a new
- * reservation (reservation.c); one that persists is kept, or the command fails and nothing has
- * changed; it is published to every reactor; other hosts are told; Preempt and Abort ends the
- * commands of those it has preempted; then the slot goes home and is answered. Whoever has its
- * answer finds every queue on every reactor judging by the new reservation.
+ * The slot travels to the control reactor, where hosts take turns (target/control_work.h). The
+ * control reactor does one command after the other: the rule makes a new reservation
+ * (reservation.c); one that persists is kept, or the command fails and nothing has changed; it is
+ * published to every reactor; other hosts are told; Preempt and Abort ends the commands of those it
+ * has preempted; then the slot goes home and is answered. Whoever has its answer finds every queue
+ * on every reactor judging by the new reservation.
  */
 #include "base/log.h"
 #include "target/barrier.h"
@@ -96,25 +95,12 @@ int reservation_change_persist(struct target *target, struct ns_live *live, bool
 
 /* ---- a change -------------------------------------------------------------------------------- */
 
-static void change_home(struct reactor_msg *msg)
-{
-	struct slot *slot = container_of(msg, struct slot, msg);
-
-	slot_complete_at(slot, slot->status, slot->error_byte);
-}
-
-static void slot_go_home(struct slot *slot, nvme_status status)
-{
-	slot->status = status;
-	reactor_post(slot->queue->reactor, &slot->msg, change_home);
-}
-
 /* res: 0, or -ETIMEDOUT when commands of a preempted host hang in their medium. The reservation has
  * changed, but their end was part of what was asked for. */
 static void change_finish(struct reservation_change *change, int res)
 {
 	if (change->slot)
-		slot_go_home(change->slot, res == 0 ? NVME_SC_SUCCESS : NVME_SC_INTERNAL);
+		control_work_answer(change->slot, res == 0 ? NVME_SC_SUCCESS : NVME_SC_INTERNAL);
 	else
 		change->done(change->arg, res);
 	reservation_outcome_free(&change->outcome);
@@ -206,116 +192,37 @@ static void slot_serve(struct slot *slot)
 		.slot = slot,
 		.live = ns_store_live(slot->ns->store),
 	};
-	nvme_status status = rule_apply(slot, ns_live_reservation(change.live), &change.outcome);
+	nvme_status status;
 
+	/* The end of a Preempt and Abort may take seconds: other commands do not wait for it. */
+	control_work_leave(slot);
+	status = rule_apply(slot, ns_live_reservation(change.live), &change.outcome);
 	if (nvme_status_same(status, NVME_SC_INVALID_FIELD))
 		slot->error_byte = SQE_BYTE_CDW10;
 	if (!nvme_status_is_ok(status) || !change.outcome.next) {
-		slot_go_home(slot, status);
+		control_work_answer(slot, status);
 		return;
 	}
 	/* A retry may find memory, or the disk that it is kept on, again. */
 	if (change_start(&change) != 0)
-		slot_go_home(slot, NVME_SC_INTERNAL);
-}
-
-/* ---- turns -----------------------------------------------------------------------------------
- */
-
-/* A host that has commands waiting. */
-struct reservation_host {
-	struct list node;  /* in target->reservation_hosts */
-	struct list slots; /* oldest first, at least one */
-	char nqn[NVME_NQN_BYTES];
-};
-
-static struct reservation_host *host_get(struct target *target, const char *nqn)
-{
-	struct reservation_host *host;
-
-	list_for_each(node, &target->reservation_hosts) {
-		host = list_entry(node, struct reservation_host, node);
-		if (strcmp(host->nqn, nqn) == 0)
-			return host;
-	}
-	host = calloc(1, sizeof(*host));
-	if (!host)
-		return NULL;
-	memcpy(host->nqn, nqn, sizeof(host->nqn));
-	list_init(&host->slots);
-	list_push_back(&target->reservation_hosts, &host->node);
-	return host;
-}
-
-/* The next command of the host whose turn it is; NULL: none waits. */
-static struct slot *turn_take(struct target *target)
-{
-	struct list *node = list_pop_front(&target->reservation_hosts);
-	struct reservation_host *host;
-	struct slot *slot;
-
-	if (!node)
-		return NULL;
-	host = list_entry(node, struct reservation_host, node);
-	slot = list_entry(list_pop_front(&host->slots), struct slot, turn_node);
-	if (list_empty(&host->slots))
-		free(host);
-	else
-		list_push_back(&target->reservation_hosts, &host->node);
-	return slot;
-}
-
-/* The queue and its controller stay until the slot is home. */
-static bool slot_is_wanted(const struct slot *slot, const struct target *target)
-{
-	return !atomic_load_explicit(&slot->queue->is_ending, memory_order_relaxed) &&
-	       ctrl_is_in_time(slot->queue->ctrl, reactor_clock_ns(target->control));
-}
-
-static void turn_post(struct target *target);
-
-static void turn(struct reactor_msg *msg)
-{
-	struct target *target = container_of(msg, struct target, reservation_msg);
-	struct slot *slot;
-
-	target->is_reservation_posted = false;
-	while ((slot = turn_take(target)) && !slot_is_wanted(slot, target))
-		slot_go_home(slot, NVME_SC_ABORT_SQ_DELETION);
-	if (!slot)
-		return;
-	slot_serve(slot);
-	/* By a message, so that what else has come gets its turn too. */
-	if (!list_empty(&target->reservation_hosts))
-		turn_post(target);
-}
-
-static void turn_post(struct target *target)
-{
-	if (target->is_reservation_posted)
-		return;
-	target->is_reservation_posted = true;
-	reactor_post(target->control, &target->reservation_msg, turn);
-}
-
-static void slot_on_control(struct reactor_msg *msg)
-{
-	struct slot *slot = container_of(msg, struct slot, msg);
-	struct target *target = slot->queue->local->target;
-	struct reservation_host *host = host_get(target, slot->queue->ctrl->host_nqn);
-
-	if (!host) {
-		slot_go_home(slot, NVME_SC_INTERNAL);
-		return;
-	}
-	list_push_back(&host->slots, &slot->turn_node);
-	turn_post(target);
+		control_work_answer(slot, NVME_SC_INTERNAL);
 }
 
 static void reservation_execute(struct slot *slot)
 {
-	slot->io.media = NULL; /* there is nothing to cancel: it ends by itself */
-	reactor_post(slot->queue->local->target->control, &slot->msg, slot_on_control);
+	control_work_submit(&slot->queue->local->target->reservation_work, slot);
+}
+
+void reservation_init(struct target *target)
+{
+	static const struct rota_limits limits = {
+		.running_per_host = 1,
+		.waiting_per_host = 1024,
+		.waiting_min = 16,
+		.waiting_total = 8192,
+	};
+
+	control_work_init(&target->reservation_work, target, &limits, slot_serve);
 }
 
 void reservation_clear_by_admin(struct target *target, struct ns_live *live,

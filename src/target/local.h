@@ -11,6 +11,7 @@
 #include "base/cache_line.h"
 #include "base/prng.h"
 #include "reactor/buf_pool.h"
+#include "target/control_work.h"
 #include "target/ctrl.h"
 #include "target/local_share.h"
 #include "target/ns_live.h"
@@ -101,13 +102,11 @@ struct target {
 	/* manage.c, the control reactor's. */
 	struct list manage_requests; /* struct manage_request, as they arrived */
 	struct list manage_stops;    /* struct manage_stop */
-	struct list manage_hosts;    /* struct manage_host */
+	struct rota manage_rota;
 	uint64_t manage_serial;
-	/* cmd_reservation.c, the control reactor's: hosts whose commands wait, the next one first.
-	 */
-	struct list reservation_hosts;
-	struct reactor_msg reservation_msg;
-	bool is_reservation_posted;
+	bool is_manage_starting; /* requests_start is on the stack */
+	struct control_work reservation_work;
+	struct control_work bad_blocks_work;
 	uint16_t cntlid_first;
 	uint16_t cntlid_last;
 	struct target_peers cluster; /* other processes */

@@ -6,7 +6,7 @@
  * manage_submit runs on the requester's reactor, manage_done on the control reactor, possibly from
  * inside target->manage: the answer travels as a message, so that done is never called from inside
  * the submit. A cancellation is a second message to control and back; the request is freed only
- * when both messages are home. Of one host few are with control at a time; the rest wait here.
+ * when both messages are home. Of one host few are with control at a time; the rest wait in a rota.
  */
 #include "target/manage.h"
 
@@ -53,33 +53,6 @@ static void cancel_came_back(struct reactor_msg *msg)
 /* ---- the control reactor's side --------------------------------------------------------------
  */
 
-/* A host with requests on the control reactor. */
-struct manage_host {
-	struct list node;    /* in target->manage_hosts */
-	struct list waiting; /* struct manage_request that target->manage does not have yet */
-	unsigned started;    /* that target->manage has */
-	bool is_starting;    /* host_start is on the stack */
-	char nqn[NVME_NQN_BYTES];
-};
-
-static struct manage_host *host_get(struct target *target, const char *nqn)
-{
-	struct manage_host *host;
-
-	list_for_each(node, &target->manage_hosts) {
-		host = list_entry(node, struct manage_host, node);
-		if (strcmp(host->nqn, nqn) == 0)
-			return host;
-	}
-	host = calloc(1, sizeof(*host));
-	if (!host)
-		return NULL;
-	memcpy(host->nqn, nqn, sizeof(host->nqn));
-	list_init(&host->waiting);
-	list_push_back(&target->manage_hosts, &host->node);
-	return host;
-}
-
 static void request_start(struct manage_request *request)
 {
 	struct target *target = request->target;
@@ -93,42 +66,34 @@ static void request_start(struct manage_request *request)
 	manage_done(request);
 }
 
-/* Starts what may start. Frees a host without requests. */
-static void host_start(struct manage_host *host)
+static void requests_start(struct target *target)
 {
-	struct list *node;
+	struct rota_entry *entry;
 
 	/* A request that ends inside its start comes back here. */
-	if (host->is_starting)
+	if (target->is_manage_starting)
 		return;
-	host->is_starting = true;
-	while (host->started < MANAGE_PER_HOST_MAX &&
-	       (node = list_pop_front(&host->waiting)) != NULL) {
-		host->started++;
-		request_start(list_entry(node, struct manage_request, wait_node));
-	}
-	host->is_starting = false;
-	if (host->started > 0)
-		return;
-	list_remove(&host->node);
-	free(host);
+	target->is_manage_starting = true;
+	while ((entry = rota_take(&target->manage_rota)))
+		request_start(list_entry(entry, struct manage_request, turn));
+	target->is_manage_starting = false;
 }
 
 static void manage_here(struct reactor_msg *msg)
 {
 	struct manage_request *request = container_of(msg, struct manage_request, msg);
 	struct target *target = request->target;
+	int res;
 
 	request->serial = target->manage_serial++;
 	list_push_back(&target->manage_requests, &request->node);
-	request->host = host_get(target, request->host_nqn);
-	if (!request->host) {
-		request->status = NVME_SC_INTERNAL;
+	res = rota_add(&target->manage_rota, request->host_nqn, &request->turn);
+	if (res != 0) {
+		request->status = res == -EBUSY ? NVME_SC_COMMAND_INTERRUPTED : NVME_SC_INTERNAL;
 		manage_done(request);
 		return;
 	}
-	list_push_back(&request->host->waiting, &request->wait_node);
-	host_start(request->host);
+	requests_start(target);
 }
 
 /* One that was answered, or cancelled before, stays as it is. */
@@ -137,7 +102,7 @@ static void request_cancel(struct manage_request *request, nvme_status status)
 	if (!list_linked(&request->node) || !nvme_status_is_ok(request->cancel_status))
 		return;
 	request->cancel_status = status;
-	if (list_linked(&request->wait_node)) {
+	if (rota_is_waiting(&request->turn)) {
 		request->status = status;
 		manage_done(request);
 	} else if (request->cancel) {
@@ -193,19 +158,28 @@ static void stops_look(struct target *target)
 void manage_done(struct manage_request *request)
 {
 	struct target *target = request->target;
-	struct manage_host *host = request->host;
 
 	CHECK(reactor_current() == target->control);
 	event_log_note_end(target, request);
 	list_remove(&request->node);
-	if (list_linked(&request->wait_node))
-		list_remove(&request->wait_node);
-	else if (host)
-		host->started--;
+	rota_leave(&target->manage_rota, &request->turn);
 	reactor_post(request->reactor, &request->msg, manage_answered);
 	stops_look(target);
-	if (host)
-		host_start(host);
+	requests_start(target);
+}
+
+void manage_init(struct target *target)
+{
+	static const struct rota_limits limits = {
+		.running_per_host = MANAGE_RUNNING_PER_HOST,
+		.waiting_per_host = MANAGE_WAITING_PER_HOST,
+		.waiting_min = MANAGE_WAITING_MIN,
+		.waiting_total = MANAGE_WAITING_TOTAL,
+	};
+
+	list_init(&target->manage_requests);
+	list_init(&target->manage_stops);
+	rota_init(&target->manage_rota, &limits);
 }
 
 static struct manage_request *stop_find(const struct manage_stop *stop)
@@ -373,7 +347,7 @@ void manage_request_init(struct manage_request *request, struct slot *slot, enum
 	request->reactor = reactor_current();
 	request->slot = slot;
 	list_init(&request->node);
-	list_init(&request->wait_node);
+	request->turn.host = NULL;
 	CHECK(request->reactor == ctrl->reactor);
 	slot->other = request;
 	slot->cancel = slot_cancel_request;

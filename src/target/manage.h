@@ -15,6 +15,7 @@
 
 #include "base/list.h"
 #include "reactor/reactor.h"
+#include "target/rota.h"
 #include "target/target.h"
 
 struct queue;
@@ -68,8 +69,7 @@ struct manage_request {
 
 	/* The control reactor's, from manage_submit to manage_done. */
 	struct list node;          /* in target->manage_requests */
-	struct list wait_node;     /* in host->waiting, until target->manage has it */
-	struct manage_host *host;  /* NULL: none could be made */
+	struct rota_entry turn;    /* waits until target->manage has the request, then runs */
 	uint64_t serial;           /* requests are numbered as they arrive */
 	nvme_status cancel_status; /* not success: it was cancelled, and ends with this */
 	/* Set by target->manage; may be NULL. Called once when the request is cancelled; may call
@@ -96,9 +96,17 @@ bool manage_is_busy(const struct queue *queue);
 /* ---- on the control reactor ------------------------------------------------------------------
  */
 
-/* Requests of one host that are with target->manage at a time. The others wait here, so that hosts
- * take turns whatever one of them sends. */
-#define MANAGE_PER_HOST_MAX 4
+/*
+ * Requests of one host that are with target->manage at a time. The others wait in a rota, so that
+ * hosts take turns whatever one of them sends. One that finds the rota full is answered with
+ * Command Interrupted. A request that waits takes about 12 KB: 1.5 MB of a host, 12 MB in all.
+ */
+#define MANAGE_RUNNING_PER_HOST 4
+#define MANAGE_WAITING_PER_HOST 128
+#define MANAGE_WAITING_MIN      8
+#define MANAGE_WAITING_TOTAL    1024
+
+void manage_init(struct target *target);
 
 /* request->status is the answer. */
 void manage_done(struct manage_request *request);

@@ -276,6 +276,7 @@ static void queue_begin_closing(struct queue *queue, const char *why)
 	/* What waits behind other changes of the configuration must not be carried out for a host
 	 * that is gone, nor keep the queue. */
 	manage_cancel_queue(queue);
+	control_work_on_closing(queue);
 	/* The admin queue takes its controller along; held event requests end here. */
 	if (queue->ctrl && queue->qid == 0)
 		ctrl_end(queue->ctrl, why);

@@ -128,6 +128,9 @@ nvme_status reservation_acquire_prepare(struct slot *slot);
 nvme_status reservation_release_prepare(struct slot *slot);
 nvme_status reservation_report_prepare(struct slot *slot); /* cmd_reservation_report.c */
 
+/* cmd_reservation.c: before the first command. */
+void reservation_init(struct target *target);
+
 /* cmd_reservation.c, control reactor: `next` becomes the truth: kept, then published. On -errno
  * nothing has changed and done is not called. */
 int reservation_replace(struct target *target, struct ns_live *live, struct reservation *next,

@@ -15,6 +15,7 @@
 #include "media/media.h"
 #include "reactor/buf_pool.h"
 #include "target/range_guard.h"
+#include "target/rota.h"
 #include "target/target.h"
 #include "wire/io_cmd.h"
 #include "wire/nvme.h"
@@ -62,6 +63,7 @@ struct slot {
 	bool is_preempted;       /* cancelled by Preempt and Abort */
 	bool is_displaced;       /* cancelled by a change of the configuration */
 	bool must_judge_again;   /* refused while it waited: target/judge_again.h */
+	atomic_bool is_unwanted; /* cancelled while control has it: target/control_work.h */
 	bool is_in_submit;       /* media_submit is on the stack: done continues its loop */
 	bool is_data_mapped;     /* data points into mapped media, not into buf */
 	bool is_fused;           /* one of two that run as one, and not over yet */
@@ -99,7 +101,7 @@ struct slot {
 	uint64_t started_ns;
 	struct list node;       /* in queue->busy, or in a list of execute's (held events) */
 	struct reactor_msg msg; /* while another reactor works on it */
-	struct list turn_node;  /* the control reactor's: cmd_reservation.c */
+	struct rota_entry turn; /* the control reactor's: target/control_work.h */
 	void *other;            /* that reactor's object */
 	struct slot *aborter;   /* the Abort that waits for this one's end */
 	uint32_t aborted;       /* an Abort's or Cancel's own: how many victims were aborted */

@@ -5,8 +5,11 @@
  * apply.c, the orderly end in shutdown.c.
  */
 #include "base/clock.h"
+#include "target/bad_blocks.h"
 #include "target/host_share.h"
 #include "target/local.h"
+#include "target/manage.h"
+#include "target/reservation.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -51,10 +54,9 @@ int target_create(const struct target_config *config, struct target **ret_target
 	target->keeper = config->keeper;
 	target->manage = config->manage;
 	target->manage_arg = config->manage_arg;
-	list_init(&target->manage_requests);
-	list_init(&target->manage_stops);
-	list_init(&target->manage_hosts);
-	list_init(&target->reservation_hosts);
+	manage_init(target);
+	reservation_init(target);
+	bad_blocks_init(target);
 	target->started_ns = reactor_clock_ns(config->control);
 	target->cntlid_first = config->cntlid_first ? config->cntlid_first : 1;
 	target->cntlid_last = config->cntlid_last ? config->cntlid_last : TARGET_CNTLID_MAX;

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The way of a slot to the control reactor, its turn there, and back. See control_work.h.
+ *
+ * One command is served per message, so that whatever else the control reactor has to do gets its
+ * turn in between. The queue and its controller stay until the slot is home.
+ */
+#include "target/control_work.h"
+
+#include "target/local.h"
+
+#include <errno.h>
+
+/* ---- home ------------------------------------------------------------------------------------ */
+
+static void slot_is_home(struct reactor_msg *msg)
+{
+	struct slot *slot = container_of(msg, struct slot, msg);
+
+	slot_complete_at(slot, slot->status, slot->error_byte);
+}
+
+static void work_post(struct control_work *work);
+
+void control_work_leave(struct slot *slot)
+{
+	struct control_work *work = slot->other;
+
+	rota_leave(&work->rota, &slot->turn);
+	if (rota_is_ready(&work->rota))
+		work_post(work);
+}
+
+void control_work_answer(struct slot *slot, nvme_status status)
+{
+	control_work_leave(slot);
+	slot->status = status;
+	reactor_post(slot->queue->reactor, &slot->msg, slot_is_home);
+}
+
+/* ---- on the control reactor ------------------------------------------------------------------ */
+
+static bool slot_is_unwanted(const struct slot *slot)
+{
+	return atomic_load_explicit(&slot->is_unwanted, memory_order_relaxed) ||
+	       atomic_load_explicit(&slot->queue->is_ending, memory_order_relaxed);
+}
+
+/* Asked only before a command begins: the clock is read for it. */
+static bool slot_is_late(const struct slot *slot)
+{
+	return !ctrl_is_in_time(slot->queue->ctrl,
+				reactor_clock_ns(slot->queue->local->target->control));
+}
+
+/* slot_complete_at finds the reason for one that was cancelled. */
+static void slot_drop(struct slot *slot)
+{
+	bool is_cancelled = atomic_load_explicit(&slot->is_unwanted, memory_order_relaxed);
+
+	control_work_answer(slot,
+			    is_cancelled ? NVME_SC_ABORT_REQUESTED : NVME_SC_ABORT_SQ_DELETION);
+}
+
+static void serve_next(struct reactor_msg *msg)
+{
+	struct control_work *work = container_of(msg, struct control_work, msg);
+	struct rota_entry *entry = rota_take(&work->rota);
+	struct slot *slot;
+
+	work->is_posted = false;
+	if (!entry)
+		return;
+	slot = list_entry(entry, struct slot, turn);
+	if (rota_is_ready(&work->rota))
+		work_post(work);
+	if (slot_is_unwanted(slot) || slot_is_late(slot))
+		slot_drop(slot);
+	else
+		work->serve(slot);
+}
+
+static void work_post(struct control_work *work)
+{
+	if (work->is_posted)
+		return;
+	work->is_posted = true;
+	reactor_post(work->target->control, &work->msg, serve_next);
+}
+
+static void slot_arrived(struct reactor_msg *msg)
+{
+	struct slot *slot = container_of(msg, struct slot, msg);
+	struct control_work *work = slot->other;
+	int res = rota_add(&work->rota, slot->queue->ctrl->host_nqn, &slot->turn);
+
+	if (res != 0)
+		control_work_answer(slot,
+				    res == -EBUSY ? NVME_SC_COMMAND_INTERRUPTED : NVME_SC_INTERNAL);
+	else if (slot_is_unwanted(slot))
+		slot_drop(slot);
+	else if (rota_is_ready(&work->rota))
+		work_post(work);
+}
+
+static bool entry_is_unwanted(const struct rota_entry *entry)
+{
+	return slot_is_unwanted(list_entry(entry, struct slot, turn));
+}
+
+static void sweep(struct reactor_msg *msg)
+{
+	struct control_work *work = container_of(msg, struct control_work, sweep_msg);
+	struct list unwanted;
+	struct list *node;
+
+	/* First: what becomes unwanted from here on asks for a sweep of its own. */
+	(void)atomic_exchange(&work->is_sweep_posted, false);
+	rota_sweep(&work->rota, entry_is_unwanted, &unwanted);
+	while ((node = list_pop_front(&unwanted)))
+		slot_drop(list_entry(list_entry(node, struct rota_entry, node), struct slot, turn));
+}
+
+/* ---- on the slot's reactor ------------------------------------------------------------------- */
+
+static void ask_for_sweep(struct control_work *work)
+{
+	if (!atomic_exchange(&work->is_sweep_posted, true))
+		reactor_post(work->target->control, &work->sweep_msg, sweep);
+}
+
+/* One that is being served already ends by itself. */
+static void slot_cancel_work(struct slot *slot)
+{
+	atomic_store_explicit(&slot->is_unwanted, true, memory_order_relaxed);
+	ask_for_sweep(slot->other);
+}
+
+void control_work_on_closing(struct queue *queue)
+{
+	list_for_each(node, &queue->busy) {
+		struct slot *slot = list_entry(node, struct slot, node);
+
+		if (slot->state == SLOT_EXECUTING && slot->cancel == slot_cancel_work)
+			ask_for_sweep(slot->other);
+	}
+}
+
+void control_work_submit(struct control_work *work, struct slot *slot)
+{
+	slot->io.media = NULL; /* nothing is left to cancel there */
+	slot->other = work;
+	slot->cancel = slot_cancel_work;
+	atomic_store_explicit(&slot->is_unwanted, slot->is_abort_requested, memory_order_relaxed);
+	reactor_post(work->target->control, &slot->msg, slot_arrived);
+}
+
+void control_work_init(struct control_work *work, struct target *target,
+		       const struct rota_limits *limits, void (*serve)(struct slot *slot))
+{
+	work->target = target;
+	work->serve = serve;
+	rota_init(&work->rota, limits);
+	atomic_init(&work->is_sweep_posted, false);
+}
