@@ -11,7 +11,7 @@
  * where any host was allowed restricts: that is what it says;
  * - a namespace keeps its medium (--merge refuses another one) and its size when the document gives
  *   a smaller one;
- * - the cluster stays (--merge refuses another one).
+ * - the cluster stays (start.c refuses another one).
  *
  * Control thread only. The result is read and checked as any other document.
  */
@@ -346,23 +346,10 @@ static void ports_merge(struct merge *merge, json_t *document, const json_t *mor
 /* ---- the document -----------------------------------------------------------------------------
  */
 
-static void cluster_merge(struct merge *merge, json_t *document, const json_t *more)
-{
-	const json_t *cluster = json_object_get(document, "cluster");
-
-	if (!cluster)
-		key_set(merge, document, "cluster", more);
-	else if (!json_equal(cluster, more))
-		config_errors_add(merge->errors,
-				  "--merge: the saved state has another \"cluster\"; "
-				  "replace it with --reset");
-}
-
 int config_merge(json_t *document, const json_t *more, struct config_errors *errors)
 {
 	struct merge merge = {.errors = errors};
 	unsigned before = errors->count;
-	const json_t *cluster = json_object_get(more, "cluster");
 	const char *key;
 	json_t *value;
 
@@ -374,8 +361,6 @@ int config_merge(json_t *document, const json_t *more, struct config_errors *err
 	{
 		key_set(&merge, json_object_get(document, "limits"), key, value);
 	}
-	if (cluster)
-		cluster_merge(&merge, document, cluster);
 	if (merge.is_out_of_memory) {
 		config_errors_add(errors, "out of memory");
 		return -ENOMEM;

@@ -241,13 +241,27 @@ static void refusal_log(const struct store *store, const struct daemon_options *
 		  options->config_path ? "-c" : "these options");
 }
 
+/* The saved cluster has its defaults filled in, the source's is as it was written: only what both
+ * mean can be compared. A source without one leaves the saved one as it is. */
+static int merge_check_cluster(const struct config *kept, const struct config *source,
+			       struct config_errors *errors)
+{
+	if (!source->cluster || config_cluster_same(kept->cluster, source->cluster))
+		return 0;
+	config_errors_add(errors,
+			  "--merge: the saved state has %s \"cluster\"; replace it with "
+			  "--reset",
+			  kept->cluster ? "another" : "no");
+	return -EINVAL;
+}
+
 /* *ret_config: the saved state with what the source adds and changes. */
 static int merge_make(const struct start *start, const struct config *kept,
 		      const struct daemon_options *options, struct config **ret_config)
 {
 	struct config_errors errors = {.count = 0};
 	json_t *document = json_deep_copy(start->kept);
-	int res = document ? 0 : -ENOMEM;
+	int res = document ? merge_check_cluster(kept, start->config, &errors) : -ENOMEM;
 
 	*ret_config = NULL;
 	if (res == 0) {

@@ -614,6 +614,12 @@ static int store_begin_use(struct store *store, struct store_error *ret_error)
 	res = db_check(store, ret_error);
 	if (res < 0)
 		return res;
+	/* A copy that was put back (of --reset, of SQLite's backup) has no write-ahead log. Until
+	 * it has one, or where it can have none, a commit is stable when the folder has forgotten
+	 * the journal, which EXTRA waits for. With a log EXTRA is FULL. */
+	res = sql_run(store, "PRAGMA synchronous = EXTRA; PRAGMA journal_mode = WAL");
+	if (res < 0)
+		return store_explain(store, res, "cannot be written", ret_error);
 	res = stmts_prepare(store);
 	if (res < 0)
 		return store_explain(store, res, "lacks a table", ret_error);

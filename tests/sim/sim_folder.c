@@ -372,6 +372,78 @@ void sim_folder_set_errors(struct sim_folder *folder, uint32_t one_in)
 	folder->error_one_in = one_in;
 }
 
+/* ---- backups -------------------------------------------------------------------------------- */
+
+/* The files, one behind the other. */
+struct sim_backup {
+	unsigned count;
+	struct {
+		char name[FOLDER_NAME_BYTES];
+		size_t size_bytes;
+	} files[FOLDER_NAMES_MAX];
+	uint8_t bytes[];
+};
+
+static struct sim_backup *backup_make(const struct sim_folder *folder, const char *only)
+{
+	const struct sim_names *names = &folder->names;
+	struct sim_backup *backup;
+	size_t total = 0;
+
+	for (unsigned i = 0; i < names->count; i++)
+		total += names->names[i].inode->size_bytes;
+	backup = sim_alloc(sizeof(*backup) + total);
+	total = 0;
+	for (unsigned i = 0; i < names->count; i++) {
+		const struct sim_inode *inode = names->names[i].inode;
+
+		if (only && strcmp(names->names[i].name, only) != 0)
+			continue;
+		snprintf(backup->files[backup->count].name, FOLDER_NAME_BYTES, "%s",
+			 names->names[i].name);
+		backup->files[backup->count++].size_bytes = inode->size_bytes;
+		if (inode->size_bytes > 0)
+			memcpy(backup->bytes + total, inode->bytes, inode->size_bytes);
+		total += inode->size_bytes;
+	}
+	return backup;
+}
+
+struct sim_backup *sim_folder_backup(const struct sim_folder *folder)
+{
+	return backup_make(folder, NULL);
+}
+
+struct sim_backup *sim_folder_backup_file(const struct sim_folder *folder, const char *name,
+					  const char *put_back_as)
+{
+	struct sim_backup *backup;
+
+	if (folder_find(folder, name) == NULL)
+		return NULL;
+	backup = backup_make(folder, name);
+	snprintf(backup->files[0].name, FOLDER_NAME_BYTES, "%s", put_back_as);
+	return backup;
+}
+
+void sim_folder_restore(struct sim_folder *folder, const struct sim_backup *backup)
+{
+	size_t at = 0;
+
+	folder->names.count = 0;
+	folder->before_count = 0;
+	inodes_sweep(folder);
+	CHECK(list_empty(&folder->inodes));
+	for (unsigned i = 0; backup && i < backup->count; i++) {
+		struct sim_inode *inode = inode_create(folder);
+
+		name_put(folder, backup->files[i].name, inode);
+		inode_put(inode, 0, backup->bytes + at, backup->files[i].size_bytes);
+		inode_settle(inode);
+		at += backup->files[i].size_bytes;
+	}
+}
+
 void store_random_fill(void *bytes, size_t len_bytes)
 {
 	prng_fill(&random_prng, bytes, len_bytes);

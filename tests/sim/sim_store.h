@@ -25,6 +25,16 @@ void sim_folder_power_loss(struct sim_folder *folder);
 /* Writes fail: the file system is full, or one write or sync in so many fails with an I/O error. */
 void sim_folder_set_full(struct sim_folder *folder, bool is_full);
 void sim_folder_set_errors(struct sim_folder *folder, uint32_t one_in);
+/*
+ * A copy of files, all as they are at this moment, or of one file alone under the name that it has
+ * when it is put back (NULL: there is no such file). For free(). The folder is what the copy says
+ * afterwards (NULL: empty), and that is stable. No process has the folder's files open then.
+ */
+struct sim_backup;
+struct sim_backup *sim_folder_backup(const struct sim_folder *folder);
+struct sim_backup *sim_folder_backup_file(const struct sim_folder *folder, const char *name,
+					  const char *put_back_as);
+void sim_folder_restore(struct sim_folder *folder, const struct sim_backup *backup);
 /* Of a process that died: frees the connection's memory, with no effect on the files. */
 void sim_store_bury(struct store *store);
 

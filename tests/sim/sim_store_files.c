@@ -28,8 +28,9 @@ int __wrap_stat64(const char *path, struct stat64 *ret_info);
 __attribute__((weak)) int sim_disk_stat(const char *path, struct stat64 *ret_info);
 int __wrap_fsync(int fd);
 
-/* A folder that was opened to be synced, which is what comes next. */
+/* A folder or file that was opened to be synced, which is what comes next. */
 static struct sim_folder *opened_folder;
+static struct sim_inode *opened_inode; /* NULL: the folder itself */
 static int opened_fd = -1;
 
 static int result_of(int res)
@@ -73,10 +74,9 @@ int __wrap_open64(const char *path, int flags, ...)
 	if (res < 0)
 		return result_of(res);
 	res = __real_open64("/dev/null", O_RDWR | O_CLOEXEC);
-	if (name[0] == 0) {
-		opened_folder = folder;
-		opened_fd = res;
-	}
+	opened_folder = folder;
+	opened_inode = inode;
+	opened_fd = res;
 	return res;
 }
 
@@ -85,7 +85,7 @@ int __wrap_fsync(int fd)
 	if (fd < 0 || fd != opened_fd)
 		return __real_fsync(fd);
 	opened_fd = -1;
-	return result_of(folder_sync(opened_folder));
+	return result_of(opened_inode ? inode_sync(opened_inode) : folder_sync(opened_folder));
 }
 
 int __wrap_unlink(const char *path)

@@ -14,7 +14,7 @@
 #define SECTOR_BYTES      512
 #define FOLDER_PATH_BYTES 128
 #define FOLDER_NAME_BYTES 48
-#define FOLDER_NAMES_MAX  12
+#define FOLDER_NAMES_MAX  16
 #define SHM_LOCKS         8
 
 struct sim_inode {

@@ -399,6 +399,38 @@ static void errors_lose_nothing(void)
 	EXPECT(refused > 40);
 }
 
+/* A copy has no write-ahead log: a commit to it must be as stable as one to the store itself. */
+static void a_copy_that_was_put_back_loses_nothing(void)
+{
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		struct sim_backup *copy;
+		struct store_error error;
+		struct life life;
+
+		world_begin(seed);
+		life_begin(&life);
+		EXPECT_EQ(0, life_open(&life));
+		EXPECT_EQ(0, step_run(life.store, 0));
+		EXPECT_EQ(0, store_copy(life.store, FOLDER "/weft.db.reset-1", &error));
+		EXPECT(life_end(&life));
+		copy = sim_folder_backup_file(folder, "weft.db.reset-1", STORE_FILE);
+		EXPECT(copy != NULL);
+		sim_folder_restore(folder, copy);
+		free(copy);
+		life_begin(&life);
+		EXPECT_EQ(0, life_open(&life));
+		EXPECT_EQ(0, step_run(life.store, 1));
+		sim_process_crash_after(life.process, 1, SIM_DEATH_POWER);
+		EXPECT(step_run(life.store, 2) < 0);
+		life_end(&life);
+		life_begin(&life);
+		EXPECT_EQ(0, life_open(&life));
+		EXPECT(life.store && steps_kept(life.store, 2) >= 0);
+		life_end(&life);
+		world_end();
+	}
+}
+
 int main(void)
 {
 	TAP_RUN(states_learn);
@@ -406,5 +438,6 @@ int main(void)
 	TAP_RUN(losses_of_power_at_every_operation_lose_nothing);
 	TAP_RUN(a_full_disk_changes_nothing);
 	TAP_RUN(errors_lose_nothing);
+	TAP_RUN(a_copy_that_was_put_back_loses_nothing);
 	return tap_end();
 }
