@@ -180,6 +180,22 @@ static char *document_text(json_t *taken_document)
 	return copy;
 }
 
+char *cluster_document_text(struct cluster *world, unsigned node,
+			    const struct cluster_desired *desired)
+{
+	json_t *document = cluster_document(world, node, desired);
+	struct config_errors errors = {.count = 0};
+	struct config *config;
+	char *text;
+
+	CHECK(config_load_json(document, &config, &errors) == 0);
+	CHECK(config_identify(config, NULL, &errors) == 0);
+	text = document_text(config_to_json(config));
+	config_free(config);
+	json_decref(document);
+	return text;
+}
+
 static bool text_has_version(const char *text, uint64_t version)
 {
 	char model[48];
@@ -227,6 +243,7 @@ static void acked_set(struct cluster_node *node, char *taken_text)
 	free(node->acked_text);
 	node->acked_text = taken_text;
 	node->may_have_pending = false;
+	node->generation = sim_node_generation(node->node);
 }
 
 void cluster_acked_take(struct cluster_node *node)
@@ -395,7 +412,7 @@ static void action_start(struct cluster *world, uint64_t arg)
 	if (sim_node_state(node->node) != SIM_NODE_DOWN)
 		return;
 	sim_trace(world->sim, "node %s: start", node->name);
-	sim_node_start(node->node);
+	cluster_start(node);
 }
 
 void cluster_node_start_later(struct cluster_node *node, uint64_t delay_ns)
@@ -449,7 +466,12 @@ static void on_started(void *arg, struct sim_node *sim_node, int res, const char
 	if (res == 0) {
 		node->start_failures = 0;
 		cluster_count(world, "node starts", 1);
+		cluster_start_served(node);
 		document_check(node);
+		return;
+	}
+	if (cluster_start_refused(node, res)) {
+		cluster_node_start_later(node, START_AGAIN_NS);
 		return;
 	}
 	cluster_count(world, "node starts refused", 1);
@@ -527,6 +549,7 @@ void cluster_node_create(struct cluster *world, struct cluster_node *node)
 	};
 
 	node->acked = world->desired;
+	node->first = world->desired;
 	node->node = sim_node_create(world->sim, &options);
 	json_decref(document);
 }

@@ -597,6 +597,8 @@ static const struct event_row rows[CEV_COUNT] = {
 			cluster_remake_begin, cluster_remake_end, false},
 	[CEV_ROLLBACK] = {"return to a former generation", CF_ROLLBACK, 0, cluster_rollback_begin,
 			  NULL, true},
+	[CEV_SOURCE] = {"a start from another source", CF_SOURCE, DOWN_MAX_MS, cluster_start_begin,
+			NULL, true},
 	[CEV_LONG_APPLY] = {"a node applies for long", CF_LONG_APPLY, FREEZE_MAX_MS,
 			    cluster_long_apply_begin, cluster_long_apply_end, true},
 	[CEV_WALL] = {"wall clock set", CF_WALL, 0, begin_wall, NULL, false},
@@ -667,6 +669,8 @@ void cluster_events_plan(struct cluster *world)
 		cluster_edges_plan(world);
 	if (cluster_remake_is_on(world->seed))
 		cluster_remake_plan(world);
+	if (cluster_start_is_on(world->seed))
+		cluster_start_plan(world);
 	world->verdict->events = world->event_count;
 }
 

@@ -16,37 +16,17 @@
 #include <sys/un.h>
 
 const char *const cluster_feature_names[] = {
-	"cut",          "partition",
-	"one-way",      "half-close",
-	"net-faults",   "limit",
-	"flip",         "slow",
-	"node-kill",    "node-power",
-	"node-crash",   "node-restart",
-	"node-freeze",  "node-memory",
-	"node-jump",    "host-kill",
-	"host-crash",   "host-close",
-	"host-freeze",  "host-memory",
-	"drift",        "disk-error",
-	"disk-spike",   "disk-full",
-	"disk-cut",     "disk-misdirect",
-	"disk-power",   "store-full",
-	"store-error",  "ana",
-	"ns",           "grow",
-	"revoke",       "read-only",
-	"zeroes",       "deallocate",
-	"compare",      "fused",
-	"copy",         "reserve",
-	"digest",       "zero-copy",
-	"hedge",        "fast-fail",
-	"paths",        "discovery",
-	"discovered",   "peers",
-	"wall-clock",   "ports",
-	"subsystem",    "mask",
-	"admin",        "few-buffers",
-	"control-busy", "reactor-stuck",
-	"edges",        "images",
-	"remade",       "long-apply",
-	"rollback",     NULL,
+	"cut",          "partition",      "one-way",    "half-close", "net-faults",  "limit",
+	"flip",         "slow",           "node-kill",  "node-power", "node-crash",  "node-restart",
+	"node-freeze",  "node-memory",    "node-jump",  "host-kill",  "host-crash",  "host-close",
+	"host-freeze",  "host-memory",    "drift",      "disk-error", "disk-spike",  "disk-full",
+	"disk-cut",     "disk-misdirect", "disk-power", "store-full", "store-error", "ana",
+	"ns",           "grow",           "revoke",     "read-only",  "zeroes",      "deallocate",
+	"compare",      "fused",          "copy",       "reserve",    "digest",      "zero-copy",
+	"hedge",        "fast-fail",      "paths",      "discovery",  "discovered",  "peers",
+	"wall-clock",   "ports",          "subsystem",  "mask",       "admin",       "few-buffers",
+	"control-busy", "reactor-stuck",  "edges",      "images",     "remade",      "long-apply",
+	"rollback",     "source",         NULL,
 };
 _Static_assert(ARRAY_LEN(cluster_feature_names) == CF_COUNT + 1, "a name for each feature");
 _Static_assert(CF_COUNT <= SIM_FEATURES_MAX, "room for each");
@@ -82,6 +62,8 @@ static void features_choose(struct cluster *world)
 		cluster_edges_features(world);
 	if (cluster_remake_is_on(world->seed))
 		cluster_remake_features(world);
+	if (cluster_start_is_on(world->seed))
+		cluster_start_features(world);
 	/* A bit that is wrong is found where there are digests, and nowhere else. A Copy of what
 	 * was read from a wrong place cannot be judged. */
 	if (cluster_has(world, CF_FLIP))

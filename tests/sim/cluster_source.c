@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operators of the cluster world who return to a former generation, and nodes that are started with
- * a document beside the state that they have saved (ADR 31). Events run from outside of all turns;
- * edits and their ends on the control reactor of a node.
+ * Operators of the cluster world who return to a former generation (ADR 31). Events run from
+ * outside of all turns; edits and their ends on the control reactor of a node.
  *
  * The world remembers what each node said at each generation. After a rollback the node must say
- * exactly that, or nothing has changed. A start with another document is refused and changes
- * nothing, unless it is told to merge or to reset; one that dies half way leaves either state.
+ * exactly that, or nothing has changed.
  */
 #include "cluster_world.h"
 
@@ -58,6 +56,16 @@ void cluster_past_free(struct cluster_node *node)
 {
 	for (unsigned i = 0; i < CLUSTER_PAST_MAX; i++)
 		free(node->past[i].text);
+}
+
+void cluster_past_forget(struct cluster_node *node, uint64_t generation)
+{
+	for (unsigned i = 0; i < CLUSTER_PAST_MAX; i++) {
+		if (node->past[i].generation <= generation)
+			continue;
+		free(node->past[i].text);
+		node->past[i] = (struct cluster_past){.text = NULL};
+	}
 }
 
 /* ---- rollback ---------------------------------------------------------------------------------

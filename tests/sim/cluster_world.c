@@ -266,6 +266,7 @@ static void world_free(struct cluster *world)
 			sim_node_destroy(world->nodes[i].node);
 		free(world->nodes[i].acked_text);
 		cluster_past_free(&world->nodes[i]);
+		cluster_start_free(&world->nodes[i]);
 	}
 	for (unsigned i = 0; i < world->host_count; i++) {
 		for (unsigned k = 0; k < world->hosts[i].worker_count; k++)

@@ -112,6 +112,7 @@ enum cluster_feature {
 	CF_REMAKE,
 	CF_LONG_APPLY,
 	CF_ROLLBACK,
+	CF_SOURCE, /* cluster_start.c */
 	CF_COUNT,
 };
 
@@ -173,6 +174,27 @@ struct cluster_past {
 	char *text; /* NULL: not known */
 };
 
+/* How a node is started: see cluster_start.c. */
+enum cluster_start {
+	START_PLAIN,  /* without a source: what is kept counts */
+	START_SAME,   /* with the source that the state began with */
+	START_OTHER,  /* with another one, and neither --merge nor --reset */
+	START_MERGE,  /* with another one that adds something */
+	START_RESET,  /* with another one instead of what is kept */
+	START_BACKUP, /* the state is what it was at an earlier time */
+	START_GONE,   /* the state is not there */
+	START_KINDS,
+};
+
+/* A copy of a node's state, with what the node would say. */
+struct cluster_backup {
+	struct sim_backup *files; /* NULL: there is none */
+	struct cluster_desired desired;
+	char *text;
+	uint64_t generation;
+	struct uuid owners[CLUSTER_DISKS_MAX];
+};
+
 struct cluster_node {
 	struct cluster *world;
 	struct sim_node *node;
@@ -198,6 +220,21 @@ struct cluster_node {
 	uint64_t rollback_to;                  /* generation; 0: no */
 	const char *pending_text;              /* what it says after `pending`; NULL: not known */
 	struct uuid owners[CLUSTER_DISKS_MAX]; /* who was served from each disk last */
+	/* The next start, and the one under way: see cluster_start.c. */
+	enum cluster_start next_start;
+	enum cluster_start start;
+	uint64_t start_crash;  /* it dies after so many operations; 0: it does not */
+	bool is_start_again;   /* with the source that was refused */
+	uint64_t start_number; /* of starts with a source */
+	uint64_t source;       /* the number of the source that its state began with */
+	struct cluster_desired source_desired; /* what that says; of the last one that was tried */
+	json_t *source_document;               /* of the start under way */
+	char source_hash[32];
+	char *start_text;    /* what it says after a start with --merge or --reset */
+	uint64_t generation; /* of acked_text */
+	unsigned resets;
+	struct cluster_desired first; /* what the first start was given */
+	struct cluster_backup backup;
 	/* A lost image that the next change looks at again, or makes anew: see cluster_image.c. */
 	struct cluster_disk *retry_disk; /* NULL: none */
 	bool retry_is_recreate;
@@ -354,6 +391,7 @@ enum cluster_event_kind {
 	CEV_REMAKE,
 	CEV_LONG_APPLY,
 	CEV_ROLLBACK,
+	CEV_SOURCE,
 	CEV_COUNT,
 };
 
@@ -491,6 +529,9 @@ void cluster_epochs_count(struct cluster_node *node);
 /* After a change: the document that the node has now is what it acknowledged; or it refused. */
 void cluster_acked_take(struct cluster_node *node);
 void cluster_change_refused(struct cluster_node *node, int res);
+/* What a node says that has this document. For free(). */
+char *cluster_document_text(struct cluster *world, unsigned node,
+			    const struct cluster_desired *desired);
 /* Kept and in force are one. */
 void cluster_check_kept(struct cluster_node *node);
 
@@ -592,8 +633,23 @@ void cluster_long_apply_end(struct cluster *world, const struct cluster_event *e
 /* cluster_source.c */
 void cluster_past_note(struct cluster_node *node);
 void cluster_past_free(struct cluster_node *node);
+/* The node's state is an older one: generations behind it are to come again. */
+void cluster_past_forget(struct cluster_node *node, uint64_t generation);
 void cluster_rollback_begin(struct cluster *world, const struct cluster_event *event);
 void cluster_rollback_submit(struct cluster_node *node);
+
+/* cluster_start.c */
+bool cluster_start_is_on(uint64_t seed);
+void cluster_start_features(struct cluster *world);
+void cluster_start_plan(struct cluster *world);
+void cluster_start_begin(struct cluster *world, const struct cluster_event *event);
+/* Starts a node that is down, as it was planned. */
+void cluster_start(struct cluster_node *node);
+/* It serves. Before its document is looked at. */
+void cluster_start_served(struct cluster_node *node);
+/* It could not start. True: it was right to refuse. */
+bool cluster_start_refused(struct cluster_node *node, int res);
+void cluster_start_free(struct cluster_node *node);
 
 /* cluster_discovery.c */
 void cluster_discovery_start(struct cluster *world);

@@ -345,12 +345,19 @@ static int store_start(struct daemon *daemon)
 	return res < 0 ? fail(daemon, res, error.text) : 0;
 }
 
-/* No source is named: what is kept counts, and the document is for a first start. */
+/* Without a source what is kept counts, and the document is for a first start. */
 static int choose(struct daemon *daemon)
 {
+	const struct sim_daemon_config *config = &daemon->config;
 	struct config_errors errors = {.count = 0};
-	struct daemon_options options = {.taken_config = NULL};
-	int res = config_load_json(daemon->config.document, &options.taken_config, &errors);
+	struct daemon_options options = {
+		.state_dir = config->folder,
+		.source = config->source,
+		.source_hash = config->source_hash,
+		.start = config->start,
+	};
+	int res = config_load_json(config->source ? config->source : config->document,
+				   &options.taken_config, &errors);
 
 	if (res < 0)
 		return fail(daemon, res, errors.texts[0]);
@@ -457,7 +464,11 @@ static int changes_make(struct daemon *daemon)
 static void daemon_begin(struct reactor_msg *msg)
 {
 	struct daemon *daemon = container_of(msg, struct daemon, begin_msg);
-	const struct change change = {.done = started, .arg = daemon, .origin = "start"};
+	static const char *const origins[] = {[DAEMON_SAME] = "start",
+					      [DAEMON_RESET] = "start --reset",
+					      [DAEMON_MERGE] = "start --merge"};
+	const struct change change = {
+		.done = started, .arg = daemon, .origin = origins[daemon->config.start]};
 
 	if (store_start(daemon) < 0 || choose(daemon) < 0 || target_make(daemon) < 0 ||
 	    changes_make(daemon) < 0) {

@@ -16,6 +16,10 @@
 struct sim_daemon_config {
 	const char *folder;     /* of the store; outlives the daemon */
 	const json_t *document; /* of the first start; likewise */
+	/* The file of -c, or the flags, as of struct daemon_options; NULL: none. Likewise. */
+	const json_t *source;
+	const char *source_hash;
+	enum daemon_start start;
 	unsigned reactor_count;
 	unsigned buf_counts[3];
 	bool has_discovery;

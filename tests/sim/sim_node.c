@@ -177,9 +177,17 @@ void sim_node_destroy(struct sim_node *node)
 
 void sim_node_start(struct sim_node *node)
 {
+	sim_node_start_from(node, &(struct sim_node_source){.start = DAEMON_SAME});
+}
+
+void sim_node_start_from(struct sim_node *node, const struct sim_node_source *source)
+{
 	struct sim_daemon_config config = {
 		.folder = node->path,
 		.document = node->document,
+		.source = source->document,
+		.source_hash = source->hash,
+		.start = source->start,
 		.reactor_count = node->options.reactor_count,
 		.has_discovery = node->options.has_discovery,
 		.serving = node_on_serving,

@@ -53,6 +53,14 @@ void sim_node_destroy(struct sim_node *node);
 
 /* Of a node that is down, from outside of all turns or from sim_at. */
 void sim_node_start(struct sim_node *node);
+/* Likewise, with a file of -c or flags. The document stays the caller's, until the process is gone.
+ */
+struct sim_node_source {
+	const json_t *document;
+	const char *hash;
+	enum daemon_start start;
+};
+void sim_node_start_from(struct sim_node *node, const struct sim_node_source *source);
 /* Of one that serves. */
 void sim_node_stop(struct sim_node *node);
 /* Of any that is not down; POWER: its folder loses what was not synced. Disks are the caller's. */
