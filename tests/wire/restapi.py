@@ -5,10 +5,12 @@ of answers by docs/openapi.json. The judge knows the part of JSON Schema that th
 fails on a keyword that it does not know, so that the document cannot promise what nobody checks.
 """
 
+import fcntl
 import json
 import os
 import re
 import socket
+import termios
 
 TIMEOUT_S = 60.0
 DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'docs')
@@ -202,6 +204,10 @@ class Connection:
 
     def send(self, data):
         self.sock.sendall(data)
+
+    def is_read(self):
+        """Whether the target has read all that was sent, by the Unix socket."""
+        return fcntl.ioctl(self.sock, termios.TIOCOUTQ, bytes(4)) == bytes(4)
 
     def more(self):
         part = self.sock.recv(1 << 16)

@@ -7,12 +7,9 @@ or removed) is not carried out. The control thread stands still while the comman
 them wait. docs/adr/0034, NVM Command Set 1.1, section 3.3.7.
 """
 
-import fcntl
 import os
-import socket
 import struct
 import tempfile
-import termios
 
 import nvmetcp as n
 import restapi
@@ -108,16 +105,6 @@ def take_turns(t, tgt):
         heal(qb)
 
 
-def ask(tgt, method, path):
-    """Sends a request of the REST API; returns when the target has read it."""
-    sock = socket.socket(socket.AF_UNIX)
-    sock.settimeout(PATIENCE_S)
-    sock.connect(os.path.join(tgt.folder, 'state', 'weft.sock'))
-    sock.sendall(b'%s %s HTTP/1.1\r\nHost: weft\r\nConnection: close\r\n\r\n' % (method, path.encode()))
-    target.poll(lambda: fcntl.ioctl(sock, termios.TIOCOUTQ, bytes(4)) == bytes(4))
-    return sock
-
-
 def operator(t, tgt):
     """The operator removes the host of the flood."""
     a = connect(tgt, A)
@@ -125,10 +112,11 @@ def operator(t, tgt):
         conns, qb = a.many_queues(range(1, QUEUES + 1)), b.queue()
         with threadstop.Stopped(tgt.process, threadstop.MAIN):
             flood(conns)
-            asked = ask(tgt, b'DELETE', '/v1/subsystems/%s/hosts/%s' % (target.NQN, A))
-        answer = asked.recv(4096)
-        asked.close()
-        t.ok(answer.startswith(b'HTTP/1.1 200'), 'the operator removes the host', why=answer)
+            asked = restapi.Connection(os.path.join(tgt.folder, 'state', 'weft.sock'))
+            asked.send(restapi.request('DELETE', '/v1/subsystems/%s/hosts/%s' % (target.NQN, A)))
+            target.poll(asked.is_read)
+        with asked:
+            t.eq(asked.receive().status, 200, 'the operator removes the host')
         t.ok(a.admin.wait_closed(PATIENCE_S), 'its connections are closed')
         qb.wait(mark(qb, HOLES), PATIENCE_S)
         count = bad_count(qb)
@@ -157,7 +145,8 @@ def gone(t, tgt):
         heal(qb)
 
 
-def fenced(t, tgt):
+def fenced(t, tgt, abort):
+    what = 'Preempt and Abort' if abort else 'Preempt'
     with connect(tgt, A) as a, connect(tgt, B) as b:
         conns, qb = a.many_queues(range(1, QUEUES + 1)), b.queue()
         for conn, key in ((conns[0], 1), (qb, 2)):
@@ -166,14 +155,15 @@ def fenced(t, tgt):
         t.eq(status, n.OK, 'A holds the reservation')
         with threadstop.Stopped(tgt.process, threadstop.MAIN):
             cmds = flood(conns)
-            preempt = qb.submit(ACQUIRE, NSID, data=struct.pack('<QQ', 2, 1), cdw10=2 | 1 << 8)
+            preempt = qb.submit(ACQUIRE, NSID, data=struct.pack('<QQ', 2, 1), cdw10=(2 if abort else 1) | 1 << 8)
             qb.do(FLUSH, OTHER)
-        t.status(qb.wait(preempt, PATIENCE_S), n.OK, 'Preempt and Abort by B', SPEC)
+        t.status(qb.wait(preempt, PATIENCE_S), n.OK, what + ' by B', SPEC)
         before = bad_count(qb)
         found = results(cmds)
-        t.ok(before < FEW, 'comes before the marks of A', SPEC, why=(before, found))
-        t.ok(set(found) <= {n.OK, INTERRUPTED, CONFLICT, PREEMPTED}, 'which end as preempted', SPEC, why=found)
-        t.eq(bad_count(qb), before, 'none is made after its answer', SPEC)
+        t.ok(before < FEW, what + ' comes before the marks of A', SPEC, why=(before, found))
+        t.ok(set(found) <= {n.OK, INTERRUPTED, CONFLICT} | ({PREEMPTED} if abort else set()), what + ': they are refused', SPEC,
+             why=found)
+        t.eq(bad_count(qb), before, what + ': none is made after its answer', SPEC)
         qb.do(RELEASE, NSID, data=struct.pack('<Q', 2), cdw10=1)
         heal(qb)
 
@@ -196,9 +186,12 @@ def test(t, tgt):
     if cannot:
         t.skip('floods of Write Uncorrectable', cannot)
         return
-    for part in (aborted, take_turns, fenced, operator, gone):
+    for part in (aborted, take_turns, operator, gone):
         with t.guard(part.__name__):
             part(t, tgt)
+    for abort in (True, False):
+        with t.guard('fenced'):
+            fenced(t, tgt, abort)
 
 
 try:

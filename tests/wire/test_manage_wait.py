@@ -1,33 +1,35 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Commands that change the configuration wait for their turn on the control thread. Each part makes that queue long
-(labels of many other hosts), lets a host send a Format NVM behind it, and changes something before the Format's turn: the host is
-fenced, gone or reset, the namespace is another one, is hidden, or the right is taken away. The Format must not be carried
-out. docs/adr/0034, NVMe Base 2.1, sections 3.7.2, 5.1.1, 5.1.10 and 8.1.22.
+Commands that change the configuration wait for their turn on the control thread. Each part holds that thread, lets a host
+send a Format NVM behind a change of another host, and changes something before the Format's turn: the host is fenced, gone or reset, the
+namespace is another one, is hidden, or the right is taken away. The Format must not be carried out. The thread then finds
+the change of the other host, the Format and what was changed in that order: the Format waits for the first, and what
+was changed does not. docs/adr/0034, NVMe Base 2.1, sections 3.7.2, 5.1.1, 5.1.10 and 8.1.22.
 """
 
 import contextlib
 import os
 import struct
-import subprocess
 import tempfile
 
 import nvmetcp as n
+import restapi
 import target
 import threadstop
 from tap import Tap
 
 SPEC = 'ADR 0034'
 FORMAT, SET_FEATURES, ABORT, LABEL = 0x80, 0x09, 0x08, 0x1f
+LABELS_EACH = 28  # an admin queue has 31 entries
 REGISTER, ACQUIRE, RELEASE, FLUSH = 0x0d, 0x11, 0x15, 0x00
-CONFLICT, PREEMPTED, IN_PROGRESS = (0, 0x83), (0, 0x1b), (0, 0x84)
+CONFLICT, PREEMPTED, IN_PROGRESS, INTERRUPTED = (0, 0x83), (0, 0x1b), (0, 0x84), (0, 0x21)
 ERASE = 1 << 9
 DATA, LABELS, SLOW = 1, 2, 3
 ERASED_LATER = 40000  # LBA: behind the first piece of 16 MiB
 ALL = 0xffffffff
-CROWD_HOSTS, CROWD_EACH, CROWD_S = 40, 6, 100
-A, B = ('nqn.2014-08.org.example:%s' % name for name in 'ab')
+PATIENCE_S = 60
+A, B, C = ('nqn.2014-08.org.example:%s' % name for name in 'abc')
 SLOW_MS = 60000
 FOLDER = tempfile.mkdtemp(prefix='weft-wire-manage-')
 MINE, THEIRS = b'\xaa' * 512, b'\xbb' * 512
@@ -46,28 +48,50 @@ def is_intact(path, data):
         return file.read(len(data)) == data
 
 
+def api(tgt):
+    return restapi.Client(os.path.join(tgt.folder, 'state', 'weft.sock'))
+
+
+def set_label(host, text, nsid=LABELS):
+    return host.admin.submit(SET_FEATURES, nsid, cdw10=LABEL | 1 << 31, data=text.encode().ljust(256, b'\0'))
+
+
+labels = iter(range(10 ** 6))
+
+
 @contextlib.contextmanager
-def busy(tgt, each=CROWD_EACH, nqn='nqn.2014-08.org.example:crowd-%d'):
-    """The queue of changes is long. Yields a function that waits until all of it has ended."""
-    hosts = [connect(tgt, nqn % i if '%' in nqn else nqn) for i in range(CROWD_HOSTS)]
-    cmds = [(host, host.admin.submit(SET_FEATURES, LABELS, cdw10=LABEL | 1 << 31,
-                                     data=(b'label %d' % i).ljust(256, b'\0')))
-            for host in hosts for i in range(each)]
-
-    def wait():
-        for host, cmd in cmds:
-            host.admin.wait(cmd, CROWD_S)
-    try:
-        yield wait
-        wait()
-    finally:
-        for host in hosts:
-            host.close()
+def held(tgt):
+    """The control thread stands still; a change of another host is the first that it will find."""
+    with connect(tgt, C) as c:
+        with threadstop.Stopped(tgt.process, threadstop.MAIN):
+            cmd = set_label(c, 'held %d' % next(labels))
+            c.admin.identify(1)
+            yield
+        status = c.admin.wait(cmd, PATIENCE_S).status
+        if status != n.OK:
+            raise n.Violation('the first change: %s' % (status,))
 
 
-def ctl(tgt, *words):
-    return subprocess.Popen([target.weft_path(), 'ctl', '--state', os.path.join(tgt.folder, 'state'), *words],
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+class Asked:
+    """A request of the REST API that the target has read, and answers later."""
+
+    def __init__(self, tgt, method, path, body=None):
+        self.conn = restapi.Connection(os.path.join(tgt.folder, 'state', 'weft.sock'))
+        self.conn.send(restapi.request(method, path, body))
+        target.poll(self.conn.is_read)
+
+    def answer(self):
+        with self.conn:
+            return self.conn.receive()
+
+
+def ns_path(nsid):
+    return '/v1/subsystems/%s/namespaces/%d' % (target.NQN, nsid)
+
+
+def sockets(tgt):
+    folder = '/proc/%d/fd' % tgt.process.pid
+    return sum(os.readlink(os.path.join(folder, fd)).startswith('socket:') for fd in os.listdir(folder))
 
 
 def send_format(host, nsid=DATA):
@@ -77,6 +101,15 @@ def send_format(host, nsid=DATA):
     return cmd
 
 
+def leave(tgt, host):
+    """Returns when the target has seen the end of the admin queue's connection, with which the controller ends."""
+    before = sockets(tgt)
+    host.admin.close()
+    if not target.poll(lambda: sockets(tgt) < before):
+        raise n.Violation('the connection of a host that is gone stays open')
+    host.close()
+
+
 def reserve(host_a, host_b, nsid):
     """A holds Write Exclusive, B is registered."""
     for conn, key in ((host_a, 1), (host_b, 2)):
@@ -84,9 +117,12 @@ def reserve(host_a, host_b, nsid):
     return host_a.do(ACQUIRE, nsid, data=struct.pack('<QQ', 1, 0), cdw10=1 << 8).status
 
 
-def preempt(conn, nsid, abort=True):
-    cmd = conn.submit(ACQUIRE, nsid, data=struct.pack('<QQ', 2, 1), cdw10=(2 if abort else 1) | 1 << 8)
-    return conn.wait(cmd, CROWD_S).status
+def send_preempt(conn, nsid, abort=True):
+    return conn.submit(ACQUIRE, nsid, data=struct.pack('<QQ', 2, 1), cdw10=(2 if abort else 1) | 1 << 8)
+
+
+def preempt(conn, nsid):
+    return conn.wait(send_preempt(conn, nsid), PATIENCE_S).status
 
 
 def forget(conn, nsid):
@@ -95,36 +131,43 @@ def forget(conn, nsid):
 
 def fenced(t, tgt, is_closed, abort):
     what = '%s, %s: ' % ('Preempt and Abort' if abort else 'Preempt', 'A is gone' if is_closed else 'A waits')
-    with connect(tgt, A) as a, connect(tgt, B) as b:
-        qa, qb = a.queue(), b.queue()
-        t.eq(reserve(qa, qb, DATA), n.OK, what + 'A holds the reservation')
-        with busy(tgt) as wait:
-            waiting = send_format(a)
-            if is_closed:
-                a.close()
-            # Format in Progress: its turn came before.
-            t.ok(target.poll(lambda: preempt(qb, DATA, abort) == n.OK), what + 'B takes it')
+    with connect(tgt, B) as b:
+        qb = b.queue()
+        with connect(tgt, A) as a:
+            t.eq(reserve(a.queue(), qb, DATA), n.OK, what + 'A holds the reservation')
+            with held(tgt):
+                waiting = send_format(a)
+                if is_closed:
+                    leave(tgt, a)
+                taking = send_preempt(qb, DATA, abort)
+                qb.do(FLUSH, LABELS)
+            t.status(qb.wait(taking, PATIENCE_S), n.OK, what + 'B takes it')
             t.status(qb.put(DATA, 0, THEIRS), n.OK, what + 'B writes')
             t.status(qb.do(FLUSH, DATA), n.OK, what + 'B flushes')
             if not is_closed:
-                status = a.admin.wait(waiting, CROWD_S).status
-                t.ok(status in (PREEMPTED, CONFLICT, n.OK), what + 'the Format of A is refused, or was first', SPEC,
-                     why=status)
-            wait()
+                t.status(a.admin.wait(waiting, PATIENCE_S), PREEMPTED if abort else CONFLICT, what + 'the Format of A is refused', SPEC)
+        settle(tgt)
         t.ok(is_intact(image('a.img'), THEIRS), what + 'what B wrote stays', SPEC)
         t.eq(bytes(qb.read(DATA, 0, 1).data), THEIRS, what + 'and B reads it', SPEC)
         forget(qb, DATA)
+
+
+def settle(tgt):
+    """A change of a host, which comes after all that waited."""
+    with connect(tgt, C) as c:
+        c.admin.wait(set_label(c, 'settled %d' % next(labels)), PATIENCE_S)
 
 
 def gone(t, tgt):
     with connect(tgt, B) as b:
         qb = b.queue()
         qb.put(DATA, 0, MINE)
-        with busy(tgt) as wait:
+        with held(tgt):
             a = connect(tgt, A)
             send_format(a)
-            a.close()
-            wait()
+            leave(tgt, a)
+        settle(tgt)
+        t.status(qb.read(DATA, 0, 1), n.OK, 'the namespace is open')
         t.eq(bytes(qb.read(DATA, 0, 1).data), MINE, 'the Format of a host that is gone is not carried out', SPEC)
 
 
@@ -132,76 +175,77 @@ def aborted(t, tgt):
     with connect(tgt, A) as a, connect(tgt, B) as b:
         qb = b.queue()
         qb.put(DATA, 0, MINE)
-        with busy(tgt):
+        with held(tgt):
             waiting = send_format(a)
-            abort = a.admin.do(ABORT, cdw10=waiting.cid << 16)
-            status = a.admin.wait(waiting, CROWD_S).status
-        was_late = status == n.OK  # its turn had come: nothing to see
-        t.ok(was_late or (status == n.ABORT_REQUESTED and abort.dw0 & 1 == 0), 'Abort of a Format that waits', 'Base 5.1.1',
-             why=(status, abort.dw0))
-        t.ok(was_late or bytes(qb.read(DATA, 0, 1).data) == MINE, 'which does nothing', SPEC)
+            abort = a.admin.submit(ABORT, cdw10=waiting.cid << 16)
+            a.admin.identify(1)
+        t.status(a.admin.wait(waiting, PATIENCE_S), n.ABORT_REQUESTED, 'Abort of a Format that waits', 'Base 5.1.1')
+        t.eq(a.admin.wait(abort, PATIENCE_S).dw0 & 1, 0, 'it was aborted', 'Base 5.1.1')
+        t.eq(bytes(qb.read(DATA, 0, 1).data), MINE, 'and does nothing', SPEC)
 
 
 def reset(t, tgt):
     with connect(tgt, A) as a, connect(tgt, B) as b:
         qb = b.queue()
-        with busy(tgt) as wait:
+        qb.put(DATA, 0, MINE)
+        with held(tgt):
             send_format(a)
             a.admin.set_property(0x14, 0)
-            t.eq(a.admin.csts_until(0, 1) & 1, 0, 'a controller is reset while its Format waits', 'Base 3.7.2')
-            target.poll(lambda: qb.put(DATA, 0, MINE).status == n.OK)
-            wait()
+            t.eq(a.admin.get_property(0x1c).result64 & 1, 1, 'a controller that is reset waits for its Format', 'Base 3.7.2')
+        t.eq(a.admin.csts_until(0, 1) & 1, 0, 'and is reset', 'Base 3.7.2')
+        settle(tgt)
         t.eq(bytes(qb.read(DATA, 0, 1).data), MINE, 'the Format is not carried out after the reset', SPEC)
 
 
 def swapped(t, tgt):
     with open(image('b.img'), 'wb') as file:
         file.write(THEIRS * 16384)
-    with connect(tgt, A) as a, busy(tgt):
-        operator = ctl(tgt, 'ns', 'set', target.NQN, str(DATA), '--media', 'file:%s,block=512' % image('b.img'))
-        waiting = send_format(a)
-        out = operator.communicate(timeout=CROWD_S)[0]
-        t.eq(operator.returncode, 0, 'the operator puts another image under the NSID')
-        status = a.admin.wait(waiting, CROWD_S).status
-        # The Format may have come before the operator's change: then it erased the former image.
-        t.ok(status in (n.INVALID_NS, n.OK), 'a Format that waited', SPEC, why=(status, out))
+    with connect(tgt, A) as a:
+        with held(tgt):
+            waiting = send_format(a)
+            operator = Asked(tgt, 'PATCH', ns_path(DATA), {'media': 'file:%s,block=512' % image('b.img')})
+        t.eq(operator.answer().status, 200, 'the operator puts another image under the NSID')
+        t.status(a.admin.wait(waiting, PATIENCE_S), n.INVALID_NS, 'a Format that waited is refused', SPEC)
     t.ok(is_intact(image('b.img'), THEIRS * 16384), 'the other image is not erased', SPEC)
-    back = ctl(tgt, 'ns', 'set', target.NQN, str(DATA), '--media', 'file:%s,size=8M,block=512' % image('a.img'))
-    t.ok(back.wait(CROWD_S) == 0, 'the former image comes back', why=back.communicate()[0])
+    back = api(tgt).patch(ns_path(DATA), {'media': 'file:%s,size=8M,block=512' % image('a.img')})
+    t.eq(back.status, 200, 'the former image comes back')
 
 
 def added(t, tgt):
     """Format of all: a namespace that was added since is none of them."""
     with open(image('c.img'), 'wb') as file:
         file.write(THEIRS * 16384)
-    with connect(tgt, A) as a, busy(tgt):
-        operator = ctl(tgt, 'ns', 'add', target.NQN, '--nsid', '9', '--media', 'file:%s,block=512' % image('c.img'))
-        waiting = a.admin.submit(FORMAT, ALL, cdw10=ERASE)
-        operator.communicate(timeout=CROWD_S)
-        t.eq(operator.returncode, 0, 'the operator adds a namespace')
-        t.status(a.admin.wait(waiting, CROWD_S), n.OK, 'a Format of all that waited')
+    with connect(tgt, A) as a, connect(tgt, B) as b:
+        qb = b.queue()
+        qb.put(LABELS, 0, MINE)
+        with held(tgt):
+            waiting = send_format(a, ALL)
+            operator = Asked(tgt, 'POST', '/v1/subsystems/%s/namespaces' % target.NQN,
+                             {'nsid': 9, 'media': 'file:%s,block=512' % image('c.img')})
+        t.ok(operator.answer().status in (200, 201), 'the operator adds a namespace')
+        t.status(a.admin.wait(waiting, PATIENCE_S), n.OK, 'a Format of all that waited')
+        t.eq(bytes(qb.read(LABELS, 0, 1).data), bytes(512), 'erases those that were there', SPEC)
     t.ok(is_intact(image('c.img'), THEIRS * 16384), 'the namespace that was added is not erased', SPEC)
 
 
 def forbidden(t, tgt):
     """Hidden from the host, or the right taken away, before the Format's turn."""
-    for words, undo, expected in (
-            (('ns', 'set', target.NQN, str(DATA), '--hidden-from', A),
-             ('ns', 'set', target.NQN, str(DATA), '--hidden-from', 'none'), n.INVALID_NS),
-            (('host', 'rights', target.NQN, 'any', 'label'), ('host', 'rights', target.NQN, 'any', 'all'),
-             (0, 0x15))):
+    subsystem = '/v1/subsystems/%s' % target.NQN
+    for what, method, path, body, undo, expected in (
+            ('hidden', 'PATCH', ns_path(DATA), {'hidden_from': [A]}, {'hidden_from': []}, n.INVALID_NS),
+            ('the right is taken away', 'PATCH', subsystem, {'rights': {'any': ['label']}},
+             {'rights': {'any': ['label', 'format']}}, (0, 0x15))):
         with connect(tgt, A) as a, connect(tgt, B) as b:
             qb = b.queue()
             qb.put(DATA, 0, MINE)
-            with busy(tgt):
-                operator = ctl(tgt, *words)
+            with held(tgt):
                 waiting = send_format(a)
-                operator.communicate(timeout=CROWD_S)
-                t.eq(operator.returncode, 0, ' '.join(words[:2]))
-                status = a.admin.wait(waiting, CROWD_S).status
-            t.ok(status in (expected, n.OK), 'a Format that waited', SPEC, why=status)
-            t.ok(status == n.OK or bytes(qb.read(DATA, 0, 1).data) == MINE, 'which does nothing', SPEC)
-        t.eq(ctl(tgt, *undo).wait(CROWD_S), 0, 'undone')
+                operator = Asked(tgt, method, path, body)
+            answer = operator.answer()
+            t.eq(answer.status, 200, what)
+            t.status(a.admin.wait(waiting, PATIENCE_S), expected, what + ': a Format that waited is refused', SPEC)
+            t.eq(bytes(qb.read(DATA, 0, 1).data), MINE, what + ': and does nothing', SPEC)
+        t.eq(api(tgt).call(method, path, undo).status, 200, 'undone')
 
 
 def running(t, tgt):
@@ -220,34 +264,57 @@ def running(t, tgt):
         forget(qb, SLOW)
 
 
+def label_generations(tgt, text):
+    """Of the changes whose label begins with this text, ascending."""
+    audit = api(tgt).get('/v1/audit').json['audit']
+    return sorted(entry['generation'] for entry in audit if any(text in line for line in entry['diff']))
+
+
 def operator_first(t, tgt):
     """A host with a right asks for more changes than there is time for: the operator's goes before them."""
-    with busy(tgt, 28, B) as wait:
-        operator = ctl(tgt, 'ns', 'set', target.NQN, str(DATA), '--label', 'first')
-        out = operator.communicate(timeout=CROWD_S)[0]
-        wait()
-    last = ctl(tgt, 'ns', 'set', target.NQN, str(DATA), '--label', 'last').communicate(timeout=CROWD_S)[0]
-    first, last = (int(text.rsplit('generation ', 1)[1]) for text in (out, last))
-    t.ok(last - first > 100, 'the operator waits for no more than the change under way', SPEC, why=(first, last))
+    with connect(tgt, B) as b:
+        with held(tgt):
+            cmds = [set_label(b, 'before %d' % i) for i in range(LABELS_EACH)]
+            b.admin.identify(1)
+            operator = Asked(tgt, 'PATCH', ns_path(DATA), {'label': 'operator'})
+        mine = operator.answer().json['generation']
+        done = [b.admin.wait(cmd, PATIENCE_S).status for cmd in cmds]
+        theirs = label_generations(tgt, 'before ')
+    t.eq(done, [n.OK] * LABELS_EACH, 'a host changes much')
+    t.eq(len([generation for generation in theirs if generation < mine]), 0, 'the operator waits for the change under way alone', SPEC)
 
 
 def hosts_take_turns(t, tgt):
-    """The same between hosts: 1120 changes of one, one of another."""
-    with connect(tgt, A) as a, busy(tgt, 28, B) as wait:
-        a.admin.wait(a.admin.submit(SET_FEATURES, DATA, cdw10=LABEL | 1 << 31, data=b'mine'.ljust(256, b'\0')), CROWD_S)
-        out = ctl(tgt, 'ns', 'set', target.NQN, str(DATA), '--label', 'first').communicate(timeout=CROWD_S)[0]
-        wait()
-    last = ctl(tgt, 'ns', 'set', target.NQN, str(DATA), '--label', 'last').communicate(timeout=CROWD_S)[0]
-    first, last = (int(text.rsplit('generation ', 1)[1]) for text in (out, last))
-    t.ok(last - first > 100, 'a host waits for few changes of another', SPEC, why=(first, last))
+    """The same between hosts: many changes of one, one of another. Four of a host may be in the queue of changes."""
+    with connect(tgt, A) as a, connect(tgt, B) as b:
+        with held(tgt):
+            cmds = [set_label(b, 'crowd %d' % i) for i in range(LABELS_EACH)]
+            b.admin.identify(1)
+            cmd = set_label(a, 'mine', DATA)
+            a.admin.identify(1)
+        t.status(a.admin.wait(cmd, PATIENCE_S), n.OK, 'a host changes a label')
+        done = [b.admin.wait(cmd, PATIENCE_S).status for cmd in cmds]
+        t.eq(done, [n.OK] * LABELS_EACH, 'another one changes many')
+        mine, theirs = label_generations(tgt, 'mine'), label_generations(tgt, 'crowd ')
+    t.eq((len(mine), len(theirs)), (1, LABELS_EACH), 'the audit has them all')
+    t.eq(len([generation for generation in theirs if generation < mine[0]]), 4, 'a host waits for four changes of another', SPEC)
+
+
+def bounded(t, tgt):
+    """What a host asks for beyond a bound is refused for a retry."""
+    with contextlib.ExitStack() as stack:
+        hosts = [stack.enter_context(connect(tgt, B)) for _ in range(6)]
+        with held(tgt):
+            cmds = [(host, set_label(host, 'bound %d' % next(labels))) for host in hosts for _ in range(LABELS_EACH)]
+            for host in hosts:
+                host.admin.identify(1)
+        done = [host.admin.wait(cmd, PATIENCE_S).status for host, cmd in cmds]
+    # 128 wait and 4 are in the queue of changes.
+    t.eq((done.count(n.OK), done.count(INTERRUPTED)), (132, len(cmds) - 132), 'over the bound of a host: Command Interrupted', SPEC)
 
 
 def reservations_take_turns(t, tgt):
     """Clear of B, sent after 120 Registers of A have arrived, comes before most of them: they find A unregistered."""
-    cannot = threadstop.why_not()
-    if cannot:
-        t.skip('reservations take turns', cannot)
-        return
     with connect(tgt, A) as a, connect(tgt, B) as b:
         qa, qb = a.queue(), b.queue()
         for conn, key in ((qa, 10), (qb, 2)):
@@ -258,18 +325,22 @@ def reservations_take_turns(t, tgt):
             clear = qb.submit(RELEASE, DATA, data=struct.pack('<Q', 2), cdw10=1)
             qb.do(FLUSH, DATA)
         t.status(qb.wait(clear), n.OK, 'Clear')
-        done = [qa.wait(cmd, CROWD_S).status for cmd in flood]
+        done = [qa.wait(cmd, PATIENCE_S).status for cmd in flood]
         t.ok(set(done) == {n.OK, CONFLICT} and done.count(n.OK) < 5, 'a host with one reservation command waits for few of another',
              SPEC, why={status: done.count(status) for status in done})
 
 
 def test(t, tgt):
+    cannot = threadstop.why_not()
+    if cannot:
+        t.skip('commands that wait for the control thread', cannot)
+        return
     for is_closed in (False, True):
         for abort in (True, False):
             with t.guard('fenced'):
                 fenced(t, tgt, is_closed, abort)
     for part in (gone, aborted, reset, running, forbidden, added, swapped, operator_first,
-                 hosts_take_turns, reservations_take_turns):
+                 hosts_take_turns, bounded, reservations_take_turns):
         with t.guard(part.__name__):
             part(t, tgt)
 
