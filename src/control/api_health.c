@@ -10,6 +10,7 @@
  */
 #include "base/clock.h"
 #include "control/api_call.h"
+#include "control/peers.h"
 #include "control/store.h"
 #include "target/ns_live.h"
 
@@ -41,11 +42,12 @@ static void health_add(struct health *health, bool is_error, const char *format,
 }
 
 static void health_judge_ns(struct health *health, const struct subsystem *subsystem,
-			    const struct ns *ns)
+			    const struct ns *ns, struct peers *peers)
 {
 	struct ns_live *live = ns_store_live(ns->store);
 	uint64_t errors = ns_live_media_errors(live) - ns_live_acknowledged(live);
 	uint64_t full = ns_live_look_space(live, clock_monotonic_ns());
+	struct peers_problem of_peers;
 	struct media_error problem;
 
 	if (errors > 0)
@@ -69,6 +71,9 @@ static void health_judge_ns(struct health *health, const struct subsystem *subsy
 			"has this name: a copy of it, or something else; see to it that it is the "
 			"right one",
 			subsystem->nqn, ns->nsid, ns->media->spec);
+	if (peers && peers_problem(peers, ns, &of_peers))
+		health_add(health, of_peers.is_error, "%s, namespace %u (%s): %s", subsystem->nqn,
+			   ns->nsid, ns->media->spec, of_peers.text);
 	if (ns->is_formatting)
 		health_add(health, false, "%s, namespace %u: is being formatted", subsystem->nqn,
 			   ns->nsid);
@@ -78,15 +83,17 @@ void api_health_get(struct api_call *call)
 {
 	const struct snapshot *snapshot = target_snapshot(daemon_target(call->api->daemon));
 	struct health health = {.problems = json_array(), .is_ok = snapshot != NULL};
+	struct daemon_facts facts;
 	struct store_error problem;
 
+	daemon_get_facts(call->api->daemon, &facts);
 	if (!snapshot)
 		health_add(&health, true, "the target has not started yet");
 	for (unsigned i = 0; snapshot && i < snapshot->subsystem_count; i++) {
 		const struct subsystem *subsystem = snapshot->subsystems[i];
 
 		for (unsigned n = 0; n < subsystem->ns_count; n++)
-			health_judge_ns(&health, subsystem, &subsystem->namespaces[n]);
+			health_judge_ns(&health, subsystem, &subsystem->namespaces[n], facts.peers);
 	}
 	if (store_is_gone(daemon_store(call->api->daemon)))
 		health_add(&health, true,

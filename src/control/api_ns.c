@@ -268,7 +268,7 @@ static void clustered_note(struct api_call *call, const json_t *document, const 
 		 "%sthe namespace is clustered, and the change holds for this member alone: make "
 		 "it on %s too%s",
 		 len > 0 ? "; " : "", names,
-		 is_size         ? "; until then hosts get LBA Out of Range where it is smaller"
+		 is_size         ? "; until then hosts use only members that have one size"
 		 : is_protection ? "; until then hosts can write through members without it"
 				 : "");
 }

@@ -13,6 +13,7 @@
 #include "control/config_mask.h"
 #include "control/config_parse.h"
 #include "control/media_registry.h"
+#include "control/peers.h"
 #include "control/pool.h"
 
 #include <errno.h>
@@ -26,7 +27,7 @@ struct builder {
 	struct mask_builder masks;
 	struct config_errors *errors;
 	unsigned member; /* of the cluster, when there is one */
-	bool has_lost;   /* a namespace whose medium is lost */
+	bool has_lost;   /* a namespace whose medium is lost, or that is held */
 };
 
 /* The snapshot's copy; there is room for one per namespace. */
@@ -82,7 +83,10 @@ static int ns_build(struct builder *builder, const struct config_subsystem *from
 	ns->is_formatting = media_registry_is_formatting(builder->registry, &wanted->uuid);
 	ns->ana_group = wanted->ana_group;
 	ns_bind(ns, store);
-	if (media_is_lost(ns->media)) {
+	if (wanted->is_clustered && !media_is_lost(ns->media) &&
+	    media_registry_peers(builder->registry))
+		ns->is_held = !peers_may_serve(media_registry_peers(builder->registry), ns);
+	if (media_is_lost(ns->media) || ns->is_held) {
 		ns->ana_group = TARGET_ANA_GROUP_LOST;
 		builder->has_lost = true;
 	}

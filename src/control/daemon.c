@@ -332,7 +332,7 @@ static void started(void *arg, struct change_result *result)
 	pool_report_orphans(daemon_config(daemon));
 	/* The locks on what other members serve too are ours by now. */
 	if (daemon->peers)
-		peers_start(daemon->peers, daemon->target, peers_started, daemon);
+		peers_start(daemon->peers, daemon->target, daemon->changes, peers_started, daemon);
 	else
 		daemon_go(daemon);
 }
@@ -669,6 +669,7 @@ static int peers_make(struct daemon *daemon, struct target_config *config)
 	config->cntlid_first = cluster->peers.cntlid_first;
 	config->cntlid_last = cluster->peers.cntlid_last;
 	config->peers = peers_ops(daemon->peers);
+	media_registry_set_peers(daemon->registry, daemon->peers);
 	return 0;
 }
 

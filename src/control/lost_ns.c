@@ -9,6 +9,7 @@
 #include "control/lost_ns.h"
 
 #include "control/config_parse.h"
+#include "control/peers.h"
 
 #include <errno.h>
 
@@ -32,6 +33,9 @@ int lost_ns_edit(struct media_registry *registry, json_t *ns, enum lost_ns_actio
 			media_forgive(media);
 		return 0;
 	}
+	if (!is_recreated && media && !has_failed && media_registry_peers(registry) &&
+	    peers_recheck(media_registry_peers(registry), &uuid, is_dry_run))
+		has_failed = true;
 	if (!has_failed) {
 		config_errors_add(errors, "namespace %u is not lost: its data are there", nsid);
 		return -EEXIST;

@@ -16,6 +16,7 @@
 #include "control/config_parse.h"
 #include "control/media_records.h"
 #include "control/medium_open.h"
+#include "control/peers.h"
 #include "target/health.h"
 #include "target/ns_live.h"
 
@@ -75,6 +76,7 @@ struct media_registry {
 	bool has_begun;
 	bool has_started;
 	struct target_keeper keeper;
+	struct peers *peers; /* NULL: no other process serves the same */
 };
 
 int media_registry_create(unsigned reactor_count, struct media_registry **ret_registry)
@@ -181,6 +183,21 @@ void media_registry_retry(struct media_registry *registry, const struct uuid *uu
 {
 	registry->retry = *uuid;
 	registry->is_recreated = is_recreated;
+}
+
+void media_registry_set_peers(struct media_registry *registry, struct peers *peers)
+{
+	registry->peers = peers;
+}
+
+struct peers *media_registry_peers(const struct media_registry *registry)
+{
+	return registry->peers;
+}
+
+static bool is_refused(const struct media_registry *registry, const struct media *media)
+{
+	return registry->peers && peers_has_refused(registry->peers, media);
 }
 
 struct media *media_registry_find(const struct media_registry *registry, const struct uuid *uuid)
@@ -436,7 +453,8 @@ static bool store_is_as_wished(const struct media_registry *registry, const stru
 			       const struct media_wish *wish, const struct ns_live *live)
 {
 	if (store && uuid_equal(&registry->retry, wish->uuid) &&
-	    medium_has_failed(ns_store_media(store)))
+	    (medium_has_failed(ns_store_media(store)) ||
+	     is_refused(registry, ns_store_media(store))))
 		return false;
 	return store && ns_store_live(store) == live &&
 	       media_is_current(ns_store_media(store), wish->spec);
@@ -453,6 +471,8 @@ static int store_reopen(const struct media_registry *registry, struct store_entr
 	bool is_recreated = is_asked && registry->is_recreated;
 	int res;
 
+	if (is_asked && is_refused(registry, before))
+		return medium_open_name(wish, before, ret_media, ret_error);
 	if (!media_is_lost(before))
 		return is_asked && medium_has_failed(before)
 			       ? medium_recheck(wish, before, ret_media, ret_error)

@@ -32,6 +32,11 @@ void media_registry_set_keeper(struct media_registry *registry, const struct tar
  * is none.
  */
 int media_registry_expect(struct media_registry *registry, const json_t *document);
+/* Other members of the cluster have a say in what is served (control/peers.h). */
+struct peers;
+void media_registry_set_peers(struct media_registry *registry, struct peers *peers);
+/* NULL: there are none. */
+struct peers *media_registry_peers(const struct media_registry *registry);
 /* A lost namespace is looked at again by the next begin, or its file made anew and empty. */
 void media_registry_retry(struct media_registry *registry, const struct uuid *uuid,
 			  bool is_recreated);

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "control/media_records.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -68,6 +69,17 @@ int medium_retry(const struct media_wish *wish, struct media *lost, bool is_recr
 
 	media_get_record(lost, &record);
 	return media_open_on(wish->spec, &terms, ret_media, ret_error);
+}
+
+int medium_open_name(const struct media_wish *wish, struct media *refused, struct media **ret_media,
+		     struct media_error *ret_error)
+{
+	int res = medium_retry(wish, refused, false, ret_media, ret_error);
+
+	/* We hold the lock of this member: it is the same file still. */
+	return res == -EBUSY || res == -EWOULDBLOCK
+		       ? media_reopen(refused, wish->spec, ret_media, ret_error)
+		       : res;
 }
 
 /*

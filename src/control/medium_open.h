@@ -21,6 +21,9 @@ int medium_give_up(const struct media_wish *wish, struct media *lost, const char
 /* A lost medium again. `is_recreated`: a missing file is made anew and empty. */
 int medium_retry(const struct media_wish *wish, struct media *lost, bool is_recreated,
 		 struct media **ret_media, struct media_error *ret_error);
+/* What the name leads to now, in place of a file that other members do not have. */
+int medium_open_name(const struct media_wish *wish, struct media *refused, struct media **ret_media,
+		     struct media_error *ret_error);
 /* A medium that failed while it was served, again. */
 int medium_recheck(const struct media_wish *wish, struct media *failed, struct media **ret_media,
 		   struct media_error *ret_error);

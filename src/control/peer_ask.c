@@ -152,7 +152,23 @@ static void link_on_up(struct peer_link *link)
 	peer->owed_since_ns = now_of(peer);
 	peer_error(peer, "%s", "");
 	log_info("control", "peer %s: the link is up (process %u)", peer->config->name, peer->pid);
+	peer->tell_generation = 0;
+	peer->has_told = false;
+	atomic_store(&peer->seen_generation, 0);
+	peer_set_reach(peer, PEER_REACH_UP);
 	reactor_timer_arm(&peer->timer, now_of(peer));
+}
+
+static void on_seen(struct peer *peer, const struct peer_frame *frame)
+{
+	uint64_t generation;
+
+	if (peer_seen_decode(frame->body, &generation) < 0) {
+		peer_link_close(&peer->link, "an answer that is none");
+		return;
+	}
+	atomic_store(&peer->seen_generation, generation);
+	peers_notice(peer->peers);
 }
 
 static void on_done(struct peer *peer, const struct peer_frame *frame)
@@ -184,6 +200,8 @@ static void link_on_message(struct peer_link *link, const struct peer_frame *fra
 	peer->is_silent = false;
 	if (frame->type == PEER_RESET_DONE)
 		on_done(peer, frame);
+	else if (frame->type == PEER_SEEN)
+		on_seen(peer, frame);
 	else if (frame->type != PEER_PONG)
 		peer_link_close(link, "a message that has no place here");
 	else if (peer_pong_decode(frame->body, &peer->pulse) < 0)
@@ -200,6 +218,8 @@ static void link_on_closed(struct peer_link *link)
 	peer->down_since_ns = link->was_up ? now_of(peer) : peer->down_since_ns;
 	peer->is_silent = false;
 	peer->pulse = (struct peer_pulse){0};
+	atomic_store(&peer->seen_generation, 0);
+	peer_set_reach(peer, PEER_REACH_DOWN);
 	asked_take_back(peer);
 	if (link->was_up)
 		log_warn("control", "peer %s: the link is down: %s", peer->config->name,
@@ -492,6 +512,7 @@ static void heartbeat(struct peer *peer)
 static void peer_step(struct reactor_timer *timer)
 {
 	struct peer *peer = container_of(timer, struct peer, timer);
+	bool is_told = true;
 	uint64_t next_ns;
 
 	if (peer->peers->is_stopping)
@@ -501,9 +522,11 @@ static void peer_step(struct reactor_timer *timer)
 			       &link_handler);
 	if (peer->link.state == PEER_LINK_UP)
 		heartbeat(peer);
+	if (peer->link.state == PEER_LINK_UP)
+		is_told = peer_tell(peer);
 	if (has_resets(peer))
 		resets_go_on(peer);
-	if (has_resets(peer))
+	if (has_resets(peer) || !is_told)
 		next_ns = now_of(peer) + STEP_BUSY_NS;
 	else if (peer->link.state == PEER_LINK_IDLE)
 		next_ns = peer->dial_ns;
@@ -534,6 +557,14 @@ void peer_init(struct peer *peer, struct peers *peers, const struct peer_config 
 	list_init(&peer->waiting);
 	snprintf(peer->info.name, sizeof(peer->info.name), "%s", config->name);
 	reactor_timer_init(peers->reactor, &peer->timer, peer_step);
+}
+
+void peer_dial_now(struct peer *peer)
+{
+	if (peer->link.state != PEER_LINK_IDLE || peer->peers->is_stopping)
+		return;
+	peer->dial_ns = now_of(peer);
+	reactor_timer_arm(&peer->timer, peer->dial_ns);
 }
 
 void peer_begin(struct peer *peer)

@@ -30,7 +30,8 @@ static enum peer_evidence file_evidence(const struct peer *peer, const struct pe
 {
 	bool can_write = true;
 
-	if (shared->fd < 0)
+	/* Locks on a file that the peer does not have tell nothing about it. */
+	if (shared->fd < 0 || (shared->differs >> peer->config->index & 1) != 0)
 		return PEER_EVIDENCE_NONE;
 	/* Its lock follows from its name, so that it does not matter whom it takes for members. */
 	if (member_lock_is_held(shared->fd, peer->config->lock, 1, &can_write) < 0)

@@ -242,6 +242,7 @@ static void on_hello(struct peer_link *link, const struct peer_frame *frame)
 		return;
 	text_copy(link->peer_name, sizeof(link->peer_name), hello.from);
 	link->peer_pid = hello.pid;
+	link->peer_boot_id = hello.boot_id;
 	link->state = PEER_LINK_WANT_PROOF;
 	hello_send(link, PEER_CHALLENGE);
 }
@@ -253,6 +254,7 @@ static void on_challenge(struct peer_link *link, const struct peer_frame *frame)
 	if (!hello_take(link, frame, &hello) || !members_agree(link, hello.members))
 		return;
 	link->peer_pid = hello.pid;
+	link->peer_boot_id = hello.boot_id;
 	link->state = PEER_LINK_WANT_WELCOME;
 	proof_send(link, PEER_PROOF);
 }

@@ -56,6 +56,7 @@ struct peer_link {
 	bool was_up;
 	char peer_name[PEER_NAME_BYTES]; /* whom we want; of who connected once it has said so */
 	uint32_t peer_pid;               /* as it says, for people */
+	struct uuid peer_boot_id;        /* of its kernel; nil: not known */
 	/* Dialers over a Unix socket: the process at the other end; whoever takes it sets -1. Taken
 	 * before the handshake, which only a live process can answer: so it is of that one. */
 	int pidfd;

@@ -71,6 +71,40 @@ struct peer_lost_wire {
 	char host_nqn[NVME_NQN_BYTES];
 };
 
+enum served_state {
+	SERVED_NOT,
+	SERVED_TO_HOSTS,
+	SERVED_REFUSED,
+};
+
+struct peer_served_wire {
+	uint8_t uuid[16];
+	le64 device;
+	le64 inode;
+	le64 size_bytes;
+	le64 since_boot_ns;
+	le64 since_real_ns;
+	le32 block_bytes;
+	le16 differs;
+	uint8_t is_block_device; /* 0 or 1 */
+	uint8_t state;           /* enum served_state */
+};
+
+struct peer_list_wire {
+	le64 generation;
+	le32 first;
+	le32 total;
+	struct peer_served_wire entries[PEER_SERVED_ENTRIES];
+};
+
+struct peer_seen_wire {
+	le64 generation;
+	le64 reserved;
+};
+
+_Static_assert(sizeof(struct peer_list_wire) == PEER_SERVED_BYTES, "layout");
+_Static_assert(sizeof(struct peer_seen_wire) == PEER_SEEN_BYTES, "layout");
+_Static_assert(PEERS_MAX < 16, "a bit of each member");
 _Static_assert(sizeof(struct peer_header_wire) == PEER_HEADER_BYTES, "layout");
 _Static_assert(sizeof(struct peer_hello_wire) == PEER_HELLO_BYTES, "layout");
 _Static_assert(sizeof(struct peer_pong_wire) == PEER_PONG_BYTES, "layout");
@@ -80,7 +114,7 @@ _Static_assert(sizeof(struct peer_lost_wire) == PEER_LOST_BYTES, "layout");
 
 static bool type_is_known(unsigned type)
 {
-	return type >= PEER_HELLO && type <= PEER_LOST_HOST;
+	return type >= PEER_HELLO && type <= PEER_SEEN;
 }
 
 static bool type_is_numbered(enum peer_message type)
@@ -102,6 +136,10 @@ size_t peer_body_bytes(enum peer_message type)
 		return PEER_DONE_BYTES;
 	case PEER_LOST_HOST:
 		return PEER_LOST_BYTES;
+	case PEER_SERVED:
+		return PEER_SERVED_BYTES;
+	case PEER_SEEN:
+		return PEER_SEEN_BYTES;
 	case PEER_PROOF:
 	case PEER_WELCOME:
 	case PEER_PING:
@@ -334,4 +372,99 @@ int peer_lost_decode(const uint8_t body[PEER_LOST_BYTES], struct lost_host *ret_
 	memcpy(ret_lost->subsystem_nqn, wire.subsystem_nqn, sizeof(wire.subsystem_nqn));
 	memcpy(ret_lost->host_nqn, wire.host_nqn, sizeof(wire.host_nqn));
 	return 0;
+}
+
+static unsigned part_count(uint32_t first, uint32_t total)
+{
+	uint32_t left = total - first;
+
+	return left < PEER_SERVED_ENTRIES ? left : PEER_SERVED_ENTRIES;
+}
+
+void peer_served_encode(const struct peer_served_part *part, uint8_t body[PEER_SERVED_BYTES])
+{
+	struct peer_list_wire wire = {.generation = le64_of(part->generation),
+				      .first = le32_of(part->first),
+				      .total = le32_of(part->total)};
+
+	CHECK(part->count == part_count(part->first, part->total));
+	for (unsigned i = 0; i < part->count; i++) {
+		const struct peer_served *entry = &part->entries[i];
+
+		wire.entries[i] = (struct peer_served_wire){
+			.device = le64_of(entry->file.device),
+			.inode = le64_of(entry->file.inode),
+			.size_bytes = le64_of(entry->size_bytes),
+			.since_boot_ns = le64_of(entry->since_boot_ns),
+			.since_real_ns = le64_of(entry->since_real_ns),
+			.block_bytes = le32_of(entry->block_bytes),
+			.differs = le16_of(entry->differs),
+			.is_block_device = entry->file.is_block_device,
+			.state = entry->is_served    ? SERVED_TO_HOSTS
+				 : entry->is_refused ? SERVED_REFUSED
+						     : SERVED_NOT,
+		};
+		memcpy(wire.entries[i].uuid, entry->uuid.bytes, sizeof(entry->uuid.bytes));
+	}
+	memcpy(body, &wire, sizeof(wire));
+}
+
+static int served_decode(const struct peer_served_wire *wire, struct peer_served *ret_entry)
+{
+	if (wire->is_block_device > 1 || wire->state > SERVED_REFUSED)
+		return -EPROTO;
+	*ret_entry = (struct peer_served){
+		.file = {.device = le64_get(wire->device),
+			 .inode = le64_get(wire->inode),
+			 .is_block_device = wire->is_block_device == 1},
+		.size_bytes = le64_get(wire->size_bytes),
+		.block_bytes = le32_get(wire->block_bytes),
+		.differs = le16_get(wire->differs),
+		.is_served = wire->state == SERVED_TO_HOSTS,
+		.is_refused = wire->state == SERVED_REFUSED,
+		.since_boot_ns = le64_get(wire->since_boot_ns),
+		.since_real_ns = le64_get(wire->since_real_ns),
+	};
+	memcpy(ret_entry->uuid.bytes, wire->uuid, sizeof(wire->uuid));
+	return 0;
+}
+
+int peer_served_decode(const uint8_t body[PEER_SERVED_BYTES], struct peer_served_part *ret_part)
+{
+	static const struct peer_served_wire none;
+	struct peer_list_wire wire;
+
+	memcpy(&wire, body, sizeof(wire));
+	*ret_part = (struct peer_served_part){.generation = le64_get(wire.generation),
+					      .first = le32_get(wire.first),
+					      .total = le32_get(wire.total)};
+	/* A list of nothing is one part with nothing in it. */
+	if (ret_part->generation == 0 || ret_part->total > PEER_SERVED_MAX ||
+	    ret_part->first % PEER_SERVED_ENTRIES != 0 ||
+	    (ret_part->first > 0 && ret_part->first >= ret_part->total))
+		return -EPROTO;
+	ret_part->count = part_count(ret_part->first, ret_part->total);
+	for (unsigned i = 0; i < PEER_SERVED_ENTRIES; i++) {
+		if (i >= ret_part->count
+			    ? memcmp(&wire.entries[i], &none, sizeof(none)) != 0
+			    : served_decode(&wire.entries[i], &ret_part->entries[i]) < 0)
+			return -EPROTO;
+	}
+	return 0;
+}
+
+void peer_seen_encode(uint64_t generation, uint8_t body[PEER_SEEN_BYTES])
+{
+	const struct peer_seen_wire wire = {.generation = le64_of(generation)};
+
+	memcpy(body, &wire, sizeof(wire));
+}
+
+int peer_seen_decode(const uint8_t body[PEER_SEEN_BYTES], uint64_t *ret_generation)
+{
+	struct peer_seen_wire wire;
+
+	memcpy(&wire, body, sizeof(wire));
+	*ret_generation = le64_get(wire.generation);
+	return le64_get(wire.reserved) == 0 && *ret_generation != 0 ? 0 : -EPROTO;
 }

@@ -11,12 +11,13 @@
 
 #include "base/uuid.h"
 #include "control/peers.h"
+#include "media/member_lock.h"
 #include "wire/nvme.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
-#define PEER_PROTOCOL_VERSION 2
+#define PEER_PROTOCOL_VERSION 3
 #define PEER_HEADER_BYTES     24
 #define PEER_MAC_BYTES        32
 #define PEER_NONCE_BYTES      32
@@ -25,6 +26,10 @@
 #define PEER_RESET_BYTES      488
 #define PEER_DONE_BYTES       16
 #define PEER_LOST_BYTES       472
+#define PEER_SERVED_BYTES     464
+#define PEER_SEEN_BYTES       16
+#define PEER_SERVED_ENTRIES   7     /* namespaces in one PEER_SERVED */
+#define PEER_SERVED_MAX       65536 /* namespaces that one member shares */
 #define PEER_FRAME_MAX        (PEER_HEADER_BYTES + PEER_RESET_BYTES + PEER_MAC_BYTES)
 
 enum peer_message {
@@ -37,6 +42,8 @@ enum peer_message {
 	PEER_RESET = 7,      /* end a controller */
 	PEER_RESET_DONE = 8, /* it has ended */
 	PEER_LOST_HOST = 9,  /* a controller of who connects has lost its host */
+	PEER_SERVED = 10,    /* what who connects shares with others: a part of the list */
+	PEER_SEEN = 11,      /* the list was compared */
 };
 
 struct peer_frame {
@@ -107,5 +114,34 @@ int peer_done_decode(const uint8_t body[PEER_DONE_BYTES], uint64_t *ret_id, uint
 /* PEER_LOST_HOST. */
 void peer_lost_encode(const struct lost_host *lost, uint8_t body[PEER_LOST_BYTES]);
 int peer_lost_decode(const uint8_t body[PEER_LOST_BYTES], struct lost_host *ret_lost);
+
+/* A shared namespace as one member has it. */
+struct peer_served {
+	struct uuid uuid;
+	struct member_file file;
+	uint64_t size_bytes;
+	uint32_t block_bytes;
+	uint16_t differs; /* members (bits by index) whose file is not this one, as far as we see */
+	bool is_served;   /* to hosts; otherwise it is inaccessible through this member */
+	bool is_refused;  /* not served, because a member that served had another file */
+	uint64_t since_boot_ns; /* when this member began to serve it so: CLOCK_MONOTONIC */
+	uint64_t since_real_ns; /* the same, CLOCK_REALTIME */
+};
+
+/* PEER_SERVED: `count` of the `total` entries of a list, from `first` on. */
+struct peer_served_part {
+	uint64_t generation; /* of the list: rises with each change; not 0 */
+	uint32_t first;
+	uint32_t total;
+	unsigned count;
+	struct peer_served entries[PEER_SERVED_ENTRIES];
+};
+
+void peer_served_encode(const struct peer_served_part *part, uint8_t body[PEER_SERVED_BYTES]);
+int peer_served_decode(const uint8_t body[PEER_SERVED_BYTES], struct peer_served_part *ret_part);
+
+/* PEER_SEEN: the list of this generation. */
+void peer_seen_encode(uint64_t generation, uint8_t body[PEER_SEEN_BYTES]);
+int peer_seen_decode(const uint8_t body[PEER_SEEN_BYTES], uint64_t *ret_generation);
 
 #endif

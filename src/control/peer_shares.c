@@ -18,18 +18,9 @@
 #include "base/log.h"
 #include "media/member_lock.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* One file. Control reactor. */
-struct peer_share {
-	struct list node;
-	unsigned refs;    /* one of the list, and one of each table */
-	struct uuid uuid; /* of the namespace */
-	int fd;
-	bool is_writable;
-	unsigned pass; /* of this look in which it was found last; 0: nothing serves it */
-};
 
 /* ---- files: control reactor ------------------------------------------------------------------ */
 
@@ -81,6 +72,8 @@ static struct peer_share *share_add(struct peers *peers, const struct ns *ns)
 	share->uuid = ns->uuid;
 	share->fd = fd;
 	share->is_writable = !ns->media->is_read_only;
+	if (member_lock_file(fd, &share->file) < 0)
+		memset(&share->file, 0, sizeof(share->file));
 	list_push_back(&peers->files, &share->node);
 	return share;
 }
@@ -108,6 +101,7 @@ static void table_free(struct peer_shares *table)
 		if (table->entries[i].share)
 			share_put(table->entries[i].share);
 	}
+	free(table->told);
 	free(table->names);
 	free(table);
 }
@@ -122,7 +116,7 @@ static void table_unused(struct reactor_msg *msg)
 {
 	struct peer_shares *table = container_of(msg, struct peer_shares, msg);
 
-	reactor_post(table->control, &table->msg, table_back);
+	reactor_post(table->peers->control, &table->msg, table_back);
 }
 
 static void table_publish(struct peers *peers, struct peer_shares *table)
@@ -152,6 +146,7 @@ static void entry_add(struct peer_shares *table, struct peer_share *share, int s
 		.fd = share ? share->fd : -1,
 		.subsystem = subsystem,
 		.is_writable = share && share->is_writable,
+		.differs = share ? share->differs : 0,
 	};
 	if (share)
 		share->refs++;
@@ -203,7 +198,7 @@ static struct peer_shares *table_alloc(struct peers *peers, unsigned entries, un
 	if (!table)
 		return NULL;
 	list_push_back(&peers->tables, &table->node);
-	table->control = peers->control;
+	table->peers = peers;
 	table->names = calloc(names + 1, sizeof(table->names[0]));
 	if (table->names)
 		return table;
@@ -211,9 +206,30 @@ static struct peer_shares *table_alloc(struct peers *peers, unsigned entries, un
 	return NULL;
 }
 
+/* What peers are told of the configuration in force. Without memory they know what they knew. */
+static void told_make(struct peers *peers, struct peer_shares *table)
+{
+	table->told = calloc(table->count + 1, sizeof(*table->told));
+	if (!table->told)
+		return;
+	table->generation = ++peers->list_generation;
+	list_for_each(node, &peers->files) {
+		struct peer_share *share = list_entry(node, struct peer_share, node);
+
+		if (!share->is_in_force || table->told_count == PEER_SERVED_MAX)
+			continue;
+		share->entry.differs = share->differs;
+		table->told[table->told_count++] = share->entry;
+		if (share->told_from == 0) {
+			share->told_from = table->generation;
+			share->told_ns = reactor_now_ns(peers->control);
+		}
+	}
+}
+
 /* The files of both configurations; the first may be NULL. */
 static void shares_make(struct peers *peers, const struct snapshot *now,
-			const struct snapshot *next)
+			const struct snapshot *next, bool is_in_force)
 {
 	unsigned files = files_mark_unserved(peers);
 	unsigned names = (now ? now->subsystem_count : 0) + next->subsystem_count;
@@ -229,24 +245,73 @@ static void shares_make(struct peers *peers, const struct snapshot *now,
 			if (share->pass == 0)
 				entry_add(table, share, PEER_SHARED_UNSERVED);
 		}
+		if (is_in_force)
+			told_make(peers, table);
 	} else {
 		log_warn("control", "no memory to know the shared files: no member can be fenced");
 	}
 	table_publish(peers, table);
 }
 
+struct peer_share *peers_share_of(struct peers *peers, const struct ns *ns)
+{
+	struct peer_share *share = NULL;
+
+	/* Namespaces mostly come in the order of the last look. */
+	if (peers->share_cursor && peers->share_cursor != &peers->files)
+		share = list_entry(peers->share_cursor, struct peer_share, node);
+	if (!share || !uuid_equal(&share->uuid, &ns->uuid) ||
+	    !media_member_is_watched(ns->media, share->fd))
+		share = share_find(peers, ns, UINT_MAX);
+	if (!share)
+		share = share_add(peers, ns);
+	peers->share_cursor = share ? share->node.next : NULL;
+	return share;
+}
+
+static void look_in_force(struct peers *peers, const struct snapshot *snapshot)
+{
+	peers_compare_look_begin(peers);
+	for (unsigned s = 0; s < snapshot->subsystem_count; s++) {
+		const struct subsystem *subsystem = snapshot->subsystems[s];
+
+		for (unsigned i = 0; i < subsystem->ns_count; i++) {
+			const struct ns *ns = &subsystem->namespaces[i];
+			struct peer_share *share = ns->is_clustered && !media_is_lost(ns->media)
+							   ? peers_share_of(peers, ns)
+							   : NULL;
+
+			if (share)
+				peers_compare_look(peers, share, ns);
+		}
+	}
+	peers->share_cursor = NULL;
+}
+
 void peers_will_apply(struct peers *peers, const struct snapshot *snapshot)
 {
-	shares_make(peers, peers->target ? target_snapshot(peers->target) : NULL, snapshot);
+	peers->is_applying = true;
+	peers->share_cursor = NULL;
+	shares_make(peers, peers->target ? target_snapshot(peers->target) : NULL, snapshot, false);
+}
+
+void peers_shares_renew(struct peers *peers)
+{
+	const struct snapshot *snapshot = peers->target ? target_snapshot(peers->target) : NULL;
+
+	if (snapshot)
+		shares_make(peers, NULL, snapshot, true);
 }
 
 void peers_look(struct peers *peers)
 {
 	const struct snapshot *snapshot = peers->target ? target_snapshot(peers->target) : NULL;
 
+	peers->is_applying = false;
 	if (!snapshot)
 		return;
-	shares_make(peers, NULL, snapshot);
+	look_in_force(peers, snapshot);
+	shares_make(peers, NULL, snapshot, true);
 	/* The table of the next configuration leaves them out. */
 	list_for_each_safe(node, &peers->files) {
 		struct peer_share *share = list_entry(node, struct peer_share, node);
@@ -254,6 +319,7 @@ void peers_look(struct peers *peers)
 		if (share->pass == 0 && share_is_over(peers, share))
 			share_forget(share);
 	}
+	peers_compare_look_end(peers);
 }
 
 void peers_shares_free(struct peers *peers)

@@ -31,6 +31,7 @@ struct incoming {
 	struct list node; /* oldest first */
 	struct peers *peers;
 	struct peer_link link;
+	struct peer_listener listener; /* of its list of namespaces */
 	unsigned served_count;
 	bool is_closed; /* freed with its last request */
 };
@@ -167,7 +168,12 @@ static void on_lost_host(struct incoming *incoming, const struct peer_frame *fra
 
 static void incoming_on_up(struct peer_link *link)
 {
+	struct incoming *incoming = container_of(link, struct incoming, link);
+	struct peer *peer = peer_find(incoming->peers, link->peer_name);
+
 	log_info("control", "peer %s has connected (process %u)", link->peer_name, link->peer_pid);
+	if (peer)
+		peer_dial_now(peer);
 }
 
 static void on_ping(struct incoming *incoming)
@@ -183,7 +189,9 @@ static void on_ping(struct incoming *incoming)
 static void incoming_on_message(struct peer_link *link, const struct peer_frame *frame)
 {
 	struct incoming *incoming = container_of(link, struct incoming, link);
+	struct peer *peer = peer_find(incoming->peers, link->peer_name);
 
+	peer_listener_heard(peer, &incoming->listener);
 	switch (frame->type) {
 	case PEER_PING:
 		on_ping(incoming);
@@ -193,6 +201,10 @@ static void incoming_on_message(struct peer_link *link, const struct peer_frame 
 		return;
 	case PEER_LOST_HOST:
 		on_lost_host(incoming, frame);
+		return;
+	case PEER_SERVED:
+		if (peer)
+			peer_hear(peer, &incoming->listener, link, frame);
 		return;
 	default:
 		peer_link_close(link, "a message that has no place here");
@@ -209,7 +221,10 @@ static void incoming_on_closed(struct peer_link *link)
 			    "a connection to the cluster's address%s%s "
 			    "was refused: %s",
 			    link->peer_name[0] ? " by " : "", link->peer_name, link->error);
+	else
+		log_info("control", "peer %s has disconnected: %s", link->peer_name, link->error);
 	incoming->is_closed = true;
+	peer_listener_end(peer_find(incoming->peers, link->peer_name), &incoming->listener);
 	if (incoming->served_count == 0)
 		incoming_free(incoming);
 }
@@ -259,10 +274,37 @@ static void on_accepted(struct reactor_listener *listener, int taken_fd,
 		return;
 	}
 	incoming->peers = peers;
+	incoming->listener.link = ++peers->link_count;
 	list_push_back(&peers->incoming, &incoming->node);
 	peers->incoming_count++;
 	peer_link_accept(&incoming->link, peers->reactor, &peers->self, taken_fd,
 			 &incoming_handler);
+}
+
+static void kick_here(struct reactor_msg *msg)
+{
+	struct peers *peers = container_of(msg, struct peers, kick_msg);
+
+	atomic_store(&peers->is_kick_out, false);
+	list_for_each_safe(node, &peers->incoming) {
+		struct incoming *incoming = list_entry(node, struct incoming, node);
+		struct peer *peer = peer_find(peers, incoming->link.peer_name);
+
+		if (peer && incoming->link.state == PEER_LINK_UP)
+			peer_ack(peer, &incoming->listener, &incoming->link);
+	}
+	for (unsigned i = 0; i < peers->config.peer_count; i++) {
+		struct peer *peer = &peers->peers[i];
+
+		if (peer->link.state == PEER_LINK_UP && !peers->is_stopping && !peer_tell(peer))
+			reactor_timer_arm(&peer->timer, reactor_now_ns(peers->reactor));
+	}
+}
+
+void peers_kick(struct peers *peers)
+{
+	if (!atomic_exchange(&peers->is_kick_out, true))
+		reactor_post(peers->reactor, &peers->kick_msg, kick_here);
 }
 
 /* ---- what the target asks ---------------------------------------------------------------------
@@ -434,6 +476,7 @@ int peers_create(const struct peers_reactors *reactors, const struct peers_confi
 	peers->self.config = &peers->config;
 	peers->self.pid = (uint32_t)getpid();
 	boot_id_read(&peers->self.boot_id);
+	peers_compare_init(peers);
 	for (unsigned i = 0; i < config->peer_count; i++)
 		peer_init(&peers->peers[i], peers, &peers->config.peers[i]);
 	if (peer_probes_init(peers, reactors->data, reactors->data_count) < 0) {
@@ -448,7 +491,10 @@ static void control_started(struct reactor_msg *msg)
 {
 	struct peers *peers = container_of(msg, struct peers, start_msg);
 
-	peers->started(peers->started_arg, peers->start_res, peers->start_error);
+	if (peers->start_res == 0)
+		peers_compare_start(peers);
+	else
+		peers->started(peers->started_arg, peers->start_res, peers->start_error);
 }
 
 static void start_here(struct reactor_msg *msg)
@@ -462,7 +508,7 @@ static void start_here(struct reactor_msg *msg)
 	reactor_post(peers->control, &peers->start_msg, control_started);
 }
 
-void peers_start(struct peers *peers, struct target *target,
+void peers_start(struct peers *peers, struct target *target, struct changes *changes,
 		 void (*started)(void *arg, int res, const char *error), void *arg)
 {
 	int res = peer_auth_hash_members(&peers->config, peers->self.members);
@@ -472,6 +518,7 @@ void peers_start(struct peers *peers, struct target *target,
 		return;
 	}
 	peers->target = target;
+	peers->changes = changes;
 	peers->started = started;
 	peers->started_arg = arg;
 	peers_look(peers);
@@ -506,6 +553,7 @@ void peers_discard(struct peers *peers)
 {
 	if (!peers)
 		return;
+	peers_compare_free(peers);
 	peers_shares_free(peers);
 	peer_probes_free(peers);
 	explicit_bzero(&peers->config, sizeof(peers->config));
@@ -540,6 +588,9 @@ static void leave_here(struct reactor_msg *msg)
 
 	peers->is_target_over = true;
 	peers->served = NULL;
+	/* Before our locks are free, so that no peer takes our files for others. */
+	for (unsigned i = 0; i < peers->config.peer_count; i++)
+		(void)peer_tell(&peers->peers[i]);
 	target_maybe_over(peers);
 }
 
@@ -553,6 +604,7 @@ static void leave_registry(struct reactor_msg *msg)
 
 void peers_leave_target(struct peers *peers, void (*over)(void *arg), void *arg)
 {
+	peers_compare_stop(peers);
 	peers->target = NULL;
 	peers->target_over = over;
 	peers->target_over_arg = arg;
@@ -580,6 +632,7 @@ static void end_here(struct reactor_msg *msg)
 
 void peers_destroy(struct peers *peers, void (*gone)(void *arg), void *arg)
 {
+	peers_compare_stop(peers);
 	peers->target = NULL;
 	peers->gone = gone;
 	peers->gone_arg = arg;

@@ -31,6 +31,7 @@
 #define PEERS_THREAD_NAME "weft-peers"
 
 struct peers;
+struct changes;
 
 /* "unix:/path" or an address with a port. */
 struct peer_addr {
@@ -76,12 +77,29 @@ struct peers_reactors {
 int peers_create(const struct peers_reactors *reactors, const struct peers_config *config,
 		 struct peers **ret_peers);
 /*
- * Listens and connects. Only once the first configuration is in force: whoever answers for a member
- * holds its locks, so that nothing of its predecessor can still write (media/member_lock.h).
- * `started` comes later, with 0, or -errno and a text.
+ * Listens and connects; namespaces are held and released through `changes`. Only once the first
+ * configuration is in force: whoever answers for a member holds its locks, so that nothing of its
+ * predecessor can still write (media/member_lock.h). `started` comes later, with 0, when shared
+ * namespaces were compared with the members that can be reached; or with -errno and a text.
  */
-void peers_start(struct peers *peers, struct target *target,
+void peers_start(struct peers *peers, struct target *target, struct changes *changes,
 		 void (*started)(void *arg, int res, const char *error), void *arg);
+/*
+ * Whether hosts may use this clustered namespace through this member: not before it was compared
+ * with the members that can be reached, and not while one of them has another file, size or block
+ * size under its UUID and comes first. Asked for every configuration that is built.
+ */
+bool peers_may_serve(struct peers *peers, const struct ns *ns);
+/* Whether the file of this medium was refused, so that a recheck opens its name again. */
+bool peers_has_refused(struct peers *peers, const struct media *media);
+/* The operator asks for another look at a namespace that is held. False: it is not. */
+bool peers_recheck(struct peers *peers, const struct uuid *uuid, bool is_dry_run);
+/* What is wrong with a namespace in the eyes of other members. False: nothing is. */
+struct peers_problem {
+	bool is_error; /* hosts cannot use it here; otherwise another member is the one to mend */
+	char text[640];
+};
+bool peers_problem(struct peers *peers, const struct ns *ns, struct peers_problem *ret_problem);
 /* This configuration is about to be applied: what it shares is watched before a host can use it. */
 void peers_will_apply(struct peers *peers, const struct snapshot *snapshot);
 /* Another configuration is in force: what it shares is watched from now on, also when it is removed

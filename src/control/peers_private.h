@@ -2,13 +2,16 @@
 /*
  * What the files of the cluster share: peers.c (the whole, and what other members ask us),
  * peer_ask.c (what we ask one peer), peer_fence.c (whether it is dead, and making it so),
- * peer_process.c (whether its process runs), peer_pulse.c (whether our own reactors run) and
- * peer_shares.c (the files that we share). Reactor of the peers, but for what says "control".
+ * peer_process.c (whether its process runs), peer_pulse.c (whether our own reactors run),
+ * peer_shares.c (the files that we share), peer_tell.c (lists of shared namespaces, to and from
+ * peers) and peer_compare.c (whether all members have the same file under one UUID). Reactor of the
+ * peers, but for what says "control".
  */
 #ifndef WEFT_CONTROL_PEERS_PRIVATE_H
 #define WEFT_CONTROL_PEERS_PRIVATE_H
 
 #include "base/unix_socket.h"
+#include "control/change.h"
 #include "control/peer_link.h"
 #include "target/ctrl_reset.h"
 
@@ -38,6 +41,12 @@ int peer_process_look(int pidfd, struct peer_process *ret_process);
 /* Whether anything of it ran between two looks, or could run if it got a CPU. */
 bool peer_process_runs(const struct peer_process *before, const struct peer_process *after);
 
+enum peer_reach {
+	PEER_REACH_UNTRIED, /* our first attempt to connect has no result yet */
+	PEER_REACH_DOWN,
+	PEER_REACH_UP,
+};
+
 struct peer {
 	struct peers *peers;
 	const struct peer_config *config;
@@ -66,9 +75,55 @@ struct peer {
 	bool waits_for_fence;
 	uint64_t fence_began_ns;
 	struct peer_info info;
+	/* Our list of shared namespaces on its way to the peer (peer_tell.c). */
+	uint64_t tell_generation; /* 0: none on this link yet */
+	uint32_t tell_next;       /* the first entry that is not sent */
+	bool has_told;            /* all of it is sent */
+	/* Written by the reactor of the peers, read by control. */
+	_Atomic int reach;                /* enum peer_reach */
+	_Atomic uint64_t list_link;       /* link that brought its list; 0: that link is down */
+	_Atomic uint64_t list_heard_ns;   /* when a message came over that link last */
+	_Atomic uint64_t seen_generation; /* of our list, as the peer has compared it */
+	/* Written by control: up to which list of the peer we have compared. */
+	_Atomic uint64_t compared_link;
+	_Atomic uint64_t compared_generation;
+	uint64_t acked_link, acked_generation; /* the same, as the peer knows it */
 };
 
 /* ---- peer_shares.c --------------------------------------------------------------------------- */
+
+/* Why hosts may not use a shared namespace through this member. */
+enum peer_hold {
+	PEER_HOLD_NONE,
+	PEER_HOLD_PENDING, /* not compared with all members yet */
+	PEER_HOLD_FILE,    /* another member has another file under the UUID */
+	PEER_HOLD_FORMAT,  /* another member serves it with another size or block size */
+};
+
+/* One file. Control reactor. */
+struct peer_share {
+	struct list node;
+	unsigned refs;    /* one of the list, and one of each table */
+	struct uuid uuid; /* of the namespace */
+	int fd;
+	bool is_writable;
+	unsigned pass; /* of this look in which it was found last; 0: nothing serves it */
+	/* ---- peer_compare.c ---- */
+	struct member_file file;
+	bool is_in_force;         /* of the configuration in force */
+	bool is_served;           /* and hosts may use it */
+	bool has_served;          /* it was compared with all members once */
+	bool is_refused;          /* held, because a member that served had another file */
+	bool is_forgiven;         /* the operator says that this file is the right one */
+	uint64_t told_from;       /* generation of the first list that has it; 0: none has */
+	uint64_t told_ns;         /* when that list was made */
+	struct peer_served entry; /* as told: format in force, and since when */
+	enum peer_hold hold;
+	unsigned hold_peer;
+	uint16_t differs;              /* members (bits by index) that have another file */
+	uint16_t has_lock;             /* peers whose lock was seen on this file */
+	uint64_t unseen_ns[PEERS_MAX]; /* since when the lock of a peer is missed; 0: not */
+};
 
 /* A file that a subsystem shares with other members. */
 struct peer_shared {
@@ -76,21 +131,81 @@ struct peer_shared {
 	int fd;                   /* for media/member_lock.h; -1: its locks cannot be asked */
 	int subsystem;            /* index of its name, or PEER_SHARED_UNSERVED */
 	bool is_writable;
+	uint16_t differs; /* members (bits by index) that have another file: its locks tell nothing
+			   */
 };
 
 /* Immutable once published. */
 struct peer_shares {
 	struct list node; /* control's: peers->tables */
-	struct reactor *control;
+	struct peers *peers;
 	struct reactor_msg msg;
 	char (*names)[NVME_NQN_BYTES]; /* of subsystems; one may come twice */
 	unsigned name_count;
+	/* What peers are told; of a configuration that is about to be applied nothing is. */
+	uint64_t generation; /* 0: nothing new */
+	struct peer_served *told;
+	unsigned told_count;
 	unsigned count;
 	struct peer_shared entries[];
 };
 
 /* Control. */
 void peers_shares_free(struct peers *peers);
+/* The share of this namespace and its medium; added when there is none. NULL: its file cannot be
+ * watched. */
+struct peer_share *peers_share_of(struct peers *peers, const struct ns *ns);
+/* The table again, because what is told of files has changed. */
+void peers_shares_renew(struct peers *peers);
+
+/* ---- peer_tell.c ----------------------------------------------------------------------------- */
+
+/* The list of a peer; sorted by UUID once it is control's. */
+struct peer_told {
+	struct reactor_msg msg;
+	struct peers *peers;
+	struct peer *peer;
+	uint64_t link;       /* that brought it */
+	struct uuid boot_id; /* of the peer's kernel */
+	uint64_t generation;
+	uint32_t total;
+	uint32_t count;
+	struct peer_served entries[];
+};
+
+/* What comes over one link. */
+struct peer_listener {
+	uint64_t link;          /* its number */
+	struct peer_told *list; /* the list that is not complete */
+};
+
+/* Sends what the peer does not know of our list. False: more is to be sent soon. */
+bool peer_tell(struct peer *peer);
+/* A PEER_SERVED of this peer; false: the link was closed for it. */
+bool peer_hear(struct peer *peer, struct peer_listener *listener, struct peer_link *link,
+	       const struct peer_frame *frame);
+/* A message came over this link. */
+void peer_listener_heard(struct peer *peer, const struct peer_listener *listener);
+void peer_listener_end(struct peer *peer, struct peer_listener *listener);
+/* Answers PEER_SEEN when control has compared what came over this link. */
+void peer_ack(struct peer *peer, const struct peer_listener *listener, struct peer_link *link);
+void peer_set_reach(struct peer *peer, enum peer_reach reach);
+
+/* ---- peer_compare.c: control ----------------------------------------------------------------- */
+
+void peers_compare_init(struct peers *peers);
+/* Something of peers has changed: any reactor. */
+void peers_notice(struct peers *peers);
+/* A configuration is in force; its shares follow, then the end. */
+void peers_compare_look_begin(struct peers *peers);
+void peers_compare_look(struct peers *peers, struct peer_share *share, const struct ns *ns);
+void peers_compare_look_end(struct peers *peers);
+/* The list of a peer came; takes it over. */
+void peers_compare_told(struct reactor_msg *msg);
+/* The members that can be reached are waited for, then `started` is called. */
+void peers_compare_start(struct peers *peers);
+void peers_compare_stop(struct peers *peers);
+void peers_compare_free(struct peers *peers);
 
 /* ---- peer_pulse.c ---------------------------------------------------------------------------- */
 
@@ -136,6 +251,24 @@ struct peers {
 	void (*target_over)(void *arg);
 	void *target_over_arg;
 	struct reactor_msg start_msg, deaf_msg, leave_msg, end_msg;
+	/* peer_compare.c. */
+	struct changes *changes;
+	struct peer_told *told[PEERS_MAX]; /* what peers told last; NULL: nothing */
+	struct list *share_cursor;         /* where the next namespace's share may be; NULL */
+	struct uuid forgiven;              /* of the recheck under way; nil: none */
+	uint64_t list_generation;          /* of the last list that was made */
+	struct reactor_timer compare_timer;
+	struct reactor_msg notice_msg;
+	_Atomic bool is_notice_out;
+	uint64_t compared_ns; /* when control looked last */
+	uint64_t logged_ns;   /* since when logged_count counts */
+	unsigned logged_count;
+	bool is_applying;            /* between peers_will_apply and peers_look */
+	bool is_change_out;          /* a change that follows from comparing is under way */
+	bool is_starting;            /* `started` is owed */
+	bool is_over;                /* nothing is compared any more */
+	struct reactor_msg kick_msg; /* to the reactor of the peers */
+	_Atomic bool is_kick_out;
 
 	/* Of the reactor of the peers. */
 	struct target *served; /* the target, while it answers */
@@ -148,6 +281,7 @@ struct peers {
 	struct peer_probes probes;
 	bool asks_no_more;
 	bool is_target_over; /* it has shut down: none of its controllers is left */
+	uint64_t link_count; /* that were accepted: their numbers */
 	bool has_told_over;  /* control knows that the target has nothing of ours */
 	bool is_stopping;
 	bool has_posted_gone;
@@ -158,6 +292,8 @@ struct peers {
 
 void peer_init(struct peer *peer, struct peers *peers, const struct peer_config *config);
 void peer_begin(struct peer *peer);
+/* It has connected to us, so it can be reached. */
+void peer_dial_now(struct peer *peer);
 void peer_fail_all(struct peer *peer);
 /* peers_maybe_gone follows. */
 void peer_stop(struct peer *peer);
@@ -186,5 +322,7 @@ void peer_fence_end(struct peer *peer);
 /* ---- peers.c --------------------------------------------------------------------------------- */
 
 void peers_maybe_gone(struct peers *peers);
+/* From control: tells peers what they do not know yet. */
+void peers_kick(struct peers *peers);
 
 #endif

@@ -120,6 +120,18 @@ bool member_lock_is_same(int fd, int other_fd)
 	       a.st_ino == b.st_ino;
 }
 
+int member_lock_file(int fd, struct member_file *ret_file)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	*ret_file = (struct member_file){.is_block_device = S_ISBLK(st.st_mode)};
+	ret_file->device = ret_file->is_block_device ? st.st_rdev : st.st_dev;
+	ret_file->inode = ret_file->is_block_device ? 0 : st.st_ino;
+	return 0;
+}
+
 void member_lock_unwatch(int fd)
 {
 	close(fd);

@@ -8,6 +8,7 @@
 #define WEFT_MEDIA_MEMBER_LOCK_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #define MEMBER_LOCK_MAX (1u << 30) /* numbers of members are less */
 
@@ -24,6 +25,15 @@ int member_lock_claim(int fd, unsigned member, bool may_wait);
 int member_lock_share(int fd, unsigned member);
 /* Whether any other description holds the lock of one of these members. 0 or -errno. */
 int member_lock_is_held(int fd, unsigned first_member, unsigned count, bool *ret_is_held);
+
+/* Which file or block device a descriptor is of. Comparable on one kernel only. */
+struct member_file {
+	uint64_t device; /* of a block device the device itself, else the file system */
+	uint64_t inode;  /* 0 of a block device: several nodes may lead to it */
+	bool is_block_device;
+};
+/* 0 or -errno. */
+int member_lock_file(int fd, struct member_file *ret_file);
 
 /* Another description of the same file, without the lock of a member: for asking, from any thread,
  * also when all others are closed, and for the right to fence. Never write through it. -errno on

@@ -95,12 +95,14 @@ static bool masks_same(const struct delta *delta, const struct ns_mask *was,
 /* ---- namespaces -------------------------------------------------------------------------------
  */
 
+/* One that is held, or released, has another ANAGRPID: hosts that read only the states of groups
+ * learn it from Identify. */
 static bool ns_attributes_differ(const struct ns *a, const struct ns *b)
 {
 	return a->block_count != b->block_count || a->block_shift != b->block_shift ||
 	       a->store != b->store || a->is_read_only != b->is_read_only ||
-	       a->is_private != b->is_private || !uuid_equal(&a->uuid, &b->uuid) ||
-	       memcmp(a->nguid, b->nguid, sizeof(a->nguid)) != 0;
+	       a->is_private != b->is_private || a->is_held != b->is_held ||
+	       !uuid_equal(&a->uuid, &b->uuid) || memcmp(a->nguid, b->nguid, sizeof(a->nguid)) != 0;
 }
 
 /* The last two masks that were compared: namespaces share them. */

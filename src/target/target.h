@@ -34,7 +34,8 @@
 /* Hosts size their tables by these at connect, so that they do not follow the configuration. */
 #define TARGET_NSID_MAX      16384 /* NN and MNAN */
 #define TARGET_ANA_GROUP_MAX 1025  /* ANAGRPMAX and NANAGRPID */
-/* Namespaces whose medium is lost: inaccessible on every port. Documents may use those below. */
+/* Namespaces whose medium is lost, or that are held: inaccessible on every port. Documents may use
+ * those below. */
 #define TARGET_ANA_GROUP_LOST   TARGET_ANA_GROUP_MAX
 #define TARGET_NS_LABEL_BYTES   256 /* feature 1Fh */
 #define TARGET_ANA_TRANSITION_S 10  /* ANATT: the longest that a group is in change */
@@ -111,7 +112,8 @@ struct ns {
 	/* Another process serves the same medium: no reservations and no fused pairs, because
 	 * nothing between processes is atomic. */
 	bool is_clustered;
-	uint8_t pad_end[7]; /* so that every one of an array begins a line */
+	bool is_held;       /* by control: no host may use it through this process now */
+	uint8_t pad_end[6]; /* so that every one of an array begins a line */
 	/* The target's: of the snapshot since which this NSID stands for this block size. */
 	uint64_t format_generation;
 	/* The target's: of the snapshot since which this NSID does not stand for another namespace;

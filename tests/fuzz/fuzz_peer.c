@@ -15,6 +15,7 @@ static void body_check(const struct peer_frame *frame)
 	struct peer_reset reset;
 	struct peer_pulse pulse;
 	struct lost_host lost;
+	struct peer_served_part part;
 	uint64_t id;
 	uint32_t result;
 
@@ -38,6 +39,14 @@ static void body_check(const struct peer_frame *frame)
 		if (peer_lost_decode(frame->body, &lost) < 0)
 			return;
 		peer_lost_encode(&lost, body);
+	} else if (frame->type == PEER_SERVED) {
+		if (peer_served_decode(frame->body, &part) < 0)
+			return;
+		peer_served_encode(&part, body);
+	} else if (frame->type == PEER_SEEN) {
+		if (peer_seen_decode(frame->body, &id) < 0)
+			return;
+		peer_seen_encode(id, body);
 	} else {
 		CHECK(frame->body_bytes == 0);
 		return;

@@ -7,6 +7,7 @@
  */
 #include "sim_disk_private.h"
 
+#include "base/crc32c.h"
 #include "media/member_lock.h"
 #include "media/spec.h"
 
@@ -32,6 +33,7 @@ int __real_media_file_sync(struct media *const *media, unsigned count,
 int __real_member_lock_is_held(int fd, unsigned first_member, unsigned count, bool *ret_is_held);
 int __real_member_lock_watch(int fd);
 bool __real_member_lock_is_same(int fd, int other_fd);
+int __real_member_lock_file(int fd, struct member_file *ret_file);
 void __real_member_lock_unwatch(int fd);
 int __real_member_lock_take_fence(int fd);
 void __real_member_lock_drop_fence(int fd);
@@ -50,6 +52,7 @@ int __wrap_media_file_sync(struct media *const *media, unsigned count,
 int __wrap_member_lock_is_held(int fd, unsigned first_member, unsigned count, bool *ret_is_held);
 int __wrap_member_lock_watch(int fd);
 bool __wrap_member_lock_is_same(int fd, int other_fd);
+int __wrap_member_lock_file(int fd, struct member_file *ret_file);
 void __wrap_member_lock_unwatch(int fd);
 int __wrap_member_lock_take_fence(int fd);
 void __wrap_member_lock_drop_fence(int fd);
@@ -274,6 +277,18 @@ int __wrap_member_lock_watch(int fd)
 bool __wrap_member_lock_is_same(int fd, int other_fd)
 {
 	return disk_of_fd(fd) ? fd == other_fd : __real_member_lock_is_same(fd, other_fd);
+}
+
+int __wrap_member_lock_file(int fd, struct member_file *ret_file)
+{
+	const struct sim_disk *disk = disk_of_fd(fd);
+
+	if (disk == NULL)
+		return __real_member_lock_file(fd, ret_file);
+	/* By its name: numbers go on in the next world of a process. */
+	*ret_file =
+		(struct member_file){.device = 1, .inode = crc32c(disk->name, strlen(disk->name))};
+	return 0;
 }
 
 void __wrap_member_lock_unwatch(int fd)

@@ -47,6 +47,27 @@ static enum peer_evidence evidence_of(int served_fd, int unserved_fd)
 	return evidence;
 }
 
+/* The peer has another file: its lock cannot be on ours, whether the peer lives or not. */
+static void another_file_tells_nothing(void)
+{
+	struct peer_shares *shares = calloc(1, sizeof(*shares) + sizeof(shares->entries[0]));
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+
+	if (!shares)
+		abort();
+	shares->names = names;
+	shares->name_count = 1;
+	shares->count = 1;
+	shares->entries[0] = (struct peer_shared){.fd = fd, .differs = 1u << config.index};
+	atomic_store(&peers.shares, shares);
+	EXPECT_EQ(PEER_EVIDENCE_NONE, peer_evidence(&peer, NQN));
+	shares->entries[0].differs = (uint16_t) ~(1u << config.index);
+	EXPECT_EQ(PEER_EVIDENCE_DEAD, peer_evidence(&peer, NQN));
+	atomic_store(&peers.shares, NULL);
+	free(shares);
+	close(fd);
+}
+
 /* A silent peer is killed only when a reactor cannot run, however much work came. */
 static void idle_is_not_still(void)
 {
@@ -144,6 +165,7 @@ int main(void)
 	close(fd);
 	TAP_RUN(idle_is_not_still);
 	TAP_RUN(threads_are_counted_by_name);
+	TAP_RUN(another_file_tells_nothing);
 	TAP_RUN(only_free_locks_prove_death);
 	TAP_RUN(nothing_proves_it_on_another_machine);
 	unlink(path);

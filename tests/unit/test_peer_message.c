@@ -17,9 +17,9 @@ static struct peer_frame frame;
 
 static void frames(void)
 {
-	static const enum peer_message types[] = {PEER_HELLO,   PEER_CHALLENGE,  PEER_PROOF,
-						  PEER_WELCOME, PEER_PING,       PEER_PONG,
-						  PEER_RESET,   PEER_RESET_DONE, PEER_LOST_HOST};
+	static const enum peer_message types[] = {
+		PEER_HELLO, PEER_CHALLENGE,  PEER_PROOF,     PEER_WELCOME, PEER_PING, PEER_PONG,
+		PEER_RESET, PEER_RESET_DONE, PEER_LOST_HOST, PEER_SERVED,  PEER_SEEN};
 	uint8_t bytes[2 * PEER_FRAME_MAX] = {0};
 
 	for (unsigned i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
@@ -47,7 +47,7 @@ static void spoilt(void)
 		const char *what;
 	} spoils[] = {
 		{0, 0, "magic"},     {4, 1, "version"},
-		{6, 0, "kind 0"},    {6, 10, "kind 10"},
+		{6, 0, "kind 0"},    {6, 12, "kind 12"},
 		{8, 1, "size"},      {11, 0xff, "a huge size"},
 		{12, 1, "reserved"}, {16, 0, "a number missing"},
 	};
@@ -163,6 +163,69 @@ static void lost_hosts(void)
 	EXPECT_THAT(peer_lost_decode(body, &back) == -EPROTO, "no subsystem");
 }
 
+static bool served_is_same(const struct peer_served *a, const struct peer_served *b)
+{
+	return uuid_equal(&a->uuid, &b->uuid) && a->file.device == b->file.device &&
+	       a->file.inode == b->file.inode &&
+	       a->file.is_block_device == b->file.is_block_device &&
+	       a->size_bytes == b->size_bytes && a->block_bytes == b->block_bytes &&
+	       a->differs == b->differs && a->is_served == b->is_served &&
+	       a->is_refused == b->is_refused && a->since_boot_ns == b->since_boot_ns &&
+	       a->since_real_ns == b->since_real_ns;
+}
+
+static void lists(void)
+{
+	struct peer_served_part part = {.generation = 5, .first = 7, .total = 9, .count = 2}, back;
+	uint8_t body[PEER_SERVED_BYTES], spoilt[PEER_SERVED_BYTES];
+	/* Where, and what is wrong there. */
+	static const struct {
+		size_t at;
+		uint8_t value;
+	} spoils[] = {{0, 0}, {8, 1}, {8, 14}, {14, 2}, {16 + 62, 2}, {16 + 63, 3}, {16 + 128, 1}};
+
+	for (unsigned i = 0; i < 2; i++) {
+		part.entries[i] = (struct peer_served){.file = {11 + i, 12, i == 1},
+						       .size_bytes = 1ull << 40,
+						       .block_bytes = 4096,
+						       .differs = 0x8001,
+						       .is_served = i == 0,
+						       .is_refused = i == 1,
+						       .since_boot_ns = 13,
+						       .since_real_ns = 14};
+		memset(part.entries[i].uuid.bytes, 3 + (int)i, sizeof(part.entries[i].uuid.bytes));
+	}
+	peer_served_encode(&part, body);
+	EXPECT_THAT(peer_served_decode(body, &back) == 0 && back.generation == 5 &&
+			    back.first == 7 && back.total == 9 && back.count == 2 &&
+			    served_is_same(&part.entries[0], &back.entries[0]) &&
+			    served_is_same(&part.entries[1], &back.entries[1]),
+		    "the end of a list, there and back");
+	for (unsigned i = 0; i < sizeof(spoils) / sizeof(spoils[0]); i++) {
+		memcpy(spoilt, body, sizeof(spoilt));
+		spoilt[spoils[i].at] = spoils[i].value;
+		EXPECT_THAT(peer_served_decode(spoilt, &back) == -EPROTO,
+			    "a list that is none (byte %zu)", spoils[i].at);
+	}
+	part = (struct peer_served_part){.generation = 1};
+	peer_served_encode(&part, body);
+	EXPECT_THAT(peer_served_decode(body, &back) == 0 && back.count == 0, "an empty list");
+}
+
+static void seen(void)
+{
+	uint8_t body[PEER_SEEN_BYTES];
+	uint64_t generation;
+
+	peer_seen_encode(UINT64_MAX, body);
+	EXPECT_THAT(peer_seen_decode(body, &generation) == 0 && generation == UINT64_MAX,
+		    "what was seen, there and back");
+	body[8] = 1;
+	EXPECT_THAT(peer_seen_decode(body, &generation) == -EPROTO, "reserved bytes of it");
+	peer_seen_encode(0, body);
+	EXPECT_THAT(peer_seen_decode(body, &generation) == -EPROTO, "no generation");
+}
+
 static void proofs(void)
 {
 	struct peers_config config = {.name = "a", .secret_bytes = 32, .peer_count = 1};
@@ -221,6 +284,8 @@ int main(void)
 	TAP_RUN(pongs);
 	TAP_RUN(resets);
 	TAP_RUN(lost_hosts);
+	TAP_RUN(lists);
+	TAP_RUN(seen);
 	TAP_RUN(proofs);
 	TAP_RUN(member_lists);
 	return tap_end();

@@ -54,7 +54,7 @@ def operator(t, world):
     path = '/v1/subsystems/%s/namespaces/1' % target.NQN
     for body, what in (({'write_protect': 'protected'}, 'can write through members without it'),
                        ({'write_protect': 'none'}, 'make it on b too'),
-                       ({'size': '16M'}, 'LBA Out of Range'),
+                       ({'size': '16M'}, 'only members that have one size'),
                        ({'label': 'x'}, 'this member alone')):
         answer = world.api('a').patch(path, body)
         notes = ' '.join(answer.json.get('notes', ()))

@@ -1,0 +1,248 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""
+Members of a cluster that have different files, sizes or block sizes under one UUID: the member that came
+later is refused before a host can use it, the other one serves on, and both agree again once the files do.
+docs/adr/0035-members-compare-files.md.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+
+import nvmetcp as n
+import target
+from peerlink import FAILED, SUCCESS, Instance, World, can_loop, host_of, loop_make, reset
+from tap import Tap
+
+BLOCK = 4096
+INACCESSIBLE = n.ANA_INACCESSIBLE
+OLD, NEW = b'\x11' * BLOCK, b'\x22' * BLOCK
+NS = '/v1/subsystems/%s/namespaces/1' % target.NQN
+
+
+def problems(world, name):
+    answer = world.api(name).get('/v1/health')
+    return answer.status, ' '.join(p['text'] for p in answer.json['problems'])
+
+
+def read(world, name, lba=0, block=BLOCK):
+    with host_of(world[name]) as host:
+        cmd = host.queue().read(1, lba, 1, block=block)
+        return cmd.status, bytes(cmd.data or b'')
+
+
+def write(world, name, lba, data):
+    with host_of(world[name]) as host:
+        conn = host.queue()
+        return conn.wait(conn.rw(n.WRITE, 1, lba, 1, BLOCK, data)).status
+
+
+def is_served(world, name, block=BLOCK):
+    return read(world, name, block=block)[0] == n.OK
+
+
+def hide(world, name, twin):
+    """The member sees another file, or device, under the name: a mount namespace of its own."""
+    member = world[name]
+    command = member.command
+    member.command = lambda: ['unshare', '-m', 'sh', '-c', 'mount --bind "$0" "$1" && shift && exec "$@"',
+                              twin, world.disk] + command()
+    return command
+
+
+def refused(t, world, what):
+    status, text = problems(world, 'b')
+    t.ok(status == 503 and 'member b and member a have different files' in text and 'recheck' in text,
+         what + ': health of the newcomer is red, names both and the remedy', why=(status, text))
+    t.eq(read(world, 'b')[0], INACCESSIBLE, what + ': nothing is read through it', 'Base 8.1.1')
+    t.eq(write(world, 'b', 1, NEW), INACCESSIBLE, what + ': nothing is written through it', 'Base 8.1.1')
+    status, text = problems(world, 'a')
+    t.ok(status == 200 and 'member a and member b have different files' in text,
+         what + ': the other one is well, and says what it has seen', why=(status, text))
+    t.eq(read(world, 'a'), (n.OK, OLD), what + ': it serves on')
+
+
+def perf(t, world):
+    paths = []
+    for name in ('a', 'b'):
+        paths += ['--path', '127.0.0.1:%d' % world[name].port]
+    run = subprocess.run([target.weft_path(), 'perf'] + paths +
+                         ['--nqn', target.NQN, '--rw', 'randrw', '--verify', '--time', '1s', '--size', '1M',
+                          '--policy', 'round-robin', '--depth', '16', '--quiet'],
+                         capture_output=True, text=True, timeout=120)
+    t.ok(run.returncode == 0, 'a host over both paths reads what it wrote', why=run.stdout + run.stderr)
+
+
+def newcomer(t, world, twin):
+    world['a'].start()
+    t.eq(write(world, 'a', 0, OLD), n.OK, 'the first member serves')
+    command = hide(world, 'b', twin)
+    world['b'].start()
+    refused(t, world, 'another file in a mount namespace')
+    perf(t, world)
+    with host_of(world['a']) as one:
+        two = host_of(world['b'])
+        who = Instance(two)
+        world['b'].process.send_signal(signal.SIGKILL)
+        world['b'].process.wait()
+        t.eq(reset(one, who), FAILED, 'free locks on another file do not prove that its process is dead')
+        two.close()
+    world['b'].command = command
+    world['b'].start()
+    t.ok(target.poll(lambda: is_served(world, 'b')), 'a restart with the right file is served')
+    t.eq(read(world, 'b'), read(world, 'a'), 'with the data of all')
+    t.eq([problems(world, name)[0] for name in ('a', 'b')], [200, 200], 'and both are well')
+    with host_of(world['a']) as one, host_of(world['b']) as two:
+        t.eq(reset(one, Instance(two)), SUCCESS, 'and reset each other')
+
+
+def device(t):
+    why = can_loop()
+    if why:
+        t.skip('block devices', why)
+        return
+    world = World(start=False, is_device=True)
+    image = os.path.join(world.folder, 'twin.img')
+    twin = loop_make(image)
+    try:
+        newcomer(t, world, twin)
+    finally:
+        world.finish(t)
+        subprocess.run(['losetup', '-d', twin], check=True, timeout=20)
+
+
+def mounted(t):
+    if subprocess.run(['unshare', '-m', 'true'], capture_output=True).returncode != 0:
+        t.skip('a mount namespace', 'not allowed here')
+        return
+    world = World(start=False)
+    twin = os.path.join(world.folder, 'twin.img')
+    with open(twin, 'wb') as file:
+        file.truncate(8 << 20)
+    try:
+        newcomer(t, world, twin)
+    finally:
+        world.finish(t)
+
+
+def own_path(world, name, path):
+    """This member names its file in another way."""
+    ns = world[name].config['subsystems'][0]['namespaces'][0]
+    ns['media'] = ns['media'].replace(world.disk, path)
+    world[name].write_config()
+
+
+def in_place(t):
+    """What is put right is found by recheck; what was refused stays so while the other one is away."""
+    world = World(start=False)
+    path = os.path.join(world.folder, 'b', 'disk.img')
+    own_path(world, 'b', path)
+    try:
+        world['a'].start()
+        write(world, 'a', 0, OLD)
+        shutil.copy(world.disk, path)
+        world['b'].start()
+        refused(t, world, 'a copy')
+        answer = world.api('b').patch(NS, {'recheck': True})
+        t.ok(answer.status in (200, 202), 'a recheck of it is taken', why=answer.json)
+        refused(t, world, 'the same copy again')
+        world['a'].process.send_signal(signal.SIGKILL)
+        world['a'].process.wait()
+        t.ok(world.wait_up('a', 'b', up=False) and world['b'].wait_log('peer a has disconnected'),
+             'the one that served is killed')
+        t.eq(read(world, 'b')[0], INACCESSIBLE, 'the copy is not served in its place: its data are old')
+        world['a'].start()
+        t.ok(world.wait_up('a', 'b') and world.wait_up('b', 'a'), 'it is back')
+        t.eq(read(world, 'b')[0], INACCESSIBLE, 'the copy is still not served')
+        refused(t, world, 'the copy of before')
+        os.link(world.disk, path + '.right')
+        os.rename(path + '.right', path)
+        answer = world.api('b').patch(NS, {'recheck': True})
+        t.ok(answer.status == 200, 'the right file is in place: recheck', why=answer.json)
+        t.ok(target.poll(lambda: is_served(world, 'b')), 'it is served')
+        t.eq(read(world, 'b'), (n.OK, OLD), 'with the data of all')
+        t.ok(target.poll(lambda: [problems(world, name)[0] for name in ('a', 'b')] == [200, 200]),
+             'and both are well', why=[problems(world, name) for name in ('a', 'b')])
+    finally:
+        world.finish(t)
+
+
+def chosen(t):
+    """The operator may decide for the copy when the other one is gone; then that one is the newcomer."""
+    world = World(start=False)
+    path = os.path.join(world.folder, 'b', 'disk.img')
+    own_path(world, 'b', path)
+    try:
+        world['a'].start()
+        write(world, 'a', 0, OLD)
+        shutil.copy(world.disk, path)
+        world['b'].start()
+        t.eq(read(world, 'b')[0], INACCESSIBLE, 'a copy is refused')
+        world['a'].process.send_signal(signal.SIGKILL)
+        world['a'].process.wait()
+        t.ok(world.wait_up('a', 'b', up=False) and world['b'].wait_log('peer a has disconnected'),
+             'the one that served is killed')
+        t.eq(world.api('b').patch(NS, {'recheck': True}).status, 200, 'the operator decides for the copy')
+        t.ok(target.poll(lambda: is_served(world, 'b')), 'it is served')
+        world['a'].start()
+        t.eq((read(world, 'a')[0], problems(world, 'a')[0]), (INACCESSIBLE, 503), 'the other one comes back, and is refused')
+        t.ok(is_served(world, 'b'), 'the copy is served on')
+        os.link(path, world.disk + '.right')
+        os.rename(world.disk + '.right', world.disk)
+        t.eq(world.api('a').patch(NS, {'recheck': True}).status, 200, 'both have the copy now')
+        t.ok(target.poll(lambda: is_served(world, 'a')), 'both serve it')
+    finally:
+        world.finish(t)
+
+
+def formats(t):
+    world = World(start=False)
+    ns = world['b'].config['subsystems'][0]['namespaces'][0]
+    ns['media'] = ns['media'].replace('block=4096', 'block=512')
+    world['b'].write_config()
+    try:
+        world['a'].start()
+        world['b'].start()
+        status, text = problems(world, 'b')
+        t.ok(status == 503 and 'in blocks of 512' in text and 'in blocks of 4096' in text and 'member a' in text,
+             'another block size: health of the newcomer is red', why=(status, text))
+        t.eq(read(world, 'b', block=512)[0], INACCESSIBLE, 'it serves nothing', 'Base 8.1.1')
+        t.ok(is_served(world, 'a'), 'the other one does')
+        world['b'].process.send_signal(signal.SIGTERM)
+        world['b'].process.wait()
+        ns['media'] = ns['media'].replace('block=512', 'block=4096')
+        world['b'].write_config()
+        world['b'].start('--reset')
+        t.ok(target.poll(lambda: is_served(world, 'b')), 'with the same block size both serve')
+        t.eq(world.api('b').patch(NS, {'size': '16M'}).status, 200, 'one is resized')
+        t.eq(read(world, 'b')[0], INACCESSIBLE, 'it is inaccessible from then on: no host sees two sizes')
+        t.ok('16777216 bytes' in problems(world, 'b')[1], 'and says why', why=problems(world, 'b'))
+        t.ok(is_served(world, 'a'), 'the other one serves on')
+        t.eq(world.api('a').patch(NS, {'size': '16M'}).status, 200, 'the other one is resized')
+        t.ok(is_served(world, 'a'), 'and serves on')
+        t.ok(target.poll(lambda: is_served(world, 'b')), 'then both serve again')
+        t.eq([problems(world, name)[0] for name in ('a', 'b')], [200, 200], 'and both are well')
+        t.eq(world.api('b').patch(NS, {'size': '32M'}).status, 200, 'one is resized again')
+        world['a'].process.send_signal(signal.SIGKILL)
+        world['a'].process.wait()
+        t.ok(target.poll(lambda: is_served(world, 'b')), 'it serves when the other one is dead')
+    finally:
+        world.finish(t)
+
+
+def test(t):
+    for part in (mounted, device, in_place, chosen, formats):
+        with t.guard(part.__name__):
+            part(t)
+
+
+def start():
+    t = Tap()
+    test(t)
+    return t.done()
+
+
+target.weft_path()
+raise SystemExit(start())
