@@ -216,7 +216,6 @@ static void link_on_closed(struct peer_link *link)
 		close(link->pidfd);
 	link->pidfd = -1;
 	peer->down_since_ns = link->was_up ? now_of(peer) : peer->down_since_ns;
-	peer->is_silent = false;
 	peer->pulse = (struct peer_pulse){0};
 	atomic_store(&peer->seen_generation, 0);
 	peer_set_reach(peer, PEER_REACH_DOWN);

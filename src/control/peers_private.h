@@ -56,7 +56,7 @@ struct peer {
 	uint32_t backoff_ms;    /* how long after the next failure */
 	uint64_t down_since_ns; /* of the link */
 	uint64_t pinged_ns;
-	bool is_silent; /* up, and does not answer */
+	bool is_silent; /* while up: does not answer */
 	/* The process that the last good link led to; stays when that link is gone. -1: unknown. */
 	int pidfd;
 	uint32_t pid;

@@ -175,6 +175,8 @@ def merges(t):
         after = merged(t, world, ['--allow-host', host + '2'], '--merge of one flag')
         t.eq((after['subsystems'][1]['hosts'], len(after['subsystems'][1]['namespaces'])),
              ([host, host + '2'], 2), 'lists of hosts are united, and nothing is removed', SPEC)
+        after = merged(t, world, ['--allow-host', host, '--allow-host', host + '3'], '--merge of a host that is there')
+        t.eq(after['subsystems'][1]['hosts'], [host, host + '2', host + '3'], 'which is not added again', SPEC)
         path = os.path.join(world.folder, 'config.json')
 
         def put(**more):

@@ -31,8 +31,9 @@ struct actor {
 	uint64_t ana_count; /* of the log's header */
 	bool moves_ana;     /* once, between the pieces */
 	unsigned ana_reads;
-	nvme_status look_status; /* of Identify Namespace; success: answers */
-	unsigned looks_refused;  /* so many, then it answers */
+	nvme_status look_status;                   /* of Identify Namespace; success: answers */
+	unsigned looks_refused;                    /* so many, then it answers */
+	void (*spoil)(uint8_t cns, uint8_t *page); /* what it tells of its namespace, or NULL */
 	unsigned looks;
 	unsigned resets;
 	bool resets_at_once;
@@ -146,6 +147,8 @@ static void answer_identify(struct fake_conn *fc, const struct nvme_sqe *sqe)
 	} else {
 		identify_ns_list_encode(nsids, actor->lacks_ns ? 0 : 1, page);
 	}
+	if (actor->spoil != NULL)
+		actor->spoil(cmd.cns, page);
 	fake_send_page(fc, le16_get(sqe->cid), page, sizeof(page));
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "control/address.h"
 #include "control/start.h"
 #include "control/state.h"
 #include "temp_folder.h"
@@ -572,6 +573,52 @@ static void a_second_daemon_is_refused(void)
 	state_close(&state, true);
 }
 
+/* An address that somebody listens on is waited for, until the deadline at most. */
+static void an_address_in_use_is_waited_for(void)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	uint64_t deadline_ns;
+	struct net_addr addr;
+
+	EXPECT_EQ(0, net_addr_parse("127.0.0.1:0", 0, &addr));
+	CHECK(fd >= 0 && bind(fd, (const struct sockaddr *)&addr.storage, addr.len_bytes) == 0 &&
+	      listen(fd, 1) == 0 &&
+	      getsockname(fd, (struct sockaddr *)&addr.storage, &addr.len_bytes) == 0);
+	EXPECT_EQ(-EADDRINUSE, address_probe(&addr));
+	deadline_ns = clock_monotonic_ns() + 50 * NS_PER_MS;
+	address_wait(&addr, deadline_ns);
+	EXPECT(clock_monotonic_ns() >= deadline_ns);
+	close(fd);
+	EXPECT_EQ(0, address_probe(&addr));
+	deadline_ns = clock_monotonic_ns() + 600 * NS_PER_S;
+	address_wait(&addr, deadline_ns);
+	EXPECT(clock_monotonic_ns() < deadline_ns);
+}
+
+/* The store has the hash: another value for the same flags would refuse a start after an update. */
+static void flags_have_the_hash_that_they_always_had(void)
+{
+	const char *listens[] = {"127.0.0.1:4420"}, *specs[] = {"mem:1M"};
+	const char *hosts[] = {"nqn.2014-08.org.example:h1"}, *rights[] = {"any=format"};
+	struct config_flags flags = {.nqn = "nqn.2026-11.io.weft:a",
+				     .listens = listens,
+				     .listen_count = 1,
+				     .namespaces = specs,
+				     .ns_count = 1,
+				     .hosts = hosts,
+				     .host_count = 1,
+				     .rights = rights};
+	char hash[STORE_HASH_BYTES];
+
+	start_hash_flags(&flags, hash);
+	EXPECT_STR("cb50daf6c8a9c95910846df8469eb58db3fd4be3431e3a6676ad179e310295e8", hash);
+	flags.rights_count = 1;
+	start_hash_flags(&flags, hash);
+	EXPECT_STR("3339bb731ad2c23800993e89e332683545b16b87660c5ca4fc4d649731559f4b", hash);
+	start_hash_flags(&(struct config_flags){0}, hash);
+	EXPECT_STR("2bf44d5aee5ce4a8acc4997ecfc32e127eade50bd2675b3795c118c18835fd2f", hash);
+}
+
 int main(void)
 {
 	if (!root_make())
@@ -590,5 +637,7 @@ int main(void)
 	TAP_RUN(a_failure_is_the_exit_status);
 	TAP_RUN(a_taken_address_is_fatal_unless_chosen);
 	TAP_RUN(a_second_daemon_is_refused);
+	TAP_RUN(an_address_in_use_is_waited_for);
+	TAP_RUN(flags_have_the_hash_that_they_always_had);
 	return root_end();
 }

@@ -276,7 +276,9 @@ static void without_identifiers_any_sign_of_a_change_replaces(void)
 	/* Another target at the address. */
 	join_ctrl_leave(join, &ctrls[0]);
 	EXPECT_EQ(0, enter(0, "B", 1));
-	EXPECT(see(0, grown) != next && join_ns_is_replaced(next));
+	ns = see(0, grown);
+	EXPECT(ns != next && ns != NULL && join_ns_is_replaced(next));
+	EXPECT(see(0, grown) == ns && !join_ns_is_replaced(ns));
 	teardown();
 }
 

@@ -319,6 +319,62 @@ static void refusals_of_a_look(void)
 	}
 }
 
+/* Bytes of LBA format 0: metadata, and the block size as a power of two. */
+static void spoil_metadata(uint8_t cns, uint8_t *page)
+{
+	if (cns == IDENTIFY_NS)
+		page[128] = 8;
+}
+
+static void spoil_block_size(uint8_t cns, uint8_t *page)
+{
+	if (cns == IDENTIFY_NS)
+		page[130] = 0;
+}
+
+static void spoil_length(uint8_t cns, uint8_t *page)
+{
+	/* The last of these descriptors ends behind the page. */
+	if (cns == IDENTIFY_NS_DESCRIPTORS)
+		memset(page, 0xff, NVME_PAGE_BYTES);
+}
+
+static void spoil_command_set(uint8_t cns, uint8_t *page)
+{
+	static const uint8_t zoned[] = {4, 1, 0, 0, NVME_CSI_ZNS};
+
+	if (cns == IDENTIFY_NS_DESCRIPTORS)
+		memcpy(page, zoned, sizeof(zoned));
+}
+
+/* The path is used all the same: for the other namespaces that it may have. */
+static void namespaces_that_cannot_be_used_are_left_out(void)
+{
+	static const struct {
+		void (*spoil)(uint8_t cns, uint8_t *page);
+		const char *why;
+	} rows[] = {
+		{spoil_metadata, "left out: its blocks have metadata"},
+		{spoil_block_size, "left out: its identity makes no sense"},
+		{spoil_length, "left out: its descriptors make no sense"},
+		{spoil_command_set, "left out: it is of another command set"},
+	};
+
+	for (unsigned i = 0; i < ARRAY_LEN(rows); i++) {
+		FILE *file = tmpfile();
+		int before = log_take(file);
+
+		script_world_create(70 + i, 1);
+		world.actors[0].spoil = rows[i].spoil;
+		if (script_world_connect()) {
+			EXPECT_EQ(1, world.actors[0].looks);
+			EXPECT(mpath_ns_find(world.mpath, 1) == NULL);
+		}
+		script_world_destroy();
+		EXPECT_THAT(log_end(file, before, rows[i].why), "told: %s", rows[i].why);
+	}
+}
+
 /* ---- ANA ------------------------------------------------------------------------------------- */
 
 static void ana_log_of_pieces(bool moves, unsigned reads)
@@ -489,6 +545,7 @@ int main(void)
 	TAP_RUN(namespaces_are_told_apart_by_nguid);
 	TAP_RUN(replacement_seen_by_another_reactor_is_looked_for);
 	TAP_RUN(refusals_of_a_look);
+	TAP_RUN(namespaces_that_cannot_be_used_are_left_out);
 	TAP_RUN(ana_log_is_read_again_only_when_it_moved);
 	TAP_RUN(refused_read_ends);
 	TAP_RUN(refused_admin_command_ends);

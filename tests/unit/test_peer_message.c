@@ -79,6 +79,12 @@ static void hellos(void)
 	EXPECT_THAT(peer_hello_decode(body, &back) == 0 &&
 			    memcmp(&hello, &back, sizeof(hello)) == 0,
 		    "a greeting, there and back");
+	for (unsigned i = PEER_HELLO_BYTES - 4; i < PEER_HELLO_BYTES; i++) {
+		body[i] = 1;
+		EXPECT_THAT(peer_hello_decode(body, &back) == -EPROTO,
+			    "reserved bytes of a greeting: %u", i);
+		body[i] = 0;
+	}
 	body[2] = 'x';
 	EXPECT_THAT(peer_hello_decode(body, &back) == -EPROTO,
 		    "something behind the end of a name");

@@ -39,7 +39,7 @@ static void profiles_keep_their_promises(void)
 	/* A database's I/O waits for ever. */
 	EXPECT_EQ(0, profile_of(HOST_PROFILE_DATABASE).fast_io_fail_ms);
 	EXPECT_EQ(-EINVAL, host_profile_parse("fast", &(enum host_profile){0}));
-	EXPECT_STR("unknown", host_profile_name((enum host_profile)9));
+	EXPECT_STR("unknown", host_profile_name((enum host_profile)(HOST_PROFILE_DATABASE + 1)));
 }
 
 /* Every value of every profile lies in the range that its name allows. */
