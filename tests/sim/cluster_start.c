@@ -257,8 +257,11 @@ void cluster_start(struct cluster_node *node)
 		source.start = flags[node->start];
 	}
 	sim_node_start_from(node->node, &source);
+	/* What is written to a state that was put back must be as stable as before. */
 	if (node->start_crash > 0 && !node->world->is_healed)
-		sim_node_crash_after(node->node, node->start_crash, SIM_DEATH_KILLED);
+		sim_node_crash_after(
+			node->node, node->start_crash * (node->start == START_BACKUP ? 8 : 1),
+			node->start == START_BACKUP ? SIM_DEATH_POWER : SIM_DEATH_KILLED);
 	node->start_crash = 0;
 }
 

@@ -96,7 +96,8 @@ static int handle_open(struct sim_disk *disk, const struct disk_wish *wish,
 	struct disk_handle *handle;
 	int res;
 
-	if (wish->block_bytes != 0 && wish->block_bytes != disk->options.block_bytes)
+	if (wish->block_bytes != 0 && wish->block_bytes != disk->options.block_bytes &&
+	    (!disk->options.takes_multiples || wish->block_bytes % disk->options.block_bytes != 0))
 		return -EINVAL;
 	res = wish->is_reopen ? 0 : disk_claim(disk, wish->member);
 	if (res < 0)
@@ -114,7 +115,7 @@ static int handle_open(struct sim_disk *disk, const struct disk_wish *wish,
 		.ops = &sim_disk_ops,
 		.size_bytes = (wish->block_count ? wish->block_count : disk->block_count) *
 			      disk->options.block_bytes,
-		.block_bytes = disk->options.block_bytes,
+		.block_bytes = wish->block_bytes ? wish->block_bytes : disk->options.block_bytes,
 		.buffer_align_bytes = 1,
 		.has_volatile_cache = disk->options.has_volatile_cache,
 		.is_read_only = wish->is_read_only,

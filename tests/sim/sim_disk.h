@@ -32,6 +32,7 @@ struct sim_disk_options {
 	bool has_volatile_cache;
 	bool can_discard;
 	bool reads_zero_after_discard;
+	bool takes_multiples; /* the namespace's blocks may be several of the disk's */
 	bool is_recorded; /* the target is told its size and type, to be kept (media_get_record) */
 };
 
@@ -52,7 +53,8 @@ const uint8_t *sim_disk_block(const struct sim_disk *disk, uint64_t block);
 
 /*
  * For the process that is current. block_count 0: all of the disk; else it grows to that if it
- * must. block_bytes is the namespace's, a multiple or a part of the disk's is refused (-EINVAL).
+ * must. block_bytes is the namespace's: another than the disk's is refused (-EINVAL) but for
+ * takes_multiples.
  * member -1: nobody else may have it open (-EBUSY, as of a locked file).
  */
 int sim_disk_open(struct sim_disk *disk, const char *spec, uint64_t block_count, int member,

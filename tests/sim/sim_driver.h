@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-#define SIM_WORLDS_MAX 3
+#define SIM_WORLDS_MAX 4
 /* A run that takes longer does not end, or is no use. */
 #define SIM_CPU_LIMIT_S 60
 #define SIM_TEXT_BYTES  1024

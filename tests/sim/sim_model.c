@@ -148,6 +148,14 @@ void model_write_maybe(struct model *model, uint64_t block, uint64_t value, uint
 	version->bound = now;
 }
 
+void model_write_never(struct model *model, uint64_t block, uint64_t value, uint64_t start)
+{
+	struct block *at = block_at(model, block);
+	struct version *version = version_find(at, value, start);
+
+	*version = at->versions[--at->count];
+}
+
 /* The other version that makes this one impossible for a read that ends at `end`, or NULL. */
 static const struct version *version_conflict(const struct block *block, const struct version *seen,
 					      uint64_t read_start, uint64_t end)

@@ -22,7 +22,7 @@ struct model;
 struct model *model_create(uint64_t block_count, bool has_volatile_cache);
 void model_destroy(struct model *model);
 
-/* A write (value 0: zeroes) begins at `now`. It must end in exactly one of the three ways below. */
+/* A write (value 0: zeroes) begins at `now`. It must end in exactly one of the ways below. */
 void model_write_begin(struct model *model, uint64_t block, uint64_t value, uint64_t now);
 /* Begun at `start`, acknowledged with success at `now`. */
 void model_write_done(struct model *model, uint64_t block, uint64_t value, uint64_t start,
@@ -30,6 +30,9 @@ void model_write_done(struct model *model, uint64_t block, uint64_t value, uint6
 /* Over by `now`, and it may have taken effect before, or not. */
 void model_write_maybe(struct model *model, uint64_t block, uint64_t value, uint64_t start,
 		       uint64_t now);
+
+/* It was refused before it began: it took no effect, and will not. */
+void model_write_never(struct model *model, uint64_t block, uint64_t value, uint64_t start);
 
 /* A read in [start, now] returned this value. False: impossible, and `why` says so. */
 bool model_read(struct model *model, uint64_t block, uint64_t value, uint64_t start, uint64_t now,

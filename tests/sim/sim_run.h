@@ -53,7 +53,7 @@ struct sim_verdict {
 };
 
 struct sim_world_kind {
-	const char *name;            /* "target", "mpath", "cluster" */
+	const char *name;            /* "target", "mpath", "cluster", "format" */
 	const char *const *features; /* up to SIM_FEATURES_MAX, NULL at the end */
 	void (*run)(const struct sim_scenario *scenario, struct sim_counters *counters,
 		    struct sim_verdict *ret_verdict);
@@ -62,6 +62,7 @@ struct sim_world_kind {
 extern const struct sim_world_kind sim_world_target;
 extern const struct sim_world_kind sim_world_mpath;
 extern const struct sim_world_kind sim_world_cluster;
+extern const struct sim_world_kind sim_world_format;
 
 static inline bool scenario_has_event(const struct sim_scenario *scenario, unsigned event)
 {

@@ -29,6 +29,7 @@ const struct sim_world_kind *sim_worlds[SIM_WORLDS_MAX + 1] = {
 	&sim_world_target,
 	&sim_world_mpath,
 	&sim_world_cluster,
+	&sim_world_format,
 };
 
 static const struct sim_world_kind *world_of_seed(const struct sim_driver *driver, uint64_t seed)
