@@ -3,12 +3,13 @@
  * Reservation Register, Acquire and Release: to the control reactor and back. NVMe Base 2.1,
  * sections 7.6 to 7.8.
  *
- * The slot travels to the control reactor, where hosts take turns (target/control_work.h). The
- * control reactor does one command after the other: the rule makes a new reservation
- * (reservation.c); one that persists is kept, or the command fails and nothing has changed; it is
- * published to every reactor; other hosts are told; Preempt and Abort ends the commands of those it
- * has preempted; then the slot goes home and is answered. Whoever has its answer finds every queue
- * on every reactor judging by the new reservation.
+ * The slot travels to the control reactor, where hosts take turns (target/control_work.h). Commands
+ * for one namespace that wait there make a batch. The rule makes a new reservation of each, one
+ * after the other (reservation.c). The last one, where it persists, is kept with one commit, or all
+ * commands of the batch fail and nothing has changed. It is published to every reactor; other hosts
+ * are told; Preempt and Abort ends the commands of those it has preempted; then each slot goes home
+ * and is answered. Whoever has its answer finds every queue on every reactor judging by the new
+ * reservation.
  */
 #include "base/log.h"
 #include "target/barrier.h"
@@ -20,15 +21,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One change under way, beyond the rule: the control reactor's. */
+/* Commands that one commit keeps. Bounds the time for which the control reactor is held. */
+#define BATCH_MAX 64
+
+/* One command and what the rule makes of it: the control reactor's. */
 struct reservation_change {
+	struct list node; /* in batch->changes */
 	struct target *target;
 	struct slot *slot;    /* NULL: an administrator's */
 	struct ns_live *live; /* counted */
+	nvme_status status;   /* by the rule */
 	struct reservation_outcome outcome;
 	struct abort_all *abort; /* Preempt and Abort: made in advance, so that it cannot fail */
 	void (*done)(void *arg, int res);
 	void *arg;
+};
+
+/* Commands for one namespace that become the truth together, each after the one before it. */
+struct reservation_batch {
+	struct list changes;
 };
 
 /* ---- the truth ------------------------------------------------------------------------------- */
@@ -95,17 +106,34 @@ int reservation_change_persist(struct target *target, struct ns_live *live, bool
 
 /* ---- a change -------------------------------------------------------------------------------- */
 
-/* res: 0, or -ETIMEDOUT when commands of a preempted host hang in their medium. The reservation has
- * changed, but their end was part of what was asked for. */
-static void change_finish(struct reservation_change *change, int res)
+static struct reservation_change *change_create(struct target *target, struct ns_live *live)
 {
-	if (change->slot)
-		control_work_answer(change->slot, res == 0 ? NVME_SC_SUCCESS : NVME_SC_INTERNAL);
-	else
-		change->done(change->arg, res);
+	struct reservation_change *change = calloc(1, sizeof(*change));
+
+	if (!change)
+		return NULL;
+	change->target = target;
+	change->live = ns_live_get(live);
+	return change;
+}
+
+static void change_free(struct reservation_change *change)
+{
 	reservation_outcome_free(&change->outcome);
 	ns_live_put(change->live);
 	free(change);
+}
+
+/* res: 0; -ETIMEDOUT when commands of a preempted host hang in their medium: the reservation has
+ * changed, but their end was part of what was asked for; or another -errno: nothing has changed,
+ * and a retry may find memory, or the disk that it is kept on, again. */
+static void change_finish(struct reservation_change *change, int res)
+{
+	if (change->slot)
+		control_work_answer(change->slot, res == 0 ? change->status : NVME_SC_INTERNAL);
+	else
+		change->done(change->arg, res);
+	change_free(change);
 }
 
 static void change_on_aborted(void *arg, int res)
@@ -118,11 +146,10 @@ static void change_on_aborted(void *arg, int res)
 	change_finish(arg, res);
 }
 
-static void change_on_published(void *arg)
+static void change_on_published(struct reservation_change *change)
 {
-	struct reservation_change *change = arg;
-
-	reservation_notify(change->target, change->live, &change->outcome);
+	if (change->outcome.next)
+		reservation_notify(change->target, change->live, &change->outcome);
 	if (change->abort)
 		reservation_abort_start(change->abort, change->live, &change->outcome,
 					change_on_aborted, change);
@@ -130,37 +157,50 @@ static void change_on_published(void *arg)
 		change_finish(change, 0);
 }
 
-static int change_try(struct reservation_change *change)
+/* ---- a batch --------------------------------------------------------------------------------- */
+
+static struct reservation_change *batch_take(struct reservation_batch *batch)
 {
-	if (change->outcome.aborts) {
-		change->abort = reservation_abort_create(change->target);
-		if (!change->abort)
-			return -ENOMEM;
-	}
-	return reservation_replace(change->target, change->live, change->outcome.next,
-				   change_on_published, change);
+	struct list *node = list_pop_front(&batch->changes);
+
+	return node ? list_entry(node, struct reservation_change, node) : NULL;
 }
 
-/* Takes the outcome over, whatever happens. 0 or -errno: nothing has changed. */
-static int change_start(struct reservation_change *model)
+static void batch_on_published(void *arg)
 {
-	struct reservation_change *change = malloc(sizeof(*change));
+	struct reservation_batch *batch = arg;
+	struct reservation_change *change;
+
+	while ((change = batch_take(batch)))
+		change_on_published(change);
+	free(batch);
+}
+
+/* Also those that were refused fail: what refused them may have been one of the batch. */
+static void batch_fail(struct reservation_batch *taken_batch, int res)
+{
+	struct reservation_change *change;
+
+	while ((change = batch_take(taken_batch))) {
+		reservation_abort_free(change->abort);
+		change_finish(change, res);
+	}
+	free(taken_batch);
+}
+
+/* `last`: what the batch makes of the truth. */
+static void batch_commit(struct reservation_batch *taken_batch, struct target *target,
+			 struct ns_live *live, struct reservation *last)
+{
 	int res;
 
-	if (!change) {
-		reservation_outcome_free(&model->outcome);
-		return -ENOMEM;
+	if (last == ns_live_reservation(live)) {
+		batch_on_published(taken_batch);
+		return;
 	}
-	*change = *model;
-	ns_live_get(change->live);
-	res = change_try(change);
-	if (res != 0) {
-		reservation_abort_free(change->abort);
-		reservation_outcome_free(&change->outcome);
-		ns_live_put(change->live);
-		free(change);
-	}
-	return res;
+	res = reservation_replace(target, live, last, batch_on_published, taken_batch);
+	if (res != 0)
+		batch_fail(taken_batch, res);
 }
 
 /* On the control reactor. */
@@ -185,27 +225,57 @@ static nvme_status rule_apply(const struct slot *slot, const struct reservation 
 	}
 }
 
-static void slot_serve(struct slot *slot)
+/* The slot joins the batch. Returns the reservation after it: `now`, where it changes nothing. */
+static struct reservation *batch_add(struct reservation_batch *batch, struct slot *slot,
+				     struct ns_live *live, struct reservation *now)
 {
-	struct reservation_change change = {
-		.target = slot->queue->local->target,
-		.slot = slot,
-		.live = ns_store_live(slot->ns->store),
-	};
-	nvme_status status;
+	struct reservation_change *change = change_create(slot->queue->local->target, live);
 
 	/* The end of a Preempt and Abort may take seconds: other commands do not wait for it. */
 	control_work_leave(slot);
-	status = rule_apply(slot, ns_live_reservation(change.live), &change.outcome);
-	if (nvme_status_same(status, NVME_SC_INVALID_FIELD))
+	if (!change) {
+		control_work_answer(slot, NVME_SC_INTERNAL);
+		return now;
+	}
+	change->slot = slot;
+	change->status = rule_apply(slot, now, &change->outcome);
+	if (nvme_status_same(change->status, NVME_SC_INVALID_FIELD))
 		slot->error_byte = SQE_BYTE_CDW10;
-	if (!nvme_status_is_ok(status) || !change.outcome.next) {
-		control_work_answer(slot, status);
+	if (change->outcome.next && change->outcome.aborts) {
+		change->abort = reservation_abort_create(change->target);
+		if (!change->abort) {
+			change_finish(change, -ENOMEM);
+			return now;
+		}
+	}
+	list_push_back(&batch->changes, &change->node);
+	return change->outcome.next ? change->outcome.next : now;
+}
+
+static bool slot_is_for(const struct slot *slot, const void *live)
+{
+	return ns_store_live(slot->ns->store) == live;
+}
+
+static void slot_serve(struct slot *slot)
+{
+	struct target *target = slot->queue->local->target;
+	struct ns_live *live = ns_store_live(slot->ns->store);
+	struct reservation *last = ns_live_reservation(live);
+	struct reservation_batch *batch = malloc(sizeof(*batch));
+
+	if (!batch) {
+		control_work_answer(slot, NVME_SC_INTERNAL);
 		return;
 	}
-	/* A retry may find memory, or the disk that it is kept on, again. */
-	if (change_start(&change) != 0)
-		control_work_answer(slot, NVME_SC_INTERNAL);
+	list_init(&batch->changes);
+	for (unsigned i = 1; slot; i++) {
+		last = batch_add(batch, slot, live, last);
+		slot = i < BATCH_MAX ? control_work_take_also(&target->reservation_work,
+							      slot_is_for, live)
+				     : NULL;
+	}
+	batch_commit(batch, target, live, last);
 }
 
 static void reservation_execute(struct slot *slot)
@@ -228,17 +298,24 @@ void reservation_init(struct target *target)
 void reservation_clear_by_admin(struct target *target, struct ns_live *live,
 				void (*done)(void *arg, int res), void *arg)
 {
-	struct reservation_change change = {
-		.target = target, .live = live, .done = done, .arg = arg};
-	nvme_status status = reservation_clear_all(ns_live_reservation(live), &change.outcome);
-	int res = nvme_status_is_ok(status) ? 0 : -ENOMEM;
+	struct reservation_batch *batch = malloc(sizeof(*batch));
+	struct reservation_change *change = batch ? change_create(target, live) : NULL;
+	struct reservation *last = ns_live_reservation(live);
 
-	if (res == 0 && change.outcome.next) {
-		res = change_start(&change);
-		if (res == 0)
-			return;
+	if (!change) {
+		free(batch);
+		done(arg, -ENOMEM);
+		return;
 	}
-	done(arg, res);
+	list_init(&batch->changes);
+	list_push_back(&batch->changes, &change->node);
+	change->done = done;
+	change->arg = arg;
+	if (!nvme_status_is_ok(reservation_clear_all(last, &change->outcome)))
+		batch_fail(batch, -ENOMEM);
+	else
+		batch_commit(batch, target, live,
+			     change->outcome.next ? change->outcome.next : last);
 }
 
 /* ---- the commands ---------------------------------------------------------------------------- */

@@ -62,6 +62,20 @@ static void slot_drop(struct slot *slot)
 			    is_cancelled ? NVME_SC_ABORT_REQUESTED : NVME_SC_ABORT_SQ_DELETION);
 }
 
+/* One that is not wanted is left for a turn of its own, which drops it. */
+struct slot *control_work_take_also(struct control_work *work,
+				    bool (*matches)(const struct slot *slot, const void *arg),
+				    const void *arg)
+{
+	struct rota_entry *entry = rota_peek(&work->rota);
+	struct slot *slot = entry ? list_entry(entry, struct slot, turn) : NULL;
+
+	if (!slot || slot_is_unwanted(slot) || slot_is_late(slot) || !matches(slot, arg))
+		return NULL;
+	rota_take(&work->rota);
+	return slot;
+}
+
 static void serve_next(struct reactor_msg *msg)
 {
 	struct control_work *work = container_of(msg, struct control_work, msg);

@@ -44,6 +44,11 @@ void control_work_on_closing(struct queue *queue);
 /* On the control reactor, from `serve` on: another command of the host may be served, although this
  * one was not answered yet. */
 void control_work_leave(struct slot *slot);
+/* On the control reactor: the command whose turn is next, to be served together with the one that
+ * is being served, if `matches` agrees; else NULL. */
+struct slot *control_work_take_also(struct control_work *work,
+				    bool (*matches)(const struct slot *slot, const void *arg),
+				    const void *arg);
 /* On the control reactor, once. The slot is its reactor's again. */
 void control_work_answer(struct slot *slot, nvme_status status);
 

@@ -107,15 +107,24 @@ static void entry_unlink(struct rota *rota, struct rota_entry *entry)
 	rota->waiting--;
 }
 
-struct rota_entry *rota_take(struct rota *rota)
+struct rota_entry *rota_peek(const struct rota *rota)
 {
 	struct rota_host *host;
-	struct rota_entry *entry;
 
 	if (list_empty(&rota->ready))
 		return NULL;
 	host = list_entry(rota->ready.next, struct rota_host, node);
-	entry = list_entry(host->entries.next, struct rota_entry, node);
+	return list_entry(host->entries.next, struct rota_entry, node);
+}
+
+struct rota_entry *rota_take(struct rota *rota)
+{
+	struct rota_entry *entry = rota_peek(rota);
+	struct rota_host *host;
+
+	if (!entry)
+		return NULL;
+	host = entry->host;
 	entry_unlink(rota, entry);
 	host->running++;
 	list_remove(&host->node);

@@ -44,6 +44,8 @@ void rota_init(struct rota *rota, const struct rota_limits *limits);
 int rota_add(struct rota *rota, const char *host_nqn, struct rota_entry *entry);
 /* The next entry, which runs now; its host goes to the end of the rota. NULL: none may run. */
 struct rota_entry *rota_take(struct rota *rota);
+/* What rota_take would return. */
+struct rota_entry *rota_peek(const struct rota *rota);
 /* Whether rota_take would find one. */
 bool rota_is_ready(const struct rota *rota);
 /* Whether the entry waits. */

@@ -36,13 +36,14 @@ static void hosts_take_turns(void)
 	add(&rota, "b", b, 2);
 	add(&rota, "c", c, 1);
 	for (unsigned i = 0; i < 6; i++) {
+		struct rota_entry *next = rota_peek(&rota);
 		struct rota_entry *entry = rota_take(&rota);
 
-		EXPECT(entry == order[i]);
+		EXPECT(next == order[i] && entry == order[i]);
 		EXPECT(!rota_is_waiting(entry));
 		rota_leave(&rota, entry);
 	}
-	EXPECT(!rota_take(&rota) && !rota_is_ready(&rota));
+	EXPECT(!rota_take(&rota) && !rota_peek(&rota) && !rota_is_ready(&rota));
 	EXPECT(rota.waiting == 0 && list_empty(&rota.held));
 }
 

@@ -10,6 +10,7 @@ was changed does not. docs/adr/0034, NVMe Base 2.1, sections 3.7.2, 5.1.1, 5.1.1
 
 import contextlib
 import os
+import sqlite3
 import struct
 import tempfile
 
@@ -23,7 +24,7 @@ SPEC = 'ADR 0034'
 FORMAT, SET_FEATURES, ABORT, LABEL = 0x80, 0x09, 0x08, 0x1f
 LABELS_EACH = 28  # an admin queue has 31 entries
 REGISTER, ACQUIRE, RELEASE, FLUSH = 0x0d, 0x11, 0x15, 0x00
-CONFLICT, PREEMPTED, IN_PROGRESS, INTERRUPTED = (0, 0x83), (0, 0x1b), (0, 0x84), (0, 0x21)
+CONFLICT, PREEMPTED, IN_PROGRESS, INTERRUPTED, INTERNAL = (0, 0x83), (0, 0x1b), (0, 0x84), (0, 0x21), (0, 0x06)
 ERASE = 1 << 9
 DATA, LABELS, SLOW = 1, 2, 3
 ERASED_LATER = 40000  # LBA: behind the first piece of 16 MiB
@@ -330,6 +331,79 @@ def reservations_take_turns(t, tgt):
              SPEC, why={status: done.count(status) for status in done})
 
 
+def commits(tgt):
+    """How often the state store was committed: the change counter in the index of SQLite's log."""
+    with open(os.path.join(tgt.folder, 'state', 'weft.db-shm'), 'rb') as file:
+        return struct.unpack_from('=I', file.read(12), 8)[0]
+
+
+def one_commit_for_many(t, tgt):
+    """Registers that wait are kept together, and all of them are carried out, each after the one before it."""
+    with connect(tgt, A) as a, connect(tgt, B) as b:
+        qa, qb = a.queue(), b.queue()
+        for conn, key in ((qa, 10), (qb, 1000)):
+            conn.do(REGISTER, DATA, data=struct.pack('<QQ', 0, key), cdw10=3 << 30)  # PTPL: each is kept
+        before = commits(tgt)
+        with threadstop.Stopped(tgt.process, threadstop.MAIN):
+            flood = [(conn, conn.submit(REGISTER, DATA, data=struct.pack('<QQ', key + i, key + i + 1), cdw10=2))
+                     for i in range(100) for conn, key in ((qa, 10), (qb, 1000))]
+            refused = qb.submit(REGISTER, DATA, data=struct.pack('<QQ', 1, 2), cdw10=2)
+            for conn in (qa, qb):
+                conn.do(FLUSH, DATA)
+        done = [conn.wait(cmd, PATIENCE_S).status for conn, cmd in flood]
+        t.eq(done, [n.OK] * 200, '200 Registers of two hosts, each by the key that the one before it left', SPEC)
+        t.status(qb.wait(refused, PATIENCE_S), CONFLICT, 'one by another key is refused', SPEC)
+        count = commits(tgt) - before
+        t.ok(1 <= count <= 8, 'they need few commits', SPEC, why=count)
+        t.eq([conn.do(RELEASE, DATA, data=struct.pack('<Q', key), cdw10=1).status for conn, key in ((qa, 10), (qb, 1100))],
+             [CONFLICT, n.OK], 'the last key counts', SPEC)
+
+
+def batch_of_kinds(t, tgt):
+    """Commands that are kept together see each other, Preempt and Abort among them."""
+    with connect(tgt, A) as a, connect(tgt, B) as b:
+        qa, qb = a.queue(), b.queue()
+        t.eq(reserve(qa, qb, DATA), n.OK, 'A holds the reservation')
+        before = commits(tgt)
+        with threadstop.Stopped(tgt.process, threadstop.MAIN):
+            taking = send_preempt(qb, DATA)
+            qb.do(FLUSH, LABELS)
+            late = qa.submit(REGISTER, DATA, data=struct.pack('<QQ', 1, 3), cdw10=2)
+            qa.do(FLUSH, LABELS)
+            leaving = qb.submit(RELEASE, DATA, data=struct.pack('<Q', 2), cdw10=1 << 8)
+            kept = qb.submit(REGISTER, DATA, data=struct.pack('<QQ', 2, 4), cdw10=2 | 3 << 30)
+            qb.do(FLUSH, LABELS)
+        t.status(qb.wait(taking, PATIENCE_S), n.OK, 'B preempts and aborts A', SPEC)
+        t.status(qa.wait(late, PATIENCE_S), CONFLICT, 'A, which is registered no more, is refused', SPEC)
+        t.status(qb.wait(leaving, PATIENCE_S), n.OK, 'B releases', SPEC)
+        t.status(qb.wait(kept, PATIENCE_S), n.OK, 'B changes its key, which is kept', SPEC)
+        t.eq(commits(tgt) - before, 1, 'with one commit', SPEC)
+        t.status(qa.put(DATA, 0, MINE), n.OK, 'nobody holds the reservation')
+        t.status(qb.do(RELEASE, DATA, data=struct.pack('<Q', 4), cdw10=1), n.OK, 'B clears by its new key')
+
+
+def batch_not_kept(t, tgt):
+    """Another program has locked the state store: all commands of a batch fail, and nothing has changed."""
+    with connect(tgt, A) as a, connect(tgt, B) as b:
+        qa, qb = a.queue(), b.queue()
+        for conn, key in ((qa, 1), (qb, 2)):
+            conn.do(REGISTER, DATA, data=struct.pack('<QQ', 0, key), cdw10=3 << 30)
+        other = sqlite3.connect(os.path.join(tgt.folder, 'state', 'weft.db'), isolation_level=None)
+        other.execute('BEGIN IMMEDIATE')
+        with threadstop.Stopped(tgt.process, threadstop.MAIN):
+            cmds = [(conn, conn.submit(REGISTER, DATA, data=struct.pack('<QQ', key, new), cdw10=2))
+                    for conn, key, new in ((qa, 1, 11), (qb, 2, 22), (qa, 11, 111), (qb, 99, 22))]
+            for conn in (qa, qb):
+                conn.do(FLUSH, LABELS)
+        t.eq([conn.wait(cmd, PATIENCE_S).status for conn, cmd in cmds], [INTERNAL] * 4,
+             'Registers that cannot be kept fail, as does one that was refused beside them', SPEC)
+        other.execute('ROLLBACK')
+        other.close()
+        t.eq([conn.do(REGISTER, DATA, data=struct.pack('<QQ', key, key + 4), cdw10=2).status for conn, key in ((qa, 1), (qb, 2))],
+             [n.OK, n.OK], 'and left the keys as they were', SPEC)
+        t.status(qb.do(RELEASE, DATA, data=struct.pack('<Q', 6), cdw10=1), n.OK, 'Clear')
+
+
 def test(t, tgt):
     cannot = threadstop.why_not()
     if cannot:
@@ -340,7 +414,8 @@ def test(t, tgt):
             with t.guard('fenced'):
                 fenced(t, tgt, is_closed, abort)
     for part in (gone, aborted, reset, running, forbidden, added, swapped, operator_first,
-                 hosts_take_turns, bounded, reservations_take_turns):
+                 hosts_take_turns, bounded, reservations_take_turns, one_commit_for_many, batch_of_kinds,
+                 batch_not_kept):
         with t.guard(part.__name__):
             part(t, tgt)
 
