@@ -307,6 +307,12 @@ void sim_disk_hide(struct sim_disk *disk, const char *process_name)
 	snprintf(disk->hidden_from, sizeof(disk->hidden_from), "%s", process_name);
 }
 
+void sim_disk_set_twin(struct sim_disk *disk, struct sim_disk *twin, const char *process_name)
+{
+	disk->twin = twin;
+	snprintf(disk->twin_for, sizeof(disk->twin_for), "%s", process_name);
+}
+
 bool sim_disk_is_whole(const struct sim_disk *disk)
 {
 	return disk->left_for == UINT64_MAX && disk->cut_at == UINT64_MAX && disk->aside == NULL &&

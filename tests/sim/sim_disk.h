@@ -85,6 +85,9 @@ void sim_disk_cut(struct sim_disk *disk, uint64_t block_count);
 void sim_disk_lose(struct sim_disk *disk, uint64_t blocks_left);
 /* The process of that name does not find it, as of a file system that is not mounted there. */
 void sim_disk_hide(struct sim_disk *disk, const char *process_name);
+/* The process of that name finds another disk under this name, as in a mount namespace of its own;
+ * twin NULL: no more. What is open stays open. */
+void sim_disk_set_twin(struct sim_disk *disk, struct sim_disk *twin, const char *process_name);
 /* All that was there before it was lost, cut, hidden or made anew is there again, as of a file that
  * is restored. Nobody may serve what was made anew. */
 void sim_disk_give_back(struct sim_disk *disk);

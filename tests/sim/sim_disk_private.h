@@ -25,6 +25,8 @@ struct sim_disk {
 	uint64_t cut_at;   /* UINT64_MAX: it is whole */
 	uint64_t left_for; /* blocks that the next open finds; UINT64_MAX: all, 0: no disk */
 	uint8_t *aside; /* blocks, stable and flags of before it was made anew; NULL: it was not */
+	struct sim_disk *twin;             /* what one process finds under this name; NULL: this */
+	char twin_for[DISK_NAME_BYTES];    /* that process */
 	char hidden_from[DISK_NAME_BYTES]; /* the process that does not find it; empty: none */
 	bool is_full;
 	bool has_fence;

@@ -75,6 +75,18 @@ static bool disk_is_hidden(const struct sim_disk *disk)
 	return process != NULL && strcmp(disk->hidden_from, sim_process_name(process)) == 0;
 }
 
+/* What the running process finds under a name. */
+static struct sim_disk *disk_named(const char *name)
+{
+	const struct sim_process *process = sim_process_current();
+	struct sim_disk *disk = sim_disk_find(name);
+
+	return disk != NULL && disk->twin != NULL && process != NULL &&
+			       strcmp(disk->twin_for, sim_process_name(process)) == 0
+		       ? disk->twin
+		       : disk;
+}
+
 /* As media/file_open.c: what is known is neither made nor grown; what is not may be. */
 static int disk_check(struct sim_disk *disk, const struct media_spec *spec)
 {
@@ -111,7 +123,7 @@ int __wrap_media_file_open(const struct media_spec *spec, struct media **ret_med
 
 	if (strncmp(spec->path, DISK_PATH, strlen(DISK_PATH)) != 0)
 		return __real_media_file_open(spec, ret_media, ret_error);
-	disk = sim_disk_find(spec->path + strlen(DISK_PATH));
+	disk = disk_named(spec->path + strlen(DISK_PATH));
 	if (disk != NULL)
 		res = disk_check(disk, spec);
 	if (disk != NULL && res == 0)

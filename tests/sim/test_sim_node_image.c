@@ -88,6 +88,58 @@ static void a_member_without_its_image_serves_no_zeroes(void)
 	}
 }
 
+static struct sim_disk *twin_create(void)
+{
+	const struct sim_disk_options options = {.name = "twin",
+						 .block_bytes = NWORLD_BLOCK_BYTES,
+						 .block_count = NWORLD_BLOCKS,
+						 .seed = 5};
+
+	return sim_disk_create(world.sim, &options);
+}
+
+static bool twin_is_empty(const struct sim_disk *twin)
+{
+	for (unsigned i = 0; i < NWORLD_BLOCKS; i++) {
+		const uint8_t *block = sim_disk_block(twin, i);
+
+		for (unsigned k = 0; k < NWORLD_BLOCK_BYTES; k++) {
+			if (block[k] != 0)
+				return false;
+		}
+	}
+	return true;
+}
+
+/* As in a mount namespace of its own: the name is the same, the file is not. */
+static void a_member_with_another_file_is_refused(void)
+{
+	for (unsigned i = 0; i < 2 && !tap_case_failed; i++) {
+		struct sim_disk *twin;
+
+		nworld_create(&world, 41 + i, 2, NULL);
+		twin = twin_create();
+		EXPECT(nworld_cluster_open(&world));
+		write_all();
+		sim_disk_set_twin(world.disks[0], twin,
+				  sim_process_name(sim_node_process(node(0))));
+		end_node(i == 1);
+		EXPECT_THAT(nworld_start(&world, 0), "it starts: %s", world.nodes[0].why);
+		nworld_run_ms(&world, 3000);
+		EXPECT(nworld_until_live(&world, 2, 20000));
+		write_all();
+		expect_all("while one member has another file");
+		EXPECT_THAT(twin_is_empty(twin), "nothing was written to the other file");
+		sim_disk_set_twin(world.disks[0], NULL, "");
+		EXPECT(nworld_stop(&world, 0));
+		EXPECT(nworld_start(&world, 0));
+		EXPECT(nworld_until_live(&world, 2, 20000));
+		expect_all("when both have the same file");
+		EXPECT_EQ(0, nworld_destroy(&world));
+		sim_disk_destroy(twin);
+	}
+}
+
 static void a_lone_node_without_its_image_waits_for_it(void)
 {
 	for (unsigned i = 0; i < ARRAY_LEN(losses) && !tap_case_failed; i++) {
@@ -301,6 +353,7 @@ int main(void)
 	sim_store_init();
 	log_set_level(LOG_LEVEL_OFF);
 	TAP_RUN(a_member_without_its_image_serves_no_zeroes);
+	TAP_RUN(a_member_with_another_file_is_refused);
 	TAP_RUN(a_lone_node_without_its_image_waits_for_it);
 	TAP_RUN(a_kill_at_any_operation_of_a_growth_is_survived);
 	TAP_RUN(a_power_loss_at_any_operation_of_a_growth_is_survived);
