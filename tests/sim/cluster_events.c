@@ -599,6 +599,8 @@ static const struct event_row rows[CEV_COUNT] = {
 			  NULL, true},
 	[CEV_SOURCE] = {"a start from another source", CF_SOURCE, DOWN_MAX_MS, cluster_start_begin,
 			NULL, true},
+	[CEV_TWIN] = {"a member finds another file", CF_TWIN, 1500, cluster_twin_begin,
+		      cluster_twin_end, true},
 	[CEV_LONG_APPLY] = {"a node applies for long", CF_LONG_APPLY, FREEZE_MAX_MS,
 			    cluster_long_apply_begin, cluster_long_apply_end, true},
 	[CEV_WALL] = {"wall clock set", CF_WALL, 0, begin_wall, NULL, false},
@@ -671,6 +673,8 @@ void cluster_events_plan(struct cluster *world)
 		cluster_remake_plan(world);
 	if (cluster_start_is_on(world->seed))
 		cluster_start_plan(world);
+	if (cluster_twin_is_on(world->seed))
+		cluster_twin_plan(world);
 	world->verdict->events = world->event_count;
 }
 

@@ -264,7 +264,8 @@ bool cluster_status_is_explained(const struct cluster_worker *worker, nvme_statu
 	if (is_of_an_end(status))
 		return worker->start_ns <= world->last_fault_ns + END_SLACK_NS;
 	if (is_of_ana(status))
-		return cluster_has(world, CF_ANA) || cluster_has(world, CF_IMAGE);
+		return cluster_has(world, CF_ANA) || cluster_has(world, CF_IMAGE) ||
+		       cluster_has(world, CF_TWIN);
 	if (nvme_status_same(status, NVME_SC_COMPARE_FAILED))
 		return kind == COP_COMPARE || kind == COP_FUSED;
 	/* Or its Write found no room, which it may not wait for. */

@@ -26,7 +26,7 @@ const char *const cluster_feature_names[] = {
 	"hedge",        "fast-fail",      "paths",      "discovery",  "discovered",  "peers",
 	"wall-clock",   "ports",          "subsystem",  "mask",       "admin",       "few-buffers",
 	"control-busy", "reactor-stuck",  "edges",      "images",     "remade",      "long-apply",
-	"rollback",     "source",         NULL,
+	"rollback",     "source",         "twins",      NULL,
 };
 _Static_assert(ARRAY_LEN(cluster_feature_names) == CF_COUNT + 1, "a name for each feature");
 _Static_assert(CF_COUNT <= SIM_FEATURES_MAX, "room for each");
@@ -64,6 +64,8 @@ static void features_choose(struct cluster *world)
 		cluster_remake_features(world);
 	if (cluster_start_is_on(world->seed))
 		cluster_start_features(world);
+	if (cluster_twin_is_on(world->seed))
+		cluster_twin_features(world);
 	/* A bit that is wrong is found where there are digests, and nowhere else. A Copy of what
 	 * was read from a wrong place cannot be judged. */
 	if (cluster_has(world, CF_FLIP))

@@ -272,6 +272,7 @@ static void world_free(struct cluster *world)
 		for (unsigned k = 0; k < world->hosts[i].worker_count; k++)
 			free(world->hosts[i].workers[k]);
 	}
+	cluster_twin_free(world);
 	for (unsigned i = 0; i < world->disk_count; i++) {
 		if (!world->is_failed)
 			sim_disk_destroy(world->disks[i].disk);

@@ -113,6 +113,7 @@ enum cluster_feature {
 	CF_LONG_APPLY,
 	CF_ROLLBACK,
 	CF_SOURCE, /* cluster_start.c */
+	CF_TWIN,   /* cluster_twin.c */
 	CF_COUNT,
 };
 
@@ -392,6 +393,7 @@ enum cluster_event_kind {
 	CEV_LONG_APPLY,
 	CEV_ROLLBACK,
 	CEV_SOURCE,
+	CEV_TWIN,
 	CEV_COUNT,
 };
 
@@ -446,6 +448,8 @@ struct cluster {
 	uint64_t hash;
 	bool is_failed;
 	bool is_healed;
+	struct sim_disk *twin; /* what a member finds in place of a shared disk; NULL: not made */
+	struct cluster_node *twin_node; /* that member; NULL: none */
 
 	unsigned node_count;
 	unsigned host_count;
@@ -639,6 +643,14 @@ void cluster_rollback_begin(struct cluster *world, const struct cluster_event *e
 void cluster_rollback_submit(struct cluster_node *node);
 
 /* cluster_start.c */
+/* cluster_twin.c: members that find another file under the name */
+bool cluster_twin_is_on(uint64_t seed);
+void cluster_twin_features(struct cluster *world);
+void cluster_twin_plan(struct cluster *world);
+void cluster_twin_begin(struct cluster *world, const struct cluster_event *event);
+void cluster_twin_end(struct cluster *world, const struct cluster_event *event);
+void cluster_twin_free(struct cluster *world);
+
 bool cluster_start_is_on(uint64_t seed);
 void cluster_start_features(struct cluster *world);
 void cluster_start_plan(struct cluster *world);

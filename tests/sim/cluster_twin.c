@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Twins in the cluster world: a member that starts finds another file under the name of a shared
+ * disk, as in a mount namespace of its own, and later the right one again. Events run from outside
+ * of all turns.
+ *
+ * The model knows the right disk alone: a read that the twin answered, or a write that only the
+ * twin got, is found as any wrong data are. A member that can reach no other one serves what it
+ * finds, so a twin comes only while all members are linked, and nothing else goes wrong meanwhile.
+ */
+#include "cluster_world.h"
+
+#define PURPOSE_TWIN 91
+
+bool cluster_twin_is_on(uint64_t seed)
+{
+	return seed % 16 == 8;
+}
+
+void cluster_twin_features(struct cluster *world)
+{
+	world->features &= 1ull << CF_ZEROES | 1ull << CF_DEALLOCATE | 1ull << CF_COMPARE |
+			   1ull << CF_COPY | 1ull << CF_DIGEST | 1ull << CF_ZERO_COPY;
+	world->features |= 1ull << CF_TWIN;
+}
+
+/* One after the other, the first ones begin when the links are up. */
+void cluster_twin_plan(struct cluster *world)
+{
+	struct prng prng = cluster_prng(world, PURPOSE_TWIN, 1);
+
+	for (unsigned i = 0; i < world->event_count; i++) {
+		struct cluster_event *event = &world->events[i];
+
+		event->kind = CEV_TWIN;
+		event->last_ns = (200 + prng_below(&prng, 1300)) * NS_PER_MS;
+		event->is_off =
+			!cluster_has(world, CF_TWIN) || !scenario_has_event(world->scenario, i);
+	}
+}
+
+static bool is_linked(const struct cluster_node *node)
+{
+	struct peer_info infos[PEERS_MAX];
+	unsigned count;
+
+	if (sim_node_state(node->node) != SIM_NODE_SERVING)
+		return false;
+	count = sim_node_peers(node->node, infos);
+	for (unsigned i = 0; i < count; i++) {
+		if (!infos[i].is_up)
+			return false;
+	}
+	return count > 0;
+}
+
+static void node_end(struct cluster_node *node, bool is_killed)
+{
+	node->down_ns = 20 * NS_PER_MS;
+	if (is_killed)
+		sim_node_kill(node->node, SIM_DEATH_KILLED);
+	else
+		sim_node_stop(node->node);
+}
+
+static void twin_make(struct cluster *world, const struct cluster_disk *disk)
+{
+	struct sim_disk_options options = disk->options;
+
+	options.name = "twin";
+	if (world->twin == NULL)
+		world->twin = sim_disk_create(world->sim, &options);
+}
+
+void cluster_twin_begin(struct cluster *world, const struct cluster_event *event)
+{
+	struct cluster_node *node = &world->nodes[event->draws[0] % world->node_count];
+	struct cluster_disk *disk = world->subs[0].disks[0];
+
+	for (unsigned i = 0; i < world->node_count; i++) {
+		if (!is_linked(&world->nodes[i]))
+			return;
+	}
+	if (world->twin_node != NULL || !world->subs[0].is_shared)
+		return;
+	twin_make(world, disk);
+	world->twin_node = node;
+	sim_trace(world->sim, "node %s: will find another file", node->name);
+	cluster_count(world, "members with another file", 1);
+	sim_disk_set_twin(disk->disk, world->twin, node->name);
+	node_end(node, event->draws[1] % 2 == 0);
+}
+
+void cluster_twin_end(struct cluster *world, const struct cluster_event *event)
+{
+	struct cluster_node *node = world->twin_node;
+
+	if (node == NULL || node != &world->nodes[event->draws[0] % world->node_count])
+		return;
+	sim_trace(world->sim, "node %s: will find the right file", node->name);
+	sim_disk_set_twin(world->subs[0].disks[0]->disk, NULL, "");
+	world->twin_node = NULL;
+	if (sim_node_state(node->node) == SIM_NODE_SERVING)
+		node_end(node, event->draws[2] % 2 == 0);
+	else if (sim_node_state(node->node) != SIM_NODE_DOWN)
+		node_end(node, true);
+}
+
+void cluster_twin_free(struct cluster *world)
+{
+	if (world->twin != NULL && !world->is_failed)
+		sim_disk_destroy(world->twin);
+}
