@@ -111,6 +111,24 @@ static int run_open(struct copy_run *run, struct weft *weft)
 
 /* ---- meanwhile ------------------------------------------------------------------------------ */
 
+/* 0 or -errno, after a message. A flush that fails says nothing of which writes are lost: what is
+ * written behind the last flush that succeeded counts as lost. */
+static int run_flush(const struct copy_run *run)
+{
+	const struct copy_end *to = &run->copy.to;
+	int res = copy_end_flush(to);
+
+	if (res == 0)
+		return 0;
+	cli_error(
+		run->options->ns.command,
+		"cannot flush %s: %s. What was copied %s may be lost: run the same command again%s",
+		to->name, to->is_ns ? weft_strerror(res) : strerror(-res),
+		run->options->journal != NULL ? "since the last flush" : "so far",
+		run->options->journal != NULL ? ", which goes on from there" : "");
+	return res;
+}
+
 /* 0 or -errno, after a message. */
 static int run_checkpoint(struct copy_run *run)
 {
@@ -120,12 +138,9 @@ static int run_checkpoint(struct copy_run *run)
 	run->checkpoint_ns = clock_monotonic_ns();
 	if (run->options->journal == NULL || mark == run->checkpoint_bytes)
 		return 0;
-	res = copy_end_flush(&run->copy.to);
-	if (res != 0) {
-		cli_error(run->options->ns.command, "cannot flush %s: %s", run->copy.to.name,
-			  strerror(-res));
+	res = run_flush(run);
+	if (res != 0)
 		return res;
-	}
 	run->journal.done_bytes = mark;
 	res = copy_journal_save(run->options->journal, &run->journal);
 	if (res != 0)
@@ -234,7 +249,7 @@ static int run_pass(struct copy_run *run, enum copy_phase phase, uint64_t first_
 	/* Also when it has failed: what is done need not be done again. */
 	saved = phase == COPY_COPYING && res == 0 ? run_checkpoint(run) : 0;
 	if (phase == COPY_COPYING && res == 0 && saved == 0 && copy->result == 0)
-		saved = copy_end_flush(&copy->to);
+		saved = run_flush(run);
 	copy_workers_join(copy);
 	copy_progress_end(&run->progress, copy);
 	if (copy->result != 0)
