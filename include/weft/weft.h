@@ -277,8 +277,10 @@ struct weft_request {
 	 * known, it will not run any more (fused pairs, reservations and copies onto their own
 	 * source when their path died; any that changes something when no path came back within
 	 * fast-io-fail afterwards); -EOPNOTSUPP the controller does not know the command; -EIO
-	 * else. status is the controller's own word, 0 when it had none. A request that was split
-	 * may have run in part when it failed.
+	 * else, and with status 0 of a flush: the target lost its power with acknowledged writes
+	 * that were not flushed. That fails every flush of the handle that is under way then, or
+	 * else the next one, once. status is the controller's own word, 0 when it had none. A
+	 * request that was split may have run in part when it failed.
 	 */
 	int result;
 	uint16_t status;

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "control/address.h"
 #include "control/ana_hold.h"
+#include "control/boot.h"
 #include "control/change.h"
 #include "control/json_whole.h"
 #include "control/manage.h"
@@ -65,6 +66,7 @@ struct daemon {
 	bool is_shutting_down; /* under way */
 	bool is_reload_wanted;
 	bool is_clean;
+	struct boot_record boot;
 	void (*private_applied)(struct daemon *daemon, int res, void *arg);
 	void *private_arg;
 };
@@ -452,6 +454,8 @@ static void daemon_end(struct reactor_msg *msg)
 	media_registry_measure(daemon->registry,
 			       clock_monotonic_ns()); /* a file that was deleted is missed now */
 	health_keep(daemon, true);
+	if (target_is_flushed(daemon->target))
+		boot_end_flushed(daemon->state.store, &daemon->boot);
 	target_destroy(daemon->target);
 	daemon->target = NULL;
 	media_registry_destroy(daemon->registry);
@@ -698,6 +702,8 @@ static int daemon_start(struct daemon *daemon)
 		config.random_seed = clock_monotonic_ns();
 	if (getrandom(config.instance, sizeof(config.instance), 0) < 0)
 		memset(config.instance, 0, sizeof(config.instance));
+	boot_begin(daemon->state.store, &daemon->boot);
+	memcpy(config.boot, daemon->boot.boot, sizeof(config.boot));
 	res = peers_make(daemon, &config);
 	if (res < 0)
 		return res;

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "control/boot.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +25,6 @@
 #define INCOMING_MAX    256
 #define UNPROVEN_MAX    32
 #define SERVED_PER_LINK 64
-#define BOOT_ID_PATH    "/proc/sys/kernel/random/boot_id"
 
 /* A connection that another member, or anybody, has made to us. */
 struct incoming {
@@ -444,19 +444,6 @@ static int peers_listen(struct peers *peers, char *error, size_t error_bytes)
 			 strerror(errno));
 	peers->is_listening = true;
 	return 0;
-}
-
-static void boot_id_read(struct uuid *ret_id)
-{
-	char text[UUID_TEXT_BYTES] = "";
-	FILE *file = fopen(BOOT_ID_PATH, "re");
-
-	memset(ret_id, 0, sizeof(*ret_id));
-	if (!file)
-		return;
-	if (fgets(text, sizeof(text), file) && uuid_parse(text, ret_id) < 0)
-		memset(ret_id, 0, sizeof(*ret_id));
-	fclose(file);
 }
 
 int peers_create(const struct peers_reactors *reactors, const struct peers_config *config,

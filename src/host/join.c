@@ -30,12 +30,15 @@
 #include <string.h>
 
 #define JOIN_ADDRS_MAX 64 /* bits of join_ns.vouchers */
+#define LOST_SHOWN     8  /* NSIDs in the text of a loss */
 #define NS_ROOM_MIN    16
+
+_Static_assert(JOIN_ADDRS_MAX <= LOSS_ADDRS_MAX, "addresses of the book of losses");
 
 struct join_addr {
 	struct net_addr addr;
 	char name[NET_ADDR_TEXT_BYTES];
-	unsigned users; /* join_ctrls; 0: free */
+	unsigned users; /* join_ctrls; 0: free, but kept as long as there is room elsewhere */
 	/* The live controller whose CNTLID it gave, and which; NULL: none. */
 	const struct join_ctrl *rival;
 	uint16_t rival_cntlid;
@@ -49,6 +52,8 @@ struct join {
 	uint32_t epoch;       /* counts changes of the subsystem's serial number */
 	struct join_ns **nss; /* ascending NSIDs; ns_count of ns_room */
 	struct list replaced; /* join_ns.node */
+	struct loss_book book;
+	char lost[JOIN_WHY_BYTES]; /* for join_loss_take; "": nothing new */
 	unsigned ns_count;
 	unsigned ns_room;
 };
@@ -97,20 +102,36 @@ static bool addr_same(const struct net_addr *a, const struct net_addr *b)
 	return net_addr_same_host(a, b) && net_addr_port(a) == net_addr_port(b);
 }
 
-/* The address's index, made when there is none; JOIN_ADDRS_MAX: no room. Under the lock. */
-static unsigned addr_place(struct join *join, const struct net_addr *addr)
+/* A free index, rather one that no address had; JOIN_ADDRS_MAX: there is none. */
+static unsigned addr_room(const struct join *join)
 {
 	unsigned place = JOIN_ADDRS_MAX;
 
 	for (unsigned i = 0; i < JOIN_ADDRS_MAX; i++) {
-		if (join->addrs[i].users > 0 && addr_same(&join->addrs[i].addr, addr))
-			return i;
-		if (join->addrs[i].users == 0 && place == JOIN_ADDRS_MAX)
+		if (join->addrs[i].users == 0 &&
+		    (place == JOIN_ADDRS_MAX || join->addrs[i].name[0] == '\0'))
 			place = i;
+		if (place < JOIN_ADDRS_MAX && join->addrs[place].name[0] == '\0')
+			break;
 	}
+	return place;
+}
+
+/* The address's index, made when there is none; JOIN_ADDRS_MAX: no room. An address that comes back
+ * has its former index: a boot of before is still known there. Under the lock. */
+static unsigned addr_place(struct join *join, const struct net_addr *addr)
+{
+	unsigned place;
+
+	for (unsigned i = 0; i < JOIN_ADDRS_MAX; i++) {
+		if (join->addrs[i].name[0] != '\0' && addr_same(&join->addrs[i].addr, addr))
+			return i;
+	}
+	place = addr_room(join);
 	if (place < JOIN_ADDRS_MAX) {
 		join->addrs[place] = (struct join_addr){.addr = *addr};
 		net_addr_format(addr, join->addrs[place].name);
+		loss_addr_forget(&join->book, place);
 	}
 	return place;
 }
@@ -130,9 +151,43 @@ int join_ctrl_add(struct join *join, struct join_ctrl *ctrl, const struct net_ad
 	return place < JOIN_ADDRS_MAX ? 0 : -ENOSPC;
 }
 
+/* These caches are lost: so are the writes that they held. Under the lock. */
+static void losses_judge(struct join *join, LOSS_CACHE_BITS lost)
+{
+	char nsids[16 * LOST_SHOWN] = "";
+	size_t used = 0;
+	unsigned count = 0;
+
+	for (unsigned i = 0; lost != 0 && i < join->ns_count; i++) {
+		if (!loss_ns_judge(&join->nss[i]->loss, lost))
+			continue;
+		if (count++ < LOST_SHOWN)
+			used += (size_t)snprintf(nsids + used, sizeof(nsids) - used, "%s%u",
+						 used > 0 ? ", " : "", join->nss[i]->nsid);
+	}
+	if (count > 0)
+		snprintf(
+			join->lost, sizeof(join->lost),
+			"the target's machine lost power or was restarted with acknowledged writes "
+			"that were not flushed: they may be lost, in %u namespace%s (%s%s); the "
+			"next flush of each fails",
+			count, count > 1 ? "s" : "", nsids, count > LOST_SHOWN ? ", ..." : "");
+}
+
+bool join_loss_take(struct join *join, char text[JOIN_WHY_BYTES])
+{
+	lock_take(&join->lock);
+	text_copy(text, JOIN_WHY_BYTES, join->lost);
+	join->lost[0] = '\0';
+	lock_release(&join->lock);
+	return text[0] != '\0';
+}
+
 /* Its controller has ended: what its CNTLID has shown is void. Under the lock. */
 static void ctrl_end(struct join *join, struct join_ctrl *ctrl)
 {
+	if (ctrl->is_live)
+		losses_judge(join, loss_leave(&join->book, ctrl->cache));
 	ctrl->is_live = false;
 	for (unsigned i = 0; i < JOIN_ADDRS_MAX; i++) {
 		if (join->addrs[i].rival == ctrl)
@@ -322,6 +377,7 @@ static void word_take(struct join *join, struct join_ctrl *ctrl,
 int join_ctrl_enter(struct join *join, struct join_ctrl *ctrl, const struct ctrl_identity *identity,
 		    char why[JOIN_WHY_BYTES])
 {
+	LOSS_CACHE_BITS lost;
 	int res;
 
 	lock_take(&join->lock);
@@ -338,6 +394,8 @@ int join_ctrl_enter(struct join *join, struct join_ctrl *ctrl, const struct ctrl
 		word_take(join, ctrl, identity);
 		ctrl->is_live = true;
 		ctrl->cntlid = identity->cntlid;
+		ctrl->cache = loss_enter(&join->book, ctrl->addr_index, identity, &lost);
+		losses_judge(join, lost);
 	} else if (res == -EUCLEAN) {
 		/* Else two addresses of a target that was replaced would refuse each other. */
 		ctrl->has_word = false;

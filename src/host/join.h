@@ -11,6 +11,8 @@
  * one of them is a copy of the other, with data of its own. A namespace is
  * known by its UUID, NGUID and EUI64, never by its NSID: see join_ns_see.
  *
+ * A join also knows which acknowledged writes a target has lost with its power: host/loss.h.
+ *
  * Threads: any; a lock that no I/O command takes. join_ns_is_replaced takes none.
  */
 #ifndef WEFT_HOST_JOIN_H
@@ -18,6 +20,7 @@
 
 #include "base/list.h"
 #include "base/net_addr.h"
+#include "host/loss.h"
 #include "wire/identify.h"
 
 #include <stdatomic.h>
@@ -35,6 +38,7 @@ struct join_ns {
 	/* Another namespace has the NSID. Never taken back: a namespace that returns to its NSID
 	 * afterwards is a new join_ns. */
 	_Atomic bool is_replaced;
+	struct loss_ns loss; /* writes that are not flushed, and those that are lost */
 	/* The rest is the join's own. */
 	struct ns_identity identity;
 	uint32_t epoch;    /* of the subsystem's identity when it was seen first */
@@ -56,6 +60,8 @@ struct join_ctrl {
 	/* While live, and of a refused one; all zero: not reported. */
 	uint8_t instance[IDENTIFY_INSTANCE_BYTES];
 	bool is_clustered;
+	/* Where the writes are that it acknowledges; that of the last one while none is live. */
+	unsigned cache;
 	/* What its address said last, kept while the controller is away. */
 	bool has_word;
 	char serial[NVME_SERIAL_BYTES + 1];
@@ -82,6 +88,9 @@ int join_ctrl_confirm(struct join *join, struct join_ctrl *ctrl, char why[JOIN_W
 bool join_ctrl_is_barred(struct join *join, const struct join_ctrl *ctrl);
 /* Its controller has ended or is lost. */
 void join_ctrl_leave(struct join *join, struct join_ctrl *ctrl);
+/* The text of the losses of writes that were found since the last call, for the log of people; ""
+ * and false: there are none. */
+bool join_loss_take(struct join *join, char text[JOIN_WHY_BYTES]);
 /* Both are of one subsystem as far as they tell. */
 bool join_same_subsystem(const struct ctrl_identity *a, const struct ctrl_identity *b);
 

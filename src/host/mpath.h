@@ -13,7 +13,7 @@
  * Files: mpath.c (life), mpath_ns.c (namespaces), mpath_io.c (submit, pick, retry), path.c (one
  * path: connect, back-off, damping), path_scan.c (reads its namespaces), path_ana.c (ANA log and
  * states), fence.c (the rule above), hedge.c and mpath_hedge.c (hedged reads), join.c (which
- * controllers and namespaces belong together).
+ * controllers and namespaces belong together), loss.c (writes that a target lost with its power).
  * All callbacks run on the reactor, never from inside the call that they answer.
  */
 #ifndef WEFT_HOST_MPATH_H
@@ -176,6 +176,9 @@ enum mpath_result {
 	 * one that it was meant for. Or it was made for another block size than the namespace has:
 	 * it has not run. */
 	MPATH_STALE,
+	/* A flush, which the controller has answered with success: the target lost writes before it
+	 * that were acknowledged. Once for each user; see losses_told. */
+	MPATH_LOST,
 };
 
 /* One command, embedded in the caller's object, busy from submit until done. */
@@ -191,6 +194,9 @@ struct mpath_io {
 	/* Block size that LBAs and counts in sqe are made for; 0: the command names no blocks. A
 	 * namespace that was formatted meanwhile means other bytes by the same LBAs. */
 	uint32_t block_bytes;
+	/* Of a flush: the latest loss of writes that its user has been told of (loss_told at the
+	 * beginning). Valid in done with MPATH_LOST: the one that the user is told of now. */
+	uint64_t losses_told;
 	void (*done)(struct mpath_io *io);
 	/* Valid in done. */
 	enum mpath_result result;
@@ -206,6 +212,7 @@ struct mpath_io {
 	uint64_t submitted_ns;
 	uint64_t sent_ns;
 	uint64_t retry_at_ns;
+	uint64_t flush; /* of a flush: its number; host/loss.h */
 	uint8_t retries_left;
 	uint8_t path_tries; /* answers that sent it to another path */
 	uint8_t cmds_busy;  /* 2 for a fused pair */

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "host/resend.h"
+#include "wire/io_cmd.h"
 
 #define IO_PATH_TRIES        32  /* of statuses that say "not here" */
 #define IO_PATH_TRIES_FAST   4   /* of those, without a pause */
@@ -101,6 +102,35 @@ static bool io_is_blind(const struct mpath_io *io)
 	}
 }
 
+static bool io_is_flush(const struct mpath_io *io)
+{
+	return io->sqe.opcode == NVME_IO_FLUSH && !is_admin(io);
+}
+
+/* A command was acknowledged: blocks that it changed are not on stable media without FUA. Of a pair
+ * it is the Write. */
+static void io_note_change(const struct mpath_io *io, const struct path *path)
+{
+	const struct nvme_sqe *sqe = &io->sqe;
+
+	switch (sqe->opcode) {
+	case NVME_IO_COMPARE:
+		if (io->fused_write == NULL)
+			return;
+		sqe = &io->fused_write->sqe;
+		break;
+	case NVME_IO_WRITE:
+	case NVME_IO_WRITE_ZEROES:
+	case NVME_IO_DATASET_MANAGEMENT:
+	case NVME_IO_COPY:
+		break;
+	default:
+		return;
+	}
+	if ((le32_get(sqe->cdw12) & NVME_IO_FUA) == 0)
+		loss_write_acked(&io->ns->joined->loss, path->joined.cache);
+}
+
 /* The status that says why: of a pair that of the Write when the Compare only failed with it. */
 static nvme_status io_cause(const struct mpath_io *io)
 {
@@ -150,9 +180,23 @@ static enum mpath_result io_result_stale(const struct mpath_io *io)
 	return io_rule(io) == RESEND_AT_ONCE ? MPATH_STALE : MPATH_UNKNOWN;
 }
 
+/* The controller has done the flush. What it had lost before the flush came to it is not in it. */
+static void io_end_flushed(struct mpath_io *io)
+{
+	bool is_whole = loss_flush_end(&io->ns->joined->loss, io->flush, &io->losses_told);
+
+	io_set_result(io, is_whole ? MPATH_OK : MPATH_LOST, NVME_SC_SUCCESS);
+	io->done(io);
+}
+
 void io_end_answered(struct mpath_io *io)
 {
 	struct mpath_io *second = io->fused_write;
+
+	if (io_is_flush(io) && nvme_status_is_ok(io->cmd.status)) {
+		io_end_flushed(io);
+		return;
+	}
 
 	if (io_is_stale(io) && nvme_status_is_ok(io->cmd.status)) {
 		io_set_result(io, io_result_stale(io), NVME_SC_SUCCESS);
@@ -482,8 +526,11 @@ static void io_back(struct mpath_io *io)
 	} else {
 		path->commands++;
 		path->answered_ns += now_ns - io->sent_ns;
-		if (is_ok && !is_admin(io))
+		if (is_ok && !is_admin(io)) {
 			io_took(io, path, now_ns);
+			if (io->sqe.opcode != NVME_IO_READ)
+				io_note_change(io, path);
+		}
 		/* A pair whose Compare was answered has not run its Write unless it says so. */
 		if (is_second_lost)
 			io->fused_write->cmd.status = NVME_SC_FUSED_FAIL;
@@ -653,6 +700,8 @@ static void io_begin(struct mpath_ns *ns, struct mpath_io *io)
 	io->submitted_ns = reactor_now_ns(ns->mpath->reactor);
 	list_init(&io->node);
 	list_init(&io->hedge_node);
+	if (io_is_flush(io))
+		io->flush = loss_flush_begin(&ns->joined->loss);
 	io_send(io);
 }
 

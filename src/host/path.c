@@ -104,10 +104,24 @@ void path_losing(struct path *path)
 	path_unusable(path);
 }
 
+static void losses_tell(const struct path *path)
+{
+	char text[JOIN_WHY_BYTES];
+
+	if (join_loss_take(path->mpath->join, text))
+		mpath_say(path->mpath, path, "%s", text);
+}
+
+static void path_unjoin(struct path *path)
+{
+	join_ctrl_leave(path->mpath->join, &path->joined);
+	losses_tell(path);
+}
+
 static void path_gone_or_retry(struct path *path)
 {
 	path->ctrl = NULL;
-	join_ctrl_leave(path->mpath->join, &path->joined);
+	path_unjoin(path);
 	fence_free(path->fence);
 	path->fence = NULL;
 	if (path->is_removed)
@@ -165,7 +179,7 @@ static void on_lost(struct host_ctrl *ctrl, void *arg, const struct host_error *
 	path_scan_stop(path);
 	path_ana_stop(path);
 	path_unusable(path);
-	join_ctrl_leave(path->mpath->join, &path->joined);
+	path_unjoin(path);
 	path_note_error(path, -ENOTCONN, error);
 	path_settle_loss(path, host_ctrl_last_sent_ns(ctrl));
 	if (path->state != PATH_CLOSING)
@@ -191,7 +205,7 @@ void path_fail(struct path *path, const char *format, ...)
 	path_ana_stop(path);
 	/* Its commands come back as those of any lost controller; they are fenced likewise. */
 	path_unusable(path);
-	join_ctrl_leave(path->mpath->join, &path->joined);
+	path_unjoin(path);
 	if (path->state != PATH_CLOSING)
 		path->state = PATH_WAITING;
 	path->is_leaving = true;
@@ -266,6 +280,7 @@ static bool path_join(struct path *path)
 	char why[JOIN_WHY_BYTES];
 	int res = join_ctrl_enter(path->mpath->join, &path->joined, &path->identity, why);
 
+	losses_tell(path);
 	path->refusal[0] = '\0';
 	path->is_barred = res == -EUCLEAN && join_ctrl_is_barred(path->mpath->join, &path->joined);
 	return path_is_joined(path, res, why);

@@ -30,7 +30,7 @@ static const struct resend_row resend_io_rows[] = {
 	 * it covers what "the controller" has completed before. Controllers of one subsystem that
 	 * reach the same namespace share its write cache, which Linux multipath relies on too; one
 	 * with a volatile cache for each controller loses data on every failover whatever a host
-	 * does.
+	 * does. A cache that was lost with the target's power is noticed: host/loss.h.
 	 */
 	{NVME_IO_FLUSH, RESEND_AT_ONCE, "changes no block; a later flush covers more, not less"},
 	{NVME_IO_WRITE, RESEND_FENCED, "a late copy would overwrite newer data"},

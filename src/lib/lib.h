@@ -150,6 +150,8 @@ struct weft_ns {
 	struct lib_ns *ns;
 	/* Of the namespace when the handle was opened: what the caller computes LBAs with. */
 	uint32_t block_bytes;
+	/* The latest loss of acknowledged writes that a flush of this handle has reported. */
+	_Atomic uint64_t losses_told;
 	/* By reactor, which finds it when it needs it first: the namespace that the handle was
 	 * opened for, whatever has its NSID by then. */
 	struct mpath_ns *at[];

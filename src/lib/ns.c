@@ -141,6 +141,7 @@ int weft_ns_open(struct weft_subsystem *subsystem, uint32_t nsid, struct weft_ns
 	ns->subsystem = subsystem;
 	ns->ns = found;
 	ns->block_bytes = block_bytes;
+	atomic_init(&ns->losses_told, loss_told(&found->joined->loss));
 	*ret_ns = ns;
 	return 0;
 }

@@ -58,6 +58,8 @@ static void io_done(struct mpath_io *io)
 	enum mpath_result result = telling->result;
 	nvme_status status = result == MPATH_STATUS ? telling->status : NVME_SC_SUCCESS;
 
+	if (result == MPATH_LOST)
+		loss_raise(&state->ns->losses_told, io->losses_told);
 	if (state->buf != NULL)
 		range_buf_give(state->part, state->buf);
 	request_end(state, lib_result(result, status), status, io->attempts);

@@ -223,6 +223,8 @@ void request_encode(struct request_state *state)
 		break;
 	case WEFT_FLUSH:
 		state->io.sqe.opcode = NVME_IO_FLUSH;
+		/* Of flushes that are under way together when a loss is found each one fails. */
+		state->io.losses_told = atomic_load(&state->ns->losses_told);
 		break;
 	case WEFT_DEALLOCATE:
 	case WEFT_COPY:

@@ -37,6 +37,8 @@ int lib_result(enum mpath_result result, nvme_status status)
 		return -ENXIO;
 	case MPATH_STALE:
 		return -ESTALE;
+	case MPATH_LOST:
+		return -EIO;
 	case MPATH_STATUS:
 		break;
 	}
@@ -62,7 +64,7 @@ static const struct {
 	{ENOTCONN, "no usable path to the subsystem"},
 	{EREMOTEIO, "path lost, outcome unknown"},
 	{EOPNOTSUPP, "controller does not support the command"},
-	{EIO, "controller reported an error"},
+	{EIO, "controller reported an error, or the target lost acknowledged writes"},
 	{EDEADLK, "call would wait for its own thread; not allowed in a callback"},
 	{E2BIG, "structure of a newer libweft; call its _init function"},
 };

@@ -73,6 +73,7 @@ static void identity_fill_io(const struct ctrl *ctrl, const struct target_limits
 	identity->uniquifier = ctrl->uniquifier;
 	identity->random_number = ctrl->random_number;
 	memcpy(identity->instance, ctrl->local->target->instance, sizeof(identity->instance));
+	memcpy(identity->boot, ctrl->local->target->boot, sizeof(identity->boot));
 	identity->reset_limit = CTRL_RESET_MAX;
 	identity->quiesce_ms = limits->quiesce_ms;
 	identity->namespace_id_max = TARGET_NSID_MAX;

@@ -66,6 +66,7 @@ struct shutdown {
 	unsigned next_ns;
 	bool is_walking;
 	bool is_flush_over; /* no time for more */
+	bool is_flushed;    /* every flush has succeeded */
 	uint64_t began_ns;
 	struct reactor_timer flush_grace;
 	void (*done)(void *arg);
@@ -131,6 +132,7 @@ struct target {
 	uint8_t *uniquifiers; /* by cntlid: of the last controller that had it; 0: none had */
 	struct prng prng;     /* for CIRN */
 	uint8_t instance[IDENTIFY_INSTANCE_BYTES];
+	uint8_t boot[IDENTIFY_BOOT_BYTES];
 	struct list resets; /* struct ctrl_reset that wait for their controller to quiesce */
 	struct list listeners;
 	unsigned listener_count; /* with those that are closing */

@@ -62,10 +62,12 @@ static void final_flushed(struct media_io *io, int res)
 	struct final_flush *flush = container_of(io, struct final_flush, io);
 	struct shutdown *shutdown = flush->shutdown;
 
-	if (res != 0)
+	if (res != 0) {
+		shutdown->is_flushed = false;
 		/* No peer: at the end of the target. */
 		log_error("target", "%s: flush at shutdown failed: %s", io->media->spec,
 			  strerror(-res));
+	}
 	flush->is_busy = false;
 	shutdown->flushes_busy--;
 	if (!shutdown->is_walking)
@@ -114,6 +116,7 @@ static void on_flush_grace_over(struct reactor_timer *timer)
 	log_error("target", "media were not flushed in time: what hosts wrote and did not flush "
 			    "may be lost if the power fails now");
 	shutdown->is_flush_over = true;
+	shutdown->is_flushed = false;
 	shutdown->is_walking = true;
 	for (unsigned i = 0; i < FLUSHES_MAX; i++) {
 		struct media_io *io = &shutdown->flushes[i].io;
@@ -136,6 +139,8 @@ static void shutdown_flush(struct reactor_msg *msg)
 	shutdown->next_subsystem = 0;
 	shutdown->next_ns = 0;
 	shutdown->is_flush_over = false;
+	/* A start that failed has opened no medium, and flushed none. */
+	shutdown->is_flushed = shutdown->target->snapshot != NULL;
 	reactor_timer_init(shutdown->target->control, &shutdown->flush_grace, on_flush_grace_over);
 	reactor_timer_arm(&shutdown->flush_grace, end_ns > min_ns ? end_ns : min_ns);
 	flushes_go_on(shutdown);
@@ -207,6 +212,11 @@ static void shutdown_close_ports(struct reactor_msg *msg)
 	ports_close_unused(target, NULL, &none);
 	for (unsigned i = 0; i < target->local_count; i++)
 		reactor_post(target->locals[i].reactor, &target->locals[i].stop_msg, local_stop);
+}
+
+bool target_is_flushed(const struct target *target)
+{
+	return target->shutdown.is_flushed;
 }
 
 void target_shutdown(struct target *target, uint32_t grace_ms, void (*done)(void *arg), void *arg)

@@ -66,6 +66,7 @@ int target_create(const struct target_config *config, struct target **ret_target
 		target->cluster.reactor = config->control;
 	prng_seed(&target->prng, config->random_seed);
 	memcpy(target->instance, config->instance, sizeof(target->instance));
+	memcpy(target->boot, config->boot, sizeof(target->boot));
 	list_init(&target->resets);
 	applies_init(target);
 	list_init(&target->listeners);

@@ -360,6 +360,9 @@ struct target_config {
 	/* Random, another one at each start: tells hosts a copy of the target from a second path
 	 * to the target. All zero: not reported. */
 	uint8_t instance[IDENTIFY_INSTANCE_BYTES];
+	/* Another one when writes of before this start that were not flushed may be lost; see
+	 * control/boot.h. All zero: not reported. */
+	uint8_t boot[IDENTIFY_BOOT_BYTES];
 	unsigned
 		buf_counts[3]; /* data buffers per reactor: 8 KiB, 128 KiB, 1 MiB; 0,0,0: default */
 };
@@ -391,6 +394,8 @@ int target_port_addr(const struct target *target, uint16_t port_id, struct net_a
  * at the end, for which there are at least two seconds.
  */
 void target_shutdown(struct target *target, uint32_t grace_ms, void (*done)(void *arg), void *arg);
+/* After target_shutdown: every medium was flushed with success. */
+bool target_is_flushed(const struct target *target);
 void target_destroy(struct target *target);
 
 /* The commands that a change concerns: those of some namespaces, or of an ANA group on a port. */

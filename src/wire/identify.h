@@ -50,6 +50,7 @@ void identify_cmd_decode(const struct nvme_sqe *sqe, struct identify_cmd *ret_cm
 void identify_cmd_encode(struct nvme_sqe *sqe, uint32_t nsid, const struct identify_cmd *cmd);
 
 #define IDENTIFY_INSTANCE_BYTES 16
+#define IDENTIFY_BOOT_BYTES     16
 
 enum ctrl_type {
 	CTRL_TYPE_IO = 1,
@@ -128,6 +129,9 @@ struct ctrl_identity {
 	 * namespaces of the subsystem too. All zero: not reported. */
 	uint8_t instance[IDENTIFY_INSTANCE_BYTES];
 	bool is_clustered;
+	/* Likewise: another one when writes that were acknowledged and not flushed may be lost. Of
+	 * controllers that report an instance. */
+	uint8_t boot[IDENTIFY_BOOT_BYTES];
 };
 
 void identify_ctrl_encode(const struct ctrl_identity *identity, uint8_t page[NVME_PAGE_BYTES]);

@@ -70,6 +70,7 @@ enum id_ctrl_offset {
 	ID_CTRL_MAGIC = 3072,
 	ID_CTRL_INSTANCE = 3080,
 	ID_CTRL_INSTANCE_FLAGS = 3096,
+	ID_CTRL_BOOT = 3104,
 };
 
 #define CMIC_PORTS                (1u << 0)
@@ -279,6 +280,7 @@ static void encode_instance(const struct ctrl_identity *identity, uint8_t *page)
 	memcpy(page + ID_CTRL_MAGIC, INSTANCE_MAGIC, INSTANCE_MAGIC_BYTES);
 	memcpy(page + ID_CTRL_INSTANCE, identity->instance, IDENTIFY_INSTANCE_BYTES);
 	page[ID_CTRL_INSTANCE_FLAGS] = identity->is_clustered ? INSTANCE_CLUSTERED : 0;
+	memcpy(page + ID_CTRL_BOOT, identity->boot, IDENTIFY_BOOT_BYTES);
 }
 
 /* Fields that the specification reserves for discovery controllers. */
@@ -423,6 +425,7 @@ static void decode_instance(const uint8_t *page, struct ctrl_identity *ret_ident
 		return;
 	memcpy(ret_identity->instance, page + ID_CTRL_INSTANCE, IDENTIFY_INSTANCE_BYTES);
 	ret_identity->is_clustered = (page[ID_CTRL_INSTANCE_FLAGS] & INSTANCE_CLUSTERED) != 0;
+	memcpy(ret_identity->boot, page + ID_CTRL_BOOT, IDENTIFY_BOOT_BYTES);
 }
 
 static int decode_io_fields(const uint8_t *page, struct ctrl_identity *ret_identity)

@@ -15,7 +15,6 @@ enum io_cdw12 {
 	IO_DTYPE_SHIFT = 20,
 	IO_DEAC = 1 << 25,
 	IO_PRINFO_SHIFT = 26,
-	IO_FUA = 1 << 30,
 };
 #define IO_LR  (1u << 31)
 #define DSM_AD (1u << 2)
@@ -27,7 +26,7 @@ void io_cmd_decode(const struct nvme_sqe *sqe, struct io_cmd *ret_cmd)
 	*ret_cmd = (struct io_cmd){
 		.first_block = le32_get(sqe->cdw10) | (uint64_t)le32_get(sqe->cdw11) << 32,
 		.block_count = (cdw12 & IO_NLB_MASK) + 1,
-		.is_fua = (cdw12 & IO_FUA) != 0,
+		.is_fua = (cdw12 & NVME_IO_FUA) != 0,
 		.is_limited_retry = (cdw12 & IO_LR) != 0,
 		.wants_deallocate = (cdw12 & IO_DEAC) != 0,
 		.prinfo = (uint8_t)(cdw12 >> IO_PRINFO_SHIFT & 0xf),
@@ -45,7 +44,7 @@ void io_cmd_encode(struct nvme_sqe *sqe, uint8_t opcode, uint32_t nsid, const st
 		(cmd->prinfo & 0xfu) << IO_PRINFO_SHIFT |
 		(cmd->extension_type & 0xfu) << IO_CETYPE_SHIFT;
 	if (cmd->is_fua)
-		cdw12 |= IO_FUA;
+		cdw12 |= NVME_IO_FUA;
 	if (cmd->is_limited_retry)
 		cdw12 |= IO_LR;
 	if (cmd->wants_deallocate)

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 
+#define NVME_IO_FUA          (1u << 30) /* CDW12 of what reads, writes and copies */
 #define NVME_DSM_RANGES_MAX  256
 #define NVME_DSM_RANGE_BYTES 16
 

@@ -352,7 +352,7 @@ static void on_io_done(struct mpath_io *done)
 {
 	struct io *io = container_of(done, struct io, io);
 
-	CHECK(io->is_busy && done->result <= MPATH_STALE);
+	CHECK(io->is_busy && done->result <= MPATH_LOST);
 	io->is_busy = false;
 	busy_count--;
 }

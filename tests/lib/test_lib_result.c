@@ -37,6 +37,7 @@ static void maps_outcomes(void)
 	EXPECT_EQ(-EREMOTEIO, lib_result(MPATH_UNKNOWN, NVME_SC_SUCCESS));
 	EXPECT_EQ(-ENXIO, lib_result(MPATH_GONE, NVME_SC_SUCCESS));
 	EXPECT_EQ(-ESTALE, lib_result(MPATH_STALE, NVME_SC_INVALID_NS));
+	EXPECT_EQ(-EIO, lib_result(MPATH_LOST, NVME_SC_SUCCESS));
 }
 
 /* Every errno that weft.h names has words of its own, and none is without any. */

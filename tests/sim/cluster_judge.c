@@ -321,6 +321,9 @@ static bool result_is_explained(const struct cluster_worker *worker, const struc
 	case MPATH_STALE:
 		/* Workers name no block size. */
 		return ns_may_be_replaced(world);
+	case MPATH_LOST:
+		/* These targets report no boot. */
+		return false;
 	}
 	return false;
 }

@@ -91,7 +91,7 @@ struct torture {
 	uint64_t reads;
 	uint64_t writes;
 	uint64_t failed;
-	uint64_t failed_by[MPATH_STALE + 1]; /* by enum mpath_result */
+	uint64_t failed_by[MPATH_LOST + 1]; /* by enum mpath_result */
 	struct status_count statuses[STATUSES_MAX];
 	uint64_t unread; /* blocks of a scan that could not be read */
 	uint64_t resent; /* commands that took more than one attempt */

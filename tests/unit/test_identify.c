@@ -100,6 +100,7 @@ static struct ctrl_identity some_ctrl(void)
 		.uniquifier = 0x5a,
 		.instance = {0x41, 0x42, 0x43, 0x44, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x45},
 		.is_clustered = true,
+		.boot = {0x51, 0x52, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x53},
 		.random_number = 0x3132333435363738,
 		.reset_limit = 4,
 		.quiesce_ms = 0x1234,
@@ -174,6 +175,8 @@ static const struct field_row ctrl_rows[] = {
 	{"VS, instance", 3080, 8, 0x44434241},
 	{"VS, instance, end", 3088, 8, 0x4500000000000000},
 	{"VS, flags: clustered", 3096, 1, 1},
+	{"VS, boot", 3104, 8, 0x5251},
+	{"VS, boot, end", 3112, 8, 0x5300000000000000},
 };
 
 static void controller_page_has_the_offsets_of_the_specification(void)
@@ -227,11 +230,13 @@ static void an_instance_needs_the_magic(void)
 	EXPECT_EQ(0, identify_ctrl_decode(page, &got));
 	EXPECT(memcmp(identity.instance, got.instance, sizeof(got.instance)) == 0);
 	EXPECT(got.is_clustered);
+	EXPECT(memcmp(identity.boot, got.boot, sizeof(got.boot)) == 0);
 	page[3079] = '2';
 	EXPECT_EQ(0, identify_ctrl_decode(page, &got));
 	EXPECT_EQ(0, number_at(got.instance, 0, 8));
 	EXPECT_EQ(0, number_at(got.instance, 8, 8));
 	EXPECT(!got.is_clustered);
+	EXPECT_EQ(0, number_at(got.boot, 0, 8));
 }
 
 /* One byte of a good page changed to what no controller of fabrics may say. */

@@ -85,7 +85,9 @@ def controller(t, host):
     t.eq(u16(page, 1804) & 1, 1, 'OFCS: Disconnect', spec)
     t.eq(bytes(page[3072:3080]), b'weft-vs1', 'vendor specific: the magic', 'docs/spec-coverage.md')
     t.ok(any(page[3080:3096]), 'vendor specific: the instance', 'docs/spec-coverage.md')
-    t.eq(bytes(page[3096:]), bytes(1000), 'vendor specific: not clustered, the rest is zero', 'docs/spec-coverage.md')
+    t.eq(bytes(page[3096:3104]), bytes(8), 'vendor specific: not clustered', 'docs/spec-coverage.md')
+    t.ok(any(page[3104:3120]), 'vendor specific: the boot', 'docs/spec-coverage.md')
+    t.eq(bytes(page[3120:]), bytes(976), 'vendor specific: the rest is zero', 'docs/spec-coverage.md')
 
 
 def namespaces(t, host):

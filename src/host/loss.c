@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * When a cache counts as lost; see loss.h. Pure but for the atomics of a namespace.
+ *
+ * A target that is not clustered is one process: a controller with another boot means that every
+ * former boot has ended. Members of a cluster have a boot for each machine: the boot of a member
+ * has ended when one of its addresses reports another one. Controllers of the former boot that
+ * count as live then are dead and not yet noticed, or the address has moved to another member: what
+ * they acknowledge from then on is judged when the last of them ends.
+ *
+ * A loss that did not happen costs a failed flush. A loss that is missed costs data. So where the
+ * evidence is thin, as for a cache that has to make room for another one, the cache is lost.
+ */
+#include "host/loss.h"
+
+#include <string.h>
+
+_Static_assert(LOSS_CACHES == sizeof(LOSS_CACHE_BITS) * 8, "a bit for each cache");
+
+void loss_raise(_Atomic uint64_t *number, uint64_t to)
+{
+	uint64_t now = atomic_load_explicit(number, memory_order_relaxed);
+
+	while (now < to && !atomic_compare_exchange_weak_explicit(
+				   number, &now, to, memory_order_acq_rel, memory_order_relaxed))
+		;
+}
+
+bool loss_flush_end(struct loss_ns *ns, uint64_t flush, uint64_t *told)
+{
+	uint64_t losses = atomic_load_explicit(&ns->losses, memory_order_acquire);
+
+	loss_raise(&ns->flushed, flush);
+	if (losses <= *told)
+		return true;
+	*told = losses;
+	loss_raise(&ns->told, losses);
+	return false;
+}
+
+bool loss_ns_judge(struct loss_ns *ns, LOSS_CACHE_BITS lost)
+{
+	uint64_t flushed = atomic_load_explicit(&ns->flushed, memory_order_acquire);
+	bool is_lost = false;
+
+	for (; lost != 0; lost &= lost - 1) {
+		unsigned cache = (unsigned)__builtin_ctz(lost);
+
+		is_lost |= atomic_exchange(&ns->acked[cache], 0) > flushed;
+	}
+	if (is_lost)
+		atomic_fetch_add_explicit(&ns->losses, 1, memory_order_acq_rel);
+	return is_lost;
+}
+
+static bool boot_is_reported(const struct ctrl_identity *identity)
+{
+	static const uint8_t none[IDENTIFY_BOOT_BYTES];
+
+	return identity->has_volatile_cache && memcmp(identity->boot, none, sizeof(none)) != 0;
+}
+
+/* The cache of the boot, LOSS_UNKNOWN: there is none. */
+static unsigned cache_find(const struct loss_book *book, const uint8_t *boot)
+{
+	for (unsigned i = 1; i < LOSS_CACHES; i++) {
+		if (book->caches[i].is_used &&
+		    memcmp(book->caches[i].boot, boot, IDENTIFY_BOOT_BYTES) == 0)
+			return i;
+	}
+	return LOSS_UNKNOWN;
+}
+
+/* The cache is lost. Without live controllers the entry is free for another boot. */
+static LOSS_CACHE_BITS cache_end(struct loss_book *book, unsigned cache)
+{
+	if (book->caches[cache].live == 0) {
+		book->caches[cache].is_used = false;
+		for (unsigned i = 0; i < LOSS_ADDRS_MAX; i++) {
+			if (book->at[i] == cache)
+				book->at[i] = LOSS_UNKNOWN;
+		}
+	}
+	return (LOSS_CACHE_BITS)1 << cache;
+}
+
+/* An entry for a new boot; LOSS_UNKNOWN: every entry has live controllers. */
+static unsigned cache_room(struct loss_book *book, LOSS_CACHE_BITS *lost)
+{
+	for (unsigned i = 1; i < LOSS_CACHES; i++) {
+		if (!book->caches[i].is_used)
+			return i;
+	}
+	for (unsigned i = 1; i < LOSS_CACHES; i++) {
+		if (book->caches[i].live == 0) {
+			*lost |= cache_end(book, i);
+			return i;
+		}
+	}
+	return LOSS_UNKNOWN;
+}
+
+static unsigned cache_get(struct loss_book *book, const struct ctrl_identity *identity,
+			  LOSS_CACHE_BITS *lost)
+{
+	unsigned cache = cache_find(book, identity->boot);
+
+	if (cache != LOSS_UNKNOWN)
+		return cache;
+	cache = cache_room(book, lost);
+	if (cache == LOSS_UNKNOWN)
+		return cache;
+	book->caches[cache] = (struct loss_cache){.is_used = true};
+	memcpy(book->caches[cache].boot, identity->boot, IDENTIFY_BOOT_BYTES);
+	return cache;
+}
+
+/* The target is one process and has another boot now: all others have ended. */
+static LOSS_CACHE_BITS others_end(struct loss_book *book, unsigned cache)
+{
+	LOSS_CACHE_BITS lost = 0;
+
+	for (unsigned i = 1; i < LOSS_CACHES; i++) {
+		const struct loss_cache *other = &book->caches[i];
+
+		if (i != cache && other->is_used && !other->is_clustered && other->live == 0)
+			lost |= cache_end(book, i);
+	}
+	return lost;
+}
+
+unsigned loss_enter(struct loss_book *book, unsigned addr, const struct ctrl_identity *identity,
+		    LOSS_CACHE_BITS *ret_lost)
+{
+	unsigned former, cache;
+
+	*ret_lost = 0;
+	/* A target of another make, or of before it reported boots: nothing is known. */
+	if (!boot_is_reported(identity))
+		return LOSS_UNKNOWN;
+	cache = cache_get(book, identity, ret_lost);
+	if (cache == LOSS_UNKNOWN)
+		return cache;
+	former = book->at[addr]; /* which was not evicted for this one */
+	book->caches[cache].is_clustered = identity->is_clustered;
+	book->caches[cache].is_superseded = false; /* the boot has not ended after all */
+	book->caches[cache].live++;
+	if (former != LOSS_UNKNOWN && former != cache) {
+		book->caches[former].is_superseded = true;
+		*ret_lost |= cache_end(book, former);
+	}
+	if (!identity->is_clustered)
+		*ret_lost |= others_end(book, cache);
+	book->at[addr] = (uint8_t)cache;
+	return cache;
+}
+
+LOSS_CACHE_BITS loss_leave(struct loss_book *book, unsigned cache)
+{
+	if (cache == LOSS_UNKNOWN || --book->caches[cache].live > 0 ||
+	    !book->caches[cache].is_superseded)
+		return 0;
+	return cache_end(book, cache);
+}
+
+void loss_addr_forget(struct loss_book *book, unsigned addr)
+{
+	book->at[addr] = LOSS_UNKNOWN;
+}

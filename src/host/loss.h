@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Acknowledged writes that a target lost with its power: noticed when one of its controllers comes
+ * back with another boot (wire/identify.h) while writes were acknowledged and not flushed. The next
+ * flush of every user of the namespace fails then, once.
+ *
+ * A cache is what holds acknowledged writes until a flush: all controllers of one boot share one.
+ * Controllers of several boots (machines of a cluster) share the storage below their caches, so a
+ * flush through any controller covers the writes of all of them.
+ *
+ * Flushes of a namespace are numbered when they begin. A write notes in its cache how many have
+ * begun when it is acknowledged: a flush that begins later covers the write.
+ *
+ * Threads: a loss_book is used under the lock of its join. A loss_ns is used by any thread: the
+ * first write after a flush stores, the writes behind it only load.
+ */
+#ifndef WEFT_HOST_LOSS_H
+#define WEFT_HOST_LOSS_H
+
+#include "wire/identify.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define LOSS_CACHES     32 /* with LOSS_UNKNOWN */
+#define LOSS_UNKNOWN    0  /* the controller does not report its boot, or has no volatile cache */
+#define LOSS_ADDRS_MAX  64
+#define LOSS_CACHE_BITS uint32_t
+
+/* ---- one namespace ---------------------------------------------------------------------------
+ */
+
+struct loss_ns {
+	_Atomic uint64_t begun;   /* flushes */
+	_Atomic uint64_t flushed; /* number of the latest flush that succeeded */
+	_Atomic uint64_t losses;
+	_Atomic uint64_t told; /* the latest loss that a user was told of */
+	/* By cache: 1 + begun when the latest write was acknowledged; 0: none was. */
+	_Atomic uint64_t acked[LOSS_CACHES];
+};
+
+/* Stores the larger one. */
+void loss_raise(_Atomic uint64_t *number, uint64_t to);
+
+/* A controller of the cache has acknowledged a write without FUA. */
+static inline void loss_write_acked(struct loss_ns *ns, unsigned cache)
+{
+	uint64_t mark = atomic_load_explicit(&ns->begun, memory_order_acquire) + 1;
+
+	if (atomic_load_explicit(&ns->acked[cache], memory_order_relaxed) < mark)
+		loss_raise(&ns->acked[cache], mark);
+}
+
+/* A flush begins, before it is sent: its number. */
+static inline uint64_t loss_flush_begin(struct loss_ns *ns)
+{
+	return atomic_fetch_add(&ns->begun, 1) + 1;
+}
+
+/* The flush has succeeded at a controller. *told: the latest loss that the user of the flush had
+ * been told of when the flush was submitted. False: writes were lost since, and *told counts them.
+ */
+bool loss_flush_end(struct loss_ns *ns, uint64_t flush, uint64_t *told);
+/* What a new user counts as told: losses that nobody was told of are the new user's, too. */
+static inline uint64_t loss_told(const struct loss_ns *ns)
+{
+	return atomic_load_explicit(&ns->told, memory_order_acquire);
+}
+/* The caches are lost. True: with acknowledged writes of this namespace. */
+bool loss_ns_judge(struct loss_ns *ns, LOSS_CACHE_BITS lost);
+
+/* ---- the caches of a subsystem -----------------------------------------------------------------
+ */
+
+struct loss_cache {
+	bool is_used;
+	bool is_clustered;  /* as its controllers reported last */
+	bool is_superseded; /* one of its addresses has reported another boot since */
+	unsigned live;      /* controllers */
+	uint8_t boot[IDENTIFY_BOOT_BYTES];
+};
+
+struct loss_book {
+	struct loss_cache caches[LOSS_CACHES]; /* the first one is LOSS_UNKNOWN */
+	/* By address: the cache of its latest controller, also while the address is away. */
+	uint8_t at[LOSS_ADDRS_MAX];
+};
+
+/* A controller of this identity is live at the address, which is an index below LOSS_ADDRS_MAX. Its
+ * cache; *ret_lost: caches that are known to be lost by this. */
+unsigned loss_enter(struct loss_book *book, unsigned addr, const struct ctrl_identity *identity,
+		    LOSS_CACHE_BITS *ret_lost);
+/* The controller has ended. Caches that are known to be lost by this. */
+LOSS_CACHE_BITS loss_leave(struct loss_book *book, unsigned cache);
+/* The index stands for another address from now on. */
+void loss_addr_forget(struct loss_book *book, unsigned addr);
+
+#endif

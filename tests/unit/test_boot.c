@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The boot that a target reports: the same one after a kill and after an orderly restart of the
+ * machine, another one when writes that were not flushed may be lost.
+ */
+#include "tap.h"
+
+#include "control/boot.h"
+
+static const struct uuid kernels[] = {{{1}}, {{2}}, {{3}}};
+
+static bool is_same(const struct boot_record *a, const struct boot_record *b)
+{
+	return memcmp(a->boot, b->boot, sizeof(a->boot)) == 0;
+}
+
+static void a_kill_keeps_the_boot(void)
+{
+	struct boot_record first, again, moved;
+
+	boot_decide(NULL, &kernels[0], &first);
+	boot_decide(&first, &kernels[0], &again);
+	EXPECT(is_same(&first, &again) && !again.is_flushed);
+	/* Without a state store, too. */
+	boot_decide(NULL, &kernels[0], &again);
+	EXPECT(is_same(&first, &again));
+	boot_decide(&first, &kernels[1], &moved);
+	EXPECT(!is_same(&first, &moved));
+}
+
+static void an_orderly_end_keeps_the_boot_over_a_restart_of_the_machine(void)
+{
+	struct boot_record first, second, third, fourth;
+
+	boot_decide(NULL, &kernels[0], &first);
+	first.is_flushed = true;
+	boot_decide(&first, &kernels[1], &second);
+	EXPECT(is_same(&first, &second) && !second.is_flushed);
+	/* Killed, and started again under the same kernel. */
+	boot_decide(&second, &kernels[1], &third);
+	EXPECT(is_same(&first, &third) && !third.is_flushed);
+	boot_decide(&third, &kernels[2], &fourth);
+	EXPECT(!is_same(&first, &fourth));
+	/* The first kernel's ID does not come back as another boot's. */
+	boot_decide(&fourth, &kernels[0], &second);
+	EXPECT(!is_same(&fourth, &second));
+}
+
+static void the_boot_id_of_the_machine_is_not_disclosed(void)
+{
+	static const uint8_t none[IDENTIFY_BOOT_BYTES];
+	struct boot_record record;
+	struct uuid kernel;
+
+	boot_decide(NULL, &kernels[0], &record);
+	EXPECT(memcmp(record.boot, kernels[0].bytes, sizeof(record.boot)) != 0);
+	EXPECT(memcmp(record.boot, none, sizeof(none)) != 0);
+	boot_id_read(&kernel);
+	EXPECT(!uuid_is_nil(&kernel));
+}
+
+static void without_a_boot_id_hosts_are_told_nothing(void)
+{
+	static const uint8_t none[IDENTIFY_BOOT_BYTES];
+	static const struct uuid nil;
+	struct boot_record first, record, next;
+
+	boot_decide(NULL, &kernels[0], &first);
+	first.is_flushed = true;
+	boot_decide(&first, &nil, &record);
+	EXPECT(memcmp(record.boot, none, sizeof(none)) == 0);
+	EXPECT(!record.is_flushed);
+	/* And the boot after it is that of its kernel. */
+	record.is_flushed = true;
+	boot_decide(&record, &kernels[0], &next);
+	EXPECT(memcmp(next.boot, none, sizeof(none)) != 0);
+}
+
+int main(void)
+{
+	TAP_RUN(a_kill_keeps_the_boot);
+	TAP_RUN(an_orderly_end_keeps_the_boot_over_a_restart_of_the_machine);
+	TAP_RUN(the_boot_id_of_the_machine_is_not_disclosed);
+	TAP_RUN(without_a_boot_id_hosts_are_told_nothing);
+	return tap_end();
+}
