@@ -47,16 +47,37 @@ enum probe_stage {
 	PROBE_HAS_LANDED
 };
 
+static bool io_is_dark(const struct media_io *io)
+{
+	return probe_root(container_of(io->media, struct probe, media))->is_dark;
+}
+
+/* What is stable now. */
+static void probe_settle(struct probe *root, const struct media_io *io)
+{
+	if (root->stable == NULL)
+		return;
+	if (io->kind == MEDIA_FLUSH)
+		memcpy(root->stable, root->blocks, root->block_count * MWORLD_BLOCK_BYTES);
+	else if (io->is_fua)
+		memcpy(root->stable + io->offset, root->blocks + io->offset, io->len_bytes);
+}
+
 static void probe_perform(struct media_io *io)
 {
 	struct probe *probe = container_of(io->media, struct probe, media);
 
+	if (io_is_dark(io)) {
+		io->result = -ECANCELED;
+		return;
+	}
 	if (io->kind == MEDIA_READ || io->kind == MEDIA_WRITE)
 		probe_copy(io, probe->blocks + io->offset);
 	else if (io->kind == MEDIA_WRITE_ZEROES || io->kind == MEDIA_DISCARD)
 		memset(probe->blocks + io->offset, 0, io->len_bytes);
 	if (io->kind == MEDIA_WRITE)
 		probe_land(probe, io);
+	probe_settle(probe_root(probe), io);
 	if (io->kind != MEDIA_FLUSH && probe->world->on_io != NULL)
 		probe->world->on_io(probe->world, probe_root(probe), io);
 }
@@ -136,6 +157,7 @@ static void probe_put(struct probe *root)
 	if (--root->users > 0)
 		return;
 	free(root->blocks);
+	free(root->stable);
 	free(root);
 }
 
@@ -193,6 +215,37 @@ void probe_share(struct probe *probe, struct probe *with)
 void probe_format(struct probe *probe, uint32_t block_bytes)
 {
 	probe->media.block_bytes = block_bytes;
+}
+
+void probe_make_volatile(struct probe *probe)
+{
+	CHECK(probe->master == NULL && probe->stable == NULL);
+	probe->stable = malloc(probe->block_count * MWORLD_BLOCK_BYTES);
+	CHECK(probe->stable != NULL);
+	probe->media.has_volatile_cache = true;
+	memcpy(probe->stable, probe->blocks, probe->block_count * MWORLD_BLOCK_BYTES);
+}
+
+void probe_power_fail(struct probe *probe)
+{
+	probe_root(probe)->is_dark = true;
+}
+
+void probe_power_back(struct probe *probe)
+{
+	struct probe *root = probe_root(probe);
+
+	CHECK(root->is_dark && root->stable != NULL);
+	root->is_dark = false;
+	memcpy(root->blocks, root->stable, root->block_count * MWORLD_BLOCK_BYTES);
+}
+
+uint64_t probe_stable_value(const struct probe *probe, uint64_t block)
+{
+	uint64_t value;
+
+	memcpy(&value, probe->stable + block * MWORLD_BLOCK_BYTES, sizeof(value));
+	return value;
 }
 
 uint64_t probe_value(const struct probe *probe, uint64_t block)

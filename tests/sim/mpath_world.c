@@ -279,8 +279,11 @@ static void target_start(struct mworld *world, unsigned index)
 		config.cntlid_last = (uint16_t)((index + 1) * MWORLD_CNTLIDS);
 	}
 
-	if (has_instance(world, index))
+	if (has_instance(world, index)) {
 		memcpy(config.instance, &world->starts, sizeof(world->starts));
+		config.boot[0] = (uint8_t)(index + 1);
+		memcpy(config.boot + 1, &world->boots, sizeof(world->boots));
+	}
 	CHECK(target_create(&config, &world->targets[index]) == 0);
 }
 
@@ -357,6 +360,10 @@ static void on_restart_stopped(void *arg)
 	struct mworld *world = restart->world;
 
 	target_destroy(world->targets[restart - world->restarts]);
+	if (restart->is_power) {
+		probe_power_back(world->ns[0].probe);
+		world->boots++;
+	}
 	reactor_timer_init(world->control, &restart->timer, on_restart_timer);
 	reactor_timer_arm(&restart->timer, reactor_now_ns(world->control) + restart->down_ns);
 }
@@ -369,6 +376,17 @@ void mworld_restart(struct mworld *world, unsigned target, uint64_t down_ms)
 	*restart = (struct mworld_restart){
 		.world = world, .down_ns = down_ms * NS_PER_MS, .is_busy = true};
 	target_shutdown(world->targets[target], 200, on_restart_stopped, restart);
+}
+
+void mworld_lose_power(struct mworld *world, uint64_t down_ms)
+{
+	CHECK(world->target_count == 1);
+	probe_power_fail(world->ns[0].probe);
+	/* Nothing that the target still sends reaches anybody. */
+	for (unsigned i = 0; i < world->port_count; i++)
+		(void)sim_net_cut(world->sim, &world->addrs[i]);
+	mworld_restart(world, 0, down_ms);
+	world->restarts[0].is_power = true;
 }
 
 bool mworld_is_steady(const struct mworld *world)
@@ -671,116 +689,4 @@ bool mworld_until_live(struct mworld *world, unsigned paths, uint64_t limit_ms)
 struct mpath_ns *mworld_handle(struct mworld *world, uint32_t nsid)
 {
 	return mpath_ns_find(world->mpath, nsid);
-}
-
-/* ---- commands ---------------------------------------------------------------------------------
- */
-
-static void on_mop_done(struct mpath_io *io)
-{
-	struct mop *mop = container_of(io, struct mop, io);
-
-	CHECK(!mop->is_done);
-	mop->is_done = true;
-	mop->done_ns = sim_now(mop->world->sim);
-	if (mop->then != NULL)
-		mop->then(mop);
-}
-
-static void mop_fill(struct mworld *world, struct mop *mop)
-{
-	void (*then)(struct mop * mop_then) = mop->then;
-
-	memset(mop, 0, sizeof(*mop));
-	mop->world = world;
-	mop->then = then;
-	mop->iov = (struct iovec){mop->data, sizeof(mop->data)};
-	mop->second_iov = (struct iovec){mop->second_data, sizeof(mop->second_data)};
-	mop->io.iov = &mop->iov;
-	mop->io.iov_count = 1;
-	mop->io.data_bytes = sizeof(mop->data);
-	mop->io.done = on_mop_done;
-}
-
-static void value_put(uint8_t *data, uint64_t value)
-{
-	for (unsigned i = 0; i < MWORLD_BLOCK_BYTES / sizeof(value); i++)
-		memcpy(data + i * sizeof(value), &value, sizeof(value));
-}
-
-static void mop_submit(struct mop *mop)
-{
-	struct mworld *world = mop->world;
-	bool is_inside = reactor_current() == world->reactor;
-
-	if (!is_inside)
-		sim_enter(world->reactor);
-	mpath_submit(world->handle != NULL ? world->handle : mworld_handle(world, 1), &mop->io);
-	if (!is_inside)
-		sim_leave(world->reactor);
-}
-
-void mop_write(struct mworld *world, struct mop *mop, uint64_t block, uint64_t value)
-{
-	struct host_cmd cmd = {0};
-
-	mop_fill(world, mop);
-	value_put(mop->data, value);
-	host_cmd_write(&cmd, 1, block, 1, mop->data, sizeof(mop->data));
-	mop->io.sqe = cmd.sqe;
-	mop->io.direction = HOST_DATA_TO_CTRL;
-	mop_submit(mop);
-}
-
-void mop_read(struct mworld *world, struct mop *mop, uint64_t block)
-{
-	struct host_cmd cmd = {0};
-
-	mop_fill(world, mop);
-	host_cmd_read(&cmd, 1, block, 1, mop->data, sizeof(mop->data));
-	mop->io.sqe = cmd.sqe;
-	mop->io.direction = HOST_DATA_FROM_CTRL;
-	mop_submit(mop);
-}
-
-void mop_identify(struct mworld *world, struct mop *mop)
-{
-	struct host_cmd cmd = {0};
-
-	mop_fill(world, mop);
-	host_cmd_identify(&cmd, 0, IDENTIFY_CTRL, mop->data);
-	mop->io.sqe = cmd.sqe;
-	mop->io.direction = HOST_DATA_FROM_CTRL;
-	sim_enter(world->reactor);
-	mpath_submit_admin(world->mpath, &mop->io);
-	sim_leave(world->reactor);
-}
-
-void mop_fused(struct mworld *world, struct mop *mop, uint64_t block, uint64_t expected,
-	       uint64_t value)
-{
-	struct host_cmd cmd = {0};
-
-	mop_fill(world, mop);
-	value_put(mop->data, expected);
-	value_put(mop->second_data, value);
-	host_cmd_compare(&cmd, 1, block, 1, mop->data, sizeof(mop->data));
-	mop->io.sqe = cmd.sqe;
-	mop->io.direction = HOST_DATA_TO_CTRL;
-	host_cmd_write(&cmd, 1, block, 1, mop->second_data, sizeof(mop->second_data));
-	mop->second.sqe = cmd.sqe;
-	mop->second.direction = HOST_DATA_TO_CTRL;
-	mop->second.iov = &mop->second_iov;
-	mop->second.iov_count = 1;
-	mop->second.data_bytes = sizeof(mop->second_data);
-	mop->io.fused_write = &mop->second;
-	mop_submit(mop);
-}
-
-uint64_t mop_value(const struct mop *mop)
-{
-	uint64_t value;
-
-	memcpy(&value, mop->data, sizeof(value));
-	return value;
 }

@@ -61,12 +61,22 @@ struct probe {
 	unsigned strays;
 	unsigned ns; /* index of its namespace */
 	bool is_of_twin;
+	/* Of the probe that owns the bytes: what a loss of power leaves of them; NULL: the medium
+	 * has no volatile cache. */
+	uint8_t *stable;
+	bool is_dark; /* the power has failed: nothing is done any more, and nothing succeeds */
 };
 
 struct probe *probe_open(struct mworld *world, uint64_t block_count);
 /* The probe has the bytes of the other one from now on; before its first use. */
 void probe_share(struct probe *probe, struct probe *with);
 void probe_format(struct probe *probe, uint32_t block_bytes);
+/* From now on writes are stable only when they are flushed, or have FUA. */
+void probe_make_volatile(struct probe *probe);
+/* The power fails, and is back: what was not stable is gone. */
+void probe_power_fail(struct probe *probe);
+void probe_power_back(struct probe *probe);
+uint64_t probe_stable_value(const struct probe *probe, uint64_t block);
 /* What the kernel has goes on while the process that asked is stopped until then. */
 void probe_freeze(struct probe *probe, struct sim *sim, const struct reactor *reactor,
 		  uint64_t until_ns);
@@ -132,7 +142,9 @@ struct mworld {
 		struct reactor_timer timer;
 		uint64_t down_ns;
 		bool is_busy;
+		bool is_power; /* the machine has lost its power */
 	} restarts[2];
+	uint64_t boots; /* of the first target's machine */
 
 	struct mpath_config config;
 	struct mpath *mpath;
@@ -187,6 +199,9 @@ unsigned mworld_close(struct mworld *world);
 void mworld_apply(struct mworld *world);
 /* From a callback of the control reactor: the target ends, and is there again so much later. */
 void mworld_restart(struct mworld *world, unsigned target, uint64_t down_ms);
+/* Likewise the only target loses its power, with what the first namespace has not on stable media.
+ */
+void mworld_lose_power(struct mworld *world, uint64_t down_ms);
 bool mworld_is_steady(const struct mworld *world);
 /* The target's process is stopped for so long; what its medium has goes on. Not from its reactor.
  */
@@ -226,6 +241,7 @@ struct mpath_ns *mworld_handle(struct mworld *world, uint32_t nsid);
 
 void mop_write(struct mworld *world, struct mop *mop, uint64_t block, uint64_t value);
 void mop_read(struct mworld *world, struct mop *mop, uint64_t block);
+void mop_flush(struct mworld *world, struct mop *mop, uint64_t losses_told);
 /* Identify Controller, on any path. */
 void mop_identify(struct mworld *world, struct mop *mop);
 /* Compare with `expected`, then Write of `value`, fused. */

@@ -133,7 +133,8 @@ static void write_judge(struct mworker *worker)
 
 	if (is_ok) {
 		model_write_done(run->model, worker->block, worker->value, worker->start, run->step,
-				 true);
+				 run->power_one_in == 0);
+		power_note_write(worker);
 		*known = worker->value;
 		return;
 	}
@@ -170,6 +171,8 @@ static void worker_done(struct mop *mop)
 	run->stats.no_path += mop->io.result == MPATH_NO_PATH;
 	if (worker->kind == STEP_READ)
 		read_judge(worker);
+	else if (worker->kind == STEP_FLUSH)
+		power_flush_judge(worker);
 	else
 		write_judge(worker);
 	worker->is_busy = false;
@@ -196,7 +199,8 @@ static void worker_change(struct mworker *worker)
 	worker->block = worker->first_block + index;
 	worker->value = run->next_value++;
 	model_write_begin(run->model, worker->block, worker->value, worker->start);
-	if (known != MODEL_NEVER && prng_one_in(&run->prng, 8)) {
+	/* What a Compare expects may be lost with the power. */
+	if (known != MODEL_NEVER && prng_one_in(&run->prng, 8) && run->power_one_in == 0) {
 		worker->kind = STEP_FUSED;
 		mop_fused(&run->world, &worker->mop, worker->block, known, worker->value);
 	} else {
@@ -222,10 +226,14 @@ static void on_worker_timer(struct reactor_timer *timer)
 		return;
 	}
 	run->commands_left--;
-	if (prng_one_in(&run->prng, 2))
+	if (run->power_one_in > 0 && prng_one_in(&run->prng, 4)) {
+		worker->kind = STEP_FLUSH;
+		mop_flush(&run->world, &worker->mop, worker->losses_told);
+	} else if (prng_one_in(&run->prng, 2)) {
 		worker_read(worker, prng_below(&run->prng, MWORLD_BLOCKS));
-	else
+	} else {
 		worker_change(worker);
+	}
 }
 
 /* ---- troubles ---------------------------------------------------------------------------------
@@ -358,6 +366,8 @@ static void on_chaos_timer(struct reactor_timer *timer)
 		trouble_freeze(run);
 	if (mworld_is_steady(world) && strikes(run, run->restart_one_in))
 		trouble_restart(run);
+	if (mworld_is_steady(world))
+		power_strike(run);
 	tenants_strike(run);
 	reactor_timer_arm(timer,
 			  now_ns + (1 + prng_below(&run->prng, run->chaos_max_us)) * NS_PER_US);

@@ -24,7 +24,9 @@ struct mpath_run_stats {
 	uint64_t restarts;
 	uint64_t freezes; /* targets that stood still */
 	uint64_t removals;
-	uint64_t flips; /* bits that the network changed */
+	uint64_t flushes;
+	uint64_t flushes_lost; /* that said that writes are lost */
+	uint64_t flips;        /* bits that the network changed */
 	uint64_t losses;
 	uint64_t fences_by_reset;
 	uint64_t fences_by_time;
@@ -38,6 +40,7 @@ enum step_kind {
 	STEP_READ,
 	STEP_WRITE,
 	STEP_FUSED,
+	STEP_FLUSH,
 };
 
 struct mrun;
@@ -55,6 +58,11 @@ struct mworker {
 	uint64_t swept; /* blocks read after the troubles */
 	/* What its blocks hold for sure; MODEL_NEVER: not known. */
 	uint64_t known[WORKER_BLOCKS];
+	/* Each worker is a user of its own. The value that a flush has to make stable, since it was
+	 * acknowledged and the worker was told of no loss; 0: none. */
+	uint64_t acked[WORKER_BLOCKS];
+	uint64_t losses_told;
+	uint64_t power_losses_told;
 };
 
 struct mrun {
@@ -78,6 +86,8 @@ struct mrun {
 	uint32_t partition_one_in;
 	uint32_t ana_one_in;
 	uint32_t restart_one_in;
+	uint32_t power_one_in; /* 0: the medium has no volatile cache */
+	uint64_t power_losses;
 	uint32_t freeze_one_in;
 	bool is_edgy;  /* two targets; freezes end about when their controllers do */
 	bool is_apart; /* and the target is cut off meanwhile */
@@ -99,6 +109,13 @@ struct mrun {
 
 /* sim_mpath_plan.c */
 void mpath_world_choose(struct mrun *run);
+
+/* sim_power.c: a target that loses its power, and flushes. */
+void power_choose(struct mrun *run, bool is_chosen);
+void power_strike(struct mrun *run);
+/* An acknowledged write, a flush that has ended. */
+void power_note_write(struct mworker *worker);
+void power_flush_judge(struct mworker *worker);
 
 /* sim_mpath.c: from the first connection until all is well again after the troubles. */
 void mpath_run_play(struct mrun *run);

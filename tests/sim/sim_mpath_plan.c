@@ -39,6 +39,7 @@ enum feature {
 	FEATURE_LATE, /* the first of enum late_feature */
 	/* The first of enum tenant_feature; flips of sim_late.c are not this world's. */
 	FEATURE_TENANT = FEATURE_LATE + LATE_FEATURES - 1,
+	FEATURE_POWER_LOSS = FEATURE_TENANT + TENANT_FEATURES,
 };
 
 static const char *const feature_names[] = {
@@ -67,6 +68,7 @@ static const char *const feature_names[] = {
 	"edges",
 	LATE_FEATURE_NAMES_BUT_FLIPS,
 	TENANT_FEATURE_NAMES,
+	"power",
 	NULL,
 };
 
@@ -181,6 +183,28 @@ static void tenants_calm(struct mrun *run)
 	run->late.is_on = false;
 }
 
+/* A target that stands still is not up and down at once. A clone would have blocks of before. */
+static bool power_is_chosen(struct mrun *run)
+{
+	if (run->scenario->seed / 3 % 3 != 1 || run->world.target_count == 2 ||
+	    run->tenants.twin_one_in > 0 || run->tenants.is_clone)
+		return false;
+	run->freeze_one_in = 0;
+	return true;
+}
+
+/* Cut off as well: long, and seldom more often than its fences take. */
+static void apart_choose(struct mrun *run)
+{
+	run->is_apart = run->is_edgy && run->scenario->seed % 8 == 6;
+	if (run->is_apart) {
+		run->think_max_us = 20000;
+		if (run->scenario->commands_max == 0)
+			run->commands_left += 1500;
+		run->chaos_max_us = 50000;
+	}
+}
+
 void mpath_world_choose(struct mrun *run)
 {
 	struct prng *prng = &run->prng;
@@ -243,16 +267,11 @@ void mpath_world_choose(struct mrun *run)
 	run->worker_count = 1 + (unsigned)prng_below(prng, WORKERS_MAX);
 	if (run->is_edgy)
 		run->freeze_one_in = 3;
-	/* Cut off as well: long, and seldom more often than its fences take. */
-	run->is_apart = run->is_edgy && run->scenario->seed % 8 == 6;
-	if (run->is_apart) {
-		run->think_max_us = 20000;
-		if (commands_max == 0)
-			run->commands_left += 1500;
-		run->chaos_max_us = 50000;
-	}
+	apart_choose(run);
 	tenants_calm(run);
 	troubles_shrink(run);
+	/* Behind all that is drawn, so that other seeds are what they were. */
+	power_choose(run, feature(run, FEATURE_POWER_LOSS, power_is_chosen(run)));
 }
 
 /* ---- a run ----------------------------------------------------------------------------------- */
@@ -273,6 +292,9 @@ static void stats_count(struct mrun *run, struct sim_counters *counters)
 		{"ANA_changes", stats->ana_changes},
 		{"target_restarts", stats->restarts},
 		{"targets_frozen", stats->freezes},
+		{"power_lost", run->power_losses},
+		{"flushes", stats->flushes},
+		{"flushes_that_report_lost_writes", stats->flushes_lost},
 		{"bits_flipped", stats->flips},
 		{"paths_removed_or_added", stats->removals},
 		{"paths_lost", stats->losses},
@@ -338,8 +360,8 @@ static void mpath_run(const struct sim_scenario *scenario, struct sim_counters *
 	run->hash = scenario->seed;
 	run->next_value = 1;
 	prng_seed(&run->prng, scenario->seed * 0x9e3779b97f4a7c15ull + 7);
-	run->model = model_create(MWORLD_BLOCKS, false);
 	mpath_world_choose(run);
+	run->model = model_create(MWORLD_BLOCKS, run->power_one_in > 0);
 	mpath_run_play(run);
 	if (!run->is_failed)
 		paths_count(run);
