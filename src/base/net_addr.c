@@ -191,6 +191,16 @@ const char *net_addr_format(const struct net_addr *addr, char text[NET_ADDR_TEXT
 	return text;
 }
 
+void net_addr_from(const struct sockaddr *from, struct net_addr *ret_addr)
+{
+	*ret_addr = (struct net_addr){.len_bytes = sizeof(struct sockaddr_in)};
+	if (from->sa_family == AF_INET6)
+		ret_addr->len_bytes = sizeof(struct sockaddr_in6);
+	else if (from->sa_family != AF_INET)
+		return;
+	memcpy(&ret_addr->storage, from, ret_addr->len_bytes);
+}
+
 uint16_t net_addr_port(const struct net_addr *addr)
 {
 	if (addr->storage.ss_family == AF_INET)

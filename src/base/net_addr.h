@@ -25,6 +25,8 @@ int net_addr_resolve(const char *host, uint16_t port, struct net_addr *ret_addr)
 const char *net_addr_format(const struct net_addr *addr, char text[NET_ADDR_TEXT_BYTES]);
 /* The address without the port; IPv6 without brackets. */
 const char *net_addr_format_host(const struct net_addr *addr, char text[NET_ADDR_TEXT_BYTES]);
+/* Any other family than IPv4 and IPv6 gives an empty address, which is nobody's. */
+void net_addr_from(const struct sockaddr *from, struct net_addr *ret_addr);
 uint16_t net_addr_port(const struct net_addr *addr);
 bool net_addr_is_ipv6(const struct net_addr *addr);
 bool net_addr_same_host(const struct net_addr *a, const struct net_addr *b);

@@ -485,14 +485,9 @@ static void conn_peer(struct MHD_Connection *connection, struct net_addr *ret_pe
 	const union MHD_ConnectionInfo *info =
 		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
 
-	*ret_peer = (struct net_addr){.len_bytes = sizeof(struct sockaddr_in)};
-	if (!info || !info->client_addr)
-		return;
-	if (info->client_addr->sa_family == AF_INET6)
-		ret_peer->len_bytes = sizeof(struct sockaddr_in6);
-	else if (info->client_addr->sa_family != AF_INET)
-		return;
-	memcpy(&ret_peer->storage, info->client_addr, ret_peer->len_bytes);
+	const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
+
+	net_addr_from(info && info->client_addr ? info->client_addr : &nobody, ret_peer);
 }
 
 /* One too many: somebody has to go. Its thread sees the end of the stream and closes it. */

@@ -212,6 +212,26 @@ static void net_addr_compares_hosts(void)
 
 static struct histogram one, two;
 
+/* All of an IPv6 address: two that begin alike are two hosts. */
+static void net_addr_from_the_kernel(void)
+{
+	static const char *const texts[] = {"10.0.0.1:4420", "[fd00::1]:4420", "[fd00::2]:4420"};
+	const struct sockaddr_un other = {.sun_family = AF_UNIX};
+	struct net_addr addrs[3];
+	char text[NET_ADDR_TEXT_BYTES];
+	struct net_addr parsed;
+
+	for (unsigned i = 0; i < 3; i++) {
+		EXPECT_EQ(0, net_addr_parse(texts[i], 0, &parsed));
+		net_addr_from((const struct sockaddr *)&parsed.storage, &addrs[i]);
+		EXPECT_STR(texts[i], net_addr_format(&addrs[i], text));
+		for (unsigned j = 0; j < i; j++)
+			EXPECT(!net_addr_same_host(&addrs[i], &addrs[j]));
+	}
+	net_addr_from((const struct sockaddr *)&other, &parsed);
+	EXPECT(!net_addr_same_host(&parsed, &addrs[0]));
+}
+
 static void net_addr_of_a_unix_socket(void)
 {
 	static const char long_path[] =
@@ -596,6 +616,7 @@ int main(void)
 	TAP_RUN(net_addr_round_trip);
 	TAP_RUN(net_addr_refuses);
 	TAP_RUN(net_addr_compares_hosts);
+	TAP_RUN(net_addr_from_the_kernel);
 	TAP_RUN(net_addr_of_a_unix_socket);
 	TAP_RUN(histogram_of_a_ramp);
 	TAP_RUN(histogram_merges_and_clips);
