@@ -190,6 +190,8 @@ int main(void)
 	open_options.path_count = 2;
 	open_options.paths = paths;
 	open_options.profile = "training";
+	/* Only the path that is cut is lost, however busy the machine. */
+	open_options.timeouts = "connect=20s,keep-alive=20s,silence=10s,unacked=10s";
 	open_options.policy = "round-robin";
 	if (weft_open(weft, &open_options, &subsystem, &error) != 0) {
 		printf("Bail out! %s\n", error.text);

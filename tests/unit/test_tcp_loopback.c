@@ -196,7 +196,7 @@ static void on_start(struct reactor_msg *msg)
 	struct net_addr addr;
 
 	reactor_timer_init(reactor, &watchdog, on_watchdog);
-	reactor_timer_arm(&watchdog, reactor_now_ns(reactor) + 20 * NS_PER_S);
+	reactor_timer_arm(&watchdog, reactor_now_ns(reactor) + 100 * NS_PER_S);
 	CHECK(net_addr_parse("127.0.0.1:0", 0, &addr) == 0);
 	CHECK(reactor_listener_open(reactor, &listener, &addr, on_accepted) == 0);
 	CHECK(tcp_conn_connect(&host.conn, reactor, &listener.addr, &config, &handler) == 0);

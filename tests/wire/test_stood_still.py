@@ -18,7 +18,7 @@ from tap import Tap
 SPEC = 'TP4129'
 MEM, FILE, DELAY = 1, 2, 3
 KATO_MS = 500
-DELAY_MS = 300
+DELAY_MS = 3000  # the second write in line must not begin before the target is stopped, however busy the machine
 LARGE = 256 * 1024
 OLD = b'\x11'
 NEW = b'\x22'
