@@ -110,6 +110,11 @@ bool store_is_gone(const struct store *store)
 	return false;
 }
 
+bool store_problem(struct store *store, struct store_error *ret_error)
+{
+	return false;
+}
+
 int store_list_audit(struct store *store, unsigned count,
 		     void (*each)(void *arg, const struct store_audit *audit), void *arg)
 {
