@@ -28,26 +28,56 @@ static int name_unlink(const char *path, dev_t dev, ino_t inode)
 	return unlink(path) == 0 || errno == ENOENT ? 0 : -errno;
 }
 
-/* Whether somebody listens; -errno. */
-static int is_answered(const char *path)
+/* A new socket, and `use` (bind or connect) of it with the address of the path: 0 or -errno.
+ * *ret_fd is -1 when there was no socket to use; else it is the caller's, whatever came of it. */
+static int socket_use(const char *path, int flags,
+		      int (*use)(int fd, const struct sockaddr_un *addr), int *ret_fd)
 {
 	struct sockaddr_un addr;
 	int folder;
 	int res = unix_addr_make(path, &addr, &folder);
-	int fd;
 
+	*ret_fd = -1;
 	if (res < 0)
 		return res;
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	res = fd < 0 ? -errno : 1;
-	if (fd >= 0) {
-		if (connect(fd, (const struct sockaddr *)&addr, sizeof(addr)) != 0)
-			res = errno != ECONNREFUSED;
-		close(fd);
-	}
+	*ret_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
+	if (*ret_fd < 0 || use(*ret_fd, &addr) != 0)
+		res = -errno;
 	if (folder >= 0)
 		close(folder);
 	return res;
+}
+
+static int use_connect(int fd, const struct sockaddr_un *addr)
+{
+	return connect(fd, (const struct sockaddr *)addr, sizeof(*addr));
+}
+
+static int use_bind(int fd, const struct sockaddr_un *addr)
+{
+	/* The mode of an unbound socket becomes that of its file, without a moment in between. */
+	return fchmod(fd, 0600) == 0 ? bind(fd, (const struct sockaddr *)addr, sizeof(*addr)) : -1;
+}
+
+int unix_socket_connect(const char *path, int *ret_fd)
+{
+	int res = socket_use(path, 0, use_connect, ret_fd);
+
+	if (res < 0 && *ret_fd >= 0)
+		close(*ret_fd);
+	return res;
+}
+
+/* Whether somebody listens; -errno. */
+static int is_answered(const char *path)
+{
+	int fd;
+	int res = socket_use(path, SOCK_NONBLOCK, use_connect, &fd);
+
+	if (fd < 0)
+		return res;
+	close(fd);
+	return res != -ECONNREFUSED;
 }
 
 int unix_socket_clear(const char *path)
@@ -67,23 +97,12 @@ int unix_socket_clear(const char *path)
 
 static int socket_bind(const char *path, int backlog, int *ret_fd)
 {
-	struct sockaddr_un addr;
-	int folder;
-	int res = unix_addr_make(path, &addr, &folder);
-	int fd;
+	int res = socket_use(path, SOCK_NONBLOCK, use_bind, ret_fd);
 
-	if (res < 0)
-		return res;
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	/* The mode of an unbound socket becomes that of its file, without a moment in between. */
-	if (fd < 0 || fchmod(fd, 0600) != 0 ||
-	    bind(fd, (const struct sockaddr *)&addr, sizeof(addr)) != 0 || listen(fd, backlog) != 0)
+	if (res == 0 && listen(*ret_fd, backlog) != 0)
 		res = -errno;
-	if (folder >= 0)
-		close(folder);
-	if (res < 0 && fd >= 0)
-		close(fd);
-	*ret_fd = fd;
+	if (res < 0 && *ret_fd >= 0)
+		close(*ret_fd);
 	return res;
 }
 

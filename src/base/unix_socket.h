@@ -15,6 +15,8 @@ struct unix_name {
 	ino_t inode;
 };
 
+/* 0 or -errno. The descriptor blocks. */
+int unix_socket_connect(const char *path, int *ret_fd);
 /* Removes a socket that nobody listens on. 0: the name is free. -EEXIST: it is that of something
  * else; -EADDRINUSE: another process answers; or -errno. */
 int unix_socket_clear(const char *path);

@@ -7,7 +7,7 @@
 #include "cli/http_client.h"
 
 #include "base/net_addr.h"
-#include "base/unix_addr.h"
+#include "base/unix_socket.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -19,26 +19,6 @@
 
 #define ANSWER_TIMEOUT_MS 120000 /* opening media may take half a minute */
 #define ANSWER_BYTES_MAX  (256u * 1024 * 1024)
-
-static int unix_connect(const char *path, int *ret_fd)
-{
-	struct sockaddr_un addr;
-	int folder;
-	int res = unix_addr_make(path, &addr, &folder);
-	int fd;
-
-	if (res < 0)
-		return res;
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0)
-		res = -errno;
-	if (folder >= 0)
-		close(folder);
-	if (res < 0 && fd >= 0)
-		close(fd);
-	*ret_fd = fd;
-	return res;
-}
 
 static int tcp_connect(const struct http_client *client, int *ret_fd)
 {
@@ -176,7 +156,7 @@ int http_client_ask(const struct http_client *client, const struct http_question
 	size_t text_bytes = 0;
 	char *text = NULL;
 	int fd = -1;
-	int res = client->socket_path ? unix_connect(client->socket_path, &fd)
+	int res = client->socket_path ? unix_socket_connect(client->socket_path, &fd)
 				      : tcp_connect(client, &fd);
 
 	*ret_reply = (struct http_reply){0};

@@ -20,10 +20,10 @@ struct changes_options {
 	struct media_registry *registry;
 	struct store *store;
 	uint64_t generation; /* of what is kept; 0: nothing is */
-	/* Another configuration is in force, and what only the former one had is still open. May be
-	 * NULL. */
 	/* May be NULL. The snapshot is given to the target next. */
 	void (*applying)(void *arg, const struct snapshot *snapshot);
+	/* Another configuration is in force, and what only the former one had is still open. May be
+	 * NULL. */
 	void (*applied)(void *arg);
 	/* After changes_stop: nothing is under way and nothing waits. */
 	void (*stopped)(void *arg);
