@@ -8,7 +8,7 @@
  */
 #include "cli/attach_ns.h"
 
-#include "cli/cli.h"
+#include "base/tool_error.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -43,22 +43,23 @@ enum attach_news attach_ns_look(struct attach_ns *attached)
 	attached->is_stale = false;
 	res = weft_ns_info(attached->handle.ns, &now);
 	if (res == -ESTALE || (res == 0 && was_stale && !now.is_gone)) {
-		cli_error(attached->command, "namespace %" PRIu32 " has another block size now",
-			  served->nsid);
+		tool_error(attached->command, "namespace %" PRIu32 " has another block size now",
+			   served->nsid);
 		return ATTACH_CHANGED;
 	}
 	if (res == 0 && now.is_stale && !attached->has_told_replaced) {
 		attached->has_told_replaced = true;
-		cli_error(attached->command,
-			  "namespace %" PRIu32 " was replaced by another one; attach that anew",
-			  served->nsid);
+		tool_error(attached->command,
+			   "namespace %" PRIu32 " was replaced by another one; attach that anew",
+			   served->nsid);
 	}
 	if (res != 0 || now.is_gone)
 		return ATTACH_GONE;
 	if (now.block_count < served->block_count) {
-		cli_error(attached->command,
-			  "namespace %" PRIu32 " has shrunk from %" PRIu64 " to %" PRIu64 " blocks",
-			  served->nsid, served->block_count, now.block_count);
+		tool_error(attached->command,
+			   "namespace %" PRIu32 " has shrunk from %" PRIu64 " to %" PRIu64
+			   " blocks",
+			   served->nsid, served->block_count, now.block_count);
 		return ATTACH_CHANGED;
 	}
 	if (now.block_count == served->block_count) {
@@ -86,18 +87,18 @@ int attach_ns_reopen(struct attach_ns *attached)
 	handle->ns = NULL;
 	res = weft_ns_open(handle->subsystem, before.nsid, &handle->ns, &error);
 	if (res != 0) {
-		cli_error(attached->command, "%s", error.text);
+		tool_error(attached->command, "%s", error.text);
 		return res;
 	}
 	res = weft_ns_info(handle->ns, &handle->info);
 	if (res == 0 && !is_same_ns(&before, &handle->info))
 		res = -ESTALE;
 	if (res == -ESTALE)
-		cli_error(attached->command,
-			  "namespace %" PRIu32 " was replaced by another one; attach that anew",
-			  before.nsid);
+		tool_error(attached->command,
+			   "namespace %" PRIu32 " was replaced by another one; attach that anew",
+			   before.nsid);
 	else if (res != 0)
-		cli_error(attached->command, "cannot look at namespace %" PRIu32 ": %s",
-			  before.nsid, strerror(-res));
+		tool_error(attached->command, "cannot look at namespace %" PRIu32 ": %s",
+			   before.nsid, strerror(-res));
 	return res;
 }

@@ -49,9 +49,7 @@ extern const struct cli_options attach_cli_options;
 extern const struct cli_options copy_cli_options;
 extern const struct cli_options info_cli_options;
 
-/* "weft perf: TEXT" on standard error. */
-void cli_error(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The same, then where help is to be had. Returns CLI_USAGE. */
+/* tool_error (base/tool_error.h), then where help is to be had. Returns CLI_USAGE. */
 int cli_usage_error(const char *command, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 /* After cli_getopt answered '?', which printed its own line. Returns CLI_USAGE. */

@@ -4,6 +4,7 @@
  * NBD server or the ublk device, and closes it when that has ended. Main thread; SIGTERM and SIGINT
  * are blocked before libweft starts its own, and taken from a descriptor.
  */
+#include "base/tool_error.h"
 #include "cli/attach.h"
 #include "cli/attach_ns.h"
 #include "cli/cli.h"
@@ -65,7 +66,7 @@ int cmd_attach(int argc, char **argv)
 	attached.command = options.ns.command;
 	attached.event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (attached.event_fd < 0) {
-		cli_error(options.ns.command, "cannot wait for events: %s", strerror(errno));
+		tool_error(options.ns.command, "cannot wait for events: %s", strerror(errno));
 		return CLI_FAILED;
 	}
 	options.ns.event_fd = attached.event_fd;

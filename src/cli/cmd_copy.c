@@ -8,6 +8,7 @@
  * the destination is flushed, then the mark is written down.
  */
 #include "base/clock.h"
+#include "base/tool_error.h"
 #include "cli/cli.h"
 #include "cli/copy.h"
 
@@ -50,20 +51,20 @@ static int run_measure(struct copy_run *run)
 	}
 	/* A file may end within a block, of which the rest becomes zero; a namespace does not. */
 	if (rest != 0 && from->is_ns) {
-		cli_error(to->command,
-			  "%s has blocks of %" PRIu32 " bytes, and the %" PRIu64
-			  " bytes of %s are no multiple",
-			  to->name, to->block_bytes, bytes, from->name);
+		tool_error(to->command,
+			   "%s has blocks of %" PRIu32 " bytes, and the %" PRIu64
+			   " bytes of %s are no multiple",
+			   to->name, to->block_bytes, bytes, from->name);
 		return -EINVAL;
 	}
 	if (rest != 0)
 		bytes += to->block_bytes - rest;
 	if (!to->is_regular && bytes > to->size_bytes) {
-		cli_error(to->command,
-			  "%s is too small: %" PRIu64 " bytes, and %s has %" PRIu64
-			  "; make it larger by %" PRIu64,
-			  to->name, to->size_bytes, from->name, from->size_bytes,
-			  bytes - to->size_bytes);
+		tool_error(to->command,
+			   "%s is too small: %" PRIu64 " bytes, and %s has %" PRIu64
+			   "; make it larger by %" PRIu64,
+			   to->name, to->size_bytes, from->name, from->size_bytes,
+			   bytes - to->size_bytes);
 		return -ENOSPC;
 	}
 	run->copy.total_bytes = bytes;
@@ -78,10 +79,10 @@ static int run_check_same(const struct copy_run *run)
 
 	if (!copy_end_is_same(from, to))
 		return 0;
-	cli_error(to->command,
-		  "%s and %s are the same namespace: their UUIDs are equal. Name another "
-		  "destination, or give that one a UUID of its own",
-		  from->name, to->name);
+	tool_error(to->command,
+		   "%s and %s are the same namespace: their UUIDs are equal. Name another "
+		   "destination, or give that one a UUID of its own",
+		   from->name, to->name);
 	return -EINVAL;
 }
 
@@ -104,7 +105,7 @@ static int run_open(struct copy_run *run, struct weft *weft)
 	if (res == 0) {
 		res = copy_end_size(&copy->to, copy->total_bytes, run->journal.done_bytes > 0);
 		if (res != 0)
-			cli_error(copy->to.command, "%s: %s", copy->to.name, strerror(-res));
+			tool_error(copy->to.command, "%s: %s", copy->to.name, strerror(-res));
 	}
 	return res;
 }
@@ -120,7 +121,7 @@ static int run_flush(const struct copy_run *run)
 
 	if (res == 0)
 		return 0;
-	cli_error(
+	tool_error(
 		run->options->ns.command,
 		"cannot flush %s: %s. What was copied %s may be lost: run the same command again%s",
 		to->name, to->is_ns ? weft_strerror(res) : strerror(-res),
@@ -144,8 +145,8 @@ static int run_checkpoint(struct copy_run *run)
 	run->journal.done_bytes = mark;
 	res = copy_journal_save(run->options->journal, &run->journal);
 	if (res != 0)
-		cli_error(run->options->ns.command, "cannot write the journal %s: %s",
-			  run->options->journal, strerror(-res));
+		tool_error(run->options->ns.command, "cannot write the journal %s: %s",
+			   run->options->journal, strerror(-res));
 	else
 		run->checkpoint_bytes = mark;
 	return res;
@@ -197,23 +198,23 @@ static void run_complain(const struct copy_run *run)
 	if (copy->result == -ESTALE && copy_end_check(at_source ? &copy->from : &copy->to) != 0)
 		return;
 	if (copy->result == -EILSEQ)
-		cli_error(command,
-			  "%s differs from %s between byte %" PRIu64 " and %" PRIu64
-			  ": one of them has changed, or the copy is bad",
-			  copy->to.name, copy->from.name, copy->failed_at,
-			  copy->failed_at + run->options->piece_bytes);
+		tool_error(command,
+			   "%s differs from %s between byte %" PRIu64 " and %" PRIu64
+			   ": one of them has changed, or the copy is bad",
+			   copy->to.name, copy->from.name, copy->failed_at,
+			   copy->failed_at + run->options->piece_bytes);
 	else if (copy->result == -EFBIG && copy->from.is_stream)
-		cli_error(command,
-			  "%s is longer than %s, which has %" PRIu64 " bytes; the first %" PRIu64
-			  " were written",
-			  copy->from.name, copy->to.name, copy->to.size_bytes, copy->failed_at);
+		tool_error(command,
+			   "%s is longer than %s, which has %" PRIu64 " bytes; the first %" PRIu64
+			   " were written",
+			   copy->from.name, copy->to.name, copy->to.size_bytes, copy->failed_at);
 	else if (copy->result == -EPIPE && copy->to.is_stream)
-		cli_error(command, "whoever read standard output has gone after %" PRIu64 " bytes",
-			  copy->stream_bytes);
+		tool_error(command, "whoever read standard output has gone after %" PRIu64 " bytes",
+			   copy->stream_bytes);
 	else
-		cli_error(command, "%s %s at byte %" PRIu64 ": %s", copy->failed_doing,
-			  at_source ? copy->from.name : copy->to.name, copy->failed_at,
-			  strerror(-copy->result));
+		tool_error(command, "%s %s at byte %" PRIu64 ": %s", copy->failed_doing,
+			   at_source ? copy->from.name : copy->to.name, copy->failed_at,
+			   strerror(-copy->result));
 }
 
 static void run_tell_resume(const struct copy_run *run)
@@ -221,15 +222,15 @@ static void run_tell_resume(const struct copy_run *run)
 	const char *command = run->options->ns.command;
 
 	if (run->copy.phase == COPY_VERIFYING)
-		cli_error(command, "interrupted: everything was copied, not everything compared");
+		tool_error(command, "interrupted: everything was copied, not everything compared");
 	else if (run->copy.from.is_stream || run->copy.to.is_stream)
-		cli_error(command, "interrupted");
+		tool_error(command, "interrupted");
 	else if (run->options->journal != NULL)
-		cli_error(command, "interrupted: the same command goes on from here (%s)",
-			  run->options->journal);
+		tool_error(command, "interrupted: the same command goes on from here (%s)",
+			   run->options->journal);
 	else
-		cli_error(command, "interrupted: it would begin again; with --resume JOURNAL it "
-				   "would go on");
+		tool_error(command, "interrupted: it would begin again; with --resume JOURNAL it "
+				    "would go on");
 }
 
 /* One pass over everything. 0 or -errno, after a message. */
@@ -240,7 +241,7 @@ static int run_pass(struct copy_run *run, enum copy_phase phase, uint64_t first_
 	int saved;
 
 	if (res != 0) {
-		cli_error(run->options->ns.command, "cannot start: %s", strerror(-res));
+		tool_error(run->options->ns.command, "cannot start: %s", strerror(-res));
 		return res;
 	}
 	copy_progress_begin(&run->progress, copy, first_bytes);
@@ -324,7 +325,7 @@ int cmd_copy(int argc, char **argv)
 	run.options = &options;
 	res = run_init(&run);
 	if (res != 0) {
-		cli_error(options.ns.command, "cannot wait for signals: %s", strerror(-res));
+		tool_error(options.ns.command, "cannot wait for signals: %s", strerror(-res));
 		return CLI_FAILED;
 	}
 	if (ns_instance_create(&options.ns, WEFT_CALLBACKS_REACTOR, &weft) != 0)

@@ -4,6 +4,7 @@
  * reading itself is in lib/discovery_log.c. Main thread. NVMe Base 2.1, section 5.1.12.3.1.
  */
 #include "base/text.h"
+#include "base/tool_error.h"
 #include "cli/cli.h"
 #include "cli/connect_args.h"
 #include "cli/print.h"
@@ -147,8 +148,8 @@ static int log_print_json(const struct discovery_log *log)
 	root = json_pack("{s:I, s:o}", "genctr", (json_int_t)log->header.generation, "records",
 			 records);
 	if (cli_json_print(root) != 0) {
-		cli_error("discover",
-			  "cannot print the log as JSON: out of memory or output closed");
+		tool_error("discover",
+			   "cannot print the log as JSON: out of memory or output closed");
 		json_decref(root);
 		return CLI_FAILED;
 	}
@@ -175,7 +176,7 @@ static int discover_run(const struct host_config *config, bool is_json)
 	int res = discovery_log_fetch(config, &log, &error);
 
 	if (res != 0) {
-		cli_error("discover", "%s", error.text);
+		tool_error("discover", "%s", error.text);
 		return CLI_FAILED;
 	}
 	if (is_json)

@@ -4,6 +4,7 @@
  * path is lost and how long I/O waits at most, on one page or as JSON. Main thread; connects to
  * nothing.
  */
+#include "base/tool_error.h"
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "cli/print.h"
@@ -54,7 +55,7 @@ static int json_print(const struct host_timeouts *timeouts, const char *profile)
 	int res = cli_json_print(root) != 0 ? CLI_FAILED : CLI_OK;
 
 	if (res != CLI_OK)
-		cli_error("explain-timeouts", "out of memory");
+		tool_error("explain-timeouts", "out of memory");
 	json_decref(root);
 	return res;
 }

@@ -4,6 +4,7 @@
  * or as JSON. Main thread. NVMe Base 2.1, section 5.1.13: Identify CNS 00h, 01h and 02h.
  */
 #include "base/text.h"
+#include "base/tool_error.h"
 #include "cli/cli.h"
 #include "cli/connect_args.h"
 #include "cli/print.h"
@@ -137,10 +138,10 @@ static int all_print(struct session *session, bool is_json)
 	if (!is_json)
 		ctrl_print_text(session);
 	if (count < 0) {
-		cli_error("identify", count == -EPROTO
-					      ? "the controller's list of namespaces makes no "
-						"sense: its numbers do not increase"
-					      : "the controller does not list its namespaces");
+		tool_error("identify", count == -EPROTO
+					       ? "the controller's list of namespaces makes no "
+						 "sense: its numbers do not increase"
+					       : "the controller does not list its namespaces");
 		res = CLI_FAILED;
 	}
 	for (int i = 0; i < count; i++) {
@@ -148,8 +149,8 @@ static int all_print(struct session *session, bool is_json)
 		nvme_status status = session_identify_ns(session, ns.nsid, &ns.identity);
 
 		if (!nvme_status_is_ok(status)) {
-			cli_error("identify", "namespace %u: %s", ns.nsid,
-				  nvme_status_name(status));
+			tool_error("identify", "namespace %u: %s", ns.nsid,
+				   nvme_status_name(status));
 			res = CLI_FAILED;
 		} else if (is_json) {
 			json_array_append_new(namespaces, ns_to_json(&ns));
@@ -160,8 +161,8 @@ static int all_print(struct session *session, bool is_json)
 	root = json_pack("{s:o, s:o}", "controller", ctrl_to_json(session), "namespaces",
 			 namespaces);
 	if (is_json && cli_json_print(root) != 0) {
-		cli_error("identify",
-			  "cannot print what was found as JSON: out of memory or output closed");
+		tool_error("identify",
+			   "cannot print what was found as JSON: out of memory or output closed");
 		res = CLI_FAILED;
 	}
 	json_decref(root);
@@ -197,7 +198,7 @@ int cmd_identify(int argc, char **argv)
 	if (connect_args_finish(&options) != 0)
 		return CLI_FAILED;
 	if (session_open(&options.config, &session, &error) != 0) {
-		cli_error("identify", "%s", error.text);
+		tool_error("identify", "%s", error.text);
 		return CLI_FAILED;
 	}
 	res = all_print(session, is_json);

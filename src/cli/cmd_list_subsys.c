@@ -7,6 +7,7 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/tool_error.h"
 #include "cli/cli.h"
 #include "cli/list_subsys.h"
 #include "reactor/uring_remedy.h"
@@ -74,7 +75,7 @@ static void on_ready(struct mpath *mpath, void *arg, int res, const struct host_
 
 	run->is_ready = true;
 	if (res != 0 && error != NULL && error->text[0] != '\0')
-		cli_error("list-subsys", "%s", error->text);
+		tool_error("list-subsys", "%s", error->text);
 	reactor_defer(run->reactor, &run->look);
 }
 
@@ -100,7 +101,7 @@ static void on_start(struct reactor_msg *msg)
 			     &list_callbacks, run, &run->mpath);
 
 	if (res != 0) {
-		cli_error("list-subsys", "cannot open the subsystem: %s", strerror(-res));
+		tool_error("list-subsys", "cannot open the subsystem: %s", strerror(-res));
 		reactor_stop(run->reactor);
 		return;
 	}
@@ -121,8 +122,8 @@ int cmd_list_subsys(int argc, char **argv)
 	log_set_level(LOG_LEVEL_ERROR);
 	res = reactor_create(&config, &run.reactor);
 	if (res != 0) {
-		cli_error("list-subsys", "cannot start io_uring: %s; %s", strerror(-res),
-			  uring_remedy(res));
+		tool_error("list-subsys", "cannot start io_uring: %s; %s", strerror(-res),
+			   uring_remedy(res));
 		return CLI_FAILED;
 	}
 	reactor_timer_init(run.reactor, &run.timer, on_timer);

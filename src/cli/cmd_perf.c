@@ -4,6 +4,7 @@
  * the result at the end. An interrupt ends the load early and still prints what was measured.
  */
 #include "base/log.h"
+#include "base/tool_error.h"
 #include "cli/cli.h"
 #include "cli/perf.h"
 
@@ -64,9 +65,9 @@ int cmd_perf(int argc, char **argv)
 	if (shows_progress)
 		progress_clear();
 	if (result->error[0] != '\0')
-		cli_error("perf", "%s", result->error);
+		tool_error("perf", "%s", result->error);
 	else if (res != 0 && res != -EIO)
-		cli_error("perf", "%s", strerror(-res));
+		tool_error("perf", "%s", strerror(-res));
 	/* Nothing to report when it never began. */
 	if (args.is_json)
 		perf_report_json(&args.options, result);

@@ -6,6 +6,7 @@
  */
 #include "base/log_writer.h"
 #include "base/text.h"
+#include "base/tool_error.h"
 #include "cli/cli.h"
 #include "cli/serve.h"
 #include "control/start.h"
@@ -106,8 +107,8 @@ static int discovery_choose(const struct serve_args *args, struct daemon_options
 
 static void errors_explain(const struct serve_args *args, const struct config_errors *errors)
 {
-	cli_error("serve", "%s: %u error%s", args->config_path ? args->config_path : "the options",
-		  errors->count, errors->count == 1 ? "" : "s");
+	tool_error("serve", "%s: %u error%s", args->config_path ? args->config_path : "the options",
+		   errors->count, errors->count == 1 ? "" : "s");
 	config_errors_print(errors, stderr);
 }
 

@@ -6,6 +6,7 @@
  */
 #include "cli/connect_args.h"
 #include "base/text.h"
+#include "base/tool_error.h"
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "lib/host_names.h"
@@ -152,8 +153,8 @@ int connect_args_finish(struct connect_options *options)
 {
 	host_names_fill(options);
 	if (net_addr_resolve(options->address, options->port, &options->config.addr) != 0) {
-		cli_error(options->command, "cannot find the address of \"%s\"; check -a",
-			  options->address);
+		tool_error(options->command, "cannot find the address of \"%s\"; check -a",
+			   options->address);
 		return -1;
 	}
 	return 0;

@@ -10,7 +10,7 @@
  */
 #include "cli/copy.h"
 
-#include "cli/cli.h"
+#include "base/tool_error.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -83,24 +83,25 @@ int copy_end_check(const struct copy_end *end)
 		return 0;
 	now_bytes = size_now(end);
 	if (is_gone(end))
-		cli_error(end->command,
-			  "%s was removed or formatted during the copy. Copy everything again",
-			  end->name);
+		tool_error(end->command,
+			   "%s was removed or formatted during the copy. Copy everything again",
+			   end->name);
 	else if (!is_size_good(end, now_bytes))
-		cli_error(end->command,
-			  "%s had %" PRIu64 " bytes when the copy began and has %" PRIu64
-			  " now: the copy is not good. Copy everything again",
-			  end->name, end->size_bytes, now_bytes);
+		tool_error(end->command,
+			   "%s had %" PRIu64 " bytes when the copy began and has %" PRIu64
+			   " now: the copy is not good. Copy everything again",
+			   end->name, end->size_bytes, now_bytes);
 	else if (is_written_to(end))
-		cli_error(end->command,
-			  "%s was written to during the copy, which may mix old and new data. Copy "
-			  "everything again when nothing writes to it",
-			  end->name);
+		tool_error(
+			end->command,
+			"%s was written to during the copy, which may mix old and new data. Copy "
+			"everything again when nothing writes to it",
+			end->name);
 	else if (is_replaced(end))
-		cli_error(end->command,
-			  "%s was removed or replaced during the copy, which is lost. Copy "
-			  "everything again",
-			  end->name);
+		tool_error(end->command,
+			   "%s was removed or replaced during the copy, which is lost. Copy "
+			   "everything again",
+			   end->name);
 	else
 		return 0;
 	return -ESTALE;

@@ -6,7 +6,7 @@
  */
 #include "cli/copy.h"
 
-#include "cli/cli.h"
+#include "base/tool_error.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,16 +29,16 @@ static int ns_end_open(struct copy_end *end, struct weft *weft, const struct cop
 	if (res != 0)
 		return res;
 	if (!is_source && end->handle.info.is_read_only) {
-		cli_error(end->command, "%s is read-only", end->name);
+		tool_error(end->command, "%s is read-only", end->name);
 		return -EROFS;
 	}
 	end->block_bytes = end->handle.info.block_bytes;
 	end->size_bytes = end->handle.info.block_count * end->block_bytes;
 	if (options->piece_bytes % end->block_bytes != 0) {
-		cli_error(end->command,
-			  "%s has blocks of %" PRIu32 " bytes; choose a multiple for "
-			  "--size",
-			  end->name, end->block_bytes);
+		tool_error(end->command,
+			   "%s has blocks of %" PRIu32 " bytes; choose a multiple for "
+			   "--size",
+			   end->name, end->block_bytes);
 		return -EINVAL;
 	}
 	copy_identify_ns(end, where.nqn);

@@ -13,7 +13,7 @@
 #include "cli/copy.h"
 
 #include "base/text.h"
-#include "cli/cli.h"
+#include "base/tool_error.h"
 #include "media/file_lock.h"
 #include "media/member_lock.h"
 
@@ -57,15 +57,15 @@ static const char *holder_name(int pid, char text[HOLDER_BYTES])
 static int refuse_held(const struct copy_end *end, bool is_source, const char *holder)
 {
 	if (is_source)
-		cli_error(end->command,
-			  "cannot read %s: %s is writing to it. If a target serves it, copy from "
-			  "its nvme:// URL, or stop the target",
-			  end->name, holder);
+		tool_error(end->command,
+			   "cannot read %s: %s is writing to it. If a target serves it, copy from "
+			   "its nvme:// URL, or stop the target",
+			   end->name, holder);
 	else
-		cli_error(end->command,
-			  "cannot write to %s: %s is using it. If a target serves it, copy to its "
-			  "nvme:// URL, or stop the target",
-			  end->name, holder);
+		tool_error(end->command,
+			   "cannot write to %s: %s is using it. If a target serves it, copy to its "
+			   "nvme:// URL, or stop the target",
+			   end->name, holder);
 	return -EBUSY;
 }
 
@@ -88,10 +88,10 @@ static int check_members(const struct copy_end *end, bool is_source)
 	/* Where there are no such locks no cluster can be. */
 	if (member_lock_is_held(end->fd, 0, MEMBER_LOCK_MAX, &is_held) != 0 || !is_held)
 		return 0;
-	cli_error(end->command,
-		  "cannot %s %s: members of a cluster serve it. Copy %s its nvme:// URL, or stop "
-		  "all members",
-		  is_source ? "read" : "write to", end->name, is_source ? "from" : "to");
+	tool_error(end->command,
+		   "cannot %s %s: members of a cluster serve it. Copy %s its nvme:// URL, or stop "
+		   "all members",
+		   is_source ? "read" : "write to", end->name, is_source ? "from" : "to");
 	return -EBUSY;
 }
 
@@ -105,7 +105,7 @@ static int lock_regular(const struct copy_end *end, bool is_source)
 		return refuse_held(end, is_source, holder_name(holder, text));
 	/* A file system without such locks: targets refuse to serve its files. */
 	if (res != 0 && res != -ENOLCK && res != -EOPNOTSUPP && res != -ENOSYS) {
-		cli_error(end->command, "cannot lock %s: %s", end->name, strerror(-res));
+		tool_error(end->command, "cannot lock %s: %s", end->name, strerror(-res));
 		return res;
 	}
 	res = check_members(end, is_source);
@@ -122,20 +122,20 @@ static int open_device(const struct copy_end *end, bool is_source)
 	int res = fd < 0 ? -errno : 0;
 
 	if (res == -EBUSY && is_source) {
-		cli_error(end->command,
-			  "warning: %s is in use (mounted, part of an array, or served by a "
-			  "target): data written to it during the copy may be copied in part",
-			  end->name);
+		tool_error(end->command,
+			   "warning: %s is in use (mounted, part of an array, or served by a "
+			   "target): data written to it during the copy may be copied in part",
+			   end->name);
 		fd = open(end->name, flags);
 		res = fd < 0 ? -errno : 0;
 	}
 	if (res == -EBUSY)
-		cli_error(end->command,
-			  "cannot write to %s: it is in use (mounted, part of an array, or served "
-			  "by a target). Unmount it, or copy to the nvme:// URL of the target",
-			  end->name);
+		tool_error(end->command,
+			   "cannot write to %s: it is in use (mounted, part of an array, or served "
+			   "by a target). Unmount it, or copy to the nvme:// URL of the target",
+			   end->name);
 	else if (res != 0)
-		cli_error(end->command, "%s: %s", end->name, strerror(-res));
+		tool_error(end->command, "%s: %s", end->name, strerror(-res));
 	return res != 0 ? res : fd;
 }
 
@@ -165,13 +165,13 @@ static int open_regular(const struct copy_end *end, const struct copy_options *o
 	if (fd == -ENOENT && role == COPY_TO)
 		fd = create_regular(end->name);
 	if (fd == -ENOENT && role == COPY_TO_AGAIN)
-		cli_error(
+		tool_error(
 			end->command,
 			"%s is missing, and the journal %s says that part of it is copied. Remove "
 			"the journal to copy everything again",
 			end->name, options->journal);
 	else if (fd < 0)
-		cli_error(end->command, "%s: %s", end->name, strerror(-fd));
+		tool_error(end->command, "%s: %s", end->name, strerror(-fd));
 	return fd;
 }
 
@@ -184,20 +184,20 @@ static int file_open(struct copy_end *end, const struct copy_options *options, e
 	bool is_device = is_there && S_ISBLK(ret_info->st_mode);
 
 	if (is_there && !is_device && !S_ISREG(ret_info->st_mode) && !S_ISDIR(ret_info->st_mode)) {
-		cli_error(end->command, "%s is neither a file nor a block device", end->name);
+		tool_error(end->command, "%s is neither a file nor a block device", end->name);
 		return -EINVAL;
 	}
 	end->fd = is_device ? open_device(end, is_source) : open_regular(end, options, role);
 	if (end->fd < 0)
 		return end->fd;
 	if (fstat(end->fd, ret_info) != 0) {
-		cli_error(end->command, "%s: %s", end->name, strerror(errno));
+		tool_error(end->command, "%s: %s", end->name, strerror(errno));
 		return -EINVAL;
 	}
 	/* Also when the name has come to mean something else in between. */
 	end->is_regular = S_ISREG(ret_info->st_mode);
 	if (S_ISBLK(ret_info->st_mode) != is_device || (!end->is_regular && !is_device)) {
-		cli_error(end->command, "%s is neither a file nor a block device", end->name);
+		tool_error(end->command, "%s is neither a file nor a block device", end->name);
 		return -EINVAL;
 	}
 	return end->is_regular ? lock_regular(end, is_source) : check_members(end, is_source);
@@ -222,7 +222,7 @@ int copy_file_open(struct copy_end *end, const struct copy_options *options, enu
 		return res;
 	bytes = lseek(end->fd, 0, SEEK_END);
 	if (bytes < 0) {
-		cli_error(end->command, "%s: %s", end->name, strerror(errno));
+		tool_error(end->command, "%s: %s", end->name, strerror(errno));
 		return -EINVAL;
 	}
 	end->size_bytes = (uint64_t)bytes;

@@ -11,8 +11,8 @@
 #include "cli/copy.h"
 
 #include "base/text.h"
+#include "base/tool_error.h"
 #include "base/uuid.h"
-#include "cli/cli.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -28,8 +28,8 @@
 /* Saving the journal replaces the file of its name. */
 static int refuse_end(const struct copy_options *options)
 {
-	cli_error(options->ns.command, "%s is what is copied; name another file for the journal",
-		  options->journal);
+	tool_error(options->ns.command, "%s is what is copied; name another file for the journal",
+		   options->journal);
 	return -EINVAL;
 }
 
@@ -49,16 +49,16 @@ int copy_resume_load(const struct copy_options *options, struct copy_journal *re
 	if (res == 0 || res == -ENOENT)
 		return 0;
 	if (res == -EPROTONOSUPPORT)
-		cli_error(options->ns.command,
-			  "the journal %s is of an earlier version, which cannot be trusted; "
-			  "remove it to copy everything again",
-			  path);
+		tool_error(options->ns.command,
+			   "the journal %s is of an earlier version, which cannot be trusted; "
+			   "remove it to copy everything again",
+			   path);
 	else if (res == -EINVAL)
-		cli_error(options->ns.command, "%s is not a journal of a copy; name another file",
-			  path);
+		tool_error(options->ns.command, "%s is not a journal of a copy; name another file",
+			   path);
 	else
-		cli_error(options->ns.command, "cannot read the journal %s: %s", path,
-			  strerror(-res));
+		tool_error(options->ns.command, "cannot read the journal %s: %s", path,
+			   strerror(-res));
 	return res;
 }
 
@@ -123,10 +123,10 @@ static int resume_check(const struct copy *copy, const struct copy_journal *jour
 
 	find_change(copy, journal, reason);
 	if (reason[0] != '\0') {
-		cli_error(options->ns.command,
-			  "%s is the journal of another copy, or one end has changed since: %s. "
-			  "Remove the journal to copy everything again",
-			  options->journal, reason);
+		tool_error(options->ns.command,
+			   "%s is the journal of another copy, or one end has changed since: %s. "
+			   "Remove the journal to copy everything again",
+			   options->journal, reason);
 		return -ESTALE;
 	}
 	if (!options->is_quiet)
@@ -166,8 +166,8 @@ void copy_resume_end(const struct copy *copy)
 	if (path == NULL)
 		return;
 	if (unlink(path) != 0 && errno != ENOENT)
-		cli_error(copy->options->ns.command, "cannot remove the journal %s: %s", path,
-			  strerror(errno));
+		tool_error(copy->options->ns.command, "cannot remove the journal %s: %s", path,
+			   strerror(errno));
 	/* After the journal: one that is left behind is not trusted any more. */
 	tag_remove(&copy->to);
 }

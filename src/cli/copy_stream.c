@@ -10,7 +10,7 @@
  */
 #include "cli/copy.h"
 
-#include "cli/cli.h"
+#include "base/tool_error.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -34,13 +34,13 @@ int copy_stream_open(struct copy_end *end, bool is_source)
 	end->block_bytes = 1;
 	end->size_bytes = UINT64_MAX;
 	if (!is_source && isatty(STDOUT_FILENO)) {
-		cli_error(end->command,
-			  "standard output is a terminal; redirect it, or name a file");
+		tool_error(end->command,
+			   "standard output is a terminal; redirect it, or name a file");
 		return -ENOTTY;
 	}
 	end->fd = is_source ? STDIN_FILENO : STDOUT_FILENO;
 	if (fstat(end->fd, &info) != 0) {
-		cli_error(end->command, "%s: %s", end->name, strerror(errno));
+		tool_error(end->command, "%s: %s", end->name, strerror(errno));
 		return -errno;
 	}
 	end->does_wait = S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode) || isatty(end->fd);

@@ -8,6 +8,7 @@
  */
 #include "base/check.h"
 #include "base/text.h"
+#include "base/tool_error.h"
 #include "cli/cli.h"
 #include "cli/ctl.h"
 #include "cli/options.h"
@@ -301,7 +302,7 @@ static int token_take(struct ctl *ctl, const char *path)
 
 	ctl->token = calloc(1, TOKEN_BYTES_MAX);
 	if (!file || !ctl->token) {
-		cli_error("ctl", "--token-file %s: %m", path);
+		tool_error("ctl", "--token-file %s: %m", path);
 		if (file)
 			fclose(file);
 		return -1;

@@ -6,6 +6,7 @@
  * Main thread.
  */
 #include "base/text.h"
+#include "base/tool_error.h"
 #include "cli/cli.h"
 #include "cli/ctl.h"
 #include "cli/print.h"
@@ -44,16 +45,16 @@ char *ctl_path(const char *format, const char *first, const char *second, const 
 static void unreachable_explain(const struct ctl *ctl, int res, const char *error)
 {
 	if (res != -ECONNREFUSED && res != -ENOENT)
-		cli_error("ctl", "%s: %s", ctl->place, error);
+		tool_error("ctl", "%s: %s", ctl->place, error);
 	else if (ctl->client.socket_path == ctl->socket_path)
-		cli_error("ctl",
-			  "no target answers at %s: is `weft serve` running with --state %.*s?",
-			  ctl->place, (int)(strrchr(ctl->place, '/') - ctl->place), ctl->place);
+		tool_error("ctl",
+			   "no target answers at %s: is `weft serve` running with --state %.*s?",
+			   ctl->place, (int)(strrchr(ctl->place, '/') - ctl->place), ctl->place);
 	else
-		cli_error("ctl", "no target answers at %s: is `weft serve` running with %s?",
-			  ctl->place,
-			  ctl->client.socket_path ? "--api-socket of this path"
-						  : "--api-listen of this address");
+		tool_error("ctl", "no target answers at %s: is `weft serve` running with %s?",
+			   ctl->place,
+			   ctl->client.socket_path ? "--api-socket of this path"
+						   : "--api-listen of this address");
 }
 
 int ctl_ask(struct ctl *ctl, const struct http_question *question, int *ret_status,
@@ -72,8 +73,8 @@ int ctl_ask(struct ctl *ctl, const struct http_question *question, int *ret_stat
 	free(reply.body);
 	if (*ret_answer)
 		return 0;
-	cli_error("ctl", "%s: the answer, of status %d, is not JSON: is this a weft target?",
-		  ctl->place, reply.status);
+	tool_error("ctl", "%s: the answer, of status %d, is not JSON: is this a weft target?",
+		   ctl->place, reply.status);
 	return -1;
 }
 
@@ -85,12 +86,12 @@ static void problem_print(const struct ctl *ctl, int status, const json_t *answe
 	if (ctl_print_json(ctl, answer))
 		fflush(stdout);
 	if (status == 401)
-		cli_error("ctl", "%s: give the token of --api-token-file with --token-file FILE",
-			  ctl->place);
+		tool_error("ctl", "%s: give the token of --api-token-file with --token-file FILE",
+			   ctl->place);
 	else if (count == 0)
-		cli_error("ctl", "%s: status %d", ctl->place, status);
+		tool_error("ctl", "%s: status %d", ctl->place, status);
 	for (size_t i = 0; status != 401 && i < count; i++)
-		cli_error("ctl", "%s", json_string_value(json_array_get(errors, i)));
+		tool_error("ctl", "%s", json_string_value(json_array_get(errors, i)));
 }
 
 static json_t *ask_good(struct ctl *ctl, const struct http_question *question)

@@ -5,6 +5,7 @@
  * A file is written beside its name and renamed, so that nobody sees half of it.
  */
 #include "base/json_text.h"
+#include "base/tool_error.h"
 #include "cli/cli.h"
 #include "cli/ctl.h"
 #include "cli/print.h"
@@ -31,7 +32,7 @@ static int file_write(const json_t *document, const char *path)
 			unlink(beside);
 	}
 	if (!is_good)
-		cli_error("ctl", "cannot write %s: %s", path, strerror(errno));
+		tool_error("ctl", "cannot write %s: %s", path, strerror(errno));
 	free(beside);
 	return is_good ? 0 : -1;
 }
@@ -61,13 +62,13 @@ static json_t *file_read(const char *path)
 	json_t *document;
 
 	if (!file) {
-		cli_error("ctl", "%s: %s", path, strerror(errno));
+		tool_error("ctl", "%s: %s", path, strerror(errno));
 		return NULL;
 	}
 	document = json_loadf(file, JSON_REJECT_DUPLICATES, &error);
 	if (!document)
-		cli_error("ctl", "%s: line %d, column %d: %s", path, error.line, error.column,
-			  error.text);
+		tool_error("ctl", "%s: line %d, column %d: %s", path, error.line, error.column,
+			   error.text);
 	if (!is_stdin)
 		fclose(file);
 	return document;

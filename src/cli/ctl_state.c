@@ -4,6 +4,7 @@
  * tells of itself. Main thread.
  */
 #include "base/check.h"
+#include "base/tool_error.h"
 #include "cli/cli.h"
 #include "cli/ctl.h"
 #include "cli/print.h"
@@ -130,7 +131,7 @@ int ctl_health(struct ctl *ctl)
 			       ctl_text(problem, "text", text, sizeof(text)));
 		}
 		if (!problems)
-			cli_error("ctl", "%s", ctl_text(answer, "error", text, sizeof(text)));
+			tool_error("ctl", "%s", ctl_text(answer, "error", text, sizeof(text)));
 	}
 	json_decref(answer);
 	return is_ok ? CLI_OK : CLI_FAILED;

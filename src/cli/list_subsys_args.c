@@ -5,6 +5,7 @@
  * asked here, before anything else begins.
  */
 #include "base/text.h"
+#include "base/tool_error.h"
 #include "cli/cli.h"
 #include "cli/connect_args.h"
 #include "cli/list_subsys.h"
@@ -172,7 +173,7 @@ static int addr_add(struct list_subsys_options *options, const struct net_addr *
 		    net_addr_port(&options->addrs[i]) == net_addr_port(addr))
 			return 0;
 	if (options->addr_count == MPATH_PATHS_MAX) {
-		cli_error(COMMAND, "more than %u paths", MPATH_PATHS_MAX);
+		tool_error(COMMAND, "more than %u paths", MPATH_PATHS_MAX);
 		return -1;
 	}
 	options->addrs[options->addr_count++] = *addr;
@@ -189,8 +190,9 @@ static int paths_resolve(struct list_args *args)
 					      : net_addr_resolve(path->address, port, &addr);
 
 		if (res != 0) {
-			cli_error(COMMAND, "cannot find the address of \"%s\"; a path is ADDR:PORT",
-				  path->address);
+			tool_error(COMMAND,
+				   "cannot find the address of \"%s\"; a path is ADDR:PORT",
+				   path->address);
 			return -1;
 		}
 		if (addr_add(args->options, &addr) != 0)
@@ -218,8 +220,8 @@ static int log_choose(struct list_args *args, const struct discovery_log *log)
 		if (!entry_is_ours(entry) || strcmp(entry->subsystem_nqn, nqn) == 0)
 			continue;
 		if (nqn[0] != 0) {
-			cli_error(COMMAND, "%s offers %s and others; name one with -n",
-				  args->discovery, nqn);
+			tool_error(COMMAND, "%s offers %s and others; name one with -n",
+				   args->discovery, nqn);
 			return -1;
 		}
 		text_copy(nqn, NVME_NQN_BYTES, entry->subsystem_nqn);
@@ -247,9 +249,9 @@ static int log_take(struct list_args *args, const struct discovery_log *log)
 			return -1;
 	}
 	if (options->addr_count == 0) {
-		cli_error(COMMAND,
-			  "%s offers this host no path over TCP; check -n and who is allowed",
-			  args->discovery);
+		tool_error(COMMAND,
+			   "%s offers this host no path over TCP; check -n and who is allowed",
+			   args->discovery);
 		return -1;
 	}
 	return 0;
@@ -267,11 +269,11 @@ static int discovery_take(struct list_args *args)
 	config.connect_timeout_ms = args->options->config.timeouts.connect_ms;
 	text_copy(config.subsystem_nqn, sizeof(config.subsystem_nqn), NVME_DISCOVERY_NQN);
 	if (connect_args_resolve(args->discovery, NVME_TCP_DISCOVERY_PORT, &config.addr) != 0) {
-		cli_error(COMMAND, "cannot find the address of \"%s\"; check -d", args->discovery);
+		tool_error(COMMAND, "cannot find the address of \"%s\"; check -d", args->discovery);
 		return -1;
 	}
 	if (discovery_log_fetch(&config, &log, &error) != 0) {
-		cli_error(COMMAND, "%s", error.text);
+		tool_error(COMMAND, "%s", error.text);
 		return -1;
 	}
 	res = log_take(args, &log);

@@ -4,6 +4,7 @@
  * behind them what it has no word for (policy, controller, latency, how a lost path is fenced).
  * Runs on the mpath's reactor, which is the main thread.
  */
+#include "base/tool_error.h"
 #include "cli/cli.h"
 #include "cli/list_subsys.h"
 #include "cli/print.h"
@@ -183,8 +184,8 @@ static int json_print(const struct list_subsys_options *options, struct mpath *m
 			 "IOPolicy", path_policy_name(mpath_policy(mpath)), "Paths", paths);
 	res = cli_json_print(root) != 0 ? CLI_FAILED : CLI_OK;
 	if (res != CLI_OK)
-		cli_error("list-subsys",
-			  "cannot print the paths as JSON: out of memory or output closed");
+		tool_error("list-subsys",
+			   "cannot print the paths as JSON: out of memory or output closed");
 	json_decref(root);
 	return res;
 }

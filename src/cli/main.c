@@ -3,7 +3,7 @@
  * The program `weft`: finds the sub-command in the table and calls it. Runs on the main thread;
  * what threads a sub-command starts is its own business.
  */
-#include "base/text.h"
+#include "base/tool_error.h"
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "cli/print.h"
@@ -42,29 +42,6 @@ const struct cli_command *cli_commands(void)
 	return commands;
 }
 
-__attribute__((format(printf, 2, 0))) static void error_print(const char *command,
-							      const char *format, va_list args)
-{
-	char *text = NULL, *shown;
-
-	/* A message may quote what a peer said. Workers of `weft copy` come here too. */
-	if (vasprintf(&text, format, args) < 0)
-		text = NULL;
-	shown = text_escape_dup(text ? text : "out of memory");
-	fprintf(stderr, "weft %s: %s\n", command, shown ? shown : "out of memory");
-	free(shown);
-	free(text);
-}
-
-void cli_error(const char *command, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	error_print(command, format, args);
-	va_end(args);
-}
-
 int cli_usage_hint(const char *command)
 {
 	fprintf(stderr, "Try `weft %s --help`.\n", command);
@@ -76,7 +53,7 @@ int cli_usage_error(const char *command, const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	error_print(command, format, args);
+	tool_verror(command, format, args);
 	va_end(args);
 	return cli_usage_hint(command);
 }

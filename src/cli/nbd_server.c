@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "base/tool_error.h"
 #include "base/unix_socket.h"
 #include "cli/cli.h"
 
@@ -62,16 +63,16 @@ static int server_listen(struct nbd_server *server)
 				     &server->name);
 
 	if (res == -EADDRINUSE)
-		cli_error(options->command,
-			  "%s: another process answers there; end it or choose another path",
-			  options->socket_path);
+		tool_error(options->command,
+			   "%s: another process answers there; end it or choose another path",
+			   options->socket_path);
 	else if (res == -EEXIST)
-		cli_error(options->command,
-			  "%s is there and is not a socket; remove it or choose another path",
-			  options->socket_path);
+		tool_error(options->command,
+			   "%s is there and is not a socket; remove it or choose another path",
+			   options->socket_path);
 	else if (res != 0)
-		cli_error(options->command, "cannot listen on %s: %s", options->socket_path,
-			  strerror(-res));
+		tool_error(options->command, "cannot listen on %s: %s", options->socket_path,
+			   strerror(-res));
 	return res;
 }
 
@@ -107,8 +108,8 @@ static void accept_failed(struct nbd_server *server, int error)
 		return;
 	server->accept_at_ns = clock_monotonic_ns() + ACCEPT_PAUSE_NS;
 	if (!server->has_told_accept)
-		cli_error(server->options->command, "cannot accept a client: %s; it has to wait",
-			  strerror(error));
+		tool_error(server->options->command, "cannot accept a client: %s; it has to wait",
+			   strerror(error));
 	server->has_told_accept = true;
 }
 
@@ -208,7 +209,7 @@ static void server_stop(struct nbd_server *server)
 	if (read(server->signals, &info, sizeof(info)) != (ssize_t)sizeof(info))
 		return;
 	if (server->is_stopping) {
-		cli_error(server->options->command, "told to end a second time: ended at once");
+		tool_error(server->options->command, "told to end a second time: ended at once");
 		_exit(CLI_FAILED);
 	}
 	server->is_stopping = true;
@@ -310,7 +311,7 @@ static int server_run(struct nbd_server *server)
 		bool has_ended = false;
 
 		if (res < 0 && errno != EINTR) {
-			cli_error(server->options->command, "cannot wait: %s", strerror(errno));
+			tool_error(server->options->command, "cannot wait: %s", strerror(errno));
 			return CLI_FAILED;
 		}
 		if (res <= 0) {
@@ -343,7 +344,7 @@ int nbd_serve(const struct nbd_options *options)
 	sigaddset(&set, SIGINT);
 	server.signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (server.signals < 0) {
-		cli_error(options->command, "cannot wait for signals: %s", strerror(errno));
+		tool_error(options->command, "cannot wait for signals: %s", strerror(errno));
 		return CLI_FAILED;
 	}
 	if (server_listen(&server) != 0) {

@@ -6,7 +6,7 @@
  */
 #include "base/check.h"
 #include "base/log.h"
-#include "cli/cli.h"
+#include "base/tool_error.h"
 #include "cli/ns_args.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ int ns_instance_create(const struct ns_options *options, enum weft_callbacks cal
 	weft_options.host_id = options->host_id;
 	res = weft_create(&weft_options, ret_weft, &error);
 	if (res != 0)
-		cli_error(options->command, "%s", error.text);
+		tool_error(options->command, "%s", error.text);
 	return res;
 }
 
@@ -43,7 +43,7 @@ static void subsystem_event(void *arg, const char *line)
 	uint64_t one = 1;
 
 	if (!options->is_quiet)
-		cli_error(options->command, "%s", line);
+		tool_error(options->command, "%s", line);
 	/* Fails only when the counter is full, and then it is readable. */
 	if (options->event_fd > 0 && write(options->event_fd, &one, sizeof(one)) < 0)
 		return;
@@ -79,7 +79,7 @@ static int subsystem_open(struct weft *weft, const struct ns_options *options,
 	res = weft_open(weft, &open_options, ret_subsystem, &error);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (res != 0)
-		cli_error(options->command, "%s", error.text);
+		tool_error(options->command, "%s", error.text);
 	return res;
 }
 
@@ -91,7 +91,7 @@ static int nsid_choose(struct weft_subsystem *subsystem, const char *command, ui
 	char list[NSIDS_SHOWN * 12] = "";
 
 	if (count < 0) {
-		cli_error(command, "cannot list the namespaces: %s", strerror(-count));
+		tool_error(command, "cannot list the namespaces: %s", strerror(-count));
 		return count;
 	}
 	if (count == 1) {
@@ -101,10 +101,10 @@ static int nsid_choose(struct weft_subsystem *subsystem, const char *command, ui
 	for (int i = 0; i < count && i < NSIDS_SHOWN; i++)
 		snprintf(list + strlen(list), sizeof(list) - strlen(list), " %u", nsids[i]);
 	if (count == 0)
-		cli_error(command, "the subsystem has no namespace for this host");
+		tool_error(command, "the subsystem has no namespace for this host");
 	else
-		cli_error(command, "the subsystem has namespaces%s%s; choose one with --nsid", list,
-			  count > NSIDS_SHOWN ? " ..." : "");
+		tool_error(command, "the subsystem has namespaces%s%s; choose one with --nsid",
+			   list, count > NSIDS_SHOWN ? " ..." : "");
 	return -ENOENT;
 }
 
@@ -123,7 +123,7 @@ int ns_handle_open(struct weft *weft, const struct ns_options *options,
 	if (res == 0) {
 		res = weft_ns_open(ret_handle->subsystem, nsid, &ret_handle->ns, &error);
 		if (res != 0)
-			cli_error(options->command, "%s", error.text);
+			tool_error(options->command, "%s", error.text);
 		else
 			res = weft_ns_info(ret_handle->ns, &ret_handle->info);
 	}

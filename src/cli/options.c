@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "base/tool_error.h"
 #include "cli/cli.h"
 
 #include <string.h>
@@ -174,16 +175,16 @@ static void unknown_print(const char *command, const struct option *longs, const
 	size_t len;
 
 	if (strncmp(word, "--", 2) != 0) {
-		cli_error(command, "unknown option \"-%c\"", optopt);
+		tool_error(command, "unknown option \"-%c\"", optopt);
 		return;
 	}
 	len = strcspn(word + 2, "=");
 	text_copy(name, len + 1 < sizeof(name) ? len + 1 : sizeof(name), word + 2);
 	meant = cli_suggest(name, option_at, longs);
 	if (meant)
-		cli_error(command, "unknown option \"--%s\"; did you mean --%s?", name, meant);
+		tool_error(command, "unknown option \"--%s\"; did you mean --%s?", name, meant);
 	else
-		cli_error(command, "unknown option \"--%s\"", name);
+		tool_error(command, "unknown option \"--%s\"", name);
 }
 
 int cli_getopt(const char *command, const struct cli_options *options, int argc, char **argv)
@@ -202,9 +203,9 @@ int cli_getopt(const char *command, const struct cli_options *options, int argc,
 		return c;
 	known = optopt != 0 ? option_of(options, optopt) : NULL;
 	if (known && c == ':')
-		cli_error(command, "--%s needs a value", known->name);
+		tool_error(command, "--%s needs a value", known->name);
 	else if (known && strncmp(argv[optind - 1], "--", 2) == 0)
-		cli_error(command, "--%s takes no value", known->name);
+		tool_error(command, "--%s takes no value", known->name);
 	else
 		unknown_print(command, options->longs, argv[optind - 1]);
 	return '?';

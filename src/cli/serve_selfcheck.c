@@ -9,7 +9,7 @@
  */
 #include "base/clock.h"
 #include "base/text.h"
-#include "cli/cli.h"
+#include "base/tool_error.h"
 #include "cli/perf.h"
 #include "cli/serve.h"
 
@@ -58,7 +58,7 @@ struct selfcheck *selfcheck_prepare(const char *state_dir)
 		 (unsigned long long)SELFCHECK_BYTES);
 	if ((size_t)len < sizeof(check->path) && !strchr(state_dir, ','))
 		return check;
-	cli_error("serve", "the self-check cannot be set up: %s", strerror(ENAMETOOLONG));
+	tool_error("serve", "the self-check cannot be set up: %s", strerror(ENAMETOOLONG));
 	free(check);
 	return NULL;
 }
@@ -162,7 +162,7 @@ static void selfcheck_removed(struct daemon *daemon, int res, void *arg)
 	struct selfcheck *check = arg;
 
 	if (unlink(check->path) && errno != ENOENT) {
-		cli_error("serve", "cannot delete %s: %s", check->path, strerror(errno));
+		tool_error("serve", "cannot delete %s: %s", check->path, strerror(errno));
 		check->is_good = false;
 	}
 	check->done(daemon, check->is_good && res == 0, check->done_arg);

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "base/tool_error.h"
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -39,13 +40,14 @@ int ublk_check(const char *command)
 	if (res == 0)
 		return 0;
 	if (res == -ENOENT)
-		cli_error(command,
-			  "this kernel has no ublk (%s is not there): `modprobe ublk_drv` on Linux "
-			  "6.4 or newer, or use --nbd SOCKET",
-			  CONTROL_PATH);
+		tool_error(
+			command,
+			"this kernel has no ublk (%s is not there): `modprobe ublk_drv` on Linux "
+			"6.4 or newer, or use --nbd SOCKET",
+			CONTROL_PATH);
 	else
-		cli_error(command, "%s: %s; ublk needs root, --nbd SOCKET does not", CONTROL_PATH,
-			  strerror(-res));
+		tool_error(command, "%s: %s; ublk needs root, --nbd SOCKET does not", CONTROL_PATH,
+			   strerror(-res));
 	return res;
 }
 
@@ -94,7 +96,7 @@ static void signal_take(struct ublk_device *device)
 	if (read(device->signal_fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
 		return;
 	if (device->is_stopping) {
-		cli_error(device->options->command, "told to end a second time: ended at once");
+		tool_error(device->options->command, "told to end a second time: ended at once");
 		_exit(CLI_FAILED);
 	}
 	device->is_stopping = true;
@@ -133,7 +135,7 @@ static void device_look(struct ublk_device *device)
 	if (device->is_stopping || !attach_ns_must_look(attached) ||
 	    attach_ns_look(attached) != ATTACH_CHANGED)
 		return;
-	cli_error(device->options->command, "the block device ends; attach it again");
+	tool_error(device->options->command, "the block device ends; attach it again");
 	device->has_failed = true;
 	device->is_stopping = true;
 }
@@ -285,8 +287,8 @@ static int device_fail(const struct ublk_device *device, const char *what, int r
 		hint = "; ublk needs root";
 	else if (res == -EOPNOTSUPP)
 		hint = "; ublk as we use it came with Linux 6.4";
-	cli_error(device->options->command, "cannot %s the ublk device: %s%s", what, strerror(-res),
-		  hint);
+	tool_error(device->options->command, "cannot %s the ublk device: %s%s", what,
+		   strerror(-res), hint);
 	return CLI_FAILED;
 }
 

@@ -8,6 +8,7 @@
  * NOP (it succeeds at once), a poll of a pipe (the driver keeps it until the device stops), or a
  * read that fails with the error that the test asks for. libweft and the namespace are played too.
  */
+#include "base/tool_error.h"
 #include "cli/cli.h"
 #include "cli/ublk_device.h"
 #include "tap.h"
@@ -58,7 +59,7 @@ static char printed[TEXT_BYTES];
 /* ---- what ublk_serve.c calls beside the driver ------------------------------------------------
  */
 
-void cli_error(const char *command, const char *format, ...)
+void tool_error(const char *command, const char *format, ...)
 {
 	va_list args;
 
