@@ -1,342 +1,210 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `weft copy`: a file to a namespace, a namespace to a file, or one namespace to another. Opens
- * both ends, sees that they fit, lets the workers copy and then, if asked, compare. Main thread: it
- * waits for the workers and for signals, and writes the journal.
- *
- * The journal says how far all is done, never more than was flushed: the mark is taken first, then
- * the destination is flushed, then the mark is written down.
+ * `weft copy`: reads which two ends, of which one at least is a namespace, and how fast, how safely
+ * and how loudly it goes from one to the other; copy/ does the rest. What is wrong with a URL is
+ * said when it is opened. Main thread.
  */
-#include "base/clock.h"
-#include "base/tool_error.h"
+#include "base/text.h"
 #include "cli/cli.h"
-#include "cli/copy.h"
+#include "cli/ns_args.h"
+#include "cli/options.h"
+#include "copy/copy.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <sys/signalfd.h>
-#include <unistd.h>
 
-#define TICK_MS 250
+#define COMMAND       "copy"
+#define DEFAULT_DEPTH 16
+#define DEFAULT_PIECE (1u << 20)
+#define PIECE_UNIT    4096
 
-struct copy_run {
-	struct copy copy;
-	const struct copy_options *options;
-	struct copy_progress progress;
-	int signal_fd;
-	bool is_interrupted;
-	struct copy_journal journal;
-	uint64_t checkpoint_ns;
-	uint64_t checkpoint_bytes;
+enum long_only {
+	OPTION_DEPTH = 256,
+	OPTION_SIZE,
+	OPTION_RATE,
+	OPTION_RESUME,
+	OPTION_VERIFY,
+	OPTION_NO_SPARSE,
+	OPTION_PROGRESS,
+	OPTION_QUIET,
 };
 
-/* ---- before --------------------------------------------------------------------------------- */
-
-/* How much is to be copied; whether it fits. 0 or -errno, after a message. */
-static int run_measure(struct copy_run *run)
+static void help_print(void)
 {
-	const struct copy_end *from = &run->copy.from, *to = &run->copy.to;
-	uint64_t bytes = from->size_bytes;
-	uint64_t rest = bytes % to->block_bytes;
+	printf("Usage: weft copy [OPTION]... FROM TO\n\n"
+	       "Copies a file or block device to a namespace, a namespace to a file, or one\n"
+	       "namespace to another. A namespace is written\n\n"
+	       "  nvme://ADDR[:PORT][,ADDR[:PORT]...]/NQN/NSID\n\n"
+	       "with an address for each path to it (port 4420). - is standard input or output;\n"
+	       "everything else is a file (./- for one of that name).\n\n");
+	printf("      --resume JOURNAL      keep a journal in this file, and go on from where it\n"
+	       "                            says; it is removed when the copy is done\n"
+	       "      --verify              read both again and compare\n"
+	       "      --rate BYTES          at most so many bytes a second (100M)\n"
+	       "      --depth N             pieces under way at once (%u)\n"
+	       "      --size BYTES          of one piece (1M)\n"
+	       "      --no-sparse           write zeroes as data; without it they become holes\n"
+	       "      --progress            a line every second, also without a terminal\n"
+	       "      --quiet               only errors and warnings\n",
+	       DEFAULT_DEPTH);
+	printf(NS_ARGS_HELP);
+	printf("  -h, --help                this text\n\n"
+	       "Example:\n"
+	       "  weft copy disk.img nvme://192.0.2.7,198.51.100.7/nqn.2026-11.io.weft:default/1 "
+	       "\\\n"
+	       "      --resume disk.journal --verify\n");
+}
 
-	/* Workers find out. */
-	if (from->is_stream) {
-		run->copy.total_bytes = UINT64_MAX;
-		return 0;
+static int depth_take(struct copy_options *options, const char *value)
+{
+	uint64_t depth;
+
+	if (text_parse_u64(value, COPY_DEPTH_MAX, &depth) != 0 || depth == 0) {
+		cli_usage_error(COMMAND, "--depth wants a number from 1 to %u, not \"%s\"",
+				COPY_DEPTH_MAX, value);
+		return -1;
 	}
-	/* A file may end within a block, of which the rest becomes zero; a namespace does not. */
-	if (rest != 0 && from->is_ns) {
-		tool_error(to->command,
-			   "%s has blocks of %" PRIu32 " bytes, and the %" PRIu64
-			   " bytes of %s are no multiple",
-			   to->name, to->block_bytes, bytes, from->name);
-		return -EINVAL;
-	}
-	if (rest != 0)
-		bytes += to->block_bytes - rest;
-	if (!to->is_regular && bytes > to->size_bytes) {
-		tool_error(to->command,
-			   "%s is too small: %" PRIu64 " bytes, and %s has %" PRIu64
-			   "; make it larger by %" PRIu64,
-			   to->name, to->size_bytes, from->name, from->size_bytes,
-			   bytes - to->size_bytes);
-		return -ENOSPC;
-	}
-	run->copy.total_bytes = bytes;
+	options->depth = (unsigned)depth;
 	return 0;
 }
 
-/* What another host writes while a namespace is copied onto itself would be lost. 0 or -errno,
- * after a message. */
-static int run_check_same(const struct copy_run *run)
+static int size_take(struct copy_options *options, const char *value)
 {
-	const struct copy_end *from = &run->copy.from, *to = &run->copy.to;
+	uint64_t bytes;
 
-	if (!copy_end_is_same(from, to))
-		return 0;
-	tool_error(to->command,
-		   "%s and %s are the same namespace: their UUIDs are equal. Name another "
-		   "destination, or give that one a UUID of its own",
-		   from->name, to->name);
-	return -EINVAL;
-}
-
-static int run_open(struct copy_run *run, struct weft *weft)
-{
-	struct copy *copy = &run->copy;
-	int res = copy_resume_load(run->options, &run->journal);
-
-	if (res == 0)
-		res = copy_end_open(&copy->from, weft, run->options, COPY_FROM);
-	if (res == 0)
-		res = copy_end_open(&copy->to, weft, run->options,
-				    run->journal.is_there ? COPY_TO_AGAIN : COPY_TO);
-	if (res == 0)
-		res = run_check_same(run);
-	if (res == 0)
-		res = run_measure(run);
-	if (res == 0)
-		res = copy_resume_begin(copy, &run->journal);
-	if (res == 0) {
-		res = copy_end_size(&copy->to, copy->total_bytes, run->journal.done_bytes > 0);
-		if (res != 0)
-			tool_error(copy->to.command, "%s: %s", copy->to.name, strerror(-res));
+	if (text_parse_size(value, &bytes) != 0 || bytes == 0 || bytes > COPY_PIECE_MAX ||
+	    bytes % PIECE_UNIT != 0) {
+		cli_usage_error(COMMAND, "--size wants a multiple of %u up to %uM, not \"%s\"",
+				PIECE_UNIT, COPY_PIECE_MAX >> 20, value);
+		return -1;
 	}
-	return res;
+	options->piece_bytes = (uint32_t)bytes;
+	return 0;
 }
 
-/* ---- meanwhile ------------------------------------------------------------------------------ */
-
-/* 0 or -errno, after a message. A flush that fails says nothing of which writes are lost: what is
- * written behind the last flush that succeeded counts as lost. */
-static int run_flush(const struct copy_run *run)
+/* 0, or -1 after a message. */
+static int option_take(struct copy_options *options, int c, const char *value)
 {
-	const struct copy_end *to = &run->copy.to;
-	int res = copy_end_flush(to);
-
-	if (res == 0)
-		return 0;
-	tool_error(
-		run->options->ns.command,
-		"cannot flush %s: %s. What was copied %s may be lost: run the same command again%s",
-		to->name, to->is_ns ? weft_strerror(res) : strerror(-res),
-		run->options->journal != NULL ? "since the last flush" : "so far",
-		run->options->journal != NULL ? ", which goes on from there" : "");
-	return res;
-}
-
-/* 0 or -errno, after a message. */
-static int run_checkpoint(struct copy_run *run)
-{
-	uint64_t mark = copy_workers_watermark(&run->copy);
 	int res;
 
-	run->checkpoint_ns = clock_monotonic_ns();
-	if (run->options->journal == NULL || mark == run->checkpoint_bytes)
+	switch (c) {
+	case OPTION_DEPTH:
+		return depth_take(options, value);
+	case OPTION_SIZE:
+		return size_take(options, value);
+	case OPTION_RATE:
+		if (text_parse_size(value, &options->rate) == 0 && options->rate > 0)
+			return 0;
+		cli_usage_error(COMMAND, "--rate wants bytes a second (100M), not \"%s\"", value);
+		return -1;
+	case OPTION_RESUME:
+		if (copy_stream_is_named(value)) {
+			cli_usage_error(COMMAND, "--resume wants a file (./- for one named -)");
+			return -1;
+		}
+		options->journal = value;
 		return 0;
-	res = run_flush(run);
-	if (res != 0)
-		return res;
-	run->journal.done_bytes = mark;
-	res = copy_journal_save(run->options->journal, &run->journal);
-	if (res != 0)
-		tool_error(run->options->ns.command, "cannot write the journal %s: %s",
-			   run->options->journal, strerror(-res));
+	case OPTION_VERIFY:
+		options->does_verify = true;
+		return 0;
+	case OPTION_NO_SPARSE:
+		options->is_sparse = false;
+		return 0;
+	case OPTION_PROGRESS:
+		options->has_progress = true;
+		return 0;
+	case OPTION_QUIET:
+		options->is_quiet = true;
+		options->ns.is_quiet = true;
+		return 0;
+	default:
+		break;
+	}
+	res = ns_args_take(&options->ns, c, value);
+	if (res == 0)
+		cli_usage_hint(COMMAND);
+	return res == 1 ? 0 : -1;
+}
+
+/* A stream passes by once. */
+static bool stream_fits(const struct copy_options *options)
+{
+	bool is_stdin = copy_stream_is_named(options->from);
+
+	if (!is_stdin && !copy_stream_is_named(options->to))
+		return true;
+	if (options->journal != NULL)
+		cli_usage_error(COMMAND, "--resume cannot go on in the middle of standard %s",
+				is_stdin ? "input" : "output");
+	else if (options->does_verify)
+		cli_usage_error(COMMAND, "--verify cannot read standard %s again; copy %s a file",
+				is_stdin ? "input" : "output", is_stdin ? "from" : "to");
 	else
-		run->checkpoint_bytes = mark;
-	return res;
+		return true;
+	return false;
 }
 
-static void run_signal(struct copy_run *run)
+static bool ends_take(struct copy_options *options, int argc, char **argv)
 {
-	struct signalfd_siginfo info;
-
-	if (read(run->signal_fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
-		return;
-	if (run->is_interrupted)
-		_exit(CLI_FAILED);
-	run->is_interrupted = true;
-	copy_workers_stop(&run->copy);
+	if (argc - optind != 2) {
+		cli_usage_error(COMMAND, "say FROM and TO");
+		return false;
+	}
+	options->from = argv[optind];
+	options->to = argv[optind + 1];
+	if (!ns_where_is_url(options->from) && !ns_where_is_url(options->to)) {
+		cli_usage_error(COMMAND, "neither \"%s\" nor \"%s\" is a namespace (nvme://...)",
+				options->from, options->to);
+		return false;
+	}
+	return stream_fits(options);
 }
 
-/* Until the last worker has ended. 0 or -errno, after a message. */
-static int run_wait(struct copy_run *run)
+static const struct option longs[] = {
+	NS_ARGS_LONG,
+	{"depth", required_argument, NULL, OPTION_DEPTH},
+	{"size", required_argument, NULL, OPTION_SIZE},
+	{"rate", required_argument, NULL, OPTION_RATE},
+	{"resume", required_argument, NULL, OPTION_RESUME},
+	{"verify", no_argument, NULL, OPTION_VERIFY},
+	{"no-sparse", no_argument, NULL, OPTION_NO_SPARSE},
+	{"progress", no_argument, NULL, OPTION_PROGRESS},
+	{"quiet", no_argument, NULL, OPTION_QUIET},
+	{"help", no_argument, NULL, 'h'},
+	{NULL, 0, NULL, 0},
+};
+
+const struct cli_options copy_cli_options = {NS_ARGS_SHORT "h", longs};
+
+static bool args_parse(int argc, char **argv, struct copy_options *options, int *ret_exit)
 {
-	struct pollfd polls[] = {
-		{.fd = run->copy.done_fd, .events = POLLIN},
-		{.fd = run->signal_fd, .events = POLLIN},
+	int c;
+
+	*options = (struct copy_options){
+		.ns.command = COMMAND,
+		.depth = DEFAULT_DEPTH,
+		.piece_bytes = DEFAULT_PIECE,
+		.is_sparse = true,
 	};
-	int res = 0;
-
-	while (poll(polls, 2, TICK_MS) <= 0 || polls[0].revents == 0) {
-		uint64_t now_ns = clock_monotonic_ns();
-
-		if (polls[1].revents)
-			run_signal(run);
-		copy_progress_show(&run->progress, &run->copy);
-		if (run->copy.phase == COPY_VERIFYING || res != 0 ||
-		    now_ns - run->checkpoint_ns < COPY_CHECKPOINT_NS)
-			continue;
-		res = run_checkpoint(run);
-		if (res != 0)
-			copy_workers_stop(&run->copy);
+	*ret_exit = CLI_USAGE;
+	while ((c = cli_getopt(COMMAND, &copy_cli_options, argc, argv)) != -1) {
+		if (c == 'h') {
+			help_print();
+			*ret_exit = CLI_OK;
+			return false;
+		}
+		if (option_take(options, c, optarg) != 0)
+			return false;
 	}
-	return res;
-}
-
-static void run_complain(const struct copy_run *run)
-{
-	const struct copy *copy = &run->copy;
-	const char *command = run->options->ns.command;
-	bool at_source = strcmp(copy->failed_doing, "reading") == 0;
-
-	if (copy->result == -ESTALE && copy_end_check(at_source ? &copy->from : &copy->to) != 0)
-		return;
-	if (copy->result == -EILSEQ)
-		tool_error(command,
-			   "%s differs from %s between byte %" PRIu64 " and %" PRIu64
-			   ": one of them has changed, or the copy is bad",
-			   copy->to.name, copy->from.name, copy->failed_at,
-			   copy->failed_at + run->options->piece_bytes);
-	else if (copy->result == -EFBIG && copy->from.is_stream)
-		tool_error(command,
-			   "%s is longer than %s, which has %" PRIu64 " bytes; the first %" PRIu64
-			   " were written",
-			   copy->from.name, copy->to.name, copy->to.size_bytes, copy->failed_at);
-	else if (copy->result == -EPIPE && copy->to.is_stream)
-		tool_error(command, "whoever read standard output has gone after %" PRIu64 " bytes",
-			   copy->stream_bytes);
-	else
-		tool_error(command, "%s %s at byte %" PRIu64 ": %s", copy->failed_doing,
-			   at_source ? copy->from.name : copy->to.name, copy->failed_at,
-			   strerror(-copy->result));
-}
-
-static void run_tell_resume(const struct copy_run *run)
-{
-	const char *command = run->options->ns.command;
-
-	if (run->copy.phase == COPY_VERIFYING)
-		tool_error(command, "interrupted: everything was copied, not everything compared");
-	else if (run->copy.from.is_stream || run->copy.to.is_stream)
-		tool_error(command, "interrupted");
-	else if (run->options->journal != NULL)
-		tool_error(command, "interrupted: the same command goes on from here (%s)",
-			   run->options->journal);
-	else
-		tool_error(command, "interrupted: it would begin again; with --resume JOURNAL it "
-				    "would go on");
-}
-
-/* One pass over everything. 0 or -errno, after a message. */
-static int run_pass(struct copy_run *run, enum copy_phase phase, uint64_t first_bytes)
-{
-	struct copy *copy = &run->copy;
-	int res = copy_workers_start(copy, phase, first_bytes);
-	int saved;
-
-	if (res != 0) {
-		tool_error(run->options->ns.command, "cannot start: %s", strerror(-res));
-		return res;
-	}
-	copy_progress_begin(&run->progress, copy, first_bytes);
-	run->checkpoint_ns = clock_monotonic_ns();
-	res = run_wait(run);
-	/* Also when it has failed: what is done need not be done again. */
-	saved = phase == COPY_COPYING && res == 0 ? run_checkpoint(run) : 0;
-	if (phase == COPY_COPYING && res == 0 && saved == 0 && copy->result == 0)
-		saved = run_flush(run);
-	copy_workers_join(copy);
-	copy_progress_end(&run->progress, copy);
-	if (copy->result != 0)
-		run_complain(run);
-	else if (run->is_interrupted)
-		run_tell_resume(run);
-	if (res == 0)
-		res = copy->result != 0 ? copy->result : (run->is_interrupted ? -EINTR : saved);
-	return res;
-}
-
-/* ---- all of it ------------------------------------------------------------------------------ */
-
-/* 0 or -errno, after a message. */
-static int run_check_ends(const struct copy_run *run)
-{
-	int res = copy_end_check(&run->copy.from);
-
-	return res != 0 ? res : copy_end_check(&run->copy.to);
-}
-
-static int run_copy(struct copy_run *run)
-{
-	int res = run_pass(run, COPY_COPYING, run->journal.done_bytes);
-
-	if (res == 0 && run->options->does_verify) {
-		copy_end_forget(&run->copy.to);
-		res = run_pass(run, COPY_VERIFYING, 0);
-	}
-	if (res == 0)
-		res = run_check_ends(run);
-	/* A copy that turns out bad begins anew next time, and so does one that is done. */
-	if (res == 0 || res == -EILSEQ || res == -ESTALE)
-		copy_resume_end(&run->copy);
-	return res;
-}
-
-static int run_init(struct copy_run *run)
-{
-	pthread_condattr_t attr;
-	sigset_t set;
-
-	run->copy.options = run->options;
-	run->copy.from.fd = -1;
-	run->copy.to.fd = -1;
-	pthread_mutex_init(&run->copy.lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&run->copy.stopped, &attr);
-	pthread_cond_init(&run->copy.written, NULL);
-	pthread_mutex_init(&run->copy.stream_lock, NULL);
-	pthread_condattr_destroy(&attr);
-	/* Before any thread, so that all of them leave the signals to us. */
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	run->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	run->copy.stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	return run->signal_fd >= 0 && run->copy.stop_fd >= 0 ? 0 : -errno;
+	return ends_take(options, argc, argv);
 }
 
 int cmd_copy(int argc, char **argv)
 {
 	static struct copy_options options;
-	static struct copy_run run;
-	struct weft *weft;
-	int res;
+	int status;
 
-	if (!copy_args(argc, argv, &options, &res))
-		return res;
-	run.options = &options;
-	res = run_init(&run);
-	if (res != 0) {
-		tool_error(options.ns.command, "cannot wait for signals: %s", strerror(-res));
-		return CLI_FAILED;
-	}
-	if (ns_instance_create(&options.ns, WEFT_CALLBACKS_REACTOR, &weft) != 0)
-		return CLI_FAILED;
-	res = run_open(&run, weft);
-	if (res == 0)
-		res = run_copy(&run);
-	copy_end_close(&run.copy.from);
-	copy_end_close(&run.copy.to);
-	weft_destroy(weft);
-	close(run.signal_fd);
-	close(run.copy.stop_fd);
-	return res == 0 ? CLI_OK : CLI_FAILED;
+	if (!args_parse(argc, argv, &options, &status))
+		return status;
+	return copy_run(&options) == 0 ? CLI_OK : CLI_FAILED;
 }

@@ -1,21 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which namespace a sub-command works on, by flags or by a URL, and how it is opened through
- * libweft. Shared by `weft attach` and `weft copy`. Main thread.
- *
- * A URL is nvme://ADDR[:PORT][,ADDR[:PORT]...]/NQN/NSID: every address is one path.
+ * The flags that say which namespace a sub-command works on and how it is opened (client/). Shared
+ * by `weft attach` and `weft copy`. Main thread.
  */
 #ifndef WEFT_CLI_NS_ARGS_H
 #define WEFT_CLI_NS_ARGS_H
 
-#include "weft/weft.h"
+#include "client/ns_handle.h"
 
 #include <getopt.h>
-#include <stdbool.h>
-
-#define NS_ARGS_PATHS_MAX     32
-#define NS_ARGS_TEXT_BYTES    4096
-#define NS_ARGS_TIMEOUT_BYTES 512
 
 /* How every namespace is opened; for getopt_long. */
 #define NS_ARGS_SHORT "q:I:gGp:"
@@ -52,54 +45,12 @@ enum ns_args_option {
 	"  -g, --hdr-digest          ask for header digests\n"                                     \
 	"  -G, --data-digest         ask for data digests\n"
 
-/* Where a namespace is. The pointers point into text, or at what the caller gave. */
-struct ns_where {
-	const char *nqn; /* NULL with a discovery service: the only one that it offers */
-	struct weft_path paths[NS_ARGS_PATHS_MAX];
-	unsigned path_count;
-	struct weft_path discovery; /* address NULL: none */
-	uint32_t nsid;              /* 0: the only one that there is */
-	char text[NS_ARGS_TEXT_BYTES];
-	size_t text_used;
-};
-
-struct ns_options {
-	const char *command; /* the sub-command, for messages */
-	const char *host_nqn;
-	const char *host_id;
-	const char *profile;
-	const char *policy;
-	bool header_digest;
-	bool data_digest;
-	bool is_quiet; /* does not tell what happens to paths */
-	int event_fd;  /* an eventfd that is written to on every event, or 0: none */
-	char timeouts[NS_ARGS_TIMEOUT_BYTES]; /* "name=value,..." */
-};
-
-/* An open namespace. */
-struct ns_handle {
-	struct weft_subsystem *subsystem;
-	struct weft_ns *ns;
-	struct weft_ns_info info;
-};
-
 /* Takes the option `c` of getopt_long if it is one of ours. 1: taken; 0: not ours; -1: wrong, and a
  * message was printed. */
 int ns_args_take(struct ns_options *options, int c, const char *value);
 int ns_args_take_where(const struct ns_options *options, struct ns_where *where, int c,
 		       const char *value);
-/* After the last option: what was not said is the default. 0, or -1 after a message. */
-int ns_args_finish_where(const struct ns_options *options, struct ns_where *where);
-bool ns_args_is_url(const char *text);
-/* 0, or -1 after a message. */
-int ns_args_parse_url(const struct ns_options *options, const char *text, struct ns_where *where);
-
-/* 0 or -errno, after a message. `callbacks` says how requests end. */
-int ns_instance_create(const struct ns_options *options, enum weft_callbacks callbacks,
-		       struct weft **ret_weft);
-/* What happens to paths is told on standard error. 0 or -errno, after a message. */
-int ns_handle_open(struct weft *weft, const struct ns_options *options,
-		   const struct ns_where *where, struct ns_handle *ret_handle);
-void ns_handle_close(struct ns_handle *handle);
+/* After the last option: what was not said is the default. */
+void ns_args_finish_where(struct ns_where *where);
 
 #endif

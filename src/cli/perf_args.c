@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The flags of `weft perf`. Main thread. What can be judged without the namespace is judged here;
- * the rest in perf_run.c once its size and block size are known.
+ * the rest in perf/run.c once its size and block size are known.
  */
 #include "base/clock.h"
 #include "base/text.h"
@@ -9,8 +9,8 @@
 #include "cli/connect_args.h"
 #include "cli/options.h"
 #include "cli/perf.h"
-#include "cli/perf_pace.h"
 #include "cli/perf_path_args.h"
+#include "perf/pace.h"
 #include "wire/nvme_tcp.h"
 
 #include <sched.h>

@@ -7,8 +7,8 @@
 #define WEFT_CLI_PERF_PATH_ARGS_H
 
 #include "cli/connect_args.h"
-#include "cli/perf.h"
 #include "cli/timeout_args.h"
+#include "perf/perf.h"
 
 enum perf_path_flag {
 	PERF_FLAG_PATH = 512,

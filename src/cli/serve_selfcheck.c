@@ -10,8 +10,8 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "base/tool_error.h"
-#include "cli/perf.h"
 #include "cli/serve.h"
+#include "perf/perf.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -7,9 +7,9 @@
  * What follows an accepted block status request is also the answer of the controller that is asked
  * for it: a list of allocated blocks, true or not. No block of the list is told to be a hole.
  */
+#include "attach/nbd_be.h"
+#include "attach/nbd_proto.h"
 #include "base/check.h"
-#include "cli/nbd_be.h"
-#include "cli/nbd_proto.h"
 #include "wire/lba_status.h"
 
 #include <string.h>

@@ -3,8 +3,8 @@
  * The NBD protocol of `weft attach`: handshake and requests as bytes (the NBD project's
  * doc/proto.md). What a live server does with them is in tests/lib/test_attach.py.
  */
-#include "cli/nbd_be.h"
-#include "cli/nbd_proto.h"
+#include "attach/nbd_be.h"
+#include "attach/nbd_proto.h"
 #include "tap.h"
 #include "wire/lba_status.h"
 

@@ -4,7 +4,7 @@
  * commands could not leave in time.
  */
 #include "base/clock.h"
-#include "cli/perf_pace.h"
+#include "perf/pace.h"
 #include "tap.h"
 
 #define START 12345678901ull

@@ -3,7 +3,7 @@
  * The judge of `weft perf --verify` must tell good blocks from every kind of bad one: damaged,
  * torn, misplaced, stale, from another run, never written.
  */
-#include "cli/perf_stamp.h"
+#include "perf/stamp.h"
 #include "tap.h"
 
 #define BLOCK  512

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whether an end of a copy is still what it was when the copy began. A source that changes makes a
+ * copy that mixes old and new data, and one that gets shorter reads as zeroes behind its new end; a
+ * destination that is cut loses what was copied, and the next write hides the cut. None of
+ * this may end with status 0.
+ *
+ * Sizes are looked at with every piece, on the workers' threads: after what is read, before what is
+ * written. The rest is looked at once, on the main thread, when all is copied and flushed.
+ */
+#include "copy/end.h"
+
+#include "base/tool_error.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The size that the end has now, or what it was where that is not known. */
+static uint64_t size_now(const struct copy_end *end)
+{
+	struct weft_ns_info info = {.size = sizeof(info)};
+	off_t bytes;
+
+	if (end->is_ns)
+		return weft_ns_info(end->handle.ns, &info) == 0
+			       ? info.block_count * info.block_bytes
+			       : end->size_bytes;
+	bytes = lseek(end->fd, 0, SEEK_END);
+	return bytes < 0 ? end->size_bytes : (uint64_t)bytes;
+}
+
+/* A destination may have room behind the copy, unless it is a file. */
+static bool is_size_good(const struct copy_end *end, uint64_t bytes)
+{
+	if (end->is_source || end->is_regular)
+		return bytes == end->size_bytes;
+	return bytes >= end->size_bytes;
+}
+
+int copy_end_check_size(const struct copy_end *end)
+{
+	/* A namespace ends a request that is out of its range with an error. */
+	if (end->is_ns || end->is_stream)
+		return 0;
+	return is_size_good(end, size_now(end)) ? 0 : -ESTALE;
+}
+
+static bool is_written_to(const struct copy_end *end)
+{
+	struct stat info;
+
+	return end->is_source && end->is_regular && fstat(end->fd, &info) == 0 &&
+	       (info.st_mtim.tv_sec != end->mtime.tv_sec ||
+		info.st_mtim.tv_nsec != end->mtime.tv_nsec);
+}
+
+/* Whether the destination's name means another file, or none. */
+static bool is_replaced(const struct copy_end *end)
+{
+	struct stat ours, its;
+
+	if (end->is_source || !end->is_regular || fstat(end->fd, &ours) != 0)
+		return false;
+	return stat(end->name, &its) != 0 || ours.st_dev != its.st_dev || ours.st_ino != its.st_ino;
+}
+
+static bool is_gone(const struct copy_end *end)
+{
+	struct weft_ns_info info = {.size = sizeof(info)};
+
+	return end->is_ns &&
+	       (weft_ns_info(end->handle.ns, &info) != 0 || info.is_gone || info.is_stale);
+}
+
+int copy_end_check(const struct copy_end *end)
+{
+	uint64_t now_bytes;
+
+	if (end->is_stream)
+		return 0;
+	now_bytes = size_now(end);
+	if (is_gone(end))
+		tool_error(end->command,
+			   "%s was removed or formatted during the copy. Copy everything again",
+			   end->name);
+	else if (!is_size_good(end, now_bytes))
+		tool_error(end->command,
+			   "%s had %" PRIu64 " bytes when the copy began and has %" PRIu64
+			   " now: the copy is not good. Copy everything again",
+			   end->name, end->size_bytes, now_bytes);
+	else if (is_written_to(end))
+		tool_error(
+			end->command,
+			"%s was written to during the copy, which may mix old and new data. Copy "
+			"everything again when nothing writes to it",
+			end->name);
+	else if (is_replaced(end))
+		tool_error(end->command,
+			   "%s was removed or replaced during the copy, which is lost. Copy "
+			   "everything again",
+			   end->name);
+	else
+		return 0;
+	return -ESTALE;
+}
