@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sub-commands of the program `weft`, and what they share. Each lives in cmd_NAME.c (with
- * NAME_*.c beside it when it is large) and is listed in the one table in main.c.
+ * The sub-commands of the program `weft`, and what they share. Each is described by a struct
+ * cli_command in cmd_NAME.c (with NAME_*.c beside it when it is large), which the one table in
+ * main.c lists. What a sub-command does, when it is more than a conversation, is a folder of its
+ * own.
  *
  * Exit statuses: 0 done, 1 failed, 2 wrong usage.
  */
 #ifndef WEFT_CLI_CLI_H
 #define WEFT_CLI_CLI_H
+
+#include "cli/options.h"
 
 enum cli_exit {
 	CLI_OK = 0,
@@ -14,45 +18,42 @@ enum cli_exit {
 	CLI_USAGE = 2,
 };
 
-struct cli_options;
-
 struct cli_command {
 	const char *name;
-	const char *summary;
-	const struct cli_options *options; /* for completions; NULL: no options */
+	const char *summary; /* in `weft --help` */
+	const char *usage;   /* what follows "weft NAME": a line for each way to call it */
+	const char *about;   /* whole lines */
+	const struct cli_group *groups;
+	unsigned group_count;
+	bool has_own_help; /* --help is one of its rows: it depends on the words */
+	bool takes_words;  /* beside options */
+	const char *words; /* what the first one may be, separated by blanks; NULL: anything */
+	void (*note)(void *to, const struct cli_option *given); /* of every option; NULL: nobody */
+	void (*print_more)(void); /* help that is behind the options; NULL: none */
+	const char *notes;        /* whole lines behind that: exit status, examples; NULL: none */
 	/* argv[0] is "weft NAME". Returns the exit status. */
 	int (*fn)(int argc, char **argv);
 };
 
-/* The table, in the order of `weft --help`; ends with a name of NULL. */
-const struct cli_command *cli_commands(void);
+/* The table, in the order of `weft --help`; ends with NULL. */
+const struct cli_command *const *cli_commands(void);
 
-int cmd_serve(int argc, char **argv);
-int cmd_ctl(int argc, char **argv);
-int cmd_perf(int argc, char **argv);
-int cmd_discover(int argc, char **argv);
-int cmd_identify(int argc, char **argv);
-int cmd_explain_timeouts(int argc, char **argv);
-int cmd_list_subsys(int argc, char **argv);
-int cmd_attach(int argc, char **argv);
-int cmd_copy(int argc, char **argv);
-int cmd_info(int argc, char **argv);
-int cmd_completion(int argc, char **argv);
-
-extern const struct cli_options serve_cli_options;
-extern const struct cli_options ctl_cli_options;
-extern const struct cli_options perf_cli_options;
-extern const struct cli_options connect_query_cli_options; /* discover, identify */
-extern const struct cli_options list_subsys_cli_options;
-extern const struct cli_options explain_timeouts_cli_options;
-extern const struct cli_options attach_cli_options;
-extern const struct cli_options copy_cli_options;
-extern const struct cli_options info_cli_options;
+extern const struct cli_command serve_command;
+extern const struct cli_command ctl_command;
+extern const struct cli_command perf_command;
+extern const struct cli_command discover_command;
+extern const struct cli_command identify_command;
+extern const struct cli_command list_subsys_command;
+extern const struct cli_command explain_timeouts_command;
+extern const struct cli_command attach_command;
+extern const struct cli_command copy_command;
+extern const struct cli_command info_command;
+extern const struct cli_command completion_command;
 
 /* tool_error (base/tool_error.h), then where help is to be had. Returns CLI_USAGE. */
 int cli_usage_error(const char *command, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-/* After cli_getopt answered '?', which printed its own line. Returns CLI_USAGE. */
+/* Where help is to be had. Returns CLI_USAGE. */
 int cli_usage_hint(const char *command);
 
 #endif

@@ -4,13 +4,13 @@
  * and how loudly it goes from one to the other; copy/ does the rest. What is wrong with a URL is
  * said when it is opened. Main thread.
  */
+#include "base/check.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/ns_args.h"
-#include "cli/options.h"
 #include "copy/copy.h"
 
-#include <stdio.h>
+#include <getopt.h>
 #include <string.h>
 
 #define COMMAND       "copy"
@@ -18,112 +18,45 @@
 #define DEFAULT_PIECE (1u << 20)
 #define PIECE_UNIT    4096
 
-enum long_only {
-	OPTION_DEPTH = 256,
-	OPTION_SIZE,
-	OPTION_RATE,
-	OPTION_RESUME,
-	OPTION_VERIFY,
-	OPTION_NO_SPARSE,
-	OPTION_PROGRESS,
-	OPTION_QUIET,
-};
-
-static void help_print(void)
+static int size_take(void *to, const struct cli_given *given)
 {
-	printf("Usage: weft copy [OPTION]... FROM TO\n\n"
-	       "Copies a file or block device to a namespace, a namespace to a file, or one\n"
-	       "namespace to another. A namespace is written\n\n"
-	       "  nvme://ADDR[:PORT][,ADDR[:PORT]...]/NQN/NSID\n\n"
-	       "with an address for each path to it (port 4420). - is standard input or output;\n"
-	       "everything else is a file (./- for one of that name).\n\n");
-	printf("      --resume JOURNAL      keep a journal in this file, and go on from where it\n"
-	       "                            says; it is removed when the copy is done\n"
-	       "      --verify              read both again and compare\n"
-	       "      --rate BYTES          at most so many bytes a second (100M)\n"
-	       "      --depth N             pieces under way at once (%u)\n"
-	       "      --size BYTES          of one piece (1M)\n"
-	       "      --no-sparse           write zeroes as data; without it they become holes\n"
-	       "      --progress            a line every second, also without a terminal\n"
-	       "      --quiet               only errors and warnings\n",
-	       DEFAULT_DEPTH);
-	printf(NS_ARGS_HELP);
-	printf("  -h, --help                this text\n\n"
-	       "Example:\n"
-	       "  weft copy disk.img nvme://192.0.2.7,198.51.100.7/nqn.2026-11.io.weft:default/1 "
-	       "\\\n"
-	       "      --resume disk.journal --verify\n");
-}
-
-static int depth_take(struct copy_options *options, const char *value)
-{
-	uint64_t depth;
-
-	if (text_parse_u64(value, COPY_DEPTH_MAX, &depth) != 0 || depth == 0) {
-		cli_usage_error(COMMAND, "--depth wants a number from 1 to %u, not \"%s\"",
-				COPY_DEPTH_MAX, value);
-		return -1;
-	}
-	options->depth = (unsigned)depth;
-	return 0;
-}
-
-static int size_take(struct copy_options *options, const char *value)
-{
+	struct copy_options *options = to;
 	uint64_t bytes;
 
-	if (text_parse_size(value, &bytes) != 0 || bytes == 0 || bytes > COPY_PIECE_MAX ||
-	    bytes % PIECE_UNIT != 0) {
-		cli_usage_error(COMMAND, "--size wants a multiple of %u up to %uM, not \"%s\"",
-				PIECE_UNIT, COPY_PIECE_MAX >> 20, value);
-		return -1;
-	}
+	if (text_parse_size(given->value, &bytes) != 0 || bytes == 0 || bytes > COPY_PIECE_MAX ||
+	    bytes % PIECE_UNIT != 0)
+		return cli_given_error(given, "wants a multiple of %u up to %uM, not \"%s\"",
+				       PIECE_UNIT, COPY_PIECE_MAX >> 20, given->value);
 	options->piece_bytes = (uint32_t)bytes;
 	return 0;
 }
 
-/* 0, or -1 after a message. */
-static int option_take(struct copy_options *options, int c, const char *value)
+static int rate_take(void *to, const struct cli_given *given)
 {
-	int res;
+	struct copy_options *options = to;
 
-	switch (c) {
-	case OPTION_DEPTH:
-		return depth_take(options, value);
-	case OPTION_SIZE:
-		return size_take(options, value);
-	case OPTION_RATE:
-		if (text_parse_size(value, &options->rate) == 0 && options->rate > 0)
-			return 0;
-		cli_usage_error(COMMAND, "--rate wants bytes a second (100M), not \"%s\"", value);
-		return -1;
-	case OPTION_RESUME:
-		if (copy_stream_is_named(value)) {
-			cli_usage_error(COMMAND, "--resume wants a file (./- for one named -)");
-			return -1;
-		}
-		options->journal = value;
+	if (text_parse_size(given->value, &options->rate) == 0 && options->rate > 0)
 		return 0;
-	case OPTION_VERIFY:
-		options->does_verify = true;
-		return 0;
-	case OPTION_NO_SPARSE:
-		options->is_sparse = false;
-		return 0;
-	case OPTION_PROGRESS:
-		options->has_progress = true;
-		return 0;
-	case OPTION_QUIET:
-		options->is_quiet = true;
-		options->ns.is_quiet = true;
-		return 0;
-	default:
-		break;
-	}
-	res = ns_args_take(&options->ns, c, value);
-	if (res == 0)
-		cli_usage_hint(COMMAND);
-	return res == 1 ? 0 : -1;
+	return cli_given_error(given, "wants bytes a second (100M), not \"%s\"", given->value);
+}
+
+static int resume_take(void *to, const struct cli_given *given)
+{
+	struct copy_options *options = to;
+
+	options->journal = given->value;
+	if (copy_stream_is_named(given->value))
+		return cli_given_error(given, "wants a file (./- for one named -)");
+	return 0;
+}
+
+static int quiet_take(void *to, const struct cli_given *given)
+{
+	struct copy_options *options = to;
+
+	options->is_quiet = true;
+	options->ns.is_quiet = true;
+	return 0;
 }
 
 /* A stream passes by once. */
@@ -160,51 +93,64 @@ static bool ends_take(struct copy_options *options, int argc, char **argv)
 	return stream_fits(options);
 }
 
-static const struct option longs[] = {
-	NS_ARGS_LONG,
-	{"depth", required_argument, NULL, OPTION_DEPTH},
-	{"size", required_argument, NULL, OPTION_SIZE},
-	{"rate", required_argument, NULL, OPTION_RATE},
-	{"resume", required_argument, NULL, OPTION_RESUME},
-	{"verify", no_argument, NULL, OPTION_VERIFY},
-	{"no-sparse", no_argument, NULL, OPTION_NO_SPARSE},
-	{"progress", no_argument, NULL, OPTION_PROGRESS},
-	{"quiet", no_argument, NULL, OPTION_QUIET},
-	{"help", no_argument, NULL, 'h'},
-	{NULL, 0, NULL, 0},
-};
-
-const struct cli_options copy_cli_options = {NS_ARGS_SHORT "h", longs};
-
-static bool args_parse(int argc, char **argv, struct copy_options *options, int *ret_exit)
+static int cmd_copy(int argc, char **argv)
 {
-	int c;
+	static struct copy_options options = {.ns.command = COMMAND,
+					      .depth = DEFAULT_DEPTH,
+					      .piece_bytes = DEFAULT_PIECE,
+					      .is_sparse = true};
+	int res;
 
-	*options = (struct copy_options){
-		.ns.command = COMMAND,
-		.depth = DEFAULT_DEPTH,
-		.piece_bytes = DEFAULT_PIECE,
-		.is_sparse = true,
-	};
-	*ret_exit = CLI_USAGE;
-	while ((c = cli_getopt(COMMAND, &copy_cli_options, argc, argv)) != -1) {
-		if (c == 'h') {
-			help_print();
-			*ret_exit = CLI_OK;
-			return false;
-		}
-		if (option_take(options, c, optarg) != 0)
-			return false;
-	}
-	return ends_take(options, argc, argv);
-}
-
-int cmd_copy(int argc, char **argv)
-{
-	static struct copy_options options;
-	int status;
-
-	if (!args_parse(argc, argv, &options, &status))
-		return status;
+	if (!cli_parse(&copy_command, argc, argv, &options, &res))
+		return res;
+	if (!ends_take(&options, argc, argv))
+		return CLI_USAGE;
 	return copy_run(&options) == 0 ? CLI_OK : CLI_FAILED;
 }
+
+#define OPTIONS struct copy_options
+
+static const struct cli_option copy_rows[] = {
+	{"resume", 0, "JOURNAL",
+	 "keep a journal in this file, and go on from where it says; it is removed when the copy "
+	 "is "
+	 "done",
+	 .is_path = true, .take = resume_take},
+	{"verify", 0, NULL, "read both again and compare", CLI_SWITCH(OPTIONS, does_verify)},
+	{"rate", 0, "BYTES", "at most so many bytes a second, such as 100M", .take = rate_take},
+	{"depth", 0, "N", "pieces under way at once (" CLI_DIGITS(DEFAULT_DEPTH) ")",
+	 CLI_U32(OPTIONS, depth, 1, COPY_DEPTH_MAX)},
+	{"size", 0, "BYTES", "of one piece (1M)", .take = size_take},
+	{"no-sparse", 0, NULL, "write zeroes as data; without it they become holes",
+	 CLI_CLEAR(OPTIONS, is_sparse)},
+	{"progress", 0, NULL, "a line every second, also without a terminal",
+	 CLI_SWITCH(OPTIONS, has_progress)},
+	{"quiet", 0, NULL, "only errors and warnings", .take = quiet_take},
+	{NULL},
+};
+
+static const struct cli_group groups[] = {
+	{.options = copy_rows},
+	{.options = ns_open_options, .offset = offsetof(OPTIONS, ns)},
+};
+
+const struct cli_command copy_command = {
+	.name = COMMAND,
+	.summary = "copy a file to a namespace, or back, or one to another",
+	.usage = "[OPTION]... FROM TO",
+	.about = "Copies a file or block device to a namespace, a namespace to a file, or one\n"
+		 "namespace to another. A namespace is written\n"
+		 "\n"
+		 "  nvme://ADDR[:PORT][,ADDR[:PORT]...]/NQN/NSID\n"
+		 "\n"
+		 "with an address for each path to it (port 4420). - is standard input or output;\n"
+		 "everything else is a file (./- for one of that name).\n",
+	.groups = groups,
+	.group_count = ARRAY_LEN(groups),
+	.takes_words = true,
+	.notes = "Example:\n"
+		 "  weft copy disk.img nvme://192.0.2.7,198.51.100.7/nqn.2026-11.io.weft:default/1 "
+		 "\\\n"
+		 "      --resume disk.journal --verify\n",
+	.fn = cmd_copy,
+};

@@ -6,69 +6,68 @@
 #include "base/check.h"
 #include "cli/cli.h"
 #include "cli/ctl.h"
-#include "cli/options.h"
+#include "cli/suggest.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static const struct ctl_command commands[] = {
-	{"status", NULL, ctl_status, "", 0, 0, 0, false, "the target, its reactors, its figures"},
-	{"health", NULL, ctl_health, "[--acknowledge]", 0, 0, 0, false,
+static const struct ctl_subcommand commands[] = {
+	{"status", NULL, ctl_status, "", 0, 0, 0, "the target, its reactors, its figures"},
+	{"health", NULL, ctl_health, "[--acknowledge]", 0, 0, CTL_ACKNOWLEDGE,
 	 "what is wrong; exits with 1 then"},
-	{"audit", NULL, ctl_audit, "[COUNT]", 0, 1, 0, false, "who changed what, newest first"},
-	{"history", NULL, ctl_history, "[GENERATION]", 0, 1, 0, false,
+	{"audit", NULL, ctl_audit, "[COUNT]", 0, 1, 0, "who changed what, newest first"},
+	{"history", NULL, ctl_history, "[GENERATION]", 0, 1, 0,
 	 "generations that are kept; what one was"},
-	{"rollback", NULL, ctl_rollback, "GENERATION", 1, 1, 0, true,
+	{"rollback", NULL, ctl_rollback, "GENERATION", 1, 1, CTL_CHANGE,
 	 "make a former generation the next one"},
-	{"export", NULL, ctl_export, "[FILE]", 0, 1, 0, false, "write the document of its state"},
-	{"apply", NULL, ctl_apply, "FILE", 1, 1, 0, true, "put a document in force; - reads it"},
-	{"import", NULL, ctl_import, "FILE", 1, 1, 0, true, "put what nvmetcli saved in force"},
-	{"subsystem", "list", ctl_subsystem_list, "", 0, 0, 0, false, "all subsystems"},
-	{"subsystem", "show", ctl_subsystem_show, "NQN", 1, 1, 0, false,
-	 "one, with its namespaces"},
-	{"subsystem", "add", ctl_subsystem_add, "NQN [FIELD]...", 1, 1, CTL_SUBSYSTEM, true,
+	{"export", NULL, ctl_export, "[FILE]", 0, 1, 0, "write the document of its state"},
+	{"apply", NULL, ctl_apply, "FILE", 1, 1, CTL_CHANGE, "put a document in force; - reads it"},
+	{"import", NULL, ctl_import, "FILE", 1, 1, CTL_CHANGE, "put what nvmetcli saved in force"},
+	{"subsystem", "list", ctl_subsystem_list, "", 0, 0, 0, "all subsystems"},
+	{"subsystem", "show", ctl_subsystem_show, "NQN", 1, 1, 0, "one, with its namespaces"},
+	{"subsystem", "add", ctl_subsystem_add, "NQN [FIELD]...", 1, 1, CTL_SUBSYSTEM | CTL_CHANGE,
 	 "add one"},
-	{"subsystem", "set", ctl_subsystem_set, "NQN FIELD...", 1, 1, CTL_SUBSYSTEM, true,
+	{"subsystem", "set", ctl_subsystem_set, "NQN FIELD...", 1, 1, CTL_SUBSYSTEM | CTL_CHANGE,
 	 "change fields"},
-	{"subsystem", "remove", ctl_subsystem_remove, "NQN", 1, 1, 0, true,
+	{"subsystem", "remove", ctl_subsystem_remove, "NQN", 1, 1, CTL_CHANGE,
 	 "remove it; hosts are disconnected"},
-	{"namespace", "list", ctl_ns_list, "[NQN]", 0, 1, 0, false, "of one or of all subsystems"},
-	{"namespace", "show", ctl_ns_show, "NQN NSID", 2, 2, 0, false, "one, with its counters"},
-	{"namespace", "add", ctl_ns_add, "NQN --media SPEC [FIELD]...", 1, 1, CTL_NS, true,
+	{"namespace", "list", ctl_ns_list, "[NQN]", 0, 1, 0, "of one or of all subsystems"},
+	{"namespace", "show", ctl_ns_show, "NQN NSID", 2, 2, 0, "one, with its counters"},
+	{"namespace", "add", ctl_ns_add, "NQN --media SPEC [FIELD]...", 1, 1, CTL_NS | CTL_CHANGE,
 	 "add one"},
-	{"namespace", "set", ctl_ns_set, "NQN NSID FIELD...", 2, 2, CTL_NS, true, "change fields"},
-	{"namespace", "resize", ctl_ns_resize, "NQN NSID SIZE", 3, 3, 0, true,
+	{"namespace", "set", ctl_ns_set, "NQN NSID FIELD...", 2, 2, CTL_NS | CTL_CHANGE,
+	 "change fields"},
+	{"namespace", "resize", ctl_ns_resize, "NQN NSID SIZE", 3, 3, CTL_CHANGE,
 	 "let it grow, such as to 20G"},
-	{"namespace", "recheck", ctl_ns_recheck, "NQN NSID", 2, 2, 0, true,
+	{"namespace", "recheck", ctl_ns_recheck, "NQN NSID", 2, 2, CTL_CHANGE,
 	 "serve a lost one whose data are back"},
-	{"namespace", "recreate", ctl_ns_recreate, "NQN NSID", 2, 2, 0, true,
+	{"namespace", "recreate", ctl_ns_recreate, "NQN NSID", 2, 2, CTL_CHANGE,
 	 "give up the data of a lost one: empty, with another UUID"},
-	{"namespace", "remove", ctl_ns_remove, "NQN NSID [--delete-data]", 2, 2, 0, true,
-	 "remove it; its file stays without that"},
-	{"host", "list", ctl_host_list, "NQN", 1, 1, 0, false, "hosts that may connect"},
-	{"host", "add", ctl_host_add, "NQN HOST", 2, 2, 0, true, "allow a host"},
-	{"host", "remove", ctl_host_remove, "NQN HOST", 2, 2, 0, true, "no longer allow it"},
-	{"host", "rights", ctl_host_rights, "NQN HOST|any RIGHTS", 3, 3, 0, true,
+	{"namespace", "remove", ctl_ns_remove, "NQN NSID [--delete-data]", 2, 2,
+	 CTL_CHANGE | CTL_DELETE_DATA, "remove it; its file stays without that"},
+	{"host", "list", ctl_host_list, "NQN", 1, 1, 0, "hosts that may connect"},
+	{"host", "add", ctl_host_add, "NQN HOST", 2, 2, CTL_CHANGE, "allow a host"},
+	{"host", "remove", ctl_host_remove, "NQN HOST", 2, 2, CTL_CHANGE, "no longer allow it"},
+	{"host", "rights", ctl_host_rights, "NQN HOST|any RIGHTS", 3, 3, CTL_CHANGE,
 	 "what it may change of shared state: all, none or some of\n"
 	 "                                       write-protect,format,label,namespaces"},
-	{"port", "list", ctl_port_list, "", 0, 0, 0, false, "all ports"},
-	{"port", "show", ctl_port_show, "ID", 1, 1, 0, false, "one port"},
-	{"port", "add", ctl_port_add, "[FIELD]...", 0, 0, CTL_PORT, true, "add one"},
-	{"port", "set", ctl_port_set, "ID FIELD...", 1, 1, CTL_PORT, true, "change fields"},
-	{"port", "remove", ctl_port_remove, "ID", 1, 1, 0, true,
+	{"port", "list", ctl_port_list, "", 0, 0, 0, "all ports"},
+	{"port", "show", ctl_port_show, "ID", 1, 1, 0, "one port"},
+	{"port", "add", ctl_port_add, "[FIELD]...", 0, 0, CTL_PORT | CTL_CHANGE, "add one"},
+	{"port", "set", ctl_port_set, "ID FIELD...", 1, 1, CTL_PORT | CTL_CHANGE, "change fields"},
+	{"port", "remove", ctl_port_remove, "ID", 1, 1, CTL_CHANGE,
 	 "remove it; hosts are disconnected"},
-	{"ana", "list", ctl_ana_list, "[ID]", 0, 1, 0, false, "states of groups on ports"},
-	{"ana", "set", ctl_ana_set, "ID GROUP STATE", 3, 3, 0, true,
+	{"ana", "list", ctl_ana_list, "[ID]", 0, 1, 0, "states of groups on ports"},
+	{"ana", "set", ctl_ana_set, "ID GROUP STATE", 3, 3, CTL_CHANGE,
 	 "STATE: optimized, non-optimized, inaccessible, persistent-loss, change"},
-	{"connections", NULL, ctl_connections, "", 0, 0, 0, false, "hosts that are connected"},
-	{"peers", NULL, ctl_peers, "", 0, 0, 0, false, "other members of the cluster"},
-	{"reservations", NULL, ctl_reservations, "", 0, 0, 0, false,
-	 "namespaces with registered hosts"},
-	{"reservations", "clear", ctl_reservation_clear, "NQN NSID", 2, 2, 0, false,
+	{"connections", NULL, ctl_connections, "", 0, 0, 0, "hosts that are connected"},
+	{"peers", NULL, ctl_peers, "", 0, 0, 0, "other members of the cluster"},
+	{"reservations", NULL, ctl_reservations, "", 0, 0, 0, "namespaces with registered hosts"},
+	{"reservations", "clear", ctl_reservation_clear, "NQN NSID", 2, 2, 0,
 	 "unregister all hosts of one"},
 };
 
-const struct ctl_command *ctl_commands(unsigned *ret_count)
+const struct ctl_subcommand *ctl_subcommands(unsigned *ret_count)
 {
 	*ret_count = ARRAY_LEN(commands);
 	return commands;
@@ -123,11 +122,11 @@ static void verb_unknown(const char *noun, const char *verb)
 }
 
 /* The words that follow are left in ctl->words. NULL after a message. */
-static const struct ctl_command *command_find(struct ctl *ctl)
+static const struct ctl_subcommand *command_find(struct ctl *ctl)
 {
 	const char *noun = ctl->word_count > 0 ? noun_of(ctl->words[0]) : NULL;
 	const char *verb = ctl->word_count > 1 ? ctl->words[1] : NULL;
-	const struct ctl_command *alone = NULL;
+	const struct ctl_subcommand *alone = NULL;
 
 	if (!noun) {
 		if (ctl->word_count > 0)
@@ -137,7 +136,7 @@ static const struct ctl_command *command_find(struct ctl *ctl)
 		return NULL;
 	}
 	for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
-		const struct ctl_command *command = &commands[i];
+		const struct ctl_subcommand *command = &commands[i];
 
 		if (strcmp(command->noun, noun) != 0)
 			continue;
@@ -160,38 +159,27 @@ static const struct ctl_command *command_find(struct ctl *ctl)
 }
 
 /* 0 or, after a message, -1. */
-static int command_check(const struct ctl *ctl, const struct ctl_command *command)
+static int command_check(const struct ctl *ctl, const struct ctl_subcommand *command)
 {
-	if (ctl->word_count < command->words_min || ctl->word_count > command->words_max)
-		cli_usage_error("ctl", "usage: weft ctl %s%s%s %s", command->noun,
-				command->verb ? " " : "", command->verb ? command->verb : "",
-				command->words);
-	else if (json_object_size(ctl->fields) > 0 && !(ctl->nouns & command->fields))
-		cli_usage_error("ctl", "%s%s%s does not take these fields", command->noun,
-				command->verb ? " " : "", command->verb ? command->verb : "");
-	else if (!command->is_change && (ctl->is_dry_run || ctl->generation > 0))
-		cli_usage_error("ctl",
-				"--dry-run and --generation are for changes of the document");
-	else if (ctl->acknowledges && command->run != ctl_health)
-		cli_usage_error("ctl", "--acknowledge is for health");
-	else if (ctl->deletes_data && command->run != ctl_ns_remove)
-		cli_usage_error("ctl", "--delete-data is for namespace remove");
-	else
-		return 0;
+	if (ctl->word_count >= command->words_min && ctl->word_count <= command->words_max)
+		return ctl_args_fit(ctl, command) ? 0 : -1;
+	cli_usage_error("ctl", "usage: weft ctl %s%s%s %s", command->noun, command->verb ? " " : "",
+			command->verb ? command->verb : "", command->words);
 	return -1;
 }
 
 int cmd_ctl(int argc, char **argv)
 {
-	const struct ctl_command *command;
+	const struct ctl_subcommand *command;
 	struct ctl ctl;
 	int status;
 
-	if (ctl_args_parse(argc, argv, &ctl, &status) == 0) {
+	if (ctl_args_parse(argc, argv, &ctl, &status)) {
 		if (ctl.wants_help) {
 			ctl_help_print(ctl.word_count > 0 ? noun_of(ctl.words[0]) : NULL);
 			status = CLI_OK;
 		} else {
+			status = CLI_USAGE;
 			command = command_find(&ctl);
 			if (command && command_check(&ctl, command) == 0)
 				status = command->run(&ctl);

@@ -3,6 +3,7 @@
  * `weft discover`: prints the log of a discovery controller as nvme-cli does, in text or JSON; the
  * reading itself is in lib/discovery_log.c. Main thread. NVMe Base 2.1, section 5.1.12.3.1.
  */
+#include "base/check.h"
 #include "base/text.h"
 #include "base/tool_error.h"
 #include "cli/cli.h"
@@ -157,18 +158,6 @@ static int log_print_json(const struct discovery_log *log)
 	return CLI_OK;
 }
 
-static void help_print(void)
-{
-	printf("Usage: weft discover [OPTION]...\n\n"
-	       "Asks a discovery service which subsystems it offers, and where.\n\n");
-	printf(CONNECT_ARGS_HELP, NVME_TCP_DISCOVERY_PORT, NVME_DISCOVERY_NQN);
-	printf("  -o, --output-format FMT   normal or json (normal)\n"
-	       "  -h, --help                this text\n\n"
-	       "Examples:\n"
-	       "  weft discover -t tcp -a 127.0.0.1 -s 4420\n"
-	       "  weft discover -a storage1 -o json\n");
-}
-
 static int discover_run(const struct host_config *config, bool is_json)
 {
 	struct discovery_log log = {0};
@@ -187,17 +176,50 @@ static int discover_run(const struct host_config *config, bool is_json)
 	return res == 0 ? CLI_OK : CLI_FAILED;
 }
 
-int cmd_discover(int argc, char **argv)
+static int cmd_discover(int argc, char **argv)
 {
-	struct connect_options options;
-	bool is_json;
+	struct connect_query query = {0};
 	int res;
 
-	connect_args_init(&options, "discover", NVME_DISCOVERY_NQN, NVME_TCP_DISCOVERY_PORT, 0);
-	if (!connect_args_parse_query(&options, argc, argv, help_print, &is_json, &res))
+	connect_args_init(&query.connect, "discover", NVME_DISCOVERY_NQN, NVME_TCP_DISCOVERY_PORT,
+			  0);
+	if (!cli_parse(&discover_command, argc, argv, &query, &res))
 		return res;
-	options.config.io_queues = 0;
-	if (connect_args_finish(&options) != 0)
+	query.connect.config.io_queues = 0;
+	if (connect_args_finish(&query.connect) != 0)
 		return CLI_FAILED;
-	return discover_run(&options.config, is_json);
+	return discover_run(&query.connect.config, query.is_json);
 }
+
+/* -a, -s and -n of a discovery service. */
+static const struct cli_option where_options[] = {
+	{"traddr", 'a', "ADDR", "address or name of the target (127.0.0.1)",
+	 CLI_TEXT(struct connect_options, address)},
+	{"trsvcid", 's', "PORT", "its port (" CLI_DIGITS(NVME_TCP_DISCOVERY_PORT) ")",
+	 CLI_U16(struct connect_options, port, 1, UINT16_MAX)},
+	{"nqn", 'n', "NQN", "the subsystem (" NVME_DISCOVERY_NQN ")", .take = connect_nqn_take},
+	{NULL},
+};
+
+static const struct cli_group groups[] = {
+	{.options = connect_transport_options},
+	{.options = where_options},
+	{.options = connect_host_options},
+	/* For scripts that pass the same options to all commands: discovery has no I/O queues. */
+	{.options = connect_queue_options, .is_hidden = true},
+	{.options = connect_keep_alive_options},
+	{.options = connect_query_options},
+};
+
+const struct cli_command discover_command = {
+	.name = "discover",
+	.summary = "ask a discovery service what it offers",
+	.usage = "[OPTION]...",
+	.about = "Asks a discovery service which subsystems it offers, and where.\n",
+	.groups = groups,
+	.group_count = ARRAY_LEN(groups),
+	.notes = "Examples:\n"
+		 "  weft discover -t tcp -a 127.0.0.1 -s 4420\n"
+		 "  weft discover -a storage1 -o json\n",
+	.fn = cmd_discover,
+};

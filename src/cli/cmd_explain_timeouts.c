@@ -4,12 +4,13 @@
  * path is lost and how long I/O waits at most, on one page or as JSON. Main thread; connects to
  * nothing.
  */
+#include "base/check.h"
 #include "base/tool_error.h"
 #include "cli/cli.h"
-#include "cli/options.h"
 #include "cli/print.h"
 #include "cli/timeout_args.h"
 
+#include <getopt.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -60,74 +61,66 @@ static int json_print(const struct host_timeouts *timeouts, const char *profile)
 	return res;
 }
 
-static void help_print(void)
-{
-	printf("Usage: weft explain-timeouts [PROFILE] [OPTION]...\n\n"
-	       "Shows what happens when a path is lost, and when. PROFILE: default, training "
-	       "(fail\n"
-	       "over fast) or database (conservative).\n\n"
-	       "  -s, --set NAME=VALUE      change one value; 500ms, 5s, 2m; may be repeated\n"
-	       "  -o, --output-format FMT   normal or json (normal)\n"
-	       "  -h, --help                this text\n\n"
-	       "Values:\n");
-	for (unsigned i = 0; i < host_timeout_field_count; i++)
-		printf("  %-14s %s\n", host_timeout_fields[i].name, host_timeout_fields[i].help);
-	printf("\nExample:\n"
-	       "  weft explain-timeouts training --set keep-alive=2s --set silence=200ms\n");
-}
+/* ---- the command ---------------------------------------------------------------------------- */
 
-/* One flag: 0 to go on, else the exit status plus one. */
-static int option_take(struct timeout_options *options, int c, bool *ret_is_json)
-{
-	switch (c) {
-	case 's':
-		return timeout_args_set(options, optarg) == 0 ? 0 : CLI_USAGE + 1;
-	case 'o':
-		*ret_is_json = strcmp(optarg, "json") == 0;
-		if (*ret_is_json || strcmp(optarg, "normal") == 0)
-			return 0;
-		return cli_value_error("explain-timeouts", "output-format", optarg) + 1;
-	case 'h':
-		help_print();
-		return CLI_OK + 1;
-	default:
-		return cli_usage_hint("explain-timeouts") + 1;
-	}
-}
-
-static const struct option long_options[] = {
-	{"set", required_argument, NULL, 's'},
-	{"output-format", required_argument, NULL, 'o'},
-	{"help", no_argument, NULL, 'h'},
-	{0},
+struct explain_args {
+	struct timeout_options timeouts;
+	bool is_json;
 };
 
-const struct cli_options explain_timeouts_cli_options = {"s:o:h", long_options};
-
-int cmd_explain_timeouts(int argc, char **argv)
+static int cmd_explain_timeouts(int argc, char **argv)
 {
 	static char page[PAGE_BYTES];
-	struct timeout_options options;
+	struct explain_args args = {0};
 	struct host_timeouts timeouts;
-	bool is_json = false;
-	int c, end = 0;
+	int res;
 
-	timeout_args_init(&options, "explain-timeouts");
-	while (end == 0 && (c = cli_getopt("explain-timeouts", &explain_timeouts_cli_options, argc,
-					   argv)) != -1)
-		end = option_take(&options, c, &is_json);
-	if (end != 0)
-		return end - 1;
-	if (optind < argc && timeout_args_profile(&options, argv[optind++]) != 0)
-		return CLI_USAGE;
-	if (optind < argc)
+	timeout_args_init(&args.timeouts, "explain-timeouts");
+	if (!cli_parse(&explain_timeouts_command, argc, argv, &args, &res))
+		return res;
+	if (optind < argc && host_profile_parse(argv[optind], &args.timeouts.profile) != 0)
+		return cli_word_error("explain-timeouts", "PROFILE", CLI_PROFILES, argv[optind]);
+	if (optind + 1 < argc)
 		return cli_usage_error("explain-timeouts", "unexpected argument \"%s\"",
-				       argv[optind]);
-	if (timeout_args_finish(&options, &timeouts) != 0)
+				       argv[optind + 1]);
+	if (timeout_args_finish(&args.timeouts, &timeouts) != 0)
 		return CLI_USAGE;
-	if (is_json)
-		return json_print(&timeouts, host_profile_name(options.profile));
-	host_timeouts_explain(&timeouts, host_profile_name(options.profile), page, sizeof(page));
+	if (args.is_json)
+		return json_print(&timeouts, host_profile_name(args.timeouts.profile));
+	host_timeouts_explain(&timeouts, host_profile_name(args.timeouts.profile), page,
+			      sizeof(page));
 	fputs(page, stdout);
 	return CLI_OK;
 }
+
+static void values_print(void)
+{
+	printf("\nValues:\n");
+	for (unsigned i = 0; i < host_timeout_field_count; i++)
+		printf("  %-14s %s\n", host_timeout_fields[i].name, host_timeout_fields[i].help);
+}
+
+static const struct cli_option options[] = {
+	{"set", 's', "NAME=VALUE", "change one value; 500ms, 5s, 2m; repeatable",
+	 .take = timeout_set_take},
+	CLI_OUTPUT_FORMAT(struct explain_args, is_json),
+	{NULL},
+};
+
+static const struct cli_group groups[] = {{.options = options}};
+
+const struct cli_command explain_timeouts_command = {
+	.name = "explain-timeouts",
+	.summary = "what happens when a path is lost, and when",
+	.usage = "[PROFILE] [OPTION]...",
+	.about = "Shows what happens when a path is lost, and when. PROFILE: default, training\n"
+		 "(fail over fast) or database (conservative).\n",
+	.groups = groups,
+	.group_count = ARRAY_LEN(groups),
+	.takes_words = true,
+	.words = CLI_PROFILES,
+	.print_more = values_print,
+	.notes = "Example:\n"
+		 "  weft explain-timeouts training --set keep-alive=2s --set silence=200ms\n",
+	.fn = cmd_explain_timeouts,
+};

@@ -169,39 +169,46 @@ static int all_print(struct session *session, bool is_json)
 	return res;
 }
 
-static void help_print(void)
+static int cmd_identify(int argc, char **argv)
 {
-	printf("Usage: weft identify [OPTION]...\n\n"
-	       "Connects to a subsystem and shows its controller and namespaces.\n\n");
-	printf(CONNECT_ARGS_HELP, NVME_TCP_DEFAULT_PORT, CLI_DEFAULT_NQN);
-	printf("  -o, --output-format FMT   normal or json (normal)\n"
-	       "  -h, --help                this text\n\n"
-	       "Examples:\n"
-	       "  weft identify\n"
-	       "  weft identify -t tcp -a 192.0.2.7 -s 4420 -n nqn.2026-11.io.weft:default -o "
-	       "json\n");
-}
-
-int cmd_identify(int argc, char **argv)
-{
-	struct connect_options options;
+	struct connect_query query = {0};
+	struct host_config *config = &query.connect.config;
 	struct host_error error = {0};
 	struct session *session;
-	bool is_json;
 	int res;
 
-	connect_args_init(&options, "identify", CLI_DEFAULT_NQN, NVME_TCP_DEFAULT_PORT, 1);
-	if (!connect_args_parse_query(&options, argc, argv, help_print, &is_json, &res))
+	connect_args_init(&query.connect, "identify", CLI_DEFAULT_NQN, NVME_TCP_DEFAULT_PORT, 1);
+	if (!cli_parse(&identify_command, argc, argv, &query, &res))
 		return res;
-	if (nqn_is_discovery(options.config.subsystem_nqn))
-		options.config.io_queues = 0;
-	if (connect_args_finish(&options) != 0)
+	if (nqn_is_discovery(config->subsystem_nqn))
+		config->io_queues = 0;
+	if (connect_args_finish(&query.connect) != 0)
 		return CLI_FAILED;
-	if (session_open(&options.config, &session, &error) != 0) {
+	if (session_open(config, &session, &error) != 0) {
 		tool_error("identify", "%s", error.text);
 		return CLI_FAILED;
 	}
-	res = all_print(session, is_json);
+	res = all_print(session, query.is_json);
 	session_close(session);
 	return res;
 }
+
+static const struct cli_group groups[] = {
+	{.options = connect_transport_options},  {.options = connect_where_options},
+	{.options = connect_host_options},       {.options = connect_queue_options},
+	{.options = connect_keep_alive_options}, {.options = connect_query_options},
+};
+
+const struct cli_command identify_command = {
+	.name = "identify",
+	.summary = "show a controller and its namespaces",
+	.usage = "[OPTION]...",
+	.about = "Connects to a subsystem and shows its controller and namespaces.\n",
+	.groups = groups,
+	.group_count = ARRAY_LEN(groups),
+	.notes = "Examples:\n"
+		 "  weft identify\n"
+		 "  weft identify -t tcp -a 192.0.2.7 -s 4420 -n nqn.2026-11.io.weft:default -o "
+		 "json\n",
+	.fn = cmd_identify,
+};

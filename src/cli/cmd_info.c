@@ -5,7 +5,6 @@
  */
 #include "base/check.h"
 #include "cli/cli.h"
-#include "cli/options.h"
 #include "cli/print.h"
 #include "reactor/uring_caps.h"
 #include "reactor/uring_remedy.h"
@@ -61,44 +60,42 @@ static void info_print_json(const struct utsname *kernel, const struct uring_cap
 	json_decref(root);
 }
 
-static const struct option long_options[] = {
-	{"output-format", required_argument, NULL, 'o'},
-	{"help", no_argument, NULL, 'h'},
-	{0},
+struct info_args {
+	bool is_json;
 };
 
-const struct cli_options info_cli_options = {"o:h", long_options};
-
-int cmd_info(int argc, char **argv)
+static int cmd_info(int argc, char **argv)
 {
+	struct info_args args = {0};
 	struct uring_caps caps = {0};
 	struct utsname kernel;
-	bool is_json = false;
 	int res;
-	int c;
 
-	while ((c = cli_getopt("info", &info_cli_options, argc, argv)) != -1) {
-		if (c == 'h') {
-			printf("Usage: weft info [OPTION]...\n\n"
-			       "Shows what this machine and this build can do.\n\n"
-			       "  -o, --output-format FMT   normal or json (normal)\n"
-			       "  -h, --help                this text\n\n"
-			       "Example:\n  weft info -o json\n");
-			return CLI_OK;
-		}
-		if (c != 'o')
-			return cli_usage_hint("info");
-		is_json = strcmp(optarg, "json") == 0;
-		if (!is_json && strcmp(optarg, "normal") != 0)
-			return cli_value_error("info", "output-format", optarg);
-	}
-	if (optind < argc)
-		return cli_usage_error("info", "unexpected argument \"%s\"", argv[optind]);
+	if (!cli_parse(&info_command, argc, argv, &args, &res))
+		return res;
 	CHECK(uname(&kernel) == 0);
 	res = uring_caps_probe(&caps);
-	if (is_json)
+	if (args.is_json)
 		info_print_json(&kernel, &caps, res);
 	else
 		info_print_text(&kernel, &caps, res);
 	return res == 0 ? CLI_OK : CLI_FAILED;
 }
+
+static const struct cli_option options[] = {
+	CLI_OUTPUT_FORMAT(struct info_args, is_json),
+	{NULL},
+};
+
+static const struct cli_group groups[] = {{.options = options}};
+
+const struct cli_command info_command = {
+	.name = "info",
+	.summary = "show what this machine and this build can do",
+	.usage = "[OPTION]...",
+	.about = "Shows what this machine and this build can do.\n",
+	.groups = groups,
+	.group_count = ARRAY_LEN(groups),
+	.notes = "Example:\n  weft info -o json\n",
+	.fn = cmd_info,
+};

@@ -111,12 +111,12 @@ static void on_start(struct reactor_msg *msg)
 
 int cmd_list_subsys(int argc, char **argv)
 {
-	static struct list_subsys_options options;
 	struct reactor_config config = {.index = 0, .cpu = -1};
-	struct list_run run = {.options = &options, .exit = CLI_FAILED};
+	struct list_run run = {.exit = CLI_FAILED};
 	int res;
 
-	if (!list_subsys_args(argc, argv, &options, &res))
+	run.options = list_subsys_args(argc, argv, &res);
+	if (run.options == NULL)
 		return res;
 	/* What is wrong with a path is printed with it. */
 	log_set_level(LOG_LEVEL_ERROR);

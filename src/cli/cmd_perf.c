@@ -43,12 +43,12 @@ int cmd_perf(int argc, char **argv)
 {
 	struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND};
 	struct perf_result *result;
-	struct perf_args args;
+	static struct perf_args args;
 	bool shows_progress;
 	int exit_status;
 	int res;
 
-	if (perf_args_parse(argc, argv, &args, &exit_status) != 0)
+	if (!perf_args_parse(argc, argv, &args, &exit_status))
 		return exit_status;
 	/* What becomes of the paths is in the report. */
 	log_set_level(LOG_LEVEL_ERROR);

@@ -215,7 +215,7 @@ int cmd_serve(int argc, char **argv)
 	struct source source;
 	int status;
 
-	if (serve_args_parse(argc, argv, &serve.args, &status))
+	if (!serve_args_parse(argc, argv, &serve.args, &status))
 		return status;
 	if (source_make(&serve.args, &source, &errors)) {
 		errors_explain(&serve.args, &errors);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the connection flags that all host-side sub-commands share into a struct host_config.
- * Main thread. A host that is not named by a flag gets the names of lib/host_names.h, as programs
- * that use libweft do.
+ * Reads the connection options that all host-side sub-commands share into a struct host_config.
+ * Main thread. A host that is not named by an option gets the names of lib/host_names.h, as
+ * programs that use libweft do.
  */
 #include "cli/connect_args.h"
 #include "base/text.h"
 #include "base/tool_error.h"
 #include "cli/cli.h"
-#include "cli/options.h"
 #include "lib/host_names.h"
 #include "wire/nqn.h"
+#include "wire/nvme_tcp.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -29,100 +29,112 @@ void connect_args_init(struct connect_options *options, const char *command, con
 	text_copy(options->config.subsystem_nqn, NVME_NQN_BYTES, nqn);
 }
 
-static int nqn_take(struct connect_options *options, const char *what, const char *value,
-		    char to[NVME_NQN_BYTES])
-{
-	const char *problem = nqn_problem(value);
+/* ---- options -------------------------------------------------------------------------------- */
 
-	if (problem != NULL) {
-		cli_usage_error(options->command, "the %s \"%s\" %s", what, value, problem);
-		return -1;
-	}
-	text_copy(to, NVME_NQN_BYTES, value);
-	return 1;
+static int transport_take(void *to, const struct cli_given *given)
+{
+	if (strcmp(given->value, "tcp") == 0)
+		return 0;
+	return cli_given_error(given, "\"%s\" is not there yet; use tcp", given->value);
 }
 
-static int number_take(struct connect_options *options, const char *flag, const char *value,
-		       uint64_t max, uint64_t *ret_value)
+static int nqn_copy(const struct cli_given *given, const char *what, char to[NVME_NQN_BYTES])
 {
-	if (text_parse_u64(value, max, ret_value) == 0)
-		return 1;
-	cli_usage_error(options->command, "%s wants a number up to %lu, not \"%s\"", flag,
-			(unsigned long)max, value);
+	const char *problem = nqn_problem(given->value);
+
+	if (problem != NULL) {
+		cli_usage_error(given->command, "the %s \"%s\" %s", what, given->value, problem);
+		return -1;
+	}
+	text_copy(to, NVME_NQN_BYTES, given->value);
+	return 0;
+}
+
+int connect_nqn_take(void *to, const struct cli_given *given)
+{
+	struct connect_options *options = to;
+
+	options->has_nqn = true;
+	return nqn_copy(given, "subsystem NQN", options->config.subsystem_nqn);
+}
+
+static int host_nqn_take(void *to, const struct cli_given *given)
+{
+	struct connect_options *options = to;
+
+	options->has_host_nqn = true;
+	return nqn_copy(given, "host NQN", options->config.host_nqn);
+}
+
+static int host_id_take(void *to, const struct cli_given *given)
+{
+	struct connect_options *options = to;
+
+	options->has_host_id = true;
+	if (uuid_parse(given->value, &options->config.host_id) == 0)
+		return 0;
+	cli_usage_error(given->command, "the host identifier \"%s\" is not a UUID", given->value);
 	return -1;
 }
 
-static int queue_option_take(struct connect_options *options, int c, const char *value)
+int connect_keep_alive_take(void *to, const struct cli_given *given)
 {
-	uint64_t number = 0;
-	int res;
+	struct connect_options *options = to;
+	uint64_t seconds = 0;
+	int res = cli_given_number(given, 0, CONNECT_KATO_MAX_S, &seconds);
 
-	switch (c) {
-	case 'i':
-		res = number_take(options, "--nr-io-queues", value, 256, &number);
-		options->config.io_queues = (unsigned)number;
-		break;
-	case 'Q':
-		res = number_take(options, "--queue-size", value, 65535, &number);
-		options->config.io_queue_size = (unsigned)number;
-		break;
-	default:
-		res = number_take(options, "--keep-alive-tmo", value, 4000000, &number);
-		options->config.kato_ms = (uint32_t)number * 1000;
-		break;
-	}
-	if (res > 0 && number == 0 && c != 'k') {
-		cli_usage_error(options->command, "the number of queues or their size cannot be 0");
-		res = -1;
-	}
+	options->config.kato_ms = (uint32_t)seconds * 1000;
 	return res;
 }
 
-int connect_args_take(struct connect_options *options, int c, const char *value)
-{
-	uint64_t number = 0;
-	int res;
+#define OPTIONS struct connect_options
 
-	switch (c) {
-	case 't':
-		if (strcmp(value, "tcp") == 0)
-			return 1;
-		cli_usage_error(options->command, "transport \"%s\" is not there yet; use tcp",
-				value);
-		return -1;
-	case 'a':
-		options->address = value;
-		return 1;
-	case 's':
-		res = number_take(options, "--trsvcid", value, 65535, &number);
-		options->port = (uint16_t)number;
-		return res;
-	case 'n':
-		return nqn_take(options, "subsystem NQN", value, options->config.subsystem_nqn);
-	case 'q':
-		options->has_host_nqn = true;
-		return nqn_take(options, "host NQN", value, options->config.host_nqn);
-	case 'I':
-		options->has_host_id = true;
-		if (uuid_parse(value, &options->config.host_id) == 0)
-			return 1;
-		cli_usage_error(options->command, "the host identifier \"%s\" is not a UUID",
-				value);
-		return -1;
-	case 'g':
-		options->config.wants_header_digest = true;
-		return 1;
-	case 'G':
-		options->config.wants_data_digest = true;
-		return 1;
-	case 'i':
-	case 'Q':
-	case 'k':
-		return queue_option_take(options, c, value);
-	default:
-		return 0;
-	}
-}
+const struct cli_option connect_transport_options[] = {
+	{"transport", 't', "tcp", "the only transport so far", "tcp", .take = transport_take},
+	{NULL},
+};
+
+const struct cli_option connect_where_options[] = {
+	{"traddr", 'a', "ADDR", "address or name of the target (127.0.0.1)",
+	 CLI_TEXT(OPTIONS, address)},
+	{"trsvcid", 's', "PORT", "its port (" CLI_DIGITS(NVME_TCP_DEFAULT_PORT) ")",
+	 CLI_U16(OPTIONS, port, 1, UINT16_MAX)},
+	{"nqn", 'n', "NQN", CONNECT_HELP_NQN, .take = connect_nqn_take},
+	{NULL},
+};
+
+const struct cli_option connect_host_options[] = {
+	{"hostnqn", 'q', "NQN", "who we are (/etc/nvme/hostnqn, or made from the machine)",
+	 .take = host_nqn_take},
+	{"hostid", 'I', "UUID", "our identifier (/etc/nvme/hostid, or made likewise)",
+	 .take = host_id_take},
+	{"hdr-digest", 'g', NULL, "ask for header digests",
+	 CLI_SWITCH(OPTIONS, config.wants_header_digest)},
+	{"data-digest", 'G', NULL, "ask for data digests",
+	 CLI_SWITCH(OPTIONS, config.wants_data_digest)},
+	{NULL},
+};
+
+const struct cli_option connect_queue_options[] = {
+	{"queues", 'i', "N", CONNECT_HELP_QUEUES,
+	 CLI_U32(OPTIONS, config.io_queues, 1, CONNECT_QUEUES_MAX)},
+	{"nr-io-queues", 0, "N", NULL, CLI_U32(OPTIONS, config.io_queues, 1, CONNECT_QUEUES_MAX)},
+	{"queue-size", 'Q', "N", "entries per queue (128)",
+	 CLI_U32(OPTIONS, config.io_queue_size, 1, UINT16_MAX)},
+	{NULL},
+};
+
+const struct cli_option connect_keep_alive_options[] = {
+	{"keep-alive-tmo", 'k', "SEC", CONNECT_HELP_KATO, .take = connect_keep_alive_take},
+	{NULL},
+};
+
+const struct cli_option connect_query_options[] = {
+	CLI_OUTPUT_FORMAT(struct connect_query, is_json),
+	{NULL},
+};
+
+/* ---- addresses ------------------------------------------------------------------------------ */
 
 static void host_names_fill(struct connect_options *options)
 {
@@ -158,53 +170,4 @@ int connect_args_finish(struct connect_options *options)
 		return -1;
 	}
 	return 0;
-}
-
-/* One flag: 0 to go on, else the exit status plus one. */
-static int query_take(struct connect_options *options, int c, void (*print_help)(void),
-		      bool *ret_is_json)
-{
-	int taken = connect_args_take(options, c, optarg);
-
-	if (taken < 0)
-		return CLI_USAGE + 1;
-	if (taken > 0)
-		return 0;
-	if (c == 'h') {
-		print_help();
-		return CLI_OK + 1;
-	}
-	if (c != 'o')
-		return cli_usage_hint(options->command) + 1;
-	*ret_is_json = strcmp(optarg, "json") == 0;
-	if (!*ret_is_json && strcmp(optarg, "normal") != 0)
-		return cli_value_error(options->command, "output-format", optarg) + 1;
-	return 0;
-}
-
-static const struct option query_options[] = {
-	CONNECT_ARGS_LONG,
-	{"output-format", required_argument, NULL, 'o'},
-	{"help", no_argument, NULL, 'h'},
-	{0},
-};
-
-const struct cli_options connect_query_cli_options = {CONNECT_ARGS_SHORT "o:h", query_options};
-
-bool connect_args_parse_query(struct connect_options *options, int argc, char **argv,
-			      void (*print_help)(void), bool *ret_is_json, int *ret_exit)
-{
-	int end = 0;
-	int c;
-
-	*ret_is_json = false;
-	while (end == 0 &&
-	       (c = cli_getopt(options->command, &connect_query_cli_options, argc, argv)) != -1)
-		end = query_take(options, c, print_help, ret_is_json);
-	if (end == 0 && optind < argc)
-		end = cli_usage_error(options->command, "unexpected argument \"%s\"",
-				      argv[optind]) +
-		      1;
-	*ret_exit = end - 1;
-	return end == 0;
 }

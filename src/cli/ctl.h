@@ -7,19 +7,25 @@
 #define WEFT_CLI_CTL_H
 
 #include "cli/http_client.h"
+#include "cli/options.h"
 
 #include <jansson.h>
 #include <stdbool.h>
 
 #define CTL_WORDS_MAX   8
 #define CTL_COLUMNS_MAX 10
+#define CTL_LIMITED_MAX 64
 
-/* What an option of a field belongs to. */
-enum ctl_noun {
-	CTL_SUBSYSTEM = 1 << 0,
+/* Which options a command takes, beside those that all do. */
+enum ctl_takes {
+	CTL_SUBSYSTEM = 1 << 0, /* fields of a subsystem */
 	CTL_NS = 1 << 1,
 	CTL_PORT = 1 << 2,
+	CTL_CHANGE = 1 << 3,      /* --dry-run, --generation */
+	CTL_ACKNOWLEDGE = 1 << 4, /* --acknowledge */
+	CTL_DELETE_DATA = 1 << 5, /* --delete-data */
 };
+#define CTL_FIELDS (CTL_SUBSYSTEM | CTL_NS | CTL_PORT)
 
 struct ctl {
 	struct http_client client;
@@ -33,31 +39,56 @@ struct ctl {
 	uint64_t generation; /* 0: any */
 	const char *words[CTL_WORDS_MAX];
 	unsigned word_count;
-	json_t *fields;  /* from options such as --serial: keys as in the document */
-	unsigned nouns;  /* what all the options given may belong to */
+	json_t *fields; /* from options such as --serial: keys as in the document */
+	const struct cli_option *limited[CTL_LIMITED_MAX]; /* given, and not for all commands */
+	unsigned limited_count;
 	bool wants_help; /* --help */
 };
 
-struct ctl_command {
+/* What an option of a field becomes in the document. */
+enum ctl_field_type {
+	FIELD_NONE, /* no field */
+	FIELD_TEXT,
+	FIELD_NUMBER,
+	FIELD_BOOL,
+	FIELD_LIST,  /* repeatable; "none" is the empty list */
+	FIELD_HOSTS, /* likewise; "any" is no list at all */
+	FIELD_POOL,  /* a key of the object "pool" */
+};
+
+/* What is beside an option in its row; NULL: all commands take it. */
+struct ctl_detail {
+	unsigned takes;   /* commands with any of these bits */
+	const char *whom; /* these commands, for people */
+	const char *key;  /* of a field: in the document */
+	enum ctl_field_type type;
+};
+
+struct ctl_subcommand {
 	const char *noun;
 	const char *verb; /* NULL: the noun alone */
 	int (*run)(struct ctl *ctl);
 	const char *words;  /* what follows, for people; brackets: optional */
 	unsigned words_min; /* after noun and verb */
 	unsigned words_max;
-	unsigned fields; /* enum ctl_noun whose options it takes; 0: none */
-	bool is_change;  /* --dry-run, --generation */
+	unsigned takes; /* enum ctl_takes */
 	const char *summary;
 };
 
 /* cmd_ctl.c: the table of commands. */
-const struct ctl_command *ctl_commands(unsigned *ret_count);
+int cmd_ctl(int argc, char **argv);
+const struct ctl_subcommand *ctl_subcommands(unsigned *ret_count);
 
-/* ctl_args.c. 0: go on; 1: exit with *ret_exit. */
-int ctl_args_parse(int argc, char **argv, struct ctl *ctl, int *ret_exit);
+/* ctl_args.c. True to go on, else the exit status is in *ret_exit. */
+bool ctl_args_parse(int argc, char **argv, struct ctl *ctl, int *ret_exit);
 void ctl_args_free(struct ctl *ctl);
-/* Makes the table behind ctl_cli_options; it is empty before. */
-void ctl_options_fill(void);
+/* Whether the command takes all options that were given; else false after a message. */
+bool ctl_args_fit(const struct ctl *ctl, const struct ctl_subcommand *command);
+/* Remembers an option that not every command takes. */
+void ctl_option_note(void *to, const struct cli_option *given);
+/* ctl_fields.c */
+extern const struct cli_option ctl_field_options[];
+int ctl_unset_take(void *to, const struct cli_given *given);
 /* Of all commands, or of one noun. */
 void ctl_help_print(const char *noun);
 

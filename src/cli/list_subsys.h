@@ -17,9 +17,10 @@ struct list_subsys_options {
 	bool is_verbose;
 };
 
-/* Reads the command line; asks the discovery service when one is named. Returns true to go on, or
- * false with the exit status in *ret_exit. */
-bool list_subsys_args(int argc, char **argv, struct list_subsys_options *options, int *ret_exit);
+int cmd_list_subsys(int argc, char **argv);
+/* Reads the command line; asks the discovery service when one is named. NULL: the exit status is in
+ * *ret_exit. */
+const struct list_subsys_options *list_subsys_args(int argc, char **argv, int *ret_exit);
 /* On the mpath's reactor. Returns the exit status. */
 int list_subsys_print(const struct list_subsys_options *options, struct mpath *mpath);
 

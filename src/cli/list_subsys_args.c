@@ -4,12 +4,12 @@
  * service, and how they are used. Main thread; names are resolved and the discovery service is
  * asked here, before anything else begins.
  */
+#include "base/check.h"
 #include "base/text.h"
 #include "base/tool_error.h"
 #include "cli/cli.h"
 #include "cli/connect_args.h"
 #include "cli/list_subsys.h"
-#include "cli/options.h"
 #include "cli/timeout_args.h"
 #include "lib/discovery_log.h"
 #include "wire/nvme_tcp.h"
@@ -34,37 +34,10 @@ struct list_args {
 	unsigned path_count;
 	uint16_t default_port;
 	const char *discovery; /* ADDR or ADDR:PORT; NULL: none */
-	bool has_nqn;
-	char keep_alive[32]; /* -k, as --set takes it */
+	char keep_alive[32];   /* -k, as --set takes it */
 	enum path_policy policy;
-	struct list_subsys_options *options;
+	struct list_subsys_options options;
 };
-
-static void help_print(void)
-{
-	printf("Usage: weft list-subsys [OPTION]...\n\n"
-	       "Opens a subsystem over all its paths and shows them: address, state, ANA state,\n"
-	       "policy. The shape is nvme-cli's.\n\n");
-	printf(CONNECT_ARGS_HELP, NVME_TCP_DEFAULT_PORT, CLI_DEFAULT_NQN);
-	printf("                            -a and -s may be repeated: each -a is one path, -s is "
-	       "the\n"
-	       "                            port of the -a before it\n"
-	       "      --path ADDR:PORT      one more path; may be repeated\n"
-	       "  -d, --discovery ADDR[:PORT]  ask a discovery service for the paths (port %u)\n"
-	       "  -p, --policy POLICY       numa, round-robin, queue-depth or latency "
-	       "(queue-depth)\n"
-	       "      --profile PROFILE     default, training or database; see explain-timeouts\n"
-	       "      --set NAME=VALUE      change one time-out; may be repeated\n"
-	       "  -v, --verbose             controller, latency, losses and last error of each "
-	       "path\n"
-	       "  -o, --output-format FMT   normal or json (normal)\n"
-	       "      --json                the same as -o json\n"
-	       "  -h, --help                this text\n\n"
-	       "Example:\n"
-	       "  weft list-subsys -n nqn.2026-11.io.weft:default --path 192.0.2.7:4420 \\\n"
-	       "      --path 198.51.100.7:4420 --json\n",
-	       NVME_TCP_DISCOVERY_PORT);
-}
 
 static int path_add(struct list_args *args, const char *address, bool may_have_port)
 {
@@ -77,15 +50,26 @@ static int path_add(struct list_args *args, const char *address, bool may_have_p
 	return 0;
 }
 
-static int port_take(struct list_args *args, const char *value)
+/* ---- options -------------------------------------------------------------------------------- */
+
+static int address_take(void *to, const struct cli_given *given)
 {
+	return path_add(to, given->value, false);
+}
+
+static int path_take(void *to, const struct cli_given *given)
+{
+	return path_add(to, given->value, true);
+}
+
+/* Of the -a before it; of all without a port when there is none. */
+static int port_take(void *to, const struct cli_given *given)
+{
+	struct list_args *args = to;
 	uint64_t port;
 
-	if (text_parse_u64(value, 65535, &port) != 0 || port == 0) {
-		cli_usage_error(COMMAND, "--trsvcid wants a port from 1 to 65535, not \"%s\"",
-				value);
+	if (cli_given_number(given, 1, UINT16_MAX, &port) != 0)
 		return -1;
-	}
 	if (args->path_count > 0)
 		args->paths[args->path_count - 1].port = (uint16_t)port;
 	else
@@ -93,75 +77,85 @@ static int port_take(struct list_args *args, const char *value)
 	return 0;
 }
 
-static int format_take(struct list_args *args, const char *value)
+static int policy_take(void *to, const struct cli_given *given)
 {
-	args->options->is_json = strcmp(value, "json") == 0;
-	if (args->options->is_json || strcmp(value, "normal") == 0)
-		return 0;
-	cli_value_error(COMMAND, "output-format", value);
-	return -1;
+	struct list_args *args = to;
+
+	return path_policy_parse(given->value, &args->policy) == 0 ? 0 : cli_words_error(given);
 }
 
 /* The profile has a keep alive time-out of its own; -k is over it. */
-static int keep_alive_take(struct list_args *args)
+static int keep_alive_take(void *to, const struct cli_given *given)
 {
+	struct list_args *args = to;
+
+	if (connect_keep_alive_take(&args->connect, given) != 0)
+		return -1;
 	snprintf(args->keep_alive, sizeof(args->keep_alive), "keep-alive=%u",
 		 args->connect.config.kato_ms);
 	return timeout_args_set(&args->timeouts, args->keep_alive);
 }
 
-enum long_only {
-	OPTION_PATH = 256,
-	OPTION_PROFILE,
-	OPTION_SET,
-	OPTION_JSON,
+#define ARGS struct list_args
+
+static const struct cli_option address_options[] = {
+	{"traddr", 'a', "ADDR",
+	 "address or name of the target (127.0.0.1); repeatable: each "
+	 "is a path",
+	 .take = address_take},
+	{"trsvcid", 's', "PORT", "port of the -a before it (" CLI_DIGITS(NVME_TCP_DEFAULT_PORT) ")",
+	 .take = port_take},
+	{"path", 0, "ADDR:PORT", "one more path; repeatable", .take = path_take},
+	{"discovery", 'd', "ADDR[:PORT]",
+	 "ask a discovery service for the paths (port " CLI_DIGITS(NVME_TCP_DISCOVERY_PORT) ")",
+	 CLI_TEXT(ARGS, discovery)},
+	{NULL},
 };
 
-/* 0, or -1 after a message. */
-static int option_take(struct list_args *args, int c, const char *value)
-{
-	switch (c) {
-	case 'a':
-		return path_add(args, value, false);
-	case 's':
-		return port_take(args, value);
-	case OPTION_PATH:
-		return path_add(args, value, true);
-	case 'd':
-		args->discovery = value;
-		return 0;
-	case 'p':
-		if (path_policy_parse(value, &args->policy) == 0)
-			return 0;
-		cli_value_error(COMMAND, "policy", value);
-		return -1;
-	case OPTION_PROFILE:
-		return timeout_args_profile(&args->timeouts, value);
-	case OPTION_SET:
-		return timeout_args_set(&args->timeouts, value);
-	case 'v':
-		args->options->is_verbose = true;
-		return 0;
-	case OPTION_JSON:
-		args->options->is_json = true;
-		return 0;
-	case 'o':
-		return format_take(args, value);
-	default:
-		break;
-	}
-	if (c == 'n')
-		args->has_nqn = true;
-	switch (connect_args_take(&args->connect, c, value)) {
-	case 1:
-		return c == 'k' ? keep_alive_take(args) : 0;
-	case 0:
-		cli_usage_hint(COMMAND);
-		return -1;
-	default:
-		return -1;
-	}
-}
+static const struct cli_option nqn_options[] = {
+	{"nqn", 'n', "NQN", CONNECT_HELP_NQN, .take = connect_nqn_take},
+	{NULL},
+};
+
+static const struct cli_option use_options[] = {
+	{"policy", 'p', "POLICY", "{words} (queue-depth)", CLI_POLICIES, .take = policy_take},
+	{"keep-alive-tmo", 'k', "SEC", "keep alive time-out, over the profile's; 0 for none",
+	 .take = keep_alive_take},
+	{NULL},
+};
+
+static const struct cli_option print_options[] = {
+	{"verbose", 'v', NULL, "controller, latency, losses and last error of each path",
+	 CLI_SWITCH(ARGS, options.is_verbose)},
+	CLI_OUTPUT_FORMAT(ARGS, options.is_json),
+	{"json", 0, NULL, "the same as -o json", CLI_SWITCH(ARGS, options.is_json)},
+	{NULL},
+};
+
+static const struct cli_group groups[] = {
+	{.options = connect_transport_options, .offset = offsetof(ARGS, connect)},
+	{.options = nqn_options, .offset = offsetof(ARGS, connect)},
+	{.options = address_options},
+	{.options = use_options},
+	{.options = timeout_arg_options, .offset = offsetof(ARGS, timeouts)},
+	{.options = connect_queue_options, .offset = offsetof(ARGS, connect)},
+	{.options = connect_host_options, .offset = offsetof(ARGS, connect)},
+	{.options = print_options},
+};
+
+const struct cli_command list_subsys_command = {
+	.name = "list-subsys",
+	.summary = "show a subsystem and the states of its paths",
+	.usage = "[OPTION]...",
+	.about = "Opens a subsystem over all its paths and shows them: address, state, ANA state,\n"
+		 "policy. The shape is nvme-cli's.\n",
+	.groups = groups,
+	.group_count = ARRAY_LEN(groups),
+	.notes = "Example:\n"
+		 "  weft list-subsys -n nqn.2026-11.io.weft:default --path 192.0.2.7:4420 \\\n"
+		 "      --path 198.51.100.7:4420 --json\n",
+	.fn = cmd_list_subsys,
+};
 
 /* ---- from words to addresses ---------------------------------------------------------------- */
 
@@ -195,7 +189,7 @@ static int paths_resolve(struct list_args *args)
 				   path->address);
 			return -1;
 		}
-		if (addr_add(args->options, &addr) != 0)
+		if (addr_add(&args->options, &addr) != 0)
 			return -1;
 	}
 	return 0;
@@ -209,9 +203,9 @@ static bool entry_is_ours(const struct discovery_entry *entry)
 /* The only subsystem that is offered, when none was named. */
 static int log_choose(struct list_args *args, const struct discovery_log *log)
 {
-	char *nqn = args->options->config.subsystem_nqn;
+	char *nqn = args->options.config.subsystem_nqn;
 
-	if (args->has_nqn)
+	if (args->connect.has_nqn)
 		return 0;
 	nqn[0] = 0;
 	for (uint64_t i = 0; i < log->header.entry_count; i++) {
@@ -231,7 +225,7 @@ static int log_choose(struct list_args *args, const struct discovery_log *log)
 
 static int log_take(struct list_args *args, const struct discovery_log *log)
 {
-	struct list_subsys_options *options = args->options;
+	struct list_subsys_options *options = &args->options;
 
 	if (log_choose(args, log) != 0)
 		return -1;
@@ -266,7 +260,7 @@ static int discovery_take(struct list_args *args)
 
 	config.io_queues = 0;
 	config.kato_ms = 0;
-	config.connect_timeout_ms = args->options->config.timeouts.connect_ms;
+	config.connect_timeout_ms = args->options.config.timeouts.connect_ms;
 	text_copy(config.subsystem_nqn, sizeof(config.subsystem_nqn), NVME_DISCOVERY_NQN);
 	if (connect_args_resolve(args->discovery, NVME_TCP_DISCOVERY_PORT, &config.addr) != 0) {
 		tool_error(COMMAND, "cannot find the address of \"%s\"; check -d", args->discovery);
@@ -302,7 +296,7 @@ static void config_fill(const struct list_args *args, struct mpath_config *confi
 /* CLI_OK to go on. */
 static int args_finish(struct list_args *args)
 {
-	struct mpath_config *config = &args->options->config;
+	struct mpath_config *config = &args->options.config;
 
 	if (timeout_args_finish(&args->timeouts, &config->timeouts) != 0)
 		return CLI_USAGE;
@@ -318,46 +312,16 @@ static int args_finish(struct list_args *args)
 	return CLI_OK;
 }
 
-static const struct option long_options[] = {
-	CONNECT_ARGS_LONG,
-	{"path", required_argument, NULL, OPTION_PATH},
-	{"discovery", required_argument, NULL, 'd'},
-	{"policy", required_argument, NULL, 'p'},
-	{"profile", required_argument, NULL, OPTION_PROFILE},
-	{"set", required_argument, NULL, OPTION_SET},
-	{"verbose", no_argument, NULL, 'v'},
-	{"output-format", required_argument, NULL, 'o'},
-	{"json", no_argument, NULL, OPTION_JSON},
-	{"help", no_argument, NULL, 'h'},
-	{0},
-};
-
-const struct cli_options list_subsys_cli_options = {CONNECT_ARGS_SHORT "d:p:vo:h", long_options};
-
-bool list_subsys_args(int argc, char **argv, struct list_subsys_options *options, int *ret_exit)
+const struct list_subsys_options *list_subsys_args(int argc, char **argv, int *ret_exit)
 {
 	static struct list_args args;
-	int c;
 
-	*ret_exit = CLI_USAGE;
-	args.options = options;
 	args.default_port = NVME_TCP_DEFAULT_PORT;
 	args.policy = PATH_POLICY_QUEUE_DEPTH;
 	connect_args_init(&args.connect, COMMAND, CLI_DEFAULT_NQN, NVME_TCP_DEFAULT_PORT, 1);
 	timeout_args_init(&args.timeouts, COMMAND);
-	while ((c = cli_getopt(COMMAND, &list_subsys_cli_options, argc, argv)) != -1) {
-		if (c == 'h') {
-			help_print();
-			*ret_exit = CLI_OK;
-			return false;
-		}
-		if (option_take(&args, c, optarg) != 0)
-			return false;
-	}
-	if (optind < argc) {
-		cli_usage_error(COMMAND, "unexpected argument \"%s\"", argv[optind]);
-		return false;
-	}
+	if (!cli_parse(&list_subsys_command, argc, argv, &args, ret_exit))
+		return NULL;
 	*ret_exit = args_finish(&args);
-	return *ret_exit == CLI_OK;
+	return *ret_exit == CLI_OK ? &args.options : NULL;
 }

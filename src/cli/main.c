@@ -3,59 +3,33 @@
  * The program `weft`: finds the sub-command in the table and calls it. Runs on the main thread;
  * what threads a sub-command starts is its own business.
  */
-#include "base/tool_error.h"
 #include "cli/cli.h"
-#include "cli/options.h"
 #include "cli/print.h"
+#include "cli/suggest.h"
 
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define HELP_WORDS_MAX 4
 
-static const struct cli_command commands[] = {
-	{"serve", "export namespaces over NVMe/TCP", &serve_cli_options, cmd_serve},
-	{"ctl", "show and change a running target", &ctl_cli_options, cmd_ctl},
-	{"perf", "measure or verify a namespace: IOPS, bandwidth, latency", &perf_cli_options,
-	 cmd_perf},
-	{"discover", "ask a discovery service what it offers", &connect_query_cli_options,
-	 cmd_discover},
-	{"identify", "show a controller and its namespaces", &connect_query_cli_options,
-	 cmd_identify},
-	{"list-subsys", "show a subsystem and the states of its paths", &list_subsys_cli_options,
-	 cmd_list_subsys},
-	{"explain-timeouts", "what happens when a path is lost, and when",
-	 &explain_timeouts_cli_options, cmd_explain_timeouts},
-	{"attach", "make a namespace a disk of this machine, by NBD or ublk", &attach_cli_options,
-	 cmd_attach},
-	{"copy", "copy a file to a namespace, or back, or one to another", &copy_cli_options,
-	 cmd_copy},
-	{"info", "show what this machine and this build can do", &info_cli_options, cmd_info},
-	{"completion", "print the completions of a shell: bash, zsh or fish", NULL, cmd_completion},
-	{NULL, NULL, NULL, NULL},
+static const struct cli_command *const commands[] = {
+	&serve_command,
+	&ctl_command,
+	&perf_command,
+	&discover_command,
+	&identify_command,
+	&list_subsys_command,
+	&explain_timeouts_command,
+	&attach_command,
+	&copy_command,
+	&info_command,
+	&completion_command,
+	NULL,
 };
 
-const struct cli_command *cli_commands(void)
+const struct cli_command *const *cli_commands(void)
 {
 	return commands;
-}
-
-int cli_usage_hint(const char *command)
-{
-	fprintf(stderr, "Try `weft %s --help`.\n", command);
-	return CLI_USAGE;
-}
-
-int cli_usage_error(const char *command, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	tool_verror(command, format, args);
-	va_end(args);
-	return cli_usage_hint(command);
 }
 
 static void usage_print(FILE *to)
@@ -63,22 +37,20 @@ static void usage_print(FILE *to)
 	fprintf(to,
 		"weft %s: NVMe over Fabrics in user space\n\nUsage: weft COMMAND [OPTION]...\n\n",
 		WEFT_VERSION);
-	for (const struct cli_command *command = commands; command->name; command++)
-		fprintf(to, "  %-16s %s\n", command->name, command->summary);
+	for (const struct cli_command *const *command = commands; *command; command++)
+		fprintf(to, "  %-16s %s\n", (*command)->name, (*command)->summary);
 	fprintf(to,
 		"\n`weft help COMMAND` explains a command, `weft --version` prints the version.\n");
 }
 
 static const char *name_at(const void *context, size_t index)
 {
-	const struct cli_command *table = context;
-
-	return table[index].name;
+	return commands[index] ? commands[index]->name : NULL;
 }
 
 static int unknown_command(const char *name)
 {
-	const char *meant = cli_suggest(name, name_at, commands);
+	const char *meant = cli_suggest(name, name_at, NULL);
 
 	if (meant) {
 		fprintf(stderr, "weft: unknown command \"%s\"; did you mean %s?\n", cli_shown(name),
@@ -93,9 +65,9 @@ static int unknown_command(const char *name)
 
 static int command_run(int argc, char **argv)
 {
-	for (const struct cli_command *command = commands; command->name; command++)
-		if (strcmp(argv[0], command->name) == 0)
-			return command->fn(argc, argv);
+	for (const struct cli_command *const *command = commands; *command; command++)
+		if (strcmp(argv[0], (*command)->name) == 0)
+			return (*command)->fn(argc, argv);
 	return unknown_command(argv[0]);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Flags that name a namespace: paths, subsystem, NSID, and how it is opened. Only takes them
+ * Options that name a namespace: paths, subsystem, NSID, and how it is opened. Only takes them
  * down; libweft checks addresses, time-outs and policies, and says what is wrong with them. Main
  * thread.
  */
@@ -9,90 +9,54 @@
 #include "base/check.h"
 #include "cli/cli.h"
 #include "cli/connect_args.h"
+#include "wire/nvme_tcp.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Appends to the list that libweft takes. */
-static int set_take(struct ns_options *options, const char *value)
-{
-	size_t used = strlen(options->timeouts);
-	size_t room = sizeof(options->timeouts) - used;
+/* ---- where ---------------------------------------------------------------------------------- */
 
-	if (strchr(value, '=') == NULL) {
-		cli_usage_error(options->command, "--set wants NAME=VALUE, not \"%s\"", value);
-		return -1;
-	}
-	if ((size_t)snprintf(options->timeouts + used, room, "%s%s", used > 0 ? "," : "", value) >=
-	    room) {
-		cli_usage_error(options->command, "too many --set");
-		return -1;
-	}
-	return 0;
-}
-
-int ns_args_take(struct ns_options *options, int c, const char *value)
-{
-	switch (c) {
-	case 'q':
-		options->host_nqn = value;
-		return 1;
-	case 'I':
-		options->host_id = value;
-		return 1;
-	case 'g':
-		options->header_digest = true;
-		return 1;
-	case 'G':
-		options->data_digest = true;
-		return 1;
-	case 'p':
-		options->policy = value;
-		return 1;
-	case NS_ARGS_PROFILE:
-		options->profile = value;
-		return 1;
-	case NS_ARGS_SET:
-		return set_take(options, value) == 0 ? 1 : -1;
-	default:
-		return 0;
-	}
-}
-
-/* 1, or -1 after a message. */
-static int where_result(const struct ns_options *options, int res,
-			const struct ns_where_error *error)
+/* The result of a part. 0, or -1 after a message. */
+static int where_end(const struct cli_given *given, int res, const struct ns_where_error *error)
 {
 	if (res == 0)
-		return 1;
-	cli_usage_error(options->command, "%s", error->text);
+		return 0;
+	cli_usage_error(given->command, "%s", error->text);
 	return -1;
 }
 
-int ns_args_take_where(const struct ns_options *options, struct ns_where *where, int c,
-		       const char *value)
+static int path_take(void *to, const struct cli_given *given)
 {
 	struct ns_where_error error;
-	int res;
 
-	switch (c) {
-	case 'n':
-		where->nqn = value;
-		return 1;
-	case 'd':
-		res = ns_where_set_discovery(where, value, &error);
-		break;
-	case NS_ARGS_PATH:
-		res = ns_where_add_path(where, value, &error);
-		break;
-	case NS_ARGS_NSID:
-		res = ns_where_set_nsid(where, value, &error);
-		break;
-	default:
-		return 0;
-	}
-	return where_result(options, res, &error);
+	return where_end(given, ns_where_add_path(to, given->value, &error), &error);
 }
+
+static int discovery_take(void *to, const struct cli_given *given)
+{
+	struct ns_where_error error;
+
+	return where_end(given, ns_where_set_discovery(to, given->value, &error), &error);
+}
+
+static int nsid_take(void *to, const struct cli_given *given)
+{
+	struct ns_where_error error;
+
+	return where_end(given, ns_where_set_nsid(to, given->value, &error), &error);
+}
+
+const struct cli_option ns_where_options[] = {
+	{"nqn", 'n', "NQN", CONNECT_HELP_NQN, CLI_TEXT(struct ns_where, nqn)},
+	{"path", 0, "ADDR[:PORT]",
+	 "a path to it (127.0.0.1:" CLI_DIGITS(NVME_TCP_DEFAULT_PORT) "); repeatable",
+	 .take = path_take},
+	{"discovery", 'd', "ADDR[:PORT]",
+	 "ask a discovery service for the paths (port " CLI_DIGITS(NVME_TCP_DISCOVERY_PORT) ")",
+	 .take = discovery_take},
+	{"nsid", 0, "N", "the namespace; the only one when it is not given", .take = nsid_take},
+	{NULL},
+};
 
 void ns_args_finish_where(struct ns_where *where)
 {
@@ -103,3 +67,38 @@ void ns_args_finish_where(struct ns_where *where)
 	if (where->path_count == 0 && where->discovery.address == NULL)
 		CHECK(ns_where_add_path(where, "127.0.0.1", &error) == 0);
 }
+
+/* ---- how ------------------------------------------------------------------------------------ */
+
+/* Appends to the list that libweft takes. */
+static int set_take(void *to, const struct cli_given *given)
+{
+	struct ns_options *options = to;
+	size_t used = strlen(options->timeouts);
+	size_t room = sizeof(options->timeouts) - used;
+
+	if (strchr(given->value, '=') == NULL)
+		return cli_given_error(given, "wants NAME=VALUE, not \"%s\"", given->value);
+	if ((size_t)snprintf(options->timeouts + used, room, "%s%s", used > 0 ? "," : "",
+			     given->value) >= room) {
+		cli_usage_error(given->command, "too many --set");
+		return -1;
+	}
+	return 0;
+}
+
+#define OPTIONS struct ns_options
+
+const struct cli_option ns_open_options[] = {
+	{"policy", 'p', "POLICY", "{words} (queue-depth)", CLI_POLICIES, CLI_TEXT(OPTIONS, policy)},
+	{"profile", 0, "PROFILE", "{words}; see explain-timeouts", CLI_PROFILES,
+	 CLI_TEXT(OPTIONS, profile)},
+	{"set", 0, "NAME=VALUE", "change one time-out; repeatable", .take = set_take},
+	{"hostnqn", 'q', "NQN", "who we are (/etc/nvme/hostnqn, or made from the machine)",
+	 CLI_TEXT(OPTIONS, host_nqn)},
+	{"hostid", 'I', "UUID", "our identifier (/etc/nvme/hostid, or made likewise)",
+	 CLI_TEXT(OPTIONS, host_id)},
+	{"hdr-digest", 'g', NULL, "ask for header digests", CLI_SWITCH(OPTIONS, header_digest)},
+	{"data-digest", 'G', NULL, "ask for data digests", CLI_SWITCH(OPTIONS, data_digest)},
+	{NULL},
+};

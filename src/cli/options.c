@@ -1,176 +1,126 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the options of a sub-command and says what is wrong with them: an unknown one, one that
- * lacks its value, one that takes none. The nearest name is the one with the fewest letters added,
- * left out, replaced or swapped. Main thread.
+ * Reads the options of a sub-command by its rows, and says what is wrong with them: an unknown one,
+ * one that lacks its value, one that takes none, a value that it does not have. Main thread.
  */
 #include "cli/options.h"
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/text.h"
 #include "base/tool_error.h"
 #include "cli/cli.h"
+#include "cli/suggest.h"
 
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
-#define WORD_BYTES_MAX 48
+#define OPTIONS_MAX     96
+#define LONG_BASE       256                          /* and the index: above all letters */
+#define DURATION_MAX_MS (UINT64_MAX / NS_PER_MS / 4) /* sums of it in nanoseconds fit */
 
-static const struct cli_value values[] = {
-	{"transport", "tcp"},
-	{"output-format", "normal json"},
-	{"policy", "numa round-robin queue-depth latency"},
-	{"profile", "default training database"},
-	{"log-level", "error warn info debug"},
-	{"rw", "read write randread randwrite rw randrw"},
-	{"zero-copy", "off auto on"},
-	{"write-protect", "none protected until-power-cycle permanent"},
-	{"config", NULL},
-	{"state", NULL},
-	{"socket", NULL},
-	{"token-file", NULL},
-	{"api-socket", NULL},
-	{"api-token-file", NULL},
-	{"nbd", NULL},
-	{"resume", NULL},
+static const struct cli_option help_option = {"help", 'h', NULL, "this text"};
+
+/* What getopt_long wants, made from the rows. */
+struct table {
+	const struct cli_option *rows[OPTIONS_MAX];
+	size_t offsets[OPTIONS_MAX];
+	unsigned count;
+	struct option longs[OPTIONS_MAX + 1];
+	char shorts[3 * OPTIONS_MAX + 2];
 };
 
-const struct cli_value *cli_value_find(const char *option)
+const struct cli_option *cli_option_at(const struct cli_command *command, unsigned index,
+				       const struct cli_group **ret_group)
 {
-	for (size_t i = 0; i < ARRAY_LEN(values); i++)
-		if (strcmp(values[i].option, option) == 0)
-			return &values[i];
-	return NULL;
-}
+	static const struct cli_group last;
 
-const struct cli_value *cli_value_at(size_t index)
-{
-	return index < ARRAY_LEN(values) ? &values[index] : NULL;
-}
+	for (unsigned g = 0; g < command->group_count; g++) {
+		const struct cli_group *group = &command->groups[g];
 
-int cli_value_error(const char *command, const char *option, const char *given)
-{
-	const struct cli_value *value = cli_value_find(option);
-	char list[256], meant[WORD_BYTES_MAX];
-	size_t used = 0;
-
-	CHECK(value && value->words);
-	for (const char *c = value->words; *c && used + 3 < sizeof(list); c++) {
-		if (*c == ' ')
-			list[used++] = ',';
-		list[used++] = *c;
-	}
-	list[used] = 0;
-	if (cli_suggest_word(given, value->words, meant, sizeof(meant)))
-		return cli_usage_error(command, "--%s: \"%s\" is not one of %s; did you mean %s?",
-				       option, given, list, meant);
-	return cli_usage_error(command, "--%s: \"%s\" is not one of %s", option, given, list);
-}
-
-static unsigned min3(unsigned a, unsigned b, unsigned c)
-{
-	unsigned least = a < b ? a : b;
-
-	return least < c ? least : c;
-}
-
-/* Damerau-Levenshtein, neighbours swapped once; words that are too long are far from each other. */
-static unsigned distance(const char *a, const char *b)
-{
-	unsigned rows[3][WORD_BYTES_MAX + 1];
-	size_t a_len = strlen(a), b_len = strlen(b);
-
-	if (a_len > WORD_BYTES_MAX || b_len > WORD_BYTES_MAX)
-		return WORD_BYTES_MAX;
-	for (unsigned j = 0; j <= b_len; j++)
-		rows[0][j] = j;
-	for (unsigned i = 1; i <= a_len; i++) {
-		unsigned *row = rows[i % 3], *above = rows[(i - 1) % 3];
-		unsigned *above_that = rows[(i + 1) % 3];
-
-		row[0] = i;
-		for (unsigned j = 1; j <= b_len; j++) {
-			row[j] = min3(above[j] + 1, row[j - 1] + 1,
-				      above[j - 1] + (a[i - 1] != b[j - 1]));
-			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
-			    above_that[j - 2] + 1 < row[j])
-				row[j] = above_that[j - 2] + 1;
+		for (const struct cli_option *option = group->options; option->name; option++) {
+			*ret_group = group;
+			if (index-- == 0)
+				return option;
 		}
 	}
-	return rows[a_len % 3][b_len];
+	*ret_group = &last;
+	return index == 0 && !command->has_own_help ? &help_option : NULL;
 }
 
-const char *cli_suggest(const char *word, const char *(*at)(const void *context, size_t index),
-			const void *context)
+static int argument_mode(const struct cli_option *option)
 {
-	size_t word_len = strlen(word);
-	unsigned best = word_len < 6 ? 1 : (unsigned)word_len / 3; /* mistakes forgiven */
-	const char *found = NULL, *candidate;
+	if (!option->argument)
+		return no_argument;
+	return option->is_value_optional ? optional_argument : required_argument;
+}
 
-	for (size_t i = 0; (candidate = at(context, i)) != NULL; i++) {
-		unsigned far = distance(word, candidate);
+static void table_make(struct table *table, const struct cli_command *command)
+{
+	const struct cli_option *option;
+	const struct cli_group *group;
+	char *shorts = table->shorts;
 
-		/* The beginning of a word is meant as that word. */
-		if (word_len >= 2 && strncmp(word, candidate, word_len) == 0)
-			far = far > 0;
-		if (far < best || (far == best && found == NULL)) {
-			best = far;
-			found = candidate;
+	memset(table, 0, sizeof(*table));
+	/* Makes getopt_long silent, and tells a missing value from an unknown option. */
+	*shorts++ = ':';
+	while ((option = cli_option_at(command, table->count, &group)) != NULL) {
+		unsigned i = table->count++;
+
+		CHECK(table->count <= OPTIONS_MAX);
+		table->rows[i] = option;
+		table->offsets[i] = group->offset;
+		table->longs[i] = (struct option){option->name, argument_mode(option), NULL,
+						  LONG_BASE + (int)i};
+		if (option->letter) {
+			*shorts++ = option->letter;
+			for (int colons = argument_mode(option); colons > 0; colons--)
+				*shorts++ = ':';
 		}
 	}
-	return found;
 }
 
-struct word_list {
-	char (*words)[WORD_BYTES_MAX];
-	size_t count;
-};
-
-static const char *word_at(const void *context, size_t index)
+/* The index of what getopt_long calls by this value; -1: none. */
+static int table_find(const struct table *table, int value)
 {
-	const struct word_list *list = context;
-
-	return index < list->count ? list->words[index] : NULL;
+	if (value >= LONG_BASE)
+		return value - LONG_BASE;
+	for (unsigned i = 0; i < table->count; i++)
+		if (value != 0 && table->rows[i]->letter == value)
+			return (int)i;
+	return -1;
 }
 
-const char *cli_suggest_word(const char *word, const char *words, char *text, size_t text_bytes)
+/* ---- mistakes ------------------------------------------------------------------------------- */
+
+int cli_usage_hint(const char *command)
 {
-	char copies[16][WORD_BYTES_MAX];
-	struct word_list list = {.words = copies};
-	const char *found;
-
-	while (*words && list.count < ARRAY_LEN(copies)) {
-		size_t len = strcspn(words, " ");
-		size_t room = len < WORD_BYTES_MAX ? len + 1 : WORD_BYTES_MAX;
-
-		text_copy(copies[list.count++], room, words);
-		words += len + (words[len] == ' ');
-	}
-	found = cli_suggest(word, word_at, &list);
-	if (found == NULL)
-		return NULL;
-	text_copy(text, text_bytes, found);
-	return text;
+	fprintf(stderr, "Try `weft %s --help`.\n", command);
+	return CLI_USAGE;
 }
 
-static const char *option_at(const void *context, size_t index)
+int cli_usage_error(const char *command, const char *format, ...)
 {
-	const struct option *longs = context;
+	va_list args;
 
-	return longs[index].name;
+	va_start(args, format);
+	tool_verror(command, format, args);
+	va_end(args);
+	return cli_usage_hint(command);
 }
 
-/* The long option of this key, for messages about a short one. */
-static const struct option *option_of(const struct cli_options *options, int key)
+static const char *name_at(const void *context, size_t index)
 {
-	for (const struct option *o = options->longs; o->name; o++)
-		if (o->val == key)
-			return o;
-	return NULL;
+	const struct table *table = context;
+
+	return table->longs[index].name;
 }
 
-static void unknown_print(const char *command, const struct option *longs, const char *word)
+static void unknown_print(const struct table *table, const char *command, const char *word)
 {
-	char name[WORD_BYTES_MAX];
+	char name[CLI_WORD_BYTES];
 	const char *meant;
 	size_t len;
 
@@ -180,33 +130,177 @@ static void unknown_print(const char *command, const struct option *longs, const
 	}
 	len = strcspn(word + 2, "=");
 	text_copy(name, len + 1 < sizeof(name) ? len + 1 : sizeof(name), word + 2);
-	meant = cli_suggest(name, option_at, longs);
+	meant = cli_suggest(name, name_at, table);
 	if (meant)
 		tool_error(command, "unknown option \"--%s\"; did you mean --%s?", name, meant);
 	else
 		tool_error(command, "unknown option \"--%s\"", name);
 }
 
-int cli_getopt(const char *command, const struct cli_options *options, int argc, char **argv)
+/* After getopt_long answered ':' or '?'. */
+static void mistake_print(const struct table *table, const char *command, int answer,
+			  const char *word)
 {
-	char shorts[64];
-	const struct option *known;
+	int known = table_find(table, optopt);
+
+	if (known >= 0 && answer == ':')
+		tool_error(command, "--%s needs a value", table->longs[known].name);
+	else if (known >= 0 && strncmp(word, "--", 2) == 0)
+		tool_error(command, "--%s takes no value", table->longs[known].name);
+	else
+		unknown_print(table, command, word);
+}
+
+int cli_given_error(const struct cli_given *given, const char *format, ...)
+{
+	char text[1024];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	cli_usage_error(given->command, "--%s %s", given->option->name, text);
+	return -1;
+}
+
+int cli_word_error(const char *command, const char *what, const char *words, const char *given)
+{
+	char list[256], meant[CLI_WORD_BYTES];
+	size_t used = 0;
+
+	for (const char *c = words; *c && used + 3 < sizeof(list); c++) {
+		if (*c == ' ')
+			list[used++] = ',';
+		list[used++] = *c;
+	}
+	list[used] = 0;
+	if (cli_suggest_word(given, words, meant, sizeof(meant)))
+		return cli_usage_error(command, "%s: \"%s\" is not one of %s; did you mean %s?",
+				       what, given, list, meant);
+	return cli_usage_error(command, "%s: \"%s\" is not one of %s", what, given, list);
+}
+
+int cli_words_error(const struct cli_given *given)
+{
+	char what[CLI_WORD_BYTES + 2];
+
+	snprintf(what, sizeof(what), "--%s", given->option->name);
+	cli_word_error(given->command, what, given->option->words, given->value);
+	return -1;
+}
+
+/* ---- values --------------------------------------------------------------------------------- */
+
+int cli_given_number(const struct cli_given *given, uint64_t min, uint64_t max,
+		     uint64_t *ret_number)
+{
+	if (text_parse_u64(given->value, max, ret_number) == 0 && *ret_number >= min)
+		return 0;
+	return cli_given_error(given, "wants a number from %llu to %llu, not \"%s\"",
+			       (unsigned long long)min, (unsigned long long)max, given->value);
+}
+
+static int number_take(void *field, const struct cli_given *given)
+{
+	const struct cli_option *option = given->option;
+	uint64_t number = 0;
+	int res = cli_given_number(given, option->min, option->max, &number);
+
+	if (option->kind == CLI_KIND_U16)
+		*(uint16_t *)field = (uint16_t)number;
+	else if (option->kind == CLI_KIND_U32)
+		*(uint32_t *)field = (uint32_t)number;
+	else
+		*(uint64_t *)field = number;
+	return res;
+}
+
+static int size_take(uint64_t *field, const struct cli_given *given)
+{
+	if (text_parse_size(given->value, field) == 0 && *field <= given->option->max)
+		return 0;
+	return cli_given_error(given, "wants a size such as 4k or 256M, not \"%s\"", given->value);
+}
+
+static int duration_take(uint64_t *field, const struct cli_given *given)
+{
+	if (text_parse_duration_ms(given->value, field) == 0 && *field < DURATION_MAX_MS &&
+	    *field >= given->option->min)
+		return 0;
+	return cli_given_error(given, "wants a duration such as 10s, 1.5s or 500ms, not \"%s\"",
+			       given->value);
+}
+
+static int format_take(bool *field, const struct cli_given *given)
+{
+	*field = strcmp(given->value, "json") == 0;
+	return *field || strcmp(given->value, "normal") == 0 ? 0 : cli_words_error(given);
+}
+
+int cli_option_take(void *to, const struct cli_given *given)
+{
+	const struct cli_option *option = given->option;
+	void *field = (char *)to + option->offset;
+
+	switch (option->kind) {
+	case CLI_KIND_SWITCH:
+		*(bool *)field = true;
+		return 0;
+	case CLI_KIND_CLEAR:
+		*(bool *)field = false;
+		return 0;
+	case CLI_KIND_TEXT:
+		*(const char **)field = given->value;
+		return 0;
+	case CLI_KIND_U16:
+	case CLI_KIND_U32:
+	case CLI_KIND_U64:
+		return number_take(field, given);
+	case CLI_KIND_SIZE:
+		return size_take(field, given);
+	case CLI_KIND_DURATION:
+		return duration_take(field, given);
+	case CLI_KIND_FORMAT:
+		return format_take(field, given);
+	default:
+		return option->take(to, given);
+	}
+}
+
+/* ---- all of them ---------------------------------------------------------------------------- */
+
+bool cli_parse(const struct cli_command *command, int argc, char **argv, void *to, int *ret_exit)
+{
+	struct table table;
 	int c;
 
-	/* A leading ':' makes getopt_long silent and tells a missing value from an unknown option.
-	 */
-	shorts[0] = ':';
-	CHECK(text_copy(shorts + 1, sizeof(shorts) - 1, options->shorts) < sizeof(shorts) - 1);
+	table_make(&table, command);
+	*ret_exit = CLI_USAGE;
 	opterr = 0;
-	c = getopt_long(argc, argv, shorts, options->longs, NULL);
-	if (c != ':' && c != '?')
-		return c;
-	known = optopt != 0 ? option_of(options, optopt) : NULL;
-	if (known && c == ':')
-		tool_error(command, "--%s needs a value", known->name);
-	else if (known && strncmp(argv[optind - 1], "--", 2) == 0)
-		tool_error(command, "--%s takes no value", known->name);
-	else
-		unknown_print(command, options->longs, argv[optind - 1]);
-	return '?';
+	while ((c = getopt_long(argc, argv, table.shorts, table.longs, NULL)) != -1) {
+		int i = table_find(&table, c);
+		struct cli_given given = {.command = command->name, .value = optarg};
+
+		if (c == ':' || c == '?') {
+			mistake_print(&table, command->name, c, argv[optind - 1]);
+			cli_usage_hint(command->name);
+			return false;
+		}
+		given.option = table.rows[i];
+		if (given.option == &help_option) {
+			cli_help_print(command);
+			*ret_exit = CLI_OK;
+			return false;
+		}
+		if (command->note)
+			command->note(to, given.option);
+		if (cli_option_take((char *)to + table.offsets[i], &given) != 0)
+			return false;
+	}
+	if (optind < argc && !command->takes_words) {
+		cli_usage_error(command->name, "unexpected argument \"%s\"", argv[optind]);
+		return false;
+	}
+	*ret_exit = CLI_OK;
+	return true;
 }

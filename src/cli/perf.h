@@ -5,6 +5,7 @@
 #ifndef WEFT_CLI_PERF_H
 #define WEFT_CLI_PERF_H
 
+#include "cli/perf_path_args.h"
 #include "perf/perf.h"
 
 /* perf_report.c */
@@ -17,12 +18,17 @@ struct json_t;
 void perf_report_paths_json(const struct perf_options *options, const struct perf_result *result,
 			    struct json_t *root);
 
-/* perf_args.c. 0: go on; 1: exit with *ret_exit (help, or a mistake that was explained). */
+/* perf_args.c: what was asked for. */
 struct perf_args {
 	struct perf_options options;
+	struct connect_options connect;
+	struct perf_path_args paths;
+	unsigned mix_percent; /* --rwmixread */
 	bool is_json;
 	bool is_quiet;
 };
-int perf_args_parse(int argc, char **argv, struct perf_args *ret_args, int *ret_exit);
+int cmd_perf(int argc, char **argv);
+/* True to go on, else the exit status is in *ret_exit. */
+bool perf_args_parse(int argc, char **argv, struct perf_args *args, int *ret_exit);
 
 #endif

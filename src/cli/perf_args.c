@@ -1,129 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The flags of `weft perf`. Main thread. What can be judged without the namespace is judged here;
+ * The options of `weft perf`. Main thread. What can be judged without the namespace is judged here;
  * the rest in perf/run.c once its size and block size are known.
  */
-#include "base/clock.h"
+#include "base/check.h"
 #include "base/text.h"
 #include "cli/cli.h"
-#include "cli/connect_args.h"
-#include "cli/options.h"
 #include "cli/perf.h"
-#include "cli/perf_path_args.h"
 #include "perf/pace.h"
 #include "wire/nvme_tcp.h"
 
 #include <sched.h>
-#include <stdio.h>
 #include <string.h>
 
+#define COMMAND   "perf"
 #define DEPTH_MAX 65534
 #define CTRLS_MAX 65519 /* that one subsystem can have */
+#define NSID_MAX  0xfffffffe
 
-enum perf_flag {
-	FLAG_NSID = 256,
-	FLAG_RW,
-	FLAG_RWMIXREAD,
-	FLAG_BS,
-	FLAG_DEPTH,
-	FLAG_TIME,
-	FLAG_BYTES,
-	FLAG_SIZE,
-	FLAG_OFFSET,
-	FLAG_WARMUP,
-	FLAG_SEED,
-	FLAG_CPU,
-	FLAG_VERIFY,
-	FLAG_JSON,
-	FLAG_QUIET,
-	FLAG_NO_SPIN,
-	FLAG_RATE,
-	FLAG_CONTROLLERS,
-	FLAG_IDLE_CONTROLLERS,
-	FLAG_NAMESPACES,
-	FLAG_WATCH_PID,
-};
-
-static const struct option long_options[] = {
-	CONNECT_ARGS_LONG,
-	PERF_PATH_ARGS_LONG,
-	{"nsid", required_argument, NULL, FLAG_NSID},
-	{"rw", required_argument, NULL, FLAG_RW},
-	{"rwmixread", required_argument, NULL, FLAG_RWMIXREAD},
-	{"bs", required_argument, NULL, FLAG_BS},
-	{"depth", required_argument, NULL, FLAG_DEPTH},
-	{"time", required_argument, NULL, FLAG_TIME},
-	{"bytes", required_argument, NULL, FLAG_BYTES},
-	{"size", required_argument, NULL, FLAG_SIZE},
-	{"offset", required_argument, NULL, FLAG_OFFSET},
-	{"warmup", required_argument, NULL, FLAG_WARMUP},
-	{"seed", required_argument, NULL, FLAG_SEED},
-	{"cpu", required_argument, NULL, FLAG_CPU},
-	{"verify", no_argument, NULL, FLAG_VERIFY},
-	{"json", no_argument, NULL, FLAG_JSON},
-	{"quiet", no_argument, NULL, FLAG_QUIET},
-	{"no-spin", no_argument, NULL, FLAG_NO_SPIN},
-	{"rate", required_argument, NULL, FLAG_RATE},
-	{"controllers", required_argument, NULL, FLAG_CONTROLLERS},
-	{"idle-controllers", required_argument, NULL, FLAG_IDLE_CONTROLLERS},
-	{"namespaces", required_argument, NULL, FLAG_NAMESPACES},
-	{"watch-pid", required_argument, NULL, FLAG_WATCH_PID},
-	{"help", no_argument, NULL, 'h'},
-	{0},
-};
-
-const struct cli_options perf_cli_options = {CONNECT_ARGS_SHORT PERF_PATH_ARGS_SHORT "h",
-					     long_options};
-
-static void help_print(void)
+static int mode_take(void *to, const struct cli_given *given)
 {
-	printf("Usage: weft perf [OPTION]...\n\n"
-	       "Loads a namespace over NVMe/TCP and measures it. Writing destroys its data.\n\n");
-	printf(CONNECT_ARGS_HELP, NVME_TCP_DEFAULT_PORT, CLI_DEFAULT_NQN);
-	printf(PERF_PATH_ARGS_HELP);
-	printf("  -i, --queues N            I/O queues, also --nr-io-queues (1)\n"
-	       "  -Q, --queue-size N        entries per queue (128, or what the depth needs)\n"
-	       "      --controllers N       controllers that carry the load, each with its queues "
-	       "(1)\n"
-	       "      --idle-controllers N  others that are connected and never used (0)\n"
-	       "      --nsid N              namespace (1)\n"
-	       "      --namespaces N        that many from --nsid on, one at random per command "
-	       "(1)\n");
-	printf("      --rw MODE             read, write, randread, randwrite, rw, randrw "
-	       "(randread)\n"
-	       "      --rwmixread PERCENT   reads in rw and randrw (70)\n"
-	       "      --bs SIZE             bytes per command (4k)\n"
-	       "      --depth N             commands in flight per queue (32)\n"
-	       "      --rate N[k|M]         commands per second over all queues, by a timetable; "
-	       "latency\n"
-	       "                            counts from the time planned (as many as possible)\n"
-	       "      --time DURATION       how long: 10s, 1.5s, 500ms, 2m (10s unless --bytes)\n"
-	       "      --bytes SIZE          how much: 256M\n"
-	       "      --size SIZE           size of the region used (to the end)\n"
-	       "      --offset SIZE         where it begins (0)\n"
-	       "      --warmup DURATION     run first without counting (0)\n"
-	       "      --verify              stamp every block written, check every block read;\n"
-	       "                            what was written is read back at the end\n"
-	       "      --seed N              of the random choices (1)\n"
-	       "      --cpu N               run on this CPU (any)\n"
-	       "      --watch-pid PID       tell the CPU time of this process as well\n"
-	       "      --no-spin             sleep as soon as there is nothing to do (wait busily "
-	       "for "
-	       "up to\n"
-	       "                            1000 us, so as not to measure its own wake-ups)\n"
-	       "      --json                the result as JSON\n"
-	       "      --quiet               no live progress\n"
-	       "  -h, --help                this text\n\n"
-	       "Exit status: 0 all well, 1 I/O or verify errors or no connection, 2 wrong "
-	       "usage.\n\n"
-	       "Examples:\n"
-	       "  weft perf --rw randread --depth 64 --time 5s\n"
-	       "  weft perf -a 192.0.2.7 -s 4420 -n nqn.2026-11.io.weft:default --rw write \\\n"
-	       "            --bs 128k --bytes 256M --verify\n");
-}
-
-static int mode_take(struct perf_options *options, const char *value)
-{
+	struct perf_args *args = to;
 	static const struct {
 		const char *name;
 		bool is_random;
@@ -135,49 +32,35 @@ static int mode_take(struct perf_options *options, const char *value)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(modes); i++) {
-		if (strcmp(value, modes[i].name) != 0)
+		if (strcmp(given->value, modes[i].name) != 0)
 			continue;
-		options->is_random = modes[i].is_random;
-		options->read_percent =
+		args->options.is_random = modes[i].is_random;
+		args->options.read_percent =
 			modes[i].read_percent >= 0 ? (unsigned)modes[i].read_percent : UINT32_MAX;
 		return 0;
 	}
-	cli_value_error("perf", "rw", value);
-	return -1;
+	return cli_words_error(given);
 }
 
-static int number_take(const char *flag, const char *value, uint64_t min, uint64_t max,
-		       uint64_t *ret_number)
+static int block_take(void *to, const struct cli_given *given)
 {
-	if (text_parse_u64(value, max, ret_number) == 0 && *ret_number >= min)
-		return 0;
-	cli_usage_error("perf", "%s wants a number from %lu to %lu, not \"%s\"", flag,
-			(unsigned long)min, (unsigned long)max, value);
-	return -1;
-}
+	struct perf_args *args = to;
+	uint64_t bytes;
 
-static int size_take(const char *flag, const char *value, uint64_t max, uint64_t *ret_bytes)
-{
-	if (text_parse_size(value, ret_bytes) == 0 && *ret_bytes <= max)
-		return 0;
-	cli_usage_error("perf", "%s wants a size such as 4k or 256M, not \"%s\"", flag, value);
-	return -1;
-}
-
-static int duration_take(const char *flag, const char *value, uint64_t *ret_ms)
-{
-	if (text_parse_duration_ms(value, ret_ms) == 0 && *ret_ms < UINT64_MAX / NS_PER_MS / 4)
-		return 0;
-	cli_usage_error("perf", "%s wants a duration such as 10s, 1.5s or 500ms, not \"%s\"", flag,
-			value);
-	return -1;
+	if (text_parse_size(given->value, &bytes) != 0 || bytes == 0 || bytes > UINT32_MAX / 2)
+		return cli_given_error(given, "wants a size such as 4k or 256M, not \"%s\"",
+				       given->value);
+	args->options.io_bytes = (uint32_t)bytes;
+	return 0;
 }
 
 /* 250, 250k or 1M: thousands and millions, because it is a rate and not a size. */
-static int rate_take(const char *value, uint64_t *ret_rate)
+static int rate_take(void *to, const struct cli_given *given)
 {
+	struct perf_args *args = to;
+	const char *value = given->value;
 	size_t len = strlen(value);
-	uint64_t factor = 1;
+	uint64_t rate = 0, factor = 1;
 	char digits[16];
 
 	if (len > 0 && (value[len - 1] == 'k' || value[len - 1] == 'K'))
@@ -185,131 +68,142 @@ static int rate_take(const char *value, uint64_t *ret_rate)
 	else if (len > 0 && (value[len - 1] == 'm' || value[len - 1] == 'M'))
 		factor = 1000000;
 	len -= factor > 1;
-	if (len < sizeof(digits)) {
-		memcpy(digits, value, len);
-		digits[len] = '\0';
-		if (text_parse_u64(digits, PERF_RATE_MAX / factor, ret_rate) == 0 &&
-		    *ret_rate > 0) {
-			*ret_rate *= factor;
-			return 0;
-		}
-	}
-	cli_usage_error("perf",
-			"--rate wants commands per second such as 5000 or 200k, up to %u, not "
-			"\"%s\"",
-			PERF_RATE_MAX, value);
-	return -1;
+	text_copy(digits, len < sizeof(digits) ? len + 1 : sizeof(digits), value);
+	if (len >= sizeof(digits) || text_parse_u64(digits, PERF_RATE_MAX / factor, &rate) != 0 ||
+	    rate == 0)
+		return cli_given_error(given,
+				       "wants commands per second such as 5000 or 200k, up to %u, "
+				       "not \"%s\"",
+				       PERF_RATE_MAX, value);
+	args->options.rate = rate * factor;
+	return 0;
 }
 
-/* Options with a value that is a size or a duration. 1: not one of them. */
-static int amount_take(struct perf_options *options, int flag, const char *value)
+static int cpu_take(void *to, const struct cli_given *given)
 {
-	uint64_t number = 0;
-	int res;
+	struct perf_args *args = to;
+	uint64_t cpu = 0;
+	int res = cli_given_number(given, 0, CPU_SETSIZE - 1, &cpu);
 
-	switch (flag) {
-	case FLAG_BS:
-		res = size_take("--bs", value, UINT32_MAX / 2, &number);
-		options->io_bytes = (uint32_t)number;
-		return res;
-	case FLAG_TIME:
-		return duration_take("--time", value, &options->time_ms);
-	case FLAG_WARMUP:
-		return duration_take("--warmup", value, &options->warmup_ms);
-	case FLAG_BYTES:
-		return size_take("--bytes", value, UINT64_MAX, &options->bytes);
-	case FLAG_SIZE:
-		return size_take("--size", value, UINT64_MAX, &options->region_bytes);
-	case FLAG_RATE:
-		return rate_take(value, &options->rate);
-	case FLAG_OFFSET:
-		return size_take("--offset", value, UINT64_MAX, &options->region_offset);
-	default:
-		return 1;
-	}
+	args->options.cpu = (int)cpu;
+	return res;
 }
 
-/* How many of something. 1: not one of them. */
-static int count_take(struct perf_options *options, int flag, const char *value)
+static int watch_pid_take(void *to, const struct cli_given *given)
 {
-	uint64_t number = 0;
-	int res;
+	struct perf_args *args = to;
+	uint64_t pid = 0;
+	int res = cli_given_number(given, 1, INT32_MAX, &pid);
 
-	switch (flag) {
-	case FLAG_CONTROLLERS:
-		res = number_take("--controllers", value, 1, CTRLS_MAX, &number);
-		options->ctrls = (unsigned)number;
-		return res;
-	case FLAG_IDLE_CONTROLLERS:
-		res = number_take("--idle-controllers", value, 0, CTRLS_MAX, &number);
-		options->idle_ctrls = (unsigned)number;
-		return res;
-	case FLAG_NAMESPACES:
-		res = number_take("--namespaces", value, 1, 0xfffffffe, &number);
-		options->namespaces = (uint32_t)number;
-		return res;
-	case FLAG_WATCH_PID:
-		res = number_take("--watch-pid", value, 1, INT32_MAX, &number);
-		options->watch_pid = (pid_t)number;
-		return res;
-	default:
-		return 1;
-	}
+	args->options.watch_pid = (pid_t)pid;
+	return res;
 }
 
-/* Options with a value that is a number or a word. 1: not one of them. */
-static int number_option_take(struct perf_options *options, int flag, const char *value,
-			      unsigned *mix_percent)
+static int no_spin_take(void *to, const struct cli_given *given)
 {
-	uint64_t number = 0;
-	int res;
+	struct perf_args *args = to;
 
-	switch (flag) {
-	case FLAG_NSID:
-		res = number_take("--nsid", value, 1, 0xfffffffe, &number);
-		options->nsid = (uint32_t)number;
-		return res;
-	case FLAG_RW:
-		return mode_take(options, value);
-	case FLAG_RWMIXREAD:
-		res = number_take("--rwmixread", value, 1, 99, &number);
-		*mix_percent = (unsigned)number;
-		return res;
-	case FLAG_DEPTH:
-		res = number_take("--depth", value, 1, DEPTH_MAX, &number);
-		options->depth = (unsigned)number;
-		return res;
-	case FLAG_SEED:
-		return number_take("--seed", value, 0, UINT64_MAX, &options->seed);
-	case FLAG_CPU:
-		res = number_take("--cpu", value, 0, CPU_SETSIZE - 1, &number);
-		options->cpu = (int)number;
-		return res;
-	default:
-		return 1;
-	}
+	args->options.spin_max_us = 0;
+	return 0;
 }
 
-/* 1: not one of them. */
-static int switch_take(struct perf_args *args, int flag)
+static int keep_alive_take(void *to, const struct cli_given *given)
 {
-	switch (flag) {
-	case FLAG_VERIFY:
-		args->options.wants_verify = true;
-		return 0;
-	case FLAG_JSON:
-		args->is_json = true;
-		return 0;
-	case FLAG_QUIET:
-		args->is_quiet = true;
-		return 0;
-	case FLAG_NO_SPIN:
-		args->options.spin_max_us = 0;
-		return 0;
-	default:
-		return 1;
-	}
+	struct perf_args *args = to;
+
+	if (connect_keep_alive_take(&args->connect, given) != 0)
+		return -1;
+	return perf_path_args_keep_alive(&args->paths, args->connect.config.kato_ms);
 }
+
+#define ARGS struct perf_args
+
+static const struct cli_option queue_options[] = {
+	{"keep-alive-tmo", 'k', "SEC", CONNECT_HELP_KATO, .take = keep_alive_take},
+	{"queues", 'i', "N", CONNECT_HELP_QUEUES,
+	 CLI_U32(ARGS, connect.config.io_queues, 1, CONNECT_QUEUES_MAX)},
+	{"nr-io-queues", 0, "N", NULL,
+	 CLI_U32(ARGS, connect.config.io_queues, 1, CONNECT_QUEUES_MAX)},
+	{"queue-size", 'Q', "N", "entries per queue (128, or what the depth needs)",
+	 CLI_U32(ARGS, connect.config.io_queue_size, 2, UINT16_MAX)},
+	{"controllers", 0, "N", "controllers that carry the load, each with its queues (1)",
+	 CLI_U32(ARGS, options.ctrls, 1, CTRLS_MAX)},
+	{"idle-controllers", 0, "N", "others that are connected and never used (0)",
+	 CLI_U32(ARGS, options.idle_ctrls, 0, CTRLS_MAX)},
+	{NULL},
+};
+
+static const struct cli_option load_options[] = {
+	{"nsid", 0, "N", "namespace (1)", CLI_U32(ARGS, options.nsid, 1, NSID_MAX)},
+	{"namespaces", 0, "N", "that many from --nsid on, one at random per command (1)",
+	 CLI_U32(ARGS, options.namespaces, 1, NSID_MAX)},
+	{"rw", 0, "MODE", "{words} (randread)", "read write randread randwrite rw randrw",
+	 .take = mode_take},
+	{"rwmixread", 0, "PERCENT", "reads in rw and randrw (70)",
+	 CLI_U32(ARGS, mix_percent, 1, 99)},
+	{"bs", 0, "SIZE", "bytes per command (4k)", .take = block_take},
+	{"depth", 0, "N", "commands in flight per queue (32)",
+	 CLI_U32(ARGS, options.depth, 1, DEPTH_MAX)},
+	{"rate", 0, "N[k|M]",
+	 "commands per second over all queues, by a timetable; latency counts from the time "
+	 "planned "
+	 "(as many as possible)",
+	 .take = rate_take},
+	{"time", 0, "DURATION", "how long: 10s, 1.5s, 500ms, 2m (10s unless --bytes)",
+	 CLI_DURATION(ARGS, options.time_ms, 0)},
+	{"bytes", 0, "SIZE", "how much: 256M", CLI_SIZE(ARGS, options.bytes)},
+	{"size", 0, "SIZE", "size of the region used (to the end)",
+	 CLI_SIZE(ARGS, options.region_bytes)},
+	{"offset", 0, "SIZE", "where it begins (0)", CLI_SIZE(ARGS, options.region_offset)},
+	{"warmup", 0, "DURATION", "run first without counting (0)",
+	 CLI_DURATION(ARGS, options.warmup_ms, 0)},
+	{"verify", 0, NULL,
+	 "stamp every block written, check every block read; what was written is read back at the "
+	 "end",
+	 CLI_SWITCH(ARGS, options.wants_verify)},
+	{"seed", 0, "N", "of the random choices (1)", CLI_U64(ARGS, options.seed, 0, UINT64_MAX)},
+	{NULL},
+};
+
+static const struct cli_option run_options[] = {
+	{"cpu", 0, "N", "run on this CPU (any)", .take = cpu_take},
+	{"watch-pid", 0, "PID", "tell the CPU time of this process as well",
+	 .take = watch_pid_take},
+	{"no-spin", 0, NULL,
+	 "sleep as soon as there is nothing to do (wait busily for up to " CLI_DIGITS(
+		 PERF_SPIN_MAX_US) " us, so as not to measure its own wake-ups)",
+	 .take = no_spin_take},
+	{"json", 0, NULL, "the result as JSON", CLI_SWITCH(ARGS, is_json)},
+	{"quiet", 0, NULL, "no live progress", CLI_SWITCH(ARGS, is_quiet)},
+	{NULL},
+};
+
+static const struct cli_group groups[] = {
+	{"Target", connect_transport_options, offsetof(ARGS, connect)},
+	{NULL, connect_where_options, offsetof(ARGS, connect)},
+	{NULL, connect_host_options, offsetof(ARGS, connect)},
+	{NULL, queue_options, 0},
+	{"Several paths", perf_path_options, offsetof(ARGS, paths)},
+	{"Load", load_options, 0},
+	{"Run and report", run_options, 0},
+};
+
+const struct cli_command perf_command = {
+	.name = COMMAND,
+	.summary = "measure or verify a namespace: IOPS, bandwidth, latency",
+	.usage = "[OPTION]...",
+	.about = "Loads a namespace over NVMe/TCP and measures it. Writing destroys its data.\n",
+	.groups = groups,
+	.group_count = ARRAY_LEN(groups),
+	.notes =
+		"Exit status: 0 all well, 1 I/O or verify errors or no connection, 2 wrong usage.\n"
+		"\n"
+		"Examples:\n"
+		"  weft perf --rw randread --depth 64 --time 5s\n"
+		"  weft perf -a 192.0.2.7 -s 4420 -n nqn.2026-11.io.weft:default --rw write \\\n"
+		"            --bs 128k --bytes 256M --verify\n",
+	.fn = cmd_perf,
+};
 
 /* Several paths do not go with everything. True after a message. */
 static bool paths_refuse(const struct perf_options *options)
@@ -327,91 +221,50 @@ static bool paths_refuse(const struct perf_options *options)
 	return false;
 }
 
-static int args_finish(struct perf_args *args, struct connect_options *connect,
-		       struct perf_path_args *paths, unsigned mix_percent, int *ret_exit)
+/* What does not depend on the target. CLI_OK, or the exit status after a message. */
+static int args_agree(struct perf_options *options)
+{
+	if (options->time_ms == 0 && options->bytes == 0)
+		options->time_ms = 10000;
+	if (options->namespaces > 1 && options->wants_verify)
+		return cli_usage_error(COMMAND,
+				       "--verify keeps track of one namespace, not of several");
+	if (options->namespaces - 1 > NSID_MAX - options->nsid)
+		return cli_usage_error(COMMAND, "there are no %u namespaces from %u on",
+				       options->namespaces, options->nsid);
+	return CLI_OK;
+}
+
+static int args_finish(struct perf_args *args)
+{
+	struct perf_options *options = &args->options;
+	int res;
+
+	if (options->read_percent == UINT32_MAX)
+		options->read_percent = args->mix_percent;
+	res = args_agree(options);
+	if (res != CLI_OK)
+		return res;
+	if (connect_args_finish(&args->connect) != 0)
+		return CLI_FAILED;
+	options->host = args->connect.config;
+	res = perf_path_args_finish(&args->paths, &args->connect);
+	return res == CLI_OK && paths_refuse(options) ? CLI_USAGE : res;
+}
+
+bool perf_args_parse(int argc, char **argv, struct perf_args *args, int *ret_exit)
 {
 	struct perf_options *options = &args->options;
 
-	*ret_exit = CLI_USAGE;
-	if (options->read_percent == UINT32_MAX)
-		options->read_percent = mix_percent;
-	if (options->time_ms == 0 && options->bytes == 0)
-		options->time_ms = 10000;
-	if (connect->config.io_queue_size == 1) {
-		cli_usage_error("perf", "--queue-size must be 2 or more");
-		return 1;
-	}
-	if (options->io_bytes == 0) {
-		cli_usage_error("perf", "--bs cannot be 0");
-		return 1;
-	}
-	if (options->namespaces > 1 && options->wants_verify) {
-		cli_usage_error("perf", "--verify keeps track of one namespace, not of several");
-		return 1;
-	}
-	if (options->namespaces - 1 > 0xfffffffe - options->nsid) {
-		cli_usage_error("perf", "there are no %u namespaces from %u on",
-				options->namespaces, options->nsid);
-		return 1;
-	}
-	*ret_exit = CLI_FAILED;
-	if (connect_args_finish(connect) != 0)
-		return 1;
-	options->host = connect->config;
-	*ret_exit = perf_path_args_finish(paths, connect, &options->mpath);
-	if (*ret_exit == CLI_OK && paths_refuse(options))
-		*ret_exit = CLI_USAGE;
-	return *ret_exit == CLI_OK ? 0 : 1;
-}
-
-int perf_args_parse(int argc, char **argv, struct perf_args *ret_args, int *ret_exit)
-{
-	struct perf_options *options = &ret_args->options;
-	struct connect_options connect;
-	struct perf_path_args paths;
-	unsigned mix_percent = 70;
-	int c;
-
-	memset(ret_args, 0, sizeof(*ret_args));
+	memset(args, 0, sizeof(*args));
 	perf_options_init(options);
 	options->is_random = true;
-	connect_args_init(&connect, "perf", CLI_DEFAULT_NQN, NVME_TCP_DEFAULT_PORT, 1);
-	perf_path_args_init(&paths);
 	options->mpath.policy = PATH_POLICY_QUEUE_DEPTH;
-	*ret_exit = CLI_USAGE;
-	while ((c = cli_getopt("perf", &perf_cli_options, argc, argv)) != -1) {
-		int taken = connect_args_take(&connect, c, optarg);
-		int res;
-
-		if (taken > 0 && c == 'k')
-			taken = perf_path_args_keep_alive(&paths, connect.config.kato_ms) == 0 ? 1
-											       : -1;
-		if (taken < 0)
-			return 1;
-		if (taken > 0)
-			continue;
-		if (c == 'h') {
-			help_print();
-			*ret_exit = CLI_OK;
-			return 1;
-		}
-		res = perf_path_args_take(&paths, &options->mpath, c, optarg);
-		if (res == 1)
-			res = switch_take(ret_args, c);
-		if (res == 1)
-			res = amount_take(options, c, optarg);
-		if (res == 1)
-			res = count_take(options, c, optarg);
-		if (res == 1)
-			res = number_option_take(options, c, optarg, &mix_percent);
-		if (res == 1)
-			cli_usage_hint("perf");
-		if (res != 0)
-			return 1;
-	}
-	if (optind < argc) {
-		cli_usage_error("perf", "unexpected argument \"%s\"", argv[optind]);
-		return 1;
-	}
-	return args_finish(ret_args, &connect, &paths, mix_percent, ret_exit);
+	args->mix_percent = 70;
+	connect_args_init(&args->connect, COMMAND, CLI_DEFAULT_NQN, NVME_TCP_DEFAULT_PORT, 1);
+	perf_path_args_init(&args->paths, &options->mpath);
+	if (!cli_parse(&perf_command, argc, argv, args, ret_exit))
+		return false;
+	*ret_exit = args_finish(args);
+	return *ret_exit == CLI_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the flags of `weft perf` that name paths and targets. Main thread. Paths given by --path
+ * Reads the options of `weft perf` that name paths and targets. Main thread. Paths given by --path
  * belong to the subsystem of -n, which may come behind them, so they are resolved at the end;
  * those of --target at once, each for its own subsystem.
  */
@@ -8,7 +8,6 @@
 
 #include "base/text.h"
 #include "cli/cli.h"
-#include "cli/options.h"
 #include "wire/nqn.h"
 #include "wire/nvme_tcp.h"
 
@@ -20,9 +19,10 @@
 #define PATH_TEXT_BYTES 300
 #define HEDGE_HUNDREDTH 100
 
-void perf_path_args_init(struct perf_path_args *args)
+void perf_path_args_init(struct perf_path_args *args, struct perf_mpath_options *options)
 {
 	memset(args, 0, sizeof(*args));
+	args->options = options;
 	timeout_args_init(&args->timeouts, COMMAND);
 }
 
@@ -80,19 +80,41 @@ static int path_add(struct perf_mpath_options *options, unsigned target, const c
 	return 0;
 }
 
-/* NQN@ADDR:PORT+ADDR:PORT... An NQN may have an @ in it, an address has none. */
-static int target_take(struct perf_mpath_options *options, const char *value)
+/* ---- options -------------------------------------------------------------------------------- */
+
+/* Any of the options makes the load go over paths. */
+static struct perf_mpath_options *options_use(struct perf_path_args *args)
 {
-	const char *at = strrchr(value, '@');
+	args->options->is_used = true;
+	return args->options;
+}
+
+static int path_take(void *to, const struct cli_given *given)
+{
+	struct perf_path_args *args = to;
+
+	options_use(args);
+	if (args->path_count == MPATH_PATHS_MAX) {
+		cli_usage_error(COMMAND, "more than %u paths", MPATH_PATHS_MAX);
+		return -1;
+	}
+	args->paths[args->path_count++] = given->value;
+	return 0;
+}
+
+/* NQN@ADDR:PORT+ADDR:PORT... An NQN may have an @ in it, an address has none. */
+static int target_take(void *to, const struct cli_given *given)
+{
+	struct perf_mpath_options *options = options_use(to);
+	const char *at = strrchr(given->value, '@');
 	char nqn[NVME_NQN_BYTES];
 	int target;
 
-	if (at == NULL || at == value || at[1] == '\0' || (size_t)(at - value) >= sizeof(nqn)) {
-		cli_usage_error(COMMAND, "--target wants NQN@ADDR:PORT[+ADDR:PORT...], not \"%s\"",
-				value);
-		return -1;
-	}
-	text_copy(nqn, (size_t)(at - value) + 1, value);
+	if (at == NULL || at == given->value || at[1] == '\0' ||
+	    (size_t)(at - given->value) >= sizeof(nqn))
+		return cli_given_error(given, "wants NQN@ADDR:PORT[+ADDR:PORT...], not \"%s\"",
+				       given->value);
+	text_copy(nqn, (size_t)(at - given->value) + 1, given->value);
 	target = target_index(options, nqn);
 	for (const char *from = at + 1; target >= 0;) {
 		size_t len = strcspn(from, "+");
@@ -108,75 +130,71 @@ static int target_take(struct perf_mpath_options *options, const char *value)
 	return -1;
 }
 
-static int hedge_take(struct perf_mpath_options *options, const char *value)
+static int policy_take(void *to, const struct cli_given *given)
 {
+	struct perf_mpath_options *options = options_use(to);
+
+	return path_policy_parse(given->value, &options->policy) == 0 ? 0 : cli_words_error(given);
+}
+
+static int profile_take(void *to, const struct cli_given *given)
+{
+	struct perf_path_args *args = to;
+
+	options_use(args);
+	return timeout_profile_take(&args->timeouts, given);
+}
+
+static int set_take(void *to, const struct cli_given *given)
+{
+	struct perf_path_args *args = to;
+
+	options_use(args);
+	return timeout_set_take(&args->timeouts, given);
+}
+
+static int hedge_take(void *to, const struct cli_given *given)
+{
+	struct perf_mpath_options *options = options_use(to);
 	char *end;
-	double percent = strtod(value, &end);
+	double percent = strtod(given->value, &end);
 	double hundredths = percent * HEDGE_HUNDREDTH + 0.5;
 
-	if (end == value || *end != '\0' || !(hundredths >= 1 && hundredths < 10000)) {
-		cli_usage_error(COMMAND,
-				"--hedge wants a percentile such as 99 or 99.9, not \"%s\"", value);
-		return -1;
-	}
+	if (end == given->value || *end != '\0' || !(hundredths >= 1 && hundredths < 10000))
+		return cli_given_error(given, "wants a percentile such as 99 or 99.9, not \"%s\"",
+				       given->value);
 	options->hedge.percentile = (uint32_t)hundredths;
 	return 0;
 }
 
-static int hedge_extra_take(struct perf_mpath_options *options, const char *value)
+static int hedge_extra_take(void *to, const struct cli_given *given)
 {
-	uint64_t percent;
+	struct perf_mpath_options *options = options_use(to);
+	uint64_t percent = 0;
+	int res = cli_given_number(given, 1, 100, &percent);
 
-	if (text_parse_u64(value, 100, &percent) != 0 || percent == 0) {
-		cli_usage_error(COMMAND, "--hedge-extra wants a number from 1 to 100, not \"%s\"",
-				value);
-		return -1;
-	}
 	options->hedge.extra_percent = (uint32_t)percent;
-	return 0;
+	return res;
 }
 
-static int policy_take(struct perf_mpath_options *options, const char *value)
-{
-	if (path_policy_parse(value, &options->policy) == 0)
-		return 0;
-	cli_value_error(COMMAND, "policy", value);
-	return -1;
-}
+const struct cli_option perf_path_options[] = {
+	{"path", 0, "ADDR[:PORT]",
+	 "a path to the subsystem of -n, instead of -a and -s; repeatable", .take = path_take},
+	{"target", 0, "NQN@ADDR[:PORT][+ADDR[:PORT]]...",
+	 "a subsystem and its paths; repeatable, all get the load", .take = target_take},
+	{"policy", 'p', "POLICY", "which path: {words} (queue-depth)", CLI_POLICIES,
+	 .take = policy_take},
+	{"profile", 0, "PROFILE", "time-outs: {words}; see explain-timeouts", CLI_PROFILES,
+	 .take = profile_take},
+	{"set", 0, "NAME=VALUE", "change one time-out; repeatable", .take = set_take},
+	{"hedge", 0, "PERCENTILE",
+	 "a read slower than this one of its like is sent on a second path too: 99, 99.9 (off)",
+	 .take = hedge_take},
+	{"hedge-extra", 0, "PERCENT", "most extra reads (5)", .take = hedge_extra_take},
+	{NULL},
+};
 
-static int path_take(struct perf_path_args *args, const char *value)
-{
-	if (args->path_count == MPATH_PATHS_MAX) {
-		cli_usage_error(COMMAND, "more than %u paths", MPATH_PATHS_MAX);
-		return -1;
-	}
-	args->paths[args->path_count++] = value;
-	return 0;
-}
-
-int perf_path_args_take(struct perf_path_args *args, struct perf_mpath_options *options, int c,
-			const char *value)
-{
-	if (c != 'p' && (c < PERF_FLAG_PATH || c > PERF_FLAG_HEDGE_EXTRA))
-		return 1;
-	options->is_used = true;
-	switch (c) {
-	case PERF_FLAG_PATH:
-		return path_take(args, value);
-	case PERF_FLAG_TARGET:
-		return target_take(options, value);
-	case PERF_FLAG_PROFILE:
-		return timeout_args_profile(&args->timeouts, value);
-	case PERF_FLAG_SET:
-		return timeout_args_set(&args->timeouts, value);
-	case PERF_FLAG_HEDGE:
-		return hedge_take(options, value);
-	case PERF_FLAG_HEDGE_EXTRA:
-		return hedge_extra_take(options, value);
-	default:
-		return policy_take(options, value);
-	}
-}
+/* ---- at the end ----------------------------------------------------------------------------- */
 
 int perf_path_args_keep_alive(struct perf_path_args *args, uint32_t kato_ms)
 {
@@ -202,9 +220,10 @@ static int own_paths_add(const struct perf_path_args *args, const struct connect
 	return 0;
 }
 
-int perf_path_args_finish(struct perf_path_args *args, const struct connect_options *connect,
-			  struct perf_mpath_options *options)
+int perf_path_args_finish(struct perf_path_args *args, const struct connect_options *connect)
 {
+	struct perf_mpath_options *options = args->options;
+
 	options->profile = args->timeouts.profile;
 	if (!options->is_used)
 		return CLI_OK;

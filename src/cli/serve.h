@@ -38,8 +38,9 @@ struct serve_args {
 	enum daemon_start start; /* --reset, --merge */
 };
 
-/* serve_args.c. 0: go on; 1: exit with *ret_exit (help, or a mistake that was explained). */
-int serve_args_parse(int argc, char **argv, struct serve_args *ret_args, int *ret_exit);
+int cmd_serve(int argc, char **argv);
+/* serve_args.c. True to go on, else the exit status is in *ret_exit. */
+bool serve_args_parse(int argc, char **argv, struct serve_args *args, int *ret_exit);
 
 /* serve_banner.c: what a person wants to know after the listeners stand. */
 void serve_banner_print(FILE *to, const struct target *target);

@@ -9,132 +9,32 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/cli.h"
-#include "cli/options.h"
 #include "cli/serve.h"
 #include "control/state.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#define COMMAND            "serve"
 #define SERVE_REACTORS_MAX 256
 #define SERVE_SPIN_MAX_US  1000000
 #define SERVE_SPIN_US      50
 
-enum serve_option {
-	OPTION_LISTEN = 1000,
-	OPTION_NS,
-	OPTION_NQN,
-	OPTION_ALLOW_HOST,
-	OPTION_STATE,
-	OPTION_RESET,
-	OPTION_MERGE,
-	OPTION_REACTORS,
-	OPTION_SPIN_US,
-	OPTION_PIN,
-	OPTION_DISCOVERY,
-	OPTION_CHECK,
-	OPTION_SELF_CHECK,
-	OPTION_RIGHTS,
-	OPTION_RUN_FOR,
-	OPTION_LOG_LEVEL,
-	OPTION_API_SOCKET,
-	OPTION_API_LISTEN,
-	OPTION_API_TOKEN_FILE,
-};
+/* ---- options -------------------------------------------------------------------------------- */
 
-static const struct option serve_options[] = {
-	{"config", required_argument, NULL, 'c'},
-	{"listen", required_argument, NULL, OPTION_LISTEN},
-	{"ns", required_argument, NULL, OPTION_NS},
-	{"nqn", required_argument, NULL, OPTION_NQN},
-	{"allow-host", required_argument, NULL, OPTION_ALLOW_HOST},
-	{"rights", required_argument, NULL, OPTION_RIGHTS},
-	{"state", required_argument, NULL, OPTION_STATE},
-	{"reset", no_argument, NULL, OPTION_RESET},
-	{"merge", no_argument, NULL, OPTION_MERGE},
-	{"reactors", required_argument, NULL, OPTION_REACTORS},
-	{"spin-us", required_argument, NULL, OPTION_SPIN_US},
-	{"pin", no_argument, NULL, OPTION_PIN},
-	{"discovery", required_argument, NULL, OPTION_DISCOVERY},
-	{"check", no_argument, NULL, OPTION_CHECK},
-	{"self-check", no_argument, NULL, OPTION_SELF_CHECK},
-	{"run-for", required_argument, NULL, OPTION_RUN_FOR},
-	{"log-level", required_argument, NULL, OPTION_LOG_LEVEL},
-	{"api-socket", required_argument, NULL, OPTION_API_SOCKET},
-	{"api-listen", required_argument, NULL, OPTION_API_LISTEN},
-	{"api-token-file", required_argument, NULL, OPTION_API_TOKEN_FILE},
-	{"help", no_argument, NULL, 'h'},
-	{NULL, 0, NULL, 0},
-};
-
-const struct cli_options serve_cli_options = {"c:h", serve_options};
-
-static const char serve_help[] =
-	"Usage: weft serve [-c FILE | --ns SPEC... [--nqn NQN] [--listen ADDR:PORT]...] "
-	"[OPTION]...\n"
-	"\n"
-	"Exports namespaces over NVMe/TCP until SIGTERM or SIGINT; SIGHUP reads FILE again.\n"
-	"The state folder keeps the state with all changes made since. Restarting with the same\n"
-	"FILE or flags, or with none, uses that saved state; different ones are refused unless\n"
-	"--merge or --reset is given. The first start with neither -c nor --ns exports one 1 GiB\n"
-	"namespace in that folder, on 127.0.0.1:4420.\n"
-	"\n"
-	"  -c, --config FILE         what to export, as JSON; see weft.json(5)\n"
-	"      --listen ADDR:PORT    where to listen (127.0.0.1:4420); repeatable\n"
-	"      --ns SPEC             a namespace, numbered from 1; repeatable:\n"
-	"                            file:PATH[,size=10G][,block=4096][,readonly]\n"
-	"                            mem:SIZE[,block=4096][,huge]   null:SIZE[,block=4096]\n"
-	"                            fault:RULES@SPEC (for tests, see weft-serve(1))\n"
-	"      --nqn NQN             name of the subsystem (nqn.2026-11.io.weft:default)\n"
-	"      --allow-host NQN      only hosts of these names may connect; repeatable\n"
-	"      --rights HOST=RIGHTS  what a host, or any, may change of shared state: all or some\n"
-	"                            of write-protect,format,label,namespaces (none); repeatable\n"
-	"      --discovery ADDR:PORT where discovery answers besides the listeners, or none\n"
-	"                            (the first listener's address, port 8009)\n"
-	"      --state DIR           state folder ($XDG_STATE_HOME/weft, root: /var/lib/weft)\n"
-	"      --merge               apply what FILE or the flags add and change over the saved\n"
-	"                            state; nothing is removed\n"
-	"      --reset               replace the saved state by FILE or the flags; a copy of it\n"
-	"                            stays in the state folder\n"
-	"      --api-socket PATH     where weft ctl and the REST API reach the target, or none\n"
-	"                            (weft.sock in the state folder)\n"
-	"      --api-listen ADDR:PORT  the REST API over TCP as well, with a bearer token\n"
-	"      --api-token-file FILE the token, 16 characters at least\n"
-	"      --reactors N          threads that do the work (one per CPU)\n"
-	"      --spin-us N           longest busy wait before a thread sleeps, 0 for none (50)\n"
-	"      --pin                 a CPU for each reactor: for a machine with no other work\n"
-	"      --check               check and explain the configuration, start nothing\n"
-	"      --self-check          write, verify and measure a scratch namespace first\n"
-	"      --run-for TIME        end after this time (5s, 2m)\n"
-	"      --log-level LEVEL     error, warn, info or debug (info)\n"
-	"  -h, --help                this text\n";
-
-static int list_add(struct serve_list *list, const char *option, const char *value)
+/* Another one of a list, which is at the row's offset. */
+static int list_take(void *to, const struct cli_given *given)
 {
-	if (list->count == SERVE_LIST_MAX) {
-		cli_usage_error("serve", "%s: more than %d of them; use -c FILE", option,
-				SERVE_LIST_MAX);
-		return -1;
-	}
-	list->items[list->count++] = value;
+	void *field = (char *)to + given->option->offset;
+	struct serve_list *list = field;
+
+	if (list->count == SERVE_LIST_MAX)
+		return cli_given_error(given, "more than %d times; use -c FILE", SERVE_LIST_MAX);
+	list->items[list->count++] = given->value;
 	return 0;
 }
 
-static int number_take(const char *option, const char *value, uint64_t min, uint64_t max,
-		       uint32_t *ret_number)
-{
-	uint64_t number;
-
-	if (text_parse_u64(value, max, &number) || number < min) {
-		cli_usage_error("serve", "%s: \"%s\" must be a number from %llu to %llu", option,
-				value, (unsigned long long)min, (unsigned long long)max);
-		return -1;
-	}
-	*ret_number = (uint32_t)number;
-	return 0;
-}
-
-static int log_level_take(const char *value)
+static int log_level_take(void *to, const struct cli_given *given)
 {
 	static const struct {
 		const char *name;
@@ -147,23 +47,38 @@ static int log_level_take(const char *value)
 	};
 
 	for (unsigned i = 0; i < ARRAY_LEN(levels); i++) {
-		if (strcmp(value, levels[i].name) == 0) {
+		if (strcmp(given->value, levels[i].name) == 0) {
 			log_set_level(levels[i].level);
 			return 0;
 		}
 	}
-	cli_value_error("serve", "log-level", value);
-	return -1;
+	return cli_words_error(given);
 }
 
-static int state_dir_take(struct serve_args *args, const char *value)
+static int config_take(void *to, const struct cli_given *given)
 {
+	struct serve_args *args = to;
+
+	/* Read again at SIGHUP and compared at the next start. */
+	if (strcmp(given->value, "-") == 0) {
+		cli_usage_error(given->command,
+				"-c wants a file, not standard input: it is read again at SIGHUP "
+				"(./- for one named -)");
+		return -1;
+	}
+	args->config_path = given->value;
+	return 0;
+}
+
+static int state_dir_take(void *to, const struct cli_given *given)
+{
+	struct serve_args *args = to;
+
 	args->has_state_dir = true;
-	if (value[0] != 0 &&
-	    text_copy(args->state_dir, sizeof(args->state_dir), value) < sizeof(args->state_dir))
+	if (given->value[0] != 0 && text_copy(args->state_dir, sizeof(args->state_dir),
+					      given->value) < sizeof(args->state_dir))
 		return 0;
-	cli_usage_error("serve", "--state: \"%s\" is not the name of a folder", value);
-	return -1;
+	return cli_given_error(given, "wants the name of a folder, not \"%s\"", given->value);
 }
 
 static int start_take(struct serve_args *args, enum daemon_start start)
@@ -172,99 +87,122 @@ static int start_take(struct serve_args *args, enum daemon_start start)
 		args->start = start;
 		return 0;
 	}
-	cli_usage_error("serve", "--reset replaces the saved state and --merge keeps it; use one "
+	cli_usage_error(COMMAND, "--reset replaces the saved state and --merge keeps it; use one "
 				 "of them");
 	return -1;
 }
 
-static int run_for_take(struct serve_args *args, const char *value)
+static int reset_take(void *to, const struct cli_given *given)
 {
-	if (text_parse_duration_ms(value, &args->run_for_ms) == 0 && args->run_for_ms > 0)
-		return 0;
-	cli_usage_error("serve", "--run-for: \"%s\" must be a time such as 5s or 2m", value);
-	return -1;
+	return start_take(to, DAEMON_RESET);
 }
 
-static int api_listen_take(struct serve_args *args, const char *value)
+static int merge_take(void *to, const struct cli_given *given)
 {
+	return start_take(to, DAEMON_MERGE);
+}
+
+static int api_listen_take(void *to, const struct cli_given *given)
+{
+	struct serve_args *args = to;
+
 	args->api.has_tcp = true;
-	if (strchr(value, ':') && net_addr_parse(value, 0, &args->api.tcp) == 0)
+	if (strchr(given->value, ':') && net_addr_parse(given->value, 0, &args->api.tcp) == 0)
 		return 0;
-	cli_usage_error("serve", "--api-listen: \"%s\" must be ADDRESS:PORT", value);
-	return -1;
+	return cli_given_error(given, "wants ADDRESS:PORT, not \"%s\"", given->value);
 }
 
-/* 0 or, after a message, -1. */
-static int option_take(struct serve_args *args, int c, const char *value)
-{
-	switch (c) {
-	case 'c':
-		/* Read again at SIGHUP and compared at the next start. */
-		if (strcmp(value, "-") == 0) {
-			cli_usage_error("serve",
-					"-c wants a file, not standard input: it is read again at "
-					"SIGHUP (./- for one named -)");
-			return -1;
-		}
-		args->config_path = value;
-		return 0;
-	case OPTION_LISTEN:
-		return list_add(&args->listens, "--listen", value);
-	case OPTION_NS:
-		return list_add(&args->namespaces, "--ns", value);
-	case OPTION_NQN:
-		args->nqn = value;
-		return 0;
-	case OPTION_ALLOW_HOST:
-		return list_add(&args->hosts, "--allow-host", value);
-	case OPTION_RIGHTS:
-		return list_add(&args->rights, "--rights", value);
-	case OPTION_STATE:
-		return state_dir_take(args, value);
-	case OPTION_RESET:
-		return start_take(args, DAEMON_RESET);
-	case OPTION_MERGE:
-		return start_take(args, DAEMON_MERGE);
-	case OPTION_REACTORS:
-		return number_take("--reactors", value, 1, SERVE_REACTORS_MAX,
-				   &args->reactor_count);
-	case OPTION_SPIN_US:
-		return number_take("--spin-us", value, 0, SERVE_SPIN_MAX_US, &args->spin_max_us);
-	case OPTION_PIN:
-		args->is_pinned = true;
-		return 0;
-	case OPTION_DISCOVERY:
-		args->discovery = value;
-		return 0;
-	case OPTION_CHECK:
-		args->is_check = true;
-		return 0;
-	case OPTION_SELF_CHECK:
-		args->is_self_check = true;
-		return 0;
-	case OPTION_RUN_FOR:
-		return run_for_take(args, value);
-	case OPTION_LOG_LEVEL:
-		return log_level_take(value);
-	case OPTION_API_SOCKET:
-		args->api.socket_path = value;
-		return 0;
-	case OPTION_API_LISTEN:
-		return api_listen_take(args, value);
-	case OPTION_API_TOKEN_FILE:
-		args->api.token_path = value;
-		return 0;
-	default:
-		cli_usage_hint("serve");
-		return -1;
-	}
-}
+#define ARGS        struct serve_args
+#define LIST(field) .take = list_take, CLI_FIELD(ARGS, field, struct serve_list)
+
+static const struct cli_option export_options[] = {
+	{"config", 'c', "FILE", "what to export, as JSON; see weft.json(5)", .is_path = true,
+	 .take = config_take},
+	{"listen", 0, "ADDR[:PORT]", "where to listen (127.0.0.1:4420); repeatable", LIST(listens)},
+	{"ns", 0, "SPEC",
+	 "a namespace, numbered from 1; repeatable:\n"
+	 "file:PATH[,size=10G][,block=4096][,readonly]\n"
+	 "mem:SIZE[,block=4096][,huge]\n"
+	 "null:SIZE[,block=4096]\n"
+	 "fault:RULES@SPEC (for tests, see weft-serve(1))",
+	 LIST(namespaces)},
+	{"nqn", 0, "NQN", "name of the subsystem (" TARGET_DEFAULT_NQN ")", CLI_TEXT(ARGS, nqn)},
+	{"allow-host", 0, "NQN", "only hosts of these names may connect; repeatable", LIST(hosts)},
+	{"rights", 0, "HOST=RIGHTS",
+	 "what a host, or any, may change of shared state: all or some of "
+	 "write-protect,format,label,namespaces (none); repeatable",
+	 LIST(rights)},
+	{"discovery", 0, "ADDR[:PORT]|none",
+	 "where discovery answers besides the listeners (the first listener's address, port 8009)",
+	 CLI_TEXT(ARGS, discovery)},
+	{NULL},
+};
+
+static const struct cli_option state_options[] = {
+	{"state", 0, "DIR", "state folder ($XDG_STATE_HOME/weft, root: /var/lib/weft)",
+	 .is_path = true, .take = state_dir_take},
+	{"merge", 0, NULL,
+	 "apply what FILE or the flags add and change over the saved state; nothing is removed",
+	 .take = merge_take},
+	{"reset", 0, NULL,
+	 "replace the saved state by FILE or the flags; a copy of it stays in the state folder",
+	 .take = reset_take},
+	{"api-socket", 0, "PATH|none",
+	 "where weft ctl and the REST API reach the target (weft.sock in the state folder)",
+	 .is_path = true, CLI_TEXT(ARGS, api.socket_path)},
+	{"api-listen", 0, "ADDR:PORT", "the REST API over TCP as well, with a bearer token",
+	 .take = api_listen_take},
+	{"api-token-file", 0, "FILE", "the token, 16 characters at least", .is_path = true,
+	 CLI_TEXT(ARGS, api.token_path)},
+	{NULL},
+};
+
+static const struct cli_option run_options[] = {
+	{"reactors", 0, "N", "threads that do the work (one per CPU)",
+	 CLI_U32(ARGS, reactor_count, 1, SERVE_REACTORS_MAX)},
+	{"spin-us", 0, "N",
+	 "longest busy wait before a thread sleeps, 0 for none (" CLI_DIGITS(SERVE_SPIN_US) ")",
+	 CLI_U32(ARGS, spin_max_us, 0, SERVE_SPIN_MAX_US)},
+	{"pin", 0, NULL, "a CPU for each reactor: for a machine with no other work",
+	 CLI_SWITCH(ARGS, is_pinned)},
+	{"check", 0, NULL, "check and explain the configuration, start nothing",
+	 CLI_SWITCH(ARGS, is_check)},
+	{"self-check", 0, NULL, "write, verify and measure a scratch namespace first",
+	 CLI_SWITCH(ARGS, is_self_check)},
+	{"run-for", 0, "TIME", "end after this time (5s, 2m)", CLI_DURATION(ARGS, run_for_ms, 1)},
+	{"log-level", 0, "LEVEL", "{words} (info)", "error warn info debug",
+	 .take = log_level_take},
+	{NULL},
+};
+
+static const struct cli_group groups[] = {
+	{"What is exported", export_options, 0},
+	{"State and management", state_options, 0},
+	{"The process", run_options, 0},
+};
+
+const struct cli_command serve_command = {
+	.name = COMMAND,
+	.summary = "export namespaces over NVMe/TCP",
+	.usage = "[-c FILE | --ns SPEC... [--nqn NQN] [--listen ADDR[:PORT]]...] [OPTION]...",
+	.about =
+		"Exports namespaces over NVMe/TCP until SIGTERM or SIGINT; SIGHUP reads FILE\n"
+		"again. The state folder keeps the state with all changes made since. Restarting\n"
+		"with the same FILE or flags, or with none, uses that saved state; different ones\n"
+		"are refused unless --merge or --reset is given. The first start with neither -c\n"
+		"nor --ns exports one 1 GiB namespace in that folder, on 127.0.0.1:4420.\n",
+	.groups = groups,
+	.group_count = ARRAY_LEN(groups),
+	.fn = cmd_serve,
+};
+
+/* ---- all of it ------------------------------------------------------------------------------ */
 
 static int args_agree(const struct serve_args *args)
 {
 	if (args->config_path && (args->namespaces.count > 0 || args->listens.count > 0 ||
 				  args->hosts.count > 0 || args->rights.count > 0 || args->nqn)) {
-		cli_usage_error("serve",
+		cli_usage_error(COMMAND,
 				"-c FILE says what --ns, --nqn, --listen, --allow-host and "
 				"--rights would; use one or the other");
 		return -1;
@@ -272,49 +210,35 @@ static int args_agree(const struct serve_args *args)
 	if (args->start == DAEMON_MERGE && !args->config_path && args->namespaces.count == 0 &&
 	    args->listens.count == 0 && args->hosts.count == 0 && args->rights.count == 0 &&
 	    !args->nqn) {
-		cli_usage_error("serve", "--merge needs something to merge: -c FILE, --ns, --nqn, "
+		cli_usage_error(COMMAND, "--merge needs something to merge: -c FILE, --ns, --nqn, "
 					 "--listen, --allow-host or --rights");
 		return -1;
 	}
 	if (args->api.has_tcp && !args->api.token_path) {
-		cli_usage_error("serve", "--api-listen needs --api-token-file: whoever reaches the "
+		cli_usage_error(COMMAND, "--api-listen needs --api-token-file: whoever reaches the "
 					 "address could change the target otherwise");
 		return -1;
 	}
 	if (args->api.token_path && !args->api.has_tcp) {
-		cli_usage_error("serve", "--api-token-file is for --api-listen");
+		cli_usage_error(COMMAND, "--api-token-file is for --api-listen");
 		return -1;
 	}
 	return 0;
 }
 
-int serve_args_parse(int argc, char **argv, struct serve_args *ret_args, int *ret_exit)
+bool serve_args_parse(int argc, char **argv, struct serve_args *args, int *ret_exit)
 {
-	int c;
-
-	memset(ret_args, 0, sizeof(*ret_args));
-	ret_args->spin_max_us = SERVE_SPIN_US;
+	memset(args, 0, sizeof(*args));
+	args->spin_max_us = SERVE_SPIN_US;
+	if (!cli_parse(&serve_command, argc, argv, args, ret_exit))
+		return false;
 	*ret_exit = CLI_USAGE;
-	while ((c = cli_getopt("serve", &serve_cli_options, argc, argv)) != -1) {
-		if (c == 'h') {
-			fputs(serve_help, stdout);
-			*ret_exit = CLI_OK;
-			return 1;
-		}
-		if (option_take(ret_args, c, optarg) < 0)
-			return 1;
-	}
-	if (optind < argc) {
-		cli_usage_error("serve", "\"%s\" was not expected", argv[optind]);
-		return 1;
-	}
-	if (args_agree(ret_args) < 0)
-		return 1;
-	if (!ret_args->has_state_dir &&
-	    state_default_dir(ret_args->state_dir, sizeof(ret_args->state_dir))) {
-		cli_usage_error("serve", "neither HOME nor XDG_STATE_HOME is set; name a state "
+	if (args_agree(args) < 0)
+		return false;
+	if (!args->has_state_dir && state_default_dir(args->state_dir, sizeof(args->state_dir))) {
+		cli_usage_error(COMMAND, "neither HOME nor XDG_STATE_HOME is set; name a state "
 					 "folder with --state");
-		return 1;
+		return false;
 	}
-	return 0;
+	return true;
 }

@@ -6,7 +6,6 @@
 #include "cli/timeout_args.h"
 
 #include "cli/cli.h"
-#include "cli/options.h"
 
 #include <string.h>
 
@@ -16,13 +15,25 @@ void timeout_args_init(struct timeout_options *options, const char *command)
 	options->command = command;
 }
 
-int timeout_args_profile(struct timeout_options *options, const char *name)
+int timeout_profile_take(void *to, const struct cli_given *given)
 {
-	if (host_profile_parse(name, &options->profile) == 0)
-		return 0;
-	cli_value_error(options->command, "profile", name);
-	return -1;
+	struct timeout_options *options = to;
+
+	return host_profile_parse(given->value, &options->profile) == 0 ? 0
+									: cli_words_error(given);
 }
+
+int timeout_set_take(void *to, const struct cli_given *given)
+{
+	return timeout_args_set(to, given->value);
+}
+
+const struct cli_option timeout_arg_options[] = {
+	{"profile", 0, "PROFILE", "{words}; see explain-timeouts", CLI_PROFILES,
+	 .take = timeout_profile_take},
+	{"set", 0, "NAME=VALUE", "change one time-out; repeatable", .take = timeout_set_take},
+	{NULL},
+};
 
 int timeout_args_set(struct timeout_options *options, const char *assignment)
 {

@@ -18,8 +18,9 @@ from tap import Tap
 
 COMMANDS = ('serve', 'ctl', 'perf', 'discover', 'identify', 'list-subsys', 'explain-timeouts',
             'attach', 'copy', 'info', 'completion')
-# Synonyms and what only some of the commands that share a table show.
-NOT_IN_HELP = {'nr-io-queues', 'queues', 'queue-size'}
+# Accepted without effect: discovery has no I/O queues.
+NOT_IN_HELP = {'discover': {'nr-io-queues', 'queues', 'queue-size'}}
+WIDTH = 80
 
 
 def weft(*args, **more):
@@ -87,6 +88,9 @@ def completions(t):
     t.eq(bash_answers('weft', 'help', 'cop'), (['copy'], ''), 'bash: commands behind help')
     t.eq(bash_answers('weft', 'perf', '--rwm'), (['--rwmixread'], ''), 'bash: options')
     t.eq(bash_answers('weft', 'perf', '--rw', 'randr'), (['randread', 'randrw'], ''), 'bash: values')
+    t.eq(bash_answers('weft', 'attach', '-p', 'r'), (['round-robin'], ''), 'bash: values of a letter')
+    t.eq(bash_answers('weft', 'ctl', 'port', 'set', '--discovery', ''), (['yes', 'no'], ''), 'bash: values of this command')
+    t.eq(bash_answers('weft', 'explain-timeouts', 'tr'), (['training'], ''), 'bash: the first word')
     t.eq(bash_answers('weft', 'ctl', 'name'), (['namespace'], ''), 'bash: nouns of ctl')
     t.eq(bash_answers('weft', 'ctl', 'namespace', 're'), (['resize', 'recheck', 'recreate', 'remove'], ''), 'bash: verbs of ctl')
     t.eq(bash_answers('weft', 'ctl', 'namespace', 'add', '--med'), (['--media'], ''), 'bash: fields of ctl')
@@ -113,7 +117,16 @@ def options_agree(t):
             for noun in ('subsystem', 'namespace', 'port', 'host', 'health'):
                 shown |= set(re.findall(r'--([a-z][a-z-]*)', weft('help', 'ctl', noun).stdout))
         if command != 'completion':
-            t.eq(sorted(table - shown - NOT_IN_HELP - {'help'}), [], '%s: every option is explained' % command)
+            t.eq(sorted(table - shown - NOT_IN_HELP.get(command, set())), [], '%s: every option is explained' % command)
+
+
+def help_fits(t):
+    """What stands beside an option is broken into lines that fit a terminal."""
+    for command in COMMANDS:
+        options = [line for line in weft(command, '--help').stdout.splitlines()
+                   if line.startswith(('  -', '      --', ' ' * 28))]
+        t.eq([line for line in options if len(line) > WIDTH or line != line.rstrip()], [],
+             '%s: its options fit %d columns' % (command, WIDTH))
 
 
 class Filter(ctypes.Structure):
@@ -156,6 +169,7 @@ def main():
     suggestions(t)
     completions(t)
     options_agree(t)
+    help_fits(t)
     io_uring_refused(t)
     return t.done()
 
