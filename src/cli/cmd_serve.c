@@ -190,7 +190,8 @@ static int serve_run(struct serve *serve, const struct source *source,
 	options->spin_max_us = serve->args.spin_max_us;
 	options->is_pinned = serve->args.is_pinned;
 	options->run_for_ms = serve->args.run_for_ms;
-	options->api = serve->args.api;
+	options->api = &api_functions;
+	options->api_options = &serve->args.api;
 	options->hooks = (struct daemon_hooks){
 		.started = serve_started,
 		.stopping = serve_stopping,

@@ -5,6 +5,7 @@
 #ifndef WEFT_CLI_SERVE_H
 #define WEFT_CLI_SERVE_H
 
+#include "control/api.h"
 #include "control/config.h"
 #include "control/daemon.h"
 

@@ -401,7 +401,7 @@ static void api_log_places(const struct api *api, const struct http_options *opt
 			 net_addr_format(http_server_tcp_addr(api->server), text));
 }
 
-int api_start(struct daemon *daemon, const struct api_options *options, struct api **ret_api)
+static int api_start(struct daemon *daemon, const struct api_options *options, struct api **ret_api)
 {
 	struct api *api = calloc(1, sizeof(*api));
 	struct daemon_facts facts;
@@ -451,7 +451,7 @@ static void server_stopped(void *arg)
 	api->stopped(api->stopped_arg);
 }
 
-void api_stop(struct api *api, void (*stopped)(void *arg), void *arg)
+static void api_stop(struct api *api, void (*stopped)(void *arg), void *arg)
 {
 	api->is_stopping = true;
 	api->stopped = stopped;
@@ -459,7 +459,13 @@ void api_stop(struct api *api, void (*stopped)(void *arg), void *arg)
 	http_server_stop(api->server, server_stopped, api);
 }
 
-void api_destroy(struct api *api)
+static void api_destroy(struct api *api)
 {
 	free(api);
 }
+
+const struct daemon_api api_functions = {
+	.start = api_start,
+	.stop = api_stop,
+	.destroy = api_destroy,
+};

@@ -10,14 +10,12 @@
 #define WEFT_CONTROL_API_H
 
 #include "base/net_addr.h"
+#include "control/daemon.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #define API_SOCKET_NAME "weft.sock" /* in the state folder */
-
-struct api;
-struct daemon;
 
 struct api_options {
 	const char *socket_path; /* NULL: weft.sock in the state folder; "none" */
@@ -27,14 +25,10 @@ struct api_options {
 };
 
 /*
- * 0, or -errno after the reason was logged. The socket in the state folder is optional: without it
- * the process goes on, after a warning. *ret_api is NULL when nothing is listened on.
+ * For struct daemon_options. start: the socket in the state folder is optional: without it the
+ * process goes on, after a warning. stop: requests that are open are answered with 503.
  */
-int api_start(struct daemon *daemon, const struct api_options *options, struct api **ret_api);
-/* Requests that are open are answered with 503. `stopped` may be called from inside this call. */
-void api_stop(struct api *api, void (*stopped)(void *arg), void *arg);
-/* After stopped, when no change is under way any more. NULL is harmless. */
-void api_destroy(struct api *api);
+extern const struct daemon_api api_functions;
 
 /* ---- the table, for its test ----------------------------------------------------------------- */
 

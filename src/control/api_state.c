@@ -8,6 +8,7 @@
  */
 #include "base/clock.h"
 #include "control/api_call.h"
+#include "control/peers.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,6 +7,7 @@
  */
 #include "control/boot.h"
 
+#include "base/boot_id.h"
 #include "base/log.h"
 
 #include <openssl/evp.h>
@@ -15,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BOOT_ID_PATH   "/proc/sys/kernel/random/boot_id"
 #define BOOT_KIND      "target"
 #define BOOT_KEY       "boot"
 #define BOOT_LABEL     "weft boot 1" /* hashed with the boot ID: no other program's hash is equal */
@@ -28,19 +28,6 @@ struct record_bytes {
 	uint8_t kernel[IDENTIFY_BOOT_BYTES];
 	uint8_t boot[IDENTIFY_BOOT_BYTES];
 };
-
-void boot_id_read(struct uuid *ret_id)
-{
-	char text[UUID_TEXT_BYTES] = "";
-	FILE *file = fopen(BOOT_ID_PATH, "re");
-
-	memset(ret_id, 0, sizeof(*ret_id));
-	if (!file)
-		return;
-	if (fgets(text, sizeof(text), file) && uuid_parse(text, ret_id) < 0)
-		memset(ret_id, 0, sizeof(*ret_id));
-	fclose(file);
-}
 
 static bool kernel_hash(const struct uuid *kernel, uint8_t ret_hash[IDENTIFY_BOOT_BYTES])
 {

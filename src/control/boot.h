@@ -25,8 +25,6 @@ struct boot_record {
 	bool is_flushed;                     /* it ended in order: no write was left unflushed */
 };
 
-/* The kernel's boot ID; nil: it cannot be read. */
-void boot_id_read(struct uuid *ret_id);
 /* The record of a start under this kernel. kept: of the start before, or NULL. */
 void boot_decide(const struct boot_record *kept, const struct uuid *kernel,
 		 struct boot_record *ret_record);

@@ -364,6 +364,20 @@ void changes_submit(struct changes *changes, const struct change *change, const 
 		source_take(run, source_hash);
 }
 
+static int nothing_edit(json_t *document, void *arg, struct config_errors *errors)
+{
+	return 0;
+}
+
+void changes_rebuild(struct changes *changes, const struct change *change)
+{
+	struct change again = *change;
+
+	again.edit = nothing_edit;
+	again.is_forced = true;
+	changes_submit(changes, &again, NULL);
+}
+
 bool changes_cancel(struct changes *changes, const struct change *change)
 {
 	struct change_result result = {.res = -ECANCELED, .generation = changes->generation};

@@ -44,6 +44,9 @@ void changes_set_discovery(struct changes *changes, const struct net_addr *addr)
 void changes_start(struct changes *changes, struct start *start, const struct change *change);
 /* source_hash: kept together with it; NULL: stays as it is. */
 void changes_submit(struct changes *changes, const struct change *change, const char *source_hash);
+/* The same document again: what is built from it would differ now. Of the change, done, arg and
+ * origin are used. */
+void changes_rebuild(struct changes *changes, const struct change *change);
 /* The change of a host with this edit and arg fails with -ECANCELED before this returns, if it
  * waits for its turn. False: there is none, or it has begun. */
 bool changes_cancel(struct changes *changes, const struct change *change);

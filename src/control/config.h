@@ -11,7 +11,7 @@
 #define WEFT_CONTROL_CONFIG_H
 
 #include "base/net_addr.h"
-#include "control/peers.h"
+#include "control/members.h"
 #include "target/target.h"
 
 #include <jansson.h>

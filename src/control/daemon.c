@@ -19,6 +19,7 @@
 #include "control/media_registry.h"
 #include "control/peers.h"
 #include "control/pool.h"
+#include "control/reload.h"
 #include "control/signals.h"
 #include "control/start.h"
 #include "control/state.h"
@@ -153,65 +154,9 @@ void daemon_set_private(struct daemon *daemon, const struct daemon_private *priv
 	changes_submit_private(daemon->changes, private, &change);
 }
 
-/* The file as it was when the signal came. */
-struct reload {
-	struct daemon *daemon;
-	json_t *document;
-	char hash[STORE_HASH_BYTES];
-	bool is_same; /* as the one that the state began with */
-};
-
-static int reload_edit(json_t *document, void *arg, struct config_errors *errors)
-{
-	struct reload *reload = arg;
-
-	if (reload->is_same)
-		return 0;
-	if (!json_is_object(reload->document)) {
-		config_errors_add(errors, "the document must be an object");
-		return -EINVAL;
-	}
-	json_object_clear(document);
-	return json_object_update(document, reload->document) ? -ENOMEM : 0;
-}
-
-static void reload_tell(const struct daemon *daemon, bool is_same, int res,
-			const struct config_errors *errors)
-{
-	const char *path = daemon->options->config_path;
-
-	if (res == 0 && is_same) {
-		log_info("control", "%s has not changed: the state stays, with all changes since",
-			 path);
-		return;
-	}
-	if (res == 0) {
-		log_info("control", "%s is in force", path);
-		return;
-	}
-	config_errors_log(path, errors);
-	log_error("control", "%s was not applied; the old configuration stays", path);
-}
-
-static void reload_done(void *arg, struct change_result *result)
-{
-	struct reload *reload = arg;
-
-	if (result->res != -ESHUTDOWN)
-		reload_tell(reload->daemon, reload->is_same, result->res, &result->errors);
-	json_decref(reload->document);
-	free(reload);
-}
-
 static void daemon_reload(void *arg)
 {
-	struct config_errors errors = {.count = 0};
 	struct daemon *daemon = arg;
-	struct reload *reload;
-	/* Forced: a store that has grown by itself is a change too. */
-	struct change change = {
-		.edit = reload_edit, .done = reload_done, .origin = "reload", .is_forced = true};
-	int res = -ENOMEM;
 
 	if (!daemon->options->config_path) {
 		log_warn("control",
@@ -219,22 +164,8 @@ static void daemon_reload(void *arg)
 		return;
 	}
 	daemon->is_reload_wanted = !daemon->is_serving;
-	if (daemon->is_reload_wanted || daemon->is_stopping)
-		return;
-	reload = calloc(1, sizeof(*reload));
-	if (reload)
-		res = start_read_file(daemon->options->config_path, &reload->document, reload->hash,
-				      &errors);
-	if (res < 0) {
-		reload_tell(daemon, false, res, &errors);
-		free(reload);
-		return;
-	}
-	reload->daemon = daemon;
-	/* As at a start: the same file again does not undo what was changed since. */
-	reload->is_same = strcmp(reload->hash, store_source_hash(daemon->state.store)) == 0;
-	change.arg = reload;
-	changes_submit(daemon->changes, &change, reload->hash);
+	if (!daemon->is_reload_wanted && !daemon->is_stopping)
+		reload_file(daemon->options->config_path, daemon->state.store, daemon->changes);
 }
 
 /* ---- start and end --------------------------------------------------------------------------- */
@@ -300,9 +231,11 @@ static void discovery_add(struct daemon *daemon)
 
 static void daemon_go(struct daemon *daemon)
 {
+	const struct daemon_api *api = daemon->options->api;
+
 	if (daemon->is_stopping)
 		return;
-	if (api_start(daemon, &daemon->options->api, &daemon->api) < 0)
+	if (api && api->start(daemon, daemon->options->api_options, &daemon->api) < 0)
 		daemon_stop(daemon, 1);
 	else
 		daemon->options->hooks.started(daemon, daemon->options->hooks.arg);
@@ -320,9 +253,29 @@ static void peers_started(void *arg, int res, const char *error)
 	daemon_stop(daemon, 1);
 }
 
+static void peers_rebuilt(void *arg, struct change_result *result)
+{
+	struct daemon *daemon = arg;
+
+	if (result->res < 0 && result->res != -ESHUTDOWN)
+		config_errors_log("what members compared could not be applied", &result->errors);
+	peers_on_rebuilt(daemon->peers, result->res);
+}
+
+static void peers_rebuild(void *arg)
+{
+	struct daemon *daemon = arg;
+	const struct change change = {
+		.done = peers_rebuilt, .arg = daemon, .origin = "members of the cluster"};
+
+	changes_rebuild(daemon->changes, &change);
+}
+
 static void started(void *arg, struct change_result *result)
 {
 	struct daemon *daemon = arg;
+	const struct peers_hooks hooks = {
+		.rebuild = peers_rebuild, .started = peers_started, .arg = daemon};
 
 	if (result->res < 0 && result->res != -ESHUTDOWN) {
 		config_errors_log("cannot start", &result->errors);
@@ -334,7 +287,7 @@ static void started(void *arg, struct change_result *result)
 	pool_report_orphans(daemon_config(daemon));
 	/* The locks on what other members serve too are ours by now. */
 	if (daemon->peers)
-		peers_start(daemon->peers, daemon->target, daemon->changes, peers_started, daemon);
+		peers_start(daemon->peers, daemon->target, &hooks);
 	else
 		daemon_go(daemon);
 }
@@ -383,11 +336,6 @@ static void health_due(struct reactor_timer *timer)
 	reactor_timer_arm(timer, reactor_now_ns(daemon->control) + DAEMON_HEALTH_NS);
 }
 
-static int hold_edit(json_t *document, void *arg, struct config_errors *errors)
-{
-	return 0;
-}
-
 static void hold_done(void *arg, struct change_result *result)
 {
 	if (result->res < 0 && result->res != -ESHUTDOWN)
@@ -398,15 +346,12 @@ static void hold_done(void *arg, struct change_result *result)
  * ask for it, how much space namespaces take. */
 static void tick_due(struct reactor_timer *timer)
 {
-	static const struct change over = {.edit = hold_edit,
-					   .done = hold_done,
-					   .origin = "the end of ANATT",
-					   .is_forced = true};
+	static const struct change over = {.done = hold_done, .origin = "the end of ANATT"};
 	struct daemon *daemon = container_of(timer, struct daemon, tick_timer);
 	struct target_stats stats;
 
 	if (ana_holds_are_due(media_registry_ana_holds(daemon->registry), clock_monotonic_ns()))
-		daemon_change(daemon, &over);
+		changes_rebuild(daemon->changes, &over);
 	target_get_stats(daemon->target, &stats);
 	if (++daemon->ticks % DAEMON_MEASURE_TICKS == 0 && stats.ctrls > 0)
 		media_registry_measure(daemon->registry, clock_monotonic_ns());
@@ -509,7 +454,7 @@ static void daemon_shut_down(void *arg)
 	if (daemon->peers)
 		peers_stop_asking(daemon->peers);
 	if (daemon->api)
-		api_stop(daemon->api, target_end, daemon);
+		daemon->options->api->stop(daemon->api, target_end, daemon);
 	else
 		target_end(daemon);
 }
@@ -731,7 +676,8 @@ static int daemon_start(struct daemon *daemon)
 static void daemon_release(struct daemon *daemon)
 {
 	changes_destroy(daemon->changes);
-	api_destroy(daemon->api);
+	if (daemon->options->api)
+		daemon->options->api->destroy(daemon->api);
 	media_registry_destroy(daemon->registry);
 	/* Data reactors post to that of the peers, which has told control that it posts no more. */
 	reactor_group_stop(daemon->group);

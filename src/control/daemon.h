@@ -8,11 +8,12 @@
 #ifndef WEFT_CONTROL_DAEMON_H
 #define WEFT_CONTROL_DAEMON_H
 
-#include "control/api.h"
 #include "control/config.h"
 #include "reactor/reactor.h"
 #include "target/target.h"
 
+struct api;
+struct api_options;
 struct daemon;
 struct peers;
 struct store;
@@ -25,6 +26,21 @@ struct daemon_hooks {
 	/* No callback follows; the control reactor still exists. May be NULL. */
 	void (*ended)(void *arg);
 	void *arg;
+};
+
+/*
+ * Where operators reach the process. It lies above this folder, so its functions come as a table:
+ * api_functions of api/api.h.
+ */
+struct daemon_api {
+	/* The listeners of hosts stand. 0, or -errno after the reason was logged; *ret_api may be
+	 * NULL with 0: nothing is listened on. */
+	int (*start)(struct daemon *daemon, const struct api_options *options,
+		     struct api **ret_api);
+	/* `stopped` may be called from inside this call. */
+	void (*stop)(struct api *api, void (*stopped)(void *arg), void *arg);
+	/* After stopped, when no change is under way any more. NULL is harmless. */
+	void (*destroy)(struct api *api);
 };
 
 /* What becomes of the saved state when the source is another one; see control/start.h. */
@@ -50,7 +66,8 @@ struct daemon_options {
 	bool has_discovery;     /* add a port that answers discovery alone */
 	bool discovery_is_auto; /* at daemon_choose_discovery's address, if that is free */
 	struct net_addr discovery;
-	struct api_options api;
+	const struct daemon_api *api; /* NULL: operators have signals alone */
+	const struct api_options *api_options;
 	struct daemon_hooks hooks;
 };
 

@@ -477,43 +477,28 @@ bool peers_recheck(struct peers *peers, const struct uuid *uuid, bool is_dry_run
 /* ---- comparing --------------------------------------------------------------------------------
  */
 
-static int change_edit(json_t *document, void *arg, struct config_errors *errors)
-{
-	return 0;
-}
-
 static void start_end(struct peers *peers)
 {
 	if (!peers->is_starting)
 		return;
 	peers->is_starting = false;
-	peers->started(peers->started_arg, 0, "");
+	peers->hooks.started(peers->hooks.arg, 0, "");
 }
 
-static void change_done(void *arg, struct change_result *result)
+void peers_on_rebuilt(struct peers *peers, int res)
 {
-	struct peers *peers = arg;
-
-	peers->is_change_out = false;
-	if (result->res == -ESHUTDOWN || peers->is_over)
+	peers->is_rebuilding = false;
+	if (res == -ESHUTDOWN || peers->is_over)
 		return;
-	if (result->res < 0) {
-		config_errors_log("what members compared could not be applied", &result->errors);
+	if (res < 0)
 		reactor_timer_arm(&peers->compare_timer, now_of(peers) + LOOK_AGAIN_NS);
-	}
 	start_end(peers);
 }
 
-static void change_submit(struct peers *peers)
+static void rebuild(struct peers *peers)
 {
-	const struct change change = {.edit = change_edit,
-				      .done = change_done,
-				      .arg = peers,
-				      .origin = "members of the cluster",
-				      .is_forced = true};
-
-	peers->is_change_out = true;
-	changes_submit(peers->changes, &change, NULL);
+	peers->is_rebuilding = true;
+	peers->hooks.rebuild(peers->hooks.arg);
 }
 
 /* What the comparison of all shares has found. */
@@ -592,8 +577,8 @@ static void compare(struct peers *peers)
 	/* At the start all of them are released at once. */
 	if (peers->is_starting && findings.is_pending)
 		return;
-	if (findings.wants_change && !peers->is_change_out)
-		change_submit(peers);
+	if (findings.wants_change && !peers->is_rebuilding)
+		rebuild(peers);
 	else if (!findings.wants_change)
 		start_end(peers);
 }

@@ -9,9 +9,9 @@
  */
 #include "control/peers_private.h"
 
+#include "base/boot_id.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "control/boot.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -481,7 +481,7 @@ static void control_started(struct reactor_msg *msg)
 	if (peers->start_res == 0)
 		peers_compare_start(peers);
 	else
-		peers->started(peers->started_arg, peers->start_res, peers->start_error);
+		peers->hooks.started(peers->hooks.arg, peers->start_res, peers->start_error);
 }
 
 static void start_here(struct reactor_msg *msg)
@@ -495,19 +495,16 @@ static void start_here(struct reactor_msg *msg)
 	reactor_post(peers->control, &peers->start_msg, control_started);
 }
 
-void peers_start(struct peers *peers, struct target *target, struct changes *changes,
-		 void (*started)(void *arg, int res, const char *error), void *arg)
+void peers_start(struct peers *peers, struct target *target, const struct peers_hooks *hooks)
 {
 	int res = peer_auth_hash_members(&peers->config, peers->self.members);
 
 	if (res < 0) {
-		started(arg, res, "cluster: SHA-256 does not work here");
+		hooks->started(hooks->arg, res, "cluster: SHA-256 does not work here");
 		return;
 	}
 	peers->target = target;
-	peers->changes = changes;
-	peers->started = started;
-	peers->started_arg = arg;
+	peers->hooks = *hooks;
 	peers_look(peers);
 	reactor_post(peers->reactor, &peers->start_msg, start_here);
 }

@@ -19,50 +19,13 @@
 #ifndef WEFT_CONTROL_PEERS_H
 #define WEFT_CONTROL_PEERS_H
 
-#include "base/net_addr.h"
+#include "control/members.h"
 #include "reactor/reactor.h"
 #include "target/target.h"
 
-#define PEERS_MAX         15
-#define PEER_NAME_BYTES   64
-#define PEER_SECRET_BYTES 32 /* at least so many characters in the secret's file */
-#define PEER_SECRET_MAX   256
-#define PEER_ANSWER_MS    500
 #define PEERS_THREAD_NAME "weft-peers"
 
 struct peers;
-struct changes;
-
-/* "unix:/path" or an address with a port. */
-struct peer_addr {
-	char path[108]; /* empty: TCP */
-	struct net_addr addr;
-};
-
-struct peer_config {
-	char name[PEER_NAME_BYTES];
-	unsigned index; /* among all members, by name */
-	unsigned lock;  /* media/member_lock.h: its number */
-	struct peer_addr addr;
-	uint16_t cntlid_first;
-	uint16_t cntlid_last;
-	bool may_kill; /* on this machine, and killing it is allowed */
-};
-
-/* Of the document's "cluster": see docs/config-schema.json. */
-struct peers_config {
-	char name[PEER_NAME_BYTES]; /* ours */
-	unsigned index;             /* ours among all members, by name */
-	unsigned lock;              /* our number of media/member_lock.h */
-	struct peer_addr listen;
-	uint8_t secret[PEER_SECRET_MAX];
-	size_t secret_bytes;
-	uint16_t cntlid_first;
-	uint16_t cntlid_last;
-	uint32_t answer_ms; /* a peer whose data path stands still for so long is fenced */
-	struct peer_config peers[PEERS_MAX];
-	unsigned peer_count;
-};
 
 struct peers_reactors {
 	struct reactor *control;
@@ -71,19 +34,29 @@ struct peers_reactors {
 	unsigned data_count;
 };
 
+/* What peers need of the process. */
+struct peers_hooks {
+	/* What peers_may_serve answers has changed: build the configuration in force again, then
+	 * peers_on_rebuilt. */
+	void (*rebuild)(void *arg);
+	/* Once: with 0, when shared namespaces were compared with the members that can be reached;
+	 * or with -errno and a text. */
+	void (*started)(void *arg, int res, const char *error);
+	void *arg;
+};
+
 /* All of these on the control reactor, and so are their callbacks. */
 
 /* Before the target; copies both arguments. 0 or -ENOMEM. */
 int peers_create(const struct peers_reactors *reactors, const struct peers_config *config,
 		 struct peers **ret_peers);
 /*
- * Listens and connects; namespaces are held and released through `changes`. Only once the first
- * configuration is in force: whoever answers for a member holds its locks, so that nothing of its
- * predecessor can still write (media/member_lock.h). `started` comes later, with 0, when shared
- * namespaces were compared with the members that can be reached; or with -errno and a text.
+ * Listens and connects. Only once the first configuration is in force: whoever answers for a member
+ * holds its locks, so that nothing of its predecessor can still write (media/member_lock.h).
  */
-void peers_start(struct peers *peers, struct target *target, struct changes *changes,
-		 void (*started)(void *arg, int res, const char *error), void *arg);
+void peers_start(struct peers *peers, struct target *target, const struct peers_hooks *hooks);
+/* 0, -ESHUTDOWN: the process ends, or another -errno, after the reason was logged. */
+void peers_on_rebuilt(struct peers *peers, int res);
 /*
  * Whether hosts may use this clustered namespace through this member: not before it was compared
  * with the members that can be reached, and not while one of them has another file, size or block

@@ -11,7 +11,6 @@
 #define WEFT_CONTROL_PEERS_PRIVATE_H
 
 #include "base/unix_socket.h"
-#include "control/change.h"
 #include "control/peer_link.h"
 #include "target/ctrl_reset.h"
 
@@ -242,8 +241,7 @@ struct peers {
 	struct target *target;
 	struct list files;  /* struct peer_share.node */
 	struct list tables; /* struct peer_shares.node: published, or on the way back */
-	void (*started)(void *arg, int res, const char *error);
-	void *started_arg;
+	struct peers_hooks hooks;
 	char start_error[256];
 	int start_res;
 	void (*gone)(void *arg);
@@ -252,7 +250,6 @@ struct peers {
 	void *target_over_arg;
 	struct reactor_msg start_msg, deaf_msg, leave_msg, end_msg;
 	/* peer_compare.c. */
-	struct changes *changes;
 	struct peer_told *told[PEERS_MAX]; /* what peers told last; NULL: nothing */
 	struct list *share_cursor;         /* where the next namespace's share may be; NULL */
 	struct uuid forgiven;              /* of the recheck under way; nil: none */
@@ -264,7 +261,7 @@ struct peers {
 	uint64_t logged_ns;   /* since when logged_count counts */
 	unsigned logged_count;
 	bool is_applying;            /* between peers_will_apply and peers_look */
-	bool is_change_out;          /* a change that follows from comparing is under way */
+	bool is_rebuilding;          /* peers_on_rebuilt is to come */
 	bool is_starting;            /* `started` is owed */
 	bool is_over;                /* nothing is compared any more */
 	struct reactor_msg kick_msg; /* to the reactor of the peers */

@@ -322,7 +322,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	static struct api *api;
 
 	log_set_level(LOG_LEVEL_OFF);
-	CHECK(api_start(NULL, &options, &api) == 0);
+	CHECK(api_functions.start(NULL, &options, &api) == 0);
 	state_begin();
 	return 0;
 }

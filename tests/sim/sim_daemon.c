@@ -309,9 +309,29 @@ static void peers_started(void *arg, int res, const char *error)
 	}
 }
 
+static void peers_rebuilt(void *arg, struct change_result *result)
+{
+	struct daemon *daemon = arg;
+
+	if (result->res < 0 && result->res != -ESHUTDOWN)
+		config_errors_log("what members compared could not be applied", &result->errors);
+	peers_on_rebuilt(daemon->peers, result->res);
+}
+
+static void peers_rebuild(void *arg)
+{
+	struct daemon *daemon = arg;
+	const struct change change = {
+		.done = peers_rebuilt, .arg = daemon, .origin = "members of the cluster"};
+
+	changes_rebuild(daemon->changes, &change);
+}
+
 static void started(void *arg, struct change_result *result)
 {
 	struct daemon *daemon = arg;
+	const struct peers_hooks hooks = {
+		.rebuild = peers_rebuild, .started = peers_started, .arg = daemon};
 
 	if (result->res < 0 && result->res != -ESHUTDOWN) {
 		fail(daemon, result->res, result->errors.texts[0]);
@@ -321,7 +341,7 @@ static void started(void *arg, struct change_result *result)
 	if (daemon->is_stopping)
 		return;
 	if (daemon->peers)
-		peers_start(daemon->peers, daemon->target, daemon->changes, peers_started, daemon);
+		peers_start(daemon->peers, daemon->target, &hooks);
 	else
 		daemon_serve(daemon);
 }

@@ -3,6 +3,7 @@
  * The daemon in this process, with real reactors and listeners: it starts, applies, reloads and
  * ends in order; what cannot be applied changes nothing; what cannot start says so by its status.
  */
+#include "control/api.h"
 #include "control/daemon.h"
 
 #include "base/clock.h"
@@ -88,6 +89,7 @@ static void on_ended(void *arg)
 static int run_daemon(struct run *run, const char *text, struct daemon_options *options)
 {
 	static struct config_errors errors;
+	static const struct api_options api_options;
 	static char hash[STORE_HASH_BYTES];
 	json_t *document;
 
@@ -100,6 +102,8 @@ static int run_daemon(struct run *run, const char *text, struct daemon_options *
 	options->config_path = config_path;
 	options->state_dir = state_dir;
 	options->reactor_count = 2;
+	options->api = &api_functions;
+	options->api_options = &api_options;
 	options->hooks = (struct daemon_hooks){
 		.started = on_started, .stopping = on_stopping, .ended = on_ended, .arg = run};
 	return daemon_run(options);

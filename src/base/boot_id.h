@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kernel's boot ID: another one after every start of the machine. Any thread; reads a file. */
+#ifndef WEFT_BASE_BOOT_ID_H
+#define WEFT_BASE_BOOT_ID_H
+
+#include "base/uuid.h"
+
+#define BOOT_ID_PATH "/proc/sys/kernel/random/boot_id"
+
+/* Nil: it cannot be read. */
+void boot_id_read(struct uuid *ret_id);
+
+#endif
