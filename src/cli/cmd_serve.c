@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `weft serve`: makes a configuration from the file or the flags, then runs the daemon, which
- * decides between it and the state that is kept (control/start.h) and occupies the main thread as
+ * decides between it and the state that is kept (daemon/start.h) and occupies the main thread as
  * the control reactor; the hooks here run on it: self-check, banner.
  */
 #include "base/log_writer.h"
@@ -9,7 +9,7 @@
 #include "base/tool_error.h"
 #include "cli/cli.h"
 #include "cli/serve.h"
-#include "control/start.h"
+#include "daemon/start.h"
 
 #include <errno.h>
 #include <stdlib.h>

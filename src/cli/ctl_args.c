@@ -3,13 +3,13 @@
  * The options of `weft ctl`: where the target is, how to print, and those of single commands; the
  * fields of the document are in ctl_fields.c. Main thread.
  */
+#include "api/api.h"
 #include "base/check.h"
 #include "base/text.h"
 #include "base/tool_error.h"
 #include "cli/cli.h"
 #include "cli/ctl.h"
-#include "control/api.h"
-#include "control/state.h"
+#include "daemon/state.h"
 
 #include <ctype.h>
 #include <getopt.h>

@@ -9,7 +9,7 @@
 #include "cli/cli.h"
 #include "cli/ctl.h"
 #include "cli/print.h"
-#include "control/config.h"
+#include "config/config.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,9 +5,9 @@
 #ifndef WEFT_CLI_SERVE_H
 #define WEFT_CLI_SERVE_H
 
-#include "control/api.h"
-#include "control/config.h"
-#include "control/daemon.h"
+#include "api/api.h"
+#include "config/config.h"
+#include "daemon/daemon.h"
 
 #include <limits.h>
 #include <stdio.h>

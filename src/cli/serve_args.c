@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/serve.h"
-#include "control/state.h"
+#include "daemon/state.h"
 
 #include <stdlib.h>
 #include <string.h>

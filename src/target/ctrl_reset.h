@@ -4,7 +4,7 @@
  * when nothing of it can reach a medium any more. Base 2.3, section 5.4.3 (TP8028).
  *
  * A request travels as a message: from the reactor of the controller that was asked, or from the
- * reactor of the peers (another process asks, control/peers.h), to the registry, to the reactor of
+ * reactor of the peers (another process asks, cluster/peers.h), to the registry, to the reactor of
  * the impacted controller, and back when that one has left the registry with all its queues
  * drained. Identifiers outside of this process's range belong to peers: those requests go to the
  * reactor of the peers. The control reactor takes no part.

@@ -361,7 +361,7 @@ struct target_config {
 	 * to the target. All zero: not reported. */
 	uint8_t instance[IDENTIFY_INSTANCE_BYTES];
 	/* Another one when writes of before this start that were not flushed may be lost; see
-	 * control/boot.h. All zero: not reported. */
+	 * daemon/boot.h. All zero: not reported. */
 	uint8_t boot[IDENTIFY_BOOT_BYTES];
 	unsigned
 		buf_counts[3]; /* data buffers per reactor: 8 KiB, 128 KiB, 1 MiB; 0,0,0: default */

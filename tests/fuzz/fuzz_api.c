@@ -9,13 +9,14 @@
  * Input: lines of text: method, path with its query, If-Match, Content-Type; the rest up to a byte
  * 1Eh is the body, and behind that comes the next request. One thread, no reactor runs.
  */
+#include "api/api_call.h"
 #include "base/check.h"
 #include "base/log.h"
-#include "control/ana_change.h"
-#include "control/api_call.h"
-#include "control/manage.h"
-#include "control/media_registry.h"
-#include "control/store.h"
+#include "daemon/ana_change.h"
+#include "daemon/manage.h"
+#include "daemon/media_registry.h"
+#include "daemon/snapshot_build.h"
+#include "store/store.h"
 #include "target/reservation.h"
 
 #include <errno.h>
@@ -230,7 +231,7 @@ static void state_begin(void)
 	CHECK(config_load_text(base_document, strlen(base_document), &base, &errors) == 0);
 	CHECK(config_identify(base, NULL, &errors) == 0);
 	CHECK(media_registry_create(1, &registry_now) == 0);
-	CHECK(config_build_snapshot(base, registry_now, 1, &base_snapshot, &errors) == 0);
+	CHECK(snapshot_from_config(base, registry_now, 1, &base_snapshot, &errors) == 0);
 	media_registry_commit(registry_now);
 }
 
@@ -248,7 +249,7 @@ static void state_take(struct config *taken_next)
 
 	errors.count = 0;
 	if (!can_take(taken_next) ||
-	    config_build_snapshot(taken_next, registry_now, 1, &snapshot, &errors) != 0) {
+	    snapshot_from_config(taken_next, registry_now, 1, &snapshot, &errors) != 0) {
 		config_free(taken_next);
 		return;
 	}
@@ -260,7 +261,7 @@ static void state_take(struct config *taken_next)
 	generation++;
 }
 
-/* As control/change.c does it, up to the point where something would be applied. */
+/* As daemon/change.c does it, up to the point where something would be applied. */
 static void change_run(void)
 {
 	static struct change_result result;

@@ -7,7 +7,7 @@
  * why not, both ways. The REST API takes documents from whoever may speak to it.
  */
 #include "base/check.h"
-#include "control/config.h"
+#include "config/config.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -12,8 +12,8 @@
 
 #include "base/log.h"
 #include "base/text.h"
-#include "control/peer_link.h"
-#include "control/peers.h"
+#include "cluster/peer_link.h"
+#include "cluster/peers.h"
 
 #include <sys/random.h>
 #include <unistd.h>

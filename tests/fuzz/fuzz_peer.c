@@ -4,7 +4,7 @@
  * is encoded again, for there is one way to say a thing.
  */
 #include "base/check.h"
-#include "control/peer_message.h"
+#include "cluster/peer_message.h"
 
 #include <string.h>
 

@@ -14,7 +14,7 @@
  */
 #include "cluster_world.h"
 
-#include "control/lost_ns.h"
+#include "daemon/lost_ns.h"
 
 #include <errno.h>
 #include <inttypes.h>

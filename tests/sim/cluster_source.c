@@ -8,7 +8,7 @@
  */
 #include "cluster_world.h"
 
-#include "control/rollback.h"
+#include "daemon/rollback.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -17,7 +17,7 @@
 
 #include "sim_store.h"
 
-#include "control/store.h"
+#include "store/store.h"
 
 #include <errno.h>
 #include <inttypes.h>

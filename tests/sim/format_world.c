@@ -8,7 +8,7 @@
 #include "sim_store.h"
 
 #include "base/crc32c.h"
-#include "control/config.h"
+#include "config/config.h"
 #include "target/local.h"
 #include "target/reservation.h"
 

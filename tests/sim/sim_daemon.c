@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Takes the place of control/daemon.c in simulated nodes (sim_daemon.h): it defines struct daemon
- * and the functions of control/daemon.h, with the same order at start and end and the same timers,
- * so that everything else of control/ is the true code. On the node's control reactor.
+ * Takes the place of daemon/daemon.c in simulated nodes (sim_daemon.h): it defines struct daemon
+ * and the functions of daemon/daemon.h, with the same order at start and end and the same timers,
+ * so that everything else of the control plane is the true code. On the node's control reactor.
  *
  * What is left out: signals, REST, reading files again, the lock of the state folder, and waiting
  * for addresses, which are free as soon as a simulated process is dead.
@@ -12,15 +12,15 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "control/ana_hold.h"
-#include "control/change.h"
-#include "control/manage.h"
-#include "control/media_registry.h"
-#include "control/peers.h"
-#include "control/start.h"
-#include "control/store.h"
+#include "cluster/peers.h"
+#include "daemon/ana_hold.h"
+#include "daemon/change.h"
+#include "daemon/manage.h"
+#include "daemon/media_registry.h"
+#include "daemon/start.h"
 #include "discovery/discovery.h"
 #include "sim.h"
+#include "store/store.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The serving process inside a simulated node: what control/daemon.c is in a true one, without
+ * The serving process inside a simulated node: what daemon/daemon.c is in a true one, without
  * signals, REST and the state folder's lock. Private to sim_node.c. All of it runs on the node's
  * control reactor, but for create and release, which the node calls between turns, inside of its
  * process.
@@ -8,7 +8,7 @@
 #ifndef WEFT_TESTS_SIM_DAEMON_H
 #define WEFT_TESTS_SIM_DAEMON_H
 
-#include "control/daemon.h"
+#include "daemon/daemon.h"
 
 #define SIM_DAEMON_REACTORS_MAX 8
 #define SIM_DAEMON_WHY_BYTES    512

@@ -175,7 +175,7 @@ int __wrap_media_file_sync(struct media *const *media, unsigned count,
 	return res;
 }
 
-/* What control/rollback.c asks of an image: 0, -errno, or 1 for what is no disk. */
+/* What daemon/rollback.c asks of an image: 0, -errno, or 1 for what is no disk. */
 int sim_disk_stat(const char *path, struct stat64 *ret_info)
 {
 	const struct sim_disk *disk;

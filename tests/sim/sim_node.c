@@ -14,8 +14,8 @@
 #include "sim_store.h"
 
 #include "base/text.h"
-#include "control/peers.h"
-#include "control/store.h"
+#include "cluster/peers.h"
+#include "store/store.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -5,16 +5,16 @@
  * reactors. It is started, changed, stopped, killed and started again from what it kept. One
  * thread; callbacks run on the control reactor of the node.
  *
- * This file's implementation takes the place of control/daemon.c: it defines struct daemon and the
- * daemon_ functions that the rest of control/ uses.
+ * This file's implementation takes the place of daemon/daemon.c: it defines struct daemon and the
+ * daemon_ functions that the rest of the control plane uses.
  */
 #ifndef WEFT_TESTS_SIM_NODE_H
 #define WEFT_TESTS_SIM_NODE_H
 
 #include "sim.h"
 
-#include "control/daemon.h"
-#include "control/peers.h"
+#include "cluster/peers.h"
+#include "daemon/daemon.h"
 
 #define SIM_NODES_MAX 4
 
@@ -83,7 +83,7 @@ unsigned sim_node_peers(struct sim_node *node, struct peer_info infos[PEERS_MAX]
 /*
  * An operator's change of a node that serves: `edit` gets a copy of the document when its turn has
  * come (as struct change). `done`: res 0 with the generation when it is in force and kept, -errno
- * when nothing has changed (of -ENOTRECOVERABLE, control/store.h, the next life may have it all the
+ * when nothing has changed (of -ENOTRECOVERABLE, store/store.h, the next life may have it all the
  * same); not called when the node dies before: then it may have been kept, or not, and the next
  * life tells. A change that is refused for the store's sake has a log line only.
  */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernel as control/ sees it, for simulated processes (sim_posix.h). The linker's --wrap leads
- * every call here; those of nobody's, or about true descriptors, go on to the true function.
+ * The kernel as the control plane sees it, for simulated processes (sim_posix.h). The linker's
+ * --wrap leads every call here; those of nobody's, or about true descriptors, go on to the true
+ * function.
  *
  * A signal kills a few microseconds later: the one that is killed may be in the middle of anything,
  * and the one that kills cannot know when it is over but by its pidfd and its locks. One thread.
@@ -11,7 +12,7 @@
 #include "sim_internal.h"
 
 #include "base/log.h"
-#include "control/peers_private.h"
+#include "cluster/peers_private.h"
 
 #include <errno.h>
 #include <poll.h>

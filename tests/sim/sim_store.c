@@ -11,7 +11,7 @@
 #include "sim_internal.h"
 #include "sim_store_private.h"
 
-#include "control/store.h"
+#include "store/store.h"
 
 #include <errno.h>
 #include <sqlite3.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The device under control/store.c: files in memory behind SQLite's VFS, which outlive processes
+ * The device under store/store.c: files in memory behind SQLite's VFS, which outlive processes
  * and lose what was not synced when the power goes. One thread.
  *
  * A folder belongs to one node over all its lives. Writes, syncs, truncations and deletions of the

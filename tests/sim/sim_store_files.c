@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What control/store.c asks the kernel about its files itself, when a program is linked with --wrap
+ * What store/store.c asks the kernel about its files itself, when a program is linked with --wrap
  * (sim_store_wraps in meson.build): paths inside a simulated folder lead there, all others are what
  * they are. Descriptors are true ones of nothing, so that they can be closed. One thread.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The files under the simulated store: what SQLite's VFS (sim_store.c) and the system calls of
- * control/store.c (sim_store_files.c) do to a folder (sim_folder.c). One thread.
+ * store/store.c (sim_store_files.c) do to a folder (sim_folder.c). One thread.
  *
  * An inode has what programs see and what is stable of it, by sectors. A folder has its names, and
  * what they were since it was last synced: when the power goes one of these is what remains.

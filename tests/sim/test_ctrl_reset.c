@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Cross-Controller Reset where a live target cannot be led: the range of identifiers, controllers
- * that belong to other processes (a stand-in for control/peers.c answers, late or not at all), and
+ * that belong to other processes (a stand-in for cluster/peers.c answers, late or not at all), and
  * resets that control asks for. Two controllers of one host against a real target, all on
  * simulated reactors in one thread.
  */

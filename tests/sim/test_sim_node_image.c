@@ -11,7 +11,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
-#include "control/lost_ns.h"
+#include "daemon/lost_ns.h"
 
 #include <errno.h>
 #include <stdlib.h>

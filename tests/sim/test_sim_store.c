@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The true control/store.c on the simulated device: a script of changes is interrupted at every
+ * The true store/store.c on the simulated device: a script of changes is interrupted at every
  * operation in turn, by a kill and by a loss of power, and the next life must find what was
  * acknowledged, and of the change under way all or nothing. Full disks and I/O errors change
  * nothing, or all of it. One thread.
@@ -8,7 +8,7 @@
 #include "sim_store.h"
 #include "tap.h"
 
-#include "control/store.h"
+#include "store/store.h"
 
 #include <errno.h>
 #include <jansson.h>

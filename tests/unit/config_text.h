@@ -5,7 +5,7 @@
 #ifndef WEFT_TESTS_CONFIG_TEXT_H
 #define WEFT_TESTS_CONFIG_TEXT_H
 
-#include "control/config.h"
+#include "config/config.h"
 
 #include "tap.h"
 

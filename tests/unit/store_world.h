@@ -6,7 +6,7 @@
 #ifndef WEFT_TESTS_STORE_WORLD_H
 #define WEFT_TESTS_STORE_WORLD_H
 
-#include "control/store.h"
+#include "store/store.h"
 #include "temp_folder.h"
 
 #include <sqlite3.h>

@@ -4,7 +4,7 @@
  * route is described with its parameters and body, and nothing is described that is not routed.
  * Also that every reference in the document leads somewhere, and that answers of errors are named.
  */
-#include "control/api.h"
+#include "api/api.h"
 #include "tap.h"
 
 #include <ctype.h>

@@ -6,7 +6,7 @@
 #include "tap.h"
 
 #include "base/boot_id.h"
-#include "control/boot.h"
+#include "daemon/boot.h"
 
 static const struct uuid kernels[] = {{{1}}, {{2}}, {{3}}};
 

@@ -3,8 +3,9 @@
  * The configuration document: what a good one means, and that everything wrong is found, named by
  * its path, and told with the remedy; flags; stable identities; snapshots and the reuse of media.
  */
-#include "control/config.h"
-#include "control/media_registry.h"
+#include "config/config.h"
+#include "daemon/media_registry.h"
+#include "daemon/snapshot_build.h"
 
 #include "config_text.h"
 
@@ -495,7 +496,7 @@ static void thousands_of_namespaces_are_read(void)
 	EXPECT_EQ(0, media_registry_create(2, &registry));
 	if (!config || !registry)
 		return;
-	EXPECT_EQ(0, config_build_snapshot(config, registry, 1, &snapshot, &errors));
+	EXPECT_EQ(0, snapshot_from_config(config, registry, 1, &snapshot, &errors));
 	EXPECT_EQ(CONFIG_NSID_MAX, media_registry_count(registry));
 	subsystem = snapshot->subsystems[0];
 	EXPECT_EQ(CONFIG_NSID_MAX, subsystem->ns_count);
@@ -542,7 +543,7 @@ static void a_snapshot_says_what_the_document_said(void)
 	EXPECT_EQ(0, media_registry_create(2, &registry));
 	if (!config || !registry)
 		return;
-	EXPECT_EQ(0, config_build_snapshot(config, registry, 5, &snapshot, &errors));
+	EXPECT_EQ(0, snapshot_from_config(config, registry, 5, &snapshot, &errors));
 	config_free(config);
 	media_registry_commit(registry);
 	EXPECT_EQ(2, media_registry_count(registry));
@@ -581,7 +582,7 @@ static struct snapshot *build(struct media_registry *registry, const char *names
 	memset(&errors, 0, sizeof(errors));
 	EXPECT_EQ(0, config_load_text(quoted(text), strlen(text), &config, &errors));
 	EXPECT_EQ(0, config_identify(config, *known, &errors));
-	config_build_snapshot(config, registry, 1, &snapshot, &errors);
+	snapshot_from_config(config, registry, 1, &snapshot, &errors);
 	config_free(*known);
 	*known = config;
 	return snapshot;
@@ -605,7 +606,7 @@ static void a_hold_ends_with_its_state(void)
 			 "{'version':1,'ports':[{'id':1,'ana':[{'group':2,'state':'%s'}]}]}",
 			 states[i]);
 		config = load_good(quoted(text));
-		EXPECT_EQ(0, config_build_snapshot(config, registry, 1, &snapshot, &errors));
+		EXPECT_EQ(0, snapshot_from_config(config, registry, 1, &snapshot, &errors));
 		media_registry_commit(registry);
 		EXPECT_EQ(strcmp(states[i], "change") != 0,
 			  list_empty(media_registry_ana_holds(registry)));

@@ -4,7 +4,7 @@
  * exported reads back the same, byte for byte; differences are told in one line each; what the
  * state in force forbids is refused; masks, protection, labels and pools are read strictly.
  */
-#include "control/config.h"
+#include "config/config.h"
 
 #include "config_text.h"
 

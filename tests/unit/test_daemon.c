@@ -3,14 +3,14 @@
  * The daemon in this process, with real reactors and listeners: it starts, applies, reloads and
  * ends in order; what cannot be applied changes nothing; what cannot start says so by its status.
  */
-#include "control/api.h"
-#include "control/daemon.h"
+#include "api/api.h"
+#include "daemon/daemon.h"
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "control/address.h"
-#include "control/start.h"
-#include "control/state.h"
+#include "config/address.h"
+#include "daemon/start.h"
+#include "daemon/state.h"
 #include "temp_folder.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
  * its last byte, and a request without an answer gets one. The server's wait for answers is seen by
  * this program (--wrap), so that no client has to be fast. The main thread is the control reactor.
  */
-#include "control/http.h"
+#include "api/http.h"
 #include "tap.h"
 
 #include <pthread.h>

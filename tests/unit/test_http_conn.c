@@ -4,9 +4,9 @@
  * loses its own oldest stranger, a full listener the oldest stranger of the greediest address, then
  * the oldest idle one; never a busy one, and never one of another listener.
  */
-#include "control/http_conn.h"
+#include "api/http_conn.h"
 
-#include "control/http.h"
+#include "api/http.h"
 #include "tap.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * Where the REST API listens and who may use it: lengths and characters of a token, modes of its
  * file, what an Authorization header must be, and what is in the way of the Unix socket.
  */
-#include "control/http.h"
+#include "api/http.h"
 #include "tap.h"
 
 #include <errno.h>

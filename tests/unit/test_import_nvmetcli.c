@@ -4,7 +4,7 @@
  * identities, hosts; what is left out is named, what makes no sense is refused. The samples have
  * the form of `nvmetcli save`: attributes as texts, nested like the kernel's configfs.
  */
-#include "control/config.h"
+#include "config/config.h"
 
 #include "tap.h"
 

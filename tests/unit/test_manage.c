@@ -4,8 +4,8 @@
  * each kind, with every refusal that the specification has for it; and that what comes out is a
  * document that loads.
  */
-#include "control/config_parse.h"
-#include "control/manage.h"
+#include "config/config_parse.h"
+#include "daemon/manage.h"
 
 #include "tap.h"
 

@@ -5,10 +5,11 @@
  * protection, the account of a pool and its files. Ends with the time that a large one takes.
  */
 #include "base/clock.h"
-#include "control/config_mask.h"
-#include "control/config_parse.h"
-#include "control/media_registry.h"
-#include "control/pool.h"
+#include "config/config_mask.h"
+#include "config/config_parse.h"
+#include "daemon/media_registry.h"
+#include "daemon/pool.h"
+#include "daemon/snapshot_build.h"
 #include "target/ns_live.h"
 
 #include "tap.h"
@@ -124,7 +125,7 @@ __attribute__((format(printf, 1, 2))) static struct snapshot *build(const char *
 	va_end(args);
 	EXPECT(config != NULL);
 	if (config)
-		config_build_snapshot(config, registry, 1, &snapshot, &errors);
+		snapshot_from_config(config, registry, 1, &snapshot, &errors);
 	config_free(config);
 	return snapshot;
 }
@@ -335,7 +336,7 @@ static void masks_have_room_for_many_hosts(void)
 			     hosts, "media", "null:1M", "hidden_from", list);
 	EXPECT_EQ(0, config_load_json(document, &config, &errors));
 	EXPECT_EQ(0, config_identify(config, NULL, &errors));
-	EXPECT_EQ(0, config_build_snapshot(config, registry, 1, &s, &errors));
+	EXPECT_EQ(0, snapshot_from_config(config, registry, 1, &s, &errors));
 	media_registry_commit(registry);
 	EXPECT_EQ(130, s->mask_host_count);
 	for (unsigned i = 0; i < 130; i++) {
@@ -545,7 +546,7 @@ static void large_configurations_are_quick(void)
 	EXPECT_EQ(0, config_load_json(document, &config, &errors));
 	EXPECT_EQ(0, config_identify(config, NULL, &errors));
 	parsed_ns = clock_monotonic_ns();
-	EXPECT_EQ(0, config_build_snapshot(config, registry, 1, &snapshot, &errors));
+	EXPECT_EQ(0, snapshot_from_config(config, registry, 1, &snapshot, &errors));
 	media_registry_commit(registry);
 	built_ns = clock_monotonic_ns();
 	json_decref(document);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Files that are made or grown are stable before a configuration that has them is in force, with as
- * few waits for the drive as that takes: media/file_sync.c, control/media_registry.c. The calls
+ * few waits for the drive as that takes: media/file_sync.c, daemon/media_registry.c. The calls
  * that wait are caught here: they are counted, noted by the file that they are of, and can fail.
  */
-#include "control/config.h"
-#include "control/media_registry.h"
+#include "config/config.h"
+#include "daemon/media_registry.h"
+#include "daemon/snapshot_build.h"
 #include "media/media.h"
 
 #include "tap.h"
@@ -201,7 +202,7 @@ static struct snapshot *build(struct media_registry *registry, struct config_err
 	memset(errors, 0, sizeof(*errors));
 	config_load_text(text, strlen(text), &config, errors);
 	CHECK(config && config_identify(config, NULL, errors) == 0);
-	config_build_snapshot(config, registry, 1, &snapshot, errors);
+	snapshot_from_config(config, registry, 1, &snapshot, errors);
 	config_free(config);
 	return snapshot;
 }

@@ -6,7 +6,7 @@
  * prove nothing.
  */
 #include "base/text.h"
-#include "control/peers_private.h"
+#include "cluster/peers_private.h"
 #include "media/member_lock.h"
 #include "tap.h"
 

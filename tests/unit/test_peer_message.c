@@ -4,8 +4,8 @@
  * may not be; proofs and keys differ by label, secret and nonce.
  */
 #include "base/text.h"
-#include "control/peer_auth.h"
-#include "control/peer_message.h"
+#include "cluster/peer_auth.h"
+#include "cluster/peer_message.h"
 #include "tap.h"
 #include "target/ctrl_reset.h"
 

@@ -3,7 +3,7 @@
  * The state folder: one holder at a time, counters that survive, unsafe shutdowns that count, the
  * document of older versions that is taken over once, a damaged one that is set aside.
  */
-#include "control/state.h"
+#include "daemon/state.h"
 
 #include "temp_folder.h"
 

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finding and editing parts of the document of desired state, for the edits of the REST API. The
+ * document comes from config_to_json, so that every element has its name and every list is there;
+ * what an edit makes of it is checked as a whole afterwards (config_load_json).
+ *
+ * Control reactor only.
+ */
+#include "api/api_call.h"
+#include "base/text.h"
+#include "media/spec.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+json_t *document_list(json_t *object, const char *key)
+{
+	json_t *list = json_object_get(object, key);
+
+	if (!json_is_array(list)) {
+		json_object_set_new(object, key, json_array());
+		list = json_object_get(object, key);
+	}
+	return list;
+}
+
+static json_t *find_text(json_t *list, const char *key, const char *text, size_t *ret_index)
+{
+	json_t *element;
+	size_t i;
+
+	json_array_foreach(list, i, element)
+	{
+		const char *value = json_string_value(json_object_get(element, key));
+
+		if (value && strcmp(value, text) == 0) {
+			*ret_index = i;
+			return element;
+		}
+	}
+	*ret_index = SIZE_MAX;
+	return NULL;
+}
+
+static json_t *find_number(json_t *list, const char *key, uint32_t number, size_t *ret_index)
+{
+	json_t *element;
+	size_t i;
+
+	json_array_foreach(list, i, element)
+	{
+		const json_t *value = json_object_get(element, key);
+
+		if (json_is_integer(value) && json_integer_value(value) == number) {
+			*ret_index = i;
+			return element;
+		}
+	}
+	*ret_index = SIZE_MAX;
+	return NULL;
+}
+
+json_t *document_subsystem(json_t *document, const char *nqn, size_t *ret_index)
+{
+	size_t index;
+
+	return find_text(document_list(document, "subsystems"), "nqn", nqn,
+			 ret_index ? ret_index : &index);
+}
+
+json_t *document_ns(json_t *subsystem, uint32_t nsid, size_t *ret_index)
+{
+	size_t index;
+
+	return find_number(document_list(subsystem, "namespaces"), "nsid", nsid,
+			   ret_index ? ret_index : &index);
+}
+
+json_t *document_port(json_t *document, uint32_t id, size_t *ret_index)
+{
+	size_t index;
+
+	return find_number(document_list(document, "ports"), "id", id,
+			   ret_index ? ret_index : &index);
+}
+
+int document_no_subsystem(const char *nqn, struct config_errors *errors)
+{
+	config_errors_add(errors, "there is no subsystem %.223s; GET /v1/subsystems lists them",
+			  nqn);
+	return -ENOENT;
+}
+
+int document_no_ns(const char *nqn, uint32_t nsid, struct config_errors *errors)
+{
+	config_errors_add(errors, "the subsystem %.223s has no namespace %u", nqn, nsid);
+	return -ENOENT;
+}
+
+int document_no_port(uint32_t id, struct config_errors *errors)
+{
+	config_errors_add(errors, "there is no port %u in the document; GET /v1/ports lists them",
+			  id);
+	return -ENOENT;
+}
+
+int document_merge(json_t *object, const json_t *patch)
+{
+	const char *key;
+	json_t *value;
+
+	json_object_foreach((json_t *)patch, key, value)
+	{
+		json_t *old = json_object_get(object, key);
+
+		if (json_is_null(value)) {
+			json_object_del(object, key);
+		} else if (json_is_object(value) && json_is_object(old)) {
+			if (document_merge(old, value) < 0)
+				return -ENOMEM;
+		} else if (json_object_set_new(object, key, json_deep_copy(value)) < 0) {
+			return -ENOMEM;
+		}
+	}
+	return 0;
+}
+
+int document_keeps(const json_t *object, const json_t *patch, const char *key,
+		   struct config_errors *errors)
+{
+	const json_t *value = json_object_get(patch, key);
+
+	if (!value || json_equal(json_object_get(object, key), value))
+		return 0;
+	config_errors_add(errors, "%s: cannot be changed; make a new one and remove this", key);
+	return -EINVAL;
+}
+
+/* ---- sizes ---------------------------------------------------------------------------------- */
+
+static int size_parse(const json_t *size, uint64_t *ret_bytes, struct config_errors *errors)
+{
+	*ret_bytes = 0;
+	if (json_is_integer(size) && json_integer_value(size) > 0)
+		*ret_bytes = (uint64_t)json_integer_value(size);
+	else if (!json_is_string(size) || text_parse_size(json_string_value(size), ret_bytes) < 0)
+		*ret_bytes = 0;
+	if (*ret_bytes > 0 && *ret_bytes <= INT64_MAX - MEDIA_BLOCK_DEFAULT)
+		return 0;
+	config_errors_add(errors,
+			  "size: must be a number of bytes, or a text such as \"512M\", \"10G\" or "
+			  "\"20GB\"");
+	return -EINVAL;
+}
+
+/* As it will stand in the spec: as it was given, or, where no whole number of blocks is that, the
+ * bytes of the next one. */
+static void size_text(const json_t *size, uint64_t given, uint64_t bytes, char *text,
+		      size_t text_bytes)
+{
+	if (given == bytes && json_is_string(size) && strlen(json_string_value(size)) < text_bytes)
+		text_copy(text, text_bytes, json_string_value(size));
+	else
+		snprintf(text, text_bytes, "%llu", (unsigned long long)bytes);
+}
+
+/* "file:PATH,a,size=1G,b" and "mem:1G,a": where the size begins and ends in the text. */
+static void size_find(const struct media_spec *spec, size_t *ret_begin, size_t *ret_end)
+{
+	const char *text = spec->text;
+	const char *at = strchr(text, ':') + 1;
+
+	if (spec->kind == MEDIA_SPEC_FILE) {
+		at = strstr(text, ",size=");
+		/* A path ends at the first comma, so that this is an option. */
+		at = at ? at + strlen(",size=") : text + strlen(text);
+	}
+	*ret_begin = (size_t)(at - text);
+	*ret_end = *ret_begin + strcspn(at, ",");
+}
+
+/* Of a block device; 0 for anything else. */
+static uint64_t device_bytes(const char *path)
+{
+	uint64_t bytes = 0;
+	struct stat st;
+	int fd;
+
+	if (!path || stat(path, &st) < 0 || !S_ISBLK(st.st_mode))
+		return 0;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || ioctl(fd, BLKGETSIZE64, &bytes) < 0)
+		bytes = 0;
+	if (fd >= 0)
+		close(fd);
+	return bytes;
+}
+
+/* A block device grows by itself: asking for the size that it has makes us look again. */
+static int device_resize(const char *spec, uint64_t device, uint64_t wanted, char **ret_spec,
+			 struct config_errors *errors)
+{
+	if (wanted == device) {
+		*ret_spec = strdup(spec);
+		return *ret_spec ? 0 : -ENOMEM;
+	}
+	config_errors_add(errors,
+			  "size: %s is a block device of %llu bytes: make that larger first, then "
+			  "ask for the size that it has",
+			  spec, (unsigned long long)device);
+	return -EINVAL;
+}
+
+/* With another size, of the innermost spec. */
+static int spec_resize(const char *spec, const struct media_spec *inner, const char *size,
+		       char **ret_spec)
+{
+	size_t prefix = strlen(spec) - strlen(inner->text);
+	size_t begin, end;
+
+	size_find(inner, &begin, &end);
+	return asprintf(ret_spec, "%.*s%s%s%s", (int)(prefix + begin), spec,
+			inner->text[begin] == 0 && inner->kind == MEDIA_SPEC_FILE ? ",size=" : "",
+			size, spec + prefix + end) < 0
+		       ? -ENOMEM
+		       : 0;
+}
+
+static uint64_t block_of(const struct media_spec *inner)
+{
+	return inner->block_bytes ? inner->block_bytes : MEDIA_BLOCK_DEFAULT;
+}
+
+int document_media_resize(const char *spec, const json_t *size, char **ret_spec,
+			  uint64_t *ret_rounded, struct config_errors *errors)
+{
+	struct media_error error;
+	struct media_spec parsed;
+	const struct media_spec *inner = &parsed;
+	uint64_t device, given, bytes;
+	char text[32];
+	int res = size_parse(size, &given, errors);
+
+	*ret_rounded = 0;
+	if (res < 0)
+		return res;
+	res = media_spec_parse(spec, &parsed, &error);
+	if (res < 0) {
+		config_errors_add(errors, "media: %s", error.text);
+		return -EINVAL;
+	}
+	while (inner->inner)
+		inner = inner->inner;
+	device = device_bytes(inner->path);
+	bytes = (given + block_of(inner) - 1) / block_of(inner) * block_of(inner);
+	if (device > 0) {
+		res = device_resize(spec, device, given, ret_spec, errors);
+	} else if (bytes == inner->size_bytes) {
+		/* However it is written: it has that size. */
+		*ret_spec = strdup(spec);
+		res = *ret_spec ? 0 : -ENOMEM;
+	} else {
+		size_text(size, given, bytes, text, sizeof(text));
+		res = spec_resize(spec, inner, text, ret_spec);
+	}
+	if (device == 0 && bytes != given)
+		*ret_rounded = bytes;
+	if (res == -ENOMEM)
+		config_errors_add(errors, "out of memory");
+	media_spec_free(&parsed);
+	return res;
+}
+
+int document_media_check_size(const char *spec, struct config_errors *errors)
+{
+	const struct media_spec *inner;
+	struct media_spec parsed;
+	uint64_t left;
+
+	/* What is wrong with it otherwise is told when the document is checked. */
+	if (media_spec_parse(spec, &parsed, NULL))
+		return 0;
+	for (inner = &parsed; inner->inner;)
+		inner = inner->inner;
+	left = inner->size_bytes % block_of(inner);
+	if (left > 0)
+		config_errors_add(
+			errors,
+			"media: %llu bytes are not a multiple of the block size %llu; use "
+			"%llu",
+			(unsigned long long)inner->size_bytes, (unsigned long long)block_of(inner),
+			(unsigned long long)(inner->size_bytes - left + block_of(inner)));
+	media_spec_free(&parsed);
+	return left > 0 ? -EINVAL : 0;
+}

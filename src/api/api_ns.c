@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The REST API's namespaces: the fields of the document, with "size" as a way to resize beside
+ * them, and what is known of a namespace that is served: its geometry and counters.
+ *
+ * Control reactor only. Counters are summed over the reactors; each is true, but they are not of
+ * one instant.
+ */
+#include "api/api_call.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "config/config_parse.h"
+#include "daemon/lost_ns.h"
+#include "daemon/manage.h"
+#include "daemon/media_registry.h"
+#include "daemon/pool.h"
+#include "target/ns_live.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static json_t *counters_json(const struct ns *ns)
+{
+	const struct ns_live *live = ns_store_live(ns->store);
+	uint64_t sums[5] = {0};
+
+	for (unsigned i = 0; i < ns_live_local_count(live); i++) {
+		const struct ns_local *local = &ns->locals[i];
+
+		sums[0] += atomic_load_explicit(&local->read_commands, memory_order_relaxed);
+		sums[1] += atomic_load_explicit(&local->write_commands, memory_order_relaxed);
+		sums[2] += atomic_load_explicit(&local->bytes_read, memory_order_relaxed);
+		sums[3] += atomic_load_explicit(&local->bytes_written, memory_order_relaxed);
+		sums[4] += atomic_load_explicit(&local->media_errors, memory_order_relaxed);
+	}
+	return json_pack("{s:I, s:I, s:I, s:I, s:I}", "read_commands", (json_int_t)sums[0],
+			 "write_commands", (json_int_t)sums[1], "bytes_read", (json_int_t)sums[2],
+			 "bytes_written", (json_int_t)sums[3], "media_errors", (json_int_t)sums[4]);
+}
+
+/* The document's fields, and "live" when it is served. */
+static json_t *ns_json(const struct api_call *call, const struct config_subsystem *subsystem,
+		       const struct config_ns *config)
+{
+	const struct snapshot *snapshot = target_snapshot(daemon_target(call->api->daemon));
+	const struct subsystem *served =
+		snapshot ? snapshot_find_subsystem(snapshot, subsystem->nqn) : NULL;
+	const struct ns *ns = served ? subsystem_find_ns(served, config->nsid) : NULL;
+	json_t *object = config_ns_to_json(config);
+	json_t *live;
+
+	if (!object || !ns)
+		return object;
+	live = json_pack("{s:I, s:I, s:I, s:I, s:b, s:b, s:b, s:o}", "block_bytes",
+			 (json_int_t)1 << ns->block_shift, "block_count",
+			 (json_int_t)ns->block_count, "size_bytes",
+			 (json_int_t)(ns->block_count << ns->block_shift), "used_bytes",
+			 (json_int_t)media_used_bytes(ns->media), "read_only", ns->is_read_only,
+			 "formatting", ns->is_formatting, "lost", media_is_lost(ns->media),
+			 "counters", counters_json(ns));
+	json_object_set_new(object, "live", live);
+	return object;
+}
+
+void api_namespaces_get(struct api_call *call)
+{
+	const struct config_subsystem *subsystem = api_subsystem_of(call);
+	json_t *list;
+
+	if (!subsystem)
+		return;
+	list = json_array();
+	for (unsigned i = 0; i < subsystem->ns_count; i++)
+		json_array_append_new(list, ns_json(call, subsystem, &subsystem->namespaces[i]));
+	api_answer(call, json_pack("{s:o}", "namespaces", list));
+}
+
+void api_ns_get(struct api_call *call)
+{
+	const struct config_subsystem *subsystem = api_subsystem_of(call);
+
+	if (!subsystem)
+		return;
+	for (unsigned i = 0; i < subsystem->ns_count; i++) {
+		if (subsystem->namespaces[i].nsid == call->number) {
+			api_answer(call, ns_json(call, subsystem, &subsystem->namespaces[i]));
+			return;
+		}
+	}
+	api_fail(call, 404, "the subsystem %.223s has no namespace %u", call->params[0],
+		 call->number);
+}
+
+/* ---- changes -------------------------------------------------------------------------------- */
+
+static int nsid_compare(const void *a, const void *b)
+{
+	json_int_t x = *(const json_int_t *)a, y = *(const json_int_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* The lowest NSID that no namespace has; 0 without memory. */
+static json_int_t nsid_free(json_t *namespaces)
+{
+	size_t count = json_array_size(namespaces);
+	json_int_t *taken = calloc(count + 1, sizeof(*taken));
+	json_int_t nsid = 1;
+
+	if (!taken)
+		return 0;
+	for (size_t i = 0; i < count; i++)
+		taken[i] =
+			json_integer_value(json_object_get(json_array_get(namespaces, i), "nsid"));
+	qsort(taken, count, sizeof(*taken), nsid_compare);
+	for (size_t i = 0; i < count; i++)
+		nsid += taken[i] == nsid;
+	free(taken);
+	return nsid;
+}
+
+/* "size" is not of the document: it becomes part of the medium's text. */
+static int size_fold(struct api_call *call, json_t *ns, struct config_errors *errors)
+{
+	const json_t *size = json_object_get(ns, "size");
+	const char *media = json_string_value(json_object_get(ns, "media"));
+	char *resized = NULL;
+	uint64_t rounded;
+	int res;
+
+	if (!size)
+		return media && json_object_get(call->body, "media")
+			       ? document_media_check_size(media, errors)
+			       : 0;
+	if (!media) {
+		config_errors_add(errors, "size: needs \"media\", as a text");
+		return -EINVAL;
+	}
+	res = document_media_resize(media, size, &resized, &rounded, errors);
+	if (res < 0)
+		return res;
+	if (rounded > 0)
+		snprintf(call->note, sizeof(call->note),
+			 "the size was rounded up to whole blocks: %llu bytes",
+			 (unsigned long long)rounded);
+	json_object_del(ns, "size");
+	res = json_object_set_new(ns, "media", json_string(resized)) < 0 ? -ENOMEM : 0;
+	free(resized);
+	return res;
+}
+
+static int ns_add(struct api_call *call, json_t *document, struct config_errors *errors)
+{
+	json_t *subsystem = document_subsystem(document, call->params[0], NULL);
+	json_t *ns = json_deep_copy(call->body);
+	json_t *nsid = json_object_get(ns, "nsid");
+	json_t *namespaces;
+	char *part;
+	int res = 0;
+
+	if (!subsystem) {
+		json_decref(ns);
+		return document_no_subsystem(call->params[0], errors);
+	}
+	namespaces = document_list(subsystem, "namespaces");
+	if (!nsid) {
+		nsid = json_integer(nsid_free(namespaces));
+		json_object_set_new(ns, "nsid", nsid);
+	} else if (json_is_integer(nsid) && json_integer_value(nsid) >= 0 &&
+		   json_integer_value(nsid) <= UINT32_MAX &&
+		   document_ns(subsystem, (uint32_t)json_integer_value(nsid), NULL)) {
+		config_errors_add(errors, "the subsystem %.223s has a namespace %u already",
+				  call->params[0], (unsigned)json_integer_value(nsid));
+		res = -EEXIST;
+	}
+	if (res == 0)
+		res = size_fold(call, ns, errors);
+	if (res < 0) {
+		json_decref(ns);
+		return res;
+	}
+	call->extra = json_pack("{s:O}", "nsid", nsid);
+	part = text_path_part(call->params[0]);
+	if (part)
+		api_made(call, "/subsystems/%s/namespaces/%u", part,
+			 (unsigned)json_integer_value(nsid));
+	free(part);
+	if (!call->location) {
+		json_decref(ns);
+		return -ENOMEM;
+	}
+	return json_array_append_new(namespaces, ns) < 0 ? -ENOMEM : 0;
+}
+
+void api_namespaces_post(struct api_call *call)
+{
+	api_change(call, ns_add);
+}
+
+static int ns_find(struct api_call *call, json_t *document, struct config_errors *errors,
+		   json_t **ret_ns)
+{
+	json_t *subsystem = document_subsystem(document, call->params[0], NULL);
+
+	if (!subsystem)
+		return document_no_subsystem(call->params[0], errors);
+	*ret_ns = document_ns(subsystem, call->number, NULL);
+	return *ret_ns ? 0 : document_no_ns(call->params[0], call->number, errors);
+}
+
+/* Other data under the same NSID are another namespace, unless the caller gives them its UUID. */
+static void other_media_forget(json_t *ns, const json_t *body)
+{
+	const char *from = json_string_value(json_object_get(ns, "media"));
+	const char *to = json_string_value(json_object_get(body, "media"));
+	char *was, *is;
+
+	if (!from || !to || json_object_get(body, "uuid"))
+		return;
+	was = config_media_identity(from);
+	is = config_media_identity(to);
+	if (was && is && strcmp(was, is) != 0) {
+		json_object_del(ns, "uuid");
+		json_object_del(ns, "nguid");
+	}
+	free(was);
+	free(is);
+}
+
+/* "recheck" and "recreate" are not of the document either: what becomes of a lost namespace. */
+static int lost_fold(struct api_call *call, json_t *ns, struct config_errors *errors)
+{
+	bool is_recreated = json_is_true(json_object_get(ns, "recreate"));
+	bool is_rechecked = json_is_true(json_object_get(ns, "recheck"));
+
+	json_object_del(ns, "recreate");
+	json_object_del(ns, "recheck");
+	if (!is_recreated && !is_rechecked)
+		return 0;
+	return lost_ns_edit(daemon_registry(call->api->daemon), ns,
+			    is_recreated ? LOST_NS_RECREATE : LOST_NS_RECHECK, call->is_dry_run,
+			    errors);
+}
+
+/* Other members serve the namespace too, each by a document of its own. */
+static void clustered_note(struct api_call *call, const json_t *document, const json_t *ns)
+{
+	const json_t *peers = json_object_get(json_object_get(document, "cluster"), "peers");
+	bool is_size = json_object_get(call->body, "size") || json_object_get(call->body, "media");
+	bool is_protection = json_object_get(call->body, "write_protect") ||
+			     json_object_get(call->body, "read_only");
+	char names[200] = "";
+	size_t len = 0;
+
+	if (!json_is_true(json_object_get(ns, "clustered")) ||
+	    json_object_get(call->body, "recheck") || json_object_get(call->body, "recreate"))
+		return;
+	for (size_t i = 0; i < json_array_size(peers) && len < sizeof(names); i++) {
+		const char *name =
+			json_string_value(json_object_get(json_array_get(peers, i), "name"));
+
+		len += (size_t)snprintf(names + len, sizeof(names) - len, "%s%s", i > 0 ? ", " : "",
+					name ? name : "?");
+	}
+	len = strlen(call->note);
+	snprintf(call->note + len, sizeof(call->note) - len,
+		 "%sthe namespace is clustered, and the change holds for this member alone: make "
+		 "it on %s too%s",
+		 len > 0 ? "; " : "", names,
+		 is_size         ? "; until then hosts use only members that have one size"
+		 : is_protection ? "; until then hosts can write through members without it"
+				 : "");
+}
+
+static int ns_edit(struct api_call *call, json_t *document, struct config_errors *errors)
+{
+	json_t *ns = NULL;
+	int res = ns_find(call, document, errors, &ns);
+
+	call->note[0] = '\0';
+	if (res == 0)
+		res = document_keeps(ns, call->body, "nsid", errors);
+	if (res == 0)
+		other_media_forget(ns, call->body);
+	if (res == 0)
+		res = document_merge(ns, call->body);
+	if (res == 0)
+		res = lost_fold(call, ns, errors);
+	if (res == 0)
+		res = size_fold(call, ns, errors);
+	if (res == 0)
+		clustered_note(call, document, ns);
+	return res;
+}
+
+void api_ns_patch(struct api_call *call)
+{
+	/* A block device that has grown has the same document as before. */
+	call->is_forced = json_object_get(call->body, "size") != NULL ||
+			  json_object_get(call->body, "recheck") != NULL;
+	api_change(call, ns_edit);
+}
+
+/* ---- removing -------------------------------------------------------------------------------- */
+
+/* What becomes of the data: deleted, kept, or none that outlives the namespace. */
+static void data_tell(struct api_call *call, const char *data, const char *path)
+{
+	json_decref(call->extra);
+	call->extra = json_pack("{s:s}", "data", data);
+	if (call->extra && path)
+		json_object_set_new(call->extra, "file", json_string(path));
+}
+
+/* In force and kept without the namespace: only now its file goes. */
+static void ns_removed(struct api_call *call)
+{
+	const struct manage_file *file = call->file;
+	int res = pool_file_remove(file->folder, file->path, file->nguid);
+
+	if (res == 0)
+		return;
+	log_warn("control", "%s: its namespace is gone, the file is not: %s", file->path,
+		 strerror(-res));
+	data_tell(call, "kept", file->path);
+}
+
+/* Deletion of data has more conditions than leaving a namespace out of the document. */
+static int data_check(struct api_call *call, json_t *subsystem, json_t *ns,
+		      struct config_errors *errors)
+{
+	const char *protect = json_string_value(json_object_get(ns, "write_protect"));
+	struct uuid uuid;
+	char *path = NULL;
+
+	if (protect && strcmp(protect, "none") != 0) {
+		config_errors_add(errors, "namespace %u is write protected: its data stay",
+				  call->number);
+		return -EPERM;
+	}
+	if (uuid_parse(json_string_value(json_object_get(ns, "uuid")), &uuid) == 0 &&
+	    media_registry_is_formatting(daemon_registry(call->api->daemon), &uuid)) {
+		config_errors_add(errors, "namespace %u is being formatted", call->number);
+		return -EBUSY;
+	}
+	call->file = calloc(1, sizeof(*call->file));
+	if (call->file && manage_ns_is_in_pool(subsystem, ns, &path) &&
+	    manage_file_fill(subsystem, ns, path, call->file) == 0 &&
+	    pool_file_is_ours(call->file->folder, call->file->path, call->file->nguid)) {
+		call->changed = ns_removed;
+		data_tell(call, "deleted", path);
+		return 0;
+	}
+	config_errors_add(errors,
+			  "namespace %u has no file that the pool of its subsystem made: remove it "
+			  "without delete_data, and its data yourself",
+			  call->number);
+	return -EPERM;
+}
+
+static int ns_remove(struct api_call *call, json_t *document, struct config_errors *errors)
+{
+	json_t *subsystem = document_subsystem(document, call->params[0], NULL);
+	json_t *ns;
+	size_t index;
+	char *path;
+
+	if (!subsystem)
+		return document_no_subsystem(call->params[0], errors);
+	ns = document_ns(subsystem, call->number, &index);
+	if (!ns)
+		return document_no_ns(call->params[0], call->number, errors);
+	if (call->deletes_data) {
+		int res = data_check(call, subsystem, ns, errors);
+
+		if (res < 0)
+			return res;
+	} else {
+		path = config_media_path(json_string_value(json_object_get(ns, "media")));
+		data_tell(call, path ? "kept" : "none", path);
+		free(path);
+	}
+	return json_array_remove(document_list(subsystem, "namespaces"), index);
+}
+
+void api_ns_delete(struct api_call *call)
+{
+	api_change(call, ns_remove);
+}

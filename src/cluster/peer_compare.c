@@ -1,0 +1,651 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whether all members have the same file, size and block size under one UUID, and which of them may
+ * serve it to hosts when they do not (docs/adr/0035-members-compare-files.md). Control reactor.
+ *
+ * Members tell each other what they have open (peer_tell.c). On one kernel the numbers of device
+ * and inode tell files apart. Everywhere the lock that the peer holds on its file must be seen on
+ * ours. A member that begins with a file serves it only once every member that can be reached has
+ * compared it, so a newcomer is refused before a host can use its file. When two served different
+ * files because no link was up, the one that began later gives way. Two that have not served yet
+ * both wait for the operator, for nothing says whose data are the right ones; unless one of them
+ * was refused before.
+ *
+ * A namespace that is held stays so while the link to the other member is down: its data are old.
+ */
+#include "cluster/peers_private.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REACH_MAX_NS  (5 * NS_PER_S) /* that a new file waits for a peer that does not answer */
+#define LOOK_AGAIN_NS (NS_PER_S / 4)
+#define UNSEEN_MIN_NS (2 * NS_PER_S) /* until a lock that is not seen counts as another file */
+#define LOG_MAX       16             /* lines of one second */
+
+enum sameness {
+	IS_SAME,
+	IS_OTHER,
+	IS_UNSURE, /* its lock is not seen, maybe for a moment only */
+};
+
+static uint64_t now_of(const struct peers *peers)
+{
+	return reactor_now_ns(peers->control);
+}
+
+/* ---- what is known of a peer ------------------------------------------------------------------
+ */
+
+static uint64_t silence_max_ns(const struct peers *peers)
+{
+	uint64_t ns = 4 * peers->config.answer_ms * NS_PER_MS;
+
+	return ns > REACH_MAX_NS ? ns : REACH_MAX_NS;
+}
+
+/* NULL: it has told nothing over a link that is up and brings its heartbeats. */
+static const struct peer_told *told_of(const struct peers *peers, unsigned peer)
+{
+	const struct peer_told *told = peers->told[peer];
+	const struct peer *of = &peers->peers[peer];
+
+	if (!told || told->link != atomic_load(&of->list_link) ||
+	    now_of(peers) > atomic_load(&of->list_heard_ns) + silence_max_ns(peers))
+		return NULL;
+	return told;
+}
+
+static int served_order(const void *a, const void *b)
+{
+	return memcmp(&((const struct peer_served *)a)->uuid,
+		      &((const struct peer_served *)b)->uuid, sizeof(struct uuid));
+}
+
+static const struct peer_served *entry_of(const struct peer_told *told, const struct uuid *uuid)
+{
+	const struct peer_served key = {.uuid = *uuid};
+
+	return bsearch(&key, told->entries, told->count, sizeof(key), served_order);
+}
+
+static bool is_one_kernel(const struct peers *peers, const struct peer_told *told)
+{
+	return !uuid_is_nil(&told->boot_id) && uuid_equal(&told->boot_id, &peers->self.boot_id);
+}
+
+static uint16_t bit_of(const struct peers *peers, unsigned peer)
+{
+	return (uint16_t)(1u << peers->config.peers[peer].index);
+}
+
+/* ---- one file and one peer --------------------------------------------------------------------
+ */
+
+static enum sameness lock_look(const struct peers *peers, struct peer_share *share, unsigned peer)
+{
+	bool is_held = false;
+	int res;
+
+	if (share->has_lock & bit_of(peers, peer))
+		return IS_SAME;
+	res = member_lock_is_held(share->fd, peers->config.peers[peer].lock, 1, &is_held);
+	if (res == 0 && is_held) {
+		share->has_lock |= bit_of(peers, peer);
+		share->unseen_ns[peer] = 0;
+		return IS_SAME;
+	}
+	/* A peer that removes the namespace drops its lock before we have its next list, and one
+	 * that dies before its link is down: the peer must be heard of long after. */
+	if (share->unseen_ns[peer] == 0)
+		share->unseen_ns[peer] = now_of(peers);
+	return atomic_load(&peers->peers[peer].list_heard_ns) <
+			       share->unseen_ns[peer] + UNSEEN_MIN_NS
+		       ? IS_UNSURE
+		       : IS_OTHER;
+}
+
+static enum sameness file_compare(const struct peers *peers, struct peer_share *share,
+				  unsigned peer, const struct peer_served *entry)
+{
+	bool is_near = is_one_kernel(peers, peers->told[peer]);
+
+	if (share->file.is_block_device != entry->file.is_block_device)
+		return IS_OTHER;
+	if (is_near &&
+	    (share->file.device != entry->file.device || share->file.inode != entry->file.inode))
+		return IS_OTHER;
+	/* Locks on a device node do not reach another machine: nothing tells. */
+	if (!is_near && share->file.is_block_device)
+		return IS_SAME;
+	return lock_look(peers, share, peer);
+}
+
+/* Whether the peer began to serve before us; both sides find the same. */
+static bool is_earlier(const struct peers *peers, unsigned peer, const struct peer_served *theirs,
+		       const struct peer_served *ours)
+{
+	bool is_near = is_one_kernel(peers, peers->told[peer]);
+	uint64_t their_ns = is_near ? theirs->since_boot_ns : theirs->since_real_ns;
+	uint64_t our_ns = is_near ? ours->since_boot_ns : ours->since_real_ns;
+
+	return their_ns != our_ns ? their_ns < our_ns
+				  : peers->config.peers[peer].index < peers->config.index;
+}
+
+/* ---- whether we may serve ---------------------------------------------------------------------
+ */
+
+/* A namespace as it is to be judged: as in force, or as a configuration would have it. */
+struct candidate {
+	struct peer_share *share;
+	uint64_t size_bytes;
+	uint32_t block_bytes;
+};
+
+/* The members have different files: which of them gives way. */
+static enum peer_hold file_judge(const struct peers *peers, struct peer_share *share, unsigned peer,
+				 const struct peer_served *entry)
+{
+	if (!entry->is_served) {
+		/* A member that was refused once does not keep the others from serving. */
+		bool comes_first = share->is_served || share->is_forgiven ||
+				   (entry->is_refused && !share->is_refused);
+
+		return comes_first ? PEER_HOLD_NONE : PEER_HOLD_FILE;
+	}
+	if (share->is_served && !is_earlier(peers, peer, entry, &share->entry))
+		return PEER_HOLD_NONE;
+	share->is_forgiven = false;
+	share->is_refused = true;
+	return PEER_HOLD_FILE;
+}
+
+static enum peer_hold format_judge(const struct peers *peers, const struct candidate *candidate,
+				   unsigned peer, const struct peer_served *entry)
+{
+	const struct peer_share *share = candidate->share;
+	bool is_as_served = share->is_served && candidate->size_bytes == share->entry.size_bytes &&
+			    candidate->block_bytes == share->entry.block_bytes;
+	bool gives_way;
+
+	if (candidate->size_bytes == entry->size_bytes &&
+	    candidate->block_bytes == entry->block_bytes)
+		return PEER_HOLD_NONE;
+	if (entry->is_served)
+		gives_way = !is_as_served || is_earlier(peers, peer, entry, &share->entry);
+	else
+		gives_way = !share->is_served && !share->is_forgiven &&
+			    peers->config.peers[peer].index < peers->config.index;
+	return gives_way ? PEER_HOLD_FORMAT : PEER_HOLD_NONE;
+}
+
+static enum peer_hold entry_judge(const struct peers *peers, const struct candidate *candidate,
+				  unsigned peer, const struct peer_served *entry)
+{
+	struct peer_share *share = candidate->share;
+	enum sameness sameness = file_compare(peers, share, peer, entry);
+	uint16_t bit = bit_of(peers, peer);
+
+	if (sameness == IS_OTHER)
+		share->differs |= bit;
+	else if (sameness == IS_SAME)
+		share->differs &= (uint16_t)~bit;
+	if (sameness == IS_OTHER || (entry->differs >> peers->config.index & 1) != 0)
+		return file_judge(peers, share, peer, entry);
+	if (sameness == IS_UNSURE && !share->is_served)
+		return PEER_HOLD_PENDING;
+	return format_judge(peers, candidate, peer, entry);
+}
+
+/* The link to the peer is down. What was found before stays, but for another size of the same file
+ * when no write of the peer can come any more. */
+static enum peer_hold absent_judge(const struct peers *peers, const struct peer_share *share,
+				   unsigned peer)
+{
+	const struct peer_config *config = &peers->config.peers[peer];
+	bool is_held = true;
+
+	if (share->hold_peer != peer || share->is_forgiven ||
+	    (share->hold != PEER_HOLD_FILE && share->hold != PEER_HOLD_FORMAT))
+		return PEER_HOLD_NONE;
+	if (share->hold == PEER_HOLD_FORMAT && config->addr.path[0] != 0 &&
+	    member_lock_is_held(share->fd, config->lock, 1, &is_held) == 0 && !is_held)
+		return PEER_HOLD_NONE;
+	return share->hold;
+}
+
+/* A file that was not served yet: all that can be reached must know of it first. */
+static bool is_waited_for(const struct peers *peers, const struct peer_share *share, unsigned peer)
+{
+	const struct peer *of = &peers->peers[peer];
+
+	if (share->has_served)
+		return false;
+	if (share->told_from == 0 || atomic_load(&of->reach) == PEER_REACH_UNTRIED)
+		return true;
+	if (atomic_load(&of->reach) == PEER_REACH_DOWN && !told_of(peers, peer))
+		return false;
+	if (now_of(peers) - share->told_ns > silence_max_ns(peers))
+		return false;
+	return !told_of(peers, peer) || atomic_load(&of->seen_generation) < share->told_from;
+}
+
+static enum peer_hold judge(const struct peers *peers, const struct candidate *candidate,
+			    unsigned *ret_peer)
+{
+	struct peer_share *share = candidate->share;
+	enum peer_hold hold = PEER_HOLD_NONE;
+
+	*ret_peer = 0;
+	for (unsigned i = 0; i < peers->config.peer_count; i++) {
+		const struct peer_told *told = told_of(peers, i);
+		const struct peer_served *entry = told ? entry_of(told, &share->uuid) : NULL;
+		enum peer_hold here = PEER_HOLD_NONE;
+
+		if (entry)
+			here = entry_judge(peers, candidate, i, entry);
+		else if (told)
+			share->differs &= (uint16_t)~bit_of(peers, i);
+		else
+			here = absent_judge(peers, share, i);
+		if (here == PEER_HOLD_NONE && is_waited_for(peers, share, i))
+			here = PEER_HOLD_PENDING;
+		/* A reason that the operator must see counts before one that passes. */
+		if (here != PEER_HOLD_NONE && hold <= PEER_HOLD_PENDING) {
+			hold = here;
+			*ret_peer = i;
+		}
+	}
+	return hold;
+}
+
+/* ---- texts ------------------------------------------------------------------------------------
+ */
+
+static void file_text(const struct member_file *file, char text[64])
+{
+	if (file->is_block_device)
+		snprintf(text, 64, "block device %u:%u", (unsigned)(file->device >> 8 & 0xfff),
+			 (unsigned)((file->device & 0xff) | (file->device >> 12 & 0xfff00)));
+	else
+		snprintf(text, 64, "device %llu, inode %llu", (unsigned long long)file->device,
+			 (unsigned long long)file->inode);
+}
+
+static void differ_text(const struct peers *peers, const struct peer_share *share, unsigned peer,
+			const char *end, struct peers_problem *problem)
+{
+	const struct peer_told *told = peers->told[peer];
+	const struct peer_served *entry = told ? entry_of(told, &share->uuid) : NULL;
+	char ours[64], theirs[64] = "not known";
+
+	file_text(&share->file, ours);
+	if (entry)
+		file_text(&entry->file, theirs);
+	snprintf(
+		problem->text, sizeof(problem->text),
+		"member %s and member %s have different files under one name and UUID (%s: %s; %s: "
+		"%s), or the locks of one are not seen by the other; %s",
+		peers->config.name, peers->config.peers[peer].name, peers->config.name, ours,
+		peers->config.peers[peer].name, theirs, end);
+}
+
+static void hold_text(const struct peers *peers, const struct peer_share *share,
+		      struct peers_problem *problem)
+{
+	const char *other = peers->config.peers[share->hold_peer].name;
+	const struct peer_told *told = peers->told[share->hold_peer];
+	const struct peer_served *entry = told ? entry_of(told, &share->uuid) : NULL;
+
+	problem->is_error = share->hold != PEER_HOLD_PENDING;
+	if (share->hold == PEER_HOLD_PENDING)
+		snprintf(problem->text, sizeof(problem->text),
+			 "it is being compared with member %s, and inaccessible here until then",
+			 other);
+	else if (share->hold == PEER_HOLD_FILE)
+		differ_text(
+			peers, share, share->hold_peer,
+			"it is inaccessible here: put the right file in place and run `weft ctl "
+			"namespace recheck` on the member with the wrong one",
+			problem);
+	else
+		snprintf(problem->text, sizeof(problem->text),
+			 "member %s has %llu bytes in blocks of %u under this UUID, member %s has "
+			 "%llu in blocks of %u; it is inaccessible here until both are the same: "
+			 "change the size or block size on the other member too",
+			 peers->config.name, (unsigned long long)share->entry.size_bytes,
+			 share->entry.block_bytes, other,
+			 (unsigned long long)(entry ? entry->size_bytes : 0),
+			 entry ? entry->block_bytes : 0);
+}
+
+bool peers_problem(struct peers *peers, const struct ns *ns, struct peers_problem *ret_problem)
+{
+	const struct peer_share *share =
+		ns->is_clustered && !media_is_lost(ns->media) ? peers_share_of(peers, ns) : NULL;
+
+	*ret_problem = (struct peers_problem){0};
+	if (!share)
+		return false;
+	if (ns->is_held) {
+		hold_text(peers, share, ret_problem);
+		return true;
+	}
+	for (unsigned i = 0; i < peers->config.peer_count; i++) {
+		if ((share->differs & bit_of(peers, i)) == 0)
+			continue;
+		differ_text(peers, share, i,
+			    "it is served here alone: put the right file in place on the other "
+			    "member, then `weft ctl namespace recheck` there",
+			    ret_problem);
+		return true;
+	}
+	return false;
+}
+
+/* There may be thousands: health has them all. */
+static void hold_log(struct peers *peers, const char *spec, const char *text)
+{
+	if (now_of(peers) - peers->logged_ns > NS_PER_S) {
+		peers->logged_ns = now_of(peers);
+		peers->logged_count = 0;
+	}
+	if (++peers->logged_count <= LOG_MAX)
+		log_error("control", "%s: %s", spec, text);
+	else if (peers->logged_count == LOG_MAX + 1)
+		log_error("control", "more namespaces are inaccessible: see `weft ctl health`");
+}
+
+static void hold_set(struct peers *peers, struct peer_share *share, enum peer_hold hold,
+		     unsigned peer, const char *spec)
+{
+	bool is_news = hold != share->hold;
+	struct peers_problem problem;
+
+	share->hold = hold;
+	share->hold_peer = peer;
+	share->is_refused &= hold != PEER_HOLD_NONE;
+	if (!is_news || hold <= PEER_HOLD_PENDING)
+		return;
+	hold_text(peers, share, &problem);
+	hold_log(peers, spec, problem.text);
+}
+
+/* ---- configurations ---------------------------------------------------------------------------
+ */
+
+bool peers_may_serve(struct peers *peers, const struct ns *ns)
+{
+	struct candidate candidate = {.share = peers_share_of(peers, ns),
+				      .size_bytes = ns->media->size_bytes,
+				      .block_bytes = ns->media->block_bytes};
+	struct peer_share *share = candidate.share;
+	enum peer_hold hold;
+	unsigned peer;
+
+	/* Nothing can be told of it: the warning of peers_share_of says so. */
+	if (!share)
+		return true;
+	if (uuid_equal(&peers->forgiven, &share->uuid))
+		share->is_forgiven = true;
+	if (!share->is_in_force) {
+		share->entry.size_bytes = candidate.size_bytes;
+		share->entry.block_bytes = candidate.block_bytes;
+	}
+	hold = judge(peers, &candidate, &peer);
+	hold_set(peers, share, hold, peer, ns->media->spec);
+	return hold == PEER_HOLD_NONE;
+}
+
+void peers_compare_look_begin(struct peers *peers)
+{
+	list_for_each(node, &peers->files)
+		list_entry(node, struct peer_share, node)->is_in_force = false;
+	peers->share_cursor = NULL;
+	memset(&peers->forgiven, 0, sizeof(peers->forgiven));
+}
+
+void peers_compare_look(struct peers *peers, struct peer_share *share, const struct ns *ns)
+{
+	struct peer_served *entry = &share->entry;
+	bool is_same = share->is_served && entry->size_bytes == ns->media->size_bytes &&
+		       entry->block_bytes == ns->media->block_bytes;
+
+	share->is_in_force = true;
+	share->is_served = !ns->is_held;
+	share->has_served |= share->is_served;
+	share->is_forgiven &= !share->is_served;
+	entry->uuid = share->uuid;
+	entry->file = share->file;
+	entry->size_bytes = ns->media->size_bytes;
+	entry->block_bytes = ns->media->block_bytes;
+	entry->is_served = share->is_served;
+	entry->is_refused = share->is_refused;
+	if (share->is_served && !is_same) {
+		entry->since_boot_ns = clock_monotonic_ns();
+		entry->since_real_ns = clock_realtime_ns();
+	}
+}
+
+void peers_compare_look_end(struct peers *peers)
+{
+	list_for_each(node, &peers->files) {
+		struct peer_share *share = list_entry(node, struct peer_share, node);
+
+		if (share->is_in_force)
+			continue;
+		share->is_served = share->has_served = false;
+		share->is_forgiven = share->is_refused = false;
+		share->told_from = 0;
+		share->hold = PEER_HOLD_NONE;
+	}
+	peers_kick(peers);
+	peers_notice(peers);
+}
+
+bool peers_has_refused(struct peers *peers, const struct media *media)
+{
+	list_for_each(node, &peers->files) {
+		const struct peer_share *share = list_entry(node, struct peer_share, node);
+
+		if (share->hold == PEER_HOLD_FILE && media_member_is_watched(media, share->fd))
+			return true;
+	}
+	return false;
+}
+
+bool peers_recheck(struct peers *peers, const struct uuid *uuid, bool is_dry_run)
+{
+	list_for_each(node, &peers->files) {
+		const struct peer_share *share = list_entry(node, struct peer_share, node);
+
+		if (!share->is_in_force || share->is_served || !uuid_equal(&share->uuid, uuid))
+			continue;
+		if (!is_dry_run)
+			peers->forgiven = *uuid;
+		return true;
+	}
+	return false;
+}
+
+/* ---- comparing --------------------------------------------------------------------------------
+ */
+
+static void start_end(struct peers *peers)
+{
+	if (!peers->is_starting)
+		return;
+	peers->is_starting = false;
+	peers->hooks.started(peers->hooks.arg, 0, "");
+}
+
+void peers_on_rebuilt(struct peers *peers, int res)
+{
+	peers->is_rebuilding = false;
+	if (res == -ESHUTDOWN || peers->is_over)
+		return;
+	if (res < 0)
+		reactor_timer_arm(&peers->compare_timer, now_of(peers) + LOOK_AGAIN_NS);
+	start_end(peers);
+}
+
+static void rebuild(struct peers *peers)
+{
+	peers->is_rebuilding = true;
+	peers->hooks.rebuild(peers->hooks.arg);
+}
+
+/* What the comparison of all shares has found. */
+struct findings {
+	bool wants_change; /* something is to be held, or released */
+	bool has_news;     /* for peers */
+	bool is_unsettled; /* look again soon */
+	bool is_pending;
+};
+
+static void share_compare(struct peers *peers, struct peer_share *share, struct findings *findings)
+{
+	const struct candidate candidate = {.share = share,
+					    .size_bytes = share->entry.size_bytes,
+					    .block_bytes = share->entry.block_bytes};
+	uint16_t differs = share->differs;
+	unsigned peer;
+	enum peer_hold hold = judge(peers, &candidate, &peer);
+	char text[UUID_TEXT_BYTES];
+
+	hold_set(peers, share, hold, peer, uuid_format(&share->uuid, text));
+	findings->wants_change |= (hold == PEER_HOLD_NONE) != share->is_served;
+	findings->has_news |=
+		differs != share->differs || share->entry.is_refused != share->is_refused;
+	share->entry.is_refused = share->is_refused;
+	findings->is_pending |= hold == PEER_HOLD_PENDING;
+	findings->is_unsettled |= hold != PEER_HOLD_NONE || share->differs != 0;
+	for (unsigned i = 0; i < peers->config.peer_count; i++)
+		findings->is_unsettled |= share->unseen_ns[i] != 0;
+}
+
+/* Every list that came is compared by now: those who sent one may go on. */
+static void compared_tell(struct peers *peers)
+{
+	bool is_new = false;
+
+	for (unsigned i = 0; i < peers->config.peer_count; i++) {
+		struct peer *peer = &peers->peers[i];
+		const struct peer_told *told = peers->told[i];
+
+		if (!told || (atomic_load(&peer->compared_link) == told->link &&
+			      atomic_load(&peer->compared_generation) == told->generation))
+			continue;
+		atomic_store(&peer->compared_link, told->link);
+		atomic_store(&peer->compared_generation, told->generation);
+		is_new = true;
+	}
+	if (is_new)
+		peers_kick(peers);
+}
+
+static void compare(struct peers *peers)
+{
+	struct findings findings = {0};
+
+	if (peers->is_over || !peers->target)
+		return;
+	list_for_each(node, &peers->files) {
+		struct peer_share *share = list_entry(node, struct peer_share, node);
+
+		if (!share->is_in_force)
+			continue;
+		/* It was us who did not run: what peers have said meanwhile is not read yet. */
+		if (now_of(peers) - peers->compared_ns > 4 * LOOK_AGAIN_NS)
+			share->told_ns = now_of(peers);
+		share_compare(peers, share, &findings);
+	}
+	compared_tell(peers);
+	peers->compared_ns = now_of(peers);
+	if (findings.has_news && !peers->is_applying) {
+		peers_shares_renew(peers);
+		peers_kick(peers);
+	}
+	if (findings.is_unsettled)
+		reactor_timer_arm(&peers->compare_timer, now_of(peers) + LOOK_AGAIN_NS);
+	/* At the start all of them are released at once. */
+	if (peers->is_starting && findings.is_pending)
+		return;
+	if (findings.wants_change && !peers->is_rebuilding)
+		rebuild(peers);
+	else if (!findings.wants_change)
+		start_end(peers);
+}
+
+static void compare_due(struct reactor_timer *timer)
+{
+	compare(container_of(timer, struct peers, compare_timer));
+}
+
+static void notice_taken(struct reactor_msg *msg)
+{
+	struct peers *peers = container_of(msg, struct peers, notice_msg);
+
+	atomic_store(&peers->is_notice_out, false);
+	compare(peers);
+}
+
+void peers_notice(struct peers *peers)
+{
+	if (!atomic_exchange(&peers->is_notice_out, true))
+		reactor_post(peers->control, &peers->notice_msg, notice_taken);
+}
+
+void peers_compare_told(struct reactor_msg *msg)
+{
+	struct peer_told *told = container_of(msg, struct peer_told, msg);
+	struct peers *peers = told->peers;
+	unsigned at = (unsigned)(told->peer - peers->peers);
+	uint16_t bit = bit_of(peers, at);
+
+	qsort(told->entries, told->count, sizeof(told->entries[0]), served_order);
+	free(peers->told[at]);
+	peers->told[at] = told;
+	/* Its lock on the files of this list is to be seen, not of the former one. */
+	list_for_each(node, &peers->files) {
+		struct peer_share *share = list_entry(node, struct peer_share, node);
+
+		share->has_lock &= (uint16_t)~bit;
+		if (!entry_of(told, &share->uuid))
+			share->unseen_ns[at] = 0;
+	}
+	compare(peers);
+}
+
+/* ---- life -------------------------------------------------------------------------------------
+ */
+
+void peers_compare_init(struct peers *peers)
+{
+	reactor_timer_init(peers->control, &peers->compare_timer, compare_due);
+}
+
+void peers_compare_start(struct peers *peers)
+{
+	peers->is_starting = true;
+	compare(peers);
+}
+
+void peers_compare_stop(struct peers *peers)
+{
+	peers->is_over = true;
+	peers->is_starting = false;
+	reactor_timer_cancel(&peers->compare_timer);
+}
+
+void peers_compare_free(struct peers *peers)
+{
+	for (unsigned i = 0; i < PEERS_MAX; i++)
+		free(peers->told[i]);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One connection between two members of a cluster: the handshake, then numbered and signed
+ * messages. Requests go from who connected to who was connected to, so two members have two links.
+ * One reactor; private to src/control.
+ *
+ *   who connects                      who was connected to
+ *   HELLO (names, nonce)       ---->
+ *                              <----  CHALLENGE (names, nonce)
+ *   PROOF                      ---->  only now is anybody believed
+ *                              <----  WELCOME (the other proof)
+ */
+#ifndef WEFT_CLUSTER_PEER_LINK_H
+#define WEFT_CLUSTER_PEER_LINK_H
+
+#include "cluster/peer_auth.h"
+#include "reactor/reactor.h"
+
+#define PEER_LINK_QUEUE_FRAMES 48 /* that wait to be sent; more is an error of the link */
+#define PEER_LINK_ERROR_BYTES  128
+
+/* What a member tells of itself. */
+struct peer_self {
+	const struct peers_config *config;
+	uint8_t members[32];
+	struct uuid boot_id;
+	uint32_t pid;
+};
+
+enum peer_link_state {
+	PEER_LINK_IDLE,
+	PEER_LINK_CONNECTING,
+	PEER_LINK_WANT_HELLO,
+	PEER_LINK_WANT_CHALLENGE,
+	PEER_LINK_WANT_PROOF,
+	PEER_LINK_WANT_WELCOME,
+	PEER_LINK_UP,
+	PEER_LINK_CLOSING,
+};
+
+struct peer_link;
+
+struct peer_link_handler {
+	void (*up)(struct peer_link *link);
+	/* A message whose signature and number are right. May close the link. */
+	void (*message)(struct peer_link *link, const struct peer_frame *frame);
+	/* The last callback; link->error says why. */
+	void (*closed)(struct peer_link *link);
+};
+
+struct peer_link {
+	const struct peer_self *self;
+	const struct peer_link_handler *handler;
+	enum peer_link_state state;
+	bool is_dialer;
+	bool was_up;
+	char peer_name[PEER_NAME_BYTES]; /* whom we want; of who connected once it has said so */
+	uint32_t peer_pid;               /* as it says, for people */
+	struct uuid peer_boot_id;        /* of its kernel; nil: not known */
+	/* Dialers over a Unix socket: the process at the other end; whoever takes it sets -1. Taken
+	 * before the handshake, which only a live process can answer: so it is of that one. */
+	int pidfd;
+	uint64_t heard_ns; /* when the last message came */
+	char error[PEER_LINK_ERROR_BYTES];
+	/* The link's. */
+	struct reactor_sock sock;
+	struct reactor_timer timer; /* the handshake's end */
+	struct peer_transcript transcript;
+	uint8_t send_key[PEER_KEY_BYTES];
+	uint8_t receive_key[PEER_KEY_BYTES];
+	uint64_t sent_number;
+	uint64_t received_number;
+	uint8_t in[PEER_FRAME_MAX];
+	size_t in_bytes;
+	uint8_t out[PEER_LINK_QUEUE_FRAMES * PEER_FRAME_MAX];
+	size_t out_bytes;
+};
+
+void peer_link_dial(struct peer_link *link, struct reactor *reactor, const struct peer_self *self,
+		    const struct peer_config *peer, const struct peer_link_handler *handler);
+void peer_link_accept(struct peer_link *link, struct reactor *reactor, const struct peer_self *self,
+		      int taken_fd, const struct peer_link_handler *handler);
+/* It is up, and half of its queue is free: for what may be left out. */
+bool peer_link_is_free(const struct peer_link *link);
+/* While it is up; a full queue ends the link. body NULL: none. */
+void peer_link_send(struct peer_link *link, enum peer_message type, const uint8_t *body);
+/* Harmless when it is idle or closing. */
+void peer_link_close(struct peer_link *link, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* "unix:" addresses too. */
+void peer_addr_to_net(const struct peer_addr *addr, struct net_addr *ret_addr);
+
+#endif

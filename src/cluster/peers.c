@@ -1,0 +1,624 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The cluster as a whole: the listener, what other members ask us, and which peer is asked for a
+ * controller. Reactor of the peers; peers_ops' has_cntlid from any. What control calls goes there
+ * as a message, and the answer comes back as one; functions named control_* run on control.
+ *
+ * Connections that have proven nothing may be made by anybody who reaches the address: there are
+ * few of them, each has little memory and two seconds, and the oldest makes room for the next.
+ */
+#include "cluster/peers_private.h"
+
+#include "base/boot_id.h"
+#include "base/log.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define INCOMING_MAX    256
+#define UNPROVEN_MAX    32
+#define SERVED_PER_LINK 64
+
+/* A connection that another member, or anybody, has made to us. */
+struct incoming {
+	struct list node; /* oldest first */
+	struct peers *peers;
+	struct peer_link link;
+	struct peer_listener listener; /* of its list of namespaces */
+	unsigned served_count;
+	bool is_closed; /* freed with its last request */
+};
+
+/* A request of another member that the target works on. */
+struct served {
+	struct ctrl_reset reset;
+	struct incoming *incoming;
+	uint64_t id;
+};
+
+static struct peer *peer_find(struct peers *peers, const char *name)
+{
+	for (unsigned i = 0; i < peers->config.peer_count; i++) {
+		if (strcmp(peers->config.peers[i].name, name) == 0)
+			return &peers->peers[i];
+	}
+	return NULL;
+}
+
+/* ---- what others ask --------------------------------------------------------------------------
+ */
+
+static void incoming_free(struct incoming *incoming)
+{
+	struct peers *peers = incoming->peers;
+
+	list_remove(&incoming->node);
+	peers->incoming_count--;
+	free(incoming);
+	peers_maybe_gone(peers);
+}
+
+static void control_target_over(struct reactor_msg *msg)
+{
+	struct peers *peers = container_of(msg, struct peers, leave_msg);
+
+	peers->target_over(peers->target_over_arg);
+}
+
+static void target_maybe_over(struct peers *peers)
+{
+	if (!peers->is_target_over || peers->has_told_over || peers->served_count > 0)
+		return;
+	peers->has_told_over = true;
+	reactor_post(peers->control, &peers->leave_msg, control_target_over);
+}
+
+static void served_done(struct ctrl_reset *reset, enum ctrl_reset_result result)
+{
+	struct served *served = container_of(reset, struct served, reset);
+	struct incoming *incoming = served->incoming;
+	struct peers *peers = incoming->peers;
+	uint8_t body[PEER_DONE_BYTES];
+
+	incoming->served_count--;
+	peers->served_count--;
+	if (!incoming->is_closed) {
+		peer_done_encode(served->id, result, body);
+		peer_link_send(&incoming->link, PEER_RESET_DONE, body);
+	} else if (incoming->served_count == 0) {
+		incoming_free(incoming);
+	}
+	free(served);
+	target_maybe_over(peers);
+}
+
+static void reset_answer(struct incoming *incoming, uint64_t id, enum ctrl_reset_result result)
+{
+	uint8_t body[PEER_DONE_BYTES];
+
+	peer_done_encode(id, result, body);
+	peer_link_send(&incoming->link, PEER_RESET_DONE, body);
+}
+
+static void on_reset(struct incoming *incoming, const struct peer_frame *frame)
+{
+	struct peers *peers = incoming->peers;
+	struct peer *peer = peer_find(peers, incoming->link.peer_name);
+	struct peer_reset asked;
+	struct served *served;
+
+	if (peer_reset_decode(frame->body, &asked) < 0 ||
+	    incoming->served_count >= SERVED_PER_LINK) {
+		peer_link_close(&incoming->link, "a request that is none, or too many at once");
+		return;
+	}
+	if (peer)
+		peer->info.resets_served++;
+	if (asked.cntlid < peers->config.cntlid_first || asked.cntlid > peers->config.cntlid_last) {
+		reset_answer(incoming, asked.id, CTRL_RESET_FORBIDDEN);
+		return;
+	}
+	served = peers->served ? calloc(1, sizeof(*served)) : NULL;
+	if (!served) {
+		reset_answer(incoming, asked.id,
+			     peers->is_target_over ? CTRL_RESET_DONE : CTRL_RESET_FAILED);
+		return;
+	}
+	served->incoming = incoming;
+	served->id = asked.id;
+	served->reset = (struct ctrl_reset){
+		.host_id = asked.host_id,
+		.cntlid = asked.cntlid,
+		.uniquifier = asked.uniquifier,
+		.random_number = asked.random_number,
+		.is_exclusive = asked.is_exclusive,
+		.reactor = peers->reactor,
+		.done = served_done,
+	};
+	text_copy(served->reset.subsystem_nqn, NVME_NQN_BYTES, asked.subsystem_nqn);
+	text_copy(served->reset.host_nqn, NVME_NQN_BYTES, asked.host_nqn);
+	incoming->served_count++;
+	peers->served_count++;
+	log_info("control", "peer %s asks for a reset of controller %u", incoming->link.peer_name,
+		 asked.cntlid);
+	target_ctrl_reset(peers->served, &served->reset);
+}
+
+static void on_lost_host(struct incoming *incoming, const struct peer_frame *frame)
+{
+	struct peers *peers = incoming->peers;
+	const struct peer *peer = peer_find(peers, incoming->link.peer_name);
+	struct lost_host lost;
+
+	if (peer_lost_decode(frame->body, &lost) < 0 || !peer ||
+	    lost.cntlid < peer->config->cntlid_first || lost.cntlid > peer->config->cntlid_last) {
+		peer_link_close(&incoming->link, "a lost host of a controller that is not its own");
+		return;
+	}
+	if (peers->served)
+		target_tell_lost(peers->served, &lost);
+}
+
+static void incoming_on_up(struct peer_link *link)
+{
+	struct incoming *incoming = container_of(link, struct incoming, link);
+	struct peer *peer = peer_find(incoming->peers, link->peer_name);
+
+	log_info("control", "peer %s has connected (process %u)", link->peer_name, link->peer_pid);
+	if (peer)
+		peer_dial_now(peer);
+}
+
+static void on_ping(struct incoming *incoming)
+{
+	uint8_t body[PEER_PONG_BYTES];
+	struct peer_pulse pulse;
+
+	peer_probes_ask(incoming->peers, &pulse);
+	peer_pong_encode(&pulse, body);
+	peer_link_send(&incoming->link, PEER_PONG, body);
+}
+
+static void incoming_on_message(struct peer_link *link, const struct peer_frame *frame)
+{
+	struct incoming *incoming = container_of(link, struct incoming, link);
+	struct peer *peer = peer_find(incoming->peers, link->peer_name);
+
+	peer_listener_heard(peer, &incoming->listener);
+	switch (frame->type) {
+	case PEER_PING:
+		on_ping(incoming);
+		return;
+	case PEER_RESET:
+		on_reset(incoming, frame);
+		return;
+	case PEER_LOST_HOST:
+		on_lost_host(incoming, frame);
+		return;
+	case PEER_SERVED:
+		if (peer)
+			peer_hear(peer, &incoming->listener, link, frame);
+		return;
+	default:
+		peer_link_close(link, "a message that has no place here");
+		return;
+	}
+}
+
+static void incoming_on_closed(struct peer_link *link)
+{
+	struct incoming *incoming = container_of(link, struct incoming, link);
+
+	if (!link->was_up)
+		log_limited(LOG_LEVEL_WARN, "control",
+			    "a connection to the cluster's address%s%s "
+			    "was refused: %s",
+			    link->peer_name[0] ? " by " : "", link->peer_name, link->error);
+	else
+		log_info("control", "peer %s has disconnected: %s", link->peer_name, link->error);
+	incoming->is_closed = true;
+	peer_listener_end(peer_find(incoming->peers, link->peer_name), &incoming->listener);
+	if (incoming->served_count == 0)
+		incoming_free(incoming);
+}
+
+static const struct peer_link_handler incoming_handler = {
+	.up = incoming_on_up,
+	.message = incoming_on_message,
+	.closed = incoming_on_closed,
+};
+
+static bool is_unproven(const struct incoming *incoming)
+{
+	return !incoming->is_closed && !incoming->link.was_up &&
+	       incoming->link.state != PEER_LINK_CLOSING;
+}
+
+/* Among too many that have proven nothing the oldest makes room. */
+static void incoming_evict(struct peers *peers)
+{
+	struct incoming *oldest = NULL;
+	unsigned count = 0;
+
+	list_for_each(node, &peers->incoming) {
+		struct incoming *incoming = list_entry(node, struct incoming, node);
+
+		if (!is_unproven(incoming))
+			continue;
+		oldest = oldest ? oldest : incoming;
+		count++;
+	}
+	if (count >= UNPROVEN_MAX)
+		peer_link_close(&oldest->link, "too many connections that prove nothing");
+}
+
+static void on_accepted(struct reactor_listener *listener, int taken_fd,
+			const struct net_addr *peer)
+{
+	struct peers *peers = container_of(listener, struct peers, listener);
+	struct incoming *incoming = NULL;
+
+	incoming_evict(peers);
+	/* Those on their way out count too, so that memory stays bounded. */
+	if (!peers->is_stopping && peers->incoming_count < INCOMING_MAX)
+		incoming = calloc(1, sizeof(*incoming));
+	if (!incoming) {
+		reactor_refuse_fd(taken_fd);
+		return;
+	}
+	incoming->peers = peers;
+	incoming->listener.link = ++peers->link_count;
+	list_push_back(&peers->incoming, &incoming->node);
+	peers->incoming_count++;
+	peer_link_accept(&incoming->link, peers->reactor, &peers->self, taken_fd,
+			 &incoming_handler);
+}
+
+static void kick_here(struct reactor_msg *msg)
+{
+	struct peers *peers = container_of(msg, struct peers, kick_msg);
+
+	atomic_store(&peers->is_kick_out, false);
+	list_for_each_safe(node, &peers->incoming) {
+		struct incoming *incoming = list_entry(node, struct incoming, node);
+		struct peer *peer = peer_find(peers, incoming->link.peer_name);
+
+		if (peer && incoming->link.state == PEER_LINK_UP)
+			peer_ack(peer, &incoming->listener, &incoming->link);
+	}
+	for (unsigned i = 0; i < peers->config.peer_count; i++) {
+		struct peer *peer = &peers->peers[i];
+
+		if (peer->link.state == PEER_LINK_UP && !peers->is_stopping && !peer_tell(peer))
+			reactor_timer_arm(&peer->timer, reactor_now_ns(peers->reactor));
+	}
+}
+
+void peers_kick(struct peers *peers)
+{
+	if (!atomic_exchange(&peers->is_kick_out, true))
+		reactor_post(peers->reactor, &peers->kick_msg, kick_here);
+}
+
+/* ---- what the target asks ---------------------------------------------------------------------
+ */
+
+static struct peer *peer_of_cntlid(struct peers *peers, uint16_t cntlid)
+{
+	for (unsigned i = 0; i < peers->config.peer_count; i++) {
+		const struct peer_config *config = &peers->config.peers[i];
+
+		if (cntlid >= config->cntlid_first && cntlid <= config->cntlid_last)
+			return &peers->peers[i];
+	}
+	return NULL;
+}
+
+static bool ops_has_cntlid(void *arg, uint16_t cntlid)
+{
+	return peer_of_cntlid(arg, cntlid) != NULL;
+}
+
+static void ops_reset(void *arg, struct ctrl_reset *reset)
+{
+	struct peers *peers = arg;
+	struct peer *peer = peer_of_cntlid(peers, reset->cntlid);
+
+	if (!peer || peers->asks_no_more)
+		peer_reset_end(reset, CTRL_RESET_FAILED);
+	else
+		peer_ask_reset(peer, reset);
+}
+
+/* Those that cannot be reached, or are flooded, do without: hosts find out by themselves. */
+static void ops_tell_lost(void *arg, const struct lost_host *lost)
+{
+	struct peers *peers = arg;
+	uint8_t body[PEER_LOST_BYTES];
+
+	peer_lost_encode(lost, body);
+	for (unsigned i = 0; i < peers->config.peer_count; i++) {
+		if (peer_link_is_free(&peers->peers[i].link))
+			peer_link_send(&peers->peers[i].link, PEER_LOST_HOST, body);
+	}
+}
+
+struct target_peers peers_ops(struct peers *peers)
+{
+	return (struct target_peers){.reactor = peers->reactor,
+				     .has_cntlid = ops_has_cntlid,
+				     .reset = ops_reset,
+				     .tell_lost = ops_tell_lost,
+				     .arg = peers};
+}
+
+/* ---- what people ask --------------------------------------------------------------------------
+ */
+
+unsigned peers_read(const struct peers *peers, struct peer_info infos[PEERS_MAX])
+{
+	for (unsigned i = 0; i < peers->config.peer_count; i++) {
+		const struct peer *peer = &peers->peers[i];
+
+		infos[i] = peer->info;
+		infos[i].is_up = peer->link.state == PEER_LINK_UP && !peer->is_silent;
+		infos[i].pid = infos[i].is_up ? peer->pid : 0;
+		infos[i].can_fence = peer->config->may_kill && peer->pidfd >= 0;
+		infos[i].cntlid_first = peer->config->cntlid_first;
+		infos[i].cntlid_last = peer->config->cntlid_last;
+	}
+	return peers->config.peer_count;
+}
+
+struct listing {
+	struct reactor_msg msg;
+	struct peers *peers;
+	void (*done)(void *arg, const struct peer_info *infos, unsigned count);
+	void *arg;
+	unsigned count;
+	struct peer_info infos[PEERS_MAX];
+};
+
+static void control_listed(struct reactor_msg *msg)
+{
+	struct listing *listing = container_of(msg, struct listing, msg);
+
+	listing->done(listing->arg, listing->infos, listing->count);
+	free(listing);
+}
+
+static void listing_fill(struct reactor_msg *msg)
+{
+	struct listing *listing = container_of(msg, struct listing, msg);
+
+	listing->count = peers_read(listing->peers, listing->infos);
+	reactor_post(listing->peers->control, &listing->msg, control_listed);
+}
+
+void peers_list(struct peers *peers,
+		void (*done)(void *arg, const struct peer_info *infos, unsigned count), void *arg)
+{
+	struct listing *listing = calloc(1, sizeof(*listing));
+
+	if (!listing) {
+		done(arg, NULL, 0);
+		return;
+	}
+	listing->peers = peers;
+	listing->done = done;
+	listing->arg = arg;
+	reactor_post(peers->reactor, &listing->msg, listing_fill);
+}
+
+/* ---- life -------------------------------------------------------------------------------------
+ */
+
+static int peers_listen(struct peers *peers, char *error, size_t error_bytes)
+{
+	const struct peer_addr *listen = &peers->config.listen;
+	char text[NET_ADDR_TEXT_BYTES];
+	struct net_addr addr;
+	int res;
+
+	peer_addr_to_net(listen, &addr);
+	if (listen->path[0] != 0)
+		(void)unix_socket_clear(listen->path); /* in use: opening says so */
+	res = reactor_listener_open(peers->reactor, &peers->listener, &addr, on_accepted);
+	if (res < 0) {
+		snprintf(error, error_bytes, "cluster.listen: %s: %s",
+			 listen->path[0] ? listen->path : net_addr_format(&addr, text),
+			 strerror(-res));
+		return res;
+	}
+	if (listen->path[0] != 0)
+		unix_name_note(listen->path, &peers->name);
+	if (listen->path[0] != 0 && chmod(listen->path, 0600) < 0)
+		log_warn("control", "%s: cannot be closed to others: %s", listen->path,
+			 strerror(errno));
+	peers->is_listening = true;
+	return 0;
+}
+
+int peers_create(const struct peers_reactors *reactors, const struct peers_config *config,
+		 struct peers **ret_peers)
+{
+	struct peers *peers = calloc(1, sizeof(*peers));
+
+	if (!peers)
+		return -ENOMEM;
+	peers->reactor = reactors->peers;
+	peers->control = reactors->control;
+	peers->registry = reactors->data[0];
+	peers->config = *config;
+	list_init(&peers->incoming);
+	list_init(&peers->files);
+	list_init(&peers->tables);
+	peers->self.config = &peers->config;
+	peers->self.pid = (uint32_t)getpid();
+	boot_id_read(&peers->self.boot_id);
+	peers_compare_init(peers);
+	for (unsigned i = 0; i < config->peer_count; i++)
+		peer_init(&peers->peers[i], peers, &peers->config.peers[i]);
+	if (peer_probes_init(peers, reactors->data, reactors->data_count) < 0) {
+		peers_discard(peers);
+		return -ENOMEM;
+	}
+	*ret_peers = peers;
+	return 0;
+}
+
+static void control_started(struct reactor_msg *msg)
+{
+	struct peers *peers = container_of(msg, struct peers, start_msg);
+
+	if (peers->start_res == 0)
+		peers_compare_start(peers);
+	else
+		peers->hooks.started(peers->hooks.arg, peers->start_res, peers->start_error);
+}
+
+static void start_here(struct reactor_msg *msg)
+{
+	struct peers *peers = container_of(msg, struct peers, start_msg);
+
+	peers->served = peers->target;
+	peers->start_res = peers_listen(peers, peers->start_error, sizeof(peers->start_error));
+	for (unsigned i = 0; peers->start_res == 0 && i < peers->config.peer_count; i++)
+		peer_begin(&peers->peers[i]);
+	reactor_post(peers->control, &peers->start_msg, control_started);
+}
+
+void peers_start(struct peers *peers, struct target *target, const struct peers_hooks *hooks)
+{
+	int res = peer_auth_hash_members(&peers->config, peers->self.members);
+
+	if (res < 0) {
+		hooks->started(hooks->arg, res, "cluster: SHA-256 does not work here");
+		return;
+	}
+	peers->target = target;
+	peers->hooks = *hooks;
+	peers_look(peers);
+	reactor_post(peers->reactor, &peers->start_msg, start_here);
+}
+
+static void control_gone(struct reactor_msg *msg)
+{
+	struct peers *peers = container_of(msg, struct peers, end_msg);
+	void (*gone)(void *arg) = peers->gone;
+	void *arg = peers->gone_arg;
+
+	peers_discard(peers);
+	gone(arg);
+}
+
+void peers_maybe_gone(struct peers *peers)
+{
+	/* A link that has requests at the target is counted until they are done. */
+	if (!peers->is_stopping || peers->is_listening || peers->incoming_count > 0 ||
+	    peers->has_posted_gone || peers->probes.timer.armed || peer_probes_are_out(peers))
+		return;
+	for (unsigned i = 0; i < peers->config.peer_count; i++) {
+		if (!peer_is_stopped(&peers->peers[i]))
+			return;
+	}
+	peers->has_posted_gone = true;
+	reactor_post(peers->control, &peers->end_msg, control_gone);
+}
+
+void peers_discard(struct peers *peers)
+{
+	if (!peers)
+		return;
+	peers_compare_free(peers);
+	peers_shares_free(peers);
+	peer_probes_free(peers);
+	explicit_bzero(&peers->config, sizeof(peers->config));
+	free(peers);
+}
+
+static void on_listener_closed(struct reactor_listener *listener)
+{
+	struct peers *peers = container_of(listener, struct peers, listener);
+
+	peers->is_listening = false;
+	peers_maybe_gone(peers);
+}
+
+static void deaf_here(struct reactor_msg *msg)
+{
+	struct peers *peers = container_of(msg, struct peers, deaf_msg);
+
+	peers->asks_no_more = true;
+	for (unsigned i = 0; i < peers->config.peer_count; i++)
+		peer_fail_all(&peers->peers[i]);
+}
+
+void peers_stop_asking(struct peers *peers)
+{
+	reactor_post(peers->reactor, &peers->deaf_msg, deaf_here);
+}
+
+static void leave_here(struct reactor_msg *msg)
+{
+	struct peers *peers = container_of(msg, struct peers, leave_msg);
+
+	peers->is_target_over = true;
+	peers->served = NULL;
+	/* Before our locks are free, so that no peer takes our files for others. */
+	for (unsigned i = 0; i < peers->config.peer_count; i++)
+		(void)peer_tell(&peers->peers[i]);
+	target_maybe_over(peers);
+}
+
+/* On the registry: what it has posted to the peers about hosts that were lost is there first. */
+static void leave_registry(struct reactor_msg *msg)
+{
+	struct peers *peers = container_of(msg, struct peers, leave_msg);
+
+	reactor_post(peers->reactor, &peers->leave_msg, leave_here);
+}
+
+void peers_leave_target(struct peers *peers, void (*over)(void *arg), void *arg)
+{
+	peers_compare_stop(peers);
+	peers->target = NULL;
+	peers->target_over = over;
+	peers->target_over_arg = arg;
+	reactor_post(peers->registry, &peers->leave_msg, leave_registry);
+}
+
+static void end_here(struct reactor_msg *msg)
+{
+	struct peers *peers = container_of(msg, struct peers, end_msg);
+
+	peers->asks_no_more = true;
+	peers->is_stopping = true;
+	if (peers->is_listening) {
+		unix_name_remove(&peers->name);
+		reactor_listener_close(&peers->listener, on_listener_closed);
+	}
+	list_for_each_safe(node, &peers->incoming)
+		peer_link_close(&list_entry(node, struct incoming, node)->link, "we end");
+	for (unsigned i = 0; i < peers->config.peer_count; i++) {
+		peer_fail_all(&peers->peers[i]);
+		peer_stop(&peers->peers[i]);
+	}
+	peers_maybe_gone(peers);
+}
+
+void peers_destroy(struct peers *peers, void (*gone)(void *arg), void *arg)
+{
+	peers_compare_stop(peers);
+	peers->target = NULL;
+	peers->gone = gone;
+	peers->gone_arg = arg;
+	reactor_post(peers->reactor, &peers->end_msg, end_here);
+}

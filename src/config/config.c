@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the configuration document as a whole, from a file, a text or the flags of `weft serve`,
+ * and puts what it says into the order that a snapshot wants. Flags become a document first, so
+ * that there is one set of rules.
+ *
+ * Control thread only. Syntax errors carry line and column (Jansson's), all others the path of the
+ * value.
+ */
+#include "config/config.h"
+
+#include "base/text.h"
+#include "config/config_parse.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+void config_free(struct config *config)
+{
+	if (!config)
+		return;
+	for (unsigned i = 0; i < config->subsystem_count; i++)
+		config_subsystem_release(&config->subsystems[i]);
+	for (unsigned i = 0; i < config->port_count; i++) {
+		free(config->ports[i].subsystems);
+		free(config->ports[i].ana);
+	}
+	free(config->subsystems);
+	free(config->ports);
+	config_cluster_free(config->cluster);
+	free(config);
+}
+
+static void subsystems_parse(struct config_cursor *at, const json_t *root, struct config *config)
+{
+	const json_t *array = NULL;
+
+	if (!config_get_array(at, root, "subsystems", CONFIG_SUBSYSTEMS_MAX, &array))
+		return;
+	config->subsystems = calloc(json_array_size(array) + 1, sizeof(*config->subsystems));
+	if (!config->subsystems) {
+		config_complain_memory(at, "subsystems");
+		return;
+	}
+	config->subsystem_count = (unsigned)json_array_size(array);
+	for (size_t i = 0; i < json_array_size(array); i++) {
+		size_t mark = config_cursor_enter(at, "subsystems", i);
+
+		config_subsystem_parse(at, json_array_get(array, i), &config->subsystems[i]);
+		config_cursor_leave(at, mark);
+	}
+}
+
+static void ports_parse(struct config_cursor *at, const json_t *root, struct config *config)
+{
+	const json_t *array = NULL;
+	bool has_ports = json_object_get(root, "ports") != NULL;
+	size_t count;
+
+	if (has_ports && !config_get_array(at, root, "ports", CONFIG_PORTS_MAX, &array))
+		return;
+	count = has_ports ? json_array_size(array) : 1;
+	config->ports = calloc(count + 1, sizeof(*config->ports));
+	if (!config->ports) {
+		config_complain_memory(at, "ports");
+		return;
+	}
+	config->port_count = (unsigned)count;
+	if (!has_ports) {
+		config->ports[0].id = 1;
+		config->ports[0].offers_all = true;
+		config->ports[0].zero_copy_min_bytes = TARGET_ZERO_COPY_MIN_BYTES;
+		net_addr_parse(CONFIG_DEFAULT_ADDRESS, CONFIG_DEFAULT_PORT,
+			       &config->ports[0].listen);
+		return;
+	}
+	if (count == 0)
+		config_complain(at, "ports",
+				"is empty, so nobody could connect; list a port, or leave the key "
+				"out for %s:%d",
+				CONFIG_DEFAULT_ADDRESS, CONFIG_DEFAULT_PORT);
+	for (size_t i = 0; i < count; i++) {
+		size_t mark = config_cursor_enter(at, "ports", i);
+
+		config_port_parse(at, json_array_get(array, i), (unsigned)i, &config->ports[i]);
+		config_cursor_leave(at, mark);
+	}
+}
+
+static int by_nqn(const void *a, const void *b)
+{
+	const struct config_subsystem *x = a, *y = b;
+
+	return strcmp(x->nqn, y->nqn);
+}
+
+static int by_nsid(const void *a, const void *b)
+{
+	const struct config_ns *x = a, *y = b;
+
+	return x->nsid < y->nsid ? -1 : x->nsid > y->nsid;
+}
+
+static int by_port_id(const void *a, const void *b)
+{
+	const struct config_port *x = a, *y = b;
+
+	return x->id - y->id;
+}
+
+/* qsort wants an array even for no elements. */
+static void sort_some(void *items, unsigned count, size_t item_bytes,
+		      int (*order)(const void *, const void *))
+{
+	if (count > 1)
+		qsort(items, count, item_bytes, order);
+}
+
+static int by_group(const void *a, const void *b)
+{
+	const struct ana_group_state *x = a, *y = b;
+
+	return x->group < y->group ? -1 : x->group > y->group;
+}
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+static void names_sort(char (*names)[NVME_NQN_BYTES], unsigned count)
+{
+	sort_some(names, count, NVME_NQN_BYTES, by_text);
+}
+
+static void subsystem_sort(struct config_subsystem *subsystem)
+{
+	names_sort(subsystem->hosts, subsystem->host_count);
+	sort_some(subsystem->namespaces, subsystem->ns_count, sizeof(struct config_ns), by_nsid);
+	for (unsigned i = 0; i < subsystem->ns_count; i++) {
+		names_sort(subsystem->namespaces[i].hosts, subsystem->namespaces[i].host_count);
+		names_sort(subsystem->namespaces[i].hidden_from,
+			   subsystem->namespaces[i].hidden_count);
+	}
+}
+
+static void config_sort(struct config *config)
+{
+	sort_some(config->subsystems, config->subsystem_count, sizeof(*config->subsystems), by_nqn);
+	for (unsigned i = 0; i < config->subsystem_count; i++)
+		subsystem_sort(&config->subsystems[i]);
+	sort_some(config->ports, config->port_count, sizeof(*config->ports), by_port_id);
+	for (unsigned i = 0; i < config->port_count; i++) {
+		names_sort(config->ports[i].subsystems, config->ports[i].subsystem_count);
+		sort_some(config->ports[i].ana, config->ports[i].ana_count,
+			  sizeof(struct ana_group_state), by_group);
+	}
+}
+
+static void document_parse(struct config_cursor *at, const json_t *root, struct config *config)
+{
+	static const char *const keys[] = {"version", "subsystems", "ports", "limits", "cluster"};
+	uint32_t version = 0;
+	const json_t *limits, *cluster;
+	size_t mark;
+
+	config_object_check(at, root, keys, ARRAY_LEN(keys));
+	if (!json_is_object(root))
+		return;
+	if (!json_object_get(root, "version"))
+		config_complain(at, "version", "is missing; this program reads version %d",
+				CONFIG_DOCUMENT_VERSION);
+	config_get_u32(at, root, "version", CONFIG_DOCUMENT_VERSION, CONFIG_DOCUMENT_VERSION,
+		       &version);
+	subsystems_parse(at, root, config);
+	ports_parse(at, root, config);
+	limits = json_object_get(root, "limits");
+	if (limits) {
+		mark = config_cursor_enter(at, "limits", SIZE_MAX);
+		config_limits_parse(at, limits, &config->limits);
+		config_cursor_leave(at, mark);
+	}
+	cluster = json_object_get(root, "cluster");
+	if (cluster) {
+		mark = config_cursor_enter(at, "cluster", SIZE_MAX);
+		config_cluster_parse(at, cluster, config);
+		config_cursor_leave(at, mark);
+	}
+	config_cross_check(at, config);
+}
+
+int config_load_json(const json_t *root, struct config **ret_config, struct config_errors *errors)
+{
+	struct config_cursor at = {.errors = errors};
+	struct config *config = calloc(1, sizeof(*config));
+	unsigned before = errors->count;
+
+	*ret_config = NULL;
+	if (!config) {
+		config_errors_add(errors, "out of memory");
+		return -ENOMEM;
+	}
+	target_limits_default(&config->limits);
+	document_parse(&at, root, config);
+	if (errors->count != before) {
+		config_free(config);
+		return at.lacks_memory ? -ENOMEM : -EINVAL;
+	}
+	config_sort(config);
+	*ret_config = config;
+	return 0;
+}
+
+int config_load_text(const char *text, size_t len_bytes, struct config **ret_config,
+		     struct config_errors *errors)
+{
+	json_error_t error;
+	json_t *root =
+		json_loadb(text, len_bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+	int res;
+
+	*ret_config = NULL;
+	if (!root) {
+		config_errors_add(errors, "line %d, column %d: %s", error.line, error.column,
+				  error.text);
+		return -EINVAL;
+	}
+	res = config_load_json(root, ret_config, errors);
+	json_decref(root);
+	return res;
+}
+
+/* The whole file in memory. 0 or -errno; -EFBIG beyond CONFIG_FILE_BYTES_MAX. */
+static int file_read(const char *path, char **ret_text, size_t *ret_len_bytes)
+{
+	FILE *file = fopen(path, "re");
+	char *text = NULL;
+	size_t used = 0;
+	int res = 0;
+
+	if (!file)
+		return -errno;
+	for (;;) {
+		char *grown = realloc(text, used + 65536);
+		size_t got;
+
+		if (!grown) {
+			res = -ENOMEM;
+			break;
+		}
+		text = grown;
+		errno = 0;
+		got = fread(text + used, 1, 65536, file);
+		used += got;
+		if (ferror(file))
+			res = errno ? -errno : -EIO;
+		else if (used > CONFIG_FILE_BYTES_MAX)
+			res = -EFBIG;
+		if (got == 0 || res < 0)
+			break;
+	}
+	fclose(file);
+	if (res < 0) {
+		free(text);
+		return res;
+	}
+	*ret_text = text;
+	*ret_len_bytes = used;
+	return 0;
+}
+
+int config_load_file(const char *path, struct config **ret_config, struct config_errors *errors)
+{
+	size_t len_bytes = 0;
+	char *text = NULL;
+	int res = file_read(path, &text, &len_bytes);
+
+	*ret_config = NULL;
+	if (res < 0) {
+		config_errors_add(errors, "cannot read %s: %s", path, strerror(-res));
+		return res;
+	}
+	res = config_load_text(text, len_bytes, ret_config, errors);
+	free(text);
+	return res;
+}
+
+/* HOST=RIGHT[,RIGHT]...: an NQN may contain "=", a right does not. The caller frees *ret_host. */
+static const char *flag_rights_split(const char *text, char **ret_host)
+{
+	const char *equals = strrchr(text, '=');
+
+	*ret_host = equals ? strndup(text, (size_t)(equals - text)) : NULL;
+	return *ret_host ? equals + 1 : NULL;
+}
+
+static void flag_rights_check(struct config_cursor *at, const char *text)
+{
+	char *host, *problem = NULL;
+	const char *names = flag_rights_split(text, &host);
+	uint32_t rights;
+
+	if (!names)
+		config_errors_add(at->errors,
+				  "--rights %s: must be HOST=RIGHT[,RIGHT]... or any=RIGHT...",
+				  text);
+	else if (config_rights_split(names, &rights, &problem) < 0)
+		config_errors_add(at->errors,
+				  "--rights %s: \"%s\" is not a right; rights are write-protect, "
+				  "format, label, namespaces, or all",
+				  text, problem ? problem : "");
+	else if (strcmp(host, CONFIG_RIGHTS_ANY) != 0)
+		config_nqn_check(at, "--rights", host);
+	free(problem);
+	free(host);
+}
+
+/* A part that there is no memory for fails the whole document. Left out, a namespace would be
+ * missing without a word, and without the list of hosts everybody would be let in. */
+static json_t *whole_or_none(json_t *taken_part, bool is_whole)
+{
+	if (is_whole)
+		return taken_part;
+	json_decref(taken_part);
+	return NULL;
+}
+
+static bool flag_rights_add(json_t *object, const char *flag)
+{
+	char *host, *problem = NULL;
+	const char *names = flag_rights_split(flag, &host);
+	uint32_t rights = 0;
+	bool is_added = names && config_rights_split(names, &rights, &problem) == 0 &&
+			json_object_set_new(object, host, config_rights_to_json(rights)) == 0;
+
+	free(problem);
+	free(host);
+	return is_added;
+}
+
+static json_t *flags_rights(const struct config_flags *flags)
+{
+	json_t *object = json_object();
+	bool is_whole = object != NULL;
+
+	for (unsigned i = 0; is_whole && i < flags->rights_count; i++)
+		is_whole = flag_rights_add(object, flags->rights[i]);
+	return whole_or_none(object, is_whole);
+}
+
+static bool is_utf8(const char *text)
+{
+	size_t bytes = 1;
+
+	while (*text != 0 && bytes > 0) {
+		bytes = text_utf8_bytes(text);
+		text += bytes;
+	}
+	return bytes > 0;
+}
+
+static void flags_check(const struct config_flags *flags, struct config_errors *errors)
+{
+	struct config_cursor at = {.errors = errors};
+	struct media_error media_error = {""};
+	struct net_addr addr;
+
+	if (flags->nqn)
+		config_nqn_check(&at, "--nqn", flags->nqn);
+	for (unsigned i = 0; i < flags->host_count; i++)
+		config_nqn_check(&at, "--allow-host", flags->hosts[i]);
+	for (unsigned i = 0; i < flags->rights_count; i++)
+		flag_rights_check(&at, flags->rights[i]);
+	for (unsigned i = 0; i < flags->ns_count; i++) {
+		/* The document is JSON. */
+		if (!is_utf8(flags->namespaces[i]))
+			config_errors_add(errors, "--ns %s: is not valid UTF-8; rename the file",
+					  flags->namespaces[i]);
+		else if (media_check_spec(flags->namespaces[i], &media_error))
+			config_errors_add(errors, "--ns %s: %s", flags->namespaces[i],
+					  media_error.text);
+	}
+	for (unsigned i = 0; i < flags->listen_count; i++) {
+		if (net_addr_parse(flags->listens[i], CONFIG_DEFAULT_PORT, &addr))
+			config_errors_add(errors,
+					  "--listen %s: must be ADDRESS or ADDRESS:PORT, numeric, "
+					  "such as 0.0.0.0:4420 or [::1]:4420",
+					  flags->listens[i]);
+	}
+}
+
+static json_t *flags_ports(const struct config_flags *flags)
+{
+	json_t *ports = json_array();
+	char host[NET_ADDR_TEXT_BYTES], service[8];
+	bool is_whole = ports != NULL;
+	struct net_addr addr;
+
+	for (unsigned i = 0; is_whole && i < flags->listen_count; i++) {
+		is_whole = net_addr_parse(flags->listens[i], CONFIG_DEFAULT_PORT, &addr) == 0;
+		if (!is_whole)
+			break;
+		net_addr_format_host(&addr, host);
+		snprintf(service, sizeof(service), "%u", net_addr_port(&addr));
+		is_whole = json_array_append_new(ports, json_pack("{s:s,s:s}", "address", host,
+								  "service", service)) == 0;
+	}
+	return whole_or_none(ports, is_whole);
+}
+
+static json_t *flags_namespaces(const struct config_flags *flags)
+{
+	json_t *namespaces = json_array();
+	bool is_whole = namespaces != NULL;
+
+	for (unsigned i = 0; is_whole && i < flags->ns_count; i++)
+		is_whole = json_array_append_new(namespaces, json_pack("{s:s}", "media",
+								       flags->namespaces[i])) == 0;
+	return whole_or_none(namespaces, is_whole);
+}
+
+static json_t *flags_hosts(const struct config_flags *flags)
+{
+	json_t *hosts = json_array();
+	bool is_whole = hosts != NULL;
+
+	for (unsigned i = 0; is_whole && i < flags->host_count; i++)
+		is_whole = json_array_append_new(hosts, json_string(flags->hosts[i])) == 0;
+	return whole_or_none(hosts, is_whole);
+}
+
+static json_t *flags_subsystem(const struct config_flags *flags)
+{
+	json_t *subsystem = json_pack("{s:s}", "nqn", flags->nqn ? flags->nqn : TARGET_DEFAULT_NQN);
+	bool is_whole = json_object_set_new(subsystem, "namespaces", flags_namespaces(flags)) == 0;
+
+	if (is_whole && flags->host_count > 0)
+		is_whole = json_object_set_new(subsystem, "hosts", flags_hosts(flags)) == 0;
+	if (is_whole && flags->rights_count > 0)
+		is_whole = json_object_set_new(subsystem, "rights", flags_rights(flags)) == 0;
+	return whole_or_none(subsystem, is_whole);
+}
+
+/* Only what was given: a key that is left out has its default, and says nothing to --merge. */
+static json_t *flags_make(const struct config_flags *flags)
+{
+	json_t *root = json_pack("{s:i,s:[]}", "version", CONFIG_DOCUMENT_VERSION, "subsystems");
+	json_t *subsystems = json_object_get(root, "subsystems");
+	bool is_whole = root != NULL;
+
+	if (is_whole &&
+	    (flags->nqn || flags->ns_count > 0 || flags->host_count > 0 || flags->rights_count > 0))
+		is_whole = json_array_append_new(subsystems, flags_subsystem(flags)) == 0;
+	if (is_whole && flags->listen_count > 0)
+		is_whole = json_object_set_new(root, "ports", flags_ports(flags)) == 0;
+	return whole_or_none(root, is_whole);
+}
+
+json_t *config_flags_document(const struct config_flags *flags, struct config_errors *errors)
+{
+	unsigned before = errors->count;
+	json_t *root;
+
+	flags_check(flags, errors);
+	if (errors->count != before)
+		return NULL;
+	root = flags_make(flags);
+	if (!root)
+		config_errors_add(errors, "out of memory");
+	return root;
+}
+
+int config_from_flags(const struct config_flags *flags, struct config **ret_config,
+		      struct config_errors *errors)
+{
+	json_t *root = config_flags_document(flags, errors);
+	int res;
+
+	*ret_config = NULL;
+	if (!root)
+		return -EINVAL;
+	res = config_load_json(root, ret_config, errors);
+	json_decref(root);
+	return res;
+}

@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The cluster of the configuration: who this member is, who the others are, and what identifiers of
+ * controllers each of them gives out. A member's place among all names, in order, says which lock
+ * is its own on files that they share (media/member_lock.h), so all members must list the same
+ * names; a link between two that do not is refused (cluster/peer_link.c).
+ *
+ * Control thread only. Only config_cluster_read_secret opens anything.
+ */
+#include "base/text.h"
+#include "config/config_parse.h"
+#include "media/member_lock.h"
+#include "media/spec.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ANSWER_MS_MIN  20
+#define ANSWER_MS_MAX  60000
+#define UNIX_PREFIX    "unix:"
+#define PEER_ADDR_TEXT (sizeof(((struct peer_addr *)0)->path) + NET_ADDR_TEXT_BYTES)
+
+/* ---- reading ----------------------------------------------------------------------------------
+ */
+
+static bool name_is_good(const char *name)
+{
+	size_t len = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+				  "._-");
+
+	return len > 0 && len < PEER_NAME_BYTES && name[len] == 0;
+}
+
+static void name_parse(struct config_cursor *at, const json_t *object, char name[PEER_NAME_BYTES])
+{
+	const char *text = NULL;
+
+	if (!json_object_get(object, "name"))
+		config_complain(at, "name", "is missing; every member has a name");
+	if (!config_get_text(at, object, "name", &text))
+		return;
+	if (name_is_good(text))
+		text_copy(name, PEER_NAME_BYTES, text);
+	else
+		config_complain(at, "name",
+				"must be 1 to %d letters, digits, dots, dashes or underscores",
+				PEER_NAME_BYTES - 1);
+}
+
+static void addr_parse(struct config_cursor *at, const json_t *object, const char *key,
+		       struct peer_addr *addr)
+{
+	const char *text = NULL;
+
+	if (!json_object_get(object, key))
+		config_complain(at, key, "is missing; give \"unix:/PATH\" or \"ADDRESS:PORT\"");
+	if (!config_get_text(at, object, key, &text))
+		return;
+	if (strncmp(text, UNIX_PREFIX, strlen(UNIX_PREFIX)) == 0) {
+		const char *path = text + strlen(UNIX_PREFIX);
+
+		if (path[0] != '/')
+			config_complain(at, key, "the path of a socket begins with /");
+		else if (text_copy(addr->path, sizeof(addr->path), path) >= sizeof(addr->path))
+			config_complain(at, key, "the path has more than %zu bytes",
+					sizeof(addr->path) - 1);
+	} else if (net_addr_parse(text, 0, &addr->addr) || net_addr_port(&addr->addr) == 0) {
+		config_complain(at, key, "\"%s\" must be \"unix:/PATH\", or a numeric ADDRESS:PORT",
+				text);
+	}
+}
+
+static void cntlids_parse(struct config_cursor *at, const json_t *object, uint16_t *first,
+			  uint16_t *last)
+{
+	const json_t *pair = NULL;
+	json_int_t from, to;
+
+	if (!json_object_get(object, "cntlids"))
+		config_complain(at, "cntlids",
+				"is missing; give the first and the last identifier of its "
+				"controllers, such as [1, 1000]");
+	if (!config_get_array(at, object, "cntlids", 2, &pair))
+		return;
+	from = json_integer_value(json_array_get(pair, 0));
+	to = json_integer_value(json_array_get(pair, 1));
+	if (json_array_size(pair) != 2 || !json_is_integer(json_array_get(pair, 0)) ||
+	    !json_is_integer(json_array_get(pair, 1)) || from < 1 || to > TARGET_CNTLID_MAX ||
+	    from > to) {
+		config_complain(at, "cntlids",
+				"must be [FIRST, LAST], within 1 to %d and in this order",
+				TARGET_CNTLID_MAX);
+		return;
+	}
+	*first = (uint16_t)from;
+	*last = (uint16_t)to;
+}
+
+/* Leaves *may_kill alone when the key is absent. */
+static void fence_parse(struct config_cursor *at, const json_t *object, bool *may_kill)
+{
+	const char *text = NULL;
+
+	if (!config_get_text(at, object, "fence", &text))
+		return;
+	if (strcmp(text, "kill") != 0 && strcmp(text, "none") != 0)
+		config_complain(at, "fence", "\"%s\" must be \"kill\" or \"none\"", text);
+	else
+		*may_kill = strcmp(text, "kill") == 0;
+}
+
+static void peer_parse(struct config_cursor *at, const json_t *object, bool may_kill,
+		       struct peer_config *peer)
+{
+	static const char *const keys[] = {"name", "address", "cntlids", "fence"};
+
+	config_object_check(at, object, keys, ARRAY_LEN(keys));
+	if (!json_is_object(object))
+		return;
+	name_parse(at, object, peer->name);
+	addr_parse(at, object, "address", &peer->addr);
+	cntlids_parse(at, object, &peer->cntlid_first, &peer->cntlid_last);
+	/* Whom a Unix socket leads to is on this machine, and known to the kernel. */
+	peer->may_kill = may_kill && peer->addr.path[0] != 0;
+	fence_parse(at, object, &peer->may_kill);
+	if (peer->may_kill && peer->addr.path[0] == 0)
+		config_complain(at, "fence",
+				"\"kill\" needs a \"unix:\" address: only such a peer is known to "
+				"be a process of this machine");
+}
+
+static void peers_parse(struct config_cursor *at, const json_t *object, bool may_kill,
+			struct peers_config *peers)
+{
+	const json_t *array = NULL;
+
+	if (!json_object_get(object, "peers"))
+		config_complain(at, "peers", "is missing; list the other members");
+	if (!config_get_array(at, object, "peers", PEERS_MAX, &array))
+		return;
+	if (json_array_size(array) == 0)
+		config_complain(at, "peers",
+				"is empty; list the other members, or leave out "
+				"\"cluster\"");
+	peers->peer_count = (unsigned)json_array_size(array);
+	for (unsigned i = 0; i < peers->peer_count; i++) {
+		size_t mark = config_cursor_enter(at, "peers", i);
+
+		peer_parse(at, json_array_get(array, i), may_kill, &peers->peers[i]);
+		config_cursor_leave(at, mark);
+	}
+}
+
+/* ---- what members owe each other ---------------------------------------------------------------
+ */
+
+static bool ranges_meet(uint16_t a_first, uint16_t a_last, uint16_t b_first, uint16_t b_last)
+{
+	return a_first != 0 && b_first != 0 && a_first <= b_last && b_first <= a_last;
+}
+
+/* By chance: the number is a hash. */
+static bool locks_meet(const char *a, const char *b)
+{
+	return a[0] != 0 && b[0] != 0 && member_lock_number(a) == member_lock_number(b);
+}
+
+static void peer_check(struct config_cursor *at, const struct peers_config *all, unsigned index)
+{
+	const struct peer_config *peer = &all->peers[index];
+
+	if (peer->name[0] != 0 && strcmp(peer->name, all->name) == 0)
+		config_complain(at, "name", "\"%s\" is the name of this member itself", peer->name);
+	else if (locks_meet(peer->name, all->name))
+		config_complain(at, "name",
+				"\"%s\" and \"%s\" have the same lock number; rename one",
+				peer->name, all->name);
+	if (ranges_meet(peer->cntlid_first, peer->cntlid_last, all->cntlid_first, all->cntlid_last))
+		config_complain(at, "cntlids", "%u to %u meets this member's own range, %u to %u",
+				peer->cntlid_first, peer->cntlid_last, all->cntlid_first,
+				all->cntlid_last);
+	for (unsigned i = 0; i < index; i++) {
+		const struct peer_config *other = &all->peers[i];
+
+		if (peer->name[0] != 0 && strcmp(peer->name, other->name) == 0)
+			config_complain(at, "name", "\"%s\" is the name of peers[%u] too",
+					peer->name, i);
+		else if (locks_meet(peer->name, other->name))
+			config_complain(at, "name",
+					"\"%s\" and \"%s\" have the same lock number; rename one",
+					peer->name, other->name);
+		if (ranges_meet(peer->cntlid_first, peer->cntlid_last, other->cntlid_first,
+				other->cntlid_last))
+			config_complain(at, "cntlids", "%u to %u meets that of peers[%u], %u to %u",
+					peer->cntlid_first, peer->cntlid_last, i,
+					other->cntlid_first, other->cntlid_last);
+	}
+}
+
+static void index_derive(struct peers_config *all)
+{
+	all->lock = member_lock_number(all->name);
+	for (unsigned i = 0; i < all->peer_count; i++)
+		all->index += strcmp(all->peers[i].name, all->name) < 0;
+	for (unsigned i = 0; i < all->peer_count; i++) {
+		all->peers[i].lock = member_lock_number(all->peers[i].name);
+		all->peers[i].index = strcmp(all->name, all->peers[i].name) < 0;
+		for (unsigned k = 0; k < all->peer_count; k++)
+			all->peers[i].index += strcmp(all->peers[k].name, all->peers[i].name) < 0;
+	}
+}
+
+void config_cluster_parse(struct config_cursor *at, const json_t *object, struct config *config)
+{
+	static const char *const keys[] = {"name",      "listen", "secret_file", "cntlids",
+					   "answer_ms", "fence",  "peers"};
+	struct config_cluster *cluster = calloc(1, sizeof(*cluster));
+	const char *secret_file = NULL;
+	bool may_kill = true;
+
+	config_object_check(at, object, keys, ARRAY_LEN(keys));
+	if (!cluster || !json_is_object(object)) {
+		if (!cluster)
+			config_complain_memory(at, NULL);
+		free(cluster);
+		return;
+	}
+	config->cluster = cluster;
+	cluster->peers.answer_ms = PEER_ANSWER_MS;
+	name_parse(at, object, cluster->peers.name);
+	addr_parse(at, object, "listen", &cluster->peers.listen);
+	if (!json_object_get(object, "secret_file"))
+		config_complain(at, "secret_file",
+				"is missing; name a file with a secret that all members share, of "
+				"at least %d characters and mode 0600",
+				PEER_SECRET_BYTES);
+	if (config_get_text(at, object, "secret_file", &secret_file)) {
+		cluster->secret_file = strdup(secret_file);
+		if (!cluster->secret_file)
+			config_complain_memory(at, "secret_file");
+	}
+	cntlids_parse(at, object, &cluster->peers.cntlid_first, &cluster->peers.cntlid_last);
+	config_get_u32(at, object, "answer_ms", ANSWER_MS_MIN, ANSWER_MS_MAX,
+		       &cluster->peers.answer_ms);
+	fence_parse(at, object, &may_kill);
+	peers_parse(at, object, may_kill, &cluster->peers);
+	for (unsigned i = 0; i < cluster->peers.peer_count; i++) {
+		size_t mark = config_cursor_enter(at, "peers", i);
+
+		peer_check(at, &cluster->peers, i);
+		config_cursor_leave(at, mark);
+	}
+	index_derive(&cluster->peers);
+}
+
+static void ns_check(struct config_cursor *at, const struct config *config,
+		     const struct config_ns *ns)
+{
+	char text[UUID_TEXT_BYTES];
+	struct uuid uuid;
+	char *path;
+
+	if (!ns->is_clustered)
+		return;
+	path = config_media_path(ns->media);
+	if (!config->cluster)
+		config_complain(at, "clustered",
+				"needs \"cluster\", which names the other members");
+	if (ns->media && !path)
+		config_complain(at, "clustered",
+				"needs a \"file:\" medium: other members cannot reach memory");
+	if (uuid_is_nil(&ns->uuid)) {
+		uuid_random(&uuid);
+		config_complain(at, "clustered",
+				"needs \"uuid\": hosts must find the same one whichever member "
+				"they reach; put this line into the documents of all members: "
+				"\"uuid\": \"%s\"",
+				uuid_format(&uuid, text));
+	}
+	free(path);
+}
+
+/* Members that make a serial number of their own would look like two subsystems. */
+static void serial_check(struct config_cursor *at, const struct config_subsystem *subsystem)
+{
+	char serial[NVME_SERIAL_BYTES + 1];
+
+	if (subsystem->serial[0] != 0)
+		return;
+	for (unsigned n = 0; n < subsystem->ns_count; n++) {
+		if (!subsystem->namespaces[n].is_clustered)
+			continue;
+		config_serial_make(serial);
+		config_complain(at, "serial",
+				"is missing, and namespace %u is clustered: hosts must find the "
+				"same serial number whichever member they reach; put this line "
+				"into the documents of all members: \"serial\": \"%s\"",
+				subsystem->namespaces[n].nsid, serial);
+		return;
+	}
+}
+
+void config_cluster_check(struct config_cursor *at, const struct config *config)
+{
+	for (unsigned s = 0; s < config->subsystem_count; s++) {
+		size_t outer = config_cursor_enter(at, "subsystems", s);
+
+		serial_check(at, &config->subsystems[s]);
+		config_cursor_leave(at, outer);
+		for (unsigned n = 0; n < config->subsystems[s].ns_count; n++) {
+			size_t mark = config_cursor_enter(at, "subsystems", s);
+
+			config_cursor_enter(at, "namespaces", n);
+			ns_check(at, config, &config->subsystems[s].namespaces[n]);
+			config_cursor_leave(at, mark);
+		}
+	}
+}
+
+/* ---- the rest of its life ----------------------------------------------------------------------
+ */
+
+void config_cluster_free(struct config_cluster *cluster)
+{
+	if (!cluster)
+		return;
+	explicit_bzero(cluster->peers.secret, sizeof(cluster->peers.secret));
+	free(cluster->secret_file);
+	free(cluster);
+}
+
+static json_t *addr_to_json(const struct peer_addr *addr)
+{
+	char text[PEER_ADDR_TEXT], numbers[NET_ADDR_TEXT_BYTES];
+
+	if (addr->path[0] != 0)
+		snprintf(text, sizeof(text), UNIX_PREFIX "%s", addr->path);
+	else
+		snprintf(text, sizeof(text), "%s", net_addr_format(&addr->addr, numbers));
+	return json_string(text);
+}
+
+static json_t *peer_to_json(const struct peer_config *peer)
+{
+	return json_pack("{s:s, s:o, s:[i, i], s:s}", "name", peer->name, "address",
+			 addr_to_json(&peer->addr), "cntlids", (int)peer->cntlid_first,
+			 (int)peer->cntlid_last, "fence", peer->may_kill ? "kill" : "none");
+}
+
+json_t *config_cluster_to_json(const struct config_cluster *cluster)
+{
+	const struct peers_config *peers = &cluster->peers;
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < peers->peer_count; i++) {
+		if (json_array_append_new(list, peer_to_json(&peers->peers[i])) < 0) {
+			json_decref(list);
+			return NULL;
+		}
+	}
+	return json_pack("{s:s, s:o, s:s, s:[i, i], s:I, s:o}", "name", peers->name, "listen",
+			 addr_to_json(&peers->listen), "secret_file", cluster->secret_file,
+			 "cntlids", (int)peers->cntlid_first, (int)peers->cntlid_last, "answer_ms",
+			 (json_int_t)peers->answer_ms, "peers", list);
+}
+
+bool config_cluster_same(const struct config_cluster *a, const struct config_cluster *b)
+{
+	json_t *x, *y;
+	bool is_same;
+
+	if (!a || !b)
+		return a == b;
+	x = config_cluster_to_json(a);
+	y = config_cluster_to_json(b);
+	is_same = x && y && json_equal(x, y);
+	json_decref(x);
+	json_decref(y);
+	return is_same;
+}
+
+/* ---- the secret --------------------------------------------------------------------------------
+ */
+
+static int secret_fail(const struct config_cluster *cluster, struct config_errors *errors,
+		       const char *text)
+{
+	config_errors_add(errors, "cluster.secret_file: %s %s", cluster->secret_file, text);
+	return -EINVAL;
+}
+
+int config_cluster_read_secret(struct config_cluster *cluster, struct config_errors *errors)
+{
+	struct peers_config *peers = &cluster->peers;
+	/* A pipe must not hold up the start. */
+	int fd = open(cluster->secret_file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	char text[PEER_SECRET_MAX + 2];
+	struct stat st;
+	ssize_t got = -1;
+	int error = errno;
+
+	if (fd >= 0) {
+		got = fstat(fd, &st) == 0 ? read(fd, text, sizeof(text)) : -1;
+		error = errno;
+		close(fd);
+	}
+	if (got < 0) {
+		config_errors_add(errors, "cluster.secret_file: cannot read %s: %s",
+				  cluster->secret_file, strerror(error));
+		return -error;
+	}
+	while (got > 0 && (text[got - 1] == '\n' || text[got - 1] == '\r'))
+		got--;
+	if (!S_ISREG(st.st_mode))
+		return secret_fail(cluster, errors, "is no regular file");
+	if ((st.st_mode & 077) != 0)
+		return secret_fail(cluster, errors,
+				   "can be read by others than its owner; chmod 600 it");
+	if (st.st_uid != geteuid() && st.st_uid != 0)
+		return secret_fail(cluster, errors, "belongs to another user");
+	if (got < PEER_SECRET_BYTES)
+		return secret_fail(cluster, errors,
+				   "is too short: a secret has at least 32 characters");
+	if (got > PEER_SECRET_MAX)
+		return secret_fail(cluster, errors,
+				   "is too long: a secret has at most 256 characters");
+	memcpy(peers->secret, text, (size_t)got);
+	peers->secret_bytes = (size_t)got;
+	explicit_bzero(text, sizeof(text));
+	return 0;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The pieces of the document's reader that live in files of their own. Control thread only;
+ * private to src/control.
+ */
+#ifndef WEFT_CONFIG_CONFIG_PARSE_H
+#define WEFT_CONFIG_CONFIG_PARSE_H
+
+#include "config/config_json.h"
+
+#define CONFIG_LIMIT_COUNT 14
+
+/* A number of struct target_limits and its key. */
+struct config_limit {
+	const char *key;
+	size_t offset;
+	uint32_t min;
+	uint32_t max;
+};
+
+extern const struct config_limit config_limits[];
+
+const char *config_zero_copy_name(enum zero_copy zero_copy);
+
+/* Each reads one element at the cursor; what is wrong leaves an error and a usable struct. */
+void config_subsystem_parse(struct config_cursor *at, const json_t *object,
+			    struct config_subsystem *subsystem);
+void config_ns_parse(struct config_cursor *at, const json_t *object, unsigned index,
+		     struct config_ns *ns);
+void config_port_parse(struct config_cursor *at, const json_t *object, unsigned index,
+		       struct config_port *port);
+void config_limits_parse(struct config_cursor *at, const json_t *object,
+			 struct target_limits *limits);
+
+void config_rights_parse(struct config_cursor *at, const json_t *object,
+			 struct config_subsystem *subsystem);
+
+void config_cluster_parse(struct config_cursor *at, const json_t *object, struct config *config);
+void config_cluster_free(struct config_cluster *cluster);
+/* As it stands in the document; NULL: out of memory. */
+json_t *config_cluster_to_json(const struct config_cluster *cluster);
+/* Either may be NULL. */
+bool config_cluster_same(const struct config_cluster *a, const struct config_cluster *b);
+/* What clustered namespaces need. */
+void config_cluster_check(struct config_cursor *at, const struct config *config);
+
+/* What two elements may not share: names, NSIDs, files, ids, addresses; and names of nothing. */
+void config_cross_check(struct config_cursor *at, const struct config *config);
+/* The pool of one subsystem: its folder is its own, and its namespaces fit. */
+void config_pool_check(struct config_cursor *at, const struct config *config, unsigned index);
+/* Bytes of those namespaces of the document that lie in the subsystem's pool. */
+uint64_t config_pool_used_bytes(const struct config_subsystem *subsystem);
+
+/* A random serial number. */
+void config_serial_make(char ret_serial[NVME_SERIAL_BYTES + 1]);
+/* Whether its data are gone after the next start: memory, and nothing at all. */
+bool config_ns_is_volatile(const struct config_ns *ns);
+/* What a medium is, whatever its options: a file's path, else the kind. The caller frees it. */
+char *config_media_identity(const char *spec);
+/* What it points at, not the struct itself. */
+void config_subsystem_release(struct config_subsystem *subsystem);
+/* The file under a medium, or NULL; the caller frees it. */
+char *config_media_path(const char *spec);
+/* The spec with another block=; the caller frees it. NULL: no spec, or no memory. */
+char *config_media_with_block(const char *spec, uint32_t block_bytes);
+/* Whether that file lies directly in the folder. */
+bool config_path_in_folder(const char *path, const char *folder);
+/* Would two listeners on these be in each other's way? */
+bool config_addr_clash(const struct net_addr *a, const struct net_addr *b);
+
+#endif

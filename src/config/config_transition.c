@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the configuration in force forbids the next one to say. A namespace is known by its UUID:
+ * it does not shrink while it is served (hosts would lose blocks), and write protection that is
+ * permanent, or that lasts until the target starts again (NVMe Base 2.1, section 8.1.16), is lifted
+ * only by a document that says so, not by one that says nothing.
+ *
+ * Control thread only. Nothing is opened: how large a file without size= is, its medium knows, and
+ * refuses by itself.
+ */
+#include "config/config_parse.h"
+#include "media/spec.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct known_ns {
+	const struct config_ns *ns;
+	const char *nqn;
+};
+
+static int by_uuid(const void *a, const void *b)
+{
+	const struct known_ns *x = a, *y = b;
+
+	return memcmp(x->ns->uuid.bytes, y->ns->uuid.bytes, sizeof(x->ns->uuid.bytes));
+}
+
+/* The size that a spec names, 0 when it names none; and what stands behind it. */
+static uint64_t spec_bytes(const char *text, enum media_spec_kind *ret_kind, char **ret_path)
+{
+	struct media_spec parsed;
+	const struct media_spec *at = &parsed;
+	uint64_t size_bytes;
+
+	*ret_path = NULL;
+	if (media_spec_parse(text, &parsed, NULL))
+		return 0;
+	while (at->inner)
+		at = at->inner;
+	size_bytes = at->size_bytes;
+	*ret_kind = at->kind;
+	*ret_path = at->path ? strdup(at->path) : NULL;
+	media_spec_free(&parsed);
+	return size_bytes;
+}
+
+static void size_check(const struct known_ns *from, const struct known_ns *to,
+		       struct config_errors *errors)
+{
+	enum media_spec_kind from_kind = MEDIA_SPEC_NULL, to_kind = MEDIA_SPEC_FILE;
+	char *from_path, *to_path;
+	uint64_t from_bytes, to_bytes;
+
+	if (strcmp(from->ns->media, to->ns->media) == 0)
+		return;
+	from_bytes = spec_bytes(from->ns->media, &from_kind, &from_path);
+	to_bytes = spec_bytes(to->ns->media, &to_kind, &to_path);
+	if (from_kind == to_kind && from_bytes > to_bytes && to_bytes != 0 &&
+	    strcmp(from_path ? from_path : "", to_path ? to_path : "") == 0)
+		config_errors_add(errors,
+				  "%s, namespace %u (%s): has %llu bytes now and cannot shrink to "
+				  "%llu; delete it and make a smaller one",
+				  to->nqn, to->ns->nsid, to->ns->media,
+				  (unsigned long long)from_bytes, (unsigned long long)to_bytes);
+	free(from_path);
+	free(to_path);
+}
+
+/* A host cannot lift these (feature_ns.c), the administrator can, but not by leaving the key out.
+ */
+static void protect_check(const struct known_ns *from, const struct known_ns *to,
+			  struct config_errors *errors)
+{
+	enum ns_write_protect was = from->ns->write_protect;
+
+	if (to->ns->is_protect_given ||
+	    (was != NS_WRITE_PROTECT_PERMANENT && was != NS_WRITE_PROTECT_UNTIL_POWER_CYCLE))
+		return;
+	config_errors_add(errors,
+			  "%s, namespace %u: is write protected (%s); write \"write_protect\": "
+			  "\"%s\" to keep that, or \"write_protect\": \"none\" to lift it",
+			  to->nqn, to->ns->nsid, config_write_protect_name(was),
+			  config_write_protect_name(was));
+}
+
+static void clustered_check(const struct known_ns *from, const struct known_ns *to,
+			    struct config_errors *errors)
+{
+	if (from->ns->is_clustered != to->ns->is_clustered)
+		config_errors_add(errors,
+				  "%s, namespace %u: is%s served by other members of the cluster "
+				  "now; to change \"clustered\", restart the target with it",
+				  to->nqn, to->ns->nsid, from->ns->is_clustered ? "" : " not");
+}
+
+/* Sorted by UUID; NULL without memory. */
+static struct known_ns *known_list(const struct config *config, unsigned *ret_count)
+{
+	struct known_ns *list;
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < config->subsystem_count; i++)
+		count += config->subsystems[i].ns_count;
+	list = calloc(count + 1, sizeof(*list));
+	if (!list)
+		return NULL;
+	count = 0;
+	for (unsigned i = 0; i < config->subsystem_count; i++) {
+		for (unsigned n = 0; n < config->subsystems[i].ns_count; n++)
+			list[count++] = (struct known_ns){&config->subsystems[i].namespaces[n],
+							  config->subsystems[i].nqn};
+	}
+	if (count > 1)
+		qsort(list, count, sizeof(*list), by_uuid);
+	*ret_count = count;
+	return list;
+}
+
+int config_check_transition(const struct config *from, const struct config *to,
+			    struct config_errors *errors)
+{
+	unsigned before = errors->count, from_count = 0, to_count = 0, a = 0, b = 0;
+	struct known_ns *olds, *news;
+	bool lacks_memory;
+
+	if (!from)
+		return 0;
+	if (!config_cluster_same(from->cluster, to->cluster))
+		config_errors_add(errors, "cluster: is fixed while the target runs; restart it "
+					  "with the new document");
+	olds = known_list(from, &from_count);
+	news = known_list(to, &to_count);
+	lacks_memory = !olds || !news;
+	if (lacks_memory)
+		config_errors_add(errors, "out of memory");
+	while (!lacks_memory && a < from_count && b < to_count) {
+		int order = by_uuid(&olds[a], &news[b]);
+
+		if (order == 0) {
+			size_check(&olds[a], &news[b], errors);
+			protect_check(&olds[a], &news[b], errors);
+			clustered_check(&olds[a], &news[b], errors);
+		}
+		a += order <= 0;
+		b += order >= 0;
+	}
+	free(olds);
+	free(news);
+	if (lacks_memory)
+		return -ENOMEM;
+	return errors->count == before ? 0 : -EINVAL;
+}
+
+void config_end_power_cycle(json_t *document)
+{
+	json_t *subsystem, *ns;
+	size_t s, n;
+
+	json_array_foreach(json_object_get(document, "subsystems"), s, subsystem)
+	{
+		json_array_foreach(json_object_get(subsystem, "namespaces"), n, ns)
+		{
+			json_t *value = json_object_get(ns, "write_protect");
+
+			if (json_is_string(value) &&
+			    strcmp(json_string_value(value), "until-power-cycle") == 0)
+				json_string_set(value, "none");
+		}
+	}
+}

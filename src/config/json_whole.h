@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * JSON that is whole or is not there. Jansson leaves out what it has no memory for, in copies,
+ * edits and texts, and often does not say so: a document would lose a member and be kept like that.
+ * Its allocator counts the failures here; whoever makes a value that matters compares before and
+ * after.
+ *
+ * Control thread, which is the only one with JSON.
+ */
+#ifndef WEFT_CONFIG_JSON_WHOLE_H
+#define WEFT_CONFIG_JSON_WHOLE_H
+
+#include <jansson.h>
+
+/* Before the first value is made; without it nothing is counted. */
+void json_whole_watch(void);
+/* How many allocations have failed so far. */
+unsigned json_whole_losses(void);
+
+/*
+ * As json_dumps, which leaves out the name of a member when its buffer cannot grow: here it is all
+ * of the text, or NULL when out of memory. The caller frees it.
+ */
+char *json_whole_text(const json_t *value, size_t flags);
+
+#endif

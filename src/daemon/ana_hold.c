@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How long groups have been in `change` because a document says so. See ana_hold.h.
+ *
+ * Control reactor only. A handful at most: a list.
+ */
+#include "daemon/ana_hold.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "config/config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define HOLD_MAX_NS (TARGET_ANA_TRANSITION_S * NS_PER_S)
+
+struct ana_hold {
+	struct list node;
+	uint16_t port_id;
+	uint32_t group;
+	uint64_t since_ns;
+	bool is_used; /* by the snapshot that is being built */
+	bool is_over; /* a snapshot has it as inaccessible */
+};
+
+void ana_holds_begin(struct list *holds)
+{
+	list_for_each(node, holds)
+		list_entry(node, struct ana_hold, node)->is_used = false;
+}
+
+/* NULL without memory. */
+static struct ana_hold *hold_get(struct list *holds, uint16_t port_id, uint32_t group,
+				 uint64_t now_ns)
+{
+	struct ana_hold *hold;
+
+	list_for_each(node, holds) {
+		hold = list_entry(node, struct ana_hold, node);
+		if (hold->port_id == port_id && hold->group == group)
+			return hold;
+	}
+	hold = calloc(1, sizeof(*hold));
+	if (!hold)
+		return NULL;
+	hold->port_id = port_id;
+	hold->group = group;
+	hold->since_ns = now_ns;
+	list_push_back(holds, &hold->node);
+	return hold;
+}
+
+int ana_holds_apply(struct list *holds, struct port *port, uint64_t now_ns)
+{
+	for (unsigned i = 0; i < port->ana_count; i++) {
+		struct ana_hold *hold;
+
+		if (port->ana[i].state != ANA_CHANGE)
+			continue;
+		hold = hold_get(holds, port->id, port->ana[i].group, now_ns);
+		if (!hold)
+			return -ENOMEM;
+		hold->is_used = true;
+		if (now_ns - hold->since_ns < HOLD_MAX_NS)
+			continue;
+		if (!hold->is_over)
+			log_warn("control",
+				 "port %u, ANA group %u: has been in \"change\" for %u s, the "
+				 "longest that hosts wait; it is inaccessible from now on, until "
+				 "it is given another state",
+				 hold->port_id, hold->group, TARGET_ANA_TRANSITION_S);
+		hold->is_over = true;
+		port->ana[i].state = ANA_INACCESSIBLE;
+	}
+	return 0;
+}
+
+void ana_holds_end(struct list *holds)
+{
+	list_for_each_safe(node, holds) {
+		struct ana_hold *hold = list_entry(node, struct ana_hold, node);
+
+		if (hold->is_used)
+			continue;
+		list_remove(&hold->node);
+		free(hold);
+	}
+}
+
+bool ana_holds_are_due(const struct list *holds, uint64_t now_ns)
+{
+	list_for_each(node, holds) {
+		const struct ana_hold *hold = list_entry(node, struct ana_hold, node);
+
+		if (!hold->is_over && now_ns - hold->since_ns >= HOLD_MAX_NS)
+			return true;
+	}
+	return false;
+}
+
+void ana_holds_forget(struct list *holds)
+{
+	ana_holds_begin(holds);
+	ana_holds_end(holds);
+}

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Applying a change and keeping it, or taking it back. Runs on the control reactor; opening media
+ * and keeping block it, never a data reactor.
+ *
+ * A change is applied first and kept then: what a store says must be possible, and only applying
+ * shows that (media that open, addresses that are free). Until it is kept nobody is told of
+ * success, so a kill in between leaves the state before it, which nobody was told had gone.
+ *
+ * Two things stand beside the desired state and are added only to what is applied: the discovery
+ * port and the self-check's subsystem.
+ */
+#include "daemon/change_run.h"
+#include "daemon/snapshot_build.h"
+
+#include "base/log.h"
+#include "daemon/media_registry.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what is applied: the desired state and what stands beside it -----------------------------
+ */
+
+static int snapshot_build_private(struct changes *changes, const struct config *desired,
+				  const struct daemon_private *private,
+				  struct snapshot **ret_snapshot, struct config_errors *errors)
+{
+	json_t *document = config_to_edit_json(desired);
+	struct config *copy = NULL;
+	int res = document ? config_load_json(document, &copy, errors) : -ENOMEM;
+
+	if (res == 0)
+		res = config_identify(copy, desired, errors);
+	if (res == 0)
+		res = config_add_private_subsystem(copy, private->nqn, private->host_nqn,
+						   private->media_spec, &private->uuid,
+						   private->port_id);
+	if (res == 0) {
+		if (changes->has_discovery)
+			config_add_discovery_port(copy, &changes->discovery);
+		res = snapshot_from_config(copy, changes->options.registry,
+					   changes->discovery_generation + 1, ret_snapshot, errors);
+	}
+	config_free(copy);
+	json_decref(document);
+	return res;
+}
+
+/* The discovery port owns nothing, so an array of its own is all that the copy needs. */
+static int snapshot_build(struct changes *changes, const struct config *desired,
+			  const struct daemon_private *private, struct snapshot **ret_snapshot,
+			  struct config_errors *errors)
+{
+	struct config shadow = *desired;
+	int res = -ENOMEM;
+
+	if (private)
+		return snapshot_build_private(changes, desired, private, ret_snapshot, errors);
+	shadow.ports = calloc(desired->port_count + 1, sizeof(*shadow.ports));
+	if (shadow.ports) {
+		if (desired->port_count > 0)
+			memcpy(shadow.ports, desired->ports,
+			       desired->port_count * sizeof(*shadow.ports));
+		if (changes->has_discovery)
+			config_add_discovery_port(&shadow, &changes->discovery);
+		res = snapshot_from_config(&shadow, changes->options.registry,
+					   changes->discovery_generation + 1, ret_snapshot, errors);
+	}
+	free(shadow.ports);
+	return res;
+}
+
+/* ---- keeping ----------------------------------------------------------------------------------
+ */
+
+/* What was kept of namespaces that are gone is forgotten in one go. */
+static void registry_commit(struct changes *changes)
+{
+	bool is_batch = store_batch_begin(changes->options.store) == 0;
+
+	media_registry_commit(changes->options.registry);
+	if (is_batch && store_batch_end(changes->options.store) < 0) {
+		media_registry_set_unkept(changes->options.registry);
+		log_warn("control",
+			 "write protection for good and what was kept of removed namespaces could "
+			 "not be saved; the next change tries again");
+	}
+}
+
+/* In force and kept: the new truth. */
+static void run_accept(struct run *run)
+{
+	struct changes *changes = run->changes;
+
+	registry_commit(changes);
+	if (run->next) {
+		config_free(changes->config);
+		changes->config = run->next;
+		run->next = NULL;
+	}
+	if (run->kind == RUN_PRIVATE) {
+		changes->has_private = run->has_private;
+		changes->private = run->private;
+	}
+	change_run_end(run);
+}
+
+static void run_tell_applying(struct changes *changes, const struct snapshot *snapshot)
+{
+	if (changes->options.applying)
+		changes->options.applying(changes->options.arg, snapshot);
+}
+
+static void run_taken_back(void *arg, int res, const char *error)
+{
+	struct run *run = arg;
+	struct changes *changes = run->changes;
+
+	if (res == 0) {
+		if (changes->options.applied)
+			changes->options.applied(changes->options.arg);
+		media_registry_rollback(changes->options.registry);
+		change_run_end(run);
+		return;
+	}
+	registry_commit(changes);
+	log_error(
+		"control",
+		"a change could neither be kept nor taken back (%s): it is in force, but will not "
+		"survive a restart; make any other change once the store can be written",
+		error && error[0] != 0 ? error : strerror(-res));
+	changes->is_store_behind = true;
+	changes->generation++;
+	config_free(changes->config);
+	changes->config = run->next;
+	run->next = NULL;
+	change_run_end(run);
+}
+
+/* It is in force but could not be kept: the former configuration comes back. */
+static void run_take_back(struct run *run)
+{
+	struct changes *changes = run->changes;
+	struct config_errors errors = {.count = 0};
+	struct snapshot *snapshot;
+	int res = -ENOENT;
+
+	/* The registry's transaction stays open: it has the former media beside the new ones. */
+	if (changes->config)
+		res = snapshot_build(changes, changes->config,
+				     changes->has_private ? &changes->private : NULL, &snapshot,
+				     &errors);
+	if (res == 0) {
+		changes->discovery_generation++;
+		run_tell_applying(changes, snapshot);
+		target_apply(changes->options.target, snapshot, run_taken_back, run);
+		return;
+	}
+	if (!changes->config) {
+		/* The start: the process is about to end. */
+		media_registry_rollback(changes->options.registry);
+		change_run_end(run);
+		return;
+	}
+	run_taken_back(run, res, errors.texts[0]);
+}
+
+static int run_keep(struct run *run)
+{
+	struct changes *changes = run->changes;
+	struct store_change change = {
+		.before = run->before,
+		.after = run->after,
+		.generation = changes->generation + 1,
+		.source_hash = run->has_source ? run->source_hash : NULL,
+		.origin = run->origin,
+		.diff = run->result.diff,
+	};
+	struct store_error error;
+	json_t *kept = NULL;
+	int res;
+
+	if (changes->is_store_behind) {
+		res = store_load_document(changes->options.store, &kept, &error);
+		if (res < 0 && res != -ENOENT) {
+			config_errors_add(&run->result.errors, "%s", error.text);
+			return res;
+		}
+		change.before = kept;
+	}
+	res = store_keep_document(changes->options.store, &change, &error);
+	json_decref(kept);
+	if (res < 0) {
+		config_errors_add(&run->result.errors, "%s", error.text);
+		return res;
+	}
+	changes->is_store_behind = false;
+	changes->generation++;
+	return 0;
+}
+
+/* ---- applying ---------------------------------------------------------------------------------
+ */
+
+static void run_applied(void *arg, int res, const char *error)
+{
+	struct run *run = arg;
+
+	if (res < 0) {
+		media_registry_rollback(run->changes->options.registry);
+		if (run->drain) {
+			/* It will not be told. */
+			list_remove(&run->drain->node);
+			free(run->drain);
+			run->drain = NULL;
+		}
+		change_run_fail(run, res, "%s", error && error[0] != 0 ? error : strerror(-res));
+		return;
+	}
+	if (run->changes->options.applied)
+		run->changes->options.applied(run->changes->options.arg);
+	if (run->after) {
+		run->result.res = run_keep(run);
+		if (run->result.res < 0) {
+			run_take_back(run);
+			return;
+		}
+	}
+	run_accept(run);
+}
+
+/* For target_apply_and_drain, which has one argument for both. */
+static void drain_applied(void *arg, int res, const char *error)
+{
+	run_applied(((struct drain *)arg)->run, res, error);
+}
+
+static void drain_drained(void *arg, int res)
+{
+	struct drain *drain = arg;
+
+	list_remove(&drain->node);
+	/* A change that is being taken back is drained too, and nobody wants to know. */
+	if (drain->run)
+		drain->run->drain = NULL;
+	else if (drain->drained)
+		drain->drained(drain->arg, res);
+	free(drain);
+}
+
+static int run_drain_create(struct run *run)
+{
+	struct drain *drain = calloc(1, sizeof(*drain));
+
+	if (!drain)
+		return -ENOMEM;
+	drain->drained = run->change.drained;
+	drain->arg = run->change.arg;
+	drain->run = run;
+	list_push_back(&run->changes->draining, &drain->node);
+	run->drain = drain;
+	return 0;
+}
+
+void change_run_apply(struct run *run)
+{
+	struct changes *changes = run->changes;
+	const struct config *desired = run->next ? run->next : changes->config;
+	const struct daemon_private *private = run->kind == RUN_PRIVATE
+						       ? (run->has_private ? &run->private : NULL)
+					       : changes->has_private ? &changes->private
+								      : NULL;
+	struct target_scope scope = {0};
+	struct snapshot *snapshot;
+	int res = run->change.drained ? run_drain_create(run) : 0;
+
+	if (res == 0)
+		res = snapshot_build(changes, desired, private, &snapshot, &run->result.errors);
+	if (res < 0) {
+		if (run->drain) {
+			list_remove(&run->drain->node);
+			free(run->drain);
+			run->drain = NULL;
+		}
+		change_run_fail_told(run, res);
+		return;
+	}
+	changes->discovery_generation++;
+	run_tell_applying(changes, snapshot);
+	if (run->drain && run->change.scope)
+		scope = run->change.scope(run->change.arg);
+	if (run->drain)
+		target_apply_and_drain(changes->options.target, snapshot, &scope, drain_applied,
+				       drain_drained, run->drain);
+	else
+		target_apply(changes->options.target, snapshot, run_applied, run);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rechecking and recreating a lost namespace: see daemon/lost_ns.h. The edit only tells the media
+ * registry what the next build of a snapshot may do with the file; opening, making and keeping it
+ * are parts of the change, and are taken back with it.
+ *
+ * Control reactor only.
+ */
+#include "daemon/lost_ns.h"
+
+#include "cluster/peers.h"
+#include "config/config_parse.h"
+
+#include <errno.h>
+
+int lost_ns_edit(struct media_registry *registry, json_t *ns, enum lost_ns_action action,
+		 bool is_dry_run, struct config_errors *errors)
+{
+	unsigned nsid = (unsigned)json_integer_value(json_object_get(ns, "nsid"));
+	bool is_recreated = action == LOST_NS_RECREATE;
+	struct media *media = NULL;
+	bool has_failed = false;
+	char text[UUID_TEXT_BYTES];
+	struct uuid uuid;
+
+	if (uuid_parse(json_string_value(json_object_get(ns, "uuid")), &uuid) == 0)
+		media = media_registry_find(registry, &uuid);
+	/* Only what is lost may be given up; what was cut while it is served can be looked at. */
+	if (media)
+		has_failed = media_is_lost(media) || (!is_recreated && media_is_cut(media));
+	if (!is_recreated && media && !has_failed && media_has_lost_writes(media)) {
+		if (!is_dry_run)
+			media_forgive(media);
+		return 0;
+	}
+	if (!is_recreated && media && !has_failed && media_registry_peers(registry) &&
+	    peers_recheck(media_registry_peers(registry), &uuid, is_dry_run))
+		has_failed = true;
+	if (!has_failed) {
+		config_errors_add(errors, "namespace %u is not lost: its data are there", nsid);
+		return -EEXIST;
+	}
+	if (is_recreated && json_is_true(json_object_get(ns, "clustered"))) {
+		config_errors_add(
+			errors,
+			"namespace %u is served by other members of the cluster too: put a "
+			"file in its place yourself, and a new \"uuid\" into the documents "
+			"of all members",
+			nsid);
+		return -EPERM;
+	}
+	/* Empty, it is another namespace: no host may take it for the one that it knew. */
+	if (is_recreated) {
+		uuid_random(&uuid);
+		json_object_del(ns, "nguid");
+		if (json_object_set_new(ns, "uuid", json_string(uuid_format(&uuid, text))) < 0)
+			return -ENOMEM;
+	}
+	if (!is_dry_run)
+		media_registry_retry(registry, &uuid, is_recreated);
+	return 0;
+}

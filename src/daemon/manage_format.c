@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Format NVM (NVMe Base 2.1, section 5.1.10) on the control reactor, in steps:
+ *  1. a change that says nothing new marks the namespaces: their I/O is refused from now on;
+ *  2. when no command judged before can reach them any more, the media are erased, piece by piece,
+ *     so that the control reactor does other things in between, then flushed;
+ *  3. blocks marked bad are forgotten;
+ *  4. a change of the document names the new block size and takes the marks away.
+ * Before step 1 and again before step 2 the request is judged by what is in force then. One that is
+ * cancelled leaves the queue of changes, or stops before step 2, at the next piece, or before step
+ * 4, and takes the marks away. A failure takes the marks away too; docs/adr/0028 says what becomes
+ * of a medium that hangs. Marks are in no document: after a crash the namespace has its old format
+ * with data or without, or, once step 4 is kept, the new one.
+ */
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/manage.h"
+#include "daemon/media_registry.h"
+#include "store/store.h"
+#include "target/bad_blocks.h"
+#include "target/barrier.h"
+#include "target/ns_live.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ERASE_PIECE_BYTES (16u << 20)
+#define ERASE_STALL_S     60 /* a piece is cancelled */
+#define ERASE_GIVE_UP_S   10 /* after that, the host has its answer; the marks stay */
+
+struct format_job {
+	struct daemon *daemon;
+	struct manage_edit edit;
+	nvme_status status;
+	char origin[NVME_NQN_BYTES + 8];
+	/* The namespace that is being erased. */
+	unsigned at; /* of edit.uuids */
+	struct ns_store *store;
+	uint64_t erased_bytes;
+	struct media_io io;
+	struct reactor_msg msg;
+	struct reactor_timer stall;
+	bool has_begun;    /* the edit of step 1 was asked for */
+	bool is_draining;  /* format_drained is still to come */
+	bool is_stopped;   /* cancelled while it drained: the marks are being taken away */
+	bool is_over;      /* only format_drained is still to come */
+	bool is_cancelled; /* the piece under way has stalled */
+	bool is_answered;  /* edit.request is gone; only the marks are left to take away */
+};
+
+/* The request was cancelled, and is not answered yet. */
+static bool format_is_unwanted(const struct format_job *job)
+{
+	return !job->is_answered && !nvme_status_is_ok(job->edit.request->cancel_status);
+}
+
+static void format_unmark(struct format_job *job)
+{
+	for (unsigned i = 0; i < job->edit.uuid_count; i++)
+		media_registry_set_formatting(daemon_registry(job->daemon), &job->edit.uuids[i],
+					      false);
+}
+
+static void format_answer(struct format_job *job, nvme_status status)
+{
+	struct manage_request *request = job->edit.request;
+
+	if (job->is_answered)
+		return;
+	job->is_answered = true;
+	request->status = status;
+	manage_done(request);
+}
+
+static void format_end(struct format_job *job)
+{
+	format_answer(job, job->status);
+	job->is_over = true;
+	if (job->is_draining)
+		return;
+	manage_edit_release(&job->edit);
+	free(job);
+}
+
+static void format_change(struct format_job *job, const struct change *change)
+{
+	struct change full = *change;
+
+	full.arg = job;
+	full.origin = job->origin;
+	full.is_forced = true;
+	full.is_of_host = true;
+	full.is_continuation = job->has_begun;
+	daemon_change(job->daemon, &full);
+}
+
+/* ---- step 4, and the way out ------------------------------------------------------------------
+ */
+
+static int unmark_edit(json_t *document, void *arg, struct config_errors *errors)
+{
+	format_unmark(arg);
+	return 0;
+}
+
+static void unmarked(void *arg, struct change_result *result)
+{
+	struct format_job *job = arg;
+
+	if (result->res < 0 && result->res != -ESHUTDOWN)
+		log_error("control",
+			  "a namespace that was not formatted stays closed to I/O until the next "
+			  "change: %s",
+			  result->errors.count > 0 ? result->errors.texts[0]
+						   : strerror(-result->res));
+	format_end(job);
+}
+
+/* The marks are in force: another change takes them away. */
+static void format_fail(struct format_job *job, nvme_status status)
+{
+	job->status = format_is_unwanted(job) ? job->edit.request->cancel_status : status;
+	format_unmark(job);
+	format_change(job, &(struct change){.edit = unmark_edit, .done = unmarked});
+}
+
+static int finish_edit(json_t *document, void *arg, struct config_errors *errors)
+{
+	struct format_job *job = arg;
+	int res = format_is_unwanted(job) ? -ECANCELED
+					  : manage_edit_format(document, &job->edit, errors);
+
+	if (res == 0)
+		format_unmark(job);
+	return res;
+}
+
+static void finished(void *arg, struct change_result *result)
+{
+	struct format_job *job = arg;
+
+	if (result->res < 0) {
+		format_fail(job, manage_status(&job->edit, result->res));
+		return;
+	}
+	job->status = NVME_SC_SUCCESS;
+	format_end(job);
+}
+
+/* ---- steps 2 and 3 ----------------------------------------------------------------------------
+ */
+
+static void format_next(struct format_job *job);
+
+static void ns_release(struct format_job *job)
+{
+	ns_store_put(job->store);
+	job->store = NULL;
+}
+
+static void healed(void *arg)
+{
+	struct format_job *job = arg;
+
+	ns_release(job);
+	job->at++;
+	format_next(job);
+}
+
+static void ns_erased(struct format_job *job)
+{
+	struct target *target = (struct target *)daemon_target(job->daemon);
+	int res = bad_blocks_clear(target, ns_store_live(job->store), healed, job);
+
+	if (res < 0) {
+		ns_release(job);
+		format_fail(job, NVME_SC_INTERNAL);
+	}
+}
+
+static void erase_step(struct reactor_msg *msg);
+
+static void on_stall(struct reactor_timer *timer)
+{
+	struct format_job *job = container_of(timer, struct format_job, stall);
+	struct media *media = job->io.media;
+
+	if (job->is_cancelled) {
+		log_error("control",
+			  "format of %s: the medium hangs; the namespace stays closed to I/O until "
+			  "it answers",
+			  media->spec);
+		format_answer(job, NVME_SC_WRITE_FAULT);
+		return;
+	}
+	job->is_cancelled = true;
+	reactor_timer_arm(timer,
+			  reactor_now_ns(daemon_control(job->daemon)) + ERASE_GIVE_UP_S * NS_PER_S);
+	/* Last: it may end the piece, and with it the job. */
+	if (media->ops->cancel)
+		media->ops->cancel(&job->io);
+}
+
+static void erase_done(struct media_io *io, int res)
+{
+	struct format_job *job = container_of(io, struct format_job, io);
+
+	reactor_timer_cancel(&job->stall);
+	/* Whether it was done all the same does not matter: the host was told, or is about to be.
+	 */
+	if (job->is_cancelled && res == 0)
+		res = -ETIMEDOUT;
+	if (res < 0) {
+		if (!format_is_unwanted(job))
+			log_error("control", "format of %s: %s", io->media->spec, strerror(-res));
+		ns_release(job);
+		format_fail(job, NVME_SC_WRITE_FAULT);
+		return;
+	}
+	if (io->kind == MEDIA_FLUSH) {
+		ns_erased(job);
+		return;
+	}
+	job->erased_bytes += io->len_bytes;
+	/* A turn of its own: memory is done inside submit, and others want the reactor too. */
+	reactor_post(io->reactor, &job->msg, erase_step);
+}
+
+static void erase_step(struct reactor_msg *msg)
+{
+	struct format_job *job = container_of(msg, struct format_job, msg);
+	struct media *media = ns_store_media(job->store);
+	uint64_t left = media->size_bytes - job->erased_bytes;
+
+	if (daemon_is_stopping(job->daemon) || format_is_unwanted(job)) {
+		ns_release(job);
+		format_fail(job, NVME_SC_NS_NOT_READY);
+		return;
+	}
+	job->io = (struct media_io){
+		.reactor = daemon_control(job->daemon),
+		.media = media,
+		.kind = left > 0 ? MEDIA_WRITE_ZEROES : MEDIA_FLUSH,
+		.may_discard = true,
+		.offset = left > 0 ? job->erased_bytes : 0,
+		.len_bytes = left < ERASE_PIECE_BYTES ? left : ERASE_PIECE_BYTES,
+		.done = erase_done,
+	};
+	reactor_timer_arm(&job->stall,
+			  reactor_now_ns(daemon_control(job->daemon)) + ERASE_STALL_S * NS_PER_S);
+	media_submit(&job->io);
+}
+
+static const struct ns *ns_find(const struct snapshot *snapshot, const char *nqn,
+				const struct uuid *uuid)
+{
+	const struct subsystem *subsystem = snapshot_find_subsystem(snapshot, nqn);
+
+	for (unsigned i = 0; subsystem && i < subsystem->ns_count; i++) {
+		if (uuid_equal(&subsystem->namespaces[i].uuid, uuid))
+			return &subsystem->namespaces[i];
+	}
+	return NULL;
+}
+
+/* Erases the next namespace; after the last one, the format changes. */
+static void format_next(struct format_job *job)
+{
+	const struct manage_request *request = job->edit.request;
+	const struct snapshot *snapshot = target_snapshot(daemon_target(job->daemon));
+	const struct ns *ns = NULL;
+
+	/* One that somebody has removed meanwhile needs nothing. */
+	while (job->at < job->edit.uuid_count && !ns) {
+		ns = ns_find(snapshot, request->subsystem_nqn, &job->edit.uuids[job->at]);
+		if (!ns)
+			job->at++;
+	}
+	if (!ns) {
+		format_change(job, &(struct change){.edit = finish_edit, .done = finished});
+		return;
+	}
+	job->store = ns_store_get(ns->store);
+	job->erased_bytes = request->erases ? 0 : ns->media->size_bytes;
+	if (request->erases)
+		erase_step(&job->msg);
+	else
+		ns_erased(job);
+}
+
+/* ---- step 1 -----------------------------------------------------------------------------------
+ */
+
+static bool registry_is_formatting(void *arg, const struct uuid *uuid)
+{
+	return media_registry_is_formatting(arg, uuid);
+}
+
+static int mark_edit(json_t *document, void *arg, struct config_errors *errors)
+{
+	struct format_job *job = arg;
+	struct media_registry *registry = daemon_registry(job->daemon);
+	json_t *copy;
+	int res;
+
+	job->has_begun = true;
+	job->edit.is_formatting = registry_is_formatting;
+	job->edit.arg = registry;
+	res = manage_check_begin(&job->edit, errors);
+	if (res == 0)
+		res = manage_check_right(document, &job->edit, errors);
+	if (res == 0)
+		res = manage_edit_format_check(document, &job->edit, errors);
+	if (res < 0) {
+		job->edit.uuid_count = 0; /* whose marks are another's stay */
+		return res;
+	}
+	/* What the last step will say must be possible, before anything is lost. */
+	copy = json_deep_copy(document);
+	res = copy ? manage_edit_format(copy, &job->edit, errors) : -ENOMEM;
+	json_decref(copy);
+	for (unsigned i = 0; res == 0 && i < job->edit.uuid_count; i++)
+		res = media_registry_set_formatting(registry, &job->edit.uuids[i], true);
+	if (res < 0)
+		format_unmark(job);
+	return res;
+}
+
+/* Nothing was erased yet, so that there is no reason to wait for the commands that still run. */
+static void format_stop(struct format_job *job)
+{
+	job->is_stopped = true;
+	format_fail(job, job->edit.request->cancel_status);
+}
+
+static void marked(void *arg, struct change_result *result)
+{
+	struct format_job *job = arg;
+
+	if (result->res == 0) {
+		job->is_draining = true; /* format_drained goes on */
+		if (format_is_unwanted(job))
+			format_stop(job);
+		return;
+	}
+	format_unmark(job);
+	job->status = manage_status(&job->edit, result->res);
+	format_end(job);
+}
+
+static void format_drained(void *arg, int res)
+{
+	struct format_job *job = arg;
+	nvme_status status;
+
+	job->is_draining = false;
+	if (job->is_over) {
+		format_end(job);
+		return;
+	}
+	if (job->is_stopped)
+		return;
+	if (res == 0) {
+		status = manage_judge(job->edit.request);
+		if (nvme_status_is_ok(status))
+			format_next(job);
+		else
+			format_fail(job, status);
+		return;
+	}
+	log_error("control", "%s: a Format ends because commands hang in the medium for %u s",
+		  job->origin, BARRIER_END_S);
+	format_fail(job, NVME_SC_COMMAND_INTERRUPTED);
+}
+
+static struct target_scope format_scope(void *arg)
+{
+	const struct format_job *job = arg;
+
+	return (struct target_scope){.uuids = job->edit.uuids, .uuid_count = job->edit.uuid_count};
+}
+
+static void format_cancel(struct manage_request *request)
+{
+	struct format_job *job = request->job;
+	struct media *media = job->io.media;
+
+	if (!job->has_begun)
+		daemon_change_cancel(job->daemon, &(struct change){.edit = mark_edit, .arg = job});
+	else if (job->is_draining)
+		format_stop(job);
+	else if (job->stall.armed && media->ops->cancel)
+		media->ops->cancel(&job->io);
+}
+
+void manage_format_start(struct daemon *daemon, struct manage_request *request)
+{
+	struct format_job *job = calloc(1, sizeof(*job));
+
+	if (!job) {
+		manage_done(request);
+		return;
+	}
+	job->daemon = daemon;
+	job->edit.request = request;
+	request->job = job;
+	request->cancel = format_cancel;
+	snprintf(job->origin, sizeof(job->origin), STORE_ORIGIN_HOST "%s", request->host_nqn);
+	reactor_timer_init(daemon_control(daemon), &job->stall, on_stall);
+	format_change(job, &(struct change){.edit = mark_edit,
+					    .done = marked,
+					    .drained = format_drained,
+					    .scope = format_scope});
+}

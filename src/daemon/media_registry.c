@@ -1,0 +1,790 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keeps one reference to every open medium, and to the live state of every namespace and subsystem,
+ * between two configurations. The snapshots hold their own, so a medium that leaves the
+ * configuration closes when the last command on it is done. There may be many thousands: they are
+ * found through trees.
+ *
+ * Control thread only.
+ */
+#include "daemon/media_registry.h"
+
+#include "base/list.h"
+#include "base/log.h"
+#include "cluster/peers.h"
+#include "config/config_parse.h"
+#include "daemon/ana_change.h"
+#include "daemon/ana_hold.h"
+#include "daemon/media_records.h"
+#include "daemon/medium_open.h"
+#include "target/health.h"
+#include "target/ns_live.h"
+
+#include <errno.h>
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FILE_KEY "file\n" /* of struct store_entry: the path follows */
+
+/* Common to the three kinds; first in each. */
+struct registry_entry {
+	struct list node;
+	bool is_new;  /* made in this transaction */
+	bool is_used; /* asked for in this transaction */
+};
+
+struct store_entry {
+	struct registry_entry entry;
+	char *key;
+	struct ns_store *store;   /* counted */
+	struct ns_store *next;    /* counted; takes its place with the commit. NULL: it stays */
+	struct media_record kept; /* as the store has it; size 0: it has none */
+	bool is_given_up; /* in this transaction: it is lost, and an empty file takes its place */
+};
+
+struct live_entry {
+	struct registry_entry entry;
+	struct uuid uuid;
+	struct ns_live *live;         /* counted */
+	struct subsystem_live *owner; /* from the commit on; not counted: its entry lives as long */
+	bool wants_protection;        /* likewise */
+};
+
+struct subsystem_entry {
+	struct registry_entry entry;
+	char nqn[NVME_NQN_BYTES];
+	struct subsystem_live *live; /* counted */
+};
+
+struct mark {
+	struct list node;
+	struct uuid uuid;
+};
+
+struct media_registry {
+	struct list stores, lives, subsystems;
+	void *stores_by_key, *lives_by_uuid, *subsystems_by_nqn; /* tsearch's, of the same */
+	struct media_records *records; /* of files that the start expects */
+	struct uuid retry;             /* nil: none */
+	bool is_recreated;
+	struct list marks;
+	struct list ana_transitions;
+	struct list ana_holds;
+	unsigned reactor_count;
+	bool has_begun;
+	bool has_started;
+	struct target_keeper keeper;
+	struct peers *peers; /* NULL: no other process serves the same */
+};
+
+int media_registry_create(unsigned reactor_count, struct media_registry **ret_registry)
+{
+	struct media_registry *registry = calloc(1, sizeof(*registry));
+
+	if (!registry)
+		return -ENOMEM;
+	if (media_records_create(&registry->records) < 0) {
+		free(registry);
+		return -ENOMEM;
+	}
+	list_init(&registry->stores);
+	list_init(&registry->lives);
+	list_init(&registry->subsystems);
+	list_init(&registry->marks);
+	list_init(&registry->ana_transitions);
+	list_init(&registry->ana_holds);
+	registry->reactor_count = reactor_count;
+	*ret_registry = registry;
+	return 0;
+}
+
+void media_registry_set_keeper(struct media_registry *registry, const struct target_keeper *keeper)
+{
+	registry->keeper = *keeper;
+}
+
+static int store_order(const void *a, const void *b)
+{
+	const struct store_entry *x = a, *y = b;
+
+	return strcmp(x->key, y->key);
+}
+
+static int live_order(const void *a, const void *b)
+{
+	const struct live_entry *x = a, *y = b;
+
+	return memcmp(x->uuid.bytes, y->uuid.bytes, sizeof(x->uuid.bytes));
+}
+
+static int subsystem_order(const void *a, const void *b)
+{
+	const struct subsystem_entry *x = a, *y = b;
+
+	return strcmp(x->nqn, y->nqn);
+}
+
+static void store_release(struct media_registry *registry, struct store_entry *entry)
+{
+	tdelete(entry, &registry->stores_by_key, store_order);
+	list_remove(&entry->entry.node);
+	ns_store_put(entry->store);
+	free(entry->key);
+	free(entry);
+}
+
+static void live_release(struct media_registry *registry, struct live_entry *entry)
+{
+	tdelete(entry, &registry->lives_by_uuid, live_order);
+	list_remove(&entry->entry.node);
+	ns_live_put(entry->live);
+	free(entry);
+}
+
+static void subsystem_release(struct media_registry *registry, struct subsystem_entry *entry)
+{
+	tdelete(entry, &registry->subsystems_by_nqn, subsystem_order);
+	list_remove(&entry->entry.node);
+	subsystem_live_put(entry->live);
+	free(entry);
+}
+
+void media_registry_destroy(struct media_registry *registry)
+{
+	if (!registry)
+		return;
+	media_registry_rollback(registry);
+	list_for_each_safe(node, &registry->stores)
+		store_release(registry, list_entry(node, struct store_entry, entry.node));
+	list_for_each_safe(node, &registry->lives)
+		live_release(registry, list_entry(node, struct live_entry, entry.node));
+	list_for_each_safe(node, &registry->subsystems)
+		subsystem_release(registry, list_entry(node, struct subsystem_entry, entry.node));
+	list_for_each_safe(node, &registry->marks)
+		free(list_entry(node, struct mark, node));
+	media_records_destroy(registry->records);
+	ana_transitions_forget(&registry->ana_transitions);
+	ana_holds_forget(&registry->ana_holds);
+	free(registry);
+}
+
+/* ---- what the store knows of files ------------------------------------------------------------
+ */
+
+int media_registry_expect(struct media_registry *registry, const json_t *document)
+{
+	return media_records_expect(registry->records, &registry->keeper, document);
+}
+
+void media_registry_retry(struct media_registry *registry, const struct uuid *uuid,
+			  bool is_recreated)
+{
+	registry->retry = *uuid;
+	registry->is_recreated = is_recreated;
+}
+
+void media_registry_set_peers(struct media_registry *registry, struct peers *peers)
+{
+	registry->peers = peers;
+}
+
+struct peers *media_registry_peers(const struct media_registry *registry)
+{
+	return registry->peers;
+}
+
+static bool is_refused(const struct media_registry *registry, const struct media *media)
+{
+	return registry->peers && peers_has_refused(registry->peers, media);
+}
+
+struct media *media_registry_find(const struct media_registry *registry, const struct uuid *uuid)
+{
+	list_for_each(node, &registry->stores) {
+		const struct store_entry *entry = list_entry(node, struct store_entry, entry.node);
+
+		if (uuid_equal(ns_live_uuid(ns_store_live(entry->store)), uuid))
+			return ns_store_media(entry->store);
+	}
+	return NULL;
+}
+
+static void entries_begin(struct list *entries)
+{
+	list_for_each(node, entries) {
+		struct registry_entry *entry = list_entry(node, struct registry_entry, node);
+
+		entry->is_new = false;
+		entry->is_used = false;
+	}
+}
+
+bool media_registry_begin(struct media_registry *registry)
+{
+	if (registry->has_begun)
+		return false;
+	registry->has_begun = true;
+	entries_begin(&registry->stores);
+	entries_begin(&registry->lives);
+	entries_begin(&registry->subsystems);
+	return true;
+}
+
+bool media_registry_has_started(const struct media_registry *registry)
+{
+	return registry->has_started;
+}
+
+/* ---- live state -------------------------------------------------------------------------------
+ */
+
+/* Into the list and the tree of its kind. `key_order` compares whole entries. */
+static int entry_add(struct registry_entry *entry, struct list *list, void **tree,
+		     int (*key_order)(const void *a, const void *b))
+{
+	if (!tsearch(entry, tree, key_order))
+		return -ENOMEM;
+	entry->is_new = true;
+	list_push_back(list, &entry->node);
+	return 0;
+}
+
+static int live_create(struct media_registry *registry, const struct uuid *uuid,
+		       struct live_entry **ret_entry)
+{
+	struct live_entry *entry = calloc(1, sizeof(*entry));
+	int res;
+
+	if (!entry)
+		return -ENOMEM;
+	entry->uuid = *uuid;
+	res = ns_live_create(registry->reactor_count, &entry->live);
+	if (res == 0)
+		res = ns_live_recall(entry->live, uuid, &registry->keeper);
+	if (res == 0)
+		res = entry_add(&entry->entry, &registry->lives, &registry->lives_by_uuid,
+				live_order);
+	if (res == 0) {
+		*ret_entry = entry;
+		return 0;
+	}
+	if (entry->live)
+		ns_live_put(entry->live);
+	free(entry);
+	return res;
+}
+
+static int live_get(struct media_registry *registry, const struct media_wish *wish,
+		    struct ns_live **ret_live, struct media_error *ret_error)
+{
+	const struct live_entry wanted = {.uuid = *wish->uuid};
+	struct live_entry **node = tfind(&wanted, &registry->lives_by_uuid, live_order);
+	struct live_entry *entry = node ? *node : NULL;
+	int res = entry ? 0 : live_create(registry, wish->uuid, &entry);
+
+	if (res < 0) {
+		snprintf(ret_error->text, sizeof(ret_error->text),
+			 "what was kept of it cannot be read back: %s", strerror(-res));
+		return res;
+	}
+	if (ns_live_is_protected(entry->live) && !wish->is_protected && !wish->lifts_protection) {
+		snprintf(ret_error->text, sizeof(ret_error->text),
+			 "it was write protected for good under this UUID; write "
+			 "\"write_protect\": \"permanent\" to keep that, or \"none\" to lift it");
+		return -EINVAL;
+	}
+	entry->entry.is_used = true;
+	entry->owner = wish->owner;
+	entry->wants_protection = wish->is_protected;
+	*ret_live = entry->live;
+	return 0;
+}
+
+static int subsystem_create(struct media_registry *registry, const char *nqn,
+			    struct subsystem_entry **ret_entry)
+{
+	struct subsystem_entry *entry = calloc(1, sizeof(*entry));
+	int res;
+
+	if (!entry)
+		return -ENOMEM;
+	snprintf(entry->nqn, sizeof(entry->nqn), "%s", nqn);
+	res = subsystem_live_create(&entry->live);
+	if (res == 0)
+		res = subsystem_live_recall(entry->live, nqn, &registry->keeper);
+	if (res == 0)
+		res = entry_add(&entry->entry, &registry->subsystems, &registry->subsystems_by_nqn,
+				subsystem_order);
+	if (res < 0) {
+		subsystem_live_put(entry->live); /* NULL is nobody */
+		free(entry);
+		return res;
+	}
+	*ret_entry = entry;
+	return 0;
+}
+
+int media_registry_get_subsystem(struct media_registry *registry, const char *nqn,
+				 struct subsystem_live **ret_live)
+{
+	struct subsystem_entry wanted;
+	struct subsystem_entry **node, *entry;
+	int res = 0;
+
+	snprintf(wanted.nqn, sizeof(wanted.nqn), "%s", nqn);
+	node = tfind(&wanted, &registry->subsystems_by_nqn, subsystem_order);
+	entry = node ? *node : NULL;
+	if (!entry)
+		res = subsystem_create(registry, nqn, &entry);
+	if (res < 0)
+		return res;
+	entry->entry.is_used = true;
+	*ret_live = subsystem_live_get(entry->live);
+	return 0;
+}
+
+void media_registry_keep_health(struct media_registry *registry, bool is_end)
+{
+	list_for_each(node, &registry->subsystems) {
+		struct subsystem_entry *entry =
+			list_entry(node, struct subsystem_entry, entry.node);
+		int res = is_end ? subsystem_live_end(entry->live, &registry->keeper)
+				 : subsystem_live_keep(entry->live, &registry->keeper);
+
+		if (res < 0)
+			log_warn("control", "%s: its health could not be kept: %s", entry->nqn,
+				 strerror(-res));
+	}
+}
+
+void media_registry_set_unkept(struct media_registry *registry)
+{
+	list_for_each(node, &registry->stores) {
+		struct store_entry *entry = list_entry(node, struct store_entry, entry.node);
+
+		memset(&entry->kept, 0, sizeof(entry->kept));
+	}
+	list_for_each(node, &registry->lives)
+		ns_live_set_unkept(list_entry(node, struct live_entry, entry.node)->live);
+	list_for_each(node, &registry->subsystems)
+		subsystem_live_set_unkept(
+			list_entry(node, struct subsystem_entry, entry.node)->live);
+}
+
+/* ---- media ------------------------------------------------------------------------------------
+ */
+
+/* A file is itself wherever it appears; memory belongs to one namespace. */
+static char *store_key(const struct media_wish *wish)
+{
+	char *path = config_media_path(wish->spec), *key = NULL, *identity;
+
+	if (path) {
+		if (asprintf(&key, "%s%s", FILE_KEY, path) < 0)
+			key = NULL;
+		free(path);
+		return key;
+	}
+	identity = config_media_identity(wish->spec);
+	if (identity && asprintf(&key, "%s\n%u\n%s", wish->nqn, wish->nsid, identity) < 0)
+		key = NULL;
+	free(identity);
+	return key;
+}
+
+/* NULL: not of a file. */
+static const char *key_path(const char *key)
+{
+	return strncmp(key, FILE_KEY, strlen(FILE_KEY)) == 0 ? key + strlen(FILE_KEY) : NULL;
+}
+
+static int store_make(struct media *taken_media, struct ns_live *live, struct ns_store **ret_store,
+		      struct media_error *ret_error)
+{
+	int res = ns_store_create_for(taken_media, live, ret_store);
+
+	if (res < 0) {
+		media_undo(taken_media);
+		media_close(taken_media);
+		snprintf(ret_error->text, sizeof(ret_error->text), "out of memory");
+	}
+	return res;
+}
+
+/* Takes the key over. */
+static int store_entry_open(struct media_registry *registry, char *taken_key,
+			    const struct media_wish *wish, struct ns_live *live,
+			    struct store_entry **ret_entry, struct media_error *ret_error)
+{
+	struct store_entry *entry = calloc(1, sizeof(*entry));
+	const char *path = key_path(taken_key);
+	struct media *media;
+	int res = -ENOMEM;
+
+	snprintf(ret_error->text, sizeof(ret_error->text), "out of memory");
+	if (entry) {
+		entry->key = taken_key;
+		res = medium_open(wish, path ? media_records_find(registry->records, path) : NULL,
+				  &media, ret_error);
+	}
+	if (res == 0)
+		res = store_make(media, live, &entry->store, ret_error);
+	if (res == 0) {
+		res = entry_add(&entry->entry, &registry->stores, &registry->stores_by_key,
+				store_order);
+		if (res < 0) {
+			media_undo(media);
+			ns_store_put(entry->store); /* closes the medium too */
+			snprintf(ret_error->text, sizeof(ret_error->text), "out of memory");
+		}
+	}
+	if (res < 0) {
+		free(taken_key);
+		free(entry);
+		return res;
+	}
+	*ret_entry = entry;
+	return 0;
+}
+
+static bool store_is_as_wished(const struct media_registry *registry, const struct ns_store *store,
+			       const struct media_wish *wish, const struct ns_live *live)
+{
+	if (store && uuid_equal(&registry->retry, wish->uuid) &&
+	    (medium_has_failed(ns_store_media(store)) ||
+	     is_refused(registry, ns_store_media(store))))
+		return false;
+	return store && ns_store_live(store) == live &&
+	       media_is_current(ns_store_media(store), wish->spec);
+}
+
+/* A medium beside that of the entry's store, as wished. */
+static int store_reopen(const struct media_registry *registry, struct store_entry *entry,
+			const struct media_wish *wish, struct media **ret_media,
+			struct media_error *ret_error)
+{
+	struct media *before = ns_store_media(entry->store);
+	const char *path = key_path(entry->key);
+	bool is_asked = uuid_equal(&registry->retry, wish->uuid);
+	bool is_recreated = is_asked && registry->is_recreated;
+	int res;
+
+	if (is_asked && is_refused(registry, before))
+		return medium_open_name(wish, before, ret_media, ret_error);
+	if (!media_is_lost(before))
+		return is_asked && medium_has_failed(before)
+			       ? medium_recheck(wish, before, ret_media, ret_error)
+			       : media_reopen(before, wish->spec, ret_media, ret_error);
+	if (is_recreated && path) {
+		res = medium_give_up(wish, before, path, &registry->keeper, ret_error);
+		if (res < 0)
+			return res;
+		entry->is_given_up = true;
+	}
+	return medium_retry(wish, before, is_recreated, ret_media, ret_error);
+}
+
+/* The store of the entry that is as wished; opened beside the present one when none is. */
+static int store_choose(const struct media_registry *registry, struct store_entry *entry,
+			const struct media_wish *wish, struct ns_live *live,
+			struct ns_store **ret_store, struct media_error *ret_error)
+{
+	struct media *media;
+	int res;
+
+	if ((media_member(ns_store_media(entry->store)) >= 0) != wish->is_clustered) {
+		snprintf(ret_error->text, sizeof(ret_error->text),
+			 "it is open %s the other members of the cluster; restart the target to "
+			 "change that",
+			 wish->is_clustered ? "without" : "together with");
+		return -EBUSY;
+	}
+	if (store_is_as_wished(registry, entry->store, wish, live)) {
+		*ret_store = entry->store;
+		return 0;
+	}
+	if (store_is_as_wished(registry, entry->next, wish, live)) {
+		*ret_store = entry->next;
+		return 0;
+	}
+	if (entry->next) {
+		snprintf(ret_error->text, sizeof(ret_error->text),
+			 "another change of it is under way; try again");
+		return -EBUSY;
+	}
+	res = store_reopen(registry, entry, wish, &media, ret_error);
+	if (res == 0)
+		res = store_make(media, live, &entry->next, ret_error);
+	if (res < 0) {
+		entry->next = NULL;
+		return res;
+	}
+	*ret_store = entry->next;
+	return 0;
+}
+
+static void store_measure(struct ns_store *store)
+{
+	ns_live_set_used_bytes(ns_store_live(store), media_used_bytes(ns_store_media(store)));
+}
+
+/* What is wrong is logged when it is first seen. */
+static void store_look(struct ns_store *store)
+{
+	struct media_error problem;
+
+	(void)media_problem(ns_store_media(store), &problem);
+}
+
+void media_registry_measure(struct media_registry *registry, uint64_t now_ns)
+{
+	list_for_each(node, &registry->stores) {
+		struct ns_store *store = list_entry(node, struct store_entry, entry.node)->store;
+
+		store_measure(store);
+		store_look(store);
+		ns_live_look_space(ns_store_live(store), now_ns);
+	}
+}
+
+int media_registry_get(struct media_registry *registry, const struct media_wish *wish,
+		       struct ns_store **ret_store, struct media_error *ret_error)
+{
+	struct store_entry wanted = {.key = store_key(wish)};
+	struct store_entry **node, *found;
+	struct ns_live *live;
+	int res;
+
+	snprintf(ret_error->text, sizeof(ret_error->text), "out of memory");
+	if (!wanted.key)
+		return -ENOMEM;
+	res = live_get(registry, wish, &live, ret_error);
+	if (res < 0) {
+		free(wanted.key);
+		return res;
+	}
+	node = tfind(&wanted, &registry->stores_by_key, store_order);
+	found = node ? *node : NULL;
+	if (found) {
+		free(wanted.key);
+		res = store_choose(registry, found, wish, live, ret_store, ret_error);
+	} else {
+		res = store_entry_open(registry, wanted.key, wish, live, &found, ret_error);
+		if (res == 0)
+			*ret_store = found->store;
+	}
+	if (res < 0)
+		return res;
+	found->entry.is_used = true;
+	store_measure(*ret_store);
+	ns_store_get(*ret_store);
+	return 0;
+}
+
+int media_registry_sync(struct media_registry *registry, struct media_error *ret_error)
+{
+	struct media **media = calloc(media_registry_count(registry) + 1, sizeof(struct media *));
+	unsigned count = 0;
+	int res;
+
+	snprintf(ret_error->text, sizeof(ret_error->text), "out of memory");
+	if (!media)
+		return -ENOMEM;
+	list_for_each(node, &registry->stores) {
+		struct store_entry *entry = list_entry(node, struct store_entry, entry.node);
+
+		if (entry->next)
+			media[count++] = ns_store_media(entry->next);
+		else if (entry->entry.is_new)
+			media[count++] = ns_store_media(entry->store);
+	}
+	res = media_sync(media, count, ret_error);
+	free(media);
+	return res;
+}
+
+/* ---- the end of a transaction ------------------------------------------------------------------
+ */
+
+static void lives_commit(struct media_registry *registry)
+{
+	list_for_each_safe(node, &registry->lives) {
+		struct live_entry *entry = list_entry(node, struct live_entry, entry.node);
+		char text[UUID_TEXT_BYTES];
+
+		if (entry->entry.is_used) {
+			if (entry->owner)
+				subsystem_live_adopt(entry->owner, entry->live);
+			/* The document says so too, as long as it has the namespace. */
+			if (ns_live_set_protected(entry->live, entry->wants_protection,
+						  &registry->keeper) < 0)
+				log_warn("control",
+					 "namespace %s: its protection for good could not be %s "
+					 "yet: the next change tries again",
+					 uuid_format(&entry->uuid, text),
+					 entry->wants_protection ? "kept" : "lifted");
+			continue;
+		}
+		if (ns_live_forget(entry->live, &registry->keeper) < 0)
+			log_warn("control", "namespace %s is gone, but what was kept of it is not",
+				 uuid_format(&entry->uuid, text));
+		live_release(registry, entry);
+	}
+}
+
+static void subsystems_commit(struct media_registry *registry)
+{
+	list_for_each_safe(node, &registry->subsystems) {
+		struct subsystem_entry *entry =
+			list_entry(node, struct subsystem_entry, entry.node);
+
+		if (entry->entry.is_used)
+			continue;
+		if (subsystem_live_forget(entry->live, &registry->keeper) < 0)
+			log_warn("control", "subsystem %s is gone, but what was kept of it is not",
+				 entry->nqn);
+		subsystem_release(registry, entry);
+	}
+}
+
+static void transaction_end(struct media_registry *registry)
+{
+	media_records_clear(registry->records);
+	memset(&registry->retry, 0, sizeof(registry->retry));
+	registry->is_recreated = false;
+}
+
+void media_registry_commit(struct media_registry *registry)
+{
+	if (!registry->has_begun)
+		return;
+	registry->has_begun = false;
+	registry->has_started = true;
+	list_for_each_safe(node, &registry->stores) {
+		struct store_entry *entry = list_entry(node, struct store_entry, entry.node);
+
+		if (entry->next) {
+			ns_store_put(entry->store);
+			entry->store = entry->next;
+			entry->next = NULL;
+		}
+		/* The document that says whose the empty file is may not be kept yet. */
+		if (key_path(entry->key))
+			media_record_keep(
+				&registry->keeper, key_path(entry->key),
+				entry->entry.is_used ? ns_store_media(entry->store) : NULL,
+				entry->is_given_up ? ns_live_uuid(ns_store_live(entry->store))
+						   : NULL,
+				&entry->kept);
+		entry->is_given_up = false;
+		if (!entry->entry.is_used)
+			store_release(registry, entry);
+	}
+	lives_commit(registry);
+	subsystems_commit(registry);
+	transaction_end(registry);
+}
+
+/* After media_undo: no empty file has the name any more. */
+static void entry_take_back(struct media_registry *registry, struct store_entry *entry)
+{
+	struct media_record record;
+
+	entry->is_given_up = false;
+	if (media_get_record(ns_store_media(entry->store), &record))
+		media_record_take_back(&registry->keeper, key_path(entry->key), &record);
+}
+
+void media_registry_rollback(struct media_registry *registry)
+{
+	if (!registry->has_begun)
+		return;
+	registry->has_begun = false;
+	list_for_each_safe(node, &registry->stores) {
+		struct store_entry *entry = list_entry(node, struct store_entry, entry.node);
+
+		if (entry->next) {
+			media_undo(ns_store_media(entry->next));
+			ns_store_put(entry->next);
+			entry->next = NULL;
+		}
+		if (entry->is_given_up)
+			entry_take_back(registry, entry);
+		if (entry->entry.is_new) {
+			media_undo(ns_store_media(entry->store));
+			store_release(registry, entry);
+		}
+	}
+	list_for_each_safe(node, &registry->lives) {
+		struct live_entry *entry = list_entry(node, struct live_entry, entry.node);
+
+		if (entry->entry.is_new)
+			live_release(registry, entry);
+	}
+	list_for_each_safe(node, &registry->subsystems) {
+		struct subsystem_entry *entry =
+			list_entry(node, struct subsystem_entry, entry.node);
+
+		if (entry->entry.is_new)
+			subsystem_release(registry, entry);
+	}
+	transaction_end(registry);
+}
+
+unsigned media_registry_count(const struct media_registry *registry)
+{
+	unsigned count = 0;
+
+	list_for_each(node, &registry->stores)
+		count++;
+	return count;
+}
+
+/* ---- marks ------------------------------------------------------------------------------------
+ */
+
+static struct mark *mark_find(const struct media_registry *registry, const struct uuid *uuid)
+{
+	list_for_each(node, &registry->marks) {
+		struct mark *mark = list_entry(node, struct mark, node);
+
+		if (uuid_equal(&mark->uuid, uuid))
+			return mark;
+	}
+	return NULL;
+}
+
+int media_registry_set_formatting(struct media_registry *registry, const struct uuid *uuid,
+				  bool is_formatting)
+{
+	struct mark *mark = mark_find(registry, uuid);
+
+	if (!is_formatting && mark) {
+		list_remove(&mark->node);
+		free(mark);
+	} else if (is_formatting && !mark) {
+		mark = calloc(1, sizeof(*mark));
+		if (!mark)
+			return -ENOMEM;
+		mark->uuid = *uuid;
+		list_push_back(&registry->marks, &mark->node);
+	}
+	return 0;
+}
+
+bool media_registry_is_formatting(const struct media_registry *registry, const struct uuid *uuid)
+{
+	return mark_find(registry, uuid) != NULL;
+}
+
+struct list *media_registry_ana_transitions(struct media_registry *registry)
+{
+	return &registry->ana_transitions;
+}
+
+struct list *media_registry_ana_holds(struct media_registry *registry)
+{
+	return &registry->ana_holds;
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a rollback needs to know beyond the rules of every change (config_transition.c): a namespace
+ * that was removed since comes back under its old identity, so hosts expect their data in it. Its
+ * image must still be there, as large as it was, and must not have served as another namespace
+ * since. Opening a medium would make a missing file and grow a short one, so the checks come first.
+ *
+ * Control reactor only; stat(2) may block.
+ */
+#include "daemon/rollback.h"
+
+#include "base/text.h"
+#include "config/config_parse.h"
+#include "media/spec.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct rollback {
+	struct store *store;
+	uint64_t generation;
+	const char *folder; /* where relative paths of the generation lead */
+	json_t *in_force;   /* UUID of a namespace to its path, or to null */
+	struct config_errors *errors;
+	/* While one namespace is looked at. */
+	const char *nqn;
+	const json_t *ns;
+	const char *path;
+	const char *other_uuid; /* who used the path since; borrowed, NULL: nobody */
+};
+
+static const char *text_of(const json_t *object, const char *key)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+
+	return text ? text : "";
+}
+
+__attribute__((format(printf, 2, 3))) static void refuse(const struct rollback *rollback,
+							 const char *format, ...)
+{
+	char text[CONFIG_ERROR_TEXT_BYTES];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	config_errors_add(
+		rollback->errors, "namespace %.223s/%lld cannot come back: %s", rollback->nqn,
+		(long long)json_integer_value(json_object_get(rollback->ns, "nsid")), text);
+}
+
+/* ---- who has the image ------------------------------------------------------------------------
+ */
+
+static json_t *in_force_make(const json_t *document)
+{
+	json_t *known = json_object(), *subsystem, *ns;
+	size_t s, n;
+
+	json_array_foreach(json_object_get(document, "subsystems"), s, subsystem)
+	{
+		json_array_foreach(json_object_get(subsystem, "namespaces"), n, ns)
+		{
+			char *path = config_media_path(text_of(ns, "media"));
+
+			json_object_set_new(known, text_of(ns, "uuid"),
+					    path ? json_string_nocheck(path) : json_null());
+			free(path);
+		}
+	}
+	return known;
+}
+
+static bool is_other_owner(const struct rollback *rollback, const char *path, const char *uuid)
+{
+	return path && strcmp(path, rollback->path) == 0 &&
+	       strcmp(uuid, text_of(rollback->ns, "uuid")) != 0;
+}
+
+static void former_look(void *arg, const json_t *ns)
+{
+	struct rollback *rollback = arg;
+	char *path = config_media_path(text_of(ns, "media"));
+
+	if (is_other_owner(rollback, path, text_of(ns, "uuid")))
+		rollback->other_uuid = "another namespace that was removed again";
+	free(path);
+}
+
+/* A file that was another namespace's in between holds that one's data. */
+static void owner_check(struct rollback *rollback)
+{
+	const char *uuid;
+	json_t *path;
+
+	rollback->other_uuid = NULL;
+	json_object_foreach(rollback->in_force, uuid, path)
+	{
+		if (is_other_owner(rollback, json_string_value(path), uuid))
+			rollback->other_uuid = uuid;
+	}
+	if (!rollback->other_uuid &&
+	    store_each_former_ns(rollback->store, rollback->generation, former_look, rollback) < 0)
+		refuse(rollback, "the history cannot be read");
+	if (rollback->other_uuid)
+		refuse(rollback, "%.300s has been used by %s since, and holds its data",
+		       rollback->path, rollback->other_uuid);
+}
+
+/* ---- one namespace ----------------------------------------------------------------------------
+ */
+
+static void image_check(struct rollback *rollback, const struct media_spec *spec)
+{
+	unsigned long long wanted = spec->size_bytes;
+	struct stat info;
+
+	rollback->path = spec->path;
+	if (stat(spec->path, &info))
+		refuse(rollback, "%.300s: %s", spec->path, strerror(errno));
+	else if (S_ISREG(info.st_mode) && wanted > (unsigned long long)info.st_size)
+		refuse(rollback, "%.300s has %lld bytes, and had %llu: restore the file first",
+		       spec->path, (long long)info.st_size, wanted);
+	else if (S_ISREG(info.st_mode) && wanted != 0 && wanted < (unsigned long long)info.st_size)
+		refuse(rollback,
+		       "%.300s has grown to %lld bytes, and generation %llu would shrink it to "
+		       "%llu; add it with its present size instead",
+		       spec->path, (long long)info.st_size,
+		       (unsigned long long)rollback->generation, wanted);
+	else
+		owner_check(rollback);
+}
+
+static void returning_check(struct rollback *rollback, json_t *ns)
+{
+	const struct media_spec *at;
+	struct media_spec spec;
+
+	/* A spec that cannot be read is an error of the document, which is checked as a whole. */
+	if (media_spec_parse(text_of(ns, "media"), &spec, NULL))
+		return;
+	for (at = &spec; at->inner;)
+		at = at->inner;
+	if (at->path) {
+		image_check(rollback, at);
+	} else if (at->kind == MEDIA_SPEC_MEM) {
+		json_object_del(ns, "uuid");
+		json_object_del(ns, "nguid");
+	}
+	media_spec_free(&spec);
+}
+
+static void folder_check(const struct rollback *rollback, const json_t *ns)
+{
+	char *path = config_media_path(text_of(ns, "media"));
+	char now[PATH_MAX];
+
+	if (!getcwd(now, sizeof(now)))
+		now[0] = 0;
+	if (path && path[0] != '/' && strcmp(now, rollback->folder) != 0)
+		refuse(rollback, "its path %.200s is relative to %.200s, where the target ran then",
+		       path, rollback->folder);
+	free(path);
+}
+
+static void document_check(struct rollback *rollback, json_t *former)
+{
+	json_t *subsystem, *ns;
+	size_t s, n;
+
+	json_array_foreach(json_object_get(former, "subsystems"), s, subsystem)
+	{
+		rollback->nqn = text_of(subsystem, "nqn");
+		json_array_foreach(json_object_get(subsystem, "namespaces"), n, ns)
+		{
+			rollback->ns = ns;
+			if (json_object_get(rollback->in_force, text_of(ns, "uuid")))
+				continue;
+			folder_check(rollback, ns);
+			returning_check(rollback, ns);
+		}
+	}
+}
+
+int rollback_edit(struct store *store, uint64_t generation, json_t *document,
+		  struct config_errors *errors)
+{
+	struct rollback rollback = {.store = store, .generation = generation, .errors = errors};
+	unsigned before = errors->count;
+	struct store_error error;
+	json_t *former;
+	char *folder;
+	int res = store_load_generation(store, generation, &former, &folder, &error);
+
+	if (res < 0) {
+		config_errors_add(errors, "%s", error.text);
+		return res;
+	}
+	rollback.folder = folder;
+	rollback.in_force = in_force_make(document);
+	document_check(&rollback, former);
+	if (errors->count > before) {
+		res = -ENXIO;
+	} else {
+		json_object_clear(document);
+		res = json_object_update(document, former) ? -ENOMEM : 0;
+	}
+	json_decref(rollback.in_force);
+	json_decref(former);
+	free(folder);
+	return res;
+}

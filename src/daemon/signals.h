@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Signals as messages to the control reactor. Private to src/control.
+ */
+#ifndef WEFT_DAEMON_SIGNALS_H
+#define WEFT_DAEMON_SIGNALS_H
+
+#include "reactor/reactor.h"
+
+#include <pthread.h>
+
+struct signals {
+	struct reactor *control;
+	/* On the control reactor. */
+	void (*on_stop)(void *arg);
+	void (*on_reload)(void *arg);
+	void (*on_report)(void *arg);
+	void *arg;
+	/* Private. */
+	pthread_t thread;
+	unsigned stop_count;
+	struct reactor_msg stop_msg;
+	struct reactor_msg reload_msg;
+	atomic_bool reload_posted;
+	struct reactor_msg report_msg;
+	atomic_bool report_posted;
+	atomic_bool quits; /* signals_stop was called */
+};
+
+/* Before any thread is started, so that all of them inherit it: the signals wait for our thread. */
+void signals_block(void);
+/* The callbacks are filled in by the caller. 0 or -errno. */
+int signals_start(struct signals *signals);
+void signals_stop(struct signals *signals);
+
+#endif

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Turns a configuration into the snapshot that the target swaps to: opens the media that are not
+ * open yet, resolves the names that ports use, and copies everything, so that the snapshot owns
+ * what it refers to and the configuration may go.
+ *
+ * Control thread only; opening media may block. Either all media open or nothing changes.
+ */
+#include "daemon/snapshot_build.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "cluster/peers.h"
+#include "config/config_mask.h"
+#include "config/config_parse.h"
+#include "daemon/ana_change.h"
+#include "daemon/ana_hold.h"
+#include "daemon/media_registry.h"
+#include "daemon/pool.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What every namespace of one snapshot is built with. */
+struct builder {
+	struct media_registry *registry;
+	struct snapshot *snapshot;
+	struct mask_builder masks;
+	struct config_errors *errors;
+	unsigned member; /* of the cluster, when there is one */
+	bool has_lost;   /* a namespace whose medium is lost, or that is held */
+};
+
+/* The snapshot's copy; there is room for one per namespace. */
+static int label_copy(struct snapshot *snapshot, const char *label, const char **ret_label)
+{
+	char *copy;
+
+	*ret_label = NULL;
+	if (!label)
+		return 0;
+	copy = strdup(label);
+	if (!copy)
+		return -ENOMEM;
+	snapshot->labels[snapshot->label_count++] = copy;
+	*ret_label = copy;
+	return 0;
+}
+
+static int ns_build(struct builder *builder, const struct config_subsystem *from, unsigned index,
+		    struct subsystem *subsystem, struct media_error *error)
+{
+	const struct config_ns *wanted = &from->namespaces[index];
+	struct ns *ns = &subsystem->namespaces[subsystem->ns_count];
+	const struct media_wish wish = {
+		.nqn = from->nqn,
+		.nsid = wanted->nsid,
+		.spec = wanted->media,
+		.uuid = &wanted->uuid,
+		.owner = subsystem->live,
+		.is_protected = wanted->write_protect == NS_WRITE_PROTECT_PERMANENT,
+		.lifts_protection = wanted->is_protect_given &&
+				    wanted->write_protect != NS_WRITE_PROTECT_PERMANENT,
+		.is_clustered = wanted->is_clustered,
+		.member = builder->member,
+		.must_not_wait = media_registry_has_started(builder->registry),
+	};
+	struct ns_store *store;
+	int res = mask_builder_get(&builder->masks, wanted, &ns->mask);
+
+	if (res == 0)
+		res = label_copy(builder->snapshot, wanted->label, &ns->label);
+	if (res == 0)
+		res = media_registry_get(builder->registry, &wish, &store, error);
+	if (res < 0)
+		return res;
+	ns->nsid = wanted->nsid;
+	ns->uuid = wanted->uuid;
+	memcpy(ns->nguid, wanted->nguid, sizeof(ns->nguid));
+	ns->write_protect = (uint8_t)wanted->write_protect;
+	ns->is_read_only = wanted->is_read_only || wanted->write_protect != NS_WRITE_PROTECT_NONE;
+	ns->is_private = wanted->is_private;
+	ns->is_clustered = wanted->is_clustered;
+	ns->is_formatting = media_registry_is_formatting(builder->registry, &wanted->uuid);
+	ns->ana_group = wanted->ana_group;
+	ns_bind(ns, store);
+	if (wanted->is_clustered && !media_is_lost(ns->media) &&
+	    media_registry_peers(builder->registry))
+		ns->is_held = !peers_may_serve(media_registry_peers(builder->registry), ns);
+	if (media_is_lost(ns->media) || ns->is_held) {
+		ns->ana_group = TARGET_ANA_GROUP_LOST;
+		builder->has_lost = true;
+	}
+	return 0;
+}
+
+static int namespaces_build(struct builder *builder, const struct config_subsystem *from,
+			    struct subsystem *to)
+{
+	struct media_error error;
+	int first_failure = 0;
+
+	for (unsigned i = 0; i < from->ns_count; i++) {
+		struct ns *ns = &to->namespaces[to->ns_count];
+		int res;
+
+		text_copy(error.text, sizeof(error.text), "out of memory");
+		res = ns_build(builder, from, i, to, &error);
+		if (res < 0) {
+			config_errors_add(builder->errors, "%s, namespace %u (%s): %s", from->nqn,
+					  from->namespaces[i].nsid, from->namespaces[i].media,
+					  error.text);
+			first_failure = first_failure ? first_failure : res;
+			continue;
+		}
+		to->ns_count++;
+		if (ns->ana_group > to->ana_group_max)
+			to->ana_group_max = ns->ana_group;
+	}
+	return first_failure;
+}
+
+/*
+ * TNVMCAP is all that the subsystem has, in the pool or not; only what is left of the pool can
+ * become a namespace. The account is by what the media really have: a file may be larger than its
+ * spec says.
+ */
+static void capacity_account(const struct config_subsystem *from, struct subsystem *to)
+{
+	uint64_t used = 0, outside = 0;
+
+	for (unsigned i = 0; i < to->ns_count; i++) {
+		const struct media *media = to->namespaces[i].media;
+		char *path = from->pool_folder ? config_media_path(media->spec) : NULL;
+
+		if (path && config_path_in_folder(path, from->pool_folder))
+			used += media->size_bytes;
+		else
+			outside += media->size_bytes;
+		free(path);
+	}
+	to->capacity_bytes = (used > from->pool_bytes ? used : from->pool_bytes) + outside;
+	to->capacity_unused_bytes = used < from->pool_bytes ? from->pool_bytes - used : 0;
+}
+
+/* Fills a subsystem that the snapshot already owns, counting up as it goes. */
+static int subsystem_build(struct builder *builder, const struct config_subsystem *from,
+			   struct subsystem *to)
+{
+	int res = 0;
+
+	text_copy(to->nqn, sizeof(to->nqn), from->nqn);
+	text_copy(to->serial, sizeof(to->serial), from->serial);
+	text_copy(to->model, sizeof(to->model), from->model);
+	to->allows_any_host = from->allows_any_host;
+	to->ana_group_max = 1;
+	to->host_nqns = calloc(from->host_count + 1, sizeof(*to->host_nqns));
+	to->host_rights = calloc(from->host_rights_count + 1, sizeof(*to->host_rights));
+	to->namespaces = ns_array_create(from->ns_count);
+	if (!to->host_nqns || !to->host_rights || !to->namespaces)
+		return -ENOMEM;
+	to->rights_of_all = from->rights_of_all;
+	to->host_rights_count = from->host_rights_count;
+	for (unsigned i = 0; i < from->host_rights_count; i++)
+		to->host_rights[i] = from->host_rights[i];
+	if (from->host_count > 0)
+		memcpy(to->host_nqns, from->hosts, from->host_count * sizeof(*to->host_nqns));
+	to->host_count = from->host_count;
+	/* What the program adds by itself leaves no trace. */
+	if (!from->is_implied)
+		res = media_registry_get_subsystem(builder->registry, from->nqn, &to->live);
+	if (res < 0) {
+		config_errors_add(builder->errors,
+				  "%s: what was kept of it cannot be read back: %s", from->nqn,
+				  strerror(-res));
+		return res;
+	}
+	if (from->pool_folder)
+		res = pool_folder_prepare(from->pool_folder);
+	if (res < 0) {
+		config_errors_add(builder->errors, "%s, pool %s: %s", from->nqn, from->pool_folder,
+				  strerror(-res));
+		return res;
+	}
+	res = namespaces_build(builder, from, to);
+	capacity_account(from, to);
+	return res;
+}
+
+static bool port_wants(const struct config_port *port, const char *nqn)
+{
+	if (port->is_discovery_only)
+		return false;
+	for (unsigned i = 0; !port->offers_all && i < port->subsystem_count; i++) {
+		if (strcmp(port->subsystems[i], nqn) == 0)
+			return true;
+	}
+	return port->offers_all;
+}
+
+static int port_build(const struct config_port *from, const struct builder *builder,
+		      struct port *to)
+{
+	const struct snapshot *snapshot = builder->snapshot;
+
+	to->id = from->id;
+	to->listen = from->listen;
+	text_copy(to->advertise_address, sizeof(to->advertise_address), from->advertise);
+	to->is_discovery_only = from->is_discovery_only;
+	to->zero_copy = from->zero_copy;
+	to->zero_copy_min_bytes = from->zero_copy_min_bytes;
+	to->subsystems = calloc(snapshot->subsystem_count + 1, sizeof(struct subsystem *));
+	to->ana = calloc(from->ana_count + 2, sizeof(*to->ana));
+	if (!to->subsystems || !to->ana)
+		return -ENOMEM;
+	for (unsigned i = 0; i < snapshot->subsystem_count; i++) {
+		if (port_wants(from, snapshot->subsystems[i]->nqn))
+			to->subsystems[to->subsystem_count++] = snapshot->subsystems[i];
+	}
+	/* The snapshot lists only what is not optimized. */
+	for (unsigned i = 0; i < from->ana_count; i++) {
+		if (from->ana[i].state != ANA_OPTIMIZED)
+			to->ana[to->ana_count++] = from->ana[i];
+	}
+	if (builder->has_lost)
+		to->ana[to->ana_count++] =
+			(struct ana_group_state){TARGET_ANA_GROUP_LOST, ANA_INACCESSIBLE};
+	return 0;
+}
+
+static int subsystems_build(struct builder *builder, const struct config *config)
+{
+	struct snapshot *snapshot = builder->snapshot;
+	int first_failure = 0;
+
+	for (unsigned i = 0; i < config->subsystem_count; i++) {
+		struct subsystem *subsystem = calloc(1, sizeof(*subsystem));
+		int res;
+
+		if (!subsystem)
+			return -ENOMEM;
+		snapshot->subsystems[snapshot->subsystem_count++] = subsystem;
+		res = subsystem_build(builder, &config->subsystems[i], subsystem);
+		if (res < 0)
+			first_failure = first_failure ? first_failure : res;
+	}
+	return first_failure;
+}
+
+/* What stands beside the document. */
+static int ana_fill(struct media_registry *registry, struct snapshot *snapshot)
+{
+	struct list *holds = media_registry_ana_holds(registry);
+	uint64_t now_ns = clock_monotonic_ns();
+	int res = 0;
+
+	ana_holds_begin(holds);
+	for (unsigned i = 0; res == 0 && i < snapshot->port_count; i++)
+		res = ana_holds_apply(holds, &snapshot->ports[i], now_ns);
+	ana_holds_end(holds);
+	for (unsigned i = 0; res == 0 && i < snapshot->port_count; i++)
+		ana_transitions_apply(media_registry_ana_transitions(registry),
+				      &snapshot->ports[i]);
+	return res;
+}
+
+static int snapshot_fill(struct builder *builder, const struct config *config)
+{
+	struct snapshot *snapshot = builder->snapshot;
+	int res;
+
+	snapshot->limits = config->limits;
+	snapshot->subsystems = calloc(config->subsystem_count + 1, sizeof(struct subsystem *));
+	snapshot->ports = calloc(config->port_count + 1, sizeof(*snapshot->ports));
+	if (!snapshot->subsystems || !snapshot->ports)
+		return -ENOMEM;
+	res = mask_builder_init(&builder->masks, config, snapshot);
+	if (res == 0)
+		res = subsystems_build(builder, config);
+	mask_builder_end(&builder->masks);
+	for (unsigned i = 0; res == 0 && i < config->port_count; i++)
+		res = port_build(&config->ports[i], builder,
+				 &snapshot->ports[snapshot->port_count++]);
+	return res == 0 ? ana_fill(builder->registry, snapshot) : res;
+}
+
+int snapshot_from_config(const struct config *config, struct media_registry *registry,
+			 uint64_t discovery_generation, struct snapshot **ret_snapshot,
+			 struct config_errors *errors)
+{
+	struct builder builder = {
+		.registry = registry,
+		.snapshot = snapshot_create(),
+		.errors = errors,
+		.member = config->cluster ? config->cluster->peers.lock : 0,
+	};
+	bool is_transaction = media_registry_begin(registry);
+	unsigned before = errors->count;
+	struct media_error error;
+	int res = -ENOMEM;
+
+	if (builder.snapshot) {
+		builder.snapshot->discovery_generation = discovery_generation;
+		res = snapshot_fill(&builder, config);
+	}
+	if (res == 0) {
+		res = media_registry_sync(registry, &error);
+		if (res < 0)
+			config_errors_add(errors, "%s", error.text);
+	}
+	if (res == 0) {
+		*ret_snapshot = builder.snapshot;
+		return 0;
+	}
+	if (errors->count == before)
+		config_errors_add(errors, "%s", strerror(-res));
+	if (builder.snapshot)
+		snapshot_destroy(builder.snapshot);
+	if (is_transaction)
+		media_registry_rollback(registry);
+	return res;
+}
