@@ -12,6 +12,7 @@
  */
 #include "copy/journal.h"
 
+#include "base/folder_sync.h"
 #include "base/text.h"
 #include "base/tool_error.h"
 #include "media/file_lock.h"
@@ -147,7 +148,7 @@ static int create_regular(const char *path)
 	if (fd < 0)
 		return -errno;
 	/* Some folders can be written to and not opened, and some cannot be synced. */
-	if (copy_folder_sync(path) == -EIO) {
+	if (folder_sync_of(path) == -EIO) {
 		close(fd);
 		return -EIO;
 	}

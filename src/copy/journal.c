@@ -6,6 +6,7 @@
  */
 #include "copy/journal.h"
 
+#include "base/folder_sync.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -94,21 +95,6 @@ int copy_journal_load(const char *path, struct copy_journal *ret_journal)
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-int copy_folder_sync(const char *path)
-{
-	char copy[PATH_MAX];
-	int fd, res;
-
-	if (text_copy(copy, sizeof(copy), path) >= sizeof(copy))
-		return -ENAMETOOLONG;
-	fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	res = fsync(fd) == 0 ? 0 : -errno;
-	close(fd);
-	return res;
-}
-
 static int text_write(int fd, const char *text, size_t len_bytes)
 {
 	ssize_t put = write(fd, text, len_bytes);
@@ -144,5 +130,5 @@ int copy_journal_save(const char *path, const struct copy_journal *journal)
 		return res;
 	}
 	/* The name of a file is on stable media when its folder is. */
-	return copy_folder_sync(path);
+	return folder_sync_of(path);
 }

@@ -27,8 +27,6 @@ struct copy_journal {
 int copy_journal_load(const char *path, struct copy_journal *ret_journal);
 /* In one step: after a crash it is the old one or this one. */
 int copy_journal_save(const char *path, const struct copy_journal *journal);
-/* The names in the folder of this file reach stable media. */
-int copy_folder_sync(const char *path);
 
 /* Before the destination is opened: reads the journal, if there is one. 0 or -errno, after a
  * message. */

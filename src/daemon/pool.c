@@ -8,6 +8,7 @@
  */
 #include "daemon/pool.h"
 
+#include "base/folder_sync.h"
 #include "base/log.h"
 #include "config/config_parse.h"
 
@@ -53,19 +54,6 @@ char *pool_file_path(const char *folder, const uint8_t nguid[16])
 	if (asprintf(&path, "%.*s/%s" POOL_SUFFIX, (int)len, folder, name) < 0)
 		return NULL;
 	return path;
-}
-
-static int folder_sync(const char *folder)
-{
-	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	int res = 0;
-
-	if (fd < 0)
-		return -errno;
-	if (fsync(fd) < 0)
-		res = -errno;
-	close(fd);
-	return res;
 }
 
 bool pool_file_is_ours(const char *folder, const char *path, const uint8_t nguid[16])

@@ -8,6 +8,7 @@
  * milliseconds. syncfs(2) waits once for all of them, though also for whatever others have written
  * there. Either way the file is stable before its name is, or with it.
  */
+#include "base/folder_sync.h"
 #include "media/file.h"
 #include "media/spec.h"
 
@@ -27,26 +28,6 @@ static struct file_media *unstable_file(struct media *media)
 	return media->ops == &file_ops && !file->is_stable ? file : NULL;
 }
 
-static int folder_sync(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	char *name =
-		slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
-	int res = 0;
-	int fd;
-
-	if (!name)
-		return -ENOMEM;
-	fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	free(name);
-	if (fd < 0)
-		return -errno;
-	if (fsync(fd) < 0)
-		res = -errno;
-	close(fd);
-	return res;
-}
-
 static int file_sync(struct file_media *file, struct media_error *ret_error)
 {
 	const char *text = file->media.spec;
@@ -60,7 +41,7 @@ static int file_sync(struct file_media *file, struct media_error *ret_error)
 		res = media_spec_parse(text, &spec, ret_error);
 		if (res < 0)
 			return res;
-		res = folder_sync(spec.path);
+		res = folder_sync_of(spec.path);
 		media_spec_free(&spec);
 		if (res < 0)
 			return media_fail(ret_error, res, "cannot sync the folder of %.160s: %s",

@@ -11,6 +11,7 @@
 #include "store/store.h"
 
 #include "base/check.h"
+#include "base/folder_sync.h"
 #include "store/store_private.h"
 
 #include <errno.h>
@@ -514,16 +515,6 @@ static int counters_write(struct store *store, const struct store_counters *coun
 		res = store_set_number(store, "clean", counters->is_clean);
 	if (res == 0)
 		res = store_set_text(store, "id", uuid_format(&counters->id, id));
-	return res;
-}
-
-static int folder_sync(const char *dir)
-{
-	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	int res = fd < 0 || fsync(fd) ? -errno : 0;
-
-	if (fd >= 0)
-		close(fd);
 	return res;
 }
 

@@ -12,6 +12,8 @@
  */
 #include "store/store_private.h"
 
+#include "base/folder_sync.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -263,9 +265,9 @@ int store_each_former_ns(struct store *store, uint64_t generation,
 /* ---- a copy of all of it ----------------------------------------------------------------------
  */
 
-static int path_sync(const char *path, int flags)
+static int file_sync(const char *path)
 {
-	int fd = open(path, flags | O_CLOEXEC);
+	int fd = open(path, O_RDWR | O_CLOEXEC);
 	int res = fd < 0 || fsync(fd) ? -errno : 0;
 
 	if (fd >= 0)
@@ -294,27 +296,22 @@ static int copy_write(struct store *store, const char *path)
 
 int store_copy(struct store *store, const char *path, struct store_error *ret_error)
 {
-	char fresh[PATH_MAX + 64], folder[PATH_MAX + 64];
-	char *slash;
+	char fresh[PATH_MAX + 64];
 	int res = 0;
 
 	/* Under another name until it is whole, as the database itself. */
-	if (snprintf(fresh, sizeof(fresh), "%s.new", path) >= (int)sizeof(fresh) ||
-	    snprintf(folder, sizeof(folder), "%s", path) >= (int)sizeof(folder))
+	if (snprintf(fresh, sizeof(fresh), "%s.new", path) >= (int)sizeof(fresh))
 		return store_explain(store, -ENAMETOOLONG, "cannot be copied", ret_error);
-	slash = strrchr(folder, '/');
-	if (slash)
-		*slash = 0;
 	if (unlink(fresh) && errno != ENOENT)
 		res = -errno;
 	if (res == 0)
 		res = copy_write(store, fresh);
 	if (res == 0)
-		res = path_sync(fresh, O_RDWR);
+		res = file_sync(fresh);
 	if (res == 0 && rename(fresh, path))
 		res = -errno;
 	if (res == 0)
-		res = path_sync(slash ? folder : ".", O_RDONLY | O_DIRECTORY);
+		res = folder_sync_of(path);
 	if (res == 0)
 		return 0;
 	unlink(fresh);

@@ -307,7 +307,7 @@ int folder_rename(struct sim_folder *folder, const char *from, const char *to)
 	return 0;
 }
 
-int folder_sync(struct sim_folder *folder)
+int sim_folder_sync(struct sim_folder *folder)
 {
 	if (folder_fault(folder, false) < 0)
 		return -EIO;

@@ -127,7 +127,7 @@ static int file_sync(sqlite3_file *base, int flags)
 		return SQLITE_OK;
 	res = inode_sync(file->inode);
 	if (res == 0 && file->syncs_folder) {
-		res = folder_sync(file->inode->folder);
+		res = sim_folder_sync(file->inode->folder);
 		file->syncs_folder = res != 0;
 	}
 	return code_of(res, SQLITE_IOERR_FSYNC);
@@ -353,7 +353,7 @@ static int vfs_delete(sqlite3_vfs *vfs, const char *path, int syncs_folder)
 		return SQLITE_IOERR_DELETE_NOENT;
 	}
 	if (res == 0 && syncs_folder)
-		res = folder_sync(folder);
+		res = sim_folder_sync(folder);
 	return code_of(res, SQLITE_IOERR_DELETE);
 }
 

@@ -85,7 +85,7 @@ int __wrap_fsync(int fd)
 	if (fd < 0 || fd != opened_fd)
 		return __real_fsync(fd);
 	opened_fd = -1;
-	return result_of(opened_inode ? inode_sync(opened_inode) : folder_sync(opened_folder));
+	return result_of(opened_inode ? inode_sync(opened_inode) : sim_folder_sync(opened_folder));
 }
 
 int __wrap_unlink(const char *path)

@@ -65,7 +65,7 @@ struct sim_inode *folder_find(const struct sim_folder *folder, const char *name)
 int folder_create(struct sim_folder *folder, const char *name, struct sim_inode **ret_inode);
 int folder_unlink(struct sim_folder *folder, const char *name);
 int folder_rename(struct sim_folder *folder, const char *from, const char *to);
-int folder_sync(struct sim_folder *folder);
+int sim_folder_sync(struct sim_folder *folder);
 
 struct sim_inode *inode_create(struct sim_folder *folder);
 void inode_free(struct sim_inode *inode);
