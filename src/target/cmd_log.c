@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Get Log Page: one table of pages and the small ones themselves; ANA is in log_ana.c, errors in
- * error_log.c, health and events in log_health.c and log_event.c, the discovery log comes from the
- * function that control gave to the target. Runs on the controller's reactor. NVMe Base 2.1,
- * section 5.1.12.
+ * log_error.c, health and events in log_health.c and log_persistent_event.c, the discovery log
+ * comes from the function that control gave to the target. Runs on the controller's reactor. NVMe
+ * Base 2.1, section 5.1.12.
  *
  * Every page is written through a window (log.h). Bytes behind its end are zeroes; an offset
  * behind its end is refused.

@@ -59,7 +59,7 @@ nvme_status io_prepare(struct slot *slot);    /* cmd_io.c */
 nvme_status abort_prepare(struct slot *slot); /* cmd_abort.c */
 /* cmd_cancel.c: a command that a Cancel waits for has ended; on their queue's reactor. */
 void cancel_on_victim_end(struct slot *canceller, bool is_aborted);
-nvme_status keep_alive_prepare(struct slot *slot); /* ctrl_keep_alive.c */
+nvme_status keep_alive_prepare(struct slot *slot); /* cmd_keep_alive.c */
 nvme_status identify_prepare(struct slot *slot);   /* cmd_identify.c */
 /* The controllers of CNS 12h and 13h: slot->ns is the namespace of 12h, else NULL. Their count.
  * Registry's reactor. */
@@ -67,7 +67,7 @@ uint32_t identify_ctrls_find(const struct slot *slot, uint16_t cntlids[IDENTIFY_
 nvme_status log_prepare(struct slot *slot);           /* cmd_log.c */
 nvme_status feature_get_prepare(struct slot *slot);   /* cmd_feature.c */
 nvme_status feature_set_prepare(struct slot *slot);   /* cmd_feature.c */
-nvme_status async_event_prepare(struct slot *slot);   /* event.c */
+nvme_status async_event_prepare(struct slot *slot);   /* cmd_async_event.c */
 nvme_status ctrl_reset_prepare(struct slot *slot);    /* cmd_ctrl_reset.c */
 nvme_status ns_management_prepare(struct slot *slot); /* cmd_ns_manage.c */
 nvme_status ns_attachment_prepare(struct slot *slot); /* cmd_ns_manage.c */

@@ -148,7 +148,7 @@ struct ctrl {
 	struct log_lost_host_entry lost[CTRL_LOST_MAX];
 	uint32_t lost_count;
 
-	/* asynchronous events: event.c */
+	/* asynchronous events: cmd_async_event.c */
 	uint32_t event_mask;      /* feature 0Bh */
 	uint32_t events;          /* pending enum ctrl_event */
 	uint32_t events_reported; /* reported, not yet cleared by reading the log page */
@@ -159,7 +159,7 @@ struct ctrl {
 	bool has_changed_overflow;
 	struct notices *notices; /* reservation_notice.c; NULL: none, and nothing masked */
 
-	/* error log: error_log.c; newest at (error_count - 1) % entries */
+	/* error log: log_error.c; newest at (error_count - 1) % entries */
 	struct log_error_entry *error_log;
 	uint64_t error_count;
 
@@ -250,7 +250,7 @@ uint32_t ctrl_crto(const struct ctrl *ctrl);
 void ctrl_set_cc(struct ctrl *ctrl, uint32_t cc);
 /* A queue went away: goes on with disable or shutdown. */
 void ctrl_property_on_detach(struct ctrl *ctrl);
-/* ---- ctrl_keep_alive.c ------------------------------------------------------------------------
+/* ---- cmd_keep_alive.c ------------------------------------------------------------------------
  */
 void ctrl_keep_alive_start(struct ctrl *ctrl);
 /* A change of the configuration: of the longest silence of a host without keep alive, maybe. */
@@ -306,7 +306,8 @@ static inline bool ctrl_note_traffic(struct ctrl *ctrl, uint64_t now_ns)
 	       ctrl_note_traffic_after(ctrl, now_ns, last_ns);
 }
 
-/* ---- event.c ------------------------------------------------------------------------------------
+/* ---- cmd_async_event.c
+ * ------------------------------------------------------------------------------------
  */
 void ctrl_events_init(struct ctrl *ctrl);
 /* Raises an event; reported at once when a request is held and the host unmasked it. */
@@ -331,7 +332,7 @@ void ctrl_events_reset(struct ctrl *ctrl);
 void ctrl_features_reset(struct ctrl *ctrl);
 /* feature_host.c: for SMART. */
 bool ctrl_has_temperature_warning(const struct ctrl *ctrl);
-/* log_event.c: the context of the persistent event log goes. */
+/* log_persistent_event.c: the context of the persistent event log goes. */
 void ctrl_event_page_release(struct ctrl *ctrl);
 
 /* ---- cmd_ctrl_reset.c --------------------------------------------------------------------------
@@ -350,7 +351,7 @@ enum lost_host_reason {
 /* The host of this controller went without a word: its other controllers are told. */
 void ctrl_tell_lost(struct ctrl *ctrl, enum lost_host_reason reason);
 
-/* ---- error_log.c
+/* ---- log_error.c
  * --------------------------------------------------------------------------------- */
 int ctrl_error_log_init(struct ctrl *ctrl);
 void ctrl_error_log_free(struct ctrl *ctrl);

@@ -52,7 +52,8 @@ struct log_ana_view {
 
 /* Ends a Get Log Page whose page is in slot->data; the size is the whole page's. cmd_log.c */
 void log_finish(struct slot *slot, const struct log_cmd *cmd, uint64_t page_bytes);
-/* log_health.c, log_event.c: pages that are made on the control reactor. End the command. */
+/* log_health.c, log_persistent_event.c: pages that are made on the control reactor. End the
+ * command. */
 void log_smart_execute(struct slot *slot, const struct log_cmd *cmd);
 void log_event_execute(struct slot *slot, const struct log_cmd *cmd);
 
