@@ -76,11 +76,14 @@ static int snapshot_build(struct changes *changes, const struct config *desired,
  */
 
 /* What was kept of namespaces that are gone is forgotten in one go. */
-static void registry_commit(struct changes *changes)
+static void registry_commit(struct changes *changes, bool is_kept)
 {
 	bool is_batch = store_batch_begin(changes->options.store) == 0;
 
-	media_registry_commit(changes->options.registry);
+	if (is_kept)
+		media_registry_commit(changes->options.registry);
+	else
+		media_registry_commit_unkept(changes->options.registry);
 	if (is_batch && store_batch_end(changes->options.store) < 0) {
 		media_registry_set_unkept(changes->options.registry);
 		log_warn("control",
@@ -94,7 +97,7 @@ static void run_accept(struct run *run)
 {
 	struct changes *changes = run->changes;
 
-	registry_commit(changes);
+	registry_commit(changes, true);
 	if (run->next) {
 		config_free(changes->config);
 		changes->config = run->next;
@@ -125,7 +128,7 @@ static void run_taken_back(void *arg, int res, const char *error)
 		change_run_end(run);
 		return;
 	}
-	registry_commit(changes);
+	registry_commit(changes, false);
 	log_error(
 		"control",
 		"a change could neither be kept nor taken back (%s): it is in force, but will not "
@@ -143,11 +146,15 @@ static void run_taken_back(void *arg, int res, const char *error)
 static void run_take_back(struct run *run)
 {
 	struct changes *changes = run->changes;
+	static const struct uuid none;
 	struct config_errors errors = {.count = 0};
 	struct snapshot *snapshot;
 	int res = -ENOENT;
 
-	/* The registry's transaction stays open: it has the former media beside the new ones. */
+	/* The registry's transaction stays open: it has the former media beside the new ones. A
+	 * lost medium is asked for as it was: the one that a recheck opened closes with the
+	 * transaction, and a snapshot that held it would keep the next recheck from opening it. */
+	media_registry_retry(changes->options.registry, &none, false);
 	if (changes->config)
 		res = snapshot_build(changes, changes->config,
 				     changes->has_private ? &changes->private : NULL, &snapshot,

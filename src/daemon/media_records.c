@@ -214,20 +214,23 @@ void media_record_keep(const struct target_keeper *keeper, const char *path,
 	char text[UUID_TEXT_BYTES];
 	int res;
 
-	/* Of a lost one the record is what it was. */
+	/* kept->is_given_up: the record in the store has an owner. Of a lost one the record is what
+	 * it was. */
 	if (!keeper->keep || (media && (media_is_lost(media) || !media_get_record(media, &now))))
 		return;
 	/* What is no longer served may have been lost, and then *kept does not tell. */
-	if (media && now.size_bytes == kept->size_bytes && now.block_bytes == kept->block_bytes &&
-	    now.is_block_device == kept->is_block_device && now.inode == kept->inode &&
-	    now.born_ns == kept->born_ns)
+	if (media && !owner && !kept->is_given_up && now.size_bytes == kept->size_bytes &&
+	    now.block_bytes == kept->block_bytes && now.is_block_device == kept->is_block_device &&
+	    now.inode == kept->inode && now.born_ns == kept->born_ns)
 		return;
 	res = media ? record_write(keeper, path, &now, owner ? uuid_format(owner, text) : NULL)
 		    : keeper->keep(keeper->arg, RECORD_KIND, path, NULL, 0);
-	if (res == 0)
+	if (res == 0) {
 		*kept = now;
-	else
+		kept->is_given_up = owner != NULL;
+	} else {
 		log_warn("control",
 			 "%s: its size could not be kept: %s; the next change tries again", path,
 			 strerror(-res));
+	}
 }

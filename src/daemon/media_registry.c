@@ -75,6 +75,7 @@ struct media_registry {
 	unsigned reactor_count;
 	bool has_begun;
 	bool has_started;
+	bool is_unkept; /* the document of this transaction */
 	struct target_keeper keeper;
 	struct peers *peers; /* NULL: no other process serves the same */
 };
@@ -364,7 +365,7 @@ void media_registry_set_unkept(struct media_registry *registry)
 	list_for_each(node, &registry->stores) {
 		struct store_entry *entry = list_entry(node, struct store_entry, entry.node);
 
-		memset(&entry->kept, 0, sizeof(entry->kept));
+		entry->kept = (struct media_record){.is_given_up = entry->kept.is_given_up};
 	}
 	list_for_each(node, &registry->lives)
 		ns_live_set_unkept(list_entry(node, struct live_entry, entry.node)->live);
@@ -481,7 +482,7 @@ static int store_reopen(const struct media_registry *registry, struct store_entr
 		res = medium_give_up(wish, before, path, &registry->keeper, ret_error);
 		if (res < 0)
 			return res;
-		entry->is_given_up = true;
+		entry->is_given_up = entry->kept.is_given_up = true;
 	}
 	return medium_retry(wish, before, is_recreated, ret_media, ret_error);
 }
@@ -670,14 +671,16 @@ void media_registry_commit(struct media_registry *registry)
 			entry->store = entry->next;
 			entry->next = NULL;
 		}
-		/* The document that says whose the empty file is may not be kept yet. */
+		/* The record of an empty file says whose it is until the document does, and no
+		 * longer: under a later UUID it would be taken for half of a recreate. */
 		if (key_path(entry->key))
-			media_record_keep(
-				&registry->keeper, key_path(entry->key),
-				entry->entry.is_used ? ns_store_media(entry->store) : NULL,
-				entry->is_given_up ? ns_live_uuid(ns_store_live(entry->store))
-						   : NULL,
-				&entry->kept);
+			media_record_keep(&registry->keeper, key_path(entry->key),
+					  entry->entry.is_used ? ns_store_media(entry->store)
+							       : NULL,
+					  registry->is_unkept && entry->kept.is_given_up
+						  ? ns_live_uuid(ns_store_live(entry->store))
+						  : NULL,
+					  &entry->kept);
 		entry->is_given_up = false;
 		if (!entry->entry.is_used)
 			store_release(registry, entry);
@@ -687,12 +690,19 @@ void media_registry_commit(struct media_registry *registry)
 	transaction_end(registry);
 }
 
+void media_registry_commit_unkept(struct media_registry *registry)
+{
+	registry->is_unkept = true;
+	media_registry_commit(registry);
+	registry->is_unkept = false;
+}
+
 /* After media_undo: no empty file has the name any more. */
 static void entry_take_back(struct media_registry *registry, struct store_entry *entry)
 {
 	struct media_record record;
 
-	entry->is_given_up = false;
+	entry->is_given_up = entry->kept.is_given_up = false;
 	if (media_get_record(ns_store_media(entry->store), &record))
 		media_record_take_back(&registry->keeper, key_path(entry->key), &record);
 }

@@ -75,6 +75,8 @@ int media_registry_get_subsystem(struct media_registry *registry, const char *nq
 				 struct subsystem_live **ret_live);
 /* The change is kept: what nobody got is released, and its live state forgotten. */
 void media_registry_commit(struct media_registry *registry);
+/* Likewise of a change that is in force and could not be kept. */
+void media_registry_commit_unkept(struct media_registry *registry);
 /* What was opened since begin is released; files that were made or grown for it are as before. */
 void media_registry_rollback(struct media_registry *registry);
 unsigned media_registry_count(const struct media_registry *registry);

@@ -348,6 +348,72 @@ static void a_power_loss_at_any_operation_of_a_recreate_leaves_no_zeroes(void)
 	die_at_every_operation_of_a_recreate(SIM_DEATH_POWER, NWORLD_BLOCKS / 2);
 }
 
+/* ---- looking again ----------------------------------------------------------------------------
+ */
+
+static int edit_recheck(json_t *document, void *arg, struct config_errors *errors)
+{
+	json_object_set_new(nworld_subsystem(document), "model", json_string("rechecked"));
+	return lost_ns_edit(sim_node_registry(node(0)), only_ns(document), LOST_NS_RECHECK, false,
+			    errors);
+}
+
+static void a_recheck_that_could_not_be_kept_can_be_repeated(void)
+{
+	struct nchange change;
+
+	nworld_create(&world, 71, 1, NULL);
+	EXPECT(nworld_start(&world, 0));
+	EXPECT(nworld_connect(&world, 1));
+	write_all();
+	EXPECT(nworld_stop(&world, 0));
+	sim_disk_lose(world.disks[0], 0);
+	EXPECT(nworld_start(&world, 0));
+	EXPECT(nworld_until_live(&world, 1, 20000));
+	sim_disk_lose(world.disks[0], UINT64_MAX);
+	sim_folder_set_full(sim_node_folder(node(0)), true);
+	EXPECT(nworld_change_wait(&world, 0, &change, edit_recheck));
+	EXPECT(change.res < 0);
+	sim_folder_set_full(sim_node_folder(node(0)), false);
+	EXPECT(nworld_change_wait(&world, 0, &change, edit_recheck));
+	EXPECT_THAT(change.res == 0, "it is looked at again: %s", change.why);
+	expect_all("after the recheck");
+	EXPECT_EQ(0, nworld_destroy(&world));
+}
+
+/* ---- another UUID -----------------------------------------------------------------------------
+ */
+
+static int edit_uuid(json_t *document, void *arg, struct config_errors *errors)
+{
+	json_object_del(only_ns(document), "nguid");
+	return json_object_set_new(only_ns(document), "uuid",
+				   json_string("5c1f0a6e-6a3c-4a4e-9d4b-0a2f6f1f7e11"));
+}
+
+static void a_file_that_was_made_anew_and_got_another_uuid_is_served_after_a_restart(void)
+{
+	static const struct sim_disk_options recorded = {.delay_max_us = 20, .is_recorded = true};
+	struct nchange change;
+
+	nworld_create(&world, 81, 1, &recorded);
+	EXPECT(nworld_start(&world, 0));
+	EXPECT(nworld_stop(&world, 0));
+	sim_disk_lose(world.disks[0], 0);
+	EXPECT(nworld_start(&world, 0));
+	EXPECT(nworld_change_wait(&world, 0, &change, edit_recreate));
+	EXPECT_THAT(change.res == 0, "it is made anew: %s", change.why);
+	EXPECT(nworld_change_wait(&world, 0, &change, edit_uuid));
+	EXPECT_THAT(change.res == 0, "it gets another UUID: %s", change.why);
+	EXPECT(nworld_connect(&world, 1));
+	write_all();
+	end_node(true);
+	EXPECT(nworld_start(&world, 0));
+	EXPECT(nworld_until_live(&world, 1, 20000));
+	expect_all("after the restart");
+	EXPECT_EQ(0, nworld_destroy(&world));
+}
+
 int main(void)
 {
 	sim_store_init();
@@ -359,5 +425,7 @@ int main(void)
 	TAP_RUN(a_power_loss_at_any_operation_of_a_growth_is_survived);
 	TAP_RUN(a_kill_at_any_operation_of_a_recreate_leaves_no_zeroes);
 	TAP_RUN(a_power_loss_at_any_operation_of_a_recreate_leaves_no_zeroes);
+	TAP_RUN(a_recheck_that_could_not_be_kept_can_be_repeated);
+	TAP_RUN(a_file_that_was_made_anew_and_got_another_uuid_is_served_after_a_restart);
 	return tap_end();
 }
