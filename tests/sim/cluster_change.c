@@ -401,6 +401,21 @@ void cluster_check_kept(struct cluster_node *node)
 	free(now);
 }
 
+void cluster_check_in_force(struct cluster_node *node)
+{
+	const struct subsystem *subsystem;
+	char model[32];
+
+	if (node->is_changing || node->is_store_behind || !node_can_be_asked(node))
+		return;
+	subsystem = snapshot_find_subsystem(target_snapshot(sim_node_target(node->node)),
+					    node->world->subs[0].nqn);
+	snprintf(model, sizeof(model), "v%" PRIu64, node->acked.version);
+	if (subsystem != NULL && strcmp(subsystem->model, model) != 0)
+		cluster_fail(node->world, "node %s has %s in force, and acknowledged %s",
+			     node->name, subsystem->model, model);
+}
+
 /* ---- life -------------------------------------------------------------------------------------
  */
 

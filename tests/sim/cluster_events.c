@@ -614,6 +614,12 @@ static void action_end(struct cluster *world, uint64_t arg)
 	rows[event->kind].end(world, event);
 }
 
+static bool event_is_aimed(struct cluster *world, struct cluster_event *event)
+{
+	return event->kind == CEV_REMAKE ? cluster_remake_aim(world, event)
+					 : cluster_edges_aim(world, event);
+}
+
 static void action_begin(struct cluster *world, uint64_t arg)
 {
 	const struct cluster_event *event = &world->events[arg];
@@ -621,7 +627,7 @@ static void action_begin(struct cluster *world, uint64_t arg)
 
 	if (world->is_healed)
 		return;
-	if (!cluster_edges_aim(world, &world->events[arg])) {
+	if (!event_is_aimed(world, &world->events[arg])) {
 		cluster_do_at(world, sim_now(world->sim) + AIM_NS, action_begin, arg);
 		return;
 	}

@@ -128,6 +128,8 @@ static void shape_choose(struct cluster *world)
 	world->spike_max_us = CLUSTER_SPIKE_MAX_US;
 	if (cluster_has(world, CF_EDGES))
 		cluster_edges_shape(world);
+	if (cluster_remake_is_on(world->seed))
+		cluster_remake_shape(world);
 	world->think_max_us = prng_one_in(&prng, 2) ? 20 : 5000;
 	/* All bursts together take as long as the troubles last, more or less. */
 	world->pause_max_us = (uint32_t)(2 * world->troubled_ns / NS_PER_US * world->host_count *

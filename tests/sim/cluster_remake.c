@@ -25,6 +25,12 @@ enum remake_kind {
 	REMAKE_KINDS,
 };
 
+#define AIMS_MAX     100
+#define RECENT_NS    NS_PER_MS /* since when a write is not one that waits for a path */
+#define QUICK_MAX_MS 20
+#define STALL_MIN_MS 2
+#define STALL_MAX_MS 30 /* less than hosts wait before they give a path up */
+
 bool cluster_remake_is_on(uint64_t seed)
 {
 	return seed % 4 == 1;
@@ -35,18 +41,43 @@ void cluster_remake_features(struct cluster *world)
 	static const enum cluster_feature ours[] = {CF_IMAGE, CF_REMAKE, CF_LONG_APPLY};
 	struct prng prng = cluster_prng(world, PURPOSE_REMAKE, 0);
 	uint64_t draw = prng_next(&prng);
+	bool is_calm = draw >> 32 & 1;
 
 	/* Fewer of the other things: many of them end what is to be seen here. Reservations go with
 	 * the UUID, at a time that only the node knows. */
 	world->features &= prng_next(&prng) >> 4;
+	if (is_calm)
+		world->features &= prng_next(&prng) >> 4 & prng_next(&prng) >> 4;
 	world->features &= ~(1ull << CF_RESERVE);
-	for (unsigned i = 0; i < ARRAY_LEN(ours); i++) {
+	for (unsigned i = 0; i < ARRAY_LEN(ours) && !is_calm; i++) {
 		if (draw >> (8 * i) & 1)
 			world->features |= 1ull << ours[i];
 	}
-	world->features |= 1ull << ours[(draw >> 40) % ARRAY_LEN(ours)];
+	world->features |=
+		1ull << (is_calm && (draw >> 33 & 1) ? CF_REMAKE
+						     : ours[(draw >> 40) % ARRAY_LEN(ours)]);
 	if (draw >> 24 & 1)
 		world->features |= 1ull << CF_ROLLBACK;
+}
+
+/* A member that others may kill is what changes that take long are about. */
+void cluster_remake_shape(struct cluster *world)
+{
+	struct prng prng = cluster_prng(world, PURPOSE_REMAKE, 2);
+	bool is_wanted = prng_one_in(&prng, 2);
+
+	if (!(world->features_drawn >> CF_LONG_APPLY & 1) || !is_wanted)
+		return;
+	world->node_count = 2 + prng_one_in(&prng, 3);
+	world->peer_kind = 0;
+	world->troubled_ns = (3000 + prng_below(&prng, 4000)) * NS_PER_MS;
+	world->subs[0].is_shared = true;
+	for (unsigned i = 0; i < world->sub_count; i++)
+		world->subs[i].node %= world->node_count;
+	for (unsigned i = 0; i < world->node_count; i++) {
+		if (world->nodes[i].port_count == 0)
+			world->nodes[i].port_count = 1;
+	}
 }
 
 /* A third of all events are ours. */
@@ -58,21 +89,35 @@ void cluster_remake_plan(struct cluster *world)
 		uint64_t last_max_ms;
 	} ours[] = {{CF_IMAGE, CEV_IMAGE, 1500},
 		    {CF_REMAKE, CEV_REMAKE, 500},
-		    {CF_LONG_APPLY, CEV_LONG_APPLY, 5000}};
+		    {CF_LONG_APPLY, CEV_LONG_APPLY, 2500}};
 	struct prng prng = cluster_prng(world, PURPOSE_REMAKE, 1);
+	unsigned drawn[ARRAY_LEN(ours)];
+	unsigned drawn_count = 0;
 
+	for (unsigned i = 0; i < ARRAY_LEN(ours); i++) {
+		if (world->features_drawn >> ours[i].feature & 1)
+			drawn[drawn_count++] = i;
+	}
 	for (unsigned i = 0; i < world->event_count; i++) {
-		unsigned pick = (unsigned)prng_below(&prng, ARRAY_LEN(ours));
+		unsigned pick = drawn[prng_below(&prng, drawn_count)];
 		uint64_t last_ms = 30 + prng_below(&prng, ours[pick].last_max_ms);
+		uint64_t quick_ms = 1 + prng_below(&prng, 2 * QUICK_MAX_MS);
+		unsigned aims = 1 + (unsigned)prng_below(&prng, AIMS_MAX);
 		bool is_ours = prng_below(&prng, 3) == 0;
 		struct cluster_event *event = &world->events[i];
 
-		if (!is_ours || !(world->features_drawn >> ours[pick].feature & 1))
+		if (is_ours) {
+			event->kind = ours[pick].kind;
+			event->last_ns = last_ms * NS_PER_MS;
+			event->is_off = !cluster_has(world, ours[pick].feature) ||
+					!scenario_has_event(world->scenario, i);
+		}
+		if (event->kind != CEV_REMAKE)
 			continue;
-		event->kind = ours[pick].kind;
-		event->last_ns = last_ms * NS_PER_MS;
-		event->is_off = !cluster_has(world, ours[pick].feature) ||
-				!scenario_has_event(world->scenario, i);
+		event->aims_left = aims;
+		/* Half of the NSIDs that are removed first come back at once. */
+		if (quick_ms <= QUICK_MAX_MS)
+			event->last_ns = quick_ms * NS_PER_MS;
 	}
 	if (!(world->features_drawn >> CF_ROLLBACK & 1))
 		return;
@@ -82,6 +127,7 @@ void cluster_remake_plan(struct cluster *world)
 		if (!prng_one_in(&prng, 5))
 			continue;
 		event->kind = CEV_ROLLBACK;
+		event->aims_left = 0;
 		event->is_off =
 			!cluster_has(world, CF_ROLLBACK) || !scenario_has_event(world->scenario, i);
 	}
@@ -97,6 +143,61 @@ static void uuid_new(struct cluster *world, struct cluster_disk *disk)
 	snprintf(name, sizeof(name), "disk %u, the %uth", disk->index, world->identity_count);
 	uuid_from_name(name, &disk->uuid);
 	cluster_identity_add(world, &disk->uuid, disk);
+}
+
+/* An NSID is replaced while a host writes to it: between two bursts nobody would notice. */
+bool cluster_remake_aim(struct cluster *world, struct cluster_event *event)
+{
+	uint64_t since_ns = sim_now(world->sim) - RECENT_NS;
+
+	if (event->aims_left == 0)
+		return true;
+	event->aims_left--;
+	for (unsigned h = 0; h < world->host_count; h++) {
+		const struct cluster_host *host =
+			&world->hosts[(event->draws[3] + h) % world->host_count];
+
+		for (unsigned i = 0; host->process != NULL && i < host->worker_count; i++) {
+			const struct cluster_worker *worker = host->workers[i];
+
+			if (!worker->is_busy || worker->kind != COP_WRITE ||
+			    worker->start_ns < since_ns)
+				continue;
+			cluster_count(world, "NSIDs struck while hosts write", 1);
+			event->draws[0] = worker->set.disk->index;
+			return true;
+		}
+	}
+	return event->aims_left == 0;
+}
+
+static void nodes_stall(struct cluster *world, bool is_stalled)
+{
+	for (unsigned i = 0; i < world->node_count; i++) {
+		for (unsigned p = 0; p < world->nodes[i].port_count; p++)
+			sim_net_partition_one_way(world->sim, &world->nodes[i].addrs[p], true,
+						  is_stalled);
+	}
+}
+
+static void action_move(struct cluster *world, uint64_t arg)
+{
+	(void)arg;
+	nodes_stall(world, false);
+}
+
+/* Commands stay in the network until nodes have the other namespace in force, have compared it and
+ * have let hosts use it. */
+static void stall_maybe(struct cluster *world, const struct cluster_event *event)
+{
+	uint64_t last_ms = STALL_MIN_MS + event->draws[3] / 8 % (STALL_MAX_MS - STALL_MIN_MS);
+	uint64_t until_ns = sim_now(world->sim) + last_ms * NS_PER_MS;
+
+	if (event->draws[3] % 3 == 0)
+		return;
+	cluster_fault(world, until_ns);
+	nodes_stall(world, true);
+	cluster_do_at(world, until_ns, action_move, 0);
 }
 
 static void ns_remake(struct cluster *world, const struct cluster_event *event)
@@ -131,6 +232,7 @@ void cluster_remake_begin(struct cluster *world, const struct cluster_event *eve
 
 	if (!can_remake(world))
 		return;
+	stall_maybe(world, event);
 	if (event->draws[2] % 2 == 0) {
 		ns_remake(world, event);
 		return;
@@ -193,21 +295,38 @@ static void action_busy(struct cluster *world, uint64_t arg)
 		sim_node_freeze_control(node->node, sim_now(world->sim) + event->last_ns);
 }
 
-/* The node applies thousands of namespaces, as it were: its control thread is held from some moment
- * of a change on, and hosts lose a port of the node, so that they ask the others to reset it. */
-void cluster_long_apply_begin(struct cluster *world, const struct cluster_event *event)
+/* One port, or all of them. */
+static void ports_part(struct cluster *world, const struct cluster_event *event, bool is_apart)
 {
 	struct cluster_node *node = &world->nodes[event->draws[0] % world->node_count];
+	uint64_t port = event->draws[2] % (2 * node->port_count);
 
+	for (unsigned i = 0; i < node->port_count; i++) {
+		if (port == i || port >= node->port_count)
+			sim_net_partition(world->sim, &node->addrs[i], is_apart);
+	}
+}
+
+/* The node applies thousands of namespaces, as it were: its control thread is held from some moment
+ * of a change on, and hosts lose ports of the node, so that they ask the others to reset it. One
+ * node at a time, or no other member is left to ask; then as long none, for other changes. */
+void cluster_long_apply_begin(struct cluster *world, const struct cluster_event *event)
+{
+	if (world->long_apply != NULL || sim_now(world->sim) < world->long_apply_next_ns ||
+	    world->node_count < 2)
+		return;
+	world->long_apply = event;
 	world->desired.version++;
 	cluster_do_at(world, sim_now(world->sim) + event->draws[1] % (2 * NS_PER_MS), action_busy,
 		      (uint64_t)(event - world->events));
-	sim_net_partition(world->sim, &node->addrs[event->draws[2] % node->port_count], true);
+	ports_part(world, event, true);
 }
 
 void cluster_long_apply_end(struct cluster *world, const struct cluster_event *event)
 {
-	struct cluster_node *node = &world->nodes[event->draws[0] % world->node_count];
-
-	sim_net_partition(world->sim, &node->addrs[event->draws[2] % node->port_count], false);
+	if (world->long_apply != event)
+		return;
+	world->long_apply = NULL;
+	world->long_apply_next_ns = sim_now(world->sim) + event->last_ns;
+	ports_part(world, event, false);
 }

@@ -96,6 +96,8 @@ static void slice_run(struct cluster *world)
 	cluster_operate(world);
 	cluster_hosts_look(world);
 	cluster_check_stats(world);
+	for (unsigned i = 0; i < world->node_count; i++)
+		cluster_check_in_force(&world->nodes[i]);
 	if (++world->slices % KEPT_EVERY == 0) {
 		for (unsigned i = 0; i < world->node_count; i++)
 			cluster_check_kept(&world->nodes[i]);

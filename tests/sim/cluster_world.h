@@ -403,7 +403,7 @@ struct cluster_event {
 	uint64_t last_ns; /* how long it lasts, or until the restart */
 	uint64_t draws[4];
 	bool is_off;        /* left out by the scenario */
-	unsigned aims_left; /* of one of the edges: how often it may still wait for its moment */
+	unsigned aims_left; /* how often it may still wait for its moment */
 };
 
 /* Something that is to be done at a time, from outside of all turns. */
@@ -449,7 +449,9 @@ struct cluster {
 	bool is_failed;
 	bool is_healed;
 	struct sim_disk *twin; /* what a member finds in place of a shared disk; NULL: not made */
-	struct cluster_node *twin_node; /* that member; NULL: none */
+	struct cluster_node *twin_node;         /* that member; NULL: none */
+	const struct cluster_event *long_apply; /* under way; NULL: none */
+	uint64_t long_apply_next_ns;            /* no other one before */
 
 	unsigned node_count;
 	unsigned host_count;
@@ -538,6 +540,8 @@ char *cluster_document_text(struct cluster *world, unsigned node,
 			    const struct cluster_desired *desired);
 /* Kept and in force are one. */
 void cluster_check_kept(struct cluster_node *node);
+/* The target has what the node acknowledged, and nothing that it refused. */
+void cluster_check_in_force(struct cluster_node *node);
 
 /* cluster_host.c */
 void cluster_host_start(struct cluster_host *host);
@@ -625,7 +629,10 @@ bool cluster_images_are_served(struct cluster *world);
 /* cluster_remake.c */
 bool cluster_remake_is_on(uint64_t seed);
 void cluster_remake_features(struct cluster *world);
+void cluster_remake_shape(struct cluster *world);
 void cluster_remake_plan(struct cluster *world);
+/* False: its moment has not come. */
+bool cluster_remake_aim(struct cluster *world, struct cluster_event *event);
 void cluster_remake_begin(struct cluster *world, const struct cluster_event *event);
 void cluster_remake_end(struct cluster *world, const struct cluster_event *event);
 void cluster_remake_note(struct cluster_node *node, const struct cluster_desired *former);
