@@ -267,11 +267,11 @@ uint64_t host_ctrl_last_sent_ns(const struct host_ctrl *ctrl)
 {
 	uint64_t last_ns = ctrl->closed_ns;
 
-	if (ctrl->admin->conn.sent_ns > last_ns)
-		last_ns = ctrl->admin->conn.sent_ns;
+	if (ctrl->admin->sent_ns > last_ns)
+		last_ns = ctrl->admin->sent_ns;
 	for (unsigned i = 0; ctrl->io != NULL && i < ctrl->io_queue_count; i++)
-		if (ctrl->io[i] != NULL && ctrl->io[i]->conn.sent_ns > last_ns)
-			last_ns = ctrl->io[i]->conn.sent_ns;
+		if (ctrl->io[i] != NULL && ctrl->io[i]->sent_ns > last_ns)
+			last_ns = ctrl->io[i]->sent_ns;
 	return last_ns;
 }
 

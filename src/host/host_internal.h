@@ -64,7 +64,10 @@ struct host_queue {
 	struct reactor *reactor;
 	struct host_ctrl *ctrl;
 	enum host_queue_phase phase;
-	bool was_ready; /* the IC exchange went well */
+	bool was_ready;    /* the IC exchange went well */
+	bool is_open;      /* what is sent now leaves */
+	uint64_t heard_ns; /* when the last byte came; 0: never connected */
+	uint64_t sent_ns;  /* when the last byte went to the kernel */
 	uint16_t qid;
 	uint32_t slot_count;
 	uint32_t reserved_slots; /* that only the controller's own commands may take */

@@ -76,7 +76,7 @@ static uint32_t slots_needed(const struct host_cmd *cmd)
 /* Out of line, as what few commands need: the way of the others stays short. */
 static __attribute__((noinline)) void queue_pump(struct host_queue *queue)
 {
-	while (!list_empty(&queue->waiting) && tcp_conn_is_open(&queue->conn)) {
+	while (!list_empty(&queue->waiting) && queue->is_open) {
 		struct host_cmd *cmd = list_entry(queue->waiting.next, struct host_cmd, node);
 
 		if (queue->free_count < queue->reserved_slots + slots_needed(cmd))
@@ -131,7 +131,13 @@ static void on_ready(struct tcp_conn *conn)
 	struct host_queue *queue = queue_of(conn);
 
 	queue->was_ready = true;
+	queue->is_open = true;
 	host_ctrl_on_queue_ready(queue);
+}
+
+static void on_ending(struct tcp_conn *conn)
+{
+	queue_of(conn)->is_open = false;
 }
 
 /* What has no slot yet has not run. */
@@ -189,6 +195,7 @@ static const struct tcp_conn_handler queue_handler = {
 	.on_header = host_data_on_header,
 	.on_pdu = host_data_on_pdu,
 	.on_closed = on_closed,
+	.on_ending = on_ending,
 };
 
 int host_queue_open(struct host_queue *queue)
@@ -203,6 +210,8 @@ int host_queue_open(struct host_queue *queue)
 		.ic_timeout_ms = HOST_IC_TIMEOUT_MS,
 		.term_timeout_ms = HOST_TERM_TIMEOUT_MS,
 		.recv_budget_bytes = HOST_RECV_BUDGET,
+		.heard_ns = &queue->heard_ns,
+		.sent_ns = &queue->sent_ns,
 		.unacked_timeout_ms = config->unacked_timeout_ms,
 		.zero_copy_min_bytes = config->zero_copy_min_bytes,
 	};
@@ -257,7 +266,7 @@ static bool queue_must_wait(const struct host_queue *queue, uint32_t slots, bool
 		if (!list_empty(&queue->waiting))
 			return true;
 	}
-	return queue->free_count < slots || !tcp_conn_is_open(&queue->conn);
+	return queue->free_count < slots || !queue->is_open;
 }
 
 /* Out of line likewise. */
@@ -333,7 +342,7 @@ void host_queue_stats(struct host_queue *queue, struct host_queue_stats *ret_sta
 	*ret_stats = (struct host_queue_stats){
 		.in_flight = host_queue_owed(queue),
 		.commands = queue->answered,
-		.heard_ns = queue->conn.heard_ns,
+		.heard_ns = queue->heard_ns,
 		.rtt_ns = queue->rtt_ns,
 	};
 	if (ret_stats->in_flight > 0)

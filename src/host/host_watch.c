@@ -135,7 +135,7 @@ static bool queue_silent_since(const struct host_queue *queue, uint64_t now_ns, 
 
 	if (queue == NULL || queue->phase != HOST_QUEUE_LIVE || host_queue_owed(queue) == 0)
 		return false;
-	since_ns = queue->conn.heard_ns;
+	since_ns = queue->heard_ns;
 	/* Looked for only when it can matter: there may be many slots. */
 	if (now_ns - since_ns >= silence_third_ns(queue->ctrl)) {
 		oldest_ns = host_queue_oldest_ns(queue);
@@ -206,8 +206,8 @@ static void on_silence_timer(struct reactor_timer *timer)
 	queue = silent_find(ctrl, now_ns, &since_ns);
 	if (queue == NULL)
 		return;
-	if (ctrl->admin->conn.heard_ns > since_ns)
-		since_ns = ctrl->admin->conn.heard_ns;
+	if (ctrl->admin->heard_ns > since_ns)
+		since_ns = ctrl->admin->heard_ns;
 	if (ctrl->silence_floor_ns > since_ns)
 		since_ns = ctrl->silence_floor_ns;
 	next_ns = since_ns + third_ns;

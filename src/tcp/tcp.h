@@ -2,10 +2,11 @@
 /*
  * The NVMe/TCP connection engine, for both sides: bytes to PDUs and back, digests, termination.
  *
- * A connection belongs to one reactor. Its user (target/transport_tcp.c, host/host_queue.c) embeds
- * struct tcp_conn and gives it four callbacks. The engine does the ICReq/ICResp exchange, judges
- * every header with wire/pdu.h, moves payload to where the user wants it, and gathers all that is
- * sent in one turn into one send. A violation, whoever finds it, ends in tcp_conn_fail.
+ * A connection belongs to one reactor. Its user (transport_tcp.c of target/ and of host/) embeds
+ * struct tcp_conn and gives it callbacks (struct tcp_conn_handler). The engine does the
+ * ICReq/ICResp exchange, judges every header with wire/pdu.h, moves payload to where the user wants
+ * it, and gathers all that is sent in one turn into one send. Every violation ends in
+ * tcp_conn_fail.
  */
 #ifndef WEFT_TCP_TCP_H
 #define WEFT_TCP_TCP_H
@@ -61,6 +62,9 @@ struct tcp_conn_handler {
 	/* May be NULL. Before anything that came is received or looked at: false when it must not
 	 * be any more, because the user is about to end the connection. */
 	bool (*may_receive)(struct tcp_conn *conn);
+	/* May be NULL. An open connection begins to end: what is sent from now on does not leave,
+	 * and on_closed follows. May run inside a call of the user, and calls no tcp_* function. */
+	void (*on_ending)(struct tcp_conn *conn);
 };
 
 struct tcp_conn_config {
@@ -77,6 +81,10 @@ struct tcp_conn_config {
 	/* Host: sent data that the peer's machine does not acknowledge for so long ends the
 	 * connection; 0: the kernel's own time. */
 	uint32_t unacked_timeout_ms;
+	/* Host: where the engine notes, as times of the turn, when the connection was made or the
+	 * last byte came, and when the last byte went to the kernel. NULL: not noted. */
+	uint64_t *heard_ns;
+	uint64_t *sent_ns;
 	uint32_t recv_budget_bytes; /* per turn; 0: 256 KiB */
 	/* Private payload of so many bytes is sent without a copy; 0: never. Without is_forced only
 	 * until the kernel has reported a few times in a row that it copied all the same. */
@@ -157,10 +165,6 @@ struct tcp_conn {
 	uint32_t peer_data_max_bytes;    /* host: MAXH2CDATA of the controller */
 	struct net_addr peer;
 	struct tcp_conn_stats stats;
-	/* Host alone, as times of the turn: when the last byte came, 0: never; when the last one
-	 * went to the kernel. */
-	uint64_t heard_ns;
-	uint64_t sent_ns;
 
 	/* receive */
 	enum tcp_rx_phase rx_phase;

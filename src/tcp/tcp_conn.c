@@ -93,12 +93,22 @@ static void conn_set_cause(struct tcp_conn *conn, int cause, const char *why)
 	conn->close_why = why;
 }
 
+/* From here on the connection is not open. */
+static void conn_leave(struct tcp_conn *conn, enum tcp_conn_phase phase)
+{
+	bool was_open = tcp_conn_is_open(conn);
+
+	conn->phase = phase;
+	if (was_open && conn->handler->on_ending)
+		conn->handler->on_ending(conn);
+}
+
 void tcp_conn_end(struct tcp_conn *conn, int cause, const char *why)
 {
 	if (conn->is_sock_closing)
 		return;
 	conn_set_cause(conn, cause, why);
-	conn->phase = TCP_CONN_CLOSING;
+	conn_leave(conn, TCP_CONN_CLOSING);
 	conn->is_sock_closing = true;
 	reactor_timer_cancel(&conn->deadline);
 	reactor_defer_cancel(&conn->flush);
@@ -135,7 +145,7 @@ void tcp_conn_close(struct tcp_conn *conn, const char *why)
 	if (!tcp_conn_is_listening(conn))
 		return;
 	conn_set_cause(conn, -ESHUTDOWN, why);
-	conn->phase = TCP_CONN_CLOSING;
+	conn_leave(conn, TCP_CONN_CLOSING);
 	conn_arm_term_deadline(conn);
 	tcp_tx_kick(conn);
 	tcp_conn_update_want(conn);
@@ -159,7 +169,7 @@ void tcp_conn_fail(struct tcp_conn *conn, struct pdu_error error)
 	conn->term_bytes = pdu_encode_term(conn->term_buf, conn->config.role, error, conn->raw,
 					   conn->raw_bytes);
 	conn_set_cause(conn, -EPROTO, error.what ? error.what : tcp_fes_name(error.fes));
-	conn->phase = TCP_CONN_TERMINATING;
+	conn_leave(conn, TCP_CONN_TERMINATING);
 	conn_arm_term_deadline(conn);
 	tcp_tx_drop(conn, true);
 	tcp_tx_kick(conn);
@@ -280,7 +290,8 @@ static void conn_connected(struct reactor_sock *sock, int res)
 		return;
 	}
 	conn->phase = TCP_CONN_IC;
-	conn->heard_ns = reactor_now_ns(conn->reactor);
+	if (config->heard_ns)
+		*config->heard_ns = reactor_now_ns(conn->reactor);
 	if (config->unacked_timeout_ms > 0)
 		reactor_sock_set_timeout(sock, config->unacked_timeout_ms);
 	conn_send_ic(conn, pdu_encode_ic_req(conn->ic_tx.hdr, config->data_align_bytes,

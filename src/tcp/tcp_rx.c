@@ -582,8 +582,8 @@ static ssize_t rx_receive(struct tcp_conn *conn)
 		len = rx_receive_pieces(conn, direct_bytes);
 	if (len > 0) {
 		conn->stats.bytes_received += (uint64_t)len;
-		if (conn->config.role == PDU_ROLE_HOST)
-			conn->heard_ns = reactor_now_ns(conn->reactor);
+		if (conn->config.heard_ns)
+			*conn->config.heard_ns = reactor_now_ns(conn->reactor);
 	}
 	return len;
 }
