@@ -163,7 +163,7 @@ void host_slot_finish(struct host_slot *slot);
 const struct host_slot *host_queue_find_late(const struct host_queue *queue, uint64_t now_ns,
 					     bool *is_waiting);
 
-/* host_data.c */
+/* transport_tcp.c */
 void host_slot_send_cmd(struct host_slot *slot);
 struct pdu_error host_data_on_header(struct tcp_conn *conn, const struct pdu *pdu,
 				     struct tcp_sink *sink, bool *ret_pause);

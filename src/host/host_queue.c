@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One queue of a controller: its connection, its slots and the commands that wait for one. Runs on
- * the controller's reactor. NVMe/TCP 1.1, section 3; the data of commands is in host_data.c.
+ * the controller's reactor. NVMe/TCP 1.1, section 3; the data of commands is in transport_tcp.c.
  *
  * A slot is free again when the answer is there AND the engine holds none of its PDUs, so the
  * caller's buffer is never in use after done. When the connection ends, every command is completed
