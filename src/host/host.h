@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host side, first part: one controller of a subsystem over NVMe/TCP, its admin queue and N
- * I/O queues, all on one reactor. Asynchronous; every callback runs on that reactor. Multipath,
- * reconnect and the public library come on top of this and change nothing here.
+ * The host side, first part: one controller of a subsystem, its admin queue and N I/O queues, all
+ * on one reactor and over one transport (host_transport.h). Asynchronous; every callback runs on
+ * that reactor. Multipath, reconnect and the public library come on top of this and change nothing
+ * here.
  */
 #ifndef WEFT_HOST_HOST_H
 #define WEFT_HOST_HOST_H
@@ -16,8 +17,10 @@
 #include "wire/nvme.h"
 
 struct host_ctrl;
+struct host_transport;
 
 struct host_config {
+	const struct host_transport *transport; /* NULL: host_transport_tcp */
 	struct net_addr addr;
 	char subsystem_nqn[NVME_NQN_BYTES];
 	char host_nqn[NVME_NQN_BYTES];
@@ -32,8 +35,8 @@ struct host_config {
 	uint32_t command_timeout_ms; /* then the controller is failed; 30 s when 0 */
 	uint32_t silence_timeout_ms; /* see host/timeouts.h; 0: off */
 	uint32_t unacked_timeout_ms; /* TCP_USER_TIMEOUT; 0: the kernel's own */
-	/* Writes of so many bytes leave without a copy (is_zero_copy_forced in tcp.h stays false).
-	 */
+	/* Writes of so many bytes leave without a copy, until the kernel reports that it copies
+	 * all the same. */
 	uint32_t zero_copy_min_bytes;
 };
 

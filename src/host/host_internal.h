@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the host side share: a controller, its queues and their slots. All of it
- * belongs to the reactor given to host_connect and is touched only by its thread.
+ * What the files of the host side share: a controller and what they call of each other; queues and
+ * slots are in host_transport.h. All of it belongs to the reactor given to host_connect and is
+ * touched only by its thread.
  *
  * A queue of N entries has N - 1 slots, because a submission queue must never look full; the
  * index of the slot is the CID. A command is at one of three places: a slot, the waiting list of
@@ -10,9 +11,7 @@
 #ifndef WEFT_HOST_HOST_INTERNAL_H
 #define WEFT_HOST_HOST_INTERNAL_H
 
-#include "host/host.h"
-#include "tcp/tcp.h"
-#include "wire/fabrics.h"
+#include "host/host_transport.h"
 
 #define HOST_ADMIN_QUEUE_SIZE       32
 #define HOST_ADMIN_RESERVED_SLOTS   3 /* setup or shutdown, keep alive, asynchronous event */
@@ -24,66 +23,6 @@
 #define HOST_SHUTDOWN_TIMEOUT_MS    2000
 #define HOST_READY_POLL_MS          5
 #define HOST_NO_SLOT                UINT32_MAX
-
-struct host_queue;
-
-struct host_slot {
-	struct host_queue *queue;
-	struct host_cmd *cmd; /* NULL: idle */
-	uint64_t deadline_ns; /* 0: may take forever (asynchronous events) */
-	uint64_t sent_ns;     /* when it was taken */
-	/* Read: data received so far. Write: data asked for by R2Ts so far. */
-	struct pdu_transfer transfer;
-	bool has_response; /* the answer came while the engine still held a PDU of ours */
-	bool has_digest_error;
-	bool has_open_r2t;
-	bool is_forgotten; /* cmd is queue->forgotten: the caller has its own back */
-	uint8_t tx_busy;   /* PDUs of this slot that the engine holds */
-	uint16_t index;    /* among the queue's slots, always: the CID of its commands */
-	uint16_t ttag;
-	uint32_t data_next_offset; /* of the open R2T: next byte to send, and one past the last */
-	uint32_t data_end_offset;
-	/* Where the next byte of the data is, when the command has pieces. */
-	unsigned piece;
-	uint32_t piece_done_bytes;
-	struct tcp_tx cmd_tx;
-	struct tcp_tx data_tx;
-	struct iovec cmd_iov;
-	struct iovec data_iov;
-};
-
-enum host_queue_phase {
-	HOST_QUEUE_IDLE,    /* no connection yet */
-	HOST_QUEUE_OPENING, /* TCP, IC exchange, Connect */
-	HOST_QUEUE_LIVE,
-	HOST_QUEUE_CLOSED,
-};
-
-struct host_queue {
-	struct tcp_conn conn;
-	struct reactor *reactor;
-	struct host_ctrl *ctrl;
-	enum host_queue_phase phase;
-	bool was_ready;    /* the IC exchange went well */
-	bool is_open;      /* what is sent now leaves */
-	uint64_t heard_ns; /* when the last byte came; 0: never connected */
-	uint64_t sent_ns;  /* when the last byte went to the kernel */
-	uint16_t qid;
-	uint32_t slot_count;
-	uint32_t reserved_slots; /* that only the controller's own commands may take */
-	uint32_t in_capsule_max_bytes;
-	struct host_slot *slots;
-	uint32_t *free_slots; /* a stack */
-	uint32_t free_count;
-	uint32_t untimed_count; /* slots whose command may take forever */
-	struct list waiting;    /* of a fused pair, the first */
-	uint64_t answered;
-	uint64_t rtt_ns; /* as of rtt_at_ns; 0: never asked */
-	uint64_t rtt_at_ns;
-	struct host_cmd forgotten; /* stands for every command that was forgotten */
-	struct host_cmd connect_cmd;
-	uint8_t connect_data[NVMF_CONNECT_DATA_BYTES];
-};
 
 enum host_ctrl_phase {
 	HOST_CTRL_CONNECTING,
@@ -157,17 +96,9 @@ uint32_t host_queue_owed(const struct host_queue *queue);
 /* When the oldest of them was sent; 0: there is none. */
 uint64_t host_queue_oldest_ns(const struct host_queue *queue);
 void host_queue_stats(struct host_queue *queue, struct host_queue_stats *ret_stats);
-/* The answer is there, and the engine holds nothing of the slot. */
-void host_slot_finish(struct host_slot *slot);
 /* The slot whose time is over, or NULL; *is_waiting is set when there are others that have one. */
 const struct host_slot *host_queue_find_late(const struct host_queue *queue, uint64_t now_ns,
 					     bool *is_waiting);
-
-/* transport_tcp.c */
-void host_slot_send_cmd(struct host_slot *slot);
-struct pdu_error host_data_on_header(struct tcp_conn *conn, const struct pdu *pdu,
-				     struct tcp_sink *sink, bool *ret_pause);
-struct pdu_error host_data_on_pdu(struct tcp_conn *conn, const struct pdu *pdu, bool is_digest_ok);
 
 /* host_ctrl.c */
 void host_ctrl_on_queue_ready(struct host_queue *queue);
@@ -189,7 +120,6 @@ void host_shutdown_start(struct host_ctrl *ctrl);
 /* host_watch.c */
 void host_watch_init(struct host_ctrl *ctrl);
 void host_watch_start(struct host_ctrl *ctrl);
-/* A command with a time-out was sent: an idle controller sets no timer for its commands. */
 /* Arms what a command under way needs and what is not armed. */
 void host_watch_arm(struct host_ctrl *ctrl);
 

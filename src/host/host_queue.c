@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One queue of a controller: its connection, its slots and the commands that wait for one. Runs on
- * the controller's reactor. NVMe/TCP 1.1, section 3; the data of commands is in transport_tcp.c.
+ * One queue of a controller: its slots, the commands that wait for one, and what becomes of them
+ * when the connection ends. Runs on the controller's reactor. The connection and the data of
+ * commands are the transport's (host_transport.h).
  *
- * A slot is free again when the answer is there AND the engine holds none of its PDUs, so the
+ * A slot is free again when the answer is there AND the transport holds nothing of the slot, so the
  * caller's buffer is never in use after done. When the connection ends, every command is completed
  * with Host Pathing Error. A fused pair waits until there are two slots, and whoever comes behind
  * it waits too, so that its two capsules are neighbours on the wire. A command that is forgotten
@@ -15,17 +16,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define HOST_IC_TIMEOUT_MS   5000
-#define HOST_TERM_TIMEOUT_MS 250 /* a liar may hold the commands of others up for so long */
-#define HOST_RECV_BUDGET     (1024 * 1024)
-#define HOST_RTT_NS          (100 * 1000000ull) /* the kernel is asked at most so often */
-#define FUSE_FIRST           0x01
-#define FUSE_SECOND          0x02
-
-static struct host_queue *queue_of(struct tcp_conn *conn)
-{
-	return container_of(conn, struct host_queue, conn);
-}
+#define FUSE_FIRST  0x01
+#define FUSE_SECOND 0x02
 
 /* ---- slots ---------------------------------------------------------------------------------- */
 
@@ -35,26 +27,32 @@ static void slot_release(struct host_slot *slot)
 
 	slot->cmd->slot_index = HOST_NO_SLOT;
 	slot->cmd = NULL;
-	slot->transfer.is_open = false;
 	if (slot->deadline_ns == 0)
 		queue->untimed_count--;
 	queue->free_slots[queue->free_count++] = slot->index;
 }
 
-/* timeout_ms 0: none. */
-static void queue_take_slot(struct host_queue *queue, struct host_cmd *cmd, uint32_t timeout_ms,
-			    uint64_t now_ns)
+/* timeout_ms 0: none. Inline, because every command comes through here. */
+static inline __attribute__((always_inline)) void queue_take_slot(struct host_queue *queue,
+								  struct host_cmd *cmd,
+								  uint32_t timeout_ms,
+								  uint64_t now_ns)
 {
-	struct host_slot *slot = &queue->slots[queue->free_slots[--queue->free_count]];
+	struct host_slot *slot = host_queue_slot(queue, queue->free_slots[--queue->free_count]);
 
+	cmd->slot_index = slot->index;
+	cmd->sqe.cid = le16_of(slot->index);
 	slot->cmd = cmd;
+	slot->has_answer = false;
+	slot->is_forgotten = false;
 	slot->sent_ns = now_ns;
 	slot->deadline_ns = timeout_ms > 0 ? now_ns + timeout_ms * 1000000ull : 0;
 	if (timeout_ms > 0)
 		host_watch_command(queue->ctrl);
 	else
 		queue->untimed_count++;
-	host_slot_send_cmd(slot);
+	queue->ctrl->commands_sent++;
+	queue->transport->send(slot);
 }
 
 /* The command and what is fused to it, one right behind the other. */
@@ -115,10 +113,9 @@ void host_queue_forget(struct host_queue *queue, struct host_cmd *cmd)
 		return;
 	}
 	CHECK(cmd->slot_index < queue->slot_count);
-	slot = &queue->slots[cmd->slot_index];
+	slot = host_queue_slot(queue, cmd->slot_index);
 	CHECK(slot->cmd == cmd);
-	/* A payload that is half here has its place in the caller's buffer. */
-	tcp_conn_discard(&queue->conn, (uint16_t)cmd->slot_index);
+	queue->transport->forget(slot);
 	cmd->slot_index = HOST_NO_SLOT;
 	slot->cmd = &queue->forgotten;
 	slot->is_forgotten = true;
@@ -126,18 +123,10 @@ void host_queue_forget(struct host_queue *queue, struct host_cmd *cmd)
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-static void on_ready(struct tcp_conn *conn)
+void host_queue_on_ready(struct host_queue *queue)
 {
-	struct host_queue *queue = queue_of(conn);
-
 	queue->was_ready = true;
-	queue->is_open = true;
 	host_ctrl_on_queue_ready(queue);
-}
-
-static void on_ending(struct tcp_conn *conn)
-{
-	queue_of(conn)->is_open = false;
 }
 
 /* What has no slot yet has not run. */
@@ -155,27 +144,25 @@ static void queue_end_waiting(struct host_queue *queue, struct list *ended)
 	}
 }
 
-static void on_closed(struct tcp_conn *conn, int cause, const char *why)
+void host_queue_on_closed(struct host_queue *queue, int cause, const char *why)
 {
-	struct host_queue *queue = queue_of(conn);
 	struct list ended;
 
 	queue->phase = HOST_QUEUE_CLOSED;
-	/* Until here the kernel may have repeated what it had not got through. */
+	/* Until here the transport may have repeated what the controller had not acknowledged. */
 	queue->ctrl->closed_ns = reactor_clock_ns(queue->reactor);
 	list_init(&ended);
 	for (uint32_t i = 0; i < queue->slot_count; i++) {
-		struct host_slot *slot = &queue->slots[i];
+		struct host_slot *slot = host_queue_slot(queue, i);
 		struct host_cmd *cmd = slot->cmd;
 
 		if (cmd == NULL)
 			continue;
 		/* An answer that came in time counts even though the connection then ended. */
-		if (!slot->has_response) {
+		if (!slot->has_answer) {
 			cmd->status = NVME_SC_HOST_PATHING_ERROR;
-			cmd->may_have_run = slot->cmd_tx.is_begun;
+			cmd->may_have_run = slot->is_begun;
 		}
-		slot->tx_busy = 0;
 		slot_release(slot);
 		if (!slot->is_forgotten)
 			list_push_back(&ended, &cmd->node);
@@ -190,33 +177,9 @@ static void on_closed(struct tcp_conn *conn, int cause, const char *why)
 	}
 }
 
-static const struct tcp_conn_handler queue_handler = {
-	.on_ready = on_ready,
-	.on_header = host_data_on_header,
-	.on_pdu = host_data_on_pdu,
-	.on_closed = on_closed,
-	.on_ending = on_ending,
-};
-
 int host_queue_open(struct host_queue *queue)
 {
-	const struct host_config *config = &queue->ctrl->config;
-	struct tcp_conn_config conn_config = {
-		.role = PDU_ROLE_HOST,
-		.allows_header_digest = config->wants_header_digest,
-		.allows_data_digest = config->wants_data_digest,
-		.data_align_bytes = 4,
-		.max_r2t = 1,
-		.ic_timeout_ms = HOST_IC_TIMEOUT_MS,
-		.term_timeout_ms = HOST_TERM_TIMEOUT_MS,
-		.recv_budget_bytes = HOST_RECV_BUDGET,
-		.heard_ns = &queue->heard_ns,
-		.sent_ns = &queue->sent_ns,
-		.unacked_timeout_ms = config->unacked_timeout_ms,
-		.zero_copy_min_bytes = config->zero_copy_min_bytes,
-	};
-	int res = tcp_conn_connect(&queue->conn, queue->reactor, &config->addr, &conn_config,
-				   &queue_handler);
+	int res = queue->transport->connect(queue);
 
 	if (res == 0) {
 		queue->phase = HOST_QUEUE_OPENING;
@@ -230,10 +193,7 @@ void host_queue_close(struct host_queue *queue, bool is_orderly, const char *why
 	if (queue == NULL ||
 	    (queue->phase != HOST_QUEUE_OPENING && queue->phase != HOST_QUEUE_LIVE))
 		return;
-	if (is_orderly)
-		tcp_conn_close(&queue->conn, why);
-	else
-		tcp_conn_abort(&queue->conn, -ECONNABORTED, why);
+	queue->transport->close(queue, is_orderly, why);
 }
 
 static size_t cmd_pieces_bytes(const struct host_cmd *cmd)
@@ -322,7 +282,7 @@ uint64_t host_queue_oldest_ns(const struct host_queue *queue)
 	uint64_t oldest_ns = UINT64_MAX;
 
 	for (uint32_t i = 0; i < queue->slot_count; i++) {
-		const struct host_slot *slot = &queue->slots[i];
+		const struct host_slot *slot = host_queue_slot(queue, i);
 
 		if (slot->cmd != NULL && slot->deadline_ns != 0 && slot->sent_ns < oldest_ns)
 			oldest_ns = slot->sent_ns;
@@ -332,19 +292,12 @@ uint64_t host_queue_oldest_ns(const struct host_queue *queue)
 
 void host_queue_stats(struct host_queue *queue, struct host_queue_stats *ret_stats)
 {
-	uint64_t now_ns = reactor_now_ns(queue->reactor);
-
-	if (queue->phase == HOST_QUEUE_LIVE && !queue->conn.is_sock_closing &&
-	    (queue->rtt_at_ns == 0 || now_ns - queue->rtt_at_ns >= HOST_RTT_NS)) {
-		queue->rtt_ns = reactor_sock_rtt_ns(&queue->conn.sock);
-		queue->rtt_at_ns = now_ns;
-	}
 	*ret_stats = (struct host_queue_stats){
 		.in_flight = host_queue_owed(queue),
 		.commands = queue->answered,
 		.heard_ns = queue->heard_ns,
-		.rtt_ns = queue->rtt_ns,
 	};
+	queue->transport->get_stats(queue, ret_stats);
 	if (ret_stats->in_flight > 0)
 		ret_stats->oldest_ns = host_queue_oldest_ns(queue);
 	list_for_each(node, &queue->waiting)
@@ -355,7 +308,7 @@ const struct host_slot *host_queue_find_late(const struct host_queue *queue, uin
 					     bool *is_waiting)
 {
 	for (uint32_t i = 0; i < queue->slot_count; i++) {
-		const struct host_slot *slot = &queue->slots[i];
+		const struct host_slot *slot = host_queue_slot(queue, i);
 
 		if (slot->cmd == NULL || slot->deadline_ns == 0)
 			continue;
@@ -369,11 +322,14 @@ const struct host_slot *host_queue_find_late(const struct host_queue *queue, uin
 int host_queue_create(struct host_ctrl *ctrl, uint16_t qid, uint32_t size,
 		      struct host_queue **ret_queue)
 {
-	struct host_queue *queue = calloc(1, sizeof(*queue));
+	const struct host_transport *transport = ctrl->config.transport;
+	struct host_queue *queue = calloc(1, transport->queue_bytes);
 
 	CHECK(size >= 2);
 	if (queue == NULL)
 		return -ENOMEM;
+	queue->transport = transport;
+	queue->config = &ctrl->config;
 	queue->ctrl = ctrl;
 	queue->reactor = ctrl->reactor;
 	queue->qid = qid;
@@ -382,7 +338,7 @@ int host_queue_create(struct host_ctrl *ctrl, uint16_t qid, uint32_t size,
 					     .done = on_forgotten_done,
 					     .sqe = {.opcode = NVME_IO_READ}};
 	list_init(&queue->waiting);
-	queue->slots = calloc(queue->slot_count, sizeof(*queue->slots));
+	queue->slots = calloc(queue->slot_count, transport->slot_bytes);
 	queue->free_slots = calloc(queue->slot_count, sizeof(*queue->free_slots));
 	if (queue->slots == NULL || queue->free_slots == NULL) {
 		host_queue_destroy(queue);
@@ -390,8 +346,10 @@ int host_queue_create(struct host_ctrl *ctrl, uint16_t qid, uint32_t size,
 	}
 	/* Lowest index on top. */
 	for (uint32_t i = 0; i < queue->slot_count; i++) {
-		queue->slots[i].queue = queue;
-		queue->slots[i].index = (uint16_t)i;
+		struct host_slot *slot = host_queue_slot(queue, i);
+
+		slot->queue = queue;
+		slot->index = (uint16_t)i;
 		queue->free_slots[i] = queue->slot_count - 1 - i;
 	}
 	queue->free_count = queue->slot_count;

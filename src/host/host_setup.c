@@ -296,8 +296,8 @@ static const struct setup_step setup_steps[] = {
 
 const char *host_setup_step_name(const struct host_ctrl *ctrl)
 {
-	if (ctrl->admin == NULL || ctrl->admin->conn.phase < TCP_CONN_OPEN)
-		return "TCP connect and ICReq";
+	if (ctrl->admin == NULL || !ctrl->admin->was_ready)
+		return ctrl->config.transport->connect_step;
 	if (ctrl->step < ARRAY_LEN(setup_steps))
 		return setup_steps[ctrl->step].name;
 	return "Connect of the I/O queues";

@@ -1,91 +1,126 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The data of commands: what a queue sends for a slot and what it receives for it. Runs on the
+ * The TCP transport of the host side: makes PDUs of slots and slots of PDUs. Runs on the
  * controller's reactor. NVMe/TCP 1.1, sections 3.3 to 3.5, host side.
  *
- * The controller is not trusted: an answer to a command that is not outstanding, data outside the
- * command's buffer or an R2T outside the write is a violation that ends the connection, and a
- * success is believed only when all data of the command has moved. Data moves in order, so that the
- * place in a command's pieces is a cursor. The data of a forgotten read is judged and thrown away.
+ * A queue is one tcp_conn. The controller is not trusted: an answer to a command that is not
+ * outstanding, data outside the command's buffer or an R2T outside the write is a violation that
+ * ends the connection, and a success is believed only when all data of the command has moved. Data
+ * moves in order, so that the place in a command's pieces is a cursor. The data of a forgotten read
+ * is judged and thrown away. A slot is finished when the answer is there AND the engine holds none
+ * of its PDUs, so the caller's buffer is never in use after done.
  */
 #include "base/log.h"
-#include "host/host_internal.h"
+#include "host/host_transport.h"
+#include "tcp/tcp.h"
 #include "wire/sgl.h"
 
-#define RESP_CID_OFFSET 20 /* CQE.CID in a CapsuleResp PDU */
+#include <errno.h>
 
-static struct host_queue *queue_of(struct tcp_conn *conn)
+#define HOST_IC_TIMEOUT_MS   5000
+#define HOST_TERM_TIMEOUT_MS 250 /* a liar may hold the commands of others up for so long */
+#define HOST_RECV_BUDGET     (1024 * 1024)
+#define HOST_RTT_NS          (100 * 1000000ull) /* the kernel is asked at most so often */
+#define RESP_CID_OFFSET      20                 /* CQE.CID in a CapsuleResp PDU */
+
+struct host_tcp_slot {
+	struct host_slot slot; /* first: the host side's half */
+	/* Read: data received so far. Write: data asked for by R2Ts so far. */
+	struct pdu_transfer transfer;
+	bool has_digest_error;
+	bool has_open_r2t;
+	uint8_t tx_busy; /* PDUs of this slot that the engine holds */
+	uint16_t ttag;
+	uint32_t data_next_offset; /* of the open R2T: next byte to send, and one past the last */
+	uint32_t data_end_offset;
+	/* Where the next byte of the data is, when the command has pieces. */
+	unsigned piece;
+	uint32_t piece_done_bytes;
+	struct tcp_tx cmd_tx;
+	struct tcp_tx data_tx;
+	struct iovec cmd_iov;
+	struct iovec data_iov;
+};
+
+struct host_tcp_queue {
+	struct host_queue queue; /* first: the host side's half */
+	struct tcp_conn conn;
+	uint64_t rtt_ns; /* as of rtt_at_ns; 0: never asked */
+	uint64_t rtt_at_ns;
+};
+
+static struct host_tcp_queue *tcp_queue_of(struct host_queue *queue)
 {
-	return container_of(conn, struct host_queue, conn);
+	return container_of(queue, struct host_tcp_queue, queue);
 }
 
-static struct host_slot *slot_find(struct host_queue *queue, uint16_t cid)
+static struct host_tcp_slot *tcp_slot_of(struct host_slot *slot)
 {
-	if (cid >= queue->slot_count || queue->slots[cid].cmd == NULL)
+	return container_of(slot, struct host_tcp_slot, slot);
+}
+
+static struct host_tcp_slot *slot_find(struct host_tcp_queue *tq, uint16_t cid)
+{
+	struct host_tcp_slot *slots = tq->queue.slots;
+
+	if (cid >= tq->queue.slot_count || slots[cid].slot.cmd == NULL)
 		return NULL;
-	return &queue->slots[cid];
+	return &slots[cid];
 }
 
 /* Moves the slot's place in the command's pieces on. Empty pieces are passed over. */
-static void slot_pass_pieces(struct host_slot *slot, uint32_t len_bytes)
+static void slot_pass_pieces(struct host_tcp_slot *ts, uint32_t len_bytes)
 {
-	const struct host_cmd *cmd = slot->cmd;
-	size_t done_bytes = slot->piece_done_bytes + len_bytes;
+	const struct host_cmd *cmd = ts->slot.cmd;
+	size_t done_bytes = ts->piece_done_bytes + len_bytes;
 
-	while (slot->piece < cmd->iov_count && done_bytes >= cmd->iov[slot->piece].iov_len) {
-		done_bytes -= cmd->iov[slot->piece].iov_len;
-		slot->piece++;
+	while (ts->piece < cmd->iov_count && done_bytes >= cmd->iov[ts->piece].iov_len) {
+		done_bytes -= cmd->iov[ts->piece].iov_len;
+		ts->piece++;
 	}
-	slot->piece_done_bytes = (uint32_t)done_bytes;
+	ts->piece_done_bytes = (uint32_t)done_bytes;
 }
 
 /* The controller said how it went; judge whether that can be true. */
-static void slot_respond(struct host_slot *slot, nvme_status status, uint64_t result)
+static void slot_respond(struct host_tcp_slot *ts, nvme_status status, uint64_t result)
 {
-	struct host_cmd *cmd = slot->cmd;
-	uint32_t moved_bytes =
-		slot->has_open_r2t ? slot->data_next_offset : slot->transfer.next_offset;
+	struct host_cmd *cmd = ts->slot.cmd;
+	uint32_t moved_bytes = ts->has_open_r2t ? ts->data_next_offset : ts->transfer.next_offset;
 
-	if (slot->has_digest_error) {
+	if (ts->has_digest_error) {
 		status = NVME_SC_TRANSIENT_TRANSPORT;
-	} else if (nvme_status_is_ok(status) && moved_bytes != slot->transfer.end_offset) {
+	} else if (nvme_status_is_ok(status) && moved_bytes != ts->transfer.end_offset) {
 		log_limited(LOG_LEVEL_WARN, "host",
 			    "queue %u: success for opcode 0x%02x after %u of %u bytes of data",
-			    slot->queue->qid, cmd->sqe.opcode, moved_bytes,
-			    slot->transfer.end_offset);
+			    ts->slot.queue->qid, cmd->sqe.opcode, moved_bytes,
+			    ts->transfer.end_offset);
 		status = NVME_SC_DATA_TRANSFER_ERROR;
 	}
-	cmd->status = status;
-	cmd->result = result;
-	/* Whatever the status says, and be it one that only hosts may use. */
-	cmd->may_have_run = true;
-	slot->has_open_r2t = false;
-	slot->queue->answered++;
-	if (slot->tx_busy > 0)
-		slot->has_response = true;
-	else
-		host_slot_finish(slot);
+	ts->has_open_r2t = false;
+	host_slot_answer(&ts->slot, status, result);
+	if (ts->tx_busy == 0)
+		host_slot_finish(&ts->slot);
 }
 
 /* ---- sending -------------------------------------------------------------------------------- */
 
-static void slot_tx_ended(struct host_slot *slot)
+static void slot_tx_ended(struct host_tcp_slot *ts)
 {
-	slot->tx_busy--;
-	if (slot->tx_busy == 0 && slot->has_response)
-		host_slot_finish(slot);
+	ts->tx_busy--;
+	if (ts->tx_busy == 0 && ts->slot.has_answer)
+		host_slot_finish(&ts->slot);
 }
 
 static void on_cmd_sent(struct tcp_tx *tx, int res)
 {
-	slot_tx_ended(container_of(tx, struct host_slot, cmd_tx));
+	slot_tx_ended(container_of(tx, struct host_tcp_slot, cmd_tx));
 }
 
 /* Points a PDU at the next bytes of the command's data. */
-static void slot_aim(struct host_slot *slot, struct tcp_tx *tx, struct iovec *iov, uint32_t offset,
-		     uint32_t len_bytes)
+static void slot_aim(struct host_tcp_slot *ts, struct tcp_tx *tx, struct iovec *iov,
+		     uint32_t offset, uint32_t len_bytes)
 {
-	const struct host_cmd *cmd = slot->cmd;
+	const struct host_cmd *cmd = ts->slot.cmd;
 
 	tx->iov_skip_bytes = 0;
 	if (len_bytes == 0) {
@@ -96,96 +131,91 @@ static void slot_aim(struct host_slot *slot, struct tcp_tx *tx, struct iovec *io
 		tx->iov = iov;
 		tx->iov_count = 1;
 	} else {
-		tx->iov = cmd->iov + slot->piece;
-		tx->iov_count = cmd->iov_count - slot->piece;
-		tx->iov_skip_bytes = slot->piece_done_bytes;
-		slot_pass_pieces(slot, len_bytes);
+		tx->iov = cmd->iov + ts->piece;
+		tx->iov_count = cmd->iov_count - ts->piece;
+		tx->iov_skip_bytes = ts->piece_done_bytes;
+		slot_pass_pieces(ts, len_bytes);
 	}
 }
 
-void host_slot_send_cmd(struct host_slot *slot)
+static void tcp_send(struct host_slot *slot)
 {
-	struct host_queue *queue = slot->queue;
+	struct host_tcp_slot *ts = tcp_slot_of(slot);
 	struct host_cmd *cmd = slot->cmd;
 	uint32_t in_capsule_bytes = 0;
 
-	cmd->slot_index = slot->index;
-	cmd->sqe.cid = le16_of(slot->index);
-	slot->has_response = false;
-	slot->has_digest_error = false;
-	slot->has_open_r2t = false;
-	slot->is_forgotten = false;
-	slot->piece = 0;
-	slot->piece_done_bytes = 0;
-	slot->transfer = (struct pdu_transfer){.is_open = cmd->data_bytes > 0,
-					       .cccid = slot->index,
-					       .end_offset = cmd->data_bytes};
+	ts->has_digest_error = false;
+	ts->has_open_r2t = false;
+	ts->piece = 0;
+	ts->piece_done_bytes = 0;
+	ts->transfer = (struct pdu_transfer){.is_open = cmd->data_bytes > 0,
+					     .cccid = slot->index,
+					     .end_offset = cmd->data_bytes};
 	if (cmd->data_bytes == 0) {
 		sgl_encode_none(&cmd->sqe);
 	} else if (cmd->direction == HOST_DATA_TO_CTRL &&
-		   cmd->data_bytes <= queue->in_capsule_max_bytes) {
+		   cmd->data_bytes <= slot->queue->in_capsule_max_bytes) {
 		sgl_encode_in_capsule(&cmd->sqe, cmd->data_bytes);
 		in_capsule_bytes = cmd->data_bytes;
-		slot->transfer.next_offset = cmd->data_bytes;
-		slot->transfer.is_open = false;
+		ts->transfer.next_offset = cmd->data_bytes;
+		ts->transfer.is_open = false;
 	} else {
 		sgl_encode_transport(&cmd->sqe, cmd->data_bytes);
 	}
-	slot_aim(slot, &slot->cmd_tx, &slot->cmd_iov, 0, in_capsule_bytes);
-	slot->cmd_tx.done = on_cmd_sent;
-	slot->tx_busy = 1;
-	queue->ctrl->commands_sent++;
-	tcp_send_cmd(&queue->conn, &slot->cmd_tx, &cmd->sqe, in_capsule_bytes);
+	slot_aim(ts, &ts->cmd_tx, &ts->cmd_iov, 0, in_capsule_bytes);
+	ts->cmd_tx.done = on_cmd_sent;
+	ts->tx_busy = 1;
+	tcp_send_cmd(&tcp_queue_of(slot->queue)->conn, &ts->cmd_tx, &cmd->sqe, in_capsule_bytes);
 }
 
-static void slot_send_data(struct host_slot *slot);
+static void slot_send_data(struct host_tcp_slot *ts);
 
 static void on_data_sent(struct tcp_tx *tx, int res)
 {
-	struct host_slot *slot = container_of(tx, struct host_slot, data_tx);
+	struct host_tcp_slot *ts = container_of(tx, struct host_tcp_slot, data_tx);
 
-	if (res == 0 && slot->has_open_r2t) {
-		if (slot->data_next_offset < slot->data_end_offset)
-			slot_send_data(slot);
+	if (res == 0 && ts->has_open_r2t) {
+		if (ts->data_next_offset < ts->data_end_offset)
+			slot_send_data(ts);
 		else
-			slot->has_open_r2t = false;
+			ts->has_open_r2t = false;
 	}
-	slot_tx_ended(slot);
+	slot_tx_ended(ts);
 }
 
 /* One H2CData of the open R2T, as large as the controller takes them. */
-static void slot_send_data(struct host_slot *slot)
+static void slot_send_data(struct host_tcp_slot *ts)
 {
-	struct host_queue *queue = slot->queue;
-	uint32_t left_bytes = slot->data_end_offset - slot->data_next_offset;
-	uint32_t max_bytes = queue->conn.peer_data_max_bytes;
+	struct tcp_conn *conn = &tcp_queue_of(ts->slot.queue)->conn;
+	uint32_t left_bytes = ts->data_end_offset - ts->data_next_offset;
+	uint32_t max_bytes = conn->peer_data_max_bytes;
 	uint32_t bytes = left_bytes < max_bytes ? left_bytes : max_bytes;
 	struct pdu_data_args args = {
-		.cccid = slot->transfer.cccid,
-		.ttag = slot->ttag,
-		.offset = slot->data_next_offset,
+		.cccid = ts->transfer.cccid,
+		.ttag = ts->ttag,
+		.offset = ts->data_next_offset,
 		.data_bytes = bytes,
 		.is_last = bytes == left_bytes,
 	};
 
-	slot_aim(slot, &slot->data_tx, &slot->data_iov, slot->data_next_offset, bytes);
-	slot->data_next_offset += bytes;
-	slot->data_tx.done = on_data_sent;
-	slot->tx_busy++;
-	tcp_send_h2c_data(&queue->conn, &slot->data_tx, &args);
+	slot_aim(ts, &ts->data_tx, &ts->data_iov, ts->data_next_offset, bytes);
+	ts->data_next_offset += bytes;
+	ts->data_tx.done = on_data_sent;
+	ts->tx_busy++;
+	tcp_send_h2c_data(conn, &ts->data_tx, &args);
 }
 
 /* ---- receiving ------------------------------------------------------------------------------ */
 
 /* Where the next data of a read goes: one place, or pieces when it crosses their ends. */
-static void slot_fill_sink(const struct host_slot *slot, const struct pdu *pdu,
+static void slot_fill_sink(const struct host_tcp_slot *ts, const struct pdu *pdu,
 			   struct tcp_sink *sink)
 {
-	const struct host_cmd *cmd = slot->cmd;
+	const struct host_cmd *cmd = ts->slot.cmd;
 	const struct iovec *piece;
 
 	sink->granule_bytes = 1;
-	if (slot->is_forgotten)
+	if (ts->slot.is_forgotten)
 		return;
 	/* Never outside the caller's buffer, whatever was judged before. */
 	CHECK(pdu->u.data.offset <= cmd->data_bytes &&
@@ -194,35 +224,35 @@ static void slot_fill_sink(const struct host_slot *slot, const struct pdu *pdu,
 		sink->dest = (uint8_t *)cmd->data + pdu->u.data.offset;
 		return;
 	}
-	CHECK(pdu->data_bytes == 0 || slot->piece < cmd->iov_count);
-	piece = cmd->iov + slot->piece;
-	if (pdu->data_bytes > 0 && pdu->data_bytes <= piece->iov_len - slot->piece_done_bytes) {
-		sink->dest = (uint8_t *)piece->iov_base + slot->piece_done_bytes;
+	CHECK(pdu->data_bytes == 0 || ts->piece < cmd->iov_count);
+	piece = cmd->iov + ts->piece;
+	if (pdu->data_bytes > 0 && pdu->data_bytes <= piece->iov_len - ts->piece_done_bytes) {
+		sink->dest = (uint8_t *)piece->iov_base + ts->piece_done_bytes;
 		return;
 	}
 	sink->iov = piece;
-	sink->iov_count = cmd->iov_count - slot->piece;
-	sink->iov_skip_bytes = slot->piece_done_bytes;
+	sink->iov_count = cmd->iov_count - ts->piece;
+	sink->iov_skip_bytes = ts->piece_done_bytes;
 }
 
-static struct pdu_error on_c2h_header(struct host_queue *queue, const struct pdu *pdu,
+static struct pdu_error on_c2h_header(struct host_tcp_queue *tq, const struct pdu *pdu,
 				      struct tcp_sink *sink)
 {
-	struct host_slot *slot = slot_find(queue, pdu->u.data.cccid);
-	bool is_read =
-		slot != NULL && slot->cmd->direction == HOST_DATA_FROM_CTRL && !slot->has_response;
-	struct pdu_error error = pdu_check_c2h_data(pdu, is_read ? &slot->transfer : NULL);
+	struct host_tcp_slot *ts = slot_find(tq, pdu->u.data.cccid);
+	bool is_read = ts != NULL && ts->slot.cmd->direction == HOST_DATA_FROM_CTRL &&
+		       !ts->slot.has_answer;
+	struct pdu_error error = pdu_check_c2h_data(pdu, is_read ? &ts->transfer : NULL);
 
 	if (!pdu_is_error(error))
-		slot_fill_sink(slot, pdu, sink);
+		slot_fill_sink(ts, pdu, sink);
 	return error;
 }
 
-struct pdu_error host_data_on_header(struct tcp_conn *conn, const struct pdu *pdu,
-				     struct tcp_sink *sink, bool *ret_pause)
+static struct pdu_error on_header(struct tcp_conn *conn, const struct pdu *pdu,
+				  struct tcp_sink *sink, bool *ret_pause)
 {
 	if (pdu->type == NVME_TCP_PDU_C2H_DATA)
-		return on_c2h_header(queue_of(conn), pdu, sink);
+		return on_c2h_header(container_of(conn, struct host_tcp_queue, conn), pdu, sink);
 	if (pdu->data_bytes > 0) {
 		sink->dest = NULL;
 		sink->granule_bytes = 1;
@@ -230,69 +260,163 @@ struct pdu_error host_data_on_header(struct tcp_conn *conn, const struct pdu *pd
 	return PDU_OK;
 }
 
-static struct pdu_error on_c2h_data(struct host_queue *queue, const struct pdu *pdu,
+static struct pdu_error on_c2h_data(struct host_tcp_queue *tq, const struct pdu *pdu,
 				    bool is_digest_ok)
 {
-	struct host_slot *slot = slot_find(queue, pdu->u.data.cccid);
+	struct host_tcp_slot *ts = slot_find(tq, pdu->u.data.cccid);
 
-	CHECK(slot != NULL);
-	slot->transfer.next_offset += pdu->data_bytes;
-	if (slot->cmd->iov_count > 0)
-		slot_pass_pieces(slot, pdu->data_bytes);
+	CHECK(ts != NULL);
+	ts->transfer.next_offset += pdu->data_bytes;
+	if (ts->slot.cmd->iov_count > 0)
+		slot_pass_pieces(ts, pdu->data_bytes);
 	if (!is_digest_ok) {
-		slot->has_digest_error = true;
+		ts->has_digest_error = true;
 		log_limited(LOG_LEVEL_WARN, "host", "queue %u: data digest error in a read",
-			    queue->qid);
+			    tq->queue.qid);
 	}
 	if (pdu->is_success)
-		slot_respond(slot, NVME_SC_SUCCESS, 0);
+		slot_respond(ts, NVME_SC_SUCCESS, 0);
 	return PDU_OK;
 }
 
-static struct pdu_error on_r2t(struct host_queue *queue, const struct pdu *pdu)
+static struct pdu_error on_r2t(struct host_tcp_queue *tq, const struct pdu *pdu)
 {
-	struct host_slot *slot = slot_find(queue, pdu->u.data.cccid);
+	struct host_tcp_slot *ts = slot_find(tq, pdu->u.data.cccid);
 	bool is_write =
-		slot != NULL && slot->cmd->direction == HOST_DATA_TO_CTRL && !slot->has_response;
-	struct pdu_error error = pdu_check_r2t(pdu, is_write ? &slot->transfer : NULL,
-					       is_write && slot->has_open_r2t ? 1 : 0, 1);
+		ts != NULL && ts->slot.cmd->direction == HOST_DATA_TO_CTRL && !ts->slot.has_answer;
+	struct pdu_error error = pdu_check_r2t(pdu, is_write ? &ts->transfer : NULL,
+					       is_write && ts->has_open_r2t ? 1 : 0, 1);
 
 	if (pdu_is_error(error))
 		return error;
-	CHECK(is_write && pdu->u.data.offset <= slot->cmd->data_bytes &&
-	      pdu->u.data.length <= slot->cmd->data_bytes - pdu->u.data.offset);
-	slot->has_open_r2t = true;
-	slot->ttag = pdu->u.data.ttag;
-	slot->data_next_offset = pdu->u.data.offset;
-	slot->data_end_offset = pdu->u.data.offset + pdu->u.data.length;
-	slot->transfer.next_offset = slot->data_end_offset;
-	slot_send_data(slot);
+	CHECK(is_write && pdu->u.data.offset <= ts->slot.cmd->data_bytes &&
+	      pdu->u.data.length <= ts->slot.cmd->data_bytes - pdu->u.data.offset);
+	ts->has_open_r2t = true;
+	ts->ttag = pdu->u.data.ttag;
+	ts->data_next_offset = pdu->u.data.offset;
+	ts->data_end_offset = pdu->u.data.offset + pdu->u.data.length;
+	ts->transfer.next_offset = ts->data_end_offset;
+	slot_send_data(ts);
 	return PDU_OK;
 }
 
-static struct pdu_error on_response(struct host_queue *queue, const struct pdu *pdu)
+static struct pdu_error on_response(struct host_tcp_queue *tq, const struct pdu *pdu)
 {
-	struct host_slot *slot = slot_find(queue, le16_get(pdu->u.cqe.cid));
+	struct host_tcp_slot *ts = slot_find(tq, le16_get(pdu->u.cqe.cid));
 
-	if (slot == NULL || slot->has_response)
+	if (ts == NULL || ts->slot.has_answer)
 		return (struct pdu_error){NVME_TCP_FES_INVALID_HEADER_FIELD, RESP_CID_OFFSET,
 					  "completion of a command that is not outstanding"};
-	slot_respond(slot, nvme_status_decode(pdu->u.cqe.status), nvme_cqe_result(&pdu->u.cqe));
+	slot_respond(ts, nvme_status_decode(pdu->u.cqe.status), nvme_cqe_result(&pdu->u.cqe));
 	return PDU_OK;
 }
 
-struct pdu_error host_data_on_pdu(struct tcp_conn *conn, const struct pdu *pdu, bool is_digest_ok)
+static struct pdu_error on_pdu(struct tcp_conn *conn, const struct pdu *pdu, bool is_digest_ok)
 {
-	struct host_queue *queue = queue_of(conn);
+	struct host_tcp_queue *tq = container_of(conn, struct host_tcp_queue, conn);
 
 	switch (pdu->type) {
 	case NVME_TCP_PDU_CAPSULE_RESP:
-		return on_response(queue, pdu);
+		return on_response(tq, pdu);
 	case NVME_TCP_PDU_C2H_DATA:
-		return on_c2h_data(queue, pdu, is_digest_ok);
+		return on_c2h_data(tq, pdu, is_digest_ok);
 	case NVME_TCP_PDU_R2T:
-		return on_r2t(queue, pdu);
+		return on_r2t(tq, pdu);
 	default:
 		return PDU_OK; /* a TermReq: the engine closes */
 	}
 }
+
+static void tcp_forget(struct host_slot *slot)
+{
+	/* The payload at hand has its place in the caller's buffer. */
+	tcp_conn_discard(&tcp_queue_of(slot->queue)->conn, slot->index);
+}
+
+/* ---- the connection ------------------------------------------------------------------------- */
+
+static void on_ready(struct tcp_conn *conn)
+{
+	struct host_tcp_queue *tq = container_of(conn, struct host_tcp_queue, conn);
+
+	tq->queue.is_open = true;
+	host_queue_on_ready(&tq->queue);
+}
+
+static void on_ending(struct tcp_conn *conn)
+{
+	container_of(conn, struct host_tcp_queue, conn)->queue.is_open = false;
+}
+
+static void on_closed(struct tcp_conn *conn, int cause, const char *why)
+{
+	struct host_tcp_queue *tq = container_of(conn, struct host_tcp_queue, conn);
+	struct host_tcp_slot *slots = tq->queue.slots;
+
+	for (uint32_t i = 0; i < tq->queue.slot_count; i++)
+		slots[i].slot.is_begun = slots[i].cmd_tx.is_begun;
+	host_queue_on_closed(&tq->queue, cause, why);
+}
+
+static const struct tcp_conn_handler conn_handler = {
+	.on_ready = on_ready,
+	.on_header = on_header,
+	.on_pdu = on_pdu,
+	.on_closed = on_closed,
+	.on_ending = on_ending,
+};
+
+static int tcp_connect(struct host_queue *queue)
+{
+	const struct host_config *config = queue->config;
+	struct tcp_conn_config conn_config = {
+		.role = PDU_ROLE_HOST,
+		.allows_header_digest = config->wants_header_digest,
+		.allows_data_digest = config->wants_data_digest,
+		.data_align_bytes = 4,
+		.max_r2t = 1,
+		.ic_timeout_ms = HOST_IC_TIMEOUT_MS,
+		.term_timeout_ms = HOST_TERM_TIMEOUT_MS,
+		.recv_budget_bytes = HOST_RECV_BUDGET,
+		.heard_ns = &queue->heard_ns,
+		.sent_ns = &queue->sent_ns,
+		.unacked_timeout_ms = config->unacked_timeout_ms,
+		.zero_copy_min_bytes = config->zero_copy_min_bytes,
+	};
+
+	return tcp_conn_connect(&tcp_queue_of(queue)->conn, queue->reactor, &config->addr,
+				&conn_config, &conn_handler);
+}
+
+static void tcp_close(struct host_queue *queue, bool is_orderly, const char *why)
+{
+	struct tcp_conn *conn = &tcp_queue_of(queue)->conn;
+
+	if (is_orderly)
+		tcp_conn_close(conn, why);
+	else
+		tcp_conn_abort(conn, -ECONNABORTED, why);
+}
+
+static void tcp_get_stats(struct host_queue *queue, struct host_queue_stats *stats)
+{
+	struct host_tcp_queue *tq = tcp_queue_of(queue);
+	uint64_t now_ns = reactor_now_ns(queue->reactor);
+
+	if (queue->is_open && (tq->rtt_at_ns == 0 || now_ns - tq->rtt_at_ns >= HOST_RTT_NS)) {
+		tq->rtt_ns = reactor_sock_rtt_ns(&tq->conn.sock);
+		tq->rtt_at_ns = now_ns;
+	}
+	stats->rtt_ns = tq->rtt_ns;
+}
+
+const struct host_transport host_transport_tcp = {
+	.connect_step = "TCP connect and ICReq",
+	.queue_bytes = sizeof(struct host_tcp_queue),
+	.slot_bytes = sizeof(struct host_tcp_slot),
+	.connect = tcp_connect,
+	.send = tcp_send,
+	.forget = tcp_forget,
+	.close = tcp_close,
+	.get_stats = tcp_get_stats,
+};
