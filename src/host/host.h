@@ -84,6 +84,8 @@ enum host_data_direction {
 	HOST_DATA_FROM_CTRL,
 };
 
+#define HOST_NO_SLOT UINT32_MAX
+
 /* One command, embedded in the caller's object, busy from submit until done. */
 struct host_cmd {
 	struct nvme_sqe sqe; /* opcode, NSID and CDWs; CID and SGL are filled in */
@@ -110,7 +112,7 @@ struct host_cmd {
 	bool may_have_run;
 	/* The queue's. */
 	struct list node;
-	uint32_t slot_index;
+	uint32_t slot_index; /* HOST_NO_SLOT: not sent yet, or over */
 };
 
 /* Never fails from inside; waits when the queue is full; done is not called from inside. */

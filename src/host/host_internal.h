@@ -22,7 +22,6 @@
 #define HOST_COMMAND_TIMEOUT_MS     30000
 #define HOST_SHUTDOWN_TIMEOUT_MS    2000
 #define HOST_READY_POLL_MS          5
-#define HOST_NO_SLOT                UINT32_MAX
 
 enum host_ctrl_phase {
 	HOST_CTRL_CONNECTING,

@@ -165,6 +165,7 @@ struct tcp_conn {
 	uint32_t peer_data_max_bytes;    /* host: MAXH2CDATA of the controller */
 	struct net_addr peer;
 	struct tcp_conn_stats stats;
+	uint64_t unread_ns; /* of a host: the clocks that its user does not want */
 
 	/* receive */
 	enum tcp_rx_phase rx_phase;

@@ -229,6 +229,11 @@ static int conn_init(struct tcp_conn *conn, struct reactor *reactor,
 		return -ENOMEM;
 	conn->reactor = reactor;
 	conn->config = *config;
+	/* Tested here, so that it need not be tested for each receive and send. */
+	if (!conn->config.heard_ns)
+		conn->config.heard_ns = &conn->unread_ns;
+	if (!conn->config.sent_ns)
+		conn->config.sent_ns = &conn->unread_ns;
 	if (conn->config.recv_budget_bytes == 0)
 		conn->config.recv_budget_bytes = TCP_RECV_BUDGET_BYTES;
 	if (conn->config.recv_budget_bytes > REACTOR_SCRATCH_BYTES - TCP_CARRY_ROOM)
@@ -290,8 +295,7 @@ static void conn_connected(struct reactor_sock *sock, int res)
 		return;
 	}
 	conn->phase = TCP_CONN_IC;
-	if (config->heard_ns)
-		*config->heard_ns = reactor_now_ns(conn->reactor);
+	*config->heard_ns = reactor_now_ns(conn->reactor);
 	if (config->unacked_timeout_ms > 0)
 		reactor_sock_set_timeout(sock, config->unacked_timeout_ms);
 	conn_send_ic(conn, pdu_encode_ic_req(conn->ic_tx.hdr, config->data_align_bytes,

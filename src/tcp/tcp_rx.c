@@ -582,7 +582,7 @@ static ssize_t rx_receive(struct tcp_conn *conn)
 		len = rx_receive_pieces(conn, direct_bytes);
 	if (len > 0) {
 		conn->stats.bytes_received += (uint64_t)len;
-		if (conn->config.heard_ns)
+		if (conn->config.role == PDU_ROLE_HOST)
 			*conn->config.heard_ns = reactor_now_ns(conn->reactor);
 	}
 	return len;

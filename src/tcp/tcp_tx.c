@@ -284,7 +284,7 @@ static void tx_account(struct tcp_conn *conn, size_t sent, struct list *finished
 {
 	conn->stats.bytes_sent += sent;
 	conn->stats.sends++;
-	if (conn->config.sent_ns)
+	if (conn->config.role == PDU_ROLE_HOST)
 		*conn->config.sent_ns = reactor_now_ns(conn->reactor);
 	while (sent > 0 && !list_empty(&conn->tx_queue)) {
 		struct tcp_tx *tx = list_entry(conn->tx_queue.next, struct tcp_tx, node);

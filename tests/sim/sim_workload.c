@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "host/host_internal.h"
+#include "host/host.h"
 #include "wire/ctrl_reset.h"
 
 #include <stdio.h>

@@ -38,6 +38,7 @@ struct subject {
 	unsigned ready_count;
 	unsigned pdu_count;
 	unsigned bad_digests;
+	unsigned ending_count;
 	unsigned closed_count;
 	int cause;
 	char why[80];
@@ -113,12 +114,29 @@ __attribute__((unused)) static void on_closed(struct tcp_conn *conn, int cause, 
 {
 	struct subject *subject = container_of(conn, struct subject, conn);
 
+	/* A connection that was open has said so before it ended. */
+	EXPECT_EQ(subject->ready_count, subject->ending_count);
 	subject->closed_count++;
 	subject->cause = cause;
 	snprintf(subject->why, sizeof(subject->why), "%s", why);
 }
 
-static const struct tcp_conn_handler handler = {on_ready, on_header, on_pdu, on_closed};
+__attribute__((unused)) static void on_ending(struct tcp_conn *conn)
+{
+	struct subject *subject = container_of(conn, struct subject, conn);
+
+	EXPECT(!tcp_conn_is_open(conn));
+	EXPECT_EQ(0, subject->closed_count);
+	subject->ending_count++;
+}
+
+static const struct tcp_conn_handler handler = {
+	.on_ready = on_ready,
+	.on_header = on_header,
+	.on_pdu = on_pdu,
+	.on_closed = on_closed,
+	.on_ending = on_ending,
+};
 
 /* ---- the bare socket ----------------------------------------------------------------------- */
 
