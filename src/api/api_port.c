@@ -6,6 +6,7 @@
  * marked, but is not of the document and cannot be changed here.
  */
 #include "api/api_call.h"
+#include "config/fields.h"
 #include "daemon/ana_change.h"
 
 #include <errno.h>
@@ -40,15 +41,9 @@ static bool config_has_port(const struct config *config, uint16_t id)
 /* A port that is served and not of the document. */
 static json_t *port_implied_json(const struct api_call *call, const struct port *port)
 {
-	const struct config_port config = {
-		.id = port->id,
-		.listen = port->listen,
-		.is_discovery_only = port->is_discovery_only,
-		.is_implied = true,
-		.zero_copy = port->zero_copy,
-		.zero_copy_min_bytes = port->zero_copy_min_bytes,
-	};
+	struct config_port config = {.listen = port->listen, .is_implied = true};
 
+	config_object_from_served(&config_port_object, port, &config);
 	return port_json(call, daemon_config(call->api->daemon), &config);
 }
 

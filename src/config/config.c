@@ -11,6 +11,7 @@
 
 #include "base/text.h"
 #include "config/config_parse.h"
+#include "config/fields.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -22,10 +23,8 @@ void config_free(struct config *config)
 		return;
 	for (unsigned i = 0; i < config->subsystem_count; i++)
 		config_subsystem_release(&config->subsystems[i]);
-	for (unsigned i = 0; i < config->port_count; i++) {
-		free(config->ports[i].subsystems);
-		free(config->ports[i].ana);
-	}
+	for (unsigned i = 0; i < config->port_count; i++)
+		config_object_release(&config_port_object, &config->ports[i]);
 	free(config->subsystems);
 	free(config->ports);
 	config_cluster_free(config->cluster);
@@ -68,9 +67,7 @@ static void ports_parse(struct config_cursor *at, const json_t *root, struct con
 	}
 	config->port_count = (unsigned)count;
 	if (!has_ports) {
-		config->ports[0].id = 1;
-		config->ports[0].offers_all = true;
-		config->ports[0].zero_copy_min_bytes = TARGET_ZERO_COPY_MIN_BYTES;
+		config_port_init(&config->ports[0], 1);
 		net_addr_parse(CONFIG_DEFAULT_ADDRESS, CONFIG_DEFAULT_PORT,
 			       &config->ports[0].listen);
 		return;
@@ -95,13 +92,6 @@ static int by_nqn(const void *a, const void *b)
 	return strcmp(x->nqn, y->nqn);
 }
 
-static int by_nsid(const void *a, const void *b)
-{
-	const struct config_ns *x = a, *y = b;
-
-	return x->nsid < y->nsid ? -1 : x->nsid > y->nsid;
-}
-
 static int by_port_id(const void *a, const void *b)
 {
 	const struct config_port *x = a, *y = b;
@@ -117,45 +107,14 @@ static void sort_some(void *items, unsigned count, size_t item_bytes,
 		qsort(items, count, item_bytes, order);
 }
 
-static int by_group(const void *a, const void *b)
-{
-	const struct ana_group_state *x = a, *y = b;
-
-	return x->group < y->group ? -1 : x->group > y->group;
-}
-
-static int by_text(const void *a, const void *b)
-{
-	return strcmp(a, b);
-}
-
-static void names_sort(char (*names)[NVME_NQN_BYTES], unsigned count)
-{
-	sort_some(names, count, NVME_NQN_BYTES, by_text);
-}
-
-static void subsystem_sort(struct config_subsystem *subsystem)
-{
-	names_sort(subsystem->hosts, subsystem->host_count);
-	sort_some(subsystem->namespaces, subsystem->ns_count, sizeof(struct config_ns), by_nsid);
-	for (unsigned i = 0; i < subsystem->ns_count; i++) {
-		names_sort(subsystem->namespaces[i].hosts, subsystem->namespaces[i].host_count);
-		names_sort(subsystem->namespaces[i].hidden_from,
-			   subsystem->namespaces[i].hidden_count);
-	}
-}
-
 static void config_sort(struct config *config)
 {
 	sort_some(config->subsystems, config->subsystem_count, sizeof(*config->subsystems), by_nqn);
 	for (unsigned i = 0; i < config->subsystem_count; i++)
-		subsystem_sort(&config->subsystems[i]);
+		config_object_sort(&config_subsystem_object, &config->subsystems[i]);
 	sort_some(config->ports, config->port_count, sizeof(*config->ports), by_port_id);
-	for (unsigned i = 0; i < config->port_count; i++) {
-		names_sort(config->ports[i].subsystems, config->ports[i].subsystem_count);
-		sort_some(config->ports[i].ana, config->ports[i].ana_count,
-			  sizeof(struct ana_group_state), by_group);
-	}
+	for (unsigned i = 0; i < config->port_count; i++)
+		config_object_sort(&config_port_object, &config->ports[i]);
 }
 
 static void document_parse(struct config_cursor *at, const json_t *root, struct config *config)
@@ -178,7 +137,7 @@ static void document_parse(struct config_cursor *at, const json_t *root, struct 
 	limits = json_object_get(root, "limits");
 	if (limits) {
 		mark = config_cursor_enter(at, "limits", SIZE_MAX);
-		config_limits_parse(at, limits, &config->limits);
+		config_object_parse(at, &config_limits_object, limits, &config->limits);
 		config_cursor_leave(at, mark);
 	}
 	cluster = json_object_get(root, "cluster");
@@ -201,7 +160,7 @@ int config_load_json(const json_t *root, struct config **ret_config, struct conf
 		config_errors_add(errors, "out of memory");
 		return -ENOMEM;
 	}
-	target_limits_default(&config->limits);
+	config_object_init(&config_limits_object, &config->limits);
 	document_parse(&at, root, config);
 	if (errors->count != before) {
 		config_free(config);

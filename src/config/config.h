@@ -107,6 +107,7 @@ struct config_port {
 struct config_cluster {
 	struct peers_config peers;
 	char *secret_file;
+	bool may_kill; /* peers with a "unix:" address that do not say it themselves */
 };
 
 struct config {

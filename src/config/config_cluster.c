@@ -7,8 +7,10 @@
  *
  * Control thread only. Only config_cluster_read_secret opens anything.
  */
+#include "base/check.h"
 #include "base/text.h"
 #include "config/config_parse.h"
+#include "config/fields.h"
 #include "media/member_lock.h"
 #include "media/spec.h"
 
@@ -27,6 +29,17 @@
 /* ---- reading ----------------------------------------------------------------------------------
  */
 
+/* A member of the struct that a row describes. */
+static void *member(void *of, size_t offset)
+{
+	return (uint8_t *)of + offset;
+}
+
+static const void *const_member(const void *of, size_t offset)
+{
+	return (const uint8_t *)of + offset;
+}
+
 static bool name_is_good(const char *name)
 {
 	size_t len = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -35,29 +48,28 @@ static bool name_is_good(const char *name)
 	return len > 0 && len < PEER_NAME_BYTES && name[len] == 0;
 }
 
-static void name_parse(struct config_cursor *at, const json_t *object, char name[PEER_NAME_BYTES])
+static void name_parse(struct config_cursor *at, const json_t *object,
+		       const struct config_field *field, void *to)
 {
+	char *name = member(to, field->offset);
 	const char *text = NULL;
 
-	if (!json_object_get(object, "name"))
-		config_complain(at, "name", "is missing; every member has a name");
-	if (!config_get_text(at, object, "name", &text))
+	if (!config_get_text(at, object, field->key, &text))
 		return;
 	if (name_is_good(text))
 		text_copy(name, PEER_NAME_BYTES, text);
 	else
-		config_complain(at, "name",
+		config_complain(at, field->key,
 				"must be 1 to %d letters, digits, dots, dashes or underscores",
 				PEER_NAME_BYTES - 1);
 }
 
-static void addr_parse(struct config_cursor *at, const json_t *object, const char *key,
-		       struct peer_addr *addr)
+static void addr_parse(struct config_cursor *at, const json_t *object,
+		       const struct config_field *field, void *to)
 {
-	const char *text = NULL;
+	struct peer_addr *addr = member(to, field->offset);
+	const char *key = field->key, *text = NULL;
 
-	if (!json_object_get(object, key))
-		config_complain(at, key, "is missing; give \"unix:/PATH\" or \"ADDRESS:PORT\"");
 	if (!config_get_text(at, object, key, &text))
 		return;
 	if (strncmp(text, UNIX_PREFIX, strlen(UNIX_PREFIX)) == 0) {
@@ -74,85 +86,154 @@ static void addr_parse(struct config_cursor *at, const json_t *object, const cha
 	}
 }
 
-static void cntlids_parse(struct config_cursor *at, const json_t *object, uint16_t *first,
-			  uint16_t *last)
+static json_t *addr_write(const struct config_writing *writing, const struct config_field *field,
+			  const void *from)
 {
-	const json_t *pair = NULL;
-	json_int_t from, to;
+	const struct peer_addr *addr = const_member(from, field->offset);
+	char text[PEER_ADDR_TEXT], numbers[NET_ADDR_TEXT_BYTES];
 
-	if (!json_object_get(object, "cntlids"))
-		config_complain(at, "cntlids",
-				"is missing; give the first and the last identifier of its "
-				"controllers, such as [1, 1000]");
-	if (!config_get_array(at, object, "cntlids", 2, &pair))
+	if (addr->path[0] != 0)
+		snprintf(text, sizeof(text), UNIX_PREFIX "%s", addr->path);
+	else
+		snprintf(text, sizeof(text), "%s", net_addr_format(&addr->addr, numbers));
+	return json_string(text);
+}
+
+/* The first identifier is at the field's offset, the last one at count_offset. */
+static void cntlids_parse(struct config_cursor *at, const json_t *object,
+			  const struct config_field *field, void *to)
+{
+	uint16_t *first = member(to, field->offset), *last = member(to, field->count_offset);
+	const json_t *pair = NULL;
+	json_int_t from, upto;
+
+	if (!config_get_array(at, object, field->key, 2, &pair))
 		return;
 	from = json_integer_value(json_array_get(pair, 0));
-	to = json_integer_value(json_array_get(pair, 1));
+	upto = json_integer_value(json_array_get(pair, 1));
 	if (json_array_size(pair) != 2 || !json_is_integer(json_array_get(pair, 0)) ||
-	    !json_is_integer(json_array_get(pair, 1)) || from < 1 || to > TARGET_CNTLID_MAX ||
-	    from > to) {
-		config_complain(at, "cntlids",
+	    !json_is_integer(json_array_get(pair, 1)) || from < 1 || upto > TARGET_CNTLID_MAX ||
+	    from > upto) {
+		config_complain(at, field->key,
 				"must be [FIRST, LAST], within 1 to %d and in this order",
 				TARGET_CNTLID_MAX);
 		return;
 	}
 	*first = (uint16_t)from;
-	*last = (uint16_t)to;
+	*last = (uint16_t)upto;
 }
 
-/* Leaves *may_kill alone when the key is absent. */
-static void fence_parse(struct config_cursor *at, const json_t *object, bool *may_kill)
+static json_t *cntlids_write(const struct config_writing *writing, const struct config_field *field,
+			     const void *from)
 {
+	const uint16_t *first = const_member(from, field->offset);
+	const uint16_t *last = const_member(from, field->count_offset);
+
+	return json_pack("[i, i]", (int)*first, (int)*last);
+}
+
+/* "kill" or "none", into a bool that is left alone when the key is absent. */
+static void fence_parse(struct config_cursor *at, const json_t *object,
+			const struct config_field *field, void *to)
+{
+	bool *may_kill = member(to, field->offset);
 	const char *text = NULL;
 
-	if (!config_get_text(at, object, "fence", &text))
+	if (!config_get_text(at, object, field->key, &text))
 		return;
 	if (strcmp(text, "kill") != 0 && strcmp(text, "none") != 0)
-		config_complain(at, "fence", "\"%s\" must be \"kill\" or \"none\"", text);
+		config_complain(at, field->key, "\"%s\" must be \"kill\" or \"none\"", text);
 	else
 		*may_kill = strcmp(text, "kill") == 0;
 }
 
-static void peer_parse(struct config_cursor *at, const json_t *object, bool may_kill,
-		       struct peer_config *peer)
-{
-	static const char *const keys[] = {"name", "address", "cntlids", "fence"};
+/* ---- a peer ------------------------------------------------------------------------------------
+ */
 
-	config_object_check(at, object, keys, ARRAY_LEN(keys));
-	if (!json_is_object(object))
-		return;
-	name_parse(at, object, peer->name);
-	addr_parse(at, object, "address", &peer->addr);
-	cntlids_parse(at, object, &peer->cntlid_first, &peer->cntlid_last);
-	/* Whom a Unix socket leads to is on this machine, and known to the kernel. */
-	peer->may_kill = may_kill && peer->addr.path[0] != 0;
-	fence_parse(at, object, &peer->may_kill);
+#define NAME_MISSING "every member has a name"
+#define ADDR_MISSING "give \"unix:/PATH\" or \"ADDRESS:PORT\""
+#define CNTLIDS_MISSING                                                                            \
+	"give the first and the last identifier of its controllers, such as [1, 1000]"
+
+/* Whom a Unix socket leads to is on this machine, and known to the kernel. */
+static void peer_fence_parse(struct config_cursor *at, const json_t *object,
+			     const struct config_field *field, void *to)
+{
+	struct peer_config *peer = to;
+
+	peer->may_kill = peer->may_kill && peer->addr.path[0] != 0;
+	fence_parse(at, object, field, peer);
 	if (peer->may_kill && peer->addr.path[0] == 0)
-		config_complain(at, "fence",
+		config_complain(at, field->key,
 				"\"kill\" needs a \"unix:\" address: only such a peer is known to "
 				"be a process of this machine");
 }
 
-static void peers_parse(struct config_cursor *at, const json_t *object, bool may_kill,
-			struct peers_config *peers)
+static json_t *peer_fence_write(const struct config_writing *writing,
+				const struct config_field *field, const void *from)
 {
+	const struct peer_config *peer = from;
+
+	return json_string(peer->may_kill ? "kill" : "none");
+}
+
+static const char *const fence_words[] = {"kill", "none"};
+
+#define PEER struct peer_config
+static const struct config_field peer_fields[] = {
+	{"name", "its name", FIELD_IS_CHARS(PEER, name), .parse = name_parse,
+	 .missing = NAME_MISSING},
+	{"address", "its \"listen\"", .type = "string", FIELD_AT(PEER, addr, struct peer_addr),
+	 .parse = addr_parse, .write = addr_write, .missing = ADDR_MISSING},
+	{"cntlids", "first and last identifier of its controllers", .type = "array",
+	 FIELD_AT(PEER, cntlid_first, uint16_t), .count_offset = offsetof(PEER, cntlid_last),
+	 .parse = cntlids_parse, .write = cntlids_write, .missing = CNTLIDS_MISSING},
+	{"fence", "whether it may be killed", .words = fence_words,
+	 .word_count = ARRAY_LEN(fence_words), FIELD_AT(PEER, may_kill, bool),
+	 .absent = "as the cluster says", .parse = peer_fence_parse, .write = peer_fence_write},
+};
+
+const struct config_object config_peer_object = {"peer", sizeof(PEER), NULL, peer_fields,
+						 ARRAY_LEN(peer_fields)};
+
+static void peers_parse(struct config_cursor *at, const json_t *object,
+			const struct config_field *field, void *to)
+{
+	struct config_cluster *cluster = to;
+	struct peers_config *peers = &cluster->peers;
 	const json_t *array = NULL;
 
-	if (!json_object_get(object, "peers"))
-		config_complain(at, "peers", "is missing; list the other members");
-	if (!config_get_array(at, object, "peers", PEERS_MAX, &array))
+	if (!config_get_array(at, object, field->key, field->max, &array))
 		return;
 	if (json_array_size(array) == 0)
-		config_complain(at, "peers",
+		config_complain(at, field->key,
 				"is empty; list the other members, or leave out "
 				"\"cluster\"");
 	peers->peer_count = (unsigned)json_array_size(array);
 	for (unsigned i = 0; i < peers->peer_count; i++) {
-		size_t mark = config_cursor_enter(at, "peers", i);
+		size_t mark = config_cursor_enter(at, field->key, i);
 
-		peer_parse(at, json_array_get(array, i), may_kill, &peers->peers[i]);
+		peers->peers[i].may_kill = cluster->may_kill;
+		config_object_parse(at, &config_peer_object, json_array_get(array, i),
+				    &peers->peers[i]);
 		config_cursor_leave(at, mark);
 	}
+}
+
+static json_t *peers_write(const struct config_writing *writing, const struct config_field *field,
+			   const void *from)
+{
+	const struct peers_config *peers = &((const struct config_cluster *)from)->peers;
+	json_t *list = json_array();
+
+	for (unsigned i = 0; list && i < peers->peer_count; i++) {
+		if (json_array_append_new(list, config_object_write(writing, &config_peer_object,
+								    &peers->peers[i])) < 0) {
+			json_decref(list);
+			return NULL;
+		}
+	}
+	return list;
 }
 
 /* ---- what members owe each other ---------------------------------------------------------------
@@ -214,40 +295,68 @@ static void index_derive(struct peers_config *all)
 	}
 }
 
+/* ---- the table ---------------------------------------------------------------------------------
+ */
+
+static void secret_file_parse(struct config_cursor *at, const json_t *object,
+			      const struct config_field *field, void *to)
+{
+	struct config_cluster *cluster = to;
+	const char *path = NULL;
+
+	if (!config_get_text(at, object, field->key, &path))
+		return;
+	cluster->secret_file = strdup(path);
+	if (!cluster->secret_file)
+		config_complain_memory(at, field->key);
+}
+
+_Static_assert(PEER_SECRET_BYTES == 32, "the table says so");
+
+#define CLUSTER struct config_cluster
+static const struct config_field cluster_fields[] = {
+	{"name", "of this member", FIELD_IS_CHARS(CLUSTER, peers.name), .parse = name_parse,
+	 .missing = NAME_MISSING},
+	{"listen", "where other members connect", .type = "string",
+	 FIELD_AT(CLUSTER, peers.listen, struct peer_addr), .parse = addr_parse,
+	 .write = addr_write, .missing = ADDR_MISSING},
+	{"secret_file", "a file of mode 0600 with the secret that all members share",
+	 FIELD_IS_TEXT(CLUSTER, secret_file, UINT32_MAX), .parse = secret_file_parse,
+	 .missing = "name a file with a secret that all members share, of at least 32 characters "
+		    "and mode 0600"},
+	{"cntlids", "first and last identifier of this member's controllers", .type = "array",
+	 FIELD_AT(CLUSTER, peers.cntlid_first, uint16_t),
+	 .count_offset = offsetof(CLUSTER, peers.cntlid_last), .parse = cntlids_parse,
+	 .write = cntlids_write, .missing = CNTLIDS_MISSING},
+	{"answer_ms", "a peer whose data path stands still for so long is fenced",
+	 FIELD_IS_U32(CLUSTER, peers.answer_ms, ANSWER_MS_MIN, ANSWER_MS_MAX),
+	 .number = PEER_ANSWER_MS},
+	/* Written with each peer. */
+	{"fence", "whether peers with a \"unix:\" address may be killed", .words = fence_words,
+	 .word_count = ARRAY_LEN(fence_words), FIELD_AT(CLUSTER, may_kill, bool), .text = "kill",
+	 .parse = fence_parse},
+	{"peers", "the other members", .type = "array", .max = PEERS_MAX, .parse = peers_parse,
+	 .write = peers_write, .missing = "list the other members", .object = &config_peer_object},
+};
+
+const struct config_object config_cluster_object = {"cluster", sizeof(CLUSTER), NULL,
+						    cluster_fields, ARRAY_LEN(cluster_fields)};
+
 void config_cluster_parse(struct config_cursor *at, const json_t *object, struct config *config)
 {
-	static const char *const keys[] = {"name",      "listen", "secret_file", "cntlids",
-					   "answer_ms", "fence",  "peers"};
 	struct config_cluster *cluster = calloc(1, sizeof(*cluster));
-	const char *secret_file = NULL;
-	bool may_kill = true;
 
-	config_object_check(at, object, keys, ARRAY_LEN(keys));
-	if (!cluster || !json_is_object(object)) {
-		if (!cluster)
-			config_complain_memory(at, NULL);
+	if (!cluster) {
+		config_complain_memory(at, NULL);
+		return;
+	}
+	config_object_init(&config_cluster_object, cluster);
+	cluster->may_kill = true;
+	if (!config_object_parse(at, &config_cluster_object, object, cluster)) {
 		free(cluster);
 		return;
 	}
 	config->cluster = cluster;
-	cluster->peers.answer_ms = PEER_ANSWER_MS;
-	name_parse(at, object, cluster->peers.name);
-	addr_parse(at, object, "listen", &cluster->peers.listen);
-	if (!json_object_get(object, "secret_file"))
-		config_complain(at, "secret_file",
-				"is missing; name a file with a secret that all members share, of "
-				"at least %d characters and mode 0600",
-				PEER_SECRET_BYTES);
-	if (config_get_text(at, object, "secret_file", &secret_file)) {
-		cluster->secret_file = strdup(secret_file);
-		if (!cluster->secret_file)
-			config_complain_memory(at, "secret_file");
-	}
-	cntlids_parse(at, object, &cluster->peers.cntlid_first, &cluster->peers.cntlid_last);
-	config_get_u32(at, object, "answer_ms", ANSWER_MS_MIN, ANSWER_MS_MAX,
-		       &cluster->peers.answer_ms);
-	fence_parse(at, object, &may_kill);
-	peers_parse(at, object, may_kill, &cluster->peers);
 	for (unsigned i = 0; i < cluster->peers.peer_count; i++) {
 		size_t mark = config_cursor_enter(at, "peers", i);
 
@@ -329,43 +438,8 @@ void config_cluster_free(struct config_cluster *cluster)
 	if (!cluster)
 		return;
 	explicit_bzero(cluster->peers.secret, sizeof(cluster->peers.secret));
-	free(cluster->secret_file);
+	config_object_release(&config_cluster_object, cluster);
 	free(cluster);
-}
-
-static json_t *addr_to_json(const struct peer_addr *addr)
-{
-	char text[PEER_ADDR_TEXT], numbers[NET_ADDR_TEXT_BYTES];
-
-	if (addr->path[0] != 0)
-		snprintf(text, sizeof(text), UNIX_PREFIX "%s", addr->path);
-	else
-		snprintf(text, sizeof(text), "%s", net_addr_format(&addr->addr, numbers));
-	return json_string(text);
-}
-
-static json_t *peer_to_json(const struct peer_config *peer)
-{
-	return json_pack("{s:s, s:o, s:[i, i], s:s}", "name", peer->name, "address",
-			 addr_to_json(&peer->addr), "cntlids", (int)peer->cntlid_first,
-			 (int)peer->cntlid_last, "fence", peer->may_kill ? "kill" : "none");
-}
-
-json_t *config_cluster_to_json(const struct config_cluster *cluster)
-{
-	const struct peers_config *peers = &cluster->peers;
-	json_t *list = json_array();
-
-	for (unsigned i = 0; i < peers->peer_count; i++) {
-		if (json_array_append_new(list, peer_to_json(&peers->peers[i])) < 0) {
-			json_decref(list);
-			return NULL;
-		}
-	}
-	return json_pack("{s:s, s:o, s:s, s:[i, i], s:I, s:o}", "name", peers->name, "listen",
-			 addr_to_json(&peers->listen), "secret_file", cluster->secret_file,
-			 "cntlids", (int)peers->cntlid_first, (int)peers->cntlid_last, "answer_ms",
-			 (json_int_t)peers->answer_ms, "peers", list);
 }
 
 bool config_cluster_same(const struct config_cluster *a, const struct config_cluster *b)

@@ -9,6 +9,7 @@
  */
 #include "base/text.h"
 #include "config/config_parse.h"
+#include "config/fields.h"
 #include "config/json_whole.h"
 #include "media/spec.h"
 
@@ -19,36 +20,6 @@ struct diff {
 	FILE *out;
 	bool is_out_of_memory;
 };
-
-static bool same_names(char (*a)[NVME_NQN_BYTES], unsigned a_count, char (*b)[NVME_NQN_BYTES],
-		       unsigned b_count)
-{
-	if (a_count != b_count)
-		return false;
-	for (unsigned i = 0; i < a_count; i++) {
-		if (strcmp(a[i], b[i]) != 0)
-			return false;
-	}
-	return true;
-}
-
-/* NULL: none. */
-static bool same_text(const char *a, const char *b)
-{
-	return a && b ? strcmp(a, b) == 0 : a == b;
-}
-
-static bool same_ns(const struct config_ns *a, const struct config_ns *b)
-{
-	return a->nsid == b->nsid && strcmp(a->media, b->media) == 0 &&
-	       uuid_equal(&a->uuid, &b->uuid) && memcmp(a->nguid, b->nguid, 16) == 0 &&
-	       a->is_read_only == b->is_read_only && a->ana_group == b->ana_group &&
-	       a->is_masked == b->is_masked &&
-	       same_names(a->hosts, a->host_count, b->hosts, b->host_count) &&
-	       same_names(a->hidden_from, a->hidden_count, b->hidden_from, b->hidden_count) &&
-	       a->write_protect == b->write_protect && a->is_private == b->is_private &&
-	       same_text(a->label, b->label) && a->is_clustered == b->is_clustered;
-}
 
 /* The medium's size alone, when all else that the spec says is the same. */
 static bool size_alone_differs(const char *from, const char *to, uint64_t *ret_from,
@@ -222,7 +193,7 @@ static void ns_diff(struct diff *diff, const char *nqn, const struct config_ns *
 		ns_print(diff, from ? '-' : '+', nqn, from ? from : to);
 		return;
 	}
-	if (same_ns(from, to))
+	if (config_object_same(&config_ns_object, from, to))
 		return;
 	snprintf(what, sizeof(what), "namespace %s/%u", nqn, from->nsid);
 	objects_diff(diff, what, ns_words(from), ns_words(to), "");
@@ -336,13 +307,8 @@ static void ports_diff(struct diff *diff, const struct config *from, const struc
 
 static void limits_diff(struct diff *diff, const struct config *from, const struct config *to)
 {
-	struct config a = {.limits = from->limits}, b = {.limits = to->limits};
-	json_t *x = config_to_json(&a), *y = config_to_json(&b);
-
-	objects_diff(diff, "limits", json_incref(json_object_get(x, "limits")),
-		     json_incref(json_object_get(y, "limits")), "");
-	json_decref(x);
-	json_decref(y);
+	objects_diff(diff, "limits", config_limits_to_json(&from->limits),
+		     config_limits_to_json(&to->limits), "");
 }
 
 static void cluster_diff(struct diff *diff, const struct config *from, const struct config *to)

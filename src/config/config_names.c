@@ -7,23 +7,21 @@
  */
 #include "base/text.h"
 #include "config/config_parse.h"
+#include "config/fields.h"
 #include "media/spec.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const struct {
-	const char *name;
-	enum ana_state state;
-} ana_states[] = {
-	{"optimized", ANA_OPTIMIZED},
-	{"non-optimized", ANA_NON_OPTIMIZED},
-	{"inaccessible", ANA_INACCESSIBLE},
-	{"persistent-loss", ANA_PERSISTENT_LOSS},
-	{"change", ANA_CHANGE},
+const char *const config_ana_states[CONFIG_ANA_STATES] = {
+	[ANA_OPTIMIZED] = "optimized",
+	[ANA_NON_OPTIMIZED] = "non-optimized",
+	[ANA_INACCESSIBLE] = "inaccessible",
+	[ANA_PERSISTENT_LOSS] = "persistent-loss",
+	[ANA_CHANGE] = "change",
 };
 
-static const char *const protect_names[] = {
+const char *const config_write_protects[CONFIG_WRITE_PROTECTS] = {
 	[NS_WRITE_PROTECT_NONE] = "none",
 	[NS_WRITE_PROTECT_ON] = "protected",
 	[NS_WRITE_PROTECT_UNTIL_POWER_CYCLE] = "until-power-cycle",
@@ -32,46 +30,30 @@ static const char *const protect_names[] = {
 
 const char *config_ana_state_name(enum ana_state state)
 {
-	for (size_t i = 0; i < ARRAY_LEN(ana_states); i++) {
-		if (ana_states[i].state == state)
-			return ana_states[i].name;
-	}
-	return "unknown";
+	return config_word_name(config_ana_states, CONFIG_ANA_STATES, state);
 }
 
 bool config_ana_state_parse(const char *text, enum ana_state *ret_state)
 {
-	for (size_t i = 0; i < ARRAY_LEN(ana_states); i++) {
-		if (strcmp(text, ana_states[i].name) == 0) {
-			*ret_state = ana_states[i].state;
-			return true;
-		}
-	}
-	return false;
+	int index = config_word_find(config_ana_states, CONFIG_ANA_STATES, text);
+
+	if (index >= 0)
+		*ret_state = (enum ana_state)index;
+	return index >= 0;
 }
 
 const char *config_write_protect_name(enum ns_write_protect protect)
 {
-	return (size_t)protect < ARRAY_LEN(protect_names) ? protect_names[protect] : "unknown";
+	return config_word_name(config_write_protects, CONFIG_WRITE_PROTECTS, protect);
 }
 
 bool config_write_protect_parse(const char *text, enum ns_write_protect *ret_protect)
 {
-	for (size_t i = 0; i < ARRAY_LEN(protect_names); i++) {
-		if (strcmp(text, protect_names[i]) == 0) {
-			*ret_protect = (enum ns_write_protect)i;
-			return true;
-		}
-	}
-	return false;
-}
+	int index = config_word_find(config_write_protects, CONFIG_WRITE_PROTECTS, text);
 
-const char *config_zero_copy_name(enum zero_copy zero_copy)
-{
-	static const char *const names[] = {
-		[ZERO_COPY_OFF] = "off", [ZERO_COPY_AUTO] = "auto", [ZERO_COPY_ON] = "on"};
-
-	return (size_t)zero_copy < ARRAY_LEN(names) ? names[zero_copy] : "unknown";
+	if (index >= 0)
+		*ret_protect = (enum ns_write_protect)index;
+	return index >= 0;
 }
 
 char *config_media_path(const char *spec)

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads a namespace of the configuration: its medium, who sees it, how it is protected.
+ * The fields of a namespace: its medium, who sees it, how it is protected.
  * Identities that the document leaves out: config_identity.c.
  *
  * Control thread only. Nothing is opened here.
  */
+#include "base/check.h"
 #include "base/text.h"
 #include "config/config_parse.h"
+#include "config/fields.h"
 #include "media/spec.h"
 
 #include <ctype.h>
@@ -15,11 +17,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void parse_uuid(struct config_cursor *at, const json_t *object, struct config_ns *ns)
+static void uuid_field_parse(struct config_cursor *at, const json_t *object,
+			     const struct config_field *field, void *to)
 {
+	struct config_ns *ns = to;
 	const char *text = NULL;
 
-	if (!config_get_text(at, object, "uuid", &text))
+	if (!config_get_text(at, object, field->key, &text))
 		return;
 	if (uuid_parse(text, &ns->uuid) || uuid_is_nil(&ns->uuid)) {
 		memset(&ns->uuid, 0, sizeof(ns->uuid));
@@ -44,13 +48,15 @@ static bool nguid_is_nil(const uint8_t nguid[16])
 	return memcmp(nguid, nil, sizeof(nil)) == 0;
 }
 
-static void parse_nguid(struct config_cursor *at, const json_t *object, struct config_ns *ns)
+static void nguid_parse(struct config_cursor *at, const json_t *object,
+			const struct config_field *field, void *to)
 {
+	struct config_ns *ns = to;
 	const char *text = NULL;
 	uint8_t nguid[16] = {0};
 	bool is_good;
 
-	if (!config_get_text(at, object, "nguid", &text))
+	if (!config_get_text(at, object, field->key, &text))
 		return;
 	is_good = strlen(text) == 32;
 	for (size_t i = 0; is_good && i < 32; i++) {
@@ -65,74 +71,71 @@ static void parse_nguid(struct config_cursor *at, const json_t *object, struct c
 		memcpy(ns->nguid, nguid, sizeof(nguid));
 }
 
-static void parse_media(struct config_cursor *at, const json_t *object, struct config_ns *ns)
+/* The next run makes another identity for memory: only edits see this run's. */
+static bool id_is_written(const struct config_writing *writing, const void *from)
+{
+	const struct config_ns *ns = from;
+
+	return writing->is_edit || !ns->has_made_identity || !config_ns_is_volatile(ns);
+}
+
+static json_t *uuid_write(const struct config_writing *writing, const struct config_field *field,
+			  const void *from)
+{
+	const struct config_ns *ns = from;
+	char text[UUID_TEXT_BYTES];
+
+	return json_string(uuid_format(&ns->uuid, text));
+}
+
+static json_t *nguid_write(const struct config_writing *writing, const struct config_field *field,
+			   const void *from)
+{
+	const struct config_ns *ns = from;
+	char text[33];
+
+	for (unsigned i = 0; i < 16; i++)
+		snprintf(text + 2 * i, 3, "%02x", ns->nguid[i]);
+	return json_string(text);
+}
+
+static void media_parse(struct config_cursor *at, const json_t *object,
+			const struct config_field *field, void *to)
 {
 	struct media_error error = {""};
+	struct config_ns *ns = to;
 	const char *text = NULL;
 	int res;
 
-	if (!json_object_get(object, "media")) {
-		config_complain(at, "media",
-				"is missing; give what the blocks live on, such as "
-				"\"file:/var/lib/weft/disk.img,size=10G\" or \"mem:1G\"");
-		return;
-	}
-	if (!config_get_text(at, object, "media", &text))
+	if (!config_get_text(at, object, field->key, &text))
 		return;
 	res = media_check_spec(text, &error);
 	if (res == -ENOMEM) {
-		config_complain_memory(at, "media");
+		config_complain_memory(at, field->key);
 		return;
 	}
 	if (res < 0) {
-		config_complain(at, "media", "%s", error.text);
+		config_complain(at, field->key, "%s", error.text);
 		return;
 	}
 	ns->media = strdup(text);
 	if (!ns->media)
-		config_complain_memory(at, "media");
+		config_complain_memory(at, field->key);
 }
 
-static void parse_protect(struct config_cursor *at, const json_t *object, struct config_ns *ns)
+static void protect_check(struct config_cursor *at, const json_t *object, void *to)
 {
-	const char *text = NULL;
+	struct config_ns *ns = to;
 
-	if (!config_get_text(at, object, "write_protect", &text))
-		return;
-	ns->is_protect_given = true;
-	if (!config_write_protect_parse(text, &ns->write_protect))
-		config_complain(at, "write_protect",
-				"\"%s\" must be \"none\", \"protected\", \"until-power-cycle\" or "
-				"\"permanent\"",
-				text);
-}
-
-static void parse_label(struct config_cursor *at, const json_t *object, struct config_ns *ns)
-{
-	const char *text = NULL;
-
-	if (!config_get_text(at, object, "label", &text))
-		return;
-	if (strlen(text) > TARGET_NS_LABEL_BYTES) {
-		config_complain(at, "label", "has %zu bytes, at most %d are possible", strlen(text),
-				TARGET_NS_LABEL_BYTES);
-		return;
-	}
-	if (text[0] == 0)
-		return;
-	ns->label = strdup(text);
-	if (!ns->label)
-		config_complain_memory(at, "label");
+	ns->is_protect_given = json_object_get(object, "write_protect") != NULL;
 }
 
 /* A list that is present masks, even when it is empty or wrong: nobody sees more by a typo. */
-static void parse_hosts(struct config_cursor *at, const json_t *object, struct config_ns *ns)
+static void hosts_check(struct config_cursor *at, const json_t *object, void *to)
 {
+	struct config_ns *ns = to;
+
 	ns->is_masked = json_object_get(object, "hosts") != NULL;
-	config_get_nqns(at, object, "hosts", CONFIG_HOSTS_MAX, &ns->hosts, &ns->host_count);
-	config_get_nqns(at, object, "hidden_from", CONFIG_HOSTS_MAX, &ns->hidden_from,
-			&ns->hidden_count);
-	config_get_bool(at, object, "private", &ns->is_private);
 	if (ns->is_private && !ns->is_masked)
 		config_complain(at, "private",
 				"needs \"hosts\": a private namespace is one host's at a time");
@@ -143,28 +146,64 @@ static void parse_hosts(struct config_cursor *at, const json_t *object, struct c
 				ns->host_count);
 }
 
+static bool hosts_are_written(const struct config_writing *writing, const void *from)
+{
+	return ((const struct config_ns *)from)->is_masked;
+}
+
+static bool hidden_is_written(const struct config_writing *writing, const void *from)
+{
+	return ((const struct config_ns *)from)->hidden_count > 0;
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+#define NS struct config_ns
+static const struct config_field ns_fields[] = {
+	{"nsid", "its number in the subsystem", FIELD_IS_U32(NS, nsid, 1, CONFIG_NSID_MAX),
+	 .absent = "the lowest that is free", FIELD_SERVED(struct ns, nsid), .argument = "N"},
+	{"media", "what its blocks live on, as for --ns of weft serve",
+	 FIELD_IS_TEXT(NS, media, UINT32_MAX), .parse = media_parse, .argument = "SPEC",
+	 .missing = "give what the blocks live on, such as "
+		    "\"file:/var/lib/weft/disk.img,size=10G\" or \"mem:1G\""},
+	{"uuid", "its UUID", .kind = FIELD_ID, FIELD_AT(NS, uuid, struct uuid), .absent = "random",
+	 FIELD_SERVED(struct ns, uuid), .parse = uuid_field_parse, .is_written = id_is_written,
+	 .write = uuid_write, .argument = "UUID"},
+	{"nguid", "its NGUID, 32 hexadecimal digits", .kind = FIELD_ID,
+	 .offset = offsetof(NS, nguid), .absent = "the UUID's bytes",
+	 FIELD_SERVED(struct ns, nguid), .parse = nguid_parse, .is_written = id_is_written,
+	 .write = nguid_write, .argument = "HEX"},
+	{"read_only", "whether writes are refused", FIELD_IS_BOOL(NS, is_read_only),
+	 FIELD_SERVED(struct ns, is_read_only)},
+	{"write_protect", "whether writes are refused, and for how long", .kind = FIELD_WORD,
+	 .words = config_write_protects, .word_count = CONFIG_WRITE_PROTECTS,
+	 FIELD_AT(NS, write_protect, enum ns_write_protect), FIELD_SERVED(struct ns, write_protect),
+	 .check = protect_check},
+	{"ana_group", "ANA group, 1 to 1024", FIELD_IS_U32(NS, ana_group, 1, CONFIG_ANA_GROUP_MAX),
+	 .number = 1, FIELD_SERVED(struct ns, ana_group), .argument = "N"},
+	{"private", "whether it is one host's at a time", FIELD_IS_BOOL(NS, is_private),
+	 FIELD_SERVED(struct ns, is_private)},
+	{"clustered", "whether other members of the cluster serve it too",
+	 FIELD_IS_BOOL(NS, is_clustered), FIELD_SERVED(struct ns, is_clustered)},
+	{"hosts", "a host that sees the namespace",
+	 FIELD_IS_NQNS(NS, hosts, host_count, CONFIG_HOSTS_MAX), .check = hosts_check,
+	 .is_written = hosts_are_written, .option = "host", .argument = "NQN|any|none"},
+	{"hidden_from", "a host that does not see it all the same",
+	 FIELD_IS_NQNS(NS, hidden_from, hidden_count, CONFIG_HOSTS_MAX),
+	 .is_written = hidden_is_written, .argument = "NQN|none"},
+	{"label", "a text for people, at most 256 bytes",
+	 FIELD_IS_TEXT(NS, label, TARGET_NS_LABEL_BYTES), .argument = "TEXT"},
+};
+
+const struct config_object config_ns_object = {"namespace", sizeof(NS), NULL, ns_fields,
+					       ARRAY_LEN(ns_fields)};
+
 void config_ns_parse(struct config_cursor *at, const json_t *object, unsigned index,
 		     struct config_ns *ns)
 {
-	static const char *const keys[] = {"nsid",          "media",     "uuid",  "nguid",
-					   "read_only",     "ana_group", "hosts", "hidden_from",
-					   "write_protect", "private",   "label", "clustered"};
-
+	config_object_init(&config_ns_object, ns);
 	ns->nsid = index + 1;
-	ns->ana_group = 1;
-	config_object_check(at, object, keys, ARRAY_LEN(keys));
-	if (!json_is_object(object))
-		return;
-	config_get_u32(at, object, "nsid", 1, CONFIG_NSID_MAX, &ns->nsid);
-	config_get_u32(at, object, "ana_group", 1, CONFIG_ANA_GROUP_MAX, &ns->ana_group);
-	config_get_bool(at, object, "read_only", &ns->is_read_only);
-	config_get_bool(at, object, "clustered", &ns->is_clustered);
-	parse_media(at, object, ns);
-	parse_uuid(at, object, ns);
-	parse_nguid(at, object, ns);
-	parse_protect(at, object, ns);
-	parse_label(at, object, ns);
-	parse_hosts(at, object, ns);
+	config_object_parse(at, &config_ns_object, object, ns);
 }
 
 /* The thing itself rather than how it is opened or how large it is now: the path of a file, else

@@ -8,20 +8,14 @@
 
 #include "config/config_json.h"
 
-#define CONFIG_LIMIT_COUNT 14
+/* The words of enumerations, by their values. */
+#define CONFIG_ANA_STATES     (ANA_CHANGE + 1)
+#define CONFIG_WRITE_PROTECTS (NS_WRITE_PROTECT_PERMANENT + 1)
+extern const char *const config_ana_states[CONFIG_ANA_STATES];
+extern const char *const config_write_protects[CONFIG_WRITE_PROTECTS];
 
-/* A number of struct target_limits and its key. */
-struct config_limit {
-	const char *key;
-	size_t offset;
-	uint32_t min;
-	uint32_t max;
-};
-
-extern const struct config_limit config_limits[];
-
-const char *config_zero_copy_name(enum zero_copy zero_copy);
-
+/* A port with its defaults and this number, but no address. */
+void config_port_init(struct config_port *port, uint16_t id);
 /* Each reads one element at the cursor; what is wrong leaves an error and a usable struct. */
 void config_subsystem_parse(struct config_cursor *at, const json_t *object,
 			    struct config_subsystem *subsystem);
@@ -29,15 +23,14 @@ void config_ns_parse(struct config_cursor *at, const json_t *object, unsigned in
 		     struct config_ns *ns);
 void config_port_parse(struct config_cursor *at, const json_t *object, unsigned index,
 		       struct config_port *port);
-void config_limits_parse(struct config_cursor *at, const json_t *object,
-			 struct target_limits *limits);
 
 void config_rights_parse(struct config_cursor *at, const json_t *object,
 			 struct config_subsystem *subsystem);
 
 void config_cluster_parse(struct config_cursor *at, const json_t *object, struct config *config);
 void config_cluster_free(struct config_cluster *cluster);
-/* As it stands in the document; NULL: out of memory. */
+/* As they stand in the document; NULL: out of memory. */
+json_t *config_limits_to_json(const struct target_limits *limits);
 json_t *config_cluster_to_json(const struct config_cluster *cluster);
 /* Either may be NULL. */
 bool config_cluster_same(const struct config_cluster *a, const struct config_cluster *b);

@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the ports and the limits of the configuration: where the target listens, what it offers
- * there and under which ANA states, and how much it lets a host use.
+ * The fields of ports and limits: where the target listens, what it offers there and under which
+ * ANA states, and how much it lets a host use.
  *
  * Control thread only. Addresses are numeric: a name could mean another place at the next start.
  */
-#include "config/config_parse.h"
-
+#include "base/check.h"
 #include "base/text.h"
+#include "config/config_parse.h"
+#include "config/fields.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void parse_address(struct config_cursor *at, const json_t *object, struct config_port *port)
+/* Both keys are one address. */
+static void address_parse(struct config_cursor *at, const json_t *object,
+			  const struct config_field *field, void *to)
 {
-	const char *address = CONFIG_DEFAULT_ADDRESS;
+	struct config_port *port = to;
+	const char *address = field->text;
 	const char *service = "4420";
 	uint64_t number = CONFIG_DEFAULT_PORT;
 	const char *colon;
@@ -39,13 +42,32 @@ static void parse_address(struct config_cursor *at, const json_t *object, struct
 	}
 }
 
-static void parse_advertise(struct config_cursor *at, const json_t *object,
-			    struct config_port *port)
+static json_t *address_write(const struct config_writing *writing, const struct config_field *field,
+			     const void *from)
 {
+	const struct config_port *port = from;
+	char host[NET_ADDR_TEXT_BYTES];
+
+	net_addr_format_host(&port->listen, host);
+	return json_string(host);
+}
+
+static json_t *service_write(const struct config_writing *writing, const struct config_field *field,
+			     const void *from)
+{
+	const struct config_port *port = from;
+
+	return json_sprintf("%u", net_addr_port(&port->listen));
+}
+
+static void advertise_parse(struct config_cursor *at, const json_t *object,
+			    const struct config_field *field, void *to)
+{
+	struct config_port *port = to;
 	const char *text = NULL;
 	struct net_addr addr;
 
-	if (!config_get_text(at, object, "advertise", &text))
+	if (!config_get_text(at, object, field->key, &text))
 		return;
 	if (strlen(text) >= sizeof(port->advertise) || net_addr_parse(text, 1, &addr) ||
 	    net_addr_port(&addr) != 1 || net_addr_is_any(&addr) || text[0] == '[') {
@@ -59,29 +81,90 @@ static void parse_advertise(struct config_cursor *at, const json_t *object,
 	text_copy(port->advertise, sizeof(port->advertise), text);
 }
 
+static void transport_parse(struct config_cursor *at, const json_t *object,
+			    const struct config_field *field, void *to)
+{
+	const char *transport = field->text;
+
+	config_get_text(at, object, field->key, &transport);
+	if (strcmp(transport, field->text) != 0)
+		config_complain(at, field->key, "\"%s\" must be \"%s\", the only one there is",
+				transport, field->text);
+}
+
+static json_t *transport_write(const struct config_writing *writing,
+			       const struct config_field *field, const void *from)
+{
+	return json_string(field->text);
+}
+
+/* ---- what is offered ------------------------------------------------------------------------- */
+
+static void offers_check(struct config_cursor *at, const json_t *object, void *to)
+{
+	struct config_port *port = to;
+
+	port->offers_all = !json_object_get(object, "subsystems");
+	if (port->is_discovery_only && !port->offers_all)
+		config_complain(at, "subsystems",
+				"a port with \"discovery\": true offers none; remove one of the "
+				"two");
+}
+
+static bool offers_are_written(const struct config_writing *writing, const void *from)
+{
+	const struct config_port *port = from;
+
+	return !port->offers_all && !port->is_discovery_only;
+}
+
+static bool is_offer_of_document(const struct config *config, const char *nqn)
+{
+	for (unsigned i = 0; i < config->subsystem_count; i++) {
+		if (config->subsystems[i].is_implied && strcmp(config->subsystems[i].nqn, nqn) == 0)
+			return false;
+	}
+	return true;
+}
+
+static json_t *offers_write(const struct config_writing *writing, const struct config_field *field,
+			    const void *from)
+{
+	const struct config_port *port = from;
+	json_t *list = json_array();
+
+	for (unsigned i = 0; list && i < port->subsystem_count; i++) {
+		if (!is_offer_of_document(writing->config, port->subsystems[i]))
+			continue;
+		if (json_array_append_new(list, json_string(port->subsystems[i])) < 0) {
+			json_decref(list);
+			return NULL;
+		}
+	}
+	return list;
+}
+
+/* ---- ANA ------------------------------------------------------------------------------------- */
+
+static const struct config_field ana_fields[] = {
+	{"group", "ANA group", FIELD_IS_U32(struct ana_group_state, group, 1, CONFIG_ANA_GROUP_MAX),
+	 .missing = "give the number of an ANA group"},
+	{"state", "its state on this port", .kind = FIELD_WORD, .words = config_ana_states,
+	 .word_count = CONFIG_ANA_STATES, FIELD_AT(struct ana_group_state, state, enum ana_state),
+	 .missing = "give \"non-optimized\" or another state"},
+};
+
+const struct config_object config_ana_object = {"ana", sizeof(struct ana_group_state), NULL,
+						ana_fields, ARRAY_LEN(ana_fields)};
+
 static void ana_parse(struct config_cursor *at, const json_t *object, struct config_port *port)
 {
-	static const char *const keys[] = {"group", "state"};
 	struct ana_group_state *entry = &port->ana[port->ana_count];
-	const char *state = NULL;
+	unsigned before = at->errors->count;
 
-	config_object_check(at, object, keys, ARRAY_LEN(keys));
-	if (!json_is_object(object))
+	if (!config_object_parse(at, &config_ana_object, object, entry) ||
+	    at->errors->count > before)
 		return;
-	if (!json_object_get(object, "group"))
-		config_complain(at, "group", "is missing; give the number of an ANA group");
-	if (!json_object_get(object, "state"))
-		config_complain(at, "state", "is missing; give \"non-optimized\" or another state");
-	if (!config_get_u32(at, object, "group", 1, CONFIG_ANA_GROUP_MAX, &entry->group) ||
-	    !config_get_text(at, object, "state", &state))
-		return;
-	if (!config_ana_state_parse(state, &entry->state)) {
-		config_complain(at, "state",
-				"\"%s\" must be \"optimized\", \"non-optimized\", "
-				"\"inaccessible\", \"persistent-loss\" or \"change\"",
-				state);
-		return;
-	}
 	for (unsigned i = 0; i < port->ana_count; i++) {
 		if (port->ana[i].group == entry->group) {
 			config_complain(at, "group", "%u is listed twice on this port",
@@ -92,134 +175,181 @@ static void ana_parse(struct config_cursor *at, const json_t *object, struct con
 	port->ana_count++;
 }
 
-static void ana_list_parse(struct config_cursor *at, const json_t *object, struct config_port *port)
+static void ana_list_parse(struct config_cursor *at, const json_t *object,
+			   const struct config_field *field, void *to)
 {
+	struct config_port *port = to;
 	const json_t *array = NULL;
 
-	if (!config_get_array(at, object, "ana", CONFIG_ANA_GROUP_MAX, &array))
+	if (!config_get_array(at, object, field->key, field->max, &array))
 		return;
 	port->ana = calloc(json_array_size(array) + 1, sizeof(*port->ana));
 	if (!port->ana) {
-		config_complain_memory(at, "ana");
+		config_complain_memory(at, field->key);
 		return;
 	}
 	for (size_t i = 0; i < json_array_size(array); i++) {
-		size_t mark = config_cursor_enter(at, "ana", i);
+		size_t mark = config_cursor_enter(at, field->key, i);
 
 		ana_parse(at, json_array_get(array, i), port);
 		config_cursor_leave(at, mark);
 	}
 }
 
-static void parse_zero_copy(struct config_cursor *at, const json_t *object,
-			    struct config_port *port)
+static json_t *ana_list_write(const struct config_writing *writing,
+			      const struct config_field *field, const void *from)
 {
-	const char *text = NULL;
+	const struct config_port *port = from;
+	json_t *list = json_array();
 
-	port->zero_copy_min_bytes = TARGET_ZERO_COPY_MIN_BYTES;
-	/* From a page to the largest transfer there is. */
-	config_get_u32(at, object, "zero_copy_min_bytes", 4096, 1048576,
-		       &port->zero_copy_min_bytes);
-	if (!config_get_text(at, object, "zero_copy", &text))
-		return;
-	for (enum zero_copy i = ZERO_COPY_OFF; i <= ZERO_COPY_ON; i++) {
-		if (strcmp(text, config_zero_copy_name(i)) == 0) {
-			port->zero_copy = i;
-			return;
+	for (unsigned i = 0; list && i < port->ana_count; i++) {
+		if (json_array_append_new(list, config_object_write(writing, &config_ana_object,
+								    &port->ana[i])) < 0) {
+			json_decref(list);
+			return NULL;
 		}
 	}
-	config_complain(at, "zero_copy", "\"%s\" must be \"off\", \"auto\" or \"on\"", text);
+	return list;
+}
+
+static int by_group(const void *a, const void *b)
+{
+	const struct ana_group_state *x = a, *y = b;
+
+	return x->group < y->group ? -1 : x->group > y->group;
+}
+
+static void ana_sort(void *of)
+{
+	struct config_port *port = of;
+
+	if (port->ana_count > 1)
+		qsort(port->ana, port->ana_count, sizeof(*port->ana), by_group);
+}
+
+static void ana_release(void *of)
+{
+	free(((struct config_port *)of)->ana);
+}
+
+/* ---- the table of ports ---------------------------------------------------------------------- */
+
+static const char *const zero_copy_words[] = {
+	[ZERO_COPY_OFF] = "off", [ZERO_COPY_AUTO] = "auto", [ZERO_COPY_ON] = "on"};
+
+#define PORT struct config_port
+static const struct config_field port_fields[] = {
+	{"id", "its number", FIELD_IS_U16(PORT, id, 1, UINT16_MAX),
+	 .absent = "the lowest that is free", FIELD_SERVED(struct port, id), .argument = "N"},
+	{"transport", "how hosts reach it", .type = "string", .text = "tcp",
+	 .parse = transport_parse, .write = transport_write},
+	{"address", "numeric address to listen on", .type = "string",
+	 .text = CONFIG_DEFAULT_ADDRESS, .parse = address_parse, .write = address_write,
+	 .argument = "ADDR"},
+	{"service", "TCP port, 0 for any that is free", .type = "string", .text = "4420",
+	 .write = service_write, .argument = "PORT"},
+	{"advertise", "address for the discovery log, where it is another one",
+	 FIELD_IS_CHARS(PORT, advertise), FIELD_SERVED(struct port, advertise_address),
+	 .parse = advertise_parse, .argument = "ADDR"},
+	{"discovery", "whether the port answers discovery alone",
+	 FIELD_IS_BOOL(PORT, is_discovery_only), FIELD_SERVED(struct port, is_discovery_only)},
+	{"subsystems", "a subsystem that is offered here",
+	 FIELD_IS_NQNS(PORT, subsystems, subsystem_count, CONFIG_SUBSYSTEMS_MAX), .absent = "all",
+	 .check = offers_check, .is_written = offers_are_written, .write = offers_write,
+	 .option = "subsystem", .argument = "NQN|none"},
+	{"ana", "ANA groups that are not optimized here", .type = "array",
+	 .max = CONFIG_ANA_GROUP_MAX, .parse = ana_list_parse, .write = ana_list_write,
+	 .sort = ana_sort, .release = ana_release, .object = &config_ana_object},
+	{"zero_copy", "whether reads are sent from where they lie",
+	 FIELD_IS_WORD(PORT, zero_copy, enum zero_copy, zero_copy_words),
+	 FIELD_SERVED(struct port, zero_copy)},
+	/* From a page to the largest transfer there is. */
+	{"zero_copy_min_bytes", "from how much data on",
+	 FIELD_IS_U32(PORT, zero_copy_min_bytes, 4096, 1048576),
+	 .number = TARGET_ZERO_COPY_MIN_BYTES, FIELD_SERVED(struct port, zero_copy_min_bytes),
+	 .argument = "N"},
+};
+
+const struct config_object config_port_object = {"port", sizeof(PORT), NULL, port_fields,
+						 ARRAY_LEN(port_fields)};
+
+void config_port_init(struct config_port *port, uint16_t id)
+{
+	config_object_init(&config_port_object, port);
+	port->id = id;
+	port->offers_all = true;
 }
 
 void config_port_parse(struct config_cursor *at, const json_t *object, unsigned index,
 		       struct config_port *port)
 {
-	static const char *const keys[] = {
-		"id",         "transport", "address",   "service",   "advertise",
-		"subsystems", "ana",       "discovery", "zero_copy", "zero_copy_min_bytes"};
-	const char *transport = "tcp";
-	uint32_t id = index + 1;
-
-	port->offers_all = true;
-	config_object_check(at, object, keys, ARRAY_LEN(keys));
-	if (!json_is_object(object)) {
+	config_port_init(port, (uint16_t)(index + 1));
+	if (!config_object_parse(at, &config_port_object, object, port))
 		net_addr_parse(CONFIG_DEFAULT_ADDRESS, 0, &port->listen);
-		return;
-	}
-	config_get_u32(at, object, "id", 1, UINT16_MAX, &id);
-	port->id = (uint16_t)id;
-	config_get_text(at, object, "transport", &transport);
-	if (strcmp(transport, "tcp") != 0)
-		config_complain(at, "transport", "\"%s\" must be \"tcp\", the only one there is",
-				transport);
-	parse_address(at, object, port);
-	parse_advertise(at, object, port);
-	config_get_bool(at, object, "discovery", &port->is_discovery_only);
-	if (json_object_get(object, "subsystems")) {
-		port->offers_all = false;
-		config_get_nqns(at, object, "subsystems", CONFIG_SUBSYSTEMS_MAX, &port->subsystems,
-				&port->subsystem_count);
-		if (port->is_discovery_only)
-			config_complain(at, "subsystems",
-					"a port with \"discovery\": true offers none; remove one "
-					"of the two");
-	}
-	ana_list_parse(at, object, port);
-	parse_zero_copy(at, object, port);
 }
 
-#define LIMIT(key, member, min, max)                                                               \
-	{                                                                                          \
-		key, offsetof(struct target_limits, member), min, max                              \
-	}
+/* ---- limits ---------------------------------------------------------------------------------- */
 
-const struct config_limit config_limits[] = {
-	LIMIT("connections", connections_max, 1, 65536),
-	LIMIT("connections_per_host", connections_per_host_max, 1, 65536),
-	LIMIT("controllers", ctrls_max, 1, 65519),
-	LIMIT("controllers_per_host", ctrls_per_host_max, 1, 65519),
-	LIMIT("io_queues", io_queues_max, 1, 1024),
-	LIMIT("queue_size", queue_size_max, 32, 4096),
-	LIMIT("in_capsule_bytes", in_capsule_bytes, 0, 131072),
-	LIMIT("transfer_bytes", transfer_max_bytes, 4096, 1048576),
-	LIMIT("ic_timeout_ms", ic_timeout_ms, 100, 3600000),
-	LIMIT("connect_timeout_ms", connect_timeout_ms, 100, 3600000),
-	LIMIT("data_timeout_ms", data_timeout_ms, 100, 3600000),
-	LIMIT("quiesce_ms", quiesce_ms, 0, 65535),
-	LIMIT("kato_max_ms", kato_max_ms, 0, 86400000),
-	LIMIT("idle_timeout_ms", idle_timeout_ms, 0, 86400000),
-};
-
-_Static_assert(ARRAY_LEN(config_limits) == CONFIG_LIMIT_COUNT, "the header counts them");
-
-void config_limits_parse(struct config_cursor *at, const json_t *object,
-			 struct target_limits *limits)
+/* IOCCSZ counts in units of 16 bytes. */
+static void capsule_check(struct config_cursor *at, const json_t *object, void *to)
 {
-	const char *keys[CONFIG_LIMIT_COUNT + 2];
-	size_t count = 0;
+	const struct target_limits *limits = to;
 
-	for (; count < CONFIG_LIMIT_COUNT; count++)
-		keys[count] = config_limits[count].key;
-	keys[count++] = "header_digest";
-	keys[count++] = "data_digest";
-	config_object_check(at, object, keys, count);
-	if (!json_is_object(object))
-		return;
-	for (size_t i = 0; i < CONFIG_LIMIT_COUNT; i++) {
-		const struct config_limit *field = &config_limits[i];
-		uint32_t value;
-
-		if (config_get_u32(at, object, field->key, field->min, field->max, &value))
-			memcpy((uint8_t *)limits + field->offset, &value, sizeof(value));
-	}
-	config_get_bool(at, object, "header_digest", &limits->allows_header_digest);
-	config_get_bool(at, object, "data_digest", &limits->allows_data_digest);
-	/* IOCCSZ counts in units of 16 bytes, MDTS in powers of two of a page. */
 	if (limits->in_capsule_bytes % 16 != 0)
 		config_complain(at, "in_capsule_bytes", "is %u, must be a multiple of 16",
 				limits->in_capsule_bytes);
+}
+
+/* MDTS counts in powers of two of a page. */
+static void transfer_check(struct config_cursor *at, const json_t *object, void *to)
+{
+	const struct target_limits *limits = to;
+
 	if ((limits->transfer_max_bytes & (limits->transfer_max_bytes - 1)) != 0)
 		config_complain(at, "transfer_bytes",
 				"is %u, must be a power of two, such as 131072 or 1048576",
 				limits->transfer_max_bytes);
 }
+
+static void limits_prepare(void *to)
+{
+	target_limits_default(to);
+}
+
+#define LIMIT(member, min, max) FIELD_IS_U32(struct target_limits, member, min, max)
+#define LIMIT_FLAG(member)      FIELD_IS_BOOL(struct target_limits, member)
+static const struct config_field limit_fields[] = {
+	{"connections", "connections in total", LIMIT(connections_max, 1, 65536)},
+	{"connections_per_host", "connections from one address",
+	 LIMIT(connections_per_host_max, 1, 65536)},
+	{"controllers", "controllers for I/O, and as many again for discovery",
+	 LIMIT(ctrls_max, 1, 65519)},
+	{"controllers_per_host", "controllers that one host may have",
+	 LIMIT(ctrls_per_host_max, 1, 65519)},
+	{"io_queues", "I/O queues of a controller", LIMIT(io_queues_max, 1, 1024)},
+	{"queue_size", "entries of a queue", LIMIT(queue_size_max, 32, 4096)},
+	{"in_capsule_bytes", "data in the capsule of an I/O command, a multiple of 16",
+	 LIMIT(in_capsule_bytes, 0, 131072), .check = capsule_check},
+	{"transfer_bytes", "largest transfer of a command, a power of two",
+	 LIMIT(transfer_max_bytes, 4096, 1048576), .check = transfer_check},
+	{"ic_timeout_ms", "time for a new connection to send ICReq",
+	 LIMIT(ic_timeout_ms, 100, 3600000)},
+	{"connect_timeout_ms", "time from ICReq to the Connect command",
+	 LIMIT(connect_timeout_ms, 100, 3600000)},
+	{"data_timeout_ms", "longest wait for data of a host, and for a host that does not read",
+	 LIMIT(data_timeout_ms, 100, 3600000)},
+	{"quiesce_ms", "Command Quiesce Time (CQT) that hosts are told; 0: none",
+	 LIMIT(quiesce_ms, 0, 65535)},
+	{"kato_max_ms", "longest keep alive time-out that a host may ask for; 0: any",
+	 LIMIT(kato_max_ms, 0, 86400000)},
+	{"idle_timeout_ms",
+	 "time without a command after which a controller with KATO 0 ends; "
+	 "0: never",
+	 LIMIT(idle_timeout_ms, 0, 86400000)},
+	{"header_digest", "whether header digests are agreed to", LIMIT_FLAG(allows_header_digest)},
+	{"data_digest", "whether data digests are agreed to", LIMIT_FLAG(allows_data_digest)},
+};
+
+const struct config_object config_limits_object = {"limits", sizeof(struct target_limits),
+						   limits_prepare, limit_fields,
+						   ARRAY_LEN(limit_fields)};

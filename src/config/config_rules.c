@@ -9,6 +9,7 @@
  */
 #include "base/text.h"
 #include "config/config_parse.h"
+#include "config/fields.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -276,11 +277,11 @@ bool config_add_discovery_port(struct config *config, const struct net_addr *add
 	for (at = 0; at < config->port_count && grown[at].id < id; at++)
 		;
 	memmove(&grown[at + 1], &grown[at], (config->port_count - at) * sizeof(*grown));
-	grown[at] = (struct config_port){.id = id,
-					 .listen = *addr,
-					 .is_discovery_only = true,
-					 .is_implied = true,
-					 .zero_copy_min_bytes = TARGET_ZERO_COPY_MIN_BYTES};
+	grown[at] = (struct config_port){.listen = *addr};
+	config_port_init(&grown[at], id);
+	grown[at].offers_all = false;
+	grown[at].is_discovery_only = true;
+	grown[at].is_implied = true;
 	config->port_count++;
 	return true;
 }
@@ -299,32 +300,19 @@ static uint32_t optimized_group(const struct config_port *port)
 	return CONFIG_ANA_GROUP_MAX;
 }
 
-void config_subsystem_release(struct config_subsystem *subsystem)
-{
-	for (unsigned i = 0; i < subsystem->ns_count; i++) {
-		free(subsystem->namespaces[i].media);
-		free(subsystem->namespaces[i].label);
-		free(subsystem->namespaces[i].hosts);
-		free(subsystem->namespaces[i].hidden_from);
-	}
-	free(subsystem->namespaces);
-	free(subsystem->hosts);
-	free(subsystem->host_rights);
-	free(subsystem->pool_folder);
-}
-
 static int private_subsystem_init(struct config_subsystem *subsystem, const char *nqn,
 				  const char *host_nqn, const char *media_spec,
 				  const struct uuid *uuid)
 {
+	config_object_init(&config_subsystem_object, subsystem);
 	text_copy(subsystem->nqn, sizeof(subsystem->nqn), nqn);
-	text_copy(subsystem->model, sizeof(subsystem->model), CONFIG_DEFAULT_MODEL);
 	subsystem->is_implied = true;
 	subsystem->hosts = calloc(1, sizeof(*subsystem->hosts));
 	subsystem->namespaces = calloc(1, sizeof(*subsystem->namespaces));
 	if (!subsystem->hosts || !subsystem->namespaces)
 		return -ENOMEM;
 	subsystem->ns_count = 1;
+	config_object_init(&config_ns_object, &subsystem->namespaces[0]);
 	subsystem->namespaces[0].nsid = 1;
 	subsystem->namespaces[0].uuid = *uuid;
 	memcpy(subsystem->namespaces[0].nguid, uuid->bytes, sizeof(uuid->bytes));

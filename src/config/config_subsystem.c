@@ -1,55 +1,77 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads a subsystem of the configuration with its allowed hosts and its pool, and its serial
- * number, when the document gives one. Its namespaces: config_ns.c; identities: config_identity.c.
+ * The fields of a subsystem, with its allowed hosts and its pool. Its namespaces: config_ns.c;
+ * identities that the document leaves out: config_identity.c.
  *
  * Control thread only.
  */
-#include "config/config_parse.h"
-
+#include "base/check.h"
 #include "base/text.h"
+#include "config/config_parse.h"
+#include "config/fields.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Serial and model number: printable ASCII. NVMe Base 2.1, section 5.1.13.2.1. */
-static void parse_ascii(struct config_cursor *at, const json_t *object, const char *key, char *to,
-			size_t to_bytes)
+static void nqn_parse(struct config_cursor *at, const json_t *object,
+		      const struct config_field *field, void *to)
 {
-	const char *text = NULL;
+	struct config_subsystem *subsystem = to;
+	const char *nqn = NULL;
 
-	if (!config_get_text(at, object, key, &text))
-		return;
-	if (text[0] == 0 || strlen(text) >= to_bytes) {
-		config_complain(at, key, "must have 1 to %zu characters, has %zu", to_bytes - 1,
-				strlen(text));
-		return;
-	}
-	for (const char *c = text; *c != 0; c++) {
-		if (*c < ' ' || *c > '~') {
-			config_complain(at, key, "must be printable ASCII");
-			return;
-		}
-	}
-	text_copy(to, to_bytes, text);
+	if (config_get_text(at, object, field->key, &nqn) && config_nqn_check(at, field->key, nqn))
+		text_copy(subsystem->nqn, sizeof(subsystem->nqn), nqn);
 }
 
-static void namespaces_parse(struct config_cursor *at, const json_t *object,
-			     struct config_subsystem *subsystem)
+/* Whoever lists hosts means those; a bad entry must not open the door to everybody. */
+static void any_host_parse(struct config_cursor *at, const json_t *object,
+			   const struct config_field *field, void *to)
 {
+	struct config_subsystem *subsystem = to;
+
+	subsystem->allows_any_host = !json_object_get(object, "hosts");
+	config_get_bool(at, object, field->key, &subsystem->allows_any_host);
+}
+
+static void rights_parse(struct config_cursor *at, const json_t *object,
+			 const struct config_field *field, void *to)
+{
+	const json_t *rights = json_object_get(object, field->key);
+	size_t mark = config_cursor_enter(at, field->key, SIZE_MAX);
+
+	if (rights)
+		config_rights_parse(at, rights, to);
+	config_cursor_leave(at, mark);
+}
+
+static json_t *rights_write(const struct config_writing *writing, const struct config_field *field,
+			    const void *from)
+{
+	return config_subsystem_rights_to_json(from);
+}
+
+static void rights_release(void *of)
+{
+	free(((struct config_subsystem *)of)->host_rights);
+}
+
+/* ---- its namespaces -------------------------------------------------------------------------- */
+
+static void namespaces_parse(struct config_cursor *at, const json_t *object,
+			     const struct config_field *field, void *to)
+{
+	struct config_subsystem *subsystem = to;
 	const json_t *array = NULL;
 
-	if (!config_get_array(at, object, "namespaces", CONFIG_NSID_MAX, &array))
+	if (!config_get_array(at, object, field->key, field->max, &array))
 		return;
 	subsystem->namespaces = calloc(json_array_size(array) + 1, sizeof(*subsystem->namespaces));
 	if (!subsystem->namespaces) {
-		config_complain_memory(at, "namespaces");
+		config_complain_memory(at, field->key);
 		return;
 	}
 	for (size_t i = 0; i < json_array_size(array); i++) {
-		size_t mark = config_cursor_enter(at, "namespaces", i);
+		size_t mark = config_cursor_enter(at, field->key, i);
 
 		config_ns_parse(at, json_array_get(array, i), (unsigned)i,
 				&subsystem->namespaces[i]);
@@ -58,40 +80,68 @@ static void namespaces_parse(struct config_cursor *at, const json_t *object,
 	subsystem->ns_count = (unsigned)json_array_size(array);
 }
 
+static json_t *namespaces_write(const struct config_writing *writing,
+				const struct config_field *field, const void *from)
+{
+	const struct config_subsystem *subsystem = from;
+	json_t *list = json_array();
+
+	for (unsigned i = 0; list && i < subsystem->ns_count; i++) {
+		if (json_array_append_new(list, config_object_write(writing, &config_ns_object,
+								    &subsystem->namespaces[i])) <
+		    0) {
+			json_decref(list);
+			return NULL;
+		}
+	}
+	return list;
+}
+
+static int by_nsid(const void *a, const void *b)
+{
+	const struct config_ns *x = a, *y = b;
+
+	return x->nsid < y->nsid ? -1 : x->nsid > y->nsid;
+}
+
+static void namespaces_sort(void *of)
+{
+	struct config_subsystem *subsystem = of;
+
+	if (subsystem->ns_count > 1)
+		qsort(subsystem->namespaces, subsystem->ns_count, sizeof(*subsystem->namespaces),
+		      by_nsid);
+	for (unsigned i = 0; i < subsystem->ns_count; i++)
+		config_object_sort(&config_ns_object, &subsystem->namespaces[i]);
+}
+
+static void namespaces_release(void *of)
+{
+	struct config_subsystem *subsystem = of;
+
+	for (unsigned i = 0; i < subsystem->ns_count; i++)
+		config_object_release(&config_ns_object, &subsystem->namespaces[i]);
+	free(subsystem->namespaces);
+}
+
+/* ---- its pool -------------------------------------------------------------------------------- */
+
 /* The path becomes part of a medium's spec, where a comma would end it. */
 static bool folder_is_good(const char *folder)
 {
 	return folder[0] == '/' && !strchr(folder, ',') && strlen(folder) <= CONFIG_POOL_FOLDER_MAX;
 }
 
-static void pool_parse(struct config_cursor *at, const json_t *object,
-		       struct config_subsystem *subsystem)
+static void folder_parse(struct config_cursor *at, const json_t *object,
+			 const struct config_field *field, void *to)
 {
-	static const char *const keys[] = {"folder", "capacity"};
-	const char *folder = NULL, *capacity = NULL;
+	struct config_subsystem *subsystem = to;
+	const char *folder = NULL;
 
-	config_object_check(at, object, keys, ARRAY_LEN(keys));
-	if (!json_is_object(object))
-		return;
-	if (!json_object_get(object, "folder"))
-		config_complain(at, "folder",
-				"is missing; give the folder in which hosts' namespaces become "
-				"files, such as \"/var/lib/weft/pool\"");
-	if (!json_object_get(object, "capacity"))
-		config_complain(at, "capacity",
-				"is missing; give what all namespaces in the folder may have "
-				"together, such as \"1T\"");
-	if (config_get_text(at, object, "capacity", &capacity) &&
-	    (text_parse_size(capacity, &subsystem->pool_bytes) || subsystem->pool_bytes == 0 ||
-	     subsystem->pool_bytes > INT64_MAX)) {
-		config_complain(at, "capacity",
-				"\"%s\" is not a size; write bytes or 512M, 10G, 2T", capacity);
-		subsystem->pool_bytes = 1;
-	}
-	if (!config_get_text(at, object, "folder", &folder))
+	if (!config_get_text(at, object, field->key, &folder))
 		return;
 	if (!folder_is_good(folder)) {
-		config_complain(at, "folder",
+		config_complain(at, field->key,
 				"\"%s\" must be an absolute path without a comma, of at most %d "
 				"bytes",
 				folder, CONFIG_POOL_FOLDER_MAX);
@@ -99,43 +149,111 @@ static void pool_parse(struct config_cursor *at, const json_t *object,
 	}
 	subsystem->pool_folder = strdup(folder);
 	if (!subsystem->pool_folder)
-		config_complain_memory(at, "folder");
+		config_complain_memory(at, field->key);
 }
+
+static void capacity_parse(struct config_cursor *at, const json_t *object,
+			   const struct config_field *field, void *to)
+{
+	struct config_subsystem *subsystem = to;
+	const char *capacity = NULL;
+
+	if (!config_get_text(at, object, field->key, &capacity) ||
+	    (text_parse_size(capacity, &subsystem->pool_bytes) == 0 && subsystem->pool_bytes > 0 &&
+	     subsystem->pool_bytes <= INT64_MAX))
+		return;
+	config_complain(at, field->key, "\"%s\" is not a size; write bytes or 512M, 10G, 2T",
+			capacity);
+	subsystem->pool_bytes = 1;
+}
+
+static json_t *capacity_write(const struct config_writing *writing,
+			      const struct config_field *field, const void *from)
+{
+	const struct config_subsystem *subsystem = from;
+
+	return json_sprintf("%llu", (unsigned long long)subsystem->pool_bytes);
+}
+
+#define SUBSYSTEM struct config_subsystem
+static const struct config_field pool_fields[] = {
+	{"folder", "where hosts make namespaces of their own",
+	 FIELD_IS_TEXT(SUBSYSTEM, pool_folder, CONFIG_POOL_FOLDER_MAX), .parse = folder_parse,
+	 .argument = "PATH",
+	 .missing = "give the folder in which hosts' namespaces become files, such as "
+		    "\"/var/lib/weft/pool\""},
+	{"capacity", "what their sizes may add up to, such as 1T", .type = "string",
+	 .parse = capacity_parse, .write = capacity_write, .argument = "SIZE",
+	 .missing = "give what all namespaces in the folder may have together, such as \"1T\""},
+};
+
+const struct config_object config_pool_object = {"pool", sizeof(SUBSYSTEM), NULL, pool_fields,
+						 ARRAY_LEN(pool_fields)};
+
+static void pool_parse(struct config_cursor *at, const json_t *object,
+		       const struct config_field *field, void *to)
+{
+	const json_t *pool = json_object_get(object, field->key);
+	size_t mark = config_cursor_enter(at, field->key, SIZE_MAX);
+
+	if (pool)
+		config_object_parse(at, field->object, pool, to);
+	config_cursor_leave(at, mark);
+}
+
+static bool pool_is_written(const struct config_writing *writing, const void *from)
+{
+	return ((const SUBSYSTEM *)from)->pool_folder != NULL;
+}
+
+static json_t *pool_write(const struct config_writing *writing, const struct config_field *field,
+			  const void *from)
+{
+	return config_object_write(writing, field->object, from);
+}
+
+static void pool_release(void *of)
+{
+	config_object_release(&config_pool_object, of);
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static const struct config_field subsystem_fields[] = {
+	{"nqn", "its name, used once", FIELD_IS_CHARS(SUBSYSTEM, nqn),
+	 FIELD_SERVED(struct subsystem, nqn), .parse = nqn_parse,
+	 .missing = "give a name such as " TARGET_DEFAULT_NQN},
+	{"serial", "serial number, 1 to 20 characters", FIELD_IS_CHARS(SUBSYSTEM, serial),
+	 .absent = "random", FIELD_SERVED(struct subsystem, serial), .argument = "TEXT"},
+	{"model", "model, 1 to 40 characters", FIELD_IS_CHARS(SUBSYSTEM, model),
+	 .text = CONFIG_DEFAULT_MODEL, FIELD_SERVED(struct subsystem, model), .argument = "TEXT"},
+	{"allow_any_host", "whether any host may connect",
+	 FIELD_IS_BOOL(SUBSYSTEM, allows_any_host), .absent = "yes without --host",
+	 FIELD_SERVED(struct subsystem, allows_any_host), .parse = any_host_parse},
+	{"hosts", "a host that may connect, or see the namespace",
+	 FIELD_IS_NQNS(SUBSYSTEM, hosts, host_count, CONFIG_HOSTS_MAX), .option = "host",
+	 .argument = "NQN|any|none"},
+	{"rights", "what hosts may change of state that they share", .type = "object",
+	 .parse = rights_parse, .write = rights_write, .release = rights_release},
+	{"pool", "where namespaces that hosts create become files", .type = "object",
+	 .parse = pool_parse, .is_written = pool_is_written, .write = pool_write,
+	 .release = pool_release, .object = &config_pool_object},
+	{"namespaces", "its namespaces", .type = "array", .max = CONFIG_NSID_MAX,
+	 .parse = namespaces_parse, .write = namespaces_write, .sort = namespaces_sort,
+	 .release = namespaces_release, .object = &config_ns_object},
+};
+
+const struct config_object config_subsystem_object = {
+	"subsystem", sizeof(SUBSYSTEM), NULL, subsystem_fields, ARRAY_LEN(subsystem_fields)};
 
 void config_subsystem_parse(struct config_cursor *at, const json_t *object,
 			    struct config_subsystem *subsystem)
 {
-	static const char *const keys[] = {"nqn",   "serial", "model", "allow_any_host",
-					   "hosts", "rights", "pool",  "namespaces"};
-	const char *nqn = NULL;
+	config_object_init(&config_subsystem_object, subsystem);
+	config_object_parse(at, &config_subsystem_object, object, subsystem);
+}
 
-	text_copy(subsystem->model, sizeof(subsystem->model), CONFIG_DEFAULT_MODEL);
-	config_object_check(at, object, keys, ARRAY_LEN(keys));
-	if (!json_is_object(object))
-		return;
-	if (!json_object_get(object, "nqn"))
-		config_complain(at, "nqn", "is missing; give a name such as %s",
-				TARGET_DEFAULT_NQN);
-	else if (config_get_text(at, object, "nqn", &nqn) && config_nqn_check(at, "nqn", nqn))
-		text_copy(subsystem->nqn, sizeof(subsystem->nqn), nqn);
-	parse_ascii(at, object, "serial", subsystem->serial, sizeof(subsystem->serial));
-	parse_ascii(at, object, "model", subsystem->model, sizeof(subsystem->model));
-	config_get_nqns(at, object, "hosts", CONFIG_HOSTS_MAX, &subsystem->hosts,
-			&subsystem->host_count);
-	/* Whoever lists hosts means those; a bad entry must not open the door to everybody. */
-	subsystem->allows_any_host = !json_object_get(object, "hosts");
-	config_get_bool(at, object, "allow_any_host", &subsystem->allows_any_host);
-	if (json_object_get(object, "rights")) {
-		size_t mark = config_cursor_enter(at, "rights", SIZE_MAX);
-
-		config_rights_parse(at, json_object_get(object, "rights"), subsystem);
-		config_cursor_leave(at, mark);
-	}
-	if (json_object_get(object, "pool")) {
-		size_t mark = config_cursor_enter(at, "pool", SIZE_MAX);
-
-		pool_parse(at, json_object_get(object, "pool"), subsystem);
-		config_cursor_leave(at, mark);
-	}
-	namespaces_parse(at, object, subsystem);
+void config_subsystem_release(struct config_subsystem *subsystem)
+{
+	config_object_release(&config_subsystem_object, subsystem);
 }

@@ -12,6 +12,7 @@
 #include "cluster/peers.h"
 #include "config/config_mask.h"
 #include "config/config_parse.h"
+#include "config/fields.h"
 #include "daemon/ana_change.h"
 #include "daemon/ana_hold.h"
 #include "daemon/media_registry.h"
@@ -74,15 +75,9 @@ static int ns_build(struct builder *builder, const struct config_subsystem *from
 		res = media_registry_get(builder->registry, &wish, &store, error);
 	if (res < 0)
 		return res;
-	ns->nsid = wanted->nsid;
-	ns->uuid = wanted->uuid;
-	memcpy(ns->nguid, wanted->nguid, sizeof(ns->nguid));
-	ns->write_protect = (uint8_t)wanted->write_protect;
-	ns->is_read_only = wanted->is_read_only || wanted->write_protect != NS_WRITE_PROTECT_NONE;
-	ns->is_private = wanted->is_private;
-	ns->is_clustered = wanted->is_clustered;
+	config_object_serve(&config_ns_object, wanted, ns);
+	ns->is_read_only |= wanted->write_protect != NS_WRITE_PROTECT_NONE;
 	ns->is_formatting = media_registry_is_formatting(builder->registry, &wanted->uuid);
-	ns->ana_group = wanted->ana_group;
 	ns_bind(ns, store);
 	if (wanted->is_clustered && !media_is_lost(ns->media) &&
 	    media_registry_peers(builder->registry))
@@ -149,10 +144,7 @@ static int subsystem_build(struct builder *builder, const struct config_subsyste
 {
 	int res = 0;
 
-	text_copy(to->nqn, sizeof(to->nqn), from->nqn);
-	text_copy(to->serial, sizeof(to->serial), from->serial);
-	text_copy(to->model, sizeof(to->model), from->model);
-	to->allows_any_host = from->allows_any_host;
+	config_object_serve(&config_subsystem_object, from, to);
 	to->ana_group_max = 1;
 	to->host_nqns = calloc(from->host_count + 1, sizeof(*to->host_nqns));
 	to->host_rights = calloc(from->host_rights_count + 1, sizeof(*to->host_rights));
@@ -203,12 +195,8 @@ static int port_build(const struct config_port *from, const struct builder *buil
 {
 	const struct snapshot *snapshot = builder->snapshot;
 
-	to->id = from->id;
+	config_object_serve(&config_port_object, from, to);
 	to->listen = from->listen;
-	text_copy(to->advertise_address, sizeof(to->advertise_address), from->advertise);
-	to->is_discovery_only = from->is_discovery_only;
-	to->zero_copy = from->zero_copy;
-	to->zero_copy_min_bytes = from->zero_copy_min_bytes;
 	to->subsystems = calloc(snapshot->subsystem_count + 1, sizeof(struct subsystem *));
 	to->ana = calloc(from->ana_count + 2, sizeof(*to->ana));
 	if (!to->subsystems || !to->ana)
