@@ -11,6 +11,7 @@
 #include "api/api.h"
 #include "api/http.h"
 #include "config/config.h"
+#include "config/document.h"
 #include "daemon/daemon.h"
 
 #include <jansson.h>
@@ -83,13 +84,8 @@ json_t *api_diff_json(const char *diff);
  */
 void api_made(struct api_call *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* ---- the document (api_document.c) ----------------------------------------------------------- */
+/* ---- the document (api_document.c; finding things in it: config/document.h) ------------------ */
 
-/* Parts of the document; NULL and SIZE_MAX when there is none. */
-json_t *document_list(json_t *object, const char *key);
-json_t *document_subsystem(json_t *document, const char *nqn, size_t *ret_index);
-json_t *document_ns(json_t *subsystem, uint32_t nsid, size_t *ret_index);
-json_t *document_port(json_t *document, uint32_t id, size_t *ret_index);
 /* -ENOENT with an error that says what there is not. */
 int document_no_subsystem(const char *nqn, struct config_errors *errors);
 int document_no_ns(const char *nqn, uint32_t nsid, struct config_errors *errors);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding and editing parts of the document of desired state, for the edits of the REST API. The
- * document comes from config_to_json, so that every element has its name and every list is there;
- * what an edit makes of it is checked as a whole afterwards (config_load_json).
+ * Editing parts of the document of desired state, for the edits of the REST API. The document comes
+ * from config_to_json, so that every element has its name and every list is there; what an edit
+ * makes of it is checked as a whole afterwards (config_load_json).
  *
  * Control reactor only.
  */
@@ -19,77 +19,6 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-json_t *document_list(json_t *object, const char *key)
-{
-	json_t *list = json_object_get(object, key);
-
-	if (!json_is_array(list)) {
-		json_object_set_new(object, key, json_array());
-		list = json_object_get(object, key);
-	}
-	return list;
-}
-
-static json_t *find_text(json_t *list, const char *key, const char *text, size_t *ret_index)
-{
-	json_t *element;
-	size_t i;
-
-	json_array_foreach(list, i, element)
-	{
-		const char *value = json_string_value(json_object_get(element, key));
-
-		if (value && strcmp(value, text) == 0) {
-			*ret_index = i;
-			return element;
-		}
-	}
-	*ret_index = SIZE_MAX;
-	return NULL;
-}
-
-static json_t *find_number(json_t *list, const char *key, uint32_t number, size_t *ret_index)
-{
-	json_t *element;
-	size_t i;
-
-	json_array_foreach(list, i, element)
-	{
-		const json_t *value = json_object_get(element, key);
-
-		if (json_is_integer(value) && json_integer_value(value) == number) {
-			*ret_index = i;
-			return element;
-		}
-	}
-	*ret_index = SIZE_MAX;
-	return NULL;
-}
-
-json_t *document_subsystem(json_t *document, const char *nqn, size_t *ret_index)
-{
-	size_t index;
-
-	return find_text(document_list(document, "subsystems"), "nqn", nqn,
-			 ret_index ? ret_index : &index);
-}
-
-json_t *document_ns(json_t *subsystem, uint32_t nsid, size_t *ret_index)
-{
-	size_t index;
-
-	return find_number(document_list(subsystem, "namespaces"), "nsid", nsid,
-			   ret_index ? ret_index : &index);
-}
-
-json_t *document_port(json_t *document, uint32_t id, size_t *ret_index)
-{
-	size_t index;
-
-	return find_number(document_list(document, "ports"), "id", id,
-			   ret_index ? ret_index : &index);
-}
 
 int document_no_subsystem(const char *nqn, struct config_errors *errors)
 {

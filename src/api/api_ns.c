@@ -94,32 +94,6 @@ void api_ns_get(struct api_call *call)
 
 /* ---- changes -------------------------------------------------------------------------------- */
 
-static int nsid_compare(const void *a, const void *b)
-{
-	json_int_t x = *(const json_int_t *)a, y = *(const json_int_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-/* The lowest NSID that no namespace has; 0 without memory. */
-static json_int_t nsid_free(json_t *namespaces)
-{
-	size_t count = json_array_size(namespaces);
-	json_int_t *taken = calloc(count + 1, sizeof(*taken));
-	json_int_t nsid = 1;
-
-	if (!taken)
-		return 0;
-	for (size_t i = 0; i < count; i++)
-		taken[i] =
-			json_integer_value(json_object_get(json_array_get(namespaces, i), "nsid"));
-	qsort(taken, count, sizeof(*taken), nsid_compare);
-	for (size_t i = 0; i < count; i++)
-		nsid += taken[i] == nsid;
-	free(taken);
-	return nsid;
-}
-
 /* "size" is not of the document: it becomes part of the medium's text. */
 static int size_fold(struct api_call *call, json_t *ns, struct config_errors *errors)
 {
@@ -165,7 +139,7 @@ static int ns_add(struct api_call *call, json_t *document, struct config_errors 
 	}
 	namespaces = document_list(subsystem, "namespaces");
 	if (!nsid) {
-		nsid = json_integer(nsid_free(namespaces));
+		nsid = json_integer(document_number_free(namespaces, "nsid"));
 		json_object_set_new(ns, "nsid", nsid);
 	} else if (json_is_integer(nsid) && json_integer_value(nsid) >= 0 &&
 		   json_integer_value(nsid) <= UINT32_MAX &&

@@ -95,15 +95,6 @@ void api_port_get(struct api_call *call)
 
 /* ---- changes -------------------------------------------------------------------------------- */
 
-static uint32_t port_id_free(json_t *document)
-{
-	uint32_t id = 1;
-
-	while (document_port(document, id, NULL))
-		id++;
-	return id;
-}
-
 static int port_add(struct api_call *call, json_t *document, struct config_errors *errors)
 {
 	json_t *port = json_deep_copy(call->body);
@@ -111,7 +102,9 @@ static int port_add(struct api_call *call, json_t *document, struct config_error
 	json_int_t number;
 
 	if (!id) {
-		json_object_set_new(port, "id", json_integer(port_id_free(document)));
+		json_object_set_new(port, "id",
+				    json_integer(document_number_free(
+					    json_object_get(document, "ports"), "id")));
 		id = json_object_get(port, "id");
 	}
 	number = json_integer_value(id);
@@ -215,8 +208,8 @@ static int ana_edit(struct api_call *call, json_t *document, struct config_error
 	const json_t *state = json_object_get(call->body, "state");
 	uint32_t id = (uint32_t)strtoul(call->params[0], NULL, 0);
 	json_t *port = document_port(document, id, NULL);
-	json_t *list, *entry;
-	size_t i;
+	json_t *list;
+	size_t index;
 
 	if (!port)
 		return document_no_port(id, errors);
@@ -226,13 +219,8 @@ static int ana_edit(struct api_call *call, json_t *document, struct config_error
 		return -EINVAL;
 	}
 	list = document_list(port, "ana");
-	json_array_foreach(list, i, entry)
-	{
-		if (json_integer_value(json_object_get(entry, "group")) == call->number) {
-			json_array_remove(list, i);
-			break;
-		}
-	}
+	if (document_find_number(list, "group", call->number, &index))
+		json_array_remove(list, index);
 	return json_array_append_new(list, json_pack("{s:I, s:O}", "group",
 						     (json_int_t)call->number, "state", state)) < 0
 		       ? -ENOMEM

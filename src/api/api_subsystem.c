@@ -118,20 +118,16 @@ void api_subsystem_patch(struct api_call *call)
 /* Ports that name it let go of it. */
 static void ports_forget(json_t *document, const char *nqn)
 {
-	json_t *port, *name;
+	json_t *port;
 	size_t p, n;
 
 	json_array_foreach(document_list(document, "ports"), p, port)
 	{
 		json_t *list = json_object_get(port, "subsystems");
 
-		json_array_foreach(list, n, name)
-		{
-			if (strcmp(json_string_value(name), nqn) == 0) {
-				json_array_remove(list, n);
-				break;
-			}
-		}
+		n = document_index_of(list, nqn);
+		if (n != SIZE_MAX)
+			json_array_remove(list, n);
 	}
 }
 
@@ -167,27 +163,11 @@ void api_hosts_get(struct api_call *call)
 			     "hosts", list, "rights", config_subsystem_rights_to_json(subsystem)));
 }
 
-static int host_find(json_t *hosts, const char *nqn, size_t *ret_index)
-{
-	json_t *host;
-	size_t i;
-
-	json_array_foreach(hosts, i, host)
-	{
-		if (json_is_string(host) && strcmp(json_string_value(host), nqn) == 0) {
-			*ret_index = i;
-			return 0;
-		}
-	}
-	return -ENOENT;
-}
-
 static int host_add(struct api_call *call, json_t *document, struct config_errors *errors)
 {
 	json_t *subsystem = document_subsystem(document, call->params[0], NULL);
 	const json_t *nqn = json_object_get(call->body, "nqn");
 	char *subsystem_part, *host_part;
-	size_t index;
 
 	if (!subsystem)
 		return document_no_subsystem(call->params[0], errors);
@@ -204,7 +184,8 @@ static int host_add(struct api_call *call, json_t *document, struct config_error
 			call->params[0], json_string_value(nqn));
 		return -EBUSY;
 	}
-	if (host_find(document_list(subsystem, "hosts"), json_string_value(nqn), &index) == 0) {
+	if (document_index_of(json_object_get(subsystem, "hosts"), json_string_value(nqn)) !=
+	    SIZE_MAX) {
 		config_errors_add(errors, "the host %.223s is allowed already",
 				  json_string_value(nqn));
 		return -EEXIST;
@@ -234,7 +215,8 @@ static int host_remove(struct api_call *call, json_t *document, struct config_er
 
 	if (!subsystem)
 		return document_no_subsystem(call->params[0], errors);
-	if (host_find(document_list(subsystem, "hosts"), call->params[1], &index) < 0) {
+	index = document_index_of(json_object_get(subsystem, "hosts"), call->params[1]);
+	if (index == SIZE_MAX) {
 		config_errors_add(errors, "the subsystem %.223s does not list the host %.223s",
 				  call->params[0], call->params[1]);
 		return -ENOENT;

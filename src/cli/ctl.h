@@ -45,23 +45,15 @@ struct ctl {
 	bool wants_help; /* --help */
 };
 
-/* What an option of a field becomes in the document. */
-enum ctl_field_type {
-	FIELD_NONE, /* no field */
-	FIELD_TEXT,
-	FIELD_NUMBER,
-	FIELD_BOOL,
-	FIELD_LIST,  /* repeatable; "none" is the empty list */
-	FIELD_HOSTS, /* likewise; "any" is no list at all */
-	FIELD_POOL,  /* a key of the object "pool" */
-};
+struct config_field;
 
 /* What is beside an option in its row; NULL: all commands take it. */
 struct ctl_detail {
-	unsigned takes;   /* commands with any of these bits */
-	const char *whom; /* these commands, for people */
-	const char *key;  /* of a field: in the document */
-	enum ctl_field_type type;
+	unsigned takes;                   /* commands with any of these bits */
+	const char *whom;                 /* these commands, for people */
+	const char *key;                  /* of a field: in the document */
+	const struct config_field *field; /* NULL: "size", which is of the REST API alone */
+	const char *below;                /* the object that has the key; NULL: the element */
 };
 
 struct ctl_subcommand {
@@ -87,7 +79,7 @@ bool ctl_args_fit(const struct ctl *ctl, const struct ctl_subcommand *command);
 /* Remembers an option that not every command takes. */
 void ctl_option_note(void *to, const struct cli_option *given);
 /* ctl_fields.c */
-extern const struct cli_option ctl_field_options[];
+const struct cli_option *ctl_field_options(void);
 int ctl_unset_take(void *to, const struct cli_given *given);
 /* Of all commands, or of one noun. */
 void ctl_help_print(const char *noun);

@@ -136,7 +136,7 @@ static const struct cli_option common_options[] = {
 };
 
 static const struct cli_group groups[] = {{"Options", common_options},
-					  {"Fields", ctl_field_options}};
+					  {"Fields", .make = ctl_field_options}};
 
 /* Remembers what not every command takes, once. */
 void ctl_option_note(void *to, const struct cli_option *given)
@@ -187,7 +187,7 @@ bool ctl_args_fit(const struct ctl *ctl, const struct ctl_subcommand *command)
 static void options_print(const struct cli_group *group, unsigned takes)
 {
 	printf("\n%s:\n", group->heading);
-	for (const struct cli_option *option = group->options; option->name; option++) {
+	for (const struct cli_option *option = cli_group_options(group); option->name; option++) {
 		const struct ctl_detail *detail = option->detail;
 
 		if (!detail || (detail->takes & takes))

@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The options of `weft ctl` that are fields of the document: one each, which become a JSON object
- * with the document's keys. What a value may be is the target's business: it tells what is wrong
- * and where. Main thread.
+ * The options of `weft ctl` that are fields of the document, made from the tables of
+ * config/fields.h: one each, which become a JSON object with the document's keys. What a value may
+ * be is the target's business: it tells what is wrong and where. Main thread.
  */
+#include "base/check.h"
 #include "base/text.h"
 #include "cli/ctl.h"
+#include "config/fields.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
+
+#define ROWS_MAX 64
 
 /* ---- values --------------------------------------------------------------------------------- */
 
@@ -32,10 +38,10 @@ static json_t *object_below(json_t *object, const char *key, json_t *taken_new)
 /* One of a list. 0 or, after a message, -1. */
 static int list_take(struct ctl *ctl, const struct cli_given *given, json_t *taken_value)
 {
-	const struct ctl_detail *field = given->option->detail;
+	const struct ctl_detail *detail = given->option->detail;
 	const char *text = json_string_value(taken_value);
-	bool is_any = field->type == FIELD_HOSTS && strcmp(text, "any") == 0;
-	const json_t *before = json_object_get(ctl->fields, field->key);
+	bool is_any = strstr(given->option->argument, "any") && strcmp(text, "any") == 0;
+	const json_t *before = json_object_get(ctl->fields, detail->key);
 
 	if (before && (is_any || json_is_string(before))) {
 		json_decref(taken_value);
@@ -43,122 +49,219 @@ static int list_take(struct ctl *ctl, const struct cli_given *given, json_t *tak
 				       "any stands alone: any host, or those that are listed");
 	}
 	if (is_any)
-		return json_object_set_new(ctl->fields, field->key, taken_value);
-	object_below(ctl->fields, field->key, json_array());
+		return json_object_set_new(ctl->fields, detail->key, taken_value);
+	object_below(ctl->fields, detail->key, json_array());
 	if (strcmp(text, "none") != 0)
-		json_array_append(json_object_get(ctl->fields, field->key), taken_value);
+		json_array_append(json_object_get(ctl->fields, detail->key), taken_value);
 	json_decref(taken_value);
 	return 0;
 }
 
 static int field_take(void *to, const struct cli_given *given)
 {
-	const struct ctl_detail *field = given->option->detail;
+	const struct ctl_detail *detail = given->option->detail;
+	enum field_kind kind = detail->field ? detail->field->kind : FIELD_TEXT;
 	json_t *json = json_string(given->value);
 	struct ctl *ctl = to;
+	json_t *object = ctl->fields;
 	uint64_t number;
 	bool value;
 
 	if (!json)
 		return cli_given_error(given, "wants text in UTF-8");
-	switch (field->type) {
-	case FIELD_HOSTS:
-	case FIELD_LIST:
+	if (detail->below)
+		object = object_below(ctl->fields, detail->below, json_object());
+	switch (kind) {
+	case FIELD_NQNS:
 		return list_take(ctl, given, json);
-	case FIELD_POOL:
-		return json_object_set_new(object_below(ctl->fields, "pool", json_object()),
-					   field->key, json);
-	case FIELD_NUMBER:
+	case FIELD_U16:
+	case FIELD_U32:
 		json_decref(json);
 		if (text_parse_u64(given->value, INT64_MAX, &number) < 0)
 			return cli_given_error(given, "wants a number, not \"%s\"", given->value);
-		return json_object_set_new(ctl->fields, field->key, json_integer((int64_t)number));
+		return json_object_set_new(object, detail->key, json_integer((int64_t)number));
 	case FIELD_BOOL:
 		json_decref(json);
 		if (!bool_parse(given->value, &value))
 			return cli_given_error(given, "wants yes or no, not \"%s\"", given->value);
-		return json_object_set_new(ctl->fields, field->key, json_boolean(value));
+		return json_object_set_new(object, detail->key, json_boolean(value));
 	default:
-		return json_object_set_new(ctl->fields, field->key, json);
+		return json_object_set_new(object, detail->key, json);
 	}
 }
 
-/* ---- the table ------------------------------------------------------------------------------ */
+/* ---- rows from the tables -------------------------------------------------------------------- */
 
-#define FIELD(type_, key_, takes_, whom_)                                                          \
-	.take = field_take, .detail = &(const struct ctl_detail)                                   \
-	{                                                                                          \
-		takes_, whom_, key_, type_                                                         \
-	}
-#define OF_SUBSYSTEM(type_, key_) FIELD(type_, key_, CTL_SUBSYSTEM, "subsystems")
-#define OF_NS(type_, key_)        FIELD(type_, key_, CTL_NS, "namespaces")
-#define OF_PORT(type_, key_)      FIELD(type_, key_, CTL_PORT, "ports")
-
-const struct cli_option ctl_field_options[] = {
-	{"serial", 0, "TEXT", "serial number, 1 to 20 characters (random)",
-	 OF_SUBSYSTEM(FIELD_TEXT, "serial")},
-	{"model", 0, "TEXT", "model, 1 to 40 characters (weft)", OF_SUBSYSTEM(FIELD_TEXT, "model")},
-	{"allow-any-host", 0, "{words}", "whether any host may connect (yes without --host)",
-	 "yes no", OF_SUBSYSTEM(FIELD_BOOL, "allow_any_host")},
-	{"pool-folder", 0, "PATH", "where hosts make namespaces of their own", .is_path = true,
-	 OF_SUBSYSTEM(FIELD_POOL, "folder")},
-	{"pool-capacity", 0, "SIZE", "what their sizes may add up to, such as 1T",
-	 OF_SUBSYSTEM(FIELD_POOL, "capacity")},
-	{"host", 0, "NQN|any|none", "a host that may connect, or see the namespace; repeatable",
-	 FIELD(FIELD_HOSTS, "hosts", CTL_SUBSYSTEM | CTL_NS, "subsystems and namespaces")},
-	{"nsid", 0, "N", "its number in the subsystem (the lowest that is free)",
-	 OF_NS(FIELD_NUMBER, "nsid")},
-	{"media", 0, "SPEC", "what its blocks live on, as for --ns of weft serve",
-	 OF_NS(FIELD_TEXT, "media")},
-	{"size", 0, "SIZE", "such as 20G, instead of size= of the media",
-	 OF_NS(FIELD_TEXT, "size")},
-	{"uuid", 0, "UUID", "its UUID (random)", OF_NS(FIELD_TEXT, "uuid")},
-	{"nguid", 0, "HEX", "its NGUID, 32 hexadecimal digits (the UUID's bytes)",
-	 OF_NS(FIELD_TEXT, "nguid")},
-	{"read-only", 0, "{words}", "whether writes are refused (no)", "yes no",
-	 OF_NS(FIELD_BOOL, "read_only")},
-	{"ana-group", 0, "N", "ANA group, 1 to 1024 (1)", OF_NS(FIELD_NUMBER, "ana_group")},
-	{"hidden-from", 0, "NQN|none", "a host that does not see it all the same; repeatable",
-	 OF_NS(FIELD_LIST, "hidden_from")},
-	{"write-protect", 0, "{words}", "whether writes are refused, and for how long (none)",
-	 "none protected until-power-cycle permanent", OF_NS(FIELD_TEXT, "write_protect")},
-	{"private", 0, "{words}", "whether it is one host's at a time (no)", "yes no",
-	 OF_NS(FIELD_BOOL, "private")},
-	{"clustered", 0, "{words}", "whether other members of the cluster serve it too (no)",
-	 "yes no", OF_NS(FIELD_BOOL, "clustered")},
-	{"label", 0, "TEXT", "a text for people, at most 256 bytes", OF_NS(FIELD_TEXT, "label")},
-	{"id", 0, "N", "its number (the lowest that is free)", OF_PORT(FIELD_NUMBER, "id")},
-	{"address", 0, "ADDR", "numeric address to listen on (127.0.0.1)",
-	 OF_PORT(FIELD_TEXT, "address")},
-	{"service", 0, "PORT", "TCP port, 0 for any that is free (4420)",
-	 OF_PORT(FIELD_TEXT, "service")},
-	{"advertise", 0, "ADDR", "address for the discovery log, where it is another one",
-	 OF_PORT(FIELD_TEXT, "advertise")},
-	{"subsystem", 0, "NQN|none", "a subsystem that is offered here (all); repeatable",
-	 OF_PORT(FIELD_LIST, "subsystems")},
-	{"discovery", 0, "{words}", "whether the port answers discovery alone (no)", "yes no",
-	 OF_PORT(FIELD_BOOL, "discovery")},
-	{"zero-copy", 0, "{words}", "whether reads are sent from where they lie (off)",
-	 "off auto on", OF_PORT(FIELD_TEXT, "zero_copy")},
-	{"zero-copy-min-bytes", 0, "N", "from how much data on (65536)",
-	 OF_PORT(FIELD_NUMBER, "zero_copy_min_bytes")},
-	{NULL},
+/* Whose fields are options, and of which commands. */
+static const struct element {
+	const struct config_object *object;
+	unsigned takes;
+	const char *whom;
+} elements[] = {
+	{&config_subsystem_object, CTL_SUBSYSTEM, "subsystems"},
+	{&config_ns_object, CTL_NS, "namespaces"},
+	{&config_port_object, CTL_PORT, "ports"},
 };
+
+static const struct cli_option size_option = {
+	"size",
+	0,
+	"SIZE",
+	"such as 20G, instead of size= of the media",
+	.take = field_take,
+	.detail = &(const struct ctl_detail){CTL_NS, "namespaces", "size"}};
+
+/* Made once; they stay to the end of the program. */
+static struct {
+	struct cli_option options[ROWS_MAX + 1];
+	struct ctl_detail details[ROWS_MAX];
+	unsigned count;
+} rows;
+
+/* For good. */
+__attribute__((format(printf, 1, 2))) static char *text_make(const char *format, ...)
+{
+	va_list args;
+	char *text;
+	int n;
+
+	va_start(args, format);
+	n = vasprintf(&text, format, args);
+	va_end(args);
+	CHECK(n >= 0);
+	return text;
+}
+
+/* Underscores of the key become dashes. */
+static const char *name_make(const struct config_field *field, const char *below)
+{
+	char *name;
+
+	if (field->option)
+		return field->option;
+	name = text_make("%s%s%s", below ? below : "", below ? "-" : "", field->key);
+	for (char *c = name; *c != 0; c++)
+		*c = *c == '_' ? '-' : *c;
+	return name;
+}
+
+/* "off auto on"; NULL: any value. */
+static const char *words_make(const struct config_field *field)
+{
+	char words[256] = "";
+	size_t used = 0;
+
+	if (field->kind == FIELD_BOOL)
+		return "yes no";
+	for (unsigned i = 0; i < field->word_count && used < sizeof(words); i++)
+		if (field->words[i])
+			used += (size_t)snprintf(words + used, sizeof(words) - used, "%s%s",
+						 used > 0 ? " " : "", field->words[i]);
+	return used > 0 ? text_make("%s", words) : NULL;
+}
+
+/* The sentence, and the default behind it. */
+static const char *help_make(const struct config_object *object, const struct config_field *field)
+{
+	const char *again = field->kind == FIELD_NQNS ? "; repeatable" : "";
+	json_t *value = config_field_default(object, field);
+	const char *help;
+
+	if (json_is_integer(value))
+		help = text_make("%s (%lld)%s", field->help, (long long)json_integer_value(value),
+				 again);
+	else if (json_is_boolean(value))
+		help = text_make("%s (%s)%s", field->help, json_is_true(value) ? "yes" : "no",
+				 again);
+	else if (value || field->absent)
+		help = text_make("%s (%s)%s", field->help,
+				 value ? json_string_value(value) : field->absent, again);
+	else
+		help = text_make("%s%s", field->help, again);
+	json_decref(value);
+	return help;
+}
+
+/* A field that two objects have is one option of both; the first one explains it. */
+static bool row_share(const char *name, const struct element *element)
+{
+	for (unsigned i = 0; i < rows.count; i++) {
+		struct ctl_detail *detail = &rows.details[i];
+
+		if (strcmp(rows.options[i].name, name) != 0)
+			continue;
+		detail->takes |= element->takes;
+		detail->whom = text_make("%s and %s", detail->whom, element->whom);
+		return true;
+	}
+	return false;
+}
+
+static void row_add(const struct element *element, const struct config_object *object,
+		    const struct config_field *field, const char *below)
+{
+	const char *name;
+
+	if (!field->argument && field->kind != FIELD_BOOL && field->word_count == 0)
+		return;
+	/* Only options that are named in the rows are shared. */
+	if (field->option && row_share(field->option, element))
+		return;
+	name = name_make(field, below);
+	CHECK(rows.count < ROWS_MAX);
+	rows.details[rows.count] =
+		(struct ctl_detail){element->takes, element->whom, field->key, field, below};
+	rows.options[rows.count] = (struct cli_option){
+		.name = name,
+		.argument = field->argument ? field->argument : "{words}",
+		.help = help_make(object, field),
+		.words = words_make(field),
+		.is_path = field->argument && strcmp(field->argument, "PATH") == 0,
+		.take = field_take,
+		.detail = &rows.details[rows.count],
+	};
+	rows.count++;
+}
+
+static void rows_add(const struct element *element, const struct config_object *object,
+		     const char *below)
+{
+	for (unsigned i = 0; i < object->field_count; i++) {
+		const struct config_field *field = &object->fields[i];
+
+		if (field->type && strcmp(field->type, "object") == 0 && field->object)
+			rows_add(element, field->object, field->key);
+		else
+			row_add(element, object, field, below);
+	}
+}
+
+const struct cli_option *ctl_field_options(void)
+{
+	if (rows.count > 0)
+		return rows.options;
+	for (unsigned i = 0; i < ARRAY_LEN(elements); i++) {
+		rows_add(&elements[i], elements[i].object, NULL);
+		if (elements[i].takes == CTL_NS)
+			rows.options[rows.count++] = size_option;
+	}
+	return rows.options;
+}
 
 /* By the option's name or the key of the document. */
 int ctl_unset_take(void *to, const struct cli_given *given)
 {
 	struct ctl *ctl = to;
 
-	for (const struct cli_option *option = ctl_field_options; option->name; option++) {
-		const struct ctl_detail *field = option->detail;
+	for (const struct cli_option *option = ctl_field_options(); option->name; option++) {
+		const struct ctl_detail *detail = option->detail;
 
 		if (strcmp(option->name, given->value) != 0 &&
-		    strcmp(field->key, given->value) != 0)
+		    strcmp(detail->key, given->value) != 0)
 			continue;
 		ctl_option_note(ctl, option);
-		return json_object_set_new(
-			ctl->fields, field->type == FIELD_POOL ? "pool" : field->key, json_null());
+		return json_object_set_new(ctl->fields, detail->below ? detail->below : detail->key,
+					   json_null());
 	}
 	return cli_given_error(given, "%s: there is no field of this name", given->value);
 }

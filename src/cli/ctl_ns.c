@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/ctl.h"
 #include "cli/print.h"
+#include "config/fields.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,9 +103,6 @@ int ctl_ns_list(struct ctl *ctl)
 
 int ctl_ns_show(struct ctl *ctl)
 {
-	static const char *const keys[] = {"nsid",    "media",     "uuid",       "nguid",
-					   "label",   "read_only", "ana_group",  "write_protect",
-					   "private", "hosts",     "hidden_from"};
 	static const char *const counters[] = {"read_commands", "write_commands", "bytes_read",
 					       "bytes_written", "media_errors"};
 	json_t *answer = ctl_get(ctl, ns_path(ctl));
@@ -114,13 +112,14 @@ int ctl_ns_show(struct ctl *ctl)
 	if (!answer)
 		return CLI_FAILED;
 	if (!ctl_print_json(ctl, answer)) {
-		for (unsigned i = 0; i < ARRAY_LEN(keys); i++) {
-			if (strcmp(keys[i], "hosts") == 0 && !json_object_get(answer, keys[i]))
-				printf("%-15s any\n", keys[i]);
-			else if (strcmp(keys[i], "hidden_from") == 0 ||
-				 json_object_get(answer, keys[i]))
-				printf("%-15s %s\n", keys[i],
-				       ctl_text(answer, keys[i], text, sizeof(text)));
+		for (unsigned i = 0; i < config_ns_object.field_count; i++) {
+			const char *key = config_ns_object.fields[i].key;
+
+			if (strcmp(key, "hosts") == 0 && !json_object_get(answer, key))
+				printf("%-15s any\n", key);
+			else if (strcmp(key, "hidden_from") == 0 || json_object_get(answer, key))
+				printf("%-15s %s\n", key,
+				       ctl_text(answer, key, text, sizeof(text)));
 		}
 		printf("%-15s %s\n", "size", size_text(answer, text, sizeof(text)));
 		if (live)

@@ -6,9 +6,11 @@
 #include "base/check.h"
 #include "cli/cli.h"
 #include "cli/ctl.h"
+#include "config/fields.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 int ctl_port_list(struct ctl *ctl)
 {
@@ -45,11 +47,16 @@ int ctl_port_list(struct ctl *ctl)
 	return CLI_OK;
 }
 
+static void field_print(const json_t *answer, const char *key)
+{
+	char text[4096];
+
+	if (json_object_get(answer, key))
+		printf("%-19s %s\n", key, ctl_text(answer, key, text, sizeof(text)));
+}
+
 int ctl_port_show(struct ctl *ctl)
 {
-	static const char *const keys[] = {
-		"id",        "transport", "address",    "service",   "listening",
-		"advertise", "discovery", "subsystems", "zero_copy", "zero_copy_min_bytes"};
 	json_t *answer = ctl_get(ctl, ctl_path("/ports/*", ctl->words[0], NULL, NULL));
 	char text[4096];
 	json_t *group;
@@ -58,10 +65,13 @@ int ctl_port_show(struct ctl *ctl)
 	if (!answer)
 		return CLI_FAILED;
 	if (!ctl_print_json(ctl, answer)) {
-		for (unsigned k = 0; k < ARRAY_LEN(keys); k++) {
-			if (json_object_get(answer, keys[k]))
-				printf("%-19s %s\n", keys[k],
-				       ctl_text(answer, keys[k], text, sizeof(text)));
+		for (unsigned k = 0; k < config_port_object.field_count; k++) {
+			const struct config_field *field = &config_port_object.fields[k];
+
+			if (field->object == NULL)
+				field_print(answer, field->key);
+			if (strcmp(field->key, "service") == 0)
+				field_print(answer, "listening");
 		}
 		json_array_foreach(json_object_get(answer, "ana"), i, group)
 			printf("%-19s group %llu %s\n", "ana",

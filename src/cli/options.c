@@ -32,6 +32,11 @@ struct table {
 	char shorts[3 * OPTIONS_MAX + 2];
 };
 
+const struct cli_option *cli_group_options(const struct cli_group *group)
+{
+	return group->make ? group->make() : group->options;
+}
+
 const struct cli_option *cli_option_at(const struct cli_command *command, unsigned index,
 				       const struct cli_group **ret_group)
 {
@@ -40,7 +45,8 @@ const struct cli_option *cli_option_at(const struct cli_command *command, unsign
 	for (unsigned g = 0; g < command->group_count; g++) {
 		const struct cli_group *group = &command->groups[g];
 
-		for (const struct cli_option *option = group->options; option->name; option++) {
+		for (const struct cli_option *option = cli_group_options(group); option->name;
+		     option++) {
 			*ret_group = group;
 			if (index-- == 0)
 				return option;

@@ -90,6 +90,7 @@ struct cli_group {
 	const struct cli_option *options; /* ends with a name of NULL */
 	size_t offset;  /* of what the rows fill in, in what the sub-command is told to do */
 	bool is_hidden; /* accepted, and not shown by --help */
+	const struct cli_option *(*make)(void); /* instead of options: makes the rows once */
 };
 
 /*
@@ -99,6 +100,8 @@ struct cli_group {
  */
 bool cli_parse(const struct cli_command *command, int argc, char **argv, void *to, int *ret_exit);
 
+/* The rows of a group. */
+const struct cli_option *cli_group_options(const struct cli_group *group);
 /* The rows of a sub-command one after the other, --help last; NULL behind the end. */
 const struct cli_option *cli_option_at(const struct cli_command *command, unsigned index,
 				       const struct cli_group **ret_group);

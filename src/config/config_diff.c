@@ -9,6 +9,7 @@
  */
 #include "base/text.h"
 #include "config/config_parse.h"
+#include "config/document.h"
 #include "config/fields.h"
 #include "config/json_whole.h"
 #include "media/spec.h"
@@ -80,20 +81,11 @@ static void print_value(struct diff *diff, const json_t *value)
 	free(text);
 }
 
-static bool list_has(const json_t *list, const json_t *value)
-{
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		if (json_equal(json_array_get(list, i), value))
-			return true;
-	}
-	return false;
-}
-
 /* " +X" or " -X" for those of one list that the other has not. */
 static void print_missing(struct diff *diff, char sign, const json_t *list, const json_t *other)
 {
 	for (size_t i = 0; i < json_array_size(list); i++) {
-		if (list_has(other, json_array_get(list, i)))
+		if (document_list_has(other, json_array_get(list, i)))
 			continue;
 		fprintf(diff->out, " %c", sign);
 		print_value(diff, json_array_get(list, i));

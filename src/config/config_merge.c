@@ -17,6 +17,7 @@
  */
 #include "base/net_addr.h"
 #include "config/config_parse.h"
+#include "config/document.h"
 #include "media/spec.h"
 
 #include <errno.h>
@@ -29,21 +30,11 @@ struct merge {
 	bool is_out_of_memory;
 };
 
-static const char *text_of(const json_t *object, const char *key)
-{
-	const char *text = json_string_value(json_object_get(object, key));
-
-	return text ? text : "";
-}
-
 static json_t *list_of(struct merge *merge, json_t *object, const char *key)
 {
-	json_t *list = json_object_get(object, key);
+	json_t *list = document_list(object, key);
 
-	if (!json_is_array(list)) {
-		merge->is_out_of_memory |= json_object_set_new(object, key, json_array()) < 0;
-		list = json_object_get(object, key);
-	}
+	merge->is_out_of_memory |= !list;
 	return list;
 }
 
@@ -57,43 +48,14 @@ static void list_add(struct merge *merge, json_t *list, json_t *taken_element)
 	merge->is_out_of_memory |= json_array_append_new(list, taken_element) < 0;
 }
 
-static bool list_has(const json_t *list, const json_t *value)
-{
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		if (json_equal(json_array_get(list, i), value))
-			return true;
-	}
-	return false;
-}
-
 static void list_unite(struct merge *merge, json_t *object, const char *key, const json_t *more)
 {
 	json_t *list = list_of(merge, object, key);
 
 	for (size_t i = 0; i < json_array_size(more); i++) {
-		if (!list_has(list, json_array_get(more, i)))
+		if (!document_list_has(list, json_array_get(more, i)))
 			list_add(merge, list, json_deep_copy(json_array_get(more, i)));
 	}
-}
-
-static json_t *find_number(const json_t *list, const char *key, json_int_t number)
-{
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		json_t *element = json_array_get(list, i);
-
-		if (json_integer_value(json_object_get(element, key)) == number)
-			return element;
-	}
-	return NULL;
-}
-
-static json_int_t number_free(const json_t *list, const char *key)
-{
-	json_int_t number = 1;
-
-	while (find_number(list, key, number))
-		number++;
-	return number;
 }
 
 /* ---- namespaces -------------------------------------------------------------------------------
@@ -133,9 +95,9 @@ static json_t *find_media(const json_t *list, const json_t *taken, const char *m
 
 	for (size_t i = 0; !found && i < json_array_size(list); i++) {
 		json_t *ns = json_array_get(list, i);
-		const char *other = text_of(ns, "media");
+		const char *other = document_text(ns, "media");
 
-		if (list_has(taken, json_object_get(ns, "nsid")))
+		if (document_list_has(taken, json_object_get(ns, "nsid")))
 			continue;
 		if (path ? same_media(media, other) : strcmp(media, other) == 0)
 			found = ns;
@@ -146,7 +108,7 @@ static json_t *find_media(const json_t *list, const json_t *taken, const char *m
 
 static void ns_merge(struct merge *merge, json_t *ns, const json_t *more)
 {
-	const char *media = text_of(ns, "media"), *wanted = text_of(more, "media");
+	const char *media = document_text(ns, "media"), *wanted = document_text(more, "media");
 	const char *key;
 	json_t *value;
 
@@ -179,16 +141,18 @@ static void namespaces_merge(struct merge *merge, json_t *subsystem, const json_
 	for (size_t i = 0; i < json_array_size(more); i++) {
 		const json_t *element = json_array_get(more, i);
 		const json_t *nsid = json_object_get(element, "nsid");
-		json_t *ns = nsid ? find_number(list, "nsid", json_integer_value(nsid))
-				  : find_media(list, taken, text_of(element, "media"));
+		json_t *ns =
+			nsid ? document_find_number(list, "nsid", json_integer_value(nsid), NULL)
+			     : find_media(list, taken, document_text(element, "media"));
 
 		if (ns) {
 			ns_merge(merge, ns, element);
 		} else {
 			ns = json_deep_copy(element);
 			if (!nsid)
-				json_object_set_new(ns, "nsid",
-						    json_integer(number_free(list, "nsid")));
+				json_object_set_new(
+					ns, "nsid",
+					json_integer(document_number_free(list, "nsid")));
 			list_add(merge, list, json_incref(ns));
 			json_decref(ns);
 		}
@@ -219,7 +183,7 @@ static void subsystem_merge(struct merge *merge, json_t *subsystem, const json_t
 	const char *key;
 	json_t *value;
 
-	merge->nqn = text_of(more, "nqn");
+	merge->nqn = document_text(more, "nqn");
 	json_object_foreach((json_t *)more, key, value)
 	{
 		if (strcmp(key, "namespaces") == 0)
@@ -243,13 +207,9 @@ static void subsystems_merge(struct merge *merge, json_t *document, const json_t
 
 	for (size_t i = 0; i < json_array_size(more); i++) {
 		const json_t *element = json_array_get(more, i);
-		json_t *found = NULL;
+		json_t *found =
+			document_find_text(list, "nqn", document_text(element, "nqn"), NULL);
 
-		for (size_t k = 0; !found && k < json_array_size(list); k++) {
-			if (strcmp(text_of(json_array_get(list, k), "nqn"),
-				   text_of(element, "nqn")) == 0)
-				found = json_array_get(list, k);
-		}
 		if (found)
 			subsystem_merge(merge, found, element);
 		else
@@ -262,7 +222,8 @@ static void subsystems_merge(struct merge *merge, json_t *document, const json_t
 
 static bool port_addr(const json_t *port, struct net_addr *ret_addr)
 {
-	const char *address = text_of(port, "address"), *service = text_of(port, "service");
+	const char *address = document_text(port, "address"),
+		   *service = document_text(port, "service");
 	char text[NET_ADDR_TEXT_BYTES + 16];
 
 	if (address[0] == 0)
@@ -277,7 +238,7 @@ static json_t *find_port(const json_t *list, const json_t *port)
 	struct net_addr wanted, addr;
 
 	if (id)
-		return find_number(list, "id", json_integer_value(id));
+		return document_find_number(list, "id", json_integer_value(id), NULL);
 	if (!port_addr(port, &wanted))
 		return NULL;
 	for (size_t i = 0; i < json_array_size(list); i++) {
@@ -296,8 +257,8 @@ static void ana_merge(struct merge *merge, json_t *port, const json_t *more)
 
 	for (size_t i = 0; i < json_array_size(more); i++) {
 		const json_t *entry = json_array_get(more, i);
-		json_t *found = find_number(list, "group",
-					    json_integer_value(json_object_get(entry, "group")));
+		json_t *found = document_find_number(
+			list, "group", json_integer_value(json_object_get(entry, "group")), NULL);
 
 		if (found)
 			key_set(merge, found, "state", json_object_get(entry, "state"));
@@ -338,7 +299,8 @@ static void ports_merge(struct merge *merge, json_t *document, const json_t *mor
 		}
 		port = json_deep_copy(element);
 		if (!json_object_get(port, "id"))
-			json_object_set_new(port, "id", json_integer(number_free(list, "id")));
+			json_object_set_new(port, "id",
+					    json_integer(document_number_free(list, "id")));
 		list_add(merge, list, port);
 	}
 }

@@ -9,6 +9,7 @@
 #include "daemon/ana_change.h"
 
 #include "base/log.h"
+#include "config/document.h"
 #include "daemon/media_registry.h"
 #include "target/barrier.h"
 
@@ -55,30 +56,14 @@ static void transition_end(struct transition *transition)
 /* ---- the document -----------------------------------------------------------------------------
  */
 
-static json_t *document_find(json_t *list, const char *key, json_int_t value, size_t *ret_index)
-{
-	json_t *element;
-	size_t i;
-
-	json_array_foreach(list, i, element)
-	{
-		if (json_integer_value(json_object_get(element, key)) == value) {
-			*ret_index = i;
-			return element;
-		}
-	}
-	return NULL;
-}
-
 /* Puts the group into this state; one that is optimized is not listed. */
 static int document_set(json_t *document, const struct ana_change *change, enum ana_state to,
 			enum ana_state *ret_before, struct config_errors *errors)
 {
 	size_t index;
-	json_t *port =
-		document_find(json_object_get(document, "ports"), "id", change->port_id, &index);
+	json_t *port = document_port(document, change->port_id, NULL);
 	json_t *list = json_object_get(port, "ana");
-	json_t *entry = document_find(list, "group", change->group, &index);
+	json_t *entry = document_find_number(list, "group", change->group, &index);
 	const char *was = json_string_value(json_object_get(entry, "state"));
 
 	if (!port) {

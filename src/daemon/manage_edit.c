@@ -9,6 +9,7 @@
  */
 #include "base/text.h"
 #include "config/config_parse.h"
+#include "config/document.h"
 #include "daemon/manage.h"
 #include "daemon/pool.h"
 #include "media/spec.h"
@@ -26,13 +27,6 @@ int manage_refuse(struct manage_edit *edit, nvme_status status, int res,
 	return res;
 }
 
-static const char *text_of(const json_t *object, const char *key)
-{
-	const char *text = json_string_value(json_object_get(object, key));
-
-	return text ? text : "";
-}
-
 static uint32_t nsid_of(const json_t *ns)
 {
 	return (uint32_t)json_integer_value(json_object_get(ns, "nsid"));
@@ -41,16 +35,11 @@ static uint32_t nsid_of(const json_t *ns)
 json_t *manage_find_subsystem(json_t *document, struct manage_edit *edit,
 			      struct config_errors *errors)
 {
-	json_t *subsystem;
-	size_t i;
+	json_t *subsystem = document_subsystem(document, edit->request->subsystem_nqn, NULL);
 
-	json_array_foreach(json_object_get(document, "subsystems"), i, subsystem)
-	{
-		if (strcmp(text_of(subsystem, "nqn"), edit->request->subsystem_nqn) == 0)
-			return subsystem;
-	}
-	manage_refuse(edit, NVME_SC_INVALID_NS, -ENOENT, errors, "the subsystem is gone");
-	return NULL;
+	if (!subsystem)
+		manage_refuse(edit, NVME_SC_INVALID_NS, -ENOENT, errors, "the subsystem is gone");
+	return subsystem;
 }
 
 /* The NSID may have been given to another namespace since the host's command was judged. */
@@ -58,7 +47,7 @@ static bool ns_is_meant(const json_t *ns, const struct uuid *judged)
 {
 	struct uuid uuid;
 
-	return uuid_is_nil(judged) || uuid_parse(text_of(ns, "uuid"), &uuid) != 0 ||
+	return uuid_is_nil(judged) || uuid_parse(document_text(ns, "uuid"), &uuid) != 0 ||
 	       uuid_equal(&uuid, judged);
 }
 
@@ -67,33 +56,26 @@ static bool ns_was_judged(const struct manage_edit *edit, const json_t *ns)
 {
 	struct uuid uuid;
 
-	return uuid_parse(text_of(ns, "uuid"), &uuid) == 0 &&
+	return uuid_parse(document_text(ns, "uuid"), &uuid) == 0 &&
 	       manage_is_judged(edit->request, &uuid);
 }
 
 json_t *manage_find_ns(json_t *subsystem, struct manage_edit *edit, struct config_errors *errors)
 {
-	json_t *ns;
-	size_t i;
+	json_t *ns = document_ns(subsystem, edit->request->nsid, NULL);
 
-	json_array_foreach(json_object_get(subsystem, "namespaces"), i, ns)
-	{
-		if (nsid_of(ns) != edit->request->nsid)
-			continue;
-		if (ns_is_meant(ns, &edit->request->uuid))
-			return ns;
-		manage_refuse(edit, NVME_SC_INVALID_NS, -ENOENT, errors,
-			      "was given to another namespace since the command was judged");
-		return NULL;
-	}
-	manage_refuse(edit, NVME_SC_INVALID_NS, -ENOENT, errors, "there is none");
+	if (ns && ns_is_meant(ns, &edit->request->uuid))
+		return ns;
+	manage_refuse(edit, NVME_SC_INVALID_NS, -ENOENT, errors,
+		      ns ? "was given to another namespace since the command was judged"
+			 : "there is none");
 	return NULL;
 }
 
 bool manage_ns_is_in_pool(json_t *subsystem, json_t *ns, char **ret_path)
 {
-	const char *folder = text_of(json_object_get(subsystem, "pool"), "folder");
-	char *path = config_media_path(text_of(ns, "media"));
+	const char *folder = document_text(json_object_get(subsystem, "pool"), "folder");
+	char *path = config_media_path(document_text(ns, "media"));
 	bool is_in = path && folder[0] != 0 && config_path_in_folder(path, folder);
 
 	if (is_in && ret_path)
@@ -105,11 +87,7 @@ bool manage_ns_is_in_pool(json_t *subsystem, json_t *ns, char **ret_path)
 
 bool manage_list_has(const json_t *list, const char *text)
 {
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		if (strcmp(json_string_value(json_array_get(list, i)), text) == 0)
-			return true;
-	}
-	return false;
+	return document_index_of(list, text) != SIZE_MAX;
 }
 
 bool manage_ns_is_visible(const json_t *ns, const char *host_nqn)
@@ -124,7 +102,7 @@ static bool ns_is_formatting(const struct manage_edit *edit, const json_t *ns)
 {
 	struct uuid uuid;
 
-	return edit->is_formatting && uuid_parse(text_of(ns, "uuid"), &uuid) == 0 &&
+	return edit->is_formatting && uuid_parse(document_text(ns, "uuid"), &uuid) == 0 &&
 	       edit->is_formatting(edit->arg, &uuid);
 }
 
@@ -139,7 +117,7 @@ static int ns_check_alone(struct manage_edit *edit, const json_t *ns, struct con
 
 static bool ns_is_protected(const json_t *ns)
 {
-	return strcmp(text_of(ns, "write_protect"), "none") != 0;
+	return strcmp(document_text(ns, "write_protect"), "none") != 0;
 }
 
 /* ---- create -----------------------------------------------------------------------------------
@@ -148,33 +126,23 @@ static bool ns_is_protected(const json_t *ns)
 /* The lowest that is free; 0: none is. */
 static uint32_t nsid_choose(const json_t *namespaces)
 {
-	bool is_used[CONFIG_NSID_MAX + 1] = {false};
-	uint32_t nsid;
+	json_int_t nsid = document_number_free(namespaces, "nsid");
 
-	for (size_t i = 0; i < json_array_size(namespaces); i++) {
-		nsid = nsid_of(json_array_get(namespaces, i));
-		if (nsid <= CONFIG_NSID_MAX)
-			is_used[nsid] = true;
-	}
-	for (nsid = 1; nsid <= CONFIG_NSID_MAX; nsid++) {
-		if (!is_used[nsid])
-			return nsid;
-	}
-	return 0;
+	return nsid <= CONFIG_NSID_MAX ? (uint32_t)nsid : 0;
 }
 
 static uint64_t pool_unused_bytes(const json_t *subsystem)
 {
 	const json_t *pool = json_object_get(subsystem, "pool");
-	struct config_subsystem account = {.pool_folder = (char *)text_of(pool, "folder")};
+	struct config_subsystem account = {.pool_folder = (char *)document_text(pool, "folder")};
 	const json_t *namespaces = json_object_get(subsystem, "namespaces");
 	uint64_t capacity = 0, used = 0;
 
-	if (text_parse_size(text_of(pool, "capacity"), &capacity))
+	if (text_parse_size(document_text(pool, "capacity"), &capacity))
 		return 0;
 	for (size_t i = 0; i < json_array_size(namespaces); i++) {
 		struct config_ns ns = {
-			.media = (char *)text_of(json_array_get(namespaces, i), "media")};
+			.media = (char *)document_text(json_array_get(namespaces, i), "media")};
 
 		account.namespaces = &ns;
 		account.ns_count = 1;
@@ -212,7 +180,7 @@ int manage_edit_create(json_t *document, struct manage_edit *edit, struct config
 	struct manage_request *request = edit->request;
 	json_t *subsystem = manage_find_subsystem(document, edit, errors);
 	json_t *namespaces = json_object_get(subsystem, "namespaces");
-	const char *folder = text_of(json_object_get(subsystem, "pool"), "folder");
+	const char *folder = document_text(json_object_get(subsystem, "pool"), "folder");
 	uint32_t nsid;
 
 	if (!subsystem)
@@ -259,9 +227,9 @@ static bool hex_parse(const char *text, uint8_t bytes[16])
 int manage_file_fill(json_t *subsystem, json_t *ns, char *taken_path, struct manage_file *ret_file)
 {
 	ret_file->path = taken_path;
-	ret_file->folder = strdup(text_of(json_object_get(subsystem, "pool"), "folder"));
+	ret_file->folder = strdup(document_text(json_object_get(subsystem, "pool"), "folder"));
 	/* What cannot be read is no name of ours, and its file stays. */
-	if (!hex_parse(text_of(ns, "nguid"), ret_file->nguid))
+	if (!hex_parse(document_text(ns, "nguid"), ret_file->nguid))
 		memset(ret_file->nguid, 0, sizeof(ret_file->nguid));
 	return ret_file->folder ? 0 : -ENOMEM;
 }
@@ -366,10 +334,10 @@ void manage_edit_release(struct manage_edit *edit)
 
 static void list_remove_text(json_t *list, const char *text)
 {
-	for (size_t i = json_array_size(list); i > 0; i--) {
-		if (strcmp(json_string_value(json_array_get(list, i - 1)), text) == 0)
-			json_array_remove(list, i - 1);
-	}
+	size_t index;
+
+	while ((index = document_index_of(list, text)) != SIZE_MAX)
+		json_array_remove(list, index);
 }
 
 /* Whether hosts may change who sees it. Without "hosts" the administrator gave it to everybody. */
@@ -477,7 +445,7 @@ int manage_edit_protect(json_t *document, struct manage_edit *edit, struct confi
 		return -ENOENT;
 	if (ns_check_alone(edit, ns, errors) < 0)
 		return -EPERM;
-	config_write_protect_parse(text_of(ns, "write_protect"), &now);
+	config_write_protect_parse(document_text(ns, "write_protect"), &now);
 	if (now == NS_WRITE_PROTECT_PERMANENT || now == NS_WRITE_PROTECT_UNTIL_POWER_CYCLE)
 		return manage_refuse(edit, NVME_SC_FEATURE_NOT_CHANGEABLE, -EPERM, errors,
 				     "its write protection can no longer change");
@@ -530,7 +498,7 @@ static int format_note(struct manage_edit *edit, const json_t *ns, struct config
 	if (!grown)
 		return manage_refuse(edit, NVME_SC_INTERNAL, -ENOMEM, errors, "out of memory");
 	edit->uuids = grown;
-	if (uuid_parse(text_of(ns, "uuid"), &grown[edit->uuid_count]) == 0)
+	if (uuid_parse(document_text(ns, "uuid"), &grown[edit->uuid_count]) == 0)
 		edit->uuid_count++;
 	return 0;
 }
@@ -566,7 +534,7 @@ static bool format_is_about(const struct manage_edit *edit, const json_t *ns)
 {
 	struct uuid uuid;
 
-	if (uuid_parse(text_of(ns, "uuid"), &uuid))
+	if (uuid_parse(document_text(ns, "uuid"), &uuid))
 		return false;
 	for (unsigned i = 0; i < edit->uuid_count; i++) {
 		if (uuid_equal(&edit->uuids[i], &uuid))
@@ -591,7 +559,8 @@ int manage_edit_format(json_t *document, struct manage_edit *edit, struct config
 
 		if (!format_is_about(edit, ns))
 			continue;
-		media = config_media_with_block(text_of(ns, "media"), edit->request->block_bytes);
+		media = config_media_with_block(document_text(ns, "media"),
+						edit->request->block_bytes);
 		if (!media || json_object_set_new(ns, "media", json_string(media)) < 0) {
 			free(media);
 			return manage_refuse(edit, NVME_SC_INTERNAL, -ENOMEM, errors,

@@ -11,6 +11,7 @@
 
 #include "base/text.h"
 #include "config/config_parse.h"
+#include "config/document.h"
 #include "media/spec.h"
 
 #include <errno.h>
@@ -32,13 +33,6 @@ struct rollback {
 	const char *path;
 	const char *other_uuid; /* who used the path since; borrowed, NULL: nobody */
 };
-
-static const char *text_of(const json_t *object, const char *key)
-{
-	const char *text = json_string_value(json_object_get(object, key));
-
-	return text ? text : "";
-}
 
 __attribute__((format(printf, 2, 3))) static void refuse(const struct rollback *rollback,
 							 const char *format, ...)
@@ -66,9 +60,9 @@ static json_t *in_force_make(const json_t *document)
 	{
 		json_array_foreach(json_object_get(subsystem, "namespaces"), n, ns)
 		{
-			char *path = config_media_path(text_of(ns, "media"));
+			char *path = config_media_path(document_text(ns, "media"));
 
-			json_object_set_new(known, text_of(ns, "uuid"),
+			json_object_set_new(known, document_text(ns, "uuid"),
 					    path ? json_string_nocheck(path) : json_null());
 			free(path);
 		}
@@ -79,15 +73,15 @@ static json_t *in_force_make(const json_t *document)
 static bool is_other_owner(const struct rollback *rollback, const char *path, const char *uuid)
 {
 	return path && strcmp(path, rollback->path) == 0 &&
-	       strcmp(uuid, text_of(rollback->ns, "uuid")) != 0;
+	       strcmp(uuid, document_text(rollback->ns, "uuid")) != 0;
 }
 
 static void former_look(void *arg, const json_t *ns)
 {
 	struct rollback *rollback = arg;
-	char *path = config_media_path(text_of(ns, "media"));
+	char *path = config_media_path(document_text(ns, "media"));
 
-	if (is_other_owner(rollback, path, text_of(ns, "uuid")))
+	if (is_other_owner(rollback, path, document_text(ns, "uuid")))
 		rollback->other_uuid = "another namespace that was removed again";
 	free(path);
 }
@@ -142,7 +136,7 @@ static void returning_check(struct rollback *rollback, json_t *ns)
 	struct media_spec spec;
 
 	/* A spec that cannot be read is an error of the document, which is checked as a whole. */
-	if (media_spec_parse(text_of(ns, "media"), &spec, NULL))
+	if (media_spec_parse(document_text(ns, "media"), &spec, NULL))
 		return;
 	for (at = &spec; at->inner;)
 		at = at->inner;
@@ -157,7 +151,7 @@ static void returning_check(struct rollback *rollback, json_t *ns)
 
 static void folder_check(const struct rollback *rollback, const json_t *ns)
 {
-	char *path = config_media_path(text_of(ns, "media"));
+	char *path = config_media_path(document_text(ns, "media"));
 	char now[PATH_MAX];
 
 	if (!getcwd(now, sizeof(now)))
@@ -175,11 +169,11 @@ static void document_check(struct rollback *rollback, json_t *former)
 
 	json_array_foreach(json_object_get(former, "subsystems"), s, subsystem)
 	{
-		rollback->nqn = text_of(subsystem, "nqn");
+		rollback->nqn = document_text(subsystem, "nqn");
 		json_array_foreach(json_object_get(subsystem, "namespaces"), n, ns)
 		{
 			rollback->ns = ns;
-			if (json_object_get(rollback->in_force, text_of(ns, "uuid")))
+			if (json_object_get(rollback->in_force, document_text(ns, "uuid")))
 				continue;
 			folder_check(rollback, ns);
 			returning_check(rollback, ns);
