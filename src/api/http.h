@@ -4,7 +4,7 @@
  * complete request is posted to the control reactor, where it is handled and answered; meanwhile
  * its connection is suspended. Bodies, connections and times are bounded.
  *
- * All functions here are called on the control reactor. Private to src/control.
+ * All functions here are called on the control reactor. Private to api/.
  */
 #ifndef WEFT_API_HTTP_H
 #define WEFT_API_HTTP_H

@@ -2,7 +2,7 @@
 /*
  * One connection between two members of a cluster: the handshake, then numbered and signed
  * messages. Requests go from who connected to who was connected to, so two members have two links.
- * One reactor; private to src/control.
+ * One reactor; private to cluster/.
  *
  *   who connects                      who was connected to
  *   HELLO (names, nonce)       ---->

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Strict readers of JSON values that know where in the document they are. Control thread only;
- * private to src/control.
+ * private to the control plane.
  */
 #ifndef WEFT_CONFIG_CONFIG_JSON_H
 #define WEFT_CONFIG_CONFIG_JSON_H

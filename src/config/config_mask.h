@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Who sees a namespace, from names in the document to bits in a snapshot. Control thread only;
- * private to src/control.
+ * private to the control plane.
  */
 #ifndef WEFT_CONFIG_CONFIG_MASK_H
 #define WEFT_CONFIG_CONFIG_MASK_H

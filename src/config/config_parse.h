@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The pieces of the document's reader that live in files of their own. Control thread only;
- * private to src/control.
+ * private to the control plane.
  */
 #ifndef WEFT_CONFIG_CONFIG_PARSE_H
 #define WEFT_CONFIG_CONFIG_PARSE_H

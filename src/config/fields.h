@@ -2,8 +2,8 @@
 /*
  * The fields of the document, one table per object: a row says what a field is called, what it may
  * be, where its value is kept and what it means. From the rows come the reader, the writer, the
- * comparison and the copy into a snapshot (fields.c), the options of `weft ctl` (cli/ctl_fields.c),
- * and what the schemas and manual pages must have (tools/fields).
+ * comparison and the copy into a snapshot (fields.c, fields_write.c), the options of `weft ctl`
+ * (cli/ctl_fields.c), and what the schemas and manual pages must have (tools/fields).
  *
  * A new field is a member of the object's struct and a row. Rows stand in the order in which the
  * document is written. What a row cannot say is a function in it.

@@ -2,7 +2,7 @@
 /*
  * What the state store knows of the files and devices that namespaces were served from: size, block
  * size, type and which file it was. A start neither makes nor grows one of them (media/media.h,
- * struct media_terms). Control thread only; private to src/control.
+ * struct media_terms). Control thread only; private to daemon/.
  */
 #ifndef WEFT_DAEMON_MEDIA_RECORDS_H
 #define WEFT_DAEMON_MEDIA_RECORDS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Signals as messages to the control reactor. Private to src/control.
+ * Signals as messages to the control reactor. Private to daemon/.
  */
 #ifndef WEFT_DAEMON_SIGNALS_H
 #define WEFT_DAEMON_SIGNALS_H
