@@ -10,15 +10,12 @@
  */
 #include "copy/end.h"
 
-#include "base/text.h"
+#include "base/device_id.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/sysmacros.h>
-
-#define ATTRIBUTE_BYTES 160
 
 void copy_identify_ns(struct copy_end *end, const char *nqn)
 {
@@ -58,49 +55,17 @@ void copy_identify_file(struct copy_end *end, const struct stat *info, bool is_s
 		 birth.tv_nsec, change);
 }
 
-/* The first line of a file that the kernel provides, in one word; false: there is none. */
-static bool line_read(const char *path, char text[ATTRIBUTE_BYTES])
-{
-	FILE *file = fopen(path, "re");
-	char line[ATTRIBUTE_BYTES] = "";
-
-	if (file == NULL)
-		return false;
-	if (fgets(line, sizeof(line), file) == NULL)
-		line[0] = '\0';
-	fclose(file);
-	line[strcspn(line, "\n")] = '\0';
-	text_escape(line, text, ATTRIBUTE_BYTES);
-	return text[0] != '\0';
-}
-
-/* The first of these attributes that the disk has; a partition's disk is its parent. */
-static bool attribute_read(dev_t dev, const char *const *names, char text[ATTRIBUTE_BYTES])
-{
-	char path[128];
-
-	for (; *names != NULL; names++) {
-		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/%s", major(dev), minor(dev),
-			 *names);
-		if (line_read(path, text))
-			return true;
-	}
-	return false;
-}
-
 void copy_identify_device(struct copy_end *end, const struct stat *info)
 {
-	static const char *const for_good[] = {
-		"wwid", "device/wwid", "../wwid", "../device/wwid", "dm/uuid", "md/uuid", NULL};
 	static const char *const for_now[] = {"diskseq", "../diskseq", NULL};
 	static const char *const beginning[] = {"start", NULL};
-	char id[ATTRIBUTE_BYTES] = "", boot[ATTRIBUTE_BYTES] = "", start[ATTRIBUTE_BYTES] = "";
+	char id[DEVICE_ID_BYTES] = "", boot[DEVICE_ID_BYTES] = "", start[DEVICE_ID_BYTES] = "";
 
-	if (!attribute_read(info->st_rdev, for_good, id)) {
-		(void)attribute_read(info->st_rdev, for_now, id);
-		(void)line_read("/proc/sys/kernel/random/boot_id", boot);
+	if (!device_id_read(info->st_rdev, id)) {
+		(void)device_attribute_read(info->st_rdev, for_now, id);
+		(void)device_line_read("/proc/sys/kernel/random/boot_id", boot);
 	}
-	(void)attribute_read(info->st_rdev, beginning, start);
+	(void)device_attribute_read(info->st_rdev, beginning, start);
 	snprintf(end->identity, sizeof(end->identity),
 		 "device %s boot %.40s number %ju start %.24s, %" PRIu64 " bytes", id, boot,
 		 boot[0] != '\0' ? (uintmax_t)info->st_rdev : 0, start, end->size_bytes);

@@ -24,8 +24,9 @@
 #define RECORD_FORMAT "size=%" PRIu64 " block=%" PRIu32 " device=%u inode=%" PRIu64 " born=%" PRIu64
 #define RECORD_SCAN   "size=%" SCNu64 " block=%" SCNu32 " device=%u inode=%" SCNu64 " born=%" SCNu64
 #define RECORD_LEAST  3       /* words that a record has, also of the version before */
+#define RECORD_ID     " id="  /* the identity of a block device */
 #define RECORD_FOR    " for=" /* the UUID of the namespace for which the file was made anew */
-#define RECORD_BYTES  200
+#define RECORD_BYTES  (200 + MEDIA_DEVICE_ID_BYTES)
 
 struct expected {
 	struct list node;
@@ -77,7 +78,7 @@ static void record_recall(const struct target_keeper *keeper, const char *path, 
 			  struct media_record *record)
 {
 	struct media_record kept = {.has_type = true};
-	const char *owner;
+	const char *owner, *device;
 	unsigned is_block_device;
 	void *value = NULL;
 	size_t bytes = 0;
@@ -93,6 +94,10 @@ static void record_recall(const struct target_keeper *keeper, const char *path, 
 		return;
 	}
 	kept.is_block_device = is_block_device != 0;
+	device = strstr(text, RECORD_ID);
+	if (device)
+		snprintf(kept.device_id, sizeof(kept.device_id), "%.*s",
+			 (int)strcspn(device + strlen(RECORD_ID), " "), device + strlen(RECORD_ID));
 	owner = strstr(text, RECORD_FOR);
 	kept.is_given_up = owner && strcmp(owner + strlen(RECORD_FOR), uuid) != 0;
 	if (kept.size_bytes < record->size_bytes)
@@ -177,10 +182,12 @@ const struct media_record *media_records_find(const struct media_records *record
 static int record_write(const struct target_keeper *keeper, const char *path,
 			const struct media_record *record, const char *owner)
 {
+	bool has_id = record->device_id[0] != '\0';
 	char text[RECORD_BYTES];
 
-	snprintf(text, sizeof(text), RECORD_FORMAT "%s%s", record->size_bytes, record->block_bytes,
-		 record->is_block_device, record->inode, record->born_ns, owner ? RECORD_FOR : "",
+	snprintf(text, sizeof(text), RECORD_FORMAT "%s%s%s%s", record->size_bytes,
+		 record->block_bytes, record->is_block_device, record->inode, record->born_ns,
+		 has_id ? RECORD_ID : "", record->device_id, owner ? RECORD_FOR : "",
 		 owner ? owner : "");
 	return keeper->keep(keeper->arg, RECORD_KIND, path, text, strlen(text));
 }
@@ -221,7 +228,8 @@ void media_record_keep(const struct target_keeper *keeper, const char *path,
 	/* What is no longer served may have been lost, and then *kept does not tell. */
 	if (media && !owner && !kept->is_given_up && now.size_bytes == kept->size_bytes &&
 	    now.block_bytes == kept->block_bytes && now.is_block_device == kept->is_block_device &&
-	    now.inode == kept->inode && now.born_ns == kept->born_ns)
+	    now.inode == kept->inode && now.born_ns == kept->born_ns &&
+	    strcmp(now.device_id, kept->device_id) == 0)
 		return;
 	res = media ? record_write(keeper, path, &now, owner ? uuid_format(owner, text) : NULL)
 		    : keeper->keep(keeper->arg, RECORD_KIND, path, NULL, 0);

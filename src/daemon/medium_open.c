@@ -21,23 +21,41 @@ bool medium_has_failed(struct media *media)
 	return media_is_lost(media) || media_is_cut(media);
 }
 
+/* A device can be given its name back, and cannot be made anew. `told`: as of struct media_terms.
+ */
+static void loss_log(const struct media_wish *wish, const struct media_record *known,
+		     const char *told, const struct media_error *error)
+{
+	if (told[0] != '\0')
+		log_error("control",
+			  "%s, namespace %u: %s; the namespace is inaccessible. Give the name back "
+			  "to the device that was served (%s), or make sure that this one (%s) is "
+			  "to be served, then `weft ctl namespace recheck %s %u`",
+			  wish->nqn, wish->nsid, error->text, known->device_id, told, wish->nqn,
+			  wish->nsid);
+	else
+		log_error("control",
+			  "%s, namespace %u: %s; the namespace is inaccessible. Bring the data "
+			  "back, then `weft ctl namespace recheck %s %u`; or give them up: `weft "
+			  "ctl namespace recreate %s %u`",
+			  wish->nqn, wish->nsid, error->text, wish->nqn, wish->nsid, wish->nqn,
+			  wish->nsid);
+}
+
 int medium_open(const struct media_wish *wish, const struct media_record *known,
 		struct media **ret_media, struct media_error *ret_error)
 {
+	char told[MEDIA_DEVICE_ID_BYTES] = "";
 	const struct media_terms terms = {.is_shared = wish->is_clustered,
 					  .member = wish->member,
 					  .known = known,
-					  .must_not_wait = wish->must_not_wait};
+					  .must_not_wait = wish->must_not_wait,
+					  .told = told};
 	int res = media_open_on(wish->spec, &terms, ret_media, ret_error);
 
 	if (!known || !media_is_loss(res))
 		return res;
-	log_error("control",
-		  "%s, namespace %u: %s; the namespace is inaccessible. Bring the data back, then "
-		  "`weft ctl namespace recheck %s %u`; or give them up: `weft ctl namespace "
-		  "recreate %s %u`",
-		  wish->nqn, wish->nsid, ret_error->text, wish->nqn, wish->nsid, wish->nqn,
-		  wish->nsid);
+	loss_log(wish, known, told, ret_error);
 	return media_open_lost(wish->spec, &terms, ret_error, ret_media);
 }
 
@@ -57,25 +75,44 @@ int medium_give_up(const struct media_wish *wish, struct media *lost, const char
 	return res;
 }
 
+/* `told`: as of struct media_terms; a device of any identity is taken where `record` has none. */
+static int open_again(const struct media_wish *wish, const struct media_record *record,
+		      bool is_recreated, char *told, struct media **ret_media,
+		      struct media_error *ret_error)
+{
+	const struct media_terms terms = {.is_shared = wish->is_clustered,
+					  .member = wish->member,
+					  .known = record,
+					  .is_recreated = is_recreated,
+					  .must_not_wait = wish->must_not_wait,
+					  .told = told};
+
+	return media_open_on(wish->spec, &terms, ret_media, ret_error);
+}
+
 int medium_retry(const struct media_wish *wish, struct media *lost, bool is_recreated,
 		 struct media **ret_media, struct media_error *ret_error)
 {
 	struct media_record record;
-	const struct media_terms terms = {.is_shared = wish->is_clustered,
-					  .member = wish->member,
-					  .known = &record,
-					  .is_recreated = is_recreated,
-					  .must_not_wait = wish->must_not_wait};
+	int res;
 
 	media_get_record(lost, &record);
-	return media_open_on(wish->spec, &terms, ret_media, ret_error);
+	res = open_again(wish, &record, is_recreated, media_lost_told(lost), ret_media, ret_error);
+	if (media_is_loss(res) && !is_recreated)
+		media_lost_note(lost, ret_error);
+	return res;
 }
 
 int medium_open_name(const struct media_wish *wish, struct media *refused, struct media **ret_media,
 		     struct media_error *ret_error)
 {
-	int res = medium_retry(wish, refused, false, ret_media, ret_error);
+	struct media_record record;
+	int res;
 
+	/* What it is now is what other members do not have; they judge the next one too. */
+	media_get_record(refused, &record);
+	record.device_id[0] = '\0';
+	res = open_again(wish, &record, false, NULL, ret_media, ret_error);
 	/* We hold the lock of this member: it is the same file still. */
 	return res == -EBUSY || res == -EWOULDBLOCK
 		       ? media_reopen(refused, wish->spec, ret_media, ret_error)
@@ -83,22 +120,30 @@ int medium_open_name(const struct media_wish *wish, struct media *refused, struc
 }
 
 /*
- * The medium may be whole again, or another device may have its name. Otherwise a device is closed,
- * so that its name can be given to another one, and a lost medium stands for it.
+ * The medium may be whole again, or the device may have its name again. Otherwise a device is
+ * closed, so that its name can be given to another one, and a lost medium stands for it.
  */
 int medium_recheck(const struct media_wish *wish, struct media *failed, struct media **ret_media,
 		   struct media_error *ret_error)
 {
-	struct media_error busy;
+	char told[MEDIA_DEVICE_ID_BYTES] = "";
+	struct media_error why;
 	struct media_record record;
-	const struct media_terms terms = {
-		.is_shared = wish->is_clustered, .member = wish->member, .known = &record};
+	const struct media_terms terms = {.is_shared = wish->is_clustered,
+					  .member = wish->member,
+					  .known = &record,
+					  .told = told};
 	int res = media_reopen(failed, wish->spec, ret_media, ret_error);
 
 	if (res == 0 || !media_get_record(failed, &record) || !record.is_block_device)
 		return res;
-	if (medium_retry(wish, failed, false, ret_media, &busy) == 0)
+	if (open_again(wish, &record, false, told, ret_media, &why) == 0)
 		return 0;
+	if (told[0] != '\0') {
+		*ret_error = why;
+		loss_log(wish, &record, told, ret_error);
+		return media_open_lost(wish->spec, &terms, ret_error, ret_media);
+	}
 	log_error("control",
 		  "%s, namespace %u: %s; the device is closed and the namespace is inaccessible "
 		  "until `weft ctl namespace recheck %s %u` finds it",

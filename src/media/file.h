@@ -17,6 +17,7 @@ struct file_backing {
 	int fd;    /* holds the lock */
 	dev_t dev; /* which file it is */
 	ino_t inode;
+	char device_id[MEDIA_DEVICE_ID_BYTES]; /* of a block device; as in its record */
 	bool had_name;                /* when it was opened: it is not one that never had any */
 	_Atomic bool is_missed;       /* it was seen to be deleted while it was served */
 	_Atomic bool has_lost_writes; /* see file_lasting.c */
@@ -65,7 +66,7 @@ int file_check_size(struct file_media *file);
 int file_check_read(struct file_media *file, const struct media_io *io);
 /* Before a write: the same, but looks only once in a while, and where the write would hide it. */
 int file_check_write(struct file_media *file, const struct media_io *io);
-/* file_name.c: which file it is, for the record; nothing of a block device. */
+/* file_name.c: which file or device it is, for the record. */
 void file_identify(const struct file_media *file, struct media_record *ret_record);
 /* True where that cannot be known, and of a block device. */
 bool file_has_name(const struct file_media *file);
@@ -73,7 +74,7 @@ bool file_has_name(const struct file_media *file);
 bool file_is_deleted(const struct file_media *file);
 /* What that means, and the remedy. */
 const char *file_deleted_text(const struct file_media *file);
-/* Compares it with what was served last. */
+/* Compares a file with what was served last; of a block device see file_device_check. */
 void file_note_known(struct file_media *file, const char *path, const struct media_record *known);
 /* Before its last medium closes: says so when data go with it. */
 void file_mourn(const struct file_media *file);

@@ -30,8 +30,11 @@ void file_identify(const struct file_media *file, struct media_record *ret_recor
 {
 	struct statx stx;
 
-	if (file->is_block_device)
+	if (file->is_block_device) {
+		memcpy(ret_record->device_id, file->backing->device_id,
+		       sizeof(ret_record->device_id));
 		return;
+	}
 	file_ask(file->fd, &stx);
 	if (stx.stx_mask & STATX_INO)
 		ret_record->inode = stx.stx_ino;

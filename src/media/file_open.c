@@ -10,6 +10,7 @@
  * mounted ones away. Members of a cluster share the file, and hold locks of their own instead.
  */
 #include "media/file.h"
+#include "media/file_device.h"
 #include "media/file_lock.h"
 #include "media/file_loop.h"
 #include "media/member_lock.h"
@@ -524,7 +525,20 @@ int file_setup(struct file_media *file, const struct media_spec *spec,
 	return setup_direct(file, spec, ret_error);
 }
 
-static int backing_create(struct file_media *file, int member)
+/* Where its identity cannot be seen, what was known of it is not forgotten. */
+static void device_note(struct file_backing *backing, dev_t dev, const struct media_spec *spec)
+{
+	if (!file_device_identify(dev, backing->device_id) && spec->known)
+		memcpy(backing->device_id, spec->known->device_id, sizeof(backing->device_id));
+	if (backing->device_id[0] == '\0')
+		log_warn("media",
+			 "%s: the device has no identity that can be read: should its name be "
+			 "another device's after a restart, that one is served; use a name that "
+			 "lasts, such as one in /dev/disk/by-id",
+			 spec->path);
+}
+
+static int backing_create(struct file_media *file, const struct media_spec *spec)
 {
 	struct file_backing *backing = calloc(1, sizeof(*backing));
 	struct stat st;
@@ -537,9 +551,11 @@ static int backing_create(struct file_media *file, int member)
 	backing->fd = file->fd;
 	backing->dev = st.st_dev;
 	backing->inode = st.st_ino;
-	backing->member = member;
+	backing->member = spec->is_shared ? (int)spec->member : -1;
 	backing->had_name = file_has_name(file);
 	file->backing = backing;
+	if (S_ISBLK(st.st_mode))
+		device_note(backing, st.st_rdev, spec);
 	return 0;
 }
 
@@ -567,7 +583,7 @@ static int check_known(int fd, const struct media_spec *spec, struct media_error
 		return media_fail(ret_error, -EUCLEAN, "%.140s has %llu bytes and had %llu",
 				  spec->path, (unsigned long long)size_bytes,
 				  (unsigned long long)known->size_bytes);
-	return 0;
+	return S_ISBLK(st.st_mode) ? file_device_check(st.st_rdev, spec, ret_error) : 0;
 }
 
 static int open_known(const struct media_spec *spec, int *ret_fd, struct media_error *ret_error)
@@ -684,7 +700,7 @@ int media_file_open(const struct media_spec *spec, struct media **ret_media,
 		free(file);
 		return res;
 	}
-	res = backing_create(file, spec->is_shared ? (int)spec->member : -1);
+	res = backing_create(file, spec);
 	if (res < 0) {
 		media_fail(ret_error, res, "%.160s: %s", spec->path, strerror(-res));
 		close(file->fd);

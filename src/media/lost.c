@@ -4,7 +4,8 @@
  * was. It has the size that hosts know and fails every operation. The namespace stays in place,
  * inaccessible (target/target.h, TARGET_ANA_GROUP_LOST), until the file is back or is made anew.
  *
- * Any reactor; it has no state that changes. Every operation ends inside submit.
+ * Any reactor; it has no state that changes but what is told to the operator. Every operation ends
+ * inside submit.
  */
 #include "media/spec.h"
 
@@ -17,7 +18,8 @@ struct lost_media {
 	struct media media;
 	int member; /* of the cluster that shares the store; -1: ours alone */
 	struct media_record record;
-	struct media_error problem;
+	struct media_error problem;       /* control thread */
+	char told[MEDIA_DEVICE_ID_BYTES]; /* the device that has its name; control thread */
 };
 
 static void lost_submit(struct media_io *io)
@@ -58,6 +60,8 @@ int media_open_lost(const char *spec, const struct media_terms *terms,
 	lost->member = terms->is_shared ? (int)terms->member : -1;
 	lost->record = *terms->known;
 	lost->problem = *problem;
+	if (terms->told)
+		memcpy(lost->told, terms->told, sizeof(lost->told));
 	media->ops = &lost_ops;
 	media->block_bytes =
 		lost->record.block_bytes ? lost->record.block_bytes : MEDIA_BLOCK_DEFAULT;
@@ -82,6 +86,17 @@ bool media_lost_problem(const struct media *media, struct media_error *ret_probl
 	if (lost)
 		*ret_problem = lost->problem;
 	return lost != NULL;
+}
+
+char *media_lost_told(struct media *media)
+{
+	return media->ops == &lost_ops ? container_of(media, struct lost_media, media)->told : NULL;
+}
+
+void media_lost_note(struct media *media, const struct media_error *problem)
+{
+	if (media_is_lost(media))
+		container_of(media, struct lost_media, media)->problem = *problem;
 }
 
 int media_lost_member(const struct media *media)

@@ -97,6 +97,7 @@ int media_open_on(const char *spec, const struct media_terms *terms, struct medi
 	store->known = terms->known;
 	store->is_recreated = terms->is_recreated;
 	store->must_not_wait = terms->must_not_wait;
+	store->told = terms->told;
 	if (terms->is_recreated && terms->known && store->size_bytes == 0)
 		store->size_bytes = terms->known->size_bytes;
 	if (store->kind == MEDIA_SPEC_FILE || !terms->is_shared)

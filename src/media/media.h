@@ -113,6 +113,7 @@ struct media_error {
  * Fault rules: see media/fault.c. 0 or -errno with ret_error filled.
  */
 int media_open(const char *spec, struct media **ret_media, struct media_error *ret_error);
+#define MEDIA_DEVICE_ID_BYTES 192
 /* What is known of a file or block device from when it was served last. */
 struct media_record {
 	uint64_t size_bytes;  /* at least; 0: not known */
@@ -121,6 +122,8 @@ struct media_record {
 	bool is_block_device;
 	uint64_t inode;   /* which file it was; 0: not known */
 	uint64_t born_ns; /* likewise: since 1970 */
+	/* Which block device it was, in one word; "": not known. */
+	char device_id[MEDIA_DEVICE_ID_BYTES];
 	/* Its data were given up: an empty file may have its name, which is another namespace's. */
 	bool is_given_up;
 };
@@ -138,6 +141,10 @@ struct media_terms {
 	/* Hosts are served meanwhile: a store that another process holds is refused at once.
 	 * Without, opening blocks until the last operations of a killed target have ended. */
 	bool must_not_wait;
+	/* The block device that the operator was told of and has asked for, although it is not the
+	 * known one. When another one is refused: which one that is. NULL: nobody has said a
+	 * word. */
+	char *told; /* MEDIA_DEVICE_ID_BYTES */
 };
 int media_open_on(const char *spec, const struct media_terms *terms, struct media **ret_media,
 		  struct media_error *ret_error);
@@ -147,6 +154,11 @@ bool media_is_loss(int res);
 int media_open_lost(const char *spec, const struct media_terms *terms,
 		    const struct media_error *problem, struct media **ret_media);
 bool media_is_lost(const struct media *media);
+/* Of a lost one: as `told` of struct media_terms, for the next look at it; control thread. NULL: it
+ * is not lost. */
+char *media_lost_told(struct media *media);
+/* The last look at a lost one found this. */
+void media_lost_note(struct media *media, const struct media_error *problem);
 /* To be given as `known` at the next start. False: there is nothing to know (memory). */
 bool media_get_record(const struct media *media, struct media_record *ret_record);
 /*

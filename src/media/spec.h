@@ -36,9 +36,10 @@ struct media_spec {
 	/* Not of the text: other processes serve it too, and we are this member of them. */
 	bool is_shared;
 	unsigned member;
-	const struct media_record *known; /* of struct media_terms; likewise the next two */
+	const struct media_record *known; /* of struct media_terms; likewise the next three */
 	bool is_recreated;
 	bool must_not_wait;
+	char *told;
 };
 
 /* On 0 the caller frees ret_spec with media_spec_free; on -errno there is nothing to free. */

@@ -2,8 +2,8 @@
 """
 A block device that goes away while it is served (a loop device whose file is taken from under it): commands
 fail with a status, nothing is written, health is red and names the remedy, everything else is served. `recheck`
-serves it again when the device has its bytes back, or another one has its name; until then `recheck` lets go of
-the device and the namespace is inaccessible. Needs the right to set up loop devices.
+serves it again when the device has its bytes back, or, asked twice, another one that has its name; until then
+`recheck` lets go of the device and the namespace is inaccessible. Needs the right to set up loop devices.
 """
 
 import os
@@ -131,6 +131,9 @@ def removed_and_back(t, world, device):
         t.ok(poll(lambda: not device.is_attached()), 'removed: the device is let go of')
         os.replace(device.image + '.copy', device.image)
         t.ok(device.attach(), 'another device has the name')
+        status, answer = recheck(world)
+        t.ok(status >= 400 and 'another device' in str(answer) and is_lost(world), 'back: it is not what was served',
+             why='%s %s' % (status, answer))
         status, answer = recheck(world)
         t.ok(status == 200 and not is_lost(world), 'back: recheck', why='%s %s' % (status, answer))
         t.eq(bytes(conn.read(DEVICE, 0, 1, BLOCK).data), data_of(0), 'back: its data are there')

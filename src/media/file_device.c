@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The identity of a block device, for its record: /dev/sdb may be another disk after a restart,
+ * with another one's data of the same size. It is what the disk says of itself (base/device_id.c);
+ * of a loop device the file behind it, by inode and time of birth, because the number of that
+ * file's own device is not the same after a restart either; of a partition that of its disk and
+ * where it begins, or the UUID in the partition table where the disk has none.
+ *
+ * Another identity than the recorded one: the namespace is lost. A device is no file that is
+ * restored under its name, so it is served only after the operator was told which one it is, and
+ * asked for it (recheck). Should yet another one have the name by then, it is refused as well.
+ *
+ * Control thread only.
+ */
+#include "media/file_device.h"
+
+#include "media/file_loop.h"
+
+#include "base/clock.h"
+#include "base/device_id.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#define ID_NONE       "none" /* as the operator is told */
+#define ID_SHOWN      60     /* characters of each in a message; the last ones tell disks apart */
+#define PART_UUID_KEY "PARTUUID="
+
+/* The disk of a partition; the device itself where it is none. */
+static dev_t disk_of(dev_t dev)
+{
+	static const char *const partition[] = {"partition", NULL}, *const number[] = {"../dev",
+										       NULL};
+	char text[DEVICE_ID_BYTES];
+	unsigned major_number, minor_number;
+
+	if (!device_attribute_read(dev, partition, text) ||
+	    !device_attribute_read(dev, number, text) ||
+	    sscanf(text, "%u:%u", &major_number, &minor_number) != 2)
+		return dev;
+	return makedev(major_number, minor_number);
+}
+
+/* When the file behind a loop device was made; 0: that cannot be seen from here. */
+static uint64_t backing_birth(dev_t disk, ino_t inode)
+{
+	char path[64], file[4096];
+	struct statx stx;
+	FILE *attribute;
+	bool is_read;
+
+	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/loop/backing_file", major(disk),
+		 minor(disk));
+	attribute = fopen(path, "re");
+	if (!attribute)
+		return 0;
+	is_read = fgets(file, sizeof(file), attribute) != NULL;
+	fclose(attribute);
+	if (!is_read)
+		return 0;
+	file[strcspn(file, "\n")] = '\0';
+	memset(&stx, 0, sizeof(stx));
+	/* The name may lead to another file in this mount namespace, or by now. */
+	if (statx(AT_FDCWD, file, AT_STATX_DONT_SYNC, STATX_INO | STATX_BTIME, &stx) != 0 ||
+	    !(stx.stx_mask & STATX_BTIME) || stx.stx_ino != inode)
+		return 0;
+	return (uint64_t)stx.stx_btime.tv_sec * NS_PER_S + stx.stx_btime.tv_nsec;
+}
+
+static bool loop_identify(dev_t disk, char text[DEVICE_ID_BYTES])
+{
+	static const char *const offset[] = {"loop/offset", NULL};
+	char begin[DEVICE_ID_BYTES];
+	uint64_t born_ns;
+	ino_t inode;
+	dev_t dev;
+
+	if (!file_loop_backing(disk, &dev, &inode))
+		return false;
+	(void)device_attribute_read(disk, offset, begin);
+	born_ns = backing_birth(disk, inode);
+	if (born_ns)
+		snprintf(text, DEVICE_ID_BYTES, "loop:%ju:born:%" PRIu64 ":%.20s", (uintmax_t)inode,
+			 born_ns, begin);
+	else
+		snprintf(text, DEVICE_ID_BYTES, "loop:%ju:on:%u:%u:%.20s", (uintmax_t)inode,
+			 major(dev), minor(dev), begin);
+	return true;
+}
+
+/* The UUID in the partition table, where the kernel tells it. */
+static bool partition_identify(dev_t dev, char text[DEVICE_ID_BYTES])
+{
+	char path[64], line[256];
+	bool is_found = false;
+	FILE *events;
+
+	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/uevent", major(dev), minor(dev));
+	events = fopen(path, "re");
+	if (!events)
+		return false;
+	while (!is_found && fgets(line, sizeof(line), events))
+		is_found = strncmp(line, PART_UUID_KEY, strlen(PART_UUID_KEY)) == 0;
+	fclose(events);
+	line[strcspn(line, "\n")] = '\0';
+	if (is_found)
+		snprintf(text, DEVICE_ID_BYTES, "partition:%.80s", line + strlen(PART_UUID_KEY));
+	return is_found;
+}
+
+bool file_device_identify(dev_t dev, char id[MEDIA_DEVICE_ID_BYTES])
+{
+	static const char *const start[] = {"start", NULL};
+	char text[DEVICE_ID_BYTES] = "", begin[DEVICE_ID_BYTES] = "";
+	dev_t disk = disk_of(dev);
+
+	id[0] = '\0';
+	if (!device_is_shown(dev))
+		return false;
+	if (device_id_read(disk, text) || loop_identify(disk, text)) {
+		if (disk != dev)
+			(void)device_attribute_read(dev, start, begin);
+	} else if (disk == dev || !partition_identify(dev, text)) {
+		return true;
+	}
+	snprintf(id, MEDIA_DEVICE_ID_BYTES, "%s%s%.20s", text, begin[0] ? "+" : "", begin);
+	for (char *at = id; *at; at++) {
+		if (isspace((unsigned char)*at))
+			*at = '_';
+	}
+	return true;
+}
+
+static const char *shown(const char *id)
+{
+	size_t len = strlen(id);
+
+	return len > ID_SHOWN ? id + (len - ID_SHOWN) : id;
+}
+
+int file_device_check(dev_t dev, const struct media_spec *spec, struct media_error *ret_error)
+{
+	const char *known = spec->known->device_id;
+	char id[MEDIA_DEVICE_ID_BYTES];
+
+	/* Of one that an earlier version served, or that had none, nothing is known. */
+	if (known[0] == '\0' || !file_device_identify(dev, id) || strcmp(id, known) == 0)
+		return 0;
+	if (id[0] == '\0')
+		snprintf(id, sizeof(id), "%s", ID_NONE);
+	if (spec->told && strcmp(id, spec->told) == 0)
+		return 0;
+	if (spec->told)
+		memcpy(spec->told, id, sizeof(id));
+	return media_fail(ret_error, -EUCLEAN,
+			  "%.50s is another device than was served: %s in place of %s; if it is to "
+			  "be served, recheck it",
+			  spec->path, shown(id), shown(known));
+}
