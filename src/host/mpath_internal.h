@@ -36,8 +36,14 @@ struct path_ana {
 	struct path_group *groups; /* ascending by id; group_count of group_room */
 	unsigned group_count;
 	unsigned group_room;
-	uint8_t *log; /* log_bytes: the whole page without namespaces */
+	uint8_t *log; /* log_bytes, which grow with the lists of namespaces */
 	uint32_t log_bytes;
+	uint32_t first_bytes; /* of the first piece */
+	/* What the pieces say of those that follow: whole descriptors, and where the next begins.
+	 */
+	uint32_t walked_groups;
+	uint32_t walked_nsids;
+	uint32_t walked_bytes;
 	uint32_t offset; /* of the piece that is being read */
 	uint32_t wanted_bytes;
 	uint64_t change_count;
@@ -231,6 +237,8 @@ static inline bool ns_is_stale(const struct mpath_ns *ns)
 void ns_on_stale(struct mpath_ns *ns);
 /* A path has seen this namespace. -ENOMEM, or -EUCLEAN: it is another one than elsewhere. */
 int ns_seen(struct path *path, uint32_t nsid, const struct ns_identity *identity, uint32_t number);
+/* The ANA log has it in this group. */
+void ns_set_group(struct path *path, uint32_t nsid, uint32_t group);
 /* It is known from before and has not changed. */
 void ns_still_there(struct path *path, uint32_t nsid, uint32_t number);
 /* It is listed, and could not be asked about: perhaps it is another one than before. */

@@ -371,6 +371,20 @@ int ns_seen(struct path *path, uint32_t nsid, const struct ns_identity *identity
 	return 0;
 }
 
+void ns_set_group(struct path *path, uint32_t nsid, uint32_t group)
+{
+	struct mpath_ns *ns = mpath_ns_find(path->mpath, nsid);
+	struct ns_on_path *on = ns != NULL ? &ns->on[path->slot] : NULL;
+
+	/* What is not sure is asked about, and says its group itself. */
+	if (on == NULL || !on->is_there || on->is_other || on->ana_group == group)
+		return;
+	on->ana_group = group;
+	ns->identity.ana_group_id = group;
+	if (path->state == PATH_LIVE)
+		mpath_say(path->mpath, path, "namespace %u is in ANA group %u now", nsid, group);
+}
+
 void ns_doubt(struct path *path, uint32_t nsid)
 {
 	struct mpath_ns *ns = mpath_ns_find(path->mpath, nsid);

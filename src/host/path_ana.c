@@ -4,14 +4,17 @@
  * that it changed, and after a status that contradicts it. Runs on the mpath's reactor. NVMe Base
  * 2.1, sections 2.4.1 and 8.1.1.
  *
- * The log is read without its lists of namespaces (each says its group itself), whole, in pieces
- * where one command cannot move it, and again when its change count moved between first and last
- * piece. A group that is in change for longer than ANATT counts as inaccessible. A controller
+ * The log is read with its lists of namespaces, because a namespace may have moved to another group
+ * since it was identified, and controllers tell of that by the notice for this log alone. It is
+ * read whole, in pieces where one command cannot move it, and again when its change count moved
+ * between first and last piece. A namespace that no list has stays in the group that it named
+ * itself. A group that is in change for longer than ANATT counts as inaccessible. A controller
  * without ANA has one state for all: optimized.
  */
 #include "host/mpath_internal.h"
 
 #include "base/clock.h"
+#include "base/le.h"
 #include "base/sorted.h"
 
 #include <errno.h>
@@ -123,7 +126,18 @@ bool path_ana_set(struct path *path, uint32_t group, enum ana_state state)
 /* ---- the log ----------------------------------------------------------------------------------
  */
 
-/* The groups as the log tells them; false: it makes no sense. */
+/* The namespaces of one group. */
+static void nsids_take(struct path *path, uint32_t group, const uint8_t *list, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		le32 nsid;
+
+		memcpy(&nsid, list + i * sizeof(nsid), sizeof(nsid));
+		ns_set_group(path, le32_get(nsid), group);
+	}
+}
+
+/* The groups and their namespaces as the log tells them; false: it makes no sense. */
 static bool log_take(struct path *path)
 {
 	struct path_ana *ana = &path->ana;
@@ -131,23 +145,24 @@ static bool log_take(struct path *path)
 	unsigned before_count = ana->group_count;
 	uint64_t change_count;
 	uint16_t count;
-	uint32_t last_id = 0;
-	bool is_sound = before != NULL;
+	uint32_t last_id = 0, at = LOG_ANA_HEADER_BYTES;
+	bool is_sound;
 
 	if (before == NULL)
 		return false;
 	if (before_count > 0)
 		memcpy(before, ana->groups, before_count * sizeof(*before));
 	log_ana_header_decode(ana->log, &change_count, &count);
+	/* Groups that were never read are not made up. */
+	is_sound = count == ana->walked_groups;
 	ana->group_count = 0;
 	for (unsigned i = 0, k = 0; is_sound && i < count; i++) {
 		struct path_group *group = &ana->groups[ana->group_count];
 		enum ana_state state;
 		uint32_t id, nsid_count;
 
-		log_ana_group_decode(ana->log + LOG_ANA_HEADER_BYTES + i * LOG_ANA_GROUP_BYTES, &id,
-				     &nsid_count, &state);
-		if (id <= last_id || nsid_count != 0) {
+		log_ana_group_decode(ana->log + at, &id, &nsid_count, &state);
+		if (id <= last_id) {
 			is_sound = false;
 			break;
 		}
@@ -160,18 +175,36 @@ static bool log_take(struct path *path)
 					   .id = id, .state = state, .since_ns = path_now(path)};
 		ana->group_count++;
 		group_set(path, group, state);
+		nsids_take(path, id, ana->log + at + LOG_ANA_GROUP_BYTES, nsid_count);
+		at += LOG_ANA_GROUP_BYTES + nsid_count * (uint32_t)sizeof(le32);
 	}
 	free(before);
 	return is_sound;
 }
 
+/* How long the log is at least, by the descriptors that are there: all of it once the lists of the
+ * last one are. 0: it lists more namespaces than there can be. */
+static uint32_t log_walk(struct path_ana *ana, uint16_t count, uint32_t have_bytes)
+{
+	while (ana->walked_groups < count &&
+	       ana->walked_bytes + LOG_ANA_GROUP_BYTES <= have_bytes) {
+		enum ana_state state;
+		uint32_t id, nsid_count;
+
+		log_ana_group_decode(ana->log + ana->walked_bytes, &id, &nsid_count, &state);
+		if (nsid_count > MPATH_NS_MAX - ana->walked_nsids)
+			return 0;
+		ana->walked_nsids += nsid_count;
+		ana->walked_bytes += LOG_ANA_GROUP_BYTES + nsid_count * (uint32_t)sizeof(le32);
+		ana->walked_groups++;
+	}
+	return ana->walked_bytes + (count - ana->walked_groups) * LOG_ANA_GROUP_BYTES;
+}
+
 static void ana_submit(struct path *path, uint32_t offset, uint32_t len_bytes)
 {
 	struct path_ana *ana = &path->ana;
-	struct log_cmd log = {.log_id = LOG_ANA,
-			      .specific = LOG_ANA_RGO,
-			      .len_bytes = len_bytes,
-			      .offset = offset};
+	struct log_cmd log = {.log_id = LOG_ANA, .len_bytes = len_bytes, .offset = offset};
 
 	memset(&ana->cmd, 0, sizeof(ana->cmd));
 	log_cmd_encode(&ana->cmd.sqe, 0, &log);
@@ -191,8 +224,11 @@ static void ana_read_begin(struct path *path)
 
 	ana->is_again = false;
 	ana->is_check = false;
+	ana->walked_groups = 0;
+	ana->walked_nsids = 0;
+	ana->walked_bytes = LOG_ANA_HEADER_BYTES;
 	ana->read_ns = path_now(path);
-	ana_submit(path, 0, ana->log_bytes < ANA_PIECE_BYTES ? ana->log_bytes : ANA_PIECE_BYTES);
+	ana_submit(path, 0, ana->first_bytes);
 }
 
 static void ana_read_end(struct path *path)
@@ -213,28 +249,32 @@ static void ana_read_end(struct path *path)
 		ns_recompute_all(path->mpath);
 }
 
-/* One piece is there: the next one, a look whether all belong together, or the end. */
-static void ana_take_piece(struct path *path)
+/* Its lists may be longer than all before. No command of it is under way. */
+static int log_grow(struct path_ana *ana, uint32_t bytes)
+{
+	uint8_t *log;
+
+	if (bytes <= ana->log_bytes)
+		return 0;
+	log = realloc(ana->log, bytes);
+	if (log == NULL)
+		return -ENOMEM;
+	ana->log = log;
+	ana->log_bytes = bytes;
+	return 0;
+}
+
+/* The next piece behind `end`, a look whether all belong together, or the end. */
+static void ana_go_on(struct path *path, uint16_t count, uint32_t end)
 {
 	struct path_ana *ana = &path->ana;
-	uint32_t end = ana->offset + ana->wanted_bytes;
-	uint64_t change_count;
-	uint32_t total;
-	uint16_t count;
+	uint32_t total = log_walk(ana, count, end);
 
-	log_ana_header_decode(ana->log, &change_count, &count);
-	total = LOG_ANA_HEADER_BYTES + count * LOG_ANA_GROUP_BYTES;
-	if (total > ana->log_bytes) {
-		path_fail(path, "the ANA log has %u groups, more than the controller may have",
-			  count);
-	} else if (ana->is_check && change_count != ana->change_count &&
-		   ++ana->moves < ANA_MOVES_MAX) {
-		ana_read_begin(path);
-	} else if (ana->is_check) {
-		ana_read_end(path);
+	if (total == 0) {
+		path_fail(path, "the ANA log lists more namespaces than there can be");
+	} else if (log_grow(ana, total) != 0) {
+		path_fail(path, "out of memory for the ANA log");
 	} else if (end < total) {
-		if (ana->offset == 0)
-			ana->change_count = change_count;
 		ana_submit(path, end,
 			   total - end < ANA_PIECE_BYTES ? total - end : ANA_PIECE_BYTES);
 	} else if (ana->offset > 0) {
@@ -243,6 +283,26 @@ static void ana_take_piece(struct path *path)
 	} else {
 		ana_read_end(path);
 	}
+}
+
+static void ana_take_piece(struct path *path)
+{
+	struct path_ana *ana = &path->ana;
+	uint64_t change_count;
+	uint16_t count;
+
+	log_ana_header_decode(ana->log, &change_count, &count);
+	if (ana->offset == 0 && !ana->is_check)
+		ana->change_count = change_count;
+	if (count > ana->group_room)
+		path_fail(path, "the ANA log has %u groups, more than the controller may have",
+			  count);
+	else if (!ana->is_check)
+		ana_go_on(path, count, ana->offset + ana->wanted_bytes);
+	else if (change_count != ana->change_count && ++ana->moves < ANA_MOVES_MAX)
+		ana_read_begin(path);
+	else
+		ana_read_end(path);
 }
 
 static void on_ana_done(struct host_cmd *cmd)
@@ -263,20 +323,23 @@ static int ana_room(struct path *path)
 {
 	struct path_ana *ana = &path->ana;
 	uint32_t groups = path->identity.ana_group_count;
-	uint32_t log_bytes;
+	uint64_t most_bytes;
 
 	/* The header counts them in 16 bits. */
 	if (groups == 0 || groups > UINT16_MAX)
 		groups = UINT16_MAX;
-	log_bytes = LOG_ANA_HEADER_BYTES + groups * LOG_ANA_GROUP_BYTES;
-	if (ana->log != NULL && ana->log_bytes == log_bytes)
+	/* No controller is asked for more than it can have. */
+	most_bytes = LOG_ANA_HEADER_BYTES + (uint64_t)groups * LOG_ANA_GROUP_BYTES +
+		     (uint64_t)path->identity.namespace_id_max * sizeof(le32);
+	ana->first_bytes = most_bytes < ANA_PIECE_BYTES ? (uint32_t)most_bytes : ANA_PIECE_BYTES;
+	if (ana->log != NULL && ana->group_room == groups)
 		return 0;
 	path_ana_free(path);
-	ana->log = calloc(1, log_bytes);
+	ana->log = calloc(1, ANA_PIECE_BYTES);
 	ana->groups = calloc(groups, sizeof(*ana->groups));
 	if (ana->log == NULL || ana->groups == NULL)
 		return -ENOMEM;
-	ana->log_bytes = log_bytes;
+	ana->log_bytes = ANA_PIECE_BYTES;
 	ana->group_room = groups;
 	return 0;
 }
@@ -339,5 +402,6 @@ void path_ana_free(struct path *path)
 	free(path->ana.groups);
 	path->ana.log = NULL;
 	path->ana.groups = NULL;
+	path->ana.log_bytes = 0;
 	path->ana.group_count = 0;
 }

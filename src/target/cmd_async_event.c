@@ -256,7 +256,8 @@ static uint32_t events_of_namespaces(struct ctrl *ctrl, const struct subsystem_d
 			change->was && ns_mask_has(change->was->mask, ctrl->host_index_before);
 		bool is_seen = change->is && ns_mask_has(change->is->mask, ctrl->host_index);
 
-		if (was_seen != is_seen || (is_seen && change->has_attributes)) {
+		if (was_seen != is_seen ||
+		    (is_seen && (change->has_attributes || change->has_group))) {
 			ctrl_event_note_changed_ns(ctrl,
 						   (is_seen ? change->is : change->was)->nsid);
 			events |= CTRL_EVENT_NS_ATTRIBUTE;

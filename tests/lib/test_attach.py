@@ -627,6 +627,41 @@ def fails_over(t, tgt):
     disk.finish(t, 'failover')
 
 
+def changes_group(t, tgt):
+    """The namespace moves to another ANA group under a connected host, which follows it."""
+    second = target.free_port()
+
+    def ctl(*words):
+        code, out = command(target.weft_path(), 'ctl', '--state', os.path.join(tgt.folder, 'state'), *words)
+        t.ok(code == 0, 'weft ctl ' + ' '.join(words[:2] + words[3:]), why=out)
+
+    ctl('port', 'add', '--id', '2', '--address', '127.0.0.1', '--service', str(second))
+    for port, group in (('1', '2'), ('2', '1')):
+        ctl('ana', 'set', port, group, 'inaccessible')
+    disk = Attach([tgt.port, second], 8)
+
+    def writes(client, what):
+        begin = time.monotonic()
+        errors = [client.ask(nbd.WRITE, i * 4096, data=bytes(4096))[0] for i in range(8)]
+        t.ok(errors == [0] * 8 and time.monotonic() - begin < 5, what, why='%s, %.1f s; %s' % (
+            errors, time.monotonic() - begin, disk.errors()))
+
+    with disk.client() as c:
+        writes(c, 'group 1, by the first port')
+        ctl('ns', 'set', target.NQN, '8', '--ana-group', '2')
+        writes(c, 'group 2, by the second one')
+        ctl('ns', 'set', target.NQN, '8', '--ana-group', '3')
+        writes(c, 'group 3, which is optimized on both')
+        ctl('ana', 'set', '1', '1', 'inaccessible')
+        ctl('ana', 'set', '2', '2', 'inaccessible')
+        writes(c, 'the groups that it has left are inaccessible on both')
+    t.ok('namespace 8 ' in disk.errors(), 'the moves are told of', why=disk.errors())
+    disk.finish(t, 'groups')
+    for port, group in (('1', '1'), ('1', '2'), ('2', '1'), ('2', '2')):
+        ctl('ana', 'set', port, group, 'optimized')
+    ctl('port', 'remove', '2')
+
+
 # ---- its beginning and end -----------------------------------------------------------------------
 
 def ends(t, tgt):
@@ -733,7 +768,7 @@ def test(t, tgt):
             part(t, disk)
     disk.finish(t, 'attach')
     for part in (holes, bounded, without_descriptors, read_only, named, reaches_medium, grows, block_changes,
-                 block_changes_under_load, replaced, fails_over, ends, takes_over, refusals):
+                 block_changes_under_load, replaced, fails_over, changes_group, ends, takes_over, refusals):
         with t.guard(part.__name__):
             part(t, tgt)
 

@@ -74,7 +74,9 @@ static struct subsystem *subsystem_build(struct mworld *world, unsigned target)
 		if (world->ns[i].is_absent)
 			continue;
 		subsystem->ns_count++;
-		*ns = (struct ns){.nsid = i + 1, .ana_group = i + 1};
+		*ns = (struct ns){.nsid = i + 1,
+				  .ana_group =
+					  world->ns[i].ana_group ? world->ns[i].ana_group : i + 1};
 		ns_bind(ns, ns_store_get(world->ns[i].stores[target]));
 		mworld_uuid(world, i, target, life_of(world, i, target), &ns->uuid);
 		memcpy(ns->nguid, ns->uuid.bytes, sizeof(ns->nguid));

@@ -91,8 +91,9 @@ struct mworld_ns {
 	struct probe *second_probe;
 	struct ns_store *stores[MWORLD_TARGETS];
 	bool is_absent;
-	bool is_other; /* on the second target it has another UUID */
-	unsigned life; /* counts the namespaces that have had its NSID: part of the UUID */
+	bool is_other;      /* on the second target it has another UUID */
+	unsigned life;      /* counts the namespaces that have had its NSID: part of the UUID */
+	uint32_t ana_group; /* from the next apply on; 0: that of its NSID */
 };
 
 /* A wrong machine that has got the address of one of the ports: the same NQN, and blocks of its
@@ -131,7 +132,7 @@ struct mworld {
 	/* Further namespaces from the next apply on, with NSIDs behind those, all with the blocks
 	 * of the last one. */
 	unsigned crowd_count;
-	enum ana_state ana[MWORLD_PORTS_MAX][MWORLD_NS]; /* by group, which is the NSID */
+	enum ana_state ana[MWORLD_PORTS_MAX][MWORLD_NS]; /* by group, from 1 on */
 	uint32_t quiesce_ms;                             /* CQT; 0: the target's default */
 	uint32_t io_queues_max; /* of a controller, from the next apply on; 0: likewise */
 	unsigned applying;

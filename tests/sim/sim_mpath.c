@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define GROUP_LEFT_NS    (200 * NS_PER_MS)
 #define TROUBLED_NS      (60 * NS_PER_S)
 #define HEALED_NS        (120 * NS_PER_S)
 #define PARTITION_MAX_MS 3000
@@ -244,6 +245,18 @@ static bool strikes(struct mrun *run, uint32_t one_in)
 	return one_in > 0 && prng_one_in(&run->prng, one_in);
 }
 
+/* A namespace moves to the group of the other one, or back. */
+static void trouble_group(struct mrun *run)
+{
+	struct mworld_ns *ns = &run->world.ns[0];
+
+	if (!mworld_is_steady(&run->world) || !mpath_run_happens(run))
+		return;
+	run->stats.group_moves++;
+	ns->ana_group = ns->ana_group == 2 ? 1 : 2;
+	mworld_apply_start(&run->world);
+}
+
 static void trouble_ana(struct mrun *run)
 {
 	static const enum ana_state states[] = {ANA_OPTIMIZED, ANA_OPTIMIZED, ANA_NON_OPTIMIZED,
@@ -362,6 +375,8 @@ static void on_chaos_timer(struct reactor_timer *timer)
 		trouble_partition(run, port);
 	if (strikes(run, run->ana_one_in))
 		trouble_ana(run);
+	if (strikes(run, 4 * run->ana_one_in))
+		trouble_group(run);
 	if (now_ns >= run->frozen_until_ns && strikes(run, run->freeze_one_in))
 		trouble_freeze(run);
 	if (mworld_is_steady(world) && strikes(run, run->restart_one_in))
@@ -466,13 +481,16 @@ static void run_heal(struct mrun *run)
 {
 	static const struct sim_faults no_faults;
 	struct mworld *world = &run->world;
+	bool has_moved = world->ns[0].ana_group == 2;
 
 	run->is_healed = true;
 	sim_net_set_faults(world->sim, &no_faults);
 	for (unsigned i = 0; i < world->port_count; i++) {
 		run->healed_until_ns[i] = run->healed_until_ns[i] ? 1 : 0;
-		world->ana[i][0] = ANA_OPTIMIZED;
+		world->ana[i][0] = has_moved ? ANA_INACCESSIBLE : ANA_OPTIMIZED;
 	}
+	if (has_moved)
+		world->ns[0].ana_group = 1;
 	sim_enter(world->control);
 	reactor_timer_cancel(&run->chaos_timer);
 	partitions_heal(run, sim_now(world->sim));
@@ -489,6 +507,12 @@ static void run_heal(struct mrun *run)
 			reactor_timer_arm(&run->workers[i].timer, sim_now(world->sim));
 	}
 	sim_leave(world->reactor);
+	if (!has_moved)
+		return;
+	/* By the move alone hosts can tell that they may go on. */
+	sim_run_until(world->sim, sim_now(world->sim) + GROUP_LEFT_NS);
+	world->ns[0].ana_group = 2;
+	mworld_apply(world);
 }
 
 static void workers_start(struct mrun *run)

@@ -21,6 +21,7 @@ struct mpath_run_stats {
 	uint64_t cuts;
 	uint64_t partitions;
 	uint64_t ana_changes;
+	uint64_t group_moves;
 	uint64_t restarts;
 	uint64_t freezes; /* targets that stood still */
 	uint64_t removals;

@@ -290,6 +290,7 @@ static void stats_count(struct mrun *run, struct sim_counters *counters)
 		{"connections_cut", stats->cuts},
 		{"partitions", stats->partitions},
 		{"ANA_changes", stats->ana_changes},
+		{"ANA_group_moves", stats->group_moves},
 		{"target_restarts", stats->restarts},
 		{"targets_frozen", stats->freezes},
 		{"power_lost", run->power_losses},

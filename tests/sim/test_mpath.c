@@ -469,6 +469,39 @@ static void a_group_in_change_everywhere_holds_its_commands(void)
 	EXPECT_EQ(0, mworld_destroy(&world));
 }
 
+/* By the notices of the target alone: no command meets the group that it has left. */
+static void a_namespace_that_moves_to_another_group_is_followed(void)
+{
+	mworld_create(&world, 16, 2, &orderly);
+	world.ana[1][0] = ANA_INACCESSIBLE;
+	world.ana[0][1] = ANA_INACCESSIBLE;
+	mworld_connect(&world);
+	EXPECT(mworld_until_live(&world, 2, 1000));
+	write_value(1, 1);
+	EXPECT_EQ(0, info_of(1).commands);
+	world.ns[0].ana_group = 2;
+	mworld_apply(&world);
+	mworld_run_ms(&world, 20);
+	EXPECT_EQ(ANA_INACCESSIBLE, mpath_path_ana(world.mpath, 0, 1));
+	EXPECT_EQ(ANA_OPTIMIZED, mpath_path_ana(world.mpath, 1, 1));
+	write_value(2, 2);
+	EXPECT(info_of(1).commands > 0);
+	/* The group that it has left is nothing to it any more. */
+	world.ana[0][1] = ANA_OPTIMIZED;
+	world.ana[0][0] = ANA_INACCESSIBLE;
+	mworld_apply(&world);
+	mworld_run_ms(&world, 20);
+	EXPECT_EQ(ANA_OPTIMIZED, mpath_path_ana(world.mpath, 0, 1));
+	write_value(3, 3);
+	world.ns[0].ana_group = 1;
+	world.ana[0][0] = ANA_OPTIMIZED;
+	mworld_apply(&world);
+	mworld_run_ms(&world, 20);
+	EXPECT_EQ(ANA_INACCESSIBLE, mpath_path_ana(world.mpath, 1, 1));
+	write_value(4, 4);
+	EXPECT_EQ(0, mworld_destroy(&world));
+}
+
 static void a_loss_for_good_on_every_path_fails_at_once(void)
 {
 	struct mop mop = {0};
@@ -607,6 +640,7 @@ int main(void)
 	TAP_RUN(a_group_that_moves_takes_its_commands_along);
 	TAP_RUN(a_command_under_way_when_its_group_moves_goes_elsewhere);
 	TAP_RUN(a_group_in_change_everywhere_holds_its_commands);
+	TAP_RUN(a_namespace_that_moves_to_another_group_is_followed);
 	TAP_RUN(a_loss_for_good_on_every_path_fails_at_once);
 	TAP_RUN(a_removed_namespace_ends_its_commands);
 	TAP_RUN(a_namespace_that_grows_is_larger_at_once);

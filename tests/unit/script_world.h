@@ -18,6 +18,7 @@
 
 #define ACTORS_MAX  3
 #define ANA_GROUPS  200 /* more than one piece of the log */
+#define CROWD_MAX   5000
 #define SUBSYSTEM   "nqn.2026-11.io.weft:script"
 #define HOST_NQN    "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-000000000001"
 #define KATO_MS     120000
@@ -31,8 +32,12 @@ struct actor {
 	uint64_t ana_count; /* of the log's header */
 	bool moves_ana;     /* once, between the pieces */
 	unsigned ana_reads;
-	nvme_status look_status;                   /* of Identify Namespace; success: answers */
-	unsigned looks_refused;                    /* so many, then it answers */
+	uint32_t ns_group;       /* that the log lists the namespace in; 0: in none */
+	uint32_t crowd;          /* other namespaces that the log lists before, in group 1 */
+	uint32_t barred_group;   /* inaccessible; 0: none. Likewise what I/O meets in ns_group */
+	bool lists_too_many;     /* more namespaces than there can be */
+	nvme_status look_status; /* of Identify Namespace; success: answers */
+	unsigned looks_refused;  /* so many, then it answers */
 	void (*spoil)(uint8_t cns, uint8_t *page); /* what it tells of its namespace, or NULL */
 	unsigned looks;
 	unsigned resets;
@@ -155,8 +160,10 @@ static void answer_identify(struct fake_conn *fc, const struct nvme_sqe *sqe)
 static void answer_ana_log(struct fake_conn *fc, const struct nvme_sqe *sqe,
 			   const struct log_cmd *cmd)
 {
-	static uint8_t log[LOG_ANA_HEADER_BYTES + ANA_GROUPS * LOG_ANA_GROUP_BYTES];
+	static uint8_t log[LOG_ANA_HEADER_BYTES + ANA_GROUPS * LOG_ANA_GROUP_BYTES +
+			   (CROWD_MAX + 1) * sizeof(le32)];
 	struct actor *actor = actor_of(fc->fake);
+	uint32_t at = LOG_ANA_HEADER_BYTES;
 
 	actor->ana_reads++;
 	if (actor->moves_ana && cmd->offset > 0) {
@@ -164,10 +171,22 @@ static void answer_ana_log(struct fake_conn *fc, const struct nvme_sqe *sqe,
 		actor->moves_ana = false;
 	}
 	log_ana_header_encode(actor->ana_count, ANA_GROUPS, log);
-	for (uint32_t i = 0; i < ANA_GROUPS; i++)
-		log_ana_group_encode(i + 1, 0, actor->ana_count, ANA_OPTIMIZED,
-				     log + LOG_ANA_HEADER_BYTES + i * LOG_ANA_GROUP_BYTES);
-	CHECK(cmd->offset + cmd->len_bytes <= sizeof(log));
+	for (uint32_t group = 1; group <= ANA_GROUPS; group++) {
+		uint32_t crowd = group == 1 ? actor->crowd : 0;
+		uint32_t count = crowd + (group == actor->ns_group);
+
+		log_ana_group_encode(
+			group, actor->lists_too_many ? UINT32_MAX : count, actor->ana_count,
+			group == actor->barred_group ? ANA_INACCESSIBLE : ANA_OPTIMIZED, log + at);
+		at += LOG_ANA_GROUP_BYTES;
+		for (uint32_t i = 0; i < count; i++, at += sizeof(le32)) {
+			le32 nsid = le32_of(i < crowd ? i + 2 : 1);
+
+			memcpy(log + at, &nsid, sizeof(nsid));
+		}
+	}
+	/* No host asks for what is behind the end, but with the first piece. */
+	CHECK(cmd->offset == 0 || cmd->offset + cmd->len_bytes <= at);
 	fake_send_page(fc, le16_get(sqe->cid), log + cmd->offset, cmd->len_bytes);
 }
 
@@ -224,6 +243,11 @@ static bool on_script(struct fake_conn *fc, const struct nvme_sqe *sqe, uint32_t
 	if (fc->qid == 0)
 		return answer_admin(fc, sqe);
 	world.io_commands++;
+	if (actor_of(fc->fake)->barred_group != 0 &&
+	    actor_of(fc->fake)->barred_group == actor_of(fc->fake)->ns_group) {
+		fake_respond(fc, le16_get(sqe->cid), NVME_SC_ANA_INACCESSIBLE, 0);
+		return true;
+	}
 	if (!nvme_status_is_ok(world.io_status)) {
 		fake_respond(fc, le16_get(sqe->cid), world.io_status, 0);
 		return true;
@@ -233,6 +257,22 @@ static bool on_script(struct fake_conn *fc, const struct nvme_sqe *sqe, uint32_t
 	world.victim = actor_of(fc->fake);
 	world.on_victim(fc, sqe);
 	return true;
+}
+
+/* The host hears that the ANA log has changed. */
+static void actor_notify_ana(struct actor *actor)
+{
+	struct fake *fake = actor->fake;
+	const struct async_event event = {
+		.type = ASYNC_TYPE_NOTICE, .info = ASYNC_NOTICE_ANA_CHANGE, .log_id = LOG_ANA};
+
+	actor->ana_count++;
+	CHECK(fake->has_event);
+	fake->has_event = false;
+	sim_enter(fake->reactor);
+	fake_respond(fake->event_conn, fake->event_cid, NVME_SC_SUCCESS,
+		     async_event_encode(&event));
+	sim_leave(fake->reactor);
 }
 
 /* All connections of the controller end, and its host has not come back within a test. */

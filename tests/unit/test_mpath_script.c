@@ -397,6 +397,104 @@ static void ana_log_is_read_again_only_when_it_moved(void)
 	ana_log_of_pieces(true, 6);
 }
 
+/* What Identify said stays as it is: controllers tell of a move by the notice for the log alone. */
+static void a_move_to_another_group_is_learnt_from_the_log(void)
+{
+	struct script_io op;
+
+	script_world_create(33, 1);
+	world.actors[0].has_ana = true;
+	world.actors[0].ns_group = 1;
+	world.actors[0].barred_group = 7;
+	if (script_world_connect()) {
+		EXPECT_EQ(ANA_OPTIMIZED, mpath_path_ana(world.mpath, 0, 1));
+		world.actors[0].ns_group = 7;
+		actor_notify_ana(&world.actors[0]);
+		run_ms(50);
+		EXPECT_EQ(ANA_INACCESSIBLE, mpath_path_ana(world.mpath, 0, 1));
+		io_start(&op, true, false);
+		EXPECT(!io_ends_within(&op, 1000));
+		EXPECT_EQ(0, world.io_commands);
+		world.actors[0].ns_group = 9;
+		actor_notify_ana(&world.actors[0]);
+		EXPECT(io_ends_within(&op, 1000));
+		EXPECT_EQ(MPATH_OK, op.io.result);
+		/* The group that it has left is nothing to it. */
+		world.actors[0].barred_group = 1;
+		actor_notify_ana(&world.actors[0]);
+		run_ms(50);
+		EXPECT_EQ(ANA_OPTIMIZED, mpath_path_ana(world.mpath, 0, 1));
+		EXPECT_EQ(1, world.actors[0].looks);
+	}
+	script_world_destroy();
+}
+
+static void a_status_that_contradicts_the_log_has_it_read_again(void)
+{
+	struct script_io op;
+
+	script_world_create(34, 2);
+	for (unsigned i = 0; i < 2; i++) {
+		world.actors[i].has_ana = true;
+		world.actors[i].ns_group = 1;
+	}
+	world.actors[1].barred_group = 1;
+	if (script_world_connect()) {
+		/* No notice: 3 is barred on the first path, and 1, which it left, on the second. */
+		world.actors[0].ns_group = world.actors[1].ns_group = 3;
+		world.actors[0].barred_group = 3;
+		io_start(&op, true, false);
+		run_ms(500);
+		EXPECT_EQ(ANA_INACCESSIBLE, mpath_path_ana(world.mpath, 0, 1));
+		actor_notify_ana(&world.actors[1]);
+		EXPECT(io_ends_within(&op, 1000));
+		EXPECT_EQ(MPATH_OK, op.io.result);
+		EXPECT(info_of(1).commands > 0);
+	}
+	script_world_destroy();
+}
+
+static void lists_of_thousands_are_read_in_pieces(void)
+{
+	static const struct {
+		uint32_t crowd;
+		bool moves;
+		unsigned reads;
+	} rows[] = {
+		/* 16 + 200 * 32 bytes, 20000 more; the last list, which only the last group
+		 * tells of; the header in the end. */
+		{0, false, 4},
+		{CROWD_MAX, false, 9},
+		{CROWD_MAX, true, 18},
+	};
+
+	for (unsigned i = 0; i < ARRAY_LEN(rows); i++) {
+		script_world_create(35 + i, 1);
+		world.actors[0].has_ana = true;
+		world.actors[0].ana_count = 5;
+		world.actors[0].crowd = rows[i].crowd;
+		world.actors[0].moves_ana = rows[i].moves;
+		world.actors[0].ns_group = ANA_GROUPS;
+		world.actors[0].barred_group = 1;
+		if (script_world_connect()) {
+			EXPECT_EQ(rows[i].reads, world.actors[0].ana_reads);
+			EXPECT_EQ(ANA_OPTIMIZED, mpath_path_ana(world.mpath, 0, 1));
+		}
+		script_world_destroy();
+	}
+}
+
+static void a_log_with_more_namespaces_than_can_be_is_not_believed(void)
+{
+	script_world_create(39, 1);
+	world.actors[0].has_ana = true;
+	world.actors[0].lists_too_many = true;
+	CHECK(script_world_open() == 0);
+	EXPECT(sim_run_while(world.sim, is_not_ready, NULL, 300 * NS_PER_S));
+	EXPECT(world.ready_res != 0 && strstr(world.ready_error.text, "more namespaces") != NULL);
+	script_world_destroy();
+}
+
 /* ---- refusals without an end ----------------------------------------------------------------- */
 
 /* The controller says that it cannot for now, and does so for ever. */
@@ -547,6 +645,10 @@ int main(void)
 	TAP_RUN(refusals_of_a_look);
 	TAP_RUN(namespaces_that_cannot_be_used_are_left_out);
 	TAP_RUN(ana_log_is_read_again_only_when_it_moved);
+	TAP_RUN(a_move_to_another_group_is_learnt_from_the_log);
+	TAP_RUN(a_status_that_contradicts_the_log_has_it_read_again);
+	TAP_RUN(lists_of_thousands_are_read_in_pieces);
+	TAP_RUN(a_log_with_more_namespaces_than_can_be_is_not_believed);
 	TAP_RUN(refused_read_ends);
 	TAP_RUN(refused_admin_command_ends);
 	TAP_RUN(every_loss_has_its_own_time);

@@ -576,7 +576,9 @@ static void new_snapshot_raises_what_changed(void)
 	/* A group that holds none of the host's namespaces is none of its business. */
 	EXPECT_EQ(0, compare(now, 2, ana + 1, 1));
 	now[0].ana_group = 5;
-	EXPECT_EQ(CTRL_EVENT_ANA_CHANGE, compare(now, 2, NULL, 0));
+	EXPECT_EQ(CTRL_EVENT_ANA_CHANGE | CTRL_EVENT_NS_ATTRIBUTE, compare(now, 2, NULL, 0));
+	EXPECT_EQ(1, ctrl->changed_count);
+	EXPECT_EQ(now[0].nsid, ctrl->changed_nsids[0]);
 	now[0] = was_ns[0];
 	now[1].block_count++;
 	EXPECT_EQ(CTRL_EVENT_NS_ATTRIBUTE, compare(now, 2, NULL, 0));

@@ -19,6 +19,7 @@ from tap import Tap
 
 ANA_NOTICE = 2 | 0x03 << 8 | 0x0c << 16
 ANA_BIT = 1 << 11
+NS_NOTICE, NS_BIT = 2 | 0x04 << 16, 1 << 8
 STATES = {'optimized': 1, 'non-optimized': 2, 'inaccessible': 3, 'persistent-loss': 4, 'change': 15}
 ANA_STATUS = {'inaccessible': n.ANA_INACCESSIBLE, 'persistent-loss': n.ANA_LOSS,
               'change': n.ANA_TRANSITION}
@@ -374,6 +375,18 @@ def parts(t, tgt):
              'it is listed there, and the count rises', 'Base 5.1.12.1.13')
         t.ok(moved.change_count(100) > after.change_count(100), 'so does that of the group',
              'Base 5.1.12.1.13')
+
+        def move_back(config):
+            ns = next(ns for ns in config['subsystems'][0]['namespaces'] if ns['nsid'] == 11)
+            ns['ana_group'] = 5
+        admin.get_log(0x04, 4096)
+        admin.set_feature(11, NS_BIT)
+        aer = admin.submit(n.AER)
+        tgt.reload(move_back)
+        admin.wait(aer)
+        t.eq(aer.dw0, NS_NOTICE, 'a namespace that moves: its Identify page has changed too', 'Base 5.1.2.1')
+        t.eq(struct.unpack_from('<II', admin.get_log(0x04, 4096).data), (11, 0), 'and the log of changes names it',
+             'Base 5.1.12.1.5')
 
         admin.set_property(n.CC, 0)
         admin.csts_until(0, 1)
