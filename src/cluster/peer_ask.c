@@ -152,23 +152,10 @@ static void link_on_up(struct peer_link *link)
 	peer->owed_since_ns = now_of(peer);
 	peer_error(peer, "%s", "");
 	log_info("control", "peer %s: the link is up (process %u)", peer->config->name, peer->pid);
-	peer->tell_generation = 0;
-	peer->has_told = false;
-	atomic_store(&peer->seen_generation, 0);
+	peer->listener.link = ++peer->peers->link_count;
+	peer_linked(peer);
 	peer_set_reach(peer, PEER_REACH_UP);
 	reactor_timer_arm(&peer->timer, now_of(peer));
-}
-
-static void on_seen(struct peer *peer, const struct peer_frame *frame)
-{
-	uint64_t generation;
-
-	if (peer_seen_decode(frame->body, &generation) < 0) {
-		peer_link_close(&peer->link, "an answer that is none");
-		return;
-	}
-	atomic_store(&peer->seen_generation, generation);
-	peers_notice(peer->peers);
 }
 
 static void on_done(struct peer *peer, const struct peer_frame *frame)
@@ -198,10 +185,13 @@ static void link_on_message(struct peer_link *link, const struct peer_frame *fra
 	if (peer->is_silent)
 		log_info("control", "peer %s answers again", peer->config->name);
 	peer->is_silent = false;
+	peer_listener_heard(peer, &peer->listener);
 	if (frame->type == PEER_RESET_DONE)
 		on_done(peer, frame);
+	else if (frame->type == PEER_SERVED)
+		peer_hear(peer, &peer->listener, link, frame);
 	else if (frame->type == PEER_SEEN)
-		on_seen(peer, frame);
+		peer_seen(peer, peer->listener.link, link, frame);
 	else if (frame->type != PEER_PONG)
 		peer_link_close(link, "a message that has no place here");
 	else if (peer_pong_decode(frame->body, &peer->pulse) < 0)
@@ -217,7 +207,10 @@ static void link_on_closed(struct peer_link *link)
 	link->pidfd = -1;
 	peer->down_since_ns = link->was_up ? now_of(peer) : peer->down_since_ns;
 	peer->pulse = (struct peer_pulse){0};
-	atomic_store(&peer->seen_generation, 0);
+	if (link->was_up) {
+		peer_unlinked(peer);
+		peer_listener_end(peer, &peer->listener);
+	}
 	peer_set_reach(peer, PEER_REACH_DOWN);
 	asked_take_back(peer);
 	if (link->was_up)
@@ -511,7 +504,7 @@ static void heartbeat(struct peer *peer)
 static void peer_step(struct reactor_timer *timer)
 {
 	struct peer *peer = container_of(timer, struct peer, timer);
-	bool is_told = true;
+	bool is_told;
 	uint64_t next_ns;
 
 	if (peer->peers->is_stopping)
@@ -521,8 +514,7 @@ static void peer_step(struct reactor_timer *timer)
 			       &link_handler);
 	if (peer->link.state == PEER_LINK_UP)
 		heartbeat(peer);
-	if (peer->link.state == PEER_LINK_UP)
-		is_told = peer_tell(peer);
+	is_told = peer_tell(peer);
 	if (has_resets(peer))
 		resets_go_on(peer);
 	if (has_resets(peer) || !is_told)

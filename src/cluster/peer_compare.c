@@ -11,7 +11,9 @@
  * both wait for the operator, for nothing says whose data are the right ones; unless one of them
  * was refused before.
  *
- * A namespace that is held stays so while the link to the other member is down: its data are old.
+ * A namespace that is held because of another file stays so when the other member is gone, ends,
+ * or has it no more, and over restarts (peer_refusal.c): its data are old. Only a comparison that
+ * finds the same file releases it, or the operator.
  */
 #include "cluster/peers_private.h"
 
@@ -191,49 +193,76 @@ static enum peer_hold entry_judge(const struct peers *peers, const struct candid
 	struct peer_share *share = candidate->share;
 	enum sameness sameness = file_compare(peers, share, peer, entry);
 	uint16_t bit = bit_of(peers, peer);
+	enum peer_hold hold;
 
 	if (sameness == IS_OTHER)
 		share->differs |= bit;
 	else if (sameness == IS_SAME)
 		share->differs &= (uint16_t)~bit;
-	if (sameness == IS_OTHER || (entry->differs >> peers->config.index & 1) != 0)
-		return file_judge(peers, share, peer, entry);
+	if (sameness == IS_OTHER || (entry->differs >> peers->config.index & 1) != 0) {
+		hold = file_judge(peers, share, peer, entry);
+		share->refusers = (uint16_t)(hold == PEER_HOLD_FILE ? share->refusers | bit
+								    : share->refusers & ~bit);
+		return hold;
+	}
 	if (sameness == IS_UNSURE && !share->is_served)
-		return PEER_HOLD_PENDING;
+		return share->refusers & bit && !share->is_forgiven ? PEER_HOLD_FILE
+								    : PEER_HOLD_PENDING;
+	/* The same file, which hosts use there: whoever had another one before is not asked. */
+	if (sameness == IS_SAME)
+		share->refusers &= (uint16_t)(entry->is_served ? 0 : ~bit);
 	return format_judge(peers, candidate, peer, entry);
 }
 
-/* The link to the peer is down. What was found before stays, but for another size of the same file
- * when no write of the peer can come any more. */
+/*
+ * The link to the peer is down, or it is up and the peer has the namespace no more: it ends, lost
+ * its file, or its document is another one. Another file stays what it is. Another size of the same
+ * file counts no more when no write of the peer can come.
+ */
 static enum peer_hold absent_judge(const struct peers *peers, const struct peer_share *share,
-				   unsigned peer)
+				   unsigned peer, bool is_told)
 {
 	const struct peer_config *config = &peers->config.peers[peer];
 	bool is_held = true;
 
-	if (share->hold_peer != peer || share->is_forgiven ||
-	    (share->hold != PEER_HOLD_FILE && share->hold != PEER_HOLD_FORMAT))
+	if (share->is_forgiven)
 		return PEER_HOLD_NONE;
-	if (share->hold == PEER_HOLD_FORMAT && config->addr.path[0] != 0 &&
+	if (share->refusers & bit_of(peers, peer))
+		return PEER_HOLD_FILE;
+	if (share->hold != PEER_HOLD_FORMAT || share->hold_peer != peer || is_told)
+		return PEER_HOLD_NONE;
+	if (config->addr.path[0] != 0 &&
 	    member_lock_is_held(share->fd, config->lock, 1, &is_held) == 0 && !is_held)
 		return PEER_HOLD_NONE;
-	return share->hold;
+	return PEER_HOLD_FORMAT;
+}
+
+/* No link is up in either direction, or nothing comes over it. */
+static bool is_unheard(const struct peers *peers, const struct peer_share *share, unsigned peer)
+{
+	const struct peer *of = &peers->peers[peer];
+	uint64_t heard_ns = atomic_load(&of->heard_ns);
+
+	if (atomic_load(&of->links_up) == 0)
+		return true;
+	if (heard_ns < share->told_ns)
+		heard_ns = share->told_ns;
+	return now_of(peers) > heard_ns + silence_max_ns(peers);
 }
 
 /* A file that was not served yet: all that can be reached must know of it first. */
 static bool is_waited_for(const struct peers *peers, const struct peer_share *share, unsigned peer)
 {
 	const struct peer *of = &peers->peers[peer];
+	const struct peer_told *told = told_of(peers, peer);
 
 	if (share->has_served)
 		return false;
 	if (share->told_from == 0 || atomic_load(&of->reach) == PEER_REACH_UNTRIED)
 		return true;
-	if (atomic_load(&of->reach) == PEER_REACH_DOWN && !told_of(peers, peer))
+	if (is_unheard(peers, share, peer) || (told && told->generation == PEER_LIST_OVER))
 		return false;
-	if (now_of(peers) - share->told_ns > silence_max_ns(peers))
-		return false;
-	return !told_of(peers, peer) || atomic_load(&of->seen_generation) < share->told_from;
+	return !told || atomic_load(&of->seen_generation) < share->told_from;
 }
 
 static enum peer_hold judge(const struct peers *peers, const struct candidate *candidate,
@@ -246,18 +275,19 @@ static enum peer_hold judge(const struct peers *peers, const struct candidate *c
 	for (unsigned i = 0; i < peers->config.peer_count; i++) {
 		const struct peer_told *told = told_of(peers, i);
 		const struct peer_served *entry = told ? entry_of(told, &share->uuid) : NULL;
-		enum peer_hold here = PEER_HOLD_NONE;
+		enum peer_hold here;
 
-		if (entry)
-			here = entry_judge(peers, candidate, i, entry);
-		else if (told)
+		here = entry ? entry_judge(peers, candidate, i, entry)
+			     : absent_judge(peers, share, i, told != NULL);
+		if (!entry && told && here != PEER_HOLD_FILE)
 			share->differs &= (uint16_t)~bit_of(peers, i);
-		else
-			here = absent_judge(peers, share, i);
 		if (here == PEER_HOLD_NONE && is_waited_for(peers, share, i))
 			here = PEER_HOLD_PENDING;
-		/* A reason that the operator must see counts before one that passes. */
-		if (here != PEER_HOLD_NONE && hold <= PEER_HOLD_PENDING) {
+		/* A reason that the operator must see counts before one that passes, and another
+		 * file before another size. */
+		if (here != PEER_HOLD_NONE &&
+		    (hold <= PEER_HOLD_PENDING ||
+		     (hold == PEER_HOLD_FORMAT && here == PEER_HOLD_FILE))) {
 			hold = here;
 			*ret_peer = i;
 		}
@@ -296,9 +326,18 @@ static void differ_text(const struct peers *peers, const struct peer_share *shar
 		peers->config.peers[peer].name, theirs, end);
 }
 
-static void hold_text(const struct peers *peers, const struct peer_share *share,
+static bool is_served_by(const struct peers *peers, const struct peer_share *share, unsigned peer)
+{
+	const struct peer_told *told = told_of(peers, peer);
+	const struct peer_served *entry = told ? entry_of(told, &share->uuid) : NULL;
+
+	return entry && entry->is_served;
+}
+
+static void hold_text(const struct peers *peers, const struct candidate *candidate,
 		      struct peers_problem *problem)
 {
+	const struct peer_share *share = candidate->share;
 	const char *other = peers->config.peers[share->hold_peer].name;
 	const struct peer_told *told = peers->told[share->hold_peer];
 	const struct peer_served *entry = told ? entry_of(told, &share->uuid) : NULL;
@@ -319,30 +358,35 @@ static void hold_text(const struct peers *peers, const struct peer_share *share,
 			 "member %s has %llu bytes in blocks of %u under this UUID, member %s has "
 			 "%llu in blocks of %u; it is inaccessible here until both are the same: "
 			 "change the size or block size on the other member too",
-			 peers->config.name, (unsigned long long)share->entry.size_bytes,
-			 share->entry.block_bytes, other,
+			 peers->config.name, (unsigned long long)candidate->size_bytes,
+			 candidate->block_bytes, other,
 			 (unsigned long long)(entry ? entry->size_bytes : 0),
 			 entry ? entry->block_bytes : 0);
 }
 
 bool peers_problem(struct peers *peers, const struct ns *ns, struct peers_problem *ret_problem)
 {
-	const struct peer_share *share =
+	struct peer_share *share =
 		ns->is_clustered && !media_is_lost(ns->media) ? peers_share_of(peers, ns) : NULL;
+	const struct candidate candidate = {.share = share,
+					    .size_bytes = ns->media->size_bytes,
+					    .block_bytes = ns->media->block_bytes};
 
 	*ret_problem = (struct peers_problem){0};
 	if (!share)
 		return false;
 	if (ns->is_held) {
-		hold_text(peers, share, ret_problem);
+		hold_text(peers, &candidate, ret_problem);
 		return true;
 	}
 	for (unsigned i = 0; i < peers->config.peer_count; i++) {
 		if ((share->differs & bit_of(peers, i)) == 0)
 			continue;
 		differ_text(peers, share, i,
-			    "it is served here alone: put the right file in place on the other "
-			    "member, then `weft ctl namespace recheck` there",
+			    is_served_by(peers, share, i)
+				    ? "both serve it, until the one that began later gives way"
+				    : "it is not served there: put the right file in place on the "
+				      "other member, then `weft ctl namespace recheck` there",
 			    ret_problem);
 		return true;
 	}
@@ -362,18 +406,19 @@ static void hold_log(struct peers *peers, const char *spec, const char *text)
 		log_error("control", "more namespaces are inaccessible: see `weft ctl health`");
 }
 
-static void hold_set(struct peers *peers, struct peer_share *share, enum peer_hold hold,
+static void hold_set(struct peers *peers, const struct candidate *candidate, enum peer_hold hold,
 		     unsigned peer, const char *spec)
 {
+	struct peer_share *share = candidate->share;
 	bool is_news = hold != share->hold;
 	struct peers_problem problem;
 
 	share->hold = hold;
 	share->hold_peer = peer;
-	share->is_refused &= hold != PEER_HOLD_NONE;
+	share->is_refused &= share->refusers != 0;
 	if (!is_news || hold <= PEER_HOLD_PENDING)
 		return;
-	hold_text(peers, share, &problem);
+	hold_text(peers, candidate, &problem);
 	hold_log(peers, spec, problem.text);
 }
 
@@ -394,12 +439,14 @@ bool peers_may_serve(struct peers *peers, const struct ns *ns)
 		return true;
 	if (uuid_equal(&peers->forgiven, &share->uuid))
 		share->is_forgiven = true;
+	if (share->told_from == 0)
+		peer_refusal_recall(peers, share, ns->media);
 	if (!share->is_in_force) {
 		share->entry.size_bytes = candidate.size_bytes;
 		share->entry.block_bytes = candidate.block_bytes;
 	}
 	hold = judge(peers, &candidate, &peer);
-	hold_set(peers, share, hold, peer, ns->media->spec);
+	hold_set(peers, &candidate, hold, peer, ns->media->spec);
 	return hold == PEER_HOLD_NONE;
 }
 
@@ -420,7 +467,11 @@ void peers_compare_look(struct peers *peers, struct peer_share *share, const str
 	share->is_in_force = true;
 	share->is_served = !ns->is_held;
 	share->has_served |= share->is_served;
-	share->is_forgiven &= !share->is_served;
+	if (share->is_served && share->is_forgiven) {
+		share->refusers = 0;
+		share->is_refused = share->is_forgiven = false;
+	}
+	peer_refusal_keep(peers, share);
 	entry->uuid = share->uuid;
 	entry->file = share->file;
 	entry->size_bytes = ns->media->size_bytes;
@@ -442,6 +493,7 @@ void peers_compare_look_end(struct peers *peers)
 			continue;
 		share->is_served = share->has_served = false;
 		share->is_forgiven = share->is_refused = false;
+		share->refusers = 0; /* the store has them */
 		share->told_from = 0;
 		share->hold = PEER_HOLD_NONE;
 	}
@@ -519,7 +571,8 @@ static void share_compare(struct peers *peers, struct peer_share *share, struct 
 	enum peer_hold hold = judge(peers, &candidate, &peer);
 	char text[UUID_TEXT_BYTES];
 
-	hold_set(peers, share, hold, peer, uuid_format(&share->uuid, text));
+	hold_set(peers, &candidate, hold, peer, uuid_format(&share->uuid, text));
+	peer_refusal_keep(peers, share);
 	findings->wants_change |= (hold == PEER_HOLD_NONE) != share->is_served;
 	findings->has_news |=
 		differs != share->differs || share->entry.is_refused != share->is_refused;
@@ -574,8 +627,10 @@ static void compare(struct peers *peers)
 	}
 	if (findings.is_unsettled)
 		reactor_timer_arm(&peers->compare_timer, now_of(peers) + LOOK_AGAIN_NS);
-	/* At the start all of them are released at once. */
-	if (peers->is_starting && findings.is_pending)
+	/* At the start all of them are released at once, but for those that wait for longer than a
+	 * member that is silent is waited for. */
+	if (peers->is_starting && findings.is_pending &&
+	    now_of(peers) - peers->started_ns < 2 * silence_max_ns(peers))
 		return;
 	if (findings.wants_change && !peers->is_rebuilding)
 		rebuild(peers);
@@ -634,6 +689,7 @@ void peers_compare_init(struct peers *peers)
 void peers_compare_start(struct peers *peers)
 {
 	peers->is_starting = true;
+	peers->started_ns = now_of(peers);
 	compare(peers);
 }
 

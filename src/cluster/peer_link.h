@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One connection between two members of a cluster: the handshake, then numbered and signed
- * messages. Requests go from who connected to who was connected to, so two members have two links.
- * One reactor; private to cluster/.
+ * messages. Requests go from who connected to who was connected to, so two members have two links;
+ * lists of namespaces go both ways. One reactor; private to cluster/.
  *
  *   who connects                      who was connected to
  *   HELLO (names, nonce)       ---->

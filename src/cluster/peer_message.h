@@ -42,7 +42,7 @@ enum peer_message {
 	PEER_RESET = 7,      /* end a controller */
 	PEER_RESET_DONE = 8, /* it has ended */
 	PEER_LOST_HOST = 9,  /* a controller of who connects has lost its host */
-	PEER_SERVED = 10,    /* what who connects shares with others: a part of the list */
+	PEER_SERVED = 10,    /* what the sender shares with others: a part of the list */
 	PEER_SEEN = 11,      /* the list was compared */
 };
 

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists of shared namespaces between members: each member sends its own to those that it is
- * connected to, and hands what it is sent to control (peer_compare.c). Reactor of the peers.
+ * Lists of shared namespaces between members: each member sends its own to those that it is linked
+ * with, and hands what it is sent to control (peer_compare.c). Reactor of the peers.
+ *
+ * A list goes over the link that we have made, or back over one that the peer has made while ours
+ * is down: where members reach each other in one direction only, both know what the other has.
  *
  * A list goes in parts of a few namespaces, as many as the link has room for, the rest a moment
  * later. A newer list begins again from its first part. Control answers a complete list once it was
@@ -12,8 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NOTHING_GENERATION UINT64_MAX /* of the list of a member that serves no more */
-
 void peer_set_reach(struct peer *peer, enum peer_reach reach)
 {
 	atomic_store(&peer->reach, (int)reach);
@@ -22,7 +23,19 @@ void peer_set_reach(struct peer *peer, enum peer_reach reach)
 
 /* ---- ours ------------------------------------------------------------------------------------ */
 
-static void part_send(struct peer *peer, const struct peer_served *entries, uint32_t total)
+/* The link that our list is to go over, or NULL while there is none in either direction. */
+static struct peer_link *tell_link(struct peer *peer, uint64_t *ret_number)
+{
+	if (peer->link.state == PEER_LINK_UP) {
+		*ret_number = peer->listener.link;
+		return &peer->link;
+	}
+	*ret_number = peer->back_number;
+	return peer->back_link && peer->back_link->state == PEER_LINK_UP ? peer->back_link : NULL;
+}
+
+static void part_send(struct peer *peer, struct peer_link *link, const struct peer_served *entries,
+		      uint32_t total)
 {
 	struct peer_served_part part = {
 		.generation = peer->tell_generation, .first = peer->tell_next, .total = total};
@@ -35,7 +48,7 @@ static void part_send(struct peer *peer, const struct peer_served *entries, uint
 	peer_served_encode(&part, body);
 	peer->tell_next += part.count;
 	peer->has_told = peer->tell_next == total;
-	peer_link_send(&peer->link, PEER_SERVED, body);
+	peer_link_send(link, PEER_SERVED, body);
 }
 
 bool peer_tell(struct peer *peer)
@@ -46,9 +59,19 @@ bool peer_tell(struct peer *peer)
 	const struct peer_served *entries = shares ? shares->told : NULL;
 	uint64_t generation = shares ? shares->generation : 0;
 	uint32_t total = shares ? shares->told_count : 0;
+	uint64_t number;
+	struct peer_link *link = tell_link(peer, &number);
 
+	if (!link)
+		return true;
+	if (peer->tell_link != number) {
+		peer->tell_link = number;
+		peer->tell_generation = 0;
+		peer->has_told = false;
+		atomic_store(&peer->seen_generation, 0);
+	}
 	if (peers->is_target_over) {
-		generation = NOTHING_GENERATION;
+		generation = PEER_LIST_OVER;
 		total = 0;
 	}
 	/* Of a configuration that is about to be in force nothing is told: what follows is. */
@@ -59,9 +82,31 @@ bool peer_tell(struct peer *peer)
 		peer->tell_next = 0;
 		peer->has_told = false;
 	}
-	while (!peer->has_told && peer_link_is_free(&peer->link))
-		part_send(peer, entries, total);
+	while (!peer->has_told && peer_link_is_free(link))
+		part_send(peer, link, entries, total);
 	return peer->has_told;
+}
+
+void peer_tell_now(struct peer *peer)
+{
+	if (!peer->peers->is_stopping && !peer_tell(peer))
+		reactor_timer_arm(&peer->timer, reactor_now_ns(peer->peers->reactor));
+}
+
+void peer_seen(struct peer *peer, uint64_t number, struct peer_link *link,
+	       const struct peer_frame *frame)
+{
+	uint64_t generation;
+
+	if (peer_seen_decode(frame->body, &generation) < 0) {
+		peer_link_close(link, "an answer that is none");
+		return;
+	}
+	/* Another link: what was told over that one is told again over this one. */
+	if (number != peer->tell_link)
+		return;
+	atomic_store(&peer->seen_generation, generation);
+	peers_notice(peer->peers);
 }
 
 /* ---- theirs ---------------------------------------------------------------------------------- */
@@ -115,10 +160,28 @@ bool peer_hear(struct peer *peer, struct peer_listener *listener, struct peer_li
 	return true;
 }
 
+void peer_linked(struct peer *peer)
+{
+	atomic_store(&peer->heard_ns, reactor_now_ns(peer->peers->reactor));
+	atomic_fetch_add(&peer->links_up, 1);
+}
+
+void peer_unlinked(struct peer *peer)
+{
+	atomic_fetch_sub(&peer->links_up, 1);
+	peers_notice(peer->peers);
+}
+
 void peer_listener_heard(struct peer *peer, const struct peer_listener *listener)
 {
-	if (peer && atomic_load(&peer->list_link) == listener->link)
-		atomic_store(&peer->list_heard_ns, reactor_now_ns(peer->peers->reactor));
+	uint64_t now_ns;
+
+	if (!peer)
+		return;
+	now_ns = reactor_now_ns(peer->peers->reactor);
+	atomic_store(&peer->heard_ns, now_ns);
+	if (atomic_load(&peer->list_link) == listener->link)
+		atomic_store(&peer->list_heard_ns, now_ns);
 }
 
 void peer_listener_end(struct peer *peer, struct peer_listener *listener)

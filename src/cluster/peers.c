@@ -172,8 +172,13 @@ static void incoming_on_up(struct peer_link *link)
 	struct peer *peer = peer_find(incoming->peers, link->peer_name);
 
 	log_info("control", "peer %s has connected (process %u)", link->peer_name, link->peer_pid);
-	if (peer)
-		peer_dial_now(peer);
+	if (!peer)
+		return;
+	peer->back_link = link;
+	peer->back_number = incoming->listener.link;
+	peer_linked(peer);
+	peer_dial_now(peer);
+	peer_tell_now(peer);
 }
 
 static void on_ping(struct incoming *incoming)
@@ -206,15 +211,40 @@ static void incoming_on_message(struct peer_link *link, const struct peer_frame 
 		if (peer)
 			peer_hear(peer, &incoming->listener, link, frame);
 		return;
+	case PEER_SEEN:
+		if (peer)
+			peer_seen(peer, incoming->listener.link, link, frame);
+		return;
 	default:
 		peer_link_close(link, "a message that has no place here");
 		return;
 	}
 }
 
+/* Another link that the peer has made may be up still. */
+static void back_link_end(struct peer *peer, const struct incoming *ended)
+{
+	struct peers *peers = peer->peers;
+
+	peer_unlinked(peer);
+	if (peer->back_link != &ended->link)
+		return;
+	peer->back_link = NULL;
+	list_for_each(node, &peers->incoming) {
+		struct incoming *incoming = list_entry(node, struct incoming, node);
+
+		if (incoming->link.state != PEER_LINK_UP ||
+		    peer_find(peers, incoming->link.peer_name) != peer)
+			continue;
+		peer->back_link = &incoming->link;
+		peer->back_number = incoming->listener.link;
+	}
+}
+
 static void incoming_on_closed(struct peer_link *link)
 {
 	struct incoming *incoming = container_of(link, struct incoming, link);
+	struct peer *peer = peer_find(incoming->peers, link->peer_name);
 
 	if (!link->was_up)
 		log_limited(LOG_LEVEL_WARN, "control",
@@ -224,7 +254,9 @@ static void incoming_on_closed(struct peer_link *link)
 	else
 		log_info("control", "peer %s has disconnected: %s", link->peer_name, link->error);
 	incoming->is_closed = true;
-	peer_listener_end(peer_find(incoming->peers, link->peer_name), &incoming->listener);
+	if (peer && link->was_up)
+		back_link_end(peer, incoming);
+	peer_listener_end(peer, &incoming->listener);
 	if (incoming->served_count == 0)
 		incoming_free(incoming);
 }
@@ -296,8 +328,9 @@ static void kick_here(struct reactor_msg *msg)
 	for (unsigned i = 0; i < peers->config.peer_count; i++) {
 		struct peer *peer = &peers->peers[i];
 
-		if (peer->link.state == PEER_LINK_UP && !peers->is_stopping && !peer_tell(peer))
-			reactor_timer_arm(&peer->timer, reactor_now_ns(peers->reactor));
+		if (peer->link.state == PEER_LINK_UP)
+			peer_ack(peer, &peer->listener, &peer->link);
+		peer_tell_now(peer);
 	}
 }
 
@@ -447,7 +480,7 @@ static int peers_listen(struct peers *peers, char *error, size_t error_bytes)
 }
 
 int peers_create(const struct peers_reactors *reactors, const struct peers_config *config,
-		 struct peers **ret_peers)
+		 const struct target_keeper *keeper, struct peers **ret_peers)
 {
 	struct peers *peers = calloc(1, sizeof(*peers));
 
@@ -457,6 +490,7 @@ int peers_create(const struct peers_reactors *reactors, const struct peers_confi
 	peers->control = reactors->control;
 	peers->registry = reactors->data[0];
 	peers->config = *config;
+	peers->keeper = *keeper;
 	list_init(&peers->incoming);
 	list_init(&peers->files);
 	list_init(&peers->tables);

@@ -47,9 +47,10 @@ struct peers_hooks {
 
 /* All of these on the control reactor, and so are their callbacks. */
 
-/* Before the target; copies both arguments. 0 or -ENOMEM. */
+/* Before the target; copies all arguments. keeper: where refusals survive a restart. 0 or -ENOMEM.
+ */
 int peers_create(const struct peers_reactors *reactors, const struct peers_config *config,
-		 struct peers **ret_peers);
+		 const struct target_keeper *keeper, struct peers **ret_peers);
 /*
  * Listens and connects. Only once the first configuration is in force: whoever answers for a member
  * holds its locks, so that nothing of its predecessor can still write (media/member_lock.h).
@@ -59,8 +60,10 @@ void peers_start(struct peers *peers, struct target *target, const struct peers_
 void peers_on_rebuilt(struct peers *peers, int res);
 /*
  * Whether hosts may use this clustered namespace through this member: not before it was compared
- * with the members that can be reached, and not while one of them has another file, size or block
- * size under its UUID and comes first. Asked for every configuration that is built.
+ * with the members that can be reached, not while one of them has another size or block size under
+ * its UUID and comes first, and not from when one that comes first had another file until the same
+ * file is found there, or the operator asks for a recheck: over restarts, too. Asked for every
+ * configuration that is built.
  */
 bool peers_may_serve(struct peers *peers, const struct ns *ns);
 /* Whether the file of this medium was refused, so that a recheck opens its name again. */

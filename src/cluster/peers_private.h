@@ -4,8 +4,8 @@
  * peer_ask.c (what we ask one peer), peer_fence.c (whether it is dead, and making it so),
  * peer_process.c (whether its process runs), peer_pulse.c (whether our own reactors run),
  * peer_shares.c (the files that we share), peer_tell.c (lists of shared namespaces, to and from
- * peers) and peer_compare.c (whether all members have the same file under one UUID). Reactor of the
- * peers, but for what says "control".
+ * peers), peer_compare.c (whether all members have the same file under one UUID) and peer_refusal.c
+ * (which files were refused, over restarts). Reactor of the peers, but for what says "control".
  */
 #ifndef WEFT_CLUSTER_PEERS_PRIVATE_H
 #define WEFT_CLUSTER_PEERS_PRIVATE_H
@@ -46,10 +46,19 @@ enum peer_reach {
 	PEER_REACH_UP,
 };
 
+/* What comes over one link. */
+struct peer_listener {
+	uint64_t link;          /* its number, in either direction */
+	struct peer_told *list; /* the list that is not complete */
+};
+
 struct peer {
 	struct peers *peers;
 	const struct peer_config *config;
-	struct peer_link link; /* ours to it */
+	struct peer_link link;         /* ours to it */
+	struct peer_listener listener; /* of its list, when that comes back over ours */
+	struct peer_link *back_link;   /* the newest that it has made; NULL: none is up */
+	uint64_t back_number;          /* of that link */
 	struct reactor_timer timer;
 	uint64_t dial_ns;       /* when it is tried next */
 	uint32_t backoff_ms;    /* how long after the next failure */
@@ -75,11 +84,14 @@ struct peer {
 	uint64_t fence_began_ns;
 	struct peer_info info;
 	/* Our list of shared namespaces on its way to the peer (peer_tell.c). */
+	uint64_t tell_link;       /* number of the link that it goes over */
 	uint64_t tell_generation; /* 0: none on this link yet */
 	uint32_t tell_next;       /* the first entry that is not sent */
 	bool has_told;            /* all of it is sent */
 	/* Written by the reactor of the peers, read by control. */
 	_Atomic int reach;                /* enum peer_reach */
+	_Atomic unsigned links_up;        /* in both directions */
+	_Atomic uint64_t heard_ns;        /* when a message came over any of them last */
 	_Atomic uint64_t list_link;       /* link that brought its list; 0: that link is down */
 	_Atomic uint64_t list_heard_ns;   /* when a message came over that link last */
 	_Atomic uint64_t seen_generation; /* of our list, as the peer has compared it */
@@ -109,10 +121,13 @@ struct peer_share {
 	unsigned pass; /* of this look in which it was found last; 0: nothing serves it */
 	/* ---- peer_compare.c ---- */
 	struct member_file file;
-	bool is_in_force;         /* of the configuration in force */
-	bool is_served;           /* and hosts may use it */
-	bool has_served;          /* it was compared with all members once */
-	bool is_refused;          /* held, because a member that served had another file */
+	bool is_in_force; /* of the configuration in force */
+	bool is_served;   /* and hosts may use it */
+	bool has_served;  /* it was compared with all members once */
+	/* Members (bits by index) that came first with another file: held until one of them has
+	 * this file, or the operator decides. */
+	uint16_t refusers;
+	bool is_refused;          /* one of them served */
 	bool is_forgiven;         /* the operator says that this file is the right one */
 	uint64_t told_from;       /* generation of the first list that has it; 0: none has */
 	uint64_t told_ns;         /* when that list was made */
@@ -122,6 +137,11 @@ struct peer_share {
 	uint16_t differs;              /* members (bits by index) that have another file */
 	uint16_t has_lock;             /* peers whose lock was seen on this file */
 	uint64_t unseen_ns[PEERS_MAX]; /* since when the lock of a peer is missed; 0: not */
+	/* ---- peer_refusal.c ---- */
+	uint64_t inode, born_ns; /* of the file, as after a restart; 0: not known */
+	bool has_kept;           /* the store has a refusal of this UUID, maybe of another file */
+	uint16_t kept_refusers;  /* as the store has it of this file */
+	bool kept_is_refused;
 };
 
 /* A file that a subsystem shares with other members. */
@@ -172,14 +192,18 @@ struct peer_told {
 	struct peer_served entries[];
 };
 
-/* What comes over one link. */
-struct peer_listener {
-	uint64_t link;          /* its number */
-	struct peer_told *list; /* the list that is not complete */
-};
+#define PEER_LIST_OVER UINT64_MAX /* generation of the list of a member that serves no more */
 
 /* Sends what the peer does not know of our list. False: more is to be sent soon. */
 bool peer_tell(struct peer *peer);
+/* The same, and sees to the rest. */
+void peer_tell_now(struct peer *peer);
+/* A PEER_SEEN of this peer, over the link of this number. */
+void peer_seen(struct peer *peer, uint64_t number, struct peer_link *link,
+	       const struct peer_frame *frame);
+/* A link with it came up, or one that was up is closed, in either direction. */
+void peer_linked(struct peer *peer);
+void peer_unlinked(struct peer *peer);
 /* A PEER_SERVED of this peer; false: the link was closed for it. */
 bool peer_hear(struct peer *peer, struct peer_listener *listener, struct peer_link *link,
 	       const struct peer_frame *frame);
@@ -205,6 +229,13 @@ void peers_compare_told(struct reactor_msg *msg);
 void peers_compare_start(struct peers *peers);
 void peers_compare_stop(struct peers *peers);
 void peers_compare_free(struct peers *peers);
+
+/* ---- peer_refusal.c: control ----------------------------------------------------------------- */
+
+/* A share that comes into force: what the store knows of this UUID and file. */
+void peer_refusal_recall(struct peers *peers, struct peer_share *share, const struct media *media);
+/* Keeps what has changed of it; what fails is logged, and tried with the next comparison. */
+void peer_refusal_keep(struct peers *peers, struct peer_share *share);
 
 /* ---- peer_pulse.c ---------------------------------------------------------------------------- */
 
@@ -242,6 +273,7 @@ struct peers {
 	struct list files;  /* struct peer_share.node */
 	struct list tables; /* struct peer_shares.node: published, or on the way back */
 	struct peers_hooks hooks;
+	struct target_keeper keeper;
 	char start_error[256];
 	int start_res;
 	void (*gone)(void *arg);
@@ -258,6 +290,7 @@ struct peers {
 	struct reactor_msg notice_msg;
 	_Atomic bool is_notice_out;
 	uint64_t compared_ns; /* when control looked last */
+	uint64_t started_ns;  /* when it began to compare */
 	uint64_t logged_ns;   /* since when logged_count counts */
 	unsigned logged_count;
 	bool is_applying;            /* between peers_will_apply and peers_look */

@@ -587,12 +587,13 @@ static int peers_create_here(struct daemon *daemon, const struct peers_config *c
 		.data = daemon->reactors,
 		.data_count = reactor_group_count(daemon->group),
 	};
+	const struct target_keeper keeper = daemon_keeper(daemon);
 	int res = reactor_group_start(&group, &daemon->peers_group);
 
 	if (res < 0)
 		return res;
 	reactors.peers = reactor_group_get(daemon->peers_group, 0);
-	return peers_create(&reactors, config, &daemon->peers);
+	return peers_create(&reactors, config, &keeper, &daemon->peers);
 }
 
 /* The other members of the document. 0, or -errno after a message. */

@@ -42,6 +42,7 @@ struct store_entry {
 	struct ns_store *next;    /* counted; takes its place with the commit. NULL: it stays */
 	struct media_record kept; /* as the store has it; size 0: it has none */
 	bool is_given_up; /* in this transaction: it is lost, and an empty file takes its place */
+	bool is_held;     /* likewise: no host may use it */
 };
 
 struct live_entry {
@@ -531,21 +532,14 @@ static void store_measure(struct ns_store *store)
 	ns_live_set_used_bytes(ns_store_live(store), media_used_bytes(ns_store_media(store)));
 }
 
-/* What is wrong is logged when it is first seen. */
-static void store_look(struct ns_store *store)
-{
-	struct media_error problem;
-
-	(void)media_problem(ns_store_media(store), &problem);
-}
-
 void media_registry_measure(struct media_registry *registry, uint64_t now_ns)
 {
 	list_for_each(node, &registry->stores) {
 		struct ns_store *store = list_entry(node, struct store_entry, entry.node)->store;
+		struct media_error problem; /* what is wrong is logged when it is first seen */
 
 		store_measure(store);
-		store_look(store);
+		(void)media_problem(ns_store_media(store), &problem);
 		ns_live_look_space(ns_store_live(store), now_ns);
 	}
 }
@@ -578,10 +572,22 @@ int media_registry_get(struct media_registry *registry, const struct media_wish 
 	}
 	if (res < 0)
 		return res;
+	found->is_held &= found->entry.is_used;
 	found->entry.is_used = true;
 	store_measure(*ret_store);
 	ns_store_get(*ret_store);
 	return 0;
+}
+
+void media_registry_hold(struct media_registry *registry, const struct media_wish *wish)
+{
+	struct store_entry wanted = {.key = store_key(wish)};
+	struct store_entry **node =
+		wanted.key ? tfind(&wanted, &registry->stores_by_key, store_order) : NULL;
+
+	if (node)
+		(*node)->is_held = true;
+	free(wanted.key);
 }
 
 int media_registry_sync(struct media_registry *registry, struct media_error *ret_error)
@@ -672,8 +678,9 @@ void media_registry_commit(struct media_registry *registry)
 			entry->next = NULL;
 		}
 		/* The record of an empty file says whose it is until the document does, and no
-		 * longer: under a later UUID it would be taken for half of a recreate. */
-		if (key_path(entry->key))
+		 * longer: under a later UUID it would be taken for half of a recreate. A file that
+		 * other members refuse is not the one that was served last. */
+		if (key_path(entry->key) && !(entry->entry.is_used && entry->is_held))
 			media_record_keep(&registry->keeper, key_path(entry->key),
 					  entry->entry.is_used ? ns_store_media(entry->store)
 							       : NULL,

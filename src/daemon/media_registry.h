@@ -67,6 +67,8 @@ struct media_wish {
  * reference. */
 int media_registry_get(struct media_registry *registry, const struct media_wish *wish,
 		       struct ns_store **ret_store, struct media_error *ret_error);
+/* After its get: no host may use it yet, so the record of what was served last stays as it is. */
+void media_registry_hold(struct media_registry *registry, const struct media_wish *wish);
 /* After the last get and before anybody hears of a store: files made or grown since begin are
  * stable. 0 or -errno with ret_error filled. */
 int media_registry_sync(struct media_registry *registry, struct media_error *ret_error);

@@ -82,6 +82,8 @@ static int ns_build(struct builder *builder, const struct config_subsystem *from
 	if (wanted->is_clustered && !media_is_lost(ns->media) &&
 	    media_registry_peers(builder->registry))
 		ns->is_held = !peers_may_serve(media_registry_peers(builder->registry), ns);
+	if (ns->is_held)
+		media_registry_hold(builder->registry, &wish);
 	if (media_is_lost(ns->media) || ns->is_held) {
 		ns->ana_group = TARGET_ANA_GROUP_LOST;
 		builder->has_lost = true;

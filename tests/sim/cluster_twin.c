@@ -6,7 +6,8 @@
  *
  * The model knows the right disk alone: a read that the twin answered, or a write that only the
  * twin got, is found as any wrong data are. A member that can reach no other one serves what it
- * finds, so a twin comes only while all members are linked, and nothing else goes wrong meanwhile.
+ * finds, so a twin comes only while all members are linked. From when it was refused, members with
+ * the right file end, too, killed or in order: the twin must not be served in their place.
  */
 #include "cluster_world.h"
 
@@ -72,6 +73,21 @@ static void twin_make(struct cluster *world, const struct cluster_disk *disk)
 		world->twin = sim_disk_create(world->sim, &options);
 }
 
+/* One that has the right file ends, and comes back, while another is refused for its twin. */
+static void right_end(struct cluster *world, const struct cluster_event *event)
+{
+	struct cluster_node *node = &world->nodes[event->draws[0] % world->node_count];
+
+	if (node == world->twin_node)
+		return;
+	sim_trace(world->sim, "node %s: ends, and has the right file", node->name);
+	cluster_count(world, "ends of others beside a member with another file", 1);
+	node_end(node, event->draws[1] % 2 == 0);
+	/* Whoever of them is back first. */
+	if (event->draws[2] % 2 == 0)
+		node_end(world->twin_node, true);
+}
+
 void cluster_twin_begin(struct cluster *world, const struct cluster_event *event)
 {
 	struct cluster_node *node = &world->nodes[event->draws[0] % world->node_count];
@@ -81,6 +97,8 @@ void cluster_twin_begin(struct cluster *world, const struct cluster_event *event
 		if (!is_linked(&world->nodes[i]))
 			return;
 	}
+	if (world->twin_node != NULL)
+		right_end(world, event);
 	if (world->twin_node != NULL || !world->subs[0].is_shared)
 		return;
 	twin_make(world, disk);

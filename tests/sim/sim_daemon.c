@@ -401,7 +401,7 @@ static int peers_make(struct daemon *daemon, struct target_config *config)
 	_Static_assert(sizeof(DAEMON_SECRET) > PEER_SECRET_BYTES, "a secret is long");
 	memcpy(cluster->peers.secret, DAEMON_SECRET, sizeof(DAEMON_SECRET));
 	cluster->peers.secret_bytes = sizeof(DAEMON_SECRET);
-	res = peers_create(&reactors, &cluster->peers, &daemon->peers);
+	res = peers_create(&reactors, &cluster->peers, &config->keeper, &daemon->peers);
 	if (res < 0)
 		return fail(daemon, res, "cluster");
 	config->cntlid_first = cluster->peers.cntlid_first;

@@ -214,7 +214,8 @@ bool __wrap_media_file_record(const struct media *media, struct media_record *re
 		return __real_media_file_record(media, ret_record);
 	*ret_record = (struct media_record){.size_bytes = media->size_bytes,
 					    .block_bytes = media->block_bytes,
-					    .has_type = true};
+					    .has_type = true,
+					    .inode = handle->disk->number + 1};
 	return true;
 }
 

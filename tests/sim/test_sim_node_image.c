@@ -111,6 +111,27 @@ static bool twin_is_empty(const struct sim_disk *twin)
 	return true;
 }
 
+/* The member with the right file ends while the other one is refused; then both do, and the wrong
+ * one is back first. */
+static void others_end(bool is_killed)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		if (is_killed)
+			sim_node_kill(node(1), SIM_DEATH_KILLED);
+		else
+			EXPECT(nworld_stop(&world, 1));
+		if (i == 1) {
+			end_node(is_killed);
+			EXPECT(nworld_start(&world, 0));
+		}
+		nworld_run_ms(&world, 7000);
+		EXPECT_THAT(nworld_start(&world, 1), "it starts: %s", world.nodes[1].why);
+		EXPECT(nworld_until_live(&world, 2, 20000));
+		nworld_run_ms(&world, 3000);
+		write_all();
+	}
+}
+
 /* As in a mount namespace of its own: the name is the same, the file is not. */
 static void a_member_with_another_file_is_refused(void)
 {
@@ -129,6 +150,8 @@ static void a_member_with_another_file_is_refused(void)
 		EXPECT(nworld_until_live(&world, 2, 20000));
 		write_all();
 		expect_all("while one member has another file");
+		others_end(i == 1);
+		expect_all("when the member with the right file is back");
 		EXPECT_THAT(twin_is_empty(twin), "nothing was written to the other file");
 		sim_disk_set_twin(world.disks[0], NULL, "");
 		EXPECT(nworld_stop(&world, 0));

@@ -102,7 +102,7 @@ class Member:
             frame = self.recv_frame()
             if frame is None:
                 return True
-            if frame[0] not in (PONG, CHALLENGE):
+            if frame[0] not in (PONG, CHALLENGE, SERVED):
                 return False
 
     def greet(self, nonce=None):
@@ -144,6 +144,8 @@ class Member:
     def ask(self, kind, body=b''):
         self.send(self.message(kind, body))
         frame = self.recv_frame()
+        while frame is not None and frame[0] == SERVED:  # its list, while it has no link of its own
+            frame = self.recv_frame()
         if frame is not None:
             wanted = hmac.new(self.their_key, frame[4] + frame[2], 'sha256').digest()
             if not hmac.compare_digest(frame[3], wanted):

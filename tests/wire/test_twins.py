@@ -197,6 +197,158 @@ def chosen(t):
         world.finish(t)
 
 
+def copy_refused(t, world, name='b', of='a'):
+    """The member has a copy of its own, as it was before the last write, and is refused for it."""
+    path = os.path.join(world.folder, name, 'disk.img')
+    own_path(world, name, path)
+    world[of].start()
+    write(world, of, 0, OLD)
+    shutil.copy(world.disk, path)
+    world[name].start()
+    t.eq(read(world, name)[0], INACCESSIBLE, 'a copy is refused')
+    t.eq(write(world, of, 0, NEW), n.OK, 'hosts write on through the other member')
+    return path
+
+
+def ended(world, name, number):
+    world[name].process.send_signal(number)
+    world[name].process.wait()
+
+
+def stays(t, world, what):
+    """The copy is refused still, the right one is served and well."""
+    t.ok(world.wait_up('a', 'b') and world.wait_up('b', 'a'), what + ': both are linked')
+    t.ok(target.poll(lambda: is_served(world, 'a')), what + ': the right file is served', why=problems(world, 'a'))
+    t.eq(read(world, 'a'), (n.OK, NEW), what + ': with what was written last')
+    t.eq((read(world, 'b')[0], problems(world, 'b')[0]), (INACCESSIBLE, 503), what + ': the copy is refused still')
+
+
+def orderly(t):
+    """No orderly end, no removal and no loss of the namespace there releases a member that was refused."""
+    world = World(start=False)
+    try:
+        copy_refused(t, world)
+        ended(world, 'a', signal.SIGTERM)
+        t.ok(world.wait_up('a', 'b', up=False) and world['b'].wait_log('peer a has disconnected'),
+             'the one that serves ends in order')
+        t.eq((read(world, 'b')[0], problems(world, 'b')[0]), (INACCESSIBLE, 503),
+             'the copy is not served in its place', 'Base 8.1.1')
+        world['a'].start()
+        stays(t, world, 'a restart of it')
+        gone = world.api('a').delete(NS)
+        t.ok(gone.status in (200, 204), 'its namespace is removed', why=gone.json)
+        t.ok(target.poll(lambda: 'member' not in problems(world, 'a')[1]), 'it has none')
+        t.eq((read(world, 'b')[0], problems(world, 'b')[0]), (INACCESSIBLE, 503),
+             'a list without the namespace releases nothing')
+        back = world.api('a').post('/v1/history/1/rollback', None)
+        t.ok(back.status == 200, 'and put back', why=back.json)
+        stays(t, world, 'removed and put back')
+        ended(world, 'a', signal.SIGKILL)
+        os.rename(world.disk, world.disk + '.away')
+        world['a'].start()
+        t.ok(world.wait_up('a', 'b') and world.wait_up('b', 'a'), 'it starts without its file')
+        t.eq((read(world, 'b')[0], problems(world, 'b')[0]), (INACCESSIBLE, 503), 'a lost file there releases nothing')
+        os.rename(world.disk + '.away', world.disk)
+        t.eq(world.api('a').patch(NS, {'recheck': True}).status, 200, 'the file is back')
+        stays(t, world, 'the file back')
+    finally:
+        world.finish(t)
+
+
+def remembered(t):
+    """A refusal outlives the process, until the operator decides or the same file is found."""
+    world = World(start=False)
+    try:
+        path = copy_refused(t, world)
+        for name in ('a', 'b'):
+            ended(world, name, signal.SIGKILL)
+        world['b'].start()
+        status, text = problems(world, 'b')
+        t.ok(status == 503 and 'member b and member a have different files' in text,
+             'after a power cut of all the member with the copy starts alone, and says why it waits', why=(status, text))
+        t.eq(read(world, 'b')[0], INACCESSIBLE, 'the copy is not served', 'Base 8.1.1')
+        world['a'].start()
+        stays(t, world, 'the other one started')
+        for name in ('a', 'b'):
+            ended(world, name, signal.SIGTERM)
+        world['b'].start()
+        t.eq(read(world, 'b')[0], INACCESSIBLE, 'and so it is after an orderly end of all')
+        t.eq(world.api('b').patch(NS, {'recheck': True}).status, 200, 'the operator decides for the copy')
+        t.ok(target.poll(lambda: is_served(world, 'b')), 'it is served')
+        ended(world, 'b', signal.SIGKILL)
+        world['b'].start()
+        t.ok(target.poll(lambda: is_served(world, 'b')), 'and after a restart too')
+        world['a'].start()
+        t.eq((read(world, 'a')[0], problems(world, 'a')[0]), (INACCESSIBLE, 503), 'the other one is refused now')
+        os.link(path, world.disk + '.right')
+        os.rename(world.disk + '.right', world.disk)
+        ended(world, 'a', signal.SIGKILL)
+        world['a'].start()
+        t.ok(target.poll(lambda: is_served(world, 'a')), 'with the same file it is served after a restart')
+        ended(world, 'a', signal.SIGKILL)
+        ended(world, 'b', signal.SIGKILL)
+        world['a'].start()
+        t.ok(target.poll(lambda: is_served(world, 'a')), 'and nothing of the refusal is left')
+    finally:
+        world.finish(t)
+
+
+def replaced(t):
+    """A file that is refused is not taken for the one that was served last."""
+    world = World(start=False)
+    try:
+        world['a'].start()
+        world['b'].start()
+        t.ok(target.poll(lambda: is_served(world, 'b')), 'both serve')
+        ended(world, 'b', signal.SIGKILL)
+        os.rename(world.disk, world.disk + '.right')
+        shutil.copy(world.disk + '.right', world.disk)
+        for what in ('a start', 'the next start'):
+            world['b'].start()
+            t.ok('served last' in problems(world, 'b')[1],
+                 what + ' with another file: health says that it is not the one that was served last',
+                 why=problems(world, 'b'))
+            t.eq(read(world, 'b')[0], INACCESSIBLE, what + ': it is refused')
+            ended(world, 'b', signal.SIGKILL)
+        os.rename(world.disk + '.right', world.disk)
+        world['b'].start()
+        t.ok(target.poll(lambda: is_served(world, 'b')), 'the right file is served')
+        t.ok(target.poll(lambda: problems(world, 'b') == (200, '')), 'without a word', why=problems(world, 'b'))
+    finally:
+        world.finish(t)
+
+
+def one_way(t, blind, what):
+    """`blind` has a wrong address of the other member: there is a link in one direction alone."""
+    world = World(start=False)
+    world[blind].config['cluster']['peers'][0]['address'] = 'unix:' + os.path.join(world.folder, 'nowhere.sock')
+    world[blind].write_config()
+    other = 'b' if blind == 'a' else 'a'
+    try:
+        path = os.path.join(world.folder, 'b', 'disk.img')
+        own_path(world, 'b', path)
+        world['a'].start()
+        write(world, 'a', 0, OLD)
+        shutil.copy(world.disk, path)
+        world['b'].start()
+        t.ok(world.wait_up(blind, other), what + ': a link in one direction')
+        t.ok(not world.peer(other, blind)['up'], what + ': and none in the other')
+        refused(t, world, what)
+        os.link(world.disk, path + '.right')
+        os.rename(path + '.right', path)
+        t.eq(world.api('b').patch(NS, {'recheck': True}).status, 200, what + ': the right file: recheck')
+        t.ok(target.poll(lambda: is_served(world, 'b')), what + ': it is served')
+        t.ok(target.poll(lambda: [problems(world, name)[0] for name in ('a', 'b')] == [200, 200]),
+             what + ': both are well', why=[problems(world, name) for name in ('a', 'b')])
+    finally:
+        world.finish(t)
+
+
+def directions(t):
+    one_way(t, 'a', 'the newcomer is not reached')
+    one_way(t, 'b', 'the newcomer reaches nobody')
+
+
 def formats(t):
     world = World(start=False)
     ns = world['b'].config['subsystems'][0]['namespaces'][0]
@@ -219,6 +371,8 @@ def formats(t):
         t.eq(world.api('b').patch(NS, {'size': '16M'}).status, 200, 'one is resized')
         t.eq(read(world, 'b')[0], INACCESSIBLE, 'it is inaccessible from then on: no host sees two sizes')
         t.ok('16777216 bytes' in problems(world, 'b')[1], 'and says why', why=problems(world, 'b'))
+        t.ok(world['b'].wait_log('member b has 16777216 bytes in blocks of 4096 under this UUID, '
+                                 'member a has 8388608 in'), 'and so does the log')
         t.ok(is_served(world, 'a'), 'the other one serves on')
         t.eq(world.api('a').patch(NS, {'size': '16M'}).status, 200, 'the other one is resized')
         t.ok(is_served(world, 'a'), 'and serves on')
@@ -233,7 +387,7 @@ def formats(t):
 
 
 def test(t):
-    for part in (mounted, device, in_place, chosen, formats):
+    for part in (mounted, device, in_place, chosen, orderly, remembered, replaced, directions, formats):
         with t.guard(part.__name__):
             part(t)
 
