@@ -202,6 +202,12 @@ WEFT_API int weft_ns_list(struct weft_subsystem *subsystem, uint32_t *nsids, uns
  * EUI64, never for another one that gets the NSID later. */
 WEFT_API int weft_ns_open(struct weft_subsystem *subsystem, uint32_t nsid, struct weft_ns **ret_ns,
 			  struct weft_error *error);
+/* Another handle of the same namespace, whatever has its NSID now: a user of its own, whose flush
+ * fails once when acknowledged writes are lost. For servers: one for each client. 0 or -ENOMEM. */
+WEFT_API int weft_ns_dup(const struct weft_ns *ns, struct weft_ns **ret_ns);
+/* A flush of this handle has failed with -EIO, and the one whom that concerns is gone: the loss of
+ * writes that the flush told of, if it did, is told to handles that are opened later. */
+WEFT_API void weft_ns_untell(struct weft_ns *ns);
 WEFT_API void weft_ns_close(struct weft_ns *ns);
 /* As of now: a namespace may grow. -ESTALE: it was formatted with another block size since the
  * handle was opened. The handle is of no use then: close it and open the namespace again. */

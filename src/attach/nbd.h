@@ -52,13 +52,15 @@ struct nbd_slot {
 	size_t reply_offset; /* of a read: where what was asked for begins in buf */
 	size_t reply_bytes;
 	size_t sent_bytes; /* of header and reply */
+	bool tells_loss;   /* the reply is a flush's that failed: writes may be lost */
 	uint8_t header[NBD_HEADER_MAX_BYTES];
 	size_t header_bytes;
 };
 
 struct nbd_client {
 	const struct nbd_options *options;
-	struct list node; /* the server's */
+	struct weft_ns *ns; /* its own handle: the client is told of lost writes by itself */
+	struct list node;   /* the server's */
 	int fd;
 	short poll_events; /* what it waits for */
 	bool is_ending;    /* no further request is taken */
@@ -100,6 +102,8 @@ size_t nbd_asked_bytes(const struct nbd_request *asked, const struct nbd_export 
 /* 0 or -ENOMEM: the buffer for what the slot was asked for. */
 int nbd_slot_hold(struct nbd_slot *slot);
 void nbd_slot_release(struct nbd_slot *slot);
+/* The same of a request whose reply the client did not get. */
+void nbd_slot_drop(struct nbd_slot *slot);
 
 /* Serves until SIGTERM or SIGINT, which must be blocked. 0, or -1 after a message. */
 int nbd_serve(const struct nbd_options *options);

@@ -31,6 +31,10 @@ struct nbd_client *nbd_client_create(const struct nbd_options *options, int fd,
 
 	if (client == NULL)
 		return NULL;
+	if (weft_ns_dup(options->attached->handle.ns, &client->ns) != 0) {
+		free(client);
+		return NULL;
+	}
 	client->options = options;
 	client->fd = fd;
 	client->export = *export;
@@ -51,6 +55,7 @@ void nbd_client_destroy(struct nbd_client *client)
 	for (unsigned i = 0; i < NBD_CLIENT_SLOTS; i++)
 		free(client->slots[i].buf);
 	close(client->fd);
+	weft_ns_close(client->ns);
 	free(client);
 }
 
@@ -80,7 +85,7 @@ void nbd_client_break(struct nbd_client *client)
 		struct nbd_slot *slot = list_entry(client->replies.next, struct nbd_slot, node);
 
 		list_remove(&slot->node);
-		nbd_slot_release(slot);
+		nbd_slot_drop(slot);
 	}
 }
 

@@ -68,12 +68,20 @@ void nbd_slot_release(struct nbd_slot *slot)
 
 	client->held_bytes -= slot->held_bytes;
 	slot->held_bytes = 0;
+	slot->tells_loss = false;
 	if (slot->buf_bytes > NBD_SLOT_KEPT) {
 		free(slot->buf);
 		slot->buf = NULL;
 		slot->buf_bytes = 0;
 	}
 	list_push_back(&client->free_slots, &slot->node);
+}
+
+void nbd_slot_drop(struct nbd_slot *slot)
+{
+	if (slot->tells_loss)
+		weft_ns_untell(slot->client->ns);
+	nbd_slot_release(slot);
 }
 
 static bool is_zero(const uint8_t *bytes, size_t len_bytes)
@@ -130,7 +138,7 @@ void nbd_slot_answer(struct nbd_slot *slot, enum nbd_error error)
 	struct nbd_client *client = slot->client;
 
 	if (client->is_broken) {
-		nbd_slot_release(slot);
+		nbd_slot_drop(slot);
 		return;
 	}
 	slot->sent_bytes = 0;
@@ -149,13 +157,14 @@ static void slot_end(struct nbd_slot *slot, int res)
 {
 	if (res == -ESTALE)
 		slot->client->options->attached->is_stale = true;
+	slot->tells_loss = res == -EIO && slot->request.op == WEFT_FLUSH;
 	nbd_slot_answer(slot, nbd_error_from_errno(res));
 }
 
 static void slot_send(struct nbd_slot *slot)
 {
 	struct nbd_client *client = slot->client;
-	int res = weft_submit(client->options->attached->handle.ns, &slot->request);
+	int res = weft_submit(client->ns, &slot->request);
 
 	if (res == 0)
 		client->in_flight++;

@@ -43,7 +43,7 @@ static bool kernel_hash(const struct uuid *kernel, uint8_t ret_hash[IDENTIFY_BOO
 	return true;
 }
 
-void boot_decide(const struct boot_record *kept, const struct uuid *kernel,
+void boot_decide(const struct boot_record *kept, const struct uuid *kernel, bool is_clustered,
 		 struct boot_record *ret_record)
 {
 	static const uint8_t none[IDENTIFY_BOOT_BYTES];
@@ -52,8 +52,12 @@ void boot_decide(const struct boot_record *kept, const struct uuid *kernel,
 	/* The start before could not read its boot ID, and reported nothing. */
 	if (kept && memcmp(kept->kernel, none, sizeof(none)) == 0)
 		kept = NULL;
+	ret_record->was_flushed = kept && kept->is_flushed;
 	if (uuid_is_nil(kernel) || !kernel_hash(kernel, ret_record->kernel))
 		return;
+	/* Other members on this kernel write through the same page cache, flushed or not. */
+	if (is_clustered)
+		kept = NULL;
 	/* The page cache is that of before, or had nothing left to lose. */
 	if (kept && (kept->is_flushed ||
 		     memcmp(kept->kernel, ret_record->kernel, IDENTIFY_BOOT_BYTES) == 0))
@@ -90,7 +94,7 @@ static int record_keep(struct store *store, const struct boot_record *record)
 	return store_keep(store, BOOT_KIND, BOOT_KEY, &bytes, sizeof(bytes));
 }
 
-void boot_begin(struct store *store, struct boot_record *ret_record)
+void boot_begin(struct store *store, bool is_clustered, struct boot_record *ret_record)
 {
 	struct boot_record kept;
 	struct uuid kernel;
@@ -98,7 +102,7 @@ void boot_begin(struct store *store, struct boot_record *ret_record)
 	int res;
 
 	boot_id_read(&kernel);
-	boot_decide(is_kept ? &kept : NULL, &kernel, ret_record);
+	boot_decide(is_kept ? &kept : NULL, &kernel, is_clustered, ret_record);
 	if (uuid_is_nil(&kernel))
 		log_warn("control",
 			 "cannot read " BOOT_ID_PATH ": hosts are not told when this machine loses "
@@ -110,7 +114,18 @@ void boot_begin(struct store *store, struct boot_record *ret_record)
 		 "cannot keep which boot of this machine it is: %s; after a restart of the machine "
 		 "hosts may be told of lost writes that are not lost",
 		 strerror(-res));
-	boot_decide(NULL, &kernel, ret_record);
+	boot_decide(NULL, &kernel, is_clustered, ret_record);
+}
+
+uint64_t boot_loss_source(const struct uuid *state)
+{
+	uint8_t hash[IDENTIFY_BOOT_BYTES];
+	uint64_t source;
+
+	if (!kernel_hash(state, hash))
+		return 0;
+	memcpy(&source, hash, sizeof(source));
+	return source;
 }
 
 void boot_end_flushed(struct store *store, struct boot_record *record)

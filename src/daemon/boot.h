@@ -23,15 +23,22 @@ struct boot_record {
 	uint8_t kernel[IDENTIFY_BOOT_BYTES]; /* hash of the kernel's boot ID */
 	uint8_t boot[IDENTIFY_BOOT_BYTES];   /* what hosts see */
 	bool is_flushed;                     /* it ended in order: no write was left unflushed */
+	bool was_flushed;                    /* so did the start before; not kept */
 };
 
-/* The record of a start under this kernel. kept: of the start before, or NULL. */
-void boot_decide(const struct boot_record *kept, const struct uuid *kernel,
+/* The record of a start under this kernel. kept: of the start before, or NULL. is_clustered: other
+ * processes may write to the same files, also after the end of this one, and through the same page
+ * cache when they run under the same kernel. So members of a cluster always have the kernel's boot.
+ */
+void boot_decide(const struct boot_record *kept, const struct uuid *kernel, bool is_clustered,
 		 struct boot_record *ret_record);
 /* Before any host connects: decides, and keeps. *ret_record is all zero when the kernel does not
  * tell its boot ID: hosts are told nothing then. */
-void boot_begin(struct store *store, struct boot_record *ret_record);
-/* At the end, when every medium was flushed and nothing writes any more. */
+void boot_begin(struct store *store, bool is_clustered, struct boot_record *ret_record);
+/* The source of the marks of namespaces (target/loss.h) that this state keeps. */
+uint64_t boot_loss_source(const struct uuid *state);
+/* At the end, when every medium was flushed, or what was not has another mark, and nothing writes
+ * any more. */
 void boot_end_flushed(struct store *store, struct boot_record *record);
 
 #endif

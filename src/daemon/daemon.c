@@ -648,7 +648,9 @@ static int daemon_start(struct daemon *daemon)
 		config.random_seed = clock_monotonic_ns();
 	if (getrandom(config.instance, sizeof(config.instance), 0) < 0)
 		memset(config.instance, 0, sizeof(config.instance));
-	boot_begin(daemon->state.store, &daemon->boot);
+	boot_begin(daemon->state.store, daemon->start.config->cluster != NULL, &daemon->boot);
+	config.loss_source = boot_loss_source(&daemon->state.id);
+	config.was_flushed = daemon->boot.was_flushed;
 	memcpy(config.boot, daemon->boot.boot, sizeof(config.boot));
 	res = peers_make(daemon, &config);
 	if (res < 0)

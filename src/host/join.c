@@ -151,6 +151,19 @@ int join_ctrl_add(struct join *join, struct join_ctrl *ctrl, const struct net_ad
 	return place < JOIN_ADDRS_MAX ? 0 : -ENOSPC;
 }
 
+/* A mark of the namespace says that writes are lost. Under the lock. */
+static void mark_judge(struct join *join, struct join_ns *ns)
+{
+	const struct ns_identity *identity = &ns->identity;
+
+	if (identity->loss_source != 0 &&
+	    loss_ns_see(&ns->loss, identity->loss_source, identity->loss_mark))
+		snprintf(join->lost, sizeof(join->lost),
+			 "a flush has failed at the target: acknowledged writes that were not "
+			 "flushed may be lost, in namespace %u; its next flush fails",
+			 ns->nsid);
+}
+
 /* These caches are lost: so are the writes that they held. Under the lock. */
 static void losses_judge(struct join *join, LOSS_CACHE_BITS lost)
 {
@@ -564,6 +577,7 @@ static int ns_see(struct join *join, const struct join_ctrl *ctrl, const struct 
 		return res;
 	ns = join->nss[place];
 	identity_take(&ns->identity, sight->identity);
+	mark_judge(join, ns);
 	ns->vouchers |= 1ull << ctrl->addr_index;
 	*ret_ns = ns;
 	return 0;

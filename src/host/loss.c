@@ -26,7 +26,7 @@ void loss_raise(_Atomic uint64_t *number, uint64_t to)
 		;
 }
 
-bool loss_flush_end(struct loss_ns *ns, uint64_t flush, uint64_t *told)
+bool loss_flush_end(struct loss_ns *ns, uint64_t flush, uint64_t failed, uint64_t *told)
 {
 	uint64_t losses = atomic_load_explicit(&ns->losses, memory_order_acquire);
 
@@ -35,7 +35,7 @@ bool loss_flush_end(struct loss_ns *ns, uint64_t flush, uint64_t *told)
 		return true;
 	*told = losses;
 	loss_raise(&ns->told, losses);
-	return false;
+	return failed >= atomic_load_explicit(&ns->lost, memory_order_acquire);
 }
 
 bool loss_ns_judge(struct loss_ns *ns, LOSS_CACHE_BITS lost)
@@ -46,11 +46,50 @@ bool loss_ns_judge(struct loss_ns *ns, LOSS_CACHE_BITS lost)
 	for (; lost != 0; lost &= lost - 1) {
 		unsigned cache = (unsigned)__builtin_ctz(lost);
 
-		is_lost |= atomic_exchange(&ns->acked[cache], 0) > flushed;
+		uint64_t acked = atomic_exchange(&ns->acked[cache], 0);
+
+		if (acked > flushed) {
+			loss_raise(&ns->lost, acked);
+			is_lost = true;
+		}
 	}
 	if (is_lost)
 		atomic_fetch_add_explicit(&ns->losses, 1, memory_order_acq_rel);
 	return is_lost;
+}
+
+void loss_untell(struct loss_ns *ns, uint64_t told_before)
+{
+	uint64_t now = atomic_load_explicit(&ns->told, memory_order_relaxed);
+
+	while (now > told_before &&
+	       !atomic_compare_exchange_weak_explicit(&ns->told, &now, told_before,
+						      memory_order_acq_rel, memory_order_relaxed))
+		;
+}
+
+/* The medium is one for all caches: which of them the writes went through does not matter. */
+bool loss_ns_see(struct loss_ns *ns, uint64_t source, uint64_t mark)
+{
+	const LOSS_CACHE_BITS all = ~(LOSS_CACHE_BITS)0;
+	struct loss_source *entry = ns->sources;
+	bool is_full = ns->source_count == LOSS_SOURCES;
+
+	while (entry < ns->sources + ns->source_count && entry->source != source)
+		entry++;
+	if (entry < ns->sources + ns->source_count) {
+		bool is_same = entry->mark == mark;
+
+		entry->mark = mark;
+		return !is_same && loss_ns_judge(ns, all);
+	}
+	if (is_full)
+		entry = &ns->sources[ns->source_next++ % LOSS_SOURCES];
+	else
+		ns->source_count++;
+	*entry = (struct loss_source){.source = source, .mark = mark};
+	/* What the one that made room reports next cannot be compared. */
+	return is_full && loss_ns_judge(ns, all);
 }
 
 static bool boot_is_reported(const struct ctrl_identity *identity)

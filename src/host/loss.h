@@ -2,7 +2,8 @@
 /*
  * Acknowledged writes that a target lost with its power: noticed when one of its controllers comes
  * back with another boot (wire/identify.h) while writes were acknowledged and not flushed. The next
- * flush of every user of the namespace fails then, once.
+ * flush of every user of the namespace fails then, once. So it does when a medium of the target has
+ * failed a flush, which the target reports by another mark of the namespace.
  *
  * A cache is what holds acknowledged writes until a flush: all controllers of one boot share one.
  * Controllers of several boots (machines of a cluster) share the storage below their caches, so a
@@ -26,18 +27,30 @@
 #define LOSS_CACHES     32 /* with LOSS_UNKNOWN */
 #define LOSS_UNKNOWN    0  /* the controller does not report its boot, or has no volatile cache */
 #define LOSS_ADDRS_MAX  64
+#define LOSS_SOURCES    16 /* members of a cluster */
 #define LOSS_CACHE_BITS uint32_t
 
 /* ---- one namespace ---------------------------------------------------------------------------
  */
 
+/* What a target process reported last of the namespace: wire/identify.h. */
+struct loss_source {
+	uint64_t source;
+	uint64_t mark;
+};
+
 struct loss_ns {
 	_Atomic uint64_t begun;   /* flushes */
 	_Atomic uint64_t flushed; /* number of the latest flush that succeeded */
 	_Atomic uint64_t losses;
+	_Atomic uint64_t lost; /* the largest mark of `acked` that is lost */
 	_Atomic uint64_t told; /* the latest loss that a user was told of */
 	/* By cache: 1 + begun when the latest write was acknowledged; 0: none was. */
 	_Atomic uint64_t acked[LOSS_CACHES];
+	/* The rest under the lock of the join. */
+	struct loss_source sources[LOSS_SOURCES]; /* the first ones are used */
+	unsigned source_count;
+	unsigned source_next; /* makes room for another one */
 };
 
 /* Stores the larger one. */
@@ -59,9 +72,14 @@ static inline uint64_t loss_flush_begin(struct loss_ns *ns)
 }
 
 /* The flush has succeeded at a controller. *told: the latest loss that the user of the flush had
- * been told of when the flush was submitted. False: writes were lost since, and *told counts them.
+ * been told of when the flush was submitted. failed: number of the user's latest flush that the
+ * controller has failed, 0: none; writes that were acknowledged before it are news to nobody.
+ * False: writes were lost since, and *told counts them.
  */
-bool loss_flush_end(struct loss_ns *ns, uint64_t flush, uint64_t *told);
+bool loss_flush_end(struct loss_ns *ns, uint64_t flush, uint64_t failed, uint64_t *told);
+/* A user was told by loss_flush_end, whose answer reached nobody: those that come later are told.
+ */
+void loss_untell(struct loss_ns *ns, uint64_t told_before);
 /* What a new user counts as told: losses that nobody was told of are the new user's, too. */
 static inline uint64_t loss_told(const struct loss_ns *ns)
 {
@@ -69,6 +87,10 @@ static inline uint64_t loss_told(const struct loss_ns *ns)
 }
 /* The caches are lost. True: with acknowledged writes of this namespace. */
 bool loss_ns_judge(struct loss_ns *ns, LOSS_CACHE_BITS lost);
+
+/* A controller reports this mark of the namespace. True: it is another one than before, and there
+ * were acknowledged writes. */
+bool loss_ns_see(struct loss_ns *ns, uint64_t source, uint64_t mark);
 
 /* ---- the caches of a subsystem -----------------------------------------------------------------
  */

@@ -197,12 +197,14 @@ struct mpath_io {
 	/* Of a flush: the latest loss of writes that its user has been told of (loss_told at the
 	 * beginning). Valid in done with MPATH_LOST: the one that the user is told of now. */
 	uint64_t losses_told;
+	uint64_t flush_failed; /* likewise the number of the latest one that failed; 0: none */
 	void (*done)(struct mpath_io *io);
 	/* Valid in done. */
 	enum mpath_result result;
 	nvme_status status;
 	uint64_t dwords;  /* DW0 and DW1 of the completion */
 	uint8_t attempts; /* 1: the first one was answered */
+	uint64_t flush;   /* of a flush: its number; host/loss.h */
 	/* The engine's. */
 	struct mpath_ns *ns;
 	struct path *path;
@@ -212,7 +214,6 @@ struct mpath_io {
 	uint64_t submitted_ns;
 	uint64_t sent_ns;
 	uint64_t retry_at_ns;
-	uint64_t flush; /* of a flush: its number; host/loss.h */
 	uint8_t retries_left;
 	uint8_t path_tries; /* answers that sent it to another path */
 	uint8_t cmds_busy;  /* 2 for a fused pair */

@@ -282,6 +282,8 @@ void path_leave(struct path *path);
 void path_free(struct path *path);
 /* A command came back because the controller is being lost: no more of them there. */
 void path_losing(struct path *path);
+/* Says which acknowledged writes were found to be lost. */
+void path_losses_tell(const struct path *path);
 /* Gives the controller up: it makes no sense. */
 void path_fail(struct path *path, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Its namespaces and states are known. */

@@ -183,7 +183,8 @@ static enum mpath_result io_result_stale(const struct mpath_io *io)
 /* The controller has done the flush. What it had lost before the flush came to it is not in it. */
 static void io_end_flushed(struct mpath_io *io)
 {
-	bool is_whole = loss_flush_end(&io->ns->joined->loss, io->flush, &io->losses_told);
+	bool is_whole = loss_flush_end(&io->ns->joined->loss, io->flush, io->flush_failed,
+				       &io->losses_told);
 
 	io_set_result(io, is_whole ? MPATH_OK : MPATH_LOST, NVME_SC_SUCCESS);
 	io->done(io);

@@ -104,7 +104,7 @@ void path_losing(struct path *path)
 	path_unusable(path);
 }
 
-static void losses_tell(const struct path *path)
+void path_losses_tell(const struct path *path)
 {
 	char text[JOIN_WHY_BYTES];
 
@@ -115,7 +115,7 @@ static void losses_tell(const struct path *path)
 static void path_unjoin(struct path *path)
 {
 	join_ctrl_leave(path->mpath->join, &path->joined);
-	losses_tell(path);
+	path_losses_tell(path);
 }
 
 static void path_gone_or_retry(struct path *path)
@@ -280,7 +280,7 @@ static bool path_join(struct path *path)
 	char why[JOIN_WHY_BYTES];
 	int res = join_ctrl_enter(path->mpath->join, &path->joined, &path->identity, why);
 
-	losses_tell(path);
+	path_losses_tell(path);
 	path->refusal[0] = '\0';
 	path->is_barred = res == -EUCLEAN && join_ctrl_is_barred(path->mpath->join, &path->joined);
 	return path_is_joined(path, res, why);

@@ -118,6 +118,7 @@ static void scan_end(struct path *path)
 		scan->again_doublings += scan->again_doublings < SCAN_AGAIN_DOUBLINGS;
 	}
 	ns_sweep(path, scan->number);
+	path_losses_tell(path);
 	/* A namespace that is new may be in a group that is new. */
 	path_ana_read(path);
 	if (scan->is_again && path->ctrl != NULL && !path->is_leaving)

@@ -119,7 +119,7 @@ struct part {
  * Lives as long as the subsystem. */
 struct lib_ns {
 	uint32_t nsid;
-	const struct join_ns *joined;
+	struct join_ns *joined;
 	struct lib_ns *older; /* the one that had the NSID before */
 	_Atomic uint32_t block_bytes;
 	_Atomic uint64_t block_count;
@@ -152,6 +152,8 @@ struct weft_ns {
 	uint32_t block_bytes;
 	/* The latest loss of acknowledged writes that a flush of this handle has reported. */
 	_Atomic uint64_t losses_told;
+	uint64_t losses_at_open;       /* what it counted as told when it was opened */
+	_Atomic uint64_t flush_failed; /* number of its latest flush that failed at the medium */
 	/* By reactor, which finds it when it needs it first: the namespace that the handle was
 	 * opened for, whatever has its NSID by then. */
 	struct mpath_ns *at[];

@@ -19,7 +19,7 @@ static unsigned ns_place(const struct weft_subsystem *subsystem, uint32_t nsid)
 	return SORTED_PLACE(i, subsystem->ns_count, subsystem->nss[i]->nsid < nsid);
 }
 
-static struct lib_ns *ns_create(const struct join_ns *joined, struct lib_ns *older)
+static struct lib_ns *ns_create(struct join_ns *joined, struct lib_ns *older)
 {
 	struct lib_ns *ns = calloc(1, sizeof(*ns));
 
@@ -32,7 +32,7 @@ static struct lib_ns *ns_create(const struct join_ns *joined, struct lib_ns *old
 }
 
 /* The entry, made when it is not there; NULL: out of memory. Under the lock. */
-static struct lib_ns *ns_get(struct weft_subsystem *subsystem, const struct join_ns *joined)
+static struct lib_ns *ns_get(struct weft_subsystem *subsystem, struct join_ns *joined)
 {
 	unsigned place = ns_place(subsystem, joined->nsid);
 	struct lib_ns **nss;
@@ -113,6 +113,12 @@ int weft_ns_list(struct weft_subsystem *subsystem, uint32_t *nsids, unsigned max
 	return (int)count;
 }
 
+static void handle_init_told(struct weft_ns *ns)
+{
+	ns->losses_at_open = loss_told(&ns->ns->joined->loss);
+	atomic_init(&ns->losses_told, ns->losses_at_open);
+}
+
 int weft_ns_open(struct weft_subsystem *subsystem, uint32_t nsid, struct weft_ns **ret_ns,
 		 struct weft_error *error)
 {
@@ -141,9 +147,29 @@ int weft_ns_open(struct weft_subsystem *subsystem, uint32_t nsid, struct weft_ns
 	ns->subsystem = subsystem;
 	ns->ns = found;
 	ns->block_bytes = block_bytes;
-	atomic_init(&ns->losses_told, loss_told(&found->joined->loss));
+	handle_init_told(ns);
 	*ret_ns = ns;
 	return 0;
+}
+
+int weft_ns_dup(const struct weft_ns *ns, struct weft_ns **ret_ns)
+{
+	struct weft_ns *dup =
+		calloc(1, sizeof(*dup) + ns->subsystem->part_count * sizeof(struct mpath_ns *));
+
+	if (dup == NULL)
+		return -ENOMEM;
+	dup->subsystem = ns->subsystem;
+	dup->ns = ns->ns;
+	dup->block_bytes = ns->block_bytes;
+	handle_init_told(dup);
+	*ret_ns = dup;
+	return 0;
+}
+
+void weft_ns_untell(struct weft_ns *ns)
+{
+	loss_untell(&ns->ns->joined->loss, ns->losses_at_open);
 }
 
 void weft_ns_close(struct weft_ns *ns)

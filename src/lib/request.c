@@ -51,6 +51,14 @@ static const struct mpath_io *pair_judge(const struct mpath_io *compare)
 
 static void range_buf_give(struct part *part, struct range_buf *buf);
 
+/* The user knows by it that what was written before is not stable. */
+static bool is_failed_flush(const struct mpath_io *io)
+{
+	return io->sqe.opcode == NVME_IO_FLUSH &&
+	       (nvme_status_same(io->status, NVME_SC_WRITE_FAULT) ||
+		nvme_status_same(io->status, NVME_SC_CAPACITY_EXCEEDED));
+}
+
 static void io_done(struct mpath_io *io)
 {
 	struct request_state *state = container_of(io, struct request_state, io);
@@ -60,6 +68,8 @@ static void io_done(struct mpath_io *io)
 
 	if (result == MPATH_LOST)
 		loss_raise(&state->ns->losses_told, io->losses_told);
+	else if (result == MPATH_STATUS && is_failed_flush(io))
+		loss_raise(&state->ns->flush_failed, io->flush);
 	if (state->buf != NULL)
 		range_buf_give(state->part, state->buf);
 	request_end(state, lib_result(result, status), status, io->attempts);

@@ -225,6 +225,7 @@ void request_encode(struct request_state *state)
 		state->io.sqe.opcode = NVME_IO_FLUSH;
 		/* Of flushes that are under way together when a loss is found each one fails. */
 		state->io.losses_told = atomic_load(&state->ns->losses_told);
+		state->io.flush_failed = atomic_load(&state->ns->flush_failed);
 		break;
 	case WEFT_DEALLOCATE:
 	case WEFT_COPY:

@@ -18,10 +18,11 @@ struct file_backing {
 	dev_t dev; /* which file it is */
 	ino_t inode;
 	char device_id[MEDIA_DEVICE_ID_BYTES]; /* of a block device; as in its record */
-	bool had_name;                /* when it was opened: it is not one that never had any */
-	_Atomic bool is_missed;       /* it was seen to be deleted while it was served */
-	_Atomic bool has_lost_writes; /* see file_lasting.c */
-	bool has_loop;                /* a loop device was seen to have it; control thread */
+	bool had_name;             /* when it was opened: it is not one that never had any */
+	_Atomic bool is_missed;    /* it was seen to be deleted while it was served */
+	_Atomic uint64_t loss;     /* see file_lasting.c: the latest one; 0: none */
+	_Atomic uint64_t forgiven; /* the latest one that the administrator has seen to */
+	bool has_loop;             /* a loop device was seen to have it; control thread */
 	int member; /* of the cluster that shares the file (media/member_lock.h); -1: ours alone */
 };
 

@@ -4,7 +4,8 @@
  * page clean and tells so once, to the next flush of each descriptor; the flush after that
  * succeeds, though the data are gone. Here the first such failure counts for good: every later
  * flush and every write that must be durable fails, whichever host or queue asks, until an
- * administrator has seen to it (media_forgive).
+ * administrator has seen to it (media_forgive). Each failure has a number of its own, by which the
+ * target knows which ones it has told its hosts of (target/loss.h).
  *
  * Any reactor.
  */
@@ -17,6 +18,9 @@
 #include <stdatomic.h>
 #include <string.h>
 
+/* Failures in this process, of all files: a number never means another one. */
+static _Atomic uint64_t losses;
+
 /* It ended before the kernel had looked at the data. */
 static bool has_not_run(int res)
 {
@@ -25,9 +29,13 @@ static bool has_not_run(int res)
 
 void file_note_lasting(struct file_media *file, int res)
 {
+	bool is_first;
+
 	if (res >= 0 || has_not_run(res) || file->media.is_read_only)
 		return;
-	if (!atomic_exchange(&file->backing->has_lost_writes, true))
+	is_first = file_check_lasting(file) == 0;
+	atomic_store(&file->backing->loss, atomic_fetch_add(&losses, 1) + 1);
+	if (is_first)
 		log_error("media",
 			  "%s: a flush failed (%s): the kernel has given up data that hosts wrote; "
 			  "flushes fail from now on. See to the disk, have the data written again, "
@@ -37,8 +45,12 @@ void file_note_lasting(struct file_media *file, int res)
 
 int file_check_lasting(const struct file_media *file)
 {
-	return atomic_load_explicit(&file->backing->has_lost_writes, memory_order_relaxed) ? -EIO
-											   : 0;
+	const struct file_backing *backing = file->backing;
+
+	return atomic_load_explicit(&backing->loss, memory_order_relaxed) !=
+			       atomic_load_explicit(&backing->forgiven, memory_order_relaxed)
+		       ? -EIO
+		       : 0;
 }
 
 bool media_file_has_lost_writes(const struct media *media)
@@ -47,10 +59,20 @@ bool media_file_has_lost_writes(const struct media *media)
 	       file_check_lasting(container_of(media, const struct file_media, media)) < 0;
 }
 
+uint64_t media_file_loss(const struct media *media)
+{
+	return media->ops == &file_ops
+		       ? atomic_load(&container_of(media, const struct file_media, media)
+					      ->backing->loss)
+		       : 0;
+}
+
 void media_file_forgive(struct media *media)
 {
-	if (media->ops == &file_ops)
-		atomic_store(
-			&container_of(media, struct file_media, media)->backing->has_lost_writes,
-			false);
+	struct file_backing *backing;
+
+	if (media->ops != &file_ops)
+		return;
+	backing = container_of(media, struct file_media, media)->backing;
+	atomic_store(&backing->forgiven, atomic_load(&backing->loss));
 }

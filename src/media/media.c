@@ -251,6 +251,11 @@ bool media_has_lost_writes(const struct media *media)
 	return media_file_has_lost_writes(media_innermost((struct media *)media));
 }
 
+uint64_t media_loss(const struct media *media)
+{
+	return media_file_loss(media_innermost((struct media *)media));
+}
+
 void media_forgive(struct media *media)
 {
 	media_file_forgive(media_innermost(media));

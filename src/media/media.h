@@ -208,6 +208,9 @@ bool media_is_another(const struct media *media);
 /* A flush has failed, and with it data that were acknowledged: every flush and every durable write
  * fails until media_forgive. */
 bool media_has_lost_writes(const struct media *media);
+/* Number of the latest such failure, which no other one has in this process, forgiven or not; 0:
+ * there was none. Any reactor. */
+uint64_t media_loss(const struct media *media);
 void media_forgive(struct media *media);
 /* Before the last close of a medium that was never served: takes back what opening it did to the
  * store, a file that was made, or grown. */

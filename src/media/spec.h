@@ -72,6 +72,7 @@ bool media_file_problem(struct media *media, struct media_error *ret_problem);
 bool media_file_is_cut(struct media *media);
 bool media_file_is_another(const struct media *media);
 bool media_file_has_lost_writes(const struct media *media);
+uint64_t media_file_loss(const struct media *media);
 void media_file_forgive(struct media *media);
 void media_file_undo(struct media *media);
 /* The descriptor that holds the locks, and which member it is locked for; -1: not a shared file. */

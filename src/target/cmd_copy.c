@@ -9,6 +9,7 @@
  * range that overlaps its own destination is copied from its end where that is needed. A command
  * that fails tells the first range that was not copied; those before it are.
  */
+#include "target/loss.h"
 #include "target/reservation.h"
 #include "target/steps.h"
 #include "wire/copy.h"
@@ -136,6 +137,8 @@ static void copy_end(struct slot *slot, const struct copy_cmd *cmd, nvme_status 
 		slot->io_cmd = (struct io_cmd){.first_block = cmd->first_block,
 					       .block_count = (uint32_t)done};
 		bad_blocks_heal_for(slot, status);
+	} else if (!nvme_status_is_ok(status) && loss_is_news(slot->ns)) {
+		loss_answer(slot, status);
 	} else {
 		slot_complete(slot, status);
 	}

@@ -8,6 +8,7 @@
  * paths have written goes to stable storage too. One that fails fails the command, after the rest.
  */
 #include "target/io.h"
+#include "target/loss.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -29,6 +30,7 @@ struct flush_all {
 	unsigned busy_count;
 	bool is_walking; /* flush_all_go is on the stack, or waits for its turn */
 	int error;       /* the first one */
+	bool has_loss;   /* a medium has lost writes */
 	struct flush_io ios[FLUSH_ALL_DEPTH];
 };
 
@@ -46,9 +48,14 @@ static void flush_all_end(struct flush_all *all)
 	struct slot *slot = all->slot;
 	nvme_status status = status_from_errno(all->error, MEDIA_FLUSH);
 
+	bool has_loss = all->has_loss;
+
 	slot->cancel = NULL;
 	free(all);
-	slot_complete(slot, status);
+	if (has_loss)
+		loss_answer(slot, status);
+	else
+		slot_complete(slot, status);
 }
 
 static void flush_all_io_done(struct media_io *io, int res)
@@ -58,6 +65,7 @@ static void flush_all_io_done(struct media_io *io, int res)
 
 	flush->is_busy = false;
 	all->busy_count--;
+	all->has_loss |= res < 0 && media_loss(io->media) != 0;
 	if (res != 0 && all->error == 0)
 		all->error = res;
 	if (!all->is_walking)

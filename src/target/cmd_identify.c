@@ -197,6 +197,7 @@ static void ns_identity_fill(const struct ns *ns, const struct target_limits *li
 		.copy_blocks_max = TARGET_COPY_BLOCKS_MAX,
 		.copy_ranges_max = TARGET_COPY_RANGES_MAX,
 		.uuid = ns->uuid,
+		.loss_mark = ns->store ? ns_live_loss_mark(ns_store_live(ns->store)) : 0,
 	};
 	memcpy(ret_identity->nguid, ns->nguid, sizeof(ret_identity->nguid));
 }
@@ -283,6 +284,7 @@ static nvme_status identify_one_ns(struct slot *slot, const struct identify_cmd 
 		    ctrl_known_note(slot->queue->ctrl, ns, is_page) != 0)
 			return NVME_SC_INTERNAL;
 		ns_identity_fill(ns, &ctrl->local->snapshot->limits, &identity);
+		identity.loss_source = ctrl->target->loss_source;
 		if (ns_is_out_of_reach(ctrl, ns))
 			identity.blocks_used = 0;
 		ns_page_encode(&identity, cmd->cns, slot->data);

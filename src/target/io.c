@@ -13,6 +13,7 @@
 #include "target/io.h"
 
 #include "base/log.h"
+#include "target/loss.h"
 
 #include <errno.h>
 #include <string.h>
@@ -44,6 +45,8 @@ void io_finish(struct slot *slot, int res)
 		io_note_error(slot, slot->ns, res, status);
 	if (res == 0 && slot->heals_bad)
 		bad_blocks_heal_for(slot, status);
+	else if (res < 0 && loss_is_news(slot->ns))
+		loss_answer(slot, status);
 	else
 		slot_complete(slot, status);
 }

@@ -66,7 +66,7 @@ struct shutdown {
 	unsigned next_ns;
 	bool is_walking;
 	bool is_flush_over; /* no time for more */
-	bool is_flushed;    /* every flush has succeeded */
+	bool is_flushed;    /* every flush has succeeded, or its namespace has another mark */
 	uint64_t began_ns;
 	struct reactor_timer flush_grace;
 	void (*done)(void *arg);
@@ -108,6 +108,7 @@ struct target {
 	bool is_manage_starting; /* requests_start is on the stack */
 	struct control_work reservation_work;
 	struct control_work bad_blocks_work;
+	struct control_work loss_work;
 	uint16_t cntlid_first;
 	uint16_t cntlid_last;
 	struct target_peers cluster; /* other processes */
@@ -133,6 +134,8 @@ struct target {
 	struct prng prng;     /* for CIRN */
 	uint8_t instance[IDENTIFY_INSTANCE_BYTES];
 	uint8_t boot[IDENTIFY_BOOT_BYTES];
+	uint64_t loss_source;
+	bool was_flushed;
 	struct list resets; /* struct ctrl_reset that wait for their controller to quiesce */
 	struct list listeners;
 	unsigned listener_count; /* with those that are closing */

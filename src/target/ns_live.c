@@ -43,6 +43,8 @@ struct ns_live {
 	atomic_ulong used_bytes;
 	uint64_t errors_acknowledged;
 	struct space_watch space;
+	_Atomic uint64_t loss_mark;
+	_Atomic uint64_t loss_noted;
 	bool is_protected;         /* for good */
 	bool is_protection_unkept; /* the store may have it otherwise */
 };
@@ -216,6 +218,26 @@ uint64_t ns_live_look_space(struct ns_live *live, uint64_t now_ns)
 	return errors - space->errors_ok;
 }
 
+uint64_t ns_live_loss_mark(const struct ns_live *live)
+{
+	return atomic_load_explicit(&live->loss_mark, memory_order_acquire);
+}
+
+uint64_t ns_live_loss_noted(const struct ns_live *live)
+{
+	return atomic_load_explicit(&live->loss_noted, memory_order_acquire);
+}
+
+bool ns_live_has_written(const struct ns_live *live)
+{
+	uint64_t writes = 0;
+
+	for (unsigned i = 0; i < live->local_count; i++)
+		writes +=
+			atomic_load_explicit(&live->locals[i].write_commands, memory_order_relaxed);
+	return writes > 0;
+}
+
 bool ns_live_is_protected(const struct ns_live *live)
 {
 	return live->is_protected;
@@ -302,6 +324,39 @@ static int recall_protection(struct ns_live *live, const struct target_keeper *k
 	return res;
 }
 
+static int recall_loss(struct ns_live *live, const struct target_keeper *keeper)
+{
+	size_t bytes;
+	void *value;
+	int res = recall(live, keeper, NS_LIVE_KEPT_LOSS, &value, &bytes);
+
+	if (res != 0 || !value)
+		return res;
+	if (bytes == sizeof(le64))
+		atomic_store(&live->loss_mark, le64_get(*(const le64 *)value));
+	else
+		res = -EPROTO;
+	free(value);
+	return res;
+}
+
+int ns_live_note_loss(struct ns_live *live, uint64_t loss, const struct target_keeper *keeper)
+{
+	char key[UUID_TEXT_BYTES];
+	struct uuid random;
+	int res = 0;
+	le64 mark;
+
+	uuid_random(&random);
+	memcpy(&mark, random.bytes + sizeof(random.bytes) - sizeof(mark), sizeof(mark));
+	if (keeper && keeper->keep)
+		res = keeper->keep(keeper->arg, NS_LIVE_KEPT_LOSS, uuid_format(&live->uuid, key),
+				   &mark, sizeof(mark));
+	atomic_store_explicit(&live->loss_mark, le64_get(mark), memory_order_release);
+	atomic_store_explicit(&live->loss_noted, loss, memory_order_release);
+	return res;
+}
+
 int ns_live_set_protected(struct ns_live *live, bool is_protected,
 			  const struct target_keeper *keeper)
 {
@@ -341,6 +396,8 @@ int ns_live_recall(struct ns_live *live, const struct uuid *uuid,
 		res = recall_bad_blocks(live, keeper);
 	if (res == 0)
 		res = recall_protection(live, keeper);
+	if (res == 0)
+		res = recall_loss(live, keeper);
 	if (res == 0)
 		res = view_build(live, &live->view);
 	if (res != 0)

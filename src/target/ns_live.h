@@ -79,6 +79,18 @@ int ns_live_set_protected(struct ns_live *live, bool is_protected,
  * ns_live_set_protected keeps it whatever it was. */
 void ns_live_set_unkept(struct ns_live *live);
 
+/*
+ * Its medium has lost writes: the mark that Identify tells, 0 while none ever was, and the failure
+ * (media_loss) that it was drawn for. Any reactor.
+ */
+uint64_t ns_live_loss_mark(const struct ns_live *live);
+uint64_t ns_live_loss_noted(const struct ns_live *live);
+/* Draws another mark for the failure and keeps it; it stays as long as the UUID is known here.
+ * Control reactor. 0 or -errno: it holds, but only until the end of the process. */
+int ns_live_note_loss(struct ns_live *live, uint64_t loss, const struct target_keeper *keeper);
+/* A host has written to it in this process, or may have. */
+bool ns_live_has_written(const struct ns_live *live);
+
 /* Media errors that the administrator has seen (health). Control reactor; not kept, like what it
  * counts. */
 uint64_t ns_live_acknowledged(const struct ns_live *live);
@@ -94,6 +106,7 @@ uint64_t ns_live_look_space(struct ns_live *live, uint64_t now_ns);
 #define NS_LIVE_KEPT_RESERVATION "reservation"
 #define NS_LIVE_KEPT_BAD_BLOCKS  "bad-blocks"
 #define NS_LIVE_KEPT_PROTECTION  "protection"
+#define NS_LIVE_KEPT_LOSS        "loss"
 /* Through the target's keeper; 0 when it has none. value NULL: forget. 0 or -errno. */
 int ns_live_keep(struct target *target, const struct ns_live *live, const char *kind,
 		 const void *value, size_t value_bytes);

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "target/local.h"
+#include "target/loss.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -25,6 +26,7 @@
 struct final_flush {
 	struct media_io io;
 	struct shutdown *shutdown;
+	const struct ns *ns;
 	bool is_busy;
 };
 
@@ -57,13 +59,20 @@ static const struct ns *next_ns(struct shutdown *shutdown)
 
 static void flushes_go_on(struct shutdown *shutdown);
 
+/* Hosts of the others need not hear of it, unless that could not be kept. */
+static void not_flushed(struct shutdown *shutdown, const struct ns *ns)
+{
+	if (loss_at_end(shutdown->target, ns) != 0)
+		shutdown->is_flushed = false;
+}
+
 static void final_flushed(struct media_io *io, int res)
 {
 	struct final_flush *flush = container_of(io, struct final_flush, io);
 	struct shutdown *shutdown = flush->shutdown;
 
 	if (res != 0) {
-		shutdown->is_flushed = false;
+		not_flushed(shutdown, flush->ns);
 		/* No peer: at the end of the target. */
 		log_error("target", "%s: flush at shutdown failed: %s", io->media->spec,
 			  strerror(-res));
@@ -81,6 +90,7 @@ static void flush_ns(struct shutdown *shutdown, const struct ns *ns)
 	while (flush->is_busy)
 		flush++;
 	flush->shutdown = shutdown;
+	flush->ns = ns;
 	flush->is_busy = true;
 	flush->io = (struct media_io){
 		.reactor = shutdown->target->control,
@@ -98,8 +108,14 @@ static void flushes_go_on(struct shutdown *shutdown)
 
 	shutdown->is_walking = true;
 	while (!shutdown->is_flush_over && shutdown->flushes_busy < FLUSHES_MAX &&
-	       (ns = next_ns(shutdown)))
-		flush_ns(shutdown, ns);
+	       (ns = next_ns(shutdown))) {
+		if (media_is_lost(ns->media))
+			not_flushed(shutdown, ns);
+		else
+			flush_ns(shutdown, ns);
+	}
+	while (shutdown->is_flush_over && (ns = next_ns(shutdown)))
+		not_flushed(shutdown, ns);
 	shutdown->is_walking = false;
 	if (shutdown->flushes_busy > 0)
 		return;
@@ -116,7 +132,6 @@ static void on_flush_grace_over(struct reactor_timer *timer)
 	log_error("target", "media were not flushed in time: what hosts wrote and did not flush "
 			    "may be lost if the power fails now");
 	shutdown->is_flush_over = true;
-	shutdown->is_flushed = false;
 	shutdown->is_walking = true;
 	for (unsigned i = 0; i < FLUSHES_MAX; i++) {
 		struct media_io *io = &shutdown->flushes[i].io;

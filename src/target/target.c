@@ -8,6 +8,7 @@
 #include "target/bad_blocks.h"
 #include "target/host_share.h"
 #include "target/local.h"
+#include "target/loss.h"
 #include "target/manage.h"
 #include "target/reservation.h"
 
@@ -57,6 +58,7 @@ int target_create(const struct target_config *config, struct target **ret_target
 	manage_init(target);
 	reservation_init(target);
 	bad_blocks_init(target);
+	loss_init(target);
 	target->started_ns = reactor_clock_ns(config->control);
 	target->cntlid_first = config->cntlid_first ? config->cntlid_first : 1;
 	target->cntlid_last = config->cntlid_last ? config->cntlid_last : TARGET_CNTLID_MAX;
@@ -67,6 +69,8 @@ int target_create(const struct target_config *config, struct target **ret_target
 	prng_seed(&target->prng, config->random_seed);
 	memcpy(target->instance, config->instance, sizeof(target->instance));
 	memcpy(target->boot, config->boot, sizeof(target->boot));
+	target->loss_source = config->loss_source;
+	target->was_flushed = config->was_flushed;
 	list_init(&target->resets);
 	applies_init(target);
 	list_init(&target->listeners);

@@ -363,6 +363,10 @@ struct target_config {
 	/* Another one when writes of before this start that were not flushed may be lost; see
 	 * daemon/boot.h. All zero: not reported. */
 	uint8_t boot[IDENTIFY_BOOT_BYTES];
+	/* Whose marks of lost writes (target/loss.h) they are: of the state that the keeper has. 0:
+	 * marks are not reported. */
+	uint64_t loss_source;
+	bool was_flushed; /* the process before has left no write that was not flushed */
 	unsigned
 		buf_counts[3]; /* data buffers per reactor: 8 KiB, 128 KiB, 1 MiB; 0,0,0: default */
 };
@@ -394,7 +398,8 @@ int target_port_addr(const struct target *target, uint16_t port_id, struct net_a
  * at the end, for which there are at least two seconds.
  */
 void target_shutdown(struct target *target, uint32_t grace_ms, void (*done)(void *arg), void *arg);
-/* After target_shutdown: every medium was flushed with success. */
+/* After target_shutdown: every medium was flushed with success, or what could not be flushed is
+ * told to its hosts by another mark. */
 bool target_is_flushed(const struct target *target);
 void target_destroy(struct target *target);
 

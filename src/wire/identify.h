@@ -165,6 +165,11 @@ struct ns_identity {
 	struct uuid uuid;
 	uint8_t nguid[16];
 	uint8_t eui64[8]; /* of other targets; weft's has none */
+	/* Vendor specific: another mark when writes to this namespace that were acknowledged and
+	 * not flushed may be lost, though the controller's boot is the same. Marks of one source
+	 * are compared, which is one target process with its state. Source 0: not reported. */
+	uint64_t loss_source;
+	uint64_t loss_mark;
 };
 
 void identify_ns_encode(const struct ns_identity *identity, uint8_t page[NVME_PAGE_BYTES]);

@@ -40,6 +40,7 @@ enum id_ns_offset {
 	ID_NS_NGUID = 104,
 	ID_NS_EUI64 = 120,
 	ID_NS_LBAF = 128, /* 4 bytes each: MS, LBADS, RP */
+	ID_NS_LOSS = 384, /* vendor specific: LOSS_TAG, the source and the mark */
 };
 
 enum id_independent_ns_offset {
@@ -60,6 +61,7 @@ enum id_independent_ns_offset {
 #define DLFEAT_READS_ZERO      0x01
 #define DLFEAT_WRITE_ZEROES    (1u << 3)
 #define LBAF_BYTES             4
+#define LOSS_TAG               0x317373306c746677ull /* "wftl0ss1": not another make's bytes */
 #define LBADS_MIN              9
 #define LBADS_MAX              31
 
@@ -119,6 +121,15 @@ static void encode_hints(const struct ns_identity *identity, uint8_t *page)
 	}
 }
 
+static void encode_loss(const struct ns_identity *identity, uint8_t *page)
+{
+	if (identity->loss_source == 0)
+		return;
+	field_put64(page, ID_NS_LOSS, LOSS_TAG);
+	field_put64(page, ID_NS_LOSS + 8, identity->loss_source);
+	field_put64(page, ID_NS_LOSS + 16, identity->loss_mark);
+}
+
 void identify_ns_encode(const struct ns_identity *identity, uint8_t page[NVME_PAGE_BYTES])
 {
 	uint32_t format = lba_format_find(identity->block_bytes);
@@ -143,6 +154,7 @@ void identify_ns_encode(const struct ns_identity *identity, uint8_t page[NVME_PA
 	memcpy(page + ID_NS_EUI64, identity->eui64, sizeof(identity->eui64));
 	for (size_t i = 0; i < LBA_FORMAT_COUNT; i++)
 		page[ID_NS_LBAF + i * LBAF_BYTES + 2] = lba_format_shift((uint32_t)i);
+	encode_loss(identity, page);
 }
 
 /* The shift of the format in use, or a negative error. */
@@ -206,6 +218,10 @@ int identify_ns_decode(const uint8_t page[NVME_PAGE_BYTES], struct ns_identity *
 	}
 	memcpy(ret_identity->nguid, page + ID_NS_NGUID, sizeof(ret_identity->nguid));
 	memcpy(ret_identity->eui64, page + ID_NS_EUI64, sizeof(ret_identity->eui64));
+	if (field_get64(page, ID_NS_LOSS) == LOSS_TAG) {
+		ret_identity->loss_source = field_get64(page, ID_NS_LOSS + 8);
+		ret_identity->loss_mark = field_get64(page, ID_NS_LOSS + 16);
+	}
 	return 0;
 }
 

@@ -3,6 +3,7 @@
 Buffered writes that the kernel has acknowledged and cannot write back: a file system on a loop device
 whose own store is full. The flush that hears of it fails, and so does every later one, on whichever
 queue, and health is red, until the administrator has seen to it. Linux itself tells it only once.
+An attached disk that had written and flushes only after a restart, a recheck or a removal is told, too.
 Needs root, loop devices and mkfs.ext2.
 """
 
@@ -15,8 +16,12 @@ import store_world
 from store_world import World, quoted
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'wire'))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'lib'))
+import nbd  # noqa: E402
 import nvmetcp as n  # noqa: E402
+import target  # noqa: E402
 from tap import Tap  # noqa: E402
+from test_attach import Attach  # noqa: E402
 
 NQN = store_world.DEFAULT_NQN
 NS = '/v1/subsystems/' + quoted(NQN) + '/namespaces/1'
@@ -100,6 +105,99 @@ def rows(t, world, disk):
         t.eq(world.call('PATCH', NS, {'recheck': True})[0], 409, 'there is nothing to recheck any more')
 
 
+class Writer:
+    """An attached disk that has written what the kernel will lose, and has not flushed."""
+
+    def __init__(self, t, world):
+        target.NQN = NQN
+        self.attach = Attach([world.port], 1)
+        self.nbd = self.attach.client()
+        t.eq(self.flush(), 0, 'the attached disk flushes')
+        data = os.urandom(PIECE)
+        written = [self.nbd.ask(nbd.WRITE, i * PIECE, data=data)[0] for i in range(64)]
+        t.eq(set(written), {0}, 'and writes what does not fit')
+
+    def flush(self):
+        return self.nbd.ask(nbd.FLUSH)[0]
+
+    def finish(self, t, name):
+        self.nbd.sock.close()
+        self.attach.finish(t, name)
+
+
+def other_flush(t, world):
+    with n.Host(('127.0.0.1', world.port), NQN) as host:
+        t.ok(flush(host, 1) != n.OK, 'the flush of another host hears of it')
+
+
+def end_in_order(t, world):
+    world.stop()
+    t.ok('flush at shutdown failed' in world.log(), 'the flush at the end fails', why=world.log())
+
+
+def killed(t, world):
+    other_flush(t, world)
+    world.kill()
+
+
+def rechecked(t, world):
+    other_flush(t, world)
+    world.change('PATCH', NS, {'recheck': True})
+
+
+def removed_and_added(t, world):
+    other_flush(t, world)
+    status, before = world.call('GET', NS)
+    t.eq(status, 200, 'the namespace')
+    world.change('DELETE', NS, None)
+    world.change('POST', '/v1/subsystems/%s/namespaces' % quoted(NQN),
+                 {key: before[key] for key in ('nsid', 'media', 'uuid')})
+
+
+def told_at_once(t, world, disk, writer):
+    """The one that wrote hears of it from its own flush, and not once more when all is well again."""
+    t.ok(writer.flush() != 0, 'the flush of the one that wrote fails')
+    disk.resize('80m')
+    world.change('PATCH', NS, {'recheck': True})
+    t.eq((writer.nbd.ask(nbd.WRITE, 0, data=bytes(PIECE))[0], writer.flush()), (0, 0),
+         'written again after the recheck it is stable')
+    with writer.attach.client() as other:
+        t.eq(other.ask(nbd.FLUSH)[0], 0, 'and another client has nothing to hear')
+
+
+def told_later(t, world, disk, writer, what):
+    """Whatever happens between the loss and the flush of the one that wrote: that one is told."""
+    name = what.__name__
+    what(t, world)
+    disk.resize('80m')
+    if world.process.poll() is not None:
+        t.ok(world.start(shim=False), name + ': it starts again', why=world.log())
+    t.eq(writer.flush(), nbd.EIO, name + ': the flush of the one that wrote fails')
+    t.eq((writer.nbd.ask(nbd.WRITE, 0, data=bytes(PIECE))[0], writer.flush()), (0, 0),
+         name + ': once; written again it is stable')
+    world.stop()
+    t.ok(world.start(shim=False), name + ': it starts once more', why=world.log())
+    t.eq(writer.flush(), 0, name + ': and nothing is told twice')
+
+
+def with_writer(t, name, part, *args):
+    world = World()
+    disk = writer = None
+    try:
+        disk = Disk(world.folder)
+        world.args = ['--listen', '127.0.0.1:%d' % world.port, '--ns', 'file:%s,block=%d' % (disk.image, BLOCK)]
+        t.ok(world.start(shim=False), name + ': it starts', why=world.log())
+        writer = Writer(t, world)
+        part(t, world, disk, writer, *args)
+    finally:
+        if writer:
+            writer.finish(t, name)
+        world.kill()
+        if disk:
+            disk.remove()
+        world.remove()
+
+
 def main():
     t = Tap()
     why = None if os.geteuid() == 0 and shutil.which('mkfs.ext2') and os.path.exists('/dev/loop-control') else \
@@ -121,6 +219,11 @@ def main():
         if disk:
             disk.remove()
         world.remove()
+    for what in (end_in_order, killed, rechecked, removed_and_added):
+        with t.guard(what.__name__):
+            with_writer(t, what.__name__, told_later, what)
+    with t.guard('told_at_once'):
+        with_writer(t, 'told_at_once', told_at_once)
     sys.exit(t.done())
 
 

@@ -19,6 +19,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'wire'))
 import nbd  # noqa: E402
+import peerlink  # noqa: E402
 import target  # noqa: E402
 from copy_world import MIB, TIMEOUT_S, World, digest, journal_bytes  # noqa: E402
 from tap import Tap  # noqa: E402
@@ -42,17 +43,19 @@ def why_not():
 
 
 class Machine(target.Target):
-    """A machine with a target of one namespace, whose power can fail."""
+    """A machine with a target of one namespace, and one that nobody uses, whose power can fail."""
 
-    def __init__(self, size=8 * MIB):
+    def __init__(self, size=8 * MIB, faults=''):
         self.boots = 0
         folder = tempfile.mkdtemp(prefix='weft-power-')
         self.boot_path = os.path.join(folder, 'boot_id')
         self.image = os.path.join(folder, 'disk')
+        self.neighbour = os.path.join(folder, 'neighbour')
         self.stable = os.path.join(folder, 'stable')
         self.next_boot()
         super().__init__(folder=folder, namespaces=[
-            target.namespace(1, 'file:%s,size=%d,block=%d' % (self.image, size, BLOCK))])
+            target.namespace(1, 'file:%s,size=%d,block=%d' % (self.image, size, BLOCK)),
+            target.namespace(2, '%sfile:%s,size=1M' % (faults, self.neighbour))])
         self.own_folder = True
 
     def command(self):
@@ -91,6 +94,10 @@ class Disk:
         self.attach = Attach([machine.port], 1)
         self.nbd = self.attach.client()
 
+    def attach_fds(self):
+        """Descriptors of the server: of its paths, and of clients that have requests under way."""
+        return len(os.listdir('/proc/%d/fd' % self.attach.process.pid))
+
     def write(self, letter, flags=0):
         return self.nbd.ask(nbd.WRITE, 0, data=letter * BLOCK, flags=flags)[0]
 
@@ -101,8 +108,8 @@ class Disk:
         return self.nbd.ask(nbd.READ, 0, BLOCK)[1][:1]
 
 
-def with_disk(t, part):
-    machine = Machine()
+def with_disk(t, part, faults=''):
+    machine = Machine(faults=faults)
     disk = None
     try:
         disk = Disk(machine)
@@ -141,6 +148,34 @@ def flush_under_way(t, machine, disk):
     t.eq(disk.flush(), 0, 'and the next one does not')
 
 
+def gone_client(t, machine, disk):
+    """A flush waits for the target, its client is gone when it fails: nobody was told."""
+    t.eq(disk.write(b'2'), 0, 'a second write is acknowledged')
+    before = disk.attach_fds()
+    machine.lose_power()
+    disk.nbd.send(nbd.FLUSH)
+    disk.nbd.sock.close()
+    machine.start()
+    t.ok(target.poll(lambda: 'acknowledged writes that were not flushed' in disk.attach.errors()),
+         'the loss is found', why=disk.attach.errors())
+    with disk.attach.client() as other:
+        t.eq(other.ask(nbd.READ, 0, BLOCK)[1][:1], b'1', 'the target answers again')
+    t.ok(target.poll(lambda: disk.attach_fds() < before), 'and has ended the flush of the one that is gone')
+    disk.nbd = disk.attach.client()
+    t.eq((disk.flush(), disk.flush()), (nbd.EIO, 0), 'the client that comes after it is told, once')
+
+
+def two_clients(t, machine, disk):
+    with disk.attach.client() as backup:
+        t.eq(disk.write(b'2'), 0, 'a second write is acknowledged')
+        machine.lose_power()
+        machine.start()
+        t.eq(backup.ask(nbd.FLUSH)[0], nbd.EIO, 'the flush of another client fails')
+        t.eq((disk.flush(), disk.flush()), (nbd.EIO, 0), 'and that of the one that wrote, too')
+    with disk.attach.client() as late:
+        t.eq(late.ask(nbd.FLUSH)[0], 0, 'one that comes later has lost nothing')
+
+
 def killed_process(t, machine, disk):
     t.eq(disk.write(b'2'), 0, 'a second write is acknowledged')
     machine.kill()
@@ -168,6 +203,36 @@ def orderly_restart(t, machine, disk):
     t.eq(disk.flush(), nbd.EIO, 'the power fails after the restart: the flush fails')
 
 
+def lost_neighbour(t, machine, disk):
+    """A namespace whose file is missing concerns none but its own hosts, and of those only such as wrote."""
+    t.eq(disk.write(b'2'), 0, 'a second write is acknowledged')
+    machine.stop(t)
+    os.unlink(machine.neighbour)
+    machine.start()
+    t.eq((disk.flush(), disk.write(b'3')), (0, 0), 'with a namespace that is lost: a flush, and a write')
+    machine.stop(t)
+    machine.next_boot()
+    machine.start()
+    t.eq((disk.flush(), disk.read()), (0, b'3'), 'the machine restarts in order: the flush succeeds')
+
+
+def failing_neighbour(t, machine, disk):
+    """A medium that fails the flush at the end concerns the hosts of its own namespace."""
+    other = Attach([machine.port], 2)
+    try:
+        with other.client() as neighbour:
+            t.eq(neighbour.ask(nbd.WRITE, 0, data=bytes(BLOCK))[0], 0, 'the neighbour writes')
+            t.eq((disk.flush(), disk.write(b'2')), (0, 0), 'a flush, and a second write')
+            machine.stop(t)
+            machine.next_boot()
+            machine.start()
+            t.eq((disk.flush(), disk.read()), (0, b'2'), 'the machine restarts in order: the flush succeeds')
+            t.ok(target.poll(lambda: 'in namespace 2' in other.errors()), 'the neighbour hears of its own loss',
+                 why=other.errors())
+    finally:
+        other.finish(t, 'neighbour')
+
+
 def server_at(address):
     """A socket in the target's place, as soon as the kernel has let go of the target's; None: not yet."""
     try:
@@ -186,6 +251,51 @@ def failed_start(t, machine, disk):
     machine.lose_power()
     machine.start()
     t.eq(disk.flush(), nbd.EIO, 'the power fails after it: the flush fails')
+
+
+def under_boot(member, boot_path):
+    """The member runs with the boot ID in that file."""
+    plain = member.command
+    member.command = lambda: ['unshare', '-m', 'sh', '-c', MOUNT, boot_path] + plain()
+
+
+def boot_write(path, number):
+    with open(path, 'w') as file:
+        file.write('%08d-2222-4333-8444-555555555555\n' % number)
+
+
+def two_members(t):
+    """One of two members on a machine has ended in order; the other one acknowledges writes until the power fails."""
+    world = peerlink.World(start=False, fence='none')
+    boot = os.path.join(world.folder, 'boot_id')
+    stable = os.path.join(world.folder, 'stable')
+    attach = None
+    try:
+        boot_write(boot, 1)
+        for member in world.members.values():
+            under_boot(member, boot)
+            member.start()
+        t.ok(world.wait_up('b', 'a') and world.wait_up('a', 'b'), 'two members on one machine')
+        attach = Attach([world['a'].port, world['b'].port], 1)
+        with attach.client() as disk:
+            t.eq((disk.ask(nbd.WRITE, 0, data=b'1' * BLOCK)[0], disk.ask(nbd.FLUSH)[0]), (0, 0), 'a write and a flush')
+            world['a'].terminate()
+            t.eq(world['a'].wait_exit(), 0, 'one of them ends in order')
+            shutil.copyfile(world.disk, stable)
+            t.eq(disk.ask(nbd.WRITE, 0, data=b'2' * BLOCK)[0], 0, 'a write through the other one')
+            world['b'].kill()
+            with open(world.disk, 'r+b') as image, open(stable, 'rb') as before:
+                image.write(before.read())
+            boot_write(boot, 2)
+            world['a'].start()
+            t.eq(disk.ask(nbd.FLUSH)[0], nbd.EIO, 'after the loss of power the first one is back alone: the flush fails')
+            t.eq(disk.ask(nbd.READ, 0, BLOCK)[1][:1], b'1', 'the write is lost')
+            world['b'].start()
+            t.eq(disk.ask(nbd.FLUSH)[0], 0, 'and it is told once')
+    finally:
+        if attach:
+            attach.finish(t, 'two members')
+        world.finish(t)
 
 
 class Handles:
@@ -270,11 +380,16 @@ def main():
     if cannot:
         t.skip('a target that loses power', cannot)
         return t.done()
-    for part in (unflushed_write, flush_under_way, killed_process, stable_writes, orderly_restart, failed_start):
+    for part in (unflushed_write, flush_under_way, gone_client, two_clients, lost_neighbour, killed_process, stable_writes,
+                 orderly_restart, failed_start):
         with t.guard(part.__name__):
             with_disk(t, part)
+    with t.guard('failing_neighbour'):
+        with_disk(t, failing_neighbour, 'fault:fail:op=flush@')
     with t.guard('handles'):
         handles(t, Machine(), sys.argv[1])
+    with t.guard('two_members'):
+        two_members(t)
     with t.guard('copy'):
         copy(t)
     return t.done()

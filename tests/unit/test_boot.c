@@ -19,13 +19,13 @@ static void a_kill_keeps_the_boot(void)
 {
 	struct boot_record first, again, moved;
 
-	boot_decide(NULL, &kernels[0], &first);
-	boot_decide(&first, &kernels[0], &again);
+	boot_decide(NULL, &kernels[0], false, &first);
+	boot_decide(&first, &kernels[0], false, &again);
 	EXPECT(is_same(&first, &again) && !again.is_flushed);
 	/* Without a state store, too. */
-	boot_decide(NULL, &kernels[0], &again);
+	boot_decide(NULL, &kernels[0], false, &again);
 	EXPECT(is_same(&first, &again));
-	boot_decide(&first, &kernels[1], &moved);
+	boot_decide(&first, &kernels[1], false, &moved);
 	EXPECT(!is_same(&first, &moved));
 }
 
@@ -33,17 +33,17 @@ static void an_orderly_end_keeps_the_boot_over_a_restart_of_the_machine(void)
 {
 	struct boot_record first, second, third, fourth;
 
-	boot_decide(NULL, &kernels[0], &first);
+	boot_decide(NULL, &kernels[0], false, &first);
 	first.is_flushed = true;
-	boot_decide(&first, &kernels[1], &second);
+	boot_decide(&first, &kernels[1], false, &second);
 	EXPECT(is_same(&first, &second) && !second.is_flushed);
 	/* Killed, and started again under the same kernel. */
-	boot_decide(&second, &kernels[1], &third);
+	boot_decide(&second, &kernels[1], false, &third);
 	EXPECT(is_same(&first, &third) && !third.is_flushed);
-	boot_decide(&third, &kernels[2], &fourth);
+	boot_decide(&third, &kernels[2], false, &fourth);
 	EXPECT(!is_same(&first, &fourth));
 	/* The first kernel's ID does not come back as another boot's. */
-	boot_decide(&fourth, &kernels[0], &second);
+	boot_decide(&fourth, &kernels[0], false, &second);
 	EXPECT(!is_same(&fourth, &second));
 }
 
@@ -53,7 +53,7 @@ static void the_boot_id_of_the_machine_is_not_disclosed(void)
 	struct boot_record record;
 	struct uuid kernel;
 
-	boot_decide(NULL, &kernels[0], &record);
+	boot_decide(NULL, &kernels[0], false, &record);
 	EXPECT(memcmp(record.boot, kernels[0].bytes, sizeof(record.boot)) != 0);
 	EXPECT(memcmp(record.boot, none, sizeof(none)) != 0);
 	boot_id_read(&kernel);
@@ -66,21 +66,41 @@ static void without_a_boot_id_hosts_are_told_nothing(void)
 	static const struct uuid nil;
 	struct boot_record first, record, next;
 
-	boot_decide(NULL, &kernels[0], &first);
+	boot_decide(NULL, &kernels[0], false, &first);
 	first.is_flushed = true;
-	boot_decide(&first, &nil, &record);
+	boot_decide(&first, &nil, false, &record);
 	EXPECT(memcmp(record.boot, none, sizeof(none)) == 0);
 	EXPECT(!record.is_flushed);
 	/* And the boot after it is that of its kernel. */
 	record.is_flushed = true;
-	boot_decide(&record, &kernels[0], &next);
+	boot_decide(&record, &kernels[0], false, &next);
 	EXPECT(memcmp(next.boot, none, sizeof(none)) != 0);
+}
+
+/* Another member writes through the same page cache after this one has ended. */
+static void a_member_of_a_cluster_has_the_boot_of_its_kernel(void)
+{
+	struct boot_record alone, carried, member, again, next;
+
+	boot_decide(NULL, &kernels[0], false, &alone);
+	alone.is_flushed = true;
+	boot_decide(&alone, &kernels[1], false, &carried);
+	boot_decide(NULL, &kernels[1], true, &member);
+	/* All members under one kernel have one boot. */
+	boot_decide(&carried, &kernels[1], true, &again);
+	EXPECT(is_same(&member, &again) && !is_same(&carried, &again));
+	member.is_flushed = true;
+	boot_decide(&member, &kernels[1], true, &again);
+	EXPECT(is_same(&member, &again));
+	boot_decide(&member, &kernels[2], true, &next);
+	EXPECT(!is_same(&member, &next));
 }
 
 int main(void)
 {
 	TAP_RUN(a_kill_keeps_the_boot);
 	TAP_RUN(an_orderly_end_keeps_the_boot_over_a_restart_of_the_machine);
+	TAP_RUN(a_member_of_a_cluster_has_the_boot_of_its_kernel);
 	TAP_RUN(the_boot_id_of_the_machine_is_not_disclosed);
 	TAP_RUN(without_a_boot_id_hosts_are_told_nothing);
 	return tap_end();

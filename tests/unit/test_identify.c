@@ -339,6 +339,8 @@ static struct ns_identity some_ns(void)
 		.copy_ranges_max = 128,
 		.uuid = {{0xaa, 1, 2, 3}},
 		.nguid = {0xbb, 4, 5, 6},
+		.loss_source = 0x4142434445464748,
+		.loss_mark = 0x5152535455565758,
 	};
 }
 
@@ -370,6 +372,8 @@ static const struct field_row ns_rows[] = {
 	{"NGUID", 104, 4, 0x060504bb},
 	{"LBAF0", 128, 4, 0x00090000},
 	{"LBAF1", 132, 4, 0x000c0000},
+	{"loss source", 392, 8, 0x4142434445464748},
+	{"loss mark", 400, 8, 0x5152535455565758},
 };
 
 static void namespace_page_has_the_offsets_of_the_specification(void)

@@ -54,7 +54,7 @@ static LOSS_CACHE_BITS bit(unsigned cache)
 
 static bool flush_now(uint64_t *told)
 {
-	return loss_flush_end(&ns, loss_flush_begin(&ns), told);
+	return loss_flush_end(&ns, loss_flush_begin(&ns), 0, told);
 }
 
 static void a_flush_covers_what_was_acknowledged_before_it(void)
@@ -68,16 +68,84 @@ static void a_flush_covers_what_was_acknowledged_before_it(void)
 	EXPECT(!loss_ns_judge(&ns, bit(1)));
 	loss_write_acked(&ns, 1);
 	flush = loss_flush_begin(&ns);
-	EXPECT(loss_flush_end(&ns, flush, &told));
+	EXPECT(loss_flush_end(&ns, flush, 0, &told));
 	/* Acknowledged while the flush was under way: the flush may have been faster. */
 	flush = loss_flush_begin(&ns);
 	loss_write_acked(&ns, 1);
-	EXPECT(loss_flush_end(&ns, flush, &told));
+	EXPECT(loss_flush_end(&ns, flush, 0, &told));
 	EXPECT(loss_ns_judge(&ns, bit(1)));
 	EXPECT(!loss_ns_judge(&ns, bit(1)));
 	EXPECT(!flush_now(&told));
 	EXPECT_EQ(1, told);
 	EXPECT(flush_now(&told));
+}
+
+static void a_mark_that_changes_tells_of_a_loss(void)
+{
+	uint64_t told = 0;
+
+	setup();
+	loss_write_acked(&ns, 1);
+	EXPECT(!loss_ns_see(&ns, 7, 0));
+	EXPECT(!loss_ns_see(&ns, 7, 0));
+	/* Another member of a cluster has marks of its own. */
+	EXPECT(!loss_ns_see(&ns, 8, 55));
+	EXPECT(!loss_ns_see(&ns, 7, 0));
+	EXPECT(loss_ns_see(&ns, 7, 100));
+	EXPECT(!loss_ns_see(&ns, 7, 100));
+	EXPECT(!flush_now(&told));
+	EXPECT(flush_now(&told));
+	/* Without writes that are not flushed nothing is lost. */
+	EXPECT(!loss_ns_see(&ns, 8, 56));
+	loss_write_acked(&ns, 2);
+	EXPECT(flush_now(&told));
+	EXPECT(!loss_ns_see(&ns, 7, 101));
+	/* Whichever member's medium it was. */
+	loss_write_acked(&ns, 2);
+	EXPECT(loss_ns_see(&ns, 7, 102));
+}
+
+static void a_source_that_makes_room_may_have_lost_writes(void)
+{
+	setup();
+	for (uint64_t source = 1; source <= LOSS_SOURCES; source++)
+		EXPECT(!loss_ns_see(&ns, source, 0));
+	loss_write_acked(&ns, 1);
+	EXPECT(!loss_ns_see(&ns, LOSS_SOURCES, 0));
+	EXPECT(loss_ns_see(&ns, LOSS_SOURCES + 1, 0));
+	EXPECT(!loss_ns_see(&ns, LOSS_SOURCES, 0));
+}
+
+static void a_user_whose_flush_failed_has_been_told(void)
+{
+	uint64_t told = 0, others = 0, failed;
+
+	setup();
+	loss_write_acked(&ns, 1);
+	failed = loss_flush_begin(&ns);
+	EXPECT(loss_ns_judge(&ns, bit(1)));
+	EXPECT(loss_flush_end(&ns, loss_flush_begin(&ns), failed, &told));
+	EXPECT_EQ(1, told);
+	EXPECT(!flush_now(&others));
+	/* What was acknowledged after it is news. */
+	loss_write_acked(&ns, 1);
+	EXPECT(loss_ns_judge(&ns, bit(1)));
+	EXPECT(!loss_flush_end(&ns, loss_flush_begin(&ns), failed, &told));
+}
+
+static void what_reached_nobody_is_told_to_the_next_user(void)
+{
+	uint64_t gone = 0;
+
+	setup();
+	loss_write_acked(&ns, 1);
+	EXPECT(loss_ns_judge(&ns, bit(1)));
+	EXPECT(!flush_now(&gone));
+	EXPECT_EQ(1, loss_told(&ns));
+	loss_untell(&ns, 0);
+	EXPECT_EQ(0, loss_told(&ns));
+	loss_untell(&ns, 5);
+	EXPECT_EQ(0, loss_told(&ns));
 }
 
 static void flushes_end_in_any_order(void)
@@ -88,9 +156,9 @@ static void flushes_end_in_any_order(void)
 	first = loss_flush_begin(&ns);
 	loss_write_acked(&ns, 1);
 	second = loss_flush_begin(&ns);
-	EXPECT(loss_flush_end(&ns, second, &told));
+	EXPECT(loss_flush_end(&ns, second, 0, &told));
 	/* The later end of an earlier flush takes nothing back. */
-	EXPECT(loss_flush_end(&ns, first, &told));
+	EXPECT(loss_flush_end(&ns, first, 0, &told));
 	EXPECT(!loss_ns_judge(&ns, bit(1)));
 	/* A flush that failed covers nothing. */
 	loss_write_acked(&ns, 1);
@@ -128,8 +196,8 @@ static void every_user_is_told_once(void)
 	newcomer = loss_told(&ns);
 	EXPECT(!flush_now(&newcomer));
 	/* Flushes that were under way together, of one user, fail both. */
-	EXPECT(!loss_flush_end(&ns, flush, &both[0]));
-	EXPECT(!loss_flush_end(&ns, loss_flush_begin(&ns), &both[1]));
+	EXPECT(!loss_flush_end(&ns, flush, 0, &both[0]));
+	EXPECT(!loss_flush_end(&ns, loss_flush_begin(&ns), 0, &both[1]));
 	first = both[0];
 	EXPECT(flush_now(&first));
 	EXPECT(!flush_now(&second));
@@ -286,7 +354,7 @@ static void a_path_that_is_made_again_finds_its_loss(void)
 	two = see(join, &ctrl, 7);
 	loss_write_acked(&one->loss, ctrl.cache);
 	loss_write_acked(&two->loss, ctrl.cache);
-	EXPECT(loss_flush_end(&one->loss, loss_flush_begin(&one->loss), &told));
+	EXPECT(loss_flush_end(&one->loss, loss_flush_begin(&one->loss), 0, &told));
 	join_ctrl_remove(join, &ctrl);
 	EXPECT(!join_loss_take(join, text));
 	EXPECT_EQ(0, join_ctrl_add(join, &ctrl, &addr));
@@ -296,8 +364,8 @@ static void a_path_that_is_made_again_finds_its_loss(void)
 	EXPECT(join_loss_take(join, text));
 	EXPECT(strstr(text, "1 namespace (7)") != NULL);
 	EXPECT(!join_loss_take(join, text));
-	EXPECT(loss_flush_end(&one->loss, loss_flush_begin(&one->loss), &told));
-	EXPECT(!loss_flush_end(&two->loss, loss_flush_begin(&two->loss), &told));
+	EXPECT(loss_flush_end(&one->loss, loss_flush_begin(&one->loss), 0, &told));
+	EXPECT(!loss_flush_end(&two->loss, loss_flush_begin(&two->loss), 0, &told));
 	join_ctrl_remove(join, &ctrl);
 	join_put(join);
 }
@@ -339,6 +407,10 @@ static void marks_of_two_threads_never_fall(void)
 int main(void)
 {
 	TAP_RUN(a_flush_covers_what_was_acknowledged_before_it);
+	TAP_RUN(a_mark_that_changes_tells_of_a_loss);
+	TAP_RUN(a_source_that_makes_room_may_have_lost_writes);
+	TAP_RUN(a_user_whose_flush_failed_has_been_told);
+	TAP_RUN(what_reached_nobody_is_told_to_the_next_user);
 	TAP_RUN(flushes_end_in_any_order);
 	TAP_RUN(a_flush_through_any_controller_covers_all_caches);
 	TAP_RUN(every_user_is_told_once);

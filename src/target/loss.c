@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The marks of namespaces whose media have lost writes, and the notices of them; see loss.h.
+ *
+ * A slot travels to the control reactor (target/control_work.h), where a new mark is drawn and
+ * kept, and goes home to be answered. One that is cancelled on its way leaves the mark to the next
+ * flush, which fails, too, or to the flush at the end. The notice goes to the registry, and from
+ * there to each controller of the subsystem.
+ */
+#include "target/loss.h"
+
+#include "base/log.h"
+#include "target/local.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A namespace that is to be looked at, on its way to the registry, then to one controller. */
+struct loss_notice {
+	struct reactor_msg msg;
+	struct target *target;
+	struct ctrl *ctrl;
+	char subsystem_nqn[NVME_NQN_BYTES];
+	uint32_t nsid;
+};
+
+bool loss_is_news(const struct ns *ns)
+{
+	uint64_t loss = media_loss(ns->media);
+
+	return loss != 0 && loss != ns_live_loss_noted(ns_store_live(ns->store));
+}
+
+/* ---- notices --------------------------------------------------------------------------------- */
+
+static struct loss_notice *notice_create(const struct loss_notice *from)
+{
+	struct loss_notice *notice = malloc(sizeof(*notice));
+
+	if (notice)
+		*notice = *from;
+	else
+		log_limited(LOG_LEVEL_WARN, "target",
+			    "%s: no memory to tell hosts that namespace %u has lost writes",
+			    from->subsystem_nqn, from->nsid);
+	return notice;
+}
+
+static void notice_at_ctrl(struct reactor_msg *msg)
+{
+	struct loss_notice *notice = container_of(msg, struct loss_notice, msg);
+	struct ctrl *ctrl = notice->ctrl;
+
+	if (ctrl->state == CTRL_LIVE && ctrl_find_ns(ctrl, notice->nsid)) {
+		ctrl_event_note_changed_ns(ctrl, notice->nsid);
+		ctrl_event_raise(ctrl, CTRL_EVENT_NS_ATTRIBUTE);
+	}
+	free(notice);
+}
+
+/* A controller in the table cannot go before it has had this: it leaves with a message of ours. */
+static void notice_on_registry(struct reactor_msg *msg)
+{
+	struct loss_notice *notice = container_of(msg, struct loss_notice, msg);
+	const struct target *target = notice->target;
+	uint32_t seen = 0;
+
+	for (uint32_t id = 0; id <= NVME_CNTLID_MAX && seen < target->ctrl_count; id++) {
+		struct ctrl *ctrl = target->ctrls[id];
+		struct loss_notice *copy;
+
+		if (!ctrl)
+			continue;
+		seen++;
+		if (ctrl->type != CTRL_TYPE_IO ||
+		    strcmp(ctrl->subsystem_nqn, notice->subsystem_nqn) != 0)
+			continue;
+		copy = notice_create(notice);
+		if (!copy)
+			continue;
+		copy->ctrl = ctrl;
+		reactor_post(ctrl->reactor, &copy->msg, notice_at_ctrl);
+	}
+	free(notice);
+}
+
+/* Names of controllers do not change. */
+static void notice_send(struct target *target, const struct ctrl *of, uint32_t nsid)
+{
+	struct loss_notice from = {.target = target, .nsid = nsid};
+	struct loss_notice *notice;
+
+	memcpy(from.subsystem_nqn, of->subsystem_nqn, sizeof(from.subsystem_nqn));
+	notice = notice_create(&from);
+	if (notice)
+		reactor_post(target_registry(target)->reactor, &notice->msg, notice_on_registry);
+}
+
+/* ---- marks ----------------------------------------------------------------------------------- */
+
+static int mark_draw(struct target *target, const struct ns *ns)
+{
+	int res =
+		ns_live_note_loss(ns_store_live(ns->store), media_loss(ns->media), &target->keeper);
+
+	if (res != 0)
+		log_limited(LOG_LEVEL_ERROR, "target",
+			    "%s: that it has lost writes could not be kept: %s; after a restart "
+			    "hosts that have not flushed until then are not told",
+			    ns->media->spec, strerror(-res));
+	return res;
+}
+
+static void ns_note(struct target *target, const struct ctrl *of, const struct ns *ns)
+{
+	if (!loss_is_news(ns))
+		return;
+	(void)mark_draw(target, ns);
+	notice_send(target, of, ns->nsid);
+}
+
+static void loss_serve(struct slot *slot)
+{
+	struct target *target = slot->queue->local->target;
+	const struct ctrl *ctrl = slot->queue->ctrl;
+
+	if (slot->ns)
+		ns_note(target, ctrl, slot->ns);
+	for (unsigned i = 0; !slot->ns && i < slot->steps.subsystem->ns_count; i++)
+		ns_note(target, ctrl, &slot->steps.subsystem->namespaces[i]);
+	control_work_answer(slot, slot->status);
+}
+
+void loss_answer(struct slot *slot, nvme_status status)
+{
+	slot->status = status;
+	control_work_submit(&slot->queue->local->target->loss_work, slot);
+}
+
+int loss_at_end(struct target *target, const struct ns *ns)
+{
+	bool has_nothing = media_is_lost(ns->media) && target->was_flushed &&
+			   !ns_live_has_written(ns_store_live(ns->store));
+
+	return has_nothing ? 0 : mark_draw(target, ns);
+}
+
+void loss_init(struct target *target)
+{
+	static const struct rota_limits limits = {
+		.running_per_host = 1,
+		.waiting_per_host = 1024,
+		.waiting_min = 16,
+		.waiting_total = 8192,
+	};
+
+	control_work_init(&target->loss_work, target, &limits, loss_serve);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Media that have failed a flush: the kernel has given up writes that hosts were told are done.
+ * Every host of the namespace must hear of it, also one that flushes only after a restart of the
+ * target, or after the administrator has had the medium rechecked. So the namespace has a mark,
+ * which Identify tells (wire/identify.h): another one after each failure, kept before the flush
+ * that failed is answered. Hosts that are connected get a notice and read it again.
+ *
+ * What changes it runs on the control reactor.
+ */
+#ifndef WEFT_TARGET_LOSS_H
+#define WEFT_TARGET_LOSS_H
+
+#include "target/slot.h"
+
+struct ns;
+struct target;
+
+void loss_init(struct target *target);
+/* Any reactor, after an operation has failed: its medium has lost writes, and the mark is of before
+ * that. */
+bool loss_is_news(const struct ns *ns);
+/* On the slot's reactor: the command, of one namespace or of all, is answered with `status` when
+ * the marks are kept. */
+void loss_answer(struct slot *slot, nvme_status status);
+/* Control reactor, at the end of the target: this one could not be flushed. 0, or -errno: the mark
+ * could not be kept. Of a medium that is lost there may be nothing to flush, and no loss. */
+int loss_at_end(struct target *target, const struct ns *ns);
+
+#endif
