@@ -285,6 +285,7 @@ static void swap_here(struct reactor_msg *msg)
 
 	CHECK(local->snapshot == apply->old);
 	local->snapshot = apply->snapshot;
+	local->rules++;
 	if (apply->barrier)
 		barrier_mark(apply->barrier, local);
 	if (apply->old) {
@@ -295,6 +296,8 @@ static void swap_here(struct reactor_msg *msg)
 
 			if (!queue_swap(queue, apply->delta))
 				list_push_back(&local->swap_queues, &queue->swap_node);
+			else
+				queue_cut_off_outdated(queue);
 		}
 		list_for_each(node, &local->ctrls) {
 			struct ctrl *ctrl = list_entry(node, struct ctrl, node);

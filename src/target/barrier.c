@@ -7,6 +7,7 @@
 #include "target/barrier.h"
 
 #include "base/clock.h"
+#include "target/judge_again.h"
 #include "target/local.h"
 
 #include <errno.h>
@@ -35,18 +36,6 @@ struct barrier {
 static bool slot_is_touched(const struct slot *slot, const struct barrier *barrier)
 {
 	return slot->state != SLOT_RESPONDING && barrier->scope.touches(slot, barrier->scope.arg);
-}
-
-static bool slot_is_waiting(const struct slot *slot)
-{
-	return slot->state == SLOT_RECEIVING || slot->state == SLOT_FETCHING ||
-	       slot->state == SLOT_WAITING_BUFFER;
-}
-
-/* Data of the host goes straight into memory media. */
-static bool slot_is_filled_by_host(const struct slot *slot)
-{
-	return slot->is_data_mapped && slot_is_waiting(slot);
 }
 
 /* Whether it can still reach its medium. A queue that closes begins nothing and takes no data. */

@@ -151,8 +151,7 @@ static const struct io_row io_rows[256] = {
 					 .needs_alone = true},
 };
 
-/* What is special about the namespace on this reactor: reservation, then blocks marked bad. */
-static nvme_status io_check_view(struct slot *slot, const struct ns_view *view)
+nvme_status io_check_view(struct slot *slot, const struct ns_view *view)
 {
 	nvme_status status = reservation_check(slot, slot->ns, slot->sqe.opcode, view);
 

@@ -145,6 +145,21 @@ static void fused_read_done(struct media_io *io, int res)
 	io_submit_held(second, second->ns, MEDIA_WRITE, fused_write_done);
 }
 
+/* Both by the reservation, and the marks of bad blocks, of now. */
+static bool fused_end_outdated(struct slot *first)
+{
+	nvme_status status = slot_check_view(first);
+
+	if (!nvme_status_is_ok(status)) {
+		fused_finish(first, status, NVME_SC_FUSED_FAIL);
+		return true;
+	}
+	status = slot_check_view(first->fused_with);
+	if (!nvme_status_is_ok(status))
+		fused_finish(first, NVME_SC_FUSED_FAIL, status);
+	return !nvme_status_is_ok(status);
+}
+
 static void fused_on_granted(struct range_hold *hold)
 {
 	struct slot *first = container_of(hold, struct slot, hold);
@@ -153,6 +168,8 @@ static void fused_on_granted(struct range_hold *hold)
 		fused_finish(first, NVME_SC_ABORT_REQUESTED, NVME_SC_FUSED_FAIL);
 		return;
 	}
+	if (fused_end_outdated(first))
+		return;
 	first->iov = (struct iovec){.iov_base = first->buf + first->data_bytes,
 				    .iov_len = first->data_bytes};
 	io_submit_held(first, first->ns, MEDIA_READ, fused_read_done);
@@ -239,6 +256,8 @@ static void fused_execute(struct slot *slot)
 		fused_finish(first, NVME_SC_FUSED_FAIL, NVME_SC_FUSED_FAIL);
 		return;
 	}
+	if (fused_end_outdated(first))
+		return;
 	io_counter_add(&io_counters(first)->read_commands, 1);
 	io_counter_add(&io_counters(first)->bytes_read, first->data_bytes);
 	if (first->ns->mapped) {

@@ -13,6 +13,7 @@
 #include "target/io.h"
 
 #include "base/log.h"
+#include "target/judge_again.h"
 #include "target/loss.h"
 
 #include <errno.h>
@@ -24,7 +25,7 @@ void io_note_error(const struct slot *slot, const struct ns *ns, int res, nvme_s
 {
 	struct ns_local *counters = &ns->locals[slot->queue->local->index];
 
-	if (res < 0 && res != -ECANCELED)
+	if (res < 0 && res != -ECANCELED && res != IO_FENCED)
 		log_limited(LOG_LEVEL_ERROR, "target", "%s: %s of %llu bytes at %llu failed: %s",
 			    ns->media->spec, nvme_io_opcode_name(slot->sqe.opcode),
 			    (unsigned long long)slot->io.len_bytes,
@@ -108,6 +109,8 @@ static void io_on_granted(struct range_hold *hold)
 
 	if (slot->is_abort_requested)
 		io_on_guarded_done(&slot->io, -ECANCELED);
+	else if (slot_is_fenced(slot))
+		io_on_guarded_done(&slot->io, IO_FENCED);
 	else
 		io_begin(slot);
 }

@@ -10,6 +10,11 @@
 #include "target/command.h"
 #include "target/local.h"
 
+#include <errno.h>
+
+/* As the result of a medium that was not asked: the reservation in force keeps its host away. */
+#define IO_FENCED (-EBADE)
+
 static inline void io_counter_add(atomic_ulong *counter, unsigned long add)
 {
 	/* One writer per counter: a plain addition is enough. */
@@ -63,6 +68,9 @@ uint32_t ns_atomic_blocks(const struct ns *ns, const struct target_limits *limit
 uint32_t ns_fused_blocks(const struct ns *ns, const struct target_limits *limits);
 /* Whether the namespace can be reached through the port of this queue now. cmd_io.c */
 nvme_status io_check_path(const struct queue *queue, const struct ns *ns);
+/* What is special about the slot's namespace on this reactor: reservation, then blocks marked bad.
+ * A write that heals marks loses its place in memory media: slot->data is NULL then. */
+nvme_status io_check_view(struct slot *slot, const struct ns_view *view);
 /* Logs and counts what went wrong with the operation slot->io on `ns`. */
 void io_note_error(const struct slot *slot, const struct ns *ns, int res, nvme_status status);
 /* Ends the command by what the medium said; logs and counts errors. */

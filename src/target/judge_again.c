@@ -7,6 +7,7 @@
 
 #include "target/fused.h"
 #include "target/io.h"
+#include "target/reservation.h"
 
 /* What the transport was promised, and the memory it fills, stay as they are. */
 struct slot_promise {
@@ -26,6 +27,17 @@ static bool promise_is_kept(const struct slot *slot, const struct slot_promise *
 {
 	return slot->direction == promise->direction && slot->data_bytes == promise->data_bytes &&
 	       slot->extra_bytes == promise->extra_bytes;
+}
+
+bool slot_is_waiting(const struct slot *slot)
+{
+	return slot->state == SLOT_RECEIVING || slot->state == SLOT_FETCHING ||
+	       slot->state == SLOT_WAITING_BUFFER;
+}
+
+bool slot_is_filled_by_host(const struct slot *slot)
+{
+	return slot->is_data_mapped && slot_is_waiting(slot);
 }
 
 static nvme_status judge_in_force(struct slot *slot, const struct ns *was)
@@ -74,11 +86,12 @@ static nvme_status slot_move(struct slot *slot, bool *ret_is_same)
 	nvme_status status = NVME_SC_SUCCESS;
 
 	slot->snapshot = local->snapshot;
+	slot->rules = local->rules;
 	local->snapshot->inflight[local->index].count++;
 	if (slot_is_judged(slot))
 		status = judge_in_force(slot, was);
 	*ret_is_same = slot->ns && ns_is_same(was, slot->ns);
-	slot->must_judge_again = false;
+	slot->must_judge_again = slot->is_cut_off;
 	local_leave_snapshot(local, former);
 	return status;
 }
@@ -87,6 +100,34 @@ static void slot_refuse(struct slot *slot, nvme_status status)
 {
 	slot->early_status = status;
 	slot->ns = NULL;
+}
+
+/* ---- views ------------------------------------------------------------------------------------
+ */
+
+static const struct ns_view *slot_view(const struct slot *slot)
+{
+	return slot->ns ? io_counters(slot)->view : NULL;
+}
+
+nvme_status slot_check_view(struct slot *slot)
+{
+	const struct ns_view *view = slot_view(slot);
+	nvme_status status;
+
+	/* Of a mapped one everything has landed: had it to be stopped, it was cut off. */
+	if (!view || slot->is_data_mapped || slot->rules == slot->queue->local->rules)
+		return NVME_SC_SUCCESS;
+	status = io_check_view(slot, view);
+	slot->data = slot->buf;
+	return status;
+}
+
+bool slot_is_fenced(const struct slot *slot)
+{
+	return slot->rules != slot->queue->local->rules &&
+	       !nvme_status_is_ok(
+		       reservation_check(slot, slot->ns, slot->sqe.opcode, slot_view(slot)));
 }
 
 nvme_status slot_judge_again(struct slot *slot)
@@ -98,10 +139,14 @@ nvme_status slot_judge_again(struct slot *slot)
 	/* Found out by an earlier change. */
 	if (!nvme_status_is_ok(slot->early_status))
 		return slot->early_status;
-	if ((slot->snapshot == slot->queue->local->snapshot && !slot->must_judge_again) ||
-	    slot_stays(slot))
+	if (slot->rules == slot->queue->local->rules && !slot->must_judge_again)
 		return NVME_SC_SUCCESS;
+	if (slot_stays(slot))
+		return slot_check_view(slot);
 	status = slot_move(slot, &is_same);
+	/* Allowed again, but a part of its data is lost. */
+	if (nvme_status_is_ok(status) && slot->is_cut_off)
+		status = NVME_SC_COMMAND_INTERRUPTED;
 	if (!nvme_status_is_ok(status))
 		slot_refuse(slot, status);
 	return status;
@@ -123,6 +168,65 @@ nvme_status slot_displaced_status(const struct slot *slot)
 	nvme_status status = ns ? io_check_path(slot->queue, ns) : NVME_SC_COMMAND_INTERRUPTED;
 
 	return nvme_status_is_ok(status) ? NVME_SC_COMMAND_INTERRUPTED : status;
+}
+
+/* ---- data on its way into memory media --------------------------------------------------------
+ */
+
+/* The same memory, and the right to write there. What a barrier lets end well may go on meanwhile
+ * on a path that new commands do not have. */
+static bool slot_may_be_filled(const struct slot *slot)
+{
+	const struct queue *queue = slot->queue;
+	const struct ns *ns = queue_find_ns(queue, le32_get(slot->sqe.nsid));
+	bool is_let = slot->is_awaited && !slot->is_displaced;
+
+	return ns && ns->mapped == slot->ns->mapped && ns->block_shift == slot->ns->block_shift &&
+	       !ns->is_read_only && (is_let || nvme_status_is_ok(io_check_path(queue, ns)));
+}
+
+/* It ends when the rest of its data has come, like one that had a buffer. */
+static void slot_cut_off(struct slot *slot)
+{
+	slot->queue->transport->cut_off(slot);
+	slot->is_cut_off = true;
+	slot->must_judge_again = true;
+	slot->is_data_mapped = false;
+	slot->data = NULL;
+}
+
+static bool queue_may_be_filled(const struct queue *queue)
+{
+	return queue->state == QUEUE_LIVE && queue->ctrl && queue->qid != 0 && queue->can_map_media;
+}
+
+void queue_cut_off_outdated(struct queue *queue)
+{
+	if (!queue_may_be_filled(queue))
+		return;
+	list_for_each(node, &queue->busy) {
+		struct slot *slot = list_entry(node, struct slot, node);
+
+		if (slot_is_filled_by_host(slot) && !slot_may_be_filled(slot))
+			slot_cut_off(slot);
+	}
+}
+
+void local_cut_off_fenced(struct local *local, const struct ns_local *locals)
+{
+	list_for_each(queue_node, &local->queues) {
+		struct queue *queue = list_entry(queue_node, struct queue, node);
+
+		if (!queue_may_be_filled(queue))
+			continue;
+		list_for_each(node, &queue->busy) {
+			struct slot *slot = list_entry(node, struct slot, node);
+
+			if (slot_is_filled_by_host(slot) && slot->ns->locals == locals &&
+			    slot_is_fenced(slot))
+				slot_cut_off(slot);
+		}
+	}
 }
 
 /* ---- snapshots that are not in force ----------------------------------------------------------

@@ -25,6 +25,7 @@ struct local {
 	struct target *target;
 	unsigned index;
 	struct snapshot *snapshot;
+	uint64_t rules; /* rises with the snapshot and with every view (ns_live.h) in force here */
 	struct buf_pool *buffers;
 	struct buf_share strangers; /* of its buffers: connections before their Connect */
 	struct list shares;         /* struct local_share: together by subsystem */

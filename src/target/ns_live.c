@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "target/bad_blocks.h"
 #include "target/health.h"
+#include "target/judge_again.h"
 #include "target/local.h"
 #include "target/reservation.h"
 
@@ -456,8 +457,12 @@ static void publication_step_here(struct reactor_msg *msg)
 {
 	struct publication_step *step = container_of(msg, struct publication_step, msg);
 	struct publication *publication = step->publication;
+	struct ns_local *locals = publication->live->locals;
+	struct local *local = &publication->target->locals[step->local - locals];
 
 	step->local->view = publication->view;
+	local->rules++;
+	local_cut_off_fenced(local, locals);
 	if (atomic_fetch_sub(&publication->steps_missing, 1) == 1)
 		reactor_post(publication->target->control, &publication->msg, publication_finished);
 }

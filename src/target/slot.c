@@ -43,6 +43,7 @@ struct slot *slot_take(struct queue *queue)
 	slot->is_preempted = false;
 	slot->is_displaced = false;
 	slot->must_judge_again = false;
+	slot->is_cut_off = false;
 	slot->is_in_submit = false;
 	slot->is_data_mapped = false;
 	slot->is_fused = false;
@@ -122,6 +123,7 @@ bool slot_prepare(struct slot *slot)
 	CHECK(slot->state == SLOT_RECEIVING);
 	slot->started_ns = reactor_now_ns(queue->reactor);
 	slot->snapshot = local->snapshot;
+	slot->rules = local->rules;
 	local->snapshot->inflight[local->index].count++;
 	atomic_store_explicit(&local->commands,
 			      atomic_load_explicit(&local->commands, memory_order_relaxed) + 1,
@@ -195,14 +197,14 @@ static bool slot_end_unwanted(struct slot *slot)
 }
 
 /*
- * True when the command was ended: the configuration has changed while it waited for its host or
- * for a buffer, and does not allow it any more.
+ * True when the command was ended: the configuration, the reservation or the marks of bad blocks
+ * have changed while it waited for its host or for a buffer, and do not allow it any more.
  */
 static bool slot_end_outdated(struct slot *slot)
 {
 	nvme_status status;
 
-	if (slot->snapshot == slot->queue->local->snapshot && !slot->must_judge_again &&
+	if (slot->rules == slot->queue->local->rules && !slot->must_judge_again &&
 	    nvme_status_is_ok(slot->early_status))
 		return false;
 	status = slot_judge_again(slot);
@@ -470,6 +472,8 @@ nvme_status status_from_errno(int error, enum media_kind kind)
 		return NVME_SC_SUCCESS;
 	case ECANCELED:
 		return NVME_SC_ABORT_REQUESTED;
+	case -IO_FENCED:
+		return nvme_status_dnr(NVME_SC_RESERVATION_CONFLICT);
 	case ENOSPC:
 	case EDQUOT:
 	case EFBIG:

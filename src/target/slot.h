@@ -63,6 +63,7 @@ struct slot {
 	bool is_preempted;       /* cancelled by Preempt and Abort */
 	bool is_displaced;       /* cancelled by a change of the configuration */
 	bool must_judge_again;   /* refused while it waited: target/judge_again.h */
+	bool is_cut_off;         /* its data lands nowhere any more: it will be refused */
 	atomic_bool is_unwanted; /* cancelled while control has it: target/control_work.h */
 	bool is_in_submit;       /* media_submit is on the stack: done continues its loop */
 	bool is_data_mapped;     /* data points into mapped media, not into buf */
@@ -85,6 +86,7 @@ struct slot {
 	struct buf_waiter waiter;
 
 	struct snapshot *snapshot; /* the one in force when it was prepared; counted in it */
+	uint64_t rules;            /* local->rules when it was judged */
 	const struct ns *ns;
 	struct io_cmd io_cmd;
 	struct media_io io;

@@ -37,6 +37,9 @@ struct transport_ops {
 	int (*accept)(struct local *local, const struct arrival *arrival);
 	/* Bring slot->data_bytes from the host into slot->data, then slot_data_arrived. */
 	void (*fetch)(struct slot *slot);
+	/* What of the data has not come yet goes nowhere when it comes: slot->data may be used
+	 * otherwise. The command goes on as if it had come. */
+	void (*cut_off)(struct slot *slot);
 	/* Send the data of a successful DATA_TO_HOST and the completion, then slot_release. */
 	void (*respond)(struct slot *slot);
 	/* Room for the held capsule, or a free slot, has come. */

@@ -155,7 +155,7 @@ static struct pdu_error on_data_header(struct tcp_queue *tq, const struct pdu *p
 		tcp_conn_abort(&tq->conn, -ENOMEM, "no memory for data that ends inside a block");
 		return PDU_OK;
 	}
-	if (slot->is_abort_requested)
+	if (slot->is_abort_requested || slot->is_cut_off)
 		return PDU_OK;
 	if (ts->aside) {
 		sink->dest = ts->aside + (pdu->u.data.offset - ts->aside_from);
@@ -167,6 +167,17 @@ static struct pdu_error on_data_header(struct tcp_queue *tq, const struct pdu *p
 	}
 	sink->dest = slot->data + pdu->u.data.offset;
 	return PDU_OK;
+}
+
+static void tcp_cut_off(struct slot *slot)
+{
+	struct tcp_queue *tq = container_of(slot->queue, struct tcp_queue, queue);
+	const struct pdu *pdu = &tq->conn.pdu;
+
+	if (tq->capsule == slot ||
+	    (pdu->type == NVME_TCP_PDU_H2C_DATA && pdu->u.data.ttag == slot->index))
+		tcp_conn_discard_rest(&tq->conn);
+	aside_free(tcp_slot_of(slot));
 }
 
 static struct pdu_error on_header(struct tcp_conn *conn, const struct pdu *pdu,
@@ -596,6 +607,7 @@ const struct transport_ops transport_tcp = {
 	.slot_bytes = sizeof(struct tcp_slot),
 	.accept = tcp_accept,
 	.fetch = tcp_fetch,
+	.cut_off = tcp_cut_off,
 	.respond = tcp_respond,
 	.resume = tcp_resume,
 	.stop = tcp_stop,

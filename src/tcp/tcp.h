@@ -230,6 +230,8 @@ void tcp_conn_ignore(struct tcp_conn *conn);
 /* What comes of this command's data in the PDU at hand goes nowhere from now on: its sink may be
  * freed. Harmless when the PDU at hand is another one. */
 void tcp_conn_discard(struct tcp_conn *conn, uint16_t cccid);
+/* The same for the PDU at hand, whatever it is; nothing is at hand between two. */
+void tcp_conn_discard_rest(struct tcp_conn *conn);
 /* A violation: TermReq with the offending header, drain, close. Harmless when already ending. */
 void tcp_conn_fail(struct tcp_conn *conn, struct pdu_error error);
 /*

@@ -348,6 +348,13 @@ void tcp_conn_discard(struct tcp_conn *conn, uint16_t cccid)
 		conn->sink = (struct tcp_sink){.granule_bytes = 1};
 }
 
+void tcp_conn_discard_rest(struct tcp_conn *conn)
+{
+	CHECK_OWNER(conn);
+	if (conn->rx_phase == TCP_RX_DATA)
+		conn->sink = (struct tcp_sink){.granule_bytes = 1};
+}
+
 void tcp_conn_ignore(struct tcp_conn *conn)
 {
 	CHECK_OWNER(conn);

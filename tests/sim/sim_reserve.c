@@ -248,6 +248,37 @@ static void check_queue(const struct sim_op *op, const struct queue *queue)
 	}
 }
 
+/* Data of a host without the right to write goes into no medium once the change was answered. */
+static void check_filling(const struct sim_op *op, const struct queue *queue)
+{
+	struct ns_live *live = ns_store_live(op->ns->store);
+
+	if (!queue->ctrl || queue->qid == 0 || queue->state != QUEUE_LIVE ||
+	    has_right(truth_of(op->ns), &queue->ctrl->host_id, true))
+		return;
+	list_for_each(node, &queue->busy) {
+		const struct slot *slot = list_entry(node, struct slot, node);
+
+		if (slot->is_data_mapped && slot->direction == DATA_TO_CTRL && slot->ns &&
+		    slot->ns->locals == ns_live_locals(live) &&
+		    (slot->state == SLOT_RECEIVING || slot->state == SLOT_FETCHING))
+			world_fail(op->world,
+				   "namespace %u: a reservation was answered, and data of a host "
+				   "that it keeps away still goes into memory",
+				   op->ns->nsid);
+	}
+}
+
+static void check_all_filling(const struct sim_op *op)
+{
+	const struct target *target = op->world->target;
+
+	for (unsigned i = 0; i < target->local_count; i++) {
+		list_for_each(node, &target->locals[i].queues)
+			check_filling(op, list_entry(node, struct queue, node));
+	}
+}
+
 static void check_queues(const struct sim_op *op)
 {
 	const struct target *target = op->world->target;
@@ -272,6 +303,8 @@ void reserve_end(struct sim_op *op)
 	if (ns->reserve_busy > 0)
 		return;
 	check_kept(op);
+	if (is_alone)
+		check_all_filling(op);
 	if (op->is_preempt_and_abort && is_alone) {
 		(void)world_step(world);
 		check_queues(op);

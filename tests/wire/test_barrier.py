@@ -21,7 +21,8 @@ NQN_A, NQN_B = 'nqn.2026-11.io.weft:a', 'nqn.2026-11.io.weft:b'
 HOST_B = 'nqn.2014-08.org.example:slow'
 MEM, FILE, HUNG, POOR, LONG = 1, 2, 3, 4, 5
 FORMAT, FORMAT_IN_PROGRESS = 0x80, (0, 0x84)
-INTERRUPTED = (0, 0x21)
+INTERRUPTED, CONFLICT, ABORT_PREEMPT = (0, 0x21), (0, 0x83), (0, 0x1b)
+REGISTER, ACQUIRE, RELEASE = 0x0d, 0x11, 0x15
 HANG_MS = 30000
 ERASE_MS = 7000  # longer than the 5 s after which commands that wait leave a former configuration
 BYTES = 16384
@@ -169,22 +170,109 @@ def removal(t, tgt, conn, slow, debt):
     t.status(pay(slow, debt), n.OK, "the neighbour's own comes late and is written", SPEC)
 
 
-def preemption(t, tgt, host, conn):
-    """Preempt and Abort of a host that has begun to send into memory media."""
+def pay_rest(conn, cmd):
+    """The rest of a PDU that has begun, and of a transfer whose first half has come as a PDU of its own."""
+    if hasattr(cmd, 'rest'):
+        conn.send(cmd.rest)
+    else:
+        half = BYTES // 2
+        conn.send(conn.h2cdata(cmd.cid, cmd.r2ts[0].ttag, half, cmd.write_data[half:]))
+    return conn.wait(cmd)
+
+
+def half_paid(conn, nsid, lba):
+    """A write of which the first half has come: one inside a PDU, one between two."""
+    inside, between = owing(conn, nsid, lba, begun=BYTES // 2), None
+    yield 'inside a PDU', inside
+    between = owing(conn, nsid, lba)
+    conn.send(conn.h2cdata(between.cid, between.r2ts[0].ttag, 0, between.write_data[:BYTES // 2], False))
+    conn.do(n.FLUSH, nsid)
+    yield 'between two PDUs', between
+
+
+def keys(own, other):
+    return own.to_bytes(8, 'little') + other.to_bytes(8, 'little')
+
+
+def fenced(t, tgt, conn, nsid, what, action, want):
+    """A host that has sent half of its data is preempted: nothing of the rest lands once that was answered."""
     victim = tgt.host(NQN_A, hostnqn=HOST_B, hostid=bytes(range(16)))
     theirs = victim.queue(1)
-    register = 0x0d
+    for where, cmd in half_paid(theirs, nsid, 0):
+        with t.guard('%s %s %s' % (what, nsid, where)):
+            t.status(conn.do(REGISTER, nsid, data=keys(0, 1)), n.OK, 'register', SPEC)
+            other = victim.queue(2)
+            t.status(other.do(REGISTER, nsid, data=keys(0, 2)), n.OK, 'register', SPEC)
+            t.status(other.do(ACQUIRE, nsid, data=keys(2, 0), cdw10=3 << 8), n.OK, 'acquire', SPEC)
+            took = conn.submit(ACQUIRE, nsid, data=keys(1, 2), cdw10=action | 3 << 8)
+            t.status(conn.wait(took, BARRIER_S), n.OK, '%s: %s' % (what, where), SPEC)
+            conn.put(nsid, 0, b'\x77' * BYTES)
+            t.status(pay_rest(theirs, cmd), want, 'the rest of the data is refused', SPEC)
+            t.eq(bytes(conn.read(nsid, 0, BYTES // 512).data), b'\x77' * BYTES, 'and lands nowhere', SPEC)
+            t.status(theirs.read(nsid, 0, 1), n.OK, 'the connection goes on', SPEC)
+            t.status(conn.do(RELEASE, nsid, data=keys(1, 0)[:8], cdw10=1), n.OK, 'clear', SPEC)
+            other.close()
+    victim.close()
 
-    def key(new):
-        return bytes(8) + new.to_bytes(8, 'little')
-    t.status(conn.do(register, MEM, data=key(1)), n.OK, 'register', SPEC)
-    t.status(theirs.do(register, MEM, data=key(2)), n.OK, 'register', SPEC)
+
+def preemption(t, tgt, host, conn):
+    """Preempt and Abort where nobody holds a reservation, which would keep the host away: the end of its commands is all
+    that is asked for, and one that has begun to send into memory media ends with its connection."""
+    victim = tgt.host(NQN_A, hostnqn=HOST_B, hostid=bytes(range(16)))
+    theirs = victim.queue(1)
+    t.status(conn.do(REGISTER, MEM, data=keys(0, 1)), n.OK, 'register', SPEC)
+    t.status(theirs.do(REGISTER, MEM, data=keys(0, 2)), n.OK, 'register', SPEC)
     owing(theirs, MEM, 0, begun=1000)
-    cmd = conn.submit(0x11, MEM, data=(1).to_bytes(8, 'little') + (2).to_bytes(8, 'little'),
-                      cdw10=2 | 1 << 8)
+    cmd = conn.submit(ACQUIRE, MEM, data=keys(1, 2), cdw10=2 | 1 << 8)
     t.status(conn.wait(cmd, BARRIER_S), n.OK, 'Preempt and Abort of a host that stands still', SPEC)
     t.ok(theirs.wait_closed(), 'whose connection is closed', SPEC)
     victim.close()
+
+
+def acquired(t, tgt, conn, nsid):
+    """Commands that wait for their data while somebody acquires: a read is none of them, a Compare is."""
+    victim = tgt.host(NQN_A, hostnqn=HOST_B, hostid=bytes(range(16)))
+    theirs = victim.queue(1)
+    conn.put(nsid, 0, b'\x77' * BYTES)
+    write = owing(theirs, nsid, 0)
+    compare = theirs.rw(n.COMPARE, nsid, 0, BYTES // 512, 512, b'\x77' * BYTES, way='r2t', is_auto=False)
+    theirs.wait_r2t(compare)
+    t.status(conn.do(REGISTER, nsid, data=keys(0, 1)), n.OK, 'register', SPEC)
+    t.status(conn.do(ACQUIRE, nsid, data=keys(1, 0), cdw10=2 << 8), n.OK, 'Exclusive Access', SPEC)
+    t.status(pay(theirs, write), CONFLICT, 'a write that waited for its data', SPEC)
+    t.status(pay(theirs, compare), CONFLICT, 'and a Compare', SPEC)
+    write = owing(conn, nsid, 64)
+    t.status(conn.do(RELEASE, nsid, data=keys(1, 0)[:8], cdw10=1), n.OK, 'clear', SPEC)
+    t.status(pay(conn, write), n.OK, 'one of the former holder is carried out', SPEC)
+    victim.close()
+
+
+def mapped_rights(t, tgt, host, conn):
+    """What is taken from a host while its data goes straight into memory media."""
+    theirs = host.queue(6)
+    for what, taken, given, want in (('protected', {'read_only': True}, {'read_only': False}, n.WRITE_PROTECTED),
+                                     ('hidden', {'hidden_from': [n.HOST_NQN]}, {'hidden_from': []}, n.INVALID_FIELD)):
+        for where, cmd in half_paid(theirs, MEM, 0):
+            change_ns(tgt, MEM, **taken)
+            t.status(pay_rest(theirs, cmd), want, '%s, %s: the rest is refused' % (what, where), SPEC)
+            change_ns(tgt, MEM, **given)
+            t.eq(bytes(conn.read(MEM, BYTES // 1024, BYTES // 1024).data), bytes(BYTES // 2),
+                 'and lands nowhere', SPEC)
+            cmd = owing(theirs, MEM, 0)
+            change_ns(tgt, MEM, **taken)
+            change_ns(tgt, MEM, **given)
+            t.status(pay(theirs, cmd), INTERRUPTED, '%s and given back: data is lost, to be sent again' % what, SPEC)
+    theirs.close()
+
+
+def grown(t, tgt, host, conn):
+    """More memory is no reason to stop a write."""
+    theirs = host.queue(7)
+    cmd = owing(theirs, MEM, 0, begun=1000)
+    change_ns(tgt, MEM, media='mem:16M,block=512')
+    t.status(pay_rest(theirs, cmd), n.OK, 'a write while its namespace grows', SPEC)
+    t.eq(bytes(conn.read(MEM, 0, BYTES // 512).data), b'\x55' * BYTES, 'is whole', SPEC)
+    theirs.close()
 
 
 def test(t, tgt):
@@ -198,7 +286,14 @@ def test(t, tgt):
                        ('ana', lambda: ana(t, tgt, conn, slow, debt)),
                        ('refused_meanwhile', lambda: refused_meanwhile(t, tgt, host, conn)),
                        ('rights', lambda: rights(t, tgt, conn)),
+                       ('mapped_rights', lambda: mapped_rights(t, tgt, host, conn)),
+                       ('grown', lambda: grown(t, tgt, host, conn)),
+                       ('preempt file', lambda: fenced(t, tgt, conn, FILE, 'Preempt', 1, CONFLICT)),
+                       ('preempt memory', lambda: fenced(t, tgt, conn, MEM, 'Preempt', 1, CONFLICT)),
+                       ('abort file', lambda: fenced(t, tgt, conn, FILE, 'Preempt and Abort', 2, ABORT_PREEMPT)),
+                       ('abort memory', lambda: fenced(t, tgt, conn, MEM, 'Preempt and Abort', 2, ABORT_PREEMPT)),
                        ('preemption', lambda: preemption(t, tgt, host, conn)),
+                       ('acquired', lambda: acquired(t, tgt, conn, FILE)),
                        ('removal', lambda: removal(t, tgt, conn, slow, debt)),
                        ('format_hung', lambda: format_hung(t, tgt, host))):
         with t.guard(name):
