@@ -133,6 +133,8 @@ void api_ns_patch(struct api_call *call);
 void api_ns_delete(struct api_call *call);
 void api_reservations_get(struct api_call *call);
 void api_reservation_delete(struct api_call *call);
+void api_removed_get(struct api_call *call);
+void api_removed_delete(struct api_call *call);
 void api_ports_get(struct api_call *call);
 void api_ports_post(struct api_call *call);
 void api_port_get(struct api_call *call);

@@ -293,8 +293,10 @@ static void ns_removed(struct api_call *call)
 	const struct manage_file *file = call->file;
 	int res = pool_file_remove(file->folder, file->path, file->nguid);
 
-	if (res == 0)
+	if (res == 0) {
+		media_registry_file_deleted(daemon_registry(call->api->daemon), file->path);
 		return;
+	}
 	log_warn("control", "%s: its namespace is gone, the file is not: %s", file->path,
 		 strerror(-res));
 	data_tell(call, "kept", file->path);

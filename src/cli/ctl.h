@@ -135,6 +135,8 @@ int ctl_connections(struct ctl *ctl);
 int ctl_peers(struct ctl *ctl);
 int ctl_reservations(struct ctl *ctl);
 int ctl_reservation_clear(struct ctl *ctl);
+int ctl_removed(struct ctl *ctl);
+int ctl_removed_drop(struct ctl *ctl);
 int ctl_history(struct ctl *ctl); /* ctl_history.c */
 int ctl_rollback(struct ctl *ctl);
 int ctl_export(struct ctl *ctl); /* ctl_config.c */

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static const char *duration_text(double seconds, char *text, size_t text_bytes)
 {
@@ -278,6 +279,51 @@ int ctl_reservations(struct ctl *ctl)
 			registrants_add(&table, reservation);
 		ctl_table_end(&table, "no host is registered");
 	}
+	json_decref(answer);
+	return CLI_OK;
+}
+
+int ctl_removed(struct ctl *ctl)
+{
+	static const char *const titles[] = {"UUID", "REMOVED", "PATH", NULL};
+	json_t *answer = ctl_get(ctl, ctl_path("/removed", NULL, NULL, NULL));
+	char uuid[64], since[32];
+	struct ctl_table table;
+	json_t *removed;
+	size_t i;
+
+	if (!answer)
+		return CLI_FAILED;
+	if (!ctl_print_json(ctl, answer)) {
+		ctl_table_begin(&table, titles);
+		json_array_foreach(json_object_get(answer, "removed"), i, removed)
+		{
+			time_t when = json_integer_value(json_object_get(removed, "removed_s"));
+			struct tm parts;
+
+			ctl_text(removed, "uuid", uuid, sizeof(uuid));
+			strftime(since, sizeof(since), "%Y-%m-%dT%H:%M:%SZ",
+				 gmtime_r(&when, &parts));
+			ctl_table_row(&table,
+				      (const char *const[]){
+					      uuid, since,
+					      json_string_value(json_object_get(removed, "path"))});
+		}
+		ctl_table_end(&table, "nothing is kept of removed namespaces");
+	}
+	json_decref(answer);
+	return CLI_OK;
+}
+
+int ctl_removed_drop(struct ctl *ctl)
+{
+	json_t *answer =
+		ctl_send(ctl, "DELETE", ctl_path("/removed/*", ctl->words[0], NULL, NULL), NULL);
+
+	if (!answer)
+		return CLI_FAILED;
+	if (!ctl_print_json(ctl, answer))
+		printf("dropped\n");
 	json_decref(answer);
 	return CLI_OK;
 }

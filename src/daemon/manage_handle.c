@@ -104,13 +104,15 @@ static int job_edit(json_t *document, void *arg, struct config_errors *errors)
 	return job->edit_fn(document, &job->edit, errors);
 }
 
-static void files_remove(const struct manage_edit *edit)
+static void files_remove(struct daemon *daemon, const struct manage_edit *edit)
 {
 	for (unsigned i = 0; i < edit->file_count; i++) {
 		const struct manage_file *file = &edit->files[i];
 		int res = pool_file_remove(file->folder, file->path, file->nguid);
 
-		if (res == -EPERM)
+		if (res == 0)
+			media_registry_file_deleted(daemon_registry(daemon), file->path);
+		else if (res == -EPERM)
 			log_info("control", "%s stays: it was not made by this pool", file->path);
 		else if (res < 0)
 			log_warn("control", "%s: its namespace is gone, the file is not: %s",
@@ -125,7 +127,7 @@ static void job_done(void *arg, struct change_result *result)
 
 	request->status = manage_status(&job->edit, result->res);
 	if (result->res == 0)
-		files_remove(&job->edit);
+		files_remove(job->daemon, &job->edit);
 	manage_edit_release(&job->edit);
 	free(job);
 	manage_done(request);

@@ -7,18 +7,15 @@
  *
  * Control thread only.
  */
-#include "daemon/media_registry.h"
+#include "daemon/media_registry_private.h"
 
-#include "base/list.h"
 #include "base/log.h"
 #include "cluster/peers.h"
 #include "config/config_parse.h"
 #include "daemon/ana_change.h"
 #include "daemon/ana_hold.h"
-#include "daemon/media_records.h"
 #include "daemon/medium_open.h"
 #include "target/health.h"
-#include "target/ns_live.h"
 
 #include <errno.h>
 #include <search.h>
@@ -28,59 +25,6 @@
 
 #define FILE_KEY "file\n" /* of struct store_entry: the path follows */
 
-/* Common to the three kinds; first in each. */
-struct registry_entry {
-	struct list node;
-	bool is_new;  /* made in this transaction */
-	bool is_used; /* asked for in this transaction */
-};
-
-struct store_entry {
-	struct registry_entry entry;
-	char *key;
-	struct ns_store *store;   /* counted */
-	struct ns_store *next;    /* counted; takes its place with the commit. NULL: it stays */
-	struct media_record kept; /* as the store has it; size 0: it has none */
-	bool is_given_up; /* in this transaction: it is lost, and an empty file takes its place */
-	bool is_held;     /* likewise: no host may use it */
-};
-
-struct live_entry {
-	struct registry_entry entry;
-	struct uuid uuid;
-	struct ns_live *live;         /* counted */
-	struct subsystem_live *owner; /* from the commit on; not counted: its entry lives as long */
-	bool wants_protection;        /* likewise */
-};
-
-struct subsystem_entry {
-	struct registry_entry entry;
-	char nqn[NVME_NQN_BYTES];
-	struct subsystem_live *live; /* counted */
-};
-
-struct mark {
-	struct list node;
-	struct uuid uuid;
-};
-
-struct media_registry {
-	struct list stores, lives, subsystems;
-	void *stores_by_key, *lives_by_uuid, *subsystems_by_nqn; /* tsearch's, of the same */
-	struct media_records *records; /* of files that the start expects */
-	struct uuid retry;             /* nil: none */
-	bool is_recreated;
-	struct list marks;
-	struct list ana_transitions;
-	struct list ana_holds;
-	unsigned reactor_count;
-	bool has_begun;
-	bool has_started;
-	bool is_unkept; /* the document of this transaction */
-	struct target_keeper keeper;
-	struct peers *peers; /* NULL: no other process serves the same */
-};
-
 int media_registry_create(unsigned reactor_count, struct media_registry **ret_registry)
 {
 	struct media_registry *registry = calloc(1, sizeof(*registry));
@@ -88,6 +32,11 @@ int media_registry_create(unsigned reactor_count, struct media_registry **ret_re
 	if (!registry)
 		return -ENOMEM;
 	if (media_records_create(&registry->records) < 0) {
+		free(registry);
+		return -ENOMEM;
+	}
+	if (removed_list_create(&registry->removed) < 0) {
+		media_records_destroy(registry->records);
 		free(registry);
 		return -ENOMEM;
 	}
@@ -104,7 +53,12 @@ int media_registry_create(unsigned reactor_count, struct media_registry **ret_re
 
 void media_registry_set_keeper(struct media_registry *registry, const struct target_keeper *keeper)
 {
+	int res = removed_list_recall(registry->removed, keeper);
+
 	registry->keeper = *keeper;
+	if (res < 0)
+		log_warn("control", "which namespaces were removed cannot be read: %s",
+			 strerror(-res));
 }
 
 static int store_order(const void *a, const void *b)
@@ -128,7 +82,7 @@ static int subsystem_order(const void *a, const void *b)
 	return strcmp(x->nqn, y->nqn);
 }
 
-static void store_release(struct media_registry *registry, struct store_entry *entry)
+void registry_release_store(struct media_registry *registry, struct store_entry *entry)
 {
 	tdelete(entry, &registry->stores_by_key, store_order);
 	list_remove(&entry->entry.node);
@@ -137,15 +91,16 @@ static void store_release(struct media_registry *registry, struct store_entry *e
 	free(entry);
 }
 
-static void live_release(struct media_registry *registry, struct live_entry *entry)
+void registry_release_live(struct media_registry *registry, struct live_entry *entry)
 {
 	tdelete(entry, &registry->lives_by_uuid, live_order);
 	list_remove(&entry->entry.node);
 	ns_live_put(entry->live);
+	free(entry->left_path);
 	free(entry);
 }
 
-static void subsystem_release(struct media_registry *registry, struct subsystem_entry *entry)
+void registry_release_subsystem(struct media_registry *registry, struct subsystem_entry *entry)
 {
 	tdelete(entry, &registry->subsystems_by_nqn, subsystem_order);
 	list_remove(&entry->entry.node);
@@ -159,14 +114,16 @@ void media_registry_destroy(struct media_registry *registry)
 		return;
 	media_registry_rollback(registry);
 	list_for_each_safe(node, &registry->stores)
-		store_release(registry, list_entry(node, struct store_entry, entry.node));
+		registry_release_store(registry, list_entry(node, struct store_entry, entry.node));
 	list_for_each_safe(node, &registry->lives)
-		live_release(registry, list_entry(node, struct live_entry, entry.node));
+		registry_release_live(registry, list_entry(node, struct live_entry, entry.node));
 	list_for_each_safe(node, &registry->subsystems)
-		subsystem_release(registry, list_entry(node, struct subsystem_entry, entry.node));
+		registry_release_subsystem(registry,
+					   list_entry(node, struct subsystem_entry, entry.node));
 	list_for_each_safe(node, &registry->marks)
 		free(list_entry(node, struct mark, node));
 	media_records_destroy(registry->records);
+	removed_list_destroy(registry->removed);
 	ana_transitions_forget(&registry->ana_transitions);
 	ana_holds_forget(&registry->ana_holds);
 	free(registry);
@@ -253,18 +210,24 @@ static int entry_add(struct registry_entry *entry, struct list *list, void **tre
 	return 0;
 }
 
-static int live_create(struct media_registry *registry, const struct uuid *uuid,
+static int live_create(struct media_registry *registry, const struct media_wish *wish,
 		       struct live_entry **ret_entry)
 {
 	struct live_entry *entry = calloc(1, sizeof(*entry));
+	char *path = config_media_path(wish->spec);
 	int res;
 
-	if (!entry)
+	if (!entry) {
+		free(path);
 		return -ENOMEM;
-	entry->uuid = *uuid;
+	}
+	entry->uuid = *wish->uuid;
+	entry->has_other_data = removed_is_elsewhere(registry->removed, wish->uuid, path);
+	free(path);
 	res = ns_live_create(registry->reactor_count, &entry->live);
 	if (res == 0)
-		res = ns_live_recall(entry->live, uuid, &registry->keeper);
+		res = (entry->has_other_data ? ns_live_recall_bare : ns_live_recall)(
+			entry->live, wish->uuid, &registry->keeper);
 	if (res == 0)
 		res = entry_add(&entry->entry, &registry->lives, &registry->lives_by_uuid,
 				live_order);
@@ -278,13 +241,20 @@ static int live_create(struct media_registry *registry, const struct uuid *uuid,
 	return res;
 }
 
+struct live_entry *registry_find_live(const struct media_registry *registry,
+				      const struct uuid *uuid)
+{
+	const struct live_entry wanted = {.uuid = *uuid};
+	struct live_entry **node = tfind(&wanted, &registry->lives_by_uuid, live_order);
+
+	return node ? *node : NULL;
+}
+
 static int live_get(struct media_registry *registry, const struct media_wish *wish,
 		    struct ns_live **ret_live, struct media_error *ret_error)
 {
-	const struct live_entry wanted = {.uuid = *wish->uuid};
-	struct live_entry **node = tfind(&wanted, &registry->lives_by_uuid, live_order);
-	struct live_entry *entry = node ? *node : NULL;
-	int res = entry ? 0 : live_create(registry, wish->uuid, &entry);
+	struct live_entry *entry = registry_find_live(registry, wish->uuid);
+	int res = entry ? 0 : live_create(registry, wish, &entry);
 
 	if (res < 0) {
 		snprintf(ret_error->text, sizeof(ret_error->text),
@@ -368,6 +338,7 @@ void media_registry_set_unkept(struct media_registry *registry)
 
 		entry->kept = (struct media_record){.is_given_up = entry->kept.is_given_up};
 	}
+	removed_set_unkept(registry->removed);
 	list_for_each(node, &registry->lives)
 		ns_live_set_unkept(list_entry(node, struct live_entry, entry.node)->live);
 	list_for_each(node, &registry->subsystems)
@@ -396,8 +367,7 @@ static char *store_key(const struct media_wish *wish)
 	return key;
 }
 
-/* NULL: not of a file. */
-static const char *key_path(const char *key)
+const char *registry_key_path(const char *key)
 {
 	return strncmp(key, FILE_KEY, strlen(FILE_KEY)) == 0 ? key + strlen(FILE_KEY) : NULL;
 }
@@ -421,7 +391,7 @@ static int store_entry_open(struct media_registry *registry, char *taken_key,
 			    struct store_entry **ret_entry, struct media_error *ret_error)
 {
 	struct store_entry *entry = calloc(1, sizeof(*entry));
-	const char *path = key_path(taken_key);
+	const char *path = registry_key_path(taken_key);
 	struct media *media;
 	int res = -ENOMEM;
 
@@ -468,7 +438,7 @@ static int store_reopen(const struct media_registry *registry, struct store_entr
 			struct media_error *ret_error)
 {
 	struct media *before = ns_store_media(entry->store);
-	const char *path = key_path(entry->key);
+	const char *path = registry_key_path(entry->key);
 	bool is_asked = uuid_equal(&registry->retry, wish->uuid);
 	bool is_recreated = is_asked && registry->is_recreated;
 	int res;
@@ -610,144 +580,6 @@ int media_registry_sync(struct media_registry *registry, struct media_error *ret
 	res = media_sync(media, count, ret_error);
 	free(media);
 	return res;
-}
-
-/* ---- the end of a transaction ------------------------------------------------------------------
- */
-
-static void lives_commit(struct media_registry *registry)
-{
-	list_for_each_safe(node, &registry->lives) {
-		struct live_entry *entry = list_entry(node, struct live_entry, entry.node);
-		char text[UUID_TEXT_BYTES];
-
-		if (entry->entry.is_used) {
-			if (entry->owner)
-				subsystem_live_adopt(entry->owner, entry->live);
-			/* The document says so too, as long as it has the namespace. */
-			if (ns_live_set_protected(entry->live, entry->wants_protection,
-						  &registry->keeper) < 0)
-				log_warn("control",
-					 "namespace %s: its protection for good could not be %s "
-					 "yet: the next change tries again",
-					 uuid_format(&entry->uuid, text),
-					 entry->wants_protection ? "kept" : "lifted");
-			continue;
-		}
-		if (ns_live_forget(entry->live, &registry->keeper) < 0)
-			log_warn("control", "namespace %s is gone, but what was kept of it is not",
-				 uuid_format(&entry->uuid, text));
-		live_release(registry, entry);
-	}
-}
-
-static void subsystems_commit(struct media_registry *registry)
-{
-	list_for_each_safe(node, &registry->subsystems) {
-		struct subsystem_entry *entry =
-			list_entry(node, struct subsystem_entry, entry.node);
-
-		if (entry->entry.is_used)
-			continue;
-		if (subsystem_live_forget(entry->live, &registry->keeper) < 0)
-			log_warn("control", "subsystem %s is gone, but what was kept of it is not",
-				 entry->nqn);
-		subsystem_release(registry, entry);
-	}
-}
-
-static void transaction_end(struct media_registry *registry)
-{
-	media_records_clear(registry->records);
-	memset(&registry->retry, 0, sizeof(registry->retry));
-	registry->is_recreated = false;
-}
-
-void media_registry_commit(struct media_registry *registry)
-{
-	if (!registry->has_begun)
-		return;
-	registry->has_begun = false;
-	registry->has_started = true;
-	list_for_each_safe(node, &registry->stores) {
-		struct store_entry *entry = list_entry(node, struct store_entry, entry.node);
-
-		if (entry->next) {
-			ns_store_put(entry->store);
-			entry->store = entry->next;
-			entry->next = NULL;
-		}
-		/* The record of an empty file says whose it is until the document does, and no
-		 * longer: under a later UUID it would be taken for half of a recreate. A file that
-		 * other members refuse is not the one that was served last. */
-		if (key_path(entry->key) && !(entry->entry.is_used && entry->is_held))
-			media_record_keep(&registry->keeper, key_path(entry->key),
-					  entry->entry.is_used ? ns_store_media(entry->store)
-							       : NULL,
-					  registry->is_unkept && entry->kept.is_given_up
-						  ? ns_live_uuid(ns_store_live(entry->store))
-						  : NULL,
-					  &entry->kept);
-		entry->is_given_up = false;
-		if (!entry->entry.is_used)
-			store_release(registry, entry);
-	}
-	lives_commit(registry);
-	subsystems_commit(registry);
-	transaction_end(registry);
-}
-
-void media_registry_commit_unkept(struct media_registry *registry)
-{
-	registry->is_unkept = true;
-	media_registry_commit(registry);
-	registry->is_unkept = false;
-}
-
-/* After media_undo: no empty file has the name any more. */
-static void entry_take_back(struct media_registry *registry, struct store_entry *entry)
-{
-	struct media_record record;
-
-	entry->is_given_up = entry->kept.is_given_up = false;
-	if (media_get_record(ns_store_media(entry->store), &record))
-		media_record_take_back(&registry->keeper, key_path(entry->key), &record);
-}
-
-void media_registry_rollback(struct media_registry *registry)
-{
-	if (!registry->has_begun)
-		return;
-	registry->has_begun = false;
-	list_for_each_safe(node, &registry->stores) {
-		struct store_entry *entry = list_entry(node, struct store_entry, entry.node);
-
-		if (entry->next) {
-			media_undo(ns_store_media(entry->next));
-			ns_store_put(entry->next);
-			entry->next = NULL;
-		}
-		if (entry->is_given_up)
-			entry_take_back(registry, entry);
-		if (entry->entry.is_new) {
-			media_undo(ns_store_media(entry->store));
-			store_release(registry, entry);
-		}
-	}
-	list_for_each_safe(node, &registry->lives) {
-		struct live_entry *entry = list_entry(node, struct live_entry, entry.node);
-
-		if (entry->entry.is_new)
-			live_release(registry, entry);
-	}
-	list_for_each_safe(node, &registry->subsystems) {
-		struct subsystem_entry *entry =
-			list_entry(node, struct subsystem_entry, entry.node);
-
-		if (entry->entry.is_new)
-			subsystem_release(registry, entry);
-	}
-	transaction_end(registry);
 }
 
 unsigned media_registry_count(const struct media_registry *registry)

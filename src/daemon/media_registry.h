@@ -43,6 +43,15 @@ void media_registry_retry(struct media_registry *registry, const struct uuid *uu
 /* The medium of this namespace; NULL: there is none. */
 struct media *media_registry_find(const struct media_registry *registry, const struct uuid *uuid);
 
+/* The file of a namespace that was removed is deleted: nothing of it comes back. */
+void media_registry_file_deleted(struct media_registry *registry, const char *path);
+/* Namespaces that were removed and may come back: as of daemon/removed_ns.h. */
+void media_registry_each_removed(const struct media_registry *registry,
+				 void (*look)(void *arg, const struct uuid *uuid, const char *path,
+					      uint64_t since_s),
+				 void *arg);
+int media_registry_drop_removed(struct media_registry *registry, const struct uuid *uuid);
+
 /* False: the one that has begun is neither committed nor rolled back; the former configuration is
  * about to come back. */
 bool media_registry_begin(struct media_registry *registry);

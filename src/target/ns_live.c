@@ -383,20 +383,24 @@ void ns_live_set_unkept(struct ns_live *live)
 	live->is_protection_unkept = true;
 }
 
+int ns_live_recall_bare(struct ns_live *live, const struct uuid *uuid,
+			const struct target_keeper *keeper)
+{
+	CHECK(list_empty(&live->publications) && !live->view);
+	live->uuid = *uuid;
+	return keeper && keeper->recall ? recall_protection(live, keeper) : 0;
+}
+
 int ns_live_recall(struct ns_live *live, const struct uuid *uuid,
 		   const struct target_keeper *keeper)
 {
-	int res;
+	int res = ns_live_recall_bare(live, uuid, keeper);
 
-	CHECK(list_empty(&live->publications) && !live->view);
-	live->uuid = *uuid;
-	if (!keeper || !keeper->recall)
-		return 0;
+	if (res != 0 || !keeper || !keeper->recall)
+		return res;
 	res = recall_reservation(live, keeper);
 	if (res == 0)
 		res = recall_bad_blocks(live, keeper);
-	if (res == 0)
-		res = recall_protection(live, keeper);
 	if (res == 0)
 		res = recall_loss(live, keeper);
 	if (res == 0)
@@ -408,7 +412,18 @@ int ns_live_recall(struct ns_live *live, const struct uuid *uuid,
 	return 0;
 }
 
+bool ns_live_has_kept(const struct ns_live *live)
+{
+	return (live->reservation && live->reservation->persists) ||
+	       bad_blocks_count(live->bad) > 0;
+}
+
 int ns_live_forget(struct ns_live *live, const struct target_keeper *keeper)
+{
+	return ns_live_forget_uuid(&live->uuid, keeper);
+}
+
+int ns_live_forget_uuid(const struct uuid *uuid, const struct target_keeper *keeper)
 {
 	static const char *const kinds[] = {NS_LIVE_KEPT_RESERVATION, NS_LIVE_KEPT_BAD_BLOCKS};
 	char key[UUID_TEXT_BYTES];
@@ -416,7 +431,7 @@ int ns_live_forget(struct ns_live *live, const struct target_keeper *keeper)
 
 	if (!keeper || !keeper->keep)
 		return 0;
-	uuid_format(&live->uuid, key);
+	uuid_format(uuid, key);
 	for (unsigned i = 0; i < ARRAY_LEN(kinds) && res == 0; i++)
 		res = keeper->keep(keeper->arg, kinds[i], key, NULL, 0);
 	return res;

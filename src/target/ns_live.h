@@ -60,8 +60,14 @@ const struct uuid *ns_live_uuid(const struct ns_live *live);
  */
 int ns_live_recall(struct ns_live *live, const struct uuid *uuid,
 		   const struct target_keeper *keeper);
-/* The namespace is deleted for good: what was kept of it goes too. */
+/* The same where other data have the UUID now: nothing but the protection is theirs. */
+int ns_live_recall_bare(struct ns_live *live, const struct uuid *uuid,
+			const struct target_keeper *keeper);
+/* Whether a reservation or marks are kept of it. */
+bool ns_live_has_kept(const struct ns_live *live);
+/* The data of the namespace are given up: what was kept of it goes too. */
 int ns_live_forget(struct ns_live *live, const struct target_keeper *keeper);
+int ns_live_forget_uuid(const struct uuid *uuid, const struct target_keeper *keeper);
 
 /* Space that the namespace takes, as last measured by control; any reactor. UINT64_MAX: not yet. */
 uint64_t ns_live_used_bytes(const struct ns_live *live);

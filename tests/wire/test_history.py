@@ -130,6 +130,95 @@ def data(t, api, tgt):
     os.unlink(path + '.away')
 
 
+REGISTER, ACQUIRE, UNCORRECTABLE = 0x0d, 0x11, 0x04
+CONFLICT, UNRECOVERED = (0, 0x83), (2, 0x81)
+
+
+class Fenced:
+    """A namespace with a reservation that persists, a host that it keeps away, and a block that is marked bad."""
+
+    def __init__(self, t, tgt, nsid):
+        self.t, self.tgt, self.nsid = t, tgt, nsid
+        self.connect()
+        target.know(self.holder, self.conns[0], nsid)
+        do = self.conns[0].do
+        t.status(do(REGISTER, nsid, data=bytes(8) + b'\x02' * 8, cdw10=3 << 30), n.OK, 'register with PTPL')
+        t.status(do(ACQUIRE, nsid, data=b'\x02' * 8 + bytes(8), cdw10=1 << 8), n.OK, 'acquire')
+        t.status(do(UNCORRECTABLE, nsid, cdw10=8), n.OK, 'mark a block bad')
+        self.is_so(True, 'at first')
+
+    def connect(self):
+        self.holder = self.tgt.host(hostnqn='nqn.2026-11.io.weft:holder', hostid=b'\x02' * 16)
+        self.other = self.tgt.host(hostnqn='nqn.2026-11.io.weft:other', hostid=b'\x01' * 16)
+        self.conns = [self.holder.queue(1), self.other.queue(1)]
+
+    def is_so(self, is_kept, when):
+        write = self.conns[1].put(self.nsid, 0, bytes(512))
+        self.t.status(write, CONFLICT if is_kept else n.OK, '%s: the fenced host' % when, SPEC)
+        self.t.status(self.conns[0].read(self.nsid, 8, 1), UNRECOVERED if is_kept else n.OK, '%s: the bad block' % when, SPEC)
+
+    def close(self):
+        self.holder.close()
+        self.other.close()
+
+
+def fences(t, api, tgt):
+    """What was fenced stays fenced while its namespace is away, until its data are given up."""
+    path = os.path.join(tgt.folder, 'fenced.img')
+    api.post(SUB + '/namespaces', {'nsid': 70, 'media': 'file:%s,size=1M,block=512' % path})
+    ns, first, whole = namespaces(api)[70], generation(api), config(api)
+    fenced = Fenced(t, tgt, 70)
+
+    def again(media):
+        answer = api.post(SUB + '/namespaces', {'nsid': 70, 'media': media, 'uuid': ns['uuid']})
+        t.ok(answer.status in (200, 201), 'added', why='%d %s' % (answer.status, answer.json))
+
+    def remove():
+        t.eq(api.delete(SUB + '/namespaces/70').status, 200, 'removed')
+    remove()
+    t.eq(rollback(api, first).status, 200, 'rolled back')
+    fenced.is_so(True, 'a rollback')
+    remove()
+    again(ns['media'])
+    fenced.is_so(True, 'added with the same UUID and file')
+    remove()
+    t.eq(api.put('/v1/config', whole).status, 200, 'applied')
+    fenced.is_so(True, 'a document')
+    remove()
+    fenced.close()
+    tgt.kill()
+    tgt.start()
+    t.eq(rollback(api, first).status, 200, 'rolled back')
+    fenced.connect()
+    fenced.is_so(True, 'a kill of the target while it was away')
+    # Other data.
+    remove()
+    listed = api.get('/v1/removed').json['removed']
+    t.eq([(e['uuid'], e['path']) for e in listed], [(ns['uuid'], path)], 'it is listed', SPEC)
+    again('file:%s,size=1M,block=512' % (path + '.other'))
+    fenced.is_so(False, 'the same UUID on another file')
+    remove()
+    again(ns['media'])
+    fenced.is_so(False, 'and back: they were given up')
+    t.eq(api.get('/v1/removed').json['removed'], [], 'nothing is kept any more', SPEC)
+    fenced.close()
+    fenced = Fenced(t, tgt, 70)
+    remove()
+    t.eq(api.delete('/v1/removed/' + target.NQN).status, 404, 'no such one', SPEC)
+    t.eq(api.delete('/v1/removed/' + ns['uuid']).status, 200, 'dropped by the operator', SPEC)
+    again(ns['media'])
+    fenced.is_so(False, 'and back')
+    fenced.close()
+    fenced = Fenced(t, tgt, 70)
+    remove()
+    t.eq(api.post(SUB + '/namespaces', {'nsid': 71, 'media': ns['media']}).status in (200, 201), True, 'its file under a new UUID')
+    t.eq(api.get('/v1/removed').json['removed'], [], 'is the data of another namespace', SPEC)
+    api.delete(SUB + '/namespaces/71')
+    fenced.close()
+    os.unlink(path)
+    os.unlink(path + '.other')
+
+
 def sizes(t, api, tgt):
     path = os.path.join(tgt.folder, 'grown.img')
     api.post(SUB + '/namespaces', {'nsid': 62, 'media': 'file:%s,size=1M' % path})
@@ -236,7 +325,7 @@ def hosts(t, api, tgt):
 
 def run_all(t, tgt):
     api = restapi.Client(os.path.join(tgt.folder, 'state', 'weft.sock'))
-    for test in (lambda: kept(t, api), lambda: back(t, api), lambda: data(t, api, tgt),
+    for test in (lambda: kept(t, api), lambda: back(t, api), lambda: data(t, api, tgt), lambda: fences(t, api, tgt),
                  lambda: sizes(t, api, tgt), lambda: memory(t, api), lambda: ctl(t, api, tgt),
                  lambda: restarts(t, api, tgt), lambda: hosts(t, api, tgt)):
         with t.guard('history'):

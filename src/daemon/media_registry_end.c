@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The end of a transaction of the media registry: what it brought stays and what nobody asked for
+ * goes, or the other way round. Namespaces that go and leave their data behind are remembered
+ * (daemon/removed_ns.h).
+ *
+ * Control thread only: closing may block.
+ */
+#include "daemon/media_registry_private.h"
+
+#include "base/log.h"
+#include "target/health.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static uint64_t wall_s(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec;
+}
+
+void media_registry_file_deleted(struct media_registry *registry, const char *path)
+{
+	removed_drop_path(registry->removed, path, NULL, &registry->keeper);
+	removed_keep(registry->removed, &registry->keeper, wall_s());
+}
+
+void media_registry_each_removed(const struct media_registry *registry,
+				 void (*look)(void *arg, const struct uuid *uuid, const char *path,
+					      uint64_t since_s),
+				 void *arg)
+{
+	removed_each(registry->removed, look, arg);
+}
+
+int media_registry_drop_removed(struct media_registry *registry, const struct uuid *uuid)
+{
+	int res = removed_drop(registry->removed, uuid, &registry->keeper);
+
+	removed_keep(registry->removed, &registry->keeper, wall_s());
+	return res;
+}
+
+/* The store goes, or serves a namespace that it did not serve before. */
+static void store_note_owner(struct media_registry *registry, const struct store_entry *entry)
+{
+	const struct uuid *uuid = ns_live_uuid(ns_store_live(entry->store));
+	struct live_entry *live;
+
+	if (entry->entry.is_used) {
+		removed_drop_path(registry->removed, registry_key_path(entry->key), uuid,
+				  &registry->keeper);
+		return;
+	}
+	live = registry_find_live(registry, uuid);
+	if (live && !live->left_path)
+		live->left_path = strdup(registry_key_path(entry->key));
+}
+
+/* It is in force; a reservation that hosts have made since is its own. */
+static void live_came(struct media_registry *registry, struct live_entry *entry)
+{
+	if (entry->has_other_data && !ns_live_has_kept(entry->live))
+		(void)ns_live_forget(entry->live, &registry->keeper);
+	entry->has_other_data = false;
+	removed_take_back(registry->removed, &entry->uuid);
+}
+
+/* It is in force no more. What is kept of it stays as long as its data may come back with it. */
+static void live_left(struct media_registry *registry, struct live_entry *entry)
+{
+	char text[UUID_TEXT_BYTES];
+
+	if (entry->left_path && ns_live_has_kept(entry->live))
+		removed_add(registry->removed, &entry->uuid, entry->left_path, wall_s());
+	else if (ns_live_forget(entry->live, &registry->keeper) < 0)
+		log_warn("control", "namespace %s is gone, but what was kept of it is not",
+			 uuid_format(&entry->uuid, text));
+	registry_release_live(registry, entry);
+}
+
+static void lives_commit(struct media_registry *registry)
+{
+	list_for_each_safe(node, &registry->lives) {
+		struct live_entry *entry = list_entry(node, struct live_entry, entry.node);
+		char text[UUID_TEXT_BYTES];
+
+		if (entry->entry.is_used) {
+			if (entry->owner)
+				subsystem_live_adopt(entry->owner, entry->live);
+			/* The document says so too, as long as it has the namespace. */
+			if (ns_live_set_protected(entry->live, entry->wants_protection,
+						  &registry->keeper) < 0)
+				log_warn("control",
+					 "namespace %s: its protection for good could not be %s "
+					 "yet: the next change tries again",
+					 uuid_format(&entry->uuid, text),
+					 entry->wants_protection ? "kept" : "lifted");
+			if (entry->entry.is_new)
+				live_came(registry, entry);
+		} else {
+			live_left(registry, entry);
+		}
+	}
+	removed_keep(registry->removed, &registry->keeper, wall_s());
+}
+
+static void subsystems_commit(struct media_registry *registry)
+{
+	list_for_each_safe(node, &registry->subsystems) {
+		struct subsystem_entry *entry =
+			list_entry(node, struct subsystem_entry, entry.node);
+
+		if (entry->entry.is_used)
+			continue;
+		if (subsystem_live_forget(entry->live, &registry->keeper) < 0)
+			log_warn("control", "subsystem %s is gone, but what was kept of it is not",
+				 entry->nqn);
+		registry_release_subsystem(registry, entry);
+	}
+}
+
+static void transaction_end(struct media_registry *registry)
+{
+	media_records_clear(registry->records);
+	memset(&registry->retry, 0, sizeof(registry->retry));
+	registry->is_recreated = false;
+}
+
+void media_registry_commit(struct media_registry *registry)
+{
+	if (!registry->has_begun)
+		return;
+	registry->has_begun = false;
+	registry->has_started = true;
+	list_for_each_safe(node, &registry->stores) {
+		struct store_entry *entry = list_entry(node, struct store_entry, entry.node);
+
+		bool is_changed = entry->entry.is_new || !entry->entry.is_used || entry->next;
+
+		if (entry->next) {
+			ns_store_put(entry->store);
+			entry->store = entry->next;
+			entry->next = NULL;
+		}
+		if (is_changed && registry_key_path(entry->key))
+			store_note_owner(registry, entry);
+		/* The record of an empty file says whose it is until the document does, and no
+		 * longer: under a later UUID it would be taken for half of a recreate. A file that
+		 * other members refuse is not the one that was served last. */
+		if (registry_key_path(entry->key) && !(entry->entry.is_used && entry->is_held))
+			media_record_keep(&registry->keeper, registry_key_path(entry->key),
+					  entry->entry.is_used ? ns_store_media(entry->store)
+							       : NULL,
+					  registry->is_unkept && entry->kept.is_given_up
+						  ? ns_live_uuid(ns_store_live(entry->store))
+						  : NULL,
+					  &entry->kept);
+		entry->is_given_up = false;
+		if (!entry->entry.is_used)
+			registry_release_store(registry, entry);
+	}
+	lives_commit(registry);
+	subsystems_commit(registry);
+	transaction_end(registry);
+}
+
+void media_registry_commit_unkept(struct media_registry *registry)
+{
+	registry->is_unkept = true;
+	media_registry_commit(registry);
+	registry->is_unkept = false;
+}
+
+/* After media_undo: no empty file has the name any more. */
+static void entry_take_back(struct media_registry *registry, struct store_entry *entry)
+{
+	struct media_record record;
+
+	entry->is_given_up = entry->kept.is_given_up = false;
+	if (media_get_record(ns_store_media(entry->store), &record))
+		media_record_take_back(&registry->keeper, registry_key_path(entry->key), &record);
+}
+
+void media_registry_rollback(struct media_registry *registry)
+{
+	if (!registry->has_begun)
+		return;
+	registry->has_begun = false;
+	list_for_each_safe(node, &registry->stores) {
+		struct store_entry *entry = list_entry(node, struct store_entry, entry.node);
+
+		if (entry->next) {
+			media_undo(ns_store_media(entry->next));
+			ns_store_put(entry->next);
+			entry->next = NULL;
+		}
+		if (entry->is_given_up)
+			entry_take_back(registry, entry);
+		if (entry->entry.is_new) {
+			media_undo(ns_store_media(entry->store));
+			registry_release_store(registry, entry);
+		}
+	}
+	list_for_each_safe(node, &registry->lives) {
+		struct live_entry *entry = list_entry(node, struct live_entry, entry.node);
+
+		if (entry->entry.is_new)
+			registry_release_live(registry, entry);
+	}
+	list_for_each_safe(node, &registry->subsystems) {
+		struct subsystem_entry *entry =
+			list_entry(node, struct subsystem_entry, entry.node);
+
+		if (entry->entry.is_new)
+			registry_release_subsystem(registry, entry);
+	}
+	transaction_end(registry);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The media registry as its two files see it: media_registry.c (what there is, and how it is asked
+ * for) and media_registry_end.c (the end of a transaction). Control thread only.
+ */
+#ifndef WEFT_DAEMON_MEDIA_REGISTRY_PRIVATE_H
+#define WEFT_DAEMON_MEDIA_REGISTRY_PRIVATE_H
+
+#include "base/list.h"
+#include "daemon/media_records.h"
+#include "daemon/media_registry.h"
+#include "daemon/removed_ns.h"
+#include "target/ns_live.h"
+
+/* Common to the three kinds; first in each. */
+struct registry_entry {
+	struct list node;
+	bool is_new;  /* made in this transaction */
+	bool is_used; /* asked for in this transaction */
+};
+
+struct store_entry {
+	struct registry_entry entry;
+	char *key;
+	struct ns_store *store;   /* counted */
+	struct ns_store *next;    /* counted; takes its place with the commit. NULL: it stays */
+	struct media_record kept; /* as the store has it; size 0: it has none */
+	bool is_given_up; /* in this transaction: it is lost, and an empty file takes its place */
+	bool is_held;     /* likewise: no host may use it */
+};
+
+struct live_entry {
+	struct registry_entry entry;
+	struct uuid uuid;
+	struct ns_live *live;         /* counted */
+	struct subsystem_live *owner; /* from the commit on; not counted: its entry lives as long */
+	bool wants_protection;        /* likewise */
+	bool has_other_data;          /* what was kept under its UUID is not its own */
+	char *left_path;              /* the file that it leaves behind with this commit, or NULL */
+};
+
+struct subsystem_entry {
+	struct registry_entry entry;
+	char nqn[NVME_NQN_BYTES];
+	struct subsystem_live *live; /* counted */
+};
+
+struct mark {
+	struct list node;
+	struct uuid uuid;
+};
+
+struct media_registry {
+	struct list stores, lives, subsystems;
+	void *stores_by_key, *lives_by_uuid, *subsystems_by_nqn; /* tsearch's, of the same */
+	struct media_records *records; /* of files that the start expects */
+	struct removed_list *removed;  /* namespaces that may come back */
+	struct uuid retry;             /* nil: none */
+	bool is_recreated;
+	struct list marks;
+	struct list ana_transitions;
+	struct list ana_holds;
+	unsigned reactor_count;
+	bool has_begun;
+	bool has_started;
+	bool is_unkept; /* the document of this transaction */
+	struct target_keeper keeper;
+	struct peers *peers; /* NULL: no other process serves the same */
+};
+
+/* Out of its list and tree; what is counted is put. */
+void registry_release_store(struct media_registry *registry, struct store_entry *entry);
+void registry_release_live(struct media_registry *registry, struct live_entry *entry);
+void registry_release_subsystem(struct media_registry *registry, struct subsystem_entry *entry);
+/* NULL: there is none. */
+struct live_entry *registry_find_live(const struct media_registry *registry,
+				      const struct uuid *uuid);
+/* The path in the key of a store; NULL: not of a file. */
+const char *registry_key_path(const char *key);
+
+#endif
