@@ -9,6 +9,7 @@
 #include "config/config_parse.h"
 #include "daemon/media_registry.h"
 #include "daemon/pool.h"
+#include "daemon/removed_ns.h"
 #include "daemon/snapshot_build.h"
 #include "target/ns_live.h"
 
@@ -569,6 +570,80 @@ static void large_configurations_are_quick(void)
 	end();
 }
 
+/* ---- namespaces that were removed ------------------------------------------------------------ */
+
+static char *removed_text;
+static unsigned removed_forgotten;
+
+static int removed_store(void *arg, const char *kind, const char *key, const void *value,
+			 size_t bytes)
+{
+	if (strcmp(kind, "removed") != 0) {
+		removed_forgotten += value == NULL;
+		return 0;
+	}
+	free(removed_text);
+	removed_text = value ? strndup(value, bytes) : NULL;
+	return 0;
+}
+
+static int removed_load(void *arg, const char *kind, const char *key, void **ret_value,
+			size_t *ret_bytes)
+{
+	*ret_value = removed_text ? strdup(removed_text) : NULL;
+	*ret_bytes = removed_text ? strlen(removed_text) : 0;
+	return removed_text ? 0 : -ENOENT;
+}
+
+static void removed_count(void *arg, const struct uuid *uuid, const char *path, uint64_t since_s)
+{
+	++*(unsigned *)arg;
+}
+
+static unsigned removed_known(const struct removed_list *list)
+{
+	unsigned count = 0;
+
+	removed_each(list, removed_count, &count);
+	return count;
+}
+
+static void removed_namespaces_are_bounded(void)
+{
+	const struct target_keeper keeper = {.keep = removed_store, .recall = removed_load};
+	struct removed_list *list;
+	struct uuid uuid = {0};
+	char path[32];
+
+	EXPECT_EQ(0, removed_list_create(&list));
+	for (unsigned i = 0; i < REMOVED_NS_MAX + 2; i++) {
+		snprintf(path, sizeof(path), "/a b/%u", i);
+		memcpy(uuid.bytes, &i, sizeof(i));
+		removed_add(list, &uuid, path, 1000 + i);
+	}
+	removed_keep(list, &keeper, 5000);
+	EXPECT_EQ(REMOVED_NS_MAX, removed_known(list));
+	EXPECT_EQ(2 * 2, removed_forgotten); /* two kinds each, of the oldest two */
+	removed_list_destroy(list);
+
+	EXPECT_EQ(0, removed_list_create(&list));
+	EXPECT_EQ(0, removed_list_recall(list, &keeper));
+	EXPECT_EQ(REMOVED_NS_MAX, removed_known(list));
+	EXPECT(!removed_is_elsewhere(list, &uuid, path));
+	EXPECT(removed_is_elsewhere(list, &uuid, "/a"));
+	EXPECT(removed_is_elsewhere(list, &uuid, NULL));
+	removed_drop_path(list, path, &uuid, &keeper);
+	EXPECT_EQ(REMOVED_NS_MAX, removed_known(list));
+	EXPECT_EQ(0, removed_drop(list, &uuid, &keeper));
+	EXPECT_EQ(-ENOENT, removed_drop(list, &uuid, &keeper));
+	removed_keep(list, &keeper, 1000 + REMOVED_NS_DAYS * 86400u + 10);
+	EXPECT_EQ(REMOVED_NS_MAX - 1 - 8, removed_known(list)); /* 2 to 9 are too old */
+	removed_keep(list, &keeper, UINT64_MAX / 2);
+	EXPECT_EQ(0, removed_known(list));
+	EXPECT(!removed_text);
+	removed_list_destroy(list);
+}
+
 int main(void)
 {
 	TAP_RUN(growing_keeps_the_live_state);
@@ -585,6 +660,7 @@ int main(void)
 	TAP_RUN(a_pool_counts_what_lies_in_it);
 	TAP_RUN(a_pool_removes_only_what_it_made);
 	TAP_RUN(orphans_are_told_and_stay);
+	TAP_RUN(removed_namespaces_are_bounded);
 	TAP_RUN(large_configurations_are_quick);
 	return tap_end();
 }
