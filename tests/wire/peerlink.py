@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 
 import nvmetcp as n
+import procfs
 import restapi
 import target
 
@@ -288,16 +289,8 @@ class World:
     def stop(self, name):
         """SIGSTOP, and waits until no thread of it runs any more."""
         process = self.members[name].process
-        tasks = '/proc/%d/task' % process.pid
-
-        def has_stopped():
-            states = []
-            for task in os.listdir(tasks):
-                with open('%s/%s/stat' % (tasks, task)) as file:
-                    states.append(file.read().rpartition(')')[2].split()[0])
-            return all(state == 'T' for state in states)
         process.send_signal(signal.SIGSTOP)
-        if not target.poll(has_stopped):
+        if not target.poll(lambda: procfs.is_stopped(process.pid)):
             raise RuntimeError('%s does not stop' % name)
 
     def finish(self, t):

@@ -22,6 +22,7 @@ import tempfile
 import time
 
 import nvmetcp
+import procfs
 
 NQN = 'nqn.2026-11.io.weft:wire'
 ALL_RIGHTS = {'any': ['write-protect', 'format', 'label', 'namespaces']}
@@ -113,18 +114,10 @@ def config_of(port, namespaces=None, limits=None, subsystems=None, ports=None, *
 def threads_of(pid):
     """What each thread of a process does: its name, state, CPU, where it sleeps, its times on and for a CPU."""
     found = {}
-    tasks = '/proc/%d/task' % pid
-    for task in os.listdir(tasks) if os.path.exists(tasks) else ():
-        text = {}
-        try:
-            for name in ('stat', 'wchan', 'schedstat'):
-                with open('%s/%s/%s' % (tasks, task, name)) as file:
-                    text[name] = file.read()
-        except (FileNotFoundError, ProcessLookupError):
-            continue  # it has ended
-        comm, fields = re.match(r'\d+ \((.*)\) (.*)', text['stat'], re.DOTALL).groups()
-        run_ns, wait_ns, _ = map(int, text['schedstat'].split())
-        found[task] = (comm, fields.split()[0], fields.split()[36], text['wchan'], run_ns, wait_ns)
+    for tid, (stat, wchan, schedstat) in procfs.threads(pid, 'stat', 'wchan', 'schedstat').items():
+        comm, fields = re.match(r'\d+ \((.*)\) (.*)', stat, re.DOTALL).groups()
+        run_ns, wait_ns, _ = map(int, schedstat.split())
+        found[tid] = (comm, fields.split()[0], fields.split()[36], wchan, run_ns, wait_ns)
     return found
 
 
@@ -207,16 +200,8 @@ class Target:
 
     def reactor_run_ns(self):
         """Run time of each reactor's thread so far, by the thread's name."""
-        times = {}
-        tasks = '/proc/%d/task' % self.process.pid
-        for task in os.listdir(tasks):
-            with open('%s/%s/comm' % (tasks, task)) as file:
-                name = file.read().strip()
-            with open('%s/%s/schedstat' % (tasks, task)) as file:
-                run_ns = int(file.read().split()[0])
-            if name.startswith('weft-r'):
-                times[name] = run_ns
-        return times
+        threads = procfs.threads(self.process.pid, 'comm', 'schedstat').values()
+        return {name.strip(): int(schedstat.split()[0]) for name, schedstat in threads if name.startswith('weft-r')}
 
     def reactor_of(self, conn, nsid=1, reads=400):
         """The reactor that serves this queue: the one that runs when it is loaded."""
@@ -229,6 +214,16 @@ class Target:
 
     def threads(self):
         return threads_of(self.process.pid)
+
+    def wait_taken(self, request):
+        """
+        Waits until the control thread has the request that was sent on this connection of the REST API: the thread for
+        HTTP has read all of it and sleeps again, so it has passed the request on.
+        """
+        def is_taken():
+            return request.is_read() and any(comm == 'MHD-single' and state == 'S' for comm, state, *_ in self.threads().values())
+        if not poll(is_taken):
+            raise RuntimeError('the target does not take a request')
 
     def scene(self):
         """For a conversation that broke off: what the target and its connections are doing."""

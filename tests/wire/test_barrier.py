@@ -12,6 +12,7 @@ import os
 import tempfile
 
 import nvmetcp as n
+import procfs
 import restapi
 import target
 from tap import Tap
@@ -150,9 +151,7 @@ def rights(t, tgt, conn):
 
 
 def has_open(tgt, name):
-    folder = '/proc/%d/fd' % tgt.process.pid
-    return any(os.path.realpath(os.path.join(folder, fd)) == os.path.realpath(path(name))
-               for fd in os.listdir(folder))
+    return os.path.realpath(path(name)) in procfs.open_files(tgt.process.pid)
 
 
 def removal(t, tgt, conn, slow, debt):

@@ -7,6 +7,7 @@ or removed) is not carried out. The control thread stands still while the comman
 them wait. docs/adr/0034, NVM Command Set 1.1, section 3.3.7.
 """
 
+import contextlib
 import os
 import struct
 import tempfile
@@ -69,8 +70,19 @@ def bad_count(conn):
     return count
 
 
-def heal(conn):
-    conn.wait(conn.submit(n.DSM, NSID, data=struct.pack('<IIQ', 0, 1 << 17, 0), cdw11=4), PATIENCE_S)
+@contextlib.contextmanager
+def healed(tgt):
+    """Whatever happens inside, no reservation and no marked block is left for the next part."""
+    try:
+        yield
+    finally:
+        with connect(tgt, B) as b:
+            conn = b.queue()
+            for opcode, data, cdw10, cdw11 in ((REGISTER, struct.pack('<QQ', 0, 2), 0, 0), (RELEASE, struct.pack('<Q', 2), 1, 0),
+                                               (n.DSM, struct.pack('<IIQ', 0, 1 << 17, 0), 0, 4)):
+                cmd = conn.wait(conn.submit(opcode, NSID, data=data, cdw10=cdw10, cdw11=cdw11), PATIENCE_S)
+                if cmd.status != n.OK:
+                    raise n.Violation('opcode %02Xh at the end of a part: status %d/%02Xh' % (opcode, *cmd.status))
 
 
 def hole(i):
@@ -88,7 +100,7 @@ def fill(conn, ranges):
 
 def take_turns(t, tgt):
     """There is room for few more ranges: whose mark comes late finds none. That of B comes early."""
-    with connect(tgt, A) as a, connect(tgt, B) as b:
+    with healed(tgt), connect(tgt, A) as a, connect(tgt, B) as b:
         conns, qb = a.many_queues(range(1, QUEUES + 1)), b.queue()
         fill(qb, RANGES_MAX - FEW)
         with threadstop.Stopped(tgt.process, threadstop.MAIN):
@@ -102,34 +114,36 @@ def take_turns(t, tgt):
         over = QUEUES * EACH - PER_HOST
         t.ok(over - FEW <= found.get(INTERRUPTED, 0) <= over, 'what is over the bound of the host gets Command Interrupted', SPEC,
              why=found)
-        heal(qb)
 
 
 def operator(t, tgt):
     """The operator removes the host of the flood."""
-    a = connect(tgt, A)
-    with connect(tgt, B) as b:
+    try:
+        removed(t, tgt)
+    finally:
+        back = restapi.Client(os.path.join(tgt.folder, 'state', 'weft.sock')).post('/v1/subsystems/%s/hosts' % target.NQN, {'nqn': A})
+        t.ok(back.status in (200, 201), 'and allows it again', why=back.status)
+
+
+def removed(t, tgt):
+    with connect(tgt, A) as a, healed(tgt), connect(tgt, B) as b:
         conns, qb = a.many_queues(range(1, QUEUES + 1)), b.queue()
         with threadstop.Stopped(tgt.process, threadstop.MAIN):
             flood(conns)
             asked = restapi.Connection(os.path.join(tgt.folder, 'state', 'weft.sock'))
             asked.send(restapi.request('DELETE', '/v1/subsystems/%s/hosts/%s' % (target.NQN, A)))
-            target.poll(asked.is_read)
+            tgt.wait_taken(asked)
         with asked:
             t.eq(asked.receive().status, 200, 'the operator removes the host')
         t.ok(a.admin.wait_closed(PATIENCE_S), 'its connections are closed')
         qb.wait(mark(qb, HOLES), PATIENCE_S)
         count = bad_count(qb)
         t.ok(count < QUEUES * EACH // 4, "the operator's change waits for few marks of a host", SPEC, why=count)
-        heal(qb)
-    a.close()
-    back = restapi.Client(os.path.join(tgt.folder, 'state', 'weft.sock')).post('/v1/subsystems/%s/hosts' % target.NQN, {'nqn': A})
-    t.ok(back.status in (200, 201), 'and allows it again', why=back.status)
 
 
 def gone(t, tgt):
     """The flood of a host that goes."""
-    with connect(tgt, B) as b:
+    with healed(tgt), connect(tgt, B) as b:
         qb, other = b.many_queues((1, 2))
         for i in range(3):
             with threadstop.Stopped(tgt.process, threadstop.MAIN):
@@ -142,12 +156,11 @@ def gone(t, tgt):
                         conn.do(FLUSH, OTHER)
         t.status(qb.wait(mark(qb, HOLES), PATIENCE_S), n.OK, 'another host marks a block')
         t.ok(bad_count(qb) < FEW, 'marks of connections that are gone are not made', SPEC, why=bad_count(qb))
-        heal(qb)
 
 
 def fenced(t, tgt, abort):
     what = 'Preempt and Abort' if abort else 'Preempt'
-    with connect(tgt, A) as a, connect(tgt, B) as b:
+    with healed(tgt), connect(tgt, A) as a, connect(tgt, B) as b:
         conns, qb = a.many_queues(range(1, QUEUES + 1)), b.queue()
         for conn, key in ((conns[0], 1), (qb, 2)):
             conn.do(REGISTER, NSID, data=struct.pack('<QQ', 0, key))
@@ -164,8 +177,6 @@ def fenced(t, tgt, abort):
         t.ok(set(found) <= {n.OK, INTERRUPTED, CONFLICT} | ({PREEMPTED} if abort else set()), what + ': they are refused', SPEC,
              why=found)
         t.eq(bad_count(qb), before, what + ': none is made after its answer', SPEC)
-        qb.do(RELEASE, NSID, data=struct.pack('<Q', 2), cdw10=1)
-        heal(qb)
 
 
 def aborted(t, tgt):

@@ -11,6 +11,7 @@ import resource
 import tempfile
 
 import nvmetcp as n
+import procfs
 import restapi
 import target
 from tap import Tap
@@ -29,9 +30,8 @@ def stalls(tgt):
 def preemptions(tgt):
     """How often the kernel has taken the CPU away from a reactor that was not done."""
     count = 0
-    for task in os.listdir('/proc/%d/task' % tgt.process.pid):
-        with open('/proc/%d/task/%s/status' % (tgt.process.pid, task)) as file:
-            fields = dict(line.split(':', 1) for line in file)
+    for status, in procfs.threads(tgt.process.pid, 'status').values():
+        fields = dict(line.split(':', 1) for line in status.splitlines())
         if fields['Name'].strip().startswith('weft-r'):
             count += int(fields['nonvoluntary_ctxt_switches'])
     return count

@@ -12,6 +12,7 @@ import tempfile
 import time
 
 import nvmetcp as n
+import procfs
 import target
 from tap import Tap
 
@@ -80,18 +81,10 @@ def fill(tgt):
             conn.wait(cmd)
 
 
-def is_stopped(pid):
-    for task in os.listdir('/proc/%d/task' % pid):
-        with open('/proc/%d/task/%s/stat' % (pid, task)) as file:
-            if file.read().rsplit(')', 1)[1].split()[0] != 'T':
-                return False
-    return True
-
-
 def stand_still(tgt, scene, ms):
     scene.before()
     os.kill(tgt.process.pid, signal.SIGSTOP)
-    target.poll(lambda: is_stopped(tgt.process.pid))
+    target.poll(lambda: procfs.is_stopped(tgt.process.pid))
     begin = time.monotonic()
     scene.during()
     target.poll(lambda: time.monotonic() > begin + ms / 1000)  # this time is what is tested

@@ -2,14 +2,22 @@
 """
 Stops one thread of a child process and lets it go on again (ptrace): a thread that stands still
 while the rest of its process runs, which no signal can do.
+
+The thread is a reactor and is stopped where it enters the kernel. Stopped anywhere else it may hold a lock, of the allocator
+for one, and the rest of the process would stand still with it.
 """
 
+import contextlib
 import ctypes
 import os
+
+import procfs
+import target
 
 PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 17, 0x4206, 0x4207
 WALL = 0x40000000  # waits for threads too
 MAIN = ''
+IO_URING_ENTER = '426'  # the system call in which a reactor waits, on every architecture
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
@@ -25,29 +33,40 @@ class Stopped:
     """These threads of `process` stand still inside of the block; MAIN is the main thread, whatever its name."""
 
     def __init__(self, process, *names):
-        self.tids = []
-        tasks = '/proc/%d/task' % process.pid
-        for task in sorted(os.listdir(tasks), key=int):
-            with open('%s/%s/comm' % (tasks, task)) as file:
-                name = file.read().strip()
-            if name in names or MAIN in names and int(task) == process.pid:
-                self.tids.append(int(task))
+        self.pid = process.pid
+        self.tids = [tid for tid, (name,) in procfs.threads(self.pid, 'comm').items()
+                     if name.strip() in names or MAIN in names and tid == self.pid]
         if len(self.tids) != len(names):
             raise RuntimeError('not one thread each of the names %r' % (names,))
+        self.stopped = contextlib.ExitStack()
 
     def __enter__(self):
-        for tid in self.tids:
-            ptrace(PTRACE_SEIZE, tid)
-            ptrace(PTRACE_INTERRUPT, tid)
-            os.waitpid(tid, WALL)
+        with contextlib.ExitStack() as stack:
+            for tid in self.tids:
+                if not target.poll(lambda: self.stop(tid)):
+                    raise RuntimeError('thread %d is never found in io_uring_enter()' % tid)
+                stack.callback(self.release, tid)
+            self.stopped = stack.pop_all()
         return self
 
     def __exit__(self, *args):
-        for tid in self.tids:
-            try:
-                ptrace(PTRACE_DETACH, tid)
-            except OSError:
-                self.reap(tid)
+        self.stopped.close()
+
+    def stop(self, tid):
+        """True when the thread stands still, in io_uring_enter(); elsewhere it goes on."""
+        ptrace(PTRACE_SEIZE, tid)
+        ptrace(PTRACE_INTERRUPT, tid)
+        os.waitpid(tid, WALL)
+        if procfs.read('/proc/%d/task/%d/syscall' % (self.pid, tid)).split()[0] == IO_URING_ENTER:
+            return True
+        self.release(tid)
+        return False
+
+    def release(self, tid):
+        try:
+            ptrace(PTRACE_DETACH, tid)
+        except OSError:
+            self.reap(tid)
 
     @staticmethod
     def reap(tid):
@@ -65,6 +84,7 @@ def why_not():
         os.execvp('sleep', ['sleep', '60'])
     try:
         ptrace(PTRACE_SEIZE, child)
+        procfs.read('/proc/%d/syscall' % child)
         return None
     except OSError as error:
         return 'threads cannot be traced here: %s' % error
