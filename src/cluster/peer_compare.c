@@ -11,6 +11,10 @@
  * both wait for the operator, for nothing says whose data are the right ones; unless one of them
  * was refused before.
  *
+ * A file that was deleted, or that another was renamed over, is served on by the members that have
+ * it open: their data are nowhere else. So a member that finds another file than it served last
+ * does not begin with it while a member that may have the former one open cannot be asked.
+ *
  * A namespace that is held because of another file stays so when the other member is gone, ends,
  * or has it no more, and over restarts (peer_refusal.c): its data are old. Only a comparison that
  * finds the same file releases it, or the operator.
@@ -265,6 +269,18 @@ static bool is_waited_for(const struct peers *peers, const struct peer_share *sh
 	return !told || atomic_load(&of->seen_generation) < share->told_from;
 }
 
+/* Another file than we served last: the peer, which cannot be asked, may serve the former one,
+ * whose name this one has now. Its lock on this file shows that it has followed. */
+static bool is_unasked(const struct peers *peers, const struct peer_share *share, unsigned peer)
+{
+	bool is_held = false;
+
+	return share->is_another && !share->has_served && !share->is_forgiven &&
+	       !told_of(peers, peer) &&
+	       (member_lock_is_held(share->fd, peers->config.peers[peer].lock, 1, &is_held) < 0 ||
+		!is_held);
+}
+
 static enum peer_hold judge(const struct peers *peers, const struct candidate *candidate,
 			    unsigned *ret_peer)
 {
@@ -283,11 +299,11 @@ static enum peer_hold judge(const struct peers *peers, const struct candidate *c
 			share->differs &= (uint16_t)~bit_of(peers, i);
 		if (here == PEER_HOLD_NONE && is_waited_for(peers, share, i))
 			here = PEER_HOLD_PENDING;
+		if (here == PEER_HOLD_NONE && is_unasked(peers, share, i))
+			here = PEER_HOLD_UNASKED;
 		/* A reason that the operator must see counts before one that passes, and another
 		 * file before another size. */
-		if (here != PEER_HOLD_NONE &&
-		    (hold <= PEER_HOLD_PENDING ||
-		     (hold == PEER_HOLD_FORMAT && here == PEER_HOLD_FILE))) {
+		if (here > hold) {
 			hold = here;
 			*ret_peer = i;
 		}
@@ -350,9 +366,17 @@ static void hold_text(const struct peers *peers, const struct candidate *candida
 	else if (share->hold == PEER_HOLD_FILE)
 		differ_text(
 			peers, share, share->hold_peer,
-			"it is inaccessible here: put the right file in place and run `weft ctl "
-			"namespace recheck` on the member with the wrong one",
+			"it is inaccessible here: what only the other member has open is lost when "
+			"it ends, so copy that first (weft copy); put the right file in place and "
+			"run `weft ctl namespace recheck` on the member with the wrong one",
 			problem);
+	else if (share->hold == PEER_HOLD_UNASKED)
+		snprintf(problem->text, sizeof(problem->text),
+			 "another file than the one that was served last has this name, and member "
+			 "%s cannot be asked whether it still serves that one; it is inaccessible "
+			 "here until the link is up. Should member %s be gone for good, and this "
+			 "file be the right one: `weft ctl namespace recheck`",
+			 other, other);
 	else
 		snprintf(problem->text, sizeof(problem->text),
 			 "member %s has %llu bytes in blocks of %u under this UUID, member %s has "
@@ -437,6 +461,7 @@ bool peers_may_serve(struct peers *peers, const struct ns *ns)
 	/* Nothing can be told of it: the warning of peers_share_of says so. */
 	if (!share)
 		return true;
+	share->is_another = media_is_another(ns->media);
 	if (uuid_equal(&peers->forgiven, &share->uuid))
 		share->is_forgiven = true;
 	if (share->told_from == 0)
@@ -506,7 +531,8 @@ bool peers_has_refused(struct peers *peers, const struct media *media)
 	list_for_each(node, &peers->files) {
 		const struct peer_share *share = list_entry(node, struct peer_share, node);
 
-		if (share->hold == PEER_HOLD_FILE && media_member_is_watched(media, share->fd))
+		if ((share->hold == PEER_HOLD_FILE || share->hold == PEER_HOLD_UNASKED) &&
+		    media_member_is_watched(media, share->fd))
 			return true;
 	}
 	return false;

@@ -62,11 +62,13 @@ void peers_on_rebuilt(struct peers *peers, int res);
  * Whether hosts may use this clustered namespace through this member: not before it was compared
  * with the members that can be reached, not while one of them has another size or block size under
  * its UUID and comes first, and not from when one that comes first had another file until the same
- * file is found there, or the operator asks for a recheck: over restarts, too. Asked for every
+ * file is found there, or the operator asks for a recheck: over restarts, too. A file that is not
+ * the one that was served last waits for the members that cannot be reached, too. Asked for every
  * configuration that is built.
  */
 bool peers_may_serve(struct peers *peers, const struct ns *ns);
-/* Whether the file of this medium was refused, so that a recheck opens its name again. */
+/* Whether the file of this medium is held for not being the right one, so that a recheck opens its
+ * name again. */
 bool peers_has_refused(struct peers *peers, const struct media *media);
 /* The operator asks for another look at a namespace that is held. False: it is not. */
 bool peers_recheck(struct peers *peers, const struct uuid *uuid, bool is_dry_run);

@@ -103,12 +103,13 @@ struct peer {
 
 /* ---- peer_shares.c --------------------------------------------------------------------------- */
 
-/* Why hosts may not use a shared namespace through this member. */
+/* Why hosts may not use a shared namespace through this member; the weightier the later. */
 enum peer_hold {
 	PEER_HOLD_NONE,
 	PEER_HOLD_PENDING, /* not compared with all members yet */
-	PEER_HOLD_FILE,    /* another member has another file under the UUID */
+	PEER_HOLD_UNASKED, /* not the file of before, which a member out of reach may have open */
 	PEER_HOLD_FORMAT,  /* another member serves it with another size or block size */
+	PEER_HOLD_FILE,    /* another member has another file under the UUID */
 };
 
 /* One file. Control reactor. */
@@ -124,6 +125,7 @@ struct peer_share {
 	bool is_in_force; /* of the configuration in force */
 	bool is_served;   /* and hosts may use it */
 	bool has_served;  /* it was compared with all members once */
+	bool is_another;  /* than the file that this member served last */
 	/* Members (bits by index) that came first with another file: held until one of them has
 	 * this file, or the operator decides. */
 	uint16_t refusers;

@@ -13,6 +13,17 @@
 
 #include <errno.h>
 
+/* Its data are served: what is wrong with it can be mended in another way only. */
+static void has_data_tell(struct media *media, unsigned nsid, struct config_errors *errors)
+{
+	struct media_error problem;
+
+	if (media && media_problem(media, &problem))
+		config_errors_add(errors, "namespace %u is not lost: %s", nsid, problem.text);
+	else
+		config_errors_add(errors, "namespace %u is not lost: its data are there", nsid);
+}
+
 int lost_ns_edit(struct media_registry *registry, json_t *ns, enum lost_ns_action action,
 		 bool is_dry_run, struct config_errors *errors)
 {
@@ -37,15 +48,16 @@ int lost_ns_edit(struct media_registry *registry, json_t *ns, enum lost_ns_actio
 	    peers_recheck(media_registry_peers(registry), &uuid, is_dry_run))
 		has_failed = true;
 	if (!has_failed) {
-		config_errors_add(errors, "namespace %u is not lost: its data are there", nsid);
+		has_data_tell(media, nsid, errors);
 		return -EEXIST;
 	}
 	if (is_recreated && json_is_true(json_object_get(ns, "clustered"))) {
 		config_errors_add(
 			errors,
-			"namespace %u is served by other members of the cluster too: put a "
-			"file in its place yourself, and a new \"uuid\" into the documents "
-			"of all members",
+			"namespace %u is shared with other members of the cluster, which may "
+			"have its file open still: copy what they serve (weft copy), stop all "
+			"members, put a file in its place yourself, and a new \"uuid\" into the "
+			"documents of all",
 			nsid);
 		return -EPERM;
 	}

@@ -64,7 +64,7 @@ void file_backing_put(struct file_backing *backing);
 /* file_size.c: looks at the size of the file; -EIO when it was cut short, now or before. */
 int file_check_size(struct file_media *file);
 /* Before a read: whether what it asks for is surely there. */
-int file_check_read(struct file_media *file, const struct media_io *io);
+int file_check_read(const struct file_media *file, const struct media_io *io);
 /* Before a write: the same, but looks only once in a while, and where the write would hide it. */
 int file_check_write(struct file_media *file, const struct media_io *io);
 /* file_name.c: which file or device it is, for the record. */

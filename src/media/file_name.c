@@ -2,7 +2,8 @@
 /*
  * Which file a file medium is: whether somebody deleted it while it is served, and whether it is
  * the one that was served last. A deleted file, which is also one that another was renamed over,
- * works as before and is gone with the process; nothing but its count of names shows it.
+ * works as before and is gone with the process; nothing but its count of names shows it. Where
+ * members of a cluster share it, it is gone with the last of them that has it open.
  *
  * Any thread. Nothing here waits: a remote file system is not asked, and no name is looked up.
  */
@@ -51,7 +52,7 @@ bool file_has_name(const struct file_media *file)
 	return !S_ISREG(stx.stx_mode) || !(stx.stx_mask & STATX_NLINK) || stx.stx_nlink > 0;
 }
 
-/* Members that open the file now get another one, or none: the two must not be taken for one. */
+/* A member that starts would find another file, or none: cluster/peer_compare.c refuses it. */
 const char *file_deleted_text(const struct file_media *file)
 {
 	return file->backing->member < 0
@@ -59,9 +60,8 @@ const char *file_deleted_text(const struct file_media *file)
 			 "data "
 			 "are gone when the target ends; copy them first, with weft copy"
 		       : "the file was deleted, or replaced by another, while members of a cluster "
-			 "serve it: nothing is served from it any more; stop all members, see to "
-			 "the "
-			 "file, then start them again";
+			 "serve it: its data are only in the open file; copy them with weft copy, "
+			 "then stop all members, put the copy in place and start them";
 }
 
 bool file_is_deleted(const struct file_media *file)
@@ -97,8 +97,9 @@ bool media_file_is_another(const struct media *media)
 void file_mourn(const struct file_media *file)
 {
 	if (file->backing->is_missed)
-		log_error("media",
-			  "%s: it was deleted while it was served, and is closed now: what was "
-			  "written to it is gone",
-			  file->media.spec ? file->media.spec : "file");
+		log_error("media", "%s: it was deleted while it was served, and is closed now: %s",
+			  file->media.spec ? file->media.spec : "file",
+			  file->backing->member < 0
+				  ? "what was written to it is gone"
+				  : "unless another member has it open, its data are gone");
 }

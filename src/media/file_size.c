@@ -4,8 +4,7 @@
  * somebody has cut it short; a block device that was removed has no bytes left. What was cut off is
  * lost; a write behind the new end would make a file longer again with a hole in between, so that
  * nobody would ever learn of it. From the moment that it is seen all writes fail, and reads of what
- * is not surely there, until it is restored and opened anew. One that members of a cluster share
- * and that was deleted counts as cut to nothing: the others would open another file by its name.
+ * is not surely there, until it is restored and opened anew.
  *
  * Any reactor, but for what is asked by control. The size is looked at before the first write in
  * LOOK_EVERY_NS, at flushes, after short reads, and before any write of the last block, the only
@@ -84,11 +83,6 @@ int file_check_size(struct file_media *file)
 	/* No write makes a block device longer. */
 	if (size_look(file, &size_bytes) && size_bytes < file->media.size_bytes)
 		cut_note(file, size_bytes, !has_written || file->is_block_device);
-	/* Another member would open another file under this name. */
-	if (!file->is_block_device && file->backing->member >= 0 && file_is_deleted(file)) {
-		lower(&file->cut_at_bytes, 0);
-		lower(&file->cut_seen_bytes, 0);
-	}
 	return atomic_load(&file->cut_seen_bytes) == UINT64_MAX ? 0 : -EIO;
 }
 
@@ -103,10 +97,8 @@ static int file_look(struct file_media *file, const struct media_io *io, bool is
 	return file_check_size(file);
 }
 
-int file_check_read(struct file_media *file, const struct media_io *io)
+int file_check_read(const struct file_media *file, const struct media_io *io)
 {
-	if (file->backing->member >= 0)
-		(void)file_look(file, io, false);
 	return io->offset + io->len_bytes <=
 			       atomic_load_explicit(&file->cut_at_bytes, memory_order_relaxed)
 		       ? 0
