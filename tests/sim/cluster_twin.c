@@ -5,13 +5,17 @@
  * of all turns.
  *
  * The model knows the right disk alone: a read that the twin answered, or a write that only the
- * twin got, is found as any wrong data are. A member that can reach no other one serves what it
- * finds, so a twin comes only while all members are linked. From when it was refused, members with
- * the right file end, too, killed or in order: the twin must not be served in their place.
+ * twin got, is found as any wrong data are. Half of the time the members are parted before the
+ * member with the twin starts, as when an image is deleted or renamed over while they serve it and
+ * no link is up: those that have the right file open go on, and the newcomer, which served it
+ * before, must not begin with the twin. Members with the right file end, too, killed or in order:
+ * the twin must not be served in their place.
  */
 #include "cluster_world.h"
 
 #define PURPOSE_TWIN 91
+#define PARTED_NS    (2500 * NS_PER_MS) /* more: until a start gives members up that it cannot reach \
+					 */
 
 bool cluster_twin_is_on(uint64_t seed)
 {
@@ -25,6 +29,11 @@ void cluster_twin_features(struct cluster *world)
 	world->features |= 1ull << CF_TWIN;
 }
 
+static bool is_parted(const struct cluster_event *event)
+{
+	return event->draws[3] % 2 == 0;
+}
+
 /* One after the other, the first ones begin when the links are up. */
 void cluster_twin_plan(struct cluster *world)
 {
@@ -34,10 +43,16 @@ void cluster_twin_plan(struct cluster *world)
 		struct cluster_event *event = &world->events[i];
 
 		event->kind = CEV_TWIN;
-		event->last_ns = (200 + prng_below(&prng, 1300)) * NS_PER_MS;
+		event->last_ns = (200 + prng_below(&prng, 1300)) * NS_PER_MS +
+				 (is_parted(event) ? PARTED_NS : 0);
 		event->is_off =
 			!cluster_has(world, CF_TWIN) || !scenario_has_event(world->scenario, i);
 	}
+}
+
+static bool is_serving(const struct cluster_node *node)
+{
+	return sim_node_state(node->node) == SIM_NODE_SERVING;
 }
 
 static bool is_linked(const struct cluster_node *node)
@@ -45,7 +60,7 @@ static bool is_linked(const struct cluster_node *node)
 	struct peer_info infos[PEERS_MAX];
 	unsigned count;
 
-	if (sim_node_state(node->node) != SIM_NODE_SERVING)
+	if (!is_serving(node))
 		return false;
 	count = sim_node_peers(node->node, infos);
 	for (unsigned i = 0; i < count; i++) {
@@ -62,6 +77,13 @@ static void node_end(struct cluster_node *node, bool is_killed)
 		sim_node_kill(node->node, SIM_DEATH_KILLED);
 	else
 		sim_node_stop(node->node);
+}
+
+static void part(struct cluster *world, bool is_parted)
+{
+	world->is_twin_parted = is_parted;
+	for (unsigned i = 0; i < world->node_count; i++)
+		sim_net_partition(world->sim, &world->nodes[i].peer, is_parted);
 }
 
 static void twin_make(struct cluster *world, const struct cluster_disk *disk)
@@ -94,7 +116,8 @@ void cluster_twin_begin(struct cluster *world, const struct cluster_event *event
 	struct cluster_disk *disk = world->subs[0].disks[0];
 
 	for (unsigned i = 0; i < world->node_count; i++) {
-		if (!is_linked(&world->nodes[i]))
+		if (!is_linked(&world->nodes[i]) &&
+		    !(world->is_twin_parted && is_serving(&world->nodes[i])))
 			return;
 	}
 	if (world->twin_node != NULL)
@@ -106,6 +129,10 @@ void cluster_twin_begin(struct cluster *world, const struct cluster_event *event
 	sim_trace(world->sim, "node %s: will find another file", node->name);
 	cluster_count(world, "members with another file", 1);
 	sim_disk_set_twin(disk->disk, world->twin, node->name);
+	if (is_parted(event)) {
+		cluster_count(world, "of them out of reach of the others", 1);
+		part(world, true);
+	}
 	node_end(node, event->draws[1] % 2 == 0);
 }
 
@@ -118,6 +145,8 @@ void cluster_twin_end(struct cluster *world, const struct cluster_event *event)
 	sim_trace(world->sim, "node %s: will find the right file", node->name);
 	sim_disk_set_twin(world->subs[0].disks[0]->disk, NULL, "");
 	world->twin_node = NULL;
+	if (world->is_twin_parted)
+		part(world, false);
 	if (sim_node_state(node->node) == SIM_NODE_SERVING)
 		node_end(node, event->draws[2] % 2 == 0);
 	else if (sim_node_state(node->node) != SIM_NODE_DOWN)

@@ -450,6 +450,7 @@ struct cluster {
 	bool is_healed;
 	struct sim_disk *twin; /* what a member finds in place of a shared disk; NULL: not made */
 	struct cluster_node *twin_node;         /* that member; NULL: none */
+	bool is_twin_parted;                    /* no member reaches another meanwhile */
 	const struct cluster_event *long_apply; /* under way; NULL: none */
 	uint64_t long_apply_next_ns;            /* no other one before */
 

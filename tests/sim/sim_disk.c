@@ -167,6 +167,7 @@ static int disk_reopen(struct media *media, const struct media_spec *spec, struc
 	}
 	if (res < 0)
 		return media_fail(ret_error, res, "%.160s: %s", spec->path, strerror(-res));
+	container_of(next, struct disk_handle, media)->is_another = before->is_another;
 	*ret_media = next;
 	return 0;
 }

@@ -50,6 +50,7 @@ struct disk_handle {
 	bool is_dead;        /* its process is gone; freed when nothing of it is under way */
 	uint64_t grown_from; /* blocks; 0: opening it changed nothing */
 	bool has_recreated;  /* opening it made the disk anew */
+	bool is_another;     /* than the disk that the record of its path has */
 };
 
 struct disk_op {

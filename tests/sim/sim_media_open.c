@@ -23,6 +23,7 @@ int __real_media_file_open(const struct media_spec *spec, struct media **ret_med
 			   struct media_error *ret_error);
 bool __real_media_file_is_current(const struct media *media);
 bool __real_media_file_record(const struct media *media, struct media_record *ret_record);
+bool __real_media_file_is_another(const struct media *media);
 uint64_t __real_media_file_used_bytes(struct media *media);
 bool __real_media_file_problem(struct media *media, struct media_error *ret_problem);
 void __real_media_file_undo(struct media *media);
@@ -42,6 +43,7 @@ int __wrap_media_file_open(const struct media_spec *spec, struct media **ret_med
 			   struct media_error *ret_error);
 bool __wrap_media_file_is_current(const struct media *media);
 bool __wrap_media_file_record(const struct media *media, struct media_record *ret_record);
+bool __wrap_media_file_is_another(const struct media *media);
 uint64_t __wrap_media_file_used_bytes(struct media *media);
 bool __wrap_media_file_problem(struct media *media, struct media_error *ret_problem);
 void __wrap_media_file_undo(struct media *media);
@@ -73,6 +75,12 @@ static bool disk_is_hidden(const struct sim_disk *disk)
 	const struct sim_process *process = sim_process_current();
 
 	return process != NULL && strcmp(disk->hidden_from, sim_process_name(process)) == 0;
+}
+
+/* By its name: numbers go on in the next world of a process. */
+static uint64_t disk_inode(const struct sim_disk *disk)
+{
+	return crc32c(disk->name, strlen(disk->name));
 }
 
 /* What the running process finds under a name. */
@@ -137,6 +145,9 @@ int __wrap_media_file_open(const struct media_spec *spec, struct media **ret_med
 	}
 	if (res < 0)
 		return media_fail(ret_error, res, "%.160s: %s", spec->path, strerror(-res));
+	if (spec->known != NULL && !spec->is_recreated)
+		handle_of(*ret_media)->is_another =
+			spec->known->inode != 0 && spec->known->inode != disk_inode(disk);
 	return 0;
 }
 
@@ -215,8 +226,15 @@ bool __wrap_media_file_record(const struct media *media, struct media_record *re
 	*ret_record = (struct media_record){.size_bytes = media->size_bytes,
 					    .block_bytes = media->block_bytes,
 					    .has_type = true,
-					    .inode = handle->disk->number + 1};
+					    .inode = disk_inode(handle->disk)};
 	return true;
+}
+
+bool __wrap_media_file_is_another(const struct media *media)
+{
+	const struct disk_handle *handle = handle_of(media);
+
+	return handle ? handle->is_another : __real_media_file_is_another(media);
 }
 
 uint64_t __wrap_media_file_used_bytes(struct media *media)
@@ -298,9 +316,7 @@ int __wrap_member_lock_file(int fd, struct member_file *ret_file)
 
 	if (disk == NULL)
 		return __real_member_lock_file(fd, ret_file);
-	/* By its name: numbers go on in the next world of a process. */
-	*ret_file =
-		(struct member_file){.device = 1, .inode = crc32c(disk->name, strlen(disk->name))};
+	*ret_file = (struct member_file){.device = 1, .inode = disk_inode(disk)};
 	return 0;
 }
 
