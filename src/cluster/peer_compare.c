@@ -269,16 +269,25 @@ static bool is_waited_for(const struct peers *peers, const struct peer_share *sh
 	return !told || atomic_load(&of->seen_generation) < share->told_from;
 }
 
-/* Another file than we served last: the peer, which cannot be asked, may serve the former one,
- * whose name this one has now. Its lock on this file shows that it has followed. */
+/* Another file than we served last: the peer, which cannot be asked or ends, may have the former
+ * one, whose name this one has now. Its lock on this file shows that it has followed. */
 static bool is_unasked(const struct peers *peers, const struct peer_share *share, unsigned peer)
 {
 	bool is_held = false;
 
 	return share->is_another && !share->has_served && !share->is_forgiven &&
-	       !told_of(peers, peer) &&
 	       (member_lock_is_held(share->fd, peers->config.peers[peer].lock, 1, &is_held) < 0 ||
 		!is_held);
+}
+
+/* Hosts use this very file through the peer. */
+static bool is_served_same(const struct peers *peers, const struct peer_share *share, unsigned peer,
+			   const struct peer_served *entry)
+{
+	uint16_t bit = bit_of(peers, peer);
+
+	return entry && entry->is_served && (share->has_lock & bit) != 0 &&
+	       (share->differs & bit) == 0 && (entry->differs >> peers->config.index & 1) == 0;
 }
 
 static enum peer_hold judge(const struct peers *peers, const struct candidate *candidate,
@@ -286,6 +295,7 @@ static enum peer_hold judge(const struct peers *peers, const struct candidate *c
 {
 	struct peer_share *share = candidate->share;
 	enum peer_hold hold = PEER_HOLD_NONE;
+	bool is_followed = false;
 
 	*ret_peer = 0;
 	for (unsigned i = 0; i < peers->config.peer_count; i++) {
@@ -299,8 +309,9 @@ static enum peer_hold judge(const struct peers *peers, const struct candidate *c
 			share->differs &= (uint16_t)~bit_of(peers, i);
 		if (here == PEER_HOLD_NONE && is_waited_for(peers, share, i))
 			here = PEER_HOLD_PENDING;
-		if (here == PEER_HOLD_NONE && is_unasked(peers, share, i))
+		if (here == PEER_HOLD_NONE && !entry && is_unasked(peers, share, i))
 			here = PEER_HOLD_UNASKED;
+		is_followed |= is_served_same(peers, share, i, entry);
 		/* A reason that the operator must see counts before one that passes, and another
 		 * file before another size. */
 		if (here > hold) {
@@ -308,7 +319,8 @@ static enum peer_hold judge(const struct peers *peers, const struct candidate *c
 			*ret_peer = i;
 		}
 	}
-	return hold;
+	/* Those that serve it have asked, or the operator has decided. */
+	return hold == PEER_HOLD_UNASKED && is_followed ? PEER_HOLD_NONE : hold;
 }
 
 /* ---- texts ------------------------------------------------------------------------------------
@@ -371,12 +383,14 @@ static void hold_text(const struct peers *peers, const struct candidate *candida
 			"run `weft ctl namespace recheck` on the member with the wrong one",
 			problem);
 	else if (share->hold == PEER_HOLD_UNASKED)
-		snprintf(problem->text, sizeof(problem->text),
-			 "another file than the one that was served last has this name, and member "
-			 "%s cannot be asked whether it still serves that one; it is inaccessible "
-			 "here until the link is up. Should member %s be gone for good, and this "
-			 "file be the right one: `weft ctl namespace recheck`",
-			 other, other);
+		snprintf(
+			problem->text, sizeof(problem->text),
+			"another file than the one that was served last has this name, and member "
+			"%s, which may serve that one still, cannot be asked or has neither; it is "
+			"inaccessible here until member %s has this file too. Should that one be "
+			"gone for good, and this file be the right one: `weft ctl namespace "
+			"recheck`",
+			other, other);
 	else
 		snprintf(problem->text, sizeof(problem->text),
 			 "member %s has %llu bytes in blocks of %u under this UUID, member %s has "

@@ -199,7 +199,7 @@ static void disk_choose(struct cluster *world, unsigned sub, unsigned ns, bool i
 		.has_volatile_cache = prng_one_in(&prng, 2),
 		.can_discard = !prng_one_in(&prng, 4),
 		.reads_zero_after_discard = prng_one_in(&prng, 2),
-		.is_recorded = cluster_has(world, CF_IMAGE) || cluster_has(world, CF_TWIN),
+		.is_recorded = cluster_has(world, CF_IMAGE) || cluster_twin_is_recorded(world),
 	};
 	if (cluster_has(world, CF_EDGES))
 		cluster_edges_disk(world, &disk->options);

@@ -5,17 +5,22 @@
  * of all turns.
  *
  * The model knows the right disk alone: a read that the twin answered, or a write that only the
- * twin got, is found as any wrong data are. Half of the time the members are parted before the
- * member with the twin starts, as when an image is deleted or renamed over while they serve it and
- * no link is up: those that have the right file open go on, and the newcomer, which served it
- * before, must not begin with the twin. Members with the right file end, too, killed or in order:
- * the twin must not be served in their place.
+ * twin got, is found as any wrong data are. Members with the right file end, too, killed or in
+ * order: the twin must not be served in their place.
+ *
+ * In most worlds nodes keep no record of the file that they served last, as at a first
+ * start. Then a member that can reach no other one serves what it finds, so a twin comes only while
+ * all members are linked. In the others members are parted, too, before the one with the twin
+ * starts, as when an image is renamed over while they serve it and no link is up: those that have
+ * the right file open go on, and the newcomer, which served it before, must not begin with the
+ * twin.
  */
 #include "cluster_world.h"
 
 #define PURPOSE_TWIN 91
-#define PARTED_NS    (2500 * NS_PER_MS) /* more: until a start gives members up that it cannot reach \
-					 */
+#define PARTED_NS                                                                                  \
+	(2500 * NS_PER_MS) /* more: until a start gives members up that it cannot reach            \
+			    */
 
 bool cluster_twin_is_on(uint64_t seed)
 {
@@ -29,9 +34,14 @@ void cluster_twin_features(struct cluster *world)
 	world->features |= 1ull << CF_TWIN;
 }
 
-static bool is_parted(const struct cluster_event *event)
+bool cluster_twin_is_recorded(const struct cluster *world)
 {
-	return event->draws[3] % 2 == 0;
+	return cluster_has(world, CF_TWIN) && world->seed / 16 % 4 == 1;
+}
+
+static bool is_parted(const struct cluster *world, const struct cluster_event *event)
+{
+	return cluster_twin_is_recorded(world) && event->draws[3] % 4 != 0;
 }
 
 /* One after the other, the first ones begin when the links are up. */
@@ -44,7 +54,7 @@ void cluster_twin_plan(struct cluster *world)
 
 		event->kind = CEV_TWIN;
 		event->last_ns = (200 + prng_below(&prng, 1300)) * NS_PER_MS +
-				 (is_parted(event) ? PARTED_NS : 0);
+				 (is_parted(world, event) ? PARTED_NS : 0);
 		event->is_off =
 			!cluster_has(world, CF_TWIN) || !scenario_has_event(world->scenario, i);
 	}
@@ -129,7 +139,7 @@ void cluster_twin_begin(struct cluster *world, const struct cluster_event *event
 	sim_trace(world->sim, "node %s: will find another file", node->name);
 	cluster_count(world, "members with another file", 1);
 	sim_disk_set_twin(disk->disk, world->twin, node->name);
-	if (is_parted(event)) {
+	if (is_parted(world, event)) {
 		cluster_count(world, "of them out of reach of the others", 1);
 		part(world, true);
 	}

@@ -653,6 +653,8 @@ void cluster_rollback_submit(struct cluster_node *node);
 /* cluster_start.c */
 /* cluster_twin.c: members that find another file under the name */
 bool cluster_twin_is_on(uint64_t seed);
+/* Nodes know which file they served last. */
+bool cluster_twin_is_recorded(const struct cluster *world);
 void cluster_twin_features(struct cluster *world);
 void cluster_twin_plan(struct cluster *world);
 void cluster_twin_begin(struct cluster *world, const struct cluster_event *event);
