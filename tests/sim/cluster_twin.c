@@ -18,9 +18,7 @@
 #include "cluster_world.h"
 
 #define PURPOSE_TWIN 91
-#define PARTED_NS                                                                                  \
-	(2500 * NS_PER_MS) /* more: until a start gives members up that it cannot reach            \
-			    */
+#define PARTED_NS    (2500 * NS_PER_MS) /* longer than a start tries to reach members */
 
 bool cluster_twin_is_on(uint64_t seed)
 {
@@ -80,6 +78,19 @@ static bool is_linked(const struct cluster_node *node)
 	return count > 0;
 }
 
+/* Hosts may use the shared disk through it, so that it knows which one it was. */
+static bool has_served(const struct cluster *world, const struct cluster_node *node)
+{
+	const struct subsystem *subsystem = snapshot_find_subsystem(
+		target_snapshot(sim_node_target(node->node)), world->subs[0].nqn);
+
+	for (unsigned i = 0; subsystem != NULL && i < subsystem->ns_count; i++) {
+		if (subsystem->namespaces[i].nsid == world->subs[0].disks[0]->nsid)
+			return !subsystem->namespaces[i].is_held;
+	}
+	return false;
+}
+
 static void node_end(struct cluster_node *node, bool is_killed)
 {
 	node->down_ns = 20 * NS_PER_MS;
@@ -132,7 +143,8 @@ void cluster_twin_begin(struct cluster *world, const struct cluster_event *event
 	}
 	if (world->twin_node != NULL)
 		right_end(world, event);
-	if (world->twin_node != NULL || !world->subs[0].is_shared)
+	if (world->twin_node != NULL || !world->subs[0].is_shared ||
+	    (is_parted(world, event) && !has_served(world, node)))
 		return;
 	twin_make(world, disk);
 	world->twin_node = node;
