@@ -7,6 +7,7 @@
  * unless their comment says otherwise. NVMe Base 2.1, section 3.1 (controller architecture), 6.3.
  */
 #include "base/clock.h"
+#include "base/crc32c.h"
 #include "base/log.h"
 #include "target/command.h"
 #include "target/host_share.h"
@@ -73,6 +74,19 @@ static struct ctrl *ctrl_alloc(struct queue *queue, const struct connect_args *a
 	return ctrl;
 }
 
+/* The upper half follows from the lower one and the target. */
+static uint64_t cirn_make(const struct target *target, uint32_t low)
+{
+	const uint64_t parts[2] = {target->cirn_key, low};
+
+	return (uint64_t)crc32c(parts, sizeof(parts)) << 32 | low;
+}
+
+bool target_is_own_cirn(const struct target *target, uint64_t random_number)
+{
+	return cirn_make(target, (uint32_t)random_number) == random_number;
+}
+
 /* Tells this instance from all others that have had its identifier, here or before a restart. */
 static void registry_name(struct target *target, struct ctrl *ctrl, uint16_t cntlid)
 {
@@ -82,7 +96,7 @@ static void registry_name(struct target *target, struct ctrl *ctrl, uint16_t cnt
 	ctrl->cntlid = cntlid;
 	ctrl->uniquifier = *uniquifier;
 	do {
-		ctrl->random_number = prng_next(&target->prng);
+		ctrl->random_number = cirn_make(target, (uint32_t)prng_next(&target->prng));
 	} while (ctrl->random_number == 0);
 }
 

@@ -358,4 +358,7 @@ void ctrl_error_log_free(struct ctrl *ctrl);
 /* On the controller's reactor. Fills the entry from the slot (sqid, cid, status, location, …). */
 void ctrl_error_log_add(struct ctrl *ctrl, const struct slot *slot);
 
+/* Whether a controller of this target has, or had, this CIRN; else it was of a process before. */
+bool target_is_own_cirn(const struct target *target, uint64_t random_number);
+
 #endif

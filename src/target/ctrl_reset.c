@@ -7,6 +7,10 @@
  * has quiesced: all its queues are closing and none of their commands runs or will (ctrl.c). That
  * does not wait for connections, whose other end may be dead. Functions named registry_* run on
  * the first reactor.
+ *
+ * A controller that is not found ended before, or was of a process before this one. Of a file that
+ * members of a cluster share, this process holds the lock of its predecessor, so nothing of that
+ * one can come any more (media/member_lock.c); unless the predecessor had another file.
  */
 #include "target/ctrl_reset.h"
 
@@ -88,13 +92,33 @@ static bool is_of_asker(const struct ctrl *ctrl, const struct ctrl_reset *reset)
 	       uuid_equal(&ctrl->host_id, &reset->host_id);
 }
 
+/* The last writes of a process before this one may still be under way to a file that others serve:
+ * it is lost here, or its name has become another file's. Its lock is not ours to ask. */
+static bool registry_is_unsure(const struct ctrl_reset *reset)
+{
+	const struct subsystem *subsystem = snapshot_find_subsystem(
+		target_registry(reset->target)->snapshot, reset->subsystem_nqn);
+
+	if (!subsystem || target_is_own_cirn(reset->target, reset->random_number))
+		return false;
+	for (unsigned i = 0; i < subsystem->ns_count; i++) {
+		const struct ns *ns = &subsystem->namespaces[i];
+
+		if (ns->is_clustered &&
+		    (media_is_lost(ns->media) || (ns->is_held && media_is_another(ns->media))))
+			return true;
+	}
+	return false;
+}
+
 static void registry_reset(struct reactor_msg *msg)
 {
 	struct ctrl_reset *reset = container_of(msg, struct ctrl_reset, msg);
 	struct ctrl *ctrl = registry_find(reset);
 
 	if (!ctrl) {
-		registry_finish(reset, CTRL_RESET_DONE);
+		registry_finish(reset,
+				registry_is_unsure(reset) ? CTRL_RESET_FAILED : CTRL_RESET_DONE);
 	} else if (!is_of_asker(ctrl, reset)) {
 		registry_finish(reset, CTRL_RESET_FORBIDDEN);
 	} else if (reset->is_exclusive && ctrl->resets_waiting > 0) {

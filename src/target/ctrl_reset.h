@@ -20,8 +20,10 @@ struct ctrl;
 struct target;
 
 enum ctrl_reset_result {
-	CTRL_RESET_DONE,      /* it is gone, or was before */
-	CTRL_RESET_FAILED,    /* nobody can tell: a peer did not answer and could not be fenced */
+	CTRL_RESET_DONE, /* it is gone, or was before */
+	/* Nothing can tell: a peer did not answer and could not be fenced, or it was of a process
+	 * before this one that had another file. */
+	CTRL_RESET_FAILED,
 	CTRL_RESET_FORBIDDEN, /* it belongs to another host, or is no I/O controller */
 	CTRL_RESET_BUSY,      /* is_exclusive: another reset of it is under way */
 };

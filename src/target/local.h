@@ -133,6 +133,7 @@ struct target {
 	uint16_t next_cntlid;
 	uint8_t *uniquifiers; /* by cntlid: of the last controller that had it; 0: none had */
 	struct prng prng;     /* for CIRN */
+	uint64_t cirn_key;    /* likewise: see target_is_own_cirn */
 	uint8_t instance[IDENTIFY_INSTANCE_BYTES];
 	uint8_t boot[IDENTIFY_BOOT_BYTES];
 	uint64_t loss_source;

@@ -67,6 +67,7 @@ int target_create(const struct target_config *config, struct target **ret_target
 	if (!target->cluster.reactor)
 		target->cluster.reactor = config->control;
 	prng_seed(&target->prng, config->random_seed);
+	target->cirn_key = prng_next(&target->prng);
 	memcpy(target->instance, config->instance, sizeof(target->instance));
 	memcpy(target->boot, config->boot, sizeof(target->boot));
 	target->loss_source = config->loss_source;

@@ -13,7 +13,7 @@ import subprocess
 
 import nvmetcp as n
 import target
-from peerlink import SUCCESS, Instance, World, host_of, reset
+from peerlink import FAILED, SUCCESS, Instance, World, host_of, reset
 from tap import Tap
 
 BLOCK = 4096
@@ -95,6 +95,21 @@ def is_out(t, world, what):
     t.eq([read(world, 'a', lba) for lba in (0, 1)], [(n.OK, OLD), (n.OK, NEW)], what + ': the other member serves on')
 
 
+def fenced(t, world, what, former):
+    """What b says of controllers of its predecessor, which had the file, is no proof; of its own it is."""
+    with host_of(world['a']) as one:
+        t.eq(reset(one, former), FAILED, what + ': it cannot tell whether its predecessor still writes to the file')
+        with host_of(world['b']) as two:
+            who = Instance(two)
+            t.eq(reset(one, who), SUCCESS, what + ': it ends its own controllers')
+        t.eq(reset(one, who), SUCCESS, what + ': and knows them when they are gone')
+
+
+def instance(world, name):
+    with host_of(world[name]) as host:
+        return Instance(host)
+
+
 def back(t, world, what, copy):
     """The copy takes the place of the file: no member serves both."""
     shutil.copyfile(copy, world.disk + '.copy')
@@ -123,9 +138,11 @@ def deleted(t):
         copy, data = copied(world)
         t.eq(data, OLD + NEW, 'deleted: weft copy saves the data')
         for number in (signal.SIGTERM, signal.SIGKILL):
+            former = instance(world, 'b')
             ended(world, 'b', number)
             world['b'].start()
             is_out(t, world, 'deleted, a member started again after signal %d' % number)
+            fenced(t, world, 'deleted', former)
             t.eq(world.api('b').patch(NS, {'recreate': True}).status, 409, 'deleted: no member makes it anew')
             t.ok(not os.path.exists(world.disk), 'deleted: no empty file takes its name')
         back(t, world, 'deleted', copy)
@@ -143,9 +160,11 @@ def replaced(t):
         copy, data = copied(world)
         t.eq(data, OLD + NEW, 'replaced: weft copy saves the data')
         for number in (signal.SIGTERM, signal.SIGKILL):
+            former = instance(world, 'b')
             ended(world, 'b', number)
             world['b'].start()
             is_out(t, world, 'replaced, a member started again after signal %d' % number)
+            fenced(t, world, 'replaced', former)
             text = problems(world, 'b')[1]
             t.ok('member b and member a have different files' in text and 0 < text.find('weft copy') < text.find('recheck'),
                  'replaced: health of the newcomer names both and says to copy first', why=text)
