@@ -9,7 +9,7 @@
  * compared it, so a newcomer is refused before a host can use its file. When two served different
  * files because no link was up, the one that began later gives way. Two that have not served yet
  * both wait for the operator, for nothing says whose data are the right ones; unless one of them
- * was refused before.
+ * was refused before, or has another file than it served last.
  *
  * A file that was deleted, or that another was renamed over, is served on by the members that have
  * it open: their data are nowhere else. So a member that finds another file than it served last
@@ -154,14 +154,25 @@ struct candidate {
 	uint32_t block_bytes;
 };
 
+/* It is not the file that we served last, and nothing has shown yet that it is the right one. */
+static bool is_unproven(const struct peer_share *share)
+{
+	return share->is_another && !share->has_served && !share->is_forgiven;
+}
+
+/* Such a file does not keep others from serving theirs. */
+static bool is_doubted(const struct peer_share *share)
+{
+	return share->is_refused || is_unproven(share);
+}
+
 /* The members have different files: which of them gives way. */
 static enum peer_hold file_judge(const struct peers *peers, struct peer_share *share, unsigned peer,
 				 const struct peer_served *entry)
 {
 	if (!entry->is_served) {
-		/* A member that was refused once does not keep the others from serving. */
 		bool comes_first = share->is_served || share->is_forgiven ||
-				   (entry->is_refused && !share->is_refused);
+				   (entry->is_refused && !is_doubted(share));
 
 		return comes_first ? PEER_HOLD_NONE : PEER_HOLD_FILE;
 	}
@@ -275,7 +286,7 @@ static bool is_unasked(const struct peers *peers, const struct peer_share *share
 {
 	bool is_held = false;
 
-	return share->is_another && !share->has_served && !share->is_forgiven &&
+	return is_unproven(share) &&
 	       (member_lock_is_held(share->fd, peers->config.peers[peer].lock, 1, &is_held) < 0 ||
 		!is_held);
 }
@@ -516,7 +527,7 @@ void peers_compare_look(struct peers *peers, struct peer_share *share, const str
 	entry->size_bytes = ns->media->size_bytes;
 	entry->block_bytes = ns->media->block_bytes;
 	entry->is_served = share->is_served;
-	entry->is_refused = share->is_refused;
+	entry->is_refused = is_doubted(share);
 	if (share->is_served && !is_same) {
 		entry->since_boot_ns = clock_monotonic_ns();
 		entry->since_real_ns = clock_realtime_ns();
@@ -615,8 +626,8 @@ static void share_compare(struct peers *peers, struct peer_share *share, struct 
 	peer_refusal_keep(peers, share);
 	findings->wants_change |= (hold == PEER_HOLD_NONE) != share->is_served;
 	findings->has_news |=
-		differs != share->differs || share->entry.is_refused != share->is_refused;
-	share->entry.is_refused = share->is_refused;
+		differs != share->differs || share->entry.is_refused != is_doubted(share);
+	share->entry.is_refused = is_doubted(share);
 	findings->is_pending |= hold == PEER_HOLD_PENDING;
 	findings->is_unsettled |= hold != PEER_HOLD_NONE || share->differs != 0;
 	for (unsigned i = 0; i < peers->config.peer_count; i++)

@@ -123,7 +123,9 @@ struct peer_served {
 	uint32_t block_bytes;
 	uint16_t differs; /* members (bits by index) whose file is not this one, as far as we see */
 	bool is_served;   /* to hosts; otherwise it is inaccessible through this member */
-	bool is_refused;  /* not served, because a member that served had another file */
+	/* Not served, because a member that served had another file, or it is not the one that was
+	 * served last: others that have not served yet need not wait. */
+	bool is_refused;
 	uint64_t since_boot_ns; /* when this member began to serve it so: CLOCK_MONOTONIC */
 	uint64_t since_real_ns; /* the same, CLOCK_REALTIME */
 };

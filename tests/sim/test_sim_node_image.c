@@ -163,6 +163,40 @@ static void a_member_with_another_file_is_refused(void)
 	}
 }
 
+/* The other member, which is not there, may have the file that was served last: its name does not
+ * tell. */
+static void a_member_with_another_file_waits_for_one_out_of_reach(void)
+{
+	static const struct sim_disk_options recorded = {.delay_max_us = 20, .is_recorded = true};
+
+	for (unsigned i = 0; i < 2 && !tap_case_failed; i++) {
+		static struct nop nop;
+		struct sim_disk *twin;
+
+		nworld_create(&world, 45 + i, 2, &recorded);
+		twin = twin_create();
+		EXPECT(nworld_cluster_open(&world));
+		write_all();
+		EXPECT(nworld_stop(&world, 1));
+		sim_disk_set_twin(world.disks[0], twin,
+				  sim_process_name(sim_node_process(node(0))));
+		end_node(i == 1);
+		EXPECT_THAT(nworld_start(&world, 0), "it starts: %s", world.nodes[0].why);
+		nop_read(&world, &nop, 3);
+		EXPECT_THAT(!nop_wait(&nop, 8000), "the other file is not read, got %llu",
+			    (unsigned long long)nop_value(&nop));
+		EXPECT_THAT(nworld_start(&world, 1), "the other one starts: %s",
+			    world.nodes[1].why);
+		EXPECT(nop_wait(&nop, 20000) && nop_value(&nop) == 101);
+		write_all();
+		expect_all("when the member with the right file is back");
+		EXPECT_THAT(twin_is_empty(twin), "nothing was written to the other file");
+		sim_disk_set_twin(world.disks[0], NULL, "");
+		EXPECT_EQ(0, nworld_destroy(&world));
+		sim_disk_destroy(twin);
+	}
+}
+
 static void a_lone_node_without_its_image_waits_for_it(void)
 {
 	for (unsigned i = 0; i < ARRAY_LEN(losses) && !tap_case_failed; i++) {
@@ -443,6 +477,7 @@ int main(void)
 	log_set_level(LOG_LEVEL_OFF);
 	TAP_RUN(a_member_without_its_image_serves_no_zeroes);
 	TAP_RUN(a_member_with_another_file_is_refused);
+	TAP_RUN(a_member_with_another_file_waits_for_one_out_of_reach);
 	TAP_RUN(a_lone_node_without_its_image_waits_for_it);
 	TAP_RUN(a_kill_at_any_operation_of_a_growth_is_survived);
 	TAP_RUN(a_power_loss_at_any_operation_of_a_growth_is_survived);
