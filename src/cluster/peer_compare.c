@@ -3,21 +3,15 @@
  * Whether all members have the same file, size and block size under one UUID, and which of them may
  * serve it to hosts when they do not (docs/adr/0035-members-compare-files.md). Control reactor.
  *
- * Members tell each other what they have open (peer_tell.c). On one kernel the numbers of device
- * and inode tell files apart. Everywhere the lock that the peer holds on its file must be seen on
- * ours. A member that begins with a file serves it only once every member that can be reached has
- * compared it, so a newcomer is refused before a host can use its file. When two served different
- * files because no link was up, the one that began later gives way. Two that have not served yet
- * both wait for the operator, for nothing says whose data are the right ones; unless one of them
- * was refused before, or has another file than it served last.
+ * Of different files the newcomer's gives way, before a host can use it: a member serves a file
+ * only once every member that can be reached has compared it. When two served because no link was
+ * up, the one that began later gives way. Of two that have not served, one with a file that was
+ * refused, or that is not the one that it served last, gives way; else both wait for the operator.
  *
- * A file that was deleted, or that another was renamed over, is served on by the members that have
- * it open: their data are nowhere else. So a member that finds another file than it served last
- * does not begin with it while a member that may have the former one open cannot be asked.
- *
- * A namespace that is held because of another file stays so when the other member is gone, ends,
- * or has it no more, and over restarts (peer_refusal.c): its data are old. Only a comparison that
- * finds the same file releases it, or the operator.
+ * A member that has a file open whose name is gone serves on: its data are nowhere else. So another
+ * file than the one that was served last waits for members out of reach, too. What was refused
+ * stays so, over restarts (peer_refusal.c), until the same file is found there or the operator
+ * decides.
  */
 #include "cluster/peers_private.h"
 

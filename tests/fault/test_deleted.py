@@ -61,13 +61,13 @@ def deleted_image(t, what, do):
         texts = problems(world, 'error')
         t.ok(len(texts) == 1 and DELETED in texts[0] and image in texts[0] and 'weft copy' in texts[0],
              what + ': health tells file and remedy', why=str(texts))
+        world.change('PATCH', SUB + '/namespaces/1', {'media': 'file:%s,size=2M' % image})
+        t.eq(len(problems(world, 'error')), 1, what + ': also after it has grown')
+        t.eq(world.log().count(DELETED), 1, what + ': logged once')
         for action in ('recheck', 'recreate'):
             status, answer = world.call('PATCH', SUB + '/namespaces/1', {action: True})
             t.ok(status == 409 and 'weft copy' in str(answer), what + ': %s is refused, with the remedy' % action,
                  why='%s %s' % (status, answer))
-        world.change('PATCH', SUB + '/namespaces/1', {'media': 'file:%s,size=2M' % image})
-        t.eq(len(problems(world, 'error')), 1, what + ': also after it has grown')
-        t.eq(world.log().count(DELETED), 1, what + ': logged once')
         world.stop()
         t.ok('what was written to it is gone' in world.log(), what + ': the end says that the data are gone',
              why=world.log())
