@@ -628,6 +628,24 @@ static void share_compare(struct peers *peers, struct peer_share *share, struct 
 		findings->is_unsettled |= share->unseen_ns[i] != 0;
 }
 
+/* False: that is known. */
+static bool compared_note(struct peer *peer, const struct peer_told *told)
+{
+	struct peer_compared *last = &peer->compared[peer->compared_last];
+
+	if (atomic_load(&last->link) == told->link &&
+	    atomic_load(&last->generation) == told->generation)
+		return false;
+	if (atomic_load(&last->link) != told->link) {
+		peer->compared_last = (peer->compared_last + 1) % PEER_LINKS;
+		last = &peer->compared[peer->compared_last];
+	}
+	atomic_store(&last->generation, 0);
+	atomic_store(&last->link, told->link);
+	atomic_store(&last->generation, told->generation);
+	return true;
+}
+
 /* Every list that came is compared by now: those who sent one may go on. */
 static void compared_tell(struct peers *peers)
 {
@@ -637,12 +655,7 @@ static void compared_tell(struct peers *peers)
 		struct peer *peer = &peers->peers[i];
 		const struct peer_told *told = peers->told[i];
 
-		if (!told || (atomic_load(&peer->compared_link) == told->link &&
-			      atomic_load(&peer->compared_generation) == told->generation))
-			continue;
-		atomic_store(&peer->compared_link, told->link);
-		atomic_store(&peer->compared_generation, told->generation);
-		is_new = true;
+		is_new |= told && compared_note(peer, told);
 	}
 	if (is_new)
 		peers_kick(peers);

@@ -194,16 +194,25 @@ void peer_listener_end(struct peer *peer, struct peer_listener *listener)
 		peers_notice(peer->peers);
 }
 
-void peer_ack(struct peer *peer, const struct peer_listener *listener, struct peer_link *link)
+static void compared_ack(struct peer_compared *compared, const struct peer_listener *listener,
+			 struct peer_link *link)
 {
-	uint64_t generation = atomic_load(&peer->compared_generation);
+	bool is_here = atomic_load(&compared->link) == listener->link;
+	uint64_t generation = atomic_load(&compared->generation);
 	uint8_t body[PEER_SEEN_BYTES];
 
-	if (atomic_load(&peer->compared_link) != listener->link || generation == 0 ||
-	    (peer->acked_link == listener->link && peer->acked_generation == generation))
+	/* Asked twice: control may take the place for another link meanwhile. */
+	if (!is_here || generation == 0 || atomic_load(&compared->link) != listener->link ||
+	    (compared->acked_link == listener->link && compared->acked_generation == generation))
 		return;
-	peer->acked_link = listener->link;
-	peer->acked_generation = generation;
+	compared->acked_link = listener->link;
+	compared->acked_generation = generation;
 	peer_seen_encode(generation, body);
 	peer_link_send(link, PEER_SEEN, body);
+}
+
+void peer_ack(struct peer *peer, const struct peer_listener *listener, struct peer_link *link)
+{
+	for (unsigned i = 0; i < PEER_LINKS; i++)
+		compared_ack(&peer->compared[i], listener, link);
 }

@@ -52,6 +52,15 @@ struct peer_listener {
 	struct peer_told *list; /* the list that is not complete */
 };
 
+#define PEER_LINKS 2 /* with one peer: ours to it, and its to us */
+
+/* Up to which list of one link we have compared. */
+struct peer_compared {
+	_Atomic uint64_t link; /* 0: none. Written by control, as is the generation */
+	_Atomic uint64_t generation;
+	uint64_t acked_link, acked_generation; /* the same, as the peer knows it */
+};
+
 struct peer {
 	struct peers *peers;
 	const struct peer_config *config;
@@ -95,10 +104,10 @@ struct peer {
 	_Atomic uint64_t list_link;       /* link that brought its list; 0: that link is down */
 	_Atomic uint64_t list_heard_ns;   /* when a message came over that link last */
 	_Atomic uint64_t seen_generation; /* of our list, as the peer has compared it */
-	/* Written by control: up to which list of the peer we have compared. */
-	_Atomic uint64_t compared_link;
-	_Atomic uint64_t compared_generation;
-	uint64_t acked_link, acked_generation; /* the same, as the peer knows it */
+	/* Lists of the peer that we have compared, of the links that brought the last two: a list
+	 * may come over both, and the peer waits for the answer over one of them. */
+	struct peer_compared compared[PEER_LINKS];
+	unsigned compared_last; /* control's: index of the latest */
 };
 
 /* ---- peer_shares.c --------------------------------------------------------------------------- */

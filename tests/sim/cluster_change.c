@@ -481,6 +481,7 @@ static void on_started(void *arg, struct sim_node *sim_node, int res, const char
 	if (res == 0) {
 		node->start_failures = 0;
 		cluster_count(world, "node starts", 1);
+		cluster_twin_started(node);
 		cluster_start_served(node);
 		document_check(node);
 		return;

@@ -17,8 +17,9 @@
  */
 #include "cluster_world.h"
 
-#define PURPOSE_TWIN 91
-#define PARTED_NS    (2500 * NS_PER_MS) /* longer than a start tries to reach members */
+#define FIRST_START_NS (5 * NS_PER_S)
+#define PURPOSE_TWIN   91
+#define PARTED_NS      (2500 * NS_PER_MS) /* longer than a start tries to reach members */
 
 bool cluster_twin_is_on(uint64_t seed)
 {
@@ -173,6 +174,16 @@ void cluster_twin_end(struct cluster *world, const struct cluster_event *event)
 		node_end(node, event->draws[2] % 2 == 0);
 	else if (sim_node_state(node->node) != SIM_NODE_DOWN)
 		node_end(node, true);
+}
+
+void cluster_twin_started(const struct cluster_node *node)
+{
+	struct cluster *world = node->world;
+
+	if (cluster_has(world, CF_TWIN) && sim_node_lives(node->node) == 1 &&
+	    sim_now(world->sim) > FIRST_START_NS)
+		cluster_fail(world, "node %s: its first start waits for members that it reaches",
+			     node->name);
 }
 
 void cluster_twin_free(struct cluster *world)

@@ -659,6 +659,8 @@ void cluster_twin_features(struct cluster *world);
 void cluster_twin_plan(struct cluster *world);
 void cluster_twin_begin(struct cluster *world, const struct cluster_event *event);
 void cluster_twin_end(struct cluster *world, const struct cluster_event *event);
+/* Nothing is wrong yet when nodes start for the first time: no member waits for another. */
+void cluster_twin_started(const struct cluster_node *node);
 void cluster_twin_free(struct cluster *world);
 
 bool cluster_start_is_on(uint64_t seed);
