@@ -213,6 +213,26 @@ static bool copy_write(struct slot *slot, const struct copy_cmd *cmd,
 	return true;
 }
 
+/*
+ * Nothing is written yet, and the first blocks may have been waited for: a reservation that another
+ * host got on a source meanwhile counts. That of the destination does when its blocks are granted.
+ */
+static nvme_status copy_check_begin(struct slot *slot, const struct copy_cmd *cmd)
+{
+	nvme_status status = NVME_SC_SUCCESS;
+
+	if (slot->rules == slot->queue->local->rules)
+		return status;
+	for (uint32_t i = 0; i < cmd->range_count && nvme_status_is_ok(status); i++) {
+		struct copy_range range = copy_range_at(slot, cmd, i);
+		const struct ns *ns = copy_source_ns(slot, cmd, &range);
+
+		if (ns != slot->ns && copy_view(slot, ns))
+			status = reservation_check(slot, ns, NVME_IO_READ, copy_view(slot, ns));
+	}
+	return status;
+}
+
 static bool copy_next(struct slot *slot, int res)
 {
 	struct slot_steps *steps = &slot->steps;
@@ -225,8 +245,16 @@ static bool copy_next(struct slot *slot, int res)
 		return false;
 	}
 	range = copy_range_at(slot, &cmd, steps->index);
-	if (steps->step_blocks > 0 && slot->io.kind == MEDIA_READ)
-		return copy_write(slot, &cmd, &range);
+	if (steps->step_blocks > 0 && slot->io.kind == MEDIA_READ) {
+		nvme_status status = steps->done_blocks + steps->at_block == 0
+					     ? copy_check_begin(slot, &cmd)
+					     : NVME_SC_SUCCESS;
+
+		if (nvme_status_is_ok(status))
+			return copy_write(slot, &cmd, &range);
+		copy_end(slot, &cmd, status);
+		return false;
+	}
 	steps->at_block += steps->step_blocks;
 	steps->step_blocks = 0;
 	if (steps->at_block < range.block_count)
