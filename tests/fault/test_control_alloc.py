@@ -25,6 +25,9 @@ CHANGES = (
     (('POST', NAMESPACES, {'nsid': 9, 'media': 'mem:1M'}), ('DELETE', NAMESPACES + '/9')),
     (('DELETE', NAMESPACES + '/2'), ('POST', NAMESPACES, {'nsid': 2, 'media': 'mem:1M'})),
 )
+# Asked with every one of its allocations failing: what reads and checks a document allocates once here and there.
+DRY_RUNS = (('POST', NAMESPACES + '?dry_run=true', {'nsid': 9, 'media': 'mem:1M'}),
+            ('DELETE', NAMESPACES + '/2?dry_run=true'))
 REFUSALS = (500, 503, 507)
 READS = ('/v1/config', '/v1/ports', NAMESPACES, '/v1/history', '/v1/audit', '/v1/health')
 ALLOCATIONS_MAX = 20000
@@ -109,6 +112,21 @@ def change(t, tgt, request, back):
     t.ok(refused, '%d of these failures were told' % len(refused))
 
 
+def dry_run(t, tgt, request):
+    before, bad, refused = meaning(tgt), [], []
+
+    def judge(number, answer):
+        if answer.status != 200:
+            refused.append(number)
+        if answer.status != 200 and answer.status not in REFUSALS:
+            bad.append((number, answer.status, answer.json))
+
+    count = ask_until_none_fails(tgt, request, judge)
+    t.eq(bad, [], '%s %s: whichever of %d allocations fails' % (*request[:2], count))
+    t.ok(refused, '%d of these failures were told' % len(refused))
+    t.eq(meaning(tgt), before, 'nothing has changed')
+
+
 def read(t, tgt, path):
     bad = []
 
@@ -124,6 +142,9 @@ def test(t, tgt):
     for request, back in CHANGES:
         with t.guard('%s %s' % request[:2]):
             change(t, tgt, request, back)
+    for request in DRY_RUNS:
+        with t.guard('%s %s' % request[:2]):
+            dry_run(t, tgt, request)
     for path in READS:
         with t.guard('GET ' + path):
             read(t, tgt, path)

@@ -417,6 +417,17 @@ void nop_admin(struct nworld *world, struct nop *nop, const struct nvme_sqe *sqe
 	sim_leave(world->reactor);
 }
 
+void nop_log(struct nworld *world, struct nop *nop, uint8_t log_id)
+{
+	struct host_cmd cmd = {0};
+
+	host_cmd_log(&cmd, NVME_NSID_ALL, log_id, 0, nop->data, sizeof(nop->data));
+	nop_fill(world, nop, &cmd.sqe, HOST_DATA_FROM_CTRL);
+	sim_enter(world->reactor);
+	mpath_submit_admin(world->mpath, &nop->io);
+	sim_leave(world->reactor);
+}
+
 void nop_write(struct nworld *world, struct nop *nop, uint64_t block, uint64_t value)
 {
 	struct host_cmd cmd = {0};

@@ -106,6 +106,8 @@ void nop_read(struct nworld *world, struct nop *nop, uint64_t block);
 void nop_flush(struct nworld *world, struct nop *nop);
 /* Without data, on any path. */
 void nop_admin(struct nworld *world, struct nop *nop, const struct nvme_sqe *sqe);
+/* A log page, on any path. */
+void nop_log(struct nworld *world, struct nop *nop, uint8_t log_id);
 bool nop_wait(struct nop *nop, uint64_t limit_ms);
 uint64_t nop_value(const struct nop *nop);
 /* What a read of the block gives; UINT64_MAX: it does not end. */

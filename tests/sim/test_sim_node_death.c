@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "wire/ctrl_reset.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -430,6 +431,63 @@ static void a_fence_that_failed_is_over(void)
 	EXPECT_EQ(0, nworld_destroy(&world));
 }
 
+/* The last reset that a member could not carry out, as the host read it. */
+static struct log_ctrl_reset_entry failed_entry;
+
+void __real_log_ctrl_reset_entry_decode(const uint8_t *page, uint32_t index,
+					struct log_ctrl_reset_entry *ret_entry);
+void __wrap_log_ctrl_reset_entry_decode(const uint8_t *page, uint32_t index,
+					struct log_ctrl_reset_entry *ret_entry);
+
+void __wrap_log_ctrl_reset_entry_decode(const uint8_t *page, uint32_t index,
+					struct log_ctrl_reset_entry *ret_entry)
+{
+	__real_log_ctrl_reset_entry_decode(page, index, ret_entry);
+	if (ret_entry->state == LOG_CTRL_RESET_FAILED)
+		failed_entry = *ret_entry;
+}
+
+/*
+ * It answers, and works on a reset that cannot end: a write of the controller stays with the
+ * medium. After half a minute the one that asked tells the host that the reset failed, not that it
+ * was no business of the host's.
+ */
+static void a_member_that_works_on_a_reset_for_long_has_failed(void)
+{
+	static const struct sim_disk_options stalled = {.delay_max_us = 20,
+							.spike_one_in = 1,
+							.spike_max_us = 2000000000,
+							.cancel_deaf_one_in = 1};
+	static struct nop write, log;
+	struct log_ctrl_reset_entry entry;
+	unsigned at;
+
+	memset(&failed_entry, 0, sizeof(failed_entry));
+	cluster_open(&stalled);
+	nop_write(&world, &write, 1, 300);
+	nworld_run_ms(&world, 1);
+	sim_disk_heal(world.disks[0]); /* this write stays, the next ones do not */
+	at = nworld_path(&world, 0).in_flight > 0 ? 0 : 1;
+	EXPECT_EQ(1, nworld_path(&world, at).in_flight);
+	sim_net_cut(world.sim, &world.nodes[at].addr);
+	nworld_run_ms(&world, 29000);
+	EXPECT_EQ(LOG_CTRL_RESET_IN_PROGRESS, failed_entry.state);
+	nworld_run_ms(&world, 3000);
+	EXPECT_EQ(0, sim_posix_kills());
+	/* The host has read it, or reads it now, from the only member that is left. */
+	sim_node_kill(node(at), SIM_DEATH_KILLED);
+	nworld_run_ms(&world, 1000);
+	nop_log(&world, &log, LOG_CTRL_RESET);
+	EXPECT(nop_wait(&log, 10000));
+	for (uint32_t i = 0; i < log_ctrl_reset_count(log.data, sizeof(log.data)); i++)
+		log_ctrl_reset_entry_decode(log.data, i, &entry);
+	EXPECT_EQ(LOG_CTRL_RESET_FAILED, failed_entry.state);
+	EXPECT(failed_entry.is_validated);
+	EXPECT(nop_wait(&write, 10000));
+	nworld_run_ms(&world, 2000000); /* what is with the medium ends */
+	EXPECT_EQ(0, nworld_destroy(&world));
+}
+
 /* ---- the same again -------------------------------------------------------------------------- */
 
 static uint64_t eventful_run(void)
@@ -473,6 +531,7 @@ int main(void)
 	TAP_RUN(a_member_whose_control_is_busy_resets);
 	TAP_RUN(a_member_with_a_stuck_reactor_is_fenced);
 	TAP_RUN(a_fence_that_failed_is_over);
+	TAP_RUN(a_member_that_works_on_a_reset_for_long_has_failed);
 	TAP_RUN(the_same_seed_gives_the_same_run);
 	return tap_end();
 }
