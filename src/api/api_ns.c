@@ -294,7 +294,7 @@ static void ns_removed(struct api_call *call)
 	int res = pool_file_remove(file->folder, file->path, file->nguid);
 
 	if (res == 0) {
-		media_registry_file_deleted(daemon_registry(call->api->daemon), file->path);
+		media_registry_file_deleted(daemon_registry(call->api->daemon), &file->uuid);
 		return;
 	}
 	log_warn("control", "%s: its namespace is gone, the file is not: %s", file->path,

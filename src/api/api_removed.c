@@ -5,16 +5,25 @@
  */
 #include "api/api_call.h"
 #include "daemon/media_registry.h"
+#include "daemon/removed_ns.h"
+#include "target/ns_live.h"
 
 #include <errno.h>
 #include <string.h>
 
-static void removed_look(void *arg, const struct uuid *uuid, const char *path, uint64_t since_s)
+static void removed_look(void *arg, const struct removed_ns *removed)
 {
+	json_t *kept = json_array();
 	char text[UUID_TEXT_BYTES];
 
-	json_array_append_new(arg, json_pack("{s:s, s:s, s:I}", "uuid", uuid_format(uuid, text),
-					     "path", path, "removed_s", (json_int_t)since_s));
+	if (removed->kept & NS_LIVE_HAS_RESERVATION)
+		json_array_append_new(kept, json_string("reservation"));
+	if (removed->kept & NS_LIVE_HAS_BAD_BLOCKS)
+		json_array_append_new(kept, json_string("bad-blocks"));
+	json_array_append_new(arg,
+			      json_pack("{s:s, s:s, s:I, s:o}", "uuid",
+					uuid_format(&removed->uuid, text), "path", removed->path,
+					"removed_s", (json_int_t)removed->since_s, "kept", kept));
 }
 
 void api_removed_get(struct api_call *call)

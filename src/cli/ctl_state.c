@@ -285,9 +285,9 @@ int ctl_reservations(struct ctl *ctl)
 
 int ctl_removed(struct ctl *ctl)
 {
-	static const char *const titles[] = {"UUID", "REMOVED", "PATH", NULL};
+	static const char *const titles[] = {"UUID", "REMOVED", "KEPT", "PATH", NULL};
 	json_t *answer = ctl_get(ctl, ctl_path("/removed", NULL, NULL, NULL));
-	char uuid[64], since[32];
+	char uuid[64], since[32], kept[64];
 	struct ctl_table table;
 	json_t *removed;
 	size_t i;
@@ -304,12 +304,13 @@ int ctl_removed(struct ctl *ctl)
 			ctl_text(removed, "uuid", uuid, sizeof(uuid));
 			strftime(since, sizeof(since), "%Y-%m-%dT%H:%M:%SZ",
 				 gmtime_r(&when, &parts));
+			ctl_text(removed, "kept", kept, sizeof(kept));
 			ctl_table_row(&table,
 				      (const char *const[]){
-					      uuid, since,
+					      uuid, since, kept,
 					      json_string_value(json_object_get(removed, "path"))});
 		}
-		ctl_table_end(&table, "nothing is kept of removed namespaces");
+		ctl_table_end(&table, "no removed namespace is known");
 	}
 	json_decref(answer);
 	return CLI_OK;

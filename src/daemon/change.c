@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "config/json_whole.h"
+#include "daemon/foresee.h"
 
 #include <errno.h>
 #include <malloc.h>
@@ -164,7 +165,12 @@ static int run_check(struct run *run)
 		return res;
 	run->after = config_to_json(run->next);
 	run->result.diff = config_diff(changes->config, run->next);
-	if (run->after && run->result.diff && json_whole_losses() == losses)
+	if (run->after && run->result.diff)
+		res = foresee_change(changes->options.registry, changes->config, run->next,
+				     &run->result.diff, errors);
+	if (res < 0 && res != -ENOMEM)
+		return res;
+	if (res == 0 && run->after && run->result.diff && json_whole_losses() == losses)
 		return 0;
 	config_errors_add(errors, "out of memory");
 	return -ENOMEM;

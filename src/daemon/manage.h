@@ -24,6 +24,7 @@ struct manage_file {
 	char *folder;
 	char *path;
 	uint8_t nguid[16];
+	struct uuid uuid; /* of its namespace */
 };
 
 /* -ENOMEM leaves something to release all the same. */

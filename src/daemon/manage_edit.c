@@ -231,6 +231,8 @@ int manage_file_fill(json_t *subsystem, json_t *ns, char *taken_path, struct man
 	/* What cannot be read is no name of ours, and its file stays. */
 	if (!hex_parse(document_text(ns, "nguid"), ret_file->nguid))
 		memset(ret_file->nguid, 0, sizeof(ret_file->nguid));
+	if (uuid_parse(document_text(ns, "uuid"), &ret_file->uuid) < 0)
+		memset(&ret_file->uuid, 0, sizeof(ret_file->uuid));
 	return ret_file->folder ? 0 : -ENOMEM;
 }
 

@@ -111,7 +111,7 @@ static void files_remove(struct daemon *daemon, const struct manage_edit *edit)
 		int res = pool_file_remove(file->folder, file->path, file->nguid);
 
 		if (res == 0)
-			media_registry_file_deleted(daemon_registry(daemon), file->path);
+			media_registry_file_deleted(daemon_registry(daemon), &file->uuid);
 		else if (res == -EPERM)
 			log_info("control", "%s stays: it was not made by this pool", file->path);
 		else if (res < 0)

@@ -214,20 +214,14 @@ static int live_create(struct media_registry *registry, const struct media_wish 
 		       struct live_entry **ret_entry)
 {
 	struct live_entry *entry = calloc(1, sizeof(*entry));
-	char *path = config_media_path(wish->spec);
 	int res;
 
-	if (!entry) {
-		free(path);
+	if (!entry)
 		return -ENOMEM;
-	}
 	entry->uuid = *wish->uuid;
-	entry->has_other_data = removed_is_elsewhere(registry->removed, wish->uuid, path);
-	free(path);
 	res = ns_live_create(registry->reactor_count, &entry->live);
 	if (res == 0)
-		res = (entry->has_other_data ? ns_live_recall_bare : ns_live_recall)(
-			entry->live, wish->uuid, &registry->keeper);
+		res = ns_live_recall(entry->live, wish->uuid, &registry->keeper);
 	if (res == 0)
 		res = entry_add(&entry->entry, &registry->lives, &registry->lives_by_uuid,
 				live_order);
@@ -385,6 +379,41 @@ static int store_make(struct media *taken_media, struct ns_live *live, struct ns
 	return res;
 }
 
+/* Whether the medium may be served under the UUID: see removed_check. */
+static int identity_check(const struct media_registry *registry, const struct media_wish *wish,
+			  const char *path, struct media *media, struct media_error *ret_error)
+{
+	struct media_record record = {0};
+
+	if (media_is_lost(media))
+		return 0;
+	(void)media_get_record(media, &record);
+	return removed_check(registry->removed, wish->uuid, path, &record, ret_error);
+}
+
+/* By its name first, so that nothing is made in place of a file that is missing. */
+static int wish_open(const struct media_registry *registry, const char *path,
+		     const struct media_wish *wish, struct media **ret_media,
+		     struct media_error *ret_error)
+{
+	const struct removed_ns *removed = removed_find(registry->removed, wish->uuid);
+	int res = removed_check(registry->removed, wish->uuid, path, NULL, ret_error);
+
+	if (res == 0)
+		res = medium_open(wish, path ? media_records_find(registry->records, path) : NULL,
+				  ret_media, ret_error);
+	else if (!registry->has_started)
+		return medium_open_lost(wish, &removed->record, ret_media, ret_error);
+	if (res < 0 || !removed)
+		return res;
+	res = identity_check(registry, wish, path, *ret_media, ret_error);
+	if (res < 0) {
+		media_undo(*ret_media);
+		media_close(*ret_media);
+	}
+	return res;
+}
+
 /* Takes the key over. */
 static int store_entry_open(struct media_registry *registry, char *taken_key,
 			    const struct media_wish *wish, struct ns_live *live,
@@ -398,8 +427,7 @@ static int store_entry_open(struct media_registry *registry, char *taken_key,
 	snprintf(ret_error->text, sizeof(ret_error->text), "out of memory");
 	if (entry) {
 		entry->key = taken_key;
-		res = medium_open(wish, path ? media_records_find(registry->records, path) : NULL,
-				  &media, ret_error);
+		res = wish_open(registry, path, wish, &media, ret_error);
 	}
 	if (res == 0)
 		res = store_make(media, live, &entry->store, ret_error);
@@ -487,6 +515,14 @@ static int store_choose(const struct media_registry *registry, struct store_entr
 		return -EBUSY;
 	}
 	res = store_reopen(registry, entry, wish, &media, ret_error);
+	if (res == 0) {
+		res = identity_check(registry, wish, registry_key_path(entry->key), media,
+				     ret_error);
+		if (res < 0) {
+			media_undo(media);
+			media_close(media);
+		}
+	}
 	if (res == 0)
 		res = store_make(media, live, &entry->next, ret_error);
 	if (res < 0) {

@@ -44,11 +44,11 @@ void media_registry_retry(struct media_registry *registry, const struct uuid *uu
 struct media *media_registry_find(const struct media_registry *registry, const struct uuid *uuid);
 
 /* The file of a namespace that was removed is deleted: nothing of it comes back. */
-void media_registry_file_deleted(struct media_registry *registry, const char *path);
+void media_registry_file_deleted(struct media_registry *registry, const struct uuid *uuid);
 /* Namespaces that were removed and may come back: as of daemon/removed_ns.h. */
+struct removed_ns;
 void media_registry_each_removed(const struct media_registry *registry,
-				 void (*look)(void *arg, const struct uuid *uuid, const char *path,
-					      uint64_t since_s),
+				 void (*look)(void *arg, const struct removed_ns *removed),
 				 void *arg);
 int media_registry_drop_removed(struct media_registry *registry, const struct uuid *uuid);
 

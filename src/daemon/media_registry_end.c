@@ -9,6 +9,7 @@
 #include "daemon/media_registry_private.h"
 
 #include "base/log.h"
+#include "daemon/removed_ns.h"
 #include "target/health.h"
 
 #include <errno.h>
@@ -24,15 +25,14 @@ static uint64_t wall_s(void)
 	return (uint64_t)now.tv_sec;
 }
 
-void media_registry_file_deleted(struct media_registry *registry, const char *path)
+void media_registry_file_deleted(struct media_registry *registry, const struct uuid *uuid)
 {
-	removed_drop_path(registry->removed, path, NULL, &registry->keeper);
+	(void)removed_drop(registry->removed, uuid, "its file was deleted", &registry->keeper);
 	removed_keep(registry->removed, &registry->keeper, wall_s());
 }
 
 void media_registry_each_removed(const struct media_registry *registry,
-				 void (*look)(void *arg, const struct uuid *uuid, const char *path,
-					      uint64_t since_s),
+				 void (*look)(void *arg, const struct removed_ns *removed),
 				 void *arg)
 {
 	removed_each(registry->removed, look, arg);
@@ -40,8 +40,14 @@ void media_registry_each_removed(const struct media_registry *registry,
 
 int media_registry_drop_removed(struct media_registry *registry, const struct uuid *uuid)
 {
-	int res = removed_drop(registry->removed, uuid, &registry->keeper);
+	int res = 0;
 
+	/* One that is in force and lost keeps what is its own. */
+	if (removed_find(registry->removed, uuid) && registry_find_live(registry, uuid))
+		removed_take_back(registry->removed, uuid);
+	else
+		res = removed_drop(registry->removed, uuid, "the operator asked for it",
+				   &registry->keeper);
 	removed_keep(registry->removed, &registry->keeper, wall_s());
 	return res;
 }
@@ -50,42 +56,60 @@ int media_registry_drop_removed(struct media_registry *registry, const struct uu
 static void store_note_owner(struct media_registry *registry, const struct store_entry *entry)
 {
 	const struct uuid *uuid = ns_live_uuid(ns_store_live(entry->store));
+	const struct media *media = ns_store_media(entry->store);
+	const char *path = registry_key_path(entry->key);
+	struct media_record record = {0};
 	struct live_entry *live;
 
+	(void)media_get_record(media, &record);
 	if (entry->entry.is_used) {
-		removed_drop_path(registry->removed, registry_key_path(entry->key), uuid,
-				  &registry->keeper);
+		/* Of a lost one the file is not there. */
+		if (!media_is_lost(media))
+			removed_drop_file(registry->removed, path, &record, uuid,
+					  &registry->keeper);
 		return;
 	}
 	live = registry_find_live(registry, uuid);
-	if (live && !live->left_path)
-		live->left_path = strdup(registry_key_path(entry->key));
+	if (live && !live->left_path) {
+		live->left_path = strdup(path);
+		live->left_record = record;
+	}
 }
 
-/* It is in force; a reservation that hosts have made since is its own. */
-static void live_came(struct media_registry *registry, struct live_entry *entry)
+/* It is in force. What is lost is not there yet: which file it had is still to be known. */
+static bool live_is_back(void *arg, const struct uuid *uuid)
 {
-	if (entry->has_other_data && !ns_live_has_kept(entry->live))
-		(void)ns_live_forget(entry->live, &registry->keeper);
-	entry->has_other_data = false;
-	removed_take_back(registry->removed, &entry->uuid);
+	const struct live_entry *entry = registry_find_live(arg, uuid);
+	const struct media *media =
+		entry && entry->entry.is_used ? media_registry_find(arg, uuid) : NULL;
+
+	return media && !media_is_lost(media);
 }
 
 /* It is in force no more. What is kept of it stays as long as its data may come back with it. */
 static void live_left(struct media_registry *registry, struct live_entry *entry)
 {
+	const struct removed_ns about = {
+		.uuid = entry->uuid,
+		.since_s = wall_s(),
+		.kept = ns_live_kept(entry->live) & ~(unsigned)NS_LIVE_HAS_VOLATILE,
+		.record = entry->left_record,
+	};
 	char text[UUID_TEXT_BYTES];
 
-	if (entry->left_path && ns_live_has_kept(entry->live))
-		removed_add(registry->removed, &entry->uuid, entry->left_path, wall_s());
-	else if (ns_live_forget(entry->live, &registry->keeper) < 0)
+	if ((!entry->left_path || !about.kept) &&
+	    ns_live_forget(entry->live, &registry->keeper) < 0)
 		log_warn("control", "namespace %s is gone, but what was kept of it is not",
 			 uuid_format(&entry->uuid, text));
+	ns_live_retire(entry->live);
+	if (entry->left_path)
+		removed_add(registry->removed, &about, entry->left_path);
 	registry_release_live(registry, entry);
 }
 
 static void lives_commit(struct media_registry *registry)
 {
+	removed_take_back_all(registry->removed, live_is_back, registry);
 	list_for_each_safe(node, &registry->lives) {
 		struct live_entry *entry = list_entry(node, struct live_entry, entry.node);
 		char text[UUID_TEXT_BYTES];
@@ -101,8 +125,8 @@ static void lives_commit(struct media_registry *registry)
 					 "yet: the next change tries again",
 					 uuid_format(&entry->uuid, text),
 					 entry->wants_protection ? "kept" : "lifted");
-			if (entry->entry.is_new)
-				live_came(registry, entry);
+			free(entry->left_path); /* it goes on in another file */
+			entry->left_path = NULL;
 		} else {
 			live_left(registry, entry);
 		}

@@ -35,8 +35,9 @@ struct live_entry {
 	struct ns_live *live;         /* counted */
 	struct subsystem_live *owner; /* from the commit on; not counted: its entry lives as long */
 	bool wants_protection;        /* likewise */
-	bool has_other_data;          /* what was kept under its UUID is not its own */
-	char *left_path;              /* the file that it leaves behind with this commit, or NULL */
+	/* The file that it leaves behind with this commit; path NULL: none. */
+	char *left_path;
+	struct media_record left_record;
 };
 
 struct subsystem_entry {

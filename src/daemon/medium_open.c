@@ -59,6 +59,16 @@ int medium_open(const struct media_wish *wish, const struct media_record *known,
 	return media_open_lost(wish->spec, &terms, ret_error, ret_media);
 }
 
+int medium_open_lost(const struct media_wish *wish, const struct media_record *record,
+		     struct media **ret_media, struct media_error *ret_error)
+{
+	const struct media_terms terms = {
+		.is_shared = wish->is_clustered, .member = wish->member, .known = record};
+
+	loss_log(wish, record, "", ret_error);
+	return media_open_lost(wish->spec, &terms, ret_error, ret_media);
+}
+
 /* A kill before the document is kept would leave an empty file under the former UUID. */
 int medium_give_up(const struct media_wish *wish, struct media *lost, const char *path,
 		   const struct target_keeper *keeper, struct media_error *ret_error)

@@ -15,6 +15,9 @@ bool medium_has_failed(struct media *media);
  * medium that stands for it. */
 int medium_open(const struct media_wish *wish, const struct media_record *known,
 		struct media **ret_media, struct media_error *ret_error);
+/* A medium that stands for one that is lost as ret_error says, which is logged. */
+int medium_open_lost(const struct media_wish *wish, const struct media_record *record,
+		     struct media **ret_media, struct media_error *ret_error);
 /* Keeps that the data of a lost medium are given up, before medium_retry makes an empty file. */
 int medium_give_up(const struct media_wish *wish, struct media *lost, const char *path,
 		   const struct target_keeper *keeper, struct media_error *ret_error);

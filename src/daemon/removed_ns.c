@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The list of namespaces that were removed and may come back: see daemon/removed_ns.h. It is kept
- * as one text of the kind "removed", a line each: UUID, time in seconds, path. Oldest first.
+ * as one text of the kind "removed", a line each: LINE_FORMAT and the path. Oldest first.
  *
  * Control thread only.
  */
 #include "daemon/removed_ns.h"
 
-#include "base/list.h"
 #include "base/log.h"
 #include "target/ns_live.h"
 
@@ -21,16 +20,19 @@
 #define REMOVED_KEY  "namespaces"
 #define DAY_S        86400u
 
-struct removed_ns {
-	struct list node;
-	struct uuid uuid;
-	uint64_t since_s;
-	char path[];
-};
+#define LINE_FORMAT                                                                                \
+	"%s %" PRIu64 " kept=%u size=%" PRIu64 " block=%" PRIu32 " device=%u inode=%" PRIu64       \
+	" born=%" PRIu64 " id=%s "
+#define LINE_SCAN                                                                                  \
+	"%36s %" SCNu64 " kept=%u size=%" SCNu64 " block=%" SCNu32 " device=%u inode=%" SCNu64     \
+	" born=%" SCNu64 " id=%191s %n"
+#define LINE_WORDS 9
+#define ID_NONE    "-"
 
 struct removed_list {
-	struct list all;
-	unsigned count;
+	struct list kept;  /* struct removed_ns of which something is kept */
+	struct list plain; /* and of which nothing is */
+	unsigned kept_count, plain_count;
 	bool is_changed; /* since it was kept */
 };
 
@@ -39,28 +41,34 @@ int removed_list_create(struct removed_list **ret_list)
 	*ret_list = calloc(1, sizeof(**ret_list));
 	if (!*ret_list)
 		return -ENOMEM;
-	list_init(&(*ret_list)->all);
+	list_init(&(*ret_list)->kept);
+	list_init(&(*ret_list)->plain);
 	return 0;
 }
 
 static void entry_free(struct removed_list *list, struct removed_ns *entry)
 {
 	list_remove(&entry->node);
-	list->count--;
+	if (entry->kept)
+		list->kept_count--;
+	else
+		list->plain_count--;
 	list->is_changed = true;
 	free(entry);
 }
 
 void removed_list_destroy(struct removed_list *list)
 {
-	list_for_each_safe(node, &list->all)
+	list_for_each_safe(node, &list->kept)
+		entry_free(list, list_entry(node, struct removed_ns, node));
+	list_for_each_safe(node, &list->plain)
 		entry_free(list, list_entry(node, struct removed_ns, node));
 	free(list);
 }
 
-static struct removed_ns *entry_find(const struct removed_list *list, const struct uuid *uuid)
+static struct removed_ns *entry_find(const struct list *entries, const struct uuid *uuid)
 {
-	list_for_each(node, &list->all) {
+	list_for_each(node, entries) {
 		struct removed_ns *entry = list_entry(node, struct removed_ns, node);
 
 		if (uuid_equal(&entry->uuid, uuid))
@@ -69,12 +77,24 @@ static struct removed_ns *entry_find(const struct removed_list *list, const stru
 	return NULL;
 }
 
+static struct removed_ns *list_find(const struct removed_list *list, const struct uuid *uuid)
+{
+	struct removed_ns *entry = entry_find(&list->kept, uuid);
+
+	return entry ? entry : entry_find(&list->plain, uuid);
+}
+
+const struct removed_ns *removed_find(const struct removed_list *list, const struct uuid *uuid)
+{
+	return list_find(list, uuid);
+}
+
 /* Nobody comes back for it any more. */
 static int entry_drop(struct removed_list *list, struct removed_ns *entry,
 		      const struct target_keeper *keeper, const char *why)
 {
 	char text[UUID_TEXT_BYTES];
-	int res = ns_live_forget_uuid(&entry->uuid, keeper);
+	int res = entry->kept ? ns_live_forget_uuid(&entry->uuid, keeper) : 0;
 
 	uuid_format(&entry->uuid, text);
 	if (res < 0) {
@@ -84,7 +104,8 @@ static int entry_drop(struct removed_list *list, struct removed_ns *entry,
 			 text);
 		return res;
 	}
-	log_info("control", "namespace %s: what was kept of it is dropped: %s", text, why);
+	if (entry->kept)
+		log_info("control", "namespace %s: what was kept of it is dropped: %s", text, why);
 	entry_free(list, entry);
 	return 0;
 }
@@ -92,8 +113,7 @@ static int entry_drop(struct removed_list *list, struct removed_ns *entry,
 /* ---- keeping ----------------------------------------------------------------------------------
  */
 
-static void entry_add(struct removed_list *list, const struct uuid *uuid, const char *path,
-		      uint64_t since_s)
+static void entry_add(struct removed_list *list, const struct removed_ns *about, const char *path)
 {
 	struct removed_ns *entry = calloc(1, sizeof(*entry) + strlen(path) + 1);
 
@@ -101,27 +121,36 @@ static void entry_add(struct removed_list *list, const struct uuid *uuid, const 
 		log_warn("control", "%s: no memory to note that its namespace was removed", path);
 		return;
 	}
-	entry->uuid = *uuid;
-	entry->since_s = since_s;
+	*entry = *about;
 	memcpy(entry->path, path, strlen(path) + 1);
-	list_push_back(&list->all, &entry->node);
-	list->count++;
+	list_push_back(entry->kept ? &list->kept : &list->plain, &entry->node);
+	if (entry->kept)
+		list->kept_count++;
+	else
+		list->plain_count++;
 	list->is_changed = true;
 }
 
 static void line_take(struct removed_list *list, const char *line)
 {
-	char text[UUID_TEXT_BYTES];
-	struct uuid uuid;
-	uint64_t since_s;
+	struct removed_ns entry = {.record.has_type = true};
+	struct media_record *record = &entry.record;
+	char uuid[UUID_TEXT_BYTES];
+	unsigned is_block_device;
 	int at = 0;
 
-	if (sscanf(line, "%36s %" SCNu64 " %n", text, &since_s, &at) == 2 && at > 0 &&
-	    uuid_parse(text, &uuid) == 0)
-		entry_add(list, &uuid, line + at, since_s);
-	else
+	if (sscanf(line, LINE_SCAN, uuid, &entry.since_s, &entry.kept, &record->size_bytes,
+		   &record->block_bytes, &is_block_device, &record->inode, &record->born_ns,
+		   record->device_id, &at) != LINE_WORDS ||
+	    at == 0 || uuid_parse(uuid, &entry.uuid) < 0) {
 		log_warn("control", "a removed namespace that was kept cannot be read: %.80s",
 			 line);
+		return;
+	}
+	record->is_block_device = is_block_device != 0;
+	if (strcmp(record->device_id, ID_NONE) == 0)
+		record->device_id[0] = '\0';
+	entry_add(list, &entry, line + at);
 }
 
 int removed_list_recall(struct removed_list *list, const struct target_keeper *keeper)
@@ -147,39 +176,53 @@ int removed_list_recall(struct removed_list *list, const struct target_keeper *k
 	return 0;
 }
 
+static void line_write(void *arg, const struct removed_ns *removed)
+{
+	const struct media_record *record = &removed->record;
+	char uuid[UUID_TEXT_BYTES];
+
+	fprintf(arg, LINE_FORMAT "%s\n", uuid_format(&removed->uuid, uuid), removed->since_s,
+		removed->kept, record->size_bytes, record->block_bytes, record->is_block_device,
+		record->inode, record->born_ns, record->device_id[0] ? record->device_id : ID_NONE,
+		removed->path);
+}
+
 static int list_write(const struct removed_list *list, const struct target_keeper *keeper)
 {
-	char *text = NULL, uuid[UUID_TEXT_BYTES];
+	bool is_empty = list->kept_count + list->plain_count == 0;
+	char *text = NULL;
 	size_t bytes = 0;
 	FILE *out = open_memstream(&text, &bytes);
 	int res;
 
 	if (!out)
 		return -ENOMEM;
-	list_for_each(node, &list->all) {
-		const struct removed_ns *entry = list_entry(node, struct removed_ns, node);
-
-		fprintf(out, "%s %" PRIu64 " %s\n", uuid_format(&entry->uuid, uuid), entry->since_s,
-			entry->path);
-	}
+	removed_each(list, line_write, out);
 	res = fclose(out) == 0 ? 0 : -ENOMEM;
 	if (res == 0)
-		res = keeper->keep(keeper->arg, REMOVED_KIND, REMOVED_KEY,
-				   list->count > 0 ? text : NULL, list->count > 0 ? bytes : 0);
+		res = keeper->keep(keeper->arg, REMOVED_KIND, REMOVED_KEY, is_empty ? NULL : text,
+				   is_empty ? 0 : bytes);
 	free(text);
 	return res;
 }
 
-void removed_keep(struct removed_list *list, const struct target_keeper *keeper, uint64_t now_s)
+static void entries_age(struct removed_list *list, struct list *entries, const unsigned *count,
+			const struct target_keeper *keeper, uint64_t now_s)
 {
-	list_for_each_safe(node, &list->all) {
+	list_for_each_safe(node, entries) {
 		struct removed_ns *entry = list_entry(node, struct removed_ns, node);
 
 		if (entry->since_s + (uint64_t)REMOVED_NS_DAYS * DAY_S < now_s)
 			(void)entry_drop(list, entry, keeper, "it was removed too long ago");
-		else if (list->count > REMOVED_NS_MAX)
+		else if (*count > REMOVED_NS_MAX)
 			(void)entry_drop(list, entry, keeper, "many others were removed since");
 	}
+}
+
+void removed_keep(struct removed_list *list, const struct target_keeper *keeper, uint64_t now_s)
+{
+	entries_age(list, &list->kept, &list->kept_count, keeper, now_s);
+	entries_age(list, &list->plain, &list->plain_count, keeper, now_s);
 	if (!list->is_changed || !keeper->keep)
 		return;
 	if (list_write(list, keeper) == 0)
@@ -197,60 +240,130 @@ void removed_set_unkept(struct removed_list *list)
 /* ---- what becomes of them ---------------------------------------------------------------------
  */
 
-bool removed_is_elsewhere(const struct removed_list *list, const struct uuid *uuid,
-			  const char *path)
+/* Its name decides where a file or device cannot be told from another. */
+static bool entry_is_in(const struct removed_ns *entry, const char *path,
+			const struct media_record *now)
 {
-	const struct removed_ns *entry = entry_find(list, uuid);
+	enum media_sameness sameness = media_record_compare(&entry->record, now);
 
-	return entry && (!path || strcmp(entry->path, path) != 0);
+	return sameness == MEDIA_SAME ||
+	       (sameness == MEDIA_SAME_UNKNOWN && strcmp(entry->path, path) == 0);
+}
+
+int removed_check(const struct removed_list *list, const struct uuid *uuid, const char *path,
+		  const struct media_record *now, struct media_error *ret_error)
+{
+	const struct removed_ns *entry = list_find(list, uuid);
+	struct media_record found;
+	char text[UUID_TEXT_BYTES];
+	int res = 0;
+
+	if (!entry)
+		return 0;
+	if (path && !now) {
+		res = media_path_record(path, &found);
+		now = &found;
+	}
+	if (path && res == 0 && entry_is_in(entry, path, now))
+		return 0;
+	/* Hosts know the data of that file by the UUID. */
+	snprintf(ret_error->text, sizeof(ret_error->text),
+		 "%s the namespace had when it was removed (%.50s). Bring that one back, or leave "
+		 "the UUID out; to serve this under it: weft ctl removed drop %s",
+		 res < 0 ? "missing, and not the file that" : "this is not the file that",
+		 entry->path, uuid_format(uuid, text));
+	return -EUCLEAN;
 }
 
 void removed_take_back(struct removed_list *list, const struct uuid *uuid)
 {
-	struct removed_ns *entry = entry_find(list, uuid);
+	struct removed_ns *entry = list_find(list, uuid);
 
 	if (entry)
 		entry_free(list, entry);
 }
 
-void removed_add(struct removed_list *list, const struct uuid *uuid, const char *path,
-		 uint64_t now_s)
+static void entries_take_back(struct removed_list *list, struct list *entries,
+			      bool (*is_back)(void *arg, const struct uuid *uuid), void *arg)
 {
-	removed_take_back(list, uuid);
-	/* A line each. */
-	if (!strchr(path, '\n'))
-		entry_add(list, uuid, path, now_s);
-}
-
-void removed_drop_path(struct removed_list *list, const char *path, const struct uuid *owner,
-		       const struct target_keeper *keeper)
-{
-	list_for_each_safe(node, &list->all) {
+	list_for_each_safe(node, entries) {
 		struct removed_ns *entry = list_entry(node, struct removed_ns, node);
 
-		if (strcmp(entry->path, path) == 0 && (!owner || !uuid_equal(&entry->uuid, owner)))
-			(void)entry_drop(list, entry, keeper,
-					 owner ? "its file is another namespace's now"
-					       : "its file was deleted");
+		if (is_back(arg, &entry->uuid))
+			entry_free(list, entry);
 	}
 }
 
-int removed_drop(struct removed_list *list, const struct uuid *uuid,
+void removed_take_back_all(struct removed_list *list,
+			   bool (*is_back)(void *arg, const struct uuid *uuid), void *arg)
+{
+	entries_take_back(list, &list->kept, is_back, arg);
+	entries_take_back(list, &list->plain, is_back, arg);
+}
+
+void removed_add(struct removed_list *list, const struct removed_ns *about, const char *path)
+{
+	removed_take_back(list, &about->uuid);
+	/* A line each. */
+	if (!strchr(path, '\n'))
+		entry_add(list, about, path);
+	/* A change may remove many thousands. */
+	if (list->plain_count > REMOVED_NS_MAX)
+		entry_free(list, list_entry(list->plain.next, struct removed_ns, node));
+}
+
+/* The first that was in the file and is not the owner's. */
+static struct removed_ns *entry_find_in(const struct list *entries, const char *path,
+					const struct media_record *record, const struct uuid *owner)
+{
+	list_for_each(node, entries) {
+		struct removed_ns *entry = list_entry(node, struct removed_ns, node);
+
+		if (!uuid_equal(&entry->uuid, owner) && entry_is_in(entry, path, record))
+			return entry;
+	}
+	return NULL;
+}
+
+unsigned removed_kept_count(const struct removed_list *list)
+{
+	return list->kept_count;
+}
+
+const struct removed_ns *removed_find_kept_in(const struct removed_list *list, const char *path,
+					      const struct media_record *record,
+					      const struct uuid *owner)
+{
+	return entry_find_in(&list->kept, path, record, owner);
+}
+
+void removed_drop_file(struct removed_list *list, const char *path,
+		       const struct media_record *record, const struct uuid *owner,
+		       const struct target_keeper *keeper)
+{
+	static const char why[] = "its file is another namespace's now";
+	struct removed_ns *entry;
+	int res = 0;
+
+	while (res == 0 && (entry = entry_find_in(&list->kept, path, record, owner)) != NULL)
+		res = entry_drop(list, entry, keeper, why);
+	while ((entry = entry_find_in(&list->plain, path, record, owner)) != NULL)
+		(void)entry_drop(list, entry, keeper, why);
+}
+
+int removed_drop(struct removed_list *list, const struct uuid *uuid, const char *why,
 		 const struct target_keeper *keeper)
 {
-	struct removed_ns *entry = entry_find(list, uuid);
+	struct removed_ns *entry = list_find(list, uuid);
 
-	return entry ? entry_drop(list, entry, keeper, "the operator asked for it") : -ENOENT;
+	return entry ? entry_drop(list, entry, keeper, why) : -ENOENT;
 }
 
 void removed_each(const struct removed_list *list,
-		  void (*look)(void *arg, const struct uuid *uuid, const char *path,
-			       uint64_t since_s),
-		  void *arg)
+		  void (*look)(void *arg, const struct removed_ns *removed), void *arg)
 {
-	list_for_each(node, &list->all) {
-		const struct removed_ns *entry = list_entry(node, struct removed_ns, node);
-
-		look(arg, &entry->uuid, entry->path, entry->since_s);
-	}
+	list_for_each(node, &list->kept)
+		look(arg, list_entry(node, struct removed_ns, node));
+	list_for_each(node, &list->plain)
+		look(arg, list_entry(node, struct removed_ns, node));
 }

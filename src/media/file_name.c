@@ -5,18 +5,23 @@
  * works as before and is gone with the process; nothing but its count of names shows it. Where
  * members of a cluster share it, it is gone with the last of them that has it open.
  *
- * Any thread. Nothing here waits: a remote file system is not asked, and no name is looked up.
+ * Any thread. Nothing here waits: a remote file system is not asked, and no name is looked up, but
+ * by media_path_record, which is the control thread's.
  */
 #include "media/file.h"
 #include "media/spec.h"
 
+#include "media/file_device.h"
+
 #include "base/clock.h"
 #include "base/log.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 /* What is not known is 0. */
 static void file_ask(int fd, struct statx *ret_stx)
@@ -25,6 +30,45 @@ static void file_ask(int fd, struct statx *ret_stx)
 	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC,
 		  STATX_TYPE | STATX_NLINK | STATX_INO | STATX_BTIME, ret_stx) != 0)
 		memset(ret_stx, 0, sizeof(*ret_stx));
+}
+
+static void record_fill(const struct statx *stx, struct media_record *record)
+{
+	if (stx->stx_mask & STATX_INO)
+		record->inode = stx->stx_ino;
+	if (stx->stx_mask & STATX_BTIME)
+		record->born_ns =
+			(uint64_t)stx->stx_btime.tv_sec * NS_PER_S + stx->stx_btime.tv_nsec;
+}
+
+int media_path_record(const char *path, struct media_record *ret_record)
+{
+	struct statx stx = {0};
+
+	*ret_record = (struct media_record){0};
+	if (statx(AT_FDCWD, path, 0, STATX_TYPE | STATX_INO | STATX_BTIME, &stx) != 0)
+		return -errno;
+	ret_record->has_type = true;
+	ret_record->is_block_device = S_ISBLK(stx.stx_mode);
+	if (ret_record->is_block_device)
+		(void)file_device_identify(makedev(stx.stx_rdev_major, stx.stx_rdev_minor),
+					   ret_record->device_id);
+	else
+		record_fill(&stx, ret_record);
+	return 0;
+}
+
+enum media_sameness media_record_compare(const struct media_record *a, const struct media_record *b)
+{
+	if (a->has_type && b->has_type && a->is_block_device != b->is_block_device)
+		return MEDIA_ANOTHER;
+	if (a->device_id[0] != '\0' && b->device_id[0] != '\0')
+		return strcmp(a->device_id, b->device_id) == 0 ? MEDIA_SAME : MEDIA_ANOTHER;
+	if (!a->inode || !b->inode)
+		return MEDIA_SAME_UNKNOWN;
+	return a->inode != b->inode || (a->born_ns && b->born_ns && a->born_ns != b->born_ns)
+		       ? MEDIA_ANOTHER
+		       : MEDIA_SAME;
 }
 
 void file_identify(const struct file_media *file, struct media_record *ret_record)
@@ -37,11 +81,7 @@ void file_identify(const struct file_media *file, struct media_record *ret_recor
 		return;
 	}
 	file_ask(file->fd, &stx);
-	if (stx.stx_mask & STATX_INO)
-		ret_record->inode = stx.stx_ino;
-	if (stx.stx_mask & STATX_BTIME)
-		ret_record->born_ns =
-			(uint64_t)stx.stx_btime.tv_sec * NS_PER_S + stx.stx_btime.tv_nsec;
+	record_fill(&stx, ret_record);
 }
 
 bool file_has_name(const struct file_media *file)

@@ -161,6 +161,17 @@ char *media_lost_told(struct media *media);
 void media_lost_note(struct media *media, const struct media_error *problem);
 /* To be given as `known` at the next start. False: there is nothing to know (memory). */
 bool media_get_record(const struct media *media, struct media_record *ret_record);
+/* The same of what has this name, without opening it: which file or device it is, no size. Control
+ * thread: looking a name up may wait for its file system. 0 or -errno. */
+int media_path_record(const char *path, struct media_record *ret_record);
+/* Whether two records are of one file or device. */
+enum media_sameness {
+	MEDIA_SAME,
+	MEDIA_ANOTHER,
+	MEDIA_SAME_UNKNOWN
+};
+enum media_sameness media_record_compare(const struct media_record *a,
+					 const struct media_record *b);
 /*
  * The same for a file or block device that other processes serve at the same time: this process is
  * the given member of them (member_lock_number). Opening takes nothing back when it is

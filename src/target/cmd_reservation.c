@@ -125,11 +125,14 @@ static void change_free(struct reservation_change *change)
 }
 
 /* res: 0; -ETIMEDOUT when commands of a preempted host hang in their medium: the reservation has
- * changed, but their end was part of what was asked for; or another -errno: nothing has changed,
- * and a retry may find memory, or the disk that it is kept on, again. */
+ * changed, but their end was part of what was asked for; -ESTALE: the namespace was removed; or
+ * another -errno: nothing has changed, and a retry may find memory, or the disk that it is kept on,
+ * again. */
 static void change_finish(struct reservation_change *change, int res)
 {
-	if (change->slot)
+	if (change->slot && res == -ESTALE)
+		control_work_answer(change->slot, nvme_status_dnr(NVME_SC_INVALID_NS));
+	else if (change->slot)
 		control_work_answer(change->slot, res == 0 ? change->status : NVME_SC_INTERNAL);
 	else
 		change->done(change->arg, res);

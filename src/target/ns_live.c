@@ -46,6 +46,7 @@ struct ns_live {
 	struct space_watch space;
 	_Atomic uint64_t loss_mark;
 	_Atomic uint64_t loss_noted;
+	bool is_retired;           /* its namespace was removed: see ns_live_retire */
 	bool is_protected;         /* for good */
 	bool is_protection_unkept; /* the store may have it otherwise */
 };
@@ -383,22 +384,18 @@ void ns_live_set_unkept(struct ns_live *live)
 	live->is_protection_unkept = true;
 }
 
-int ns_live_recall_bare(struct ns_live *live, const struct uuid *uuid,
-			const struct target_keeper *keeper)
-{
-	CHECK(list_empty(&live->publications) && !live->view);
-	live->uuid = *uuid;
-	return keeper && keeper->recall ? recall_protection(live, keeper) : 0;
-}
-
 int ns_live_recall(struct ns_live *live, const struct uuid *uuid,
 		   const struct target_keeper *keeper)
 {
-	int res = ns_live_recall_bare(live, uuid, keeper);
+	int res;
 
-	if (res != 0 || !keeper || !keeper->recall)
-		return res;
-	res = recall_reservation(live, keeper);
+	CHECK(list_empty(&live->publications) && !live->view);
+	live->uuid = *uuid;
+	if (!keeper || !keeper->recall)
+		return 0;
+	res = recall_protection(live, keeper);
+	if (res == 0)
+		res = recall_reservation(live, keeper);
 	if (res == 0)
 		res = recall_bad_blocks(live, keeper);
 	if (res == 0)
@@ -412,10 +409,19 @@ int ns_live_recall(struct ns_live *live, const struct uuid *uuid,
 	return 0;
 }
 
-bool ns_live_has_kept(const struct ns_live *live)
+unsigned ns_live_kept(const struct ns_live *live)
 {
-	return (live->reservation && live->reservation->persists) ||
-	       bad_blocks_count(live->bad) > 0;
+	unsigned kept = bad_blocks_count(live->bad) > 0 ? NS_LIVE_HAS_BAD_BLOCKS : 0;
+
+	if (live->reservation)
+		kept |= live->reservation->persists ? NS_LIVE_HAS_RESERVATION
+						    : NS_LIVE_HAS_VOLATILE;
+	return kept;
+}
+
+void ns_live_retire(struct ns_live *live)
+{
+	live->is_retired = true;
 }
 
 int ns_live_forget(struct ns_live *live, const struct target_keeper *keeper)
@@ -445,6 +451,8 @@ int ns_live_keep(struct target *target, const struct ns_live *live, const char *
 
 	if (!keeper->keep)
 		return 0;
+	if (live->is_retired)
+		return -ESTALE;
 	return keeper->keep(keeper->arg, kind, uuid_format(&live->uuid, key), value, value_bytes);
 }
 

@@ -60,11 +60,19 @@ const struct uuid *ns_live_uuid(const struct ns_live *live);
  */
 int ns_live_recall(struct ns_live *live, const struct uuid *uuid,
 		   const struct target_keeper *keeper);
-/* The same where other data have the UUID now: nothing but the protection is theirs. */
-int ns_live_recall_bare(struct ns_live *live, const struct uuid *uuid,
-			const struct target_keeper *keeper);
-/* Whether a reservation or marks are kept of it. */
-bool ns_live_has_kept(const struct ns_live *live);
+/* What is kept of it when it is removed, and what is not: a set of these. */
+enum ns_live_kept {
+	NS_LIVE_HAS_RESERVATION = 1, /* with PTPL */
+	NS_LIVE_HAS_BAD_BLOCKS = 2,
+	NS_LIVE_HAS_VOLATILE = 4, /* a reservation or registrants without PTPL: not kept */
+};
+unsigned ns_live_kept(const struct ns_live *live);
+/*
+ * The namespace was removed. Commands that still run on it keep nothing any more: what is kept
+ * under the UUID may have been dropped since, or may be that of the namespace that has come back.
+ * Control reactor.
+ */
+void ns_live_retire(struct ns_live *live);
 /* The data of the namespace are given up: what was kept of it goes too. */
 int ns_live_forget(struct ns_live *live, const struct target_keeper *keeper);
 int ns_live_forget_uuid(const struct uuid *uuid, const struct target_keeper *keeper);
@@ -113,7 +121,8 @@ uint64_t ns_live_look_space(struct ns_live *live, uint64_t now_ns);
 #define NS_LIVE_KEPT_BAD_BLOCKS  "bad-blocks"
 #define NS_LIVE_KEPT_PROTECTION  "protection"
 #define NS_LIVE_KEPT_LOSS        "loss"
-/* Through the target's keeper; 0 when it has none. value NULL: forget. 0 or -errno. */
+/* Through the target's keeper; 0 when it has none. value NULL: forget. 0 or -errno; -ESTALE: the
+ * namespace was removed. */
 int ns_live_keep(struct target *target, const struct ns_live *live, const char *kind,
 		 const void *value, size_t value_bytes);
 

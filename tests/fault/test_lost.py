@@ -6,6 +6,7 @@ the remedy, the file is left as it is, and everything else is served. `recheck` 
 the data are, `recreate` alone empties it, under another UUID.
 """
 
+import json
 import os
 import shutil
 import sys
@@ -192,6 +193,40 @@ def other_source(t):
         world.remove()
 
 
+def removed(t):
+    """A start with a document that has the UUID of a removed namespace on another file: nobody is there to be refused."""
+    world = World()
+    image, other, path = (os.path.join(world.folder, name) for name in ('one', 'two', 'config.json'))
+    world.args = ['--listen', '127.0.0.1:%d' % world.port, '--ns', 'file:%s,size=1M' % image, '--ns', 'mem:1M']
+    try:
+        start(t, world, 'removed')
+        uuid = ns_of(world)['uuid']
+        world.change('DELETE', SUB + '/namespaces/1')
+        world.stop()
+        with open(other, 'wb') as file:
+            file.write(b'\x77' * MIB)
+        with open(path, 'w') as file:
+            json.dump({'version': 1, 'subsystems': [{'nqn': NQN, 'namespaces': [
+                {'nsid': 1, 'media': 'file:%s,size=1M' % other, 'uuid': uuid}]}]}, file)
+        world.args = ['-c', path, '--merge']
+        start(t, world, 'the UUID of a removed namespace on another file')
+        t.eq((read(world, 1)[0], read(world, 2)[0]), (INACCESSIBLE, n.OK), 'it is lost, the others are served')
+        t.ok('removed drop ' + uuid in world.log(), 'the log says why, and what to do', why=world.log())
+        status, answer = world.call('PATCH', SUB + '/namespaces/1', {'recheck': True})
+        t.ok(status == 409 and 'removed drop' in str(answer), 'recheck says so too', why='%s %s' % (status, answer))
+        world.change('DELETE', '/v1/removed/' + uuid)
+        world.change('PATCH', SUB + '/namespaces/1', {'recheck': True})
+        t.eq((read(world, 1), ns_of(world)['uuid']), ((n.OK, b'\x77'), uuid), 'dropped, and the file is taken')
+        t.eq(problems(world), (200, []), 'health is green')
+        t.eq(world.stop(), 0, 'the end')
+        world.args = []
+        start(t, world, 'once more')
+        t.eq(read(world, 1), (n.OK, b'\x77'), 'so it is after a restart')
+        world.stop()
+    finally:
+        world.remove()
+
+
 def main():
     t = Tap()
     for name, part in (
@@ -200,6 +235,7 @@ def main():
             ('cut without size=', lambda: spoil(t, 'cut without size=', '', cut)),
             ('replaced', lambda: spoil(t, 'replaced', ',size=4M', replace)),
             ('default image', lambda: default_image(t)),
+            ('removed', lambda: removed(t)),
             ('other source', lambda: other_source(t))):
         with t.guard(name):
             part()

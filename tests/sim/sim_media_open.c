@@ -24,6 +24,7 @@ int __real_media_file_open(const struct media_spec *spec, struct media **ret_med
 bool __real_media_file_is_current(const struct media *media);
 bool __real_media_file_record(const struct media *media, struct media_record *ret_record);
 bool __real_media_file_is_another(const struct media *media);
+int __real_media_path_record(const char *path, struct media_record *ret_record);
 uint64_t __real_media_file_used_bytes(struct media *media);
 bool __real_media_file_problem(struct media *media, struct media_error *ret_problem);
 void __real_media_file_undo(struct media *media);
@@ -44,6 +45,7 @@ int __wrap_media_file_open(const struct media_spec *spec, struct media **ret_med
 bool __wrap_media_file_is_current(const struct media *media);
 bool __wrap_media_file_record(const struct media *media, struct media_record *ret_record);
 bool __wrap_media_file_is_another(const struct media *media);
+int __wrap_media_path_record(const char *path, struct media_record *ret_record);
 uint64_t __wrap_media_file_used_bytes(struct media *media);
 bool __wrap_media_file_problem(struct media *media, struct media_error *ret_problem);
 void __wrap_media_file_undo(struct media *media);
@@ -235,6 +237,25 @@ bool __wrap_media_file_is_another(const struct media *media)
 	const struct disk_handle *handle = handle_of(media);
 
 	return handle ? handle->is_another : __real_media_file_is_another(media);
+}
+
+int __wrap_media_path_record(const char *path, struct media_record *ret_record)
+{
+	const struct sim_disk *disk;
+	struct stat64 info;
+	int res = sim_disk_stat(path, &info);
+
+	if (res > 0)
+		return __real_media_path_record(path, ret_record);
+	*ret_record = (struct media_record){.has_type = true};
+	if (res < 0)
+		return res;
+	disk = disk_named(path + strlen(DISK_PATH));
+	if (disk == NULL)
+		return -ENOENT;
+	if (disk->options.is_recorded)
+		ret_record->inode = disk_inode(disk);
+	return 0;
 }
 
 uint64_t __wrap_media_file_used_bytes(struct media *media)

@@ -595,7 +595,7 @@ static int removed_load(void *arg, const char *kind, const char *key, void **ret
 	return removed_text ? 0 : -ENOENT;
 }
 
-static void removed_count(void *arg, const struct uuid *uuid, const char *path, uint64_t since_s)
+static void removed_count(void *arg, const struct removed_ns *removed)
 {
 	++*(unsigned *)arg;
 }
@@ -608,40 +608,113 @@ static unsigned removed_known(const struct removed_list *list)
 	return count;
 }
 
+static void removed_many(struct removed_list *list, unsigned kept, struct removed_ns *about,
+			 char path[32])
+{
+	for (unsigned i = 0; i < REMOVED_NS_MAX + 2; i++) {
+		snprintf(path, 32, "/a b/%u", i);
+		memcpy(about->uuid.bytes, &i, sizeof(i));
+		about->uuid.bytes[15] = (uint8_t)kept;
+		about->since_s = 1000 + i;
+		about->kept = kept;
+		about->record.inode = 10 + i + kept * 10000;
+		removed_add(list, about, path);
+	}
+}
+
 static void removed_namespaces_are_bounded(void)
 {
 	const struct target_keeper keeper = {.keep = removed_store, .recall = removed_load};
+	struct removed_ns about = {.record = {.has_type = true, .born_ns = 5}};
 	struct removed_list *list;
-	struct uuid uuid = {0};
+	struct uuid uuid;
 	char path[32];
 
+	removed_forgotten = 0;
 	EXPECT_EQ(0, removed_list_create(&list));
-	for (unsigned i = 0; i < REMOVED_NS_MAX + 2; i++) {
-		snprintf(path, sizeof(path), "/a b/%u", i);
-		memcpy(uuid.bytes, &i, sizeof(i));
-		removed_add(list, &uuid, path, 1000 + i);
-	}
+	removed_many(list, NS_LIVE_HAS_RESERVATION, &about, path);
+	uuid = about.uuid;
+	removed_many(list, 0, &about, path);
 	removed_keep(list, &keeper, 5000);
-	EXPECT_EQ(REMOVED_NS_MAX, removed_known(list));
-	EXPECT_EQ(2 * 2, removed_forgotten); /* two kinds each, of the oldest two */
+	EXPECT_EQ(2 * REMOVED_NS_MAX, removed_known(list));
+	EXPECT_EQ(2 * 2, removed_forgotten); /* two kinds each, of the oldest two that have any */
 	removed_list_destroy(list);
 
 	EXPECT_EQ(0, removed_list_create(&list));
 	EXPECT_EQ(0, removed_list_recall(list, &keeper));
-	EXPECT_EQ(REMOVED_NS_MAX, removed_known(list));
-	EXPECT(!removed_is_elsewhere(list, &uuid, path));
-	EXPECT(removed_is_elsewhere(list, &uuid, "/a"));
-	EXPECT(removed_is_elsewhere(list, &uuid, NULL));
-	removed_drop_path(list, path, &uuid, &keeper);
-	EXPECT_EQ(REMOVED_NS_MAX, removed_known(list));
-	EXPECT_EQ(0, removed_drop(list, &uuid, &keeper));
-	EXPECT_EQ(-ENOENT, removed_drop(list, &uuid, &keeper));
+	EXPECT_EQ(2 * REMOVED_NS_MAX, removed_known(list));
+	EXPECT_EQ(NS_LIVE_HAS_RESERVATION, removed_find(list, &uuid)->kept);
+	EXPECT_EQ(0, removed_drop(list, &uuid, "a test", &keeper));
+	EXPECT_EQ(-ENOENT, removed_drop(list, &uuid, "a test", &keeper));
 	removed_keep(list, &keeper, 1000 + REMOVED_NS_DAYS * 86400u + 10);
-	EXPECT_EQ(REMOVED_NS_MAX - 1 - 8, removed_known(list)); /* 2 to 9 are too old */
+	EXPECT_EQ(2 * (REMOVED_NS_MAX - 8) - 1, removed_known(list)); /* 2 to 9 are too old */
 	removed_keep(list, &keeper, UINT64_MAX / 2);
 	EXPECT_EQ(0, removed_known(list));
 	EXPECT(!removed_text);
 	removed_list_destroy(list);
+}
+
+static int removed_ask(const struct removed_list *list, const struct removed_ns *about,
+		       const char *path, const struct media_record *now)
+{
+	struct media_error error = {""};
+	int res = removed_check(list, &about->uuid, path, now, &error);
+
+	EXPECT_EQ(res < 0, strstr(error.text, "weft ctl removed drop") != NULL);
+	return res;
+}
+
+static void removed_namespaces_have_one_file(void)
+{
+	const struct target_keeper keeper = {.keep = removed_store, .recall = removed_load};
+	struct removed_ns file = {.uuid = {{1}},
+				  .since_s = 1000,
+				  .kept = NS_LIVE_HAS_BAD_BLOCKS,
+				  .record = {.has_type = true, .inode = 7, .born_ns = 70}};
+	struct removed_ns disk = {.uuid = {{2}},
+				  .since_s = 1000,
+				  .record = {.has_type = true, .is_block_device = true}};
+	struct media_record now = file.record, disk_now = disk.record;
+	struct removed_list *list;
+
+	snprintf(disk.record.device_id, sizeof(disk.record.device_id), "wwid:1");
+	EXPECT_EQ(0, removed_list_create(&list));
+	removed_add(list, &file, "/a");
+	removed_add(list, &disk, "/dev/sda");
+	removed_keep(list, &keeper, 2000);
+	removed_list_destroy(list);
+	EXPECT_EQ(0, removed_list_create(&list));
+	EXPECT_EQ(0, removed_list_recall(list, &keeper));
+
+	EXPECT_EQ(0, removed_ask(list, &file, "/a", &now));
+	EXPECT_EQ(0, removed_ask(list, &file, "/renamed", &now));
+	EXPECT_EQ(-EUCLEAN, removed_ask(list, &file, "/nowhere/at/all", NULL));
+	EXPECT_EQ(-EUCLEAN, removed_ask(list, &file, NULL, NULL)); /* memory */
+	now.born_ns++; /* an inode that was used again */
+	EXPECT_EQ(-EUCLEAN, removed_ask(list, &file, "/a", &now));
+	now.inode = 0; /* a file system that tells nothing: the name decides */
+	EXPECT_EQ(0, removed_ask(list, &file, "/a", &now));
+	EXPECT_EQ(-EUCLEAN, removed_ask(list, &file, "/b", &now));
+	EXPECT_EQ(-EUCLEAN, removed_ask(list, &disk, "/dev/sda", &file.record));
+	EXPECT_EQ(0, removed_ask(list, &disk, "/dev/sda", &disk_now)); /* cannot be told */
+	EXPECT_EQ(0, removed_ask(list, &disk, "/dev/sdb", &disk.record));
+	snprintf(disk_now.device_id, sizeof(disk_now.device_id), "wwid:2");
+	EXPECT_EQ(-EUCLEAN, removed_ask(list, &disk, "/dev/sda", &disk_now));
+
+	/* Another file of the same name leaves the entry; the file itself does not. */
+	now = file.record;
+	now.inode++;
+	EXPECT(!removed_find_kept_in(list, "/a", &now, &disk.uuid));
+	removed_drop_file(list, "/a", &now, &disk.uuid, &keeper);
+	EXPECT(removed_find(list, &file.uuid));
+	EXPECT(!removed_find_kept_in(list, "/b", &file.record, &file.uuid));
+	EXPECT(removed_find_kept_in(list, "/b", &file.record, &disk.uuid));
+	removed_drop_file(list, "/b", &file.record, &disk.uuid, &keeper);
+	EXPECT(!removed_find(list, &file.uuid));
+	EXPECT(removed_find(list, &disk.uuid));
+	removed_list_destroy(list);
+	free(removed_text);
+	removed_text = NULL;
 }
 
 int main(void)
@@ -661,6 +734,7 @@ int main(void)
 	TAP_RUN(a_pool_removes_only_what_it_made);
 	TAP_RUN(orphans_are_told_and_stay);
 	TAP_RUN(removed_namespaces_are_bounded);
+	TAP_RUN(removed_namespaces_have_one_file);
 	TAP_RUN(large_configurations_are_quick);
 	return tap_end();
 }

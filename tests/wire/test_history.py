@@ -7,6 +7,7 @@ come back with their identities and their data, and what could not have its data
 """
 
 import os
+import struct
 import subprocess
 
 import nvmetcp as n
@@ -137,6 +138,8 @@ CONFLICT, UNRECOVERED = (0, 0x83), (2, 0x81)
 class Fenced:
     """A namespace with a reservation that persists, a host that it keeps away, and a block that is marked bad."""
 
+    HOLDER, OTHER = 'nqn.2026-11.io.weft:holder', 'nqn.2026-11.io.weft:other'
+
     def __init__(self, t, tgt, nsid):
         self.t, self.tgt, self.nsid = t, tgt, nsid
         self.connect()
@@ -148,8 +151,8 @@ class Fenced:
         self.is_so(True, 'at first')
 
     def connect(self):
-        self.holder = self.tgt.host(hostnqn='nqn.2026-11.io.weft:holder', hostid=b'\x02' * 16)
-        self.other = self.tgt.host(hostnqn='nqn.2026-11.io.weft:other', hostid=b'\x01' * 16)
+        self.holder = self.tgt.host(hostnqn=self.HOLDER, hostid=b'\x02' * 16)
+        self.other = self.tgt.host(hostnqn=self.OTHER, hostid=b'\x01' * 16)
         self.conns = [self.holder.queue(1), self.other.queue(1)]
 
     def is_so(self, is_kept, when):
@@ -160,6 +163,10 @@ class Fenced:
     def close(self):
         self.holder.close()
         self.other.close()
+
+
+def kept_of(api):
+    return [(e['uuid'], e['path'], e['kept']) for e in api.get('/v1/removed').json['removed'] if e['kept']]
 
 
 def fences(t, api, tgt):
@@ -193,17 +200,16 @@ def fences(t, api, tgt):
     fenced.is_so(True, 'a kill of the target while it was away')
     # Other data.
     remove()
-    listed = api.get('/v1/removed').json['removed']
-    t.eq([(e['uuid'], e['path']) for e in listed], [(ns['uuid'], path)], 'it is listed', SPEC)
-    again('file:%s,size=1M,block=512' % (path + '.other'))
-    fenced.is_so(False, 'the same UUID on another file')
+    t.eq(kept_of(api), [(ns['uuid'], path, ['reservation', 'bad-blocks'])], 'it is listed', SPEC)
+    other = {'nsid': 70, 'media': 'file:%s,size=1M,block=512' % (path + '.other'), 'uuid': ns['uuid']}
+    answer = api.post(SUB + '/namespaces', other)
+    t.ok(answer.status == 409 and 'weft ctl removed drop ' + ns['uuid'] in answer.json['error'],
+         'the same UUID on another file', SPEC, why=str(answer.json))
+    os.rename(path, path + '.moved')
+    again(ns['media'].replace(path, path + '.moved'))
+    fenced.is_so(True, 'the same file under another name')
     remove()
-    again(ns['media'])
-    fenced.is_so(False, 'and back: they were given up')
-    t.eq(api.get('/v1/removed').json['removed'], [], 'nothing is kept any more', SPEC)
-    fenced.close()
-    fenced = Fenced(t, tgt, 70)
-    remove()
+    os.rename(path + '.moved', path)
     t.eq(api.delete('/v1/removed/' + target.NQN).status, 404, 'no such one', SPEC)
     t.eq(api.delete('/v1/removed/' + ns['uuid']).status, 200, 'dropped by the operator', SPEC)
     again(ns['media'])
@@ -211,12 +217,217 @@ def fences(t, api, tgt):
     fenced.close()
     fenced = Fenced(t, tgt, 70)
     remove()
-    t.eq(api.post(SUB + '/namespaces', {'nsid': 71, 'media': ns['media']}).status in (200, 201), True, 'its file under a new UUID')
-    t.eq(api.get('/v1/removed').json['removed'], [], 'is the data of another namespace', SPEC)
+    answer = api.post(SUB + '/namespaces', {'nsid': 71, 'media': ns['media']})
+    t.ok(answer.status in (200, 201) and any(ns['uuid'] in line and 'dropped' in line for line in answer.json['diff']),
+         'its file under a new UUID: what is dropped is said', SPEC, why=str(answer.json))
+    t.eq(kept_of(api), [], 'is the data of another namespace', SPEC)
     api.delete(SUB + '/namespaces/71')
     fenced.close()
     os.unlink(path)
-    os.unlink(path + '.other')
+
+
+def deleted(t, api, tgt):
+    """With the data goes what was kept of them: a new file under the same UUID has none of it."""
+    folder = os.path.join(tgt.folder, 'pool')
+    t.eq(api.patch(SUB, {'pool': {'folder': folder, 'capacity': '16M'}}).status, 200, 'a pool')
+    t.eq(api.patch(SUB, {'rights': {'any': ['label', 'namespaces']}}).status, 200, 'and who may use it')
+
+    def make():
+        known = set(namespaces(api))
+        with tgt.host() as host:
+            t.status(host.admin.do(0x0d, data=struct.pack('<QQ', 2048, 2048).ljust(4096, b'\0'), cdw10=0), n.OK, 'a host makes one')
+        return namespaces(api)[(set(namespaces(api)) - known).pop()]
+
+    def by_operator(nsid, holder):
+        answer = api.delete(SUB + '/namespaces/%d?delete_data=true' % nsid)
+        t.eq((answer.status, answer.json['data']), (200, 'deleted'), 'the operator deletes it', SPEC)
+
+    def by_host(nsid, holder):
+        t.status(holder.admin.do(0x0d, nsid, cdw10=1), n.OK, 'its holder deletes it')
+    for delete in (by_operator, by_host):
+        ns = make()
+        t.eq(api.patch(SUB + '/namespaces/%d' % ns['nsid'],
+                       {'private': False, 'hosts': [n.HOST_NQN, Fenced.HOLDER, Fenced.OTHER]}).status, 200, 'for all hosts')
+        fenced = Fenced(t, tgt, ns['nsid'])
+        delete(ns['nsid'], fenced.holder)
+        t.ok(not os.path.exists(ns['media'][5:].split(',')[0]), 'its file is gone')
+        t.ok(ns['uuid'] not in [e['uuid'] for e in api.get('/v1/removed').json['removed']], 'and nothing is kept', SPEC)
+        answer = api.post(SUB + '/namespaces', {'nsid': ns['nsid'], 'media': ns['media'], 'uuid': ns['uuid']})
+        t.eq(answer.status, 201, 'the same UUID with a new file')
+        t.eq([line for line in answer.json['diff'] if 'reservation' in line or 'bad' in line], [], 'nothing comes back')
+        fenced.close()
+        fenced.connect()
+        fenced.is_so(False, 'the new file')
+        t.eq(api.get('/v1/reservations').json['reservations'], [], 'no host is registered', SPEC)
+        fenced.close()
+        api.delete(SUB + '/namespaces/%d' % ns['nsid'])
+        api.delete('/v1/removed/' + ns['uuid'])
+        os.unlink(ns['media'][5:].split(',')[0])
+
+
+def late(t, api, tgt):
+    """A write that makes a bad block good ends after its namespace was removed: what is kept under the UUID by then is not its own."""
+    path = os.path.join(tgt.folder, 'late.img')
+    plain = 'file:%s,size=1M,block=512' % path
+    slow = 'fault:stuck:op=write:count=1:ms=3000@' + plain
+    api.post(SUB + '/namespaces', {'nsid': 95, 'media': plain})
+    uuid = namespaces(api)[95]['uuid']
+    api.delete(SUB + '/namespaces/95')
+
+    def begin():
+        """Blocks 8 and 16 are marked, and a write to 8 is with the medium for 3 s."""
+        answer = api.post(SUB + '/namespaces', {'nsid': 95, 'media': slow, 'uuid': uuid})
+        t.eq(answer.status, 201, 'added', SPEC)
+        host = tgt.host()
+        conn = host.queue()
+        target.know(host, conn, 95)
+        for lba in (8, 16):
+            t.status(conn.do(UNCORRECTABLE, 95, cdw10=lba), n.OK, 'a mark')
+        cmd = conn.rw(n.WRITE, 95, 8, 1, 512, bytes(512))
+        conn.do(n.FLUSH, 1)
+        t.eq(api.delete(SUB + '/namespaces/95').status, 200, 'removed')
+        cmd.was_late = not cmd.is_done and not conn.is_readable(0)
+        return host, conn, cmd
+
+    def bad(*lbas):
+        with tgt.host() as host:
+            conn = host.queue()
+            target.know(host, conn, 95)
+            return [lba for lba in lbas if conn.read(95, lba, 1).status == UNRECOVERED]
+
+    def again(media=plain):
+        return target.poll(lambda: api.post(SUB + '/namespaces', {'nsid': 95, 'media': media, 'uuid': uuid}).status == 201, 30)
+    host, conn, cmd = begin()
+    t.eq(api.delete('/v1/removed/' + uuid).status, 200, 'the operator drops the marks', SPEC)
+    t.ok(conn.wait(cmd, 30).status != n.OK or not cmd.was_late, 'a write to a namespace that was removed is not answered as done', SPEC)
+    host.close()
+    t.ok(again(), 'added')
+    t.eq(bad(8, 16), [], 'the late end of the write brings no mark back', SPEC)
+    api.delete(SUB + '/namespaces/95')
+    host, conn, cmd = begin()
+    t.ok(again(), 'added while the write is with the former medium')
+    with tgt.host() as other:
+        queue = other.queue()
+        target.know(other, queue, 95)
+        t.status(queue.do(UNCORRECTABLE, 95, cdw10=24), n.OK, 'a mark of the namespace that came back')
+    conn.wait(cmd, 30)
+    host.close()
+    marks = bad(8, 16, 24)
+    t.eq(marks[-2:], [16, 24], 'it has its marks', SPEC)
+    tgt.kill()
+    tgt.start()
+    t.eq(bad(8, 16, 24), marks, 'and after a kill', SPEC)
+    api.delete(SUB + '/namespaces/95')
+    api.delete('/v1/removed/' + uuid)
+    os.unlink(path)
+
+
+def told(t, api, tgt):
+    """A dry run, a change, the history and the audit say what becomes of reservations and marks."""
+    path = os.path.join(tgt.folder, 'told.img')
+    name = 'namespace %s/90' % target.NQN
+
+    def lines(answer, text):
+        found = [line for line in answer.json['diff'] if line.startswith('~ ' + name) and text in line]
+        t.eq((answer.status, len(found)), (200, 1), text, SPEC)
+    api.post(SUB + '/namespaces', {'nsid': 90, 'media': 'file:%s,size=1M,block=512' % path})
+    api.post(SUB + '/namespaces', {'nsid': 91, 'media': 'mem:1M,block=512'})
+    first = generation(api)
+    fenced, memory_fenced = Fenced(t, tgt, 90), Fenced(t, tgt, 91)
+    stays, back = 'its reservation and its bad blocks are kept as long as its file', 'its reservation and its bad blocks come back'
+    lines(api.delete(SUB + '/namespaces/90?dry_run=true'), stays)
+    answer = api.delete(SUB + '/namespaces/90')
+    lines(answer, stays)
+    t.ok(any(stays in line for line in api.get('/v1/audit').json['audit'][0]['diff']), 'the audit has it', SPEC)
+    lines(rollback(api, first, '?dry_run=true'), back)
+    run = subprocess.run([target.weft_path(), 'ctl', '--state', os.path.join(tgt.folder, 'state'), 'rollback', str(first), '--dry-run'],
+                         capture_output=True, text=True, timeout=60)
+    t.ok(back in run.stdout, 'and so does the command line', SPEC, why=run.stdout + run.stderr)
+    lines(rollback(api, first), back)
+    answer = api.delete(SUB + '/namespaces/91')
+    t.ok(any('/91: its reservation and its bad blocks are dropped' in line for line in answer.json['diff']), 'memory', SPEC,
+         why=str(answer.json))
+    t.status(fenced.conns[0].do(REGISTER, 90, data=bytes(8) + b'\x02' * 8, cdw10=2 << 30 | 2 | 1 << 3), n.OK, 'no PTPL any more')
+    lines(api.delete(SUB + '/namespaces/90?dry_run=true'), 'its reservation is dropped (made without PTPL)')
+    lines(api.delete(SUB + '/namespaces/90?dry_run=true'), 'its bad blocks are kept as long as its file')
+    api.delete(SUB + '/namespaces/90')
+    for each in (fenced, memory_fenced):
+        each.close()
+    api.delete('/v1/removed/' + api.get('/v1/removed').json['removed'][0]['uuid'])
+    os.unlink(path)
+
+
+def swapped(t, api, tgt):
+    """A UUID comes back with the file that it had, whatever its name is by now, and with no other one."""
+    a, b = (os.path.join(tgt.folder, name) for name in ('a.img', 'b.img'))
+    for nsid, path in ((80, a), (81, b)):
+        api.post(SUB + '/namespaces', {'nsid': nsid, 'media': 'file:%s,size=1M,block=512' % path})
+    first, was = generation(api), namespaces(api)
+    with tgt.host() as host:
+        for nsid in (80, 81):
+            t.status(host.queue(nsid - 79).put(nsid, 0, bytes([nsid]) * 512), n.OK, 'data of %d' % nsid)
+
+    def remove(*nsids):
+        for nsid in nsids:
+            t.eq(api.delete(SUB + '/namespaces/%d' % nsid).status, 200, 'removed')
+
+    def exchange():
+        os.rename(a, a + '.t')
+        os.rename(b, a)
+        os.rename(a + '.t', b)
+
+    def has(nsid, value, name):
+        with tgt.host() as host:
+            cmd = host.queue().read(nsid, 0, 1)
+            t.eq((cmd.status, bytes(cmd.data[:1])), (n.OK, bytes([value])), name, SPEC)
+
+    def add(nsid, media, uuid, query=''):
+        return api.post(SUB + '/namespaces' + query, {'nsid': nsid, 'media': media, 'uuid': uuid})
+
+    def add_refused(media, name):
+        for query in ('?dry_run=true', ''):
+            answer = add(80, media, was[80]['uuid'], query)
+            t.ok(answer.status == 409 and 'removed drop ' + was[80]['uuid'] in ' '.join(answer.json['errors']),
+                 '%s %s' % (name, query), SPEC, why='%d %s' % (answer.status, answer.json))
+        t.ok(80 not in namespaces(api), name + ': it is not there')
+    remove(80, 81)
+    exchange()
+    t.eq(rollback(api, first, '?dry_run=true').status, 409, 'files that were exchanged: a dry run says so')
+    refused(t, api, first, 'not the file', 'files that were exchanged')
+    t.eq(api.put('/v1/config', dict(config(api), subsystems=[dict(config(api)['subsystems'][0], namespaces=[
+        namespaces(api)[1], was[80]])])).status, 409, 'by a document')
+    add_refused(was[80]['media'], 'an add')
+    add_refused('mem:1M', 'memory')
+    tgt.kill()
+    tgt.start()
+    refused(t, api, first, 'not the file', 'and after a kill')
+    t.ok(add(80, 'file:%s,size=1M,block=512' % b, was[80]['uuid']).status in (200, 201), 'the file under its new name', SPEC)
+    has(80, 80, 'has its data')
+    remove(80)
+    exchange()
+    for nsid in (80, 81):
+        t.ok(add(nsid, was[nsid]['media'], was[nsid]['uuid']).status in (200, 201), 'the names are as they were: %d comes back' % nsid, SPEC)
+    has(80, 80, 'with the data of 80')
+    has(81, 81, 'with the data of 81')
+    # Missing, and in its place one that is made anew, a copy, or the present file of another namespace.
+    remove(80)
+    os.rename(a, a + '.t')
+    add_refused(was[80]['media'], 'a file that is missing')
+    t.ok(not os.path.exists(a), 'and none is made in its place')
+    with open(a, 'wb') as copy:
+        copy.write(open(a + '.t', 'rb').read())
+    add_refused(was[80]['media'], 'a copy')
+    add_refused(was[81]['media'].replace('b.img', 'a.img.none'), 'another name')
+    remove(81)
+    add_refused(was[81]['media'], 'the file of another namespace')
+    t.eq(api.delete('/v1/removed/' + was[80]['uuid']).status, 200, 'the operator wants the copy', SPEC)
+    t.ok(add(80, was[80]['media'], was[80]['uuid']).status in (200, 201), 'and gets it', SPEC)
+    has(80, 80, 'with its data')
+    remove(80)
+    for path in (a, a + '.t', b):
+        os.unlink(path)
+    for entry in api.get('/v1/removed').json['removed']:
+        t.eq(api.delete('/v1/removed/' + entry['uuid']).status, 200, 'dropped')
 
 
 def sizes(t, api, tgt):
@@ -325,9 +536,10 @@ def hosts(t, api, tgt):
 
 def run_all(t, tgt):
     api = restapi.Client(os.path.join(tgt.folder, 'state', 'weft.sock'))
-    for test in (lambda: kept(t, api), lambda: back(t, api), lambda: data(t, api, tgt), lambda: fences(t, api, tgt),
+    for test in (lambda: kept(t, api), lambda: back(t, api), lambda: data(t, api, tgt), lambda: fences(t, api, tgt), lambda: swapped(t, api, tgt),
+                 lambda: told(t, api, tgt), lambda: late(t, api, tgt),
                  lambda: sizes(t, api, tgt), lambda: memory(t, api), lambda: ctl(t, api, tgt),
-                 lambda: restarts(t, api, tgt), lambda: hosts(t, api, tgt)):
+                 lambda: restarts(t, api, tgt), lambda: hosts(t, api, tgt), lambda: deleted(t, api, tgt)):
         with t.guard('history'):
             test()
     t.eq(api.violations, [], 'every answer is as docs/openapi.json describes it')
