@@ -229,6 +229,7 @@ static void run_applied(void *arg, int res, const char *error)
 	if (run->changes->options.applied)
 		run->changes->options.applied(run->changes->options.arg);
 	if (run->after) {
+		media_registry_note_leaving(run->changes->options.registry);
 		run->result.res = run_keep(run);
 		if (run->result.res < 0) {
 			run_take_back(run);

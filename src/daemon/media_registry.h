@@ -84,6 +84,9 @@ int media_registry_sync(struct media_registry *registry, struct media_error *ret
 /* The live state of this subsystem; the caller gets a reference. 0 or -errno. */
 int media_registry_get_subsystem(struct media_registry *registry, const char *nqn,
 				 struct subsystem_live **ret_live);
+/* Before the document of a change that is in force is kept: the namespaces that leave with it, and
+ * leave a file behind, are known as removed. */
+void media_registry_note_leaving(struct media_registry *registry);
 /* The change is kept: what nobody got is released, and its live state forgotten. */
 void media_registry_commit(struct media_registry *registry);
 /* Likewise of a change that is in force and could not be kept. */

@@ -86,15 +86,54 @@ static bool live_is_back(void *arg, const struct uuid *uuid)
 	return media && !media_is_lost(media);
 }
 
-/* It is in force no more. What is kept of it stays as long as its data may come back with it. */
-static void live_left(struct media_registry *registry, struct live_entry *entry)
+static struct removed_ns removed_about(const struct live_entry *entry,
+				       const struct media_record *record)
 {
-	const struct removed_ns about = {
+	return (struct removed_ns){
 		.uuid = entry->uuid,
 		.since_s = wall_s(),
 		.kept = ns_live_kept(entry->live) & ~(unsigned)NS_LIVE_HAS_VOLATILE,
-		.record = entry->left_record,
+		.record = *record,
 	};
+}
+
+/*
+ * Whoever is killed behind the document, and before the commit, leaves a namespace that is neither
+ * in the document nor known as removed. One that is both comes back with the file that it has.
+ */
+void media_registry_note_leaving(struct media_registry *registry)
+{
+	list_for_each(node, &registry->stores) {
+		const struct store_entry *entry = list_entry(node, struct store_entry, entry.node);
+		const char *path = registry_key_path(entry->key);
+		struct media_record record = {0};
+		struct removed_ns about;
+		const struct live_entry *live;
+
+		if (entry->entry.is_used || !path)
+			continue;
+		live = registry_find_live(registry, ns_live_uuid(ns_store_live(entry->store)));
+		if (!live || live->entry.is_used)
+			continue;
+		(void)media_get_record(ns_store_media(entry->store), &record);
+		about = removed_about(live, &record);
+		removed_add(registry->removed, &about, path);
+	}
+	removed_keep(registry->removed, &registry->keeper, wall_s());
+}
+
+/* The transaction is taken back: it was in force before, and is. */
+static bool live_stays(void *arg, const struct uuid *uuid)
+{
+	const struct live_entry *entry = registry_find_live(arg, uuid);
+
+	return entry && !entry->entry.is_new && live_is_back(arg, uuid);
+}
+
+/* It is in force no more. What is kept of it stays as long as its data may come back with it. */
+static void live_left(struct media_registry *registry, struct live_entry *entry)
+{
+	const struct removed_ns about = removed_about(entry, &entry->left_record);
 	char text[UUID_TEXT_BYTES];
 
 	if ((!entry->left_path || !about.kept) &&
@@ -231,6 +270,8 @@ void media_registry_rollback(struct media_registry *registry)
 			registry_release_store(registry, entry);
 		}
 	}
+	removed_take_back_all(registry->removed, live_stays, registry);
+	removed_keep(registry->removed, &registry->keeper, wall_s());
 	list_for_each_safe(node, &registry->lives) {
 		struct live_entry *entry = list_entry(node, struct live_entry, entry.node);
 

@@ -21,6 +21,7 @@ from tap import Tap  # noqa: E402
 from target import free_port  # noqa: E402
 
 SPEC = 'acknowledged changes survive'
+NS = '/v1/subsystems/%s/namespaces/1' % store_world.quoted(store_world.DEFAULT_NQN)
 RESERVED_AT = [step[0] for step in script()].index(store_world.RESERVE)
 
 
@@ -112,10 +113,55 @@ def every_point(t, port, documents, total, loses_power):
     t.eq(killed, tried, '%s: every point was reached' % what)
 
 
+def removal_run(world, kill_at, removes):
+    """The UUID; None: it was killed before the namespace was known."""
+    uuid = None
+    if not world.start(kill_at):
+        return None
+    try:
+        world.reserve()
+        uuid = world.call('GET', NS)[1]['uuid']
+        if removes:
+            world.change('DELETE', NS)
+        world.stop()
+    except Gone:
+        pass
+    world.wait_exit()
+    return uuid
+
+
+def removal(t, port):
+    """A namespace that was removed half way is there, or is known as removed, with its reservation."""
+    world = World(port=port)
+    wrong, found = [], set()
+    try:
+        counts = []
+        for removes in (False, True):
+            removal_run(world, 0, removes)
+            counts.append(world.changes_counted())
+            world.wipe()
+        for kill_at in range(counts[0] // 2, counts[1] + 1):
+            uuid = removal_run(world, kill_at, True)
+            if uuid and world.start(shim=False):
+                there = [ns['uuid'] for ns in world.document()['subsystems'][0]['namespaces']]
+                kept = [e['uuid'] for e in world.call('GET', '/v1/removed')[1]['removed'] if e['kept'] == ['reservation']]
+                found.add((uuid in there, uuid in kept))
+                if (there + kept).count(uuid) != 1:
+                    wrong.append('%d: there %s, removed %s' % (kill_at, there, kept))
+                world.stop()
+            world.kill()
+            world.wipe()
+    finally:
+        world.remove()
+    t.eq(wrong, [], 'killed at each change to the store while a namespace is removed', SPEC)
+    t.eq(found, {(True, False), (False, True)}, 'it was there, or removed')
+
+
 def main():
     t = Tap()
     with t.guard('the test as a whole'):
         port = free_port()
+        removal(t, port)
         documents, total = reference(t, port)
         if documents:
             t.ok(total > 50, 'the script changes the store often enough', why=str(total))
