@@ -165,10 +165,12 @@ int removed_list_recall(struct removed_list *list, const struct target_keeper *k
 	res = keeper->recall(keeper->arg, REMOVED_KIND, REMOVED_KEY, &value, &bytes);
 	if (res < 0)
 		return res == -ENOENT ? 0 : res;
-	copy = strndup(value, bytes);
-	free(value);
-	if (!copy)
+	copy = realloc(value, bytes + 1);
+	if (!copy) {
+		free(value);
 		return -ENOMEM;
+	}
+	copy[bytes] = '\0';
 	for (line = strtok_r(copy, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
 		line_take(list, line);
 	free(copy);

@@ -222,12 +222,23 @@ void cluster_epochs_count(struct cluster_node *node)
 	}
 }
 
+/* What is lost cannot grow, and what has grown elsewhere is refused in its former size: the
+ * operator looks at one image alone, then at one with all that he wants, and so on. */
+static const struct cluster_desired *wanted_next(const struct cluster_node *node)
+{
+	const struct cluster *world = node->world;
+
+	return node->retry_disk != NULL && world->is_healed && world->desired.version % 2 == 0
+		       ? &node->acked
+		       : &world->desired;
+}
+
 static int on_edit(json_t *document, void *arg, struct config_errors *errors)
 {
 	struct cluster_node *node = arg;
 	json_t *wanted;
 
-	node->pending = node->world->desired;
+	node->pending = *wanted_next(node);
 	node->pending_text = NULL;
 	cluster_epochs_count(node);
 	wanted = cluster_document(node->world, node->index, &node->pending);
@@ -351,7 +362,7 @@ void cluster_operate(struct cluster *world)
 		    adds_what_is_lost(node))
 			continue;
 		node->is_changing = true;
-		node->pending = world->desired;
+		node->pending = *wanted_next(node);
 		sim_node_change(node->node, &change);
 	}
 }
