@@ -22,7 +22,8 @@ static void change_end(const struct sim_op *op, const struct op_change *change, 
 	bool is_stable =
 		op && (op->is_fua || op->kind == OP_UNCORRECTABLE || !media->has_volatile_cache);
 
-	if (op && op->over_at != MODEL_NEVER && op->over_number == op->ns->reserve_begun)
+	if (op && op->over_at != MODEL_NEVER &&
+	    (op->is_fenced || op->over_number == op->ns->reserve_begun))
 		now = op->over_at;
 
 	for (unsigned e = 0; e < change->extent_count && change->ns->model; e++) {
@@ -130,6 +131,14 @@ static bool is_settled(const struct sim_op *op)
 	return op->ns && op->ns->settled_at < op->start;
 }
 
+/* Its data went straight into memory; a change forbade that, and another one allows it again. */
+static bool is_cut_off(const struct sim_op *op)
+{
+	return op_changes(op) && op->ns->kind == WORLD_MEDIUM_MEM &&
+	       (!is_settled(op) || op->ns->reserve_busy > 0 ||
+		op->ns->reserve_quiet_at >= op->start);
+}
+
 /* What an operator's change, or a store that is full, may make of a command. */
 static bool change_explains(const struct sim_op *op, nvme_status status)
 {
@@ -149,6 +158,8 @@ static bool change_explains(const struct sim_op *op, nvme_status status)
 	if (nvme_status_same(status, NVME_SC_INTERNAL))
 		return plan->keep_fail_one_in > 0 &&
 		       (op->kind == OP_RESERVE || (plan->has_bad_blocks && op_changes(op)));
+	if (nvme_status_same(status, NVME_SC_COMMAND_INTERRUPTED))
+		return is_cut_off(op);
 	return reserve_explains(op, status);
 }
 
@@ -379,6 +390,7 @@ static void fused_end(struct sim_op *op, struct list *ghosts, const struct world
 		ghost_add(op, ghosts, session);
 	else
 		change_end(op, &op->change, is_written, now);
+	fence_check(op, is_written);
 }
 
 static void op_trace(const struct sim_op *op, uint64_t now)
@@ -411,6 +423,8 @@ void op_end(struct sim_op *op, struct list *ghosts, const struct world_ghost *se
 	op_trace(op, now);
 	world_hash(op->world, op->cmd.status.value ^ now << 16 ^ (uint64_t)op->kind << 60);
 	check_status(op, false);
+	if (op->kind != OP_FUSED)
+		fence_check(op, is_ok);
 	if (!is_lost)
 		change_over(op->world, &op->change);
 	if (op->kind == OP_FUSED)

@@ -110,6 +110,7 @@ void op_reset(struct sim_op *op, enum op_kind kind, struct world_ns *ns)
 	op->may_be_aborted = false;
 	op->change.ns = ns;
 	op->over_at = MODEL_NEVER;
+	op->is_fenced = false;
 	op->change.extent_count = 0;
 	op->change.value = 0;
 	op->change.has_values = false;
@@ -305,7 +306,8 @@ static bool begin_late(struct sim_op *op, struct prng *prng, struct world_ns *ns
 
 	/* In a duel one after the other, so that the outcome is known. */
 	if (plan->has_reservations &&
-	    (plan->is_duel ? choice < 4 && ns->reserve_busy == 0 : choice < 2)) {
+	    (plan->is_duel ? choice < (plan->has_late_data ? 3 : 4) && ns->reserve_busy == 0
+			   : choice < 2)) {
 		op_reset(op, OP_RESERVE, ns);
 		reserve_begin(op, prng);
 		return true;

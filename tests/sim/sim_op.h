@@ -76,6 +76,9 @@ struct sim_op {
 	 * no other reservation command has begun. */
 	uint64_t over_at;
 	uint64_t over_number;
+	/* sim_fence.c: it had not begun when its host lost the right to write, and must not. */
+	bool is_fenced;
+	uint64_t held_before; /* a bit for each block that had its value by then */
 	/* Reservation commands. */
 	bool is_preempt_and_abort;
 	bool is_reserve_alone;
@@ -131,5 +134,13 @@ void reserve_over(struct world *world, struct world_ns *ns);
 bool reserve_explains(const struct sim_op *op, nvme_status status);
 /* Whether the command was rightly let through, or refused. */
 void reserve_check(const struct sim_op *op, nvme_status status);
+/* By the reservation of now. */
+bool reserve_has_right(const struct world_ns *ns, const struct uuid *host_id, bool is_write);
+
+/* sim_fence.c: commands that wait at the target while their host loses the right to write. */
+/* A reservation command was answered, and no other one is under way. */
+void fence_begin(const struct sim_op *by);
+/* The command has ended; is_done: its write took effect, as its answer says. */
+void fence_check(struct sim_op *op, bool is_done);
 
 #endif

@@ -58,6 +58,7 @@ const char *const world_feature_names[] = {
 	LATE_FEATURE_NAMES,
 	WRECK_FEATURE_NAMES,
 	NEIGHBOUR_FEATURE_NAMES,
+	"late_data",
 	NULL,
 };
 
@@ -159,6 +160,8 @@ static void troubles_shrink(struct world *world)
 	flag_shrink(world, FEATURE_RESERVATIONS, &plan->has_reservations);
 	plan->is_duel &= plan->has_reservations;
 	flag_shrink(world, FEATURE_DUEL, &plan->is_duel);
+	plan->has_late_data &= plan->is_duel;
+	flag_shrink(world, FEATURE_LATE_DATA, &plan->has_late_data);
 	flag_shrink(world, FEATURE_BAD_BLOCKS, &plan->has_bad_blocks);
 	flag_shrink(world, FEATURE_COPIES, &plan->has_copies);
 	figure_shrink(world, FEATURE_MASKS, &plan->mask_one_in);
@@ -299,7 +302,7 @@ void world_ns_create(struct world *world)
 		ns->kind = (enum world_medium)prng_below(prng, i == 0 ? 3 : 4);
 		/* What is in memory is gone with the process. */
 		if ((world->wreck.crash_one_in > 0 && ns->kind != WORLD_MEDIUM_NULL) ||
-		    world->plan.is_duel)
+		    (world->plan.is_duel && !world->plan.has_late_data))
 			ns->kind = WORLD_MEDIUM_SIM;
 		ns->block_shift = prng_one_in(prng, 2) ? 9 : 12;
 		ns->block_count = 16 + prng_below(prng, WORLD_NS_BLOCKS_MAX - 16);

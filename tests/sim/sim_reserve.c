@@ -43,6 +43,11 @@ static bool has_right(const struct reservation *reservation, const struct uuid *
 	return false;
 }
 
+bool reserve_has_right(const struct world_ns *ns, const struct uuid *host_id, bool is_write)
+{
+	return has_right(truth_of(ns), host_id, is_write);
+}
+
 /* A bit for each host that is registered now. */
 static unsigned registered_hosts(const struct sim_op *op)
 {
@@ -109,6 +114,9 @@ static void begin_acquire(struct sim_op *op, struct prng *prng)
 	if (op->world->plan.is_duel)
 		acquire.action = truth && reservation_is_held(truth) ? ACQUIRE_PREEMPT_AND_ABORT
 								     : ACQUIRE_RESERVATION;
+	if (op->world->plan.has_late_data && acquire.action == ACQUIRE_PREEMPT_AND_ABORT &&
+	    prng_one_in(prng, 2))
+		acquire.action = ACQUIRE_PREEMPT;
 	op->is_preempt_and_abort = acquire.action == ACQUIRE_PREEMPT_AND_ABORT;
 	acquire_cmd_encode(&op->cmd.sqe, op->ns->nsid, &acquire, op->data);
 	op->cmd.data_bytes = ACQUIRE_DATA_BYTES;
@@ -303,8 +311,10 @@ void reserve_end(struct sim_op *op)
 	if (ns->reserve_busy > 0)
 		return;
 	check_kept(op);
-	if (is_alone)
+	if (is_alone) {
 		check_all_filling(op);
+		fence_begin(op);
+	}
 	if (op->is_preempt_and_abort && is_alone) {
 		(void)world_step(world);
 		check_queues(op);

@@ -600,6 +600,12 @@ void sim_host_for_each_op(struct sim_host *host, void (*fn)(struct sim_op *op, v
 		fn(&host->workers[i].op, arg);
 }
 
+bool sim_host_has_ctrl(const struct sim_host *host, uint16_t cntlid)
+{
+	return host->state == HOST_LIVE && host->session.cntlid == cntlid &&
+	       host->session.target_epoch == host->world->target_epoch;
+}
+
 uint64_t sim_host_oldest(const struct sim_host *host)
 {
 	uint64_t oldest = MODEL_NEVER;
@@ -615,10 +621,7 @@ uint64_t sim_host_oldest(const struct sim_host *host)
 
 uint64_t sim_host_proven_ns(const struct sim_host *host, uint16_t cntlid)
 {
-	return host->state == HOST_LIVE && host->session.cntlid == cntlid &&
-			       host->session.target_epoch == host->world->target_epoch
-		       ? host->proven_ns
-		       : 0;
+	return sim_host_has_ctrl(host, cntlid) ? host->proven_ns : 0;
 }
 
 bool sim_host_hears(const struct sim_host *host)

@@ -337,6 +337,7 @@ static bool is_troubled(void *arg)
 	struct world *world = arg;
 
 	watch_ctrls(world);
+	fence_watch(world);
 	neighbours_watch(world);
 	return world->commands_left > 0 && !world->is_failed;
 }
@@ -346,6 +347,7 @@ static bool is_not_content(void *arg)
 	struct world *world = arg;
 
 	watch_ctrls(world);
+	fence_watch(world);
 	if (world->is_failed)
 		return false;
 	for (unsigned i = 0; i < world->host_count; i++) {
@@ -526,6 +528,7 @@ static void stats_count(const struct world_stats *stats, struct sim_counters *co
 		{"changes_of_reservations", stats->reservations},
 		{"reservations_held_again", stats->recalled},
 		{"changes_shut_out", stats->preempted},
+		{"changes_fenced_before_they_began", stats->fenced},
 		{"copies", stats->copies},
 		{"odd_commands", stats->odds},
 		{"times_the_store_was_full", stats->keep_failures},
@@ -554,6 +557,7 @@ static struct world *world_create(const struct sim_scenario *scenario, struct wo
 	prng_seed(&world->prng, scenario->seed * 0x9e3779b97f4a7c15ull + 1);
 	world_plan_choose(world, &options);
 	world_changes_choose(world, scenario->seed);
+	late_data_choose(world, &options);
 	watch_choose(world, scenario->seed);
 	late_choose(&world->late, scenario->seed);
 	odd_choose(world, scenario->seed);

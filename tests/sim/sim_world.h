@@ -68,6 +68,7 @@ enum world_feature {
 	FEATURE_LATE,                                       /* the first of enum late_feature */
 	FEATURE_WRECK = FEATURE_LATE + LATE_FEATURES,       /* of enum wreck_feature */
 	FEATURE_NEIGHBOUR = FEATURE_WRECK + WRECK_FEATURES, /* of enum neighbour_kind */
+	FEATURE_LATE_DATA = FEATURE_NEIGHBOUR + NEIGHBOUR_KINDS,
 };
 
 enum world_medium {
@@ -113,6 +114,7 @@ struct world_ns {
 	unsigned reserve_busy;     /* reservation commands under way, of lost sessions too */
 	uint64_t reserve_begun;    /* how many have begun */
 	uint64_t reserve_quiet_at; /* since when none is */
+	bool has_fenced;           /* commands that must not begin: sim_fence.c */
 };
 
 /* What the seed chose: 0 means that this trouble does not happen. Figures are "once in". */
@@ -137,7 +139,8 @@ struct world_plan {
 	/* What came later is chosen apart, so that seeds of before are what they were. */
 	bool has_changes;
 	bool has_reservations;
-	bool is_duel; /* hosts shut each other out all the time */
+	bool is_duel;       /* hosts shut each other out all the time */
+	bool has_late_data; /* in a duel: by plain Preempt too, while data is on its way */
 	bool has_bad_blocks;
 	bool has_copies;
 	uint32_t mask_one_in; /* per trouble, each */
@@ -173,6 +176,7 @@ struct world_stats {
 	uint64_t reservations; /* commands that changed one */
 	uint64_t recalled;     /* reservations that were there again after a restart */
 	uint64_t preempted;    /* changes under way whose host Preempt and Abort shut out */
+	uint64_t fenced;       /* changes that had not begun when their host lost the right */
 	uint64_t copies;
 	uint64_t odds;
 	uint64_t keep_failures;
@@ -321,10 +325,17 @@ uint64_t sim_host_oldest(const struct sim_host *host);
 const char *sim_host_lack(const struct sim_host *host);
 void sim_host_leave(struct sim_host *host);
 bool sim_host_is_gone(const struct sim_host *host);
+/* It is connected, and that is its controller. */
+bool sim_host_has_ctrl(const struct sim_host *host, uint16_t cntlid);
 /* When the last command was sent that this controller has answered; 0: it is not the host's. */
 uint64_t sim_host_proven_ns(const struct sim_host *host, uint16_t cntlid);
 /* True when it is connected and has asked to be told of changes. */
 bool sim_host_hears(const struct sim_host *host);
+
+/* sim_fence.c */
+void late_data_choose(struct world *world, struct sim_options *options);
+/* Between two events: who has got the right to write back. */
+void fence_watch(struct world *world);
 
 /* sim_watch.c: what the target owes its hosts beside answers. */
 struct ctrl_reset_cmd;
