@@ -58,6 +58,12 @@ bool loss_ns_judge(struct loss_ns *ns, LOSS_CACHE_BITS lost)
 	return is_lost;
 }
 
+void loss_acked_late(struct loss_ns *ns)
+{
+	loss_raise(&ns->lost, atomic_load_explicit(&ns->begun, memory_order_acquire) + 1);
+	atomic_fetch_add_explicit(&ns->losses, 1, memory_order_acq_rel);
+}
+
 void loss_untell(struct loss_ns *ns, uint64_t told_before)
 {
 	uint64_t now = atomic_load_explicit(&ns->told, memory_order_relaxed);
@@ -68,28 +74,54 @@ void loss_untell(struct loss_ns *ns, uint64_t told_before)
 		;
 }
 
-/* The medium is one for all caches: which of them the writes went through does not matter. */
+static struct loss_source *source_find(const struct loss_ns *ns, uint64_t source)
+{
+	unsigned count = atomic_load_explicit(&ns->source_count, memory_order_acquire);
+
+	for (unsigned i = 0; i < count; i++) {
+		if (atomic_load_explicit(&ns->sources[i].source, memory_order_acquire) == source)
+			return (struct loss_source *)&ns->sources[i];
+	}
+	return NULL;
+}
+
+bool loss_ns_mark(const struct loss_ns *ns, uint64_t source, uint64_t *ret_mark)
+{
+	const struct loss_source *entry = source_find(ns, source);
+
+	if (entry != NULL)
+		*ret_mark = atomic_load_explicit(&entry->mark, memory_order_acquire);
+	return entry != NULL;
+}
+
+/* The medium is one for all caches: which of them the writes went through does not matter. A flush
+ * may tell the mark once it is judged. */
 bool loss_ns_see(struct loss_ns *ns, uint64_t source, uint64_t mark)
 {
 	const LOSS_CACHE_BITS all = ~(LOSS_CACHE_BITS)0;
-	struct loss_source *entry = ns->sources;
-	bool is_full = ns->source_count == LOSS_SOURCES;
+	struct loss_source *entry = source_find(ns, source);
+	unsigned count = atomic_load_explicit(&ns->source_count, memory_order_relaxed);
+	bool is_full = count == LOSS_SOURCES;
+	bool is_lost;
 
-	while (entry < ns->sources + ns->source_count && entry->source != source)
-		entry++;
-	if (entry < ns->sources + ns->source_count) {
-		bool is_same = entry->mark == mark;
-
-		entry->mark = mark;
-		return !is_same && loss_ns_judge(ns, all);
+	if (entry != NULL) {
+		if (atomic_load_explicit(&entry->mark, memory_order_relaxed) == mark)
+			return false;
+		atomic_fetch_add(&ns->seen, 1);
+		is_lost = loss_ns_judge(ns, all);
+		atomic_store_explicit(&entry->mark, mark, memory_order_release);
+		return is_lost;
 	}
+	/* What the one that makes room reports next cannot be compared. */
 	if (is_full)
-		entry = &ns->sources[ns->source_next++ % LOSS_SOURCES];
-	else
-		ns->source_count++;
-	*entry = (struct loss_source){.source = source, .mark = mark};
-	/* What the one that made room reports next cannot be compared. */
-	return is_full && loss_ns_judge(ns, all);
+		atomic_fetch_add(&ns->seen, 1);
+	is_lost = is_full && loss_ns_judge(ns, all);
+	entry = &ns->sources[is_full ? ns->source_next++ % LOSS_SOURCES : count];
+	atomic_store_explicit(&entry->mark, mark, memory_order_release);
+	atomic_store_explicit(&entry->source, source, memory_order_release);
+	if (!is_full)
+		atomic_store_explicit(&ns->source_count, count + 1, memory_order_release);
+	return is_lost;
 }
 
 static bool boot_is_reported(const struct ctrl_identity *identity)

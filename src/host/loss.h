@@ -35,8 +35,8 @@
 
 /* What a target process reported last of the namespace: wire/identify.h. */
 struct loss_source {
-	uint64_t source;
-	uint64_t mark;
+	_Atomic uint64_t source;
+	_Atomic uint64_t mark;
 };
 
 struct loss_ns {
@@ -45,24 +45,42 @@ struct loss_ns {
 	_Atomic uint64_t losses;
 	_Atomic uint64_t lost; /* the largest mark of `acked` that is lost */
 	_Atomic uint64_t told; /* the latest loss that a user was told of */
+	_Atomic uint64_t seen; /* how often a mark has changed */
 	/* By cache: 1 + begun when the latest write was acknowledged; 0: none was. */
 	_Atomic uint64_t acked[LOSS_CACHES];
-	/* The rest under the lock of the join. */
+	/* The rest is changed under the lock of the join. */
 	struct loss_source sources[LOSS_SOURCES]; /* the first ones are used */
-	unsigned source_count;
+	_Atomic unsigned source_count;
 	unsigned source_next; /* makes room for another one */
 };
 
 /* Stores the larger one. */
 void loss_raise(_Atomic uint64_t *number, uint64_t to);
 
-/* A controller of the cache has acknowledged a write without FUA. */
-static inline void loss_write_acked(struct loss_ns *ns, unsigned cache)
+/* A command is sent: for loss_write_acked. */
+static inline uint64_t loss_seen(const struct loss_ns *ns)
+{
+	return atomic_load_explicit(&ns->seen, memory_order_acquire);
+}
+
+/* The answer came after another mark, and the command may have run before the loss. */
+void loss_acked_late(struct loss_ns *ns);
+
+/* A controller of the cache has acknowledged a write without FUA that was sent when so many marks
+ * were seen. Either loss_ns_see finds the write, or the write the mark. */
+static inline void loss_write_acked(struct loss_ns *ns, unsigned cache, uint64_t seen)
 {
 	uint64_t mark = atomic_load_explicit(&ns->begun, memory_order_acquire) + 1;
+	uint64_t now;
 
-	if (atomic_load_explicit(&ns->acked[cache], memory_order_relaxed) < mark)
+	if (atomic_load_explicit(&ns->acked[cache], memory_order_acquire) < mark) {
 		loss_raise(&ns->acked[cache], mark);
+		now = atomic_fetch_add(&ns->seen, 0); /* in one order with loss_ns_see's */
+	} else {
+		now = loss_seen(ns);
+	}
+	if (now != seen)
+		loss_acked_late(ns);
 }
 
 /* A flush begins, before it is sent: its number. */
@@ -91,6 +109,9 @@ bool loss_ns_judge(struct loss_ns *ns, LOSS_CACHE_BITS lost);
 /* A controller reports this mark of the namespace. True: it is another one than before, and there
  * were acknowledged writes. */
 bool loss_ns_see(struct loss_ns *ns, uint64_t source, uint64_t mark);
+
+/* The mark that was judged last. False: the source has reported none. Any thread. */
+bool loss_ns_mark(const struct loss_ns *ns, uint64_t source, uint64_t *ret_mark);
 
 /* ---- the caches of a subsystem -----------------------------------------------------------------
  */

@@ -205,6 +205,7 @@ struct mpath_io {
 	uint64_t dwords;  /* DW0 and DW1 of the completion */
 	uint8_t attempts; /* 1: the first one was answered */
 	uint64_t flush;   /* of a flush: its number; host/loss.h */
+	uint64_t seen;    /* of others: loss_seen when it was sent */
 	/* The engine's. */
 	struct mpath_ns *ns;
 	struct path *path;

@@ -149,6 +149,8 @@ struct ns_on_path {
 	bool is_doubted; /* a notice named it, and it was not asked about since */
 	bool is_other;   /* another namespace has this NSID there */
 	bool is_avoided; /* an error of the path without ANA; until the next look */
+	/* Whose marks of lost writes the controller reports; 0: it does not. */
+	uint64_t loss_source;
 	uint32_t ana_group;
 	uint32_t scan_number;
 	/* Targets that share a namespace take on a new format one after the other. */
@@ -160,7 +162,9 @@ struct mpath_ns {
 	uint32_t nsid; /* 0: the admin queues */
 	struct ns_identity identity;
 	bool is_gone;
-	bool has_rescanned;     /* because it was found replaced */
+	bool has_rescanned; /* because it was found replaced */
+	bool has_doubted_mark;
+	uint64_t doubted_mark; /* of lost writes: paths were asked again after a flush had failed */
 	struct join_ns *joined; /* NULL: the admin queues */
 	struct ns_on_path on[MPATH_PATHS_MAX];
 	uint32_t blind_counts[MPATH_PATHS_MAX]; /* io_is_blind, in flight, by path */

@@ -128,7 +128,7 @@ static void io_note_change(const struct mpath_io *io, const struct path *path)
 		return;
 	}
 	if ((le32_get(sqe->cdw12) & NVME_IO_FUA) == 0)
-		loss_write_acked(&io->ns->joined->loss, path->joined.cache);
+		loss_write_acked(&io->ns->joined->loss, path->joined.cache, io->seen);
 }
 
 /* The status that says why: of a pair that of the Write when the Compare only failed with it. */
@@ -190,6 +190,21 @@ static void io_end_flushed(struct mpath_io *io)
 	io->done(io);
 }
 
+/* Perhaps the host does not know of a loss, and its notice is lost: each mark is doubted once. */
+static void flush_doubt_mark(const struct mpath_io *io)
+{
+	struct mpath_ns *ns = io->ns;
+	uint64_t mark;
+
+	if (!nvme_status_same(io->cmd.status, NVME_SC_WRITE_FAULT) ||
+	    !flush_mark_decode(&io->cmd.sqe, &mark) ||
+	    (ns->has_doubted_mark && ns->doubted_mark == mark))
+		return;
+	ns->has_doubted_mark = true;
+	ns->doubted_mark = mark;
+	path_scan_later(io->path);
+}
+
 void io_end_answered(struct mpath_io *io)
 {
 	struct mpath_io *second = io->fused_write;
@@ -198,7 +213,8 @@ void io_end_answered(struct mpath_io *io)
 		io_end_flushed(io);
 		return;
 	}
-
+	if (io_is_flush(io))
+		flush_doubt_mark(io);
 	if (io_is_stale(io) && nvme_status_is_ok(io->cmd.status)) {
 		io_set_result(io, io_result_stale(io), NVME_SC_SUCCESS);
 		io->done(io);
@@ -625,6 +641,17 @@ static void cmd_fill(struct mpath_io *io, uint32_t nsid, void (*done)(struct hos
 	cmd->done = done;
 }
 
+/* The controller fails a flush whose host does not know of a loss yet. */
+static void flush_tell_mark(struct mpath_io *io, const struct path *path)
+{
+	const struct mpath_ns *ns = io->ns;
+	uint64_t source = ns->on[path->slot].loss_source;
+	uint64_t mark;
+
+	if (source != 0 && loss_ns_mark(&ns->joined->loss, source, &mark))
+		flush_mark_encode(&io->cmd.sqe, mark);
+}
+
 void io_send(struct mpath_io *io)
 {
 	struct mpath_ns *ns = io->ns;
@@ -665,6 +692,9 @@ void io_send(struct mpath_io *io)
 		host_submit_admin(path->ctrl, &io->cmd);
 		return;
 	}
+	io->seen = loss_seen(&ns->joined->loss);
+	if (io_is_flush(io))
+		flush_tell_mark(io, path);
 	if (second != NULL) {
 		io->cmds_busy = 2;
 		second->fused_first = io;

@@ -363,6 +363,7 @@ int ns_seen(struct path *path, uint32_t nsid, const struct ns_identity *identity
 	ns->identity = *identity;
 	ns->on[path->slot] = (struct ns_on_path){.is_there = true,
 						 .ana_group = identity->ana_group_id,
+						 .loss_source = identity->loss_source,
 						 .scan_number = number,
 						 .block_bytes = identity->block_bytes};
 	ns_recompute(ns);

@@ -149,10 +149,23 @@ static void flush_all_execute(struct slot *slot)
 	flush_all_go(all);
 }
 
+static void flush_done(struct media_io *io, int res)
+{
+	struct slot *slot = container_of(io, struct slot, io);
+
+	if (res != 0 || !loss_is_missed(slot))
+		io_finish(slot, res);
+	else if (loss_is_news(slot->ns))
+		loss_answer(slot, NVME_SC_WRITE_FAULT);
+	else
+		slot_complete(slot, NVME_SC_WRITE_FAULT);
+}
+
 static void flush_execute(struct slot *slot)
 {
+	slot->loss = media_loss(slot->ns->media);
 	if (slot->ns->media->has_volatile_cache)
-		io_submit(slot, MEDIA_FLUSH, io_done);
+		io_submit(slot, MEDIA_FLUSH, flush_done);
 	else
 		slot_complete(slot, NVME_SC_SUCCESS);
 }

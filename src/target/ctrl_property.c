@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "target/host_share.h"
 #include "target/local.h"
+#include "target/loss.h"
 #include "target/manage.h"
 
 #include <stdlib.h>
@@ -56,8 +57,8 @@ static bool config_is_usable(const struct ctrl *ctrl, const struct ctrl_config *
 
 struct shutdown_flush {
 	struct media_io io;
-	struct list node; /* in ctrl->flushes */
-	struct ctrl *ctrl;
+	struct list node; /* in ctrl->flushes, while its medium has it */
+	struct loss_note note;
 	struct snapshot *snapshot;
 };
 
@@ -73,18 +74,13 @@ static void shutdown_complete(struct ctrl *ctrl)
 
 static void shutdown_flush_more(struct ctrl *ctrl);
 
-static void shutdown_flushed(struct media_io *io, int res)
+static void shutdown_flush_end(struct loss_note *note)
 {
-	struct shutdown_flush *flush = container_of(io, struct shutdown_flush, io);
-	struct ctrl *ctrl = flush->ctrl;
+	struct shutdown_flush *flush = container_of(note, struct shutdown_flush, note);
+	struct ctrl *ctrl = note->ctrl;
 	struct snapshot *snapshot = flush->snapshot;
 	struct local *local = ctrl->local;
 
-	if (res != 0)
-		log_limited(LOG_LEVEL_ERROR, "target",
-			    "controller %u: flush at shutdown failed: error %d", ctrl->cntlid,
-			    -res);
-	list_remove(&flush->node);
 	free(flush);
 	if (--snapshot->inflight[local->index].count == 0 && snapshot != local->snapshot)
 		local_snapshot_idle(snapshot);
@@ -97,6 +93,22 @@ static void shutdown_flushed(struct media_io *io, int res)
 		ctrl_flushed(ctrl);
 }
 
+/* The host does not hear that it failed, and others have to. */
+static void shutdown_flushed(struct media_io *io, int res)
+{
+	struct shutdown_flush *flush = container_of(io, struct shutdown_flush, io);
+
+	if (res != 0)
+		log_limited(LOG_LEVEL_ERROR, "target",
+			    "controller %u: flush at shutdown failed: error %d",
+			    flush->note.ctrl->cntlid, -res);
+	list_remove(&flush->node);
+	if (loss_is_news(flush->note.ns))
+		loss_note(&flush->note);
+	else
+		shutdown_flush_end(&flush->note);
+}
+
 static void shutdown_flush_one(struct ctrl *ctrl, const struct ns *ns)
 {
 	struct shutdown_flush *flush = calloc(1, sizeof(*flush));
@@ -106,7 +118,7 @@ static void shutdown_flush_one(struct ctrl *ctrl, const struct ns *ns)
 			    "controller %u: no memory to flush at shutdown", ctrl->cntlid);
 		return;
 	}
-	flush->ctrl = ctrl;
+	flush->note = (struct loss_note){.ctrl = ctrl, .ns = ns, .done = shutdown_flush_end};
 	flush->snapshot = ctrl->local->snapshot;
 	flush->snapshot->inflight[ctrl->local->index].count++;
 	flush->io = (struct media_io){

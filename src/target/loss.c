@@ -2,10 +2,10 @@
 /*
  * The marks of namespaces whose media have lost writes, and the notices of them; see loss.h.
  *
- * A slot travels to the control reactor (target/control_work.h), where a new mark is drawn and
- * kept, and goes home to be answered. One that is cancelled on its way leaves the mark to the next
- * flush, which fails, too, or to the flush at the end. The notice goes to the registry, and from
- * there to each controller of the subsystem.
+ * A slot travels to the control reactor, where a new mark is drawn and kept, and goes home to be
+ * answered. It is not stopped on its way, whatever became of its host: the mark is the others'. One
+ * that finds the mark drawn costs nothing there. The notice goes to the registry, and from there to
+ * each controller of the subsystem.
  */
 #include "target/loss.h"
 
@@ -29,6 +29,16 @@ bool loss_is_news(const struct ns *ns)
 	uint64_t loss = media_loss(ns->media);
 
 	return loss != 0 && loss != ns_live_loss_noted(ns_store_live(ns->store));
+}
+
+bool loss_is_missed(const struct slot *slot)
+{
+	const struct ns *ns = slot->ns;
+	uint64_t mark;
+
+	return media_loss(ns->media) != slot->loss || loss_is_news(ns) ||
+	       (flush_mark_decode(&slot->sqe, &mark) &&
+		mark != ns_live_loss_mark(ns_store_live(ns->store)));
 }
 
 /* ---- notices --------------------------------------------------------------------------------- */
@@ -119,8 +129,16 @@ static void ns_note(struct target *target, const struct ctrl *of, const struct n
 	notice_send(target, of, ns->nsid);
 }
 
-static void loss_serve(struct slot *slot)
+static void slot_is_home(struct reactor_msg *msg)
 {
+	struct slot *slot = container_of(msg, struct slot, msg);
+
+	slot_complete(slot, slot->status);
+}
+
+static void slot_arrived(struct reactor_msg *msg)
+{
+	struct slot *slot = container_of(msg, struct slot, msg);
 	struct target *target = slot->queue->local->target;
 	const struct ctrl *ctrl = slot->queue->ctrl;
 
@@ -128,13 +146,35 @@ static void loss_serve(struct slot *slot)
 		ns_note(target, ctrl, slot->ns);
 	for (unsigned i = 0; !slot->ns && i < slot->steps.subsystem->ns_count; i++)
 		ns_note(target, ctrl, &slot->steps.subsystem->namespaces[i]);
-	control_work_answer(slot, slot->status);
+	reactor_post(slot->queue->reactor, &slot->msg, slot_is_home);
 }
 
 void loss_answer(struct slot *slot, nvme_status status)
 {
 	slot->status = status;
-	control_work_submit(&slot->queue->local->target->loss_work, slot);
+	slot->io.media = NULL; /* nothing is left to cancel */
+	slot->cancel = NULL;
+	reactor_post(slot->queue->local->target->control, &slot->msg, slot_arrived);
+}
+
+static void note_is_home(struct reactor_msg *msg)
+{
+	struct loss_note *note = container_of(msg, struct loss_note, msg);
+
+	note->done(note);
+}
+
+static void note_arrived(struct reactor_msg *msg)
+{
+	struct loss_note *note = container_of(msg, struct loss_note, msg);
+
+	ns_note(note->ctrl->target, note->ctrl, note->ns);
+	reactor_post(note->ctrl->reactor, &note->msg, note_is_home);
+}
+
+void loss_note(struct loss_note *note)
+{
+	reactor_post(note->ctrl->target->control, &note->msg, note_arrived);
 }
 
 int loss_at_end(struct target *target, const struct ns *ns)
@@ -143,16 +183,4 @@ int loss_at_end(struct target *target, const struct ns *ns)
 			   !ns_live_has_written(ns_store_live(ns->store));
 
 	return has_nothing ? 0 : mark_draw(target, ns);
-}
-
-void loss_init(struct target *target)
-{
-	static const struct rota_limits limits = {
-		.running_per_host = 1,
-		.waiting_per_host = 1024,
-		.waiting_min = 16,
-		.waiting_total = 8192,
-	};
-
-	control_work_init(&target->loss_work, target, &limits, loss_serve);
 }

@@ -71,8 +71,9 @@ static void final_flushed(struct media_io *io, int res)
 	struct final_flush *flush = container_of(io, struct final_flush, io);
 	struct shutdown *shutdown = flush->shutdown;
 
-	if (res != 0) {
+	if (res != 0 || loss_is_news(flush->ns))
 		not_flushed(shutdown, flush->ns);
+	if (res != 0) {
 		/* No peer: at the end of the target. */
 		log_error("target", "%s: flush at shutdown failed: %s", io->media->spec,
 			  strerror(-res));

@@ -71,6 +71,7 @@ struct slot {
 	bool is_fused_ready;     /* has its data and waits for the other one */
 	bool heals_bad;          /* writes blocks that are marked bad: target/bad_blocks.h */
 	uint64_t bad_stamp;      /* of the marks that it heals */
+	uint64_t loss;           /* of a Flush: media_loss when it began */
 	struct nvme_sqe sqe;
 	struct sgl sgl;
 	uint32_t capsule_bytes;   /* data that came in the capsule */

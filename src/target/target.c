@@ -8,7 +8,6 @@
 #include "target/bad_blocks.h"
 #include "target/host_share.h"
 #include "target/local.h"
-#include "target/loss.h"
 #include "target/manage.h"
 #include "target/reservation.h"
 
@@ -58,7 +57,6 @@ int target_create(const struct target_config *config, struct target **ret_target
 	manage_init(target);
 	reservation_init(target);
 	bad_blocks_init(target);
-	loss_init(target);
 	target->started_ns = reactor_clock_ns(config->control);
 	target->cntlid_first = config->cntlid_first ? config->cntlid_first : 1;
 	target->cntlid_last = config->cntlid_last ? config->cntlid_last : TARGET_CNTLID_MAX;

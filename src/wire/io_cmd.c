@@ -16,8 +16,9 @@ enum io_cdw12 {
 	IO_DEAC = 1 << 25,
 	IO_PRINFO_SHIFT = 26,
 };
-#define IO_LR  (1u << 31)
-#define DSM_AD (1u << 2)
+#define FLUSH_MARK_TAG 0x74666577u /* "weft" */
+#define IO_LR          (1u << 31)
+#define DSM_AD         (1u << 2)
 
 void io_cmd_decode(const struct nvme_sqe *sqe, struct io_cmd *ret_cmd)
 {
@@ -54,6 +55,19 @@ void io_cmd_encode(struct nvme_sqe *sqe, uint8_t opcode, uint32_t nsid, const st
 	sqe->cdw10 = le32_of((uint32_t)cmd->first_block);
 	sqe->cdw11 = le32_of((uint32_t)(cmd->first_block >> 32));
 	sqe->cdw12 = le32_of(cdw12);
+}
+
+void flush_mark_encode(struct nvme_sqe *sqe, uint64_t mark)
+{
+	sqe->cdw13 = le32_of(FLUSH_MARK_TAG);
+	sqe->cdw14 = le32_of((uint32_t)mark);
+	sqe->cdw15 = le32_of((uint32_t)(mark >> 32));
+}
+
+bool flush_mark_decode(const struct nvme_sqe *sqe, uint64_t *ret_mark)
+{
+	*ret_mark = le32_get(sqe->cdw14) | (uint64_t)le32_get(sqe->cdw15) << 32;
+	return le32_get(sqe->cdw13) == FLUSH_MARK_TAG;
 }
 
 void dsm_cmd_decode(const struct nvme_sqe *sqe, struct dsm_cmd *ret_cmd)

@@ -29,6 +29,15 @@ void io_cmd_decode(const struct nvme_sqe *sqe, struct io_cmd *ret_cmd);
 /* Fills opcode, NSID and CDW10 to CDW12; CID and SGL are the caller's. */
 void io_cmd_encode(struct nvme_sqe *sqe, uint8_t opcode, uint32_t nsid, const struct io_cmd *cmd);
 
+/*
+ * A Flush to a controller that reports marks of lost writes (wire/identify.h) says which one its
+ * host knows, in CDW13 to CDW15, which are reserved: a tag, then the mark. Other controllers get
+ * zeroes there.
+ */
+void flush_mark_encode(struct nvme_sqe *sqe, uint64_t mark);
+/* False: the host does not say. */
+bool flush_mark_decode(const struct nvme_sqe *sqe, uint64_t *ret_mark);
+
 struct dsm_cmd {
 	uint32_t range_count; /* 1 to 256 */
 	bool is_deallocate;

@@ -9,6 +9,8 @@ Needs root, loop devices and mkfs.ext2.
 
 import os
 import shutil
+import signal
+import struct
 import subprocess
 import sys
 
@@ -28,6 +30,9 @@ NS = '/v1/subsystems/' + quoted(NQN) + '/namespaces/1'
 BLOCK = 512  # less than the device's: no direct I/O
 PIECE = 65536
 IMAGE_MIB = 32
+SHST_COMPLETE = 2 << 2
+SLOW_FLUSH = 'fault:stuck:op=flush:ms=300@'  # its host is gone before it ends
+FLUSH_TAG = int.from_bytes(b'weft', 'little')
 
 
 def run(*words):
@@ -75,6 +80,16 @@ def flush(host, qid):
     return host.queue(qid).do(n.FLUSH, 1).status
 
 
+def mark_of(host):
+    """What Identify says of lost writes."""
+    page = host.admin.identify(0, 1).data
+    return struct.unpack_from('<Q', page, 384 + 16)[0]
+
+
+def flush_knowing(queue, mark):
+    return queue.do(n.FLUSH, 1, cdw13=FLUSH_TAG, cdw14=mark & 0xffffffff, cdw15=mark >> 32).status
+
+
 def rows(t, world, disk):
     def health():
         status, answer = world.call('GET', '/v1/health')
@@ -83,6 +98,8 @@ def rows(t, world, disk):
     with n.Host(('127.0.0.1', world.port), NQN) as host:
         queue = host.queue(1)
         t.eq(queue.do(n.FLUSH, 1).status, n.OK, 'a flush of a disk that is well')
+        before = mark_of(host)
+        t.eq(flush_knowing(queue, before), n.OK, 'and one that tells the mark that its host knows')
         written = [queue.put(1, i * PIECE // BLOCK, os.urandom(PIECE), BLOCK).status for i in range(64)]
         t.eq(set(written), {n.OK}, 'the kernel takes what does not fit')
         t.ok(queue.do(n.FLUSH, 1).status != n.OK, 'the flush hears that it does not fit')
@@ -101,6 +118,8 @@ def rows(t, world, disk):
         data = os.urandom(PIECE)
         t.eq(queue.put(1, 0, data, BLOCK).status, n.OK, 'after recheck it is written again')
         t.eq((queue.do(n.FLUSH, 1).status, flush(host, 3)), (n.OK, n.OK), 'and flushed')
+        t.eq(flush_knowing(queue, before), n.WRITE_FAULT, 'but not for a host that does not know of the loss')
+        t.eq(flush_knowing(queue, mark_of(host)), n.OK, 'until it has read the new mark')
         t.eq(health()[1], [], 'and health has forgotten')
         t.eq(world.call('PATCH', NS, {'recheck': True})[0], 409, 'there is nothing to recheck any more')
 
@@ -138,6 +157,25 @@ def end_in_order(t, world):
 def killed(t, world):
     other_flush(t, world)
     world.kill()
+
+
+def left(t, world):
+    """A host leaves in order: the flush of its controller's shutdown hears of the loss, and no command does."""
+    with n.Host(('127.0.0.1', world.port), NQN) as host:
+        host.admin.set_property(n.CC, n.CC_ENABLE | 1 << 14)
+        t.eq(host.admin.csts_until(SHST_COMPLETE, 0xc) & 0xc, SHST_COMPLETE, 'the controller shuts down')
+    t.ok('flush at shutdown failed' in world.log(), 'its flush fails', why=world.log())
+    world.kill()
+
+
+def gone(t, world):
+    """The flush that hears of the loss is of a host that is gone, and the administrator rechecks."""
+    with n.Host(('127.0.0.1', world.port), NQN) as host:
+        host.queue(1).submit(n.FLUSH, 1)
+    t.ok(target.poll(lambda: world.call('GET', '/v1/health')[0] == 503), 'the flush of a host that is gone fails',
+         why=world.log())
+    t.ok(target.poll(lambda: world.call('PATCH', NS, {'recheck': True})[0] == 200), 'it is rechecked', why=world.log())
+    world.stop()
 
 
 def rechecked(t, world):
@@ -180,12 +218,28 @@ def told_later(t, world, disk, writer, what):
     t.eq(writer.flush(), 0, name + ': and nothing is told twice')
 
 
-def with_writer(t, name, part, *args):
+def told_asleep(t, world, disk, writer):
+    """The administrator rechecks before the one that wrote has read the notice of the loss."""
+    writer.attach.process.send_signal(signal.SIGSTOP)
+    try:
+        other_flush(t, world)
+        disk.resize('80m')
+        world.change('PATCH', NS, {'recheck': True})
+        cookie = writer.nbd.send(nbd.FLUSH)
+    finally:
+        writer.attach.process.send_signal(signal.SIGCONT)
+    t.eq(writer.nbd.reply()[:2], (cookie, nbd.EIO), 'the flush of the one that slept fails')
+    t.eq(writer.nbd.ask(nbd.WRITE, 0, data=bytes(PIECE))[0], 0, 'it is written again')
+    t.ok(target.poll(lambda: writer.flush() == 0), 'and stable when the mark is read')
+
+
+def with_writer(t, name, part, *args, faults=''):
     world = World()
     disk = writer = None
     try:
         disk = Disk(world.folder)
-        world.args = ['--listen', '127.0.0.1:%d' % world.port, '--ns', 'file:%s,block=%d' % (disk.image, BLOCK)]
+        world.args = ['--listen', '127.0.0.1:%d' % world.port, '--ns',
+                      '%sfile:%s,block=%d' % (faults, disk.image, BLOCK)]
         t.ok(world.start(shim=False), name + ': it starts', why=world.log())
         writer = Writer(t, world)
         part(t, world, disk, writer, *args)
@@ -219,11 +273,12 @@ def main():
         if disk:
             disk.remove()
         world.remove()
-    for what in (end_in_order, killed, rechecked, removed_and_added):
+    for what in (end_in_order, killed, rechecked, removed_and_added, left, gone):
         with t.guard(what.__name__):
-            with_writer(t, what.__name__, told_later, what)
-    with t.guard('told_at_once'):
-        with_writer(t, 'told_at_once', told_at_once)
+            with_writer(t, what.__name__, told_later, what, faults=SLOW_FLUSH if what is gone else '')
+    for part in (told_at_once, told_asleep):
+        with t.guard(part.__name__):
+            with_writer(t, part.__name__, part)
     sys.exit(t.done())
 
 

@@ -217,7 +217,7 @@ def lost_neighbour(t, machine, disk):
 
 
 def failing_neighbour(t, machine, disk):
-    """A medium that fails the flush at the end concerns the hosts of its own namespace."""
+    """A medium that fails the flush at the end, or does not end it, concerns the hosts of its own namespace."""
     other = Attach([machine.port], 2)
     try:
         with other.client() as neighbour:
@@ -231,6 +231,22 @@ def failing_neighbour(t, machine, disk):
                  why=other.errors())
     finally:
         other.finish(t, 'neighbour')
+
+
+def stuck_end(t, machine, disk):
+    """Nothing ends the flush at the end, and somebody kills the target: the kernel has everything, unless the machine
+    restarts, too."""
+    late = 'media were not flushed in time'
+    t.eq(disk.write(b'2'), 0, 'a second write is acknowledged')
+    for ends, (what, result) in enumerate((('runs on: the flush succeeds', 0), ('restarts: the flush fails', nbd.EIO)), 1):
+        machine.terminate()
+        t.ok(target.poll(lambda: machine.log().count(late) == ends), 'the flush at the end is stuck', why=machine.log())
+        machine.kill()
+        if result:
+            machine.next_boot()
+        machine.start()
+        t.eq((disk.flush(), disk.read(), disk.write(b'2')), (result, b'2', 0), 'killed, and the machine ' + what)
+    machine.kill()
 
 
 def server_at(address):
@@ -384,8 +400,11 @@ def main():
                  orderly_restart, failed_start):
         with t.guard(part.__name__):
             with_disk(t, part)
-    with t.guard('failing_neighbour'):
-        with_disk(t, failing_neighbour, 'fault:fail:op=flush@')
+    for fault in ('fail:op=flush', 'delay:op=flush:ms=600000'):
+        with t.guard('failing_neighbour: ' + fault):
+            with_disk(t, failing_neighbour, 'fault:%s@' % fault)
+    with t.guard('stuck_end'):
+        with_disk(t, stuck_end, 'fault:stuck:op=flush:ms=600000@')
     with t.guard('handles'):
         handles(t, Machine(), sys.argv[1])
     with t.guard('two_members'):

@@ -115,7 +115,7 @@ uint64_t mop_value(const struct mop *mop)
 	return value;
 }
 
-void mop_flush(struct mworld *world, struct mop *mop, uint64_t losses_told)
+void mop_flush(struct mworld *world, struct mop *mop, uint64_t losses_told, uint64_t flush_failed)
 {
 	struct host_cmd cmd = {0};
 
@@ -125,5 +125,6 @@ void mop_flush(struct mworld *world, struct mop *mop, uint64_t losses_told)
 	mop->io.iov_count = 0;
 	mop->io.data_bytes = 0;
 	mop->io.losses_told = losses_told;
+	mop->io.flush_failed = flush_failed;
 	mop_submit(mop);
 }

@@ -23,7 +23,7 @@ static void probe_copy(const struct media_io *io, uint8_t *bytes)
 	}
 }
 
-static struct probe *probe_root(struct probe *probe)
+struct probe *probe_root(struct probe *probe)
 {
 	return probe->master != NULL ? probe->master : probe;
 }
@@ -63,6 +63,22 @@ static void probe_settle(struct probe *root, const struct media_io *io)
 		memcpy(root->stable + io->offset, root->blocks + io->offset, io->len_bytes);
 }
 
+/* As of a file: the first failure counts until the process ends, or an administrator has seen to
+ * it. */
+static int flush_check(struct probe *root)
+{
+	if (root->loss != root->forgiven)
+		return -EIO;
+	if (root->is_failing)
+		probe_lose(root);
+	if (!root->has_error)
+		return 0;
+	root->has_error = false;
+	root->loss = ++root->world->losses;
+	root->loss_ns = sim_now(root->world->sim);
+	return -EIO;
+}
+
 static void probe_perform(struct media_io *io)
 {
 	struct probe *probe = container_of(io->media, struct probe, media);
@@ -71,6 +87,12 @@ static void probe_perform(struct media_io *io)
 		io->result = -ECANCELED;
 		return;
 	}
+	if (io->kind == MEDIA_FLUSH)
+		io->result = flush_check(probe_root(probe));
+	sim_trace(probe->world->sim, "medium: kind %d at %llu: %d", io->kind,
+		  (unsigned long long)io->offset, io->result);
+	if (io->result != 0)
+		return;
 	if (io->kind == MEDIA_READ || io->kind == MEDIA_WRITE)
 		probe_copy(io, probe->blocks + io->offset);
 	else if (io->kind == MEDIA_WRITE_ZEROES || io->kind == MEDIA_DISCARD)
@@ -178,6 +200,12 @@ static void probe_close(struct media *media)
 static const struct media_ops probe_ops = {
 	.name = "probe", .submit = probe_submit, .cancel = probe_cancel, .close = probe_close};
 
+struct probe *probe_of(const struct media *media)
+{
+	return media->ops == &probe_ops ? container_of((struct media *)media, struct probe, media)
+					: NULL;
+}
+
 struct probe *probe_open(struct mworld *world, uint64_t block_count)
 {
 	struct probe *probe = calloc(1, sizeof(*probe));
@@ -240,10 +268,34 @@ void probe_power_back(struct probe *probe)
 	memcpy(root->blocks, root->stable, root->block_count * MWORLD_BLOCK_BYTES);
 }
 
+void probe_lose(struct probe *probe)
+{
+	struct probe *root = probe_root(probe);
+	bool has_lost = false;
+
+	for (uint64_t i = 0; i < root->block_count; i++) {
+		uint8_t *block = root->blocks + i * MWORLD_BLOCK_BYTES;
+		uint8_t *stable = root->stable + i * MWORLD_BLOCK_BYTES;
+
+		if (memcmp(block, stable, MWORLD_BLOCK_BYTES) == 0)
+			continue;
+		if (prng_one_in(&root->prng, 2)) {
+			memcpy(stable, block, MWORLD_BLOCK_BYTES);
+			continue;
+		}
+		memcpy(block, stable, MWORLD_BLOCK_BYTES);
+		has_lost = true;
+	}
+	root->has_error = true;
+	if (has_lost && root->world->on_loss != NULL)
+		root->world->on_loss(root->world);
+}
+
 uint64_t probe_stable_value(const struct probe *probe, uint64_t block)
 {
 	uint64_t value;
 
+	probe = probe->master != NULL ? probe->master : probe;
 	memcpy(&value, probe->stable + block * MWORLD_BLOCK_BYTES, sizeof(value));
 	return value;
 }

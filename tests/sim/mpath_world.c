@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "target/ns_live.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -204,6 +205,7 @@ static struct probe *probe_again(struct mworld *world, const struct probe *old)
 	probe->ns = old->ns;
 	probe->media.can_discard = old->media.can_discard;
 	probe->media.reads_zero_after_discard = old->media.reads_zero_after_discard;
+	probe->media.has_volatile_cache = old->media.has_volatile_cache;
 	probe_format(probe, old->media.block_bytes);
 	return probe;
 }
@@ -254,6 +256,66 @@ void mworld_format(struct mworld *world, unsigned ns, uint32_t block_bytes)
 	}
 }
 
+/* ---- what the first target keeps --------------------------------------------------------------
+ */
+
+static int keep(void *arg, const char *kind, const char *key, const void *value, size_t value_bytes)
+{
+	struct mworld *world = arg;
+
+	if (strcmp(kind, NS_LIVE_KEPT_LOSS) != 0)
+		return 0;
+	/* A machine without power, or a process that is dead. */
+	if (probe_root(world->ns[0].probe)->is_dark)
+		return -EIO;
+	CHECK(value_bytes == sizeof(world->kept_mark));
+	memcpy(world->kept_mark, value, value_bytes);
+	world->has_kept = true;
+	world->marks++;
+	if (world->on_mark != NULL)
+		world->on_mark(world);
+	return 0;
+}
+
+static int recall(void *arg, const char *kind, const char *key, void **ret_value, size_t *ret_bytes)
+{
+	const struct mworld *world = arg;
+
+	if (strcmp(kind, NS_LIVE_KEPT_LOSS) != 0 || !world->has_kept)
+		return -ENOENT;
+	*ret_bytes = sizeof(world->kept_mark);
+	*ret_value = made(1, *ret_bytes);
+	memcpy(*ret_value, world->kept_mark, *ret_bytes);
+	return 0;
+}
+
+static struct target_keeper keeper_of(struct mworld *world)
+{
+	return (struct target_keeper){.keep = keep, .recall = recall, .arg = world};
+}
+
+/* Another process: of the first namespace it knows what was kept, and its file has a descriptor
+ * that has failed no flush. */
+static void ns_forget(struct mworld *world)
+{
+	struct mworld_ns *ns = &world->ns[0];
+	struct probe *probe = probe_again(world, ns->probe);
+	struct probe *root = probe_root(ns->probe);
+	struct target_keeper keeper = keeper_of(world);
+	struct ns_store *store;
+	struct ns_live *live;
+	struct uuid uuid;
+
+	probe_share(probe, ns->probe);
+	root->loss = root->forgiven = 0;
+	mworld_uuid(world, 0, 0, ns->life, &uuid);
+	CHECK(ns_live_create(world->is_wide ? 2 : 1, &live) == 0);
+	CHECK(ns_live_recall(live, &uuid, &keeper) == 0);
+	CHECK(ns_store_create_for(&probe->media, live, &store) == 0);
+	ns_live_put(live);
+	ns_set_probe(ns, 0, probe, store);
+}
+
 /* Two targets that serve the same blocks are of another make, which has no instances. */
 static bool has_instance(const struct mworld *world, unsigned index)
 {
@@ -285,6 +347,10 @@ static void target_start(struct mworld *world, unsigned index)
 		memcpy(config.instance, &world->starts, sizeof(world->starts));
 		config.boot[0] = (uint8_t)(index + 1);
 		memcpy(config.boot + 1, &world->boots, sizeof(world->boots));
+		if (index == 0) {
+			config.keeper = keeper_of(world);
+			config.loss_source = 1;
+		}
 	}
 	CHECK(target_create(&config, &world->targets[index]) == 0);
 }
@@ -366,6 +432,9 @@ static void on_restart_stopped(void *arg)
 		probe_power_back(world->ns[0].probe);
 		world->boots++;
 	}
+	probe_root(world->ns[0].probe)->is_dark = false;
+	if (world->has_marks && restart == &world->restarts[0])
+		ns_forget(world);
 	reactor_timer_init(world->control, &restart->timer, on_restart_timer);
 	reactor_timer_arm(&restart->timer, reactor_now_ns(world->control) + restart->down_ns);
 }
@@ -389,6 +458,12 @@ void mworld_lose_power(struct mworld *world, uint64_t down_ms)
 		(void)sim_net_cut(world->sim, &world->addrs[i]);
 	mworld_restart(world, 0, down_ms);
 	world->restarts[0].is_power = true;
+}
+
+void mworld_kill(struct mworld *world, uint64_t down_ms)
+{
+	mworld_lose_power(world, down_ms);
+	world->restarts[0].is_power = false;
 }
 
 bool mworld_is_steady(const struct mworld *world)

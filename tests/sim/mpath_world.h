@@ -64,7 +64,15 @@ struct probe {
 	/* Of the probe that owns the bytes: what a loss of power leaves of them; NULL: the medium
 	 * has no volatile cache. */
 	uint8_t *stable;
-	bool is_dark; /* the power has failed: nothing is done any more, and nothing succeeds */
+	bool is_dark; /* the power has failed, or the process is dead: nothing is done any more, and
+		       * nothing succeeds */
+	/* Likewise of the owner: the kernel cannot write back what is not stable, and gives it up.
+	 */
+	bool is_failing;   /* every flush fails so */
+	bool has_error;    /* it has happened, and the next flush is told of it */
+	uint64_t loss;     /* as of a file (media/file_lasting.c), of this process */
+	uint64_t forgiven; /* likewise */
+	uint64_t loss_ns;  /* when that was */
 };
 
 struct probe *probe_open(struct mworld *world, uint64_t block_count);
@@ -77,6 +85,12 @@ void probe_make_volatile(struct probe *probe);
 void probe_power_fail(struct probe *probe);
 void probe_power_back(struct probe *probe);
 uint64_t probe_stable_value(const struct probe *probe, uint64_t block);
+/* The kernel gives up what is not stable: of each block the former bytes are back, or not. */
+void probe_lose(struct probe *probe);
+/* NULL: it is another medium. */
+struct probe *probe_of(const struct media *media);
+/* Who owns the bytes. */
+struct probe *probe_root(struct probe *probe);
 /* What the kernel has goes on while the process that asked is stopped until then. */
 void probe_freeze(struct probe *probe, struct sim *sim, const struct reactor *reactor,
 		  uint64_t until_ns);
@@ -146,6 +160,15 @@ struct mworld {
 		bool is_power; /* the machine has lost its power */
 	} restarts[2];
 	uint64_t boots; /* of the first target's machine */
+	/* Of the first target: what it keeps of the first namespace's losses, and how often. */
+	bool has_marks; /* its restarts forget what is not kept */
+	bool has_kept;
+	uint8_t kept_mark[8];
+	uint64_t losses; /* of media */
+	uint64_t marks;
+	/* Acknowledged writes are lost now. May be NULL. */
+	void (*on_loss)(struct mworld *world);
+	void (*on_mark)(struct mworld *world); /* one was kept, on the control reactor; likewise */
 
 	struct mpath_config config;
 	struct mpath *mpath;
@@ -203,6 +226,8 @@ void mworld_restart(struct mworld *world, unsigned target, uint64_t down_ms);
 /* Likewise the only target loses its power, with what the first namespace has not on stable media.
  */
 void mworld_lose_power(struct mworld *world, uint64_t down_ms);
+/* Likewise its process is killed. */
+void mworld_kill(struct mworld *world, uint64_t down_ms);
 bool mworld_is_steady(const struct mworld *world);
 /* The target's process is stopped for so long; what its medium has goes on. Not from its reactor.
  */
@@ -242,7 +267,8 @@ struct mpath_ns *mworld_handle(struct mworld *world, uint32_t nsid);
 
 void mop_write(struct mworld *world, struct mop *mop, uint64_t block, uint64_t value);
 void mop_read(struct mworld *world, struct mop *mop, uint64_t block);
-void mop_flush(struct mworld *world, struct mop *mop, uint64_t losses_told);
+/* What its user has been told of: losses, and the number of its latest flush that failed. */
+void mop_flush(struct mworld *world, struct mop *mop, uint64_t losses_told, uint64_t flush_failed);
 /* Identify Controller, on any path. */
 void mop_identify(struct mworld *world, struct mop *mop);
 /* Compare with `expected`, then Write of `value`, fused. */

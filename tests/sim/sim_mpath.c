@@ -134,7 +134,7 @@ static void write_judge(struct mworker *worker)
 
 	if (is_ok) {
 		model_write_done(run->model, worker->block, worker->value, worker->start, run->step,
-				 run->power_one_in == 0);
+				 !run->is_volatile);
 		power_note_write(worker);
 		*known = worker->value;
 		return;
@@ -165,6 +165,11 @@ static void worker_done(struct mop *mop)
 	struct mrun *run = worker->run;
 
 	run->step++;
+	sim_trace(run->world.sim,
+		  "worker %u: kind %d, block %" PRIu64 ", value %" PRIu64
+		  ": result %d, status 0x%x",
+		  (unsigned)(worker - run->workers), worker->kind, worker->block, worker->value,
+		  mop->io.result, mop->io.status.value);
 	if (mop->io.result == MPATH_OK || mop->io.result == MPATH_STATUS)
 		run->stats.statuses[mop->io.status.value % SIM_STATUS_MAX]++;
 	run->stats.resent += mop->io.attempts > 1;
@@ -201,7 +206,7 @@ static void worker_change(struct mworker *worker)
 	worker->value = run->next_value++;
 	model_write_begin(run->model, worker->block, worker->value, worker->start);
 	/* What a Compare expects may be lost with the power. */
-	if (known != MODEL_NEVER && prng_one_in(&run->prng, 8) && run->power_one_in == 0) {
+	if (known != MODEL_NEVER && prng_one_in(&run->prng, 8) && !run->is_volatile) {
 		worker->kind = STEP_FUSED;
 		mop_fused(&run->world, &worker->mop, worker->block, known, worker->value);
 	} else {
@@ -227,9 +232,9 @@ static void on_worker_timer(struct reactor_timer *timer)
 		return;
 	}
 	run->commands_left--;
-	if (run->power_one_in > 0 && prng_one_in(&run->prng, 4)) {
+	if (run->is_volatile && prng_one_in(&run->prng, 4)) {
 		worker->kind = STEP_FLUSH;
-		mop_flush(&run->world, &worker->mop, worker->losses_told);
+		mop_flush(&run->world, &worker->mop, worker->losses_told, worker->flush_failed);
 	} else if (prng_one_in(&run->prng, 2)) {
 		worker_read(worker, prng_below(&run->prng, MWORLD_BLOCKS));
 	} else {
@@ -381,8 +386,7 @@ static void on_chaos_timer(struct reactor_timer *timer)
 		trouble_freeze(run);
 	if (mworld_is_steady(world) && strikes(run, run->restart_one_in))
 		trouble_restart(run);
-	if (mworld_is_steady(world))
-		power_strike(run);
+	power_strike(run);
 	tenants_strike(run);
 	reactor_timer_arm(timer,
 			  now_ns + (1 + prng_below(&run->prng, run->chaos_max_us)) * NS_PER_US);

@@ -27,7 +27,11 @@ struct mpath_run_stats {
 	uint64_t removals;
 	uint64_t flushes;
 	uint64_t flushes_lost; /* that said that writes are lost */
-	uint64_t flips;        /* bits that the network changed */
+	uint64_t flushes_failed;
+	uint64_t write_backs_failed;
+	uint64_t rechecks;
+	uint64_t kills;
+	uint64_t flips; /* bits that the network changed */
 	uint64_t losses;
 	uint64_t fences_by_reset;
 	uint64_t fences_by_time;
@@ -64,6 +68,8 @@ struct mworker {
 	uint64_t acked[WORKER_BLOCKS];
 	uint64_t losses_told;
 	uint64_t power_losses_told;
+	uint64_t flush_failed; /* number of its latest flush that the target failed */
+	uint64_t lost_flushes; /* flushes that told it of a loss */
 };
 
 struct mrun {
@@ -87,8 +93,13 @@ struct mrun {
 	uint32_t partition_one_in;
 	uint32_t ana_one_in;
 	uint32_t restart_one_in;
-	uint32_t power_one_in; /* 0: the medium has no volatile cache */
+	bool is_volatile; /* what is not flushed may be lost */
+	uint32_t power_one_in;
 	uint64_t power_losses;
+	uint32_t fault_one_in; /* the medium cannot write back what is not flushed */
+	uint32_t kill_one_in;
+	uint64_t failing_until_ns;          /* 0: it can */
+	struct reactor_timer recheck_timer; /* of the control reactor */
 	uint32_t freeze_one_in;
 	bool is_edgy;  /* two targets; freezes end about when their controllers do */
 	bool is_apart; /* and the target is cut off meanwhile */
@@ -111,8 +122,9 @@ struct mrun {
 /* sim_mpath_plan.c */
 void mpath_world_choose(struct mrun *run);
 
-/* sim_power.c: a target that loses its power, and flushes. */
+/* sim_power.c: a target that loses its power, a medium that fails, and flushes. */
 void power_choose(struct mrun *run, bool is_chosen);
+void power_faults_choose(struct mrun *run, bool has_power_losses, bool has_kills);
 void power_strike(struct mrun *run);
 /* An acknowledged write, a flush that has ended. */
 void power_note_write(struct mworker *worker);

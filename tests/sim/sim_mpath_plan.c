@@ -40,6 +40,8 @@ enum feature {
 	/* The first of enum tenant_feature; flips of sim_late.c are not this world's. */
 	FEATURE_TENANT = FEATURE_LATE + LATE_FEATURES - 1,
 	FEATURE_POWER_LOSS = FEATURE_TENANT + TENANT_FEATURES,
+	FEATURE_FLUSH_FAILURES,
+	FEATURE_KILLS,
 };
 
 static const char *const feature_names[] = {
@@ -69,6 +71,8 @@ static const char *const feature_names[] = {
 	LATE_FEATURE_NAMES_BUT_FLIPS,
 	TENANT_FEATURE_NAMES,
 	"power",
+	"flush_failures",
+	"kills",
 	NULL,
 };
 
@@ -184,13 +188,27 @@ static void tenants_calm(struct mrun *run)
 }
 
 /* A target that stands still is not up and down at once. A clone would have blocks of before. */
-static bool power_is_chosen(struct mrun *run)
+static bool has_cache(struct mrun *run, bool is_chosen)
 {
-	if (run->scenario->seed / 3 % 3 != 1 || run->world.target_count == 2 ||
-	    run->tenants.twin_one_in > 0 || run->tenants.is_clone)
+	if (!is_chosen || run->world.target_count == 2 || run->tenants.twin_one_in > 0 ||
+	    run->tenants.is_clone)
 		return false;
 	run->freeze_one_in = 0;
 	return true;
+}
+
+/* Behind all that is drawn, and by the seed itself, so that other seeds are what they were. */
+static void caches_choose(struct mrun *run)
+{
+	uint64_t seed = run->scenario->seed;
+	bool has_power = seed / 3 % 3 == 1;
+	bool has_faults = seed / 3 % 3 == 2 && seed % 2 == 1;
+
+	power_choose(run, feature(run, FEATURE_POWER_LOSS, has_cache(run, has_power)));
+	if (!feature(run, FEATURE_FLUSH_FAILURES, has_cache(run, has_faults)))
+		return;
+	power_faults_choose(run, feature(run, FEATURE_POWER_LOSS, seed % 4 == 1),
+			    feature(run, FEATURE_KILLS, seed / 9 % 2 == 1));
 }
 
 /* Cut off as well: long, and seldom more often than its fences take. */
@@ -270,8 +288,7 @@ void mpath_world_choose(struct mrun *run)
 	apart_choose(run);
 	tenants_calm(run);
 	troubles_shrink(run);
-	/* Behind all that is drawn, so that other seeds are what they were. */
-	power_choose(run, feature(run, FEATURE_POWER_LOSS, power_is_chosen(run)));
+	caches_choose(run);
 }
 
 /* ---- a run ----------------------------------------------------------------------------------- */
@@ -296,6 +313,10 @@ static void stats_count(struct mrun *run, struct sim_counters *counters)
 		{"power_lost", run->power_losses},
 		{"flushes", stats->flushes},
 		{"flushes_that_report_lost_writes", stats->flushes_lost},
+		{"flushes_that_the_medium_failed", stats->flushes_failed},
+		{"failures_to_write_back", stats->write_backs_failed},
+		{"rechecks", stats->rechecks},
+		{"targets_killed", stats->kills},
 		{"bits_flipped", stats->flips},
 		{"paths_removed_or_added", stats->removals},
 		{"paths_lost", stats->losses},
@@ -362,7 +383,7 @@ static void mpath_run(const struct sim_scenario *scenario, struct sim_counters *
 	run->next_value = 1;
 	prng_seed(&run->prng, scenario->seed * 0x9e3779b97f4a7c15ull + 7);
 	mpath_world_choose(run);
-	run->model = model_create(MWORLD_BLOCKS, run->power_one_in > 0);
+	run->model = model_create(MWORLD_BLOCKS, run->is_volatile);
 	mpath_run_play(run);
 	if (!run->is_failed)
 		paths_count(run);

@@ -96,6 +96,22 @@ static void names_are_never_null(void)
 		EXPECT(nvme_status_name((nvme_status){(uint16_t)i}) != NULL);
 }
 
+static void flush_tells_a_mark(void)
+{
+	struct nvme_sqe sqe = {0};
+	uint64_t mark;
+
+	EXPECT(!flush_mark_decode(&sqe, &mark));
+	flush_mark_encode(&sqe, 0x1122334455667788);
+	EXPECT(flush_mark_decode(&sqe, &mark));
+	EXPECT_EQ(0x1122334455667788, mark);
+	EXPECT_EQ(0x55667788, le32_get(sqe.cdw14));
+	/* A namespace that has never lost writes has mark 0. */
+	flush_mark_encode(&sqe, 0);
+	EXPECT(flush_mark_decode(&sqe, &mark));
+	EXPECT_EQ(0, mark);
+}
+
 int main(void)
 {
 	TAP_RUN(write_has_the_bits_of_the_specification);
@@ -103,5 +119,6 @@ int main(void)
 	TAP_RUN(dataset_management_round_trips);
 	TAP_RUN(status_travels_without_the_phase);
 	TAP_RUN(names_are_never_null);
+	TAP_RUN(flush_tells_a_mark);
 	return tap_end();
 }

@@ -63,15 +63,15 @@ static void a_flush_covers_what_was_acknowledged_before_it(void)
 
 	setup();
 	EXPECT(!loss_ns_judge(&ns, bit(1)));
-	loss_write_acked(&ns, 1);
+	loss_write_acked(&ns, 1, loss_seen(&ns));
 	EXPECT(flush_now(&told));
 	EXPECT(!loss_ns_judge(&ns, bit(1)));
-	loss_write_acked(&ns, 1);
+	loss_write_acked(&ns, 1, loss_seen(&ns));
 	flush = loss_flush_begin(&ns);
 	EXPECT(loss_flush_end(&ns, flush, 0, &told));
 	/* Acknowledged while the flush was under way: the flush may have been faster. */
 	flush = loss_flush_begin(&ns);
-	loss_write_acked(&ns, 1);
+	loss_write_acked(&ns, 1, loss_seen(&ns));
 	EXPECT(loss_flush_end(&ns, flush, 0, &told));
 	EXPECT(loss_ns_judge(&ns, bit(1)));
 	EXPECT(!loss_ns_judge(&ns, bit(1)));
@@ -85,7 +85,7 @@ static void a_mark_that_changes_tells_of_a_loss(void)
 	uint64_t told = 0;
 
 	setup();
-	loss_write_acked(&ns, 1);
+	loss_write_acked(&ns, 1, loss_seen(&ns));
 	EXPECT(!loss_ns_see(&ns, 7, 0));
 	EXPECT(!loss_ns_see(&ns, 7, 0));
 	/* Another member of a cluster has marks of its own. */
@@ -97,12 +97,47 @@ static void a_mark_that_changes_tells_of_a_loss(void)
 	EXPECT(flush_now(&told));
 	/* Without writes that are not flushed nothing is lost. */
 	EXPECT(!loss_ns_see(&ns, 8, 56));
-	loss_write_acked(&ns, 2);
+	loss_write_acked(&ns, 2, loss_seen(&ns));
 	EXPECT(flush_now(&told));
 	EXPECT(!loss_ns_see(&ns, 7, 101));
 	/* Whichever member's medium it was. */
-	loss_write_acked(&ns, 2);
+	loss_write_acked(&ns, 2, loss_seen(&ns));
 	EXPECT(loss_ns_see(&ns, 7, 102));
+}
+
+static void a_write_that_is_answered_after_the_mark_may_be_lost(void)
+{
+	uint64_t told = 0, seen;
+
+	setup();
+	EXPECT(!loss_ns_see(&ns, 7, 0));
+	seen = loss_seen(&ns);
+	/* It ran before the loss; its answer is on its way when the mark is read. */
+	EXPECT(!loss_ns_see(&ns, 7, 100));
+	loss_write_acked(&ns, 1, seen);
+	EXPECT(!flush_now(&told));
+	EXPECT(flush_now(&told));
+	/* One that was sent after that did not. */
+	loss_write_acked(&ns, 1, loss_seen(&ns));
+	EXPECT(flush_now(&told));
+}
+
+static void a_flush_tells_the_mark_that_was_judged(void)
+{
+	uint64_t mark = 0;
+
+	setup();
+	EXPECT(!loss_ns_mark(&ns, 7, &mark));
+	(void)loss_ns_see(&ns, 7, 100);
+	(void)loss_ns_see(&ns, 8, 5);
+	EXPECT(loss_ns_mark(&ns, 7, &mark));
+	EXPECT_EQ(100, mark);
+	(void)loss_ns_see(&ns, 7, 101);
+	EXPECT(loss_ns_mark(&ns, 7, &mark));
+	EXPECT_EQ(101, mark);
+	EXPECT(loss_ns_mark(&ns, 8, &mark));
+	EXPECT_EQ(5, mark);
+	EXPECT(!loss_ns_mark(&ns, 9, &mark));
 }
 
 static void a_source_that_makes_room_may_have_lost_writes(void)
@@ -110,7 +145,7 @@ static void a_source_that_makes_room_may_have_lost_writes(void)
 	setup();
 	for (uint64_t source = 1; source <= LOSS_SOURCES; source++)
 		EXPECT(!loss_ns_see(&ns, source, 0));
-	loss_write_acked(&ns, 1);
+	loss_write_acked(&ns, 1, loss_seen(&ns));
 	EXPECT(!loss_ns_see(&ns, LOSS_SOURCES, 0));
 	EXPECT(loss_ns_see(&ns, LOSS_SOURCES + 1, 0));
 	EXPECT(!loss_ns_see(&ns, LOSS_SOURCES, 0));
@@ -121,14 +156,14 @@ static void a_user_whose_flush_failed_has_been_told(void)
 	uint64_t told = 0, others = 0, failed;
 
 	setup();
-	loss_write_acked(&ns, 1);
+	loss_write_acked(&ns, 1, loss_seen(&ns));
 	failed = loss_flush_begin(&ns);
 	EXPECT(loss_ns_judge(&ns, bit(1)));
 	EXPECT(loss_flush_end(&ns, loss_flush_begin(&ns), failed, &told));
 	EXPECT_EQ(1, told);
 	EXPECT(!flush_now(&others));
 	/* What was acknowledged after it is news. */
-	loss_write_acked(&ns, 1);
+	loss_write_acked(&ns, 1, loss_seen(&ns));
 	EXPECT(loss_ns_judge(&ns, bit(1)));
 	EXPECT(!loss_flush_end(&ns, loss_flush_begin(&ns), failed, &told));
 }
@@ -138,7 +173,7 @@ static void what_reached_nobody_is_told_to_the_next_user(void)
 	uint64_t gone = 0;
 
 	setup();
-	loss_write_acked(&ns, 1);
+	loss_write_acked(&ns, 1, loss_seen(&ns));
 	EXPECT(loss_ns_judge(&ns, bit(1)));
 	EXPECT(!flush_now(&gone));
 	EXPECT_EQ(1, loss_told(&ns));
@@ -154,14 +189,14 @@ static void flushes_end_in_any_order(void)
 
 	setup();
 	first = loss_flush_begin(&ns);
-	loss_write_acked(&ns, 1);
+	loss_write_acked(&ns, 1, loss_seen(&ns));
 	second = loss_flush_begin(&ns);
 	EXPECT(loss_flush_end(&ns, second, 0, &told));
 	/* The later end of an earlier flush takes nothing back. */
 	EXPECT(loss_flush_end(&ns, first, 0, &told));
 	EXPECT(!loss_ns_judge(&ns, bit(1)));
 	/* A flush that failed covers nothing. */
-	loss_write_acked(&ns, 1);
+	loss_write_acked(&ns, 1, loss_seen(&ns));
 	(void)loss_flush_begin(&ns);
 	EXPECT(loss_ns_judge(&ns, bit(1)));
 }
@@ -171,14 +206,14 @@ static void a_flush_through_any_controller_covers_all_caches(void)
 	uint64_t told = 0;
 
 	setup();
-	loss_write_acked(&ns, 1);
-	loss_write_acked(&ns, 2);
+	loss_write_acked(&ns, 1, loss_seen(&ns));
+	loss_write_acked(&ns, 2, loss_seen(&ns));
 	EXPECT(flush_now(&told));
 	EXPECT(!loss_ns_judge(&ns, bit(1) | bit(2)));
-	loss_write_acked(&ns, 2);
+	loss_write_acked(&ns, 2, loss_seen(&ns));
 	EXPECT(!loss_ns_judge(&ns, bit(1)));
 	/* Two caches that are lost at once are one loss. */
-	loss_write_acked(&ns, 1);
+	loss_write_acked(&ns, 1, loss_seen(&ns));
 	EXPECT(loss_ns_judge(&ns, bit(1) | bit(2)));
 	EXPECT_EQ(1, atomic_load(&ns.losses));
 }
@@ -188,7 +223,7 @@ static void every_user_is_told_once(void)
 	uint64_t first = 0, second = 0, both[2], newcomer, flush;
 
 	setup();
-	loss_write_acked(&ns, 1);
+	loss_write_acked(&ns, 1, loss_seen(&ns));
 	flush = loss_flush_begin(&ns);
 	both[0] = both[1] = first;
 	EXPECT(loss_ns_judge(&ns, bit(1)));
@@ -352,8 +387,8 @@ static void a_path_that_is_made_again_finds_its_loss(void)
 	EXPECT_EQ(0, join_ctrl_enter(join, &ctrl, &identity, text));
 	one = see(join, &ctrl, 1);
 	two = see(join, &ctrl, 7);
-	loss_write_acked(&one->loss, ctrl.cache);
-	loss_write_acked(&two->loss, ctrl.cache);
+	loss_write_acked(&one->loss, ctrl.cache, loss_seen(&one->loss));
+	loss_write_acked(&two->loss, ctrl.cache, loss_seen(&two->loss));
 	EXPECT(loss_flush_end(&one->loss, loss_flush_begin(&one->loss), 0, &told));
 	join_ctrl_remove(join, &ctrl);
 	EXPECT(!join_loss_take(join, text));
@@ -378,7 +413,7 @@ static void a_path_that_is_made_again_finds_its_loss(void)
 static void *writer(void *arg)
 {
 	for (unsigned i = 0; i < ROUNDS; i++)
-		loss_write_acked(&ns, 1);
+		loss_write_acked(&ns, 1, loss_seen(&ns));
 	return arg;
 }
 
@@ -393,7 +428,7 @@ static void marks_of_two_threads_never_fall(void)
 		uint64_t mark;
 
 		EXPECT(flush_now(&told));
-		loss_write_acked(&ns, 1);
+		loss_write_acked(&ns, 1, loss_seen(&ns));
 		mark = atomic_load(&ns.acked[1]);
 		if (mark < last || mark != i + 2)
 			break;
@@ -408,6 +443,8 @@ int main(void)
 {
 	TAP_RUN(a_flush_covers_what_was_acknowledged_before_it);
 	TAP_RUN(a_mark_that_changes_tells_of_a_loss);
+	TAP_RUN(a_write_that_is_answered_after_the_mark_may_be_lost);
+	TAP_RUN(a_flush_tells_the_mark_that_was_judged);
 	TAP_RUN(a_source_that_makes_room_may_have_lost_writes);
 	TAP_RUN(a_user_whose_flush_failed_has_been_told);
 	TAP_RUN(what_reached_nobody_is_told_to_the_next_user);
