@@ -73,7 +73,7 @@ static const struct api_route routes[] = {
 	 0},
 	{"GET", "/v1/peers", api_peers_get, "Other members of the cluster", 0},
 	{"GET", "/v1/reservations", api_reservations_get, "Namespaces with registered hosts", 0},
-	{"GET", "/v1/removed", api_removed_get, "Removed namespaces of which something is kept", 0},
+	{"GET", "/v1/removed", api_removed_get, "Removed namespaces that may come back", 0},
 	{"DELETE", "/v1/removed/{uuid}", api_removed_delete, "Drop what is kept of one", 0},
 	{"GET", "/v1/openapi.json", api_openapi_get, "This API, as an OpenAPI document", 0},
 };

@@ -226,11 +226,8 @@ void cluster_epochs_count(struct cluster_node *node)
  * operator looks at one image alone, then at one with all that he wants, and so on. */
 static const struct cluster_desired *wanted_next(const struct cluster_node *node)
 {
-	const struct cluster *world = node->world;
-
-	return node->retry_disk != NULL && world->is_healed && world->desired.version % 2 == 0
-		       ? &node->acked
-		       : &world->desired;
+	return node->retry_disk != NULL && node->retries % 2 == 1 ? &node->acked
+								  : &node->world->desired;
 }
 
 static int on_edit(json_t *document, void *arg, struct config_errors *errors)

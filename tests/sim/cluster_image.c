@@ -383,6 +383,7 @@ bool cluster_images_are_served(struct cluster *world)
 		if (!disk->is_given_up && !sim_disk_is_whole(disk->disk))
 			sim_disk_give_back(disk->disk);
 		retry_ask(node, disk, disk->is_given_up);
+		node->retries++;
 		world->desired.version++;
 	}
 	return is_so;

@@ -131,7 +131,7 @@ static bool is_settled(const struct sim_op *op)
 	return op->ns && op->ns->settled_at < op->start;
 }
 
-/* Its data went straight into memory; a change forbade that, and another one allows it again. */
+/* Its data went straight into memory, and a change forbade that. */
 static bool is_cut_off(const struct sim_op *op)
 {
 	return op_changes(op) && op->ns->kind == WORLD_MEDIUM_MEM &&
@@ -145,6 +145,8 @@ static bool change_explains(const struct sim_op *op, nvme_status status)
 	const struct world_plan *plan = &op->world->plan;
 	const struct world_ns *ns = op->ns;
 
+	if (nvme_status_same(status, NVME_SC_COMMAND_INTERRUPTED))
+		return is_cut_off(op);
 	if (!plan->has_changes)
 		return false;
 	if (nvme_status_same(status, NVME_SC_ANA_INACCESSIBLE) ||
@@ -158,8 +160,6 @@ static bool change_explains(const struct sim_op *op, nvme_status status)
 	if (nvme_status_same(status, NVME_SC_INTERNAL))
 		return plan->keep_fail_one_in > 0 &&
 		       (op->kind == OP_RESERVE || (plan->has_bad_blocks && op_changes(op)));
-	if (nvme_status_same(status, NVME_SC_COMMAND_INTERRUPTED))
-		return is_cut_off(op);
 	return reserve_explains(op, status);
 }
 
