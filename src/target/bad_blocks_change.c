@@ -130,9 +130,9 @@ static void change_serve(struct slot *slot)
 		return;
 	}
 	res = change_try(slot, live);
-	/* A retry may find memory or the disk again; of too many ranges it makes no fewer. A mark of
-	 * a namespace that was removed has not begun; a write that should have healed one has been
-	 * done, and must not be told to have been refused. */
+	/* A retry may find memory or the disk again; of too many ranges it makes no fewer. A mark
+	 * of a namespace that was removed has not begun; a write that should have healed one has
+	 * been done, and must not be told to have been refused. */
 	if (res == -ESTALE && slot->sqe.opcode == NVME_IO_WRITE_UNCORRECTABLE)
 		control_work_answer(slot, nvme_status_dnr(NVME_SC_INVALID_NS));
 	else if (res != 0)

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small NBD client that can also say what no real client says (the NBD project's doc/proto.md)."""
 
+import fcntl
 import socket
 import struct
+import termios
 
 TIMEOUT_S = 30.0
 
@@ -88,6 +90,10 @@ class Nbd:
         return self
 
     # ---- requests
+
+    def is_read(self):
+        """Whether the server has read all that was sent, by the Unix socket."""
+        return fcntl.ioctl(self.sock, termios.TIOCOUTQ, bytes(4)) == bytes(4)
 
     def send(self, command, offset=0, length=0, data=b'', flags=0):
         self.cookie += 1

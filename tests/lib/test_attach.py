@@ -689,6 +689,7 @@ def takes_over(t, tgt):
     with disk.client() as c:
         relay.freeze()
         c.send(nbd.WRITE, 0, data=bytes(32768))
+        t.ok(target.poll(c.is_read, 30), 'a write is begun')
         disk.process.send_signal(signal.SIGTERM)
         t.ok(target.poll(lambda: not os.path.exists(disk.path), 30), 'SIGTERM: the name is free')
         successor = Attach([tgt.port], 2, socket_path=disk.path)
