@@ -15,6 +15,7 @@
  */
 #include "cluster/peers_private.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "media/member_lock.h"
 
@@ -212,6 +213,8 @@ static void told_make(struct peers *peers, struct peer_shares *table)
 	table->told = calloc(table->count + 1, sizeof(*table->told));
 	if (!table->told)
 		return;
+	if (peers->list_generation == 0)
+		peers->list_generation = clock_monotonic_ns();
 	table->generation = ++peers->list_generation;
 	list_for_each(node, &peers->files) {
 		struct peer_share *share = list_entry(node, struct peer_share, node);

@@ -8,7 +8,8 @@
  *
  * A list goes in parts of a few namespaces, as many as the link has room for, the rest a moment
  * later. A newer list begins again from its first part. Control answers a complete list once it was
- * compared (PEER_SEEN).
+ * compared (PEER_SEEN). When a link takes the other's place, a list that is still on its way over
+ * the former one comes after a newer one, and is dropped.
  */
 #include "cluster/peers_private.h"
 
@@ -129,6 +130,13 @@ static struct peer_told *list_begin(struct peer *peer, const struct peer_listene
 	return list;
 }
 
+/* Whether a newer one of the same kernel came over another link. */
+static bool list_is_outdated(const struct peer *peer, const struct peer_told *list)
+{
+	return list->generation < peer->heard_generation &&
+	       uuid_equal(&list->boot_id, &peer->heard_boot_id);
+}
+
 bool peer_hear(struct peer *peer, struct peer_listener *listener, struct peer_link *link,
 	       const struct peer_frame *frame)
 {
@@ -154,6 +162,14 @@ bool peer_hear(struct peer *peer, struct peer_listener *listener, struct peer_li
 	if (list->count < list->total)
 		return true;
 	listener->list = NULL;
+	if (list_is_outdated(peer, list)) {
+		free(list);
+		return true;
+	}
+	/* What comes after the end is of another process. */
+	if (list->generation != PEER_LIST_OVER)
+		peer->heard_generation = list->generation;
+	peer->heard_boot_id = list->boot_id;
 	atomic_store(&peer->list_heard_ns, reactor_now_ns(peer->peers->reactor));
 	atomic_store(&peer->list_link, list->link);
 	reactor_post(peer->peers->control, &list->msg, peers_compare_told);
@@ -168,7 +184,8 @@ void peer_linked(struct peer *peer)
 
 void peer_unlinked(struct peer *peer)
 {
-	atomic_fetch_sub(&peer->links_up, 1);
+	if (atomic_fetch_sub(&peer->links_up, 1) == 1)
+		peer->heard_generation = 0;
 	peers_notice(peer->peers);
 }
 

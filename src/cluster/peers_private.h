@@ -97,6 +97,9 @@ struct peer {
 	uint64_t tell_generation; /* 0: none on this link yet */
 	uint32_t tell_next;       /* the first entry that is not sent */
 	bool has_told;            /* all of it is sent */
+	/* Its list that came last, while a link has been up ever since. */
+	uint64_t heard_generation; /* 0: none */
+	struct uuid heard_boot_id;
 	/* Written by the reactor of the peers, read by control. */
 	_Atomic int reach;                /* enum peer_reach */
 	_Atomic unsigned links_up;        /* in both directions */
@@ -296,7 +299,8 @@ struct peers {
 	struct peer_told *told[PEERS_MAX]; /* what peers told last; NULL: nothing */
 	struct list *share_cursor;         /* where the next namespace's share may be; NULL */
 	struct uuid forgiven;              /* of the recheck under way; nil: none */
-	uint64_t list_generation;          /* of the last list that was made */
+	/* Of the last list that was made; higher than those of processes before this one. */
+	uint64_t list_generation;
 	struct reactor_timer compare_timer;
 	struct reactor_msg notice_msg;
 	_Atomic bool is_notice_out;
