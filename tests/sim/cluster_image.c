@@ -91,6 +91,7 @@ static void disk_reborn(struct cluster_disk *disk, const struct uuid *uuid)
 	if (former >= 0)
 		world->identities[former].disk = NULL;
 	cluster_identity_add(world, uuid, disk);
+	disk->uuid = *uuid;
 	world->desired.ns_uuid[disk->subsystem][ns] = *uuid;
 }
 
