@@ -162,7 +162,8 @@ void cluster_image_edit(struct cluster_node *node, json_t *document, struct conf
 	if (res == 0 && node->retry_is_recreate && is_shared)
 		cluster_fail(world, "node %s gives up what other members serve", node->name);
 	node->retry_pending = res == 0;
-	disk->is_given_up |= res == 0 && node->retry_is_recreate;
+	node->retry_gives_up = res == 0 && node->retry_is_recreate && !disk->is_given_up;
+	disk->is_given_up |= node->retry_gives_up;
 	errors->count = 0;
 	if (res == 0 && !world->is_healed)
 		crash_soon(node);
@@ -195,7 +196,8 @@ void cluster_image_done(struct cluster_node *node, int res)
 	if (node->retry_pending && node->retry_is_recreate) {
 		if (res == 0 || node->is_store_behind)
 			uuid_learn(node);
-		else if (res != -ENOTRECOVERABLE)
+		/* A recreate that a crash cut short is not taken back by the refusal of another. */
+		else if (res != -ENOTRECOVERABLE && node->retry_gives_up)
 			disk->is_given_up = false;
 		if (res == 0 && node_is_lost(node, disk))
 			cluster_fail(node->world, "node %s: disk %u was made anew and is lost",

@@ -239,8 +239,9 @@ struct cluster_node {
 	/* A lost image that the next change looks at again, or makes anew: see cluster_image.c. */
 	struct cluster_disk *retry_disk; /* NULL: none */
 	bool retry_is_recreate;
-	unsigned retries;   /* since the troubles are over */
-	bool retry_pending; /* it is in a change that is under way */
+	bool retry_gives_up; /* and no recreate was asked for before */
+	unsigned retries;    /* since the troubles are over */
+	bool retry_pending;  /* it is in a change that is under way */
 	/* Since when the node said that it has the UUID of `acked`. */
 	uint64_t uuid_since_ns[CLUSTER_SUBS_MAX][CLUSTER_NS_MAX];
 	/* Figures of the target of this life. */
