@@ -10,6 +10,10 @@
  * later. A newer list begins again from its first part. Control answers a complete list once it was
  * compared (PEER_SEEN). When a link takes the other's place, a list that is still on its way over
  * the former one comes after a newer one, and is dropped.
+ * compared (PEER_SEEN).
+ *
+ * Of two lists the one that came last counts. Links do not keep order between each other, so when
+ * one has brought a list that is not told over it any more, the list is told again.
  */
 #include "cluster/peers_private.h"
 
@@ -94,6 +98,13 @@ void peer_tell_now(struct peer *peer)
 		reactor_timer_arm(&peer->timer, reactor_now_ns(peer->peers->reactor));
 }
 
+void peer_tell_again(struct peer *peer)
+{
+	peer->tell_generation = 0;
+	peer->has_told = false;
+	peer_tell_now(peer);
+}
+
 void peer_seen(struct peer *peer, uint64_t number, struct peer_link *link,
 	       const struct peer_frame *frame)
 {
@@ -103,9 +114,12 @@ void peer_seen(struct peer *peer, uint64_t number, struct peer_link *link,
 		peer_link_close(link, "an answer that is none");
 		return;
 	}
-	/* Another link: what was told over that one is told again over this one. */
-	if (number != peer->tell_link)
+	/* A list that was under way when we began to tell over another link came in later than
+	 * what was told over that one, and counts there now. */
+	if (number != peer->tell_link) {
+		peer_tell_again(peer);
 		return;
+	}
 	atomic_store(&peer->seen_generation, generation);
 	peers_notice(peer->peers);
 }

@@ -227,6 +227,9 @@ static void back_link_end(struct peer *peer, const struct incoming *ended)
 	struct peers *peers = peer->peers;
 
 	peer_unlinked(peer);
+	/* It may have brought a list of ours last, which the peer forgets with it. */
+	if (peer->tell_link != ended->listener.link)
+		peer_tell_again(peer);
 	if (peer->back_link != &ended->link)
 		return;
 	peer->back_link = NULL;

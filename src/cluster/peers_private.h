@@ -212,6 +212,8 @@ struct peer_told {
 bool peer_tell(struct peer *peer);
 /* The same, and sees to the rest. */
 void peer_tell_now(struct peer *peer);
+/* From the first entry on: the peer may know an older list by now. */
+void peer_tell_again(struct peer *peer);
 /* A PEER_SEEN of this peer, over the link of this number. */
 void peer_seen(struct peer *peer, uint64_t number, struct peer_link *link,
 	       const struct peer_frame *frame);

@@ -27,6 +27,7 @@ VERSION = 3
 MAGIC = 0x72656570
 SECRET = 'a secret of at least thirty-two characters, for tests'
 TIMEOUT_S = 60.0
+PINGS_MAX = 20  # without a list between them: none comes
 RANGES = {'a': [1, 1000], 'b': [2000, 2999]}
 UUID = '6f1c7b9a-52e0-4d0b-9a39-1f0f5c1d2e3f'
 LABELS = {'dialer proof': b'weft peer, proof of who connects',
@@ -106,11 +107,13 @@ class Member:
             if frame[0] not in (PONG, CHALLENGE, SERVED):
                 return False
 
-    def greet(self, nonce=None):
-        body = self.name.encode().ljust(64, b'\0') + self.to.encode().ljust(64, b'\0') + \
+    def greeting(self, nonce=None):
+        return self.name.encode().ljust(64, b'\0') + self.to.encode().ljust(64, b'\0') + \
             members_hash(self.ranges) + (nonce or os.urandom(32)) + bytes(16) + \
             struct.pack('<II', os.getpid(), 0)
-        self.hello = header(HELLO) + body
+
+    def greet(self, nonce=None):
+        self.hello = header(HELLO) + self.greeting(nonce)
         self.send(self.hello + bytes(MAC))
 
     def take_challenge(self):
@@ -152,6 +155,40 @@ class Member:
             if not hmac.compare_digest(frame[3], wanted):
                 raise RuntimeError('a wrong signature')
         return frame
+
+    def next_list(self):
+        """The generation of the next list that begins, while pings are answered; None when there are only pings."""
+        for _ in range(PINGS_MAX):
+            kind, _, body = self.recv_frame()[:3]
+            if kind == SERVED:
+                return struct.unpack_from('<Q', body)[0]
+            if kind == PING:
+                self.send(self.message(PONG, bytes(BODY[PONG])))
+        return None
+
+
+class Answerer(Member):
+    """One that another has connected to."""
+
+    def __init__(self, sock, name='b', to='a'):
+        self.name, self.to, self.secret = name, to, SECRET.encode()
+        self.ranges = RANGES
+        self.sock = sock
+        self.sock.settimeout(TIMEOUT_S)
+        self.number = 0
+
+    def answer(self):
+        """True when the link is up."""
+        kind, _, body, _, raw = self.recv_frame()
+        self.hello = raw + body
+        self.challenge = header(CHALLENGE) + self.greeting()
+        self.send(self.challenge + bytes(MAC))
+        proof = self.recv_frame()
+        if kind != HELLO or proof is None or not hmac.compare_digest(proof[3], self.derive('dialer proof')):
+            return False
+        self.send(header(WELCOME) + self.derive('listener proof'))
+        self.key, self.their_key = self.derive('listener key'), self.derive('dialer key')
+        return True
 
 
 CCR, LOG_RESET = 0x38, 0x1e

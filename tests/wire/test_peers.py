@@ -17,7 +17,7 @@ import time
 import nvmetcp as n
 import target
 from peerlink import (CHALLENGE, FAILED, HELLO, HOST_KATO_MS, LOST_HOST, MAC, PING, PONG, PROOF, RESET,
-                      RESET_DONE, SECRET, SUCCESS, Instance, Member, World, can_loop, header, host_of,
+                      RESET_DONE, SECRET, SEEN, SUCCESS, Answerer, Instance, Member, World, can_loop, header, host_of,
                       lost_body, reset, reset_body, reset_submit, TIMEOUT_S)
 from tap import Tap
 
@@ -79,6 +79,31 @@ def redials(t):
         # Whoever reads the clock is late at times: together they take what they take apart.
         t.ok(sum(pauses[:6]) > 1.0, 'the pauses double from 20 ms', why=pauses)
         t.ok(sum(pauses[6:]) < 20.0, 'and grow no more after a second', why=pauses)
+    finally:
+        world.finish(t)
+
+
+def told_again(t):
+    """Of lists over two links the one that came last counts: when that may be an older one, the list is told again."""
+    world = World(fence='none', start=False)
+    try:
+        world['a'].start()
+        with Member(world.socket('a')) as theirs, socket.socket(socket.AF_UNIX) as there:
+            t.ok(theirs.shake(), 'a link that the other member has made')
+            generation = theirs.next_list()
+            t.ok(generation, 'the list goes back over it')
+            there.bind(world.socket('b'))
+            there.listen()
+            there.settimeout(TIMEOUT_S)
+            with Answerer(there.accept()[0]) as ours:
+                t.ok(ours.answer(), 'then a link of its own')
+                t.eq(ours.next_list(), generation, 'which the list goes over from now on')
+                theirs.send(theirs.message(SEEN, struct.pack('<QQ', generation, 0)))
+                t.eq(ours.next_list(), generation, 'again, when the first one came in after it')
+                t.eq(ours.next_list(), None, 'once')
+                theirs.sock.close()
+                t.eq(ours.next_list(), generation, 'and again when a link ends that may have brought the last one')
+                t.eq(ours.next_list(), None, 'once')
     finally:
         world.finish(t)
 
@@ -531,7 +556,8 @@ def run_all(t):
             rows(t, world)
     world.finish(t)
     for name, rows in (('a device', on_a_device), ('asked while it ends', asked_while_it_ends),
-                       ('unkillable', unkillable), ('redials', redials), ('other secrets', other_secrets),
+                       ('unkillable', unkillable), ('redials', redials), ('told again', told_again),
+                       ('other secrets', other_secrets),
                        ('secrets at their limits', secrets_at_their_limits),
                        ('other lists', other_lists), ('TCP', over_tcp)):
         with t.guard(name):
