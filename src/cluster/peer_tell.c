@@ -8,12 +8,12 @@
  *
  * A list goes in parts of a few namespaces, as many as the link has room for, the rest a moment
  * later. A newer list begins again from its first part. Control answers a complete list once it was
- * compared (PEER_SEEN). When a link takes the other's place, a list that is still on its way over
- * the former one comes after a newer one, and is dropped.
  * compared (PEER_SEEN).
  *
- * Of two lists the one that came last counts. Links do not keep order between each other, so when
- * one has brought a list that is not told over it any more, the list is told again.
+ * Links do not keep order between each other. A list that comes in after a newer one of the same
+ * process, over the other link, is dropped. Of equal ones the last counts, and is forgotten with
+ * its link: so a list is told again when one has been brought by a link that is not told over any
+ * more, or when such a link ends.
  */
 #include "cluster/peers_private.h"
 
