@@ -11,9 +11,10 @@
  * compared (PEER_SEEN).
  *
  * Links do not keep order between each other. A list that comes in after a newer one of the same
- * process, over the other link, is dropped. Of equal ones the last counts, and is forgotten with
- * its link: so a list is told again when one has been brought by a link that is not told over any
- * more, or when such a link ends.
+ * kernel, over the other link, is dropped: generations begin at the kernel's clock, so those of a
+ * process are above those of processes before it. Of equal ones the last counts, and is forgotten
+ * with its link: so a list is told again when one has been brought by a link that is not told over
+ * any more, or when such a link ends.
  */
 #include "cluster/peers_private.h"
 

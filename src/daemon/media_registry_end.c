@@ -2,12 +2,13 @@
 /*
  * The end of a transaction of the media registry: what it brought stays and what nobody asked for
  * goes, or the other way round. Namespaces that go and leave their data behind are remembered
- * (daemon/removed_ns.h).
+ * (daemon/removed_ns.h); what the API and deletions ask of that list is answered here, too.
  *
  * Control thread only: closing may block.
  */
 #include "daemon/media_registry_private.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "daemon/removed_ns.h"
 #include "target/health.h"
@@ -15,14 +16,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static uint64_t wall_s(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec;
+	return clock_realtime_ns() / NS_PER_S;
 }
 
 void media_registry_file_deleted(struct media_registry *registry, const struct uuid *uuid)
