@@ -614,6 +614,7 @@ int media_registry_sync(struct media_registry *registry, struct media_error *ret
 			media[count++] = ns_store_media(entry->store);
 	}
 	res = media_sync(media, count, ret_error);
+	registry_note_losses(registry);
 	free(media);
 	return res;
 }

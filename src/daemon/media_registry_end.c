@@ -237,6 +237,33 @@ void media_registry_commit_unkept(struct media_registry *registry)
 	registry->is_unkept = false;
 }
 
+/* The kernel has told of it, and tells nobody again, not even the next process. */
+static void store_note_loss(struct media_registry *registry, const struct ns_store *store)
+{
+	const struct media *media = ns_store_media(store);
+	struct ns_live *live = ns_store_live(store);
+	uint64_t loss = media_loss(media);
+
+	if (loss == 0 || loss == ns_live_loss_noted(live))
+		return;
+	if (ns_live_note_loss(live, loss, &registry->keeper) < 0)
+		log_error("control",
+			  "%s: that it has lost writes could not be kept: after a restart hosts "
+			  "that have not flushed until then are not told",
+			  media->spec);
+}
+
+void registry_note_losses(struct media_registry *registry)
+{
+	list_for_each(node, &registry->stores) {
+		const struct store_entry *entry = list_entry(node, struct store_entry, entry.node);
+
+		store_note_loss(registry, entry->store);
+		if (entry->next)
+			store_note_loss(registry, entry->next);
+	}
+}
+
 /* After media_undo: no empty file has the name any more. */
 static void entry_take_back(struct media_registry *registry, struct store_entry *entry)
 {
@@ -257,6 +284,7 @@ void media_registry_rollback(struct media_registry *registry)
 
 		if (entry->next) {
 			media_undo(ns_store_media(entry->next));
+			store_note_loss(registry, entry->next);
 			ns_store_put(entry->next);
 			entry->next = NULL;
 		}
@@ -264,9 +292,11 @@ void media_registry_rollback(struct media_registry *registry)
 			entry_take_back(registry, entry);
 		if (entry->entry.is_new) {
 			media_undo(ns_store_media(entry->store));
+			store_note_loss(registry, entry->store);
 			registry_release_store(registry, entry);
 		}
 	}
+	registry_note_losses(registry);
 	removed_take_back_all(registry->removed, live_stays, registry);
 	removed_keep(registry->removed, &registry->keeper, wall_s());
 	list_for_each_safe(node, &registry->lives) {

@@ -73,6 +73,9 @@ struct media_registry {
 void registry_release_store(struct media_registry *registry, struct store_entry *entry);
 void registry_release_live(struct media_registry *registry, struct live_entry *entry);
 void registry_release_subsystem(struct media_registry *registry, struct subsystem_entry *entry);
+/* Opening, growing or taking back may have heard that the kernel has lost writes of hosts: the
+ * marks of these namespaces are drawn and kept (target/loss.h). */
+void registry_note_losses(struct media_registry *registry);
 /* NULL: there is none. */
 struct live_entry *registry_find_live(const struct media_registry *registry,
 				      const struct uuid *uuid);

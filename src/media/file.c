@@ -36,6 +36,7 @@ enum file_stage {
 	FILE_ZERO_WRITE, /* and where neither exists, zeroes are written */
 	FILE_DISCARD,
 	FILE_EXTENTS,
+	FILE_HELD, /* a sync has succeeded; others that overlap with it have not ended */
 };
 
 /* Never written; shared by all. */
@@ -75,6 +76,15 @@ static bool file_is_dated(const struct media_io *io)
 static int file_write_flags(const struct media_io *io)
 {
 	return io->stage == FILE_TRANSFER && io->is_fua ? RWF_DSYNC : 0;
+}
+
+/* The operation of the present stage may take the kernel's word of lost writes. A durable write
+ * does, like a flush; with direct I/O alone there is nothing but itself that could be lost. */
+static bool file_is_sync(const struct media_io *io)
+{
+	return io->stage == FILE_SYNC ||
+	       (io->is_fua && io->stage == FILE_TRANSFER && io->kind == MEDIA_WRITE &&
+		file_of(io)->may_have_dirty_pages);
 }
 
 /* Helper thread. */
@@ -203,6 +213,8 @@ static void file_start(struct media_io *io)
 {
 	struct file_media *file = file_of(io);
 
+	if (file_is_sync(io))
+		file_overlap_begin(file->backing, &io->overlap);
 	switch ((enum file_stage)io->stage) {
 	case FILE_TRANSFER:
 		file_transfer(io);
@@ -228,6 +240,8 @@ static void file_start(struct media_io *io)
 	case FILE_PUNCH:
 		file_fallocate(io);
 		return;
+	case FILE_HELD:
+		CHECK(!"nothing is to be started");
 	}
 }
 
@@ -298,12 +312,8 @@ static void file_zero_range_done(struct media_io *io, int res)
 	}
 }
 
-static void file_op_done(struct reactor_op *op, int res)
+static void file_stage_done(struct media_io *io, int res)
 {
-	struct media_io *io = container_of(op, struct media_io, op);
-
-	if (file_write_again(io, res))
-		return;
 	if (res == -EINTR || res == -EAGAIN) {
 		/* A cancelled operation may end by a signal: that one is not tried again. */
 		if (io->result == 0) {
@@ -314,9 +324,6 @@ static void file_op_done(struct reactor_op *op, int res)
 	}
 	switch ((enum file_stage)io->stage) {
 	case FILE_TRANSFER:
-		/* Direct I/O loses what it was asked to write, and nothing else. */
-		if (file_write_flags(io) && file_of(io)->is_buffered)
-			file_note_lasting(file_of(io), res);
 		if (file_progress(io, res))
 			file_finish(io, 0);
 		return;
@@ -332,13 +339,39 @@ static void file_op_done(struct reactor_op *op, int res)
 		file_finish(io, is_unsupported(res) ? 0 : res);
 		return;
 	case FILE_SYNC:
-		file_note_lasting(file_of(io), res);
-		file_finish(io, res);
-		return;
 	case FILE_EXTENTS:
 		file_finish(io, res);
 		return;
+	case FILE_HELD:
+		CHECK(!"nothing was started");
 	}
+}
+
+static void file_let_go(struct reactor_msg *msg)
+{
+	struct media_io *io = container_of(msg, struct media_io, overlap.msg);
+
+	io->stage = io->kind == MEDIA_WRITE ? FILE_TRANSFER : FILE_SYNC;
+	file_stage_done(io, io->overlap.result);
+}
+
+static void file_op_done(struct reactor_op *op, int res)
+{
+	struct media_io *io = container_of(op, struct media_io, op);
+	struct file_media *file = file_of(io);
+
+	if (file_write_again(io, res))
+		return;
+	if (file_is_sync(io)) {
+		file_note_lasting(file, res);
+		io->overlap.result = res;
+		if (!file_overlap_end(file->backing, io, file_let_go)) {
+			io->stage = FILE_HELD;
+			return;
+		}
+		res = io->overlap.result;
+	}
+	file_stage_done(io, res);
 }
 
 static enum file_stage file_first_stage(const struct media_io *io)
@@ -400,7 +433,10 @@ static void file_submit(struct media_io *io)
 static void file_cancel(struct media_io *io)
 {
 	io->result = -ECANCELED;
-	reactor_op_cancel(&io->op);
+	if (io->stage == FILE_HELD)
+		file_overlap_cancel(file_of(io)->backing, io);
+	else
+		reactor_op_cancel(&io->op);
 }
 
 static void file_close(struct media *media)

@@ -8,14 +8,17 @@
 
 #include "media/media.h"
 
+#include <stdatomic.h>
 #include <sys/types.h>
 
 /* The lock, what it was taken with, and what is known of the file: shared by a medium and those
  * that follow it over the same file. Control thread; what is atomic: any reactor. */
 struct file_backing {
 	unsigned refs;
-	int fd;    /* holds the lock */
-	dev_t dev; /* which file it is */
+	int fd; /* holds the lock */
+	bool is_writable;
+	bool was_buffered; /* by a medium over it: the page cache may have what hosts wrote */
+	dev_t dev;         /* which file it is */
 	ino_t inode;
 	char device_id[MEDIA_DEVICE_ID_BYTES]; /* of a block device; as in its record */
 	bool had_name;             /* when it was opened: it is not one that never had any */
@@ -23,6 +26,10 @@ struct file_backing {
 	_Atomic uint64_t loss;     /* see file_lasting.c: the latest one; 0: none */
 	_Atomic uint64_t forgiven; /* the latest one that the administrator has seen to */
 	bool has_loop;             /* a loop device was seen to have it; control thread */
+	/* See file_overlap.c. */
+	_Atomic uint64_t syncs; /* that run */
+	struct media_overlap *_Atomic syncs_held;
+	atomic_uint syncs_cancelled;
 	int member; /* of the cluster that shares the file (media/member_lock.h); -1: ours alone */
 };
 
@@ -34,6 +41,7 @@ struct file_media {
 	bool has_set_aside;            /* PATH.lost is what was there before */
 	bool is_another;               /* than the one that was served last */
 	bool is_buffered;              /* no direct I/O */
+	bool may_have_dirty_pages;     /* it is buffered, or one before it over the file was */
 	bool follows_size;             /* no size= was given: the file's own size counts */
 	_Atomic bool lacks_zero_range; /* learnt from the first refusal; saves asking again */
 	_Atomic bool lacks_nowait;     /* likewise: RWF_NOWAIT */
@@ -87,6 +95,22 @@ uint32_t file_sectors_to_bytes(const char *text);
 void file_note_lasting(struct file_media *file, int res);
 /* Before one of these: -EIO when what it would promise is not true. */
 int file_check_lasting(const struct file_media *file);
+/* Control thread, blocks: fsync of file->fd, which hosts' flushes use too. What it hears of lost
+ * writes counts as if a flush had. 0 or -errno. */
+int file_fsync(struct file_media *file);
+/* Control thread: another description is used from now on, and was opened already. What this one
+ * has not told yet is noted; nothing is written back. */
+void file_note_untold(struct file_media *file);
+/* file_overlap.c, any thread: around each call that may take the kernel's word of lost writes. */
+void file_overlap_begin(struct file_backing *backing, struct media_overlap *overlap);
+/* io->overlap.result is what the kernel said, and a failure is noted. True: it is the result of io
+ * now. False: the success is held; `done` comes on the reactor of io, with the result. */
+bool file_overlap_end(struct file_backing *backing, struct media_io *io,
+		      void (*done)(struct reactor_msg *msg));
+/* The same where nobody waits for the result. */
+void file_overlap_drop(struct file_backing *backing, struct media_overlap *overlap);
+/* On the reactor of io, which is held, or on its way to `done`: it waits no longer. */
+void file_overlap_cancel(struct file_backing *backing, struct media_io *io);
 /* The same file once more, with or without direct I/O: 0 or -errno. */
 int file_set_direct(struct file_media *file, bool is_direct);
 

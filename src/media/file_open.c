@@ -337,7 +337,7 @@ static int setup_regular(struct file_media *file, const struct media_spec *spec,
 	media->reads_zero_after_discard = media->can_discard;
 	media->knows_extents = true;
 	media->is_thin = media->can_discard || (uint64_t)st.st_blocks * 512 < (uint64_t)st.st_size;
-	media->has_volatile_cache = !spec->is_read_only;
+	media->has_volatile_cache = file->backing->is_writable;
 	media->optimal_io_bytes = st.st_blksize > 0 ? (uint32_t)st.st_blksize : 0;
 	media->write_granularity_bytes = media->optimal_io_bytes;
 	media->discard_granularity_bytes = media->can_discard ? media->optimal_io_bytes : 0;
@@ -422,7 +422,8 @@ static int setup_block_device(struct file_media *file, const struct media_spec *
 		return media_fail(ret_error, -EROFS, "%.160s is read-only; add readonly",
 				  spec->path);
 	read_queue_attribute(dev, "write_cache", text, sizeof(text));
-	media->has_volatile_cache = !spec->is_read_only && strcmp(text, "write through") != 0;
+	media->has_volatile_cache =
+		file->backing->is_writable && strcmp(text, "write through") != 0;
 	read_queue_attribute(dev, "discard_max_bytes", text, sizeof(text));
 	media->can_discard = !spec->is_read_only && strtoull(text, NULL, 10) > 0;
 	read_queue_attribute(dev, "optimal_io_size", text, sizeof(text));
@@ -478,8 +479,11 @@ static int setup_direct(struct file_media *file, const struct media_spec *spec,
 
 	file->media.buffer_align_bytes = 1;
 	file->is_buffered = !is_possible || res < 0;
-	/* Buffered, the kernel's own cache is volatile, whatever the drive behind it has. */
-	file->media.has_volatile_cache = !spec->is_read_only;
+	file->backing->was_buffered |= file->is_buffered;
+	file->may_have_dirty_pages = file->backing->was_buffered;
+	/* Buffered, the kernel's own cache is volatile, whatever the drive behind it has. So it is
+	 * where hosts wrote before the medium became readonly, or left buffered I/O. */
+	file->media.has_volatile_cache = file->backing->is_writable;
 	if (res < 0 && !is_possible)
 		return media_fail(ret_error, res, "%.160s: cannot leave direct I/O: %s", spec->path,
 				  strerror(-res));
@@ -494,7 +498,8 @@ static int setup_direct(struct file_media *file, const struct media_spec *spec,
 		log_info("media", "%s: no direct I/O (%s), using buffered I/O", spec->path,
 			 strerror(-res));
 	} else {
-		file->media.has_volatile_cache = has_volatile_cache;
+		if (!file->may_have_dirty_pages)
+			file->media.has_volatile_cache = has_volatile_cache;
 		if (align.memory_bytes > 1)
 			file->media.buffer_align_bytes = align.memory_bytes;
 	}
@@ -549,6 +554,7 @@ static int backing_create(struct file_media *file, const struct media_spec *spec
 	}
 	backing->refs = 1;
 	backing->fd = file->fd;
+	backing->is_writable = (fcntl(file->fd, F_GETFL) & O_ACCMODE) == O_RDWR;
 	backing->dev = st.st_dev;
 	backing->inode = st.st_ino;
 	backing->member = spec->is_shared ? (int)spec->member : -1;

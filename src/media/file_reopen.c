@@ -75,13 +75,6 @@ int media_file_member(const struct media *media)
 	return media->ops == &file_ops ? file->backing->member : -1;
 }
 
-static bool is_writable(int fd)
-{
-	int flags = fcntl(fd, F_GETFL);
-
-	return flags >= 0 && (flags & O_ACCMODE) == O_RDWR;
-}
-
 /* What it was where that is not known. */
 static uint64_t size_now(const struct file_media *file)
 {
@@ -102,7 +95,7 @@ int file_reopen(struct media *media, const struct media_spec *spec, struct media
 	uint64_t now_bytes;
 	int res;
 
-	if (!spec->is_read_only && !is_writable(before->backing->fd))
+	if (!spec->is_read_only && !before->backing->is_writable)
 		return media_fail(ret_error, -EBUSY,
 				  "%.140s was opened readonly; to write to it, restart the target",
 				  spec->path);
@@ -123,6 +116,10 @@ int file_reopen(struct media *media, const struct media_spec *spec, struct media
 	file->backing->refs++;
 	file->fd = file->backing->fd;
 	res = file_setup(file, spec, ret_error);
+	/* What was told to others before the new description was opened is told to the old one
+	 * alone. */
+	if (file->fd != before->fd)
+		file_note_untold(before);
 	/* What a growth that was not finished has left need not be stable yet. */
 	if (file->may_exceed_size)
 		file->is_stable = false;
@@ -200,10 +197,13 @@ void media_file_undo(struct media *media)
 	if (file->has_created) {
 		created_remove(file);
 	} else if (file->grown_from_bytes > 0) {
-		if (ftruncate(file->fd, (off_t)file->grown_from_bytes) < 0 || fsync(file->fd) < 0)
+		int res = ftruncate(file->fd, (off_t)file->grown_from_bytes) < 0 ? -errno
+										 : file_fsync(file);
+
+		if (res < 0)
 			log_warn("media", "%s: cannot be cut back to %llu bytes: %s",
 				 media->spec ? media->spec : "file",
-				 (unsigned long long)file->grown_from_bytes, strerror(errno));
+				 (unsigned long long)file->grown_from_bytes, strerror(-res));
 	}
 	file->has_created = false;
 	file->grown_from_bytes = 0;

@@ -34,9 +34,9 @@ static int file_sync(struct file_media *file, struct media_error *ret_error)
 	struct media_spec spec;
 	int res;
 
-	if (fsync(file->fd) < 0)
-		return media_fail(ret_error, -errno, "cannot sync %.160s: %s", text,
-				  strerror(errno));
+	res = file_fsync(file);
+	if (res < 0)
+		return media_fail(ret_error, res, "cannot sync %.160s: %s", text, strerror(-res));
 	if (file->has_created) {
 		res = media_spec_parse(text, &spec, ret_error);
 		if (res < 0)

@@ -34,6 +34,17 @@ struct media_extent {
 	uint64_t len_bytes;
 };
 
+/* A sync of a file that is under way, or whose success is held: media/file_overlap.c. */
+struct media_overlap {
+	struct reactor_msg msg;
+	struct media_overlap *next;            /* held */
+	void (*done)(struct reactor_msg *msg); /* likewise */
+	uint64_t loss;                         /* the latest one when the sync began */
+	uint32_t generation;                   /* in which it began; held: which it waits for */
+	int result;
+	_Atomic bool is_cancelled;
+};
+
 struct media_io {
 	struct reactor *reactor; /* the submitter's */
 	struct media *media;
@@ -51,7 +62,10 @@ struct media_io {
 	void (*done)(struct media_io *io, int res);
 	/* The medium's. */
 	struct reactor_op op;
-	struct reactor_timer timer;
+	union {
+		struct reactor_timer timer;   /* fault media */
+		struct media_overlap overlap; /* files */
+	};
 	uint64_t progress_bytes;
 	struct iovec rest; /* what is left of a short transfer, when it fits one piece */
 	struct media_io *inner;

@@ -192,6 +192,38 @@ def removed_and_added(t, world):
                  {key: before[key] for key in ('nsid', 'media', 'uuid')})
 
 
+def grow(t, world):
+    """The sync of a growth takes the kernel's word; hosts are served by the same open file."""
+    media = world.call('GET', NS)[1]['media']
+    status, answer = world.call('PATCH', NS, {'media': '%s,size=%dM' % (media, IMAGE_MIB + 1)})
+    t.ok(status >= 400 and 'cannot sync' in str(answer), 'a growth fails that hears of it', why=str(answer))
+    t.eq(world.call('GET', '/v1/health')[0], 503, 'and health is red')
+
+
+def grown_and_rechecked(t, world, disk, writer):
+    """No notice comes of it: the flush tells the mark that its host knows, and the host looks again."""
+    grow(t, world)
+    disk.resize('80m')
+    world.change('PATCH', NS, {'recheck': True})
+    t.eq(writer.flush(), nbd.EIO, 'grown: the flush of the one that wrote fails')
+    t.eq(writer.nbd.ask(nbd.WRITE, 0, data=bytes(PIECE))[0], 0, 'grown: it is written again')
+    t.ok(target.poll(lambda: writer.flush() == 0), 'grown: and stable when the mark is read')
+
+
+def grown_and_killed(t, world):
+    grow(t, world)
+    world.kill()
+
+
+def made_readonly(t, world, disk, writer):
+    """What was written before is in the page cache all the same."""
+    media = world.call('GET', NS)[1]['media']
+    world.change('PATCH', NS, {'media': media + ',readonly'})
+    t.ok(writer.flush() != 0, 'made readonly: the flush of the one that wrote fails')
+    t.ok(writer.flush() != 0, 'made readonly: so does the next one')
+    t.eq(world.call('GET', '/v1/health')[0], 503, 'made readonly: health is red')
+
+
 def told_at_once(t, world, disk, writer):
     """The one that wrote hears of it from its own flush, and not once more when all is well again."""
     t.ok(writer.flush() != 0, 'the flush of the one that wrote fails')
@@ -273,10 +305,10 @@ def main():
         if disk:
             disk.remove()
         world.remove()
-    for what in (end_in_order, killed, rechecked, removed_and_added, left, gone):
+    for what in (end_in_order, killed, rechecked, removed_and_added, left, gone, grown_and_killed):
         with t.guard(what.__name__):
             with_writer(t, what.__name__, told_later, what, faults=SLOW_FLUSH if what is gone else '')
-    for part in (told_at_once, told_asleep):
+    for part in (told_at_once, told_asleep, grown_and_rechecked, made_readonly):
         with t.guard(part.__name__):
             with_writer(t, part.__name__, part)
     sys.exit(t.done())

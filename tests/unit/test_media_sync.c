@@ -188,8 +188,34 @@ static void a_sync_that_fails_is_told_and_tried_again(void)
 	end();
 }
 
+/* The sync of a growth takes the kernel's word of lost writes from the flushes of hosts. */
+static void a_sync_that_fails_tells_of_lost_writes(void)
+{
+	struct media_error error;
+	char spec[256];
+
+	begin();
+	open_one("", 0, ",size=1M");
+	fail_with = EIO;
+	EXPECT_EQ(-EIO, sync_all(&error));
+	EXPECT(!media_has_lost_writes(media[0])); /* nobody has written to a file that is new */
+	EXPECT_EQ(0, sync_all(&error));
+	snprintf(spec, sizeof(spec), "file:%s,size=2M", path_of(0));
+	EXPECT_EQ(0, media_reopen(media[0], spec, &media[1], &error));
+	media_count = 2;
+	fail_with = EIO;
+	EXPECT_EQ(-EIO, sync_all(&error));
+	EXPECT(media_has_lost_writes(media[0]) && media_has_lost_writes(media[1]));
+	media_forgive(media[0]);
+	fail_with = EIO;
+	media_undo(media[1]);
+	EXPECT(media_has_lost_writes(media[0]));
+	end();
+}
+
 /* Builds one namespace on file 0; NULL when that fails. */
-static struct snapshot *build(struct media_registry *registry, struct config_errors *errors)
+static struct snapshot *build_sized(struct media_registry *registry, const char *size,
+				    struct config_errors *errors)
 {
 	struct snapshot *snapshot = NULL;
 	struct config *config = NULL;
@@ -197,14 +223,61 @@ static struct snapshot *build(struct media_registry *registry, struct config_err
 
 	snprintf(text, sizeof(text),
 		 "{\"version\":1,\"subsystems\":[{\"nqn\":\"nqn.2026-11.io.weft:s\","
-		 "\"namespaces\":[{\"media\":\"file:%s,size=1M\"}]}]}",
-		 path_of(0));
+		 "\"namespaces\":[{\"uuid\":\"11111111-2222-4333-8444-555555555555\","
+		 "\"media\":\"file:%s,size=%s\"}]}]}",
+		 path_of(0), size);
 	memset(errors, 0, sizeof(*errors));
 	config_load_text(text, strlen(text), &config, errors);
 	CHECK(config && config_identify(config, NULL, errors) == 0);
 	snapshot_from_config(config, registry, 1, &snapshot, errors);
 	config_free(config);
 	return snapshot;
+}
+
+static struct snapshot *build(struct media_registry *registry, struct config_errors *errors)
+{
+	return build_sized(registry, "1M", errors);
+}
+
+static unsigned marks_kept;
+
+static int keep(void *arg, const char *kind, const char *key, const void *value, size_t value_bytes)
+{
+	marks_kept += strcmp(kind, "loss") == 0 && value != NULL;
+	return 0;
+}
+
+/* The change that heard of lost writes fails, and whoever flushes next is told, in a later process
+ * too. */
+static void a_growth_that_fails_draws_a_mark(void)
+{
+	struct target_keeper keeper = {.keep = keep};
+	struct media_registry *registry;
+	struct config_errors errors;
+	struct snapshot *snapshot;
+
+	begin();
+	marks_kept = 0;
+	EXPECT_EQ(0, media_registry_create(1, &registry));
+	media_registry_set_keeper(registry, &keeper);
+	snapshot = build(registry, &errors);
+	CHECK(snapshot != NULL);
+	media_registry_commit(registry);
+	EXPECT_EQ(0, marks_kept);
+	fail_with = EIO;
+	EXPECT(!build_sized(registry, "2M", &errors));
+	EXPECT(errors.count == 1 && strstr(errors.texts[0], "cannot sync") != NULL);
+	EXPECT_EQ(1, marks_kept);
+	EXPECT(media_has_lost_writes(snapshot->subsystems[0]->namespaces[0].media));
+	snapshot_destroy(snapshot);
+	snapshot = build_sized(registry, "2M", &errors);
+	EXPECT(snapshot != NULL);
+	media_registry_commit(registry);
+	EXPECT_EQ(1, marks_kept);
+	if (snapshot)
+		snapshot_destroy(snapshot);
+	media_registry_destroy(registry);
+	end();
 }
 
 static void no_configuration_is_in_force_without_it(void)
@@ -243,6 +316,8 @@ int main(void)
 	TAP_RUN(many_are_synced_by_one_call);
 	TAP_RUN(only_what_changed_is_synced);
 	TAP_RUN(a_sync_that_fails_is_told_and_tried_again);
+	TAP_RUN(a_sync_that_fails_tells_of_lost_writes);
+	TAP_RUN(a_growth_that_fails_draws_a_mark);
 	TAP_RUN(no_configuration_is_in_force_without_it);
 	return tap_end();
 }

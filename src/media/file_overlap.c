@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Syncs of one file that overlap. Linux reports lost writes once per open file description: when
+ * two syncs of one description run at the same time, one of them fails, and the other one succeeds
+ * although it promises data that are gone. So the success of a sync is held until every sync that
+ * began before its end has ended. If one of those has failed, the held one fails too.
+ *
+ * Any thread, no lock: hosts' syncs run on the rings of several reactors, those of a growth on the
+ * control thread. One word counts the syncs that run, apart for the present generation and the one
+ * before. A sync that has to wait for the present generation makes it the former one, now or as
+ * soon as that has ended, so that what begins later is not waited for. A sync that ends while no
+ * other one runs costs two atomic exchanges of that word.
+ *
+ * Those held are a stack. Whoever has ended a generation takes all of it, lets go of whose wait is
+ * over and puts the others back. Only the thread that has taken a held sync off the stack touches
+ * it, and nobody else tells its reactor.
+ */
+#include "media/file.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+
+/* file_backing.syncs */
+union syncs {
+	uint64_t bits;
+	struct {
+		uint64_t now : 22;    /* running, begun in the present generation */
+		uint64_t before : 22; /* likewise, in the one before it */
+		uint64_t is_due : 1;  /* the next generation begins when `before` is 0 */
+		uint64_t generation : 19;
+	};
+};
+
+void file_overlap_begin(struct file_backing *backing, struct media_overlap *overlap)
+{
+	union syncs was = {.bits = atomic_load_explicit(&backing->syncs, memory_order_relaxed)};
+	union syncs next;
+
+	overlap->loss = atomic_load_explicit(&backing->loss, memory_order_relaxed);
+	do {
+		next = was;
+		next.now++;
+	} while (!atomic_compare_exchange_weak(&backing->syncs, &was.bits, next.bits));
+	overlap->generation = next.generation;
+}
+
+/* True: the success of this sync has to be held. overlap->generation becomes the one to wait for.
+ */
+static bool overlap_leave(struct file_backing *backing, struct media_overlap *overlap)
+{
+	union syncs was = {.bits = atomic_load_explicit(&backing->syncs, memory_order_relaxed)};
+	union syncs next;
+	bool has_now;
+
+	do {
+		next = was;
+		if (overlap->generation == was.generation)
+			next.now--;
+		else
+			next.before--;
+		has_now = next.now > 0;
+		next.is_due |= has_now && overlap->result >= 0;
+		if (next.is_due && next.before == 0) {
+			next.before = next.now;
+			next.now = 0;
+			next.is_due = 0;
+			next.generation++;
+		}
+	} while (!atomic_compare_exchange_weak(&backing->syncs, &was.bits, next.bits));
+	was.generation -= !has_now;
+	overlap->generation = was.generation;
+	return overlap->result >= 0 && (next.now > 0 || next.before > 0);
+}
+
+/* All syncs of that generation, and of those before it, have ended. */
+static bool has_ended(union syncs syncs, uint32_t generation)
+{
+	syncs.generation -= generation;
+	return syncs.generation > 1 || (syncs.generation == 1 && syncs.before == 0);
+}
+
+/* A failure is noted before its sync is counted as ended: whoever sees that it has ended sees the
+ * failure too. */
+static int overlap_result(const struct file_backing *backing, const struct media_overlap *overlap)
+{
+	bool is_lost = overlap->loss != atomic_load_explicit(&backing->loss, memory_order_relaxed);
+
+	return overlap->result >= 0 && is_lost ? -EIO : overlap->result;
+}
+
+static void held_push(struct file_backing *backing, struct media_overlap *overlap)
+{
+	struct media_overlap *first = atomic_load(&backing->syncs_held);
+
+	do
+		overlap->next = first;
+	while (!atomic_compare_exchange_weak(&backing->syncs_held, &first, overlap));
+}
+
+/* It may be gone right after this. */
+static void held_let_go(struct file_backing *backing, struct media_overlap *overlap)
+{
+	struct media_io *io = container_of(overlap, struct media_io, overlap);
+
+	overlap->result =
+		atomic_load(&overlap->is_cancelled) ? -ECANCELED : overlap_result(backing, overlap);
+	reactor_post(io->reactor, &overlap->msg, overlap->done);
+}
+
+/* One that is put back may have become ready meanwhile, and whoever saw to that found the stack
+ * without it: then another look follows. */
+static void held_look(struct file_backing *backing)
+{
+	bool has_kept = true;
+	uint32_t cancels;
+	union syncs syncs;
+
+	do {
+		struct media_overlap *held, *next;
+
+		if (!has_kept || !atomic_load(&backing->syncs_held))
+			return;
+		cancels = atomic_load(&backing->syncs_cancelled);
+		syncs.bits = atomic_load(&backing->syncs);
+		has_kept = false;
+		for (held = atomic_exchange(&backing->syncs_held, NULL); held; held = next) {
+			next = held->next;
+			if (has_ended(syncs, held->generation) ||
+			    atomic_load(&held->is_cancelled)) {
+				held_let_go(backing, held);
+			} else {
+				held_push(backing, held);
+				has_kept = true;
+			}
+		}
+	} while (syncs.bits != atomic_load(&backing->syncs) ||
+		 cancels != atomic_load(&backing->syncs_cancelled));
+}
+
+bool file_overlap_end(struct file_backing *backing, struct media_io *io,
+		      void (*done)(struct reactor_msg *msg))
+{
+	struct media_overlap *overlap = &io->overlap;
+	bool is_held = overlap_leave(backing, overlap);
+
+	if (is_held) {
+		overlap->done = done;
+		atomic_store(&overlap->is_cancelled, false);
+		held_push(backing, overlap);
+	} else {
+		overlap->result = overlap_result(backing, overlap);
+	}
+	held_look(backing);
+	return !is_held;
+}
+
+void file_overlap_drop(struct file_backing *backing, struct media_overlap *overlap)
+{
+	overlap->result = -ECANCELED; /* nobody waits */
+	overlap_leave(backing, overlap);
+	held_look(backing);
+}
+
+void file_overlap_cancel(struct file_backing *backing, struct media_io *io)
+{
+	atomic_store(&io->overlap.is_cancelled, true);
+	atomic_fetch_add(&backing->syncs_cancelled, 1);
+	held_look(backing);
+}
