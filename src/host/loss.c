@@ -66,12 +66,26 @@ void loss_acked_late(struct loss_ns *ns)
 
 void loss_untell(struct loss_ns *ns, uint64_t told_before)
 {
-	uint64_t now = atomic_load_explicit(&ns->told, memory_order_relaxed);
+	uint64_t now = atomic_load_explicit(&ns->untold, memory_order_relaxed);
 
-	while (now > told_before &&
-	       !atomic_compare_exchange_weak_explicit(&ns->told, &now, told_before,
+	while ((now == 0 || now > told_before + 1) &&
+	       !atomic_compare_exchange_weak_explicit(&ns->untold, &now, told_before + 1,
 						      memory_order_acq_rel, memory_order_relaxed))
 		;
+}
+
+uint64_t loss_told(const struct loss_ns *ns, uint64_t *ret_untold)
+{
+	uint64_t told = atomic_load_explicit(&ns->told, memory_order_acquire);
+
+	*ret_untold = atomic_load_explicit(&ns->untold, memory_order_acquire);
+	return *ret_untold != 0 && *ret_untold - 1 < told ? *ret_untold - 1 : told;
+}
+
+void loss_told_late(struct loss_ns *ns, uint64_t untold)
+{
+	if (untold != 0)
+		atomic_compare_exchange_strong(&ns->untold, &untold, 0);
 }
 
 static struct loss_source *source_find(const struct loss_ns *ns, uint64_t source)

@@ -45,6 +45,8 @@ struct loss_ns {
 	_Atomic uint64_t losses;
 	_Atomic uint64_t lost; /* the largest mark of `acked` that is lost */
 	_Atomic uint64_t told; /* the latest loss that a user was told of */
+	/* 1 + the loss up to which users that come later know; 0: up to `told`. See loss_untell. */
+	_Atomic uint64_t untold;
 	_Atomic uint64_t seen; /* how often a mark has changed */
 	/* By cache: 1 + begun when the latest write was acknowledged; 0: none was. */
 	_Atomic uint64_t acked[LOSS_CACHES];
@@ -95,14 +97,16 @@ static inline uint64_t loss_flush_begin(struct loss_ns *ns)
  * False: writes were lost since, and *told counts them.
  */
 bool loss_flush_end(struct loss_ns *ns, uint64_t flush, uint64_t failed, uint64_t *told);
-/* A user was told by loss_flush_end, whose answer reached nobody: those that come later are told.
+/*
+ * A user was told by loss_flush_end, whose answer reached nobody, and had known losses up to
+ * told_before when it came. The one that wrote may come back as another user: the users that come
+ * from now on are told, until one of them has been, whatever users that were there before are told.
  */
 void loss_untell(struct loss_ns *ns, uint64_t told_before);
-/* What a new user counts as told: losses that nobody was told of are the new user's, too. */
-static inline uint64_t loss_told(const struct loss_ns *ns)
-{
-	return atomic_load_explicit(&ns->told, memory_order_acquire);
-}
+/* What a new user counts as told: losses that nobody was told of are the new user's, too.
+ * *ret_untold: for loss_told_late, as soon as the user is told of a loss. */
+uint64_t loss_told(const struct loss_ns *ns, uint64_t *ret_untold);
+void loss_told_late(struct loss_ns *ns, uint64_t untold);
 /* The caches are lost. True: with acknowledged writes of this namespace. */
 bool loss_ns_judge(struct loss_ns *ns, LOSS_CACHE_BITS lost);
 

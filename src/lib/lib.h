@@ -153,6 +153,7 @@ struct weft_ns {
 	/* The latest loss of acknowledged writes that a flush of this handle has reported. */
 	_Atomic uint64_t losses_told;
 	uint64_t losses_at_open;       /* what it counted as told when it was opened */
+	uint64_t untold_at_open;       /* of loss_told */
 	_Atomic uint64_t flush_failed; /* number of its latest flush that failed at the medium */
 	/* By reactor, which finds it when it needs it first: the namespace that the handle was
 	 * opened for, whatever has its NSID by then. */

@@ -115,7 +115,7 @@ int weft_ns_list(struct weft_subsystem *subsystem, uint32_t *nsids, unsigned max
 
 static void handle_init_told(struct weft_ns *ns)
 {
-	ns->losses_at_open = loss_told(&ns->ns->joined->loss);
+	ns->losses_at_open = loss_told(&ns->ns->joined->loss, &ns->untold_at_open);
 	atomic_init(&ns->losses_told, ns->losses_at_open);
 }
 

@@ -66,10 +66,12 @@ static void io_done(struct mpath_io *io)
 	enum mpath_result result = telling->result;
 	nvme_status status = result == MPATH_STATUS ? telling->status : NVME_SC_SUCCESS;
 
-	if (result == MPATH_LOST)
+	if (result == MPATH_LOST) {
 		loss_raise(&state->ns->losses_told, io->losses_told);
-	else if (result == MPATH_STATUS && is_failed_flush(io))
+		loss_told_late(&state->ns->ns->joined->loss, state->ns->untold_at_open);
+	} else if (result == MPATH_STATUS && is_failed_flush(io)) {
 		loss_raise(&state->ns->flush_failed, io->flush);
+	}
 	if (state->buf != NULL)
 		range_buf_give(state->part, state->buf);
 	request_end(state, lib_result(result, status), status, io->attempts);

@@ -165,6 +165,24 @@ def gone_client(t, machine, disk):
     t.eq((disk.flush(), disk.flush()), (nbd.EIO, 0), 'the client that comes after it is told, once')
 
 
+def gone_client_and_bystander(t, machine, disk):
+    """Another client, which was there before the flush of the gone one ended, is told before the gone one is back."""
+    t.eq(disk.write(b'2'), 0, 'a second write is acknowledged')
+    before = disk.attach_fds()
+    machine.lose_power()
+    disk.nbd.send(nbd.FLUSH)
+    with disk.attach.client() as bystander:
+        disk.nbd.sock.close()
+        machine.start()
+        t.eq(bystander.ask(nbd.READ, 0, BLOCK)[1][:1], b'1', 'the target answers again')
+        t.ok(target.poll(lambda: disk.attach_fds() <= before), 'the flush of the one that is gone has ended')
+        t.eq(bystander.ask(nbd.FLUSH)[0], nbd.EIO, 'the flush of a client that was there before fails')
+        disk.nbd = disk.attach.client()
+        t.eq((disk.flush(), disk.flush()), (nbd.EIO, 0), 'and so does that of the one that wrote and is back, once')
+    with disk.attach.client() as late:
+        t.eq(late.ask(nbd.FLUSH)[0], 0, 'one that comes later has lost nothing')
+
+
 def two_clients(t, machine, disk):
     with disk.attach.client() as backup:
         t.eq(disk.write(b'2'), 0, 'a second write is acknowledged')
@@ -396,7 +414,8 @@ def main():
     if cannot:
         t.skip('a target that loses power', cannot)
         return t.done()
-    for part in (unflushed_write, flush_under_way, gone_client, two_clients, lost_neighbour, killed_process, stable_writes,
+    for part in (unflushed_write, flush_under_way, gone_client, gone_client_and_bystander, two_clients, lost_neighbour,
+                 killed_process, stable_writes,
                  orderly_restart, failed_start):
         with t.guard(part.__name__):
             with_disk(t, part)

@@ -170,17 +170,29 @@ static void a_user_whose_flush_failed_has_been_told(void)
 
 static void what_reached_nobody_is_told_to_the_next_user(void)
 {
-	uint64_t gone = 0;
+	uint64_t gone = 0, bystander = 0, newcomer, untold, again;
 
 	setup();
 	loss_write_acked(&ns, 1, loss_seen(&ns));
 	EXPECT(loss_ns_judge(&ns, bit(1)));
 	EXPECT(!flush_now(&gone));
-	EXPECT_EQ(1, loss_told(&ns));
+	EXPECT_EQ(1, loss_told(&ns, &untold));
+	EXPECT_EQ(0, untold);
 	loss_untell(&ns, 0);
-	EXPECT_EQ(0, loss_told(&ns));
 	loss_untell(&ns, 5);
-	EXPECT_EQ(0, loss_told(&ns));
+	/* One that was there before is told, and is not the one that wrote. */
+	EXPECT(!flush_now(&bystander));
+	EXPECT_EQ(0, loss_told(&ns, &untold));
+	newcomer = loss_told(&ns, &untold);
+	EXPECT(!flush_now(&newcomer));
+	EXPECT_EQ(0, loss_told(&ns, &again));
+	loss_told_late(&ns, untold);
+	EXPECT_EQ(1, loss_told(&ns, &again));
+	EXPECT_EQ(0, again);
+	loss_told_late(&ns, again);
+	/* The answer of the newcomer was lost, too. */
+	loss_untell(&ns, 0);
+	EXPECT_EQ(0, loss_told(&ns, &again));
 }
 
 static void flushes_end_in_any_order(void)
@@ -220,7 +232,7 @@ static void a_flush_through_any_controller_covers_all_caches(void)
 
 static void every_user_is_told_once(void)
 {
-	uint64_t first = 0, second = 0, both[2], newcomer, flush;
+	uint64_t first = 0, second = 0, both[2], newcomer, untold, flush;
 
 	setup();
 	loss_write_acked(&ns, 1, loss_seen(&ns));
@@ -228,7 +240,7 @@ static void every_user_is_told_once(void)
 	both[0] = both[1] = first;
 	EXPECT(loss_ns_judge(&ns, bit(1)));
 	/* Nobody was told: so is who comes now. */
-	newcomer = loss_told(&ns);
+	newcomer = loss_told(&ns, &untold);
 	EXPECT(!flush_now(&newcomer));
 	/* Flushes that were under way together, of one user, fail both. */
 	EXPECT(!loss_flush_end(&ns, flush, 0, &both[0]));
@@ -237,7 +249,7 @@ static void every_user_is_told_once(void)
 	EXPECT(flush_now(&first));
 	EXPECT(!flush_now(&second));
 	EXPECT(flush_now(&second));
-	newcomer = loss_told(&ns);
+	newcomer = loss_told(&ns, &untold);
 	EXPECT(flush_now(&newcomer));
 }
 
