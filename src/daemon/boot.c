@@ -9,6 +9,7 @@
 
 #include "base/boot_id.h"
 #include "base/log.h"
+#include "config/members.h"
 
 #include <openssl/evp.h>
 
@@ -29,15 +30,18 @@ struct record_bytes {
 	uint8_t boot[IDENTIFY_BOOT_BYTES];
 };
 
-static bool kernel_hash(const struct uuid *kernel, uint8_t ret_hash[IDENTIFY_BOOT_BYTES])
+static bool id_hash(const struct uuid *id, const char *name, uint8_t ret_hash[IDENTIFY_BOOT_BYTES])
 {
-	uint8_t text[sizeof(BOOT_LABEL) + sizeof(kernel->bytes)];
+	uint8_t text[sizeof(BOOT_LABEL) + sizeof(id->bytes) + PEER_NAME_BYTES];
+	size_t name_bytes = strnlen(name, PEER_NAME_BYTES);
 	uint8_t digest[EVP_MAX_MD_SIZE];
 	unsigned digest_bytes;
 
 	memcpy(text, BOOT_LABEL, sizeof(BOOT_LABEL));
-	memcpy(text + sizeof(BOOT_LABEL), kernel->bytes, sizeof(kernel->bytes));
-	if (!EVP_Digest(text, sizeof(text), digest, &digest_bytes, EVP_sha256(), NULL))
+	memcpy(text + sizeof(BOOT_LABEL), id->bytes, sizeof(id->bytes));
+	memcpy(text + sizeof(text) - PEER_NAME_BYTES, name, name_bytes);
+	if (!EVP_Digest(text, sizeof(text) - PEER_NAME_BYTES + name_bytes, digest, &digest_bytes,
+			EVP_sha256(), NULL))
 		return false;
 	memcpy(ret_hash, digest, IDENTIFY_BOOT_BYTES);
 	return true;
@@ -53,7 +57,7 @@ void boot_decide(const struct boot_record *kept, const struct uuid *kernel, bool
 	if (kept && memcmp(kept->kernel, none, sizeof(none)) == 0)
 		kept = NULL;
 	ret_record->was_flushed = kept && kept->is_flushed;
-	if (uuid_is_nil(kernel) || !kernel_hash(kernel, ret_record->kernel))
+	if (uuid_is_nil(kernel) || !id_hash(kernel, "", ret_record->kernel))
 		return;
 	/* Other members on this kernel write through the same page cache, flushed or not. */
 	if (is_clustered)
@@ -117,12 +121,12 @@ void boot_begin(struct store *store, bool is_clustered, struct boot_record *ret_
 	boot_decide(NULL, &kernel, is_clustered, ret_record);
 }
 
-uint64_t boot_loss_source(const struct uuid *state)
+uint64_t boot_loss_source(const struct uuid *state, const char *member)
 {
 	uint8_t hash[IDENTIFY_BOOT_BYTES];
 	uint64_t source;
 
-	if (!kernel_hash(state, hash))
+	if (!id_hash(state, member ? member : "", hash))
 		return 0;
 	memcpy(&source, hash, sizeof(source));
 	return source;

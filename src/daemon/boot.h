@@ -35,8 +35,10 @@ void boot_decide(const struct boot_record *kept, const struct uuid *kernel, bool
 /* Before any host connects: decides, and keeps. *ret_record is all zero when the kernel does not
  * tell its boot ID: hosts are told nothing then. */
 void boot_begin(struct store *store, bool is_clustered, struct boot_record *ret_record);
-/* The source of the marks of namespaces (target/loss.h) that this state keeps. */
-uint64_t boot_loss_source(const struct uuid *state);
+/* The source of the marks of namespaces (target/loss.h) that this state keeps. member: our name in
+ * the cluster, NULL: we are no member. A state folder may be a copy of another member's, and two
+ * members under one source would each deny the marks of the other one. */
+uint64_t boot_loss_source(const struct uuid *state, const char *member);
 /* At the end, when every medium was flushed, or what was not has another mark, and nothing writes
  * any more. */
 void boot_end_flushed(struct store *store, struct boot_record *record);

@@ -626,6 +626,7 @@ static int peers_make(struct daemon *daemon, struct target_config *config)
 static int daemon_start(struct daemon *daemon)
 {
 	struct target_config config = {.discovery_log = discovery_log_read};
+	const struct config_cluster *cluster = daemon->start.config->cluster;
 	int res;
 
 	descriptors_raise();
@@ -648,8 +649,9 @@ static int daemon_start(struct daemon *daemon)
 		config.random_seed = clock_monotonic_ns();
 	if (getrandom(config.instance, sizeof(config.instance), 0) < 0)
 		memset(config.instance, 0, sizeof(config.instance));
-	boot_begin(daemon->state.store, daemon->start.config->cluster != NULL, &daemon->boot);
-	config.loss_source = boot_loss_source(&daemon->state.id);
+	boot_begin(daemon->state.store, cluster != NULL, &daemon->boot);
+	config.loss_source =
+		boot_loss_source(&daemon->state.id, cluster ? cluster->peers.name : NULL);
 	config.was_flushed = daemon->boot.was_flushed;
 	memcpy(config.boot, daemon->boot.boot, sizeof(config.boot));
 	res = peers_make(daemon, &config);

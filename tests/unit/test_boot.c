@@ -96,8 +96,22 @@ static void a_member_of_a_cluster_has_the_boot_of_its_kernel(void)
 	EXPECT(!is_same(&member, &next));
 }
 
+/* Of a state folder that was copied for another member, too. */
+static void each_member_is_a_source_of_its_own(void)
+{
+	uint64_t alone = boot_loss_source(&kernels[0], NULL);
+	uint64_t b = boot_loss_source(&kernels[0], "b");
+	uint64_t z = boot_loss_source(&kernels[0], "z");
+
+	EXPECT(alone != 0 && b != 0 && z != 0);
+	EXPECT(alone != b && alone != z && b != z);
+	EXPECT_EQ(b, boot_loss_source(&kernels[0], "b"));
+	EXPECT(b != boot_loss_source(&kernels[1], "b"));
+}
+
 int main(void)
 {
+	TAP_RUN(each_member_is_a_source_of_its_own);
 	TAP_RUN(a_kill_keeps_the_boot);
 	TAP_RUN(an_orderly_end_keeps_the_boot_over_a_restart_of_the_machine);
 	TAP_RUN(a_member_of_a_cluster_has_the_boot_of_its_kernel);
