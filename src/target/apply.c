@@ -294,10 +294,11 @@ static void swap_here(struct reactor_msg *msg)
 		list_for_each(node, &local->queues) {
 			struct queue *queue = list_entry(node, struct queue, node);
 
-			if (!queue_swap(queue, apply->delta))
+			bool has_place = queue_swap(queue, apply->delta);
+
+			if (!has_place)
 				list_push_back(&local->swap_queues, &queue->swap_node);
-			else
-				queue_cut_off_outdated(queue);
+			queue_cut_off_outdated(queue, has_place);
 		}
 		list_for_each(node, &local->ctrls) {
 			struct ctrl *ctrl = list_entry(node, struct ctrl, node);

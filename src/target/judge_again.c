@@ -40,6 +40,13 @@ bool slot_is_filled_by_host(const struct slot *slot)
 	return slot->is_data_mapped && slot_is_waiting(slot);
 }
 
+/* Data of a read leaves straight from memory media, when its host takes it. */
+static bool slot_is_read_by_host(const struct slot *slot)
+{
+	return slot->is_data_mapped && slot->state == SLOT_RESPONDING &&
+	       slot->direction == DATA_TO_HOST && nvme_status_is_ok(slot->status);
+}
+
 static nvme_status judge_in_force(struct slot *slot, const struct ns *was)
 {
 	const struct slot_promise promise = {
@@ -195,37 +202,113 @@ static void slot_cut_off(struct slot *slot)
 	slot->data = NULL;
 }
 
-static bool queue_may_be_filled(const struct queue *queue)
+/* ---- data on its way out of memory media ------------------------------------------------------
+ */
+
+/* The same blocks, and the host sees them. A path that new commands do not have, or a Format, takes
+ * no right: what was asked for before is answered with what is there when it leaves. */
+static bool slot_may_be_read(const struct slot *slot)
 {
-	return queue->state == QUEUE_LIVE && queue->ctrl && queue->qid != 0 && queue->can_map_media;
+	const struct ns *ns = queue_find_ns(slot->queue, le32_get(slot->sqe.nsid));
+
+	return ns && ns->mapped == slot->ns->mapped && ns->block_shift == slot->ns->block_shift;
 }
 
-void queue_cut_off_outdated(struct queue *queue)
+/* The host has the beginning, and maybe the word that all is well: it gets what was there at the
+ * change, as from any other medium. */
+static void slot_end_from_copy(struct slot *slot)
 {
-	if (!queue_may_be_filled(queue))
+	struct queue *queue = slot->queue;
+	uint8_t *buf = buf_pool_get(queue->local->buffers, queue->buf_share, slot->data_bytes);
+
+	if (buf) {
+		block_guard_copy_out(queue->guard, buf, slot->data, slot->data_bytes);
+		slot->buf = buf;
+		slot->data = buf;
+		slot->is_data_mapped = false;
+	}
+	queue->transport->send_copy(slot, buf);
+}
+
+/* It ends with the status that a new command would get. */
+static void slot_end_refused(struct slot *slot)
+{
+	nvme_status status = NVME_SC_ABORT_SQ_DELETION;
+	bool is_same;
+
+	slot->state = SLOT_EXECUTING;
+	slot->is_data_mapped = false;
+	slot->data = NULL;
+	if (slot->queue->state == QUEUE_LIVE)
+		status = slot_move(slot, &is_same);
+	slot_complete(slot, nvme_status_is_ok(status) ? NVME_SC_COMMAND_INTERRUPTED : status);
+}
+
+static void slot_stop_reading(struct slot *slot)
+{
+	switch (slot->queue->transport->take_back(slot)) {
+	case DATA_SENT_NOTHING:
+		slot_end_refused(slot);
+		break;
+	case DATA_SENT_PART:
+		slot_end_from_copy(slot);
+		break;
+	case DATA_SENT_ALL:
+		slot->is_data_mapped = false;
+		break;
+	}
+}
+
+/* ---- both -------------------------------------------------------------------------------------
+ */
+
+/* Responses leave while a queue closes; data is not taken any more. */
+static bool queue_may_touch_media(const struct queue *queue)
+{
+	return queue->ctrl && queue->qid != 0 && queue->can_map_media &&
+	       (queue->state == QUEUE_LIVE || queue->state == QUEUE_CLOSING);
+}
+
+void queue_cut_off_outdated(struct queue *queue, bool has_place)
+{
+	bool is_live = queue->state == QUEUE_LIVE;
+
+	if (!queue_may_touch_media(queue))
 		return;
-	list_for_each(node, &queue->busy) {
+	list_for_each_safe(node, &queue->busy) {
 		struct slot *slot = list_entry(node, struct slot, node);
 
-		if (slot_is_filled_by_host(slot) && !slot_may_be_filled(slot))
+		if (is_live && slot_is_filled_by_host(slot) && !slot_may_be_filled(slot))
 			slot_cut_off(slot);
+		else if (slot_is_read_by_host(slot) &&
+			 !(is_live && has_place && slot_may_be_read(slot)))
+			slot_stop_reading(slot);
+	}
+}
+
+static void queue_cut_off_fenced(struct queue *queue, const struct ns_local *locals)
+{
+	list_for_each_safe(node, &queue->busy) {
+		struct slot *slot = list_entry(node, struct slot, node);
+		bool is_filled = queue->state == QUEUE_LIVE && slot_is_filled_by_host(slot);
+
+		if (!(is_filled || slot_is_read_by_host(slot)) || slot->ns->locals != locals ||
+		    !slot_is_fenced(slot))
+			continue;
+		if (is_filled)
+			slot_cut_off(slot);
+		else
+			slot_stop_reading(slot);
 	}
 }
 
 void local_cut_off_fenced(struct local *local, const struct ns_local *locals)
 {
-	list_for_each(queue_node, &local->queues) {
-		struct queue *queue = list_entry(queue_node, struct queue, node);
+	list_for_each(node, &local->queues) {
+		struct queue *queue = list_entry(node, struct queue, node);
 
-		if (!queue_may_be_filled(queue))
-			continue;
-		list_for_each(node, &queue->busy) {
-			struct slot *slot = list_entry(node, struct slot, node);
-
-			if (slot_is_filled_by_host(slot) && slot->ns->locals == locals &&
-			    slot_is_fenced(slot))
-				slot_cut_off(slot);
-		}
+		if (queue_may_touch_media(queue))
+			queue_cut_off_fenced(queue, locals);
 	}
 }
 
@@ -241,7 +324,8 @@ static bool slot_leave_mapped(struct slot *slot)
 	const struct subsystem *subsystem = slot->queue->subsystem;
 	const struct ns *ns = subsystem ? subsystem_find_ns(subsystem, slot->ns->nsid) : NULL;
 
-	/* What is being sent only needs the memory; what is being received, the right to write. */
+	/* What is being sent only needs the memory: had the host to be stopped, it was cut off. What
+	 * is being received needs the right to write. */
 	if (!ns || ns->store != slot->ns->store ||
 	    (slot->state != SLOT_RESPONDING && !slot_is_up_to_date(slot)))
 		return false;

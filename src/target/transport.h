@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What target/ needs of a transport, and what a transport needs of target/: seven functions.
+ * What target/ needs of a transport, and what a transport needs of target/.
  *
  * Written for byte streams and for verbs alike: the target names memory and asks for it to be
  * filled (fetch) or sent (respond); how the bytes move, by R2T and C2HData or by RDMA READ and
@@ -29,6 +29,12 @@ struct arrival {
 	int fd;
 };
 
+enum data_sent {
+	DATA_SENT_NOTHING,
+	DATA_SENT_PART,
+	DATA_SENT_ALL,
+};
+
 struct transport_ops {
 	const char *name;
 	size_t slot_bytes; /* size of the transport's slot, which begins with a struct slot */
@@ -42,6 +48,12 @@ struct transport_ops {
 	void (*cut_off)(struct slot *slot);
 	/* Send the data of a successful DATA_TO_HOST and the completion, then slot_release. */
 	void (*respond)(struct slot *slot);
+	/* Of a response with data: how much of the data has left. If nothing has, the response is
+	 * taken back: slot->data is not needed, and respond may be called again. */
+	enum data_sent (*take_back)(struct slot *slot);
+	/* The rest of such data is sent from `copy`, which has all of it. NULL: the rest must not
+	 * leave, and the connection ends at once. */
+	void (*send_copy)(struct slot *slot, uint8_t *copy);
 	/* Room for the held capsule, or a free slot, has come. */
 	void (*resume)(struct queue *queue);
 	/* Take no more commands; responses still go out. */

@@ -517,6 +517,36 @@ static void tcp_respond(struct slot *slot)
 		send_response(tq, ts);
 }
 
+static enum data_sent tcp_take_back(struct slot *slot)
+{
+	struct tcp_slot *ts = tcp_slot_of(slot);
+	bool is_behind_taken;
+
+	if (!list_linked(&ts->data_tx.node))
+		return DATA_SENT_ALL;
+	if (!tcp_tx_take_back(&ts->data_tx))
+		return DATA_SENT_PART;
+	/* The completion, where there is one of its own, is behind the data. */
+	is_behind_taken = ts->sends == 1 || tcp_tx_take_back(&ts->resp_tx);
+	CHECK(is_behind_taken);
+	ts->sends = 0;
+	return DATA_SENT_NOTHING;
+}
+
+static void tcp_send_copy(struct slot *slot, uint8_t *copy)
+{
+	struct tcp_slot *ts = tcp_slot_of(slot);
+	struct tcp_queue *tq = tcp_queue_of(slot->queue);
+
+	if (!copy) {
+		tcp_conn_abort(&tq->conn, -ENOBUFS,
+			       "no buffer for the rest of data that its host may not read any more");
+		return;
+	}
+	ts->iov.iov_base = copy;
+	tcp_tx_move_payload(&ts->data_tx, &ts->iov, 1);
+}
+
 /* ---- life
  * ---------------------------------------------------------------------------------------------------
  */
@@ -609,6 +639,8 @@ const struct transport_ops transport_tcp = {
 	.fetch = tcp_fetch,
 	.cut_off = tcp_cut_off,
 	.respond = tcp_respond,
+	.take_back = tcp_take_back,
+	.send_copy = tcp_send_copy,
 	.resume = tcp_resume,
 	.stop = tcp_stop,
 	.close = tcp_close,

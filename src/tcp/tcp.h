@@ -257,5 +257,10 @@ void tcp_send_resp(struct tcp_conn *conn, struct tcp_tx *tx, const struct nvme_c
 void tcp_send_r2t(struct tcp_conn *conn, struct tcp_tx *tx, const struct pdu_data_args *args);
 void tcp_send_h2c_data(struct tcp_conn *conn, struct tcp_tx *tx, const struct pdu_data_args *args);
 void tcp_send_c2h_data(struct tcp_conn *conn, struct tcp_tx *tx, const struct pdu_data_args *args);
+/* Takes back a PDU that is queued: done is not called, the next one of tx may be sent. False: some
+ * of its bytes have left, or may have. Not for private payload in a zero-copy send. */
+bool tcp_tx_take_back(struct tcp_tx *tx);
+/* The same payload at another place, where nobody changes it, for what has not left. */
+void tcp_tx_move_payload(struct tcp_tx *tx, const struct iovec *iov, unsigned iov_count);
 
 #endif

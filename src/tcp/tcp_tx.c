@@ -592,6 +592,23 @@ static void tx_finish(struct tcp_conn *conn, struct tcp_tx *tx, size_t hdr_bytes
 	tcp_tx_queue(conn, tx);
 }
 
+bool tcp_tx_take_back(struct tcp_tx *tx)
+{
+	if (tx->is_begun || tx->is_zc)
+		return false;
+	list_remove(&tx->node);
+	tx_release(tx);
+	return true;
+}
+
+void tcp_tx_move_payload(struct tcp_tx *tx, const struct iovec *iov, unsigned iov_count)
+{
+	tx->iov = iov;
+	tx->iov_count = iov_count;
+	tx->shared_block_bytes = 0;
+	tx->guard = NULL;
+}
+
 void tcp_send_cmd(struct tcp_conn *conn, struct tcp_tx *tx, const struct nvme_sqe *sqe,
 		  uint32_t in_capsule_bytes)
 {
