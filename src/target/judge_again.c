@@ -324,8 +324,8 @@ static bool slot_leave_mapped(struct slot *slot)
 	const struct subsystem *subsystem = slot->queue->subsystem;
 	const struct ns *ns = subsystem ? subsystem_find_ns(subsystem, slot->ns->nsid) : NULL;
 
-	/* What is being sent only needs the memory: had the host to be stopped, it was cut off. What
-	 * is being received needs the right to write. */
+	/* What is being sent only needs the memory: had the host to be stopped, it was cut off.
+	 * What is being received needs the right to write. */
 	if (!ns || ns->store != slot->ns->store ||
 	    (slot->state != SLOT_RESPONDING && !slot_is_up_to_date(slot)))
 		return false;

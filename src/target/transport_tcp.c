@@ -539,8 +539,9 @@ static void tcp_send_copy(struct slot *slot, uint8_t *copy)
 	struct tcp_queue *tq = tcp_queue_of(slot->queue);
 
 	if (!copy) {
-		tcp_conn_abort(&tq->conn, -ENOBUFS,
-			       "no buffer for the rest of data that its host may not read any more");
+		tcp_conn_abort(
+			&tq->conn, -ENOBUFS,
+			"no buffer for the rest of data that its host may not read any more");
 		return;
 	}
 	ts->iov.iov_base = copy;

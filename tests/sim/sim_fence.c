@@ -4,7 +4,9 @@
  * which comes late or in parts, for a buffer, or for the blocks that another command has. Such a
  * command has not begun. Once the reservation command that shut its host out is answered it must
  * not, and no byte of it may land, with Preempt as with Preempt and Abort, until the host has the
- * right again. One thread; the target is looked at between two events.
+ * right again. And hosts that lose the right to read while an answer of theirs is on its way, and
+ * they take it late: what they get of it was there by then. One thread; the target is looked at
+ * between two events.
  */
 #include "sim_op.h"
 
@@ -51,7 +53,8 @@ static void op_match(struct sim_op *op, void *arg)
 	struct search *search = arg;
 	const struct slot *slot = search->slot;
 
-	if (op->is_busy && !op_is_admin(op) && op->change.extent_count > 0 &&
+	if (op->is_busy && !op_is_admin(op) &&
+	    (op->change.extent_count > 0 || op->kind == OP_READ) &&
 	    cmd->slot_index != HOST_NO_SLOT && op->queue + 1u == slot->queue->qid &&
 	    le16_get(cmd->sqe.cid) == le16_get(slot->sqe.cid))
 		search->found = op;
@@ -98,26 +101,48 @@ static uint64_t blocks_held(const struct sim_op *op)
 	return held;
 }
 
+static void change_fence(const struct sim_op *by, struct sim_op *op)
+{
+	op->is_fenced = by->ns->has_fenced = true;
+	op->over_at = by->world->step;
+	op->held_before = blocks_held(op);
+	by->world->stats->fenced++;
+}
+
+/* Its answer is made, wherever its bytes are. */
+static void read_fence(const struct sim_op *by, const struct slot *slot, struct sim_op *op)
+{
+	if (slot->state != SLOT_RESPONDING || op->over_at != MODEL_NEVER ||
+	    reserve_has_right(by->ns, &slot->queue->ctrl->host_id, false))
+		return;
+	op->over_at = by->world->step;
+	by->world->stats->reads_fenced++;
+}
+
+static void slot_fence(const struct sim_op *by, const struct slot *slot)
+{
+	struct sim_op *op = op_of(by->world, slot);
+
+	if (!op)
+		return;
+	if (op->kind == OP_READ)
+		read_fence(by, slot, op);
+	else if (slot->queue->state == QUEUE_LIVE && !op->is_fenced && slot_has_not_begun(slot, op))
+		change_fence(by, op);
+}
+
 static void queue_fence(const struct sim_op *by, const struct queue *queue)
 {
 	const struct ns_local *locals = ns_live_locals(ns_store_live(by->ns->store));
 
-	if (!queue->ctrl || queue->qid == 0 || queue->state != QUEUE_LIVE ||
+	if (!queue->ctrl || queue->qid == 0 || queue->state == QUEUE_DETACHING ||
 	    reserve_has_right(by->ns, &queue->ctrl->host_id, true))
 		return;
 	list_for_each(node, &queue->busy) {
 		const struct slot *slot = list_entry(node, struct slot, node);
-		struct sim_op *op;
 
-		if (!slot->ns || slot->ns->locals != locals)
-			continue;
-		op = op_of(by->world, slot);
-		if (!op || op->is_fenced || !slot_has_not_begun(slot, op))
-			continue;
-		op->is_fenced = by->ns->has_fenced = true;
-		op->over_at = by->world->step;
-		op->held_before = blocks_held(op);
-		by->world->stats->fenced++;
+		if (slot->ns && slot->ns->locals == locals)
+			slot_fence(by, slot);
 	}
 }
 

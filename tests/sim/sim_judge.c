@@ -131,10 +131,10 @@ static bool is_settled(const struct sim_op *op)
 	return op->ns && op->ns->settled_at < op->start;
 }
 
-/* Its data went straight into memory, and a change forbade that. */
+/* Its data went straight into memory, or out of it, and a change forbade that. */
 static bool is_cut_off(const struct sim_op *op)
 {
-	return op_changes(op) && op->ns->kind == WORLD_MEDIUM_MEM &&
+	return (op_changes(op) || op->kind == OP_READ) && op->ns->kind == WORLD_MEDIUM_MEM &&
 	       (!is_settled(op) || op->ns->reserve_busy > 0 ||
 		op->ns->reserve_quiet_at >= op->start);
 }
@@ -294,6 +294,9 @@ static void check_read(struct sim_op *op, uint64_t now)
 
 	if (op_is_astray(op))
 		return;
+	/* Its host had lost the right to read by then. */
+	if (op->over_at != MODEL_NEVER)
+		now = op->over_at;
 	for (uint32_t i = 0; i < extent->block_count && op->ns->model; i++) {
 		uint64_t block = extent->first_block + i;
 

@@ -73,7 +73,8 @@ struct sim_op {
 	unsigned host_index;
 	struct uuid host_id;
 	/* Preempt and Abort has shut its host out: it took effect before, or never; true as long as
-	 * no other reservation command has begun. */
+	 * no other reservation command has begun. Of a read: its host may not read any more, and
+	 * the answer was made before. */
 	uint64_t over_at;
 	uint64_t over_number;
 	/* sim_fence.c: it had not begun when its host lost the right to write, and must not. */

@@ -529,6 +529,7 @@ static void stats_count(const struct world_stats *stats, struct sim_counters *co
 		{"reservations_held_again", stats->recalled},
 		{"changes_shut_out", stats->preempted},
 		{"changes_fenced_before_they_began", stats->fenced},
+		{"reads_fenced_on_their_way", stats->reads_fenced},
 		{"copies", stats->copies},
 		{"odd_commands", stats->odds},
 		{"times_the_store_was_full", stats->keep_failures},

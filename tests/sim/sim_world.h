@@ -176,6 +176,7 @@ struct world_stats {
 	uint64_t reservations; /* commands that changed one */
 	uint64_t recalled;     /* reservations that were there again after a restart */
 	uint64_t preempted;    /* changes under way whose host Preempt and Abort shut out */
+	uint64_t reads_fenced; /* answered, but not all there, when their host lost the right */
 	uint64_t fenced;       /* changes that had not begun when their host lost the right */
 	uint64_t copies;
 	uint64_t odds;

@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""
+Reads of a memory namespace whose host does not take the data, which leaves straight from the memory:
+once the right to read was taken from that host (Preempt, Preempt and Abort, a mask, its place at the
+subsystem) and the change was answered, nothing that is written later leaves. What had begun to leave
+is what was there at the change; the rest is refused. docs/adr/0028.
+The time-out for data is an hour here: whatever ends, ends for another reason.
+"""
+
+import socket
+
+import nvmetcp as n
+import target
+from tap import Tap
+
+SPEC = 'ADR 0028'
+MEM, MARK = 1, 2
+HOLDER, VICTIM = 'nqn.2026-11.io.weft:holder', 'nqn.2026-11.io.weft:victim'
+REGISTER, ACQUIRE, RELEASE = 0x0d, 0x11, 0x15
+PREEMPT, PREEMPT_AND_ABORT, EXCLUSIVE_ACCESS = 1, 2, 2 << 8
+CONFLICT = (0, 0x83)
+BLOCK = 4096
+CHUNK = 512 << 10
+READS = 80  # more than the sockets of both sides take
+OLD, NEW = b'o', b'S'
+WAYS = (('with the SUCCESS flag', 4), ('with a completion of its own', 0))
+
+
+def key(value):
+    return value.to_bytes(8, 'little')
+
+
+def fill(conn, byte):
+    cmds = [conn.rw(n.WRITE, MEM, i * (CHUNK // BLOCK), CHUNK // BLOCK, BLOCK, byte * CHUNK, way='r2t')
+            for i in range(READS)]
+    return {conn.wait(cmd).status for cmd in cmds}
+
+
+class Scene:
+    """The victim has asked for all of the namespace, and takes nothing. The last command of its queue has
+    left a mark: those before it are answered, as far as the target is concerned."""
+    marks = 0
+
+    def __init__(self, t, tgt, cattr):
+        self.holder = tgt.host(hostnqn=HOLDER, hostid=b'\x01' * 16)
+        self.victim = tgt.host(hostnqn=VICTIM, hostid=b'\x02' * 16)
+        self.mine, self.theirs = self.holder.queue(1), self.victim.queue(1, cattr=cattr)
+        self.theirs.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, CHUNK)
+        t.eq(fill(self.mine, OLD), {n.OK}, 'the namespace is written', SPEC)
+
+    def ask(self, t):
+        Scene.marks += 1
+        mark = bytes([Scene.marks]) * BLOCK
+        self.cmds = [self.theirs.rw(n.READ, MEM, i * (CHUNK // BLOCK), CHUNK // BLOCK, BLOCK)
+                     for i in range(READS)]
+        self.last = self.theirs.rw(n.WRITE, MARK, 0, 1, BLOCK, mark, way='capsule')
+        t.ok(target.poll(lambda: bytes(self.mine.read(MARK, 0, 1, BLOCK).data) == mark),
+             'reads wait for a host that does not take them', SPEC)
+
+    def take(self):
+        """How often each status came, what was read with success or before the end, and whether the end came."""
+        statuses, data, is_closed = [], [], False
+        try:
+            for cmd in self.cmds:
+                statuses.append(self.theirs.wait(cmd).status)
+            self.theirs.wait(self.last)
+        except n.Closed:
+            is_closed = True
+        for cmd in self.cmds:
+            data.append(bytes(cmd.data))
+        return statuses, b''.join(data), is_closed
+
+    def close(self):
+        self.holder.close()
+        self.victim.close()
+
+
+def judge(t, scene, what, want):
+    statuses, data, is_closed = scene.take()
+    t.eq(data.count(NEW), 0, '%s: nothing that was written later is read' % what, SPEC)
+    t.ok(not is_closed, 'the connection goes on', SPEC)
+    t.eq(set(statuses[:1]), {n.OK}, 'what had begun to leave ends well', SPEC)
+    t.eq(set(statuses[-1:]), {want}, 'what had not is refused', SPEC)
+    t.eq(set(statuses), {n.OK, want}, 'and nothing else came', SPEC)
+
+
+def preempted(t, tgt, what, action, cattr):
+    scene = Scene(t, tgt, cattr)
+    mine, theirs = scene.mine, scene.theirs
+    t.status(mine.do(REGISTER, MEM, data=key(0) + key(1)), n.OK, 'register', SPEC)
+    t.status(theirs.do(REGISTER, MEM, data=key(0) + key(2)), n.OK, 'register', SPEC)
+    t.status(theirs.do(ACQUIRE, MEM, data=key(2) + key(0), cdw10=EXCLUSIVE_ACCESS), n.OK, 'acquire', SPEC)
+    scene.ask(t)
+    t.status(mine.do(ACQUIRE, MEM, data=key(1) + key(2), cdw10=action | EXCLUSIVE_ACCESS), n.OK, what, SPEC)
+    t.eq(fill(mine, NEW), {n.OK}, 'the new holder writes', SPEC)
+    judge(t, scene, what, CONFLICT)
+    t.status(theirs.read(MEM, 0, 1, BLOCK), CONFLICT, 'a new read is refused as they were', SPEC)
+    t.status(mine.do(RELEASE, MEM, data=key(1), cdw10=1), n.OK, 'clear', SPEC)
+    t.eq(bytes(theirs.read(MEM, 0, 1, BLOCK).data), NEW * BLOCK, 'with the right to it, it reads what is there', SPEC)
+    scene.close()
+
+
+def change(tgt, nsid, **fields):
+    def edit(config):
+        for ns in config['subsystems'][0]['namespaces']:
+            if ns['nsid'] == nsid:
+                ns.update(fields)
+    tgt.reload(edit)
+
+
+def hidden(t, tgt, cattr):
+    scene = Scene(t, tgt, cattr)
+    scene.ask(t)
+    change(tgt, MEM, hidden_from=[VICTIM])
+    t.eq(fill(scene.mine, NEW), {n.OK}, 'another host writes', SPEC)
+    judge(t, scene, 'hidden', n.INVALID_FIELD)
+    change(tgt, MEM, hidden_from=[])
+    scene.close()
+
+
+def grown(t, tgt, cattr):
+    """What takes no right stops no read: whoever reads while another writes may get either."""
+    scene = Scene(t, tgt, cattr)
+    scene.ask(t)
+    change(tgt, MEM, media='mem:%dM,block=%d' % (READS, BLOCK))
+    statuses, data, is_closed = scene.take()
+    t.eq((set(statuses), is_closed, len(data)), ({n.OK}, False, READS * CHUNK), 'a namespace that grows', SPEC)
+    scene.close()
+
+
+def revoked(t, tgt, cattr):
+    scene = Scene(t, tgt, cattr)
+    scene.ask(t)
+
+    def edit(config):
+        config['subsystems'][0].update(allow_any_host=False, hosts=[HOLDER])
+    tgt.reload(edit)
+    t.eq(fill(scene.mine, NEW), {n.OK}, 'another host writes', SPEC)
+    statuses, data, is_closed = scene.take()
+    t.eq(data.count(NEW), 0, 'a host that is not allowed any more reads nothing of it', SPEC)
+    t.ok(is_closed or scene.theirs.wait_closed(), 'and its connection ends', SPEC)
+    tgt.reload(lambda config: config['subsystems'][0].update(allow_any_host=True, hosts=[]))
+    scene.close()
+
+
+def removed(t, tgt, cattr):
+    """The memory is let go of without the end of the connection."""
+    scene = Scene(t, tgt, cattr)
+    scene.ask(t)
+
+    def edit(config):
+        spaces = config['subsystems'][0]['namespaces']
+        spaces[:] = [ns for ns in spaces if ns['nsid'] != MEM]
+    tgt.reload(edit)
+    judge(t, scene, 'removed', n.INVALID_FIELD)
+    t.status(scene.theirs.read(MARK, 0, 1, BLOCK), n.OK, 'other namespaces are there', SPEC)
+    tgt.reload(lambda config: config['subsystems'][0]['namespaces'].append(memory()))
+    scene.close()
+
+
+def memory():
+    return target.namespace(MEM, 'mem:%dM,block=%d' % (READS * CHUNK >> 20, BLOCK))
+
+
+def test(t, tgt):
+    for way, cattr in WAYS:
+        for name, part in (('preempt', lambda: preempted(t, tgt, 'Preempt', PREEMPT, cattr)),
+                           ('abort', lambda: preempted(t, tgt, 'Preempt and Abort', PREEMPT_AND_ABORT, cattr)),
+                           ('hidden', lambda: hidden(t, tgt, cattr)),
+                           ('revoked', lambda: revoked(t, tgt, cattr)),
+                           ('removed', lambda: removed(t, tgt, cattr)),
+                           ('grown', lambda: grown(t, tgt, cattr))):
+            with t.guard('%s, %s' % (name, way)):
+                part()
+
+
+target.run(Tap(), test, limits={'data_timeout_ms': 3600000}, subsystems=[
+    {'nqn': target.NQN, 'serial': 'READS', 'allow_any_host': True, 'rights': target.ALL_RIGHTS,
+     'namespaces': [memory(), target.namespace(MARK, 'mem:1M,block=%d' % BLOCK)]}])
