@@ -256,34 +256,47 @@ static void check_queue(const struct sim_op *op, const struct queue *queue)
 	}
 }
 
-/* Data of a host without the right to write goes into no medium once the change was answered. */
-static void check_filling(const struct sim_op *op, const struct queue *queue)
+/* Once the change was answered, data of a host without the right to write goes into no medium, and
+ * none goes out of memory to one without the right to read. */
+static void check_mapped(const struct sim_op *op, const struct slot *slot)
+{
+	const struct uuid *host_id = &slot->queue->ctrl->host_id;
+
+	if (slot->direction == DATA_TO_CTRL && !has_right(truth_of(op->ns), host_id, true) &&
+	    (slot->state == SLOT_RECEIVING || slot->state == SLOT_FETCHING))
+		world_fail(op->world,
+			   "namespace %u: a reservation was answered, and data of a host that it "
+			   "keeps away still goes into memory",
+			   op->ns->nsid);
+	if (slot->direction == DATA_TO_HOST && !has_right(truth_of(op->ns), host_id, false) &&
+	    slot->state == SLOT_RESPONDING && nvme_status_is_ok(slot->status))
+		world_fail(op->world,
+			   "namespace %u: a reservation was answered, and memory is still sent to "
+			   "a host that it keeps away",
+			   op->ns->nsid);
+}
+
+static void check_all_mapped_of(const struct sim_op *op, const struct queue *queue)
 {
 	struct ns_live *live = ns_store_live(op->ns->store);
 
-	if (!queue->ctrl || queue->qid == 0 || queue->state != QUEUE_LIVE ||
-	    has_right(truth_of(op->ns), &queue->ctrl->host_id, true))
+	if (!queue->ctrl || queue->qid == 0 || queue->state != QUEUE_LIVE)
 		return;
 	list_for_each(node, &queue->busy) {
 		const struct slot *slot = list_entry(node, struct slot, node);
 
-		if (slot->is_data_mapped && slot->direction == DATA_TO_CTRL && slot->ns &&
-		    slot->ns->locals == ns_live_locals(live) &&
-		    (slot->state == SLOT_RECEIVING || slot->state == SLOT_FETCHING))
-			world_fail(op->world,
-				   "namespace %u: a reservation was answered, and data of a host "
-				   "that it keeps away still goes into memory",
-				   op->ns->nsid);
+		if (slot->is_data_mapped && slot->ns && slot->ns->locals == ns_live_locals(live))
+			check_mapped(op, slot);
 	}
 }
 
-static void check_all_filling(const struct sim_op *op)
+static void check_all_mapped(const struct sim_op *op)
 {
 	const struct target *target = op->world->target;
 
 	for (unsigned i = 0; i < target->local_count; i++) {
 		list_for_each(node, &target->locals[i].queues)
-			check_filling(op, list_entry(node, struct queue, node));
+			check_all_mapped_of(op, list_entry(node, struct queue, node));
 	}
 }
 
@@ -312,7 +325,7 @@ void reserve_end(struct sim_op *op)
 		return;
 	check_kept(op);
 	if (is_alone) {
-		check_all_filling(op);
+		check_all_mapped(op);
 		fence_begin(op);
 	}
 	if (op->is_preempt_and_abort && is_alone) {
