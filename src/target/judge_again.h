@@ -34,10 +34,13 @@ bool slot_is_filled_by_host(const struct slot *slot);
  * goes nowhere when the configuration in force, or the reservation of the namespace with these
  * counters, does not allow the write any more. So that a change can be told of as soon as every
  * reactor has it; what landed before is there, as of any write that fails half way.
+ *
+ * And for data that goes straight out of them when its host takes it: nothing that is written after
+ * the change leaves. A read of which nothing has left is refused; the rest of one that has begun to
+ * leave is what was there at the change; without a buffer for that its connection ends.
+ *
+ * has_place: what queue_swap said.
  */
-/* Data that leaves straight from memory media, when its host takes it: nothing that is written
- * after the change leaves. What has not begun to leave is refused; the rest of what has is what was
- * there at the change; without a buffer for that its connection ends. has_place: see queue_swap. */
 void queue_cut_off_outdated(struct queue *queue, bool has_place);
 void local_cut_off_fenced(struct local *local, const struct ns_local *locals);
 /* Whether what the slot knows of its namespace still holds: the same medium, writable, reachable.
