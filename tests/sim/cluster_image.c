@@ -10,7 +10,8 @@
  * UUID that the world learns from the node. Commands that began before are not judged by it.
  *
  * A wise operator neither adds a namespace whose image is not there, which would make it, nor
- * restores an image of which he has asked for a recreate and got no answer.
+ * restores an image of which he has asked for a recreate and got no answer. He asks again for one
+ * that failed where the node says that it must be.
  */
 #include "cluster_world.h"
 
@@ -164,6 +165,7 @@ void cluster_image_edit(struct cluster_node *node, json_t *document, struct conf
 	node->retry_pending = res == 0;
 	node->retry_gives_up = res == 0 && node->retry_is_recreate && !disk->is_given_up;
 	disk->is_given_up |= node->retry_gives_up;
+	disk->was_given_up |= node->retry_gives_up;
 	errors->count = 0;
 	if (res == 0 && !world->is_healed)
 		crash_soon(node);
@@ -371,6 +373,18 @@ static struct cluster_disk *lost_find(struct cluster_node *node)
 	return NULL;
 }
 
+/* A recreate that failed and could not be taken back, because that could not be kept either. */
+static bool must_recreate(const struct cluster_disk *disk)
+{
+	if (!sim_disk_asks_for_recreate(disk->disk))
+		return false;
+	if (!disk->was_given_up)
+		cluster_fail(disk->world,
+			     "disk %u is to be recreated, which nobody has asked for before",
+			     disk->index);
+	return true;
+}
+
 bool cluster_images_are_served(struct cluster *world)
 {
 	bool is_so = true;
@@ -385,7 +399,7 @@ bool cluster_images_are_served(struct cluster *world)
 			continue;
 		if (!disk->is_given_up && !sim_disk_is_whole(disk->disk))
 			sim_disk_give_back(disk->disk);
-		retry_ask(node, disk, disk->is_given_up);
+		retry_ask(node, disk, disk->is_given_up || must_recreate(disk));
 		node->retries++;
 		world->desired.version++;
 	}

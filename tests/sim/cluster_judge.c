@@ -134,15 +134,25 @@ void cluster_ghosts_settle(struct cluster *world)
 	world->ghost_count = kept;
 }
 
+static bool sets_overlap(uint64_t a_first, uint32_t a_count, uint64_t b_first, uint32_t b_count)
+{
+	return a_first < b_first + b_count && b_first < a_first + a_count;
+}
+
 bool cluster_has_ghost(const struct cluster *world, const struct cluster_disk *disk,
 		       uint64_t first_block, uint32_t block_count)
 {
 	for (unsigned i = 0; i < world->ghost_count; i++) {
 		const struct cluster_change_set *set = &world->ghosts[i];
 
-		if (set->disk == disk && set->may_run_twice &&
-		    set->first_block < first_block + block_count &&
-		    first_block < set->first_block + set->block_count)
+		if (set->disk != disk)
+			continue;
+		if (set->may_run_twice &&
+		    sets_overlap(set->first_block, set->block_count, first_block, block_count))
+			return true;
+		/* A Copy takes what it finds when it runs: that stays what it is known to be. */
+		if (set->is_copy && sets_overlap(set->first_block - CLUSTER_COPY_DISTANCE,
+						 set->block_count, first_block, block_count))
 			return true;
 	}
 	return false;

@@ -47,6 +47,7 @@ void cluster_past_note(struct cluster_node *node)
 		return;
 	free(past->text);
 	past->generation = generation;
+	past->history = node->history;
 	past->desired = node->acked;
 	past->text = sim_alloc(strlen(node->acked_text) + 1);
 	memcpy(past->text, node->acked_text, strlen(node->acked_text));
@@ -61,7 +62,8 @@ void cluster_past_free(struct cluster_node *node)
 void cluster_past_forget(struct cluster_node *node, uint64_t generation)
 {
 	for (unsigned i = 0; i < CLUSTER_PAST_MAX; i++) {
-		if (node->past[i].generation <= generation)
+		if (node->past[i].generation <= generation &&
+		    node->past[i].history == node->history)
 			continue;
 		free(node->past[i].text);
 		node->past[i] = (struct cluster_past){.text = NULL};

@@ -97,6 +97,7 @@ static void backup_put(struct cluster_node *node, struct sim_backup *taken_files
 	backup->desired = node->acked;
 	backup->text = text_copy_of(node->acked_text);
 	backup->generation = node->generation;
+	backup->history = node->history;
 	memcpy(backup->owners, node->owners, sizeof(backup->owners));
 }
 
@@ -132,6 +133,7 @@ static void state_restore(struct cluster_node *node)
 	const struct cluster_backup *backup = &node->backup;
 
 	sim_folder_restore(sim_node_folder(node->node), backup->files);
+	node->history = backup->history;
 	acked_return(node, &backup->desired, text_copy_of(backup->text), backup->generation);
 	memcpy(node->owners, backup->owners, sizeof(node->owners));
 }
@@ -140,6 +142,7 @@ static void state_restore(struct cluster_node *node)
 static void state_lose(struct cluster_node *node)
 {
 	sim_folder_restore(sim_node_folder(node->node), NULL);
+	node->history = ++node->last_history;
 	acked_return(node, &node->first, NULL, 0);
 	memset(node->owners, 0, sizeof(node->owners));
 }

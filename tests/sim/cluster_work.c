@@ -256,7 +256,7 @@ static bool begin_copy(struct cluster_worker *worker, struct host_cmd *cmd, unsi
 {
 	struct cluster_change_set *set = &worker->set;
 	uint64_t from = region_first(worker, part);
-	uint32_t half = CLUSTER_REGION_BLOCKS / 2;
+	uint32_t half = CLUSTER_COPY_DISTANCE;
 	struct copy_cmd copy = {.range_count = 1, .format = COPY_FORMAT_ONE_NS};
 	struct copy_range range;
 

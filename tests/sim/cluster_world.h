@@ -33,6 +33,8 @@
  * is there when the namespace has grown. What is sent twice runs twice in a row there, which is all
  * that a host promises. At the end of each part are blocks for fused pairs of everybody. */
 #define CLUSTER_REGION_BLOCKS 8
+/* From the source of a Copy to its destination. */
+#define CLUSTER_COPY_DISTANCE (CLUSTER_REGION_BLOCKS / 2)
 #define CLUSTER_SHARED_BLOCKS 4
 #define CLUSTER_PART_BLOCKS                                                                        \
 	(CLUSTER_HOSTS_MAX * CLUSTER_WORKERS_MAX * CLUSTER_REGION_BLOCKS + CLUSTER_SHARED_BLOCKS)
@@ -157,6 +159,7 @@ struct cluster_disk {
 	struct uuid uuid;       /* of the last namespace on it */
 	uint64_t born_at;       /* step; commands of before are not judged by its model */
 	bool is_given_up;       /* a recreate was asked for, and is not known to have failed */
+	bool was_given_up;      /* one was asked for, whatever became of it */
 };
 
 struct cluster_sub {
@@ -171,6 +174,7 @@ struct cluster_sub {
 /* What a node said at a generation. */
 struct cluster_past {
 	uint64_t generation;
+	uint64_t history; /* of the state that it was in: see struct cluster_node */
 	struct cluster_desired desired;
 	char *text; /* NULL: not known */
 };
@@ -193,6 +197,7 @@ struct cluster_backup {
 	struct cluster_desired desired;
 	char *text;
 	uint64_t generation;
+	uint64_t history;
 	struct uuid owners[CLUSTER_DISKS_MAX];
 };
 
@@ -218,6 +223,9 @@ struct cluster_node {
 	uint64_t change_again_ns;
 	/* Former generations: see cluster_source.c. */
 	struct cluster_past past[CLUSTER_PAST_MAX];
+	/* A state that was lost and begun anew counts its generations anew: they are others. */
+	uint64_t history;
+	uint64_t last_history;
 	uint64_t rollback_to;                  /* generation; 0: no */
 	const char *pending_text;              /* what it says after `pending`; NULL: not known */
 	struct uuid owners[CLUSTER_DISKS_MAX]; /* who was served from each disk last */
@@ -647,7 +655,7 @@ void cluster_long_apply_end(struct cluster *world, const struct cluster_event *e
 /* cluster_source.c */
 void cluster_past_note(struct cluster_node *node);
 void cluster_past_free(struct cluster_node *node);
-/* The node's state is an older one: generations behind it are to come again. */
+/* The node's state is an older one, of node->history: generations behind it are to come again. */
 void cluster_past_forget(struct cluster_node *node, uint64_t generation);
 void cluster_rollback_begin(struct cluster *world, const struct cluster_event *event);
 void cluster_rollback_submit(struct cluster_node *node);

@@ -314,6 +314,11 @@ void sim_disk_set_twin(struct sim_disk *disk, struct sim_disk *twin, const char 
 	snprintf(disk->twin_for, sizeof(disk->twin_for), "%s", process_name);
 }
 
+bool sim_disk_asks_for_recreate(const struct sim_disk *disk)
+{
+	return disk->asks_for_recreate;
+}
+
 bool sim_disk_is_whole(const struct sim_disk *disk)
 {
 	return disk->left_for == UINT64_MAX && disk->cut_at == UINT64_MAX && disk->aside == NULL &&

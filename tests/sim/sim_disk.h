@@ -95,6 +95,8 @@ void sim_disk_give_back(struct sim_disk *disk);
 void sim_disk_forget(struct sim_disk *disk);
 /* Neither lost, cut nor hidden, nor made anew without a sim_disk_forget. */
 bool sim_disk_is_whole(const struct sim_disk *disk);
+/* Whoever looked at it last was told that it was being made anew, and is to be recreated again. */
+bool sim_disk_asks_for_recreate(const struct sim_disk *disk);
 /* No more errors, spikes and misdirected reads; neither full nor cut. */
 void sim_disk_heal(struct sim_disk *disk);
 /* How many reads were misdirected so far. A read that began before one and ended after it may have

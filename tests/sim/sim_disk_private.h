@@ -30,6 +30,7 @@ struct sim_disk {
 	char hidden_from[DISK_NAME_BYTES]; /* the process that does not find it; empty: none */
 	bool is_full;
 	bool has_fence;
+	bool asks_for_recreate; /* the last look at it found a recreate that was not ended */
 	struct sim_process *fence_owner; /* NULL: of no process */
 	uint64_t misdirected;
 	struct list ops;     /* in the order of submission */

@@ -102,9 +102,11 @@ static int disk_check(struct sim_disk *disk, const struct media_spec *spec)
 {
 	const uint64_t block_bytes = disk->options.block_bytes;
 
+	disk->asks_for_recreate = false;
 	if (spec->known != NULL && !spec->is_recreated) {
 		if (disk->left_for == 0 || disk_is_hidden(disk))
 			return -ENOENT;
+		disk->asks_for_recreate = spec->known->is_given_up;
 		if (spec->known->is_given_up)
 			return -EUCLEAN;
 		if (disk->left_for < disk->block_count &&
