@@ -148,6 +148,7 @@ struct ns_on_path {
 	bool is_unsure;  /* not is_there, but listed, and was not asked about yet: not gone */
 	bool is_doubted; /* a notice named it, and it was not asked about since */
 	bool is_other;   /* another namespace has this NSID there */
+	bool is_vouched; /* its list had it when it was last read: the join counts on that */
 	bool is_avoided; /* an error of the path without ANA; until the next look */
 	/* Whose marks of lost writes the controller reports; 0: it does not. */
 	uint64_t loss_source;
@@ -249,7 +250,7 @@ void ns_still_there(struct path *path, uint32_t nsid, uint32_t number);
 void ns_unsure(struct path *path, uint32_t nsid, uint32_t number);
 /* A scan has ended: what it did not see is not there. */
 void ns_sweep(struct path *path, uint32_t number);
-/* The controller says that there is no such namespace. */
+/* The controller has refused a command as if there were no such namespace: its list will tell. */
 void ns_missing(struct mpath_ns *ns, struct path *path);
 void ns_forget_path(struct path *path);
 void ns_stop_avoiding(struct path *path);

@@ -362,6 +362,7 @@ int ns_seen(struct path *path, uint32_t nsid, const struct ns_identity *identity
 	ns->is_gone = false;
 	ns->identity = *identity;
 	ns->on[path->slot] = (struct ns_on_path){.is_there = true,
+						 .is_vouched = true,
 						 .ana_group = identity->ana_group_id,
 						 .loss_source = identity->loss_source,
 						 .scan_number = number,
@@ -436,7 +437,8 @@ void ns_sweep(struct path *path, uint32_t number)
 	for (unsigned i = 0; i < mpath->ns_count; i++) {
 		struct ns_on_path *on = &mpath->ns[i]->on[path->slot];
 
-		if ((!on->is_there && !on->is_unsure) || on->scan_number == number)
+		if ((!on->is_there && !on->is_unsure && !on->is_vouched) ||
+		    on->scan_number == number)
 			continue;
 		ns_unsee(mpath->ns[i], path);
 		*on = (struct ns_on_path){0};
@@ -447,8 +449,12 @@ void ns_sweep(struct path *path, uint32_t number)
 
 void ns_missing(struct mpath_ns *ns, struct path *path)
 {
-	ns_unsee(ns, path);
-	ns->on[path->slot].is_there = false;
+	struct ns_on_path *on = &ns->on[path->slot];
+
+	if (!on->is_other)
+		join_ns_doubt(path->mpath->join, &path->joined, ns->joined);
+	on->is_unsure = on->is_vouched;
+	on->is_there = false;
 	ns_recompute(ns);
 	/* Perhaps it was a lie, or only a moment. */
 	path_scan_later(path);
