@@ -9,9 +9,9 @@
  * refused, or that is not the one that it served last, gives way; else both wait for the operator.
  *
  * A member that has a file open whose name is gone serves on: its data are nowhere else. So another
- * file than the one that was served last waits for members out of reach, too. What was refused
- * stays so, over restarts (peer_refusal.c), until the same file is found there or the operator
- * decides.
+ * file than the one that was served last waits for members out of reach, too, and another file than
+ * the one that was refused waits for those it was refused for. What was refused stays so, over
+ * restarts (peer_refusal.c), until the same file is found there or the operator decides.
  */
 #include "cluster/peers_private.h"
 
@@ -148,10 +148,12 @@ struct candidate {
 	uint32_t block_bytes;
 };
 
-/* It is not the file that we served last, and nothing has shown yet that it is the right one. */
+/* It is not the file that we served last, or was refused, and nothing has shown yet that it is the
+ * right one. */
 static bool is_unproven(const struct peer_share *share)
 {
-	return share->is_another && !share->has_served && !share->is_forgiven;
+	return (share->is_another || share->doubters != 0) && !share->has_served &&
+	       !share->is_forgiven;
 }
 
 /* Such a file does not keep others from serving theirs. */
@@ -275,12 +277,14 @@ static bool is_waited_for(const struct peers *peers, const struct peer_share *sh
 }
 
 /* Another file than we served last: the peer, which cannot be asked or ends, may have the former
- * one, whose name this one has now. Its lock on this file shows that it has followed. */
+ * one, whose name this one has now. Another one than was refused: the peer had the right one. Its
+ * lock on this file shows that it has followed. */
 static bool is_unasked(const struct peers *peers, const struct peer_share *share, unsigned peer)
 {
 	bool is_held = false;
 
 	return is_unproven(share) &&
+	       (share->is_another || (share->doubters & bit_of(peers, peer)) != 0) &&
 	       (member_lock_is_held(share->fd, peers->config.peers[peer].lock, 1, &is_held) < 0 ||
 		!is_held);
 }
@@ -387,6 +391,15 @@ static void hold_text(const struct peers *peers, const struct candidate *candida
 			"it ends, so copy that first (weft copy); put the right file in place and "
 			"run `weft ctl namespace recheck` on the member with the wrong one",
 			problem);
+	else if (share->hold == PEER_HOLD_UNASKED && !share->is_another)
+		snprintf(
+			problem->text, sizeof(problem->text),
+			"the file that this member had under the UUID was refused, because member "
+			"%s had another one. Which one this is cannot be told: member %s cannot be "
+			"asked or has none; it is inaccessible here until member %s has this file "
+			"too. Should that one be gone for good, and this file be the right one: "
+			"`weft ctl namespace recheck`",
+			other, other, other);
 	else if (share->hold == PEER_HOLD_UNASKED)
 		snprintf(
 			problem->text, sizeof(problem->text),

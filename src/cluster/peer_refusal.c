@@ -4,7 +4,8 @@
  * store: a restart is no operator's word, and after a power cut the order of starts must not decide
  * between the right file and the wrong one. Kept under the kind "refused" and the UUID, as a line
  * of text: which file (inode and birth; of a block device nothing is known that lasts), whether one
- * of the members served, and their names. Control reactor.
+ * of the members served, and their names. Another file than the one that was refused may be the
+ * right one, or the wrong one copied anew: those members tell. Control reactor.
  */
 #include "cluster/peers_private.h"
 
@@ -70,6 +71,8 @@ static void refusal_take(const struct peers *peers, struct peer_share *share, co
 	} else if (inode == share->inode && born_ns == share->born_ns) {
 		share->kept_is_refused = was_served != 0;
 		share->kept_refusers = refusers_of(peers, text + names);
+	} else {
+		share->doubters = refusers_of(peers, text + names);
 	}
 	share->refusers |= share->kept_refusers;
 	share->is_refused |= share->kept_is_refused;
@@ -89,7 +92,7 @@ void peer_refusal_recall(struct peers *peers, struct peer_share *share, const st
 		share->born_ns = record.born_ns;
 	}
 	share->has_kept = share->kept_is_refused = false;
-	share->kept_refusers = 0;
+	share->kept_refusers = share->doubters = 0;
 	if (!keeper->recall)
 		return;
 	res = keeper->recall(keeper->arg, REFUSAL_KIND, uuid_format(&share->uuid, key), &value,

@@ -138,6 +138,9 @@ struct peer_share {
 	bool is_served;   /* and hosts may use it */
 	bool has_served;  /* it was compared with all members once */
 	bool is_another;  /* than the file that this member served last */
+	/* Members (bits by index) for which another file that this member had under the UUID was
+	 * refused, and that have not been asked about this one. */
+	uint16_t doubters;
 	/* Members (bits by index) that came first with another file: held until one of them has
 	 * this file, or the operator decides. */
 	uint16_t refusers;
