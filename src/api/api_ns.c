@@ -302,6 +302,46 @@ static void ns_removed(struct api_call *call)
 	data_tell(call, "kept", file->path);
 }
 
+/* Likewise, of one whose file had no name: nothing of it can come back. */
+static void ns_given_up(struct api_call *call)
+{
+	media_registry_file_deleted(daemon_registry(call->api->daemon), &call->file->uuid);
+}
+
+/*
+ * The file was deleted while it is served, so its data are in the open file alone: with the
+ * namespace they go, and only who asks for that may remove it. 0; 1: it has a name; or -errno.
+ */
+static int nameless_check(struct api_call *call, const json_t *ns, struct config_errors *errors)
+{
+	const char *text = json_string_value(json_object_get(ns, "uuid"));
+	const struct media *media = NULL;
+	struct uuid uuid;
+	char *path;
+
+	if (text && uuid_parse(text, &uuid) == 0)
+		media = media_registry_find(daemon_registry(call->api->daemon), &uuid);
+	if (!media || !media_is_nameless(media))
+		return 1;
+	if (!call->deletes_data) {
+		config_errors_add(errors,
+				  "the file of namespace %u was deleted, or replaced by another, "
+				  "while it is served: its data are gone with the namespace. Copy "
+				  "them first, with weft copy; to give them up: --delete-data",
+				  call->number);
+		return -EBUSY;
+	}
+	call->file = calloc(1, sizeof(*call->file));
+	if (!call->file)
+		return -ENOMEM;
+	call->file->uuid = uuid;
+	call->changed = ns_given_up;
+	path = config_media_path(json_string_value(json_object_get(ns, "media")));
+	data_tell(call, "deleted", path);
+	free(path);
+	return 0;
+}
+
 /* Deletion of data has more conditions than leaving a namespace out of the document. */
 static int data_check(struct api_call *call, json_t *subsystem, json_t *ns,
 		      struct config_errors *errors)
@@ -341,23 +381,23 @@ static int ns_remove(struct api_call *call, json_t *document, struct config_erro
 	json_t *ns;
 	size_t index;
 	char *path;
+	int res;
 
 	if (!subsystem)
 		return document_no_subsystem(call->params[0], errors);
 	ns = document_ns(subsystem, call->number, &index);
 	if (!ns)
 		return document_no_ns(call->params[0], call->number, errors);
-	if (call->deletes_data) {
-		int res = data_check(call, subsystem, ns, errors);
-
-		if (res < 0)
-			return res;
-	} else {
+	res = nameless_check(call, ns, errors);
+	if (res > 0 && call->deletes_data) {
+		res = data_check(call, subsystem, ns, errors);
+	} else if (res > 0) {
+		res = 0;
 		path = config_media_path(json_string_value(json_object_get(ns, "media")));
 		data_tell(call, path ? "kept" : "none", path);
 		free(path);
 	}
-	return json_array_remove(document_list(subsystem, "namespaces"), index);
+	return res < 0 ? res : json_array_remove(document_list(subsystem, "namespaces"), index);
 }
 
 void api_ns_delete(struct api_call *call)

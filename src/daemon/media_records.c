@@ -2,7 +2,8 @@
 /*
  * Records of files by path: those that a start expects, in a tree, because there may be many
  * thousands; and how they are kept, as a line of text under the kind "image". The document alone
- * does not do: a file without size= has its size nowhere else.
+ * does not do: a file without size= has its size nowhere else. The same line and the path, under
+ * the kind "served" and the UUID, say what was served last under that.
  *
  * Control thread only.
  */
@@ -21,17 +22,22 @@
 #include <string.h>
 
 #define RECORD_KIND   "image"
+#define SERVED_KIND   "served"
 #define RECORD_FORMAT "size=%" PRIu64 " block=%" PRIu32 " device=%u inode=%" PRIu64 " born=%" PRIu64
 #define RECORD_SCAN   "size=%" SCNu64 " block=%" SCNu32 " device=%u inode=%" SCNu64 " born=%" SCNu64
-#define RECORD_LEAST  3       /* words that a record has, also of the version before */
-#define RECORD_ID     " id="  /* the identity of a block device */
-#define RECORD_FOR    " for=" /* the UUID of the namespace for which the file was made anew */
+#define RECORD_LEAST  3        /* words that a record has, also of the version before */
+#define RECORD_ID     " id="   /* the identity of a block device */
+#define RECORD_FOR    " for="  /* the UUID of the namespace for which the file was made anew */
+#define RECORD_PATH   " path=" /* of SERVED_KIND; the last one */
 #define RECORD_BYTES  (200 + MEDIA_DEVICE_ID_BYTES)
 
 struct expected {
 	struct list node;
 	char *path;
 	struct media_record record;
+	struct uuid uuid; /* of the namespace; nil: none */
+	bool is_clustered;
+	bool is_kept; /* the store has a record */
 };
 
 struct media_records {
@@ -73,36 +79,65 @@ void media_records_destroy(struct media_records *records)
 	free(records);
 }
 
-/* Whatever the document says, what was served last counts when it is more. */
-static void record_recall(const struct target_keeper *keeper, const char *path, const char *uuid,
-			  struct media_record *record)
+/* The caller frees it; NULL: there is none. */
+static char *text_recall(const struct target_keeper *keeper, const char *kind, const char *key)
 {
-	struct media_record kept = {.has_type = true};
-	const char *owner, *device;
-	unsigned is_block_device;
 	void *value = NULL;
 	size_t bytes = 0;
-	char text[RECORD_BYTES];
+	char *text;
 
-	if (!keeper->recall || keeper->recall(keeper->arg, RECORD_KIND, path, &value, &bytes) != 0)
-		return;
-	snprintf(text, sizeof(text), "%.*s", (int)bytes, (const char *)value);
+	if (!keeper->recall || keeper->recall(keeper->arg, kind, key, &value, &bytes) != 0)
+		return NULL;
+	text = strndup(value, bytes);
 	free(value);
+	return text;
+}
+
+/* Fills what is common to both kinds. `key` is for the log. */
+static bool record_parse(const char *text, const char *key, struct media_record *ret_record)
+{
+	struct media_record kept = {.has_type = true};
+	const char *device = strstr(text, RECORD_ID), *path = strstr(text, RECORD_PATH);
+	unsigned is_block_device;
+
 	if (sscanf(text, RECORD_SCAN, &kept.size_bytes, &kept.block_bytes, &is_block_device,
 		   &kept.inode, &kept.born_ns) < RECORD_LEAST) {
-		log_warn("control", "%s: the size that was kept of it cannot be read", path);
-		return;
+		log_warn("control", "%s: the size that was kept of it cannot be read", key);
+		return false;
 	}
 	kept.is_block_device = is_block_device != 0;
-	device = strstr(text, RECORD_ID);
-	if (device)
+	if (device && (!path || device < path))
 		snprintf(kept.device_id, sizeof(kept.device_id), "%.*s",
 			 (int)strcspn(device + strlen(RECORD_ID), " "), device + strlen(RECORD_ID));
-	owner = strstr(text, RECORD_FOR);
-	kept.is_given_up = owner && strcmp(owner + strlen(RECORD_FOR), uuid) != 0;
-	if (kept.size_bytes < record->size_bytes)
-		kept.size_bytes = record->size_bytes;
-	*record = kept;
+	*ret_record = kept;
+	return true;
+}
+
+/* Whatever the document says, what was served last counts when it is more. False: the store has
+ * none. */
+static bool record_recall(const struct target_keeper *keeper, const char *path, const char *uuid,
+			  struct media_record *record)
+{
+	char *text = text_recall(keeper, RECORD_KIND, path);
+	uint64_t size_bytes = record->size_bytes;
+	const char *owner;
+	bool is_known = text && record_parse(text, path, record);
+
+	if (is_known) {
+		owner = strstr(text, RECORD_FOR);
+		record->is_given_up = owner && strcmp(owner + strlen(RECORD_FOR), uuid) != 0;
+		if (record->size_bytes < size_bytes)
+			record->size_bytes = size_bytes;
+	}
+	free(text);
+	return is_known;
+}
+
+bool media_record_recall(const struct target_keeper *keeper, const char *path,
+			 struct media_record *ret_record)
+{
+	*ret_record = (struct media_record){0};
+	return record_recall(keeper, path, "", ret_record);
 }
 
 /* The store under whatever faults. False: it is no file. */
@@ -124,8 +159,9 @@ static bool record_of_spec(const char *spec, char **ret_path, struct media_recor
 }
 
 static int expected_add(struct media_records *records, const struct target_keeper *keeper,
-			const char *spec, const char *uuid)
+			const char *spec, const json_t *ns)
 {
+	const char *uuid = json_string_value(json_object_get(ns, "uuid"));
 	struct media_record record;
 	struct expected *expected;
 	char *path;
@@ -137,7 +173,10 @@ static int expected_add(struct media_records *records, const struct target_keepe
 		free(path);
 		return -ENOMEM;
 	}
-	record_recall(keeper, path, uuid, &record);
+	expected->is_kept = record_recall(keeper, path, uuid ? uuid : "", &record);
+	expected->is_clustered = json_is_true(json_object_get(ns, "clustered"));
+	if (!uuid || uuid_parse(uuid, &expected->uuid) < 0)
+		memset(&expected->uuid, 0, sizeof(expected->uuid));
 	expected->path = path;
 	expected->record = record;
 	if (!tsearch(expected, &records->by_path, path_order)) {
@@ -161,10 +200,9 @@ int media_records_expect(struct media_records *records, const struct target_keep
 		json_array_foreach(json_object_get(subsystem, "namespaces"), n, ns)
 		{
 			const char *media = json_string_value(json_object_get(ns, "media"));
-			const char *uuid = json_string_value(json_object_get(ns, "uuid"));
 
 			if (res == 0 && media)
-				res = expected_add(records, keeper, media, uuid ? uuid : "");
+				res = expected_add(records, keeper, media, ns);
 		}
 	}
 	return res;
@@ -178,16 +216,40 @@ const struct media_record *media_records_find(const struct media_records *record
 	return node ? &(*node)->record : NULL;
 }
 
+void media_records_each(const struct media_records *records,
+			void (*look)(void *arg, const struct media_expected *expected), void *arg)
+{
+	list_for_each(node, &records->expected) {
+		const struct expected *of = list_entry(node, struct expected, node);
+		const struct media_expected expected = {.uuid = of->uuid,
+							.is_clustered = of->is_clustered,
+							.path = of->path,
+							.is_kept = of->is_kept,
+							.record = of->record};
+
+		look(arg, &expected);
+	}
+}
+
+static void record_print(const struct media_record *record, char text[RECORD_BYTES])
+{
+	bool has_id = record->device_id[0] != '\0';
+
+	snprintf(text, RECORD_BYTES, RECORD_FORMAT "%s%s", record->size_bytes, record->block_bytes,
+		 record->is_block_device, record->inode, record->born_ns, has_id ? RECORD_ID : "",
+		 record->device_id);
+}
+
 /* owner NULL: that of the document. */
 static int record_write(const struct target_keeper *keeper, const char *path,
 			const struct media_record *record, const char *owner)
 {
-	bool has_id = record->device_id[0] != '\0';
 	char text[RECORD_BYTES];
+	size_t len;
 
-	snprintf(text, sizeof(text), RECORD_FORMAT "%s%s%s%s", record->size_bytes,
-		 record->block_bytes, record->is_block_device, record->inode, record->born_ns,
-		 has_id ? RECORD_ID : "", record->device_id, owner ? RECORD_FOR : "",
+	record_print(record, text);
+	len = strlen(text);
+	snprintf(text + len, sizeof(text) - len, "%s%s", owner ? RECORD_FOR : "",
 		 owner ? owner : "");
 	return keeper->keep(keeper->arg, RECORD_KIND, path, text, strlen(text));
 }
@@ -241,4 +303,56 @@ void media_record_keep(const struct target_keeper *keeper, const char *path,
 			 "%s: its size could not be kept: %s; the next change tries again", path,
 			 strerror(-res));
 	}
+}
+
+void media_record_forget(const struct target_keeper *keeper, const char *path)
+{
+	if (keeper->keep && keeper->keep(keeper->arg, RECORD_KIND, path, NULL, 0) < 0)
+		log_warn("control", "%s: it is served no more, and its size is kept still", path);
+}
+
+/* ---- by UUID ----------------------------------------------------------------------------------
+ */
+
+bool media_served_recall(const struct target_keeper *keeper, const struct uuid *uuid,
+			 struct media_record *ret_record, char **ret_path)
+{
+	char key[UUID_TEXT_BYTES];
+	char *text = text_recall(keeper, SERVED_KIND, uuid_format(uuid, key));
+	const char *path = text ? strstr(text, RECORD_PATH) : NULL;
+
+	*ret_path = NULL;
+	if (path && record_parse(text, key, ret_record))
+		*ret_path = strdup(path + strlen(RECORD_PATH));
+	free(text);
+	return *ret_path != NULL;
+}
+
+int media_served_keep(const struct target_keeper *keeper, const struct uuid *uuid, const char *path,
+		      const struct media_record *record)
+{
+	char key[UUID_TEXT_BYTES], words[RECORD_BYTES], *text;
+	int res = -ENOMEM;
+
+	record_print(record, words);
+	if (asprintf(&text, "%s" RECORD_PATH "%s", words, path) >= 0) {
+		res = keeper->keep(keeper->arg, SERVED_KIND, uuid_format(uuid, key), text,
+				   strlen(text));
+		free(text);
+	}
+	if (res < 0)
+		log_warn("control",
+			 "%s: which file is served could not be kept: %s; the next change tries "
+			 "again",
+			 path, strerror(-res));
+	return res;
+}
+
+void media_served_forget(const struct target_keeper *keeper, const struct uuid *uuid)
+{
+	char key[UUID_TEXT_BYTES];
+
+	if (keeper->keep &&
+	    keeper->keep(keeper->arg, SERVED_KIND, uuid_format(uuid, key), NULL, 0) < 0)
+		log_warn("control", "namespace %s: which file was served last is kept still", key);
 }

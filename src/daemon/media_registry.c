@@ -331,6 +331,7 @@ void media_registry_set_unkept(struct media_registry *registry)
 		struct store_entry *entry = list_entry(node, struct store_entry, entry.node);
 
 		entry->kept = (struct media_record){.is_given_up = entry->kept.is_given_up};
+		entry->served = (struct media_record){0};
 	}
 	removed_set_unkept(registry->removed);
 	list_for_each(node, &registry->lives)
@@ -366,6 +367,18 @@ const char *registry_key_path(const char *key)
 	return strncmp(key, FILE_KEY, strlen(FILE_KEY)) == 0 ? key + strlen(FILE_KEY) : NULL;
 }
 
+bool registry_finds_path(const struct media_registry *registry, const char *path)
+{
+	struct store_entry wanted;
+	bool is_found = true;
+
+	if (asprintf(&wanted.key, "%s%s", FILE_KEY, path) >= 0) {
+		is_found = tfind(&wanted, &registry->stores_by_key, store_order) != NULL;
+		free(wanted.key);
+	}
+	return is_found;
+}
+
 static int store_make(struct media *taken_media, struct ns_live *live, struct ns_store **ret_store,
 		      struct media_error *ret_error)
 {
@@ -391,6 +404,50 @@ static int identity_check(const struct media_registry *registry, const struct me
 	return removed_check(registry->removed, wish->uuid, path, &record, ret_error);
 }
 
+/* False: nothing is known of what was served last under the UUID. */
+static bool served_recall(const struct media_registry *registry, const struct media_wish *wish,
+			  struct media_record *ret_record)
+{
+	char *path = NULL;
+	bool is_known = wish->is_clustered &&
+			media_served_recall(&registry->keeper, wish->uuid, ret_record, &path);
+
+	free(path);
+	return is_known;
+}
+
+/* A medium that was just opened: is it the one that was served last under the UUID? */
+static void served_note(const struct media_registry *registry, const struct media_wish *wish,
+			const char *path, struct media *media)
+{
+	struct media_record served;
+
+	if (path && !media_is_lost(media) && served_recall(registry, wish, &served))
+		media_note_known(media, path, &served);
+}
+
+/* What the start knows of the name, and of the UUID: which file it was is the UUID's. */
+static int known_open(const struct media_registry *registry, const char *path,
+		      const struct media_wish *wish, struct media **ret_media,
+		      struct media_error *ret_error)
+{
+	const struct media_record *expected =
+		path ? media_records_find(registry->records, path) : NULL;
+	struct media_record known, served;
+	int res;
+
+	if (expected && served_recall(registry, wish, &served)) {
+		known = *expected;
+		known.inode = served.inode;
+		known.born_ns = served.born_ns;
+		expected = &known;
+	}
+	res = medium_open(wish, expected, ret_media, ret_error);
+	if (res == 0)
+		served_note(registry, wish, path, *ret_media);
+	return res;
+}
+
 /* By its name first, so that nothing is made in place of a file that is missing. */
 static int wish_open(const struct media_registry *registry, const char *path,
 		     const struct media_wish *wish, struct media **ret_media,
@@ -400,8 +457,7 @@ static int wish_open(const struct media_registry *registry, const char *path,
 	int res = removed_check(registry->removed, wish->uuid, path, NULL, ret_error);
 
 	if (res == 0)
-		res = medium_open(wish, path ? media_records_find(registry->records, path) : NULL,
-				  ret_media, ret_error);
+		res = known_open(registry, path, wish, ret_media, ret_error);
 	else if (!registry->has_started)
 		return medium_open_lost(wish, &removed->record, ret_media, ret_error);
 	if (res < 0 || !removed)
@@ -516,6 +572,7 @@ static int store_choose(const struct media_registry *registry, struct store_entr
 	}
 	res = store_reopen(registry, entry, wish, &media, ret_error);
 	if (res == 0) {
+		served_note(registry, wish, registry_key_path(entry->key), media);
 		res = identity_check(registry, wish, registry_key_path(entry->key), media,
 				     ret_error);
 		if (res < 0) {

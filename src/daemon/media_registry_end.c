@@ -22,10 +22,23 @@ static uint64_t wall_s(void)
 	return clock_realtime_ns() / NS_PER_S;
 }
 
+/* What is in force, or comes back, is not too old. */
+static bool live_is_there(void *arg, const struct uuid *uuid)
+{
+	return registry_find_live(arg, uuid) != NULL;
+}
+
+static void removed_list_keep(struct media_registry *registry)
+{
+	removed_age(registry->removed, &registry->keeper, wall_s(), live_is_there, registry);
+	removed_keep(registry->removed, &registry->keeper);
+}
+
 void media_registry_file_deleted(struct media_registry *registry, const struct uuid *uuid)
 {
 	(void)removed_drop(registry->removed, uuid, "its file was deleted", &registry->keeper);
-	removed_keep(registry->removed, &registry->keeper, wall_s());
+	media_served_forget(&registry->keeper, uuid);
+	removed_list_keep(registry);
 }
 
 void media_registry_each_removed(const struct media_registry *registry,
@@ -45,8 +58,32 @@ int media_registry_drop_removed(struct media_registry *registry, const struct uu
 	else
 		res = removed_drop(registry->removed, uuid, "the operator asked for it",
 				   &registry->keeper);
-	removed_keep(registry->removed, &registry->keeper, wall_s());
+	removed_list_keep(registry);
 	return res;
+}
+
+/*
+ * The file that the namespace of this store has when it leaves. One that is held has never been in
+ * the file that is open: then it is the one that was served last, or, where that is not known,
+ * whatever has the name. The caller frees *ret_path; NULL: no memory.
+ */
+static void leaving_file(const struct media_registry *registry, const struct store_entry *entry,
+			 struct media_record *ret_record, char **ret_path)
+{
+	const struct uuid *uuid = ns_live_uuid(ns_store_live(entry->store));
+	const char *path = registry_key_path(entry->key);
+	struct media_record open = {0};
+
+	*ret_record = (struct media_record){0};
+	(void)media_get_record(ns_store_media(entry->store), &open);
+	if (entry->is_held && media_served_recall(&registry->keeper, uuid, ret_record, ret_path))
+		return;
+	*ret_path = strdup(path);
+	if (!entry->is_held)
+		*ret_record = open;
+	else if (!media_record_recall(&registry->keeper, path, ret_record))
+		*ret_record = (struct media_record){.has_type = open.has_type,
+						    .is_block_device = open.is_block_device};
 }
 
 /* The store goes, or serves a namespace that it did not serve before. */
@@ -67,10 +104,8 @@ static void store_note_owner(struct media_registry *registry, const struct store
 		return;
 	}
 	live = registry_find_live(registry, uuid);
-	if (live && !live->left_path) {
-		live->left_path = strdup(path);
-		live->left_record = record;
-	}
+	if (live && !live->left_path)
+		leaving_file(registry, entry, &live->left_record, &live->left_path);
 }
 
 /* It is in force. What is lost is not there yet: which file it had is still to be known. */
@@ -94,6 +129,62 @@ static struct removed_ns removed_about(const struct live_entry *entry,
 	};
 }
 
+/* What a process before this one kept of the namespace. */
+static unsigned kept_before(const struct media_registry *registry, const struct uuid *uuid)
+{
+	struct ns_live *live;
+	unsigned kept = 0;
+
+	if (ns_live_create(registry->reactor_count, &live) < 0)
+		return 0;
+	if (ns_live_recall(live, uuid, &registry->keeper) == 0)
+		kept = ns_live_kept(live) & ~(unsigned)NS_LIVE_HAS_VOLATILE;
+	ns_live_put(live);
+	return kept;
+}
+
+/* One of the document that the store has, which the start leaves out. The caller frees *ret_path;
+ * NULL: the one that is expected. */
+static struct removed_ns expected_about(const struct media_registry *registry,
+					const struct media_expected *expected, char **ret_path)
+{
+	const struct removed_ns *known = removed_find(registry->removed, &expected->uuid);
+	struct removed_ns about = {.uuid = expected->uuid,
+				   .since_s = wall_s(),
+				   .kept = kept_before(registry, &expected->uuid),
+				   .record = expected->record};
+
+	*ret_path = NULL;
+	if (known) {
+		/* Its file was not there; which one that is stays. */
+		about.record = known->record;
+		*ret_path = strdup(known->path);
+	} else if (expected->is_clustered && media_served_recall(&registry->keeper, &expected->uuid,
+								 &about.record, ret_path)) {
+		return about;
+	} else if (!expected->is_kept && media_path_record(expected->path, &about.record) == 0 &&
+		   expected->is_clustered) {
+		/* It was never served from the file of that name. */
+		about.record.inode = about.record.born_ns = 0;
+		about.record.device_id[0] = '\0';
+	}
+	return about;
+}
+
+/* At a start with another document than the one that the store has. */
+static void expected_note(void *arg, const struct media_expected *expected)
+{
+	struct media_registry *registry = arg;
+	struct removed_ns about;
+	char *path;
+
+	if (uuid_is_nil(&expected->uuid) || registry_find_live(registry, &expected->uuid))
+		return;
+	about = expected_about(registry, expected, &path);
+	removed_add(registry->removed, &about, path ? path : expected->path);
+	free(path);
+}
+
 /*
  * Whoever is killed behind the document, and before the commit, leaves a namespace that is neither
  * in the document nor known as removed. One that is both comes back with the file that it has.
@@ -106,17 +197,20 @@ void media_registry_note_leaving(struct media_registry *registry)
 		struct media_record record = {0};
 		struct removed_ns about;
 		const struct live_entry *live;
+		char *left;
 
 		if (entry->entry.is_used || !path)
 			continue;
 		live = registry_find_live(registry, ns_live_uuid(ns_store_live(entry->store)));
 		if (!live || live->entry.is_used)
 			continue;
-		(void)media_get_record(ns_store_media(entry->store), &record);
+		leaving_file(registry, entry, &record, &left);
 		about = removed_about(live, &record);
-		removed_add(registry->removed, &about, path);
+		removed_add(registry->removed, &about, left ? left : path);
+		free(left);
 	}
-	removed_keep(registry->removed, &registry->keeper, wall_s());
+	media_records_each(registry->records, expected_note, registry);
+	removed_list_keep(registry);
 }
 
 /* The transaction is taken back: it was in force before, and is. */
@@ -167,7 +261,7 @@ static void lives_commit(struct media_registry *registry)
 			live_left(registry, entry);
 		}
 	}
-	removed_keep(registry->removed, &registry->keeper, wall_s());
+	removed_list_keep(registry);
 }
 
 static void subsystems_commit(struct media_registry *registry)
@@ -182,6 +276,34 @@ static void subsystems_commit(struct media_registry *registry)
 			log_warn("control", "subsystem %s is gone, but what was kept of it is not",
 				 entry->nqn);
 		registry_release_subsystem(registry, entry);
+	}
+}
+
+/* The names of namespaces that left with a start are known no more. */
+static void expected_forget(void *arg, const struct media_expected *expected)
+{
+	struct media_registry *registry = arg;
+
+	if (expected->is_kept && !registry_finds_path(registry, expected->path))
+		media_record_forget(&registry->keeper, expected->path);
+}
+
+/* What hosts may use through this member is what was served last under the UUID. */
+static void served_keep(struct media_registry *registry, struct store_entry *entry)
+{
+	const struct media *media = ns_store_media(entry->store);
+	const struct uuid *uuid = ns_live_uuid(ns_store_live(entry->store));
+	struct media_record now = {0};
+
+	if (!registry->keeper.keep || media_member(media) < 0 || media_is_lost(media) ||
+	    !media_get_record(media, &now))
+		return;
+	if (uuid_equal(uuid, &entry->served_uuid) && entry->served.size_bytes == now.size_bytes &&
+	    media_record_compare(&entry->served, &now) != MEDIA_ANOTHER)
+		return;
+	if (media_served_keep(&registry->keeper, uuid, registry_key_path(entry->key), &now) == 0) {
+		entry->served = now;
+		entry->served_uuid = *uuid;
 	}
 }
 
@@ -221,10 +343,13 @@ void media_registry_commit(struct media_registry *registry)
 						  ? ns_live_uuid(ns_store_live(entry->store))
 						  : NULL,
 					  &entry->kept);
+		if (registry_key_path(entry->key) && entry->entry.is_used && !entry->is_held)
+			served_keep(registry, entry);
 		entry->is_given_up = false;
 		if (!entry->entry.is_used)
 			registry_release_store(registry, entry);
 	}
+	media_records_each(registry->records, expected_forget, registry);
 	lives_commit(registry);
 	subsystems_commit(registry);
 	transaction_end(registry);
@@ -298,7 +423,7 @@ void media_registry_rollback(struct media_registry *registry)
 	}
 	registry_note_losses(registry);
 	removed_take_back_all(registry->removed, live_stays, registry);
-	removed_keep(registry->removed, &registry->keeper, wall_s());
+	removed_list_keep(registry);
 	list_for_each_safe(node, &registry->lives) {
 		struct live_entry *entry = list_entry(node, struct live_entry, entry.node);
 

@@ -27,6 +27,9 @@ struct store_entry {
 	struct media_record kept; /* as the store has it; size 0: it has none */
 	bool is_given_up; /* in this transaction: it is lost, and an empty file takes its place */
 	bool is_held;     /* likewise: no host may use it */
+	/* As the store has it under the UUID; of clustered namespaces. size 0: it has none. */
+	struct media_record served;
+	struct uuid served_uuid;
 };
 
 struct live_entry {
@@ -79,6 +82,8 @@ void registry_note_losses(struct media_registry *registry);
 /* NULL: there is none. */
 struct live_entry *registry_find_live(const struct media_registry *registry,
 				      const struct uuid *uuid);
+/* Whether a medium of this path is open. */
+bool registry_finds_path(const struct media_registry *registry, const char *path);
 /* The path in the key of a store; NULL: not of a file. */
 const char *registry_key_path(const char *key);
 

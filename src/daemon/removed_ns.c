@@ -8,6 +8,7 @@
 #include "daemon/removed_ns.h"
 
 #include "base/log.h"
+#include "daemon/media_records.h"
 #include "target/ns_live.h"
 
 #include <errno.h>
@@ -19,6 +20,8 @@
 #define REMOVED_KIND "removed"
 #define REMOVED_KEY  "namespaces"
 #define DAY_S        86400u
+/* 2026: an earlier time is that of a clock that nobody has set. */
+#define CLOCK_UNSET_S 1767225600u
 
 #define LINE_FORMAT                                                                                \
 	"%s %" PRIu64 " kept=%u size=%" PRIu64 " block=%" PRIu32 " device=%u inode=%" PRIu64       \
@@ -208,23 +211,41 @@ static int list_write(const struct removed_list *list, const struct target_keepe
 	return res;
 }
 
-static void entries_age(struct removed_list *list, struct list *entries, const unsigned *count,
-			const struct target_keeper *keeper, uint64_t now_s)
+/* NULL: it stays. A machine whose clock was not set when the namespace was removed does not tell
+ * how long ago that was: it counts from now. */
+static const char *entry_age(struct removed_list *list, struct removed_ns *entry, unsigned count,
+			     uint64_t now_s)
 {
-	list_for_each_safe(node, entries) {
-		struct removed_ns *entry = list_entry(node, struct removed_ns, node);
+	if (entry->since_s < CLOCK_UNSET_S && now_s >= CLOCK_UNSET_S) {
+		entry->since_s = now_s;
+		list->is_changed = true;
+	}
+	if (entry->since_s + (uint64_t)REMOVED_NS_DAYS * DAY_S < now_s)
+		return "it was removed too long ago";
+	return count > REMOVED_NS_MAX ? "many others were removed since" : NULL;
+}
 
-		if (entry->since_s + (uint64_t)REMOVED_NS_DAYS * DAY_S < now_s)
-			(void)entry_drop(list, entry, keeper, "it was removed too long ago");
-		else if (*count > REMOVED_NS_MAX)
-			(void)entry_drop(list, entry, keeper, "many others were removed since");
+void removed_age(struct removed_list *list, const struct target_keeper *keeper, uint64_t now_s,
+		 bool (*is_in_use)(void *arg, const struct uuid *uuid), void *arg)
+{
+	struct list *const kinds[] = {&list->kept, &list->plain};
+	const unsigned *const counts[] = {&list->kept_count, &list->plain_count};
+
+	for (unsigned i = 0; i < 2; i++) {
+		list_for_each_safe(node, kinds[i]) {
+			struct removed_ns *entry = list_entry(node, struct removed_ns, node);
+			const char *why = entry_age(list, entry, *counts[i], now_s);
+
+			if (!why || is_in_use(arg, &entry->uuid))
+				continue;
+			media_served_forget(keeper, &entry->uuid);
+			(void)entry_drop(list, entry, keeper, why);
+		}
 	}
 }
 
-void removed_keep(struct removed_list *list, const struct target_keeper *keeper, uint64_t now_s)
+void removed_keep(struct removed_list *list, const struct target_keeper *keeper)
 {
-	entries_age(list, &list->kept, &list->kept_count, keeper, now_s);
-	entries_age(list, &list->plain, &list->plain_count, keeper, now_s);
 	if (!list->is_changed || !keeper->keep)
 		return;
 	if (list_write(list, keeper) == 0)

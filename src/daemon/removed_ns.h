@@ -76,8 +76,12 @@ int removed_drop(struct removed_list *list, const struct uuid *uuid, const char 
 /* Those of which something is kept first; of each kind, oldest first. */
 void removed_each(const struct removed_list *list,
 		  void (*look)(void *arg, const struct removed_ns *removed), void *arg);
-/* Drops those that are too old or too many, and writes the list down when it has changed. */
-void removed_keep(struct removed_list *list, const struct target_keeper *keeper, uint64_t now_s);
+/* Drops those that are too old or too many, but for those that are in use: what is lost and in
+ * force, or comes back with the change under way, has what is kept of it. */
+void removed_age(struct removed_list *list, const struct target_keeper *keeper, uint64_t now_s,
+		 bool (*is_in_use)(void *arg, const struct uuid *uuid), void *arg);
+/* Writes the list down when it has changed. */
+void removed_keep(struct removed_list *list, const struct target_keeper *keeper);
 /* The keeper took it and lost it again: the next removed_keep writes it. */
 void removed_set_unkept(struct removed_list *list);
 

@@ -114,6 +114,14 @@ bool file_is_deleted(const struct file_media *file)
 	return true;
 }
 
+static void another_log(const char *path)
+{
+	log_warn("media",
+		 "%s: another file than the one that was served last has this name: a copy of it, "
+		 "or something else",
+		 path);
+}
+
 void file_note_known(struct file_media *file, const char *path, const struct media_record *known)
 {
 	struct media_record now = {0};
@@ -122,10 +130,27 @@ void file_note_known(struct file_media *file, const char *path, const struct med
 	file->is_another = (known->inode && now.inode && known->inode != now.inode) ||
 			   (known->born_ns && now.born_ns && known->born_ns != now.born_ns);
 	if (file->is_another)
-		log_warn("media",
-			 "%s: another file than the one that was served last has this name: a copy "
-			 "of it, or something else",
-			 path);
+		another_log(path);
+}
+
+void media_file_note_known(struct media *media, const char *path, const struct media_record *known)
+{
+	struct file_media *file = container_of(media, struct file_media, media);
+	struct media_record now;
+	bool was_another;
+
+	if (media->ops != &file_ops || !media_file_record(media, &now))
+		return;
+	was_another = file->is_another;
+	file->is_another = media_record_compare(known, &now) == MEDIA_ANOTHER;
+	if (file->is_another && !was_another)
+		another_log(path);
+}
+
+bool media_file_is_nameless(const struct media *media)
+{
+	return media->ops == &file_ops &&
+	       file_is_deleted(container_of(media, const struct file_media, media));
 }
 
 bool media_file_is_another(const struct media *media)

@@ -113,10 +113,11 @@ static int lock_file(int fd, const struct media_spec *spec, struct media_error *
 	if (res == 0)
 		return lock_members(fd, spec, ret_error);
 	if (res == -EWOULDBLOCK && holder == getpid())
-		return media_fail(ret_error, res,
-				  "%.140s is open in this target with other options; to change "
-				  "them, restart it",
-				  spec->path);
+		return media_fail(
+			ret_error, res,
+			"%.100s is open in this target: under another name, or until the "
+			"last commands of a namespace that was removed are over; try again",
+			spec->path);
 	if (res == -EWOULDBLOCK && holder != 0)
 		return media_fail(ret_error, res,
 				  "%.140s is in use by another target or copy (process %d); stop "

@@ -241,9 +241,19 @@ bool media_is_cut(struct media *media)
 	return media_file_is_cut(media_innermost(media));
 }
 
+void media_note_known(struct media *media, const char *path, const struct media_record *known)
+{
+	media_file_note_known(media_innermost(media), path, known);
+}
+
 bool media_is_another(const struct media *media)
 {
 	return media_file_is_another(media_innermost((struct media *)media));
+}
+
+bool media_is_nameless(const struct media *media)
+{
+	return media_file_is_nameless(media_innermost((struct media *)media));
 }
 
 bool media_has_lost_writes(const struct media *media)

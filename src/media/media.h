@@ -230,6 +230,12 @@ bool media_problem(struct media *media, struct media_error *ret_problem);
 bool media_is_cut(struct media *media);
 /* Another file than the one that was served last has its name: a copy of it, or something else. */
 bool media_is_another(const struct media *media);
+/* Whether its file was deleted, or another renamed over it, since it was opened: its data are gone
+ * with the last process that has it open. */
+bool media_is_nameless(const struct media *media);
+/* What was served last under the UUID of its namespace, by whatever name: from now on that decides
+ * whether it is another. Before anybody uses the medium; `path` is for the log. */
+void media_note_known(struct media *media, const char *path, const struct media_record *known);
 /* A flush has failed, and with it data that were acknowledged: every flush and every durable write
  * fails until media_forgive. */
 bool media_has_lost_writes(const struct media *media);

@@ -109,6 +109,28 @@ def removed_namespace(t):
         world.remove()
 
 
+def nameless_namespace(t):
+    """The data are in the open file alone: who removes the namespace is told, and must say so."""
+    world, image = world_with_image()
+    try:
+        started(t, world, 'nameless')
+        uuid = world.call('GET', SUB + '/namespaces/1')[1]['uuid']
+        os.unlink(image)
+        for query in ('', '?dry_run=true'):
+            status, answer = world.call('DELETE', SUB + '/namespaces/1' + query)
+            t.ok(status == 409 and 'weft copy' in str(answer) and '--delete-data' in str(answer),
+                 'nameless: its removal%s is refused, with the remedy' % query, why='%s %s' % (status, answer))
+        with open(image, 'w') as file:
+            file.write('somebody else')
+        status, answer = world.call('DELETE', SUB + '/namespaces/1?delete_data=true')
+        t.ok(status == 200 and answer['data'] == 'deleted', 'nameless: it is given up', why='%s %s' % (status, answer))
+        t.eq(os.path.getsize(image), len('somebody else'), 'nameless: another file of the name stays')
+        t.eq([entry for entry in world.call('GET', '/v1/removed')[1]['removed'] if entry['uuid'] == uuid], [],
+             'nameless: nothing of it can come back')
+    finally:
+        world.remove()
+
+
 def another_at_start(t):
     world, image = world_with_image()
     try:
@@ -172,6 +194,7 @@ def main():
             ('replaced', lambda: deleted_image(t, 'replaced', replace)),
             ('renamed', lambda: renamed_image(t)),
             ('own files', lambda: removed_namespace(t)),
+            ('nameless', lambda: nameless_namespace(t)),
             ('another', lambda: another_at_start(t)),
             ('store deleted', lambda: lost_store(t, 'store deleted', delete_store)),
             ('store replaced', lambda: lost_store(t, 'store replaced', replace_store))):

@@ -9,6 +9,7 @@ the data are, `recreate` alone empties it, under another UUID.
 import json
 import os
 import shutil
+import sqlite3
 import sys
 
 import store_world
@@ -24,6 +25,7 @@ BLOCK = 4096
 MIB = 1 << 20
 INACCESSIBLE = (3, 0x02)
 ANA_LOG = 0x0c
+UUIDS = {1: '6f1c7b9a-52e0-4d0b-9a39-1f0f5c1d2e31', 2: '6f1c7b9a-52e0-4d0b-9a39-1f0f5c1d2e32'}
 
 
 def host_of(world):
@@ -227,6 +229,93 @@ def removed(t):
         world.remove()
 
 
+def document_of(world, path, images):
+    """A document with these images, by NSID and UUID, and a little memory."""
+    with open(path, 'w') as file:
+        json.dump({'version': 1, 'subsystems': [{'nqn': NQN, 'serial': 'S1', 'allow_any_host': True, 'namespaces': [
+            {'nsid': nsid, 'media': 'file:' + image, 'uuid': UUIDS[nsid]} for nsid, image in images.items()] + [
+                {'nsid': 9, 'media': 'mem:1M'}]}],
+                   'ports': [{'id': 1, 'address': '127.0.0.1', 'service': str(world.port)}]}, file)
+
+
+def left_out(t, how):
+    """Namespaces that leave with a start, by --reset, come back with the files that they had, and no others."""
+    world = World()
+    images = {nsid: os.path.join(world.folder, 'image-%d' % nsid) for nsid in (1, 2)}
+    full, less = (os.path.join(world.folder, name + '.json') for name in ('full', 'less'))
+    document_of(world, full, images)
+    document_of(world, less, {})
+    try:
+        for nsid, image in images.items():
+            with open(image, 'wb') as file:
+                file.write(bytes([nsid]) * MIB)
+        world.args = ['-c', full]
+        start(t, world, how + ': the whole document')
+        world.reserve()
+        t.eq(world.stop(), 0, 'the end')
+        world.args = ['-c', less, '--reset']
+        start(t, world, how + ': a shorter one')
+        known = {entry['uuid']: entry for entry in world.call('GET', '/v1/removed')[1]['removed']}
+        t.eq({uuid: entry['path'] for uuid, entry in known.items()}, {UUIDS[nsid]: images[nsid] for nsid in images},
+             how + ': what left is known as removed')
+        os.rename(images[1], images[1] + '.x')
+        os.rename(images[2], images[1])
+        os.rename(images[1] + '.x', images[2])
+        if how == 'rollback':
+            status, answer = world.call('POST', '/v1/history/1/rollback')
+            t.ok(status // 100 == 4 and 'removed drop' in str(answer), how + ': files with exchanged names are refused',
+                 why='%s %s' % (status, answer))
+        else:
+            t.eq(world.stop(), 0, 'the end')
+            world.args = ['-c', full, '--' + how]
+            start(t, world, how + ': the whole document with exchanged names')
+            t.eq([read(world, nsid)[0] for nsid in (1, 2)], [INACCESSIBLE] * 2, how + ': none is served with the other\'s data')
+            t.eq(problems(world)[0], 503, how + ': health says so')
+        os.rename(images[1], images[1] + '.x')
+        os.rename(images[2], images[1])
+        os.rename(images[1] + '.x', images[2])
+        if how == 'rollback':
+            world.change('POST', '/v1/history/1/rollback')
+        else:
+            for nsid in (1, 2):
+                world.change('PATCH', SUB + '/namespaces/%d' % nsid, {'recheck': True})
+        t.ok(world.is_reserved(), how + ': the reservation is back with its file')
+        t.eq(read(world, 2), (n.OK, b'\x02'), how + ': and so are the data')
+        t.eq(world.call('GET', '/v1/removed')[1]['removed'], [], how + ': nothing is removed any more')
+    finally:
+        world.remove()
+
+
+def aged(t):
+    """A namespace that comes back after a long time has what is kept of it, after the next restart too."""
+    world = World()
+    image, path = (os.path.join(world.folder, name) for name in ('image', 'config.json'))
+    document_of(world, path, {1: image + ',size=1M'})
+    world.args = ['-c', path]
+    try:
+        start(t, world, 'aged')
+        world.reserve()
+        world.change('DELETE', SUB + '/namespaces/1')
+        t.eq(world.stop(), 0, 'the end')
+        store = sqlite3.connect(os.path.join(world.state, 'weft.db'))
+        where = "kind = 'removed' AND key = 'namespaces'"
+        words = bytes(store.execute('SELECT value FROM kept WHERE ' + where).fetchone()[0]).decode().split(' ')
+        t.eq(words[0], UUIDS[1], 'aged: it is known as removed')
+        words[1] = str(int(words[1]) - 91 * 86400)
+        store.execute('UPDATE kept SET value = ? WHERE ' + where, (' '.join(words).encode(),))
+        store.commit()
+        store.close()
+        world.args = ['-c', path, '--merge']
+        start(t, world, 'aged by 91 days, and put back')
+        t.ok(world.is_reserved(), 'aged: it comes back with its reservation')
+        t.eq(world.stop(), 0, 'the end')
+        world.args = []
+        start(t, world, 'aged, started again')
+        t.ok(world.is_reserved(), 'aged: and has it after a restart')
+    finally:
+        world.remove()
+
+
 def main():
     t = Tap()
     for name, part in (
@@ -236,6 +325,10 @@ def main():
             ('replaced', lambda: spoil(t, 'replaced', ',size=4M', replace)),
             ('default image', lambda: default_image(t)),
             ('removed', lambda: removed(t)),
+            ('left out, rollback', lambda: left_out(t, 'rollback')),
+            ('left out, reset', lambda: left_out(t, 'reset')),
+            ('left out, merge', lambda: left_out(t, 'merge')),
+            ('aged', lambda: aged(t)),
             ('other source', lambda: other_source(t))):
         with t.guard(name):
             part()

@@ -24,6 +24,8 @@ int __real_media_file_open(const struct media_spec *spec, struct media **ret_med
 bool __real_media_file_is_current(const struct media *media);
 bool __real_media_file_record(const struct media *media, struct media_record *ret_record);
 bool __real_media_file_is_another(const struct media *media);
+void __real_media_file_note_known(struct media *media, const char *path,
+				  const struct media_record *known);
 int __real_media_path_record(const char *path, struct media_record *ret_record);
 uint64_t __real_media_file_used_bytes(struct media *media);
 bool __real_media_file_problem(struct media *media, struct media_error *ret_problem);
@@ -45,6 +47,8 @@ int __wrap_media_file_open(const struct media_spec *spec, struct media **ret_med
 bool __wrap_media_file_is_current(const struct media *media);
 bool __wrap_media_file_record(const struct media *media, struct media_record *ret_record);
 bool __wrap_media_file_is_another(const struct media *media);
+void __wrap_media_file_note_known(struct media *media, const char *path,
+				  const struct media_record *known);
 int __wrap_media_path_record(const char *path, struct media_record *ret_record);
 uint64_t __wrap_media_file_used_bytes(struct media *media);
 bool __wrap_media_file_problem(struct media *media, struct media_error *ret_problem);
@@ -239,6 +243,18 @@ bool __wrap_media_file_is_another(const struct media *media)
 	const struct disk_handle *handle = handle_of(media);
 
 	return handle ? handle->is_another : __real_media_file_is_another(media);
+}
+
+void __wrap_media_file_note_known(struct media *media, const char *path,
+				  const struct media_record *known)
+{
+	struct disk_handle *handle = handle_of(media);
+	struct media_record now;
+
+	if (handle == NULL)
+		__real_media_file_note_known(media, path, known);
+	else if (__wrap_media_file_record(media, &now))
+		handle->is_another = media_record_compare(known, &now) == MEDIA_ANOTHER;
 }
 
 int __wrap_media_path_record(const char *path, struct media_record *ret_record)

@@ -608,6 +608,21 @@ static unsigned removed_known(const struct removed_list *list)
 	return count;
 }
 
+#define REMOVED_AT 1800000000u
+
+/* arg: the one that is. */
+static bool removed_in_use(void *arg, const struct uuid *uuid)
+{
+	return arg && uuid_equal(arg, uuid);
+}
+
+static void removed_age_keep(struct removed_list *list, const struct target_keeper *keeper,
+			     uint64_t now_s, struct uuid *in_use)
+{
+	removed_age(list, keeper, now_s, removed_in_use, in_use);
+	removed_keep(list, keeper);
+}
+
 static void removed_many(struct removed_list *list, unsigned kept, struct removed_ns *about,
 			 char path[32])
 {
@@ -615,7 +630,7 @@ static void removed_many(struct removed_list *list, unsigned kept, struct remove
 		snprintf(path, 32, "/a b/%u", i);
 		memcpy(about->uuid.bytes, &i, sizeof(i));
 		about->uuid.bytes[15] = (uint8_t)kept;
-		about->since_s = 1000 + i;
+		about->since_s = REMOVED_AT + i;
 		about->kept = kept;
 		about->record.inode = 10 + i + kept * 10000;
 		removed_add(list, about, path);
@@ -635,9 +650,9 @@ static void removed_namespaces_are_bounded(void)
 	removed_many(list, NS_LIVE_HAS_RESERVATION, &about, path);
 	uuid = about.uuid;
 	removed_many(list, 0, &about, path);
-	removed_keep(list, &keeper, 5000);
+	removed_age_keep(list, &keeper, REMOVED_AT + 5000, NULL);
 	EXPECT_EQ(2 * REMOVED_NS_MAX, removed_known(list));
-	EXPECT_EQ(2 * 2, removed_forgotten); /* two kinds each, of the oldest two that have any */
+	EXPECT_EQ(2 * 3, removed_forgotten); /* three kinds each, of the oldest two that have any */
 	removed_list_destroy(list);
 
 	EXPECT_EQ(0, removed_list_create(&list));
@@ -646,12 +661,38 @@ static void removed_namespaces_are_bounded(void)
 	EXPECT_EQ(NS_LIVE_HAS_RESERVATION, removed_find(list, &uuid)->kept);
 	EXPECT_EQ(0, removed_drop(list, &uuid, "a test", &keeper));
 	EXPECT_EQ(-ENOENT, removed_drop(list, &uuid, "a test", &keeper));
-	removed_keep(list, &keeper, 1000 + REMOVED_NS_DAYS * 86400u + 10);
+	removed_age_keep(list, &keeper, REMOVED_AT + REMOVED_NS_DAYS * 86400u + 10, NULL);
 	EXPECT_EQ(2 * (REMOVED_NS_MAX - 8) - 1, removed_known(list)); /* 2 to 9 are too old */
-	removed_keep(list, &keeper, UINT64_MAX / 2);
+	uuid = about.uuid;
+	removed_age_keep(list, &keeper, UINT64_MAX / 2, &uuid);
+	EXPECT_EQ(1, removed_known(list)); /* what is in use is never too old */
+	EXPECT(removed_find(list, &uuid));
+	removed_age_keep(list, &keeper, UINT64_MAX / 2, NULL);
 	EXPECT_EQ(0, removed_known(list));
 	EXPECT(!removed_text);
 	removed_list_destroy(list);
+}
+
+static void removed_clock_may_be_unset(void)
+{
+	const struct target_keeper keeper = {.keep = removed_store, .recall = removed_load};
+	struct removed_ns about = {.uuid = {{1}}, .since_s = 10, .record = {.has_type = true}};
+	struct removed_list *list;
+
+	EXPECT_EQ(0, removed_list_create(&list));
+	removed_add(list, &about, "/a");
+	removed_age_keep(list, &keeper, 20, NULL);
+	removed_age_keep(list, &keeper, REMOVED_AT, NULL);
+	EXPECT(removed_find(list, &about.uuid)); /* the clock was set: it counts from then on */
+	removed_list_destroy(list);
+	EXPECT_EQ(0, removed_list_create(&list));
+	EXPECT_EQ(0, removed_list_recall(list, &keeper));
+	removed_age_keep(list, &keeper, REMOVED_AT + REMOVED_NS_DAYS * 86400u, NULL);
+	EXPECT(removed_find(list, &about.uuid));
+	removed_age_keep(list, &keeper, REMOVED_AT + REMOVED_NS_DAYS * 86400u + 1, NULL);
+	EXPECT(!removed_find(list, &about.uuid));
+	removed_list_destroy(list);
+	EXPECT(!removed_text);
 }
 
 static int removed_ask(const struct removed_list *list, const struct removed_ns *about,
@@ -681,7 +722,7 @@ static void removed_namespaces_have_one_file(void)
 	EXPECT_EQ(0, removed_list_create(&list));
 	removed_add(list, &file, "/a");
 	removed_add(list, &disk, "/dev/sda");
-	removed_keep(list, &keeper, 2000);
+	removed_keep(list, &keeper);
 	removed_list_destroy(list);
 	EXPECT_EQ(0, removed_list_create(&list));
 	EXPECT_EQ(0, removed_list_recall(list, &keeper));
@@ -734,6 +775,7 @@ int main(void)
 	TAP_RUN(a_pool_removes_only_what_it_made);
 	TAP_RUN(orphans_are_told_and_stay);
 	TAP_RUN(removed_namespaces_are_bounded);
+	TAP_RUN(removed_clock_may_be_unset);
 	TAP_RUN(removed_namespaces_have_one_file);
 	TAP_RUN(large_configurations_are_quick);
 	return tap_end();

@@ -293,6 +293,59 @@ def remembered(t):
         world.finish(t)
 
 
+def copied_anew(t):
+    """The refused file is copied anew (rsync, a restore): another file, of which nobody has shown that it is the right one."""
+    world = World(start=False)
+    try:
+        path = copy_refused(t, world)
+        for name in ('a', 'b'):
+            ended(world, name, signal.SIGKILL)
+        for what in ('copied anew', 'and once more'):
+            shutil.copy(path, path + '.new')
+            os.rename(path + '.new', path)
+            world['b'].start()
+            status, text = problems(world, 'b')
+            t.ok(status == 503 and 'was refused' in text and 'member a' in text and 'recheck' in text,
+                 what + ': the member with the copy starts alone, and says why it waits', why=(status, text))
+            t.eq(read(world, 'b')[0], INACCESSIBLE, what + ': it is not served', 'Base 8.1.1')
+            ended(world, 'b', signal.SIGKILL)
+        world['b'].start()
+        world['a'].start()
+        stays(t, world, 'copied anew, the other one started')
+        for name in ('a', 'b'):
+            ended(world, name, signal.SIGTERM)
+        os.unlink(path)
+        os.link(world.disk, path)
+        world['b'].start()
+        t.eq(read(world, 'b')[0], INACCESSIBLE, 'the right file waits for the other member, too: nobody can tell')
+        world['a'].start()
+        for name in ('a', 'b'):
+            t.ok(target.poll(lambda: is_served(world, name)), 'with the right file %s serves' % name,
+                 why=problems(world, name))
+        for name in ('a', 'b'):
+            ended(world, name, signal.SIGKILL)
+        world['b'].start()
+        t.ok(target.poll(lambda: is_served(world, 'b')), 'and nothing of the refusal is left', why=problems(world, 'b'))
+    finally:
+        world.finish(t)
+
+
+def put_right(t):
+    """A member that was refused and never served claims no file when its namespace is removed."""
+    world = World(start=False)
+    try:
+        path = copy_refused(t, world)
+        t.ok(world.api('b').delete(NS).status in (200, 204), 'the namespace is removed where it is refused')
+        os.unlink(path)
+        os.link(world.disk, path)
+        back = world.api('b').post('/v1/history/1/rollback', None)
+        t.ok(back.status == 200, 'it comes back with the right file, whatever it had', why=back.json)
+        t.ok(target.poll(lambda: is_served(world, 'b')), 'and is served', why=problems(world, 'b'))
+        t.eq(read(world, 'b'), (n.OK, NEW), 'with the data of all')
+    finally:
+        world.finish(t)
+
+
 def replaced(t):
     """A file that is refused is not taken for the one that was served last."""
     world = World(start=False)
@@ -387,7 +440,7 @@ def formats(t):
 
 
 def test(t):
-    for part in (mounted, device, in_place, chosen, orderly, remembered, replaced, directions, formats):
+    for part in (mounted, device, in_place, chosen, orderly, remembered, copied_anew, put_right, replaced, directions, formats):
         with t.guard(part.__name__):
             part(t)
 

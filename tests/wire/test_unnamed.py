@@ -13,7 +13,7 @@ import subprocess
 
 import nvmetcp as n
 import target
-from peerlink import FAILED, SUCCESS, Instance, World, host_of, reset
+from peerlink import FAILED, SUCCESS, UUID, Instance, World, host_of, reset
 from tap import Tap
 
 BLOCK = 4096
@@ -207,6 +207,92 @@ def parted(t):
         world.finish(t)
 
 
+def alone():
+    """Two members without a link in any direction."""
+    world = World(start=False)
+    for name in ('a', 'b'):
+        world[name].config['cluster']['peers'][0]['address'] = 'unix:' + os.path.join(world.folder, 'nowhere.sock')
+        world[name].write_config()
+    return world
+
+
+def waits(t, world, what):
+    """Member b has another file than it served last, and a cannot be asked."""
+    status, text = problems(world, 'b')
+    t.ok(status == 503 and UNASKED in text and 'member a' in text and 'recheck' in text, what + ': it says why it waits',
+         why=(status, text))
+    t.eq((read(world, 'b')[0], write(world, 'b', 0, LAST)), (INACCESSIBLE, INACCESSIBLE), what + ': and serves nothing',
+         'Base 8.1.1')
+    t.eq(read(world, 'a', 1), (n.OK, NEW), what + ': the other member serves on')
+
+
+def removed(t):
+    """The wait is not undone by the removal of the namespace and its return."""
+    world = alone()
+    try:
+        for name in ('a', 'b'):
+            world[name].start()
+        t.eq(write(world, 'a', 0, OLD), n.OK, 'removed: both serve')
+        t.eq(read(world, 'b'), (n.OK, OLD), 'removed: the same file')
+        ended(world, 'b', signal.SIGTERM)
+        os.rename(world.disk, world.disk + '.right')
+        shutil.copyfile(world.disk + '.right', world.disk)
+        t.eq(write(world, 'a', 1, NEW), n.OK, 'removed: written to the former file')
+        world['b'].start()
+        waits(t, world, 'replaced')
+        t.ok(world.api('b').delete(NS).status in (200, 204), 'removed: on the member that waits')
+        back = world.api('b').post('/v1/history/1/rollback', None)
+        t.ok(back.status // 100 == 4 and 'removed drop' in str(back.json),
+             'removed: it comes back with the file that it had, and no other one', why=back.json)
+        gone = world.api('b').delete('/v1/removed/' + UUID)
+        t.ok(gone.status in (200, 204), 'removed: the operator drops the claim to that file', why=gone.json)
+        back = world.api('b').post('/v1/history/1/rollback', None)
+        t.ok(back.status == 200, 'removed: then it comes back', why=back.json)
+        waits(t, world, 'removed and put back')
+        ended(world, 'b', signal.SIGKILL)
+        world['b'].start()
+        waits(t, world, 'removed, put back and started again')
+        t.ok(world.api('b').delete(NS).status in (200, 204), 'removed: once more')
+        os.rename(world.disk + '.right', world.disk)
+        back = world.api('b').post('/v1/history/1/rollback', None)
+        t.ok(back.status == 200, 'removed: with the right file it comes back', why=back.json)
+        t.ok(target.poll(lambda: is_served(world, 'b')), 'removed: and is served', why=problems(world, 'b'))
+        t.eq(read(world, 'b', 1), (n.OK, NEW), 'removed: with the data of all')
+    finally:
+        world.finish(t)
+
+
+def moved(t):
+    """Another name in the document does not make another file the one that was served last."""
+    world = alone()
+    copy = world.disk + '.backup'
+    try:
+        for name in ('a', 'b'):
+            world[name].start()
+        t.eq(write(world, 'a', 0, OLD), n.OK, 'moved: both serve')
+        t.eq(read(world, 'b'), (n.OK, OLD), 'moved: the same file')
+        ended(world, 'b', signal.SIGTERM)
+        shutil.copyfile(world.disk, copy)
+        t.eq(write(world, 'a', 1, NEW), n.OK, 'moved: written to the former file')
+        ns = world['b'].config['subsystems'][0]['namespaces'][0]
+        ns['media'] = ns['media'].replace(world.disk, copy)
+        world['b'].write_config()
+        world['b'].start('--reset')
+        waits(t, world, 'moved')
+        ended(world, 'b', signal.SIGKILL)
+        world['b'].start()
+        waits(t, world, 'moved and started again')
+        ended(world, 'b', signal.SIGTERM)
+        os.unlink(copy)
+        os.link(world.disk, copy)
+        world['b'].start()
+        t.ok(target.poll(lambda: is_served(world, 'b')), 'moved: the file itself has another name: it is served',
+             why=problems(world, 'b'))
+        t.eq((read(world, 'b', 1), problems(world, 'b')), ((n.OK, NEW), (200, '')), 'moved: with the data of all, without a word')
+    finally:
+        world.finish(t)
+
+
 def restored(t):
     """All members were stopped, and a backup is in place."""
     world = World()
@@ -244,7 +330,7 @@ def restored(t):
 
 
 def test(t):
-    for part in (deleted, replaced, parted, restored):
+    for part in (deleted, replaced, parted, removed, moved, restored):
         with t.guard(part.__name__):
             part(t)
 
