@@ -11,7 +11,7 @@
  * Each file is open through a description of its own, without the lock of a member: what the locks
  * on the file say can be asked after the namespace was removed here. A peer whose document still
  * has the namespace, or whose last commands of it are under way, may write to it: the file stays in
- * the table until no other member holds it.
+ * the table until no other member holds it, over our restart too (peers_watch_removed).
  */
 #include "cluster/peers_private.h"
 
@@ -91,6 +91,25 @@ static bool share_is_over(const struct peers *peers, const struct peer_share *sh
 	return member_lock_is_held(share->fd, lock + 1, MEMBER_LOCK_MAX - lock - 1, &is_held) ==
 		       0 &&
 	       !is_held;
+}
+
+void peers_watch_removed(struct peers *peers, const struct uuid *uuid, int taken_watch_fd)
+{
+	struct peer_share *share = calloc(1, sizeof(*share));
+
+	if (!share) {
+		log_warn("control",
+			 "no memory to watch the file of a removed namespace: a write of "
+			 "another member to it may come late");
+		member_lock_unwatch(taken_watch_fd);
+		return;
+	}
+	share->refs = 1;
+	share->uuid = *uuid;
+	share->fd = taken_watch_fd;
+	list_push_back(&peers->files, &share->node);
+	if (member_lock_file(taken_watch_fd, &share->file) < 0 || share_is_over(peers, share))
+		share_forget(share);
 }
 
 /* ---- tables: control reactor ----------------------------------------------------------------- */

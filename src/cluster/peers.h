@@ -78,6 +78,12 @@ struct peers_problem {
 	char text[640];
 };
 bool peers_problem(struct peers *peers, const struct ns *ns, struct peers_problem *ret_problem);
+/*
+ * A file that this member shared before it was started, and whose namespace was removed since: it
+ * is watched as those that are removed later, until no other member can write to it. Takes over the
+ * watch (media/member_lock.h).
+ */
+void peers_watch_removed(struct peers *peers, const struct uuid *uuid, int taken_watch_fd);
 /* This configuration is about to be applied: what it shares is watched before a host can use it. */
 void peers_will_apply(struct peers *peers, const struct snapshot *snapshot);
 /* Another configuration is in force: what it shares is watched from now on, also when it is removed

@@ -331,7 +331,7 @@ void media_registry_set_unkept(struct media_registry *registry)
 		struct store_entry *entry = list_entry(node, struct store_entry, entry.node);
 
 		entry->kept = (struct media_record){.is_given_up = entry->kept.is_given_up};
-		entry->served = (struct media_record){0};
+		memset(&entry->served_uuid, 0, sizeof(entry->served_uuid));
 	}
 	removed_set_unkept(registry->removed);
 	list_for_each(node, &registry->lives)
@@ -438,8 +438,10 @@ static int known_open(const struct media_registry *registry, const char *path,
 
 	if (expected && served_recall(registry, wish, &served)) {
 		known = *expected;
-		known.inode = served.inode;
-		known.born_ns = served.born_ns;
+		if (served.inode != 0) {
+			known.inode = served.inode;
+			known.born_ns = served.born_ns;
+		}
 		expected = &known;
 	}
 	res = medium_open(wish, expected, ret_media, ret_error);

@@ -84,6 +84,13 @@ int media_registry_sync(struct media_registry *registry, struct media_error *ret
 /* The live state of this subsystem; the caller gets a reference. 0 or -errno. */
 int media_registry_get_subsystem(struct media_registry *registry, const char *nqn,
 				 struct subsystem_live **ret_live);
+/*
+ * At the start of a member of a cluster, after the last get: namespaces that were removed before
+ * have no medium here, and a former process of this member may still write to their files. Waits
+ * for that, as opening does, so that who answers for this member has nothing that can come late.
+ * Other members that hold these files are watched.
+ */
+void media_registry_settle(struct media_registry *registry, unsigned member);
 /* Before the document of a change that is in force is kept: the namespaces that leave with it, and
  * leave a file behind, are known as removed. */
 void media_registry_note_leaving(struct media_registry *registry);

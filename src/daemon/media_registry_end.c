@@ -295,9 +295,9 @@ static void served_keep(struct media_registry *registry, struct store_entry *ent
 	const struct uuid *uuid = ns_live_uuid(ns_store_live(entry->store));
 	struct media_record now = {0};
 
-	if (!registry->keeper.keep || media_member(media) < 0 || media_is_lost(media) ||
-	    !media_get_record(media, &now))
+	if (!registry->keeper.keep || media_member(media) < 0 || media_is_lost(media))
 		return;
+	(void)media_get_record(media, &now);
 	if (uuid_equal(uuid, &entry->served_uuid) && entry->served.size_bytes == now.size_bytes &&
 	    media_record_compare(&entry->served, &now) != MEDIA_ANOTHER)
 		return;

@@ -27,7 +27,7 @@ struct store_entry {
 	struct media_record kept; /* as the store has it; size 0: it has none */
 	bool is_given_up; /* in this transaction: it is lost, and an empty file takes its place */
 	bool is_held;     /* likewise: no host may use it */
-	/* As the store has it under the UUID; of clustered namespaces. size 0: it has none. */
+	/* As the store has it under the UUID; of clustered namespaces. nil: it has none. */
 	struct media_record served;
 	struct uuid served_uuid;
 };

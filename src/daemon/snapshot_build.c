@@ -293,6 +293,8 @@ int snapshot_from_config(const struct config *config, struct media_registry *reg
 		builder.snapshot->discovery_generation = discovery_generation;
 		res = snapshot_fill(&builder, config);
 	}
+	if (res == 0 && config->cluster && !media_registry_has_started(registry))
+		media_registry_settle(registry, builder.member);
 	if (res == 0) {
 		res = media_registry_sync(registry, &error);
 		if (res < 0)

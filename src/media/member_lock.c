@@ -63,6 +63,13 @@ int member_lock_share(int fd, unsigned member)
 	return lock_set(fd, F_RDLCK, MEMBER_LOCK_BASE + (off_t)member);
 }
 
+static void waiting_tell(bool *has_told)
+{
+	if (!*has_told)
+		log_info("media", "waiting for the last operations of our predecessor");
+	*has_told = true;
+}
+
 /* Alone on the byte for a moment: then nobody else is this member, and nobody dead still is. */
 int member_lock_claim(int fd, unsigned member, bool may_wait)
 {
@@ -79,9 +86,7 @@ int member_lock_claim(int fd, unsigned member, bool may_wait)
 			return res;
 		if (!may_wait || clock_monotonic_ns() > deadline_ns)
 			return -EWOULDBLOCK;
-		if (!has_told)
-			log_info("media", "waiting for the last operations of our predecessor");
-		has_told = true;
+		waiting_tell(&has_told);
 		nanosleep(&(struct timespec){.tv_nsec = CLAIM_RETRY_NS}, NULL);
 	}
 	return member_lock_share(fd, member);
@@ -110,6 +115,30 @@ int member_lock_watch(int fd)
 	/* The right to fence is a write lock, which needs a writable description. */
 	watch_fd = open(path, (is_writable(fd) ? O_RDWR : O_RDONLY) | O_CLOEXEC);
 	return watch_fd < 0 ? -errno : watch_fd;
+}
+
+int member_lock_watch_path(const char *path)
+{
+	int watch_fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+
+	if (watch_fd < 0 && (errno == EACCES || errno == EROFS || errno == EPERM))
+		watch_fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	return watch_fd < 0 ? -errno : watch_fd;
+}
+
+int member_lock_settle(int watch_fd, unsigned member, bool may_wait)
+{
+	uint64_t deadline_ns = clock_monotonic_ns() + CLAIM_WAIT_NS;
+	bool is_held, has_told = false;
+	int res;
+
+	while ((res = member_lock_is_held(watch_fd, member, 1, &is_held)) == 0 && is_held) {
+		if (!may_wait || clock_monotonic_ns() > deadline_ns)
+			return -EWOULDBLOCK;
+		waiting_tell(&has_told);
+		nanosleep(&(struct timespec){.tv_nsec = CLAIM_RETRY_NS}, NULL);
+	}
+	return res;
 }
 
 bool member_lock_is_same(int fd, int other_fd)

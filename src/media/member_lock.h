@@ -39,6 +39,14 @@ int member_lock_file(int fd, struct member_file *ret_file);
  * also when all others are closed, and for the right to fence. Never write through it. -errno on
  * failure. */
 int member_lock_watch(int fd);
+/* The same of the file that has this name, which this process has not opened; read-only where it
+ * may not be written. */
+int member_lock_watch_path(const char *path);
+/*
+ * Blocks until nothing of a former process of the member holds its lock, for up to 10 s when it may
+ * wait; this process has no medium on the file. 0, -EWOULDBLOCK when it is held, or another -errno.
+ */
+int member_lock_settle(int watch_fd, unsigned member, bool may_wait);
 /* Whether both descriptors are of one file, so that both see the same locks. */
 bool member_lock_is_same(int fd, int other_fd);
 void member_lock_unwatch(int fd);

@@ -76,6 +76,21 @@ static int disk_claim(struct sim_disk *disk, int member)
 	return 0;
 }
 
+int disk_settle_member(struct sim_disk *disk, int member)
+{
+	list_for_each(node, &disk->handles) {
+		struct disk_handle *handle = list_entry(node, struct disk_handle, node);
+
+		if (handle->member != member)
+			continue;
+		if (!handle->is_dead)
+			return -EWOULDBLOCK;
+		disk_ops_settle(handle);
+	}
+	disk_handles_reap(disk);
+	return 0;
+}
+
 static int disk_grow(struct sim_disk *disk, struct disk_handle *handle, uint64_t block_count)
 {
 	if (block_count > disk->options.block_count_max)

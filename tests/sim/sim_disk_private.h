@@ -101,6 +101,8 @@ void disk_cancel(struct media_io *io);
 void disk_ops_orphan(struct disk_handle *handle);
 /* Who opens it next as the same member waits for these: they end now. */
 void disk_ops_settle(struct disk_handle *handle);
+/* What dead processes of this member left has landed. 0; -EWOULDBLOCK: one of it lives. */
+int disk_settle_member(struct sim_disk *disk, int member);
 /* They never land. */
 void disk_ops_drop(struct disk_handle *handle);
 uint64_t disk_used_bytes(const struct sim_disk *disk);

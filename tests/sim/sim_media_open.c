@@ -36,6 +36,8 @@ int __real_media_file_sync(struct media *const *media, unsigned count,
 			   struct media_error *ret_error);
 int __real_member_lock_is_held(int fd, unsigned first_member, unsigned count, bool *ret_is_held);
 int __real_member_lock_watch(int fd);
+int __real_member_lock_watch_path(const char *path);
+int __real_member_lock_settle(int watch_fd, unsigned member, bool may_wait);
 bool __real_member_lock_is_same(int fd, int other_fd);
 int __real_member_lock_file(int fd, struct member_file *ret_file);
 void __real_member_lock_unwatch(int fd);
@@ -59,6 +61,8 @@ int __wrap_media_file_sync(struct media *const *media, unsigned count,
 			   struct media_error *ret_error);
 int __wrap_member_lock_is_held(int fd, unsigned first_member, unsigned count, bool *ret_is_held);
 int __wrap_member_lock_watch(int fd);
+int __wrap_member_lock_watch_path(const char *path);
+int __wrap_member_lock_settle(int watch_fd, unsigned member, bool may_wait);
 bool __wrap_member_lock_is_same(int fd, int other_fd);
 int __wrap_member_lock_file(int fd, struct member_file *ret_file);
 void __wrap_member_lock_unwatch(int fd);
@@ -342,6 +346,25 @@ int __wrap_member_lock_is_held(int fd, unsigned first_member, unsigned count, bo
 int __wrap_member_lock_watch(int fd)
 {
 	return disk_of_fd(fd) ? fd : __real_member_lock_watch(fd);
+}
+
+int __wrap_member_lock_watch_path(const char *path)
+{
+	const struct sim_disk *disk;
+
+	if (strncmp(path, DISK_PATH, strlen(DISK_PATH)) != 0)
+		return __real_member_lock_watch_path(path);
+	disk = disk_named(path + strlen(DISK_PATH));
+	return disk == NULL || disk_is_hidden(disk) ? -ENOENT : disk_fd(disk);
+}
+
+/* What dead processes left is waited for. */
+int __wrap_member_lock_settle(int watch_fd, unsigned member, bool may_wait)
+{
+	struct sim_disk *disk = disk_of_fd(watch_fd);
+
+	return disk ? disk_settle_member(disk, (int)member)
+		    : __real_member_lock_settle(watch_fd, member, may_wait);
 }
 
 bool __wrap_member_lock_is_same(int fd, int other_fd)

@@ -44,6 +44,50 @@ static bool is_held(int fd, unsigned member)
 	return held;
 }
 
+/* The lock of another process, which ends by itself or stays until it is killed. */
+static pid_t claimer_start(unsigned member, bool stays)
+{
+	int told[2];
+	char byte;
+	pid_t pid;
+
+	EXPECT_EQ(0, pipe(told));
+	pid = fork();
+	if (pid == 0) {
+		int fd = open(path, O_RDWR | O_CLOEXEC);
+
+		if (member_lock_claim(fd, member, false) != 0 || write(told[1], "x", 1) != 1)
+			_exit(1);
+		if (stays)
+			pause();
+		_exit(0);
+	}
+	EXPECT_EQ(1, read(told[0], &byte, 1));
+	close(told[0]);
+	close(told[1]);
+	return pid;
+}
+
+/* A file of a removed namespace: nothing of it is open here. */
+static void removed_files_settle(void)
+{
+	int watch = member_lock_watch_path(path);
+	pid_t pid = claimer_start(3, true);
+
+	EXPECT_THAT(watch >= 0, "a watch by name");
+	EXPECT_EQ(-ENOENT, member_lock_watch_path("/nowhere/at/all"));
+	EXPECT_EQ(-EWOULDBLOCK, member_lock_settle(watch, 3, false));
+	EXPECT_EQ(0, member_lock_settle(watch, 4, true));
+	kill(pid, SIGKILL);
+	EXPECT_EQ(0, member_lock_settle(watch, 3, true));
+	EXPECT_EQ(pid, waitpid(pid, NULL, 0));
+	pid = claimer_start(3, false);
+	EXPECT_EQ(0, member_lock_settle(watch, 3, true));
+	EXPECT_THAT(!is_held(watch, 3), "it has waited for the end of the process");
+	EXPECT_EQ(pid, waitpid(pid, NULL, 0));
+	member_lock_unwatch(watch);
+}
+
 static void descriptions(void)
 {
 	int a = open(path, O_RDWR | O_CLOEXEC), b = open(path, O_RDWR | O_CLOEXEC);
@@ -403,6 +447,7 @@ int main(void)
 	if (fd < 0)
 		return 1;
 	close(fd);
+	TAP_RUN(removed_files_settle);
 	TAP_RUN(descriptions);
 	TAP_RUN(ranges);
 	TAP_RUN(fences);

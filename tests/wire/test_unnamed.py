@@ -6,14 +6,17 @@ have it open go on: their data are nowhere else. A member that starts then finds
 nothing, also when it reaches no other member. docs/adr/0029-known-files.md, docs/adr/0035-members-compare-files.md.
 """
 
+import fcntl
 import os
 import shutil
 import signal
+import struct
 import subprocess
+import threading
 
 import nvmetcp as n
 import target
-from peerlink import FAILED, SUCCESS, UUID, Instance, World, host_of, reset
+from peerlink import FAILED, SUCCESS, UUID, Instance, World, host_of, reset, reset_state, reset_submit
 from tap import Tap
 
 BLOCK = 4096
@@ -22,6 +25,7 @@ OLD, NEW, LAST = b'\x11' * BLOCK, b'\x22' * BLOCK, b'\x33' * BLOCK
 NS = '/v1/subsystems/%s/namespaces/1' % target.NQN
 DELETED = 'was deleted, or replaced by another'
 UNASKED = 'cannot be asked'
+F_OFD_SETLK = 37
 
 
 def problems(world, name):
@@ -293,6 +297,43 @@ def moved(t):
         world.finish(t)
 
 
+def lock_number(name):
+    """member_lock_number: CRC-32C of the name."""
+    crc = 0xffffffff
+    for byte in name.encode():
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    return (crc ^ 0xffffffff) % (1 << 30)
+
+
+def left_behind(t):
+    """A write of a killed process to a file whose namespace is removed: who follows it waits, and answers for it only then."""
+    world = World()
+    try:
+        t.ok(world.wait_up('a', 'b') and world.wait_up('b', 'a'), 'both are linked')
+        former = instance(world, 'b')
+        t.ok(world.api('b').delete(NS).status in (200, 204), 'left behind: the namespace is removed')
+        ended(world, 'b', signal.SIGKILL)
+        with open(world.disk, 'rb') as file:
+            # As the kernel does for I/O that a killed process has submitted.
+            fcntl.fcntl(file, F_OFD_SETLK, struct.pack('hhqqixxxx', fcntl.F_RDLCK, os.SEEK_SET,
+                                                       (1 << 62) + (1 << 32) + lock_number('b'), 1, 0))
+            waiting = threading.Thread(target=world['b'].start)
+            waiting.start()
+            t.ok(world['b'].wait_log('waiting for the last operations'), 'left behind: the next process waits for it')
+            t.ok('Connect with' not in world['b'].out(), 'left behind: and serves nothing before')
+            host = host_of(world['a'])
+            t.eq(host.admin.wait(reset_submit(host, former)).status, n.OK, 'left behind: a host asks for a reset of its controller')
+            t.eq(reset_state(host, former), None, 'left behind: nobody says that it is gone')
+        waiting.join()
+        t.ok(world['b'].is_running(), 'left behind: then it starts')
+        t.eq(target.poll(lambda: reset_state(host, former)), SUCCESS, 'left behind: and answers for its former process')
+        host.close()
+    finally:
+        world.finish(t)
+
+
 def restored(t):
     """All members were stopped, and a backup is in place."""
     world = World()
@@ -330,7 +371,7 @@ def restored(t):
 
 
 def test(t):
-    for part in (deleted, replaced, parted, removed, moved, restored):
+    for part in (deleted, replaced, parted, removed, moved, left_behind, restored):
         with t.guard(part.__name__):
             part(t)
 
