@@ -14,6 +14,7 @@
 #include "daemon/snapshot_build.h"
 
 #include "base/log.h"
+#include "daemon/leaving_flush.h"
 #include "daemon/media_registry.h"
 
 #include <errno.h>
@@ -211,6 +212,22 @@ static int run_keep(struct run *run)
 /* ---- applying ---------------------------------------------------------------------------------
  */
 
+/* What leaves is flushed, or its hosts will be told. */
+static void run_flushed(void *arg)
+{
+	struct run *run = arg;
+
+	if (run->after) {
+		media_registry_note_leaving(run->changes->options.registry);
+		run->result.res = run_keep(run);
+		if (run->result.res < 0) {
+			run_take_back(run);
+			return;
+		}
+	}
+	run_accept(run);
+}
+
 static void run_applied(void *arg, int res, const char *error)
 {
 	struct run *run = arg;
@@ -228,15 +245,13 @@ static void run_applied(void *arg, int res, const char *error)
 	}
 	if (run->changes->options.applied)
 		run->changes->options.applied(run->changes->options.arg);
-	if (run->after) {
-		media_registry_note_leaving(run->changes->options.registry);
-		run->result.res = run_keep(run);
-		if (run->result.res < 0) {
-			run_take_back(run);
-			return;
-		}
-	}
-	run_accept(run);
+	/* Whoever waits for the drain must not miss it: a host's own command, which says itself
+	 * what becomes of the data. */
+	if (run->drain)
+		run_flushed(run);
+	else
+		leaving_flush(run->changes->options.registry, run->changes->options.control,
+			      run_flushed, run);
 }
 
 /* For target_apply_and_drain, which has one argument for both. */

@@ -224,6 +224,15 @@ def made_readonly(t, world, disk, writer):
     t.eq(world.call('GET', '/v1/health')[0], 503, 'made readonly: health is red')
 
 
+def removed_and_synced(t, world):
+    """Another process hears of the loss while the namespace is removed, and its file closed."""
+    before = world.call('GET', NS)[1]
+    world.change('DELETE', NS, None)
+    subprocess.run(['sync', world.disk.image], check=False, capture_output=True)
+    world.change('POST', '/v1/subsystems/%s/namespaces' % quoted(NQN),
+                 {key: before[key] for key in ('nsid', 'media', 'uuid')})
+
+
 def told_at_once(t, world, disk, writer):
     """The one that wrote hears of it from its own flush, and not once more when all is well again."""
     t.ok(writer.flush() != 0, 'the flush of the one that wrote fails')
@@ -269,7 +278,7 @@ def with_writer(t, name, part, *args, faults=''):
     world = World()
     disk = writer = None
     try:
-        disk = Disk(world.folder)
+        disk = world.disk = Disk(world.folder)
         world.args = ['--listen', '127.0.0.1:%d' % world.port, '--ns',
                       '%sfile:%s,block=%d' % (faults, disk.image, BLOCK)]
         t.ok(world.start(shim=False), name + ': it starts', why=world.log())
@@ -305,7 +314,8 @@ def main():
         if disk:
             disk.remove()
         world.remove()
-    for what in (end_in_order, killed, rechecked, removed_and_added, left, gone, grown_and_killed):
+    for what in (end_in_order, killed, rechecked, removed_and_added, left, gone, grown_and_killed,
+                 removed_and_synced):
         with t.guard(what.__name__):
             with_writer(t, what.__name__, told_later, what, faults=SLOW_FLUSH if what is gone else '')
     for part in (told_at_once, told_asleep, grown_and_rechecked, made_readonly):

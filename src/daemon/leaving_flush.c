@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The flushes of stores that leave; see leaving_flush.h. Some are under way at a time.
+ *
+ * A flush that the kernel does not let go of outlives the wait: it holds its store, and is freed
+ * when it ends.
+ */
+#include "daemon/leaving_flush.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/media_registry_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FLUSHES_MAX 64 /* under way at a time */
+#define LIMIT_NS    (5 * NS_PER_S)
+
+struct leaving_store {
+	struct media_io io;
+	struct leaving *leaving;
+	struct ns_store *store; /* counted; NULL: its flush has ended */
+};
+
+struct leaving {
+	struct media_registry *registry; /* until `done` */
+	struct reactor_timer limit;
+	void (*done)(void *arg); /* NULL: it was called */
+	void *arg;
+	unsigned count, next, busy;
+	bool is_walking; /* leaving_go is on the stack */
+	struct leaving_store stores[];
+};
+
+static bool store_leaves(const struct store_entry *entry)
+{
+	const struct media *media = ns_store_media(entry->store);
+
+	return !entry->entry.is_used && !entry->entry.is_new && media->has_volatile_cache &&
+	       !media_is_lost(media) && ns_live_has_written(ns_store_live(entry->store));
+}
+
+static void store_not_flushed(struct media_registry *registry, const struct ns_store *store,
+			      const char *why)
+{
+	const struct media *media = ns_store_media(store);
+
+	log_error("control",
+		  "%s: the flush of the removed namespace failed (%s): acknowledged writes may be "
+		  "lost; its hosts are told if it comes back",
+		  media->spec, why);
+	if (ns_live_note_loss(ns_store_live(store), media_loss(media), &registry->keeper) < 0)
+		log_error("control", "%s: that could not be kept", media->spec);
+}
+
+static void leaving_done(struct leaving *leaving)
+{
+	void (*done)(void *arg) = leaving->done;
+
+	leaving->done = NULL;
+	reactor_timer_cancel(&leaving->limit);
+	done(leaving->arg);
+}
+
+static void leaving_go(struct leaving *leaving);
+
+static void store_flushed(struct media_io *io, int res)
+{
+	struct leaving_store *at = container_of(io, struct leaving_store, io);
+	struct leaving *leaving = at->leaving;
+
+	if (res < 0 && leaving->done)
+		store_not_flushed(leaving->registry, at->store, strerror(-res));
+	ns_store_put(at->store);
+	at->store = NULL;
+	leaving->busy--;
+	if (!leaving->is_walking)
+		leaving_go(leaving);
+}
+
+static void leaving_go(struct leaving *leaving)
+{
+	leaving->is_walking = true;
+	while (leaving->done && leaving->next < leaving->count && leaving->busy < FLUSHES_MAX) {
+		leaving->busy++;
+		media_submit(&leaving->stores[leaving->next++].io);
+	}
+	leaving->is_walking = false;
+	if (leaving->busy > 0)
+		return;
+	if (leaving->done)
+		leaving_done(leaving);
+	free(leaving);
+}
+
+static void on_limit(struct reactor_timer *timer)
+{
+	struct leaving *leaving = container_of(timer, struct leaving, limit);
+
+	for (unsigned i = 0; i < leaving->count; i++) {
+		struct leaving_store *at = &leaving->stores[i];
+
+		if (!at->store)
+			continue;
+		store_not_flushed(leaving->registry, at->store, "it takes too long");
+		if (i >= leaving->next) {
+			ns_store_put(at->store);
+			at->store = NULL;
+		}
+	}
+	leaving->next = leaving->count;
+	/* Those under way hold their stores. */
+	leaving_done(leaving);
+}
+
+static struct leaving *leaving_create(struct media_registry *registry, struct reactor *control,
+				      unsigned count)
+{
+	struct leaving *leaving = calloc(1, sizeof(*leaving) + count * sizeof(leaving->stores[0]));
+
+	if (!leaving)
+		return NULL;
+	list_for_each(node, &registry->stores) {
+		const struct store_entry *entry = list_entry(node, struct store_entry, entry.node);
+		struct leaving_store *at = &leaving->stores[leaving->count];
+
+		if (!store_leaves(entry))
+			continue;
+		leaving->count++;
+		at->leaving = leaving;
+		at->store = ns_store_get(entry->store);
+		at->io.reactor = control;
+		at->io.media = ns_store_media(entry->store);
+		at->io.kind = MEDIA_FLUSH;
+		at->io.done = store_flushed;
+	}
+	return leaving;
+}
+
+void leaving_flush(struct media_registry *registry, struct reactor *control,
+		   void (*done)(void *arg), void *arg)
+{
+	struct leaving *leaving;
+	unsigned count = 0;
+
+	list_for_each(node, &registry->stores)
+		count += store_leaves(list_entry(node, struct store_entry, entry.node));
+	if (count == 0) {
+		done(arg);
+		return;
+	}
+	leaving = leaving_create(registry, control, count);
+	if (!leaving) {
+		list_for_each(node, &registry->stores) {
+			const struct store_entry *entry =
+				list_entry(node, struct store_entry, entry.node);
+
+			if (store_leaves(entry))
+				store_not_flushed(registry, entry->store, "no memory");
+		}
+		done(arg);
+		return;
+	}
+	leaving->registry = registry;
+	leaving->done = done;
+	leaving->arg = arg;
+	reactor_timer_init(control, &leaving->limit, on_limit);
+	reactor_timer_arm(&leaving->limit, reactor_now_ns(control) + LIMIT_NS);
+	leaving_go(leaving);
+}
