@@ -9,7 +9,7 @@
  * control thread. One word counts the syncs that run, apart for the present generation and the one
  * before. A sync that has to wait for the present generation makes it the former one, now or as
  * soon as that has ended, so that what begins later is not waited for. A sync that ends while no
- * other one runs costs two atomic exchanges of that word.
+ * other one runs costs two atomic operations on that word.
  *
  * Those held are a stack. Whoever has ended a generation takes all of it, lets go of whose wait is
  * over and puts the others back. Only the thread that has taken a held sync off the stack touches
@@ -24,7 +24,7 @@
 union syncs {
 	uint64_t bits;
 	struct {
-		uint64_t now : 22;    /* running, begun in the present generation */
+		uint64_t now : 22;    /* lowest: running, begun in the present generation */
 		uint64_t before : 22; /* likewise, in the one before it */
 		uint64_t is_due : 1;  /* the next generation begins when `before` is 0 */
 		uint64_t generation : 19;
@@ -33,15 +33,11 @@ union syncs {
 
 void file_overlap_begin(struct file_backing *backing, struct media_overlap *overlap)
 {
-	union syncs was = {.bits = atomic_load_explicit(&backing->syncs, memory_order_relaxed)};
-	union syncs next;
+	union syncs was;
 
 	overlap->loss = atomic_load_explicit(&backing->loss, memory_order_relaxed);
-	do {
-		next = was;
-		next.now++;
-	} while (!atomic_compare_exchange_weak(&backing->syncs, &was.bits, next.bits));
-	overlap->generation = next.generation;
+	was.bits = atomic_fetch_add(&backing->syncs, 1); /* `now` */
+	overlap->generation = was.generation;
 }
 
 /* True: the success of this sync has to be held. overlap->generation becomes the one to wait for.
@@ -52,6 +48,10 @@ static bool overlap_leave(struct file_backing *backing, struct media_overlap *ov
 	union syncs next;
 	bool has_now;
 
+	/* The usual case: it runs alone. */
+	if (was.now == 1 && was.before == 0 && !was.is_due &&
+	    atomic_compare_exchange_strong(&backing->syncs, &was.bits, was.bits - 1))
+		return false;
 	do {
 		next = was;
 		if (overlap->generation == was.generation)
