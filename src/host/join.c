@@ -601,14 +601,6 @@ void join_ns_unsee(struct join *join, const struct join_ctrl *ctrl, struct join_
 	lock_release(&join->lock);
 }
 
-void join_ns_doubt(struct join *join, const struct join_ctrl *ctrl, struct join_ns *ns)
-{
-	lock_take(&join->lock);
-	if (!has_id(&ns->identity))
-		ns->vouchers &= ~(1ull << ctrl->addr_index);
-	lock_release(&join->lock);
-}
-
 void join_ns_gone(struct join *join, struct join_ns *ns)
 {
 	unsigned place;

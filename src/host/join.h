@@ -114,10 +114,6 @@ int join_ns_see(struct join *join, const struct join_ctrl *ctrl, const struct jo
 		struct join_ns **ret_ns, char why[JOIN_WHY_BYTES]);
 /* The controller has it no longer, or cannot tell. */
 void join_ns_unsee(struct join *join, const struct join_ctrl *ctrl, struct join_ns *ns);
-/* The controller has refused a command as if it had it no longer: it may have been formatted, or
- * the controller is a moment behind. What its list says counts; until then its word of before does,
- * unless there is no identifier that could tell what comes back. */
-void join_ns_doubt(struct join *join, const struct join_ctrl *ctrl, struct join_ns *ns);
 /* No path has it. */
 void join_ns_gone(struct join *join, struct join_ns *ns);
 

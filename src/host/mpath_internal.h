@@ -146,9 +146,9 @@ struct path {
 struct ns_on_path {
 	bool is_there;
 	bool is_unsure;  /* not is_there, but listed, and was not asked about yet: not gone */
-	bool is_doubted; /* a notice named it, and it was not asked about since */
+	bool is_doubted; /* a notice named it, or a command was refused, and it was not asked about
+			    since */
 	bool is_other;   /* another namespace has this NSID there */
-	bool is_vouched; /* its list had it when it was last read: the join counts on that */
 	bool is_avoided; /* an error of the path without ANA; until the next look */
 	/* Whose marks of lost writes the controller reports; 0: it does not. */
 	uint64_t loss_source;

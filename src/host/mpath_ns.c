@@ -362,7 +362,6 @@ int ns_seen(struct path *path, uint32_t nsid, const struct ns_identity *identity
 	ns->is_gone = false;
 	ns->identity = *identity;
 	ns->on[path->slot] = (struct ns_on_path){.is_there = true,
-						 .is_vouched = true,
 						 .ana_group = identity->ana_group_id,
 						 .loss_source = identity->loss_source,
 						 .scan_number = number,
@@ -387,19 +386,24 @@ void ns_set_group(struct path *path, uint32_t nsid, uint32_t group)
 		mpath_say(path->mpath, path, "namespace %u is in ANA group %u now", nsid, group);
 }
 
-void ns_doubt(struct path *path, uint32_t nsid)
+/* Until the path has asked about it: not used for it, and no reason to believe that it is gone.
+ * What the path has said of it counts in the join. */
+static void ns_on_path_doubt(struct ns_on_path *on)
 {
-	struct mpath_ns *ns = mpath_ns_find(path->mpath, nsid);
-	struct ns_on_path *on;
-
-	if (ns == NULL)
-		return;
-	on = &ns->on[path->slot];
 	if (!on->is_there || on->is_other)
 		return;
 	on->is_there = false;
 	on->is_unsure = true;
 	on->is_doubted = true;
+}
+
+void ns_doubt(struct path *path, uint32_t nsid)
+{
+	struct mpath_ns *ns = mpath_ns_find(path->mpath, nsid);
+
+	if (ns == NULL)
+		return;
+	ns_on_path_doubt(&ns->on[path->slot]);
 	ns_recompute(ns);
 }
 
@@ -437,8 +441,7 @@ void ns_sweep(struct path *path, uint32_t number)
 	for (unsigned i = 0; i < mpath->ns_count; i++) {
 		struct ns_on_path *on = &mpath->ns[i]->on[path->slot];
 
-		if ((!on->is_there && !on->is_unsure && !on->is_vouched) ||
-		    on->scan_number == number)
+		if ((!on->is_there && !on->is_unsure) || on->scan_number == number)
 			continue;
 		ns_unsee(mpath->ns[i], path);
 		*on = (struct ns_on_path){0};
@@ -449,14 +452,9 @@ void ns_sweep(struct path *path, uint32_t number)
 
 void ns_missing(struct mpath_ns *ns, struct path *path)
 {
-	struct ns_on_path *on = &ns->on[path->slot];
-
-	if (!on->is_other)
-		join_ns_doubt(path->mpath->join, &path->joined, ns->joined);
-	on->is_unsure = on->is_vouched;
-	on->is_there = false;
+	ns_on_path_doubt(&ns->on[path->slot]);
 	ns_recompute(ns);
-	/* Perhaps it was a lie, or only a moment. */
+	/* Perhaps it was formatted, or only a moment behind, or lied. */
 	path_scan_later(path);
 }
 
