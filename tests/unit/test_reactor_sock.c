@@ -603,7 +603,8 @@ static void idle_sockets_cost_no_cpu(void)
 	reactor_timer_arm(&end_timer, reactor_now_ns(r) + 5 * NS_PER_MS);
 	reactor_run(r);
 	printf("# CPU in 300 ms: %u us\n", (unsigned)(idle_cpu_ns / NS_PER_US));
-	EXPECT(idle_cpu_ns < 2 * NS_PER_MS);
+	/* A spinning reactor uses most of the 300 ms; a busy machine charges it some interrupts. */
+	EXPECT(idle_cpu_ns < 30 * NS_PER_MS);
 	for (unsigned i = 0; i < IDLE_SOCKS; i++)
 		close(others[i]);
 	reactor_destroy(r);
