@@ -60,6 +60,7 @@ void cluster_set_begin(struct cluster_worker *worker)
 	worker->misdirected = sim_disk_misdirected(set->disk->disk);
 	if (set->is_reserve) {
 		set->disk->holder = 0;
+		worker->is_reserve_alone = set->disk->reserve_busy == 0;
 		set->disk->reserve_busy++;
 		worker->reserve_number = ++set->disk->holder_number;
 	}

@@ -7,7 +7,8 @@
  * Access was acknowledged until the next command begins that could end it, no command of another
  * host that began after that moment may read or write. Registrations persist through power loss, so
  * that this holds over deaths of the node too. What may still be under way, of hosts alive or dead,
- * leaves the holder unknown.
+ * leaves the holder unknown. So does what was under way at any time of the Acquire: two commands on
+ * two queues run in either order, and that of their answers tells nothing.
  */
 #include "cluster_world.h"
 
@@ -97,7 +98,7 @@ bool cluster_reserve_begin(struct cluster_worker *worker, struct prng *prng)
 	return true;
 }
 
-/* Whether another command that may change it is under way is counted by cluster_set_begin. */
+/* Whether others that may change it were under way is noted by cluster_set_begin. */
 void cluster_reserve_end(struct cluster_worker *worker)
 {
 	struct cluster_disk *disk = worker->set.disk;
@@ -105,7 +106,7 @@ void cluster_reserve_end(struct cluster_worker *worker)
 	disk->reserve_busy--;
 	/* A Preempt of somebody who does not hold it takes away a key and gives nothing. */
 	if (worker->kind == COP_ACQUIRE && worker->io.result == MPATH_OK &&
-	    disk->reserve_busy == 0 && disk->holder_number == worker->reserve_number) {
+	    worker->is_reserve_alone && disk->holder_number == worker->reserve_number) {
 		disk->holder = worker->host->index + 1;
 		disk->held_since = worker->host->world->step;
 		cluster_count(worker->host->world, "reservations held", 1);

@@ -306,12 +306,20 @@ static void begin_admin(struct cluster_worker *worker, struct host_cmd *cmd, str
 				  draw % 2 == 0 ? IDENTIFY_CTRL : IDENTIFY_NS, worker->data);
 }
 
+/* Nodes that start with a restored state may lose their power, and their own disks with them. */
+static bool may_lose_power(const struct cluster_disk *disk)
+{
+	const struct cluster *world = disk->world;
+
+	return cluster_has(world, CF_DISK_POWER) || cluster_has(world, CF_NODE_POWER) ||
+	       (cluster_has(world, CF_SOURCE) && !world->subs[disk->subsystem].is_shared);
+}
+
 /* What it reads must be known: not where a loss of power may bring back something older while the
  * command waits for its path. */
 static bool can_copy(const struct cluster_disk *disk)
 {
-	return !disk->options.has_volatile_cache || !(cluster_has(disk->world, CF_DISK_POWER) ||
-						      cluster_has(disk->world, CF_NODE_POWER));
+	return !disk->options.has_volatile_cache || !may_lose_power(disk);
 }
 
 static enum cluster_op_kind kind_draw(struct cluster_worker *worker, struct prng *prng)

@@ -312,6 +312,7 @@ struct cluster_worker {
 	uint64_t start_ns;
 	uint64_t misdirected; /* of the disk, when it began */
 	uint64_t reserve_number;
+	bool is_reserve_alone; /* no other was under way when it began */
 	unsigned swept_disk;
 	uint64_t swept_block;
 	unsigned settle_step; /* of clearing reservations after the troubles */
