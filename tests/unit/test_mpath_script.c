@@ -187,6 +187,90 @@ static void invalid_field_of_a_removed_namespace_goes_elsewhere(void)
 	invalid_field_of_a_namespace(true, 5);
 }
 
+/* As during a Format. The path goes before it can be asked for its list. */
+static void victim_refuses_and_hangs_up(struct fake_conn *fc, const struct nvme_sqe *sqe)
+{
+	fake_respond(fc, le16_get(sqe->cid), NVME_SC_INVALID_NS, 0);
+	actor_hang_up(fc->fake);
+}
+
+static bool is_nothing_said(void *arg)
+{
+	return world.said[0] == '\0';
+}
+
+/* What the path said of its namespace counts until its list says something else, also while the
+ * path is away: a wrong machine does not get the NSID meanwhile. */
+static void refused_command_is_no_word_of_its_path(void)
+{
+	struct mpath_ns *handle;
+	struct script_io op;
+
+	script_world_create(21, 2);
+	world.actor_count = 1; /* the other one is not known yet */
+	world.actors[1].ns.uuid = (struct uuid){{8, 8}};
+	world.config.timeouts.reconnect_min_ms = 2000;
+	world.listens_for = "another UUID, NGUID or EUI64";
+	if (script_world_connect()) {
+		handle = mpath_ns_find(world.mpath, 1);
+		world.victim_opcode = NVME_IO_READ;
+		world.on_victim = victim_refuses_and_hangs_up;
+		io_start(&op, false, false);
+		run_ms(100);
+		EXPECT(world.victim == &world.actors[0] && info_of(0).state != PATH_LIVE);
+		world.actor_count = 2;
+		sim_enter(world.reactor);
+		EXPECT_EQ(0, mpath_add_path(world.mpath, &world.actors[1].fake->listener.addr));
+		sim_leave(world.reactor);
+		EXPECT(sim_run_while(world.sim, is_nothing_said, NULL, NS_PER_S));
+		EXPECT(info_of(0).state != PATH_LIVE && !op.is_done);
+		EXPECT(io_ends_within(&op, 5000));
+		EXPECT_EQ(MPATH_OK, op.io.result);
+		EXPECT_EQ(2, op.io.attempts);
+		EXPECT_EQ(2, world.io_commands);
+		EXPECT_EQ(handle, mpath_ns_find(world.mpath, 1));
+	}
+	script_world_destroy();
+}
+
+static void victim_says_invalid_ns(struct fake_conn *fc, const struct nvme_sqe *sqe)
+{
+	fake_respond(fc, le16_get(sqe->cid), NVME_SC_INVALID_NS, 0);
+}
+
+/* Listed after a refusal, it may be the one of before or another one. Its identifier tells; without
+ * one nothing does, and no command goes there that was made for the one of before. */
+static void refused_command_of_a_namespace(bool has_uuid, uint64_t seed)
+{
+	struct mpath_ns *handle;
+	struct script_io op;
+
+	script_world_create(seed, 1);
+	if (!has_uuid)
+		world.actors[0].ns.uuid = (struct uuid){{0}};
+	if (script_world_connect()) {
+		handle = mpath_ns_find(world.mpath, 1);
+		world.victim_opcode = NVME_IO_WRITE;
+		world.on_victim = victim_says_invalid_ns;
+		io_start(&op, true, false);
+		EXPECT(io_ends_within(&op, 5000));
+		EXPECT_EQ(has_uuid ? MPATH_OK : MPATH_STALE, op.io.result);
+		EXPECT_EQ(has_uuid ? 2 : 1, world.io_commands);
+		EXPECT_EQ(has_uuid, mpath_ns_find(world.mpath, 1) == handle);
+	}
+	script_world_destroy();
+}
+
+static void refused_command_waits_for_the_word_of_the_list(void)
+{
+	refused_command_of_a_namespace(true, 22);
+}
+
+static void refused_command_without_identifiers_is_stale(void)
+{
+	refused_command_of_a_namespace(false, 23);
+}
+
 static void namespaces_are_told_apart_by_nguid(void)
 {
 	static const struct {
@@ -640,6 +724,9 @@ int main(void)
 	TAP_RUN(failed_compare_counts_without_its_write);
 	TAP_RUN(invalid_field_stands_where_the_namespace_is);
 	TAP_RUN(invalid_field_of_a_removed_namespace_goes_elsewhere);
+	TAP_RUN(refused_command_is_no_word_of_its_path);
+	TAP_RUN(refused_command_waits_for_the_word_of_the_list);
+	TAP_RUN(refused_command_without_identifiers_is_stale);
 	TAP_RUN(namespaces_are_told_apart_by_nguid);
 	TAP_RUN(replacement_seen_by_another_reactor_is_looked_for);
 	TAP_RUN(refusals_of_a_look);
