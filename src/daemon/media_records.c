@@ -88,7 +88,11 @@ static char *text_recall(const struct target_keeper *keeper, const char *kind, c
 
 	if (!keeper->recall || keeper->recall(keeper->arg, kind, key, &value, &bytes) != 0)
 		return NULL;
-	text = strndup(value, bytes);
+	text = malloc(bytes + 1);
+	if (text) {
+		memcpy(text, value, bytes);
+		text[bytes] = '\0';
+	}
 	free(value);
 	return text;
 }
