@@ -67,14 +67,14 @@ static int served_order(const void *a, const void *b)
 		      &((const struct peer_served *)b)->uuid, sizeof(struct uuid));
 }
 
-static const struct peer_served *entry_of(const struct peer_told *told, const struct uuid *uuid)
+const struct peer_served *peer_told_entry(const struct peer_told *told, const struct uuid *uuid)
 {
 	const struct peer_served key = {.uuid = *uuid};
 
 	return bsearch(&key, told->entries, told->count, sizeof(key), served_order);
 }
 
-static bool is_one_kernel(const struct peers *peers, const struct peer_told *told)
+bool peer_told_is_near(const struct peers *peers, const struct peer_told *told)
 {
 	return !uuid_is_nil(&told->boot_id) && uuid_equal(&told->boot_id, &peers->self.boot_id);
 }
@@ -113,7 +113,7 @@ static enum sameness lock_look(const struct peers *peers, struct peer_share *sha
 static enum sameness file_compare(const struct peers *peers, struct peer_share *share,
 				  unsigned peer, const struct peer_served *entry)
 {
-	bool is_near = is_one_kernel(peers, peers->told[peer]);
+	bool is_near = peer_told_is_near(peers, peers->told[peer]);
 
 	if (share->file.is_block_device != entry->file.is_block_device)
 		return IS_OTHER;
@@ -130,7 +130,7 @@ static enum sameness file_compare(const struct peers *peers, struct peer_share *
 static bool is_earlier(const struct peers *peers, unsigned peer, const struct peer_served *theirs,
 		       const struct peer_served *ours)
 {
-	bool is_near = is_one_kernel(peers, peers->told[peer]);
+	bool is_near = peer_told_is_near(peers, peers->told[peer]);
 	uint64_t their_ns = is_near ? theirs->since_boot_ns : theirs->since_real_ns;
 	uint64_t our_ns = is_near ? ours->since_boot_ns : ours->since_real_ns;
 
@@ -309,7 +309,7 @@ static enum peer_hold judge(const struct peers *peers, const struct candidate *c
 	*ret_peer = 0;
 	for (unsigned i = 0; i < peers->config.peer_count; i++) {
 		const struct peer_told *told = told_of(peers, i);
-		const struct peer_served *entry = told ? entry_of(told, &share->uuid) : NULL;
+		const struct peer_served *entry = told ? peer_told_entry(told, &share->uuid) : NULL;
 		enum peer_hold here;
 
 		here = entry ? entry_judge(peers, candidate, i, entry)
@@ -349,7 +349,7 @@ static void differ_text(const struct peers *peers, const struct peer_share *shar
 			const char *end, struct peers_problem *problem)
 {
 	const struct peer_told *told = peers->told[peer];
-	const struct peer_served *entry = told ? entry_of(told, &share->uuid) : NULL;
+	const struct peer_served *entry = told ? peer_told_entry(told, &share->uuid) : NULL;
 	char ours[64], theirs[64] = "not known";
 
 	file_text(&share->file, ours);
@@ -366,7 +366,7 @@ static void differ_text(const struct peers *peers, const struct peer_share *shar
 static bool is_served_by(const struct peers *peers, const struct peer_share *share, unsigned peer)
 {
 	const struct peer_told *told = told_of(peers, peer);
-	const struct peer_served *entry = told ? entry_of(told, &share->uuid) : NULL;
+	const struct peer_served *entry = told ? peer_told_entry(told, &share->uuid) : NULL;
 
 	return entry && entry->is_served;
 }
@@ -377,7 +377,7 @@ static void hold_text(const struct peers *peers, const struct candidate *candida
 	const struct peer_share *share = candidate->share;
 	const char *other = peers->config.peers[share->hold_peer].name;
 	const struct peer_told *told = peers->told[share->hold_peer];
-	const struct peer_served *entry = told ? entry_of(told, &share->uuid) : NULL;
+	const struct peer_served *entry = told ? peer_told_entry(told, &share->uuid) : NULL;
 
 	problem->is_error = share->hold != PEER_HOLD_PENDING;
 	if (share->hold == PEER_HOLD_PENDING)
@@ -494,6 +494,8 @@ bool peers_may_serve(struct peers *peers, const struct ns *ns)
 	if (!share)
 		return true;
 	share->is_another = media_is_another(ns->media);
+	peer_loss_bind(share, ns_store_live(ns->store));
+	peer_loss_hear(peers, share);
 	if (uuid_equal(&peers->forgiven, &share->uuid))
 		share->is_forgiven = true;
 	if (share->told_from == 0)
@@ -523,6 +525,8 @@ void peers_compare_look(struct peers *peers, struct peer_share *share, const str
 
 	share->is_in_force = true;
 	share->is_served = !ns->is_held;
+	peer_loss_bind(share, ns_store_live(ns->store));
+	(void)peer_loss_note(peers, share);
 	share->has_served |= share->is_served;
 	if (share->is_served && share->is_forgiven) {
 		share->refusers = 0;
@@ -553,6 +557,7 @@ void peers_compare_look_end(struct peers *peers)
 		share->refusers = 0; /* the store has them */
 		share->told_from = 0;
 		share->hold = PEER_HOLD_NONE;
+		peer_loss_bind(share, NULL);
 	}
 	peers_kick(peers);
 	peers_notice(peers);
@@ -683,8 +688,10 @@ static void compare(struct peers *peers)
 	list_for_each(node, &peers->files) {
 		struct peer_share *share = list_entry(node, struct peer_share, node);
 
+		peer_loss_hear(peers, share);
 		if (!share->is_in_force)
 			continue;
+		findings.has_news |= peer_loss_note(peers, share);
 		/* It was us who did not run: what peers have said meanwhile is not read yet. */
 		if (now_of(peers) - peers->compared_ns > 4 * LOOK_AGAIN_NS)
 			share->told_ns = now_of(peers);
@@ -707,6 +714,21 @@ static void compare(struct peers *peers)
 		rebuild(peers);
 	else if (!findings.wants_change)
 		start_end(peers);
+}
+
+void peers_compare_losses(struct peers *peers)
+{
+	bool has_news = false;
+
+	list_for_each(node, &peers->files) {
+		struct peer_share *share = list_entry(node, struct peer_share, node);
+
+		has_news |= share->is_in_force && peer_loss_note(peers, share);
+	}
+	if (!has_news || peers->is_applying)
+		return;
+	peers_shares_renew(peers);
+	peers_kick(peers);
 }
 
 static void compare_due(struct reactor_timer *timer)
@@ -743,7 +765,7 @@ void peers_compare_told(struct reactor_msg *msg)
 		struct peer_share *share = list_entry(node, struct peer_share, node);
 
 		share->has_lock &= (uint16_t)~bit;
-		if (!entry_of(told, &share->uuid))
+		if (!peer_told_entry(told, &share->uuid))
 			share->unseen_ns[at] = 0;
 	}
 	compare(peers);

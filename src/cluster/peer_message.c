@@ -88,6 +88,7 @@ struct peer_served_wire {
 	le16 differs;
 	uint8_t is_block_device; /* 0 or 1 */
 	uint8_t state;           /* enum served_state */
+	le64 loss;
 };
 
 struct peer_list_wire {
@@ -397,6 +398,7 @@ void peer_served_encode(const struct peer_served_part *part, uint8_t body[PEER_S
 			.size_bytes = le64_of(entry->size_bytes),
 			.since_boot_ns = le64_of(entry->since_boot_ns),
 			.since_real_ns = le64_of(entry->since_real_ns),
+			.loss = le64_of(entry->loss),
 			.block_bytes = le32_of(entry->block_bytes),
 			.differs = le16_of(entry->differs),
 			.is_block_device = entry->file.is_block_device,
@@ -424,6 +426,7 @@ static int served_decode(const struct peer_served_wire *wire, struct peer_served
 		.is_refused = wire->state == SERVED_REFUSED,
 		.since_boot_ns = le64_get(wire->since_boot_ns),
 		.since_real_ns = le64_get(wire->since_real_ns),
+		.loss = le64_get(wire->loss),
 	};
 	memcpy(ret_entry->uuid.bytes, wire->uuid, sizeof(wire->uuid));
 	return 0;

@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PEER_PROTOCOL_VERSION 3
+#define PEER_PROTOCOL_VERSION 4
 #define PEER_HEADER_BYTES     24
 #define PEER_MAC_BYTES        32
 #define PEER_NONCE_BYTES      32
@@ -26,9 +26,9 @@
 #define PEER_RESET_BYTES      488
 #define PEER_DONE_BYTES       16
 #define PEER_LOST_BYTES       472
-#define PEER_SERVED_BYTES     464
+#define PEER_SERVED_BYTES     448
 #define PEER_SEEN_BYTES       16
-#define PEER_SERVED_ENTRIES   7     /* namespaces in one PEER_SERVED */
+#define PEER_SERVED_ENTRIES   6     /* namespaces in one PEER_SERVED */
 #define PEER_SERVED_MAX       65536 /* namespaces that one member shares */
 #define PEER_FRAME_MAX        (PEER_HEADER_BYTES + PEER_RESET_BYTES + PEER_MAC_BYTES)
 
@@ -128,6 +128,7 @@ struct peer_served {
 	bool is_refused;
 	uint64_t since_boot_ns; /* when this member began to serve it so: CLOCK_MONOTONIC */
 	uint64_t since_real_ns; /* the same, CLOCK_REALTIME */
+	uint64_t loss; /* the last mark of lost writes of its own, under its kernel; 0: none */
 };
 
 /* PEER_SERVED: `count` of the `total` entries of a list, from `first` on. */

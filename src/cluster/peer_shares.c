@@ -30,6 +30,7 @@ static void share_put(struct peer_share *share)
 	if (--share->refs > 0)
 		return;
 	member_lock_unwatch(share->fd);
+	peer_loss_bind(share, NULL);
 	free(share);
 }
 

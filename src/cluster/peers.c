@@ -386,12 +386,23 @@ static void ops_tell_lost(void *arg, const struct lost_host *lost)
 	}
 }
 
+void peers_note_loss(struct peers *peers)
+{
+	peers_notice(peers);
+}
+
+static void ops_note_loss(void *arg)
+{
+	peers_note_loss(arg);
+}
+
 struct target_peers peers_ops(struct peers *peers)
 {
 	return (struct target_peers){.reactor = peers->reactor,
 				     .has_cntlid = ops_has_cntlid,
 				     .reset = ops_reset,
 				     .tell_lost = ops_tell_lost,
+				     .note_loss = ops_note_loss,
 				     .arg = peers};
 }
 
@@ -625,6 +636,7 @@ static void leave_registry(struct reactor_msg *msg)
 
 void peers_leave_target(struct peers *peers, void (*over)(void *arg), void *arg)
 {
+	peers_compare_losses(peers);
 	peers_compare_stop(peers);
 	peers->target = NULL;
 	peers->target_over = over;

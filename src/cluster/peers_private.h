@@ -159,6 +159,10 @@ struct peer_share {
 	bool has_kept;           /* the store has a refusal of this UUID, maybe of another file */
 	uint16_t kept_refusers;  /* as the store has it of this file */
 	bool kept_is_refused;
+	/* ---- peer_loss.c ---- */
+	struct ns_live *live; /* counted: of the namespace in force or about to be; NULL: none */
+	bool has_heard;       /* `heard` was recalled */
+	uint64_t heard[PEERS_MAX]; /* by peer: the last mark of its own that was judged; 0: none */
 };
 
 /* A file that a subsystem shares with other members. */
@@ -236,12 +240,18 @@ void peer_set_reach(struct peer *peer, enum peer_reach reach);
 /* ---- peer_compare.c: control ----------------------------------------------------------------- */
 
 void peers_compare_init(struct peers *peers);
+/* The entry of the list; NULL: it has none. */
+const struct peer_served *peer_told_entry(const struct peer_told *told, const struct uuid *uuid);
+/* The peer runs under our kernel. */
+bool peer_told_is_near(const struct peers *peers, const struct peer_told *told);
 /* Something of peers has changed: any reactor. */
 void peers_notice(struct peers *peers);
 /* A configuration is in force; its shares follow, then the end. */
 void peers_compare_look_begin(struct peers *peers);
 void peers_compare_look(struct peers *peers, struct peer_share *share, const struct ns *ns);
 void peers_compare_look_end(struct peers *peers);
+/* The target ends: marks that it has drawn are told before the end of the list is. */
+void peers_compare_losses(struct peers *peers);
 /* The list of a peer came; takes it over. */
 void peers_compare_told(struct reactor_msg *msg);
 /* The members that can be reached are waited for, then `started` is called. */
@@ -255,6 +265,15 @@ void peers_compare_free(struct peers *peers);
 void peer_refusal_recall(struct peers *peers, struct peer_share *share, const struct media *media);
 /* Keeps what has changed of it; what fails is logged, and tried with the next comparison. */
 void peer_refusal_keep(struct peers *peers, struct peer_share *share);
+
+/* ---- peer_loss.c: control -------------------------------------------------------------------- */
+
+/* The namespace that the share is of; live NULL: it is in force no more. */
+void peer_loss_bind(struct peer_share *share, struct ns_live *live);
+/* Draws a mark for each loss of a peer under this kernel that is not known here. */
+void peer_loss_hear(struct peers *peers, struct peer_share *share);
+/* Takes our own mark into the entry of the list. True: it has changed. */
+bool peer_loss_note(const struct peers *peers, struct peer_share *share);
 
 /* ---- peer_pulse.c ---------------------------------------------------------------------------- */
 

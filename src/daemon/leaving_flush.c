@@ -52,6 +52,8 @@ static void store_not_flushed(struct media_registry *registry, const struct ns_s
 		  media->spec, why);
 	if (ns_live_note_loss(ns_store_live(store), media_loss(media), &registry->keeper) < 0)
 		log_error("control", "%s: that could not be kept", media->spec);
+	if (registry->peers)
+		peers_note_loss(registry->peers);
 }
 
 static void leaving_done(struct leaving *leaving)

@@ -376,6 +376,8 @@ static void store_note_loss(struct media_registry *registry, const struct ns_sto
 			  "%s: that it has lost writes could not be kept: after a restart hosts "
 			  "that have not flushed until then are not told",
 			  media->spec);
+	if (registry->peers)
+		peers_note_loss(registry->peers);
 }
 
 void registry_note_losses(struct media_registry *registry)

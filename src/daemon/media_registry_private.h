@@ -7,6 +7,7 @@
 #define WEFT_DAEMON_MEDIA_REGISTRY_PRIVATE_H
 
 #include "base/list.h"
+#include "cluster/peers.h"
 #include "daemon/media_records.h"
 #include "daemon/media_registry.h"
 #include "daemon/removed_ns.h"

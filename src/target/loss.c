@@ -94,16 +94,31 @@ static void notice_on_registry(struct reactor_msg *msg)
 	free(notice);
 }
 
-/* Names of controllers do not change. */
-static void notice_send(struct target *target, const struct ctrl *of, uint32_t nsid)
+static void notice_send(struct target *target, const char *subsystem_nqn, uint32_t nsid)
 {
 	struct loss_notice from = {.target = target, .nsid = nsid};
 	struct loss_notice *notice;
 
-	memcpy(from.subsystem_nqn, of->subsystem_nqn, sizeof(from.subsystem_nqn));
+	memcpy(from.subsystem_nqn, subsystem_nqn, sizeof(from.subsystem_nqn));
 	notice = notice_create(&from);
 	if (notice)
 		reactor_post(target_registry(target)->reactor, &notice->msg, notice_on_registry);
+}
+
+void target_tell_loss(struct target *target, const struct ns_live *live)
+{
+	const struct snapshot *snapshot = target_snapshot(target);
+
+	for (unsigned s = 0; snapshot && s < snapshot->subsystem_count; s++) {
+		const struct subsystem *subsystem = snapshot->subsystems[s];
+
+		for (unsigned i = 0; i < subsystem->ns_count; i++) {
+			const struct ns *ns = &subsystem->namespaces[i];
+
+			if (ns_store_live(ns->store) == live)
+				notice_send(target, subsystem->nqn, ns->nsid);
+		}
+	}
 }
 
 /* ---- marks ----------------------------------------------------------------------------------- */
@@ -118,6 +133,8 @@ static int mark_draw(struct target *target, const struct ns *ns)
 			    "%s: that it has lost writes could not be kept: %s; after a restart "
 			    "hosts that have not flushed until then are not told",
 			    ns->media->spec, strerror(-res));
+	if (target->cluster.note_loss)
+		target->cluster.note_loss(target->cluster.arg);
 	return res;
 }
 
@@ -126,7 +143,7 @@ static void ns_note(struct target *target, const struct ctrl *of, const struct n
 	if (!loss_is_news(ns))
 		return;
 	(void)mark_draw(target, ns);
-	notice_send(target, of, ns->nsid);
+	notice_send(target, of->subsystem_nqn, ns->nsid); /* a controller's does not change */
 }
 
 static void slot_is_home(struct reactor_msg *msg)

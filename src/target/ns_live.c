@@ -7,6 +7,7 @@
  * turns. One publication of a namespace is under way at a time; those that follow wait in line. A
  * view that was replaced is freed when the last reactor has let go of it.
  */
+#include "base/boot_id.h"
 #include "base/clock.h"
 #include "target/bad_blocks.h"
 #include "target/health.h"
@@ -31,6 +32,14 @@ struct space_watch {
 	uint64_t changed_ns; /* when that was seen */
 };
 
+/* The last mark that was drawn for a failure of this target's own, as it is kept. */
+struct loss_own {
+	le64 mark;
+	struct uuid kernel_boot_id; /* the mark was drawn under this kernel */
+};
+
+_Static_assert(sizeof(struct loss_own) == 24, "layout");
+
 struct ns_live {
 	atomic_uint refs;
 	unsigned local_count;
@@ -46,6 +55,7 @@ struct ns_live {
 	struct space_watch space;
 	_Atomic uint64_t loss_mark;
 	_Atomic uint64_t loss_noted;
+	struct loss_own loss_own;
 	bool is_retired;           /* its namespace was removed: see ns_live_retire */
 	bool is_protected;         /* for good */
 	bool is_protection_unkept; /* the store may have it otherwise */
@@ -342,20 +352,73 @@ static int recall_loss(struct ns_live *live, const struct target_keeper *keeper)
 	return res;
 }
 
-int ns_live_note_loss(struct ns_live *live, uint64_t loss, const struct target_keeper *keeper)
+static int recall_loss_own(struct ns_live *live, const struct target_keeper *keeper)
 {
-	char key[UUID_TEXT_BYTES];
+	size_t bytes;
+	void *value;
+	int res = recall(live, keeper, NS_LIVE_KEPT_LOSS_OWN, &value, &bytes);
+
+	if (res != 0 || !value)
+		return res;
+	if (bytes == sizeof(live->loss_own))
+		memcpy(&live->loss_own, value, bytes);
+	else
+		res = -EPROTO;
+	free(value);
+	return res;
+}
+
+static le64 mark_draw(void)
+{
 	struct uuid random;
-	int res = 0;
 	le64 mark;
 
 	uuid_random(&random);
 	memcpy(&mark, random.bytes + sizeof(random.bytes) - sizeof(mark), sizeof(mark));
-	if (keeper && keeper->keep)
-		res = keeper->keep(keeper->arg, NS_LIVE_KEPT_LOSS, uuid_format(&live->uuid, key),
-				   &mark, sizeof(mark));
-	atomic_store_explicit(&live->loss_mark, le64_get(mark), memory_order_release);
+	return mark;
+}
+
+static int mark_keep(const struct target_keeper *keeper, const struct uuid *uuid, const char *kind,
+		     const void *value, size_t value_bytes)
+{
+	char key[UUID_TEXT_BYTES];
+
+	return keeper && keeper->keep
+		       ? keeper->keep(keeper->arg, kind, uuid_format(uuid, key), value, value_bytes)
+		       : 0;
+}
+
+int ns_live_note_loss(struct ns_live *live, uint64_t loss, const struct target_keeper *keeper)
+{
+	struct loss_own own = {.mark = mark_draw()};
+	int res_own, res;
+
+	boot_id_read(&own.kernel_boot_id);
+	live->loss_own = own;
+	res_own =
+		mark_keep(keeper, &live->uuid, NS_LIVE_KEPT_LOSS_OWN, &live->loss_own, sizeof(own));
+	res = mark_keep(keeper, &live->uuid, NS_LIVE_KEPT_LOSS, &own.mark, sizeof(own.mark));
+	atomic_store_explicit(&live->loss_mark, le64_get(own.mark), memory_order_release);
 	atomic_store_explicit(&live->loss_noted, loss, memory_order_release);
+	return res != 0 ? res : res_own;
+}
+
+uint64_t ns_live_loss_own(const struct ns_live *live, const struct uuid *kernel_boot_id)
+{
+	return !uuid_is_nil(kernel_boot_id) &&
+			       uuid_equal(&live->loss_own.kernel_boot_id, kernel_boot_id)
+		       ? le64_get(live->loss_own.mark)
+		       : 0;
+}
+
+int ns_live_hear_loss(struct ns_live *live, const struct uuid *uuid,
+		      const struct target_keeper *keeper)
+{
+	le64 mark = mark_draw();
+	int res = mark_keep(keeper, uuid, NS_LIVE_KEPT_LOSS, &mark, sizeof(mark));
+
+	if (live)
+		atomic_store_explicit(&live->loss_mark, le64_get(mark), memory_order_release);
 	return res;
 }
 
@@ -400,6 +463,8 @@ int ns_live_recall(struct ns_live *live, const struct uuid *uuid,
 		res = recall_bad_blocks(live, keeper);
 	if (res == 0)
 		res = recall_loss(live, keeper);
+	if (res == 0)
+		res = recall_loss_own(live, keeper);
 	if (res == 0)
 		res = view_build(live, &live->view);
 	if (res != 0)

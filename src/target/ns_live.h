@@ -102,6 +102,17 @@ uint64_t ns_live_loss_noted(const struct ns_live *live);
 /* Draws another mark for the failure and keeps it; it stays as long as the UUID is known here.
  * Control reactor. 0 or -errno: it holds, but only until the end of the process. */
 int ns_live_note_loss(struct ns_live *live, uint64_t loss, const struct target_keeper *keeper);
+/*
+ * The last mark that ns_live_note_loss has drawn under this kernel, in this process or a former
+ * one; 0: none. The page cache is the kernel's, so this is what other processes on the machine that
+ * serve the same file have to know. Control reactor.
+ */
+uint64_t ns_live_loss_own(const struct ns_live *live, const struct uuid *kernel_boot_id);
+/* Another process on the machine has drawn a mark for the same file: draws and keeps one here, too.
+ * live NULL: the namespace is not in force; the mark counts when it comes back. Control reactor. 0
+ * or -errno, as above. */
+int ns_live_hear_loss(struct ns_live *live, const struct uuid *uuid,
+		      const struct target_keeper *keeper);
 /* A host has written to it in this process, or may have. */
 bool ns_live_has_written(const struct ns_live *live);
 
@@ -121,6 +132,7 @@ uint64_t ns_live_look_space(struct ns_live *live, uint64_t now_ns);
 #define NS_LIVE_KEPT_BAD_BLOCKS  "bad-blocks"
 #define NS_LIVE_KEPT_PROTECTION  "protection"
 #define NS_LIVE_KEPT_LOSS        "loss"
+#define NS_LIVE_KEPT_LOSS_OWN    "loss-own"
 /* Through the target's keeper; 0 when it has none. value NULL: forget. 0 or -errno; -ESTALE: the
  * namespace was removed. */
 int ns_live_keep(struct target *target, const struct ns_live *live, const char *kind,

@@ -338,6 +338,9 @@ struct target_peers {
 	void (*reset)(void *arg, struct ctrl_reset *reset);
 	/* Tells them, as far as they can be reached. */
 	void (*tell_lost)(void *arg, const struct lost_host *lost);
+	/* On control: a mark was drawn for a medium of this target that has lost writes. May be
+	 * NULL. */
+	void (*note_loss)(void *arg);
 	void *arg;
 };
 
@@ -374,6 +377,10 @@ struct target_config {
 /* A controller of a peer has lost its host: the controllers of that host here are told. Any
  * reactor. */
 void target_tell_lost(struct target *target, const struct lost_host *lost);
+
+/* Control reactor: the mark of this namespace has changed for a reason outside of the target, and
+ * hosts are to read it (target/loss.h). */
+void target_tell_loss(struct target *target, const struct ns_live *live);
 
 /* On the control thread, before or while the reactors run. 0 or -errno. */
 int target_create(const struct target_config *config, struct target **ret_target);

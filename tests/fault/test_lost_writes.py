@@ -8,13 +8,13 @@ Needs root, loop devices and mkfs.ext2.
 """
 
 import os
-import shutil
 import signal
 import struct
 import subprocess
 import sys
 
 import store_world
+from lossy_disk import BLOCK, IMAGE_MIB, PIECE, Disk, Writer, why_not
 from store_world import World, quoted
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'wire'))
@@ -23,57 +23,12 @@ import nbd  # noqa: E402
 import nvmetcp as n  # noqa: E402
 import target  # noqa: E402
 from tap import Tap  # noqa: E402
-from test_attach import Attach  # noqa: E402
 
 NQN = store_world.DEFAULT_NQN
 NS = '/v1/subsystems/' + quoted(NQN) + '/namespaces/1'
-BLOCK = 512  # less than the device's: no direct I/O
-PIECE = 65536
-IMAGE_MIB = 32
 SHST_COMPLETE = 2 << 2
 SLOW_FLUSH = 'fault:stuck:op=flush:ms=300@'  # its host is gone before it ends
 FLUSH_TAG = int.from_bytes(b'weft', 'little')
-
-
-def run(*words):
-    return subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
-
-
-class Disk:
-    """A file system of 64 MiB whose store, a tmpfs, has room for 300 KiB more than it takes."""
-
-    def __init__(self, folder):
-        self.tmpfs, self.mount = os.path.join(folder, 'tmpfs'), os.path.join(folder, 'disk')
-        self.undo = []
-        os.mkdir(self.tmpfs)
-        os.mkdir(self.mount)
-        self.do(('umount', self.tmpfs), 'mount', '-t', 'tmpfs', '-o', 'size=80m', 'none', self.tmpfs)
-        back = os.path.join(self.tmpfs, 'back')
-        with open(back, 'wb') as file:
-            file.truncate(64 << 20)
-        loop = run('losetup', '-f', '-b', '4096', '--show', back)
-        self.undo.append(('losetup', '-d', loop))
-        run('mkfs.ext2', '-q', '-b', '4096', loop)
-        self.do(('umount', self.mount), 'mount', loop, self.mount)
-        self.image = os.path.join(self.mount, 'image')
-        with open(self.image, 'wb') as file:
-            file.write(bytes(IMAGE_MIB << 20))
-            os.fsync(file.fileno())
-        run('sync', '-f', self.mount)
-        run('fallocate', '-d', back)
-        used_kib = os.stat(back).st_blocks // 2
-        self.resize('%dk' % (used_kib + 300))
-
-    def do(self, undo, *words):
-        run(*words)
-        self.undo.append(undo)
-
-    def resize(self, size):
-        run('mount', '-o', 'remount,size=' + size, self.tmpfs)
-
-    def remove(self):
-        for words in reversed(self.undo):
-            subprocess.run(words, check=False, capture_output=True)
 
 
 def flush(host, qid):
@@ -122,26 +77,6 @@ def rows(t, world, disk):
         t.eq(flush_knowing(queue, mark_of(host)), n.OK, 'until it has read the new mark')
         t.eq(health()[1], [], 'and health has forgotten')
         t.eq(world.call('PATCH', NS, {'recheck': True})[0], 409, 'there is nothing to recheck any more')
-
-
-class Writer:
-    """An attached disk that has written what the kernel will lose, and has not flushed."""
-
-    def __init__(self, t, world):
-        target.NQN = NQN
-        self.attach = Attach([world.port], 1)
-        self.nbd = self.attach.client()
-        t.eq(self.flush(), 0, 'the attached disk flushes')
-        data = os.urandom(PIECE)
-        written = [self.nbd.ask(nbd.WRITE, i * PIECE, data=data)[0] for i in range(64)]
-        t.eq(set(written), {0}, 'and writes what does not fit')
-
-    def flush(self):
-        return self.nbd.ask(nbd.FLUSH)[0]
-
-    def finish(self, t, name):
-        self.nbd.sock.close()
-        self.attach.finish(t, name)
 
 
 def other_flush(t, world):
@@ -282,7 +217,7 @@ def with_writer(t, name, part, *args, faults=''):
         world.args = ['--listen', '127.0.0.1:%d' % world.port, '--ns',
                       '%sfile:%s,block=%d' % (faults, disk.image, BLOCK)]
         t.ok(world.start(shim=False), name + ': it starts', why=world.log())
-        writer = Writer(t, world)
+        writer = Writer(t, world.port, NQN)
         part(t, world, disk, writer, *args)
     finally:
         if writer:
@@ -295,10 +230,8 @@ def with_writer(t, name, part, *args, faults=''):
 
 def main():
     t = Tap()
-    why = None if os.geteuid() == 0 and shutil.which('mkfs.ext2') and os.path.exists('/dev/loop-control') else \
-        'needs root, loop devices and mkfs.ext2'
-    if why:
-        t.skip('writes that the kernel lost', why)
+    if why_not():
+        t.skip('writes that the kernel lost', why_not())
         sys.exit(t.done())
     world = World()
     disk = None

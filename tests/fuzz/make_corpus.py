@@ -450,7 +450,7 @@ def kept_seeds():
 
 
 def peer_frame(kind, body=b"", number=0, magic=0x72656570):
-    return struct.pack("<IHHIIQ", magic, 2, kind, len(body), 0, number) + body + bytes(32)
+    return struct.pack("<IHHIIQ", magic, 4, kind, len(body), 0, number) + body + bytes(32)
 
 
 def peer_seeds():
@@ -462,7 +462,9 @@ def peer_seeds():
     seeds = {"hello": peer_frame(1, hello), "challenge": peer_frame(2, hello),
              "proof": peer_frame(3), "welcome": peer_frame(4), "ping": peer_frame(5, number=1),
              "pong": peer_frame(6, struct.pack("<II8x", 250, 1), 1), "reset": peer_frame(7, reset, 2),
-             "done": peer_frame(8, done, 2), "magic": peer_frame(5, number=1, magic=1)}
+             "done": peer_frame(8, done, 2), "seen": peer_frame(11, struct.pack("<QQ", 5, 0), 3),
+             "served": peer_frame(10, struct.pack("<QII", 5, 0, 1) + bytes(range(62)) +
+                                  struct.pack("<BBQ", 0, 1, 7) + bytes(360), 3), "magic": peer_frame(5, number=1, magic=1)}
     seeds["session"] = seeds["hello"] + seeds["proof"] + seeds["ping"] + seeds["reset"]
     for name, content in seeds.items():
         write("peer", name, content)

@@ -177,18 +177,18 @@ static bool served_is_same(const struct peer_served *a, const struct peer_served
 	       a->size_bytes == b->size_bytes && a->block_bytes == b->block_bytes &&
 	       a->differs == b->differs && a->is_served == b->is_served &&
 	       a->is_refused == b->is_refused && a->since_boot_ns == b->since_boot_ns &&
-	       a->since_real_ns == b->since_real_ns;
+	       a->since_real_ns == b->since_real_ns && a->loss == b->loss;
 }
 
 static void lists(void)
 {
-	struct peer_served_part part = {.generation = 5, .first = 7, .total = 9, .count = 2}, back;
+	struct peer_served_part part = {.generation = 5, .first = 6, .total = 8, .count = 2}, back;
 	uint8_t body[PEER_SERVED_BYTES], spoilt[PEER_SERVED_BYTES];
 	/* Where, and what is wrong there. */
 	static const struct {
 		size_t at;
 		uint8_t value;
-	} spoils[] = {{0, 0}, {8, 1}, {8, 14}, {14, 2}, {16 + 62, 2}, {16 + 63, 3}, {16 + 128, 1}};
+	} spoils[] = {{0, 0}, {8, 1}, {8, 12}, {14, 2}, {16 + 62, 2}, {16 + 63, 3}, {16 + 144, 1}};
 
 	for (unsigned i = 0; i < 2; i++) {
 		part.entries[i] = (struct peer_served){.file = {11 + i, 12, i == 1},
@@ -198,12 +198,13 @@ static void lists(void)
 						       .is_served = i == 0,
 						       .is_refused = i == 1,
 						       .since_boot_ns = 13,
-						       .since_real_ns = 14};
+						       .since_real_ns = 14,
+						       .loss = 15 + i};
 		memset(part.entries[i].uuid.bytes, 3 + (int)i, sizeof(part.entries[i].uuid.bytes));
 	}
 	peer_served_encode(&part, body);
 	EXPECT_THAT(peer_served_decode(body, &back) == 0 && back.generation == 5 &&
-			    back.first == 7 && back.total == 9 && back.count == 2 &&
+			    back.first == 6 && back.total == 8 && back.count == 2 &&
 			    served_is_same(&part.entries[0], &back.entries[0]) &&
 			    served_is_same(&part.entries[1], &back.entries[1]),
 		    "the end of a list, there and back");

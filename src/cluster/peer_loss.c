@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Marks of lost writes (target/loss.h) between members under one kernel. The page cache is the
+ * kernel's, and the kernel reports an error to descriptors that were open then: a member that opens
+ * the file later hears of it from the member that did
+ * (docs/adr/0036-lost-writes-fail-the-flush.md).
+ *
+ * Each member tells the last mark that it has drawn for a failure of its own with its list of
+ * namespaces, from its store after a restart. A member that does not know this mark draws one,
+ * which it does not tell: every member is linked with every other one. Its own mark is kept first,
+ * then that the other one is known, by UUID under the kind "loss-heard": killed in between, it
+ * draws again. Control reactor.
+ */
+#include "cluster/peers_private.h"
+
+#include "base/log.h"
+#include "target/ns_live.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HEARD_KIND  "loss-heard"
+#define HEARD_BYTES (PEERS_MAX * (PEER_NAME_BYTES + 18))
+
+/* ---- what is kept: NAME=MARK, for each member -------------------------------------------------
+ */
+
+/* Members that are no more are left out with the next mark. */
+static void heard_take(const struct peers *peers, struct peer_share *share, const char *text)
+{
+	for (unsigned i = 0; i < peers->config.peer_count; i++) {
+		const char *name = peers->config.peers[i].name;
+		size_t len = strlen(name);
+
+		for (const char *at = text; at; at = strchr(at, ',')) {
+			at += *at == ',';
+			if (strncmp(at, name, len) == 0 && at[len] == '=')
+				share->heard[i] = strtoull(at + len + 1, NULL, 16);
+		}
+	}
+}
+
+/* What cannot be read is not known: marks are drawn again. */
+static void heard_recall(const struct peers *peers, struct peer_share *share)
+{
+	const struct target_keeper *keeper = &peers->keeper;
+	char key[UUID_TEXT_BYTES], text[HEARD_BYTES];
+	void *value = NULL;
+	size_t bytes = 0;
+	int res;
+
+	share->has_heard = true;
+	if (!keeper->recall)
+		return;
+	res = keeper->recall(keeper->arg, HEARD_KIND, uuid_format(&share->uuid, key), &value,
+			     &bytes);
+	if (res == 0) {
+		snprintf(text, sizeof(text), "%.*s", (int)bytes, (const char *)value);
+		heard_take(peers, share, text);
+	} else if (res != -ENOENT) {
+		log_error("control",
+			  "%s: which lost writes other members have told of cannot be read: %s",
+			  key, strerror(-res));
+	}
+	free(value);
+}
+
+static void heard_keep(const struct peers *peers, const struct peer_share *share)
+{
+	const struct target_keeper *keeper = &peers->keeper;
+	char key[UUID_TEXT_BYTES], text[HEARD_BYTES] = "";
+	int res;
+
+	if (!keeper->keep)
+		return;
+	for (unsigned i = 0; i < peers->config.peer_count; i++) {
+		size_t len = strlen(text);
+
+		if (share->heard[i] != 0)
+			snprintf(text + len, sizeof(text) - len, "%s=%" PRIx64 ",",
+				 peers->config.peers[i].name, share->heard[i]);
+	}
+	uuid_format(&share->uuid, key);
+	res = keeper->keep(keeper->arg, HEARD_KIND, key, text, strlen(text));
+	if (res < 0)
+		log_limited(
+			LOG_LEVEL_ERROR, "control",
+			"%s: that hosts were told of lost writes could not be kept: %s; after a "
+			"restart they are told again",
+			key, strerror(-res));
+}
+
+/* ---- what is heard --------------------------------------------------------------------------- */
+
+/* A peer's last list counts here when its link is down, too: its loss has happened. */
+static uint64_t loss_of(const struct peers *peers, const struct peer_share *share, unsigned peer)
+{
+	const struct peer_told *told = peers->told[peer];
+	const struct peer_served *entry =
+		told && peer_told_is_near(peers, told) ? peer_told_entry(told, &share->uuid) : NULL;
+
+	return entry ? entry->loss : 0;
+}
+
+/* Shares of one UUID are of different files: the mark belongs to the namespace. */
+static struct ns_live *live_of(const struct peers *peers, const struct uuid *uuid)
+{
+	list_for_each(node, &peers->files) {
+		const struct peer_share *share = list_entry(node, struct peer_share, node);
+
+		if (share->live && uuid_equal(&share->uuid, uuid))
+			return share->live;
+	}
+	return NULL;
+}
+
+static void loss_draw(struct peers *peers, const struct uuid *uuid, const char *peer)
+{
+	struct ns_live *live = live_of(peers, uuid);
+	char text[UUID_TEXT_BYTES];
+	int res = ns_live_hear_loss(live, uuid, &peers->keeper);
+
+	uuid_format(uuid, text);
+	log_limited(LOG_LEVEL_WARN, "control",
+		    "%s: member %s could not flush it: acknowledged writes may be lost, and hosts "
+		    "are told here, too",
+		    text, peer);
+	if (res < 0)
+		log_limited(LOG_LEVEL_ERROR, "control",
+			    "%s: that could not be kept: %s; a restart forgets it until member %s "
+			    "is linked again",
+			    text, strerror(-res), peer);
+	if (live && peers->target)
+		target_tell_loss(peers->target, live);
+}
+
+static void loss_heard(struct peers *peers, const struct uuid *uuid, unsigned peer, uint64_t loss)
+{
+	list_for_each(node, &peers->files) {
+		struct peer_share *share = list_entry(node, struct peer_share, node);
+
+		if (uuid_equal(&share->uuid, uuid))
+			share->heard[peer] = loss;
+	}
+}
+
+void peer_loss_bind(struct peer_share *share, struct ns_live *live)
+{
+	if (share->live == live)
+		return;
+	if (share->live)
+		ns_live_put(share->live);
+	share->live = live ? ns_live_get(live) : NULL;
+}
+
+void peer_loss_hear(struct peers *peers, struct peer_share *share)
+{
+	for (unsigned i = 0; i < peers->config.peer_count; i++) {
+		uint64_t loss = loss_of(peers, share, i);
+
+		if (loss == 0)
+			continue;
+		if (!share->has_heard)
+			heard_recall(peers, share);
+		if (loss == share->heard[i])
+			continue;
+		loss_draw(peers, &share->uuid, peers->config.peers[i].name);
+		loss_heard(peers, &share->uuid, i, loss);
+		heard_keep(peers, share);
+	}
+}
+
+bool peer_loss_note(const struct peers *peers, struct peer_share *share)
+{
+	uint64_t own = share->live ? ns_live_loss_own(share->live, &peers->self.boot_id) : 0;
+	bool is_new = own != share->entry.loss;
+
+	share->entry.loss = own;
+	return is_new;
+}

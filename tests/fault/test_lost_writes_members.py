@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Two members of a cluster on one machine serve one file, and the kernel loses writes that it has acknowledged
+(lossy_disk.py). Linux tells descriptors that were open then: a flush through member a hears of it. The host of
+member b, which wrote and has no path to a, is told although b opens the file anew before that host flushes.
+docs/adr/0036-lost-writes-fail-the-flush.md. Needs root, loop devices and mkfs.ext2.
+"""
+
+import os
+import sys
+
+from lossy_disk import BLOCK, PIECE, Disk, Writer, why_not
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'wire'))
+import nbd  # noqa: E402
+import nvmetcp as n  # noqa: E402
+import target  # noqa: E402
+from peerlink import World, host_of  # noqa: E402
+from tap import Tap  # noqa: E402
+
+NS = '/v1/subsystems/%s/namespaces/1' % target.NQN
+
+
+def flush_fails(t, world):
+    with host_of(world['a']) as host:
+        t.ok(host.queue().do(n.FLUSH, 1).status != n.OK, 'the flush of another host, through a, hears of it')
+
+
+def kill(world, name):
+    world[name].process.kill()
+    world[name].process.wait()
+
+
+def is_told(world):
+    """b has drawn a mark because of a."""
+    return target.poll(lambda: 'member a could not flush it' in world['b'].log())
+
+
+def killed(t, world, disk):
+    flush_fails(t, world)
+    disk.resize('80m')
+    t.ok(is_told(world), 'a tells b')
+    kill(world, 'b')
+    kill(world, 'a')
+    world['b'].start()
+
+
+def started_anew(t, world, disk):
+    """b does not run when a hears of it."""
+    kill(world, 'b')
+    flush_fails(t, world)
+    disk.resize('80m')
+    world['b'].start()
+
+
+def told_by_the_next(t, world, disk):
+    """a is killed when its own store alone has the mark: b is stopped, and reads nothing."""
+    world.stop('b')
+    flush_fails(t, world)
+    disk.resize('80m')
+    kill(world, 'a')
+    kill(world, 'b')
+    world['a'].start()
+    world['b'].start()
+
+
+def told(t, what):
+    name = what.__name__
+    world = disk = writer = None
+    try:
+        world = World(fence='none', start=False)
+        disk = Disk(world.folder)
+        for member in world.members.values():
+            member.config['subsystems'][0]['namespaces'][0]['media'] = 'file:%s,block=%d' % (disk.image, BLOCK)
+            member.write_config()
+        world['a'].start()
+        world['b'].start()
+        t.ok(world.wait_up('a', 'b') and world.wait_up('b', 'a'), name + ': the members are linked')
+        writer = Writer(t, world['b'].port, target.NQN)
+        what(t, world, disk)
+        t.eq(writer.flush(), nbd.EIO, name + ': the flush of the one that wrote through b fails')
+        t.eq((writer.nbd.ask(nbd.WRITE, 0, data=bytes(PIECE))[0], writer.flush()), (0, 0),
+             name + ': once; written again it is stable')
+        kill(world, 'b')
+        world['b'].start()
+        t.eq(writer.flush(), 0, name + ': and nothing is told twice')
+    finally:
+        if writer:
+            writer.finish(t, name)
+        if world:
+            for member in world.members.values():
+                if member.process and member.process.poll() is None:
+                    member.process.kill()
+                    member.process.wait()
+        if disk:
+            disk.remove()
+        if world:
+            world.finish(t)
+
+
+def main():
+    t = Tap()
+    if why_not():
+        t.skip('writes that the kernel lost, through two members', why_not())
+        sys.exit(t.done())
+    for what in (killed, started_anew, told_by_the_next):
+        with t.guard(what.__name__):
+            told(t, what)
+    sys.exit(t.done())
+
+
+main()
