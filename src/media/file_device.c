@@ -9,6 +9,9 @@
  * Another identity than the recorded one: the namespace is lost. A device is no file that is
  * restored under its name, so it is served only after the operator was told which one it is, and
  * asked for it (recheck). Should yet another one have the name by then, it is refused as well.
+ * So it is when nothing tells: the birth of a file that was deleted behind its loop device cannot
+ * be seen, and its inode alone may be another file's, of another file system. The operator is told
+ * that, and not that the device is another one.
  *
  * Control thread only.
  */
@@ -23,6 +26,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -31,6 +35,8 @@
 #define ID_NONE       "none" /* as the operator is told */
 #define ID_SHOWN      60     /* characters of each in a message; the last ones tell disks apart */
 #define PART_UUID_KEY "PARTUUID="
+#define FORM_BORN     "born:"
+#define DELETED       " (deleted)" /* as sysfs ends the name */
 
 /* The disk of a partition; the device itself where it is none. */
 static dev_t disk_of(dev_t dev)
@@ -47,11 +53,10 @@ static dev_t disk_of(dev_t dev)
 	return makedev(major_number, minor_number);
 }
 
-/* When the file behind a loop device was made; 0: that cannot be seen from here. */
-static uint64_t backing_birth(dev_t disk, ino_t inode)
+/* The name of the file behind a loop device, as the kernel has it; false: it is none. */
+static bool backing_name(dev_t disk, char *file, size_t file_bytes)
 {
-	char path[64], file[4096];
-	struct statx stx;
+	char path[64];
 	FILE *attribute;
 	bool is_read;
 
@@ -59,12 +64,22 @@ static uint64_t backing_birth(dev_t disk, ino_t inode)
 		 minor(disk));
 	attribute = fopen(path, "re");
 	if (!attribute)
-		return 0;
-	is_read = fgets(file, sizeof(file), attribute) != NULL;
+		return false;
+	is_read = fgets(file, (int)file_bytes, attribute) != NULL;
 	fclose(attribute);
-	if (!is_read)
+	if (is_read)
+		file[strcspn(file, "\n")] = '\0';
+	return is_read;
+}
+
+/* When the file behind a loop device was made; 0: that cannot be seen from here. */
+static uint64_t backing_birth(dev_t disk, ino_t inode)
+{
+	char file[PATH_MAX];
+	struct statx stx;
+
+	if (!backing_name(disk, file, sizeof(file)))
 		return 0;
-	file[strcspn(file, "\n")] = '\0';
 	memset(&stx, 0, sizeof(stx));
 	/* The name may lead to another file in this mount namespace, or by now. */
 	if (statx(AT_FDCWD, file, AT_STATX_DONT_SYNC, STATX_INO | STATX_BTIME, &stx) != 0 ||
@@ -86,8 +101,8 @@ static bool loop_identify(dev_t disk, char text[DEVICE_ID_BYTES])
 	(void)device_attribute_read(disk, offset, begin);
 	born_ns = backing_birth(disk, inode);
 	if (born_ns)
-		snprintf(text, DEVICE_ID_BYTES, "loop:%ju:born:%" PRIu64 ":%.20s", (uintmax_t)inode,
-			 born_ns, begin);
+		snprintf(text, DEVICE_ID_BYTES, "loop:%ju:" FORM_BORN "%" PRIu64 ":%.20s",
+			 (uintmax_t)inode, born_ns, begin);
 	else
 		snprintf(text, DEVICE_ID_BYTES, "loop:%ju:on:%u:%u:%.20s", (uintmax_t)inode,
 			 major(dev), minor(dev), begin);
@@ -144,6 +159,38 @@ static const char *shown(const char *id)
 	return len > ID_SHOWN ? id + (len - ID_SHOWN) : id;
 }
 
+/* The birth of the file behind a loop device is known of one of them only: the file may be the
+ * same.
+ */
+static bool is_unsure(const char *id, const char *known)
+{
+	unsigned long long inode, known_inode;
+	int form = 0, known_form = 0;
+
+	return sscanf(id, "loop:%llu:%n", &inode, &form) == 1 && form > 0 &&
+	       sscanf(known, "loop:%llu:%n", &known_inode, &known_form) == 1 && known_form > 0 &&
+	       inode == known_inode &&
+	       (strncmp(id + form, FORM_BORN, strlen(FORM_BORN)) == 0) !=
+		       (strncmp(known + known_form, FORM_BORN, strlen(FORM_BORN)) == 0);
+}
+
+/* A deleted file has its data as long as the loop device is attached. */
+static int fail_unsure(dev_t dev, const struct media_spec *spec, struct media_error *ret_error)
+{
+	char file[PATH_MAX];
+	size_t len = backing_name(disk_of(dev), file, sizeof(file)) ? strlen(file) : 0;
+	bool is_deleted =
+		len > strlen(DELETED) && strcmp(file + len - strlen(DELETED), DELETED) == 0;
+
+	return media_fail(ret_error, -EUCLEAN,
+			  "%.50s: its backing file %s, so it cannot be proven to be the device "
+			  "that was served; %sif it is, recheck it",
+			  spec->path,
+			  is_deleted ? "was deleted"
+				     : "could not be identified then, or cannot now",
+			  is_deleted ? "losetup -d would free the data: copy them first; " : "");
+}
+
 int file_device_check(dev_t dev, const struct media_spec *spec, struct media_error *ret_error)
 {
 	const char *known = spec->known->device_id;
@@ -158,6 +205,8 @@ int file_device_check(dev_t dev, const struct media_spec *spec, struct media_err
 		return 0;
 	if (spec->told)
 		memcpy(spec->told, id, sizeof(id));
+	if (is_unsure(id, known))
+		return fail_unsure(dev, spec, ret_error);
 	return media_fail(ret_error, -EUCLEAN,
 			  "%.50s is another device than was served: %s in place of %s; if it is to "
 			  "be served, recheck it",

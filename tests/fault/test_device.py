@@ -155,6 +155,23 @@ def operators_word(t, scene):
          why=world.log())
 
 
+def deleted(t, scene):
+    """The data of a deleted file live as long as its loop device: the operator is not told to bring another one."""
+    world = scene.world
+    c = scene.images[2]
+    t.eq(world.stop(), 0, 'deleted: it ends')
+    os.unlink(c)
+    t.ok(world.start(shim=False), 'the file behind a device was deleted: it starts', why=world.log())
+    status, texts = errors_of(world)
+    t.ok(status == 503 and len(texts) == 1 and 'was deleted' in texts[0] and 'copy them first' in texts[0] and
+         'recheck' in texts[0] and 'another device' not in texts[0],
+         'deleted: health says why the device is not served, and what to do', why=str(texts))
+    status, answer = recheck(world, 1)
+    t.ok(status == 200 and first_byte(world, 1) == 'C', 'deleted: the operator asks for it', why='%s %s' % (status, answer))
+    t.ok(world.stop() == 0 and world.start(shim=False) and first_byte(world, 1) == 'C',
+         'deleted: and it is the known one from then on', why=world.log())
+
+
 def main():
     t = Tap()
     folder = tempfile.mkdtemp(prefix='weft-device-')
@@ -165,7 +182,7 @@ def main():
         sys.exit(t.done())
     try:
         t.ok(scene.world.start(shim=False), 'block devices are served', why=scene.world.log())
-        for part in (same, exchanged, brought_back, operators_word):
+        for part in (same, exchanged, brought_back, operators_word, deleted):
             with t.guard(part.__name__):
                 part(t, scene)
         t.eq(scene.world.stop(), 0, 'it ends with status 0')
