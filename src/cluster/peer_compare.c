@@ -23,7 +23,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REACH_MAX_NS  (5 * NS_PER_S) /* that a new file waits for a peer that does not answer */
 #define LOOK_AGAIN_NS (NS_PER_S / 4)
 #define UNSEEN_MIN_NS (2 * NS_PER_S) /* until a lock that is not seen counts as another file */
 #define LOG_MAX       16             /* lines of one second */
@@ -37,46 +36,6 @@ enum sameness {
 static uint64_t now_of(const struct peers *peers)
 {
 	return reactor_now_ns(peers->control);
-}
-
-/* ---- what is known of a peer ------------------------------------------------------------------
- */
-
-static uint64_t silence_max_ns(const struct peers *peers)
-{
-	uint64_t ns = 4 * peers->config.answer_ms * NS_PER_MS;
-
-	return ns > REACH_MAX_NS ? ns : REACH_MAX_NS;
-}
-
-/* NULL: it has told nothing over a link that is up and brings its heartbeats. */
-static const struct peer_told *told_of(const struct peers *peers, unsigned peer)
-{
-	const struct peer_told *told = peers->told[peer];
-	const struct peer *of = &peers->peers[peer];
-
-	if (!told || told->link != atomic_load(&of->list_link) ||
-	    now_of(peers) > atomic_load(&of->list_heard_ns) + silence_max_ns(peers))
-		return NULL;
-	return told;
-}
-
-static int served_order(const void *a, const void *b)
-{
-	return memcmp(&((const struct peer_served *)a)->uuid,
-		      &((const struct peer_served *)b)->uuid, sizeof(struct uuid));
-}
-
-const struct peer_served *peer_told_entry(const struct peer_told *told, const struct uuid *uuid)
-{
-	const struct peer_served key = {.uuid = *uuid};
-
-	return bsearch(&key, told->entries, told->count, sizeof(key), served_order);
-}
-
-bool peer_told_is_near(const struct peers *peers, const struct peer_told *told)
-{
-	return !uuid_is_nil(&told->boot_id) && uuid_equal(&told->boot_id, &peers->self.boot_id);
 }
 
 static uint16_t bit_of(const struct peers *peers, unsigned peer)
@@ -258,14 +217,14 @@ static bool is_unheard(const struct peers *peers, const struct peer_share *share
 		return true;
 	if (heard_ns < share->told_ns)
 		heard_ns = share->told_ns;
-	return now_of(peers) > heard_ns + silence_max_ns(peers);
+	return now_of(peers) > heard_ns + peers_silence_max_ns(peers);
 }
 
 /* A file that was not served yet: all that can be reached must know of it first. */
 static bool is_waited_for(const struct peers *peers, const struct peer_share *share, unsigned peer)
 {
 	const struct peer *of = &peers->peers[peer];
-	const struct peer_told *told = told_of(peers, peer);
+	const struct peer_told *told = peer_told_of(peers, peer);
 
 	if (share->has_served)
 		return false;
@@ -308,7 +267,7 @@ static enum peer_hold judge(const struct peers *peers, const struct candidate *c
 
 	*ret_peer = 0;
 	for (unsigned i = 0; i < peers->config.peer_count; i++) {
-		const struct peer_told *told = told_of(peers, i);
+		const struct peer_told *told = peer_told_of(peers, i);
 		const struct peer_served *entry = told ? peer_told_entry(told, &share->uuid) : NULL;
 		enum peer_hold here;
 
@@ -365,7 +324,7 @@ static void differ_text(const struct peers *peers, const struct peer_share *shar
 
 static bool is_served_by(const struct peers *peers, const struct peer_share *share, unsigned peer)
 {
-	const struct peer_told *told = told_of(peers, peer);
+	const struct peer_told *told = peer_told_of(peers, peer);
 	const struct peer_served *entry = told ? peer_told_entry(told, &share->uuid) : NULL;
 
 	return entry && entry->is_served;
@@ -506,6 +465,8 @@ bool peers_may_serve(struct peers *peers, const struct ns *ns)
 	}
 	hold = judge(peers, &candidate, &peer);
 	hold_set(peers, &candidate, hold, peer, ns->media->spec);
+	if (hold == PEER_HOLD_NONE && !share->has_served)
+		peer_loss_ask(peers, share, ns->media);
 	return hold == PEER_HOLD_NONE;
 }
 
@@ -557,6 +518,7 @@ void peers_compare_look_end(struct peers *peers)
 		share->refusers = 0; /* the store has them */
 		share->told_from = 0;
 		share->hold = PEER_HOLD_NONE;
+		share->has_asked = false;
 		peer_loss_bind(share, NULL);
 	}
 	peers_kick(peers);
@@ -708,7 +670,7 @@ static void compare(struct peers *peers)
 	/* At the start all of them are released at once, but for those that wait for longer than a
 	 * member that is silent is waited for. */
 	if (peers->is_starting && findings.is_pending &&
-	    now_of(peers) - peers->started_ns < 2 * silence_max_ns(peers))
+	    now_of(peers) - peers->started_ns < 2 * peers_silence_max_ns(peers))
 		return;
 	if (findings.wants_change && !peers->is_rebuilding)
 		rebuild(peers);
@@ -757,9 +719,10 @@ void peers_compare_told(struct reactor_msg *msg)
 	unsigned at = (unsigned)(told->peer - peers->peers);
 	uint16_t bit = bit_of(peers, at);
 
-	qsort(told->entries, told->count, sizeof(told->entries[0]), served_order);
+	qsort(told->entries, told->count, sizeof(told->entries[0]), peer_served_order);
 	free(peers->told[at]);
 	peers->told[at] = told;
+	peer_loss_told(peers, at);
 	/* Its lock on the files of this list is to be seen, not of the former one. */
 	list_for_each(node, &peers->files) {
 		struct peer_share *share = list_entry(node, struct peer_share, node);

@@ -9,11 +9,16 @@
  * namespaces, from its store after a restart. A member that does not know this mark draws one,
  * which it does not tell: every member is linked with every other one. Its own mark is kept first,
  * then that the other one is known, by UUID under the kind "loss-heard": killed in between, it
- * draws again. Control reactor.
+ * draws again.
+ *
+ * A member that cannot be asked may have heard of a loss and have been killed before it could tell.
+ * Which members have run under this kernel and have not ended in order is kept under the kind
+ * "loss-near" and the name of the member, as the kernel's boot ID. Control reactor.
  */
 #include "cluster/peers_private.h"
 
 #include "base/log.h"
+#include "media/media.h"
 #include "target/ns_live.h"
 
 #include <errno.h>
@@ -22,6 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define NEAR_KIND   "loss-near"
 #define HEARD_KIND  "loss-heard"
 #define HEARD_BYTES (PEERS_MAX * (PEER_NAME_BYTES + 18))
 
@@ -117,17 +123,19 @@ static struct ns_live *live_of(const struct peers *peers, const struct uuid *uui
 	return NULL;
 }
 
-static void loss_draw(struct peers *peers, const struct uuid *uuid, const char *peer)
+/* False: the mark could not be kept. */
+static bool loss_draw(struct peers *peers, const struct uuid *uuid, const char *peer,
+		      const char *why)
 {
 	struct ns_live *live = live_of(peers, uuid);
 	char text[UUID_TEXT_BYTES];
 	int res = ns_live_hear_loss(live, uuid, &peers->keeper);
 
 	uuid_format(uuid, text);
-	log_limited(LOG_LEVEL_WARN, "control",
-		    "%s: member %s could not flush it: acknowledged writes may be lost, and hosts "
-		    "are told here, too",
-		    text, peer);
+	log_limited(
+		LOG_LEVEL_WARN, "control",
+		"%s: member %s %s: acknowledged writes may be lost, and hosts are told here, too",
+		text, peer, why);
 	if (res < 0)
 		log_limited(LOG_LEVEL_ERROR, "control",
 			    "%s: that could not be kept: %s; a restart forgets it until member %s "
@@ -135,6 +143,7 @@ static void loss_draw(struct peers *peers, const struct uuid *uuid, const char *
 			    text, strerror(-res), peer);
 	if (live && peers->target)
 		target_tell_loss(peers->target, live);
+	return res == 0;
 }
 
 static void loss_heard(struct peers *peers, const struct uuid *uuid, unsigned peer, uint64_t loss)
@@ -160,6 +169,7 @@ void peer_loss_hear(struct peers *peers, struct peer_share *share)
 {
 	for (unsigned i = 0; i < peers->config.peer_count; i++) {
 		uint64_t loss = loss_of(peers, share, i);
+		bool is_kept;
 
 		if (loss == 0)
 			continue;
@@ -167,9 +177,11 @@ void peer_loss_hear(struct peers *peers, struct peer_share *share)
 			heard_recall(peers, share);
 		if (loss == share->heard[i])
 			continue;
-		loss_draw(peers, &share->uuid, peers->config.peers[i].name);
+		is_kept = loss_draw(peers, &share->uuid, peers->config.peers[i].name,
+				    "could not flush it");
 		loss_heard(peers, &share->uuid, i, loss);
-		heard_keep(peers, share);
+		if (is_kept)
+			heard_keep(peers, share);
 	}
 }
 
@@ -180,4 +192,63 @@ bool peer_loss_note(const struct peers *peers, struct peer_share *share)
 
 	share->entry.loss = own;
 	return is_new;
+}
+
+/* ---- members that cannot be asked --------------------------------------------------------------
+ */
+
+static bool near_is_open(struct peers *peers, unsigned peer)
+{
+	const struct target_keeper *keeper = &peers->keeper;
+	const struct uuid *boot_id = &peers->self.boot_id;
+	void *value = NULL;
+	size_t bytes = 0;
+
+	if (peers->near[peer] != PEER_NEAR_UNREAD || !keeper->recall)
+		return peers->near[peer] == PEER_NEAR_OPEN;
+	if (keeper->recall(keeper->arg, NEAR_KIND, peers->config.peers[peer].name, &value,
+			   &bytes) == 0 &&
+	    bytes == sizeof(*boot_id) && memcmp(value, boot_id, bytes) == 0)
+		peers->near[peer] = PEER_NEAR_OPEN;
+	else
+		peers->near[peer] = PEER_NEAR_NOT;
+	free(value);
+	return peers->near[peer] == PEER_NEAR_OPEN;
+}
+
+void peer_loss_told(struct peers *peers, unsigned peer)
+{
+	const struct peer_told *told = peers->told[peer];
+	const struct target_keeper *keeper = &peers->keeper;
+	const struct uuid *boot_id = &peers->self.boot_id;
+	bool is_open = peer_told_is_near(peers, told) && told->generation != PEER_LIST_OVER;
+	int res = 0;
+
+	if (is_open == near_is_open(peers, peer))
+		return;
+	if (keeper->keep)
+		res = keeper->keep(keeper->arg, NEAR_KIND, peers->config.peers[peer].name,
+				   is_open ? boot_id : NULL, is_open ? sizeof(*boot_id) : 0);
+	if (res < 0)
+		log_limited(LOG_LEVEL_ERROR, "control",
+			    "that member %s %s on this machine could not be kept: %s",
+			    peers->config.peers[peer].name, is_open ? "runs" : "has ended",
+			    strerror(-res));
+	else
+		peers->near[peer] = is_open ? PEER_NEAR_OPEN : PEER_NEAR_NOT;
+}
+
+void peer_loss_ask(struct peers *peers, struct peer_share *share, const struct media *media)
+{
+	if (share->has_asked || !media_is_buffered(media))
+		return;
+	share->has_asked = true;
+	for (unsigned i = 0; i < peers->config.peer_count; i++) {
+		if (peer_told_of(peers, i) || !near_is_open(peers, i))
+			continue;
+		(void)loss_draw(peers, &share->uuid, peers->config.peers[i].name,
+				"has not ended in order, and cannot be asked whether a flush has "
+				"failed");
+		return;
+	}
 }

@@ -162,6 +162,7 @@ struct peer_share {
 	/* ---- peer_loss.c ---- */
 	struct ns_live *live; /* counted: of the namespace in force or about to be; NULL: none */
 	bool has_heard;       /* `heard` was recalled */
+	bool has_asked;       /* peer_loss_ask has judged it since it was opened */
 	uint64_t heard[PEERS_MAX]; /* by peer: the last mark of its own that was judged; 0: none */
 };
 
@@ -237,13 +238,22 @@ void peer_listener_end(struct peer *peer, struct peer_listener *listener);
 void peer_ack(struct peer *peer, const struct peer_listener *listener, struct peer_link *link);
 void peer_set_reach(struct peer *peer, enum peer_reach reach);
 
-/* ---- peer_compare.c: control ----------------------------------------------------------------- */
+/* ---- peer_told.c: control -------------------------------------------------------------------- */
 
-void peers_compare_init(struct peers *peers);
+/* That a peer may say nothing, and is waited for. */
+uint64_t peers_silence_max_ns(const struct peers *peers);
+/* NULL: it has told nothing over a link that is up and brings its heartbeats. */
+const struct peer_told *peer_told_of(const struct peers *peers, unsigned peer);
+/* By UUID, for qsort. */
+int peer_served_order(const void *a, const void *b);
 /* The entry of the list; NULL: it has none. */
 const struct peer_served *peer_told_entry(const struct peer_told *told, const struct uuid *uuid);
 /* The peer runs under our kernel. */
 bool peer_told_is_near(const struct peers *peers, const struct peer_told *told);
+
+/* ---- peer_compare.c: control ----------------------------------------------------------------- */
+
+void peers_compare_init(struct peers *peers);
 /* Something of peers has changed: any reactor. */
 void peers_notice(struct peers *peers);
 /* A configuration is in force; its shares follow, then the end. */
@@ -268,10 +278,22 @@ void peer_refusal_keep(struct peers *peers, struct peer_share *share);
 
 /* ---- peer_loss.c: control -------------------------------------------------------------------- */
 
+/* Whether a peer has run under our kernel and has not ended in order since, as the store has it. */
+enum peer_near {
+	PEER_NEAR_UNREAD,
+	PEER_NEAR_NOT,
+	PEER_NEAR_OPEN,
+};
+
 /* The namespace that the share is of; live NULL: it is in force no more. */
 void peer_loss_bind(struct peer_share *share, struct ns_live *live);
 /* Draws a mark for each loss of a peer under this kernel that is not known here. */
 void peer_loss_hear(struct peers *peers, struct peer_share *share);
+/* The list of this peer has come. */
+void peer_loss_told(struct peers *peers, unsigned peer);
+/* Before hosts may use a file that was opened anew: draws a mark when a member that may have heard
+ * of a loss cannot be asked. */
+void peer_loss_ask(struct peers *peers, struct peer_share *share, const struct media *media);
 /* Takes our own mark into the entry of the list. True: it has changed. */
 bool peer_loss_note(const struct peers *peers, struct peer_share *share);
 
@@ -323,6 +345,7 @@ struct peers {
 	struct peer_told *told[PEERS_MAX]; /* what peers told last; NULL: nothing */
 	struct list *share_cursor;         /* where the next namespace's share may be; NULL */
 	struct uuid forgiven;              /* of the recheck under way; nil: none */
+	enum peer_near near[PEERS_MAX];    /* peer_loss.c */
 	/* Of the last list that was made; higher than those of processes before this one. */
 	uint64_t list_generation;
 	struct reactor_timer compare_timer;

@@ -153,6 +153,12 @@ bool media_file_is_nameless(const struct media *media)
 	       file_is_deleted(container_of(media, const struct file_media, media));
 }
 
+bool media_file_is_buffered(const struct media *media)
+{
+	return media->ops == &file_ops &&
+	       container_of(media, const struct file_media, media)->may_have_dirty_pages;
+}
+
 bool media_file_is_another(const struct media *media)
 {
 	return media->ops == &file_ops &&

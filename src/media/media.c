@@ -246,6 +246,11 @@ void media_note_known(struct media *media, const char *path, const struct media_
 	media_file_note_known(media_innermost(media), path, known);
 }
 
+bool media_is_buffered(const struct media *media)
+{
+	return media_file_is_buffered(media_innermost((struct media *)media));
+}
+
 bool media_is_another(const struct media *media)
 {
 	return media_file_is_another(media_innermost((struct media *)media));

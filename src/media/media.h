@@ -230,6 +230,8 @@ bool media_problem(struct media *media, struct media_error *ret_problem);
 bool media_is_cut(struct media *media);
 /* Another file than the one that was served last has its name: a copy of it, or something else. */
 bool media_is_another(const struct media *media);
+/* Acknowledged writes may be in the page cache of the kernel: no direct I/O. */
+bool media_is_buffered(const struct media *media);
 /* Whether its file was deleted, or another renamed over it, since it was opened: its data are gone
  * with the last process that has it open. */
 bool media_is_nameless(const struct media *media);

@@ -71,6 +71,7 @@ uint64_t media_file_used_bytes(struct media *media);
 bool media_file_problem(struct media *media, struct media_error *ret_problem);
 bool media_file_is_cut(struct media *media);
 bool media_file_is_another(const struct media *media);
+bool media_file_is_buffered(const struct media *media);
 bool media_file_is_nameless(const struct media *media);
 void media_file_note_known(struct media *media, const char *path, const struct media_record *known);
 bool media_file_has_lost_writes(const struct media *media);

@@ -6,6 +6,7 @@ member b, which wrote and has no path to a, is told although b opens the file an
 docs/adr/0036-lost-writes-fail-the-flush.md. Needs root, loop devices and mkfs.ext2.
 """
 
+import contextlib
 import os
 import sys
 
@@ -27,8 +28,7 @@ def flush_fails(t, world):
 
 
 def kill(world, name):
-    world[name].process.kill()
-    world[name].process.wait()
+    world[name].kill()
 
 
 def is_told(world):
@@ -64,8 +64,18 @@ def told_by_the_next(t, world, disk):
     world['b'].start()
 
 
-def told(t, what):
-    name = what.__name__
+def alone(t, world, disk):
+    """The same, and a does not come back: it cannot be asked."""
+    world.stop('b')
+    flush_fails(t, world)
+    disk.resize('80m')
+    kill(world, 'a')
+    kill(world, 'b')
+    world['b'].start()
+
+
+@contextlib.contextmanager
+def members(t, name):
     world = disk = writer = None
     try:
         world = World(fence='none', start=False)
@@ -77,6 +87,22 @@ def told(t, what):
         world['b'].start()
         t.ok(world.wait_up('a', 'b') and world.wait_up('b', 'a'), name + ': the members are linked')
         writer = Writer(t, world['b'].port, target.NQN)
+        yield world, disk, writer
+    finally:
+        if writer:
+            writer.finish(t, name)
+        if world:
+            for member in world.members.values():
+                member.kill()
+        if disk:
+            disk.remove()
+        if world:
+            world.finish(t)
+
+
+def told(t, what):
+    name = what.__name__
+    with members(t, name) as (world, disk, writer):
         what(t, world, disk)
         t.eq(writer.flush(), nbd.EIO, name + ': the flush of the one that wrote through b fails')
         t.eq((writer.nbd.ask(nbd.WRITE, 0, data=bytes(PIECE))[0], writer.flush()), (0, 0),
@@ -84,18 +110,17 @@ def told(t, what):
         kill(world, 'b')
         world['b'].start()
         t.eq(writer.flush(), 0, name + ': and nothing is told twice')
-    finally:
-        if writer:
-            writer.finish(t, name)
-        if world:
-            for member in world.members.values():
-                if member.process and member.process.poll() is None:
-                    member.process.kill()
-                    member.process.wait()
-        if disk:
-            disk.remove()
-        if world:
-            world.finish(t)
+
+
+def not_told(t):
+    """Nothing was lost: a ends in order, and b, which cannot ask a then, tells its host of nothing."""
+    with members(t, 'in order') as (world, disk, writer):
+        disk.resize('80m')
+        world['a'].terminate()
+        t.eq(world['a'].wait_exit(), 0, 'in order: a ends')
+        kill(world, 'b')
+        world['b'].start()
+        t.eq(writer.flush(), 0, 'in order: the flush of the one that wrote through b succeeds')
 
 
 def main():
@@ -103,9 +128,11 @@ def main():
     if why_not():
         t.skip('writes that the kernel lost, through two members', why_not())
         sys.exit(t.done())
-    for what in (killed, started_anew, told_by_the_next):
+    for what in (killed, started_anew, told_by_the_next, alone):
         with t.guard(what.__name__):
             told(t, what)
+    with t.guard('in order'):
+        not_told(t)
     sys.exit(t.done())
 
 
