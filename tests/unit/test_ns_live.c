@@ -7,6 +7,7 @@
 #include "tap.h"
 
 #include "../sim/sim.h"
+#include "base/boot_id.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "target/bad_blocks.h"
@@ -313,6 +314,42 @@ static void what_cannot_be_kept_has_not_happened(void)
 	tear_down();
 }
 
+/* A mark of another process counts here, and is not told on. */
+static void marks_of_lost_writes(void)
+{
+	static const struct uuid other_kernel = {{0xbb}}, none = {{0}};
+	uint64_t own, mark;
+	struct uuid kernel;
+
+	set_up();
+	boot_id_read(&kernel);
+	EXPECT_EQ(0, ns_live_recall(live, &ns_uuid, &keeper));
+	EXPECT_EQ(0, ns_live_loss_own(live, &kernel));
+	EXPECT_EQ(0, ns_live_hear_loss(live, &ns_uuid, &keeper));
+	mark = ns_live_loss_mark(live);
+	EXPECT(mark != 0);
+	EXPECT_EQ(0, ns_live_loss_own(live, &kernel));
+
+	EXPECT_EQ(0, ns_live_note_loss(live, 5, &keeper));
+	own = ns_live_loss_own(live, &kernel);
+	EXPECT(own != 0 && own == ns_live_loss_mark(live) && own != mark);
+	EXPECT_EQ(5, ns_live_loss_noted(live));
+	EXPECT_EQ(0, ns_live_loss_own(live, &other_kernel));
+	EXPECT_EQ(0, ns_live_loss_own(live, &none));
+
+	/* Not in force: it counts when the namespace comes back, and what was told stays. */
+	EXPECT_EQ(0, ns_live_hear_loss(NULL, &ns_uuid, &keeper));
+	EXPECT_EQ(own, ns_live_loss_mark(live));
+	ns_live_put(live);
+	live_open();
+	EXPECT_EQ(0, ns_live_recall(live, &ns_uuid, &keeper));
+	EXPECT(ns_live_loss_mark(live) != own && ns_live_loss_mark(live) != 0);
+	EXPECT_EQ(own, ns_live_loss_own(live, &kernel));
+	keep_error = -ENOSPC;
+	EXPECT_EQ(-ENOSPC, ns_live_hear_loss(live, &ns_uuid, &keeper));
+	tear_down();
+}
+
 static int clear_res;
 
 static void on_cleared(void *arg, int res)
@@ -377,6 +414,7 @@ int main(void)
 	TAP_RUN(a_publication_holds_the_live);
 	TAP_RUN(what_is_kept_is_in_force_before_anybody_serves_it);
 	TAP_RUN(what_cannot_be_kept_has_not_happened);
+	TAP_RUN(marks_of_lost_writes);
 	TAP_RUN(an_administrator_clears);
 	TAP_RUN(damage_is_refused);
 	return tap_end();
