@@ -13,6 +13,7 @@ import socket
 import struct
 import subprocess
 import tempfile
+import uuid
 
 import nvmetcp as n
 import procfs
@@ -50,6 +51,8 @@ def members_hash(ranges):
 
 class Member:
     """One that connects to another."""
+
+    boot_id = bytes(16)  # of a kernel that is not known
 
     def __init__(self, path, name='b', to='a', secret=SECRET, ranges=None):
         self.name, self.to, self.secret = name, to, secret.encode()
@@ -109,7 +112,7 @@ class Member:
 
     def greeting(self, nonce=None):
         return self.name.encode().ljust(64, b'\0') + self.to.encode().ljust(64, b'\0') + \
-            members_hash(self.ranges) + (nonce or os.urandom(32)) + bytes(16) + \
+            members_hash(self.ranges) + (nonce or os.urandom(32)) + self.boot_id + \
             struct.pack('<II', os.getpid(), 0)
 
     def greet(self, nonce=None):
@@ -155,6 +158,15 @@ class Member:
             if not hmac.compare_digest(frame[3], wanted):
                 raise RuntimeError('a wrong signature')
         return frame
+
+    def tell(self, generation, loss):
+        """A list with the one namespace, which this member does not serve; True when it was compared."""
+        entry = uuid.UUID(UUID).bytes + struct.pack('<5QIHBBQ', 1, 1, 8 << 20, 0, 0, 4096, 0, 0, 0, loss)
+        self.send(self.message(SERVED, (struct.pack('<QII', generation, 0, 1) + entry).ljust(BODY[SERVED], b'\0')))
+        frame = self.recv_frame()
+        while frame is not None and frame[0] != SEEN:
+            frame = self.recv_frame()
+        return frame is not None and struct.unpack_from('<Q', frame[2])[0] == generation
 
     def next_list(self):
         """The generation of the next list that begins, while pings are answered; None when there are only pings."""
@@ -242,6 +254,11 @@ def lost_body(cntlid=1, ciu=1, reason=2, subnqn=target.NQN, hostnqn='nqn.x'):
 def reset_body(request_id=1, cntlid=1, ciu=1, cirn=1, subnqn=target.NQN, hostnqn='nqn.x'):
     return struct.pack('<QQHB5x16s', request_id, cirn, cntlid, ciu, bytes(16)) + \
         subnqn.encode().ljust(224, b'\0') + hostnqn.encode().ljust(224, b'\0')
+
+
+def boot_id_of_kernel():
+    with open('/proc/sys/kernel/random/boot_id') as file:
+        return uuid.UUID(file.read().strip()).bytes
 
 
 def can_loop():

@@ -17,7 +17,7 @@ import time
 import nvmetcp as n
 import target
 from peerlink import (CHALLENGE, FAILED, HELLO, HOST_KATO_MS, LOST_HOST, MAC, PING, PONG, PROOF, RESET,
-                      RESET_DONE, SECRET, SEEN, SUCCESS, Answerer, Instance, Member, World, can_loop, header, host_of,
+                      RESET_DONE, SECRET, SEEN, SUCCESS, Answerer, Instance, Member, World, boot_id_of_kernel, can_loop, header, host_of,
                       lost_body, reset, reset_body, reset_submit, TIMEOUT_S)
 from tap import Tap
 
@@ -79,6 +79,36 @@ def redials(t):
         # Whoever reads the clock is late at times: together they take what they take apart.
         t.ok(sum(pauses[:6]) > 1.0, 'the pauses double from 20 ms', why=pauses)
         t.ok(sum(pauses[6:]) < 20.0, 'and grow no more after a second', why=pauses)
+    finally:
+        world.finish(t)
+
+
+def marks(t):
+    """Another member has failed a flush: hosts are told here, once for each failure, if both have one page cache."""
+    def mark():
+        with host_of(world['a']) as host:
+            return struct.unpack_from('<Q', host.admin.identify(0, 1).data, 384 + 16)[0]
+
+    def told(generation, loss, boot_id=boot_id_of_kernel()):
+        with Member(world.socket('a')) as member:
+            member.boot_id = boot_id
+            t.ok(member.shake() and member.tell(generation, loss), 'list %d is compared' % generation)
+        return mark()
+
+    world = World(fence='none', start=False)
+    try:
+        world['a'].start()
+        before = mark()
+        t.eq(told(1, 0), before, 'a member that has lost nothing')
+        t.eq(told(2, 7, os.urandom(16)), before, 'one on another machine, with a page cache of its own')
+        first = told(3, 7)
+        t.ok(first != before, 'one that has failed a flush under this kernel: another mark')
+        t.eq(told(4, 7), first, 'which is not drawn twice')
+        world['a'].kill()
+        world['a'].start()
+        t.eq(mark(), first, 'and outlives the process')
+        t.eq(told(5, 7), first, 'as does what was heard')
+        t.ok(told(6, 8) not in (first, before), 'another failure: another mark')
     finally:
         world.finish(t)
 
@@ -556,7 +586,7 @@ def run_all(t):
             rows(t, world)
     world.finish(t)
     for name, rows in (('a device', on_a_device), ('asked while it ends', asked_while_it_ends),
-                       ('unkillable', unkillable), ('redials', redials), ('told again', told_again),
+                       ('unkillable', unkillable), ('redials', redials), ('told again', told_again), ('marks', marks),
                        ('other secrets', other_secrets),
                        ('secrets at their limits', secrets_at_their_limits),
                        ('other lists', other_lists), ('TCP', over_tcp)):
