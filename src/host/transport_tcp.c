@@ -404,7 +404,7 @@ static void tcp_get_stats(struct host_queue *queue, struct host_queue_stats *sta
 	uint64_t now_ns = reactor_now_ns(queue->reactor);
 
 	if (queue->is_open && (tq->rtt_at_ns == 0 || now_ns - tq->rtt_at_ns >= HOST_RTT_NS)) {
-		tq->rtt_ns = reactor_sock_rtt_ns(&tq->conn.sock);
+		tq->rtt_ns = tcp_conn_rtt_ns(&tq->conn);
 		tq->rtt_at_ns = now_ns;
 	}
 	stats->rtt_ns = tq->rtt_ns;

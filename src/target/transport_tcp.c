@@ -629,7 +629,7 @@ static int tcp_accept(struct local *local, const struct arrival *arrival)
 		queue_on_closed(&tq->queue);
 		return 0;
 	}
-	(void)reactor_sock_local(&tq->conn.sock, &tq->queue.local_addr);
+	(void)tcp_conn_local(&tq->conn, &tq->queue.local_addr);
 	return 0;
 }
 

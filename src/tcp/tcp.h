@@ -14,6 +14,7 @@
 #include "base/block_guard.h"
 #include "base/list.h"
 #include "reactor/reactor.h"
+#include "tcp/tcp_stream.h"
 #include "wire/pdu.h"
 
 #include <stdbool.h>
@@ -69,13 +70,16 @@ struct tcp_conn_handler {
 
 struct tcp_conn_config {
 	enum pdu_role role;
+	/* What sits between the connection and its socket, and what it is told; NULL: nothing. */
+	const struct tcp_records *records;
+	void *records_arg;
 	bool allows_header_digest; /* target: agree when asked; host: ask */
 	bool allows_data_digest;
 	uint32_t data_align_bytes;     /* what we ask of the peer's data: 4 */
 	uint32_t max_r2t;              /* host: how many we accept, 1-based */
 	uint32_t data_max_bytes;       /* target: MAXH2CDATA */
 	uint32_t in_capsule_max_bytes; /* target: most data a command capsule may carry */
-	uint32_t ic_timeout_ms;
+	uint32_t ic_timeout_ms;   /* for all before on_ready: connect, handshake, IC exchange */
 	uint32_t term_timeout_ms; /* how long to wait for the peer's close after a TermReq */
 	uint32_t send_timeout_ms; /* longest wait for a peer that does not read; 0: for ever */
 	/* Host: sent data that the peer's machine does not acknowledge for so long ends the
@@ -126,6 +130,7 @@ struct tcp_tx {
 
 enum tcp_conn_phase {
 	TCP_CONN_CONNECTING, /* host: TCP connect under way */
+	TCP_CONN_HANDSHAKE,  /* of the stream's records, before the first PDU */
 	TCP_CONN_IC,         /* waiting for the peer's ICReq or ICResp */
 	TCP_CONN_OPEN,
 	TCP_CONN_TERMINATING, /* our TermReq is sent, the peer's close is awaited */
@@ -155,7 +160,7 @@ struct tcp_zc;
 
 struct tcp_conn {
 	struct reactor *reactor;
-	struct reactor_sock sock;
+	struct tcp_stream stream;
 	struct tcp_conn_config config;
 	const struct tcp_conn_handler *handler;
 	enum tcp_conn_phase phase;
@@ -169,10 +174,11 @@ struct tcp_conn {
 
 	/* receive */
 	enum tcp_rx_phase rx_phase;
-	bool is_paused;        /* by on_header */
-	bool is_ignoring;      /* tcp_conn_ignore */
-	bool is_long_expected; /* the last payload was long: the next one may be */
-	struct pdu pdu;        /* the one at hand */
+	bool is_paused;            /* by on_header */
+	bool is_ignoring;          /* tcp_conn_ignore */
+	bool is_long_expected;     /* the last payload was long: the next one may be */
+	uint32_t direct_min_bytes; /* of a payload that is received straight into its place */
+	struct pdu pdu;            /* the one at hand */
 	struct tcp_sink sink;
 	uint32_t data_done_bytes;
 	uint32_t data_crc;
@@ -210,7 +216,7 @@ struct tcp_conn {
 	size_t term_sent_bytes;
 	int close_cause;
 	const char *close_why;
-	char why_text[64]; /* what close_why points at when it is made up here */
+	char why_text[96]; /* what close_why points at when it is made up here */
 };
 
 /* Takes an accepted socket over (target). 0 or -ENOMEM, in which case fd is still the caller's. */
@@ -243,6 +249,10 @@ void tcp_conn_close(struct tcp_conn *conn, const char *why);
  * connection ends this way whatever the cause, unless the host itself has closed it. */
 void tcp_conn_abort(struct tcp_conn *conn, int cause, const char *why);
 bool tcp_conn_is_open(const struct tcp_conn *conn);
+/* Our own address. 0 or -errno. */
+int tcp_conn_local(const struct tcp_conn *conn, struct net_addr *ret_addr);
+/* The smoothed round-trip time; 0: unknown. A system call. */
+uint64_t tcp_conn_rtt_ns(const struct tcp_conn *conn);
 /* "header digest error"; never NULL. */
 const char *tcp_fes_name(uint16_t fes);
 

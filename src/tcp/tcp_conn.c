@@ -43,6 +43,16 @@ bool tcp_conn_is_open(const struct tcp_conn *conn)
 	return conn->phase == TCP_CONN_OPEN;
 }
 
+int tcp_conn_local(const struct tcp_conn *conn, struct net_addr *ret_addr)
+{
+	return tcp_stream_local(&conn->stream, ret_addr);
+}
+
+uint64_t tcp_conn_rtt_ns(const struct tcp_conn *conn)
+{
+	return tcp_stream_rtt_ns(&conn->stream);
+}
+
 bool tcp_conn_is_listening(const struct tcp_conn *conn)
 {
 	return conn->phase == TCP_CONN_IC || conn->phase == TCP_CONN_OPEN;
@@ -52,7 +62,7 @@ void tcp_conn_update_want(struct tcp_conn *conn)
 {
 	unsigned wanted = 0;
 
-	if (conn->phase == TCP_CONN_CONNECTING || conn->is_sock_closing)
+	if (conn->phase < TCP_CONN_IC || conn->is_sock_closing)
 		return;
 	/* While it ends, what the peer still sends is read and thrown away: a close with unread
 	 * data would reset the connection and lose our last words. */
@@ -64,7 +74,7 @@ void tcp_conn_update_want(struct tcp_conn *conn)
 	if (wanted == conn->wanted)
 		return;
 	conn->wanted = wanted;
-	reactor_sock_want(&conn->sock, wanted);
+	tcp_stream_want(&conn->stream, wanted);
 }
 
 /* ---- the end ------------------------------------------------------------------------------- */
@@ -80,9 +90,9 @@ static void conn_finish(struct tcp_conn *conn)
 	conn->handler->on_closed(conn, conn->close_cause, conn->close_why);
 }
 
-static void conn_sock_closed(struct reactor_sock *sock)
+static void conn_stream_closed(struct tcp_stream *stream)
 {
-	conn_finish(container_of(sock, struct tcp_conn, sock));
+	conn_finish(container_of(stream, struct tcp_conn, stream));
 }
 
 static void conn_set_cause(struct tcp_conn *conn, int cause, const char *why)
@@ -115,9 +125,9 @@ void tcp_conn_end(struct tcp_conn *conn, int cause, const char *why)
 	/* A command that the kernel still has must not reach a controller that its host has given
 	 * up: it is sent again on another path by then. */
 	if (conn->config.role == PDU_ROLE_HOST && conn->close_cause != -ESHUTDOWN)
-		reactor_sock_set_abort(&conn->sock);
+		tcp_stream_set_abort(&conn->stream);
 	tcp_tx_drop(conn, false);
-	reactor_sock_close(&conn->sock, conn_sock_closed);
+	tcp_stream_close(&conn->stream);
 }
 
 void tcp_conn_abort(struct tcp_conn *conn, int cause, const char *why)
@@ -125,7 +135,7 @@ void tcp_conn_abort(struct tcp_conn *conn, int cause, const char *why)
 	CHECK_OWNER(conn);
 	if (conn->is_sock_closing)
 		return;
-	reactor_sock_set_abort(&conn->sock);
+	tcp_stream_set_abort(&conn->stream);
 	tcp_conn_end(conn, cause, why);
 }
 
@@ -138,7 +148,7 @@ static void conn_arm_term_deadline(struct tcp_conn *conn)
 void tcp_conn_close(struct tcp_conn *conn, const char *why)
 {
 	CHECK_OWNER(conn);
-	if (conn->phase == TCP_CONN_CONNECTING) {
+	if (conn->phase < TCP_CONN_IC) {
 		tcp_conn_abort(conn, -ESHUTDOWN, why);
 		return;
 	}
@@ -195,6 +205,11 @@ static void conn_deadline(struct reactor_timer *timer)
 	case TCP_CONN_CONNECTING:
 		tcp_conn_abort(conn, -ETIMEDOUT, "no connection in time");
 		break;
+	case TCP_CONN_HANDSHAKE:
+		snprintf(conn->why_text, sizeof(conn->why_text),
+			 "no end of the %s handshake in time", conn->config.records->name);
+		tcp_conn_abort(conn, -ETIMEDOUT, conn->why_text);
+		break;
 	case TCP_CONN_IC:
 		tcp_conn_abort(conn, -ETIMEDOUT,
 			       conn->config.role == PDU_ROLE_TARGET ? "no ICReq in time"
@@ -210,7 +225,7 @@ static void conn_deadline(struct reactor_timer *timer)
 
 static void conn_ready(struct reactor_sock *sock, unsigned events)
 {
-	struct tcp_conn *conn = container_of(sock, struct tcp_conn, sock);
+	struct tcp_conn *conn = container_of(sock, struct tcp_conn, stream.sock);
 
 	if (conn->is_sock_closing)
 		return;
@@ -256,21 +271,6 @@ static int conn_init(struct tcp_conn *conn, struct reactor *reactor,
 	return 0;
 }
 
-int tcp_conn_accept(struct tcp_conn *conn, struct reactor *reactor, int taken_fd,
-		    const struct tcp_conn_config *config, const struct tcp_conn_handler *handler)
-{
-	int error;
-
-	CHECK(reactor == reactor_current() && config->role == PDU_ROLE_TARGET);
-	error = conn_init(conn, reactor, config, handler);
-	if (error)
-		return error;
-	conn->phase = TCP_CONN_IC;
-	reactor_sock_open(reactor, &conn->sock, taken_fd, conn_ready);
-	(void)reactor_sock_peer(&conn->sock, &conn->peer);
-	return 0;
-}
-
 /* The engine's own ICReq and ICResp need nothing when they are sent. */
 static void conn_ic_sent(struct tcp_tx *tx, int res)
 {
@@ -283,9 +283,9 @@ static void conn_send_ic(struct tcp_conn *conn, size_t hdr_bytes)
 	tcp_tx_queue(conn, &conn->ic_tx);
 }
 
-static void conn_connected(struct reactor_sock *sock, int res)
+static void conn_connected(struct tcp_stream *stream, int res)
 {
-	struct tcp_conn *conn = container_of(sock, struct tcp_conn, sock);
+	struct tcp_conn *conn = container_of(stream, struct tcp_conn, stream);
 	const struct tcp_conn_config *config = &conn->config;
 
 	if (res < 0) {
@@ -294,18 +294,87 @@ static void conn_connected(struct reactor_sock *sock, int res)
 		conn_finish(conn);
 		return;
 	}
-	conn->phase = TCP_CONN_IC;
+	conn->phase = TCP_CONN_HANDSHAKE;
 	*config->heard_ns = reactor_now_ns(conn->reactor);
 	if (config->unacked_timeout_ms > 0)
-		reactor_sock_set_timeout(sock, config->unacked_timeout_ms);
-	conn_send_ic(conn, pdu_encode_ic_req(conn->ic_tx.hdr, config->data_align_bytes,
-					     config->allows_header_digest,
-					     config->allows_data_digest, config->max_r2t));
+		tcp_stream_set_timeout(stream, config->unacked_timeout_ms);
+}
+
+static void conn_established(struct tcp_stream *stream)
+{
+	struct tcp_conn *conn = container_of(stream, struct tcp_conn, stream);
+	const struct tcp_conn_config *config = &conn->config;
+
+	conn->phase = TCP_CONN_IC;
+	conn->direct_min_bytes = stream->can_recv_direct ? TCP_DIRECT_MIN_BYTES : UINT32_MAX;
+	if (config->zero_copy_min_bytes > 0 && stream->can_send_zc)
+		tcp_zc_init(conn);
+	if (config->role == PDU_ROLE_HOST)
+		conn_send_ic(conn, pdu_encode_ic_req(conn->ic_tx.hdr, config->data_align_bytes,
+						     config->allows_header_digest,
+						     config->allows_data_digest, config->max_r2t));
+}
+
+static void conn_stream_failed(struct tcp_stream *stream, int error)
+{
+	struct tcp_conn *conn = container_of(stream, struct tcp_conn, stream);
+	bool is_handshake = conn->phase == TCP_CONN_HANDSHAKE;
+
+	snprintf(conn->why_text, sizeof(conn->why_text), "%s %s%s%s", conn->config.records->name,
+		 is_handshake ? "handshake failed" : "failed", stream->why ? ": " : "",
+		 stream->why ? stream->why : "");
+	tcp_conn_end(conn, error, conn->why_text);
+}
+
+static const struct tcp_stream_user conn_stream_user = {
+	.ready = conn_ready,
+	.connected = conn_connected,
+	.established = conn_established,
+	.failed = conn_stream_failed,
+	.closed = conn_stream_closed,
+};
+
+static struct tcp_stream_config conn_stream_config(const struct tcp_conn_config *config)
+{
+	return (struct tcp_stream_config){
+		.user = &conn_stream_user,
+		.records = config->records,
+		.records_arg = config->records_arg,
+	};
+}
+
+/* conn_init for a connection that came to nothing. */
+static void conn_deinit(struct tcp_conn *conn)
+{
+	reactor_timer_cancel(&conn->deadline);
+	tcp_tx_free(conn);
+	tcp_rx_free(conn);
+}
+
+int tcp_conn_accept(struct tcp_conn *conn, struct reactor *reactor, int taken_fd,
+		    const struct tcp_conn_config *config, const struct tcp_conn_handler *handler)
+{
+	struct tcp_stream_config stream_config = conn_stream_config(config);
+	int error;
+
+	CHECK(reactor == reactor_current() && config->role == PDU_ROLE_TARGET);
+	error = conn_init(conn, reactor, config, handler);
+	if (error)
+		return error;
+	conn->phase = TCP_CONN_HANDSHAKE;
+	error = tcp_stream_accept(&conn->stream, reactor, taken_fd, &stream_config);
+	if (error) {
+		conn_deinit(conn);
+		return error;
+	}
+	(void)tcp_stream_peer(&conn->stream, &conn->peer);
+	return 0;
 }
 
 int tcp_conn_connect(struct tcp_conn *conn, struct reactor *reactor, const struct net_addr *addr,
 		     const struct tcp_conn_config *config, const struct tcp_conn_handler *handler)
 {
+	struct tcp_stream_config stream_config = conn_stream_config(config);
 	int error;
 
 	CHECK(reactor == reactor_current() && config->role == PDU_ROLE_HOST);
@@ -314,8 +383,10 @@ int tcp_conn_connect(struct tcp_conn *conn, struct reactor *reactor, const struc
 		return error;
 	conn->phase = TCP_CONN_CONNECTING;
 	conn->peer = *addr;
-	reactor_sock_connect(reactor, &conn->sock, addr, conn_connected, conn_ready);
-	return 0;
+	error = tcp_stream_connect(&conn->stream, reactor, addr, &stream_config);
+	if (error)
+		conn_deinit(conn);
+	return error;
 }
 
 /* ---- the IC exchange ----------------------------------------------------------------------- */

@@ -72,8 +72,7 @@ void tcp_tx_moved(struct tcp_conn *conn);
 
 /* tcp_tx_zc.c */
 
-/* Zero copy for this connection, as configured; without memory, or on a kernel that cannot, it
- * goes without. */
+/* Zero copy for this connection; without memory, or on a kernel that cannot, it goes without. */
 void tcp_zc_init(struct tcp_conn *conn);
 void tcp_zc_free(struct tcp_conn *conn);
 /* Whether the next bytes of this PDU, of which done_bytes are sent, should go without a copy. */

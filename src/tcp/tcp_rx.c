@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Receiving: bytes of the socket to PDUs. Bytes land in the reactor's scratch memory behind what
+ * Receiving: bytes of the stream to PDUs. Bytes land in the reactor's scratch memory behind what
  * the last receive left unparsed, so that the parser sees one contiguous run; long payload is
  * received straight into its place. What cannot be parsed yet (part of a header, a granule or a
  * digest) is kept in the connection's carry buffer; what lies behind a pause and does not fit
@@ -122,7 +122,7 @@ static void rx_ask_sink(struct tcp_conn *conn)
 		conn->sink.granule_bytes = 1;
 	CHECK(conn->sink.granule_bytes <= TCP_CARRY_BYTES);
 	CHECK(conn->sink.iov_count == 0 || (!conn->sink.dest && conn->sink.granule_bytes == 1));
-	conn->is_long_expected = conn->pdu.data_bytes >= TCP_DIRECT_MIN_BYTES;
+	conn->is_long_expected = conn->pdu.data_bytes >= conn->direct_min_bytes;
 	conn->data_done_bytes = 0;
 	conn->data_crc = CRC32C_START;
 	conn->rx_phase = TCP_RX_DATA;
@@ -370,7 +370,7 @@ static ssize_t rx_drain(struct tcp_conn *conn)
 	struct iovec iov = {.iov_base = reactor_scratch(conn->reactor),
 			    .iov_len = REACTOR_SCRATCH_BYTES};
 
-	return reactor_sock_recv(&conn->sock, &iov, 1);
+	return tcp_stream_recv(&conn->stream, &iov, 1);
 }
 
 static bool rx_is_over(ssize_t len)
@@ -383,7 +383,8 @@ static void rx_ended(struct tcp_conn *conn, ssize_t len)
 	bool is_between = conn->rx_phase == TCP_RX_HEADER && conn->carry_bytes == 0;
 
 	if (len < 0)
-		tcp_conn_end(conn, (int)len, "receive failed");
+		tcp_conn_end(conn, (int)len,
+			     conn->stream.why ? conn->stream.why : "receive failed");
 	else if (conn->config.role == PDU_ROLE_HOST && conn->phase == TCP_CONN_IC)
 		tcp_conn_end(conn, -ECONNRESET, "closed by the controller before ICResp");
 	else if (!is_between)
@@ -406,14 +407,14 @@ static size_t rx_direct_bytes(const struct tcp_conn *conn, size_t budget_bytes)
 	size_t direct_bytes;
 
 	if (conn->rx_phase != TCP_RX_DATA || conn->skip_bytes > 0 || !sink_is_place(&conn->sink) ||
-	    conn->pdu.data_bytes < TCP_DIRECT_MIN_BYTES)
+	    conn->pdu.data_bytes < conn->direct_min_bytes)
 		return 0;
 	if (conn->sink.granule_bytes > 1) {
 		size_t available;
 
 		if (conn->pdu.has_data_digest)
 			return 0;
-		available = reactor_sock_available(&conn->sock) + conn->carry_bytes;
+		available = tcp_stream_available(&conn->stream) + conn->carry_bytes;
 		if (budget_bytes > available)
 			budget_bytes = available;
 	}
@@ -477,7 +478,7 @@ static ssize_t rx_receive_direct(struct tcp_conn *conn, size_t direct_bytes)
 	/* Only the next header: more payload of this length should go to its place as well. */
 	iov[0] = (struct iovec){.iov_base = place + carried, .iov_len = direct_bytes - carried};
 	iov[1] = (struct iovec){.iov_base = scratch, .iov_len = TCP_DIRECT_TAIL_BYTES};
-	len = reactor_sock_recv(&conn->sock, iov, is_to_the_end ? 2 : 1);
+	len = tcp_stream_recv(&conn->stream, iov, is_to_the_end ? 2 : 1);
 	if (len > 0)
 		memcpy(place, conn->carry, carried);
 	if (guard)
@@ -514,7 +515,7 @@ static ssize_t rx_receive_pieces(struct tcp_conn *conn, size_t direct_bytes)
 	if (room_bytes == conn->pdu.data_bytes - conn->data_done_bytes)
 		iov[count++] =
 			(struct iovec){.iov_base = scratch, .iov_len = TCP_DIRECT_TAIL_BYTES};
-	len = reactor_sock_recv(&conn->sock, iov, count);
+	len = tcp_stream_recv(&conn->stream, iov, count);
 	if (len <= 0)
 		return len;
 	landed = (size_t)len < room_bytes ? (size_t)len : room_bytes;
@@ -542,7 +543,7 @@ static size_t rx_scratch_bytes(const struct tcp_conn *conn, size_t budget_bytes)
 
 	if (conn->rx_phase == TCP_RX_HEADER && conn->is_long_expected)
 		return TCP_DIRECT_TAIL_BYTES;
-	if (conn->rx_phase != TCP_RX_DATA || conn->pdu.data_bytes < TCP_DIRECT_MIN_BYTES ||
+	if (conn->rx_phase != TCP_RX_DATA || conn->pdu.data_bytes < conn->direct_min_bytes ||
 	    !sink_is_place(&conn->sink) ||
 	    (conn->pdu.has_data_digest && conn->sink.granule_bytes > 1))
 		return budget_bytes;
@@ -562,7 +563,7 @@ static ssize_t rx_receive_scratch(struct tcp_conn *conn, size_t budget_bytes)
 	ssize_t len;
 
 	CHECK(carried + iov.iov_len <= REACTOR_SCRATCH_BYTES);
-	len = reactor_sock_recv(&conn->sock, &iov, 1);
+	len = tcp_stream_recv(&conn->stream, &iov, 1);
 	if (len <= 0)
 		return len;
 	if (carried > 0)
@@ -574,7 +575,7 @@ static ssize_t rx_receive_scratch(struct tcp_conn *conn, size_t budget_bytes)
 	return len;
 }
 
-/* > 0, or what reactor_sock_recv said. */
+/* > 0, or what tcp_stream_recv said. */
 static ssize_t rx_receive(struct tcp_conn *conn)
 {
 	size_t budget_bytes = conn->config.recv_budget_bytes;

@@ -343,7 +343,7 @@ static bool tx_send_once(struct tcp_conn *conn, struct gather *gather, size_t *t
 		return false;
 	}
 	gather_queue(gather, conn);
-	sent = reactor_sock_send(&conn->sock, gather->iov, gather->count);
+	sent = tcp_stream_send(&conn->stream, gather->iov, gather->count);
 	if (sent < 0)
 		gather_drop_held(gather);
 	if (sent == -EAGAIN || sent == -EINTR) {
@@ -351,7 +351,7 @@ static bool tx_send_once(struct tcp_conn *conn, struct gather *gather, size_t *t
 		return false;
 	}
 	if (sent < 0) {
-		tcp_conn_end(conn, (int)sent, "send failed");
+		tcp_conn_end(conn, (int)sent, conn->stream.why ? conn->stream.why : "send failed");
 		return false;
 	}
 	list_init(&finished);
@@ -389,7 +389,8 @@ static void tx_watch_stall(struct tcp_conn *conn, size_t moved_bytes)
 {
 	uint64_t latest_ns, end_ns;
 
-	if (tx_is_idle(conn) && !(conn->zc && tcp_zc_is_holding(conn))) {
+	if (tx_is_idle(conn) && !conn->stream.has_output &&
+	    !(conn->zc && tcp_zc_is_holding(conn))) {
 		reactor_timer_cancel(&conn->send_stall);
 		return;
 	}
@@ -420,7 +421,7 @@ static void tx_flush(struct reactor_defer *defer)
 		return;
 	if (conn->phase == TCP_CONN_CLOSING && tx_is_idle(conn) && !conn->is_shut) {
 		conn->is_shut = true;
-		reactor_sock_shutdown_send(&conn->sock);
+		tcp_stream_shutdown_send(&conn->stream);
 	}
 	tx_watch_stall(conn, turn_bytes);
 	tcp_conn_update_want(conn);
@@ -457,8 +458,6 @@ void tcp_tx_init(struct tcp_conn *conn)
 	reactor_timer_init(conn->reactor, &conn->send_stall, tx_stalled);
 	reactor_defer_init(&conn->flush, tx_flush);
 	reactor_defer_init(&conn->dropper, tx_dropper);
-	if (conn->config.zero_copy_min_bytes > 0)
-		tcp_zc_init(conn);
 }
 
 void tcp_tx_free(struct tcp_conn *conn)
@@ -494,7 +493,6 @@ void tcp_tx_writable(struct tcp_conn *conn)
 
 void tcp_tx_queue(struct tcp_conn *conn, struct tcp_tx *tx)
 {
-	list_init(&tx->node);
 	list_push_back(&conn->tx_queue, &tx->node);
 	tcp_tx_kick(conn);
 }
@@ -541,7 +539,6 @@ static bool tx_begin(struct tcp_conn *conn, struct tcp_tx *tx, uint32_t data_byt
 {
 	CHECK_OWNER(conn);
 	CHECK(conn->phase >= TCP_CONN_OPEN && conn->phase < TCP_CONN_CLOSED);
-	list_init(&tx->node);
 	tx->private_copy = NULL;
 	tx->private_from_bytes = 0;
 	tx->private_end_bytes = 0;
@@ -556,39 +553,45 @@ static bool tx_begin(struct tcp_conn *conn, struct tcp_tx *tx, uint32_t data_byt
 	return false;
 }
 
-/* Data digest and queue. */
-static void tx_finish(struct tcp_conn *conn, struct tcp_tx *tx, size_t hdr_bytes)
+/* The data digest, of bytes that nobody changes: shared payload is copied first. 0 or -ENOMEM. */
+static int tx_add_digest(struct tcp_tx *tx)
 {
 	uint32_t crc = CRC32C_START;
 	size_t left = tx->data_bytes;
 	le32 digest;
 
+	if (tx->shared_block_bytes > 0) {
+		if (tx_copy_payload(tx, 0, tx->data_bytes, tx->guard) < 0)
+			return -ENOMEM;
+		crc = crc32c_update(crc, tx->private_copy, left);
+		left = 0;
+	}
+	for (unsigned i = 0; i < tx->iov_count && left > 0; i++) {
+		size_t skip = i == 0 ? tx->iov_skip_bytes : 0;
+		size_t part = tx->iov[i].iov_len - skip;
+
+		part = part < left ? part : left;
+		/* It may have no address then. */
+		if (part == 0)
+			continue;
+		crc = crc32c_update(crc, (const uint8_t *)tx->iov[i].iov_base + skip, part);
+		left -= part;
+	}
+	digest = le32_of(crc32c_finish(crc));
+	memcpy(tx->trailer, digest.bytes, sizeof(tx->trailer));
+	return 0;
+}
+
+static void tx_finish(struct tcp_conn *conn, struct tcp_tx *tx, size_t hdr_bytes)
+{
 	tx->hdr_bytes = (uint16_t)hdr_bytes;
 	tx->has_trailer = tx->data_bytes > 0 && conn->tx_encoding.has_data_digest;
-	if (tx->has_trailer && tx->shared_block_bytes > 0 &&
-	    tx_copy_payload(tx, 0, tx->data_bytes, tx->guard) < 0) {
+	if (tx->has_trailer && tx_add_digest(tx) < 0) {
 		list_push_back(&conn->tx_dropped, &tx->node);
 		reactor_defer(conn->reactor, &conn->dropper);
 		tcp_conn_abort(conn, -ENOMEM, "no memory for a copy of shared payload");
 		return;
 	}
-	if (tx->has_trailer && tx->private_copy) {
-		crc = crc32c_update(crc, tx->private_copy, left);
-	} else if (tx->has_trailer) {
-		for (unsigned i = 0; i < tx->iov_count && left > 0; i++) {
-			size_t skip = i == 0 ? tx->iov_skip_bytes : 0;
-			size_t part = tx->iov[i].iov_len - skip;
-
-			part = part < left ? part : left;
-			/* It may have no address then. */
-			if (part == 0)
-				continue;
-			crc = crc32c_update(crc, (const uint8_t *)tx->iov[i].iov_base + skip, part);
-			left -= part;
-		}
-	}
-	digest = le32_of(crc32c_finish(crc));
-	memcpy(tx->trailer, digest.bytes, sizeof(tx->trailer));
 	tcp_tx_queue(conn, tx);
 }
 

@@ -93,7 +93,7 @@ void tcp_zc_send(struct tcp_conn *conn, const struct iovec *iov, unsigned iov_co
 	};
 	list_init(&send->held);
 	conn->is_tx_sending = true;
-	reactor_sock_send_zc(&conn->sock, &send->send, zc->iov, iov_count);
+	tcp_stream_send_zc(&conn->stream, &send->send, zc->iov, iov_count);
 }
 
 void tcp_zc_note_copied(struct tcp_conn *conn, size_t len_bytes)

@@ -3,13 +3,14 @@
  * Fuzzes the connection engine of both sides against itself, on the simulated reactor: what its
  * users may do in any order. PDUs of any length out of any pieces, private, shared or zero-copy;
  * sinks of any kind, pauses, discards, ends; sockets that are full, slow, cut or interrupted,
- * memory that is refused, bits that flip.
+ * memory that is refused, bits that flip; with records between engine and socket or without.
  *
  * Input: 8 bytes of settings, then steps of enum step with their bytes; what sinks are is read from
  * the input too, when a header comes. Checked: every PDU arrives whole, in order and with its
  * bytes, unless a bit was flipped; a block of shared memory is never half old and half new; every
  * tx is done once; on_closed comes once and last; nothing is left. One thread.
  */
+#include "../unit/xor_records.h"
 #include "fuzz_alloc.h"
 #include "fuzz_script.h"
 
@@ -78,6 +79,8 @@ struct fuzz {
 	struct reactor_listener listener;
 	struct side sides[2]; /* host, target */
 	struct tcp_conn_config target_config;
+	bool has_records;
+	struct xor_config records[2];
 	struct block_guard *guard;
 	bool is_listener_closed;
 	bool has_flipped;
@@ -595,9 +598,22 @@ static void on_listener_closed(struct reactor_listener *listener)
 static struct tcp_conn_config config_of(enum pdu_role role, uint8_t bits)
 {
 	uint8_t more = script_u8(&fuzz.script);
+	struct xor_config *records = &fuzz.records[role == PDU_ROLE_TARGET];
 
+	*records = (struct xor_config){
+		.seed = more,
+		.record_max_bytes = more & 16 ? 60 : 0,
+		.noise_one_in = more & 32 ? 2 : 0,
+		.think_ns = more & 64 ? 50000 : 0,
+		.is_silent = more == 255,
+		.is_endless = more == 254,
+		.is_direct = more & 128,
+		.key = more == 253,
+	};
 	return (struct tcp_conn_config){
 		.role = role,
+		.records = fuzz.has_records ? &xor_records : NULL,
+		.records_arg = records,
 		.allows_header_digest = bits & 1,
 		.allows_data_digest = bits & 2,
 		.data_align_bytes = bits & 4 ? 72 : 4,
@@ -682,6 +698,8 @@ static void fuzz_finish(void)
 	sim_leave(fuzz.sides[1].reactor);
 	sim_run_until(fuzz.sim, sim_now(fuzz.sim) + NS_PER_S);
 	CHECK(fuzz.is_listener_closed && sim_leaks(fuzz.sim) == 0);
+	for (unsigned i = 0; i < 2; i++)
+		CHECK(fuzz.records[i].opened == fuzz.records[i].freed);
 	for (unsigned i = 0; i < 2; i++) {
 		struct list *node;
 
@@ -710,6 +728,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 	sim_start(bits[0], bits[1]);
 	if (bits[4] & 2)
 		alloc_fails_in = 1 + (bits[4] >> 4);
+	fuzz.has_records = bits[4] & 8;
 	conns_start(bits[2], bits[3]);
 	if (bits[4] & 4)
 		run_us(3000);

@@ -383,6 +383,13 @@ def tcp_seeds():
             seed("cut_%d_%d" % (side, at), [T_NETWORK, 11 + (16 if side else 0)] + list(struct.pack("<H", at * 3))
                  + send(LAST, 2, 10) + send(LAST, 2, 10, side=T_TARGET) + wait)
             seed("silent_%d_%d" % (side, at), [T_TIME, at, T_NETWORK, 1] + long_wait, flags=1, more=(1, 1))
+    # With records between engine and socket: few and many, with noise, slow, silent, cut off, of another key.
+    for kind in (0, 16, 32, 48, 64, 128, 144, 253, 254, 255):
+        for sim in (1, 2, 8):
+            seed("records_%d_%d" % (kind, sim), send(LAST, 3, 100) + send(LAST, 2, 50, side=T_TARGET) + wait + [0] * 4
+                 + [T_CLOSE] + wait, sim=sim, flags=13, more=(kind, kind))
+    for at in range(0, 120, 11):
+        seed("records_flip_%d" % at, [T_FLIP] + list(struct.pack("<H", at)) + send(LAST, 0, 99) + wait, flags=13)
     for at in range(0, 300, 23):
         seed("flip_%d" % at, [T_FLIP] + list(struct.pack("<H", at)) + send(LAST, 0, 99) + wait, host=3, target=3)
 

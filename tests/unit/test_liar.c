@@ -253,7 +253,7 @@ static bool half_a_header(struct fake_conn *fc, const struct nvme_sqe *sqe, uint
 
 	if (!is_io(fc, sqe))
 		return false;
-	EXPECT(reactor_sock_send(&fc->conn.sock, &iov, 1) > 0);
+	EXPECT(tcp_stream_send(&fc->conn.stream, &iov, 1) > 0);
 	tcp_conn_close(&fc->conn, "a test says so");
 	return true;
 }

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A stream: the bytes of a connection in both directions, as the connection engine sends and
+ * receives them.
+ *
+ * A plain stream is its socket. Otherwise records sit between (struct tcp_records; TLS is such a
+ * kind): they have a handshake before the first byte of NVMe/TCP, put the engine's bytes into
+ * records of their own and take them out again. What a kind of records cannot do is a property of
+ * the stream, which the engine reads. The socket is used by tcp_stream.c and by records, by nobody
+ * else in tcp/. docs/adr/0038 walks through TLS. Runs on the connection's reactor.
+ */
+#ifndef WEFT_TCP_TCP_STREAM_H
+#define WEFT_TCP_TCP_STREAM_H
+
+#include "reactor/reactor.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct tcp_stream;
+
+/*
+ * What sits between the engine and the socket. A kind keeps its state behind stream->state, uses
+ * stream->sock (recv and send alone), and keeps has_input, has_output and why of the stream true.
+ */
+struct tcp_records {
+	const char *name; /* "TLS", for error texts */
+	/* Makes stream->state from config.records_arg, before there is a socket. 0 or -errno. */
+	int (*open)(struct tcp_stream *stream, bool is_host, void *arg);
+	/* Frees stream->state; the last call, after any other. Also called when connecting failed.
+	 */
+	void (*free)(struct tcp_stream *stream);
+	/*
+	 * Goes on with the handshake: at the start, whenever the socket is ready, and after
+	 * tcp_stream_advance. 0: bytes can flow from now on; -EAGAIN: it waits for the socket or
+	 * for tcp_stream_advance; else -errno, which ends the connection.
+	 */
+	int (*handshake)(struct tcp_stream *stream);
+	/* Both as reactor_sock_recv and reactor_sock_send, for bytes of the engine. What `send`
+	 * took and the socket did not is kept, at most 64 KiB of it, with has_output set; meanwhile
+	 * it takes nothing (-EAGAIN). */
+	ssize_t (*recv)(struct tcp_stream *stream, const struct iovec *iov, unsigned iov_count);
+	ssize_t (*send)(struct tcp_stream *stream, const struct iovec *iov, unsigned iov_count);
+	/* Bytes that `recv` would surely return now; 0: unknown. */
+	size_t (*available)(const struct tcp_stream *stream);
+	/* The socket has room: sends what was kept. 0 or -errno; what is left keeps has_output set.
+	 */
+	int (*flush)(struct tcp_stream *stream);
+	/* Nothing is sent any more: adds the record that says so. Same result. */
+	int (*end)(struct tcp_stream *stream);
+};
+
+/* The connection that uses a stream. Only `ready` and `failed` may close it. */
+struct tcp_stream_user {
+	/* As of a socket, whose it is for a plain stream: no call stands between. */
+	void (*ready)(struct reactor_sock *sock, unsigned events);
+	/* After tcp_stream_connect: 0, or -errno and this is the last callback. */
+	void (*connected)(struct tcp_stream *stream, int res);
+	/* The handshake is over, if there is one: bytes can flow. Of a plain stream that was
+	 * accepted, from inside tcp_stream_accept. */
+	void (*established)(struct tcp_stream *stream);
+	/* The handshake failed, or what was kept could not be sent; stream->why may say more. */
+	void (*failed)(struct tcp_stream *stream, int error);
+	/* Last callback after tcp_stream_close. */
+	void (*closed)(struct tcp_stream *stream);
+};
+
+struct tcp_stream {
+	struct reactor_sock sock;
+	const struct tcp_records *records; /* NULL: a plain stream */
+	/* Properties, valid from `established` on. */
+	bool can_recv_direct; /* long payload is received straight into its place */
+	bool can_send_zc;     /* payload may be sent without a copy */
+	/* The records'. */
+	bool has_input;  /* recv has bytes, or the end, without asking the socket */
+	bool has_output; /* records wait for room in the socket */
+	const char *why; /* why the last call failed; NULL: -errno says it all */
+	void *state;
+	/* tcp_stream.c's, and used with records alone. */
+	const struct tcp_stream_user *user;
+	bool is_established;
+	bool is_ending;       /* the sending side is shut when all records are with the kernel */
+	unsigned wanted;      /* by the user */
+	unsigned sock_wanted; /* what the socket was last told */
+	struct reactor_defer again;
+};
+
+struct tcp_stream_config {
+	const struct tcp_stream_user *user;
+	const struct tcp_records *records; /* NULL: a plain stream */
+	void *records_arg;
+};
+
+/* Takes an accepted socket over. 0 or -errno, in which case fd is still the caller's. */
+int tcp_stream_accept(struct tcp_stream *stream, struct reactor *reactor, int taken_fd,
+		      const struct tcp_stream_config *config);
+/* Connects; `connected` follows, never from inside this call. 0 or -errno. */
+int tcp_stream_connect(struct tcp_stream *stream, struct reactor *reactor,
+		       const struct net_addr *addr, const struct tcp_stream_config *config);
+/* For records: what the handshake waited for beside the socket is there. */
+void tcp_stream_advance(struct tcp_stream *stream);
+/* Shuts the sending side, behind all that was sent. */
+void tcp_stream_shutdown_send(struct tcp_stream *stream);
+/* Ends everything, as reactor_sock_close; `closed` follows. */
+void tcp_stream_close(struct tcp_stream *stream);
+
+/* With records: what the functions below do. */
+void tcp_stream_want_records(struct tcp_stream *stream, unsigned events);
+ssize_t tcp_stream_recv_records(struct tcp_stream *stream, const struct iovec *iov,
+				unsigned iov_count);
+ssize_t tcp_stream_send_records(struct tcp_stream *stream, const struct iovec *iov,
+				unsigned iov_count);
+
+/* Which events `ready` shall hear of, as reactor_sock_want; READ at the beginning. */
+static inline void tcp_stream_want(struct tcp_stream *stream, unsigned events)
+{
+	if (!stream->records)
+		reactor_sock_want(&stream->sock, events);
+	else
+		tcp_stream_want_records(stream, events);
+}
+
+/* As reactor_sock_recv. */
+static inline ssize_t tcp_stream_recv(struct tcp_stream *stream, const struct iovec *iov,
+				      unsigned iov_count)
+{
+	if (!stream->records)
+		return reactor_sock_recv(&stream->sock, iov, iov_count);
+	return tcp_stream_recv_records(stream, iov, iov_count);
+}
+
+/* As reactor_sock_send: bytes that the user need not keep any more, or -errno. */
+static inline ssize_t tcp_stream_send(struct tcp_stream *stream, const struct iovec *iov,
+				      unsigned iov_count)
+{
+	if (!stream->records)
+		return reactor_sock_send(&stream->sock, iov, iov_count);
+	return tcp_stream_send_records(stream, iov, iov_count);
+}
+
+/* As reactor_sock_available. */
+static inline size_t tcp_stream_available(const struct tcp_stream *stream)
+{
+	return stream->records ? stream->records->available(stream)
+			       : reactor_sock_available(&stream->sock);
+}
+
+/* As reactor_sock_send_zc, where can_send_zc is set. */
+static inline void tcp_stream_send_zc(struct tcp_stream *stream, struct reactor_send *send,
+				      const struct iovec *iov, unsigned iov_count)
+{
+	CHECK(stream->can_send_zc);
+	reactor_sock_send_zc(&stream->sock, send, iov, iov_count);
+}
+
+/* ---- what the socket knows whatever is between --------------------------------------------- */
+
+static inline void tcp_stream_set_abort(struct tcp_stream *stream)
+{
+	reactor_sock_set_abort(&stream->sock);
+}
+
+static inline void tcp_stream_set_timeout(struct tcp_stream *stream, uint32_t unacked_ms)
+{
+	reactor_sock_set_timeout(&stream->sock, unacked_ms);
+}
+
+static inline uint64_t tcp_stream_rtt_ns(const struct tcp_stream *stream)
+{
+	return reactor_sock_rtt_ns(&stream->sock);
+}
+
+static inline int tcp_stream_peer(const struct tcp_stream *stream, struct net_addr *ret_addr)
+{
+	return reactor_sock_peer(&stream->sock, ret_addr);
+}
+
+static inline int tcp_stream_local(const struct tcp_stream *stream, struct net_addr *ret_addr)
+{
+	return reactor_sock_local(&stream->sock, ret_addr);
+}
+
+#endif
