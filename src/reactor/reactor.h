@@ -6,12 +6,13 @@
  * for machines, tests/sim/reactor_sim.c for the simulator. Everything above sees only this file.
  *
  * A turn is: deliver what the kernel completed, timers that fell due and messages of other
- * reactors; run the callbacks; then the deferred functions (one gathered send per connection);
- * then submit, and spin or sleep. All callbacks run on the reactor's thread; only reactor_post
- * and reactor_stop may be called from another one.
+ * reactors; run the callbacks; ask the pollers; then the deferred functions (one gathered send per
+ * connection); then submit, and spin or sleep. All callbacks run on the reactor's thread; only
+ * reactor_post and reactor_stop may be called from another one.
  *
- * Objects given to the reactor (ops, timers, sockets, messages) are embedded in the caller's and
- * stay the caller's memory; they must live until their last callback, which each comment names.
+ * Objects given to the reactor (ops, timers, sockets, watches, messages) are embedded in the
+ * caller's and stay the caller's memory; they must live until their last callback, which each
+ * comment names.
  */
 #ifndef WEFT_REACTOR_REACTOR_H
 #define WEFT_REACTOR_REACTOR_H
@@ -157,6 +158,53 @@ void reactor_offload(struct reactor *reactor, struct reactor_op *op,
 		     int (*work)(struct reactor_op *op));
 /* Asks for an early end; done still comes, with -ECANCELED or with the true result. */
 void reactor_op_cancel(struct reactor_op *op);
+
+/* ---- any descriptor ------------------------------------------------------------------------- */
+
+/* For descriptors that others read and write: an event channel of a device, a netlink socket. */
+struct reactor_watch {
+	struct reactor *reactor;
+	int fd; /* the caller's, until `closed` at least */
+	/* Once for each arm: events of poll(2) that hold, or -errno. */
+	void (*ready)(struct reactor_watch *watch, int events);
+	void (*closed)(struct reactor_watch *watch);
+	/* The reactor's. */
+	struct reactor_op op;
+	bool armed;
+	bool closing;
+	void *sim;
+};
+
+/* Nothing is awaited yet. */
+void reactor_watch_open(struct reactor *reactor, struct reactor_watch *watch, int fd,
+			void (*ready)(struct reactor_watch *watch, int events));
+/* Calls `ready` once when one of these events of poll(2) holds, never from inside this call. Arming
+ * an armed watch changes nothing. */
+void reactor_watch_arm(struct reactor_watch *watch, unsigned events);
+/* `closed` is the last callback and is not called from inside this call; `ready` is not called any
+ * more. The descriptor is left open. */
+void reactor_watch_close(struct reactor_watch *watch, void (*closed)(struct reactor_watch *watch));
+
+/* ---- pollers -------------------------------------------------------------------------------- */
+
+/*
+ * Something that is asked whether it has work, instead of telling: completions of a device that the
+ * kernel knows nothing of. Asked once in every turn; while it has work the reactor neither spins
+ * nor sleeps. Before the reactor sleeps, `arm` has to see to it that work wakes it, by a watch for
+ * example.
+ */
+struct reactor_poller {
+	struct list node;
+	/* Does what there is to do, within a budget of its own. False: there was nothing. */
+	bool (*poll)(struct reactor_poller *poller);
+	/* False: work has come since the last poll, and the reactor does not sleep. */
+	bool (*arm)(struct reactor_poller *poller);
+};
+
+/* poll and arm are set. */
+void reactor_poller_add(struct reactor *reactor, struct reactor_poller *poller);
+/* After it, neither is called; also from inside one of them. */
+void reactor_poller_remove(struct reactor_poller *poller);
 
 /* ---- sockets -------------------------------------------------------------------------------- */
 

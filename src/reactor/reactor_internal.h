@@ -56,6 +56,7 @@ struct reactor {
 	struct list deferred;
 	struct list hot; /* struct reactor_sock.hot_node */
 	unsigned hot_count;
+	struct list pollers;
 
 	/* Idleness. `work` counts what this turn found to do. */
 	unsigned work;
@@ -142,6 +143,12 @@ void reactor_hot_run(struct reactor *reactor);
 void reactor_hot_cool_all(struct reactor *reactor);
 /* What every TCP connection gets, accepted or made: no delay, and TCP's keep alive. */
 void reactor_fd_set_options(int fd);
+
+/* reactor_uring_watch.c */
+/* Asks every poller once; what they find is work of this turn. */
+void reactor_pollers_run(struct reactor *reactor);
+/* Before sleep. False: one of them has work. */
+bool reactor_pollers_arm(struct reactor *reactor);
 
 /* reactor_offload.c */
 void reactor_offload_destroy(struct reactor *reactor);

@@ -5,9 +5,9 @@
  * reactor_create opens the ring disabled; reactor_run enables it, which binds it to the running
  * thread (SINGLE_ISSUER, DEFER_TASKRUN). Everything asked for before that only queues.
  *
- * A turn: completions, messages, timers, hot sockets, deferred functions, then submit and spin
- * (turns that find nothing) or sleep until a completion, a message or the next timer; there is no
- * tick. Stalls are measured in groups of eight callbacks: a group that takes over 1 ms counts as
+ * A turn: completions, messages, timers, hot sockets, pollers, deferred functions, then submit and
+ * spin (turns that find nothing) or sleep until a completion, a message or the next timer; there is
+ * no tick. Stalls are measured in groups of eight callbacks: a group that takes over 1 ms counts as
  * one stall, which costs a clock read per group and not per callback; time the kernel gives to
  * other threads counts too.
  */
@@ -227,6 +227,7 @@ static void reactor_turn(struct reactor *reactor)
 	reactor_run_messages(reactor);
 	reactor_run_timers(reactor);
 	reactor_hot_run(reactor);
+	reactor_pollers_run(reactor);
 	reactor_run_deferred(reactor);
 	if (reactor->stall_callbacks > 0)
 		reactor_stall_check(reactor);
@@ -250,13 +251,15 @@ static uint64_t reactor_time_to_timer_ns(const struct reactor *reactor)
 
 static void reactor_sleep(struct reactor *reactor)
 {
+	bool are_pollers_idle;
 	uint64_t timeout_ns;
 
 	reactor_hot_cool_all(reactor);
+	are_pollers_idle = reactor_pollers_arm(reactor);
 	timeout_ns = reactor_time_to_timer_ns(reactor);
 	atomic_store(&reactor->sleeping, true);
 	if (atomic_load(&reactor->post_head) || atomic_load(&reactor->stopping) ||
-	    timeout_ns == 0 || reactor->backlog_first) {
+	    timeout_ns == 0 || reactor->backlog_first || !are_pollers_idle) {
 		atomic_store(&reactor->sleeping, false);
 		reactor_ring_flush(reactor);
 		return;
@@ -390,6 +393,7 @@ int reactor_create(const struct reactor_config *config, struct reactor **ret_rea
 	reactor->config = *config;
 	list_init(&reactor->deferred);
 	list_init(&reactor->hot);
+	list_init(&reactor->pollers);
 	reactor->spin_max_ns = config->spin_max_us * NS_PER_US;
 	spin_policy_init(&reactor->spin_for_hosts, reactor->spin_max_ns);
 	spin_policy_init(&reactor->spin_for_files, reactor->spin_max_ns);

@@ -149,6 +149,7 @@ struct sim *sim_create(uint64_t seed, const struct sim_options *options)
 	sim->next_client_port = 50000;
 	list_init(&sim->reactors);
 	list_init(&sim->listeners);
+	list_init(&sim->channels);
 	list_init(&sim->partitions);
 	list_init(&sim->limits);
 	list_init(&sim->processes);
@@ -162,6 +163,7 @@ void sim_destroy(struct sim *sim)
 	while (!list_empty(&sim->reactors))
 		reactor_destroy(list_entry(sim->reactors.next, struct reactor, node));
 	sim_net_free(sim);
+	sim_channels_free(sim);
 	heap_free(&sim->net_heap);
 	sim_process_free_all(sim);
 	free(sim);
@@ -170,7 +172,8 @@ void sim_destroy(struct sim *sim)
 
 unsigned sim_leaks(const struct sim *sim)
 {
-	unsigned count = sim->ops_under_way + sim->posts_under_way + sim_net_open_count(sim);
+	unsigned count = sim->ops_under_way + sim->posts_under_way + sim_net_open_count(sim) +
+			 sim_channel_count(sim);
 
 	list_for_each(node, &sim->listeners)
 		count++;
@@ -256,6 +259,7 @@ static void turn_run(struct reactor *reactor)
 	       event->sequence < first_new)
 		event_run(&reactor->heap);
 	timers_fire(reactor);
+	sim_pollers_run(reactor);
 	deferred_run(reactor);
 	reactor_running = NULL;
 	sim_process_bury_dying(sim);
@@ -419,6 +423,7 @@ int reactor_create(const struct reactor_config *config, struct reactor **ret_rea
 	reactor->index = config->index;
 	reactor->scratch = sim_alloc(REACTOR_SCRATCH_BYTES);
 	list_init(&reactor->deferred);
+	list_init(&reactor->pollers);
 	list_push_back(&reactor->sim->reactors, &reactor->node);
 	*ret_reactor = reactor;
 	return 0;
@@ -451,6 +456,7 @@ void sim_reactor_bury(struct reactor *reactor)
 		if (event->fn && event->drop)
 			event->drop(event);
 	}
+	sim_channels_bury(reactor);
 	reactor_destroy(reactor);
 }
 

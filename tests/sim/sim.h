@@ -229,4 +229,16 @@ unsigned sim_net_open_count(const struct sim *sim);
 unsigned sim_net_listener_count(const struct sim *sim);
 uint64_t sim_net_bytes(const struct sim *sim);
 
+/* ---- descriptors beside sockets ------------------------------------------------------------
+ *
+ * A channel is a descriptor that a test makes ready: what a device's event channel is on a machine.
+ * reactor_watch takes no other descriptor here.
+ */
+
+int sim_channel_open(struct sim *sim);
+/* The events of poll(2) that hold from now on; from anywhere. */
+void sim_channel_set(struct sim *sim, int fd, unsigned events);
+/* Nobody watches it any more. */
+void sim_channel_close(struct sim *sim, int fd);
+
 #endif

@@ -67,6 +67,7 @@ struct reactor {
 	uint64_t timer_at_ns;
 	uint64_t timer_changes;
 	struct list deferred;
+	struct list pollers;
 	uint64_t last_post_ns;
 	uint8_t *scratch;
 	struct reactor_stats stats;
@@ -163,6 +164,7 @@ struct sim {
 	size_t end_count;
 	size_t end_room;
 	struct list listeners;
+	struct list channels;
 	struct list partitions;
 	struct list limits;
 	uint16_t next_port;
@@ -203,6 +205,16 @@ static inline bool sim_process_is_dying(const struct sim_process *process)
 /* sim_memory.c, where a program is linked with it. */
 void sim_memory_init(void) __attribute__((weak));
 void sim_memory_bury(struct sim_process *process) __attribute__((weak));
+
+/* sim_watch_fd.c */
+
+/* Asks the pollers, and before the reactor waits arms them: sees to it that it has another turn
+ * when one of them has work. */
+void sim_pollers_run(struct reactor *reactor);
+unsigned sim_channel_count(const struct sim *sim);
+/* Its watches are gone. */
+void sim_channels_bury(struct reactor *reactor);
+void sim_channels_free(struct sim *sim);
 
 int sim_fd_new(struct sim *sim, struct sim_end *end);
 struct sim_end *sim_end_create(struct sim *sim, struct sim_process *process,
