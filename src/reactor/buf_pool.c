@@ -7,6 +7,8 @@
  * buffer used last is the warmest, and a free one is never touched). A buffer that comes back goes
  * to a waiter of its own class, then to one of a smaller class, as shares allow.
  *
+ * Each class is one region, and its number the key of its buffers.
+ *
  * `missing` of a class is what all shares lack of their minimum: a share at or above its own may
  * take a free buffer only when more than that are free.
  */
@@ -17,7 +19,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-static const size_t buf_class_bytes[BUF_POOL_CLASSES] = {8 * 1024, 128 * 1024, BUF_POOL_MAX_BYTES};
+/* Sizes of the classes, as powers of two: 8 KiB, 128 KiB, BUF_POOL_MAX_BYTES. */
+static const uint8_t buf_class_shift[BUF_POOL_CLASSES] = {13, 17, 20};
 
 struct buf_class {
 	uint8_t *base; /* NULL when the class has no buffers */
@@ -78,7 +81,8 @@ int buf_pool_create(const unsigned counts[BUF_POOL_CLASSES], struct buf_pool **r
 		list_init(&pool->classes[i].turns);
 	list_init(&pool->shares);
 	for (unsigned i = 0; i < BUF_POOL_CLASSES; i++) {
-		int res = buf_class_open(&pool->classes[i], buf_class_bytes[i], counts[i]);
+		int res = buf_class_open(&pool->classes[i], (size_t)1 << buf_class_shift[i],
+					 counts[i]);
 
 		if (res) {
 			buf_pool_destroy(pool);
@@ -108,7 +112,7 @@ static unsigned buf_class_for(size_t len_bytes)
 	unsigned i = 0;
 
 	CHECK(len_bytes > 0 && len_bytes <= BUF_POOL_MAX_BYTES);
-	while (len_bytes > buf_class_bytes[i])
+	while (len_bytes > (size_t)1 << buf_class_shift[i])
 		i++;
 	return i;
 }
@@ -160,7 +164,7 @@ static inline bool share_may_take(const struct buf_class *class, const struct bu
 	return class->free_count > 0 && (share->held[i] < share->kept[i] || share->held[i] == 0);
 }
 
-static void *buf_class_pop(struct buf_pool *pool, struct buf_share *share, unsigned i)
+static struct buf buf_class_pop(struct buf_pool *pool, struct buf_share *share, unsigned i)
 {
 	struct buf_class *class = &pool->classes[i];
 	uint32_t index = class->free_stack[--class->free_count];
@@ -168,16 +172,20 @@ static void *buf_class_pop(struct buf_pool *pool, struct buf_share *share, unsig
 	if (share->held[i]++ < share->kept[i])
 		class->missing--;
 	buf_pool_count(pool, 1);
-	return class->base + (size_t)index * buf_class_bytes[i];
+	return (struct buf){
+		.addr = class->base + ((size_t)index << buf_class_shift[i]),
+		.kind = BUF_POOL,
+		.key = i,
+	};
 }
 
-void *buf_pool_get(struct buf_pool *pool, struct buf_share *share, size_t len_bytes)
+struct buf buf_pool_get(struct buf_pool *pool, struct buf_share *share, size_t len_bytes)
 {
 	for (unsigned i = buf_class_for(len_bytes); i < BUF_POOL_CLASSES; i++) {
 		if (share_may_take(&pool->classes[i], share, i))
 			return buf_class_pop(pool, share, i);
 	}
-	return NULL;
+	return (struct buf){0};
 }
 
 /* ---- waiting --------------------------------------------------------------------------------- */
@@ -268,26 +276,28 @@ void buf_pool_wait_cancel(struct buf_waiter *waiter)
 		list_remove(&waiter->node);
 }
 
-void buf_pool_put(struct buf_pool *pool, struct buf_share *share, void *buf)
+void buf_pool_put(struct buf_pool *pool, struct buf_share *share, struct buf buf)
 {
-	for (unsigned i = 0; i < BUF_POOL_CLASSES; i++) {
-		struct buf_class *class = &pool->classes[i];
-		size_t offset = (uintptr_t)buf - (uintptr_t) class->base;
+	unsigned i = buf.key;
+	struct buf_class *class = &pool->classes[i];
+	size_t offset = (uintptr_t)buf.addr - (uintptr_t) class->base;
 
-		if (!class->base || (uintptr_t)buf < (uintptr_t) class->base ||
-		    offset >= class->map_bytes)
-			continue;
-		CHECK(offset % buf_class_bytes[i] == 0 && class->free_count < class->count &&
-		      share->held[i] > 0);
-		class->free_stack[class->free_count++] = (uint32_t)(offset / buf_class_bytes[i]);
-		if (--share->held[i] < share->kept[i])
-			class->missing++;
-		buf_pool_count(pool, -1);
-		if (pool_has_turns(pool))
-			buf_pool_serve(pool);
-		return;
-	}
-	CHECK(!"buffer of another pool");
+	CHECK(buf.kind == BUF_POOL && i < BUF_POOL_CLASSES && offset < class->map_bytes);
+	CHECK((offset & (((size_t)1 << buf_class_shift[i]) - 1)) == 0 &&
+	      class->free_count < class->count && share->held[i] > 0);
+	class->free_stack[class->free_count++] = (uint32_t)(offset >> buf_class_shift[i]);
+	if (--share->held[i] < share->kept[i])
+		class->missing++;
+	buf_pool_count(pool, -1);
+	if (pool_has_turns(pool))
+		buf_pool_serve(pool);
+}
+
+void buf_pool_get_regions(const struct buf_pool *pool, struct iovec regions[BUF_POOL_CLASSES])
+{
+	for (unsigned i = 0; i < BUF_POOL_CLASSES; i++)
+		regions[i] = (struct iovec){.iov_base = pool->classes[i].base,
+					    .iov_len = pool->classes[i].map_bytes};
 }
 
 unsigned buf_pool_in_use(const struct buf_pool *pool)

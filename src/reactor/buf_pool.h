@@ -15,10 +15,11 @@
 #define WEFT_REACTOR_BUF_POOL_H
 
 #include "base/list.h"
+#include "reactor/buf.h"
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
+#include <sys/uio.h>
 
 #define BUF_POOL_CLASSES   3
 #define BUF_POOL_MAX_BYTES (1024 * 1024) /* the largest buffer that can be asked for */
@@ -39,7 +40,7 @@ struct buf_waiter {
 	struct list node;
 	size_t len_bytes;
 	/* Called with the buffer, which the callee now owns. */
-	void (*granted)(struct buf_waiter *waiter, void *buf);
+	void (*granted)(struct buf_waiter *waiter, struct buf buf);
 };
 
 /* Number of buffers of each class: 8 KiB, 128 KiB, 1 MiB. */
@@ -53,14 +54,21 @@ void buf_pool_leave(struct buf_pool *pool, struct buf_share *share);
 void buf_pool_keep(struct buf_pool *pool, struct buf_share *share, unsigned parts);
 /* Gives waiters what they may have by now. */
 void buf_pool_serve(struct buf_pool *pool);
-/* NULL when there is none now; len_bytes in 1..BUF_POOL_MAX_BYTES. A larger class may serve. */
-void *buf_pool_get(struct buf_pool *pool, struct buf_share *share, size_t len_bytes);
-/* After buf_pool_get answered NULL; if a buffer is free all the same, granted is called at once. */
+/* BUF_NONE when there is none now; len_bytes in 1..BUF_POOL_MAX_BYTES. A larger class may serve. */
+struct buf buf_pool_get(struct buf_pool *pool, struct buf_share *share, size_t len_bytes);
+/* After buf_pool_get answered BUF_NONE; if a buffer is free all the same, granted is called at
+ * once. */
 void buf_pool_wait(struct buf_pool *pool, struct buf_share *share, struct buf_waiter *waiter,
 		   size_t len_bytes);
 void buf_pool_wait_cancel(struct buf_waiter *waiter);
 /* The share in whose name it was taken. */
-void buf_pool_put(struct buf_pool *pool, struct buf_share *share, void *buf);
+void buf_pool_put(struct buf_pool *pool, struct buf_share *share, struct buf buf);
+/*
+ * All memory of the pool, by the keys of its buffers, for as long as the pool lives: what a device
+ * has to register, once. A class without buffers has a region of no bytes. Registering touches
+ * every page.
+ */
+void buf_pool_get_regions(const struct buf_pool *pool, struct iovec regions[BUF_POOL_CLASSES]);
 /* Buffers now in the hands of callers, for leak checks. */
 unsigned buf_pool_in_use(const struct buf_pool *pool);
 

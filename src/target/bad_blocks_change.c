@@ -36,7 +36,7 @@ static int heal_dsm(struct bad_blocks *bad, const struct slot *slot)
 	int res = 0;
 
 	for (uint32_t i = 0; i < slot->steps.index && res == 0; i++) {
-		struct dsm_range range = dsm_range_decode(slot->data, i);
+		struct dsm_range range = dsm_range_decode(slot->data.addr, i);
 
 		if (range.block_count > 0)
 			res = heal_blocks(bad, slot, range.first_block, range.block_count);

@@ -20,7 +20,8 @@ static void compare_read_done(struct media_io *io, int res)
 	if (res != 0)
 		io_finish(slot, res);
 	else
-		compare_finish(slot, memcmp(slot->data, slot->iov.iov_base, slot->data_bytes) == 0);
+		compare_finish(slot,
+			       memcmp(slot->data.addr, slot->iov.iov_base, slot->data_bytes) == 0);
 }
 
 static void compare_execute(struct slot *slot)
@@ -33,10 +34,10 @@ static void compare_execute(struct slot *slot)
 		compare_finish(slot, block_guard_is_equal(slot->queue->guard,
 							  ns->mapped + (slot->io_cmd.first_block
 									<< ns->block_shift),
-							  slot->data, slot->data_bytes));
+							  slot->data.addr, slot->data_bytes));
 		return;
 	}
-	slot->iov = (struct iovec){.iov_base = slot->buf + slot->data_bytes,
+	slot->iov = (struct iovec){.iov_base = slot->buf.addr + slot->data_bytes,
 				   .iov_len = slot->data_bytes};
 	io_submit(slot, MEDIA_READ, compare_read_done);
 }

@@ -27,7 +27,7 @@ _Static_assert(COPY_HEAD_BYTES % NVME_PAGE_BYTES == 0, "the data behind the rang
 static struct copy_range copy_range_at(const struct slot *slot, const struct copy_cmd *cmd,
 				       uint32_t index)
 {
-	return copy_range_decode(slot->data, index, cmd->format);
+	return copy_range_decode(slot->data.addr, index, cmd->format);
 }
 
 /* NULL: the host does not see it. */
@@ -191,7 +191,7 @@ static bool copy_read(struct slot *slot, const struct copy_cmd *cmd, const struc
 		.first_block = range->first_block + copy_step_offset(slot, cmd, range),
 		.block_count = blocks,
 	};
-	slot->iov = (struct iovec){.iov_base = slot->buf + COPY_HEAD_BYTES,
+	slot->iov = (struct iovec){.iov_base = slot->buf.addr + COPY_HEAD_BYTES,
 				   .iov_len = (size_t)blocks << ns->block_shift};
 	io_counter_add(&ns->locals[slot->queue->local->index].bytes_read, slot->iov.iov_len);
 	io_submit_on(slot, ns, MEDIA_READ, steps_io_done);

@@ -317,7 +317,7 @@ static bool window_has(const struct log_window *window, uint64_t at, uint32_t pi
 void log_ctrl_reset_execute(struct slot *slot, const struct log_cmd *cmd)
 {
 	struct ctrl *ctrl = slot->queue->ctrl;
-	struct log_window window = {slot->data, cmd->offset, slot->data_bytes};
+	struct log_window window = {slot->data.addr, cmd->offset, slot->data_bytes};
 	uint64_t at = LOG_CTRL_RESET_HEADER_BYTES;
 	uint8_t piece[LOG_CTRL_RESET_ENTRY_BYTES];
 

@@ -61,7 +61,7 @@ static bool dsm_next(struct slot *slot, int res)
 			dsm_end(slot, res);
 			return false;
 		}
-		range = dsm_range_decode(slot->data, steps->index);
+		range = dsm_range_decode(slot->data.addr, steps->index);
 		if (steps->at_block < range.block_count)
 			break;
 	}
@@ -84,7 +84,7 @@ static void dsm_execute(struct slot *slot)
 
 	dsm_cmd_decode(&slot->sqe, &cmd);
 	for (uint32_t i = 0; i < cmd.range_count; i++) {
-		struct dsm_range range = dsm_range_decode(slot->data, i);
+		struct dsm_range range = dsm_range_decode(slot->data.addr, i);
 
 		if (range.block_count > blocks || range.first_block > blocks - range.block_count) {
 			slot->io_cmd.first_block = range.first_block;

@@ -79,7 +79,7 @@ static void connect_execute(struct slot *slot)
 	struct connect_args args;
 	struct connect_reject reject = {0};
 
-	connect_decode(&slot->sqe, slot->data, slot->data_bytes, &args, &reject);
+	connect_decode(&slot->sqe, slot->data.addr, slot->data_bytes, &args, &reject);
 	if (nvme_status_is_ok(reject.status))
 		connect_check(queue, &args, &reject);
 	if (nvme_status_is_ok(reject.status) && queue_alloc_slots(queue, args.queue_size) != 0)

@@ -170,7 +170,7 @@ static void feature_get_execute(struct slot *slot)
 		return;
 	}
 	if (slot->data_bytes > 0)
-		memset(slot->data, 0, slot->data_bytes);
+		memset(slot->data.addr, 0, slot->data_bytes);
 	feature->get(slot, &cmd);
 }
 

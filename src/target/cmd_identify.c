@@ -31,7 +31,7 @@ static nvme_status identify_ctrl(struct slot *slot, const struct identify_cmd *c
 	struct ctrl_identity identity;
 
 	ctrl_identity_fill(slot->queue->ctrl, &identity);
-	identify_ctrl_encode(&identity, slot->data);
+	identify_ctrl_encode(&identity, slot->data.addr);
 	return NVME_SC_SUCCESS;
 }
 
@@ -46,7 +46,7 @@ static nvme_status identify_nvm_ctrl(struct slot *slot, const struct identify_cm
 		.version = NVME_VERSION_NVM,
 	};
 
-	identify_nvm_ctrl_encode(&limits, slot->data);
+	identify_nvm_ctrl_encode(&limits, slot->data.addr);
 	return NVME_SC_SUCCESS;
 }
 
@@ -55,13 +55,13 @@ static nvme_status identify_command_sets(struct slot *slot, const struct identif
 {
 	if (cmd->cntid != NVME_CNTLID_ANY && cmd->cntid != slot->queue->ctrl->cntlid)
 		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CNTID);
-	identify_command_sets_encode(slot->data);
+	identify_command_sets_encode(slot->data.addr);
 	return NVME_SC_SUCCESS;
 }
 
 static nvme_status identify_granularity(struct slot *slot, const struct identify_cmd *cmd)
 {
-	identify_ns_granularity_encode(IDENTIFY_GRANULARITY, slot->data);
+	identify_ns_granularity_encode(IDENTIFY_GRANULARITY, slot->data.addr);
 	return NVME_SC_SUCCESS;
 }
 
@@ -111,7 +111,7 @@ static void ctrl_list_here(struct reactor_msg *msg)
 	struct slot *slot = container_of(msg, struct slot, msg);
 	uint16_t cntlids[IDENTIFY_CTRL_LIST_MAX];
 
-	identify_ctrl_list_encode(cntlids, identify_ctrls_find(slot, cntlids), slot->data);
+	identify_ctrl_list_encode(cntlids, identify_ctrls_find(slot, cntlids), slot->data.addr);
 	reactor_post(slot->queue->reactor, &slot->msg, ctrl_list_done);
 }
 
@@ -141,7 +141,7 @@ static nvme_status identify_ns_list(struct slot *slot, const struct identify_cmd
 	for (; i < subsystem->ns_count && count < IDENTIFY_LIST_MAX; i++)
 		if (ns_is_listed(ctrl, &subsystem->namespaces[i], is_allocated))
 			nsids[count++] = subsystem->namespaces[i].nsid;
-	identify_ns_list_encode(nsids, count, slot->data);
+	identify_ns_list_encode(nsids, count, slot->data.addr);
 	return NVME_SC_SUCCESS;
 }
 
@@ -273,7 +273,7 @@ static nvme_status identify_one_ns(struct slot *slot, const struct identify_cmd 
 	if (le32_get(slot->sqe.nsid) == NVME_NSID_ALL && has_common &&
 	    ctrl_has_right(ctrl, HOST_RIGHT_NAMESPACES)) {
 		ns_identity_fill_common(&identity);
-		ns_page_encode(&identity, cmd->cns, slot->data);
+		ns_page_encode(&identity, cmd->cns, slot->data.addr);
 		return NVME_SC_SUCCESS;
 	}
 	ns = identify_find_ns(slot, cmd, &status);
@@ -287,7 +287,7 @@ static nvme_status identify_one_ns(struct slot *slot, const struct identify_cmd 
 		identity.loss_source = ctrl->target->loss_source;
 		if (ns_is_out_of_reach(ctrl, ns))
 			identity.blocks_used = 0;
-		ns_page_encode(&identity, cmd->cns, slot->data);
+		ns_page_encode(&identity, cmd->cns, slot->data.addr);
 	}
 	return status;
 }
@@ -370,7 +370,7 @@ static void identify_execute(struct slot *slot)
 		return;
 	}
 	identify_cmd_decode(&slot->sqe, &cmd);
-	memset(slot->data, 0, slot->data_bytes);
+	memset(slot->data.addr, 0, slot->data_bytes);
 	page = identify_page_find(ctrl, cmd.cns);
 	if (page->fill)
 		slot_complete(slot, page->fill(slot, &cmd));

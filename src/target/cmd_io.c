@@ -24,11 +24,11 @@ static void read_execute(struct slot *slot)
 
 	io_counter_add(&counters->read_commands, 1);
 	io_counter_add(&counters->bytes_read, slot->data_bytes);
-	if (slot->is_data_mapped) {
+	if (slot_is_mapped(slot)) {
 		slot_complete(slot, NVME_SC_SUCCESS);
 		return;
 	}
-	slot->iov = (struct iovec){.iov_base = slot->data, .iov_len = slot->data_bytes};
+	slot->iov = (struct iovec){.iov_base = slot->data.addr, .iov_len = slot->data_bytes};
 	io_submit(slot, MEDIA_READ, io_done);
 }
 
@@ -38,11 +38,11 @@ static void write_execute(struct slot *slot)
 
 	io_counter_add(&counters->write_commands, 1);
 	io_counter_add(&counters->bytes_written, slot->data_bytes);
-	if (slot->is_data_mapped) {
+	if (slot_is_mapped(slot)) {
 		slot_complete(slot, NVME_SC_SUCCESS);
 		return;
 	}
-	slot->iov = (struct iovec){.iov_base = slot->data, .iov_len = slot->data_bytes};
+	slot->iov = (struct iovec){.iov_base = slot->data.addr, .iov_len = slot->data_bytes};
 	io_submit(slot, MEDIA_WRITE, io_done);
 }
 
@@ -59,8 +59,10 @@ static void slot_try_map(struct slot *slot)
 		return;
 	if (slot->capsule_bytes > 0 && slot->capsule_bytes != slot->data_bytes)
 		return;
-	slot->data = ns->mapped + (slot->io_cmd.first_block << ns->block_shift);
-	slot->is_data_mapped = true;
+	slot->data = (struct buf){
+		.addr = ns->mapped + (slot->io_cmd.first_block << ns->block_shift),
+		.kind = BUF_MAPPED,
+	};
 }
 
 /*
@@ -71,15 +73,15 @@ static void slot_try_map(struct slot *slot)
  */
 static inline __attribute__((always_inline)) void data_prefetch(const struct slot *slot)
 {
-	if (!slot->is_data_mapped || slot->data_bytes > READ_PREFETCH_MAX_BYTES)
+	if (!slot_is_mapped(slot) || slot->data_bytes > READ_PREFETCH_MAX_BYTES)
 		return;
 	if (slot->queue->guard)
-		block_guard_prefetch(slot->queue->guard, slot->data);
+		block_guard_prefetch(slot->queue->guard, slot->data.addr);
 	/* Blocks are multiples of 512 bytes, which is eight lines. */
 	for (uint32_t at = 0; at < slot->data_bytes; at += 8 * CACHE_LINE_BYTES) {
 #pragma GCC unroll 8
 		for (uint32_t line = 0; line < 8; line++)
-			__builtin_prefetch(slot->data + at + line * CACHE_LINE_BYTES, 0, 2);
+			__builtin_prefetch(slot->data.addr + at + line * CACHE_LINE_BYTES, 0, 2);
 	}
 }
 

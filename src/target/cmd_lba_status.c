@@ -57,7 +57,7 @@ static void list_write(struct slot *slot, const struct media_extent *extents, un
 									     : end - at,
 			};
 
-			lba_status_run_encode(slot->data, list.count++, &run);
+			lba_status_run_encode(slot->data.addr, list.count++, &run);
 			at += run.block_count;
 			told_end = at;
 		}
@@ -65,7 +65,7 @@ static void list_write(struct slot *slot, const struct media_extent *extents, un
 			list.end = LBA_STATUS_FULL;
 	}
 	lba_status_list_encode(header, &list);
-	memcpy(slot->data, header,
+	memcpy(slot->data.addr, header,
 	       slot->data_bytes < sizeof(header) ? slot->data_bytes : sizeof(header));
 }
 
@@ -79,7 +79,7 @@ static void status_finish(struct status_task *task, int res)
 		       bad_view_find_block(view->bad, slot->ns, task->first_block,
 					   task->block_count, &bad_block);
 
-	memset(slot->data, 0, slot->data_bytes);
+	memset(slot->data.addr, 0, slot->data_bytes);
 	if (res == 0 && !has_bad) {
 		list_write(slot, task->extents, count, count < STATUS_EXTENTS_MAX);
 	} else {

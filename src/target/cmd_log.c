@@ -230,13 +230,13 @@ static void log_execute(struct slot *slot)
 		slot_complete(slot, NVME_SC_INTERNAL);
 		return;
 	}
-	memset(slot->data, 0, slot->data_bytes);
+	memset(slot->data.addr, 0, slot->data_bytes);
 	page = log_page_find(ctrl, cmd.log_id);
 	if (page->execute) {
 		page->execute(slot, &cmd);
 		return;
 	}
-	window = (struct log_window){slot->data, cmd.offset, slot->data_bytes};
+	window = (struct log_window){slot->data.addr, cmd.offset, slot->data_bytes};
 	log_finish(slot, &cmd, page->write(ctrl, &cmd, &window));
 }
 

@@ -98,7 +98,7 @@ static void create_execute(struct slot *slot)
 	struct ns_task *task;
 	nvme_status status;
 
-	ns_create_decode(slot->data, &create);
+	ns_create_decode(slot->data.addr, &create);
 	status = create_judge(&create);
 	if (!nvme_status_is_ok(status)) {
 		slot_complete(slot, status);
@@ -310,7 +310,7 @@ static void attachment_execute(struct slot *slot)
 		return;
 	}
 	task->request.uuid = ns->uuid;
-	count = ctrl_list_decode(slot->data, task->cntlids);
+	count = ctrl_list_decode(slot->data.addr, task->cntlids);
 	task->ctrl_count = count > 0 ? (unsigned)count : 0;
 	if (count <= 0 || !ctrl_list_is_ordered(task)) {
 		task_end(task, nvme_status_dnr(NVME_SC_CTRL_LIST_INVALID));

@@ -217,13 +217,13 @@ static nvme_status rule_apply(const struct slot *slot, const struct reservation 
 
 	switch (slot->sqe.opcode) {
 	case NVME_IO_RESERVATION_REGISTER:
-		register_cmd_decode(&slot->sqe, slot->data, &reg);
+		register_cmd_decode(&slot->sqe, slot->data.addr, &reg);
 		return reservation_register(now, host_id, &reg, ret_outcome);
 	case NVME_IO_RESERVATION_ACQUIRE:
-		acquire_cmd_decode(&slot->sqe, slot->data, &acquire);
+		acquire_cmd_decode(&slot->sqe, slot->data.addr, &acquire);
 		return reservation_acquire(now, host_id, &acquire, ret_outcome);
 	default:
-		release_cmd_decode(&slot->sqe, slot->data, &release);
+		release_cmd_decode(&slot->sqe, slot->data.addr, &release);
 		return reservation_release(now, host_id, &release, ret_outcome);
 	}
 }

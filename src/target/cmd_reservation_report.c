@@ -46,10 +46,10 @@ static void report_write(struct slot *slot, const struct reservation *reservatio
 	struct report_cmd cmd;
 	struct report report;
 
-	memset(slot->data, 0, slot->data_bytes);
+	memset(slot->data.addr, 0, slot->data_bytes);
 	report_cmd_decode(&slot->sqe, &cmd);
 	report = (struct report){
-		.window = {slot->data, 0, slot->data_bytes},
+		.window = {slot->data.addr, 0, slot->data_bytes},
 		.is_extended = cmd.is_extended,
 		.at = cmd.is_extended ? REPORT_HEADER_EXTENDED_BYTES : REPORT_HEADER_BYTES,
 	};

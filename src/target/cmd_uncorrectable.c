@@ -49,8 +49,7 @@ nvme_status bad_blocks_check(struct slot *slot, const struct bad_view *bad)
 		slot->heals_bad = true;
 		slot->bad_stamp = bad_view_stamp(bad);
 		slot->io_cmd.is_fua = true;
-		slot->is_data_mapped = false;
-		slot->data = NULL;
+		slot->data = (struct buf){0};
 		return NVME_SC_SUCCESS;
 	}
 	io_counter_add(&io_counters(slot)->media_errors, 1);

@@ -25,7 +25,7 @@ static bool verify_next(struct slot *slot, int res)
 	steps->step_blocks = blocks;
 	slot->io_cmd = (struct io_cmd){.first_block = cmd.first_block + steps->at_block,
 				       .block_count = blocks};
-	slot->iov = (struct iovec){.iov_base = slot->buf,
+	slot->iov = (struct iovec){.iov_base = slot->buf.addr,
 				   .iov_len = (size_t)blocks << slot->ns->block_shift};
 	io_submit(slot, MEDIA_READ, steps_io_done);
 	return true;

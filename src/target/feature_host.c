@@ -83,7 +83,7 @@ void feature_timestamp_get(struct slot *slot, const struct feature_cmd *cmd)
 {
 	struct timestamp now = timestamp_of(slot->queue->ctrl, cmd->select == FEATURE_CURRENT);
 
-	timestamp_encode(&now, slot->data);
+	timestamp_encode(&now, slot->data.addr);
 	feature_answer(slot, 0);
 }
 
@@ -129,7 +129,7 @@ void feature_timestamp_set(struct slot *slot, const struct feature_cmd *cmd)
 	struct timestamp wanted;
 
 	timestamp_note_send(ctrl);
-	timestamp_decode(slot->data, &wanted);
+	timestamp_decode(slot->data.addr, &wanted);
 	ctrl->features.timestamp_ms = wanted.ms;
 	ctrl->features.timestamp_at_ns = reactor_now_ns(ctrl->reactor);
 	ctrl->features.is_timestamp_set = true;
@@ -141,7 +141,7 @@ void feature_timestamp_set(struct slot *slot, const struct feature_cmd *cmd)
 void feature_behavior_get(struct slot *slot, const struct feature_cmd *cmd)
 {
 	if (cmd->select == FEATURE_CURRENT)
-		memcpy(slot->data, slot->queue->ctrl->host_behavior, HOST_BEHAVIOR_BYTES);
+		memcpy(slot->data.addr, slot->queue->ctrl->host_behavior, HOST_BEHAVIOR_BYTES);
 	feature_answer(slot, 0);
 }
 
@@ -160,11 +160,11 @@ void feature_behavior_set(struct slot *slot, const struct feature_cmd *cmd)
 {
 	struct ctrl *ctrl = slot->queue->ctrl;
 
-	if (!behavior_is_valid(slot->data)) {
+	if (!behavior_is_valid(slot->data.addr)) {
 		slot_complete(slot, nvme_status_dnr(NVME_SC_INVALID_FIELD));
 		return;
 	}
-	memcpy(ctrl->host_behavior, slot->data, HOST_BEHAVIOR_BYTES);
+	memcpy(ctrl->host_behavior, slot->data.addr, HOST_BEHAVIOR_BYTES);
 	ctrl_note_host_behavior(ctrl);
 	feature_answer(slot, 0);
 }
@@ -174,7 +174,7 @@ void feature_behavior_set(struct slot *slot, const struct feature_cmd *cmd)
 void feature_host_id_get(struct slot *slot, const struct feature_cmd *cmd)
 {
 	if (cmd->select == FEATURE_CURRENT)
-		memcpy(slot->data, slot->queue->ctrl->host_id.bytes, FEATURE_HOST_ID_BYTES);
+		memcpy(slot->data.addr, slot->queue->ctrl->host_id.bytes, FEATURE_HOST_ID_BYTES);
 	feature_answer(slot, 0);
 }
 

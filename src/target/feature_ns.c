@@ -90,7 +90,7 @@ static void ns_change_submit(struct slot *slot, struct manage_request *request)
 void feature_label_get(struct slot *slot, const struct feature_cmd *cmd)
 {
 	if (cmd->select != FEATURE_DEFAULT && slot->ns->label)
-		memcpy(slot->data, slot->ns->label,
+		memcpy(slot->data.addr, slot->ns->label,
 		       strnlen(slot->ns->label, TARGET_NS_LABEL_BYTES));
 	feature_answer(slot, 0);
 }
@@ -118,14 +118,14 @@ void feature_label_set(struct slot *slot, const struct feature_cmd *cmd)
 {
 	struct manage_request *request;
 
-	if (!label_is_valid(slot->data)) {
+	if (!label_is_valid(slot->data.addr)) {
 		slot_complete(slot, nvme_status_dnr(NVME_SC_INVALID_FIELD));
 		return;
 	}
 	request = ns_change_create(slot, MANAGE_NS_LABEL);
 	if (!request)
 		return;
-	memcpy(request->label, slot->data, TARGET_NS_LABEL_BYTES);
+	memcpy(request->label, slot->data.addr, TARGET_NS_LABEL_BYTES);
 	ns_change_submit(slot, request);
 }
 

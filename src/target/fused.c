@@ -138,10 +138,11 @@ static void fused_read_done(struct media_io *io, int res)
 		slot_complete(second, NVME_SC_FUSED_FAIL);
 		return;
 	}
-	if (!fused_judge(first, memcmp(first->data, first->iov.iov_base, first->data_bytes) == 0))
+	if (!fused_judge(first,
+			 memcmp(first->data.addr, first->iov.iov_base, first->data_bytes) == 0))
 		return;
 	fused_count_write(second);
-	second->iov = (struct iovec){.iov_base = second->data, .iov_len = second->data_bytes};
+	second->iov = (struct iovec){.iov_base = second->data.addr, .iov_len = second->data_bytes};
 	io_submit_held(second, second->ns, MEDIA_WRITE, fused_write_done);
 }
 
@@ -170,7 +171,7 @@ static void fused_on_granted(struct range_hold *hold)
 	}
 	if (fused_end_outdated(first))
 		return;
-	first->iov = (struct iovec){.iov_base = first->buf + first->data_bytes,
+	first->iov = (struct iovec){.iov_base = first->buf.addr + first->data_bytes,
 				    .iov_len = first->data_bytes};
 	io_submit_held(first, first->ns, MEDIA_READ, fused_read_done);
 }
@@ -212,9 +213,9 @@ static void fused_run_mapped(struct slot *first, struct slot *second)
 
 	if (word)
 		block_guard_spin_exclusive(word);
-	is_same = memcmp(first->data, at, first->data_bytes) == 0;
+	is_same = memcmp(first->data.addr, at, first->data_bytes) == 0;
 	if (is_same && !second->is_abort_requested)
-		memcpy(at, second->data, second->data_bytes);
+		memcpy(at, second->data.addr, second->data_bytes);
 	if (word)
 		block_guard_release_exclusive(word);
 	if (!fused_judge(first, is_same))

@@ -69,7 +69,7 @@ uint32_t ns_fused_blocks(const struct ns *ns, const struct target_limits *limits
 /* Whether the namespace can be reached through the port of this queue now. cmd_io.c */
 nvme_status io_check_path(const struct queue *queue, const struct ns *ns);
 /* What is special about the slot's namespace on this reactor: reservation, then blocks marked bad.
- * A write that heals marks loses its place in memory media: slot->data is NULL then. */
+ * A write that heals marks loses its place in memory media: slot->data is none then. */
 nvme_status io_check_view(struct slot *slot, const struct ns_view *view);
 /* Logs and counts what went wrong with the operation slot->io on `ns`. */
 void io_note_error(const struct slot *slot, const struct ns *ns, int res, nvme_status status);

@@ -37,13 +37,13 @@ bool slot_is_waiting(const struct slot *slot)
 
 bool slot_is_filled_by_host(const struct slot *slot)
 {
-	return slot->is_data_mapped && slot_is_waiting(slot);
+	return slot_is_mapped(slot) && slot_is_waiting(slot);
 }
 
 /* Data of a read leaves straight from memory media, when its host takes it. */
 static bool slot_is_read_by_host(const struct slot *slot)
 {
-	return slot->is_data_mapped && slot->state == SLOT_RESPONDING &&
+	return slot_is_mapped(slot) && slot->state == SLOT_RESPONDING &&
 	       slot->direction == DATA_TO_HOST && nvme_status_is_ok(slot->status);
 }
 
@@ -63,7 +63,6 @@ static nvme_status judge_in_force(struct slot *slot, const struct ns *was)
 	    (nvme_status_is_ok(status) && !promise_is_kept(slot, &promise)))
 		status = command_refuse(slot, NVME_SC_INVALID_NS, SQE_BYTE_NSID);
 	slot->data = slot->buf;
-	slot->is_data_mapped = false;
 	slot->direction = promise.direction;
 	slot->data_bytes = promise.data_bytes;
 	slot->extra_bytes = promise.extra_bytes;
@@ -79,7 +78,7 @@ static bool slot_is_judged(const struct slot *slot)
 /* A barrier lets what began before it end well, until it presses. */
 static bool slot_stays(const struct slot *slot)
 {
-	return slot->is_data_mapped || slot->is_fused ||
+	return slot_is_mapped(slot) || slot->is_fused ||
 	       (slot->is_awaited && !slot->is_displaced && !slot->must_judge_again);
 }
 
@@ -123,7 +122,7 @@ nvme_status slot_check_view(struct slot *slot)
 	nvme_status status;
 
 	/* Of a mapped one everything has landed: had it to be stopped, it was cut off. */
-	if (!view || slot->is_data_mapped || slot->rules == slot->queue->local->rules)
+	if (!view || slot_is_mapped(slot) || slot->rules == slot->queue->local->rules)
 		return NVME_SC_SUCCESS;
 	status = io_check_view(slot, view);
 	slot->data = slot->buf;
@@ -198,8 +197,7 @@ static void slot_cut_off(struct slot *slot)
 	slot->queue->transport->cut_off(slot);
 	slot->is_cut_off = true;
 	slot->must_judge_again = true;
-	slot->is_data_mapped = false;
-	slot->data = NULL;
+	slot->data = (struct buf){0};
 }
 
 /* ---- data on its way out of memory media ------------------------------------------------------
@@ -219,15 +217,14 @@ static bool slot_may_be_read(const struct slot *slot)
 static void slot_end_from_copy(struct slot *slot)
 {
 	struct queue *queue = slot->queue;
-	uint8_t *buf = buf_pool_get(queue->local->buffers, queue->buf_share, slot->data_bytes);
+	struct buf buf = buf_pool_get(queue->local->buffers, queue->buf_share, slot->data_bytes);
 
-	if (buf) {
-		block_guard_copy_out(queue->guard, buf, slot->data, slot->data_bytes);
+	if (buf.addr) {
+		block_guard_copy_out(queue->guard, buf.addr, slot->data.addr, slot->data_bytes);
 		slot->buf = buf;
 		slot->data = buf;
-		slot->is_data_mapped = false;
 	}
-	queue->transport->send_copy(slot, buf);
+	queue->transport->send_copy(slot, buf.addr);
 }
 
 /* It ends with the status that a new command would get. */
@@ -237,8 +234,7 @@ static void slot_end_refused(struct slot *slot)
 	bool is_same;
 
 	slot->state = SLOT_EXECUTING;
-	slot->is_data_mapped = false;
-	slot->data = NULL;
+	slot->data = (struct buf){0};
 	if (slot->queue->state == QUEUE_LIVE)
 		status = slot_move(slot, &is_same);
 	slot_complete(slot, nvme_status_is_ok(status) ? NVME_SC_COMMAND_INTERRUPTED : status);
@@ -254,7 +250,7 @@ static void slot_stop_reading(struct slot *slot)
 		slot_end_from_copy(slot);
 		break;
 	case DATA_SENT_ALL:
-		slot->is_data_mapped = false;
+		slot->data = (struct buf){0};
 		break;
 	}
 }
@@ -362,7 +358,7 @@ static bool slot_leave_retired(struct slot *slot)
 {
 	if (slot->state == SLOT_EXECUTING || slot->is_fused)
 		return true; /* with its medium, or bounded by the host's data */
-	if (slot->is_data_mapped)
+	if (slot_is_mapped(slot))
 		return slot_leave_mapped(slot);
 	if (slot->state == SLOT_RESPONDING)
 		slot_leave_snapshot(slot);

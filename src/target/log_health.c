@@ -36,7 +36,7 @@ static void smart_finish(struct slot *slot, struct log_smart *smart)
 	if (ctrl_has_temperature_warning(ctrl))
 		smart->critical_warning |= LOG_SMART_WARNING_TEMPERATURE;
 	log_smart_encode(smart, page);
-	window = (struct log_window){slot->data, cmd.offset, slot->data_bytes};
+	window = (struct log_window){slot->data.addr, cmd.offset, slot->data_bytes};
 	log_window_put(&window, 0, page, sizeof(page));
 	log_finish(slot, &cmd, sizeof(page));
 }

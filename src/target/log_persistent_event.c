@@ -37,7 +37,7 @@ static void page_read(struct slot *slot, const struct log_cmd *cmd)
 	const struct ctrl *ctrl = slot->queue->ctrl;
 	bool is_header = (cmd->specific & EVENT_LOG_ACTION_MASK) == EVENT_LOG_ESTABLISH_HEADER;
 	size_t bytes = is_header ? EVENT_LOG_HEADER_BYTES : ctrl->event_page_bytes;
-	struct log_window window = {slot->data, cmd->offset, slot->data_bytes};
+	struct log_window window = {slot->data.addr, cmd->offset, slot->data_bytes};
 
 	log_window_put(&window, 0, ctrl->event_page, (uint32_t)bytes);
 	log_finish(slot, cmd, bytes);
@@ -47,7 +47,7 @@ static void page_read(struct slot *slot, const struct log_cmd *cmd)
 static void header_read(struct slot *slot, const struct log_cmd *cmd)
 {
 	const struct ctrl *ctrl = slot->queue->ctrl;
-	struct log_window window = {slot->data, cmd->offset, slot->data_bytes};
+	struct log_window window = {slot->data.addr, cmd->offset, slot->data_bytes};
 	uint8_t bytes[EVENT_LOG_HEADER_BYTES];
 	struct event_log_header header;
 	int res = event_log_header_decode(ctrl->event_page, &header);

@@ -169,7 +169,7 @@ static void queue_free(struct queue *queue)
 		atomic_fetch_sub_explicit(&local->admin_count, 1, memory_order_relaxed);
 	lazy_mem_put(queue->slots, slots_bytes(queue, queue->slot_count));
 	lazy_mem_put(queue->connected_slots, slots_bytes(queue, queue->size));
-	free(queue->reserve);
+	free(queue->reserve.addr);
 	local_share_put(local, queue->share);
 	queue->share = NULL;
 	queue->slots = NULL;

@@ -67,7 +67,7 @@ struct queue {
 	 * that is behind it, also the data that commands with a buffer wait for: without this, they
 	 * and it would wait for each other. Made at the first need, as large as that.
 	 */
-	uint8_t *reserve;
+	struct buf reserve;
 	size_t reserve_bytes;
 	bool is_reserve_used;
 	struct slot *starved; /* whose capsule waits for room */

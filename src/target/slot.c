@@ -45,7 +45,6 @@ struct slot *slot_take(struct queue *queue)
 	slot->must_judge_again = false;
 	slot->is_cut_off = false;
 	slot->is_in_submit = false;
-	slot->is_data_mapped = false;
 	slot->is_fused = false;
 	slot->is_fused_ready = false;
 	slot->heals_bad = false;
@@ -55,8 +54,8 @@ struct slot *slot_take(struct queue *queue)
 	slot->early_status = NVME_SC_SUCCESS;
 	slot->execute = NULL;
 	slot->cancel = NULL;
-	slot->buf = NULL;
-	slot->data = NULL;
+	slot->buf = (struct buf){0};
+	slot->data = (struct buf){0};
 	slot->snapshot = NULL;
 	slot->ns = NULL;
 	slot->status = NVME_SC_SUCCESS;
@@ -69,14 +68,14 @@ struct slot *slot_take(struct queue *queue)
 	return slot;
 }
 
-static void slot_set_buf(struct slot *slot, uint8_t *buf)
+static void slot_set_buf(struct slot *slot, struct buf buf)
 {
 	slot->buf = buf;
 	slot->data = buf;
 }
 
 /* The held capsule's room has come. */
-static void slot_on_capsule_room(struct buf_waiter *waiter, void *buf)
+static void slot_on_capsule_room(struct buf_waiter *waiter, struct buf buf)
 {
 	struct slot *slot = container_of(waiter, struct slot, waiter);
 
@@ -88,20 +87,21 @@ static void slot_on_capsule_room(struct buf_waiter *waiter, void *buf)
 	slot->queue->transport->resume(slot->queue);
 }
 
-/* The queue's own room for one capsule, or NULL when it is in use. */
-static uint8_t *reserve_take(struct queue *queue, size_t len_bytes)
+/* The queue's own room for one capsule, or none when it is in use. */
+static struct buf reserve_take(struct queue *queue, size_t len_bytes)
 {
 	if (queue->is_reserve_used)
-		return NULL;
+		return (struct buf){0};
 	if (queue->reserve_bytes < len_bytes) {
 		size_t bytes =
 			(len_bytes + NVME_PAGE_BYTES - 1) / NVME_PAGE_BYTES * NVME_PAGE_BYTES;
 
-		free(queue->reserve);
-		queue->reserve = aligned_alloc(NVME_PAGE_BYTES, bytes);
-		queue->reserve_bytes = queue->reserve ? bytes : 0;
-		if (!queue->reserve)
-			return NULL;
+		free(queue->reserve.addr);
+		queue->reserve = (struct buf){.addr = aligned_alloc(NVME_PAGE_BYTES, bytes),
+					      .kind = BUF_OWN};
+		queue->reserve_bytes = queue->reserve.addr ? bytes : 0;
+		if (!queue->reserve.addr)
+			return (struct buf){0};
 	}
 	queue->is_reserve_used = true;
 	return queue->reserve;
@@ -136,17 +136,16 @@ bool slot_prepare(struct slot *slot)
 		slot->early_status = command_prepare(slot);
 	if (!nvme_status_is_ok(slot->early_status)) {
 		slot->direction = DATA_NONE;
-		slot->is_data_mapped = false;
-		slot->data = NULL;
+		slot->data = (struct buf){0};
 		return true;
 	}
-	if (slot->capsule_bytes == 0 || slot->is_data_mapped || slot->direction != DATA_TO_CTRL)
+	if (slot->capsule_bytes == 0 || slot_is_mapped(slot) || slot->direction != DATA_TO_CTRL)
 		return true;
-	uint8_t *buf = buf_pool_get(local->buffers, queue->buf_share, slot_buf_bytes(slot));
+	struct buf buf = buf_pool_get(local->buffers, queue->buf_share, slot_buf_bytes(slot));
 
-	if (!buf)
+	if (!buf.addr)
 		buf = reserve_take(queue, slot_buf_bytes(slot));
-	if (buf) {
+	if (buf.addr) {
 		slot_set_buf(slot, buf);
 		return true;
 	}
@@ -166,8 +165,8 @@ bool slot_prepare(struct slot *slot)
 
 uint8_t *slot_capsule_dest(struct slot *slot, uint32_t *ret_granule_bytes)
 {
-	*ret_granule_bytes = slot->is_data_mapped ? 1u << slot->ns->block_shift : 1;
-	return slot->direction == DATA_TO_CTRL ? slot->data : NULL;
+	*ret_granule_bytes = slot_is_mapped(slot) ? 1u << slot->ns->block_shift : 1;
+	return slot->direction == DATA_TO_CTRL ? slot->data.addr : NULL;
 }
 
 /* The buffer is there: bring the data that is still with the host, or go. */
@@ -215,7 +214,7 @@ static bool slot_end_outdated(struct slot *slot)
 	return true;
 }
 
-static void slot_on_buffer(struct buf_waiter *waiter, void *buf)
+static void slot_on_buffer(struct buf_waiter *waiter, struct buf buf)
 {
 	struct slot *slot = container_of(waiter, struct slot, waiter);
 
@@ -242,19 +241,19 @@ void slot_start(struct slot *slot, bool is_data_ok)
 	}
 	if (slot_end_unwanted(slot) || slot_end_outdated(slot))
 		return;
-	if (slot->buf && slot->sgl.offset_bytes > 0)
-		memmove(slot->buf, slot->buf + slot->sgl.offset_bytes, slot->data_bytes);
+	if (slot->buf.addr && slot->sgl.offset_bytes > 0)
+		memmove(slot->buf.addr, slot->buf.addr + slot->sgl.offset_bytes, slot->data_bytes);
 	/* Commands that move data, and those that need room of their own (Verify). */
-	if (!slot->data &&
+	if (!slot->data.addr &&
 	    ((slot->direction != DATA_NONE && slot->data_bytes > 0) || slot->extra_bytes > 0)) {
 		struct buf_share *share = slot->queue->buf_share;
-		uint8_t *buf = buf_pool_get(local->buffers, share, slot_buf_bytes(slot));
+		struct buf buf = buf_pool_get(local->buffers, share, slot_buf_bytes(slot));
 
-		if (!buf && slot->is_fused && slot->fused_with) {
+		if (!buf.addr && slot->is_fused && slot->fused_with) {
 			slot_complete(slot, NVME_SC_COMMAND_INTERRUPTED);
 			return;
 		}
-		if (!buf) {
+		if (!buf.addr) {
 			slot->state = SLOT_WAITING_BUFFER;
 			slot->waiter.granted = slot_on_buffer;
 			buf_pool_wait(local->buffers, share, &slot->waiter, slot_buf_bytes(slot));
@@ -392,11 +391,11 @@ void slot_complete(struct slot *slot, nvme_status status)
 	slot_complete_at(slot, status, slot->error_byte);
 }
 
-static void buf_give_back(struct queue *queue, uint8_t *buf)
+static void buf_give_back(struct queue *queue, struct buf buf)
 {
 	struct slot *starved = queue->starved;
 
-	if (buf != queue->reserve) {
+	if (buf.kind == BUF_POOL) {
 		buf_pool_put(queue->local->buffers, queue->buf_share, buf);
 		return;
 	}
@@ -404,7 +403,7 @@ static void buf_give_back(struct queue *queue, uint8_t *buf)
 	if (!starved)
 		return;
 	buf = reserve_take(queue, slot_buf_bytes(starved));
-	if (buf) {
+	if (buf.addr) {
 		buf_pool_wait_cancel(&starved->waiter);
 		slot_on_capsule_room(&starved->waiter, buf);
 	}
@@ -415,7 +414,6 @@ void slot_release(struct slot *slot)
 	struct queue *queue = slot->queue;
 	struct local *local = queue->local;
 	struct snapshot *snapshot = slot->snapshot;
-	uint8_t *buf = slot->buf;
 
 	CHECK_OWNER(queue);
 	CHECK(slot->state != SLOT_FREE && slot->state != SLOT_EXECUTING);
@@ -428,14 +426,12 @@ void slot_release(struct slot *slot)
 	/* The connection went while the host still owed data: there is no response. */
 	slot_let_aborter_go(slot);
 	slot->state = SLOT_FREE;
-	slot->buf = NULL;
-	slot->data = NULL;
 	list_remove(&slot->node);
 	list_push_front(&queue->free, &slot->node);
 	CHECK(queue->busy_count > 0);
 	queue->busy_count--;
-	if (buf)
-		buf_give_back(queue, buf);
+	if (slot->buf.addr)
+		buf_give_back(queue, slot->buf);
 	if (snapshot) {
 		CHECK(snapshot->inflight[local->index].count > 0);
 		if (--snapshot->inflight[local->index].count == 0 && snapshot != local->snapshot)

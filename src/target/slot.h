@@ -66,7 +66,6 @@ struct slot {
 	bool is_cut_off;         /* its data lands nowhere any more: it will be refused */
 	atomic_bool is_unwanted; /* cancelled while control has it: target/control_work.h */
 	bool is_in_submit;       /* media_submit is on the stack: done continues its loop */
-	bool is_data_mapped;     /* data points into mapped media, not into buf */
 	bool is_fused;           /* one of two that run as one, and not over yet */
 	bool is_fused_ready;     /* has its data and waits for the other one */
 	bool heals_bad;          /* writes blocks that are marked bad: target/bad_blocks.h */
@@ -81,8 +80,8 @@ struct slot {
 	void (*execute)(struct slot *slot);
 	void (*cancel)(struct slot *slot); /* execute's own way to end early; NULL: slot->io's */
 
-	uint8_t *buf;  /* from the reactor's pool, or NULL */
-	uint8_t *data; /* data_bytes; in buf or in mapped media */
+	struct buf buf;  /* of the reactor's pool, or the queue's reserve; or none */
+	struct buf data; /* where data_bytes are: buf, or a medium's memory; or none */
 	struct iovec iov;
 	struct buf_waiter waiter;
 
@@ -109,6 +108,12 @@ struct slot {
 	struct slot *aborter;   /* the Abort that waits for this one's end */
 	uint32_t aborted;       /* an Abort's or Cancel's own: how many victims were aborted */
 };
+
+/* The data is in the medium's own memory, not in a buffer. */
+static inline bool slot_is_mapped(const struct slot *slot)
+{
+	return slot->data.kind == BUF_MAPPED;
+}
 
 /* NULL when all are busy; queue_on_slot_free tells the transport when one is free again. */
 struct slot *slot_take(struct queue *queue);

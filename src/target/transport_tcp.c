@@ -102,7 +102,7 @@ static struct pdu_error on_capsule_header(struct tcp_queue *tq, const struct pdu
 	}
 	if (pdu->data_bytes > 0)
 		sink->dest = slot_capsule_dest(slot, &sink->granule_bytes);
-	if (slot->is_data_mapped)
+	if (slot_is_mapped(slot))
 		sink->guard = slot->queue->guard;
 	return PDU_OK;
 }
@@ -133,7 +133,7 @@ static int gather_aside(struct tcp_slot *ts, const struct pdu *pdu)
 {
 	uint32_t end = pdu->u.data.offset + pdu->data_bytes;
 
-	if (!ts->slot.is_data_mapped || ts->aside ||
+	if (!slot_is_mapped(&ts->slot) || ts->aside ||
 	    (end & ((1u << ts->slot.ns->block_shift) - 1)) == 0)
 		return 0;
 	ts->aside_from = pdu->u.data.offset;
@@ -161,11 +161,11 @@ static struct pdu_error on_data_header(struct tcp_queue *tq, const struct pdu *p
 		sink->dest = ts->aside + (pdu->u.data.offset - ts->aside_from);
 		return PDU_OK;
 	}
-	if (slot->is_data_mapped) {
+	if (slot_is_mapped(slot)) {
 		sink->granule_bytes = 1u << slot->ns->block_shift;
 		sink->guard = slot->queue->guard;
 	}
-	sink->dest = slot->data + pdu->u.data.offset;
+	sink->dest = slot->data.addr + pdu->u.data.offset;
 	return PDU_OK;
 }
 
@@ -241,7 +241,7 @@ static void on_data_complete(struct tcp_queue *tq, const struct pdu *pdu, bool i
 	ts->transfer.is_open = false;
 	data_owed_less(tq);
 	if (ts->aside && !slot->is_abort_requested)
-		block_guard_copy_in(slot->queue->guard, slot->data + ts->aside_from, ts->aside,
+		block_guard_copy_in(slot->queue->guard, slot->data.addr + ts->aside_from, ts->aside,
 				    ts->transfer.end_offset - ts->aside_from);
 	aside_free(ts);
 	slot_data_arrived(slot, !ts->is_data_bad);
@@ -467,12 +467,12 @@ static void send_data(struct tcp_queue *tq, struct tcp_slot *ts, bool is_success
 		.is_success = is_success,
 	};
 
-	ts->iov = (struct iovec){.iov_base = ts->slot.data, .iov_len = ts->slot.data_bytes};
+	ts->iov = (struct iovec){.iov_base = ts->slot.data.addr, .iov_len = ts->slot.data_bytes};
 	ts->data_tx.iov = &ts->iov;
 	ts->data_tx.iov_count = 1;
 	ts->data_tx.shared_block_bytes =
-		ts->slot.is_data_mapped ? 1u << ts->slot.ns->block_shift : 0;
-	ts->data_tx.guard = ts->slot.is_data_mapped ? ts->slot.queue->guard : NULL;
+		slot_is_mapped(&ts->slot) ? 1u << ts->slot.ns->block_shift : 0;
+	ts->data_tx.guard = slot_is_mapped(&ts->slot) ? ts->slot.queue->guard : NULL;
 	ts->data_tx.done = data_sent;
 	tcp_send_c2h_data(&tq->conn, &ts->data_tx, &args);
 }

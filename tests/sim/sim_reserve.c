@@ -232,7 +232,7 @@ static bool slot_is_at_medium(const struct slot *slot)
 {
 	if (slot->state == SLOT_EXECUTING)
 		return slot->io.media != NULL;
-	return slot->is_data_mapped &&
+	return slot_is_mapped(slot) &&
 	       (slot->state == SLOT_RECEIVING || slot->state == SLOT_FETCHING);
 }
 
@@ -285,7 +285,7 @@ static void check_all_mapped_of(const struct sim_op *op, const struct queue *que
 	list_for_each(node, &queue->busy) {
 		const struct slot *slot = list_entry(node, struct slot, node);
 
-		if (slot->is_data_mapped && slot->ns && slot->ns->locals == ns_live_locals(live))
+		if (slot_is_mapped(slot) && slot->ns && slot->ns->locals == ns_live_locals(live))
 			check_mapped(op, slot);
 	}
 }

@@ -13,14 +13,14 @@ struct waiter {
 	struct buf_waiter base;
 	struct buf_pool *pool;
 	struct buf_share *share;
-	void *buf;
+	struct buf buf;
 	unsigned order;
 	bool puts_back;
 };
 
 static unsigned grants;
 
-static void on_granted(struct buf_waiter *base, void *buf)
+static void on_granted(struct buf_waiter *base, struct buf buf)
 {
 	struct waiter *waiter = container_of(base, struct waiter, base);
 
@@ -33,7 +33,7 @@ static void on_granted(struct buf_waiter *base, void *buf)
 static void classes_and_fallback(void)
 {
 	const unsigned counts[BUF_POOL_CLASSES] = {2, 1, 1};
-	uint8_t *small[2], *middle, *large;
+	struct buf small[2], middle, large;
 	struct buf_pool *pool;
 
 	EXPECT_EQ(0, buf_pool_create(counts, &pool));
@@ -42,19 +42,21 @@ static void classes_and_fallback(void)
 	small[1] = buf_pool_get(pool, &one, 8192);
 	middle = buf_pool_get(pool, &one, 100);
 	large = buf_pool_get(pool, &one, 8193);
-	EXPECT(small[0] && small[1] && middle && large);
-	EXPECT(!buf_pool_get(pool, &one, 1) && !buf_pool_get(pool, &one, BUF_POOL_MAX_BYTES));
+	EXPECT(small[0].addr && small[1].addr && middle.addr && large.addr);
+	EXPECT_EQ(BUF_NONE, buf_pool_get(pool, &one, 1).kind);
+	EXPECT_EQ(BUF_NONE, buf_pool_get(pool, &one, BUF_POOL_MAX_BYTES).kind);
 	EXPECT_EQ(4, buf_pool_in_use(pool));
-	EXPECT_EQ(0, ((uintptr_t)small[0] | (uintptr_t)small[1] | (uintptr_t)middle |
-		      (uintptr_t)large) &
+	EXPECT_EQ(0, ((uintptr_t)small[0].addr | (uintptr_t)small[1].addr | (uintptr_t)middle.addr |
+		      (uintptr_t)large.addr) &
 			     4095);
-	memset(small[0], 1, 8192);
-	memset(small[1], 2, 8192);
-	memset(middle, 3, 128 * 1024);
-	memset(large, 4, BUF_POOL_MAX_BYTES);
-	EXPECT(small[0][8191] == 1 && small[1][0] == 2 && middle[128 * 1024 - 1] == 3);
+	memset(small[0].addr, 1, 8192);
+	memset(small[1].addr, 2, 8192);
+	memset(middle.addr, 3, 128 * 1024);
+	memset(large.addr, 4, BUF_POOL_MAX_BYTES);
+	EXPECT(small[0].addr[8191] == 1 && small[1].addr[0] == 2 &&
+	       middle.addr[128 * 1024 - 1] == 3);
 	buf_pool_put(pool, &one, middle);
-	EXPECT(buf_pool_get(pool, &one, 128 * 1024) == middle);
+	EXPECT(buf_pool_get(pool, &one, 128 * 1024).addr == middle.addr);
 	buf_pool_put(pool, &one, middle);
 	buf_pool_put(pool, &one, large);
 	buf_pool_put(pool, &one, small[1]);
@@ -63,12 +65,40 @@ static void classes_and_fallback(void)
 	buf_pool_destroy(pool);
 }
 
+/* What a device registers: every buffer lies in the region that its key names, whole. */
+static void buffers_name_their_regions(void)
+{
+	const unsigned counts[BUF_POOL_CLASSES] = {3, 0, 2};
+	static const size_t sizes[BUF_POOL_CLASSES] = {8192, 128 * 1024, BUF_POOL_MAX_BYTES};
+	struct iovec regions[BUF_POOL_CLASSES];
+	struct buf_pool *pool;
+	struct buf bufs[5];
+
+	EXPECT_EQ(0, buf_pool_create(counts, &pool));
+	buf_pool_join(pool, &one);
+	buf_pool_get_regions(pool, regions);
+	for (unsigned i = 0; i < BUF_POOL_CLASSES; i++)
+		EXPECT_EQ(sizes[i] * counts[i], regions[i].iov_len);
+	for (unsigned i = 0; i < 5; i++) {
+		size_t at;
+
+		bufs[i] = buf_pool_get(pool, &one, 10);
+		EXPECT_EQ(BUF_POOL, bufs[i].kind);
+		EXPECT_EQ(i < 3 ? 0 : 2, bufs[i].key);
+		at = (size_t)(bufs[i].addr - (uint8_t *)regions[bufs[i].key].iov_base);
+		EXPECT(at + sizes[bufs[i].key] <= regions[bufs[i].key].iov_len);
+	}
+	for (unsigned i = 0; i < 5; i++)
+		buf_pool_put(pool, &one, bufs[i]);
+	buf_pool_destroy(pool);
+}
+
 static void waiters_in_order(void)
 {
 	const unsigned counts[BUF_POOL_CLASSES] = {1, 0, 1};
 	struct waiter waiters[4] = {0};
 	struct buf_pool *pool;
-	void *small, *large;
+	struct buf small, large;
 
 	grants = 0;
 	EXPECT_EQ(0, buf_pool_create(counts, &pool));
@@ -86,14 +116,14 @@ static void waiters_in_order(void)
 	EXPECT_EQ(0, grants);
 	buf_pool_put(pool, &one, small);
 	EXPECT_EQ(1, waiters[0].order);
-	EXPECT(waiters[0].buf == small);
+	EXPECT(waiters[0].buf.addr == small.addr);
 	/* Its own class first, then the smaller one. */
 	buf_pool_put(pool, &one, large);
 	EXPECT_EQ(2, waiters[3].order);
 	EXPECT_EQ(0, waiters[2].order);
 	buf_pool_put(pool, &one, large);
 	EXPECT_EQ(3, waiters[2].order);
-	EXPECT(waiters[2].buf == large && waiters[1].order == 0);
+	EXPECT(waiters[2].buf.addr == large.addr && waiters[1].order == 0);
 	buf_pool_put(pool, &one, large);
 	buf_pool_put(pool, &one, small);
 	EXPECT_EQ(0, buf_pool_in_use(pool));
@@ -108,7 +138,7 @@ static void a_long_chain_does_not_recurse(void)
 {
 	const unsigned counts[BUF_POOL_CLASSES] = {1, 0, 0};
 	struct buf_pool *pool;
-	void *buf;
+	struct buf buf;
 
 	grants = 0;
 	EXPECT_EQ(0, buf_pool_create(counts, &pool));
@@ -131,18 +161,19 @@ static void a_long_chain_does_not_recurse(void)
 
 #define SHARED 64 /* of which 8 are kept */
 
-static void *taken[2][SHARED];
+static struct buf taken[2][SHARED];
 
-static unsigned take_all(struct buf_pool *pool, struct buf_share *share, void **bufs)
+static unsigned take_all(struct buf_pool *pool, struct buf_share *share, struct buf *bufs)
 {
 	unsigned count = 0;
 
-	while (count < SHARED && (bufs[count] = buf_pool_get(pool, share, 10)))
+	while (count < SHARED && (bufs[count] = buf_pool_get(pool, share, 10)).addr)
 		count++;
 	return count;
 }
 
-static void put_all(struct buf_pool *pool, struct buf_share *share, void **bufs, unsigned count)
+static void put_all(struct buf_pool *pool, struct buf_share *share, struct buf *bufs,
+		    unsigned count)
 {
 	while (count > 0)
 		buf_pool_put(pool, share, bufs[--count]);
@@ -231,9 +262,9 @@ static void shares_wait_in_turn(void)
 	}
 	put_all(pool, &shares[0], taken[0], first - 4);
 	for (unsigned i = 0; i < 8; i++) {
-		if (waiters[0][i].buf)
+		if (waiters[0][i].buf.addr)
 			buf_pool_put(pool, &shares[0], waiters[0][i].buf);
-		if (waiters[1][i].buf)
+		if (waiters[1][i].buf.addr)
 			buf_pool_put(pool, &shares[1], waiters[1][i].buf);
 	}
 	shares_close(pool, shares);
@@ -244,6 +275,7 @@ int main(void)
 	TAP_RUN(a_share_has_its_minimum);
 	TAP_RUN(shares_wait_in_turn);
 	TAP_RUN(classes_and_fallback);
+	TAP_RUN(buffers_name_their_regions);
 	TAP_RUN(waiters_in_order);
 	TAP_RUN(a_long_chain_does_not_recurse);
 	return tap_end();

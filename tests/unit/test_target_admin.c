@@ -121,7 +121,7 @@ static nvme_status run(unsigned index, nvme_status (*prepare)(struct slot *), st
 	status = prepare(slot);
 	if (!nvme_status_is_ok(status))
 		return status;
-	slot->data = data;
+	slot->data = (struct buf){.addr = data, .kind = BUF_OWN};
 	if (slot->direction == DATA_TO_HOST)
 		memset(data, 0xee, sizeof(data));
 	slot->state = SLOT_EXECUTING;
