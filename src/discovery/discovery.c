@@ -11,6 +11,7 @@
 #include "discovery/discovery.h"
 
 #include "base/text.h"
+#include "target/transport.h"
 
 #include <netinet/in.h>
 #include <stdio.h>
@@ -123,7 +124,7 @@ static void discovery_add(const struct discovery_asker *asker, const struct port
 {
 	uint32_t queue_size = asker->snapshot->limits.queue_size_max;
 	struct discovery_entry entry = {
-		.transport = DISCOVERY_TCP,
+		.transport = port_transport(port)->trtype,
 		.subtype = subtype,
 		.can_disable_sq_flow_control = true,
 		.port_id = port->id,

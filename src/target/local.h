@@ -74,9 +74,6 @@ struct shutdown {
 	void *arg;
 };
 
-/* A place where connections arrive: on the first reactor. */
-struct listener;
-
 /* Where listeners stand: known only after binding when a port asked for any. */
 struct bound_ports {
 	unsigned count;

@@ -47,7 +47,7 @@ void ctrl_error_log_add(struct ctrl *ctrl, const struct slot *slot)
 		/* Fabrics commands keep their type where others have the namespace. */
 		.nsid = is_fabrics ? 0 : le32_get(slot->sqe.nsid),
 		.transport = nvme_status_same(slot->status, NVME_SC_TRANSIENT_TRANSPORT)
-				     ? DISCOVERY_TCP
+				     ? slot->queue->transport->trtype
 				     : 0,
 		.csi = NVME_CSI_NVM,
 		.opcode = slot->sqe.opcode,

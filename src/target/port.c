@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ports: listeners, the limits on connections, and the choice of a reactor for each connection.
+ * Ports: listeners of any transport, the limits on connections, and the choice of a reactor for
+ * each connection.
  *
  * Everything here runs on the first reactor (the registry), which owns the listeners and the count
  * of connections per peer address (host_share.h); a queue that ends comes back here to be forgotten
- * and freed. A listener outlives configuration changes as long as its port keeps its address.
+ * and freed. A listener outlives configuration changes as long as its port keeps its transport and
+ * address.
  */
 #include "base/log.h"
 #include "target/host_share.h"
@@ -15,14 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct listener {
-	struct reactor_listener sock;
-	struct target *target;
-	struct net_addr asked; /* as configured; sock.addr is as bound */
-	uint16_t port_id;
-	bool is_new; /* opened for a snapshot that is not in force yet */
-	struct list node;
-};
+const struct transport_ops *port_transport(const struct port *port)
+{
+	return port->transport ? port->transport : &transport_tcp;
+}
 
 /* ---- counting
  * ------------------------------------------------------------------------------------- */
@@ -65,13 +63,13 @@ static void arrival_here(struct reactor_msg *msg)
 
 	/* The first snapshot may still be on its way to this reactor. */
 	if (local->snapshot && !local->is_stopping)
-		res = transport_tcp.accept(local, arrival);
+		res = arrival->transport->accept(local, arrival);
 	if (res == 0) {
 		free(arrival);
 		return;
 	}
 	log_limited(LOG_LEVEL_WARN, "target", "a new connection was refused: %s", strerror(-res));
-	reactor_refuse_fd(arrival->fd);
+	arrival->transport->refuse(arrival->incoming);
 	reactor_post(target_registry(local->target)->reactor, &arrival->msg, arrival_failed);
 }
 
@@ -149,9 +147,9 @@ static void arrival_refuse(struct target *target, struct host_share *share,
 		host_share_settle(target, share);
 }
 
-static void on_accepted(struct reactor_listener *sock, int taken_fd, const struct net_addr *from)
+void listener_on_arrival(struct listener *listener, union incoming incoming,
+			 const struct net_addr *from)
 {
-	struct listener *listener = container_of(sock, struct listener, sock);
 	struct target *target = listener->target;
 	struct host_share *share =
 		target_registry(target)->snapshot ? host_share_of_addr(target, from) : NULL;
@@ -162,7 +160,7 @@ static void on_accepted(struct reactor_listener *sock, int taken_fd, const struc
 
 	if (why) {
 		arrival_refuse(target, share, from, why);
-		reactor_refuse_fd(taken_fd);
+		listener->transport->refuse(incoming);
 		free(arrival);
 		return;
 	}
@@ -173,19 +171,19 @@ static void on_accepted(struct reactor_listener *sock, int taken_fd, const struc
 	share->connections++;
 	atomic_fetch_add(&target->connections_now, 1);
 	arrival->local = pick_local(target);
+	arrival->transport = listener->transport;
 	arrival->peer = *from;
 	arrival->port_id = listener->port_id;
 	arrival->is_spare = limit != NULL;
-	arrival->fd = taken_fd;
+	arrival->incoming = incoming;
 	reactor_post(arrival->local->reactor, &arrival->msg, arrival_here);
 }
 
 /* ---- listeners
  * ---------------------------------------------------------------------------------------- */
 
-static void listener_closed(struct reactor_listener *sock)
+void listener_on_closed(struct listener *listener)
 {
-	struct listener *listener = container_of(sock, struct listener, sock);
 	struct target *target = listener->target;
 
 	free(listener);
@@ -196,12 +194,12 @@ static void listener_closed(struct reactor_listener *sock)
 static void listener_close(struct listener *listener)
 {
 	list_remove(&listener->node);
-	reactor_listener_close(&listener->sock, listener_closed);
+	listener->transport->unlisten(listener);
 }
 
 static bool listener_serves(const struct listener *listener, const struct port *port)
 {
-	return listener->port_id == port->id &&
+	return listener->port_id == port->id && listener->transport == port_transport(port) &&
 	       listener->asked.len_bytes == port->listen.len_bytes &&
 	       memcmp(&listener->asked.storage, &port->listen.storage, port->listen.len_bytes) == 0;
 }
@@ -219,17 +217,19 @@ static struct listener *listener_find(struct target *target, const struct port *
 
 static int listener_open(struct target *target, const struct port *port)
 {
-	struct listener *listener = calloc(1, sizeof(*listener));
+	const struct transport_ops *transport = port_transport(port);
+	struct listener *listener = calloc(1, transport->listener_bytes);
 	int res;
 
 	if (!listener)
 		return -ENOMEM;
+	listener->transport = transport;
 	listener->target = target;
+	listener->reactor = target_registry(target)->reactor;
 	listener->asked = port->listen;
 	listener->port_id = port->id;
 	listener->is_new = true;
-	res = reactor_listener_open(target_registry(target)->reactor, &listener->sock,
-				    &port->listen, on_accepted);
+	res = transport->listen(listener);
 	if (res != 0) {
 		free(listener);
 		return res;
@@ -296,7 +296,7 @@ void ports_close_unused(struct target *target, const struct snapshot *snapshot,
 			listener_close(listener);
 			continue;
 		}
-		ret_bound->addrs[ret_bound->count] = listener->sock.addr;
+		ret_bound->addrs[ret_bound->count] = listener->bound;
 		ret_bound->ids[ret_bound->count++] = listener->port_id;
 	}
 }

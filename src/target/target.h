@@ -174,6 +174,8 @@ struct ana_group_state {
 	enum ana_state state;
 };
 
+struct transport_ops;
+
 /* Whether large payload that nobody can change is sent without a copy. */
 enum zero_copy {
 	ZERO_COPY_OFF,
@@ -185,6 +187,8 @@ enum zero_copy {
 
 struct port {
 	uint16_t id;
+	/* How hosts reach it; NULL: TCP. */
+	const struct transport_ops *transport;
 	struct net_addr listen;     /* where connections are accepted */
 	char advertise_address[64]; /* what discovery tells; empty: the address the host reached */
 	const struct subsystem **subsystems; /* offered here; the discovery service always is */

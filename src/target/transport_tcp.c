@@ -39,6 +39,11 @@ struct tcp_slot {
 	struct tcp_tx resp_tx;
 };
 
+struct tcp_listener {
+	struct listener listener; /* first: the target's half */
+	struct reactor_listener sock;
+};
+
 struct tcp_queue {
 	struct queue queue; /* first: the target's half */
 	struct tcp_conn conn;
@@ -607,6 +612,39 @@ static void conn_config_fill(const struct snapshot *snapshot, uint16_t port_id,
 	}
 }
 
+static void on_accepted(struct reactor_listener *sock, int taken_fd, const struct net_addr *from)
+{
+	struct tcp_listener *tl = container_of(sock, struct tcp_listener, sock);
+
+	listener_on_arrival(&tl->listener, (union incoming){.fd = taken_fd}, from);
+}
+
+static int tcp_listen(struct listener *listener)
+{
+	struct tcp_listener *tl = container_of(listener, struct tcp_listener, listener);
+	int res =
+		reactor_listener_open(listener->reactor, &tl->sock, &listener->asked, on_accepted);
+
+	listener->bound = tl->sock.addr;
+	return res;
+}
+
+static void on_unlistened(struct reactor_listener *sock)
+{
+	listener_on_closed(&container_of(sock, struct tcp_listener, sock)->listener);
+}
+
+static void tcp_unlisten(struct listener *listener)
+{
+	reactor_listener_close(&container_of(listener, struct tcp_listener, listener)->sock,
+			       on_unlistened);
+}
+
+static void tcp_refuse(union incoming incoming)
+{
+	reactor_refuse_fd(incoming.fd);
+}
+
 static int tcp_accept(struct local *local, const struct arrival *arrival)
 {
 	struct tcp_queue *tq = calloc(1, sizeof(*tq));
@@ -622,9 +660,10 @@ static int tcp_accept(struct local *local, const struct arrival *arrival)
 		free(tq);
 		return -ENOMEM;
 	}
-	if (tcp_conn_accept(&tq->conn, local->reactor, arrival->fd, &config, &tcp_handler) != 0) {
+	if (tcp_conn_accept(&tq->conn, local->reactor, arrival->incoming.fd, &config,
+			    &tcp_handler) != 0) {
 		/* The queue is there already: it ends like any other, without a connection. */
-		reactor_refuse_fd(arrival->fd);
+		tcp_refuse(arrival->incoming);
 		tq->is_closed = true;
 		queue_on_closed(&tq->queue);
 		return 0;
@@ -635,7 +674,12 @@ static int tcp_accept(struct local *local, const struct arrival *arrival)
 
 const struct transport_ops transport_tcp = {
 	.name = "tcp",
+	.trtype = DISCOVERY_TCP,
+	.listener_bytes = sizeof(struct tcp_listener),
 	.slot_bytes = sizeof(struct tcp_slot),
+	.listen = tcp_listen,
+	.unlisten = tcp_unlisten,
+	.refuse = tcp_refuse,
 	.accept = tcp_accept,
 	.fetch = tcp_fetch,
 	.cut_off = tcp_cut_off,

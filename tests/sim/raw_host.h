@@ -107,8 +107,8 @@ static bool raw_is_connecting(void *arg)
 	return !queue->is_ready && !queue->is_closed;
 }
 
-static void raw_open(struct sim *sim, struct reactor *reactor, struct raw_queue *queue,
-		     const struct net_addr *addr)
+__attribute__((unused)) static void raw_open(struct sim *sim, struct reactor *reactor,
+					     struct raw_queue *queue, const struct net_addr *addr)
 {
 	static const struct tcp_conn_handler handler = {raw_on_ready, raw_on_header, raw_on_pdu,
 							raw_on_closed};

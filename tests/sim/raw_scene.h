@@ -19,7 +19,8 @@ struct raw_scene_config {
 	uint32_t data_timeout_ms;
 	uint32_t quiesce_ms; /* 0: the target's default */
 	unsigned buf_counts[3];
-	uint64_t stop_limit_ms; /* what the end of the target may take */
+	uint64_t stop_limit_ms;                /* what the end of the target may take */
+	const struct transport_ops *transport; /* of its port; NULL: TCP */
 };
 
 struct raw_scene {
@@ -85,7 +86,10 @@ static struct snapshot *raw_scene_snapshot(struct raw_scene *scene)
 		ns_bind(&subsystem->namespaces[i], ns_store_get(scene->stores[i]));
 	}
 	snapshot->ports = sim_alloc(sizeof(*snapshot->ports));
-	snapshot->ports[0] = (struct port){.id = 1, .listen = scene->addr, .subsystem_count = 1};
+	snapshot->ports[0] = (struct port){.id = 1,
+					   .transport = scene->config->transport,
+					   .listen = scene->addr,
+					   .subsystem_count = 1};
 	snapshot->ports[0].subsystems = sim_alloc(sizeof(struct subsystem *));
 	snapshot->ports[0].subsystems[0] = subsystem;
 	snapshot->port_count = 1;
