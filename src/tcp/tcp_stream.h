@@ -36,9 +36,11 @@ struct tcp_records {
 	 * for tcp_stream_advance; else -errno, which ends the connection.
 	 */
 	int (*handshake)(struct tcp_stream *stream);
-	/* Both as reactor_sock_recv and reactor_sock_send, for bytes of the engine. What `send`
-	 * took and the socket did not is kept, at most 64 KiB of it, with has_output set; meanwhile
-	 * it takes nothing (-EAGAIN). */
+	/*
+	 * Both as reactor_sock_recv and reactor_sock_send, for bytes of the engine; a piece of no
+	 * bytes may have no address. What `send` took and the socket did not is kept, at most
+	 * 64 KiB of it, with has_output set; meanwhile it takes nothing (-EAGAIN).
+	 */
 	ssize_t (*recv)(struct tcp_stream *stream, const struct iovec *iov, unsigned iov_count);
 	ssize_t (*send)(struct tcp_stream *stream, const struct iovec *iov, unsigned iov_count);
 	/* Bytes that `recv` would surely return now; 0: unknown. */

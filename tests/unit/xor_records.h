@@ -291,6 +291,11 @@ static inline ssize_t xor_recv(struct tcp_stream *stream, const struct iovec *io
 	while (i < iov_count) {
 		size_t part = state->plain_bytes - state->plain_done;
 
+		/* A piece of no bytes may have no address. */
+		if (iov[i].iov_len == 0) {
+			i++;
+			continue;
+		}
 		if (part == 0) {
 			if (xor_has_whole(state) && !state->is_over && !state->in_error)
 				xor_open_record(stream);
