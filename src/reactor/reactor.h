@@ -188,10 +188,9 @@ void reactor_watch_close(struct reactor_watch *watch, void (*closed)(struct reac
 /* ---- pollers -------------------------------------------------------------------------------- */
 
 /*
- * Something that is asked whether it has work, instead of telling: completions of a device that the
- * kernel knows nothing of. Asked once in every turn; while it has work the reactor neither spins
- * nor sleeps. Before the reactor sleeps, `arm` has to see to it that work wakes it, by a watch for
- * example.
+ * Work that the kernel does not report: completions of a device in memory, for example. A poller is
+ * asked once in every turn; while it has work the reactor neither spins nor sleeps. Before the
+ * reactor sleeps, `arm` has to make sure that work wakes it, by a watch for example.
  */
 struct reactor_poller {
 	struct list node;

@@ -68,7 +68,7 @@ struct transport_ops {
 	int (*listen)(struct listener *listener);
 	/* Nothing arrives any more. listener_on_closed follows, never from inside this call. */
 	void (*unlisten)(struct listener *listener);
-	/* Nobody wants what arrived: ends it. On any reactor. */
+	/* Ends what arrived and gets no queue: TCP resets it. On any reactor. */
 	void (*refuse)(union incoming incoming);
 	/* What arrived becomes a queue on `local`. 0, or -ENOMEM: arrival->incoming is still the
 	 * caller's. */

@@ -70,7 +70,7 @@ struct tcp_conn_handler {
 
 struct tcp_conn_config {
 	enum pdu_role role;
-	/* What sits between the connection and its socket, and what it is told; NULL: nothing. */
+	/* What sits between the connection and its socket, and its argument; NULL: nothing. */
 	const struct tcp_records *records;
 	void *records_arg;
 	bool allows_header_digest; /* target: agree when asked; host: ask */

@@ -3,7 +3,7 @@
  * Streams: a socket, or a socket behind records. For a plain stream this file only opens, connects
  * and closes; its bytes and its readiness pass it by. With records it runs the handshake, wants of
  * the socket what the user and the records want together, and calls `ready` again for bytes that
- * the records hold and of which the socket knows nothing. Runs on the connection's reactor.
+ * the records hold and the socket does not report. Runs on the connection's reactor.
  */
 #include "tcp/tcp_stream.h"
 
@@ -31,8 +31,8 @@ static void stream_update(struct tcp_stream *stream)
 	reactor_sock_want(&stream->sock, wanted);
 }
 
-/* Bytes in the records, of which the socket knows nothing. A user that was told of them and did not
- * receive is told again when it wants READ anew: it need not be asked in every turn. */
+/* The socket does not report bytes that the records hold. A user that does not receive them is
+ * called again when it wants READ anew, and not in every turn. */
 static void stream_call_again(struct tcp_stream *stream)
 {
 	if (stream->has_input && (stream->wanted & REACTOR_SOCK_READ) && !stream->sock.closing)

@@ -5,9 +5,9 @@
  *
  * A plain stream is its socket. Otherwise records sit between (struct tcp_records; TLS is such a
  * kind): they have a handshake before the first byte of NVMe/TCP, put the engine's bytes into
- * records of their own and take them out again. What a kind of records cannot do is a property of
- * the stream, which the engine reads. The socket is used by tcp_stream.c and by records, by nobody
- * else in tcp/. docs/adr/0038 walks through TLS. Runs on the connection's reactor.
+ * records and take them out again. What a kind of records cannot do is a property of the stream,
+ * which the engine reads. In tcp/, only tcp_stream.c and kinds of records use the socket.
+ * docs/adr/0038 walks through TLS. Runs on the connection's reactor.
  */
 #ifndef WEFT_TCP_TCP_STREAM_H
 #define WEFT_TCP_TCP_STREAM_H
@@ -48,7 +48,7 @@ struct tcp_records {
 	/* The socket has room: sends what was kept. 0 or -errno; what is left keeps has_output set.
 	 */
 	int (*flush)(struct tcp_stream *stream);
-	/* Nothing is sent any more: adds the record that says so. Same result. */
+	/* Nothing is sent any more: adds the closing record. Same result. */
 	int (*end)(struct tcp_stream *stream);
 };
 
@@ -76,14 +76,14 @@ struct tcp_stream {
 	/* The records'. */
 	bool has_input;  /* recv has bytes, or the end, without asking the socket */
 	bool has_output; /* records wait for room in the socket */
-	const char *why; /* why the last call failed; NULL: -errno says it all */
+	const char *why; /* why the last call failed; NULL: no more is known than -errno */
 	void *state;
 	/* tcp_stream.c's, and used with records alone. */
 	const struct tcp_stream_user *user;
 	bool is_established;
 	bool is_ending;       /* the sending side is shut when all records are with the kernel */
 	unsigned wanted;      /* by the user */
-	unsigned sock_wanted; /* what the socket was last told */
+	unsigned sock_wanted; /* what the socket was last asked for */
 	struct reactor_defer again;
 };
 

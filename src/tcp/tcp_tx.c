@@ -553,7 +553,7 @@ static bool tx_begin(struct tcp_conn *conn, struct tcp_tx *tx, uint32_t data_byt
 	return false;
 }
 
-/* The data digest, of bytes that nobody changes: shared payload is copied first. 0 or -ENOMEM. */
+/* The data digest. Shared payload is copied first, so that it does not change. 0 or -ENOMEM. */
 static int tx_add_digest(struct tcp_tx *tx)
 {
 	uint32_t crc = CRC32C_START;
