@@ -19,8 +19,10 @@ static struct tcp_stream *stream_of(struct reactor_sock *sock)
 
 static void stream_update(struct tcp_stream *stream)
 {
-	unsigned wanted = stream->is_established ? stream->wanted : REACTOR_SOCK_READ;
+	unsigned wanted = stream->wanted;
 
+	if (!stream->is_established)
+		wanted = stream->is_waiting ? 0 : REACTOR_SOCK_READ;
 	if (stream->sock.closing)
 		return;
 	if (stream->has_output)
@@ -127,9 +129,11 @@ static void stream_shake_hands(struct tcp_stream *stream)
 {
 	int res = stream->records->handshake(stream);
 
+	/* A peer that sends meanwhile must not keep the reactor busy. */
+	stream->is_waiting = res == -EINPROGRESS;
 	if (res == 0)
 		stream_established(stream);
-	else if (res == -EAGAIN)
+	else if (res == -EAGAIN || res == -EINPROGRESS)
 		stream_update(stream);
 	else
 		stream->user->failed(stream, res);
@@ -158,21 +162,26 @@ static unsigned stream_writable(struct tcp_stream *stream)
 	return had_output ? REACTOR_SOCK_WRITE : stream->wanted & REACTOR_SOCK_WRITE;
 }
 
+/* In the handshake, whose messages may wait for room too. */
+static void handshake_ready(struct tcp_stream *stream)
+{
+	int res = stream->has_output ? stream->records->flush(stream) : 0;
+
+	if (res < 0)
+		stream->user->failed(stream, res);
+	else if (stream->is_waiting)
+		stream_update(stream);
+	else
+		stream_shake_hands(stream);
+}
+
 static void records_ready(struct reactor_sock *sock, unsigned events)
 {
 	struct tcp_stream *stream = stream_of(sock);
 	unsigned heard = events & stream->wanted & REACTOR_SOCK_READ;
 
 	if (!stream->is_established) {
-		if ((events & REACTOR_SOCK_WRITE) && stream->has_output) {
-			int res = stream->records->flush(stream);
-
-			if (res < 0) {
-				stream->user->failed(stream, res);
-				return;
-			}
-		}
-		stream_shake_hands(stream);
+		handshake_ready(stream);
 		return;
 	}
 	if (events & REACTOR_SOCK_WRITE)

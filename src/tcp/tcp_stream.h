@@ -32,8 +32,9 @@ struct tcp_records {
 	void (*free)(struct tcp_stream *stream);
 	/*
 	 * Goes on with the handshake: at the start, whenever the socket is ready, and after
-	 * tcp_stream_advance. 0: bytes can flow from now on; -EAGAIN: it waits for the socket or
-	 * for tcp_stream_advance; else -errno, which ends the connection.
+	 * tcp_stream_advance. 0: bytes can flow from now on; -EAGAIN: it waits for the socket;
+	 * -EINPROGRESS: it waits for tcp_stream_advance, and nothing is received meanwhile; else
+	 * -errno, which ends the connection.
 	 */
 	int (*handshake)(struct tcp_stream *stream);
 	/*
@@ -81,6 +82,7 @@ struct tcp_stream {
 	/* tcp_stream.c's, and used with records alone. */
 	const struct tcp_stream_user *user;
 	bool is_established;
+	bool is_waiting;      /* the handshake waits for tcp_stream_advance */
 	bool is_ending;       /* the sending side is shut when all records are with the kernel */
 	unsigned wanted;      /* by the user */
 	unsigned sock_wanted; /* what the socket was last asked for */

@@ -246,6 +246,32 @@ static void a_handshake_may_take_its_time(void)
 	records_world_end();
 }
 
+/* A peer that does not wait for it costs no turn, and what it sends is not lost. */
+static void nothing_is_received_while_a_handshake_takes_its_time(void)
+{
+	static const uint8_t hello[XOR_HELLO_BYTES] = "HELLO";
+	static uint8_t junk[20000];
+	unsigned before;
+
+	records_world(NULL);
+	target_records.think_ns = 100 * NS_PER_MS;
+	raw_connect();
+	raw_send_now(hello, sizeof(hello));
+	run_ms(10);
+	before = target_records.handshakes;
+	for (unsigned i = 0; i < 10; i++) {
+		raw_send_now(junk, 1000);
+		run_ms(2);
+	}
+	EXPECT_EQ(TCP_CONN_HANDSHAKE, world->subject.conn.phase);
+	EXPECT_EQ(before, target_records.handshakes);
+	run_ms(100);
+	/* Then it is judged. */
+	EXPECT_EQ(before + 1, target_records.handshakes);
+	EXPECT_EQ(-EBADMSG, world->subject.cause);
+	records_world_end();
+}
+
 /* It may end in the middle of that time, too. */
 static void a_handshake_under_way_can_be_closed(void)
 {
@@ -445,6 +471,7 @@ int main(void)
 	TAP_RUN(long_payload_goes_to_its_place_where_the_stream_can);
 	TAP_RUN(zero_copy_is_not_for_records);
 	TAP_RUN(a_handshake_may_take_its_time);
+	TAP_RUN(nothing_is_received_while_a_handshake_takes_its_time);
 	TAP_RUN(a_handshake_under_way_can_be_closed);
 	TAP_RUN(a_handshake_that_fails_says_why);
 	TAP_RUN(a_handshake_has_a_deadline);

@@ -42,6 +42,7 @@ struct xor_config {
 	bool is_endless; /* ends without a record that says so */
 	int open_error;  /* what open answers */
 	/* Counted for the test. */
+	unsigned handshakes; /* calls */
 	unsigned data_records;
 	unsigned noise_records;
 	unsigned answers;
@@ -392,6 +393,7 @@ static inline int xor_handshake(struct tcp_stream *stream)
 	struct xor_state *state = stream->state;
 	int res;
 
+	state->config->handshakes++;
 	if (state->config->is_silent)
 		return -EAGAIN;
 	if (state->is_host && !state->has_sent_hello)
@@ -404,7 +406,7 @@ static inline int xor_handshake(struct tcp_stream *stream)
 			return res == 0 ? -EAGAIN : res;
 	}
 	if (!xor_think(stream))
-		return -EAGAIN;
+		return -EINPROGRESS;
 	if (!state->has_sent_hello)
 		xor_say_hello(state);
 	res = xor_flush(stream);
