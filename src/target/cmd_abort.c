@@ -10,16 +10,13 @@
 #include "target/command.h"
 #include "target/local.h"
 
-static void abort_finish(struct slot *slot, bool is_aborted)
-{
-	slot->result = is_aborted ? 0 : 1;
-	slot->queue->ctrl->aborts_running--;
-	slot_complete(slot, NVME_SC_SUCCESS);
-}
-
 static void abort_found_nothing(struct reactor_msg *msg)
 {
-	abort_finish(container_of(msg, struct slot, msg), false);
+	struct slot *slot = container_of(msg, struct slot, msg);
+
+	slot->result = 1;
+	slot->queue->ctrl->aborts_running--;
+	slot_complete(slot, NVME_SC_SUCCESS);
 }
 
 /*
@@ -78,10 +75,7 @@ static void abort_execute(struct slot *slot)
 	ctrl->aborts_running++;
 	abort_cmd_decode(&slot->sqe, &cmd);
 	if (cmd.sqid == 0) {
-		if (ctrl_event_abort(ctrl, cmd.cid))
-			abort_finish(slot, true);
-		else
-			abort_on_queue(slot, ctrl->admin, cmd.cid);
+		abort_on_queue(slot, ctrl->admin, cmd.cid);
 		return;
 	}
 	queue = cmd.sqid <= ctrl->io_queues_max ? ctrl->io_queues[cmd.sqid] : NULL;

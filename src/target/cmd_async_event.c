@@ -124,6 +124,17 @@ static struct slot *aer_take(struct ctrl *ctrl, uint32_t index)
 	return slot;
 }
 
+static void aer_cancel(struct slot *slot)
+{
+	struct ctrl *ctrl = slot->queue->ctrl;
+	uint32_t index = 0;
+
+	while (index < ctrl->aer_count && ctrl->aer_slots[index] != slot)
+		index++;
+	CHECK(index < ctrl->aer_count);
+	slot_complete(aer_take(ctrl, index), NVME_SC_ABORT_REQUESTED);
+}
+
 static void async_event_execute(struct slot *slot)
 {
 	struct ctrl *ctrl = slot->queue->ctrl;
@@ -133,6 +144,7 @@ static void async_event_execute(struct slot *slot)
 		return;
 	}
 	slot_leave_snapshot(slot);
+	slot->cancel = aer_cancel;
 	ctrl->aer_slots[ctrl->aer_count++] = slot;
 	ctrl_events_report(ctrl);
 }
@@ -148,19 +160,6 @@ void ctrl_events_flush(struct ctrl *ctrl, nvme_status status)
 	CHECK_OWNER(ctrl);
 	while (ctrl->aer_count > 0)
 		slot_complete(aer_take(ctrl, 0), status);
-}
-
-bool ctrl_event_abort(struct ctrl *ctrl, uint16_t cid)
-{
-	CHECK_OWNER(ctrl);
-	for (uint32_t i = 0; i < ctrl->aer_count; i++) {
-		if (le16_get(ctrl->aer_slots[i]->sqe.cid) == cid) {
-			ctrl->aer_slots[i]->is_abort_requested = true;
-			slot_complete(aer_take(ctrl, i), NVME_SC_ABORT_REQUESTED);
-			return true;
-		}
-	}
-	return false;
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */

@@ -43,7 +43,6 @@ static void request_complete(struct reset_request *request, nvme_status status, 
 
 	reactor_timer_cancel(&request->hold);
 	request->slot = NULL;
-	slot->cancel = NULL;
 	slot->result = ctrl_reset_result_encode(is_immediate);
 	slot_complete_at(slot, status,
 			 nvme_status_same(status, NVME_SC_INVALID_FIELD) ? SQE_BYTE_CDW10 : 0xffff);

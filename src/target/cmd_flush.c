@@ -47,10 +47,8 @@ static void flush_all_end(struct flush_all *all)
 {
 	struct slot *slot = all->slot;
 	nvme_status status = status_from_errno(all->error, MEDIA_FLUSH);
-
 	bool has_loss = all->has_loss;
 
-	slot->cancel = NULL;
 	free(all);
 	if (has_loss)
 		loss_answer(slot, status);

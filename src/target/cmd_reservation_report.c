@@ -82,7 +82,6 @@ static void report_on_control(struct reactor_msg *msg)
 
 static void report_execute(struct slot *slot)
 {
-	slot->io.media = NULL;
 	reactor_post(slot->queue->local->target->control, &slot->msg, report_on_control);
 }
 

@@ -162,7 +162,6 @@ void control_work_on_closing(struct queue *queue)
 
 void control_work_submit(struct control_work *work, struct slot *slot)
 {
-	slot->io.media = NULL; /* nothing is left to cancel there */
 	slot->other = work;
 	slot->cancel = slot_cancel_work;
 	atomic_store_explicit(&slot->is_unwanted, slot->is_abort_requested, memory_order_relaxed);

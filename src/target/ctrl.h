@@ -323,8 +323,6 @@ void ctrl_event_note_changed_ns(struct ctrl *ctrl, uint32_t nsid);
 void ctrl_events_of_swap(struct ctrl *ctrl, const struct delta *delta);
 /* Completes every held request with `status` (reset, shutdown, end). */
 void ctrl_events_flush(struct ctrl *ctrl, nvme_status status);
-/* True when the slot was one of the held requests, which is then completed as aborted. */
-bool ctrl_event_abort(struct ctrl *ctrl, uint16_t cid);
 /* CC.EN 1 to 0: masks, pending events and features go back to their defaults. */
 void ctrl_events_reset(struct ctrl *ctrl);
 

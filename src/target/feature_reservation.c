@@ -63,7 +63,6 @@ void feature_persistence_get(struct slot *slot, const struct feature_cmd *cmd)
 		feature_answer(slot, 0);
 		return;
 	}
-	slot->io.media = NULL;
 	reactor_post(slot->queue->local->target->control, &slot->msg, persistence_read);
 }
 
@@ -104,6 +103,5 @@ static void persistence_write(struct reactor_msg *msg)
 
 void feature_persistence_set(struct slot *slot, const struct feature_cmd *cmd)
 {
-	slot->io.media = NULL;
 	reactor_post(slot->queue->local->target->control, &slot->msg, persistence_write);
 }

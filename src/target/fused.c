@@ -131,7 +131,7 @@ static void fused_read_done(struct media_io *io, int res)
 	struct slot *first = container_of(io, struct slot, io);
 	struct slot *second = first->fused_with;
 
-	first->io.media = NULL; /* nothing is left to cancel */
+	first->cancel = NULL;
 	if (res != 0) {
 		fused_dissolve(first);
 		io_finish(first, res);
@@ -182,6 +182,7 @@ static void fused_on_gate(struct range_hold *hold)
 	struct slot *first = second->fused_with;
 
 	first->cancel = NULL;
+	second->cancel = NULL;
 	if (first->is_abort_requested) {
 		fused_finish(first, NVME_SC_ABORT_REQUESTED, NVME_SC_FUSED_FAIL);
 		return;
@@ -199,7 +200,7 @@ static void fused_on_gate(struct range_hold *hold)
 /* The first one is to end while the other one waits for the gate. */
 static void fused_cancel_gate(struct slot *first)
 {
-	io_cancel_hold(first->fused_with);
+	first->fused_with->cancel(first->fused_with);
 }
 
 /* Memory: one block, which is within one granule, under the guard that all others take too. */
@@ -233,6 +234,11 @@ static bool slot_is_outdated(const struct slot *slot)
 	       (!slot->is_awaited || slot->is_displaced) && !slot_is_up_to_date(slot);
 }
 
+static void fused_cancel_ready(struct slot *slot)
+{
+	slot_complete(slot, NVME_SC_ABORT_REQUESTED);
+}
+
 static void fused_execute(struct slot *slot)
 {
 	struct slot *other = slot->fused_with;
@@ -248,11 +254,13 @@ static void fused_execute(struct slot *slot)
 		slot_complete(slot, NVME_SC_FUSED_FAIL);
 		return;
 	}
-	slot->is_fused_ready = true;
-	if (!other || !other->is_fused_ready)
+	if (!other || !other->is_fused_ready) {
+		slot->is_fused_ready = true;
+		slot->cancel = fused_cancel_ready;
 		return;
-	slot->is_fused_ready = false;
+	}
 	other->is_fused_ready = false;
+	other->cancel = NULL;
 	if (slot_is_outdated(slot) || slot_is_outdated(other)) {
 		fused_finish(first, NVME_SC_FUSED_FAIL, NVME_SC_FUSED_FAIL);
 		return;
@@ -268,9 +276,10 @@ static void fused_execute(struct slot *slot)
 	second = first->fused_with;
 	second->hold.is_exclusive = false;
 	second->hold.granted = fused_on_gate;
-	first->cancel = fused_cancel_gate;
 	if (io_hold_gate(second, first->ns))
 		fused_on_gate(&second->hold);
+	else
+		first->cancel = fused_cancel_gate;
 }
 
 /* ---- judging ------------------------------------------------------------------------------- */

@@ -59,6 +59,23 @@ void io_done(struct media_io *io, int res)
 	io_finish(slot, res);
 }
 
+static void io_cancel_hold(struct slot *slot)
+{
+	if (range_hold_cancel(&slot->hold))
+		slot->hold.granted(&slot->hold);
+}
+
+static void io_cancel_medium(struct slot *slot)
+{
+	if (slot->io.media->ops->cancel)
+		slot->io.media->ops->cancel(&slot->io);
+}
+
+bool io_is_under_way(const struct slot *slot)
+{
+	return slot->cancel == io_cancel_hold || slot->cancel == io_cancel_medium;
+}
+
 /* A number of the namespace that stays the same when its medium is opened anew. */
 static uint64_t io_medium_number(const struct ns *ns)
 {
@@ -67,15 +84,21 @@ static uint64_t io_medium_number(const struct ns *ns)
 
 bool io_hold(struct slot *slot, const struct ns *ns)
 {
-	return range_hold_take(&slot->hold, slot->queue->local->target->range_guard,
-			       io_medium_number(ns), slot->io_cmd.first_block << ns->block_shift,
-			       (uint64_t)slot->io_cmd.block_count << ns->block_shift);
+	if (range_hold_take(&slot->hold, slot->queue->local->target->range_guard,
+			    io_medium_number(ns), slot->io_cmd.first_block << ns->block_shift,
+			    (uint64_t)slot->io_cmd.block_count << ns->block_shift))
+		return true;
+	slot->cancel = io_cancel_hold;
+	return false;
 }
 
 bool io_hold_gate(struct slot *slot, const struct ns *ns)
 {
-	return range_hold_take(&slot->hold, slot->queue->local->target->gate_guard,
-			       io_medium_number(ns), 0, 1);
+	if (range_hold_take(&slot->hold, slot->queue->local->target->gate_guard,
+			    io_medium_number(ns), 0, 1))
+		return true;
+	slot->cancel = io_cancel_hold;
+	return false;
 }
 
 /*
@@ -88,6 +111,7 @@ static void io_begin(struct slot *slot)
 {
 	const struct queue *queue = slot->queue;
 
+	slot->cancel = io_cancel_medium;
 	slot->io.deadline_ns = ctrl_deadline_ns(queue->ctrl);
 	if (ctrl_is_in_time(queue->ctrl, reactor_now_ns(queue->reactor)))
 		media_submit(&slot->io);
@@ -113,15 +137,6 @@ static void io_on_granted(struct range_hold *hold)
 		io_on_guarded_done(&slot->io, IO_FENCED);
 	else
 		io_begin(slot);
-}
-
-bool io_cancel_hold(struct slot *slot)
-{
-	if (slot->hold.state != RANGE_HOLD_WAITING)
-		return false;
-	if (range_hold_cancel(&slot->hold))
-		slot->hold.granted(&slot->hold);
-	return true;
 }
 
 uint32_t ns_atomic_blocks(const struct ns *ns, const struct target_limits *limits)

@@ -48,15 +48,16 @@ void io_submit_on(struct slot *slot, const struct ns *ns, enum media_kind kind,
 void io_submit_held(struct slot *slot, const struct ns *ns, enum media_kind kind,
 		    void (*done)(struct media_io *io, int res));
 /* Takes slot->io_cmd's range for the slot; hold.is_exclusive and hold.granted are set. True: it is
- * held; false: `granted` follows. Only for those that submit to the medium themselves. */
+ * held; false: `granted` follows, and slot->cancel ends the wait. Only for those that submit to the
+ * medium themselves. */
 bool io_hold(struct slot *slot, const struct ns *ns);
 /*
  * Likewise the gate between fused pairs, which share it, and large deallocations, each of which has
  * it alone. Whoever holds both a gate and a range takes the gate first.
  */
 bool io_hold_gate(struct slot *slot, const struct ns *ns);
-/* Ends the wait of a command for its range; true when it did wait. Its abort was requested. */
-bool io_cancel_hold(struct slot *slot);
+/* The command waits for its range, for the gate or for its medium. */
+bool io_is_under_way(const struct slot *slot);
 /*
  * How many blocks are written atomically (NAWUN): memory is guarded block by block, everything else
  * command by command, unless another process serves it too: its commands know nothing of ours, and

@@ -233,7 +233,7 @@ static void slot_end_refused(struct slot *slot)
 	nvme_status status = NVME_SC_ABORT_SQ_DELETION;
 	bool is_same;
 
-	slot->state = SLOT_EXECUTING;
+	slot_set_state(slot, SLOT_EXECUTING);
 	slot->data = (struct buf){0};
 	if (slot->queue->state == QUEUE_LIVE)
 		status = slot_move(slot, &is_same);

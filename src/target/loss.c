@@ -169,7 +169,6 @@ static void slot_arrived(struct reactor_msg *msg)
 void loss_answer(struct slot *slot, nvme_status status)
 {
 	slot->status = status;
-	slot->io.media = NULL; /* nothing is left to cancel */
 	slot->cancel = NULL;
 	reactor_post(slot->queue->local->target->control, &slot->msg, slot_arrived);
 }

@@ -35,8 +35,7 @@ struct slot *slot_take(struct queue *queue)
 	} else {
 		return NULL;
 	}
-	CHECK(slot->state == SLOT_FREE);
-	slot->state = SLOT_RECEIVING;
+	slot_set_state(slot, SLOT_RECEIVING);
 	slot->direction = DATA_NONE;
 	slot->is_abort_requested = false;
 	slot->is_awaited = false;
@@ -53,7 +52,6 @@ struct slot *slot_take(struct queue *queue)
 	slot->extra_bytes = 0;
 	slot->early_status = NVME_SC_SUCCESS;
 	slot->execute = NULL;
-	slot->cancel = NULL;
 	slot->buf = (struct buf){0};
 	slot->data = (struct buf){0};
 	slot->snapshot = NULL;
@@ -62,7 +60,6 @@ struct slot *slot_take(struct queue *queue)
 	slot->result = 0;
 	slot->error_byte = 0xffff;
 	slot->aborter = NULL;
-	slot->io.media = NULL;
 	list_push_back(&queue->busy, &slot->node);
 	queue->busy_count++;
 	return slot;
@@ -82,7 +79,7 @@ static void slot_on_capsule_room(struct buf_waiter *waiter, struct buf buf)
 	CHECK(slot->state == SLOT_WAITING_BUFFER);
 	CHECK(slot->queue->starved == slot);
 	slot->queue->starved = NULL;
-	slot->state = SLOT_RECEIVING;
+	slot_set_state(slot, SLOT_RECEIVING);
 	slot_set_buf(slot, buf);
 	slot->queue->transport->resume(slot->queue);
 }
@@ -112,6 +109,16 @@ static size_t slot_buf_bytes(const struct slot *slot)
 	size_t bytes = (size_t)slot->data_bytes + slot->extra_bytes;
 
 	return bytes > slot->capsule_bytes ? bytes : slot->capsule_bytes;
+}
+
+static void slot_wait_for_buffer(struct slot *slot,
+				 void (*granted)(struct buf_waiter *waiter, struct buf buf))
+{
+	struct queue *queue = slot->queue;
+
+	slot_set_state(slot, SLOT_WAITING_BUFFER);
+	slot->waiter.granted = granted;
+	buf_pool_wait(queue->local->buffers, queue->buf_share, &slot->waiter, slot_buf_bytes(slot));
 }
 
 bool slot_prepare(struct slot *slot)
@@ -156,10 +163,9 @@ bool slot_prepare(struct slot *slot)
 		slot->direction = DATA_NONE;
 		return true;
 	}
-	slot->state = SLOT_WAITING_BUFFER;
+	/* No way to end early: the transport must take the capsule's data first. */
 	queue->starved = slot;
-	slot->waiter.granted = slot_on_capsule_room;
-	buf_pool_wait(local->buffers, queue->buf_share, &slot->waiter, slot_buf_bytes(slot));
+	slot_wait_for_buffer(slot, slot_on_capsule_room);
 	return false;
 }
 
@@ -173,12 +179,19 @@ uint8_t *slot_capsule_dest(struct slot *slot, uint32_t *ret_granule_bytes)
 static void slot_go(struct slot *slot)
 {
 	if (slot->direction == DATA_TO_CTRL && slot->sgl.kind == SGL_TRANSPORT) {
-		slot->state = SLOT_FETCHING;
+		slot_set_state(slot, SLOT_FETCHING);
 		slot->queue->transport->fetch(slot);
 		return;
 	}
-	slot->state = SLOT_EXECUTING;
+	slot_set_state(slot, SLOT_EXECUTING);
 	slot->execute(slot);
+}
+
+/* The command ends without having begun. */
+static void slot_end_early(struct slot *slot, nvme_status status)
+{
+	slot_set_state(slot, SLOT_EXECUTING);
+	slot_complete(slot, status);
 }
 
 /* True when the command was ended: somebody asked for that, or its queue closes, after which
@@ -189,9 +202,8 @@ static bool slot_end_unwanted(struct slot *slot)
 
 	if (!slot->is_abort_requested && !is_closing)
 		return false;
-	slot->state = SLOT_EXECUTING;
-	slot_complete(slot, slot->is_abort_requested ? NVME_SC_ABORT_REQUESTED
-						     : NVME_SC_ABORT_SQ_DELETION);
+	slot_end_early(slot, slot->is_abort_requested ? NVME_SC_ABORT_REQUESTED
+						      : NVME_SC_ABORT_SQ_DELETION);
 	return true;
 }
 
@@ -209,8 +221,7 @@ static bool slot_end_outdated(struct slot *slot)
 	status = slot_judge_again(slot);
 	if (nvme_status_is_ok(status))
 		return false;
-	slot->state = SLOT_EXECUTING;
-	slot_complete(slot, status);
+	slot_end_early(slot, status);
 	return true;
 }
 
@@ -219,9 +230,16 @@ static void slot_on_buffer(struct buf_waiter *waiter, struct buf buf)
 	struct slot *slot = container_of(waiter, struct slot, waiter);
 
 	CHECK(slot->state == SLOT_WAITING_BUFFER);
+	slot->cancel = NULL;
 	slot_set_buf(slot, buf);
 	if (!slot_end_unwanted(slot) && !slot_end_outdated(slot))
 		slot_go(slot);
+}
+
+static void slot_cancel_buffer(struct slot *slot)
+{
+	buf_pool_wait_cancel(&slot->waiter);
+	slot_end_early(slot, NVME_SC_ABORT_REQUESTED);
 }
 
 void slot_start(struct slot *slot, bool is_data_ok)
@@ -230,13 +248,12 @@ void slot_start(struct slot *slot, bool is_data_ok)
 
 	CHECK_OWNER(slot->queue);
 	CHECK(slot->state == SLOT_RECEIVING);
-	slot->state = SLOT_EXECUTING;
 	if (!nvme_status_is_ok(slot->early_status)) {
-		slot_complete_at(slot, slot->early_status, slot->error_byte);
+		slot_end_early(slot, slot->early_status);
 		return;
 	}
 	if (!is_data_ok) {
-		slot_complete(slot, NVME_SC_TRANSIENT_TRANSPORT);
+		slot_end_early(slot, NVME_SC_TRANSIENT_TRANSPORT);
 		return;
 	}
 	if (slot_end_unwanted(slot) || slot_end_outdated(slot))
@@ -250,13 +267,12 @@ void slot_start(struct slot *slot, bool is_data_ok)
 		struct buf buf = buf_pool_get(local->buffers, share, slot_buf_bytes(slot));
 
 		if (!buf.addr && slot->is_fused && slot->fused_with) {
-			slot_complete(slot, NVME_SC_COMMAND_INTERRUPTED);
+			slot_end_early(slot, NVME_SC_COMMAND_INTERRUPTED);
 			return;
 		}
 		if (!buf.addr) {
-			slot->state = SLOT_WAITING_BUFFER;
-			slot->waiter.granted = slot_on_buffer;
-			buf_pool_wait(local->buffers, share, &slot->waiter, slot_buf_bytes(slot));
+			slot->cancel = slot_cancel_buffer;
+			slot_wait_for_buffer(slot, slot_on_buffer);
 			return;
 		}
 		slot_set_buf(slot, buf);
@@ -268,11 +284,12 @@ void slot_data_arrived(struct slot *slot, bool is_data_ok)
 {
 	CHECK_OWNER(slot->queue);
 	CHECK(slot->state == SLOT_FETCHING);
-	slot->state = SLOT_EXECUTING;
-	if (!is_data_ok)
-		slot_complete(slot, NVME_SC_TRANSIENT_TRANSPORT);
-	else if (!slot_end_unwanted(slot) && !slot_end_outdated(slot))
+	if (!is_data_ok) {
+		slot_end_early(slot, NVME_SC_TRANSIENT_TRANSPORT);
+	} else if (!slot_end_unwanted(slot) && !slot_end_outdated(slot)) {
+		slot_set_state(slot, SLOT_EXECUTING);
 		slot->execute(slot);
+	}
 }
 
 static void abort_answered(struct reactor_msg *msg)
@@ -315,7 +332,7 @@ static void slot_respond(struct slot *slot)
 	struct local *local = queue->local;
 
 	slot->aborter = NULL;
-	slot->state = SLOT_RESPONDING;
+	slot_set_state(slot, SLOT_RESPONDING);
 	queue->transport->respond(slot);
 	/* The Abort's own completion comes after that of its victim. */
 	if (aborter)
@@ -371,6 +388,7 @@ void slot_complete_at(struct slot *slot, nvme_status status, uint16_t error_byte
 		status = slot_status_cancelled(slot);
 	slot->status = status;
 	slot->error_byte = error_byte;
+	slot->cancel = NULL;
 	if (slot->ns)
 		health_note_end(slot->queue, slot->started_ns);
 	if (slot->is_fused)
@@ -381,7 +399,6 @@ void slot_complete_at(struct slot *slot, nvme_status status, uint16_t error_byte
 		ctrl_error_log_add(ctrl, slot);
 		slot_respond(slot);
 	} else {
-		slot->io.media = NULL; /* over: nothing is left to cancel on the way */
 		reactor_post(ctrl->reactor, &slot->msg, slot_log_error);
 	}
 }
@@ -417,15 +434,17 @@ void slot_release(struct slot *slot)
 
 	CHECK_OWNER(queue);
 	CHECK(slot->state != SLOT_FREE && slot->state != SLOT_EXECUTING);
-	if (slot->state == SLOT_WAITING_BUFFER)
+	if (slot->state == SLOT_WAITING_BUFFER) {
 		buf_pool_wait_cancel(&slot->waiter);
+		slot->cancel = NULL;
+	}
 	if (slot->is_fused)
 		fused_on_end(slot);
 	if (queue->starved == slot)
 		queue->starved = NULL;
 	/* The connection went while the host still owed data: there is no response. */
 	slot_let_aborter_go(slot);
-	slot->state = SLOT_FREE;
+	slot_set_state(slot, SLOT_FREE);
 	list_remove(&slot->node);
 	list_push_front(&queue->free, &slot->node);
 	CHECK(queue->busy_count > 0);
@@ -446,19 +465,8 @@ void slot_cancel(struct slot *slot)
 {
 	CHECK_OWNER(slot->queue);
 	slot->is_abort_requested = true;
-	if (slot->state == SLOT_WAITING_BUFFER && slot->waiter.granted == slot_on_buffer) {
-		buf_pool_wait_cancel(&slot->waiter);
-		slot->state = SLOT_EXECUTING;
-		slot_complete(slot, NVME_SC_ABORT_REQUESTED);
-	} else if (slot->is_fused_ready) {
-		slot_complete(slot, NVME_SC_ABORT_REQUESTED);
-	} else if (slot->state == SLOT_EXECUTING && slot->cancel) {
+	if (slot->cancel)
 		slot->cancel(slot);
-	} else if (slot->state == SLOT_EXECUTING && io_cancel_hold(slot)) {
-		/* It ended, or ends as soon as the range that it waited for is there. */
-	} else if (slot->state == SLOT_EXECUTING && slot->io.media && slot->io.media->ops->cancel) {
-		slot->io.media->ops->cancel(&slot->io);
-	}
 }
 
 nvme_status status_from_errno(int error, enum media_kind kind)

@@ -31,6 +31,7 @@ enum slot_state {
 	SLOT_FETCHING,       /* the host owes data; moved on by slot_data_arrived */
 	SLOT_EXECUTING,      /* moved on by slot_complete */
 	SLOT_RESPONDING,     /* moved on by slot_release when the response is sent */
+	SLOT_STATES,
 };
 
 enum data_direction {
@@ -78,7 +79,12 @@ struct slot {
 	uint32_t extra_bytes;     /* room behind the data that execute needs (Compare) */
 	nvme_status early_status; /* why slot_prepare refused it */
 	void (*execute)(struct slot *slot);
-	void (*cancel)(struct slot *slot); /* execute's own way to end early; NULL: slot->io's */
+	/*
+	 * Ends the wait that the command is in, now or soon. Set by whoever makes the command wait,
+	 * and NULL as soon as that wait is over. NULL: the command goes on by itself and looks at
+	 * is_abort_requested, or cannot end early.
+	 */
+	void (*cancel)(struct slot *slot);
 
 	struct buf buf;  /* of the reactor's pool, or the queue's reserve; or none */
 	struct buf data; /* where data_bytes are: buf, or a medium's memory; or none */
@@ -108,6 +114,32 @@ struct slot {
 	struct slot *aborter;   /* the Abort that waits for this one's end */
 	uint32_t aborted;       /* an Abort's or Cancel's own: how many victims were aborted */
 };
+
+/*
+ * The only way to another state. A wrong move means that two owners believe to have the slot.
+ * Every move is checked where CHECK_COSTLY is on; release builds pay for the few CHECKs of the
+ * state in slot.c alone.
+ */
+static inline void slot_set_state(struct slot *slot, enum slot_state state)
+{
+	/* By the new state: the old ones, as bits. */
+	static const uint8_t allowed[SLOT_STATES] = {
+		/* Without a response when the connection went before the command ran. */
+		[SLOT_FREE] = 1u << SLOT_RECEIVING | 1u << SLOT_WAITING_BUFFER |
+			      1u << SLOT_FETCHING | 1u << SLOT_RESPONDING,
+		/* Again when there is room for the data in its capsule. */
+		[SLOT_RECEIVING] = 1u << SLOT_FREE | 1u << SLOT_WAITING_BUFFER,
+		[SLOT_WAITING_BUFFER] = 1u << SLOT_RECEIVING,
+		[SLOT_FETCHING] = 1u << SLOT_RECEIVING | 1u << SLOT_WAITING_BUFFER,
+		/* Again when its response was taken back: target/judge_again.h. */
+		[SLOT_EXECUTING] = 1u << SLOT_RECEIVING | 1u << SLOT_WAITING_BUFFER |
+				   1u << SLOT_FETCHING | 1u << SLOT_RESPONDING,
+		[SLOT_RESPONDING] = 1u << SLOT_EXECUTING,
+	};
+
+	CHECK_COSTLY((allowed[state] & 1u << slot->state) != 0);
+	slot->state = state;
+}
 
 /* The data is in the medium's own memory, not in a buffer. */
 static inline bool slot_is_mapped(const struct slot *slot)

@@ -51,7 +51,7 @@ void steps_io_done(struct media_io *io, int res)
 	struct slot *slot = container_of(io, struct slot, io);
 
 	slot->steps.res = res;
-	io->media = NULL; /* between two steps there is nothing to cancel */
+	slot->cancel = NULL; /* between two steps steps_run looks whether it is to end */
 	if (slot->is_in_submit)
 		slot->is_in_submit = false; /* steps_run is below us and goes on */
 	else

@@ -10,6 +10,7 @@
  */
 #include "sim_op.h"
 
+#include "target/io.h"
 #include "target/local.h"
 #include "target/reservation.h"
 
@@ -231,7 +232,7 @@ static void shut_out(struct sim_op *op, void *arg)
 static bool slot_is_at_medium(const struct slot *slot)
 {
 	if (slot->state == SLOT_EXECUTING)
-		return slot->io.media != NULL;
+		return io_is_under_way(slot);
 	return slot_is_mapped(slot) &&
 	       (slot->state == SLOT_RECEIVING || slot->state == SLOT_FETCHING);
 }

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/le.h"
+#include "target/io.h"
 #include "target/local.h"
 #include "wire/ctrl_reset.h"
 #include "wire/log_page.h"
@@ -109,7 +110,7 @@ static void queue_check_quiet(struct world *world, const struct queue *queue)
 	list_for_each(node, &queue->busy) {
 		const struct slot *slot = list_entry(node, struct slot, node);
 
-		if (slot->state == SLOT_EXECUTING && slot->io.media)
+		if (slot->state == SLOT_EXECUTING && io_is_under_way(slot))
 			world_fail(world,
 				   "the reset of controller %u was answered, and its command %02x "
 				   "still runs",

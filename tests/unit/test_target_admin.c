@@ -124,7 +124,8 @@ static nvme_status run(unsigned index, nvme_status (*prepare)(struct slot *), st
 	slot->data = (struct buf){.addr = data, .kind = BUF_OWN};
 	if (slot->direction == DATA_TO_HOST)
 		memset(data, 0xee, sizeof(data));
-	slot->state = SLOT_EXECUTING;
+	slot_set_state(slot, SLOT_RECEIVING);
+	slot_set_state(slot, SLOT_EXECUTING);
 	slot->execute(slot);
 	return slot->status;
 }
@@ -477,9 +478,10 @@ static void event_requests_are_limited_aborted_and_flushed(void)
 		EXPECT(hold_event_request(i));
 	EXPECT(!hold_event_request(CTRL_AER_MAX + 1));
 	expect_status(NVME_SC_AER_LIMIT, slots[CTRL_AER_MAX + 1].status);
-	EXPECT(!ctrl_event_abort(ctrl, 77));
-	EXPECT(ctrl_event_abort(ctrl, 2));
+	slot_cancel(&slots[2]);
 	expect_status(NVME_SC_ABORT_REQUESTED, slots[2].status);
+	EXPECT_EQ(SLOT_RESPONDING, slots[2].state);
+	EXPECT_EQ(SLOT_EXECUTING, slots[3].state);
 	EXPECT_EQ(CTRL_AER_MAX - 1, ctrl->aer_count);
 	ctrl_events_flush(ctrl, NVME_SC_ABORT_SQ_DELETION);
 	EXPECT_EQ(0, ctrl->aer_count);
