@@ -35,6 +35,7 @@ struct slot *slot_take(struct queue *queue)
 	} else {
 		return NULL;
 	}
+	CHECK(slot->state == SLOT_FREE);
 	slot_set_state(slot, SLOT_RECEIVING);
 	slot->direction = DATA_NONE;
 	slot->is_abort_requested = false;
