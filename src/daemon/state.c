@@ -172,6 +172,40 @@ static int old_read(const struct state *state, struct store_counters *counters,
 /* ---- opening and closing ----------------------------------------------------------------------
  */
 
+int state_count_start(struct state *state, struct state_error *ret_error)
+{
+	struct store_counters counters;
+	struct store_error error;
+	int res;
+
+	store_get_counters(state->store, &counters);
+	state->was_unclean = !counters.is_clean;
+	counters.unsafe_shutdowns += state->was_unclean;
+	counters.starts++;
+	counters.is_clean = false;
+	res = store_set_counters(state->store, &counters, &error);
+	if (res < 0)
+		return state_fail(ret_error, res, "%s", error.text);
+	state->id = counters.id;
+	state->starts = counters.starts;
+	state->unsafe_shutdowns = counters.unsafe_shutdowns;
+	return 0;
+}
+
+int state_count_clean_end(struct state *state)
+{
+	struct store_counters counters;
+	struct store_error error;
+	int res;
+
+	store_get_counters(state->store, &counters);
+	counters.is_clean = true;
+	res = store_set_counters(state->store, &counters, &error);
+	if (res < 0)
+		log_error("control", "%s", error.text);
+	return res;
+}
+
 static int state_open_store(struct state *state, struct state_error *error)
 {
 	struct store_counters counters;
@@ -190,18 +224,7 @@ static int state_open_store(struct state *state, struct state_error *error)
 	if (old_name && renameat(state->dir_fd, STATE_OLD_FILE, state->dir_fd, old_name))
 		log_warn("control", "cannot rename %s/%s to %s: %s", state->dir, STATE_OLD_FILE,
 			 old_name, strerror(errno));
-	store_get_counters(state->store, &counters);
-	state->was_unclean = !counters.is_clean;
-	counters.unsafe_shutdowns += state->was_unclean;
-	counters.starts++;
-	counters.is_clean = false;
-	res = store_set_counters(state->store, &counters, &store_error);
-	if (res < 0)
-		return state_fail(error, res, "%s", store_error.text);
-	state->id = counters.id;
-	state->starts = counters.starts;
-	state->unsafe_shutdowns = counters.unsafe_shutdowns;
-	return 0;
+	return state_count_start(state, error);
 }
 
 static void state_release(struct state *state)
@@ -243,19 +266,12 @@ int state_open(const char *dir, struct state *ret_state, struct state_error *ret
 
 int state_close(struct state *state, bool is_clean)
 {
-	struct store_counters counters;
-	struct store_error error;
 	int res = 0;
 
 	if (state->lock_fd < 0)
 		return 0;
-	if (is_clean) {
-		store_get_counters(state->store, &counters);
-		counters.is_clean = true;
-		res = store_set_counters(state->store, &counters, &error);
-		if (res < 0)
-			log_error("control", "%s", error.text);
-	}
+	if (is_clean)
+		res = state_count_clean_end(state);
 	state_release(state);
 	return res;
 }

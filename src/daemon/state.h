@@ -37,4 +37,9 @@ int state_open(const char *dir, struct state *ret_state, struct state_error *ret
 /* is_clean: all data was flushed. Otherwise the next start counts an unsafe shutdown. */
 int state_close(struct state *state, bool is_clean);
 
+/* The parts of both that count, for a store that the caller opens and closes. 0, or -errno; what
+ * failed at the end was logged. */
+int state_count_start(struct state *state, struct state_error *ret_error);
+int state_count_clean_end(struct state *state);
+
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The serving process inside a simulated node: what daemon/daemon.c is in a true one, without
- * signals, REST and the state folder's lock. Private to sim_node.c. All of it runs on the node's
- * control reactor, but for create and release, which the node calls between turns, inside of its
- * process.
+ * The process around a daemon (daemon/life.h) inside a simulated node: what daemon/daemon.c is in a
+ * true one, without signals, REST and the state folder's lock. Private to sim_node.c. All of it
+ * runs on the node's control reactor, but for create and release, which the node calls between
+ * turns, inside of its process.
  */
 #ifndef WEFT_TESTS_SIM_DAEMON_H
 #define WEFT_TESTS_SIM_DAEMON_H
