@@ -11,8 +11,8 @@
 #include "api/api_call.h"
 #include "base/clock.h"
 #include "cluster/peers.h"
+#include "ns/ns_live.h"
 #include "store/store.h"
-#include "target/ns_live.h"
 
 #include <stdio.h>
 #include <string.h>

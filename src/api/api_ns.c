@@ -14,7 +14,7 @@
 #include "daemon/manage.h"
 #include "daemon/media_registry.h"
 #include "daemon/pool.h"
-#include "target/ns_live.h"
+#include "ns/ns_live.h"
 
 #include <errno.h>
 #include <stdlib.h>

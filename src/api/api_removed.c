@@ -6,7 +6,7 @@
 #include "api/api_call.h"
 #include "daemon/media_registry.h"
 #include "daemon/removed_ns.h"
-#include "target/ns_live.h"
+#include "ns/ns_live.h"
 
 #include <errno.h>
 #include <string.h>

@@ -6,7 +6,8 @@
  * Control reactor only, where the truth about reservations is.
  */
 #include "api/api_call.h"
-#include "target/reservation.h"
+#include "ns/reservation.h"
+#include "target/reservation_command.h"
 
 #include <errno.h>
 #include <stdio.h>

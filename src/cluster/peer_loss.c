@@ -52,7 +52,7 @@ static void heard_take(const struct peers *peers, struct peer_share *share, cons
 /* What cannot be read is not known: marks are drawn again. */
 static void heard_recall(const struct peers *peers, struct peer_share *share)
 {
-	const struct target_keeper *keeper = &peers->keeper;
+	const struct keeper *keeper = &peers->keeper;
 	char key[UUID_TEXT_BYTES], text[HEARD_BYTES];
 	void *value = NULL;
 	size_t bytes = 0;
@@ -76,7 +76,7 @@ static void heard_recall(const struct peers *peers, struct peer_share *share)
 
 static void heard_keep(const struct peers *peers, const struct peer_share *share)
 {
-	const struct target_keeper *keeper = &peers->keeper;
+	const struct keeper *keeper = &peers->keeper;
 	char key[UUID_TEXT_BYTES], text[HEARD_BYTES] = "";
 	int res;
 
@@ -199,7 +199,7 @@ bool peer_loss_note(const struct peers *peers, struct peer_share *share)
 
 static bool near_is_open(struct peers *peers, unsigned peer)
 {
-	const struct target_keeper *keeper = &peers->keeper;
+	const struct keeper *keeper = &peers->keeper;
 	const struct uuid *boot_id = &peers->self.boot_id;
 	void *value = NULL;
 	size_t bytes = 0;
@@ -219,7 +219,7 @@ static bool near_is_open(struct peers *peers, unsigned peer)
 void peer_loss_told(struct peers *peers, unsigned peer)
 {
 	const struct peer_told *told = peers->told[peer];
-	const struct target_keeper *keeper = &peers->keeper;
+	const struct keeper *keeper = &peers->keeper;
 	const struct uuid *boot_id = &peers->self.boot_id;
 	bool is_open = peer_told_is_near(peers, told) && told->generation != PEER_LIST_OVER;
 	int res = 0;

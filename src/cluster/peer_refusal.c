@@ -80,7 +80,7 @@ static void refusal_take(const struct peers *peers, struct peer_share *share, co
 
 void peer_refusal_recall(struct peers *peers, struct peer_share *share, const struct media *media)
 {
-	const struct target_keeper *keeper = &peers->keeper;
+	const struct keeper *keeper = &peers->keeper;
 	char key[UUID_TEXT_BYTES], text[REFUSAL_BYTES];
 	struct media_record record = {0};
 	void *value = NULL;
@@ -111,7 +111,7 @@ void peer_refusal_recall(struct peers *peers, struct peer_share *share, const st
 
 void peer_refusal_keep(struct peers *peers, struct peer_share *share)
 {
-	const struct target_keeper *keeper = &peers->keeper;
+	const struct keeper *keeper = &peers->keeper;
 	bool is_over = share->refusers == 0;
 	char key[UUID_TEXT_BYTES], text[REFUSAL_BYTES];
 	int res;

@@ -494,7 +494,7 @@ static int peers_listen(struct peers *peers, char *error, size_t error_bytes)
 }
 
 int peers_create(const struct peers_reactors *reactors, const struct peers_config *config,
-		 const struct target_keeper *keeper, struct peers **ret_peers)
+		 const struct keeper *keeper, struct peers **ret_peers)
 {
 	struct peers *peers = calloc(1, sizeof(*peers));
 

@@ -50,7 +50,7 @@ struct peers_hooks {
 /* Before the target; copies all arguments. keeper: where refusals survive a restart. 0 or -ENOMEM.
  */
 int peers_create(const struct peers_reactors *reactors, const struct peers_config *config,
-		 const struct target_keeper *keeper, struct peers **ret_peers);
+		 const struct keeper *keeper, struct peers **ret_peers);
 /*
  * Listens and connects. Only once the first configuration is in force: whoever answers for a member
  * holds its locks, so that nothing of its predecessor can still write (media/member_lock.h).

@@ -333,7 +333,7 @@ struct peers {
 	struct list files;  /* struct peer_share.node */
 	struct list tables; /* struct peer_shares.node: published, or on the way back */
 	struct peers_hooks hooks;
-	struct target_keeper keeper;
+	struct keeper keeper;
 	char start_error[256];
 	int start_res;
 	void (*gone)(void *arg);

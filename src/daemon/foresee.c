@@ -8,7 +8,7 @@
 
 #include "config/config_parse.h"
 #include "daemon/media_registry_private.h"
-#include "target/ns_live.h"
+#include "ns/ns_live.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -265,9 +265,9 @@ void daemon_stop(struct daemon *daemon, int exit_status)
 
 /* ---- the parts ------------------------------------------------------------------------------- */
 
-static struct target_keeper daemon_keeper(const struct daemon *daemon)
+static struct keeper daemon_keeper(const struct daemon *daemon)
 {
-	return (struct target_keeper){
+	return (struct keeper){
 		.keep = store_keep, .recall = store_recall, .arg = daemon->state.store};
 }
 

@@ -16,10 +16,11 @@
 #include "base/log.h"
 #include "daemon/manage.h"
 #include "daemon/media_registry.h"
+#include "ns/bad_blocks.h"
+#include "ns/ns_live.h"
 #include "store/store.h"
-#include "target/bad_blocks.h"
+#include "target/bad_blocks_command.h"
 #include "target/barrier.h"
-#include "target/ns_live.h"
 
 #include <errno.h>
 #include <stdlib.h>

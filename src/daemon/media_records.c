@@ -80,7 +80,7 @@ void media_records_destroy(struct media_records *records)
 }
 
 /* The caller frees it; NULL: there is none. */
-static char *text_recall(const struct target_keeper *keeper, const char *kind, const char *key)
+static char *text_recall(const struct keeper *keeper, const char *kind, const char *key)
 {
 	void *value = NULL;
 	size_t bytes = 0;
@@ -119,7 +119,7 @@ static bool record_parse(const char *text, const char *key, struct media_record 
 
 /* Whatever the document says, what was served last counts when it is more. False: the store has
  * none. */
-static bool record_recall(const struct target_keeper *keeper, const char *path, const char *uuid,
+static bool record_recall(const struct keeper *keeper, const char *path, const char *uuid,
 			  struct media_record *record)
 {
 	char *text = text_recall(keeper, RECORD_KIND, path);
@@ -137,7 +137,7 @@ static bool record_recall(const struct target_keeper *keeper, const char *path, 
 	return is_known;
 }
 
-bool media_record_recall(const struct target_keeper *keeper, const char *path,
+bool media_record_recall(const struct keeper *keeper, const char *path,
 			 struct media_record *ret_record)
 {
 	*ret_record = (struct media_record){0};
@@ -162,7 +162,7 @@ static bool record_of_spec(const char *spec, char **ret_path, struct media_recor
 	return *ret_path != NULL;
 }
 
-static int expected_add(struct media_records *records, const struct target_keeper *keeper,
+static int expected_add(struct media_records *records, const struct keeper *keeper,
 			const char *spec, const json_t *ns)
 {
 	const char *uuid = json_string_value(json_object_get(ns, "uuid"));
@@ -192,7 +192,7 @@ static int expected_add(struct media_records *records, const struct target_keepe
 	return 0;
 }
 
-int media_records_expect(struct media_records *records, const struct target_keeper *keeper,
+int media_records_expect(struct media_records *records, const struct keeper *keeper,
 			 const json_t *document)
 {
 	json_t *subsystem, *ns;
@@ -245,7 +245,7 @@ static void record_print(const struct media_record *record, char text[RECORD_BYT
 }
 
 /* owner NULL: that of the document. */
-static int record_write(const struct target_keeper *keeper, const char *path,
+static int record_write(const struct keeper *keeper, const char *path,
 			const struct media_record *record, const char *owner)
 {
 	char text[RECORD_BYTES];
@@ -258,7 +258,7 @@ static int record_write(const struct target_keeper *keeper, const char *path,
 	return keeper->keep(keeper->arg, RECORD_KIND, path, text, strlen(text));
 }
 
-int media_record_give_up(const struct target_keeper *keeper, const char *path,
+int media_record_give_up(const struct keeper *keeper, const char *path,
 			 const struct media_record *record, const struct uuid *uuid)
 {
 	char text[UUID_TEXT_BYTES];
@@ -266,7 +266,7 @@ int media_record_give_up(const struct target_keeper *keeper, const char *path,
 	return keeper->keep ? record_write(keeper, path, record, uuid_format(uuid, text)) : 0;
 }
 
-void media_record_take_back(const struct target_keeper *keeper, const char *path,
+void media_record_take_back(const struct keeper *keeper, const char *path,
 			    const struct media_record *record)
 {
 	int res =
@@ -279,9 +279,8 @@ void media_record_take_back(const struct target_keeper *keeper, const char *path
 			 path, strerror(-res));
 }
 
-void media_record_keep(const struct target_keeper *keeper, const char *path,
-		       const struct media *media, const struct uuid *owner,
-		       struct media_record *kept)
+void media_record_keep(const struct keeper *keeper, const char *path, const struct media *media,
+		       const struct uuid *owner, struct media_record *kept)
 {
 	struct media_record now = {0};
 	char text[UUID_TEXT_BYTES];
@@ -309,7 +308,7 @@ void media_record_keep(const struct target_keeper *keeper, const char *path,
 	}
 }
 
-void media_record_forget(const struct target_keeper *keeper, const char *path)
+void media_record_forget(const struct keeper *keeper, const char *path)
 {
 	if (keeper->keep && keeper->keep(keeper->arg, RECORD_KIND, path, NULL, 0) < 0)
 		log_warn("control", "%s: it is served no more, and its size is kept still", path);
@@ -318,7 +317,7 @@ void media_record_forget(const struct target_keeper *keeper, const char *path)
 /* ---- by UUID ----------------------------------------------------------------------------------
  */
 
-bool media_served_recall(const struct target_keeper *keeper, const struct uuid *uuid,
+bool media_served_recall(const struct keeper *keeper, const struct uuid *uuid,
 			 struct media_record *ret_record, char **ret_path)
 {
 	char key[UUID_TEXT_BYTES];
@@ -332,7 +331,7 @@ bool media_served_recall(const struct target_keeper *keeper, const struct uuid *
 	return *ret_path != NULL;
 }
 
-int media_served_keep(const struct target_keeper *keeper, const struct uuid *uuid, const char *path,
+int media_served_keep(const struct keeper *keeper, const struct uuid *uuid, const char *path,
 		      const struct media_record *record)
 {
 	char key[UUID_TEXT_BYTES], words[RECORD_BYTES], *text;
@@ -352,7 +351,7 @@ int media_served_keep(const struct target_keeper *keeper, const struct uuid *uui
 	return res;
 }
 
-void media_served_forget(const struct target_keeper *keeper, const struct uuid *uuid)
+void media_served_forget(const struct keeper *keeper, const struct uuid *uuid)
 {
 	char key[UUID_TEXT_BYTES];
 

@@ -20,7 +20,7 @@ struct media_records;
 int media_records_create(struct media_records **ret_records);
 void media_records_destroy(struct media_records *records);
 /* Every file of the document: its size=, or what the keeper has when that is more. 0 or -errno. */
-int media_records_expect(struct media_records *records, const struct target_keeper *keeper,
+int media_records_expect(struct media_records *records, const struct keeper *keeper,
 			 const json_t *document);
 /* NULL: nothing was served from it. */
 const struct media_record *media_records_find(const struct media_records *records,
@@ -40,37 +40,36 @@ void media_records_each(const struct media_records *records,
 /* Keeps what is known of the medium under its path, when that differs from *kept; NULL: it is no
  * longer served, and nothing is to be known of it. owner: as of media_record_give_up, NULL: that of
  * the document. What fails is logged, and tried again. */
-void media_record_keep(const struct target_keeper *keeper, const char *path,
-		       const struct media *media, const struct uuid *owner,
-		       struct media_record *kept);
+void media_record_keep(const struct keeper *keeper, const char *path, const struct media *media,
+		       const struct uuid *owner, struct media_record *kept);
 
 /*
  * From now on the file under this path is that of the namespace `uuid`, which is about to be kept,
  * and of no other one: to be kept before an empty file is made. A start that finds another UUID in
  * the document takes the file for lost. 0 or -errno.
  */
-int media_record_give_up(const struct target_keeper *keeper, const char *path,
+int media_record_give_up(const struct keeper *keeper, const char *path,
 			 const struct media_record *record, const struct uuid *uuid);
 /* The change was taken back: the record is what it was. What fails is logged. */
-void media_record_take_back(const struct target_keeper *keeper, const char *path,
+void media_record_take_back(const struct keeper *keeper, const char *path,
 			    const struct media_record *record);
 
 /* False: the store has no record of this path. */
-bool media_record_recall(const struct target_keeper *keeper, const char *path,
+bool media_record_recall(const struct keeper *keeper, const char *path,
 			 struct media_record *ret_record);
 /* Nothing of this name is served any more. */
-void media_record_forget(const struct target_keeper *keeper, const char *path);
+void media_record_forget(const struct keeper *keeper, const char *path);
 
 /* ---- by UUID ----------------------------------------------------------------------------------
  */
 
 /* What was served last under the UUID. False: nothing is known of that. The caller frees *ret_path.
  */
-bool media_served_recall(const struct target_keeper *keeper, const struct uuid *uuid,
+bool media_served_recall(const struct keeper *keeper, const struct uuid *uuid,
 			 struct media_record *ret_record, char **ret_path);
 /* What fails is logged. 0 or -errno. */
-int media_served_keep(const struct target_keeper *keeper, const struct uuid *uuid, const char *path,
+int media_served_keep(const struct keeper *keeper, const struct uuid *uuid, const char *path,
 		      const struct media_record *record);
-void media_served_forget(const struct target_keeper *keeper, const struct uuid *uuid);
+void media_served_forget(const struct keeper *keeper, const struct uuid *uuid);
 
 #endif

@@ -15,7 +15,7 @@
 #include "daemon/ana_change.h"
 #include "daemon/ana_hold.h"
 #include "daemon/medium_open.h"
-#include "target/health.h"
+#include "ns/health.h"
 
 #include <errno.h>
 #include <search.h>
@@ -51,7 +51,7 @@ int media_registry_create(unsigned reactor_count, struct media_registry **ret_re
 	return 0;
 }
 
-void media_registry_set_keeper(struct media_registry *registry, const struct target_keeper *keeper)
+void media_registry_set_keeper(struct media_registry *registry, const struct keeper *keeper)
 {
 	int res = removed_list_recall(registry->removed, keeper);
 

@@ -24,7 +24,7 @@ int media_registry_create(unsigned reactor_count, struct media_registry **ret_re
 /* Releases everything; media that a snapshot still refers to close with it. */
 void media_registry_destroy(struct media_registry *registry);
 /* Where live state is read back from; copied. Before the first begin; without: nothing survives. */
-void media_registry_set_keeper(struct media_registry *registry, const struct target_keeper *keeper);
+void media_registry_set_keeper(struct media_registry *registry, const struct keeper *keeper);
 
 /*
  * Before the first begin: the document that the store has. Its files were served; the start neither

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/removed_ns.h"
-#include "target/health.h"
+#include "ns/health.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 #include "daemon/media_records.h"
 #include "daemon/media_registry.h"
 #include "daemon/removed_ns.h"
-#include "target/ns_live.h"
+#include "ns/ns_live.h"
 
 /* Common to the three kinds; first in each. */
 struct registry_entry {
@@ -69,7 +69,7 @@ struct media_registry {
 	bool has_begun;
 	bool has_started;
 	bool is_unkept; /* the document of this transaction */
-	struct target_keeper keeper;
+	struct keeper keeper;
 	struct peers *peers; /* NULL: no other process serves the same */
 };
 

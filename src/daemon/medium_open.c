@@ -71,7 +71,7 @@ int medium_open_lost(const struct media_wish *wish, const struct media_record *r
 
 /* A kill before the document is kept would leave an empty file under the former UUID. */
 int medium_give_up(const struct media_wish *wish, struct media *lost, const char *path,
-		   const struct target_keeper *keeper, struct media_error *ret_error)
+		   const struct keeper *keeper, struct media_error *ret_error)
 {
 	struct media_record record;
 	int res;

@@ -20,7 +20,7 @@ int medium_open_lost(const struct media_wish *wish, const struct media_record *r
 		     struct media **ret_media, struct media_error *ret_error);
 /* Keeps that the data of a lost medium are given up, before medium_retry makes an empty file. */
 int medium_give_up(const struct media_wish *wish, struct media *lost, const char *path,
-		   const struct target_keeper *keeper, struct media_error *ret_error);
+		   const struct keeper *keeper, struct media_error *ret_error);
 /* A lost medium again. `is_recreated`: a missing file is made anew and empty. */
 int medium_retry(const struct media_wish *wish, struct media *lost, bool is_recreated,
 		 struct media **ret_media, struct media_error *ret_error);

@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 #include "daemon/media_records.h"
-#include "target/ns_live.h"
+#include "ns/ns_live.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -94,7 +94,7 @@ const struct removed_ns *removed_find(const struct removed_list *list, const str
 
 /* Nobody comes back for it any more. */
 static int entry_drop(struct removed_list *list, struct removed_ns *entry,
-		      const struct target_keeper *keeper, const char *why)
+		      const struct keeper *keeper, const char *why)
 {
 	char text[UUID_TEXT_BYTES];
 	int res = entry->kept ? ns_live_forget_uuid(&entry->uuid, keeper) : 0;
@@ -156,7 +156,7 @@ static void line_take(struct removed_list *list, const char *line)
 	entry_add(list, &entry, line + at);
 }
 
-int removed_list_recall(struct removed_list *list, const struct target_keeper *keeper)
+int removed_list_recall(struct removed_list *list, const struct keeper *keeper)
 {
 	char *copy, *line, *rest = NULL;
 	void *value = NULL;
@@ -192,7 +192,7 @@ static void line_write(void *arg, const struct removed_ns *removed)
 		removed->path);
 }
 
-static int list_write(const struct removed_list *list, const struct target_keeper *keeper)
+static int list_write(const struct removed_list *list, const struct keeper *keeper)
 {
 	bool is_empty = list->kept_count + list->plain_count == 0;
 	char *text = NULL;
@@ -225,7 +225,7 @@ static const char *entry_age(struct removed_list *list, struct removed_ns *entry
 	return count > REMOVED_NS_MAX ? "many others were removed since" : NULL;
 }
 
-void removed_age(struct removed_list *list, const struct target_keeper *keeper, uint64_t now_s,
+void removed_age(struct removed_list *list, const struct keeper *keeper, uint64_t now_s,
 		 bool (*is_in_use)(void *arg, const struct uuid *uuid), void *arg)
 {
 	struct list *const kinds[] = {&list->kept, &list->plain};
@@ -244,7 +244,7 @@ void removed_age(struct removed_list *list, const struct target_keeper *keeper, 
 	}
 }
 
-void removed_keep(struct removed_list *list, const struct target_keeper *keeper)
+void removed_keep(struct removed_list *list, const struct keeper *keeper)
 {
 	if (!list->is_changed || !keeper->keep)
 		return;
@@ -362,7 +362,7 @@ const struct removed_ns *removed_find_kept_in(const struct removed_list *list, c
 
 void removed_drop_file(struct removed_list *list, const char *path,
 		       const struct media_record *record, const struct uuid *owner,
-		       const struct target_keeper *keeper)
+		       const struct keeper *keeper)
 {
 	static const char why[] = "its file is another namespace's now";
 	struct removed_ns *entry;
@@ -375,7 +375,7 @@ void removed_drop_file(struct removed_list *list, const char *path,
 }
 
 int removed_drop(struct removed_list *list, const struct uuid *uuid, const char *why,
-		 const struct target_keeper *keeper)
+		 const struct keeper *keeper)
 {
 	struct removed_ns *entry = list_find(list, uuid);
 

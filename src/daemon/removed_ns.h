@@ -2,7 +2,7 @@
 /*
  * Namespaces that were removed and whose data are still there: in which file or device, and since
  * when. What is kept of them beside the document (reservations with PTPL, blocks marked bad:
- * target/ns_live.h) stays in the store under their UUID, and is theirs again when they come back
+ * ns/ns_live.h) stays in the store under their UUID, and is theirs again when they come back
  * with the same UUID and file: a rollback must not let in a host that was fenced. The file is known
  * by what it is (struct media_record), not by its name: hosts that know the UUID must not find
  * another file's data under it, so any other file is refused until the operator drops the entry.
@@ -39,7 +39,7 @@ struct removed_ns {
 int removed_list_create(struct removed_list **ret_list);
 void removed_list_destroy(struct removed_list *list);
 /* What the keeper has. Lines that make no sense are left out. 0 or -errno. */
-int removed_list_recall(struct removed_list *list, const struct target_keeper *keeper);
+int removed_list_recall(struct removed_list *list, const struct keeper *keeper);
 
 /* NULL: it is not in the list. */
 const struct removed_ns *removed_find(const struct removed_list *list, const struct uuid *uuid);
@@ -68,20 +68,20 @@ void removed_take_back_all(struct removed_list *list,
 /* The file is that of the namespace `owner` now: entries of others that were in it are dropped. */
 void removed_drop_file(struct removed_list *list, const char *path,
 		       const struct media_record *record, const struct uuid *owner,
-		       const struct target_keeper *keeper);
+		       const struct keeper *keeper);
 /* It does not come back, for the reason given. 0; -ENOENT: it is not in the list; or another
  * -errno. */
 int removed_drop(struct removed_list *list, const struct uuid *uuid, const char *why,
-		 const struct target_keeper *keeper);
+		 const struct keeper *keeper);
 /* Those of which something is kept first; of each kind, oldest first. */
 void removed_each(const struct removed_list *list,
 		  void (*look)(void *arg, const struct removed_ns *removed), void *arg);
 /* Drops those that are too old or too many, but for those that are in use: what is lost and in
  * force, or comes back with the change under way, has what is kept of it. */
-void removed_age(struct removed_list *list, const struct target_keeper *keeper, uint64_t now_s,
+void removed_age(struct removed_list *list, const struct keeper *keeper, uint64_t now_s,
 		 bool (*is_in_use)(void *arg, const struct uuid *uuid), void *arg);
 /* Writes the list down when it has changed. */
-void removed_keep(struct removed_list *list, const struct target_keeper *keeper);
+void removed_keep(struct removed_list *list, const struct keeper *keeper);
 /* The keeper took it and lost it again: the next removed_keep writes it. */
 void removed_set_unkept(struct removed_list *list);
 

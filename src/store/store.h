@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What survives the process: the database STATE/weft.db (SQLite, write-ahead log, synchronous
- * FULL). It holds the desired state in rows, what the target keeps (struct target_keeper), the
+ * FULL). It holds the desired state in rows, what the target keeps (struct keeper), the
  * counters, and who changed what.
  *
  * Control thread only; every call may block. On return of a successful call everything is on stable
@@ -130,7 +130,7 @@ int store_copy(struct store *store, const char *path, struct store_error *ret_er
 /* ---- what the target keeps --------------------------------------------------------------------
  */
 
-/* As struct target_keeper says; `arg` is the store. */
+/* As struct keeper says; `arg` is the store. */
 int store_keep(void *arg, const char *kind, const char *key, const void *value, size_t value_bytes);
 int store_recall(void *arg, const char *kind, const char *key, void **ret_value, size_t *ret_bytes);
 

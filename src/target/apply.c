@@ -11,9 +11,10 @@
  * uses it; commands that hold one for long are released from it (judge_again.h).
  */
 #include "base/clock.h"
+#include "ns/health.h"
 #include "target/barrier.h"
 #include "target/delta.h"
-#include "target/health.h"
+#include "target/health_note.h"
 #include "target/judge_again.h"
 #include "target/local.h"
 #include "wire/reservation.h"

@@ -4,8 +4,10 @@
  * (target/control_work.h), where the new truth is kept and published, and comes back to be
  * completed when every reactor uses it. See bad_blocks.h.
  */
+#include "ns/reservation.h"
+#include "target/bad_blocks_command.h"
 #include "target/io.h"
-#include "target/reservation.h"
+#include "target/ns_publish.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -24,7 +26,7 @@ static void change_published(void *arg)
 static int heal_blocks(struct bad_blocks *bad, const struct slot *slot, uint64_t first_block,
 		       uint64_t block_count)
 {
-	struct bad_range range = bad_range_of(slot->ns, first_block, block_count);
+	struct bad_range range = bad_range_of(slot->ns->block_shift, first_block, block_count);
 
 	return bad_blocks_heal_seen(bad, range.first_sector, range.end_sector - range.first_sector,
 				    slot->bad_stamp);
@@ -46,8 +48,8 @@ static int heal_dsm(struct bad_blocks *bad, const struct slot *slot)
 
 static int change_apply(struct bad_blocks *bad, const struct slot *slot)
 {
-	struct bad_range range =
-		bad_range_of(slot->ns, slot->io_cmd.first_block, slot->io_cmd.block_count);
+	struct bad_range range = bad_range_of(slot->ns->block_shift, slot->io_cmd.first_block,
+					      slot->io_cmd.block_count);
 
 	if (slot->sqe.opcode == NVME_IO_WRITE_UNCORRECTABLE)
 		return bad_blocks_mark(bad, range.first_sector,
@@ -64,11 +66,11 @@ static int bad_keep(struct target *target, const struct ns_live *live, const str
 	int res;
 
 	if (bad_blocks_count(bad) == 0)
-		return ns_live_keep(target, live, NS_LIVE_KEPT_BAD_BLOCKS, NULL, 0);
+		return ns_live_keep(&target->keeper, live, NS_LIVE_KEPT_BAD_BLOCKS, NULL, 0);
 	value = bad_blocks_encode(bad, &bytes);
 	if (!value)
 		return -ENOMEM;
-	res = ns_live_keep(target, live, NS_LIVE_KEPT_BAD_BLOCKS, value, bytes);
+	res = ns_live_keep(&target->keeper, live, NS_LIVE_KEPT_BAD_BLOCKS, value, bytes);
 	free(value);
 	return res;
 }

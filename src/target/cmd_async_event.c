@@ -9,11 +9,12 @@
  * that the host has not enabled stays pending and is reported when it is. The shutdown event is
  * immediate: it names no page, is never masked, and is lost when no request is held.
  */
+#include "ns/reservation.h"
 #include "target/ana_index.h"
 #include "target/command.h"
 #include "target/delta.h"
 #include "target/local.h"
-#include "target/reservation.h"
+#include "target/reservation_command.h"
 
 #include <string.h>
 

@@ -9,8 +9,10 @@
  * range that overlaps its own destination is copied from its end where that is needed. A command
  * that fails tells the first range that was not copied; those before it are.
  */
+#include "ns/reservation.h"
+#include "target/bad_blocks_command.h"
 #include "target/loss.h"
-#include "target/reservation.h"
+#include "target/reservation_command.h"
 #include "target/steps.h"
 #include "wire/copy.h"
 
@@ -177,7 +179,7 @@ static bool copy_read(struct slot *slot, const struct copy_cmd *cmd, const struc
 	uint64_t bad_block;
 
 	if (view && steps->at_block == 0 &&
-	    bad_view_find_block(view->bad, ns, range->first_block, range->block_count,
+	    bad_view_find_block(view->bad, ns->block_shift, range->first_block, range->block_count,
 				&bad_block)) {
 		slot->io_cmd.first_block = bad_block;
 		io_counter_add(&ns->locals[slot->queue->local->index].media_errors, 1);
@@ -283,7 +285,8 @@ static void copy_execute(struct slot *slot)
 		return;
 	}
 	io_counter_add(&io_counters(slot)->write_commands, 1);
-	if (view && bad_view_find_block(view->bad, slot->ns, cmd.first_block, total, &bad_block)) {
+	if (view && bad_view_find_block(view->bad, slot->ns->block_shift, cmd.first_block, total,
+					&bad_block)) {
 		slot->heals_bad = true;
 		slot->bad_stamp = bad_view_stamp(view->bad);
 	}

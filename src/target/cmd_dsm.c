@@ -10,6 +10,7 @@
  * short for the reactor's sake, others for that of the fused pairs that wait for one
  * (io_hold_gate).
  */
+#include "target/bad_blocks_command.h"
 #include "target/steps.h"
 
 /* Giving pages back to the kernel takes about 0.1 ms for so many. */
@@ -91,7 +92,7 @@ static void dsm_execute(struct slot *slot)
 			slot_complete_at(slot, nvme_status_dnr(NVME_SC_LBA_RANGE), SQE_BYTE_CDW10);
 			return;
 		}
-		if (view && bad_view_find_block(view->bad, slot->ns, range.first_block,
+		if (view && bad_view_find_block(view->bad, slot->ns->block_shift, range.first_block,
 						range.block_count, &bad_block)) {
 			slot->heals_bad = true;
 			slot->bad_stamp = bad_view_stamp(view->bad);

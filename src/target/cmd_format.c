@@ -8,10 +8,11 @@
  * Progress, waits until what runs has ended, changes the medium, and takes the mark away. The
  * command leaves its snapshot while it waits: it must not be waited for itself.
  */
+#include "ns/reservation.h"
 #include "target/command.h"
 #include "target/local.h"
 #include "target/manage.h"
-#include "target/reservation.h"
+#include "target/reservation_command.h"
 #include "wire/lba_format.h"
 #include "wire/ns_manage.h"
 

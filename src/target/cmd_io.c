@@ -9,9 +9,11 @@
  * granule meanwhile (queue->guard: media/mem.c, tcp/); on all other media a command has its whole
  * range for itself (io_submit).
  */
-#include "target/health.h"
+#include "ns/health.h"
+#include "ns/reservation.h"
+#include "target/health_note.h"
 #include "target/io.h"
-#include "target/reservation.h"
+#include "target/reservation_command.h"
 
 #define READ_PREFETCH_MAX_BYTES 16384
 

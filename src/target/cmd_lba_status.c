@@ -8,7 +8,7 @@
  * the namespace's block size is refused, as for every command that names blocks without data
  * (ctrl_known.c): it would take data for a hole.
  */
-#include "target/bad_blocks.h"
+#include "ns/bad_blocks.h"
 #include "target/command.h"
 #include "target/local.h"
 #include "wire/lba_status.h"
@@ -76,7 +76,7 @@ static void status_finish(struct status_task *task, int res)
 	const struct ns_view *view = slot->ns->locals[slot->queue->local->index].view;
 	uint64_t bad_block;
 	bool has_bad = view && view->bad &&
-		       bad_view_find_block(view->bad, slot->ns, task->first_block,
+		       bad_view_find_block(view->bad, slot->ns->block_shift, task->first_block,
 					   task->block_count, &bad_block);
 
 	memset(slot->data.addr, 0, slot->data_bytes);

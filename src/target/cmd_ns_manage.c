@@ -10,10 +10,11 @@
  * the list goes there and back first. The command leaves its snapshot while it waits, so that it
  * does not keep back what it waits for.
  */
+#include "ns/reservation.h"
 #include "target/command.h"
 #include "target/local.h"
 #include "target/manage.h"
-#include "target/reservation.h"
+#include "target/reservation_command.h"
 #include "wire/lba_format.h"
 #include "wire/ns_manage.h"
 

@@ -12,10 +12,12 @@
  * reservation.
  */
 #include "base/log.h"
+#include "ns/reservation.h"
 #include "target/barrier.h"
 #include "target/command.h"
 #include "target/local.h"
-#include "target/reservation.h"
+#include "target/ns_publish.h"
+#include "target/reservation_command.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -53,13 +55,13 @@ static int reservation_keep(struct target *target, const struct ns_live *live,
 	int res;
 
 	if (!is->persists)
-		return was && was->persists
-			       ? ns_live_keep(target, live, NS_LIVE_KEPT_RESERVATION, NULL, 0)
-			       : 0;
+		return was && was->persists ? ns_live_keep(&target->keeper, live,
+							   NS_LIVE_KEPT_RESERVATION, NULL, 0)
+					    : 0;
 	res = reservation_encode(is, &value, &bytes);
 	if (res != 0)
 		return res;
-	res = ns_live_keep(target, live, NS_LIVE_KEPT_RESERVATION, value, bytes);
+	res = ns_live_keep(&target->keeper, live, NS_LIVE_KEPT_RESERVATION, value, bytes);
 	free(value);
 	return res;
 }

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reservation Report, and what people are told of a reservation. NVMe Base 2.1, section 7.9.
+ * Reservation Report. NVMe Base 2.1, section 7.9.
  *
  * The slot travels to the control reactor, where the truth is and where the report is written, and
  * back. One entry per registrant, which is a host; its controllers are dynamic, and for those the
  * entry names controller FFFFh, however many there are.
  */
+#include "ns/reservation.h"
 #include "target/command.h"
 #include "target/local.h"
 #include "target/log.h"
-#include "target/reservation.h"
+#include "target/reservation_command.h"
 
 /* Where the report is written, piece by piece. */
 struct report {
@@ -97,40 +98,4 @@ nvme_status reservation_report_prepare(struct slot *slot)
 		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CDW10);
 	slot->execute = report_execute;
 	return command_expect_data(slot, DATA_TO_HOST, (uint32_t)cmd.len_bytes);
-}
-
-/* ---- for people ------------------------------------------------------------------------------ */
-
-void reservation_describe(const struct ns_live *live, struct reservation_info *ret_info)
-{
-	const struct reservation *reservation = ns_live_reservation(live);
-
-	*ret_info = (struct reservation_info){0};
-	if (!reservation)
-		return;
-	*ret_info = (struct reservation_info){
-		.type = reservation->type,
-		.has_holder = reservation_is_held(reservation) &&
-			      !reservation_is_held_by_all(reservation),
-		.holder = reservation->holder,
-		.generation = reservation->generation,
-		.persists = reservation->persists,
-		.registrant_count = reservation->count,
-		.registrants = reservation->registrants,
-	};
-}
-
-const char *reservation_type_name(enum reservation_type type)
-{
-	static const char *const names[] = {
-		[RESERVATION_NONE] = "none",
-		[RESERVATION_WRITE_EXCLUSIVE] = "write-exclusive",
-		[RESERVATION_EXCLUSIVE_ACCESS] = "exclusive-access",
-		[RESERVATION_WRITE_EXCLUSIVE_REGISTRANTS] = "write-exclusive-registrants-only",
-		[RESERVATION_EXCLUSIVE_ACCESS_REGISTRANTS] = "exclusive-access-registrants-only",
-		[RESERVATION_WRITE_EXCLUSIVE_ALL] = "write-exclusive-all-registrants",
-		[RESERVATION_EXCLUSIVE_ACCESS_ALL] = "exclusive-access-all-registrants",
-	};
-
-	return type < ARRAY_LEN(names) ? names[type] : "unknown";
 }

@@ -6,6 +6,7 @@
  * The data on the medium stays as it is: the mark alone makes the blocks unreadable, and outlives
  * the program with the rest of what is kept of a namespace.
  */
+#include "target/bad_blocks_command.h"
 #include "target/io.h"
 
 static void uncorrectable_execute(struct slot *slot)
@@ -41,8 +42,8 @@ nvme_status bad_blocks_check(struct slot *slot, const struct bad_view *bad)
 		return NVME_SC_SUCCESS; /* others look for themselves, when they know their ranges
 					 */
 	}
-	if (!bad_view_find_block(bad, slot->ns, slot->io_cmd.first_block, slot->io_cmd.block_count,
-				 &bad_block))
+	if (!bad_view_find_block(bad, slot->ns->block_shift, slot->io_cmd.first_block,
+				 slot->io_cmd.block_count, &bad_block))
 		return NVME_SC_SUCCESS;
 	if (slot->sqe.opcode == NVME_IO_WRITE || slot->sqe.opcode == NVME_IO_WRITE_ZEROES) {
 		/* By way of a buffer: io_finish is where the marks are taken away. */

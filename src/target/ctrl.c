@@ -9,10 +9,11 @@
 #include "base/clock.h"
 #include "base/crc32c.h"
 #include "base/log.h"
+#include "ns/reservation.h"
 #include "target/command.h"
 #include "target/host_share.h"
 #include "target/local.h"
-#include "target/reservation.h"
+#include "target/reservation_command.h"
 
 #include <errno.h>
 #include <stdlib.h>

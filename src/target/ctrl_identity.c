@@ -9,8 +9,8 @@
  * that was told there is none would never flush a namespace that is added later and has one. Not so
  * with commands that need a right (host_rights.h): only a host that has the right is told of them.
  */
+#include "ns/event_log.h"
 #include "target/command.h"
-#include "target/event_log.h"
 #include "target/host_rights.h"
 #include "target/local.h"
 #include "wire/reservation.h"

@@ -8,9 +8,10 @@
  * all the same. The host identifier comes with Connect and cannot be set. A change of the time is
  * noted in the subsystem's event log, to which it travels behind the answer.
  */
-#include "target/event_log.h"
+#include "ns/event_log.h"
+#include "ns/health.h"
 #include "target/feature.h"
-#include "target/health.h"
+#include "target/local.h"
 
 #include "base/clock.h"
 

@@ -8,10 +8,11 @@
  * Errors of the medium are told at once, so that there is no recovery to limit (TLER 0), and blocks
  * never written read as the medium says (no DULBE).
  */
+#include "ns/reservation.h"
 #include "target/feature.h"
 #include "target/local.h"
 #include "target/manage.h"
-#include "target/reservation.h"
+#include "target/reservation_command.h"
 
 #include "base/text.h"
 

@@ -7,10 +7,12 @@
  * Persistence belongs to the namespace, like its reservation: the command travels to the control
  * reactor, where it is kept before it is answered. No check depends on it, so nothing is published.
  */
-#include "target/event_log.h"
+#include "ns/event_log.h"
+#include "ns/reservation.h"
+#include "target/event_note.h"
 #include "target/feature.h"
 #include "target/local.h"
-#include "target/reservation.h"
+#include "target/reservation_command.h"
 
 #define PERSISTENCE_PTPL 1u
 

@@ -13,6 +13,7 @@
 #include "target/io.h"
 
 #include "base/log.h"
+#include "target/bad_blocks_command.h"
 #include "target/judge_again.h"
 #include "target/loss.h"
 

@@ -6,7 +6,7 @@
 #ifndef WEFT_TARGET_IO_H
 #define WEFT_TARGET_IO_H
 
-#include "target/bad_blocks.h"
+#include "ns/bad_blocks.h"
 #include "target/command.h"
 #include "target/local.h"
 

@@ -5,9 +5,10 @@
  */
 #include "target/judge_again.h"
 
+#include "ns/reservation.h"
 #include "target/fused.h"
 #include "target/io.h"
-#include "target/reservation.h"
+#include "target/reservation_command.h"
 
 /* What the transport was promised, and the memory it fills, stay as they are. */
 struct slot_promise {

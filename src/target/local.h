@@ -10,11 +10,11 @@
 #include "base/block_guard.h"
 #include "base/cache_line.h"
 #include "base/prng.h"
+#include "ns/ns_live.h"
 #include "reactor/buf_pool.h"
 #include "target/control_work.h"
 #include "target/ctrl.h"
 #include "target/local_share.h"
-#include "target/ns_live.h"
 #include "target/queue.h"
 #include "target/range_guard.h"
 #include "target/target.h"
@@ -44,12 +44,6 @@ struct local {
 	struct reactor_msg stop_msg;
 	struct reactor_timer grace;
 	atomic_ulong commands;
-};
-
-struct ns_store {
-	atomic_uint refs;
-	struct media *media;
-	struct ns_live *live; /* counted */
 };
 
 /* target_shutdown under way: the control reactor's, but for the count. Embedded in the target, for
@@ -89,7 +83,7 @@ struct target {
 	uint64_t power_cycles;
 	uint64_t unsafe_shutdowns;
 	uint64_t started_ns; /* monotonic, for power-on hours */
-	struct target_keeper keeper;
+	struct keeper keeper;
 	/* What keeps commands of different reactors apart: by address for media in memory, NULL
 	 * with one reactor, which is alone with them; by range for all others. The gates, one per
 	 * namespace, keep large deallocations out of fused pairs. */

@@ -7,8 +7,9 @@
  * lose nothing when a namespace goes; where nothing is kept of a subsystem they are those of the
  * namespaces that it has. A program has no temperature and does not wear.
  */
+#include "ns/health.h"
 #include "target/command.h"
-#include "target/health.h"
+#include "target/health_note.h"
 #include "target/log.h"
 
 #include "base/clock.h"
@@ -65,7 +66,9 @@ void log_smart_execute(struct slot *slot, const struct log_cmd *cmd)
 	struct smart_request *request;
 	struct log_smart smart;
 
-	health_smart_init(ctrl->target, &smart);
+	health_smart_init(&smart);
+	smart.power_cycles = ctrl->target->power_cycles;
+	smart.unsafe_shutdowns = ctrl->target->unsafe_shutdowns;
 	if (!subsystem || !subsystem->live) {
 		smart.power_on_hours = (reactor_now_ns(ctrl->reactor) - ctrl->target->started_ns) /
 				       NS_PER_S / 3600;

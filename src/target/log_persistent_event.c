@@ -6,9 +6,10 @@
  *
  * Runs on the controller's reactor, but for the copy, which the control reactor makes.
  */
+#include "ns/event_log.h"
+#include "ns/health.h"
 #include "target/command.h"
-#include "target/event_log.h"
-#include "target/health.h"
+#include "target/local.h"
 #include "target/log.h"
 
 #include "base/text.h"

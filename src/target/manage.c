@@ -11,10 +11,11 @@
 #include "target/manage.h"
 
 #include "base/clock.h"
+#include "ns/event_log.h"
+#include "ns/reservation.h"
 #include "target/barrier.h"
-#include "target/event_log.h"
+#include "target/event_note.h"
 #include "target/local.h"
-#include "target/reservation.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -12,10 +12,11 @@
  * reactor, where this runs too: those that wait for their turn end at once, those that have begun
  * are waited for (target/manage.h).
  */
+#include "ns/reservation.h"
 #include "target/barrier.h"
 #include "target/local.h"
 #include "target/manage.h"
-#include "target/reservation.h"
+#include "target/reservation_command.h"
 
 #include <stdlib.h>
 

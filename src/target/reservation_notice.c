@@ -10,9 +10,10 @@
  */
 #include "base/log.h"
 #include "base/sorted.h"
+#include "ns/reservation.h"
 #include "target/local.h"
 #include "target/log.h"
-#include "target/reservation.h"
+#include "target/reservation_command.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -6,10 +6,11 @@
  * buffers come from the reactor's pool and waiting for one is a state. A failed command visits the
  * controller's reactor for its entry in the error log before it is answered.
  */
+#include "ns/health.h"
 #include "target/barrier.h"
 #include "target/command.h"
 #include "target/fused.h"
-#include "target/health.h"
+#include "target/health_note.h"
 #include "target/io.h"
 #include "target/judge_again.h"
 #include "target/local.h"

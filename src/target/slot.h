@@ -68,7 +68,7 @@ struct slot {
 	bool is_in_submit;       /* media_submit is on the stack: done continues its loop */
 	bool is_fused;           /* one of two that run as one, and not over yet */
 	bool is_fused_ready;     /* has its data and waits for the other one */
-	bool heals_bad;          /* writes blocks that are marked bad: target/bad_blocks.h */
+	bool heals_bad;          /* writes blocks that are marked bad: ns/bad_blocks.h */
 	atomic_bool is_unwanted; /* cancelled while control has it: target/control_work.h */
 	uint64_t bad_stamp;      /* of the marks that it heals */
 	uint64_t loss;           /* of a Flush: media_loss when it began */

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Snapshots: the immutable configuration that reactors read without locks, and the stores (open
- * media with their counters) that live as long as any snapshot refers to them.
+ * Snapshots: the immutable configuration that reactors read without locks.
  *
  * Built and freed on the control reactor; the find functions run on any reactor. How a snapshot is
  * swapped in, and when an old one may go, is in target.c.
  */
 #include "base/sorted.h"
+#include "ns/health.h"
 #include "target/ana_index.h"
-#include "target/health.h"
 #include "target/local.h"
 
 #include <errno.h>
@@ -18,57 +17,6 @@
 _Static_assert(offsetof(struct ns, uuid) == CACHE_LINE_BYTES, "an I/O reads one line of an ns");
 _Static_assert(sizeof(struct ns) % CACHE_LINE_BYTES == 0, "which begins a line in arrays");
 
-int ns_store_create_for(struct media *taken_media, struct ns_live *live,
-			struct ns_store **ret_store)
-{
-	struct ns_store *store = calloc(1, sizeof(*store));
-
-	if (!store)
-		return -ENOMEM;
-	atomic_init(&store->refs, 1);
-	store->media = taken_media;
-	store->live = ns_live_get(live);
-	*ret_store = store;
-	return 0;
-}
-
-int ns_store_create(struct media *taken_media, unsigned reactor_count, struct ns_store **ret_store)
-{
-	struct ns_live *live;
-	int res = ns_live_create(reactor_count, &live);
-
-	if (res < 0)
-		return res;
-	res = ns_store_create_for(taken_media, live, ret_store);
-	ns_live_put(live);
-	return res;
-}
-
-struct ns_store *ns_store_get(struct ns_store *store)
-{
-	atomic_fetch_add(&store->refs, 1);
-	return store;
-}
-
-void ns_store_put(struct ns_store *store)
-{
-	if (atomic_fetch_sub(&store->refs, 1) != 1)
-		return;
-	media_close(store->media);
-	ns_live_put(store->live);
-	free(store);
-}
-
-struct media *ns_store_media(const struct ns_store *store)
-{
-	return store->media;
-}
-
-struct ns_live *ns_store_live(const struct ns_store *store)
-{
-	return store->live;
-}
-
 struct ns *ns_array_create(unsigned count)
 {
 	return cache_line_alloc((count + 1) * sizeof(struct ns));
@@ -76,11 +24,11 @@ struct ns *ns_array_create(unsigned count)
 
 void ns_bind(struct ns *ns, struct ns_store *taken_store)
 {
-	struct media *media = taken_store->media;
+	struct media *media = ns_store_media(taken_store);
 
 	ns->store = taken_store;
 	ns->media = media;
-	ns->locals = ns_live_locals(taken_store->live);
+	ns->locals = ns_live_locals(ns_store_live(taken_store));
 	ns->mapped = media->ops->map ? media->ops->map(media, 0, media->size_bytes) : NULL;
 	ns->block_shift = (uint32_t)__builtin_ctz(media->block_bytes);
 	ns->block_count = media->size_bytes >> ns->block_shift;

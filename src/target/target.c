@@ -5,11 +5,13 @@
  * apply.c, the orderly end in shutdown.c.
  */
 #include "base/clock.h"
-#include "target/bad_blocks.h"
+#include "ns/bad_blocks.h"
+#include "ns/reservation.h"
+#include "target/bad_blocks_command.h"
 #include "target/host_share.h"
 #include "target/local.h"
 #include "target/manage.h"
-#include "target/reservation.h"
+#include "target/reservation_command.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -15,6 +15,8 @@
 #include "base/net_addr.h"
 #include "base/uuid.h"
 #include "media/media.h"
+#include "ns/keeper.h"
+#include "ns/ns_store.h"
 #include "reactor/reactor.h"
 #include "wire/identify.h"
 #include "wire/log_page.h"
@@ -42,23 +44,9 @@
 
 /* ---- the snapshot: immutable once given to target_apply -------------------------------------- */
 
-/* What outlives snapshots: an open medium. Counted by the snapshots' ns. */
-struct ns_store;
-/* What outlives the medium too: counters, reservations, blocks marked bad (target/ns_live.h). */
-struct ns_live;
-/* Health and events of a subsystem, kept over restarts (target/health.h). */
 struct nsid_former;
+/* Health and events of a subsystem, kept over restarts (ns/health.h). */
 struct subsystem_live;
-/* With a live of its own. */
-int ns_store_create(struct media *taken_media, unsigned reactor_count, struct ns_store **ret_store);
-/* For a namespace that is known already; counts `live` itself. */
-int ns_store_create_for(struct media *taken_media, struct ns_live *live,
-			struct ns_store **ret_store);
-struct ns_store *ns_store_get(struct ns_store *store);
-/* Control reactor only: closing the medium may block. */
-void ns_store_put(struct ns_store *store);
-struct media *ns_store_media(const struct ns_store *store);
-struct ns_live *ns_store_live(const struct ns_store *store);
 
 /* Feature 84h. */
 enum ns_write_protect {
@@ -300,21 +288,6 @@ struct discovery_asker {
 typedef uint64_t (*target_discovery_log_fn)(const struct discovery_asker *asker, uint64_t offset,
 					    uint8_t *buf, uint32_t len_bytes);
 
-/*
- * Where what must survive is kept: given by control, called on the control reactor, may block. Keys
- * are text, values are the caller's own encoding. 0 or -errno; keep: on return it is on stable
- * storage, or nothing has changed. Without one (tests), nothing survives.
- */
-struct target_keeper {
-	/* value NULL: forget. */
-	int (*keep)(void *arg, const char *kind, const char *key, const void *value,
-		    size_t value_bytes);
-	/* -ENOENT: there is none. The caller frees *ret_value. */
-	int (*recall)(void *arg, const char *kind, const char *key, void **ret_value,
-		      size_t *ret_bytes);
-	void *arg;
-};
-
 struct manage_request; /* target/manage.h */
 struct ctrl_reset;     /* target/ctrl_reset.h */
 
@@ -355,7 +328,7 @@ struct target_config {
 	target_discovery_log_fn discovery_log;
 	uint64_t power_cycles; /* for SMART: starts of this target so far */
 	uint64_t unsafe_shutdowns;
-	struct target_keeper keeper;
+	struct keeper keeper;
 	/* Commands of hosts that change the configuration, on the control reactor; ends with
 	 * manage_done. NULL: they are refused. */
 	void (*manage)(void *arg, struct manage_request *request);

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "discovery/discovery.h"
-#include "target/health.h"
+#include "ns/health.h"
 #include "target/manage.h"
 
 #include <errno.h>

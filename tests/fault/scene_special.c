@@ -8,7 +8,7 @@
  */
 #include "scene.h"
 
-#include "target/reservation.h"
+#include "ns/reservation.h"
 #include "wire/copy.h"
 #include "wire/event_log.h"
 #include "wire/io_cmd.h"

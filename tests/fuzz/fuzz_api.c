@@ -16,8 +16,9 @@
 #include "daemon/manage.h"
 #include "daemon/media_registry.h"
 #include "daemon/snapshot_build.h"
+#include "ns/reservation.h"
 #include "store/store.h"
-#include "target/reservation.h"
+#include "target/reservation_command.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -6,10 +6,10 @@
  */
 #include "base/check.h"
 #include "base/crc32c.h"
-#include "target/bad_blocks.h"
-#include "target/event_log.h"
-#include "target/health.h"
-#include "target/reservation.h"
+#include "ns/bad_blocks.h"
+#include "ns/event_log.h"
+#include "ns/health.h"
+#include "ns/reservation.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -122,7 +122,7 @@ static int recall(void *arg, const char *kind, const char *key, void **ret_value
 
 static void try_subsystem(struct input *input)
 {
-	struct target_keeper keeper = {keep, recall, input};
+	struct keeper keeper = {keep, recall, input};
 	struct log_smart smart = {0};
 	struct subsystem_live *live;
 
@@ -136,7 +136,7 @@ static void try_subsystem(struct input *input)
 
 static void try_ns(struct input *input)
 {
-	struct target_keeper keeper = {keep, recall, input};
+	struct keeper keeper = {keep, recall, input};
 	struct uuid uuid = {{7}};
 	struct ns_live *live;
 

@@ -9,8 +9,8 @@
 
 #include "base/crc32c.h"
 #include "config/config.h"
+#include "ns/reservation.h"
 #include "target/local.h"
-#include "target/reservation.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "target/ns_live.h"
+#include "ns/ns_live.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -289,9 +289,9 @@ static int recall(void *arg, const char *kind, const char *key, void **ret_value
 	return 0;
 }
 
-static struct target_keeper keeper_of(struct mworld *world)
+static struct keeper keeper_of(struct mworld *world)
 {
-	return (struct target_keeper){.keep = keep, .recall = recall, .arg = world};
+	return (struct keeper){.keep = keep, .recall = recall, .arg = world};
 }
 
 /* Another process: of the first namespace it knows what was kept, and its file has a descriptor
@@ -301,7 +301,7 @@ static void ns_forget(struct mworld *world)
 	struct mworld_ns *ns = &world->ns[0];
 	struct probe *probe = probe_again(world, ns->probe);
 	struct probe *root = probe_root(ns->probe);
-	struct target_keeper keeper = keeper_of(world);
+	struct keeper keeper = keeper_of(world);
 	struct ns_store *store;
 	struct ns_live *live;
 	struct uuid uuid;

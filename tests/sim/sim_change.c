@@ -11,7 +11,7 @@
 #include "sim_transition.h"
 #include "sim_world.h"
 
-#include "target/reservation.h"
+#include "ns/reservation.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -111,9 +111,9 @@ static int recall(void *arg, const char *kind, const char *key, void **ret_value
 	return 0;
 }
 
-struct target_keeper world_keeper(struct world *world)
+struct keeper world_keeper(struct world *world)
 {
-	return (struct target_keeper){.keep = keep, .recall = recall, .arg = world};
+	return (struct keeper){.keep = keep, .recall = recall, .arg = world};
 }
 
 void world_kept_free(struct world *world)
@@ -128,7 +128,7 @@ void world_kept_free(struct world *world)
 
 struct ns_store *world_store_create(struct world *world, const struct world_ns *ns)
 {
-	struct target_keeper keeper = world_keeper(world);
+	struct keeper keeper = world_keeper(world);
 	struct ns_store *store;
 	struct ns_live *live;
 

@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "media/spec.h"
-#include "target/ns_live.h"
+#include "ns/ns_live.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -10,9 +10,9 @@
  */
 #include "sim_op.h"
 
+#include "ns/reservation.h"
 #include "target/io.h"
 #include "target/local.h"
-#include "target/reservation.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -184,7 +184,7 @@ void reserve_over(struct world *world, struct world_ns *ns)
 /* What persists was kept before the answer, and nothing else is. */
 static void check_kept(struct sim_op *op)
 {
-	struct target_keeper keeper = world_keeper(op->world);
+	struct keeper keeper = world_keeper(op->world);
 	const struct reservation *truth = truth_of(op->ns);
 	struct reservation *kept = NULL;
 	char key[UUID_TEXT_BYTES];

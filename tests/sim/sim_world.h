@@ -295,7 +295,7 @@ struct snapshot *world_snapshot_build(struct world *world);
 
 /* sim_change.c: the state store of the simulated target, and live changes by an operator. */
 void world_changes_choose(struct world *world, uint64_t seed);
-struct target_keeper world_keeper(struct world *world);
+struct keeper world_keeper(struct world *world);
 void world_kept_free(struct world *world);
 /* With what was kept of the namespace. */
 struct ns_store *world_store_create(struct world *world, const struct world_ns *ns);

@@ -7,8 +7,9 @@
 #include "tap.h"
 
 #include "base/prng.h"
-#include "target/bad_blocks.h"
-#include "target/ns_live.h"
+#include "ns/bad_blocks.h"
+#include "ns/ns_live.h"
+#include "target/target.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -87,20 +88,20 @@ static void the_last_block_of_all_can_be_bad(void)
 static void marks_have_no_block_size(void)
 {
 	const struct ns small = {.block_shift = 9}, large = {.block_shift = 12};
-	struct bad_range range = bad_range_of(&small, 105, 2);
+	struct bad_range range = bad_range_of(small.block_shift, 105, 2);
 	struct bad_blocks *bad = bad_of(&range, 1);
 	struct bad_view *view = bad_view_create(bad);
 	uint64_t at;
 
-	EXPECT(bad_view_find_block(view, &small, 0, 200, &at) && at == 105);
-	EXPECT(!bad_view_find_block(view, &small, 107, 93, &at));
-	EXPECT(bad_view_find_block(view, &large, 0, 25, &at) && at == 13);
-	EXPECT(bad_view_find_block(view, &large, 13, 1, &at) && at == 13);
-	EXPECT(!bad_view_find_block(view, &large, 0, 13, &at));
-	EXPECT(!bad_view_find_block(view, &large, 14, 200, &at));
-	EXPECT(!bad_view_find_block(NULL, &large, 0, 200, &at));
+	EXPECT(bad_view_find_block(view, small.block_shift, 0, 200, &at) && at == 105);
+	EXPECT(!bad_view_find_block(view, small.block_shift, 107, 93, &at));
+	EXPECT(bad_view_find_block(view, large.block_shift, 0, 25, &at) && at == 13);
+	EXPECT(bad_view_find_block(view, large.block_shift, 13, 1, &at) && at == 13);
+	EXPECT(!bad_view_find_block(view, large.block_shift, 0, 13, &at));
+	EXPECT(!bad_view_find_block(view, large.block_shift, 14, 200, &at));
+	EXPECT(!bad_view_find_block(NULL, large.block_shift, 0, 200, &at));
 	bad_view_free(view);
-	range = bad_range_of(&large, 13, 1);
+	range = bad_range_of(large.block_shift, 13, 1);
 	EXPECT_EQ(0,
 		  bad_blocks_heal(bad, range.first_sector, range.end_sector - range.first_sector));
 	EXPECT_EQ(0, bad_blocks_count(bad));
@@ -249,7 +250,7 @@ static void marks_are_in_force_after_a_start(void)
 	struct uuid uuid = {{1, 2, 3}}, other = {{9}};
 	struct bad_blocks *bad = bad_of(ranges, 1);
 	struct kept kept = {0};
-	struct target_keeper keeper = {.recall = kept_recall, .arg = &kept};
+	struct keeper keeper = {.recall = kept_recall, .arg = &kept};
 	struct ns_live *live;
 	uint64_t at;
 

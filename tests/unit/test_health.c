@@ -5,8 +5,8 @@
  */
 #include "tap.h"
 
-#include "target/event_log.h"
-#include "target/health.h"
+#include "ns/event_log.h"
+#include "ns/health.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -59,7 +59,7 @@ static int recall(void *arg, const char *kind, const char *key, void **ret_value
 	return 0;
 }
 
-static const struct target_keeper keeper = {.keep = keep, .recall = recall};
+static const struct keeper keeper = {.keep = keep, .recall = recall};
 
 static void forget_all(void)
 {
@@ -96,7 +96,7 @@ static struct log_smart smart_of(const struct subsystem_live *live)
 {
 	struct log_smart smart;
 
-	health_smart_init(NULL, &smart);
+	health_smart_init(&smart);
 	subsystem_live_smart(live, &smart);
 	return smart;
 }

@@ -11,7 +11,7 @@
 #include "daemon/pool.h"
 #include "daemon/removed_ns.h"
 #include "daemon/snapshot_build.h"
-#include "target/ns_live.h"
+#include "ns/ns_live.h"
 
 #include "tap.h"
 
@@ -55,7 +55,7 @@ static int recall(void *arg, const char *kind, const char *key, void **ret_value
 
 static void begin(void)
 {
-	struct target_keeper keeper = {.keep = keep, .recall = recall};
+	struct keeper keeper = {.keep = keep, .recall = recall};
 
 	EXPECT_EQ(0, media_registry_create(2, &registry));
 	media_registry_set_keeper(registry, &keeper);
@@ -616,8 +616,8 @@ static bool removed_in_use(void *arg, const struct uuid *uuid)
 	return arg && uuid_equal(arg, uuid);
 }
 
-static void removed_age_keep(struct removed_list *list, const struct target_keeper *keeper,
-			     uint64_t now_s, struct uuid *in_use)
+static void removed_age_keep(struct removed_list *list, const struct keeper *keeper, uint64_t now_s,
+			     struct uuid *in_use)
 {
 	removed_age(list, keeper, now_s, removed_in_use, in_use);
 	removed_keep(list, keeper);
@@ -639,7 +639,7 @@ static void removed_many(struct removed_list *list, unsigned kept, struct remove
 
 static void removed_namespaces_are_bounded(void)
 {
-	const struct target_keeper keeper = {.keep = removed_store, .recall = removed_load};
+	const struct keeper keeper = {.keep = removed_store, .recall = removed_load};
 	struct removed_ns about = {.record = {.has_type = true, .born_ns = 5}};
 	struct removed_list *list;
 	struct uuid uuid;
@@ -675,7 +675,7 @@ static void removed_namespaces_are_bounded(void)
 
 static void removed_clock_may_be_unset(void)
 {
-	const struct target_keeper keeper = {.keep = removed_store, .recall = removed_load};
+	const struct keeper keeper = {.keep = removed_store, .recall = removed_load};
 	struct removed_ns about = {.uuid = {{1}}, .since_s = 10, .record = {.has_type = true}};
 	struct removed_list *list;
 
@@ -707,7 +707,7 @@ static int removed_ask(const struct removed_list *list, const struct removed_ns 
 
 static void removed_namespaces_have_one_file(void)
 {
-	const struct target_keeper keeper = {.keep = removed_store, .recall = removed_load};
+	const struct keeper keeper = {.keep = removed_store, .recall = removed_load};
 	struct removed_ns file = {.uuid = {{1}},
 				  .since_s = 1000,
 				  .kept = NS_LIVE_HAS_BAD_BLOCKS,

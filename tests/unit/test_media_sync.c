@@ -251,7 +251,7 @@ static int keep(void *arg, const char *kind, const char *key, const void *value,
  * too. */
 static void a_growth_that_fails_draws_a_mark(void)
 {
-	struct target_keeper keeper = {.keep = keep};
+	struct keeper keeper = {.keep = keep};
 	struct media_registry *registry;
 	struct config_errors errors;
 	struct snapshot *snapshot;

@@ -10,8 +10,10 @@
 #include "base/boot_id.h"
 #include "base/check.h"
 #include "base/clock.h"
-#include "target/bad_blocks.h"
-#include "target/reservation.h"
+#include "ns/bad_blocks.h"
+#include "ns/reservation.h"
+#include "target/local.h"
+#include "target/reservation_command.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -82,7 +84,7 @@ static int recall(void *arg, const char *kind, const char *key, void **ret_value
 	return 0;
 }
 
-static const struct target_keeper keeper = {.keep = keep, .recall = recall};
+static const struct keeper keeper = {.keep = keep, .recall = recall};
 
 static bool is_kept(const char *kind)
 {
@@ -266,7 +268,7 @@ static void what_is_kept_is_in_force_before_anybody_serves_it(void)
 	size_t bytes;
 	uint8_t *value = bad_blocks_encode(bad, &bytes);
 
-	EXPECT_EQ(0, ns_live_keep(target, live, NS_LIVE_KEPT_BAD_BLOCKS, value, bytes));
+	EXPECT_EQ(0, ns_live_keep(&target->keeper, live, NS_LIVE_KEPT_BAD_BLOCKS, value, bytes));
 	free(value);
 	ns_live_put(live);
 

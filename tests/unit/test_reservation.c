@@ -8,7 +8,7 @@
 
 #include "base/crc32c.h"
 #include "base/prng.h"
-#include "target/reservation.h"
+#include "ns/reservation.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -6,17 +6,15 @@
  * A registrant is a host (its identifier): all controllers of that host share the registration. A
  * struct reservation is immutable and counted: every command that changes it makes a new one, so
  * that the truth on the control reactor, the view that reactors check by, and what was before (in
- * case it cannot be kept) are each just a pointer. The rules are pure; cmd_reservation.c carries
- * commands to them and their outcome to every reactor, reservation_notice.c tells other hosts.
+ * case it cannot be kept) are each just a pointer. The rules are pure; target/cmd_reservation.c
+ * carries commands to them and their outcome to every reactor.
  */
-#ifndef WEFT_TARGET_RESERVATION_H
-#define WEFT_TARGET_RESERVATION_H
+#ifndef WEFT_NS_RESERVATION_H
+#define WEFT_NS_RESERVATION_H
 
-#include "target/ns_live.h"
+#include "ns/ns_live.h"
+#include "wire/nvme.h"
 #include "wire/reservation.h"
-
-struct slot;
-struct ctrl;
 
 struct registrant {
 	struct uuid host_id;
@@ -98,7 +96,8 @@ nvme_status reservation_clear_all(const struct reservation *now,
 				  struct reservation_outcome *ret_outcome);
 void reservation_outcome_free(struct reservation_outcome *outcome);
 
-/* ---- the checks: reservation_check.c --------------------------------------------------------- */
+/* ---- the judgement: reservation_judge.c --------------------------------------------------------
+ */
 
 enum reservation_group {
 	RESERVATION_GROUP_NONE,  /* not subject to reservations */
@@ -112,67 +111,8 @@ enum reservation_group reservation_group_admin(uint8_t opcode);
 nvme_status reservation_judge(const struct reservation *reservation, const struct uuid *host_id,
 			      enum reservation_group group);
 
-/*
- * On the queue's reactor: may this command go on? `view` is what this reactor knows of `ns`. For
- * the sources of a Copy the opcode is NVME_IO_READ.
- */
-nvme_status reservation_check(const struct slot *slot, const struct ns *ns, uint8_t opcode,
-			      const struct ns_view *view);
-/* On the controller's reactor: an admin command about one namespace (Format NVM, …). */
-nvme_status reservation_check_admin(const struct ctrl *ctrl, const struct ns *ns, uint8_t opcode);
-
-/* ---- commands -------------------------------------------------------------------------------- */
-
-nvme_status reservation_register_prepare(struct slot *slot); /* cmd_reservation.c */
-nvme_status reservation_acquire_prepare(struct slot *slot);
-nvme_status reservation_release_prepare(struct slot *slot);
-nvme_status reservation_report_prepare(struct slot *slot); /* cmd_reservation_report.c */
-
-/* cmd_reservation.c: before the first command. */
-void reservation_init(struct target *target);
-
-/* cmd_reservation.c, control reactor: `next` becomes the truth: kept, then published. On -errno
- * nothing has changed and done is not called. */
-int reservation_replace(struct target *target, struct ns_live *live, struct reservation *next,
-			void (*done)(void *arg), void *arg);
-/* Feature 83h: kept on return. 0 or -errno: nothing has changed. */
-int reservation_change_persist(struct target *target, struct ns_live *live, bool persists);
-
-/* ---- Preempt and Abort: reservation_abort.c -------------------------------------------------- */
-
-struct abort_all;
-/* NULL when out of memory. */
-struct abort_all *reservation_abort_create(struct target *target);
-void reservation_abort_free(struct abort_all *all); /* one that was not started; NULL: nothing */
-/*
- * Ends the commands on `live` of the hosts that the outcome tells of their preempted registration;
- * `done` on the control reactor when they have ended, or with -ETIMEDOUT when some hang in their
- * medium. Outcome and live are the caller's until then.
- */
-void reservation_abort_start(struct abort_all *taken_all, struct ns_live *live,
-			     const struct reservation_outcome *outcome,
-			     void (*done)(void *arg, int res), void *arg);
-
-/* ---- notifications: reservation_notice.c ----------------------------------------------------- */
-
-/* Control reactor: tells every controller of the hosts named; sorts the notices by host. */
-void reservation_notify(struct target *target, struct ns_live *live,
-			struct reservation_outcome *outcome);
-/* In sorted notices; NULL: the host is not told. */
-const struct reservation_notice *reservation_notice_find(const struct reservation_notice *notices,
-							 unsigned count,
-							 const struct uuid *host_id);
-
-/* On the controller's reactor. Feature 82h; 0 or -ENOMEM. */
-uint32_t ctrl_notice_mask(const struct ctrl *ctrl, uint32_t nsid);
-int ctrl_notice_mask_set(struct ctrl *ctrl, uint32_t nsid, uint32_t mask);
-int ctrl_notice_mask_set_all(struct ctrl *ctrl, uint32_t mask);
-/* The page was read without RAE. True: there is another one. */
-bool ctrl_notice_pop(struct ctrl *ctrl);
-/* CC.EN 1 to 0, and the end. */
-void ctrl_notices_reset(struct ctrl *ctrl);
-
-/* ---- for people: control reactor ------------------------------------------------------------- */
+/* ---- for people: reservation_describe.c, control reactor
+ * ------------------------------------------------------------- */
 
 struct reservation_info {
 	enum reservation_type type;
@@ -187,11 +127,4 @@ struct reservation_info {
 void reservation_describe(const struct ns_live *live, struct reservation_info *ret_info);
 /* "write-exclusive", "exclusive-access-all-registrants", …; "none". */
 const char *reservation_type_name(enum reservation_type type);
-/*
- * Unregisters every host and releases the reservation; kept and published before `done` is called
- * on the control reactor, with 0 or -errno; hosts are told as by Clear. May be called from inside.
- */
-void reservation_clear_by_admin(struct target *target, struct ns_live *live,
-				void (*done)(void *arg, int res), void *arg);
-
 #endif

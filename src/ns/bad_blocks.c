@@ -5,7 +5,7 @@
  * Pure but for memory: the truth is the control reactor's, a view is immutable and anybody's. Every
  * change builds a new array, so that one that fails has changed nothing.
  */
-#include "target/bad_blocks.h"
+#include "ns/bad_blocks.h"
 
 #include "base/check.h"
 #include "base/le.h"
@@ -335,15 +335,15 @@ bool bad_view_find(const struct bad_view *view, uint64_t first_sector, uint64_t 
 	return true;
 }
 
-bool bad_view_find_block(const struct bad_view *view, const struct ns *ns, uint64_t first_block,
+bool bad_view_find_block(const struct bad_view *view, uint32_t block_shift, uint64_t first_block,
 			 uint64_t block_count, uint64_t *ret_bad_block)
 {
-	struct bad_range range = bad_range_of(ns, first_block, block_count);
+	struct bad_range range = bad_range_of(block_shift, first_block, block_count);
 	uint64_t sector;
 
 	if (!bad_view_find(view, range.first_sector, range.end_sector - range.first_sector,
 			   &sector))
 		return false;
-	*ret_bad_block = sector >> (ns->block_shift - BAD_SECTOR_SHIFT);
+	*ret_bad_block = sector >> (block_shift - BAD_SECTOR_SHIFT);
 	return true;
 }

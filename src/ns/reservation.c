@@ -7,7 +7,7 @@
  * list of who is told what; nothing is shared and nothing waits. Runs on the control reactor. The
  * registrants are one sorted array, so that a rule is one pass over it, however many there are.
  */
-#include "target/reservation.h"
+#include "ns/reservation.h"
 
 #include "base/check.h"
 #include "base/sorted.h"

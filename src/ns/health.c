@@ -6,13 +6,13 @@
  * little endian, behind a version. The time that a subsystem was up is taken from the real clock,
  * because it is kept across processes; it is told in hours.
  */
-#include "target/health.h"
+#include "ns/health.h"
 
 #include "base/clock.h"
 #include "base/le.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "target/event_log.h"
+#include "ns/event_log.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -117,16 +117,12 @@ static void smart_set_counters(struct log_smart *smart, const struct health_coun
 	smart->media_errors = sum->media_errors;
 }
 
-void health_smart_init(const struct target *target, struct log_smart *smart)
+void health_smart_init(struct log_smart *smart)
 {
 	*smart = (struct log_smart){
 		.temperature_k = HEALTH_TEMPERATURE_K,
 		.spare_percent = HEALTH_SPARE_PERCENT,
 	};
-	if (target) {
-		smart->power_cycles = target->power_cycles;
-		smart->unsafe_shutdowns = target->unsafe_shutdowns;
-	}
 }
 
 void subsystem_live_smart(const struct subsystem_live *live, struct log_smart *smart)
@@ -140,12 +136,17 @@ void subsystem_live_smart(const struct subsystem_live *live, struct log_smart *s
 	smart->power_on_hours = live_power_on_s(live) / S_PER_HOUR;
 }
 
-void health_sum_namespaces(const struct subsystem *subsystem, struct log_smart *smart)
+void health_smart_add(struct log_smart *smart, struct ns_live *ns)
 {
-	struct health_counters sum = {0};
+	struct health_counters sum = {
+		.bytes_read = smart->bytes_read,
+		.bytes_written = smart->bytes_written,
+		.read_commands = smart->read_commands,
+		.write_commands = smart->write_commands,
+		.media_errors = smart->media_errors,
+	};
 
-	for (unsigned i = 0; i < subsystem->ns_count; i++)
-		counters_add_locals(&sum, ns_store_live(subsystem->namespaces[i].store));
+	counters_add_locals(&sum, ns);
 	smart_set_counters(smart, &sum);
 }
 
@@ -200,17 +201,6 @@ void subsystem_live_adopt(struct subsystem_live *live, struct ns_live *ns)
 	}
 	share->owner = subsystem_live_get(live);
 	list_push_back(&live->shares, &share->node);
-}
-
-void health_adopt(const struct snapshot *snapshot)
-{
-	for (unsigned i = 0; i < snapshot->subsystem_count; i++) {
-		const struct subsystem *subsystem = snapshot->subsystems[i];
-
-		for (unsigned k = 0; subsystem->live && k < subsystem->ns_count; k++)
-			subsystem_live_adopt(subsystem->live,
-					     ns_store_live(subsystem->namespaces[k].store));
-	}
 }
 
 void health_share_end(struct health_share *share)
@@ -292,9 +282,9 @@ static int events_decode(struct subsystem_live *live, const void *bytes, size_t 
 }
 
 /* 0 when there is nothing; what makes no sense is left out with a warning. */
-static int
-recall_one(struct subsystem_live *live, const struct target_keeper *keeper, const char *kind,
-	   int (*decode)(struct subsystem_live *live, const void *bytes, size_t len_bytes))
+static int recall_one(struct subsystem_live *live, const struct keeper *keeper, const char *kind,
+		      int (*decode)(struct subsystem_live *live, const void *bytes,
+				    size_t len_bytes))
 {
 	size_t len_bytes = 0;
 	void *value = NULL;
@@ -315,14 +305,13 @@ static void note_smart(struct subsystem_live *live)
 	uint8_t page[LOG_SMART_BYTES];
 	struct log_smart smart;
 
-	health_smart_init(NULL, &smart);
+	health_smart_init(&smart);
 	subsystem_live_smart(live, &smart);
 	log_smart_encode(&smart, page);
 	event_log_add(live->events, EVENT_SMART, NULL, page, sizeof(page));
 }
 
-int subsystem_live_recall(struct subsystem_live *live, const char *nqn,
-			  const struct target_keeper *keeper)
+int subsystem_live_recall(struct subsystem_live *live, const char *nqn, const struct keeper *keeper)
 {
 	uint8_t power_on[EVENT_POWER_ON_BYTES];
 	int res = 0;
@@ -341,8 +330,7 @@ int subsystem_live_recall(struct subsystem_live *live, const char *nqn,
 	return 0;
 }
 
-static int keep_health(struct subsystem_live *live, const struct target_keeper *keeper,
-		       bool is_last)
+static int keep_health(struct subsystem_live *live, const struct keeper *keeper, bool is_last)
 {
 	uint64_t power_on_s = live_power_on_s(live), busy_s = live_busy_s(live);
 	struct health_counters sum;
@@ -373,7 +361,7 @@ static int keep_health(struct subsystem_live *live, const struct target_keeper *
 	return 0;
 }
 
-int subsystem_live_keep_events(struct subsystem_live *live, const struct target_keeper *keeper)
+int subsystem_live_keep_events(struct subsystem_live *live, const struct keeper *keeper)
 {
 	const uint8_t *bytes;
 	size_t len_bytes;
@@ -388,7 +376,7 @@ int subsystem_live_keep_events(struct subsystem_live *live, const struct target_
 	return res;
 }
 
-static int keep_all(struct subsystem_live *live, const struct target_keeper *keeper, bool is_last)
+static int keep_all(struct subsystem_live *live, const struct keeper *keeper, bool is_last)
 {
 	int health, events;
 
@@ -399,7 +387,7 @@ static int keep_all(struct subsystem_live *live, const struct target_keeper *kee
 	return health != 0 ? health : events;
 }
 
-int subsystem_live_keep(struct subsystem_live *live, const struct target_keeper *keeper)
+int subsystem_live_keep(struct subsystem_live *live, const struct keeper *keeper)
 {
 	return keep_all(live, keeper, false);
 }
@@ -410,13 +398,13 @@ void subsystem_live_set_unkept(struct subsystem_live *live)
 	event_log_set_unkept(live->events);
 }
 
-int subsystem_live_end(struct subsystem_live *live, const struct target_keeper *keeper)
+int subsystem_live_end(struct subsystem_live *live, const struct keeper *keeper)
 {
 	note_smart(live);
 	return keep_all(live, keeper, true);
 }
 
-int subsystem_live_forget(struct subsystem_live *live, const struct target_keeper *keeper)
+int subsystem_live_forget(struct subsystem_live *live, const struct keeper *keeper)
 {
 	int health, events;
 

@@ -13,16 +13,17 @@
  * the operator may change `block=` and change it back, at run time or while no target runs, and
  * the marks stay with their bytes. A block is bad when one of its sectors is.
  */
-#ifndef WEFT_TARGET_BAD_BLOCKS_H
-#define WEFT_TARGET_BAD_BLOCKS_H
+#ifndef WEFT_NS_BAD_BLOCKS_H
+#define WEFT_NS_BAD_BLOCKS_H
 
-#include "target/target.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #define BAD_BLOCKS_RANGES_MAX       4096  /* that marking may make */
 #define BAD_BLOCKS_RANGES_MAX_SPLIT 65536 /* that healing the middle of ranges may make */
 #define BAD_BLOCKS_RECENT           64    /* marks that are told apart from those before them */
 
-struct slot;
 struct bad_blocks;
 struct bad_view;
 
@@ -33,11 +34,11 @@ struct bad_range {
 	uint64_t end_sector; /* exclusive */
 };
 
-/* The sectors of blocks that the namespace has. */
-static inline struct bad_range bad_range_of(const struct ns *ns, uint64_t first_block,
+/* The sectors of blocks of this size. */
+static inline struct bad_range bad_range_of(uint32_t block_shift, uint64_t first_block,
 					    uint64_t block_count)
 {
-	unsigned shift = ns->block_shift - BAD_SECTOR_SHIFT;
+	unsigned shift = block_shift - BAD_SECTOR_SHIFT;
 
 	return (struct bad_range){first_block << shift, (first_block + block_count) << shift};
 }
@@ -78,29 +79,8 @@ uint64_t bad_view_stamp(const struct bad_view *view);
 /* Whether a sector of the range is bad, and which is the first; `view` NULL: none is. */
 bool bad_view_find(const struct bad_view *view, uint64_t first_sector, uint64_t sector_count,
 		   uint64_t *ret_bad_sector);
-/* The same in blocks of the namespace, for a range that lies within it. */
-bool bad_view_find_block(const struct bad_view *view, const struct ns *ns, uint64_t first_block,
+/* The same in blocks of this size. */
+bool bad_view_find_block(const struct bad_view *view, uint32_t block_shift, uint64_t first_block,
 			 uint64_t block_count, uint64_t *ret_bad_block);
-
-/* ---- commands: the queue's reactor (bad_blocks_change.c) ---------------------------------------
- */
-
-/* Before the first command. */
-void bad_blocks_init(struct target *target);
-/* Marks slot->io_cmd's range of slot->ns, then completes the command. */
-void bad_blocks_mark_for(struct slot *slot);
-/*
- * The command has written its blocks, and they are stable: a mark that is gone must not leave what
- * was there before it. Takes away those marks that the view of slot->bad_stamp had, then completes
- * the command with `status`, or with an error when that cannot be kept.
- */
-void bad_blocks_heal_for(struct slot *slot, nvme_status status);
-
-/*
- * Format NVM, on the control reactor: no block is bad any more. `done` as in ns_live_publish. 0 or
- * -errno: nothing has changed and done is not called.
- */
-int bad_blocks_clear(struct target *target, struct ns_live *live, void (*done)(void *arg),
-		     void *arg);
 
 #endif

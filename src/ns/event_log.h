@@ -5,12 +5,14 @@
  * "events", key NQN). A controller reads a private copy, which establishing a context makes.
  * NVMe Base 2.1, section 5.1.12.1.14.
  */
-#ifndef WEFT_TARGET_EVENT_LOG_H
-#define WEFT_TARGET_EVENT_LOG_H
+#ifndef WEFT_NS_EVENT_LOG_H
+#define WEFT_NS_EVENT_LOG_H
 
-#include "target/manage.h"
-#include "target/target.h"
 #include "wire/event_log.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 /* With the header; thousands of subsystems have one, in memory and written whole. */
 #define EVENT_LOG_BYTES_MAX (16384 - EVENT_LOG_HEADER_BYTES)
@@ -45,17 +47,5 @@ uint8_t *event_log_page(struct event_log *log, struct event_log_header *header, 
 
 /* The page of a log that does not exist. */
 uint8_t *event_log_page_empty(struct event_log_header *header, size_t *ret_bytes);
-
-/*
- * Notes what a host's management command has done: namespaces made and deleted, formats, saved
- * features. manage.c, on the control reactor: begin before control hears of it, end with its
- * answer. Both find the subsystem in the snapshot in force.
- */
-void event_log_note_begin(struct target *target, const struct manage_request *request);
-void event_log_note_end(struct target *target, const struct manage_request *request);
-/* The same of a saved feature without data that is no change of the configuration. Control reactor.
- */
-void event_log_note_feature(struct target *target, const char *subsystem_nqn, uint8_t feature_id,
-			    uint32_t value);
 
 #endif

@@ -6,7 +6,7 @@
  * What comes back is judged as if a stranger had written it: a reservation that makes no sense is
  * refused, for it would open or shut a namespace by mistake.
  */
-#include "target/reservation.h"
+#include "ns/reservation.h"
 
 #include "base/crc32c.h"
 #include "base/le.h"

@@ -4,19 +4,26 @@
  * counters, its reservation, its blocks marked bad. One per namespace identity (UUID).
  *
  * Truth and change belong to the control reactor: a command that changes it goes there, the new
- * truth is kept (struct target_keeper) when it must survive, then a new immutable struct ns_view is
+ * truth is kept (struct keeper) when it must survive, then a new immutable struct ns_view is
  * published, and only when every reactor uses it the command is answered. Reactors read their own
  * pointer in struct ns_local, which the I/O path touches anyway: no lock, no shared line. NULL
  * means that nothing is special about the namespace, the usual case.
  */
-#ifndef WEFT_TARGET_NS_LIVE_H
-#define WEFT_TARGET_NS_LIVE_H
+#ifndef WEFT_NS_NS_LIVE_H
+#define WEFT_NS_NS_LIVE_H
 
-#include "target/target.h"
+#include "base/list.h"
+#include "base/uuid.h"
+#include "ns/keeper.h"
 
-struct reservation; /* target/reservation.h: immutable and counted: the truth and part of a view */
-struct bad_blocks;  /* target/bad_blocks.h: the truth */
-struct bad_view;    /* target/bad_blocks.h: part of a view */
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct reservation; /* ns/reservation.h: immutable and counted: the truth and part of a view */
+struct bad_blocks;  /* ns/bad_blocks.h: the truth */
+struct bad_view;    /* ns/bad_blocks.h: part of a view */
 
 /*
  * Immutable. Owns its parts; the publisher frees it when no reactor uses it any more, which is when
@@ -58,8 +65,7 @@ const struct uuid *ns_live_uuid(const struct ns_live *live);
  * Names it and reads back what was kept of it; before it is in a snapshot, so that every reactor
  * has its view from the first command on. 0 or -errno; -EPROTO: what was kept makes no sense.
  */
-int ns_live_recall(struct ns_live *live, const struct uuid *uuid,
-		   const struct target_keeper *keeper);
+int ns_live_recall(struct ns_live *live, const struct uuid *uuid, const struct keeper *keeper);
 /* What is kept of it when it is removed, and what is not: a set of these. */
 enum ns_live_kept {
 	NS_LIVE_HAS_RESERVATION = 1, /* with PTPL */
@@ -74,8 +80,8 @@ unsigned ns_live_kept(const struct ns_live *live);
  */
 void ns_live_retire(struct ns_live *live);
 /* The data of the namespace are given up: what was kept of it goes too. */
-int ns_live_forget(struct ns_live *live, const struct target_keeper *keeper);
-int ns_live_forget_uuid(const struct uuid *uuid, const struct target_keeper *keeper);
+int ns_live_forget(struct ns_live *live, const struct keeper *keeper);
+int ns_live_forget_uuid(const struct uuid *uuid, const struct keeper *keeper);
 
 /* Space that the namespace takes, as last measured by control; any reactor. UINT64_MAX: not yet. */
 uint64_t ns_live_used_bytes(const struct ns_live *live);
@@ -87,8 +93,7 @@ void ns_live_set_used_bytes(struct ns_live *live, uint64_t used_bytes);
  * recalled by ns_live_recall. 0 or -errno, in which case nothing has changed.
  */
 bool ns_live_is_protected(const struct ns_live *live);
-int ns_live_set_protected(struct ns_live *live, bool is_protected,
-			  const struct target_keeper *keeper);
+int ns_live_set_protected(struct ns_live *live, bool is_protected, const struct keeper *keeper);
 /* The keeper took it and lost it again: a transaction of many that failed at its end. The next
  * ns_live_set_protected keeps it whatever it was. */
 void ns_live_set_unkept(struct ns_live *live);
@@ -101,7 +106,7 @@ uint64_t ns_live_loss_mark(const struct ns_live *live);
 uint64_t ns_live_loss_noted(const struct ns_live *live);
 /* Draws another mark for the failure and keeps it; it stays as long as the UUID is known here.
  * Control reactor. 0 or -errno: it holds, but only until the end of the process. */
-int ns_live_note_loss(struct ns_live *live, uint64_t loss, const struct target_keeper *keeper);
+int ns_live_note_loss(struct ns_live *live, uint64_t loss, const struct keeper *keeper);
 /*
  * The last mark that ns_live_note_loss has drawn under this kernel, in this process or a former
  * one; 0: none. The page cache is the kernel's, so this is what other processes on the machine that
@@ -111,8 +116,7 @@ uint64_t ns_live_loss_own(const struct ns_live *live, const struct uuid *kernel_
 /* Another process on the machine has drawn a mark for the same file: draws and keeps one here, too.
  * live NULL: the namespace is not in force; the mark counts when it comes back. Control reactor. 0
  * or -errno, as above. */
-int ns_live_hear_loss(struct ns_live *live, const struct uuid *uuid,
-		      const struct target_keeper *keeper);
+int ns_live_hear_loss(struct ns_live *live, const struct uuid *uuid, const struct keeper *keeper);
 /* A host has written to it in this process, or may have. */
 bool ns_live_has_written(const struct ns_live *live);
 
@@ -133,9 +137,9 @@ uint64_t ns_live_look_space(struct ns_live *live, uint64_t now_ns);
 #define NS_LIVE_KEPT_PROTECTION  "protection"
 #define NS_LIVE_KEPT_LOSS        "loss"
 #define NS_LIVE_KEPT_LOSS_OWN    "loss-own"
-/* Through the target's keeper; 0 when it has none. value NULL: forget. 0 or -errno; -ESTALE: the
- * namespace was removed. */
-int ns_live_keep(struct target *target, const struct ns_live *live, const char *kind,
+/* value NULL: forget. 0 or -errno; 0 when the keeper keeps nothing; -ESTALE: the namespace was
+ * removed. */
+int ns_live_keep(const struct keeper *keeper, const struct ns_live *live, const char *kind,
 		 const void *value, size_t value_bytes);
 
 /* ---- the truths: control reactor only ---------------------------------------------------------
@@ -149,26 +153,15 @@ void ns_live_set_reservation(struct ns_live *live, struct reservation *taken_res
 struct bad_blocks *ns_live_bad_blocks(const struct ns_live *live);
 void ns_live_set_bad_blocks(struct ns_live *live, struct bad_blocks *taken_bad);
 
-/* ---- publication: control reactor only --------------------------------------------------------
+/* ---- views: for their publisher, target/ns_publish.h; control reactor only --------------------
  */
 
-/*
- * Builds a view of the truth as it is now, gives it to every reactor and calls `done` on the
- * control reactor when all use it; never from inside this call. Changes that come meanwhile are
- * published in order. 0, or -ENOMEM: nothing was published and done is not called.
- */
-int ns_live_publish(struct target *target, struct ns_live *live, void (*done)(void *arg),
-		    void *arg);
-
-/*
- * The same in two steps, for changes that are kept in between: what can fail comes first. A
- * prepared one is started or dropped before control lets go of the truth (in the same callback).
- */
-struct publication;
-int ns_live_publish_prepare(struct target *target, struct ns_live *live,
-			    struct publication **ret_publication);
-void ns_live_publish_start(struct publication *taken_publication, void (*done)(void *arg),
-			   void *arg);
-void ns_live_publish_drop(struct publication *taken_publication);
+/* Of the truth as it is now. *ret_view is NULL when nothing is special. 0 or -ENOMEM. */
+int ns_view_build(const struct ns_live *live, struct ns_view **ret_view);
+void ns_view_free(struct ns_view *view); /* NULL: nothing */
+/* The one that reactors use from now on; returns the former one, which is the caller's. */
+struct ns_view *ns_live_replace_view(struct ns_live *live, struct ns_view *taken_view);
+/* The line of publications, of which the first one is under way. */
+struct list *ns_live_publications(struct ns_live *live);
 
 #endif

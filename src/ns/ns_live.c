@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The life of struct ns_live, what is kept of it, and the publication of views. See ns_live.h for
- * the idea.
- *
- * Control reactor, but for the swap of a view, which every reactor does for itself between two
- * turns. One publication of a namespace is under way at a time; those that follow wait in line. A
- * view that was replaced is freed when the last reactor has let go of it.
+ * The life of struct ns_live, what is kept of it, and what its views are made of. See ns_live.h for
+ * the idea. Control reactor.
  */
+#include "ns/ns_live.h"
+
 #include "base/boot_id.h"
+#include "base/cache_line.h"
 #include "base/clock.h"
-#include "target/bad_blocks.h"
-#include "target/health.h"
-#include "target/judge_again.h"
-#include "target/local.h"
-#include "target/reservation.h"
+#include "base/le.h"
+#include "ns/bad_blocks.h"
+#include "ns/health.h"
+#include "ns/reservation.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -61,29 +59,9 @@ struct ns_live {
 	bool is_protection_unkept; /* the store may have it otherwise */
 };
 
-/* A view on its way to one reactor. */
-struct publication_step {
-	struct reactor_msg msg;
-	struct publication *publication;
-	struct ns_local *local;
-};
-
-struct publication {
-	struct list node; /* in live->publications */
-	struct target *target;
-	struct ns_live *live;     /* counted */
-	struct ns_view *view;     /* the new one */
-	struct ns_view *replaced; /* to free in the end */
-	void (*done)(void *arg);
-	void *arg;
-	atomic_uint steps_missing;
-	struct reactor_msg msg;
-	struct publication_step steps[];
-};
-
 /* ---- views ----------------------------------------------------------------------------------- */
 
-static void view_free(struct ns_view *view)
+void ns_view_free(struct ns_view *view)
 {
 	if (!view)
 		return;
@@ -92,8 +70,7 @@ static void view_free(struct ns_view *view)
 	free(view);
 }
 
-/* *ret_view is NULL when nothing is special. 0 or -ENOMEM. */
-static int view_build(const struct ns_live *live, struct ns_view **ret_view)
+int ns_view_build(const struct ns_live *live, struct ns_view **ret_view)
 {
 	struct reservation *reservation = live->reservation;
 	struct ns_view *view;
@@ -111,7 +88,7 @@ static int view_build(const struct ns_live *live, struct ns_view **ret_view)
 	if (bad_blocks_count(live->bad) > 0) {
 		view->bad = bad_view_create(live->bad);
 		if (!view->bad) {
-			view_free(view);
+			ns_view_free(view);
 			return -ENOMEM;
 		}
 	}
@@ -154,9 +131,22 @@ void ns_live_put(struct ns_live *live)
 	health_share_end(&live->health);
 	reservation_put(live->reservation);
 	bad_blocks_destroy(live->bad);
-	view_free(live->view);
+	ns_view_free(live->view);
 	free(live->locals);
 	free(live);
+}
+
+struct ns_view *ns_live_replace_view(struct ns_live *live, struct ns_view *taken_view)
+{
+	struct ns_view *former = live->view;
+
+	live->view = taken_view;
+	return former;
+}
+
+struct list *ns_live_publications(struct ns_live *live)
+{
+	return &live->publications;
 }
 
 struct health_share *ns_live_health(struct ns_live *live)
@@ -279,7 +269,7 @@ void ns_live_set_bad_blocks(struct ns_live *live, struct bad_blocks *taken_bad)
 /* ---- what is kept ---------------------------------------------------------------------------- */
 
 /* *ret_value NULL: there is none. 0 or -errno. */
-static int recall(const struct ns_live *live, const struct target_keeper *keeper, const char *kind,
+static int recall(const struct ns_live *live, const struct keeper *keeper, const char *kind,
 		  void **ret_value, size_t *ret_bytes)
 {
 	char key[UUID_TEXT_BYTES];
@@ -292,7 +282,7 @@ static int recall(const struct ns_live *live, const struct target_keeper *keeper
 	return res == -ENOENT ? 0 : res;
 }
 
-static int recall_reservation(struct ns_live *live, const struct target_keeper *keeper)
+static int recall_reservation(struct ns_live *live, const struct keeper *keeper)
 {
 	struct reservation *reservation;
 	size_t bytes;
@@ -308,7 +298,7 @@ static int recall_reservation(struct ns_live *live, const struct target_keeper *
 	return res;
 }
 
-static int recall_bad_blocks(struct ns_live *live, const struct target_keeper *keeper)
+static int recall_bad_blocks(struct ns_live *live, const struct keeper *keeper)
 {
 	struct bad_blocks *bad;
 	size_t bytes;
@@ -325,7 +315,7 @@ static int recall_bad_blocks(struct ns_live *live, const struct target_keeper *k
 }
 
 /* The value says nothing: that there is one counts. */
-static int recall_protection(struct ns_live *live, const struct target_keeper *keeper)
+static int recall_protection(struct ns_live *live, const struct keeper *keeper)
 {
 	size_t bytes;
 	void *value;
@@ -336,7 +326,7 @@ static int recall_protection(struct ns_live *live, const struct target_keeper *k
 	return res;
 }
 
-static int recall_loss(struct ns_live *live, const struct target_keeper *keeper)
+static int recall_loss(struct ns_live *live, const struct keeper *keeper)
 {
 	size_t bytes;
 	void *value;
@@ -352,7 +342,7 @@ static int recall_loss(struct ns_live *live, const struct target_keeper *keeper)
 	return res;
 }
 
-static int recall_loss_own(struct ns_live *live, const struct target_keeper *keeper)
+static int recall_loss_own(struct ns_live *live, const struct keeper *keeper)
 {
 	size_t bytes;
 	void *value;
@@ -378,7 +368,7 @@ static le64 mark_draw(void)
 	return mark;
 }
 
-static int mark_keep(const struct target_keeper *keeper, const struct uuid *uuid, const char *kind,
+static int mark_keep(const struct keeper *keeper, const struct uuid *uuid, const char *kind,
 		     const void *value, size_t value_bytes)
 {
 	char key[UUID_TEXT_BYTES];
@@ -388,7 +378,7 @@ static int mark_keep(const struct target_keeper *keeper, const struct uuid *uuid
 		       : 0;
 }
 
-int ns_live_note_loss(struct ns_live *live, uint64_t loss, const struct target_keeper *keeper)
+int ns_live_note_loss(struct ns_live *live, uint64_t loss, const struct keeper *keeper)
 {
 	struct loss_own own = {.mark = mark_draw()};
 	int res_own, res;
@@ -411,8 +401,7 @@ uint64_t ns_live_loss_own(const struct ns_live *live, const struct uuid *kernel_
 		       : 0;
 }
 
-int ns_live_hear_loss(struct ns_live *live, const struct uuid *uuid,
-		      const struct target_keeper *keeper)
+int ns_live_hear_loss(struct ns_live *live, const struct uuid *uuid, const struct keeper *keeper)
 {
 	le64 mark = mark_draw();
 	int res = mark_keep(keeper, uuid, NS_LIVE_KEPT_LOSS, &mark, sizeof(mark));
@@ -422,8 +411,7 @@ int ns_live_hear_loss(struct ns_live *live, const struct uuid *uuid,
 	return res;
 }
 
-int ns_live_set_protected(struct ns_live *live, bool is_protected,
-			  const struct target_keeper *keeper)
+int ns_live_set_protected(struct ns_live *live, bool is_protected, const struct keeper *keeper)
 {
 	static const char value[] = "permanent";
 	char key[UUID_TEXT_BYTES];
@@ -447,8 +435,7 @@ void ns_live_set_unkept(struct ns_live *live)
 	live->is_protection_unkept = true;
 }
 
-int ns_live_recall(struct ns_live *live, const struct uuid *uuid,
-		   const struct target_keeper *keeper)
+int ns_live_recall(struct ns_live *live, const struct uuid *uuid, const struct keeper *keeper)
 {
 	int res;
 
@@ -466,7 +453,7 @@ int ns_live_recall(struct ns_live *live, const struct uuid *uuid,
 	if (res == 0)
 		res = recall_loss_own(live, keeper);
 	if (res == 0)
-		res = view_build(live, &live->view);
+		res = ns_view_build(live, &live->view);
 	if (res != 0)
 		return res;
 	for (unsigned i = 0; i < live->local_count; i++)
@@ -489,12 +476,12 @@ void ns_live_retire(struct ns_live *live)
 	live->is_retired = true;
 }
 
-int ns_live_forget(struct ns_live *live, const struct target_keeper *keeper)
+int ns_live_forget(struct ns_live *live, const struct keeper *keeper)
 {
 	return ns_live_forget_uuid(&live->uuid, keeper);
 }
 
-int ns_live_forget_uuid(const struct uuid *uuid, const struct target_keeper *keeper)
+int ns_live_forget_uuid(const struct uuid *uuid, const struct keeper *keeper)
 {
 	static const char *const kinds[] = {NS_LIVE_KEPT_RESERVATION, NS_LIVE_KEPT_BAD_BLOCKS};
 	char key[UUID_TEXT_BYTES];
@@ -508,10 +495,9 @@ int ns_live_forget_uuid(const struct uuid *uuid, const struct target_keeper *kee
 	return res;
 }
 
-int ns_live_keep(struct target *target, const struct ns_live *live, const char *kind,
+int ns_live_keep(const struct keeper *keeper, const struct ns_live *live, const char *kind,
 		 const void *value, size_t value_bytes)
 {
-	const struct target_keeper *keeper = &target->keeper;
 	char key[UUID_TEXT_BYTES];
 
 	if (!keeper->keep)
@@ -519,105 +505,4 @@ int ns_live_keep(struct target *target, const struct ns_live *live, const char *
 	if (live->is_retired)
 		return -ESTALE;
 	return keeper->keep(keeper->arg, kind, uuid_format(&live->uuid, key), value, value_bytes);
-}
-
-/* ---- publication ----------------------------------------------------------------------------- */
-
-static void publication_begin(struct publication *publication);
-
-/* On the control reactor: every reactor uses the new view. */
-static void publication_finished(struct reactor_msg *msg)
-{
-	struct publication *publication = container_of(msg, struct publication, msg);
-	struct ns_live *live = publication->live;
-
-	list_remove(&publication->node);
-	view_free(publication->replaced);
-	if (!list_empty(&live->publications))
-		publication_begin(list_entry(live->publications.next, struct publication, node));
-	publication->done(publication->arg);
-	free(publication);
-	ns_live_put(live);
-}
-
-/* On a data reactor, between two turns. */
-static void publication_step_here(struct reactor_msg *msg)
-{
-	struct publication_step *step = container_of(msg, struct publication_step, msg);
-	struct publication *publication = step->publication;
-	struct ns_local *locals = publication->live->locals;
-	struct local *local = &publication->target->locals[step->local - locals];
-
-	step->local->view = publication->view;
-	local->rules++;
-	local_cut_off_fenced(local, locals);
-	if (atomic_fetch_sub(&publication->steps_missing, 1) == 1)
-		reactor_post(publication->target->control, &publication->msg, publication_finished);
-}
-
-static void publication_begin(struct publication *publication)
-{
-	struct target *target = publication->target;
-	struct ns_live *live = publication->live;
-
-	publication->replaced = live->view;
-	live->view = publication->view;
-	atomic_init(&publication->steps_missing, live->local_count);
-	for (unsigned i = 0; i < live->local_count; i++) {
-		struct publication_step *step = &publication->steps[i];
-
-		step->publication = publication;
-		step->local = &live->locals[i];
-		reactor_post(target->locals[i].reactor, &step->msg, publication_step_here);
-	}
-}
-
-int ns_live_publish_prepare(struct target *target, struct ns_live *live,
-			    struct publication **ret_publication)
-{
-	struct publication *publication =
-		calloc(1, sizeof(*publication) + live->local_count * sizeof(publication->steps[0]));
-
-	CHECK(live->local_count == target->local_count);
-	if (!publication)
-		return -ENOMEM;
-	if (view_build(live, &publication->view) != 0) {
-		free(publication);
-		return -ENOMEM;
-	}
-	publication->target = target;
-	publication->live = ns_live_get(live);
-	list_init(&publication->node);
-	*ret_publication = publication;
-	return 0;
-}
-
-void ns_live_publish_drop(struct publication *taken_publication)
-{
-	view_free(taken_publication->view);
-	ns_live_put(taken_publication->live);
-	free(taken_publication);
-}
-
-void ns_live_publish_start(struct publication *taken_publication, void (*done)(void *arg),
-			   void *arg)
-{
-	struct ns_live *live = taken_publication->live;
-	bool is_first = list_empty(&live->publications);
-
-	taken_publication->done = done;
-	taken_publication->arg = arg;
-	list_push_back(&live->publications, &taken_publication->node);
-	if (is_first)
-		publication_begin(taken_publication);
-}
-
-int ns_live_publish(struct target *target, struct ns_live *live, void (*done)(void *arg), void *arg)
-{
-	struct publication *publication;
-	int res = ns_live_publish_prepare(target, live, &publication);
-
-	if (res == 0)
-		ns_live_publish_start(publication, done, arg);
-	return res;
 }

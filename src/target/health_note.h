@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What commands and snapshots tell the health of subsystems (ns/health.h). health_note_busy is on
+ * the path of every I/O command, on the queue's reactor, and touches nothing shared but once a
+ * second. Private to target/.
+ */
+#ifndef WEFT_TARGET_HEALTH_NOTE_H
+#define WEFT_TARGET_HEALTH_NOTE_H
+
+#include "ns/health.h"
+#include "target/local.h"
+#include "target/queue.h"
+
+/* The snapshot is in force: every namespace counts for its subsystem. Control reactor. */
+void health_adopt(const struct snapshot *snapshot);
+/* Fills in what is counted for a subsystem of which nothing is kept; any reactor. */
+void health_sum_namespaces(const struct subsystem *subsystem, struct log_smart *smart);
+
+#define HEALTH_NS_PER_SECOND (1000ull * 1000 * 1000)
+
+static inline uint32_t health_second(uint64_t now_ns)
+{
+	return (uint32_t)(now_ns / HEALTH_NS_PER_SECOND) + 1;
+}
+
+/* When an I/O command begins, on the queue's reactor. */
+static inline void health_note_busy(const struct queue *queue, struct ns_local *counters)
+{
+	uint32_t second = health_second(reactor_now_ns(queue->reactor));
+
+	if (counters->busy_second == second)
+		return;
+	counters->busy_second = second;
+	if (queue->subsystem && queue->subsystem->live)
+		subsystem_live_note_busy(queue->subsystem->live, second, second);
+}
+
+/* When an I/O command ends: one that took long kept its controller busy all the while. */
+static inline void health_note_end(const struct queue *queue, uint64_t started_ns)
+{
+	uint64_t now_ns = reactor_now_ns(queue->reactor);
+
+	if (now_ns - started_ns >= HEALTH_NS_PER_SECOND && queue->subsystem &&
+	    queue->subsystem->live)
+		subsystem_live_note_busy(queue->subsystem->live, health_second(started_ns),
+					 health_second(now_ns));
+}
+
+/* For commands of all namespaces, which are rare. */
+static inline void health_note_busy_all(const struct queue *queue)
+{
+	struct ns_local none = {.busy_second = 0};
+
+	health_note_busy(queue, &none);
+}
+
+#endif
