@@ -19,7 +19,7 @@
 
 #include "base/log.h"
 #include "media/media.h"
-#include "target/ns_live.h"
+#include "ns/ns_live.h"
 
 #include <errno.h>
 #include <inttypes.h>

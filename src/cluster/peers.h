@@ -84,7 +84,7 @@ bool peers_problem(struct peers *peers, const struct ns *ns, struct peers_proble
  * watch (media/member_lock.h).
  */
 void peers_watch_removed(struct peers *peers, const struct uuid *uuid, int taken_watch_fd);
-/* A mark of lost writes was drawn for a medium of this process (target/ns_live.h): members under
+/* A mark of lost writes was drawn for a medium of this process (ns/ns_live.h): members under
  * the same kernel are told. */
 void peers_note_loss(struct peers *peers);
 /* This configuration is about to be applied: what it shares is watched before a host can use it. */

@@ -60,14 +60,32 @@ struct file_media {
 
 extern const struct media_ops file_ops;
 
+/* Entries of file_ops: see struct media_ops. */
+bool file_get_record(const struct media *media, struct media_record *ret_record); /* file_open.c */
+int file_reopen(struct media *media, const struct media_spec *spec, struct media **ret_media,
+		struct media_error *ret_error);
+bool file_is_current(const struct media *media);
+void file_undo(struct media *media);
+int file_member(const struct media *media);
+int file_lock_fd(const struct media *media);
+uint64_t file_used_bytes(struct media *media); /* file_size.c; likewise the next two */
+bool file_is_cut(struct media *media);
+bool file_problem(struct media *media, struct media_error *ret_problem);
+bool file_is_another(const struct media *media); /* file_name.c; likewise the next two */
+bool file_is_nameless(const struct media *media);
+bool file_is_buffered(const struct media *media);
+void file_note_served(struct media *media, const char *path, const struct media_record *known);
+bool file_has_lost_writes(const struct media *media); /* file_lasting.c; likewise the next two */
+uint64_t file_loss(const struct media *media);
+void file_forgive(struct media *media);
+int file_sync(struct media *const *media, unsigned count, struct media_error *ret_error);
+
 /* file_open.c: finds out what the file of file->fd can do, and grows it to size=. */
 int file_setup(struct file_media *file, const struct media_spec *spec,
 	       struct media_error *ret_error);
 /* Takes a rename to PATH.lost back. */
 void file_put_back(const char *path);
 /* file_reopen.c */
-int file_reopen(struct media *media, const struct media_spec *spec, struct media **ret_media,
-		struct media_error *ret_error);
 void file_backing_put(struct file_backing *backing);
 /* file_size.c: looks at the size of the file; -EIO when it was cut short, now or before. */
 int file_check_size(struct file_media *file);

@@ -85,26 +85,19 @@ int file_check_lasting(const struct file_media *file)
 		       : 0;
 }
 
-bool media_file_has_lost_writes(const struct media *media)
+bool file_has_lost_writes(const struct media *media)
 {
-	return media->ops == &file_ops &&
-	       file_check_lasting(container_of(media, const struct file_media, media)) < 0;
+	return file_check_lasting(container_of(media, const struct file_media, media)) < 0;
 }
 
-uint64_t media_file_loss(const struct media *media)
+uint64_t file_loss(const struct media *media)
 {
-	return media->ops == &file_ops
-		       ? atomic_load(&container_of(media, const struct file_media, media)
-					      ->backing->loss)
-		       : 0;
+	return atomic_load(&container_of(media, const struct file_media, media)->backing->loss);
 }
 
-void media_file_forgive(struct media *media)
+void file_forgive(struct media *media)
 {
-	struct file_backing *backing;
+	struct file_backing *backing = container_of(media, struct file_media, media)->backing;
 
-	if (media->ops != &file_ops)
-		return;
-	backing = container_of(media, struct file_media, media)->backing;
 	atomic_store(&backing->forgiven, atomic_load(&backing->loss));
 }

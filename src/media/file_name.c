@@ -133,36 +133,32 @@ void file_note_known(struct file_media *file, const char *path, const struct med
 		another_log(path);
 }
 
-void media_file_note_known(struct media *media, const char *path, const struct media_record *known)
+void file_note_served(struct media *media, const char *path, const struct media_record *known)
 {
 	struct file_media *file = container_of(media, struct file_media, media);
 	struct media_record now;
-	bool was_another;
+	bool was_another = file->is_another;
 
-	if (media->ops != &file_ops || !media_file_record(media, &now))
+	if (!file_get_record(media, &now))
 		return;
-	was_another = file->is_another;
 	file->is_another = media_record_compare(known, &now) == MEDIA_ANOTHER;
 	if (file->is_another && !was_another)
 		another_log(path);
 }
 
-bool media_file_is_nameless(const struct media *media)
+bool file_is_nameless(const struct media *media)
 {
-	return media->ops == &file_ops &&
-	       file_is_deleted(container_of(media, const struct file_media, media));
+	return file_is_deleted(container_of(media, const struct file_media, media));
 }
 
-bool media_file_is_buffered(const struct media *media)
+bool file_is_buffered(const struct media *media)
 {
-	return media->ops == &file_ops &&
-	       container_of(media, const struct file_media, media)->may_have_dirty_pages;
+	return container_of(media, const struct file_media, media)->may_have_dirty_pages;
 }
 
-bool media_file_is_another(const struct media *media)
+bool file_is_another(const struct media *media)
 {
-	return media->ops == &file_ops &&
-	       container_of(media, const struct file_media, media)->is_another;
+	return container_of(media, const struct file_media, media)->is_another;
 }
 
 void file_mourn(const struct file_media *file)

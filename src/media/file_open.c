@@ -679,12 +679,10 @@ static int open_fd(struct file_media *file, const struct media_spec *spec,
 	return res == -EEXIST ? open_existing(spec, &file->fd, ret_error) : res;
 }
 
-bool media_file_record(const struct media *media, struct media_record *ret_record)
+bool file_get_record(const struct media *media, struct media_record *ret_record)
 {
 	const struct file_media *file = container_of(media, const struct file_media, media);
 
-	if (media->ops != &file_ops)
-		return false;
 	*ret_record = (struct media_record){.size_bytes = media->size_bytes,
 					    .block_bytes = media->block_bytes,
 					    .has_type = true,

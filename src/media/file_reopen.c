@@ -61,18 +61,16 @@ int file_set_direct(struct file_media *file, bool is_direct)
 	return 0;
 }
 
-int media_file_lock_fd(const struct media *media)
+int file_lock_fd(const struct media *media)
 {
 	const struct file_media *file = container_of(media, const struct file_media, media);
 
-	return media->ops == &file_ops && file->backing->member >= 0 ? file->backing->fd : -1;
+	return file->backing->member >= 0 ? file->backing->fd : -1;
 }
 
-int media_file_member(const struct media *media)
+int file_member(const struct media *media)
 {
-	const struct file_media *file = container_of(media, const struct file_media, media);
-
-	return media->ops == &file_ops ? file->backing->member : -1;
+	return container_of(media, const struct file_media, media)->backing->member;
 }
 
 /* What it was where that is not known. */
@@ -131,7 +129,7 @@ int file_reopen(struct media *media, const struct media_spec *spec, struct media
 				 spec->path, (unsigned long long)media->size_bytes,
 				 (unsigned long long)file->media.size_bytes);
 	if (res < 0) {
-		media_file_undo(&file->media);
+		file_undo(&file->media);
 		if (file->fd != file->backing->fd)
 			close(file->fd);
 		file_backing_put(file->backing);
@@ -142,14 +140,12 @@ int file_reopen(struct media *media, const struct media_spec *spec, struct media
 	return 0;
 }
 
-bool media_file_is_current(const struct media *media)
+bool file_is_current(const struct media *media)
 {
 	const struct file_media *file = container_of(media, const struct file_media, media);
 	uint64_t size_bytes = 0;
 	struct stat st;
 
-	if (media->ops != &file_ops)
-		return true;
 	/* Cut short, and restored since: the next one begins without the memory of it. */
 	if (atomic_load(&file->cut_seen_bytes) != UINT64_MAX && size_now(file) >= media->size_bytes)
 		return false;
@@ -183,12 +179,10 @@ static void created_remove(const struct file_media *file)
 	media_spec_free(&parsed);
 }
 
-void media_file_undo(struct media *media)
+void file_undo(struct media *media)
 {
 	struct file_media *file = container_of(media, struct file_media, media);
 
-	if (media->ops != &file_ops)
-		return;
 	/* Another member may have found the file, or its new size, and use it. */
 	if (file->backing->member >= 0) {
 		file->has_created = false;

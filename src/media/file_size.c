@@ -118,22 +118,21 @@ int file_check_write(struct file_media *file, const struct media_io *io)
 	return 0;
 }
 
-uint64_t media_file_used_bytes(struct media *media)
+uint64_t file_used_bytes(struct media *media)
 {
 	const struct file_media *file = container_of(media, const struct file_media, media);
 	uint64_t used;
 	struct statx stx;
 
-	if (media->ops != &file_ops || file->is_block_device || !file_stat(file, &stx))
+	if (file->is_block_device || !file_stat(file, &stx))
 		return media->size_bytes;
 	used = stx.stx_blocks * STAT_BLOCK;
 	return used < media->size_bytes ? used : media->size_bytes;
 }
 
-bool media_file_is_cut(struct media *media)
+bool file_is_cut(struct media *media)
 {
-	return media->ops == &file_ops &&
-	       file_check_size(container_of(media, struct file_media, media)) < 0;
+	return file_check_size(container_of(media, struct file_media, media)) < 0;
 }
 
 /* A loop device that was attached while the file is served; -1: none. */
@@ -152,13 +151,11 @@ static int loop_look(struct file_media *file)
 	return number;
 }
 
-bool media_file_problem(struct media *media, struct media_error *ret_problem)
+bool file_problem(struct media *media, struct media_error *ret_problem)
 {
 	struct file_media *file = container_of(media, struct file_media, media);
 	int number;
 
-	if (media->ops != &file_ops)
-		return false;
 	if (file_is_deleted(file)) {
 		media_fail(ret_problem, -ESTALE, "%s", file_deleted_text(file));
 		return true;

@@ -25,10 +25,10 @@ static struct file_media *unstable_file(struct media *media)
 {
 	struct file_media *file = container_of(media, struct file_media, media);
 
-	return media->ops == &file_ops && !file->is_stable ? file : NULL;
+	return file->is_stable ? NULL : file;
 }
 
-static int file_sync(struct file_media *file, struct media_error *ret_error)
+static int file_sync_one(struct file_media *file, struct media_error *ret_error)
 {
 	const char *text = file->media.spec;
 	struct media_spec spec;
@@ -69,7 +69,7 @@ static int file_system_sync(struct media *const *media, unsigned count,
 	return 0;
 }
 
-int media_file_sync(struct media *const *media, unsigned count, struct media_error *ret_error)
+int file_sync(struct media *const *media, unsigned count, struct media_error *ret_error)
 {
 	int res = 0;
 
@@ -87,7 +87,7 @@ int media_file_sync(struct media *const *media, unsigned count, struct media_err
 		if (alike > SYNC_EACH_MAX)
 			res = file_system_sync(media + i, count - i, ret_error);
 		else
-			res = file_sync(file, ret_error);
+			res = file_sync_one(file, ret_error);
 	}
 	return res;
 }

@@ -32,16 +32,31 @@ static void lost_close(struct media *media)
 	free(container_of(media, struct lost_media, media));
 }
 
+static bool lost_problem(struct media *media, struct media_error *ret_problem)
+{
+	*ret_problem = container_of(media, const struct lost_media, media)->problem;
+	return true;
+}
+
+static int lost_member(const struct media *media)
+{
+	return container_of(media, const struct lost_media, media)->member;
+}
+
+static bool lost_get_record(const struct media *media, struct media_record *ret_record)
+{
+	*ret_record = container_of(media, const struct lost_media, media)->record;
+	return true;
+}
+
 static const struct media_ops lost_ops = {
 	.name = "lost",
 	.submit = lost_submit,
 	.close = lost_close,
+	.get_record = lost_get_record,
+	.member = lost_member,
+	.problem = lost_problem,
 };
-
-static const struct lost_media *lost_of(const struct media *media)
-{
-	return media->ops == &lost_ops ? container_of(media, const struct lost_media, media) : NULL;
-}
 
 int media_open_lost(const char *spec, const struct media_terms *terms,
 		    const struct media_error *problem, struct media **ret_media)
@@ -76,39 +91,16 @@ int media_open_lost(const char *spec, const struct media_terms *terms,
 
 bool media_is_lost(const struct media *media)
 {
-	return lost_of(media) != NULL;
-}
-
-bool media_lost_problem(const struct media *media, struct media_error *ret_problem)
-{
-	const struct lost_media *lost = lost_of(media);
-
-	if (lost)
-		*ret_problem = lost->problem;
-	return lost != NULL;
+	return media->ops == &lost_ops;
 }
 
 char *media_lost_told(struct media *media)
 {
-	return media->ops == &lost_ops ? container_of(media, struct lost_media, media)->told : NULL;
+	return media_is_lost(media) ? container_of(media, struct lost_media, media)->told : NULL;
 }
 
 void media_lost_note(struct media *media, const struct media_error *problem)
 {
 	if (media_is_lost(media))
 		container_of(media, struct lost_media, media)->problem = *problem;
-}
-
-int media_lost_member(const struct media *media)
-{
-	return lost_of(media)->member;
-}
-
-bool media_lost_record(const struct media *media, struct media_record *ret_record)
-{
-	const struct lost_media *lost = lost_of(media);
-
-	if (lost)
-		*ret_record = lost->record;
-	return lost != NULL;
 }

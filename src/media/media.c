@@ -133,14 +133,14 @@ bool media_is_loss(int res)
 	}
 }
 
-/* The store itself, under whatever faults. */
-static struct media *media_innermost(struct media *media)
+/* The store itself, under the media that wrap one other medium. */
+static struct media *store_of(const struct media *media)
 {
-	struct media *inner;
+	const struct media *inner;
 
 	while ((inner = media_fault_inner(media)))
 		media = inner;
-	return media;
+	return (struct media *)media;
 }
 
 static int reopen_parsed(struct media *store, const struct media_spec *spec,
@@ -176,7 +176,7 @@ static int reopen_parsed(struct media *store, const struct media_spec *spec,
 int media_reopen(struct media *media, const char *spec, struct media **ret_media,
 		 struct media_error *ret_error)
 {
-	struct media *store = media_innermost(media);
+	struct media *store = store_of(media);
 	struct media_spec parsed;
 	int res = media_spec_parse(spec, &parsed, ret_error);
 
@@ -193,104 +193,161 @@ int media_reopen(struct media *media, const char *spec, struct media **ret_media
 
 bool media_is_current(const struct media *media, const char *spec)
 {
+	const struct media *store = store_of(media);
+
 	return strcmp(media->spec, spec) == 0 &&
-	       media_file_is_current(media_innermost((struct media *)media));
+	       (!store->ops->is_current || store->ops->is_current(store));
 }
 
 uint64_t media_used_bytes(struct media *media)
 {
-	return media_file_used_bytes(media_innermost(media));
+	struct media *store = store_of(media);
+
+	return store->ops->used_bytes ? store->ops->used_bytes(store) : store->size_bytes;
 }
 
 int media_member(const struct media *media)
 {
-	if (media_is_lost(media))
-		return media_lost_member(media);
-	return media_file_member(media_innermost((struct media *)media));
+	const struct media *store = store_of(media);
+
+	return store->ops->member ? store->ops->member(store) : -1;
+}
+
+/* The descriptor that holds the locks of a shared store; -1: the store is not shared. */
+static int lock_fd(const struct media *media)
+{
+	const struct media *store = store_of(media);
+
+	return store->ops->lock_fd ? store->ops->lock_fd(store) : -1;
 }
 
 int media_member_watch(const struct media *media)
 {
-	int fd = media_file_lock_fd(media_innermost((struct media *)media));
+	int fd = lock_fd(media);
 
 	return fd < 0 ? -EINVAL : member_lock_watch(fd);
 }
 
 bool media_member_is_watched(const struct media *media, int watch_fd)
 {
-	int fd = media_file_lock_fd(media_innermost((struct media *)media));
+	int fd = lock_fd(media);
 
 	return fd >= 0 && member_lock_is_same(fd, watch_fd);
 }
 
 bool media_get_record(const struct media *media, struct media_record *ret_record)
 {
-	const struct media *store = media_innermost((struct media *)media);
+	const struct media *store = store_of(media);
 
-	return media_lost_record(store, ret_record) || media_file_record(store, ret_record);
+	return store->ops->get_record && store->ops->get_record(store, ret_record);
 }
 
 bool media_problem(struct media *media, struct media_error *ret_problem)
 {
-	return media_lost_problem(media, ret_problem) ||
-	       media_file_problem(media_innermost(media), ret_problem);
+	struct media *store = store_of(media);
+
+	return store->ops->problem && store->ops->problem(store, ret_problem);
 }
 
 bool media_is_cut(struct media *media)
 {
-	return media_file_is_cut(media_innermost(media));
+	struct media *store = store_of(media);
+
+	return store->ops->is_cut && store->ops->is_cut(store);
 }
 
 void media_note_known(struct media *media, const char *path, const struct media_record *known)
 {
-	media_file_note_known(media_innermost(media), path, known);
+	struct media *store = store_of(media);
+
+	if (store->ops->note_known)
+		store->ops->note_known(store, path, known);
 }
 
 bool media_is_buffered(const struct media *media)
 {
-	return media_file_is_buffered(media_innermost((struct media *)media));
+	const struct media *store = store_of(media);
+
+	return store->ops->is_buffered && store->ops->is_buffered(store);
 }
 
 bool media_is_another(const struct media *media)
 {
-	return media_file_is_another(media_innermost((struct media *)media));
+	const struct media *store = store_of(media);
+
+	return store->ops->is_another && store->ops->is_another(store);
 }
 
 bool media_is_nameless(const struct media *media)
 {
-	return media_file_is_nameless(media_innermost((struct media *)media));
+	const struct media *store = store_of(media);
+
+	return store->ops->is_nameless && store->ops->is_nameless(store);
 }
 
 bool media_has_lost_writes(const struct media *media)
 {
-	return media_file_has_lost_writes(media_innermost((struct media *)media));
+	const struct media *store = store_of(media);
+
+	return store->ops->has_lost_writes && store->ops->has_lost_writes(store);
 }
 
 uint64_t media_loss(const struct media *media)
 {
-	return media_file_loss(media_innermost((struct media *)media));
+	const struct media *store = store_of(media);
+
+	return store->ops->loss ? store->ops->loss(store) : 0;
 }
 
 void media_forgive(struct media *media)
 {
-	media_file_forgive(media_innermost(media));
+	struct media *store = store_of(media);
+
+	if (store->ops->forgive)
+		store->ops->forgive(store);
 }
 
 void media_undo(struct media *media)
 {
-	media_file_undo(media_innermost(media));
+	struct media *store = store_of(media);
+
+	if (store->ops->undo)
+		store->ops->undo(store);
+}
+
+/* Moves the stores of the first one's kind to `alike`; returns how many these are. */
+static unsigned stores_take_alike(struct media **stores, unsigned count, struct media **alike)
+{
+	const struct media_ops *ops = stores[0]->ops;
+	unsigned taken = 0;
+
+	for (unsigned i = 0; i < count; i++) {
+		if (stores[i] && stores[i]->ops == ops) {
+			alike[taken++] = stores[i];
+			stores[i] = NULL;
+		}
+	}
+	return taken;
 }
 
 int media_sync(struct media *const *media, unsigned count, struct media_error *ret_error)
 {
-	struct media **stores = calloc(count + 1, sizeof(struct media *));
-	int res;
+	struct media **stores = calloc(2 * (size_t)count + 1, sizeof(struct media *));
+	struct media **alike;
+	int res = 0;
 
 	if (!stores)
 		return media_fail(ret_error, -ENOMEM, "out of memory");
+	alike = stores + count;
 	for (unsigned i = 0; i < count; i++)
-		stores[i] = media_innermost(media[i]);
-	res = media_file_sync(stores, count, ret_error);
+		stores[i] = store_of(media[i]);
+	for (unsigned i = 0; i < count && res == 0; i++) {
+		const struct media_ops *ops = stores[i] ? stores[i]->ops : NULL;
+
+		if (ops && ops->sync)
+			res = ops->sync(alike, stores_take_alike(stores + i, count - i, alike),
+					ret_error);
+	}
 	free(stores);
 	return res;
 }

@@ -4,8 +4,8 @@
  *
  * A struct media is opened and closed on the control thread (both may block) and is immutable in
  * between, so any reactor may submit to it; each media_io belongs to the reactor that submits it
- * and completes there. A medium that is to be larger is followed by a second one over the same
- * store, while what runs on the first one ends. The table has six entries and no more may exist.
+ * and completes there. To grow, a second medium is opened over the same store; I/O on the first one
+ * drains, then it is closed.
  */
 #ifndef WEFT_MEDIA_MEDIA_H
 #define WEFT_MEDIA_MEDIA_H
@@ -78,21 +78,49 @@ struct media;
 struct media_spec;
 struct media_error;
 
+struct media_record;
+
+/*
+ * What a kind of medium can do. submit and close are required; without another entry the answer in
+ * its comment holds. Control thread, and may block, unless a comment names another thread.
+ */
 struct media_ops {
 	const char *name;
-	/* Starts io; cannot fail except through done. Checks nothing: media_submit has. */
+	/* The submitter's reactor. Starts io; fails only through done. media_submit has checked the
+	 * range. */
 	void (*submit)(struct media_io *io);
-	/* Asks for an early end of io; done still comes. May be NULL. */
+	/* The submitter's reactor. Asks for an early end of io; done still comes. NULL: io runs to
+	 * its end. */
 	void (*cancel)(struct media_io *io);
 	/* Memory media: where [offset, offset + len) is mapped, so that it can be sent from and
 	 * copied into without a buffer. NULL entry or NULL result: submit instead. */
 	void *(*map)(struct media *media, uint64_t offset, uint64_t len_bytes);
-	/* Blocking; no io is in flight any more. Frees media. */
+	/* No io is in flight any more. Frees media. */
 	void (*close)(struct media *media);
-	/* Blocking: another medium over the same store, with the size and block size that the spec
-	 * asks for; both live until each is closed. NULL: not possible. */
+	/* Another medium over the same store, with the size and block size that the spec asks for;
+	 * both live until each is closed. NULL: not possible. */
 	int (*reopen)(struct media *media, const struct media_spec *spec, struct media **ret_media,
 		      struct media_error *ret_error);
+	/* As media_sync, for media of this kind. NULL: nothing to sync. */
+	int (*sync)(struct media *const *media, unsigned count, struct media_error *ret_error);
+	/* As the functions media_* of these names; behind each the answer without it. */
+	void (*undo)(struct media *media);             /* nothing */
+	bool (*is_current)(const struct media *media); /* true */
+	bool (*get_record)(const struct media *media, struct media_record *ret_record); /* false */
+	bool (*is_another)(const struct media *media);                                  /* false */
+	bool (*is_nameless)(const struct media *media);                                 /* false */
+	bool (*is_buffered)(const struct media *media);                                 /* false */
+	void (*note_known)(struct media *media, const char *path,
+			   const struct media_record *known); /* nothing */
+	int (*member)(const struct media *media);             /* -1 */
+	/* The descriptor that holds the locks of a shared store; -1: not shared. */
+	int (*lock_fd)(const struct media *media);
+	uint64_t (*used_bytes)(struct media *media);                           /* all */
+	bool (*problem)(struct media *media, struct media_error *ret_problem); /* false */
+	bool (*is_cut)(struct media *media);                                   /* false */
+	bool (*has_lost_writes)(const struct media *media);                    /* false */
+	uint64_t (*loss)(const struct media *media);                           /* 0; any reactor */
+	void (*forgive)(struct media *media);                                  /* nothing */
 };
 
 struct media {

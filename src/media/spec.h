@@ -55,34 +55,10 @@ int media_file_open(const struct media_spec *spec, struct media **ret_media,
 		    struct media_error *ret_error);
 int media_mem_open(const struct media_spec *spec, struct media **ret_media,
 		   struct media_error *ret_error);
-/* lost.c; false of media that are not lost. */
-bool media_lost_problem(const struct media *media, struct media_error *ret_problem);
-bool media_lost_record(const struct media *media, struct media_record *ret_record);
-/* Of a medium that is lost. */
-int media_lost_member(const struct media *media);
-bool media_file_record(const struct media *media, struct media_record *ret_record);
 int media_null_open(const struct media_spec *spec, struct media **ret_media,
 		    struct media_error *ret_error);
 /* The medium that a fault medium wraps; NULL when it is none. */
 struct media *media_fault_inner(const struct media *media);
-/* See media_is_current and media_undo; other kinds than files are current, with nothing to undo. */
-bool media_file_is_current(const struct media *media);
-uint64_t media_file_used_bytes(struct media *media);
-bool media_file_problem(struct media *media, struct media_error *ret_problem);
-bool media_file_is_cut(struct media *media);
-bool media_file_is_another(const struct media *media);
-bool media_file_is_buffered(const struct media *media);
-bool media_file_is_nameless(const struct media *media);
-void media_file_note_known(struct media *media, const char *path, const struct media_record *known);
-bool media_file_has_lost_writes(const struct media *media);
-uint64_t media_file_loss(const struct media *media);
-void media_file_forgive(struct media *media);
-void media_file_undo(struct media *media);
-/* The descriptor that holds the locks, and which member it is locked for; -1: not a shared file. */
-int media_file_lock_fd(const struct media *media);
-int media_file_member(const struct media *media);
-/* These are stores themselves, not faults around them. */
-int media_file_sync(struct media *const *media, unsigned count, struct media_error *ret_error);
 /* Takes `inner` over when it succeeds; closing the fault medium closes it. */
 int media_fault_open(const struct media_spec *spec, struct media *inner, struct media **ret_media,
 		     struct media_error *ret_error);

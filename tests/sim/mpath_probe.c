@@ -197,14 +197,37 @@ static void probe_close(struct media *media)
 	}
 }
 
-static const struct media_ops probe_ops = {
-	.name = "probe", .submit = probe_submit, .cancel = probe_cancel, .close = probe_close};
-
-struct probe *probe_of(const struct media *media)
+static const struct probe *root_of(const struct media *media)
 {
-	return media->ops == &probe_ops ? container_of((struct media *)media, struct probe, media)
-					: NULL;
+	return probe_root(container_of((struct media *)media, struct probe, media));
 }
+
+static bool probe_has_lost_writes(const struct media *media)
+{
+	return root_of(media)->loss != root_of(media)->forgiven;
+}
+
+static uint64_t probe_loss(const struct media *media)
+{
+	return root_of(media)->loss;
+}
+
+static void probe_forgive(struct media *media)
+{
+	struct probe *root = probe_root(container_of(media, struct probe, media));
+
+	root->forgiven = root->loss;
+}
+
+static const struct media_ops probe_ops = {
+	.name = "probe",
+	.submit = probe_submit,
+	.cancel = probe_cancel,
+	.close = probe_close,
+	.has_lost_writes = probe_has_lost_writes,
+	.loss = probe_loss,
+	.forgive = probe_forgive,
+};
 
 struct probe *probe_open(struct mworld *world, uint64_t block_count)
 {

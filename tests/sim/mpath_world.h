@@ -87,8 +87,6 @@ void probe_power_back(struct probe *probe);
 uint64_t probe_stable_value(const struct probe *probe, uint64_t block);
 /* The kernel gives up what is not stable: of each block the former bytes are back, or not. */
 void probe_lose(struct probe *probe);
-/* NULL: it is another medium. */
-struct probe *probe_of(const struct media *media);
 /* Who owns the bytes. */
 struct probe *probe_root(struct probe *probe);
 /* What the kernel has goes on while the process that asked is stopped until then. */

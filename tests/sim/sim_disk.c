@@ -193,6 +193,15 @@ const struct media_ops sim_disk_ops = {
 	.cancel = disk_cancel,
 	.close = disk_close,
 	.reopen = disk_reopen,
+	.undo = disk_undo,
+	.is_current = disk_is_current,
+	.get_record = disk_get_record,
+	.is_another = disk_is_another,
+	.note_known = disk_note_known,
+	.member = disk_member,
+	.lock_fd = disk_lock_fd,
+	.used_bytes = disk_media_used_bytes,
+	.problem = disk_problem,
 };
 
 int sim_disk_open(struct sim_disk *disk, const char *spec, uint64_t block_count, int member,

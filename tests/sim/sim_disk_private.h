@@ -81,6 +81,16 @@ struct disk_wish {
 };
 
 extern const struct media_ops sim_disk_ops;
+/* Its entries in sim_media_open.c. */
+void disk_undo(struct media *media);
+bool disk_is_current(const struct media *media);
+bool disk_get_record(const struct media *media, struct media_record *ret_record);
+bool disk_is_another(const struct media *media);
+void disk_note_known(struct media *media, const char *path, const struct media_record *known);
+int disk_member(const struct media *media);
+int disk_lock_fd(const struct media *media);
+uint64_t disk_media_used_bytes(struct media *media);
+bool disk_problem(struct media *media, struct media_error *ret_problem);
 
 /* sim_disk.c */
 /* Zeroes from there on, and all of it is there. */

@@ -21,19 +21,7 @@
 
 int __real_media_file_open(const struct media_spec *spec, struct media **ret_media,
 			   struct media_error *ret_error);
-bool __real_media_file_is_current(const struct media *media);
-bool __real_media_file_record(const struct media *media, struct media_record *ret_record);
-bool __real_media_file_is_another(const struct media *media);
-void __real_media_file_note_known(struct media *media, const char *path,
-				  const struct media_record *known);
 int __real_media_path_record(const char *path, struct media_record *ret_record);
-uint64_t __real_media_file_used_bytes(struct media *media);
-bool __real_media_file_problem(struct media *media, struct media_error *ret_problem);
-void __real_media_file_undo(struct media *media);
-int __real_media_file_lock_fd(const struct media *media);
-int __real_media_file_member(const struct media *media);
-int __real_media_file_sync(struct media *const *media, unsigned count,
-			   struct media_error *ret_error);
 int __real_member_lock_is_held(int fd, unsigned first_member, unsigned count, bool *ret_is_held);
 int __real_member_lock_watch(int fd);
 int __real_member_lock_watch_path(const char *path);
@@ -46,19 +34,7 @@ void __real_member_lock_drop_fence(int fd);
 
 int __wrap_media_file_open(const struct media_spec *spec, struct media **ret_media,
 			   struct media_error *ret_error);
-bool __wrap_media_file_is_current(const struct media *media);
-bool __wrap_media_file_record(const struct media *media, struct media_record *ret_record);
-bool __wrap_media_file_is_another(const struct media *media);
-void __wrap_media_file_note_known(struct media *media, const char *path,
-				  const struct media_record *known);
 int __wrap_media_path_record(const char *path, struct media_record *ret_record);
-uint64_t __wrap_media_file_used_bytes(struct media *media);
-bool __wrap_media_file_problem(struct media *media, struct media_error *ret_problem);
-void __wrap_media_file_undo(struct media *media);
-int __wrap_media_file_lock_fd(const struct media *media);
-int __wrap_media_file_member(const struct media *media);
-int __wrap_media_file_sync(struct media *const *media, unsigned count,
-			   struct media_error *ret_error);
 int __wrap_member_lock_is_held(int fd, unsigned first_member, unsigned count, bool *ret_is_held);
 int __wrap_member_lock_watch(int fd);
 int __wrap_member_lock_watch_path(const char *path);
@@ -73,9 +49,7 @@ int sim_disk_stat(const char *path, struct stat64 *ret_info); /* sim_store_files
 
 static struct disk_handle *handle_of(const struct media *media)
 {
-	return media->ops == &sim_disk_ops
-		       ? container_of((struct media *)media, struct disk_handle, media)
-		       : NULL;
+	return container_of((struct media *)media, struct disk_handle, media);
 }
 
 /* ---- opening -------------------------------------------------------------------------------- */
@@ -163,14 +137,10 @@ int __wrap_media_file_open(const struct media_spec *spec, struct media **ret_med
 	return 0;
 }
 
-void __wrap_media_file_undo(struct media *media)
+void disk_undo(struct media *media)
 {
 	struct disk_handle *handle = handle_of(media);
 
-	if (handle == NULL) {
-		__real_media_file_undo(media);
-		return;
-	}
 	/* A dying process takes nothing back. */
 	if (handle->has_recreated && sim_process_operate(handle->process))
 		disk_put_back(handle->disk);
@@ -179,23 +149,6 @@ void __wrap_media_file_undo(struct media *media)
 	if (handle->grown_from > 0 && handle->member < 0)
 		handle->disk->block_count = handle->grown_from;
 	handle->grown_from = 0;
-}
-
-/* Blocks of a disk are there when it has grown: only true files are to be synced. */
-int __wrap_media_file_sync(struct media *const *media, unsigned count,
-			   struct media_error *ret_error)
-{
-	struct media **files = sim_alloc((count + 1) * sizeof(struct media *));
-	unsigned file_count = 0;
-	int res;
-
-	for (unsigned i = 0; i < count; i++) {
-		if (handle_of(media[i]) == NULL)
-			files[file_count++] = media[i];
-	}
-	res = file_count > 0 ? __real_media_file_sync(files, file_count, ret_error) : 0;
-	free(files);
-	return res;
 }
 
 /* What daemon/rollback.c asks of an image: 0, -errno, or 1 for what is no disk. */
@@ -218,23 +171,21 @@ int sim_disk_stat(const char *path, struct stat64 *ret_info)
 
 /* ---- questions ------------------------------------------------------------------------------ */
 
-bool __wrap_media_file_is_current(const struct media *media)
+bool disk_is_current(const struct media *media)
 {
 	const struct disk_handle *handle = handle_of(media);
 
-	if (handle == NULL)
-		return __real_media_file_is_current(media);
 	/* One without size= follows the disk. */
 	return strstr(media->spec, ",size=") != NULL ||
 	       handle->disk->block_count * media->block_bytes <= media->size_bytes;
 }
 
-bool __wrap_media_file_record(const struct media *media, struct media_record *ret_record)
+bool disk_get_record(const struct media *media, struct media_record *ret_record)
 {
 	const struct disk_handle *handle = handle_of(media);
 
-	if (handle == NULL || !handle->disk->options.is_recorded)
-		return __real_media_file_record(media, ret_record);
+	if (!handle->disk->options.is_recorded)
+		return false;
 	*ret_record = (struct media_record){.size_bytes = media->size_bytes,
 					    .block_bytes = media->block_bytes,
 					    .has_type = true,
@@ -242,23 +193,17 @@ bool __wrap_media_file_record(const struct media *media, struct media_record *re
 	return true;
 }
 
-bool __wrap_media_file_is_another(const struct media *media)
+bool disk_is_another(const struct media *media)
 {
-	const struct disk_handle *handle = handle_of(media);
-
-	return handle ? handle->is_another : __real_media_file_is_another(media);
+	return handle_of(media)->is_another;
 }
 
-void __wrap_media_file_note_known(struct media *media, const char *path,
-				  const struct media_record *known)
+void disk_note_known(struct media *media, const char *path, const struct media_record *known)
 {
-	struct disk_handle *handle = handle_of(media);
 	struct media_record now;
 
-	if (handle == NULL)
-		__real_media_file_note_known(media, path, known);
-	else if (__wrap_media_file_record(media, &now))
-		handle->is_another = media_record_compare(known, &now) == MEDIA_ANOTHER;
+	if (disk_get_record(media, &now))
+		handle_of(media)->is_another = media_record_compare(known, &now) == MEDIA_ANOTHER;
 }
 
 int __wrap_media_path_record(const char *path, struct media_record *ret_record)
@@ -280,23 +225,19 @@ int __wrap_media_path_record(const char *path, struct media_record *ret_record)
 	return 0;
 }
 
-uint64_t __wrap_media_file_used_bytes(struct media *media)
+uint64_t disk_media_used_bytes(struct media *media)
 {
 	const struct disk_handle *handle = handle_of(media);
 	uint64_t used;
 
-	if (handle == NULL)
-		return __real_media_file_used_bytes(media);
 	used = disk_used_bytes(handle->disk);
 	return used < media->size_bytes ? used : media->size_bytes;
 }
 
-bool __wrap_media_file_problem(struct media *media, struct media_error *ret_problem)
+bool disk_problem(struct media *media, struct media_error *ret_problem)
 {
 	const struct disk_handle *handle = handle_of(media);
 
-	if (handle == NULL)
-		return __real_media_file_problem(media, ret_problem);
 	if (handle->disk->cut_at >= handle->disk->block_count)
 		return false;
 	media_fail(ret_problem, -EIO, "the disk was cut to %llu blocks while it is served",
@@ -317,20 +258,16 @@ static struct sim_disk *disk_of_fd(int fd)
 	return fd < DISK_FD_FIRST ? NULL : sim_disk_find_number((unsigned)(fd - DISK_FD_FIRST));
 }
 
-int __wrap_media_file_lock_fd(const struct media *media)
+int disk_lock_fd(const struct media *media)
 {
 	const struct disk_handle *handle = handle_of(media);
 
-	if (handle == NULL)
-		return __real_media_file_lock_fd(media);
 	return handle->member >= 0 ? disk_fd(handle->disk) : -1;
 }
 
-int __wrap_media_file_member(const struct media *media)
+int disk_member(const struct media *media)
 {
-	const struct disk_handle *handle = handle_of(media);
-
-	return handle ? handle->member : __real_media_file_member(media);
+	return handle_of(media)->member;
 }
 
 int __wrap_member_lock_is_held(int fd, unsigned first_member, unsigned count, bool *ret_is_held)

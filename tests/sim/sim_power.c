@@ -13,7 +13,6 @@
 #include "sim_mpath.h"
 
 #include "base/clock.h"
-#include "media/spec.h"
 #include "ns/ns_live.h"
 
 #include <inttypes.h>
@@ -24,41 +23,6 @@
 #define RECHECK_ONE_IN    3
 #define RECHECK_SOON_US   1000
 #define LOSS_NOTED_NS     (20 * NS_PER_MS)
-
-/* ---- the medium as the target sees it ---------------------------------------------------------
- */
-
-uint64_t __real_media_file_loss(const struct media *media);
-bool __real_media_file_has_lost_writes(const struct media *media);
-void __real_media_file_forgive(struct media *media);
-uint64_t __wrap_media_file_loss(const struct media *media);
-bool __wrap_media_file_has_lost_writes(const struct media *media);
-void __wrap_media_file_forgive(struct media *media);
-
-uint64_t __wrap_media_file_loss(const struct media *media)
-{
-	struct probe *probe = probe_of(media);
-
-	return probe != NULL ? probe_root(probe)->loss : __real_media_file_loss(media);
-}
-
-bool __wrap_media_file_has_lost_writes(const struct media *media)
-{
-	struct probe *probe = probe_of(media);
-
-	return probe != NULL ? probe_root(probe)->loss != probe_root(probe)->forgiven
-			     : __real_media_file_has_lost_writes(media);
-}
-
-void __wrap_media_file_forgive(struct media *media)
-{
-	struct probe *probe = probe_of(media);
-
-	if (probe != NULL)
-		probe_root(probe)->forgiven = probe_root(probe)->loss;
-	else
-		__real_media_file_forgive(media);
-}
 
 /* ---- troubles ---------------------------------------------------------------------------------
  */
