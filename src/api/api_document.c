@@ -185,8 +185,7 @@ int document_media_resize(const char *spec, const json_t *size, char **ret_spec,
 		config_errors_add(errors, "media: %s", error.text);
 		return -EINVAL;
 	}
-	while (inner->inner)
-		inner = inner->inner;
+	inner = media_spec_store(inner);
 	device = device_bytes(inner->path);
 	bytes = (given + block_of(inner) - 1) / block_of(inner) * block_of(inner);
 	if (device > 0) {
@@ -216,8 +215,7 @@ int document_media_check_size(const char *spec, struct config_errors *errors)
 	/* What is wrong with it otherwise is told when the document is checked. */
 	if (media_spec_parse(spec, &parsed, NULL))
 		return 0;
-	for (inner = &parsed; inner->inner;)
-		inner = inner->inner;
+	inner = media_spec_store(&parsed);
 	left = inner->size_bytes % block_of(inner);
 	if (left > 0)
 		config_errors_add(

@@ -36,10 +36,10 @@ static bool size_alone_differs(const char *from, const char *to, uint64_t *ret_f
 		media_spec_free(&a);
 		return false;
 	}
-	is_so = a.kind == b.kind && a.kind != MEDIA_SPEC_FAULT &&
-		x->block_bytes == y->block_bytes && x->is_read_only == y->is_read_only &&
-		x->wants_huge_pages == y->wants_huge_pages && x->size_bytes != 0 &&
-		y->size_bytes != 0 && strcmp(x->path ? x->path : "", y->path ? y->path : "") == 0;
+	is_so = a.kind == b.kind && a.child_count == 0 && x->block_bytes == y->block_bytes &&
+		x->is_read_only == y->is_read_only && x->wants_huge_pages == y->wants_huge_pages &&
+		x->size_bytes != 0 && y->size_bytes != 0 &&
+		strcmp(x->path ? x->path : "", y->path ? y->path : "") == 0;
 	*ret_from = x->size_bytes;
 	*ret_to = y->size_bytes;
 	media_spec_free(&a);

@@ -47,8 +47,7 @@ bool config_ns_is_volatile(const struct config_ns *ns)
 
 	if (media_spec_parse(ns->media, &parsed, NULL))
 		return false;
-	while (at->inner)
-		at = at->inner;
+	at = media_spec_store(at);
 	is_volatile = !at->path;
 	media_spec_free(&parsed);
 	return is_volatile;

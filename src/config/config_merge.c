@@ -80,8 +80,7 @@ static uint64_t media_bytes(const char *text)
 
 	if (media_spec_parse(text, &spec, NULL))
 		return 0;
-	for (at = &spec; at->inner;)
-		at = at->inner;
+	at = media_spec_store(&spec);
 	bytes = at->size_bytes;
 	media_spec_free(&spec);
 	return bytes;

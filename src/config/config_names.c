@@ -64,8 +64,7 @@ char *config_media_path(const char *spec)
 
 	if (!spec || media_spec_parse(spec, &parsed, NULL))
 		return NULL;
-	while (at->inner)
-		at = at->inner;
+	at = media_spec_store(at);
 	path = at->path ? strdup(at->path) : NULL;
 	media_spec_free(&parsed);
 	return path;
@@ -82,8 +81,7 @@ char *config_media_with_block(const char *spec, uint32_t block_bytes)
 
 	if (media_spec_parse(spec, &parsed, NULL))
 		return NULL;
-	while (at->inner)
-		at = at->inner;
+	at = media_spec_store(at);
 	store = rest = strdup(at->text);
 	out = store ? open_memstream(&text, &text_bytes) : NULL;
 	if (out) {

@@ -216,8 +216,7 @@ char *config_media_identity(const char *spec)
 
 	if (media_spec_parse(spec, &parsed, NULL))
 		return strdup(spec);
-	while (at->inner)
-		at = at->inner;
+	at = media_spec_store(at);
 	identity = at->path ? strdup(at->path) : strndup(at->text, strcspn(at->text, ":"));
 	media_spec_free(&parsed);
 	return identity;

@@ -21,8 +21,7 @@ static uint64_t ns_pool_bytes(const struct config_ns *ns, const char *folder)
 
 	if (!ns->media || media_spec_parse(ns->media, &parsed, NULL))
 		return 0;
-	while (at->inner)
-		at = at->inner;
+	at = media_spec_store(at);
 	if (at->path && config_path_in_folder(at->path, folder))
 		size_bytes = at->size_bytes;
 	media_spec_free(&parsed);

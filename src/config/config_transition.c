@@ -37,8 +37,7 @@ static uint64_t spec_bytes(const char *text, enum media_spec_kind *ret_kind, cha
 	*ret_path = NULL;
 	if (media_spec_parse(text, &parsed, NULL))
 		return 0;
-	while (at->inner)
-		at = at->inner;
+	at = media_spec_store(at);
 	size_bytes = at->size_bytes;
 	*ret_kind = at->kind;
 	*ret_path = at->path ? strdup(at->path) : NULL;

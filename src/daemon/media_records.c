@@ -153,8 +153,7 @@ static bool record_of_spec(const char *spec, char **ret_path, struct media_recor
 	*ret_path = NULL;
 	if (media_spec_parse(spec, &parsed, NULL) < 0)
 		return false;
-	while (at->inner)
-		at = at->inner;
+	at = media_spec_store(at);
 	*ret_record =
 		(struct media_record){.size_bytes = at->size_bytes, .block_bytes = at->block_bytes};
 	*ret_path = at->path ? strdup(at->path) : NULL;

@@ -138,8 +138,7 @@ static void returning_check(struct rollback *rollback, json_t *ns)
 	/* A spec that cannot be read is an error of the document, which is checked as a whole. */
 	if (media_spec_parse(document_text(ns, "media"), &spec, NULL))
 		return;
-	for (at = &spec; at->inner;)
-		at = at->inner;
+	at = media_spec_store(&spec);
 	if (at->path) {
 		image_check(rollback, at);
 	} else if (at->kind == MEDIA_SPEC_MEM) {

@@ -1,120 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening and closing backing stores: a plain switch over the kinds that a spec can name.
+ * What is asked of an open medium, and its end. Questions go to its store: the medium itself, or,
+ * of one that wraps another, the innermost one. How media are opened is in opening.c.
  *
- * Control thread; both may block. A new kind is a constructor in spec.h, a name in spec.c and a
- * case here.
+ * Control thread, and may block, but for media_loss.
  */
-#include "media/media.h"
+#include "media/driver.h"
 #include "media/member_lock.h"
-#include "media/spec.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-static int open_parsed(const struct media_spec *spec, struct media **ret_media,
-		       struct media_error *ret_error);
-
-static int open_fault(const struct media_spec *spec, struct media **ret_media,
-		      struct media_error *ret_error)
-{
-	struct media *inner;
-	int res = open_parsed(spec->inner, &inner, ret_error);
-
-	if (res < 0)
-		return res;
-	res = media_fault_open(spec, inner, ret_media, ret_error);
-	if (res < 0)
-		media_close(inner);
-	return res;
-}
-
-static int open_kind(const struct media_spec *spec, struct media **ret_media,
-		     struct media_error *ret_error)
-{
-	switch (spec->kind) {
-	case MEDIA_SPEC_FILE:
-		return media_file_open(spec, ret_media, ret_error);
-	case MEDIA_SPEC_MEM:
-		return media_mem_open(spec, ret_media, ret_error);
-	case MEDIA_SPEC_NULL:
-		return media_null_open(spec, ret_media, ret_error);
-	case MEDIA_SPEC_FAULT:
-		return open_fault(spec, ret_media, ret_error);
-	}
-	CHECK(!"a kind of medium without a constructor");
-	return -EINVAL;
-}
-
-static int open_parsed(const struct media_spec *spec, struct media **ret_media,
-		       struct media_error *ret_error)
-{
-	char *text = strdup(spec->text);
-	int res;
-
-	if (!text)
-		return media_fail(ret_error, -ENOMEM, "out of memory");
-	res = open_kind(spec, ret_media, ret_error);
-	if (res < 0) {
-		free(text);
-		return res;
-	}
-	(*ret_media)->spec = text;
-	return 0;
-}
-
-int media_open(const char *spec, struct media **ret_media, struct media_error *ret_error)
-{
-	struct media_spec parsed;
-	int res = media_spec_parse(spec, &parsed, ret_error);
-
-	if (res < 0)
-		return res;
-	res = open_parsed(&parsed, ret_media, ret_error);
-	media_spec_free(&parsed);
-	return res;
-}
-
-static const struct media_spec *spec_innermost(const struct media_spec *spec)
-{
-	while (spec->inner)
-		spec = spec->inner;
-	return spec;
-}
-
-int media_open_on(const char *spec, const struct media_terms *terms, struct media **ret_media,
-		  struct media_error *ret_error)
-{
-	struct media_spec parsed, *store;
-	int res = media_spec_parse(spec, &parsed, ret_error);
-
-	if (res < 0)
-		return res;
-	store = (struct media_spec *)spec_innermost(&parsed);
-	store->is_shared = terms->is_shared;
-	store->member = terms->member;
-	store->known = terms->known;
-	store->is_recreated = terms->is_recreated;
-	store->must_not_wait = terms->must_not_wait;
-	store->told = terms->told;
-	if (terms->is_recreated && terms->known && store->size_bytes == 0)
-		store->size_bytes = terms->known->size_bytes;
-	if (store->kind == MEDIA_SPEC_FILE || !terms->is_shared)
-		res = open_parsed(&parsed, ret_media, ret_error);
-	else
-		res = media_fail(ret_error, -EINVAL, "only a file or a block device can be shared");
-	media_spec_free(&parsed);
-	return res;
-}
-
-int media_open_shared(const char *spec, unsigned member, struct media **ret_media,
-		      struct media_error *ret_error)
-{
-	const struct media_terms terms = {.is_shared = true, .member = member};
-
-	return media_open_on(spec, &terms, ret_media, ret_error);
-}
 
 bool media_is_loss(int res)
 {
@@ -136,35 +32,54 @@ bool media_is_loss(int res)
 /* The store itself, under the media that wrap one other medium. */
 static struct media *store_of(const struct media *media)
 {
-	const struct media *inner;
-
-	while ((inner = media_fault_inner(media)))
-		media = inner;
+	while (media->child_count == 1)
+		media = media->children[0];
 	return (struct media *)media;
+}
+
+static int reopen_parsed(struct media *store, const struct media_spec *spec,
+			 struct media **ret_media, struct media_error *ret_error);
+
+/* A medium that wraps one other, around the store as it is opened anew. */
+static int reopen_around(struct media *store, const struct media_spec *spec,
+			 struct media **ret_media, struct media_error *ret_error)
+{
+	struct media **children = calloc(1, sizeof(struct media *));
+	struct media_opening opening = {.spec = spec, .children = children, .child_count = 1};
+	int res;
+
+	if (!children)
+		return media_fail(ret_error, -ENOMEM, "out of memory");
+	res = reopen_parsed(store, &spec->children[0], &children[0], ret_error);
+	if (res == 0) {
+		res = spec->driver->open(&opening, ret_media, ret_error);
+		CHECK(res != -EINPROGRESS); /* what wraps one medium opens at once */
+		if (res < 0) {
+			media_undo(children[0]);
+			media_close(children[0]);
+		}
+	}
+	if (res < 0) {
+		free(children);
+		return res;
+	}
+	(*ret_media)->children = children;
+	(*ret_media)->child_count = 1;
+	return 0;
 }
 
 static int reopen_parsed(struct media *store, const struct media_spec *spec,
 			 struct media **ret_media, struct media_error *ret_error)
 {
-	struct media *inner;
-	char *text;
+	char *text = strdup(spec->text);
 	int res;
 
-	text = strdup(spec->text);
 	if (!text)
 		return media_fail(ret_error, -ENOMEM, "out of memory");
-	if (spec->inner) {
-		res = reopen_parsed(store, spec->inner, &inner, ret_error);
-		if (res == 0) {
-			res = media_fault_open(spec, inner, ret_media, ret_error);
-			if (res < 0) {
-				media_undo(inner);
-				media_close(inner);
-			}
-		}
-	} else {
+	if (spec->child_count == 1)
+		res = reopen_around(store, spec, ret_media, ret_error);
+	else
 		res = store->ops->reopen(store, spec, ret_media, ret_error);
-	}
 	if (res < 0) {
 		free(text);
 		return res;
@@ -364,11 +279,18 @@ int media_check_spec(const char *spec, struct media_error *ret_error)
 
 void media_close(struct media *media)
 {
+	struct media **children;
+	unsigned child_count;
 	char *text;
 
 	if (!media)
 		return;
 	text = media->spec;
+	children = media->children;
+	child_count = media->child_count;
 	media->ops->close(media);
+	for (unsigned i = 0; i < child_count; i++)
+		media_close(children[i]);
+	free(children);
 	free(text);
 }

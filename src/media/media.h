@@ -126,6 +126,10 @@ struct media_ops {
 struct media {
 	const struct media_ops *ops;
 	char *spec; /* as opened, for people */
+	/* The media that it is made of; media_close closes them after it. Of one alone it is a
+	 * wrapper: its store is the child's, and is asked instead. */
+	struct media **children;
+	unsigned child_count;
 	uint64_t size_bytes;
 	uint32_t block_bytes;        /* 512 or 4096 */
 	uint32_t buffer_align_bytes; /* 1 when any pointer will do */
@@ -149,10 +153,12 @@ struct media_error {
 };
 
 /*
+ * The callers of these functions do not wait: a kind of medium that takes its time to open is
+ * refused with -EAGAIN.
  * spec: "file:PATH[,size=10G][,block=4096][,readonly]" | "mem:SIZE[,block=…][,huge]" |
  * "null:SIZE[,block=…]" | "fault:RULE[+RULE…]@SPEC". Block size default 4096 for new files, mem
  * and null; block devices use at least their own logical size.
- * Fault rules: see media/fault.c. 0 or -errno with ret_error filled.
+ * Fault rules: see volume/fault.c. 0 or -errno with ret_error filled.
  */
 int media_open(const char *spec, struct media **ret_media, struct media_error *ret_error);
 #define MEDIA_DEVICE_ID_BYTES 192
@@ -190,6 +196,20 @@ struct media_terms {
 };
 int media_open_on(const char *spec, const struct media_terms *terms, struct media **ret_media,
 		  struct media_error *ret_error);
+/*
+ * The same for callers that wait. `done` is called once, inside media_open_begin or later on the
+ * same thread. The request, the terms and what they point to stay valid until then.
+ */
+struct media_open_request {
+	void (*done)(struct media_open_request *request, int res); /* 0 or -errno */
+	struct media *media;      /* with 0: the caller's from now on */
+	struct media_error error; /* otherwise */
+	struct open_tree *tree;   /* opening.c's */
+};
+void media_open_begin(struct media_open_request *request, const char *spec,
+		      const struct media_terms *terms);
+/* Before `done`: asks for an early end, which still is `done`. */
+void media_open_cancel(struct media_open_request *request);
 /* After media_open_on failed: whether the store is lost, rather than in use or badly named. */
 bool media_is_loss(int res);
 /* A medium in place of one that is lost: of the size that is known, every operation fails. */

@@ -6,11 +6,9 @@
  *     file:PATH[,size=SIZE][,block=512|4096][,readonly]
  *     mem:SIZE[,block=512|4096][,huge]
  *     null:SIZE[,block=512|4096]
- *     fault:RULE[+RULE…]@SPEC
- * A path ends at the first comma. Rules hold no '@', so the first one ends them and SPEC may be
- * another fault medium.
+ * and what drivers parse themselves (volume/). A path ends at the first comma.
  */
-#include "media/spec.h"
+#include "media/driver.h"
 
 #include "base/text.h"
 
@@ -19,8 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define RULES_MAX 16
 
 int media_fail(struct media_error *ret_error, int code, const char *format, ...)
 {
@@ -61,20 +57,6 @@ static int parse_block(const char *text, uint32_t *ret_block_bytes, struct media
 	return 0;
 }
 
-static const char *options_of(enum media_spec_kind kind)
-{
-	switch (kind) {
-	case MEDIA_SPEC_FILE:
-		return "size=, block=, readonly";
-	case MEDIA_SPEC_MEM:
-		return "block=, huge";
-	case MEDIA_SPEC_NULL:
-	case MEDIA_SPEC_FAULT:
-		break;
-	}
-	return "block=";
-}
-
 static int parse_option(struct media_spec *spec, const char *option, struct media_error *ret_error)
 {
 	if (strncmp(option, "block=", 6) == 0)
@@ -92,7 +74,7 @@ static int parse_option(struct media_spec *spec, const char *option, struct medi
 		return 0;
 	}
 	return media_fail(ret_error, -EINVAL, "unknown option \"%.60s\"; known here: %s", option,
-			  options_of(spec->kind));
+			  spec->driver->options);
 }
 
 /* file, mem and null: the first piece is the path or the size, the others are options. */
@@ -126,60 +108,32 @@ static int parse_plain(struct media_spec *spec, char *body, struct media_error *
 	return 0;
 }
 
-static int parse_nested(const char *text, unsigned depth, struct media_spec *spec,
-			struct media_error *ret_error);
-
-static int parse_fault(struct media_spec *spec, char *body, unsigned depth,
-		       struct media_error *ret_error)
+/* The names or forms of all kinds, "A, B, C" with `last` before the last one. */
+static void drivers_list(char *text, size_t size, bool wants_forms, const char *last)
 {
-	char *inner = strchr(body, '@');
-	char *rest = body;
-	char *piece;
-	int res;
+	size_t used = 0;
 
-	if (!inner)
-		return media_fail(ret_error, -EINVAL,
-				  "fault: needs the medium it wraps: fault:RULE[+RULE…]@SPEC");
-	*inner++ = '\0';
-	if (depth + 1 >= MEDIA_SPEC_NEST_MAX)
-		return media_fail(ret_error, -EINVAL, "fault: more than %d inside each other",
-				  MEDIA_SPEC_NEST_MAX - 1);
-	spec->rules = calloc(RULES_MAX, sizeof(*spec->rules));
-	spec->inner = calloc(1, sizeof(*spec->inner));
-	if (!spec->rules || !spec->inner)
-		return media_fail(ret_error, -ENOMEM, "out of memory");
-	while ((piece = strsep(&rest, "+"))) {
-		if (spec->rule_count == RULES_MAX)
-			return media_fail(ret_error, -EINVAL, "fault: more than %d rules",
-					  RULES_MAX);
-		res = fault_rule_parse(piece, &spec->rules[spec->rule_count], ret_error);
-		if (res < 0)
-			return res;
-		spec->rule_count++;
+	text[0] = '\0';
+	for (unsigned i = 0; media_drivers[i] && used < size; i++) {
+		const char *between = media_drivers[i + 1] ? ", " : last;
+		int res = snprintf(text + used, size - used, "%s%s", i == 0 ? "" : between,
+				   wants_forms ? media_drivers[i]->form : media_drivers[i]->name);
+
+		used += res < 0 ? 0 : (size_t)res;
 	}
-	return parse_nested(inner, depth + 1, spec->inner, ret_error);
 }
 
-static int parse_kind(const char *text, const char *colon, enum media_spec_kind *ret_kind,
-		      struct media_error *ret_error)
+static const struct media_driver *driver_find(const char *text, const char *colon)
 {
-	static const char *const names[] = {
-		[MEDIA_SPEC_FILE] = "file",
-		[MEDIA_SPEC_MEM] = "mem",
-		[MEDIA_SPEC_NULL] = "null",
-		[MEDIA_SPEC_FAULT] = "fault",
-	};
 	size_t len = (size_t)(colon - text);
 
-	for (unsigned i = 0; i < ARRAY_LEN(names); i++) {
-		if (strlen(names[i]) == len && memcmp(names[i], text, len) == 0) {
-			*ret_kind = (enum media_spec_kind)i;
-			return 0;
-		}
+	for (unsigned i = 0; media_drivers[i]; i++) {
+		const char *name = media_drivers[i]->name;
+
+		if (strlen(name) == len && memcmp(name, text, len) == 0)
+			return media_drivers[i];
 	}
-	return media_fail(ret_error, -EINVAL,
-			  "unknown kind of medium \"%.*s\"; known: file, mem, null, fault",
-			  (int)(len > 60 ? 60 : len), text);
+	return NULL;
 }
 
 /* Leaves in *spec whatever it allocated, for the one media_spec_free at the top. */
@@ -187,27 +141,50 @@ static int parse_nested(const char *text, unsigned depth, struct media_spec *spe
 			struct media_error *ret_error)
 {
 	const char *colon = strchr(text, ':');
+	char known[128];
 	char *body;
 	int res;
 
-	if (!colon)
-		return media_fail(ret_error, -EINVAL,
-				  "\"%.60s\" names no kind of medium; write file:PATH, mem:SIZE, "
-				  "null:SIZE or fault:RULES@SPEC",
-				  text);
-	res = parse_kind(text, colon, &spec->kind, ret_error);
-	if (res < 0)
-		return res;
+	if (!colon) {
+		drivers_list(known, sizeof(known), true, " or ");
+		return media_fail(ret_error, -EINVAL, "\"%.60s\" names no kind of medium; write %s",
+				  text, known);
+	}
+	spec->driver = driver_find(text, colon);
+	if (!spec->driver) {
+		drivers_list(known, sizeof(known), false, ", ");
+		return media_fail(ret_error, -EINVAL, "unknown kind of medium \"%.*s\"; known: %s",
+				  (int)(colon - text > 60 ? 60 : colon - text), text, known);
+	}
+	spec->kind = spec->driver->kind;
 	spec->text = strdup(text);
 	body = strdup(colon + 1);
 	if (!spec->text || !body)
 		res = media_fail(ret_error, -ENOMEM, "out of memory");
-	else if (spec->kind == MEDIA_SPEC_FAULT)
-		res = parse_fault(spec, body, depth, ret_error);
+	else if (spec->driver->parse)
+		res = spec->driver->parse(spec, body, depth, ret_error);
 	else
 		res = parse_plain(spec, body, ret_error);
 	free(body);
 	return res;
+}
+
+int media_spec_add_children(struct media_spec *spec, unsigned count, struct media_error *ret_error)
+{
+	spec->children = calloc(count, sizeof(*spec->children));
+	if (!spec->children)
+		return media_fail(ret_error, -ENOMEM, "out of memory");
+	spec->child_count = count;
+	return 0;
+}
+
+int media_spec_parse_child(struct media_spec *spec, unsigned index, const char *text,
+			   unsigned depth, struct media_error *ret_error)
+{
+	if (depth + 1 >= MEDIA_SPEC_NEST_MAX)
+		return media_fail(ret_error, -EINVAL, "%s: more than %d inside each other",
+				  spec->driver->name, MEDIA_SPEC_NEST_MAX - 1);
+	return parse_nested(text, depth + 1, &spec->children[index], ret_error);
 }
 
 int media_spec_parse(const char *text, struct media_spec *ret_spec, struct media_error *ret_error)
@@ -225,11 +202,10 @@ int media_spec_parse(const char *text, struct media_spec *ret_spec, struct media
 
 void media_spec_free(struct media_spec *spec)
 {
-	if (spec->inner) {
-		media_spec_free(spec->inner);
-		free(spec->inner);
-	}
-	free(spec->rules);
+	for (unsigned i = 0; i < spec->child_count; i++)
+		media_spec_free(&spec->children[i]);
+	free(spec->children);
+	free(spec->own);
 	free(spec->path);
 	free(spec->text);
 	memset(spec, 0, sizeof(*spec));

@@ -3,26 +3,28 @@
  * The text that names a backing store, taken apart: "KIND:WHAT[,OPTION…]".
  *
  * Pure text work on the control thread: nothing is opened here, so that a configuration can be
- * checked without touching the stores it names. Also the constructors of each kind of medium,
- * which media.c chooses among.
+ * checked without touching the stores it names. Also the constructors of the media that stand
+ * alone.
  */
 #ifndef WEFT_MEDIA_SPEC_H
 #define WEFT_MEDIA_SPEC_H
 
-#include "media/fault_rule.h"
 #include "media/media.h"
 
 #define MEDIA_BLOCK_DEFAULT 4096u
-#define MEDIA_SPEC_NEST_MAX 4 /* fault media inside fault media */
+#define MEDIA_SPEC_NEST_MAX 4 /* media inside media */
 
 enum media_spec_kind {
 	MEDIA_SPEC_FILE,
 	MEDIA_SPEC_MEM,
 	MEDIA_SPEC_NULL,
-	MEDIA_SPEC_FAULT,
+	MEDIA_SPEC_VOLUME, /* made of other media */
 };
 
+struct media_driver;
+
 struct media_spec {
+	const struct media_driver *driver; /* media/driver.h */
 	enum media_spec_kind kind;
 	char *text;           /* the whole of it */
 	char *path;           /* file */
@@ -30,9 +32,9 @@ struct media_spec {
 	uint32_t block_bytes; /* 0: not given, else 512 or 4096 */
 	bool is_read_only;
 	bool wants_huge_pages;
-	struct fault_rule_text *rules; /* fault */
-	unsigned rule_count;
-	struct media_spec *inner;
+	void *own;                   /* the driver's; one allocation, freed with the spec */
+	struct media_spec *children; /* the media that it is made of */
+	unsigned child_count;
 	/* Not of the text: other processes serve it too, and we are this member of them. */
 	bool is_shared;
 	unsigned member;
@@ -46,21 +48,24 @@ struct media_spec {
 int media_spec_parse(const char *text, struct media_spec *ret_spec, struct media_error *ret_error);
 void media_spec_free(struct media_spec *spec);
 
+/* The store that a spec names, under the media that wrap one other. */
+static inline struct media_spec *media_spec_store(const struct media_spec *spec)
+{
+	while (spec->child_count == 1)
+		spec = &spec->children[0];
+	return (struct media_spec *)spec;
+}
+
 /* Fills the text (ret_error may be NULL) and returns `code`, so that "return media_fail(…)". */
 int media_fail(struct media_error *ret_error, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* One constructor per kind; each sets everything in struct media except spec. */
+/* One constructor per kind; each sets everything in struct media except spec and children. */
 int media_file_open(const struct media_spec *spec, struct media **ret_media,
 		    struct media_error *ret_error);
 int media_mem_open(const struct media_spec *spec, struct media **ret_media,
 		   struct media_error *ret_error);
 int media_null_open(const struct media_spec *spec, struct media **ret_media,
 		    struct media_error *ret_error);
-/* The medium that a fault medium wraps; NULL when it is none. */
-struct media *media_fault_inner(const struct media *media);
-/* Takes `inner` over when it succeeds; closing the fault medium closes it. */
-int media_fault_open(const struct media_spec *spec, struct media *inner, struct media **ret_media,
-		     struct media_error *ret_error);
 
 #endif

@@ -149,13 +149,19 @@ static void store_put_without_medium(struct ns_store *store, struct media *media
 {
 	const struct media_ops *ops = media->ops;
 	struct media_ops deaf = *ops;
+	struct media **children = media->children;
+	unsigned child_count = media->child_count;
 	char *spec = strdup(media->spec);
 
 	CHECK(spec != NULL);
 	deaf.close = close_nothing;
 	media->ops = &deaf;
+	media->children = NULL;
+	media->child_count = 0;
 	ns_store_put(store);
 	media->ops = ops;
+	media->children = children;
+	media->child_count = child_count;
 	media->spec = spec;
 }
 

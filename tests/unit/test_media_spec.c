@@ -6,6 +6,7 @@
 #include "media/media.h"
 #include "media/spec.h"
 #include "tap.h"
+#include "volume/fault.h"
 
 #include <errno.h>
 
@@ -127,6 +128,7 @@ static void parsed_values_are_right(void)
 {
 	struct media_spec spec;
 	struct media_error error;
+	const struct fault_rules *rules;
 	const struct fault_rule_text *rule;
 
 	EXPECT_EQ(0, media_spec_parse("file:/tmp/x,size=3M,block=512,readonly", &spec, &error));
@@ -141,23 +143,24 @@ static void parsed_values_are_right(void)
 	EXPECT_EQ(0, media_spec_parse("fault:fail:op=write:after=10:count=1:errno=ENOSPC+"
 				      "delay:op=read:ms=20:every=100:prob=5:seed=9@mem:64M,huge",
 				      &spec, &error));
-	EXPECT_EQ(2, spec.rule_count);
-	rule = &spec.rules[0];
+	rules = spec.own;
+	EXPECT_EQ(2, rules->count);
+	rule = &rules->rules[0];
 	EXPECT_EQ(FAULT_FAIL, rule->action);
 	EXPECT_EQ(1u << MEDIA_WRITE, rule->kinds);
 	EXPECT_EQ(10, rule->after);
 	EXPECT_EQ(1, rule->count);
 	EXPECT_EQ(-ENOSPC, rule->error);
-	rule = &spec.rules[1];
+	rule = &rules->rules[1];
 	EXPECT_EQ(FAULT_DELAY, rule->action);
 	EXPECT_EQ(1u << MEDIA_READ, rule->kinds);
 	EXPECT_EQ(20, rule->delay_ms);
 	EXPECT_EQ(100, rule->every);
 	EXPECT_EQ(5, rule->prob_percent);
 	EXPECT_EQ(9, rule->seed);
-	EXPECT_EQ(MEDIA_SPEC_MEM, spec.inner->kind);
-	EXPECT_STR("mem:64M,huge", spec.inner->text);
-	EXPECT(spec.inner->wants_huge_pages);
+	EXPECT_EQ(MEDIA_SPEC_MEM, spec.children[0].kind);
+	EXPECT_STR("mem:64M,huge", spec.children[0].text);
+	EXPECT(spec.children[0].wants_huge_pages);
 	media_spec_free(&spec);
 }
 

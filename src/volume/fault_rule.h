@@ -3,8 +3,8 @@
  * One rule of a fault medium as text and as numbers; what the rules mean is told in fault.c.
  * Pure: no counters, no I/O. Control thread.
  */
-#ifndef WEFT_MEDIA_FAULT_RULE_H
-#define WEFT_MEDIA_FAULT_RULE_H
+#ifndef WEFT_VOLUME_FAULT_RULE_H
+#define WEFT_VOLUME_FAULT_RULE_H
 
 #include "media/media.h"
 

@@ -5,7 +5,7 @@
  * A rule that could never act as its writer meant (tear on reads, a delay without ms=) is refused
  * here: a fault that silently does nothing makes a test that cannot fail.
  */
-#include "media/fault_rule.h"
+#include "volume/fault_rule.h"
 
 #include "base/text.h"
 #include "media/spec.h"

@@ -14,8 +14,7 @@
  * default EIO), ms=N (delay, stuck, split). Rules are asked in order; delays add up, and the first
  * other rule that acts is the last asked.
  */
-#include "media/fault_rule.h"
-#include "media/spec.h"
+#include "volume/fault.h"
 
 #include "base/clock.h"
 
@@ -32,7 +31,6 @@ struct fault_rule {
 
 struct fault_media {
 	struct media media;
-	struct media *inner;
 	unsigned rule_count;
 	struct fault_rule rules[];
 };
@@ -214,7 +212,7 @@ static struct fault_io *fault_io_create(struct media_io *io, struct media *inner
 static void fault_submit(struct media_io *io)
 {
 	struct fault_media *fault = container_of(io->media, struct fault_media, media);
-	struct fault_io *fio = fault_io_create(io, fault->inner);
+	struct fault_io *fio = fault_io_create(io, io->media->children[0]);
 	uint64_t delay_ms = 0;
 
 	if (!fio) {
@@ -257,10 +255,7 @@ static void fault_cancel(struct media_io *io)
 
 static void fault_close(struct media *media)
 {
-	struct fault_media *fault = container_of(media, struct fault_media, media);
-
-	media_close(fault->inner);
-	free(fault);
+	free(container_of(media, struct fault_media, media));
 }
 
 static const struct media_ops fault_ops = {
@@ -270,29 +265,58 @@ static const struct media_ops fault_ops = {
 	.close = fault_close,
 };
 
-struct media *media_fault_inner(const struct media *media)
+/* Rules hold no '@': the first one ends them, and what follows may be another fault medium. */
+static int fault_parse(struct media_spec *spec, char *body, unsigned depth,
+		       struct media_error *ret_error)
 {
-	return media->ops == &fault_ops
-		       ? container_of(media, const struct fault_media, media)->inner
-		       : NULL;
+	char *inner = strchr(body, '@');
+	struct fault_rules *rules;
+	char *rest = body;
+	char *piece;
+	int res;
+
+	if (!inner)
+		return media_fail(ret_error, -EINVAL,
+				  "fault: needs the medium it wraps: fault:RULE[+RULE…]@SPEC");
+	*inner++ = '\0';
+	spec->own = rules = calloc(1, sizeof(*rules));
+	if (!rules)
+		return media_fail(ret_error, -ENOMEM, "out of memory");
+	res = media_spec_add_children(spec, 1, ret_error);
+	while (res == 0 && (piece = strsep(&rest, "+"))) {
+		if (rules->count == FAULT_RULES_MAX)
+			return media_fail(ret_error, -EINVAL, "fault: more than %d rules",
+					  FAULT_RULES_MAX);
+		res = fault_rule_parse(piece, &rules->rules[rules->count++], ret_error);
+	}
+	return res < 0 ? res : media_spec_parse_child(spec, 0, inner, depth, ret_error);
 }
 
-int media_fault_open(const struct media_spec *spec, struct media *inner, struct media **ret_media,
-		     struct media_error *ret_error)
+static int fault_open(struct media_opening *opening, struct media **ret_media,
+		      struct media_error *ret_error)
 {
+	const struct fault_rules *rules = opening->spec->own;
 	struct fault_media *fault =
-		calloc(1, sizeof(*fault) + spec->rule_count * sizeof(fault->rules[0]));
+		calloc(1, sizeof(*fault) + rules->count * sizeof(fault->rules[0]));
 
 	if (!fault)
 		return media_fail(ret_error, -ENOMEM, "out of memory");
-	fault->media = *inner;
+	fault->media = *opening->children[0];
 	/* What rules have done to the data the inner medium does not know. */
 	fault->media.knows_extents = false;
 	fault->media.ops = &fault_ops;
-	fault->inner = inner;
-	fault->rule_count = spec->rule_count;
-	for (unsigned i = 0; i < spec->rule_count; i++)
-		fault->rules[i].text = spec->rules[i];
+	fault->rule_count = rules->count;
+	for (unsigned i = 0; i < rules->count; i++)
+		fault->rules[i].text = rules->rules[i];
 	*ret_media = &fault->media;
 	return 0;
 }
+
+const struct media_driver fault_driver = {
+	.name = "fault",
+	.form = "fault:RULES@SPEC",
+	.kind = MEDIA_SPEC_VOLUME,
+	.options = "",
+	.parse = fault_parse,
+	.open = fault_open,
+};
