@@ -24,22 +24,21 @@ static bool extents_add(struct media_io *io, uint64_t offset, uint64_t len_bytes
 {
 	struct media_extent *extents = io->iov[0].iov_base;
 	uint64_t room = io->iov[0].iov_len / sizeof(*extents);
-	struct media_extent *last =
-		io->progress_bytes > 0 ? &extents[io->progress_bytes - 1] : NULL;
+	struct media_extent *last = io->result > 0 ? &extents[io->result - 1] : NULL;
 
 	if (last && last->offset + last->len_bytes == offset) {
 		last->len_bytes += len_bytes;
 		return true;
 	}
-	if (io->progress_bytes == room)
+	if (io->result == room)
 		return false;
-	extents[io->progress_bytes++] = (struct media_extent){offset, len_bytes};
+	extents[io->result++] = (struct media_extent){offset, len_bytes};
 	return true;
 }
 
 static void extents_all(struct media_io *io)
 {
-	io->progress_bytes = 0;
+	io->result = 0;
 	extents_add(io, io->offset, io->len_bytes);
 }
 
@@ -48,7 +47,7 @@ int extents_of_file(struct media_io *io, int fd)
 	uint64_t at = io->offset, end = io->offset + io->len_bytes;
 	struct stat info;
 
-	io->progress_bytes = 0;
+	io->result = 0;
 	while (at < end) {
 		off_t data = lseek(fd, (off_t)at, SEEK_DATA);
 		off_t hole;
@@ -83,7 +82,7 @@ int extents_of_memory(struct media_io *io, const uint8_t *base)
 
 	if (fd < 0)
 		return -EOPNOTSUPP;
-	io->progress_bytes = 0;
+	io->result = 0;
 	for (uintptr_t at = first; at < end && res == 0;) {
 		size_t want = (end - at + page_bytes - 1) / page_bytes;
 		size_t bytes = (want < PAGEMAP_ENTRIES ? want : PAGEMAP_ENTRIES) * sizeof(map[0]);

@@ -2,9 +2,9 @@
 /*
  * The file medium's I/O: regular files and block devices, by the submitter's ring.
  *
- * Any reactor; an operation is a chain of ring operations, its place kept in io->stage and
- * io->progress_bytes, so nothing is allocated or shared. FLUSH is fdatasync, FUA is RWF_DSYNC (a
- * following fdatasync for zeroes): with direct I/O too, because the drive may cache.
+ * Any reactor; an operation is a chain of ring operations, its place kept in struct file_work, so
+ * nothing is allocated or shared. FLUSH is fdatasync, FUA is RWF_DSYNC (a following fdatasync for
+ * zeroes): with direct I/O too, because the drive may cache.
  *
  * A file that other processes serve too is never left to the ring's own workers: they stand still
  * with the process, and would write when it goes on, however late. What cannot be done at once
@@ -42,6 +42,28 @@ enum file_stage {
 /* Never written; shared by all. */
 static uint8_t zero_region[ZERO_REGION_BYTES] __attribute__((aligned(4096)));
 
+/* The context of an operation. */
+struct file_work {
+	struct reactor_op op;
+	uint64_t progress_bytes;
+	struct iovec rest; /* what is left of a short transfer, when it fits one piece */
+	enum file_stage stage;
+	int result;     /* -ECANCELED once its end is asked for */
+	bool is_nowait; /* the operation in flight was asked not to wait */
+	struct file_overlap overlap;
+};
+MEDIA_IO_FITS(struct file_work);
+
+static struct file_work *work_of(const struct media_io *io)
+{
+	return (struct file_work *)(void *)io->context;
+}
+
+static struct media_io *io_of(struct reactor_op *op)
+{
+	return container_of(container_of(op, struct file_work, op), struct media_io, context);
+}
+
 static struct file_media *file_of(const struct media_io *io)
 {
 	return container_of(io->media, struct file_media, media);
@@ -55,7 +77,7 @@ static void file_finish(struct media_io *io, int res)
 /* The rest of the entry of io->iov in which the progress stands. */
 static struct iovec file_rest(const struct media_io *io)
 {
-	uint64_t skip = io->progress_bytes;
+	uint64_t skip = work_of(io)->progress_bytes;
 	unsigned i = 0;
 
 	while (i < io->iov_count && skip >= io->iov[i].iov_len)
@@ -75,26 +97,27 @@ static bool file_is_dated(const struct media_io *io)
 
 static int file_write_flags(const struct media_io *io)
 {
-	return io->stage == FILE_TRANSFER && io->is_fua ? RWF_DSYNC : 0;
+	return work_of(io)->stage == FILE_TRANSFER && io->is_fua ? RWF_DSYNC : 0;
 }
 
 /* The operation of the present stage may take the kernel's word of lost writes. A durable write
  * does, like a flush; with direct I/O alone there is nothing but itself that could be lost. */
 static bool file_is_sync(const struct media_io *io)
 {
-	return io->stage == FILE_SYNC ||
-	       (io->is_fua && io->stage == FILE_TRANSFER && io->kind == MEDIA_WRITE &&
+	return work_of(io)->stage == FILE_SYNC ||
+	       (io->is_fua && work_of(io)->stage == FILE_TRANSFER && io->kind == MEDIA_WRITE &&
 		file_of(io)->may_have_dirty_pages);
 }
 
 /* Helper thread. */
 static int file_write_blocking(struct reactor_op *op)
 {
-	const struct media_io *io = container_of(op, struct media_io, op);
-	bool is_first = io->stage == FILE_TRANSFER && io->progress_bytes == 0;
-	ssize_t res = pwritev2(file_of(io)->fd, is_first ? io->iov : &io->rest,
-			       is_first ? (int)io->iov_count : 1,
-			       (off_t)(io->offset + io->progress_bytes), file_write_flags(io));
+	const struct media_io *io = io_of(op);
+	bool is_first = work_of(io)->stage == FILE_TRANSFER && work_of(io)->progress_bytes == 0;
+	ssize_t res =
+		pwritev2(file_of(io)->fd, is_first ? io->iov : &work_of(io)->rest,
+			 is_first ? (int)io->iov_count : 1,
+			 (off_t)(io->offset + work_of(io)->progress_bytes), file_write_flags(io));
 
 	return res < 0 ? -errno : (int)res;
 }
@@ -104,15 +127,15 @@ static void file_write(struct media_io *io, const struct iovec *iov, unsigned co
 	struct file_media *file = file_of(io);
 	int flags = file_write_flags(io);
 
-	io->is_nowait = file_is_dated(io) && !file->lacks_nowait;
+	work_of(io)->is_nowait = file_is_dated(io) && !file->lacks_nowait;
 	if (!file_is_dated(io))
-		reactor_writev(io->reactor, &io->op, file->fd, iov, count,
-			       io->offset + io->progress_bytes, flags);
-	else if (!io->is_nowait)
-		reactor_offload(io->reactor, &io->op, file_write_blocking);
+		reactor_writev(io->reactor, &work_of(io)->op, file->fd, iov, count,
+			       io->offset + work_of(io)->progress_bytes, flags);
+	else if (!work_of(io)->is_nowait)
+		reactor_offload(io->reactor, &work_of(io)->op, file_write_blocking);
 	else
-		reactor_writev(io->reactor, &io->op, file->fd, iov, count,
-			       io->offset + io->progress_bytes, flags | RWF_NOWAIT);
+		reactor_writev(io->reactor, &work_of(io)->op, file->fd, iov, count,
+			       io->offset + work_of(io)->progress_bytes, flags | RWF_NOWAIT);
 }
 
 /*
@@ -123,18 +146,18 @@ static void file_write(struct media_io *io, const struct iovec *iov, unsigned co
  */
 static bool file_write_again(struct media_io *io, int res)
 {
-	bool is_write = (io->stage == FILE_TRANSFER && io->kind != MEDIA_READ) ||
-			io->stage == FILE_ZERO_WRITE;
-	bool is_refused = io->is_nowait && (res == -EOPNOTSUPP || res == -EINVAL);
+	bool is_write = (work_of(io)->stage == FILE_TRANSFER && io->kind != MEDIA_READ) ||
+			work_of(io)->stage == FILE_ZERO_WRITE;
+	bool is_refused = work_of(io)->is_nowait && (res == -EOPNOTSUPP || res == -EINVAL);
 
-	if (!is_write || !file_is_dated(io) || io->result < 0)
+	if (!is_write || !file_is_dated(io) || work_of(io)->result < 0)
 		return false;
 	if (is_refused)
 		file_of(io)->lacks_nowait = true;
 	else if (res != -EAGAIN)
 		return false;
-	io->is_nowait = false;
-	reactor_offload(io->reactor, &io->op, file_write_blocking);
+	work_of(io)->is_nowait = false;
+	reactor_offload(io->reactor, &work_of(io)->op, file_write_blocking);
 	return true;
 }
 
@@ -144,31 +167,31 @@ static void file_transfer(struct media_io *io)
 	const struct iovec *iov = io->iov;
 	unsigned count = io->iov_count;
 
-	if (io->progress_bytes > 0) {
-		io->rest = file_rest(io);
-		iov = &io->rest;
+	if (work_of(io)->progress_bytes > 0) {
+		work_of(io)->rest = file_rest(io);
+		iov = &work_of(io)->rest;
 		count = 1;
 	}
 	if (io->kind == MEDIA_READ)
-		reactor_readv(io->reactor, &io->op, file_of(io)->fd, iov, count,
-			      io->offset + io->progress_bytes);
+		reactor_readv(io->reactor, &work_of(io)->op, file_of(io)->fd, iov, count,
+			      io->offset + work_of(io)->progress_bytes);
 	else
 		file_write(io, iov, count);
 }
 
 static void file_zero_write(struct media_io *io)
 {
-	uint64_t left = io->len_bytes - io->progress_bytes;
+	uint64_t left = io->len_bytes - work_of(io)->progress_bytes;
 
-	io->rest.iov_base = zero_region;
-	io->rest.iov_len = left < ZERO_REGION_BYTES ? left : ZERO_REGION_BYTES;
-	file_write(io, &io->rest, 1);
+	work_of(io)->rest.iov_base = zero_region;
+	work_of(io)->rest.iov_len = left < ZERO_REGION_BYTES ? left : ZERO_REGION_BYTES;
+	file_write(io, &work_of(io)->rest, 1);
 }
 
 /* Helper thread: there is no ring operation for it on the kernels we support. */
 static int file_block_discard(struct reactor_op *op)
 {
-	const struct media_io *io = container_of(op, struct media_io, op);
+	const struct media_io *io = io_of(op);
 	uint64_t range[2] = {io->offset, io->len_bytes};
 
 	return ioctl(file_of(io)->fd, BLKDISCARD, range) < 0 ? -errno : 0;
@@ -176,14 +199,14 @@ static int file_block_discard(struct reactor_op *op)
 
 static int file_fallocate_mode(const struct media_io *io)
 {
-	return FALLOC_FL_KEEP_SIZE |
-	       (io->stage == FILE_ZERO_RANGE ? FALLOC_FL_ZERO_RANGE : FALLOC_FL_PUNCH_HOLE);
+	return FALLOC_FL_KEEP_SIZE | (work_of(io)->stage == FILE_ZERO_RANGE ? FALLOC_FL_ZERO_RANGE
+									    : FALLOC_FL_PUNCH_HOLE);
 }
 
 /* Helper thread. */
 static int file_fallocate_blocking(struct reactor_op *op)
 {
-	const struct media_io *io = container_of(op, struct media_io, op);
+	const struct media_io *io = io_of(op);
 	int res = fallocate(file_of(io)->fd, file_fallocate_mode(io), (off_t)io->offset,
 			    (off_t)io->len_bytes);
 
@@ -194,16 +217,16 @@ static int file_fallocate_blocking(struct reactor_op *op)
 static void file_fallocate(struct media_io *io)
 {
 	if (file_is_dated(io))
-		reactor_offload(io->reactor, &io->op, file_fallocate_blocking);
+		reactor_offload(io->reactor, &work_of(io)->op, file_fallocate_blocking);
 	else
-		reactor_fallocate(io->reactor, &io->op, file_of(io)->fd, file_fallocate_mode(io),
-				  io->offset, io->len_bytes);
+		reactor_fallocate(io->reactor, &work_of(io)->op, file_of(io)->fd,
+				  file_fallocate_mode(io), io->offset, io->len_bytes);
 }
 
 /* Helper thread. */
 static int file_extents_blocking(struct reactor_op *op)
 {
-	struct media_io *io = container_of(op, struct media_io, op);
+	struct media_io *io = io_of(op);
 
 	return extents_of_file(io, file_of(io)->fd);
 }
@@ -214,13 +237,13 @@ static void file_start(struct media_io *io)
 	struct file_media *file = file_of(io);
 
 	if (file_is_sync(io))
-		file_overlap_begin(file->backing, &io->overlap);
-	switch ((enum file_stage)io->stage) {
+		file_overlap_begin(file->backing, &work_of(io)->overlap);
+	switch (work_of(io)->stage) {
 	case FILE_TRANSFER:
 		file_transfer(io);
 		return;
 	case FILE_SYNC:
-		reactor_fdatasync(io->reactor, &io->op, file->fd);
+		reactor_fdatasync(io->reactor, &work_of(io)->op, file->fd);
 		return;
 	case FILE_ZERO_RANGE:
 		file_fallocate(io);
@@ -229,11 +252,11 @@ static void file_start(struct media_io *io)
 		file_zero_write(io);
 		return;
 	case FILE_EXTENTS:
-		reactor_offload(io->reactor, &io->op, file_extents_blocking);
+		reactor_offload(io->reactor, &work_of(io)->op, file_extents_blocking);
 		return;
 	case FILE_DISCARD:
 		if (file->is_block_device) {
-			reactor_offload(io->reactor, &io->op, file_block_discard);
+			reactor_offload(io->reactor, &work_of(io)->op, file_block_discard);
 			return;
 		}
 		__attribute__((fallthrough));
@@ -248,11 +271,11 @@ static void file_start(struct media_io *io)
 static void file_go(struct media_io *io, enum file_stage stage)
 {
 	/* Between two ring operations a cancel finds nothing to cancel. */
-	if (io->result < 0) {
-		file_finish(io, io->result);
+	if (work_of(io)->result < 0) {
+		file_finish(io, work_of(io)->result);
 		return;
 	}
-	io->stage = stage;
+	work_of(io)->stage = stage;
 	file_start(io);
 }
 
@@ -274,7 +297,8 @@ static bool file_progress(struct media_io *io, int res)
 {
 	/* Nothing moved before the end: the file shrank under us, or the device is gone. So it did
 	 * when direct I/O cannot go on where a transfer stopped. */
-	if (res == 0 || (res == -EINVAL && io->progress_bytes % io->media->block_bytes != 0)) {
+	if (res == 0 ||
+	    (res == -EINVAL && work_of(io)->progress_bytes % io->media->block_bytes != 0)) {
 		file_check_size(file_of(io));
 		res = -EIO;
 	}
@@ -285,11 +309,11 @@ static bool file_progress(struct media_io *io, int res)
 		file_finish(io, res);
 		return false;
 	}
-	io->progress_bytes += (uint64_t)res;
-	if (io->progress_bytes >= io->len_bytes)
+	work_of(io)->progress_bytes += (uint64_t)res;
+	if (work_of(io)->progress_bytes >= io->len_bytes)
 		return true;
-	if (io->result < 0)
-		file_finish(io, io->result);
+	if (work_of(io)->result < 0)
+		file_finish(io, work_of(io)->result);
 	else
 		file_start(io);
 	return false;
@@ -303,10 +327,10 @@ static void file_zero_range_done(struct media_io *io, int res)
 		file_zeroed(io);
 	} else if (!is_unsupported(res)) {
 		file_finish(io, res);
-	} else if (io->stage == FILE_PUNCH && !file->lacks_zero_range) {
+	} else if (work_of(io)->stage == FILE_PUNCH && !file->lacks_zero_range) {
 		file_go(io, FILE_ZERO_RANGE);
 	} else {
-		if (io->stage == FILE_ZERO_RANGE)
+		if (work_of(io)->stage == FILE_ZERO_RANGE)
 			file->lacks_zero_range = true;
 		file_go(io, FILE_ZERO_WRITE);
 	}
@@ -316,13 +340,13 @@ static void file_stage_done(struct media_io *io, int res)
 {
 	if (res == -EINTR || res == -EAGAIN) {
 		/* A cancelled operation may end by a signal: that one is not tried again. */
-		if (io->result == 0) {
+		if (work_of(io)->result == 0) {
 			file_start(io);
 			return;
 		}
-		res = io->result;
+		res = work_of(io)->result;
 	}
-	switch ((enum file_stage)io->stage) {
+	switch (work_of(io)->stage) {
 	case FILE_TRANSFER:
 		if (file_progress(io, res))
 			file_finish(io, 0);
@@ -349,27 +373,29 @@ static void file_stage_done(struct media_io *io, int res)
 
 static void file_let_go(struct reactor_msg *msg)
 {
-	struct media_io *io = container_of(msg, struct media_io, overlap.msg);
+	struct file_work *work = container_of(msg, struct file_work, overlap.msg);
+	struct media_io *io = io_of(&work->op);
 
-	io->stage = io->kind == MEDIA_WRITE ? FILE_TRANSFER : FILE_SYNC;
-	file_stage_done(io, io->overlap.result);
+	work->stage = io->kind == MEDIA_WRITE ? FILE_TRANSFER : FILE_SYNC;
+	file_stage_done(io, work->overlap.result);
 }
 
 static void file_op_done(struct reactor_op *op, int res)
 {
-	struct media_io *io = container_of(op, struct media_io, op);
+	struct media_io *io = io_of(op);
+	struct file_work *work = work_of(io);
 	struct file_media *file = file_of(io);
 
 	if (file_write_again(io, res))
 		return;
 	if (file_is_sync(io)) {
 		file_note_lasting(file, res);
-		io->overlap.result = res;
-		if (!file_overlap_end(file->backing, io, file_let_go)) {
-			io->stage = FILE_HELD;
+		work->overlap.result = res;
+		if (!file_overlap_end(file->backing, &work->overlap, io->reactor, file_let_go)) {
+			work->stage = FILE_HELD;
 			return;
 		}
-		res = io->overlap.result;
+		res = work->overlap.result;
 	}
 	file_stage_done(io, res);
 }
@@ -423,20 +449,20 @@ static void file_submit(struct media_io *io)
 		file_finish(io, res);
 		return;
 	}
-	io->progress_bytes = 0;
-	io->result = 0;
-	io->op.done = file_op_done;
-	io->op.deadline_ns = io->deadline_ns;
+	work_of(io)->progress_bytes = 0;
+	work_of(io)->result = 0;
+	work_of(io)->op.done = file_op_done;
+	work_of(io)->op.deadline_ns = io->deadline_ns;
 	file_go(io, file_first_stage(io));
 }
 
 static void file_cancel(struct media_io *io)
 {
-	io->result = -ECANCELED;
-	if (io->stage == FILE_HELD)
-		file_overlap_cancel(file_of(io)->backing, io);
+	work_of(io)->result = -ECANCELED;
+	if (work_of(io)->stage == FILE_HELD)
+		file_overlap_cancel(file_of(io)->backing, &work_of(io)->overlap);
 	else
-		reactor_op_cancel(&io->op);
+		reactor_op_cancel(&work_of(io)->op);
 }
 
 static void file_close(struct media *media)

@@ -11,6 +11,18 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
+/* A sync that is under way, or whose success is held: file_overlap.c. */
+struct file_overlap {
+	struct reactor_msg msg;
+	struct file_overlap *next; /* held; likewise the next two */
+	struct reactor *reactor;   /* where `done` is called */
+	void (*done)(struct reactor_msg *msg);
+	uint64_t loss;       /* the latest one when the sync began */
+	uint32_t generation; /* in which it began; held: which it waits for */
+	int result;
+	_Atomic bool is_cancelled;
+};
+
 /* The lock, what it was taken with, and what is known of the file: shared by a medium and those
  * that follow it over the same file. Control thread; what is atomic: any reactor. */
 struct file_backing {
@@ -28,7 +40,7 @@ struct file_backing {
 	bool has_loop;             /* a loop device was seen to have it; control thread */
 	/* See file_overlap.c. */
 	_Atomic uint64_t syncs; /* that run */
-	struct media_overlap *_Atomic syncs_held;
+	struct file_overlap *_Atomic syncs_held;
 	atomic_uint syncs_cancelled;
 	int member; /* of the cluster that shares the file (media/member_lock.h); -1: ours alone */
 };
@@ -120,15 +132,15 @@ int file_fsync(struct file_media *file);
  * has not told yet is noted; nothing is written back. */
 void file_note_untold(struct file_media *file);
 /* file_overlap.c, any thread: around each call that may take the kernel's word of lost writes. */
-void file_overlap_begin(struct file_backing *backing, struct media_overlap *overlap);
-/* io->overlap.result is what the kernel said, and a failure is noted. True: it is the result of io
- * now. False: the success is held; `done` comes on the reactor of io, with the result. */
-bool file_overlap_end(struct file_backing *backing, struct media_io *io,
-		      void (*done)(struct reactor_msg *msg));
+void file_overlap_begin(struct file_backing *backing, struct file_overlap *overlap);
+/* overlap->result is what the kernel said, and a failure is noted. True: it is the result of the
+ * sync now. False: the success is held; `done` comes on the reactor, with the result. */
+bool file_overlap_end(struct file_backing *backing, struct file_overlap *overlap,
+		      struct reactor *reactor, void (*done)(struct reactor_msg *msg));
 /* The same where nobody waits for the result. */
-void file_overlap_drop(struct file_backing *backing, struct media_overlap *overlap);
-/* On the reactor of io, which is held, or on its way to `done`: it waits no longer. */
-void file_overlap_cancel(struct file_backing *backing, struct media_io *io);
+void file_overlap_drop(struct file_backing *backing, struct file_overlap *overlap);
+/* On the reactor of a sync that is held, or on its way to `done`: it waits no longer. */
+void file_overlap_cancel(struct file_backing *backing, struct file_overlap *overlap);
 /* The same file once more, with or without direct I/O: 0 or -errno. */
 int file_set_direct(struct file_media *file, bool is_direct);
 

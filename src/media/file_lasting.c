@@ -14,6 +14,7 @@
  *
  * Any reactor, but for what is said to be the control thread's.
  */
+#include "media/event.h"
 #include "media/file.h"
 #include "media/spec.h"
 
@@ -42,6 +43,7 @@ void file_note_lasting(struct file_media *file, int res)
 		return;
 	is_first = file_check_lasting(file) == 0;
 	atomic_store(&file->backing->loss, atomic_fetch_add(&losses, 1) + 1);
+	media_tell(&file->media, MEDIA_EVENT_HEALTH);
 	if (is_first)
 		log_error("media",
 			  "%s: a flush failed (%s): the kernel has given up data that hosts wrote; "
@@ -52,7 +54,7 @@ void file_note_lasting(struct file_media *file, int res)
 
 int file_fsync(struct file_media *file)
 {
-	struct media_overlap overlap;
+	struct file_overlap overlap;
 	int res;
 
 	file_overlap_begin(file->backing, &overlap);
@@ -66,7 +68,7 @@ int file_fsync(struct file_media *file)
 /* Linux reports what it has not told yet for any range. */
 void file_note_untold(struct file_media *file)
 {
-	struct media_overlap overlap;
+	struct file_overlap overlap;
 
 	file_overlap_begin(file->backing, &overlap);
 	if (sync_file_range(file->fd, 0, 1, SYNC_FILE_RANGE_WAIT_BEFORE) < 0 && errno != EINVAL &&

@@ -31,7 +31,7 @@ union syncs {
 	};
 };
 
-void file_overlap_begin(struct file_backing *backing, struct media_overlap *overlap)
+void file_overlap_begin(struct file_backing *backing, struct file_overlap *overlap)
 {
 	union syncs was;
 
@@ -42,7 +42,7 @@ void file_overlap_begin(struct file_backing *backing, struct media_overlap *over
 
 /* True: the success of this sync has to be held. overlap->generation becomes the one to wait for.
  */
-static bool overlap_leave(struct file_backing *backing, struct media_overlap *overlap)
+static bool overlap_leave(struct file_backing *backing, struct file_overlap *overlap)
 {
 	union syncs was = {.bits = atomic_load_explicit(&backing->syncs, memory_order_relaxed)};
 	union syncs next;
@@ -81,16 +81,16 @@ static bool has_ended(union syncs syncs, uint32_t generation)
 
 /* A failure is noted before its sync is counted as ended: whoever sees that it has ended sees the
  * failure too. */
-static int overlap_result(const struct file_backing *backing, const struct media_overlap *overlap)
+static int overlap_result(const struct file_backing *backing, const struct file_overlap *overlap)
 {
 	bool is_lost = overlap->loss != atomic_load_explicit(&backing->loss, memory_order_relaxed);
 
 	return overlap->result >= 0 && is_lost ? -EIO : overlap->result;
 }
 
-static void held_push(struct file_backing *backing, struct media_overlap *overlap)
+static void held_push(struct file_backing *backing, struct file_overlap *overlap)
 {
-	struct media_overlap *first = atomic_load(&backing->syncs_held);
+	struct file_overlap *first = atomic_load(&backing->syncs_held);
 
 	do
 		overlap->next = first;
@@ -98,13 +98,11 @@ static void held_push(struct file_backing *backing, struct media_overlap *overla
 }
 
 /* It may be gone right after this. */
-static void held_let_go(struct file_backing *backing, struct media_overlap *overlap)
+static void held_let_go(struct file_backing *backing, struct file_overlap *overlap)
 {
-	struct media_io *io = container_of(overlap, struct media_io, overlap);
-
 	overlap->result =
 		atomic_load(&overlap->is_cancelled) ? -ECANCELED : overlap_result(backing, overlap);
-	reactor_post(io->reactor, &overlap->msg, overlap->done);
+	reactor_post(overlap->reactor, &overlap->msg, overlap->done);
 }
 
 /* One that is put back may have become ready meanwhile, and whoever saw to that found the stack
@@ -116,7 +114,7 @@ static void held_look(struct file_backing *backing)
 	union syncs syncs;
 
 	do {
-		struct media_overlap *held, *next;
+		struct file_overlap *held, *next;
 
 		if (!has_kept || !atomic_load(&backing->syncs_held))
 			return;
@@ -137,13 +135,13 @@ static void held_look(struct file_backing *backing)
 		 cancels != atomic_load(&backing->syncs_cancelled));
 }
 
-bool file_overlap_end(struct file_backing *backing, struct media_io *io,
-		      void (*done)(struct reactor_msg *msg))
+bool file_overlap_end(struct file_backing *backing, struct file_overlap *overlap,
+		      struct reactor *reactor, void (*done)(struct reactor_msg *msg))
 {
-	struct media_overlap *overlap = &io->overlap;
 	bool is_held = overlap_leave(backing, overlap);
 
 	if (is_held) {
+		overlap->reactor = reactor;
 		overlap->done = done;
 		atomic_store(&overlap->is_cancelled, false);
 		held_push(backing, overlap);
@@ -154,16 +152,16 @@ bool file_overlap_end(struct file_backing *backing, struct media_io *io,
 	return !is_held;
 }
 
-void file_overlap_drop(struct file_backing *backing, struct media_overlap *overlap)
+void file_overlap_drop(struct file_backing *backing, struct file_overlap *overlap)
 {
 	overlap->result = -ECANCELED; /* nobody waits */
 	overlap_leave(backing, overlap);
 	held_look(backing);
 }
 
-void file_overlap_cancel(struct file_backing *backing, struct media_io *io)
+void file_overlap_cancel(struct file_backing *backing, struct file_overlap *overlap)
 {
-	atomic_store(&io->overlap.is_cancelled, true);
+	atomic_store(&overlap->is_cancelled, true);
 	atomic_fetch_add(&backing->syncs_cancelled, 1);
 	held_look(backing);
 }

@@ -11,6 +11,7 @@
  * one that could make the file as long as it was. It costs a system call then, which does not wait:
  * a remote file system is not asked.
  */
+#include "media/event.h"
 #include "media/file.h"
 #include "media/file_loop.h"
 #include "media/spec.h"
@@ -63,7 +64,9 @@ static void lower(_Atomic uint64_t *value, uint64_t to)
  * nobody knows where the cut was, and nothing of it can be trusted. */
 static void cut_note(struct file_media *file, uint64_t size_bytes, bool is_exact)
 {
-	if (atomic_load(&file->cut_seen_bytes) == UINT64_MAX)
+	bool is_first = atomic_load(&file->cut_seen_bytes) == UINT64_MAX;
+
+	if (is_first)
 		log_limited(LOG_LEVEL_ERROR, "media",
 			    "%s: %s from %llu to %llu bytes: what was behind is lost, and nothing "
 			    "is written any more; restore it, then `weft ctl namespace recheck`",
@@ -73,6 +76,8 @@ static void cut_note(struct file_media *file, uint64_t size_bytes, bool is_exact
 			    (unsigned long long)size_bytes);
 	lower(&file->cut_at_bytes, is_exact ? size_bytes : 0);
 	lower(&file->cut_seen_bytes, size_bytes);
+	if (is_first)
+		media_tell(&file->media, MEDIA_EVENT_HEALTH);
 }
 
 int file_check_size(struct file_media *file)

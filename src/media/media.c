@@ -6,7 +6,9 @@
  * Control thread, and may block, but for media_loss.
  */
 #include "media/driver.h"
+#include "media/event.h"
 #include "media/member_lock.h"
+#include "media/state.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -29,8 +31,7 @@ bool media_is_loss(int res)
 	}
 }
 
-/* The store itself, under the media that wrap one other medium. */
-static struct media *store_of(const struct media *media)
+struct media *media_store(const struct media *media)
 {
 	while (media->child_count == 1)
 		media = media->children[0];
@@ -91,7 +92,7 @@ static int reopen_parsed(struct media *store, const struct media_spec *spec,
 int media_reopen(struct media *media, const char *spec, struct media **ret_media,
 		 struct media_error *ret_error)
 {
-	struct media *store = store_of(media);
+	struct media *store = media_store(media);
 	struct media_spec parsed;
 	int res = media_spec_parse(spec, &parsed, ret_error);
 
@@ -108,7 +109,7 @@ int media_reopen(struct media *media, const char *spec, struct media **ret_media
 
 bool media_is_current(const struct media *media, const char *spec)
 {
-	const struct media *store = store_of(media);
+	const struct media *store = media_store(media);
 
 	return strcmp(media->spec, spec) == 0 &&
 	       (!store->ops->is_current || store->ops->is_current(store));
@@ -116,14 +117,14 @@ bool media_is_current(const struct media *media, const char *spec)
 
 uint64_t media_used_bytes(struct media *media)
 {
-	struct media *store = store_of(media);
+	struct media *store = media_store(media);
 
 	return store->ops->used_bytes ? store->ops->used_bytes(store) : store->size_bytes;
 }
 
 int media_member(const struct media *media)
 {
-	const struct media *store = store_of(media);
+	const struct media *store = media_store(media);
 
 	return store->ops->member ? store->ops->member(store) : -1;
 }
@@ -131,7 +132,7 @@ int media_member(const struct media *media)
 /* The descriptor that holds the locks of a shared store; -1: the store is not shared. */
 static int lock_fd(const struct media *media)
 {
-	const struct media *store = store_of(media);
+	const struct media *store = media_store(media);
 
 	return store->ops->lock_fd ? store->ops->lock_fd(store) : -1;
 }
@@ -152,28 +153,28 @@ bool media_member_is_watched(const struct media *media, int watch_fd)
 
 bool media_get_record(const struct media *media, struct media_record *ret_record)
 {
-	const struct media *store = store_of(media);
+	const struct media *store = media_store(media);
 
 	return store->ops->get_record && store->ops->get_record(store, ret_record);
 }
 
 bool media_problem(struct media *media, struct media_error *ret_problem)
 {
-	struct media *store = store_of(media);
+	struct media *store = media_store(media);
 
 	return store->ops->problem && store->ops->problem(store, ret_problem);
 }
 
 bool media_is_cut(struct media *media)
 {
-	struct media *store = store_of(media);
+	struct media *store = media_store(media);
 
 	return store->ops->is_cut && store->ops->is_cut(store);
 }
 
 void media_note_known(struct media *media, const char *path, const struct media_record *known)
 {
-	struct media *store = store_of(media);
+	struct media *store = media_store(media);
 
 	if (store->ops->note_known)
 		store->ops->note_known(store, path, known);
@@ -188,35 +189,35 @@ bool media_is_buffered(const struct media *media)
 
 bool media_is_another(const struct media *media)
 {
-	const struct media *store = store_of(media);
+	const struct media *store = media_store(media);
 
 	return store->ops->is_another && store->ops->is_another(store);
 }
 
 bool media_is_nameless(const struct media *media)
 {
-	const struct media *store = store_of(media);
+	const struct media *store = media_store(media);
 
 	return store->ops->is_nameless && store->ops->is_nameless(store);
 }
 
 bool media_has_lost_writes(const struct media *media)
 {
-	const struct media *store = store_of(media);
+	const struct media *store = media_store(media);
 
 	return store->ops->has_lost_writes && store->ops->has_lost_writes(store);
 }
 
 uint64_t media_loss(const struct media *media)
 {
-	const struct media *store = store_of(media);
+	const struct media *store = media_store(media);
 
 	return store->ops->loss ? store->ops->loss(store) : 0;
 }
 
 void media_forgive(struct media *media)
 {
-	struct media *store = store_of(media);
+	struct media *store = media_store(media);
 
 	if (store->ops->forgive)
 		store->ops->forgive(store);
@@ -224,7 +225,7 @@ void media_forgive(struct media *media)
 
 void media_undo(struct media *media)
 {
-	struct media *store = store_of(media);
+	struct media *store = media_store(media);
 
 	if (store->ops->undo)
 		store->ops->undo(store);
@@ -255,7 +256,7 @@ int media_sync(struct media *const *media, unsigned count, struct media_error *r
 		return media_fail(ret_error, -ENOMEM, "out of memory");
 	alike = stores + count;
 	for (unsigned i = 0; i < count; i++)
-		stores[i] = store_of(media[i]);
+		stores[i] = media_store(media[i]);
 	for (unsigned i = 0; i < count && res == 0; i++) {
 		const struct media_ops *ops = stores[i] ? stores[i]->ops : NULL;
 
@@ -277,20 +278,22 @@ int media_check_spec(const char *spec, struct media_error *ret_error)
 	return res;
 }
 
-void media_close(struct media *media)
+static void media_close_now(struct media *media)
 {
-	struct media **children;
-	unsigned child_count;
-	char *text;
+	struct media **children = media->children;
+	unsigned child_count = media->child_count;
+	char *text = media->spec;
 
-	if (!media)
-		return;
-	text = media->spec;
-	children = media->children;
-	child_count = media->child_count;
+	media_channel_close(media);
 	media->ops->close(media);
 	for (unsigned i = 0; i < child_count; i++)
 		media_close(children[i]);
 	free(children);
 	free(text);
+}
+
+void media_close(struct media *media)
+{
+	if (media)
+		media_states_end(media, media_close_now);
 }

@@ -23,7 +23,7 @@ enum media_kind {
 	MEDIA_WRITE_ZEROES, /* the range reads as zeroes afterwards */
 	MEDIA_DISCARD, /* advice; what the range reads as is in media->reads_zero_after_discard */
 	/* Where in the range data is, into the one iov, an array of struct media_extent; the rest
-	 * reads as zeroes. progress_bytes is how many were found; as many as fit: there may be more
+	 * reads as zeroes. `result` is how many were found; as many as fit: there may be more
 	 * behind the last. Only where media->knows_extents; -EOPNOTSUPP all the same: not known. */
 	MEDIA_EXTENTS,
 };
@@ -34,16 +34,10 @@ struct media_extent {
 	uint64_t len_bytes;
 };
 
-/* A sync of a file that is under way, or whose success is held: media/file_overlap.c. */
-struct media_overlap {
-	struct reactor_msg msg;
-	struct media_overlap *next;            /* held */
-	void (*done)(struct reactor_msg *msg); /* likewise */
-	uint64_t loss;                         /* the latest one when the sync began */
-	uint32_t generation;                   /* in which it began; held: which it waits for */
-	int result;
-	_Atomic bool is_cancelled;
-};
+/* Room in each struct media_io for the medium's context; media check theirs with MEDIA_IO_FITS. */
+#define MEDIA_IO_CONTEXT_BYTES 168
+#define MEDIA_IO_FITS(type)                                                                        \
+	_Static_assert(sizeof(type) <= MEDIA_IO_CONTEXT_BYTES, "fits a struct media_io")
 
 struct media_io {
 	struct reactor *reactor; /* the submitter's */
@@ -60,18 +54,11 @@ struct media_io {
 	uint64_t deadline_ns;
 	/* The last callback: 0 or -errno; may be called from inside submit. */
 	void (*done)(struct media_io *io, int res);
-	/* The medium's. */
-	struct reactor_op op;
-	union {
-		struct reactor_timer timer;   /* fault media */
-		struct media_overlap overlap; /* files */
-	};
-	uint64_t progress_bytes;
-	struct iovec rest; /* what is left of a short transfer, when it fits one piece */
-	struct media_io *inner;
-	int result;
-	unsigned stage;
-	bool is_nowait; /* the operation in flight was asked not to wait */
+	/* MEDIA_EXTENTS: how many were found. Of kinds to come: where the medium put the data. */
+	uint64_t result;
+	/* The medium's own, from submit to done: laid out as it likes. One
+	 * that needs more keeps a pointer here. */
+	_Alignas(16) uint8_t context[MEDIA_IO_CONTEXT_BYTES];
 };
 
 struct media;
@@ -95,8 +82,15 @@ struct media_ops {
 	/* Memory media: where [offset, offset + len) is mapped, so that it can be sent from and
 	 * copied into without a buffer. NULL entry or NULL result: submit instead. */
 	void *(*map)(struct media *media, uint64_t offset, uint64_t len_bytes);
-	/* No io is in flight any more. Frees media. */
+	/* No io is in flight any more, and no reactor has state. Frees media. */
 	void (*close)(struct media *media);
+	/* Bytes of state per reactor (media/state.h); 0: none, and the next two are not called. */
+	size_t state_bytes;
+	/* On a reactor that uses the medium for the first time, inside media_state: 0 or -errno. */
+	int (*attach)(struct media *media, struct reactor *reactor, void *state);
+	/* On a reactor with state, after its last io: media_detached(state), now or later. NULL:
+	 * nothing to do. */
+	void (*detach)(struct media *media, struct reactor *reactor, void *state);
 	/* Another medium over the same store, with the size and block size that the spec asks for;
 	 * both live until each is closed. NULL: not possible. */
 	int (*reopen)(struct media *media, const struct media_spec *spec, struct media **ret_media,
@@ -130,6 +124,8 @@ struct media {
 	 * wrapper: its store is the child's, and is asked instead. */
 	struct media **children;
 	unsigned child_count;
+	struct media_states *_Atomic states;   /* media/state.c's */
+	struct media_channel *_Atomic channel; /* media/event.c's */
 	uint64_t size_bytes;
 	uint32_t block_bytes;        /* 512 or 4096 */
 	uint32_t buffer_align_bytes; /* 1 when any pointer will do */
@@ -250,7 +246,11 @@ int media_member_watch(const struct media *media);
 bool media_member_is_watched(const struct media *media, int watch_fd);
 /* Checks the text alone, opens nothing. */
 int media_check_spec(const char *spec, struct media_error *ret_error);
+/* What the medium does not need is gone when it returns, unless reactors have state of the medium:
+ * then it is closed later, on the calling reactor. */
 void media_close(struct media *media);
+/* The medium that questions go to: the innermost one of media that wrap one other. */
+struct media *media_store(const struct media *media);
 
 /*
  * A second medium over the store of the first, by a spec that names the same store: larger, with

@@ -99,17 +99,19 @@ static void mem_release(struct mem_media *mem, uint64_t offset, uint64_t len_byt
 	}
 }
 
+MEDIA_IO_FITS(struct reactor_op);
+
 /* Helper thread. */
 static int mem_extents_blocking(struct reactor_op *op)
 {
-	struct media_io *io = container_of(op, struct media_io, op);
+	struct media_io *io = container_of(op, struct media_io, context);
 
 	return extents_of_memory(io, container_of(io->media, struct mem_media, media)->base);
 }
 
 static void mem_extents_done(struct reactor_op *op, int res)
 {
-	struct media_io *io = container_of(op, struct media_io, op);
+	struct media_io *io = container_of(op, struct media_io, context);
 
 	io->done(io, res);
 }
@@ -119,6 +121,7 @@ static void mem_submit(struct media_io *io)
 	struct mem_media *mem = container_of(io->media, struct mem_media, media);
 	uint8_t *at = mem->base + io->offset;
 	struct block_guard *guard = io->media->guard;
+	struct reactor_op *op; /* the context, where there is one */
 
 	switch (io->kind) {
 	case MEDIA_READ:
@@ -145,8 +148,9 @@ static void mem_submit(struct media_io *io)
 		mem_release(mem, io->offset, io->len_bytes);
 		break;
 	case MEDIA_EXTENTS:
-		io->op.done = mem_extents_done;
-		reactor_offload(io->reactor, &io->op, mem_extents_blocking);
+		op = (struct reactor_op *)(void *)io->context;
+		op->done = mem_extents_done;
+		reactor_offload(io->reactor, op, mem_extents_blocking);
 		return;
 	}
 	io->done(io, 0);

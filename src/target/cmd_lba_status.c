@@ -72,7 +72,7 @@ static void list_write(struct slot *slot, const struct media_extent *extents, un
 static void status_finish(struct status_task *task, int res)
 {
 	struct slot *slot = task->slot;
-	unsigned count = (unsigned)task->io.progress_bytes;
+	unsigned count = (unsigned)task->io.result;
 	const struct ns_view *view = slot->ns->locals[slot->queue->local->index].view;
 	uint64_t bad_block;
 	bool has_bad = view && view->bad &&

@@ -35,15 +35,29 @@ struct fault_media {
 	struct fault_rule rules[];
 };
 
+/* The context of an operation is a pointer to it. */
 struct fault_io {
 	struct media_io inner;
 	struct media_io *outer;
+	struct reactor_timer timer;
+	bool is_waiting;                    /* for the timer */
+	int result;                         /* -ECANCELED once its end is asked for */
 	const struct fault_rule_text *rule; /* what acts on it, or NULL */
 	uint64_t luck;                      /* where corrupt flips its bit */
 	bool is_rest;                       /* split: the first half is done */
 	bool is_stuck;                      /* it cannot be cancelled while it waits */
 	struct iovec iov[];                 /* tear, split: of the part that is done */
 };
+
+struct fault_context {
+	struct fault_io *fio; /* NULL: it is over */
+};
+MEDIA_IO_FITS(struct fault_context);
+
+static struct fault_context *fault_context(struct media_io *io)
+{
+	return (struct fault_context *)(void *)io->context;
+}
 
 /* Stateless, so that the same seed and the same order of operations give the same faults. */
 static uint64_t mix(uint64_t seed, uint64_t n)
@@ -92,17 +106,18 @@ static void fault_end(struct fault_io *fio, int res)
 {
 	struct media_io *outer = fio->outer;
 
-	outer->inner = NULL;
+	fault_context(outer)->fio = NULL;
 	free(fio);
 	outer->done(outer, res);
 }
 
-/* io->stage is 1 while it waits. */
-static void fault_wait(struct media_io *io, uint64_t delay_ms)
+static void fault_wait(struct fault_io *fio, uint64_t delay_ms)
 {
-	io->stage = 1;
-	reactor_timer_init(io->reactor, &io->timer, fault_delay_over);
-	reactor_timer_arm(&io->timer, reactor_now_ns(io->reactor) + delay_ms * NS_PER_MS);
+	struct reactor *reactor = fio->outer->reactor;
+
+	fio->is_waiting = true;
+	reactor_timer_init(reactor, &fio->timer, fault_delay_over);
+	reactor_timer_arm(&fio->timer, reactor_now_ns(reactor) + delay_ms * NS_PER_MS);
 }
 
 static void fault_inner_done(struct media_io *inner, int res)
@@ -113,7 +128,7 @@ static void fault_inner_done(struct media_io *inner, int res)
 	if (res == 0 && action == FAULT_SPLIT && inner->len_bytes < fio->outer->len_bytes &&
 	    !fio->is_rest) {
 		fio->is_rest = true;
-		fault_wait(fio->outer, fio->rule->delay_ms);
+		fault_wait(fio, fio->rule->delay_ms);
 		return;
 	}
 	if (res == 0 && action == FAULT_TEAR)
@@ -174,12 +189,12 @@ static void fault_perform(struct fault_io *fio)
 
 static void fault_delay_over(struct reactor_timer *timer)
 {
-	struct media_io *io = container_of(timer, struct media_io, timer);
-	struct fault_io *fio = container_of(io->inner, struct fault_io, inner);
+	struct fault_io *fio = container_of(timer, struct fault_io, timer);
+	const struct media_io *io = fio->outer;
 
-	io->stage = 0;
-	if (io->result < 0) {
-		fault_end(fio, io->result);
+	fio->is_waiting = false;
+	if (fio->result < 0) {
+		fault_end(fio, fio->result);
 	} else if (fio->is_rest) {
 		fault_cut(fio, half_bytes(io), io->len_bytes - half_bytes(io));
 		media_submit(&fio->inner);
@@ -219,9 +234,7 @@ static void fault_submit(struct media_io *io)
 		io->done(io, -ENOMEM);
 		return;
 	}
-	io->inner = &fio->inner;
-	io->result = 0;
-	io->stage = 0;
+	fault_context(io)->fio = fio;
 	for (unsigned i = 0; i < fault->rule_count && !fio->rule; i++) {
 		struct fault_rule *rule = &fault->rules[i];
 
@@ -236,20 +249,22 @@ static void fault_submit(struct media_io *io)
 	if (delay_ms == 0)
 		fault_perform(fio);
 	else
-		fault_wait(io, delay_ms);
+		fault_wait(fio, delay_ms);
 }
 
 static void fault_cancel(struct media_io *io)
 {
-	struct media_io *inner = io->inner;
+	struct fault_io *fio = fault_context(io)->fio;
 
-	if (io->stage == 1) {
-		if (container_of(inner, struct fault_io, inner)->is_stuck)
+	if (!fio)
+		return;
+	if (fio->is_waiting) {
+		if (fio->is_stuck)
 			return;
-		io->result = -ECANCELED;
-		reactor_timer_arm(&io->timer, reactor_now_ns(io->reactor));
-	} else if (inner && inner->media->ops->cancel) {
-		inner->media->ops->cancel(inner);
+		fio->result = -ECANCELED;
+		reactor_timer_arm(&fio->timer, reactor_now_ns(io->reactor));
+	} else if (fio->inner.media->ops->cancel) {
+		fio->inner.media->ops->cancel(&fio->inner);
 	}
 }
 
@@ -305,6 +320,8 @@ static int fault_open(struct media_opening *opening, struct media **ret_media,
 	/* What rules have done to the data the inner medium does not know. */
 	fault->media.knows_extents = false;
 	fault->media.ops = &fault_ops;
+	fault->media.states = NULL;
+	fault->media.channel = NULL;
 	fault->rule_count = rules->count;
 	for (unsigned i = 0; i < rules->count; i++)
 		fault->rules[i].text = rules->rules[i];

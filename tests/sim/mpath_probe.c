@@ -12,6 +12,30 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum probe_stage {
+	PROBE_WAITS,
+	PROBE_HAS_LANDED
+};
+
+/* The context of an operation. */
+struct probe_work {
+	struct reactor_timer timer;
+	int result;
+	enum probe_stage stage;
+};
+MEDIA_IO_FITS(struct probe_work);
+
+static struct probe_work *work_of(const struct media_io *io)
+{
+	return (struct probe_work *)(void *)io->context;
+}
+
+static struct media_io *io_of(struct reactor_timer *timer)
+{
+	return container_of(container_of(timer, struct probe_work, timer), struct media_io,
+			    context);
+}
+
 static void probe_copy(const struct media_io *io, uint8_t *bytes)
 {
 	for (unsigned i = 0; i < io->iov_count; i++) {
@@ -41,11 +65,6 @@ static void probe_land(struct probe *probe, const struct media_io *io)
 				reactor_now_ns(probe->reactor), block, probe_value(probe, block)};
 	}
 }
-
-enum probe_stage {
-	PROBE_WAITS,
-	PROBE_HAS_LANDED
-};
 
 static bool io_is_dark(const struct media_io *io)
 {
@@ -84,14 +103,14 @@ static void probe_perform(struct media_io *io)
 	struct probe *probe = container_of(io->media, struct probe, media);
 
 	if (io_is_dark(io)) {
-		io->result = -ECANCELED;
+		work_of(io)->result = -ECANCELED;
 		return;
 	}
 	if (io->kind == MEDIA_FLUSH)
-		io->result = flush_check(probe_root(probe));
+		work_of(io)->result = flush_check(probe_root(probe));
 	sim_trace(probe->world->sim, "medium: kind %d at %llu: %d", io->kind,
-		  (unsigned long long)io->offset, io->result);
-	if (io->result != 0)
+		  (unsigned long long)io->offset, work_of(io)->result);
+	if (work_of(io)->result != 0)
 		return;
 	if (io->kind == MEDIA_READ || io->kind == MEDIA_WRITE)
 		probe_copy(io, probe->blocks + io->offset);
@@ -106,16 +125,16 @@ static void probe_perform(struct media_io *io)
 
 static void probe_finish(struct reactor_timer *timer)
 {
-	struct media_io *io = container_of(timer, struct media_io, timer);
+	struct media_io *io = io_of(timer);
 	struct probe *probe = container_of(io->media, struct probe, media);
 	unsigned at = 0;
 
 	while (probe->busy[at] != io)
 		at++;
 	probe->busy[at] = probe->busy[--probe->under_way];
-	if (io->result == 0 && io->stage == PROBE_WAITS)
+	if (work_of(io)->result == 0 && work_of(io)->stage == PROBE_WAITS)
 		probe_perform(io);
-	io->done(io, io->result);
+	io->done(io, work_of(io)->result);
 }
 
 static void probe_land_without_us(void *arg)
@@ -123,7 +142,7 @@ static void probe_land_without_us(void *arg)
 	struct media_io *io = arg;
 
 	probe_perform(io);
-	io->stage = PROBE_HAS_LANDED;
+	work_of(io)->stage = PROBE_HAS_LANDED;
 }
 
 /* The kernel ends what it has, though the process that asked is stopped until then. */
@@ -133,9 +152,10 @@ void probe_freeze(struct probe *probe, struct sim *sim, const struct reactor *re
 	for (unsigned i = 0; i < probe->under_way; i++) {
 		struct media_io *io = probe->busy[i];
 
-		if (io->reactor == reactor && io->result == 0 && io->stage == PROBE_WAITS &&
-		    io->kind != MEDIA_READ && io->timer.deadline_ns < until_ns)
-			sim_at(sim, io->timer.deadline_ns, probe_land_without_us, io);
+		if (io->reactor == reactor && work_of(io)->result == 0 &&
+		    work_of(io)->stage == PROBE_WAITS && io->kind != MEDIA_READ &&
+		    work_of(io)->timer.deadline_ns < until_ns)
+			sim_at(sim, work_of(io)->timer.deadline_ns, probe_land_without_us, io);
 	}
 }
 
@@ -148,8 +168,8 @@ static void probe_submit(struct media_io *io)
 		delay_ns += prng_below(&probe->prng, probe->random_delay_us + 1) * NS_PER_US;
 	if (probe->spike_one_in > 0 && prng_one_in(&probe->prng, probe->spike_one_in))
 		delay_ns += prng_below(&probe->prng, probe->spike_us + 1) * NS_PER_US;
-	io->result = 0;
-	io->stage = PROBE_WAITS;
+	work_of(io)->result = 0;
+	work_of(io)->stage = PROBE_WAITS;
 	CHECK(probe->under_way < MWORLD_BUSY_MAX);
 	probe->busy[probe->under_way++] = io;
 	if (io->kind == MEDIA_WRITE) {
@@ -159,18 +179,18 @@ static void probe_submit(struct media_io *io)
 	} else if (io->kind == MEDIA_READ) {
 		probe->reads_begun++;
 	}
-	reactor_timer_init(io->reactor, &io->timer, probe_finish);
-	reactor_timer_arm(&io->timer, reactor_now_ns(io->reactor) + delay_ns);
+	reactor_timer_init(io->reactor, &work_of(io)->timer, probe_finish);
+	reactor_timer_arm(&work_of(io)->timer, reactor_now_ns(io->reactor) + delay_ns);
 }
 
 static void probe_cancel(struct media_io *io)
 {
 	const struct probe *probe = container_of(io->media, struct probe, media);
 
-	if (probe->is_deaf || !io->timer.armed)
+	if (probe->is_deaf || !work_of(io)->timer.armed)
 		return;
-	io->result = -ECANCELED;
-	reactor_timer_arm(&io->timer, reactor_now_ns(io->reactor));
+	work_of(io)->result = -ECANCELED;
+	reactor_timer_arm(&work_of(io)->timer, reactor_now_ns(io->reactor));
 }
 
 /* The bytes are there until the last of those that have them is closed. */

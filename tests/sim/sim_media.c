@@ -29,6 +29,25 @@ struct sim_medium {
 
 static unsigned open_count;
 
+/* The context of an operation. */
+struct sim_work {
+	struct reactor_timer timer;
+	int result;
+	uint64_t losses; /* the medium's, when it began */
+	unsigned stage;
+};
+MEDIA_IO_FITS(struct sim_work);
+
+static struct sim_work *work_of(const struct media_io *io)
+{
+	return (struct sim_work *)(void *)io->context;
+}
+
+static struct media_io *io_of(struct reactor_timer *timer)
+{
+	return container_of(container_of(timer, struct sim_work, timer), struct media_io, context);
+}
+
 static uint64_t at_block(const struct sim_medium *medium, const struct media_io *io)
 {
 	return io->offset / medium->options.block_bytes;
@@ -75,13 +94,13 @@ static void block_perform(struct sim_medium *medium, struct media_io *io, uint64
 
 static void sim_media_finish(struct reactor_timer *timer)
 {
-	struct media_io *io = container_of(timer, struct media_io, timer);
+	struct media_io *io = io_of(timer);
 	struct sim_medium *medium = container_of(io->media, struct sim_medium, media);
 	uint64_t count = io->len_bytes / medium->options.block_bytes;
-	int res = io->result;
+	int res = work_of(io)->result;
 
 	medium->under_way--;
-	if (io->progress_bytes != medium->losses) {
+	if (work_of(io)->losses != medium->losses) {
 		io->done(io, -EIO);
 		return;
 	}
@@ -91,7 +110,7 @@ static void sim_media_finish(struct reactor_timer *timer)
 		count = 0;
 	for (uint64_t i = 0; i < count; i++)
 		block_perform(medium, io, i);
-	if (io->kind == MEDIA_FLUSH && res == 0 && io->stage == 0)
+	if (io->kind == MEDIA_FLUSH && res == 0 && work_of(io)->stage == 0)
 		settle_all(medium);
 	io->done(io, res);
 }
@@ -104,17 +123,17 @@ static void sim_media_submit(struct media_io *io)
 	if (medium->options.spike_one_in &&
 	    prng_one_in(&medium->prng, medium->options.spike_one_in))
 		delay_us *= 100;
-	io->result = 0;
+	work_of(io)->result = 0;
 	if (medium->options.error_one_in &&
 	    prng_one_in(&medium->prng, medium->options.error_one_in))
-		io->result = -EIO;
-	io->progress_bytes = medium->losses;
-	io->stage = prng_one_in(&medium->prng, 2); /* a flush: 1 takes what is there now */
-	if (io->kind == MEDIA_FLUSH && io->stage == 1)
+		work_of(io)->result = -EIO;
+	work_of(io)->losses = medium->losses;
+	work_of(io)->stage = prng_one_in(&medium->prng, 2); /* a flush: 1 takes what is there now */
+	if (io->kind == MEDIA_FLUSH && work_of(io)->stage == 1)
 		settle_all(medium);
 	medium->under_way++;
-	reactor_timer_init(io->reactor, &io->timer, sim_media_finish);
-	reactor_timer_arm(&io->timer, reactor_now_ns(io->reactor) + delay_us * NS_PER_US);
+	reactor_timer_init(io->reactor, &work_of(io)->timer, sim_media_finish);
+	reactor_timer_arm(&work_of(io)->timer, reactor_now_ns(io->reactor) + delay_us * NS_PER_US);
 }
 
 static void sim_media_cancel(struct media_io *io)
@@ -124,9 +143,9 @@ static void sim_media_cancel(struct media_io *io)
 	if (medium->options.cancel_deaf_one_in &&
 	    prng_one_in(&medium->prng, medium->options.cancel_deaf_one_in))
 		return;
-	if (io->timer.armed) {
-		io->result = -ECANCELED;
-		reactor_timer_arm(&io->timer, reactor_now_ns(io->reactor));
+	if (work_of(io)->timer.armed) {
+		work_of(io)->result = -ECANCELED;
+		reactor_timer_arm(&work_of(io)->timer, reactor_now_ns(io->reactor));
 	}
 }
 

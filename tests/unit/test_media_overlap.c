@@ -79,6 +79,18 @@ void reactor_post(struct reactor *dst, struct reactor_msg *msg, void (*fn)(struc
 	posted[posted_count++] = msg;
 }
 
+struct reactor *reactor_current(void)
+{
+	CHECK(!"files have no state per reactor");
+	return NULL;
+}
+
+unsigned reactor_index(const struct reactor *reactor)
+{
+	CHECK(!"files have no state per reactor");
+	return 0;
+}
+
 static void deliver_posted(void)
 {
 	struct reactor_msg *msg;
