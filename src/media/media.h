@@ -34,10 +34,11 @@ struct media_extent {
 	uint64_t len_bytes;
 };
 
-/* Room in each struct media_io for the medium's context; media check theirs with MEDIA_IO_FITS. */
+/* Room in each struct media_io for the medium's context, which MEDIA_IO_FITS checks. */
 #define MEDIA_IO_CONTEXT_BYTES 168
 #define MEDIA_IO_FITS(type)                                                                        \
-	_Static_assert(sizeof(type) <= MEDIA_IO_CONTEXT_BYTES, "fits a struct media_io")
+	_Static_assert(sizeof(type) <= MEDIA_IO_CONTEXT_BYTES && _Alignof(type) <= 8,              \
+		       "fits a struct media_io")
 
 struct media_io {
 	struct reactor *reactor; /* the submitter's */
@@ -56,9 +57,9 @@ struct media_io {
 	void (*done)(struct media_io *io, int res);
 	/* MEDIA_EXTENTS: how many were found. Of kinds to come: where the medium put the data. */
 	uint64_t result;
-	/* The medium's own, from submit to done: laid out as it likes. One
-	 * that needs more keeps a pointer here. */
-	_Alignas(16) uint8_t context[MEDIA_IO_CONTEXT_BYTES];
+	/* The medium's own from submit to done, laid out by the medium. A medium that needs more
+	 * bytes keeps a pointer to them here. */
+	_Alignas(8) uint8_t context[MEDIA_IO_CONTEXT_BYTES];
 };
 
 struct media;
@@ -121,7 +122,7 @@ struct media {
 	const struct media_ops *ops;
 	char *spec; /* as opened, for people */
 	/* The media that it is made of; media_close closes them after it. Of one alone it is a
-	 * wrapper: its store is the child's, and is asked instead. */
+	 * wrapper: media_store is the child's, and answers questions instead. */
 	struct media **children;
 	unsigned child_count;
 	struct media_states *_Atomic states;   /* media/state.c's */
@@ -246,8 +247,8 @@ int media_member_watch(const struct media *media);
 bool media_member_is_watched(const struct media *media, int watch_fd);
 /* Checks the text alone, opens nothing. */
 int media_check_spec(const char *spec, struct media_error *ret_error);
-/* What the medium does not need is gone when it returns, unless reactors have state of the medium:
- * then it is closed later, on the calling reactor. */
+/* No io is in flight any more. The medium is closed when it returns, unless reactors have state of
+ * it (media/state.h): then it is closed later, on the calling reactor, which must go on running. */
 void media_close(struct media *media);
 /* The medium that questions go to: the innermost one of media that wrap one other. */
 struct media *media_store(const struct media *media);
