@@ -182,7 +182,7 @@ void media_note_known(struct media *media, const char *path, const struct media_
 
 bool media_is_buffered(const struct media *media)
 {
-	const struct media *store = store_of(media);
+	const struct media *store = media_store(media);
 
 	return store->ops->is_buffered && store->ops->is_buffered(store);
 }
