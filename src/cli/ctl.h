@@ -46,6 +46,7 @@ struct ctl {
 };
 
 struct config_field;
+struct config_object;
 
 /* What is beside an option in its row; NULL: all commands take it. */
 struct ctl_detail {
@@ -124,6 +125,24 @@ const char *ctl_text(const json_t *object, const char *key, char *text, size_t t
 /* "2026-11-16T01:02:03Z" of seconds since 1970. */
 const char *ctl_time(const json_t *object, const char *key, char *text, size_t text_bytes);
 uint64_t ctl_number(const json_t *object, const char *key);
+
+/* ---- ctl_show.c: one object, a line for each field --------------------------------------------
+ */
+
+/* A field that is more than a line of its key and value. */
+struct ctl_special {
+	const char *key; /* NULL ends the list */
+	/* Also called when the answer lacks the key. NULL: the field is shown with another one. */
+	void (*show)(const json_t *answer);
+};
+
+/* Fields that the answer has, in the order of the object's table. */
+void ctl_object_show(const json_t *answer, const struct config_object *object,
+		     const struct ctl_special *specials);
+/* One line; "-" when the answer lacks the key, which need not be of the table. */
+void ctl_field_show(const json_t *answer, const struct config_object *object, const char *key);
+/* Columns of the keys of these lines. */
+int ctl_key_width(const struct config_object *object);
 
 /* ---- commands ---------------------------------------------------------------------------------
  */

@@ -101,38 +101,50 @@ int ctl_ns_list(struct ctl *ctl)
 	return CLI_OK;
 }
 
-int ctl_ns_show(struct ctl *ctl)
+static void hosts_show(const json_t *answer)
 {
+	if (json_object_get(answer, "hosts"))
+		ctl_field_show(answer, &config_ns_object, "hosts");
+	else
+		printf("%-*s any\n", ctl_key_width(&config_ns_object), "hosts");
+}
+
+static void hidden_show(const json_t *answer)
+{
+	ctl_field_show(answer, &config_ns_object, "hidden_from");
+}
+
+/* What the target knows of the namespace beyond its fields; NULL: the namespace is not served. */
+static void live_show(const json_t *live)
+{
+	static const char *const states[] = {"formatting", "lost"};
 	static const char *const counters[] = {"read_commands", "write_commands", "bytes_read",
 					       "bytes_written", "media_errors"};
+
+	if (!live)
+		return;
+	ctl_field_show(live, &config_ns_object, "block_bytes");
+	for (unsigned i = 0; i < ARRAY_LEN(states); i++)
+		if (json_is_true(json_object_get(live, states[i])))
+			ctl_field_show(live, &config_ns_object, states[i]);
+	for (unsigned i = 0; i < ARRAY_LEN(counters); i++)
+		ctl_field_show(json_object_get(live, "counters"), &config_ns_object, counters[i]);
+}
+
+int ctl_ns_show(struct ctl *ctl)
+{
+	static const struct ctl_special specials[] = {
+		{"hosts", hosts_show}, {"hidden_from", hidden_show}, {NULL, NULL}};
 	json_t *answer = ctl_get(ctl, ns_path(ctl));
-	const json_t *live = json_object_get(answer, "live");
-	char text[4096];
+	char text[32];
 
 	if (!answer)
 		return CLI_FAILED;
 	if (!ctl_print_json(ctl, answer)) {
-		for (unsigned i = 0; i < config_ns_object.field_count; i++) {
-			const char *key = config_ns_object.fields[i].key;
-
-			if (strcmp(key, "hosts") == 0 && !json_object_get(answer, key))
-				printf("%-15s any\n", key);
-			else if (strcmp(key, "hidden_from") == 0 || json_object_get(answer, key))
-				printf("%-15s %s\n", key,
-				       ctl_text(answer, key, text, sizeof(text)));
-		}
-		printf("%-15s %s\n", "size", size_text(answer, text, sizeof(text)));
-		if (live)
-			printf("%-15s %s\n", "block_bytes",
-			       ctl_text(live, "block_bytes", text, sizeof(text)));
-		if (json_is_true(json_object_get(live, "formatting")))
-			printf("%-15s yes\n", "formatting");
-		if (json_is_true(json_object_get(live, "lost")))
-			printf("%-15s yes\n", "lost");
-		for (unsigned i = 0; live && i < ARRAY_LEN(counters); i++)
-			printf("%-15s %s\n", counters[i],
-			       ctl_text(json_object_get(live, "counters"), counters[i], text,
-					sizeof(text)));
+		ctl_object_show(answer, &config_ns_object, specials);
+		printf("%-*s %s\n", ctl_key_width(&config_ns_object), "size",
+		       size_text(answer, text, sizeof(text)));
+		live_show(json_object_get(answer, "live"));
 	}
 	json_decref(answer);
 	return CLI_OK;

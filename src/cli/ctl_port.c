@@ -47,36 +47,38 @@ int ctl_port_list(struct ctl *ctl)
 	return CLI_OK;
 }
 
-static void field_print(const json_t *answer, const char *key)
+/* With the address that the port listens on: service 0 takes any that is free. */
+static void service_show(const json_t *answer)
 {
-	char text[4096];
+	ctl_field_show(answer, &config_port_object, "service");
+	if (json_object_get(answer, "listening"))
+		ctl_field_show(answer, &config_port_object, "listening");
+}
 
-	if (json_object_get(answer, key))
-		printf("%-19s %s\n", key, ctl_text(answer, key, text, sizeof(text)));
+static void ana_show(const json_t *answer)
+{
+	char text[32];
+	json_t *group;
+	size_t i;
+
+	json_array_foreach(json_object_get(answer, "ana"), i, group)
+		printf("%-*s group %llu %s\n", ctl_key_width(&config_port_object), "ana",
+		       (unsigned long long)ctl_number(group, "group"),
+		       ctl_text(group, "state", text, sizeof(text)));
 }
 
 int ctl_port_show(struct ctl *ctl)
 {
+	/* Groups follow all fields. */
+	static const struct ctl_special specials[] = {
+		{"service", service_show}, {"ana", NULL}, {NULL, NULL}};
 	json_t *answer = ctl_get(ctl, ctl_path("/ports/*", ctl->words[0], NULL, NULL));
-	char text[4096];
-	json_t *group;
-	size_t i;
 
 	if (!answer)
 		return CLI_FAILED;
 	if (!ctl_print_json(ctl, answer)) {
-		for (unsigned k = 0; k < config_port_object.field_count; k++) {
-			const struct config_field *field = &config_port_object.fields[k];
-
-			if (field->object == NULL)
-				field_print(answer, field->key);
-			if (strcmp(field->key, "service") == 0)
-				field_print(answer, "listening");
-		}
-		json_array_foreach(json_object_get(answer, "ana"), i, group)
-			printf("%-19s group %llu %s\n", "ana",
-			       (unsigned long long)ctl_number(group, "group"),
-			       ctl_text(group, "state", text, sizeof(text)));
+		ctl_object_show(answer, &config_port_object, specials);
+		ana_show(answer);
 	}
 	json_decref(answer);
 	return CLI_OK;

@@ -10,6 +10,7 @@
 #include "cli/ctl.h"
 #include "cli/print.h"
 #include "config/config.h"
+#include "config/fields.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,60 +51,63 @@ int ctl_subsystem_list(struct ctl *ctl)
 	return CLI_OK;
 }
 
-static void hosts_print(const json_t *object)
+static void hosts_show(const json_t *answer)
 {
-	const json_t *hosts = json_object_get(object, "hosts");
-	bool is_any = json_is_true(json_object_get(object, "allow_any_host"));
+	const json_t *hosts = json_object_get(answer, "hosts");
+	bool is_any = json_is_true(json_object_get(answer, "allow_any_host"));
+	int width = ctl_key_width(&config_subsystem_object);
 
 	if (is_any || json_array_size(hosts) == 0)
-		printf("hosts           %s\n", is_any ? "any" : "none");
+		printf("%-*s %s\n", width, "hosts", is_any ? "any" : "none");
 	for (size_t i = 0; !is_any && i < json_array_size(hosts); i++)
-		printf("%-15s %s\n", i == 0 ? "hosts" : "",
+		printf("%-*s %s\n", width, i == 0 ? "hosts" : "",
 		       cli_shown_json(json_array_get(hosts, i)));
 }
 
 /* "rights          NQN or any: format,label" for each. */
-static void rights_print(const json_t *object)
+static void rights_show(const json_t *answer)
 {
-	json_t *rights = json_object_get(object, "rights");
+	json_t *rights = json_object_get(answer, "rights");
 	const char *host;
 	json_t *list;
 
 	json_object_foreach(rights, host, list)
 	{
-		printf("rights          %s: ", cli_shown(host));
+		printf("%-*s %s: ", ctl_key_width(&config_subsystem_object), "rights",
+		       cli_shown(host));
 		for (size_t i = 0; i < json_array_size(list); i++)
 			printf("%s%s", i == 0 ? "" : ",", cli_shown_json(json_array_get(list, i)));
 		putchar('\n');
 	}
 }
 
+static void namespaces_show(const json_t *answer)
+{
+	char text[4096];
+	json_t *ns;
+	size_t i;
+
+	json_array_foreach(json_object_get(answer, "namespaces"), i, ns)
+	{
+		printf("%-*s %llu  %s\n", ctl_key_width(&config_subsystem_object), "namespace",
+		       (unsigned long long)ctl_number(ns, "nsid"),
+		       ctl_text(ns, "media", text, sizeof(text)));
+	}
+}
+
 int ctl_subsystem_show(struct ctl *ctl)
 {
+	static const struct ctl_special specials[] = {{"allow_any_host", NULL},
+						      {"hosts", hosts_show},
+						      {"rights", rights_show},
+						      {"namespaces", namespaces_show},
+						      {NULL, NULL}};
 	json_t *answer = ctl_get(ctl, ctl_path("/subsystems/*", ctl->words[0], NULL, NULL));
-	const json_t *pool = json_object_get(answer, "pool");
-	char text[256];
 
 	if (!answer)
 		return CLI_FAILED;
-	if (!ctl_print_json(ctl, answer)) {
-		json_t *ns;
-		size_t i;
-
-		printf("nqn             %s\n", ctl_text(answer, "nqn", text, sizeof(text)));
-		printf("serial          %s\n", ctl_text(answer, "serial", text, sizeof(text)));
-		printf("model           %s\n", ctl_text(answer, "model", text, sizeof(text)));
-		hosts_print(answer);
-		rights_print(answer);
-		if (pool) {
-			printf("pool            %s, ",
-			       ctl_text(pool, "folder", text, sizeof(text)));
-			printf("capacity %s\n", ctl_text(pool, "capacity", text, sizeof(text)));
-		}
-		json_array_foreach(json_object_get(answer, "namespaces"), i, ns) printf(
-			"namespace       %llu  %s\n", (unsigned long long)ctl_number(ns, "nsid"),
-			ctl_text(ns, "media", text, sizeof(text)));
-	}
+	if (!ctl_print_json(ctl, answer))
+		ctl_object_show(answer, &config_subsystem_object, specials);
 	json_decref(answer);
 	return CLI_OK;
 }
@@ -147,8 +151,8 @@ int ctl_host_list(struct ctl *ctl)
 	if (!answer)
 		return CLI_FAILED;
 	if (!ctl_print_json(ctl, answer)) {
-		hosts_print(answer);
-		rights_print(answer);
+		hosts_show(answer);
+		rights_show(answer);
 	}
 	json_decref(answer);
 	return CLI_OK;

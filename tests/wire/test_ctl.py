@@ -109,6 +109,16 @@ def changes(t, ctl, tgt):
     ctl.good('subsystem set', 'subsystem', 'set', OTHER, '--model', 'new model', '--host', 'none')
     made = ctl.json('subsystem', 'show', OTHER)
     t.eq((made['model'], made['hosts']), ('new model', []), 'its fields')
+    ctl.good('subsystem set with a pool', 'subsystem', 'set', OTHER, '--pool-folder', '/srv/p', '--pool-capacity', '1G',
+             '--host', HOST, '--host', 'nqn.2026-11.io.weft:h2')
+    ctl.good('host rights', 'host', 'rights', OTHER, HOST, 'format,label')
+    t.eq(ctl.run('subsystem', 'show', OTHER).stdout.splitlines(),
+         ['%-15s %s' % line for line in (
+             ('nqn', OTHER), ('serial', 'S2'), ('model', 'new model'), ('hosts', HOST), ('', 'nqn.2026-11.io.weft:h2'),
+             ('rights', HOST + ': format,label'), ('pool', '/srv/p, capacity 1073741824'))],
+         'subsystem show: a line for each field, in the order of the document')
+    ctl.good('host rights none', 'host', 'rights', OTHER, HOST, 'none')
+    ctl.good('subsystem set --unset pool', 'subsystem', 'set', OTHER, '--unset', 'pool-folder', '--host', 'none')
     ctl.good('subsystem set --unset', 'subsystem', 'set', OTHER, '--unset', 'model')
     t.eq(ctl.json('subsystem', 'show', OTHER)['model'], 'weft', 'the default again')
     ctl.good('host add', 'host', 'add', OTHER, HOST)
