@@ -196,9 +196,8 @@ void api_ana_get(struct api_call *call)
 	for (uint32_t group = 1; group <= TARGET_ANA_GROUP_MAX; group++) {
 		if (marks[group])
 			json_array_append_new(
-				list,
-				json_pack("{s:I, s:s}", "group", (json_int_t)group, "state",
-					  config_ana_state_name(port_ana_state(port, group))));
+				list, json_pack("{s:I, s:s}", "group", (json_int_t)group, "state",
+						ana_state_name(port_ana_state(port, group))));
 	}
 	api_answer(call, json_pack("{s:o}", "groups", list));
 }

@@ -157,8 +157,7 @@ int config_add_private_subsystem(struct config *config, const char *nqn, const c
 				 const char *media_spec, const struct uuid *uuid, uint16_t port_id);
 void config_remove_subsystem(struct config *config, const char *nqn);
 
-/* "optimized", "non-optimized", "inaccessible", "persistent-loss", "change". */
-const char *config_ana_state_name(enum ana_state state);
+/* As ana_state_name writes them. */
 bool config_ana_state_parse(const char *text, enum ana_state *ret_state);
 /* "none", "protected", "until-power-cycle", "permanent". */
 const char *config_write_protect_name(enum ns_write_protect protect);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The words that the document uses for the target's enumerations, one table each, for reading and
- * writing alike; and the paths of files that media stand on.
+ * writing alike (those of ANA states: wire/log_page.h); and the paths of files that media stand on.
  *
  * Control thread only; nothing is opened.
  */
@@ -13,14 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const config_ana_states[CONFIG_ANA_STATES] = {
-	[ANA_OPTIMIZED] = "optimized",
-	[ANA_NON_OPTIMIZED] = "non-optimized",
-	[ANA_INACCESSIBLE] = "inaccessible",
-	[ANA_PERSISTENT_LOSS] = "persistent-loss",
-	[ANA_CHANGE] = "change",
-};
-
 const char *const config_write_protects[CONFIG_WRITE_PROTECTS] = {
 	[NS_WRITE_PROTECT_NONE] = "none",
 	[NS_WRITE_PROTECT_ON] = "protected",
@@ -28,14 +20,9 @@ const char *const config_write_protects[CONFIG_WRITE_PROTECTS] = {
 	[NS_WRITE_PROTECT_PERMANENT] = "permanent",
 };
 
-const char *config_ana_state_name(enum ana_state state)
-{
-	return config_word_name(config_ana_states, CONFIG_ANA_STATES, state);
-}
-
 bool config_ana_state_parse(const char *text, enum ana_state *ret_state)
 {
-	int index = config_word_find(config_ana_states, CONFIG_ANA_STATES, text);
+	int index = config_word_find(ana_state_names, ANA_STATE_NAMES, text);
 
 	if (index >= 0)
 		*ret_state = (enum ana_state)index;

@@ -9,9 +9,7 @@
 #include "config/config_json.h"
 
 /* The words of enumerations, by their values. */
-#define CONFIG_ANA_STATES     (ANA_CHANGE + 1)
 #define CONFIG_WRITE_PROTECTS (NS_WRITE_PROTECT_PERMANENT + 1)
-extern const char *const config_ana_states[CONFIG_ANA_STATES];
 extern const char *const config_write_protects[CONFIG_WRITE_PROTECTS];
 
 /* A port with its defaults and this number, but no address. */

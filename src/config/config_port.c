@@ -149,8 +149,8 @@ static json_t *offers_write(const struct config_writing *writing, const struct c
 static const struct config_field ana_fields[] = {
 	{"group", "ANA group", FIELD_IS_U32(struct ana_group_state, group, 1, CONFIG_ANA_GROUP_MAX),
 	 .missing = "give the number of an ANA group"},
-	{"state", "its state on this port", .kind = FIELD_WORD, .words = config_ana_states,
-	 .word_count = CONFIG_ANA_STATES, FIELD_AT(struct ana_group_state, state, enum ana_state),
+	{"state", "its state on this port", .kind = FIELD_WORD, .words = ana_state_names,
+	 .word_count = ANA_STATE_NAMES, FIELD_AT(struct ana_group_state, state, enum ana_state),
 	 .missing = "give \"non-optimized\" or another state"},
 };
 

@@ -197,7 +197,7 @@ static void ana_import(struct import *import, const json_t *from, uint32_t port_
 	}
 	if (state != ANA_OPTIMIZED)
 		json_array_append_new(to_list, json_pack("{s:I,s:s}", "group", (json_int_t)group,
-							 "state", config_ana_state_name(state)));
+							 "state", ana_state_name(state)));
 }
 
 static void port_notes(struct import *import, const json_t *from, uint32_t id, const char *what)

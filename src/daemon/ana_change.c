@@ -83,7 +83,7 @@ static int document_set(json_t *document, const struct ana_change *change, enum 
 	}
 	return json_array_append_new(list,
 				     json_pack("{s:I, s:s}", "group", (json_int_t)change->group,
-					       "state", config_ana_state_name(to))) < 0
+					       "state", ana_state_name(to))) < 0
 		       ? -ENOMEM
 		       : 0;
 }

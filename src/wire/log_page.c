@@ -253,21 +253,20 @@ void log_ana_group_decode(const uint8_t bytes[LOG_ANA_GROUP_BYTES], uint32_t *re
 	*ret_state = (enum ana_state)(bytes[16] & 0xf);
 }
 
+const char *const ana_state_names[ANA_STATE_NAMES] = {
+	[ANA_OPTIMIZED] = "optimized",
+	[ANA_NON_OPTIMIZED] = "non-optimized",
+	[ANA_INACCESSIBLE] = "inaccessible",
+	[ANA_PERSISTENT_LOSS] = "persistent-loss",
+	[ANA_CHANGE] = "change",
+};
+
 const char *ana_state_name(enum ana_state state)
 {
-	switch (state) {
-	case ANA_OPTIMIZED:
-		return "optimized";
-	case ANA_NON_OPTIMIZED:
-		return "non-optimized";
-	case ANA_INACCESSIBLE:
-		return "inaccessible";
-	case ANA_PERSISTENT_LOSS:
-		return "persistent-loss";
-	case ANA_CHANGE:
-		return "change";
-	}
-	return "unknown";
+	unsigned value = (unsigned)state;
+
+	return value < ANA_STATE_NAMES && ana_state_names[value] ? ana_state_names[value]
+								 : "unknown";
 }
 
 /* ---- Discovery (70h) ----------------------------------------------------------------------- */

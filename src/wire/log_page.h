@@ -135,8 +135,11 @@ enum ana_state {
 	ANA_PERSISTENT_LOSS = 0x4,
 	ANA_CHANGE = 0xf,
 };
-/* "optimized", "non-optimized", "inaccessible", "persistent-loss", "change"; "unknown" for others.
- */
+/* "optimized", "non-optimized", "inaccessible", "persistent-loss", "change", by their values; NULL
+ * for values that no state has. */
+#define ANA_STATE_NAMES (ANA_CHANGE + 1)
+extern const char *const ana_state_names[ANA_STATE_NAMES];
+/* "unknown" for values that no state has. */
 const char *ana_state_name(enum ana_state state);
 #define LOG_ANA_HEADER_BYTES 16
 #define LOG_ANA_GROUP_BYTES  32
