@@ -19,6 +19,8 @@
 #define API_PARAMS_MAX  3
 #define API_PARAM_BYTES 1024 /* decoded; more than any name may have */
 
+struct config_object;
+
 struct api {
 	struct daemon *daemon;
 	struct http_server *server;
@@ -92,8 +94,8 @@ int document_no_ns(const char *nqn, uint32_t nsid, struct config_errors *errors)
 int document_no_port(uint32_t id, struct config_errors *errors);
 /* RFC 7396: null removes a key, which then has its default again. 0 or -ENOMEM. */
 int document_merge(json_t *object, const json_t *patch);
-/* -EINVAL when the patch would give the element another name. */
-int document_keeps(const json_t *object, const json_t *patch, const char *key,
+/* -EINVAL when the patch would give an element of this kind another name. */
+int document_keeps(const struct config_object *object, const json_t *element, const json_t *patch,
 		   struct config_errors *errors);
 /* A medium's spec with another size, rounded up to whole blocks (*ret_rounded, 0: it was whole).
  * -EINVAL with an error. The caller frees it. */

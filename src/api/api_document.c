@@ -8,6 +8,7 @@
  */
 #include "api/api_call.h"
 #include "base/text.h"
+#include "config/fields.h"
 #include "media/spec.h"
 
 #include <errno.h>
@@ -61,12 +62,13 @@ int document_merge(json_t *object, const json_t *patch)
 	return 0;
 }
 
-int document_keeps(const json_t *object, const json_t *patch, const char *key,
+int document_keeps(const struct config_object *object, const json_t *element, const json_t *patch,
 		   struct config_errors *errors)
 {
+	const char *key = config_object_name(object)->key;
 	const json_t *value = json_object_get(patch, key);
 
-	if (!value || json_equal(json_object_get(object, key), value))
+	if (!value || json_equal(json_object_get(element, key), value))
 		return 0;
 	config_errors_add(errors, "%s: cannot be changed; make a new one and remove this", key);
 	return -EINVAL;

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "config/config_parse.h"
+#include "config/fields.h"
 #include "daemon/lost_ns.h"
 #include "daemon/manage.h"
 #include "daemon/media_registry.h"
@@ -254,7 +255,7 @@ static int ns_edit(struct api_call *call, json_t *document, struct config_errors
 
 	call->note[0] = '\0';
 	if (res == 0)
-		res = document_keeps(ns, call->body, "nsid", errors);
+		res = document_keeps(&config_ns_object, ns, call->body, errors);
 	if (res == 0)
 		other_media_forget(ns, call->body);
 	if (res == 0)

@@ -134,7 +134,7 @@ static int port_edit(struct api_call *call, json_t *document, struct config_erro
 
 	if (!port)
 		return document_no_port(call->number, errors);
-	if (document_keeps(port, call->body, "id", errors) < 0)
+	if (document_keeps(&config_port_object, port, call->body, errors) < 0)
 		return -EINVAL;
 	return document_merge(port, call->body);
 }

@@ -8,6 +8,7 @@
  */
 #include "api/api_call.h"
 #include "base/text.h"
+#include "config/fields.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -95,7 +96,7 @@ static int subsystem_edit(struct api_call *call, json_t *document, struct config
 
 	if (!subsystem)
 		return document_no_subsystem(call->params[0], errors);
-	if (document_keeps(subsystem, call->body, "nqn", errors) < 0)
+	if (document_keeps(&config_subsystem_object, subsystem, call->body, errors) < 0)
 		return -EINVAL;
 	any = json_object_get(call->body, "allow_any_host");
 	hosts = json_object_get(call->body, "hosts");

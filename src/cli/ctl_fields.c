@@ -163,7 +163,9 @@ static const char *words_make(const struct config_field *field)
 /* The sentence, and the default behind it. */
 static const char *help_make(const struct config_object *object, const struct config_field *field)
 {
-	const char *again = field->kind == FIELD_NQNS ? "; repeatable" : "";
+	const char *again = field->kind == FIELD_NQNS      ? "; repeatable"
+			    : field->change == FIELD_FIXED ? "; fixed while the target runs"
+							   : "";
 	json_t *value = config_field_default(object, field);
 	const char *help;
 

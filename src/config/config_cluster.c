@@ -181,7 +181,7 @@ static const char *const fence_words[] = {"kill", "none"};
 
 #define PEER struct peer_config
 static const struct config_field peer_fields[] = {
-	{"name", "its name", FIELD_IS_CHARS(PEER, name), .parse = name_parse,
+	{"name", "its name", .change = FIELD_NAMES, FIELD_IS_CHARS(PEER, name), .parse = name_parse,
 	 .missing = NAME_MISSING},
 	{"address", "its \"listen\"", .type = "string", FIELD_AT(PEER, addr, struct peer_addr),
 	 .parse = addr_parse, .write = addr_write, .missing = ADDR_MISSING},
@@ -315,28 +315,31 @@ _Static_assert(PEER_SECRET_BYTES == 32, "the table says so");
 
 #define CLUSTER struct config_cluster
 static const struct config_field cluster_fields[] = {
-	{"name", "of this member", FIELD_IS_CHARS(CLUSTER, peers.name), .parse = name_parse,
-	 .missing = NAME_MISSING},
-	{"listen", "where other members connect", .type = "string",
+	{"name", "of this member", .change = FIELD_FIXED, FIELD_IS_CHARS(CLUSTER, peers.name),
+	 .parse = name_parse, .missing = NAME_MISSING},
+	{"listen", "where other members connect", .change = FIELD_FIXED, .type = "string",
 	 FIELD_AT(CLUSTER, peers.listen, struct peer_addr), .parse = addr_parse,
 	 .write = addr_write, .missing = ADDR_MISSING},
 	{"secret_file", "a file of mode 0600 with the secret that all members share",
-	 FIELD_IS_TEXT(CLUSTER, secret_file, UINT32_MAX), .parse = secret_file_parse,
+	 .change = FIELD_FIXED, FIELD_IS_TEXT(CLUSTER, secret_file, UINT32_MAX),
+	 .parse = secret_file_parse,
 	 .missing = "name a file with a secret that all members share, of at least 32 characters "
 		    "and mode 0600"},
-	{"cntlids", "first and last identifier of this member's controllers", .type = "array",
-	 FIELD_AT(CLUSTER, peers.cntlid_first, uint16_t),
+	{"cntlids", "first and last identifier of this member's controllers", .change = FIELD_FIXED,
+	 .type = "array", FIELD_AT(CLUSTER, peers.cntlid_first, uint16_t),
 	 .count_offset = offsetof(CLUSTER, peers.cntlid_last), .parse = cntlids_parse,
 	 .write = cntlids_write, .missing = CNTLIDS_MISSING},
 	{"answer_ms", "a peer whose data path stands still for so long is fenced",
+	 .change = FIELD_FIXED,
 	 FIELD_IS_U32(CLUSTER, peers.answer_ms, ANSWER_MS_MIN, ANSWER_MS_MAX),
 	 .number = PEER_ANSWER_MS},
 	/* Written with each peer. */
-	{"fence", "whether peers with a \"unix:\" address may be killed", .words = fence_words,
-	 .word_count = ARRAY_LEN(fence_words), FIELD_AT(CLUSTER, may_kill, bool), .text = "kill",
-	 .parse = fence_parse},
-	{"peers", "the other members", .type = "array", .max = PEERS_MAX, .parse = peers_parse,
-	 .write = peers_write, .missing = "list the other members", .object = &config_peer_object},
+	{"fence", "whether peers with a \"unix:\" address may be killed", .change = FIELD_FIXED,
+	 .words = fence_words, .word_count = ARRAY_LEN(fence_words),
+	 FIELD_AT(CLUSTER, may_kill, bool), .text = "kill", .parse = fence_parse},
+	{"peers", "the other members", .change = FIELD_FIXED, .type = "array", .max = PEERS_MAX,
+	 .parse = peers_parse, .write = peers_write, .missing = "list the other members",
+	 .object = &config_peer_object},
 };
 
 const struct config_object config_cluster_object = {"cluster", sizeof(CLUSTER), NULL,
@@ -444,17 +447,7 @@ void config_cluster_free(struct config_cluster *cluster)
 
 bool config_cluster_same(const struct config_cluster *a, const struct config_cluster *b)
 {
-	json_t *x, *y;
-	bool is_same;
-
-	if (!a || !b)
-		return a == b;
-	x = config_cluster_to_json(a);
-	y = config_cluster_to_json(b);
-	is_same = x && y && json_equal(x, y);
-	json_decref(x);
-	json_decref(y);
-	return is_same;
+	return a && b ? config_object_same(&config_cluster_object, a, b) : a == b;
 }
 
 /* ---- the secret --------------------------------------------------------------------------------

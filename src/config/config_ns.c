@@ -161,7 +161,8 @@ static bool hidden_is_written(const struct config_writing *writing, const void *
 #define NS struct config_ns
 static const struct config_field ns_fields[] = {
 	{"nsid", "its number in the subsystem", FIELD_IS_U32(NS, nsid, 1, CONFIG_NSID_MAX),
-	 .absent = "the lowest that is free", FIELD_SERVED(struct ns, nsid), .argument = "N"},
+	 .change = FIELD_NAMES, .absent = "the lowest that is free", FIELD_SERVED(struct ns, nsid),
+	 .argument = "N"},
 	{"media", "what its blocks live on, as for --ns of weft serve",
 	 FIELD_IS_TEXT(NS, media, UINT32_MAX), .parse = media_parse, .argument = "SPEC",
 	 .missing = "give what the blocks live on, such as "
@@ -184,7 +185,8 @@ static const struct config_field ns_fields[] = {
 	{"private", "whether it is one host's at a time", FIELD_IS_BOOL(NS, is_private),
 	 FIELD_SERVED(struct ns, is_private)},
 	{"clustered", "whether other members of the cluster serve it too",
-	 FIELD_IS_BOOL(NS, is_clustered), FIELD_SERVED(struct ns, is_clustered)},
+	 FIELD_IS_BOOL(NS, is_clustered), .change = FIELD_FIXED,
+	 FIELD_SERVED(struct ns, is_clustered)},
 	{"hosts", "a host that sees the namespace",
 	 FIELD_IS_NQNS(NS, hosts, host_count, CONFIG_HOSTS_MAX), .check = hosts_check,
 	 .is_written = hosts_are_written, .option = "host", .argument = "NQN|any|none"},

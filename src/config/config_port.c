@@ -148,7 +148,7 @@ static json_t *offers_write(const struct config_writing *writing, const struct c
 
 static const struct config_field ana_fields[] = {
 	{"group", "ANA group", FIELD_IS_U32(struct ana_group_state, group, 1, CONFIG_ANA_GROUP_MAX),
-	 .missing = "give the number of an ANA group"},
+	 .change = FIELD_NAMES, .missing = "give the number of an ANA group"},
 	{"state", "its state on this port", .kind = FIELD_WORD, .words = ana_state_names,
 	 .word_count = ANA_STATE_NAMES, FIELD_AT(struct ana_group_state, state, enum ana_state),
 	 .missing = "give \"non-optimized\" or another state"},
@@ -239,7 +239,7 @@ static const char *const zero_copy_words[] = {
 
 #define PORT struct config_port
 static const struct config_field port_fields[] = {
-	{"id", "its number", FIELD_IS_U16(PORT, id, 1, UINT16_MAX),
+	{"id", "its number", FIELD_IS_U16(PORT, id, 1, UINT16_MAX), .change = FIELD_NAMES,
 	 .absent = "the lowest that is free", FIELD_SERVED(struct port, id), .argument = "N"},
 	{"transport", "how hosts reach it", .type = "string", .text = "tcp",
 	 .parse = transport_parse, .write = transport_write},

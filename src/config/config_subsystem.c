@@ -221,7 +221,7 @@ static void pool_release(void *of)
 
 static const struct config_field subsystem_fields[] = {
 	{"nqn", "its name, used once", FIELD_IS_CHARS(SUBSYSTEM, nqn),
-	 FIELD_SERVED(struct subsystem, nqn), .parse = nqn_parse,
+	 FIELD_SERVED(struct subsystem, nqn), .change = FIELD_NAMES, .parse = nqn_parse,
 	 .missing = "give a name such as " TARGET_DEFAULT_NQN},
 	{"serial", "serial number, 1 to 20 characters", FIELD_IS_CHARS(SUBSYSTEM, serial),
 	 .absent = "random", FIELD_SERVED(struct subsystem, serial), .argument = "TEXT"},

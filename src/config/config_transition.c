@@ -3,12 +3,14 @@
  * What the configuration in force forbids the next one to say. A namespace is known by its UUID:
  * it does not shrink while it is served (hosts would lose blocks), and write protection that is
  * permanent, or that lasts until the target starts again (NVMe Base 2.1, section 8.1.16), is lifted
- * only by a document that says so, not by one that says nothing.
+ * only by a document that says so, not by one that says nothing. Fields that are fixed while the
+ * target runs are marked in their tables (config/fields.h).
  *
  * Control thread only. Nothing is opened: how large a file without size= is, its medium knows, and
  * refuses by itself.
  */
 #include "config/config_parse.h"
+#include "config/fields.h"
 #include "media/spec.h"
 
 #include <errno.h>
@@ -84,14 +86,27 @@ static void protect_check(const struct known_ns *from, const struct known_ns *to
 			  config_write_protect_name(was));
 }
 
-static void clustered_check(const struct known_ns *from, const struct known_ns *to,
-			    struct config_errors *errors)
+#define RESTART "is fixed while the target runs; restart it with the new document"
+
+static void fixed_check(const struct known_ns *from, const struct known_ns *to,
+			struct config_errors *errors)
 {
-	if (from->ns->is_clustered != to->ns->is_clustered)
-		config_errors_add(errors,
-				  "%s, namespace %u: is%s served by other members of the cluster "
-				  "now; to change \"clustered\", restart the target with it",
-				  to->nqn, to->ns->nsid, from->ns->is_clustered ? "" : " not");
+	const struct config_field *field = config_object_fixed(&config_ns_object, from->ns, to->ns);
+
+	if (field)
+		config_errors_add(errors, "%s, namespace %u: \"%s\" " RESTART, to->nqn,
+				  to->ns->nsid, field->key);
+}
+
+/* Members agree on the cluster when they start, so that it neither comes, goes nor changes. */
+static void cluster_check(const struct config_cluster *from, const struct config_cluster *to,
+			  struct config_errors *errors)
+{
+	bool is_fixed = from && to ? config_object_fixed(&config_cluster_object, from, to) != NULL
+				   : from != to;
+
+	if (is_fixed)
+		config_errors_add(errors, "cluster: " RESTART);
 }
 
 /* Sorted by UUID; NULL without memory. */
@@ -126,9 +141,7 @@ int config_check_transition(const struct config *from, const struct config *to,
 
 	if (!from)
 		return 0;
-	if (!config_cluster_same(from->cluster, to->cluster))
-		config_errors_add(errors, "cluster: is fixed while the target runs; restart it "
-					  "with the new document");
+	cluster_check(from->cluster, to->cluster, errors);
 	olds = known_list(from, &from_count);
 	news = known_list(to, &to_count);
 	lacks_memory = !olds || !news;
@@ -140,7 +153,7 @@ int config_check_transition(const struct config *from, const struct config *to,
 		if (order == 0) {
 			size_check(&olds[a], &news[b], errors);
 			protect_check(&olds[a], &news[b], errors);
-			clustered_check(&olds[a], &news[b], errors);
+			fixed_check(&olds[a], &news[b], errors);
 		}
 		a += order <= 0;
 		b += order >= 0;

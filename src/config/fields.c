@@ -29,6 +29,14 @@ void config_object_init(const struct config_object *object, void *to)
 	}
 }
 
+const struct config_field *config_object_name(const struct config_object *object)
+{
+	for (unsigned i = 0; i < object->field_count; i++)
+		if (object->fields[i].change == FIELD_NAMES)
+			return &object->fields[i];
+	return NULL;
+}
+
 /* ---- words ----------------------------------------------------------------------------------- */
 
 int config_word_find(const char *const *words, unsigned count, const char *text)

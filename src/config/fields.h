@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The fields of the document, one table per object: a row says what a field is called, what it may
- * be, where its value is kept and what it means. From the rows come the reader, the writer, the
- * comparison and the copy into a snapshot (fields.c, fields_write.c), the options of `weft ctl`
- * (cli/ctl_fields.c), and what the schemas and manual pages must have (tools/fields).
+ * be, where its value is kept, what it means and whether it can change while the target runs. From
+ * the rows come the reader, the writer, the comparison and the copy into a snapshot (fields.c,
+ * fields_write.c), what the next document may change (config_transition.c), the options and the
+ * show commands of `weft ctl` (cli/ctl_fields.c, cli/ctl_show.c), and what the schemas and manual
+ * pages must have (tools/fields).
  *
  * A new field is a member of the object's struct and a row. Rows stand in the order in which the
  * document is written. What a row cannot say is a function in it.
@@ -30,6 +32,15 @@ enum field_kind {
 	FIELD_NQNS,  /* up to max different NQNs, allocated, and their count */
 };
 
+/* What becomes of a document that gives a field of a known element another value. */
+enum field_change {
+	FIELD_LIVE, /* taken over while the target runs */
+	/* Refused while the target runs, with all that is below the field: restart the target with
+	 * the document. */
+	FIELD_FIXED,
+	FIELD_NAMES, /* the field names its element: with another value it is another element */
+};
+
 struct config_field;
 struct config_object;
 
@@ -48,6 +59,7 @@ struct config_field {
 	const char *key;
 	const char *help; /* one line: for `weft ctl --help`, and where a schema or page has none */
 	enum field_kind kind;
+	enum field_change change;
 	size_t offset;       /* of the value */
 	size_t count_offset; /* FIELD_NQNS: of the unsigned that counts them */
 	uint32_t min, max;
@@ -128,6 +140,11 @@ json_t *config_object_write(const struct config_writing *writing,
 			    const struct config_object *object, const void *from);
 /* Whether both would be written alike. */
 bool config_object_same(const struct config_object *object, const void *a, const void *b);
+/* The field that names an element; NULL: there is one object of this kind at most. */
+const struct config_field *config_object_name(const struct config_object *object);
+/* The first field that is fixed while the target runs, and differs; NULL: none does. */
+const struct config_field *config_object_fixed(const struct config_object *object, const void *from,
+					       const void *to);
 /* Lists ascend afterwards. */
 void config_object_sort(const struct config_object *object, void *of);
 /* Frees what the fields point at. */

@@ -178,3 +178,15 @@ bool config_object_same(const struct config_object *object, const void *a, const
 	}
 	return true;
 }
+
+const struct config_field *config_object_fixed(const struct config_object *object, const void *from,
+					       const void *to)
+{
+	for (unsigned i = 0; i < object->field_count; i++) {
+		const struct config_field *field = &object->fields[i];
+
+		if (field->change == FIELD_FIXED && !field_same(field, from, to))
+			return field;
+	}
+	return NULL;
+}

@@ -39,10 +39,14 @@ static json_t *words_of(const struct config_field *field)
 	return words;
 }
 
+static const char *const changes[] = {
+	[FIELD_LIVE] = "live", [FIELD_FIXED] = "fixed", [FIELD_NAMES] = "names"};
+
 static json_t *field_json(const struct config_object *object, const struct config_field *field)
 {
-	json_t *json = json_pack("{s:s, s:s, s:b}", "type", type_of(field), "help", field->help,
-				 "required", field->missing != NULL);
+	json_t *json =
+		json_pack("{s:s, s:s, s:b, s:s}", "type", type_of(field), "help", field->help,
+			  "required", field->missing != NULL, "change", changes[field->change]);
 	bool is_number = field->kind == FIELD_U16 || field->kind == FIELD_U32;
 
 	if (is_number)

@@ -353,6 +353,36 @@ static void some_steps_are_not_possible(void)
 	EXPECT_EQ(0, config_check_transition(NULL, NULL, &errors));
 }
 
+#define CLUSTERED(ns, answer_ms, fence)                                                            \
+	"{\"version\": 1, \"subsystems\": [{\"nqn\": \"" NQN_A "\", \"serial\": \"s\","            \
+	"\"namespaces\": [{\"uuid\": \"6f1c7b9a-52e0-4d0b-9a39-1f0f5c1d2e3f\", "                   \
+	"\"media\": \"file:/x\"" ns                                                                \
+	"}]}], \"cluster\": {\"name\": \"a\", \"listen\": \"unix:/a\", "                           \
+	"\"secret_file\": \"/s\", \"cntlids\": [1, 9], \"answer_ms\": " answer_ms                  \
+	", \"peers\": [{"                                                                          \
+	"\"name\": \"b\", \"address\": \"unix:/b\", \"cntlids\": [10, 19]" fence "}]}}"
+
+/* The rows of the tables say which fields. */
+static void fixed_fields_change_with_a_restart(void)
+{
+	static const char plain[] = CLUSTERED("", "500", "");
+	static const char shared[] = CLUSTERED(", \"clustered\": true", "500", "");
+	static const char alone[] = NS("\"media\": \"file:/x\"");
+
+	expect_transition(plain, plain, NULL);
+	expect_transition(plain, CLUSTERED(", \"label\": \"x\"", "500", ""), NULL);
+	expect_transition(plain, CLUSTERED("", "500", ", \"fence\": \"kill\""), NULL);
+	expect_transition(plain, shared,
+			  NQN_A ", namespace 1: \"clustered\" is fixed while the target runs");
+	expect_transition(shared, plain, "\"clustered\" is fixed while the target runs");
+	expect_transition(plain, CLUSTERED("", "501", ""),
+			  "cluster: is fixed while the target runs");
+	expect_transition(plain, CLUSTERED("", "500", ", \"fence\": \"none\""),
+			  "cluster: is fixed");
+	expect_transition(plain, alone, "cluster: is fixed");
+	expect_transition(alone, plain, "cluster: is fixed");
+}
+
 static void a_start_ends_the_power_cycle(void)
 {
 	json_t *document = json_loads(full, 0, NULL);
@@ -561,6 +591,7 @@ int main(void)
 	TAP_RUN(an_identity_survives_growth);
 	TAP_RUN(differences_are_told_in_lines);
 	TAP_RUN(some_steps_are_not_possible);
+	TAP_RUN(fixed_fields_change_with_a_restart);
 	TAP_RUN(a_start_ends_the_power_cycle);
 	TAP_RUN(new_keys_are_read_strictly);
 	TAP_RUN(pools_of_two_folders_are_two_pools);

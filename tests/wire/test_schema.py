@@ -81,6 +81,15 @@ MISTAKES = (
      ['"Limits": there is no field colour']),
     ('a default that weft.json(5) does not say', 'man/weft.json.5', '20 to 60000, the default is 500.', '20 to 60000.',
      ['answer_ms: does not say 500']),
+    ('a fixed field that the API does not call fixed', 'openapi.json', 'needs a file medium and uuid. Fixed while the target runs.',
+     'needs a file medium and uuid.',
+     ['components/schemas/Namespace: clustered: does not say "Fixed while the target runs."',
+      'components/schemas/NamespacePatch: clustered is not that of components/schemas/Namespace, or null']),
+    ('a cluster that weft.json(5) does not call fixed', 'man/weft.json.5', 'It is fixed while the target runs.\n', '',
+     ['"The cluster": %s: does not say "Fixed while the target runs."' % key
+      for key in ('name', 'listen', 'secret_file', 'cntlids', 'answer_ms', 'fence', 'peers')]),
+    ('a field that is called fixed and is not', 'config-schema.json', '"queue_size": {',
+     '"queue_size": {"description": "Fixed while the target runs.", ', ['$defs/limits: queue_size: is not fixed while the target runs']),
     ('an option that weft-ctl(1) lacks', 'man/weft-ctl.1', '.It Fl -label Ar text\n', '',
      ['"Of namespaces": --label is missing']),
 )
@@ -104,8 +113,8 @@ def writes(t, fields, tables, options):
             t.eq(json.loads(docs.read('config-schema.json')), json.load(file), 'facts are put right')
     more = copy.deepcopy(tables)
     more['limits']['colour_max'] = {'type': 'integer', 'help': 'colours of a controller', 'required': False,
-                                    'minimum': 1, 'maximum': 77, 'default': 5}
-    more['port']['colour'] = {'type': 'string', 'help': 'how it is painted', 'required': False,
+                                    'change': 'fixed', 'minimum': 1, 'maximum': 77, 'default': 5}
+    more['port']['colour'] = {'type': 'string', 'help': 'how it is painted', 'required': False, 'change': 'live',
                               'enum': ['red', 'blue'], 'default': 'red'}
     with Docs() as docs:
         t.eq(len(fields.check_all(more, docs.folder.name, False, options)), 7, 'two new fields are missed everywhere')
@@ -114,7 +123,7 @@ def writes(t, fields, tables, options):
         t.eq(json.loads(docs.read('openapi.json'))['components']['schemas']['PortPatch']['properties']['colour'],
              {'oneOf': [{'description': 'How it is painted.', 'enum': ['red', 'blue'], 'default': 'red'},
                         {'type': 'null'}]}, 'to patches too')
-        t.ok('.It Li colour_max\nColours of a controller, 1 to 77; the default is 5.\n.El' in docs.read('man/weft.json.5'),
+        t.ok('.It Li colour_max\nColours of a controller, 1 to 77; the default is 5.\nFixed while the target runs.\n.El' in docs.read('man/weft.json.5'),
              'and to weft.json(5)')
 
 
