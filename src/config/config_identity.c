@@ -55,26 +55,10 @@ bool config_ns_is_volatile(const struct config_ns *ns)
 
 /* ---- identities that are missing ------------------------------------------------------------- */
 
-/* Whether both mean the same data: one file, or the memory of one namespace. */
-static bool same_media(const char *a, const char *b)
-{
-	char *x, *y;
-	bool is_same;
-
-	if (strcmp(a, b) == 0)
-		return true;
-	x = config_media_identity(a);
-	y = config_media_identity(b);
-	is_same = x && y && strcmp(x, y) == 0;
-	free(x);
-	free(y);
-	return is_same;
-}
-
 /* `known`: the namespace of the same NQN and NSID, or NULL. */
 static void ns_identify(struct config_ns *ns, const struct config_ns *known)
 {
-	if (known && uuid_is_nil(&ns->uuid) && same_media(ns->media, known->media))
+	if (known && uuid_is_nil(&ns->uuid) && config_media_same(ns->media, known->media))
 		ns->uuid = known->uuid;
 	if (uuid_is_nil(&ns->uuid)) {
 		uuid_random(&ns->uuid);

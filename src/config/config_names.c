@@ -57,6 +57,51 @@ char *config_media_path(const char *spec)
 	return path;
 }
 
+/* The thing itself rather than how it is opened or how large it is now: the path of a file, else
+ * the kind of medium. */
+char *config_media_identity(const char *spec)
+{
+	struct media_spec parsed;
+	const struct media_spec *at = &parsed;
+	char *identity;
+
+	if (media_spec_parse(spec, &parsed, NULL))
+		return strdup(spec);
+	at = media_spec_store(at);
+	identity = at->path ? strdup(at->path) : strndup(at->text, strcspn(at->text, ":"));
+	media_spec_free(&parsed);
+	return identity;
+}
+
+bool config_media_same(const char *a, const char *b)
+{
+	char *x, *y;
+	bool is_same;
+
+	if (strcmp(a, b) == 0)
+		return true;
+	x = config_media_identity(a);
+	y = config_media_identity(b);
+	is_same = x && y && strcmp(x, y) == 0;
+	free(x);
+	free(y);
+	return is_same;
+}
+
+uint64_t config_media_bytes(const char *spec)
+{
+	struct media_spec parsed;
+	const struct media_spec *at = &parsed;
+	uint64_t size_bytes;
+
+	if (media_spec_parse(spec, &parsed, NULL))
+		return 0;
+	at = media_spec_store(at);
+	size_bytes = at->size_bytes;
+	media_spec_free(&parsed);
+	return size_bytes;
+}
+
 /* The innermost text ends the whole one: options of the store follow its path or size. */
 char *config_media_with_block(const char *spec, uint32_t block_bytes)
 {

@@ -7,7 +7,9 @@
  */
 #include "base/check.h"
 #include "base/text.h"
+#include "config/config_merge.h"
 #include "config/config_parse.h"
+#include "config/document.h"
 #include "config/fields.h"
 #include "media/spec.h"
 
@@ -123,6 +125,25 @@ static void media_parse(struct config_cursor *at, const json_t *object,
 		config_complain_memory(at, field->key);
 }
 
+/* A namespace keeps its medium, and its size when the document gives a smaller one. */
+static void media_merge(struct config_merge *merge, const struct config_field *field, json_t *saved,
+			const json_t *more)
+{
+	const char *media = document_text(saved, field->key);
+	const char *wanted = document_text(more, field->key);
+
+	if (!config_media_same(media, wanted))
+		config_errors_add(
+			merge->errors,
+			"--merge: namespace %.223s/%lld has %.100s, not %.100s; give the new one "
+			"another NSID, or replace the saved state with --reset",
+			document_text(merge->above, "nqn"),
+			(long long)json_integer_value(json_object_get(saved, "nsid")), media,
+			wanted);
+	else if (config_media_bytes(wanted) >= config_media_bytes(media))
+		config_merge_set(merge, saved, field->key, json_object_get(more, field->key));
+}
+
 static void protect_check(struct config_cursor *at, const json_t *object, void *to)
 {
 	struct config_ns *ns = to;
@@ -164,7 +185,8 @@ static const struct config_field ns_fields[] = {
 	 .change = FIELD_NAMES, .absent = "the lowest that is free", FIELD_SERVED(struct ns, nsid),
 	 .argument = "N"},
 	{"media", "what its blocks live on, as for --ns of weft serve",
-	 FIELD_IS_TEXT(NS, media, UINT32_MAX), .parse = media_parse, .argument = "SPEC",
+	 FIELD_IS_TEXT(NS, media, UINT32_MAX), .parse = media_parse, .merge = media_merge,
+	 .argument = "SPEC",
 	 .missing = "give what the blocks live on, such as "
 		    "\"file:/var/lib/weft/disk.img,size=10G\" or \"mem:1G\""},
 	{"uuid", "its UUID", .kind = FIELD_ID, FIELD_AT(NS, uuid, struct uuid), .absent = "random",
@@ -197,8 +219,28 @@ static const struct config_field ns_fields[] = {
 	 FIELD_IS_TEXT(NS, label, TARGET_NS_LABEL_BYTES), .argument = "TEXT"},
 };
 
-const struct config_object config_ns_object = {"namespace", sizeof(NS), NULL, ns_fields,
-					       ARRAY_LEN(ns_fields)};
+/* By its medium: a file by its path, memory by its whole text. */
+static json_t *ns_find(const json_t *list, const json_t *found, const json_t *element)
+{
+	const char *media = document_text(element, "media");
+	char *path = config_media_path(media);
+	json_t *same = NULL;
+
+	for (size_t i = 0; !same && i < json_array_size(list); i++) {
+		json_t *ns = json_array_get(list, i);
+		const char *other = document_text(ns, "media");
+
+		if (document_list_has(found, json_object_get(ns, "nsid")))
+			continue;
+		if (path ? config_media_same(media, other) : strcmp(media, other) == 0)
+			same = ns;
+	}
+	free(path);
+	return same;
+}
+
+const struct config_object config_ns_object = {"namespace", sizeof(NS),           NULL,
+					       ns_fields,   ARRAY_LEN(ns_fields), .find = ns_find};
 
 void config_ns_parse(struct config_cursor *at, const json_t *object, unsigned index,
 		     struct config_ns *ns)
@@ -206,20 +248,4 @@ void config_ns_parse(struct config_cursor *at, const json_t *object, unsigned in
 	config_object_init(&config_ns_object, ns);
 	ns->nsid = index + 1;
 	config_object_parse(at, &config_ns_object, object, ns);
-}
-
-/* The thing itself rather than how it is opened or how large it is now: the path of a file, else
- * the kind of medium. */
-char *config_media_identity(const char *spec)
-{
-	struct media_spec parsed;
-	const struct media_spec *at = &parsed;
-	char *identity;
-
-	if (media_spec_parse(spec, &parsed, NULL))
-		return strdup(spec);
-	at = media_spec_store(at);
-	identity = at->path ? strdup(at->path) : strndup(at->text, strcspn(at->text, ":"));
-	media_spec_free(&parsed);
-	return identity;
 }

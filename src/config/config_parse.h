@@ -48,6 +48,10 @@ void config_serial_make(char ret_serial[NVME_SERIAL_BYTES + 1]);
 bool config_ns_is_volatile(const struct config_ns *ns);
 /* What a medium is, whatever its options: a file's path, else the kind. The caller frees it. */
 char *config_media_identity(const char *spec);
+/* One file, or memory: the same data, however it is opened and however large it is. */
+bool config_media_same(const char *a, const char *b);
+/* The size that a spec names; 0: it names none. */
+uint64_t config_media_bytes(const char *spec);
 /* What it points at, not the struct itself. */
 void config_subsystem_release(struct config_subsystem *subsystem);
 /* The file under a medium, or NULL; the caller frees it. */

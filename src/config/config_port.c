@@ -7,7 +7,9 @@
  */
 #include "base/check.h"
 #include "base/text.h"
+#include "config/config_merge.h"
 #include "config/config_parse.h"
+#include "config/document.h"
 #include "config/fields.h"
 
 #include <stdlib.h>
@@ -144,6 +146,14 @@ static json_t *offers_write(const struct config_writing *writing, const struct c
 	return list;
 }
 
+/* Without a saved list the port offers all of them already. */
+static void offers_merge(struct config_merge *merge, const struct config_field *field,
+			 json_t *saved, const json_t *more)
+{
+	if (json_object_get(saved, field->key))
+		config_merge_unite(merge, saved, field->key, json_object_get(more, field->key));
+}
+
 /* ---- ANA ------------------------------------------------------------------------------------- */
 
 static const struct config_field ana_fields[] = {
@@ -256,7 +266,7 @@ static const struct config_field port_fields[] = {
 	{"subsystems", "a subsystem that is offered here",
 	 FIELD_IS_NQNS(PORT, subsystems, subsystem_count, CONFIG_SUBSYSTEMS_MAX), .absent = "all",
 	 .check = offers_check, .is_written = offers_are_written, .write = offers_write,
-	 .option = "subsystem", .argument = "NQN|none"},
+	 .merge = offers_merge, .option = "subsystem", .argument = "NQN|none"},
 	{"ana", "ANA groups that are not optimized here", .type = "array",
 	 .max = CONFIG_ANA_GROUP_MAX, .parse = ana_list_parse, .write = ana_list_write,
 	 .sort = ana_sort, .release = ana_release, .object = &config_ana_object},
@@ -270,8 +280,37 @@ static const struct config_field port_fields[] = {
 	 .argument = "N"},
 };
 
-const struct config_object config_port_object = {"port", sizeof(PORT), NULL, port_fields,
-						 ARRAY_LEN(port_fields)};
+static bool document_addr(const json_t *port, struct net_addr *ret_addr)
+{
+	const char *address = document_text(port, "address"),
+		   *service = document_text(port, "service");
+	char text[NET_ADDR_TEXT_BYTES + 16];
+
+	if (address[0] == 0)
+		address = CONFIG_DEFAULT_ADDRESS;
+	snprintf(text, sizeof(text), strchr(address, ':') ? "[%s]:%s" : "%s:%s", address, service);
+	return net_addr_parse(service[0] ? text : address, CONFIG_DEFAULT_PORT, ret_addr) == 0;
+}
+
+/* By its address. */
+static json_t *port_find(const json_t *list, const json_t *found, const json_t *element)
+{
+	char wanted[NET_ADDR_TEXT_BYTES], text[NET_ADDR_TEXT_BYTES];
+	struct net_addr addr;
+
+	if (!document_addr(element, &addr))
+		return NULL;
+	net_addr_format(&addr, wanted);
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		if (document_addr(json_array_get(list, i), &addr) &&
+		    strcmp(wanted, net_addr_format(&addr, text)) == 0)
+			return json_array_get(list, i);
+	}
+	return NULL;
+}
+
+const struct config_object config_port_object = {
+	"port", sizeof(PORT), NULL, port_fields, ARRAY_LEN(port_fields), .find = port_find};
 
 void config_port_init(struct config_port *port, uint16_t id)
 {

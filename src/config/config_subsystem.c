@@ -7,6 +7,7 @@
  */
 #include "base/check.h"
 #include "base/text.h"
+#include "config/config_merge.h"
 #include "config/config_parse.h"
 #include "config/fields.h"
 
@@ -33,6 +34,15 @@ static void any_host_parse(struct config_cursor *at, const json_t *object,
 	config_get_bool(at, object, field->key, &subsystem->allows_any_host);
 }
 
+/* A list where any host was allowed restricts, as in a document. */
+static void hosts_merge(struct config_merge *merge, const struct config_field *field, json_t *saved,
+			const json_t *more)
+{
+	config_merge_unite(merge, saved, field->key, json_object_get(more, field->key));
+	if (!json_object_get(more, "allow_any_host"))
+		config_merge_set(merge, saved, "allow_any_host", json_false());
+}
+
 static void rights_parse(struct config_cursor *at, const json_t *object,
 			 const struct config_field *field, void *to)
 {
@@ -48,6 +58,21 @@ static json_t *rights_write(const struct config_writing *writing, const struct c
 			    const void *from)
 {
 	return config_subsystem_rights_to_json(from);
+}
+
+/* Of each host that is named. */
+static void rights_merge(struct config_merge *merge, const struct config_field *field,
+			 json_t *saved, const json_t *more)
+{
+	const char *host;
+	json_t *rights;
+
+	if (!json_is_object(json_object_get(saved, field->key)))
+		json_object_set_new(saved, field->key, json_object());
+	json_object_foreach(json_object_get(more, field->key), host, rights)
+	{
+		config_merge_unite(merge, json_object_get(saved, field->key), host, rights);
+	}
 }
 
 static void rights_release(void *of)
@@ -231,10 +256,11 @@ static const struct config_field subsystem_fields[] = {
 	 FIELD_IS_BOOL(SUBSYSTEM, allows_any_host), .absent = "yes without --host",
 	 FIELD_SERVED(struct subsystem, allows_any_host), .parse = any_host_parse},
 	{"hosts", "a host that may connect, or see the namespace",
-	 FIELD_IS_NQNS(SUBSYSTEM, hosts, host_count, CONFIG_HOSTS_MAX), .option = "host",
-	 .argument = "NQN|any|none"},
+	 FIELD_IS_NQNS(SUBSYSTEM, hosts, host_count, CONFIG_HOSTS_MAX), .merge = hosts_merge,
+	 .option = "host", .argument = "NQN|any|none"},
 	{"rights", "what hosts may change of state that they share", .type = "object",
-	 .parse = rights_parse, .write = rights_write, .release = rights_release},
+	 .parse = rights_parse, .write = rights_write, .merge = rights_merge,
+	 .release = rights_release},
 	{"pool", "where namespaces that hosts create become files", .type = "object",
 	 .parse = pool_parse, .is_written = pool_is_written, .write = pool_write,
 	 .release = pool_release, .object = &config_pool_object},

@@ -3,9 +3,9 @@
  * The fields of the document, one table per object: a row says what a field is called, what it may
  * be, where its value is kept, what it means and whether it can change while the target runs. From
  * the rows come the reader, the writer, the comparison and the copy into a snapshot (fields.c,
- * fields_write.c), what the next document may change (config_transition.c), the options and the
- * show commands of `weft ctl` (cli/ctl_fields.c, cli/ctl_show.c), and what the schemas and manual
- * pages must have (tools/fields).
+ * fields_write.c), what the next document may change (config_transition.c), the rules of --merge
+ * (config_merge.c), the options and the show commands of `weft ctl` (cli/ctl_fields.c,
+ * cli/ctl_show.c), and what the schemas and manual pages must have (tools/fields).
  *
  * A new field is a member of the object's struct and a row. Rows stand in the order in which the
  * document is written. What a row cannot say is a function in it.
@@ -42,6 +42,7 @@ enum field_change {
 };
 
 struct config_field;
+struct config_merge;
 struct config_object;
 
 /* For whom a document is written. */
@@ -54,6 +55,10 @@ typedef void (*field_parse_fn)(struct config_cursor *at, const json_t *object,
 			       const struct config_field *field, void *to);
 typedef json_t *(*field_write_fn)(const struct config_writing *writing,
 				  const struct config_field *field, const void *from);
+
+/* `more`, which has the field, over the saved object (config_merge.h). */
+typedef void (*field_merge_fn)(struct config_merge *merge, const struct config_field *field,
+			       json_t *saved, const json_t *more);
 
 struct config_field {
 	const char *key;
@@ -75,6 +80,7 @@ struct config_field {
 	void (*check)(struct config_cursor *at, const json_t *object, void *to);
 	field_write_fn write;
 	bool (*is_written)(const struct config_writing *writing, const void *from);
+	field_merge_fn merge;
 	void (*sort)(void *of);
 	void (*release)(void *of);
 	/* Where the snapshot has the same value; 0 bytes: nowhere, or daemon/ puts it there. */
@@ -92,6 +98,9 @@ struct config_object {
 	void (*prepare)(void *to); /* defaults that another layer knows; NULL: none */
 	const struct config_field *fields;
 	unsigned field_count;
+	/* The element of a saved list that an element without a name means, none of those whose
+	 * names are in `found`. NULL: elements have names, or there is one object at most. */
+	json_t *(*find)(const json_t *list, const json_t *found, const json_t *element);
 };
 
 extern const struct config_object config_subsystem_object; /* struct config_subsystem */
