@@ -41,8 +41,11 @@ static bool config_has_port(const struct config *config, uint16_t id)
 /* A port that is served and not of the document. */
 static json_t *port_implied_json(const struct api_call *call, const struct port *port)
 {
-	struct config_port config = {.listen = port->listen, .is_implied = true};
+	struct config_port config = {.id = 0};
 
+	config_object_init(&config_port_object, &config);
+	config.listen = port->listen;
+	config.is_implied = true;
 	config_object_from_served(&config_port_object, port, &config);
 	return port_json(call, daemon_config(call->api->daemon), &config);
 }

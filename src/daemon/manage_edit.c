@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "config/config_parse.h"
 #include "config/document.h"
+#include "config/fields.h"
 #include "daemon/manage.h"
 #include "daemon/pool.h"
 #include "media/spec.h"
@@ -153,15 +154,16 @@ static uint64_t pool_unused_bytes(const json_t *subsystem)
 
 static json_t *ns_make(const struct manage_request *request, const char *folder, uint32_t nsid)
 {
-	struct config_ns ns = {
-		.nsid = nsid,
-		.ana_group = request->ana_group ? request->ana_group : 1,
-		.is_masked = true,
-		.is_private = request->is_private,
-	};
+	struct config_ns ns = {.nsid = 0};
 	json_t *object = NULL;
 	char *path;
 
+	config_object_init(&config_ns_object, &ns);
+	ns.nsid = nsid;
+	if (request->ana_group > 0)
+		ns.ana_group = request->ana_group;
+	ns.is_masked = true;
+	ns.is_private = request->is_private;
 	uuid_random(&ns.uuid);
 	memcpy(ns.nguid, ns.uuid.bytes, sizeof(ns.nguid));
 	path = pool_file_path(folder, ns.nguid);
