@@ -93,8 +93,8 @@ static int size_parse(const json_t *size, uint64_t *ret_bytes, struct config_err
 
 /* As it will stand in the spec: as it was given, or, where no whole number of blocks is that, the
  * bytes of the next one. */
-static void size_text(const json_t *size, uint64_t given, uint64_t bytes, char *text,
-		      size_t text_bytes)
+static void spec_size_text(const json_t *size, uint64_t given, uint64_t bytes, char *text,
+			   size_t text_bytes)
 {
 	if (given == bytes && json_is_string(size) && strlen(json_string_value(size)) < text_bytes)
 		text_copy(text, text_bytes, json_string_value(size));
@@ -197,7 +197,7 @@ int document_media_resize(const char *spec, const json_t *size, char **ret_spec,
 		*ret_spec = strdup(spec);
 		res = *ret_spec ? 0 : -ENOMEM;
 	} else {
-		size_text(size, given, bytes, text, sizeof(text));
+		spec_size_text(size, given, bytes, text, sizeof(text));
 		res = spec_resize(spec, inner, text, ret_spec);
 	}
 	if (device == 0 && bytes != given)

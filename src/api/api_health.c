@@ -136,7 +136,7 @@ void api_health_acknowledge(struct api_call *call)
 
 /* ---- audit ----------------------------------------------------------------------------------- */
 
-static void audit_add(void *arg, const struct store_audit *audit)
+static void audit_json_add(void *arg, const struct store_audit *audit)
 {
 	json_array_append_new(arg, json_pack("{s:f, s:I, s:s, s:o}", "time_s",
 					     (double)audit->time_ms / 1000, "generation",
@@ -147,9 +147,9 @@ static void audit_add(void *arg, const struct store_audit *audit)
 void api_audit_get(struct api_call *call)
 {
 	json_t *list = json_array();
-	int res =
-		store_list_audit(daemon_store(call->api->daemon),
-				 call->limit ? call->limit : AUDIT_LIMIT_DEFAULT, audit_add, list);
+	int res = store_list_audit(daemon_store(call->api->daemon),
+				   call->limit ? call->limit : AUDIT_LIMIT_DEFAULT, audit_json_add,
+				   list);
 
 	if (res < 0) {
 		json_decref(list);

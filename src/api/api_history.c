@@ -24,7 +24,7 @@ static json_t *generation_json(const struct api_call *call,
 			 "current", is_current, "diff", api_diff_json(generation->diff));
 }
 
-struct listing {
+struct history_listing {
 	const struct api_call *call;
 	uint64_t wanted; /* 0: all */
 	json_t *list;
@@ -32,7 +32,7 @@ struct listing {
 
 static void listing_add(void *arg, const struct store_generation *generation)
 {
-	struct listing *listing = arg;
+	struct history_listing *listing = arg;
 
 	if (listing->wanted == 0 || listing->wanted == generation->generation)
 		json_array_append_new(listing->list, generation_json(listing->call, generation));
@@ -41,7 +41,7 @@ static void listing_add(void *arg, const struct store_generation *generation)
 /* 0 or, after an answer, -errno. */
 static int listing_read(struct api_call *call, uint64_t wanted, json_t **ret_list)
 {
-	struct listing listing = {.call = call, .wanted = wanted, .list = json_array()};
+	struct history_listing listing = {.call = call, .wanted = wanted, .list = json_array()};
 	int res = store_list_history(daemon_store(call->api->daemon), listing_add, &listing);
 
 	*ret_list = listing.list;

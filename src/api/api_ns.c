@@ -173,8 +173,8 @@ void api_namespaces_post(struct api_call *call)
 	api_change(call, ns_add);
 }
 
-static int ns_find(struct api_call *call, json_t *document, struct config_errors *errors,
-		   json_t **ret_ns)
+static int ns_of_call(struct api_call *call, json_t *document, struct config_errors *errors,
+		      json_t **ret_ns)
 {
 	json_t *subsystem = document_subsystem(document, call->params[0], NULL);
 
@@ -251,7 +251,7 @@ static void clustered_note(struct api_call *call, const json_t *document, const 
 static int ns_edit(struct api_call *call, json_t *document, struct config_errors *errors)
 {
 	json_t *ns = NULL;
-	int res = ns_find(call, document, errors, &ns);
+	int res = ns_of_call(call, document, errors, &ns);
 
 	call->note[0] = '\0';
 	if (res == 0)

@@ -142,7 +142,8 @@ static void deadline_set(struct http_conn *conn, uint64_t after_ms)
 		after_ms == NO_DEADLINE ? NO_DEADLINE : clock_monotonic_ns() + after_ms * NS_PER_MS;
 }
 
-static void conn_deadline(struct http_server *server, struct http_conn *conn, uint64_t after_ms)
+static void http_conn_deadline(struct http_server *server, struct http_conn *conn,
+			       uint64_t after_ms)
 {
 	lock_take(&server->lock);
 	if (conn)
@@ -194,7 +195,7 @@ static enum MHD_Result mhd_respond(struct http_private *private, struct http_ans
 		snprintf(etag, sizeof(etag), "\"%llu\"", (unsigned long long)answer->generation);
 		response_header(response, MHD_HTTP_HEADER_ETAG, etag);
 	}
-	conn_deadline(private->server, private->conn, HTTP_BODY_TIMEOUT_MS);
+	http_conn_deadline(private->server, private->conn, HTTP_BODY_TIMEOUT_MS);
 	res = MHD_queue_response(private->connection, (unsigned)answer->status, response);
 	MHD_destroy_response(response);
 	return res;
@@ -350,7 +351,7 @@ static enum MHD_Result mhd_on_headers(struct http_listener *listener, struct htt
 	private->request.method = strdup(method);
 	private->request.if_match = mhd_header_copy(connection, MHD_HTTP_HEADER_IF_MATCH);
 	private->request.content_type = mhd_header_copy(connection, MHD_HTTP_HEADER_CONTENT_TYPE);
-	conn_deadline(listener->server, private->conn, HTTP_BODY_TIMEOUT_MS);
+	http_conn_deadline(listener->server, private->conn, HTTP_BODY_TIMEOUT_MS);
 	return private->request.method ? MHD_YES : MHD_NO;
 }
 
@@ -390,7 +391,7 @@ static enum MHD_Result mhd_on_complete(struct http_private *private)
 	if (private->discarded_bytes > 0)
 		return mhd_refuse(private, MHD_HTTP_CONTENT_TOO_LARGE,
 				  "the body is larger than 16 MiB");
-	conn_deadline(server, private->conn, NO_DEADLINE);
+	http_conn_deadline(server, private->conn, NO_DEADLINE);
 	lock_take(&server->lock);
 	is_stopping = server->is_stopping;
 	if (!is_stopping) {

@@ -26,7 +26,7 @@
 #define RESET_GIVE_UP_NS (30 * NS_PER_S) /* from the question, whatever the peer does */
 #define FENCE_GIVE_UP_NS (10 * NS_PER_S) /* nobody lets go of the locks */
 
-static uint64_t now_of(const struct peer *peer)
+static uint64_t peer_now_ns(const struct peer *peer)
 {
 	return reactor_now_ns(peer->peers->reactor);
 }
@@ -72,7 +72,7 @@ static uint64_t silent_ns(const struct peer *peer)
 	uint64_t since_ns =
 		peer->link.state == PEER_LINK_UP ? peer->link.heard_ns : peer->down_since_ns;
 
-	return now_of(peer) - later(peer->owed_since_ns, since_ns);
+	return peer_now_ns(peer) - later(peer->owed_since_ns, since_ns);
 }
 
 static bool has_resets(const struct peer *peer)
@@ -149,13 +149,13 @@ static void link_on_up(struct peer_link *link)
 	/* Who answers has the locks of this member, so its predecessor is gone: what we wanted of
 	 * that one is asked of this one, which knows nothing of it. */
 	peer_fence_end(peer);
-	peer->owed_since_ns = now_of(peer);
+	peer->owed_since_ns = peer_now_ns(peer);
 	peer_error(peer, "%s", "");
 	log_info("control", "peer %s: the link is up (process %u)", peer->config->name, peer->pid);
 	peer->listener.link = ++peer->peers->link_count;
 	peer_linked(peer);
 	peer_set_reach(peer, PEER_REACH_UP);
-	reactor_timer_arm(&peer->timer, now_of(peer));
+	reactor_timer_arm(&peer->timer, peer_now_ns(peer));
 }
 
 static void on_done(struct peer *peer, const struct peer_frame *frame)
@@ -205,7 +205,7 @@ static void link_on_closed(struct peer_link *link)
 	if (link->pidfd >= 0)
 		close(link->pidfd);
 	link->pidfd = -1;
-	peer->down_since_ns = link->was_up ? now_of(peer) : peer->down_since_ns;
+	peer->down_since_ns = link->was_up ? peer_now_ns(peer) : peer->down_since_ns;
 	peer->pulse = (struct peer_pulse){0};
 	if (link->was_up) {
 		peer_unlinked(peer);
@@ -223,10 +223,10 @@ static void link_on_closed(struct peer_link *link)
 		peers_maybe_gone(peer->peers);
 		return;
 	}
-	peer->dial_ns = now_of(peer) + peer->backoff_ms * NS_PER_MS;
+	peer->dial_ns = peer_now_ns(peer) + peer->backoff_ms * NS_PER_MS;
 	peer->backoff_ms =
 		peer->backoff_ms * 2 < BACKOFF_MAX_MS ? peer->backoff_ms * 2 : BACKOFF_MAX_MS;
-	reactor_timer_arm(&peer->timer, has_resets(peer) ? now_of(peer) : peer->dial_ns);
+	reactor_timer_arm(&peer->timer, has_resets(peer) ? peer_now_ns(peer) : peer->dial_ns);
 }
 
 static const struct peer_link_handler link_handler = {
@@ -280,7 +280,7 @@ static void waiting_send(struct peer *peer)
 
 static bool reset_is_late(const struct peer *peer, const struct ctrl_reset *reset)
 {
-	return now_of(peer) - reset->asked_ns >= RESET_GIVE_UP_NS;
+	return peer_now_ns(peer) - reset->asked_ns >= RESET_GIVE_UP_NS;
 }
 
 static void reset_give_up(const struct peer *peer, struct ctrl_reset *reset)
@@ -359,7 +359,7 @@ static void kill_log(const struct peer *peer)
  * killed. */
 static void fence_go_on(struct peer *peer)
 {
-	uint64_t now_ns = now_of(peer);
+	uint64_t now_ns = peer_now_ns(peer);
 	bool was_killed = peer->is_killed;
 	int res;
 
@@ -399,7 +399,8 @@ static bool dead_end(struct peer *peer)
 	if (was_killed)
 		log_warn("control", "peer %s is dead: its last I/O ended %llu ms after the kill",
 			 peer->config->name,
-			 (unsigned long long)((now_of(peer) - peer->fence_began_ns) / NS_PER_MS));
+			 (unsigned long long)((peer_now_ns(peer) - peer->fence_began_ns) /
+					      NS_PER_MS));
 	else
 		log_info("control", "peer %s is dead: nothing of it holds the files that we share",
 			 peer->config->name);
@@ -414,11 +415,11 @@ static void silent_wait(struct peer *peer)
 {
 	if (!peer->waits_for_fence) {
 		peer->waits_for_fence = true;
-		peer->fence_began_ns = now_of(peer);
+		peer->fence_began_ns = peer_now_ns(peer);
 		log_warn("control", "peer %s has not answered for %llu ms, but its data path runs",
 			 peer->config->name, (unsigned long long)(silent_ns(peer) / NS_PER_MS));
 	}
-	if (now_of(peer) - peer->fence_began_ns > FENCE_GIVE_UP_NS)
+	if (peer_now_ns(peer) - peer->fence_began_ns > FENCE_GIVE_UP_NS)
 		fence_fail(peer, -EINPROGRESS);
 }
 
@@ -443,8 +444,8 @@ static void silent_go_on(struct peer *peer)
 		if (is_due && peer->process_seen_ns != 0)
 			silent_wait(peer);
 		peer->process = process;
-		peer->process_seen_ns = now_of(peer);
-	} else if (is_due && now_of(peer) - peer->process_seen_ns > answer_ns(peer) / 2) {
+		peer->process_seen_ns = peer_now_ns(peer);
+	} else if (is_due && peer_now_ns(peer) - peer->process_seen_ns > answer_ns(peer) / 2) {
 		fence_go_on(peer);
 	}
 }
@@ -454,9 +455,9 @@ static void resets_go_on(struct peer *peer)
 	bool is_up = peer->link.state == PEER_LINK_UP;
 
 	/* It was us who did not run: what the peer has said meanwhile is not read yet. */
-	if (now_of(peer) - peer->stepped_ns > answer_ns(peer) / 2)
-		peer->owed_since_ns = now_of(peer);
-	peer->stepped_ns = now_of(peer);
+	if (peer_now_ns(peer) - peer->stepped_ns > answer_ns(peer) / 2)
+		peer->owed_since_ns = peer_now_ns(peer);
+	peer->stepped_ns = peer_now_ns(peer);
 	late_give_up(peer);
 	if (!has_resets(peer)) {
 		peer_fence_end(peer);
@@ -487,7 +488,7 @@ static void resets_go_on(struct peer *peer)
 
 static void heartbeat(struct peer *peer)
 {
-	uint64_t now_ns = now_of(peer);
+	uint64_t now_ns = peer_now_ns(peer);
 	uint64_t every_ns = answer_ns(peer) / (has_resets(peer) ? 8 : 2);
 
 	if (now_ns - peer->pinged_ns >= every_ns) {
@@ -509,7 +510,7 @@ static void peer_step(struct reactor_timer *timer)
 
 	if (peer->peers->is_stopping)
 		return;
-	if (peer->link.state == PEER_LINK_IDLE && now_of(peer) >= peer->dial_ns)
+	if (peer->link.state == PEER_LINK_IDLE && peer_now_ns(peer) >= peer->dial_ns)
 		peer_link_dial(&peer->link, peer->peers->reactor, &peer->peers->self, peer->config,
 			       &link_handler);
 	if (peer->link.state == PEER_LINK_UP)
@@ -518,24 +519,24 @@ static void peer_step(struct reactor_timer *timer)
 	if (has_resets(peer))
 		resets_go_on(peer);
 	if (has_resets(peer) || !is_told)
-		next_ns = now_of(peer) + STEP_BUSY_NS;
+		next_ns = peer_now_ns(peer) + STEP_BUSY_NS;
 	else if (peer->link.state == PEER_LINK_IDLE)
 		next_ns = peer->dial_ns;
 	else
-		next_ns = now_of(peer) + answer_ns(peer) / 2;
+		next_ns = peer_now_ns(peer) + answer_ns(peer) / 2;
 	reactor_timer_arm(&peer->timer, next_ns);
 }
 
 void peer_ask_reset(struct peer *peer, struct ctrl_reset *reset)
 {
 	peer->info.resets_asked++;
-	reset->asked_ns = now_of(peer);
+	reset->asked_ns = peer_now_ns(peer);
 	if (!has_resets(peer)) {
-		peer->owed_since_ns = peer->stepped_ns = now_of(peer);
+		peer->owed_since_ns = peer->stepped_ns = peer_now_ns(peer);
 		peer->waits_for_fence = false;
 	}
 	list_push_back(&peer->waiting, &reset->node);
-	reactor_timer_arm(&peer->timer, now_of(peer));
+	reactor_timer_arm(&peer->timer, peer_now_ns(peer));
 }
 
 void peer_init(struct peer *peer, struct peers *peers, const struct peer_config *config)
@@ -554,14 +555,14 @@ void peer_dial_now(struct peer *peer)
 {
 	if (peer->link.state != PEER_LINK_IDLE || peer->peers->is_stopping)
 		return;
-	peer->dial_ns = now_of(peer);
+	peer->dial_ns = peer_now_ns(peer);
 	reactor_timer_arm(&peer->timer, peer->dial_ns);
 }
 
 void peer_begin(struct peer *peer)
 {
-	peer->down_since_ns = now_of(peer);
-	reactor_timer_arm(&peer->timer, now_of(peer));
+	peer->down_since_ns = peer_now_ns(peer);
+	reactor_timer_arm(&peer->timer, peer_now_ns(peer));
 }
 
 void peer_fail_all(struct peer *peer)

@@ -38,11 +38,6 @@ static uint64_t now_of(const struct peers *peers)
 	return reactor_now_ns(peers->control);
 }
 
-static uint16_t bit_of(const struct peers *peers, unsigned peer)
-{
-	return (uint16_t)(1u << peers->config.peers[peer].index);
-}
-
 /* ---- one file and one peer --------------------------------------------------------------------
  */
 
@@ -51,11 +46,11 @@ static enum sameness lock_look(const struct peers *peers, struct peer_share *sha
 	bool is_held = false;
 	int res;
 
-	if (share->has_lock & bit_of(peers, peer))
+	if (share->has_lock & peer_bit(peers, peer))
 		return IS_SAME;
 	res = member_lock_is_held(share->fd, peers->config.peers[peer].lock, 1, &is_held);
 	if (res == 0 && is_held) {
-		share->has_lock |= bit_of(peers, peer);
+		share->has_lock |= peer_bit(peers, peer);
 		share->unseen_ns[peer] = 0;
 		return IS_SAME;
 	}
@@ -109,7 +104,7 @@ struct candidate {
 
 /* It is not the file that we served last, or was refused, and nothing has shown yet that it is the
  * right one. */
-static bool is_unproven(const struct peer_share *share)
+static bool share_is_unproven(const struct peer_share *share)
 {
 	return (share->is_another || share->doubters != 0) && !share->has_served &&
 	       !share->is_forgiven;
@@ -118,7 +113,7 @@ static bool is_unproven(const struct peer_share *share)
 /* Such a file does not keep others from serving theirs. */
 static bool is_doubted(const struct peer_share *share)
 {
-	return share->is_refused || is_unproven(share);
+	return share->is_refused || share_is_unproven(share);
 }
 
 /* The members have different files: which of them gives way. */
@@ -138,8 +133,9 @@ static enum peer_hold file_judge(const struct peers *peers, struct peer_share *s
 	return PEER_HOLD_FILE;
 }
 
-static enum peer_hold format_judge(const struct peers *peers, const struct candidate *candidate,
-				   unsigned peer, const struct peer_served *entry)
+static enum peer_hold share_format_judge(const struct peers *peers,
+					 const struct candidate *candidate, unsigned peer,
+					 const struct peer_served *entry)
 {
 	const struct peer_share *share = candidate->share;
 	bool is_as_served = share->is_served && candidate->size_bytes == share->entry.size_bytes &&
@@ -162,7 +158,7 @@ static enum peer_hold entry_judge(const struct peers *peers, const struct candid
 {
 	struct peer_share *share = candidate->share;
 	enum sameness sameness = file_compare(peers, share, peer, entry);
-	uint16_t bit = bit_of(peers, peer);
+	uint16_t bit = peer_bit(peers, peer);
 	enum peer_hold hold;
 
 	if (sameness == IS_OTHER)
@@ -181,7 +177,7 @@ static enum peer_hold entry_judge(const struct peers *peers, const struct candid
 	/* The same file, which hosts use there: whoever had another one before is not asked. */
 	if (sameness == IS_SAME)
 		share->refusers &= (uint16_t)(entry->is_served ? 0 : ~bit);
-	return format_judge(peers, candidate, peer, entry);
+	return share_format_judge(peers, candidate, peer, entry);
 }
 
 /*
@@ -197,7 +193,7 @@ static enum peer_hold absent_judge(const struct peers *peers, const struct peer_
 
 	if (share->is_forgiven)
 		return PEER_HOLD_NONE;
-	if (share->refusers & bit_of(peers, peer))
+	if (share->refusers & peer_bit(peers, peer))
 		return PEER_HOLD_FILE;
 	if (share->hold != PEER_HOLD_FORMAT || share->hold_peer != peer || is_told)
 		return PEER_HOLD_NONE;
@@ -242,8 +238,8 @@ static bool is_unasked(const struct peers *peers, const struct peer_share *share
 {
 	bool is_held = false;
 
-	return is_unproven(share) &&
-	       (share->is_another || (share->doubters & bit_of(peers, peer)) != 0) &&
+	return share_is_unproven(share) &&
+	       (share->is_another || (share->doubters & peer_bit(peers, peer)) != 0) &&
 	       (member_lock_is_held(share->fd, peers->config.peers[peer].lock, 1, &is_held) < 0 ||
 		!is_held);
 }
@@ -252,7 +248,7 @@ static bool is_unasked(const struct peers *peers, const struct peer_share *share
 static bool is_served_same(const struct peers *peers, const struct peer_share *share, unsigned peer,
 			   const struct peer_served *entry)
 {
-	uint16_t bit = bit_of(peers, peer);
+	uint16_t bit = peer_bit(peers, peer);
 
 	return entry && entry->is_served && (share->has_lock & bit) != 0 &&
 	       (share->differs & bit) == 0 && (entry->differs >> peers->config.index & 1) == 0;
@@ -274,7 +270,7 @@ static enum peer_hold judge(const struct peers *peers, const struct candidate *c
 		here = entry ? entry_judge(peers, candidate, i, entry)
 			     : absent_judge(peers, share, i, told != NULL);
 		if (!entry && told && here != PEER_HOLD_FILE)
-			share->differs &= (uint16_t)~bit_of(peers, i);
+			share->differs &= (uint16_t)~peer_bit(peers, i);
 		if (here == PEER_HOLD_NONE && is_waited_for(peers, share, i))
 			here = PEER_HOLD_PENDING;
 		if (here == PEER_HOLD_NONE && !entry && is_unasked(peers, share, i))
@@ -395,7 +391,7 @@ bool peers_problem(struct peers *peers, const struct ns *ns, struct peers_proble
 		return true;
 	}
 	for (unsigned i = 0; i < peers->config.peer_count; i++) {
-		if ((share->differs & bit_of(peers, i)) == 0)
+		if ((share->differs & peer_bit(peers, i)) == 0)
 			continue;
 		differ_text(peers, share, i,
 			    is_served_by(peers, share, i)
@@ -717,7 +713,7 @@ void peers_compare_told(struct reactor_msg *msg)
 	struct peer_told *told = container_of(msg, struct peer_told, msg);
 	struct peers *peers = told->peers;
 	unsigned at = (unsigned)(told->peer - peers->peers);
-	uint16_t bit = bit_of(peers, at);
+	uint16_t bit = peer_bit(peers, at);
 
 	qsort(told->entries, told->count, sizeof(told->entries[0]), peer_served_order);
 	free(peers->told[at]);

@@ -44,7 +44,7 @@ void peer_addr_to_net(const struct peer_addr *addr, struct net_addr *ret_addr)
 /* ---- the end ----------------------------------------------------------------------------------
  */
 
-static void link_on_closed(struct reactor_sock *sock)
+static void sock_on_closed(struct reactor_sock *sock)
 {
 	struct peer_link *link = container_of(sock, struct peer_link, sock);
 
@@ -65,7 +65,7 @@ void peer_link_close(struct peer_link *link, const char *format, ...)
 	explicit_bzero(link->send_key, sizeof(link->send_key));
 	explicit_bzero(link->receive_key, sizeof(link->receive_key));
 	link->state = PEER_LINK_CLOSING;
-	reactor_sock_close(&link->sock, link_on_closed);
+	reactor_sock_close(&link->sock, sock_on_closed);
 }
 
 static void link_on_late(struct reactor_timer *timer)

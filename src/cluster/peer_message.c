@@ -113,7 +113,7 @@ _Static_assert(sizeof(struct peer_reset_wire) == PEER_RESET_BYTES, "layout");
 _Static_assert(sizeof(struct peer_done_wire) == PEER_DONE_BYTES, "layout");
 _Static_assert(sizeof(struct peer_lost_wire) == PEER_LOST_BYTES, "layout");
 
-static bool type_is_known(unsigned type)
+static bool message_type_is_known(unsigned type)
 {
 	return type >= PEER_HELLO && type <= PEER_SEEN;
 }
@@ -158,7 +158,7 @@ static const char *header_problem(const struct peer_header_wire *wire)
 		return "this is no member of a cluster";
 	if (le16_get(wire->version) != PEER_PROTOCOL_VERSION)
 		return "another version of the protocol between members";
-	if (!type_is_known(type))
+	if (!message_type_is_known(type))
 		return "a message of an unknown kind";
 	if (le32_get(wire->body_bytes) != peer_body_bytes((enum peer_message)type))
 		return "a message of a wrong size";

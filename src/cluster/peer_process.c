@@ -46,7 +46,7 @@ static unsigned pid_of(int pidfd)
 	return pid;
 }
 
-static void line_take(const char *line, struct thread *thread)
+static void status_line_take(const char *line, struct thread *thread)
 {
 	unsigned long long count;
 
@@ -70,7 +70,7 @@ static bool thread_read(unsigned pid, const char *task, struct thread *ret_threa
 		return false;
 	*ret_thread = (struct thread){.state = 'X'};
 	while (fgets(line, sizeof(line), file))
-		line_take(line, ret_thread);
+		status_line_take(line, ret_thread);
 	fclose(file);
 	return true;
 }

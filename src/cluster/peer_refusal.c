@@ -23,11 +23,6 @@
 #define REFUSAL_SCAN   "inode=%" SCNu64 " born=%" SCNu64 " served=%u by=%n"
 #define REFUSAL_BYTES  (128 + PEERS_MAX * (PEER_NAME_BYTES + 1))
 
-static uint16_t bit_of(const struct peers *peers, unsigned peer)
-{
-	return (uint16_t)(1u << peers->config.peers[peer].index);
-}
-
 /* Names of members, each ended by a comma. Those that are no members any more cannot decide: then
  * any other member may. */
 static uint16_t refusers_of(const struct peers *peers, const char *names)
@@ -38,11 +33,11 @@ static uint16_t refusers_of(const struct peers *peers, const char *names)
 		const char *name = peers->config.peers[i].name;
 		size_t len = strlen(name);
 
-		all |= bit_of(peers, i);
+		all |= peer_bit(peers, i);
 		for (const char *at = names; at; at = strchr(at, ',')) {
 			at += *at == ',';
 			if (strncmp(at, name, len) == 0 && at[len] == ',')
-				refusers |= bit_of(peers, i);
+				refusers |= peer_bit(peers, i);
 		}
 	}
 	return refusers != 0 ? refusers : all;
@@ -53,7 +48,7 @@ static void names_write(const struct peers *peers, uint16_t refusers, char *text
 	for (unsigned i = 0; i < peers->config.peer_count; i++) {
 		size_t len = strlen(text);
 
-		if ((refusers & bit_of(peers, i)) != 0)
+		if ((refusers & peer_bit(peers, i)) != 0)
 			snprintf(text + len, text_bytes - len, "%s,", peers->config.peers[i].name);
 	}
 }

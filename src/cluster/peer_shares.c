@@ -42,7 +42,7 @@ static void share_forget(struct peer_share *share)
 
 /* Files found in this pass are at the end of the list: namespaces mostly come in the same order
  * again, and there may be very many. */
-static struct peer_share *share_find(struct peers *peers, const struct ns *ns, unsigned pass)
+static struct peer_share *peer_share_find(struct peers *peers, const struct ns *ns, unsigned pass)
 {
 	list_for_each(node, &peers->files) {
 		struct peer_share *share = list_entry(node, struct peer_share, node);
@@ -160,7 +160,7 @@ static unsigned clustered_count(const struct snapshot *snapshot)
 	return count;
 }
 
-static void entry_add(struct peer_shares *table, struct peer_share *share, int subsystem)
+static void shared_add(struct peer_shares *table, struct peer_share *share, int subsystem)
 {
 	table->entries[table->count++] = (struct peer_shared){
 		.share = share,
@@ -187,10 +187,10 @@ static void entries_add(struct peers *peers, struct peer_shares *table,
 
 			if (!ns->is_clustered)
 				continue;
-			share = share_find(peers, ns, pass);
+			share = peer_share_find(peers, ns, pass);
 			if (!share)
 				share = share_add(peers, ns);
-			entry_add(table, share, (int)table->name_count);
+			shared_add(table, share, (int)table->name_count);
 			if (!share)
 				continue;
 			share->pass = pass;
@@ -266,7 +266,7 @@ static void shares_make(struct peers *peers, const struct snapshot *now,
 			struct peer_share *share = list_entry(node, struct peer_share, node);
 
 			if (share->pass == 0)
-				entry_add(table, share, PEER_SHARED_UNSERVED);
+				shared_add(table, share, PEER_SHARED_UNSERVED);
 		}
 		if (is_in_force)
 			told_make(peers, table);
@@ -285,7 +285,7 @@ struct peer_share *peers_share_of(struct peers *peers, const struct ns *ns)
 		share = list_entry(peers->share_cursor, struct peer_share, node);
 	if (!share || !uuid_equal(&share->uuid, &ns->uuid) ||
 	    !media_member_is_watched(ns->media, share->fd))
-		share = share_find(peers, ns, UINT_MAX);
+		share = peer_share_find(peers, ns, UINT_MAX);
 	if (!share)
 		share = share_add(peers, ns);
 	peers->share_cursor = share ? share->node.next : NULL;

@@ -99,7 +99,7 @@ static void served_done(struct ctrl_reset *reset, enum ctrl_reset_result result)
 	target_maybe_over(peers);
 }
 
-static void reset_answer(struct incoming *incoming, uint64_t id, enum ctrl_reset_result result)
+static void peer_reset_answer(struct incoming *incoming, uint64_t id, enum ctrl_reset_result result)
 {
 	uint8_t body[PEER_DONE_BYTES];
 
@@ -122,13 +122,13 @@ static void on_reset(struct incoming *incoming, const struct peer_frame *frame)
 	if (peer)
 		peer->info.resets_served++;
 	if (asked.cntlid < peers->config.cntlid_first || asked.cntlid > peers->config.cntlid_last) {
-		reset_answer(incoming, asked.id, CTRL_RESET_FORBIDDEN);
+		peer_reset_answer(incoming, asked.id, CTRL_RESET_FORBIDDEN);
 		return;
 	}
 	served = peers->served ? calloc(1, sizeof(*served)) : NULL;
 	if (!served) {
-		reset_answer(incoming, asked.id,
-			     peers->is_target_over ? CTRL_RESET_DONE : CTRL_RESET_FAILED);
+		peer_reset_answer(incoming, asked.id,
+				  peers->is_target_over ? CTRL_RESET_DONE : CTRL_RESET_FAILED);
 		return;
 	}
 	served->incoming = incoming;
@@ -270,7 +270,7 @@ static const struct peer_link_handler incoming_handler = {
 	.closed = incoming_on_closed,
 };
 
-static bool is_unproven(const struct incoming *incoming)
+static bool incoming_is_unproven(const struct incoming *incoming)
 {
 	return !incoming->is_closed && !incoming->link.was_up &&
 	       incoming->link.state != PEER_LINK_CLOSING;
@@ -285,7 +285,7 @@ static void incoming_evict(struct peers *peers)
 	list_for_each(node, &peers->incoming) {
 		struct incoming *incoming = list_entry(node, struct incoming, node);
 
-		if (!is_unproven(incoming))
+		if (!incoming_is_unproven(incoming))
 			continue;
 		oldest = oldest ? oldest : incoming;
 		count++;
@@ -424,7 +424,7 @@ unsigned peers_read(const struct peers *peers, struct peer_info infos[PEERS_MAX]
 	return peers->config.peer_count;
 }
 
-struct listing {
+struct peer_listing {
 	struct reactor_msg msg;
 	struct peers *peers;
 	void (*done)(void *arg, const struct peer_info *infos, unsigned count);
@@ -435,7 +435,7 @@ struct listing {
 
 static void control_listed(struct reactor_msg *msg)
 {
-	struct listing *listing = container_of(msg, struct listing, msg);
+	struct peer_listing *listing = container_of(msg, struct peer_listing, msg);
 
 	listing->done(listing->arg, listing->infos, listing->count);
 	free(listing);
@@ -443,7 +443,7 @@ static void control_listed(struct reactor_msg *msg)
 
 static void listing_fill(struct reactor_msg *msg)
 {
-	struct listing *listing = container_of(msg, struct listing, msg);
+	struct peer_listing *listing = container_of(msg, struct peer_listing, msg);
 
 	listing->count = peers_read(listing->peers, listing->infos);
 	reactor_post(listing->peers->control, &listing->msg, control_listed);
@@ -452,7 +452,7 @@ static void listing_fill(struct reactor_msg *msg)
 void peers_list(struct peers *peers,
 		void (*done)(void *arg, const struct peer_info *infos, unsigned count), void *arg)
 {
-	struct listing *listing = calloc(1, sizeof(*listing));
+	struct peer_listing *listing = calloc(1, sizeof(*listing));
 
 	if (!listing) {
 		done(arg, NULL, 0);

@@ -417,4 +417,10 @@ void peers_maybe_gone(struct peers *peers);
 /* From control: tells peers what they do not know yet. */
 void peers_kick(struct peers *peers);
 
+/* Of a peer, by its place in the configuration, in sets of members. */
+static inline uint16_t peer_bit(const struct peers *peers, unsigned peer)
+{
+	return (uint16_t)(1u << peers->config.peers[peer].index);
+}
+
 #endif

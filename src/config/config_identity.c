@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool nguid_is_nil(const uint8_t nguid[16])
+bool config_nguid_is_nil(const uint8_t nguid[16])
 {
 	static const uint8_t nil[16];
 
@@ -66,10 +66,10 @@ static void ns_identify(struct config_ns *ns, const struct config_ns *known)
 	}
 	if (known && uuid_equal(&ns->uuid, &known->uuid)) {
 		ns->has_made_identity = known->has_made_identity;
-		if (nguid_is_nil(ns->nguid))
+		if (config_nguid_is_nil(ns->nguid))
 			memcpy(ns->nguid, known->nguid, sizeof(ns->nguid));
 	}
-	if (nguid_is_nil(ns->nguid))
+	if (config_nguid_is_nil(ns->nguid))
 		memcpy(ns->nguid, ns->uuid.bytes, sizeof(ns->nguid));
 }
 
@@ -96,28 +96,47 @@ static void subsystem_identify(struct config_subsystem *subsystem,
 
 /* ---- identities that two namespaces share ---------------------------------------------------- */
 
-struct named_ns {
-	const char *nqn;
-	const struct config_ns *ns;
-};
-
-static int by_uuid(const void *a, const void *b)
+int config_by_uuid(const void *a, const void *b)
 {
-	const struct named_ns *x = a, *y = b;
+	const struct config_named_ns *x = a, *y = b;
 
 	return memcmp(x->ns->uuid.bytes, y->ns->uuid.bytes, sizeof(x->ns->uuid.bytes));
 }
 
+struct config_named_ns *config_named_list(const struct config *config, unsigned *ret_count)
+{
+	struct config_named_ns *list;
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < config->subsystem_count; i++)
+		count += config->subsystems[i].ns_count;
+	list = calloc(count + 1, sizeof(*list));
+	if (!list)
+		return NULL;
+	*ret_count = count;
+	count = 0;
+	for (unsigned i = 0; i < config->subsystem_count; i++) {
+		const struct config_subsystem *subsystem = &config->subsystems[i];
+
+		for (unsigned n = 0; n < subsystem->ns_count; n++)
+			list[count++] =
+				(struct config_named_ns){subsystem->nqn, &subsystem->namespaces[n]};
+	}
+	if (count > 1)
+		qsort(list, count, sizeof(*list), config_by_uuid);
+	return list;
+}
+
 static int by_nguid(const void *a, const void *b)
 {
-	const struct named_ns *x = a, *y = b;
+	const struct config_named_ns *x = a, *y = b;
 
 	return memcmp(x->ns->nguid, y->ns->nguid, sizeof(x->ns->nguid));
 }
 
-static void repeats_complain(struct named_ns *list, unsigned count, const char *what,
-			     int (*order)(const void *a, const void *b),
-			     struct config_errors *errors)
+static void same_ids_complain(struct config_named_ns *list, unsigned count, const char *what,
+			      int (*order)(const void *a, const void *b),
+			      struct config_errors *errors)
 {
 	if (count > 1)
 		qsort(list, count, sizeof(*list), order);
@@ -135,26 +154,15 @@ static void repeats_complain(struct named_ns *list, unsigned count, const char *
 static int repeats_check(const struct config *config, struct config_errors *errors)
 {
 	unsigned before = errors->count;
-	struct named_ns *list;
 	unsigned count = 0;
+	struct config_named_ns *list = config_named_list(config, &count);
 
-	for (unsigned i = 0; i < config->subsystem_count; i++)
-		count += config->subsystems[i].ns_count;
-	list = calloc(count + 1, sizeof(*list));
 	if (!list) {
 		config_errors_add(errors, "out of memory");
 		return -ENOMEM;
 	}
-	count = 0;
-	for (unsigned i = 0; i < config->subsystem_count; i++) {
-		const struct config_subsystem *subsystem = &config->subsystems[i];
-
-		for (unsigned n = 0; n < subsystem->ns_count; n++)
-			list[count++] =
-				(struct named_ns){subsystem->nqn, &subsystem->namespaces[n]};
-	}
-	repeats_complain(list, count, "UUID", by_uuid, errors);
-	repeats_complain(list, count, "NGUID", by_nguid, errors);
+	same_ids_complain(list, count, "UUID", config_by_uuid, errors);
+	same_ids_complain(list, count, "NGUID", by_nguid, errors);
 	free(list);
 	return errors->count == before ? 0 : -EINVAL;
 }

@@ -43,13 +43,6 @@ static int hex_digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-static bool nguid_is_nil(const uint8_t nguid[16])
-{
-	static const uint8_t nil[16];
-
-	return memcmp(nguid, nil, sizeof(nil)) == 0;
-}
-
 static void nguid_parse(struct config_cursor *at, const json_t *object,
 			const struct config_field *field, void *to)
 {
@@ -67,7 +60,7 @@ static void nguid_parse(struct config_cursor *at, const json_t *object,
 		is_good = digit >= 0;
 		nguid[i / 2] = (uint8_t)(nguid[i / 2] << 4 | (digit & 0xf));
 	}
-	if (!is_good || nguid_is_nil(nguid))
+	if (!is_good || config_nguid_is_nil(nguid))
 		config_complain(at, "nguid", "must be 32 hexadecimal digits, not all zeroes");
 	else
 		memcpy(ns->nguid, nguid, sizeof(nguid));
@@ -144,7 +137,7 @@ static void media_merge(struct config_merge *merge, const struct config_field *f
 		config_merge_set(merge, saved, field->key, json_object_get(more, field->key));
 }
 
-static void protect_check(struct config_cursor *at, const json_t *object, void *to)
+static void protect_given_note(struct config_cursor *at, const json_t *object, void *to)
 {
 	struct config_ns *ns = to;
 
@@ -201,7 +194,7 @@ static const struct config_field ns_fields[] = {
 	{"write_protect", "whether writes are refused, and for how long", .kind = FIELD_WORD,
 	 .words = config_write_protects, .word_count = CONFIG_WRITE_PROTECTS,
 	 FIELD_AT(NS, write_protect, enum ns_write_protect), FIELD_SERVED(struct ns, write_protect),
-	 .check = protect_check},
+	 .check = protect_given_note},
 	{"ana_group", "ANA group, 1 to 1024", FIELD_IS_U32(NS, ana_group, 1, CONFIG_ANA_GROUP_MAX),
 	 .number = 1, FIELD_SERVED(struct ns, ana_group), .argument = "N"},
 	{"private", "whether it is one host's at a time", FIELD_IS_BOOL(NS, is_private),
@@ -220,7 +213,7 @@ static const struct config_field ns_fields[] = {
 };
 
 /* By its medium: a file by its path, memory by its whole text. */
-static json_t *ns_find(const json_t *list, const json_t *found, const json_t *element)
+static json_t *ns_by_media(const json_t *list, const json_t *found, const json_t *element)
 {
 	const char *media = document_text(element, "media");
 	char *path = config_media_path(media);
@@ -239,8 +232,8 @@ static json_t *ns_find(const json_t *list, const json_t *found, const json_t *el
 	return same;
 }
 
-const struct config_object config_ns_object = {"namespace", sizeof(NS),           NULL,
-					       ns_fields,   ARRAY_LEN(ns_fields), .find = ns_find};
+const struct config_object config_ns_object = {
+	"namespace", sizeof(NS), NULL, ns_fields, ARRAY_LEN(ns_fields), .find = ns_by_media};
 
 void config_ns_parse(struct config_cursor *at, const json_t *object, unsigned index,
 		     struct config_ns *ns)

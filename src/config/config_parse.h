@@ -42,6 +42,17 @@ void config_pool_check(struct config_cursor *at, const struct config *config, un
 /* Bytes of those namespaces of the document that lie in the subsystem's pool. */
 uint64_t config_pool_used_bytes(const struct config_subsystem *subsystem);
 
+/* A namespace and its subsystem. */
+struct config_named_ns {
+	const char *nqn;
+	const struct config_ns *ns;
+};
+
+/* All namespaces, ascending UUID; the caller frees the list. NULL: out of memory. */
+struct config_named_ns *config_named_list(const struct config *config, unsigned *ret_count);
+/* The order of that list. */
+int config_by_uuid(const void *a, const void *b);
+bool config_nguid_is_nil(const uint8_t nguid[16]);
 /* A random serial number. */
 void config_serial_make(char ret_serial[NVME_SERIAL_BYTES + 1]);
 /* Whether its data are gone after the next start: memory, and nothing at all. */

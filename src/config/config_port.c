@@ -293,7 +293,7 @@ static bool document_addr(const json_t *port, struct net_addr *ret_addr)
 }
 
 /* By its address. */
-static json_t *port_find(const json_t *list, const json_t *found, const json_t *element)
+static json_t *port_by_address(const json_t *list, const json_t *found, const json_t *element)
 {
 	char wanted[NET_ADDR_TEXT_BYTES], text[NET_ADDR_TEXT_BYTES];
 	struct net_addr addr;
@@ -310,7 +310,7 @@ static json_t *port_find(const json_t *list, const json_t *found, const json_t *
 }
 
 const struct config_object config_port_object = {
-	"port", sizeof(PORT), NULL, port_fields, ARRAY_LEN(port_fields), .find = port_find};
+	"port", sizeof(PORT), NULL, port_fields, ARRAY_LEN(port_fields), .find = port_by_address};
 
 void config_port_init(struct config_port *port, uint16_t id)
 {

@@ -17,18 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct known_ns {
-	const struct config_ns *ns;
-	const char *nqn;
-};
-
-static int by_uuid(const void *a, const void *b)
-{
-	const struct known_ns *x = a, *y = b;
-
-	return memcmp(x->ns->uuid.bytes, y->ns->uuid.bytes, sizeof(x->ns->uuid.bytes));
-}
-
 /* The size that a spec names, 0 when it names none; and what stands behind it. */
 static uint64_t spec_bytes(const char *text, enum media_spec_kind *ret_kind, char **ret_path)
 {
@@ -47,7 +35,7 @@ static uint64_t spec_bytes(const char *text, enum media_spec_kind *ret_kind, cha
 	return size_bytes;
 }
 
-static void size_check(const struct known_ns *from, const struct known_ns *to,
+static void size_check(const struct config_named_ns *from, const struct config_named_ns *to,
 		       struct config_errors *errors)
 {
 	enum media_spec_kind from_kind = MEDIA_SPEC_NULL, to_kind = MEDIA_SPEC_FILE;
@@ -71,7 +59,7 @@ static void size_check(const struct known_ns *from, const struct known_ns *to,
 
 /* A host cannot lift these (feature_ns.c), the administrator can, but not by leaving the key out.
  */
-static void protect_check(const struct known_ns *from, const struct known_ns *to,
+static void protect_check(const struct config_named_ns *from, const struct config_named_ns *to,
 			  struct config_errors *errors)
 {
 	enum ns_write_protect was = from->ns->write_protect;
@@ -88,7 +76,7 @@ static void protect_check(const struct known_ns *from, const struct known_ns *to
 
 #define RESTART "is fixed while the target runs; restart it with the new document"
 
-static void fixed_check(const struct known_ns *from, const struct known_ns *to,
+static void fixed_check(const struct config_named_ns *from, const struct config_named_ns *to,
 			struct config_errors *errors)
 {
 	const struct config_field *field = config_object_fixed(&config_ns_object, from->ns, to->ns);
@@ -109,46 +97,23 @@ static void cluster_check(const struct config_cluster *from, const struct config
 		config_errors_add(errors, "cluster: " RESTART);
 }
 
-/* Sorted by UUID; NULL without memory. */
-static struct known_ns *known_list(const struct config *config, unsigned *ret_count)
-{
-	struct known_ns *list;
-	unsigned count = 0;
-
-	for (unsigned i = 0; i < config->subsystem_count; i++)
-		count += config->subsystems[i].ns_count;
-	list = calloc(count + 1, sizeof(*list));
-	if (!list)
-		return NULL;
-	count = 0;
-	for (unsigned i = 0; i < config->subsystem_count; i++) {
-		for (unsigned n = 0; n < config->subsystems[i].ns_count; n++)
-			list[count++] = (struct known_ns){&config->subsystems[i].namespaces[n],
-							  config->subsystems[i].nqn};
-	}
-	if (count > 1)
-		qsort(list, count, sizeof(*list), by_uuid);
-	*ret_count = count;
-	return list;
-}
-
 int config_check_transition(const struct config *from, const struct config *to,
 			    struct config_errors *errors)
 {
 	unsigned before = errors->count, from_count = 0, to_count = 0, a = 0, b = 0;
-	struct known_ns *olds, *news;
+	struct config_named_ns *olds, *news;
 	bool lacks_memory;
 
 	if (!from)
 		return 0;
 	cluster_check(from->cluster, to->cluster, errors);
-	olds = known_list(from, &from_count);
-	news = known_list(to, &to_count);
+	olds = config_named_list(from, &from_count);
+	news = config_named_list(to, &to_count);
 	lacks_memory = !olds || !news;
 	if (lacks_memory)
 		config_errors_add(errors, "out of memory");
 	while (!lacks_memory && a < from_count && b < to_count) {
-		int order = by_uuid(&olds[a], &news[b]);
+		int order = config_by_uuid(&olds[a], &news[b]);
 
 		if (order == 0) {
 			size_check(&olds[a], &news[b], errors);

@@ -35,7 +35,7 @@ static void pump_post(struct changes *changes)
 /* ---- the end of a change ----------------------------------------------------------------------
  */
 
-static void run_log(const struct run *run)
+static void run_log(const struct change_run *run)
 {
 	const struct change_result *result = &run->result;
 	const char *diff = result->diff ? result->diff : "";
@@ -71,7 +71,7 @@ static void trim_due(struct reactor_timer *timer)
 	memory_trim();
 }
 
-static void run_free_documents(struct run *run)
+static void run_free_documents(struct change_run *run)
 {
 	config_free(run->next);
 	json_decref(run->before);
@@ -81,14 +81,14 @@ static void run_free_documents(struct run *run)
 	run->after = NULL;
 }
 
-static void run_free(struct run *run)
+static void run_free(struct change_run *run)
 {
 	run_free_documents(run);
 	free(run->result.diff);
 	free(run);
 }
 
-void change_run_end(struct run *run)
+void change_run_end(struct change_run *run)
 {
 	struct changes *changes = run->changes;
 
@@ -112,7 +112,7 @@ void change_run_end(struct run *run)
 	pump_post(changes);
 }
 
-void change_run_fail(struct run *run, int res, const char *format, ...)
+void change_run_fail(struct change_run *run, int res, const char *format, ...)
 {
 	char text[CONFIG_ERROR_TEXT_BYTES];
 	va_list args;
@@ -126,7 +126,7 @@ void change_run_fail(struct run *run, int res, const char *format, ...)
 }
 
 /* As run_end, where the step that failed should have told why. */
-void change_run_fail_told(struct run *run, int res)
+void change_run_fail_told(struct change_run *run, int res)
 {
 	if (run->result.errors.count == 0)
 		config_errors_add(&run->result.errors, "%s", strerror(-res));
@@ -138,7 +138,7 @@ void change_run_fail_told(struct run *run, int res)
  */
 
 /* before, after, next and the difference. 0, or -errno with an error. */
-static int run_check(struct run *run)
+static int run_check(struct change_run *run)
 {
 	struct changes *changes = run->changes;
 	struct config_errors *errors = &run->result.errors;
@@ -177,7 +177,7 @@ static int run_check(struct run *run)
 }
 
 /* Nothing differs: at most the source is another. */
-static int run_keep_source(struct run *run)
+static int run_keep_source(struct change_run *run)
 {
 	struct changes *changes = run->changes;
 	struct store_change change = {
@@ -200,7 +200,7 @@ static int run_keep_source(struct run *run)
 	return res;
 }
 
-static void run_begin_change(struct run *run)
+static void run_begin_change(struct change_run *run)
 {
 	const struct changes *changes = run->changes;
 	uint64_t expected = run->change.expected_generation;
@@ -244,7 +244,7 @@ static void run_begin_change(struct run *run)
 }
 
 /* Something new, or what is kept in its present form: only what differs is kept. */
-static void run_begin_start(struct run *run)
+static void run_begin_start(struct change_run *run)
 {
 	run->after = config_to_json(run->next);
 	if (!run->after) {
@@ -264,7 +264,7 @@ static void run_begin_start(struct run *run)
 	change_run_apply(run);
 }
 
-static void run_begin(struct run *run)
+static void run_begin(struct change_run *run)
 {
 	if (run->changes->is_stopping)
 		change_run_fail(run, -ESHUTDOWN, "the target is stopping");
@@ -297,14 +297,14 @@ static void pump(struct reactor_msg *msg)
 		return;
 	node = waiting_pop(changes);
 	if (node) {
-		changes->current = list_entry(node, struct run, node);
+		changes->current = list_entry(node, struct change_run, node);
 		run_begin(changes->current);
 	} else if (changes->is_stopping) {
 		changes->options.stopped(changes->options.arg);
 	}
 }
 
-static void origin_take(struct run *run, const char *origin)
+static void origin_take(struct change_run *run, const char *origin)
 {
 	text_copy(run->origin, sizeof(run->origin), origin ? origin : "somebody");
 }
@@ -319,9 +319,10 @@ static void change_refuse(const struct changes *changes, const struct change *ch
 }
 
 /* NULL: the change has failed. */
-static struct run *run_add(struct changes *changes, enum run_kind kind, const struct change *change)
+static struct change_run *run_add(struct changes *changes, enum run_kind kind,
+				  const struct change *change)
 {
-	struct run *run = calloc(1, sizeof(*run));
+	struct change_run *run = calloc(1, sizeof(*run));
 
 	if (!run) {
 		change_refuse(changes, change);
@@ -342,7 +343,7 @@ static struct run *run_add(struct changes *changes, enum run_kind kind, const st
 	return run;
 }
 
-static void source_take(struct run *run, const char *source_hash)
+static void source_take(struct change_run *run, const char *source_hash)
 {
 	run->has_source = source_hash != NULL;
 	if (source_hash)
@@ -351,7 +352,7 @@ static void source_take(struct run *run, const char *source_hash)
 
 void changes_start(struct changes *changes, struct start *start, const struct change *change)
 {
-	struct run *run = run_add(changes, RUN_START, change);
+	struct change_run *run = run_add(changes, RUN_START, change);
 
 	if (!run)
 		return;
@@ -364,7 +365,7 @@ void changes_start(struct changes *changes, struct start *start, const struct ch
 
 void changes_submit(struct changes *changes, const struct change *change, const char *source_hash)
 {
-	struct run *run = run_add(changes, RUN_CHANGE, change);
+	struct change_run *run = run_add(changes, RUN_CHANGE, change);
 
 	if (run)
 		source_take(run, source_hash);
@@ -389,7 +390,7 @@ bool changes_cancel(struct changes *changes, const struct change *change)
 	struct change_result result = {.res = -ECANCELED, .generation = changes->generation};
 
 	list_for_each(node, &changes->hosts) {
-		struct run *run = list_entry(node, struct run, node);
+		struct change_run *run = list_entry(node, struct change_run, node);
 
 		if (run->kind != RUN_CHANGE || run->change.edit != change->edit ||
 		    run->change.arg != change->arg)
@@ -406,7 +407,7 @@ bool changes_cancel(struct changes *changes, const struct change *change)
 void changes_submit_private(struct changes *changes, const struct daemon_private *private,
 			    const struct change *change)
 {
-	struct run *run = run_add(changes, RUN_PRIVATE, change);
+	struct change_run *run = run_add(changes, RUN_PRIVATE, change);
 
 	if (!run)
 		return;
@@ -465,7 +466,7 @@ void changes_destroy(struct changes *changes)
 	changes->is_stopping = true;
 	reactor_timer_cancel(&changes->trim_timer);
 	while ((node = waiting_pop(changes)) != NULL) {
-		changes->current = list_entry(node, struct run, node);
+		changes->current = list_entry(node, struct change_run, node);
 		/* No more pump, which would run on a reactor that has stopped. */
 		changes->is_pump_posted = true;
 		run_begin(changes->current);

@@ -94,7 +94,7 @@ static void registry_commit(struct changes *changes, bool is_kept)
 }
 
 /* In force and kept: the new truth. */
-static void run_accept(struct run *run)
+static void run_accept(struct change_run *run)
 {
 	struct changes *changes = run->changes;
 
@@ -119,7 +119,7 @@ static void run_tell_applying(struct changes *changes, const struct snapshot *sn
 
 static void run_taken_back(void *arg, int res, const char *error)
 {
-	struct run *run = arg;
+	struct change_run *run = arg;
 	struct changes *changes = run->changes;
 
 	if (res == 0) {
@@ -144,7 +144,7 @@ static void run_taken_back(void *arg, int res, const char *error)
 }
 
 /* It is in force but could not be kept: the former configuration comes back. */
-static void run_take_back(struct run *run)
+static void run_take_back(struct change_run *run)
 {
 	struct changes *changes = run->changes;
 	static const struct uuid none;
@@ -175,7 +175,7 @@ static void run_take_back(struct run *run)
 	run_taken_back(run, res, errors.texts[0]);
 }
 
-static int run_keep(struct run *run)
+static int run_keep(struct change_run *run)
 {
 	struct changes *changes = run->changes;
 	struct store_change change = {
@@ -215,7 +215,7 @@ static int run_keep(struct run *run)
 /* What leaves is flushed, or its hosts will be told. */
 static void run_flushed(void *arg)
 {
-	struct run *run = arg;
+	struct change_run *run = arg;
 
 	if (run->after) {
 		media_registry_note_leaving(run->changes->options.registry);
@@ -230,7 +230,7 @@ static void run_flushed(void *arg)
 
 static void run_applied(void *arg, int res, const char *error)
 {
-	struct run *run = arg;
+	struct change_run *run = arg;
 
 	if (res < 0) {
 		media_registry_rollback(run->changes->options.registry);
@@ -273,7 +273,7 @@ static void drain_drained(void *arg, int res)
 	free(drain);
 }
 
-static int run_drain_create(struct run *run)
+static int run_drain_create(struct change_run *run)
 {
 	struct drain *drain = calloc(1, sizeof(*drain));
 
@@ -287,7 +287,7 @@ static int run_drain_create(struct run *run)
 	return 0;
 }
 
-void change_run_apply(struct run *run)
+void change_run_apply(struct change_run *run)
 {
 	struct changes *changes = run->changes;
 	const struct config *desired = run->next ? run->next : changes->config;

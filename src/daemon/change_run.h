@@ -26,10 +26,11 @@ struct changes {
 	struct daemon_private private;
 	bool is_stopping;
 	bool is_store_behind; /* neither kept nor taken back: the next change keeps both */
-	struct list waiting;  /* struct run */
-	struct list hosts;    /* struct run: of hosts' commands; wait until `waiting` is empty */
+	struct list waiting;  /* struct change_run */
+	struct list
+		hosts; /* struct change_run: of hosts' commands; wait until `waiting` is empty */
 	struct list draining; /* struct drain */
-	struct run *current;
+	struct change_run *current;
 	struct reactor_msg pump_msg;
 	bool is_pump_posted;
 	struct reactor_timer trim_timer;
@@ -40,10 +41,10 @@ struct drain {
 	struct list node;
 	void (*drained)(void *arg, int res); /* NULL: nobody wants to know any more */
 	void *arg;
-	struct run *run; /* while it is under way */
+	struct change_run *run; /* while it is under way */
 };
 
-struct run {
+struct change_run {
 	struct list node;
 	struct changes *changes;
 	enum run_kind kind;
@@ -61,14 +62,14 @@ struct run {
 };
 
 /* The change is over, with result.res; frees the run. */
-void change_run_end(struct run *run);
+void change_run_end(struct change_run *run);
 /* The same after a failure. */
-void change_run_fail(struct run *run, int res, const char *format, ...)
+void change_run_fail(struct change_run *run, int res, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 /* The same, when the errors say already what is wrong. */
-void change_run_fail_told(struct run *run, int res);
+void change_run_fail_told(struct change_run *run, int res);
 /* Applies run->next, or what is in force, with the private subsystem that shall be there; keeps
  * run->after unless it is NULL; ends the run. */
-void change_run_apply(struct run *run);
+void change_run_apply(struct change_run *run);
 
 #endif

@@ -38,8 +38,8 @@ static const char *kept_words(unsigned kept)
  */
 
 /* The file was another namespace's, which could have come back. */
-static void former_look(const struct foresee *foresee, const char *nqn, const struct config_ns *ns,
-			const char *path)
+static void former_owner_look(const struct foresee *foresee, const char *nqn,
+			      const struct config_ns *ns, const char *path)
 {
 	const struct removed_ns *former;
 	struct media_record record;
@@ -78,7 +78,7 @@ static int coming_look(const struct foresee *foresee, const char *nqn, const str
 			kept_words(removed->kept),
 			removed->kept == NS_LIVE_HAS_RESERVATION ? "s" : "");
 	if (res == 0)
-		former_look(foresee, nqn, ns, path);
+		former_owner_look(foresee, nqn, ns, path);
 	free(path);
 	return res;
 }
@@ -102,8 +102,8 @@ static int coming_tell(const struct foresee *foresee)
 /* ---- what goes --------------------------------------------------------------------------------
  */
 
-static const struct config_ns *ns_find(const struct config *config, const struct uuid *uuid,
-				       const char **ret_nqn)
+static const struct config_ns *ns_by_uuid(const struct config *config, const struct uuid *uuid,
+					  const char **ret_nqn)
 {
 	for (unsigned s = 0; s < config->subsystem_count; s++) {
 		const struct config_subsystem *subsystem = &config->subsystems[s];
@@ -141,9 +141,9 @@ static void going_look(const struct foresee *foresee, const struct live_entry *e
 	const struct config_ns *ns;
 	char *path;
 
-	if (kept == 0 || ns_find(foresee->to, &entry->uuid, &nqn))
+	if (kept == 0 || ns_by_uuid(foresee->to, &entry->uuid, &nqn))
 		return;
-	ns = ns_find(foresee->from, &entry->uuid, &nqn);
+	ns = ns_by_uuid(foresee->from, &entry->uuid, &nqn);
 	if (!ns)
 		return;
 	path = config_media_path(ns->media);

@@ -44,6 +44,8 @@ struct manage_edit {
 	void *arg;
 };
 
+/* is_formatting of struct manage_edit, asked of a media registry. */
+bool manage_is_formatting(void *arg_registry, const struct uuid *uuid);
 /* manage_judge (target/manage.h). 0, or -errno with an error and a status. */
 int manage_check_begin(struct manage_edit *edit, struct config_errors *errors);
 /* Whether the host that asks has the right to. 0, or -errno with an error and a status. */

@@ -125,7 +125,7 @@ static bool ns_is_protected(const json_t *ns)
  */
 
 /* The lowest that is free; 0: none is. */
-static uint32_t nsid_choose(const json_t *namespaces)
+static uint32_t nsid_free(const json_t *namespaces)
 {
 	json_int_t nsid = document_number_free(namespaces, "nsid");
 
@@ -200,7 +200,7 @@ int manage_edit_create(json_t *document, struct manage_edit *edit, struct config
 	if (request->block_count > pool_unused_bytes(subsystem) / request->block_bytes)
 		return manage_refuse(edit, NVME_SC_NS_INSUFFICIENT_CAPACITY, -ENOSPC, errors,
 				     "the pool has less than that left");
-	nsid = nsid_choose(namespaces);
+	nsid = nsid_free(namespaces);
 	if (nsid == 0)
 		return manage_refuse(edit, NVME_SC_NS_ID_UNAVAILABLE, -ENOSPC, errors,
 				     "every NSID is in use");

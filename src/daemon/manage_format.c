@@ -253,8 +253,8 @@ static void erase_step(struct reactor_msg *msg)
 	media_submit(&job->io);
 }
 
-static const struct ns *ns_find(const struct snapshot *snapshot, const char *nqn,
-				const struct uuid *uuid)
+static const struct ns *served_ns_by_uuid(const struct snapshot *snapshot, const char *nqn,
+					  const struct uuid *uuid)
 {
 	const struct subsystem *subsystem = snapshot_find_subsystem(snapshot, nqn);
 
@@ -274,7 +274,7 @@ static void format_next(struct format_job *job)
 
 	/* One that somebody has removed meanwhile needs nothing. */
 	while (job->at < job->edit.uuid_count && !ns) {
-		ns = ns_find(snapshot, request->subsystem_nqn, &job->edit.uuids[job->at]);
+		ns = served_ns_by_uuid(snapshot, request->subsystem_nqn, &job->edit.uuids[job->at]);
 		if (!ns)
 			job->at++;
 	}
@@ -293,11 +293,6 @@ static void format_next(struct format_job *job)
 /* ---- step 1 -----------------------------------------------------------------------------------
  */
 
-static bool registry_is_formatting(void *arg, const struct uuid *uuid)
-{
-	return media_registry_is_formatting(arg, uuid);
-}
-
 static int mark_edit(json_t *document, void *arg, struct config_errors *errors)
 {
 	struct format_job *job = arg;
@@ -306,7 +301,7 @@ static int mark_edit(json_t *document, void *arg, struct config_errors *errors)
 	int res;
 
 	job->has_begun = true;
-	job->edit.is_formatting = registry_is_formatting;
+	job->edit.is_formatting = manage_is_formatting;
 	job->edit.arg = registry;
 	res = manage_check_begin(&job->edit, errors);
 	if (res == 0)

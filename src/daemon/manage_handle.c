@@ -47,9 +47,9 @@ nvme_status manage_status(const struct manage_edit *edit, int res)
 	}
 }
 
-static bool registry_is_formatting(void *arg, const struct uuid *uuid)
+bool manage_is_formatting(void *arg_registry, const struct uuid *uuid)
 {
-	return media_registry_is_formatting(arg, uuid);
+	return media_registry_is_formatting(arg_registry, uuid);
 }
 
 int manage_check_begin(struct manage_edit *edit, struct config_errors *errors)
@@ -99,7 +99,7 @@ static int job_edit(json_t *document, void *arg, struct config_errors *errors)
 		res = manage_check_right(document, &job->edit, errors);
 	if (res < 0)
 		return res;
-	job->edit.is_formatting = registry_is_formatting;
+	job->edit.is_formatting = manage_is_formatting;
 	job->edit.arg = daemon_registry(job->daemon);
 	return job->edit_fn(document, &job->edit, errors);
 }

@@ -200,8 +200,8 @@ bool media_registry_has_started(const struct media_registry *registry)
  */
 
 /* Into the list and the tree of its kind. `key_order` compares whole entries. */
-static int entry_add(struct registry_entry *entry, struct list *list, void **tree,
-		     int (*key_order)(const void *a, const void *b))
+static int registry_entry_add(struct registry_entry *entry, struct list *list, void **tree,
+			      int (*key_order)(const void *a, const void *b))
 {
 	if (!tsearch(entry, tree, key_order))
 		return -ENOMEM;
@@ -223,8 +223,8 @@ static int live_create(struct media_registry *registry, const struct media_wish 
 	if (res == 0)
 		res = ns_live_recall(entry->live, wish->uuid, &registry->keeper);
 	if (res == 0)
-		res = entry_add(&entry->entry, &registry->lives, &registry->lives_by_uuid,
-				live_order);
+		res = registry_entry_add(&entry->entry, &registry->lives, &registry->lives_by_uuid,
+					 live_order);
 	if (res == 0) {
 		*ret_entry = entry;
 		return 0;
@@ -281,8 +281,8 @@ static int subsystem_create(struct media_registry *registry, const char *nqn,
 	if (res == 0)
 		res = subsystem_live_recall(entry->live, nqn, &registry->keeper);
 	if (res == 0)
-		res = entry_add(&entry->entry, &registry->subsystems, &registry->subsystems_by_nqn,
-				subsystem_order);
+		res = registry_entry_add(&entry->entry, &registry->subsystems,
+					 &registry->subsystems_by_nqn, subsystem_order);
 	if (res < 0) {
 		subsystem_live_put(entry->live); /* NULL is nobody */
 		free(entry);
@@ -379,8 +379,8 @@ bool registry_finds_path(const struct media_registry *registry, const char *path
 	return is_found;
 }
 
-static int store_make(struct media *taken_media, struct ns_live *live, struct ns_store **ret_store,
-		      struct media_error *ret_error)
+static int ns_store_make(struct media *taken_media, struct ns_live *live,
+			 struct ns_store **ret_store, struct media_error *ret_error)
 {
 	int res = ns_store_create_for(taken_media, live, ret_store);
 
@@ -488,10 +488,10 @@ static int store_entry_open(struct media_registry *registry, char *taken_key,
 		res = wish_open(registry, path, wish, &media, ret_error);
 	}
 	if (res == 0)
-		res = store_make(media, live, &entry->store, ret_error);
+		res = ns_store_make(media, live, &entry->store, ret_error);
 	if (res == 0) {
-		res = entry_add(&entry->entry, &registry->stores, &registry->stores_by_key,
-				store_order);
+		res = registry_entry_add(&entry->entry, &registry->stores, &registry->stores_by_key,
+					 store_order);
 		if (res < 0) {
 			media_undo(media);
 			ns_store_put(entry->store); /* closes the medium too */
@@ -583,7 +583,7 @@ static int store_choose(const struct media_registry *registry, struct store_entr
 		}
 	}
 	if (res == 0)
-		res = store_make(media, live, &entry->next, ret_error);
+		res = ns_store_make(media, live, &entry->next, ret_error);
 	if (res < 0) {
 		entry->next = NULL;
 		return res;

@@ -307,7 +307,7 @@ static void served_keep(struct media_registry *registry, struct store_entry *ent
 	}
 }
 
-static void transaction_end(struct media_registry *registry)
+static void change_forget(struct media_registry *registry)
 {
 	media_records_clear(registry->records);
 	memset(&registry->retry, 0, sizeof(registry->retry));
@@ -352,7 +352,7 @@ void media_registry_commit(struct media_registry *registry)
 	media_records_each(registry->records, expected_forget, registry);
 	lives_commit(registry);
 	subsystems_commit(registry);
-	transaction_end(registry);
+	change_forget(registry);
 }
 
 void media_registry_commit_unkept(struct media_registry *registry)
@@ -439,5 +439,5 @@ void media_registry_rollback(struct media_registry *registry)
 		if (entry->entry.is_new)
 			registry_release_subsystem(registry, entry);
 	}
-	transaction_end(registry);
+	change_forget(registry);
 }

@@ -116,7 +116,8 @@ static int entry_drop(struct removed_list *list, struct removed_ns *entry,
 /* ---- keeping ----------------------------------------------------------------------------------
  */
 
-static void entry_add(struct removed_list *list, const struct removed_ns *about, const char *path)
+static void removed_push(struct removed_list *list, const struct removed_ns *about,
+			 const char *path)
 {
 	struct removed_ns *entry = calloc(1, sizeof(*entry) + strlen(path) + 1);
 
@@ -134,7 +135,7 @@ static void entry_add(struct removed_list *list, const struct removed_ns *about,
 	list->is_changed = true;
 }
 
-static void line_take(struct removed_list *list, const char *line)
+static void removed_line_take(struct removed_list *list, const char *line)
 {
 	struct removed_ns entry = {.record.has_type = true};
 	struct media_record *record = &entry.record;
@@ -153,7 +154,7 @@ static void line_take(struct removed_list *list, const char *line)
 	record->is_block_device = is_block_device != 0;
 	if (strcmp(record->device_id, ID_NONE) == 0)
 		record->device_id[0] = '\0';
-	entry_add(list, &entry, line + at);
+	removed_push(list, &entry, line + at);
 }
 
 int removed_list_recall(struct removed_list *list, const struct keeper *keeper)
@@ -175,7 +176,7 @@ int removed_list_recall(struct removed_list *list, const struct keeper *keeper)
 	}
 	copy[bytes] = '\0';
 	for (line = strtok_r(copy, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
-		line_take(list, line);
+		removed_line_take(list, line);
 	free(copy);
 	list->is_changed = false;
 	return 0;
@@ -329,7 +330,7 @@ void removed_add(struct removed_list *list, const struct removed_ns *about, cons
 	removed_take_back(list, &about->uuid);
 	/* A line each. */
 	if (!strchr(path, '\n'))
-		entry_add(list, about, path);
+		removed_push(list, about, path);
 	/* A change may remove many thousands. */
 	if (list->plain_count > REMOVED_NS_MAX)
 		entry_free(list, list_entry(list->plain.next, struct removed_ns, node));

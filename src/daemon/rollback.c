@@ -148,7 +148,7 @@ static void returning_check(struct rollback *rollback, json_t *ns)
 	media_spec_free(&spec);
 }
 
-static void folder_check(const struct rollback *rollback, const json_t *ns)
+static void relative_path_check(const struct rollback *rollback, const json_t *ns)
 {
 	char *path = config_media_path(document_text(ns, "media"));
 	char now[PATH_MAX];
@@ -174,7 +174,7 @@ static void document_check(struct rollback *rollback, json_t *former)
 			rollback->ns = ns;
 			if (json_object_get(rollback->in_force, document_text(ns, "uuid")))
 				continue;
-			folder_check(rollback, ns);
+			relative_path_check(rollback, ns);
 			returning_check(rollback, ns);
 		}
 	}

@@ -84,7 +84,7 @@ static void lock_read_holder(int fd, char *ret_pid, size_t pid_bytes)
 		text_copy(ret_pid, pid_bytes, "unknown");
 }
 
-static int lock_take(struct state *state, struct state_error *error)
+static int folder_lock_take(struct state *state, struct state_error *error)
 {
 	char pid[32];
 	int len, res;
@@ -256,7 +256,7 @@ int state_open(const char *dir, struct state *ret_state, struct state_error *ret
 		return state_fail(ret_error, res,
 				  "cannot use the state folder %s: %s; choose one with --state",
 				  dir, strerror(-res));
-	res = lock_take(ret_state, ret_error);
+	res = folder_lock_take(ret_state, ret_error);
 	if (res == 0)
 		res = state_open_store(ret_state, ret_error);
 	if (res < 0)

@@ -265,7 +265,7 @@ int store_each_former_ns(struct store *store, uint64_t generation,
 /* ---- a copy of all of it ----------------------------------------------------------------------
  */
 
-static int file_sync(const char *path)
+static int path_sync(const char *path)
 {
 	int fd = open(path, O_RDWR | O_CLOEXEC);
 	int res = fd < 0 || fsync(fd) ? -errno : 0;
@@ -276,7 +276,7 @@ static int file_sync(const char *path)
 }
 
 /* Into an empty file of ours alone. */
-static int copy_write(struct store *store, const char *path)
+static int store_copy_write(struct store *store, const char *path)
 {
 	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	sqlite3_stmt *stmt = NULL;
@@ -305,9 +305,9 @@ int store_copy(struct store *store, const char *path, struct store_error *ret_er
 	if (unlink(fresh) && errno != ENOENT)
 		res = -errno;
 	if (res == 0)
-		res = copy_write(store, fresh);
+		res = store_copy_write(store, fresh);
 	if (res == 0)
-		res = file_sync(fresh);
+		res = path_sync(fresh);
 	if (res == 0 && rename(fresh, path))
 		res = -errno;
 	if (res == 0)
