@@ -21,132 +21,8 @@ void config_free(struct config *config)
 {
 	if (!config)
 		return;
-	for (unsigned i = 0; i < config->subsystem_count; i++)
-		config_subsystem_release(&config->subsystems[i]);
-	for (unsigned i = 0; i < config->port_count; i++)
-		config_object_release(&config_port_object, &config->ports[i]);
-	free(config->subsystems);
-	free(config->ports);
-	config_cluster_free(config->cluster);
+	config_object_release(&config_root_object, config);
 	free(config);
-}
-
-static void subsystems_parse(struct config_cursor *at, const json_t *root, struct config *config)
-{
-	const json_t *array = NULL;
-
-	if (!config_get_array(at, root, "subsystems", CONFIG_SUBSYSTEMS_MAX, &array))
-		return;
-	config->subsystems = calloc(json_array_size(array) + 1, sizeof(*config->subsystems));
-	if (!config->subsystems) {
-		config_complain_memory(at, "subsystems");
-		return;
-	}
-	config->subsystem_count = (unsigned)json_array_size(array);
-	for (size_t i = 0; i < json_array_size(array); i++) {
-		size_t mark = config_cursor_enter(at, "subsystems", i);
-
-		config_subsystem_parse(at, json_array_get(array, i), &config->subsystems[i]);
-		config_cursor_leave(at, mark);
-	}
-}
-
-static void ports_parse(struct config_cursor *at, const json_t *root, struct config *config)
-{
-	const json_t *array = NULL;
-	bool has_ports = json_object_get(root, "ports") != NULL;
-	size_t count;
-
-	if (has_ports && !config_get_array(at, root, "ports", CONFIG_PORTS_MAX, &array))
-		return;
-	count = has_ports ? json_array_size(array) : 1;
-	config->ports = calloc(count + 1, sizeof(*config->ports));
-	if (!config->ports) {
-		config_complain_memory(at, "ports");
-		return;
-	}
-	config->port_count = (unsigned)count;
-	if (!has_ports) {
-		config_port_init(&config->ports[0], 1);
-		net_addr_parse(CONFIG_DEFAULT_ADDRESS, CONFIG_DEFAULT_PORT,
-			       &config->ports[0].listen);
-		return;
-	}
-	if (count == 0)
-		config_complain(at, "ports",
-				"is empty, so nobody could connect; list a port, or leave the key "
-				"out for %s:%d",
-				CONFIG_DEFAULT_ADDRESS, CONFIG_DEFAULT_PORT);
-	for (size_t i = 0; i < count; i++) {
-		size_t mark = config_cursor_enter(at, "ports", i);
-
-		config_port_parse(at, json_array_get(array, i), (unsigned)i, &config->ports[i]);
-		config_cursor_leave(at, mark);
-	}
-}
-
-static int by_nqn(const void *a, const void *b)
-{
-	const struct config_subsystem *x = a, *y = b;
-
-	return strcmp(x->nqn, y->nqn);
-}
-
-static int by_port_id(const void *a, const void *b)
-{
-	const struct config_port *x = a, *y = b;
-
-	return x->id - y->id;
-}
-
-/* qsort wants an array even for no elements. */
-static void sort_some(void *items, unsigned count, size_t item_bytes,
-		      int (*order)(const void *, const void *))
-{
-	if (count > 1)
-		qsort(items, count, item_bytes, order);
-}
-
-static void config_sort(struct config *config)
-{
-	sort_some(config->subsystems, config->subsystem_count, sizeof(*config->subsystems), by_nqn);
-	for (unsigned i = 0; i < config->subsystem_count; i++)
-		config_object_sort(&config_subsystem_object, &config->subsystems[i]);
-	sort_some(config->ports, config->port_count, sizeof(*config->ports), by_port_id);
-	for (unsigned i = 0; i < config->port_count; i++)
-		config_object_sort(&config_port_object, &config->ports[i]);
-}
-
-static void document_parse(struct config_cursor *at, const json_t *root, struct config *config)
-{
-	static const char *const keys[] = {"version", "subsystems", "ports", "limits", "cluster"};
-	uint32_t version = 0;
-	const json_t *limits, *cluster;
-	size_t mark;
-
-	config_object_check(at, root, keys, ARRAY_LEN(keys));
-	if (!json_is_object(root))
-		return;
-	if (!json_object_get(root, "version"))
-		config_complain(at, "version", "is missing; this program reads version %d",
-				CONFIG_DOCUMENT_VERSION);
-	config_get_u32(at, root, "version", CONFIG_DOCUMENT_VERSION, CONFIG_DOCUMENT_VERSION,
-		       &version);
-	subsystems_parse(at, root, config);
-	ports_parse(at, root, config);
-	limits = json_object_get(root, "limits");
-	if (limits) {
-		mark = config_cursor_enter(at, "limits", SIZE_MAX);
-		config_object_parse(at, &config_limits_object, limits, &config->limits);
-		config_cursor_leave(at, mark);
-	}
-	cluster = json_object_get(root, "cluster");
-	if (cluster) {
-		mark = config_cursor_enter(at, "cluster", SIZE_MAX);
-		config_cluster_parse(at, cluster, config);
-		config_cursor_leave(at, mark);
-	}
-	config_cross_check(at, config);
 }
 
 int config_load_json(const json_t *root, struct config **ret_config, struct config_errors *errors)
@@ -160,13 +36,14 @@ int config_load_json(const json_t *root, struct config **ret_config, struct conf
 		config_errors_add(errors, "out of memory");
 		return -ENOMEM;
 	}
-	config_object_init(&config_limits_object, &config->limits);
-	document_parse(&at, root, config);
+	config_object_init(&config_root_object, config);
+	if (config_object_parse(&at, &config_root_object, root, config))
+		config_cross_check(&at, config);
 	if (errors->count != before) {
 		config_free(config);
 		return at.lacks_memory ? -ENOMEM : -EINVAL;
 	}
-	config_sort(config);
+	config_object_sort(&config_root_object, config);
 	*ret_config = config;
 	return 0;
 }

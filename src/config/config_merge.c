@@ -10,12 +10,10 @@
  *   one;
  * - a row with a function of its own says why.
  *
- * The cluster stays (start.c refuses another one). Control thread only. The result is read and
- * checked as any other document.
+ * Control thread only. The result is read and checked as any other document.
  */
 #include "config/config_merge.h"
 
-#include "base/check.h"
 #include "config/document.h"
 #include "config/fields.h"
 
@@ -146,20 +144,12 @@ static void object_merge(struct config_merge *merge, const struct config_object 
 
 /* ---- the document ---------------------------------------------------------------------------- */
 
-static const struct config_field root_fields[] = {
-	{"subsystems", .object = &config_subsystem_object},
-	{"ports", .object = &config_port_object},
-	{"limits", .object = &config_limits_object},
-};
-static const struct config_object root_object = {"document", .fields = root_fields,
-						 .field_count = ARRAY_LEN(root_fields)};
-
 int config_merge(json_t *document, const json_t *more, struct config_errors *errors)
 {
 	struct config_merge merge = {.errors = errors};
 	unsigned before = errors->count;
 
-	object_merge(&merge, &root_object, document, more);
+	object_merge(&merge, &config_root_object, document, more);
 	if (merge.is_out_of_memory) {
 		config_errors_add(errors, "out of memory");
 		return -ENOMEM;

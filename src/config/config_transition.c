@@ -86,27 +86,19 @@ static void fixed_check(const struct config_named_ns *from, const struct config_
 				  to->ns->nsid, field->key);
 }
 
-/* Members agree on the cluster when they start, so that it neither comes, goes nor changes. */
-static void cluster_check(const struct config_cluster *from, const struct config_cluster *to,
-			  struct config_errors *errors)
-{
-	bool is_fixed = from && to ? config_object_fixed(&config_cluster_object, from, to) != NULL
-				   : from != to;
-
-	if (is_fixed)
-		config_errors_add(errors, "cluster: " RESTART);
-}
-
 int config_check_transition(const struct config *from, const struct config *to,
 			    struct config_errors *errors)
 {
 	unsigned before = errors->count, from_count = 0, to_count = 0, a = 0, b = 0;
 	struct config_named_ns *olds, *news;
+	const struct config_field *field;
 	bool lacks_memory;
 
 	if (!from)
 		return 0;
-	cluster_check(from->cluster, to->cluster, errors);
+	field = config_object_fixed(&config_root_object, from, to);
+	if (field)
+		config_errors_add(errors, "%s: " RESTART, field->key);
 	olds = config_named_list(from, &from_count);
 	news = config_named_list(to, &to_count);
 	lacks_memory = !olds || !news;

@@ -103,6 +103,7 @@ struct config_object {
 	json_t *(*find)(const json_t *list, const json_t *found, const json_t *element);
 };
 
+extern const struct config_object config_root_object;      /* struct config: the document */
 extern const struct config_object config_subsystem_object; /* struct config_subsystem */
 extern const struct config_object config_pool_object;      /* struct config_subsystem too */
 extern const struct config_object config_ns_object;        /* struct config_ns */

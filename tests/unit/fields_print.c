@@ -7,11 +7,12 @@
 #include "config/fields.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static const struct config_object *const objects[] = {
-	&config_subsystem_object, &config_pool_object, &config_ns_object,
-	&config_port_object,      &config_ana_object,  &config_limits_object,
-	&config_cluster_object,   &config_peer_object,
+	&config_root_object,   &config_subsystem_object, &config_pool_object,
+	&config_ns_object,     &config_port_object,      &config_ana_object,
+	&config_limits_object, &config_cluster_object,   &config_peer_object,
 };
 
 static const char *type_of(const struct config_field *field)
@@ -47,7 +48,7 @@ static json_t *field_json(const struct config_object *object, const struct confi
 	json_t *json =
 		json_pack("{s:s, s:s, s:b, s:s}", "type", type_of(field), "help", field->help,
 			  "required", field->missing != NULL, "change", changes[field->change]);
-	bool is_number = field->kind == FIELD_U16 || field->kind == FIELD_U32;
+	bool is_number = strcmp(type_of(field), "integer") == 0;
 
 	if (is_number)
 		json_object_set_new(json, "minimum", json_integer(field->min));
@@ -55,7 +56,8 @@ static json_t *field_json(const struct config_object *object, const struct confi
 		json_object_set_new(json, "maximum", json_integer(field->max));
 	if (field->word_count > 0)
 		json_object_set_new(json, "enum", words_of(field));
-	if (field->kind == FIELD_NQNS || (field->kind == FIELD_FUNCTIONS && field->max > 0))
+	if (field->kind == FIELD_NQNS ||
+	    (field->kind == FIELD_FUNCTIONS && field->max > 0 && !is_number))
 		json_object_set_new(json, "maxItems", json_integer(field->max));
 	if (field->kind == FIELD_TEXT && field->max < UINT32_MAX)
 		json_object_set_new(json, "maxLength", json_integer(field->max));

@@ -65,6 +65,8 @@ MISTAKES = (
      ['$defs/limits: quiesce_ms is missing']),
     ('a field that the program lacks', 'config-schema.json', '"queue_size": {', '"colour": {"type": "string"},\n"queue_size": {',
      ['$defs/limits: there is no field colour']),
+    ('another version of the document', 'config-schema.json', '"version": {"const": 1}', '"version": {"const": 2}',
+     ['document: version: minimum is 2, must be 1', 'document: version: maximum is 2, must be 1']),
     ('another range', 'config-schema.json', '"minimum": 32, "maximum": 4096', '"minimum": 16, "maximum": 4096',
      ['$defs/limits: queue_size: minimum is 16, must be 32']),
     ('another default', 'config-schema.json', '"default": "4420"', '"default": "4421"',
