@@ -67,7 +67,7 @@ static int server_listen(struct nbd_server *server)
 			   options->socket_path);
 	else if (res == -EEXIST)
 		tool_error(options->command,
-			   "%s is there and is not a socket; remove it or choose another path",
+			   "%s exists and is not a socket; remove it or choose another path",
 			   options->socket_path);
 	else if (res != 0)
 		tool_error(options->command, "cannot listen on %s: %s", options->socket_path,
@@ -107,7 +107,7 @@ static void accept_failed(struct nbd_server *server, int error)
 		return;
 	server->accept_at_ns = clock_monotonic_ns() + ACCEPT_PAUSE_NS;
 	if (!server->has_told_accept)
-		tool_error(server->options->command, "cannot accept a client: %s; it has to wait",
+		tool_error(server->options->command, "cannot accept a client yet: %s",
 			   strerror(error));
 	server->has_told_accept = true;
 }
@@ -208,7 +208,7 @@ static void server_stop(struct nbd_server *server)
 	if (read(server->signals, &info, sizeof(info)) != (ssize_t)sizeof(info))
 		return;
 	if (server->is_stopping) {
-		tool_error(server->options->command, "told to end a second time: ended at once");
+		tool_error(server->options->command, "second signal: ended at once");
 		_exit(EXIT_FAILURE);
 	}
 	server->is_stopping = true;

@@ -43,14 +43,15 @@ enum attach_news attach_ns_look(struct attach_ns *attached)
 	attached->is_stale = false;
 	res = weft_ns_info(attached->handle.ns, &now);
 	if (res == -ESTALE || (res == 0 && was_stale && !now.is_gone)) {
-		tool_error(attached->command, "namespace %" PRIu32 " has another block size now",
+		tool_error(attached->command, "the block size of namespace %" PRIu32 " has changed",
 			   served->nsid);
 		return ATTACH_CHANGED;
 	}
 	if (res == 0 && now.is_stale && !attached->has_told_replaced) {
 		attached->has_told_replaced = true;
 		tool_error(attached->command,
-			   "namespace %" PRIu32 " was replaced by another one; attach that anew",
+			   "namespace %" PRIu32
+			   " was replaced by another one; run weft attach again to use that",
 			   served->nsid);
 	}
 	if (res != 0 || now.is_gone)
@@ -95,10 +96,11 @@ int attach_ns_reopen(struct attach_ns *attached)
 		res = -ESTALE;
 	if (res == -ESTALE)
 		tool_error(attached->command,
-			   "namespace %" PRIu32 " was replaced by another one; attach that anew",
+			   "namespace %" PRIu32
+			   " was replaced by another one; run weft attach again to use that",
 			   before.nsid);
 	else if (res != 0)
-		tool_error(attached->command, "cannot look at namespace %" PRIu32 ": %s",
-			   before.nsid, strerror(-res));
+		tool_error(attached->command, "cannot query namespace %" PRIu32 ": %s", before.nsid,
+			   strerror(-res));
 	return res;
 }

@@ -40,11 +40,10 @@ int ublk_check(const char *command)
 	if (res == 0)
 		return 0;
 	if (res == -ENOENT)
-		tool_error(
-			command,
-			"this kernel has no ublk (%s is not there): `modprobe ublk_drv` on Linux "
-			"6.4 or newer, or use --nbd SOCKET",
-			CONTROL_PATH);
+		tool_error(command,
+			   "this kernel has no ublk (%s is missing): `modprobe ublk_drv` on Linux "
+			   "6.4 or newer, or use --nbd SOCKET",
+			   CONTROL_PATH);
 	else
 		tool_error(command, "%s: %s; ublk needs root, --nbd SOCKET does not", CONTROL_PATH,
 			   strerror(-res));
@@ -96,7 +95,7 @@ static void signal_take(struct ublk_device *device)
 	if (read(device->signal_fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
 		return;
 	if (device->is_stopping) {
-		tool_error(device->options->command, "told to end a second time: ended at once");
+		tool_error(device->options->command, "second signal: ended at once");
 		_exit(EXIT_FAILURE);
 	}
 	device->is_stopping = true;
@@ -135,7 +134,8 @@ static void device_look(struct ublk_device *device)
 	if (device->is_stopping || !attach_ns_must_look(attached) ||
 	    attach_ns_look(attached) != ATTACH_CHANGED)
 		return;
-	tool_error(device->options->command, "the block device ends; attach it again");
+	tool_error(device->options->command,
+		   "removing the block device; attach the namespace again");
 	device->has_failed = true;
 	device->is_stopping = true;
 }
@@ -282,11 +282,11 @@ static int device_fail(const struct ublk_device *device, const char *what, int r
 	const char *hint = "";
 
 	if (res == -EEXIST)
-		hint = "; that number is taken, choose another or leave it to the kernel";
+		hint = "; the number is in use: choose another, or use --ublk without one";
 	else if (res == -EPERM || res == -EACCES)
 		hint = "; ublk needs root";
 	else if (res == -EOPNOTSUPP)
-		hint = "; ublk as we use it came with Linux 6.4";
+		hint = "; ublk needs Linux 6.4 or newer";
 	tool_error(device->options->command, "cannot %s the ublk device: %s%s", what,
 		   strerror(-res), hint);
 	return -1;

@@ -22,7 +22,7 @@ static int nbd_take(void *to, const struct cli_given *given)
 
 	options->nbd_socket = given->value;
 	if (strcmp(given->value, "-") == 0)
-		return cli_given_error(given, "wants the path of a socket (./- for one named -)");
+		return cli_given_error(given, "must be the path of a socket (./- for one named -)");
 	return 0;
 }
 
@@ -62,13 +62,13 @@ static int words_take(struct attach_options *options, int argc, char **argv)
 	}
 	if (argc - optind > 1 || !ns_where_is_url(argv[optind])) {
 		cli_usage_error(COMMAND,
-				"\"%s\" is too much; a namespace is named by one nvme:// URL",
+				"unexpected argument \"%s\"; name the namespace by one nvme:// URL",
 				argv[argc - 1]);
 		return -1;
 	}
 	if (where->nqn != NULL || where->path_count > 0 || where->nsid != 0 ||
 	    where->discovery.address != NULL) {
-		cli_usage_error(COMMAND, "name the namespace by a URL or by flags, not by both");
+		cli_usage_error(COMMAND, "name the namespace by a URL or by options, not by both");
 		return -1;
 	}
 	if (ns_where_from_url(&options->where, argv[optind], &error) == 0)
@@ -86,7 +86,7 @@ static int cmd_attach(int argc, char **argv)
 	if (!cli_parse(&attach_command, argc, argv, &options, &res))
 		return res;
 	if ((options.nbd_socket != NULL) == options.is_ublk)
-		return cli_usage_error(COMMAND, "say as what: --nbd SOCKET or --ublk");
+		return cli_usage_error(COMMAND, "give either --nbd SOCKET or --ublk");
 	if (words_take(&options, argc, argv) != 0)
 		return CLI_USAGE;
 	return attach_run(&options) == 0 ? CLI_OK : CLI_FAILED;
@@ -96,7 +96,7 @@ static const struct cli_option attach_rows[] = {
 	{"nbd", 0, "SOCKET", "serve NBD on this Unix socket (mode 0600)", .is_path = true,
 	 .take = nbd_take},
 	{"export", 0, "NAME", "name of the export (empty)", .take = export_take},
-	{"ublk", 0, "N", "become /dev/ublkbN; the kernel chooses N (root)",
+	{"ublk", 0, "N", "become /dev/ublkbN (the kernel chooses N); needs root",
 	 .is_value_optional = true, .take = ublk_take},
 	{"read-only", 0, NULL, "refuse everything that writes",
 	 CLI_SWITCH(struct attach_options, is_read_only)},

@@ -25,7 +25,7 @@ static int size_take(void *to, const struct cli_given *given)
 
 	if (text_parse_size(given->value, &bytes) != 0 || bytes == 0 || bytes > COPY_PIECE_MAX ||
 	    bytes % PIECE_UNIT != 0)
-		return cli_given_error(given, "wants a multiple of %u up to %uM, not \"%s\"",
+		return cli_given_error(given, "must be a multiple of %u up to %uM, not \"%s\"",
 				       PIECE_UNIT, COPY_PIECE_MAX >> 20, given->value);
 	options->piece_bytes = (uint32_t)bytes;
 	return 0;
@@ -37,7 +37,7 @@ static int rate_take(void *to, const struct cli_given *given)
 
 	if (text_parse_size(given->value, &options->rate) == 0 && options->rate > 0)
 		return 0;
-	return cli_given_error(given, "wants bytes a second (100M), not \"%s\"", given->value);
+	return cli_given_error(given, "must be bytes per second (100M), not \"%s\"", given->value);
 }
 
 static int resume_take(void *to, const struct cli_given *given)
@@ -46,7 +46,7 @@ static int resume_take(void *to, const struct cli_given *given)
 
 	options->journal = given->value;
 	if (copy_stream_is_named(given->value))
-		return cli_given_error(given, "wants a file (./- for one named -)");
+		return cli_given_error(given, "must be a file (./- for one named -)");
 	return 0;
 }
 
@@ -67,7 +67,7 @@ static bool stream_fits(const struct copy_options *options)
 	if (!is_stdin && !copy_stream_is_named(options->to))
 		return true;
 	if (options->journal != NULL)
-		cli_usage_error(COMMAND, "--resume cannot go on in the middle of standard %s",
+		cli_usage_error(COMMAND, "--resume cannot be used with standard %s",
 				is_stdin ? "input" : "output");
 	else if (options->does_verify)
 		cli_usage_error(COMMAND, "--verify cannot read standard %s again; copy %s a file",
@@ -80,7 +80,7 @@ static bool stream_fits(const struct copy_options *options)
 static bool ends_take(struct copy_options *options, int argc, char **argv)
 {
 	if (argc - optind != 2) {
-		cli_usage_error(COMMAND, "say FROM and TO");
+		cli_usage_error(COMMAND, "FROM and TO are required");
 		return false;
 	}
 	options->from = argv[optind];
@@ -112,18 +112,17 @@ static int cmd_copy(int argc, char **argv)
 
 static const struct cli_option copy_rows[] = {
 	{"resume", 0, "JOURNAL",
-	 "keep a journal in this file, and go on from where it says; it is removed when the copy "
-	 "is "
-	 "done",
+	 "keep a journal in this file, from which an interrupted copy continues; it is "
+	 "removed when the copy is complete",
 	 .is_path = true, .take = resume_take},
-	{"verify", 0, NULL, "read both again and compare", CLI_SWITCH(OPTIONS, does_verify)},
-	{"rate", 0, "BYTES", "at most so many bytes a second, such as 100M", .take = rate_take},
-	{"depth", 0, "N", "pieces under way at once (" CLI_DIGITS(DEFAULT_DEPTH) ")",
+	{"verify", 0, NULL, "read both again and compare them", CLI_SWITCH(OPTIONS, does_verify)},
+	{"rate", 0, "BYTES", "limit in bytes per second, such as 100M", .take = rate_take},
+	{"depth", 0, "N", "pieces in flight (" CLI_DIGITS(DEFAULT_DEPTH) ")",
 	 CLI_U32(OPTIONS, depth, 1, COPY_DEPTH_MAX)},
-	{"size", 0, "BYTES", "of one piece (1M)", .take = size_take},
+	{"size", 0, "BYTES", "size of a piece (1M)", .take = size_take},
 	{"no-sparse", 0, NULL, "write zeroes as data; without it they become holes",
 	 CLI_CLEAR(OPTIONS, is_sparse)},
-	{"progress", 0, NULL, "a line every second, also without a terminal",
+	{"progress", 0, NULL, "print progress every second, also without a terminal",
 	 CLI_SWITCH(OPTIONS, has_progress)},
 	{"quiet", 0, NULL, "only errors and warnings", .take = quiet_take},
 	{NULL},

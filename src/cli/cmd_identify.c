@@ -139,8 +139,8 @@ static int all_print(struct session *session, bool is_json)
 		ctrl_print_text(session);
 	if (count < 0) {
 		tool_error("identify", count == -EPROTO
-					       ? "the controller's list of namespaces makes no "
-						 "sense: its numbers do not increase"
+					       ? "the controller's list of namespaces is "
+						 "invalid: its NSIDs do not increase"
 					       : "the controller does not list its namespaces");
 		res = CLI_FAILED;
 	}

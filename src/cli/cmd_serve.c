@@ -41,7 +41,7 @@ static int default_spec(const struct serve_args *args, char **ret_spec,
 {
 	if (strchr(args->state_dir, ',')) {
 		config_errors_add(errors,
-				  "--state %s: the name of the folder has a comma, which "
+				  "--state %s: the folder's name contains a comma, which "
 				  "separates options of a medium; choose another",
 				  args->state_dir);
 		return -EINVAL;
@@ -120,7 +120,7 @@ static int check_print(const struct serve_args *args, struct config *config,
 	if (options->has_discovery &&
 	    (!options->discovery_is_auto || daemon_choose_discovery(config, &discovery)))
 		config_add_discovery_port(config, &discovery);
-	printf("%s: good\n", args->config_path ? args->config_path : "the options");
+	printf("%s: valid\n", args->config_path ? args->config_path : "the options");
 	serve_config_print(stdout, config);
 	config_free(config);
 	return CLI_OK;
@@ -200,7 +200,7 @@ static int serve_run(struct serve *serve, const struct source *source,
 	};
 	status = log_writer_start();
 	if (status)
-		log_warn("control", "no thread for the log, the reactors write it: %s",
+		log_warn("control", "cannot start the log writer, reactors write the log: %s",
 			 strerror(-status));
 	status = daemon_run(options);
 	serve_ended(serve);

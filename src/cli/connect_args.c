@@ -35,7 +35,7 @@ static int transport_take(void *to, const struct cli_given *given)
 {
 	if (strcmp(given->value, "tcp") == 0)
 		return 0;
-	return cli_given_error(given, "\"%s\" is not there yet; use tcp", given->value);
+	return cli_given_error(given, "\"%s\" is not supported yet; use tcp", given->value);
 }
 
 static int nqn_copy(const struct cli_given *given, const char *what, char to[NVME_NQN_BYTES])
@@ -90,7 +90,7 @@ int connect_keep_alive_take(void *to, const struct cli_given *given)
 #define OPTIONS struct connect_options
 
 const struct cli_option connect_transport_options[] = {
-	{"transport", 't', "tcp", "the only transport so far", "tcp", .take = transport_take},
+	{"transport", 't', "tcp", "transport; only tcp so far", "tcp", .take = transport_take},
 	{NULL},
 };
 
@@ -104,9 +104,9 @@ const struct cli_option connect_where_options[] = {
 };
 
 const struct cli_option connect_host_options[] = {
-	{"hostnqn", 'q', "NQN", "who we are (/etc/nvme/hostnqn, or made from the machine)",
+	{"hostnqn", 'q', "NQN", "NQN of this host (/etc/nvme/hostnqn, else from /etc/machine-id)",
 	 .take = host_nqn_take},
-	{"hostid", 'I', "UUID", "our identifier (/etc/nvme/hostid, or made likewise)",
+	{"hostid", 'I', "UUID", "identifier of this host (/etc/nvme/hostid, else likewise)",
 	 .take = host_id_take},
 	{"hdr-digest", 'g', NULL, "ask for header digests",
 	 CLI_SWITCH(OPTIONS, config.wants_header_digest)},

@@ -102,7 +102,7 @@ static int generation_take(void *to, const struct cli_given *given)
 
 	if (text_parse_u64(given->value, INT64_MAX, &ctl->generation) == 0 && ctl->generation > 0)
 		return 0;
-	return cli_given_error(given, "wants a number from 1 on, not \"%s\"", given->value);
+	return cli_given_error(given, "must be a number, 1 or more, not \"%s\"", given->value);
 }
 
 /* ---- the table ------------------------------------------------------------------------------ */
@@ -113,26 +113,25 @@ static int generation_take(void *to, const struct cli_given *given)
 		takes_, whom_                                                                      \
 	}
 static const struct cli_option common_options[] = {
-	{"state", 0, "DIR", "state folder of the target (that of weft serve)", .is_path = true,
-	 .take = state_take},
-	{"socket", 0, "PATH", "its socket, when it was started with --api-socket", .is_path = true,
+	{"state", 0, "DIR", "state folder of the target (default as in weft serve)",
+	 .is_path = true, .take = state_take},
+	{"socket", 0, "PATH", "socket of a target started with --api-socket", .is_path = true,
 	 CLI_TEXT(struct ctl, client.socket_path)},
-	{"url", 0, "http://ADDR:PORT", "a target that was started with --api-listen",
-	 .take = url_take},
+	{"url", 0, "http://ADDR:PORT", "a target started with --api-listen", .take = url_take},
 	{"token-file", 0, "FILE", "the token for --url", .is_path = true, .take = token_take},
-	{"json", 0, NULL, "print what the target answers", CLI_SWITCH(struct ctl, is_json)},
-	{"dry-run", 0, NULL, "of changes: print the difference and change nothing",
+	{"json", 0, NULL, "print the target's answer as JSON", CLI_SWITCH(struct ctl, is_json)},
+	{"dry-run", 0, NULL, "print what would change, and change nothing",
 	 CLI_SWITCH(struct ctl, is_dry_run), OF(CTL_CHANGE, "changes of the document")},
-	{"generation", 0, "N", "of changes: refuse when something else has changed since",
+	{"generation", 0, "N", "refuse the change unless the generation is N",
 	 .take = generation_take, OF(CTL_CHANGE, "changes of the document")},
-	{"unset", 0, "FIELD", "give a field its default again; repeatable", .take = ctl_unset_take,
+	{"unset", 0, "FIELD", "reset a field to its default; repeatable", .take = ctl_unset_take,
 	 OF(CTL_FIELDS, "add and set of subsystems, namespaces and ports")},
-	{"acknowledge", 0, NULL, "media errors so far are known, and no problem any more",
+	{"acknowledge", 0, NULL, "stop reporting the media errors so far",
 	 CLI_SWITCH(struct ctl, acknowledges), OF(CTL_ACKNOWLEDGE, "health")},
 	{"delete-data", 0, NULL,
-	 "delete the file that the pool made for it as well, or give up one that has no name",
+	 "also delete its file in the pool, or give up the data of a deleted file",
 	 CLI_SWITCH(struct ctl, deletes_data), OF(CTL_DELETE_DATA, "namespace remove")},
-	{"help", 'h', NULL, "this text", CLI_SWITCH(struct ctl, wants_help)},
+	{"help", 'h', NULL, "show this help", CLI_SWITCH(struct ctl, wants_help)},
 	{NULL},
 };
 

@@ -147,10 +147,21 @@ bool ctl_print_json(const struct ctl *ctl, const json_t *answer)
 	return true;
 }
 
+/* The diff has named what was added; the number that the target chose is worth a line. */
+static void done_print(const json_t *answer, uint64_t generation)
+{
+	if (json_object_get(answer, "nsid"))
+		printf("Added namespace %llu", (unsigned long long)ctl_number(answer, "nsid"));
+	else if (json_object_get(answer, "id"))
+		printf("Added port %llu", (unsigned long long)ctl_number(answer, "id"));
+	else
+		printf("Done");
+	printf(" (generation %llu).\n", (unsigned long long)generation);
+}
+
 int ctl_print_change(struct ctl *ctl, json_t *taken_answer)
 {
 	const json_t *diff = json_object_get(taken_answer, "diff");
-	const char *location = json_string_value(json_object_get(taken_answer, "location"));
 	uint64_t generation = ctl_number(taken_answer, "generation");
 
 	if (!taken_answer)
@@ -163,16 +174,13 @@ int ctl_print_change(struct ctl *ctl, json_t *taken_answer)
 		for (size_t i = 0; i < json_array_size(diff); i++)
 			printf("%s\n", cli_shown_json(json_array_get(diff, i)));
 		if (json_array_size(diff) == 0)
-			printf("nothing differs, generation %llu\n",
+			printf("Nothing to change (generation %llu).\n",
 			       (unsigned long long)generation);
 		else if (ctl->is_dry_run)
-			printf("dry run: nothing was changed, generation %llu\n",
-			       (unsigned long long)generation);
-		else if (location)
-			printf("done: %s, generation %llu\n", cli_shown(location),
+			printf("Dry run: nothing was changed (generation %llu).\n",
 			       (unsigned long long)generation);
 		else
-			printf("done, generation %llu\n", (unsigned long long)generation);
+			done_print(taken_answer, generation);
 	}
 	json_decref(taken_answer);
 	return CLI_OK;

@@ -45,8 +45,7 @@ static int list_take(struct ctl *ctl, const struct cli_given *given, json_t *tak
 
 	if (before && (is_any || json_is_string(before))) {
 		json_decref(taken_value);
-		return cli_given_error(given,
-				       "any stands alone: any host, or those that are listed");
+		return cli_given_error(given, "any cannot be combined with names of hosts");
 	}
 	if (is_any)
 		return json_object_set_new(ctl->fields, detail->key, taken_value);
@@ -68,7 +67,7 @@ static int field_take(void *to, const struct cli_given *given)
 	bool value;
 
 	if (!json)
-		return cli_given_error(given, "wants text in UTF-8");
+		return cli_given_error(given, "must be UTF-8");
 	if (detail->below)
 		object = object_below(ctl->fields, detail->below, json_object());
 	switch (kind) {
@@ -78,12 +77,13 @@ static int field_take(void *to, const struct cli_given *given)
 	case FIELD_U32:
 		json_decref(json);
 		if (text_parse_u64(given->value, INT64_MAX, &number) < 0)
-			return cli_given_error(given, "wants a number, not \"%s\"", given->value);
+			return cli_given_error(given, "must be a number, not \"%s\"", given->value);
 		return json_object_set_new(object, detail->key, json_integer((int64_t)number));
 	case FIELD_BOOL:
 		json_decref(json);
 		if (!bool_parse(given->value, &value))
-			return cli_given_error(given, "wants yes or no, not \"%s\"", given->value);
+			return cli_given_error(given, "must be yes or no, not \"%s\"",
+					       given->value);
 		return json_object_set_new(object, detail->key, json_boolean(value));
 	default:
 		return json_object_set_new(object, detail->key, json);
@@ -107,7 +107,7 @@ static const struct cli_option size_option = {
 	"size",
 	0,
 	"SIZE",
-	"such as 20G, instead of size= of the media",
+	"size, for example 20G, instead of size= in --media",
 	.take = field_take,
 	.detail = &(const struct ctl_detail){CTL_NS, "namespaces", "size"}};
 
@@ -265,5 +265,5 @@ int ctl_unset_take(void *to, const struct cli_given *given)
 		return json_object_set_new(ctl->fields, detail->below ? detail->below : detail->key,
 					   json_null());
 	}
-	return cli_given_error(given, "%s: there is no field of this name", given->value);
+	return cli_given_error(given, "%s: unknown field", given->value);
 }

@@ -49,7 +49,7 @@ static int history_list(struct ctl *ctl)
 					      ctl_text(entry, "origin", origin, sizeof(origin)),
 					      summary_of(entry, summary, sizeof(summary))});
 		}
-		ctl_table_end(&table, "no generation is kept");
+		ctl_table_end(&table, "no generation is saved");
 	}
 	json_decref(answer);
 	return CLI_OK;

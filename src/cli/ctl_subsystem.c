@@ -166,10 +166,11 @@ int ctl_host_rights(struct ctl *ctl)
 	json_t *list;
 
 	if (config_rights_split(ctl->words[2], &rights, &problem) < 0) {
-		cli_usage_error("ctl",
-				"\"%s\" is not a right; rights are write-protect, format, label, "
-				"namespaces, or all, or none",
-				problem ? problem : "");
+		cli_usage_error(
+			"ctl",
+			"unknown right \"%s\" (write-protect, format, label, namespaces, all, "
+			"none)",
+			problem ? problem : "");
 		free(problem);
 		return CLI_USAGE;
 	}

@@ -173,8 +173,7 @@ int http_client_ask(const struct http_client *client, const struct http_question
 	if (res < 0) {
 		free(text);
 		snprintf(error, HTTP_CLIENT_ERROR_BYTES, "%s",
-			 res == -EPROTO ? "what came back is not an answer of HTTP"
-					: strerror(-res));
+			 res == -EPROTO ? "the answer is not HTTP" : strerror(-res));
 	}
 	return res;
 }

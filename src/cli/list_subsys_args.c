@@ -128,7 +128,7 @@ static const struct cli_option print_options[] = {
 	{"verbose", 'v', NULL, "controller, latency, losses and last error of each path",
 	 CLI_SWITCH(ARGS, options.is_verbose)},
 	CLI_OUTPUT_FORMAT(ARGS, options.is_json),
-	{"json", 0, NULL, "the same as -o json", CLI_SWITCH(ARGS, options.is_json)},
+	{"json", 0, NULL, "same as -o json", CLI_SWITCH(ARGS, options.is_json)},
 	{NULL},
 };
 
@@ -244,7 +244,7 @@ static int log_take(struct list_args *args, const struct discovery_log *log)
 	}
 	if (options->addr_count == 0) {
 		tool_error(COMMAND,
-			   "%s offers this host no path over TCP; check -n and who is allowed",
+			   "%s offers this host no path over TCP; check -n and the allowed hosts",
 			   args->discovery);
 		return -1;
 	}

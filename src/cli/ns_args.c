@@ -54,7 +54,7 @@ const struct cli_option ns_where_options[] = {
 	{"discovery", 'd', "ADDR[:PORT]",
 	 "ask a discovery service for the paths (port " CLI_DIGITS(NVME_TCP_DISCOVERY_PORT) ")",
 	 .take = discovery_take},
-	{"nsid", 0, "N", "the namespace; the only one when it is not given", .take = nsid_take},
+	{"nsid", 0, "N", "the namespace (the only one)", .take = nsid_take},
 	{NULL},
 };
 
@@ -78,7 +78,7 @@ static int set_take(void *to, const struct cli_given *given)
 	size_t room = sizeof(options->timeouts) - used;
 
 	if (strchr(given->value, '=') == NULL)
-		return cli_given_error(given, "wants NAME=VALUE, not \"%s\"", given->value);
+		return cli_given_error(given, "must be NAME=VALUE, not \"%s\"", given->value);
 	if ((size_t)snprintf(options->timeouts + used, room, "%s%s", used > 0 ? "," : "",
 			     given->value) >= room) {
 		cli_usage_error(given->command, "too many --set");
@@ -94,9 +94,9 @@ const struct cli_option ns_open_options[] = {
 	{"profile", 0, "PROFILE", "{words}; see explain-timeouts", CLI_PROFILES,
 	 CLI_TEXT(OPTIONS, profile)},
 	{"set", 0, "NAME=VALUE", "change one time-out; repeatable", .take = set_take},
-	{"hostnqn", 'q', "NQN", "who we are (/etc/nvme/hostnqn, or made from the machine)",
+	{"hostnqn", 'q', "NQN", "NQN of this host (/etc/nvme/hostnqn, else from /etc/machine-id)",
 	 CLI_TEXT(OPTIONS, host_nqn)},
-	{"hostid", 'I', "UUID", "our identifier (/etc/nvme/hostid, or made likewise)",
+	{"hostid", 'I', "UUID", "identifier of this host (/etc/nvme/hostid, else likewise)",
 	 CLI_TEXT(OPTIONS, host_id)},
 	{"hdr-digest", 'g', NULL, "ask for header digests", CLI_SWITCH(OPTIONS, header_digest)},
 	{"data-digest", 'G', NULL, "ask for data digests", CLI_SWITCH(OPTIONS, data_digest)},

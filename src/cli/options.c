@@ -21,7 +21,7 @@
 #define LONG_BASE       256                          /* and the index: above all letters */
 #define DURATION_MAX_MS (UINT64_MAX / NS_PER_MS / 4) /* sums of it in nanoseconds fit */
 
-static const struct cli_option help_option = {"help", 'h', NULL, "this text"};
+static const struct cli_option help_option = {"help", 'h', NULL, "show this help"};
 
 /* What getopt_long wants, made from the rows. */
 struct table {
@@ -202,7 +202,7 @@ int cli_given_number(const struct cli_given *given, uint64_t min, uint64_t max,
 {
 	if (text_parse_u64(given->value, max, ret_number) == 0 && *ret_number >= min)
 		return 0;
-	return cli_given_error(given, "wants a number from %llu to %llu, not \"%s\"",
+	return cli_given_error(given, "must be a number from %llu to %llu, not \"%s\"",
 			       (unsigned long long)min, (unsigned long long)max, given->value);
 }
 
@@ -225,7 +225,8 @@ static int size_take(uint64_t *field, const struct cli_given *given)
 {
 	if (text_parse_size(given->value, field) == 0 && *field <= given->option->max)
 		return 0;
-	return cli_given_error(given, "wants a size such as 4k or 256M, not \"%s\"", given->value);
+	return cli_given_error(given, "must be a size such as 4k or 256M, not \"%s\"",
+			       given->value);
 }
 
 static int duration_take(uint64_t *field, const struct cli_given *given)
@@ -233,7 +234,7 @@ static int duration_take(uint64_t *field, const struct cli_given *given)
 	if (text_parse_duration_ms(given->value, field) == 0 && *field < DURATION_MAX_MS &&
 	    *field >= given->option->min)
 		return 0;
-	return cli_given_error(given, "wants a duration such as 10s, 1.5s or 500ms, not \"%s\"",
+	return cli_given_error(given, "must be a duration such as 10s, 1.5s or 500ms, not \"%s\"",
 			       given->value);
 }
 

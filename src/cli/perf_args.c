@@ -48,7 +48,7 @@ static int block_take(void *to, const struct cli_given *given)
 	uint64_t bytes;
 
 	if (text_parse_size(given->value, &bytes) != 0 || bytes == 0 || bytes > UINT32_MAX / 2)
-		return cli_given_error(given, "wants a size such as 4k or 256M, not \"%s\"",
+		return cli_given_error(given, "must be a size such as 4k or 256M, not \"%s\"",
 				       given->value);
 	args->options.io_bytes = (uint32_t)bytes;
 	return 0;
@@ -71,10 +71,11 @@ static int rate_take(void *to, const struct cli_given *given)
 	text_copy(digits, len < sizeof(digits) ? len + 1 : sizeof(digits), value);
 	if (len >= sizeof(digits) || text_parse_u64(digits, PERF_RATE_MAX / factor, &rate) != 0 ||
 	    rate == 0)
-		return cli_given_error(given,
-				       "wants commands per second such as 5000 or 200k, up to %u, "
-				       "not \"%s\"",
-				       PERF_RATE_MAX, value);
+		return cli_given_error(
+			given,
+			"must be commands per second such as 5000 or 200k, up to %u, "
+			"not \"%s\"",
+			PERF_RATE_MAX, value);
 	args->options.rate = rate * factor;
 	return 0;
 }
@@ -128,14 +129,14 @@ static const struct cli_option queue_options[] = {
 	 CLI_U32(ARGS, connect.config.io_queue_size, 2, UINT16_MAX)},
 	{"controllers", 0, "N", "controllers that carry the load, each with its queues (1)",
 	 CLI_U32(ARGS, options.ctrls, 1, CTRLS_MAX)},
-	{"idle-controllers", 0, "N", "others that are connected and never used (0)",
+	{"idle-controllers", 0, "N", "additional controllers that connect and stay idle (0)",
 	 CLI_U32(ARGS, options.idle_ctrls, 0, CTRLS_MAX)},
 	{NULL},
 };
 
 static const struct cli_option load_options[] = {
 	{"nsid", 0, "N", "namespace (1)", CLI_U32(ARGS, options.nsid, 1, NSID_MAX)},
-	{"namespaces", 0, "N", "that many from --nsid on, one at random per command (1)",
+	{"namespaces", 0, "N", "use N namespaces from --nsid on, one at random per command (1)",
 	 CLI_U32(ARGS, options.namespaces, 1, NSID_MAX)},
 	{"rw", 0, "MODE", "{words} (randread)", "read write randread randwrite rw randrw",
 	 .take = mode_take},
@@ -145,35 +146,35 @@ static const struct cli_option load_options[] = {
 	{"depth", 0, "N", "commands in flight per queue (32)",
 	 CLI_U32(ARGS, options.depth, 1, DEPTH_MAX)},
 	{"rate", 0, "N[k|M]",
-	 "commands per second over all queues, by a timetable; latency counts from the time "
-	 "planned "
-	 "(as many as possible)",
+	 "commands per second over all queues, on a fixed schedule; latency counts from "
+	 "the scheduled time (unlimited)",
 	 .take = rate_take},
-	{"time", 0, "DURATION", "how long: 10s, 1.5s, 500ms, 2m (10s unless --bytes)",
+	{"time", 0, "DURATION", "run this long: 10s, 1.5s, 500ms, 2m (10s unless --bytes)",
 	 CLI_DURATION(ARGS, options.time_ms, 0)},
-	{"bytes", 0, "SIZE", "how much: 256M", CLI_SIZE(ARGS, options.bytes)},
+	{"bytes", 0, "SIZE", "run until this much is transferred: 256M",
+	 CLI_SIZE(ARGS, options.bytes)},
 	{"size", 0, "SIZE", "size of the region used (to the end)",
 	 CLI_SIZE(ARGS, options.region_bytes)},
-	{"offset", 0, "SIZE", "where it begins (0)", CLI_SIZE(ARGS, options.region_offset)},
-	{"warmup", 0, "DURATION", "run first without counting (0)",
+	{"offset", 0, "SIZE", "start of the region (0)", CLI_SIZE(ARGS, options.region_offset)},
+	{"warmup", 0, "DURATION", "run this long before measuring (0)",
 	 CLI_DURATION(ARGS, options.warmup_ms, 0)},
 	{"verify", 0, NULL,
 	 "stamp every block written, check every block read; what was written is read back at the "
 	 "end",
 	 CLI_SWITCH(ARGS, options.wants_verify)},
-	{"seed", 0, "N", "of the random choices (1)", CLI_U64(ARGS, options.seed, 0, UINT64_MAX)},
+	{"seed", 0, "N", "seed of the random numbers (1)",
+	 CLI_U64(ARGS, options.seed, 0, UINT64_MAX)},
 	{NULL},
 };
 
 static const struct cli_option run_options[] = {
 	{"cpu", 0, "N", "run on this CPU (any)", .take = cpu_take},
-	{"watch-pid", 0, "PID", "tell the CPU time of this process as well",
-	 .take = watch_pid_take},
+	{"watch-pid", 0, "PID", "also report the CPU time of this process", .take = watch_pid_take},
 	{"no-spin", 0, NULL,
-	 "sleep as soon as there is nothing to do (wait busily for up to " CLI_DIGITS(
-		 PERF_SPIN_MAX_US) " us, so as not to measure its own wake-ups)",
+	 "sleep at once when idle (spin for up to " CLI_DIGITS(
+		 PERF_SPIN_MAX_US) " us, to keep wake-ups out of the latency)",
 	 .take = no_spin_take},
-	{"json", 0, NULL, "the result as JSON", CLI_SWITCH(ARGS, is_json)},
+	{"json", 0, NULL, "print the result as JSON", CLI_SWITCH(ARGS, is_json)},
 	{"quiet", 0, NULL, "no live progress", CLI_SWITCH(ARGS, is_quiet)},
 	{NULL},
 };
@@ -195,13 +196,12 @@ const struct cli_command perf_command = {
 	.about = "Loads a namespace over NVMe/TCP and measures it. Writing destroys its data.\n",
 	.groups = groups,
 	.group_count = ARRAY_LEN(groups),
-	.notes =
-		"Exit status: 0 all well, 1 I/O or verify errors or no connection, 2 wrong usage.\n"
-		"\n"
-		"Examples:\n"
-		"  weft perf --rw randread --depth 64 --time 5s\n"
-		"  weft perf -a 192.0.2.7 -s 4420 -n nqn.2026-11.io.weft:default --rw write \\\n"
-		"            --bs 128k --bytes 256M --verify\n",
+	.notes = "Exit status: 0 success, 1 I/O or verify errors or no connection, 2 wrong usage.\n"
+		 "\n"
+		 "Examples:\n"
+		 "  weft perf --rw randread --depth 64 --time 5s\n"
+		 "  weft perf -a 192.0.2.7 -s 4420 -n nqn.2026-11.io.weft:default --rw write \\\n"
+		 "            --bs 128k --bytes 256M --verify\n",
 	.fn = cmd_perf,
 };
 
@@ -211,11 +211,11 @@ static bool paths_refuse(const struct perf_options *options)
 	if (!options->mpath.is_used)
 		return false;
 	if (options->idle_ctrls > 0) {
-		cli_usage_error("perf", "--idle-controllers does not go with several paths");
+		cli_usage_error("perf", "--idle-controllers cannot be used with several paths");
 		return true;
 	}
 	if (options->mpath.target_count > 1 && options->wants_verify) {
-		cli_usage_error("perf", "--verify keeps track of one target, not of several");
+		cli_usage_error("perf", "--verify works with one --target only");
 		return true;
 	}
 	return false;
@@ -227,10 +227,10 @@ static int args_agree(struct perf_options *options)
 	if (options->time_ms == 0 && options->bytes == 0)
 		options->time_ms = 10000;
 	if (options->namespaces > 1 && options->wants_verify)
-		return cli_usage_error(COMMAND,
-				       "--verify keeps track of one namespace, not of several");
+		return cli_usage_error(COMMAND, "--verify cannot be used with --namespaces");
 	if (options->namespaces - 1 > NSID_MAX - options->nsid)
-		return cli_usage_error(COMMAND, "there are no %u namespaces from %u on",
+		return cli_usage_error(COMMAND,
+				       "--namespaces %u from --nsid %u on exceeds the largest NSID",
 				       options->namespaces, options->nsid);
 	return CLI_OK;
 }

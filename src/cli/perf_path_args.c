@@ -112,7 +112,7 @@ static int target_take(void *to, const struct cli_given *given)
 
 	if (at == NULL || at == given->value || at[1] == '\0' ||
 	    (size_t)(at - given->value) >= sizeof(nqn))
-		return cli_given_error(given, "wants NQN@ADDR:PORT[+ADDR:PORT...], not \"%s\"",
+		return cli_given_error(given, "must be NQN@ADDR:PORT[+ADDR:PORT...], not \"%s\"",
 				       given->value);
 	text_copy(nqn, (size_t)(at - given->value) + 1, given->value);
 	target = target_index(options, nqn);
@@ -161,7 +161,7 @@ static int hedge_take(void *to, const struct cli_given *given)
 	double hundredths = percent * HEDGE_HUNDREDTH + 0.5;
 
 	if (end == given->value || *end != '\0' || !(hundredths >= 1 && hundredths < 10000))
-		return cli_given_error(given, "wants a percentile such as 99 or 99.9, not \"%s\"",
+		return cli_given_error(given, "must be a percentile such as 99 or 99.9, not \"%s\"",
 				       given->value);
 	options->hedge.percentile = (uint32_t)hundredths;
 	return 0;
@@ -181,16 +181,17 @@ const struct cli_option perf_path_options[] = {
 	{"path", 0, "ADDR[:PORT]",
 	 "a path to the subsystem of -n, instead of -a and -s; repeatable", .take = path_take},
 	{"target", 0, "NQN@ADDR[:PORT][+ADDR[:PORT]]...",
-	 "a subsystem and its paths; repeatable, all get the load", .take = target_take},
+	 "a subsystem and its paths; repeatable, each gets the load", .take = target_take},
 	{"policy", 'p', "POLICY", "which path: {words} (queue-depth)", CLI_POLICIES,
 	 .take = policy_take},
 	{"profile", 0, "PROFILE", "time-outs: {words}; see explain-timeouts", CLI_PROFILES,
 	 .take = profile_take},
 	{"set", 0, "NAME=VALUE", "change one time-out; repeatable", .take = set_take},
 	{"hedge", 0, "PERCENTILE",
-	 "a read slower than this one of its like is sent on a second path too: 99, 99.9 (off)",
+	 "send a read slower than this percentile on a second path too: 99, 99.9 (off)",
 	 .take = hedge_take},
-	{"hedge-extra", 0, "PERCENT", "most extra reads (5)", .take = hedge_extra_take},
+	{"hedge-extra", 0, "PERCENT", "limit of extra reads, percent of all reads (5)",
+	 .take = hedge_extra_take},
 	{NULL},
 };
 

@@ -99,13 +99,13 @@ static void rate_print(const struct perf_options *options, const struct perf_res
 	       (unsigned long)options->rate, per_second(result_ios(result), result->elapsed_ns),
 	       us_of(histogram_mean(lateness)), us_of(histogram_percentile(lateness, 99.9)));
 	if (!rate_is_kept(options, result))
-		printf("        NOT KEPT (%lu due and never sent, %lu answered too late): "
-		       "latencies are those of an overload\n",
+		printf("        NOT REACHED (%lu due and never sent, %lu answered too late): "
+		       "the latencies are those of an overload\n",
 		       (unsigned long)result->rate_unsent,
 		       (unsigned long)result->rate_answered_late);
 	/* Less than a millisecond's worth is only where the one timetable was cut for the other. */
 	if (result->rate_warmup_unsent > options->rate / 1000 + 1)
-		printf("        %lu due in the warm-up and never sent were dropped\n",
+		printf("        dropped %lu that were due in the warm-up and never sent\n",
 		       (unsigned long)result->rate_warmup_unsent);
 }
 

@@ -52,7 +52,8 @@ void perf_report_paths_text(const struct perf_options *options, const struct per
 			printf(" of %s", mpath->nqns[mpath->paths[i].target]);
 		printf(": %.1f %% of the commands (%lu), latency us %.1f, lost %lu times%s\n",
 		       share(path->commands, sum), (unsigned long)path->commands, latency_us(path),
-		       (unsigned long)path->losses, path->is_live ? "" : ", not there at the end");
+		       (unsigned long)path->losses,
+		       path->is_live ? "" : ", not connected at the end");
 		if (!path->is_live && path->last_error[0] != '\0')
 			printf("          %s\n", cli_shown(path->last_error));
 	}

@@ -29,7 +29,8 @@ static int list_take(void *to, const struct cli_given *given)
 	struct serve_list *list = field;
 
 	if (list->count == SERVE_LIST_MAX)
-		return cli_given_error(given, "more than %d times; use -c FILE", SERVE_LIST_MAX);
+		return cli_given_error(given, "was given more than %d times; use -c FILE",
+				       SERVE_LIST_MAX);
 	list->items[list->count++] = given->value;
 	return 0;
 }
@@ -62,7 +63,7 @@ static int config_take(void *to, const struct cli_given *given)
 	/* Read again at SIGHUP and compared at the next start. */
 	if (strcmp(given->value, "-") == 0) {
 		cli_usage_error(given->command,
-				"-c wants a file, not standard input: it is read again at SIGHUP "
+				"-c must be a file, not standard input: it is read again at SIGHUP "
 				"(./- for one named -)");
 		return -1;
 	}
@@ -78,7 +79,7 @@ static int state_dir_take(void *to, const struct cli_given *given)
 	if (given->value[0] != 0 && text_copy(args->state_dir, sizeof(args->state_dir),
 					      given->value) < sizeof(args->state_dir))
 		return 0;
-	return cli_given_error(given, "wants the name of a folder, not \"%s\"", given->value);
+	return cli_given_error(given, "must be the name of a folder, not \"%s\"", given->value);
 }
 
 static int start_take(struct serve_args *args, enum daemon_start start)
@@ -109,7 +110,7 @@ static int api_listen_take(void *to, const struct cli_given *given)
 	args->api.has_tcp = true;
 	if (strchr(given->value, ':') && net_addr_parse(given->value, 0, &args->api.tcp) == 0)
 		return 0;
-	return cli_given_error(given, "wants ADDRESS:PORT, not \"%s\"", given->value);
+	return cli_given_error(given, "must be ADDRESS:PORT, not \"%s\"", given->value);
 }
 
 #define ARGS        struct serve_args
@@ -127,13 +128,14 @@ static const struct cli_option export_options[] = {
 	 "fault:RULES@SPEC (for tests, see weft-serve(1))",
 	 LIST(namespaces)},
 	{"nqn", 0, "NQN", "name of the subsystem (" TARGET_DEFAULT_NQN ")", CLI_TEXT(ARGS, nqn)},
-	{"allow-host", 0, "NQN", "only hosts of these names may connect; repeatable", LIST(hosts)},
+	{"allow-host", 0, "NQN", "allow only this host to connect (any host); repeatable",
+	 LIST(hosts)},
 	{"rights", 0, "HOST=RIGHTS",
 	 "what a host, or any, may change of shared state: all or some of "
 	 "write-protect,format,label,namespaces (none); repeatable",
 	 LIST(rights)},
 	{"discovery", 0, "ADDR[:PORT]|none",
-	 "where discovery answers besides the listeners (the first listener's address, port 8009)",
+	 "extra discovery listener (the first listener's address, port 8009)",
 	 CLI_TEXT(ARGS, discovery)},
 	{NULL},
 };
@@ -142,34 +144,35 @@ static const struct cli_option state_options[] = {
 	{"state", 0, "DIR", "state folder ($XDG_STATE_HOME/weft, root: /var/lib/weft)",
 	 .is_path = true, .take = state_dir_take},
 	{"merge", 0, NULL,
-	 "apply what FILE or the flags add and change over the saved state; nothing is removed",
+	 "add and change what FILE or the flags say in the saved state; remove nothing",
 	 .take = merge_take},
 	{"reset", 0, NULL,
-	 "replace the saved state by FILE or the flags; a copy of it stays in the state folder",
+	 "replace the saved state by FILE or the flags; keep a copy in the state folder",
 	 .take = reset_take},
 	{"api-socket", 0, "PATH|none",
-	 "where weft ctl and the REST API reach the target (weft.sock in the state folder)",
-	 .is_path = true, CLI_TEXT(ARGS, api.socket_path)},
-	{"api-listen", 0, "ADDR:PORT", "the REST API over TCP as well, with a bearer token",
+	 "socket of weft ctl and the REST API (weft.sock in the state folder)", .is_path = true,
+	 CLI_TEXT(ARGS, api.socket_path)},
+	{"api-listen", 0, "ADDR:PORT", "also serve the REST API over TCP, with a bearer token",
 	 .take = api_listen_take},
-	{"api-token-file", 0, "FILE", "the token, 16 characters at least", .is_path = true,
-	 CLI_TEXT(ARGS, api.token_path)},
+	{"api-token-file", 0, "FILE", "file with the token, at least 16 characters",
+	 .is_path = true, CLI_TEXT(ARGS, api.token_path)},
 	{NULL},
 };
 
 static const struct cli_option run_options[] = {
-	{"reactors", 0, "N", "threads that do the work (one per CPU)",
+	{"reactors", 0, "N", "number of reactor threads (one per CPU)",
 	 CLI_U32(ARGS, reactor_count, 1, SERVE_REACTORS_MAX)},
 	{"spin-us", 0, "N",
-	 "longest busy wait before a thread sleeps, 0 for none (" CLI_DIGITS(SERVE_SPIN_US) ")",
+	 "longest spin of a reactor before it sleeps, in us; 0: never spin (" CLI_DIGITS(
+		 SERVE_SPIN_US) ")",
 	 CLI_U32(ARGS, spin_max_us, 0, SERVE_SPIN_MAX_US)},
-	{"pin", 0, NULL, "a CPU for each reactor: for a machine with no other work",
+	{"pin", 0, NULL, "pin each reactor to a CPU; only for a dedicated machine",
 	 CLI_SWITCH(ARGS, is_pinned)},
-	{"check", 0, NULL, "check and explain the configuration, start nothing",
+	{"check", 0, NULL, "check and print the configuration, start nothing",
 	 CLI_SWITCH(ARGS, is_check)},
 	{"self-check", 0, NULL, "write, verify and measure a scratch namespace first",
 	 CLI_SWITCH(ARGS, is_self_check)},
-	{"run-for", 0, "TIME", "end after this time (5s, 2m)", CLI_DURATION(ARGS, run_for_ms, 1)},
+	{"run-for", 0, "TIME", "exit after this time (5s, 2m)", CLI_DURATION(ARGS, run_for_ms, 1)},
 	{"log-level", 0, "LEVEL", "{words} (info)", "error warn info debug",
 	 .take = log_level_take},
 	{NULL},
@@ -202,9 +205,8 @@ static int args_agree(const struct serve_args *args)
 {
 	if (args->config_path && (args->namespaces.count > 0 || args->listens.count > 0 ||
 				  args->hosts.count > 0 || args->rights.count > 0 || args->nqn)) {
-		cli_usage_error(COMMAND,
-				"-c FILE says what --ns, --nqn, --listen, --allow-host and "
-				"--rights would; use one or the other");
+		cli_usage_error(COMMAND, "-c FILE cannot be combined with --ns, --nqn, --listen, "
+					 "--allow-host or --rights");
 		return -1;
 	}
 	if (args->start == DAEMON_MERGE && !args->config_path && args->namespaces.count == 0 &&
@@ -215,12 +217,13 @@ static int args_agree(const struct serve_args *args)
 		return -1;
 	}
 	if (args->api.has_tcp && !args->api.token_path) {
-		cli_usage_error(COMMAND, "--api-listen needs --api-token-file: whoever reaches the "
-					 "address could change the target otherwise");
+		cli_usage_error(COMMAND,
+				"--api-listen needs --api-token-file: without a token anybody "
+				"who reaches the address could change the target");
 		return -1;
 	}
 	if (args->api.token_path && !args->api.has_tcp) {
-		cli_usage_error(COMMAND, "--api-token-file is for --api-listen");
+		cli_usage_error(COMMAND, "--api-token-file needs --api-listen");
 		return -1;
 	}
 	return 0;

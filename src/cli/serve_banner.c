@@ -71,7 +71,7 @@ static void port_print(FILE *to, const struct target *target, const struct port 
 	if (port->is_discovery_only)
 		fprintf(to, "  discovery only");
 	if (port->advertise_address[0] != 0)
-		fprintf(to, "  told as %s", port->advertise_address);
+		fprintf(to, "  advertised as %s", port->advertise_address);
 	fputc('\n', to);
 }
 
@@ -135,7 +135,7 @@ static void config_port_print(FILE *to, const struct config_port *port)
 
 	fprintf(to, "  tcp  %-21s  port id %u", net_addr_format(&port->listen, text), port->id);
 	if (port->advertise[0] != 0)
-		fprintf(to, "  told as %s", port->advertise);
+		fprintf(to, "  advertised as %s", port->advertise);
 	if (port->is_discovery_only)
 		fprintf(to, "  discovery only\n");
 	else if (port->offers_all)
@@ -151,7 +151,7 @@ static void config_port_print(FILE *to, const struct config_port *port)
 }
 
 /* What a document leaves out of an identity; random, or saved by an earlier start. */
-#define IDENTITY_MADE "made by the start"
+#define IDENTITY_MADE "made at the first start"
 
 void serve_config_print(FILE *to, const struct config *config)
 {

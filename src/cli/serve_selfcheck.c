@@ -58,7 +58,7 @@ struct selfcheck *selfcheck_prepare(const char *state_dir)
 		 (unsigned long long)SELFCHECK_BYTES);
 	if ((size_t)len < sizeof(check->path) && !strchr(state_dir, ','))
 		return check;
-	tool_error("serve", "the self-check cannot be set up: %s", strerror(ENAMETOOLONG));
+	tool_error("serve", "cannot set up the self-check: %s", strerror(ENAMETOOLONG));
 	free(check);
 	return NULL;
 }
@@ -203,7 +203,7 @@ static void selfcheck_added(struct daemon *daemon, int res, void *arg)
 	const struct port *port;
 
 	if (res < 0) {
-		fprintf(stderr, "SELF-CHECK FAILED: it cannot be set up: %s\n", strerror(-res));
+		fprintf(stderr, "SELF-CHECK FAILED: cannot set it up: %s\n", strerror(-res));
 		check->done(daemon, false, check->done_arg);
 		return;
 	}
@@ -212,7 +212,7 @@ static void selfcheck_added(struct daemon *daemon, int res, void *arg)
 	res = pthread_create(&check->thread, NULL, selfcheck_main, check);
 	check->has_thread = res == 0;
 	if (res != 0) {
-		fprintf(stderr, "SELF-CHECK FAILED: no thread: %s\n", strerror(res));
+		fprintf(stderr, "SELF-CHECK FAILED: cannot start a thread: %s\n", strerror(res));
 		check->done(daemon, false, check->done_arg);
 	}
 }

@@ -38,7 +38,7 @@ const struct cli_option timeout_arg_options[] = {
 int timeout_args_set(struct timeout_options *options, const char *assignment)
 {
 	if (options->set_count == TIMEOUT_ARGS_SETS_MAX) {
-		cli_usage_error(options->command, "more than %u times --set",
+		cli_usage_error(options->command, "--set was given more than %u times",
 				TIMEOUT_ARGS_SETS_MAX);
 		return -1;
 	}

@@ -89,7 +89,7 @@ int copy_end_check(const struct copy_end *end)
 	else if (!is_size_good(end, now_bytes))
 		tool_error(end->command,
 			   "%s had %" PRIu64 " bytes when the copy began and has %" PRIu64
-			   " now: the copy is not good. Copy everything again",
+			   " now: the copy is invalid. Copy everything again",
 			   end->name, end->size_bytes, now_bytes);
 	else if (is_written_to(end))
 		tool_error(

@@ -29,7 +29,7 @@
 /* Saving the journal replaces the file of its name. */
 static int refuse_end(const struct copy_options *options)
 {
-	tool_error(options->ns.command, "%s is what is copied; name another file for the journal",
+	tool_error(options->ns.command, "%s is FROM or TO; name another file for the journal",
 		   options->journal);
 	return -EINVAL;
 }
@@ -51,7 +51,7 @@ int copy_resume_load(const struct copy_options *options, struct copy_journal *re
 		return 0;
 	if (res == -EPROTONOSUPPORT)
 		tool_error(options->ns.command,
-			   "the journal %s is of an earlier version, which cannot be trusted; "
+			   "the journal %s is of an earlier version, which is not reliable; "
 			   "remove it to copy everything again",
 			   path);
 	else if (res == -EINVAL)
@@ -99,7 +99,7 @@ static void find_change(const struct copy *copy, const struct copy_journal *jour
 		snprintf(reason, REASON_BYTES, "%.400s is another source, or was written to",
 			 from->name);
 	else if (strcmp(journal->to, to->identity) != 0)
-		snprintf(reason, REASON_BYTES, "%.400s is another destination, or was made anew",
+		snprintf(reason, REASON_BYTES, "%.400s is another destination, or was recreated",
 			 to->name);
 	else if (to->is_regular && to->size_bytes != journal->total_bytes)
 		snprintf(reason, REASON_BYTES, "%.400s has %" PRIu64 " bytes and had %" PRIu64,
@@ -131,7 +131,7 @@ static int resume_check(const struct copy *copy, const struct copy_journal *jour
 		return -ESTALE;
 	}
 	if (!options->is_quiet)
-		fprintf(stderr, "weft copy: goes on from %s\n",
+		fprintf(stderr, "weft copy: continues at %s\n",
 			text_format_size(journal->done_bytes, text, sizeof(text)));
 	return 0;
 }

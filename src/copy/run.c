@@ -55,7 +55,7 @@ static int run_measure(struct run *run)
 	if (rest != 0 && from->is_ns) {
 		tool_error(to->command,
 			   "%s has blocks of %" PRIu32 " bytes, and the %" PRIu64
-			   " bytes of %s are no multiple",
+			   " bytes of %s are not a multiple of that",
 			   to->name, to->block_bytes, bytes, from->name);
 		return -EINVAL;
 	}
@@ -128,7 +128,7 @@ static int run_flush(const struct run *run)
 		"cannot flush %s: %s. What was copied %s may be lost: run the same command again%s",
 		to->name, to->is_ns ? weft_strerror(res) : strerror(-res),
 		run->options->journal != NULL ? "since the last flush" : "so far",
-		run->options->journal != NULL ? ", which goes on from there" : "");
+		run->options->journal != NULL ? ", which continues from there" : "");
 	return res;
 }
 
@@ -211,7 +211,8 @@ static void run_complain(const struct run *run)
 			   " were written",
 			   copy->from.name, copy->to.name, copy->to.size_bytes, copy->failed_at);
 	else if (copy->result == -EPIPE && copy->to.is_stream)
-		tool_error(command, "whoever read standard output has gone after %" PRIu64 " bytes",
+		tool_error(command,
+			   "the reader of standard output closed it after %" PRIu64 " bytes",
 			   copy->stream_bytes);
 	else
 		tool_error(command, "%s %s at byte %" PRIu64 ": %s", copy->failed_doing,
@@ -224,15 +225,14 @@ static void run_tell_resume(const struct run *run)
 	const char *command = run->options->ns.command;
 
 	if (run->copy.phase == COPY_VERIFYING)
-		tool_error(command, "interrupted: everything was copied, not everything compared");
+		tool_error(command, "interrupted: the copy is complete, the comparison is not");
 	else if (run->copy.from.is_stream || run->copy.to.is_stream)
 		tool_error(command, "interrupted");
 	else if (run->options->journal != NULL)
-		tool_error(command, "interrupted: the same command goes on from here (%s)",
+		tool_error(command, "interrupted: the same command continues from here (%s)",
 			   run->options->journal);
 	else
-		tool_error(command, "interrupted: it would begin again; with --resume JOURNAL it "
-				    "would go on");
+		tool_error(command, "interrupted: use --resume JOURNAL to make a copy resumable");
 }
 
 /* One pass over everything. 0 or -errno, after a message. */

@@ -243,8 +243,8 @@ static void job_give_up(struct perf_job *job, const struct perf_mpath *perf_mpat
 {
 	if (job->result->error[0] == '\0')
 		perf_job_refuse(job,
-				"no path to %.200s any more, or its namespace has gone or was "
-				"formatted with other blocks",
+				"all paths to %.200s are lost, or its namespace was removed or "
+				"formatted with another block size",
 				job->options->mpath.nqns[perf_mpath->target]);
 	job->is_running = false;
 }

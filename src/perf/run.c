@@ -193,19 +193,20 @@ static int region_check(struct perf_job *job)
 		return perf_job_refuse(job, "--bs %u is not a multiple of the block size, %u",
 				       options->io_bytes, result->block_bytes);
 	if (options->io_bytes > max_bytes || options->io_bytes / result->block_bytes > 65536)
-		return perf_job_refuse(job, "--bs %u is more than one command may move, %u",
+		return perf_job_refuse(job, "--bs %u exceeds the transfer limit of a command, %u",
 				       options->io_bytes, max_bytes);
 	if (options->region_offset % result->block_bytes != 0)
 		return perf_job_refuse(job, "--offset is not a multiple of the block size, %u",
 				       result->block_bytes);
 	if (options->region_offset >= ns_bytes)
-		return perf_job_refuse(job, "--offset lies behind the end of the namespace (%lu)",
+		return perf_job_refuse(job,
+				       "--offset is beyond the end of the namespace (%lu bytes)",
 				       (unsigned long)ns_bytes);
 	if (region_bytes == 0)
 		region_bytes = ns_bytes - options->region_offset;
 	if (region_bytes > ns_bytes - options->region_offset)
 		return perf_job_refuse(
-			job, "--size ends %lu bytes behind the namespace (%lu)",
+			job, "--size ends %lu bytes beyond the namespace (%lu bytes)",
 			(unsigned long)(region_bytes + options->region_offset - ns_bytes),
 			(unsigned long)ns_bytes);
 	job->blocks_per_unit = options->io_bytes / result->block_bytes;
@@ -223,10 +224,11 @@ static int generations_prepare(struct perf_job *job)
 	if (!job->options->wants_verify || job->options->read_percent == 100)
 		return 0;
 	if (job->units > PERF_UNITS_MAX)
-		return perf_job_refuse(job,
-				       "--verify keeps track of %u pieces of --bs at most; the "
-				       "region has %lu: give --size or a larger --bs",
-				       PERF_UNITS_MAX, (unsigned long)job->units);
+		return perf_job_refuse(
+			job,
+			"--verify tracks at most %u pieces of --bs; the region has %lu: "
+			"give --size or a larger --bs",
+			PERF_UNITS_MAX, (unsigned long)job->units);
 	job->generations = calloc(job->units, sizeof(*job->generations));
 	job->busy = calloc(job->units, 1);
 	job->next_generation = PERF_GENERATION_NONE + 1;
@@ -290,8 +292,8 @@ int perf_job_take_ns(struct perf_job *job, uint32_t nsid, const struct ns_identi
 
 	if (result->block_bytes != 0 && ns->block_bytes != result->block_bytes)
 		return perf_job_refuse(
-			job, "namespace %u has blocks of %u bytes and those before it of %u", nsid,
-			ns->block_bytes, result->block_bytes);
+			job, "namespace %u has %u-byte blocks, those before it %u-byte blocks",
+			nsid, ns->block_bytes, result->block_bytes);
 	if (result->block_bytes == 0 || ns->block_count < result->ns_blocks)
 		result->ns_blocks = ns->block_count;
 	result->block_bytes = ns->block_bytes;
@@ -362,8 +364,11 @@ static int ios_count(struct perf_job *job)
 		return perf_job_refuse(job, "%s gives no I/O queues; is it a discovery controller?",
 				       job->options->host.subsystem_nqn);
 	if (io_count > PERF_IOS_MAX)
-		return perf_job_refuse(job, "%lu commands in flight are more than %u",
-				       (unsigned long)io_count, PERF_IOS_MAX);
+		return perf_job_refuse(
+			job,
+			"%lu commands in flight exceed the limit of %u; lower --depth, "
+			"--queues or --controllers",
+			(unsigned long)io_count, PERF_IOS_MAX);
 	job->io_count = (unsigned)io_count;
 	return 0;
 }
@@ -438,7 +443,7 @@ static int job_run(struct perf_job *job)
 	if (res != 0)
 		return res;
 	if (options->watch_pid != 0 && perf_watch_cpu_ns(options->watch_pid, &watched_ns) != 0)
-		return perf_job_refuse(job, "there is no process %d to watch",
+		return perf_job_refuse(job, "--watch-pid: there is no process %d",
 				       (int)options->watch_pid);
 	res = reactor_create(&config, &job->reactor);
 	if (res != 0) {

@@ -66,7 +66,7 @@ static const char *block_problem(const uint8_t *block, uint64_t number,
 	if (le64_get(stamp->seed) != args->seed)
 		return "holds data of an earlier run";
 	if (le32_get(stamp->generation) != args->generation)
-		return "holds another generation than the last acknowledged one";
+		return "does not hold the last acknowledged generation";
 	return NULL;
 }
 

@@ -537,7 +537,7 @@ def block_changes(t, tgt):
             wrong = [i for i in range(0, SMALL, 4096) if i != MIB and data[i:i + 4096] != old[:4096]]
             t.eq(wrong, [], 'nothing but what was named is erased, round %d' % tries)
             t.eq(c.ask(nbd.TRIM, 2 * MIB, 4096)[0], 0, 'and it can trim')
-    t.ok('has another block size now' in disk.errors(), 'it is told of', why=disk.errors())
+    t.ok('has changed' in disk.errors(), 'it is told of', why=disk.errors())
     disk.finish(t, 'block size')
 
 
@@ -596,7 +596,7 @@ def replaced(t, tgt):
             t.eq(c.ask(nbd.WRITE, 0, data=b'\x5a' * MIB)[0], 0, 'the namespace that was attached is written')
             replace_ns(t, tgt, 8, 'mem:8M,block=%d' % block)
             what = 'replaced by one with blocks of %d bytes' % block
-            told = 'namespace 8 was replaced by another one; attach that anew'
+            told = 'namespace 8 was replaced by another one; run weft attach again to use that'
             t.ok(target.poll(lambda: told in disk.errors()), what + ': it is told', why=disk.errors())
             said = set()
             try:
@@ -731,8 +731,8 @@ def refusals(t, tgt):
             ('no namespace 9', 1, 'no namespace 9', [url, '--nbd', path + '2']),
             ('several namespaces', 1, 'choose one with --nsid', base[2:] + ['--nbd', path + '2']),
             ('nobody listens', 1, 'refused', ['--path', '127.0.0.1:%d' % target.free_port(), '--nbd', path]),
-            ('neither NBD nor ublk', 2, 'say as what', ['--nsid', '1']),
-            ('both', 2, 'say as what', ['--nbd', path, '--ublk']),
+            ('neither NBD nor ublk', 2, 'either --nbd SOCKET or --ublk', ['--nsid', '1']),
+            ('both', 2, 'either --nbd SOCKET or --ublk', ['--nbd', path, '--ublk']),
             ('URL and flags', 2, 'not by both', [url, '--nsid', '1', '--nbd', path]),
             ('a wrong URL', 2, 'names no namespace', ['nvme://127.0.0.1', '--nbd', path]),
             ('a wrong NSID', 2, 'not a namespace identifier', ['--nsid', '0', '--nbd', path]),

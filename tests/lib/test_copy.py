@@ -136,7 +136,7 @@ def streams_that_fail(t, world):
     process.stdout.close()
     process.stdout = None
     err = process.communicate()[1]
-    t.ok(process.returncode == 1 and 'has gone' in err, 'a reader that goes away', why=err)
+    t.ok(process.returncode == 1 and 'closed it after' in err, 'a reader that goes away', why=err)
     for args in ((world.url(1), '-'), ('-', world.url(1))):
         # Nobody reads, nobody writes: a signal still ends it.
         with open(os.path.join(world.folder, 'err'), 'w+') as err:
@@ -153,7 +153,7 @@ def streams_that_fail(t, world):
     world.bad(t, '--verify of a stream', '--verify cannot', '-', world.url(1), '--verify', code=2)
     world.bad(t, '--verify to a stream', '--verify cannot', world.url(1), '-', '--verify', code=2)
     world.bad(t, '--resume of a stream', '--resume cannot', '-', world.url(1), '--resume', world.path(), code=2)
-    world.bad(t, 'a journal named -', '--resume wants a file', world.path(), world.url(1), '--resume', '-', code=2)
+    world.bad(t, 'a journal named -', '--resume must be a file', world.path(), world.url(1), '--resume', '-', code=2)
     world.bad(t, 'a stream to a stream', 'neither', '-', '-', code=2)
     near, far = pty.openpty()
     process = subprocess.run([target.weft_path(), 'copy', world.url(1), '-'], stdout=far, stderr=subprocess.PIPE)
@@ -177,7 +177,7 @@ def resumes(t, world):
         done = journal_bytes(journal)
         t.ok(code != 0 and 0 < done < 16 * MIB, name + ': ended in the middle', why='%d, at %d\n%s' % (code, done, err))
         if number == signal.SIGINT:
-            t.ok('the same command goes on' in err, name + ': it says how to go on', why=err)
+            t.ok('the same command continues' in err, name + ': it says how to go on', why=err)
         # What the journal says is done is not done again: a mark in its first bytes stays.
         mark = b'm' * 4096
         if to_file:
@@ -187,7 +187,7 @@ def resumes(t, world):
             with world.tgt.host() as host:
                 host.queue().put(1, 0, mark, 4096)
         code, out, err = world.copy(*ends, '--resume', journal)
-        t.ok(code == 0 and 'goes on from' in err, name + ': it goes on', why=out + err)
+        t.ok(code == 0 and 'continues at' in err, name + ': it goes on', why=out + err)
         t.ok(not os.path.exists(journal), name + ': the journal is gone')
         back = ends[1]
         if not to_file:
@@ -270,12 +270,12 @@ def refusals(t, world):
     world.bad(t, 'no such subsystem', 'nqn.2026-11.io.weft:other', data,
               'nvme://127.0.0.1:%d/nqn.2026-11.io.weft:other/1' % world.tgt.port)
     for name, words, args in (
-            ('one end', 'say FROM and TO', [url]),
+            ('one end', 'FROM and TO are required', [url]),
             ('two files', 'is a namespace', ['a', 'b']),
             ('a wrong option', '--help', ['--frobnicate', 'a', url]),
-            ('a wrong size', '--size wants', ['--size', '1000', 'a', url]),
-            ('a wrong depth', '--depth wants', ['--depth', '0', 'a', url]),
-            ('a wrong rate', '--rate wants', ['--rate', 'fast', 'a', url])):
+            ('a wrong size', '--size must be', ['--size', '1000', 'a', url]),
+            ('a wrong depth', '--depth must be', ['--depth', '0', 'a', url]),
+            ('a wrong rate', '--rate must be', ['--rate', 'fast', 'a', url])):
         world.bad(t, name, words, *args, code=2)
     for bad in ('nvme://', 'nvme://127.0.0.1', 'nvme://127.0.0.1/nqn', 'nvme://127.0.0.1//1', 'nvme:///nqn/1',
                 'nvme://127.0.0.1,/nqn/1', 'nvme://127.0.0.1:/nqn/1', 'nvme://[::1/nqn/1', 'nvme://127.0.0.1/nqn/0',

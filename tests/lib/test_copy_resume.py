@@ -54,7 +54,7 @@ def missing_file(t, world, data):
     world.bad(t, 'a destination that is missing', 'is missing, and the journal', world.url(1), out, '--resume', journal)
     t.ok(not os.path.exists(out), 'it is not made')
     shutil.copy2(out + '.away', out)
-    world.bad(t, 'a destination that is a copy', 'was made anew', world.url(1), out, '--resume', journal)
+    world.bad(t, 'a destination that is a copy', 'was recreated', world.url(1), out, '--resume', journal)
     os.unlink(out)
     os.rename(out + '.away', out)
     for size in (SIZE - 1, SIZE + 1):
@@ -73,7 +73,7 @@ def remade_file(t, world, data):
     before = os.stat(out).st_ino
     remade(out)
     t.ok(True, 'the new file has %s inode number' % ('the same' if os.stat(out).st_ino == before else 'another'))
-    world.bad(t, 'a destination that was made anew', 'was made anew', world.url(1), out, '--resume', journal)
+    world.bad(t, 'a destination that was made anew', 'was recreated', world.url(1), out, '--resume', journal)
     t.eq(os.stat(out).st_blocks, 0, 'it is left alone')
     os.unlink(journal)
     world.good(t, 'without the journal everything is copied', world.url(1), out, '--resume', journal)

@@ -363,7 +363,7 @@ static void another_block_size_ends_the_disk(void)
 {
 	has_changed = true;
 	EXPECT_EQ(-1, live());
-	EXPECT_STR("the block device ends; attach it again", said);
+	EXPECT_STR("removing the block device; attach the namespace again", said);
 	EXPECT(driver.controls >> UBLK_CMD_STOP_DEV & 1);
 	EXPECT(driver.controls >> UBLK_CMD_DEL_DEV & 1);
 	has_changed = false;

@@ -102,7 +102,7 @@ def changes(t, ctl, tgt):
     t.ok('nothing was changed' in out and ctl.generation() == before, 'it says so, and is so')
     ctl.good('subsystem add', 'subsystem', 'add', OTHER, '--serial', 'S2', '--host', HOST,
              '--host', 'nqn.2026-11.io.weft:h2', '--allow-any-host', 'no',
-             out=['done: /v1/subsystems/' + OTHER, 'generation %d' % (before + 1)])
+             out=['Done (generation %d).' % (before + 1)])
     made = ctl.json('subsystem', 'show', OTHER)
     t.eq((made['serial'], len(made['hosts']), made['allow_any_host']), ('S2', 2, False),
          'its fields')
@@ -123,7 +123,7 @@ def changes(t, ctl, tgt):
     t.eq(ctl.json('subsystem', 'show', OTHER)['model'], 'weft', 'the default again')
     ctl.good('host add', 'host', 'add', OTHER, HOST)
     ctl.good('host list', 'host', 'list', OTHER, out=[HOST])
-    ctl.good('host remove', 'host', 'remove', OTHER, HOST, out=['done'])
+    ctl.good('host remove', 'host', 'remove', OTHER, HOST, out=['Done'])
     t.eq(ctl.json('host', 'list', OTHER)['hosts'], [], 'gone')
     for words in ('none', 'any', HOST):
         ctl.good('subsystem set --host ' + words, 'subsystem', 'set', OTHER, '--host', words)
@@ -135,12 +135,12 @@ def changes(t, ctl, tgt):
         t.eq(line.split()[-1], words, 'subsystem list: ' + words)
     ctl.bad('host add where any is allowed', 1, 'subsystem set %s --host %s' % (NQN, HOST), 'host',
             'add', NQN, HOST)
-    ctl.bad('any and a list', 2, 'stands alone', 'subsystem', 'set', OTHER, '--host', 'any', '--host',
+    ctl.bad('any and a list', 2, 'cannot be combined', 'subsystem', 'set', OTHER, '--host', 'any', '--host',
             HOST)
-    ctl.bad('the same the other way', 2, 'stands alone', 'subsystem', 'set', OTHER, '--host', HOST,
+    ctl.bad('the same the other way', 2, 'cannot be combined', 'subsystem', 'set', OTHER, '--host', HOST,
             '--host', 'any')
     ctl.good('namespace add', 'namespace', 'add', OTHER, '--media', 'mem:1M', '--label', 'x',
-             '--ana-group', '4', '--read-only', 'yes', out=['/namespaces/1'])
+             '--ana-group', '4', '--read-only', 'yes', out=['Added namespace 1 (generation'])
     ctl.good('ns add with all fields', 'ns', 'add', OTHER, '--nsid', '7', '--media', 'mem:1M',
              '--size', '2M', '--uuid', '6f1c7b9a-52e0-4d0b-9a39-1f0f5c1d2e3f', '--nguid', 'ab' * 16,
              '--host', HOST, '--hidden-from', OTHER, '--private', 'yes', '--write-protect', 'none')
@@ -167,7 +167,7 @@ def changes(t, ctl, tgt):
     port = target.free_port()
     ctl.good('port add', 'port', 'add', '--address', '127.0.0.1', '--service', str(port),
              '--subsystem', OTHER, '--advertise', '192.0.2.1', '--zero-copy', 'auto',
-             '--zero-copy-min-bytes', '8192', out=['/v1/ports/2'])
+             '--zero-copy-min-bytes', '8192', out=['Added port 2 (generation'])
     ctl.good('port set', 'port', 'set', '2', '--unset', 'subsystem', '--unset', 'advertise')
     made = ctl.json('port', 'show', '2')
     t.eq((made['zero_copy'], 'subsystems' in made, 'advertise' in made), ('auto', False, False),
@@ -186,18 +186,18 @@ def documents(t, ctl, tgt):
     ctl.good('export FILE', 'export', path)
     with open(path) as file:
         t.eq(json.load(file), json.loads(text), 'the same document')
-    ctl.good('apply what was exported', 'apply', path, out=['nothing differs'])
+    ctl.good('apply what was exported', 'apply', path, out=['Nothing to change (generation'])
     document = json.loads(text)
     document['subsystems'][0]['model'] = 'applied'
     with open(path, 'w') as file:
         json.dump(document, file)
     before = ctl.generation()
-    ctl.good('apply --dry-run', 'apply', path, '--dry-run', out=['model', 'applied', 'dry run'])
+    ctl.good('apply --dry-run', 'apply', path, '--dry-run', out=['model', 'applied', 'Dry run'])
     t.eq(ctl.generation(), before, 'nothing has changed')
-    ctl.good('apply --generation', 'apply', path, '--generation', str(before), out=['done'])
+    ctl.good('apply --generation', 'apply', path, '--generation', str(before), out=['Done'])
     ctl.bad('apply with a stale generation', 1, 'generation %d by now' % (before + 1), 'apply', path, '--generation',
             str(before))
-    ctl.good('apply -', 'apply', '-', out=['done'], stdin=text)
+    ctl.good('apply -', 'apply', '-', out=['Done'], stdin=text)
     t.eq(ctl.json('subsystem', 'show', NQN)['model'], 'weft', 'as it was')
     with open(path, 'w') as file:
         file.write('{"version": 1,\n "subsystems": [}')
@@ -227,7 +227,7 @@ def mistakes(t, ctl, tgt):
     ctl.bad('a field of a command without', 2, 'does not take', 'ns', 'list', '--media', 'x')
     ctl.bad('a number that is none', 2, '--nsid', 'ns', 'add', NQN, '--nsid', 'one')
     ctl.bad('neither yes nor no', 2, 'yes or no', 'ns', 'add', NQN, '--private', 'maybe')
-    ctl.bad('--unset of no field', 2, 'no field', 'ns', 'set', NQN, '1', '--unset', 'colour')
+    ctl.bad('--unset of no field', 2, 'unknown field', 'ns', 'set', NQN, '1', '--unset', 'colour')
     ctl.bad('--acknowledge of something else', 2, 'health', 'status', '--acknowledge')
     ctl.bad('--delete-data of something else', 2, 'namespace remove', 'ns', 'list', '--delete-data')
     ctl.bad('audit of no number', 1, 'limit', 'audit', 'many')
@@ -271,8 +271,8 @@ def odd_server(t, ctl, answer, name, text):
 
 
 def odd_servers(t, ctl):
-    odd_server(t, ctl, b'SSH-2.0-x\r\n', 'a server that is not HTTP', 'not an answer of HTTP')
-    odd_server(t, ctl, b'', 'a server that says nothing', 'not an answer of HTTP')
+    odd_server(t, ctl, b'SSH-2.0-x\r\n', 'a server that is not HTTP', 'the answer is not HTTP')
+    odd_server(t, ctl, b'', 'a server that says nothing', 'the answer is not HTTP')
     odd_server(t, ctl, b'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n<ht>', 'a web page',
                'is not JSON')
 

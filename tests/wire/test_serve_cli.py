@@ -128,8 +128,9 @@ def usage(t):
 def good(t, folder):
     done = check(folder, GOOD)
     t.eq((done.returncode, done.stderr), (0, ''), '--check of a good configuration: status 0')
-    for text in ('good', target.NQN, 'mem:64M,block=4096', 'non-optimized', '127.0.0.1:4420', 'serial S1',
-                 'uuid 6f1c7b9a-52e0-4d0b-9a39-1f0f5c1d2e3f', 'serial made by the start', 'uuid made by the start'):
+    for text in ('valid', target.NQN, 'mem:64M,block=4096', 'non-optimized', '127.0.0.1:4420', 'serial S1',
+                 'uuid 6f1c7b9a-52e0-4d0b-9a39-1f0f5c1d2e3f', 'serial made at the first start',
+                 'uuid made at the first start'):
         t.ok(text in done.stdout, '--check tells of ' + text, why=done.stdout)
     t.ok(not os.path.exists(os.path.join(folder, 'state')), '--check touches nothing')
     done = weft('serve', '--ns', 'mem:1M', '--check', '--state', folder)
