@@ -94,7 +94,7 @@ def bars(title, entries, axis):
         if wanted is not None:
             canvas.line(left + wanted * scale, y, left + wanted * scale, y + 23, "#c0392b", 2.5)
         canvas.text(left + max(high, wanted or 0, median) * scale + 8, y + 16, "%.2f" % median, 12)
-    canvas.text(left, height - 8, "whiskers: slowest and fastest round; red mark: what is wanted", 10, colour=PLAIN)
+    canvas.text(left, height - 8, "whiskers: slowest and fastest round; red mark: the goal", 10, colour=PLAIN)
     return canvas.svg()
 
 

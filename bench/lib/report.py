@@ -158,7 +158,7 @@ def summary_lines(result):
     if not lines:
         return []
     counts = {v: sum(1 for l in lines if l[4].startswith(v)) for v in (PASS, MISS, UNKNOWN)}
-    return grid(["work", "what", "median [min..max]", "wanted", "verdict"], lines) + [
+    return grid(["work", "what", "median [min..max]", "goal", "verdict"], lines) + [
         "%d reached, %d missed, %d not measured" % (counts[PASS], counts[MISS], counts[UNKNOWN])]
 
 
@@ -184,7 +184,7 @@ def markdown_rows(rows):
         if is_in_columns(row):
             lines.append([row["title"], UNITS.get(row["shown"], row["shown"])] +
                          [figure_cell(row, c) for c in COLUMNS] + [cell(row, k) for k in ("spdk", "ceiling")])
-    return table(["work", "unit", "weft", "SPDK", "ceiling", "against SPDK (wanted)", "against the ceiling (wanted)"],
+    return table(["work", "unit", "weft", "SPDK", "ceiling", "against SPDK (goal)", "against the ceiling (goal)"],
                  lines)
 
 
@@ -202,7 +202,7 @@ def markdown_checks(rows, wanted):
         for c in row["checks"]:
             if wanted(c):
                 lines.append([row["title"], c["title"], spread_text(c["value"]), limit_text(c) or "-", verdict_text(c)])
-    return table(["work", "what", "median [min..max]", "wanted", "verdict"], lines) if lines else []
+    return table(["work", "what", "median [min..max]", "goal", "verdict"], lines) if lines else []
 
 
 def markdown_series(row):
