@@ -42,91 +42,91 @@ help: ## list the targets and variables
 	@echo '  KERNEL=6.1|6.12|sid (interop), PREFIX DESTDIR (install), SPDK_DIR (bench: a built SPDK tree),'
 	@echo '  BENCH (options of bench/run, such as --quick, or of bench/policies; see their --help)'
 
-run: all ## start the target after a self-check; RUN_FOR=5s ends by itself
+run: all ## self-check, then serve on 127.0.0.1:4420; RUN_FOR=5s stops after 5 s
 	@tools/run $(RUN_FOR)
 
 test: test-tools all ## run all tests; ends with "N passed, N failed, N skipped"
 	@tools/run-tests build
 
-# What some tests run beside weft. Where it cannot be had those tests are skipped and say so.
+# Programs that some tests need. Without them those tests are skipped, with the reason.
 test-tools:
 	@tools/setup build && { { tools/setup test && tools/fio-source; } || true; }
 
-asan: test-tools ## the tests under address and undefined behaviour sanitizers
+asan: test-tools ## run all tests under the address and undefined behaviour sanitizers
 	@tools/build asan && tools/run-tests build-asan
 
-tsan: test-tools ## the tests under the thread sanitizer
+tsan: test-tools ## run all tests under the thread sanitizer
 	@tools/build tsan && tools/run-tests build-tsan
 
-sim: all ## SEEDS simulated runs from SEED_BASE on in JOBS processes, or SEED=x alone (TRACE=1 tells all)
+sim: all ## run SEEDS simulations from SEED_BASE on in JOBS processes, or one with SEED=x (TRACE=1 prints every step)
 	@build/tests/sim/weft_sim $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --seed-base $(SEED_BASE) --jobs $(JOBS)) \
 		$(if $(WORLD),--world $(WORLD)) $(if $(WITHOUT),--without $(WITHOUT)) \
 		$(if $(COMMANDS),--commands $(COMMANDS)) $(if $(EVENTS),--events-max $(EVENTS)) \
 		$(if $(SKIP),--skip $(SKIP)) $(if $(TRACE_DIR),--trace-dir $(TRACE_DIR))
 
-sim-cover: ## what SEEDS simulated runs reach: lines, branches, statuses, states; in build-cover/
+sim-cover: ## coverage of SEEDS simulated runs: lines, branches, statuses, states; in build-cover/
 	@tools/sim-cover --seeds $(SEEDS) --seed-base $(SEED_BASE) --jobs $(JOBS)
 
-sim-mutants: ## weft with one mistake at a time (tests/sim/mutants, or MUTANT=name): the simulator finds each; JOBS
+sim-mutants: ## check that the simulator finds each seeded bug (tests/sim/mutants, or MUTANT=name); JOBS
 	@tools/sim-mutants --jobs $(JOBS) $(MUTANT)
 
-mutate: ## what the tests find of COUNT small mistakes in src/ (500, drawn by SEED): shares and survivors; JOBS
+mutate: ## measure which of COUNT small mistakes in src/ (500, drawn by SEED) the tests find; JOBS
 	@tools/setup build clang && tools/mutate prepare --jobs $(JOBS) --count $(COUNT) $(if $(SEED),--seed $(SEED)) && \
 		tools/mutate run --jobs $(JOBS)
 
-torture: test-tools all ## lose FAILOVERS paths under load (1000); no write may be lost or late; as root
+torture: test-tools all ## lose FAILOVERS paths (1000) under load and check that no write is lost or late; needs root
 	@tests/torture/torture --programs build/tests/torture --weft build/src/cli/weft \
 		--failovers $(FAILOVERS) $(if $(SEED),--seed $(SEED))
 
-chaos: test-tools all ## everything goes wrong for CHAOS_SECONDS (600), nothing may be lost; as root
+chaos: test-tools all ## combine all faults for CHAOS_SECONDS (600) and check that nothing is lost; needs root
 	@tests/chaos/chaos --programs build/tests/torture --weft build/src/cli/weft --engine build/src/fio/libweft-fio.so \
 		--seconds $(CHAOS_SECONDS) $(if $(SEED),--seed $(SEED)) || [ "$$? $(CI)" = "77 " ]
 
-soak: all ## 1,000 hosts come, work and go for SOAK_SECONDS (600): nothing grows, nothing is stuck
+soak: all ## connect and disconnect 1,000 hosts for SOAK_SECONDS (600); nothing may grow or hang
 	@tests/soak/soak --programs build/tests/soak --weft build/src/cli/weft --seconds $(SOAK_SECONDS) \
 		$(if $(SEED),--seed $(SEED)) || [ "$$? $(CI)" = "77 " ]
 
-nightly: ## what .ci/run has no time for: seeds, mutants, torture, chaos, soak, fuzzers, guests; hours; as root
+nightly: ## the long tests: seeds, mutants, torture, chaos, soak, fuzzers, guests; hours; needs root
 	@$(MAKE) sim SEEDS=20000 JOBS=2 && $(MAKE) sim-mutants JOBS=2 && $(MAKE) torture && $(MAKE) chaos && $(MAKE) soak && \
 		$(MAKE) fuzz FUZZ_SECONDS=3600 && $(MAKE) interop KERNEL=6.12 && $(MAKE) interop KERNEL=sid
 
 fuzz: ## fuzz every parser for FUZZ_SECONDS in total
 	@tools/build fuzz && tools/fuzz build-fuzz $(FUZZ_SECONDS)
 
-fuzz-cover: ## branches of wire/ and tcp/ that the fuzzers' corpus in git reaches; below 95 % fails
+fuzz-cover: ## check that the fuzzers' corpus reaches 95 % of the branches of wire/ and tcp/
 	@tools/fuzz-cover
 
-fio: test-tools all ## the I/O engine for fio, build/src/fio/libweft-fio.so
+fio: test-tools all ## build the I/O engine for fio, build/src/fio/libweft-fio.so
 	@ls build/src/fio/libweft-fio.so
 
-interop: all ## Linux's host and target of KERNEL against ours, in a guest
+interop: all ## test against the host and target of Linux KERNEL, in a guest
 	@tools/interop --kernel $(KERNEL) && tools/interop-inside --kernel $(KERNEL)
 
-dissect: all ## a captured session must be well-formed to tshark
+dissect: all ## check with tshark that captured sessions are well-formed
 	@tests/interop/dissect
 
-bench: all ## weft beside its peers (SPDK_DIR=...); table, result.json and plots in build/bench
+bench: all ## measure weft beside its peers (SPDK_DIR=...); table, result.json and plots in build/bench
 	@tools/setup bench && SPDK_DIR='$(SPDK_DIR)' bench/run --markdown $(BENCH)
 
-bench-micro: all ## what the parts cost: PDUs, dispatch, turns, posts, CRC32C
+bench-micro: all ## measure single parts: PDUs, dispatch, turns, posts, CRC32C
 	@build/bench/micro/micro
 
-bench-guard: all ## instructions per command, against bench/instructions.limits
+bench-guard: all ## check instructions per command against bench/instructions.limits
 	@tools/setup guard && bench/instructions --check bench/instructions.limits
 
-bench-policies: all ## path policies and hedged reads over links that are not alike; needs root
+bench-policies: all ## measure path policies and hedged reads over unequal links; needs root
 	@bench/policies --output build/policies.json $(BENCH)
 
-bench-failover: all ## how long I/O stands still when a path goes, 200 times each; needs root
+bench-failover: all ## measure how long I/O stands still when a path is lost, 200 times each; needs root
 	@bench/failover --output build/failover.json $(BENCH)
 
-cover: ## line and branch coverage of the tests, in build-cover/
+cover: ## measure line and branch coverage of the tests, in build-cover/
 	@tools/cover
 
-tidy: ## format, sizes, leftovers, SPDX lines, scripts, manual pages
+tidy: ## check format, sizes, leftovers, SPDX lines, scripts, manual pages
 	@tools/setup build tidy && tools/tidy
 
-layers: ## who includes whom, as docs/ARCHITECTURE.md says
+layers: ## check includes against the layers of docs/ARCHITECTURE.md
 	@tools/setup && tools/layers
 
 check-clang: ## build with clang
@@ -139,10 +139,10 @@ man: ## check the manual pages and format them into build/man/
 install: all ## install the program, libweft, manual pages and completions (PREFIX, DESTDIR)
 	@tools/install '$(PREFIX)' '$(DESTDIR)'
 
-uninstall: ## remove what the last install put there
+uninstall: ## remove what the last install wrote
 	@ninja --quiet -C build uninstall && { [ "$$(id -u)" -ne 0 ] || ldconfig; }
 
-setup: ## install everything that development needs
+setup: ## install all packages for development
 	@tools/setup dev
 
 clean: ## remove all build folders

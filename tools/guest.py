@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What interop, interop-inside and blktests share: a folder for a run, the guest that runs a script
-of tests/interop in it, and the sum of what the script said in TAP."""
+"""Shared by interop, interop-inside and blktests: a folder for a run, the guest that runs a script of
+tests/interop in it, and the sum of the script's TAP output."""
 
 import os
 import re
@@ -58,7 +58,7 @@ def run(args, work, script, env, more=()):
 
 
 def count(status, lines):
-    """(passed, failed, skipped); a guest that did not come to its end is a failure more."""
+    """(passed, failed, skipped); a guest that did not finish counts as one more failure."""
     skipped = sum(1 for line in lines if re.match(r"ok \d+ .*# SKIP", line))
     passed = sum(1 for line in lines if re.match(r"ok \d+\b", line)) - skipped
     failed = sum(1 for line in lines if re.match(r"not ok \d+\b", line))
