@@ -4,6 +4,7 @@
  * REST API and nothing more. Main thread.
  */
 #include "base/check.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/ctl.h"
 #include "cli/suggest.h"
@@ -164,11 +165,36 @@ static const struct ctl_subcommand *command_find(struct ctl *ctl)
 	return alone;
 }
 
+/* Words that are numbers, by their names in the table. 0 or, after a message, -1. */
+static int numbers_check(const struct ctl *ctl, const struct ctl_subcommand *command)
+{
+	static const char *const names[] = {"NSID", "ID", "GROUP", "COUNT"};
+	const char *name = command->words;
+	uint64_t number;
+
+	for (unsigned i = 0; i < ctl->word_count; i++) {
+		size_t len;
+
+		name += strspn(name, " [");
+		len = strcspn(name, " ]");
+		for (size_t k = 0; k < ARRAY_LEN(names); k++) {
+			if (strlen(names[k]) != len || strncmp(name, names[k], len) != 0 ||
+			    text_parse_u64(ctl->words[i], UINT32_MAX, &number) == 0)
+				continue;
+			cli_usage_error("ctl", "%s must be a number, not \"%s\"", names[k],
+					ctl->words[i]);
+			return -1;
+		}
+		name += len;
+	}
+	return 0;
+}
+
 /* 0 or, after a message, -1. */
 static int command_check(const struct ctl *ctl, const struct ctl_subcommand *command)
 {
 	if (ctl->word_count >= command->words_min && ctl->word_count <= command->words_max)
-		return ctl_args_fit(ctl, command) ? 0 : -1;
+		return ctl_args_fit(ctl, command) ? numbers_check(ctl, command) : -1;
 	cli_usage_error("ctl", "usage: weft ctl %s%s%s %s", command->noun, command->verb ? " " : "",
 			command->verb ? command->verb : "", command->words);
 	return -1;
@@ -187,8 +213,10 @@ int cmd_ctl(int argc, char **argv)
 		} else {
 			status = CLI_USAGE;
 			command = command_find(&ctl);
-			if (command && command_check(&ctl, command) == 0)
+			if (command && command_check(&ctl, command) == 0) {
+				ctl.edits_element = command->verb != NULL;
 				status = command->run(&ctl);
+			}
 		}
 	}
 	ctl_args_free(&ctl);

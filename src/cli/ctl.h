@@ -42,7 +42,8 @@ struct ctl {
 	json_t *fields; /* from options such as --serial: keys as in the document */
 	const struct cli_option *limited[CTL_LIMITED_MAX]; /* given, and not for all commands */
 	unsigned limited_count;
-	bool wants_help; /* --help */
+	bool edits_element; /* the command names what it changes, rather than a document */
+	bool wants_help;    /* --help */
 };
 
 struct config_field;
@@ -103,6 +104,9 @@ int ctl_ask(struct ctl *ctl, const struct http_question *question, int *ret_stat
 bool ctl_print_json(const struct ctl *ctl, const json_t *answer);
 /* The end of a change: the diff, what became of it. Takes the answer; returns the exit status. */
 int ctl_print_change(struct ctl *ctl, json_t *taken_answer);
+
+/* ctl_problem.c: an error that the target has answered with. */
+void ctl_problem_print(const struct ctl *ctl, const char *text);
 
 /* ---- ctl_table.c ------------------------------------------------------------------------------
  */

@@ -91,7 +91,7 @@ static void problem_print(const struct ctl *ctl, int status, const json_t *answe
 	else if (count == 0)
 		tool_error("ctl", "%s: status %d", ctl->place, status);
 	for (size_t i = 0; status != 401 && i < count; i++)
-		tool_error("ctl", "%s", json_string_value(json_array_get(errors, i)));
+		ctl_problem_print(ctl, json_string_value(json_array_get(errors, i)));
 }
 
 static json_t *ask_good(struct ctl *ctl, const struct http_question *question)

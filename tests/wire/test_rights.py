@@ -144,7 +144,7 @@ def operator_is_last(t, tgt):
 
 def words(t, tgt):
     for name, args, text in (
-            ('an unknown right', (target.NQN, HOST, 'everything'), '"everything" is not a right'),
+            ('an unknown right', (target.NQN, HOST, 'everything'), 'unknown right "everything"'),
             ('a host that is no NQN', (target.NQN, 'him', 'format'), 'nqn')):
         run = ctl(tgt, 'host', 'rights', *args)
         t.ok(run.returncode != 0 and text in run.stderr, 'host rights: ' + name, why=run.stderr)
