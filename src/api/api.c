@@ -28,15 +28,15 @@
 #define API_LIMIT_MAX STORE_AUDIT_MAX
 
 static const struct api_route routes[] = {
-	{"GET", "/v1/state", api_state_get, "The target, its reactors and its figures", 0},
-	{"GET", "/v1/health", api_health_get, "What is wrong with it", 0},
+	{"GET", "/v1/state", api_state_get, "Version, generation, reactors and counters", 0},
+	{"GET", "/v1/health", api_health_get, "ok, or a list of problems", 0},
 	{"POST", "/v1/health/acknowledge", api_health_acknowledge,
-	 "Media errors so far are known: they are no problem any more", 0},
+	 "Stop reporting the media errors so far", 0},
 	{"GET", "/v1/audit", api_audit_get, "Who changed what, newest first", API_LIMIT},
-	{"GET", "/v1/history", api_history_get, "Generations of the document that are kept", 0},
-	{"GET", GENERATION, api_generation_get, "One of them, with its document", 0},
+	{"GET", "/v1/history", api_history_get, "Saved generations of the document", 0},
+	{"GET", GENERATION, api_generation_get, "One generation, with its document", 0},
 	{"POST", GENERATION "/rollback", api_rollback_post,
-	 "Make the document of that generation the next one", API_CHANGE},
+	 "Make the document of that generation the next generation", API_CHANGE},
 	{"GET", "/v1/config", api_config_get, "The document of desired state", 0},
 	{"PUT", "/v1/config", api_config_put, "Apply a document, all or nothing",
 	 API_BODY | API_CHANGE},
@@ -59,8 +59,7 @@ static const struct api_route routes[] = {
 	 "Clear the reservation and all registrations of a namespace", 0},
 	{"GET", SUBSYSTEM "/hosts", api_hosts_get, "Hosts that may connect", 0},
 	{"POST", SUBSYSTEM "/hosts", api_hosts_post, "Allow a host", API_BODY | API_CHANGE},
-	{"DELETE", SUBSYSTEM "/hosts/{host}", api_host_delete, "No longer allow a host",
-	 API_CHANGE},
+	{"DELETE", SUBSYSTEM "/hosts/{host}", api_host_delete, "Stop allowing a host", API_CHANGE},
 	{"GET", "/v1/ports", api_ports_get, "All ports", 0},
 	{"POST", "/v1/ports", api_ports_post, "Add a port", API_BODY | API_CHANGE},
 	{"GET", PORT, api_port_get, "One port", 0},
@@ -73,8 +72,9 @@ static const struct api_route routes[] = {
 	 0},
 	{"GET", "/v1/peers", api_peers_get, "Other members of the cluster", 0},
 	{"GET", "/v1/reservations", api_reservations_get, "Namespaces with registered hosts", 0},
-	{"GET", "/v1/removed", api_removed_get, "Removed namespaces that may come back", 0},
-	{"DELETE", "/v1/removed/{uuid}", api_removed_delete, "Drop what is kept of one", 0},
+	{"GET", "/v1/removed", api_removed_get, "Removed namespaces and what is kept of them", 0},
+	{"DELETE", "/v1/removed/{uuid}", api_removed_delete,
+	 "Forget a removed namespace and what is kept of it", 0},
 	{"GET", "/v1/openapi.json", api_openapi_get, "This API, as an OpenAPI document", 0},
 };
 
