@@ -140,6 +140,19 @@ static bool sets_overlap(uint64_t a_first, uint32_t a_count, uint64_t b_first, u
 	return a_first < b_first + b_count && b_first < a_first + a_count;
 }
 
+bool cluster_ghost_may_land(const struct cluster *world, const struct cluster_disk *disk,
+			    uint64_t first_block, uint32_t block_count)
+{
+	for (unsigned i = 0; i < world->ghost_count; i++) {
+		const struct cluster_change_set *set = &world->ghosts[i];
+
+		if (set->disk == disk &&
+		    sets_overlap(set->first_block, set->block_count, first_block, block_count))
+			return true;
+	}
+	return false;
+}
+
 bool cluster_has_ghost(const struct cluster *world, const struct cluster_disk *disk,
 		       uint64_t first_block, uint32_t block_count)
 {

@@ -267,6 +267,8 @@ static bool begin_copy(struct cluster_worker *worker, struct host_cmd *cmd, unsi
 		if (set->values[i] == MODEL_NEVER)
 			return false;
 	}
+	if (cluster_ghost_may_land(worker->host->world, set->disk, from, set->block_count))
+		return false;
 	copy.first_block = set->first_block;
 	copy.is_fua = worker->is_fua;
 	range = (struct copy_range){.first_block = from, .block_count = set->block_count};

@@ -582,6 +582,9 @@ void cluster_judge(struct cluster_worker *worker);
 /* Its host died while it was under way. */
 void cluster_ghost_add(struct cluster_worker *worker);
 void cluster_ghosts_settle(struct cluster *world);
+/* A change of a dead host may still land on one of these blocks, whatever was written since. */
+bool cluster_ghost_may_land(const struct cluster *world, const struct cluster_disk *disk,
+			    uint64_t first_block, uint32_t block_count);
 bool cluster_has_ghost(const struct cluster *world, const struct cluster_disk *disk,
 		       uint64_t first_block, uint32_t block_count);
 void cluster_forget(struct cluster *world);
