@@ -53,24 +53,25 @@ def started_anew(t, world, disk):
     world['b'].start()
 
 
-def told_by_the_next(t, world, disk):
-    """a is killed when its own store alone has the mark: b is stopped, and reads nothing."""
+def a_alone_hears(t, world, disk):
+    """b is stopped and reads nothing; both are killed when the store of a alone has the mark."""
     world.stop('b')
     flush_fails(t, world)
     disk.resize('80m')
     kill(world, 'a')
     kill(world, 'b')
+
+
+def told_by_the_next(t, world, disk):
+    """The next process of a tells."""
+    a_alone_hears(t, world, disk)
     world['a'].start()
     world['b'].start()
 
 
 def alone(t, world, disk):
-    """The same, and a does not come back: it cannot be asked."""
-    world.stop('b')
-    flush_fails(t, world)
-    disk.resize('80m')
-    kill(world, 'a')
-    kill(world, 'b')
+    """a does not come back: it cannot be asked."""
+    a_alone_hears(t, world, disk)
     world['b'].start()
 
 
