@@ -122,7 +122,11 @@ static bool is_too_slow(const struct world *world, const struct host_error *erro
  * buffer left for the copy, the connection is reset. */
 static bool is_fenced_without_buffer(const struct world *world, const struct host_error *error)
 {
-	return world->plan.has_reservations && strstr(error->text, "reset by peer") != NULL;
+	bool can_wait_half_sent = world->plan.has_large || world->plan.is_narrow;
+
+	return world->plan.has_reservations && can_wait_half_sent &&
+	       strstr(error->text, "reset by peer") != NULL &&
+	       strstr(error->text, "of queue 0 ") == NULL;
 }
 
 /* ---- the controller that was lost is reset through the new one ---------------------------------
