@@ -28,7 +28,7 @@ export TRACE
 
 .DEFAULT_GOAL := all
 .PHONY: all help run test test-tools asan tsan sim sim-cover sim-mutants mutate torture chaos soak nightly fuzz fuzz-cover fio interop dissect bench bench-micro bench-guard bench-policies bench-failover cover \
-	tidy layers check-clang man install uninstall setup clean
+	tidy layers spine check-clang man install uninstall setup clean
 
 all: ## build the program into build/ (the default)
 	@tools/build release
@@ -125,6 +125,9 @@ cover: ## measure line and branch coverage of the tests, in build-cover/
 
 tidy: ## check format, sizes, leftovers, SPDX lines, scripts, manual pages
 	@tools/setup build tidy && tools/tidy
+
+spine: ## check how many functions a 4 KiB read takes, against the limits of tools/spine
+	@tools/setup build && tools/spine --check
 
 layers: ## check includes against the layers of docs/ARCHITECTURE.md
 	@tools/setup && tools/layers
