@@ -370,9 +370,10 @@ at_rest() {
 	[ "$(ticks_of "$target")" -eq "$ticks" ]
 }
 
-# 100 queues without a command: 0.5 % of a core over 5 s are 2.5 ticks.
+# 100 queues without a command: 0.5 % of a core over 5 s are 2.5 ticks. A guest that gets no CPU for a moment counts
+# that moment as its own work, and nothing makes the count smaller: the least of some intervals is the target's.
 row_idle() {
-	local clients=() before after
+	local clients=() before after least=1000
 	target_start --reactors 2 --ns mem:16M
 	for _ in 1 2 3 4; do
 		client --rw randread --depth 1 --queues 25 -Q 8 -k 0
@@ -380,12 +381,16 @@ row_idle() {
 	wait_for 60 conns 104
 	kill -STOP "${clients[@]}"
 	wait_for 20 at_rest
-	before=$(ticks_of "$target")
-	sleep 5 # the interval of the measurement
-	after=$(ticks_of "$target")
+	for _ in 1 2 3 4 5; do
+		before=$(ticks_of "$target")
+		sleep 5 # the interval of the measurement
+		after=$(ticks_of "$target")
+		echo "ticks over 5 s: $((after - before))"
+		[ $((after - before)) -ge "$least" ] || least=$((after - before))
+		[ "$least" -gt 2 ] || break
+	done
 	conns 104
-	echo "ticks over 5 s: $((after - before))"
-	[ $((after - before)) -le 2 ]
+	[ "$least" -le 2 ]
 	# They were idle, not dead.
 	kill -CONT "${clients[@]}"
 	wait_for 20 worked "$target" "$after"
