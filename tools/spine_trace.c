@@ -18,8 +18,7 @@
 struct record {
 	uint64_t time_ns;  /* CLOCK_MONOTONIC */
 	uint64_t function; /* an address inside of it */
-	uint64_t caller;   /* where it returns to: of a tail call, into the caller of the caller */
-	uint64_t stack;    /* where that address is stored */
+	uint64_t stack;    /* where its return address is stored */
 	uint64_t thread;
 };
 
@@ -72,7 +71,6 @@ __attribute__((used)) static void trace_add(const uint64_t *stack)
 	trace->records[at] = (struct record){
 		.time_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec,
 		.function = stack[0],
-		.caller = stack[1],
 		.stack = (uint64_t)(uintptr_t)(stack + 1),
 		.thread = thread,
 	};

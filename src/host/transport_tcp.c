@@ -251,13 +251,9 @@ static struct pdu_error on_c2h_header(struct host_tcp_queue *tq, const struct pd
 static struct pdu_error on_header(struct tcp_conn *conn, const struct pdu *pdu,
 				  struct tcp_sink *sink, bool *ret_pause)
 {
-	if (pdu->type == NVME_TCP_PDU_C2H_DATA)
-		return on_c2h_header(container_of(conn, struct host_tcp_queue, conn), pdu, sink);
-	if (pdu->data_bytes > 0) {
-		sink->dest = NULL;
-		sink->granule_bytes = 1;
-	}
-	return PDU_OK;
+	/* What else a controller sends has no payload: on_whole. */
+	CHECK(pdu->type == NVME_TCP_PDU_C2H_DATA);
+	return on_c2h_header(container_of(conn, struct host_tcp_queue, conn), pdu, sink);
 }
 
 static struct pdu_error on_c2h_data(struct host_tcp_queue *tq, const struct pdu *pdu,
@@ -315,16 +311,15 @@ static struct pdu_error on_pdu(struct tcp_conn *conn, const struct pdu *pdu, boo
 {
 	struct host_tcp_queue *tq = container_of(conn, struct host_tcp_queue, conn);
 
-	switch (pdu->type) {
-	case NVME_TCP_PDU_CAPSULE_RESP:
-		return on_response(tq, pdu);
-	case NVME_TCP_PDU_C2H_DATA:
-		return on_c2h_data(tq, pdu, is_digest_ok);
-	case NVME_TCP_PDU_R2T:
-		return on_r2t(tq, pdu);
-	default:
-		return PDU_OK; /* a TermReq: the engine closes */
-	}
+	CHECK(pdu->type == NVME_TCP_PDU_C2H_DATA);
+	return on_c2h_data(tq, pdu, is_digest_ok);
+}
+
+static struct pdu_error on_whole(struct tcp_conn *conn, const struct pdu *pdu, bool *ret_pause)
+{
+	struct host_tcp_queue *tq = container_of(conn, struct host_tcp_queue, conn);
+
+	return pdu->type == NVME_TCP_PDU_R2T ? on_r2t(tq, pdu) : on_response(tq, pdu);
 }
 
 static void tcp_forget(struct host_slot *slot)
@@ -364,6 +359,7 @@ static const struct tcp_conn_handler conn_handler = {
 	.on_pdu = on_pdu,
 	.on_closed = on_closed,
 	.on_ending = on_ending,
+	.on_whole = on_whole,
 };
 
 static int tcp_connect(struct host_queue *queue)

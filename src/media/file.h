@@ -101,9 +101,8 @@ void file_put_back(const char *path);
 void file_backing_put(struct file_backing *backing);
 /* file_size.c: looks at the size of the file; -EIO when it was cut short, now or before. */
 int file_check_size(struct file_media *file);
-/* Before a read: whether what it asks for is surely there. */
-int file_check_read(const struct file_media *file, const struct media_io *io);
-/* Before a write: the same, but looks only once in a while, and where the write would hide it. */
+/* Before a write: whether the file was cut short. Looks only once in a while, and where the write
+ * would hide it. */
 int file_check_write(struct file_media *file, const struct media_io *io);
 /* file_name.c: which file or device it is, for the record. */
 void file_identify(const struct file_media *file, struct media_record *ret_record);

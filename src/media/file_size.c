@@ -102,14 +102,6 @@ static int file_look(struct file_media *file, const struct media_io *io, bool is
 	return file_check_size(file);
 }
 
-int file_check_read(const struct file_media *file, const struct media_io *io)
-{
-	return io->offset + io->len_bytes <=
-			       atomic_load_explicit(&file->cut_at_bytes, memory_order_relaxed)
-		       ? 0
-		       : -EIO;
-}
-
 int file_check_write(struct file_media *file, const struct media_io *io)
 {
 	bool is_last = io->offset + io->len_bytes >= io->media->size_bytes;

@@ -164,15 +164,6 @@ nvme_status io_check_view(struct slot *slot, const struct ns_view *view)
 	return status;
 }
 
-nvme_status io_check_path(const struct queue *queue, const struct ns *ns)
-{
-	if (ns->is_formatting)
-		return NVME_SC_FORMAT_IN_PROGRESS;
-	if (queue->port && queue->port->ana_count > 0)
-		return port_ana_status(queue->port, ns->ana_group);
-	return NVME_SC_SUCCESS;
-}
-
 static nvme_status io_prepare_ns(struct slot *slot, const struct io_row *row)
 {
 	const struct ns *ns = slot->ns;

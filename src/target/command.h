@@ -12,12 +12,28 @@
 #include "target/queue.h"
 #include "target/slot.h"
 
-/* dispatch.c: picks the family by queue and opcode. */
-nvme_status command_prepare(struct slot *slot);
-/* The same without regard to fused operations, which come back here for each of the two. */
+/* dispatch.c: picks the family by queue and opcode. Fused operations come here for each of the two:
+ * target/fused.h. */
 nvme_status command_prepare_alone(struct slot *slot);
+
 /* For data commands over fabrics: the SGL must describe exactly `bytes`. */
-nvme_status command_expect_data(struct slot *slot, enum data_direction direction, uint32_t bytes);
+static inline nvme_status command_expect_data(struct slot *slot, enum data_direction direction,
+					      uint32_t bytes)
+{
+	if (slot->sgl.len_bytes != bytes) {
+		slot->error_byte = offsetof(struct nvme_sqe, sgl.length);
+		return nvme_status_dnr(NVME_SC_SGL_INVALID_DATA_LEN);
+	}
+	/* Data of a host must come the way its SGL says; data for a host never fits its capsule. */
+	if ((slot->sgl.kind == SGL_IN_CAPSULE && direction == DATA_TO_HOST) ||
+	    (slot->sgl.kind == SGL_TRANSPORT && slot->capsule_bytes > 0)) {
+		slot->error_byte = offsetof(struct nvme_sqe, sgl.type);
+		return nvme_status_dnr(NVME_SC_SGL_INVALID_TYPE);
+	}
+	slot->direction = bytes > 0 ? direction : DATA_NONE;
+	slot->data_bytes = bytes;
+	return NVME_SC_SUCCESS;
+}
 
 /* Bytes of the submission entry that a refusal may name. */
 enum sqe_byte {

@@ -7,26 +7,8 @@
  * reactor.
  */
 #include "target/command.h"
-#include "target/fused.h"
 #include "target/host_rights.h"
 #include "target/local.h"
-
-nvme_status command_expect_data(struct slot *slot, enum data_direction direction, uint32_t bytes)
-{
-	if (slot->sgl.len_bytes != bytes) {
-		slot->error_byte = offsetof(struct nvme_sqe, sgl.length);
-		return nvme_status_dnr(NVME_SC_SGL_INVALID_DATA_LEN);
-	}
-	/* Data of a host must come the way its SGL says; data for a host never fits its capsule. */
-	if ((slot->sgl.kind == SGL_IN_CAPSULE && direction == DATA_TO_HOST) ||
-	    (slot->sgl.kind == SGL_TRANSPORT && slot->capsule_bytes > 0)) {
-		slot->error_byte = offsetof(struct nvme_sqe, sgl.type);
-		return nvme_status_dnr(NVME_SC_SGL_INVALID_TYPE);
-	}
-	slot->direction = bytes > 0 ? direction : DATA_NONE;
-	slot->data_bytes = bytes;
-	return NVME_SC_SUCCESS;
-}
 
 static nvme_status admin_prepare(struct slot *slot)
 {
@@ -98,11 +80,4 @@ nvme_status command_prepare_alone(struct slot *slot)
 	if (!ctrl_is_ready(queue->ctrl))
 		return nvme_status_dnr(NVME_SC_CMD_SEQUENCE);
 	return admin_prepare(slot);
-}
-
-nvme_status command_prepare(struct slot *slot)
-{
-	if ((slot->sqe.flags & NVME_SQE_FUSE_MASK) | slot->queue->is_fused_open)
-		return fused_prepare(slot);
-	return command_prepare_alone(slot);
 }

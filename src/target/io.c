@@ -41,13 +41,18 @@ void io_note_error(const struct slot *slot, const struct ns *ns, int res, nvme_s
 
 void io_finish(struct slot *slot, int res)
 {
-	nvme_status status = status_from_errno(res, slot->io.kind);
+	nvme_status status;
 
-	if (res < 0)
-		io_note_error(slot, slot->ns, res, status);
-	if (res == 0 && slot->heals_bad)
-		bad_blocks_heal_for(slot, status);
-	else if (res < 0 && loss_is_news(slot->ns))
+	if (res == 0) {
+		if (slot->heals_bad)
+			bad_blocks_heal_for(slot, NVME_SC_SUCCESS);
+		else
+			slot_complete(slot, NVME_SC_SUCCESS);
+		return;
+	}
+	status = status_from_errno(res, slot->io.kind);
+	io_note_error(slot, slot->ns, res, status);
+	if (loss_is_news(slot->ns))
 		loss_answer(slot, status);
 	else
 		slot_complete(slot, status);
@@ -108,7 +113,7 @@ bool io_hold_gate(struct slot *slot, const struct ns *ns)
  * It may stand still right behind this as well, before the kernel has the command: the medium is
  * told until when it may begin.
  */
-static void io_begin(struct slot *slot)
+static inline void io_begin(struct slot *slot)
 {
 	const struct queue *queue = slot->queue;
 
@@ -155,11 +160,6 @@ uint32_t ns_fused_blocks(const struct ns *ns, const struct target_limits *limits
 	return blocks < room ? blocks : room;
 }
 
-void io_submit(struct slot *slot, enum media_kind kind, void (*done)(struct media_io *io, int res))
-{
-	io_submit_on(slot, slot->ns, kind, done);
-}
-
 static void io_fill(struct slot *slot, const struct ns *ns, enum media_kind kind,
 		    void (*done)(struct media_io *io, int res))
 {
@@ -202,39 +202,10 @@ void io_submit_on(struct slot *slot, const struct ns *ns, enum media_kind kind,
 	io_begin(slot);
 }
 
-nvme_status io_check_range(struct slot *slot)
-{
-	const struct ns *ns = slot->ns;
-
-	io_cmd_decode(&slot->sqe, &slot->io_cmd);
-	if (slot->io_cmd.block_count > ns->block_count ||
-	    slot->io_cmd.first_block > ns->block_count - slot->io_cmd.block_count) {
-		slot->error_byte = offsetof(struct nvme_sqe, cdw10);
-		return nvme_status_dnr(NVME_SC_LBA_RANGE);
-	}
-	/* A key per I/O that we do not know must not be ignored: data would be stored plain. */
-	if (slot->io_cmd.extension_type != 0)
-		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CDW12 + 2);
-	return NVME_SC_SUCCESS;
-}
-
 nvme_status io_check_directive(struct slot *slot)
 {
 	/* DTYPE is bits 23:20. */
 	if (slot->io_cmd.directive_type != 0)
 		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_AT(SQE_BYTE_CDW12 + 2, 4));
 	return NVME_SC_SUCCESS;
-}
-
-nvme_status io_transfer_prepare(struct slot *slot, enum data_direction direction)
-{
-	nvme_status status = io_check_range(slot);
-
-	if (!nvme_status_is_ok(status))
-		return status;
-	if (io_range_bytes(slot) > slot->snapshot->limits.transfer_max_bytes) {
-		slot->error_byte = offsetof(struct nvme_sqe, cdw12);
-		return nvme_status_dnr(NVME_SC_INVALID_FIELD);
-	}
-	return command_expect_data(slot, direction, (uint32_t)io_range_bytes(slot));
 }

@@ -34,16 +34,49 @@ static inline uint64_t io_range_bytes(const struct slot *slot)
 }
 
 /* Decodes CDW10 to 12 into slot->io_cmd and judges the range. */
-nvme_status io_check_range(struct slot *slot);
+static inline nvme_status io_check_range(struct slot *slot)
+{
+	const struct ns *ns = slot->ns;
+
+	io_cmd_decode(&slot->sqe, &slot->io_cmd);
+	if (slot->io_cmd.block_count > ns->block_count ||
+	    slot->io_cmd.first_block > ns->block_count - slot->io_cmd.block_count) {
+		slot->error_byte = offsetof(struct nvme_sqe, cdw10);
+		return nvme_status_dnr(NVME_SC_LBA_RANGE);
+	}
+	/* A key per I/O that we do not know must not be ignored: data would be stored plain. */
+	if (slot->io_cmd.extension_type != 0)
+		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CDW12 + 2);
+	return NVME_SC_SUCCESS;
+}
+
 /* After it, of commands that write: no directives are supported. */
 nvme_status io_check_directive(struct slot *slot);
-/* The same for commands that move the blocks: transfer length and SGL too. */
-nvme_status io_transfer_prepare(struct slot *slot, enum data_direction direction);
-/* slot->io_cmd's range, to or from slot->iov, on the medium of slot->ns; done on this reactor. */
-void io_submit(struct slot *slot, enum media_kind kind, void (*done)(struct media_io *io, int res));
-/* The same on another namespace of the slot's snapshot (Copy). */
+
+/* As io_check_range, for commands that move the blocks: transfer length and SGL too. */
+static inline nvme_status io_transfer_prepare(struct slot *slot, enum data_direction direction)
+{
+	nvme_status status = io_check_range(slot);
+
+	if (!nvme_status_is_ok(status))
+		return status;
+	if (io_range_bytes(slot) > slot->snapshot->limits.transfer_max_bytes) {
+		slot->error_byte = offsetof(struct nvme_sqe, cdw12);
+		return nvme_status_dnr(NVME_SC_INVALID_FIELD);
+	}
+	return command_expect_data(slot, direction, (uint32_t)io_range_bytes(slot));
+}
+
+/* slot->io_cmd's range, to or from slot->iov, on the medium of a namespace of the slot's snapshot,
+ * which of Copy may be another one; done on this reactor. */
 void io_submit_on(struct slot *slot, const struct ns *ns, enum media_kind kind,
 		  void (*done)(struct media_io *io, int res));
+/* The same on the medium of slot->ns. */
+static inline void io_submit(struct slot *slot, enum media_kind kind,
+			     void (*done)(struct media_io *io, int res))
+{
+	io_submit_on(slot, slot->ns, kind, done);
+}
 /* The same for a range that is held already. */
 void io_submit_held(struct slot *slot, const struct ns *ns, enum media_kind kind,
 		    void (*done)(struct media_io *io, int res));
@@ -67,8 +100,16 @@ bool io_is_under_way(const struct slot *slot);
 uint32_t ns_atomic_blocks(const struct ns *ns, const struct target_limits *limits);
 /* Likewise for a fused Compare and Write (NACWU): host's and stored blocks share one buffer. */
 uint32_t ns_fused_blocks(const struct ns *ns, const struct target_limits *limits);
-/* Whether the namespace can be reached through the port of this queue now. cmd_io.c */
-nvme_status io_check_path(const struct queue *queue, const struct ns *ns);
+/* Whether the namespace can be reached through the port of this queue now. */
+static inline nvme_status io_check_path(const struct queue *queue, const struct ns *ns)
+{
+	if (ns->is_formatting)
+		return NVME_SC_FORMAT_IN_PROGRESS;
+	if (queue->port && queue->port->ana_count > 0)
+		return port_ana_status(queue->port, ns->ana_group);
+	return NVME_SC_SUCCESS;
+}
+
 /* What is special about the slot's namespace on this reactor: reservation, then blocks marked bad.
  * A write that heals marks loses its place in memory media: slot->data is none then. */
 nvme_status io_check_view(struct slot *slot, const struct ns_view *view);

@@ -321,7 +321,7 @@ void queue_on_closed(struct queue *queue)
 	queue_go_on_closing(queue);
 }
 
-void queue_on_slot_free(struct queue *queue)
+void queue_go_on(struct queue *queue)
 {
 	if (queue->state == QUEUE_CLOSING) {
 		queue_go_on_closing(queue);
@@ -331,9 +331,4 @@ void queue_on_slot_free(struct queue *queue)
 		queue_go_live(queue);
 	/* Before Connect too: what follows a refused command waits for its slot. */
 	queue->transport->resume(queue);
-}
-
-void queue_on_responding(struct queue *queue)
-{
-	queue_go_on_closing(queue);
 }

@@ -76,8 +76,10 @@ struct queue {
 	bool is_fused_open;       /* the last command was the first of two */
 	struct slot *fused_first; /* that one, until it ends; NULL when it was refused */
 
-	bool is_spare;                 /* beyond the limits of connections: for discovery alone */
-	bool is_admin;                 /* counted as such; set by Connect */
+	bool is_paused; /* the transport's: a command waits for a slot or a buffer, and for resume
+			 */
+	bool is_spare;  /* beyond the limits of connections: for discovery alone */
+	bool is_admin;  /* counted as such; set by Connect */
 	bool is_conn_closed;           /* the transport called queue_on_closed */
 	bool holds_end;                /* a function on the stack still uses the queue */
 	bool is_close_asked;           /* transport->close was called */
@@ -127,9 +129,21 @@ static inline const struct ns *queue_find_ns(const struct queue *queue, uint32_t
 
 	return ns && ns_mask_has(ns->mask, queue->host_index) ? ns : NULL;
 }
-/* A slot came back: go on with closing, or with a held capsule. */
-void queue_on_slot_free(struct queue *queue);
+/* The rare part of the next two: the queue closes, goes live, or has a command that waits. */
+void queue_go_on(struct queue *queue);
+
+/* A slot came back: go on with closing, or with a command that waits for it. */
+static inline void queue_on_slot_free(struct queue *queue)
+{
+	if (queue->state != QUEUE_LIVE || queue->connected_slots || queue->is_paused)
+		queue_go_on(queue);
+}
+
 /* A response is with the transport: a queue that closes may have waited for its command. */
-void queue_on_responding(struct queue *queue);
+static inline void queue_on_responding(struct queue *queue)
+{
+	if (queue->state == QUEUE_CLOSING)
+		queue_go_on(queue);
+}
 
 #endif

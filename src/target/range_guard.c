@@ -158,7 +158,7 @@ static void word_drop(struct range_hold *hold, uint32_t index)
 /* ---- holds --------------------------------------------------------------------------------- */
 
 /* True when all is taken. False: it waits, and may be on another reactor's hands already. */
-static bool hold_take_rest(struct range_hold *hold)
+static inline bool hold_take_rest(struct range_hold *hold)
 {
 	while (hold->taken < hold->count) {
 		uint32_t index = hold_word(hold, hold->taken);
@@ -174,7 +174,7 @@ static bool hold_take_rest(struct range_hold *hold)
 	return true;
 }
 
-static void hold_drop_taken(struct range_hold *hold)
+static inline void hold_drop_taken(struct range_hold *hold)
 {
 	for (uint32_t i = 0; i < hold->taken; i++)
 		word_drop(hold, hold_word(hold, i));

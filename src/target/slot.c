@@ -123,6 +123,13 @@ static void slot_wait_for_buffer(struct slot *slot,
 	buf_pool_wait(queue->local->buffers, queue->buf_share, &slot->waiter, slot_buf_bytes(slot));
 }
 
+static nvme_status command_prepare(struct slot *slot)
+{
+	if ((slot->sqe.flags & NVME_SQE_FUSE_MASK) | slot->queue->is_fused_open)
+		return fused_prepare(slot);
+	return command_prepare_alone(slot);
+}
+
 bool slot_prepare(struct slot *slot)
 {
 	struct queue *queue = slot->queue;
@@ -322,7 +329,7 @@ void slot_let_aborter_go(struct slot *slot)
 	slot->aborter = NULL;
 }
 
-static void slot_respond(struct slot *slot)
+static inline void slot_respond(struct slot *slot)
 {
 	struct queue *queue = slot->queue;
 	struct slot *aborter = slot->aborter;
@@ -380,7 +387,7 @@ static nvme_status slot_status_cancelled(const struct slot *slot)
 	return slot->is_displaced ? slot_displaced_status(slot) : NVME_SC_ABORT_REQUESTED;
 }
 
-void slot_complete_at(struct slot *slot, nvme_status status, uint16_t error_byte)
+void slot_complete(struct slot *slot, nvme_status status)
 {
 	struct ctrl *ctrl = slot->queue->ctrl;
 
@@ -389,25 +396,19 @@ void slot_complete_at(struct slot *slot, nvme_status status, uint16_t error_byte
 	if (nvme_status_same(status, NVME_SC_ABORT_REQUESTED))
 		status = slot_status_cancelled(slot);
 	slot->status = status;
-	slot->error_byte = error_byte;
 	slot->cancel = NULL;
 	if (slot->ns)
 		health_note_end(slot->queue, slot->started_ns);
 	if (slot->is_fused)
 		fused_on_end(slot);
-	if (!ctrl || !status_is_logged(status)) {
-		slot_respond(slot);
-	} else if (ctrl->reactor == slot->queue->reactor) {
+	if (ctrl && status_is_logged(status)) {
+		if (ctrl->reactor != slot->queue->reactor) {
+			reactor_post(ctrl->reactor, &slot->msg, slot_log_error);
+			return;
+		}
 		ctrl_error_log_add(ctrl, slot);
-		slot_respond(slot);
-	} else {
-		reactor_post(ctrl->reactor, &slot->msg, slot_log_error);
 	}
-}
-
-void slot_complete(struct slot *slot, nvme_status status)
-{
-	slot_complete_at(slot, status, slot->error_byte);
+	slot_respond(slot);
 }
 
 static void buf_give_back(struct queue *queue, struct buf buf)
@@ -445,7 +446,8 @@ void slot_release(struct slot *slot)
 	if (queue->starved == slot)
 		queue->starved = NULL;
 	/* The connection went while the host still owed data: there is no response. */
-	slot_let_aborter_go(slot);
+	if (slot->aborter)
+		slot_let_aborter_go(slot);
 	slot_set_state(slot, SLOT_FREE);
 	list_remove(&slot->node);
 	list_push_front(&queue->free, &slot->node);

@@ -163,7 +163,12 @@ void slot_data_arrived(struct slot *slot, bool is_data_ok);
 /* Ends execution; the transport sends data (on success, DATA_TO_HOST) and completion. */
 void slot_complete(struct slot *slot, nvme_status status);
 /* With the byte of the command that is at fault, for the error log. */
-void slot_complete_at(struct slot *slot, nvme_status status, uint16_t error_byte);
+static inline void slot_complete_at(struct slot *slot, nvme_status status, uint16_t error_byte)
+{
+	slot->error_byte = error_byte;
+	slot_complete(slot, status);
+}
+
 /* The response is sent or the connection is gone: back to the free ones. */
 void slot_release(struct slot *slot);
 /* Asks a running command to end early; it still completes by itself. */

@@ -124,13 +124,10 @@ const struct port *snapshot_find_port(const struct snapshot *snapshot, uint16_t 
 	return NULL;
 }
 
-const struct ns *subsystem_find_ns(const struct subsystem *subsystem, uint32_t nsid)
+const struct ns *subsystem_search_ns(const struct subsystem *subsystem, uint32_t nsid)
 {
-	unsigned at = nsid - 1;
+	unsigned at;
 
-	/* Namespaces numbered from 1 without gaps are the rule: look there first. */
-	if (at < subsystem->ns_count && subsystem->namespaces[at].nsid == nsid)
-		return &subsystem->namespaces[at];
 	if (nsid == 0)
 		return NULL;
 	at = subsystem_ns_after(subsystem, nsid - 1);

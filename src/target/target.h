@@ -249,9 +249,21 @@ struct snapshot *snapshot_create(void);
 void snapshot_destroy(struct snapshot *snapshot);
 const struct subsystem *snapshot_find_subsystem(const struct snapshot *snapshot, const char *nqn);
 const struct port *snapshot_find_port(const struct snapshot *snapshot, uint16_t port_id);
-const struct ns *subsystem_find_ns(const struct subsystem *subsystem, uint32_t nsid);
 /* The place of the first namespace above this NSID; ns_count when there is none. */
 unsigned subsystem_ns_after(const struct subsystem *subsystem, uint32_t nsid);
+/* The slow half of subsystem_find_ns. */
+const struct ns *subsystem_search_ns(const struct subsystem *subsystem, uint32_t nsid);
+
+/* The namespace with this NSID, or NULL. */
+static inline const struct ns *subsystem_find_ns(const struct subsystem *subsystem, uint32_t nsid)
+{
+	unsigned at = nsid - 1;
+
+	/* Namespaces numbered from 1 without gaps are the rule: look there first. */
+	if (at < subsystem->ns_count && subsystem->namespaces[at].nsid == nsid)
+		return &subsystem->namespaces[at];
+	return subsystem_search_ns(subsystem, nsid);
+}
 /* Seen by this host, or by none: made and not attached yet, so that anyone may attach it. */
 bool ns_is_allocated_for(const struct ns *ns, uint32_t host_index);
 bool subsystem_allows_host(const struct subsystem *subsystem, const char *host_nqn);

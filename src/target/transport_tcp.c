@@ -48,7 +48,6 @@ struct tcp_queue {
 	struct queue queue; /* first: the target's half */
 	struct tcp_conn conn;
 	struct slot *capsule; /* whose capsule is being received */
-	bool is_paused;       /* on_header waits for a slot or a buffer */
 	bool is_closed;
 	uint32_t owed;       /* slots whose data the host owes */
 	uint64_t owed_bytes; /* what was asked for and has not come */
@@ -87,7 +86,7 @@ static struct pdu_error on_capsule_header(struct tcp_queue *tq, const struct pdu
 	if (!slot) {
 		slot = slot_take(&tq->queue);
 		if (!slot) {
-			tq->is_paused = true;
+			tq->queue.is_paused = true;
 			*ret_pause = true;
 			return PDU_OK;
 		}
@@ -95,13 +94,13 @@ static struct pdu_error on_capsule_header(struct tcp_queue *tq, const struct pdu
 		slot->capsule_bytes = pdu->data_bytes;
 		tq->capsule = slot;
 		if (!slot_prepare(slot)) {
-			tq->is_paused = true;
+			tq->queue.is_paused = true;
 			*ret_pause = true;
 			return PDU_OK;
 		}
 	} else if (slot->state == SLOT_WAITING_BUFFER) {
 		/* Resumed for another reason; the buffer has not come yet. */
-		tq->is_paused = true;
+		tq->queue.is_paused = true;
 		*ret_pause = true;
 		return PDU_OK;
 	}
@@ -269,6 +268,27 @@ static struct pdu_error on_pdu(struct tcp_conn *conn, const struct pdu *pdu, boo
 	return PDU_OK;
 }
 
+/* A command without data in its capsule, the only such PDU that a host sends. */
+static struct pdu_error on_whole(struct tcp_conn *conn, const struct pdu *pdu, bool *ret_pause)
+{
+	struct tcp_queue *tq = container_of(conn, struct tcp_queue, conn);
+	struct slot *slot = slot_take(&tq->queue);
+	bool is_prepared;
+
+	if (!slot) {
+		tq->queue.is_paused = true;
+		*ret_pause = true;
+		return PDU_OK;
+	}
+	slot->sqe = pdu->u.sqe;
+	slot->capsule_bytes = 0;
+	is_prepared = slot_prepare(slot);
+	CHECK(is_prepared); /* no data that could lack a place */
+	tq->other_bytes += NVME_TCP_CMD_HDR_BYTES;
+	slot_start(slot, true);
+	return PDU_OK;
+}
+
 static void on_closed(struct tcp_conn *conn, int cause, const char *why)
 {
 	struct tcp_queue *tq = container_of(conn, struct tcp_queue, conn);
@@ -327,6 +347,7 @@ static const struct tcp_conn_handler tcp_handler = {
 	.on_closed = on_closed,
 	.on_arrival = on_arrival,
 	.may_receive = may_receive,
+	.on_whole = on_whole,
 };
 
 /* ---- data that the host owes
@@ -561,9 +582,9 @@ static void tcp_resume(struct queue *queue)
 {
 	struct tcp_queue *tq = tcp_queue_of(queue);
 
-	if (!tq->is_paused || tq->is_closed)
+	if (!tq->queue.is_paused || tq->is_closed)
 		return;
-	tq->is_paused = false;
+	tq->queue.is_paused = false;
 	tcp_conn_resume(&tq->conn);
 }
 

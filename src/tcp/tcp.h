@@ -66,6 +66,11 @@ struct tcp_conn_handler {
 	/* May be NULL. An open connection begins to end: what is sent from now on does not leave,
 	 * and on_closed follows. May run inside a call of the user, and calls no tcp_* function. */
 	void (*on_ending)(struct tcp_conn *conn);
+	/*
+	 * May be NULL. A capsule or R2T without payload: one call instead of on_header and on_pdu.
+	 * Pauses like on_header: when *ret_pause is set, it is called again for the same PDU.
+	 */
+	struct pdu_error (*on_whole)(struct tcp_conn *conn, const struct pdu *pdu, bool *ret_pause);
 };
 
 struct tcp_conn_config {
@@ -140,7 +145,7 @@ enum tcp_conn_phase {
 
 enum tcp_rx_phase {
 	TCP_RX_HEADER,
-	TCP_RX_SINK, /* the header is judged, on_header is to be asked (again) */
+	TCP_RX_SINK, /* the header is judged; on_header or on_whole is to be called (again) */
 	TCP_RX_DATA,
 	TCP_RX_DIGEST,
 };

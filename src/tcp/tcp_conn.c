@@ -53,30 +53,6 @@ uint64_t tcp_conn_rtt_ns(const struct tcp_conn *conn)
 	return tcp_stream_rtt_ns(&conn->stream);
 }
 
-bool tcp_conn_is_listening(const struct tcp_conn *conn)
-{
-	return conn->phase == TCP_CONN_IC || conn->phase == TCP_CONN_OPEN;
-}
-
-void tcp_conn_update_want(struct tcp_conn *conn)
-{
-	unsigned wanted = 0;
-
-	if (conn->phase < TCP_CONN_IC || conn->is_sock_closing)
-		return;
-	/* While it ends, what the peer still sends is read and thrown away: a close with unread
-	 * data would reset the connection and lose our last words. */
-	if (!tcp_conn_is_listening(conn) || conn->is_ignoring ||
-	    (tcp_rx_is_willing(conn) && !list_linked(&conn->unpause.node)))
-		wanted |= REACTOR_SOCK_READ;
-	if (conn->is_tx_blocked)
-		wanted |= REACTOR_SOCK_WRITE;
-	if (wanted == conn->wanted)
-		return;
-	conn->wanted = wanted;
-	tcp_stream_want(&conn->stream, wanted);
-}
-
 /* ---- the end ------------------------------------------------------------------------------- */
 
 /* Called by the reactor only: nobody's call is under way. */
@@ -223,18 +199,6 @@ static void conn_deadline(struct reactor_timer *timer)
 
 /* ---- the beginning ------------------------------------------------------------------------- */
 
-static void conn_ready(struct reactor_sock *sock, unsigned events)
-{
-	struct tcp_conn *conn = container_of(sock, struct tcp_conn, stream.sock);
-
-	if (conn->is_sock_closing)
-		return;
-	if (events & REACTOR_SOCK_WRITE)
-		tcp_tx_writable(conn);
-	if (events & REACTOR_SOCK_READ)
-		tcp_rx_ready(conn);
-}
-
 static int conn_init(struct tcp_conn *conn, struct reactor *reactor,
 		     const struct tcp_conn_config *config, const struct tcp_conn_handler *handler)
 {
@@ -327,7 +291,7 @@ static void conn_stream_failed(struct tcp_stream *stream, int error)
 }
 
 static const struct tcp_stream_user conn_stream_user = {
-	.ready = conn_ready,
+	.ready = tcp_rx_ready,
 	.connected = conn_connected,
 	.established = conn_established,
 	.failed = conn_stream_failed,

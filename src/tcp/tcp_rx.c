@@ -17,13 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool tcp_rx_is_willing(const struct tcp_conn *conn)
-{
-	if (!tcp_conn_is_listening(conn))
-		return false;
-	return !conn->is_paused && !conn->spill && !conn->is_ignoring;
-}
-
 /* ---- one PDU ------------------------------------------------------------------------------- */
 
 /* Of a header that was judged, which takes the common header at least. */
@@ -95,6 +88,30 @@ static size_t rx_header(struct tcp_conn *conn, const uint8_t *buf, size_t len_by
 	conn->skip_bytes = conn->pdu.data_offset - (uint32_t)used;
 	conn->rx_phase = TCP_RX_SINK;
 	return used;
+}
+
+/* True: a PDU that its user takes with one call. */
+static bool rx_is_whole(const struct tcp_conn *conn)
+{
+	return conn->pdu.data_bytes == 0 && conn->handler->on_whole &&
+	       conn->pdu.type != NVME_TCP_PDU_H2C_DATA && conn->pdu.type != NVME_TCP_PDU_C2H_DATA;
+}
+
+static void rx_whole(struct tcp_conn *conn)
+{
+	bool is_paused = false;
+	struct pdu_error error;
+
+	conn->rx_phase = TCP_RX_HEADER;
+	error = conn->handler->on_whole(conn, &conn->pdu, &is_paused);
+	if (is_paused) {
+		conn->rx_phase = TCP_RX_SINK;
+		conn->is_paused = true;
+		return;
+	}
+	conn->stats.pdus_received++;
+	if (pdu_is_error(error))
+		tcp_conn_fail(conn, error);
 }
 
 static void rx_ask_sink(struct tcp_conn *conn)
@@ -243,7 +260,10 @@ static size_t rx_parse(struct tcp_conn *conn, const uint8_t *buf, size_t len_byt
 		size_t used = 0;
 
 		if (conn->rx_phase == TCP_RX_SINK) {
-			rx_ask_sink(conn);
+			if (rx_is_whole(conn))
+				rx_whole(conn);
+			else
+				rx_ask_sink(conn);
 			continue;
 		}
 		if (done == len_bytes)
@@ -596,7 +616,7 @@ static ssize_t rx_receive(struct tcp_conn *conn)
 	return len;
 }
 
-void tcp_rx_ready(struct tcp_conn *conn)
+static void rx_ready(struct tcp_conn *conn)
 {
 	bool was_looking;
 	ssize_t len;
@@ -626,6 +646,18 @@ void tcp_rx_ready(struct tcp_conn *conn)
 	tcp_tx_flush_now(conn);
 	if (!conn->is_sock_closing)
 		tcp_conn_update_want(conn);
+}
+
+void tcp_rx_ready(struct reactor_sock *sock, unsigned events)
+{
+	struct tcp_conn *conn = container_of(sock, struct tcp_conn, stream.sock);
+
+	if (conn->is_sock_closing)
+		return;
+	if (events & REACTOR_SOCK_WRITE)
+		tcp_tx_writable(conn);
+	if (events & REACTOR_SOCK_READ)
+		rx_ready(conn);
 }
 
 void tcp_rx_init(struct tcp_conn *conn)

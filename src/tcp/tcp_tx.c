@@ -273,14 +273,8 @@ static int tx_keep_head(struct tcp_conn *conn)
 
 /* ---- sending ------------------------------------------------------------------------------- */
 
-static void tx_release(struct tcp_tx *tx)
-{
-	free(tx->private_copy);
-	tx->private_copy = NULL;
-}
-
 /* Takes `sent` bytes off the queue; finished PDUs go to `finished`. */
-static void tx_account(struct tcp_conn *conn, size_t sent, struct list *finished)
+static inline void tx_account(struct tcp_conn *conn, size_t sent, struct list *finished)
 {
 	conn->stats.bytes_sent += sent;
 	conn->stats.sends++;
@@ -304,18 +298,6 @@ static void tx_account(struct tcp_conn *conn, size_t sent, struct list *finished
 			list_push_back(finished, &tx->node);
 	}
 	conn->term_sent_bytes += sent;
-}
-
-void tcp_tx_call_done(struct list *txs, int res)
-{
-	struct list *node;
-
-	while ((node = list_pop_front(txs)) != NULL) {
-		struct tcp_tx *tx = list_entry(node, struct tcp_tx, node);
-
-		tx_release(tx);
-		tx->done(tx, res);
-	}
 }
 
 static bool tx_is_idle(const struct tcp_conn *conn)
@@ -404,9 +386,9 @@ static void tx_watch_stall(struct tcp_conn *conn, size_t moved_bytes)
 	reactor_timer_arm(&conn->send_stall, end_ns);
 }
 
-static void tx_flush(struct reactor_defer *defer)
+void tcp_tx_flush(struct reactor_defer *flush)
 {
-	struct tcp_conn *conn = container_of(defer, struct tcp_conn, flush);
+	struct tcp_conn *conn = container_of(flush, struct tcp_conn, flush);
 	/* Too large to be cleared for each call; used by one flush of this thread at a time. */
 	static _Thread_local struct gather gather;
 	size_t turn_bytes = 0;
@@ -456,7 +438,7 @@ void tcp_tx_init(struct tcp_conn *conn)
 	list_init(&conn->tx_queue);
 	list_init(&conn->tx_dropped);
 	reactor_timer_init(conn->reactor, &conn->send_stall, tx_stalled);
-	reactor_defer_init(&conn->flush, tx_flush);
+	reactor_defer_init(&conn->flush, tcp_tx_flush);
 	reactor_defer_init(&conn->dropper, tx_dropper);
 }
 
@@ -470,31 +452,11 @@ void tcp_tx_free(struct tcp_conn *conn)
 	tcp_zc_free(conn);
 }
 
-void tcp_tx_kick(struct tcp_conn *conn)
-{
-	if (!conn->is_tx_blocked && !conn->is_sock_closing)
-		reactor_defer(conn->reactor, &conn->flush);
-}
-
-void tcp_tx_flush_now(struct tcp_conn *conn)
-{
-	if (!list_linked(&conn->flush.node))
-		return;
-	reactor_defer_cancel(&conn->flush);
-	tx_flush(&conn->flush);
-}
-
 void tcp_tx_writable(struct tcp_conn *conn)
 {
 	conn->is_tx_blocked = false;
 	tcp_conn_update_want(conn);
 	reactor_defer(conn->reactor, &conn->flush);
-}
-
-void tcp_tx_queue(struct tcp_conn *conn, struct tcp_tx *tx)
-{
-	list_push_back(&conn->tx_queue, &tx->node);
-	tcp_tx_kick(conn);
 }
 
 void tcp_tx_drop(struct tcp_conn *conn, bool keeps_begun)
@@ -582,11 +544,11 @@ static int tx_add_digest(struct tcp_tx *tx)
 	return 0;
 }
 
-static void tx_finish(struct tcp_conn *conn, struct tcp_tx *tx, size_t hdr_bytes)
+/* Out of line, so that what sends without digests stays short. */
+static __attribute__((noinline)) void tx_queue_with_digest(struct tcp_conn *conn, struct tcp_tx *tx)
 {
-	tx->hdr_bytes = (uint16_t)hdr_bytes;
-	tx->has_trailer = tx->data_bytes > 0 && conn->tx_encoding.has_data_digest;
-	if (tx->has_trailer && tx_add_digest(tx) < 0) {
+	tx->has_trailer = true;
+	if (tx_add_digest(tx) < 0) {
 		list_push_back(&conn->tx_dropped, &tx->node);
 		reactor_defer(conn->reactor, &conn->dropper);
 		tcp_conn_abort(conn, -ENOMEM, "no memory for a copy of shared payload");
@@ -595,12 +557,21 @@ static void tx_finish(struct tcp_conn *conn, struct tcp_tx *tx, size_t hdr_bytes
 	tcp_tx_queue(conn, tx);
 }
 
+static inline void tx_finish(struct tcp_conn *conn, struct tcp_tx *tx, size_t hdr_bytes)
+{
+	tx->hdr_bytes = (uint16_t)hdr_bytes;
+	if (tx->data_bytes > 0 && conn->tx_encoding.has_data_digest)
+		tx_queue_with_digest(conn, tx);
+	else
+		tcp_tx_queue(conn, tx);
+}
+
 bool tcp_tx_take_back(struct tcp_tx *tx)
 {
 	if (tx->is_begun || tx->is_zc)
 		return false;
 	list_remove(&tx->node);
-	tx_release(tx);
+	tcp_tx_release(tx);
 	return true;
 }
 

@@ -9,32 +9,8 @@
 #include "base/check.h"
 #include "wire/field.h"
 
-enum io_cdw12 {
-	IO_NLB_MASK = 0xffff,
-	IO_CETYPE_SHIFT = 16,
-	IO_DTYPE_SHIFT = 20,
-	IO_DEAC = 1 << 25,
-	IO_PRINFO_SHIFT = 26,
-};
 #define FLUSH_MARK_TAG 0x74666577u /* "weft" */
-#define IO_LR          (1u << 31)
 #define DSM_AD         (1u << 2)
-
-void io_cmd_decode(const struct nvme_sqe *sqe, struct io_cmd *ret_cmd)
-{
-	uint32_t cdw12 = le32_get(sqe->cdw12);
-
-	*ret_cmd = (struct io_cmd){
-		.first_block = le32_get(sqe->cdw10) | (uint64_t)le32_get(sqe->cdw11) << 32,
-		.block_count = (cdw12 & IO_NLB_MASK) + 1,
-		.is_fua = (cdw12 & NVME_IO_FUA) != 0,
-		.is_limited_retry = (cdw12 & IO_LR) != 0,
-		.wants_deallocate = (cdw12 & IO_DEAC) != 0,
-		.prinfo = (uint8_t)(cdw12 >> IO_PRINFO_SHIFT & 0xf),
-		.directive_type = (uint8_t)(cdw12 >> IO_DTYPE_SHIFT & 0xf),
-		.extension_type = (uint8_t)(cdw12 >> IO_CETYPE_SHIFT & 0xf),
-	};
-}
 
 void io_cmd_encode(struct nvme_sqe *sqe, uint8_t opcode, uint32_t nsid, const struct io_cmd *cmd)
 {
@@ -47,7 +23,7 @@ void io_cmd_encode(struct nvme_sqe *sqe, uint8_t opcode, uint32_t nsid, const st
 	if (cmd->is_fua)
 		cdw12 |= NVME_IO_FUA;
 	if (cmd->is_limited_retry)
-		cdw12 |= IO_LR;
+		cdw12 |= NVME_IO_LR;
 	if (cmd->wants_deallocate)
 		cdw12 |= IO_DEAC;
 	sqe->opcode = opcode;

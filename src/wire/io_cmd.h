@@ -10,8 +10,18 @@
 #include <stdbool.h>
 
 #define NVME_IO_FUA          (1u << 30) /* CDW12 of what reads, writes and copies */
+#define NVME_IO_LR           (1u << 31) /* CDW12: limited retry */
 #define NVME_DSM_RANGES_MAX  256
 #define NVME_DSM_RANGE_BYTES 16
+
+/* Fields of CDW12. */
+enum io_cdw12 {
+	IO_NLB_MASK = 0xffff,
+	IO_CETYPE_SHIFT = 16,
+	IO_DTYPE_SHIFT = 20,
+	IO_DEAC = 1 << 25,
+	IO_PRINFO_SHIFT = 26,
+};
 
 /* Read, Write, Compare, Write Zeroes. */
 struct io_cmd {
@@ -25,7 +35,22 @@ struct io_cmd {
 	uint8_t extension_type; /* CETYPE: such as a key per I/O */
 };
 
-void io_cmd_decode(const struct nvme_sqe *sqe, struct io_cmd *ret_cmd);
+static inline void io_cmd_decode(const struct nvme_sqe *sqe, struct io_cmd *ret_cmd)
+{
+	uint32_t cdw12 = le32_get(sqe->cdw12);
+
+	*ret_cmd = (struct io_cmd){
+		.first_block = le32_get(sqe->cdw10) | (uint64_t)le32_get(sqe->cdw11) << 32,
+		.block_count = (cdw12 & IO_NLB_MASK) + 1,
+		.is_fua = (cdw12 & NVME_IO_FUA) != 0,
+		.is_limited_retry = (cdw12 & NVME_IO_LR) != 0,
+		.wants_deallocate = (cdw12 & IO_DEAC) != 0,
+		.prinfo = (uint8_t)(cdw12 >> IO_PRINFO_SHIFT & 0xf),
+		.directive_type = (uint8_t)(cdw12 >> IO_DTYPE_SHIFT & 0xf),
+		.extension_type = (uint8_t)(cdw12 >> IO_CETYPE_SHIFT & 0xf),
+	};
+}
+
 /* Fills opcode, NSID and CDW10 to CDW12; CID and SGL are the caller's. */
 void io_cmd_encode(struct nvme_sqe *sqe, uint8_t opcode, uint32_t nsid, const struct io_cmd *cmd);
 
