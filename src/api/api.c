@@ -317,8 +317,12 @@ static int body_take(struct api_call *call)
 		api_fail(call, 415, "the body must be JSON: send Content-Type: application/json");
 		return -EINVAL;
 	}
-	call->body = json_loadb(request->body ? request->body : "", request->body_bytes,
-				JSON_REJECT_DUPLICATES, &error);
+	call->body = json_whole_load(request->body ? request->body : "", request->body_bytes,
+				     JSON_REJECT_DUPLICATES, &error);
+	if (!call->body && json_whole_errno(&error) == -ENOMEM) {
+		api_fail(call, 503, "the target is out of memory");
+		return -ENOMEM;
+	}
 	if (!call->body) {
 		api_fail(call, 400, "the body is not JSON: line %d, column %d: %s", error.line,
 			 error.column, error.text);

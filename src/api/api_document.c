@@ -185,7 +185,7 @@ int document_media_resize(const char *spec, const json_t *size, char **ret_spec,
 	res = media_spec_parse(spec, &parsed, &error);
 	if (res < 0) {
 		config_errors_add(errors, "media: %s", error.text);
-		return -EINVAL;
+		return res;
 	}
 	inner = media_spec_store(inner);
 	device = device_bytes(inner->path);
@@ -213,10 +213,11 @@ int document_media_check_size(const char *spec, struct config_errors *errors)
 	const struct media_spec *inner;
 	struct media_spec parsed;
 	uint64_t left;
+	int res = media_spec_parse(spec, &parsed, NULL);
 
 	/* What is wrong with it otherwise is told when the document is checked. */
-	if (media_spec_parse(spec, &parsed, NULL))
-		return 0;
+	if (res < 0)
+		return res == -ENOMEM ? res : 0;
 	inner = media_spec_store(&parsed);
 	left = inner->size_bytes % block_of(inner);
 	if (left > 0)

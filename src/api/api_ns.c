@@ -125,47 +125,63 @@ static int size_fold(struct api_call *call, json_t *ns, struct config_errors *er
 	return res;
 }
 
-static int ns_add(struct api_call *call, json_t *document, struct config_errors *errors)
+/* The number that it has, or one that is free. 0, or -errno with an error. */
+static int nsid_choose(struct api_call *call, json_t *subsystem, json_t *ns,
+		       struct config_errors *errors)
 {
-	json_t *subsystem = document_subsystem(document, call->params[0], NULL);
-	json_t *ns = json_deep_copy(call->body);
-	json_t *nsid = json_object_get(ns, "nsid");
-	json_t *namespaces;
-	char *part;
-	int res = 0;
+	const json_t *nsid = json_object_get(ns, "nsid");
+	json_int_t number = json_integer_value(nsid);
 
-	if (!subsystem) {
-		json_decref(ns);
-		return document_no_subsystem(call->params[0], errors);
-	}
-	namespaces = document_list(subsystem, "namespaces");
-	if (!nsid) {
-		nsid = json_integer(document_number_free(namespaces, "nsid"));
-		json_object_set_new(ns, "nsid", nsid);
-	} else if (json_is_integer(nsid) && json_integer_value(nsid) >= 0 &&
-		   json_integer_value(nsid) <= UINT32_MAX &&
-		   document_ns(subsystem, (uint32_t)json_integer_value(nsid), NULL)) {
-		config_errors_add(errors, "the subsystem %.223s has a namespace %u already",
-				  call->params[0], (unsigned)json_integer_value(nsid));
-		res = -EEXIST;
-	}
-	if (res == 0)
-		res = size_fold(call, ns, errors);
-	if (res < 0) {
-		json_decref(ns);
-		return res;
-	}
+	if (!nsid)
+		return json_object_set_new(
+			       ns, "nsid",
+			       json_integer(document_number_free(
+				       document_list(subsystem, "namespaces"), "nsid"))) < 0
+			       ? -ENOMEM
+			       : 0;
+	if (!json_is_integer(nsid) || number < 0 || number > UINT32_MAX ||
+	    !document_ns(subsystem, (uint32_t)number, NULL))
+		return 0;
+	config_errors_add(errors, "the subsystem %.223s has a namespace %u already",
+			  call->params[0], (unsigned)number);
+	return -EEXIST;
+}
+
+/* Names it in the answer. 0 or -ENOMEM. */
+static int ns_made(struct api_call *call, const json_t *ns)
+{
+	json_t *nsid = json_object_get(ns, "nsid");
+	char *part = text_path_part(call->params[0]);
+
 	call->extra = json_pack("{s:O}", "nsid", nsid);
-	part = text_path_part(call->params[0]);
 	if (part)
 		api_made(call, "/subsystems/%s/namespaces/%u", part,
 			 (unsigned)json_integer_value(nsid));
 	free(part);
-	if (!call->location) {
-		json_decref(ns);
+	return call->extra && call->location ? 0 : -ENOMEM;
+}
+
+static int ns_add(struct api_call *call, json_t *document, struct config_errors *errors)
+{
+	json_t *subsystem = document_subsystem(document, call->params[0], NULL);
+	json_t *ns;
+	int res;
+
+	if (!subsystem)
+		return document_no_subsystem(call->params[0], errors);
+	ns = json_deep_copy(call->body);
+	if (!ns)
 		return -ENOMEM;
+	res = nsid_choose(call, subsystem, ns, errors);
+	if (res == 0)
+		res = size_fold(call, ns, errors);
+	if (res == 0)
+		res = ns_made(call, ns);
+	if (res < 0) {
+		json_decref(ns);
+		return res;
 	}
-	return json_array_append_new(namespaces, ns) < 0 ? -ENOMEM : 0;
+	return json_array_append_new(document_list(subsystem, "namespaces"), ns) < 0 ? -ENOMEM : 0;
 }
 
 void api_namespaces_post(struct api_call *call)

@@ -9,6 +9,7 @@
 #include "api/api_call.h"
 #include "base/clock.h"
 #include "cluster/peers.h"
+#include "config/json_whole.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -154,5 +155,5 @@ void api_peers_get(struct api_call *call)
 
 void api_openapi_get(struct api_call *call)
 {
-	api_answer(call, json_loads(api_openapi_json, 0, NULL));
+	api_answer(call, json_whole_load(api_openapi_json, strlen(api_openapi_json), 0, NULL));
 }

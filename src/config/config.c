@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "config/config_parse.h"
 #include "config/fields.h"
+#include "config/json_whole.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -53,14 +54,14 @@ int config_load_text(const char *text, size_t len_bytes, struct config **ret_con
 {
 	json_error_t error;
 	json_t *root =
-		json_loadb(text, len_bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+		json_whole_load(text, len_bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
 	int res;
 
 	*ret_config = NULL;
 	if (!root) {
 		config_errors_add(errors, "line %d, column %d: %s", error.line, error.column,
 				  error.text);
-		return -EINVAL;
+		return json_whole_errno(&error);
 	}
 	res = config_load_json(root, ret_config, errors);
 	json_decref(root);

@@ -3,7 +3,8 @@
  * JSON that is whole or is not there. Jansson leaves out what it has no memory for, in copies,
  * edits and texts, and often does not say so: a document would lose a member and be kept like that.
  * Its allocator counts the failures here; whoever makes a value that matters compares before and
- * after.
+ * after. Reading is worse: a text or number whose buffer cannot grow loses characters, or is read
+ * past its end, so that all JSON of the control plane is read by the functions below.
  *
  * Control thread, which is the only one with JSON.
  */
@@ -16,6 +17,18 @@
 void json_whole_watch(void);
 /* How many allocations have failed so far. */
 unsigned json_whole_losses(void);
+
+#define JSON_WHOLE_TOKEN_MAX 65536 /* bytes of one text or number */
+
+/*
+ * As json_loadb and json_load_callback: a new reference, or NULL with an error, also when out of
+ * memory and for a text or number of more than JSON_WHOLE_TOKEN_MAX bytes. ret_error may be NULL.
+ */
+json_t *json_whole_load(const char *text, size_t len_bytes, size_t flags, json_error_t *ret_error);
+json_t *json_whole_read(json_load_callback_t more, void *arg, size_t flags,
+			json_error_t *ret_error);
+/* Of a NULL that they returned: -ENOMEM or -EINVAL. */
+int json_whole_errno(const json_error_t *error);
 
 /*
  * As json_dumps, which leaves out the name of a member when its buffer cannot grow: here it is all

@@ -66,8 +66,8 @@ int start_read_file(const char *path, json_t **ret_document, char ret_hash[STORE
 	if (!reading.file) {
 		reading.res = -errno;
 	} else {
-		*ret_document = json_load_callback(
-			reading_more, &reading, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+		*ret_document = json_whole_read(reading_more, &reading,
+						JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
 		fclose(reading.file);
 	}
 	if (reading.res < 0) {
@@ -79,7 +79,7 @@ int start_read_file(const char *path, json_t **ret_document, char ret_hash[STORE
 	if (!*ret_document) {
 		config_errors_add(errors, "line %d, column %d: %s", error.line, error.column,
 				  error.text);
-		return -EINVAL;
+		return json_whole_errno(&error);
 	}
 	text = json_whole_text(*ret_document, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
 	if (!text) {

@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "config/json_whole.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -141,6 +142,13 @@ static void counters_first(struct store_counters *counters)
 	uuid_random(&counters->id);
 }
 
+static size_t fd_more(void *buffer, size_t bytes, void *arg_fd)
+{
+	ssize_t got = read(*(const int *)arg_fd, buffer, bytes);
+
+	return got < 0 ? (size_t)-1 : (size_t)got;
+}
+
 /* What a new store begins with. A damaged document holds only counters: they start anew. */
 static int old_read(const struct state *state, struct store_counters *counters,
 		    const char **ret_new_name, struct state_error *error)
@@ -156,8 +164,11 @@ static int old_read(const struct state *state, struct store_counters *counters,
 	if (fd < 0)
 		return state_fail(error, -errno, "cannot read %s/%s: %s", state->dir,
 				  STATE_OLD_FILE, strerror(errno));
-	root = json_loadfd(fd, JSON_REJECT_DUPLICATES, &json_error);
+	root = json_whole_read(fd_more, &fd, JSON_REJECT_DUPLICATES, &json_error);
 	close(fd);
+	if (!root && json_whole_errno(&json_error) == -ENOMEM)
+		return state_fail(error, -ENOMEM, "cannot read %s/%s: %s", state->dir,
+				  STATE_OLD_FILE, strerror(ENOMEM));
 	*ret_new_name = STATE_OLD_IMPORTED;
 	if (!root || !old_decode(root, counters)) {
 		log_warn("control", "%s/%s is damaged; it is kept as %s, and counting starts anew",

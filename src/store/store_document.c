@@ -347,8 +347,8 @@ static int subsystem_take(struct loading *loading, const char *key, const char *
 		json_decref(namespaces);
 		return -EUCLEAN;
 	}
-	if (json_object_set(loading->namespaces, key, namespaces) ||
-	    json_object_set_new(value, "namespaces", namespaces) ||
+	if (json_object_set_new(value, "namespaces", namespaces) ||
+	    json_object_set(loading->namespaces, key, json_object_get(value, "namespaces")) ||
 	    json_array_append(json_object_get(loading->document, "subsystems"), value))
 		return -ENOMEM;
 	return 0;
@@ -368,6 +368,16 @@ static int port_take(struct loading *loading, const char *key, const char *of, j
 	return json_array_append(json_object_get(loading->document, "ports"), value) ? -ENOMEM : 0;
 }
 
+int store_row_json(const char *text, size_t flags, json_t **ret_value)
+{
+	json_error_t error;
+
+	*ret_value = text ? json_whole_load(text, strlen(text), flags, &error) : NULL;
+	if (*ret_value)
+		return 0;
+	return text && json_whole_errno(&error) == -ENOMEM ? -ENOMEM : -EUCLEAN;
+}
+
 static int rows_load(struct store *store, struct loading *loading, const char *kind,
 		     row_take_fn take)
 {
@@ -382,9 +392,11 @@ static int rows_load(struct store *store, struct loading *loading, const char *k
 		const char *key = (const char *)sqlite3_column_text(stmt, 0);
 		const char *of = (const char *)sqlite3_column_text(stmt, 1);
 		const char *text = (const char *)sqlite3_column_text(stmt, 2);
-		json_t *value = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
+		json_t *value;
 
-		res = key && value ? take(loading, key, of, value) : -EUCLEAN;
+		res = store_row_json(text, JSON_DECODE_ANY, &value);
+		if (res == 0)
+			res = key ? take(loading, key, of, value) : -EUCLEAN;
 		json_decref(value);
 	}
 	if (res == 0 && code != SQLITE_DONE)

@@ -247,12 +247,11 @@ int store_each_former_ns(struct store *store, uint64_t generation,
 	sqlite3_bind_int64(stmt, 1, (sqlite3_int64)generation);
 	while (res == 0 && (code = sqlite3_step(stmt)) == SQLITE_ROW) {
 		const char *text = (const char *)sqlite3_column_text(stmt, 0);
-		json_t *ns = text ? json_loads(text, 0, NULL) : NULL;
+		json_t *ns;
 
-		if (ns)
+		res = store_row_json(text, 0, &ns);
+		if (res == 0)
 			each(arg, ns);
-		else
-			res = -EUCLEAN;
 		json_decref(ns);
 	}
 	if (res == 0 && code != SQLITE_DONE)

@@ -73,6 +73,8 @@ int store_begin(struct store *store);
 int store_finish(struct store *store, int res);
 
 /* The document of a generation that is kept; 0: the one in force (store_document.c). */
+/* A value as a row keeps it, a new reference. 0, -ENOMEM, or -EUCLEAN: it is not JSON. */
+int store_row_json(const char *text, size_t flags, json_t **ret_value);
 int store_load_rows(struct store *store, uint64_t generation, json_t **ret_document,
 		    struct store_error *ret_error);
 

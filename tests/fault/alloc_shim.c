@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes the Nth malloc, calloc or realloc of a program's main thread fail: N is the first number of
- * the file $WEFT_FAIL_ALLOC, which is mapped and counted down; at 0 nothing is counted. The test
- * writes N, asks the program for something and reads what is left. Loaded with LD_PRELOAD.
+ * Makes the Nth malloc, calloc, realloc or strdup of a program's main thread fail: N is the first
+ * number of the file $WEFT_FAIL_ALLOC, which is mapped and counted down; at 0 nothing is counted.
+ * The test writes N, asks the program for something and reads what is left. Loaded with LD_PRELOAD.
  */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -63,4 +64,13 @@ void *realloc(void *memory, size_t len_bytes)
 	if (!next)
 		*(void **)&next = dlsym(RTLD_NEXT, "realloc");
 	return is_the_one() ? NULL : next(memory, len_bytes);
+}
+
+/* The sanitizers have a strdup of their own that does not come by malloc. */
+char *strdup(const char *text)
+{
+	size_t len_bytes = strlen(text) + 1;
+	char *copy = malloc(len_bytes);
+
+	return copy ? memcpy(copy, text, len_bytes) : NULL;
 }

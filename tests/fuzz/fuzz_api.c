@@ -123,6 +123,20 @@ int store_list_audit(struct store *store, unsigned count,
 	return 0;
 }
 
+int store_list_history(struct store *store,
+		       void (*each)(void *arg, const struct store_generation *generation),
+		       void *arg)
+{
+	return 0;
+}
+
+int store_load_generation(struct store *store, uint64_t generation, json_t **ret_document,
+			  char **ret_folder, struct store_error *ret_error)
+{
+	*ret_error = (struct store_error){.text = "it is not kept"};
+	return -ENOENT;
+}
+
 uint64_t reactor_clock_ns(const struct reactor *reactor)
 {
 	return 1;

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * JSON is read while the Nth allocation fails, for N = 1, 2, … until none does: it is all there, or
+ * the error says that memory ran out; never a value that lost characters, and nothing is leaked.
+ * One thread.
+ */
+#include "alloc_wrap.h"
+#include "tap.h"
+
+#include "base/check.h"
+#include "config/json_whole.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define ALLOCATIONS_MAX 3000
+#define LONG_BYTES      60000
+
+/* A new reference; what it is read from is freed by the caller. */
+static json_t *read_with_nth_failing(const char *text, unsigned n, json_error_t *error)
+{
+	json_t *json;
+
+	alloc_wrap_begin(n);
+	json = json_whole_load(text, strlen(text), JSON_REJECT_DUPLICATES, error);
+	alloc_wrap_fail(0);
+	return json;
+}
+
+static void read_whole_or_not(const char *text)
+{
+	json_t *whole = json_loads(text, 0, NULL);
+	unsigned refused = 0, n = 0;
+	bool has_failed = true;
+
+	CHECK(whole != NULL);
+	while (has_failed && n < ALLOCATIONS_MAX) {
+		unsigned losses = json_whole_losses();
+		json_error_t error;
+		json_t *json = read_with_nth_failing(text, ++n, &error);
+
+		has_failed = alloc_wrap_has_failed();
+		EXPECT_EQ(has_failed ? losses + 1 : losses, json_whole_losses());
+		EXPECT_THAT(has_failed ? !json : json_equal(json, whole), "allocation %u of %.40s",
+			    n, text);
+		if (!json) {
+			EXPECT_EQ(-ENOMEM, json_whole_errno(&error));
+			EXPECT_STR("out of memory", error.text);
+		}
+		refused += !json;
+		json_decref(json);
+		EXPECT_EQ(0, alloc_wrap_end("reading"));
+	}
+	printf("# %u allocations\n", refused);
+	EXPECT(refused >= 4 && refused + 1 == n);
+	json_decref(whole);
+}
+
+static void values_of_all_kinds(void)
+{
+	read_whole_or_not(
+		"{\"a\": [1, -2.5e10, true, null, \"x\"], \"b\": {\"c\": {\"d\": [[], {}]}}}");
+}
+
+/* Longer than the sixteen bytes that the lexer begins with. */
+static void long_texts_and_numbers(void)
+{
+	read_whole_or_not("{\"a name of more than sixteen bytes\": "
+			  "\"nqn.2014-08.org.nvmexpress:uuid:11111111-2222\"}");
+	read_whole_or_not("[123456789012345678, 0.12345678901234567890123456789]");
+	read_whole_or_not(
+		"[\"a text with \\\" in it, \\\\\", \"and \\u00e9\\u00e9\\u00e9\\u00e9\"]");
+}
+
+static void very_long_text(void)
+{
+	static char text[LONG_BYTES + 16];
+
+	memset(text, 'x', sizeof(text));
+	memcpy(text, "[\"", 2);
+	strcpy(text + LONG_BYTES, "\", 1]");
+	read_whole_or_not(text);
+}
+
+static void deep_arrays(void)
+{
+	static char text[2 * 1000 + 1];
+
+	memset(text, '[', 1000);
+	memset(text + 1000, ']', 1000);
+	read_whole_or_not(text);
+}
+
+static void too_long_a_token_is_refused(void)
+{
+	static char text[JSON_WHOLE_TOKEN_MAX + 64];
+	json_error_t error;
+	json_t *json;
+
+	memset(text, '1', sizeof(text) - 1);
+	text[0] = '[';
+	text[sizeof(text) - 2] = ']';
+	EXPECT(!json_whole_load(text, strlen(text), 0, &error));
+	EXPECT_EQ(-EINVAL, json_whole_errno(&error));
+	EXPECT_STR("a text or number has more than 65536 bytes", error.text);
+	text[1] = '"';
+	text[sizeof(text) - 3] = '"';
+	EXPECT(!json_whole_load(text, strlen(text), 0, NULL));
+	/* As many bytes in short ones are no reason. */
+	for (size_t i = 1; i < sizeof(text) - 2; i++)
+		text[i] = i % 2 == 1 ? '1' : ',';
+	text[sizeof(text) - 3] = ' ';
+	text[sizeof(text) - 4] = '1';
+	text[sizeof(text) - 5] = ',';
+	text[sizeof(text) - 6] = '1';
+	text[sizeof(text) - 7] = ' ';
+	json = json_whole_load(text, strlen(text), 0, &error);
+	EXPECT(json_array_size(json) > JSON_WHOLE_TOKEN_MAX / 3);
+	json_decref(json);
+}
+
+static void errors_have_their_place(void)
+{
+	json_error_t error;
+
+	EXPECT(!json_whole_load("{\n \"a\": }", 10, 0, &error));
+	EXPECT_EQ(2, error.line);
+	EXPECT_EQ(-EINVAL, json_whole_errno(&error));
+}
+
+int main(void)
+{
+	json_whole_watch();
+	TAP_RUN(values_of_all_kinds);
+	TAP_RUN(long_texts_and_numbers);
+	TAP_RUN(very_long_text);
+	TAP_RUN(deep_arrays);
+	TAP_RUN(too_long_a_token_is_refused);
+	TAP_RUN(errors_have_their_place);
+	return tap_end();
+}
