@@ -19,16 +19,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define INPUT_BYTES     256 /* an empty array takes two bytes of input and a hundred of memory */
+#define INPUT_BYTES     256   /* an empty array takes two bytes of input and a hundred of memory */
+#define READ_BYTES      16384 /* of the first piece of a stream */
+#define TOKEN_BYTES     65536 /* a longer text or number has a reserve of its own */
 #define RESERVE_ALIGN   16
 #define RESERVE_BYTES   (1024 * 1024)
-#define RESERVE_ONE_MAX (2 * JSON_WHOLE_TOKEN_MAX + RESERVE_ALIGN) /* the lexer's buffer doubles   \
-								    */
+#define RESERVE_ONE_MAX (2 * TOKEN_BYTES + RESERVE_ALIGN) /* the lexer's buffer doubles */
 
 static unsigned losses;
 static bool is_reading;
 static alignas(RESERVE_ALIGN) unsigned char reserve[RESERVE_BYTES];
 static size_t reserve_used_bytes;
+/* For the one buffer that is too long for the reserve; NULL: no token of the input is so long. */
+static unsigned char *long_reserve;
+static size_t long_reserve_bytes; /* 0: it is taken */
 
 /* ---- the allocator --------------------------------------------------------------------------- */
 
@@ -36,8 +40,12 @@ static void *reserve_take(size_t len_bytes)
 {
 	void *memory = &reserve[reserve_used_bytes];
 
-	if (len_bytes > RESERVE_ONE_MAX ||
-	    len_bytes + RESERVE_ALIGN > RESERVE_BYTES - reserve_used_bytes)
+	if (len_bytes > RESERVE_ONE_MAX) {
+		memory = len_bytes <= long_reserve_bytes ? long_reserve : NULL;
+		long_reserve_bytes = 0;
+		return memory;
+	}
+	if (len_bytes + RESERVE_ALIGN > RESERVE_BYTES - reserve_used_bytes)
 		return NULL;
 	reserve_used_bytes += (len_bytes + RESERVE_ALIGN - 1) / RESERVE_ALIGN * RESERVE_ALIGN;
 	return memory;
@@ -45,7 +53,8 @@ static void *reserve_take(size_t len_bytes)
 
 static bool is_of_reserve(const void *memory)
 {
-	return (uintptr_t)memory - (uintptr_t)reserve < sizeof(reserve);
+	return (uintptr_t)memory - (uintptr_t)reserve < sizeof(reserve) ||
+	       (memory && memory == long_reserve);
 }
 
 static void *malloc_counted(size_t len_bytes)
@@ -76,102 +85,142 @@ unsigned json_whole_losses(void)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-struct json_reading {
-	json_load_callback_t more;
-	void *arg;
-	unsigned losses; /* when it began */
-	size_t token_bytes;
-	bool is_in_text;
-	bool is_escaped;
-	bool is_token_too_long;
-};
-
-/* Follows texts and what stands between blanks and punctuation, to know how long they get. */
-static void tokens_measure(struct json_reading *reading, const char *piece, size_t len_bytes)
+/* Of texts, and of what stands between blanks and punctuation: numbers, or something wrong. */
+static size_t longest_token_bytes(const char *text, size_t len_bytes)
 {
-	for (size_t i = 0; i < len_bytes; i++) {
-		bool is_end = reading->is_in_text
-				      ? piece[i] == '"' && !reading->is_escaped
-				      : piece[i] == '"' || strchr(" \t\r\n,:[]{}", piece[i]);
+	bool is_in_text = false, is_escaped = false;
+	size_t longest = 0, token = 0;
 
-		reading->is_escaped =
-			reading->is_in_text && piece[i] == '\\' && !reading->is_escaped;
+	for (size_t i = 0; i < len_bytes; i++) {
+		bool is_end = is_in_text ? text[i] == '"' && !is_escaped
+					 : strchr("\" \t\r\n,:[]{}", text[i]) != NULL;
+
+		is_escaped = is_in_text && text[i] == '\\' && !is_escaped;
 		if (is_end) {
-			reading->is_in_text = piece[i] == '"' && !reading->is_in_text;
-			reading->token_bytes = 0;
-		} else if (++reading->token_bytes > JSON_WHOLE_TOKEN_MAX) {
-			reading->is_token_too_long = true;
+			is_in_text = text[i] == '"' && !is_in_text;
+			token = 0;
+		} else if (++token > longest) {
+			longest = token;
 		}
 	}
+	return longest;
 }
 
-static size_t reading_more(void *buffer, size_t bytes, void *arg)
-{
-	struct json_reading *reading = arg;
-	size_t got;
-
-	if (losses != reading->losses)
-		return (size_t)-1;
-	got = reading->more(buffer, bytes < INPUT_BYTES ? bytes : INPUT_BYTES, reading->arg);
-	if (got == (size_t)-1)
-		return got;
-	tokens_measure(reading, buffer, got);
-	return reading->is_token_too_long ? (size_t)-1 : got;
-}
-
-static void error_set(json_error_t *error, enum json_error_code code, const char *text)
-{
-	memset(error->text, 0, sizeof(error->text));
-	memcpy(error->text, text, strlen(text));
-	/* Where json_error_code finds it. */
-	error->text[sizeof(error->text) - 1] = (char)code;
-}
-
-json_t *json_whole_read(json_load_callback_t more, void *arg, size_t flags, json_error_t *ret_error)
-{
-	struct json_reading reading = {.more = more, .arg = arg, .losses = losses};
-	json_error_t error;
-	json_t *json;
-
-	CHECK(!is_reading);
-	is_reading = true;
-	json = json_load_callback(reading_more, &reading, flags, ret_error ? ret_error : &error);
-	if (losses != reading.losses) {
-		json_decref(json);
-		json = NULL;
-	}
-	is_reading = false;
-	reserve_used_bytes = 0;
-	if (ret_error && losses != reading.losses)
-		error_set(ret_error, json_error_out_of_memory, "out of memory");
-	else if (ret_error && reading.is_token_too_long)
-		error_set(ret_error, json_error_invalid_syntax,
-			  "a text or number has more than 65536 bytes");
-	return json;
-}
-
-struct text_left {
+struct json_input {
 	const char *at;
-	size_t bytes;
+	size_t left_bytes;
+	unsigned losses; /* when the reading began */
 };
 
-static size_t text_more(void *buffer, size_t bytes, void *arg)
+static size_t input_more(void *buffer, size_t bytes, void *arg)
 {
-	struct text_left *left = arg;
+	struct json_input *input = arg;
 
-	if (bytes > left->bytes)
-		bytes = left->bytes;
-	memcpy(buffer, left->at, bytes);
-	left->at += bytes;
-	left->bytes -= bytes;
+	if (losses != input->losses)
+		return (size_t)-1;
+	if (bytes > INPUT_BYTES)
+		bytes = INPUT_BYTES;
+	if (bytes > input->left_bytes)
+		bytes = input->left_bytes;
+	memcpy(buffer, input->at, bytes);
+	input->at += bytes;
+	input->left_bytes -= bytes;
 	return bytes;
+}
+
+static void error_out_of_memory(json_error_t *error)
+{
+	static const char text[] = "out of memory";
+
+	if (!error)
+		return;
+	memset(error, 0, sizeof(*error));
+	memcpy(error->text, text, sizeof(text));
+	/* Where json_error_code finds it. */
+	error->text[sizeof(error->text) - 1] = (char)json_error_out_of_memory;
+}
+
+static bool reserve_open(size_t token_bytes)
+{
+	if (token_bytes > TOKEN_BYTES) {
+		long_reserve_bytes = 2 * token_bytes + RESERVE_ALIGN;
+		long_reserve = malloc(long_reserve_bytes);
+		if (!long_reserve) {
+			losses++;
+			return false;
+		}
+	}
+	is_reading = true;
+	return true;
+}
+
+static void reserve_close(void)
+{
+	is_reading = false;
+	reserve_used_bytes = 0;
+	free(long_reserve);
+	long_reserve = NULL;
+	long_reserve_bytes = 0;
 }
 
 json_t *json_whole_load(const char *text, size_t len_bytes, size_t flags, json_error_t *ret_error)
 {
-	struct text_left left = {.at = text, .bytes = len_bytes};
+	struct json_input input = {.at = text, .left_bytes = len_bytes, .losses = losses};
+	json_t *json;
 
-	return json_whole_read(text_more, &left, flags, ret_error);
+	CHECK(!is_reading);
+	if (!reserve_open(longest_token_bytes(text, len_bytes))) {
+		reserve_close();
+		error_out_of_memory(ret_error);
+		return NULL;
+	}
+	json = json_load_callback(input_more, &input, flags, ret_error);
+	if (losses != input.losses) {
+		json_decref(json);
+		json = NULL;
+		error_out_of_memory(ret_error);
+	}
+	reserve_close();
+	return json;
+}
+
+/* All of it. NULL: out of memory, or the callback failed. The caller frees it. */
+static char *stream_read(json_load_callback_t more, void *arg, size_t *ret_bytes)
+{
+	size_t room = READ_BYTES, used = 0, got;
+	char *text = malloc(room);
+
+	while (text && (got = more(text + used, room - used, arg)) > 0) {
+		char *larger = text;
+
+		if (got != (size_t)-1) {
+			used += got;
+			larger = used == room ? realloc(text, room * 2) : text;
+		}
+		if (got == (size_t)-1 || !larger) {
+			free(text);
+			return NULL;
+		}
+		room *= used == room ? 2 : 1;
+		text = larger;
+	}
+	*ret_bytes = used;
+	return text;
+}
+
+json_t *json_whole_read(json_load_callback_t more, void *arg, size_t flags, json_error_t *ret_error)
+{
+	size_t len_bytes = 0;
+	char *text = stream_read(more, arg, &len_bytes);
+	json_t *json;
+
+	if (!text) {
+		error_out_of_memory(ret_error);
+		return NULL;
+	}
+	json = json_whole_load(text, len_bytes, flags, ret_error);
+	free(text);
+	return json;
 }
 
 int json_whole_errno(const json_error_t *error)

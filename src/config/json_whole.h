@@ -18,11 +18,9 @@ void json_whole_watch(void);
 /* How many allocations have failed so far. */
 unsigned json_whole_losses(void);
 
-#define JSON_WHOLE_TOKEN_MAX 65536 /* bytes of one text or number */
-
 /*
  * As json_loadb and json_load_callback: a new reference, or NULL with an error, also when out of
- * memory and for a text or number of more than JSON_WHOLE_TOKEN_MAX bytes. ret_error may be NULL.
+ * memory. ret_error may be NULL. A callback that fails, with (size_t)-1, has told its caller why.
  */
 json_t *json_whole_load(const char *text, size_t len_bytes, size_t flags, json_error_t *ret_error);
 json_t *json_whole_read(json_load_callback_t more, void *arg, size_t flags,

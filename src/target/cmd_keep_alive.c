@@ -74,15 +74,15 @@ bool ctrl_note_traffic_after(struct ctrl *ctrl, uint64_t now_ns, uint64_t last_n
 		return false;
 	/* When it fails, another one has just noted its time. */
 	if (now_ns > last_ns)
-		atomic_compare_exchange_strong_explicit(&ctrl->last_traffic_ns, &expected, now_ns,
+		atomic_compare_exchange_strong_explicit(&ctrl->silence.last_ns, &expected, now_ns,
 							memory_order_relaxed, memory_order_relaxed);
 	return true;
 }
 
 static void keep_alive_arm(struct ctrl *ctrl)
 {
-	uint64_t last_ns = atomic_load_explicit(&ctrl->last_traffic_ns, memory_order_relaxed);
-	uint64_t max_ns = atomic_load_explicit(&ctrl->silence_max_ns, memory_order_relaxed);
+	uint64_t last_ns = atomic_load_explicit(&ctrl->silence.last_ns, memory_order_relaxed);
+	uint64_t max_ns = atomic_load_explicit(&ctrl->silence.max_ns, memory_order_relaxed);
 
 	reactor_timer_arm(&ctrl->keep_alive, last_ns + max_ns + 1);
 }
@@ -91,7 +91,7 @@ static void keep_alive_arm(struct ctrl *ctrl)
 
 static void idle_arm(struct ctrl *ctrl)
 {
-	uint64_t last_ns = atomic_load_explicit(&ctrl->last_traffic_ns, memory_order_relaxed);
+	uint64_t last_ns = atomic_load_explicit(&ctrl->silence.last_ns, memory_order_relaxed);
 	uint64_t now_ns = reactor_now_ns(ctrl->reactor);
 	uint64_t due_ns = last_ns + ctrl->idle_max_ms * NS_PER_MS + CTRL_TRAFFIC_STEP_NS;
 
@@ -108,7 +108,7 @@ static bool ctrl_is_busy(const struct ctrl *ctrl)
 
 static void ctrl_idle_check(struct ctrl *ctrl)
 {
-	uint64_t last_ns = atomic_load_explicit(&ctrl->last_traffic_ns, memory_order_relaxed);
+	uint64_t last_ns = atomic_load_explicit(&ctrl->silence.last_ns, memory_order_relaxed);
 	uint64_t now_ns = reactor_now_ns(ctrl->reactor);
 
 	if (now_ns - last_ns < ctrl->idle_max_ms * NS_PER_MS || ctrl_is_busy(ctrl))
@@ -145,7 +145,7 @@ void ctrl_keep_alive_start(struct ctrl *ctrl)
 	/* A command that ends after its controller must not arm a timer in memory that goes. */
 	if (ctrl->state != CTRL_LIVE)
 		return;
-	atomic_store_explicit(&ctrl->silence_max_ns, silence_max_ns(ctrl), memory_order_relaxed);
+	atomic_store_explicit(&ctrl->silence.max_ns, silence_max_ns(ctrl), memory_order_relaxed);
 	ctrl->idle_max_ms = ctrl->local->snapshot->limits.idle_timeout_ms;
 	if (ctrl->kato_ms > 0)
 		keep_alive_arm(ctrl);

@@ -63,7 +63,7 @@ static struct ctrl *ctrl_alloc(struct queue *queue, const struct connect_args *a
 	list_init(&ctrl->flushes);
 	list_init(&ctrl->reset_requests);
 	list_init(&ctrl->reset_log);
-	atomic_init(&ctrl->last_traffic_ns, ctrl->connected_ns);
+	atomic_init(&ctrl->silence.last_ns, ctrl->connected_ns);
 	ctrl->io_queues = calloc(ctrl->io_queues_max + 1, sizeof(*ctrl->io_queues));
 	ctrl->connect_args = malloc(sizeof(*args));
 	if (!ctrl->io_queues || !ctrl->connect_args || ctrl_error_log_init(ctrl) != 0) {

@@ -10,6 +10,7 @@
 #ifndef WEFT_TARGET_CTRL_H
 #define WEFT_TARGET_CTRL_H
 
+#include "base/silence.h"
 #include "reactor/reactor.h"
 #include "target/target.h"
 #include "wire/ctrl_reset.h"
@@ -123,11 +124,10 @@ struct ctrl {
 	uint32_t kato_ms;
 	uint32_t idle_max_ms; /* without keep alive: limits.idle_timeout_ms as of now */
 	struct reactor_timer keep_alive;
-	/* Any queue, any reactor: when a command arrived, and not more than CTRL_TRAFFIC_STEP_NS
-	 * before the last one; how long ago it may be, 0: any time; its host was found silent. */
-	atomic_ulong last_traffic_ns;
-	atomic_ulong silence_max_ns;
-	atomic_bool is_silent;
+	/* Any queue, any reactor. The host is heard when a command arrives, which is noted when
+	 * CTRL_TRAFFIC_STEP_NS have passed since the last note. */
+	struct silence silence;
+	atomic_bool is_silent; /* the host was found silent for too long */
 	struct reactor_msg silent_msg;
 
 	/* quiescence: ctrl.c */
@@ -279,28 +279,23 @@ bool ctrl_is_late(struct ctrl *ctrl);
  * nothing more of its host may begin. */
 static inline bool ctrl_is_in_time(struct ctrl *ctrl, uint64_t now_ns)
 {
-	uint64_t max_ns = atomic_load_explicit(&ctrl->silence_max_ns, memory_order_relaxed);
-	uint64_t last_ns = atomic_load_explicit(&ctrl->last_traffic_ns, memory_order_relaxed);
-
-	/* Turns of reactors do not begin at the same time: it may lie ahead. */
-	return max_ns == 0 || now_ns <= last_ns || now_ns - last_ns <= max_ns ||
-	       !ctrl_is_late(ctrl);
+	return !silence_is_too_long(&ctrl->silence, now_ns) || !ctrl_is_late(ctrl);
 }
 
 /* Until when what has begun by now may reach a medium; 0: for ever. */
 static inline uint64_t ctrl_deadline_ns(const struct ctrl *ctrl)
 {
-	uint64_t max_ns = atomic_load_explicit(&ctrl->silence_max_ns, memory_order_relaxed);
+	uint64_t max_ns = atomic_load_explicit(&ctrl->silence.max_ns, memory_order_relaxed);
 
 	return max_ns == 0 ? 0
-			   : max_ns + atomic_load_explicit(&ctrl->last_traffic_ns,
+			   : max_ns + atomic_load_explicit(&ctrl->silence.last_ns,
 							   memory_order_relaxed);
 }
 
 /* Any queue's reactor: a command arrived. False: too late, as above. */
 static inline bool ctrl_note_traffic(struct ctrl *ctrl, uint64_t now_ns)
 {
-	uint64_t last_ns = atomic_load_explicit(&ctrl->last_traffic_ns, memory_order_relaxed);
+	uint64_t last_ns = atomic_load_explicit(&ctrl->silence.last_ns, memory_order_relaxed);
 
 	return now_ns - last_ns < CTRL_TRAFFIC_STEP_NS ||
 	       ctrl_note_traffic_after(ctrl, now_ns, last_ns);

@@ -44,14 +44,14 @@ void feature_error_recovery_set(struct slot *slot, const struct feature_cmd *cmd
 /* ---- changes on the control reactor
  * ---------------------------------------------------------------- */
 
-struct ns_change {
+struct ns_feature_change {
 	struct manage_request request;
 	struct slot *slot;
 };
 
-static void ns_change_done(struct manage_request *request)
+static void ns_feature_change_done(struct manage_request *request)
 {
-	struct ns_change *change = container_of(request, struct ns_change, request);
+	struct ns_feature_change *change = container_of(request, struct ns_feature_change, request);
 	struct slot *slot = change->slot;
 	nvme_status status = request->status;
 
@@ -60,9 +60,9 @@ static void ns_change_done(struct manage_request *request)
 }
 
 /* NULL: no memory, and the command is answered. */
-static struct manage_request *ns_change_create(struct slot *slot, enum manage_kind kind)
+static struct manage_request *ns_feature_change_create(struct slot *slot, enum manage_kind kind)
 {
-	struct ns_change *change = calloc(1, sizeof(*change));
+	struct ns_feature_change *change = calloc(1, sizeof(*change));
 	struct manage_request *request;
 
 	if (!change) {
@@ -73,12 +73,12 @@ static struct manage_request *ns_change_create(struct slot *slot, enum manage_ki
 	request = &change->request;
 	manage_request_init(request, slot, kind);
 	request->uuid = slot->ns->uuid;
-	request->done = ns_change_done;
+	request->done = ns_feature_change_done;
 	return request;
 }
 
 /* The change waits until no command uses the former configuration, so that this one must not. */
-static void ns_change_submit(struct slot *slot, struct manage_request *request)
+static void ns_feature_change_submit(struct slot *slot, struct manage_request *request)
 {
 	slot->ns = NULL;
 	slot_leave_snapshot(slot);
@@ -123,11 +123,11 @@ void feature_label_set(struct slot *slot, const struct feature_cmd *cmd)
 		slot_complete(slot, nvme_status_dnr(NVME_SC_INVALID_FIELD));
 		return;
 	}
-	request = ns_change_create(slot, MANAGE_NS_LABEL);
+	request = ns_feature_change_create(slot, MANAGE_NS_LABEL);
 	if (!request)
 		return;
 	memcpy(request->label, slot->data.addr, TARGET_NS_LABEL_BYTES);
-	ns_change_submit(slot, request);
+	ns_feature_change_submit(slot, request);
 }
 
 /* ---- 84h Namespace Write Protection
@@ -166,9 +166,9 @@ void feature_write_protect_set(struct slot *slot, const struct feature_cmd *cmd)
 		feature_answer(slot, 0);
 		return;
 	}
-	request = ns_change_create(slot, MANAGE_WRITE_PROTECT);
+	request = ns_feature_change_create(slot, MANAGE_WRITE_PROTECT);
 	if (!request)
 		return;
 	request->write_protect = (enum ns_write_protect)wanted;
-	ns_change_submit(slot, request);
+	ns_feature_change_submit(slot, request);
 }

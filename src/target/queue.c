@@ -109,6 +109,8 @@ void queue_rebind(struct queue *queue, const struct snapshot *snapshot)
 		queue->subsystem = snapshot_find_subsystem(snapshot, queue->ctrl->subsystem_nqn);
 		queue->host_index = snapshot_host_index(snapshot, queue->ctrl->host_nqn);
 	}
+	if (queue->transport->rebound)
+		queue->transport->rebound(queue);
 }
 
 static bool queue_is_placed(const struct queue *queue)
@@ -136,6 +138,8 @@ bool queue_swap(struct queue *queue, const struct delta *delta)
 	have_hosts_changed = delta->subsystems[queue->subsystem->index].has_hosts;
 	queue->port = delta->ports[queue->port - delta->old->ports].is;
 	queue->subsystem = delta->subsystems[queue->subsystem->index].is;
+	if (queue->transport->rebound)
+		queue->transport->rebound(queue);
 	fused_on_swap(queue);
 	/* The controller of one that leaves may be gone. */
 	if (queue->state != QUEUE_LIVE)

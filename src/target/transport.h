@@ -86,6 +86,8 @@ struct transport_ops {
 	/* The rest of such data is sent from `copy`, which has all of it. NULL: the rest must not
 	 * leave, and the connection ends at once. */
 	void (*send_copy)(struct slot *slot, uint8_t *copy);
+	/* queue->ctrl or queue->subsystem is another one. May be NULL. */
+	void (*rebound)(struct queue *queue);
 	/* Room for the held capsule, or a free slot, has come. */
 	void (*resume)(struct queue *queue);
 	/* Take no more commands; responses still go out. */

@@ -318,8 +318,6 @@ static void on_arrival(struct tcp_conn *conn, const uint8_t *bytes, size_t len_b
 	unsigned count = 0;
 	size_t at = 0;
 
-	if (!queue_wants_prefetch(queue))
-		return;
 	while (count < ARRIVAL_MAX && at < len_bytes) {
 		size_t pdu_bytes = pdu_peek_cmd(bytes + at, len_bytes - at, &nsids[count]);
 
@@ -332,12 +330,9 @@ static void on_arrival(struct tcp_conn *conn, const uint8_t *bytes, size_t len_b
 		queue_prefetch_counters(queue, nsids[i]);
 }
 
-/* With a clock of now: a turn may have begun before the target stood still. */
-static bool may_receive(struct tcp_conn *conn)
+static void on_too_late(struct tcp_conn *conn)
 {
-	struct queue *queue = &container_of(conn, struct tcp_queue, conn)->queue;
-
-	return !queue->ctrl || ctrl_is_in_time(queue->ctrl, reactor_clock_ns(queue->reactor));
+	ctrl_is_late(container_of(conn, struct tcp_queue, conn)->queue.ctrl);
 }
 
 static const struct tcp_conn_handler tcp_handler = {
@@ -346,7 +341,7 @@ static const struct tcp_conn_handler tcp_handler = {
 	.on_pdu = on_pdu,
 	.on_closed = on_closed,
 	.on_arrival = on_arrival,
-	.may_receive = may_receive,
+	.on_too_late = on_too_late,
 	.on_whole = on_whole,
 };
 
@@ -578,6 +573,15 @@ static void tcp_send_copy(struct slot *slot, uint8_t *copy)
  * ---------------------------------------------------------------------------------------------------
  */
 
+/* What the connection needs to know for every receive, so that it need not ask. */
+static void tcp_rebound(struct queue *queue)
+{
+	struct tcp_conn *conn = &tcp_queue_of(queue)->conn;
+
+	conn->silence = queue->ctrl ? &queue->ctrl->silence : NULL;
+	conn->wants_arrival = queue_wants_prefetch(queue);
+}
+
 static void tcp_resume(struct queue *queue)
 {
 	struct tcp_queue *tq = tcp_queue_of(queue);
@@ -707,6 +711,7 @@ const struct transport_ops transport_tcp = {
 	.respond = tcp_respond,
 	.take_back = tcp_take_back,
 	.send_copy = tcp_send_copy,
+	.rebound = tcp_rebound,
 	.resume = tcp_resume,
 	.stop = tcp_stop,
 	.close = tcp_close,

@@ -13,6 +13,7 @@
 
 #include "base/block_guard.h"
 #include "base/list.h"
+#include "base/silence.h"
 #include "reactor/reactor.h"
 #include "tcp/tcp_stream.h"
 #include "wire/pdu.h"
@@ -57,12 +58,13 @@ struct tcp_conn_handler {
 	 * -EPROTO for a violation by the peer, -ECONNRESET for a TermReq of the peer, else -errno.
 	 * Never called from inside a call of the user; conn may be freed in it. */
 	void (*on_closed)(struct tcp_conn *conn, int cause, const char *why);
-	/* May be NULL. What has arrived, from a header on and not judged yet, before on_header
-	 * hears of its first PDU: a chance to fetch from memory what all of them will need. */
+	/* Called while conn->wants_arrival is set. What has arrived, from a header on and not
+	 * judged yet, before on_header hears of its first PDU: a chance to fetch from memory what
+	 * all of them will need. */
 	void (*on_arrival)(struct tcp_conn *conn, const uint8_t *bytes, size_t len_bytes);
-	/* May be NULL. Before anything that came is received or looked at: false when it must not
-	 * be any more, because the user is about to end the connection. */
-	bool (*may_receive)(struct tcp_conn *conn);
+	/* The peer was silent for longer than conn->silence allows. What has arrived is neither
+	 * received nor parsed; the user ends the connection. */
+	void (*on_too_late)(struct tcp_conn *conn);
 	/* May be NULL. An open connection begins to end: what is sent from now on does not leave,
 	 * and on_closed follows. May run inside a call of the user, and calls no tcp_* function. */
 	void (*on_ending)(struct tcp_conn *conn);
@@ -175,6 +177,10 @@ struct tcp_conn {
 	uint32_t peer_data_max_bytes;    /* host: MAXH2CDATA of the controller */
 	struct net_addr peer;
 	struct tcp_conn_stats stats;
+	/* The user sets both. Each receive is judged by a clock of now, because a turn may have
+	 * begun before the process stood still. NULL: the peer may be silent for any time. */
+	const struct silence *silence;
+	bool wants_arrival;
 	uint64_t unread_ns; /* of a host: the clocks that its user does not want */
 
 	/* receive */

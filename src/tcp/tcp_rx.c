@@ -328,7 +328,10 @@ static void rx_parse_spill(struct tcp_conn *conn)
 
 static bool rx_is_allowed(struct tcp_conn *conn)
 {
-	return !conn->handler->may_receive || conn->handler->may_receive(conn);
+	if (!conn->silence || !silence_is_too_long(conn->silence, reactor_clock_ns(conn->reactor)))
+		return true;
+	conn->handler->on_too_late(conn);
+	return false;
 }
 
 /* At the end of the turn in which a pause ended. */
@@ -470,7 +473,7 @@ static void rx_run(struct tcp_conn *conn, const uint8_t *buf, size_t len_bytes)
 {
 	size_t used;
 
-	if (conn->handler->on_arrival)
+	if (conn->wants_arrival)
 		rx_tell_arrival(conn, buf, len_bytes);
 	used = rx_parse(conn, buf, len_bytes);
 

@@ -86,6 +86,7 @@ struct fuzz {
 	bool has_flipped;
 	unsigned flip_in_bytes;
 	unsigned interrupts;
+	struct silence silence; /* of the host: the target's connection looks at it */
 	unsigned refusals;
 	int zc_error;
 	void *held;
@@ -434,13 +435,20 @@ static void on_arrival(struct tcp_conn *conn, const uint8_t *bytes, size_t len_b
 	CHECK(len_bytes > 0);
 }
 
-/* Not for long: who says no is about to end the connection. */
-static bool may_receive(struct tcp_conn *conn)
+/* Not for long: a connection whose user hears this is about to end. */
+static void on_too_late(struct tcp_conn *conn)
 {
-	if (fuzz.script.left == 0 || fuzz.script.at[0] != 254 || fuzz.refusals == 3)
-		return true;
-	fuzz.refusals++;
-	return false;
+	CHECK(conn == &fuzz.sides[1].conn);
+	if (++fuzz.refusals % 3 == 0)
+		atomic_store(&fuzz.silence.max_ns, 0);
+}
+
+static void silence_step(void)
+{
+	bool is_late = fuzz.script.left > 0 && fuzz.script.at[0] == 254 && fuzz.refusals < 9;
+
+	if (is_late)
+		atomic_store(&fuzz.silence.max_ns, 1);
 }
 
 static const struct tcp_conn_handler host_handler = {
@@ -456,7 +464,7 @@ static const struct tcp_conn_handler target_handler = {
 	.on_pdu = on_pdu,
 	.on_closed = on_closed,
 	.on_arrival = on_arrival,
-	.may_receive = may_receive,
+	.on_too_late = on_too_late,
 };
 
 /* ---- steps ----------------------------------------------------------------------------------- */
@@ -547,6 +555,7 @@ static void script_play(void)
 		struct side *side = &fuzz.sides[byte >> 7];
 		enum step step = (byte & 127) % STEP_COUNT;
 
+		silence_step();
 		if (step == STEP_TIME) {
 			uint8_t length = script_u8(&fuzz.script);
 
@@ -588,6 +597,8 @@ static void on_accepted(struct reactor_listener *listener, int taken_fd,
 		return;
 	}
 	side->is_started = true;
+	side->conn.wants_arrival = true;
+	side->conn.silence = &fuzz.silence;
 }
 
 static void on_listener_closed(struct reactor_listener *listener)

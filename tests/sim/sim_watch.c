@@ -70,7 +70,7 @@ static void expiry_check(struct world *world, const struct ctrl *ctrl)
 /* True: its host is silent, and it does not end. */
 static bool ctrl_is_overdue(const struct world *world, const struct ctrl *ctrl)
 {
-	uint64_t last_ns = atomic_load(&ctrl->last_traffic_ns);
+	uint64_t last_ns = atomic_load(&ctrl->silence.last_ns);
 	/* What it may add to KATO is a quarter of CQT: target/cmd_keep_alive.c. */
 	uint64_t limit_ns = ctrl->kato_ms * NS_PER_MS +
 			    ctrl->local->snapshot->limits.quiesce_ms * NS_PER_MS / 4 + LATE_MAX_NS;

@@ -364,6 +364,7 @@ static void on_accepted(struct reactor_listener *listener, int taken_fd,
 	world->target.holder = holder;
 	EXPECT_EQ(0, tcp_conn_accept(&holder->conn, listener->reactor, taken_fd,
 				     &world->target.config, &handler));
+	holder->conn.wants_arrival = true;
 }
 
 static void peer_init(struct world *world, struct peer *peer, struct peer *other, unsigned index)
@@ -475,6 +476,7 @@ static void world_connect(struct world *world)
 	sim_enter(world->host.reactor);
 	CHECK(tcp_conn_connect(&holder->conn, world->host.reactor, &world->listener.addr,
 			       &world->host.config, &handler) == 0);
+	holder->conn.wants_arrival = true;
 	sim_leave(world->host.reactor);
 }
 
