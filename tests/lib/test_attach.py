@@ -189,7 +189,7 @@ def contexts(t, disk):
 
 
 def chunks(t, disk):
-    data = os.urandom(8192)
+    data = b'\1' + os.urandom(8191)
     with Nbd(disk.path) as c:
         c.structured()
         t.eq(c.ask(nbd.WRITE_ZEROES, 0, MIB)[0], 0, 'structured: Write Zeroes is answered simply')
