@@ -78,7 +78,7 @@ static void very_long_text(void)
 
 	memset(text, 'x', sizeof(text));
 	memcpy(text, "[\"", 2);
-	strcpy(text + LONG_BYTES, "\", 1]");
+	memcpy(text + LONG_BYTES, "\", 1]", sizeof("\", 1]"));
 	read_whole_or_not(text);
 }
 
@@ -98,11 +98,11 @@ static void endless_text_and_number(void)
 
 	memset(text, 'x', sizeof(text));
 	memcpy(text, "[\"", 2);
-	strcpy(text + 300000, "\", 1]");
+	memcpy(text + 300000, "\", 1]", sizeof("\", 1]"));
 	read_whole_or_not(text);
 	memset(text, '1', sizeof(text));
 	memcpy(text, "[0.", 3);
-	strcpy(text + 300000, ", 1]");
+	memcpy(text + 300000, ", 1]", sizeof(", 1]"));
 	read_whole_or_not(text);
 }
 
