@@ -130,7 +130,7 @@ int store_list_history(struct store *store,
 	return 0;
 }
 
-int store_load_generation(struct store *store, uint64_t generation, json_t **ret_document,
+int store_load_generation(struct store *store, uint64_t wanted, json_t **ret_document,
 			  char **ret_folder, struct store_error *ret_error)
 {
 	*ret_error = (struct store_error){.text = "it is not kept"};
