@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* How many are in each group; then how many groups there are. */
+/* Counts the namespaces of each group into `counts`. Returns the number of groups in use. */
 static unsigned groups_count(const struct subsystem *subsystem, uint32_t *counts)
 {
 	unsigned group_count = 0;
@@ -37,7 +37,7 @@ static void index_fill(const struct subsystem *subsystem, uint32_t *counts, stru
 		index->groups[index->group_count++] = (struct ana_index_group){
 			.group = group, .first = first, .ns_count = counts[group]};
 		first += counts[group];
-		/* From here on: where the next one of the group goes. */
+		/* From here on counts[group] is the next free place of the group. */
 		counts[group] = first - counts[group];
 	}
 	for (unsigned i = 0; i < subsystem->ns_count; i++) {
