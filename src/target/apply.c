@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The reactor counts a stall when a group of eight callbacks takes over 1 ms. */
+/* Eight slices must take less than the 1 ms that a reactor counts as a stall. */
 #define SWAP_SLICE_NS    (100 * NS_PER_US)
 #define SWAP_SLICE_CTRLS 64
 /* After this time, commands that hold a former snapshot are released from it where possible. */
@@ -172,8 +172,8 @@ static bool scope_touches(const struct slot *slot, const void *arg)
 {
 	const struct apply *apply = arg;
 
-	/* A refused command only waits for its entry in the error log. A command that must be
-	 * judged again does not begin under a former configuration. */
+	/* A refused command reaches no medium. A command that must be judged again does not begin
+	 * under a former configuration. */
 	if (!slot->snapshot || slot->snapshot->generation > apply->old_generation ||
 	    !nvme_status_is_ok(slot->early_status) || slot->must_judge_again ||
 	    opcode_leaves_media_alone(slot->sqe.opcode))

@@ -20,8 +20,7 @@ void bad_blocks_mark_for(struct slot *slot);
 /*
  * Heals blocks that the command has written: removes the marks that the view of slot->bad_stamp
  * had, then completes the command with `status`, or with an error when the change cannot be kept.
- * The written blocks must be on stable storage: without the mark, the old data must not reappear
- * after a crash.
+ * The written blocks must be on stable storage: without the mark, the old data must not reappear.
  */
 void bad_blocks_heal_for(struct slot *slot, nvme_status status);
 
