@@ -2,8 +2,8 @@
 /*
  * The namespaces of a subsystem by ANA group. See ana_index.h.
  *
- * Made on the control reactor, by counting; the others read it, on any reactor, as part of the
- * snapshot that they hold. NVMe Base 2.1, sections 5.1.12.1.13 and 8.1.1.
+ * The index is made on the control reactor. All reactors read the index as part of the snapshot
+ * that they hold. NVMe Base 2.1, sections 5.1.12.1.13 and 8.1.1.
  */
 #include "target/ana_index.h"
 

@@ -35,7 +35,7 @@ struct apply {
 	struct reactor_msg msg;
 	struct target *target;
 	struct snapshot *snapshot;
-	struct snapshot *old; /* each reactor holds it until its hosts are notified */
+	struct snapshot *old; /* held by each reactor until the hosts of the reactor are notified */
 	struct delta *delta;  /* NULL for the first snapshot */
 	atomic_uint swaps_missing;
 	void (*applied)(void *arg, int res, const char *error);
@@ -111,8 +111,8 @@ static void retire_here(struct reactor_msg *msg)
 		reactor_post(target->control, &target->retire_msg, retire_looked);
 }
 
-/* These messages reach every reactor, and the last answer reaches the control reactor, before the
- * target ends: a shutdown posts its own messages the same way, behind these. */
+/* The messages sent here reach every reactor, and the last answer reaches the control reactor,
+ * before the target ends: the messages of a shutdown take the same way, behind them. */
 static void on_retire_timer(struct reactor_timer *timer)
 {
 	struct target *target = container_of(timer, struct target, retire_timer);

@@ -134,10 +134,10 @@ static void change_serve(struct slot *slot)
 	}
 	res = change_try(slot, live);
 	/* -ESTALE: the namespace was removed. A Write Uncorrectable then fails with Invalid
-	 * Namespace, because it has not begun. A write that should have healed a mark has been done
-	 * and must not be reported as refused. -ENOSPC (too many ranges) gets DNR, because a retry
-	 * has as many ranges. After other errors a retry may find memory or the disk available
-	 * again. */
+	 * Namespace, because the command has not begun. A write that should have healed a mark has
+	 * been done and must not be reported as refused. -ENOSPC (too many ranges) gets DNR,
+	 * because a retry has as many ranges. After other errors a retry may find memory or the
+	 * disk available again. */
 	if (res == -ESTALE && slot->sqe.opcode == NVME_IO_WRITE_UNCORRECTABLE)
 		control_work_answer(slot, nvme_status_dnr(NVME_SC_INVALID_NS));
 	else if (res != 0)

@@ -20,13 +20,13 @@ static void abort_found_nothing(struct reactor_msg *msg)
 }
 
 /*
- * Finds a command that has no response yet. Any such command can be asked to end. How soon it ends
- * depends on what it waits for. A command that waits for a buffer or for its turn at blocks ends at
- * once. A command that waits for data of its host ends when the data has arrived. A command on a
- * medium ends if the medium can cancel it. A command of several steps ends before its next step. A
- * change of the configuration ends at once while it waits for its turn, and a Format at its next
- * piece. Any other change on the control reactor runs to its end, because it may be kept already.
- * The Abort reports how the command ended, not that it was asked to end.
+ * Finds a command that has no response yet. Any such command can be asked to end. When the command
+ * ends depends on its state. Waiting for a buffer or for its turn at blocks: at once. Waiting for
+ * data of its host: when the data has arrived. On a medium: if the medium can cancel the
+ * operation. Between two steps: before the next step. A change of the configuration that waits for
+ * its turn: at once. A Format: at its next piece. Any other change on the control reactor runs to
+ * its end, because the change may be kept already. The Abort reports how the command ended, not
+ * that it was asked to end.
  */
 static struct slot *queue_find_cid(struct queue *queue, uint16_t cid, const struct slot *not_this)
 {

@@ -219,9 +219,9 @@ static bool copy_write(struct slot *slot, const struct copy_cmd *cmd,
 }
 
 /*
- * Called before the first write. The first read may have waited, and another host may have acquired
- * a reservation on a source namespace in the meantime. The reservation of the destination is
- * checked when its blocks are granted.
+ * Called before the first write. Checks the reservations of the sources again if they may have
+ * changed while the first read waited. The reservation of the destination is checked when the
+ * destination's blocks are granted.
  */
 static nvme_status copy_check_begin(struct slot *slot, const struct copy_cmd *cmd)
 {

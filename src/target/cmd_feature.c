@@ -83,8 +83,8 @@ static bool feature_lacks_right(const struct ctrl *ctrl, uint8_t id)
 	return feature_right(id) != 0 && !ctrl_has_right(ctrl, feature_right(id));
 }
 
-/* A host without the right does not see write protection, as in NWPC. Labels have no such field in
- * Identify, and every host may read them. */
+/* Write protection is hidden from a host without the right, as NWPC reports to that host. No field
+ * of Identify reports labels, and every host may read them. */
 static bool feature_is_hidden(const struct ctrl *ctrl, uint8_t id)
 {
 	return id == FEATURE_WRITE_PROTECT && feature_lacks_right(ctrl, id);

@@ -118,7 +118,8 @@ struct io_row {
 	bool changes_data; /* refused on a read-only namespace */
 	bool may_name_all; /* NSID FFFFFFFFh is allowed: slot->ns is then NULL */
 	bool is_blind; /* names blocks without data, whose length would reveal a stale block size */
-	bool needs_alone; /* unknown on a clustered namespace, where other processes miss it */
+	/* Unknown on a clustered namespace: other processes would not learn of the command. */
+	bool needs_alone;
 };
 
 static const struct io_row io_rows[256] = {

@@ -2,19 +2,16 @@
 /*
  * Keep alive, with traffic counted (TBKAS). NVMe Base 2.1, section 3.9.
  *
- * Each command, on any queue and reactor, notes its time, coarsely. Each controller has one timer,
- * on its reactor, which ends the controller when the last command is KATO ago. The queues of the
- * controller drain first, so that nothing of the lost host reaches a medium afterwards.
+ * Each command, on any queue and reactor, notes its time coarsely. Each controller has one timer,
+ * on its reactor, which ends the controller when the last command is KATO ago. The queues drain
+ * first, so that nothing of the lost host reaches a medium afterwards.
  *
- * A target that stood still (stopped, or its machine was) must not run the commands that wait in
- * its sockets when it continues: the host may have given up on them and sent them through another
- * path. The noted times show this before the timer does. Code that takes data from a socket, begins
- * a command or submits to a medium first calls ctrl_is_in_time. The first call that is too late
- * ends the controller.
- *
- * A host without keep alive (KATO 0) could keep its controllers for ever. Such a controller ends
- * after limits.idle_timeout_ms without a command. TCP's own probes (reactor_fd_set_options) find a
- * dead peer sooner.
+ * A target that stood still (stopped, or its machine was) must not run what waits in its sockets
+ * when it continues: the host may have sent those commands elsewhere. Therefore ctrl_is_in_time is
+ * called before data is taken from a socket, a command begins or a medium is used. The first late
+ * call ends the controller, before the timer does. A host without keep alive (KATO 0) could keep
+ * its controllers for ever: they end after limits.idle_timeout_ms without a command. TCP's probes
+ * (reactor_fd_set_options) find a dead peer sooner.
  */
 #include "base/clock.h"
 #include "base/log.h"

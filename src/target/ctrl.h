@@ -83,7 +83,7 @@ struct ctrl {
 	/* Owned by the registry, while the controller is registered. */
 	struct host_share *share_of_addr;
 	struct host_share *share_of_nqn;
-	const char *refused_why;           /* set by the registry when it gives no identifier */
+	const char *refused_why;           /* set by the registry instead of a CNTLID */
 	const struct subsystem *subsystem; /* in local->snapshot; NULL when it was removed */
 	const struct port *port;
 	uint32_t host_index; /* index of the host in struct ns_mask */

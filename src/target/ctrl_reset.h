@@ -30,7 +30,7 @@ enum ctrl_reset_result {
 
 struct ctrl_reset {
 	char subsystem_nqn[NVME_NQN_BYTES];
-	char host_nqn[NVME_NQN_BYTES]; /* asks; may reset only its own controllers */
+	char host_nqn[NVME_NQN_BYTES]; /* asking host; may reset only its own controllers */
 	struct uuid host_id;
 	uint16_t cntlid;
 	uint8_t uniquifier;      /* CIU */
@@ -40,7 +40,7 @@ struct ctrl_reset {
 	void (*done)(struct ctrl_reset *reset, enum ctrl_reset_result result);
 	/* Owned by the target. */
 	struct target *target;
-	struct ctrl *ctrl; /* the impacted controller, until `done`; registered meanwhile */
+	struct ctrl *ctrl; /* the impacted controller, registered; set until `done` */
 	enum ctrl_reset_result result;
 	uint64_t asked_ns; /* when a peer asked, on the clock of the reactor of the peers */
 	struct list node;
