@@ -14,7 +14,7 @@
 struct media_opening {
 	const struct media_spec *spec;
 	/* Opened media, in the order of spec->children. When open succeeds they become
-	 * media->children of the new medium, and media_close closes them after it. */
+	 * media->children of the new medium, and media_close closes them after the new medium. */
 	struct media **children;
 	unsigned child_count;
 	void *own; /* for the driver; NULL at first */
@@ -26,8 +26,8 @@ struct media_driver {
 	enum media_spec_kind kind;
 	const char *options; /* the options that parse knows, for error messages */
 	/* Fills spec from `body`, the string after the colon, and may modify body. On failure, what
-	 * it allocated in spec stays there for media_spec_free. NULL: the default parser, a path or
-	 * a size and then options. */
+	 * parse allocated in spec stays there for media_spec_free. NULL: the default parser, a path
+	 * or a size and then options. */
 	int (*parse)(struct media_spec *spec, char *body, unsigned depth,
 		     struct media_error *ret_error);
 	/*

@@ -4,8 +4,8 @@
  * listener receives it on its own reactor. Events raised before the listener ran are merged into
  * one call.
  *
- * The channel belongs to the store that raises events. It outlives the medium while its message is
- * in flight.
+ * The channel belongs to the store that raises events. The channel outlives the medium while its
+ * message is in flight.
  */
 #include "media/event.h"
 

@@ -22,9 +22,8 @@ struct media_listener {
 	void (*told)(struct media_listener *listener, struct media *media, unsigned events);
 };
 
-/* Sends the events of the medium's store to `listener`; at most one listener per store. Call it on
- * the listener's reactor. `told` gets `media`, even if the store is inside a wrapper. 0 or
- * -ENOMEM. */
+/* Sends the events of the medium's store to `listener`; at most one listener per store. Call on the
+ * listener's reactor. `told` gets `media`, even if the store is inside a wrapper. 0 or -ENOMEM. */
 int media_listen(struct media *media, struct media_listener *listener);
 /* On the same reactor: `told` is not called after this. media_close does the same. */
 void media_unlisten(struct media *media);

@@ -89,7 +89,7 @@ static struct iovec file_rest(const struct media_io *io)
 	};
 }
 
-/* Whether the operation has a deadline: another process may have taken over after it. */
+/* Whether the operation has a deadline: another process may have taken over after the deadline. */
 static bool file_is_dated(const struct media_io *io)
 {
 	return io->deadline_ns != 0 && file_of(io)->backing->member >= 0;
@@ -101,8 +101,8 @@ static int file_write_flags(const struct media_io *io)
 }
 
 /* Whether the operation of the present stage may consume the kernel's report of lost writes. A
- * durable write consumes it like a flush. With direct I/O alone, only the write itself can be lost,
- * so the report does not matter. */
+ * durable write consumes the report like a flush. With direct I/O alone, only the write itself can
+ * be lost, so the report does not matter. */
 static bool file_is_sync(const struct media_io *io)
 {
 	return work_of(io)->stage == FILE_SYNC ||
@@ -272,7 +272,8 @@ static void file_start(struct media_io *io)
 
 static void file_go(struct media_io *io, enum file_stage stage)
 {
-	/* A cancel between two ring operations finds nothing in flight, so check for it here. */
+	/* A cancel between two ring operations finds nothing in flight, so check for a cancel
+	 * here. */
 	if (work_of(io)->result < 0) {
 		file_finish(io, work_of(io)->result);
 		return;
@@ -343,7 +344,7 @@ static void file_zero_range_done(struct media_io *io, int res)
 static void file_stage_done(struct media_io *io, int res)
 {
 	if (res == -EINTR || res == -EAGAIN) {
-		/* A cancelled operation may end by a signal; do not restart it. */
+		/* A cancelled operation may end by a signal; do not restart the operation. */
 		if (work_of(io)->result == 0) {
 			file_start(io);
 			return;
@@ -442,7 +443,7 @@ static int file_check(struct media_io *io)
 			       ? 0
 			       : -EIO;
 	case MEDIA_FLUSH:
-		/* A flush promises that data is durable, so it always checks the size. */
+		/* A flush promises that data is durable, so a flush always checks the size. */
 		return io->media->is_read_only ? 0 : file_check_size(file);
 	default:
 		return file_check_write(file, io);

@@ -18,7 +18,7 @@ struct file_overlap {
 	struct reactor *reactor;   /* where `done` is called */
 	void (*done)(struct reactor_msg *msg);
 	uint64_t loss;       /* the latest loss when the sync began */
-	uint32_t generation; /* in which the sync began; while held: the one it waits for */
+	uint32_t generation; /* in which the sync began; while held: the generation to wait for */
 	int result;
 	_Atomic bool is_cancelled;
 };
@@ -33,7 +33,7 @@ struct file_backing {
 	dev_t dev;         /* identifies the file */
 	ino_t inode;
 	char device_id[MEDIA_DEVICE_ID_BYTES]; /* identity of a block device, as in its record */
-	bool had_name;                         /* the file had a name when it was opened */
+	bool had_name;                         /* the file had a name at opening */
 	_Atomic bool is_missed;                /* the file was found deleted while served */
 	_Atomic uint64_t loss;     /* number of the latest loss, see file_lasting.c; 0: none */
 	_Atomic uint64_t forgiven; /* number of the latest loss that was forgiven */
@@ -59,10 +59,9 @@ struct file_media {
 	bool may_have_dirty_pages;
 	bool follows_size;             /* no size= was given: the size of the file counts */
 	_Atomic bool lacks_zero_range; /* set at the first refusal, to skip later attempts */
-	_Atomic bool lacks_nowait;     /* RWF_NOWAIT was refused; likewise */
-	/* Of a regular file that was cut short while it is served: the end of the part that is
-	 * certainly intact, and the smallest size seen. Both UINT64_MAX while the file is
-	 * intact. */
+	_Atomic bool lacks_nowait;     /* set when RWF_NOWAIT was refused */
+	/* Of a regular file that was cut short while served: the end of the part that is certainly
+	 * intact, and the smallest size seen. Both UINT64_MAX while the file is intact. */
 	_Atomic uint64_t cut_at_bytes;
 	_Atomic uint64_t cut_seen_bytes;
 	_Atomic uint64_t next_look_ns; /* time of the next check of the size */
@@ -101,7 +100,7 @@ int file_setup(struct file_media *file, const struct media_spec *spec,
 	       struct media_error *ret_error);
 /* Renames PATH.lost back to PATH. */
 void file_put_back(const char *path);
-/* file_reopen.c */
+/* file_reopen.c: drops a reference. The last one closes the descriptor and releases the lock. */
 void file_backing_put(struct file_backing *backing);
 /* file_size.c: checks the size of the file now. -EIO when the file was cut short, now or before. */
 int file_check_size(struct file_media *file);
@@ -134,7 +133,7 @@ int file_check_lasting(const struct file_media *file);
  * thread, blocks. 0 or -errno. */
 int file_fsync(struct file_media *file);
 /* Control thread: picks up write errors that the kernel has not yet reported to this description,
- * after another description was opened to replace it. Writes nothing back. */
+ * after a replacement description was opened. Writes nothing back. */
 void file_note_untold(struct file_media *file);
 /* file_overlap.c, any thread: call before each call that may consume the kernel's report of lost
  * writes. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The identity of a block device, for its record: after a restart /dev/sdb may be another disk of
- * the same size. The identity is what the disk reports (base/device_id.c). For a loop device it is
- * the inode and time of birth of its file, because that file's device number may change at a
- * restart. For a partition it is the disk's identity and the offset, or PARTUUID where the disk has
- * none.
+ * the same size. The identity is what the disk reports (base/device_id.c). For a loop device the
+ * identity is the inode and time of birth of its file, because that file's device number may change
+ * at a restart. For a partition the identity is the disk's and the offset, or PARTUUID where the
+ * disk has none.
  *
  * A device with another identity than the recorded one makes the namespace lost. The device is
  * served only after the operator saw its identity and accepted it (recheck); a third device is
@@ -194,8 +194,8 @@ int file_device_check(dev_t dev, const struct media_spec *spec, struct media_err
 	const char *known = spec->known->device_id;
 	char id[MEDIA_DEVICE_ID_BYTES];
 
-	/* No ID was recorded by an earlier version, or the device had none, or it cannot be read
-	 * now. */
+	/* No ID was recorded by an earlier version, or the device had none, or the present ID
+	 * cannot be read. */
 	if (known[0] == '\0' || !file_device_identify(dev, id) || strcmp(id, known) == 0)
 		return 0;
 	if (id[0] == '\0')

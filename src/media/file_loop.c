@@ -2,7 +2,7 @@
 /*
  * Finds files that a loop device uses. A loop device takes no lock on its file, so an image mounted
  * through one could be served and its file system destroyed. A file is therefore compared with the
- * files of this machine's loop devices when it is opened and at each health check.
+ * files of this machine's loop devices when the file is opened and at each health check.
  *
  * LOOP_GET_STATUS64 gives the device and inode of the file. Where the process must not open loop
  * devices, the path in sysfs is looked up instead. That path may not exist in this mount namespace;

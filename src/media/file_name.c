@@ -2,8 +2,8 @@
 /*
  * The identity of a medium's file: whether it was deleted while it is served, and whether it is the
  * one that was served last. A deleted file, also one that another was renamed over, keeps working
- * and is lost when the process ends; only its link count shows the deletion. Shared by members of a
- * cluster, it is lost when the last member closes it.
+ * and is lost when the process ends; only its link count shows the deletion. A file that members of
+ * a cluster share is lost when the last member closes the file.
  *
  * Any thread. Nothing here blocks: no remote file system is asked and no path is looked up, except
  * in media_path_record, which runs on the control thread.

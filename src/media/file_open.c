@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Opens a file medium: creates or grows the file, locks it against a second target, and finds out
- * what it supports (block size, direct I/O and its alignment, write cache, discards). media_sync
- * makes a new or grown file durable.
+ * what the file supports (block size, direct I/O and its alignment, write cache, discards).
+ * media_sync makes a new or grown file durable.
  *
  * Control thread; blocks. Uses direct I/O where the file system and the block size allow, and
  * buffered I/O otherwise: a store may be slower, but is not refused. The lock is flock() on regular
@@ -51,8 +51,8 @@ static int open_in_time(const struct media_spec *spec, int flags)
 	return fd;
 }
 
-/* Several members cannot all open a device exclusively. Each opens it exclusively once, to find
- * other exclusive users such as a mount, and then again without. */
+/* Several members cannot all open a device exclusively. Each member opens the device exclusively
+ * once, to find other exclusive users such as a mount, and then again without. */
 static int open_store(const struct media_spec *spec, const struct stat *st)
 {
 	int flags = (spec->is_read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC;
@@ -334,7 +334,8 @@ static int setup_regular(struct file_media *file, const struct media_spec *spec,
 	if (media->size_bytes != size_bytes)
 		log_info("media", "%s: the last %llu bytes are no whole block and are not served",
 			 spec->path, (unsigned long long)(size_bytes % media->block_bytes));
-	/* Punching behind the end of the file loses nothing; it only tests support for holes. */
+	/* Punching behind the end of the file loses nothing; the call only tests support for
+	 * holes. */
 	media->can_discard = !spec->is_read_only &&
 			     fallocate(file->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 				       st.st_size, MEDIA_BLOCK_DEFAULT) == 0;
@@ -439,7 +440,7 @@ static int setup_block_device(struct file_media *file, const struct media_spec *
 	read_queue_attribute(dev, "discard_granularity", text, sizeof(text));
 	media->discard_granularity_bytes =
 		media->can_discard ? (uint32_t)strtoul(text, NULL, 10) : 0;
-	/* Stripes, zones and the like. */
+	/* The size of stripes, zones and the like. */
 	read_queue_attribute(dev, "chunk_sectors", text, sizeof(text));
 	media->boundary_bytes = file_sectors_to_bytes(text);
 	file->is_block_device = true;
@@ -471,7 +472,7 @@ static struct direct_align find_direct_align(const struct file_media *file)
 	return align;
 }
 
-/* Switches direct I/O on where it can transfer every block on its own. */
+/* Switches direct I/O on where direct I/O can transfer every block on its own. */
 static int setup_direct(struct file_media *file, const struct media_spec *spec,
 			struct media_error *ret_error)
 {
@@ -534,7 +535,7 @@ int file_setup(struct file_media *file, const struct media_spec *spec,
 	return setup_direct(file, spec, ret_error);
 }
 
-/* Sets the device's identity. Where it cannot be read, keeps the recorded one. */
+/* Sets the device's identity. Where the identity cannot be read, keeps the recorded one. */
 static void device_note(struct file_backing *backing, dev_t dev, const struct media_spec *spec)
 {
 	if (!file_device_identify(dev, backing->device_id) && spec->known)

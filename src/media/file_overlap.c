@@ -2,13 +2,14 @@
 /*
  * Overlapping syncs of one file. Linux reports lost writes once per open file description: of two
  * concurrent syncs, one fails, and the other succeeds although its data are lost. So a successful
- * sync is held until all syncs that began before its end have ended. It fails if one of them
- * failed.
+ * sync is held until all syncs that began before its end have ended. The held sync fails if one of
+ * those failed.
  *
  * Any thread, no lock: hosts' syncs run on the rings of several reactors, a growth's on the control
  * thread. One word counts the running syncs of the present and the former generation. A sync that
- * must wait for the present one makes it the former, now or once that has ended, so that it does
- * not wait for later syncs. A sync without overlap costs two atomic operations on this word.
+ * must wait for the present one makes that one the former, now or once the old former one has
+ * ended, so that later syncs do not prolong the wait. A sync without overlap costs two atomic
+ * operations on this word.
  *
  * Held syncs form a stack. The thread that ends a generation takes the whole stack, completes the
  * syncs that are ready and pushes the others back. Only the thread that took a sync off the stack
@@ -19,7 +20,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 
-/* file_backing.syncs */
+/* The bits of file_backing.syncs. */
 union syncs {
 	uint64_t bits;
 	struct {
@@ -105,8 +106,8 @@ static void held_let_go(struct file_backing *backing, struct file_overlap *overl
 }
 
 /* Completes the held syncs that are ready. A sync that is pushed back may have become ready
- * meanwhile, and the thread that made it ready found the stack without it. So look again if
- * anything changed. */
+ * meanwhile, and the thread that made the sync ready found the stack without that sync. So look
+ * again if anything changed. */
 static void held_look(struct file_backing *backing)
 {
 	bool has_kept = true;

@@ -50,7 +50,7 @@ int file_set_direct(struct file_media *file, bool is_direct)
 	fd = open(path, (flags & O_ACCMODE) | O_CLOEXEC | (is_direct ? O_DIRECT : 0));
 	if (fd < 0)
 		return -errno;
-	/* Writes go through this description, so it needs the member lock. */
+	/* Writes go through this description, so the description needs the member lock. */
 	res = file->backing->member < 0 ? 0
 					: member_lock_share(fd, (unsigned)file->backing->member);
 	if (res < 0) {
@@ -115,7 +115,7 @@ int file_reopen(struct media *media, const struct media_spec *spec, struct media
 	file->fd = file->backing->fd;
 	res = file_setup(file, spec, ret_error);
 	/* A write error reported before the new description was opened shows up on the old
-	 * description alone, so pick it up here. */
+	 * description alone, so collect the error here. */
 	if (file->fd != before->fd)
 		file_note_untold(before);
 	/* The result of an unfinished growth may not be durable yet. */
@@ -163,7 +163,7 @@ bool file_is_current(const struct media *media)
 	return size_bytes - size_bytes % media->block_bytes <= media->size_bytes;
 }
 
-/* Removes the created file if the path still names it, and puts PATH.lost back. */
+/* Removes the created file if the path still names that file, and puts PATH.lost back. */
 static void created_remove(const struct file_media *file)
 {
 	struct media_spec parsed;

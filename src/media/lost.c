@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The medium of a namespace whose file or device is lost: missing at the start, cut, or not the one
- * that was served. It has the size that hosts know and fails every operation. The namespace stays
- * in the configuration, inaccessible (target/target.h, TARGET_ANA_GROUP_LOST), until the file is
- * back or is recreated.
+ * that was served. The medium has the size that hosts know and fails every operation. The namespace
+ * stays in the configuration, inaccessible (target/target.h, TARGET_ANA_GROUP_LOST), until the file
+ * is back or is recreated.
  *
  * Any reactor. Only the information for the operator changes, on the control thread. Every
  * operation ends inside submit.

@@ -4,9 +4,9 @@
  * NVMe.
  *
  * A struct media is opened and closed on the control thread (both may block) and is immutable in
- * between, so any reactor may submit to it. Each media_io belongs to the reactor that submits it
- * and completes there. To grow, a second medium is opened over the same store; I/O on the first one
- * drains, then it is closed.
+ * between, so any reactor may submit to the medium. Each media_io belongs to the reactor that
+ * submits it and completes there. To grow, a second medium is opened over the same store; I/O on
+ * the first one drains, then it is closed.
  */
 #ifndef WEFT_MEDIA_MEDIA_H
 #define WEFT_MEDIA_MEDIA_H
@@ -20,7 +20,7 @@
 enum media_kind {
 	MEDIA_READ,
 	MEDIA_WRITE,
-	MEDIA_FLUSH,        /* makes all writes acknowledged before it durable */
+	MEDIA_FLUSH,        /* makes all writes acknowledged before the flush durable */
 	MEDIA_WRITE_ZEROES, /* the range reads as zeroes afterwards */
 	/* Advice. media->reads_zero_after_discard: whether the range reads as zeroes afterwards. */
 	MEDIA_DISCARD,
@@ -118,7 +118,7 @@ struct media_ops {
 	int (*member)(const struct media *media);             /* -1 */
 	/* The descriptor that holds the locks of a shared store. -1: not shared. */
 	int (*lock_fd)(const struct media *media);
-	uint64_t (*used_bytes)(struct media *media);                           /* all */
+	uint64_t (*used_bytes)(struct media *media);                           /* size_bytes */
 	bool (*problem)(struct media *media, struct media_error *ret_problem); /* false */
 	bool (*is_cut)(struct media *media);                                   /* false */
 	bool (*has_lost_writes)(const struct media *media);                    /* false */
@@ -173,7 +173,7 @@ struct media_error {
  */
 int media_open(const char *spec, struct media **ret_media, struct media_error *ret_error);
 #define MEDIA_DEVICE_ID_BYTES 192
-/* What the last run that served a file or block device recorded of it. */
+/* Record of a file or block device, made when the store was last served. */
 struct media_record {
 	uint64_t size_bytes;  /* at least this size; 0: unknown */
 	uint32_t block_bytes; /* 0: unknown */
@@ -204,7 +204,7 @@ struct media_terms {
 	/* In: the ID of a block device that differs from the known one and that the operator has
 	 * accepted by a recheck. Out: the ID of the device found, when another one is refused.
 	 * NULL: no other device is accepted. */
-	char *told; /* MEDIA_DEVICE_ID_BYTES */
+	char *told; /* MEDIA_DEVICE_ID_BYTES long */
 };
 int media_open_on(const char *spec, const struct media_terms *terms, struct media **ret_media,
 		  struct media_error *ret_error);
@@ -280,7 +280,7 @@ struct media *media_store(const struct media *media);
 int media_reopen(struct media *media, const char *spec, struct media **ret_media,
 		 struct media_error *ret_error);
 /*
- * Makes files that were created or grown by opening these media durable. Call it before any other
+ * Makes files that were created or grown by opening these media durable. Call before any other
  * party learns of the media. One call for all is many times faster than one call for each. 0 or
  * -errno with ret_error filled.
  */
@@ -305,7 +305,7 @@ bool media_is_buffered(const struct media *media);
  * when the last process that has it open closes it. */
 bool media_is_nameless(const struct media *media);
 /* Sets the record that media_is_another compares with: what was served last under the UUID of the
- * namespace, at any path. Call it before the medium is used. `path` is for the log. */
+ * namespace, at any path. Call before the medium is used. `path` is for the log. */
 void media_note_known(struct media *media, const char *path, const struct media_record *known);
 /* Whether a flush has failed, so that acknowledged data were lost. Every flush and every durable
  * write fails until media_forgive. */
@@ -315,7 +315,7 @@ bool media_has_lost_writes(const struct media *media);
 uint64_t media_loss(const struct media *media);
 void media_forgive(struct media *media);
 /* Undoes what opening did to the store: removes a file that was created, cuts a file that was
- * grown. Call it before the last close of a medium that was never served. */
+ * grown. Call before the last close of a medium that was never served. */
 void media_undo(struct media *media);
 
 /* The caller has checked the range. The CHECK protects memory of other media, which may follow

@@ -58,7 +58,7 @@ struct mem_backing {
 
 struct mem_media {
 	struct media media;
-	uint8_t *base; /* the backing's */
+	uint8_t *base; /* backing->base */
 	uint64_t page_bytes;
 	/* False for huge pages: a released huge page may be unavailable when it is needed again. */
 	bool can_release;

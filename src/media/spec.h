@@ -11,7 +11,7 @@
 #include "media/media.h"
 
 #define MEDIA_BLOCK_DEFAULT 4096u
-#define MEDIA_SPEC_NEST_MAX 4 /* media inside media */
+#define MEDIA_SPEC_NEST_MAX 4 /* levels of media inside each other */
 
 enum media_spec_kind {
 	MEDIA_SPEC_FILE,

@@ -18,7 +18,7 @@
 struct media_state {
 	struct media_states *all;
 	struct reactor *reactor;
-	_Alignas(16) uint8_t own[]; /* ops->state_bytes */
+	_Alignas(16) uint8_t own[]; /* ops->state_bytes long */
 };
 
 struct media_states {

@@ -9,9 +9,9 @@
 #include "media/media.h"
 
 /*
- * Returns the state of this medium for this reactor, ops->state_bytes long. Call it on the
- * reactor's thread, as in submit. The first call allocates the state zeroed and calls ops->attach.
- * NULL: out of memory, or attach failed; the next call tries again.
+ * Returns the state of this medium for this reactor, ops->state_bytes long. Call on the reactor's
+ * thread, as in submit. The first call allocates the state zeroed and calls ops->attach. NULL: out
+ * of memory, or attach failed; the next call tries again.
  */
 void *media_state(struct media *media, struct reactor *reactor);
 /* For kinds with ops->detach: frees this state, which is not used any more. */

@@ -41,8 +41,8 @@ struct health_share {
 int subsystem_live_create(struct subsystem_live **ret_live);
 struct subsystem_live *subsystem_live_get(struct subsystem_live *live);
 void subsystem_live_put(struct subsystem_live *live);
-/* Sets the NQN, loads the kept values and adds the start to the event log. Call it before a
- * snapshot has the subsystem. 0 or -errno. */
+/* Sets the NQN, loads the kept values and adds the start to the event log. Call before a snapshot
+ * has the subsystem. 0 or -errno. */
 int subsystem_live_recall(struct subsystem_live *live, const char *nqn,
 			  const struct keeper *keeper);
 /* Keeps what has changed since the last call; called once a minute. 0 or the first -errno. */

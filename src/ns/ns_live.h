@@ -63,9 +63,8 @@ unsigned ns_live_local_count(const struct ns_live *live);
 /* The nil UUID before ns_live_recall. */
 const struct uuid *ns_live_uuid(const struct ns_live *live);
 /*
- * Sets the UUID and loads the kept values. Call it before a snapshot has the namespace, so that
- * every reactor has its view from the first command on. 0 or -errno; -EPROTO: a kept value is
- * invalid.
+ * Sets the UUID and loads the kept values. Call before a snapshot has the namespace, so that every
+ * reactor has its view from the first command on. 0 or -errno; -EPROTO: a kept value is invalid.
  */
 int ns_live_recall(struct ns_live *live, const struct uuid *uuid, const struct keeper *keeper);
 /* A set: which state of a removed namespace is kept, and whether there is state that is not. */
@@ -113,13 +112,13 @@ uint64_t ns_live_loss_noted(const struct ns_live *live);
 int ns_live_note_loss(struct ns_live *live, uint64_t loss, const struct keeper *keeper);
 /*
  * The mark that ns_live_note_loss last drew under this kernel, in this process or a former one. 0:
- * none. Other processes on this machine that serve the same file must know it, because the page
- * cache belongs to the kernel. Control reactor.
+ * none. Other processes on this machine that serve the same file must know the mark, because the
+ * page cache belongs to the kernel. Control reactor.
  */
 uint64_t ns_live_loss_own(const struct ns_live *live, const struct uuid *kernel_boot_id);
 /* After another process on this machine has drawn a mark for the same file: draws and keeps a mark
- * here too. live NULL: the namespace is not in force; the mark counts when it is added again.
- * Control reactor. 0 or -errno, as ns_live_note_loss. */
+ * here too. live NULL: the namespace is not in force; the mark counts when the namespace is added
+ * again. Control reactor. 0 or -errno, as ns_live_note_loss. */
 int ns_live_hear_loss(struct ns_live *live, const struct uuid *uuid, const struct keeper *keeper);
 /* Whether a host has, or may have, written to the namespace in this process. */
 bool ns_live_has_written(const struct ns_live *live);
@@ -131,7 +130,7 @@ void ns_live_acknowledge(struct ns_live *live, uint64_t media_errors);
 /* Sum over all reactors. */
 uint64_t ns_live_media_errors(const struct ns_live *live);
 /* Number of commands that failed for lack of space in the present shortage. 0: no shortage, or
- * writes have succeeded since. Call it now and then. Control reactor. */
+ * writes have succeeded since. Call now and then. Control reactor. */
 uint64_t ns_live_look_space(struct ns_live *live, uint64_t now_ns);
 
 /* Kinds of kept values; the key is the namespace's UUID as a string. */

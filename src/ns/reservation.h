@@ -88,7 +88,7 @@ nvme_status reservation_acquire(const struct reservation *now, const struct uuid
 nvme_status reservation_release(const struct reservation *now, const struct uuid *host_id,
 				const struct release_cmd *cmd,
 				struct reservation_outcome *ret_outcome);
-/* Feature 83h. */
+/* Feature 83h, Reservation Persistence. */
 nvme_status reservation_set_persist(const struct reservation *now, bool persists,
 				    struct reservation_outcome *ret_outcome);
 /* For an administrator: removes the reservation and all registrants, as Clear does. */

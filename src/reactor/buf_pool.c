@@ -37,7 +37,7 @@ struct buf_pool {
 	struct buf_class classes[BUF_POOL_CLASSES];
 	struct list shares;
 	atomic_uint in_use; /* written by the reactor, read by any thread */
-	bool granting;      /* buf_pool_serve is running: a nested put leaves the work to it */
+	bool granting; /* buf_pool_serve is running: a nested put leaves the work to that call */
 };
 
 static void buf_pool_count(struct buf_pool *pool, int more)

@@ -57,7 +57,7 @@ void buf_pool_serve(struct buf_pool *pool);
 /* Takes a buffer of at least len_bytes (1..BUF_POOL_MAX_BYTES), possibly of a larger class.
  * BUF_NONE: none is available now. */
 struct buf buf_pool_get(struct buf_pool *pool, struct buf_share *share, size_t len_bytes);
-/* Call it after buf_pool_get returned BUF_NONE. If a buffer is available after all, `granted` is
+/* Call after buf_pool_get returned BUF_NONE. If a buffer is available after all, `granted` is
  * called at once. */
 void buf_pool_wait(struct buf_pool *pool, struct buf_share *share, struct buf_waiter *waiter,
 		   size_t len_bytes);

@@ -47,7 +47,7 @@ int reactor_create(const struct reactor_config *config, struct reactor **ret_rea
 void reactor_run(struct reactor *reactor);
 /* From any thread. The turn that sees the stop is the last one. */
 void reactor_stop(struct reactor *reactor);
-/* Call it after reactor_run returned, from the thread that created the reactor. No other thread may
+/* Call after reactor_run returned, from the thread that created the reactor. No other thread may
  * still be inside reactor_post or reactor_stop: join posting threads first. */
 void reactor_destroy(struct reactor *reactor);
 
@@ -80,8 +80,8 @@ struct reactor_stats {
 	uint64_t spin_ns; /* part of run_ns spent spinning: waiting for work without sleeping */
 };
 
-/* Call it on any thread. The values may be inconsistent with each other on other threads; good
- * enough for display. */
+/* Call on any thread. The values may be inconsistent with each other on other threads; good enough
+ * for display. */
 void reactor_get_stats(const struct reactor *reactor, struct reactor_stats *ret_stats);
 
 /* ---- messages between reactors ----------------------------------------------------------- */
@@ -236,15 +236,15 @@ struct reactor_sock {
 
 /*
  * Takes over a connected socket and starts to deliver REACTOR_SOCK_READ. `ready` is called in every
- * turn in which data may be available. It should receive until -EAGAIN or until its budget is used
- * up; in the latter case it is called again in the next turn.
+ * turn in which data may be available. `ready` should receive until -EAGAIN or until its budget is
+ * used up; in the latter case `ready` is called again in the next turn.
  */
 void reactor_sock_open(struct reactor *reactor, struct reactor_sock *sock, int taken_fd,
 		       void (*ready)(struct reactor_sock *sock, unsigned events));
 /*
  * Starts a connection. `connected` is called once, with 0 or -errno, never from inside this call.
- * After 0 the socket behaves as after reactor_sock_open. After an error it is closed, without
- * `closed`.
+ * After 0 the socket behaves as after reactor_sock_open. After an error the socket is closed,
+ * without `closed`.
  */
 void reactor_sock_connect(struct reactor *reactor, struct reactor_sock *sock,
 			  const struct net_addr *addr,

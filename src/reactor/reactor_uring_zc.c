@@ -3,9 +3,10 @@
  * Zero-copy sends of the io_uring reactor: one SENDMSG_ZC each.
  *
  * Runs on the owning reactor's thread. The kernel posts two completions for a request: the result,
- * flagged that more follows, and a notification when it has released the bytes. MSG_DONTWAIT ends
- * the request within the submission, so there is nothing to cancel. A closing socket waits one turn
- * for the result, closes its file, and calls `closed` after the notifications.
+ * flagged that more follows, and a notification when the kernel has released the bytes.
+ * MSG_DONTWAIT ends the request within the submission, so there is nothing to cancel. A closing
+ * socket waits one turn for the result, closes its file, and calls `closed` after the
+ * notifications.
  */
 #include "reactor/reactor_internal.h"
 #include "reactor/uring_caps.h"

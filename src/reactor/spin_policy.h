@@ -34,8 +34,8 @@ struct spin_policy {
 };
 
 void spin_policy_init(struct spin_policy *policy, uint64_t max_ns);
-/* Call it once for each idle stretch. The limit is the max_ns of init times `scale`, which is from
- * 1 to SPIN_SCALE_MAX. */
+/* Call once for each idle stretch. The limit is the max_ns of init times `scale`, which is from 1
+ * to SPIN_SCALE_MAX. */
 uint64_t spin_policy_window_ns(struct spin_policy *policy, unsigned scale);
 /* Reports that an idle stretch ended after gap_ns. is_hit: the event came while spinning, not in
  * sleep. */

@@ -66,8 +66,9 @@ static bool uring_knows_register(const struct io_uring *ring, unsigned opcode)
 }
 
 /*
- * The kernel checks flags before it looks up the file: -EBADF means that it knows the flags. The
- * request is never issued. The caller destroys the ring, and with it the remaining completions.
+ * The kernel checks flags before it looks up the file: -EBADF means that the kernel knows the
+ * flags. The request is never issued. The caller destroys the ring, and with it the remaining
+ * completions.
  */
 static bool uring_knows_send_zc(struct io_uring *ring)
 {
