@@ -44,9 +44,9 @@ int member_lock_watch(int fd);
 /* The same for a path that this process has not opened; read-only if the file is not writable. */
 int member_lock_watch_path(const char *path);
 /*
- * Waits until no I/O of a former process of the member holds its lock. may_wait: blocks for up to
- * 10 s. This process must have no medium on the file. 0, -EWOULDBLOCK when the lock is held, or
- * another -errno.
+ * Checks that no I/O of a former process of the member holds its lock. may_wait: blocks for up to
+ * 10 s until that is so. This process must have no medium on the file. 0, -EWOULDBLOCK when the
+ * lock is held, or another -errno.
  */
 int member_lock_settle(int watch_fd, unsigned member, bool may_wait);
 /* Whether both descriptors are of one file, and so see the same locks. */

@@ -64,8 +64,8 @@ static void node_open_own(struct opening_node *node)
 		node_ended(node, media, res);
 }
 
-/* Cancels the opening of this node and of the nodes below. The last child to end may free the node,
- * so callers must not use the node afterwards. */
+/* Cancels the opening of this node and of the nodes below. The last child to end frees the node,
+ * unless the caller still has a count in node->missing. */
 static void node_cancel(struct opening_node *node)
 {
 	const struct media_driver *driver = node->opening.spec->driver;
