@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The drivers of media that stand alone: file, mem and null. Their specs are parsed by spec.c.
+ * The drivers of media that stand alone: file, mem and null. spec.c parses their specs.
  *
- * Control thread. They open at once, and opening a file may block. The constructors are called from
- * here, not from their own files, so that the simulator can put its disks in place of files.
+ * Control thread. All three open at once; opening a file may block. The drivers call the
+ * constructors from this file, not from the constructors' own files, so that the simulator can
+ * replace files by its disks.
  */
 #include "media/driver.h"
 

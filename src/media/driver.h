@@ -1,60 +1,62 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a kind of medium brings to be named in a spec and opened: a struct media_driver. The kinds
- * that stand alone are in driver.c; those made of other media, or of another machine's, are in
- * volume/, whose drivers.c lists all of them. Control thread.
+ * A struct media_driver makes a kind of medium known: its name in a spec, its parser, its
+ * constructor. Drivers of media that stand alone are in driver.c. Those of media made of other
+ * media, or of media on another machine, are in volume/, whose drivers.c lists all drivers. Control
+ * thread.
  */
 #ifndef WEFT_MEDIA_DRIVER_H
 #define WEFT_MEDIA_DRIVER_H
 
 #include "media/spec.h"
 
-/* One medium being opened: what its driver is given. */
+/* One medium being opened, as passed to its driver. */
 struct media_opening {
 	const struct media_spec *spec;
-	/* Open, in the order of spec->children. When open succeeds they belong to the new medium,
-	 * as media->children, and media_close closes them after it. */
+	/* Opened media, in the order of spec->children. When open succeeds they become
+	 * media->children of the new medium, and media_close closes them after the new medium. */
 	struct media **children;
 	unsigned child_count;
-	void *own; /* the driver's, NULL at first */
+	void *own; /* for the driver; NULL at first */
 };
 
 struct media_driver {
 	const char *name; /* before the colon of a spec */
-	const char *form; /* how a spec of it looks, for people */
+	const char *form; /* example of the spec, for error messages */
 	enum media_spec_kind kind;
-	const char *options; /* which ones parse knows, for people */
-	/* Fills spec from `body`, the text behind the colon, which may be cut into pieces. What it
-	 * allocates in spec stays there on failure too. NULL: a path or a size, then options. */
+	const char *options; /* the options that parse knows, for error messages */
+	/* Fills spec from `body`, the string after the colon, and may modify body. On failure, what
+	 * parse allocated in spec stays there for media_spec_free. NULL: the default parser, a path
+	 * or a size and then options. */
 	int (*parse)(struct media_spec *spec, char *body, unsigned depth,
 		     struct media_error *ret_error);
 	/*
-	 * 0 with everything in *ret_media set but its spec and its children, or -errno with
-	 * ret_error filled. -EINPROGRESS: it takes its time, opening and spec stay valid, and
-	 * media_opening_end follows on this thread.
+	 * Returns 0 with everything in *ret_media set but spec and children, or -errno with
+	 * ret_error filled. -EINPROGRESS: the driver finishes later. `opening` and its spec stay
+	 * valid, and the driver calls media_opening_end on this thread.
 	 */
 	int (*open)(struct media_opening *opening, struct media **ret_media,
 		    struct media_error *ret_error);
-	/* Of one that takes its time: its end is wanted soon, and media_opening_end still comes.
-	 * NULL: it comes when it comes. */
+	/* After -EINPROGRESS: asks the driver to finish soon; media_opening_end is still called.
+	 * NULL: cannot be cancelled. */
 	void (*cancel)(struct media_opening *opening);
 };
 
-/* Ends with NULL. volume/drivers.c */
+/* All drivers, ends with NULL. In volume/drivers.c. */
 extern const struct media_driver *const media_drivers[];
 
 extern const struct media_driver media_file_driver;
 extern const struct media_driver media_mem_driver;
 extern const struct media_driver media_null_driver;
 
-/* After -EINPROGRESS: as the result of open; on failure the text is in `error`, which may be NULL
- * otherwise. */
+/* Ends an opening after -EINPROGRESS, with the result as from open. error: the reason on failure;
+ * NULL keeps the message that is already set. */
 void media_opening_end(struct media_opening *opening, struct media *media, int res,
 		       const struct media_error *error);
 
-/* For parse: makes room for so many children in spec. 0 or -ENOMEM. */
+/* For parse: allocates `count` children in spec. 0 or -ENOMEM. */
 int media_spec_add_children(struct media_spec *spec, unsigned count, struct media_error *ret_error);
-/* For parse: the text of one of them. `depth` is parse's own. */
+/* For parse: parses one child from `text`. Pass the `depth` that parse was given. */
 int media_spec_parse_child(struct media_spec *spec, unsigned index, const char *text,
 			   unsigned depth, struct media_error *ret_error);
 

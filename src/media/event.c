@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A medium tells that its size or its health may have changed, on any thread; its listener hears it
- * on the listener's reactor. Events that come before the listener has heard the last ones are told
- * together.
+ * Reports changes of a medium's size or health. A medium raises an event on any thread; the
+ * listener receives it on its own reactor. Events raised before the listener ran are merged into
+ * one call.
  *
- * The channel belongs to the medium that tells. It outlives the medium while a message is under
- * way.
+ * The channel belongs to the store that raises events. The channel outlives the medium while its
+ * message is in flight.
  */
 #include "media/event.h"
 
@@ -14,11 +14,11 @@
 #include <stdlib.h>
 
 struct media_channel {
-	struct media_listener *listener; /* the listener's thread; NULL: nobody listens any more */
-	struct media *media;             /* which one the listener asked for */
+	struct media_listener *listener; /* set on the listener's thread; NULL: no listener */
+	struct media *media;             /* the medium passed to media_listen */
 	struct reactor *reactor;
-	_Atomic unsigned pending; /* not 0: the message is under way */
-	bool is_closed;           /* the medium is gone: the message frees the channel */
+	_Atomic unsigned pending; /* not 0: the message is in flight */
+	bool is_closed;           /* the medium is closed: the message frees the channel */
 	struct reactor_msg msg;
 };
 

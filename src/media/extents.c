@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a medium has data: of a regular file by SEEK_DATA and SEEK_HOLE, of memory by the kernel's
- * map of its pages. Helper threads of reactors: both calls may take long.
+ * Finds where a medium has data: in a regular file by SEEK_DATA and SEEK_HOLE, in memory by the
+ * kernel's map of pages. Runs on helper threads of reactors, because both calls may take long.
  *
- * What is told to be a hole reads as zeroes at that moment. A write that ended before the question
- * was asked is seen; one that ends meanwhile may be or not. Whatever cannot be known for sure is
- * data: a page that is swapped out, a file that others made shorter.
+ * A reported hole reads as zeroes at that moment. Writes that ended before the query are seen;
+ * writes that end during the query may be missed. A range of unknown state is reported as data: a
+ * swapped-out page, or the whole range when the file was cut short.
  */
 #include "media/extents.h"
 
@@ -19,7 +19,7 @@
 #define PAGEMAP_SWAPPED  (1ull << 62)
 #define PAGEMAP_FILENAME "/proc/self/pagemap"
 
-/* False: the list is full. Joins what touches. */
+/* Joins the range to the last extent when they touch. False: the list is full. */
 static bool extents_add(struct media_io *io, uint64_t offset, uint64_t len_bytes)
 {
 	struct media_extent *extents = io->iov[0].iov_base;
@@ -65,13 +65,14 @@ int extents_of_file(struct media_io *io, int fd)
 			break;
 		at = (uint64_t)hole;
 	}
-	/* Behind the end of a file that was cut there is nothing that could be zeroes. */
+	/* Reads behind the new end of a file that was cut fail, so such a file has no holes to
+	 * report. */
 	if (fstat(fd, &info) != 0 || (uint64_t)info.st_size < io->media->size_bytes)
 		extents_all(io);
 	return 0;
 }
 
-/* Huge pages too are told of in entries of the usual size. */
+/* The page map has one entry per base page, also for huge pages. */
 int extents_of_memory(struct media_io *io, const uint8_t *base)
 {
 	uint64_t map[PAGEMAP_ENTRIES], page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);

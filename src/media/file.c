@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file medium's I/O: regular files and block devices, by the submitter's ring.
+ * The I/O of the file medium: regular files and block devices, through the submitter's ring.
  *
- * Any reactor; an operation is a chain of ring operations, its place kept in struct file_work, so
- * nothing is allocated or shared. FLUSH is fdatasync, FUA is RWF_DSYNC (a following fdatasync for
- * zeroes): with direct I/O too, because the drive may cache.
+ * Any reactor. An operation is a chain of ring operations; its progress is kept in struct
+ * file_work, so nothing is allocated or shared. FLUSH is fdatasync. FUA is RWF_DSYNC, or a
+ * following fdatasync for zeroes; also with direct I/O, because the drive may cache.
  *
- * A file that other processes serve too is never left to the ring's own workers: they stand still
- * with the process, and would write when it goes on, however late. What cannot be done at once
- * (RWF_NOWAIT) goes to the reactor's helper, which looks at the clock right before the call.
+ * The ring's own workers never write to a file that other processes serve too: a stopped process
+ * stops its workers, which would write late when it continues. Calls that would block (RWF_NOWAIT)
+ * go to the reactor's helper, which checks the deadline right before the call.
  *
- * Atomicity of a block that is written while it is read: whatever the kernel gives. Direct I/O
- * hands the block to the drive in one request; buffered I/O holds the inode's lock for writes,
- * but on most file systems not for reads, so two reactors may see a torn block there.
+ * A block written while it is read: direct I/O gives the drive one request per block. Buffered I/O
+ * locks the inode for writes, but on most file systems not for reads, so two reactors may see a
+ * torn block.
  */
 #include "media/file.h"
 
@@ -30,26 +30,26 @@
 
 enum file_stage {
 	FILE_TRANSFER,   /* READ, WRITE */
-	FILE_SYNC,       /* FLUSH, and the end of zeroing with FUA */
-	FILE_PUNCH,      /* WRITE_ZEROES: first choice when the space may go, */
-	FILE_ZERO_RANGE, /* otherwise this, */
-	FILE_ZERO_WRITE, /* and where neither exists, zeroes are written */
+	FILE_SYNC,       /* FLUSH, and the last stage of zeroing with FUA */
+	FILE_PUNCH,      /* WRITE_ZEROES: tried first when the space may be released */
+	FILE_ZERO_RANGE, /* WRITE_ZEROES: tried otherwise */
+	FILE_ZERO_WRITE, /* WRITE_ZEROES: where neither is supported */
 	FILE_DISCARD,
 	FILE_EXTENTS,
-	FILE_HELD, /* a sync has succeeded; others that overlap with it have not ended */
+	FILE_HELD, /* the sync succeeded; overlapping syncs are still running */
 };
 
-/* Never written; shared by all. */
+/* Never written; shared by all reactors. */
 static uint8_t zero_region[ZERO_REGION_BYTES] __attribute__((aligned(4096)));
 
 /* The context of an operation. */
 struct file_work {
 	struct reactor_op op;
 	uint64_t progress_bytes;
-	struct iovec rest; /* what is left of a short transfer, when it fits one piece */
+	struct iovec rest; /* the rest of a short transfer in one iov entry */
 	enum file_stage stage;
-	int result;     /* -ECANCELED once its end is asked for */
-	bool is_nowait; /* the operation in flight was asked not to wait */
+	int result;     /* -ECANCELED once the operation is cancelled */
+	bool is_nowait; /* the ring operation in flight uses RWF_NOWAIT */
 	struct file_overlap overlap;
 };
 MEDIA_IO_FITS(struct file_work);
@@ -74,7 +74,7 @@ static void file_finish(struct media_io *io, int res)
 	io->done(io, res);
 }
 
-/* The rest of the entry of io->iov in which the progress stands. */
+/* The rest of the entry of io->iov that progress_bytes points into. */
 static struct iovec file_rest(const struct media_io *io)
 {
 	uint64_t skip = work_of(io)->progress_bytes;
@@ -89,7 +89,7 @@ static struct iovec file_rest(const struct media_io *io)
 	};
 }
 
-/* Must not be done after its deadline, because another process may have taken over. */
+/* Whether the operation has a deadline: another process may have taken over after the deadline. */
 static bool file_is_dated(const struct media_io *io)
 {
 	return io->deadline_ns != 0 && file_of(io)->backing->member >= 0;
@@ -100,8 +100,9 @@ static int file_write_flags(const struct media_io *io)
 	return work_of(io)->stage == FILE_TRANSFER && io->is_fua ? RWF_DSYNC : 0;
 }
 
-/* The operation of the present stage may take the kernel's word of lost writes. A durable write
- * does, like a flush; with direct I/O alone there is nothing but itself that could be lost. */
+/* Whether the operation of the present stage may consume the kernel's report of lost writes. A
+ * durable write consumes the report like a flush. With direct I/O alone, only the write itself can
+ * be lost, so the report does not matter. */
 static bool file_is_sync(const struct media_io *io)
 {
 	return work_of(io)->stage == FILE_SYNC ||
@@ -139,10 +140,11 @@ static void file_write(struct media_io *io, const struct iovec *iov, unsigned co
 }
 
 /*
- * Whether a dated write has to be done by the helper after this result; then that has begun. Only
- * how this write was asked for counts: many are in flight when the first of them is refused. A file
- * system without RWF_NOWAIT refuses with EOPNOTSUPP, generic_write_checks of the kernel with EINVAL
- * (buffered writes); where EINVAL has another cause, the helper finds it again.
+ * After a write with a deadline was refused: hands the write to the helper and returns true.
+ * Decides by the flags of this write, not by lacks_nowait, because many writes are in flight when
+ * the first is refused. A file system without RWF_NOWAIT refuses with EOPNOTSUPP,
+ * generic_write_checks of the kernel with EINVAL (buffered writes). Where EINVAL has another cause,
+ * the helper gets EINVAL again.
  */
 static bool file_write_again(struct media_io *io, int res)
 {
@@ -161,7 +163,7 @@ static bool file_write_again(struct media_io *io, int res)
 	return true;
 }
 
-/* The first attempt takes all of iov; what a short one left goes on entry by entry. */
+/* The first attempt takes all of iov. After a short transfer, each attempt takes one entry. */
 static void file_transfer(struct media_io *io)
 {
 	const struct iovec *iov = io->iov;
@@ -188,7 +190,7 @@ static void file_zero_write(struct media_io *io)
 	file_write(io, &work_of(io)->rest, 1);
 }
 
-/* Helper thread: there is no ring operation for it on the kernels we support. */
+/* Helper thread: the supported kernels have no ring operation for BLKDISCARD. */
 static int file_block_discard(struct reactor_op *op)
 {
 	const struct media_io *io = io_of(op);
@@ -213,7 +215,7 @@ static int file_fallocate_blocking(struct reactor_op *op)
 	return res < 0 ? -errno : 0;
 }
 
-/* The ring always leaves this one to its workers. */
+/* The ring always runs fallocate on its workers. */
 static void file_fallocate(struct media_io *io)
 {
 	if (file_is_dated(io))
@@ -231,7 +233,7 @@ static int file_extents_blocking(struct reactor_op *op)
 	return extents_of_file(io, file_of(io)->fd);
 }
 
-/* Starts, or starts again, the operation of the present stage. */
+/* Starts or restarts the operation of the present stage. */
 static void file_start(struct media_io *io)
 {
 	struct file_media *file = file_of(io);
@@ -270,7 +272,8 @@ static void file_start(struct media_io *io)
 
 static void file_go(struct media_io *io, enum file_stage stage)
 {
-	/* Between two ring operations a cancel finds nothing to cancel. */
+	/* A cancel between two ring operations finds nothing in flight, so check for a cancel
+	 * here. */
 	if (work_of(io)->result < 0) {
 		file_finish(io, work_of(io)->result);
 		return;
@@ -292,17 +295,19 @@ static void file_zeroed(struct media_io *io)
 		file_finish(io, 0);
 }
 
-/* After a transfer of res bytes: on, or over. True when everything is transferred. */
+/* Accounts for a transfer of res bytes. True: everything is transferred. False: the rest was
+ * started, or io has ended. */
 static bool file_progress(struct media_io *io, int res)
 {
-	/* Nothing moved before the end: the file shrank under us, or the device is gone. So it did
-	 * when direct I/O cannot go on where a transfer stopped. */
+	/* No bytes moved: the file shrank under us, or the device is gone. Likewise when direct I/O
+	 * gives EINVAL because the transfer stopped inside a block. */
 	if (res == 0 ||
 	    (res == -EINVAL && work_of(io)->progress_bytes % io->media->block_bytes != 0)) {
 		file_check_size(file_of(io));
 		res = -EIO;
 	}
-	/* A device that went away refuses with any error; ENOSPC is its end, not a full disk. */
+	/* A device that was removed refuses with any error; ENOSPC means its end, not a full
+	 * disk. */
 	if (res < 0 && file_of(io)->is_block_device && file_check_size(file_of(io)) < 0)
 		res = -EIO;
 	if (res < 0) {
@@ -339,7 +344,7 @@ static void file_zero_range_done(struct media_io *io, int res)
 static void file_stage_done(struct media_io *io, int res)
 {
 	if (res == -EINTR || res == -EAGAIN) {
-		/* A cancelled operation may end by a signal: that one is not tried again. */
+		/* A cancelled operation may end by a signal; do not restart the operation. */
 		if (work_of(io)->result == 0) {
 			file_start(io);
 			return;
@@ -420,8 +425,8 @@ static enum file_stage file_first_stage(const struct media_io *io)
 	return file_of(io)->lacks_zero_range ? FILE_ZERO_WRITE : FILE_ZERO_RANGE;
 }
 
-/* A write behind the new end of a file that was cut would make it longer again, with a hole where
- * data was, and nobody would be told. */
+/* A write behind the new end of a cut file would extend the file, with a hole where data was, and
+ * hide the loss. So writes check the size first. */
 static int file_check(struct media_io *io)
 {
 	struct file_media *file = file_of(io);
@@ -432,13 +437,13 @@ static int file_check(struct media_io *io)
 	case MEDIA_EXTENTS:
 		return 0;
 	case MEDIA_READ:
-		/* What it asks for is surely there. */
+		/* Reads of the intact part succeed. */
 		return io->offset + io->len_bytes <= atomic_load_explicit(&file->cut_at_bytes,
 									  memory_order_relaxed)
 			       ? 0
 			       : -EIO;
 	case MEDIA_FLUSH:
-		/* What it says is stable is there: it looks whenever it is asked. */
+		/* A flush promises that data is durable, so a flush always checks the size. */
 		return io->media->is_read_only ? 0 : file_check_size(file);
 	default:
 		return file_check_write(file, io);

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The identity of a block device, for its record: /dev/sdb may be another disk after a restart,
- * with another one's data of the same size. It is what the disk says of itself (base/device_id.c);
- * of a loop device the file behind it, by inode and time of birth, because the number of that
- * file's own device is not the same after a restart either; of a partition that of its disk and
- * where it begins, or the UUID in the partition table where the disk has none.
+ * The identity of a block device, for its record: after a restart /dev/sdb may be another disk of
+ * the same size. The identity is what the disk reports (base/device_id.c). For a loop device the
+ * identity is the inode and time of birth of its file, because that file's device number may change
+ * at a restart. For a partition the identity is the disk's and the offset, or PARTUUID where the
+ * disk has none.
  *
- * Another identity than the recorded one: the namespace is lost. A device is no file that is
- * restored under its name, so it is served only after the operator was told which one it is, and
- * asked for it (recheck). Should yet another one have the name by then, it is refused as well.
- * So it is when nothing tells: the birth of a file that was deleted behind its loop device cannot
- * be seen, and its inode alone may be another file's, of another file system. The operator is told
- * that, and not that the device is another one.
+ * A device with another identity than the recorded one makes the namespace lost. The device is
+ * served only after the operator saw its identity and accepted it (recheck); a third device is
+ * refused again. The same holds when the identity is uncertain: a deleted file of a loop device
+ * shows no time of birth, and its inode alone may belong to another file. The message then does not
+ * claim another device.
  *
  * Control thread only.
  */
@@ -32,13 +31,13 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-#define ID_NONE       "none" /* as the operator is told */
-#define ID_SHOWN      60     /* characters of each in a message; the last ones tell disks apart */
+#define ID_NONE       "none" /* as shown to the operator */
+#define ID_SHOWN      60     /* characters per ID in a message; the last ones differ */
 #define PART_UUID_KEY "PARTUUID="
 #define FORM_BORN     "born:"
-#define DELETED       " (deleted)" /* as sysfs ends the name */
+#define DELETED       " (deleted)" /* suffix of the name in sysfs */
 
-/* The disk of a partition; the device itself where it is none. */
+/* The disk of a partition; otherwise the device itself. */
 static dev_t disk_of(dev_t dev)
 {
 	static const char *const partition[] = {"partition", NULL}, *const number[] = {"../dev",
@@ -53,7 +52,7 @@ static dev_t disk_of(dev_t dev)
 	return makedev(major_number, minor_number);
 }
 
-/* The name of the file behind a loop device, as the kernel has it; false: it is none. */
+/* The path of a loop device's file in sysfs. False: not a loop device. */
 static bool backing_name(dev_t disk, char *file, size_t file_bytes)
 {
 	char path[64];
@@ -72,7 +71,7 @@ static bool backing_name(dev_t disk, char *file, size_t file_bytes)
 	return is_read;
 }
 
-/* When the file behind a loop device was made; 0: that cannot be seen from here. */
+/* Time of birth of the file of a loop device. 0: cannot be determined. */
 static uint64_t backing_birth(dev_t disk, ino_t inode)
 {
 	char file[PATH_MAX];
@@ -81,7 +80,7 @@ static uint64_t backing_birth(dev_t disk, ino_t inode)
 	if (!backing_name(disk, file, sizeof(file)))
 		return 0;
 	memset(&stx, 0, sizeof(stx));
-	/* The name may lead to another file in this mount namespace, or by now. */
+	/* In this mount namespace, or by now, the path may lead to another file. */
 	if (statx(AT_FDCWD, file, AT_STATX_DONT_SYNC, STATX_INO | STATX_BTIME, &stx) != 0 ||
 	    !(stx.stx_mask & STATX_BTIME) || stx.stx_ino != inode)
 		return 0;
@@ -109,7 +108,7 @@ static bool loop_identify(dev_t disk, char text[DEVICE_ID_BYTES])
 	return true;
 }
 
-/* The UUID in the partition table, where the kernel tells it. */
+/* The UUID in the partition table, if the kernel reports it. */
 static bool partition_identify(dev_t dev, char text[DEVICE_ID_BYTES])
 {
 	char path[64], line[256];
@@ -159,9 +158,8 @@ static const char *shown(const char *id)
 	return len > ID_SHOWN ? id + (len - ID_SHOWN) : id;
 }
 
-/* The birth of the file behind a loop device is known of one of them only: the file may be the
- * same.
- */
+/* Both are loop devices with files of the same inode, but the time of birth is known for only one:
+ * the files may be the same. */
 static bool is_unsure(const char *id, const char *known)
 {
 	unsigned long long inode, known_inode;
@@ -174,7 +172,7 @@ static bool is_unsure(const char *id, const char *known)
 		       (strncmp(known + known_form, FORM_BORN, strlen(FORM_BORN)) == 0);
 }
 
-/* A deleted file has its data as long as the loop device is attached. */
+/* A deleted file keeps its data while the loop device is attached. */
 static int fail_unsure(dev_t dev, const struct media_spec *spec, struct media_error *ret_error)
 {
 	char file[PATH_MAX];
@@ -196,7 +194,8 @@ int file_device_check(dev_t dev, const struct media_spec *spec, struct media_err
 	const char *known = spec->known->device_id;
 	char id[MEDIA_DEVICE_ID_BYTES];
 
-	/* Of one that an earlier version served, or that had none, nothing is known. */
+	/* No ID was recorded by an earlier version, or the device had none, or the present ID
+	 * cannot be read. */
 	if (known[0] == '\0' || !file_device_identify(dev, id) || strcmp(id, known) == 0)
 		return 0;
 	if (id[0] == '\0')

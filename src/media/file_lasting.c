@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes that the kernel has taken and then lost. When it cannot write a page back it marks the
- * page clean and tells so once, to the next flush of each descriptor; the flush after that
- * succeeds, though the data are gone. Here the first such failure counts for good: every later
- * flush and every write that must be durable fails, whichever host or queue asks, until an
- * administrator has seen to it (media_forgive). Each failure has a number of its own, by which the
- * target knows which ones it has told its hosts of (target/loss.h).
+ * Writes that the kernel accepted and then lost. When the kernel cannot write a page back, it marks
+ * the page clean and reports the error once, to the next flush of each open file description. The
+ * flush after that succeeds although the data are gone. Here the first failure counts for good:
+ * every later flush and durable write of any host fails until an administrator has dealt with the
+ * loss (media_forgive). Each failure has a number, by which the target knows which ones it has
+ * reported to hosts (target/loss.h).
  *
- * The kernel keeps what it has told per open file description. Whatever syncs a description that
- * hosts' flushes use (a growth, or one that is taken back) takes the kernel's word from them, so
- * its failure counts in the same way. syncfs(2), and the sync of a folder, take nothing: Linux
- * keeps their errors apart.
+ * A sync on a description that hosts' flushes use (a growth, or its undoing) consumes the report,
+ * so its failure counts as well. syncfs(2) and the sync of a folder consume nothing: Linux keeps
+ * their errors apart.
  *
- * Any reactor, but for what is said to be the control thread's.
+ * Any reactor, except functions marked control thread.
  */
 #include "media/event.h"
 #include "media/file.h"
@@ -26,10 +25,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Failures in this process, of all files: a number never means another one. */
+/* Counts the failures of all files in this process, so that no number is used twice. */
 static _Atomic uint64_t losses;
 
-/* It ended before the kernel had looked at the data. */
+/* The sync ended before the kernel looked at the data. */
 static bool has_not_run(int res)
 {
 	return res == -ECANCELED || res == -EINTR || res == -EAGAIN || res == -ENOMEM;
@@ -59,13 +58,13 @@ int file_fsync(struct file_media *file)
 
 	file_overlap_begin(file->backing, &overlap);
 	res = fsync(file->fd) < 0 ? -errno : 0;
-	if (!file->has_created) /* otherwise no host has written to it */
+	if (!file->has_created) /* otherwise no host has written to the file */
 		file_note_lasting(file, res);
 	file_overlap_drop(file->backing, &overlap);
 	return res;
 }
 
-/* Linux reports what it has not told yet for any range. */
+/* Linux reports pending errors for a range of any size, so one byte is enough. */
 void file_note_untold(struct file_media *file)
 {
 	struct file_overlap overlap;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lock that keeps two targets off one file, and the wait for one that died.
+ * The lock that keeps two targets off one file, and the wait for a target that died.
  *
- * A target that was killed keeps its files until the kernel has ended its last operation. Waiting
- * for the lock then is more than politeness: it keeps a late write of the dead from landing after
- * ours. A live holder (found in /proc/locks) is reported at once.
+ * A killed target keeps its lock until the kernel has ended its last operation. The new target must
+ * wait for the lock: a late write of the dead one must not land after its own writes. A live holder
+ * (found in /proc/locks) is reported at once.
  *
- * Control thread. Only a process that starts may wait: the control thread of one that serves also
- * carries hosts' reservations, health and the end, and anybody who can read the file can hold its
- * lock unseen, through a child that inherited the descriptor.
+ * Control thread. Only a process that is starting may wait. The control thread of a serving process
+ * also handles reservations, health and shutdown, and any process that can read the file can hold
+ * its lock unseen, through a child that inherited the descriptor.
  */
 #include "media/file_lock.h"
 
@@ -27,7 +27,7 @@
 #define RETRY_NS         (20 * NS_PER_MS)
 #define EXITING_FLAG     0x4 /* PF_EXITING in the flags of /proc/PID/stat */
 
-/* A process that is gone, or on its way and past every new operation. */
+/* The process is gone, or exiting and past every new operation. */
 static bool process_is_dead(int pid)
 {
 	char path[64], text[512], state = 'X';

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files that have a loop device. A loop device takes no lock on its file: an image that is mounted
- * through one would be served, and its file system destroyed. So a file is compared with what the
- * loop devices of this machine have open, when the file is opened and whenever health looks at it.
+ * Finds files that a loop device uses. A loop device takes no lock on its file, so an image mounted
+ * through one could be served and its file system destroyed. A file is therefore compared with the
+ * files of this machine's loop devices when the file is opened and at each health check.
  *
- * A loop device names its file by device and inode (LOOP_GET_STATUS64). Where the process must not
- * open loop devices, the path in sysfs is looked up instead; that path may not exist in this mount
- * namespace, and such a file is not found.
+ * LOOP_GET_STATUS64 gives the device and inode of the file. Where the process must not open loop
+ * devices, the path in sysfs is looked up instead. That path may not exist in this mount namespace;
+ * such a file is not found.
  *
- * Control thread only. A start opens many files: the table of loop devices is read again when the
- * kernel has announced any change of a device since, or after TABLE_AGE_NS.
+ * Control thread only. A start opens many files, so the table of loop devices is read again only
+ * when the kernel has announced a change of any device, or after TABLE_AGE_NS.
  */
 #include "media/file_loop.h"
 
@@ -34,7 +34,7 @@
 
 struct loop {
 	unsigned number; /* of /dev/loopN */
-	dev_t dev;       /* of its file; likewise inode */
+	dev_t dev;       /* of its file; also inode */
 	ino_t inode;
 	bool is_read_only;
 };
@@ -42,9 +42,9 @@ struct loop {
 static struct loop *table;
 static size_t table_count;
 static uint64_t table_read_ns; /* 0: never */
-static char table_event[32];   /* the number of the kernel's last event then; "": not known */
+static char table_event[32];   /* the kernel's event number at that time; "": unknown */
 
-/* The first line of a file; false: there is none. */
+/* The first line of a file. False: the file is missing or empty. */
 static bool line_read(const char *path, char *text, size_t text_bytes)
 {
 	FILE *file = fopen(path, "re");
@@ -88,7 +88,7 @@ static bool status_read(unsigned number, struct loop *ret_loop)
 	return is_read;
 }
 
-/* False: the device has no file, or a file that cannot be told. */
+/* False: the device has no file, or the file cannot be identified. */
 static bool loop_read(unsigned number, struct loop *ret_loop)
 {
 	char path[PATH_MAX], is_read_only[8];
@@ -125,7 +125,7 @@ static void table_refresh(void)
 	struct dirent *entry;
 	DIR *folder;
 
-	/* Before the devices: what changes meanwhile has a later number. */
+	/* Read the number before the devices: a change during the scan gets a later number. */
 	(void)line_read(EVENT_NUMBER, event, sizeof(event));
 	if (table_read_ns != 0 && now_ns - table_read_ns < TABLE_AGE_NS &&
 	    strcmp(event, table_event) == 0)
@@ -164,7 +164,8 @@ bool file_loop_backing(dev_t device, dev_t *ret_dev, ino_t *ret_inode)
 	for (size_t i = 0; i < table_count; i++) {
 		char text[32];
 
-		/* Partitions of a loop device have other numbers, and another major one. */
+		/* Compare device numbers: partitions of a loop device have a different major
+		 * number. */
 		if (!attribute_read(table[i].number, "dev", text, sizeof(text)))
 			continue;
 		if (strtoul(text, NULL, 10) != major(device) || !strchr(text, ':') ||

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which file a file medium is: whether somebody deleted it while it is served, and whether it is
- * the one that was served last. A deleted file, which is also one that another was renamed over,
- * works as before and is gone with the process; nothing but its count of names shows it. Where
- * members of a cluster share it, it is gone with the last of them that has it open.
+ * The identity of a medium's file: whether it was deleted while it is served, and whether it is the
+ * one that was served last. A deleted file, also one that another was renamed over, keeps working
+ * and is lost when the process ends; only its link count shows the deletion. A file that members of
+ * a cluster share is lost when the last member closes the file.
  *
- * Any thread. Nothing here waits: a remote file system is not asked, and no name is looked up, but
- * by media_path_record, which is the control thread's.
+ * Any thread. Nothing here blocks: no remote file system is asked and no path is looked up, except
+ * in media_path_record, which runs on the control thread.
  */
 #include "media/file.h"
 #include "media/spec.h"
@@ -23,7 +23,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-/* What is not known is 0. */
+/* Fields that cannot be determined are 0. */
 static void file_ask(int fd, struct statx *ret_stx)
 {
 	memset(ret_stx, 0, sizeof(*ret_stx));
@@ -92,7 +92,8 @@ bool file_has_name(const struct file_media *file)
 	return !S_ISREG(stx.stx_mode) || !(stx.stx_mask & STATX_NLINK) || stx.stx_nlink > 0;
 }
 
-/* A member that starts would find another file, or none: cluster/peer_compare.c refuses it. */
+/* The advice for a cluster is to stop all members: a member that restarts would find another file,
+ * or none, and cluster/peer_compare.c would refuse it. */
 const char *file_deleted_text(const struct file_media *file)
 {
 	return file->backing->member < 0

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening a file medium: creates or grows the file, locks it against a second target, and finds
- * out what it can do (block size, direct I/O and its alignment, write cache, discards). What was
- * made is stable after media_sync.
+ * Opens a file medium: creates or grows the file, locks it against a second target, and finds out
+ * what the file supports (block size, direct I/O and its alignment, write cache, discards).
+ * media_sync makes a new or grown file durable.
  *
- * Control thread; blocks. Direct I/O is used wherever the file system and the wanted block size
- * allow, and buffered I/O otherwise: a store is slower then, but never refused for it. The lock is
- * flock() on regular files (shared for readonly) and O_EXCL on block devices, which also keeps
- * mounted ones away. Members of a cluster share the file, and hold locks of their own instead.
+ * Control thread; blocks. Uses direct I/O where the file system and the block size allow, and
+ * buffered I/O otherwise: a store may be slower, but is not refused. The lock is flock() on regular
+ * files (shared for readonly) and O_EXCL on block devices, which also excludes mounted devices.
+ * Members of a cluster share the file and hold locks of their own instead.
  */
 #include "media/file.h"
 #include "media/file_device.h"
@@ -35,9 +35,9 @@
 
 #define LOCK_WAIT_NS      (3 * NS_PER_S)
 #define LOCK_RETRY_NS     (20 * NS_PER_MS)
-#define DIRECT_ALIGN_SAFE 4096u /* where the kernel does not say */
+#define DIRECT_ALIGN_SAFE 4096u /* where the kernel does not report the alignment */
 
-/* The lock of a block device is the exclusive open; a killed target lets go of it late. */
+/* The exclusive open locks a block device. A killed target releases the lock late, so retry. */
 static int open_in_time(const struct media_spec *spec, int flags)
 {
 	uint64_t deadline_ns = clock_monotonic_ns() + LOCK_WAIT_NS;
@@ -51,8 +51,8 @@ static int open_in_time(const struct media_spec *spec, int flags)
 	return fd;
 }
 
-/* Several members cannot all have a device exclusively: each only looks whether somebody else
- * has it so, a mount for example. */
+/* Several members cannot all open a device exclusively. Each member opens the device exclusively
+ * once, to find other exclusive users such as a mount, and then again without. */
 static int open_store(const struct media_spec *spec, const struct stat *st)
 {
 	int flags = (spec->is_read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC;
@@ -65,7 +65,8 @@ static int open_store(const struct media_spec *spec, const struct stat *st)
 	return open_in_time(spec, flags);
 }
 
-/* Waits for the last operations of members that were killed. */
+/* Waits for the last operations of members that were killed. -EBUSY: a member still holds its
+ * lock. */
 static int wait_for_members(int fd, bool may_wait)
 {
 	uint64_t deadline_ns = clock_monotonic_ns() + LOCK_WAIT_NS;
@@ -77,11 +78,11 @@ static int wait_for_members(int fd, bool may_wait)
 			return -EBUSY;
 		nanosleep(&(struct timespec){.tv_nsec = LOCK_RETRY_NS}, NULL);
 	}
-	/* Where there are no such locks nobody shares. */
+	/* An error means that the file system has no such locks: no member can share the file. */
 	return 0;
 }
 
-/* What members of a cluster tell each other, and others, by locks: see media/member_lock.c. */
+/* The locks between members of a cluster, and against other processes: see media/member_lock.c. */
 static int lock_members(int fd, const struct media_spec *spec, struct media_error *ret_error)
 {
 	bool may_wait = !spec->must_not_wait;
@@ -154,7 +155,8 @@ static int create_file(const struct media_spec *spec, int *ret_fd, struct media_
 				  strerror(errno));
 	res = lock_file(fd, spec, ret_error);
 	if (res < 0) {
-		/* Another target opened it in between: it is that one's file now. */
+		/* Another target opened the file in between. The file is in use there, so leave it
+		 * in place. */
 		close(fd);
 		return res;
 	}
@@ -194,7 +196,8 @@ static int check_type(const struct stat *st, const struct media_spec *spec,
 			  what);
 }
 
-/* A loop device takes no lock on its file. Neither may be served while the other one is in use. */
+/* A loop device takes no lock on its file, so check both ways: neither the file nor its loop device
+ * may be served while the other is in use. */
 static int check_loop(const struct media_spec *spec, const struct stat *st,
 		      struct media_error *ret_error)
 {
@@ -224,7 +227,7 @@ static int check_loop(const struct media_spec *spec, const struct stat *st,
 			  spec->path, found);
 }
 
-/* Opens, locks, and checks again what was opened: the name may mean something else by now. */
+/* Opens and locks the store, then checks its type again: the path may name another file by now. */
 static int open_existing(const struct media_spec *spec, int *ret_fd, struct media_error *ret_error)
 {
 	struct stat st;
@@ -268,13 +271,13 @@ static int open_existing(const struct media_spec *spec, int *ret_fd, struct medi
 	return 0;
 }
 
-/* Brings an existing regular file to size=. Never cuts: that would destroy blocks. */
+/* Grows an existing regular file to size=. Never cuts a file: that would destroy blocks. */
 static int grow_file(struct file_media *file, const struct media_spec *spec, uint64_t now_bytes,
 		     struct media_error *ret_error)
 {
 	if (spec->size_bytes == 0 || spec->size_bytes == now_bytes)
 		return 0;
-	/* A growth that was not finished: what was served is served again. */
+	/* Larger than size= after an unfinished growth: serve the same size as before. */
 	if (spec->size_bytes < now_bytes && file->may_exceed_size)
 		return 0;
 	if (spec->size_bytes < now_bytes)
@@ -331,7 +334,8 @@ static int setup_regular(struct file_media *file, const struct media_spec *spec,
 	if (media->size_bytes != size_bytes)
 		log_info("media", "%s: the last %llu bytes are no whole block and are not served",
 			 spec->path, (unsigned long long)(size_bytes % media->block_bytes));
-	/* Behind the end there is nothing to lose, so this only asks whether holes exist here. */
+	/* Punching behind the end of the file loses nothing; the call only tests support for
+	 * holes. */
 	media->can_discard = !spec->is_read_only &&
 			     fallocate(file->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 				       st.st_size, MEDIA_BLOCK_DEFAULT) == 0;
@@ -345,7 +349,7 @@ static int setup_regular(struct file_media *file, const struct media_spec *spec,
 	return 0;
 }
 
-/* One attribute of the device's queue; a partition's is its parent's. "" when unknown. */
+/* Reads one attribute of the device's queue; of a partition, from its disk. "" when unknown. */
 static void read_queue_attribute(dev_t dev, const char *name, char *text, size_t text_bytes)
 {
 	static const char *const places[] = {"queue", "../queue"};
@@ -436,7 +440,7 @@ static int setup_block_device(struct file_media *file, const struct media_spec *
 	read_queue_attribute(dev, "discard_granularity", text, sizeof(text));
 	media->discard_granularity_bytes =
 		media->can_discard ? (uint32_t)strtoul(text, NULL, 10) : 0;
-	/* Stripes, zones and the like. */
+	/* The size of stripes, zones and the like. */
 	read_queue_attribute(dev, "chunk_sectors", text, sizeof(text));
 	media->boundary_bytes = file_sectors_to_bytes(text);
 	file->is_block_device = true;
@@ -468,7 +472,7 @@ static struct direct_align find_direct_align(const struct file_media *file)
 	return align;
 }
 
-/* Turns direct I/O on where it can serve every block on its own. */
+/* Switches direct I/O on where direct I/O can transfer every block on its own. */
 static int setup_direct(struct file_media *file, const struct media_spec *spec,
 			struct media_error *ret_error)
 {
@@ -482,8 +486,8 @@ static int setup_direct(struct file_media *file, const struct media_spec *spec,
 	file->is_buffered = !is_possible || res < 0;
 	file->backing->was_buffered |= file->is_buffered;
 	file->may_have_dirty_pages = file->backing->was_buffered;
-	/* Buffered, the kernel's own cache is volatile, whatever the drive behind it has. So it is
-	 * where hosts wrote before the medium became readonly, or left buffered I/O. */
+	/* With buffered I/O the page cache is volatile, whatever the drive has. The same holds
+	 * where hosts wrote before the medium became readonly or left buffered I/O. */
 	file->media.has_volatile_cache = file->backing->is_writable;
 	if (res < 0 && !is_possible)
 		return media_fail(ret_error, res, "%.160s: cannot leave direct I/O: %s", spec->path,
@@ -531,7 +535,7 @@ int file_setup(struct file_media *file, const struct media_spec *spec,
 	return setup_direct(file, spec, ret_error);
 }
 
-/* Where its identity cannot be seen, what was known of it is not forgotten. */
+/* Sets the device's identity. Where the identity cannot be read, keeps the recorded one. */
 static void device_note(struct file_backing *backing, dev_t dev, const struct media_spec *spec)
 {
 	if (!file_device_identify(dev, backing->device_id) && spec->known)
@@ -566,7 +570,7 @@ static int backing_create(struct file_media *file, const struct media_spec *spec
 	return 0;
 }
 
-/* Whether it is what was served last: of the same type, and nothing was cut off. */
+/* Checks that the store is the one served last: same type, and not smaller. */
 static int check_known(int fd, const struct media_spec *spec, struct media_error *ret_error)
 {
 	const struct media_record *known = spec->known;
@@ -613,7 +617,7 @@ static int open_known(const struct media_spec *spec, int *ret_fd, struct media_e
 	return res;
 }
 
-/* "PATH.lost"; false: the path is too long. */
+/* Fills aside with "PATH.lost". False: the path is too long. */
 static bool aside_path(const char *path, char aside[PATH_MAX])
 {
 	return snprintf(aside, PATH_MAX, "%s.lost", path) < PATH_MAX;
@@ -628,7 +632,7 @@ void file_put_back(const char *path)
 			 strerror(errno));
 }
 
-/* What is left of a file whose data are given up keeps its bytes under another name. */
+/* Renames a file whose data are given up to PATH.lost, so that its bytes are kept. */
 static int set_aside(struct file_media *file, const struct media_spec *spec,
 		     struct media_error *ret_error)
 {
@@ -675,7 +679,7 @@ static int open_fd(struct file_media *file, const struct media_spec *spec,
 	} else {
 		res = -EEXIST;
 	}
-	/* Or another member has just made it. */
+	/* -EEXIST also when another member has just created the file. */
 	return res == -EEXIST ? open_existing(spec, &file->fd, ret_error) : res;
 }
 

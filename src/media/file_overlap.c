@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Syncs of one file that overlap. Linux reports lost writes once per open file description: when
- * two syncs of one description run at the same time, one of them fails, and the other one succeeds
- * although it promises data that are gone. So the success of a sync is held until every sync that
- * began before its end has ended. If one of those has failed, the held one fails too.
+ * Overlapping syncs of one file. Linux reports lost writes once per open file description: of two
+ * concurrent syncs, one fails, and the other succeeds although its data are lost. So a successful
+ * sync is held until all syncs that began before its end have ended. The held sync fails if one of
+ * those failed.
  *
- * Any thread, no lock: hosts' syncs run on the rings of several reactors, those of a growth on the
- * control thread. One word counts the syncs that run, apart for the present generation and the one
- * before. A sync that has to wait for the present generation makes it the former one, now or as
- * soon as that has ended, so that what begins later is not waited for. A sync that ends while no
- * other one runs costs two atomic operations on that word.
+ * Any thread, no lock: hosts' syncs run on the rings of several reactors, a growth's on the control
+ * thread. One word counts the running syncs of the present and the former generation. A sync that
+ * must wait for the present one makes that one the former, now or once the old former one has
+ * ended, so that later syncs do not prolong the wait. A sync without overlap costs two atomic
+ * operations on this word.
  *
- * Those held are a stack. Whoever has ended a generation takes all of it, lets go of whose wait is
- * over and puts the others back. Only the thread that has taken a held sync off the stack touches
- * it, and nobody else tells its reactor.
+ * Held syncs form a stack. The thread that ends a generation takes the whole stack, completes the
+ * syncs that are ready and pushes the others back. Only the thread that took a sync off the stack
+ * touches it and posts to its reactor.
  */
 #include "media/file.h"
 
 #include <errno.h>
 #include <stdatomic.h>
 
-/* file_backing.syncs */
+/* The bits of file_backing.syncs. */
 union syncs {
 	uint64_t bits;
 	struct {
-		uint64_t now : 22;    /* lowest: running, begun in the present generation */
-		uint64_t before : 22; /* likewise, in the one before it */
+		uint64_t now : 22;    /* lowest bits: running, begun in the present generation */
+		uint64_t before : 22; /* running, begun in the former generation */
 		uint64_t is_due : 1;  /* the next generation begins when `before` is 0 */
 		uint64_t generation : 19;
 	};
@@ -36,19 +36,19 @@ void file_overlap_begin(struct file_backing *backing, struct file_overlap *overl
 	union syncs was;
 
 	overlap->loss = atomic_load_explicit(&backing->loss, memory_order_relaxed);
-	was.bits = atomic_fetch_add(&backing->syncs, 1); /* `now` */
+	was.bits = atomic_fetch_add(&backing->syncs, 1); /* increments `now` */
 	overlap->generation = was.generation;
 }
 
-/* True: the success of this sync has to be held. overlap->generation becomes the one to wait for.
- */
+/* Counts the sync as ended. True: its success must be held until generation overlap->generation has
+ * ended, which is set here. */
 static bool overlap_leave(struct file_backing *backing, struct file_overlap *overlap)
 {
 	union syncs was = {.bits = atomic_load_explicit(&backing->syncs, memory_order_relaxed)};
 	union syncs next;
 	bool has_now;
 
-	/* The usual case: it runs alone. */
+	/* The usual case: no other sync is running. */
 	if (was.now == 1 && was.before == 0 && !was.is_due &&
 	    atomic_compare_exchange_strong(&backing->syncs, &was.bits, was.bits - 1))
 		return false;
@@ -72,15 +72,15 @@ static bool overlap_leave(struct file_backing *backing, struct file_overlap *ove
 	return overlap->result >= 0 && (next.now > 0 || next.before > 0);
 }
 
-/* All syncs of that generation, and of those before it, have ended. */
+/* Whether all syncs of that generation and of earlier ones have ended. */
 static bool has_ended(union syncs syncs, uint32_t generation)
 {
 	syncs.generation -= generation;
 	return syncs.generation > 1 || (syncs.generation == 1 && syncs.before == 0);
 }
 
-/* A failure is noted before its sync is counted as ended: whoever sees that it has ended sees the
- * failure too. */
+/* The result after overlapping syncs. A failure is noted before its sync is counted as ended, so a
+ * thread that sees the end also sees the failure. */
 static int overlap_result(const struct file_backing *backing, const struct file_overlap *overlap)
 {
 	bool is_lost = overlap->loss != atomic_load_explicit(&backing->loss, memory_order_relaxed);
@@ -97,7 +97,7 @@ static void held_push(struct file_backing *backing, struct file_overlap *overlap
 	while (!atomic_compare_exchange_weak(&backing->syncs_held, &first, overlap));
 }
 
-/* It may be gone right after this. */
+/* Posts the result. The overlap may be freed right after this call. */
 static void held_let_go(struct file_backing *backing, struct file_overlap *overlap)
 {
 	overlap->result =
@@ -105,8 +105,9 @@ static void held_let_go(struct file_backing *backing, struct file_overlap *overl
 	reactor_post(overlap->reactor, &overlap->msg, overlap->done);
 }
 
-/* One that is put back may have become ready meanwhile, and whoever saw to that found the stack
- * without it: then another look follows. */
+/* Completes the held syncs that are ready. A sync that is pushed back may have become ready
+ * meanwhile, and the thread that made the sync ready found the stack without that sync. So look
+ * again if anything changed. */
 static void held_look(struct file_backing *backing)
 {
 	bool has_kept = true;
@@ -154,7 +155,7 @@ bool file_overlap_end(struct file_backing *backing, struct file_overlap *overlap
 
 void file_overlap_drop(struct file_backing *backing, struct file_overlap *overlap)
 {
-	overlap->result = -ECANCELED; /* nobody waits */
+	overlap->result = -ECANCELED; /* nobody waits for the result */
 	overlap_leave(backing, overlap);
 	held_look(backing);
 }

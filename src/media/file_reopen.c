@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file medium that is followed by another over the same file: grown, with other blocks,
- * read-only.
+ * Opens a further medium over the same file: grown, with another block size, or read-only.
  *
- * Control thread; blocks. The descriptor that holds the lock (flock, or the exclusive open of a
- * block device) is shared and counted, because locks belong to it: opening the file a second time
- * would find it locked by ourselves. Only where direct I/O must change, which is a property of the
- * descriptor that the former medium still uses, the file is opened once more beside it.
+ * Control thread; blocks. The media share the descriptor that holds the lock (flock, or the
+ * exclusive open of a block device) and count its users, because the lock belongs to the
+ * description: a second open would find the file locked by this process. The file is opened once
+ * more only where direct I/O must change, because the former medium still uses that flag of the
+ * description.
  */
 #include "media/file.h"
 #include "media/member_lock.h"
@@ -45,12 +45,12 @@ int file_set_direct(struct file_media *file, bool is_direct)
 		return 0;
 	if (file->backing->refs == 1)
 		return fcntl(file->fd, F_SETFL, flags ^ O_DIRECT) < 0 ? -errno : 0;
-	/* Through /proc it is the same file, whatever its name means by now. */
+	/* /proc leads to the same file, whatever file the path names by now. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", file->fd);
 	fd = open(path, (flags & O_ACCMODE) | O_CLOEXEC | (is_direct ? O_DIRECT : 0));
 	if (fd < 0)
 		return -errno;
-	/* It writes, so it must be seen to be alive. */
+	/* Writes go through this description, so the description needs the member lock. */
 	res = file->backing->member < 0 ? 0
 					: member_lock_share(fd, (unsigned)file->backing->member);
 	if (res < 0) {
@@ -73,7 +73,7 @@ int file_member(const struct media *media)
 	return container_of(media, const struct file_media, media)->backing->member;
 }
 
-/* What it was where that is not known. */
+/* The size now; the medium's size when unknown. */
 static uint64_t size_now(const struct file_media *file)
 {
 	uint64_t size_bytes;
@@ -97,7 +97,7 @@ int file_reopen(struct media *media, const struct media_spec *spec, struct media
 		return media_fail(ret_error, -EBUSY,
 				  "%.140s was opened readonly; to write to it, restart the target",
 				  spec->path);
-	/* size= must not fill up with zeroes what was cut off. */
+	/* Growing to size= must not replace cut-off data by zeroes. */
 	now_bytes = size_now(before);
 	if (now_bytes < media->size_bytes)
 		return media_fail(ret_error, -EINVAL,
@@ -114,11 +114,11 @@ int file_reopen(struct media *media, const struct media_spec *spec, struct media
 	file->backing->refs++;
 	file->fd = file->backing->fd;
 	res = file_setup(file, spec, ret_error);
-	/* What was told to others before the new description was opened is told to the old one
-	 * alone. */
+	/* A write error reported before the new description was opened shows up on the old
+	 * description alone, so collect the error here. */
 	if (file->fd != before->fd)
 		file_note_untold(before);
-	/* What a growth that was not finished has left need not be stable yet. */
+	/* The result of an unfinished growth may not be durable yet. */
 	if (file->may_exceed_size)
 		file->is_stable = false;
 	if (res == 0 && file->media.size_bytes < media->size_bytes / file->media.block_bytes *
@@ -146,7 +146,7 @@ bool file_is_current(const struct media *media)
 	uint64_t size_bytes = 0;
 	struct stat st;
 
-	/* Cut short, and restored since: the next one begins without the memory of it. */
+	/* Cut short and restored since: the new medium starts without the cut. */
 	if (atomic_load(&file->cut_seen_bytes) != UINT64_MAX && size_now(file) >= media->size_bytes)
 		return false;
 	if (!file->follows_size)
@@ -159,11 +159,11 @@ bool file_is_current(const struct media *media)
 			return true;
 		size_bytes = (uint64_t)st.st_size;
 	}
-	/* What shrank is no reason to stop serving the rest: see file_size.c. */
+	/* A file that shrank is no reason to stop serving the rest: see file_size.c. */
 	return size_bytes - size_bytes % media->block_bytes <= media->size_bytes;
 }
 
-/* Only if the name still means the file that we made. */
+/* Removes the created file if the path still names that file, and puts PATH.lost back. */
 static void created_remove(const struct file_media *file)
 {
 	struct media_spec parsed;
@@ -183,7 +183,7 @@ void file_undo(struct media *media)
 {
 	struct file_media *file = container_of(media, struct file_media, media);
 
-	/* Another member may have found the file, or its new size, and use it. */
+	/* Another member may use the file or its new size by now. */
 	if (file->backing->member >= 0) {
 		file->has_created = false;
 		file->grown_from_bytes = 0;

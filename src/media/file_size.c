@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How large a file or block device is while it is served: how much space it takes, and whether
- * somebody has cut it short; a block device that was removed has no bytes left. What was cut off is
- * lost; a write behind the new end would make a file longer again with a hole in between, so that
- * nobody would ever learn of it. From the moment that it is seen all writes fail, and reads of what
- * is not surely there, until it is restored and opened anew.
+ * Checks the size of a file or block device while it is served: the space it takes, and whether it
+ * was cut short. A removed block device has 0 bytes. Bytes that were cut off are lost. A write
+ * behind the new end would extend the file again, with a hole in between, and hide the loss. Once a
+ * cut is seen, all writes fail, and reads outside the part that is certainly intact, until the file
+ * is restored and reopened.
  *
- * Any reactor, but for what is asked by control. The size is looked at before the first write in
+ * Any reactor, except queries of the control thread. The size is checked before the first write in
  * LOOK_EVERY_NS, at flushes, after short reads, and before any write of the last block, the only
- * one that could make the file as long as it was. It costs a system call then, which does not wait:
- * a remote file system is not asked.
+ * one that could restore the old size. A check is one system call that does not block: no remote
+ * file system is asked.
  */
 #include "media/event.h"
 #include "media/file.h"
@@ -30,7 +30,7 @@
 #define LOOK_EVERY_NS (10 * NS_PER_MS)
 #define STAT_BLOCK    512
 
-/* False: not known. */
+/* False: unknown. */
 static bool file_stat(const struct file_media *file, struct statx *ret_stx)
 {
 	memset(ret_stx, 0, sizeof(*ret_stx));
@@ -39,7 +39,7 @@ static bool file_stat(const struct file_media *file, struct statx *ret_stx)
 	       (ret_stx->stx_mask & STATX_SIZE) != 0;
 }
 
-/* False: not known. */
+/* False: unknown. */
 static bool size_look(const struct file_media *file, uint64_t *ret_bytes)
 {
 	struct statx stx;
@@ -60,8 +60,9 @@ static void lower(_Atomic uint64_t *value, uint64_t to)
 		;
 }
 
-/* It is shorter than it must be. Writes since the last look may have made it longer again: then
- * nobody knows where the cut was, and nothing of it can be trusted. */
+/* Records that the file is shorter than it must be. Unless is_exact, writes since the last check
+ * may have extended the file again: the position of the cut is unknown, and no part of the file
+ * counts as intact. */
 static void cut_note(struct file_media *file, uint64_t size_bytes, bool is_exact)
 {
 	bool is_first = atomic_load(&file->cut_seen_bytes) == UINT64_MAX;
@@ -85,13 +86,13 @@ int file_check_size(struct file_media *file)
 	bool has_written = atomic_exchange(&file->has_written, false);
 	uint64_t size_bytes;
 
-	/* No write makes a block device longer. */
+	/* No write extends a block device. */
 	if (size_look(file, &size_bytes) && size_bytes < file->media.size_bytes)
 		cut_note(file, size_bytes, !has_written || file->is_block_device);
 	return atomic_load(&file->cut_seen_bytes) == UINT64_MAX ? 0 : -EIO;
 }
 
-/* Looks at the file when that is due, or needed. */
+/* Checks the size when a check is due or needed. */
 static int file_look(struct file_media *file, const struct media_io *io, bool is_needed)
 {
 	uint64_t now_ns = reactor_now_ns(io->reactor);
@@ -132,7 +133,7 @@ bool file_is_cut(struct media *media)
 	return file_check_size(container_of(media, struct file_media, media)) < 0;
 }
 
-/* A loop device that was attached while the file is served; -1: none. */
+/* Checks for a loop device attached while the file is served, and logs the first time. -1: none. */
 static int loop_look(struct file_media *file)
 {
 	int number = file->is_block_device || file->media.is_read_only

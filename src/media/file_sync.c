@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes files that were made or grown stable: a few one by one, each with its folder, many by one
- * sync of their file system.
+ * Makes created or grown files durable: a few files one by one, each with its folder, many files by
+ * one sync of their file system.
  *
- * Control thread; blocks. A file that is synced on its own costs two writes of the file system's
- * journal, with its folder, and each waits for the drive: thousands take as many times some
- * milliseconds. syncfs(2) waits once for all of them, though also for whatever others have written
- * there. Either way the file is stable before its name is, or with it.
+ * Control thread; blocks. Syncing one file and its folder costs two journal writes, and each waits
+ * for the drive: some milliseconds for every file. syncfs(2) waits once for all files, but also for
+ * everything that others have written to the file system. In both cases the file is durable before
+ * its name, or together with it.
  */
 #include "base/folder_sync.h"
 #include "media/file.h"
@@ -18,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* So many are synced one by one. */
+/* Up to this number of files on a file system are synced one by one. */
 #define SYNC_EACH_MAX 16
 
 static struct file_media *unstable_file(struct media *media)
@@ -51,7 +51,7 @@ static int file_sync_one(struct file_media *file, struct media_error *ret_error)
 	return 0;
 }
 
-/* All from this one on that are on the same file system. */
+/* Syncs the file system of media[0]; marks all files of media that are on it as stable. */
 static int file_system_sync(struct media *const *media, unsigned count,
 			    struct media_error *ret_error)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The medium of a namespace whose file or device is lost: missing at the start, cut, or not what it
- * was. It has the size that hosts know and fails every operation. The namespace stays in place,
- * inaccessible (target/target.h, TARGET_ANA_GROUP_LOST), until the file is back or is made anew.
+ * The medium of a namespace whose file or device is lost: missing at the start, cut, or not the one
+ * that was served. The medium has the size that hosts know and fails every operation. The namespace
+ * stays in the configuration, inaccessible (target/target.h, TARGET_ANA_GROUP_LOST), until the file
+ * is back or is recreated.
  *
- * Any reactor; it has no state that changes but what is told to the operator. Every operation ends
- * inside submit.
+ * Any reactor. Only the information for the operator changes, on the control thread. Every
+ * operation ends inside submit.
  */
 #include "media/spec.h"
 
@@ -16,10 +17,10 @@
 
 struct lost_media {
 	struct media media;
-	int member; /* of the cluster that shares the store; -1: ours alone */
+	int member; /* of the cluster that shares the store; -1: not shared */
 	struct media_record record;
 	struct media_error problem;       /* control thread */
-	char told[MEDIA_DEVICE_ID_BYTES]; /* the device that has its name; control thread */
+	char told[MEDIA_DEVICE_ID_BYTES]; /* ID of the device found; control thread */
 };
 
 static void lost_submit(struct media_io *io)

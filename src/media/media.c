@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is asked of an open medium, and its end. Questions go to its store: the medium itself, or,
- * of one that wraps another, the innermost one. How media are opened is in opening.c.
+ * The questions about an open medium, and its end. A wrapper passes each question to its store, the
+ * innermost medium (media_store). opening.c opens media.
  *
- * Control thread, and may block, but for media_loss.
+ * Control thread, and may block, except media_loss.
  */
 #include "media/driver.h"
 #include "media/event.h"
@@ -21,7 +21,7 @@ bool media_is_loss(int res)
 	case -ENOMEM:
 	case -EMFILE:
 	case -ENFILE:
-	case -EBUSY: /* and -EWOULDBLOCK: another process has it */
+	case -EBUSY: /* also -EWOULDBLOCK: another process has the store open */
 	case -EAGAIN:
 	case -EINVAL: /* the spec is wrong */
 	case -EINTR:
@@ -41,7 +41,7 @@ struct media *media_store(const struct media *media)
 static int reopen_parsed(struct media *store, const struct media_spec *spec,
 			 struct media **ret_media, struct media_error *ret_error);
 
-/* A medium that wraps one other, around the store as it is opened anew. */
+/* Reopens the store, then opens the wrapper around it. */
 static int reopen_around(struct media *store, const struct media_spec *spec,
 			 struct media **ret_media, struct media_error *ret_error)
 {
@@ -54,7 +54,7 @@ static int reopen_around(struct media *store, const struct media_spec *spec,
 	res = reopen_parsed(store, &spec->children[0], &children[0], ret_error);
 	if (res == 0) {
 		res = spec->driver->open(&opening, ret_media, ret_error);
-		CHECK(res != -EINPROGRESS); /* what wraps one medium opens at once */
+		CHECK(res != -EINPROGRESS); /* wrappers open at once */
 		if (res < 0) {
 			media_undo(children[0]);
 			media_close(children[0]);
@@ -129,7 +129,6 @@ int media_member(const struct media *media)
 	return store->ops->member ? store->ops->member(store) : -1;
 }
 
-/* The descriptor that holds the locks of a shared store; -1: the store is not shared. */
 static int lock_fd(const struct media *media)
 {
 	const struct media *store = media_store(media);
@@ -231,7 +230,7 @@ void media_undo(struct media *media)
 		store->ops->undo(store);
 }
 
-/* Moves the stores of the first one's kind to `alike`; returns how many these are. */
+/* Moves all stores of the same kind as stores[0] to `alike` and returns their number. */
 static unsigned stores_take_alike(struct media **stores, unsigned count, struct media **alike)
 {
 	const struct media_ops *ops = stores[0]->ops;

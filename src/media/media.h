@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Backing stores: what a namespace's blocks live on. Knows bytes and -errno, nothing of NVMe.
+ * Backing stores: where the blocks of a namespace are kept. Knows bytes and -errno, nothing of
+ * NVMe.
  *
  * A struct media is opened and closed on the control thread (both may block) and is immutable in
- * between, so any reactor may submit to it; each media_io belongs to the reactor that submits it
- * and completes there. To grow, a second medium is opened over the same store; I/O on the first one
- * drains, then it is closed.
+ * between, so any reactor may submit to the medium. Each media_io belongs to the reactor that
+ * submits it and completes there. To grow, a second medium is opened over the same store; I/O on
+ * the first one drains, then it is closed.
  */
 #ifndef WEFT_MEDIA_MEDIA_H
 #define WEFT_MEDIA_MEDIA_H
@@ -19,46 +20,50 @@
 enum media_kind {
 	MEDIA_READ,
 	MEDIA_WRITE,
-	MEDIA_FLUSH,        /* everything acknowledged before it is on stable storage after it */
+	MEDIA_FLUSH,        /* makes all writes acknowledged before the flush durable */
 	MEDIA_WRITE_ZEROES, /* the range reads as zeroes afterwards */
-	MEDIA_DISCARD, /* advice; what the range reads as is in media->reads_zero_after_discard */
-	/* Where in the range data is, into the one iov, an array of struct media_extent; the rest
-	 * reads as zeroes. `result` is how many were found; as many as fit: there may be more
-	 * behind the last. Only where media->knows_extents; -EOPNOTSUPP all the same: not known. */
+	/* Advice. media->reads_zero_after_discard: whether the range reads as zeroes afterwards. */
+	MEDIA_DISCARD,
+	/* Lists where the range has data; the rest of the range reads as zeroes. iov is one entry,
+	 * an array of struct media_extent, and `result` is the number of entries filled. When the
+	 * array is full, more data may follow the last extent. Submit only if media->knows_extents;
+	 * -EOPNOTSUPP is still possible and means that the extents are unknown. */
 	MEDIA_EXTENTS,
 };
 
-/* Ascending, apart from each other. */
+/* Ascending; extents neither overlap nor touch. */
 struct media_extent {
 	uint64_t offset;
 	uint64_t len_bytes;
 };
 
-/* Room in each struct media_io for the medium's context, which MEDIA_IO_FITS checks. */
+/* Space in each struct media_io for the medium's context; MEDIA_IO_FITS checks the size. */
 #define MEDIA_IO_CONTEXT_BYTES 168
 #define MEDIA_IO_FITS(type)                                                                        \
 	_Static_assert(sizeof(type) <= MEDIA_IO_CONTEXT_BYTES && _Alignof(type) <= 8,              \
 		       "fits a struct media_io")
 
 struct media_io {
-	struct reactor *reactor; /* the submitter's */
+	struct reactor *reactor; /* of the submitter */
 	struct media *media;
 	enum media_kind kind;
-	bool is_fua;             /* WRITE, WRITE_ZEROES: stable before done */
-	bool may_discard;        /* WRITE_ZEROES: releasing the space is welcome */
+	bool is_fua;             /* WRITE, WRITE_ZEROES: durable before done */
+	bool may_discard;        /* WRITE_ZEROES: the medium may release the space */
 	uint64_t offset;         /* bytes, a multiple of block_bytes */
-	uint64_t len_bytes;      /* likewise; 0 for FLUSH */
+	uint64_t len_bytes;      /* in bytes, a multiple of block_bytes; 0 for FLUSH */
 	const struct iovec *iov; /* READ, WRITE: buffers aligned to buffer_align_bytes */
 	unsigned iov_count;
-	/* What changes data does not begin after that time of reactor_clock_ns: -ECANCELED. 0: it
-	 * may. Of media that other processes write to as well. */
+	/* An operation that changes data is not started after this time of reactor_clock_ns and
+	 * ends with -ECANCELED instead. 0: no deadline. Used by media that other processes write to
+	 * as well. */
 	uint64_t deadline_ns;
 	/* The last callback: 0 or -errno; may be called from inside submit. */
 	void (*done)(struct media_io *io, int res);
-	/* MEDIA_EXTENTS: how many were found. Of kinds to come: where the medium put the data. */
+	/* MEDIA_EXTENTS: the number of extents found. Reserved for future kinds: where the medium
+	 * put the data. */
 	uint64_t result;
-	/* The medium's own from submit to done, laid out by the medium. A medium that needs more
-	 * bytes keeps a pointer to them here. */
+	/* Owned and laid out by the medium from submit to done. A medium that needs more bytes
+	 * stores a pointer to them here. */
 	_Alignas(8) uint8_t context[MEDIA_IO_CONTEXT_BYTES];
 };
 
@@ -69,36 +74,39 @@ struct media_error;
 struct media_record;
 
 /*
- * What a kind of medium can do. submit and close are required; without another entry the answer in
- * its comment holds. Control thread, and may block, unless a comment names another thread.
+ * The operations of a kind of medium. submit and close are required. Each other entry may be NULL;
+ * its comment gives the result in that case. Called on the control thread, and may block, unless a
+ * comment names another thread.
  */
 struct media_ops {
 	const char *name;
-	/* The submitter's reactor. Starts io; fails only through done. media_submit has checked the
-	 * range. */
+	/* Submitter's reactor. Starts io and reports failure only through done. media_submit has
+	 * checked the range. */
 	void (*submit)(struct media_io *io);
-	/* The submitter's reactor. Asks for an early end of io; done still comes. NULL: io runs to
-	 * its end. */
+	/* Submitter's reactor. Asks io to end early; done is still called. NULL: io runs to its
+	 * end. */
 	void (*cancel)(struct media_io *io);
-	/* Memory media: where [offset, offset + len) is mapped, so that it can be sent from and
-	 * copied into without a buffer. NULL entry or NULL result: submit instead. */
+	/* Memory media: the address of [offset, offset + len), so that a caller can send from and
+	 * copy into the memory without a buffer. NULL entry or NULL result: use submit instead. */
 	void *(*map)(struct media *media, uint64_t offset, uint64_t len_bytes);
-	/* No io is in flight any more, and no reactor has state. Frees media. */
+	/* No io is in flight, and no reactor has state. Frees media. */
 	void (*close)(struct media *media);
-	/* Bytes of state per reactor (media/state.h); 0: none, and the next two are not called. */
+	/* Bytes of state per reactor (media/state.h). 0: no state; attach and detach are not
+	 * called. */
 	size_t state_bytes;
-	/* On a reactor that uses the medium for the first time, inside media_state: 0 or -errno. */
+	/* Called inside media_state when a reactor first uses the medium. 0 or -errno. */
 	int (*attach)(struct media *media, struct reactor *reactor, void *state);
-	/* On a reactor with state, after its last io: media_detached(state), now or later. NULL:
-	 * nothing to do. */
+	/* Called on each reactor with state, after its last io. Must call media_detached(state),
+	 * now or later. NULL: the state is freed at once. */
 	void (*detach)(struct media *media, struct reactor *reactor, void *state);
-	/* Another medium over the same store, with the size and block size that the spec asks for;
-	 * both live until each is closed. NULL: not possible. */
+	/* Opens another medium over the same store, with the size and block size of spec. Both
+	 * media stay open until each is closed. NULL: not supported. */
 	int (*reopen)(struct media *media, const struct media_spec *spec, struct media **ret_media,
 		      struct media_error *ret_error);
 	/* As media_sync, for media of this kind. NULL: nothing to sync. */
 	int (*sync)(struct media *const *media, unsigned count, struct media_error *ret_error);
-	/* As the functions media_* of these names; behind each the answer without it. */
+	/* As the media_* function of the same name. The trailing comment is the result when the
+	 * entry is NULL. */
 	void (*undo)(struct media *media);             /* nothing */
 	bool (*is_current)(const struct media *media); /* true */
 	bool (*get_record)(const struct media *media, struct media_record *ret_record); /* false */
@@ -108,122 +116,130 @@ struct media_ops {
 	void (*note_known)(struct media *media, const char *path,
 			   const struct media_record *known); /* nothing */
 	int (*member)(const struct media *media);             /* -1 */
-	/* The descriptor that holds the locks of a shared store; -1: not shared. */
+	/* The descriptor that holds the locks of a shared store. -1: not shared. */
 	int (*lock_fd)(const struct media *media);
-	uint64_t (*used_bytes)(struct media *media);                           /* all */
+	uint64_t (*used_bytes)(struct media *media);                           /* size_bytes */
 	bool (*problem)(struct media *media, struct media_error *ret_problem); /* false */
 	bool (*is_cut)(struct media *media);                                   /* false */
 	bool (*has_lost_writes)(const struct media *media);                    /* false */
-	uint64_t (*loss)(const struct media *media);                           /* 0; any reactor */
+	uint64_t (*loss)(const struct media *media);                           /* 0. Any reactor. */
 	void (*forgive)(struct media *media);                                  /* nothing */
 };
 
 struct media {
 	const struct media_ops *ops;
-	char *spec; /* as opened, for people */
-	/* The media that it is made of; media_close closes them after it. Of one alone it is a
-	 * wrapper: media_store is the child's, and answers questions instead. */
+	char *spec; /* as opened, for log and error messages */
+	/* The media that this medium is made of; media_close closes them after this medium. A
+	 * medium with exactly one child is a wrapper: media_store returns the child's store, which
+	 * answers questions for the wrapper. */
 	struct media **children;
 	unsigned child_count;
-	struct media_states *_Atomic states;   /* media/state.c's */
-	struct media_channel *_Atomic channel; /* media/event.c's */
+	struct media_states *_Atomic states;   /* owned by media/state.c */
+	struct media_channel *_Atomic channel; /* owned by media/event.c */
 	uint64_t size_bytes;
 	uint32_t block_bytes;        /* 512 or 4096 */
-	uint32_t buffer_align_bytes; /* 1 when any pointer will do */
+	uint32_t buffer_align_bytes; /* 1: any pointer is allowed */
 	bool has_volatile_cache;     /* acknowledged writes may be lost without a flush */
 	bool is_read_only;
 	bool is_thin;
 	bool can_discard;
 	bool reads_zero_after_discard;
-	bool knows_extents;        /* MEDIA_EXTENTS may be asked */
-	uint32_t optimal_io_bytes; /* 0: not known; likewise the next ones */
+	bool knows_extents;        /* MEDIA_EXTENTS is supported */
+	uint32_t optimal_io_bytes; /* 0: unknown; also for the next two fields */
 	uint32_t write_granularity_bytes;
 	uint32_t discard_granularity_bytes;
-	uint32_t boundary_bytes; /* I/O that crosses a multiple of it is slow; 0: none is known */
-	/* Of media with map(), set before the first io when several reactors use it: everybody who
-	 * touches its memory does so under this, the medium too. NULL: one reactor is alone. */
+	/* I/O that crosses a multiple of this is slow; 0: no known boundary */
+	uint32_t boundary_bytes;
+	/* For media with map(), when several reactors use the medium; set before the first io.
+	 * Every thread that touches the medium's memory, including the medium itself, takes
+	 * granules of this guard. NULL: only one reactor uses the medium. */
 	struct block_guard *guard;
 };
 
 struct media_error {
-	char text[256]; /* names the thing and the remedy */
+	char text[256]; /* names the failing thing and the remedy */
 };
 
 /*
- * The callers of these functions do not wait: a kind of medium that takes its time to open is
- * refused with -EAGAIN.
- * spec: "file:PATH[,size=10G][,block=4096][,readonly]" | "mem:SIZE[,block=…][,huge]" |
- * "null:SIZE[,block=…]" | "fault:RULE[+RULE…]@SPEC". Block size default 4096 for new files, mem
- * and null; block devices use at least their own logical size.
- * Fault rules: see volume/fault.c. 0 or -errno with ret_error filled.
+ * Opens a medium for callers that cannot wait. A driver that opens asynchronously is refused with
+ * -EAGAIN.
+ *
+ * spec: "file:PATH[,size=10G][,block=4096][,readonly]" | "mem:SIZE[,block=...][,huge]" |
+ * "null:SIZE[,block=...]" | "fault:RULE[+RULE...]@SPEC". The default block size is 4096 for files,
+ * mem and null; block devices use at least their logical block size. Fault rules: see
+ * volume/fault.c.
+ *
+ * Returns 0 or -errno with ret_error filled.
  */
 int media_open(const char *spec, struct media **ret_media, struct media_error *ret_error);
 #define MEDIA_DEVICE_ID_BYTES 192
-/* What is known of a file or block device from when it was served last. */
+/* Record of a file or block device, made when the store was last served. */
 struct media_record {
-	uint64_t size_bytes;  /* at least; 0: not known */
-	uint32_t block_bytes; /* 0: not known */
-	bool has_type;        /* is_block_device counts */
+	uint64_t size_bytes;  /* at least this size; 0: unknown */
+	uint32_t block_bytes; /* 0: unknown */
+	bool has_type;        /* is_block_device is valid */
 	bool is_block_device;
-	uint64_t inode;   /* which file it was; 0: not known */
-	uint64_t born_ns; /* likewise: since 1970 */
-	/* Which block device it was, in one word; "": not known. */
+	uint64_t inode;   /* identifies the file; 0: unknown */
+	uint64_t born_ns; /* time of birth since 1970; 0: unknown */
+	/* Identity of the block device, without spaces. "": unknown. */
 	char device_id[MEDIA_DEVICE_ID_BYTES];
-	/* Its data were given up: an empty file may have its name, which is another namespace's. */
+	/* The data of this namespace were given up: the file at the path may be an empty one that
+	 * was made for another namespace. */
 	bool is_given_up;
 };
-/* How a store is opened, beside what its spec says. */
+/* How a store is opened, beside what its spec states. */
 struct media_terms {
-	bool is_shared; /* as media_open_shared */
+	bool is_shared; /* this process is `member` of the cluster, as in media_open_shared */
 	unsigned member;
-	/* Data were served from it: it is not made when it is missing, and not grown when it is
-	 * smaller than it was. It may be larger than size=, when a growth was not finished; only
-	 * size= is served then. NULL: a new one. */
+	/* Record of a store that was served before. Such a store is neither created when it is
+	 * missing nor grown when it is smaller than recorded. The file may be larger than size=
+	 * after an unfinished growth; only size= is served then. NULL: a new store. */
 	const struct media_record *known;
-	/* Data are given up: a file of this size takes its place, and what is left of the former
-	 * one is renamed to PATH.lost. Of files alone. */
+	/* The old data are given up: a new file of this size is made, and the old file is renamed
+	 * to PATH.lost. Regular files only. */
 	bool is_recreated;
-	/* Hosts are served meanwhile: a store that another process holds is refused at once.
-	 * Without, opening blocks until the last operations of a killed target have ended. */
+	/* Set while hosts are served: a store that another process holds is refused at once.
+	 * Otherwise opening blocks until the last operations of a killed target have ended. */
 	bool must_not_wait;
-	/* The block device that the operator was told of and has asked for, although it is not the
-	 * known one. When another one is refused: which one that is. NULL: nobody has said a
-	 * word. */
-	char *told; /* MEDIA_DEVICE_ID_BYTES */
+	/* In: the ID of a block device that differs from the known one and that the operator has
+	 * accepted by a recheck. Out: the ID of the device found, when another one is refused.
+	 * NULL: no other device is accepted. */
+	char *told; /* MEDIA_DEVICE_ID_BYTES long */
 };
 int media_open_on(const char *spec, const struct media_terms *terms, struct media **ret_media,
 		  struct media_error *ret_error);
 /*
- * The same for callers that wait. `done` is called once, inside media_open_begin or later on the
- * same thread. The request, the terms and what they point to stay valid until then.
+ * Opens a medium for callers that can wait. `done` is called once, inside media_open_begin or later
+ * on the same thread. The request, the terms and everything they point to stay valid until then.
  */
 struct media_open_request {
 	void (*done)(struct media_open_request *request, int res); /* 0 or -errno */
-	struct media *media;      /* with 0: the caller's from now on */
-	struct media_error error; /* otherwise */
-	struct open_tree *tree;   /* opening.c's */
+	struct media *media;      /* set with 0; owned by the caller from then on */
+	struct media_error error; /* set with -errno */
+	struct open_tree *tree;   /* owned by opening.c */
 };
 void media_open_begin(struct media_open_request *request, const char *spec,
 		      const struct media_terms *terms);
-/* Before `done`: asks for an early end, which still is `done`. */
+/* Before `done`: asks the opening to end early. `done` is still called. */
 void media_open_cancel(struct media_open_request *request);
-/* After media_open_on failed: whether the store is lost, rather than in use or badly named. */
+/* After media_open_on failed with res: true when the store is lost, false when it is in use, the
+ * spec is wrong or resources are short. */
 bool media_is_loss(int res);
-/* A medium in place of one that is lost: of the size that is known, every operation fails. */
+/* Opens a placeholder for a lost store. It has the recorded size and fails every operation. */
 int media_open_lost(const char *spec, const struct media_terms *terms,
 		    const struct media_error *problem, struct media **ret_media);
 bool media_is_lost(const struct media *media);
-/* Of a lost one: as `told` of struct media_terms, for the next look at it; control thread. NULL: it
- * is not lost. */
+/* The `told` of struct media_terms for the next attempt to open a lost store, owned by the medium.
+ * NULL: the medium is not lost. Control thread. */
 char *media_lost_told(struct media *media);
-/* The last look at a lost one found this. */
+/* Records why the last attempt to open a lost store failed; media_problem reports it. */
 void media_lost_note(struct media *media, const struct media_error *problem);
-/* To be given as `known` at the next start. False: there is nothing to know (memory). */
+/* Fills the record to pass as `known` at the next start. False: nothing to record (memory). */
 bool media_get_record(const struct media *media, struct media_record *ret_record);
-/* The same of what has this name, without opening it: which file or device it is, no size. Control
- * thread: looking a name up may wait for its file system. 0 or -errno. */
+/* Fills a record of the file or device at `path` without opening it: identity, no size. Control
+ * thread, because the lookup of a path may wait for its file system. 0 or -errno. */
 int media_path_record(const char *path, struct media_record *ret_record);
-/* Whether two records are of one file or device. */
+/* Whether two records are of the same file or device. */
 enum media_sameness {
 	MEDIA_SAME,
 	MEDIA_ANOTHER,
@@ -232,73 +248,78 @@ enum media_sameness {
 enum media_sameness media_record_compare(const struct media_record *a,
 					 const struct media_record *b);
 /*
- * The same for a file or block device that other processes serve at the same time: this process is
- * the given member of them (member_lock_number). Opening takes nothing back when it is
- * undone, because the others may use what was made.
+ * Opens a file or block device that other processes serve at the same time; `member` is the number
+ * of this process (member_lock_number). Neither a failed opening nor media_undo removes or cuts the
+ * file, because other members may already use it.
  */
 int media_open_shared(const char *spec, unsigned member, struct media **ret_media,
 		      struct media_error *ret_error);
-/* Which member this process is of those that share the store; -1: it is not shared. */
+/* The member number of this process for a shared store. -1: the store is not shared. */
 int media_member(const struct media *media);
-/* For the functions of media/member_lock.h on a shared store, on any thread, also after this medium
- * is closed; member_lock_unwatch ends it. A descriptor or -errno. */
+/* Opens a descriptor of a shared store for the functions of media/member_lock.h. Usable on any
+ * thread, also after this medium is closed. Close it with member_lock_unwatch. A descriptor or
+ * -errno. */
 int media_member_watch(const struct media *media);
-/* Whether this watch is of the store of this medium: a medium of the same name may have another. */
+/* Whether watch_fd is of this medium's store. A medium of the same path may have another file. */
 bool media_member_is_watched(const struct media *media, int watch_fd);
-/* Checks the text alone, opens nothing. */
+/* Checks the syntax of a spec. Opens nothing. */
 int media_check_spec(const char *spec, struct media_error *ret_error);
-/* No io is in flight any more. The medium is closed when it returns, unless reactors have state of
- * it (media/state.h): then it is closed later, on the calling reactor, which must go on running. */
+/* No io may be in flight. Closes the medium before it returns, unless reactors have state of the
+ * medium (media/state.h). With state, the medium is closed later, on the calling reactor, which
+ * must keep running. */
 void media_close(struct media *media);
-/* The medium that questions go to: the innermost one of media that wrap one other. */
+/* The innermost medium under wrappers, which answers questions about the store. Returns the medium
+ * itself when it wraps no other. */
 struct media *media_store(const struct media *media);
 
 /*
- * A second medium over the store of the first, by a spec that names the same store: larger, with
- * another block size, read-only or not, inside other fault rules. Nothing shrinks. The first one
- * stays as it is; both are closed one day. 0 or -errno with ret_error filled.
+ * Opens a second medium over the same store. The spec must name the same store; it may ask for a
+ * larger size, another block size, readonly or writable, other fault rules. Nothing shrinks. The
+ * first medium is unchanged. The caller closes both. 0 or -errno with ret_error filled.
  */
 int media_reopen(struct media *media, const char *spec, struct media **ret_media,
 		 struct media_error *ret_error);
 /*
- * What opening these did to their stores, files that were made or grown, is stable afterwards: 0 or
- * -errno with ret_error filled. All at once, because one after the other takes many times as long.
- * Before anybody is told of them.
+ * Makes files that were created or grown by opening these media durable. Call before any other
+ * party learns of the media. One call for all is many times faster than one call for each. 0 or
+ * -errno with ret_error filled.
  */
 int media_sync(struct media *const *media, unsigned count, struct media_error *ret_error);
-/* Whether media_reopen with this spec would give the same: the text, and the store's own size. */
+/* Whether media_reopen with this spec would give an identical medium: same spec, and the store has
+ * no new size to take up. */
 bool media_is_current(const struct media *media, const char *spec);
-/* Space that the store takes, at most its size: of a sparse file what is allocated. All of it where
- * that is not cheaply known (memory, block devices). */
+/* Space that the store takes, at most its size: the allocated part of a sparse file. The full size
+ * where the space is not cheap to find out (memory, block devices). */
 uint64_t media_used_bytes(struct media *media);
-/* What is wrong with the store beyond errors of single operations: a file that was cut short or
- * deleted, or a block device that was removed or shrank, while it is served. Looks at it. False:
- * nothing is. */
+/* Checks the store for problems beyond errors of single operations, such as a file cut short or
+ * deleted, or a block device removed or shrunk, while it is served. True with ret_problem filled,
+ * or false. */
 bool media_problem(struct media *media, struct media_error *ret_problem);
-/* Of those, whether bytes of the store are missing. Looks at it. */
+/* Checks the store now: whether bytes of it are missing. */
 bool media_is_cut(struct media *media);
-/* Another file than the one that was served last has its name: a copy of it, or something else. */
+/* Whether the path names another file than the one served last, for example a copy. */
 bool media_is_another(const struct media *media);
-/* Acknowledged writes may be in the page cache of the kernel: no direct I/O. */
+/* I/O is buffered: acknowledged writes may be only in the kernel's page cache. */
 bool media_is_buffered(const struct media *media);
-/* Whether its file was deleted, or another renamed over it, since it was opened: its data are gone
- * with the last process that has it open. */
+/* Whether the file was deleted, or another renamed over it, since it was opened. Its data are lost
+ * when the last process that has it open closes it. */
 bool media_is_nameless(const struct media *media);
-/* What was served last under the UUID of its namespace, by whatever name: from now on that decides
- * whether it is another. Before anybody uses the medium; `path` is for the log. */
+/* Sets the record that media_is_another compares with: what was served last under the UUID of the
+ * namespace, at any path. Call before the medium is used. `path` is for the log. */
 void media_note_known(struct media *media, const char *path, const struct media_record *known);
-/* A flush has failed, and with it data that were acknowledged: every flush and every durable write
- * fails until media_forgive. */
+/* Whether a flush has failed, so that acknowledged data were lost. Every flush and every durable
+ * write fails until media_forgive. */
 bool media_has_lost_writes(const struct media *media);
-/* Number of the latest such failure, which no other one has in this process, forgiven or not; 0:
- * there was none. Any reactor. */
+/* Number of the latest such failure, forgiven or not; unique in this process. 0: no failure. Any
+ * reactor. */
 uint64_t media_loss(const struct media *media);
 void media_forgive(struct media *media);
-/* Before the last close of a medium that was never served: takes back what opening it did to the
- * store, a file that was made, or grown. */
+/* Undoes what opening did to the store: removes a file that was created, cuts a file that was
+ * grown. Call before the last close of a medium that was never served. */
 void media_undo(struct media *media);
 
-/* The caller has checked the range. Behind the end of a medium may be the memory of another one. */
+/* The caller has checked the range. The CHECK protects memory of other media, which may follow
+ * directly after this medium's. */
 static inline void media_submit(struct media_io *io)
 {
 	CHECK(io->len_bytes <= io->media->size_bytes &&

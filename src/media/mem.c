@@ -2,13 +2,14 @@
 /*
  * The memory medium: blocks in anonymous memory, gone when the target ends.
  *
- * Any reactor; every operation but the search for extents ends inside submit. A flush has nothing
- * to do: no write becomes more stable by it, so has_volatile_cache is false and FUA means nothing.
+ * Any reactor. Every operation except the search for extents ends inside submit. A flush has
+ * nothing to do: no write becomes more durable, so has_volatile_cache is false and FUA has no
+ * effect.
  *
- * Atomicity of a block that is written while it is read: on one reactor always whole, because no
- * other callback runs during a copy. Between reactors by media->guard: each granule of 4 KiB, which
- * is made of whole blocks, is copied, cleared or given back while it is held, and those who send
- * and receive straight from and to map() hold it likewise (tcp/).
+ * A block written while it is read: on one reactor the block is always whole, because no other
+ * callback runs during a copy. Between reactors media->guard protects granules of 4 KiB (whole
+ * blocks): a granule is held while it is copied, cleared or released. Connections that send from
+ * and receive into mapped memory hold it likewise (tcp/).
  */
 #include "media/spec.h"
 
@@ -22,13 +23,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* From here on, giving pages back is faster than clearing them, whatever the caller asked for. */
+/* From this size on, releasing pages is faster than clearing them, whatever the caller asked
+ * for. */
 #define RELEASE_MIN_BYTES (1024 * 1024)
 #define HUGE_BYTES_USUAL  (2 * 1024 * 1024)
-/* Given back under one hold, so that nobody spins for long. */
+/* Released under one hold of the guard, so that no other reactor spins for long. */
 #define RELEASE_STEP_BYTES (2 * 1024 * 1024)
 
-/* Address space kept free behind media, so that they can grow in place. Control thread. */
+/* Address space reserved behind media, so that they can grow in place. Control thread. */
 #ifdef __SANITIZE_THREAD__
 #define RESERVE_BUDGET_BYTES (64ull << 30)
 #else
@@ -36,19 +38,19 @@
 #endif
 #define RESERVE_FACTOR 4
 /*
- * Media smaller than a huge page share them when they lie side by side, which free space between
- * them prevents: with thousands of them, a tenth of the rate. So only the first ones get any.
+ * Small media side by side share huge pages; reserved space between them prevents the sharing. With
+ * thousands of small media that costs a tenth of the rate. So only the first ones get reserves.
  */
 #define SMALL_RESERVES_MAX 256
 static uint64_t reserve_used_bytes;
 static unsigned small_reserves;
 
-/* The memory itself: shared by a medium and the larger ones that follow it. Control thread. */
+/* The memory itself, shared by a medium and the larger media that follow it. Control thread. */
 struct mem_backing {
 	unsigned refs;
 	uint8_t *base;
 	uint64_t usable_bytes;   /* readable and writable, whole pages */
-	uint64_t reserved_bytes; /* of address space, at least as much */
+	uint64_t reserved_bytes; /* of address space, at least usable_bytes */
 	uint64_t page_bytes;
 	bool is_huge;
 	bool is_small_reserve; /* counted in small_reserves */
@@ -56,13 +58,14 @@ struct mem_backing {
 
 struct mem_media {
 	struct media media;
-	uint8_t *base; /* the backing's */
+	uint8_t *base; /* backing->base */
 	uint64_t page_bytes;
-	bool can_release; /* not huge pages: one given back might not be there when needed again */
+	/* False for huge pages: a released huge page may be unavailable when it is needed again. */
+	bool can_release;
 	struct mem_backing *backing;
 };
 
-/* Zeroes a range; whole pages in it are given back to the kernel, which reads as zeroes too. */
+/* Zeroes a range. Releases whole pages to the kernel; released pages read as zeroes too. */
 static void mem_release_held(struct mem_media *mem, uint64_t offset, uint64_t len_bytes)
 {
 	uint64_t end = offset + len_bytes;
@@ -78,7 +81,7 @@ static void mem_release_held(struct mem_media *mem, uint64_t offset, uint64_t le
 	memset(mem->base + last, 0, end - last);
 }
 
-/* In steps that end where huge pages do, as far as the granules can be had together. */
+/* Releases in steps that end at huge page boundaries, each as long as the guard grants at once. */
 static void mem_release(struct mem_media *mem, uint64_t offset, uint64_t len_bytes)
 {
 	struct block_guard *guard = mem->media.guard;
@@ -121,7 +124,7 @@ static void mem_submit(struct media_io *io)
 	struct mem_media *mem = container_of(io->media, struct mem_media, media);
 	uint8_t *at = mem->base + io->offset;
 	struct block_guard *guard = io->media->guard;
-	struct reactor_op *op; /* the context, where there is one */
+	struct reactor_op *op; /* MEDIA_EXTENTS: io->context */
 
 	switch (io->kind) {
 	case MEDIA_READ:
@@ -193,7 +196,7 @@ static const struct media_ops mem_ops = {
 	.reopen = mem_reopen,
 };
 
-/* The size that MAP_HUGETLB uses when none is named. */
+/* The page size that MAP_HUGETLB uses by default. */
 static uint64_t huge_page_bytes(void)
 {
 	FILE *file = fopen("/proc/meminfo", "re");
@@ -210,7 +213,7 @@ static uint64_t huge_page_bytes(void)
 	return kib ? kib * 1024 : HUGE_BYTES_USUAL;
 }
 
-/* Whether it can have free space behind it, `reserved` bytes in all. */
+/* Whether this medium may reserve address space for growth, `reserved` bytes in all. */
 static bool mem_may_reserve(const struct mem_backing *backing, uint64_t reserved)
 {
 	if (backing->is_huge || backing->usable_bytes > RESERVE_BUDGET_BYTES)
@@ -220,7 +223,7 @@ static bool mem_may_reserve(const struct mem_backing *backing, uint64_t reserved
 	return reserve_used_bytes + (reserved - backing->usable_bytes) <= RESERVE_BUDGET_BYTES;
 }
 
-/* The whole of it as address space, then the first part as memory. NULL: not possible. */
+/* Maps the whole range as address space, then makes the first part usable. NULL: failed. */
 static uint8_t *mem_reserve(uint64_t usable_bytes, uint64_t reserved_bytes)
 {
 	void *base = mmap(NULL, reserved_bytes, PROT_NONE,
@@ -235,7 +238,7 @@ static uint8_t *mem_reserve(uint64_t usable_bytes, uint64_t reserved_bytes)
 	return base;
 }
 
-/* Advice: without transparent huge pages it works all the same. */
+/* Advice only: memory works without transparent huge pages too. */
 static void mem_settle(const struct mem_backing *backing, uint64_t from_bytes)
 {
 	uint8_t *base = backing->base + from_bytes;
@@ -334,7 +337,7 @@ int media_mem_open(const struct media_spec *spec, struct media **ret_media,
 	return res;
 }
 
-/* What was never in use behind the end is zeroes. */
+/* Grows in place. Memory behind the old end was never used, so it is zeroes. */
 static int mem_grow(struct mem_backing *backing, uint64_t size, struct media_error *ret_error)
 {
 	uint64_t wanted =

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The locks by which members of a cluster know whether one of them can still write to a file they
- * share: a read lock of the open file description (fcntl, F_OFD_SETLK) on byte 2^62 + 2^32 +
- * number, far behind any data. Claiming blocks: control thread. The rest: any thread.
+ * The locks that show whether a member of a cluster can still write to a shared file: a read lock
+ * of the open file description (fcntl, F_OFD_SETLK) on byte 2^62 + 2^32 + number, far behind any
+ * data. Claiming blocks: control thread. The rest: any thread.
  *
- * Why a free lock means "no write of it can come any more": such a lock belongs to the description
- * and goes with its last reference, and every request that io_uring has accepted holds a reference
- * of its own until it is complete, whatever became of the process. So does an ioctl under way in a
- * helper thread. The kernel thus drops the lock of a killed process after its last I/O, not before.
- * It follows that every description that writes must carry the lock: file_open.c takes it for the
- * first, file_reopen.c for those beside it, and there are no others. A watch (member_lock_watch) is
- * never written through.
+ * Why a free lock means that no write of the member can follow: such a lock belongs to the
+ * description and is released with its last reference. Every request that io_uring has accepted,
+ * and every ioctl in a helper thread, holds a reference until it is complete, whatever became of
+ * the process. So the kernel releases the lock of a killed process after its last I/O. Therefore
+ * every description that writes must carry the lock: file_open.c takes it for the first,
+ * file_reopen.c for further ones. Nothing writes through a watch.
  */
 #include "media/member_lock.h"
 
@@ -70,7 +69,8 @@ static void waiting_tell(bool *has_told)
 	*has_told = true;
 }
 
-/* Alone on the byte for a moment: then nobody else is this member, and nobody dead still is. */
+/* Holding the write lock for a moment proves that no other process, and no I/O of a dead one, holds
+ * this member's byte. */
 int member_lock_claim(int fd, unsigned member, bool may_wait)
 {
 	uint64_t deadline_ns = clock_monotonic_ns() + CLAIM_WAIT_NS;
@@ -78,7 +78,7 @@ int member_lock_claim(int fd, unsigned member, bool may_wait)
 	int res;
 
 	CHECK(member < MEMBER_LOCK_MAX);
-	/* Who cannot write has nothing that could come late, and may not lock so. */
+	/* A read-only description cannot write late, and may not take a write lock. */
 	if (!is_writable(fd))
 		return member_lock_share(fd, member);
 	while ((res = lock_set(fd, F_WRLCK, MEMBER_LOCK_BASE + (off_t)member)) < 0) {
@@ -97,7 +97,7 @@ int member_lock_is_held(int fd, unsigned first_member, unsigned count, bool *ret
 	struct flock lock = lock_of(F_WRLCK, MEMBER_LOCK_BASE + (off_t)first_member, (off_t)count);
 
 	*ret_is_held = false;
-	/* A length of 0 would mean "to the end of the file". */
+	/* fcntl would take a length of 0 as "to the end of the file". */
 	if (count == 0)
 		return 0;
 	if (fcntl(fd, F_OFD_GETLK, &lock) < 0)
@@ -112,7 +112,7 @@ int member_lock_watch(int fd)
 	int watch_fd;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	/* The right to fence is a write lock, which needs a writable description. */
+	/* The fence lock is a write lock, which needs a writable description. */
 	watch_fd = open(path, (is_writable(fd) ? O_RDWR : O_RDONLY) | O_CLOEXEC);
 	return watch_fd < 0 ? -errno : watch_fd;
 }

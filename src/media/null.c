@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The null medium: reads give zeroes, writes vanish. For measuring everything but storage.
+ * The null medium: reads return zeroes, writes are discarded. For measuring everything but storage.
  *
- * Any reactor; it has no state that changes, so nothing needs to be atomic. Every operation ends
- * inside submit.
+ * Any reactor; its state never changes, so no field is atomic. Every operation ends inside submit.
  */
 #include "media/spec.h"
 

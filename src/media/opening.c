@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Opens a tree of media by its spec: the children of each medium first, all at the same time, then
- * the medium itself. Each driver may end at once or later. When one fails, those that are still
- * under way are asked to end, and what is open is closed again.
+ * the medium itself. Each driver may finish at once or later. When one fails, the openings still in
+ * progress are cancelled, and media that are already open are closed again.
  *
- * Control thread. A node is freed after the node above has its result.
+ * Control thread. A node is freed after its parent has its result.
  */
 #include "media/driver.h"
 
@@ -16,13 +16,13 @@
 struct opening_node {
 	struct media_opening opening;
 	struct media_open_request *request; /* of the whole tree */
-	struct opening_node *parent;        /* NULL: the root */
+	struct opening_node *parent;        /* NULL for the root */
 	unsigned index;                     /* in the parent's children */
-	struct opening_node **below;        /* children under way; NULL where one has ended */
-	unsigned missing;                   /* of them, and 1 while they are started */
-	bool is_late;                       /* its driver takes its time */
-	char *text;                         /* becomes media->spec */
-	int res;                            /* the first failure below; 0: none */
+	struct opening_node **below;        /* children in progress; NULL: this child has ended */
+	unsigned missing; /* number of children in progress, plus 1 while they are started */
+	bool is_late;     /* its driver returned -EINPROGRESS */
+	char *text;       /* becomes media->spec */
+	int res;          /* the first failure below; 0: none */
 };
 
 struct open_tree {
@@ -47,7 +47,7 @@ static void node_free(struct opening_node *node)
 	free(node);
 }
 
-/* All children have ended. */
+/* Opens the node's own medium. All children have ended. */
 static void node_open_own(struct opening_node *node)
 {
 	struct media_error *error = &node->request->error;
@@ -64,7 +64,8 @@ static void node_open_own(struct opening_node *node)
 		node_ended(node, media, res);
 }
 
-/* Asks all that is under way to end. What ends inside may free the node: it is used last. */
+/* Cancels the opening of this node and of the nodes below. The last child to end frees the node,
+ * unless the caller still has a count in node->missing. */
 static void node_cancel(struct opening_node *node)
 {
 	const struct media_driver *driver = node->opening.spec->driver;
@@ -74,7 +75,7 @@ static void node_cancel(struct opening_node *node)
 			driver->cancel(&node->opening);
 		return;
 	}
-	node->missing++; /* so that the last child does not free it */
+	node->missing++; /* keeps the node until all children are cancelled */
 	for (unsigned i = 0; i < node->opening.child_count; i++) {
 		if (node->below[i])
 			node_cancel(node->below[i]);
@@ -186,7 +187,7 @@ void media_opening_end(struct media_opening *opening, struct media *media, int r
 	node_ended(node, media, res);
 }
 
-/* What is not in the text goes to the store, under the media that wrap one other. */
+/* Terms that are not part of the spec apply to the store under the wrappers. */
 static int terms_apply(struct media_spec *spec, const struct media_terms *terms,
 		       struct media_error *ret_error)
 {

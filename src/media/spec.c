@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Takes the text of a spec apart and says precisely what is wrong with it.
+ * Parses a spec and explains what is wrong with it.
  *
- * Control thread, text only. Grammar:
+ * Control thread, strings only. Grammar:
  *     file:PATH[,size=SIZE][,block=512|4096][,readonly]
  *     mem:SIZE[,block=512|4096][,huge]
  *     null:SIZE[,block=512|4096]
- * and what drivers parse themselves (volume/). A path ends at the first comma.
+ * and the specs that drivers parse themselves (volume/). A path ends at the first comma.
  */
 #include "media/driver.h"
 
@@ -77,7 +77,7 @@ static int parse_option(struct media_spec *spec, const char *option, struct medi
 			  spec->driver->options);
 }
 
-/* file, mem and null: the first piece is the path or the size, the others are options. */
+/* Parses file, mem and null: the first piece is the path or the size, the others are options. */
 static int parse_plain(struct media_spec *spec, char *body, struct media_error *ret_error)
 {
 	char *rest = body;
@@ -108,7 +108,7 @@ static int parse_plain(struct media_spec *spec, char *body, struct media_error *
 	return 0;
 }
 
-/* The names or forms of all kinds, "A, B, C" with `last` before the last one. */
+/* Lists the names or forms of all drivers: "A, B, C" with `last` before the last one. */
 static void drivers_list(char *text, size_t size, bool wants_forms, const char *last)
 {
 	size_t used = 0;
@@ -136,7 +136,7 @@ static const struct media_driver *driver_find(const char *text, const char *colo
 	return NULL;
 }
 
-/* Leaves in *spec whatever it allocated, for the one media_spec_free at the top. */
+/* On failure *spec keeps its allocations; the top-level caller frees them by media_spec_free. */
 static int parse_nested(const char *text, unsigned depth, struct media_spec *spec,
 			struct media_error *ret_error)
 {

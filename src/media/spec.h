@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The text that names a backing store, taken apart: "KIND:WHAT[,OPTION…]".
+ * The string that names a backing store, parsed: "KIND:WHAT[,OPTION...]".
  *
- * Pure text work on the control thread: nothing is opened here, so that a configuration can be
- * checked without touching the stores it names. Also the constructors of the media that stand
- * alone.
+ * Control thread. Parsing opens nothing, so that a configuration can be checked without touching
+ * its stores. Also declares the constructors of the media that stand alone.
  */
 #ifndef WEFT_MEDIA_SPEC_H
 #define WEFT_MEDIA_SPEC_H
@@ -12,7 +11,7 @@
 #include "media/media.h"
 
 #define MEDIA_BLOCK_DEFAULT 4096u
-#define MEDIA_SPEC_NEST_MAX 4 /* media inside media */
+#define MEDIA_SPEC_NEST_MAX 4 /* levels of media inside each other */
 
 enum media_spec_kind {
 	MEDIA_SPEC_FILE,
@@ -26,19 +25,20 @@ struct media_driver;
 struct media_spec {
 	const struct media_driver *driver; /* media/driver.h */
 	enum media_spec_kind kind;
-	char *text;           /* the whole of it */
-	char *path;           /* file */
+	char *text;           /* the whole spec */
+	char *path;           /* file only */
 	uint64_t size_bytes;  /* 0: not given */
 	uint32_t block_bytes; /* 0: not given, else 512 or 4096 */
 	bool is_read_only;
 	bool wants_huge_pages;
-	void *own;                   /* the driver's; one allocation, freed with the spec */
-	struct media_spec *children; /* the media that it is made of */
+	void *own;                   /* for the driver; one allocation, freed with the spec */
+	struct media_spec *children; /* the media that this medium is made of */
 	unsigned child_count;
-	/* Not of the text: other processes serve it too, and we are this member of them. */
+	/* Not parsed, copied from struct media_terms: other processes serve the store too, and this
+	 * process is `member` of them. */
 	bool is_shared;
 	unsigned member;
-	const struct media_record *known; /* of struct media_terms; likewise the next three */
+	const struct media_record *known; /* of struct media_terms; also the next three */
 	bool is_recreated;
 	bool must_not_wait;
 	char *told;
@@ -48,7 +48,7 @@ struct media_spec {
 int media_spec_parse(const char *text, struct media_spec *ret_spec, struct media_error *ret_error);
 void media_spec_free(struct media_spec *spec);
 
-/* The store that a spec names, under the media that wrap one other. */
+/* The spec of the innermost medium under wrappers. */
 static inline struct media_spec *media_spec_store(const struct media_spec *spec)
 {
 	while (spec->child_count == 1)
@@ -56,11 +56,11 @@ static inline struct media_spec *media_spec_store(const struct media_spec *spec)
 	return (struct media_spec *)spec;
 }
 
-/* Fills the text (ret_error may be NULL) and returns `code`, so that "return media_fail(…)". */
+/* Fills ret_error, if not NULL, and returns `code`: for use as "return media_fail(...)". */
 int media_fail(struct media_error *ret_error, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* One constructor per kind; each sets everything in struct media except spec and children. */
+/* One constructor per kind. Each sets everything in struct media except spec and children. */
 int media_file_open(const struct media_spec *spec, struct media **ret_media,
 		    struct media_error *ret_error);
 int media_mem_open(const struct media_spec *spec, struct media **ret_media,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * State of a medium per reactor: made on the reactor at its first use, ended on the reactor when
- * the medium is closed. Media without state (ops->state_bytes is 0) never come here.
+ * State of a medium per reactor: made on the reactor at the first use, freed on the reactor when
+ * the medium is closed. Media without state (ops->state_bytes is 0) do not use this file.
  *
- * Each reactor reads and writes its own entry. The thread that closes reads all of them, after the
- * last I/O, which the owner of the medium has waited for.
+ * Each reactor reads and writes only its own entry. The closing thread reads all entries after the
+ * last I/O, for which the owner of the medium has waited.
  */
 #include "media/state.h"
 
@@ -12,26 +12,26 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* Indices of reactors are below it: lib/instance.c, daemon/daemon.c. */
+/* Indices of reactors are below this: lib/instance.c, daemon/daemon.c. */
 #define REACTOR_INDEX_MAX 1024
 
 struct media_state {
 	struct media_states *all;
 	struct reactor *reactor;
-	_Alignas(16) uint8_t own[]; /* ops->state_bytes */
+	_Alignas(16) uint8_t own[]; /* ops->state_bytes long */
 };
 
 struct media_states {
 	struct media *media;
 	struct media_state *by_index[REACTOR_INDEX_MAX];
-	/* While it is closed. */
+	/* Used while the medium is closed. */
 	unsigned next;
 	struct reactor *home;
 	void (*detached)(struct media *media);
 	struct reactor_msg msg;
 };
 
-/* The first reactors of a medium may come at the same time. */
+/* The first reactors that use a medium may run this at the same time. */
 static struct media_states *states_of(struct media *media)
 {
 	struct media_states *states = atomic_load(&media->states);
@@ -99,7 +99,7 @@ static void detach_here(struct reactor_msg *msg)
 		media_detached(state->own);
 }
 
-/* On the reactor that closes the medium: one reactor after the other. */
+/* On the reactor that closes the medium. Detaches one reactor after another. */
 static void detach_next(struct reactor_msg *msg)
 {
 	struct media_states *states = container_of(msg, struct media_states, msg);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranges of bad blocks: marking, healing, searching, and their kept form. See bad_blocks.h.
+ * Ranges of bad blocks: marking, healing, searching, and the encoding in which they are kept. See
+ * bad_blocks.h.
  *
- * Pure but for memory: the truth is the control reactor's, a view is immutable and anybody's. Every
- * change builds a new array, so that one that fails has changed nothing.
+ * Pure except for memory. struct bad_blocks belongs to the control reactor; a view is immutable and
+ * may be read anywhere. Every change builds a new array, so a change that fails changes nothing.
  */
 #include "ns/bad_blocks.h"
 
@@ -15,15 +16,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KEPT_VERSION     2 /* 1 counted in blocks of an unknown size */
+#define KEPT_VERSION     2 /* version 1 counted blocks of unknown size */
 #define KEPT_HEAD_BYTES  8
 #define KEPT_RANGE_BYTES 16
 
 struct bad_blocks {
 	struct bad_range *ranges; /* ascending, with gaps between them */
 	unsigned count;
-	uint64_t stamp;                             /* marks so far */
-	struct bad_range recent[BAD_BLOCKS_RECENT]; /* the last ones, by stamp */
+	uint64_t stamp;                             /* number of marks so far */
+	struct bad_range recent[BAD_BLOCKS_RECENT]; /* the latest marks, by stamp */
 };
 
 struct bad_view {
@@ -32,8 +33,7 @@ struct bad_view {
 	struct bad_range ranges[];
 };
 
-/* ---- the truth --------------------------------------------------------------------------------
- */
+/* ---- struct bad_blocks ---------------------------------------------------------------------- */
 
 struct bad_blocks *bad_blocks_create(void)
 {
@@ -84,13 +84,13 @@ struct bad_range bad_blocks_range(const struct bad_blocks *bad, unsigned index)
 	return bad->ranges[index];
 }
 
-/* The first range that ends behind this sector. */
+/* Index of the first range that ends after this sector. */
 static unsigned ranges_find(const struct bad_range *ranges, unsigned count, uint64_t sector)
 {
 	return SORTED_PLACE(i, count, ranges[i].end_sector <= sector);
 }
 
-/* Replaces ranges [from, to) by `count` new ones. */
+/* Replaces ranges [from, to) by the `count` ranges of `with`. 0 or -ENOMEM. */
 static int ranges_replace(struct bad_blocks *bad, unsigned from, unsigned to,
 			  const struct bad_range *with, unsigned count)
 {
@@ -116,7 +116,7 @@ static int ranges_mark(struct bad_blocks *bad, uint64_t first_sector, uint64_t s
 		       unsigned ranges_max)
 {
 	struct bad_range range = {first_sector, first_sector + sector_count};
-	/* Ranges that touch the new one become part of it. */
+	/* Ranges that touch the new one are merged into it. */
 	unsigned from =
 		ranges_find(bad->ranges, bad->count, first_sector > 0 ? first_sector - 1 : 0);
 	unsigned to = from;
@@ -169,7 +169,7 @@ int bad_blocks_heal(struct bad_blocks *bad, uint64_t first_sector, uint64_t sect
 	return ranges_replace(bad, from, to, left, count);
 }
 
-/* Adds to `late` what is bad in both the mark and the range. */
+/* Adds to `late` the bad sectors that are in both the mark and the range. */
 static int late_add(struct bad_blocks *late, const struct bad_blocks *bad, struct bad_range range,
 		    const struct bad_range *mark)
 {
@@ -222,8 +222,7 @@ int bad_blocks_heal_seen(struct bad_blocks *bad, uint64_t first_sector, uint64_t
 	return res;
 }
 
-/* ---- as it is kept: version, number of ranges, then first sector and end of each ----------------
- */
+/* ---- encoding: version, number of ranges, then first and end sector of each ----------------- */
 
 static void put64(uint8_t *bytes, uint64_t value)
 {
@@ -292,8 +291,7 @@ int bad_blocks_decode(const uint8_t *bytes, size_t len_bytes, struct bad_blocks 
 	return 0;
 }
 
-/* ---- the view ---------------------------------------------------------------------------------
- */
+/* ---- the view ------------------------------------------------------------------------------- */
 
 struct bad_view *bad_view_create(const struct bad_blocks *bad)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The persistent event log of a subsystem: its events as they go over the wire, one behind the
- * other, oldest first, in one buffer that is also what the keeper gets. See event_log.h.
+ * The persistent event log of a subsystem: events in wire format, oldest first, in one buffer that
+ * is also the value given to the keeper. See event_log.h.
  *
- * Control reactor only. Times are the real clock's. NVMe Base 2.1, section 5.1.12.1.14.
+ * Control reactor only. Times are of the real-time clock. NVMe Base 2.1, section 5.1.12.1.14.
  */
 #include "ns/event_log.h"
 
@@ -16,14 +16,14 @@
 #include <string.h>
 
 #define EVENT_LOG_EVENTS_MAX 256
-#define EVENT_LOG_GROW_BYTES 256 /* thousands of subsystems have one */
+#define EVENT_LOG_GROW_BYTES 256 /* small, because thousands of subsystems have a log */
 
 struct event_log {
 	uint8_t *bytes;
 	size_t len_bytes;
 	size_t room_bytes;
 	unsigned count;
-	uint16_t generation; /* of contexts */
+	uint16_t generation; /* of reporting contexts */
 	bool is_changed;
 };
 
@@ -67,7 +67,7 @@ void event_log_set_unkept(struct event_log *log)
 	log->is_changed = true;
 }
 
-/* The size of the event at the start of these bytes; 0 when there is no whole one. */
+/* The size of the event at the start of `bytes`. 0: no whole event. */
 static size_t event_bytes(const uint8_t *bytes, size_t len_bytes)
 {
 	struct event_header header;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The life of struct subsystem_live and the counters behind SMART. See health.h for the idea.
+ * Struct subsystem_live, and the counters behind SMART. See health.h.
  *
- * Control reactor, but for subsystem_live_note_busy. Kept as kind "health", key NQN: eight numbers,
- * little endian, behind a version. The time that a subsystem was up is taken from the real clock,
- * because it is kept across processes; it is told in hours.
+ * Control reactor, except subsystem_live_note_busy. Kept as kind "health", key NQN: eight
+ * little-endian numbers, the first of which is the version. The power-on time is summed over
+ * processes in seconds and reported in hours.
  */
 #include "ns/health.h"
 
@@ -21,7 +21,7 @@
 #define HEALTH_KIND          "health"
 #define EVENTS_KIND          "events"
 #define HEALTH_VERSION       2
-#define HEALTH_VERSION_1     1 /* busy time in minutes */
+#define HEALTH_VERSION_1     1 /* with busy time in minutes */
 #define HEALTH_SPARE_PERCENT 100
 #define S_PER_MINUTE         60
 #define S_PER_HOUR           3600
@@ -29,14 +29,14 @@
 struct subsystem_live {
 	atomic_uint refs;
 	char nqn[NVME_NQN_BYTES];
-	struct list shares;          /* of its namespaces */
-	struct health_counters base; /* of former processes and namespaces */
-	uint64_t busy_before_s;      /* of former processes */
+	struct list shares;          /* of its namespaces, struct health_share.node */
+	struct health_counters base; /* counted by former processes and for removed namespaces */
+	uint64_t busy_before_s;      /* counted by former processes */
 	atomic_ulong busy_seconds;
-	atomic_uint busy_last; /* the last second counted */
+	atomic_uint busy_last; /* the latest second that was counted */
 	uint64_t power_on_before_s;
 	uint64_t since_ns;
-	/* As of the last time that it was kept. */
+	/* The values last given to the keeper. */
 	struct health_counters kept;
 	uint64_t kept_busy_s;
 	uint64_t kept_hours;
@@ -44,7 +44,7 @@ struct subsystem_live {
 	struct event_log *events;
 };
 
-/* What is kept. */
+/* The value of kind "health". */
 struct health_record {
 	le64 version;
 	le64 bytes_read;
@@ -131,7 +131,7 @@ void subsystem_live_smart(const struct subsystem_live *live, struct log_smart *s
 
 	live_sum(live, &sum);
 	smart_set_counters(smart, &sum);
-	/* Rounded up: 0 is a subsystem that nobody has used. */
+	/* Rounded up, so that 0 means a subsystem that was never used. */
 	smart->busy_minutes = (live_busy_s(live) + S_PER_MINUTE - 1) / S_PER_MINUTE;
 	smart->power_on_hours = live_power_on_s(live) / S_PER_HOUR;
 }
@@ -152,9 +152,8 @@ void health_smart_add(struct log_smart *smart, struct ns_live *ns)
 
 /*
  * Controller Busy Time is the time with an I/O command outstanding (Base 2.1, 5.1.12.1.3). A second
- * counts when a command began in it, or when it lies between the beginning and the end of one that
- * took longer. Reactors read their clocks at different moments: a second that another reactor has
- * passed already is never counted again.
+ * counts when a command began in it, or when it lies within a command that took longer. Reactors
+ * read their clocks at different moments, so a second before busy_last is never counted again.
  */
 void subsystem_live_note_busy(struct subsystem_live *live, uint32_t first, uint32_t last)
 {
@@ -172,7 +171,7 @@ void subsystem_live_note_busy(struct subsystem_live *live, uint32_t first, uint3
 
 /* ---- shares ---------------------------------------------------------------------------------- */
 
-/* What the share has counted so far stays with its owner. */
+/* Adds what the share has counted to its owner's base, and removes the share. */
 static void share_leave(struct health_share *share)
 {
 	struct subsystem_live *owner = share->owner;
@@ -250,7 +249,7 @@ const char *subsystem_live_nqn(const struct subsystem_live *live)
 	return live->nqn;
 }
 
-/* ---- what is kept ---------------------------------------------------------------------------- */
+/* ---- kept values ---------------------------------------------------------------------------- */
 
 static int health_decode(struct subsystem_live *live, const void *bytes, size_t len_bytes)
 {
@@ -281,7 +280,7 @@ static int events_decode(struct subsystem_live *live, const void *bytes, size_t 
 	return event_log_decode(live->events, bytes, len_bytes);
 }
 
-/* 0 when there is nothing; what makes no sense is left out with a warning. */
+/* Loads one kept value. 0 also when the value is missing, or invalid and ignored with a warning. */
 static int recall_one(struct subsystem_live *live, const struct keeper *keeper, const char *kind,
 		      int (*decode)(struct subsystem_live *live, const void *bytes,
 				    size_t len_bytes))

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The health of a subsystem (SMART, log page 02h) and the object that keeps it: struct
- * subsystem_live, one per subsystem NQN, counted by snapshots. It outlives snapshots and restarts:
- * what was counted before is recalled from the keeper, what is counted now is the sum of its
- * namespaces' counters, and a namespace that goes leaves its share behind.
+ * The health of a subsystem (SMART, log page 02h) in struct subsystem_live: one per subsystem NQN,
+ * referenced by snapshots. It outlives snapshots and restarts: earlier counts are recalled from the
+ * keeper, present counts are the sum over the subsystem's namespaces, and the counts of a removed
+ * namespace are added to the subsystem.
  *
- * Control reactor only, but for subsystem_live_note_busy, which the path of I/O commands calls once
- * a second (target/health_note.h). Without a struct subsystem_live nothing is kept.
+ * Control reactor only, except subsystem_live_note_busy, which I/O commands call once a second
+ * (target/health_note.h). A subsystem without a struct subsystem_live keeps nothing.
  */
 #ifndef WEFT_NS_HEALTH_H
 #define WEFT_NS_HEALTH_H
@@ -16,7 +16,7 @@
 #include "wire/log_page.h"
 #include "wire/nvme.h"
 
-#define HEALTH_TEMPERATURE_K 298 /* a program has no sensor: room temperature */
+#define HEALTH_TEMPERATURE_K 298 /* room temperature: a program has no sensor */
 
 struct event_log; /* ns/event_log.h */
 struct subsystem_live;
@@ -29,50 +29,50 @@ struct health_counters {
 	uint64_t media_errors;
 };
 
-/* The part of a namespace in the health of its subsystem; embedded in struct ns_live. */
+/* The share of a namespace in the health of its subsystem; embedded in struct ns_live. */
 struct health_share {
-	struct subsystem_live *owner; /* counted; NULL: none yet */
+	struct subsystem_live *owner; /* holds a reference; NULL: no owner yet */
 	struct list node;             /* in owner's shares */
 	struct ns_live *live;
-	struct health_counters before; /* counted for a former owner */
+	struct health_counters before; /* counted before, for a former owner */
 };
 
 /* 0 or -ENOMEM. */
 int subsystem_live_create(struct subsystem_live **ret_live);
 struct subsystem_live *subsystem_live_get(struct subsystem_live *live);
 void subsystem_live_put(struct subsystem_live *live);
-/* Names it, reads back what was kept and notes the start in its event log; before it is in a
- * snapshot. 0 or -errno. */
+/* Sets the NQN, loads the kept values and adds the start to the event log. Call before a snapshot
+ * has the subsystem. 0 or -errno. */
 int subsystem_live_recall(struct subsystem_live *live, const char *nqn,
 			  const struct keeper *keeper);
-/* Keeps what has changed since the last time: once a minute. 0 or -errno of the first failure. */
+/* Keeps what has changed since the last call; called once a minute. 0 or the first -errno. */
 int subsystem_live_keep(struct subsystem_live *live, const struct keeper *keeper);
-/* The event log alone, when it has changed. */
+/* Keeps only the event log, if it has changed. 0 or -errno. */
 int subsystem_live_keep_events(struct subsystem_live *live, const struct keeper *keeper);
-/* The keeper took it and lost it again, as ns_live_set_unkept: the next keep writes everything. */
+/* After a transaction of the keeper was lost (see ns_live_set_unkept): the next keep writes all. */
 void subsystem_live_set_unkept(struct subsystem_live *live);
-/* The orderly end: notes the health in the event log and keeps everything. */
+/* At an orderly shutdown: adds the health to the event log and keeps everything. 0 or -errno. */
 int subsystem_live_end(struct subsystem_live *live, const struct keeper *keeper);
-/* The subsystem is gone for good. */
+/* Deletes the kept values of a removed subsystem. 0 or -errno. */
 int subsystem_live_forget(struct subsystem_live *live, const struct keeper *keeper);
 struct event_log *subsystem_live_events(struct subsystem_live *live);
 const char *subsystem_live_nqn(const struct subsystem_live *live);
 
-/* ns_live.c: embedded there. */
+/* In ns_live.c: the share embedded in live. */
 struct health_share *ns_live_health(struct ns_live *live);
-/* Counts the namespace for this subsystem from now on; harmless when it does already. */
+/* Counts the namespace for this subsystem from now on. No effect if it already does. */
 void subsystem_live_adopt(struct subsystem_live *live, struct ns_live *ns);
-/* ns_live.c: the namespace's counters go, their owner keeps the sum. */
+/* For ns_live.c, before the namespace's counters are freed: adds them to their owner. */
 void health_share_end(struct health_share *share);
 
-/* Fills in what is counted for the subsystem; the rest of *smart is the caller's. */
+/* Fills in the counters of the subsystem; the caller fills the rest of *smart. */
 void subsystem_live_smart(const struct subsystem_live *live, struct log_smart *smart);
-/* Adds what is counted for one namespace. Any reactor. */
+/* Adds the counters of one namespace. Any reactor. */
 void health_smart_add(struct log_smart *smart, struct ns_live *ns);
-/* What every controller says: a program has no sensor and does not wear. */
+/* Sets the values that every controller reports: a program has no sensor and does not wear. */
 void health_smart_init(struct log_smart *smart);
 
-/* Any reactor: there was an I/O command in each second from `first` to `last`, counted from 1. */
+/* Any reactor: counts the seconds from `first` to `last`, numbered from 1, as busy with I/O. */
 void subsystem_live_note_busy(struct subsystem_live *live, uint32_t first, uint32_t last);
 
 #endif

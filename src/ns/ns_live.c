@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The life of struct ns_live, what is kept of it, and what its views are made of. See ns_live.h for
- * the idea. Control reactor.
+ * Struct ns_live: its lifetime, its kept values, and how its views are built. See ns_live.h.
+ *
+ * Control reactor, except the functions that ns_live.h marks as any reactor.
  */
 #include "ns/ns_live.h"
 
@@ -19,21 +20,21 @@
 
 _Static_assert(sizeof(struct ns_local) == CACHE_LINE_BYTES, "counters fill a cache line");
 
-/* Longer than writes that are about to fail are under way. */
+/* Longer than a write that is going to fail stays in flight. */
 #define SPACE_CLEAR_NS (10 * NS_PER_S)
 
-/* Of a medium that is full, or was at the last look. */
+/* Detects whether a medium is full, and when it stops being full. */
 struct space_watch {
-	uint64_t errors;     /* at the last look, since the start */
-	uint64_t errors_ok;  /* when writes last succeeded */
-	uint64_t writes;     /* begun, when `errors` last grew */
-	uint64_t changed_ns; /* when that was seen */
+	uint64_t errors;     /* space_errors at the last look */
+	uint64_t errors_ok;  /* space_errors when writes last succeeded */
+	uint64_t writes;     /* write_commands when `errors` last grew */
+	uint64_t changed_ns; /* when `errors` last grew */
 };
 
-/* The last mark that was drawn for a failure of this target's own, as it is kept. */
+/* The kept value of the last mark drawn for a failure of this target. */
 struct loss_own {
 	le64 mark;
-	struct uuid kernel_boot_id; /* the mark was drawn under this kernel */
+	struct uuid kernel_boot_id; /* the kernel under which the mark was drawn */
 };
 
 _Static_assert(sizeof(struct loss_own) == 24, "layout");
@@ -42,11 +43,11 @@ struct ns_live {
 	atomic_uint refs;
 	unsigned local_count;
 	struct uuid uuid;
-	struct ns_local *locals;         /* begins a cache line */
-	struct reservation *reservation; /* counted */
+	struct ns_local *locals;         /* aligned to a cache line */
+	struct reservation *reservation; /* holds a reference */
 	struct bad_blocks *bad;
-	struct ns_view *view;     /* what the reactors use, or are about to */
-	struct list publications; /* the first one is under way */
+	struct ns_view *view;     /* used by the reactors, or being published */
+	struct list publications; /* the first one is in progress */
 	struct health_share health;
 	atomic_ulong used_bytes;
 	uint64_t errors_acknowledged;
@@ -54,9 +55,9 @@ struct ns_live {
 	_Atomic uint64_t loss_mark;
 	_Atomic uint64_t loss_noted;
 	struct loss_own loss_own;
-	bool is_retired;           /* its namespace was removed: see ns_live_retire */
-	bool is_protected;         /* for good */
-	bool is_protection_unkept; /* the store may have it otherwise */
+	bool is_retired;           /* the namespace was removed: see ns_live_retire */
+	bool is_protected;         /* permanently write protected */
+	bool is_protection_unkept; /* the state store may have another value */
 };
 
 /* ---- views ----------------------------------------------------------------------------------- */
@@ -76,7 +77,7 @@ int ns_view_build(const struct ns_live *live, struct ns_view **ret_view)
 	struct ns_view *view;
 
 	*ret_view = NULL;
-	/* Registrants without a reservation do not bear on any command of the I/O path. */
+	/* Registrants without a reservation do not affect any command of the I/O path. */
 	if (reservation && !reservation_is_held(reservation))
 		reservation = NULL;
 	if (!reservation && bad_blocks_count(live->bad) == 0)
@@ -198,8 +199,8 @@ uint64_t ns_live_media_errors(const struct ns_live *live)
 	return errors;
 }
 
-/* Writes are counted when they begin: those since the last error have succeeded, or failed
- * otherwise, when no error has followed for a while. */
+/* Writes are counted when they begin. When no error has followed for SPACE_CLEAR_NS, the writes
+ * begun since the last error have not failed for lack of space. */
 uint64_t ns_live_look_space(struct ns_live *live, uint64_t now_ns)
 {
 	struct space_watch *space = &live->space;
@@ -266,9 +267,9 @@ void ns_live_set_bad_blocks(struct ns_live *live, struct bad_blocks *taken_bad)
 	live->bad = taken_bad;
 }
 
-/* ---- what is kept ---------------------------------------------------------------------------- */
+/* ---- kept values ---------------------------------------------------------------------------- */
 
-/* *ret_value NULL: there is none. 0 or -errno. */
+/* *ret_value NULL: the value is missing. 0 or -errno. */
 static int recall(const struct ns_live *live, const struct keeper *keeper, const char *kind,
 		  void **ret_value, size_t *ret_bytes)
 {
@@ -314,7 +315,7 @@ static int recall_bad_blocks(struct ns_live *live, const struct keeper *keeper)
 	return res;
 }
 
-/* The value says nothing: that there is one counts. */
+/* The content of the value does not matter, only whether the value exists. */
 static int recall_protection(struct ns_live *live, const struct keeper *keeper)
 {
 	size_t bytes;

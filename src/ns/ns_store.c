@@ -2,8 +2,8 @@
 /*
  * Stores: open media with their live state. See ns_store.h.
  *
- * Made and put on the control reactor: closing a medium may block. Only the count is touched by
- * others.
+ * Created and put on the control reactor, because closing a medium may block. Other threads only
+ * count references.
  */
 #include "ns/ns_store.h"
 
@@ -15,7 +15,7 @@
 struct ns_store {
 	atomic_uint refs;
 	struct media *media;
-	struct ns_live *live; /* counted */
+	struct ns_live *live; /* holds a reference */
 };
 
 int ns_store_create_for(struct media *taken_media, struct ns_live *live,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rules of reservations: what Register, Acquire, Release and the features make of one. NVMe
- * Base 2.1, sections 8.1.22.2 to 8.1.22.9.
+ * The rules of reservations: how Register, Acquire, Release and the features change one. NVMe Base
+ * 2.1, sections 8.1.22.2 to 8.1.22.9.
  *
- * Pure: a rule takes the reservation as it is and a decoded command, and gives a new one with the
- * list of who is told what; nothing is shared and nothing waits. Runs on the control reactor. The
- * registrants are one sorted array, so that a rule is one pass over it, however many there are.
+ * Pure: a rule takes the present reservation and a decoded command, and returns a new reservation
+ * with the list of notices to other hosts. Nothing is shared, nothing blocks. Control reactor. The
+ * registrants are one sorted array, so a rule is one pass over the array.
  */
 #include "ns/reservation.h"
 
@@ -35,7 +35,7 @@ void reservation_put(struct reservation *reservation)
 		free(reservation);
 }
 
-/* Place of the host, or of the first one above it. */
+/* Index of the host, or of the first registrant above it. */
 static uint32_t registrant_place(const struct reservation *reservation, const struct uuid *host_id)
 {
 	return SORTED_PLACE(i, reservation->count,
@@ -66,7 +66,7 @@ bool reservation_is_holder(const struct reservation *reservation,
 	       uuid_equal(&reservation->holder, &registrant->host_id);
 }
 
-/* One that may still be changed, with room for `extra` registrants more. */
+/* A copy that may still be changed, with space for `extra` more registrants. */
 static struct reservation *reservation_copy(const struct reservation *now, uint32_t extra)
 {
 	size_t count = now ? now->count : 0;
@@ -122,7 +122,7 @@ void reservation_outcome_free(struct reservation_outcome *outcome)
 	*outcome = (struct reservation_outcome){0};
 }
 
-/* A copy of `now` to change, and room to tell each of its registrants once. */
+/* Makes a copy of `now` to change, and space for one notice to each registrant. */
 static nvme_status outcome_begin(const struct reservation *now, uint32_t extra,
 				 struct reservation_outcome *ret_outcome)
 {
@@ -144,7 +144,7 @@ static void outcome_tell(struct reservation_outcome *outcome, const struct uuid 
 		(struct reservation_notice){.host_id = *host_id, .type = type};
 }
 
-/* Every host that is registered now, but for one (NULL: for none). */
+/* Notifies every registered host except `but`; NULL: every host. */
 static void outcome_tell_others(struct reservation_outcome *outcome, const struct uuid *but,
 				enum reservation_notice_type type)
 {
@@ -155,7 +155,7 @@ static void outcome_tell_others(struct reservation_outcome *outcome, const struc
 			outcome_tell(outcome, &next->registrants[i].host_id, type);
 }
 
-/* The host's registration when its key is right; NULL: Reservation Conflict. */
+/* The host's registration if its key is right. NULL: Reservation Conflict. */
 static const struct registrant *registrant_with_key(const struct reservation *now,
 						    const struct uuid *host_id, uint64_t key)
 {
@@ -182,8 +182,9 @@ static bool type_is_known(uint8_t type)
 /* ---- Register: sections 8.1.22.3 and 8.1.22.5 ------------------------------------------------ */
 
 /*
- * The holder's registration ends, and with it what it held alone; of all registrants the last one.
- * Registered hosts are told where being registered gave them access.
+ * Ends the host's registration. A reservation that the host held alone ends too, and one that all
+ * registrants hold ends with the last registrant. Other hosts are notified if the type gave
+ * registrants access.
  */
 static void unregister(struct reservation_outcome *outcome, const struct uuid *host_id)
 {
@@ -200,16 +201,16 @@ static void unregister(struct reservation_outcome *outcome, const struct uuid *h
 		outcome_tell_others(outcome, NULL, NOTICE_RESERVATION_RELEASED);
 }
 
-/* What the command asks for, judged before anything is copied. */
+/* Checks the command before anything is copied. */
 static nvme_status register_judge(const struct registrant *registrant,
 				  const struct register_cmd *cmd)
 {
 	if (cmd->action > REPLACE_KEY || cmd->persist == 1)
 		return invalid();
-	/* A key of 0 could not be told from "no key" in Preempt. */
+	/* Preempt uses key 0 for "no key". */
 	if (cmd->action != UNREGISTER_KEY && cmd->new_key == 0)
 		return invalid();
-	/* IEKEY is about the current key, which Register does not use. */
+	/* IEKEY concerns the current key, which Register does not use. */
 	if (cmd->action == REGISTER_KEY)
 		return registrant && registrant->key != cmd->new_key ? conflict() : NVME_SC_SUCCESS;
 	/* With IEKEY a host may replace its key whether it is registered or not. */
@@ -255,7 +256,7 @@ static nvme_status acquire(const struct reservation *now, const struct registran
 	nvme_status status;
 
 	if (reservation_is_held(now)) {
-		/* Whoever holds it may ask again. */
+		/* The holder may repeat the command. */
 		if (reservation_is_holder(now, registrant) && now->type == cmd->type)
 			return NVME_SC_SUCCESS;
 		return conflict();
@@ -266,9 +267,9 @@ static nvme_status acquire(const struct reservation *now, const struct registran
 	return status;
 }
 
-/* Whose registrations a Preempt ends. */
+/* Selects the registrations that a Preempt ends. */
 struct preempt {
-	const struct uuid *host_id; /* who asks */
+	const struct uuid *host_id; /* the preempting host */
 	uint64_t key;
 	bool is_any_key;
 	bool spares_asker;
@@ -281,7 +282,8 @@ static bool preempt_matches(const struct preempt *preempt, const struct registra
 	return preempt->is_any_key || registrant->key == preempt->key;
 }
 
-/* One pass; returns how many went. Those that asked need not be told. */
+/* Ends the matching registrations in one pass; returns their number. The preempting host gets no
+ * notice. */
 static uint32_t preempt_registrants(struct reservation_outcome *outcome,
 				    const struct preempt *preempt)
 {
@@ -302,8 +304,8 @@ static uint32_t preempt_registrants(struct reservation_outcome *outcome,
 }
 
 /*
- * The reservation passes to the host that asks. Hosts that stay registered hear when the type is
- * another one, for what they could do before may have changed.
+ * Passes the reservation to the preempting host. Hosts that stay registered are notified if the
+ * type changes, because their access may have changed.
  */
 static void preempt_reservation(struct reservation_outcome *outcome, const struct preempt *preempt,
 				enum reservation_type type)
@@ -317,14 +319,14 @@ static void preempt_reservation(struct reservation_outcome *outcome, const struc
 		outcome_tell_others(outcome, preempt->host_id, NOTICE_RESERVATION_RELEASED);
 }
 
-/* Registrations alone: nobody with that key is a conflict. */
+/* Ends registrations only. A key without a registrant is a conflict. */
 static nvme_status preempt_keys(struct reservation_outcome *outcome, const struct preempt *preempt)
 {
 	struct reservation *next = outcome->next;
 
 	if (preempt_registrants(outcome, preempt) == 0)
 		return conflict();
-	/* All registrants held it, and the last of them is gone. */
+	/* All registrants held the reservation, and the last one is gone. */
 	if (next->count == 0)
 		reservation_drop(next);
 	return NVME_SC_SUCCESS;
@@ -379,7 +381,7 @@ nvme_status reservation_acquire(const struct reservation *now, const struct uuid
 	const struct registrant *registrant;
 
 	*ret_outcome = (struct reservation_outcome){0};
-	/* Since NVMe 1.3 IEKEY belongs to Register alone. */
+	/* Since NVMe 1.3 only Register has IEKEY. */
 	if (cmd->action > ACQUIRE_PREEMPT_AND_ABORT || cmd->ignores_key ||
 	    !type_is_known(cmd->type))
 		return invalid();
@@ -398,7 +400,7 @@ static nvme_status release(const struct reservation *now, const struct registran
 {
 	nvme_status status;
 
-	/* Without effect, and no error. */
+	/* A Release by another host than the holder has no effect and is no error. */
 	if (!reservation_is_holder(now, registrant))
 		return NVME_SC_SUCCESS;
 	if (cmd->type != now->type)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The reservation of a namespace: who is registered, who holds it, what others may do. NVMe Base
- * 2.1, section 8.1.22.
+ * The reservation of a namespace: its registrants, its holder, and what other hosts may do. NVMe
+ * Base 2.1, section 8.1.22.
  *
  * A registrant is a host (its identifier): all controllers of that host share the registration. A
- * struct reservation is immutable and counted: every command that changes it makes a new one, so
- * that the truth on the control reactor, the view that reactors check by, and what was before (in
- * case it cannot be kept) are each just a pointer. The rules are pure; target/cmd_reservation.c
- * carries commands to them and their outcome to every reactor.
+ * struct reservation is immutable and counted. Every command that changes it makes a new one, so
+ * the truth on the control reactor, the view of reactors, and the former one (in case the new one
+ * cannot be kept) are only pointers. The rules are pure; target/cmd_reservation.c passes commands
+ * to them and publishes the outcome to every reactor.
  */
 #ifndef WEFT_NS_RESERVATION_H
 #define WEFT_NS_RESERVATION_H
@@ -22,11 +22,11 @@ struct registrant {
 };
 
 struct reservation {
-	unsigned refs; /* the control reactor's; the rest never changes */
+	unsigned refs; /* control reactor; all other fields are immutable */
 	uint32_t generation;
-	enum reservation_type type; /* RESERVATION_NONE: nobody holds it */
+	enum reservation_type type; /* RESERVATION_NONE: not held */
 	bool persists;              /* PTPL */
-	struct uuid holder;         /* nil when none holds it, or all registrants do */
+	struct uuid holder;         /* nil: not held, or held by all registrants */
 	uint32_t count;
 	struct registrant registrants[]; /* ascending host_id, each once */
 };
@@ -46,38 +46,38 @@ static inline bool reservation_is_held_by_all(const struct reservation *reservat
 	       reservation->type == RESERVATION_EXCLUSIVE_ACCESS_ALL;
 }
 
-/* NULL: the host is none. */
+/* NULL: the host is not registered. */
 const struct registrant *reservation_find(const struct reservation *reservation,
 					  const struct uuid *host_id);
 bool reservation_is_holder(const struct reservation *reservation,
 			   const struct registrant *registrant);
 
-/* ---- what is kept: reservation_blob.c -------------------------------------------------------- */
+/* ---- kept values: reservation_blob.c -------------------------------------------------------- */
 
 /* The caller frees *ret_value. 0 or -ENOMEM. */
 int reservation_encode(const struct reservation *reservation, void **ret_value, size_t *ret_bytes);
-/* 0; -EPROTO: this was not made by reservation_encode, or was damaged; -ENOMEM. */
+/* 0, -ENOMEM, or -EPROTO: the value is damaged or was not made by reservation_encode. */
 int reservation_decode(const void *value, size_t value_bytes, struct reservation **ret_reservation);
 
 /* ---- the rules: reservation.c ---------------------------------------------------------------- */
 
-/* Something that another host is told. */
+/* A notification for another host. */
 struct reservation_notice {
 	struct uuid host_id;
 	enum reservation_notice_type type;
 };
 
 struct reservation_outcome {
-	struct reservation *next; /* counted; NULL: nothing changed */
+	struct reservation *next; /* holds a reference; NULL: nothing changed */
 	struct reservation_notice *notices;
 	unsigned notice_count;
-	bool aborts; /* commands of hosts whose registration was preempted end early */
+	bool aborts; /* abort commands of hosts whose registration was preempted */
 };
 
 /*
- * What the command of this host makes of `now` (NULL: nobody ever registered). On success the
- * outcome is the caller's, for reservation_outcome_free; else it is empty. NVME_SC_INTERNAL: out
- * of memory.
+ * Applies the command of this host to `now` (NULL: no host ever registered). On success the caller
+ * frees the outcome with reservation_outcome_free; otherwise the outcome is empty.
+ * NVME_SC_INTERNAL: out of memory.
  */
 nvme_status reservation_register(const struct reservation *now, const struct uuid *host_id,
 				 const struct register_cmd *cmd,
@@ -88,16 +88,15 @@ nvme_status reservation_acquire(const struct reservation *now, const struct uuid
 nvme_status reservation_release(const struct reservation *now, const struct uuid *host_id,
 				const struct release_cmd *cmd,
 				struct reservation_outcome *ret_outcome);
-/* Feature 83h. */
+/* Feature 83h, Reservation Persistence. */
 nvme_status reservation_set_persist(const struct reservation *now, bool persists,
 				    struct reservation_outcome *ret_outcome);
-/* An administrator removes everything: as Clear, but by no host. */
+/* For an administrator: removes the reservation and all registrants, as Clear does. */
 nvme_status reservation_clear_all(const struct reservation *now,
 				  struct reservation_outcome *ret_outcome);
 void reservation_outcome_free(struct reservation_outcome *outcome);
 
-/* ---- the judgement: reservation_judge.c --------------------------------------------------------
- */
+/* ---- checks of commands: reservation_judge.c ------------------------------------------------ */
 
 enum reservation_group {
 	RESERVATION_GROUP_NONE,  /* not subject to reservations */
@@ -107,24 +106,23 @@ enum reservation_group {
 
 enum reservation_group reservation_group_io(uint8_t opcode);
 enum reservation_group reservation_group_admin(uint8_t opcode);
-/* NVME_SC_RESERVATION_CONFLICT, or success. `reservation` may be NULL. */
+/* NVME_SC_RESERVATION_CONFLICT, or success. `reservation` NULL: success. */
 nvme_status reservation_judge(const struct reservation *reservation, const struct uuid *host_id,
 			      enum reservation_group group);
 
-/* ---- for people: reservation_describe.c, control reactor
- * ------------------------------------------------------------- */
+/* ---- for operators: reservation_describe.c, control reactor --------------------------------- */
 
 struct reservation_info {
 	enum reservation_type type;
-	bool has_holder;    /* one host alone */
-	struct uuid holder; /* of types that one host holds */
+	bool has_holder;    /* held by one host alone */
+	struct uuid holder; /* if has_holder */
 	uint32_t generation;
 	bool persists;
 	uint32_t registrant_count;
-	const struct registrant *registrants; /* good until the control reactor's next turn */
+	const struct registrant *registrants; /* valid until the control reactor's next turn */
 };
 
 void reservation_describe(const struct ns_live *live, struct reservation_info *ret_info);
-/* "write-exclusive", "exclusive-access-all-registrants", …; "none". */
+/* "write-exclusive", "exclusive-access-all-registrants", ...; "none". */
 const char *reservation_type_name(enum reservation_type type);
 #endif

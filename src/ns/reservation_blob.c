@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is kept of a reservation that persists through power loss, as bytes: a header, the
- * registrants in ascending order, a checksum; little-endian. Pure; the control reactor's.
+ * The kept form of a reservation that persists through power loss: a header, the registrants in
+ * ascending order, a checksum; little-endian. Pure; control reactor.
  *
- * What comes back is judged as if a stranger had written it: a reservation that makes no sense is
- * refused, for it would open or shut a namespace by mistake.
+ * A kept value is checked like untrusted input: a reservation that the rules never produce is
+ * refused, because it could wrongly open or close a namespace.
  */
 #include "ns/reservation.h"
 
@@ -89,7 +89,7 @@ static bool blob_header_ok(const uint8_t *value, size_t value_bytes, struct blob
 	return le32_get(sum) == crc32c(value, value_bytes - sizeof(sum));
 }
 
-/* What the rules never make. */
+/* False: a reservation that the rules never produce. */
 static bool reservation_makes_sense(const struct reservation *reservation)
 {
 	const struct registrant *registrants = reservation->registrants;

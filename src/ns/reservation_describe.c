@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What people are told of a reservation: the fields of REST answers and of `weft ctl`, and the
- * names of the types that both print.
+ * Describes a reservation to operators: the fields of REST answers and of `weft ctl`, and the names
+ * of the types that both print.
  *
- * Control reactor; the registrants stay good until its next turn.
+ * Control reactor; the registrants stay valid until its next turn.
  */
 #include "ns/reservation.h"
 

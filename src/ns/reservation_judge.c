@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which commands a reservation lets through: NVMe Base 2.1, section 8.1.22.1, the table of command
+ * Which commands a reservation allows: NVMe Base 2.1, section 8.1.22.1, the table of command
  * behaviour in the presence of a reservation.
  *
- * Runs on the reactor of the command, on the view that this reactor has; nothing is allocated,
- * locked or written. A namespace without a reservation never gets here. Reservation commands
- * themselves are judged by their rules (reservation.c).
+ * Runs on the reactor of the command, with this reactor's view. Allocates, locks and writes
+ * nothing. Not called for a namespace without a reservation. Reservation commands themselves are
+ * checked by their rules (reservation.c).
  */
 #include "ns/reservation.h"
 
-/* Admin commands that the table names. */
+/* Opcodes of commands that the table names. */
 #define ADMIN_NS_MANAGEMENT 0x0d
 #define ADMIN_NS_ATTACHMENT 0x15
 #define ADMIN_FORMAT_NVM    0x80
@@ -45,7 +45,7 @@ enum reservation_group reservation_group_admin(uint8_t opcode)
 	case ADMIN_FORMAT_NVM:
 	case ADMIN_SECURITY_SEND:
 	case ADMIN_SANITIZE:
-	/* Write protection takes from the holder what its reservation gave it. */
+	/* Set Features can set write protection, which would take away the holder's access. */
 	case NVME_ADMIN_SET_FEATURES:
 		return RESERVATION_GROUP_WRITE;
 	default:
@@ -53,7 +53,7 @@ enum reservation_group reservation_group_admin(uint8_t opcode)
 	}
 }
 
-/* Whether the type keeps only writers out. */
+/* Whether the type excludes only writers. */
 static bool type_lets_all_read(enum reservation_type type)
 {
 	return type == RESERVATION_WRITE_EXCLUSIVE ||

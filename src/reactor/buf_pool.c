@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Data buffers of one reactor in three size classes, each one mapping that costs no memory until
- * its pages are touched.
+ * Data buffers of one reactor in three size classes. Each class is one mapping that costs no memory
+ * until its pages are touched, and one region, whose number is the key of its buffers.
  *
- * Runs on the owning reactor's thread. Free buffers are a stack of indices beside the mapping (the
- * buffer used last is the warmest, and a free one is never touched). A buffer that comes back goes
- * to a waiter of its own class, then to one of a smaller class, as shares allow.
+ * Runs on the owning reactor's thread. Free buffers are a stack of indices outside the mapping: the
+ * buffer used last is the warmest, and a free buffer is never touched. A returned buffer goes to a
+ * waiter of its own class, then to one of a smaller class, as shares allow.
  *
- * Each class is one region, and its number the key of its buffers.
- *
- * `missing` of a class is what all shares lack of their minimum: a share at or above its own may
- * take a free buffer only when more than that are free.
+ * `missing` of a class is the sum of what its shares hold less than their minimum. A share at or
+ * above its own minimum may take a free buffer only while more than `missing` are free.
  */
 #include "reactor/buf_pool.h"
 
@@ -27,19 +25,19 @@ struct buf_class {
 	size_t map_bytes;
 	unsigned count;
 	unsigned free_count;
-	unsigned missing; /* of what is kept for shares: not held by them */
+	unsigned missing; /* buffers below the minimum, over all shares */
 	uint32_t *free_stack;
 	struct list turns; /* of shares with waiters of this class */
 };
 
-/* Of each class so much is kept for shares; the rest is anybody's. */
+/* One part in BUF_KEPT_PART of each class is kept for shares; any share may use the rest. */
 #define BUF_KEPT_PART 8
 
 struct buf_pool {
 	struct buf_class classes[BUF_POOL_CLASSES];
 	struct list shares;
-	atomic_uint in_use; /* one writer; read by anyone */
-	bool granting;      /* a put inside a granted callback leaves the work to the outer put */
+	atomic_uint in_use; /* written by the reactor, read by any thread */
+	bool granting; /* buf_pool_serve is running: a nested put leaves the work to that call */
 };
 
 static void buf_pool_count(struct buf_pool *pool, int more)
@@ -64,7 +62,7 @@ static int buf_class_open(struct buf_class *class, size_t bytes, unsigned count)
 		class->base = NULL;
 		return -ENOMEM;
 	}
-	/* The lowest address on top: a lightly used pool stays in few pages. */
+	/* The lowest address is on top, so that a lightly used pool stays in few pages. */
 	for (unsigned i = 0; i < count; i++)
 		class->free_stack[i] = count - 1 - i;
 	class->free_count = count;
@@ -155,7 +153,8 @@ void buf_pool_keep(struct buf_pool *pool, struct buf_share *share, unsigned part
 	}
 }
 
-/* One that has nothing of a class may always have one: no share waits for ever. */
+/* A share that holds nothing of a class may always take one buffer, so that no share waits
+ * forever. */
 static inline bool share_may_take(const struct buf_class *class, const struct buf_share *share,
 				  unsigned i)
 {
@@ -190,7 +189,7 @@ struct buf buf_pool_get(struct buf_pool *pool, struct buf_share *share, size_t l
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
-/* The share with waiters of class w that is to have a buffer of class i, or NULL. */
+/* The share with waiters of class w that gets the next buffer of class i, or NULL. */
 static struct buf_share *pool_next_share(struct buf_pool *pool, unsigned i, unsigned w)
 {
 	struct buf_share *next = NULL;
@@ -198,7 +197,7 @@ static struct buf_share *pool_next_share(struct buf_pool *pool, unsigned i, unsi
 	list_for_each_safe(node, &pool->classes[w].turns) {
 		struct buf_share *share = list_entry(node, struct buf_share, turns[w]);
 
-		/* Those whose waiters were cancelled leave here. */
+		/* Remove a share whose waiters were all cancelled. */
 		if (list_empty(&share->waiters[w]))
 			list_remove(&share->turns[w]);
 		else if (share->held[i] < share->kept[i] || share->held[i] == 0)
@@ -214,14 +213,14 @@ static void share_grant(struct buf_pool *pool, struct buf_share *share, unsigned
 	struct buf_waiter *waiter =
 		list_entry(list_pop_front(&share->waiters[w]), struct buf_waiter, node);
 
-	/* Behind the others that wait. */
+	/* To the end of the queue. */
 	list_remove(&share->turns[w]);
 	if (!list_empty(&share->waiters[w]))
 		list_push_back(&pool->classes[w].turns, &share->turns[w]);
 	waiter->granted(waiter, buf_class_pop(pool, share, i));
 }
 
-/* One waiter is served. False: none can be. */
+/* Serves one waiter. False: no waiter can be served. */
 static bool pool_serve_one(struct buf_pool *pool)
 {
 	for (unsigned i = BUF_POOL_CLASSES; i-- > 0;) {
@@ -258,7 +257,7 @@ void buf_pool_wait(struct buf_pool *pool, struct buf_share *share, struct buf_wa
 {
 	unsigned i = buf_class_for(len_bytes);
 
-	/* Some class must be able to serve, or the wait would have no end. */
+	/* At least one class must be able to serve, otherwise the wait would never end. */
 	CHECK(pool->classes[i].count + (i < 1 ? pool->classes[1].count : 0) +
 		      (i < 2 ? pool->classes[2].count : 0) >
 	      0);

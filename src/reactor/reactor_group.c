@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starting and stopping a process's reactors.
+ * Starts and stops a process's reactors.
  *
- * Runs on the thread that starts the group; the reactor threads run reactor_run and nothing else,
- * with every signal blocked, so that signals reach the program's own threads.
+ * Runs on the thread that starts the group. The reactor threads only run reactor_run, with every
+ * signal blocked, so that signals reach the program's own threads.
  */
 #include "reactor/reactor_group.h"
 
@@ -100,7 +100,8 @@ void reactor_group_stop(struct reactor_group *group)
 		if (group->members[i].has_thread)
 			reactor_stop(group->members[i].reactor);
 	}
-	/* All have ended before the first is freed: they may still post to each other. */
+	/* Join all threads before the first reactor is freed: reactors may still post to each
+	 * other. */
 	for (unsigned i = 0; i < group->count; i++) {
 		if (group->members[i].has_thread)
 			pthread_join(group->members[i].thread, NULL);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocking calls off the reactor: helper threads, started when they are needed and no idle one is
- * left, take them in order and post the results back. There are up to OFFLOAD_THREADS of them, so
- * that a call that takes long (BLKDISCARD of a large range) does not hold those behind it.
+ * Runs blocking calls on helper threads. A thread is started when a call is queued and no thread is
+ * idle. The threads take calls in order and post the results back. There are up to OFFLOAD_THREADS,
+ * so that a long call (BLKDISCARD of a large range) does not delay the calls behind it.
  *
- * The queue is linked through op->msg.next under a mutex; the reactor holds it only to append or
- * unlink. The helper may run on every CPU that the reactor's creator may, not only on the
- * reactor's own. A call that has begun cannot be cancelled; one that waits can.
+ * The queue is linked through op->msg.next under a mutex, which the reactor holds only to append or
+ * unlink. Helper threads may run on every CPU that the reactor's creator may use, not only on the
+ * reactor's own. A running call cannot be cancelled; a queued call can.
  */
 #include "base/clock.h"
 #include "reactor/reactor_internal.h"
@@ -19,7 +19,7 @@
 #define OFFLOAD_THREADS 8
 
 struct reactor_offload {
-	pthread_t threads[OFFLOAD_THREADS]; /* the reactor's */
+	pthread_t threads[OFFLOAD_THREADS]; /* only for the reactor */
 	unsigned thread_count;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
@@ -27,7 +27,7 @@ struct reactor_offload {
 	struct reactor_op *first;
 	struct reactor_op *last;
 	unsigned waiting; /* calls in the queue */
-	unsigned idle;    /* threads that wait for one */
+	unsigned idle;    /* threads that wait for a call */
 	bool stopping;
 };
 
@@ -103,7 +103,7 @@ static void offload_start_thread(struct reactor *reactor, struct reactor_offload
 	if (CPU_COUNT(&reactor->creator_cpus) > 0)
 		pthread_attr_setaffinity_np(&attr, sizeof(reactor->creator_cpus),
 					    &reactor->creator_cpus);
-	/* Signals are for the program's first thread. */
+	/* Signals are handled by the program's first thread. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &before);
 	if (pthread_create(thread, &attr, offload_main, offload) == 0)
@@ -139,7 +139,7 @@ void reactor_offload(struct reactor *reactor, struct reactor_op *op,
 	if (offload && offload->thread_count == 0)
 		offload_start_thread(reactor, offload);
 	if (!offload || offload->thread_count == 0) {
-		/* No thread to be had: slow is better than failed. */
+		/* Without a thread, run the call here: slow is better than failed. */
 		offload_finish(op, offload_run(op));
 		return;
 	}

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pairing heap behind reactor timers, shared by the io_uring reactor and the simulator.
+ * The pairing heap of reactor timers, shared by the io_uring reactor and the simulator.
  *
- * Runs on the thread of the reactor that owns the root. Pure: it only links timers. Merging the
- * children of a removed node is done in two passes without recursion, so that ten thousand
- * keep-alive timers with one deadline do not eat the stack.
+ * Runs on the thread of the reactor that owns the root. Pure: only links timers. The children of a
+ * removed node are merged in two passes without recursion, so that ten thousand keep-alive timers
+ * with the same deadline do not exhaust the stack.
  */
 #include "reactor/timer_heap.h"
 
-/* Both are roots without siblings. Returns the earlier one with the other as its first child. */
+/* a and b must be roots without siblings. Returns the earlier one, with the other as its first
+ * child. */
 static struct reactor_timer *timer_heap_meld(struct reactor_timer *a, struct reactor_timer *b)
 {
 	if (b->deadline_ns < a->deadline_ns) {
@@ -25,12 +26,12 @@ static struct reactor_timer *timer_heap_meld(struct reactor_timer *a, struct rea
 	return a;
 }
 
-/* Turns a chain of siblings into one tree; NULL for an empty chain. */
+/* Merges a chain of siblings into one tree. NULL for an empty chain. */
 static struct reactor_timer *timer_heap_meld_siblings(struct reactor_timer *first)
 {
 	struct reactor_timer *pairs = NULL, *root = NULL;
 
-	/* Left to right in pairs; the results are stacked through `next`. */
+	/* Meld pairs from left to right; stack the results through `next`. */
 	while (first) {
 		struct reactor_timer *a = first, *b = a->next;
 
@@ -45,7 +46,7 @@ static struct reactor_timer *timer_heap_meld_siblings(struct reactor_timer *firs
 		a->next = pairs;
 		pairs = a;
 	}
-	/* Right to left into one. */
+	/* Meld the pairs from right to left into one tree. */
 	while (pairs) {
 		struct reactor_timer *a = pairs;
 

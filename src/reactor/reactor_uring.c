@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The io_uring reactor: life, turns, messages, deferred functions, timers, sleeping.
+ * The io_uring reactor: creation and end, turns, messages, deferred functions, timers, sleeping.
  *
- * reactor_create opens the ring disabled; reactor_run enables it, which binds it to the running
- * thread (SINGLE_ISSUER, DEFER_TASKRUN). Everything asked for before that only queues.
+ * reactor_create opens the ring disabled. reactor_run enables it, which binds the ring to the
+ * running thread (SINGLE_ISSUER, DEFER_TASKRUN). Earlier requests only queue.
  *
- * A turn: completions, messages, timers, hot sockets, pollers, deferred functions, then submit and
- * spin (turns that find nothing) or sleep until a completion, a message or the next timer; there is
- * no tick. Stalls are measured in groups of eight callbacks: a group that takes over 1 ms counts as
- * one stall, which costs a clock read per group and not per callback; time the kernel gives to
- * other threads counts too.
+ * A turn: completions, messages, timers, hot sockets, pollers, deferred functions. Then it submits,
+ * and spins (turns that find nothing) or sleeps until a completion, a message or the next timer.
+ * There is no periodic tick. A stall is a group of eight callbacks that takes over 1 ms: this costs
+ * a clock read per group, not per callback. Time that the kernel gives to other threads counts too.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -30,8 +29,9 @@ static _Thread_local struct reactor *reactor_of_thread;
 /* ---- messages ------------------------------------------------------------------------------- */
 
 /*
- * The handshake with a sleeper, all seq_cst. Poster: push, then read `sleeping`. Reactor: set
- * `sleeping`, then read the queue. In every order one of the two sees the other's write.
+ * The handshake with a sleeping reactor, all seq_cst. Poster: push, then read `sleeping`. Reactor:
+ * set `sleeping`, then read the queue. In every order at least one of the two sees the other's
+ * write.
  */
 static void reactor_wake(struct reactor *reactor)
 {
@@ -58,7 +58,7 @@ static void reactor_run_messages(struct reactor *reactor)
 
 	if (!atomic_load_explicit(&reactor->post_head, memory_order_relaxed))
 		return;
-	/* What is posted from now on, by these very messages too, waits for the next turn. */
+	/* Messages posted from now on, also by these callbacks, wait for the next turn. */
 	msg = atomic_exchange_explicit(&reactor->post_head, NULL, memory_order_acquire);
 	while (msg) {
 		struct reactor_msg *older = atomic_load_explicit(&msg->next, memory_order_relaxed);
@@ -116,7 +116,7 @@ static void reactor_run_deferred(struct reactor *reactor)
 {
 	struct list batch, *node;
 
-	/* A function that defers again, itself or another, is asking for the next turn. */
+	/* A function that is deferred again from here runs in the next turn. */
 	list_init(&batch);
 	list_splice_back(&batch, &reactor->deferred);
 	while ((node = list_pop_front(&batch))) {
@@ -155,7 +155,7 @@ void reactor_timer_cancel(struct reactor_timer *timer)
 
 static void reactor_run_timers(struct reactor *reactor)
 {
-	/* The budget ends a timer that always arms itself for now. */
+	/* The budget stops a timer that always rearms itself for now. */
 	for (unsigned i = 0; i < REACTOR_CQE_BUDGET; i++) {
 		struct reactor_timer *timer = timer_heap_pop_due(&reactor->timers, reactor->now_ns);
 
@@ -167,14 +167,14 @@ static void reactor_run_timers(struct reactor *reactor)
 	}
 }
 
-/* ---- where the time goes -------------------------------------------------------------------- */
+/* ---- time accounting ------------------------------------------------------------------------ */
 
 static void reactor_span_begin(struct reactor_span *span, uint64_t now_ns)
 {
 	atomic_store_explicit(&span->since_ns, now_ns, memory_order_relaxed);
 }
 
-/* Harmless when it has ended already. */
+/* No effect when the span has ended already. */
 static void reactor_span_end(struct reactor_span *span, uint64_t now_ns)
 {
 	uint64_t since_ns = atomic_load_explicit(&span->since_ns, memory_order_relaxed);
@@ -233,10 +233,10 @@ static void reactor_turn(struct reactor *reactor)
 		reactor_stall_check(reactor);
 }
 
-/* Time until the next timer; UINT64_MAX without one, 0 when one is due. */
+/* Time until the next timer. UINT64_MAX: no timer; 0: a timer is due. */
 static uint64_t reactor_time_to_timer_ns(const struct reactor *reactor)
 {
-	/* The kernel adds its clock to the timeout; a deadline of "never" must not wrap around. */
+	/* The kernel adds its clock to the timeout; a deadline of UINT64_MAX must not overflow. */
 	const uint64_t limit_ns = 3600 * NS_PER_S;
 	uint64_t now_ns, left_ns;
 
@@ -270,7 +270,8 @@ static void reactor_sleep(struct reactor *reactor)
 	atomic_store(&reactor->sleeping, false);
 }
 
-/* In the turn that found work. What the kernel did to deliver it, in the flush before, is work. */
+/* Called in the turn that found work. The kernel's work to deliver it, in the flush of the turn
+ * before, counts as busy time. */
 static void reactor_idle_end(struct reactor *reactor)
 {
 	uint64_t end_ns = reactor->found_ns > 0 ? reactor->found_ns : reactor->now_ns;
@@ -280,7 +281,7 @@ static void reactor_idle_end(struct reactor *reactor)
 	reactor->found_ns = 0;
 }
 
-/* After a turn: goes on at once, spins or sleeps. */
+/* After a turn: continues at once, spins or sleeps. */
 static void reactor_rest(struct reactor *reactor)
 {
 	uint64_t now_ns = reactor->now_ns;
@@ -317,7 +318,7 @@ static void reactor_rest(struct reactor *reactor)
 	}
 	if (!reactor->has_slept && reactor->spin_window_ns > 0)
 		spin_policy_note_miss(reactor->spin);
-	/* Going to sleep is no spinning: it is CPU time that is paid for the wait. */
+	/* Falling asleep does not count as spinning, although it costs CPU time. */
 	reactor_span_end(&reactor->spin_span, now_ns);
 	reactor->found_ns = 0;
 	reactor_sleep(reactor);
@@ -327,7 +328,7 @@ static void reactor_thread_set_up(struct reactor *reactor)
 {
 	char name[16];
 
-	/* The name of the first thread is the program's. */
+	/* The first thread keeps the program's name. */
 	if (gettid() != getpid()) {
 		snprintf(name, sizeof(name), "weft-r%u", reactor->config.index);
 		pthread_setname_np(pthread_self(),
@@ -352,14 +353,15 @@ void reactor_run(struct reactor *reactor)
 	/* liburing 2.3 declares io_uring_enable_rings but does not export it. */
 	CHECK(io_uring_register((unsigned)reactor->ring.ring_fd, IORING_REGISTER_ENABLE_RINGS, NULL,
 				0) == 0);
-	/* Saves a file table lookup per system call; not having it is no error. */
+	/* Saves a file table lookup per system call. A failure is harmless. */
 	io_uring_register_ring_fd(&reactor->ring);
 	reactor_of_thread = reactor;
 	atomic_store(&reactor->running, true);
 	reactor_wake_arm(reactor);
 	reactor_span_begin(&reactor->run_span, clock_monotonic_ns());
 	for (;;) {
-		/* Read before the messages: what was posted before the stop is still delivered. */
+		/* Read before the messages, so that messages posted before the stop are still
+		 * delivered. */
 		is_last = atomic_load(&reactor->stopping);
 		reactor_turn(reactor);
 		if (is_last)
@@ -380,7 +382,7 @@ void reactor_stop(struct reactor *reactor)
 	reactor_wake(reactor);
 }
 
-/* ---- life ----------------------------------------------------------------------------------- */
+/* ---- creation and end ----------------------------------------------------------------------- */
 
 int reactor_create(const struct reactor_config *config, struct reactor **ret_reactor)
 {
@@ -403,7 +405,8 @@ int reactor_create(const struct reactor_config *config, struct reactor **ret_rea
 	reactor->scratch = aligned_alloc(4096, REACTOR_SCRATCH_BYTES);
 	if (!reactor->scratch)
 		goto fail_scratch;
-	/* Blocking: io_uring answers -EAGAIN for a non-blocking file instead of waiting. */
+	/* The eventfd must block: io_uring fails with -EAGAIN on a non-blocking file instead of
+	 * waiting. */
 	reactor->wake_fd = eventfd(0, EFD_CLOEXEC);
 	if (reactor->wake_fd < 0) {
 		res = -errno;
@@ -455,7 +458,7 @@ unsigned reactor_index(const struct reactor *reactor)
 
 uint64_t reactor_now_ns(const struct reactor *reactor)
 {
-	/* Outside of turns there is no turn to have read it. */
+	/* Outside reactor_run no turn reads the clock. */
 	return reactor == reactor_of_thread ? reactor->now_ns : clock_monotonic_ns();
 }
 

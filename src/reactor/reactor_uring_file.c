@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * File operations of the io_uring reactor: one SQE each, the op's address as user_data.
+ * File operations of the io_uring reactor: one SQE each, with the op's address as user_data.
  *
- * Runs on the owning reactor's thread. A cancel is a request of its own whose completion nobody
- * waits for; because requests keep their order, it can only meet the op it was meant for, even if
- * the caller starts a new operation in the same memory right after `done`.
+ * Runs on the owning reactor's thread. A cancel is a separate request whose completion is ignored.
+ * Requests keep their order, so a cancel can only reach the intended operation, even if the caller
+ * starts a new operation in the same memory right after `done`.
  */
 #include "reactor/reactor_internal.h"
 
@@ -18,14 +18,15 @@ static struct io_uring_sqe *reactor_op_sqe(struct reactor *reactor, struct react
 	return reactor_sqe(reactor);
 }
 
-/* Of something that changes the file. */
+/* For operations that change the file. */
 static void reactor_op_prepared(struct reactor_op *op, struct io_uring_sqe *sqe)
 {
 	io_uring_sqe_set_data(sqe, op);
 	if (op->deadline_ns == 0)
 		return;
 	op->reactor->dated_ops++;
-	/* Here for what is tried again; what waits for its first submit is looked at there. */
+	/* This check catches retried operations. A request that waits for its first submit is
+	 * checked at the submit (reactor_uring_ring.c). */
 	if (op->reactor->now_ns > op->deadline_ns)
 		reactor_sqe_drop(sqe);
 }
@@ -35,7 +36,7 @@ void reactor_readv(struct reactor *reactor, struct reactor_op *op, int fd, const
 {
 	struct io_uring_sqe *sqe = reactor_op_sqe(reactor, op);
 
-	/* One buffer needs no vector to be imported by the kernel. */
+	/* A single buffer saves the kernel the import of a vector. */
 	if (iov_count == 1 && iov[0].iov_len <= INT32_MAX)
 		io_uring_prep_read(sqe, fd, iov[0].iov_base, (unsigned)iov[0].iov_len, offset);
 	else

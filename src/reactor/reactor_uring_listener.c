@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Listening sockets of the io_uring reactor: one multishot accept each (one accept after the other
- * on a kernel without it).
+ * Listening sockets of the io_uring reactor: one multishot accept each, or single accepts in
+ * sequence on a kernel without multishot accept.
  *
- * Runs on the owning reactor's thread. A lack of file descriptors or memory stops accepting for
- * 100 ms, so that it costs a line in the log and not a CPU. private_bits of accept_op says whether
- * an accept is in the kernel.
+ * Runs on the owning reactor's thread. When file descriptors or memory run out, accepting stops for
+ * 100 ms, which costs a log line instead of a CPU. private_bits of accept_op is 1 while an accept
+ * is in the kernel.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -56,14 +56,14 @@ static void listener_deliver(struct reactor_listener *listener, int fd)
 
 	reactor_fd_set_options(fd);
 	if (getpeername(fd, (struct sockaddr *)&peer.storage, &peer.len_bytes)) {
-		/* Gone before it was accepted. */
+		/* The peer disconnected before the accept. */
 		reactor_refuse_fd(fd);
 		return;
 	}
 	listener->accepted(listener, fd, &peer);
 }
 
-/* True when it makes sense to accept again at once. */
+/* Whether a new accept is useful at once. Logs other errors. */
 static bool listener_error_passes(struct reactor_listener *listener, int res)
 {
 	char text[NET_ADDR_TEXT_BYTES];
@@ -92,8 +92,8 @@ static void listener_on_accept(struct reactor_op *op, int res)
 	}
 	if (res >= 0)
 		listener_deliver(listener, res);
-	/* The callback may have closed the listener; nothing was armed then, so it does the rest.
-	 */
+	/* If the callback closed the listener, no accept was armed, and the close posts the
+	 * rest. */
 	if (listener->closing || !is_over)
 		return;
 	if (listener_error_passes(listener, res))
@@ -104,7 +104,8 @@ static void listener_on_accept(struct reactor_op *op, int res)
 
 static int listener_bind(const struct net_addr *addr, int *ret_fd)
 {
-	/* Blocking: io_uring answers -EAGAIN for a non-blocking file instead of waiting. */
+	/* The socket must block: io_uring fails with -EAGAIN on a non-blocking file instead of
+	 * waiting. */
 	int fd = socket(addr->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	int on = 1;
 	int res;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ring itself: getting an SQE, submitting, waiting, reaping.
+ * The ring: getting an SQE, submitting, waiting, reaping.
  *
- * Runs on the reactor's thread. An SQE is never lost: when the submission queue is full it is
- * submitted at once, and when the kernel takes nothing (or the ring is still disabled, before
- * reactor_run) requests queue in a backlog that keeps their order, which cancels rely on. A CQ that
- * overflowed is flushed by entering the kernel, which every flush and wait below does when flagged.
+ * Runs on the reactor's thread. No request is lost: a full submission queue is submitted at once.
+ * When the kernel takes nothing (or before reactor_run, when the ring is disabled), requests queue
+ * in a backlog that keeps their order, on which cancels rely. An overflowed CQ is flushed by
+ * entering the kernel, which every flush and wait below does when flagged.
  *
- * A process may be stopped in the middle of a turn and go on much later. What it had not given to
- * the kernel by then must not be written if it has a deadline: the clock is read once before every
- * submit of such requests.
+ * A process may be stopped in the middle of a turn and continue much later. Requests with a
+ * deadline that have not reached the kernel by then must not be executed, so the clock is read once
+ * before every submit of such requests.
  */
 #include "base/clock.h"
 #include "reactor/reactor_internal.h"
@@ -25,7 +25,8 @@ static struct io_uring_sqe *reactor_backlog_sqe(struct reactor *reactor)
 	if (!last || last->count == REACTOR_BACKLOG_ENTRIES) {
 		struct reactor_backlog *more = calloc(1, sizeof(*more));
 
-		/* Only before the start and when the kernel itself is out of memory. */
+		/* The backlog grows only before reactor_run and when the kernel is out of
+		 * memory. */
 		CHECK(more);
 		if (last)
 			last->next = more;
@@ -37,16 +38,17 @@ static struct io_uring_sqe *reactor_backlog_sqe(struct reactor *reactor)
 	return &last->sqes[last->count++];
 }
 
-/* After a submit. What it left behind may have a deadline that passes before the next one. */
+/* After a submit: checks the result, and notes whether requests were left behind. Their deadlines
+ * may pass before the next submit. */
 static void reactor_ring_submitted(struct reactor *reactor, int res)
 {
 	reactor->has_left = io_uring_sq_ready(&reactor->ring) > 0;
-	/* Passing shortages are retried in the next turn; anything else is a bug of ours. */
+	/* Temporary shortages are retried in the next turn. Any other error is a bug in weft. */
 	CHECK(res >= 0 || res == -ETIME || res == -EINTR || res == -EAGAIN || res == -EBUSY ||
 	      res == -ENOMEM);
 }
 
-/* ---- what comes too late --------------------------------------------------------------------- */
+/* ---- requests that are too late ------------------------------------------------------------- */
 
 void reactor_sqe_drop(struct io_uring_sqe *sqe)
 {
@@ -68,7 +70,8 @@ static bool is_late(const struct io_uring_sqe *sqe, uint64_t now_ns)
 	return op->deadline_ns != 0 && op->deadline_ns < now_ns;
 }
 
-/* Right before a submit. What the kernel has not taken is between its head and our tail. */
+/* Called right before a submit. Requests that the kernel has not taken are between its head and our
+ * tail. */
 static void reactor_ring_drop_late(struct reactor *reactor)
 {
 	const struct io_uring_sq *sq = &reactor->ring.sq;
@@ -78,7 +81,7 @@ static void reactor_ring_drop_late(struct reactor *reactor)
 		return;
 	reactor->dated_ops = 0;
 	now_ns = clock_monotonic_ns();
-	/* Requests of this turn were looked at when they were made. */
+	/* Requests of this turn were checked when they were made. */
 	if (!reactor->has_left && now_ns - reactor->now_ns < REACTOR_LATE_NS)
 		return;
 	for (unsigned at = *sq->khead; at != sq->sqe_tail; at++) {
@@ -184,11 +187,11 @@ void reactor_ring_reap(struct reactor *reactor)
 {
 	struct io_uring *ring = &reactor->ring;
 
-	/* Completions are taken one by one: a callback may submit, which can add more. */
+	/* Take completions one by one: a callback may submit, which can add more. */
 	for (unsigned i = 0; i < REACTOR_CQE_BUDGET && io_uring_cq_ready(ring) > 0; i++) {
 		const struct io_uring_cqe *cqe =
 			&ring->cq.cqes[*ring->cq.khead & ring->cq.ring_mask];
-		/* The library's own time-out, on a kernel whose wait call has none (5.10). */
+		/* liburing's own time-out, on a kernel whose wait call has none (5.10). */
 		bool is_library = cqe->user_data == LIBURING_UDATA_TIMEOUT;
 		struct reactor_op *op = is_library ? NULL : io_uring_cqe_get_data(cqe);
 		int res = cqe->res;

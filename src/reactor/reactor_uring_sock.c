@@ -3,11 +3,11 @@
  * Stream sockets of the io_uring reactor.
  *
  * Runs on the owning reactor's thread. Data moves by direct system calls that never block. A cold
- * socket waits on a one-shot poll in the ring; when it fires the socket is hot, and `ready` is
- * called every turn until it has been empty for the hot window (the reactor's longest spin). With
- * more than four hot sockets an empty one goes cold at once, so that nobody scans. Before the
- * reactor sleeps all are cold. poll_op carries the poll for reading and the end of the socket,
- * aux_op the poll for writing and the connect.
+ * socket waits on a one-shot poll in the ring, which makes the socket hot. `ready` of a hot socket
+ * is called every turn until the socket has been empty for the hot window (the reactor's longest
+ * spin). With more than four hot sockets an empty one goes cold at once, so that no turn scans
+ * many. Before the reactor sleeps, all sockets go cold. poll_op is the poll for reading and the
+ * message that finishes the close. aux_op is the poll for writing and the connect.
  */
 #include "reactor/reactor_internal.h"
 
@@ -68,7 +68,7 @@ void reactor_hot_run(struct reactor *reactor)
 
 	if (reactor->hot_count == 0)
 		return;
-	/* Every socket moves back before its callback, which may close it or any other. */
+	/* Each socket is put back before its callback, which may close any socket. */
 	list_init(&batch);
 	list_splice_back(&batch, &reactor->hot);
 	while ((node = list_pop_front(&batch))) {
@@ -77,7 +77,8 @@ void reactor_hot_run(struct reactor *reactor)
 		list_push_back(&reactor->hot, node);
 		sock->ready(sock, REACTOR_SOCK_READ);
 		reactor_callback_done(reactor);
-		/* A closed socket lives until `closed`, which is never called from in here. */
+		/* A closed socket stays valid until `closed`, which is never called from inside
+		 * this loop. */
 		if (!list_linked(&sock->hot_node))
 			continue;
 		if (!sock->drained)
@@ -94,11 +95,11 @@ void reactor_hot_cool_all(struct reactor *reactor)
 		sock_cool(list_entry(reactor->hot.next, struct reactor_sock, hot_node));
 }
 
-/* ---- the end -------------------------------------------------------------------------------- */
+/* ---- closing -------------------------------------------------------------------------------- */
 
 /*
- * What was sent without a copy is still in its owner's buffers, and he waits for `closed`: a peer
- * that is gone may not keep him for as long as TCP repeats itself by default.
+ * Zero-copy sends leave unacknowledged bytes in their owner's buffers until the kernel releases
+ * them. A dead peer must not delay `closed` until TCP gives up retransmitting.
  */
 static void sock_limit_linger(const struct reactor_sock *sock)
 {
@@ -137,7 +138,8 @@ void reactor_sock_close(struct reactor_sock *sock, void (*closed)(struct reactor
 	sock->closed = closed;
 	sock->wanted = 0;
 	sock_unheat(sock);
-	/* A poll holds the file, and a peer sees the end only when the last holder lets go. */
+	/* A poll holds the file, and the peer sees the close only when the last holder releases the
+	 * file. */
 	if (sock->armed & REACTOR_SOCK_READ)
 		reactor_sqe_cancel(sock->reactor, &sock->poll_op);
 	if (sock->armed & REACTOR_SOCK_WRITE)
@@ -146,7 +148,6 @@ void reactor_sock_close(struct reactor_sock *sock, void (*closed)(struct reactor
 		reactor_post(sock->reactor, &sock->poll_op.msg, sock_on_finish);
 }
 
-/* Takes note that a request ended. True when the socket is closing and the caller has to stop. */
 bool reactor_sock_disarm(struct reactor_sock *sock, unsigned event)
 {
 	sock->armed &= ~event;
@@ -163,7 +164,7 @@ static void sock_on_readable(struct reactor_op *op, int res)
 
 	if (reactor_sock_disarm(sock, REACTOR_SOCK_READ))
 		return;
-	/* A failed poll is as good as a fired one: the next recv says what is the matter. */
+	/* A failed poll counts as readable: the next recv reports the error. */
 	if (sock->wanted & REACTOR_SOCK_READ)
 		sock_heat(sock);
 }
@@ -208,11 +209,11 @@ void reactor_sock_open(struct reactor *reactor, struct reactor_sock *sock, int t
 		       void (*ready)(struct reactor_sock *sock, unsigned events))
 {
 	sock_init(reactor, sock, taken_fd, ready);
-	/* The first bytes are often there already: look before waiting. */
+	/* The first bytes have often arrived already, so try to receive before waiting. */
 	sock_heat(sock);
 }
 
-/* Ends the connect: tells the caller, unless he has closed the socket meanwhile. */
+/* Ends the connect and calls `connected`. */
 static void sock_connect_end(struct reactor_sock *sock, int res)
 {
 	void (*connected)(struct reactor_sock * sock, int res) = sock->connected;
@@ -251,15 +252,16 @@ static void sock_on_connect_failed(struct reactor_msg *msg)
 {
 	struct reactor_sock *sock = container_of(msg, struct reactor_sock, aux_op.msg);
 
-	/* The close that came between has posted its own message behind this one. */
+	/* A close in between has posted its own message behind this one. */
 	if (!sock->closing)
 		sock_connect_end(sock, (int)(int64_t)sock->aux_op.private_bits);
 }
 
 /*
- * A machine that vanishes says nothing: without keep alive of NVMe (KATO 0) only TCP's own finds
- * out, after two minutes, and without waking anybody. No TCP_USER_TIMEOUT: it would also cut off
- * a live peer that keeps its window shut, which is judged by the sender's own time-out.
+ * A peer that vanishes sends nothing. Without NVMe keep alive (KATO 0) only keep alive of TCP
+ * detects the loss, after two minutes, and without waking a thread. TCP_USER_TIMEOUT is not set: it
+ * would also cut off a live peer that keeps its window closed, which the sender's own time-out
+ * handles.
  */
 void reactor_fd_set_options(int fd)
 {
@@ -274,7 +276,8 @@ void reactor_fd_set_options(int fd)
 		{IPPROTO_TCP, TCP_KEEPCNT, 6},
 	};
 
-	/* Not a TCP socket (a test's pair, for example): nothing to set. */
+	/* Errors are ignored: the options do not apply to other sockets, such as a socket pair of a
+	 * test. */
 	for (size_t i = 0; i < ARRAY_LEN(options); i++)
 		(void)setsockopt(fd, options[i].level, options[i].name, &options[i].value,
 				 sizeof(options[i].value));
@@ -319,7 +322,7 @@ void reactor_sock_want(struct reactor_sock *sock, unsigned events)
 		sock_unheat(sock);
 	else if (!(sock->armed & REACTOR_SOCK_READ))
 		sock_heat(sock);
-	/* A poll that is armed and no longer wanted is left alone; its end is ignored. */
+	/* An armed poll that is no longer wanted stays armed; its completion is ignored. */
 	sock_want_write(sock);
 }
 
@@ -348,13 +351,13 @@ ssize_t reactor_sock_recv(struct reactor_sock *sock, const struct iovec *iov, un
 	}
 	reactor->work++;
 	if (got > 0) {
-		/* Less than asked for: the queue was empty, and the poll will see what follows. */
+		/* Less than requested: the receive queue is empty, and the poll reports new
+		 * data. */
 		sock->drained = (size_t)got < sock_iov_bytes(iov, iov_count);
 		sock->hot_until_ns = reactor->now_ns + reactor->spin_max_ns;
 		return got;
 	}
-	/* The end or an error: there is nothing more to hear, and it must not be heard in a loop.
-	 */
+	/* End of stream or error: nothing follows, and `ready` must not be called in a loop. */
 	got = got < 0 ? -errno : 0;
 	if (sock_iov_bytes(iov, iov_count) > 0) {
 		sock->wanted &= ~(unsigned)REACTOR_SOCK_READ;
@@ -389,7 +392,7 @@ size_t reactor_sock_available(const struct reactor_sock *sock)
 void reactor_sock_shutdown_send(struct reactor_sock *sock)
 {
 	CHECK(!(sock->armed & SOCK_SENDING));
-	/* Fails only when the connection is gone, which the reading side will hear of. */
+	/* Fails only when the connection is gone, which the receiving side reports. */
 	(void)shutdown(sock->fd, SHUT_WR);
 }
 
@@ -405,7 +408,7 @@ void reactor_sock_set_timeout(struct reactor_sock *sock, uint32_t unacked_ms)
 	static const int second = 1;
 	unsigned timeout_ms = unacked_ms;
 
-	/* Only TCP has them; another kind of socket goes without. */
+	/* Errors are ignored: only TCP has these options. */
 	(void)setsockopt(sock->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
 	(void)setsockopt(sock->fd, IPPROTO_TCP, TCP_KEEPIDLE, &second, sizeof(second));
 	(void)setsockopt(sock->fd, IPPROTO_TCP, TCP_KEEPINTVL, &second, sizeof(second));

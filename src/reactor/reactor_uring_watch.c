@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the io_uring reactor does for others' descriptors and devices: watches, which are one-shot
- * polls in the ring, and pollers, which are asked in every turn and armed before sleep. Runs on the
+ * Watches and pollers of the io_uring reactor. A watch is a one-shot poll in the ring for a
+ * descriptor of other code. A poller is asked in every turn and armed before sleep. Runs on the
  * owning reactor's thread.
  */
 #include "reactor/reactor_internal.h"
@@ -78,8 +78,9 @@ void reactor_poller_remove(struct reactor_poller *poller)
 	list_remove(&poller->node);
 }
 
-/* Asks each one once. Each moves back before its callback, which may remove it or any other; what a
- * callback adds is asked the next time. Returns how many said yes, *ret_count of all. */
+/* Asks each poller once and returns how many answered true, of *ret_count in all. A poller is put
+ * back before its callback, which may remove any poller. A poller added by a callback is asked the
+ * next time. */
 static unsigned pollers_ask(struct reactor *reactor, bool is_poll, unsigned *ret_count)
 {
 	struct list batch, *node;

@@ -2,10 +2,11 @@
 /*
  * Zero-copy sends of the io_uring reactor: one SENDMSG_ZC each.
  *
- * Runs on the owning reactor's thread. The kernel answers a request twice: with the result, flagged
- * that more follows, and with a notification when it has let go of the bytes. MSG_DONTWAIT makes
- * the request end within the submission, so that there is nothing to cancel: a socket that closes
- * waits one turn for the result, lets its file go, and tells of its end after the notifications.
+ * Runs on the owning reactor's thread. The kernel posts two completions for a request: the result,
+ * flagged that more follows, and a notification when the kernel has released the bytes.
+ * MSG_DONTWAIT ends the request within the submission, so there is nothing to cancel. A closing
+ * socket waits one turn for the result, closes its file, and calls `closed` after the
+ * notifications.
  */
 #include "reactor/reactor_internal.h"
 #include "reactor/uring_caps.h"
@@ -34,7 +35,8 @@ static void zc_on_done(struct reactor_op *op, int res)
 	bool was_closing = sock->closing;
 
 	if (flags & IORING_CQE_F_NOTIF) {
-		/* A send that took nothing used no zero copy either, and is reported as copied. */
+		/* A send that took no bytes used no zero copy, but the kernel reports it as
+		 * copied. */
 		zc_on_release(send,
 			      send->has_bytes && ((uint32_t)res & URING_NOTIF_USAGE_ZC_COPIED));
 		return;
@@ -42,7 +44,8 @@ static void zc_on_done(struct reactor_op *op, int res)
 	sock->armed &= ~SOCK_SENDING;
 	send->has_bytes = res > 0;
 	send->sent(send, res);
-	/* A close that waited for this goes on; one that `sent` began goes its own way. */
+	/* Continue a close that waited for this result. A close that `sent` began continues on its
+	 * own. */
 	if (was_closing)
 		reactor_sock_disarm(sock, SOCK_SENDING);
 	if (!(flags & IORING_CQE_F_MORE))

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The arithmetic of spin-then-sleep; see the header for the rule.
+ * The arithmetic of spin-then-sleep. See spin_policy.h for the rule.
  *
- * Runs on the reactor's thread. Gaps enter the average clipped to eight times the limit, so that
- * one quiet hour is forgotten after a dozen events and not after thousands.
+ * Runs on the reactor's thread. A gap enters the average clipped to eight times the configured
+ * maximum, so that one quiet hour is forgotten after a dozen events and not after thousands.
  */
 #include "reactor/spin_policy.h"
 
@@ -55,7 +55,8 @@ void spin_policy_note_miss(struct spin_policy *policy)
 	if (++policy->misses < SPIN_MISSES_LIMIT)
 		return;
 	policy->misses = 0;
-	/* The last step keeps a probe of under a microsecond: it costs nothing and can recover. */
+	/* The smallest window is below a microsecond: it costs nothing, and a hit restores the full
+	 * window. */
 	if (policy->halvings < 6)
 		policy->halvings++;
 }

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long an idle reactor watches its queues before it sleeps.
+ * How long an idle reactor spins before it sleeps. A wake-up costs 20 us and more, a spin costs
+ * CPU: spinning pays when the next event usually comes within the window. The policy averages the
+ * idle gap (last work to next event): no spin when the average exceeds the limit, otherwise twice
+ * the average, at least 5 us. Eight spins in a row that end in sleep halve the window until one
+ * succeeds.
  *
- * A wake-up costs 20 us and more, a spin costs CPU: spinning pays when the next event usually
- * comes within the window. The policy keeps a moving average of the idle gap (last work to next
- * event): no spin when the average is over the limit, else twice the average, at least 5 us; eight
- * spins in a row that end in sleep halve it until one succeeds.
+ * A wake-up lengthens the gap that it ends, so a sleeping reactor could measure reasons to sleep
+ * forever. Every 32nd idle stretch therefore spins up to the limit. If the event comes during this
+ * spin, the gap is exact and replaces the average.
  *
- * A gap that ends in a wake-up is measured too long by that wake-up, so a reactor that has begun to
- * sleep could find reasons to go on sleeping for ever. Every 32nd idle stretch therefore spins all
- * the same, up to the limit; if the event comes, that gap is the true one and replaces the average.
- *
- * The limit is given for each stretch: a wake-up delays all that is under way, so the more that is,
- * the longer a spin is worth its CPU. Pure; units are nanoseconds.
+ * The limit is set for each stretch: a wake-up delays all operations in flight, so more of them
+ * justify a longer spin. Pure; units are nanoseconds.
  */
 #ifndef WEFT_REACTOR_SPIN_POLICY_H
 #define WEFT_REACTOR_SPIN_POLICY_H
@@ -29,17 +28,19 @@ struct spin_policy {
 	uint64_t max_ns;
 	uint64_t limit_ns; /* of this idle stretch */
 	uint64_t gap_average_ns;
-	unsigned misses; /* in a row, since the window was last halved */
+	unsigned misses; /* in a row since a hit or the last halving */
 	unsigned halvings;
 	unsigned sleeps; /* idle stretches without a spin since the last probe */
 };
 
 void spin_policy_init(struct spin_policy *policy, uint64_t max_ns);
-/* Asked once for each idle stretch. scale: 1 to SPIN_SCALE_MAX times the limit of init. */
+/* Call once for each idle stretch. The limit is the max_ns of init times `scale`, which is from 1
+ * to SPIN_SCALE_MAX. */
 uint64_t spin_policy_window_ns(struct spin_policy *policy, unsigned scale);
-/* An idle stretch ended after gap_ns; is_hit: while spinning, not by waking from sleep. */
+/* Reports that an idle stretch ended after gap_ns. is_hit: the event came while spinning, not in
+ * sleep. */
 void spin_policy_note_gap(struct spin_policy *policy, uint64_t gap_ns, bool is_hit);
-/* A spin ended in sleep. */
+/* Reports that a spin ended in sleep. */
 void spin_policy_note_miss(struct spin_policy *policy);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pairing heap of timers by deadline: what both reactors keep their timers in.
+ * Pairing heap of timers by deadline, used by the io_uring reactor and the simulated one.
  *
- * The owner of the root runs it; no clock, no allocation, no reactor. The links live in struct
- * reactor_timer (child: first child; next: right sibling; prev: left sibling, or the parent for a
- * first child). Insert and look at the first: O(1); remove: O(log n) amortised. Of two timers with
- * the same deadline either may come first.
+ * Runs on the thread of the root's owner; uses no clock, no allocation, no reactor. The links are
+ * in struct reactor_timer (child: first child; next: right sibling; prev: left sibling, or the
+ * parent for a first child). Insert and look at the first: O(1); remove: O(log n) amortised. Timers
+ * with equal deadlines have no order.
  */
 #ifndef WEFT_REACTOR_TIMER_HEAP_H
 #define WEFT_REACTOR_TIMER_HEAP_H

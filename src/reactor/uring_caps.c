@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Run-time probing of io_uring: ring flags by trying them, opcodes by the kernel's probe, register
- * calls by handing them a bad address (a kernel that knows the call answers -EFAULT, one that does
- * not -EINVAL).
+ * Probes io_uring at run time: ring flags by trying them, opcodes by the kernel's probe, register
+ * calls by passing a bad address (a kernel that knows the call returns -EFAULT, others -EINVAL).
  *
- * Any thread; used when a reactor is created and by `weft info`.
+ * Any thread. Used when a reactor is created and by `weft info`.
  */
 #include "reactor/uring_caps.h"
 
@@ -14,7 +13,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* Register opcodes that are younger than liburing 2.3. */
+/* Register opcodes that are newer than liburing 2.3. */
 #define URING_REGISTER_NAPI       27 /* Linux 6.9 */
 #define URING_REGISTER_MEM_REGION 34 /* Linux 6.13: registered waits */
 
@@ -24,7 +23,7 @@
 #define URING_FLAGS_COOP                                                                           \
 	(IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL)
 
-/* Best first. The last one is understood by every kernel with disabled rings (5.10). */
+/* Best first. Every kernel with disabled rings (5.10) accepts the last one. */
 static const unsigned uring_flag_sets[] = {URING_FLAGS_DEFER, URING_FLAGS_COOP, 0};
 
 int uring_caps_open_ring(unsigned sq_entries, unsigned cq_entries, struct io_uring *ret_ring)
@@ -67,8 +66,9 @@ static bool uring_knows_register(const struct io_uring *ring, unsigned opcode)
 }
 
 /*
- * Flags are judged before the file is looked for: -EBADF says that the kernel knows them. The
- * request is never issued, and what it leaves in the ring goes with it.
+ * The kernel checks flags before it looks up the file: -EBADF means that the kernel knows the
+ * flags. The request is never issued. The caller destroys the ring, and with it the remaining
+ * completions.
  */
 static bool uring_knows_send_zc(struct io_uring *ring)
 {
@@ -85,7 +85,7 @@ static bool uring_knows_send_zc(struct io_uring *ring)
 
 bool uring_caps_has_send_zc(void)
 {
-	static atomic_int answer; /* 0: not asked yet; the kernel's will not change */
+	static atomic_int answer; /* 0: not probed yet; the kernel's answer never changes */
 	struct io_uring ring;
 	int known = atomic_load_explicit(&answer, memory_order_relaxed);
 
@@ -114,7 +114,7 @@ static void uring_caps_add_flags(struct uring_caps *caps)
 
 	uring_caps_add(caps, "DEFER_TASKRUN", has_defer, true);
 	uring_caps_add(caps, "SINGLE_ISSUER", uring_takes_flags(IORING_SETUP_SINGLE_ISSUER), true);
-	/* Only the second choice. */
+	/* Used only without DEFER_TASKRUN. */
 	uring_caps_add(caps, "COOP_TASKRUN", has_coop, !has_defer);
 	uring_caps_add(caps, "SUBMIT_ALL", uring_takes_flags(IORING_SETUP_SUBMIT_ALL), true);
 	uring_caps_add(caps, "multishot accept", has_coop, true);

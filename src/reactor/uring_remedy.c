@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tells apart why the kernel refuses a ring: a sysctl, a seccomp profile (container runtimes block
- * io_uring by default), a kernel without io_uring, or a limit. All of them but the last are EPERM
+ * Finds out why the kernel refuses a ring: a sysctl, a seccomp profile (container runtimes block
+ * io_uring by default), a kernel without io_uring, or a limit. All except limits are EPERM, EACCES
  * or ENOSYS, so the sysctl and the process's seccomp mode are read to find the cause. Any thread.
  */
 #include "reactor/uring_remedy.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The number behind `key` at the beginning of a line of a file of /proc; 0 when it is missing. */
+/* The number after `key` at the start of a line of the file. 0: missing. */
 static long proc_number(const char *path, const char *key)
 {
 	FILE *file = fopen(path, "re");

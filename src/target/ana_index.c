@@ -2,8 +2,8 @@
 /*
  * The namespaces of a subsystem by ANA group. See ana_index.h.
  *
- * Made on the control reactor, by counting; the others read it, on any reactor, as part of the
- * snapshot that they hold. NVMe Base 2.1, sections 5.1.12.1.13 and 8.1.1.
+ * The index is made on the control reactor. All reactors read the index as part of the snapshot
+ * that they hold. NVMe Base 2.1, sections 5.1.12.1.13 and 8.1.1.
  */
 #include "target/ana_index.h"
 
@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* How many are in each group; then how many groups there are. */
+/* Counts the namespaces of each group into `counts`. Returns the number of groups in use. */
 static unsigned groups_count(const struct subsystem *subsystem, uint32_t *counts)
 {
 	unsigned group_count = 0;
@@ -37,7 +37,7 @@ static void index_fill(const struct subsystem *subsystem, uint32_t *counts, stru
 		index->groups[index->group_count++] = (struct ana_index_group){
 			.group = group, .first = first, .ns_count = counts[group]};
 		first += counts[group];
-		/* From here on: where the next one of the group goes. */
+		/* From here on counts[group] is the next free place of the group. */
 		counts[group] = first - counts[group];
 	}
 	for (unsigned i = 0; i < subsystem->ns_count; i++) {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The swap of configurations. The control reactor works out what differs (delta.c); the registry
- * opens new listeners; every reactor then points its queues and controllers into the new snapshot,
- * all in one callback, and after that tells its hosts what changed, a slice at a time, so that I/O
- * goes on meanwhile; the registry closes listeners no longer named; the control reactor hears the
- * result. All without a lock and without stopping a queue.
+ * Swaps configurations. The control reactor computes the delta (delta.c). The registry opens new
+ * listeners. Each reactor points its queues and controllers into the new snapshot, all in one
+ * callback, and then notifies its hosts of the changes in slices, so that I/O continues in between.
+ * The registry closes the listeners that the new snapshot does not name. The control reactor
+ * reports the result to the caller. No lock is taken and no queue stops.
  *
- * Whoever asked for it then hears, by a barrier, that no command that the change concerns runs
- * under a former configuration any more. An old snapshot is freed when no command on any reactor
- * uses it; commands that hold one for long are released from it (judge_again.h).
+ * A barrier then reports when no command that the change concerns runs under a former
+ * configuration. An old snapshot is freed when no command on any reactor uses it. Commands that
+ * hold an old snapshot for long are released from it (judge_again.h).
  */
 #include "base/clock.h"
 #include "ns/health.h"
@@ -23,34 +23,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Eight callbacks, which are counted together, should not hold a reactor for 1 ms. */
+/* Eight slices must take less than the 1 ms that a reactor counts as a stall. */
 #define SWAP_SLICE_NS    (100 * NS_PER_US)
 #define SWAP_SLICE_CTRLS 64
-/* Commands that hold a former snapshot for so long are looked after. */
+/* After this time, commands that hold a former snapshot are released from it where possible. */
 #define RETIRE_AFTER_NS (5 * NS_PER_S)
 
-/* One target_apply; the control reactor's, but for what the steps fill in. */
+/* One call of target_apply. The control reactor owns all fields, except those that the steps on
+ * other reactors fill in. */
 struct apply {
 	struct reactor_msg msg;
 	struct target *target;
 	struct snapshot *snapshot;
-	struct snapshot *old; /* held by each reactor until it has told its hosts */
-	struct delta *delta;  /* NULL for the first one */
+	struct snapshot *old; /* held by each reactor until the hosts of the reactor are notified */
+	struct delta *delta;  /* NULL for the first snapshot */
 	atomic_uint swaps_missing;
 	void (*applied)(void *arg, int res, const char *error);
-	void (*drained)(void *arg, int res); /* NULL: nobody asks */
+	void (*drained)(void *arg, int res); /* NULL: the caller does not wait for the drain */
 	void *arg;
 	int res;
 	uint64_t old_generation;
-	struct barrier *barrier; /* when `drained` is to be called */
+	struct barrier *barrier; /* calls `drained`; NULL without `drained` */
 	struct target_scope scope;
-	struct uuid *uuids; /* the scope's */
+	struct uuid *uuids; /* owned; scope.uuids points here */
 	char error[192];
 	struct bound_ports bound; /* filled by the registry */
 };
 
-/* ---- snapshots go -----------------------------------------------------------------------------
- */
+/* ---- freeing snapshots ---------------------------------------------------------------------- */
 
 static void snapshot_free_here(struct reactor_msg *msg)
 {
@@ -92,7 +92,7 @@ static void retire_timer_arm(struct target *target)
 				  reactor_now_ns(target->control) + RETIRE_AFTER_NS);
 }
 
-/* Those that are left have commands that run: looked after again later. */
+/* Snapshots that are still listed have running commands. Check them again later. */
 static void retire_looked(struct reactor_msg *msg)
 {
 	struct target *target = container_of(msg, struct target, retire_msg);
@@ -111,8 +111,8 @@ static void retire_here(struct reactor_msg *msg)
 		reactor_post(target->control, &target->retire_msg, retire_looked);
 }
 
-/* Messages sent here reach every reactor, and their answer the control reactor, before the end of
- * the target: a shutdown goes the same way behind them. */
+/* The messages sent here reach every reactor, and the last answer reaches the control reactor,
+ * before the target ends: the messages of a shutdown take the same way, behind them. */
 static void on_retire_timer(struct reactor_timer *timer)
 {
 	struct target *target = container_of(timer, struct target, retire_timer);
@@ -135,8 +135,7 @@ void applies_stop(struct target *target)
 	reactor_timer_cancel(&target->retire_timer);
 }
 
-/* ---- what a change concerns -------------------------------------------------------------------
- */
+/* ---- what a change concerns ----------------------------------------------------------------- */
 
 static bool scope_has_ns(const struct apply *apply, const struct ns *ns)
 {
@@ -147,12 +146,12 @@ static bool scope_has_ns(const struct apply *apply, const struct ns *ns)
 	return apply->scope.ana_group != 0 && ns->ana_group == apply->scope.ana_group;
 }
 
-/* Copy and Flush of all touch namespaces beside, or without, the one that they name. */
+/* Copy, and Flush of all namespaces, touch namespaces other than slot->ns. */
 static bool scope_has_others(const struct apply *apply, const struct slot *slot)
 {
 	bool is_flush_all = slot->sqe.opcode == NVME_IO_FLUSH && !slot->ns;
 
-	/* A Flush of all does not care for ANA. */
+	/* A Flush of all namespaces ignores ANA states. */
 	if (slot->sqe.opcode != NVME_IO_COPY && !(is_flush_all && apply->scope.uuid_count > 0))
 		return false;
 	for (unsigned i = 0; i < slot->steps.subsystem->ns_count; i++) {
@@ -173,8 +172,8 @@ static bool scope_touches(const struct slot *slot, const void *arg)
 {
 	const struct apply *apply = arg;
 
-	/* A refused one is only on its way to the error log, and what it names was not found; one
-	 * that must be judged again begins under no former configuration. */
+	/* A refused command reaches no medium. A command that must be judged again does not begin
+	 * under a former configuration. */
 	if (!slot->snapshot || slot->snapshot->generation > apply->old_generation ||
 	    !nvme_status_is_ok(slot->early_status) || slot->must_judge_again ||
 	    opcode_leaves_media_alone(slot->sqe.opcode))
@@ -184,8 +183,7 @@ static bool scope_touches(const struct slot *slot, const void *arg)
 	return (slot->ns && scope_has_ns(apply, slot->ns)) || scope_has_others(apply, slot);
 }
 
-/* ---- the end of an apply ----------------------------------------------------------------------
- */
+/* ---- the end of an apply -------------------------------------------------------------------- */
 
 static void apply_free(struct apply *apply)
 {
@@ -240,10 +238,10 @@ static void apply_close_unused(struct reactor_msg *msg)
 	reactor_post(apply->target->control, &apply->msg, apply_finished);
 }
 
-/* ---- on each reactor --------------------------------------------------------------------------
- */
+/* ---- on each reactor ------------------------------------------------------------------------ */
 
-/* The next queue is closed, or the next controller hears what changed. False: that was all. */
+/* Closes the next queue that has lost its place, or else notifies the next controller of the
+ * changes. False: nothing is left to do. */
 static bool swap_next(struct local *local, const struct delta *delta)
 {
 	struct list *node = list_pop_front(&local->swap_queues);
@@ -259,7 +257,7 @@ static bool swap_next(struct local *local, const struct delta *delta)
 	return node != NULL;
 }
 
-/* Some of them; then the reactor does something else for a turn. */
+/* Runs one slice, then lets the reactor do other work for a turn. */
 static void swap_go_on(struct reactor_msg *msg)
 {
 	struct local *local = container_of(msg, struct local, swap_msg);
@@ -290,7 +288,7 @@ static void swap_here(struct reactor_msg *msg)
 	if (apply->barrier)
 		barrier_mark(apply->barrier, local);
 	if (apply->old) {
-		/* The delta refers to it. */
+		/* Keep the old snapshot until the hosts are notified: the delta points into it. */
 		apply->old->inflight[local->index].count++;
 		list_for_each(node, &local->queues) {
 			struct queue *queue = list_entry(node, struct queue, node);
@@ -311,11 +309,10 @@ static void swap_here(struct reactor_msg *msg)
 	swap_go_on(msg);
 }
 
-/* ---- the way there ----------------------------------------------------------------------------
- */
+/* ---- the steps of an apply ------------------------------------------------------------------ */
 
-/* Back on the control reactor: the listeners stand, or the change is off. From here on nothing
- * can fail. */
+/* Back on the control reactor. Either the listeners are open, or the change has failed. From here
+ * on nothing can fail. */
 static void apply_ports_opened(struct reactor_msg *msg)
 {
 	struct apply *apply = container_of(msg, struct apply, msg);
@@ -344,7 +341,7 @@ static void apply_open_ports(struct reactor_msg *msg)
 	reactor_post(apply->target->control, &apply->msg, apply_ports_opened);
 }
 
-/* Before anybody reads or writes them. */
+/* Sets the guard of mapped media before any command reads or writes them. */
 static void apply_guard_media(struct target *target, struct snapshot *snapshot)
 {
 	for (unsigned i = 0; i < snapshot->subsystem_count; i++) {
@@ -360,7 +357,7 @@ static void apply_guard_media(struct target *target, struct snapshot *snapshot)
 	}
 }
 
-/* What `drained` will need. 0 or -ENOMEM. */
+/* Prepares everything that `drained` needs. 0 or -ENOMEM. */
 static int apply_prepare_drain(struct apply *apply, const struct target_scope *scope)
 {
 	const struct barrier_scope touched = {.touches = scope_touches, .arg = apply};
@@ -387,7 +384,8 @@ void target_apply_and_drain(struct target *target, struct snapshot *taken_snapsh
 	CHECK(taken_snapshot->port_count <= TARGET_PORTS_MAX);
 	if (apply)
 		apply->target = target;
-	/* Before the delta, which marks what is new with it. */
+	/* Set before delta_prepare, which stamps new and changed namespaces with this
+	 * generation. */
 	taken_snapshot->generation = target->next_generation + 1;
 	taken_snapshot->inflight = cache_line_alloc(target->local_count * sizeof(struct inflight));
 	if (!apply || !taken_snapshot->inflight ||

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Marking and healing bad blocks on behalf of a command: its slot travels to the control reactor
- * (target/control_work.h), where the new truth is kept and published, and comes back to be
- * completed when every reactor uses it. See bad_blocks.h.
+ * Marks and heals bad blocks for a command. The slot travels to the control reactor
+ * (target/control_work.h), where the new marks are kept and published. The slot comes back and is
+ * completed when every reactor uses the new marks. See ns/bad_blocks.h.
  */
 #include "ns/reservation.h"
 #include "target/bad_blocks_command.h"
@@ -20,8 +20,8 @@ static void change_published(void *arg)
 }
 
 /*
- * slot->ns has the block size that the command was checked against, also when the operator has
- * changed it since.
+ * slot->ns has the block size that the command was checked against, even when the operator has
+ * changed the block size since.
  */
 static int heal_blocks(struct bad_blocks *bad, const struct slot *slot, uint64_t first_block,
 		       uint64_t block_count)
@@ -32,7 +32,7 @@ static int heal_blocks(struct bad_blocks *bad, const struct slot *slot, uint64_t
 				    slot->bad_stamp);
 }
 
-/* What of a Dataset Management command is done: the ranges before steps.index. */
+/* Heals the ranges that a Dataset Management command has finished: those before steps.index. */
 static int heal_dsm(struct bad_blocks *bad, const struct slot *slot)
 {
 	int res = 0;
@@ -75,7 +75,8 @@ static int bad_keep(struct target *target, const struct ns_live *live, const str
 	return res;
 }
 
-/* Makes `taken_bad` the truth: kept, then published. On error the former one stays. */
+/* Replaces the marks by `taken_bad`: keeps the new marks, then publishes them. On error the former
+ * marks stay in force. */
 static int truth_replace(struct target *target, struct ns_live *live, struct bad_blocks *taken_bad,
 			 void (*done)(void *arg), void *arg)
 {
@@ -100,8 +101,8 @@ static int truth_replace(struct target *target, struct ns_live *live, struct bad
 	return 0;
 }
 
-/* A mark is a write that has not begun: the reservation may be another one by now. What heals has
- * written already. */
+/* A Write Uncorrectable has not begun yet, and the reservation may have changed since the command
+ * was judged. Commands that heal marks have already written. */
 static nvme_status change_judge(const struct slot *slot, const struct ns_live *live)
 {
 	if (slot->sqe.opcode != NVME_IO_WRITE_UNCORRECTABLE)
@@ -132,9 +133,11 @@ static void change_serve(struct slot *slot)
 		return;
 	}
 	res = change_try(slot, live);
-	/* A retry may find memory or the disk again; of too many ranges it makes no fewer. A mark
-	 * of a namespace that was removed has not begun; a write that should have healed one has
-	 * been done, and must not be told to have been refused. */
+	/* -ESTALE: the namespace was removed. A Write Uncorrectable then fails with Invalid
+	 * Namespace, because the command has not begun. A write that should have healed a mark has
+	 * been done and must not be reported as refused. -ENOSPC (too many ranges) gets DNR,
+	 * because a retry has as many ranges. After other errors a retry may find memory or the
+	 * disk available again. */
 	if (res == -ESTALE && slot->sqe.opcode == NVME_IO_WRITE_UNCORRECTABLE)
 		control_work_answer(slot, nvme_status_dnr(NVME_SC_INVALID_NS));
 	else if (res != 0)
@@ -153,8 +156,8 @@ void bad_blocks_heal_for(struct slot *slot, nvme_status status)
 	control_work_submit(&slot->queue->local->target->bad_blocks_work, slot);
 }
 
-/* One at a time of a host: each has a copy of the marks and a view of them, up to 3 MiB, until
- * every reactor uses the view. */
+/* One command at a time per host: each command holds a copy of the marks and a view of them, up to
+ * 3 MiB, until every reactor uses the view. */
 void bad_blocks_init(struct target *target)
 {
 	static const struct rota_limits limits = {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Barriers. See barrier.h. One step per reactor: it marks the commands that it waits for, looks
- * after the end of each marked one whether others are left, and has a timer that first presses and
- * then gives up. Nothing here is on the path of a command that no barrier waits for.
+ * Barriers. See barrier.h. A barrier has one step per reactor. The step marks the commands that it
+ * waits for. When a marked command ends, the step checks whether others are left. The step's timer
+ * first presses, then gives up. A command that no barrier waits for runs none of this code.
  */
 #include "target/barrier.h"
 
@@ -16,7 +16,7 @@
 struct barrier_step {
 	struct reactor_msg msg;
 	struct reactor_timer timer;
-	struct list node; /* in local->barriers, while it waits */
+	struct list node; /* in local->barriers, while the step waits */
 	struct local *local;
 	struct barrier *barrier;
 	bool is_pressed;
@@ -38,7 +38,8 @@ static bool slot_is_touched(const struct slot *slot, const struct barrier *barri
 	return slot->state != SLOT_RESPONDING && barrier->scope.touches(slot, barrier->scope.arg);
 }
 
-/* Whether it can still reach its medium. A queue that closes begins nothing and takes no data. */
+/* Whether the command can still reach its medium. A closing queue begins no command and takes no
+ * data. */
 static bool slot_is_pending(const struct slot *slot)
 {
 	if (slot->state == SLOT_EXECUTING)
@@ -49,14 +50,15 @@ static bool slot_is_pending(const struct slot *slot)
 	       !(slot->is_displaced | slot->is_abort_requested | slot->must_judge_again);
 }
 
-/* Admin commands do not reach a medium. A queue that is detaching has no commands any more, and its
- * controller may be gone. */
+/* Admin commands do not reach a medium. A detaching queue has no commands left, and its controller
+ * may be freed. */
 static bool queue_may_be_touched(const struct queue *queue)
 {
 	return queue->ctrl && queue->qid != 0 && queue->state != QUEUE_DETACHING;
 }
 
-/* The first command of the reactor that `is_wanted`, among those that the barrier touches. */
+/* The first command of the reactor that the barrier touches and for which `is_wanted` is true.
+ * NULL: there is no such command. */
 static struct slot *step_find(const struct barrier_step *step,
 			      bool (*is_wanted)(const struct slot *slot))
 {
@@ -90,8 +92,7 @@ static bool is_unpressed(const struct slot *slot)
 	return is_awaited(slot) && !slot->is_displaced;
 }
 
-/* ---- the end ---------------------------------------------------------------------------------
- */
+/* ---- the end of a step ---------------------------------------------------------------------- */
 
 static void barrier_ended(struct reactor_msg *msg)
 {
@@ -121,7 +122,7 @@ void barrier_on_slot_end(struct local *local)
 	}
 }
 
-/* Goes on waiting, if there is something to wait for. */
+/* Keeps waiting while a marked command is pending, else ends the step. */
 static void step_wait(struct barrier_step *step, uint64_t seconds)
 {
 	if (!step_find(step, is_awaited)) {
@@ -132,11 +133,10 @@ static void step_wait(struct barrier_step *step, uint64_t seconds)
 	reactor_timer_arm(&step->timer, reactor_now_ns(step->local->reactor) + seconds * NS_PER_S);
 }
 
-/* ---- pressing --------------------------------------------------------------------------------
- */
+/* ---- pressing ------------------------------------------------------------------------------- */
 
-/* Looked for anew each time: the end of one may change the lists. Queues themselves stay: they
- * leave only with a message of their controller. */
+/* Searches from the start each time, because the end of a command may change the lists. Queues stay
+ * listed: a queue is removed only after a message of its controller. */
 static void step_press(struct barrier_step *step)
 {
 	struct slot *slot;
@@ -161,14 +161,14 @@ static void on_step_timer(struct reactor_timer *timer)
 		step_end(step);
 		return;
 	}
-	/* Out of the list meanwhile: the end of a command would end the step, and free it. */
+	/* Off the list while pressing: the end of a command would otherwise end and free the
+	 * step. */
 	list_remove(&step->node);
 	step_press(step);
 	step_wait(step, BARRIER_END_S - BARRIER_PRESS_S);
 }
 
-/* ---- the start -------------------------------------------------------------------------------
- */
+/* ---- the start ------------------------------------------------------------------------------ */
 
 static void queue_mark(struct queue *queue, const struct barrier *barrier)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Abort: finds the command on whatever reactor its queue lives, asks it to end early, and answers
- * when it has ended: DW0 bit 0 is 0 only if the command really completed as aborted. NVMe Base 2.1,
- * section 5.1.1.
+ * Abort: finds the command on the reactor of its queue, asks the command to end early, and answers
+ * after the command has ended. DW0 bit 0 is 0 only if the command really completed as aborted. NVMe
+ * Base 2.1, section 5.1.1.
  *
- * The search runs on the victim's reactor (the Abort's slot travels there as a message); the answer
- * comes back through slot_respond of the victim, after its own completion.
+ * The Abort's slot travels as a message to the victim's reactor, where the queue is searched.
+ * slot_respond of the victim sends the Abort's slot back, after the victim's own completion.
  */
 #include "target/command.h"
 #include "target/local.h"
@@ -20,19 +20,20 @@ static void abort_found_nothing(struct reactor_msg *msg)
 }
 
 /*
- * Every command that is not answered yet can be asked to end. What it does about that depends on
- * where it is: waiting for room or for its turn at blocks, it ends at once; waiting for data of the
- * host, when that has come; on a medium, if the medium can let go of it; between two steps, before
- * the next. A change of the configuration ends at once while it waits for its turn, a Format at
- * its next piece; any other that is with the control reactor goes on to its end: the change may be
- * kept already. How it ended is what the Abort tells, never how it was asked.
+ * Finds a command that has no response yet. Any such command can be asked to end. When the command
+ * ends depends on its state. Waiting for a buffer or for its turn at blocks: at once. Waiting for
+ * data of its host: when the data has arrived. On a medium: if the medium can cancel the
+ * operation. Between two steps: before the next step. A change of the configuration that waits for
+ * its turn: at once. A Format: at its next piece. Any other change on the control reactor runs to
+ * its end, because the change may be kept already. The Abort reports how the command ended, not
+ * that it was asked to end.
  */
 static struct slot *queue_find_cid(struct queue *queue, uint16_t cid, const struct slot *not_this)
 {
 	list_for_each(node, &queue->busy) {
 		struct slot *slot = list_entry(node, struct slot, node);
 
-		/* One whose capsule is still arriving ends when it has. */
+		/* A command whose capsule is still arriving ends when the capsule is complete. */
 		if (slot != not_this && le16_get(slot->sqe.cid) == cid &&
 		    slot->state != SLOT_RESPONDING)
 			return slot;
@@ -85,7 +86,8 @@ static void abort_execute(struct slot *slot)
 				 offsetof(struct nvme_sqe, cdw10));
 		return;
 	}
-	/* The queue cannot go before this: it leaves only with an answer of this reactor. */
+	/* The queue outlives this message: it is freed only after this reactor has answered its
+	 * detach. */
 	slot->other = queue;
 	reactor_post(queue->reactor, &slot->msg, abort_here);
 }

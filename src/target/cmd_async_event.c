@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asynchronous events of a controller: held requests, pending events, and what a new snapshot
- * changes for its host. On the controller's reactor. NVMe Base 2.1, sections 5.1.2 (requests) and
+ * Asynchronous events of a controller: held requests, pending events, and the events that a new
+ * snapshot raises. Runs on the controller's reactor. NVMe Base 2.1, sections 5.1.2 (requests) and
  * 5.1.25.1.5 (configuration).
  *
- * An event is one bit, so that a burst is one report. Once reported it is masked until the host
- * has read the log page that it names; what happens meanwhile is reported afterwards. An event
- * that the host has not enabled stays pending and is reported when it is. The shutdown event is
- * immediate: it names no page, is never masked, and is lost when no request is held.
+ * An event is one bit, so that a burst makes one report. A reported event is masked until the host
+ * has read the log page of the event; what happens in between is reported afterwards. An event that
+ * the host has not enabled stays pending until the host enables it. The shutdown event is
+ * immediate: it has no log page, is never masked, and is lost when no request is held.
  */
 #include "ns/reservation.h"
 #include "target/ana_index.h"
@@ -20,8 +20,8 @@
 
 struct event_kind {
 	enum ctrl_event event;
-	uint32_t mask; /* its bit in feature 0Bh; 0: it cannot be turned off there */
-	bool is_io;    /* I/O controllers know it */
+	uint32_t mask; /* its bit in feature 0Bh; 0: feature 0Bh cannot disable it */
+	bool is_io;    /* applies to I/O controllers */
 	bool is_discovery;
 	struct async_event report;
 };
@@ -83,7 +83,7 @@ void ctrl_events_init(struct ctrl *ctrl)
 
 void ctrl_events_reset(struct ctrl *ctrl)
 {
-	/* Requests that came while the controller was on its way down. */
+	/* Complete requests that arrived while the controller was being reset. */
 	if (ctrl->aer_count > 0)
 		ctrl_events_flush(ctrl, NVME_SC_ABORT_SQ_DELETION);
 	ctrl->event_mask = 0;
@@ -100,7 +100,8 @@ void ctrl_events_reset(struct ctrl *ctrl)
 	ctrl_event_page_release(ctrl);
 }
 
-/* SMART warnings belong to every I/O controller; this one never has any. */
+/* All SMART warnings are supported on I/O controllers, but only the temperature warning is ever
+ * raised. */
 uint32_t ctrl_events_supported(const struct ctrl *ctrl)
 {
 	uint32_t mask = ctrl->type == CTRL_TYPE_IO ? ASYNC_MASK_SMART : 0;
@@ -111,9 +112,9 @@ uint32_t ctrl_events_supported(const struct ctrl *ctrl)
 	return mask;
 }
 
-/* ---- held requests --------------------------------------------------------------------------- */
+/* ---- held requests -------------------------------------------------------------------------- */
 
-/* Takes a held request out of the line; the others keep their order. */
+/* Removes a held request from the array. The others keep their order. */
 static struct slot *aer_take(struct ctrl *ctrl, uint32_t index)
 {
 	struct slot *slot = ctrl->aer_slots[index];
@@ -163,7 +164,7 @@ void ctrl_events_flush(struct ctrl *ctrl, nvme_status status)
 		slot_complete(aer_take(ctrl, 0), status);
 }
 
-/* ---- events ---------------------------------------------------------------------------------- */
+/* ---- events --------------------------------------------------------------------------------- */
 
 void ctrl_events_report(struct ctrl *ctrl)
 {
@@ -194,8 +195,9 @@ void ctrl_event_raise(struct ctrl *ctrl, enum ctrl_event event)
 }
 
 /*
- * A read from the start of the page has seen all that was pending. A later part has not: what came
- * up since the first part was read stays pending, and the list of changed namespaces with it.
+ * A read from the start of the page has returned everything that was pending. A read of a later
+ * part has not: events since the read of the first part stay pending, and so does the list of
+ * changed namespaces.
  */
 void ctrl_event_clear(struct ctrl *ctrl, uint8_t log_id, bool is_from_start)
 {
@@ -213,19 +215,20 @@ void ctrl_event_clear(struct ctrl *ctrl, uint8_t log_id, bool is_from_start)
 		ctrl->changed_count = 0;
 		ctrl->has_changed_overflow = false;
 	}
-	/* The page that was read is gone; the event stands for those behind it. */
+	/* The notice that the host has read is removed. More notices are queued: the event is
+	 * pending again. */
 	if (log_id == LOG_RESERVATION && ctrl_notice_pop(ctrl))
 		ctrl->events |= CTRL_EVENT_RESERVATION;
 	ctrl_events_report(ctrl);
 }
 
-/* The list is kept in ascending order, each NSID once, as the log page wants it. */
+/* Keeps the list ascending, with each NSID once, as the log page requires. */
 void ctrl_event_note_changed_ns(struct ctrl *ctrl, uint32_t nsid)
 {
 	uint32_t at = ctrl->changed_count;
 
 	CHECK_OWNER(ctrl);
-	/* The page then tells nothing but that. */
+	/* After an overflow the page reports the overflow and no NSIDs. */
 	if (ctrl->has_changed_overflow)
 		return;
 	while (at > 0 && ctrl->changed_nsids[at - 1] > nsid)
@@ -242,10 +245,10 @@ void ctrl_event_note_changed_ns(struct ctrl *ctrl, uint32_t nsid)
 	ctrl->changed_count++;
 }
 
-/* ---- what a new snapshot changes ------------------------------------------------------------- */
+/* ---- what a new snapshot changes ------------------------------------------------------------ */
 
-/* A host hears of namespaces that it sees or saw. To one that is hidden from it now, it is removed.
- */
+/* A host is notified of namespaces that it sees or saw. For the host, a namespace that is now
+ * hidden from it is removed. */
 static uint32_t events_of_namespaces(struct ctrl *ctrl, const struct subsystem_delta *delta)
 {
 	uint32_t events = 0;
@@ -268,7 +271,8 @@ static uint32_t events_of_namespaces(struct ctrl *ctrl, const struct subsystem_d
 	return events;
 }
 
-/* Of the groups whose state has changed on this port, does one hold a namespace that it sees? */
+/* The event when the host sees a namespace of a group whose state has changed on this port, else
+ * 0. */
 static uint32_t events_of_groups(const struct ctrl *ctrl, const struct port_delta *delta)
 {
 	for (unsigned i = 0; i < delta->group_count; i++)

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cancel: asks one command, or all, of its own queue to end early. NVMe Base 2.1, section 7.1
- * (TP4097). Runs on the queue's reactor, where its victims are too.
+ * Cancel: asks one command, or all commands, of its own queue to end early. NVMe Base 2.1, section
+ * 7.1 (TP4097). Runs on the queue's reactor, like its victims.
  *
- * Victims that run are waited for, and those that end as aborted are counted as aborted at once:
- * their completions come before that of the Cancel. Victims that wait for data of the host end when
- * it has come, which may take as long as the host likes: they are counted as deferred.
+ * The Cancel waits for victims that run. Those that end as aborted are counted as aborted, and
+ * their completions come before the completion of the Cancel. A victim that waits for data of its
+ * host ends when the data has arrived, which may take as long as the host likes. Such victims are
+ * counted as deferred.
  */
 #include "target/io.h"
 
 #include "wire/copy.h"
 
-/* slot->steps of a Cancel: index is the number of victims it waits for; step_blocks, of those that
- * are left to end later. */
+/* A Cancel uses two fields of slot->steps. index: number of victims that the Cancel waits for.
+ * step_blocks: number of deferred victims, which end later. */
 
 static void cancel_finish(struct slot *slot)
 {
@@ -72,8 +73,9 @@ static void cancel_execute(struct slot *slot)
 	cancel_cmd_decode(&slot->sqe, &cmd);
 	slot->aborted = 0;
 	slot->steps.step_blocks = 0;
-	slot->steps.index = 1; /* held by this function */
-	/* From the start each time: a victim that ends takes itself, and may take others, out. */
+	slot->steps.index = 1; /* this function's own reference */
+	/* Search from the start each time: a victim that ends leaves the list and may take others
+	 * with it. */
 	while ((victim = cancel_find(slot, &cmd)))
 		cancel_victim(slot, victim);
 	if (--slot->steps.index == 0)
@@ -89,7 +91,7 @@ nvme_status cancel_prepare(struct slot *slot)
 		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CDW10);
 	if (cmd.action > CANCEL_MANY)
 		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CDW11);
-	/* One of many names no command; one of one, not itself. */
+	/* CANCEL_MANY must not name a command. CANCEL_ONE must not name the Cancel itself. */
 	if (cmd.action == CANCEL_MANY && cmd.cid != CANCEL_CID_ALL)
 		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CDW10 + 2);
 	if (cmd.action == CANCEL_ONE && cmd.cid == le16_get(slot->sqe.cid))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compare: the host's blocks against the stored ones. NVM Command Set 1.1, section 3.3.1.
- *
- * Runs on the queue's reactor; the stored blocks are read behind the host's, in the same buffer.
+ * Compare: compares the host's blocks with the stored blocks. NVM Command Set 1.1, section 3.3.1.
+ * Runs on the queue's reactor. The stored blocks are read into the same buffer, behind the host's
+ * blocks.
  */
 #include "target/io.h"
 
@@ -48,7 +48,7 @@ nvme_status compare_prepare(struct slot *slot)
 
 	slot->execute = compare_execute;
 	slot->extra_bytes = slot->data_bytes;
-	/* The stored blocks are read into the same buffer, behind the host's. */
+	/* The host's blocks and the stored blocks share one buffer. */
 	if (nvme_status_is_ok(status) && slot->data_bytes > BUF_POOL_MAX_BYTES / 2) {
 		slot->error_byte = offsetof(struct nvme_sqe, cdw12);
 		status = nvme_status_dnr(NVME_SC_INVALID_FIELD);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copy: blocks of up to TARGET_COPY_RANGES_MAX source ranges, one behind the other, to one place.
- * NVM Command Set 1.1, section 3.3.2; ranges of other namespaces of the subsystem (descriptor
- * format 2h) as in TP4130. Runs on the queue's reactor.
+ * Copy: copies the blocks of up to TARGET_COPY_RANGES_MAX source ranges to one destination, one
+ * range behind the other. NVM Command Set 1.1, section 3.3.2. Source ranges in other namespaces of
+ * the subsystem (descriptor format 2h): TP4130. Runs on the queue's reactor.
  *
- * Everything that can be judged is judged before the first block is written. Then range by range,
- * piece by piece through a buffer, which the ranges themselves share: read, write, read, write. A
- * range that overlaps its own destination is copied from its end where that is needed. A command
- * that fails tells the first range that was not copied; those before it are.
+ * Everything that can be judged is judged before the first block is written. Then the ranges are
+ * copied in order, piece by piece: each piece is read into a buffer and written from there. The
+ * range descriptors are in the same buffer. A range that overlaps its own destination is copied
+ * from its end where that is needed. A command that fails reports the first range that was not
+ * copied. All ranges before that one are copied.
  */
 #include "ns/reservation.h"
 #include "target/bad_blocks_command.h"
@@ -18,13 +19,12 @@
 
 #include <errno.h>
 
-/* The buffer: the ranges, then whole pages for the data. */
+/* The buffer holds the range descriptors, then whole pages of data. */
 #define COPY_HEAD_BYTES (TARGET_COPY_RANGES_MAX * NVME_COPY_RANGE_BYTES)
 #define COPY_STEP_BYTES (STEP_BUF_BYTES - COPY_HEAD_BYTES)
 _Static_assert(COPY_HEAD_BYTES % NVME_PAGE_BYTES == 0, "the data behind the ranges is aligned");
 
-/* ---- judging ----------------------------------------------------------------------------------
- */
+/* ---- judging -------------------------------------------------------------------------------- */
 
 static struct copy_range copy_range_at(const struct slot *slot, const struct copy_cmd *cmd,
 				       uint32_t index)
@@ -32,7 +32,7 @@ static struct copy_range copy_range_at(const struct slot *slot, const struct cop
 	return copy_range_decode(slot->data.addr, index, cmd->format);
 }
 
-/* NULL: the host does not see it. */
+/* NULL: the host does not see the namespace. */
 static const struct ns *copy_source_ns(const struct slot *slot, const struct copy_cmd *cmd,
 				       const struct copy_range *range)
 {
@@ -49,7 +49,8 @@ static const struct ns_view *copy_view(const struct slot *slot, const struct ns 
 	return ns->locals[slot->queue->local->index].view;
 }
 
-/* As with NSIDs of commands: one that is inactive is a wrong field, others are no namespaces. */
+/* As for the NSID of a command: an inactive NSID is an invalid field, any other is an invalid
+ * namespace. */
 static nvme_status copy_source_absent(uint32_t nsid)
 {
 	return nvme_status_dnr(nsid >= 1 && nsid <= TARGET_NSID_MAX ? NVME_SC_INVALID_FIELD
@@ -74,7 +75,7 @@ static nvme_status copy_check_source(struct slot *slot, const struct copy_cmd *c
 	    range->first_block > ns->block_count - range->block_count)
 		return nvme_status_dnr(NVME_SC_LBA_RANGE);
 	if (ns == slot->ns)
-		return NVME_SC_SUCCESS; /* the path to it, and the right to it, are judged */
+		return NVME_SC_SUCCESS; /* judged by io_prepare_ns */
 	if (!ctrl_knows_format(slot->queue->ctrl, ns))
 		return NVME_SC_NS_NOT_READY;
 	status = ctrl_check_identity(slot->queue->ctrl, slot->steps.subsystem, ns);
@@ -85,7 +86,8 @@ static nvme_status copy_check_source(struct slot *slot, const struct copy_cmd *c
 	return status;
 }
 
-/* Which ranges of the command's own namespace may not be: format 0h came before that rule. */
+/* Whether the range overlaps the destination although its format forbids overlaps. Format 0h is
+ * older than that rule. */
 static bool copy_overlaps(const struct slot *slot, const struct copy_cmd *cmd,
 			  const struct copy_range *range, uint64_t total)
 {
@@ -124,10 +126,10 @@ static nvme_status copy_check(struct slot *slot, const struct copy_cmd *cmd, uin
 	return NVME_SC_SUCCESS;
 }
 
-/* ---- copying ----------------------------------------------------------------------------------
- */
+/* ---- copying -------------------------------------------------------------------------------- */
 
-/* Blocks marked bad that have been written are good again, also when a later range has failed. */
+/* Blocks that were marked bad and have been written are healed, even when a later range has
+ * failed. */
 static void copy_end(struct slot *slot, const struct copy_cmd *cmd, nvme_status status)
 {
 	uint64_t done = slot->steps.done_blocks;
@@ -156,7 +158,8 @@ static void copy_fail(struct slot *slot, const struct copy_cmd *cmd, int res)
 	copy_end(slot, cmd, status);
 }
 
-/* How far into the range the step begins. Copied upwards onto itself, a range begins at its end. */
+/* Where in the range the step begins, in blocks. A range that is copied upwards onto itself is
+ * copied from its end. */
 static uint32_t copy_step_offset(const struct slot *slot, const struct copy_cmd *cmd,
 				 const struct copy_range *range)
 {
@@ -216,8 +219,9 @@ static bool copy_write(struct slot *slot, const struct copy_cmd *cmd,
 }
 
 /*
- * Nothing is written yet, and the first blocks may have been waited for: a reservation that another
- * host got on a source meanwhile counts. That of the destination does when its blocks are granted.
+ * Called before the first write. Checks the reservations of the sources again if they may have
+ * changed while the first read waited. The reservation of the destination is checked when the
+ * destination's blocks are granted.
  */
 static nvme_status copy_check_begin(struct slot *slot, const struct copy_cmd *cmd)
 {
@@ -293,7 +297,7 @@ static void copy_execute(struct slot *slot)
 	steps_begin(slot, copy_next);
 }
 
-/* Format 2h is for hosts that have said they know it: feature 16h, CDFE. */
+/* A host must enable format 2h before use (feature 16h, CDFE). */
 static bool copy_format_is_enabled(const struct slot *slot, uint8_t format)
 {
 	uint32_t enabled =
@@ -312,8 +316,8 @@ nvme_status copy_prepare(struct slot *slot)
 	copy_cmd_decode(&slot->sqe, &cmd);
 	if (!copy_format_is_enabled(slot, cmd.format))
 		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CDW12 + 1);
-	/* PRINFO and STC are ignored where there is no protection information. There are neither
-	 * directives nor keys. */
+	/* PRINFO and STC are ignored without protection information. Directives and keys are not
+	 * supported. */
 	if (cmd.directive_type != 0)
 		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_AT(SQE_BYTE_CDW12 + 2, 4));
 	if (cmd.extension_type != 0)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cross-Controller Reset (admin 38h) as the controller sees it that is asked, and the log of what
- * it was asked for (1Eh). Base 2.3 (TP8028). Runs on that controller's reactor.
+ * Cross-Controller Reset (admin 38h) on the controller that receives the command, and the log of
+ * the resets that were requested there (1Eh). Base 2.3 (TP8028). Runs on that controller's reactor.
  *
- * The command is held while the reset runs, for a short time: nearly all are over by then and are
- * answered as done (IRS). After it the command is answered, the log has an entry, and a notice
- * tells of the end. A command that is aborted, and a controller that goes, leave the reset running:
- * the request is then its own, and freed when it is done.
+ * The command is held while the reset runs, for RESET_HOLD_MS at most. Nearly all resets are
+ * finished by then, and the command is answered as done (IRS). Otherwise the command is answered,
+ * the log gets an entry, and an event reports the end of the reset. Neither an abort of the command
+ * nor the end of its controller stops the reset. A request without a controller is freed when its
+ * reset is done.
  */
 #include "target/ctrl_reset.h"
 
@@ -18,24 +19,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RESET_HOLD_MS 100 /* a host that was told of no end yet waits for an event instead */
+#define RESET_HOLD_MS 100 /* ms; afterwards the host waits for the event */
 
 struct reset_entry {
-	struct list node; /* in ctrl->reset_log once the command was answered before the end */
+	struct list node; /* in ctrl->reset_log, once answered before the reset ended */
 	struct log_ctrl_reset_entry entry;
 };
 
 struct reset_request {
 	struct ctrl_reset reset;
 	struct local *local;
-	struct ctrl *ctrl; /* that was asked; NULL: it does not wait any more */
-	struct slot *slot; /* held; NULL: answered */
+	struct ctrl *ctrl; /* received the command; NULL: no longer waits for the result */
+	struct slot *slot; /* held command; NULL: answered */
 	struct reset_entry *entry;
 	struct reactor_timer hold;
 	struct list node; /* in ctrl->reset_requests */
 };
 
-/* ---- answers --------------------------------------------------------------------------------- */
+/* ---- answers -------------------------------------------------------------------------------- */
 
 static void request_complete(struct reset_request *request, nvme_status status, bool is_immediate)
 {
@@ -48,7 +49,7 @@ static void request_complete(struct reset_request *request, nvme_status status, 
 			 nvme_status_same(status, NVME_SC_INVALID_FIELD) ? SQE_BYTE_CDW10 : 0xffff);
 }
 
-/* Before the end: it is told in the log. */
+/* Answers before the reset has ended. The log reports the end. */
 static void request_answer_early(struct reset_request *request, nvme_status status)
 {
 	struct ctrl *ctrl = request->ctrl;
@@ -95,7 +96,7 @@ static void request_done(struct ctrl_reset *reset, enum ctrl_reset_result result
 	struct reset_request *request = container_of(reset, struct reset_request, reset);
 	struct ctrl *ctrl = request->ctrl;
 	struct reset_entry *entry = request->entry;
-	/* A failure is told in the log, so that the host knows that it was tried. */
+	/* A failure is logged, so that the host knows that the reset was tried. */
 	bool is_logged = !request->slot || result == CTRL_RESET_FAILED;
 
 	if (!ctrl) {
@@ -126,7 +127,8 @@ static void entry_forget(struct ctrl *ctrl, struct reset_entry *entry)
 	free(entry);
 }
 
-/* Its end is nobody's news any more; its entry, in the log from here on, is the caller's. */
+/* Nothing waits for the result of the reset any more. The log entry stays in ctrl->reset_log, and
+ * the caller now owns it. */
 static void request_detach(struct reset_request *request, nvme_status status)
 {
 	list_remove(&request->node);
@@ -147,9 +149,9 @@ void ctrl_resets_release(struct ctrl *ctrl)
 		entry_forget(ctrl, list_entry(node, struct reset_entry, node));
 }
 
-/* An entry names a controller by CNTLID and CIU, which the one that a restarted process made anew
- * may share with its predecessor. What the host was not told of that one must not be taken for the
- * end of this one. */
+/* A log entry names a controller by CNTLID and CIU. A controller of a restarted process may have
+ * the same CNTLID and CIU as a controller of the process before. The host must not take an entry of
+ * the older controller for the end of the newer one. */
 static void log_forget_older(struct ctrl *ctrl, const struct ctrl_reset_cmd *cmd)
 {
 	list_for_each_safe(node, &ctrl->reset_requests) {
@@ -168,7 +170,7 @@ static void log_forget_older(struct ctrl *ctrl, const struct ctrl_reset_cmd *cmd
 	}
 }
 
-/* ---- the command ----------------------------------------------------------------------------- */
+/* ---- the command ---------------------------------------------------------------------------- */
 
 static bool is_ours(const struct target *target, uint16_t cntlid)
 {
@@ -194,8 +196,8 @@ static bool is_asked_for(const struct ctrl *ctrl, const struct ctrl_reset_cmd *c
 	return false;
 }
 
-/* Not one that had its identifier before: after a restart of the target a host may ask its new
- * controller about the lost one. */
+/* Compares CNTLID, CIU and CIRN: after a restart of the target, the new controller may have the
+ * CNTLID of the lost controller that the host asks it to reset. */
 static bool is_instance(const struct ctrl *ctrl, const struct ctrl_reset_cmd *cmd)
 {
 	return cmd->cntlid == ctrl->cntlid && cmd->uniquifier == ctrl->uniquifier &&
@@ -211,7 +213,7 @@ static nvme_status reset_check(struct ctrl *ctrl, const struct ctrl_reset_cmd *c
 		return NVME_SC_CTRL_RESET_IN_PROGRESS;
 	if (ctrl->reset_request_count >= CTRL_RESET_MAX)
 		return NVME_SC_CTRL_RESET_LIMIT;
-	/* Each of those that are held may need an entry as well. */
+	/* Each request under way may need a log entry, too. */
 	if (ctrl->reset_log_count + ctrl->reset_request_count >= CTRL_RESET_LOG_MAX)
 		return NVME_SC_CTRL_RESET_LOG_FULL;
 	return NVME_SC_SUCCESS;
@@ -257,7 +259,7 @@ static struct reset_request *request_create(struct slot *slot, const struct ctrl
 	return request;
 }
 
-/* On the reactor of the peers: control may be busy for seconds. */
+/* On the reactor of the peers, because the control reactor may be busy for seconds. */
 static void reset_at_peers(struct reactor_msg *msg)
 {
 	struct ctrl_reset *reset = container_of(msg, struct ctrl_reset, msg);
@@ -305,9 +307,9 @@ nvme_status ctrl_reset_prepare(struct slot *slot)
 	return command_expect_data(slot, DATA_NONE, 0);
 }
 
-/* ---- the log --------------------------------------------------------------------------------- */
+/* ---- the log -------------------------------------------------------------------------------- */
 
-/* True when the whole piece [at, at + piece_bytes) of the page lies in the window. */
+/* True when the window contains the whole piece [at, at + piece_bytes) of the page. */
 static bool window_has(const struct log_window *window, uint64_t at, uint32_t piece_bytes)
 {
 	return at >= window->offset && at + piece_bytes <= window->offset + window->len_bytes;
@@ -327,7 +329,7 @@ void log_ctrl_reset_execute(struct slot *slot, const struct log_cmd *cmd)
 
 		log_ctrl_reset_entry_encode(&entry->entry, piece);
 		log_window_put(&window, at, piece, sizeof(piece));
-		/* Of those that are removed the host has seen all. */
+		/* Remove an entry only when the host has received all of it. */
 		if ((cmd->specific & LOG_CTRL_RESET_REMOVE) &&
 		    entry->entry.state != LOG_CTRL_RESET_IN_PROGRESS &&
 		    window_has(&window, at, sizeof(piece)))

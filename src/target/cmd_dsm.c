@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dataset Management: deallocates the ranges that a host names, one after the other. NVM Command
- * Set 1.1, section 3.3.3. Runs on the queue's reactor.
+ * Dataset Management: deallocates the ranges that a host names, in order. NVM Command Set 1.1,
+ * section 3.3.3. Runs on the queue's reactor.
  *
- * All ranges are judged before anything is done. The attributes that tell how a host means to use
- * its blocks (IDR, IDW, the context attributes) are hints: there is nothing to do for them. No
- * limit is set on ranges (DMRL, DMRSL and DMSL are 0): long ones are done in pieces that end where
- * a multiple of their length does, so that no granule of the medium is cut. Pieces of memory are
- * short for the reactor's sake, others for that of the fused pairs that wait for one
- * (io_hold_gate).
+ * All ranges are judged before the first is deallocated. The attributes that describe how a host
+ * will use its blocks (IDR, IDW, the context attributes) are hints, which are ignored. The ranges
+ * have no limit (DMRL, DMRSL and DMSL are 0). Long ranges are split into pieces that end at a
+ * multiple of the piece length, so that no granule of the medium is cut. The piece length of memory
+ * media bounds the time for which the reactor is held. The piece length of other media bounds the
+ * time for which fused pairs wait (io_hold_gate).
  */
 #include "target/bad_blocks_command.h"
 #include "target/steps.h"
 
-/* Giving pages back to the kernel takes about 0.1 ms for so many. */
+/* Returning this much memory to the kernel takes about 0.1 ms. */
 #define DSM_MEMORY_STEP_BYTES (2u << 20)
 #define DSM_STEP_BYTES        (1u << 30)
 
-/* Deallocated blocks read as the medium says, not as errors. */
+/* Heals the deallocated blocks, which now read as the medium defines, not as errors. */
 static void dsm_heal(struct slot *slot)
 {
 	bad_blocks_heal_for(slot, status_from_errno(slot->steps.res, MEDIA_DISCARD));
@@ -46,7 +46,8 @@ static void dsm_end(struct slot *slot, int res)
 		dsm_heal(slot);
 }
 
-/* Releases range after range; advice that fails is an error all the same. */
+/* Deallocates one piece after the other. A failed piece is an error although deallocation is
+ * advice. */
 static bool dsm_next(struct slot *slot, int res)
 {
 	struct slot_steps *steps = &slot->steps;
@@ -112,7 +113,7 @@ nvme_status dsm_prepare(struct slot *slot)
 	dsm_cmd_decode(&slot->sqe, &cmd);
 	slot->execute = dsm_execute;
 	slot->io_cmd = (struct io_cmd){0};
-	/* Linux sends the room of all 256 ranges, however few it names. */
+	/* Linux always sends room for all 256 ranges. */
 	bytes = cmd.range_count * NVME_DSM_RANGE_BYTES;
 	if (slot->sgl.len_bytes > bytes &&
 	    slot->sgl.len_bytes <= NVME_DSM_RANGES_MAX * NVME_DSM_RANGE_BYTES)

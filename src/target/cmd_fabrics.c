@@ -2,8 +2,9 @@
 /*
  * Fabrics commands: Connect, Property Get, Property Set, Disconnect. NVMe Base 2.1, chapter 6.
  *
- * Connect checks here what the queue's reactor can know (names, port, host, sizes) and then goes
- * to the controller (ctrl.c). Every refusal names the parameter at fault in the response's DW0.
+ * Connect checks here what the queue's reactor knows (names, port, host, sizes) and continues on
+ * the controller's reactor (ctrl.c). Every refusal names the parameter at fault in DW0 of the
+ * response.
  */
 #include "base/log.h"
 #include "target/command.h"
@@ -22,7 +23,7 @@ static void connect_refuse(struct slot *slot, const struct connect_reject *rejec
 	slot->result = connect_reject_dw0(reject);
 	slot->queue->state =
 		slot->queue->state == QUEUE_CONNECTING ? QUEUE_NEW : slot->queue->state;
-	/* Busy passes, and a host that is told not to retry would never come back. */
+	/* Busy passes, so it has no DNR: a host that is told not to retry would never come back. */
 	slot_complete(slot, nvme_status_same(reject->status, NVME_SC_CONNECT_BUSY)
 				    ? NVME_SC_CONNECT_BUSY
 				    : nvme_status_dnr(reject->status));
@@ -113,7 +114,7 @@ void connect_finish(struct slot *slot, struct ctrl *ctrl, const struct connect_r
 		return;
 	}
 	queue->ctrl = ctrl;
-	/* Without memory it stays among the strangers. */
+	/* Without memory for a share, the queue stays among the strangers. */
 	queue->share = local_share_get(queue->local, ctrl->subsystem_nqn, ctrl->host_nqn);
 	if (queue->state == QUEUE_CONNECTING) {
 		queue->state = QUEUE_LIVE;
@@ -122,7 +123,9 @@ void connect_finish(struct slot *slot, struct ctrl *ctrl, const struct connect_r
 	}
 	slot->result = ctrl->cntlid;
 	slot_complete(slot, NVME_SC_SUCCESS);
-	/* A change came between, and was told of maybe before the controller asks for this. */
+	/* The configuration may have changed during the Connect. Close the queue here: the
+	 * controller's message to close it may come after the change has been reported as
+	 * applied. */
 	if (!queue_has_place(queue))
 		queue_close(queue, "it has no place in the configuration any more");
 }
@@ -135,8 +138,7 @@ static nvme_status connect_prepare(struct slot *slot)
 	return command_expect_data(slot, DATA_TO_CTRL, NVMF_CONNECT_DATA_BYTES);
 }
 
-/* ---- properties -------------------------------------------------------------------------------
- */
+/* ---- properties ----------------------------------------------------------------------------- */
 
 static void property_get_execute(struct slot *slot)
 {
@@ -184,7 +186,7 @@ static void property_set_execute(struct slot *slot)
 	if (!nvme_status_is_ok(status)) {
 		slot_complete_at(slot, nvme_status_dnr(status), offsetof(struct nvme_sqe, cdw10));
 	} else if (cmd.offset != PROPERTY_CC || cmd.is_8_bytes) {
-		/* NSSR is not offered (CAP.NSSRS is 0); everything else is read only. */
+		/* NSSR is not offered (CAP.NSSRS is 0). All other properties are read only. */
 		slot_complete_at(slot, nvme_status_dnr(NVME_SC_INVALID_FIELD),
 				 offsetof(struct nvme_sqe, cdw11));
 	} else {
@@ -193,15 +195,14 @@ static void property_set_execute(struct slot *slot)
 	}
 }
 
-/* ---- Disconnect ---------------------------------------------------------------------------------
- */
+/* ---- Disconnect ----------------------------------------------------------------------------- */
 
 static void disconnect_execute(struct slot *slot)
 {
 	struct queue *queue = slot->queue;
 	nvme_status status = disconnect_decode(&slot->sqe);
 
-	/* The queue first, so that the response is the last thing that it sends. */
+	/* Close the queue first, so that the response is the last thing that the queue sends. */
 	if (nvme_status_is_ok(status))
 		queue_close(queue, "the host sent Disconnect");
 	slot_complete(slot, nvme_status_is_ok(status) ? status : nvme_status_dnr(status));

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Get Features and Set Features: the table of features and the checks that follow from its rows.
- * The features themselves are in feature_*.c. Runs on the controller's reactor.
- * NVMe Base 2.1, sections 5.1.11 and 5.1.25.
+ * Get Features and Set Features: the table of features, and the checks that follow from its rows.
+ * feature_*.c implement the features. Runs on the controller's reactor. NVMe Base 2.1, sections
+ * 5.1.11 and 5.1.25.
  *
- * What belongs to a controller is not saved, because controllers are dynamic: their saved values
- * are the defaults. What belongs to a namespace (1Fh, 83h, 84h) is part of the target's state and
- * survives by itself; there current and saved values are the same.
+ * Features of a controller are not saved, because controllers are dynamic: their saved values are
+ * the defaults. Features of a namespace (1Fh, 83h, 84h) are part of the target's kept state: their
+ * current and saved values are the same.
  */
 #include "target/feature.h"
 #include "target/host_rights.h"
@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-/* SEL is bits 10:8 of CDW10, SV its bit 31. */
+/* SEL is bits 10:8 of CDW10, SV bit 31 of CDW10. */
 #define SQE_AT_SELECT SQE_AT(SQE_BYTE_CDW10 + 1, 0)
 #define SQE_AT_SAVE   SQE_AT(SQE_BYTE_CDW10 + 3, 7)
 
@@ -65,7 +65,7 @@ const struct feature *feature_row(unsigned index)
 	return index < ARRAY_LEN(features) ? &features[index] : NULL;
 }
 
-/* The right that Set needs, or 0. */
+/* The right that Set Features needs for this feature, or 0. */
 static uint32_t feature_right(uint8_t id)
 {
 	switch (id) {
@@ -83,14 +83,14 @@ static bool feature_lacks_right(const struct ctrl *ctrl, uint8_t id)
 	return feature_right(id) != 0 && !ctrl_has_right(ctrl, feature_right(id));
 }
 
-/* NWPC tells whether a controller has write protection; nothing tells of labels, which every host
- * may read. */
+/* Write protection is hidden from a host without the right, as NWPC reports to that host. No field
+ * of Identify reports labels, and every host may read them. */
 static bool feature_is_hidden(const struct ctrl *ctrl, uint8_t id)
 {
 	return id == FEATURE_WRITE_PROTECT && feature_lacks_right(ctrl, id);
 }
 
-/* Whatever the host's rights: they may change while a command waits for its data. */
+/* Ignores the host's rights, which may change while a command waits for its data. */
 static const struct feature *feature_find_any(const struct ctrl *ctrl, uint8_t id)
 {
 	for (unsigned i = 0; i < ARRAY_LEN(features); i++)
@@ -105,14 +105,14 @@ const struct feature *feature_find(const struct ctrl *ctrl, uint8_t id)
 	return feature_is_hidden(ctrl, id) ? NULL : feature_find_any(ctrl, id);
 }
 
-/* The feature that the command names, or NULL, and the command decoded. */
+/* Decodes the command. Returns the feature that the command names, or NULL. */
 static const struct feature *feature_of(const struct slot *slot, struct feature_cmd *ret_cmd)
 {
 	feature_cmd_decode(&slot->sqe, ret_cmd);
 	return feature_find_any(slot->queue->ctrl, ret_cmd->feature_id);
 }
 
-/* NSIDs that exist but that this host does not see are as inactive as any. */
+/* An NSID that exists but is hidden from this host counts as inactive. */
 static nvme_status feature_check_nsid(struct slot *slot, const struct feature *feature, bool is_set)
 {
 	uint32_t nsid = le32_get(slot->sqe.nsid);
@@ -138,7 +138,7 @@ static nvme_status feature_check_nsid(struct slot *slot, const struct feature *f
 		if (!nvme_status_is_ok(status))
 			return status;
 	}
-	/* Base 2.1, 8.1.1: what belongs to a namespace is out of reach with it. */
+	/* Base 2.1, 8.1.1: where a namespace is inaccessible, so are its features. */
 	return slot->queue->port ? port_ana_status(slot->queue->port, slot->ns->ana_group)
 				 : NVME_SC_SUCCESS;
 }
@@ -156,7 +156,7 @@ const struct ns *feature_find_ns(const struct slot *slot)
 	return ns;
 }
 
-/* ---- Get Features ---------------------------------------------------------------------------- */
+/* ---- Get Features --------------------------------------------------------------------------- */
 
 static void feature_get_execute(struct slot *slot)
 {
@@ -185,7 +185,7 @@ nvme_status feature_get_prepare(struct slot *slot)
 	if (cmd.select > FEATURE_SUPPORTED)
 		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_AT_SELECT);
 	slot->execute = feature_get_execute;
-	/* What a feature can is the same for all namespaces. */
+	/* The capabilities of a feature are the same for all namespaces. */
 	if (cmd.select == FEATURE_SUPPORTED)
 		return NVME_SC_SUCCESS;
 	status = feature_check_nsid(slot, feature, false);
@@ -198,7 +198,7 @@ nvme_status feature_get_prepare(struct slot *slot)
 		       : command_expect_data(slot, DATA_TO_HOST, feature->get_bytes);
 }
 
-/* ---- Set Features ---------------------------------------------------------------------------- */
+/* ---- Set Features --------------------------------------------------------------------------- */
 
 static void feature_set_execute(struct slot *slot)
 {

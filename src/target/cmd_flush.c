@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Flush, of one namespace or, with NSID FFFFFFFFh, of all that the host sees. NVMe Base 2.1,
- * section 7.2. Runs on the queue's reactor.
+ * Flush of one namespace or, with NSID FFFFFFFFh, of all namespaces that the host sees. NVMe Base
+ * 2.1, section 7.2. Runs on the queue's reactor.
  *
- * All of them: some flushes are under way at a time, and the list is walked in parts, so that ten
- * thousand namespaces do not hold the reactor. The state of ANA groups does not matter: what other
- * paths have written goes to stable storage too. One that fails fails the command, after the rest.
+ * Flush of all namespaces: FLUSH_ALL_DEPTH flushes are in flight at a time, and the list is walked
+ * in parts, so that ten thousand namespaces do not hold the reactor. ANA states are ignored: writes
+ * through other paths go to stable storage, too. A flush that fails makes the command fail after
+ * the other flushes have ended.
  */
 #include "target/io.h"
 #include "target/loss.h"
@@ -13,8 +14,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define FLUSH_ALL_DEPTH    32  /* under way at a time */
-#define FLUSH_ALL_PER_TURN 256 /* namespaces looked at */
+#define FLUSH_ALL_DEPTH    32  /* flushes in flight */
+#define FLUSH_ALL_PER_TURN 256 /* namespaces visited */
 
 struct flush_io {
 	struct media_io io;
@@ -26,10 +27,10 @@ struct flush_all {
 	struct slot *slot;
 	const struct subsystem *subsystem; /* of the slot's snapshot */
 	uint32_t host_index;
-	unsigned next; /* namespace */
+	unsigned next; /* index of the next namespace */
 	unsigned busy_count;
-	bool is_walking; /* flush_all_go is on the stack, or waits for its turn */
-	int error;       /* the first one */
+	bool is_walking; /* flush_all_go is on the stack or posted */
+	int error;       /* of the first flush that failed */
 	bool has_loss;   /* a medium has lost writes */
 	struct flush_io ios[FLUSH_ALL_DEPTH];
 };
@@ -114,7 +115,7 @@ static void flush_all_go(struct flush_all *all)
 		flush_all_end(all);
 }
 
-/* Those under way may be let go of by their media; no other is begun. */
+/* Cancels the flushes in flight where their medium can do that. No other flush is begun. */
 static void flush_all_cancel(struct slot *slot)
 {
 	struct flush_all *all = slot->other;

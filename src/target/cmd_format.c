@@ -2,11 +2,12 @@
 /*
  * Format NVM: another block size, erased data, or both. NVMe Base 2.1, section 5.1.10.
  *
- * Judged on the controller's reactor, for one namespace or, with NSID FFFFFFFFh, for all that the
- * host sees (FNA 0: a format is of the namespaces that the command names); one refusal refuses all.
- * The rest is control's (target/manage.h): it marks the namespaces, so that I/O gets Format in
- * Progress, waits until what runs has ended, changes the medium, and takes the mark away. The
- * command leaves its snapshot while it waits: it must not be waited for itself.
+ * The controller's reactor judges the command for one namespace or, with NSID FFFFFFFFh, for all
+ * namespaces that the host sees (FNA 0: a format is of the namespaces that the command names). One
+ * refusal refuses the whole command. Control does the rest (target/manage.h): it marks the
+ * namespaces, so that I/O gets Format in Progress, waits until running commands have ended, changes
+ * the medium, and removes the mark. The command leaves its snapshot while it waits, so that the
+ * change does not wait for the command.
  */
 #include "ns/reservation.h"
 #include "target/command.h"
@@ -50,7 +51,7 @@ static nvme_status format_judge(const struct ctrl *ctrl, const struct ns *ns)
 	return reservation_check_admin(ctrl, ns, NVME_ADMIN_FORMAT_NVM);
 }
 
-/* Of all that the host sees. *ret_count: how many those are. */
+/* Judges all namespaces that the host sees. *ret_count: their number. */
 static nvme_status format_judge_all(const struct ctrl *ctrl, unsigned *ret_count)
 {
 	const struct subsystem *subsystem = ctrl->subsystem;
@@ -84,7 +85,7 @@ static nvme_status format_judge_command(struct slot *slot, uint32_t nsid, unsign
 	return ns ? format_judge(ctrl, ns) : command_refuse_nsid(slot, nsid);
 }
 
-/* Which namespaces were judged. 0 or -ENOMEM. */
+/* Notes the namespaces that were judged. 0 or -ENOMEM. */
 static int format_note_judged(struct manage_request *request, const struct ctrl *ctrl,
 			      unsigned count)
 {

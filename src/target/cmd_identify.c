@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Identify: which controller, which namespaces, what each of them is. Runs on the controller's
- * reactor; lists of controllers are made on the registry's, where the slot travels. Reads the
- * snapshot in force when the command is executed.
- * NVMe Base 2.1, section 5.1.13; NVM Command Set 1.1, section 4.1.5.
+ * Identify: the controller, the lists of controllers and namespaces, and the pages of a namespace.
+ * Runs on the controller's reactor. Lists of controllers are made on the registry's reactor, where
+ * the slot travels. Reads the snapshot in force when the command executes. NVMe Base 2.1, section
+ * 5.1.13; NVM Command Set 1.1, section 4.1.5.
  *
- * A namespace is attached to a controller when the controller's host sees it (struct ns_mask), and
- * is then active there. It is allocated for a host that sees it, and, for a host that may manage
- * namespaces, when no host sees it. An NSID up to TARGET_NSID_MAX without one is inactive: its
- * pages are zeroes. NSID FFFFFFFFh gives what all have in common, where there is Namespace
- * Management.
+ * A namespace is attached to a controller, and active there, when the controller's host sees the
+ * namespace (struct ns_mask). A namespace is allocated for each host that sees it. A namespace that
+ * no host sees is allocated for the hosts that may manage namespaces. An NSID up to TARGET_NSID_MAX
+ * without a namespace is inactive: its pages are zeroes. With Namespace Management, NSID FFFFFFFFh
+ * returns what all namespaces have in common.
  */
 #include "target/host_rights.h"
 #include "target/io.h"
@@ -20,11 +20,11 @@
 
 #define IDENTIFY_NSID_LIST_LIMIT 0xfffffffeu /* lists begin after an NSID below this */
 #define IDENTIFY_LIST_MAX        (NVME_PAGE_BYTES / sizeof(uint32_t))
-#define IDENTIFY_GRANULARITY     4096 /* sizes of namespaces that waste nothing, in bytes */
+#define IDENTIFY_GRANULARITY     4096 /* bytes; multiples of it waste no space */
 #define SQE_BYTE_CSI             (SQE_BYTE_CDW11 + 3)
 #define SQE_BYTE_CNTID           (SQE_BYTE_CDW10 + 2)
 
-/* ---- controllers ----------------------------------------------------------------------------- */
+/* ---- controllers ---------------------------------------------------------------------------- */
 
 static nvme_status identify_ctrl(struct slot *slot, const struct identify_cmd *cmd)
 {
@@ -37,12 +37,12 @@ static nvme_status identify_ctrl(struct slot *slot, const struct identify_cmd *c
 
 static nvme_status identify_nvm_ctrl(struct slot *slot, const struct identify_cmd *cmd)
 {
-	/* Dataset Management takes any number of ranges of any length; Write Uncorrectable only
-	 * marks. */
+	/* Dataset Management takes any number of ranges of any length, and Write Uncorrectable only
+	 * sets marks: neither has a limit. */
 	static const struct nvm_ctrl_limits limits = {
 		.verify_max_bytes = TARGET_VERIFY_MAX_BYTES,
 		.write_zeroes_max_bytes = TARGET_WRITE_ZEROES_MAX_BYTES,
-		.tells_allocated = true, /* OACS.GLSS is of ATYPE 10h and 11h */
+		.tells_allocated = true, /* OACS.GLSS covers only ATYPE 10h and 11h */
 		.version = NVME_VERSION_NVM,
 	};
 
@@ -50,7 +50,7 @@ static nvme_status identify_nvm_ctrl(struct slot *slot, const struct identify_cm
 	return NVME_SC_SUCCESS;
 }
 
-/* CNS 1Ch: ours, by name or by FFFFh. */
+/* CNS 1Ch: for this controller only, named by its CNTLID or by FFFFh. */
 static nvme_status identify_command_sets(struct slot *slot, const struct identify_cmd *cmd)
 {
 	if (cmd->cntid != NVME_CNTLID_ANY && cmd->cntid != slot->queue->ctrl->cntlid)
@@ -65,21 +65,20 @@ static nvme_status identify_granularity(struct slot *slot, const struct identify
 	return NVME_SC_SUCCESS;
 }
 
-/* Nothing of ours is vendor specific, so that there is no UUID to tell it apart by. */
+/* The list is empty: no vendor-specific value needs a UUID. */
 static nvme_status identify_uuid_list(struct slot *slot, const struct identify_cmd *cmd)
 {
 	return NVME_SC_SUCCESS;
 }
 
-/* ---- lists of controllers: the registry's reactor knows them ----------------------------------
- */
+/* ---- lists of controllers, on the registry's reactor ---------------------------------------- */
 
 static void ctrl_list_done(struct reactor_msg *msg)
 {
 	slot_complete(container_of(msg, struct slot, msg), NVME_SC_SUCCESS);
 }
 
-/* Names of controllers do not change while they are registered. */
+/* The fields of a registered controller that are read here do not change. */
 uint32_t identify_ctrls_find(const struct slot *slot, uint16_t cntlids[IDENTIFY_CTRL_LIST_MAX])
 {
 	const struct ctrl *asking = slot->queue->ctrl;
@@ -115,8 +114,7 @@ static void ctrl_list_here(struct reactor_msg *msg)
 	reactor_post(slot->queue->reactor, &slot->msg, ctrl_list_done);
 }
 
-/* ---- lists of namespaces ----------------------------------------------------------------------
- */
+/* ---- lists of namespaces -------------------------------------------------------------------- */
 
 static bool ns_is_listed(const struct ctrl *ctrl, const struct ns *ns, bool is_allocated)
 {
@@ -145,9 +143,9 @@ static nvme_status identify_ns_list(struct slot *slot, const struct identify_cmd
 	return NVME_SC_SUCCESS;
 }
 
-/* ---- one namespace --------------------------------------------------------------------------- */
+/* ---- one namespace -------------------------------------------------------------------------- */
 
-/* Of blocks that something is allocated for; never more than there are. */
+/* Allocated blocks, rounded up, at most block_count. */
 static uint64_t ns_blocks_used(const struct ns *ns)
 {
 	uint64_t used_bytes = ns->store ? ns_live_used_bytes(ns_store_live(ns->store)) : UINT64_MAX;
@@ -157,7 +155,7 @@ static uint64_t ns_blocks_used(const struct ns *ns)
 	return blocks < ns->block_count ? blocks : ns->block_count;
 }
 
-/* Hosts cut I/O at boundaries, which must be whole blocks then. */
+/* Hosts split I/O at boundaries, so a boundary must be a whole number of blocks. 0: no boundary. */
 static uint32_t ns_boundary_blocks(const struct ns *ns)
 {
 	uint32_t bytes = ns->media->boundary_bytes;
@@ -172,7 +170,7 @@ static void ns_identity_fill(const struct ns *ns, const struct target_limits *li
 
 	*ret_identity = (struct ns_identity){
 		.block_count = ns->block_count,
-		/* NCAP is NSZE, so that THINP stays clear. */
+		/* NCAP equals NSZE, so THINP stays clear. */
 		.blocks_used = ns_blocks_used(ns),
 		.block_bytes = 1u << ns->block_shift,
 		.is_shared = !ns->is_private,
@@ -188,8 +186,8 @@ static void ns_identity_fill(const struct ns *ns, const struct target_limits *li
 		.deallocate_granularity_blocks =
 			media->discard_granularity_bytes >> ns->block_shift,
 		.boundary_blocks = ns_boundary_blocks(ns),
-		/* A write is whole for every reader; of a power failure nothing is known beyond the
-		 * block, which is the medium's. */
+		/* A write is atomic for every reader. Across a power failure a medium guarantees
+		 * one block and no more. */
 		.atomic_write_blocks = ns_atomic_blocks(ns, limits),
 		.atomic_power_fail_blocks = 1,
 		.atomic_compare_write_blocks = ns_fused_blocks(ns, limits),
@@ -202,7 +200,7 @@ static void ns_identity_fill(const struct ns *ns, const struct target_limits *li
 	memcpy(ret_identity->nguid, ns->nguid, sizeof(ret_identity->nguid));
 }
 
-/* What holds for every namespace, made or to be made. */
+/* Fills in the values that all namespaces have in common, existing and future ones. */
 static void ns_identity_fill_common(struct ns_identity *ret_identity)
 {
 	*ret_identity = (struct ns_identity){
@@ -234,7 +232,8 @@ static void ns_page_encode(const struct ns_identity *identity, uint8_t cns, uint
 	}
 }
 
-/* Finds the namespace of the command, seen or allocated; NULL with a status: which page, if any. */
+/* Finds the namespace of the command, if the host sees it or, for CNS 11h, if it is allocated.
+ * NULL: *ret_status is the refusal, or success for a page of zeroes. */
 static const struct ns *identify_find_ns(struct slot *slot, const struct identify_cmd *cmd,
 					 nvme_status *ret_status)
 {
@@ -252,7 +251,7 @@ static const struct ns *identify_find_ns(struct slot *slot, const struct identif
 }
 
 /* Base 2.1, 8.1.1: a controller that cannot reach a namespace does not know how much of it is used.
- * The other sizes stay, or hosts would take it for removed. */
+ * The other sizes stay, or hosts would treat the namespace as removed. */
 static bool ns_is_out_of_reach(const struct ctrl *ctrl, const struct ns *ns)
 {
 	enum ana_state state =
@@ -292,7 +291,7 @@ static nvme_status identify_one_ns(struct slot *slot, const struct identify_cmd 
 	return status;
 }
 
-/* ---- the command ----------------------------------------------------------------------------- */
+/* ---- the command ---------------------------------------------------------------------------- */
 
 struct identify_page {
 	uint8_t cns;
@@ -311,7 +310,7 @@ static const struct identify_page identify_pages[] = {
 	{IDENTIFY_CSI_INDEPENDENT_NS, false, identify_one_ns},
 	{IDENTIFY_ALLOCATED_NS_LIST, false, identify_ns_list},
 	{IDENTIFY_ALLOCATED_NS, false, identify_one_ns},
-	/* These two are made elsewhere: identify_ctrl_list. */
+	/* Filled by identify_ctrl_list instead. */
 	{IDENTIFY_NS_CTRL_LIST, false, NULL},
 	{IDENTIFY_CTRL_LIST, false, NULL},
 	{IDENTIFY_NS_GRANULARITY, false, identify_granularity},
@@ -329,7 +328,7 @@ static const struct identify_page *identify_page_find(const struct ctrl *ctrl, u
 	return NULL;
 }
 
-/* CNS 12h: the namespace, in the snapshot that the slot keeps from going while it travels. */
+/* CNS 12h: finds the namespace in the slot's snapshot, which the slot holds while it travels. */
 static nvme_status ctrl_list_find_ns(struct slot *slot)
 {
 	const struct ctrl *ctrl = slot->queue->ctrl;
@@ -351,7 +350,7 @@ static void identify_ctrl_list(struct slot *slot, const struct identify_cmd *cmd
 	bool is_of_ns = cmd->cns == IDENTIFY_NS_CTRL_LIST;
 	nvme_status status = is_of_ns ? ctrl_list_find_ns(slot) : NVME_SC_SUCCESS;
 
-	/* An NSID that is not allocated is attached to nobody. */
+	/* An NSID that is not allocated is attached to no controller. */
 	if (!nvme_status_is_ok(status) || (is_of_ns && !slot->ns))
 		slot_complete(slot, status);
 	else
@@ -364,7 +363,8 @@ static void identify_execute(struct slot *slot)
 	const struct identify_page *page;
 	struct identify_cmd cmd;
 
-	/* Removed since: the controller is about to end. */
+	/* The subsystem was removed after the command was prepared: the controller is about to
+	 * end. */
 	if (ctrl->type == CTRL_TYPE_IO && !ctrl->subsystem) {
 		slot_complete(slot, NVME_SC_INTERNAL);
 		return;

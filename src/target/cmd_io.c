@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Read and Write, and the choice among all I/O commands. NVM Command Set 1.1, section 3.3.
+ * Read and Write, and the table of all I/O commands. NVM Command Set 1.1, section 3.3.
  *
- * Runs on the queue's reactor; the medium completes there too. Memory media are read and written in
- * place (the slot's data points into them) unless data digests forbid it. Within one reactor a
- * logical block is read and written whole: copies are not interrupted, and what arrives from the
- * network lands in whole blocks. Between reactors whoever touches a block of memory holds its
- * granule meanwhile (queue->guard: media/mem.c, tcp/); on all other media a command has its whole
- * range for itself (io_submit).
+ * Runs on the queue's reactor, where the medium also completes. Memory media are read and written
+ * in place (the slot's data points into them) unless data digests forbid that. Within one reactor a
+ * logical block is read and written whole: copies are not interrupted, and data from the network
+ * lands in whole blocks. Between reactors, a reactor that touches a block of memory holds the
+ * granule of the block (queue->guard: media/mem.c, tcp/). On all other media a command holds its
+ * whole range (io_submit).
  */
 #include "ns/health.h"
 #include "ns/reservation.h"
@@ -17,8 +17,7 @@
 
 #define READ_PREFETCH_MAX_BYTES 16384
 
-/* ---- Read, Write
- * ------------------------------------------------------------------------------------ */
+/* ---- Read, Write ---------------------------------------------------------------------------- */
 
 static void read_execute(struct slot *slot)
 {
@@ -48,7 +47,7 @@ static void write_execute(struct slot *slot)
 	io_submit(slot, MEDIA_WRITE, io_done);
 }
 
-/* Points the slot into memory media, so that no buffer and no copy is needed. */
+/* Points the slot into memory media, so that the command needs no buffer and no copy. */
 static void slot_try_map(struct slot *slot)
 {
 	const struct ns *ns = slot->ns;
@@ -56,7 +55,7 @@ static void slot_try_map(struct slot *slot)
 
 	if (!slot->queue->can_map_media || !ns->mapped || !is_at_start)
 		return;
-	/* The second one of a fused operation is written after the first one was compared. */
+	/* The second command of a fused pair is written after the first was compared. */
 	if (slot->sqe.flags & NVME_SQE_FUSE_MASK)
 		return;
 	if (slot->capsule_bytes > 0 && slot->capsule_bytes != slot->data_bytes)
@@ -68,10 +67,9 @@ static void slot_try_map(struct slot *slot)
 }
 
 /*
- * Mapped data is not touched before the kernel copies it into the socket, at the end of the turn:
- * asked for now, it comes from memory meanwhile. Long data is a stream, which the CPU sees itself.
- * Always inline: gcc takes a function that does nothing but prefetch for one without effect, and
- * drops the call.
+ * Mapped data is first read at the end of the turn, when the kernel copies it into the socket.
+ * Prefetched now, the data is in the cache by then. The CPU prefetches long data by itself. Always
+ * inline: gcc takes a function that only prefetches for one without effect, and drops the call.
  */
 static inline __attribute__((always_inline)) void data_prefetch(const struct slot *slot)
 {
@@ -79,7 +77,7 @@ static inline __attribute__((always_inline)) void data_prefetch(const struct slo
 		return;
 	if (slot->queue->guard)
 		block_guard_prefetch(slot->queue->guard, slot->data.addr);
-	/* Blocks are multiples of 512 bytes, which is eight lines. */
+	/* Blocks are multiples of 512 bytes, that is, of eight cache lines. */
 	for (uint32_t at = 0; at < slot->data_bytes; at += 8 * CACHE_LINE_BYTES) {
 #pragma GCC unroll 8
 		for (uint32_t line = 0; line < 8; line++)
@@ -104,7 +102,7 @@ static nvme_status write_prepare(struct slot *slot)
 	nvme_status status = io_transfer_prepare(slot, DATA_TO_CTRL);
 
 	slot->execute = write_execute;
-	/* PRINFO and STC are ignored where there is no protection information. */
+	/* PRINFO and STC are ignored without protection information. */
 	if (nvme_status_is_ok(status))
 		status = io_check_directive(slot);
 	if (nvme_status_is_ok(status))
@@ -112,20 +110,16 @@ static nvme_status write_prepare(struct slot *slot)
 	return status;
 }
 
-/* ---- choice
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- the table of commands ------------------------------------------------------------------ */
 
-/*
- * Every I/O command that exists, by opcode: a row without `prepare` is an unknown one.
- */
+/* All I/O commands, by opcode. A row without `prepare` is an unknown command. */
 struct io_row {
 	nvme_status (*prepare)(struct slot *slot);
-	bool changes_data; /* refused on a namespace that must not be written */
+	bool changes_data; /* refused on a read-only namespace */
 	bool may_name_all; /* NSID FFFFFFFFh is allowed: slot->ns is then NULL */
-	bool is_blind;     /* names blocks, and no length of data shows for which block size */
-	bool needs_alone;  /* unknown where another process, which would not hear of it, serves the
-			      namespace */
+	bool is_blind; /* names blocks without data, whose length would reveal a stale block size */
+	/* Unknown on a clustered namespace: other processes would not learn of the command. */
+	bool needs_alone;
 };
 
 static const struct io_row io_rows[256] = {

@@ -2,18 +2,16 @@
 /*
  * Keep alive, with traffic counted (TBKAS). NVMe Base 2.1, section 3.9.
  *
- * Every command, on any queue and reactor, notes its time, coarsely. One timer per controller, on
- * its reactor, ends it when the last one is KATO ago: its queues drain first, so nothing of the
- * lost host reaches the medium afterwards.
+ * Each command, on any queue and reactor, notes its time coarsely. Each controller has one timer,
+ * on its reactor, which ends the controller when the last command is KATO ago. The queues drain
+ * first, so that nothing of the lost host reaches a medium afterwards.
  *
  * A target that stood still (stopped, or its machine was) must not run what waits in its sockets
- * when it goes on: the host may have given it up and sent it elsewhere. The times tell, before the
- * timer does: whoever takes something from a socket, begins a command or goes to a medium asks
- * first (ctrl_is_in_time), and the first one that comes too late ends the controller.
- *
- * A host that asked for no keep alive (KATO 0) could keep its controllers for ever. Its controller
- * ends after limits.idle_timeout_ms without a command; a dead peer is found sooner by TCP's own
- * probes (reactor_fd_set_options).
+ * when it continues: the host may have sent those commands elsewhere. Therefore ctrl_is_in_time is
+ * called before data is taken from a socket, a command begins or a medium is used. The first late
+ * call ends the controller, before the timer does. A host without keep alive (KATO 0) could keep
+ * its controllers for ever: they end after limits.idle_timeout_ms without a command. TCP's probes
+ * (reactor_fd_set_options) find a dead peer sooner.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -22,9 +20,10 @@
 #include "target/local.h"
 
 /*
- * From the last command until nothing of its host may begin. Never before KATO, for the time of a
- * command is noted coarsely. A quarter of CQT, which a host waits for on top, is for a machine that
- * was too busy to look in time; the rest of it is for commands to end.
+ * The longest silence after the last command of a host. After that, nothing of the host may begin.
+ * Always longer than KATO, because the time of a command is noted coarsely. A host waits for CQT
+ * after KATO. A quarter of CQT is for a machine that was too busy to check in time. The rest of CQT
+ * is for commands to end.
  */
 static uint64_t silence_max_ns(const struct ctrl *ctrl)
 {
@@ -51,7 +50,7 @@ static void ctrl_expire(struct ctrl *ctrl)
 	ctrl_cancel_io_queues(ctrl);
 }
 
-/* On the controller's reactor: a queue found that its host comes too late. */
+/* On the controller's reactor, after a queue has found its host silent for too long. */
 static void ctrl_expire_here(struct reactor_msg *msg)
 {
 	ctrl_expire(container_of(msg, struct ctrl, silent_msg));
@@ -59,7 +58,8 @@ static void ctrl_expire_here(struct reactor_msg *msg)
 
 bool ctrl_is_late(struct ctrl *ctrl)
 {
-	/* The controller cannot go before this arrives: the queue that asks is attached to it. */
+	/* The controller outlives this message: the caller's queue is attached to the
+	 * controller. */
 	if (!atomic_exchange_explicit(&ctrl->is_silent, true, memory_order_relaxed))
 		reactor_post(ctrl->reactor, &ctrl->silent_msg, ctrl_expire_here);
 	return true;
@@ -72,7 +72,7 @@ bool ctrl_note_traffic_after(struct ctrl *ctrl, uint64_t now_ns, uint64_t last_n
 	if (!ctrl_is_in_time(ctrl, now_ns) ||
 	    atomic_load_explicit(&ctrl->is_silent, memory_order_relaxed))
 		return false;
-	/* When it fails, another one has just noted its time. */
+	/* The exchange fails only when another command has just noted its time. */
 	if (now_ns > last_ns)
 		atomic_compare_exchange_strong_explicit(&ctrl->silence.last_ns, &expected, now_ns,
 							memory_order_relaxed, memory_order_relaxed);
@@ -95,12 +95,12 @@ static void idle_arm(struct ctrl *ctrl)
 	uint64_t now_ns = reactor_now_ns(ctrl->reactor);
 	uint64_t due_ns = last_ns + ctrl->idle_max_ms * NS_PER_MS + CTRL_TRAFFIC_STEP_NS;
 
-	/* A command that takes long: look again after as long. */
+	/* A command takes long: check again after the same time. */
 	reactor_timer_arm(&ctrl->keep_alive,
 			  due_ns > now_ns ? due_ns : now_ns + ctrl->idle_max_ms * NS_PER_MS);
 }
 
-/* Requests for events wait for ever and count for nothing. */
+/* Held event requests wait for ever and do not count. */
 static bool ctrl_is_busy(const struct ctrl *ctrl)
 {
 	return ctrl->admin && ctrl->admin->busy_count > ctrl->aer_count;
@@ -142,7 +142,8 @@ void ctrl_keep_alive_start(struct ctrl *ctrl)
 	if (!ctrl->keep_alive.reactor)
 		reactor_timer_init(ctrl->reactor, &ctrl->keep_alive, on_keep_alive);
 	reactor_timer_cancel(&ctrl->keep_alive);
-	/* A command that ends after its controller must not arm a timer in memory that goes. */
+	/* A command that ends after its controller must not arm a timer in memory that is about to
+	 * be freed. */
 	if (ctrl->state != CTRL_LIVE)
 		return;
 	atomic_store_explicit(&ctrl->silence.max_ns, silence_max_ns(ctrl), memory_order_relaxed);

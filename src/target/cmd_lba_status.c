@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Get LBA Status, which blocks are allocated (ATYPE 02h). NVM Command Set 1.1, section 4.2.1. Runs
- * on the controller's reactor; the medium looks on a helper thread.
+ * Get LBA Status: which blocks are allocated (ATYPE 02h). NVM Command Set 1.1, section 4.2.1. Runs
+ * on the controller's reactor; a helper thread queries the medium.
  *
- * A block that is not listed reads as zeroes. So a medium that cannot tell is all allocated, and so
- * is a range with a block that was marked bad, which reads as an error. A host that has not seen
- * the namespace's block size is refused, as for every command that names blocks without data
- * (ctrl_known.c): it would take data for a hole.
+ * A block that is not listed reads as zeroes. Therefore the whole range is listed as allocated when
+ * the medium does not know its extents, and when a block of the range is marked bad and so reads as
+ * an error. A host that has not read the block size of the namespace is refused, as for every
+ * command that names blocks without data (ctrl_known.c): the host would take data for a hole.
  */
 #include "ns/bad_blocks.h"
 #include "target/command.h"
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Extents that one command looks for; a host asks again from the last one. */
+/* Extents that one command looks for. The host continues from the last one. */
 #define STATUS_EXTENTS_MAX 1024
 
 struct status_task {
@@ -29,7 +29,7 @@ struct status_task {
 	struct media_extent extents[STATUS_EXTENTS_MAX];
 };
 
-/* Writes what fits; an extent may be longer than LBA_STATUS_RUN_MAX. */
+/* Writes the extents that fit. An extent may be longer than LBA_STATUS_RUN_MAX. */
 static void list_write(struct slot *slot, const struct media_extent *extents, unsigned count,
 		       bool is_all)
 {
@@ -39,11 +39,11 @@ static void list_write(struct slot *slot, const struct media_extent *extents, un
 			: 0;
 	struct lba_status_list list = {.end = is_all ? LBA_STATUS_DONE : LBA_STATUS_FULL};
 	unsigned shift = slot->ns->block_shift;
-	uint64_t told_end = 0; /* of the last block that was told of */
+	uint64_t told_end = 0; /* behind the last listed block */
 	uint8_t header[LBA_STATUS_HEADER_BYTES];
 
 	for (unsigned i = 0; i < count; i++) {
-		/* A block is allocated when a part of it is. */
+		/* A partly allocated block is allocated. */
 		uint64_t at = extents[i].offset >> shift;
 		uint64_t end =
 			(extents[i].offset + extents[i].len_bytes + (1u << shift) - 1) >> shift;
@@ -97,7 +97,7 @@ static void status_done(struct media_io *io, int res)
 	status_finish(container_of(io, struct status_task, io), res);
 }
 
-/* The end of the range, at most the namespace's; 0: it begins behind that. */
+/* End of the range, at most that of the namespace. 0: the range begins behind the namespace. */
 static uint64_t range_end(const struct ns *ns, const struct lba_status_cmd *cmd)
 {
 	if (cmd->first_block >= ns->block_count)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Get Log Page: one table of pages and the small ones themselves; ANA is in log_ana.c, errors in
- * log_error.c, health and events in log_health.c and log_persistent_event.c, the discovery log
+ * Get Log Page: the table of pages, and the small pages. ANA is in log_ana.c, errors in
+ * log_error.c, health and events in log_health.c and log_persistent_event.c. The discovery log
  * comes from the function that control gave to the target. Runs on the controller's reactor. NVMe
  * Base 2.1, section 5.1.12.
  *
- * Every page is written through a window (log.h). Bytes behind its end are zeroes; an offset
- * behind its end is refused.
+ * Every page is written through a window (log.h). Bytes behind the end of a page are zeroes. An
+ * offset behind the end of a page is refused.
  */
 #include "target/feature.h"
 #include "target/local.h"
@@ -17,7 +17,7 @@
 #define SQE_BYTE_LOG_CSI     (SQE_BYTE_CDW14 + 3)
 #define SQE_AT_LOG_OT        SQE_AT(SQE_BYTE_CDW14 + 2, 7)
 
-/* Writes what falls into the window; returns the size of the whole page. */
+/* Writes the part of the page that is in the window. Returns the size of the whole page. */
 typedef uint64_t log_write_fn(const struct ctrl *ctrl, const struct log_cmd *cmd,
 			      const struct log_window *window);
 
@@ -26,7 +26,7 @@ struct log_page {
 	bool is_io;
 	bool is_discovery;
 	log_write_fn *write;
-	/* Instead of write: ends the command by itself. */
+	/* Used instead of `write`: completes the command. */
 	void (*execute)(struct slot *slot, const struct log_cmd *cmd);
 	uint16_t specific; /* LID Specific Parameter */
 };
@@ -117,8 +117,8 @@ static uint64_t log_effects(const struct ctrl *ctrl, const struct log_cmd *cmd,
 	uint8_t page[LOG_EFFECTS_BYTES];
 
 	command_effects(ctrl, &effects);
-	/* Of command sets that we do not have there are no I/O commands; nvme-cli asks all the
-	 * same. */
+	/* Unsupported command sets have no I/O commands. nvme-cli asks for their effects
+	 * nevertheless. */
 	if (cmd->csi != NVME_CSI_NVM)
 		memset(effects.io, 0, sizeof(effects.io));
 	log_effects_encode(&effects, page);
@@ -138,7 +138,7 @@ static uint64_t log_feature_effects(const struct ctrl *ctrl, const struct log_cm
 		if (!feature_find(ctrl, row->id))
 			continue;
 		effects |= row->scope == FEATURE_OF_CTRL ? LOG_FEATURE_OF_CTRL : LOG_FEATURE_OF_NS;
-		/* Its attributes tell of the protection. */
+		/* The attributes of a namespace include its write protection. */
 		if (row->id == FEATURE_WRITE_PROTECT)
 			effects |= LOG_FEATURE_CHANGES_NS;
 		log_feature_effect_add(row->id, effects, page);
@@ -147,7 +147,7 @@ static uint64_t log_feature_effects(const struct ctrl *ctrl, const struct log_cm
 	return sizeof(page);
 }
 
-/* There is no management endpoint, and none of its commands. */
+/* All zeroes: the target has no management endpoint and supports none of its commands. */
 static uint64_t log_mi_effects(const struct ctrl *ctrl, const struct log_cmd *cmd,
 			       const struct log_window *window)
 {
@@ -194,7 +194,7 @@ static uint64_t log_lost_host(const struct ctrl *ctrl, const struct log_cmd *cmd
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-/* What the page needs may have been removed since; the controller is then about to end. */
+/* The subsystem or port may have been removed. The controller is then about to end. */
 static bool log_can_write(const struct ctrl *ctrl, uint8_t log_id)
 {
 	switch (log_id) {
@@ -255,13 +255,13 @@ nvme_status log_prepare(struct slot *slot)
 		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_AT_LOG_OT);
 	if (cmd.offset % sizeof(uint32_t) != 0)
 		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CDW12);
-	/* LPA bit 0 is clear: health is told of the controller, not of one namespace. */
+	/* LPA bit 0 is clear: the health log is per controller, not per namespace. */
 	if (cmd.log_id == LOG_SMART && nsid != 0 && nsid != NVME_NSID_ALL)
 		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_NSID);
 	if (cmd.log_id == LOG_EFFECTS && cmd.csi > NVME_CSI_MAX)
 		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_LOG_CSI);
-	/* No extended entries, entries of one port or of all subsystems: page 0 does not offer
-	 * them. */
+	/* Extended entries, and entries of one port or of all subsystems, are not supported: page 0
+	 * does not offer them. */
 	if (cmd.log_id == LOG_DISCOVERY && cmd.specific != 0)
 		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_LOG_LSP);
 	slot->execute = log_execute;

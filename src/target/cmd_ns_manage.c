@@ -3,12 +3,12 @@
  * Namespace Management (create, delete) and Namespace Attachment (attach, detach). NVMe Base 2.1,
  * sections 5.1.20, 5.1.21 and 8.1.15; NVM Command Set 1.1, section 4.1.6.
  *
- * What can be judged here is judged on the controller's reactor; the change itself is control's
- * (target/manage.h): made, kept and in force on every reactor before the command is answered. A
- * controller is dynamic, so that "attached to a controller" means visible to the host behind it,
- * through all its controllers. Which hosts a list of controllers means is known at the registry:
- * the list goes there and back first. The command leaves its snapshot while it waits, so that it
- * does not keep back what it waits for.
+ * The controller's reactor judges what it can. Control makes the change (target/manage.h): the
+ * change is made, kept and in force on every reactor before the command is answered. Controllers
+ * are dynamic, so "attached to a controller" means visible to the host of that controller, through
+ * all controllers of the host. The registry knows which hosts a list of controllers means: the
+ * command first travels to the registry and back. The command leaves its snapshot while it waits,
+ * so that the change does not wait for the command.
  */
 #include "ns/reservation.h"
 #include "target/command.h"
@@ -25,13 +25,14 @@
 #define NMIC_SHARED 0x01
 #define DPS_MASK    0x0f
 
-/* A command on its way: controller's reactor, maybe the registry and back, control and back. */
+/* A command under way: controller's reactor, for attach and detach the registry and back, then
+ * control and back. */
 struct ns_task {
 	struct manage_request request;
 	struct reactor_msg msg;
 	struct slot *slot;
 	struct target *target;
-	nvme_status status; /* of the registry */
+	nvme_status status; /* result of the registry */
 	unsigned ctrl_count;
 	uint16_t cntlids[CTRL_LIST_MAX];
 };
@@ -69,8 +70,7 @@ static struct ns_task *task_create(struct slot *slot, enum manage_kind kind)
 	return task;
 }
 
-/* ---- create, delete ---------------------------------------------------------------------------
- */
+/* ---- create, delete ------------------------------------------------------------------------- */
 
 static nvme_status create_judge(const struct ns_create *create)
 {
@@ -119,8 +119,8 @@ static void create_execute(struct slot *slot)
 }
 
 /*
- * Whether the namespace of the command exists for this host, and no reservation keeps it out. One
- * that others have and this host does not see is not there for it, as in Identify.
+ * Whether the namespace of the command exists for this host, and no reservation forbids the
+ * command. A namespace that only other hosts see does not exist for this host, as in Identify.
  */
 static nvme_status ns_judge(struct slot *slot, uint32_t nsid, const struct ns **ret_ns)
 {
@@ -133,7 +133,7 @@ static nvme_status ns_judge(struct slot *slot, uint32_t nsid, const struct ns **
 	return reservation_check_admin(ctrl, ns, slot->sqe.opcode);
 }
 
-/* Of one namespace, which this port must reach, or of all that the host knows of. */
+/* Judges one namespace, which this port must reach, or all namespaces that exist for the host. */
 static nvme_status delete_judge(struct slot *slot, uint32_t nsid, struct uuid *ret_uuid)
 {
 	const struct ctrl *ctrl = slot->queue->ctrl;
@@ -157,7 +157,7 @@ static nvme_status delete_judge(struct slot *slot, uint32_t nsid, struct uuid *r
 	return status;
 }
 
-/* Which namespaces were judged. 0 or -ENOMEM. */
+/* Notes the namespaces that were judged. 0 or -ENOMEM. */
 static int delete_note_judged(struct manage_request *request, const struct ctrl *ctrl)
 {
 	const struct subsystem *subsystem = ctrl->subsystem;
@@ -220,10 +220,9 @@ nvme_status ns_management_prepare(struct slot *slot)
 	}
 }
 
-/* ---- attach, detach ---------------------------------------------------------------------------
- */
+/* ---- attach, detach ------------------------------------------------------------------------- */
 
-/* On the controller's reactor again, with hosts instead of controllers. */
+/* Back on the controller's reactor, with hosts instead of controllers. */
 static void hosts_found(struct reactor_msg *msg)
 {
 	struct ns_task *task = container_of(msg, struct ns_task, msg);
@@ -242,7 +241,7 @@ static bool host_is_listed(const struct manage_request *request, const char *hos
 	return false;
 }
 
-/* Base 2.1, 8.1.1.7: nothing is attached where it would be lost at once. */
+/* Base 2.1, 8.1.1.7: a namespace is not attached where its group is in persistent loss. */
 static bool registry_is_lost(struct target *target, const struct ns_task *task, uint16_t port_id)
 {
 	const struct snapshot *snapshot = target_registry(target)->snapshot;
@@ -254,7 +253,7 @@ static bool registry_is_lost(struct target *target, const struct ns_task *task, 
 	return ns && port && port_ana_state(port, ns->ana_group) == ANA_PERSISTENT_LOSS;
 }
 
-/* What of a controller in the registry is read here does not change in its life. */
+/* The fields of a registered controller that are read here do not change. */
 static nvme_status registry_find_host(struct ns_task *task, uint16_t cntlid)
 {
 	const struct ctrl *ctrl = cntlid <= NVME_CNTLID_MAX ? task->target->ctrls[cntlid] : NULL;
@@ -280,7 +279,7 @@ static void registry_find_hosts(struct reactor_msg *msg)
 	reactor_post(task->slot->queue->reactor, &task->msg, hosts_found);
 }
 
-/* Ascending, each once. */
+/* Whether the identifiers are ascending, each once. */
 static bool ctrl_list_is_ordered(const struct ns_task *task)
 {
 	for (unsigned i = 1; i < task->ctrl_count; i++)
@@ -299,7 +298,8 @@ static void attachment_execute(struct slot *slot)
 	int count;
 
 	ns_manage_cmd_decode(&slot->sqe, &cmd);
-	/* A path that is lost or closed to the namespace does not hinder attaching it to others. */
+	/* The ANA state is not checked: a namespace that this path cannot reach may be attached to
+	 * others. */
 	status = ns_judge(slot, nsid, &ns);
 	if (!nvme_status_is_ok(status)) {
 		slot_complete(slot, status);

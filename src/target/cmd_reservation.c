@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reservation Register, Acquire and Release: to the control reactor and back. NVMe Base 2.1,
- * sections 7.6 to 7.8.
+ * Reservation Register, Acquire and Release. NVMe Base 2.1, sections 7.6 to 7.8.
  *
  * The slot travels to the control reactor, where hosts take turns (target/control_work.h). Commands
- * for one namespace that wait there make a batch. The rule makes a new reservation of each, one
- * after the other (reservation.c). The last one, where it persists, is kept with one commit, or all
- * commands of the batch fail and nothing has changed. It is published to every reactor; other hosts
- * are told; Preempt and Abort ends the commands of those it has preempted; then each slot goes home
- * and is answered. Whoever has its answer finds every queue on every reactor judging by the new
- * reservation.
+ * for one namespace that wait there form a batch. Each command of the batch makes a new reservation
+ * from the one before (ns/reservation.c). The last reservation, if it persists, is kept with one
+ * commit. If the commit fails, all commands of the batch fail and nothing has changed. The new
+ * reservation is published to every reactor. Other hosts are notified. Preempt and Abort ends the
+ * commands of the preempted hosts. Then each slot returns to its reactor and is answered. When a
+ * host has its answer, every queue on every reactor judges by the new reservation.
  */
 #include "base/log.h"
 #include "ns/reservation.h"
@@ -23,30 +22,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Commands that one commit keeps. Bounds the time for which the control reactor is held. */
+/* Commands per commit. Bounds the time for which a batch holds the control reactor. */
 #define BATCH_MAX 64
 
-/* One command and what the rule makes of it: the control reactor's. */
+/* One command and its outcome. Owned by the control reactor. */
 struct reservation_change {
 	struct list node; /* in batch->changes */
 	struct target *target;
-	struct slot *slot;    /* NULL: an administrator's */
-	struct ns_live *live; /* counted */
-	nvme_status status;   /* by the rule */
+	struct slot *slot;    /* NULL: an administrator's change */
+	struct ns_live *live; /* counted reference */
+	nvme_status status;   /* result of rule_apply */
 	struct reservation_outcome outcome;
-	struct abort_all *abort; /* Preempt and Abort: made in advance, so that it cannot fail */
+	struct abort_all *abort; /* Preempt and Abort: created early, so that it cannot fail */
 	void (*done)(void *arg, int res);
 	void *arg;
 };
 
-/* Commands for one namespace that become the truth together, each after the one before it. */
+/* Commands for one namespace that take effect together, each after the one before. */
 struct reservation_batch {
 	struct list changes;
 };
 
-/* ---- the truth ------------------------------------------------------------------------------- */
+/* ---- keep and publish ----------------------------------------------------------------------- */
 
-/* Before anybody acts on it. Without persistence nothing is kept, nor what was kept before. */
+/* Called before the change has any effect. A reservation that does not persist is not kept, and a
+ * kept one is then deleted. */
 static int reservation_keep(struct target *target, const struct ns_live *live,
 			    const struct reservation *was, const struct reservation *is)
 {
@@ -126,9 +126,9 @@ static void change_free(struct reservation_change *change)
 	free(change);
 }
 
-/* res: 0; -ETIMEDOUT when commands of a preempted host hang in their medium: the reservation has
- * changed, but their end was part of what was asked for; -ESTALE: the namespace was removed; or
- * another -errno: nothing has changed, and a retry may find memory, or the disk that it is kept on,
+/* res: 0. -ETIMEDOUT: the reservation has changed, but commands of a preempted host hang in their
+ * medium, and their end was part of the request. -ESTALE: the namespace was removed. Other -errno:
+ * nothing has changed, and a retry may find memory, or the disk of the state store, available
  * again. */
 static void change_finish(struct reservation_change *change, int res)
 {
@@ -181,7 +181,8 @@ static void batch_on_published(void *arg)
 	free(batch);
 }
 
-/* Also those that were refused fail: what refused them may have been one of the batch. */
+/* Refused commands of the batch fail, too: an earlier command of the batch may be the reason for
+ * the refusal. */
 static void batch_fail(struct reservation_batch *taken_batch, int res)
 {
 	struct reservation_change *change;
@@ -193,7 +194,7 @@ static void batch_fail(struct reservation_batch *taken_batch, int res)
 	free(taken_batch);
 }
 
-/* `last`: what the batch makes of the truth. */
+/* `last`: the reservation after the whole batch. */
 static void batch_commit(struct reservation_batch *taken_batch, struct target *target,
 			 struct ns_live *live, struct reservation *last)
 {
@@ -230,13 +231,15 @@ static nvme_status rule_apply(const struct slot *slot, const struct reservation 
 	}
 }
 
-/* The slot joins the batch. Returns the reservation after it: `now`, where it changes nothing. */
+/* Adds the slot to the batch. Returns the reservation after the command: `now` when nothing has
+ * changed. */
 static struct reservation *batch_add(struct reservation_batch *batch, struct slot *slot,
 				     struct ns_live *live, struct reservation *now)
 {
 	struct reservation_change *change = change_create(slot->queue->local->target, live);
 
-	/* The end of a Preempt and Abort may take seconds: other commands do not wait for it. */
+	/* Leave before the end, because a Preempt and Abort may take seconds. Other commands of the
+	 * host do not wait for it. */
 	control_work_leave(slot);
 	if (!change) {
 		control_work_answer(slot, NVME_SC_INTERNAL);
@@ -323,9 +326,9 @@ void reservation_clear_by_admin(struct target *target, struct ns_live *live,
 			     change->outcome.next ? change->outcome.next : last);
 }
 
-/* ---- the commands ---------------------------------------------------------------------------- */
+/* ---- the commands --------------------------------------------------------------------------- */
 
-/* Base 2.1, 8.1.22: a registrant is a host, and a host without an identifier is none. */
+/* Base 2.1, 8.1.22: a registrant is a host, so a host without an identifier cannot be one. */
 static nvme_status reservation_prepare(struct slot *slot, uint32_t data_bytes)
 {
 	slot->execute = reservation_execute;
@@ -344,7 +347,7 @@ nvme_status reservation_acquire_prepare(struct slot *slot)
 	return reservation_prepare(slot, ACQUIRE_DATA_BYTES);
 }
 
-/* The Linux host sends room for two keys with every command; of Release the first one counts. */
+/* The Linux host sends room for two keys with every command. Release uses only the first key. */
 nvme_status reservation_release_prepare(struct slot *slot)
 {
 	bool is_padded = slot->sgl.len_bytes == RELEASE_DATA_BYTES + sizeof(uint64_t);

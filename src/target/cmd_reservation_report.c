@@ -2,9 +2,9 @@
 /*
  * Reservation Report. NVMe Base 2.1, section 7.9.
  *
- * The slot travels to the control reactor, where the truth is and where the report is written, and
- * back. One entry per registrant, which is a host; its controllers are dynamic, and for those the
- * entry names controller FFFFh, however many there are.
+ * The slot travels to the control reactor, which owns the reservation and writes the report, and
+ * back. The report has one entry per registrant, which is a host. The host's controllers are
+ * dynamic, so the entry names controller FFFFh, however many controllers the host has.
  */
 #include "ns/reservation.h"
 #include "target/command.h"
@@ -12,7 +12,7 @@
 #include "target/log.h"
 #include "target/reservation_command.h"
 
-/* Where the report is written, piece by piece. */
+/* A report that is being written, piece by piece. */
 struct report {
 	struct log_window window;
 	bool is_extended;
@@ -66,7 +66,7 @@ static void report_write(struct slot *slot, const struct reservation *reservatio
 	log_window_put(&report.window, 0, piece, sizeof(piece));
 }
 
-/* ---- the way --------------------------------------------------------------------------------- */
+/* ---- to the control reactor and back -------------------------------------------------------- */
 
 static void report_home(struct reactor_msg *msg)
 {
@@ -91,7 +91,7 @@ nvme_status reservation_report_prepare(struct slot *slot)
 	struct report_cmd cmd;
 
 	report_cmd_decode(&slot->sqe, &cmd);
-	/* Over fabrics host identifiers have 128 bits, which the short layout cannot hold. */
+	/* Over fabrics a host identifier has 128 bits, which the short layout cannot hold. */
 	if (!cmd.is_extended)
 		return command_refuse(slot, NVME_SC_HOST_ID_INCONSISTENT, SQE_BYTE_CDW11);
 	if (cmd.len_bytes > slot->snapshot->limits.transfer_max_bytes)

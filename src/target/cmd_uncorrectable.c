@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Write Uncorrectable, and what blocks that it marked mean for other commands. NVM Command Set 1.1,
- * section 3.3.7. Runs on the queue's reactor; the change itself is made on the control reactor.
+ * Write Uncorrectable, and the effect of its marks on other commands. NVM Command Set 1.1, section
+ * 3.3.7. Runs on the queue's reactor; the control reactor makes the change.
  *
- * The data on the medium stays as it is: the mark alone makes the blocks unreadable, and outlives
- * the program with the rest of what is kept of a namespace.
+ * The data on the medium stays as it is: the mark alone makes the blocks unreadable. Marks survive
+ * a restart, like all live state of a namespace that is kept.
  */
 #include "target/bad_blocks_command.h"
 #include "target/io.h"
@@ -39,14 +39,14 @@ nvme_status bad_blocks_check(struct slot *slot, const struct bad_view *bad)
 	case NVME_IO_WRITE_ZEROES:
 		break;
 	default:
-		return NVME_SC_SUCCESS; /* others look for themselves, when they know their ranges
-					 */
+		return NVME_SC_SUCCESS; /* others check when they know their ranges */
 	}
 	if (!bad_view_find_block(bad, slot->ns->block_shift, slot->io_cmd.first_block,
 				 slot->io_cmd.block_count, &bad_block))
 		return NVME_SC_SUCCESS;
 	if (slot->sqe.opcode == NVME_IO_WRITE || slot->sqe.opcode == NVME_IO_WRITE_ZEROES) {
-		/* By way of a buffer: io_finish is where the marks are taken away. */
+		/* Write through a buffer: the command then ends in io_finish, which removes the
+		 * marks. */
 		slot->heals_bad = true;
 		slot->bad_stamp = bad_view_stamp(bad);
 		slot->io_cmd.is_fua = true;

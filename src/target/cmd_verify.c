@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Verify: reads a range from the medium piece by piece and tells whether that worked; no data goes
- * to the host. NVM Command Set 1.1, section 3.3.5. Runs on the queue's reactor.
+ * Verify: reads a range from the medium piece by piece and reports whether all reads succeeded. No
+ * data is sent to the host. NVM Command Set 1.1, section 3.3.5. Runs on the queue's reactor.
  *
- * Blocks marked bad are refused before (bad_blocks_check). What is in memory cannot be lost.
+ * bad_blocks_check has refused blocks that are marked bad. Memory media are not read, because their
+ * data cannot be lost.
  */
 #include "target/steps.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Write Zeroes, with or without giving the space back (DEAC). NVM Command Set 1.1, section 3.3.8.
- * Runs on the queue's reactor.
+ * Write Zeroes, with or without deallocation (DEAC). NVM Command Set 1.1, section 3.3.8. Runs on
+ * the queue's reactor.
  *
- * WZSL bounds the range (TARGET_WRITE_ZEROES_MAX_BYTES): memory is set inside one callback. What a
- * medium does with DEAC is its own matter; the range reads as zeroes either way.
+ * WZSL limits the range (TARGET_WRITE_ZEROES_MAX_BYTES), because memory is set inside one callback.
+ * The medium decides what DEAC does. The range reads as zeroes in either case.
  */
 #include "target/io.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The way of a slot to the control reactor, its turn there, and back. See control_work.h.
+ * Carries a slot to the control reactor, through its turn there, and back. See control_work.h.
  *
- * One command is served per message, so that whatever else the control reactor has to do gets its
- * turn in between. The queue and its controller stay until the slot is home.
+ * One command is served per message, so that other work of the control reactor gets its turn in
+ * between. The slot's queue and controller exist until the slot is back.
  */
 #include "target/control_work.h"
 
@@ -11,7 +11,7 @@
 
 #include <errno.h>
 
-/* ---- home ------------------------------------------------------------------------------------ */
+/* ---- the way back --------------------------------------------------------------------------- */
 
 static void slot_is_home(struct reactor_msg *msg)
 {
@@ -38,7 +38,7 @@ void control_work_answer(struct slot *slot, nvme_status status)
 	reactor_post(slot->queue->reactor, &slot->msg, slot_is_home);
 }
 
-/* ---- on the control reactor ------------------------------------------------------------------ */
+/* ---- on the control reactor ----------------------------------------------------------------- */
 
 static bool slot_is_unwanted(const struct slot *slot)
 {
@@ -46,14 +46,14 @@ static bool slot_is_unwanted(const struct slot *slot)
 	       atomic_load_explicit(&slot->queue->is_ending, memory_order_relaxed);
 }
 
-/* Asked only before a command begins: the clock is read for it. */
+/* Called only before a command begins, because it reads the clock. */
 static bool slot_is_late(const struct slot *slot)
 {
 	return !ctrl_is_in_time(slot->queue->ctrl,
 				reactor_clock_ns(slot->queue->local->target->control));
 }
 
-/* slot_complete_at finds the reason for one that was cancelled. */
+/* For a cancelled command, slot_complete_at finds the reason. */
 static void slot_drop(struct slot *slot)
 {
 	bool is_cancelled = atomic_load_explicit(&slot->is_unwanted, memory_order_relaxed);
@@ -62,7 +62,7 @@ static void slot_drop(struct slot *slot)
 			    is_cancelled ? NVME_SC_ABORT_REQUESTED : NVME_SC_ABORT_SQ_DELETION);
 }
 
-/* One that is not wanted is left for a turn of its own, which drops it. */
+/* An unwanted command gets a turn of its own, which drops it. */
 struct slot *control_work_take_also(struct control_work *work,
 				    bool (*matches)(const struct slot *slot, const void *arg),
 				    const void *arg)
@@ -128,14 +128,15 @@ static void sweep(struct reactor_msg *msg)
 	struct list unwanted;
 	struct list *node;
 
-	/* First: what becomes unwanted from here on asks for a sweep of its own. */
+	/* Clear the flag first: a command that becomes unwanted from here on asks for another
+	 * sweep. */
 	(void)atomic_exchange(&work->is_sweep_posted, false);
 	rota_sweep(&work->rota, entry_is_unwanted, &unwanted);
 	while ((node = list_pop_front(&unwanted)))
 		slot_drop(list_entry(list_entry(node, struct rota_entry, node), struct slot, turn));
 }
 
-/* ---- on the slot's reactor ------------------------------------------------------------------- */
+/* ---- on the slot's reactor ------------------------------------------------------------------ */
 
 static void ask_for_sweep(struct control_work *work)
 {
@@ -143,7 +144,7 @@ static void ask_for_sweep(struct control_work *work)
 		reactor_post(work->target->control, &work->sweep_msg, sweep);
 }
 
-/* One that is being served already ends by itself. */
+/* A command that is being served already ends by itself. */
 static void slot_cancel_work(struct slot *slot)
 {
 	atomic_store_explicit(&slot->is_unwanted, true, memory_order_relaxed);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Controllers: birth by Connect, the registry of their identifiers, I/O queues joining and leaving,
- * and the end. See ctrl.h for who lives where.
+ * Controllers: creation by Connect, the registry of their identifiers, I/O queues that attach and
+ * detach, and the end. ctrl.h describes which reactor owns what.
  *
- * Functions named registry_* run on the first reactor, the others on the controller's reactor
- * unless their comment says otherwise. NVMe Base 2.1, section 3.1 (controller architecture), 6.3.
+ * Functions named registry_* run on the first reactor. The others run on the controller's reactor
+ * unless their comment names another one. NVMe Base 2.1, section 3.1 (controller architecture),
+ * 6.3.
  */
 #include "base/clock.h"
 #include "base/crc32c.h"
@@ -21,8 +22,7 @@
 
 #define REGISTRY_SPARE_MAX 64
 
-/* ---- birth
- * ---------------------------------------------------------------------------------------- */
+/* ---- creation ------------------------------------------------------------------------------- */
 
 static void ctrl_free(struct ctrl *ctrl)
 {
@@ -75,7 +75,8 @@ static struct ctrl *ctrl_alloc(struct queue *queue, const struct connect_args *a
 	return ctrl;
 }
 
-/* The upper half follows from the lower one and the target. */
+/* The upper half follows from the lower half and the target's key: a target recognizes its
+ * CIRNs. */
 static uint64_t cirn_make(const struct target *target, uint32_t low)
 {
 	const uint64_t parts[2] = {target->cirn_key, low};
@@ -88,7 +89,8 @@ bool target_is_own_cirn(const struct target *target, uint64_t random_number)
 	return cirn_make(target, (uint32_t)random_number) == random_number;
 }
 
-/* Tells this instance from all others that have had its identifier, here or before a restart. */
+/* Gives the instance a name that no other instance with its CNTLID had, here or before a
+ * restart. */
 static void registry_name(struct target *target, struct ctrl *ctrl, uint16_t cntlid)
 {
 	uint8_t *uniquifier = &target->uniquifiers[cntlid];
@@ -101,13 +103,14 @@ static void registry_name(struct target *target, struct ctrl *ctrl, uint16_t cnt
 	} while (ctrl->random_number == 0);
 }
 
-/* Identifiers that I/O controllers leave for discovery, where the range is small. */
+/* Identifiers that I/O controllers leave to discovery controllers. Fewer when the range is
+ * small. */
 static uint32_t registry_spare(uint32_t room)
 {
 	return room / 16 < REGISTRY_SPARE_MAX ? room / 16 : REGISTRY_SPARE_MAX;
 }
 
-/* Which limit keeps a controller out, or NULL. Discovery has an account of its own. */
+/* The limit that keeps a controller out, or NULL. Discovery controllers are counted separately. */
 static const char *registry_limit(const struct target *target, const struct ctrl *ctrl)
 {
 	const struct target_limits *limits =
@@ -153,7 +156,7 @@ static void registry_settle(struct target *target, struct ctrl *ctrl)
 	ctrl->share_of_nqn = NULL;
 }
 
-/* NULL, or why not. */
+/* Returns NULL, or the reason for the refusal. */
 static const char *registry_add(struct target *target, struct ctrl *ctrl)
 {
 	uint32_t room = (uint32_t)target->cntlid_last - target->cntlid_first + 1;
@@ -169,7 +172,8 @@ static const char *registry_add(struct target *target, struct ctrl *ctrl)
 	for (uint32_t tries = 0; tries < room; tries++) {
 		uint16_t cntlid = target->next_cntlid;
 
-		/* Identifiers go round, so that a late Connect does not meet a newcomer. */
+		/* Identifiers are used in turn, so that a late Connect does not meet a new
+		 * controller. */
 		target->next_cntlid = cntlid == target->cntlid_last ? target->cntlid_first
 								    : (uint16_t)(cntlid + 1);
 		if (target->ctrls[cntlid])
@@ -242,10 +246,9 @@ void ctrl_create(struct slot *slot, const struct connect_args *args)
 	reactor_post(target_registry(ctrl->target)->reactor, &ctrl->msg, registry_add_here);
 }
 
-/* ---- I/O queues join
- * -------------------------------------------------------------------------------- */
+/* ---- I/O queues attach ---------------------------------------------------------------------- */
 
-/* An I/O Connect on its way: queue's reactor, registry, controller's reactor and back. */
+/* An I/O Connect under way: queue's reactor, registry, controller's reactor and back. */
 struct attach {
 	struct reactor_msg msg;
 	struct slot *slot;
@@ -255,7 +258,7 @@ struct attach {
 	struct connect_reject reject;
 };
 
-/* On the queue's reactor again. */
+/* Back on the queue's reactor. */
 static void attach_done(struct reactor_msg *msg)
 {
 	struct attach *attach = container_of(msg, struct attach, msg);
@@ -295,7 +298,7 @@ static void attach_at_ctrl(struct reactor_msg *msg)
 		attach_refuse(attach, CONNECT_SQE_QID, false);
 	else if (ctrl->io_queues[args->qid] || !ctrl_is_ready(ctrl) || ctrl->is_disabling ||
 		 ctrl->is_shutting_down) {
-		/* The queue exists already, or its time has not come. */
+		/* The queue exists already, or the controller takes no queues now. */
 		attach->reject.status = NVME_SC_CMD_SEQUENCE;
 		attach_answer(attach, NULL);
 	} else {
@@ -336,8 +339,7 @@ void ctrl_attach(struct slot *slot, const struct connect_args *args)
 	reactor_post(target_registry(target)->reactor, &attach->msg, registry_find_here);
 }
 
-/* ---- queues leave, the end
- * --------------------------------------------------------------------------- */
+/* ---- queues detach, the end ----------------------------------------------------------------- */
 
 static void ctrl_left(struct reactor_msg *msg)
 {
@@ -357,7 +359,7 @@ static void registry_remove_here(struct reactor_msg *msg)
 
 	CHECK(target->ctrls[ctrl->cntlid] == ctrl);
 	target->ctrls[ctrl->cntlid] = NULL;
-	/* Here, while the share is the controller's: its own reactor only frees it. */
+	/* Log here, while the controller has its share: registry_settle takes the share away. */
 	log_of_peer(&ctrl->share_of_addr->lines, LOG_LEVEL_INFO, "target",
 		    "controller %u: host %s gone: %s", ctrl->cntlid, ctrl->host_nqn, ctrl->end_why);
 	registry_count(target, ctrl, -1);
@@ -370,7 +372,7 @@ static void registry_quiesced_here(struct reactor_msg *msg)
 	registry_on_quiesced(container_of(msg, struct ctrl, quiesce_msg));
 }
 
-/* Nothing of it reaches a medium from here on. CQT promised that to come soon. */
+/* Nothing of the controller reaches a medium from here on. CQT limits how long that may take. */
 static void ctrl_quiesce(struct ctrl *ctrl)
 {
 	uint32_t limit_ms = ctrl->local->snapshot->limits.quiesce_ms;
@@ -397,7 +399,7 @@ static void ctrl_leave_when_empty(struct ctrl *ctrl)
 	reactor_post(target_registry(ctrl->target)->reactor, &ctrl->msg, registry_remove_here);
 }
 
-/* On the queue's reactor: the controller asked. */
+/* On the queue's reactor, at the request of the controller. */
 static void queue_close_here(struct reactor_msg *msg)
 {
 	queue_close(container_of(msg, struct queue, close_msg), "the controller ended");
@@ -415,7 +417,7 @@ void ctrl_close_io_queues(struct ctrl *ctrl)
 	}
 }
 
-/* On the queue's reactor: the controller asked. The queue is closing. */
+/* On the queue's reactor, at the request of the controller, which has asked the queue to close. */
 static void queue_cancel_here(struct reactor_msg *msg)
 {
 	struct queue *queue = container_of(msg, struct queue, cancel_msg);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A controller: what a host has connected to. Lives on the reactor of its admin queue; I/O queues
- * on other reactors reach it only by messages and by the fields marked atomic.
+ * A controller: what a host has connected to. The reactor of the admin queue owns the controller.
+ * I/O queues on other reactors use only messages and the fields marked atomic.
  *
- * Connect of an I/O queue: queue's reactor -> registry (first reactor) -> controller's reactor ->
- * back. End: the controller asks each queue's reactor to close its queue, waits for all, leaves
- * the registry, and is freed; a Connect that crosses this is answered by the dying controller.
+ * Connect of an I/O queue: queue's reactor, registry (first reactor), controller's reactor, and
+ * back. End: the controller asks each queue's reactor to close its queue, waits for all, leaves the
+ * registry, and is freed. A Connect that arrives meanwhile is answered by the controller that ends.
  */
 #ifndef WEFT_TARGET_CTRL_H
 #define WEFT_TARGET_CTRL_H
@@ -22,34 +22,34 @@
 #define CTRL_ABORT_MAX          4 /* concurrent Aborts */
 #define CTRL_ERROR_LOG_ENTRIES  64
 #define CTRL_KEEP_ALIVE_STEP_MS 100
-#define CTRL_TRAFFIC_STEP_NS    (10 * 1000 * 1000) /* how coarse the time of the last command is */
-#define CTRL_RESET_MAX          4     /* CCRL: Cross-Controller Resets that one asks for at once */
+#define CTRL_TRAFFIC_STEP_NS    (10 * 1000 * 1000) /* granularity of the time of the last command */
+#define CTRL_RESET_MAX          4     /* CCRL: Cross-Controller Resets under way at a time */
 #define CTRL_RESET_LOG_MAX      32    /* entries of log 1Eh, finished or not */
-#define CTRL_LOST_MAX           32    /* entries of log 1Fh: the newest ones */
+#define CTRL_LOST_MAX           32    /* entries of log 1Fh; the newest are kept */
 #define CTRL_READY_TIMEOUT_MS   15000 /* CAP.TO */
-#define CTRL_WARN_TEMPERATURE_K 343   /* WCTEMP, and the threshold by default */
+#define CTRL_WARN_TEMPERATURE_K 343   /* WCTEMP, and the default threshold */
 #define CTRL_CRIT_TEMPERATURE_K 353   /* CCTEMP */
 
 enum ctrl_state {
 	CTRL_REGISTERING, /* waits for its identifier */
 	CTRL_LIVE,
 	CTRL_DYING,   /* queues are closing */
-	CTRL_LEAVING, /* left the registry; waits for its answer, then freed */
+	CTRL_LEAVING, /* left the registry; waits for its answer, then is freed */
 };
 
-/* Events waiting to be reported; one bit each, so that a burst is one event. */
+/* Pending events. One bit each, so that a burst is one event. */
 enum ctrl_event {
 	CTRL_EVENT_NS_ATTRIBUTE = 1 << 0,
 	CTRL_EVENT_ANA_CHANGE = 1 << 1,
 	CTRL_EVENT_DISCOVERY_CHANGE = 1 << 2,
 	CTRL_EVENT_SHUTDOWN = 1 << 3,
 	CTRL_EVENT_RESERVATION = 1 << 4,
-	CTRL_EVENT_TEMPERATURE = 1 << 5, /* a threshold of feature 04h is crossed */
-	CTRL_EVENT_CTRL_RESET = 1 << 6,  /* a reset that was answered before its end has ended */
+	CTRL_EVENT_TEMPERATURE = 1 << 5, /* a threshold of feature 04h was crossed */
+	CTRL_EVENT_CTRL_RESET = 1 << 6,  /* a reset ended after its command was answered */
 	CTRL_EVENT_LOST_HOST = 1 << 7,   /* another controller of this host was lost */
 };
 
-/* Features that belong to a controller: not saved, as by default after a reset. feature_*.c */
+/* Features of a controller. They are not saved: a reset restores the defaults. feature_*.c */
 struct ctrl_features {
 	uint32_t arbitration;   /* 01h: CDW11 */
 	uint32_t workload_hint; /* 02h: WH */
@@ -59,7 +59,7 @@ struct ctrl_features {
 	bool has_atomicity_waived; /* 0Ah: DN */
 	bool is_timestamp_set;
 	uint64_t timestamp_ms;    /* 0Eh, as of timestamp_at_ns */
-	uint64_t timestamp_at_ns; /* of the reactor's clock */
+	uint64_t timestamp_at_ns; /* on the reactor's clock */
 	uint64_t reset_at_ns;
 };
 
@@ -73,44 +73,44 @@ struct ctrl {
 	enum ctrl_type type;
 	uint16_t cntlid;
 	uint16_t port_id;
-	uint8_t uniquifier;     /* CIU: differs from the last one's with this identifier */
+	uint8_t uniquifier;     /* CIU: differs from that of the last controller with this CNTLID */
 	uint64_t random_number; /* CIRN */
 	char subsystem_nqn[NVME_NQN_BYTES];
 	char host_nqn[NVME_NQN_BYTES];
 	struct uuid host_id;
 	struct net_addr local_addr;
 	struct net_addr peer_addr;
-	/* The registry's, while the controller is registered. */
+	/* Owned by the registry, while the controller is registered. */
 	struct host_share *share_of_addr;
 	struct host_share *share_of_nqn;
-	const char *refused_why;           /* set by the registry instead of an identifier */
+	const char *refused_why;           /* set by the registry instead of a CNTLID */
 	const struct subsystem *subsystem; /* in local->snapshot; NULL when it was removed */
 	const struct port *port;
-	uint32_t host_index; /* of the host, for struct ns_mask */
-	uint32_t rights;     /* enum host_right of the host, in that subsystem */
-	/* Formats and identities that its host knows: those of the snapshot that it was born under,
-	 * and those in the table. ctrl_known.c; I/O queues on any reactor read them. */
+	uint32_t host_index; /* index of the host in struct ns_mask */
+	uint32_t rights;     /* enum host_right of the host in this subsystem */
+	/* Formats and identities that the host knows: those of the snapshot of born_generation, and
+	 * those in the table (ctrl_known.c). I/O queues on any reactor read these fields. */
 	uint64_t born_generation;
 	struct known_table *_Atomic known;
-	atomic_bool has_known_identities; /* some are in the table */
+	atomic_bool has_known_identities; /* the table has identities */
 	struct reactor_timer settle_timer;
 	uint64_t connected_ns; /* reactor_now_ns at Connect */
-	/* A swap under way (delta.h): what it changes for this controller, until it has been told.
-	 */
+	/* A swap under way (delta.h): what it changes for this controller, until ctrl_tell has
+	 * run. */
 	uint32_t host_index_before;
 	const struct subsystem_delta *subsystem_delta;
 	const struct port_delta *port_delta;
 	struct list swap_node;   /* in local->swap_ctrls */
-	uint64_t ana_count_base; /* the ANA log's change count begins at 0 with a reset */
+	uint64_t ana_count_base; /* subtracted: the ANA log's change count is 0 after a reset */
 
 	/* properties */
 	uint32_t cc;
 	uint32_t csts;
 	bool is_disabling;     /* CC.EN went to 0, queues are closing */
 	bool is_shutting_down; /* CC.SHN set, queues are closing, media are being flushed */
-	uint32_t flushes_left; /* running now */
-	uint32_t flushed_nsid; /* the last one that a shutdown has come to */
-	bool is_flushing;      /* the loop that submits them is on the stack */
+	uint32_t flushes_left; /* in flight */
+	uint32_t flushed_nsid; /* the last NSID that the shutdown has visited */
+	bool is_flushing;      /* the loop that submits flushes is on the stack */
 	struct list flushes;   /* struct shutdown_flush of ctrl_property.c */
 
 	/* queues */
@@ -118,27 +118,27 @@ struct ctrl {
 	struct queue **io_queues; /* by qid, 1.. io_queues_max */
 	uint32_t io_queues_max;
 	uint32_t io_queue_count;
-	uint32_t io_queues_granted; /* Set Features 07h; io_queues_max before */
+	uint32_t io_queues_granted; /* by Set Features 07h; before: io_queues_max */
 
 	/* keep alive */
 	uint32_t kato_ms;
-	uint32_t idle_max_ms; /* without keep alive: limits.idle_timeout_ms as of now */
+	uint32_t idle_max_ms; /* without keep alive: limits.idle_timeout_ms in use */
 	struct reactor_timer keep_alive;
-	/* Any queue, any reactor. The host is heard when a command arrives, which is noted when
-	 * CTRL_TRAFFIC_STEP_NS have passed since the last note. */
+	/* Written by any queue on any reactor when a command of the host arrives, at most once per
+	 * CTRL_TRAFFIC_STEP_NS. */
 	struct silence silence;
-	atomic_bool is_silent; /* the host was found silent for too long */
+	atomic_bool is_silent; /* the host was silent for too long */
 	struct reactor_msg silent_msg;
 
 	/* quiescence: ctrl.c */
-	uint32_t running_queue_count; /* attached, and commands of theirs may run */
-	bool is_quiesced;             /* it ends, and nothing of it reaches a medium any more */
-	bool is_quiesced_known;       /* the registry's: likewise */
-	uint32_t resets_waiting;      /* the registry's: resets of this one under way */
-	uint64_t ended_ns;            /* when its end began */
+	uint32_t running_queue_count; /* attached queues whose commands may run */
+	bool is_quiesced;       /* the controller ends, and none of its commands reaches a medium */
+	bool is_quiesced_known; /* the registry's copy of is_quiesced */
+	uint32_t resets_waiting; /* the registry's: resets of this controller under way */
+	uint64_t ended_ns;       /* reactor_now_ns when the end began */
 	struct reactor_msg quiesce_msg;
 
-	/* Resets of other controllers that were asked for here: cmd_ctrl_reset.c */
+	/* Resets of other controllers that this controller was asked for: cmd_ctrl_reset.c */
 	struct list reset_requests; /* under way */
 	uint32_t reset_request_count;
 	struct list reset_log; /* log 1Eh, oldest first */
@@ -157,74 +157,74 @@ struct ctrl {
 	uint32_t changed_nsids[LOG_CHANGED_NS_MAX];
 	uint32_t changed_count;
 	bool has_changed_overflow;
-	struct notices *notices; /* reservation_notice.c; NULL: none, and nothing masked */
+	struct notices *notices; /* reservation_notice.c; NULL: no notices and no masks */
 
 	/* error log: log_error.c; newest at (error_count - 1) % entries */
 	struct log_error_entry *error_log;
 	uint64_t error_count;
 
 	struct ctrl_features features;
-	uint8_t *event_page; /* the persistent event log as this controller reads it; NULL: none */
+	uint8_t *event_page; /* the persistent event log that the host reads; NULL: none */
 	size_t event_page_bytes;
 
 	uint32_t aborts_running;
 	uint8_t host_behavior[512];
-	atomic_uint copy_formats; /* its CDFE: queues on any reactor read it */
+	atomic_uint copy_formats; /* CDFE of host_behavior; queues on any reactor read it */
 	const char *end_why;
 	struct list node; /* in local->ctrls */
 	struct reactor_msg msg;
-	struct slot *connect_slot; /* the Connect that made it, until answered */
+	struct slot *connect_slot; /* the Connect that created the controller, until answered */
 	struct connect_args *connect_args;
 };
 
-/* ---- ctrl.c: life ------------------------------------------------------------------------------
- */
+/* ---- ctrl.c: creation and end --------------------------------------------------------------- */
 
-/* Admin Connect: makes a controller and answers the slot when it is registered. */
+/* Admin Connect: creates a controller and answers the slot when the controller is registered. */
 void ctrl_create(struct slot *slot, const struct connect_args *args);
 /* I/O Connect: carries the slot to the controller's reactor and back, then answers it. */
 void ctrl_attach(struct slot *slot, const struct connect_args *args);
-/* The controller ends: queues close, then it is freed. `why` is for the log. */
+/* Ends the controller: its queues close, then the controller is freed. `why` is for the log. */
 void ctrl_end(struct ctrl *ctrl, const char *why);
-/* Asks every I/O queue to close; each answers with a detach. */
+/* Asks every I/O queue to close. Each queue answers with ctrl_detach. */
 void ctrl_close_io_queues(struct ctrl *ctrl);
-/* The host is gone, or does not want its commands any more: asks what still runs on the I/O queues,
- * which have been asked to close, to end early. */
+/* Asks the running commands of the I/O queues to end early, because the host is gone or no longer
+ * wants its commands. Call ctrl_close_io_queues first. */
 void ctrl_cancel_io_queues(struct ctrl *ctrl);
-/* Asks the flushes of a shutdown that a host began (CC.SHN) to end early. */
+/* Asks the flushes of a shutdown by the host (CC.SHN) to end early. */
 void ctrl_cancel_flushes(struct ctrl *ctrl);
-/* The last flush of a shutdown came back. */
+/* Call when the last flush of a shutdown has ended. */
 void ctrl_flushed(struct ctrl *ctrl);
-/* The queue is drained and its connection closed; post from the queue's reactor. */
+/* The queue is drained and its connection closed. Posted from the queue's reactor. */
 void ctrl_detach(struct reactor_msg *detach_msg);
-/* No command of the queue, which closes, runs or will run; post likewise, before that. */
+/* The closing queue has no running command. Posted from the queue's reactor, before ctrl_detach. */
 void ctrl_on_queue_quiet(struct reactor_msg *quiet_msg);
 struct delta;
-/* ---- ctrl_config.c: its place in the configuration ---------------------------------------------
- */
-/* At its birth; ends it when the place has gone since its Connect was judged. */
+/* ---- ctrl_config.c: the controller's place in the configuration ----------------------------- */
+/* Finds the place of a new controller. Ends the controller when the place was removed after its
+ * Connect was judged. */
 void ctrl_bind(struct ctrl *ctrl, const struct snapshot *snapshot);
-/* Points ctrl->subsystem and ->port into the new snapshot of a swap; ctrl_tell follows. */
+/* Moves ctrl->subsystem and ctrl->port to the new snapshot of a swap. ctrl_tell must follow. */
 void ctrl_swap(struct ctrl *ctrl, const struct delta *delta);
 /* Raises the events of a swap, or ends the controller when it has lost its place. */
 void ctrl_tell(struct ctrl *ctrl, const struct delta *delta);
-/* The namespace that this host sees under that number, or NULL. */
+/* The namespace with this NSID if the host sees it, else NULL. */
 const struct ns *ctrl_find_ns(const struct ctrl *ctrl, uint32_t nsid);
-/* The header's count of the ANA log; only while it has a port and a subsystem. */
+/* The change count in the header of the ANA log. The controller must have a port and a
+ * subsystem. */
 uint64_t ctrl_ana_change_count(const struct ctrl *ctrl);
-/* ---- ctrl_known.c: what its host knows of namespaces that changed ---------------------------- */
-/* The host reads the namespace's page (CNS 00h), or else its identifiers (CNS 03h). 0 or -ENOMEM.
- */
+/* ---- ctrl_known.c: what the host knows of changed namespaces -------------------------------- */
+/* Notes that the host reads the namespace's page (is_page, CNS 00h) or its identifiers (CNS 03h). 0
+ * or -ENOMEM. */
 int ctrl_known_note(struct ctrl *ctrl, const struct ns *ns, bool is_page);
 /* The slow half of ctrl_knows_format. */
 bool ctrl_format_is_noted(const struct ctrl *ctrl, const struct ns *ns);
 /* The slow half of ctrl_check_identity. */
 nvme_status ctrl_judge_identity(const struct ctrl *ctrl, const struct ns *ns);
-/* The controller ends: nothing settles any more. */
+/* The controller ends: cancels the timer of identities that settle. */
 void ctrl_known_stop(struct ctrl *ctrl);
 void ctrl_known_free(struct ctrl *ctrl);
 
-/* Any queue's reactor: whether the host means by an LBA what the namespace does. */
+/* Any queue's reactor: whether the host knows the block size of the namespace. */
 static inline bool ctrl_knows_format(const struct ctrl *ctrl, const struct ns *ns)
 {
 	if (atomic_load_explicit(&ctrl->known, memory_order_relaxed))
@@ -232,9 +232,9 @@ static inline bool ctrl_knows_format(const struct ctrl *ctrl, const struct ns *n
 	return ns->format_generation <= ctrl->born_generation;
 }
 
-/* Any queue's reactor: whether the host means by the NSID the namespace that has it now. Of the
- * namespaces of a subsystem in which no NSID was given to another one since the controller
- * connected, nothing is read. */
+/* Any queue's reactor: whether the host means the namespace that has the NSID now. Reads nothing of
+ * the namespace when no NSID of the subsystem was given to another namespace since the controller
+ * connected. */
 static inline nvme_status
 ctrl_check_identity(const struct ctrl *ctrl, const struct subsystem *subsystem, const struct ns *ns)
 {
@@ -244,16 +244,15 @@ ctrl_check_identity(const struct ctrl *ctrl, const struct subsystem *subsystem, 
 	return ctrl_judge_identity(ctrl, ns);
 }
 
-/* ---- ctrl_property.c: CC, CSTS and what they set going ------------------------------------- */
+/* ---- ctrl_property.c: CC, CSTS and what they start ------------------------------------------ */
 uint64_t ctrl_cap(const struct ctrl *ctrl);
 uint32_t ctrl_crto(const struct ctrl *ctrl);
 void ctrl_set_cc(struct ctrl *ctrl, uint32_t cc);
-/* A queue went away: goes on with disable or shutdown. */
+/* A queue has detached: continues a reset or a shutdown. */
 void ctrl_property_on_detach(struct ctrl *ctrl);
-/* ---- cmd_keep_alive.c ------------------------------------------------------------------------
- */
+/* ---- cmd_keep_alive.c ----------------------------------------------------------------------- */
 void ctrl_keep_alive_start(struct ctrl *ctrl);
-/* A change of the configuration: of the longest silence of a host without keep alive, maybe. */
+/* After a change of the configuration: applies a new idle limit to a host without keep alive. */
 void ctrl_idle_limit_changed(struct ctrl *ctrl);
 void ctrl_keep_alive_stop(struct ctrl *ctrl);
 
@@ -262,7 +261,7 @@ static inline bool ctrl_is_ready(const struct ctrl *ctrl)
 	return (ctrl->csts & CSTS_RDY) != 0;
 }
 
-/* After any change of host_behavior: tells the queues which Copy formats the host has enabled. */
+/* Call after any change of host_behavior: publishes the enabled Copy formats to the queues. */
 static inline void ctrl_note_host_behavior(struct ctrl *ctrl)
 {
 	atomic_store_explicit(&ctrl->copy_formats,
@@ -275,14 +274,14 @@ bool ctrl_note_traffic_after(struct ctrl *ctrl, uint64_t now_ns, uint64_t last_n
 /* The slow half of ctrl_is_in_time. */
 bool ctrl_is_late(struct ctrl *ctrl);
 
-/* Any queue's reactor: false when KATO is over, in which case the controller is on its way out and
+/* Any queue's reactor: false when KATO has expired. The controller is then about to end, and
  * nothing more of its host may begin. */
 static inline bool ctrl_is_in_time(struct ctrl *ctrl, uint64_t now_ns)
 {
 	return !silence_is_too_long(&ctrl->silence, now_ns) || !ctrl_is_late(ctrl);
 }
 
-/* Until when what has begun by now may reach a medium; 0: for ever. */
+/* The time until which a command that has begun may reach a medium. 0: no limit. */
 static inline uint64_t ctrl_deadline_ns(const struct ctrl *ctrl)
 {
 	uint64_t max_ns = atomic_load_explicit(&ctrl->silence.max_ns, memory_order_relaxed);
@@ -292,7 +291,7 @@ static inline uint64_t ctrl_deadline_ns(const struct ctrl *ctrl)
 							   memory_order_relaxed);
 }
 
-/* Any queue's reactor: a command arrived. False: too late, as above. */
+/* Any queue's reactor: notes the arrival of a command. False: too late, as in ctrl_is_in_time. */
 static inline bool ctrl_note_traffic(struct ctrl *ctrl, uint64_t now_ns)
 {
 	uint64_t last_ns = atomic_load_explicit(&ctrl->silence.last_ns, memory_order_relaxed);
@@ -301,57 +300,54 @@ static inline bool ctrl_note_traffic(struct ctrl *ctrl, uint64_t now_ns)
 	       ctrl_note_traffic_after(ctrl, now_ns, last_ns);
 }
 
-/* ---- cmd_async_event.c
- * ------------------------------------------------------------------------------------
- */
+/* ---- cmd_async_event.c ---------------------------------------------------------------------- */
 void ctrl_events_init(struct ctrl *ctrl);
-/* Raises an event; reported at once when a request is held and the host unmasked it. */
+/* Raises an event. Reports the event at once when a request is held and the host has enabled it. */
 void ctrl_event_raise(struct ctrl *ctrl, enum ctrl_event event);
-/* The log page that clears an event was read without RAE; from its start, or a later part. */
+/* The host has read the log page of an event without RAE, from the start or from a later part. */
 void ctrl_event_clear(struct ctrl *ctrl, uint8_t log_id, bool is_from_start);
-/* Reports what is pending, unmasked and not yet reported, as far as requests are held. */
+/* Reports pending events that the host has enabled and that are not reported yet, as far as
+ * requests are held. */
 void ctrl_events_report(struct ctrl *ctrl);
-/* Feature 0Bh: the events that this controller knows. */
+/* Feature 0Bh: the events that this controller supports. */
 uint32_t ctrl_events_supported(const struct ctrl *ctrl);
 void ctrl_event_note_changed_ns(struct ctrl *ctrl, uint32_t nsid);
-/* Raises what a swap changes of what this host sees. */
+/* Raises the events for what a swap changes for this host. */
 void ctrl_events_of_swap(struct ctrl *ctrl, const struct delta *delta);
 /* Completes every held request with `status` (reset, shutdown, end). */
 void ctrl_events_flush(struct ctrl *ctrl, nvme_status status);
-/* CC.EN 1 to 0: masks, pending events and features go back to their defaults. */
+/* CC.EN 1 to 0: resets masks, pending events and features to their defaults. */
 void ctrl_events_reset(struct ctrl *ctrl);
 
-/* feature_ctrl.c: at birth and when CC.EN goes from 1 to 0. */
+/* feature_ctrl.c: when the controller is created, and when CC.EN goes from 1 to 0. */
 void ctrl_features_reset(struct ctrl *ctrl);
-/* feature_host.c: for SMART. */
+/* feature_host.c: for the SMART log. */
 bool ctrl_has_temperature_warning(const struct ctrl *ctrl);
-/* log_persistent_event.c: the context of the persistent event log goes. */
+/* log_persistent_event.c: frees the context of the persistent event log. */
 void ctrl_event_page_release(struct ctrl *ctrl);
 
-/* ---- cmd_ctrl_reset.c --------------------------------------------------------------------------
- */
-/* The controller ends or is reset: held commands end, the log is empty, what is under way goes on
- * without it. */
+/* ---- cmd_ctrl_reset.c ----------------------------------------------------------------------- */
+/* The controller ends or is reset: completes held commands and empties the log. Resets under way
+ * continue without the controller. */
 void ctrl_resets_release(struct ctrl *ctrl);
 
-/* ---- lost_host.c -------------------------------------------------------------------------------
- */
+/* ---- lost_host.c ---------------------------------------------------------------------------- */
 enum lost_host_reason {
-	LOST_HOST_KEEP_ALIVE = 1, /* the time-out expired */
+	LOST_HOST_KEEP_ALIVE = 1, /* keep alive expired */
 	LOST_HOST_CONNECTION = 2, /* its connection ended, without a shutdown */
 };
 
-/* The host of this controller went without a word: its other controllers are told. */
+/* The controller has lost its host: notifies the other controllers of the host. */
 void ctrl_tell_lost(struct ctrl *ctrl, enum lost_host_reason reason);
 
-/* ---- log_error.c
- * --------------------------------------------------------------------------------- */
+/* ---- log_error.c ---------------------------------------------------------------------------- */
 int ctrl_error_log_init(struct ctrl *ctrl);
 void ctrl_error_log_free(struct ctrl *ctrl);
-/* On the controller's reactor. Fills the entry from the slot (sqid, cid, status, location, …). */
+/* On the controller's reactor. Fills the entry from the slot (sqid, cid, status, location and
+ * others). */
 void ctrl_error_log_add(struct ctrl *ctrl, const struct slot *slot);
 
-/* Whether a controller of this target has, or had, this CIRN; else it was of a process before. */
+/* Whether a controller of this process has, or had, this CIRN. False: it is of a former process. */
 bool target_is_own_cirn(const struct target *target, uint64_t random_number);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A controller's place in the configuration: found at its birth, carried over by each swap, and
- * lost when its port, its subsystem or its host's right to connect are taken away, which ends it.
- * Runs on the controller's reactor. NVMe Base 2.1, section 3.1.
+ * A controller's place in the configuration: its port, its subsystem, and the right of its host to
+ * connect. Found when the controller is created, and carried over by each swap. A controller that
+ * loses its place ends. Runs on the controller's reactor. NVMe Base 2.1, section 3.1.
  */
 #include "target/delta.h"
 #include "target/local.h"
@@ -20,7 +20,7 @@ uint64_t ctrl_ana_change_count(const struct ctrl *ctrl)
 	       ctrl->ana_count_base;
 }
 
-/* Ends a controller that has no place in the configuration any more. */
+/* Ends a controller that has lost its place in the configuration. */
 static void ctrl_judge(struct ctrl *ctrl, bool have_hosts_changed)
 {
 	if (!ctrl->port)

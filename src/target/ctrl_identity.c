@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a controller says of itself, in one place: the capabilities behind Identify Controller and
- * the commands behind the effects log. Runs on the controller's reactor.
- * NVMe Base 2.1, sections 5.1.13.2.1 (CNS 01h) and 5.1.12.1.6 (effects).
+ * What a controller reports about itself, in one place: the capabilities behind Identify Controller
+ * and the commands behind the effects log. Runs on the controller's reactor. NVMe Base 2.1,
+ * sections 5.1.13.2.1 (CNS 01h) and 5.1.12.1.6 (effects).
  *
- * Hosts read this once, when they connect. What a later change of the configuration may make true
- * is therefore said from the start: several ports, ANA, and a volatile write cache, because a host
- * that was told there is none would never flush a namespace that is added later and has one. Not so
- * with commands that need a right (host_rights.h): only a host that has the right is told of them.
+ * Hosts read these pages once, when they connect. A capability that a later change of the
+ * configuration may add is therefore reported from the start: several ports, ANA, and a volatile
+ * write cache, without which a host would never flush a namespace with a cache that is added later.
+ * Commands that need a right (host_rights.h) are an exception: they are reported only to hosts with
+ * the right.
  */
 #include "ns/event_log.h"
 #include "target/command.h"
@@ -22,7 +23,7 @@
 #define IDENTITY_DISCOVERY_MODEL  "weft discovery"
 #define IDENTITY_DISCOVERY_SERIAL "weft"
 
-/* AWUN, AWUPF and ACWU hold for any namespace: one block, which is what memory media give. */
+/* AWUN, AWUPF and ACWU hold for any namespace: one block, which is what memory media guarantee. */
 static void identity_fill_commands(struct ctrl_identity *identity)
 {
 	identity->has_compare = true;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a controller's host knows of namespaces that changed under its NSIDs: their formats and
- * their identities. Written on the controller's reactor by Identify, read by I/O queues on any
- * reactor. docs/adr/0025 (formats), docs/adr/0033 (identities).
+ * What the host of a controller knows of namespaces that changed under its NSIDs: their formats and
+ * identities. Identify writes on the controller's reactor. I/O queues read on any reactor.
+ * docs/adr/0025 (formats), docs/adr/0033 (identities).
  *
- * Only namespaces that changed since the controller connected are in the table: the others are told
- * apart by their generation alone. Readers never lock: what they read are single words, and a table
- * that was outgrown stays until the controller is freed.
+ * The table has only namespaces that changed since the controller connected. All others are judged
+ * by their generation alone. Readers take no lock: they read single words, and an outgrown table
+ * stays until the controller is freed.
  */
 #include "target/local.h"
 
@@ -18,42 +18,43 @@
 
 /*
  * Formats. After a change of the block size the LBAs of a host mean other bytes than the host
- * believes. A read or write betrays itself, because its data has the wrong length; Dataset
- * Management, Write Zeroes and their like would erase the wrong blocks and report success. They are
- * answered with Namespace Not Ready, without DNR, until this controller has read the namespace's
- * page (CNS 00h) since the change.
+ * believes. A read or write is detected, because its data has the wrong length. Dataset Management,
+ * Write Zeroes and similar commands would erase the wrong blocks and report success. Such commands
+ * are answered with Namespace Not Ready, without DNR, until this controller has read the
+ * namespace's page (CNS 00h) after the change.
  *
- * Identities. An NSID that was given to another namespace means the former one to every host that
- * was connected then. All commands of such a host are refused until its controller has read the
- * identifiers (CNS 03h) of the new namespace, and KNOWN_SETTLE_MS after that: a host needs time to
- * act on what it has read, and commands that it had sent before may still arrive. A second notice
- * then makes hosts look again that dropped the former namespace without taking the new one (Linux
- * does). The notice of the change (NVMe Base 2.1, section 5.1.2.1) makes hosts look the first time.
+ * Identities. An NSID that was given to another namespace means the former namespace to every host
+ * that was connected then. All commands of such a host are refused until its controller has read
+ * the identifiers (CNS 03h) of the new namespace, and for KNOWN_SETTLE_MS after that: a host needs
+ * time to act on what it has read, and commands that it had sent before may still arrive. The
+ * notice of the change (NVMe Base 2.1, section 5.1.2.1) makes hosts look the first time. A second
+ * notice after KNOWN_SETTLE_MS makes those hosts look again that have dropped the former namespace
+ * without taking the new one (Linux does).
  */
 #define KNOWN_TABLE_MIN 16 /* entries */
-/* From the host's reading of a new identity until its commands are taken to mean it. Less than
- * weft's own host repeats a command for (host/mpath_io.c: 310 ms). */
+/* Time from the host's read of a new identity until its commands mean that identity. Shorter than
+ * the time for which weft's own host retries a command (host/mpath_io.c: 310 ms). */
 #define KNOWN_SETTLE_MS 250
 
-/* Generations are stored with one added; 0: none. */
+/* Generations are stored plus one; 0: none. */
 struct known_entry {
 	_Atomic uint32_t nsid;     /* 0: free */
 	_Atomic uint64_t format;   /* ns->format_generation that the host has read */
 	_Atomic uint64_t identity; /* ns->identity_generation that the host's commands mean */
-	_Atomic uint64_t settling; /* likewise soon, from settle_at_ns on */
-	uint64_t settle_at_ns;     /* the controller's reactor alone */
+	_Atomic uint64_t settling; /* becomes `identity` at settle_at_ns */
+	uint64_t settle_at_ns;     /* used by the controller's reactor only */
 };
 
 struct known_table {
 	struct known_table *older;
-	uint32_t room; /* a power of two */
+	uint32_t room; /* entries; a power of two */
 	uint32_t count;
 	struct known_entry entries[];
 };
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* The entry of the NSID, or the free one where it belongs: a table is never full. */
+/* The entry of the NSID, or the free entry where the NSID belongs. A table is never full. */
 static struct known_entry *table_place(struct known_table *table, uint32_t nsid)
 {
 	uint32_t at = (nsid * 2654435761u) & (table->room - 1);
@@ -67,7 +68,7 @@ static struct known_entry *table_place(struct known_table *table, uint32_t nsid)
 	}
 }
 
-/* NULL: the host has read nothing of that NSID that changed. */
+/* NULL: the host has read nothing of this NSID since it changed. */
 static const struct known_entry *table_find(const struct ctrl *ctrl, uint32_t nsid)
 {
 	struct known_table *table = atomic_load_explicit(&ctrl->known, memory_order_acquire);
@@ -86,7 +87,7 @@ static void entry_copy(struct known_entry *to, struct known_entry *from)
 	atomic_init(&to->nsid, atomic_load_explicit(&from->nsid, memory_order_relaxed));
 }
 
-/* At most half of a table is used. NULL: out of memory. */
+/* Returns a table that is less than half full: `table`, or a larger copy. NULL: out of memory. */
 static struct known_table *table_grow(struct known_table *table)
 {
 	uint32_t room = table ? table->room * 2 : KNOWN_TABLE_MIN;
@@ -110,7 +111,7 @@ static struct known_table *table_grow(struct known_table *table)
 	return larger;
 }
 
-/* The entry of the NSID, made when there is none. NULL: out of memory. */
+/* The entry of the NSID, created if missing. NULL: out of memory. */
 static struct known_entry *table_take(struct ctrl *ctrl, uint32_t nsid)
 {
 	struct known_table *table =
@@ -138,7 +139,7 @@ static void entry_set_identity(struct ctrl *ctrl, struct known_entry *entry, uin
 	atomic_store_explicit(&ctrl->has_known_identities, true, memory_order_release);
 }
 
-/* From here on commands of the host mean the new namespace. */
+/* From here on the host's commands mean the new namespace. */
 static void entry_settle(struct ctrl *ctrl, struct known_entry *entry)
 {
 	uint32_t nsid = atomic_load_explicit(&entry->nsid, memory_order_relaxed);
@@ -147,7 +148,7 @@ static void entry_settle(struct ctrl *ctrl, struct known_entry *entry)
 
 	entry_set_identity(ctrl, entry, settling);
 	atomic_store_explicit(&entry->settling, 0, memory_order_relaxed);
-	/* Replaced once more: that has a notice of its own. */
+	/* The namespace was replaced once more. That change has its own notice. */
 	if (!ns || ns->identity_generation + 1 != settling)
 		return;
 	ctrl_event_note_changed_ns(ctrl, nsid);
@@ -178,7 +179,8 @@ static void settle_arm(struct ctrl *ctrl, uint64_t at_ns)
 {
 	if (!ctrl->settle_timer.reactor)
 		reactor_timer_init(ctrl->reactor, &ctrl->settle_timer, on_settle_timer);
-	/* A command that ends after its controller must not arm a timer in memory that goes. */
+	/* A command that ends after its controller must not arm a timer in memory that is about to
+	 * be freed. */
 	if (ctrl->state == CTRL_LIVE && !ctrl->settle_timer.armed)
 		reactor_timer_arm(&ctrl->settle_timer, at_ns);
 }
@@ -198,7 +200,7 @@ static void identity_note(struct ctrl *ctrl, struct known_entry *entry, const st
 	if (atomic_load_explicit(&entry->identity, memory_order_relaxed) == read ||
 	    atomic_load_explicit(&entry->settling, memory_order_relaxed) == read)
 		return;
-	/* A controller that was born with the change never knew the former namespace. */
+	/* A controller created under the snapshot of the change never knew the former namespace. */
 	if (ns->identity_generation == ctrl->born_generation) {
 		entry_set_identity(ctrl, entry, read);
 		return;
@@ -210,8 +212,8 @@ static void identity_note(struct ctrl *ctrl, struct known_entry *entry, const st
 
 int ctrl_known_note(struct ctrl *ctrl, const struct ns *ns, bool is_page)
 {
-	/* Reactors swap one after the other. The reactor of an I/O queue may still have the
-	 * snapshot before the one that the controller was born under, not an older one. */
+	/* Reactors swap one after the other. The reactor of an I/O queue may still use the snapshot
+	 * before the one under which the controller was created, but no older one. */
 	bool has_format = is_page && ns->format_generation >= ctrl->born_generation;
 	bool has_identity = !is_page && ns->identity_generation > 0 &&
 			    ns->identity_generation >= ctrl->born_generation;
@@ -238,7 +240,7 @@ bool ctrl_format_is_noted(const struct ctrl *ctrl, const struct ns *ns)
 	const struct known_entry *entry = table_find(ctrl, ns->nsid);
 	uint64_t known = entry ? atomic_load_explicit(&entry->format, memory_order_relaxed) : 0;
 
-	/* The host may have seen a newer format than this reactor has. */
+	/* The host may have read a newer format than this reactor's snapshot has. */
 	return known != 0 ? known == ns->format_generation + 1
 			  : ns->format_generation <= ctrl->born_generation;
 }
@@ -251,8 +253,8 @@ nvme_status ctrl_judge_identity(const struct ctrl *ctrl, const struct ns *ns)
 
 	if (known == wanted || (known == 0 && ns->identity_generation <= ctrl->born_generation))
 		return NVME_SC_SUCCESS;
-	/* This reactor has not heard yet of the namespace that the host means, or the host has just
-	 * read about the one that is here. */
+	/* Either this reactor's snapshot does not have the namespace yet that the host means, or
+	 * the host has just read the identity of the namespace in this snapshot. */
 	if (known > wanted ||
 	    (entry && atomic_load_explicit(&entry->settling, memory_order_relaxed) == wanted))
 		return NVME_SC_NS_NOT_READY;

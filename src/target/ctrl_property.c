@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Controller properties and what they set going: enable, reset (CC.EN 1 to 0) and shutdown
- * (CC.SHN). NVMe Base 2.1, sections 3.1.4, 3.5, 3.6.
+ * Controller properties and what they start: enable, reset (CC.EN 1 to 0) and shutdown (CC.SHN).
+ * NVMe Base 2.1, sections 3.1.4, 3.5, 3.6.
  *
- * Reset and shutdown close the I/O queues and take effect in CSTS only when the last of them is
- * drained; a shutdown also flushes every medium of the subsystem first. Runs on the controller's
+ * Reset and shutdown close the I/O queues. CSTS shows their result only when the last I/O queue is
+ * drained. A shutdown also flushes every medium of the subsystem first. Runs on the controller's
  * reactor.
  */
 #include "base/log.h"
@@ -50,21 +50,20 @@ static bool config_is_usable(const struct ctrl *ctrl, const struct ctrl_config *
 	       (has_entry_sizes || (ctrl->type == CTRL_TYPE_DISCOVERY && has_no_entry_sizes));
 }
 
-/* ---- shutdown
- * ------------------------------------------------------------------------------------- */
+/* ---- shutdown ------------------------------------------------------------------------------- */
 
 #define SHUTDOWN_FLUSHES_MAX 64
 
 struct shutdown_flush {
 	struct media_io io;
-	struct list node; /* in ctrl->flushes, while its medium has it */
+	struct list node; /* in ctrl->flushes, while the medium has the flush */
 	struct loss_note note;
 	struct snapshot *snapshot;
 };
 
 static void shutdown_complete(struct ctrl *ctrl)
 {
-	/* A reset came between. */
+	/* A reset came in between. */
 	if (!ctrl->is_shutting_down)
 		return;
 	ctrl->is_shutting_down = false;
@@ -86,14 +85,14 @@ static void shutdown_flush_end(struct loss_note *note)
 		local_snapshot_idle(snapshot);
 	CHECK(ctrl->flushes_left > 0);
 	ctrl->flushes_left--;
-	/* A reset may have come in between, and after it another shutdown. */
+	/* A reset may have come in between, and another shutdown after that. */
 	if (ctrl->is_shutting_down && ctrl->io_queue_count == 0)
 		shutdown_flush_more(ctrl);
 	if (ctrl->flushes_left == 0)
 		ctrl_flushed(ctrl);
 }
 
-/* The host does not hear that it failed, and others have to. */
+/* The host is not told that the flush failed. Other hosts must learn of lost writes. */
 static void shutdown_flushed(struct media_io *io, int res)
 {
 	struct shutdown_flush *flush = container_of(io, struct shutdown_flush, io);
@@ -142,13 +141,14 @@ void ctrl_cancel_flushes(struct ctrl *ctrl)
 	}
 }
 
-/* As many as may run at once: thousands of namespaces must not hold the reactor. */
+/* Submits as many flushes as may be in flight: thousands of namespaces must not hold the
+ * reactor. */
 static void shutdown_flush_more(struct ctrl *ctrl)
 {
 	const struct subsystem *subsystem = ctrl->subsystem;
 	unsigned at = subsystem ? subsystem_ns_after(subsystem, ctrl->flushed_nsid) : 0;
 
-	/* A flush that ends inside its submit comes back here. */
+	/* A flush that ends inside its submit calls this function again. */
 	if (ctrl->is_flushing)
 		return;
 	ctrl->is_flushing = true;
@@ -170,8 +170,7 @@ static void shutdown_go_on(struct ctrl *ctrl)
 		shutdown_flush_more(ctrl);
 }
 
-/* ---- CC
- * -------------------------------------------------------------------------------------------- */
+/* ---- CC ------------------------------------------------------------------------------------- */
 
 static void disable_complete(struct ctrl *ctrl)
 {
@@ -202,11 +201,11 @@ void ctrl_property_on_detach(struct ctrl *ctrl)
 	if (ctrl->io_queue_count > 0 || ctrl->state != CTRL_LIVE)
 		return;
 	if (ctrl->is_disabling) {
-		/* Base 3.7.2: nothing of the host goes on after a reset. */
+		/* Base 3.7.2: nothing of the host continues after a reset. */
 		if (ctrl->admin && manage_is_busy(ctrl->admin))
 			return;
 		disable_complete(ctrl);
-		/* A host that did not wait for CSTS.RDY to fall gets its wish now. */
+		/* The host has set CC.EN again without waiting for CSTS.RDY to become 0. */
 		if (cc_decode(ctrl->cc).is_enabled)
 			enable(ctrl);
 	} else if (ctrl->is_shutting_down) {

@@ -2,15 +2,16 @@
 /*
  * Ends a controller for its host, which has lost it. See ctrl_reset.h. Base 2.3 (TP8028).
  *
- * A request goes to the registry, which finds the controller, to the controller's reactor, which
- * ends it and cancels its commands, and back to the registry, where it waits until the controller
- * has quiesced: all its queues are closing and none of their commands runs or will (ctrl.c). That
- * does not wait for connections, whose other end may be dead. Functions named registry_* run on
- * the first reactor.
+ * The registry finds the controller. The controller's reactor ends the controller and cancels its
+ * commands. The request then waits at the registry until the controller has quiesced: all its
+ * queues are closing and none of their commands runs or will (ctrl.c). The request does not wait
+ * for connections, whose other end may be dead. Functions named registry_* run on the first
+ * reactor.
  *
- * A controller that is not found ended before, or was of a process before this one. Of a file that
- * members of a cluster share, this process holds the lock of its predecessor, so nothing of that
- * one can come any more (media/member_lock.c); unless the predecessor had another file.
+ * A controller that is not found has ended before, or belonged to a process before this one. For a
+ * file that members of a cluster share, this process holds the lock of its predecessor, so no write
+ * of the predecessor can arrive any more (media/member_lock.c). That does not hold if the
+ * predecessor had another file.
  */
 #include "target/ctrl_reset.h"
 
@@ -32,7 +33,7 @@ static void registry_finish(struct ctrl_reset *reset, enum ctrl_reset_result res
 	reactor_post(reset->reactor, &reset->msg, reset_answer);
 }
 
-/* NULL: there is nothing left of the instance that could reach a medium. */
+/* NULL: nothing is left of the instance that could reach a medium. */
 static struct ctrl *registry_find(const struct ctrl_reset *reset)
 {
 	struct ctrl *ctrl =
@@ -69,8 +70,8 @@ void registry_on_quiesced(struct ctrl *ctrl)
 	}
 }
 
-/* On the controller's reactor. It is there: it cannot leave the registry before the registry has
- * answered it, which comes after this. */
+/* On the controller's reactor. The controller still exists: it is freed only after an answer of the
+ * registry, which comes after this message. */
 static void reset_at_ctrl(struct reactor_msg *msg)
 {
 	struct ctrl_reset *reset = container_of(msg, struct ctrl_reset, msg);
@@ -92,8 +93,9 @@ static bool is_of_asker(const struct ctrl *ctrl, const struct ctrl_reset *reset)
 	       uuid_equal(&ctrl->host_id, &reset->host_id);
 }
 
-/* The last writes of a process before this one may still be under way to a file that others serve:
- * it is lost here, or its name has become another file's. Its lock is not ours to ask. */
+/* Whether the last writes of a process before this one may still be under way to a file that other
+ * members serve: the file is lost here, or its name now means another file. This process does not
+ * have the lock of that file. */
 static bool registry_is_unsure(const struct ctrl_reset *reset)
 {
 	const struct subsystem *subsystem = snapshot_find_subsystem(

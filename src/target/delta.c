@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What differs between two snapshots. See delta.h.
+ * The differences between two snapshots. See delta.h.
  *
- * Control reactor only, but for delta_host_index. Cost: both lists of namespaces side by side, once
- * for each change of the configuration, however many controllers there are.
+ * Runs on the control reactor, except delta_host_index. Cost: one walk over both lists of
+ * namespaces per change of the configuration, however many controllers exist.
  */
 #include "target/delta.h"
 
@@ -14,8 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- hosts that masks name --------------------------------------------------------------------
- */
+/* ---- hosts that masks name ------------------------------------------------------------------ */
 
 static int mask_hosts_build(struct delta *delta)
 {
@@ -70,7 +69,7 @@ static bool masks_words_same(const struct ns_mask *a, const struct ns_mask *b)
 	       memcmp(a->words, b->words, (a->host_count + 63) / 64 * sizeof(a->words[0])) == 0;
 }
 
-/* Whether every host, named or not, sees the same by either. */
+/* Whether each host, named or not, sees the same with both masks. */
 static bool masks_same(const struct delta *delta, const struct ns_mask *was,
 		       const struct ns_mask *is)
 {
@@ -92,11 +91,10 @@ static bool masks_same(const struct delta *delta, const struct ns_mask *was,
 	return true;
 }
 
-/* ---- namespaces -------------------------------------------------------------------------------
- */
+/* ---- namespaces ----------------------------------------------------------------------------- */
 
-/* One that is held, or released, has another ANAGRPID: hosts that read only the states of groups
- * learn it from Identify. */
+/* is_held counts: a namespace that is held or released gets another ANAGRPID. Hosts that read only
+ * the states of groups learn of the ANAGRPID from Identify. */
 static bool ns_attributes_differ(const struct ns *a, const struct ns *b)
 {
 	return a->block_count != b->block_count || a->block_shift != b->block_shift ||
@@ -105,14 +103,14 @@ static bool ns_attributes_differ(const struct ns *a, const struct ns *b)
 	       !uuid_equal(&a->uuid, &b->uuid) || memcmp(a->nguid, b->nguid, sizeof(a->nguid)) != 0;
 }
 
-/* The last two masks that were compared: namespaces share them. */
+/* The last two masks that were compared. Saves work, because namespaces share masks. */
 struct mask_memo {
 	const struct ns_mask *was;
 	const struct ns_mask *is;
 	bool is_same;
 };
 
-/* False when nothing has changed. */
+/* Returns false when nothing has changed. */
 static bool ns_compare(const struct delta *delta, const struct ns *was, const struct ns *is,
 		       struct mask_memo *memo, struct ns_change *ret_change)
 {
@@ -132,8 +130,8 @@ static bool ns_compare(const struct delta *delta, const struct ns *was, const st
 	return ret_change->has_attributes || ret_change->has_group || ret_change->has_visibility;
 }
 
-/* Walks both lists, which are in ascending order of NSID, side by side. Counts; with `to`, writes.
- */
+/* Walks both lists side by side, in ascending order of NSID. Returns the number of changes. Writes
+ * the changes if `to` is not NULL. */
 static unsigned changes_collect(const struct delta *delta, const struct subsystem *a,
 				const struct subsystem *b, struct ns_change *to)
 {
@@ -160,8 +158,7 @@ static unsigned changes_collect(const struct delta *delta, const struct subsyste
 	return count;
 }
 
-/* ---- subsystems -------------------------------------------------------------------------------
- */
+/* ---- subsystems ----------------------------------------------------------------------------- */
 
 static bool hosts_differ(const struct subsystem *a, const struct subsystem *b)
 {
@@ -188,7 +185,7 @@ static int subsystem_compare(const struct delta *delta, const struct subsystem *
 	return 0;
 }
 
-/* A group whose members changed gets the subsystem's new count, the others keep theirs. */
+/* Gives a group whose members changed the subsystem's new count. Other groups keep their count. */
 static void group_touch(const struct subsystem *subsystem, uint32_t group)
 {
 	struct ana_index_group *found = ana_index_find(subsystem->ana, group);
@@ -223,7 +220,7 @@ static void ana_counts_carry(const struct subsystem *was, const struct subsystem
 	}
 }
 
-/* What Identify told of a namespace's blocks holds since this generation. */
+/* Sets the generation since which the block size of each namespace has not changed. */
 static void formats_carry(const struct subsystem *was, struct subsystem *is, uint64_t generation)
 {
 	unsigned i = 0;
@@ -268,10 +265,9 @@ static int subsystems_compare(struct delta *delta, struct snapshot *now)
 	return 0;
 }
 
-/* ---- ports ------------------------------------------------------------------------------------
- */
+/* ---- ports ---------------------------------------------------------------------------------- */
 
-/* Walks both lists, which are in ascending order of groups, side by side. */
+/* Walks both lists side by side, in ascending order of groups. */
 static unsigned groups_collect(const struct port *a, const struct port *b, uint32_t *groups)
 {
 	unsigned i = 0, k = 0, count = 0;
@@ -332,8 +328,7 @@ static int ports_compare(struct delta *delta, struct snapshot *now)
 	return 0;
 }
 
-/* ---- what a snapshot needs by itself ----------------------------------------------------------
- */
+/* ---- completing a snapshot ------------------------------------------------------------------ */
 
 static int compare_nqns(const void *a, const void *b)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Picks the handler of a command by queue, controller type and opcode, after the checks that hold
- * for all: the state of queue and controller, and the SGL. NVMe Base 2.1, sections 3.1.3, 3.4, 4.3.
+ * Selects the handler of a command by queue, controller type and opcode, after the checks that hold
+ * for all commands: the state of queue and controller, and the SGL. NVMe Base 2.1, sections 3.1.3,
+ * 3.4, 4.3.
  *
- * Pure choice: handlers judge their own fields, nothing is executed here. Runs on the queue's
- * reactor.
+ * Nothing is executed here, and handlers judge their own fields. Runs on the queue's reactor.
  */
 #include "target/command.h"
 #include "target/host_rights.h"
@@ -65,7 +65,7 @@ nvme_status command_prepare_alone(struct slot *slot)
 		slot->error_byte = offsetof(struct nvme_sqe, sgl);
 		return nvme_status_dnr(status);
 	}
-	/* IOCCSZ told the host how much an I/O capsule may carry. */
+	/* IOCCSZ limits the data in an I/O capsule. */
 	if (queue->qid != 0 && slot->capsule_bytes > slot->snapshot->limits.in_capsule_bytes) {
 		slot->error_byte = offsetof(struct nvme_sqe, sgl.length);
 		return nvme_status_dnr(NVME_SC_SGL_INVALID_DATA_LEN);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every kind of medium that a spec can name. The list is here and not in media/, because media/ may
- * not include volume/. A new kind is one line.
+ * The list of all kinds of media that a spec can name. The list is in this folder because media/
+ * may not include volume/. A new kind needs one line here.
  */
 #include "media/driver.h"
 #include "volume/fault.h"

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A medium that wraps another and misbehaves by rule, for tests: "fault:RULE[+RULE…]@SPEC". Any
- * reactor; counters are atomic. It allocates an inner operation per command: a test tool may.
+ * A medium that wraps another and misbehaves by rule, for tests: "fault:RULE[+RULE...]@SPEC". Any
+ * reactor; counters are atomic. Allocates an inner operation per command.
  *
- * RULE is KIND[:OPTION=VALUE…]. Kinds: fail (ends with an error, nothing done), delay (done ms
- * milliseconds later), stuck (likewise, and cannot be cancelled meanwhile), tear (a write: the
- * first half of its blocks, rounded down, is done, then it fails), split (a read or write: the
- * first half, likewise, is done, ms milliseconds later the other one), corrupt (a read succeeds
- * with one bit flipped), lose (acknowledged, never done). Options:
- * op=read|write|flush|zero|discard|any|fua (fua: writes and zeroes that must be stable at once;
- * default: all the kind can act on, write for lose), after=N (the first N pass), every=N (each
- * Nth), prob=P (per cent, with seed=S), count=N (acts N times at most), errno=NAME (fail, tear;
- * default EIO), ms=N (delay, stuck, split). Rules are asked in order; delays add up, and the first
- * other rule that acts is the last asked.
+ * RULE is KIND[:OPTION=VALUE...]. Kinds: fail (error, nothing done), delay (done ms milliseconds
+ * later), stuck (a delay that cannot be cancelled), tear (a write of the first half of the blocks,
+ * rounded down, then an error), split (a read or write of the first half, the rest ms milliseconds
+ * later), corrupt (a read with one bit flipped), lose (acknowledged, never done). Options:
+ * op=read|write|flush|zero|discard|any|fua (fua: durable writes and zeroes; default: all that the
+ * kind can act on, write for lose), after=N (the first N pass), every=N (each Nth), prob=P (per
+ * cent, with seed=S), count=N (at most N times), errno=NAME (fail, tear; default EIO), ms=N (delay,
+ * stuck, split). Rules are checked in order. Delays add up; the first rule of another kind that
+ * acts ends the check.
  */
 #include "volume/fault.h"
 
@@ -25,7 +24,7 @@
 
 struct fault_rule {
 	struct fault_rule_text text;
-	_Atomic uint64_t matched; /* operations of its kinds seen */
+	_Atomic uint64_t matched; /* matching operations so far */
 	_Atomic uint64_t acted;
 };
 
@@ -35,22 +34,22 @@ struct fault_media {
 	struct fault_rule rules[];
 };
 
-/* The context of an operation is a pointer to it. */
+/* The state of one operation; its context holds the pointer. */
 struct fault_io {
 	struct media_io inner;
 	struct media_io *outer;
 	struct reactor_timer timer;
-	bool is_waiting;                    /* for the timer */
-	int result;                         /* -ECANCELED once its end is asked for */
-	const struct fault_rule_text *rule; /* what acts on it, or NULL */
-	uint64_t luck;                      /* where corrupt flips its bit */
+	bool is_waiting;                    /* the timer is armed */
+	int result;                         /* -ECANCELED once the operation is cancelled */
+	const struct fault_rule_text *rule; /* the rule that acts, other than delays; NULL: none */
+	uint64_t luck;                      /* random number: selects the bit that corrupt flips */
 	bool is_rest;                       /* split: the first half is done */
-	bool is_stuck;                      /* it cannot be cancelled while it waits */
-	struct iovec iov[];                 /* tear, split: of the part that is done */
+	bool is_stuck;                      /* the operation cannot be cancelled while it waits */
+	struct iovec iov[];                 /* tear, split: the part that is done */
 };
 
 struct fault_context {
-	struct fault_io *fio; /* NULL: it is over */
+	struct fault_io *fio; /* NULL: the operation has ended */
 };
 MEDIA_IO_FITS(struct fault_context);
 
@@ -59,7 +58,7 @@ static struct fault_context *fault_context(struct media_io *io)
 	return (struct fault_context *)(void *)io->context;
 }
 
-/* Stateless, so that the same seed and the same order of operations give the same faults. */
+/* Has no state, so that the same seed and order of operations give the same faults. */
 static uint64_t mix(uint64_t seed, uint64_t n)
 {
 	uint64_t z = seed + (n + 1) * 0x9e3779b97f4a7c15ull;
@@ -69,7 +68,7 @@ static uint64_t mix(uint64_t seed, uint64_t n)
 	return z ^ (z >> 31);
 }
 
-/* Counts the operation and says whether the rule acts on it. */
+/* Counts the operation. Returns whether the rule acts on it. */
 static bool rule_acts(struct fault_rule *rule, const struct media_io *io, uint64_t *ret_luck)
 {
 	const struct fault_rule_text *text = &rule->text;
@@ -138,7 +137,7 @@ static void fault_inner_done(struct media_io *inner, int res)
 	fault_end(fio, res);
 }
 
-/* Makes the inner operation one of these bytes of the outer one. */
+/* Limits the inner operation to len_bytes of the outer one, from skip_bytes on. */
 static void fault_cut(struct fault_io *fio, uint64_t skip_bytes, uint64_t len_bytes)
 {
 	const struct media_io *outer = fio->outer;
@@ -164,7 +163,7 @@ static void fault_cut(struct fault_io *fio, uint64_t skip_bytes, uint64_t len_by
 	fio->inner.iov_count = count;
 }
 
-/* The first half of its blocks, in bytes. */
+/* Half the blocks of io, rounded down, in bytes. */
 static uint64_t half_bytes(const struct media_io *io)
 {
 	return io->len_bytes / io->media->block_bytes / 2 * io->media->block_bytes;
@@ -280,7 +279,7 @@ static const struct media_ops fault_ops = {
 	.close = fault_close,
 };
 
-/* Rules hold no '@': the first one ends them, and what follows may be another fault medium. */
+/* Rules contain no '@', so the first one ends them. The inner spec may be another fault medium. */
 static int fault_parse(struct media_spec *spec, char *body, unsigned depth,
 		       struct media_error *ret_error)
 {
@@ -317,7 +316,7 @@ static int fault_open(struct media_opening *opening, struct media **ret_media,
 	if (!fault)
 		return media_fail(ret_error, -ENOMEM, "out of memory");
 	fault->media = *opening->children[0];
-	/* What rules have done to the data the inner medium does not know. */
+	/* The inner medium does not know the effects of rules on the data. */
 	fault->media.knows_extents = false;
 	fault->media.ops = &fault_ops;
 	fault->media.states = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The driver of the fault medium, and what its spec holds (media_spec.own). Control thread. */
+/* The driver of the fault medium, and the rules in its spec (media_spec.own). Control thread. */
 #ifndef WEFT_VOLUME_FAULT_H
 #define WEFT_VOLUME_FAULT_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads one rule of a fault medium: "KIND[:OPTION=VALUE…]". Control thread, text only.
+ * Parses one rule of a fault medium: "KIND[:OPTION=VALUE...]". Control thread, strings only.
  *
- * A rule that could never act as its writer meant (tear on reads, a delay without ms=) is refused
- * here: a fault that silently does nothing makes a test that cannot fail.
+ * Refuses a rule that could never act as intended (tear on reads, a delay without ms=): a fault
+ * that silently does nothing makes a test that cannot fail.
  */
 #include "volume/fault_rule.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One rule of a fault medium as text and as numbers; what the rules mean is told in fault.c.
- * Pure: no counters, no I/O. Control thread.
+ * One rule of a fault medium, as a string and parsed. fault.c explains the rules. Pure: no
+ * counters, no I/O. Control thread.
  */
 #ifndef WEFT_VOLUME_FAULT_RULE_H
 #define WEFT_VOLUME_FAULT_RULE_H
@@ -20,21 +20,21 @@ enum fault_action {
 	FAULT_LOSE,
 };
 
-/* A rule as written. The counters of a running one are in fault.c. */
+/* A parsed rule. The counters of a rule in use are in fault.c. */
 struct fault_rule_text {
 	enum fault_action action;
 	uint32_t kinds;        /* bit 1 << enum media_kind */
-	bool only_fua;         /* op=fua: writes that must be stable at once */
-	uint64_t after;        /* matching operations that pass first */
-	uint64_t count;        /* how often it acts; UINT64_MAX: always */
-	uint64_t every;        /* 1: each */
-	uint32_t prob_percent; /* 100: surely */
+	bool only_fua;         /* op=fua: only writes and zeroes that must be durable at once */
+	uint64_t after;        /* this number of matching operations passes first */
+	uint64_t count;        /* how often the rule acts; UINT64_MAX: no limit */
+	uint64_t every;        /* acts on each Nth; 1: on all */
+	uint32_t prob_percent; /* 100: always */
 	uint64_t seed;
 	int error; /* -errno */
 	uint32_t delay_ms;
 };
 
-/* `text` is one rule, "KIND[:OPTION=VALUE…]", and is cut into pieces. 0 or -EINVAL. */
+/* Parses one rule, "KIND[:OPTION=VALUE...]", and modifies `text`. 0 or -EINVAL. */
 int fault_rule_parse(char *text, struct fault_rule_text *ret_rule, struct media_error *ret_error);
 
 #endif
