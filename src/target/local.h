@@ -116,9 +116,9 @@ struct target {
 	struct list retired; /* snapshots that commands still use, ascending generation */
 	struct reactor_timer retire_timer;
 	struct reactor_msg retire_msg;
-	atomic_uint retires_missing; /* reactors that still have to release commands; 0: no round is
-					running */
-	struct bound_ports bound;    /* as of the last apply */
+	/* Reactors that still have to release commands. 0: no round is running. */
+	atomic_uint retires_missing;
+	struct bound_ports bound; /* as of the last apply */
 	/* Set by the control reactor before it posts the shutdown to any reactor. */
 	struct shutdown shutdown;
 
@@ -127,8 +127,7 @@ struct target {
 	uint32_t ctrl_count;
 	uint32_t ctrls_max;
 	uint16_t next_cntlid;
-	uint8_t *uniquifiers; /* by cntlid: CIU of the last controller with that identifier; 0: none
-				 so far */
+	uint8_t *uniquifiers; /* by cntlid: CIU of its last controller; 0: none */
 	struct prng prng;     /* for CIRN */
 	uint64_t cirn_key;    /* for CIRN too: see target_is_own_cirn */
 	uint8_t instance[IDENTIFY_INSTANCE_BYTES];

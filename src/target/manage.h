@@ -68,11 +68,11 @@ struct manage_request {
 	struct reactor_msg cancel_msg;
 
 	/* Owned by the control reactor, from manage_submit to manage_done. */
-	struct list node;          /* in target->manage_requests */
-	struct rota_entry turn;    /* waits until target->manage takes the request, then runs */
-	uint64_t serial;           /* number of the request, in order of arrival */
-	nvme_status cancel_status; /* not success: the request was cancelled, and ends with this
-				      status */
+	struct list node;       /* in target->manage_requests */
+	struct rota_entry turn; /* waits until target->manage takes the request, then runs */
+	uint64_t serial;        /* number of the request, in order of arrival */
+	/* Not success: the request was cancelled, and ends with this status. */
+	nvme_status cancel_status;
 	/* Set by target->manage, or NULL. Called once when the request is cancelled. May call
 	 * manage_done. */
 	void (*cancel)(struct manage_request *request);

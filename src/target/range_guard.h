@@ -32,9 +32,9 @@ enum range_hold_state {
 struct range_hold {
 	enum range_hold_state state;
 	bool is_exclusive; /* set by the caller of range_hold_take */
-	bool is_cancelled; /* cancelled after it left the list of waiters; hold_go_on drops the
-			      granules */
-	uint32_t first;    /* word; the range may wrap around the end of the table */
+	/* Cancelled after the hold left the list of waiters: hold_go_on drops its granules. */
+	bool is_cancelled;
+	uint32_t first; /* word; the range may wrap around the end of the table */
 	uint32_t count;
 	uint32_t taken;   /* granules taken; owned by the guard while the hold waits */
 	uint32_t awaited; /* the word that the hold waits for */
