@@ -44,12 +44,11 @@ struct queue {
 	uint32_t size; /* entries */
 	uint32_t sq_head;
 	bool has_sq_flow_control;
-	struct ctrl *ctrl; /* on ctrl->reactor; only its atomic fields may be read here */
+	struct ctrl *ctrl; /* owned by ctrl->reactor: only its atomic fields may be read here */
 	const struct subsystem *subsystem; /* in local->snapshot; NULL when removed */
 	const struct port *port;           /* in local->snapshot; NULL when removed */
-	uint32_t
-		/* Index of the host for struct ns_mask; NS_MASK_HOST_OTHER before Connect. */
-		host_index;
+	/* Index of the host for struct ns_mask; NS_MASK_HOST_OTHER before Connect. */
+	uint32_t host_index;
 
 	/* An array of slots with the transport's stride. Slots from slots_fresh on were never
 	 * used. */
