@@ -2,10 +2,10 @@
 /*
  * What the handlers of I/O commands share. See io.h. Runs on the queue's reactor.
  *
- * Most commands reach their medium through io_submit_on, which makes them atomic. Memory media
- * guard themselves, block by block (media/mem.c, tcp/). For all other media, the command's whole
- * range is held (target/range_guard.h) while the medium works: shared with other readers, or
- * exclusively to change the blocks.
+ * Commands reach their medium through io_submit_on, which makes them atomic, or take their hold
+ * themselves and use io_submit_held. Memory media guard themselves, block by block (media/mem.c,
+ * tcp/). For all other media, the command's whole range is held (target/range_guard.h) while the
+ * medium works: shared with other readers, or exclusively to change the blocks.
  *
  * A deallocation of more than IO_HELD_DISCARD_MAX_BYTES holds the gate of its namespace instead,
  * exclusively; fused pairs share the gate. The range of such a deallocation may be a whole device,

@@ -99,8 +99,8 @@ bool io_is_under_way(const struct slot *slot);
  * The number of blocks that are written atomically (NAWUN). Memory media are guarded block by
  * block, all other media command by command. When another process serves the namespace too, the
  * answer is one block, the least that the field can express: the commands of that process do not
- * take our guards. Across a power failure (AWUPF, NAWUPF) the answer is always one block, because
- * no medium promises more.
+ * take our guards. Across a power failure (AWUPF, NAWUPF) Identify reports one block: the least
+ * that the fields can express, and all that any medium promises.
  */
 uint32_t ns_atomic_blocks(const struct ns *ns, const struct target_limits *limits);
 /* The same for a fused Compare and Write (NACWU). The limit is lower, because the host's blocks and

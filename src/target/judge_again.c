@@ -217,7 +217,7 @@ static bool slot_may_be_read(const struct slot *slot)
 	return ns && ns->mapped == slot->ns->mapped && ns->block_shift == slot->ns->block_shift;
 }
 
-/* The host has received the beginning, and maybe a success status. The host gets the data as of the
+/* The host has received the beginning, and maybe a success flag. The host gets the data as of the
  * change, as from any other medium. */
 static void slot_end_from_copy(struct slot *slot)
 {

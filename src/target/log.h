@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Log pages are written piece by piece into the window that the host asked for. A read at any
- * offset of a page of any size therefore needs no memory besides the command's own buffer. Used on
- * the controller's reactor.
+ * offset of a page of any size therefore needs no memory besides the command's own buffer.
  */
 #ifndef WEFT_TARGET_LOG_H
 #define WEFT_TARGET_LOG_H

@@ -24,7 +24,7 @@ enum queue_state {
 	QUEUE_CONNECTING, /* Connect is on the controller's reactor */
 	QUEUE_LIVE,
 	QUEUE_CLOSING,   /* no new commands; waits for slots and transport */
-	QUEUE_DETACHING, /* the controller is being notified; freed when it answers */
+	QUEUE_DETACHING, /* the controller is being notified; its answer frees the queue */
 };
 
 struct queue {
@@ -77,7 +77,7 @@ struct queue {
 
 	/* Fused operations: target/fused.h. */
 	bool is_fused_open;       /* the last command was the first of a fused pair */
-	struct slot *fused_first; /* that command until it ends; NULL when it was refused */
+	struct slot *fused_first; /* the first command until it ends; NULL when it was refused */
 
 	/* Set by the transport: a command waits for a slot or a buffer, and then for `resume`. */
 	bool is_paused;

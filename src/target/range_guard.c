@@ -2,9 +2,9 @@
 /*
  * Holds of block ranges, with waiting. See range_guard.h for the idea.
  *
- * Any reactor. A word whose BLOCK_GUARD_WAITERS bit is set is taken only under the lock of its
- * bucket, for the hold that has waited longest. The last hold to drop the word sees the bit, hands
- * the word over and posts to the new holder's reactor, which continues with the next granule.
+ * Runs on any reactor. A word whose BLOCK_GUARD_WAITERS bit is set is taken only under the lock of
+ * its bucket, for the hold that has waited longest. The last hold to drop the word sees the bit,
+ * hands the word over and posts to the new holder's reactor, which continues with the next granule.
  * Without waiters no lock is taken.
  */
 #include "target/range_guard.h"

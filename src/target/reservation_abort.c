@@ -3,11 +3,11 @@
  * Preempt and Abort: ends the commands of preempted hosts on one namespace, on every reactor, and
  * reports when they have ended. NVMe Base 2.1, section 8.1.22.7.
  *
- * Uses a barrier (target/barrier.h) that cancels at once. A command that waits for its host's data
- * and a buffer will not run any more, so the barrier does not wait for it. A command whose data
- * goes directly into memory media is waited for, until its queue is closed. Reservation commands
- * and Cancel are left alone: they do not touch the medium, and may themselves wait for other
- * commands to end.
+ * Uses a barrier (target/barrier.h) that cancels at once. A command whose data goes into a buffer
+ * first, and has not arrived yet, will not touch the medium any more: the barrier does not wait for
+ * it. A command whose data goes directly into memory media is waited for, until the barrier closes
+ * its queue. Reservation commands and Cancel are left alone: they do not touch the medium, and may
+ * themselves wait for other commands to end.
  *
  * Management commands of the preempted hosts (Format NVM, deletion, ...) are on the control
  * reactor, where this file runs too. Those that have not begun end at once; those that have begun

@@ -368,7 +368,7 @@ static void slot_log_error(struct reactor_msg *msg)
 	reactor_post(slot->queue->reactor, &slot->msg, slot_error_logged);
 }
 
-/* A command that was aborted on request of a host is not an error. */
+/* A command that ended because a host asked for its end is not an error. */
 static bool status_is_logged(nvme_status status)
 {
 	return !nvme_status_is_ok(status) && !nvme_status_same(status, NVME_SC_ABORT_REQUESTED) &&

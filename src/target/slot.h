@@ -64,12 +64,12 @@ struct slot {
 	bool is_preempted;       /* cancelled by Preempt and Abort */
 	bool is_displaced;       /* cancelled by a change of the configuration */
 	bool must_judge_again;   /* refused while waiting: target/judge_again.h */
-	bool is_cut_off;         /* the rest of its data is discarded: it will be refused */
+	bool is_cut_off;         /* the rest of its data is discarded; then it is refused */
 	bool is_in_submit;       /* media_submit is on the stack: steps_run continues */
 	bool is_fused;           /* one of a fused pair that has not ended */
 	bool is_fused_ready;     /* has its data and waits for its partner */
 	bool heals_bad;          /* writes blocks marked bad: ns/bad_blocks.h */
-	atomic_bool is_unwanted; /* cancelled while on control: target/control_work.h */
+	atomic_bool is_unwanted; /* cancelled while on the control reactor: target/control_work.h */
 	uint64_t bad_stamp;      /* stamp of the marks that the command heals */
 	uint64_t loss;           /* Flush: media_loss when the command began */
 	struct nvme_sqe sqe;
@@ -91,9 +91,10 @@ struct slot {
 	struct iovec iov;
 	struct buf_waiter waiter;
 
-	struct snapshot
-		*snapshot; /* in force when the command was judged; the command is counted in it */
-	uint64_t rules;    /* local->rules when the command was judged */
+	/* The snapshot under which the command was judged. The command is counted in
+	 * snapshot->inflight. */
+	struct snapshot *snapshot;
+	uint64_t rules; /* local->rules when the command was judged */
 	const struct ns *ns;
 	struct io_cmd io_cmd;
 	struct media_io io;
@@ -165,7 +166,7 @@ void slot_start(struct slot *slot, bool is_data_ok);
 void slot_data_arrived(struct slot *slot, bool is_data_ok);
 /* Ends execution. The transport sends the data (DATA_TO_HOST, on success) and the completion. */
 void slot_complete(struct slot *slot, nvme_status status);
-/* Also names the byte of the command that is at fault, for the error log. */
+/* As slot_complete. error_byte is the byte of the command at fault, for the error log. */
 static inline void slot_complete_at(struct slot *slot, nvme_status status, uint16_t error_byte)
 {
 	slot->error_byte = error_byte;

@@ -3,9 +3,9 @@
  * Commands that consist of several media operations, one after the other: Copy, Verify, Dataset
  * Management. Private to target/. Runs on the queue's reactor.
  *
- * slot->steps.next does one step at a time. It is called with the result of the previous step (0 at
- * first). It either submits an operation with steps_io_done as its callback and returns true, or
- * ends the command and returns false. Media that complete at once do not hold the reactor: after
+ * slot->steps.next does one step at a time. next is called with the result of the previous step (0
+ * at first). next either submits an operation with steps_io_done as its callback and returns true,
+ * or ends the command and returns false. Media that complete at once do not hold the reactor: after
  * some steps the rest waits for the next turn. An Abort takes effect between two steps: next is
  * then called with -ECANCELED, unless the step itself has failed.
  */

@@ -247,8 +247,8 @@ struct snapshot {
 	unsigned mask_count;
 	char **labels; /* owned; namespaces point to them */
 	unsigned label_count;
-	/* The target's: commands that use the snapshot, per reactor, and how many reactors still
-	 * have to acknowledge. */
+	/* Set by the target: commands that use the snapshot, per reactor, and how many reactors
+	 * still have to acknowledge. */
 	struct inflight *inflight;
 	atomic_uint acks_missing;
 	struct reactor_msg free_msg;
@@ -372,8 +372,8 @@ struct target_config {
 	/* Changes when writes from before this start that were not flushed may be lost: see
 	 * daemon/boot.h. All zero: not reported. */
 	uint8_t boot[IDENTIFY_BOOT_BYTES];
-	/* Number of the state that the keeper holds: loss marks (target/loss.h) are marks of this
-	 * source. 0: marks are not reported. */
+	/* The source of loss marks (target/loss.h): a number of the state that the keeper holds. 0:
+	 * marks are not reported. */
 	uint64_t loss_source;
 	bool was_flushed; /* the previous process left no unflushed write */
 	/* Data buffers per reactor: 8 KiB, 128 KiB, 1 MiB. 0, 0, 0: default. */

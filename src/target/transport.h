@@ -7,7 +7,7 @@
  * The contract suits byte streams and verbs alike. The target names memory and asks the transport
  * to fill it (fetch) or to send it (respond). How the bytes move is private to the transport: by
  * R2T and C2HData, or by RDMA READ and WRITE with keys. docs/adr/0009 applies the contract to
- * verbs. Each function runs on the reactor of its listener or queue, except refuse.
+ * verbs.
  */
 #ifndef WEFT_TARGET_TRANSPORT_H
 #define WEFT_TARGET_TRANSPORT_H
