@@ -207,7 +207,7 @@ struct target_limits {
 	uint32_t ctrls_per_host_max;
 	uint32_t io_queues_max;      /* per controller */
 	uint32_t queue_size_max;     /* entries */
-	uint32_t in_capsule_bytes;   /* I/O queues: 8192 */
+	uint32_t in_capsule_bytes;   /* for I/O queues; default 8192 */
 	uint32_t transfer_max_bytes; /* MDTS; default 512 KiB */
 	uint32_t ic_timeout_ms;
 	uint32_t connect_timeout_ms;
