@@ -78,8 +78,8 @@ static bool slot_is_judged(const struct slot *slot)
 	return slot->queue->qid != 0 && slot->sqe.opcode != NVME_OPCODE_FABRICS;
 }
 
-/* True when the command keeps its snapshot. A barrier lets commands that began before it finish,
- * until BARRIER_PRESS_S has passed. */
+/* True when the command keeps its snapshot. A barrier lets earlier commands finish, until
+ * BARRIER_PRESS_S has passed. */
 static bool slot_stays(const struct slot *slot)
 {
 	return slot_is_mapped(slot) || slot->is_fused ||
