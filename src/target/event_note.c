@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What management commands leave in the event log. See event_note.h.
+ * Adds the events of management commands to the persistent event log. See event_note.h.
  *
- * Control reactor. The log belongs to the subsystem of the snapshot in force; a subsystem of which
- * nothing is kept has none, and its events are dropped.
+ * Runs on the control reactor. The event log belongs to the subsystem in the snapshot in force.
+ * Events of a subsystem without live state (nothing of the subsystem is kept) are dropped.
  */
 #include "target/event_note.h"
 
@@ -32,8 +32,8 @@ static struct subsystem_live *request_live(struct target *target,
 	return live_of(target, request->subsystem_nqn);
 }
 
-/* Such changes have just been kept themselves; a failure here is no reason to say that they failed,
- * and is tried again within the minute. */
+/* The change itself was kept before its event. The command therefore does not fail when the event
+ * cannot be kept: subsystem_live_keep tries the event again within a minute. */
 static void events_keep(struct target *target, struct subsystem_live *live)
 {
 	if (subsystem_live_keep_events(live, &target->keeper) != 0)
@@ -60,7 +60,8 @@ static void note_change_ns(struct event_log *log, const struct manage_request *r
 	event_log_add(log, EVENT_CHANGE_NS, NULL, bytes, sizeof(bytes));
 }
 
-/* The command is told as its fields say; the data of a label is its text. */
+/* The event holds CDW10 and CDW11 of the command, rebuilt from the request. The label follows as
+ * data. */
 static void note_set_feature(struct event_log *log, const struct manage_request *request)
 {
 	bool is_label = request->kind == MANAGE_NS_LABEL;

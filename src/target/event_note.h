@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events of commands in the persistent event log of their subsystem (ns/event_log.h). Private to
- * target/; control reactor.
+ * Adds events of commands to the persistent event log of their subsystem (ns/event_log.h). Private
+ * to target/. Runs on the control reactor.
  */
 #ifndef WEFT_TARGET_EVENT_NOTE_H
 #define WEFT_TARGET_EVENT_NOTE_H
@@ -12,14 +12,15 @@ struct manage_request;
 struct target;
 
 /*
- * Notes what a host's management command has done: namespaces made and deleted, formats, saved
- * features. manage.c, on the control reactor: begin before control hears of it, end with its
- * answer. Both find the subsystem in the snapshot in force.
+ * Add what a host's management command has done to the event log: namespaces created and deleted,
+ * formats, saved features. Called by manage.c on the control reactor: _begin before target->manage
+ * gets the request, _end when the request is answered. Both look for the subsystem in the snapshot
+ * in force.
  */
 void event_log_note_begin(struct target *target, const struct manage_request *request);
 void event_log_note_end(struct target *target, const struct manage_request *request);
-/* The same of a saved feature without data that is no change of the configuration. Control reactor.
- */
+/* Adds a change of a saved feature that has no data and is not part of the configuration. Control
+ * reactor. */
 void event_log_note_feature(struct target *target, const char *subsystem_nqn, uint8_t feature_id,
 			    uint32_t value);
 

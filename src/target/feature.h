@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One row per feature: what Get and Set Features need to know of it. The table is in cmd_feature.c,
- * the functions in feature_*.c, a file per group. All run on the controller's reactor.
+ * One row per feature: what Get and Set Features need to know of a feature. The table is in
+ * cmd_feature.c. The functions are in feature_*.c, one file per group. All run on the controller's
+ * reactor.
  *
- * The checks that follow from the row (selection, saving, NSID, size of the data) are made before
- * get and set are called; those judge the values. NVMe Base 2.1, sections 5.1.11 and 5.1.25.
+ * cmd_feature.c makes the checks that follow from the row (selection, saving, NSID, size of the
+ * data) before it calls get or set. get and set check only the values. NVMe Base 2.1, sections
+ * 5.1.11 and 5.1.25.
  */
 #ifndef WEFT_TARGET_FEATURE_H
 #define WEFT_TARGET_FEATURE_H
@@ -12,32 +14,34 @@
 #include "target/command.h"
 
 enum feature_scope {
-	FEATURE_OF_CTRL,      /* NSID 0 or FFFFFFFFh */
-	FEATURE_OF_NS,        /* one namespace that the host sees, in slot->ns */
-	FEATURE_OF_NS_OR_ALL, /* the same; Set with FFFFFFFFh is for all of them: slot->ns NULL */
+	FEATURE_OF_CTRL, /* Set takes NSID 0 or FFFFFFFFh; Get ignores NSID */
+	FEATURE_OF_NS,   /* one namespace that the host sees, in slot->ns */
+	/* As FEATURE_OF_NS. Set with NSID FFFFFFFFh changes all namespaces; slot->ns is then
+	 * NULL. */
+	FEATURE_OF_NS_OR_ALL,
 };
 
 struct feature {
 	uint8_t id;
 	enum feature_scope scope;
-	bool is_discovery;  /* discovery controllers have it too */
+	bool is_discovery;  /* discovery controllers have this feature too */
 	uint8_t capability; /* enum feature_capability */
 	uint32_t get_bytes;
 	uint32_t set_bytes;
-	/* Ends the command, now or later. cmd->select is current, default or saved. */
+	/* Completes the command, possibly later. cmd->select is current, default or saved. */
 	void (*get)(struct slot *slot, const struct feature_cmd *cmd);
-	/* The same, with slot->data. */
+	/* Completes the command, possibly later. The data of the host is in slot->data. */
 	void (*set)(struct slot *slot, const struct feature_cmd *cmd);
 };
 
-/* Success, with DW0. */
+/* Completes the command with success and `result` in DW0. */
 static inline void feature_answer(struct slot *slot, uint32_t result)
 {
 	slot->result = result;
 	slot_complete(slot, NVME_SC_SUCCESS);
 }
 
-/* A refusal with DNR and the place at fault. */
+/* Completes the command with `status` and DNR. error_byte is the byte of the command at fault. */
 static inline void feature_refuse(struct slot *slot, nvme_status status, uint16_t error_byte)
 {
 	slot_complete_at(slot, nvme_status_dnr(status), error_byte);
@@ -47,11 +51,13 @@ static inline void feature_refuse(struct slot *slot, nvme_status status, uint16_
 #define FEATURE_HOST_ID_BYTES    16
 #define FEATURE_HOST_ID_EXTENDED 1u /* EXHID: 16 bytes, the only size over fabrics */
 
-/* By place in the table; NULL behind its end. */
+/* The row at `index` of the table, or NULL beyond its end. */
 const struct feature *feature_row(unsigned index);
-/* NULL: this controller does not have it. */
+/* The feature, or NULL when this controller does not have the feature or its host may not see
+ * it. */
 const struct feature *feature_find(const struct ctrl *ctrl, uint8_t id);
-/* The namespace that the command names and its host sees, in the slot's snapshot; or NULL. */
+/* The namespace of the command's NSID in the slot's snapshot, or NULL when the host sees no such
+ * namespace. */
 const struct ns *feature_find_ns(const struct slot *slot);
 typedef void feature_fn(struct slot *slot, const struct feature_cmd *cmd);
 

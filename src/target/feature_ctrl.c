@@ -4,9 +4,10 @@
  * number of queues (07h), interrupts (08h, 09h), write atomicity (0Ah), events (0Bh), keep alive
  * (0Fh). Runs on the controller's reactor. NVMe Base 2.1, section 5.1.25.
  *
- * The write cache is the media's: always said to be on, never turned off. There is one power state
- * and round robin arbitration alone. Over fabrics there are no interrupts: their features hold what
- * the host sets and have no effect. Writes are as atomic as they are, whether a host needs it.
+ * The write cache is the cache of the media: Get reports the cache as enabled, and Set cannot
+ * disable the cache. There is one power state, and the only arbitration is round robin. Over
+ * fabrics there are no interrupts: features 08h and 09h have no effect. Setting DN (0Ah) does not
+ * change how atomic writes are.
  */
 #include "target/feature.h"
 #include "target/local.h"
@@ -43,8 +44,7 @@ void ctrl_features_reset(struct ctrl *ctrl)
 	ctrl_note_host_behavior(ctrl);
 }
 
-/* ---- 01h Arbitration --------------------------------------------------------------------------
- */
+/* ---- 01h Arbitration ----------------------------------------------------------------------- */
 
 void feature_arbitration_get(struct slot *slot, const struct feature_cmd *cmd)
 {
@@ -58,8 +58,7 @@ void feature_arbitration_set(struct slot *slot, const struct feature_cmd *cmd)
 	feature_answer(slot, 0);
 }
 
-/* ---- 02h Power Management ----------------------------------------------------------------------
- */
+/* ---- 02h Power Management ------------------------------------------------------------------ */
 
 void feature_power_get(struct slot *slot, const struct feature_cmd *cmd)
 {
@@ -104,7 +103,7 @@ void feature_queue_count_get(struct slot *slot, const struct feature_cmd *cmd)
 	feature_answer(slot, feature_queue_count_encode(count, count));
 }
 
-/* Over fabrics a queue is a pair, so that the smaller of the two numbers counts. */
+/* Over fabrics a queue is a pair, so the smaller of the two numbers counts. */
 void feature_queue_count_set(struct slot *slot, const struct feature_cmd *cmd)
 {
 	struct ctrl *ctrl = slot->queue->ctrl;
@@ -124,8 +123,7 @@ void feature_queue_count_set(struct slot *slot, const struct feature_cmd *cmd)
 		slot, feature_queue_count_encode(ctrl->io_queues_granted, ctrl->io_queues_granted));
 }
 
-/* ---- 08h Interrupt Coalescing, 09h Interrupt Vector Configuration ------------------------------
- */
+/* ---- 08h Interrupt Coalescing, 09h Interrupt Vector Configuration -------------------------- */
 
 void feature_coalescing_get(struct slot *slot, const struct feature_cmd *cmd)
 {
@@ -138,7 +136,7 @@ void feature_coalescing_set(struct slot *slot, const struct feature_cmd *cmd)
 	feature_answer(slot, 0);
 }
 
-/* One vector per queue, the admin queue's first. */
+/* Each queue has one vector. Vector 0 belongs to the admin queue. */
 static bool vector_exists(const struct slot *slot, const struct feature_cmd *cmd)
 {
 	return (cmd->cdw11 & VECTOR_MASK) <= slot->queue->ctrl->io_queues_max;
@@ -162,8 +160,7 @@ void feature_vector_set(struct slot *slot, const struct feature_cmd *cmd)
 		feature_answer(slot, 0);
 }
 
-/* ---- 0Ah Write Atomicity Normal ----------------------------------------------------------------
- */
+/* ---- 0Ah Write Atomicity Normal ------------------------------------------------------------ */
 
 void feature_atomicity_get(struct slot *slot, const struct feature_cmd *cmd)
 {
@@ -185,7 +182,7 @@ void feature_async_event_get(struct slot *slot, const struct feature_cmd *cmd)
 	feature_answer(slot, is_current(cmd) ? slot->queue->ctrl->event_mask : 0);
 }
 
-/* Events that this controller does not know stay off; Get tells which are on. */
+/* Unsupported events stay masked. Get reports the events that are enabled. */
 void feature_async_event_set(struct slot *slot, const struct feature_cmd *cmd)
 {
 	struct ctrl *ctrl = slot->queue->ctrl;
@@ -212,7 +209,7 @@ void feature_keep_alive_set(struct slot *slot, const struct feature_cmd *cmd)
 		feature_refuse(slot, NVME_SC_KEEP_ALIVE_INVALID, SQE_BYTE_CDW11);
 		return;
 	}
-	/* Rounded up, but for the last value that 32 bits hold. */
+	/* Round up, unless the result would not fit 32 bits. */
 	if (cmd->cdw11 % CTRL_KEEP_ALIVE_STEP_MS != 0 &&
 	    steps < UINT32_MAX / CTRL_KEEP_ALIVE_STEP_MS)
 		steps++;

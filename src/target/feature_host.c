@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Features through which a host tells about itself and its wishes: temperature thresholds (04h),
- * the time (0Eh), its behaviour (16h), its identifier (81h). Runs on the controller's reactor.
- * NVMe Base 2.1, sections 5.1.25.1.3, 5.1.25.1.7, 5.1.25.1.14 and 5.1.25.1.27.
+ * Features in which a host describes itself and what it wants: temperature thresholds (04h), the
+ * time (0Eh), its behaviour (16h), its identifier (81h). Runs on the controller's reactor. NVMe
+ * Base 2.1, sections 5.1.25.1.3, 5.1.25.1.7, 5.1.25.1.14 and 5.1.25.1.27.
  *
- * The only temperature is the composite one, a constant; a threshold that it crosses is a warning
- * all the same. The host identifier comes with Connect and cannot be set. A change of the time is
- * noted in the subsystem's event log, to which it travels behind the answer.
+ * The only temperature is the composite temperature, a constant. A threshold that the constant
+ * crosses still raises a warning. The host identifier comes with Connect and cannot be set. A
+ * change of the time is added to the subsystem's event log on the control reactor; the command does
+ * not wait for that.
  */
 #include "ns/event_log.h"
 #include "ns/health.h"
@@ -18,8 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- 04h Temperature Threshold ------------------------------------------------------------------
- */
+/* ---- 04h Temperature Threshold ------------------------------------------------------------- */
 
 static uint32_t *threshold_of(struct ctrl_features *features, uint8_t kind)
 {
@@ -64,8 +64,7 @@ bool ctrl_has_temperature_warning(const struct ctrl *ctrl)
 	       HEALTH_TEMPERATURE_K <= ctrl->features.temperature_under_k;
 }
 
-/* ---- 0Eh Timestamp
- * -------------------------------------------------------------------------------- */
+/* ---- 0Eh Timestamp ------------------------------------------------------------------------- */
 
 static struct timestamp timestamp_of(const struct ctrl *ctrl, bool is_current)
 {
@@ -88,7 +87,8 @@ void feature_timestamp_get(struct slot *slot, const struct feature_cmd *cmd)
 	feature_answer(slot, 0);
 }
 
-/* An event on its way to the control reactor. The log's owner is counted, so that it cannot go. */
+/* An event on its way to the control reactor. Holds a reference to the live state that owns the
+ * log, so that the log outlasts the message. */
 struct timestamp_note {
 	struct reactor_msg msg;
 	struct subsystem_live *live;
@@ -106,7 +106,7 @@ static void timestamp_note_here(struct reactor_msg *msg)
 	free(note);
 }
 
-/* Without memory the change goes unnoted. */
+/* When out of memory, the change is left out of the event log. */
 static void timestamp_note_send(const struct ctrl *ctrl)
 {
 	struct timestamp previous = timestamp_of(ctrl, true);
@@ -146,7 +146,8 @@ void feature_behavior_get(struct slot *slot, const struct feature_cmd *cmd)
 	feature_answer(slot, 0);
 }
 
-/* Switches are 0 or 1; a copy descriptor format that we do not know cannot be enabled. */
+/* A switch must be 0 or 1. A copy descriptor format that the target does not support cannot be
+ * enabled. */
 static bool behavior_is_valid(const uint8_t *data)
 {
 	unsigned formats = data[HOST_BEHAVIOR_CDFE] | data[HOST_BEHAVIOR_CDFE + 1] << 8;

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Features of a namespace: error recovery (05h), admin label (1Fh), write protection (84h). Labels
- * and protection are part of the configuration: Set goes through manage.h to the control reactor,
- * is kept there, and is answered when every reactor uses it. Runs on the controller's reactor.
- * NVMe Base 2.1, sections 5.1.25.1.23 and 5.1.25.1.30; NVM Command Set 1.1, section 4.1.3.3.
+ * Features of a namespace: error recovery (05h), admin label (1Fh), write protection (84h). Runs on
+ * the controller's reactor. NVMe Base 2.1, sections 5.1.25.1.23 and 5.1.25.1.30; NVM Command Set
+ * 1.1, section 4.1.3.3.
  *
- * Errors of the medium are told at once, so that there is no recovery to limit (TLER 0), and blocks
- * never written read as the medium says (no DULBE).
+ * Labels and write protection are part of the configuration. Set sends the change to the control
+ * reactor (manage.h), which keeps the change. The command is answered when every reactor uses the
+ * change.
+ *
+ * Error recovery: the target reports an error of the medium at once, so there is no time to limit
+ * (TLER 0). Blocks that were never written read as the medium returns them (no DULBE).
  */
 #include "ns/reservation.h"
 #include "target/feature.h"
@@ -23,8 +26,7 @@
 #define ERROR_RECOVERY_DULBE     (1u << 16)
 #define WRITE_PROTECT_MASK       7u
 
-/* ---- 05h Error Recovery
- * -------------------------------------------------------------------------- */
+/* ---- 05h Error Recovery -------------------------------------------------------------------- */
 
 void feature_error_recovery_get(struct slot *slot, const struct feature_cmd *cmd)
 {
@@ -41,8 +43,7 @@ void feature_error_recovery_set(struct slot *slot, const struct feature_cmd *cmd
 		feature_answer(slot, 0);
 }
 
-/* ---- changes on the control reactor
- * ---------------------------------------------------------------- */
+/* ---- changes on the control reactor -------------------------------------------------------- */
 
 struct ns_feature_change {
 	struct manage_request request;
@@ -59,7 +60,7 @@ static void ns_feature_change_done(struct manage_request *request)
 	slot_complete(slot, status);
 }
 
-/* NULL: no memory, and the command is answered. */
+/* When out of memory: completes the command and returns NULL. */
 static struct manage_request *ns_feature_change_create(struct slot *slot, enum manage_kind kind)
 {
 	struct ns_feature_change *change = calloc(1, sizeof(*change));
@@ -77,7 +78,8 @@ static struct manage_request *ns_feature_change_create(struct slot *slot, enum m
 	return request;
 }
 
-/* The change waits until no command uses the former configuration, so that this one must not. */
+/* The change waits until no command uses the former snapshot. This command must leave its snapshot,
+ * or the change would wait for its own command. */
 static void ns_feature_change_submit(struct slot *slot, struct manage_request *request)
 {
 	slot->ns = NULL;
@@ -85,8 +87,7 @@ static void ns_feature_change_submit(struct slot *slot, struct manage_request *r
 	manage_submit(request);
 }
 
-/* ---- 1Fh Namespace Admin Label
- * ------------------------------------------------------------------------ */
+/* ---- 1Fh Namespace Admin Label ------------------------------------------------------------- */
 
 void feature_label_get(struct slot *slot, const struct feature_cmd *cmd)
 {
@@ -96,7 +97,7 @@ void feature_label_get(struct slot *slot, const struct feature_cmd *cmd)
 	feature_answer(slot, 0);
 }
 
-/* Text up to the first zero, and nothing but zeroes behind it. */
+/* A label is valid UTF-8 up to the first zero byte, followed by zero bytes only. */
 static bool label_is_valid(const uint8_t *data)
 {
 	char label[TARGET_NS_LABEL_BYTES + 1] = "";
@@ -130,8 +131,7 @@ void feature_label_set(struct slot *slot, const struct feature_cmd *cmd)
 	ns_feature_change_submit(slot, request);
 }
 
-/* ---- 84h Namespace Write Protection
- * --------------------------------------------------------------------- */
+/* ---- 84h Namespace Write Protection -------------------------------------------------------- */
 
 void feature_write_protect_get(struct slot *slot, const struct feature_cmd *cmd)
 {
@@ -150,13 +150,14 @@ void feature_write_protect_set(struct slot *slot, const struct feature_cmd *cmd)
 		feature_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CDW11);
 		return;
 	}
-	/* It would take from the holder what its reservation gave it. */
+	/* Write protection would take away the write access that a reservation gives its holder. */
 	status = reservation_check_admin(slot->queue->ctrl, slot->ns, slot->sqe.opcode);
 	if (!nvme_status_is_ok(status)) {
 		slot_complete(slot, status);
 		return;
 	}
-	/* Neither can be undone by a host: the one ends with the power, the other never. */
+	/* A host can undo neither state: until-power-cycle ends with a power cycle, permanent never
+	 * ends. */
 	if (wanted != now &&
 	    (now == NS_WRITE_PROTECT_UNTIL_POWER_CYCLE || now == NS_WRITE_PROTECT_PERMANENT)) {
 		feature_refuse(slot, NVME_SC_FEATURE_NOT_CHANGEABLE, SQE_BYTE_CDW11);

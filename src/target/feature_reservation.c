@@ -3,9 +3,10 @@
  * Features 82h Reservation Notification Mask and 83h Reservation Persistence. NVMe Base 2.1,
  * sections 5.1.25.1.28 and 5.1.25.1.29.
  *
- * The mask belongs to a controller and a namespace, and lives on the controller's reactor.
+ * A mask belongs to one controller and one namespace. The controller's reactor owns the masks.
  * Persistence belongs to the namespace, like its reservation: the command travels to the control
- * reactor, where it is kept before it is answered. No check depends on it, so nothing is published.
+ * reactor, which keeps the new value before the command is answered. No check of I/O depends on
+ * persistence, so the value is not published to other reactors.
  */
 #include "ns/event_log.h"
 #include "ns/reservation.h"
@@ -68,7 +69,7 @@ void feature_persistence_get(struct slot *slot, const struct feature_cmd *cmd)
 	reactor_post(slot->queue->local->target->control, &slot->msg, persistence_read);
 }
 
-/* All that the host sees; the first that cannot be kept ends it. */
+/* Writes to all namespaces that the host sees. Stops at the first one that cannot be kept. */
 static int persistence_write_all(const struct slot *slot, bool persists)
 {
 	const struct ctrl *ctrl = slot->queue->ctrl;

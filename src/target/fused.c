@@ -2,13 +2,14 @@
 /*
  * Fused Compare and Write. See fused.h. Runs on the queue's reactor.
  *
- * Base 2.1, 3.4.2: a first command without its second, and a second without its first, end as
- * Missing Fused Command; different ranges are an Invalid Field of both; when the first fails, or
- * the operation cannot run, the other is a Failed Fused Command. A first command that succeeded
- * stays a success when the write fails. The length is limited to NACWU.
+ * Base 2.1, section 3.4.2: a first command without a second command, and a second without a first,
+ * end as Missing Fused Command. When the two ranges differ, both commands end as Invalid Field.
+ * When the first command fails, or the operation cannot run, the remaining command ends as Failed
+ * Fused Command. A first command that succeeded stays a success when the write fails. The length is
+ * limited to NACWU.
  *
- * On media that are not memory the second one's hold is of the namespace's gate, which keeps large
- * deallocations away, and the first one's, taken after it, of the range.
+ * On media that are not memory, the second command's hold is the namespace's gate, which keeps
+ * large deallocations away. The first command's hold is the range, taken after the gate.
  */
 #include "target/fused.h"
 
@@ -20,8 +21,8 @@
 
 /* ---- the end of one, or of both ------------------------------------------------------------ */
 
-/* Ends a command that waits for the other, or marks it to end when its data is there: a host that
- * was asked for data sends it. */
+/* Completes a command that waits for its partner. Otherwise marks the command to end when its data
+ * has arrived: a host that was asked for data sends the data. */
 static void fused_fail(struct slot *slot, nvme_status status)
 {
 	slot->fused_status = status;
@@ -29,7 +30,7 @@ static void fused_fail(struct slot *slot, nvme_status status)
 		slot_complete(slot, status);
 }
 
-/* From here on each ends for itself. */
+/* Unlinks the two commands. Each then ends independently. */
 static void fused_part(struct slot *slot)
 {
 	struct slot *other = slot->fused_with;
@@ -63,7 +64,7 @@ void fused_on_closing(struct queue *queue)
 		node = node->next;
 		if (slot->is_fused_ready) {
 			slot_complete(slot, NVME_SC_ABORT_SQ_DELETION);
-			node = queue->busy.next; /* the list may have changed behind us */
+			node = queue->busy.next; /* the list may have changed */
 		}
 	}
 }
@@ -74,7 +75,7 @@ void fused_on_swap(struct queue *queue)
 		slot_complete(queue->fused_first, NVME_SC_FUSED_FAIL);
 }
 
-/* What the two held together is free; returns the second. */
+/* Drops both holds and unlinks the two commands. Returns the second command. */
 static struct slot *fused_dissolve(struct slot *first)
 {
 	struct slot *second = first->fused_with;
@@ -86,7 +87,7 @@ static struct slot *fused_dissolve(struct slot *first)
 	return second;
 }
 
-/* Both end, the first one first. */
+/* Completes both commands, the first one first. */
 static void fused_finish(struct slot *first, nvme_status status, nvme_status second_status)
 {
 	struct slot *second = fused_dissolve(first);
@@ -112,7 +113,8 @@ static void fused_write_done(struct media_io *io, int res)
 	io_finish(second, res);
 }
 
-/* What the comparison says; true: the write is to follow. */
+/* Acts on the result of the comparison. Returns true when the write must follow; otherwise both
+ * commands have ended. */
 static bool fused_judge(struct slot *first, bool is_same)
 {
 	struct slot *second = first->fused_with;
@@ -146,7 +148,8 @@ static void fused_read_done(struct media_io *io, int res)
 	io_submit_held(second, second->ns, MEDIA_WRITE, fused_write_done);
 }
 
-/* Both by the reservation, and the marks of bad blocks, of now. */
+/* Checks both commands against the reservation and the bad-block marks in force now. Returns true
+ * when one was refused: then both have ended. */
 static bool fused_end_outdated(struct slot *first)
 {
 	nvme_status status = slot_check_view(first);
@@ -197,13 +200,14 @@ static void fused_on_gate(struct range_hold *hold)
 		fused_on_granted(&first->hold);
 }
 
-/* The first one is to end while the other one waits for the gate. */
+/* Cancels the first command while the second one waits for the gate. */
 static void fused_cancel_gate(struct slot *first)
 {
 	first->fused_with->cancel(first->fused_with);
 }
 
-/* Memory: one block, which is within one granule, under the guard that all others take too. */
+/* Memory media: compares and writes one block. One block lies within one granule, and all commands
+ * take the same guard. */
 static void fused_run_mapped(struct slot *first, struct slot *second)
 {
 	const struct ns *ns = first->ns;
@@ -227,7 +231,8 @@ static void fused_run_mapped(struct slot *first, struct slot *second)
 	io_finish(second, 0);
 }
 
-/* The configuration has changed since it was judged, and means something else now. */
+/* True when the configuration has changed since the command was judged, and the command is no
+ * longer valid as judged. */
 static bool slot_is_outdated(const struct slot *slot)
 {
 	return slot->snapshot != slot->queue->local->snapshot &&
@@ -249,7 +254,8 @@ static void fused_execute(struct slot *slot)
 		slot_complete(slot, slot->fused_status);
 		return;
 	}
-	/* A lone first one does not outlive its configuration: see fused_on_swap. */
+	/* A first command without its second must not outlast its configuration: see
+	 * fused_on_swap. */
 	if (!other && slot->snapshot != slot->queue->local->snapshot) {
 		slot_complete(slot, NVME_SC_FUSED_FAIL);
 		return;
@@ -297,7 +303,8 @@ static nvme_status fused_first_prepare(struct slot *slot)
 	struct queue *queue = slot->queue;
 	nvme_status status;
 
-	/* Refused or not: what follows is its second, or not. */
+	/* Set before any refusal: the next command of the queue is checked as the second one even
+	 * when this first command is refused. */
 	queue->is_fused_open = true;
 	if (slot->sqe.opcode != NVME_IO_COMPARE)
 		return command_refuse(slot, NVME_SC_INVALID_FIELD,
@@ -345,7 +352,7 @@ static nvme_status fused_second_prepare(struct slot *slot)
 					      : SQE_BYTE_CDW10);
 	}
 	status = command_prepare_alone(slot);
-	/* Another medium, by a change of the configuration between the two. */
+	/* A change of the configuration between the two commands gave the NSID another medium. */
 	if (nvme_status_is_ok(status) && slot->ns->store != first->ns->store)
 		status = NVME_SC_FUSED_FAIL;
 	if (!nvme_status_is_ok(status)) {
@@ -371,7 +378,7 @@ nvme_status fused_prepare(struct slot *slot)
 	}
 	if (fuse == SQE_FUSE_NONE)
 		return command_prepare_alone(slot);
-	/* Of the commands of NVM alone: FUSES. */
+	/* Only commands of the NVM command set can be fused (FUSES). */
 	if (queue->qid == 0 || slot->sqe.opcode == NVME_OPCODE_FABRICS ||
 	    queue->state != QUEUE_LIVE || fuse == SQE_FUSE_RESERVED)
 		return command_refuse(slot, NVME_SC_INVALID_FIELD,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Snapshots and the health of their subsystems. See health_note.h.
+ * Connects snapshots to the health of their subsystems. See health_note.h.
  *
- * health_adopt runs on the control reactor, health_sum_namespaces on any: counters of namespaces
- * are relaxed atomics.
+ * health_adopt runs on the control reactor. health_sum_namespaces runs on any reactor, because the
+ * counters of namespaces are relaxed atomics.
  */
 #include "target/health_note.h"
 

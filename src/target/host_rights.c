@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rights of hosts: their names, who has which, and what the log says of a host that tried without.
+ * Rights of hosts: their names, which host has which, and the log line for a host that lacks one.
  * See host_rights.h. The rights of a controller's host are looked up when the configuration is
  * swapped (ctrl_config.c), so that a check costs one bit.
  *
- * Controller's reactor; the names are any thread's.
+ * Runs on the controller's reactor. The functions for names may be called from any thread.
  */
 #include "target/host_rights.h"
 
@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define RIGHTS_TEXT_BYTES 64 /* all names */
+#define RIGHTS_TEXT_BYTES 64 /* fits all names, joined */
 
 static const struct {
 	enum host_right right;
@@ -59,7 +59,7 @@ bool ctrl_has_right(const struct ctrl *ctrl, uint32_t right)
 	return ctrl->type == CTRL_TYPE_IO && ctrl->target->manage && (ctrl->rights & right) != 0;
 }
 
-/* "format,label"; empty for none. */
+/* Joins the names of `rights`, as in "format,label". An empty string when there are none. */
 static const char *rights_join(uint32_t rights, char *text, size_t text_bytes)
 {
 	size_t used = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding, keeping and forgetting the shares of hosts. See host_share.h.
+ * Finds, keeps and frees the shares of hosts. See host_share.h.
  *
- * Registry only. Lists are searched from one end to the other: there is a share per host that is
- * connected, and it is looked for when a connection or controller comes or goes.
+ * Runs on the registry only. A search walks the whole list: there is a share per connected host,
+ * and a share is looked for only when a connection or controller comes or goes.
  */
 #include "target/host_share.h"
 
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHARES_IDLE_MAX 1024 /* kept although nothing counts on them */
+#define SHARES_IDLE_MAX 1024 /* shares kept with all counts at 0 */
 
 static bool share_is(const struct host_share *share, const struct net_addr *addr, const char *nqn)
 {
@@ -75,7 +75,7 @@ void host_share_settle(struct target *target, struct host_share *share)
 	if (share->connections > 0 || share->io_ctrls > 0 || share->discovery_ctrls > 0)
 		return;
 	list_remove(&share->node);
-	/* Only lines of addresses are limited: nothing of an NQN is worth keeping. */
+	/* Log lines are limited per address only, so the share of an NQN holds nothing to keep. */
 	if (share->nqn[0] != 0) {
 		free(share);
 		return;

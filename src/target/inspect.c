@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tells people which controllers there are: every reactor is asked for those that live on it, and
- * the control reactor puts the answers together.
+ * Lists all controllers, for people (target_list_ctrls). Every reactor lists the controllers that
+ * it owns, and the control reactor joins the lists.
  *
- * Runs on the control reactor, but for part_fill, which runs on each data reactor and reads what
- * that one owns. Nothing is locked and no queue is stopped.
+ * Runs on the control reactor, except part_fill, which runs on each data reactor and reads only
+ * what that reactor owns. No lock is taken and no queue is stopped.
  */
 #include "target/local.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What one reactor contributes. */
+/* The list of one reactor. */
 struct inspect_part {
 	struct reactor_msg msg;
 	struct inspect *inspect;
 	struct local *local;
-	struct ctrl_info *infos; /* NULL: none, or no memory */
+	struct ctrl_info *infos; /* NULL: no controllers, or out of memory */
 	unsigned count;
 	bool has_failed;
 };
@@ -25,7 +25,7 @@ struct inspect {
 	struct target *target;
 	void (*done)(void *arg, struct ctrl_info *taken_infos, unsigned count);
 	void *arg;
-	unsigned parts_missing; /* the control reactor's */
+	unsigned parts_missing; /* control reactor only */
 	struct inspect_part parts[];
 };
 
@@ -36,7 +36,7 @@ static int info_compare(const void *a, const void *b)
 	return x->cntlid < y->cntlid ? -1 : x->cntlid > y->cntlid;
 }
 
-/* NULL when there is no memory, for one part or for all. */
+/* NULL when out of memory, for one part or for the joined list. */
 static struct ctrl_info *parts_join(const struct inspect *inspect, unsigned *ret_count)
 {
 	struct ctrl_info *infos;
@@ -92,7 +92,7 @@ static void info_fill(const struct ctrl *ctrl, struct ctrl_info *info)
 	};
 	memcpy(info->subsystem_nqn, ctrl->subsystem_nqn, sizeof(info->subsystem_nqn));
 	memcpy(info->host_nqn, ctrl->host_nqn, sizeof(info->host_nqn));
-	/* The admin queue lives on the controller's reactor. */
+	/* The controller's reactor owns the admin queue, so its peer may be read here. */
 	if (ctrl->admin)
 		info->peer = ctrl->admin->peer;
 }

@@ -2,13 +2,16 @@
 /*
  * What the handlers of I/O commands share. See io.h. Runs on the queue's reactor.
  *
- * All commands reach their medium through io_submit, which is where they become atomic. Memory
- * media guard themselves, block by block (media/mem.c, tcp/). For all others the whole range of a
- * command is held (target/range_guard.h) while the medium works: together with other readers, or
- * alone to change it. Deallocation of more than IO_HELD_DISCARD_MAX_BYTES holds the gate of its
- * namespace instead, alone, and fused pairs hold it together: its range may be a whole device, for
- * which a hold of each granule would cost more than the work. Beside plain reads and writes it goes
- * unguarded: each block is old, new or deallocated, and NVMe promises no more there.
+ * Commands reach their medium through io_submit_on, which makes them atomic, or take their hold
+ * themselves and use io_submit_held. Memory media guard themselves, block by block (media/mem.c,
+ * tcp/). For all other media, the command's whole range is held (target/range_guard.h) while the
+ * medium works: shared with other readers, or exclusively to change the blocks.
+ *
+ * A deallocation of more than IO_HELD_DISCARD_MAX_BYTES holds the gate of its namespace instead,
+ * exclusively; fused pairs share the gate. The range of such a deallocation may be a whole device,
+ * and holding each granule would cost more than the work. Plain reads and writes run unguarded
+ * beside a large deallocation: each block is old, new or deallocated, and NVMe promises no more
+ * there.
  */
 #include "target/io.h"
 
@@ -31,7 +34,7 @@ void io_note_error(const struct slot *slot, const struct ns *ns, int res, nvme_s
 			    ns->media->spec, nvme_io_opcode_name(slot->sqe.opcode),
 			    (unsigned long long)slot->io.len_bytes,
 			    (unsigned long long)slot->io.offset, strerror(-res));
-	/* SMART counts lost data, not a medium that is full or a lack of memory. */
+	/* SMART counts lost data. A full medium or a lack of memory loses no data. */
 	if (nvme_status_same(status, NVME_SC_UNRECOVERED_READ) ||
 	    nvme_status_same(status, NVME_SC_WRITE_FAULT))
 		io_counter_add(&counters->media_errors, 1);
@@ -82,7 +85,7 @@ bool io_is_under_way(const struct slot *slot)
 	return slot->cancel == io_cancel_hold || slot->cancel == io_cancel_medium;
 }
 
-/* A number of the namespace that stays the same when its medium is opened anew. */
+/* Identifies the namespace to the guards. The number stays the same when the medium is reopened. */
 static uint64_t io_medium_number(const struct ns *ns)
 {
 	return ((uintptr_t)ns->locals / CACHE_LINE_BYTES * 0x9e3779b97f4a7c15u) >> 32;
@@ -108,10 +111,12 @@ bool io_hold_gate(struct slot *slot, const struct ns *ns)
 }
 
 /*
- * Everything that a command does to a medium begins here. It may have waited for its turn, or come
- * back from a former step, while the target stood still: then its host may have sent it elsewhere.
- * It may stand still right behind this as well, before the kernel has the command: the medium is
- * told until when it may begin.
+ * Every operation of a command on a medium starts here.
+ *
+ * The target may have stood still while the command waited for its hold or between two steps. The
+ * host may then have sent the command on another path, so KATO is checked first. The target may
+ * also stand still after this check, before the kernel has the operation. The medium therefore gets
+ * a deadline for starting the operation.
  */
 static inline void io_begin(struct slot *slot)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the handlers of I/O commands share: counters, ranges, the way to the medium and back.
- * Private to target/. All run on the queue's reactor.
+ * What the handlers of I/O commands share: counters, ranges, submitting to the medium and ending
+ * the command by its result. Private to target/. All functions run on the queue's reactor.
  */
 #ifndef WEFT_TARGET_IO_H
 #define WEFT_TARGET_IO_H
@@ -12,12 +12,13 @@
 
 #include <errno.h>
 
-/* As the result of a medium that was not asked: the reservation in force keeps its host away. */
+/* Result of an operation that was not submitted to the medium, because the reservation in force
+ * excludes the command's host. */
 #define IO_FENCED (-EBADE)
 
 static inline void io_counter_add(atomic_ulong *counter, unsigned long add)
 {
-	/* One writer per counter: a plain addition is enough. */
+	/* Only one thread writes each counter, so no atomic addition is needed. */
 	unsigned long now = atomic_load_explicit(counter, memory_order_relaxed);
 
 	atomic_store_explicit(counter, now + add, memory_order_relaxed);
@@ -33,7 +34,7 @@ static inline uint64_t io_range_bytes(const struct slot *slot)
 	return (uint64_t)slot->io_cmd.block_count << slot->ns->block_shift;
 }
 
-/* Decodes CDW10 to 12 into slot->io_cmd and judges the range. */
+/* Decodes CDW10 to 12 into slot->io_cmd and checks the range. */
 static inline nvme_status io_check_range(struct slot *slot)
 {
 	const struct ns *ns = slot->ns;
@@ -44,16 +45,18 @@ static inline nvme_status io_check_range(struct slot *slot)
 		slot->error_byte = offsetof(struct nvme_sqe, cdw10);
 		return nvme_status_dnr(NVME_SC_LBA_RANGE);
 	}
-	/* A key per I/O that we do not know must not be ignored: data would be stored plain. */
+	/* An unknown key per I/O must be refused: ignoring the key would store the data in the
+	 * clear. */
 	if (slot->io_cmd.extension_type != 0)
 		return command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CDW12 + 2);
 	return NVME_SC_SUCCESS;
 }
 
-/* After it, of commands that write: no directives are supported. */
+/* For commands that write, after io_check_range: refuses all directives, as none is supported. */
 nvme_status io_check_directive(struct slot *slot);
 
-/* As io_check_range, for commands that move the blocks: transfer length and SGL too. */
+/* As io_check_range, for commands that transfer their blocks: checks the transfer length and SGL
+ * too. */
 static inline nvme_status io_transfer_prepare(struct slot *slot, enum data_direction direction)
 {
 	nvme_status status = io_check_range(slot);
@@ -67,40 +70,43 @@ static inline nvme_status io_transfer_prepare(struct slot *slot, enum data_direc
 	return command_expect_data(slot, direction, (uint32_t)io_range_bytes(slot));
 }
 
-/* slot->io_cmd's range, to or from slot->iov, on the medium of a namespace of the slot's snapshot,
- * which of Copy may be another one; done on this reactor. */
+/* Submits slot->io_cmd's range on the medium of `ns`, to or from slot->iov. `ns` is a namespace of
+ * the slot's snapshot; for Copy it may differ from slot->ns. Calls `done` on this reactor. */
 void io_submit_on(struct slot *slot, const struct ns *ns, enum media_kind kind,
 		  void (*done)(struct media_io *io, int res));
-/* The same on the medium of slot->ns. */
+/* As io_submit_on, on the medium of slot->ns. */
 static inline void io_submit(struct slot *slot, enum media_kind kind,
 			     void (*done)(struct media_io *io, int res))
 {
 	io_submit_on(slot, slot->ns, kind, done);
 }
-/* The same for a range that is held already. */
+/* As io_submit_on, for a range that the caller already holds. */
 void io_submit_held(struct slot *slot, const struct ns *ns, enum media_kind kind,
 		    void (*done)(struct media_io *io, int res));
-/* Takes slot->io_cmd's range for the slot; hold.is_exclusive and hold.granted are set. True: it is
- * held; false: `granted` follows, and slot->cancel ends the wait. Only for those that submit to the
- * medium themselves. */
+/* Holds slot->io_cmd's range for the slot. The caller has set hold.is_exclusive and hold.granted.
+ * Returns true when the range is held. Returns false when the slot must wait: `granted` is called
+ * later, and slot->cancel ends the wait. Only for callers that submit to the medium themselves. */
 bool io_hold(struct slot *slot, const struct ns *ns);
 /*
- * Likewise the gate between fused pairs, which share it, and large deallocations, each of which has
- * it alone. Whoever holds both a gate and a range takes the gate first.
+ * As io_hold, for the gate between fused pairs, which share the gate, and large deallocations, each
+ * of which holds the gate exclusively. A command that needs both a gate and a range takes the gate
+ * first.
  */
 bool io_hold_gate(struct slot *slot, const struct ns *ns);
-/* The command waits for its range, for the gate or for its medium. */
+/* True while the command waits for its range, for the gate or for its medium. */
 bool io_is_under_way(const struct slot *slot);
 /*
- * How many blocks are written atomically (NAWUN): memory is guarded block by block, everything else
- * command by command, unless another process serves it too: its commands know nothing of ours, and
- * one block is the least that the field can say. Across a failure of power (AWUPF, NAWUPF) one
- * block is the least that the field can say, and all that any medium promises.
+ * The number of blocks that are written atomically (NAWUN). Memory media are guarded block by
+ * block, all other media command by command. When another process serves the namespace too, the
+ * answer is one block, the least that the field can express: the commands of that process do not
+ * take our guards. Across a power failure (AWUPF, NAWUPF) Identify reports one block: the least
+ * that the fields can express, and all that any medium promises.
  */
 uint32_t ns_atomic_blocks(const struct ns *ns, const struct target_limits *limits);
-/* Likewise for a fused Compare and Write (NACWU): host's and stored blocks share one buffer. */
+/* The same for a fused Compare and Write (NACWU). The limit is lower, because the host's blocks and
+ * the stored blocks share one buffer. */
 uint32_t ns_fused_blocks(const struct ns *ns, const struct target_limits *limits);
-/* Whether the namespace can be reached through the port of this queue now. */
+/* Success when the namespace is accessible through the port of this queue now. */
 static inline nvme_status io_check_path(const struct queue *queue, const struct ns *ns)
 {
 	if (ns->is_formatting)
@@ -110,14 +116,15 @@ static inline nvme_status io_check_path(const struct queue *queue, const struct 
 	return NVME_SC_SUCCESS;
 }
 
-/* What is special about the slot's namespace on this reactor: reservation, then blocks marked bad.
- * A write that heals marks loses its place in memory media: slot->data is none then. */
+/* Checks the command against the view of its namespace on this reactor: first the reservation, then
+ * blocks marked bad. A write to memory media that heals marks gets a buffer instead of its place in
+ * the medium: slot->data is then empty. */
 nvme_status io_check_view(struct slot *slot, const struct ns_view *view);
-/* Logs and counts what went wrong with the operation slot->io on `ns`. */
+/* Logs and counts a failure of the operation slot->io on `ns`. */
 void io_note_error(const struct slot *slot, const struct ns *ns, int res, nvme_status status);
-/* Ends the command by what the medium said; logs and counts errors. */
+/* Completes the command by the result of the medium. Logs and counts errors. */
 void io_finish(struct slot *slot, int res);
-/* A done that does just that. */
+/* A `done` callback that calls io_finish. */
 void io_done(struct media_io *io, int res);
 
 nvme_status compare_prepare(struct slot *slot);       /* cmd_compare.c */
@@ -128,7 +135,8 @@ nvme_status verify_prepare(struct slot *slot);        /* cmd_verify.c */
 nvme_status uncorrectable_prepare(struct slot *slot); /* cmd_uncorrectable.c */
 nvme_status copy_prepare(struct slot *slot);          /* cmd_copy.c */
 nvme_status cancel_prepare(struct slot *slot);        /* cmd_cancel.c */
-/* cmd_uncorrectable.c: blocks marked bad fail what reads them; what writes them heals them. */
+/* cmd_uncorrectable.c: fails commands that read blocks marked bad. Commands that write such blocks
+ * are prepared to heal the marks. */
 nvme_status bad_blocks_check(struct slot *slot, const struct bad_view *bad);
 
 #endif

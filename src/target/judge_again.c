@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Commands that outlive the configuration under which they were judged. See judge_again.h. Runs on
- * the queue's reactor; nothing here is on the path of a command whose configuration did not change.
+ * Commands that outlast the configuration under which they were judged. See judge_again.h. Runs on
+ * the queue's reactor. A command whose configuration did not change never runs this code.
  */
 #include "target/judge_again.h"
 
@@ -10,15 +10,16 @@
 #include "target/io.h"
 #include "target/reservation_command.h"
 
-/* What the transport was promised, and the memory it fills, stay as they are. */
+/* What a second judgement must not change: the transport already moves this data, into memory of
+ * this size. */
 struct slot_promise {
 	enum data_direction direction;
 	uint32_t data_bytes;
 	uint32_t extra_bytes;
 };
 
-/* The number may have been given to another namespace, or the blocks have another size: the host
- * meant the former ones. */
+/* Another namespace may have the NSID now, or the block size may have changed. The host meant the
+ * former namespace with its former blocks. */
 static bool ns_is_same(const struct ns *was, const struct ns *is)
 {
 	return was && uuid_equal(&was->uuid, &is->uuid) && was->block_shift == is->block_shift;
@@ -41,7 +42,7 @@ bool slot_is_filled_by_host(const struct slot *slot)
 	return slot_is_mapped(slot) && slot_is_waiting(slot);
 }
 
-/* Data of a read leaves straight from memory media, when its host takes it. */
+/* True while data of a read is sent directly from memory media, at the pace of its host. */
 static bool slot_is_read_by_host(const struct slot *slot)
 {
 	return slot_is_mapped(slot) && slot->state == SLOT_RESPONDING &&
@@ -70,21 +71,24 @@ static nvme_status judge_in_force(struct slot *slot, const struct ns *was)
 	return status;
 }
 
-/* Fabrics commands, Connect among them, and admin commands do not touch media: they only move. */
+/* Fabrics commands (Connect among them) and admin commands do not touch media. They move to the new
+ * snapshot without a second judgement. */
 static bool slot_is_judged(const struct slot *slot)
 {
 	return slot->queue->qid != 0 && slot->sqe.opcode != NVME_OPCODE_FABRICS;
 }
 
-/* A barrier lets what began before it end well, until it presses. */
+/* True when the command keeps its snapshot. A barrier lets earlier commands finish, until
+ * BARRIER_PRESS_S has passed. */
 static bool slot_stays(const struct slot *slot)
 {
 	return slot_is_mapped(slot) || slot->is_fused ||
 	       (slot->is_awaited && !slot->is_displaced && !slot->must_judge_again);
 }
 
-/* What the configuration in force says of a command that does not stay. Of its former snapshot it
- * keeps nothing. *ret_is_same: its namespace is there, in the same format. */
+/* Moves a command that does not stay to the snapshot in force and judges the command there. The
+ * command keeps nothing of its former snapshot. *ret_is_same: the namespace still exists, with the
+ * same block size. */
 static nvme_status slot_move(struct slot *slot, bool *ret_is_same)
 {
 	struct local *local = slot->queue->local;
@@ -109,8 +113,7 @@ static void slot_refuse(struct slot *slot, nvme_status status)
 	slot->ns = NULL;
 }
 
-/* ---- views ------------------------------------------------------------------------------------
- */
+/* ---- views --------------------------------------------------------------------------------- */
 
 static const struct ns_view *slot_view(const struct slot *slot)
 {
@@ -122,7 +125,8 @@ nvme_status slot_check_view(struct slot *slot)
 	const struct ns_view *view = slot_view(slot);
 	nvme_status status;
 
-	/* Of a mapped one everything has landed: had it to be stopped, it was cut off. */
+	/* All data of a mapped command has landed already. Data that had to be stopped was cut off
+	 * when the view changed (local_cut_off_fenced). */
 	if (!view || slot_is_mapped(slot) || slot->rules == slot->queue->local->rules)
 		return NVME_SC_SUCCESS;
 	status = io_check_view(slot, view);
@@ -143,7 +147,7 @@ nvme_status slot_judge_again(struct slot *slot)
 	bool is_same;
 
 	CHECK_OWNER(slot->queue);
-	/* Found out by an earlier change. */
+	/* An earlier change has already refused the command. */
 	if (!nvme_status_is_ok(slot->early_status))
 		return slot->early_status;
 	if (slot->rules == slot->queue->local->rules && !slot->must_judge_again)
@@ -151,7 +155,7 @@ nvme_status slot_judge_again(struct slot *slot)
 	if (slot_stays(slot))
 		return slot_check_view(slot);
 	status = slot_move(slot, &is_same);
-	/* Allowed again, but a part of its data is lost. */
+	/* The command is allowed again, but a part of its data was discarded. */
 	if (nvme_status_is_ok(status) && slot->is_cut_off)
 		status = NVME_SC_COMMAND_INTERRUPTED;
 	if (!nvme_status_is_ok(status))
@@ -177,11 +181,10 @@ nvme_status slot_displaced_status(const struct slot *slot)
 	return nvme_status_is_ok(status) ? NVME_SC_COMMAND_INTERRUPTED : status;
 }
 
-/* ---- data on its way into memory media --------------------------------------------------------
- */
+/* ---- data on its way into memory media ----------------------------------------------------- */
 
-/* The same memory, and the right to write there. What a barrier lets end well may go on meanwhile
- * on a path that new commands do not have. */
+/* The NSID must still name the same memory, and the host must still have the right to write there.
+ * A command that a barrier lets finish may continue on a path that is closed to new commands. */
 static bool slot_may_be_filled(const struct slot *slot)
 {
 	const struct queue *queue = slot->queue;
@@ -192,7 +195,8 @@ static bool slot_may_be_filled(const struct slot *slot)
 	       !ns->is_read_only && (is_let || nvme_status_is_ok(io_check_path(queue, ns)));
 }
 
-/* It ends when the rest of its data has come, like one that had a buffer. */
+/* Discards the data still to come. Like a command with a buffer, the command ends when the rest of
+ * its data has arrived. */
 static void slot_cut_off(struct slot *slot)
 {
 	slot->queue->transport->cut_off(slot);
@@ -201,11 +205,11 @@ static void slot_cut_off(struct slot *slot)
 	slot->data = (struct buf){0};
 }
 
-/* ---- data on its way out of memory media ------------------------------------------------------
- */
+/* ---- data on its way out of memory media --------------------------------------------------- */
 
-/* The same blocks, and the host sees them. A path that new commands do not have, or a Format, takes
- * no right: what was asked for before is answered with what is there when it leaves. */
+/* The NSID must still name the same blocks, and the host must still see the namespace. A Format, or
+ * a path that is closed to new commands, does not revoke the right to read: an earlier read gets
+ * the blocks as they are when they are sent. */
 static bool slot_may_be_read(const struct slot *slot)
 {
 	const struct ns *ns = queue_find_ns(slot->queue, le32_get(slot->sqe.nsid));
@@ -213,7 +217,7 @@ static bool slot_may_be_read(const struct slot *slot)
 	return ns && ns->mapped == slot->ns->mapped && ns->block_shift == slot->ns->block_shift;
 }
 
-/* The host has the beginning, and maybe the word that all is well: it gets what was there at the
+/* The host has received the beginning, and maybe a success flag. The host gets the data as of the
  * change, as from any other medium. */
 static void slot_end_from_copy(struct slot *slot)
 {
@@ -228,7 +232,7 @@ static void slot_end_from_copy(struct slot *slot)
 	queue->transport->send_copy(slot, buf.addr);
 }
 
-/* It ends with the status that a new command would get. */
+/* Ends the command with the status that a new command would get. */
 static void slot_end_refused(struct slot *slot)
 {
 	nvme_status status = NVME_SC_ABORT_SQ_DELETION;
@@ -256,10 +260,9 @@ static void slot_stop_reading(struct slot *slot)
 	}
 }
 
-/* ---- both -------------------------------------------------------------------------------------
- */
+/* ---- both ---------------------------------------------------------------------------------- */
 
-/* Responses leave while a queue closes; data is not taken any more. */
+/* A closing queue still sends responses, but receives no more data. */
 static bool queue_may_touch_media(const struct queue *queue)
 {
 	return queue->ctrl && queue->qid != 0 && queue->can_map_media &&
@@ -309,11 +312,10 @@ void local_cut_off_fenced(struct local *local, const struct ns_local *locals)
 	}
 }
 
-/* ---- snapshots that are not in force ----------------------------------------------------------
- */
+/* ---- snapshots that are not in force ------------------------------------------------------- */
 
-/* Its data is in memory media of that snapshot: it may go on there as long as these are in force
- * too. */
+/* Moves a command whose data is in memory media to the snapshot in force. Returns false when the
+ * snapshot in force no longer has that memory, or no longer allows the host to write there. */
 static bool slot_leave_mapped(struct slot *slot)
 {
 	struct local *local = slot->queue->local;
@@ -321,8 +323,8 @@ static bool slot_leave_mapped(struct slot *slot)
 	const struct subsystem *subsystem = slot->queue->subsystem;
 	const struct ns *ns = subsystem ? subsystem_find_ns(subsystem, slot->ns->nsid) : NULL;
 
-	/* What is being sent only needs the memory: had the host to be stopped, it was cut off.
-	 * What is being received needs the right to write. */
+	/* A response only needs the memory: a read that had to be stopped was cut off. Data still
+	 * to be received needs the right to write as well. */
 	if (!ns || ns->store != slot->ns->store ||
 	    (slot->state != SLOT_RESPONDING && !slot_is_up_to_date(slot)))
 		return false;
@@ -334,9 +336,9 @@ static bool slot_leave_mapped(struct slot *slot)
 }
 
 /*
- * The command is not about to begin: a refusal that ends with a change, as Format in Progress, ANA
- * states and write protection do, is none until then. One for a namespace that is gone, hidden or
- * has another format is for good.
+ * The command does not begin now. A refusal that a later change can lift (Format in Progress, an
+ * ANA state, write protection) is therefore not final: the command is judged again before it
+ * begins. A refusal because the namespace is gone, hidden or has another block size is final.
  */
 static void slot_leave_waiting(struct slot *slot)
 {
@@ -354,11 +356,11 @@ static void slot_leave_waiting(struct slot *slot)
 		slot_refuse(slot, status);
 }
 
-/* False: only the end of its connection can release it. */
+/* Returns false when only the end of the connection can release the command. */
 static bool slot_leave_retired(struct slot *slot)
 {
 	if (slot->state == SLOT_EXECUTING || slot->is_fused)
-		return true; /* with its medium, or bounded by the host's data */
+		return true; /* ends with its medium, or with its host's data */
 	if (slot_is_mapped(slot))
 		return slot_leave_mapped(slot);
 	if (slot->state == SLOT_RESPONDING)

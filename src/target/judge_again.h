@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Commands that outlive the configuration, or the reservation, under which they were judged.
+ * Commands that outlast the configuration, or the reservation, under which they were judged.
  *
- * A command that waits for its host, or for a buffer, has not touched a medium. When one of these
- * changes meanwhile it is judged again under what is in force, at the latest before it begins: a
- * namespace that is gone, formatted, protected, hidden, inaccessible or reserved for others by then
- * refuses it. So no change has to wait for a host, and no host can use what was taken from it.
+ * A command that waits for its host or for a buffer has not touched a medium. When the
+ * configuration or the reservation changes meanwhile, the command is judged again under what is in
+ * force, at the latest before it begins. It is refused when its namespace is by then gone,
+ * formatted, protected, hidden, inaccessible or reserved for others. Therefore no change has to
+ * wait for a host, and no host can use what it no longer has a right to. Runs on the queue's
+ * reactor.
  */
 #ifndef WEFT_TARGET_JUDGE_AGAIN_H
 #define WEFT_TARGET_JUDGE_AGAIN_H
@@ -16,42 +18,46 @@ struct local;
 struct ns_local;
 
 /*
- * Judges a command that has not begun under the snapshot in force, and moves it there. Whatever the
- * answer, it uses nothing of its former snapshot any more, unless its data is mapped, or it is
- * fused, or a barrier lets it end well: those are left alone.
+ * Judges a command that has not begun under the snapshot in force, and moves the command to that
+ * snapshot. Whatever the result, the command uses nothing of its former snapshot afterwards.
+ * Exceptions, which keep their snapshot: a command whose data is mapped, a fused command, and a
+ * command that a barrier lets finish.
  */
 nvme_status slot_judge_again(struct slot *slot);
-/* The same by the view of its namespace alone (ns_live.h), for one that does not move. */
+/* Judges a command by the view of its namespace alone (ns_live.h). For a command that keeps its
+ * snapshot. */
 nvme_status slot_check_view(struct slot *slot);
-/* The reservation has changed since the slot was judged, and keeps its host away. */
+/* True when the reservation has changed since the command was judged, and now excludes its host. */
 bool slot_is_fenced(const struct slot *slot);
-/* It waits for its host or for a buffer. */
+/* True while the command waits for its host or for a buffer. */
 bool slot_is_waiting(const struct slot *slot);
-/* Meanwhile data of the host goes straight into memory media. */
+/* True while data of the host is received directly into memory media. */
 bool slot_is_filled_by_host(const struct slot *slot);
 /*
- * The same moment for data that goes straight into memory media: what of it comes after a change
- * goes nowhere when the configuration in force, or the reservation of the namespace with these
- * counters, does not allow the write any more. So that a change can be told of as soon as every
- * reactor has it; what landed before is there, as of any write that fails half way.
+ * Stop transfers between hosts and memory media that the configuration in force, or the reservation
+ * of the namespace with these counters, no longer allows. A change can therefore be reported as
+ * soon as every reactor has applied it.
  *
- * And for data that goes straight out of them when its host takes it: nothing that is written after
- * the change leaves. A read of which nothing has left is refused; the rest of one that has begun to
- * leave is what was there at the change; without a buffer for that its connection ends.
+ * Data on its way into memory media: what arrives after the change is discarded. What landed before
+ * stays, as with any write that fails half way.
  *
- * has_place: what queue_swap said.
+ * Data on its way out of memory media: nothing that is written after the change is sent. A read of
+ * which nothing was sent is refused. The rest of a read that was partly sent comes from a copy made
+ * at the change. Without a buffer for the copy, the connection ends.
+ *
+ * has_place: the result of queue_swap.
  */
 void queue_cut_off_outdated(struct queue *queue, bool has_place);
 void local_cut_off_fenced(struct local *local, const struct ns_local *locals);
-/* Whether what the slot knows of its namespace still holds: the same medium, writable, reachable.
- */
+/* True when what the slot knows of its namespace still holds: the same medium, writable,
+ * reachable. */
 bool slot_is_up_to_date(const struct slot *slot);
-/* Why a command that a barrier has cancelled did not run. */
+/* The status of a command that a barrier has cancelled: why the command did not run. */
 nvme_status slot_displaced_status(const struct slot *slot);
 /*
- * Releases the commands of this reactor from snapshots that are not in force, where that can be
- * done: those that wait for their host or whose response the host does not read. Media that were
- * removed must not stay open for as long as a host likes.
+ * Releases commands of this reactor from snapshots that are not in force, where possible: commands
+ * that wait for their host, and commands whose response the host does not read. Otherwise a host
+ * could keep a removed medium open as long as it likes.
  */
 void local_leave_retired(struct local *local);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shares of hosts of a reactor's buffers. See local_share.h. Nothing here is on the path of a
- * command: shares change when hosts come and go, or become slow.
+ * The hosts' shares of a reactor's buffers. See local_share.h. Owned by one reactor. Nothing here
+ * is on the path of a command: shares change only when hosts connect, disconnect or become slow.
  */
 #include "target/local_share.h"
 
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The shares of a subsystem stand together: a new one is put beside those of its own. */
+/* The shares of a subsystem are adjacent in the list: a new share is inserted beside them. */
 static struct list *place_of_subsystem(struct local *local, const char *subsystem_nqn)
 {
 	list_for_each(node, &local->shares) {
@@ -49,10 +49,10 @@ static unsigned host_count(const struct local *local, struct list *first)
 	return count;
 }
 
-/* Who comes or goes changes what is kept for all. */
+/* Recomputes the minimum of every share. Called when a share is added or removed. */
 static void shares_split(struct local *local)
 {
-	unsigned subsystems = subsystem_count(local) + 1; /* and the strangers */
+	unsigned subsystems = subsystem_count(local) + 1; /* one more for the strangers */
 	const char *last = "";
 	unsigned hosts = 0;
 

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The share of a host, in a subsystem, of the data buffers of one reactor (reactor/buf_pool.h).
+ * Owned by that reactor.
  *
- * What is kept is split evenly among the subsystems that have hosts here, and then among their
- * hosts: neither a host with many queues nor a subsystem with many hosts can take what others need.
- * Connections that are not of a host yet have one share together, beside the subsystems. Slots need
- * no share: a queue has its own.
- *
- * Owned by one reactor.
+ * The guaranteed minimum is split evenly among the subsystems that have hosts on this reactor, and
+ * then among the hosts of each subsystem. Neither a host with many queues nor a subsystem with many
+ * hosts can take what others need. All connections before their Connect have one share together,
+ * which counts like a subsystem. Slots need no share, because each queue has its own slots.
  */
 #ifndef WEFT_TARGET_LOCAL_SHARE_H
 #define WEFT_TARGET_LOCAL_SHARE_H
@@ -22,18 +21,18 @@ struct local_share {
 	char subsystem_nqn[NVME_NQN_BYTES];
 	char host_nqn[NVME_NQN_BYTES];
 	unsigned queue_count;
-	/* Whose data does not come at the pace at which it was asked for: the host may not borrow
-	 * buffers meanwhile. */
+	/* Queues whose data arrives slower than the pace at which it was requested. While there are
+	 * any, the host may not borrow buffers. */
 	unsigned slow_queues;
 	struct list node; /* in local->shares */
 };
 
-/* Found or made, for one more queue. NULL without memory. */
+/* Finds or creates the share, for one more queue. NULL when out of memory. */
 struct local_share *local_share_get(struct local *local, const char *subsystem_nqn,
 				    const char *host_nqn);
-/* For one queue less; NULL: nothing. */
+/* The share has one queue less; with the last queue the share is freed. NULL does nothing. */
 void local_share_put(struct local *local, struct local_share *share);
-/* A queue has become slow, or is it no longer. To be followed by buf_pool_serve, unless the queue
+/* A queue has become slow, or is no longer slow. Call buf_pool_serve afterwards, unless the queue
  * closes and gives its buffers back anyway. */
 void local_share_note_slow(struct local_share *share, bool is_slow);
 

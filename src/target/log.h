@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Log pages are written piece by piece into the window that the host asked for, so that a read at
- * any offset of a page of any size needs no memory besides the command's own buffer.
+ * Log pages are written piece by piece into the window that the host asked for. A read at any
+ * offset of a page of any size therefore needs no memory besides the command's own buffer.
  */
 #ifndef WEFT_TARGET_LOG_H
 #define WEFT_TARGET_LOG_H
@@ -13,14 +13,16 @@
 struct ctrl;
 struct slot;
 
-/* buf stands for bytes [offset, offset + len_bytes) of the page and is zeroed beforehand. */
+/* `buf` holds bytes [offset, offset + len_bytes) of the page. The caller zeroes `buf`
+ * beforehand. */
 struct log_window {
 	uint8_t *buf;
 	uint64_t offset;
 	uint32_t len_bytes;
 };
 
-/* Copies the part of the piece [at, at + piece_bytes) of the page that lies in the window. */
+/* Copies into the window the part that overlaps it of the piece [at, at + piece_bytes) of the
+ * page. */
 static inline void log_window_put(const struct log_window *window, uint64_t at, const void *piece,
 				  uint32_t piece_bytes)
 {
@@ -42,7 +44,7 @@ static inline void log_window_put(const struct log_window *window, uint64_t at, 
 	       room < window->len_bytes ? room : window->len_bytes);
 }
 
-/* Who reads the ANA page where; of one snapshot. */
+/* The ANA page as one host sees it through one port. All pointers are into one snapshot. */
 struct log_ana_view {
 	const struct subsystem *subsystem;
 	const struct port *port;
@@ -50,17 +52,18 @@ struct log_ana_view {
 	uint64_t change_count;
 };
 
-/* Ends a Get Log Page whose page is in slot->data; the size is the whole page's. cmd_log.c */
+/* Completes a Get Log Page whose page is in slot->data. page_bytes is the size of the whole page.
+ * cmd_log.c */
 void log_finish(struct slot *slot, const struct log_cmd *cmd, uint64_t page_bytes);
-/* log_health.c, log_persistent_event.c: pages that are made on the control reactor. End the
- * command. */
+/* log_health.c, log_persistent_event.c: pages made on the control reactor. Complete the command. */
 void log_smart_execute(struct slot *slot, const struct log_cmd *cmd);
 void log_event_execute(struct slot *slot, const struct log_cmd *cmd);
 
-/* cmd_ctrl_reset.c: 1Eh, of which a host may have finished entries removed. Ends the command. */
+/* cmd_ctrl_reset.c: log 1Eh. A host may ask to have finished entries removed. Completes the
+ * command. */
 void log_ctrl_reset_execute(struct slot *slot, const struct log_cmd *cmd);
 
-/* All write what falls into the window and return the size of the whole page. */
+/* All write the part of the page that lies in the window, and return the size of the whole page. */
 uint64_t log_ana_write(const struct log_ana_view *view, bool is_groups_only,
 		       const struct log_window *window);
 uint64_t log_reservation_write(const struct ctrl *ctrl, const struct log_window *window);

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Asymmetric Namespace Access log page (0Ch) of one subsystem as one host sees it through one
- * port, as a stream of pieces. Pure: reads the snapshot only; any thread that holds one.
- * NVMe Base 2.1, section 5.1.12.1.13.
+ * The Asymmetric Namespace Access log page (0Ch) of one subsystem, as one host sees it through one
+ * port, written as a stream of pieces. Reads only the snapshot: any thread that holds the snapshot
+ * may call. NVMe Base 2.1, section 5.1.12.1.13.
  *
- * Groups that hold a namespace that the host sees are listed in ascending order, with or without
- * their NSIDs; a host that sees none gets group 1, because the page may not be without a
- * descriptor. A host that reads the page in parts compares the change counts of the header: the
- * caller's count belongs to the snapshot that the page is made of.
+ * The page lists in ascending order the groups that have a namespace the host sees, with or without
+ * their NSIDs. A host that sees no namespace gets group 1, because the page must have a descriptor.
+ * A host that reads the page in parts compares the change counts of the header, so the caller's
+ * count must belong to the same snapshot.
  */
 #include "target/ana_index.h"
 #include "target/log.h"
 
 #include "base/le.h"
 
-/* The NSIDs of a group that begin at `at` of the page; those outside of the window cost nothing
- * but being counted. */
+/* Writes the NSIDs of a group, from position `at` of the page on. NSIDs outside of the window are
+ * only counted. */
 static void nsids_write(const struct log_ana_view *view, const struct ana_index_group *group,
 			uint64_t at, const struct log_window *window)
 {

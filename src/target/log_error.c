@@ -3,8 +3,8 @@
  * The error information log (01h) of a controller: a ring of the last CTRL_ERROR_LOG_ENTRIES
  * commands that failed, read newest first. NVMe Base 2.1, section 5.1.12.1.2.
  *
- * Owned by the controller's reactor. A command that failed on another reactor is carried here by
- * its slot, which does not change until its entry is made.
+ * Owned by the controller's reactor. A command that failed on another reactor travels to the
+ * controller's reactor in its slot. The slot does not change until the entry is made.
  */
 #include "target/command.h"
 #include "target/log.h"
@@ -42,9 +42,9 @@ void ctrl_error_log_add(struct ctrl *ctrl, const struct slot *slot)
 		.status = slot->status,
 		.parameter_byte = has_place ? slot->error_byte & 0xff : ERROR_NO_PLACE,
 		.parameter_bit = has_place ? (uint8_t)(slot->error_byte >> 8) : 0,
-		/* The slot's io_cmd is of this command only when its namespace was found. */
+		/* slot->io_cmd belongs to this command only when the namespace was found. */
 		.lba = slot->queue->qid != 0 && slot->ns ? slot->io_cmd.first_block : 0,
-		/* Fabrics commands keep their type where others have the namespace. */
+		/* A Fabrics command has its type in the bytes of the NSID. */
 		.nsid = is_fabrics ? 0 : le32_get(slot->sqe.nsid),
 		.transport = nvme_status_same(slot->status, NVME_SC_TRANSIENT_TRANSPORT)
 				     ? slot->queue->transport->trtype

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SMART / Health Information (02h): commands and bytes of the subsystem's namespaces, starts, hours
- * and errors. NVMe Base 2.1, section 5.1.12.1.3.
+ * SMART / Health Information (02h): commands and bytes of the subsystem's namespaces, power cycles,
+ * hours and errors. NVMe Base 2.1, section 5.1.12.1.3.
  *
- * Begins and ends on the controller's reactor. The sums are made on the control reactor, where they
- * lose nothing when a namespace goes; where nothing is kept of a subsystem they are those of the
- * namespaces that it has. A program has no temperature and does not wear.
+ * Begins and ends on the controller's reactor. The sums are made on the control reactor, where the
+ * counts of removed namespaces are kept. For a subsystem without live state the page has the sums
+ * of the present namespaces. A program has no temperature and does not wear.
  */
 #include "ns/health.h"
 #include "target/command.h"
@@ -16,7 +16,8 @@
 
 #include <stdlib.h>
 
-/* On its way to the control reactor and back. The slot keeps its snapshot, and so `live`. */
+/* A request on its way to the control reactor and back. The slot keeps its snapshot in use, and
+ * thereby `live`. */
 struct smart_request {
 	struct reactor_msg msg;
 	struct slot *slot;
@@ -24,7 +25,7 @@ struct smart_request {
 	struct log_smart smart;
 };
 
-/* What belongs to the controller, then the page. */
+/* Adds the values of the controller, then completes the command. */
 static void smart_finish(struct slot *slot, struct log_smart *smart)
 {
 	const struct ctrl *ctrl = slot->queue->ctrl;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Persistent Event (0Dh): a controller reads a copy of its subsystem's event log, which it has made
- * for itself by establishing a context, until it releases that or is reset. So the parts of a long
- * log fit together whatever happens meanwhile. NVMe Base 2.1, section 5.1.12.1.14.
+ * Persistent Event (0Dh). A controller reads a private copy of its subsystem's event log.
+ * Establishing a context makes the copy; releasing the context, or a reset, frees the copy. The
+ * parts of a long log that a host reads one by one are therefore consistent. NVMe Base 2.1, section
+ * 5.1.12.1.14.
  *
- * Runs on the controller's reactor, but for the copy, which the control reactor makes.
+ * Runs on the controller's reactor, except the copy, which is made on the control reactor.
  */
 #include "ns/event_log.h"
 #include "ns/health.h"
@@ -16,13 +17,14 @@
 
 #include <stdlib.h>
 
-/* On its way to the control reactor and back. The slot keeps its snapshot, and so `subsystem`. */
+/* A request on its way to the control reactor and back. The slot keeps its snapshot in use, and
+ * thereby `subsystem`. */
 struct copy_request {
 	struct reactor_msg msg;
 	struct slot *slot;
 	const struct subsystem *subsystem;
 	struct event_log_header header;
-	uint8_t *page; /* NULL: no memory */
+	uint8_t *page; /* NULL: out of memory */
 	size_t page_bytes;
 };
 
@@ -44,7 +46,8 @@ static void page_read(struct slot *slot, const struct log_cmd *cmd)
 	log_finish(slot, cmd, bytes);
 }
 
-/* Of the context that was there already, which the command keeps. */
+/* Answers with the header of the context that existed before. The command does not change the
+ * context. */
 static void header_read(struct slot *slot, const struct log_cmd *cmd)
 {
 	const struct ctrl *ctrl = slot->queue->ctrl;
@@ -69,7 +72,7 @@ static void copy_home(struct reactor_msg *msg)
 	struct log_cmd cmd;
 
 	log_cmd_decode(&slot->sqe, &cmd);
-	/* Another command may have established one in the meantime. */
+	/* Another command may have established a context in the meantime. */
 	if (ctrl->event_page) {
 		free(request->page);
 		log_event_execute(slot, &cmd);
@@ -119,7 +122,7 @@ static void establish(struct slot *slot)
 		reactor_post(ctrl->target->control, &request->msg, copy_here);
 		return;
 	}
-	/* Nothing is kept of this subsystem: a log without events. */
+	/* A subsystem without live state has no event log: answer with an empty log. */
 	request->page = event_log_page_empty(&request->header, &request->page_bytes);
 	copy_home(&request->msg);
 }
@@ -133,7 +136,7 @@ void log_event_execute(struct slot *slot, const struct log_cmd *cmd)
 	switch (action) {
 	case EVENT_LOG_READ:
 	case EVENT_LOG_ESTABLISH:
-		/* Establishing needs that there is no context, reading that there is one. */
+		/* Establish requires that there is no context. Read requires that there is one. */
 		if (has_context == (action == EVENT_LOG_ESTABLISH))
 			slot_complete_at(slot, nvme_status_dnr(NVME_SC_CMD_SEQUENCE),
 					 SQE_BYTE_LOG_LSP);
@@ -143,7 +146,7 @@ void log_event_execute(struct slot *slot, const struct log_cmd *cmd)
 			establish(slot);
 		break;
 	case EVENT_LOG_ESTABLISH_HEADER:
-		/* The header tells by RCI whether there was one. */
+		/* RCI in the header reports whether there was a context. */
 		if (has_context)
 			header_read(slot, cmd);
 		else

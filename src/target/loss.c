@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The marks of namespaces whose media have lost writes, and the notices of them; see loss.h.
+ * The loss marks of namespaces whose media have lost writes, and the notices of them. See loss.h.
  *
- * A slot travels to the control reactor, where a new mark is drawn and kept, and goes home to be
- * answered. It is not stopped on its way, whatever became of its host: the mark is the others'. One
- * that finds the mark drawn costs nothing there. The notice goes to the registry, and from there to
- * each controller of the subsystem.
+ * A slot travels to the control reactor, where a new mark is drawn and kept, and back to be
+ * answered. The slot is not stopped on its way when its host is gone, because the mark is for all
+ * hosts. When another slot has already drawn the mark, nothing is drawn again. The notice goes to
+ * the registry, and from there to each controller of the subsystem.
  */
 #include "target/loss.h"
 
@@ -15,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A namespace that is to be looked at, on its way to the registry, then to one controller. */
+/* Reports that hosts must read a namespace again. On its way to the registry, then to one
+ * controller. */
 struct loss_notice {
 	struct reactor_msg msg;
 	struct target *target;
@@ -68,7 +69,8 @@ static void notice_at_ctrl(struct reactor_msg *msg)
 	free(notice);
 }
 
-/* A controller in the table cannot go before it has had this: it leaves with a message of ours. */
+/* A registered controller cannot be freed before it has handled this message: to leave, it waits
+ * for a later message from the registry. */
 static void notice_on_registry(struct reactor_msg *msg)
 {
 	struct loss_notice *notice = container_of(msg, struct loss_notice, msg);
@@ -143,7 +145,8 @@ static void ns_note(struct target *target, const struct ctrl *of, const struct n
 	if (!loss_is_news(ns))
 		return;
 	(void)mark_draw(target, ns);
-	notice_send(target, of->subsystem_nqn, ns->nsid); /* a controller's does not change */
+	notice_send(target, of->subsystem_nqn,
+		    ns->nsid); /* the NQN of a controller never changes */
 }
 
 static void slot_is_home(struct reactor_msg *msg)

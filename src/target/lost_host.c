@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lost Host Communication: when a controller loses its host (keep alive, or a connection that ends
- * without a shutdown), the other controllers of that host in the subsystem are told, so that it
- * learns of a dead path where it is still heard. Log 1Fh and notice F5h, Base 2.3 (TP8028).
+ * Lost Host Communication. When a controller loses its host (keep alive expired, or a connection
+ * ended without a shutdown), the host's other controllers in the subsystem are notified. The host
+ * thus learns of a dead path through a path that still works. Log 1Fh and notice F5h, Base 2.3
+ * (TP8028).
  *
  * The note goes from the lost controller's reactor to the registry, and from there to the reactor
- * of each of the others; then to the reactor of the peers, which tells the other processes that
- * serve the subsystem, and theirs come in through target_tell_lost. Without memory a note is lost,
- * and a line in the log says so: it only hastens what the host finds out by itself.
+ * of each other controller of the host. Then the note goes to the reactor of the peers, which
+ * forwards it to the other processes that serve the subsystem. Notes of other processes arrive
+ * through target_tell_lost. When out of memory a note is dropped and logged: a note only speeds up
+ * what the host finds out anyway.
  */
 #include "base/log.h"
 #include "target/local.h"
@@ -19,7 +21,7 @@
 struct lost_note {
 	struct reactor_msg msg;
 	struct target *target;
-	struct target_peers peers; /* zeroed: nobody else is told */
+	struct target_peers peers; /* zeroed: no other process is notified */
 	struct ctrl *to;           /* NULL on the way to the registry and to the peers */
 	struct lost_host lost;
 };
@@ -57,11 +59,11 @@ static void note_send(const struct lost_note *note, struct ctrl *to)
 	}
 	*copy = *note;
 	copy->to = to;
-	/* It is registered: it cannot go before this arrives. */
+	/* `to` is registered, so it cannot be freed before the message arrives. */
 	reactor_post(to->reactor, &copy->msg, note_arrived);
 }
 
-/* On the reactor of the peers, which outlives the target. */
+/* On the reactor of the peers. The peers outlive the target. */
 static void note_at_peers(struct reactor_msg *msg)
 {
 	struct lost_note *note = container_of(msg, struct lost_note, msg);
@@ -77,7 +79,7 @@ static bool is_of_host(const struct ctrl *ctrl, const struct lost_host *lost)
 	       uuid_equal(&ctrl->host_id, &lost->host_id);
 }
 
-/* On the registry. Names of controllers do not change while they are registered. */
+/* On the registry. The names of a controller do not change while it is registered. */
 static void note_here(struct reactor_msg *msg)
 {
 	struct lost_note *note = container_of(msg, struct lost_note, msg);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The way of a host's management command to the control reactor and back, its cancellation, and the
- * judgement before it begins. See manage.h.
+ * Carries a host's management command to the control reactor and back, cancels it, and judges it
+ * before it begins. See manage.h.
  *
- * manage_submit runs on the requester's reactor, manage_done on the control reactor, possibly from
- * inside target->manage: the answer travels as a message, so that done is never called from inside
- * the submit. A cancellation is a second message to control and back; the request is freed only
- * when both messages are home. Of one host few are with control at a time; the rest wait in a rota.
+ * manage_submit runs on the requester's reactor. manage_done runs on the control reactor, possibly
+ * from inside target->manage. The answer travels as a message, so `done` is never called from
+ * inside manage_submit. A cancellation is a second message to the control reactor and back. The
+ * request is freed only when both messages are back. Only a few requests of one host are with
+ * target->manage at a time. The rest wait in a rota.
  */
 #include "target/manage.h"
 
@@ -21,8 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the requester's side --------------------------------------------------------------------
- */
+/* ---- the requester's side ------------------------------------------------------------------ */
 
 static void request_end(struct manage_request *request)
 {
@@ -51,8 +51,7 @@ static void cancel_came_back(struct reactor_msg *msg)
 		request_end(request);
 }
 
-/* ---- the control reactor's side --------------------------------------------------------------
- */
+/* ---- the control reactor's side ------------------------------------------------------------ */
 
 static void request_start(struct manage_request *request)
 {
@@ -71,7 +70,7 @@ static void requests_start(struct target *target)
 {
 	struct rota_entry *entry;
 
-	/* A request that ends inside its start comes back here. */
+	/* A request that ends inside request_start re-enters this function. */
 	if (target->is_manage_starting)
 		return;
 	target->is_manage_starting = true;
@@ -97,7 +96,7 @@ static void manage_here(struct reactor_msg *msg)
 	requests_start(target);
 }
 
-/* One that was answered, or cancelled before, stays as it is. */
+/* Does nothing when the request was answered or cancelled before. */
 static void request_cancel(struct manage_request *request, nvme_status status)
 {
 	if (!list_linked(&request->node) || !nvme_status_is_ok(request->cancel_status))
@@ -111,7 +110,7 @@ static void request_cancel(struct manage_request *request, nvme_status status)
 	}
 }
 
-/* Posted after manage_here by the same reactor: the request has arrived. */
+/* The same reactor posts cancel_here after manage_here, so the request has arrived. */
 static void cancel_here(struct reactor_msg *msg)
 {
 	struct manage_request *request = container_of(msg, struct manage_request, cancel_msg);
@@ -202,7 +201,7 @@ void manage_stop_start(struct manage_stop *stop)
 	stop->before = target->manage_serial;
 	list_init(&stop->node);
 	reactor_timer_init(target->control, &stop->timer, stop_on_timer);
-	/* Looked for anew each time: a request that ends leaves the list. */
+	/* Search from the start each time: a request that ends leaves the list. */
 	while ((request = stop_find(stop)))
 		request_cancel(request, stop->status);
 	if (stop_is_over(stop)) {
@@ -213,13 +212,12 @@ void manage_stop_start(struct manage_stop *stop)
 	reactor_timer_arm(&stop->timer, reactor_now_ns(target->control) + BARRIER_END_S * NS_PER_S);
 }
 
-/* ---- the judgement before it begins ----------------------------------------------------------
- */
+/* ---- the judgement before it begins -------------------------------------------------------- */
 
 static const struct {
 	bool is_reserved; /* subject to reservations */
-	bool is_of_seen;  /* the host must see the namespace; of others the document knows more */
-	bool needs_path;  /* the controller's port must reach the namespace */
+	bool is_of_seen; /* the host must see the namespace; else the edit of the document checks */
+	bool needs_path; /* the controller's port must reach the namespace */
 } kinds[] = {
 	[MANAGE_NS_CREATE] = {false, false, false}, [MANAGE_NS_DELETE] = {true, false, true},
 	[MANAGE_NS_ATTACH] = {true, false, false},  [MANAGE_NS_DETACH] = {true, false, false},
@@ -260,8 +258,8 @@ static nvme_status judge_ns(const struct manage_request *request, const struct p
 				 RESERVATION_GROUP_WRITE);
 }
 
-/* Those that came since the command was judged are left out, as are those that the host no longer
- * sees: the document is edited by the same rule. */
+/* Leaves out namespaces that were added since the command was judged, and namespaces that the host
+ * no longer sees. The edit of the document uses the same rule. */
 static nvme_status judge_all(const struct manage_request *request,
 			     const struct subsystem *subsystem, const struct port *port,
 			     uint32_t host_index)
@@ -301,7 +299,7 @@ nvme_status manage_judge(const struct manage_request *request)
 	CHECK(reactor_current() == request->target->control);
 	if (!nvme_status_is_ok(request->cancel_status))
 		return request->cancel_status;
-	/* The controller is about to end: the cancellation is on its way. The controller stays
+	/* The controller is about to end, and the cancellation is on its way. The controller stays
 	 * until this request has been answered. */
 	if (!subsystem || !port || !port_offers(port, subsystem) ||
 	    !subsystem_allows_host(subsystem, request->host_nqn) ||
@@ -315,10 +313,10 @@ nvme_status manage_judge(const struct manage_request *request)
 	return judge_one(request, subsystem, port, host_index);
 }
 
-/* ---- the slot --------------------------------------------------------------------------------
- */
+/* ---- the slot ------------------------------------------------------------------------------ */
 
-/* slot_cancel has noted it: a request that was not submitted yet will not be. */
+/* slot_cancel has set is_abort_requested. Therefore a request that was not submitted yet will be
+ * refused by manage_submit. */
 static void slot_cancel_request(struct slot *slot)
 {
 	struct manage_request *request = slot->other;

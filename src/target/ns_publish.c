@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The publication of a namespace's views. See ns_publish.h.
+ * Publishes the views of a namespace. See ns_publish.h.
  *
- * Control reactor, but for the swap of a view, which every reactor does for itself between two
- * turns. One publication of a namespace is under way at a time; those that follow wait in line. A
- * view that was replaced is freed when the last reactor has let go of it.
+ * Runs on the control reactor, except the swap of a view, which every reactor does between two
+ * turns. A namespace has one publication under way at a time; later ones wait in line. A replaced
+ * view is freed when the last reactor has stopped using it.
  */
 #include "target/ns_publish.h"
 
@@ -24,9 +24,9 @@ struct publication_step {
 struct publication {
 	struct list node; /* in live->publications */
 	struct target *target;
-	struct ns_live *live;     /* counted */
+	struct ns_live *live;     /* holds a reference */
 	struct ns_view *view;     /* the new one */
-	struct ns_view *replaced; /* to free in the end */
+	struct ns_view *replaced; /* freed at the end */
 	void (*done)(void *arg);
 	void *arg;
 	atomic_uint steps_missing;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A change of a namespace's live state (ns/ns_live.h) on its way to every reactor. Control reactor
+ * Publishes a change of a namespace's live state (ns/ns_live.h) to every reactor. Control reactor
  * only.
  */
 #ifndef WEFT_TARGET_NS_PUBLISH_H
@@ -11,16 +11,17 @@
 struct target;
 
 /*
- * Builds a view of the truth as it is now, gives it to every reactor and calls `done` on the
- * control reactor when all use it; never from inside this call. Changes that come meanwhile are
- * published in order. 0, or -ENOMEM: nothing was published and done is not called.
+ * Builds a view of the live state as it is now and posts it to every reactor. Calls `done` on the
+ * control reactor when all reactors use the view, never from inside this call. Publications of
+ * later changes follow in order. 0, or -ENOMEM: nothing was published, and `done` is not called.
  */
 int ns_live_publish(struct target *target, struct ns_live *live, void (*done)(void *arg),
 		    void *arg);
 
 /*
- * The same in two steps, for changes that are kept in between: what can fail comes first. A
- * prepared one is started or dropped before control lets go of the truth (in the same callback).
+ * The same in two steps, for changes that are kept between the steps: the step that can fail comes
+ * first. The caller starts or drops a prepared publication in the same callback, before the live
+ * state can change again.
  */
 struct publication;
 int ns_live_publish_prepare(struct target *target, struct ns_live *live,

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the NSIDs of a subsystem stood for before. See nsid_history.h and docs/adr/0033. Control
- * reactor. One entry per NSID without a namespace, so that memory is bounded by the number of
- * NSIDs.
+ * Which namespaces the NSIDs of a subsystem had before. See nsid_history.h and docs/adr/0033. Runs
+ * on the control reactor. There is one entry per NSID without a namespace, so memory is bounded by
+ * the number of NSIDs.
  */
 #include "target/nsid_history.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-/* The next of all that `was` knows, in ascending order of NSID: its namespaces and its formers,
- * which have no NSID in common. Only while there is one. */
+/* The next entry, in ascending order of NSID, of all that `was` knows: its namespaces and its
+ * formers, which have no NSID in common. At least one entry must be left. */
 static struct nsid_former former_next(const struct subsystem *was, unsigned *at_ns,
 				      unsigned *at_former, uint64_t generation)
 {
@@ -29,7 +29,7 @@ static struct nsid_former former_next(const struct subsystem *was, unsigned *at_
 				    .gone_generation = generation};
 }
 
-/* Most subsystems have none: gives back what was not used. */
+/* Frees the unused part of the array. Most subsystems have no formers. */
 static void formers_shrink(struct subsystem *is)
 {
 	struct nsid_former *less;
@@ -62,7 +62,8 @@ int nsid_history_carry(const struct subsystem *was, struct subsystem *is, uint64
 			is->formers[is->former_count++] = former;
 			continue;
 		}
-		/* Since the former one went, no controller that connected has known it. */
+		/* Controllers that connected after the former namespace was removed never knew
+		 * it. */
 		ns->identity_generation = uuid_equal(&ns->uuid, &former.uuid)
 						  ? former.identity_generation
 						  : former.gone_generation;

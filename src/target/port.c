@@ -3,9 +3,9 @@
  * Ports: listeners of any transport, the limits on connections, and the choice of a reactor for
  * each connection.
  *
- * Everything here runs on the first reactor (the registry), which owns the listeners and the count
- * of connections per peer address (host_share.h); a queue that ends comes back here to be forgotten
- * and freed. A listener outlives configuration changes as long as its port keeps its transport and
+ * Runs on the first reactor (the registry), which owns the listeners and the count of connections
+ * per peer address (host_share.h). A queue that ends returns to the registry to be uncounted and
+ * freed. A listener outlives configuration changes as long as its port keeps its transport and
  * address.
  */
 #include "base/log.h"
@@ -22,8 +22,7 @@ const struct transport_ops *port_transport(const struct port *port)
 	return port->transport ? port->transport : &transport_tcp;
 }
 
-/* ---- counting
- * ------------------------------------------------------------------------------------- */
+/* ---- counting ------------------------------------------------------------------------------ */
 
 static void connection_put(struct target *target, const struct net_addr *addr)
 {
@@ -43,8 +42,7 @@ void port_on_queue_end(struct reactor_msg *port_msg)
 	queue->transport->destroy(queue);
 }
 
-/* ---- arrival
- * ---------------------------------------------------------------------------------------- */
+/* ---- arrival ------------------------------------------------------------------------------- */
 
 static void arrival_failed(struct reactor_msg *msg)
 {
@@ -54,7 +52,7 @@ static void arrival_failed(struct reactor_msg *msg)
 	free(arrival);
 }
 
-/* On the reactor that was chosen. */
+/* On the reactor chosen by pick_local. */
 static void arrival_here(struct reactor_msg *msg)
 {
 	struct arrival *arrival = container_of(msg, struct arrival, msg);
@@ -74,9 +72,9 @@ static void arrival_here(struct reactor_msg *msg)
 }
 
 /*
- * How much a reactor has to do, as far as connections tell. A connection counts as an I/O queue
- * until its Connect says otherwise: hosts that open one admin and one I/O queue each would
- * otherwise end up with all their I/O on every second reactor.
+ * The load of a reactor, estimated by its connections. A connection counts as an I/O queue until
+ * its Connect shows that it is an admin queue. Otherwise hosts that open one admin and one I/O
+ * queue each would put all their I/O on every second reactor.
  */
 static uint64_t local_load(struct local *local)
 {
@@ -86,7 +84,7 @@ static uint64_t local_load(struct local *local)
 	return admin > all ? 0 : ((uint64_t)(all - admin) << 32) + admin;
 }
 
-/* The reactor with the least to do; equal ones in turn. */
+/* The reactor with the least load. Equal reactors take turns. */
 static struct local *pick_local(struct target *target)
 {
 	struct local *best = NULL;
@@ -107,8 +105,9 @@ static struct local *pick_local(struct target *target)
 }
 
 /*
- * Why a connection is refused, or NULL. Beyond a limit there is a little room for discovery, which
- * is not known before Connect: *ret_limit names the limit, which an I/O Connect is refused with.
+ * Why a connection is refused, or NULL when it is accepted. Beyond a limit there is a small reserve
+ * for discovery, because only Connect shows what a connection is for. *ret_limit: the limit that
+ * was reached, or NULL. An I/O Connect beyond a limit is refused.
  */
 static const char *refusal(struct target *target, const struct host_share *share,
 			   const char **ret_limit)
@@ -179,8 +178,7 @@ void listener_on_arrival(struct listener *listener, union incoming incoming,
 	reactor_post(arrival->local->reactor, &arrival->msg, arrival_here);
 }
 
-/* ---- listeners
- * ---------------------------------------------------------------------------------------- */
+/* ---- listeners ----------------------------------------------------------------------------- */
 
 void listener_on_closed(struct listener *listener)
 {
@@ -249,7 +247,8 @@ static void listeners_undo(struct target *target)
 	}
 }
 
-/* A wish that cannot be granted is said once per configuration, not per connection. */
+/* Logs a zero_copy setting that this kernel does not support: here once per configuration, not for
+ * each connection. */
 static void port_check_zero_copy(struct target *target, const struct port *port)
 {
 	if (port->zero_copy == ZERO_COPY_OFF ||

@@ -2,9 +2,10 @@
 /*
  * Queues: their slots, their deadlines, and their end. See queue.h for the states.
  *
- * Runs on the queue's reactor. The end has three steps: commands that run are finished and their
- * responses sent; the transport closes; the controller is told and answers, after which the memory
- * goes back. Whoever starts the end (peer, controller, time-out) takes the same road.
+ * Runs on the queue's reactor. The end has three steps. First, running commands finish and their
+ * responses are sent. Then the transport closes. Last, the controller is notified and answers, and
+ * the memory is freed. Every end takes these steps, whether the peer, the controller or a time-out
+ * started it.
  */
 #include "base/clock.h"
 #include "base/lazy_mem.h"
@@ -85,7 +86,8 @@ void queue_discard_slots(struct queue *queue)
 	queue->qid = 0;
 }
 
-/* The Connect response is out: the queue gets its real slots, and no buffer is taken now. */
+/* The Connect response was sent: the queue gets its full set of slots. No buffer is in use at this
+ * moment, so the buffer share can change too. */
 static void queue_go_live(struct queue *queue)
 {
 	CHECK_OWNER(queue);
@@ -130,7 +132,8 @@ bool queue_swap(struct queue *queue, const struct delta *delta)
 {
 	bool have_hosts_changed;
 
-	/* What was removed may have come back; then the queue is about to end all the same. */
+	/* Connect has not come yet, or an earlier change removed the port or subsystem. A removed
+	 * one may be back, but the queue is about to end anyway. */
 	if (!queue->port || !queue->subsystem) {
 		queue_rebind(queue, delta->now);
 		return queue_has_place(queue);
@@ -141,7 +144,7 @@ bool queue_swap(struct queue *queue, const struct delta *delta)
 	if (queue->transport->rebound)
 		queue->transport->rebound(queue);
 	fused_on_swap(queue);
-	/* The controller of one that leaves may be gone. */
+	/* The controller of a queue that is ending may have been freed. */
 	if (queue->state != QUEUE_LIVE)
 		return true;
 	queue->host_index = delta_host_index(delta, queue->host_index, queue->ctrl->host_nqn);
@@ -150,9 +153,9 @@ bool queue_swap(struct queue *queue, const struct delta *delta)
 	return queue->qid == 0 || queue_is_placed(queue);
 }
 
-/* True while a command runs. Those that wait for the host do not count: nothing of them reaches the
- * medium. Nor do responses on their way out: the transport sends them before it closes, and a host
- * that does not read them must not keep the queue. */
+/* True while a command executes. Commands that wait for the host do not count, because they can no
+ * longer reach the medium. Responses being sent do not count either: the transport sends them
+ * before it closes, and a host that does not read them must not delay the end. */
 static bool queue_is_running(const struct queue *queue)
 {
 	list_for_each(node, &queue->busy) {
@@ -178,7 +181,7 @@ static void queue_free(struct queue *queue)
 	queue->share = NULL;
 	queue->slots = NULL;
 	queue->connected_slots = NULL;
-	/* The registry counts connections; it frees the queue itself. */
+	/* The registry counts connections, and frees the queue. */
 	reactor_post(target_registry(local->target)->reactor, &queue->port_msg, port_on_queue_end);
 	local_on_empty(local);
 }
@@ -203,7 +206,7 @@ static void queue_drop_unanswerable(struct queue *queue)
 
 		if (slot->state != SLOT_EXECUTING && slot->state != SLOT_RESPONDING) {
 			slot_release(slot);
-			/* Releasing may have changed the list behind us. */
+			/* slot_release may have changed the list. */
 			node_next = queue->busy.next;
 		}
 	}
@@ -217,7 +220,7 @@ void queue_cancel_all(struct queue *queue)
 
 		if (!slot->is_abort_requested)
 			slot_cancel(slot);
-		/* It may be gone already, and with it the one that it was fused with. */
+		/* The slot may have been released, and its fused partner too. */
 		if (queue->busy_count != busy_count)
 			node_next = queue->busy.next;
 	}
@@ -227,7 +230,8 @@ static void queue_go_on_closing(struct queue *queue)
 {
 	if (queue->state != QUEUE_CLOSING || queue->holds_end)
 		return;
-	/* What has not begun never will: see slot_end_unwanted and transport->stop. */
+	/* A command that has not begun never begins now: see slot_end_unwanted and
+	 * transport->stop. */
 	if (!queue->is_quiet && !queue_is_running(queue)) {
 		queue->is_quiet = true;
 		if (queue->ctrl)
@@ -249,8 +253,8 @@ static void queue_go_on_closing(struct queue *queue)
 		queue_free(queue);
 }
 
-/* What waits for the host will get no answer; an Abort that waits for it, maybe on this very queue,
- * must not: this queue is closed only when nothing runs on it. */
+/* A command that waits for the host gets no answer any more. An Abort that waits for such a command
+ * must not wait on: the Abort may be on this queue, which closes only when nothing runs on it. */
 static void queue_free_aborters(struct queue *queue)
 {
 	list_for_each_safe(node, &queue->busy) {
@@ -260,7 +264,7 @@ static void queue_free_aborters(struct queue *queue)
 		    slot->state == SLOT_RESPONDING)
 			continue;
 		slot_let_aborter_go(slot);
-		/* A Cancel may have ended behind us. */
+		/* A Cancel may have completed and changed the list. */
 		node_next = queue->busy.next;
 	}
 }
@@ -277,18 +281,18 @@ static void queue_begin_closing(struct queue *queue, const char *why)
 		queue->transport->stop(queue);
 	fused_on_closing(queue);
 	queue_free_aborters(queue);
-	/* What waits behind other changes of the configuration must not be carried out for a host
-	 * that is gone, nor keep the queue. */
+	/* Management commands that wait behind other changes must not be carried out for a host
+	 * that is gone, and must not delay the end of the queue. */
 	manage_cancel_queue(queue);
 	control_work_on_closing(queue);
-	/* The admin queue takes its controller along; held event requests end here. */
+	/* The end of the admin queue ends the controller, which completes held event requests. */
 	if (queue->ctrl && queue->qid == 0)
 		ctrl_end(queue->ctrl, why);
 }
 
 void queue_close(struct queue *queue, const char *why)
 {
-	/* The end of the controller, which begins in here, closes the admin queue once more. */
+	/* queue_begin_closing ends the controller, which closes the admin queue again. */
 	bool is_held = queue->holds_end;
 
 	CHECK_OWNER(queue);
@@ -298,7 +302,7 @@ void queue_close(struct queue *queue, const char *why)
 	queue_go_on_closing(queue);
 }
 
-/* The admin queue's connection ended although the host still used its controller. */
+/* True when the admin queue's connection ended while the host still used the controller. */
 static bool queue_loses_host(const struct queue *queue)
 {
 	const struct ctrl *ctrl = queue->ctrl;
@@ -317,7 +321,8 @@ void queue_on_closed(struct queue *queue)
 		ctrl_tell_lost(queue->ctrl, LOST_HOST_CONNECTION);
 	queue_begin_closing(queue, "the host closed the connection");
 	queue_drop_unanswerable(queue);
-	/* Nobody waits for the answers any more: what can be cancelled need not run to its end. */
+	/* No response can be sent any more, so cancel commands instead of letting them run to their
+	 * end. */
 	queue_cancel_all(queue);
 	if (queue->ctrl && queue->qid == 0 && !queue->is_close_asked)
 		ctrl_cancel_io_queues(queue->ctrl);
@@ -333,6 +338,6 @@ void queue_go_on(struct queue *queue)
 	}
 	if (queue->state == QUEUE_LIVE && queue->connected_slots)
 		queue_go_live(queue);
-	/* Before Connect too: what follows a refused command waits for its slot. */
+	/* Also before Connect: a PDU behind a refused command waits for its slot. */
 	queue->transport->resume(queue);
 }

@@ -2,10 +2,10 @@
 /*
  * Holds of block ranges, with waiting. See range_guard.h for the idea.
  *
- * Any reactor. A word whose BLOCK_GUARD_WAITERS bit is set is taken only with the lock of its
- * bucket, by whoever waits longest for it: the one who drops it last sees the bit and hands it
- * over, then tells the new holder's reactor, which goes on with the next granule. Without waiters
- * no lock is touched.
+ * Runs on any reactor. A word whose BLOCK_GUARD_WAITERS bit is set is taken only under the lock of
+ * its bucket, for the hold that has waited longest. The last hold to drop the word sees the bit,
+ * hands the word over and posts to the new holder's reactor, which continues with the next granule.
+ * Without waiters no lock is taken.
  */
 #include "target/range_guard.h"
 
@@ -16,9 +16,10 @@
 #define BUCKETS 256
 
 struct bucket {
-	/* Like a word of a table, exclusive: spun for, and held for a few instructions. */
+	/* A spin lock in the format of a table's word, always exclusive. Held for a few
+	 * instructions. */
 	atomic_uint lock;
-	struct list waiting; /* holds, oldest first, of all words of this bucket */
+	struct list waiting; /* holds that wait for a word of this bucket, oldest first */
 };
 
 struct range_guard {
@@ -54,7 +55,7 @@ void range_guard_destroy(struct range_guard *guard)
 
 /* ---- one word ------------------------------------------------------------------------------ */
 
-/* The word of the n-th granule in the order in which they are taken: ascending. */
+/* The word of the nth granule. Words are taken in ascending order, also when the range wraps. */
 static uint32_t hold_word(const struct range_hold *hold, uint32_t nth)
 {
 	uint32_t wrapped = 0;
@@ -69,7 +70,7 @@ static struct bucket *bucket_of(struct range_guard *guard, uint32_t word)
 	return &guard->buckets[word % BUCKETS];
 }
 
-/* With or without others waiting for it. */
+/* Takes the word if its holders allow it, whether or not other holds wait for the word. */
 static bool word_try(atomic_uint *word, bool is_exclusive)
 {
 	unsigned now = atomic_load_explicit(word, memory_order_relaxed);
@@ -87,7 +88,8 @@ static bool word_try(atomic_uint *word, bool is_exclusive)
 
 static void hold_go_on(struct reactor_msg *msg);
 
-/* The bucket is locked: whoever can have the word now gets it, in the order of arrival. */
+/* Gives the word to the waiting holds that can have it now, in order of arrival. The caller holds
+ * the lock of the bucket. */
 static void bucket_hand_over(struct range_guard *guard, struct bucket *bucket, uint32_t index)
 {
 	atomic_uint *word = block_guard_word(guard->table, index);
@@ -111,8 +113,9 @@ static void bucket_hand_over(struct range_guard *guard, struct bucket *bucket, u
 }
 
 /*
- * Queues for the word. False: it was free after all and is taken. From the moment that the bit is
- * set, nobody passes us, and the last one to drop the word takes the lock that we hold.
+ * Queues the hold for the word. Returns false when the word turned out to be free and was taken.
+ * Once the WAITERS bit is set, no hold can overtake this one. The last hold to drop the word must
+ * first take the bucket's lock, which this function holds.
  */
 static bool word_wait(struct range_hold *hold, uint32_t index)
 {
@@ -157,7 +160,8 @@ static void word_drop(struct range_hold *hold, uint32_t index)
 
 /* ---- holds --------------------------------------------------------------------------------- */
 
-/* True when all is taken. False: it waits, and may be on another reactor's hands already. */
+/* Takes the remaining granules. Returns true when all are taken. Returns false when the hold waits;
+ * another reactor may then already be changing the hold. */
 static inline bool hold_take_rest(struct range_hold *hold)
 {
 	while (hold->taken < hold->count) {
@@ -181,7 +185,7 @@ static inline void hold_drop_taken(struct range_hold *hold)
 	hold->state = RANGE_HOLD_NONE;
 }
 
-/* On the holder's reactor: one more granule is there. */
+/* On the holder's reactor: another reactor has handed over one more granule. */
 static void hold_go_on(struct reactor_msg *msg)
 {
 	struct range_hold *hold = container_of(msg, struct range_hold, msg);
@@ -207,7 +211,8 @@ bool range_hold_take(struct range_hold *hold, struct range_guard *guard, uint64_
 	hold->taken = 0;
 	hold->is_cancelled = false;
 	hold->reactor = reactor_current();
-	/* Before it is on a list: from then on others may hand it a word. */
+	/* Set before the hold is on a list: from then on other reactors may hand a word to the
+	 * hold. */
 	hold->state = RANGE_HOLD_WAITING;
 	return hold_take_rest(hold);
 }
@@ -222,7 +227,7 @@ bool range_hold_cancel(struct range_hold *hold)
 	was_waiting = list_linked(&hold->node);
 	if (was_waiting) {
 		list_remove(&hold->node);
-		/* Those behind it may have waited for nothing else. */
+		/* Holds behind this one may have waited only for this one. */
 		bucket_hand_over(hold->guard, bucket, hold->awaited);
 	}
 	block_guard_release_exclusive(&bucket->lock);

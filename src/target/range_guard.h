@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The guard of media that are not memory: a command has the blocks it names for itself (to change
- * them) or together with other readers, from before its medium hears of it until it is done. What
- * commands of all queues on all reactors do to a block thus happens one after the other.
+ * The guard of media that are not memory. A command holds the blocks that it names, exclusively to
+ * change them or shared with other readers, from before the operation is submitted until the medium
+ * is done. Thus commands of all queues on all reactors touch a block one after the other.
  *
- * A hold takes the 4 KiB granules of its range in the order of their words in the table and keeps
- * what it has while it waits for the next one: with one order for all, nobody waits in a circle.
- * Each word is handed over in the order of arrival, so nobody waits for ever either. Free granules
- * cost one atomic operation each to take and one to drop; a lock is taken only to wait and to wake.
+ * A hold takes the 4 KiB granules of its range in the order of their words in the table, and keeps
+ * the granules it has while it waits for the next one. Because all holds use the same order, there
+ * is no deadlock. Each word is handed over in order of arrival, so there is no starvation. Taking
+ * or dropping a free granule costs one atomic operation. A lock is taken only to wait and to wake.
  */
 #ifndef WEFT_TARGET_RANGE_GUARD_H
 #define WEFT_TARGET_RANGE_GUARD_H
@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RANGE_GUARD_MAX_BYTES (8u << 20) /* of one hold */
+#define RANGE_GUARD_MAX_BYTES (8u << 20) /* largest range of one hold */
 
 struct range_guard;
 
@@ -28,20 +28,21 @@ enum range_hold_state {
 	RANGE_HOLD_HELD,
 };
 
-/* Embedded in a slot; belongs to the reactor that takes it. */
+/* Embedded in a slot. Owned by the reactor that takes the hold. */
 struct range_hold {
 	enum range_hold_state state;
-	bool is_exclusive; /* the taker sets it */
-	bool is_cancelled; /* too late to leave the queue: let go when told */
-	uint32_t first;    /* word; a range may go over the end of the table to its beginning */
+	bool is_exclusive; /* set by the caller of range_hold_take */
+	/* Cancelled after the hold left the list of waiters: hold_go_on drops its granules. */
+	bool is_cancelled;
+	uint32_t first; /* word; the range may wrap around the end of the table */
 	uint32_t count;
-	uint32_t taken;   /* while it waits: the guard's */
-	uint32_t awaited; /* word, while it waits */
-	/* On the reactor that took it, when it had to wait: it is held now. */
+	uint32_t taken;   /* granules taken; owned by the guard while the hold waits */
+	uint32_t awaited; /* the word that the hold waits for */
+	/* Called when a hold that had to wait is held, on the reactor that took the hold. */
 	void (*granted)(struct range_hold *hold);
 	struct range_guard *guard;
 	struct reactor *reactor;
-	struct list node; /* in a bucket, while it waits; the guard's */
+	struct list node; /* in a bucket while the hold waits; owned by the guard */
 	struct reactor_msg msg;
 };
 
@@ -49,15 +50,15 @@ struct range_guard *range_guard_create(void);
 void range_guard_destroy(struct range_guard *guard);
 
 /*
- * `medium` is any number that tells media apart. True: held. False: it waits, and `granted` follows
- * unless it is cancelled.
+ * `medium` is any number that distinguishes media. Returns true when the range is held. Returns
+ * false when the hold waits: `granted` is called later, unless range_hold_cancel returns true.
  */
 bool range_hold_take(struct range_hold *hold, struct range_guard *guard, uint64_t medium,
 		     uint64_t offset, uint64_t len_bytes);
-/* True: it waits no more, holds nothing, and `granted` does not come. False: `granted` comes soon,
- * maybe with nothing held. */
+/* Returns true when the wait has ended: nothing is held, and `granted` is not called. Returns false
+ * when `granted` will be called soon, possibly with nothing held. */
 bool range_hold_cancel(struct range_hold *hold);
-/* Harmless when nothing is held. */
+/* Does nothing when nothing is held. */
 void range_hold_drop(struct range_hold *hold);
 
 #endif

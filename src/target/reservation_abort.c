@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Preempt and Abort: ends the commands of preempted hosts on one namespace, on every reactor, and
- * tells when they have ended. NVMe Base 2.1, section 8.1.22.7.
+ * reports when they have ended. NVMe Base 2.1, section 8.1.22.7.
  *
- * A barrier (target/barrier.h) that cancels at once. A command that waits for the host's data, and
- * would first put it into a buffer, will do nothing any more and is not waited for; one whose data
- * goes straight into memory media is, until its queue is closed for it. Reservation commands and
- * Cancel are left alone: they do not touch the medium, and may themselves wait for others to end.
+ * Uses a barrier (target/barrier.h) that cancels at once. A command whose data goes into a buffer
+ * first, and has not arrived yet, will not touch the medium any more: the barrier does not wait for
+ * it. A command whose data goes directly into memory media is waited for, until the barrier closes
+ * its queue. Reservation commands and Cancel are left alone: they do not touch the medium, and may
+ * themselves wait for other commands to end.
  *
- * Management commands of the preempted hosts (Format NVM, deletion, …) are with the control
- * reactor, where this runs too: those that wait for their turn end at once, those that have begun
+ * Management commands of the preempted hosts (Format NVM, deletion, ...) are on the control
+ * reactor, where this file runs too. Those that have not begun end at once; those that have begun
  * are waited for (target/manage.h).
  */
 #include "ns/reservation.h"
@@ -23,7 +24,7 @@
 struct abort_all {
 	struct barrier *barrier;
 	struct manage_stop stop;
-	unsigned missing; /* of the two */
+	unsigned missing; /* of barrier and stop: those still under way */
 	int res;
 	struct ns_live *live; /* the caller's reference */
 	const struct reservation_notice *notices;
@@ -32,7 +33,7 @@ struct abort_all {
 	void *arg;
 };
 
-/* Sorted by reservation_notify. */
+/* reservation_notify has sorted the notices. */
 static bool is_preempted_host(const struct abort_all *all, const struct uuid *host_id)
 {
 	const struct reservation_notice *notice =

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Commands against the reservation of their namespace, by the view that their reactor has; nothing
- * is allocated, locked or written. On the command's reactor.
+ * Checks commands against the reservation of their namespace, using the view of their own reactor.
+ * Takes no lock, allocates nothing and writes nothing. Runs on the command's reactor.
  */
 #include "target/local.h"
 #include "target/reservation_command.h"
@@ -11,7 +11,7 @@ nvme_status reservation_check(const struct slot *slot, const struct ns *ns, uint
 {
 	if (!view || !view->reservation)
 		return NVME_SC_SUCCESS;
-	/* The controller's host never changes: it may be read from here. */
+	/* ctrl->host_id never changes, so any reactor may read it. */
 	return reservation_judge(view->reservation, &slot->queue->ctrl->host_id,
 				 reservation_group_io(opcode));
 }

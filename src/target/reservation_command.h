@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What commands and administrators do to the reservation of a namespace (ns/reservation.h), and
- * what hosts are told of it. Private to target/, but for reservation_clear_by_admin.
+ * What commands and administrators do to the reservation of a namespace (ns/reservation.h), and the
+ * notices that hosts get. Private to target/, except reservation_clear_by_admin.
  */
 #ifndef WEFT_TARGET_RESERVATION_COMMAND_H
 #define WEFT_TARGET_RESERVATION_COMMAND_H
@@ -16,12 +16,13 @@ struct target;
 /* ---- the checks: reservation_check.c --------------------------------------------------------- */
 
 /*
- * On the queue's reactor: may this command go on? `view` is what this reactor knows of `ns`. For
- * the sources of a Copy the opcode is NVME_IO_READ.
+ * Checks whether the reservation allows the command. On the queue's reactor. `view` is this
+ * reactor's view of `ns`. For the sources of a Copy, pass the opcode NVME_IO_READ.
  */
 nvme_status reservation_check(const struct slot *slot, const struct ns *ns, uint8_t opcode,
 			      const struct ns_view *view);
-/* On the controller's reactor: an admin command about one namespace (Format NVM, …). */
+/* The same for an admin command about one namespace (Format NVM, ...). On the controller's
+ * reactor. */
 nvme_status reservation_check_admin(const struct ctrl *ctrl, const struct ns *ns, uint8_t opcode);
 
 /* ---- commands -------------------------------------------------------------------------------- */
@@ -31,14 +32,14 @@ nvme_status reservation_acquire_prepare(struct slot *slot);
 nvme_status reservation_release_prepare(struct slot *slot);
 nvme_status reservation_report_prepare(struct slot *slot); /* cmd_reservation_report.c */
 
-/* cmd_reservation.c: before the first command. */
+/* cmd_reservation.c: call before the first command. */
 void reservation_init(struct target *target);
 
-/* cmd_reservation.c, control reactor: `next` becomes the truth: kept, then published. On -errno
- * nothing has changed and done is not called. */
+/* cmd_reservation.c, control reactor: keeps `next`, puts it in force and publishes it. On -errno
+ * nothing has changed, and `done` is not called. */
 int reservation_replace(struct target *target, struct ns_live *live, struct reservation *next,
 			void (*done)(void *arg), void *arg);
-/* Feature 83h: kept on return. 0 or -errno: nothing has changed. */
+/* Feature 83h. The change is kept on return. 0 or -errno: nothing has changed. */
 int reservation_change_persist(struct target *target, struct ns_live *live, bool persists);
 
 /* ---- Preempt and Abort: reservation_abort.c -------------------------------------------------- */
@@ -46,11 +47,11 @@ int reservation_change_persist(struct target *target, struct ns_live *live, bool
 struct abort_all;
 /* NULL when out of memory. */
 struct abort_all *reservation_abort_create(struct target *target);
-void reservation_abort_free(struct abort_all *all); /* one that was not started; NULL: nothing */
+void reservation_abort_free(struct abort_all *all); /* not started; NULL does nothing */
 /*
- * Ends the commands on `live` of the hosts that the outcome tells of their preempted registration;
- * `done` on the control reactor when they have ended, or with -ETIMEDOUT when some hang in their
- * medium. Outcome and live are the caller's until then.
+ * Ends the commands on `live` of the hosts that the outcome names as preempted. Calls `done` on the
+ * control reactor when the commands have ended, or with -ETIMEDOUT when a medium does not complete
+ * some of them. The caller keeps outcome and live until then.
  */
 void reservation_abort_start(struct abort_all *taken_all, struct ns_live *live,
 			     const struct reservation_outcome *outcome,
@@ -58,28 +59,29 @@ void reservation_abort_start(struct abort_all *taken_all, struct ns_live *live,
 
 /* ---- notifications: reservation_notice.c ----------------------------------------------------- */
 
-/* Control reactor: tells every controller of the hosts named; sorts the notices by host. */
+/* Control reactor: notifies every controller of the hosts named. Sorts the notices by host. */
 void reservation_notify(struct target *target, struct ns_live *live,
 			struct reservation_outcome *outcome);
-/* In sorted notices; NULL: the host is not told. */
+/* The notice of this host among sorted notices, or NULL when the host gets none. */
 const struct reservation_notice *reservation_notice_find(const struct reservation_notice *notices,
 							 unsigned count,
 							 const struct uuid *host_id);
 
-/* On the controller's reactor. Feature 82h; 0 or -ENOMEM. */
+/* Feature 82h, on the controller's reactor. 0 or -ENOMEM. */
 uint32_t ctrl_notice_mask(const struct ctrl *ctrl, uint32_t nsid);
 int ctrl_notice_mask_set(struct ctrl *ctrl, uint32_t nsid, uint32_t mask);
 int ctrl_notice_mask_set_all(struct ctrl *ctrl, uint32_t mask);
-/* The page was read without RAE. True: there is another one. */
+/* Removes the page that was read without RAE. Returns true when another page is left. */
 bool ctrl_notice_pop(struct ctrl *ctrl);
-/* CC.EN 1 to 0, and the end. */
+/* Called when CC.EN goes from 1 to 0, and at the end of the controller. */
 void ctrl_notices_reset(struct ctrl *ctrl);
 
 /* ---- for people: control reactor ------------------------------------------------------------- */
 
 /*
- * Unregisters every host and releases the reservation; kept and published before `done` is called
- * on the control reactor, with 0 or -errno; hosts are told as by Clear. May be called from inside.
+ * Unregisters every host and releases the reservation. Keeps and publishes the change, then calls
+ * `done` on the control reactor with 0 or -errno, possibly from inside this call. Hosts get the
+ * same notices as for a Clear.
  */
 void reservation_clear_by_admin(struct target *target, struct ns_live *live,
 				void (*done)(void *arg, int res), void *arg);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reservation notifications: who is told what, the log page of each controller (80h) and its masks
- * (feature 82h). NVMe Base 2.1, sections 8.1.22.2, 5.1.12.1.31 and 5.1.25.1.28.
+ * Reservation notifications: which controllers get them, the log page of each controller (80h) and
+ * its masks (feature 82h). NVMe Base 2.1, sections 8.1.22.2, 5.1.12.1.31 and 5.1.25.1.28.
  *
- * The control reactor knows hosts; the registry knows which controllers are theirs and posts to
- * each; on the controller's reactor a notification that is not masked becomes a page in a line,
- * first in, first out, and an asynchronous event. When the line is full the oldest page goes: the
- * host sees that by the count.
+ * The control reactor knows the hosts. The registry knows the controllers of each host and posts to
+ * each controller. On the controller's reactor, a notification that is not masked becomes a page in
+ * a first-in-first-out line, and an asynchronous event. When the line is full the oldest page is
+ * discarded: the host sees the gap in the count.
  */
 #include "base/log.h"
 #include "base/sorted.h"
@@ -27,10 +27,10 @@ struct notice_page {
 
 struct notice_mask {
 	uint32_t nsid;
-	uint8_t mask; /* not 0 */
+	uint8_t mask; /* never 0 */
 };
 
-/* A controller's; made at the first need. */
+/* Belongs to a controller. Allocated at the first need. */
 struct notices {
 	uint64_t count; /* pages made so far */
 	uint32_t first;
@@ -188,7 +188,7 @@ struct notice_msg {
 	enum reservation_notice_type type;
 };
 
-/* What hosts are told of one namespace of one subsystem, on its way to the registry. */
+/* The notices about one namespace of one subsystem, on their way to the registry. */
 struct notice_batch {
 	struct reactor_msg msg;
 	struct target *target;
@@ -222,7 +222,8 @@ static void notice_at_ctrl(struct reactor_msg *msg)
 	free(notice);
 }
 
-/* A controller in the table cannot go before it has had this: it leaves with a message of ours. */
+/* A registered controller cannot be freed before it has handled this message: to leave, it waits
+ * for a later message from the registry. */
 static void notice_post(struct ctrl *ctrl, uint32_t nsid, enum reservation_notice_type type)
 {
 	struct notice_msg *notice = malloc(sizeof(*notice));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hosts take turns. See rota.h. A host is in the rota as long as something of it waits or runs; it
- * is searched for by NQN among those alone. Control reactor.
+ * Hosts take turns. See rota.h. A host is in the rota while any of its entries waits or runs, so a
+ * search by NQN covers only such hosts. Runs on the control reactor.
  */
 #include "target/rota.h"
 
@@ -15,7 +15,7 @@
 
 struct rota_host {
 	struct list node;    /* in rota->ready or rota->held */
-	struct list entries; /* that wait, oldest first */
+	struct list entries; /* waiting entries, oldest first */
 	unsigned waiting;
 	unsigned running;
 	bool is_ready;
@@ -57,8 +57,8 @@ static struct rota_host *host_get(struct rota *rota, const char *nqn)
 	return host;
 }
 
-/* After a change of its counts. A host that becomes ready is the last one; one that stays ready
- * keeps its place. Frees a host that has nothing. */
+/* Call after a change of the host's counts. A host that becomes ready goes to the end of the line;
+ * a host that stays ready keeps its place. Frees a host without entries. */
 static void host_settle(struct rota *rota, struct rota_host *host)
 {
 	bool is_ready = host->waiting > 0 && host->running < rota->limits.running_per_host;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The clean end of a target: listeners close, every reactor tells its hosts and ends its
- * controllers and queues, commands are finished and answered, then every medium is flushed.
+ * The clean end of a target: listeners close, every reactor notifies its hosts and ends its
+ * controllers and queues, commands finish and are answered, then every medium is flushed.
  *
- * Steps go from the control reactor to the registry (listeners), to every reactor (queues), back to
- * the control reactor, once more through the registry so that everything that was on its way there
- * has arrived, and end with the flushes.
+ * The steps run on the control reactor, then on the registry (listeners), then on every reactor
+ * (queues). A message through the registry follows, so that everything posted to the registry
+ * before has been handled. The control reactor then runs the flushes.
  *
- * Commands have grace_ms. What is left then is cancelled, and the flushes get what is left of that
- * time, or FLUSH_GRACE_MIN_MS, before they are cancelled too. Only what a medium cannot let go of
- * takes longer: a call into the kernel that does not return.
+ * Commands have grace_ms; those still running then are cancelled. The flushes have the rest of that
+ * time, but at least FLUSH_GRACE_MIN_MS, before they are cancelled too. Only an operation that its
+ * medium cannot cancel takes longer: a call into the kernel that does not return.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FLUSHES_MAX        64 /* under way at a time */
+#define FLUSHES_MAX        64 /* flushes in flight */
 #define FLUSH_GRACE_MIN_MS 2000
 
 struct final_flush {
@@ -41,7 +41,7 @@ void shutdown_release(struct target *target)
 	free(target->shutdown.flushes);
 }
 
-/* NULL after the last one. */
+/* The next namespace to flush. NULL after the last one. */
 static const struct ns *next_ns(struct shutdown *shutdown)
 {
 	const struct snapshot *snapshot = shutdown->target->snapshot;
@@ -59,7 +59,8 @@ static const struct ns *next_ns(struct shutdown *shutdown)
 
 static void flushes_go_on(struct shutdown *shutdown);
 
-/* Hosts of the others need not hear of it, unless that could not be kept. */
+/* Draws a loss mark for a namespace that was not flushed. Hosts of other namespaces are not
+ * affected, unless the mark could not be kept: then the whole target counts as not flushed. */
 static void not_flushed(struct shutdown *shutdown, const struct ns *ns)
 {
 	if (loss_at_end(shutdown->target, ns) != 0)
@@ -143,7 +144,7 @@ static void on_flush_grace_over(struct reactor_timer *timer)
 	flushes_go_on(shutdown);
 }
 
-/* On the control reactor: nothing is connected any more. */
+/* On the control reactor: all connections are closed. */
 static void shutdown_flush(struct reactor_msg *msg)
 {
 	struct shutdown *shutdown = container_of(msg, struct shutdown, msg);
@@ -155,14 +156,14 @@ static void shutdown_flush(struct reactor_msg *msg)
 	shutdown->next_subsystem = 0;
 	shutdown->next_ns = 0;
 	shutdown->is_flush_over = false;
-	/* A start that failed has opened no medium, and flushed none. */
+	/* A target whose start failed has opened no medium, and has flushed none. */
 	shutdown->is_flushed = shutdown->target->snapshot != NULL;
 	reactor_timer_init(shutdown->target->control, &shutdown->flush_grace, on_flush_grace_over);
 	reactor_timer_arm(&shutdown->flush_grace, end_ns > min_ns ? end_ns : min_ns);
 	flushes_go_on(shutdown);
 }
 
-/* On the registry: whatever was posted here before has been handled. */
+/* On the registry: all messages posted to it before have been handled. */
 static void shutdown_fence(struct reactor_msg *msg)
 {
 	struct shutdown *shutdown = container_of(msg, struct shutdown, msg);
@@ -177,7 +178,7 @@ void local_on_empty(struct local *local)
 	if (!local->is_stopping || local->is_stopped || !list_empty(&local->queues) ||
 	    !list_empty(&local->ctrls) || local->reset_count > 0)
 		return;
-	/* What is freed when a listener has closed needs this reactor to run until then. */
+	/* Closed listeners are freed on the registry's reactor, which must run until then. */
 	if (local == target_registry(local->target) && local->target->listener_count > 0)
 		return;
 	local->is_stopped = true;

@@ -2,9 +2,9 @@
 /*
  * The life of a command: from a free slot to a sent response. See slot.h for the states.
  *
- * Runs on the queue's reactor. Nothing here allocates, locks or logs for a command that succeeds;
- * buffers come from the reactor's pool and waiting for one is a state. A failed command visits the
- * controller's reactor for its entry in the error log before it is answered.
+ * Runs on the queue's reactor. For a command that succeeds, nothing here allocates, locks or logs.
+ * Buffers come from the reactor's pool, and waiting for a buffer is a state. A failed command
+ * visits the controller's reactor for its entry in the error log before it is answered.
  */
 #include "ns/health.h"
 #include "target/barrier.h"
@@ -73,7 +73,7 @@ static void slot_set_buf(struct slot *slot, struct buf buf)
 	slot->data = buf;
 }
 
-/* The held capsule's room has come. */
+/* A buffer for the capsule that waited has become free. */
 static void slot_on_capsule_room(struct buf_waiter *waiter, struct buf buf)
 {
 	struct slot *slot = container_of(waiter, struct slot, waiter);
@@ -86,7 +86,7 @@ static void slot_on_capsule_room(struct buf_waiter *waiter, struct buf buf)
 	slot->queue->transport->resume(slot->queue);
 }
 
-/* The queue's own room for one capsule, or none when it is in use. */
+/* The queue's reserve for one capsule. Empty when the reserve is in use or cannot be allocated. */
 static struct buf reserve_take(struct queue *queue, size_t len_bytes)
 {
 	if (queue->is_reserve_used)
@@ -166,13 +166,14 @@ bool slot_prepare(struct slot *slot)
 		return true;
 	}
 	if (slot->is_fused && slot->fused_with) {
-		/* No wait while the first one keeps a buffer: see fused.h. Its data has no place.
-		 */
+		/* The second command of a fused pair never waits, because its first command keeps a
+		 * buffer: see fused.h. Its data is discarded. */
 		slot->early_status = NVME_SC_COMMAND_INTERRUPTED;
 		slot->direction = DATA_NONE;
 		return true;
 	}
-	/* No way to end early: the transport must take the capsule's data first. */
+	/* slot->cancel stays NULL: the transport must receive the capsule's data before the command
+	 * can end. */
 	queue->starved = slot;
 	slot_wait_for_buffer(slot, slot_on_capsule_room);
 	return false;
@@ -184,7 +185,7 @@ uint8_t *slot_capsule_dest(struct slot *slot, uint32_t *ret_granule_bytes)
 	return slot->direction == DATA_TO_CTRL ? slot->data.addr : NULL;
 }
 
-/* The buffer is there: bring the data that is still with the host, or go. */
+/* The buffer is allocated: requests the data that the host still has, or executes the command. */
 static void slot_go(struct slot *slot)
 {
 	if (slot->direction == DATA_TO_CTRL && slot->sgl.kind == SGL_TRANSPORT) {
@@ -196,15 +197,16 @@ static void slot_go(struct slot *slot)
 	slot->execute(slot);
 }
 
-/* The command ends without having begun. */
+/* Ends a command that has not begun. */
 static void slot_end_early(struct slot *slot, nvme_status status)
 {
 	slot_set_state(slot, SLOT_EXECUTING);
 	slot_complete(slot, status);
 }
 
-/* True when the command was ended: somebody asked for that, or its queue closes, after which
- * nothing may begin (an event request would be held for ever, a Connect would revive the queue). */
+/* Ends the command when it was cancelled or its queue closes; returns true then. Nothing may begin
+ * on a closing queue: an event request would never be answered, and a Connect would bring the queue
+ * back to life. */
 static bool slot_end_unwanted(struct slot *slot)
 {
 	bool is_closing = slot->queue->state == QUEUE_CLOSING;
@@ -217,8 +219,8 @@ static bool slot_end_unwanted(struct slot *slot)
 }
 
 /*
- * True when the command was ended: the configuration, the reservation or the marks of bad blocks
- * have changed while it waited for its host or for a buffer, and do not allow it any more.
+ * Ends the command when the configuration, the reservation or the bad-block marks have changed
+ * while the command waited for its host or for a buffer, and no longer allow it. Returns true then.
  */
 static bool slot_end_outdated(struct slot *slot)
 {
@@ -269,7 +271,7 @@ void slot_start(struct slot *slot, bool is_data_ok)
 		return;
 	if (slot->buf.addr && slot->sgl.offset_bytes > 0)
 		memmove(slot->buf.addr, slot->buf.addr + slot->sgl.offset_bytes, slot->data_bytes);
-	/* Commands that move data, and those that need room of their own (Verify). */
+	/* A buffer is needed for data to move, and for extra_bytes (Verify). */
 	if (!slot->data.addr &&
 	    ((slot->direction != DATA_NONE && slot->data_bytes > 0) || slot->extra_bytes > 0)) {
 		struct buf_share *share = slot->queue->buf_share;
@@ -310,10 +312,10 @@ static void abort_answered(struct reactor_msg *msg)
 	slot_complete(aborter, NVME_SC_SUCCESS);
 }
 
-/* Tells the Abort or Cancel that waits for this command how it ended. */
+/* Reports the end of this command to the Abort or Cancel that waits for it. */
 static void slot_answer_aborter(struct slot *aborter, bool is_aborted)
 {
-	/* A Cancel is on the queue of its victims. */
+	/* A Cancel is on the queue of the commands that it cancels. */
 	if (aborter->queue->qid != 0) {
 		cancel_on_victim_end(aborter, is_aborted);
 		return;
@@ -335,7 +337,8 @@ static inline void slot_respond(struct slot *slot)
 	struct slot *aborter = slot->aborter;
 	bool is_aborted = aborter && (nvme_status_same(slot->status, NVME_SC_ABORT_REQUESTED) ||
 				      nvme_status_same(slot->status, NVME_SC_ABORT_PREEMPT));
-	/* Without a connection the slot, and maybe the queue, are gone when respond returns. */
+	/* When the connection is closed, the slot, and maybe the queue, are freed inside
+	 * respond. */
 	bool is_connected = !queue->is_conn_closed;
 	bool is_awaited = slot->is_awaited;
 	struct local *local = queue->local;
@@ -343,7 +346,7 @@ static inline void slot_respond(struct slot *slot)
 	slot->aborter = NULL;
 	slot_set_state(slot, SLOT_RESPONDING);
 	queue->transport->respond(slot);
-	/* The Abort's own completion comes after that of its victim. */
+	/* The Abort completes after the command that it aborted. */
 	if (aborter)
 		slot_answer_aborter(aborter, is_aborted);
 	if (is_awaited)
@@ -365,7 +368,7 @@ static void slot_log_error(struct reactor_msg *msg)
 	reactor_post(slot->queue->reactor, &slot->msg, slot_error_logged);
 }
 
-/* Ends that are nobody's error: the host asked for them. */
+/* A command that ended because a host asked for its end is not an error. */
 static bool status_is_logged(nvme_status status)
 {
 	return !nvme_status_is_ok(status) && !nvme_status_same(status, NVME_SC_ABORT_REQUESTED) &&
@@ -373,15 +376,15 @@ static bool status_is_logged(nvme_status status)
 	       !nvme_status_same(status, NVME_SC_ABORT_PREEMPT);
 }
 
-/* What a cancelled command is answered with, by who cancelled it. */
+/* The status of a cancelled command, by the reason for which it was cancelled. */
 static nvme_status slot_status_cancelled(const struct slot *slot)
 {
 	if (slot->is_preempted)
 		return NVME_SC_ABORT_PREEMPT;
 	if (slot->aborter)
 		return NVME_SC_ABORT_REQUESTED;
-	/* Nobody named it: its queue ends, and does not wait for it; or its host was silent for
-	 * too long when it was to begin, and its controller ends. */
+	/* No Abort named the command. Either its queue ends without waiting for the command, or its
+	 * host was silent for too long when the command was to begin, and the controller ends. */
 	if (slot->queue->state == QUEUE_CLOSING || !slot->is_abort_requested)
 		return NVME_SC_ABORT_SQ_DELETION;
 	return slot->is_displaced ? slot_displaced_status(slot) : NVME_SC_ABORT_REQUESTED;
@@ -445,7 +448,7 @@ void slot_release(struct slot *slot)
 		fused_on_end(slot);
 	if (queue->starved == slot)
 		queue->starved = NULL;
-	/* The connection went while the host still owed data: there is no response. */
+	/* The connection closed while the host owed data: there is no response. */
 	if (slot->aborter)
 		slot_let_aborter_go(slot);
 	slot_set_state(slot, SLOT_FREE);

@@ -2,11 +2,11 @@
 /*
  * A slot: one command from its capsule to its response. Owned by its queue's reactor.
  *
- * Life: slot_take (transport) -> slot_prepare decodes and judges the command, sets direction,
- * data_bytes and execute -> the transport brings in-capsule data -> slot_start gets a buffer and
- * fetches what the host must still send -> execute -> slot_complete -> the transport responds ->
- * slot_release. A command that is refused early goes from slot_prepare to slot_start straight to
- * slot_complete. Waiting for a buffer is a state, not an error.
+ * Life: the transport calls slot_take. slot_prepare decodes and judges the command and sets
+ * direction, data_bytes and execute. The transport receives in-capsule data. slot_start gets a
+ * buffer and requests the data that the host still has. The command executes and ends with
+ * slot_complete. The transport sends the response and calls slot_release. For a command refused
+ * early, slot_start calls slot_complete directly. Waiting for a buffer is a state, not an error.
  */
 #ifndef WEFT_TARGET_SLOT_H
 #define WEFT_TARGET_SLOT_H
@@ -26,11 +26,11 @@ struct slot;
 
 enum slot_state {
 	SLOT_FREE,
-	SLOT_RECEIVING,      /* capsule decoded, its data on the way; moved on by slot_start */
-	SLOT_WAITING_BUFFER, /* moved on by buf_pool_put of another slot */
-	SLOT_FETCHING,       /* the host owes data; moved on by slot_data_arrived */
-	SLOT_EXECUTING,      /* moved on by slot_complete */
-	SLOT_RESPONDING,     /* moved on by slot_release when the response is sent */
+	SLOT_RECEIVING,      /* capsule decoded, its data arriving; until slot_start */
+	SLOT_WAITING_BUFFER, /* until buf_pool_put of another slot */
+	SLOT_FETCHING,       /* the host owes data; until slot_data_arrived */
+	SLOT_EXECUTING,      /* until slot_complete */
+	SLOT_RESPONDING,     /* until the response is sent: slot_release */
 	SLOT_STATES,
 };
 
@@ -40,17 +40,17 @@ enum data_direction {
 	DATA_TO_HOST,
 };
 
-/* Where a command of several steps stands: target/steps.h. */
+/* The progress of a command of several steps: target/steps.h. */
 struct slot_steps {
-	/* Goes on after a step that ended with res: submits the next one and returns true, or ends
+	/* Called after a step that ended with res. Submits the next step and returns true, or ends
 	 * the command and returns false. */
 	bool (*next)(struct slot *slot, int res);
-	const struct subsystem *subsystem; /* of the slot's snapshot, not of a later one */
-	uint64_t done_blocks;              /* of the ranges before this one */
+	const struct subsystem *subsystem; /* in the slot's snapshot, not in a later one */
+	uint64_t done_blocks;              /* sum of the ranges before this one */
 	uint32_t at_block;                 /* blocks of this range that are done */
 	uint32_t step_blocks;              /* blocks of the step under way */
-	uint32_t index;                    /* of the range */
-	uint32_t host_index;               /* as in that snapshot */
+	uint32_t index;                    /* index of the range */
+	uint32_t host_index;               /* index of the host in that snapshot */
 	int res;
 };
 
@@ -59,47 +59,49 @@ struct slot {
 	uint16_t index; /* the transfer tag */
 	enum slot_state state;
 	enum data_direction direction;
-	bool is_abort_requested; /* an Abort command named it, or its queue ends in a hurry */
-	bool is_awaited;         /* a barrier waits for its end: target/barrier.h */
+	bool is_abort_requested; /* an Abort named the command, or its queue ends in a hurry */
+	bool is_awaited;         /* a barrier waits for this command: target/barrier.h */
 	bool is_preempted;       /* cancelled by Preempt and Abort */
 	bool is_displaced;       /* cancelled by a change of the configuration */
-	bool must_judge_again;   /* refused while it waited: target/judge_again.h */
-	bool is_cut_off;         /* its data lands nowhere any more: it will be refused */
-	bool is_in_submit;       /* media_submit is on the stack: done continues its loop */
-	bool is_fused;           /* one of two that run as one, and not over yet */
-	bool is_fused_ready;     /* has its data and waits for the other one */
-	bool heals_bad;          /* writes blocks that are marked bad: ns/bad_blocks.h */
-	atomic_bool is_unwanted; /* cancelled while control has it: target/control_work.h */
-	uint64_t bad_stamp;      /* of the marks that it heals */
-	uint64_t loss;           /* of a Flush: media_loss when it began */
+	bool must_judge_again;   /* refused while waiting: target/judge_again.h */
+	bool is_cut_off;         /* the rest of its data is discarded; then it is refused */
+	bool is_in_submit;       /* media_submit is on the stack: steps_run continues */
+	bool is_fused;           /* one of a fused pair that has not ended */
+	bool is_fused_ready;     /* has its data and waits for its partner */
+	bool heals_bad;          /* writes blocks marked bad: ns/bad_blocks.h */
+	atomic_bool is_unwanted; /* cancelled while on the control reactor: target/control_work.h */
+	uint64_t bad_stamp;      /* stamp of the marks that the command heals */
+	uint64_t loss;           /* Flush: media_loss when the command began */
 	struct nvme_sqe sqe;
 	struct sgl sgl;
 	uint32_t capsule_bytes;   /* data that came in the capsule */
 	uint32_t data_bytes;      /* data that the command moves */
-	uint32_t extra_bytes;     /* room behind the data that execute needs (Compare) */
-	nvme_status early_status; /* why slot_prepare refused it */
+	uint32_t extra_bytes;     /* room behind the data for execute (Compare) */
+	nvme_status early_status; /* why slot_prepare refused the command */
 	void (*execute)(struct slot *slot);
 	/*
-	 * Ends the wait that the command is in, now or soon. Set by whoever makes the command wait,
-	 * and NULL as soon as that wait is over. NULL: the command goes on by itself and looks at
-	 * is_abort_requested, or cannot end early.
+	 * Ends the wait that the command is in, at once or soon. Set by the code that makes the
+	 * command wait, and reset to NULL when that wait ends. NULL: the command cannot end early,
+	 * or checks is_abort_requested itself.
 	 */
 	void (*cancel)(struct slot *slot);
 
-	struct buf buf;  /* of the reactor's pool, or the queue's reserve; or none */
-	struct buf data; /* where data_bytes are: buf, or a medium's memory; or none */
+	struct buf buf;  /* from the reactor's pool, or the queue's reserve; or empty */
+	struct buf data; /* where data_bytes are: buf, or the memory of a medium; or empty */
 	struct iovec iov;
 	struct buf_waiter waiter;
 
-	struct snapshot *snapshot; /* the one in force when it was prepared; counted in it */
-	uint64_t rules;            /* local->rules when it was judged */
+	/* The snapshot under which the command was judged. The command is counted in
+	 * snapshot->inflight. */
+	struct snapshot *snapshot;
+	uint64_t rules; /* local->rules when the command was judged */
 	const struct ns *ns;
 	struct io_cmd io_cmd;
 	struct media_io io;
-	void (*io_done)(struct media_io *io, int res); /* after the hold is dropped */
-	struct range_hold hold;                        /* on media that are not memory */
-	struct slot *fused_with;                       /* target/fused.h */
-	nvme_status fused_status;                      /* why it may not run */
+	void (*io_done)(struct media_io *io, int res); /* called after the hold is dropped */
+	struct range_hold hold;                        /* for media that are not memory */
+	struct slot *fused_with;                       /* the partner: target/fused.h */
+	nvme_status fused_status;                      /* why the command may not run */
 	struct slot_steps steps;
 
 	/* completion */
@@ -107,31 +109,31 @@ struct slot {
 	uint64_t result;     /* DW0, DW1 */
 	uint16_t error_byte; /* byte of the command at fault, 0xffff when none */
 	uint64_t started_ns;
-	struct list node;       /* in queue->busy, or in a list of execute's (held events) */
+	struct list node;       /* in queue->busy, or in a list of held event requests */
 	struct reactor_msg msg; /* while another reactor works on it */
-	struct rota_entry turn; /* the control reactor's: target/control_work.h */
-	void *other;            /* that reactor's object */
-	struct slot *aborter;   /* the Abort that waits for this one's end */
-	uint32_t aborted;       /* an Abort's or Cancel's own: how many victims were aborted */
+	struct rota_entry turn; /* control reactor only: target/control_work.h */
+	void *other;            /* an object of the reactor that works on the slot */
+	struct slot *aborter;   /* the Abort or Cancel that waits for this command */
+	uint32_t aborted;       /* of an Abort or Cancel: how many commands were aborted */
 };
 
 /*
- * The only way to another state. A wrong move means that two owners believe to have the slot.
- * Every move is checked where CHECK_COSTLY is on; release builds pay for the few CHECKs of the
- * state in slot.c alone.
+ * The only function that changes the state. An illegal change means that two owners use the slot.
+ * All changes are checked where CHECK_COSTLY is on. Release builds have only the few CHECKs of the
+ * state in slot.c.
  */
 static inline void slot_set_state(struct slot *slot, enum slot_state state)
 {
-	/* By the new state: the old ones, as bits. */
+	/* allowed[new state]: the legal old states, as bits. */
 	static const uint8_t allowed[SLOT_STATES] = {
-		/* Without a response when the connection went before the command ran. */
+		/* Without a response: the connection closed before the command ran. */
 		[SLOT_FREE] = 1u << SLOT_RECEIVING | 1u << SLOT_WAITING_BUFFER |
 			      1u << SLOT_FETCHING | 1u << SLOT_RESPONDING,
-		/* Again when there is room for the data in its capsule. */
+		/* From WAITING_BUFFER: a buffer for the capsule's data is free. */
 		[SLOT_RECEIVING] = 1u << SLOT_FREE | 1u << SLOT_WAITING_BUFFER,
 		[SLOT_WAITING_BUFFER] = 1u << SLOT_RECEIVING,
 		[SLOT_FETCHING] = 1u << SLOT_RECEIVING | 1u << SLOT_WAITING_BUFFER,
-		/* Again when its response was taken back: target/judge_again.h. */
+		/* From RESPONDING: the response was taken back, target/judge_again.h. */
 		[SLOT_EXECUTING] = 1u << SLOT_RECEIVING | 1u << SLOT_WAITING_BUFFER |
 				   1u << SLOT_FETCHING | 1u << SLOT_RESPONDING,
 		[SLOT_RESPONDING] = 1u << SLOT_EXECUTING,
@@ -147,36 +149,39 @@ static inline bool slot_is_mapped(const struct slot *slot)
 	return slot->data.kind == BUF_MAPPED;
 }
 
-/* NULL when all are busy; queue_on_slot_free tells the transport when one is free again. */
+/* A free slot, or NULL when all are in use. When one becomes free, queue_on_slot_free calls
+ * transport->resume if the queue is paused. */
 struct slot *slot_take(struct queue *queue);
 /*
- * The sqe and capsule_bytes are filled in: judge the command and find a place for in-capsule data.
- * False: the data must wait; transport->resume is called when there is room.
+ * Judges the command and finds a place for in-capsule data. The caller has set sqe and
+ * capsule_bytes. Returns false when the data must wait: transport->resume is called when there is
+ * room.
  */
 bool slot_prepare(struct slot *slot);
-/* Where in-capsule data goes: slot->data, or nowhere when it was refused early. */
+/* The address for in-capsule data: slot->data, or NULL when the command was refused early. */
 uint8_t *slot_capsule_dest(struct slot *slot, uint32_t *ret_granule_bytes);
-/* The capsule is complete. is_data_ok is false when its data digest did not match. */
+/* The capsule is complete. is_data_ok is false when the data digest did not match. */
 void slot_start(struct slot *slot, bool is_data_ok);
-/* The data that transport->fetch asked for is in slot->data. */
+/* The data that transport->fetch requested is in slot->data. */
 void slot_data_arrived(struct slot *slot, bool is_data_ok);
-/* Ends execution; the transport sends data (on success, DATA_TO_HOST) and completion. */
+/* Ends execution. The transport sends the data (DATA_TO_HOST, on success) and the completion. */
 void slot_complete(struct slot *slot, nvme_status status);
-/* With the byte of the command that is at fault, for the error log. */
+/* As slot_complete. error_byte is the byte of the command at fault, for the error log. */
 static inline void slot_complete_at(struct slot *slot, nvme_status status, uint16_t error_byte)
 {
 	slot->error_byte = error_byte;
 	slot_complete(slot, status);
 }
 
-/* The response is sent or the connection is gone: back to the free ones. */
+/* Frees the slot. The response is sent, or the connection is closed. */
 void slot_release(struct slot *slot);
-/* Asks a running command to end early; it still completes by itself. */
+/* Asks a running command to end early. The command still completes by slot_complete. */
 void slot_cancel(struct slot *slot);
-/* Tells the Abort or Cancel that waits for this command, if one does, that it was not aborted. */
+/* Reports to the Abort or Cancel that waits for this command, if any, that the command was not
+ * aborted. */
 void slot_let_aborter_go(struct slot *slot);
 
-/* One mapping of -errno to status for all of target/. */
+/* The only mapping of -errno to status in target/. */
 nvme_status status_from_errno(int error, enum media_kind kind);
 
 #endif

@@ -2,8 +2,8 @@
 /*
  * Snapshots: the immutable configuration that reactors read without locks.
  *
- * Built and freed on the control reactor; the find functions run on any reactor. How a snapshot is
- * swapped in, and when an old one may go, is in target.c.
+ * Built and freed on the control reactor. The find functions run on any reactor. apply.c puts a
+ * snapshot in force and decides when a former one can be freed.
  */
 #include "base/sorted.h"
 #include "ns/health.h"
@@ -141,7 +141,7 @@ unsigned subsystem_ns_after(const struct subsystem *subsystem, uint32_t nsid)
 	return SORTED_PLACE(i, subsystem->ns_count, subsystem->namespaces[i].nsid <= nsid);
 }
 
-/* Where it is in an ascending list; `count` when it is not. */
+/* The index of `name` in an ascending list, or `count` when the name is missing. */
 static unsigned names_find(char (*names)[NVME_NQN_BYTES], unsigned count, const char *name)
 {
 	unsigned at = SORTED_PLACE(i, count, strcmp(names[i], name) < 0);

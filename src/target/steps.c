@@ -2,14 +2,15 @@
 /*
  * The loop of commands with several steps. See steps.h. Runs on the queue's reactor.
  *
- * A medium may call back from inside its submit: is_in_submit tells steps_io_done that the loop is
- * below it on the stack and goes on by itself, so that steps do not pile up there.
+ * A medium may call steps_io_done from inside its submit. is_in_submit then shows that steps_run is
+ * already on the stack and continues by itself. The stack therefore does not grow with the number
+ * of steps.
  */
 #include "target/steps.h"
 
 #include <errno.h>
 
-/* As many steps of memory as take about a quarter of a millisecond. */
+/* On memory media, this many steps take about a quarter of a millisecond. */
 #define STEPS_PER_TURN 8
 
 static void steps_run(struct slot *slot);
@@ -28,7 +29,7 @@ static void steps_run(struct slot *slot)
 		if (!slot->steps.next(slot, slot->steps.res))
 			return;
 		if (slot->is_in_submit) {
-			slot->is_in_submit = false; /* steps_io_done goes on */
+			slot->is_in_submit = false; /* steps_io_done continues the loop */
 			return;
 		}
 	}
@@ -51,9 +52,9 @@ void steps_io_done(struct media_io *io, int res)
 	struct slot *slot = container_of(io, struct slot, io);
 
 	slot->steps.res = res;
-	slot->cancel = NULL; /* between two steps steps_run looks whether it is to end */
+	slot->cancel = NULL; /* between two steps, steps_run checks is_abort_requested */
 	if (slot->is_in_submit)
-		slot->is_in_submit = false; /* steps_run is below us and goes on */
+		slot->is_in_submit = false; /* steps_run is on the stack and continues the loop */
 	else
 		steps_run(slot);
 }

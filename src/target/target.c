@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The target as a whole: its making and its end, its reactors' halves (struct local), and what is
- * known of it in numbers. Control reactor, but for the numbers. The swap of configurations is in
- * apply.c, the orderly end in shutdown.c.
+ * The target as a whole: creation and destruction, the part per reactor (struct local), and
+ * statistics. Runs on the control reactor, except the statistics. The swap of configurations is in
+ * apply.c, the clean end in shutdown.c.
  */
 #include "base/clock.h"
 #include "ns/bad_blocks.h"
@@ -17,13 +17,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- create, destroy
- * ----------------------------------------------------------------------------- */
+/* ---- create, destroy ----------------------------------------------------------------------- */
 
 static int local_init(struct local *local, struct target *target, unsigned index,
 		      const struct target_config *config)
 {
-	/* Touched only when used: 48 MiB, 48 MiB and 24 MiB of address space. */
+	/* Address space, used only when touched: 48 MiB, 48 MiB and 24 MiB. */
 	static const unsigned default_counts[BUF_POOL_CLASSES] = {6144, 384, 24};
 	bool has_counts = config->buf_counts[0] && config->buf_counts[1] && config->buf_counts[2];
 	int res;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What target/ needs of a transport: the table of functions, and the halves of a listener and of an
- * arrival that target/ knows. What a transport calls is in queue.h, slot.h and at the end here.
+ * What target/ needs of a transport: the table of functions, and target/'s part of a listener and
+ * of an arrival. The functions that a transport calls are in queue.h, slot.h and at the end of this
+ * file.
  *
- * Written for byte streams and for verbs alike: the target names memory and asks for it to be
- * filled (fetch) or sent (respond); how the bytes move, by R2T and C2HData or by RDMA READ and
- * WRITE with keys, is the transport's affair. docs/adr/0009 walks through verbs.
+ * The contract suits byte streams and verbs alike. The target names memory and asks the transport
+ * to fill it (fetch) or to send it (respond). How the bytes move is private to the transport: by
+ * R2T and C2HData, or by RDMA READ and WRITE with keys. docs/adr/0009 applies the contract to
+ * verbs.
  */
 #ifndef WEFT_TARGET_TRANSPORT_H
 #define WEFT_TARGET_TRANSPORT_H
@@ -23,30 +25,32 @@ struct queue;
 struct slot;
 struct target;
 
-/* A connection that came to a listener and has no queue yet, in the words of its transport. */
+/* A connection that arrived at a listener and has no queue yet, in the form that its transport
+ * uses. */
 union incoming {
 	int fd;        /* TCP: a connected socket */
 	void *request; /* verbs: a connection request */
 };
 
-/* On its way from the listener to the reactor that will own it (port.c). */
+/* An incoming connection on its way from the listener to the reactor that will own it (port.c). */
 struct arrival {
 	struct reactor_msg msg;
 	struct local *local;
 	const struct transport_ops *transport;
 	struct net_addr peer;
 	uint16_t port_id;
-	bool is_spare; /* beyond the limits: for discovery alone */
+	bool is_spare; /* beyond the connection limits: for discovery only */
 	union incoming incoming;
 };
 
-/* Where connections of a port arrive; the registry's. A transport's listener begins with it. */
+/* Where connections of a port arrive. Owned by the registry. A transport's listener begins with
+ * this struct. */
 struct listener {
 	const struct transport_ops *transport;
 	struct target *target;
 	struct reactor *reactor;
 	struct net_addr asked; /* as configured */
-	struct net_addr bound; /* the transport's: known even when any port was asked for */
+	struct net_addr bound; /* set by the transport, with the real port number */
 	uint16_t port_id;
 	bool is_new; /* opened for a snapshot that is not in force yet */
 	struct list node;
@@ -62,40 +66,43 @@ struct transport_ops {
 	const char *name;
 	enum discovery_transport trtype; /* for logs */
 	size_t listener_bytes;           /* size of the transport's listener */
-	size_t slot_bytes; /* size of the transport's slot, which begins with a struct slot */
-	/* Begins to listen at listener->asked and fills in `bound`. 0 or -errno;
-	 * listener_on_arrival follows for each connection, never from inside this call. */
+	/* Size of the transport's slot, which begins with a struct slot. */
+	size_t slot_bytes;
+	/* Listens at listener->asked and fills in `bound`. 0 or -errno. listener_on_arrival is
+	 * called for each connection, never from inside this call. */
 	int (*listen)(struct listener *listener);
-	/* Nothing arrives any more. listener_on_closed follows, never from inside this call. */
+	/* Stops listening. listener_on_closed is called later, never from inside this call. */
 	void (*unlisten)(struct listener *listener);
-	/* Ends what arrived and gets no queue: TCP resets it. On any reactor. */
+	/* Ends an incoming connection that gets no queue: TCP resets the connection. Any
+	 * reactor. */
 	void (*refuse)(union incoming incoming);
-	/* What arrived becomes a queue on `local`. 0, or -ENOMEM: arrival->incoming is still the
-	 * caller's. */
+	/* Makes a queue on `local` from an incoming connection. 0, or -ENOMEM: the caller keeps
+	 * arrival->incoming. */
 	int (*accept)(struct local *local, const struct arrival *arrival);
-	/* Bring slot->data_bytes from the host into slot->data, then slot_data_arrived. */
+	/* Brings slot->data_bytes from the host into slot->data, then calls slot_data_arrived. */
 	void (*fetch)(struct slot *slot);
-	/* What of the data has not come yet goes nowhere when it comes: slot->data may be used
-	 * otherwise. The command goes on as if it had come. */
+	/* Discards the data that has not arrived yet when it arrives: slot->data may be reused. The
+	 * command continues as if its data had arrived. */
 	void (*cut_off)(struct slot *slot);
-	/* Send the data of a successful DATA_TO_HOST and the completion, then slot_release. */
+	/* Sends the data of a successful DATA_TO_HOST and the completion, then calls
+	 * slot_release. */
 	void (*respond)(struct slot *slot);
-	/* Of a response with data: how much of the data has left. If nothing has, the response is
-	 * taken back: slot->data is not needed, and respond may be called again. */
+	/* Returns how much of a response's data was sent. If nothing was sent, takes the response
+	 * back: slot->data is not used any more, and respond may be called again. */
 	enum data_sent (*take_back)(struct slot *slot);
-	/* The rest of such data is sent from `copy`, which has all of it. NULL: the rest must not
-	 * leave, and the connection ends at once. */
+	/* Sends the rest of data that was partly sent from `copy`, which holds all of the data.
+	 * copy NULL: the rest must not be sent, and the connection ends at once. */
 	void (*send_copy)(struct slot *slot, uint8_t *copy);
-	/* queue->ctrl or queue->subsystem is another one. May be NULL. */
+	/* queue->ctrl or queue->subsystem has changed. May be NULL. */
 	void (*rebound)(struct queue *queue);
-	/* Room for the held capsule, or a free slot, has come. */
+	/* There is room for the capsule that waits, or a free slot: continue receiving. */
 	void (*resume)(struct queue *queue);
-	/* Take no more commands; responses still go out. */
+	/* Accepts no more commands. Responses are still sent. */
 	void (*stop)(struct queue *queue);
-	/* No command runs any more: send what is queued, close, then queue_on_closed. Slots that
-	 * wait for the host are released by queue_on_closed. */
+	/* No command of the queue runs any more. Sends what is queued, closes, then calls
+	 * queue_on_closed, which releases slots that wait for the host. */
 	void (*close)(struct queue *queue, const char *why);
-	/* Free the queue's memory: last call. */
+	/* Frees the memory of the queue. Last call. */
 	void (*destroy)(struct queue *queue);
 };
 
@@ -105,10 +112,10 @@ extern const struct transport_ops transport_tcp;
 
 void listener_on_arrival(struct listener *listener, union incoming incoming,
 			 const struct net_addr *from);
-/* Last report: the listener is freed in it. */
+/* Last report of a listener. Frees the listener. */
 void listener_on_closed(struct listener *listener);
 
-/* The port's own, or TCP. */
+/* The transport of the port: its own, or TCP. */
 const struct transport_ops *port_transport(const struct port *port);
 
 #endif

@@ -2,9 +2,9 @@
 /*
  * The TCP transport: makes slots of PDUs and PDUs of slots. NVMe/TCP Transport 1.1, chapter 3.
  *
- * A queue is one tcp_conn. A command's data comes in its capsule or by one R2T for all of it; data
- * for the host leaves in one C2HData, with the SUCCESS flag instead of a response when the host
- * disabled SQ flow control. Runs on the queue's reactor.
+ * A queue is one tcp_conn. A command's data arrives in its capsule, or is requested with one R2T
+ * for all of it. Data for the host is sent in one C2HData, with the SUCCESS flag instead of a
+ * response when the host disabled SQ flow control. Runs on the queue's reactor.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -16,46 +16,49 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DATA_PACE_BYTES 16384u         /* a second: slower counts as no progress */
-#define DATA_SLOW_NS    NS_PER_S       /* without progress: the host may not borrow */
-#define DATA_LOOK_NS    (NS_PER_S / 2) /* at most between two looks */
-/* Received and not parsed yet: capsules among it are counted as owed data until then. */
+#define DATA_PACE_BYTES 16384u         /* bytes per second: less is no progress */
+#define DATA_SLOW_NS    NS_PER_S       /* without progress: no borrowing of buffers */
+#define DATA_LOOK_NS    (NS_PER_S / 2) /* longest interval of owed_timer */
+/* Data that may be received and not parsed yet. Capsules in such data count as owed data until they
+ * are parsed. */
 #define DATA_UNPARSED_BYTES (256u * 1024)
 
-#define ARRIVAL_MAX 64 /* commands that are looked at before the first one begins */
+#define ARRIVAL_MAX 64 /* commands to prefetch for before the first begins */
 
 struct tcp_slot {
-	struct slot slot;             /* first: the target's half */
-	struct pdu_transfer transfer; /* what the R2T promised */
-	bool is_data_bad;             /* a digest of it did not match */
-	uint8_t *aside;               /* the transfer from aside_from on; NULL: it lands in place */
+	struct slot slot;             /* first: target/'s part */
+	struct pdu_transfer transfer; /* the data that the R2T requested */
+	bool is_data_bad;             /* a data digest did not match */
+	uint8_t *aside;               /* the transfer from aside_from on; NULL: received in place */
 	uint32_t aside_from;
-	uint8_t sends;             /* tx that are not done */
-	uint64_t owed_since_ns;    /* moved on by its data: see pace_advance */
-	uint64_t owed_from_bytes;  /* owed data that had come on the connection by the R2T */
-	uint64_t owed_ahead_bytes; /* that could come before all of its own had */
+	uint8_t sends;          /* tx not done yet */
+	uint64_t owed_since_ns; /* advances with its data: see pace_advance */
+	/* Owed data received on the connection before this R2T. */
+	uint64_t owed_from_bytes;
+	/* The most owed data that can be received up to the end of this command's data. */
+	uint64_t owed_ahead_bytes;
 	struct iovec iov;
 	struct tcp_tx data_tx; /* R2T or C2HData */
 	struct tcp_tx resp_tx;
 };
 
 struct tcp_listener {
-	struct listener listener; /* first: the target's half */
+	struct listener listener; /* first: target/'s part */
 	struct reactor_listener sock;
 };
 
 struct tcp_queue {
-	struct queue queue; /* first: the target's half */
+	struct queue queue; /* first: target/'s part */
 	struct tcp_conn conn;
-	struct slot *capsule; /* whose capsule is being received */
+	struct slot *capsule; /* the slot whose capsule is being received */
 	bool is_closed;
 	uint32_t owed;       /* slots whose data the host owes */
-	uint64_t owed_bytes; /* what was asked for and has not come */
+	uint64_t owed_bytes; /* data requested and not received yet */
 	struct reactor_timer owed_timer;
-	uint64_t other_bytes; /* received that is no owed data: headers and capsules */
-	uint64_t heard_bytes; /* of owed data, when the timer last looked */
-	uint64_t heard_ns;    /* until when that was enough: see pace_advance */
-	bool is_slow;         /* counted in the share of the host */
+	uint64_t other_bytes; /* received bytes that are not owed data: headers and capsules */
+	uint64_t heard_bytes; /* owed data received when the timer last ran */
+	uint64_t heard_ns;    /* advances with owed data: see pace_advance */
+	bool is_slow;         /* counted in the share's slow_queues */
 };
 
 static struct tcp_queue *tcp_queue_of(struct queue *queue)
@@ -68,8 +71,7 @@ static struct tcp_slot *tcp_slot_of(struct slot *slot)
 	return container_of(slot, struct tcp_slot, slot);
 }
 
-/* ---- receive
- * ------------------------------------------------------------------------------------------ */
+/* ---- receive ------------------------------------------------------------------------------- */
 
 static void on_ready(struct tcp_conn *conn)
 {
@@ -99,7 +101,7 @@ static struct pdu_error on_capsule_header(struct tcp_queue *tq, const struct pdu
 			return PDU_OK;
 		}
 	} else if (slot->state == SLOT_WAITING_BUFFER) {
-		/* Resumed for another reason; the buffer has not come yet. */
+		/* Receiving was resumed for another reason. The buffer is still missing. */
 		tq->queue.is_paused = true;
 		*ret_pause = true;
 		return PDU_OK;
@@ -111,8 +113,8 @@ static struct pdu_error on_capsule_header(struct tcp_queue *tq, const struct pdu
 	return PDU_OK;
 }
 
-/* A host cannot answer an R2T that has not left: what names one is a guess, and its slot is not
- * free to go on while the R2T waits to be sent. */
+/* A host cannot know the transfer tag of an R2T that was not sent: a PDU with that tag is a guess.
+ * The slot must not continue while its R2T waits to be sent. */
 static struct slot *find_fetching(struct tcp_queue *tq, uint16_t ttag)
 {
 	struct slot *slot;
@@ -130,8 +132,9 @@ static void aside_free(struct tcp_slot *ts)
 }
 
 /*
- * Memory media are written in whole blocks. A host may end an H2CData inside a block, though few
- * do: from the first such PDU on, the rest of the transfer is gathered aside. 0 or -ENOMEM.
+ * Memory media are written in whole blocks, but a host may end an H2CData inside a block; few hosts
+ * do. From the first such PDU on, the rest of the transfer is gathered in a separate buffer. 0 or
+ * -ENOMEM.
  */
 static int gather_aside(struct tcp_slot *ts, const struct pdu *pdu)
 {
@@ -195,8 +198,8 @@ static struct pdu_error on_header(struct tcp_conn *conn, const struct pdu *pdu,
 }
 
 /*
- * Progress is a rate, not a byte: what has come moves a clock on by as long as it may take at
- * DATA_PACE_BYTES a second, but not beyond now.
+ * Progress is measured as a rate. Received bytes advance a clock by the time that they may take at
+ * DATA_PACE_BYTES per second, but never beyond now.
  */
 static uint64_t pace_advance(uint64_t clock_ns, uint64_t bytes, uint64_t now_ns)
 {
@@ -207,7 +210,7 @@ static uint64_t pace_advance(uint64_t clock_ns, uint64_t bytes, uint64_t now_ns)
 		       : clock_ns + bytes * NS_PER_S / DATA_PACE_BYTES;
 }
 
-/* True when that was news. */
+/* Returns true when this was a change. */
 static bool queue_set_slow(struct tcp_queue *tq, bool is_slow)
 {
 	if (tq->is_slow == is_slow || !tq->queue.share)
@@ -268,7 +271,7 @@ static struct pdu_error on_pdu(struct tcp_conn *conn, const struct pdu *pdu, boo
 	return PDU_OK;
 }
 
-/* A command without data in its capsule, the only such PDU that a host sends. */
+/* Handles a command without data in its capsule, the only such PDU that a host sends. */
 static struct pdu_error on_whole(struct tcp_conn *conn, const struct pdu *pdu, bool *ret_pause)
 {
 	struct tcp_queue *tq = container_of(conn, struct tcp_queue, conn);
@@ -283,7 +286,7 @@ static struct pdu_error on_whole(struct tcp_conn *conn, const struct pdu *pdu, b
 	slot->sqe = pdu->u.sqe;
 	slot->capsule_bytes = 0;
 	is_prepared = slot_prepare(slot);
-	CHECK(is_prepared); /* no data that could lack a place */
+	CHECK(is_prepared); /* without data, no buffer can be missing */
 	tq->other_bytes += NVME_TCP_CMD_HDR_BYTES;
 	slot_start(slot, true);
 	return PDU_OK;
@@ -308,8 +311,8 @@ static void on_closed(struct tcp_conn *conn, int cause, const char *why)
 }
 
 /*
- * The commands of a batch: with many namespaces what they need is not in the cache. Asked for all
- * at once, it comes from memory for all in the time that it takes for one.
+ * Prefetches for a batch of commands. With many namespaces, what commands read of them is not in
+ * the cache. Requested at once, all of it comes from memory in the time of one access.
  */
 static void on_arrival(struct tcp_conn *conn, const uint8_t *bytes, size_t len_bytes)
 {
@@ -345,13 +348,14 @@ static const struct tcp_conn_handler tcp_handler = {
 	.on_whole = on_whole,
 };
 
-/* ---- data that the host owes
- * -------------------------------------------------------------------------------
+/* ---- data that the host owes ------------------------------------------------------------------
  *
- * A slow line is no reason to give a host up: what was asked for may wait behind the data of every
- * other command of the queue. It is late when too little comes for too long, or when more has come
- * meanwhile than could be in front of it: it was passed over. Long before that, while the data of
- * any command is behind its time, its host may not borrow buffers of others (local_share.h).
+ * A slow network is no reason to end a connection: requested data may wait behind the data of every
+ * other command of the queue. A command's data is overdue when it has made no progress for
+ * data_timeout_ms, and in addition one of two things is true: the whole connection has made no
+ * progress for as long, or more owed data has arrived than could precede the end of the command's
+ * data, so that the host has skipped the command. Long before, while the data of any command is
+ * behind by DATA_SLOW_NS, the host may not borrow buffers of others (local_share.h).
  */
 
 static void owed_timer_arm(struct tcp_queue *tq)
@@ -362,7 +366,7 @@ static void owed_timer_arm(struct tcp_queue *tq)
 	reactor_timer_arm(&tq->owed_timer, reactor_now_ns(tq->queue.reactor) + look_ns);
 }
 
-/* With what has come of a PDU that is not complete. */
+/* Owed data received so far, including that of an incomplete PDU. */
 static uint64_t owed_come_bytes(const struct tcp_queue *tq)
 {
 	return tq->conn.stats.bytes_received - tq->other_bytes;
@@ -457,9 +461,7 @@ static void tcp_fetch(struct slot *slot)
 	tcp_send_r2t(&tq->conn, &ts->data_tx, &args);
 }
 
-/* ---- respond
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- respond ------------------------------------------------------------------------------- */
 
 static void slot_sent(struct tcp_slot *ts)
 {
@@ -502,7 +504,8 @@ static void send_response(struct tcp_queue *tq, struct tcp_slot *ts)
 {
 	const struct slot *slot = &ts->slot;
 	struct queue *queue = slot->queue;
-	/* A queue without SQ flow control says so in the Connect response and nowhere else. */
+	/* Without SQ flow control, SQHD is FFFFh in the Connect response and 0 in all other
+	 * responses. */
 	uint16_t sqhd = queue->has_sq_flow_control       ? (uint16_t)queue->sq_head
 			: queue->connected_slots != NULL ? 0xffff
 							 : 0;
@@ -547,7 +550,7 @@ static enum data_sent tcp_take_back(struct slot *slot)
 		return DATA_SENT_ALL;
 	if (!tcp_tx_take_back(&ts->data_tx))
 		return DATA_SENT_PART;
-	/* The completion, where there is one of its own, is behind the data. */
+	/* The completion, if it has a PDU of its own, is queued behind the data. */
 	is_behind_taken = ts->sends == 1 || tcp_tx_take_back(&ts->resp_tx);
 	CHECK(is_behind_taken);
 	ts->sends = 0;
@@ -569,11 +572,10 @@ static void tcp_send_copy(struct slot *slot, uint8_t *copy)
 	tcp_tx_move_payload(&ts->data_tx, &ts->iov, 1);
 }
 
-/* ---- life
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- life ---------------------------------------------------------------------------------- */
 
-/* What the connection needs to know for every receive, so that it need not ask. */
+/* Sets what the connection reads at every receive, so that the receive path need not call the
+ * target. */
 static void tcp_rebound(struct queue *queue)
 {
 	struct tcp_conn *conn = &tcp_queue_of(queue)->conn;
@@ -615,9 +617,9 @@ static void conn_config_fill(const struct snapshot *snapshot, uint16_t port_id,
 			     struct tcp_conn_config *config)
 {
 	const struct target_limits *limits = &snapshot->limits;
-	/* NULL: it went while the connection was on its way here. */
+	/* NULL: the port was removed while the connection was on its way to this reactor. */
 	const struct port *port = snapshot_find_port(snapshot, port_id);
-	/* Admin capsules carry up to 8 KiB; the host learns the I/O limit from IOCCSZ. */
+	/* Admin capsules carry up to 8 KiB. IOCCSZ reports the limit for I/O queues to the host. */
 	uint32_t in_capsule = limits->in_capsule_bytes > 8192 ? limits->in_capsule_bytes : 8192;
 
 	*config = (struct tcp_conn_config){
@@ -687,7 +689,7 @@ static int tcp_accept(struct local *local, const struct arrival *arrival)
 	}
 	if (tcp_conn_accept(&tq->conn, local->reactor, arrival->incoming.fd, &config,
 			    &tcp_handler) != 0) {
-		/* The queue is there already: it ends like any other, without a connection. */
+		/* The queue exists already: it ends like any other queue, without a connection. */
 		tcp_refuse(arrival->incoming);
 		tq->is_closed = true;
 		queue_on_closed(&tq->queue);
