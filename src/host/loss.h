@@ -78,8 +78,7 @@ static inline void loss_write_acked(struct loss_ns *ns, unsigned cache, uint64_t
 
 	if (atomic_load_explicit(&ns->acked[cache], memory_order_acquire) < mark) {
 		loss_raise(&ns->acked[cache], mark);
-		/* totally ordered with the increment in loss_ns_see */
-		now = atomic_fetch_add(&ns->seen, 0);
+		now = atomic_fetch_add(&ns->seen, 0); /* in one order with loss_ns_see */
 	} else {
 		now = loss_seen(ns);
 	}

@@ -94,7 +94,7 @@ uint32_t host_timeouts_look_ms(uint32_t command_ms);
 struct host_fault {
 	const char *name;  /* for programs: "target-killed", ... */
 	const char *title; /* for people */
-	/* name of the time-out, or "reset" or "status" from the controller's side */
+	/* Name of the time-out, or "reset" or "status" from the controller's side. */
 	const char *found_by;
 	uint64_t found_ms; /* from the fault until the path is given up */
 	uint64_t read_ms;  /* until commands that change nothing run on another path */
