@@ -333,7 +333,7 @@ struct weft_request {
  * result. */
 WEFT_API int weft_submit(struct weft_ns *ns, struct weft_request *request);
 
-/* ---- the same, waiting ------------------------------------------------------------------------
+/* ---- calls that wait --------------------------------------------------------------------------
  */
 
 /* These calls wait for the result and must not be made from a callback. 0: all blocks were moved,

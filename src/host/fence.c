@@ -76,7 +76,7 @@ static void fence_arm(struct fence *fence)
 	reactor_timer_arm(&fence->timer, at_ns);
 }
 
-/* ---- the end ----------------------------------------------------------------------------------
+/* ---- the end of a fence -----------------------------------------------------------------------
  */
 
 static void ask_detach(struct fence *fence)
@@ -129,7 +129,7 @@ static void fence_clear(struct fence *fence, enum fence_kind kind)
 		io_after_fence(list_entry(node, struct mpath_io, node), kind != FENCE_NONE);
 }
 
-/* ---- asking -----------------------------------------------------------------------------------
+/* ---- reset requests ---------------------------------------------------------------------------
  */
 
 /* Applies a log page of this path to every fence that has asked there. */
@@ -375,7 +375,7 @@ void fence_on_path_gone(struct path *path)
 	}
 }
 
-/* ---- the beginning ----------------------------------------------------------------------------
+/* ---- the start of a fence ---------------------------------------------------------------------
  */
 
 int fence_create(struct path *path)
@@ -400,8 +400,8 @@ void fence_hold(struct path *path, struct mpath_io *io)
 }
 
 /* How long a controller may still run commands of its host after it received its last byte; 0: for
- * ever. It lives for kato_ms (see host_ctrl_kato_ms), then has CQT to end the commands that have
- * begun. */
+ * ever. The controller lives for kato_ms (see host_ctrl_kato_ms), then has CQT to end its running
+ * commands. */
 static uint64_t fence_time_ms(const struct fence *fence, uint64_t kato_ms)
 {
 	if (kato_ms == 0)

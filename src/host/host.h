@@ -98,9 +98,9 @@ struct host_cmd {
 	 * must stay valid until done. A piece may have any length, including 0. */
 	const struct iovec *iov;
 	unsigned iov_count;
-	/* The second command of a fused pair, which is sent right after this one on the same queue.
-	 * NULL: none. Only the first is submitted. The queue sets the FUSE bits of both. Each
-	 * command has its own done. A queue of less than two slots completes both with Command
+	/* The second command of a fused pair, which is sent right after the first on the same
+	 * queue. NULL: none. Only the first is submitted. The queue sets the FUSE bits of both.
+	 * Each command has its own done. A queue of less than two slots completes both with Command
 	 * Aborted due to Missing Fused Command. */
 	struct host_cmd *fused_next;
 	void (*done)(struct host_cmd *cmd);

@@ -274,7 +274,7 @@ void host_queue_submit(struct host_queue *queue, struct host_cmd *cmd, uint32_t 
 		queue_take_slot(queue, cmd, timeout_ms, now_ns);
 }
 
-/* ---- what it does now ----------------------------------------------------------------------- */
+/* ---- statistics ----------------------------------------------------------------------------- */
 
 uint32_t host_queue_owed(const struct host_queue *queue)
 {

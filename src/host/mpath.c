@@ -306,7 +306,7 @@ void mpath_close(struct mpath *mpath, void (*gone)(void *arg), void *arg)
 	reactor_defer(mpath->reactor, &mpath->settle);
 }
 
-/* ---- what people see ------------------------------------------------------------------------ */
+/* ---- reports -------------------------------------------------------------------------------- */
 
 unsigned mpath_path_count(const struct mpath *mpath)
 {

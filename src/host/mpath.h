@@ -80,7 +80,7 @@ struct path_info {
 	bool is_stable;      /* false: damped, used only when no stable path is usable */
 	bool is_given_up;    /* down for ctrl_loss_ms; still tried every reconnect_max_ms */
 	uint16_t cntlid;     /* while live */
-	bool has_reset;      /* the controller takes part in Cross-Controller Reset */
+	bool has_reset;      /* the controller supports Cross-Controller Reset */
 	uint32_t quiesce_ms; /* the controller's CQT, or the profile's value */
 	int numa_node;       /* of the network card; -1: unknown */
 	uint32_t in_flight;

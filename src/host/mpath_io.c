@@ -20,7 +20,7 @@
 #define IO_FUSE_SECOND       0x2
 #define NVME_SC_CTRL_PATHING NVME_STATUS(3, 0x60)
 
-/* ---- what an answer means ---------------------------------------------------------------------
+/* ---- the meaning of statuses ------------------------------------------------------------------
  */
 
 enum verdict {

@@ -130,7 +130,7 @@ static void ns_tell(struct mpath_ns *ns)
 			    ns->is_gone ? "is gone" : "is new or has changed");
 }
 
-/* ---- who may carry its commands ---------------------------------------------------------------
+/* ---- the paths that may carry commands --------------------------------------------------------
  */
 
 enum ana_state ns_path_state(const struct mpath_ns *ns, const struct path *path)
@@ -245,7 +245,7 @@ void ns_recompute_all(struct mpath *mpath)
 		ns_recompute(mpath->ns[i]);
 }
 
-/* ---- what scans say ---------------------------------------------------------------------------
+/* ---- the results of scans ---------------------------------------------------------------------
  */
 
 static bool identity_changed(const struct ns_identity *a, const struct ns_identity *b)

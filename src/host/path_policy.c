@@ -6,10 +6,10 @@
  * most MPATH_PATHS_MAX samples. The caller passes the time; random numbers come from the seed of
  * the state.
  *
- * The expected wait on a path is (duration of one command) x (commands in flight and this one). The
- * duration of one command is the measured mean, or half the age of the oldest command in flight if
- * that is more. The age matters because a stalled path answers nothing, so no measurement would
- * show the stall. In steady state the oldest of many commands is about twice as old as the mean.
+ * The expected wait on a path is (duration of one command) x (commands in flight + 1). The duration
+ * of one command is the measured mean, or half the age of the oldest command in flight if that is
+ * more. The age matters because a stalled path answers nothing, so no measurement would show the
+ * stall. In steady state the oldest of many commands is about twice as old as the mean.
  */
 #include "host/path_policy.h"
 
@@ -180,7 +180,7 @@ static unsigned path_pick_fastest(struct path_policy_state *state,
 	}
 	if (idle < count && idle != best && prng_one_in(&state->prng, PATH_PROBE_ONE_IN))
 		return idle;
-	/* Of the paths that score about as well, pick the one that was unused for longest. */
+	/* Of the paths that score about as well, pick the path that was unused for longest. */
 	for (unsigned n = 0, turn = state->turn; n < count; n++) {
 		unsigned i = turn + n < count ? turn + n : turn + n - count;
 

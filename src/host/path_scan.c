@@ -126,7 +126,7 @@ static void scan_end(struct path *path)
 		path_scan_start(path, false);
 }
 
-/* ---- what the answers say -------------------------------------------------------------------- */
+/* ---- the list, and the log of changes -------------------------------------------------------- */
 
 static bool list_take(struct path *path)
 {
@@ -191,7 +191,7 @@ static bool is_changed(const struct path *path, uint32_t nsid)
 	return false;
 }
 
-/* ---- what is known of one namespace ---------------------------------------------------------- */
+/* ---- identifying one namespace --------------------------------------------------------------- */
 
 static void look_skip(const struct scan_look *look, const char *why)
 {
@@ -297,7 +297,7 @@ static void on_look_done(struct host_cmd *cmd)
 	path_scan_go_on(path);
 }
 
-/* ---- the other answers ----------------------------------------------------------------------- */
+/* ---- completion of scan commands ------------------------------------------------------------- */
 
 static void on_list(struct path *path)
 {
@@ -350,7 +350,7 @@ static void on_scan_done(struct host_cmd *cmd)
 			  nvme_status_name(cmd->status), cmd->status.value & 0x7ff);
 }
 
-/* ---- what to ask ------------------------------------------------------------------------------
+/* ---- the order of scan commands ---------------------------------------------------------------
  */
 
 bool path_scan_looks_at(const struct path *path, uint32_t nsid)

@@ -154,16 +154,16 @@ struct weft_ns {
 	uint32_t block_bytes;
 	/* The latest loss of acknowledged writes that a flush of this handle has reported. */
 	_Atomic uint64_t losses_told;
-	uint64_t losses_at_open;       /* losses that counted as told at open */
-	uint64_t untold_at_open;       /* losses told late at open: see loss_told */
+	uint64_t losses_at_open;       /* result of loss_told at open */
+	uint64_t untold_at_open;       /* *ret_untold of loss_told at open */
 	_Atomic uint64_t flush_failed; /* number of the latest flush that failed at the medium */
 	/* By reactor: the namespace that the handle was opened for, even if another namespace has
 	 * its NSID now. Each reactor fills in its entry at first use. */
 	struct mpath_ns *at[];
 };
 
-/* Runs fn with arg on the reactors of all parts at once, and waits until each part has called
- * part_answer. Any thread but a reactor's. */
+/* A question to all parts. subsystem_ask runs fn with arg on the reactors of all parts at once, and
+ * waits until each part has called part_answer. Any thread but a reactor's may ask. */
 struct part_ask {
 	void (*fn)(struct part *part, void *arg);
 	void *arg;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * base/log.h for libweft: a line that is logged on a reactor's thread goes only to the log callback
- * of the instance that owns the thread. Linked into libweft in place of base/log.c, which writes to
- * standard error and is used by the program weft. Any thread. log_set_level does nothing, because a
- * level would be global to all instances.
+ * base/log.h for libweft: a line that is logged on a reactor's thread is passed only to the log
+ * callback of the instance that owns the thread. Linked into libweft in place of base/log.c, which
+ * writes to standard error and is used by the program weft. Any thread. log_set_level does nothing,
+ * because a level would be global to all instances.
  */
 #include "base/log.h"
 #include "base/text.h"

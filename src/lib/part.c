@@ -16,7 +16,7 @@
 /* Limit of one command when the controller reports none. */
 #define TRANSFER_MAX_BYTES (1024 * 1024)
 
-/* ---- questions ------------------------------------------------------------------------------ */
+/* ---- questions of other threads ------------------------------------------------------------- */
 
 static void ask_msg(struct reactor_msg *msg)
 {
@@ -61,7 +61,7 @@ void part_answer(struct part *part, int res)
 	pthread_mutex_unlock(&ask->lock);
 }
 
-/* ---- what the mpath tells ------------------------------------------------------------------- */
+/* ---- events of the mpath -------------------------------------------------------------------- */
 
 /* Sends a line to the log and to the event callback. */
 static void part_tell(const struct part *part, const char *line)

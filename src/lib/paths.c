@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Paths of an open subsystem: add, remove and list them and their queues. The caller's thread asks
- * the part of every reactor and waits. A path that one reactor refuses is removed from the others
+ * Paths of an open subsystem: adds, removes and lists paths and their queues. The caller's thread
+ * asks the part of every reactor and waits. If one reactor refuses a new path, the others remove it
  * again, so that all reactors have the same paths.
  */
 #include "base/text.h"
@@ -97,7 +97,7 @@ int weft_path_remove(struct weft_subsystem *subsystem, const struct weft_path *p
 	return res == 0 ? 0 : path_fail(error, res, &addr);
 }
 
-/* ---- for people ----------------------------------------------------------------------------- */
+/* ---- lists of paths and queues -------------------------------------------------------------- */
 
 static const char *state_name(const struct path_info *info)
 {

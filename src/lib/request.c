@@ -8,7 +8,7 @@
 
 #include <errno.h>
 
-/* ---- the end -------------------------------------------------------------------------------- */
+/* ---- the end of a request ------------------------------------------------------------------- */
 
 static void sleeper_wake(struct sleeper *sleeper)
 {
@@ -78,7 +78,7 @@ static void io_done(struct mpath_io *io)
 	request_end(state, lib_result(result, status), status, io->attempts);
 }
 
-/* ---- the start, on the reactor -------------------------------------------------------------- */
+/* ---- the start of a request, on the reactor ------------------------------------------------- */
 
 struct mpath_ns *request_ns(struct request_state *state)
 {
