@@ -246,7 +246,7 @@ enum weft_op {
 	WEFT_COMPARE_WRITE,
 	WEFT_COPY, /* the ranges, one after the other, to block */
 	WEFT_VERIFY,
-	/* The four reservation requests use action, key, new_key and reservation_type. */
+	/* Register, Acquire and Release use the fields from action to new_key. */
 	WEFT_RESERVATION_REGISTER,
 	WEFT_RESERVATION_ACQUIRE,
 	WEFT_RESERVATION_RELEASE,
