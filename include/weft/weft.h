@@ -109,7 +109,7 @@ struct weft_open_options {
 	/* "name=value,...": overrides the profile. See weft-explain-timeouts(1). */
 	const char *timeouts;
 	const char *policy; /* "numa", "round-robin", "queue-depth", "latency"; NULL: queue-depth */
-	/* I/O queues of each path, over all reactors; 0: one for each reactor */
+	/* I/O queues of each path, over all reactors. 0: one for each reactor. */
 	unsigned queues;
 	unsigned queue_size; /* entries of each queue; 0: 128 */
 	bool header_digest;
