@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The fence of a lost controller: holds its commands that change something until none of them can
- * run any more. Runs on the mpath's reactor. NVMe Base 2.1, section 9.6 (communication loss); Base
- * 2.3, Cross-Controller Reset (TP8028).
+ * The fence of a lost controller: holds its commands that change data until none of them can run
+ * any more. Runs on the mpath's reactor. NVMe Base 2.1, section 9.6 (communication loss); Base 2.3,
+ * Cross-Controller Reset (TP8028).
  *
- * It begins when all buffers are back from the kernel and all connections are reset, so that
- * nothing is on its way but what the network holds. It is clear when another live controller says
- * that the lost one was reset (FENCE_RESET), or when the lost one must have ended by itself
- * (FENCE_TIME): see fence_start. Each lost controller has its own; it is made before its
- * controller is used, so that a loss needs no memory but for asking.
+ * A fence starts when the kernel has released all buffers and all connections are reset, so that
+ * only the network can still hold bytes for the controller. It ends when another live controller
+ * reports that the lost one was reset (FENCE_RESET), or when the lost controller must have ended by
+ * itself (FENCE_TIME): see fence_start. Each lost controller has a fence of its own, allocated
+ * before the controller is used. Losing a controller allocates nothing except the reset request.
  */
 #include "host/mpath_internal.h"
 
@@ -21,16 +21,17 @@
 #include <string.h>
 
 #define FENCE_POLL_MS 50
-/* Without keep alive nothing ends a controller by itself. When no reset succeeds for so long, the
- * commands end with MPATH_UNKNOWN, and that they run later cannot be excluded. */
+/* Without keep alive a lost controller never ends by itself. When no reset succeeds for this time,
+ * the commands end with MPATH_UNKNOWN, and may still run later. */
 #define FENCE_UNTIMED_MS 120000
 #define FENCE_NEVER      UINT64_MAX
 
-/* One command of a fence on a path; outlives it when nobody waits for the answer any more. */
+/* One command of a fence on a path. When the fence no longer waits for the answer, the command
+ * outlives the fence. */
 struct fence_ask {
 	struct mpath *mpath;
 	struct path *path;
-	struct fence *fence; /* NULL: nobody waits */
+	struct fence *fence; /* NULL: no fence waits for the answer */
 	bool is_poll;
 	struct host_cmd cmd;
 	uint8_t page[LOG_CTRL_RESET_BYTES];
@@ -38,21 +39,22 @@ struct fence_ask {
 
 struct fence {
 	struct mpath *mpath;
-	struct path *path; /* that was lost; NULL when it was taken away */
-	struct list node;  /* on mpath->fences once it has begun */
+	struct path *path; /* the lost path; NULL if it was removed */
+	struct list node;  /* in mpath->fences once the fence has started */
 	struct list ios;
 	struct ctrl_identity identity;
 	uint16_t cntlid;
 	uint64_t begun_ns;
-	uint64_t end_ns; /* the time rule */
+	uint64_t end_ns; /* when the lost controller has ended by itself */
 	bool is_untimed;
-	/* Asking for a reset. */
-	struct path *asked; /* NULL: nobody */
-	bool is_accepted;   /* the result will be in the log */
+	/* State of the reset request. */
+	struct path *asked; /* NULL: no path is being asked */
+	bool is_accepted;   /* accepted: the log will report the result */
 	struct fence_ask *ask;
 	uint64_t asked_until_ns;
-	uint64_t again_ns;               /* next poll, or next attempt; FENCE_NEVER: none */
-	uint32_t tried[MPATH_PATHS_MAX]; /* by slot: the generation that was asked in vain */
+	uint64_t again_ns; /* next poll or next attempt; FENCE_NEVER: none */
+	/* By slot: the path's generation when it was last asked without success. */
+	uint32_t tried[MPATH_PATHS_MAX];
 	struct reactor_timer timer;
 };
 
@@ -74,7 +76,7 @@ static void fence_arm(struct fence *fence)
 	reactor_timer_arm(&fence->timer, at_ns);
 }
 
-/* ---- the end ----------------------------------------------------------------------------------
+/* ---- the end of a fence -----------------------------------------------------------------------
  */
 
 static void ask_detach(struct fence *fence)
@@ -127,10 +129,10 @@ static void fence_clear(struct fence *fence, enum fence_kind kind)
 		io_after_fence(list_entry(node, struct mpath_io, node), kind != FENCE_NONE);
 }
 
-/* ---- asking -----------------------------------------------------------------------------------
+/* ---- reset requests ---------------------------------------------------------------------------
  */
 
-/* What the log of this path says, for every fence that has asked there. */
+/* Applies a log page of this path to every fence that has asked there. */
 static void log_take(struct path *path, const uint8_t *page)
 {
 	uint32_t count = log_ctrl_reset_count(page, LOG_CTRL_RESET_BYTES);
@@ -138,8 +140,8 @@ static void log_take(struct path *path, const uint8_t *page)
 	list_for_each_safe(node, &path->mpath->fences) {
 		struct fence *fence = list_entry(node, struct fence, node);
 
-		/* Before it was accepted the log has nothing of it, though perhaps of another
-		 * instance of the same name. */
+		/* Ignore the log until the request was accepted: an entry from before may be about
+		 * another instance with the same CNTLID. */
 		for (uint32_t i = 0; fence->asked == path && fence->is_accepted && i < count; i++) {
 			struct log_ctrl_reset_entry entry;
 
@@ -170,9 +172,10 @@ static void ask_answered(struct fence *fence, const struct host_cmd *cmd)
 	} else if (nvme_status_same(cmd->status, NVME_SC_CTRL_RESET_IN_PROGRESS) ||
 		   nvme_status_same(cmd->status, NVME_SC_CTRL_RESET_LIMIT) ||
 		   nvme_status_same(cmd->status, NVME_SC_CTRL_RESET_LOG_FULL)) {
-		/* It does others now; that passes. Or this one, for somebody whose log will have
-		 * the end, as when the path that we asked before was lost: when it is over we are
-		 * told so at once. */
+		/* The controller is busy with other resets, or its log is full. Or it is resetting
+		 * this controller for another host or path, whose log gets the result, for example
+		 * when the path asked before was lost. Ask again later: after the reset has ended
+		 * the answer is immediate. */
 		ask_detach(fence);
 		fence->tried[asked->slot] = 0;
 		fence->again_ns = fence_now(fence) + FENCE_POLL_MS * NS_PER_MS;
@@ -195,7 +198,8 @@ static void on_ask_done(struct host_cmd *cmd)
 	mpath->asks--;
 	if (fence != NULL)
 		fence->ask = NULL;
-	/* Entries that were read are removed, so that the log counts though nobody waits here. */
+	/* Reading the log removes its entries, so a page serves all fences, even if this fence no
+	 * longer waits. */
 	if (ask->is_poll && nvme_status_is_ok(cmd->status))
 		log_take(ask->path, ask->page);
 	else if (fence != NULL && ask->is_poll)
@@ -257,9 +261,9 @@ static void fence_poll(struct fence *fence)
 	host_submit_admin(fence->asked->ctrl, &ask->cmd);
 }
 
-/* Whether this path can be asked, and its word counts. A controller of another subsystem would
- * gladly confirm that it knows no such controller; one that has other namespaces is of another
- * subsystem, whatever it says. */
+/* Whether this path can be asked and its answer counts. A controller of another subsystem would
+ * confirm that it knows no such controller. A path with other namespaces belongs to another
+ * subsystem, even if it reports the same name. */
 static bool path_can_reset(const struct fence *fence, const struct path *path)
 {
 	return path->is_usable && path->identity.reset_limit > 0 && path->other_count == 0 &&
@@ -267,7 +271,8 @@ static bool path_can_reset(const struct fence *fence, const struct path *path)
 	       join_same_subsystem(&fence->identity, &path->identity);
 }
 
-/* The lost controller must take part too, or its instance could not be named. */
+/* The lost controller must support the reset as well: otherwise its instance has no name to
+ * send. */
 static struct path *fence_choose(const struct fence *fence)
 {
 	struct path *same = NULL;
@@ -296,9 +301,8 @@ static void fence_next(struct fence *fence)
 	fence_arm(fence);
 }
 
-/* The path that was asked takes longer than it should. Another one that can be asked may be faster;
- * without one the reset that is under way is still the best there is: a peer that has to be fenced
- * takes longer than a controller that answers. */
+/* The path that was asked takes longer than it should. Another path may be faster. Without another
+ * path keep waiting: the reset may take long because a peer must be fenced first. */
 static void fence_overdue(struct fence *fence)
 {
 	if (fence_choose(fence) != NULL) {
@@ -335,7 +339,7 @@ void fence_on_event(struct path *path)
 
 		if (fence->asked == path && fence->is_accepted) {
 			fence_poll(fence);
-			return; /* one reading serves all */
+			return; /* one reading serves all fences */
 		}
 	}
 }
@@ -371,7 +375,7 @@ void fence_on_path_gone(struct path *path)
 	}
 }
 
-/* ---- the beginning ----------------------------------------------------------------------------
+/* ---- the start of a fence ---------------------------------------------------------------------
  */
 
 int fence_create(struct path *path)
@@ -395,8 +399,9 @@ void fence_hold(struct path *path, struct mpath_io *io)
 	list_push_back(&path->fence->ios, &io->node);
 }
 
-/* How long after it got its last byte a controller may still run commands of its host; 0: for ever.
- * It lives for KATO as host_ctrl_kato_ms has it, then it has CQT to end what it has begun. */
+/* How long a controller may still run commands of its host after it received its last byte; 0: for
+ * ever. The controller lives for kato_ms (see host_ctrl_kato_ms), then has CQT to end its running
+ * commands. */
 static uint64_t fence_time_ms(const struct fence *fence, uint64_t kato_ms)
 {
 	if (kato_ms == 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The threshold and the bound of hedged reads; see hedge.h. Runs on the reactor of its mpath; a few
+ * The threshold and the bound of hedged reads; see hedge.h. Runs on the reactor of its mpath: a few
  * instructions for each read, and a walk over the histogram once in HEDGE_EVERY reads.
  */
 #include "host/hedge.h"
@@ -9,17 +9,17 @@
 
 #include <string.h>
 
-/* The histogram forgets half of what it knows after so many reads, or after so long. */
+/* The counts of the histogram are halved after this many reads, or after this time. */
 #define HEDGE_COUNT_MAX 16384
 #define HEDGE_HALVE_NS  10000000000ull
-/* The threshold is computed anew after so many reads. */
+/* The threshold is computed again after this many reads. */
 #define HEDGE_EVERY 64
-/* A percentile is believed when so many reads lie above it. */
+/* A percentile is trusted when at least this many reads lie above it. */
 #define HEDGE_ABOVE_MIN 2
-/* A full bucket: so many twins may follow each other when a path stalls with many reads on it.
- * Twenty milliseconds of 10,000 reads a second. */
+/* Twins that a full bucket allows in a row, when a path stalls with many reads in flight. Equals
+ * the reads of about twenty milliseconds at 10,000 reads per second. */
 #define HEDGE_BURST  256
-#define HEDGE_TOKENS 100 /* that one twin takes */
+#define HEDGE_TOKENS 100 /* cost of one twin */
 
 #define HEDGE_STEPS (1u << HEDGE_STEP_BITS)
 
@@ -34,7 +34,7 @@ static unsigned hedge_bucket_of(uint64_t ns)
 	return bucket < HEDGE_BUCKETS ? bucket : HEDGE_BUCKETS - 1;
 }
 
-/* The least value above the bucket. */
+/* The smallest value above the bucket. */
 static uint64_t hedge_bucket_end_ns(unsigned bucket)
 {
 	unsigned shift;
@@ -68,7 +68,8 @@ static void hedge_gauge_halve(struct hedge_gauge *gauge)
 	}
 }
 
-/* By time only while enough is left: those who read seldom would never know their percentile. */
+/* The time counts only while enough reads would remain: a user that reads seldom would otherwise
+ * never have a percentile. */
 static bool hedge_gauge_is_old(const struct hedge_gauge *gauge, uint64_t now_ns)
 {
 	return now_ns > gauge->halved_ns && now_ns - gauge->halved_ns > HEDGE_HALVE_NS &&
@@ -85,7 +86,7 @@ static void hedge_gauge_compute(struct hedge_gauge *gauge)
 		gauge->threshold_ns = HEDGE_NEVER;
 		return;
 	}
-	/* From the top: the buckets above the percentile are few. */
+	/* Start at the top: few buckets are above the percentile. */
 	while (bucket > 0 && seen + gauge->counts[bucket - 1] <= above)
 		seen += gauge->counts[--bucket];
 	gauge->threshold_ns = hedge_bucket_end_ns(bucket > 0 ? bucket - 1 : 0);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When a read is late enough to be sent on a second path too, and how many such reads there may be.
- * Pure: it sees durations and the time. The twins themselves are in mpath_hedge.c.
+ * When a read is late enough to be sent on a second path too, and how many such reads are allowed.
+ * Pure: sees only durations and the time. The twins themselves are in mpath_hedge.c.
  *
  * The threshold is a percentile of recent reads, from a histogram of a small fixed size (eight
- * steps for each power of two) that forgets: its counts are halved after so many reads or so long.
- * The bound on extra reads is a bucket of tokens: each read puts in extra_percent hundredths, each
- * twin takes out a whole one, and a full bucket holds a burst.
+ * steps for each power of two). Its counts are halved after a number of reads or a time, so that
+ * old reads are forgotten. The bound on extra reads is a token bucket: each read adds extra_percent
+ * hundredths of a token, each twin takes one token, and a full bucket allows a burst.
  */
 #ifndef WEFT_HOST_HEDGE_H
 #define WEFT_HOST_HEDGE_H
@@ -22,9 +22,9 @@
 
 struct hedge_gauge {
 	uint32_t percentile;    /* hundredths of a percent */
-	uint32_t extra_percent; /* of reads, at most */
+	uint32_t extra_percent; /* most extra reads, in percent of reads */
 	uint64_t min_ns;
-	uint64_t threshold_ns; /* HEDGE_NEVER: too little is known */
+	uint64_t threshold_ns; /* HEDGE_NEVER: too few reads are known */
 	uint64_t halved_ns;    /* when the counts were last halved */
 	uint32_t count;        /* the sum of counts */
 	uint32_t unseen;       /* reads since the threshold was computed */
@@ -35,16 +35,16 @@ struct hedge_gauge {
 /* percentile: 1 to 9999; min_us may be 0; extra_percent: 5 when 0, 100 at most. */
 void hedge_gauge_init(struct hedge_gauge *gauge, uint32_t percentile, uint32_t min_us,
 		      uint32_t extra_percent);
-/* A read was answered after so long; each read once. */
+/* A read was answered after took_ns. Call once for each read. */
 void hedge_gauge_add(struct hedge_gauge *gauge, uint64_t took_ns, uint64_t now_ns);
-/* The age at which a read gets a twin; HEDGE_NEVER: none does. */
+/* The age at which a read gets a twin. HEDGE_NEVER: no read does. */
 static inline uint64_t hedge_gauge_threshold_ns(const struct hedge_gauge *gauge)
 {
 	return gauge->threshold_ns;
 }
-/* Takes what one more read costs; false: the bound is reached, try later. */
+/* Takes the token for one twin. False: the bound is reached. */
 bool hedge_gauge_take(struct hedge_gauge *gauge);
-/* The twin was not sent after all. */
+/* Returns the token of a twin that was not sent. */
 void hedge_gauge_give_back(struct hedge_gauge *gauge);
 
 #endif

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host side, first part: one controller of a subsystem, its admin queue and N I/O queues, all
- * on one reactor and over one transport (host_transport.h). Asynchronous; every callback runs on
- * that reactor. Multipath, reconnect and the public library come on top of this and change nothing
- * here.
+ * The lower half of the host side: one controller of a subsystem, its admin queue and N I/O queues,
+ * all on one reactor and over one transport (host_transport.h). Asynchronous; every callback runs
+ * on that reactor. Multipath, reconnect and the public library are built on this interface.
  */
 #ifndef WEFT_HOST_HOST_H
 #define WEFT_HOST_HOST_H
@@ -26,51 +25,53 @@ struct host_config {
 	char host_nqn[NVME_NQN_BYTES];
 	struct uuid host_id;
 	unsigned io_queues;     /* 0 for a discovery controller */
-	unsigned io_queue_size; /* entries; 128 when 0; lowered to CAP.MQES */
-	uint32_t kato_ms;       /* 0: no keep alive */
+	unsigned io_queue_size; /* entries; 0: 128; lowered to CAP.MQES */
+	uint32_t kato_ms;       /* 0: no Keep Alive */
 	bool wants_header_digest;
 	bool wants_data_digest;
-	bool wants_sq_flow_control;  /* default is to disable it, which allows the SUCCESS flag */
-	uint32_t connect_timeout_ms; /* for the whole of host_connect; 10 s when 0 */
-	uint32_t command_timeout_ms; /* then the controller is failed; 30 s when 0 */
+	bool wants_sq_flow_control;  /* default: off, which allows the SUCCESS flag */
+	uint32_t connect_timeout_ms; /* limit for all of host_connect; 0: 10 s */
+	uint32_t command_timeout_ms; /* a command that takes longer fails the controller; 0: 30 s */
 	uint32_t silence_timeout_ms; /* see host/timeouts.h; 0: off */
-	uint32_t unacked_timeout_ms; /* TCP_USER_TIMEOUT; 0: the kernel's own */
-	/* Writes of so many bytes leave without a copy, until the kernel reports that it copies
-	 * all the same. */
+	uint32_t unacked_timeout_ms; /* TCP_USER_TIMEOUT; 0: the kernel's default */
+	/* Smallest write that is sent without a copy, until the kernel reports that it copies
+	 * anyway. 0: never. */
 	uint32_t zero_copy_min_bytes;
 };
 
-/* Why a connection failed, for people: names the step, the status and the remedy. */
+/* Why a connection failed, for people: the text names the step, the status and the remedy. */
 struct host_error {
 	char text[512];
-	nvme_status status; /* when the controller said no */
+	nvme_status status; /* of the controller's refusal */
 };
 
 struct host_callbacks {
-	/* res 0: connected, enabled and identified. Else the controller is gone (host_ctrl is
-	 * freed after the callback) and error says why. */
+	/* res 0: the controller is connected, enabled and identified. Otherwise the controller is
+	 * gone: host_ctrl is freed after the callback, and error names the cause. */
 	void (*connected)(struct host_ctrl *ctrl, void *arg, int res,
 			  const struct host_error *error);
-	/* The controller was lost after it was connected; all commands have been completed with
-	 * NVME_SC_HOST_PATHING_ERROR, and the kernel needs none of their buffers any more. Call
-	 * host_disconnect to free it. May be NULL. */
+	/* The controller was lost after it was connected. All commands have been completed with
+	 * NVME_SC_HOST_PATHING_ERROR, and the kernel no longer uses their buffers. Call
+	 * host_disconnect to free the controller. May be NULL. */
 	void (*lost)(struct host_ctrl *ctrl, void *arg, const struct host_error *error);
-	/* An asynchronous event; the next one has been asked for already. May be NULL. */
+	/* An asynchronous event. The next Asynchronous Event Request has been sent already. May be
+	 * NULL. */
 	void (*event)(struct host_ctrl *ctrl, void *arg, const struct async_event *event);
 };
 
-/* 0 or -ENOMEM; connected follows, never from inside this call. */
+/* Starts to connect. 0 or -ENOMEM. `connected` follows, never from inside this call. */
 int host_connect(struct reactor *reactor, const struct host_config *config,
 		 const struct host_callbacks *callbacks, void *arg, struct host_ctrl **ret_ctrl);
-/* Shuts the controller down (CC.SHN) if it is alive, closes all, frees; `gone` is the last
- * callback. No command may be outstanding that the caller still cares about. */
+/* Shuts the controller down (CC.SHN) if it is live, closes its connections and frees it. `gone` is
+ * the last callback. No command whose result the caller still needs may be in flight. */
 void host_disconnect(struct host_ctrl *ctrl, void (*gone)(void *arg), void *arg);
-/* As after a power cut of the host: no shutdown, connections reset. For tests. */
+/* Like a power cut of the host: resets the connections without a shutdown. For tests, and for a
+ * controller that the caller gives up. */
 void host_abandon(struct host_ctrl *ctrl, void (*gone)(void *arg), void *arg);
 
 const struct ctrl_identity *host_ctrl_identity(const struct host_ctrl *ctrl);
 uint16_t host_ctrl_cntlid(const struct host_ctrl *ctrl);
-/* Connected, and nothing says yet that it is lost or leaves. */
+/* True from `connected` until the controller is lost, fails or is disconnected. */
 bool host_ctrl_is_live(const struct host_ctrl *ctrl);
 unsigned host_ctrl_io_queues(const struct host_ctrl *ctrl);
 /* Commands one I/O queue can hold at once. */
@@ -86,73 +87,74 @@ enum host_data_direction {
 
 #define HOST_NO_SLOT UINT32_MAX
 
-/* One command, embedded in the caller's object, busy from submit until done. */
+/* One command, embedded in the caller's object. The queue owns the command from submit until
+ * done. */
 struct host_cmd {
-	struct nvme_sqe sqe; /* opcode, NSID and CDWs; CID and SGL are filled in */
+	struct nvme_sqe sqe; /* opcode, NSID and CDWs; the queue fills in CID, the transport SGL */
 	enum host_data_direction direction;
-	void *data; /* data_bytes; stays valid until done */
+	void *data; /* data_bytes long; must stay valid until done */
 	uint32_t data_bytes;
-	/* Instead of data, when iov_count is not 0: pieces of data_bytes in all. The array stays
-	 * valid too. Pieces may be of any length, also 0. */
+	/* If iov_count is not 0: pieces of data_bytes in total, used instead of data. The array
+	 * must stay valid until done. A piece may have any length, including 0. */
 	const struct iovec *iov;
 	unsigned iov_count;
-	/* The second of a fused pair, which follows this one on its queue at once, with nothing
-	 * between; NULL: none. Only the first is submitted; the FUSE bits of both are set for the
-	 * caller. Both are done by themselves. A queue of less than two slots answers both with
-	 * Command Aborted due to Missing Fused Command. */
+	/* The second command of a fused pair, which is sent right after the first on the same
+	 * queue. NULL: none. Only the first is submitted. The queue sets the FUSE bits of both.
+	 * Each command has its own done. A queue of less than two slots completes both with Command
+	 * Aborted due to Missing Fused Command. */
 	struct host_cmd *fused_next;
 	void (*done)(struct host_cmd *cmd);
 	/* Valid in done. */
 	nvme_status status;
-	uint64_t result; /* DW0 and DW1 */
+	uint64_t result; /* DW0 and DW1 of the completion */
 	uint64_t started_ns;
-	/* With NVME_SC_HOST_PATHING_ERROR: some of its bytes went to the kernel, so that the
-	 * controller may have run it, or may run it still. True of every command that was answered:
-	 * a controller may lie and send that status itself. */
+	/* With NVME_SC_HOST_PATHING_ERROR: some bytes of the command went to the kernel, so the
+	 * controller may have run the command, or may still run it. Also set for every answered
+	 * command, because a faulty controller may send that status itself. */
 	bool may_have_run;
-	/* The queue's. */
+	/* Used by the queue only. */
 	struct list node;
-	uint32_t slot_index; /* HOST_NO_SLOT: not sent yet, or over */
+	uint32_t slot_index; /* HOST_NO_SLOT: not sent yet, or completed */
 };
 
-/* Never fails from inside; waits when the queue is full; done is not called from inside. */
+/* Submits a command. Errors are reported through done, never from inside this call. When the queue
+ * is full, the command waits. */
 void host_submit_admin(struct host_ctrl *ctrl, struct host_cmd *cmd);
-/* queue: 0 .. io_queues - 1. */
+/* As host_submit_admin. queue: 0 to io_queues - 1. */
 void host_submit_io(struct host_ctrl *ctrl, unsigned queue, struct host_cmd *cmd);
 
 /*
- * The caller wants the answer of this read no more: its buffer and cmd are the caller's again on
- * return, `done` does not come, and what the controller still sends for it is thrown away. Only for
- * commands that read data and that are on an I/O queue.
+ * Drops a read: on return cmd and its buffer belong to the caller again. `done` is not called, and
+ * late data is discarded. Only for commands on an I/O queue that read data.
  */
 void host_cmd_forget(struct host_ctrl *ctrl, unsigned queue, struct host_cmd *cmd);
 
-/* What one I/O queue does now. Costs a look at each slot, and now and then a system call. */
+/* Present state of one I/O queue. Reading it visits each slot and sometimes makes a system call. */
 struct host_queue_stats {
 	uint32_t in_flight;
-	uint32_t waiting;   /* for a slot */
-	uint64_t commands;  /* answered */
+	uint32_t waiting;   /* commands that wait for a slot */
+	uint64_t commands;  /* answered commands */
 	uint64_t oldest_ns; /* when the oldest command in flight was sent; 0: none */
-	uint64_t heard_ns;  /* when the last byte came */
-	uint64_t rtt_ns;    /* of the transport, at most 100 ms old; 0: unknown */
+	uint64_t heard_ns;  /* when the last byte was received */
+	uint64_t rtt_ns;    /* round trip of the transport, at most 100 ms old; 0: unknown */
 };
 void host_ctrl_queue_stats(const struct host_ctrl *ctrl, unsigned queue,
 			   struct host_queue_stats *ret_stats);
 /*
- * When the last byte of anything can have left for this controller. While it is live: when it was
- * given to the kernel. In `lost` and later: when the last connection was reset, because until then
- * the kernel repeats what was not acknowledged. Its KATO has begun by then at the latest, but for
- * the time that a packet is on its way.
+ * An upper limit for the time at which the last byte can have left for this controller. While the
+ * controller is live: when the last byte was given to the kernel. In `lost` and later: when the
+ * last connection was reset, because until then the kernel retransmits unacknowledged bytes. The
+ * controller's KATO begins at that time at the latest, plus the travel time of a packet.
  */
 uint64_t host_ctrl_last_sent_ns(const struct host_ctrl *ctrl);
 /*
- * How long the controller lives after the last command that it got; 0: for ever. KATO, rounded up
- * to the step of the controller (KAS), and twice that when it counts traffic (TBKAS), because then
- * it looks once in KATO whether there was any. Base 2.1, section 3.9.
+ * How long the controller lives after the last command that it received, in ms; 0: for ever. KATO,
+ * rounded up to the controller's granularity (KAS). Doubled when the controller counts traffic
+ * (TBKAS), because it then checks for traffic only once in each KATO. Base 2.1, section 3.9.
  */
 uint32_t host_ctrl_kato_ms(const struct host_ctrl *ctrl);
 
-/* Fillers for the NVM command set; block units. */
+/* These functions fill in a command of the NVM command set. Offsets and lengths are blocks. */
 void host_cmd_read(struct host_cmd *cmd, uint32_t nsid, uint64_t first_block, uint32_t block_count,
 		   void *data, uint32_t data_bytes);
 void host_cmd_write(struct host_cmd *cmd, uint32_t nsid, uint64_t first_block, uint32_t block_count,
@@ -171,7 +173,7 @@ void host_cmd_identify(struct host_cmd *cmd, uint32_t nsid, uint8_t cns, void *p
 void host_cmd_log(struct host_cmd *cmd, uint32_t nsid, uint8_t log_id, uint64_t offset, void *data,
 		  uint32_t data_bytes);
 void host_cmd_abort(struct host_cmd *cmd, uint16_t sqid, uint16_t cid);
-/* Cross-Controller Reset of the controller that had these when it was identified. */
+/* Cross-Controller Reset of the controller that reported these values in Identify Controller. */
 void host_cmd_ctrl_reset(struct host_cmd *cmd, uint16_t cntlid, uint8_t uniquifier,
 			 uint64_t random_number);
 

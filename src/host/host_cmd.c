@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fillers for struct host_cmd: the commands that the host side and the tools send, in block units
- * and bytes. They clear the submission entry and the data fields and leave `done` alone. Any
- * thread: nothing is shared. NVMe Base 2.1, section 5; NVM Command Set 1.1, section 3.
+ * Functions that fill in struct host_cmd: the commands that the host side and the tools send, in
+ * block units and bytes. They clear the submission entry and the data fields and leave `done`
+ * alone. Any thread: no shared state. NVMe Base 2.1, section 5; NVM Command Set 1.1, section 3.
  */
 #include "base/check.h"
 #include "host/host.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The life of one controller as the host sees it: made by host_connect, live, lost or
+ * The life of one controller as the host sees it: created by host_connect, live, lost or
  * disconnected, freed. Runs on the reactor given to host_connect.
  *
- * Whatever ends a controller goes through host_ctrl_fail or host_disconnect: the connections are
- * closed, their commands completed, and when the last connection is gone ctrl_settle, always at
- * the end of a turn and never inside a caller's function, tells the caller and frees. So no
- * callback can pull the controller away under a function of this folder.
+ * Every end of a controller goes through host_ctrl_fail or host_disconnect: the connections are
+ * closed and their commands completed. When the last connection is closed, ctrl_settle informs the
+ * caller and frees the controller. ctrl_settle runs at the end of the turn and never inside a
+ * caller's function, so no callback can free the controller under a function of this folder.
  */
 #include "base/log.h"
 #include "host/host_internal.h"
@@ -61,7 +61,7 @@ static void ctrl_settle(struct reactor_defer *defer)
 
 		cmd->done(cmd);
 	}
-	/* A done that submitted again made a new orphan and asked for another round. */
+	/* A done callback that submitted again created a new orphan and deferred another round. */
 	if (!list_empty(&ctrl->orphans))
 		return;
 	if (ctrl->phase == HOST_CTRL_ENDING && ctrl->open_queues == 0)
@@ -113,7 +113,7 @@ void host_ctrl_on_queue_closed(struct host_queue *queue, int cause, const char *
 
 	CHECK(ctrl->open_queues > 0);
 	ctrl->open_queues--;
-	/* A controller that is told to shut down may end its I/O queues before it is done. */
+	/* During a shutdown the controller may close its I/O queues before it is done. */
 	if (ctrl->phase != HOST_CTRL_SHUTDOWN || queue->qid == 0) {
 		host_error_from_close(&error, queue, cause, why);
 		host_ctrl_fail(ctrl, cause != 0 ? cause : -ECONNRESET, &error);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Error texts of the host side: each names the thing that failed, what the other side said and,
- * where there is one, the remedy. Runs on the controller's reactor; nothing here is on the path of
- * a successful command. Connect reject codes: NVMe Base 2.1, section 6.3.
+ * Error texts of the host side: each names the thing that failed, the answer of the controller or
+ * kernel and, where one is known, the remedy. Runs on the controller's reactor, never for a
+ * successful command. Connect reject codes: NVMe Base 2.1, section 6.3.
  */
 #include "base/text.h"
 #include "host/host_internal.h"
@@ -22,7 +22,7 @@ void host_error_format(struct host_error *error, nvme_status status, const char 
 	va_end(args);
 }
 
-/* strerror of glibc begins with a capital; in the middle of a sentence that looks odd. */
+/* glibc's strerror begins with a capital; lower it for the middle of a sentence. */
 static const char *errno_text(int cause, char *text, size_t text_bytes)
 {
 	const char *name = strerror(cause < 0 ? -cause : cause);

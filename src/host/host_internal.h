@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the host side share: a controller and what they call of each other; queues and
- * slots are in host_transport.h. All of it belongs to the reactor given to host_connect and is
- * touched only by its thread.
+ * Shared by the files of the host side: a controller, and the functions that the files call of each
+ * other. Queues and slots are in host_transport.h. All of it belongs to the reactor given to
+ * host_connect and is touched only by that reactor's thread.
  *
- * A queue of N entries has N - 1 slots, because a submission queue must never look full; the
- * index of the slot is the CID. A command is at one of three places: a slot, the waiting list of
- * its queue, or the orphan list of the controller (submitted when the queue had ended already).
+ * A queue of N entries has N - 1 slots, because a submission queue must never look full. The index
+ * of the slot is the CID. A command is at one of three places: a slot, the waiting list of its
+ * queue, or the orphan list of the controller (submitted after the queue had ended).
  */
 #ifndef WEFT_HOST_HOST_INTERNAL_H
 #define WEFT_HOST_HOST_INTERNAL_H
@@ -26,9 +26,9 @@
 enum host_ctrl_phase {
 	HOST_CTRL_CONNECTING,
 	HOST_CTRL_LIVE,
-	HOST_CTRL_SHUTDOWN, /* host_disconnect: the controller is told */
+	HOST_CTRL_SHUTDOWN, /* host_disconnect: shutdown is in progress */
 	HOST_CTRL_ENDING,   /* connections are being closed */
-	HOST_CTRL_LOST,     /* all is closed; waits for host_disconnect */
+	HOST_CTRL_LOST,     /* all connections are closed; waits for host_disconnect */
 };
 
 struct host_ctrl {
@@ -38,14 +38,14 @@ struct host_ctrl {
 	void *arg;
 	enum host_ctrl_phase phase;
 	bool was_connected;
-	bool is_in_callback; /* the last `connected`: the caller may not free what we free */
+	bool is_in_callback; /* in the final `connected`: the caller must not free the controller */
 	int end_result;
 	struct host_error error;
 	void (*gone)(void *arg);
 	void *gone_arg;
 	bool is_released; /* host_disconnect or host_abandon was called */
 
-	unsigned step; /* of host_setup.c */
+	unsigned step; /* index into the step table of host_setup.c */
 	struct host_cmd step_cmd;
 	uint8_t *page; /* NVME_PAGE_BYTES for Identify */
 	uint64_t ready_deadline_ns;
@@ -59,21 +59,21 @@ struct host_ctrl {
 	unsigned io_queues_connected;
 
 	struct host_queue *admin;
-	struct host_queue **io; /* io_queue_count */
-	unsigned open_queues;   /* with a connection whose on_closed has not come */
-	uint64_t closed_ns;     /* when the last one ended; 0: none */
+	struct host_queue **io; /* io_queue_count entries */
+	unsigned open_queues;   /* queues whose connection has not reported on_closed yet */
+	uint64_t closed_ns;     /* when the last connection was closed; 0: none was */
 	struct list orphans;
-	struct reactor_defer settle; /* completes orphans, then the next stage of the end */
+	struct reactor_defer settle; /* completes the orphans, then the next stage of the end */
 
-	struct reactor_timer setup_timer; /* the whole of host_connect, or of the shutdown */
-	struct reactor_timer poll_timer;  /* between two looks at CSTS */
-	struct reactor_timer watch_timer; /* command time-outs; armed while one is possible */
+	struct reactor_timer setup_timer; /* limits all of host_connect, or the shutdown */
+	struct reactor_timer poll_timer;  /* until the next read of CSTS */
+	struct reactor_timer watch_timer; /* armed while a command can time out */
 	bool is_watched;
 	struct reactor_timer keep_alive_timer;
 	struct host_cmd keep_alive_cmd;
 	bool is_keep_alive_busy;
 	struct reactor_timer silence_timer; /* armed while an answer is owed */
-	uint64_t silence_floor_ns;          /* what is silent from before does not count */
+	uint64_t silence_floor_ns;          /* silence before this time does not count */
 	uint64_t commands_sent;
 	uint64_t commands_at_last_tick;
 	struct host_cmd event_cmd;
@@ -85,24 +85,26 @@ int host_queue_create(struct host_ctrl *ctrl, uint16_t qid, uint32_t size,
 void host_queue_destroy(struct host_queue *queue);
 int host_queue_open(struct host_queue *queue);
 void host_queue_close(struct host_queue *queue, bool is_orderly, const char *why);
-/* timeout_ms 0: none. is_own: one of the controller's own commands. */
+/* timeout_ms 0: no time-out. is_own: one of the controller's own commands. */
 void host_queue_submit(struct host_queue *queue, struct host_cmd *cmd, uint32_t timeout_ms,
 		       bool is_own);
-/* The answer of cmd is not wanted any more; the slot drains by itself. */
+/* The caller no longer wants the answer of cmd. The slot stays taken until the controller has
+ * answered. */
 void host_queue_forget(struct host_queue *queue, struct host_cmd *cmd);
-/* Commands in slots that have to be answered some time. */
+/* Number of commands in slots that the controller must answer in a limited time. */
 uint32_t host_queue_owed(const struct host_queue *queue);
-/* When the oldest of them was sent; 0: there is none. */
+/* When the oldest of these commands was sent; 0: no such command. */
 uint64_t host_queue_oldest_ns(const struct host_queue *queue);
 void host_queue_stats(struct host_queue *queue, struct host_queue_stats *ret_stats);
-/* The slot whose time is over, or NULL; *is_waiting is set when there are others that have one. */
+/* The first slot whose command has timed out, or NULL. Sets *is_waiting if a command can still time
+ * out. */
 const struct host_slot *host_queue_find_late(const struct host_queue *queue, uint64_t now_ns,
 					     bool *is_waiting);
 
 /* host_ctrl.c */
 void host_ctrl_on_queue_ready(struct host_queue *queue);
 void host_ctrl_on_queue_closed(struct host_queue *queue, int cause, const char *why);
-/* Ends the controller; only the first cause counts. error->text is filled by the caller. */
+/* Ends the controller. Only the first cause counts. The caller fills in error->text. */
 void host_ctrl_fail(struct host_ctrl *ctrl, int res, const struct host_error *error);
 /* Completes cmd with this status at the end of the turn. */
 void host_ctrl_orphan(struct host_ctrl *ctrl, struct host_cmd *cmd, nvme_status status);
@@ -111,7 +113,7 @@ void host_ctrl_close_queues(struct host_ctrl *ctrl, bool is_orderly, const char 
 /* host_setup.c */
 void host_setup_start(struct host_ctrl *ctrl);
 void host_setup_on_io_ready(struct host_queue *queue);
-/* What host_connect is doing now, for the error text. */
+/* The present step of host_connect, for error texts. */
 const char *host_setup_step_name(const struct host_ctrl *ctrl);
 void host_setup_init_timers(struct host_ctrl *ctrl);
 void host_shutdown_start(struct host_ctrl *ctrl);
@@ -119,10 +121,10 @@ void host_shutdown_start(struct host_ctrl *ctrl);
 /* host_watch.c */
 void host_watch_init(struct host_ctrl *ctrl);
 void host_watch_start(struct host_ctrl *ctrl);
-/* Arms what a command under way needs and what is not armed. */
+/* Arms the timers that a command in flight needs and that are not armed. */
 void host_watch_arm(struct host_ctrl *ctrl);
 
-/* A command goes out that has to be answered. */
+/* Call when sending a command that must be answered in a limited time. */
 static inline void host_watch_command(struct host_ctrl *ctrl)
 {
 	if (!ctrl->watch_timer.armed ||

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One queue of a controller: its slots, the commands that wait for one, and what becomes of them
- * when the connection ends. Runs on the controller's reactor. The connection and the data of
- * commands are the transport's (host_transport.h).
+ * One queue of a controller: its slots, the commands that wait for a slot, and the completion of
+ * commands when the connection ends. Runs on the controller's reactor. The transport owns the
+ * connection and the data of commands (host_transport.h).
  *
  * A slot is free again when the answer is there AND the transport holds nothing of the slot, so the
  * caller's buffer is never in use after done. When the connection ends, every command is completed
- * with Host Pathing Error. A fused pair waits until there are two slots, and whoever comes behind
- * it waits too, so that its two capsules are neighbours on the wire. A command that is forgotten
- * leaves its slot to queue->forgotten until the controller has answered.
+ * with Host Pathing Error. A fused pair waits until two slots are free, and later commands wait
+ * behind it, so that its two capsules are neighbours on the wire. A forgotten command leaves its
+ * slot to queue->forgotten until the controller has answered.
  */
 #include "base/log.h"
 #include "host/host_internal.h"
@@ -32,7 +32,7 @@ static void slot_release(struct host_slot *slot)
 	queue->free_slots[queue->free_count++] = slot->index;
 }
 
-/* timeout_ms 0: none. Inline, because every command comes through here. */
+/* timeout_ms 0: no time-out. Inline because every command runs through this function. */
 static inline __attribute__((always_inline)) void queue_take_slot(struct host_queue *queue,
 								  struct host_cmd *cmd,
 								  uint32_t timeout_ms,
@@ -55,7 +55,7 @@ static inline __attribute__((always_inline)) void queue_take_slot(struct host_qu
 	queue->transport->send(slot);
 }
 
-/* The command and what is fused to it, one right behind the other. */
+/* Sends the command, and right behind it the command fused to it. */
 static void queue_send(struct host_queue *queue, struct host_cmd *cmd, uint32_t timeout_ms,
 		       uint64_t now_ns)
 {
@@ -71,7 +71,7 @@ static uint32_t slots_needed(const struct host_cmd *cmd)
 	return cmd->fused_next != NULL ? 2 : 1;
 }
 
-/* Out of line, as what few commands need: the way of the others stays short. */
+/* Out of line because few commands need it: the common path stays short. */
 static __attribute__((noinline)) void queue_pump(struct host_queue *queue)
 {
 	while (!list_empty(&queue->waiting) && queue->is_open) {
@@ -96,7 +96,7 @@ void host_slot_finish(struct host_slot *slot)
 	cmd->done(cmd);
 }
 
-/* Nobody waits for it. */
+/* The caller has dropped the command and is not informed. */
 static void on_forgotten_done(struct host_cmd *cmd)
 {
 }
@@ -107,7 +107,8 @@ void host_queue_forget(struct host_queue *queue, struct host_cmd *cmd)
 
 	CHECK(cmd->direction == HOST_DATA_FROM_CTRL && cmd->fused_next == NULL);
 	if (cmd->slot_index == HOST_NO_SLOT) {
-		/* It waits, or is on a list of those that are about to be told of the loss. */
+		/* The command waits for a slot, or is on the list of commands that are about to be
+		 * completed after a loss. */
 		CHECK(list_linked(&cmd->node));
 		list_remove(&cmd->node);
 		return;
@@ -129,7 +130,7 @@ void host_queue_on_ready(struct host_queue *queue)
 	host_ctrl_on_queue_ready(queue);
 }
 
-/* What has no slot yet has not run. */
+/* A command without a slot has not run: may_have_run stays false. */
 static void queue_end_waiting(struct host_queue *queue, struct list *ended)
 {
 	struct list *node;
@@ -149,7 +150,8 @@ void host_queue_on_closed(struct host_queue *queue, int cause, const char *why)
 	struct list ended;
 
 	queue->phase = HOST_QUEUE_CLOSED;
-	/* Until here the transport may have repeated what the controller had not acknowledged. */
+	/* Until now the transport may have retransmitted bytes that the controller had not
+	 * acknowledged. */
 	queue->ctrl->closed_ns = reactor_clock_ns(queue->reactor);
 	list_init(&ended);
 	for (uint32_t i = 0; i < queue->slot_count; i++) {
@@ -158,7 +160,7 @@ void host_queue_on_closed(struct host_queue *queue, int cause, const char *why)
 
 		if (cmd == NULL)
 			continue;
-		/* An answer that came in time counts even though the connection then ended. */
+		/* An answer that came before the connection ended counts. */
 		if (!slot->has_answer) {
 			cmd->status = NVME_SC_HOST_PATHING_ERROR;
 			cmd->may_have_run = slot->is_begun;
@@ -168,7 +170,8 @@ void host_queue_on_closed(struct host_queue *queue, int cause, const char *why)
 			list_push_back(&ended, &cmd->node);
 	}
 	queue_end_waiting(queue, &ended);
-	/* First, so that nobody's done sends on the other queues of a controller that is ending. */
+	/* Before the done callbacks, so that none of them sends on another queue of a controller
+	 * that is ending. */
 	host_ctrl_on_queue_closed(queue, cause, why);
 	while (!list_empty(&ended)) {
 		struct host_cmd *cmd = list_entry(list_pop_front(&ended), struct host_cmd, node);
@@ -217,8 +220,9 @@ static void cmd_begin(struct host_cmd *cmd, uint64_t now_ns)
 	list_init(&cmd->node);
 }
 
-/* A connection that is ending completes what waits from on_closed. Nobody overtakes a pair that
- * waits for its second slot, but for the commands that keep the controller. */
+/* Whether a command must wait. When the connection is ending, host_queue_on_closed completes the
+ * commands that wait. Only the controller's own commands overtake a pair that waits for its second
+ * slot. */
 static bool queue_must_wait(const struct host_queue *queue, uint32_t slots, bool is_own)
 {
 	if (!is_own) {
@@ -229,7 +233,7 @@ static bool queue_must_wait(const struct host_queue *queue, uint32_t slots, bool
 	return queue->free_count < slots || !queue->is_open;
 }
 
-/* Out of line likewise. */
+/* Out of line because few commands are fused pairs. */
 static __attribute__((noinline)) void queue_submit_pair(struct host_queue *queue,
 							struct host_cmd *first, uint32_t timeout_ms,
 							bool is_own)
@@ -270,7 +274,7 @@ void host_queue_submit(struct host_queue *queue, struct host_cmd *cmd, uint32_t 
 		queue_take_slot(queue, cmd, timeout_ms, now_ns);
 }
 
-/* ---- what it does now ----------------------------------------------------------------------- */
+/* ---- statistics ----------------------------------------------------------------------------- */
 
 uint32_t host_queue_owed(const struct host_queue *queue)
 {
@@ -344,7 +348,7 @@ int host_queue_create(struct host_ctrl *ctrl, uint16_t qid, uint32_t size,
 		host_queue_destroy(queue);
 		return -ENOMEM;
 	}
-	/* Lowest index on top. */
+	/* The lowest index is on top of the stack. */
 	for (uint32_t i = 0; i < queue->slot_count; i++) {
 		struct host_slot *slot = host_queue_slot(queue, i);
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a controller is brought up and shut down: a table of steps on the admin queue, each one
- * command, then all I/O queues at once. Runs on the controller's reactor. NVMe Base 2.1, sections
- * 3.5.2 (initialization over fabrics), 3.6.2 (shutdown) and 6.3 (Connect).
+ * Brings a controller up and shuts it down: a table of steps on the admin queue, each one command,
+ * then all I/O queues at once. Runs on the controller's reactor. NVMe Base 2.1, sections 3.5.2
+ * (initialization over fabrics), 3.6.2 (shutdown) and 6.3 (Connect).
  *
- * A step either submits ctrl->step_cmd or says that it has nothing to do; its finish function sees
- * the successful completion and decides: go on, look again in a few milliseconds, or give up.
+ * A step either fills in ctrl->step_cmd or reports that it has nothing to do. Its finish function
+ * gets the result of the successful command and decides: next step, repeat the step in a few
+ * milliseconds, or fail.
  */
 #include "base/clock.h"
 #include "base/text.h"
@@ -22,7 +23,7 @@ enum step_verdict {
 
 struct setup_step {
 	const char *name;
-	/* False: nothing to do, take the next step. */
+	/* False: nothing to do, continue with the next step. */
 	bool (*prepare)(struct host_ctrl *ctrl, struct host_cmd *cmd);
 	enum step_verdict (*finish)(struct host_ctrl *ctrl, uint64_t result);
 };
@@ -133,7 +134,7 @@ static void ready_start(struct host_ctrl *ctrl)
 		reactor_now_ns(ctrl->reactor) + ctrl->cap.ready_timeout_ms * NS_PER_MS;
 }
 
-/* A controller that somebody left enabled is reset first. */
+/* A controller that was left enabled is reset first. */
 static bool disable_prepare(struct host_ctrl *ctrl, struct host_cmd *cmd)
 {
 	if (!ctrl->cc.is_enabled)
@@ -215,7 +216,8 @@ static enum step_verdict identify_finish(struct host_ctrl *ctrl, uint64_t result
 
 	if (identify_ctrl_decode(ctrl->page, &ctrl->identity) != 0)
 		return step_fail(ctrl, -EPROTO, "the Identify Controller data makes no sense");
-	/* A Cross-Controller Reset would end another controller than the one that was lost. */
+	/* A mismatch would make a Cross-Controller Reset end another controller than the lost
+	 * one. */
 	if (ctrl->identity.cntlid != ctrl->cntlid)
 		return step_fail(ctrl, -EPROTO,
 				 "Identify Controller and Connect name different controllers");
@@ -238,7 +240,7 @@ static bool queue_count_prepare(struct host_ctrl *ctrl, struct host_cmd *cmd)
 
 static enum step_verdict queue_count_finish(struct host_ctrl *ctrl, uint64_t result)
 {
-	/* The answer has the same shape as the question: granted counts, zero-based. */
+	/* The answer has the layout of the request: zero-based counts, here the granted ones. */
 	uint32_t sq_count = 0;
 	uint32_t cq_count = 0;
 	uint32_t count = ctrl->config.io_queues;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What keeps watch over a controller: command time-outs, silence, keep alive, asynchronous events.
- * Runs on the controller's reactor. NVMe Base 2.1, sections 3.9 (keep alive) and 5.1.2 (events).
+ * Watches a controller: command time-outs, silence, keep alive, asynchronous events. Runs on the
+ * controller's reactor. NVMe Base 2.1, sections 3.9 (keep alive) and 5.1.2 (events).
  *
- * A command that is not answered in time ends the controller: over TCP nothing else can make sure
- * that its buffer is not written later. Keep alive goes out every half of KATO; a controller that
- * counts traffic (TBKAS) gets one only when a quarter of KATO passed without a command.
+ * A command that times out ends the controller: over TCP nothing else can make sure that its buffer
+ * is not written later. Keep Alive is sent every half of KATO. A controller that counts traffic
+ * (TBKAS) gets a Keep Alive only when a quarter of KATO passed without a command.
  *
- * Silence (silence_timeout_ms): a controller that owes an answer, and of which nothing was heard
- * for a third of it, is asked with a Keep Alive; when nothing at all came for all of it, or for
- * four round trips of the transport where that is more, the controller is lost. A slow medium is
- * not silent: the admin queue answers. No timer runs while nothing is owed.
+ * Silence (silence_timeout_ms): a controller that owes an answer and has been silent for a third of
+ * the limit is sent a Keep Alive. When no byte comes for the whole limit, or for four round trips
+ * of the transport if that is longer, the controller is lost. A slow medium does not count as
+ * silence, because the admin queue answers. No timer runs while no answer is owed.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -19,7 +19,7 @@
 
 #include <errno.h>
 
-#define SILENCE_ROUND_TRIPS 4 /* at least so many of the transport */
+#define SILENCE_ROUND_TRIPS 4 /* the limit is at least this many round trips of the transport */
 
 static void watch_arm(struct host_ctrl *ctrl)
 {
@@ -90,7 +90,7 @@ static void on_keep_alive_done(struct host_cmd *cmd)
 	struct host_error error;
 
 	ctrl->is_keep_alive_busy = false;
-	/* Without KATO it was a question, and every answer is one. */
+	/* Without KATO the Keep Alive only probes for life: any completion counts as an answer. */
 	if (nvme_status_is_ok(cmd->status) || ctrl->phase != HOST_CTRL_LIVE ||
 	    ctrl->config.kato_ms == 0)
 		return;
@@ -122,13 +122,13 @@ static void on_keep_alive_timer(struct reactor_timer *timer)
 	if (ctrl->is_keep_alive_busy || (has_traffic && ctrl->identity.has_traffic_keep_alive))
 		return;
 	keep_alive_send(ctrl);
-	/* It is not traffic of its own. */
+	/* A Keep Alive does not count as traffic. */
 	ctrl->commands_at_last_tick = ctrl->commands_sent;
 }
 
 /* ---- silence -------------------------------------------------------------------------------- */
 
-/* Since when a queue that owes an answer is silent; false: it owes none. */
+/* Since when a queue that owes an answer is silent. False: the queue owes no answer. */
 static bool queue_silent_since(const struct host_queue *queue, uint64_t now_ns, uint64_t *ret_ns)
 {
 	uint64_t since_ns, oldest_ns;
@@ -136,7 +136,7 @@ static bool queue_silent_since(const struct host_queue *queue, uint64_t now_ns, 
 	if (queue == NULL || queue->phase != HOST_QUEUE_LIVE || host_queue_owed(queue) == 0)
 		return false;
 	since_ns = queue->heard_ns;
-	/* Looked for only when it can matter: there may be many slots. */
+	/* The search may visit many slots, so make it only when the result can matter. */
 	if (now_ns - since_ns >= silence_third_ns(queue->ctrl)) {
 		oldest_ns = host_queue_oldest_ns(queue);
 		if (oldest_ns > since_ns)
@@ -146,7 +146,7 @@ static bool queue_silent_since(const struct host_queue *queue, uint64_t now_ns, 
 	return true;
 }
 
-/* Of the queue that is silent for the longest. */
+/* Finds the queue that has been silent longest. */
 static const struct host_queue *silent_find(const struct host_ctrl *ctrl, uint64_t now_ns,
 					    uint64_t *ret_since_ns)
 {
@@ -180,7 +180,7 @@ static void silence_fail(struct host_ctrl *ctrl, const struct host_queue *queue,
 	host_ctrl_fail(ctrl, -ETIMEDOUT, &error);
 }
 
-/* What counts as silence here: on a long way a healthy answer takes longer than a short
+/* The limit for silence. On a link with long round trips a healthy answer may take longer than
  * silence_timeout_ms. */
 static uint64_t silence_limit_ns(struct host_ctrl *ctrl)
 {
@@ -200,7 +200,8 @@ static void on_silence_timer(struct reactor_timer *timer)
 	uint64_t since_ns, next_ns;
 	const struct host_queue *queue;
 
-	/* It was we who slept: what came meanwhile has not been read yet. */
+	/* This thread ran late: bytes that came meanwhile have not been read yet. Count silence
+	 * from now. */
 	if (now_ns - timer->deadline_ns > silence_third_ns(ctrl) / 2)
 		ctrl->silence_floor_ns = now_ns;
 	queue = silent_find(ctrl, now_ns, &since_ns);
@@ -214,7 +215,8 @@ static void on_silence_timer(struct reactor_timer *timer)
 	if (now_ns >= next_ns) {
 		if (!ctrl->is_keep_alive_busy)
 			keep_alive_send(ctrl);
-		/* The question gets a third to be answered, whenever it was asked. */
+		/* A Keep Alive that was sent late still gets a third of the limit for its
+		 * answer. */
 		next_ns = since_ns + silence_ns;
 		if (next_ns < ctrl->keep_alive_cmd.started_ns + third_ns)
 			next_ns = ctrl->keep_alive_cmd.started_ns + third_ns;

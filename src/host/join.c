@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The join of controllers into one subsystem; see join.h. Any thread, under the join's lock: calls
- * are as rare as connections and changes of namespaces. NVMe Base 2.1, sections 5.1.13.2.1 (SN, MN,
- * CNTLID, SUBNQN) and 4.7.1 (identifiers of namespaces).
+ * are as rare as connections and changes of namespaces. NVMe Base 2.1, sections 5.1.13.2.1 and
+ * 4.7.1.
  *
- * Evidence is kept by address, because all reactors of a process connect to the same addresses:
- * what one of them sees there last is the word of that address. A word is kept while the address is
- * away, and withdrawn when the address says something else. A newcomer is refused while another
- * address gives its word against it; when none does, the newcomer is what there is now.
+ * Evidence is kept by address, because all reactors connect to the same addresses. The serial
+ * number seen last at an address is its word. The word is kept while the address has no controller.
+ * A new controller is refused while the word of another address contradicts it.
  *
- * An address that gave the CNTLID of another address's controller would get another one at its next
- * attempt: it is refused for as long as that controller lives. When that controller ends, it may
- * have been dead already at the target, which had given its CNTLID away.
- *
- * An instance is the word of a live controller alone: a target that is started anew has another
- * one at all its addresses.
+ * An address that reported the CNTLID of another address's live controller is refused while that
+ * controller lives: its next attempt would report another CNTLID. Afterwards the conflict proves
+ * nothing, because the target may have ended that controller and given its CNTLID away. An instance
+ * counts only while its controller is live: a restarted target has another one.
  */
 #include "host/join.h"
 
@@ -29,8 +26,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define JOIN_ADDRS_MAX 64 /* bits of join_ns.vouchers */
-#define LOST_SHOWN     8  /* NSIDs in the text of a loss */
+#define JOIN_ADDRS_MAX 64 /* number of bits in join_ns.vouchers */
+#define LOST_SHOWN     8  /* most NSIDs in the text of a loss */
 #define NS_ROOM_MIN    16
 
 _Static_assert(JOIN_ADDRS_MAX <= LOSS_ADDRS_MAX, "addresses of the book of losses");
@@ -38,8 +35,8 @@ _Static_assert(JOIN_ADDRS_MAX <= LOSS_ADDRS_MAX, "addresses of the book of losse
 struct join_addr {
 	struct net_addr addr;
 	char name[NET_ADDR_TEXT_BYTES];
-	unsigned users; /* join_ctrls; 0: free, but kept as long as there is room elsewhere */
-	/* The live controller whose CNTLID it gave, and which; NULL: none. */
+	unsigned users; /* number of join_ctrls; 0: may be reused when all others are taken */
+	/* The live controller whose CNTLID this address reported, and the CNTLID. NULL: none. */
 	const struct join_ctrl *rival;
 	uint16_t rival_cntlid;
 };
@@ -50,10 +47,10 @@ struct join {
 	struct join_addr addrs[JOIN_ADDRS_MAX];
 	struct list ctrls;
 	uint32_t epoch;       /* counts changes of the subsystem's serial number */
-	struct join_ns **nss; /* ascending NSIDs; ns_count of ns_room */
-	struct list replaced; /* join_ns.node */
+	struct join_ns **nss; /* ascending NSIDs; ns_count used of ns_room */
+	struct list replaced; /* by join_ns.node */
 	struct loss_book book;
-	char lost[JOIN_WHY_BYTES]; /* for join_loss_take; "": nothing new */
+	char lost[JOIN_WHY_BYTES]; /* for join_loss_take; "": no new loss */
 	unsigned ns_count;
 	unsigned ns_room;
 };
@@ -102,7 +99,7 @@ static bool addr_same(const struct net_addr *a, const struct net_addr *b)
 	return net_addr_same_host(a, b) && net_addr_port(a) == net_addr_port(b);
 }
 
-/* A free index, rather one that no address had; JOIN_ADDRS_MAX: there is none. */
+/* Finds a free index, preferably one that was never used. JOIN_ADDRS_MAX: none is free. */
 static unsigned addr_room(const struct join *join)
 {
 	unsigned place = JOIN_ADDRS_MAX;
@@ -117,8 +114,8 @@ static unsigned addr_room(const struct join *join)
 	return place;
 }
 
-/* The address's index, made when there is none; JOIN_ADDRS_MAX: no room. An address that comes back
- * has its former index: a boot of before is still known there. Under the lock. */
+/* Finds or assigns the index of an address. JOIN_ADDRS_MAX: no room. An address that comes back
+ * gets its former index, under which its former boot is still known. Call with the lock held. */
 static unsigned addr_place(struct join *join, const struct net_addr *addr)
 {
 	unsigned place;
@@ -151,7 +148,7 @@ int join_ctrl_add(struct join *join, struct join_ctrl *ctrl, const struct net_ad
 	return place < JOIN_ADDRS_MAX ? 0 : -ENOSPC;
 }
 
-/* A mark of the namespace says that writes are lost. Under the lock. */
+/* Checks whether the namespace reports a new mark of lost writes. Call with the lock held. */
 static void mark_judge(struct join *join, struct join_ns *ns)
 {
 	const struct ns_identity *identity = &ns->identity;
@@ -164,7 +161,8 @@ static void mark_judge(struct join *join, struct join_ns *ns)
 			 ns->nsid);
 }
 
-/* These caches are lost: so are the writes that they held. Under the lock. */
+/* These caches are lost, and with them the writes that were not flushed. Call with the lock
+ * held. */
 static void losses_judge(struct join *join, LOSS_CACHE_BITS lost)
 {
 	char nsids[16 * LOST_SHOWN] = "";
@@ -196,7 +194,8 @@ bool join_loss_take(struct join *join, char text[JOIN_WHY_BYTES])
 	return text[0] != '\0';
 }
 
-/* Its controller has ended: what its CNTLID has shown is void. Under the lock. */
+/* The path's controller has ended: conflicts with its CNTLID prove nothing any more. Call with the
+ * lock held. */
 static void ctrl_end(struct join *join, struct join_ctrl *ctrl)
 {
 	if (ctrl->is_live)
@@ -213,7 +212,7 @@ void join_ctrl_remove(struct join *join, struct join_ctrl *ctrl)
 	lock_take(&join->lock);
 	ctrl_end(join, ctrl);
 	list_remove(&ctrl->node);
-	/* The index will be another address's. */
+	/* Another address may get the index. */
 	if (--join->addrs[ctrl->addr_index].users == 0) {
 		for (unsigned i = 0; i < join->ns_count; i++)
 			join->nss[i]->vouchers &= ~(1ull << ctrl->addr_index);
@@ -291,9 +290,10 @@ static bool instance_is_told(const uint8_t *instance)
 }
 
 /*
- * A live controller of another process, which does not share its namespaces with this one's; NULL:
- * none. When one of both says that it is clustered, the other one has read its Identify Controller
- * before the first clustered namespace was added. Under the lock.
+ * Finds a live controller of another process that does not share its namespaces with this
+ * controller's process. NULL: none. One controller that reports to be clustered is enough: the
+ * other one's Identify Controller was read before the first clustered namespace was added. Call
+ * with the lock held.
  */
 static const struct join_ctrl *stranger_find(const struct join *join, const struct join_ctrl *ctrl)
 {
@@ -337,7 +337,7 @@ bool join_ctrl_is_barred(struct join *join, const struct join_ctrl *ctrl)
 	return is_barred;
 }
 
-/* What a peer calls itself may be anything; what people read has no control characters. */
+/* A peer may report any bytes. Lines for people must have no control characters. */
 static void why_clean(char why[JOIN_WHY_BYTES])
 {
 	for (char *c = why; *c != '\0'; c++) {
@@ -367,7 +367,8 @@ static int word_judge(const struct join *join, const struct join_ctrl *ctrl,
 	return 0;
 }
 
-/* The address says something else than before: so do all its controllers. Under the lock. */
+/* Makes the serial number the word of the address. A different word of other controllers at the
+ * same address is withdrawn. Call with the lock held. */
 static void word_take(struct join *join, struct join_ctrl *ctrl,
 		      const struct ctrl_identity *identity)
 {
@@ -398,7 +399,7 @@ int join_ctrl_enter(struct join *join, struct join_ctrl *ctrl, const struct ctrl
 	memcpy(ctrl->instance, identity->instance, sizeof(ctrl->instance));
 	ctrl->is_clustered = identity->is_clustered;
 	res = word_judge(join, ctrl, identity, why);
-	/* Before the CNTLID: a target that was started anew may give any. */
+	/* Check the instance before the CNTLID: a restarted target may assign any CNTLID. */
 	if (res == 0)
 		res = instance_judge(join, ctrl, why);
 	if (res == 0)
@@ -410,7 +411,8 @@ int join_ctrl_enter(struct join *join, struct join_ctrl *ctrl, const struct ctrl
 		ctrl->cache = loss_enter(&join->book, ctrl->addr_index, identity, &lost);
 		losses_judge(join, lost);
 	} else if (res == -EUCLEAN) {
-		/* Else two addresses of a target that was replaced would refuse each other. */
+		/* Withdraw the word, or two addresses of a replaced target would refuse each
+		 * other. */
 		ctrl->has_word = false;
 	}
 	lock_release(&join->lock);
@@ -433,13 +435,13 @@ int join_ctrl_confirm(struct join *join, struct join_ctrl *ctrl, char why[JOIN_W
 
 /* ---- namespaces ----------------------------------------------------------------------------- */
 
-/* Index of the first entry that is not below nsid. Under the lock. */
+/* Index of the first entry whose NSID is not below nsid. Call with the lock held. */
 static unsigned ns_place(const struct join *join, uint32_t nsid)
 {
 	return SORTED_PLACE(i, join->ns_count, join->nss[i]->nsid < nsid);
 }
 
-/* One kind of identifier. False: they differ. */
+/* Compares one kind of identifier. False: they differ. Sets *is_common if both report it. */
 static bool id_agrees(const uint8_t *a, const uint8_t *b, size_t bytes, bool *is_common)
 {
 	if (is_nil(a, bytes) || is_nil(b, bytes))
@@ -468,7 +470,7 @@ static bool is_same(const struct join *join, const struct join_ns *ns,
 		return false;
 	if (is_common)
 		return true;
-	/* One tells who it is and the other does not: no ground to mix their data. */
+	/* Only one of them reports identifiers: too weak to mix their data. */
 	if (has_id(old) || has_id(identity))
 		return false;
 	return !sight->is_event && ns->epoch == join->epoch &&
@@ -508,7 +510,8 @@ static int ns_insert(struct join *join, unsigned place, struct join_ns *ns)
 	return 0;
 }
 
-/* The lowest address that vouches for it, but for this one; JOIN_ADDRS_MAX: none. */
+/* The lowest index of an address, other than `but`, that vouches for the namespace. JOIN_ADDRS_MAX:
+ * none. */
 static unsigned voucher_find(const struct join_ns *ns, unsigned but)
 {
 	uint64_t others = ns->vouchers & ~(1ull << but);
@@ -516,7 +519,7 @@ static unsigned voucher_find(const struct join_ns *ns, unsigned but)
 	return others != 0 ? (unsigned)__builtin_ctzll(others) : JOIN_ADDRS_MAX;
 }
 
-/* Another namespace than the one of before. Under the lock. */
+/* The NSID has another namespace than before. Call with the lock held. */
 static int ns_replace(struct join *join, unsigned place, const struct join_ctrl *ctrl,
 		      const struct ns_identity *identity, char why[JOIN_WHY_BYTES])
 {
@@ -526,7 +529,8 @@ static int ns_replace(struct join *join, unsigned place, const struct join_ctrl 
 
 	old->vouchers &= ~(1ull << ctrl->addr_index);
 	voucher = voucher_find(old, ctrl->addr_index);
-	/* Without identifiers only events tell, and each address has its own. */
+	/* Without identifiers only notices show a replacement, and each address sends its own, so
+	 * the other addresses are not asked. */
 	if (voucher < JOIN_ADDRS_MAX && (has_id(&old->identity) || has_id(identity))) {
 		snprintf(why, JOIN_WHY_BYTES,
 			 "namespace %u at %s has another UUID, NGUID or EUI64 than at %s: %s is "
@@ -544,7 +548,7 @@ static int ns_replace(struct join *join, unsigned place, const struct join_ctrl 
 	return 0;
 }
 
-/* What is reported from now on counts too; an identifier that is not reported any more stays. */
+/* Adds identifiers that are newly reported. Keeps identifiers that are not reported any more. */
 static void identity_take(struct ns_identity *to, const struct ns_identity *from)
 {
 	struct ns_identity old = *to;
@@ -607,7 +611,8 @@ void join_ns_gone(struct join *join, struct join_ns *ns)
 
 	lock_take(&join->lock);
 	place = ns_place(join, ns->nsid);
-	/* Without identifiers nothing would show that what comes back is something else. */
+	/* Without identifiers a different namespace that comes back could not be recognised, so the
+	 * entry ends now. */
 	if (ns->vouchers == 0 && !has_id(&ns->identity) && place < join->ns_count &&
 	    join->nss[place] == ns) {
 		memmove(&join->nss[place], &join->nss[place + 1],

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When a cache counts as lost; see loss.h. Pure but for the atomics of a namespace.
+ * Decides when a cache counts as lost; see loss.h. Pure but for the atomics of a namespace.
  *
  * A target that is not clustered is one process: a controller with another boot means that every
- * former boot has ended. Members of a cluster have a boot for each machine: the boot of a member
- * has ended when one of its addresses reports another one. Controllers of the former boot that
- * count as live then are dead and not yet noticed, or the address has moved to another member: what
- * they acknowledge from then on is judged when the last of them ends.
+ * former boot has ended. Members of a cluster have a boot for each machine: a member's boot has
+ * ended when one of the member's addresses reports another boot. Controllers of the former boot may
+ * still count as live then. Either they are dead and the loss is not detected yet, or the address
+ * has moved to another member. What they acknowledge from then on is judged when the last of them
+ * ends.
  *
- * A loss that did not happen costs a failed flush. A loss that is missed costs data. So where the
- * evidence is thin, as for a cache that has to make room for another one, the cache is lost.
+ * Reporting a loss that did not happen costs a failed flush. Missing a loss costs data. So a cache
+ * counts as lost when the evidence is weak, for example when it must make room for another cache.
  */
 #include "host/loss.h"
 
@@ -108,8 +109,8 @@ bool loss_ns_mark(const struct loss_ns *ns, uint64_t source, uint64_t *ret_mark)
 	return entry != NULL;
 }
 
-/* The medium is one for all caches: which of them the writes went through does not matter. A flush
- * may tell the mark once it is judged. */
+/* All caches are judged because they share one medium: the cache of a write does not matter. The
+ * mark is stored only after it was judged, because a flush may send the stored mark. */
 bool loss_ns_see(struct loss_ns *ns, uint64_t source, uint64_t mark)
 {
 	const LOSS_CACHE_BITS all = ~(LOSS_CACHE_BITS)0;
@@ -126,7 +127,8 @@ bool loss_ns_see(struct loss_ns *ns, uint64_t source, uint64_t mark)
 		atomic_store_explicit(&entry->mark, mark, memory_order_release);
 		return is_lost;
 	}
-	/* What the one that makes room reports next cannot be compared. */
+	/* The source that is evicted can report no comparable mark afterwards, so treat its writes
+	 * as lost now. */
 	if (is_full)
 		atomic_fetch_add(&ns->seen, 1);
 	is_lost = is_full && loss_ns_judge(ns, all);
@@ -145,7 +147,7 @@ static bool boot_is_reported(const struct ctrl_identity *identity)
 	return identity->has_volatile_cache && memcmp(identity->boot, none, sizeof(none)) != 0;
 }
 
-/* The cache of the boot, LOSS_UNKNOWN: there is none. */
+/* The cache of the boot, or LOSS_UNKNOWN. */
 static unsigned cache_find(const struct loss_book *book, const uint8_t *boot)
 {
 	for (unsigned i = 1; i < LOSS_CACHES; i++) {
@@ -156,7 +158,7 @@ static unsigned cache_find(const struct loss_book *book, const uint8_t *boot)
 	return LOSS_UNKNOWN;
 }
 
-/* The cache is lost. Without live controllers the entry is free for another boot. */
+/* Reports the cache as lost. Without live controllers the entry becomes free for another boot. */
 static LOSS_CACHE_BITS cache_end(struct loss_book *book, unsigned cache)
 {
 	if (book->caches[cache].live == 0) {
@@ -169,7 +171,7 @@ static LOSS_CACHE_BITS cache_end(struct loss_book *book, unsigned cache)
 	return (LOSS_CACHE_BITS)1 << cache;
 }
 
-/* An entry for a new boot; LOSS_UNKNOWN: every entry has live controllers. */
+/* Finds an entry for a new boot. LOSS_UNKNOWN: every entry has live controllers. */
 static unsigned cache_room(struct loss_book *book, LOSS_CACHE_BITS *lost)
 {
 	for (unsigned i = 1; i < LOSS_CACHES; i++) {
@@ -200,7 +202,7 @@ static unsigned cache_get(struct loss_book *book, const struct ctrl_identity *id
 	return cache;
 }
 
-/* The target is one process and has another boot now: all others have ended. */
+/* The target is one process and has another boot now: all other boots have ended. */
 static LOSS_CACHE_BITS others_end(struct loss_book *book, unsigned cache)
 {
 	LOSS_CACHE_BITS lost = 0;
@@ -220,13 +222,13 @@ unsigned loss_enter(struct loss_book *book, unsigned addr, const struct ctrl_ide
 	unsigned former, cache;
 
 	*ret_lost = 0;
-	/* A target of another make, or of before it reported boots: nothing is known. */
+	/* A target that does not report boots: losses cannot be detected. */
 	if (!boot_is_reported(identity))
 		return LOSS_UNKNOWN;
 	cache = cache_get(book, identity, ret_lost);
 	if (cache == LOSS_UNKNOWN)
 		return cache;
-	former = book->at[addr]; /* which was not evicted for this one */
+	former = book->at[addr]; /* read after cache_get, which may have evicted it */
 	book->caches[cache].is_clustered = identity->is_clustered;
 	book->caches[cache].is_superseded = false; /* the boot has not ended after all */
 	book->caches[cache].live++;

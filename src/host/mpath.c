@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The life of an mpath: opened with all its paths at once, paths added and taken away, closed. Runs
- * on the reactor given to mpath_open, as everything of the engine.
+ * The life of an mpath: opened with all its paths at once, paths added and removed, closed. Runs on
+ * the reactor given to mpath_open, like the whole engine.
  *
- * Ended commands are told at the end of the turn (mpath_settle), so that no caller's function runs
- * inside one of ours. The end of a close is told there too, when the last path is gone.
+ * mpath_settle calls done of ended commands at the end of the turn, so that no caller's function
+ * runs inside a function of the engine. It also completes a close, when the last path is gone.
  */
 #include "host/mpath_internal.h"
 
@@ -18,7 +18,7 @@
 #include <stdlib.h>
 
 #define MPATH_CONNECT_MS 10000
-/* The paths' own time-outs come first, so that `ready` can say what went wrong. */
+/* The time-outs of the paths must expire first, so that `ready` can report the cause. */
 #define MPATH_READY_SLACK_MS 50
 
 static unsigned path_index(const struct mpath *mpath, const struct path *path)
@@ -75,7 +75,7 @@ static void mpath_settle(struct reactor_defer *defer)
 
 		io->done(io);
 	}
-	/* A done that submitted again may have asked for another round. */
+	/* A done callback that submitted again may have deferred another round. */
 	if (mpath->is_closing && mpath->path_count == 0 && mpath->asks == 0 &&
 	    list_empty(&mpath->ended)) {
 		void (*gone)(void *arg) = mpath->gone;
@@ -306,7 +306,7 @@ void mpath_close(struct mpath *mpath, void (*gone)(void *arg), void *arg)
 	reactor_defer(mpath->reactor, &mpath->settle);
 }
 
-/* ---- what people see ------------------------------------------------------------------------ */
+/* ---- reports -------------------------------------------------------------------------------- */
 
 unsigned mpath_path_count(const struct mpath *mpath)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Hedged reads: a read that has waited longer than most is sent on a second path too, and the first
- * answer wins. Runs on the mpath's reactor. When to do so, and how often, is hedge.c.
+ * answer wins. Runs on the mpath's reactor. hedge.c decides when and how often.
  *
- * A twin reads into a buffer of its own: two controllers may send at the same time, and what the
- * loser sends late must not fall into memory that the caller has again. The loser is forgotten
- * (host_cmd_forget). Twins and their buffers are made when the mpath is opened; when all are in
- * use, or the bound is reached, a read just waits. A read that was lost while its twin is under way
- * is not sent a third time: the twin decides.
+ * A twin reads into a buffer of its own, because two controllers may send at the same time, and
+ * late data of the loser must not reach memory that the caller has again. The loser is forgotten
+ * (host_cmd_forget). Twins and their buffers are allocated when the mpath is opened. When all are
+ * in use, or the bound is reached, a read just waits. A read whose first copy was lost while its
+ * twin is in flight is not sent a third time: the twin decides.
  *
- * Reads that may get a twin wait on one list, oldest first: they all get it at the same age, so one
+ * Reads that may get a twin wait on one list, oldest first. All get a twin at the same age, so one
  * timer serves all.
  */
 #include "host/mpath_internal.h"
@@ -23,7 +23,7 @@
 
 #define HEDGE_TWINS 32
 #define HEDGE_READ_BYTES                                                                           \
-	(128 * 1024) /* longer reads get no twin: they would cost too much twice                   \
+	(128 * 1024) /* longer reads get no twin: sending them twice costs too much                \
 		      */
 
 /* The second copy of a read. */
@@ -33,10 +33,10 @@ struct hedge {
 	struct mpath_io *io; /* NULL: free */
 	struct path *path;
 	uint16_t queue;
-	bool is_first_gone; /* the read waits for this copy alone */
+	bool is_first_gone; /* the first copy was lost: this copy decides */
 	uint64_t sent_ns;
-	struct list node; /* free ones */
-	uint8_t *buf;     /* HEDGE_READ_BYTES */
+	struct list node; /* in hedge_engine.free */
+	uint8_t *buf;     /* HEDGE_READ_BYTES long */
 };
 
 struct hedge_engine {
@@ -45,9 +45,9 @@ struct hedge_engine {
 	struct mpath *mpath;
 	struct list waiting; /* mpath_io.hedge_node, oldest first */
 	struct list free;
-	uint64_t reads; /* that were answered */
-	uint64_t twins; /* that were sent */
-	uint64_t wins;  /* twins that were first */
+	uint64_t reads; /* answered reads */
+	uint64_t twins; /* twins that were sent */
+	uint64_t wins;  /* twins that answered first */
 	struct hedge all[HEDGE_TWINS];
 	uint8_t *bufs;
 };
@@ -72,7 +72,7 @@ static void hedge_arm(struct hedge_engine *engine)
 
 /* ---- a twin --------------------------------------------------------------------------------- */
 
-/* The usable path with the fewest commands, but for the one where the read waits already. */
+/* The usable path with the fewest commands in flight, other than the read's first path. */
 static struct path *hedge_path_pick(const struct mpath_io *io)
 {
 	const struct mpath_ns *ns = io->ns;
@@ -118,7 +118,7 @@ static void hedge_start(struct hedge_engine *engine, struct mpath_io *io)
 	host_submit_io(path->ctrl, twin->queue, &twin->cmd);
 }
 
-/* The twin is not under way any more. */
+/* The twin is not in flight any more. */
 static void hedge_release(struct hedge *twin)
 {
 	struct path *path = twin->path;
@@ -145,7 +145,7 @@ static void hedge_copy(const struct hedge *twin, const struct mpath_io *io)
 	}
 }
 
-/* The first copy is let go; what its controller still sends is thrown away. */
+/* Forgets the first copy. Data that its controller still sends is discarded. */
 static void hedge_forget_first(struct mpath_io *io, uint64_t now_ns)
 {
 	struct path *path = io->path;
@@ -154,7 +154,8 @@ static void hedge_forget_first(struct mpath_io *io, uint64_t now_ns)
 	list_remove(&io->node);
 	path->in_flight_count--;
 	path->queue_in_flight[io->queue]--;
-	/* It would have taken longer still: the policy knows at least so much. */
+	/* The first copy would have taken even longer, so this time is a lower bound for the
+	 * policy. */
 	if (now_ns - io->sent_ns > path->latency.mean_ns)
 		path_latency_add(&path->latency, now_ns - io->sent_ns, now_ns);
 	path_command_ended(path);
@@ -193,7 +194,7 @@ static void on_twin_done(struct host_cmd *cmd)
 		hedge_win(twin);
 		return;
 	}
-	/* Whatever it is, the first copy, or a third, will find out too. */
+	/* Ignore the status: the first copy, or a new one, gets it too. */
 	if (io_is_lost(cmd, twin->path))
 		path_losing(twin->path);
 	hedge_release(twin);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Commands of an mpath: submitted, given to the path that policy picks, judged when they come back,
- * sent again where the rules allow it. Runs on the mpath's reactor; nothing here allocates. NVMe
+ * Commands of an mpath: submitted, sent on the path that the policy picks, judged when they come
+ * back, sent again where the rules allow. Runs on the mpath's reactor; nothing here allocates. NVMe
  * Base 2.1, sections 4.2.3 (status, CRD, DNR), 8.1.1 (ANA) and 9.6 (communication loss).
  *
- * A command that an answer came for is over, whatever the answer: sending it again needs no fence.
- * One whose controller was lost follows host/resend.h.
+ * An answered command has ended at the controller, with any status, so sending it again needs no
+ * fence. A command whose controller was lost follows host/resend.h.
  */
 #include "host/mpath_internal.h"
 
@@ -13,43 +13,44 @@
 #include "host/resend.h"
 #include "wire/io_cmd.h"
 
-#define IO_PATH_TRIES        32  /* of statuses that say "not here" */
-#define IO_PATH_TRIES_FAST   4   /* of those, without a pause */
-#define IO_RETRY_DELAY_MS    10  /* doubles; when the controller names no delay (CRD) */
-#define IO_FUSE_FIRST        0x1 /* FUSE in the flags of the entry */
+#define IO_PATH_TRIES        32  /* retries on other paths, after path-related statuses */
+#define IO_PATH_TRIES_FAST   4   /* of these, without a delay */
+#define IO_RETRY_DELAY_MS    10  /* doubles; used if the controller reports no delay (CRD) */
+#define IO_FUSE_FIRST        0x1 /* FUSE in the flags of the submission entry */
 #define IO_FUSE_SECOND       0x2
 #define NVME_SC_CTRL_PATHING NVME_STATUS(3, 0x60)
 
-/* ---- what an answer means ---------------------------------------------------------------------
+/* ---- the meaning of statuses ------------------------------------------------------------------
  */
 
 enum verdict {
-	VERDICT_END,   /* the caller's business */
-	VERDICT_RETRY, /* the same may work a little later */
-	VERDICT_LINE,  /* likewise, rather over another line: this one spoils data */
+	VERDICT_END,   /* report the status to the caller */
+	VERDICT_RETRY, /* the same command may work a little later */
+	VERDICT_LINE,  /* retry, if possible on another path: this connection corrupts data */
 	VERDICT_ELSEWHERE,
-	VERDICT_MISSING, /* no such namespace there */
-	VERDICT_LOOK,    /* perhaps: a command for an inactive NSID is answered like this too */
+	VERDICT_MISSING, /* the controller does not have the namespace */
+	VERDICT_LOOK,    /* perhaps: an inactive NSID may cause this status too */
 };
 
-/* What is not in the table, and everything with DNR, goes to the caller. */
+/* Statuses that are missing here, and all with DNR, are reported to the caller. */
 static const struct status_row {
 	nvme_status status;
 	enum verdict verdict;
-	enum ana_state state; /* VERDICT_ELSEWHERE: what it says of the group */
-	bool has_not_run;     /* so that a command of RESEND_NEVER may be sent again too */
+	enum ana_state state; /* VERDICT_ELSEWHERE: the new state of the group */
+	bool has_not_run;     /* even a command of RESEND_NEVER may be sent again */
 } status_rows[] = {
 	{NVME_SC_ANA_PERSISTENT_LOSS, VERDICT_ELSEWHERE, ANA_PERSISTENT_LOSS, true},
 	{NVME_SC_ANA_INACCESSIBLE, VERDICT_ELSEWHERE, ANA_INACCESSIBLE, true},
 	{NVME_SC_ANA_TRANSITION, VERDICT_ELSEWHERE, ANA_CHANGE, true},
 	{NVME_SC_INTERNAL_PATH_ERROR, VERDICT_ELSEWHERE, ANA_INACCESSIBLE, false},
 	{NVME_SC_CTRL_PATHING, VERDICT_ELSEWHERE, ANA_INACCESSIBLE, false},
-	/* Only hosts make these up; a controller that sends them has some trouble with its path. */
+	/* Defined for hosts only. A controller that sends them has trouble with its path. */
 	{NVME_SC_HOST_PATHING_ERROR, VERDICT_ELSEWHERE, ANA_INACCESSIBLE, false},
 	{NVME_SC_HOST_ABORTED, VERDICT_ELSEWHERE, ANA_INACCESSIBLE, false},
 	{NVME_SC_INVALID_NS, VERDICT_MISSING, ANA_INACCESSIBLE, true},
 	{NVME_SC_INVALID_FIELD, VERDICT_LOOK, ANA_INACCESSIBLE, true},
-	/* Of both: the pair fell apart before it ran, as when the configuration changes. */
+	/* Status of both commands: the pair fell apart before it ran, for example because the
+	 * configuration changed. */
 	{NVME_SC_FUSED_FAIL, VERDICT_RETRY, ANA_OPTIMIZED, true},
 	{NVME_SC_NS_NOT_READY, VERDICT_RETRY, ANA_OPTIMIZED, true},
 	{NVME_SC_DATA_TRANSFER_ERROR, VERDICT_LINE, ANA_OPTIMIZED, false},
@@ -86,8 +87,8 @@ static enum resend_rule io_rule(const struct mpath_io *io)
 	return resend_rule_of(&io->sqe);
 }
 
-/* Names blocks, and carries no data whose length would show the controller that it was made for
- * another block size. */
+/* Names blocks, but carries no data whose length would show the controller that the command was
+ * made for another block size. */
 static bool io_is_blind(const struct mpath_io *io)
 {
 	switch (io->sqe.opcode) {
@@ -107,8 +108,8 @@ static bool io_is_flush(const struct mpath_io *io)
 	return io->sqe.opcode == NVME_IO_FLUSH && !is_admin(io);
 }
 
-/* A command was acknowledged: blocks that it changed are not on stable media without FUA. Of a pair
- * it is the Write. */
+/* Call when a command was acknowledged. Without FUA the blocks that the command changed are not on
+ * stable media. For a fused pair the Write counts. */
 static void io_note_change(const struct mpath_io *io, const struct path *path)
 {
 	const struct nvme_sqe *sqe = &io->sqe;
@@ -131,7 +132,8 @@ static void io_note_change(const struct mpath_io *io, const struct path *path)
 		loss_write_acked(&io->ns->joined->loss, path->joined.cache, io->seen);
 }
 
-/* The status that says why: of a pair that of the Write when the Compare only failed with it. */
+/* The status that shows the cause. If the Compare of a pair failed only because of the Write: the
+ * Write's status. */
 static nvme_status io_cause(const struct mpath_io *io)
 {
 	if (io->fused_write != NULL && nvme_status_same(io->cmd.status, NVME_SC_FUSED_FAIL))
@@ -142,8 +144,8 @@ static nvme_status io_cause(const struct mpath_io *io)
 /* ---- the end of a command ---------------------------------------------------------------------
  */
 
-/* Whatever became of a command for a namespace that was replaced: a read may have read from the
- * namespace that has the NSID now, and a write is not in the one that it was meant for. */
+/* If the namespace was replaced, every outcome becomes MPATH_STALE: a read may have read from the
+ * namespace that has the NSID now, and a write is not in the namespace that it was meant for. */
 static void io_set_result(struct mpath_io *io, enum mpath_result result, nvme_status status)
 {
 	if (ns_is_stale(io->ns)) {
@@ -168,19 +170,20 @@ void io_end(struct mpath_io *io, enum mpath_result result, nvme_status status)
 	reactor_defer(mpath->reactor, &mpath->settle);
 }
 
-/* Whether the command's LBAs mean other bytes than its caller wanted. */
+/* Whether the command's LBAs mean other bytes than the caller meant, because of a format. */
 static bool io_is_stale(const struct mpath_io *io)
 {
 	return io->block_bytes != 0 && io->block_bytes != io->ns->identity.block_bytes;
 }
 
-/* A command that has run on either side of a format: nobody knows at which bytes. */
+/* For a command that may have run before or after a format: which bytes it used is unknown. */
 static enum mpath_result io_result_stale(const struct mpath_io *io)
 {
 	return io_rule(io) == RESEND_AT_ONCE ? MPATH_STALE : MPATH_UNKNOWN;
 }
 
-/* The controller has done the flush. What it had lost before the flush came to it is not in it. */
+/* The controller has completed the flush, but writes that the target lost before the flush are not
+ * covered by it. */
 static void io_end_flushed(struct mpath_io *io)
 {
 	bool is_whole = loss_flush_end(&io->ns->joined->loss, io->flush, io->flush_failed,
@@ -190,7 +193,8 @@ static void io_end_flushed(struct mpath_io *io)
 	io->done(io);
 }
 
-/* Perhaps the host does not know of a loss, and its notice is lost: each mark is doubted once. */
+/* The controller failed a flush, perhaps because this host missed the notice of a loss. Scan again,
+ * but only once for each mark. */
 static void flush_doubt_mark(const struct mpath_io *io)
 {
 	struct mpath_ns *ns = io->ns;
@@ -230,7 +234,7 @@ void io_end_answered(struct mpath_io *io)
 	io->done(io);
 }
 
-/* It does not run any more; whether it ever has is another question. */
+/* The command will not run any more, but it may have run before. */
 static void io_end_no_path(struct mpath_io *io)
 {
 	if (io->may_have_run && io_rule(io) != RESEND_AT_ONCE)
@@ -288,10 +292,10 @@ static void on_starve_timer(struct reactor_timer *timer)
 	io_starve_arm(mpath);
 }
 
-/* Every path is there and says that it will never be able to. */
+/* Whether every path is usable and reports that it can never carry this namespace. */
 static bool ns_is_hopeless(const struct mpath_ns *ns)
 {
-	/* One may be added yet. */
+	/* A path may still be added. */
 	if (ns->nsid == 0 || ns->mpath->path_count == 0)
 		return false;
 	for (unsigned i = 0; i < ns->mpath->path_count; i++) {
@@ -357,7 +361,8 @@ static bool ns_is_on_path(const struct mpath_ns *ns, const struct path *path)
 	return false;
 }
 
-/* The namespace is where it was, so the answer was about the command: DNR stands. */
+/* After a rescan: if the path still has the namespace, the refusal was about the command itself,
+ * and DNR is final. */
 static void io_looked(struct mpath_io *io)
 {
 	io->is_looking = false;
@@ -407,7 +412,7 @@ void io_init(struct mpath *mpath)
 /* ---- judging ----------------------------------------------------------------------------------
  */
 
-/* The answer says that this is no place for the namespace now. */
+/* The status shows that this path cannot carry the namespace now. */
 static void io_elsewhere(struct mpath_io *io, struct path *path, const struct status_row *row)
 {
 	struct mpath_ns *ns = io->ns;
@@ -432,7 +437,7 @@ static void io_elsewhere(struct mpath_io *io, struct path *path, const struct st
 		io_send(io);
 }
 
-/* Nothing was changed, whatever the rule for a lost one. */
+/* Whether the command has changed nothing, so that it may be sent again under any rule. */
 static bool io_has_not_run(const struct mpath_io *io, const struct status_row *row)
 {
 	return row->has_not_run ||
@@ -440,7 +445,7 @@ static bool io_has_not_run(const struct mpath_io *io, const struct status_row *r
 		nvme_status_same(io->fused_write->cmd.status, NVME_SC_FUSED_FAIL));
 }
 
-/* True: it goes on. */
+/* True: the command will be sent again. False: report the status to the caller. */
 static bool io_try_again(struct mpath_io *io, struct path *path)
 {
 	nvme_status status = io_cause(io);
@@ -459,10 +464,11 @@ static bool io_try_again(struct mpath_io *io, struct path *path)
 		io_delay(io, 2ull * PATH_REREAD_MS);
 		return true;
 	}
-	/* Except for a namespace that is not there: another path may have it, or it is gone. */
+	/* DNR is final, except if the namespace is missing: another path may have it, or it is
+	 * gone. */
 	if ((status.value & NVME_STATUS_DNR) != 0 && row->verdict != VERDICT_MISSING)
 		return false;
-	/* An admin command may name any namespace: that it is not there is the answer. */
+	/* An admin command may name any namespace, so a missing one is the answer. */
 	if (is_admin(io) && (row->verdict == VERDICT_MISSING || io->retries_left == 0))
 		return false;
 	if (row->verdict == VERDICT_ELSEWHERE || row->verdict == VERDICT_MISSING) {
@@ -473,7 +479,8 @@ static bool io_try_again(struct mpath_io *io, struct path *path)
 	}
 	if (io->retries_left == 0)
 		return false;
-	/* Perhaps it has a new format, which the controller wants us to have seen. */
+	/* The namespace may have a new format, which the controller requires this host to see
+	 * first. */
 	if (nvme_status_same(status, NVME_SC_NS_NOT_READY))
 		path_scan_later(path);
 	delay_ms = crd > 0 ? path->identity.retry_delays_ms[crd - 1]
@@ -514,7 +521,7 @@ static void io_took(const struct mpath_io *io, struct path *path, uint64_t now_n
 		path_latency_add(&path->queue_latency[io->queue], took_ns, now_ns);
 }
 
-/* The command, or both of a fused pair, are back. */
+/* The command, or both commands of a fused pair, are back. */
 static void io_back(struct mpath_io *io)
 {
 	struct path *path = io->path;
@@ -534,7 +541,7 @@ static void io_back(struct mpath_io *io)
 			path_scan_go_on(path);
 	}
 	if (io->ns->mpath->hedge != NULL && !is_admin(io) && hedge_on_back(io, is_lost)) {
-		/* Its twin decides. */
+		/* The twin decides the result. */
 		path_losing(path);
 	} else if (is_lost) {
 		io_lost(io, path, io->cmd.may_have_run || (second != NULL && second->may_have_run));
@@ -548,7 +555,7 @@ static void io_back(struct mpath_io *io)
 			if (io->sqe.opcode != NVME_IO_READ)
 				io_note_change(io, path);
 		}
-		/* A pair whose Compare was answered has not run its Write unless it says so. */
+		/* The Compare was answered and failed, so the lost Write has not run. */
 		if (is_second_lost)
 			io->fused_write->cmd.status = NVME_SC_FUSED_FAIL;
 		if (is_ok || !io_try_again(io, path))
@@ -604,14 +611,14 @@ static struct path *ns_pick(struct mpath_ns *ns, uint64_t now_ns, unsigned shun_
 	return ns->candidates[pick];
 }
 
-/* The queue with the fewest commands in flight; in turn where that is the same. */
+/* The queue with the fewest commands in flight. Equal queues take turns. */
 unsigned io_queue_pick(struct path *path)
 {
 	unsigned count = path->queue_count, turn, best, queue;
 
 	if (count == 1)
 		return 0;
-	/* A controller may grant less queues than the last one. */
+	/* The new controller may have granted fewer queues than the last one. */
 	turn = path->queue_turn < count ? path->queue_turn : 0;
 	best = turn;
 	queue = turn;
@@ -641,7 +648,8 @@ static void cmd_fill(struct mpath_io *io, uint32_t nsid, void (*done)(struct hos
 	cmd->done = done;
 }
 
-/* The controller fails a flush whose host does not know of a loss yet. */
+/* Puts the known mark of lost writes into the flush. The controller fails the flush of a host that
+ * does not know the latest loss. */
 static void flush_tell_mark(struct mpath_io *io, const struct path *path)
 {
 	const struct mpath_ns *ns = io->ns;
@@ -674,8 +682,8 @@ void io_send(struct mpath_io *io)
 		return;
 	}
 	path = ns_pick(ns, now_ns, io->shun_slot);
-	/* Once the controller has told of a new block size, it takes every later command to mean
-	 * that: none that was made before may still be on its way. */
+	/* Once the controller has reported a new block size, it interprets all later commands by
+	 * that size. So no command for the old size may still be on its way. */
 	if (io_is_blind(io) && path_scan_looks_at(path, ns->nsid)) {
 		io_delay(io, IO_BLIND_DELAY_MS);
 		return;

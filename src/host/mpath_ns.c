@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The namespaces of an mpath: found by the scans of its paths, kept in order of their NSIDs, each
- * with what every path says of it and the paths that may carry its commands now. Runs on the
+ * The namespaces of an mpath: found by the scans of its paths and kept in order of their NSIDs,
+ * each with the state of every path and the paths that may carry its commands now. Runs on the
  * mpath's reactor. NVMe Base 2.1, sections 2.4 (multipath) and 8.1.1 (ANA).
  *
- * What an NSID means is decided in the join, for all reactors: the same NSID with another UUID,
- * NGUID or EUI64 than elsewhere is another namespace, such a path is not used for it and is asked
- * for no reset. A namespace is gone when no path has it any more, or may have it; a path that is
- * away keeps its word until it is back.
+ * The join decides for all reactors what an NSID means: the same NSID with another UUID, NGUID or
+ * EUI64 than elsewhere is another namespace. A path with such a namespace is not used for it and is
+ * asked for no reset. A namespace is gone when no path has it and no path may have it. A path that
+ * is down counts with its last state until it is back.
  */
 #include "host/mpath_internal.h"
 
@@ -25,7 +25,7 @@
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* Of the first namespace that is not below. */
+/* Index of the first namespace whose NSID is not below nsid. */
 static unsigned ns_index(const struct mpath *mpath, uint32_t nsid)
 {
 	return SORTED_PLACE(i, mpath->ns_count, mpath->ns[i]->nsid < nsid);
@@ -130,7 +130,7 @@ static void ns_tell(struct mpath_ns *ns)
 			    ns->is_gone ? "is gone" : "is new or has changed");
 }
 
-/* ---- who may carry its commands ---------------------------------------------------------------
+/* ---- the paths that may carry commands --------------------------------------------------------
  */
 
 enum ana_state ns_path_state(const struct mpath_ns *ns, const struct path *path)
@@ -142,7 +142,7 @@ enum ana_state ns_path_state(const struct mpath_ns *ns, const struct path *path)
 	return path_ana_state(path, on->ana_group);
 }
 
-/* Optimized, non-optimized; then the same on damped paths. */
+/* Lower is better: optimized, non-optimized, then the same on damped paths. */
 static unsigned path_class(const struct mpath_ns *ns, const struct path *path)
 {
 	unsigned damped = path->is_stable ? 0 : CLASS_DAMPED;
@@ -150,7 +150,8 @@ static unsigned path_class(const struct mpath_ns *ns, const struct path *path)
 
 	if (ns->nsid == 0)
 		return path->is_usable ? damped : CLASS_NONE;
-	/* By the same LBAs its target means other bytes, until the path has seen the new format. */
+	/* The path's target interprets the LBAs as other bytes until the path has seen the new
+	 * format. */
 	if (ns->on[path->slot].block_bytes != ns->identity.block_bytes)
 		return CLASS_NONE;
 	state = ns_path_state(ns, path);
@@ -239,12 +240,12 @@ void ns_recompute(struct mpath_ns *ns)
 void ns_recompute_all(struct mpath *mpath)
 {
 	ns_recompute(&mpath->admin);
-	/* A callback may add namespaces to the table, never take one out of it. */
+	/* A callback may add namespaces to the table, but never removes one. */
 	for (unsigned i = 0; i < mpath->ns_count; i++)
 		ns_recompute(mpath->ns[i]);
 }
 
-/* ---- what scans say ---------------------------------------------------------------------------
+/* ---- the results of scans ---------------------------------------------------------------------
  */
 
 static bool identity_changed(const struct ns_identity *a, const struct ns_identity *b)
@@ -254,7 +255,7 @@ static bool identity_changed(const struct ns_identity *a, const struct ns_identi
 	       a->capacity_bytes != b->capacity_bytes || a->ana_group_id != b->ana_group_id;
 }
 
-/* The path does not have it any more. */
+/* The path does not have the namespace any more. */
 static void ns_unsee(const struct mpath_ns *ns, const struct path *path)
 {
 	if (!ns->on[path->slot].is_other)
@@ -270,8 +271,8 @@ static void other_recount(struct path *path)
 		path->refusal[0] = '\0';
 }
 
-/* Paths look at all their namespaces again, but for this one. A path that connects may have looked
- * at them already. */
+/* Schedules scans of all namespaces on all paths but `but`. Includes connecting paths, which may
+ * have looked at the namespaces already. */
 static void rescan_others(const struct mpath *mpath, const struct path *but)
 {
 	for (unsigned i = 0; i < mpath->path_count; i++) {
@@ -282,8 +283,8 @@ static void rescan_others(const struct mpath *mpath, const struct path *but)
 	}
 }
 
-/* Its NSID is another namespace's from now on; handles of it stay. The new one is complete before
- * anybody can find it. */
+/* Another namespace gets the NSID. Handles of the old namespace stay valid. The new namespace is
+ * complete before any caller can find it. */
 static int ns_retire(struct mpath_ns *ns, struct join_ns *joined,
 		     const struct ns_identity *identity, struct mpath_ns **ret_new)
 {
@@ -331,7 +332,7 @@ static void ns_refuse(struct path *path, struct mpath_ns *ns, uint32_t number, c
 		return;
 	path->other_count++;
 	mpath_say(path->mpath, path, "%s", why);
-	/* Perhaps this one only heard of it first. */
+	/* Perhaps this path only was the first to learn of a change. */
 	rescan_others(path->mpath, path);
 }
 
@@ -354,7 +355,7 @@ int ns_seen(struct path *path, uint32_t nsid, const struct ns_identity *identity
 	} else if (res == 0 && ns->joined != joined) {
 		res = ns_retire(ns, joined, identity, &ns);
 		is_new = true;
-		/* They may have been refused for having the new one already. */
+		/* Other paths may have been refused because they had the new namespace already. */
 		rescan_others(mpath, path);
 	}
 	if (res != 0)
@@ -377,7 +378,7 @@ void ns_set_group(struct path *path, uint32_t nsid, uint32_t group)
 	struct mpath_ns *ns = mpath_ns_find(path->mpath, nsid);
 	struct ns_on_path *on = ns != NULL ? &ns->on[path->slot] : NULL;
 
-	/* What is not sure is asked about, and says its group itself. */
+	/* A namespace that is unsure will be asked about, and then reports its group itself. */
 	if (on == NULL || !on->is_there || on->is_other || on->ana_group == group)
 		return;
 	on->ana_group = group;
@@ -386,8 +387,8 @@ void ns_set_group(struct path *path, uint32_t nsid, uint32_t group)
 		mpath_say(path->mpath, path, "namespace %u is in ANA group %u now", nsid, group);
 }
 
-/* Until the path has asked about it: not used for it, and no reason to believe that it is gone.
- * What the path has said of it counts in the join. */
+/* Until the path has asked about the namespace again, the path is not used for it, and the
+ * namespace does not count as gone. In the join the path still vouches for it. */
 static void ns_on_path_doubt(struct ns_on_path *on)
 {
 	if (!on->is_there || on->is_other)
@@ -454,7 +455,8 @@ void ns_missing(struct mpath_ns *ns, struct path *path)
 {
 	ns_on_path_doubt(&ns->on[path->slot]);
 	ns_recompute(ns);
-	/* Perhaps it was formatted, or only a moment behind, or lied. */
+	/* Perhaps the namespace was formatted, or the path is only a moment behind, or the status
+	 * was wrong. */
 	path_scan_later(path);
 }
 

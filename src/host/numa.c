@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory nodes of interfaces and CPUs, from sysfs; see numa.h. Runs on the thread that opens a
- * subsystem or adds a path, or on a reactor then: never for a command. What is there but makes no
- * sense counts as unknown; a machine without nodes works like one whose nodes are all near.
+ * subsystem or adds a path, or on a reactor at that time, never for a command. Contents that make
+ * no sense count as unknown. A machine without nodes works like a machine whose nodes are all near.
  */
 #include "host/numa.h"
 
@@ -20,9 +20,9 @@
 
 #define NUMA_PATH_BYTES 512
 #define NUMA_TEXT_BYTES 16384 /* the list of CPUs, or the distances to all nodes */
-#define NUMA_DEPTH_MAX  4     /* VLAN on a bond on ... */
+#define NUMA_DEPTH_MAX  4     /* nested interfaces: VLAN on a bond on ... */
 
-/* The text of a small file without its last line end. 0 or -errno. */
+/* Reads a small file, without white space at the end. 0 or -errno. */
 static int numa_read(const char *path, char *text, size_t text_bytes)
 {
 	ssize_t len;
@@ -52,7 +52,7 @@ static int numa_node_of_device(const char *root, const char *interface)
 	if ((size_t)snprintf(path, sizeof(path), "%s/class/net/%s/device/numa_node", root,
 			     interface) >= sizeof(path))
 		return -1;
-	/* The file holds -1 where the firmware says nothing. */
+	/* The file contains -1 if the firmware reports no node. */
 	if (numa_read(path, text, sizeof(text)) != 0 ||
 	    text_parse_u64(text, NUMA_NODES_MAX - 1, &node) != 0)
 		return -1;
@@ -117,8 +117,9 @@ uint32_t numa_distance(const char *root, int from_node, int to_node)
 			     from_node) >= sizeof(path) ||
 	    numa_read(path, text, sizeof(text)) != 0)
 		return UINT32_MAX;
-	/* One number for each node, in ascending order: the kernel skips nodes that are off line,
-	 * which machines with network cards on them do not have. */
+	/* One number for each online node, in ascending order. The position counts as the node
+	 * number, which assumes that no node is offline: machines with network cards on their nodes
+	 * have none. */
 	for (int node = 0; (word = strsep(&rest, " ")) != NULL; node++) {
 		if (node != to_node)
 			continue;
@@ -154,7 +155,7 @@ int numa_cpulist_parse(const char *text, int *cpus, unsigned max)
 	if (text_copy(copy, sizeof(copy), text) >= sizeof(copy))
 		return -EINVAL;
 	if (copy[0] == 0)
-		return 0; /* a node of memory alone */
+		return 0; /* the node has memory but no CPUs */
 	while ((word = strsep(&rest, ",")) != NULL) {
 		char *dash = strchr(word, '-');
 		uint64_t first, last;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One path: its controller is connected, its namespaces and ANA states are read, it is live, it is
- * lost, it is tried again, for ever. Runs on the mpath's reactor.
+ * One path: its controller is connected, its namespaces and ANA states are read, the path is live,
+ * is lost, is tried again, for ever. Runs on the mpath's reactor.
  *
- * Attempts are spaced by a back-off that doubles and loses a random part. A path that was lost
- * before it had lived for stable_ms is damped: the back-off goes on growing where it was, and it
- * carries commands only when no stable path can, until it has lived so long. Nothing but
- * mpath_remove_path and mpath_close ends a path.
+ * Attempts are spaced by a back-off that doubles, minus a random part. A path that was lost before
+ * it had been live for stable_ms is damped: its back-off continues to grow, and it carries commands
+ * only when no stable path can, until it has been live for stable_ms. Only mpath_remove_path and
+ * mpath_close end a path.
  */
 #include "host/mpath_internal.h"
 
@@ -32,8 +32,9 @@ static uint64_t path_now(const struct path *path)
 /* ---- back-off ------------------------------------------------------------------------------- */
 
 /*
- * Refused for a live controller (join_ctrl_is_barred): when the target was started anew, I/O waits
- * for that one to be lost, and then not for the back-off. A look at the join costs no connection.
+ * A path that was refused for a live controller (join_ctrl_is_barred) checks the join every
+ * reconnect_min_ms. If the target was restarted, I/O then waits only until that controller is lost,
+ * and not for the back-off as well. A check costs no connection.
  */
 static void retry_arm(struct path *path)
 {
@@ -146,7 +147,8 @@ static void path_settle_loss(struct path *path, uint64_t last_sent_ns)
 	fence_start(path, last_sent_ns);
 }
 
-/* One that was lost while it waited to leave is not told of by `lost`. */
+/* `lost` is not called for a controller that is lost while it is being disconnected, so settle the
+ * loss here. */
 static void on_gone(void *arg)
 {
 	struct path *path = arg;
@@ -155,7 +157,7 @@ static void on_gone(void *arg)
 	path_gone_or_retry(path);
 }
 
-/* Given up by ourselves: `lost` does not come. */
+/* The host gave the controller up: `lost` is not called. */
 static void on_abandoned(void *arg)
 {
 	struct path *path = arg;
@@ -203,7 +205,7 @@ void path_fail(struct path *path, const char *format, ...)
 	path_note_error(path, -EPROTO, &error);
 	path_scan_stop(path);
 	path_ana_stop(path);
-	/* Its commands come back as those of any lost controller; they are fenced likewise. */
+	/* The controller's commands come back as after any loss, and are fenced as well. */
 	path_unusable(path);
 	path_unjoin(path);
 	if (path->state != PATH_CLOSING)
@@ -263,7 +265,7 @@ static void on_retry_timer(struct reactor_timer *timer)
 		path_start(path);
 }
 
-/* res, why: the join's answer. False: the controller is given up. */
+/* res and why are the join's answer. False: the controller was given up. */
 static bool path_is_joined(struct path *path, int res, const char *why)
 {
 	if (res == 0)
@@ -274,7 +276,7 @@ static bool path_is_joined(struct path *path, int res, const char *why)
 	return false;
 }
 
-/* The controller becomes one of the subsystem's, or is given up. */
+/* Joins the controller to the subsystem. False: the controller was given up. */
 static bool path_join(struct path *path)
 {
 	char why[JOIN_WHY_BYTES];
@@ -292,7 +294,7 @@ static void on_connected(struct host_ctrl *ctrl, void *arg, int res, const struc
 	const char *nqn = path->mpath->config.subsystem_nqn;
 
 	if (res != 0) {
-		/* The controller frees itself behind this callback. */
+		/* The controller is freed after this callback. */
 		path_note_error(path, res, error);
 		path_gone_or_retry(path);
 		return;
@@ -405,7 +407,7 @@ int path_create(struct mpath *mpath, const struct net_addr *addr, unsigned slot,
 	return 0;
 }
 
-/* At the next turn: callbacks never come from inside mpath_open. */
+/* Connects in the next turn, so that callbacks never come from inside mpath_open. */
 void path_connect(struct path *path)
 {
 	reactor_timer_arm(&path->retry_timer, path_now(path));
@@ -428,7 +430,7 @@ void path_leave(struct path *path)
 	path->is_removed = true;
 	path_unusable(path);
 	path->state = PATH_CLOSING;
-	/* Between two attempts: through the timer, so that nothing is freed inside. */
+	/* Without a controller, go through the timer, so that nothing is freed inside this call. */
 	if (path->ctrl == NULL)
 		reactor_timer_arm(&path->retry_timer, path_now(path));
 	else

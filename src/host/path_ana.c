@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ANA states of one path: the log (0Ch) is read when the path is set up, when a notice says
- * that it changed, and after a status that contradicts it. Runs on the mpath's reactor. NVMe Base
- * 2.1, sections 2.4.1 and 8.1.1.
+ * The ANA states of one path: the log (0Ch) is read when the path is set up, when a notice reports
+ * a change, and after a status that contradicts it. Runs on the mpath's reactor. NVMe Base 2.1,
+ * sections 2.4.1 and 8.1.1.
  *
  * The log is read with its lists of namespaces, because a namespace may have moved to another group
- * since it was identified, and controllers tell of that by the notice for this log alone. It is
- * read whole, in pieces where one command cannot move it, and again when its change count moved
- * between first and last piece. A namespace that no list has stays in the group that it named
- * itself. A group that is in change for longer than ANATT counts as inaccessible. A controller
- * without ANA has one state for all: optimized.
+ * since it was identified, and controllers announce a move only by the notice for this log. The log
+ * is read whole, in pieces if one command cannot move it, and again if its change count differs
+ * between first and last piece. A namespace that is in no list stays in the group that it reported
+ * itself. A group in ANA_CHANGE for longer than ANATT counts as inaccessible. A controller without
+ * ANA has one state: optimized.
  */
 #include "host/mpath_internal.h"
 
@@ -22,7 +22,7 @@
 #include <string.h>
 
 #define ANA_PIECE_BYTES 4096u
-#define ANA_MOVES_MAX   8 /* a log that changes all the time is believed as it is */
+#define ANA_MOVES_MAX   8 /* a log that changed in this many readings is used as is */
 
 static void on_ana_done(struct host_cmd *cmd);
 
@@ -126,7 +126,7 @@ bool path_ana_set(struct path *path, uint32_t group, enum ana_state state)
 /* ---- the log ----------------------------------------------------------------------------------
  */
 
-/* The namespaces of one group. */
+/* Sets the group of the listed namespaces. */
 static void nsids_take(struct path *path, uint32_t group, const uint8_t *list, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++) {
@@ -137,7 +137,8 @@ static void nsids_take(struct path *path, uint32_t group, const uint8_t *list, u
 	}
 }
 
-/* The groups and their namespaces as the log tells them; false: it makes no sense. */
+/* Takes the groups and their namespaces from the log. False: the log is invalid, or out of
+ * memory. */
 static bool log_take(struct path *path)
 {
 	struct path_ana *ana = &path->ana;
@@ -153,7 +154,8 @@ static bool log_take(struct path *path)
 	if (before_count > 0)
 		memcpy(before, ana->groups, before_count * sizeof(*before));
 	log_ana_header_decode(ana->log, &change_count, &count);
-	/* Groups that were never read are not made up. */
+	/* The walk must have found all groups, so that none is decoded from bytes that were not
+	 * read. */
 	is_sound = count == ana->walked_groups;
 	ana->group_count = 0;
 	for (unsigned i = 0, k = 0; is_sound && i < count; i++) {
@@ -182,8 +184,8 @@ static bool log_take(struct path *path)
 	return is_sound;
 }
 
-/* How long the log is at least, by the descriptors that are there: all of it once the lists of the
- * last one are. 0: it lists more namespaces than there can be. */
+/* Walks the descriptors that were read. Returns the least length of the log: exact once the list of
+ * the last descriptor is included. 0: the log lists more namespaces than allowed. */
 static uint32_t log_walk(struct path_ana *ana, uint16_t count, uint32_t have_bytes)
 {
 	while (ana->walked_groups < count &&
@@ -249,7 +251,7 @@ static void ana_read_end(struct path *path)
 		ns_recompute_all(path->mpath);
 }
 
-/* Its lists may be longer than all before. No command of it is under way. */
+/* Makes room for a longer log. No command of the log may be in flight. */
 static int log_grow(struct path_ana *ana, uint32_t bytes)
 {
 	uint8_t *log;
@@ -264,7 +266,8 @@ static int log_grow(struct path_ana *ana, uint32_t bytes)
 	return 0;
 }
 
-/* The next piece behind `end`, a look whether all belong together, or the end. */
+/* Reads the next piece after `end`, or the header again to check that the pieces belong together,
+ * or ends the reading. */
 static void ana_go_on(struct path *path, uint16_t count, uint32_t end)
 {
 	struct path_ana *ana = &path->ana;
@@ -325,10 +328,10 @@ static int ana_room(struct path *path)
 	uint32_t groups = path->identity.ana_group_count;
 	uint64_t most_bytes;
 
-	/* The header counts them in 16 bits. */
+	/* The header counts groups in 16 bits. */
 	if (groups == 0 || groups > UINT16_MAX)
 		groups = UINT16_MAX;
-	/* No controller is asked for more than it can have. */
+	/* Never ask for more bytes than the log can have. */
 	most_bytes = LOG_ANA_HEADER_BYTES + (uint64_t)groups * LOG_ANA_GROUP_BYTES +
 		     (uint64_t)path->identity.namespace_id_max * sizeof(le32);
 	ana->first_bytes = most_bytes < ANA_PIECE_BYTES ? (uint32_t)most_bytes : ANA_PIECE_BYTES;
@@ -348,8 +351,8 @@ void path_ana_read(struct path *path)
 {
 	struct path_ana *ana = &path->ana;
 
-	/* A notice while it is set up: it is read behind the namespaces all the same, and a path
-	 * that went live without them would seem to have none. */
+	/* A notice during the setup. The log is read after the scan anyway. A reading that ended
+	 * before the scan would make a path live without its namespaces. */
 	if (path->state == PATH_CONNECTING && path->scan.step != SCAN_IDLE)
 		return;
 	if (!path->identity.has_ana) {

@@ -2,13 +2,14 @@
 /*
  * Which of several usable paths the next command takes; see path_policy.h for the policies.
  *
- * Runs on the reactor of its mpath, once for each command: no allocation, one pass or two over at
- * most MPATH_PATHS_MAX samples. Time comes with the call, chance from the seed of the state.
+ * Runs on the reactor of its mpath, once for each command: no allocation, one or two passes over at
+ * most MPATH_PATHS_MAX samples. The caller passes the time; random numbers come from the seed of
+ * the state.
  *
- * The expected wait on a path is (what one command takes) x (commands in flight and this one). What
- * one command takes is the measured mean, or half the age of the oldest command in flight when that
- * is more: a path that has stalled answers nothing, so no measurement would ever say so, while in
- * steady state the oldest of many is about twice as old as the mean.
+ * The expected wait on a path is (duration of one command) x (commands in flight + 1). The duration
+ * of one command is the measured mean, or half the age of the oldest command in flight if that is
+ * more. The age matters because a stalled path answers nothing, so no measurement would show the
+ * stall. In steady state the oldest of many commands is about twice as old as the mean.
  */
 #include "host/path_policy.h"
 
@@ -18,17 +19,19 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Half the weight of the mean is younger than about this. Short enough to follow a path within a
- * tenth of the second that is allowed, long enough not to follow single commands. */
+/* Time constant of the mean: half of its weight is younger than about this. Short enough to follow
+ * a path within a tenth of the second that is allowed, long enough not to follow single
+ * commands. */
 #define PATH_LATENCY_TAU_NS 50000000ull
 #define PATH_WEIGHT_ONE     65536ull
 
-/* An idle path is asked how it does when it was not used for so long; and at most one command of
- * so many does that, so that a slow application does not spend its commands on a slow path. */
+/* The latency policy probes an idle path that was not picked for PATH_PROBE_NS. At most one command
+ * in PATH_PROBE_ONE_IN is a probe, so that a slow application does not spend its commands on a slow
+ * path. */
 #define PATH_PROBE_NS     10000000ull
 #define PATH_PROBE_ONE_IN 128
 
-/* Scores that differ by less than an eighth count as equal: the measurement is no better. */
+/* Scores that differ by less than an eighth count as equal: the measurement is no more precise. */
 #define PATH_SCORE_SLACK 8
 
 static const char *const path_policy_names[] = {
@@ -61,14 +64,15 @@ void path_latency_add(struct path_latency *latency, uint64_t took_ns, uint64_t n
 	uint64_t weight;
 
 	if (took_ns == 0)
-		took_ns = 1; /* 0 says that nothing was measured */
+		took_ns = 1; /* 0 means that nothing was measured */
 	if (latency->mean_ns == 0) {
 		latency->mean_ns = took_ns;
 		latency->updated_ns = now_ns;
 		return;
 	}
-	/* passed / (passed + tau): close to 1 - exp(-passed / tau) for small steps, and gentler for
-	 * large ones. Answers that came in one turn share one time: each keeps a small weight. */
+	/* passed / (passed + tau): close to 1 - exp(-passed / tau) for short intervals, and a
+	 * smaller step for long ones. Answers of one turn have the same time: each keeps a small
+	 * weight. */
 	if (passed_ns > 64 * PATH_LATENCY_TAU_NS)
 		passed_ns = 64 * PATH_LATENCY_TAU_NS;
 	weight = passed_ns * PATH_WEIGHT_ONE;
@@ -94,7 +98,7 @@ void path_policy_init(struct path_policy_state *state, enum path_policy policy, 
 	prng_seed(&state->prng, seed);
 }
 
-/* The first nearest one: a path is left only when it is gone. */
+/* The first of the nearest paths: another path is picked only when this path is gone. */
 static unsigned path_pick_nearest(const struct path_sample *samples, unsigned count)
 {
 	unsigned best = 0;
@@ -105,7 +109,7 @@ static unsigned path_pick_nearest(const struct path_sample *samples, unsigned co
 	return best;
 }
 
-/* Begins where the turn is, so that equal paths take turns. */
+/* Starts at the turn, so that equal paths take turns. */
 static unsigned path_pick_shallowest(const struct path_sample *samples, unsigned count,
 				     unsigned turn)
 {
@@ -122,8 +126,8 @@ static unsigned path_pick_shallowest(const struct path_sample *samples, unsigned
 	return best;
 }
 
-/* What a path that was never measured is taken for: the fastest known, so that it gets its share
- * and not everything. */
+/* The assumed mean of a path that was never measured: that of the fastest measured path, so that
+ * the new path gets its share and not all commands. */
 static uint64_t path_fastest_ns(const struct path_sample *samples, unsigned count)
 {
 	uint64_t fastest_ns = UINT64_MAX;
@@ -176,7 +180,7 @@ static unsigned path_pick_fastest(struct path_policy_state *state,
 	}
 	if (idle < count && idle != best && prng_one_in(&state->prng, PATH_PROBE_ONE_IN))
 		return idle;
-	/* Among those that are as good, the one that was not used for longest. */
+	/* Of the paths that score about as well, pick the path that was unused for longest. */
 	for (unsigned n = 0, turn = state->turn; n < count; n++) {
 		unsigned i = turn + n < count ? turn + n : turn + n - count;
 
@@ -194,7 +198,8 @@ unsigned path_policy_pick(struct path_policy_state *state, const struct path_sam
 	unsigned turn;
 
 	CHECK(count > 0);
-	/* By comparison: a division would be the dearest part of the choice. */
+	/* Compare instead of dividing: a division would be the most expensive part of the
+	 * choice. */
 	turn = state->turn < count ? state->turn : count - 1;
 	state->turn = turn + 1 < count ? turn + 1 : 0;
 	switch (state->policy) {

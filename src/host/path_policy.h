@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which of several usable paths the next command takes. Pure: it sees samples, not paths, so that
- * policies are tested without a network. One state for each namespace.
+ * Which of several usable paths the next command takes. Pure: the policies see samples, not paths,
+ * so that they are tested without a network. One state for each namespace.
  *
  *   numa         the nearest path; the others only when it is gone
  *   round-robin  in turn
  *   queue-depth  the fewest commands in flight
- *   latency      the least expected wait: measured latency times what is in flight. A path that has
- *                not answered for longer than it usually takes counts as slow before it answers,
- * and one that is hardly used gets a command now and then so that its figure stays true.
+ *   latency      the least expected wait: measured latency times the commands in flight. A path
+ *                that has not answered for longer than usual counts as slow before it answers. A
+ *                path that is hardly used gets a command now and then, so that its measurement
+ *                stays current.
  */
 #ifndef WEFT_HOST_PATH_POLICY_H
 #define WEFT_HOST_PATH_POLICY_H
@@ -28,7 +29,8 @@ enum path_policy {
 int path_policy_parse(const char *name, enum path_policy *ret_policy);
 const char *path_policy_name(enum path_policy policy);
 
-/* How long commands of a path take: an average that forgets with time, not with the count. */
+/* How long commands of a path take: a moving average that decays with time, not with the number of
+ * commands. */
 struct path_latency {
 	uint64_t mean_ns; /* 0: nothing measured yet */
 	uint64_t updated_ns;
@@ -39,18 +41,18 @@ struct path_sample {
 	uint32_t in_flight;
 	uint32_t numa_distance; /* 0: the same node */
 	uint64_t oldest_ns;     /* age of the oldest command in flight; 0: none */
-	uint64_t picked_ns;     /* when it was last taken */
+	uint64_t picked_ns;     /* when the policy last picked this path */
 	struct path_latency latency;
 };
 
 struct path_policy_state {
 	enum path_policy policy;
-	uint32_t turn; /* round robin */
+	uint32_t turn; /* position of the next turn */
 	struct prng prng;
 };
 
 void path_policy_init(struct path_policy_state *state, enum path_policy policy, uint64_t seed);
-/* Index of one of `count` (1 or more) samples. */
+/* Returns the index of the picked sample. count: 1 or more. */
 unsigned path_policy_pick(struct path_policy_state *state, const struct path_sample *samples,
 			  unsigned count, uint64_t now_ns);
 

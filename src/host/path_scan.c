@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the namespaces of one path: the list (CNS 02h), then of each its page (00h) and its
- * identifiers (03h), of SCAN_LOOKS namespaces at a time: one after the other, ten thousand would
- * take longer over a slow link than a path may take to connect. Runs on the mpath's reactor. NVMe
- * Base 2.1, section 5.1.13; changed namespaces (log 04h), section 5.1.12.1.5.
+ * Reads the namespaces of one path: the list (CNS 02h), then the page (00h) and the identifiers
+ * (03h) of each namespace, SCAN_LOOKS namespaces at a time: over a slow link ten thousand
+ * namespaces, one after the other, would take longer than a path may take to connect. Runs on the
+ * mpath's reactor. NVMe Base 2.1, section 5.1.13; changed namespaces (log 04h), section 5.1.12.1.5.
  *
- * The first scan of a connection reads everything and is followed by the ANA log; a notice reads
- * the list of changes first and then only what changed or is new. What a namespace says that makes
- * no sense costs that namespace; a list that makes no sense costs the path. A namespace that is
- * listed and could not be asked about is asked about again later; until then it is neither used
- * there, for it may be another one, nor gone.
+ * The first scan of a connection reads everything and is followed by the ANA log. After a notice a
+ * scan reads the list of changes, then only changed and new namespaces. Invalid data of a namespace
+ * costs that namespace; an invalid list costs the path. A listed namespace that could not be asked
+ * about is asked about again later. Until then it is not used there, because it may be another one,
+ * and is not gone.
  */
 #include "host/mpath_internal.h"
 
@@ -20,19 +20,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A few less than the admin queue has slots, so that nobody waits long behind a scan. */
+/* A few less than the admin queue has slots, so that other commands do not wait long behind a
+ * scan. */
 #define SCAN_LOOKS 16
-#define SCAN_TRIES 4 /* of one question */
-/* What could not be asked about is asked about again: PATH_REREAD_MS later, then twice as much. */
+#define SCAN_TRIES 4 /* attempts for one command of a scan */
+/* Before it asks again, a scan waits PATH_REREAD_MS. The wait doubles up to this many times. */
 #define SCAN_AGAIN_DOUBLINGS 7
 
-/* One namespace that is being asked about. */
+/* One namespace that is being identified. */
 struct scan_look {
 	struct path *path;
-	struct list node; /* on scan.idle_looks while it asks nothing */
+	struct list node; /* in scan.idle_looks while unused */
 	uint32_t nsid;
-	bool has_page; /* CNS 00h is in identity, CNS 03h is on its way */
-	uint8_t tries; /* questions that ended badly */
+	bool has_page; /* identity has CNS 00h; CNS 03h is being read */
+	uint8_t tries; /* commands that failed */
 	struct host_cmd cmd;
 	struct ns_identity identity;
 	uint8_t page[NVME_PAGE_BYTES];
@@ -61,7 +62,7 @@ static void scan_changed(struct path *path)
 	scan_submit(path, SCAN_CHANGED);
 }
 
-/* Only for as long as a scan takes: they are large. */
+/* Allocated only while a scan runs, because they are large. */
 static int looks_create(struct path *path)
 {
 	struct path_scan *scan = &path->scan;
@@ -79,7 +80,7 @@ static int looks_create(struct path *path)
 	return 0;
 }
 
-/* No command of theirs is under way. */
+/* No command of a look may be in flight. */
 static void looks_free(struct path_scan *scan)
 {
 	free(scan->looks);
@@ -119,13 +120,13 @@ static void scan_end(struct path *path)
 	}
 	ns_sweep(path, scan->number);
 	path_losses_tell(path);
-	/* A namespace that is new may be in a group that is new. */
+	/* A new namespace may be in a new group. */
 	path_ana_read(path);
 	if (scan->is_again && path->ctrl != NULL && !path->is_leaving)
 		path_scan_start(path, false);
 }
 
-/* ---- what the answers say -------------------------------------------------------------------- */
+/* ---- the list, and the log of changes -------------------------------------------------------- */
 
 static bool list_take(struct path *path)
 {
@@ -149,9 +150,9 @@ static void changed_take(struct path *path)
 	struct path_scan *scan = &path->scan;
 
 	scan->has_unread_log = false;
-	/* The page has the shape of a list of namespaces. */
+	/* The page has the layout of a namespace list. */
 	scan->changed_count = identify_ns_list_decode(scan->page, scan->changed);
-	/* More than fit: any may have changed. */
+	/* The log overflowed: any namespace may have changed. */
 	if (scan->changed_count > 0 && scan->changed[0] == NVME_NSID_ALL) {
 		scan->is_all = true;
 		ns_doubt_all(path);
@@ -161,8 +162,8 @@ static void changed_take(struct path *path)
 		ns_doubt(path, scan->changed[i]);
 }
 
-/* It is asked for again all the same, later if need be: a controller whose log was not read tells
- * of no more changes. */
+/* Log 04h could not be read. All namespaces are identified instead. The log must still be read,
+ * later if need be: until then the controller reports no more changes. */
 static void changed_refused(struct path *path, nvme_status status)
 {
 	struct path_scan *scan = &path->scan;
@@ -190,7 +191,7 @@ static bool is_changed(const struct path *path, uint32_t nsid)
 	return false;
 }
 
-/* ---- what is known of one namespace ---------------------------------------------------------- */
+/* ---- identifying one namespace --------------------------------------------------------------- */
 
 static void look_skip(const struct scan_look *look, const char *why)
 {
@@ -217,7 +218,7 @@ static void look_begin(struct path *path, uint32_t nsid)
 	look_ask(look, IDENTIFY_NS);
 }
 
-/* True: the descriptors are asked for, and the look goes on. */
+/* True: the descriptors are being read, and the look continues. */
 static bool look_take_page(struct scan_look *look)
 {
 	int res;
@@ -249,16 +250,17 @@ static void look_take_descriptors(struct scan_look *look)
 		path_fail(path, "out of memory for namespace %u", look->nsid);
 }
 
-/* The controller would not tell about it. True: it is asked again, and the look goes on. */
+/* The controller did not identify the namespace. True: asked again, and the look continues. */
 static bool look_refused(struct scan_look *look, nvme_status status)
 {
 	bool is_final = (status.value & NVME_STATUS_DNR) != 0;
 	bool is_of_path = (status.value >> 8 & 7) == 3;
 
-	/* Removed since the list was read; what is left of it is swept away. */
+	/* The namespace was removed after the list was read. ns_sweep removes the rest. */
 	if (nvme_status_same(status, NVME_SC_INVALID_NS))
 		return false;
-	/* As when its digest was wrong: no reason to believe that the namespace is not there. */
+	/* A transient failure, such as a digest error, does not mean that the namespace is
+	 * missing. */
 	if (!is_final && !is_of_path && ++look->tries < SCAN_TRIES) {
 		look_ask(look, look->has_page ? IDENTIFY_NS_DESCRIPTORS : IDENTIFY_NS);
 		return true;
@@ -295,7 +297,7 @@ static void on_look_done(struct host_cmd *cmd)
 	path_scan_go_on(path);
 }
 
-/* ---- the other answers ----------------------------------------------------------------------- */
+/* ---- completion of scan commands ------------------------------------------------------------- */
 
 static void on_list(struct path *path)
 {
@@ -340,7 +342,7 @@ static void on_scan_done(struct host_cmd *cmd)
 	if (nvme_status_is_ok(cmd->status))
 		on_answer(path);
 	else if (step == SCAN_BEHAVIOR)
-		scan_begin(path); /* then without delays */
+		scan_begin(path); /* without retry delays */
 	else if (step == SCAN_CHANGED)
 		changed_refused(path, cmd->status);
 	else
@@ -348,7 +350,7 @@ static void on_scan_done(struct host_cmd *cmd)
 			  nvme_status_name(cmd->status), cmd->status.value & 0x7ff);
 }
 
-/* ---- what to ask ------------------------------------------------------------------------------
+/* ---- the order of scan commands ---------------------------------------------------------------
  */
 
 bool path_scan_looks_at(const struct path *path, uint32_t nsid)
@@ -356,8 +358,8 @@ bool path_scan_looks_at(const struct path *path, uint32_t nsid)
 	return path->scan.step == SCAN_LOOKING && is_changed(path, nsid);
 }
 
-/* Whether commands are in flight that the controller must have read before it is asked, because
- * its answer changes what they mean. */
+/* Whether commands are in flight that the controller must receive before the namespace is
+ * identified, because its answer changes their meaning. */
 static bool has_blind_commands(const struct path *path, uint32_t nsid)
 {
 	const struct mpath_ns *ns = mpath_ns_find(path->mpath, nsid);
@@ -373,7 +375,7 @@ void path_scan_go_on(struct path *path)
 	       !list_empty(&scan->idle_looks)) {
 		uint32_t nsid = scan->nsids[scan->index];
 
-		/* The last of them calls again. */
+		/* The last of these commands calls this function again. */
 		if (is_changed(path, nsid) && has_blind_commands(path, nsid))
 			return;
 		scan->index++;
@@ -430,7 +432,7 @@ static void on_again_timer(struct reactor_timer *timer)
 
 	if (path->is_usable) {
 		path_scan_start(path, !path->scan.has_unread_log);
-		path->scan.is_all = true; /* whatever that log says */
+		path->scan.is_all = true; /* identify all, whatever the log contains */
 	} else if (path->state == PATH_CONNECTING) {
 		again_arm(path, 0); /* the ANA log is still being read */
 	}
@@ -446,7 +448,7 @@ void path_scan_init(struct path *path)
 	reactor_timer_init(path->mpath->reactor, &path->scan.again_timer, on_again_timer);
 }
 
-/* Commands that are under way end by themselves and find that nobody waits. */
+/* Commands in flight end by themselves and are then ignored. */
 void path_scan_stop(struct path *path)
 {
 	path->scan.step = SCAN_IDLE;

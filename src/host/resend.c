@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The rules of idempotence: one table for the commands of I/O queues, one for the admin queue, with
- * the reason in each row. What is not in a table is never sent twice: a command that nobody has
- * thought about is not assumed to be harmless.
+ * the reason in each row. A command that is missing from the tables is never sent twice: an unknown
+ * command is not assumed to be harmless.
  *
- * Any thread; pure. NVMe Base 2.1, section 9.6 (communication loss): a host must not retry what is
- * not idempotent, and nothing that changes data before the first copy cannot run any more.
+ * Any thread; pure. NVMe Base 2.1, section 9.6 (communication loss): a host must not retry a
+ * command that is not idempotent, and must not send a command that changes data again before the
+ * first copy cannot run any more.
  *
- * "At once" relies on commands under way having no order: what a second host writes meanwhile may
- * be seen or not, as if the command had been slower.
+ * RESEND_AT_ONCE relies on commands in flight having no order: a block that a second host writes
+ * meanwhile may or may not be seen, as if the command had been slower.
  */
 #include "host/resend.h"
 
@@ -25,12 +26,13 @@ struct resend_row {
 
 static const struct resend_row resend_io_rows[] = {
 	/*
-	 * Flush changes no block. Sent again it runs later, so it covers all that the first copy
-	 * had to cover and more; a late first copy only makes data durable earlier. By its letter
-	 * it covers what "the controller" has completed before. Controllers of one subsystem that
-	 * reach the same namespace share its write cache, which Linux multipath relies on too; one
-	 * with a volatile cache for each controller loses data on every failover whatever a host
-	 * does. A cache that was lost with the target's power is noticed: host/loss.h.
+	 * Flush changes no block. The second copy runs later, so it covers everything that the
+	 * first copy had to cover and more. A late first copy only makes data durable earlier. By
+	 * the specification's wording Flush covers what "the controller" has completed before.
+	 * Controllers of one subsystem that reach the same namespace share its write cache, which
+	 * Linux multipath relies on too. A subsystem with a separate volatile cache for each
+	 * controller loses data on every failover, and a host cannot prevent that. A cache that was
+	 * lost with the target's power is detected: host/loss.h.
 	 */
 	{NVME_IO_FLUSH, RESEND_AT_ONCE, "changes no block; a later flush covers more, not less"},
 	{NVME_IO_WRITE, RESEND_FENCED, "a late copy would overwrite newer data"},
@@ -98,8 +100,8 @@ static const struct resend_row *resend_io_row(const struct nvme_sqe *sqe)
 	return resend_row_find(resend_io_rows, ARRAY_LEN(resend_io_rows), sqe->opcode);
 }
 
-/* Logs that are emptied as they are read: Base 2.1, section 5.1.12 (reservation notifications, the
- * context of persistent events) and the log of resets with its bit "remove completed". */
+/* Logs that are emptied by reading: Base 2.1, section 5.1.12 (reservation notifications, the
+ * context of persistent events), and the log of resets with its bit "remove completed". */
 static bool resend_log_is_consumed(const struct nvme_sqe *sqe)
 {
 	uint32_t cdw10 = le32_get(sqe->cdw10);
@@ -149,7 +151,7 @@ enum resend_rule resend_rule_of_copy(const struct nvme_sqe *sqe, const uint8_t *
 
 		if (cmd.format == COPY_FORMAT_ANY_NS && range.nsid != nsid)
 			continue;
-		/* Differences instead of sums: no end can wrap around. */
+		/* Compare differences, not sums, which could wrap around. */
 		if (range.first_block >= cmd.first_block
 			    ? range.first_block - cmd.first_block < block_count
 			    : cmd.first_block - range.first_block < range.block_count)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The time-outs of the host side: three profiles, and values by name. Pure; any thread. What they
- * amount to is in timeouts_explain.c.
+ * The time-outs of the host side: three profiles, and values by name. Pure; any thread. Their
+ * consequences are computed in timeouts_explain.c.
  *
- * How the values were chosen. What finds a dead path is silence: it must be longer than any pause
- * that a healthy path makes (a retransmission takes 200 ms at least, two in a row 600 ms), since a
- * path that is given up by mistake costs a failover. KATO is not there to find it, but to make sure
- * that the lost controller ends, when nobody can reset it: I/O then waits for KATO twice and CQT,
- * so a smaller one is better until keep alive of many controllers is a load of its own.
+ * How the values were chosen. Silence detects a dead path. The limit must be longer than any pause
+ * that a healthy path makes (a retransmission takes 200 ms at least, two in a row 600 ms), because
+ * a path that is given up by mistake costs a failover. KATO does not detect the dead path. KATO
+ * makes sure that the lost controller ends when it cannot be reset: I/O then waits for twice KATO
+ * and CQT. So a smaller KATO is better, until the Keep Alives of many controllers become a load of
+ * their own.
  */
 #include "host/timeouts.h"
 
@@ -19,11 +20,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TIMEOUTS_LOOKS 8 /* a command's time-out is noticed at most an eighth late */
+#define TIMEOUTS_LOOKS 8 /* a command's time-out is detected at most an eighth late */
 
 static const struct host_timeouts host_profiles[] = {
-	/* Silent death in under a second; one lost packet, and the next, are survived. An outage of
-	 * two minutes is longer than a restart of a target and shorter than people wait. */
+	/* A silent death is detected in under a second. One lost packet, or two in a row, are
+	 * survived. An outage of two minutes is longer than a restart of a target and shorter than
+	 * people wait. */
 	[HOST_PROFILE_DEFAULT] =
 		{
 			.connect_ms = 5000,
@@ -42,10 +44,9 @@ static const struct host_timeouts host_profiles[] = {
 		},
 	/*
 	 * A step of a training job waits for its slowest reader: a false alarm costs milliseconds,
-	 * a dead path that is not found costs the step of every machine. Quiet networks are assumed
-	 * (one retransmission fits into silence, two do not). I/O fails after a minute, before the
-	 * collectives of the job run into their own time-outs, and the job restarts from its
-	 * checkpoint.
+	 * an undetected dead path costs the step of every machine. Quiet networks are assumed (one
+	 * retransmission fits into silence, two do not). I/O fails after a minute, before the
+	 * collectives of the job time out, and the job restarts from its checkpoint.
 	 */
 	[HOST_PROFILE_TRAINING] =
 		{
@@ -61,11 +62,11 @@ static const struct host_timeouts host_profiles[] = {
 			.fast_io_fail_ms = 60000,
 			.ctrl_loss_ms = 300000,
 			.quiesce_ms = 5000,
-			/* Above what fencing a peer that stands still takes (answer_ms, 500). */
+			/* More than fencing a stalled peer takes (answer_ms, 500). */
 			.reset_ms = 1000,
 		},
-	/* An I/O error is worse than a pause: nothing is given up, and nothing is lost to a pause
-	 * of a few seconds (a live migration, a switch that restarts). */
+	/* An I/O error is worse than a pause: I/O is never given up, and a pause of a few seconds
+	 * (a live migration, a switch that restarts) does not lose a path. */
 	[HOST_PROFILE_DATABASE] =
 		{
 			.connect_ms = 15000,
@@ -183,7 +184,7 @@ static int timeouts_unknown(const char *name, size_t name_len, char *error, size
 	return -EINVAL;
 }
 
-/* A bare number is in the unit of the field. */
+/* A bare number has the unit of the field. */
 static int timeouts_parse_value(const struct host_timeout_field *field, const char *text,
 				uint64_t *ret_value)
 {
@@ -241,7 +242,8 @@ int host_timeouts_check(const struct host_timeouts *t, char *error, size_t error
 		return timeouts_fail(error, error_bytes,
 				     "reconnect-min (%u ms) is above reconnect-max (%u ms)",
 				     t->reconnect_min_ms, t->reconnect_max_ms);
-	/* Before KATO ends the controller, so that a dead path is not taken for a lost one. */
+	/* Silence must end before KATO ends the controller, so that a dead path is given up
+	 * first. */
 	if (t->silence_ms >= t->keep_alive_ms)
 		return timeouts_fail(error, error_bytes,
 				     "silence (%u ms) must be below keep-alive (%u ms): the "

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a set of time-outs amounts to: the page of `weft explain-timeouts`, in order of time, and
- * the worst cases as numbers. Pure; any thread.
+ * The consequences of a set of time-outs: the page of `weft explain-timeouts`, in order of time,
+ * and the worst cases as numbers. Pure; any thread.
  *
- * The sums follow the rules of docs/failover.md: a path is given up at found_ms; what changes
- * nothing then goes on at once; what changes data waits for a Cross-Controller Reset, or until the
- * lost controller has ended by itself (host_timeouts_fence_ms).
+ * The sums follow the rules of docs/failover.md. A path is given up at found_ms. Commands that
+ * change nothing then go on at once. Commands that change data wait for a Cross-Controller Reset,
+ * or until the lost controller has ended by itself (host_timeouts_fence_ms).
  */
 #include "host/timeouts.h"
 
@@ -18,7 +18,7 @@
 struct page {
 	char *text;
 	size_t text_bytes;
-	size_t len; /* that all of it has */
+	size_t len; /* length of the whole page, even beyond text_bytes */
 };
 
 __attribute__((format(printf, 2, 3))) static void page_add(struct page *page, const char *format,
@@ -39,7 +39,7 @@ struct duration_text {
 	char text[32];
 };
 
-/* "800 ms", "1.5 s", "2 min"; never loses a digit. */
+/* "800 ms", "1.5 s", "2 min"; never drops a digit. */
 static struct duration_text page_duration(uint64_t ms)
 {
 	struct duration_text duration;
@@ -72,14 +72,14 @@ static uint64_t command_found_ms(const struct host_timeouts *t)
 	return (uint64_t)t->command_ms + host_timeouts_look_ms(t->command_ms);
 }
 
-/* A peer whose kernel acknowledges and that says nothing. */
+/* The peer's kernel acknowledges data, but the controller answers nothing. */
 static void fault_of_mute(const struct host_timeouts *t, struct host_fault *fault)
 {
 	fault->found_by = t->silence_ms != 0 ? "silence" : "command";
 	fault->found_ms = t->silence_ms != 0 ? t->silence_ms : command_found_ms(t);
 }
 
-/* A peer of which nothing comes at all: the first of three that strikes. */
+/* Nothing comes from the peer at all: the earliest of three time-outs counts. */
 static void fault_of_dead_link(const struct host_timeouts *t, struct host_fault *fault)
 {
 	fault_of_mute(t, fault);
@@ -118,7 +118,7 @@ unsigned host_timeouts_faults(const struct host_timeouts *timeouts,
 		fault->read_ms = fault->found_ms;
 		fault->write_reset_ms = fault->found_ms;
 		fault->write_time_ms = fault->found_ms;
-		/* A status is an answer: the command has ended, there is nothing to fence. */
+		/* A status is an answer: the command has ended, so no fence is needed. */
 		if (strcmp(fault->found_by, "status") != 0) {
 			fault->write_reset_ms += timeouts->reset_ms;
 			fault->write_time_ms += fence_ms;

@@ -3,12 +3,12 @@
  * The TCP transport of the host side: makes PDUs of slots and slots of PDUs. Runs on the
  * controller's reactor. NVMe/TCP 1.1, sections 3.3 to 3.5, host side.
  *
- * A queue is one tcp_conn. The controller is not trusted: an answer to a command that is not
- * outstanding, data outside the command's buffer or an R2T outside the write is a violation that
- * ends the connection, and a success is believed only when all data of the command has moved. Data
- * moves in order, so that the place in a command's pieces is a cursor. The data of a forgotten read
- * is judged and thrown away. A slot is finished when the answer is there AND the engine holds none
- * of its PDUs, so the caller's buffer is never in use after done.
+ * A queue is one tcp_conn. The controller is not trusted. An answer to a command that is not in
+ * flight, data outside the command's buffer or an R2T outside the write is a violation that ends
+ * the connection. A success is believed only when all data of the command has moved. Data moves in
+ * order, so the position in a command's pieces is a cursor. The data of a forgotten read is checked
+ * and discarded. A slot is finished when the answer is there AND the engine holds none of its PDUs,
+ * so the caller's buffer is never in use after done.
  */
 #include "base/log.h"
 #include "host/host_transport.h"
@@ -17,15 +17,17 @@
 
 #include <errno.h>
 
-#define HOST_IC_TIMEOUT_MS   5000
-#define HOST_TERM_TIMEOUT_MS 250 /* a liar may hold the commands of others up for so long */
+#define HOST_IC_TIMEOUT_MS 5000
+/* After a TermReq: longest wait for the controller's close. The queue's commands are held up
+ * meanwhile. */
+#define HOST_TERM_TIMEOUT_MS 250
 #define HOST_RECV_BUDGET     (1024 * 1024)
-#define HOST_RTT_NS          (100 * 1000000ull) /* the kernel is asked at most so often */
+#define HOST_RTT_NS          (100 * 1000000ull) /* the kernel is asked at most once in this time */
 #define RESP_CID_OFFSET      20                 /* CQE.CID in a CapsuleResp PDU */
 
 struct host_tcp_slot {
 	struct host_slot slot; /* first: the host side's half */
-	/* Read: data received so far. Write: data asked for by R2Ts so far. */
+	/* Read: position of the data received. Write: position of the data that R2Ts asked for. */
 	struct pdu_transfer transfer;
 	bool has_digest_error;
 	bool has_open_r2t;
@@ -33,7 +35,7 @@ struct host_tcp_slot {
 	uint16_t ttag;
 	uint32_t data_next_offset; /* of the open R2T: next byte to send, and one past the last */
 	uint32_t data_end_offset;
-	/* Where the next byte of the data is, when the command has pieces. */
+	/* Position of the next data byte, for a command with pieces. */
 	unsigned piece;
 	uint32_t piece_done_bytes;
 	struct tcp_tx cmd_tx;
@@ -68,7 +70,7 @@ static struct host_tcp_slot *slot_find(struct host_tcp_queue *tq, uint16_t cid)
 	return &slots[cid];
 }
 
-/* Moves the slot's place in the command's pieces on. Empty pieces are passed over. */
+/* Advances the position in the command's pieces. Skips pieces that are exhausted or empty. */
 static void slot_pass_pieces(struct host_tcp_slot *ts, uint32_t len_bytes)
 {
 	const struct host_cmd *cmd = ts->slot.cmd;
@@ -81,7 +83,7 @@ static void slot_pass_pieces(struct host_tcp_slot *ts, uint32_t len_bytes)
 	ts->piece_done_bytes = (uint32_t)done_bytes;
 }
 
-/* The controller said how it went; judge whether that can be true. */
+/* The controller reports an outcome: check that the outcome is possible. */
 static void slot_respond(struct host_tcp_slot *ts, nvme_status status, uint64_t result)
 {
 	struct host_cmd *cmd = ts->slot.cmd;
@@ -183,7 +185,7 @@ static void on_data_sent(struct tcp_tx *tx, int res)
 	slot_tx_ended(ts);
 }
 
-/* One H2CData of the open R2T, as large as the controller takes them. */
+/* Sends one H2CData of the open R2T, as large as the controller accepts. */
 static void slot_send_data(struct host_tcp_slot *ts)
 {
 	struct tcp_conn *conn = &tcp_queue_of(ts->slot.queue)->conn;
@@ -207,7 +209,8 @@ static void slot_send_data(struct host_tcp_slot *ts)
 
 /* ---- receiving ------------------------------------------------------------------------------ */
 
-/* Where the next data of a read goes: one place, or pieces when it crosses their ends. */
+/* Sets the destination of a read's next data: one address, or pieces when the data crosses their
+ * ends. */
 static void slot_fill_sink(const struct host_tcp_slot *ts, const struct pdu *pdu,
 			   struct tcp_sink *sink)
 {
@@ -217,7 +220,7 @@ static void slot_fill_sink(const struct host_tcp_slot *ts, const struct pdu *pdu
 	sink->granule_bytes = 1;
 	if (ts->slot.is_forgotten)
 		return;
-	/* Never outside the caller's buffer, whatever was judged before. */
+	/* Never write outside the caller's buffer, even if the checks before were wrong. */
 	CHECK(pdu->u.data.offset <= cmd->data_bytes &&
 	      pdu->data_bytes <= cmd->data_bytes - pdu->u.data.offset);
 	if (cmd->iov_count == 0) {
@@ -251,7 +254,7 @@ static struct pdu_error on_c2h_header(struct host_tcp_queue *tq, const struct pd
 static struct pdu_error on_header(struct tcp_conn *conn, const struct pdu *pdu,
 				  struct tcp_sink *sink, bool *ret_pause)
 {
-	/* What else a controller sends has no payload: on_whole. */
+	/* Only C2HData has a payload; other PDUs come to on_whole. */
 	CHECK(pdu->type == NVME_TCP_PDU_C2H_DATA);
 	return on_c2h_header(container_of(conn, struct host_tcp_queue, conn), pdu, sink);
 }
@@ -324,7 +327,7 @@ static struct pdu_error on_whole(struct tcp_conn *conn, const struct pdu *pdu, b
 
 static void tcp_forget(struct host_slot *slot)
 {
-	/* The payload at hand has its place in the caller's buffer. */
+	/* The payload being received may still be directed into the caller's buffer. */
 	tcp_conn_discard(&tcp_queue_of(slot->queue)->conn, slot->index);
 }
 

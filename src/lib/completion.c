@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests that have ended, on their way to weft_poll: a stack that any reactor pushes onto and
- * the polling thread empties whole, and an eventfd that tells of it. No lock: a push is one
- * exchange, and only the push onto an empty stack writes the eventfd. The fd is cleared when
- * nothing is left, and what came meanwhile sets it again, so it never says "nothing" wrongly.
+ * Ended requests on their way to weft_poll: a stack onto which any reactor pushes and which the
+ * polling thread empties whole, and an eventfd that announces requests. No lock: a push is one
+ * compare-exchange, and only the push onto an empty stack writes the eventfd. The poller clears the
+ * eventfd when no request is left and sets it again if one came meanwhile, so the eventfd is never
+ * unreadable while requests wait.
  */
 #include "base/clock.h"
 #include "lib/lib.h"
@@ -16,7 +17,7 @@ static void event_set(struct weft *weft)
 {
 	uint64_t one = 1;
 
-	/* A full counter is readable too. */
+	/* EAGAIN: the counter is full, so the eventfd is readable already. */
 	CHECK(write(weft->event_fd, &one, sizeof(one)) == sizeof(one) || errno == EAGAIN);
 }
 
@@ -28,12 +29,12 @@ void completion_push(struct weft *weft, struct request_state *state)
 		state->next = head;
 	} while (!atomic_compare_exchange_weak_explicit(
 		&weft->ended, &head, state, memory_order_release, memory_order_relaxed));
-	/* The state may be with its owner already; the instance stays. */
+	/* From here on the owner may have freed the state. The instance stays valid. */
 	if (head == NULL)
 		event_set(weft);
 }
 
-/* Takes all that has ended, oldest first. */
+/* Takes all ended requests and orders them oldest first. */
 static void ended_take(struct weft *weft)
 {
 	struct request_state *state =
@@ -66,7 +67,7 @@ static unsigned ready_run(struct weft *weft, unsigned max)
 		struct request_state *state = weft->ready;
 		struct weft_request *request = request_of(state);
 
-		/* Before done, which may free the request or submit it again. */
+		/* Unlink first: done may free the request or submit it again. */
 		weft->ready = state->next;
 		count++;
 		request->done(request);
@@ -101,7 +102,7 @@ int weft_poll(struct weft *weft, unsigned max, int timeout_ms)
 		now_ns = clock_monotonic_ns();
 		if (timeout_ms >= 0 && now_ns >= deadline_ns)
 			return 0;
-		/* Rounded up, so that the last wait is not a busy one. */
+		/* Rounded up, so that the last wait does not spin with a time-out of 0. */
 		if (poll(&pollfd, 1,
 			 timeout_ms < 0
 				 ? -1

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading a discovery log. The caller's thread, which waits. NVMe Base 2.1, section 5.1.12.3.1: the
- * log is read in pieces and its header again at the end; when the generation changed meanwhile, all
- * of it is read anew.
+ * Reads a discovery log, on the caller's thread, which waits. NVMe Base 2.1, section 5.1.12.3.1:
+ * the log is read in pieces, then its header is read again. When the generation changed meanwhile,
+ * the whole log is read again.
  */
 #include "lib/discovery_log.h"
 
@@ -16,7 +16,7 @@
 #define DISCOVERY_PIECE_BYTES (64 * 1024)
 #define DISCOVERY_ENTRIES_MAX 65536
 
-/* What one reading works with. */
+/* State of one reading. */
 struct log_reader {
 	struct session *session;
 	struct discovery_log *log;
@@ -72,7 +72,8 @@ static int reader_entries(struct log_reader *reader)
 	return 0;
 }
 
-/* 0, -EAGAIN when the log changed under us, or another -errno with a text. */
+/* Reads the log once. 0, -EAGAIN when the log changed while it was read, or another -errno with a
+ * text. */
 static int reader_once(struct log_reader *reader)
 {
 	struct discovery_log *log = reader->log;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asks a discovery controller for its whole log, waiting for the answer. Not for a reactor's
- * thread: it runs a session (lib/session.h) of its own.
+ * Fetches the whole log of a discovery controller and waits for it. Not for a reactor's thread: the
+ * call runs a session (lib/session.h) of its own.
  */
 #ifndef WEFT_LIB_DISCOVERY_LOG_H
 #define WEFT_LIB_DISCOVERY_LOG_H
@@ -10,11 +10,11 @@
 
 struct discovery_log {
 	struct discovery_header header;
-	struct discovery_entry *entries; /* header.entry_count */
+	struct discovery_entry *entries; /* header.entry_count entries */
 };
 
 /* config: of the discovery controller, without I/O queues. 0, or -errno with the reason in
- * *ret_error. */
+ * *ret_error. Free the log with discovery_log_free. */
 int discovery_log_fetch(const struct host_config *config, struct discovery_log *ret_log,
 			struct host_error *ret_error);
 void discovery_log_free(struct discovery_log *log);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host's NQN and identifier from /etc/nvme, as nvme-cli keeps them. A host that names itself
- * nowhere gets both derived from the machine's own, so that it is the same host on the next run;
- * the machine's is not given away. Any thread that may read files; nothing is remembered.
+ * The host's NQN and identifier from /etc/nvme, where nvme-cli keeps them. Without these files both
+ * are derived from the machine ID, so that the host is the same on the next run; the derived values
+ * do not disclose the machine ID. Any thread that may read files. No value is cached.
  */
 #include "lib/host_names.h"
 
@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The first line of a file, without its end; false when there is none. */
+/* Reads the first line of a file, without its end. False: no file, or an empty line. */
 static bool line_read(const char *path, char *text, size_t text_bytes)
 {
 	FILE *file = fopen(path, "re");

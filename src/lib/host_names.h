@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who this host is when nobody says so: the NQN and the identifier that nvme-cli keeps, or ones
- * that are derived from the machine's. Reads files: not for a reactor's thread.
+ * The default names of this host: the NQN and the identifier that nvme-cli keeps, or ones derived
+ * from the machine's identity. Reads files: not for a reactor's thread.
  */
 #ifndef WEFT_LIB_HOST_NAMES_H
 #define WEFT_LIB_HOST_NAMES_H

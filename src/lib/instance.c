@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An instance: its reactors, each on a thread of its own with all signals blocked, and who this
- * host is. Runs on the thread that creates or destroys it. Nothing is global: two instances know
- * nothing of each other, and a reactor's thread knows the one that it belongs to.
+ * An instance: its reactors, each on a thread of its own with all signals blocked, and the names of
+ * this host. Runs on the thread that creates or destroys the instance. No state is shared between
+ * instances; a reactor's thread knows its own instance.
  */
 #include "base/log.h"
 #include "base/text.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * base/log.h for libweft: a line that is logged on a reactor's thread goes to the log callback of
- * the instance that the thread belongs to, and nowhere else. Linked into libweft in place of
- * base/log.c, which writes to standard error; the program weft keeps that one. Any thread; there
- * is no level to set, because there is nothing global to set it in.
+ * base/log.h for libweft: a line that is logged on a reactor's thread is passed only to the log
+ * callback of the instance that owns the thread. Linked into libweft in place of base/log.c, which
+ * writes to standard error and is used by the program weft. Any thread. log_set_level does nothing,
+ * because a level would be global to all instances.
  */
 #include "base/log.h"
 #include "base/text.h"
@@ -38,6 +38,6 @@ void log_line(enum log_level level, const char *area, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(line + head, sizeof(line) - (size_t)head, format, args);
 	va_end(args);
-	/* Parts of it may come from a peer. */
+	/* Parts of the line may come from a peer, so escape them. */
 	lib_log(lib_of_thread(), (int)level, text_escape(line, shown, sizeof(shown)));
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Namespaces of a subsystem as every thread may see them: a table under a lock, filled by the
- * reactors when something changes. Requests read a namespace's size without the lock. An entry is
- * one namespace by its identity (host/join.h) and stays until the subsystem is closed, also when
- * another namespace has its NSID: a handle never points at nothing, nor at something else.
+ * Namespaces of a subsystem as all threads see them: a table under a lock, which the reactors fill
+ * when a namespace changes. Requests read a namespace's size without the lock. An entry is one
+ * namespace by its identity (host/join.h) and stays until the subsystem is closed, even when
+ * another namespace gets its NSID. A handle's pointer therefore stays valid and always means the
+ * same namespace.
  */
 #include "lib/lib.h"
 
@@ -13,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Index of the first entry that is not below nsid. Under the lock. */
+/* Index of the first entry whose NSID is not below nsid. Call with ns_lock held. */
 static unsigned ns_place(const struct weft_subsystem *subsystem, uint32_t nsid)
 {
 	return SORTED_PLACE(i, subsystem->ns_count, subsystem->nss[i]->nsid < nsid);
@@ -31,7 +32,7 @@ static struct lib_ns *ns_create(struct join_ns *joined, struct lib_ns *older)
 	return ns;
 }
 
-/* The entry, made when it is not there; NULL: out of memory. Under the lock. */
+/* Finds or creates the entry. NULL: out of memory. Call with ns_lock held. */
 static struct lib_ns *ns_get(struct weft_subsystem *subsystem, struct join_ns *joined)
 {
 	unsigned place = ns_place(subsystem, joined->nsid);
@@ -68,8 +69,8 @@ void lib_ns_update(struct weft_subsystem *subsystem, const struct ns_info *info)
 	struct lib_ns *ns = NULL;
 
 	pthread_mutex_lock(&subsystem->ns_lock);
-	/* A reactor that has not heard yet that it was replaced has nothing to add. Without memory
-	 * it is not listed until it changes again. */
+	/* A reactor that does not know yet that the namespace was replaced has nothing to add. When
+	 * memory runs out, the namespace is missing from the list until its next change. */
 	if (!join_ns_is_replaced(info->joined))
 		ns = ns_get(subsystem, info->joined);
 	if (ns != NULL) {
@@ -91,7 +92,7 @@ void lib_ns_free_all(struct weft_subsystem *subsystem)
 	free(subsystem->nss);
 }
 
-/* Under the lock. */
+/* Call with ns_lock held. */
 static bool ns_is_there(const struct lib_ns *ns)
 {
 	return !ns->info.is_gone && !join_ns_is_replaced(ns->joined);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What weft_open is asked for, checked and made into a struct mpath_config and addresses: profile,
- * time-outs, policy, names resolved, a discovery service asked. The caller's thread; may block.
- * Every refusal names the thing and the remedy.
+ * Checks the options of weft_open and turns them into a struct mpath_config and addresses: profile,
+ * time-outs, policy, resolved names, paths from discovery. Runs on the caller's thread; may block.
+ * Every refusal names the wrong option and the remedy.
  */
 #include "base/clock.h"
 #include "base/prng.h"
@@ -40,7 +40,7 @@ int open_args_resolve(const struct weft_path *path, uint16_t default_port,
 	return 0;
 }
 
-/* "a=1,b=2" over the profile. */
+/* Applies "name=value,..." over the profile. */
 static int timeouts_take(struct host_timeouts *timeouts, const struct weft_open_options *options,
 			 struct weft_error *error)
 {
@@ -127,7 +127,7 @@ static bool entry_is_ours(const struct discovery_entry *entry)
 	return entry->subtype == DISCOVERY_NVM && entry->transport == DISCOVERY_TCP;
 }
 
-/* Takes the only subsystem that is offered when none was named. */
+/* Chooses the only subsystem that the service offers when the options name none. */
 static int log_choose(struct weft_subsystem *subsystem, const struct discovery_log *log,
 		      struct weft_error *error)
 {

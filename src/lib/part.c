@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A subsystem on one reactor: its mpath, the pools of split requests, and questions that other
- * threads ask it. All but part_init, part_free and subsystem_ask runs on the reactor. Once the
- * mpath is ready the controller is asked for the limits of its command set: NVM Command Set 1.1,
- * section 4.1.5.4 (CNS 06h).
+ * A subsystem on one reactor: its mpath, the pools of split requests, and the answers to questions
+ * of other threads. Everything but part_init, part_free and subsystem_ask runs on the reactor. When
+ * the mpath is ready, the part asks the controller for the limits of its command set: NVM Command
+ * Set 1.1, section 4.1.5.4 (CNS 06h).
  */
 #include "base/log.h"
 #include "lib/lib.h"
@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of one command to a controller that sets no limit. */
+/* Limit of one command when the controller reports none. */
 #define TRANSFER_MAX_BYTES (1024 * 1024)
 
-/* ---- questions ------------------------------------------------------------------------------ */
+/* ---- questions of other threads ------------------------------------------------------------- */
 
 static void ask_msg(struct reactor_msg *msg)
 {
@@ -61,9 +61,9 @@ void part_answer(struct part *part, int res)
 	pthread_mutex_unlock(&ask->lock);
 }
 
-/* ---- what the mpath tells ------------------------------------------------------------------- */
+/* ---- events of the mpath -------------------------------------------------------------------- */
 
-/* To the log and to the event callback. */
+/* Sends a line to the log and to the event callback. */
 static void part_tell(const struct part *part, const char *line)
 {
 	const struct weft_subsystem *subsystem = part->subsystem;
@@ -125,7 +125,7 @@ static void identify_done(struct mpath_io *io)
 	struct part *part = container_of(io, struct part, identify_io);
 	struct nvm_ctrl_limits nvm = {0};
 
-	/* A controller that has no such page sets no limits. */
+	/* A controller that does not support this page sets no limits. */
 	if (io->result == MPATH_OK) {
 		identify_nvm_ctrl_decode(part->identify_page, &nvm);
 		part->limits.write_zeroes_max_bytes = nvm.write_zeroes_max_bytes;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Paths of an open subsystem: added, removed and shown, with their queues. The caller's thread asks
- * the part of every reactor and waits; a path that one reactor refuses is taken back from the
- * others, so that all have the same.
+ * Paths of an open subsystem: adds, removes and lists paths and their queues. The caller's thread
+ * asks the part of every reactor and waits. If one reactor refuses a new path, the others remove it
+ * again, so that all reactors have the same paths.
  */
 #include "base/text.h"
 #include "lib/lib.h"
@@ -26,7 +26,7 @@ static void path_remove(struct part *part, void *arg)
 	part_answer(part, mpath_remove_path(part->mpath, arg));
 }
 
-/* Undoes an addition where it worked. */
+/* Undoes an addition on the reactors where it succeeded. */
 static void path_take_back(struct part *part, void *arg)
 {
 	part_answer(part, part->answer == 0 ? mpath_remove_path(part->mpath, arg) : part->answer);
@@ -97,7 +97,7 @@ int weft_path_remove(struct weft_subsystem *subsystem, const struct weft_path *p
 	return res == 0 ? 0 : path_fail(error, res, &addr);
 }
 
-/* ---- for people ----------------------------------------------------------------------------- */
+/* ---- lists of paths and queues -------------------------------------------------------------- */
 
 static const char *state_name(const struct path_info *info)
 {
@@ -114,17 +114,18 @@ static const char *state_name(const struct path_info *info)
 	return "closing";
 }
 
-/* One weft_paths or weft_queues; the parts fill it in one after the other. */
+/* The output of one weft_paths or weft_queues call. The parts fill it in one after the other, under
+ * the lock. */
 struct info_list {
 	pthread_mutex_t lock;
 	uint8_t *infos;
-	size_t info_bytes; /* as the caller knows the struct */
+	size_t info_bytes; /* size of the struct as the caller compiled it */
 	unsigned max;
 	unsigned count;
 	uint32_t nsid;
 };
 
-/* Counts one, and copies as much of it as the caller has room for. */
+/* Counts one entry, and copies the part of it that fits the caller's struct. */
 static void info_add(struct info_list *list, const void *info, size_t info_bytes)
 {
 	size_t bytes = list->info_bytes < info_bytes ? list->info_bytes : info_bytes;
@@ -133,12 +134,12 @@ static void info_add(struct info_list *list, const void *info, size_t info_bytes
 		uint8_t *to = list->infos + list->count * list->info_bytes;
 
 		memcpy(to, info, bytes);
-		memcpy(to, &list->info_bytes, sizeof(list->info_bytes)); /* `size` comes first */
+		memcpy(to, &list->info_bytes, sizeof(list->info_bytes)); /* `size` is first */
 	}
 	list->count++;
 }
 
-/* infos[0] says in its first member how long the caller takes each for. */
+/* The first member of infos[0] is the size of the caller's struct. */
 static int info_collect(struct weft_subsystem *subsystem, void (*fn)(struct part *part, void *arg),
 			struct info_list *list)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where reactors run and how far each path is from them: the network card that a path leaves by is
- * found by asking the kernel for the route, its memory node by sysfs (host/numa.h). The first
- * subsystem that is opened moves the reactors of an instance that is_numa_aware to the CPUs of its
- * first path's node, unless the user has chosen CPUs. The caller's thread finds out; a reactor only
- * moves itself and tells its mpath.
+ * Where reactors run, and how far each path is from them. The kernel's route names the network card
+ * of a path, and sysfs the card's memory node (host/numa.h). The first subsystem that is opened
+ * moves the reactors of an instance with is_numa_aware to the CPUs of one node, unless the user has
+ * chosen CPUs: the node of the first path whose card is known. The caller's thread finds the node;
+ * a reactor moves itself and informs its mpath.
  */
 #include "host/numa.h"
 #include "lib/lib.h"
@@ -16,7 +16,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Our own address on the way to addr. A connected datagram socket sends nothing. */
+/* Finds this host's own address on the route to addr. Connecting a datagram socket sends
+ * nothing. */
 static int local_addr_find(const struct net_addr *addr, struct net_addr *ret_local)
 {
 	int fd = socket(addr->storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -67,7 +68,7 @@ static bool placement_is_wanted(const struct weft_subsystem *subsystem)
 	return subsystem->weft->is_numa_aware || subsystem->config.policy == PATH_POLICY_NUMA;
 }
 
-/* Which node the reactors belong to: that of the first card that is known. */
+/* The memory node for the reactors: that of the first path whose card is known, or -1. */
 static int home_node_find(const struct weft_subsystem *subsystem)
 {
 	for (unsigned i = 0; i < subsystem->addr_count; i++) {
@@ -105,7 +106,7 @@ static void reactor_move(struct lib_reactor *own, int node)
 			CPU_SET((unsigned)cpus[i], &set);
 	}
 	free(cpus);
-	/* Not being allowed to is no error: it runs where it is. */
+	/* A failure is not an error: the reactor stays where it is. */
 	if (CPU_COUNT(&set) > 0 && pthread_setaffinity_np(pthread_self(), sizeof(set), &set) == 0)
 		own->is_placed = true;
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The way of a request: submitted on any thread, posted to its reactor inside its own memory (or
+ * The course of a request: submitted on any thread, posted to its reactor inside its own memory (or
  * started at once when the caller is that reactor), given to the mpath, and delivered. No lock, no
- * allocation, no copy of data. A request that needs a buffer for its ranges waits for one.
+ * allocation, no copy of data. A request whose ranges need a buffer waits for one.
  */
 #include "lib/lib.h"
 
 #include <errno.h>
 
-/* ---- the end -------------------------------------------------------------------------------- */
+/* ---- the end of a request ------------------------------------------------------------------- */
 
 static void sleeper_wake(struct sleeper *sleeper)
 {
@@ -34,7 +34,8 @@ void request_end(struct request_state *state, int result, nvme_status status, ui
 		request->done(request);
 }
 
-/* The one of a fused pair that tells why: a command that only fell with the other says nothing. */
+/* Returns the command of a fused pair that carries the reason. A command that failed only because
+ * its partner failed carries none. */
 static const struct mpath_io *pair_judge(const struct mpath_io *compare)
 {
 	const struct mpath_io *write = compare->fused_write;
@@ -51,7 +52,7 @@ static const struct mpath_io *pair_judge(const struct mpath_io *compare)
 
 static void range_buf_give(struct part *part, struct range_buf *buf);
 
-/* The user knows by it that what was written before is not stable. */
+/* From such a failure the user learns that earlier writes are not stable. */
 static bool is_failed_flush(const struct mpath_io *io)
 {
 	return io->sqe.opcode == NVME_IO_FLUSH &&
@@ -77,7 +78,7 @@ static void io_done(struct mpath_io *io)
 	request_end(state, lib_result(result, status), status, io->attempts);
 }
 
-/* ---- the start, on the reactor -------------------------------------------------------------- */
+/* ---- the start of a request, on the reactor ------------------------------------------------- */
 
 struct mpath_ns *request_ns(struct request_state *state)
 {
@@ -97,7 +98,7 @@ struct mpath_ns *request_ns(struct request_state *state)
 	return *at;
 }
 
-/* Behind request_start, which has found the namespace. */
+/* Requires that request_start has found the namespace. */
 static void io_start(struct request_state *state)
 {
 	state->io.done = io_done;
@@ -111,7 +112,7 @@ static void range_buf_use(struct request_state *state, struct range_buf *buf)
 	io_start(state);
 }
 
-/* To the request that waits longest, else back into the pool. */
+/* Gives the buffer to the request that has waited longest, else back to the pool. */
 static void range_buf_give(struct part *part, struct range_buf *buf)
 {
 	struct list *node = list_pop_front(&part->range_waiting);
@@ -132,9 +133,10 @@ static void ranges_start(struct request_state *state)
 		list_push_back(&state->part->range_waiting, &state->node);
 }
 
-/* The mpath sends admin commands for no namespace in particular, so that it does not compare block
- * sizes. A controller does (it refuses hosts that have not seen the format), and this reactor
- * before and after: an answer about other blocks than were meant is none. */
+/* The mpath sends admin commands for no particular namespace, so it does not compare block sizes.
+ * The controller compares them: it refuses hosts that have not seen the new format. This reactor
+ * compares them before sending and after the answer, because an answer about other blocks than the
+ * caller meant must not be delivered. */
 static bool is_current(struct request_state *state)
 {
 	struct ns_info info;
@@ -182,7 +184,7 @@ static void gone_msg(struct reactor_msg *msg)
 static void request_start(struct request_state *state)
 {
 	CHECK_OWNER(state->part);
-	/* This reactor has not heard of the namespace yet, or another one has its NSID. */
+	/* This reactor does not know the namespace yet, or another namespace has its NSID. */
 	if (request_ns(state) == NULL) {
 		reactor_post(state->part->reactor, &state->msg, gone_msg);
 		return;
@@ -217,7 +219,7 @@ int request_submit(struct weft_ns *ns, struct weft_request *request, struct slee
 
 	state->ns = ns;
 	state->block_bytes = ns->block_bytes;
-	/* The reactor looks again, every time that it sends a command of the request. */
+	/* The reactor compares again each time it sends a command of the request. */
 	if (atomic_load_explicit(&ns->ns->block_bytes, memory_order_relaxed) != ns->block_bytes)
 		return -ESTALE;
 	res = request_check(state, request);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether a request makes sense, before anything of it begins: what the caller got wrong is told
- * at once with -EINVAL, what only the controller can judge is left to it. Any thread; reads the
- * namespace's size without a lock, so one that changes at this moment is judged by the controller.
+ * Checks a request before any part of it starts. Mistakes of the caller are refused at once with
+ * -EINVAL; what only the controller can judge is left to the controller. Any thread. Reads the
+ * namespace's size without a lock: when the size changes at this moment, the controller judges.
  */
 #include "lib/lib.h"
 #include "wire/lba_status.h"
@@ -10,7 +10,7 @@
 
 #include <errno.h>
 
-/* Flags that a command knows. */
+/* Flags that the operation accepts. */
 static uint32_t flags_known(enum weft_op op)
 {
 	switch (op) {
@@ -48,8 +48,8 @@ static bool range_fits(const struct weft_ns *ns, uint64_t block, uint64_t count)
 	return count > 0 && block < all && count <= all - block;
 }
 
-/* A child has CHILD_IOV_MAX pieces, the first of which may be the rest of one: it holds a block
- * whatever comes before when any CHILD_IOV_MAX - 1 pieces in a row do. */
+/* A child has CHILD_IOV_MAX pieces. The first may be the rest of a larger piece. A child therefore
+ * always holds a block if any CHILD_IOV_MAX - 1 consecutive pieces hold one. */
 static bool iov_splits(const struct iovec *iov, unsigned count, uint32_t block_bytes)
 {
 	const unsigned window = CHILD_IOV_MAX - 1;
@@ -100,7 +100,7 @@ static bool ranges_are_good(const struct weft_ns *ns, const struct weft_request 
 	return !is_copy || range_fits(ns, request->block, total);
 }
 
-/* What the controller writes as long as it is asked to. */
+/* Whether the buffer suits an answer whose length the host chooses. */
 static bool answer_fits(const struct weft_ns *ns, const struct weft_request *request,
 			uint64_t least_bytes)
 {
@@ -141,7 +141,8 @@ int request_check(const struct request_state *state, const struct weft_request *
 	case WEFT_RESERVATION_REGISTER:
 	case WEFT_RESERVATION_ACQUIRE:
 	case WEFT_RESERVATION_RELEASE:
-		/* As wide as the fields are; which values mean something the controller says. */
+		/* Only the widths of the fields are checked here. The controller judges the
+		 * values. */
 		is_good = request->action < 8 && request->persist < 4;
 		break;
 	case WEFT_RESERVATION_REPORT:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a request to a command of the NVM command set: opcode, dwords, and data that the library
- * makes itself (ranges, reservation keys). Any thread: it touches only the request. NVM Command Set
+ * From a request to a command of the NVM command set: opcode, dwords, and the data that the library
+ * encodes itself (ranges, reservation keys). Any thread: touches only the request. NVM Command Set
  * 1.1, chapter 3; reservations: NVMe Base 2.1, sections 7.6 to 7.9.
  */
 #include "lib/lib.h"
@@ -49,7 +49,7 @@ static void fused_encode(struct request_state *state)
 	compare->fused_write = write;
 }
 
-/* Data that the library made. */
+/* Makes the library's own encoded data the command's data. */
 static void own_data_set(struct request_state *state, uint8_t *bytes, uint32_t len_bytes)
 {
 	state->iov = (struct iovec){bytes, len_bytes};
@@ -172,7 +172,7 @@ static void lba_status_encode(struct request_state *state)
 
 	for (unsigned i = 0; i < request->iov_count; i++)
 		cmd.len_bytes += request->iov[i].iov_len;
-	/* More than the field holds: to the end of the namespace. */
+	/* The field cannot hold a larger count: 0 means to the end of the namespace. */
 	if (request->block_count <= LBA_STATUS_RANGE_MAX)
 		cmd.block_count = request->block_count;
 	lba_status_cmd_encode(&state->io.sqe, state->ns->ns->nsid, &cmd);
@@ -183,7 +183,8 @@ static void lba_status_encode(struct request_state *state)
 	state->plan = REQUEST_ADMIN;
 }
 
-/* Others mean the same whatever the format is; of an admin command request_start sees to it. */
+/* Other requests mean the same in every format. For admin commands request_start checks the
+ * format. */
 static bool request_names_blocks(const struct weft_request *request)
 {
 	return request->op != WEFT_FLUSH && request->op < WEFT_RESERVATION_REGISTER;
@@ -193,7 +194,7 @@ void request_encode(struct request_state *state)
 {
 	const struct weft_request *request = request_of(state);
 
-	/* What the engine has for itself it sets itself. */
+	/* The mpath sets its own members, from `ns` on. */
 	memset(&state->io, 0, offsetof(struct mpath_io, ns));
 	if (request_names_blocks(request))
 		state->io.block_bytes = state->block_bytes;
@@ -223,7 +224,8 @@ void request_encode(struct request_state *state)
 		break;
 	case WEFT_FLUSH:
 		state->io.sqe.opcode = NVME_IO_FLUSH;
-		/* Of flushes that are under way together when a loss is found each one fails. */
+		/* Each of several flushes in flight must fail when a loss is found, so each carries
+		 * the counts of the moment when it was submitted. */
 		state->io.losses_told = atomic_load(&state->ns->losses_told);
 		state->io.flush_failed = atomic_load(&state->ns->flush_failed);
 		break;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From what became of a command to the errno that weft.h promises, and from that to a line for
- * people: one table each. Pure; any thread. Statuses of NVMe Base 2.1, section 4.2.3, and NVM
- * Command Set 1.1, section 3.1.
+ * Two tables: from the outcome of a command to the errno that weft.h promises, and from the errno
+ * to a line for people. Pure functions; any thread. Statuses of NVMe Base 2.1, section 4.2.3, and
+ * NVM Command Set 1.1, section 3.1.
  */
 #include "lib/lib.h"
 
@@ -49,7 +49,7 @@ int lib_result(enum mpath_result result, nvme_status status)
 	return -EIO;
 }
 
-/* What libweft means by them, where that is more than errno(3) has. */
+/* Texts for errnos whose meaning in libweft is more specific than in errno(3). */
 static const struct {
 	int error;
 	const char *text;
@@ -69,7 +69,7 @@ static const struct {
 	{E2BIG, "structure of a newer libweft; call its _init function"},
 };
 
-#define ERRNO_MAX 4095 /* of Linux */
+#define ERRNO_MAX 4095 /* largest errno of Linux */
 
 const char *weft_strerror(int result)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Synchronous use of the asynchronous host library. Two threads: the caller's, and the session's,
- * which creates, runs and destroys the reactor. Everything goes across by reactor_post and comes
- * back by a semaphore; a post and its wait are strictly one after the other, so `struct session`
+ * which runs the reactor. Work crosses to the session's thread by reactor_post, and answers come
+ * back by a semaphore. The caller waits for each post before it makes the next, so `struct session`
  * needs no lock.
  */
 #include "lib/session.h"
@@ -83,7 +83,7 @@ static void stop_msg(struct reactor_msg *msg)
 	reactor_stop(container_of(msg, struct session, msg)->reactor);
 }
 
-/* The reactor goes after its thread: our last post may still be under way when that ends. */
+/* Destroy the reactor only after its thread has ended: our last post may still be running then. */
 static void session_join(struct session *session)
 {
 	reactor_post(session->reactor, &session->msg, stop_msg);
@@ -93,7 +93,7 @@ static void session_join(struct session *session)
 	free(session);
 }
 
-/* Signals are the caller's: a handler of the program must not run on this thread. */
+/* Blocks all signals on the new thread: a signal handler of the program must not run there. */
 static int session_thread_start(struct session *session)
 {
 	sigset_t all, before;
@@ -106,7 +106,7 @@ static int session_thread_start(struct session *session)
 	return res;
 }
 
-/* The reactor and its thread. 0, or -errno with the reason in *ret_error. */
+/* Starts the reactor and its thread. 0, or -errno with the reason in *ret_error. */
 static int session_start(struct session *session, struct host_error *ret_error)
 {
 	struct reactor_config config = {.index = 0, .cpu = -1};
@@ -189,7 +189,8 @@ unsigned session_io_queues(const struct session *session)
 	return session->io_queues;
 }
 
-/* One thread per session and one command at a time, so who waits for it is known. */
+/* One thread per session and one command at a time, so this variable identifies the session that
+ * waits for the command. */
 static _Thread_local struct session *session_of_thread;
 
 static void on_cmd_done(struct host_cmd *cmd)
@@ -229,8 +230,8 @@ int session_list_ns(struct session *session, uint32_t *nsids, unsigned max)
 		if (!nvme_status_is_ok(session_admin(session, &cmd)))
 			return -EIO;
 		found = identify_ns_list_decode(page, list);
-		/* NSIDs increase (NVMe Base 2.1, section 5.1.13.2.2). A list that does not would
-		 * never end. */
+		/* NSIDs increase (NVMe Base 2.1, section 5.1.13.2.2). Without this check a list
+		 * that does not increase could be read for ever. */
 		for (uint32_t i = 0; i < found && count < max; i++) {
 			if (list[i] <= (i == 0 ? last : list[i - 1]))
 				return -EPROTO;
@@ -255,7 +256,7 @@ nvme_status session_identify_ns(struct session *session, uint32_t nsid,
 		status = NVME_SC_INTERNAL;
 	if (!nvme_status_is_ok(status))
 		return status;
-	/* The UUID stands elsewhere; a controller need not tell it. */
+	/* The UUID is in another page, which a controller need not support. */
 	host_cmd_identify(&cmd, nsid, IDENTIFY_NS_DESCRIPTORS, page);
 	if (nvme_status_is_ok(session_admin(session, &cmd)))
 		(void)identify_ns_descriptors_decode(page, ret_identity);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A controller for tools that ask one thing after the other: the reactor runs on a thread of its
- * own, and each call here waits for its answer. For discovery and the tools; not for load.
+ * A controller for tools that send one command after the other. The reactor runs on a thread of its
+ * own, and each call here waits for the answer. For discovery and the tools, not for load.
  */
 #ifndef WEFT_LIB_SESSION_H
 #define WEFT_LIB_SESSION_H
@@ -17,10 +17,10 @@ void session_close(struct session *session);
 const struct ctrl_identity *session_identity(const struct session *session);
 uint16_t session_cntlid(const struct session *session);
 unsigned session_io_queues(const struct session *session);
-/* Runs one admin command; its data is in place on return. `done` is the session's. */
+/* Runs one admin command. Its data is in place on return. The session sets cmd->done. */
 nvme_status session_admin(struct session *session, struct host_cmd *cmd);
-/* The NSIDs of active namespaces, up to `max`; how many, -EPROTO when the list does not increase,
- * or another -errno. */
+/* Lists the NSIDs of active namespaces, up to `max`. Returns their number, -EPROTO when the list is
+ * not in ascending order, or another -errno. */
 int session_list_ns(struct session *session, uint32_t *nsids, unsigned max);
 nvme_status session_identify_ns(struct session *session, uint32_t nsid,
 				struct ns_identity *ret_identity);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests that are longer than one command may be: cut into children of the part's pool, which run
- * side by side, and joined. On the reactor. When the pool is empty the request waits in line; a
- * child that ends goes to the first in line. After the first failure no more children start, and
- * the request ends when those under way have. Children are cut at blocks; nothing is allocated.
+ * Requests that are longer than one command may be: split into children from the part's pool, which
+ * run in parallel, and joined. Runs on the reactor. When the pool is empty, the request waits in
+ * line. A child that ends goes to the first request in line. After the first failure no more
+ * children start, and the request ends when all children in flight have ended. Children are cut at
+ * block boundaries. Nothing is allocated.
  */
 #include "lib/lib.h"
 
@@ -38,8 +39,8 @@ uint32_t split_blocks_max(const struct request_state *state, const struct weft_r
 	return blocks < COMMAND_BLOCKS_MAX ? blocks : COMMAND_BLOCKS_MAX;
 }
 
-/* The next pieces of the request's data, up to `bytes` and as many whole blocks as the child has
- * room for. Returns how many bytes. */
+/* Takes the next pieces of the request's data into the child: up to `bytes`, and as many whole
+ * blocks as the child's iov has room for. Returns the number of bytes taken. */
 static uint32_t child_take_data(struct split_child *child, uint32_t bytes, uint32_t block_bytes)
 {
 	struct split *split = &child->state->split;
@@ -62,7 +63,7 @@ static uint32_t child_take_data(struct split_child *child, uint32_t bytes, uint3
 			split->iov_offset = 0;
 		}
 	}
-	/* Gives back what is no whole block: it lies in the last pieces. */
+	/* Give back the bytes after the last whole block. They are in the last pieces. */
 	for (uint32_t rest = taken % block_bytes; rest > 0;) {
 		struct iovec *last = &child->iov[count - 1];
 		uint32_t len = last->iov_len < rest ? (uint32_t)last->iov_len : rest;
@@ -100,7 +101,7 @@ static void child_encode_blocks(struct split_child *child, uint8_t opcode, uint3
 	io_cmd_encode(&child->io.sqe, opcode, 0, &cmd);
 }
 
-/* Fills the child's command; returns its blocks. */
+/* Encodes the child's command. Returns its number of blocks. */
 static uint32_t child_encode(struct split_child *child)
 {
 	struct request_state *state = child->state;
@@ -159,7 +160,7 @@ static void child_start(struct request_state *state, struct split_child *child)
 	mpath_submit(request_ns(state), &child->io);
 }
 
-/* Starts what the pool allows; the rest waits in line. */
+/* Starts as many children as the pool has. The rest of the request waits in line. */
 static void split_go_on(struct request_state *state)
 {
 	struct part *part = state->part;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening and closing a subsystem: the caller's thread does what may block (names, discovery) and
- * then waits for the part of every reactor. Its limits are the narrowest that any part was told.
+ * Opens and closes a subsystem. The caller's thread does the steps that may block (names,
+ * discovery) and then waits for the part of every reactor. The subsystem's limits are the narrowest
+ * that any part was told.
  */
 #include "lib/lib.h"
 
@@ -42,7 +43,7 @@ static struct weft_subsystem *subsystem_alloc(struct weft *weft)
 	return subsystem;
 }
 
-/* The smaller one; 0 is no limit. */
+/* The smaller limit; 0 means no limit. */
 static uint32_t limit_min(uint32_t a, uint32_t b)
 {
 	if (a == 0 || b == 0)
@@ -72,7 +73,7 @@ static void limits_join(struct weft_subsystem *subsystem)
 	}
 }
 
-/* The worst answer of the parts, with its reason. */
+/* The first failure of a part, with its reason; 0: all parts succeeded. */
 static int answers_judge(const struct weft_subsystem *subsystem, struct weft_error *error)
 {
 	for (unsigned i = 0; i < subsystem->part_count; i++) {

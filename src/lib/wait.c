@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The same requests, waiting: the caller's thread sleeps until the reactor has ended its request,
- * whichever kind of callbacks the instance has. Refused on a reactor's thread, which would wait for
- * itself.
+ * The calls that wait for a request: the caller's thread sleeps until the reactor has ended the
+ * request, with either kind of callbacks. Refused on a reactor's thread, because the reactor would
+ * wait for itself.
  */
 #include "lib/lib.h"
 
@@ -55,7 +55,7 @@ int weft_write(struct weft_ns *ns, const void *buf, uint64_t block, uint32_t blo
 	struct weft_request request = {
 		.op = WEFT_WRITE, .flags = flags, .block = block, .block_count = block_count};
 
-	/* A write only reads from its buffer. */
+	/* The cast is safe: a write only reads from its buffer. */
 	return blocks_run(ns, &request, (void *)(uintptr_t)buf);
 }
 
