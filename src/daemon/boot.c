@@ -17,10 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BOOT_KIND "target"
-#define BOOT_KEY  "boot"
-#define BOOT_LABEL                                                                                 \
-	"weft boot 1" /* hashed with the boot ID, so that no other program's hash is equal */
+#define BOOT_KIND      "target"
+#define BOOT_KEY       "boot"
+#define BOOT_LABEL     "weft boot 1" /* hashed with the boot ID: no other program's hash is equal */
 #define RECORD_VERSION 1
 
 /* Layout of the record in the state store. */
