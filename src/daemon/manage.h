@@ -51,8 +51,8 @@ bool manage_is_formatting(void *arg_registry, const struct uuid *uuid);
 int manage_check_begin(struct manage_edit *edit, struct config_errors *errors);
 /* Checks that the host has the right for its request. 0, or -errno with an error and a status. */
 int manage_check_right(json_t *document, struct manage_edit *edit, struct config_errors *errors);
-/* Each edits the document of the change, a full one (config_to_json). 0, or -errno with an error
- * and a status. */
+/* Each edits the document of the change, a full one (config_to_edit_json). 0, or -errno with an
+ * error and a status. */
 int manage_edit_create(json_t *document, struct manage_edit *edit, struct config_errors *errors);
 int manage_edit_delete(json_t *document, struct manage_edit *edit, struct config_errors *errors);
 int manage_edit_attach(json_t *document, struct manage_edit *edit, struct config_errors *errors);
