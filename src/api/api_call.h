@@ -54,7 +54,8 @@ struct api_call {
 	char *location;  /* path of what the change made; NULL: none */
 	/* Called when the change is in force and kept, before the answer. NULL: nothing to do. */
 	void (*changed)(struct api_call *call);
-	struct manage_file *file; /* of a removed namespace whose data are given up; else NULL */
+	struct manage_file
+		*file; /* file of a removed namespace whose data are given up; else NULL */
 };
 
 /* ---- answers --------------------------------------------------------------------------------- */

@@ -296,7 +296,8 @@ void api_ns_patch(struct api_call *call)
 
 /* ---- removing -------------------------------------------------------------------------------- */
 
-/* What the answer has about the data: deleted, kept, or none that outlive the namespace. */
+/* Puts what happens to the data into the answer: deleted, kept, or none that outlive the
+ * namespace. */
 static void data_tell(struct api_call *call, const char *data, const char *path)
 {
 	json_decref(call->extra);
@@ -327,9 +328,9 @@ static void ns_given_up(struct api_call *call)
 }
 
 /*
- * The file was deleted while it is served, so only the open file has the data. They are lost with
- * the namespace, so its removal requires delete_data. 0; 1: the file has a name, or no medium is
- * open; or -errno.
+ * The file was deleted while it is served, so only the open file has the data, and removing the
+ * namespace loses them. Such a removal requires delete_data. 0; 1: the file has a name, or no
+ * medium is open; or -errno.
  */
 static int nameless_check(struct api_call *call, const json_t *ns, struct config_errors *errors)
 {

@@ -27,7 +27,7 @@
 
 #define REAPER_STEP_NS    NS_PER_S
 #define STOP_WAIT_S       1
-#define DISCARD_FACTOR    4 /* bytes read of a body that is too large, in HTTP_BODY_BYTES_MAX */
+#define DISCARD_FACTOR    4 /* limit for reading a body that is too large, in HTTP_BODY_BYTES_MAX */
 #define LISTENERS_MAX     2
 #define NO_DEADLINE       UINT64_MAX
 #define CONNECTIONS_ROOM  (4 * HTTP_CONNECTIONS_MAX) /* with connections that are being closed */

@@ -18,7 +18,7 @@
 #include "store/store.h"
 #include "wire/identify.h"
 
-/* The record of a start. The state store has the one of the latest start. */
+/* The record of a start. The state store has the record of the latest start. */
 struct boot_record {
 	uint8_t kernel[IDENTIFY_BOOT_BYTES]; /* hash of the kernel's boot ID */
 	uint8_t boot[IDENTIFY_BOOT_BYTES];   /* reported to hosts */

@@ -19,7 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Delay after which the memory of a change is returned: changes that follow at once reuse it. */
+/* Freed memory of a change goes back to the kernel after this time: changes that follow at once
+ * reuse it. */
 #define TRIM_AFTER_NS NS_PER_S
 
 static void pump(struct reactor_msg *msg);
@@ -313,7 +314,8 @@ static void origin_take(struct change_run *run, const char *origin)
 	text_copy(run->origin, sizeof(run->origin), origin ? origin : "somebody");
 }
 
-/* Without memory for a run the change fails before this function returns. Serving goes on. */
+/* Without memory for a run the change fails before this function returns. Hosts are still
+ * served. */
 static void change_refuse(const struct changes *changes, const struct change *change)
 {
 	struct change_result result = {.res = -ENOMEM, .generation = changes->generation};

@@ -7,8 +7,8 @@
  * only applying shows that (media that open, addresses that are free). Success is reported after
  * the change was kept. So a kill in between leaves the former state, whose end was never reported.
  *
- * Two things stand beside the desired state and are added only to what is applied: the discovery
- * port and the self-check's subsystem.
+ * The discovery port and the self-check's subsystem are not part of the desired state. They are
+ * added only to what is applied.
  */
 #include "daemon/change_run.h"
 #include "daemon/snapshot_build.h"

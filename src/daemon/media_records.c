@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records of files by path. A start expects the files of the document: a tree, because there may be
- * many thousands. A record is kept as a line of text under the kind "image". The document is not
- * enough, because it lacks the size of a file without size=. The same line with the path, under the
- * kind "served" and the UUID, is what was served last under that UUID.
+ * Records of files by path. The records that a start expects are in a tree, because there may be
+ * many thousands. The state store has each record as a line of text under the kind "image". The
+ * document is not enough, because it lacks the size of a file without size=. The same line with the
+ * path, under the kind "served" and the UUID, is the file that was served last under that UUID.
  *
  * Control thread only.
  */

@@ -90,8 +90,8 @@ int media_registry_get_subsystem(struct media_registry *registry, const char *nq
 /*
  * At the start of a member of a cluster, after the last get. Namespaces that were removed before
  * have no medium here, but a former process of this member may still write to their files. Waits
- * for those writes, as opening does, so that no late write follows this member's answer about its
- * controllers. Files that other members hold are watched.
+ * for those writes, as opening does, so that none comes late, after this member has confirmed a
+ * reset. Files that other members hold are watched.
  */
 void media_registry_settle(struct media_registry *registry, unsigned member);
 /* Before the document of a change in force is kept: records namespaces that leave with the change,
@@ -112,8 +112,8 @@ int media_registry_set_formatting(struct media_registry *registry, const struct 
 				  bool is_formatting);
 bool media_registry_is_formatting(const struct media_registry *registry, const struct uuid *uuid);
 
-/* Groups in transition to another ANA state, of daemon/ana_change.c. Kept here, because transitions
- * stand beside the document like the marks above. */
+/* Groups in transition to another ANA state, of daemon/ana_change.c. Kept here, because
+ * transitions, like the marks above, are in no document. */
 struct list *media_registry_ana_transitions(struct media_registry *registry);
 /* Groups that the document puts into `change`, of daemon/ana_hold.c. */
 struct list *media_registry_ana_holds(struct media_registry *registry);

@@ -63,7 +63,7 @@ struct mark {
 struct media_registry {
 	struct list stores, lives, subsystems;
 	void *stores_by_key, *lives_by_uuid,
-		*subsystems_by_nqn;    /* tsearch's, of the entries in the lists */
+		*subsystems_by_nqn;    /* roots of tsearch over the lists */
 	struct media_records *records; /* files that the start expects */
 	struct removed_list *removed;  /* removed namespaces that may come back */
 	struct uuid retry;             /* namespace to recheck or to recreate; nil: none */
@@ -79,7 +79,7 @@ struct media_registry {
 	struct peers *peers; /* NULL: not a member of a cluster */
 };
 
-/* Removes the entry from its list and tree, and puts its references. */
+/* Each removes the entry from its list and tree, and puts its references. */
 void registry_release_store(struct media_registry *registry, struct store_entry *entry);
 void registry_release_live(struct media_registry *registry, struct live_entry *entry);
 void registry_release_subsystem(struct media_registry *registry, struct subsystem_entry *entry);

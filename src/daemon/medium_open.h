@@ -28,7 +28,7 @@ int medium_retry(const struct media_wish *wish, struct media *lost, bool is_recr
 /* Opens what the path leads to now, in place of a file that other members do not have. */
 int medium_open_name(const struct media_wish *wish, struct media *refused, struct media **ret_media,
 		     struct media_error *ret_error);
-/* Opens a medium that failed while it was served again. */
+/* Opens a medium again that failed while it was served. */
 int medium_recheck(const struct media_wish *wish, struct media *failed, struct media **ret_media,
 		   struct media_error *ret_error);
 

@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Removed namespaces whose data still exist: in which file or device, and since when. What is kept
- * of them beside the document (reservations with PTPL, blocks marked bad: ns/ns_live.h) stays in
- * the store under their UUID. It is theirs again when they come back with the same UUID and file: a
- * rollback must not let in a host that was fenced. The file is known by its identity (struct
- * media_record), not by its path. Hosts that know the UUID must not find another file's data under
- * it, so any other file is refused until the operator drops the entry.
+ * of a namespace beside the document (reservations with PTPL, blocks marked bad: ns/ns_live.h)
+ * stays in the store under its UUID. A namespace that comes back with the same UUID and file gets
+ * its kept state back: a rollback must not let in a host that was fenced. The identity of a file
+ * (struct media_record) counts, not its path. Hosts that know the UUID must not find another file's
+ * data under it, so any other file is refused until the operator drops the entry.
  *
  * An entry is dropped when the data are given up (the file is deleted, or has become another
- * namespace's), when the namespace has not come back after REMOVED_NS_DAYS, or when more than
- * REMOVED_NS_MAX were removed after it. Namespaces with kept state and those without are counted
- * apart.
- *
- * Control thread only.
+ * namespace's), after REMOVED_NS_DAYS, or when more than REMOVED_NS_MAX were removed after it.
+ * Namespaces with kept state and those without are counted apart. Control thread only.
  */
 #ifndef WEFT_DAEMON_REMOVED_NS_H
 #define WEFT_DAEMON_REMOVED_NS_H

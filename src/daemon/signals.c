@@ -93,7 +93,8 @@ static void *signals_main(void *arg)
 		if (signo == SIGNAL_QUIT_THREAD) {
 			if (atomic_load(&signals->quits))
 				return NULL;
-			continue; /* from outside: without this thread SIGTERM would be ignored */
+			continue; /* from outside: without this thread SIGTERM would have no effect
+				   */
 		}
 		signal_deliver(signals, signo);
 	}

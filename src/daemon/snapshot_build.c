@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Builds the snapshot that the target swaps to from a configuration. Opens the media that are not
+ * Makes the snapshot that the target swaps to out of a configuration. Opens the media that are not
  * open yet, resolves the names that ports use, and copies everything: the snapshot owns what it
  * refers to, so the configuration may be freed.
  *
@@ -237,7 +237,7 @@ static int subsystems_build(struct builder *builder, const struct config *config
 	return first_failure;
 }
 
-/* Sets ANA states that stand beside the document: holds and transitions. */
+/* Sets ANA states that are in no document: holds and transitions. */
 static int ana_fill(struct media_registry *registry, struct snapshot *snapshot)
 {
 	struct list *holds = media_registry_ana_holds(registry);

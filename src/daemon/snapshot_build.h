@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Builds the snapshot that reactors read from a configuration. Control thread only; opens media.
+ * Makes the snapshot that reactors read out of a configuration. Control thread only; opens media.
  */
 #ifndef WEFT_DAEMON_SNAPSHOT_BUILD_H
 #define WEFT_DAEMON_SNAPSHOT_BUILD_H

@@ -2,9 +2,9 @@
 /*
  * What a target starts with: the source (the file of -c, or the flags) or the saved state.
  *
- * The store has a hash of the source that its state began with. With the same source the saved
- * state is used, with every change made since. Without a source likewise; the first start then uses
- * the embedded default. A changed source would undo those changes, so the start is refused with the
+ * The store has a hash of the source that its state began with. With the same source, or with none,
+ * the saved state is used, with every change made since. The first start without a source uses the
+ * embedded default. A changed source would undo those changes, so the start is refused with the
  * difference, unless source and state are equal, --merge applies what the source adds and changes
  * to the saved state, or --reset replaces the saved state and keeps a copy. Main thread, before the
  * reactors run.
@@ -24,7 +24,7 @@ void start_hash_flags(const struct config_flags *flags, char ret_hash[STORE_HASH
 
 struct start {
 	struct config *config;   /* owned by the caller of start_choose */
-	json_t *kept;            /* the document in the store; counted; NULL: none */
+	json_t *kept;            /* the document in the store, a counted reference; NULL: none */
 	const char *source_hash; /* to be kept; NULL: the kept hash stays */
 	char *diff;              /* from `kept` to `config`, for free(); NULL: not compared */
 };
