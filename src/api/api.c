@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The REST API: the table of routes, routing, and the checks that all routes share (media type,
- * JSON, query, If-Match). What a route does is in api_state.c, api_health.c, api_history.c,
- * api_config.c, api_subsystem.c, api_ns.c, api_reservation.c and api_port.c; answers are made in
- * api_answer.c.
+ * JSON, query, If-Match). The handlers of the routes are in the other files api_*.c. api_answer.c
+ * makes the answers.
  *
- * Control reactor only. Everything in a request is untrusted: it never reaches a CHECK.
+ * Control reactor only. Everything in a request is untrusted and never reaches a CHECK.
  */
 #include "api/api_call.h"
 #include "base/log.h"
@@ -94,7 +93,7 @@ static int hex_value(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* 0, or -EINVAL for a wrong escape, a 0 byte or too long a text. */
+/* 0, or -EINVAL for a wrong escape, a 0 byte, an empty string, or one that is too long. */
 static int part_decode(const char *from, size_t len_bytes, char *to, size_t to_bytes)
 {
 	size_t n = 0;
@@ -119,7 +118,7 @@ static int part_decode(const char *from, size_t len_bytes, char *to, size_t to_b
 	return n > 0 ? 0 : -EINVAL;
 }
 
-/* True when the path has the parts of the pattern; those in braces are decoded into params. */
+/* True when the path has the parts of the pattern. The parts in braces are decoded into params. */
 static bool route_matches(const struct api_route *route, const char *path, struct api_call *call)
 {
 	const char *pattern = route->pattern;
@@ -147,7 +146,7 @@ static void allow_add(char *allow, size_t allow_bytes, const char *method)
 	snprintf(allow + used, allow_bytes - used, "%s%s", used > 0 ? ", " : "", method);
 }
 
-/* The route, or NULL: then `allow` names the methods that the path has, if any. */
+/* Returns the route, or NULL: then `allow` has the methods of the path, if any. */
 static const struct api_route *route_find(struct api_call *call, char *allow, size_t allow_bytes)
 {
 	const char *method = call->request->method;
@@ -196,7 +195,7 @@ static bool flag_parse(const char *value, bool *ret_flag)
 	return true;
 }
 
-/* The flag that the key names, as far as the route knows it; NULL: it does not. */
+/* Returns the flag that the key names; NULL: the route does not have this flag. */
 static bool *query_flag(struct api_call *call, const char *key)
 {
 	unsigned flags = call->route->flags;
@@ -221,7 +220,7 @@ static const char *query_known(unsigned flags)
 	return flags & API_CHANGE ? "; known is dry_run" : "";
 }
 
-/* One of KEY=VALUE. 0 or, after an answer, -EINVAL. */
+/* Takes one KEY=VALUE. 0, or -EINVAL after the call was answered. */
 static int query_item(struct api_call *call, const char *key, const char *value)
 {
 	unsigned flags = call->route->flags;
@@ -246,7 +245,7 @@ static int query_item(struct api_call *call, const char *key, const char *value)
 	return -EINVAL;
 }
 
-/* 0 or, after an answer, -EINVAL. */
+/* 0, or -EINVAL after the call was answered. */
 static int query_take(struct api_call *call)
 {
 	char *next = call->request->query;
@@ -267,7 +266,8 @@ static int query_take(struct api_call *call)
 	return 0;
 }
 
-/* If-Match: "GENERATION", as ETag gave it, or the bare number; "*" is any. */
+/* If-Match: "GENERATION" as in an ETag, or the bare number; "*" is any generation. 0, or -EINVAL
+ * after the call was answered. */
 static int if_match_take(struct api_call *call)
 {
 	const char *text = call->request->if_match;
@@ -335,7 +335,8 @@ static int body_take(struct api_call *call)
 	return 0;
 }
 
-/* The number that the path ends with, or has before its last part: nsid, id, group. */
+/* Takes the last number in the path: NSID, port or ANA group. 0, or -EINVAL after the call was
+ * answered. */
 static int number_take(struct api_call *call)
 {
 	const char *pattern = call->route->pattern;
@@ -380,7 +381,7 @@ static void api_handle(void *arg, struct http_request *request)
 
 /* ---- start and end -------------------------------------------------------------------------- */
 
-/* 0: path or *ret_is_none is set. */
+/* Fills `path`; empty: no Unix socket. 0 or -ENAMETOOLONG. */
 static int socket_choose(const struct api_options *options, const char *state_dir, char *path,
 			 size_t path_bytes)
 {

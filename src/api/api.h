@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The REST API of a serving process (docs/openapi.json, docs/adr/0017): one table of routes, all
- * under /v1, JSON in and out. Every change is a daemon_change; so the API can do nothing that the
- * document of desired state cannot say.
+ * under /v1, with JSON in and out. Every change of the desired state is a daemon_change, so the API
+ * can set nothing that the document cannot express.
  *
  * Control reactor only.
  */
@@ -18,15 +18,15 @@
 #define API_SOCKET_NAME "weft.sock" /* in the state folder */
 
 struct api_options {
-	const char *socket_path; /* NULL: weft.sock in the state folder; "none" */
+	const char *socket_path; /* NULL: weft.sock in the state folder; "none": no socket */
 	bool has_tcp;
 	struct net_addr tcp;
-	const char *token_path; /* with has_tcp */
+	const char *token_path; /* file with the token, for has_tcp */
 };
 
 /*
- * For struct daemon_options. start: the socket in the state folder is optional: without it the
- * process goes on, after a warning. stop: requests that are open are answered with 503.
+ * The functions for struct daemon_options. start: the socket in the state folder is optional;
+ * without it the process continues after a warning. stop: open requests are answered with 503.
  */
 extern const struct daemon_api api_functions;
 
@@ -35,11 +35,11 @@ extern const struct daemon_api api_functions;
 struct api_call;
 
 enum api_route_flag {
-	API_BODY = 1 << 0,   /* a JSON object is expected */
-	API_CHANGE = 1 << 1, /* changes the desired state: ?dry_run=true, If-Match */
-	API_APPLY = 1 << 2,  /* ?apply=true */
-	API_DATA = 1 << 3,   /* ?delete_data=true */
-	API_LIMIT = 1 << 4,  /* ?limit=N */
+	API_BODY = 1 << 0,   /* the body must be a JSON object */
+	API_CHANGE = 1 << 1, /* changes the desired state: accepts ?dry_run=true and If-Match */
+	API_APPLY = 1 << 2,  /* accepts ?apply=true */
+	API_DATA = 1 << 3,   /* accepts ?delete_data=true */
+	API_LIMIT = 1 << 4,  /* accepts ?limit=N */
 };
 
 struct api_route {
@@ -51,7 +51,7 @@ struct api_route {
 };
 
 const struct api_route *api_routes(size_t *ret_count);
-/* docs/openapi.json, as it was built in. */
+/* docs/openapi.json, built into the program. */
 extern const char api_openapi_json[];
 
 #endif

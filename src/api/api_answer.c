@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How calls of the REST API end: answers, errors, and changes of the desired state, which are
- * daemon_change edits and answered when they are applied to every reactor and kept.
+ * How calls of the REST API end: answers, errors, and changes of the desired state. A change is an
+ * edit for daemon_change, and is answered when it is applied to every reactor and kept.
  *
  * Control reactor only. Errors are problem details (RFC 9457): one line for people, then every
  * problem found with its place and remedy.
@@ -74,7 +74,7 @@ void api_answer(struct api_call *call, json_t *taken_json)
 	api_answer_status(call, 200, taken_json);
 }
 
-/* What is not UTF-8 (a path may be anything) is not repeated. */
+/* A string that is not UTF-8 (a path may have any bytes) is not repeated in the answer. */
 static json_t *text_json(const char *text)
 {
 	json_t *json = json_string(text);
@@ -100,8 +100,7 @@ void api_fail_errors(struct api_call *call, int status, const char *error,
 	}
 	if (kept == 0)
 		json_array_append_new(list, text_json(error));
-	/* RFC 9457, section 3.1; "error" says what "detail" does, for clients of former versions.
-	 */
+	/* RFC 9457, section 3.1. "error" repeats "detail" for clients of former versions. */
 	root = json_pack("{s:s, s:s, s:i, s:o, s:o, s:o}", "type", "about:blank", "title",
 			 http_status_title(status), "status", status, "detail",
 			 text_json(kept > 0 ? errors->texts[0] : error), "error",
@@ -123,7 +122,7 @@ void api_fail(struct api_call *call, int status, const char *format, ...)
 
 /* ---- changes -------------------------------------------------------------------------------- */
 
-/* The edit refused, or what it made could not be checked, applied or kept. */
+/* The status for a refused edit, or for a change that could not be checked, applied or kept. */
 static int change_status(const struct api_call *call, int res)
 {
 	switch (-res) {
@@ -138,16 +137,17 @@ static int change_status(const struct api_call *call, int res)
 		return 507;
 	case EIO:
 	case EROFS:
-	case ENOLINK: /* the store lost its name */
+	case ENOLINK: /* the state store was deleted, moved or replaced */
 	case ENOTRECOVERABLE:
 		return 500;
 	case EINVAL:
 		return 400;
 	case ENOENT:
-		/* A file that a medium names is not what the path of the call names. */
+		/* A missing file of a medium is a conflict, because the thing in the path of the
+		 * call exists. */
 		return call->has_edited ? 409 : 404;
 	default:
-		/* There already, in use: media, addresses, names. */
+		/* Exists already, or in use: media, addresses, names. */
 		return 409;
 	}
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The REST API's whole document of desired state: read it, replace it (all or nothing), and
- * translate what nvmetcli, the kernel target's tool, has saved.
+ * The REST API's whole document of desired state: read, replace (all or nothing), and translate
+ * from a document that nvmetcli, the kernel target's tool, has saved.
  *
  * Control reactor only.
  */
@@ -24,7 +24,7 @@ static int config_replace(struct api_call *call, json_t *document, struct config
 
 void api_config_put(struct api_call *call)
 {
-	/* A store that has grown by itself is a change too. */
+	/* Forced: a file or device that has grown by itself is a change too. */
 	call->is_forced = true;
 	api_change(call, config_replace);
 }
@@ -51,7 +51,7 @@ void api_config_import(struct api_call *call)
 	json_decref(call->body);
 	call->body = document;
 	call->extra = json_pack("{s:O, s:o}", "config", document, "notes", notes_json(&notes));
-	/* Without apply it is checked all the same. */
+	/* Without apply the document is only checked. */
 	call->is_dry_run |= !call->is_apply;
 	api_change(call, config_replace);
 }

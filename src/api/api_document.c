@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Editing parts of the document of desired state, for the edits of the REST API. The document comes
- * from config_to_json, so that every element has its name and every list is there; what an edit
- * makes of it is checked as a whole afterwards (config_load_json).
+ * Edits parts of the document of desired state for the REST API. The document comes from
+ * config_to_edit_json, so every element has its name and every list exists. The edited document is
+ * checked as a whole afterwards (config_load_json).
  *
  * Control reactor only.
  */
@@ -91,8 +91,8 @@ static int size_parse(const json_t *size, uint64_t *ret_bytes, struct config_err
 	return -EINVAL;
 }
 
-/* As it will stand in the spec: as it was given, or, where no whole number of blocks is that, the
- * bytes of the next one. */
+/* The size for the spec: as given, or, if that is not a whole number of blocks, the rounded
+ * bytes. */
 static void spec_size_text(const json_t *size, uint64_t given, uint64_t bytes, char *text,
 			   size_t text_bytes)
 {
@@ -102,7 +102,7 @@ static void spec_size_text(const json_t *size, uint64_t given, uint64_t bytes, c
 		snprintf(text, text_bytes, "%llu", (unsigned long long)bytes);
 }
 
-/* "file:PATH,a,size=1G,b" and "mem:1G,a": where the size begins and ends in the text. */
+/* Finds the begin and end of the size in "file:PATH,a,size=1G,b" and "mem:1G,a". */
 static void size_find(const struct media_spec *spec, size_t *ret_begin, size_t *ret_end)
 {
 	const char *text = spec->text;
@@ -110,14 +110,14 @@ static void size_find(const struct media_spec *spec, size_t *ret_begin, size_t *
 
 	if (spec->kind == MEDIA_SPEC_FILE) {
 		at = strstr(text, ",size=");
-		/* A path ends at the first comma, so that this is an option. */
+		/* The path ends at the first comma, so this is an option. */
 		at = at ? at + strlen(",size=") : text + strlen(text);
 	}
 	*ret_begin = (size_t)(at - text);
 	*ret_end = *ret_begin + strcspn(at, ",");
 }
 
-/* Of a block device; 0 for anything else. */
+/* The size of a block device; 0: not a block device, or unknown. */
 static uint64_t device_bytes(const char *path)
 {
 	uint64_t bytes = 0;
@@ -134,7 +134,7 @@ static uint64_t device_bytes(const char *path)
 	return bytes;
 }
 
-/* A block device grows by itself: asking for the size that it has makes us look again. */
+/* A block device grows by itself. A request for its present size makes the target look again. */
 static int device_resize(const char *spec, uint64_t device, uint64_t wanted, char **ret_spec,
 			 struct config_errors *errors)
 {
@@ -149,7 +149,7 @@ static int device_resize(const char *spec, uint64_t device, uint64_t wanted, cha
 	return -EINVAL;
 }
 
-/* With another size, of the innermost spec. */
+/* Writes another size into the innermost spec. */
 static int spec_resize(const char *spec, const struct media_spec *inner, const char *size,
 		       char **ret_spec)
 {
@@ -193,7 +193,7 @@ int document_media_resize(const char *spec, const json_t *size, char **ret_spec,
 	if (device > 0) {
 		res = device_resize(spec, device, given, ret_spec, errors);
 	} else if (bytes == inner->size_bytes) {
-		/* However it is written: it has that size. */
+		/* The spec has this size already, maybe written in another way. */
 		*ret_spec = strdup(spec);
 		res = *ret_spec ? 0 : -ENOMEM;
 	} else {
@@ -215,7 +215,7 @@ int document_media_check_size(const char *spec, struct config_errors *errors)
 	uint64_t left;
 	int res = media_spec_parse(spec, &parsed, NULL);
 
-	/* What is wrong with it otherwise is told when the document is checked. */
+	/* Other errors of the spec are reported when the document is checked. */
 	if (res < 0)
 		return res == -ENOMEM ? res : 0;
 	inner = media_spec_store(&parsed);

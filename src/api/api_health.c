@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the REST API tells an administrator who looks after a target: what is wrong with it, that he
- * has seen it, and who changed what.
+ * The REST API for the administrator of a target: problems, their acknowledgement, and the audit of
+ * changes.
  *
- * Control reactor only. Media errors are counted since the start of the process; acknowledging them
- * remembers how many were seen, per namespace, so that a new one is a problem again. A store that
- * is damaged for all future I/O (a file that was cut short) stays one until it is restored; one
- * that is full, until writes succeed again; a state store that cannot be written, until it can.
+ * Control reactor only. Media errors are counted since the start of the process. An acknowledgement
+ * notes how many were seen per namespace, so that a new error is a problem again. A medium that
+ * fails all future I/O (a file that was cut short) stays a problem until it is restored, a full
+ * medium until writes succeed again, and a state store that cannot be written until a write
+ * succeeds.
  */
 #include "api/api_call.h"
 #include "base/clock.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The REST API's former generations of the desired state: which are kept, what one was, and how to
- * return to it. A rollback is a change like any other: checked, applied, kept, audited, or nothing.
+ * The REST API's former generations of the desired state: list them, show one, and return to one. A
+ * rollback is a change like any other: checked, applied, kept and audited, or nothing happens.
  *
  * Control reactor only.
  */
@@ -38,7 +38,7 @@ static void listing_add(void *arg, const struct store_generation *generation)
 		json_array_append_new(listing->list, generation_json(listing->call, generation));
 }
 
-/* 0 or, after an answer, -errno. */
+/* 0, or -errno after the call was answered. */
 static int listing_read(struct api_call *call, uint64_t wanted, json_t **ret_list)
 {
 	struct history_listing listing = {.call = call, .wanted = wanted, .list = json_array()};
@@ -60,7 +60,7 @@ void api_history_get(struct api_call *call)
 		api_answer(call, json_pack("{s:o}", "history", list));
 }
 
-/* The generation that the path names. 0 or, after an answer, -1. */
+/* Takes the generation in the path. 0, or -1 after the call was answered. */
 static int generation_take(struct api_call *call, uint64_t *ret_generation)
 {
 	if (text_parse_u64(call->params[0], INT64_MAX, ret_generation) == 0 && *ret_generation > 0)
@@ -100,7 +100,7 @@ static int generation_restore(struct api_call *call, json_t *document, struct co
 {
 	uint64_t generation = 0;
 
-	/* It was a number when the call came. */
+	/* Cannot fail: the number was checked when the call came. */
 	text_parse_u64(call->params[0], INT64_MAX, &generation);
 	return rollback_edit(daemon_store(call->api->daemon), generation, document, errors);
 }

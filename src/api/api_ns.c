@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The REST API's namespaces: the fields of the document, with "size" as a way to resize beside
- * them, and what is known of a namespace that is served: its geometry and counters.
+ * The REST API's namespaces: the fields of the document, "size" as a way to resize beside them, and
+ * the geometry and counters of a served namespace.
  *
- * Control reactor only. Counters are summed over the reactors; each is true, but they are not of
+ * Control reactor only. Counters are summed over the reactors. Each is true, but they are not of
  * one instant.
  */
 #include "api/api_call.h"
@@ -40,7 +40,7 @@ static json_t *counters_json(const struct ns *ns)
 			 "bytes_written", (json_int_t)sums[3], "media_errors", (json_int_t)sums[4]);
 }
 
-/* The document's fields, and "live" when it is served. */
+/* The document's fields, and "live" when the namespace is served. */
 static json_t *ns_json(const struct api_call *call, const struct config_subsystem *subsystem,
 		       const struct config_ns *config)
 {
@@ -95,7 +95,7 @@ void api_ns_get(struct api_call *call)
 
 /* ---- changes -------------------------------------------------------------------------------- */
 
-/* "size" is not of the document: it becomes part of the medium's text. */
+/* "size" is not a field of the document: it becomes part of the medium's spec. */
 static int size_fold(struct api_call *call, json_t *ns, struct config_errors *errors)
 {
 	const json_t *size = json_object_get(ns, "size");
@@ -125,7 +125,7 @@ static int size_fold(struct api_call *call, json_t *ns, struct config_errors *er
 	return res;
 }
 
-/* The number that it has, or one that is free. 0, or -errno with an error. */
+/* Keeps the given NSID, or chooses a free one. 0, or -errno with an error. */
 static int nsid_choose(struct api_call *call, json_t *subsystem, json_t *ns,
 		       struct config_errors *errors)
 {
@@ -147,7 +147,7 @@ static int nsid_choose(struct api_call *call, json_t *subsystem, json_t *ns,
 	return -EEXIST;
 }
 
-/* Names it in the answer. 0 or -ENOMEM. */
+/* Names the new namespace in the answer. 0 or -ENOMEM. */
 static int ns_made(struct api_call *call, const json_t *ns)
 {
 	json_t *nsid = json_object_get(ns, "nsid");
@@ -200,7 +200,7 @@ static int ns_of_call(struct api_call *call, json_t *document, struct config_err
 	return *ret_ns ? 0 : document_no_ns(call->params[0], call->number, errors);
 }
 
-/* Other data under the same NSID are another namespace, unless the caller gives them its UUID. */
+/* Other data under the same NSID are another namespace, unless the caller gives a UUID. */
 static void other_media_forget(json_t *ns, const json_t *body)
 {
 	const char *from = json_string_value(json_object_get(ns, "media"));
@@ -219,7 +219,7 @@ static void other_media_forget(json_t *ns, const json_t *body)
 	free(is);
 }
 
-/* "recheck" and "recreate" are not of the document either: what becomes of a lost namespace. */
+/* "recheck" and "recreate" are not fields of the document: they act on a lost namespace. */
 static int lost_fold(struct api_call *call, json_t *ns, struct config_errors *errors)
 {
 	bool is_recreated = json_is_true(json_object_get(ns, "recreate"));
@@ -234,7 +234,8 @@ static int lost_fold(struct api_call *call, json_t *ns, struct config_errors *er
 			    errors);
 }
 
-/* Other members serve the namespace too, each by a document of its own. */
+/* The change is for this member only: the other members serve the namespace by documents of their
+ * own. */
 static void clustered_note(struct api_call *call, const json_t *document, const json_t *ns)
 {
 	const json_t *peers = json_object_get(json_object_get(document, "cluster"), "peers");
@@ -287,7 +288,7 @@ static int ns_edit(struct api_call *call, json_t *document, struct config_errors
 
 void api_ns_patch(struct api_call *call)
 {
-	/* A block device that has grown has the same document as before. */
+	/* A block device that has grown leaves the document as it is, so the change is forced. */
 	call->is_forced = json_object_get(call->body, "size") != NULL ||
 			  json_object_get(call->body, "recheck") != NULL;
 	api_change(call, ns_edit);
@@ -295,7 +296,8 @@ void api_ns_patch(struct api_call *call)
 
 /* ---- removing -------------------------------------------------------------------------------- */
 
-/* What becomes of the data: deleted, kept, or none that outlives the namespace. */
+/* Puts what happens to the data into the answer: deleted, kept, or none that outlive the
+ * namespace. */
 static void data_tell(struct api_call *call, const char *data, const char *path)
 {
 	json_decref(call->extra);
@@ -304,7 +306,7 @@ static void data_tell(struct api_call *call, const char *data, const char *path)
 		json_object_set_new(call->extra, "file", json_string(path));
 }
 
-/* In force and kept without the namespace: only now its file goes. */
+/* The removal is in force and kept, so the file can be deleted. */
 static void ns_removed(struct api_call *call)
 {
 	const struct manage_file *file = call->file;
@@ -319,15 +321,16 @@ static void ns_removed(struct api_call *call)
 	data_tell(call, "kept", file->path);
 }
 
-/* Likewise, of one whose file had no name: nothing of it can come back. */
+/* As ns_removed, for a file without a name: nothing of the namespace can come back. */
 static void ns_given_up(struct api_call *call)
 {
 	media_registry_file_deleted(daemon_registry(call->api->daemon), &call->file->uuid);
 }
 
 /*
- * The file was deleted while it is served, so its data are in the open file alone: with the
- * namespace they go, and only who asks for that may remove it. 0; 1: it has a name; or -errno.
+ * The file was deleted while it is served, so only the open file has the data, and removing the
+ * namespace loses them. Such a removal requires delete_data. 0; 1: the file has a name, or no
+ * medium is open; or -errno.
  */
 static int nameless_check(struct api_call *call, const json_t *ns, struct config_errors *errors)
 {
@@ -359,7 +362,7 @@ static int nameless_check(struct api_call *call, const json_t *ns, struct config
 	return 0;
 }
 
-/* Deletion of data has more conditions than leaving a namespace out of the document. */
+/* Deleting data has more conditions than removing a namespace from the document. */
 static int data_check(struct api_call *call, json_t *subsystem, json_t *ns,
 		      struct config_errors *errors)
 {

@@ -3,7 +3,7 @@
  * The REST API's ports, and the ANA states of groups on them (NVMe Base 2.1, section 8.1.1).
  *
  * Control reactor only. A port that the program adds by itself (discovery on 8009) is shown and
- * marked, but is not of the document and cannot be changed here.
+ * marked, but is not part of the document and cannot be changed here.
  */
 #include "api/api_call.h"
 #include "config/fields.h"
@@ -38,7 +38,7 @@ static bool config_has_port(const struct config *config, uint16_t id)
 	return false;
 }
 
-/* A port that is served and not of the document. */
+/* A port that is served, and not part of the document. */
 static json_t *port_implied_json(const struct api_call *call, const struct port *port)
 {
 	struct config_port config = {.id = 0};
@@ -65,7 +65,7 @@ void api_ports_get(struct api_call *call)
 	api_answer(call, json_pack("{s:o}", "ports", list));
 }
 
-/* NULL, after an answer, when there is none. */
+/* NULL: the port is unknown, and the call was answered. */
 static const struct config_port *port_of(struct api_call *call)
 {
 	const struct config *config = daemon_config(call->api->daemon);
@@ -169,7 +169,7 @@ void api_port_delete(struct api_call *call)
 
 /* ---- ANA ------------------------------------------------------------------------------------ */
 
-/* Marks the groups that this port has something to say about. */
+/* Marks the groups that the port has states for, or that its namespaces are in. */
 static void groups_mark(const struct port *port, uint8_t marks[TARGET_ANA_GROUP_MAX + 1])
 {
 	for (unsigned i = 0; i < port->ana_count; i++)
@@ -190,7 +190,7 @@ void api_ana_get(struct api_call *call)
 	uint8_t marks[TARGET_ANA_GROUP_MAX + 1] = {0};
 	json_t *list;
 
-	/* One that answers discovery alone is served too, and has no groups. */
+	/* A discovery port beside the document is served too, and has no groups. */
 	if (!port && !port_of(call))
 		return;
 	list = json_array();
@@ -229,7 +229,7 @@ static int ana_edit(struct api_call *call, json_t *document, struct config_error
 		       : 0;
 }
 
-/* In two steps where commands may be under way: daemon/ana_change.h. */
+/* Takes two steps where commands may be under way: daemon/ana_change.h. */
 void api_ana_put(struct api_call *call)
 {
 	const char *state = json_string_value(json_object_get(call->body, "state"));
@@ -248,7 +248,7 @@ void api_ana_put(struct api_call *call)
 			 CONFIG_ANA_GROUP_MAX);
 		return;
 	}
-	/* `change` has no second step: the document says so until somebody says otherwise. */
+	/* `change` has no second step: the document has this state until another change. */
 	if (!state || json_object_size(call->body) != 1 || port_id > UINT16_MAX ||
 	    !config_ana_state_parse(state, &change.to) || change.to == ANA_CHANGE) {
 		api_change(call, ana_edit);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The REST API's view of namespaces that were removed and of which something is kept: see
- * daemon/removed_ns.h. Control reactor only.
+ * The REST API's view of removed namespaces, and of what is kept of them: see daemon/removed_ns.h.
+ * Control reactor only.
  */
 #include "api/api_call.h"
 #include "daemon/media_registry.h"

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The REST API's view of reservations (NVMe Base 2.1, section 8.1.22): which namespaces have
- * registered hosts, who holds them; and an administrator's way to clear one whose hosts are gone.
+ * registered hosts, and which host holds the reservation. An administrator can clear a reservation
+ * whose hosts are gone.
  *
- * Control reactor only, where the truth about reservations is.
+ * Control reactor only, which owns the reservations.
  */
 #include "api/api_call.h"
 #include "ns/reservation.h"
@@ -19,7 +20,7 @@ static json_t *registrants_json(const struct reservation_info *info)
 	char host[UUID_TEXT_BYTES], key[24];
 
 	for (uint32_t i = 0; i < info->registrant_count; i++) {
-		/* A key is 64 bits, which JSON numbers of many readers do not hold. */
+		/* A key has 64 bits, more than the JSON numbers of many readers hold. */
 		snprintf(key, sizeof(key), "0x%016llx",
 			 (unsigned long long)info->registrants[i].key);
 		json_array_append_new(list,
@@ -30,7 +31,7 @@ static json_t *registrants_json(const struct reservation_info *info)
 	return list;
 }
 
-/* NULL: nobody is registered. */
+/* NULL: no host is registered. */
 static json_t *reservation_json(const struct subsystem *subsystem, const struct ns *ns)
 {
 	struct reservation_info info;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the REST API tells of a running target and does not change: state, connections, other
- * members of the cluster, and the API's own description.
+ * The read-only figures of the REST API: state, connections, other members of the cluster, and the
+ * API's own description.
  *
- * Control reactor only. Figures of reactors are read while they run: each is true, but they are not
- * of one instant.
+ * Control reactor only. Figures of reactors are read while the reactors run. Each is true, but they
+ * are not of one instant.
  */
 #include "api/api_call.h"
 #include "base/clock.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The REST API's subsystems and the hosts that they allow. Every change edits the document of
- * desired state; what it makes of it is checked as a whole, so that a rule stands in one place
+ * desired state. The edited document is checked as a whole, so that each rule is in one place
  * (config/config*.c).
  *
  * Control reactor only.
@@ -28,7 +28,7 @@ const struct config_subsystem *api_subsystem_of(struct api_call *call)
 	return subsystem;
 }
 
-/* In lists without the namespaces, which may be thousands: how many they are is told instead. */
+/* Lists have the number of namespaces only, because a subsystem may have thousands. */
 static json_t *subsystem_json(const struct config_subsystem *subsystem, bool has_namespaces)
 {
 	struct config_subsystem shown = *subsystem;
@@ -105,7 +105,7 @@ static int subsystem_edit(struct api_call *call, json_t *document, struct config
 					  "leave out one of both");
 		return -EINVAL;
 	}
-	/* As in a document: whoever lists hosts means those. */
+	/* As in a document, a list of hosts turns "allow_any_host" off. */
 	if (json_is_array(hosts) && !any)
 		json_object_set_new(subsystem, "allow_any_host", json_false());
 	return document_merge(subsystem, call->body);
@@ -116,7 +116,7 @@ void api_subsystem_patch(struct api_call *call)
 	api_change(call, subsystem_edit);
 }
 
-/* Ports that name it let go of it. */
+/* Removes the subsystem from all ports that name it. */
 static void ports_forget(json_t *document, const char *nqn)
 {
 	json_t *port;
@@ -230,7 +230,7 @@ static int host_remove(struct api_call *call, json_t *document, struct config_er
 				  call->params[1], call->params[0]);
 		return -EBUSY;
 	}
-	/* A host that comes back later gets no right that was given before. */
+	/* A host that is allowed again later must not get its former rights. */
 	json_object_del(json_object_get(subsystem, "rights"), call->params[1]);
 	return json_array_remove(document_list(subsystem, "hosts"), index);
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The HTTP server: requests from libmicrohttpd's thread to the control reactor and back.
+ * The HTTP server: moves requests from libmicrohttpd's thread to the control reactor and back.
  *
  * Functions named mhd_* run on libmicrohttpd's thread (one per listener), the others on the control
- * reactor. A request belongs to the former until it is posted and again from its answer on; in
- * between its connection is suspended. The lock guards the list of connections, whose deadlines the
- * control reactor enforces, and the counts that the end waits for.
+ * reactor. A request belongs to libmicrohttpd's thread until it is posted, and again from its
+ * answer on. In between the control reactor owns the request, and its connection is suspended. The
+ * lock guards the list of connections, whose deadlines the control reactor enforces, and the counts
+ * that the end waits for.
  */
 #include "api/http.h"
 
@@ -26,11 +27,11 @@
 
 #define REAPER_STEP_NS    NS_PER_S
 #define STOP_WAIT_S       1
-#define DISCARD_FACTOR    4 /* of HTTP_BODY_BYTES_MAX: what is read of too large a body */
+#define DISCARD_FACTOR    4 /* limit for reading a body that is too large, in HTTP_BODY_BYTES_MAX */
 #define LISTENERS_MAX     2
 #define NO_DEADLINE       UINT64_MAX
-#define CONNECTIONS_ROOM  (4 * HTTP_CONNECTIONS_MAX) /* with those that are on their way out */
-#define CONNECTION_MEMORY (64 * 1024) /* request line and headers, and buffers of the answer */
+#define CONNECTIONS_ROOM  (4 * HTTP_CONNECTIONS_MAX) /* with connections that are being closed */
+#define CONNECTION_MEMORY (64 * 1024) /* for request line, headers, and buffers of the answer */
 
 struct http_listener {
 	struct http_server *server;
@@ -56,9 +57,9 @@ struct http_server {
 
 	pthread_mutex_t lock;
 	pthread_cond_t answered;
-	/* Under the lock. */
+	/* Guarded by the lock. */
 	struct list conns;
-	unsigned posted;    /* requests on their way to the control reactor */
+	unsigned posted;    /* messages on their way to the control reactor */
 	unsigned answering; /* answers that are not sent yet */
 	bool is_stopping;
 	bool is_reaper_running;
@@ -67,7 +68,7 @@ struct http_server {
 enum http_phase {
 	PHASE_HEADERS,
 	PHASE_BODY,
-	PHASE_HANDLED, /* the control reactor's */
+	PHASE_HANDLED, /* owned by the control reactor */
 	PHASE_ANSWERED,
 };
 
@@ -81,7 +82,7 @@ struct http_private {
 	size_t body_room;
 	size_t discarded_bytes;
 	bool is_answer_counted;
-	bool is_answered; /* the control reactor's */
+	bool is_answered; /* used by the control reactor only */
 	struct http_answer answer;
 	struct list node;
 	struct reactor_msg msg;
@@ -133,7 +134,8 @@ static void answer_problem(struct http_answer *answer, int status, const char *e
 	answer->body_bytes = answer->taken_body ? strlen(answer->taken_body) : 0;
 }
 
-/* A stranger has less time, whatever for. Under the lock. */
+/* A stranger (no token shown) has less time for everything. Under the lock, once the connection is
+ * in the list. */
 static void deadline_set(struct http_conn *conn, uint64_t after_ms)
 {
 	if (conn->needs_token && !conn->is_trusted && after_ms > HTTP_STRANGER_TIMEOUT_MS)
@@ -151,7 +153,7 @@ static void http_conn_deadline(struct http_server *server, struct http_conn *con
 	lock_release(&server->lock);
 }
 
-/* What the headers of a request have shown. */
+/* Notes whether the headers of a request have shown the token. */
 static void conn_trust(struct http_server *server, struct http_conn *conn, bool is_trusted)
 {
 	lock_take(&server->lock);
@@ -168,7 +170,7 @@ static void response_header(struct MHD_Response *response, const char *name, con
 		MHD_add_response_header(response, name, value);
 }
 
-/* Takes the body of the answer. */
+/* Takes ownership of the body of the answer. */
 static enum MHD_Result mhd_respond(struct http_private *private, struct http_answer *answer)
 {
 	enum MHD_ResponseMemoryMode mode =
@@ -229,7 +231,7 @@ void http_request_answer(struct http_request *request, struct http_answer *answe
 	struct http_private *private = request->private_part;
 
 	if (private->is_answered) {
-		/* The server has ended in between. */
+		/* The server has stopped in between. */
 		free(answer->taken_body);
 		free(answer->taken_location);
 		free(answer->taken_allow);
@@ -275,7 +277,7 @@ static char *mhd_header_copy(struct MHD_Connection *connection, const char *name
 	return value ? strdup(value) : NULL;
 }
 
-/* A request begins: its line has come. */
+/* A request begins: its request line was received. */
 static void *mhd_begin(void *cls, const char *uri, struct MHD_Connection *connection)
 {
 	struct http_listener *listener = cls;
@@ -328,7 +330,7 @@ static void mhd_completed(void *cls, struct MHD_Connection *connection, void **c
 	*con_cls = NULL;
 }
 
-/* The headers are complete: what can be refused without the body is. */
+/* The headers are complete: refuses what can be refused without the body. */
 static enum MHD_Result mhd_on_headers(struct http_listener *listener, struct http_private *private,
 				      const char *method)
 {
@@ -361,7 +363,7 @@ static enum MHD_Result mhd_on_body(struct http_private *private, const char *dat
 	size_t room = private->body_room;
 
 	if (private->discarded_bytes > 0 || request->body_bytes + len_bytes > HTTP_BODY_BYTES_MAX) {
-		/* An answer in the midst of a body is not possible: read on, but not for ever. */
+		/* An answer in the middle of a body is not possible: read on, up to a limit. */
 		private->discarded_bytes += len_bytes;
 		return private->discarded_bytes > (size_t)DISCARD_FACTOR * HTTP_BODY_BYTES_MAX
 			       ? MHD_NO
@@ -427,7 +429,7 @@ static enum MHD_Result mhd_access(void *cls, struct MHD_Connection *connection, 
 	return res;
 }
 
-/* The path is taken apart before it is decoded, for names may have slashes: so it is done later. */
+/* Leaves the path encoded: names may have slashes, so the path is split before it is decoded. */
 static size_t mhd_unescape_not(void *cls, struct MHD_Connection *connection, char *text)
 {
 	return strlen(text);
@@ -454,7 +456,7 @@ static void reaper_fire(struct reactor_timer *timer)
 	list_for_each(node, &server->conns) {
 		struct http_conn *conn = list_entry(node, struct http_conn, node);
 
-		/* Its thread sees the end of the stream and closes it. */
+		/* The connection's thread sees the end of the stream and closes the connection. */
 		if (conn->deadline_ns <= now_ns) {
 			shutdown(conn->fd, SHUT_RDWR);
 			conn->deadline_ns = NO_DEADLINE;
@@ -491,7 +493,8 @@ static void conn_peer(struct MHD_Connection *connection, struct net_addr *ret_pe
 	net_addr_from(info && info->client_addr ? info->client_addr : &nobody, ret_peer);
 }
 
-/* One too many: somebody has to go. Its thread sees the end of the stream and closes it. */
+/* Shuts down a connection when there are too many. Its thread sees the end of the stream and closes
+ * it. */
 static void room_make(struct http_server *server, struct http_conn *newest)
 {
 	struct http_conn *victim = http_conn_victim(&server->conns, newest);
@@ -506,7 +509,7 @@ static void room_make(struct http_server *server, struct http_conn *newest)
 		    victim == newest ? "the newest" : "the oldest", text);
 	shutdown(victim->fd, SHUT_RDWR);
 	victim->deadline_ns = NO_DEADLINE;
-	/* It is on its way out, and no more of those that count. */
+	/* The connection is being closed, and does not count any more. */
 	victim->listener = NULL;
 }
 
@@ -611,10 +614,10 @@ static int listeners_start(struct http_server *server, const struct http_options
 	return 0;
 }
 
-/* Every thread is gone and no request is open. */
+/* Called when no request is open. Ends libmicrohttpd's threads. */
 static void server_free(struct http_server *server)
 {
-	unix_name_remove(&server->name); /* of one that did not start */
+	unix_name_remove(&server->name); /* in case the server did not start */
 	for (unsigned i = 0; i < server->listener_count; i++) {
 		MHD_stop_daemon(server->listeners[i].daemon);
 		close(server->listeners[i].fd);
@@ -670,7 +673,7 @@ const struct net_addr *http_server_tcp_addr(const struct http_server *server)
 	return &server->tcp;
 }
 
-/* Answers that are on their way get a moment to leave. */
+/* Waits a moment for answers that are being sent. */
 static void answers_wait(struct http_server *server)
 {
 	struct timespec deadline;

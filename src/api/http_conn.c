@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who has to go when a listener of the REST API has too many connections. An address has a share of
- * strangers (connections that have shown no token): beyond it, its own oldest one goes. When the
- * listener is full, the oldest stranger of the address that has most of them goes, then the oldest
- * connection that waits for its next request. A connection that has just come is thus the last of
- * its address to go, and has time to send its token.
+ * Chooses the connection to close when a listener of the REST API has too many. Each address has a
+ * share of strangers (connections that have shown no token): beyond this share, the address's
+ * oldest stranger is closed. When the listener is full, the oldest stranger of the address with the
+ * most strangers is closed, then the oldest connection that waits for its next request. So a new
+ * connection is the last of its address to be closed, and has time to send its token.
  *
  * Pure; the lists have at most HTTP_CONNECTIONS_MAX elements of each listener.
  */
@@ -30,7 +30,7 @@ static unsigned strangers_of(const struct list *conns, const struct http_conn *l
 	return count;
 }
 
-/* The oldest stranger of the address; NULL: it has none. */
+/* The oldest stranger of the address of `like`; NULL: none. */
 static struct http_conn *stranger_oldest(const struct list *conns, const struct http_conn *like)
 {
 	list_for_each(node, conns) {
@@ -43,7 +43,7 @@ static struct http_conn *stranger_oldest(const struct list *conns, const struct 
 	return NULL;
 }
 
-/* The oldest stranger of the address that has most; NULL: there are none but `newest`. */
+/* The oldest stranger of the address with the most strangers; NULL: none but `newest`. */
 static struct http_conn *stranger_of_most(const struct list *conns, const struct http_conn *newest)
 {
 	struct http_conn *found = NULL;

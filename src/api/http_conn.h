@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connection of the REST API, and which one has to go when there are too many: strangers, who
- * have shown no token, never keep somebody with a token, or the Unix socket, out. Private to
- * api/http*.c; whoever calls holds the server's lock.
+ * A connection of the REST API, and the choice of the one to close when there are too many.
+ * Strangers, which have shown no token, never keep out a client with the token, or the Unix socket.
+ * Private to api/http*.c. The caller holds the server's lock.
  */
 #ifndef WEFT_API_HTTP_CONN_H
 #define WEFT_API_HTTP_CONN_H
@@ -14,19 +14,19 @@
 #include <stdint.h>
 
 struct http_conn {
-	struct list node;     /* oldest first */
-	const void *listener; /* each has connections of its own */
+	struct list node;     /* in the server's list, oldest first */
+	const void *listener; /* each listener has connections of its own; NULL: being closed */
 	int fd;
 	uint64_t deadline_ns;
 	bool needs_token;
-	bool is_trusted;      /* its last request had the token, or needed none */
-	bool is_busy;         /* a request with a right to it is under way */
+	bool is_trusted;      /* the last request had the token, or needed none */
+	bool is_busy;         /* an authorized request is under way */
 	struct net_addr peer; /* of TCP */
 };
 
 /*
- * The connection to close because `newest`, the last of the list, is one too many; NULL: it is not.
- * Never one that is busy, except `newest` itself when all others are.
+ * Returns the connection to close because `newest`, the last of the list, is one too many; NULL:
+ * none. Never a busy connection, except `newest` itself when all others are busy.
  */
 struct http_conn *http_conn_victim(const struct list *conns, struct http_conn *newest);
 

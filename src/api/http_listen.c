@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the REST API listens, and who may use it: the Unix socket, which its mode protects, and a
- * TCP address, which a bearer token protects (RFC 6750, section 2.1).
+ * The addresses of the REST API and their protection: the Unix socket, protected by its mode, and a
+ * TCP address, protected by a bearer token (RFC 6750, section 2.1).
  *
  * Control thread, at the start; only http_token_matches runs on the server's own thread.
  */
@@ -154,7 +154,7 @@ bool http_token_matches(const char *token, const char *authorization)
 	if (!authorization || strncasecmp(authorization, scheme, strlen(scheme)) != 0)
 		return false;
 	authorization += strlen(scheme);
-	/* Digests, so that neither content nor length shows in the time it takes. */
+	/* Compares digests, so that the time reveals neither content nor length of the token. */
 	SHA256((const unsigned char *)token, strlen(token), want);
 	SHA256((const unsigned char *)authorization, strlen(authorization), got);
 	return CRYPTO_memcmp(want, got, sizeof(want)) == 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Moving an ANA group of a port to another state, in one or two steps. See ana_change.h.
+ * Moves an ANA group of a port to another state, in one or two steps. See ana_change.h.
  *
- * Control reactor only. Each step is a change of the desired state like any other
- * (daemon/daemon.h); the second one changes nothing of the document and is forced. A transition is
- * in the registry's list from the first edit until nobody can call it back any more.
+ * Control reactor only. Each step is a change of the desired state (daemon/daemon.h). The second
+ * step leaves the document as it is, so its change is forced. A transition stays in the registry's
+ * list from the first edit until its last callback was called.
  */
 #include "daemon/ana_change.h"
 
@@ -22,11 +22,11 @@ _Static_assert(BARRIER_END_S < TARGET_ANA_TRANSITION_S, "some of ANATT is for th
 struct transition {
 	struct daemon *daemon;
 	struct ana_change change;
-	struct list node;      /* in the registry's */
-	enum ana_state before; /* as the document had it */
-	bool is_under_way;     /* the group is in `change` by this one */
-	bool is_waiting;       /* for commands to end */
-	bool is_owed_drained;  /* that call is still to come */
+	struct list node;      /* in the registry's list of ANA transitions */
+	enum ana_state before; /* the group's state in the document before the change */
+	bool is_under_way;     /* this transition keeps the group in `change` */
+	bool is_waiting;       /* the first step is done; waits for on_drained */
+	bool is_owed_drained;  /* on_drained is still to be called */
 	bool is_over;          /* done was called */
 	struct change_result result;
 };
@@ -56,7 +56,7 @@ static void transition_end(struct transition *transition)
 /* ---- the document -----------------------------------------------------------------------------
  */
 
-/* Puts the group into this state; one that is optimized is not listed. */
+/* Sets the group's state in the document. An optimized group is not listed. */
 static int document_set(json_t *document, const struct ana_change *change, enum ana_state to,
 			enum ana_state *ret_before, struct config_errors *errors)
 {
@@ -128,7 +128,7 @@ static void second_done(void *arg, struct change_result *result)
 		.is_forced = true,
 	};
 
-	/* At the end of the process the document has the final state already. */
+	/* At the end of the process (-ESHUTDOWN) the document already has the final state. */
 	if (result->res == 0 || result->res == -ESHUTDOWN) {
 		if (result->res == 0)
 			transition->result.generation = result->generation;
@@ -140,7 +140,7 @@ static void second_done(void *arg, struct change_result *result)
 	daemon_change(transition->daemon, &back);
 }
 
-/* What ran has ended, or was given up. */
+/* The commands that were running have ended, or the wait for them has timed out. */
 static void second_begin(struct transition *transition)
 {
 	const struct change change = {
@@ -152,7 +152,8 @@ static void second_begin(struct transition *transition)
 	};
 
 	transition->is_waiting = false;
-	/* Another change of this group came between: its state is the one that counts. */
+	/* Another change of this group overtook this transition: the state of that change
+	 * counts. */
 	if (!transition->is_under_way) {
 		transition_end(transition);
 		return;
@@ -161,8 +162,9 @@ static void second_begin(struct transition *transition)
 	daemon_change(transition->daemon, &change);
 }
 
-/* Of a medium that hangs it is known that the command began before: hosts that were told of the
- * transition wait for its answer, or reset the controller (ADR 0028). */
+/* A command that hangs in its medium is known to have begun before the transition. Hosts that
+ * were notified of the transition wait for the command's response, or reset the controller (ADR
+ * 0028). */
 static void on_drained(void *arg, int res)
 {
 	struct transition *transition = arg;
@@ -190,7 +192,7 @@ static struct target_scope transition_scope(void *arg)
 /* ---- the first step ---------------------------------------------------------------------------
  */
 
-/* Another one that has this group on its way. */
+/* Returns another transition that keeps this group in `change`, or NULL. */
 static struct transition *others_find(struct transition *transition)
 {
 	struct list *all = media_registry_ana_transitions(daemon_registry(transition->daemon));
@@ -242,7 +244,7 @@ static void first_done(void *arg, struct change_result *result)
 	       (overtaken = others_find(transition)))
 		overtaken->is_under_way = false;
 	if (result->res < 0 || !transition->is_under_way) {
-		/* After a failure that call does not come. */
+		/* on_drained is not called after a failed change. */
 		if (result->res < 0)
 			transition->is_owed_drained = false;
 		transition_end(transition);

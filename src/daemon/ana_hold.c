@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long groups have been in `change` because a document says so. See ana_hold.h.
+ * Measures how long groups have been in `change` because a document set that state. See ana_hold.h.
  *
- * Control reactor only. A handful at most: a list.
+ * Control reactor only. A list is enough for a handful of groups.
  */
 #include "daemon/ana_hold.h"
 
@@ -20,8 +20,8 @@ struct ana_hold {
 	uint16_t port_id;
 	uint32_t group;
 	uint64_t since_ns;
-	bool is_used; /* by the snapshot that is being built */
-	bool is_over; /* a snapshot has it as inaccessible */
+	bool is_used; /* the snapshot being built has the group in `change` */
+	bool is_over; /* timed out: a snapshot has the group as inaccessible */
 };
 
 void ana_holds_begin(struct list *holds)
@@ -30,7 +30,7 @@ void ana_holds_begin(struct list *holds)
 		list_entry(node, struct ana_hold, node)->is_used = false;
 }
 
-/* NULL without memory. */
+/* Returns the group's hold, which is created if missing. NULL: no memory. */
 static struct ana_hold *hold_get(struct list *holds, uint16_t port_id, uint32_t group,
 				 uint64_t now_ns)
 {

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ANA groups that a document puts into `change`. Hosts hold back their I/O meanwhile and give up
- * after ANATT, so it must not last longer (NVMe Base 2.1, section 8.1.1.8): then the group is
- * inaccessible, until the document says something else. Groups on their way by a call of the API
- * are another thing (daemon/ana_change.h).
+ * after ANATT, so `change` must not last longer (NVMe Base 2.1, section 8.1.1.8). After ANATT the
+ * group is inaccessible until the document sets another state. Groups in `change` because of an API
+ * call belong to daemon/ana_change.h.
  *
- * Control reactor only. The list is the registry's, because it outlives configurations.
+ * Control reactor only. The media registry owns the list, because the list outlives configurations.
  */
 #ifndef WEFT_DAEMON_ANA_HOLD_H
 #define WEFT_DAEMON_ANA_HOLD_H
 
 #include "target/target.h"
 
-/* Around the building of a snapshot; in between, once for every port of it. */
+/* A snapshot is built between ana_holds_begin and ana_holds_end. ana_holds_apply is called for each
+ * port of the snapshot in between. */
 void ana_holds_begin(struct list *holds);
-/* 0 or -ENOMEM. */
+/* Sets groups of the port that have timed out to inaccessible. Returns 0 or -ENOMEM. */
 int ana_holds_apply(struct list *holds, struct port *port, uint64_t now_ns);
-/* Those that no port has any more are forgotten. */
+/* Frees the holds of groups that no port has in `change` any more. */
 void ana_holds_end(struct list *holds);
-/* The time of one is over, and no snapshot says so yet. */
+/* True: a group has been in `change` for ANATT, and no snapshot has it as inaccessible yet. */
 bool ana_holds_are_due(const struct list *holds, uint64_t now_ns);
-/* At the end of the process. */
+/* Frees all holds. At the end of the process. */
 void ana_holds_forget(struct list *holds);
 
 #endif

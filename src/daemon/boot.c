@@ -2,8 +2,8 @@
 /*
  * The boot that the target reports; see boot.h. Control thread.
  *
- * The record is kept before a host can write. When it cannot be kept, the boot is that of the
- * kernel alone: a host may be told of a loss that did not happen, but never the other way round.
+ * The record is kept before a host can write. When the record cannot be kept, the reported boot is
+ * the kernel's: hosts may then see a loss that did not happen, but a real loss is always seen.
  */
 #include "daemon/boot.h"
 
@@ -22,7 +22,7 @@
 #define BOOT_LABEL     "weft boot 1" /* hashed with the boot ID: no other program's hash is equal */
 #define RECORD_VERSION 1
 
-/* As it is kept. */
+/* Layout of the record in the state store. */
 struct record_bytes {
 	uint8_t version;
 	uint8_t is_flushed;
@@ -53,16 +53,17 @@ void boot_decide(const struct boot_record *kept, const struct uuid *kernel, bool
 	static const uint8_t none[IDENTIFY_BOOT_BYTES];
 
 	*ret_record = (struct boot_record){0};
-	/* The start before could not read its boot ID, and reported nothing. */
+	/* The previous start could not read its boot ID, and reported no boot. */
 	if (kept && memcmp(kept->kernel, none, sizeof(none)) == 0)
 		kept = NULL;
 	ret_record->was_flushed = kept && kept->is_flushed;
 	if (uuid_is_nil(kernel) || !id_hash(kernel, "", ret_record->kernel))
 		return;
-	/* Other members on this kernel write through the same page cache, flushed or not. */
+	/* Other members on this kernel write through the same page cache, whether or not this
+	 * process flushed. */
 	if (is_clustered)
 		kept = NULL;
-	/* The page cache is that of before, or had nothing left to lose. */
+	/* The page cache is the one of the previous start, or had nothing left to lose. */
 	if (kept && (kept->is_flushed ||
 		     memcmp(kept->kernel, ret_record->kernel, IDENTIFY_BOOT_BYTES) == 0))
 		memcpy(ret_record->boot, kept->boot, IDENTIFY_BOOT_BYTES);

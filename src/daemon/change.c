@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Changes of the desired state, one after another: see daemon/change.h for the steps. Runs on the
- * control reactor; opening media and keeping block it, never a data reactor.
+ * control reactor. Opening media and keeping block this reactor, never a data reactor.
  *
- * This file has the queue, the check of a change and its end; change_apply.c does what lies
+ * This file owns the queue, the check of a change and its end. change_apply.c has the steps in
  * between.
  */
 #include "daemon/change_run.h"
@@ -19,7 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How long after a change its memory goes back: those that follow at once use it again. */
+/* Freed memory of a change goes back to the kernel after this time: changes that follow at once
+ * reuse it. */
 #define TRIM_AFTER_NS NS_PER_S
 
 static void pump(struct reactor_msg *msg);
@@ -43,7 +44,8 @@ static void run_log(const struct change_run *run)
 
 	if (run->kind != RUN_CHANGE || run->change.is_dry_run)
 		return;
-	/* Hosts with a right to change something can do so all day; the audit has it all. */
+	/* Rate-limited, because hosts with a right can repeat changes all day. The audit has every
+	 * change. */
 	if (result->res < 0)
 		log_limited(
 			LOG_LEVEL_WARN, "control", "a change by %s was refused: %s%s", run->origin,
@@ -57,7 +59,7 @@ static void run_log(const struct change_run *run)
 
 /*
  * A change of ten thousand namespaces leaves some ten megabytes of freed documents behind in small
- * pieces, which the allocator keeps.
+ * pieces, which the allocator would keep.
  */
 static void memory_trim(void)
 {
@@ -125,7 +127,8 @@ void change_run_fail(struct change_run *run, int res, const char *format, ...)
 	change_run_end(run);
 }
 
-/* As run_end, where the step that failed should have told why. */
+/* As change_run_fail. The failed step should have added an error; without one, strerror is
+ * added. */
 void change_run_fail_told(struct change_run *run, int res)
 {
 	if (run->result.errors.count == 0)
@@ -137,7 +140,7 @@ void change_run_fail_told(struct change_run *run, int res)
 /* ---- checking ---------------------------------------------------------------------------------
  */
 
-/* before, after, next and the difference. 0, or -errno with an error. */
+/* Fills before, after, next and the difference. 0, or -errno with an error. */
 static int run_check(struct change_run *run)
 {
 	struct changes *changes = run->changes;
@@ -176,7 +179,7 @@ static int run_check(struct change_run *run)
 	return -ENOMEM;
 }
 
-/* Nothing differs: at most the source is another. */
+/* The document is unchanged: keeps only the hash of the source, if that differs. */
 static int run_keep_source(struct change_run *run)
 {
 	struct changes *changes = run->changes;
@@ -227,7 +230,8 @@ static void run_begin_change(struct change_run *run)
 		change_run_end(run);
 		return;
 	}
-	/* What is in force and could not be kept is kept with the next change, whatever it says. */
+	/* A configuration that is in force but could not be kept is kept with the next change, even
+	 * with one that leaves the document as it is. */
 	if (!json_equal(run->before, run->after) || changes->is_store_behind) {
 		change_run_apply(run);
 		return;
@@ -237,13 +241,14 @@ static void run_begin_change(struct change_run *run)
 		change_run_end(run);
 		return;
 	}
-	/* Nothing to keep: what is beside the document has changed. */
+	/* The document is unchanged, so nothing is kept. State beside the document has changed. */
 	json_decref(run->after);
 	run->after = NULL;
 	change_run_apply(run);
 }
 
-/* Something new, or what is kept in its present form: only what differs is kept. */
+/* Starts with a new configuration, or with the kept one in its present form. Only differences from
+ * the kept document are kept. */
 static void run_begin_start(struct change_run *run)
 {
 	run->after = config_to_json(run->next);
@@ -279,7 +284,7 @@ static void run_begin(struct change_run *run)
 /* ---- the queue --------------------------------------------------------------------------------
  */
 
-/* Hosts can ask for changes all day: the operator's go first. */
+/* The operator's changes run first, because hosts can ask for changes all day. */
 static struct list *waiting_pop(struct changes *changes)
 {
 	struct list *node = list_pop_front(&changes->waiting);
@@ -309,7 +314,8 @@ static void origin_take(struct change_run *run, const char *origin)
 	text_copy(run->origin, sizeof(run->origin), origin ? origin : "somebody");
 }
 
-/* Without memory for a run the change fails before this returns; whoever is served stays served. */
+/* Without memory for a run the change fails before this function returns. Hosts are still
+ * served. */
 static void change_refuse(const struct changes *changes, const struct change *change)
 {
 	struct change_result result = {.res = -ENOMEM, .generation = changes->generation};
@@ -318,7 +324,7 @@ static void change_refuse(const struct changes *changes, const struct change *ch
 	change->done(change->arg, &result);
 }
 
-/* NULL: the change has failed. */
+/* Queues a change. NULL: the change has failed, and `done` was called. */
 static struct change_run *run_add(struct changes *changes, enum run_kind kind,
 				  const struct change *change)
 {
@@ -467,7 +473,7 @@ void changes_destroy(struct changes *changes)
 	reactor_timer_cancel(&changes->trim_timer);
 	while ((node = waiting_pop(changes)) != NULL) {
 		changes->current = list_entry(node, struct change_run, node);
-		/* No more pump, which would run on a reactor that has stopped. */
+		/* Marked as posted, because a pump must not run on a reactor that has stopped. */
 		changes->is_pump_posted = true;
 		run_begin(changes->current);
 	}

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Applying a change and keeping it, or taking it back. Runs on the control reactor; opening media
- * and keeping block it, never a data reactor.
+ * Applies a change and keeps it, or takes it back. Runs on the control reactor. Opening media and
+ * keeping block this reactor, never a data reactor.
  *
- * A change is applied first and kept then: what a store says must be possible, and only applying
- * shows that (media that open, addresses that are free). Until it is kept nobody is told of
- * success, so a kill in between leaves the state before it, which nobody was told had gone.
+ * A change is applied first and kept then, because a document in the store must be possible, and
+ * only applying shows that (media that open, addresses that are free). Success is reported after
+ * the change was kept. So a kill in between leaves the former state, whose end was never reported.
  *
- * Two things stand beside the desired state and are added only to what is applied: the discovery
- * port and the self-check's subsystem.
+ * The discovery port and the self-check's subsystem are not part of the desired state. They are
+ * added only to what is applied.
  */
 #include "daemon/change_run.h"
 #include "daemon/snapshot_build.h"
@@ -49,7 +49,8 @@ static int snapshot_build_private(struct changes *changes, const struct config *
 	return res;
 }
 
-/* The discovery port owns nothing, so an array of its own is all that the copy needs. */
+/* The shadow configuration needs only an array of ports of its own, because the discovery port owns
+ * nothing. */
 static int snapshot_build(struct changes *changes, const struct config *desired,
 			  const struct daemon_private *private, struct snapshot **ret_snapshot,
 			  struct config_errors *errors)
@@ -76,7 +77,8 @@ static int snapshot_build(struct changes *changes, const struct config *desired,
 /* ---- keeping ----------------------------------------------------------------------------------
  */
 
-/* What was kept of namespaces that are gone is forgotten in one go. */
+/* Commits the registry. The store forgets the kept state of removed namespaces in one
+ * transaction. */
 static void registry_commit(struct changes *changes, bool is_kept)
 {
 	bool is_batch = store_batch_begin(changes->options.store) == 0;
@@ -93,7 +95,7 @@ static void registry_commit(struct changes *changes, bool is_kept)
 	}
 }
 
-/* In force and kept: the new truth. */
+/* The change is in force and kept: its configuration becomes the current one. */
 static void run_accept(struct change_run *run)
 {
 	struct changes *changes = run->changes;
@@ -143,7 +145,7 @@ static void run_taken_back(void *arg, int res, const char *error)
 	change_run_end(run);
 }
 
-/* It is in force but could not be kept: the former configuration comes back. */
+/* The change is in force but could not be kept: applies the former configuration again. */
 static void run_take_back(struct change_run *run)
 {
 	struct changes *changes = run->changes;
@@ -152,9 +154,10 @@ static void run_take_back(struct change_run *run)
 	struct snapshot *snapshot;
 	int res = -ENOENT;
 
-	/* The registry's transaction stays open: it has the former media beside the new ones. A
-	 * lost medium is asked for as it was: the one that a recheck opened closes with the
-	 * transaction, and a snapshot that held it would keep the next recheck from opening it. */
+	/* The registry's transaction stays open, because it has the former media beside the new
+	 * ones. A lost medium is requested as lost: a medium that a recheck opened closes with the
+	 * transaction, and a snapshot that held such a medium would keep the next recheck from
+	 * opening the file. */
 	media_registry_retry(changes->options.registry, &none, false);
 	if (changes->config)
 		res = snapshot_build(changes, changes->config,
@@ -167,7 +170,7 @@ static void run_take_back(struct change_run *run)
 		return;
 	}
 	if (!changes->config) {
-		/* The start: the process is about to end. */
+		/* The start failed: the process is about to end. */
 		media_registry_rollback(changes->options.registry);
 		change_run_end(run);
 		return;
@@ -212,7 +215,7 @@ static int run_keep(struct change_run *run)
 /* ---- applying ---------------------------------------------------------------------------------
  */
 
-/* What leaves is flushed, or its hosts will be told. */
+/* The leaving namespaces were flushed, or their hosts will learn of the loss. */
 static void run_flushed(void *arg)
 {
 	struct change_run *run = arg;
@@ -235,7 +238,7 @@ static void run_applied(void *arg, int res, const char *error)
 	if (res < 0) {
 		media_registry_rollback(run->changes->options.registry);
 		if (run->drain) {
-			/* It will not be told. */
+			/* `drained` is not called after an error. */
 			list_remove(&run->drain->node);
 			free(run->drain);
 			run->drain = NULL;
@@ -245,8 +248,8 @@ static void run_applied(void *arg, int res, const char *error)
 	}
 	if (run->changes->options.applied)
 		run->changes->options.applied(run->changes->options.arg);
-	/* Whoever waits for the drain must not miss it: a host's own command, which says itself
-	 * what becomes of the data. */
+	/* No flush before a drain: drain_drained would drop a drain that ends during the flush. The
+	 * host's command that waits for the drain decides itself what becomes of the data. */
 	if (run->drain)
 		run_flushed(run);
 	else
@@ -254,7 +257,7 @@ static void run_applied(void *arg, int res, const char *error)
 			      run_flushed, run);
 }
 
-/* For target_apply_and_drain, which has one argument for both. */
+/* target_apply_and_drain has one argument for both callbacks. */
 static void drain_applied(void *arg, int res, const char *error)
 {
 	run_applied(((struct drain *)arg)->run, res, error);
@@ -265,7 +268,8 @@ static void drain_drained(void *arg, int res)
 	struct drain *drain = arg;
 
 	list_remove(&drain->node);
-	/* A change that is being taken back is drained too, and nobody wants to know. */
+	/* The run is still under way, so the change is being taken back: its drain has no
+	 * receiver. */
 	if (drain->run)
 		drain->run->drain = NULL;
 	else if (drain->drained)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One run of a change, as the files that do it see it: change.c (the queue, the check, the end) and
- * change_apply.c (applying, keeping, taking back). Control reactor only.
+ * One run of a change, shared by the files that execute it: change.c (queue, check, end) and
+ * change_apply.c (apply, keep, take back). Control reactor only.
  */
 #ifndef WEFT_DAEMON_CHANGE_RUN_H
 #define WEFT_DAEMON_CHANGE_RUN_H
@@ -25,10 +25,11 @@ struct changes {
 	bool has_private;
 	struct daemon_private private;
 	bool is_stopping;
-	bool is_store_behind; /* neither kept nor taken back: the next change keeps both */
+	bool is_store_behind; /* a change was neither kept nor taken back: the next change keeps
+				 both */
 	struct list waiting;  /* struct change_run */
-	struct list
-		hosts; /* struct change_run: of hosts' commands; wait until `waiting` is empty */
+	/* struct change_run of hosts' commands; begin when `waiting` is empty */
+	struct list hosts;
 	struct list draining; /* struct drain */
 	struct change_run *current;
 	struct reactor_msg pump_msg;
@@ -36,12 +37,12 @@ struct changes {
 	struct reactor_timer trim_timer;
 };
 
-/* Outlives its change until the commands that it concerns are done. */
+/* Outlives its change until the commands that the change concerns are done. */
 struct drain {
 	struct list node;
-	void (*drained)(void *arg, int res); /* NULL: nobody wants to know any more */
+	void (*drained)(void *arg, int res); /* NULL: the result has no receiver any more */
 	void *arg;
-	struct change_run *run; /* while it is under way */
+	struct change_run *run; /* NULL: the run has ended */
 };
 
 struct change_run {
@@ -54,22 +55,22 @@ struct change_run {
 	char source_hash[STORE_HASH_BYTES];
 	bool has_private;
 	struct daemon_private private;
-	struct config *next; /* NULL: the one in force stays */
-	json_t *before;      /* what the store has; NULL: nothing */
+	struct config *next; /* NULL: the configuration in force stays */
+	json_t *before;      /* the document in the store; NULL: none */
 	json_t *after;
 	struct drain *drain;
 	struct change_result result;
 };
 
-/* The change is over, with result.res; frees the run. */
+/* Ends the change with result.res, and frees the run. */
 void change_run_end(struct change_run *run);
-/* The same after a failure. */
+/* Ends the change with res after a failure, and frees the run. The text is added to the errors. */
 void change_run_fail(struct change_run *run, int res, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-/* The same, when the errors say already what is wrong. */
+/* As change_run_fail, when the errors already have the reason. */
 void change_run_fail_told(struct change_run *run, int res);
-/* Applies run->next, or what is in force, with the private subsystem that shall be there; keeps
- * run->after unless it is NULL; ends the run. */
+/* Applies run->next, or the configuration in force if NULL, with the private subsystem that shall
+ * exist. Keeps run->after unless NULL. Ends the run. */
 void change_run_apply(struct change_run *run);
 
 #endif

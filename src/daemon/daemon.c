@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The serving process around a daemon (life.h): state folder, reactors, addresses, signals, the
- * REST API and the exit status. The main thread is the control reactor: it opens the state folder,
- * chooses what to start with (start.c), runs the daemon, and hears of signals through a thread of
- * their own (signals.c). The data reactors run the target.
+ * REST API and the exit status. The main thread is the control reactor. It opens the state folder,
+ * chooses the configuration to start with (start.c) and runs the daemon. A separate thread waits
+ * for signals and posts them (signals.c). The data reactors run the target.
  */
 #include "daemon/life.h"
 
@@ -24,7 +24,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#define DAEMON_CONTROL_INDEX   1000 /* beyond any data reactor */
+#define DAEMON_CONTROL_INDEX   1000 /* above the index of any data reactor */
 #define DAEMON_PEERS_INDEX     1001
 #define DAEMON_ADDRESS_WAIT_NS (5 * NS_PER_S)
 
@@ -33,11 +33,11 @@ struct process {
 	const struct daemon_options *options;
 	struct reactor_group *group;
 	struct reactor_group *peers_group; /* the one reactor of the links to peers */
-	struct api *api;                   /* NULL: not started, or nothing is listened on */
+	struct api *api;                   /* NULL: not started, or no address to listen on */
 	struct signals signals;
 	struct reactor_timer run_for_timer;
 	struct reactor_msg begin_msg;
-	bool is_serving; /* start-up is over: reloads are possible */
+	bool is_serving; /* start-up has ended: reloads are possible */
 	bool is_reload_wanted;
 };
 
@@ -74,7 +74,7 @@ static bool discovery_addr(const struct process *process, struct net_addr *ret_a
 	return options->has_discovery;
 }
 
-/* A predecessor that was killed holds its addresses until the kernel has ended its rings. */
+/* A killed predecessor holds its addresses until the kernel has ended its rings. */
 static void addresses_wait(const struct process *process)
 {
 	uint64_t deadline_ns = clock_monotonic_ns() + DAEMON_ADDRESS_WAIT_NS;
@@ -118,7 +118,7 @@ static int on_read_secret(struct daemon *daemon, struct config_cluster *cluster,
 	return config_cluster_read_secret(cluster, errors);
 }
 
-/* On a thread of its own, which answers whatever control is doing. */
+/* A thread of its own answers peers even while the control thread blocks. */
 static int on_make_peers_reactor(struct daemon *daemon, struct reactor **ret_reactor)
 {
 	const struct reactor_group_config config = {
@@ -206,7 +206,7 @@ static void stop_asked(void *arg)
 	daemon_stop(&process->daemon, 0);
 }
 
-/* SIGUSR1. One line per reactor, then the target's, which says that there are no more to come. */
+/* SIGUSR1. Logs one line per reactor, then the target's line, which is the last. */
 static void figures_log(void *arg)
 {
 	const struct process *process = arg;
@@ -259,7 +259,7 @@ static int reactors_start(struct process *process)
 	return 0;
 }
 
-/* A connection is a descriptor: take what the administrator allows, not the usual 1,024. */
+/* Each connection is a descriptor: use the hard limit, not the usual 1,024. */
 static void descriptors_raise(void)
 {
 	struct rlimit limit;
@@ -308,7 +308,8 @@ static void process_release(struct process *process)
 	if (process->options->api)
 		process->options->api->destroy(process->api);
 	media_registry_destroy(daemon->registry);
-	/* Data reactors post to that of the peers, which has told control that it posts no more. */
+	/* Data reactors post to the peers' reactor, so they stop first. The peers' reactor has
+	 * already reported to control that it posts no more. */
 	reactor_group_stop(process->group);
 	reactor_group_stop(process->peers_group);
 	peers_discard(daemon->peers);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a change does beside the document: see daemon/foresee.h.
+ * Predicts the effects of a change beside the document: see daemon/foresee.h.
  *
  * Control thread only; looking at files may block.
  */
@@ -21,7 +21,7 @@ struct foresee {
 	struct config_errors *errors;
 };
 
-/* "its reservation and its bad blocks" */
+/* Returns for example "its reservation and its bad blocks"; NULL: nothing is kept. */
 static const char *kept_words(unsigned kept)
 {
 	static const char *const words[] = {
@@ -34,10 +34,10 @@ static const char *kept_words(unsigned kept)
 	return words[kept & (NS_LIVE_HAS_RESERVATION | NS_LIVE_HAS_BAD_BLOCKS)];
 }
 
-/* ---- what comes -------------------------------------------------------------------------------
+/* ---- added namespaces ---------------------------------------------------------------------------
  */
 
-/* The file was another namespace's, which could have come back. */
+/* Reports that the file belonged to a removed namespace, which could have come back. */
 static void former_owner_look(const struct foresee *foresee, const char *nqn,
 			      const struct config_ns *ns, const char *path)
 {
@@ -45,7 +45,7 @@ static void former_owner_look(const struct foresee *foresee, const char *nqn,
 	struct media_record record;
 	char text[UUID_TEXT_BYTES];
 
-	/* A dry run asks the file system only where there is something to tell. */
+	/* A dry run asks the file system only if a removed namespace has kept state. */
 	if (!path || removed_kept_count(foresee->registry->removed) == 0 ||
 	    media_path_record(path, &record) < 0)
 		return;
@@ -99,7 +99,7 @@ static int coming_tell(const struct foresee *foresee)
 	return first_failure;
 }
 
-/* ---- what goes --------------------------------------------------------------------------------
+/* ---- removed namespaces -------------------------------------------------------------------------
  */
 
 static const struct config_ns *ns_by_uuid(const struct config *config, const struct uuid *uuid,

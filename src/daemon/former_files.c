@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files of namespaces that were removed before this process was started, of a member of a cluster.
- * Those of the document are opened, which waits for the last operations of a killed process of this
- * member; these are not. A host that has one of its controllers reset would be told that nothing of
- * it is left, and the write would land later, on what was written since through another member.
+ * Files of namespaces that were removed before this process started, in a member of a cluster.
+ * Opening a file of the document waits for the last operations of a killed process of this member.
+ * Files of removed namespaces are not opened, so this file waits for those operations. Otherwise a
+ * host that has one of its controllers reset would assume that none of its commands is left, and a
+ * late write would overwrite what was written since through another member.
  *
  * Control thread only: waiting blocks, for 10 s in all.
  */
@@ -27,7 +28,7 @@ static void file_settle(struct settling *settling, const struct uuid *uuid, cons
 	struct media_registry *registry = settling->registry;
 	int fd;
 
-	/* Opening has waited. A name that is not there leads to nothing that anybody adds again. */
+	/* Opening a served file has already waited. A missing file cannot be added again. */
 	if (registry_finds_path(registry, path))
 		return;
 	fd = member_lock_watch_path(path);

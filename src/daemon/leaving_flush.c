@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The flushes of stores that leave; see leaving_flush.h. Some are under way at a time.
+ * The flushes of stores that leave; see leaving_flush.h. At most FLUSHES_MAX are in flight.
  *
- * A flush that the kernel does not let go of outlives the wait: it holds its store, and is freed
- * when it ends.
+ * A flush that hangs in the kernel outlives the wait: it holds its store, and is freed when it
+ * ends.
  */
 #include "daemon/leaving_flush.h"
 
@@ -14,19 +14,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FLUSHES_MAX 64 /* under way at a time */
+#define FLUSHES_MAX 64 /* in flight at a time */
 #define LIMIT_NS    (5 * NS_PER_S)
 
 struct leaving_store {
 	struct media_io io;
 	struct leaving *leaving;
-	struct ns_store *store; /* counted; NULL: its flush has ended */
+	struct ns_store *store; /* a counted reference; NULL: its flush has ended */
 };
 
 struct leaving {
-	struct media_registry *registry; /* until `done` */
+	struct media_registry *registry; /* valid until `done` was called */
 	struct reactor_timer limit;
-	void (*done)(void *arg); /* NULL: it was called */
+	void (*done)(void *arg); /* NULL: already called */
 	void *arg;
 	unsigned count, next, busy;
 	bool is_walking; /* leaving_go is on the stack */
@@ -112,7 +112,7 @@ static void on_limit(struct reactor_timer *timer)
 		}
 	}
 	leaving->next = leaving->count;
-	/* Those under way hold their stores. */
+	/* Flushes in flight hold their stores. */
 	leaving_done(leaving);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Namespaces that leave with a change are flushed before the change is kept. Their files close with
- * it, and what the kernel cannot write back later is told to no descriptor of the target: a
+ * Flushes namespaces that leave with a change before the change is kept. Their files close with the
+ * change. If the kernel cannot write data back later, no descriptor of the target gets the error: a
  * namespace that comes back would flush with success. Control reactor.
  */
 #ifndef WEFT_DAEMON_LEAVING_FLUSH_H
@@ -12,9 +12,9 @@
 struct media_registry;
 
 /*
- * Before media_registry_commit: flushes the stores that nobody asked for in this transaction and
- * that hosts have written to. One that fails, or does not end in time, draws the mark of its
- * namespace (target/loss.h). `done` comes after that, perhaps from inside this call.
+ * Flushes the stores that this transaction did not ask for and that hosts have written to. Call
+ * before media_registry_commit. A store whose flush fails or times out gets a new loss mark for its
+ * namespace (target/loss.h). Then `done` is called, perhaps from inside this call.
  */
 void leaving_flush(struct media_registry *registry, struct reactor *control,
 		   void (*done)(void *arg), void *arg);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A daemon from its parts to its end. See life.h. On the control reactor.
+ * A daemon from the creation of its parts to its end. See life.h. On the control reactor.
  *
- * A stop waits for the change under way; those that wait are refused.
+ * A stop waits for the change under way. Waiting changes are refused.
  */
 #include "daemon/life.h"
 
@@ -113,7 +113,7 @@ bool daemon_choose_discovery(const struct config *config, struct net_addr *ret_a
 	char host[NET_ADDR_TEXT_BYTES];
 
 	for (unsigned i = 0; i < config->port_count; i++) {
-		/* It has its own: none is added. */
+		/* The configuration has a discovery port, so none is added. */
 		if (config->ports[i].is_discovery_only)
 			return false;
 		if (!first)
@@ -123,9 +123,9 @@ bool daemon_choose_discovery(const struct config *config, struct net_addr *ret_a
 				       ret_addr) == 0;
 }
 
-/* ---- while it serves ------------------------------------------------------------------------- */
+/* ---- while the daemon serves ----------------------------------------------------------------- */
 
-/* What subsystems have counted, all of them in one transaction. */
+/* Keeps the health counters of all subsystems in one transaction. */
 static void health_keep(struct daemon *daemon, bool is_end)
 {
 	int res = store_batch_begin(daemon->state.store);
@@ -154,8 +154,8 @@ static void hold_done(void *arg, struct change_result *result)
 		config_errors_log("an ANA group stays in \"change\"", &result->errors);
 }
 
-/* What follows from time alone: groups that were in `change` for too long, and, while somebody may
- * ask for it, how much space namespaces take. */
+/* Handles what follows from time alone: groups that were in `change` for too long. While a
+ * controller exists that may ask, also measures how much space namespaces take. */
 static void tick_due(struct reactor_timer *timer)
 {
 	static const struct change over = {.done = hold_done, .origin = "the end of ANATT"};
@@ -191,13 +191,13 @@ static void peers_gone(void *arg)
 	daemon->hooks->ended(daemon);
 }
 
-/* A turn of its own: the target does not expect to be destroyed from inside its callback. */
+/* Runs in a turn of its own: the target must not be destroyed from inside its callback. */
 static void daemon_end(struct reactor_msg *msg)
 {
 	struct daemon *daemon = container_of(msg, struct daemon, end_msg);
 
 	media_registry_measure(daemon->registry,
-			       clock_monotonic_ns()); /* a file that was deleted is missed now */
+			       clock_monotonic_ns()); /* finds files deleted since */
 	health_keep(daemon, true);
 	if (daemon->tells_boot && target_is_flushed(daemon->target))
 		boot_end_flushed(daemon->state.store, &daemon->boot);
@@ -219,7 +219,7 @@ static void target_over(void *arg)
 	reactor_post(daemon->control, &daemon->end_msg, daemon_end);
 }
 
-/* A reset that a peer has asked for may be on its way through the target still. */
+/* A reset requested by a peer may still be on its way through the target. */
 static void shut_down_done(void *arg)
 {
 	struct daemon *daemon = arg;
@@ -237,7 +237,7 @@ static void target_end(void *arg)
 	target_shutdown(daemon->target, DAEMON_GRACE_MS, shut_down_done, daemon);
 }
 
-/* No change is under way and none will be. */
+/* No change is under way, and none will begin. */
 static void daemon_shut_down(void *arg)
 {
 	struct daemon *daemon = arg;
@@ -304,7 +304,8 @@ static int changes_make(struct daemon *daemon)
 	return changes_create(&options, &daemon->changes);
 }
 
-/* The other members of the document. 0, or -errno after the reason was logged. */
+/* Creates the peers: the other members in the document. 0, or -errno after the reason was
+ * logged. */
 static int peers_make(struct daemon *daemon, struct target_config *config)
 {
 	struct config_cluster *cluster = daemon->start.config->cluster;
@@ -394,7 +395,7 @@ int life_make(struct daemon *daemon)
 
 /* ---- the start ------------------------------------------------------------------------------- */
 
-/* The reason was logged. */
+/* Ends a failed start. The caller has logged the reason. */
 static void life_failed(struct daemon *daemon, int res, const char *why)
 {
 	if (daemon->hooks->failed)
@@ -446,7 +447,7 @@ static void started(void *arg, struct change_result *result)
 	if (daemon->is_stopping)
 		return;
 	pool_report_orphans(daemon_config(daemon));
-	/* The locks on what other members serve too are ours by now. */
+	/* This process now holds the locks on files that other members serve too. */
 	if (daemon->peers)
 		peers_start(daemon->peers, daemon->target, &hooks);
 	else

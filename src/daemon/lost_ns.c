@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rechecking and recreating a lost namespace: see daemon/lost_ns.h. The edit only tells the media
- * registry what the next build of a snapshot may do with the file; opening, making and keeping it
- * are parts of the change, and are taken back with it.
+ * Rechecks and recreates a lost namespace: see daemon/lost_ns.h. The edit only notes in the media
+ * registry what the next build of a snapshot may do with the file. Opening, creating and keeping
+ * the file are parts of the change, and are taken back with it.
  *
  * Control reactor only.
  */
@@ -13,7 +13,7 @@
 
 #include <errno.h>
 
-/* Its data are served: what is wrong with it can be mended in another way only. */
+/* The namespace's data are served. A recheck or recreation cannot mend what is wrong with it. */
 static void has_data_tell(struct media *media, unsigned nsid, struct config_errors *errors)
 {
 	struct media_error problem;
@@ -36,7 +36,8 @@ int lost_ns_edit(struct media_registry *registry, json_t *ns, enum lost_ns_actio
 
 	if (uuid_parse(json_string_value(json_object_get(ns, "uuid")), &uuid) == 0)
 		media = media_registry_find(registry, &uuid);
-	/* Only what is lost may be given up; what was cut while it is served can be looked at. */
+	/* Only a lost namespace may be given up. A medium that was cut while it is served may be
+	 * rechecked. */
 	if (media)
 		has_failed = media_is_lost(media) || (!is_recreated && media_is_cut(media));
 	if (!is_recreated && media && !has_failed && media_has_lost_writes(media)) {
@@ -61,7 +62,7 @@ int lost_ns_edit(struct media_registry *registry, json_t *ns, enum lost_ns_actio
 			nsid);
 		return -EPERM;
 	}
-	/* Empty, it is another namespace: no host may take it for the one that it knew. */
+	/* An empty file is another namespace: no host may mistake it for the former one. */
 	if (is_recreated) {
 		uuid_random(&uuid);
 		json_object_del(ns, "nguid");

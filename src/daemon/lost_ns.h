@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an operator says about a lost namespace (media/lost.c): look at its file again, or give its
+ * An operator's decision about a lost namespace (media/lost.c): look at its file again, or give its
  * data up. The edit of a change (struct change). Control reactor only.
  */
 #ifndef WEFT_DAEMON_LOST_NS_H
@@ -15,12 +15,12 @@ enum lost_ns_action {
 };
 
 /*
- * Edits `ns`, a namespace of the document. Unless it is a dry run the registry opens the file again
- * in the change that follows, which must be forced: of a recheck the document stays as it is. A
- * recheck of a file whose flush has failed lets it be flushed again.
+ * Edits `ns`, a namespace of the document. Unless this is a dry run, the registry opens the file
+ * again in the change that follows. That change must be forced, because a recheck leaves the
+ * document as it is. A recheck of a file whose flush has failed allows flushes again.
  *
  * 0, or -errno with an error: -EEXIST the namespace is not lost; -EPERM other members of the
- * cluster serve it too, and its data are not this member's to give up.
+ * cluster serve the namespace too, so this member must not give up its data.
  */
 int lost_ns_edit(struct media_registry *registry, json_t *ns, enum lost_ns_action action,
 		 bool is_dry_run, struct config_errors *errors);

@@ -2,8 +2,8 @@
 /*
  * Namespace Management, Namespace Attachment, write protection and labels as edits of the document:
  * pure JSON work with the statuses of NVMe Base 2.1, sections 5.1.20, 5.1.21, 5.1.25.1.24 and
- * 5.1.25.1.30. Nothing is opened or applied here; the engine (daemon/daemon.h) does that with what
- * comes out, or with nothing.
+ * 5.1.25.1.30. Nothing is opened or applied here: the engine (daemon/daemon.h) does that with the
+ * edited document.
  *
  * Control reactor.
  */
@@ -43,7 +43,7 @@ json_t *manage_find_subsystem(json_t *document, struct manage_edit *edit,
 	return subsystem;
 }
 
-/* The NSID may have been given to another namespace since the host's command was judged. */
+/* False: another namespace has the NSID since the host's command was judged. */
 static bool ns_is_meant(const json_t *ns, const struct uuid *judged)
 {
 	struct uuid uuid;
@@ -52,7 +52,8 @@ static bool ns_is_meant(const json_t *ns, const struct uuid *judged)
 	       uuid_equal(&uuid, judged);
 }
 
-/* Of a command for all namespaces: one that was added since is none of them. */
+/* For a command for all namespaces: false for a namespace that was added since the command was
+ * judged. */
 static bool ns_was_judged(const struct manage_edit *edit, const json_t *ns)
 {
 	struct uuid uuid;
@@ -107,7 +108,7 @@ static bool ns_is_formatting(const struct manage_edit *edit, const json_t *ns)
 	       edit->is_formatting(edit->arg, &uuid);
 }
 
-/* Other processes serve it too, and would not know of what is done to it here. */
+/* Refuses a shared namespace: the other members that serve it would not know of the change. */
 static int ns_check_alone(struct manage_edit *edit, const json_t *ns, struct config_errors *errors)
 {
 	if (!json_is_true(json_object_get(ns, "clustered")))
@@ -124,7 +125,7 @@ static bool ns_is_protected(const json_t *ns)
 /* ---- create -----------------------------------------------------------------------------------
  */
 
-/* The lowest that is free; 0: none is. */
+/* Returns the lowest free NSID; 0: none is free. */
 static uint32_t nsid_free(const json_t *namespaces)
 {
 	json_int_t nsid = document_number_free(namespaces, "nsid");
@@ -230,7 +231,7 @@ int manage_file_fill(json_t *subsystem, json_t *ns, char *taken_path, struct man
 {
 	ret_file->path = taken_path;
 	ret_file->folder = strdup(document_text(json_object_get(subsystem, "pool"), "folder"));
-	/* What cannot be read is no name of ours, and its file stays. */
+	/* An NGUID that cannot be read is not the name of a file of the pool, so the file stays. */
 	if (!hex_parse(document_text(ns, "nguid"), ret_file->nguid))
 		memset(ret_file->nguid, 0, sizeof(ret_file->nguid));
 	if (uuid_parse(document_text(ns, "uuid"), &ret_file->uuid) < 0)
@@ -282,7 +283,8 @@ static int delete_one(struct manage_edit *edit, json_t *subsystem, size_t index,
 	return 0;
 }
 
-/* Whether this host has it, or, seen by nobody, could have it: what Identify calls allocated. */
+/* True if this host sees the namespace, or if no host does and this host may attach it. Identify
+ * calls such a namespace allocated. */
 static bool ns_is_within_reach(const json_t *ns, const char *host_nqn)
 {
 	const json_t *hosts = json_object_get(ns, "hosts");
@@ -292,8 +294,8 @@ static bool ns_is_within_reach(const json_t *ns, const char *host_nqn)
 	return manage_ns_is_visible(ns, host_nqn) || (hosts && json_array_size(hosts) == 0);
 }
 
-/* All: those of the pool that were judged, and that this host sees, or nobody. Other hosts', the
- * administrator's and those that were added since stay. */
+/* NVME_NSID_ALL deletes the namespaces in the pool that were judged, and that this host sees or no
+ * host sees. Namespaces of other hosts, of the administrator and those added since stay. */
 int manage_edit_delete(json_t *document, struct manage_edit *edit, struct config_errors *errors)
 {
 	json_t *subsystem = manage_find_subsystem(document, edit, errors);
@@ -344,7 +346,8 @@ static void list_remove_text(json_t *list, const char *text)
 		json_array_remove(list, index);
 }
 
-/* Whether hosts may change who sees it. Without "hosts" the administrator gave it to everybody. */
+/* True if hosts may change which hosts see the namespace. Without "hosts" the administrator opened
+ * it to all hosts. */
 static bool ns_is_theirs(json_t *subsystem, json_t *ns)
 {
 	return json_object_get(ns, "hosts") && manage_ns_is_in_pool(subsystem, ns, NULL);
@@ -358,7 +361,7 @@ static int attach_one(struct manage_edit *edit, json_t *ns, const char *host,
 	if (manage_ns_is_visible(ns, host))
 		return manage_refuse(edit, NVME_SC_NS_ALREADY_ATTACHED, -EEXIST, errors,
 				     "is attached already");
-	/* Only the administrator writes that list. */
+	/* Only the administrator may change "hidden_from". */
 	if (manage_list_has(json_object_get(ns, "hidden_from"), host))
 		return manage_refuse(edit, NVME_SC_OPERATION_DENIED, -EPERM, errors,
 				     "is hidden from that host by the administrator");
@@ -386,7 +389,7 @@ static int detach_one(struct manage_edit *edit, json_t *ns, const char *host,
 	return 0;
 }
 
-/* Several controllers of one host are one host. */
+/* Several controllers of one host count as one host. */
 static bool host_is_repeated(const struct manage_request *request, unsigned index)
 {
 	for (unsigned i = 0; i < index; i++) {

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Format NVM (NVMe Base 2.1, section 5.1.10) on the control reactor, in steps:
- *  1. a change that says nothing new marks the namespaces: their I/O is refused from now on;
- *  2. when no command judged before can reach them any more, the media are erased, piece by piece,
- *     so that the control reactor does other things in between, then flushed;
- *  3. blocks marked bad are forgotten;
- *  4. a change of the document names the new block size and takes the marks away.
- * Before step 1 and again before step 2 the request is judged by what is in force then. One that is
- * cancelled leaves the queue of changes, or stops before step 2, at the next piece, or before step
- * 4, and takes the marks away. A failure takes the marks away too; docs/adr/0028 says what becomes
- * of a medium that hangs. Marks are in no document: after a crash the namespace has its old format
- * with data or without, or, once step 4 is kept, the new one.
+ *  1. A change that leaves the document as it is marks the namespaces: from now on their I/O is
+ *     refused.
+ *  2. When no command judged before can reach the namespaces, the media are erased, piece by piece,
+ *     so that the control reactor can do other work in between, and then flushed.
+ *  3. The blocks marked bad are cleared.
+ *  4. A change of the document sets the new block size and removes the marks.
+ * Before step 1 and again before step 2 the request is judged by the configuration in force. A
+ * cancelled request leaves the queue of changes, or stops before step 2, at the next piece, or
+ * before step 4, and the marks are removed. A failure removes the marks too. docs/adr/0028 has what
+ * happens to a medium that hangs. Marks are in no document: after a crash the namespace has its old
+ * format, with or without data, or the new format once step 4 is kept.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -27,27 +28,28 @@
 #include <string.h>
 
 #define ERASE_PIECE_BYTES (16u << 20)
-#define ERASE_STALL_S     60 /* a piece is cancelled */
-#define ERASE_GIVE_UP_S   10 /* after that, the host has its answer; the marks stay */
+#define ERASE_STALL_S     60 /* until a hanging piece is cancelled */
+#define ERASE_GIVE_UP_S   10 /* after the cancel, until the host is answered; the marks stay */
 
 struct format_job {
 	struct daemon *daemon;
 	struct manage_edit edit;
 	nvme_status status;
 	char origin[NVME_NQN_BYTES + 8];
-	/* The namespace that is being erased. */
-	unsigned at; /* of edit.uuids */
+	/* The namespace being erased. */
+	unsigned at; /* index in edit.uuids */
 	struct ns_store *store;
 	uint64_t erased_bytes;
 	struct media_io io;
 	struct reactor_msg msg;
 	struct reactor_timer stall;
-	bool has_begun;    /* the edit of step 1 was asked for */
-	bool is_draining;  /* format_drained is still to come */
-	bool is_stopped;   /* cancelled while it drained: the marks are being taken away */
-	bool is_over;      /* only format_drained is still to come */
-	bool is_cancelled; /* the piece under way has stalled */
-	bool is_answered;  /* edit.request is gone; only the marks are left to take away */
+	bool has_begun;    /* the edit of step 1 has run */
+	bool is_draining;  /* format_drained is still to be called */
+	bool is_stopped;   /* cancelled while draining: the marks are being removed */
+	bool is_over;      /* waits only for format_drained */
+	bool is_cancelled; /* the piece in flight has stalled */
+	bool is_answered; /* edit.request is no longer valid; only the marks are still to be removed
+			   */
 };
 
 /* The request was cancelled, and is not answered yet. */
@@ -118,7 +120,7 @@ static void unmarked(void *arg, struct change_result *result)
 	format_end(job);
 }
 
-/* The marks are in force: another change takes them away. */
+/* Fails a format whose marks are in force: another change removes the marks. */
 static void format_fail(struct format_job *job, nvme_status status)
 {
 	job->status = format_is_unwanted(job) ? job->edit.request->cancel_status : status;
@@ -198,7 +200,7 @@ static void on_stall(struct reactor_timer *timer)
 	job->is_cancelled = true;
 	reactor_timer_arm(timer,
 			  reactor_now_ns(daemon_control(job->daemon)) + ERASE_GIVE_UP_S * NS_PER_S);
-	/* Last: it may end the piece, and with it the job. */
+	/* Last, because cancel may end the piece, and with it the job. */
 	if (media->ops->cancel)
 		media->ops->cancel(&job->io);
 }
@@ -208,8 +210,8 @@ static void erase_done(struct media_io *io, int res)
 	struct format_job *job = container_of(io, struct format_job, io);
 
 	reactor_timer_cancel(&job->stall);
-	/* Whether it was done all the same does not matter: the host was told, or is about to be.
-	 */
+	/* A late success of a cancelled piece is still a failure: the host has its answer, or gets
+	 * it now. */
 	if (job->is_cancelled && res == 0)
 		res = -ETIMEDOUT;
 	if (res < 0) {
@@ -224,7 +226,8 @@ static void erase_done(struct media_io *io, int res)
 		return;
 	}
 	job->erased_bytes += io->len_bytes;
-	/* A turn of its own: memory is done inside submit, and others want the reactor too. */
+	/* Posted, because memory media complete inside media_submit, and other work needs the
+	 * reactor too. */
 	reactor_post(io->reactor, &job->msg, erase_step);
 }
 
@@ -265,14 +268,14 @@ static const struct ns *served_ns_by_uuid(const struct snapshot *snapshot, const
 	return NULL;
 }
 
-/* Erases the next namespace; after the last one, the format changes. */
+/* Erases the next namespace. After the last one, changes the format. */
 static void format_next(struct format_job *job)
 {
 	const struct manage_request *request = job->edit.request;
 	const struct snapshot *snapshot = target_snapshot(daemon_target(job->daemon));
 	const struct ns *ns = NULL;
 
-	/* One that somebody has removed meanwhile needs nothing. */
+	/* Skips namespaces that were removed meanwhile. */
 	while (job->at < job->edit.uuid_count && !ns) {
 		ns = served_ns_by_uuid(snapshot, request->subsystem_nqn, &job->edit.uuids[job->at]);
 		if (!ns)
@@ -309,10 +312,10 @@ static int mark_edit(json_t *document, void *arg, struct config_errors *errors)
 	if (res == 0)
 		res = manage_edit_format_check(document, &job->edit, errors);
 	if (res < 0) {
-		job->edit.uuid_count = 0; /* whose marks are another's stay */
+		job->edit.uuid_count = 0; /* their marks belong to another Format and stay */
 		return res;
 	}
-	/* What the last step will say must be possible, before anything is lost. */
+	/* Checks that the last step is possible before any data are lost. */
 	copy = json_deep_copy(document);
 	res = copy ? manage_edit_format(copy, &job->edit, errors) : -ENOMEM;
 	json_decref(copy);
@@ -323,7 +326,7 @@ static int mark_edit(json_t *document, void *arg, struct config_errors *errors)
 	return res;
 }
 
-/* Nothing was erased yet, so that there is no reason to wait for the commands that still run. */
+/* Nothing was erased yet, so the format does not wait for running commands. */
 static void format_stop(struct format_job *job)
 {
 	job->is_stopped = true;
@@ -335,7 +338,7 @@ static void marked(void *arg, struct change_result *result)
 	struct format_job *job = arg;
 
 	if (result->res == 0) {
-		job->is_draining = true; /* format_drained goes on */
+		job->is_draining = true; /* format_drained continues */
 		if (format_is_unwanted(job))
 			format_stop(job);
 		return;

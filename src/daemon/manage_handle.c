@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hosts' management commands on the control reactor: each becomes one change of the document
- * (manage_edit.c says which), or, for Format NVM, the steps of manage_format.c. The answer goes
- * back when the change is in force on every reactor and kept.
+ * Hosts' management commands on the control reactor. Each becomes one change of the document
+ * (manage_edit.c has the edits), or, for Format NVM, the steps of manage_format.c. The command is
+ * answered when the change is in force on every reactor and kept.
  *
- * A request waits in the queue of changes, and is judged again when its change begins. One that is
- * cancelled before that leaves the queue at once.
+ * A request waits in the queue of changes, and is judged again when its change begins. A request
+ * that is cancelled before leaves the queue at once.
  *
- * The file of a deleted namespace is removed after that, and only then: a crash in between leaves a
- * file too many, never a namespace without one.
+ * The file of a deleted namespace is removed after the change was kept: a crash in between leaves
+ * an unused file, never a namespace without its file.
  */
 #include "base/log.h"
 #include "daemon/manage.h"
@@ -64,7 +64,7 @@ int manage_check_begin(struct manage_edit *edit, struct config_errors *errors)
 	return -EPERM;
 }
 
-/* Again here, because the right may have been taken away since the command was judged. */
+/* Checked again here, because the right may have been withdrawn since the command was judged. */
 int manage_check_right(json_t *document, struct manage_edit *edit, struct config_errors *errors)
 {
 	static const uint32_t needed[] = {
@@ -133,7 +133,7 @@ static void job_done(void *arg, struct change_result *result)
 	manage_done(request);
 }
 
-/* One that has begun goes on: it may be kept already. */
+/* A change that has begun cannot be cancelled: it may be kept already. */
 static void job_cancel(struct manage_request *request)
 {
 	struct manage_job *job = request->job;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records of files by path: those that a start expects, in a tree, because there may be many
- * thousands; and how they are kept, as a line of text under the kind "image". The document alone
- * does not do: a file without size= has its size nowhere else. The same line and the path, under
- * the kind "served" and the UUID, say what was served last under that.
+ * Records of files by path. The records that a start expects are in a tree, because there may be
+ * many thousands. The state store has each record as a line of text under the kind "image". The
+ * document is not enough, because it lacks the size of a file without size=. The same line with the
+ * path, under the kind "served" and the UUID, is the file that was served last under that UUID.
  *
  * Control thread only.
  */
@@ -25,10 +25,10 @@
 #define SERVED_KIND   "served"
 #define RECORD_FORMAT "size=%" PRIu64 " block=%" PRIu32 " device=%u inode=%" PRIu64 " born=%" PRIu64
 #define RECORD_SCAN   "size=%" SCNu64 " block=%" SCNu32 " device=%u inode=%" SCNu64 " born=%" SCNu64
-#define RECORD_LEAST  3        /* words that a record has, also of the version before */
+#define RECORD_LEAST  3        /* words in any record, also of the previous version */
 #define RECORD_ID     " id="   /* the identity of a block device */
-#define RECORD_FOR    " for="  /* the UUID of the namespace for which the file was made anew */
-#define RECORD_PATH   " path=" /* of SERVED_KIND; the last one */
+#define RECORD_FOR    " for="  /* the UUID of the namespace for which the file was recreated */
+#define RECORD_PATH   " path=" /* of SERVED_KIND; at the end of the line */
 #define RECORD_BYTES  (200 + MEDIA_DEVICE_ID_BYTES)
 
 struct expected {
@@ -37,12 +37,12 @@ struct expected {
 	struct media_record record;
 	struct uuid uuid; /* of the namespace; nil: none */
 	bool is_clustered;
-	bool is_kept; /* the store has a record */
+	bool is_kept; /* the store has a record of the path */
 };
 
 struct media_records {
 	struct list expected;
-	void *by_path; /* tsearch's, of the same */
+	void *by_path; /* root of tsearch over `expected` */
 };
 
 static int path_order(const void *a, const void *b)
@@ -79,7 +79,7 @@ void media_records_destroy(struct media_records *records)
 	free(records);
 }
 
-/* The caller frees it; NULL: there is none. */
+/* The caller frees the result. NULL: no value, or no memory. */
 static char *text_recall(const struct keeper *keeper, const char *kind, const char *key)
 {
 	void *value = NULL;
@@ -97,7 +97,7 @@ static char *text_recall(const struct keeper *keeper, const char *kind, const ch
 	return text;
 }
 
-/* Fills what is common to both kinds. `key` is for the log. */
+/* Parses the part of the line that both kinds have. `key` is for the log. */
 static bool record_parse(const char *text, const char *key, struct media_record *ret_record)
 {
 	struct media_record kept = {.has_type = true};
@@ -117,8 +117,8 @@ static bool record_parse(const char *text, const char *key, struct media_record 
 	return true;
 }
 
-/* Whatever the document says, what was served last counts when it is more. False: the store has
- * none. */
+/* Merges the kept record into *record. The larger size of the document and of the store counts.
+ * False: the store has no record. */
 static bool record_recall(const struct keeper *keeper, const char *path, const char *uuid,
 			  struct media_record *record)
 {
@@ -144,7 +144,7 @@ bool media_record_recall(const struct keeper *keeper, const char *path,
 	return record_recall(keeper, path, "", ret_record);
 }
 
-/* The store under whatever faults. False: it is no file. */
+/* Parses the store below all faults of the spec. False: the store is not a file. */
 static bool record_of_spec(const char *spec, char **ret_path, struct media_record *ret_record)
 {
 	struct media_spec parsed;
@@ -243,7 +243,7 @@ static void record_print(const struct media_record *record, char text[RECORD_BYT
 		 record->device_id);
 }
 
-/* owner NULL: that of the document. */
+/* owner NULL: the namespace in the document owns the file. */
 static int record_write(const struct keeper *keeper, const char *path,
 			const struct media_record *record, const char *owner)
 {
@@ -285,11 +285,12 @@ void media_record_keep(const struct keeper *keeper, const char *path, const stru
 	char text[UUID_TEXT_BYTES];
 	int res;
 
-	/* kept->is_given_up: the record in the store has an owner. Of a lost one the record is what
-	 * it was. */
+	/* kept->is_given_up: the record in the store has an owner. The record of a lost medium
+	 * stays. */
 	if (!keeper->keep || (media && (media_is_lost(media) || !media_get_record(media, &now))))
 		return;
-	/* What is no longer served may have been lost, and then *kept does not tell. */
+	/* Without a medium the record is always deleted: after a loss *kept does not show what the
+	 * store has. */
 	if (media && !owner && !kept->is_given_up && now.size_bytes == kept->size_bytes &&
 	    now.block_bytes == kept->block_bytes && now.is_block_device == kept->is_block_device &&
 	    now.inode == kept->inode && now.born_ns == kept->born_ns &&

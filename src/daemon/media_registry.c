@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Keeps one reference to every open medium, and to the live state of every namespace and subsystem,
- * between two configurations. The snapshots hold their own, so a medium that leaves the
- * configuration closes when the last command on it is done. There may be many thousands: they are
- * found through trees.
+ * between two configurations. Snapshots hold references of their own, so a medium that leaves the
+ * configuration closes when its last command is done. Entries are found through trees, because
+ * there may be many thousands.
  *
  * Control thread only.
  */
@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FILE_KEY "file\n" /* of struct store_entry: the path follows */
+#define FILE_KEY "file\n" /* prefix of a store_entry's key: the path follows */
 
 int media_registry_create(unsigned reactor_count, struct media_registry **ret_registry)
 {
@@ -129,7 +129,7 @@ void media_registry_destroy(struct media_registry *registry)
 	free(registry);
 }
 
-/* ---- what the store knows of files ------------------------------------------------------------
+/* ---- what the state store knows of files --------------------------------------------------------
  */
 
 int media_registry_expect(struct media_registry *registry, const json_t *document)
@@ -199,7 +199,7 @@ bool media_registry_has_started(const struct media_registry *registry)
 /* ---- live state -------------------------------------------------------------------------------
  */
 
-/* Into the list and the tree of its kind. `key_order` compares whole entries. */
+/* Adds the entry to the list and the tree of its kind. `key_order` compares whole entries. */
 static int registry_entry_add(struct registry_entry *entry, struct list *list, void **tree,
 			      int (*key_order)(const void *a, const void *b))
 {
@@ -284,7 +284,7 @@ static int subsystem_create(struct media_registry *registry, const char *nqn,
 		res = registry_entry_add(&entry->entry, &registry->subsystems,
 					 &registry->subsystems_by_nqn, subsystem_order);
 	if (res < 0) {
-		subsystem_live_put(entry->live); /* NULL is nobody */
+		subsystem_live_put(entry->live); /* NULL is harmless */
 		free(entry);
 		return res;
 	}
@@ -344,7 +344,7 @@ void media_registry_set_unkept(struct media_registry *registry)
 /* ---- media ------------------------------------------------------------------------------------
  */
 
-/* A file is itself wherever it appears; memory belongs to one namespace. */
+/* A file has the same key wherever its path appears. Memory belongs to one namespace. */
 static char *store_key(const struct media_wish *wish)
 {
 	char *path = config_media_path(wish->spec), *key = NULL, *identity;
@@ -404,7 +404,8 @@ static int identity_check(const struct media_registry *registry, const struct me
 	return removed_check(registry->removed, wish->uuid, path, &record, ret_error);
 }
 
-/* False: nothing is known of what was served last under the UUID. */
+/* Recalls what was served last under the UUID. False: unknown, or the namespace is not
+ * clustered. */
 static bool served_recall(const struct media_registry *registry, const struct media_wish *wish,
 			  struct media_record *ret_record)
 {
@@ -416,7 +417,7 @@ static bool served_recall(const struct media_registry *registry, const struct me
 	return is_known;
 }
 
-/* A medium that was just opened: is it the one that was served last under the UUID? */
+/* Notes in a medium that was just opened what was served last under the UUID. */
 static void served_note(const struct media_registry *registry, const struct media_wish *wish,
 			const char *path, struct media *media)
 {
@@ -426,7 +427,8 @@ static void served_note(const struct media_registry *registry, const struct medi
 		media_note_known(media, path, &served);
 }
 
-/* What the start knows of the name, and of the UUID: which file it was is the UUID's. */
+/* Opens with what the start knows of the path and of the UUID. The UUID decides which file it
+ * was. */
 static int known_open(const struct media_registry *registry, const char *path,
 		      const struct media_wish *wish, struct media **ret_media,
 		      struct media_error *ret_error)
@@ -450,7 +452,7 @@ static int known_open(const struct media_registry *registry, const char *path,
 	return res;
 }
 
-/* By its name first, so that nothing is made in place of a file that is missing. */
+/* Checks the path before opening, so that no file is created in place of a missing one. */
 static int wish_open(const struct media_registry *registry, const char *path,
 		     const struct media_wish *wish, struct media **ret_media,
 		     struct media_error *ret_error)
@@ -472,7 +474,7 @@ static int wish_open(const struct media_registry *registry, const char *path,
 	return res;
 }
 
-/* Takes the key over. */
+/* Takes ownership of the key. */
 static int store_entry_open(struct media_registry *registry, char *taken_key,
 			    const struct media_wish *wish, struct ns_live *live,
 			    struct store_entry **ret_entry, struct media_error *ret_error)
@@ -518,7 +520,7 @@ static bool store_is_as_wished(const struct media_registry *registry, const stru
 	       media_is_current(ns_store_media(store), wish->spec);
 }
 
-/* A medium beside that of the entry's store, as wished. */
+/* Opens a medium as wished, beside the one of the entry's store. */
 static int store_reopen(const struct media_registry *registry, struct store_entry *entry,
 			const struct media_wish *wish, struct media **ret_media,
 			struct media_error *ret_error)
@@ -544,7 +546,7 @@ static int store_reopen(const struct media_registry *registry, struct store_entr
 	return medium_retry(wish, before, is_recreated, ret_media, ret_error);
 }
 
-/* The store of the entry that is as wished; opened beside the present one when none is. */
+/* Finds the entry's store that is as wished. If none is, opens one beside the present store. */
 static int store_choose(const struct media_registry *registry, struct store_entry *entry,
 			const struct media_wish *wish, struct ns_live *live,
 			struct ns_store **ret_store, struct media_error *ret_error)
@@ -601,7 +603,7 @@ void media_registry_measure(struct media_registry *registry, uint64_t now_ns)
 {
 	list_for_each(node, &registry->stores) {
 		struct ns_store *store = list_entry(node, struct store_entry, entry.node)->store;
-		struct media_error problem; /* what is wrong is logged when it is first seen */
+		struct media_error problem; /* unused: a problem is logged when first seen */
 
 		store_measure(store);
 		(void)media_problem(ns_store_media(store), &problem);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of a transaction of the media registry: what it brought stays and what nobody asked for
- * goes, or the other way round. Namespaces that go and leave their data behind are remembered
- * (daemon/removed_ns.h); what the API and deletions ask of that list is answered here, too.
+ * The end of a transaction of the media registry. A commit keeps what the transaction brought and
+ * releases what it did not ask for. A rollback does the opposite. Namespaces that leave their data
+ * behind are recorded as removed (daemon/removed_ns.h). Requests of the API and deletions for that
+ * list are handled here, too.
  *
  * Control thread only: closing may block.
  */
@@ -22,7 +23,7 @@ static uint64_t wall_s(void)
 	return clock_realtime_ns() / NS_PER_S;
 }
 
-/* What is in force, or comes back, is not too old. */
+/* A namespace that is in force, or comes back, does not expire from the list of removed ones. */
 static bool live_is_there(void *arg, const struct uuid *uuid)
 {
 	return registry_find_live(arg, uuid) != NULL;
@@ -52,7 +53,7 @@ int media_registry_drop_removed(struct media_registry *registry, const struct uu
 {
 	int res = 0;
 
-	/* One that is in force and lost keeps what is its own. */
+	/* A removed namespace that is in force and lost keeps its live state. */
 	if (removed_find(registry->removed, uuid) && registry_find_live(registry, uuid))
 		removed_take_back(registry->removed, uuid);
 	else
@@ -63,9 +64,9 @@ int media_registry_drop_removed(struct media_registry *registry, const struct uu
 }
 
 /*
- * The file that the namespace of this store has when it leaves. One that is held has never been in
- * the file that is open: then it is the one that was served last, or, where that is not known,
- * whatever has the name. The caller frees *ret_path; NULL: no memory.
+ * The file that the namespace of this store has when it leaves. A held namespace was never served
+ * from the open file: its file is the one that was served last, or, if that is unknown, any file at
+ * the path. The caller frees *ret_path; NULL: no memory.
  */
 static void leaving_file(const struct media_registry *registry, const struct store_entry *entry,
 			 struct media_record *ret_record, char **ret_path)
@@ -86,7 +87,7 @@ static void leaving_file(const struct media_registry *registry, const struct sto
 						    .is_block_device = open.is_block_device};
 }
 
-/* The store goes, or serves a namespace that it did not serve before. */
+/* Called when the store leaves, or serves a namespace that it did not serve before. */
 static void store_note_owner(struct media_registry *registry, const struct store_entry *entry)
 {
 	const struct uuid *uuid = ns_live_uuid(ns_store_live(entry->store));
@@ -97,7 +98,7 @@ static void store_note_owner(struct media_registry *registry, const struct store
 
 	(void)media_get_record(media, &record);
 	if (entry->entry.is_used) {
-		/* Of a lost one the file is not there. */
+		/* The file of a lost medium is missing. */
 		if (!media_is_lost(media))
 			removed_drop_file(registry->removed, path, &record, uuid,
 					  &registry->keeper);
@@ -108,7 +109,8 @@ static void store_note_owner(struct media_registry *registry, const struct store
 		leaving_file(registry, entry, &live->left_record, &live->left_path);
 }
 
-/* It is in force. What is lost is not there yet: which file it had is still to be known. */
+/* True: the namespace is in force with its data. A lost namespace is not back yet: the record of
+ * its file is still needed. */
 static bool live_is_back(void *arg, const struct uuid *uuid)
 {
 	const struct live_entry *entry = registry_find_live(arg, uuid);
@@ -129,7 +131,7 @@ static struct removed_ns removed_about(const struct live_entry *entry,
 	};
 }
 
-/* What a process before this one kept of the namespace. */
+/* What a former process kept of the namespace. */
 static unsigned kept_before(const struct media_registry *registry, const struct uuid *uuid)
 {
 	struct ns_live *live;
@@ -143,8 +145,8 @@ static unsigned kept_before(const struct media_registry *registry, const struct 
 	return kept;
 }
 
-/* One of the document that the store has, which the start leaves out. The caller frees *ret_path;
- * NULL: the one that is expected. */
+/* A namespace of the stored document that the start leaves out. The caller frees *ret_path; NULL:
+ * the expected path. */
 static struct removed_ns expected_about(const struct media_registry *registry,
 					const struct media_expected *expected, char **ret_path)
 {
@@ -156,7 +158,7 @@ static struct removed_ns expected_about(const struct media_registry *registry,
 
 	*ret_path = NULL;
 	if (known) {
-		/* Its file was not there; which one that is stays. */
+		/* Its file was missing: the known record of the file stays. */
 		about.record = known->record;
 		*ret_path = strdup(known->path);
 	} else if (expected->is_clustered && media_served_recall(&registry->keeper, &expected->uuid,
@@ -164,14 +166,14 @@ static struct removed_ns expected_about(const struct media_registry *registry,
 		return about;
 	} else if (!expected->is_kept && media_path_record(expected->path, &about.record) == 0 &&
 		   expected->is_clustered) {
-		/* It was never served from the file of that name. */
+		/* The namespace was never served from the file at this path. */
 		about.record.inode = about.record.born_ns = 0;
 		about.record.device_id[0] = '\0';
 	}
 	return about;
 }
 
-/* At a start with another document than the one that the store has. */
+/* Called at a start with another document than the stored one. */
 static void expected_note(void *arg, const struct media_expected *expected)
 {
 	struct media_registry *registry = arg;
@@ -186,8 +188,9 @@ static void expected_note(void *arg, const struct media_expected *expected)
 }
 
 /*
- * Whoever is killed behind the document, and before the commit, leaves a namespace that is neither
- * in the document nor known as removed. One that is both comes back with the file that it has.
+ * Called before the document is kept: a kill between document and commit would leave a namespace
+ * that is neither in the document nor recorded as removed. A namespace that is both comes back with
+ * the file that it has.
  */
 void media_registry_note_leaving(struct media_registry *registry)
 {
@@ -213,7 +216,7 @@ void media_registry_note_leaving(struct media_registry *registry)
 	removed_list_keep(registry);
 }
 
-/* The transaction is taken back: it was in force before, and is. */
+/* For a rollback: the namespace was in force before the transaction, and stays in force. */
 static bool live_stays(void *arg, const struct uuid *uuid)
 {
 	const struct live_entry *entry = registry_find_live(arg, uuid);
@@ -221,7 +224,8 @@ static bool live_stays(void *arg, const struct uuid *uuid)
 	return entry && !entry->entry.is_new && live_is_back(arg, uuid);
 }
 
-/* It is in force no more. What is kept of it stays as long as its data may come back with it. */
+/* The namespace is no longer in force. What is kept of it stays as long as its data may come
+ * back. */
 static void live_left(struct media_registry *registry, struct live_entry *entry)
 {
 	const struct removed_ns about = removed_about(entry, &entry->left_record);
@@ -247,7 +251,7 @@ static void lives_commit(struct media_registry *registry)
 		if (entry->entry.is_used) {
 			if (entry->owner)
 				subsystem_live_adopt(entry->owner, entry->live);
-			/* The document says so too, as long as it has the namespace. */
+			/* The document has the protection too, as long as it has the namespace. */
 			if (ns_live_set_protected(entry->live, entry->wants_protection,
 						  &registry->keeper) < 0)
 				log_warn("control",
@@ -255,7 +259,7 @@ static void lives_commit(struct media_registry *registry)
 					 "yet: the next change tries again",
 					 uuid_format(&entry->uuid, text),
 					 entry->wants_protection ? "kept" : "lifted");
-			free(entry->left_path); /* it goes on in another file */
+			free(entry->left_path); /* the namespace continues in another file */
 			entry->left_path = NULL;
 		} else {
 			live_left(registry, entry);
@@ -279,7 +283,7 @@ static void subsystems_commit(struct media_registry *registry)
 	}
 }
 
-/* The names of namespaces that left with a start are known no more. */
+/* Deletes the records of paths whose namespaces left with a start. */
 static void expected_forget(void *arg, const struct media_expected *expected)
 {
 	struct media_registry *registry = arg;
@@ -288,7 +292,7 @@ static void expected_forget(void *arg, const struct media_expected *expected)
 		media_record_forget(&registry->keeper, expected->path);
 }
 
-/* What hosts may use through this member is what was served last under the UUID. */
+/* Records what hosts may use through this member as served last under the UUID. */
 static void served_keep(struct media_registry *registry, struct store_entry *entry)
 {
 	const struct media *media = ns_store_media(entry->store);
@@ -332,9 +336,9 @@ void media_registry_commit(struct media_registry *registry)
 		}
 		if (is_changed && registry_key_path(entry->key))
 			store_note_owner(registry, entry);
-		/* The record of an empty file says whose it is until the document does, and no
-		 * longer: under a later UUID it would be taken for half of a recreate. A file that
-		 * other members refuse is not the one that was served last. */
+		/* The record of an empty file names its owner until the document does, and no
+		 * longer: with a later UUID the file would look like an unfinished recreate. A file
+		 * that other members refuse is not the one that was served last. */
 		if (registry_key_path(entry->key) && !(entry->entry.is_used && entry->is_held))
 			media_record_keep(&registry->keeper, registry_key_path(entry->key),
 					  entry->entry.is_used ? ns_store_media(entry->store)
@@ -362,7 +366,7 @@ void media_registry_commit_unkept(struct media_registry *registry)
 	registry->is_unkept = false;
 }
 
-/* The kernel has told of it, and tells nobody again, not even the next process. */
+/* The kernel reports the loss only once, and not to the next process, so the loss is kept now. */
 static void store_note_loss(struct media_registry *registry, const struct ns_store *store)
 {
 	const struct media *media = ns_store_media(store);
@@ -391,7 +395,7 @@ void registry_note_losses(struct media_registry *registry)
 	}
 }
 
-/* After media_undo: no empty file has the name any more. */
+/* After media_undo: the path leads to no empty file any more. */
 static void entry_take_back(struct media_registry *registry, struct store_entry *entry)
 {
 	struct media_record record;

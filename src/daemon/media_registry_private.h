@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The media registry as its two files see it: media_registry.c (what there is, and how it is asked
- * for) and media_registry_end.c (the end of a transaction). Control thread only.
+ * The media registry as its files see it: media_registry.c (entries, and how to get them),
+ * media_registry_end.c (the end of a transaction), and others of daemon/ that look at entries.
+ * Control thread only.
  */
 #ifndef WEFT_DAEMON_MEDIA_REGISTRY_PRIVATE_H
 #define WEFT_DAEMON_MEDIA_REGISTRY_PRIVATE_H
@@ -13,22 +14,26 @@
 #include "daemon/removed_ns.h"
 #include "ns/ns_live.h"
 
-/* Common to the three kinds; first in each. */
+/* Common to the three kinds of entries; the first member of each. */
 struct registry_entry {
 	struct list node;
-	bool is_new;  /* made in this transaction */
+	bool is_new;  /* created in this transaction */
 	bool is_used; /* asked for in this transaction */
 };
 
 struct store_entry {
 	struct registry_entry entry;
 	char *key;
-	struct ns_store *store;   /* counted */
-	struct ns_store *next;    /* counted; takes its place with the commit. NULL: it stays */
-	struct media_record kept; /* as the store has it; size 0: it has none */
-	bool is_given_up; /* in this transaction: it is lost, and an empty file takes its place */
-	bool is_held;     /* likewise: no host may use it */
-	/* As the store has it under the UUID; of clustered namespaces. nil: it has none. */
+	struct ns_store *store; /* a counted reference */
+	struct ns_store *
+		next; /* a counted reference; replaces `store` at the commit. NULL: `store` stays */
+	struct media_record kept; /* the record in the state store; size 0: none */
+	/* In this transaction: the medium is lost, and an empty file replaces it. */
+	bool is_given_up;
+	/* In this transaction: no host may use the namespace. */
+	bool is_held;
+	/* The record in the state store under the UUID, for clustered namespaces. served_uuid nil:
+	 * none. */
 	struct media_record served;
 	struct uuid served_uuid;
 };
@@ -36,10 +41,10 @@ struct store_entry {
 struct live_entry {
 	struct registry_entry entry;
 	struct uuid uuid;
-	struct ns_live *live;         /* counted */
-	struct subsystem_live *owner; /* from the commit on; not counted: its entry lives as long */
-	bool wants_protection;        /* likewise */
-	/* The file that it leaves behind with this commit; path NULL: none. */
+	struct ns_live *live;         /* a counted reference */
+	struct subsystem_live *owner; /* from the commit on; not counted: its entry lasts as long */
+	bool wants_protection;        /* from the commit on */
+	/* The file that the namespace leaves behind with this commit; left_path NULL: none. */
 	char *left_path;
 	struct media_record left_record;
 };
@@ -47,7 +52,7 @@ struct live_entry {
 struct subsystem_entry {
 	struct registry_entry entry;
 	char nqn[NVME_NQN_BYTES];
-	struct subsystem_live *live; /* counted */
+	struct subsystem_live *live; /* a counted reference */
 };
 
 struct mark {
@@ -57,10 +62,11 @@ struct mark {
 
 struct media_registry {
 	struct list stores, lives, subsystems;
-	void *stores_by_key, *lives_by_uuid, *subsystems_by_nqn; /* tsearch's, of the same */
-	struct media_records *records; /* of files that the start expects */
-	struct removed_list *removed;  /* namespaces that may come back */
-	struct uuid retry;             /* nil: none */
+	void *stores_by_key, *lives_by_uuid,
+		*subsystems_by_nqn;    /* roots of tsearch over the lists */
+	struct media_records *records; /* files that the start expects */
+	struct removed_list *removed;  /* removed namespaces that may come back */
+	struct uuid retry;             /* namespace to recheck or to recreate; nil: none */
 	bool is_recreated;
 	struct list marks;
 	struct list ana_transitions;
@@ -68,24 +74,24 @@ struct media_registry {
 	unsigned reactor_count;
 	bool has_begun;
 	bool has_started;
-	bool is_unkept; /* the document of this transaction */
+	bool is_unkept; /* the document of this transaction could not be kept */
 	struct keeper keeper;
-	struct peers *peers; /* NULL: no other process serves the same */
+	struct peers *peers; /* NULL: not a member of a cluster */
 };
 
-/* Out of its list and tree; what is counted is put. */
+/* Each removes the entry from its list and tree, and puts its references. */
 void registry_release_store(struct media_registry *registry, struct store_entry *entry);
 void registry_release_live(struct media_registry *registry, struct live_entry *entry);
 void registry_release_subsystem(struct media_registry *registry, struct subsystem_entry *entry);
-/* Opening, growing or taking back may have heard that the kernel has lost writes of hosts: the
- * marks of these namespaces are drawn and kept (target/loss.h). */
+/* Opening, growing or taking back may have found that the kernel lost writes of hosts. Draws new
+ * loss marks for these namespaces and keeps them (target/loss.h). */
 void registry_note_losses(struct media_registry *registry);
-/* NULL: there is none. */
+/* NULL: unknown. */
 struct live_entry *registry_find_live(const struct media_registry *registry,
 				      const struct uuid *uuid);
-/* Whether a medium of this path is open. */
+/* Whether a medium of this path is open; true without memory. */
 bool registry_finds_path(const struct media_registry *registry, const char *path);
-/* The path in the key of a store; NULL: not of a file. */
+/* The path in the key of a store; NULL: the store is not a file. */
 const char *registry_key_path(const char *key);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Opens the medium of a namespace whose data may be missing. A file or device from which data were
- * served is neither made nor grown. While it is missing, a lost medium stands for it, and the
- * namespace is inaccessible. The operator asks for another look (recheck), or gives the data up
+ * served is neither created nor grown. While it is missing, a lost medium replaces it, and the
+ * namespace is inaccessible. The operator can ask for another look (recheck), or give the data up
  * (recreate).
  *
  * Control thread only: opening may block.
@@ -21,8 +21,7 @@ bool medium_has_failed(struct media *media)
 	return media_is_lost(media) || media_is_cut(media);
 }
 
-/* A device can be given its name back, and cannot be made anew. `told`: as of struct media_terms.
- */
+/* A device can get its name back, but cannot be recreated. `told`: as in struct media_terms. */
 static void loss_log(const struct media_wish *wish, const struct media_record *known,
 		     const char *told, const struct media_error *error)
 {
@@ -69,7 +68,8 @@ int medium_open_lost(const struct media_wish *wish, const struct media_record *r
 	return media_open_lost(wish->spec, &terms, ret_error, ret_media);
 }
 
-/* A kill before the document is kept would leave an empty file under the former UUID. */
+/* Kept first: a kill before the document is kept would leave an empty file under the former
+ * UUID. */
 int medium_give_up(const struct media_wish *wish, struct media *lost, const char *path,
 		   const struct keeper *keeper, struct media_error *ret_error)
 {
@@ -85,7 +85,7 @@ int medium_give_up(const struct media_wish *wish, struct media *lost, const char
 	return res;
 }
 
-/* `told`: as of struct media_terms; a device of any identity is taken where `record` has none. */
+/* `told`: as in struct media_terms. Without an identity in `record` any device is accepted. */
 static int open_again(const struct media_wish *wish, const struct media_record *record,
 		      bool is_recreated, char *told, struct media **ret_media,
 		      struct media_error *ret_error)
@@ -119,11 +119,12 @@ int medium_open_name(const struct media_wish *wish, struct media *refused, struc
 	struct media_record record;
 	int res;
 
-	/* What it is now is what other members do not have; they judge the next one too. */
+	/* Other members do not have the present identity, so it is not required. They also judge
+	 * the medium that is opened now. */
 	media_get_record(refused, &record);
 	record.device_id[0] = '\0';
 	res = open_again(wish, &record, false, NULL, ret_media, ret_error);
-	/* We hold the lock of this member: it is the same file still. */
+	/* This process holds this member's lock, so the path still leads to the same file. */
 	return res == -EBUSY || res == -EWOULDBLOCK
 		       ? media_reopen(refused, wish->spec, ret_media, ret_error)
 		       : res;
@@ -131,7 +132,7 @@ int medium_open_name(const struct media_wish *wish, struct media *refused, struc
 
 /*
  * The medium may be whole again, or the device may have its name again. Otherwise a device is
- * closed, so that its name can be given to another one, and a lost medium stands for it.
+ * closed, so that its name can be given to another device, and a lost medium replaces it.
  */
 int medium_recheck(const struct media_wish *wish, struct media *failed, struct media **ret_media,
 		   struct media_error *ret_error)

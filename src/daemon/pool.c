@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The files of pools. A namespace that a host creates becomes FOLDER/NGUID.img, sparse, made when
- * its medium is opened; its file is removed only after the change that deletes the namespace is
- * kept. What a crash leaves in between is told at the next start, never removed unasked.
+ * The files of pools. A namespace that a host creates becomes FOLDER/NGUID.img, a sparse file that
+ * is created when its medium is opened. The file is removed only after the change that deletes the
+ * namespace is kept. A file that a crash leaves behind is logged at the next start, never removed
+ * unasked.
  *
  * Control thread only; blocks.
  */
@@ -80,7 +81,7 @@ int pool_file_remove(const char *folder, const char *path, const uint8_t nguid[1
 	return folder_sync(folder);
 }
 
-/* 32 hexadecimal digits and the suffix: a name that we give. */
+/* Whether a pool could have given this name: 32 hexadecimal digits and the suffix. */
 static bool is_pool_name(const char *name)
 {
 	size_t digits = strspn(name, "0123456789abcdef");
@@ -93,7 +94,7 @@ static int by_text(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The files that namespaces of any subsystem have in this folder, by name, sorted. */
+/* The names of the files that namespaces of any subsystem have in this folder, sorted. */
 static char **folder_names(const struct config *config, const char *folder, size_t *ret_count)
 {
 	char **names;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file is read when the signal comes, and its hash is compared with that of the file which the
- * state began with: the same file again does not undo what was changed since, as at a start.
+ * Reads the configuration file again. The file is read when the signal comes, and its hash is
+ * compared with the source hash of the state. As at a start, the same file does not undo changes
+ * made since.
  *
  * Control reactor only.
  */
@@ -19,7 +20,7 @@ struct reload {
 	const char *path;
 	json_t *document;
 	char hash[STORE_HASH_BYTES];
-	bool is_same; /* as the one that the state began with */
+	bool is_same; /* the file has the source hash of the state */
 };
 
 static int reload_edit(json_t *document, void *arg, struct config_errors *errors)
@@ -65,7 +66,7 @@ void reload_file(const char *path, struct store *store, struct changes *changes)
 {
 	struct config_errors errors = {.count = 0};
 	struct reload *reload = calloc(1, sizeof(*reload));
-	/* Forced: a store that has grown by itself is a change too. */
+	/* Forced: a file or device that has grown by itself is a change too. */
 	struct change change = {.edit = reload_edit,
 				.done = reload_done,
 				.arg = reload,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The list of namespaces that were removed and may come back: see daemon/removed_ns.h. It is kept
- * as one text of the kind "removed", a line each: LINE_FORMAT and the path. Oldest first.
+ * The list of removed namespaces that may come back: see daemon/removed_ns.h. Kept as one string of
+ * the kind "removed", with a line for each namespace: LINE_FORMAT and the path. Oldest first.
  *
  * Control thread only.
  */
@@ -20,7 +20,7 @@
 #define REMOVED_KIND "removed"
 #define REMOVED_KEY  "namespaces"
 #define DAY_S        86400u
-/* 2026: an earlier time is that of a clock that nobody has set. */
+/* The start of 2026: an earlier time comes from a clock that was never set. */
 #define CLOCK_UNSET_S 1767225600u
 
 #define LINE_FORMAT                                                                                \
@@ -33,10 +33,10 @@
 #define ID_NONE    "-"
 
 struct removed_list {
-	struct list kept;  /* struct removed_ns of which something is kept */
-	struct list plain; /* and of which nothing is */
+	struct list kept;  /* struct removed_ns with kept state (ns_live_kept) */
+	struct list plain; /* struct removed_ns without kept state */
 	unsigned kept_count, plain_count;
-	bool is_changed; /* since it was kept */
+	bool is_changed; /* since the list was last kept */
 };
 
 int removed_list_create(struct removed_list **ret_list)
@@ -92,7 +92,7 @@ const struct removed_ns *removed_find(const struct removed_list *list, const str
 	return list_find(list, uuid);
 }
 
-/* Nobody comes back for it any more. */
+/* The namespace will not come back: forgets what is kept of it, and frees the entry. */
 static int entry_drop(struct removed_list *list, struct removed_ns *entry,
 		      const struct keeper *keeper, const char *why)
 {
@@ -212,8 +212,8 @@ static int list_write(const struct removed_list *list, const struct keeper *keep
 	return res;
 }
 
-/* NULL: it stays. A machine whose clock was not set when the namespace was removed does not tell
- * how long ago that was: it counts from now. */
+/* Returns why the entry expires; NULL: the entry stays. If the clock was not set when the namespace
+ * was removed, its age is unknown and counts from now. */
 static const char *entry_age(struct removed_list *list, struct removed_ns *entry, unsigned count,
 			     uint64_t now_s)
 {
@@ -261,10 +261,10 @@ void removed_set_unkept(struct removed_list *list)
 	list->is_changed = true;
 }
 
-/* ---- what becomes of them ---------------------------------------------------------------------
+/* ---- coming back and dropping -------------------------------------------------------------------
  */
 
-/* Its name decides where a file or device cannot be told from another. */
+/* The path decides where a file or device cannot be told from another. */
 static bool entry_is_in(const struct removed_ns *entry, const char *path,
 			const struct media_record *now)
 {
@@ -290,7 +290,7 @@ int removed_check(const struct removed_list *list, const struct uuid *uuid, cons
 	}
 	if (path && res == 0 && entry_is_in(entry, path, now))
 		return 0;
-	/* Hosts know the data of that file by the UUID. */
+	/* Hosts know the data of the former file by the UUID. */
 	snprintf(ret_error->text, sizeof(ret_error->text),
 		 "%s the namespace had when it was removed (%.50s). Bring that one back, or leave "
 		 "the UUID out; to serve this under it: weft ctl removed drop %s",
@@ -328,15 +328,15 @@ void removed_take_back_all(struct removed_list *list,
 void removed_add(struct removed_list *list, const struct removed_ns *about, const char *path)
 {
 	removed_take_back(list, &about->uuid);
-	/* A line each. */
+	/* A line has one entry, so a path with a newline is left out. */
 	if (!strchr(path, '\n'))
 		removed_push(list, about, path);
-	/* A change may remove many thousands. */
+	/* A change may remove many thousands, so the oldest entry leaves at once. */
 	if (list->plain_count > REMOVED_NS_MAX)
 		entry_free(list, list_entry(list->plain.next, struct removed_ns, node));
 }
 
-/* The first that was in the file and is not the owner's. */
+/* The first entry that was in the file and is not the owner's. */
 static struct removed_ns *entry_find_in(const struct list *entries, const char *path,
 					const struct media_record *record, const struct uuid *owner)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a rollback needs to know beyond the rules of every change (config_transition.c): a namespace
- * that was removed since comes back under its old identity, so hosts expect their data in it. Its
- * image must still be there, as large as it was, and must not have served as another namespace
- * since. Opening a medium would make a missing file and grow a short one, so the checks come first.
+ * What a rollback checks beyond the rules of every change (config_transition.c). A namespace that
+ * was removed since comes back with its former identity, so hosts expect their data in it. Its
+ * image must still exist, with its former size, and must not have served as another namespace
+ * since. Opening a medium would create a missing file and grow a short one, so the checks come
+ * first.
  *
  * Control reactor only; stat(2) may block.
  */
@@ -24,14 +25,14 @@
 struct rollback {
 	struct store *store;
 	uint64_t generation;
-	const char *folder; /* where relative paths of the generation lead */
-	json_t *in_force;   /* UUID of a namespace to its path, or to null */
+	const char *folder; /* base of relative paths in the generation */
+	json_t *in_force;   /* the UUID of a namespace in force to its path, or to null */
 	struct config_errors *errors;
-	/* While one namespace is looked at. */
+	/* Valid while one namespace is checked. */
 	const char *nqn;
 	const json_t *ns;
 	const char *path;
-	const char *other_uuid; /* who used the path since; borrowed, NULL: nobody */
+	const char *other_uuid; /* the namespace that used the path since; borrowed; NULL: none */
 };
 
 __attribute__((format(printf, 2, 3))) static void refuse(const struct rollback *rollback,
@@ -48,7 +49,7 @@ __attribute__((format(printf, 2, 3))) static void refuse(const struct rollback *
 		(long long)json_integer_value(json_object_get(rollback->ns, "nsid")), text);
 }
 
-/* ---- who has the image ------------------------------------------------------------------------
+/* ---- the owner of the image ---------------------------------------------------------------------
  */
 
 static json_t *in_force_make(const json_t *document)
@@ -86,7 +87,7 @@ static void former_look(void *arg, const json_t *ns)
 	free(path);
 }
 
-/* A file that was another namespace's in between holds that one's data. */
+/* A file that was another namespace's in between holds that namespace's data. */
 static void owner_check(struct rollback *rollback)
 {
 	const char *uuid;
@@ -135,7 +136,7 @@ static void returning_check(struct rollback *rollback, json_t *ns)
 	const struct media_spec *at;
 	struct media_spec spec;
 
-	/* A spec that cannot be read is an error of the document, which is checked as a whole. */
+	/* A spec that cannot be parsed is an error of the document, which is checked as a whole. */
 	if (media_spec_parse(document_text(ns, "media"), &spec, NULL))
 		return;
 	at = media_spec_store(&spec);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A former generation of the desired state as the next one: the edit of a change (struct change),
- * which is checked, applied, kept and audited as any other. Control reactor only; reads the store
- * and looks at files, so it may block.
+ * Makes a former generation of the desired state the next one: the edit of a change (struct
+ * change), which is checked, applied, kept and audited as any other. Control reactor only; reads
+ * the store and looks at files, so it may block.
  */
 #ifndef WEFT_DAEMON_ROLLBACK_H
 #define WEFT_DAEMON_ROLLBACK_H
@@ -11,8 +11,8 @@
 #include "store/store.h"
 
 /*
- * Makes `document`, the desired state in force, that of `generation`. Identities come back as they
- * were, except those of memory that has been given up since: its blocks are gone.
+ * Replaces `document`, the desired state in force, with that of `generation`. Identities come back
+ * as they were, except those of memory that was given up since: its blocks are lost.
  *
  * 0, or -errno with an error: -ENOENT the generation is not kept; -ENXIO a namespace cannot come
  * back with the data that it had.

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A small thread that waits for signals and posts them to the control reactor: SIGTERM and SIGINT
- * ask for an orderly end, SIGHUP for a reload, SIGUSR1 for figures in the log. The second SIGTERM
- * or SIGINT ends the process at once, from this thread, so that it works even when the control
- * thread is stuck in a slow medium.
+ * A thread that waits for signals and posts them to the control reactor. SIGTERM and SIGINT ask for
+ * an orderly end, SIGHUP for a reload, SIGUSR1 for figures in the log. The second SIGTERM or SIGINT
+ * ends the process at once, from this thread, so that it works even when the control thread is
+ * stuck in a slow medium.
  */
 #include "daemon/signals.h"
 
@@ -14,7 +14,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-/* Ours alone: wakes the thread for its end. */
+/* Used only inside this process: wakes the thread so that it ends. */
 #define SIGNAL_QUIT_THREAD SIGUSR2
 
 static void signals_set(sigset_t *set)
@@ -47,7 +47,7 @@ static void reload_arrived(struct reactor_msg *msg)
 {
 	struct signals *signals = container_of(msg, struct signals, reload_msg);
 
-	/* Cleared first: a signal from here on asks for another reload. */
+	/* Cleared first: a signal that arrives from here on asks for another reload. */
 	atomic_store(&signals->reload_posted, false);
 	signals->on_reload(signals->arg);
 }
@@ -93,7 +93,8 @@ static void *signals_main(void *arg)
 		if (signo == SIGNAL_QUIT_THREAD) {
 			if (atomic_load(&signals->quits))
 				return NULL;
-			continue; /* from outside: a thread that ended would be deaf to SIGTERM */
+			continue; /* from outside: without this thread SIGTERM would have no effect
+				   */
 		}
 		signal_deliver(signals, signo);
 	}

@@ -11,7 +11,7 @@
 
 struct signals {
 	struct reactor *control;
-	/* On the control reactor. */
+	/* Called on the control reactor. */
 	void (*on_stop)(void *arg);
 	void (*on_reload)(void *arg);
 	void (*on_report)(void *arg);
@@ -27,9 +27,10 @@ struct signals {
 	atomic_bool quits; /* signals_stop was called */
 };
 
-/* Before any thread is started, so that all of them inherit it: the signals wait for our thread. */
+/* Blocks the signals, so that only the signal thread takes them. Call before any thread is started,
+ * because threads inherit the mask. */
 void signals_block(void);
-/* The callbacks are filled in by the caller. 0 or -errno. */
+/* The caller has filled in control, the callbacks and arg. 0 or -errno. */
 int signals_start(struct signals *signals);
 void signals_stop(struct signals *signals);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Turns a configuration into the snapshot that the target swaps to: opens the media that are not
- * open yet, resolves the names that ports use, and copies everything, so that the snapshot owns
- * what it refers to and the configuration may go.
+ * Makes the snapshot that the target swaps to out of a configuration. Opens the media that are not
+ * open yet, resolves the names that ports use, and copies everything: the snapshot owns what it
+ * refers to, so the configuration may be freed.
  *
  * Control thread only; opening media may block. Either all media open or nothing changes.
  */
@@ -22,17 +22,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What every namespace of one snapshot is built with. */
+/* Shared by all namespaces of one snapshot. */
 struct builder {
 	struct media_registry *registry;
 	struct snapshot *snapshot;
 	struct mask_builder masks;
 	struct config_errors *errors;
-	unsigned member; /* of the cluster, when there is one */
-	bool has_lost;   /* a namespace whose medium is lost, or that is held */
+	unsigned member; /* this member's lock, when the document has a cluster */
+	bool has_lost;   /* a namespace has a lost medium, or is held */
 };
 
-/* The snapshot's copy; there is room for one per namespace. */
+/* Copies the label for the snapshot, which has room for one per namespace. */
 static int label_copy(struct snapshot *snapshot, const char *label, const char **ret_label)
 {
 	char *copy;
@@ -118,9 +118,9 @@ static int namespaces_build(struct builder *builder, const struct config_subsyst
 }
 
 /*
- * TNVMCAP is all that the subsystem has, in the pool or not; only what is left of the pool can
- * become a namespace. The account is by what the media really have: a file may be larger than its
- * spec says.
+ * TNVMCAP is all capacity of the subsystem, in the pool or not. Only the unused part of the pool
+ * can become a namespace. The sizes are those of the media, because a file may be larger than its
+ * spec.
  */
 static void capacity_account(const struct config_subsystem *from, struct subsystem *to)
 {
@@ -140,7 +140,7 @@ static void capacity_account(const struct config_subsystem *from, struct subsyst
 	to->capacity_unused_bytes = used < from->pool_bytes ? from->pool_bytes - used : 0;
 }
 
-/* Fills a subsystem that the snapshot already owns, counting up as it goes. */
+/* Fills a subsystem that the snapshot already owns. Its counts grow on the way. */
 static int subsystem_build(struct builder *builder, const struct config_subsystem *from,
 			   struct subsystem *to)
 {
@@ -160,7 +160,7 @@ static int subsystem_build(struct builder *builder, const struct config_subsyste
 	if (from->host_count > 0)
 		memcpy(to->host_nqns, from->hosts, from->host_count * sizeof(*to->host_nqns));
 	to->host_count = from->host_count;
-	/* What the program adds by itself leaves no trace. */
+	/* A subsystem that the program adds by itself keeps no live state. */
 	if (!from->is_implied)
 		res = media_registry_get_subsystem(builder->registry, from->nqn, &to->live);
 	if (res < 0) {
@@ -207,7 +207,7 @@ static int port_build(const struct config_port *from, const struct builder *buil
 		if (port_wants(from, snapshot->subsystems[i]->nqn))
 			to->subsystems[to->subsystem_count++] = snapshot->subsystems[i];
 	}
-	/* The snapshot lists only what is not optimized. */
+	/* The snapshot lists only groups that are not optimized. */
 	for (unsigned i = 0; i < from->ana_count; i++) {
 		if (from->ana[i].state != ANA_OPTIMIZED)
 			to->ana[to->ana_count++] = from->ana[i];
@@ -237,7 +237,7 @@ static int subsystems_build(struct builder *builder, const struct config *config
 	return first_failure;
 }
 
-/* What stands beside the document. */
+/* Sets ANA states that are in no document: holds and transitions. */
 static int ana_fill(struct media_registry *registry, struct snapshot *snapshot)
 {
 	struct list *holds = media_registry_ana_holds(registry);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a configuration to the snapshot that reactors read. Control thread only; opens media.
+ * Makes the snapshot that reactors read out of a configuration. Control thread only; opens media.
  */
 #ifndef WEFT_DAEMON_SNAPSHOT_BUILD_H
 #define WEFT_DAEMON_SNAPSHOT_BUILD_H
@@ -10,10 +10,10 @@
 struct media_registry;
 
 /*
- * Opens the media that are not open yet or not as wished, through the registry, and builds the
+ * Opens media that are not open yet, or not as wished, through the registry, and builds the
  * snapshot. On failure everything newly opened is closed again. After success the caller gives the
- * snapshot to target_apply and calls media_registry_commit once the change is kept, or _rollback
- * when one of the two failed.
+ * snapshot to target_apply, and calls media_registry_commit once the change is kept, or _rollback
+ * when applying or keeping failed.
  */
 int snapshot_from_config(const struct config *config, struct media_registry *registry,
 			 uint64_t discovery_generation, struct snapshot **ret_snapshot,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Chooses what a target starts with (see daemon/start.h) and names sources by their hash: SHA-256
- * of the document with sorted keys, so that spaces and order do not count, or of the flags as text.
- * The document is hashed as it was written, without the defaults that this version would add, so
- * that another version finds the same hash.
+ * of the document with sorted keys, so that spaces and order do not count, or of the flags as a
+ * string. The document is hashed as written, without the defaults of this version, so that another
+ * version finds the same hash.
  *
- * Main thread, before the reactors run; a reload reads files on the control reactor, the same
- * thread.
+ * Main thread, before the reactors run. A reload reads files on the control reactor, which is the
+ * same thread.
  */
 #include "daemon/start.h"
 
@@ -112,7 +112,7 @@ void start_hash_flags(const struct config_flags *flags, char ret_hash[STORE_HASH
 	json_object_set_new(root, "listen", texts_of(flags->listens, flags->listen_count));
 	json_object_set_new(root, "ns", texts_of(flags->namespaces, flags->ns_count));
 	json_object_set_new(root, "hosts", texts_of(flags->hosts, flags->host_count));
-	/* Only when given: the hash of flags without rights is that of earlier versions. */
+	/* Only when given, so that flags without rights have the hash of earlier versions. */
 	if (flags->rights_count > 0)
 		json_object_set_new(root, "rights", texts_of(flags->rights, flags->rights_count));
 	text = json_whole_text(root, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENSURE_ASCII);
@@ -141,7 +141,8 @@ static int kept_load(const json_t *kept, struct config **ret_config, struct conf
 	return res;
 }
 
-/* A path that begins in another folder leads elsewhere: to no file, or to a new and empty one. */
+/* A relative path leads elsewhere from another folder: to a missing file, or to a new and empty
+ * one. */
 static int folder_check(const struct store *store, const struct config *config)
 {
 	char folder[PATH_MAX];
@@ -172,7 +173,7 @@ static int folder_check(const struct store *store, const struct config *config)
 	return 0;
 }
 
-/* Memory is empty now: hosts must not take it for what they knew. */
+/* Memory is empty after a start: hosts must not mistake it for the data that they knew. */
 static void new_memory_log(const struct config *config)
 {
 	unsigned count = 0;
@@ -189,7 +190,7 @@ static void new_memory_log(const struct config *config)
 			 count, count == 1 ? " is" : "s are");
 }
 
-/* Namespaces that `known` (NULL: none) has too stay who they are. */
+/* Namespaces that `known` has too keep their identity. known NULL: none. */
 static int identify(struct config *config, const struct config *known)
 {
 	struct config_errors errors = {.count = 0};
@@ -203,7 +204,7 @@ static int identify(struct config *config, const struct config *known)
 /* ---- another source ---------------------------------------------------------------------------
  */
 
-#define DIFFERENCES_MAX 20 /* that are listed */
+#define DIFFERENCES_MAX 20 /* differences listed in the log */
 
 static const char *source_name(const struct daemon_options *options)
 {
@@ -241,8 +242,8 @@ static void refusal_log(const struct store *store, const struct daemon_options *
 		  options->config_path ? "-c" : "these options");
 }
 
-/* The saved cluster has its defaults filled in, the source's is as it was written: only what both
- * mean can be compared. A source without one leaves the saved one as it is. */
+/* The saved cluster has its defaults filled in, and the source's cluster is as written: only what
+ * both mean can be compared. A source without a cluster leaves the saved cluster as it is. */
 static int merge_check_cluster(const struct config *kept, const struct config *source,
 			       struct config_errors *errors)
 {
@@ -282,8 +283,8 @@ static int merge_make(const struct start *start, const struct config *kept,
 }
 
 /*
- * The source is another one, or shall be merged. Replaces start->config, which is the source's, by
- * what counts. 0, or -errno after the reason was logged.
+ * Called when the source has changed, or shall be merged. Replaces start->config, the source's,
+ * with the configuration to start with. 0, or -errno after the reason was logged.
  */
 static int source_settle(struct store *store, const struct daemon_options *options,
 			 const struct config *kept, struct start *start)
@@ -327,7 +328,7 @@ static int source_settle(struct store *store, const struct daemon_options *optio
 	return res;
 }
 
-/* Saved, but it cannot be read as a configuration: all that --reset can do is to keep a copy. */
+/* The saved state cannot be read as a configuration: --reset can only keep a copy of it. */
 static int unreadable_settle(struct store *store, const struct daemon_options *options,
 			     const struct config_errors *errors, struct start *start)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a target starts with: the source (the file of -c, or the flags) or the state that is saved.
+ * What a target starts with: the source (the file of -c, or the flags) or the saved state.
  *
- * The store remembers a hash of the source that its state began with. The same source again: the
- * saved state counts, with every change made since. No source at all: likewise, or the embedded
- * default at the first start. Another source would undo those changes: the start is refused with
- * the difference, unless both say the same, --merge applies what the source adds and changes over
- * the saved state, or --reset replaces the saved state, of which a copy is kept. Main thread,
- * before the reactors run.
+ * The store has a hash of the source that its state began with. With the same source, or with none,
+ * the saved state is used, with every change made since. The first start without a source uses the
+ * embedded default. A changed source would undo those changes, so the start is refused with the
+ * difference, unless source and state are equal, --merge applies what the source adds and changes
+ * to the saved state, or --reset replaces the saved state and keeps a copy. Main thread, before the
+ * reactors run.
  */
 #ifndef WEFT_DAEMON_START_H
 #define WEFT_DAEMON_START_H
@@ -15,24 +15,24 @@
 #include "daemon/daemon.h"
 #include "store/store.h"
 
-/* The document of a file and its hash, which follows its meaning, not its spaces. 0, or -errno with
- * an error. */
+/* Returns the document of a file and its hash, which depends on the content, not on spaces. 0, or
+ * -errno with an error. */
 int start_read_file(const char *path, json_t **ret_document, char ret_hash[STORE_HASH_BYTES],
 		    struct config_errors *errors);
-/* Of the flags. */
+/* Returns the hash of the flags. */
 void start_hash_flags(const struct config_flags *flags, char ret_hash[STORE_HASH_BYTES]);
 
 struct start {
-	struct config *config;   /* the caller's */
-	json_t *kept;            /* what the store has; counted; NULL: nothing */
-	const char *source_hash; /* to be kept; NULL: stays */
-	char *diff;              /* from what is kept to config, for free(); NULL: not compared */
+	struct config *config;   /* owned by the caller of start_choose */
+	json_t *kept;            /* the document in the store, a counted reference; NULL: none */
+	const char *source_hash; /* to be kept; NULL: the kept hash stays */
+	char *diff;              /* from `kept` to `config`, for free(); NULL: not compared */
 };
 
-/* Takes options->taken_config over. 0, or -errno after the reason was logged. */
+/* Takes ownership of options->taken_config. 0, or -errno after the reason was logged. */
 int start_choose(struct store *store, const struct daemon_options *options,
 		 struct start *ret_start);
-/* Before the saved state is replaced: a copy of the store beside it, told in the log
+/* Copies the store beside itself before the saved state is replaced, and logs the path
  * (start_copy.c). 0, or -errno after the reason was logged. */
 int start_copy(struct store *store, const char *state_dir);
 

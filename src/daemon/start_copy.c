@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The copy of the state store that --reset leaves: STATE/weft.db.reset-GENERATION, a whole store,
- * with reservations, counters and history. Moved back to STATE/weft.db while no target runs, it is
- * the state again. The last START_COPIES_MAX are kept: a target that resets at every start must not
- * fill the disk.
+ * The copy of the state store that --reset keeps: STATE/weft.db.reset-GENERATION, a whole store
+ * with reservations, counters and history. Moved back to STATE/weft.db while no target runs, the
+ * copy is the state again. The last START_COPIES_MAX are kept: a target that resets at every start
+ * must not fill the disk.
  *
  * Main thread, before the reactors run.
  */
@@ -21,7 +21,7 @@
 #define START_COPIES_MAX 8
 #define COPY_PREFIX      STORE_FILE ".reset-"
 
-/* The generation of a copy; 0: the name is none of a copy. */
+/* The generation of a copy; 0: the name is not that of a copy. */
 static uint64_t copy_generation(const char *name)
 {
 	uint64_t generation = 0;
@@ -32,7 +32,7 @@ static uint64_t copy_generation(const char *name)
 	return generation;
 }
 
-/* The oldest copy, and how many there are. */
+/* Returns the number of copies, and the generation of the oldest. */
 static unsigned copies_count(DIR *dir, uint64_t *ret_oldest)
 {
 	struct dirent *entry;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state folder: weft.lock, held by flock(2) for as long as the daemon lives and naming its
- * process, and weft.db, the store (store/store.h), which also counts starts, unsafe shutdowns and
- * whether the last end was clean. A start marks the state as not clean; only an orderly end marks
- * it clean again, so a kill or a power cut is counted.
+ * The state folder: weft.lock, locked by flock(2) while the daemon runs and naming its process, and
+ * weft.db, the store (store/store.h). The store also has the number of starts and of unsafe
+ * shutdowns, and whether the last end was clean. A start marks the state as not clean. Only an
+ * orderly end marks it clean again, so a kill or a power cut is counted.
  *
- * Versions before the store kept the counters in state.json: it is read once, when the store is
- * made. Control thread only.
+ * Versions before the store kept the counters in state.json, which is read once, when the store is
+ * created. Control thread only.
  */
 #include "daemon/state.h"
 
@@ -59,7 +59,7 @@ int state_default_dir(char *ret_dir, size_t dir_bytes)
 	return (size_t)len < dir_bytes ? 0 : -ENAMETOOLONG;
 }
 
-/* mkdir -p: what is missing of the way is made for everybody to pass, the folder for us alone. */
+/* As mkdir -p: missing parents are created with access for all, the folder for this user only. */
 static int dir_make(const char *dir)
 {
 	char path[PATH_MAX];
@@ -116,7 +116,7 @@ static int folder_lock_take(struct state *state, struct state_error *error)
 /* ---- the document of versions before the store ------------------------------------------------
  */
 
-/* False: the text is not a state document. */
+/* False: the document is not a state document. */
 static bool old_decode(const json_t *root, struct store_counters *counters)
 {
 	const json_t *starts = json_object_get(root, "starts");
@@ -149,7 +149,8 @@ static size_t fd_more(void *buffer, size_t bytes, void *arg_fd)
 	return got < 0 ? (size_t)-1 : (size_t)got;
 }
 
-/* What a new store begins with. A damaged document holds only counters: they start anew. */
+/* The counters that a new store begins with. A damaged document held only counters, which start
+ * anew. */
 static int old_read(const struct state *state, struct store_counters *counters,
 		    const char **ret_new_name, struct state_error *error)
 {
@@ -231,7 +232,7 @@ static int state_open_store(struct state *state, struct state_error *error)
 	res = store_open(state->dir, &counters, &state->store, &store_error);
 	if (res < 0)
 		return state_fail(error, res, "%s", store_error.text);
-	/* Kept for people; the store is there, so that it is not read again. */
+	/* Kept for people. The store exists now, so the file is not read again. */
 	if (old_name && renameat(state->dir_fd, STATE_OLD_FILE, state->dir_fd, old_name))
 		log_warn("control", "cannot rename %s/%s to %s: %s", state->dir, STATE_OLD_FILE,
 			 old_name, strerror(errno));
@@ -242,7 +243,7 @@ static void state_release(struct state *state)
 {
 	store_close(state->store);
 	state->store = NULL;
-	/* The lock file stays: removing it would let two daemons lock two files of one name. */
+	/* The lock file stays: after a removal two daemons could lock two files of one name. */
 	if (state->lock_fd >= 0)
 		close(state->lock_fd);
 	if (state->dir_fd >= 0)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The database of the state folder: making, opening, checking and migrating it; counters; what the
- * target keeps. The desired state's rows are in store_document.c, former generations of them in
- * store_history.c.
+ * The database of the state folder: creates, opens, checks and migrates it; counters; what the
+ * target keeps. The rows of the desired state are in store_document.c, those of former generations
+ * in store_history.c.
  *
- * A new database is made under another name and renamed when it is whole, so that STATE/weft.db is
- * never half made: an empty or short one is damage. Damage is told and never repaired here: what to
- * give up is the administrator's decision. Control thread only.
+ * A new database is created under another name and renamed when it is complete, so STATE/weft.db is
+ * never incomplete: an empty or short file is damage. Damage is reported and never repaired here,
+ * because the administrator must decide what to give up. Control thread only.
  */
 #include "store/store.h"
 
@@ -27,7 +27,7 @@
 #define STORE_SCHEMA         2
 #define STORE_BUSY_MS        3000
 #define STORE_DISOWN_TRIES   3
-#define STORE_CACHE_KIB      "256" /* it is read once, and a change touches a few pages */
+#define STORE_CACHE_KIB      "256" /* small: read once, and a change touches a few pages */
 
 #define BY_HOST "origin GLOB '" STORE_ORIGIN_HOST "*'"
 
@@ -49,7 +49,7 @@ static const char *const stmt_texts[STMT_COUNT] = {
 	[STMT_KEPT_GET] = "SELECT value FROM kept WHERE kind = ?1 AND key = ?2",
 	[STMT_AUDIT_ADD] =
 		"INSERT INTO audit(time_ms, generation, origin, diff) VALUES(?1, ?2, ?3, ?4)",
-	/* All but the newest ?2 changes of hosts, or of the operator. */
+	/* Keeps the newest ?2 changes of hosts, or of the operator. */
 	[STMT_AUDIT_TRIM] = "DELETE FROM audit WHERE (" BY_HOST ") = ?1 AND id <= ("
 			    "SELECT id FROM audit WHERE (" BY_HOST ") = ?1"
 			    " ORDER BY id DESC LIMIT 1 OFFSET ?2)",
@@ -65,12 +65,13 @@ static const char *const stmt_texts[STMT_COUNT] = {
 			      " FROM history ORDER BY generation DESC",
 	[STMT_HISTORY_TRIM] = "DELETE FROM history WHERE generation < ?1",
 	[STMT_HISTORY_FOLD] = "DELETE FROM history WHERE generation > ?1 AND generation < ?2",
-	/* A generation's first value of a row is the one that it had before. */
+	/* The first value of a row in a generation counts: the row before that generation's
+	 * change. */
 	[STMT_UNDO_ADD] = "INSERT INTO undo(kind, key, generation, of_key, json)"
 			  " VALUES(?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING",
 	[STMT_UNDO_TRIM] = "DELETE FROM undo WHERE generation <= ?1",
-	/* No generation between ?1 and ?2 can be read any more: of each row the first value stays.
-	 * Of namespaces every UUID and medium stays too: see store_each_former_ns. */
+	/* No generation between ?1 and ?2 can be read any more, so the first value of each row
+	 * stays. Of namespaces every UUID and medium stays too: see store_each_former_ns. */
 	[STMT_UNDO_FOLD] =
 		"DELETE FROM undo AS late WHERE generation > ?1 AND generation <= ?2 AND EXISTS("
 		"SELECT 1 FROM undo u WHERE u.kind = late.kind AND u.key = late.key"
@@ -83,8 +84,8 @@ static const char *const stmt_texts[STMT_COUNT] = {
 		" + length(CAST(key AS BLOB)) + ifnull(length(CAST(of_key AS BLOB)), 0)"
 		" + ifnull(length(CAST(json AS BLOB)), 0)), 0) FROM undo"
 		" WHERE generation > ?1 AND generation <= ?2) WHERE generation = ?2",
-	/* The rows of a kind at generation ?2: as the first later change found them, else as they
-	 * are. */
+	/* The rows of a kind at generation ?2: the value that the first later change found, or the
+	 * present value if no change was later. */
 	[STMT_UNDO_OBJECTS] =
 		"SELECT key, of_key, json FROM object o WHERE kind = ?1 AND NOT EXISTS("
 		"SELECT 1 FROM undo u WHERE u.kind = o.kind AND u.key = o.key"
@@ -97,7 +98,7 @@ static const char *const stmt_texts[STMT_COUNT] = {
 				 " AND generation > ?1 AND json IS NOT NULL",
 };
 
-/* One step per version: step N leads from version N to N + 1. */
+/* Step N migrates from version N to N + 1. */
 static const char *const schema_steps[STORE_SCHEMA] = {
 	"CREATE TABLE meta(name TEXT NOT NULL PRIMARY KEY, value NOT NULL) WITHOUT ROWID;"
 	"CREATE TABLE object(kind TEXT NOT NULL, key TEXT NOT NULL, of_kind TEXT, of_key TEXT,"
@@ -109,7 +110,7 @@ static const char *const schema_steps[STORE_SCHEMA] = {
 	" PRIMARY KEY(kind, key)) WITHOUT ROWID;"
 	"CREATE TABLE audit(id INTEGER PRIMARY KEY, time_ms INTEGER NOT NULL,"
 	" generation INTEGER NOT NULL, origin TEXT NOT NULL, diff TEXT NOT NULL);",
-	/* What is kept already begins the history. */
+	/* The document that is kept already begins the history. */
 	"CREATE TABLE history(generation INTEGER NOT NULL PRIMARY KEY, time_ms INTEGER NOT NULL,"
 	" origin TEXT NOT NULL, diff TEXT NOT NULL, folder TEXT NOT NULL,"
 	" undo_bytes INTEGER NOT NULL);"
@@ -236,7 +237,7 @@ bool store_is_gone(const struct store *store)
 	       has_moved;
 }
 
-/* A transaction without a change proves nothing: the disk has not seen it. */
+/* A transaction without a change never reached the disk, so it does not clear a failure. */
 static int store_note(struct store *store, int res)
 {
 	if (res < 0 || sqlite3_total_changes(store->db) != store->changes)
@@ -249,14 +250,14 @@ int store_begin(struct store *store)
 	int res;
 
 	store->changes = sqlite3_total_changes(store->db);
-	/* SQLite would go on with the file that has no name any more. */
+	/* SQLite would continue with a file that was deleted or renamed. */
 	res = store_is_gone(store) ? -ENOLINK : store_run(store, store->stmts[STMT_BEGIN]);
 	return res < 0 ? store_note(store, res) : 0;
 }
 
 /*
- * A commit that fails may be whole in the log all the same, when it was the last sync that failed;
- * a crash would bring it back. All other failures come before the last byte.
+ * A failed commit may be complete in the log, if only the last sync failed. A crash would then
+ * bring the transaction back. All other failures come before the last byte of the commit.
  */
 static bool may_come_back(const struct store *store)
 {
@@ -265,7 +266,7 @@ static bool may_come_back(const struct store *store)
 	return code == SQLITE_IOERR || code == SQLITE_NOMEM;
 }
 
-/* *ret_may_return: it failed, and may come back. */
+/* *ret_may_return: the transaction failed, but a crash may bring it back. */
 static int transaction_end(struct store *store, int res, bool *ret_may_return)
 {
 	*ret_may_return = false;
@@ -273,15 +274,15 @@ static int transaction_end(struct store *store, int res, bool *ret_may_return)
 		res = store_run(store, store->stmts[STMT_COMMIT]);
 		*ret_may_return = res < 0 && may_come_back(store);
 	}
-	/* Some failures have rolled back already. */
+	/* After some failures SQLite has rolled back already. */
 	if (res < 0 && !sqlite3_get_autocommit(store->db))
 		store_run(store, store->stmts[STMT_ROLLBACK]);
 	return res;
 }
 
-/* Whatever is written next takes the place of what may come back; a number that was never there
- * before, for the same one would not be written. Returns res, or -ENOTRECOVERABLE when nothing
- * could be written. */
+/* Overwrites in the log a failed transaction that may come back, with any write. The number is a
+ * new one, because an equal value would not be written. Returns res, or -ENOTRECOVERABLE when
+ * nothing could be written. */
 static int store_disown(struct store *store, int res)
 {
 	for (unsigned i = 0; i < STORE_DISOWN_TRIES; i++) {
@@ -312,7 +313,7 @@ bool store_problem(struct store *store, struct store_error *ret_error)
 
 	if (store->failure == 0)
 		return false;
-	/* Who asks may ask often, and must not wait for another program each time. */
+	/* Callers may ask often, and must not wait for another program each time. */
 	sqlite3_busy_timeout(store->db, 0);
 	res = store_begin(store);
 	if (res == 0)
@@ -397,7 +398,7 @@ static int stmts_prepare(struct store *store)
 	return 0;
 }
 
-/* Brings the tables from this version to ours, in one transaction. */
+/* Migrates the tables from `version` to STORE_SCHEMA, in one transaction. */
 static int schema_migrate(struct store *store, int version)
 {
 	char pragma[64];
@@ -418,7 +419,8 @@ static int schema_migrate(struct store *store, int version)
 	return res;
 }
 
-/* True for everything that only a whole database of ours may answer. */
+/* Checks that the file is a complete database of weft, and migrates it. 0, or -errno with ret_error
+ * filled. */
 static int db_check(struct store *store, struct store_error *ret_error)
 {
 	sqlite3_stmt *stmt = NULL;
@@ -457,7 +459,7 @@ static int db_check(struct store *store, struct store_error *ret_error)
 	return res;
 }
 
-/* False: the row makes no sense. */
+/* False: the row has an invalid value. */
 static bool meta_take(struct store *store, const char *name, sqlite3_stmt *stmt)
 {
 	uint64_t number = (uint64_t)sqlite3_column_int64(stmt, 1);
@@ -518,7 +520,7 @@ static int counters_write(struct store *store, const struct store_counters *coun
 	return res;
 }
 
-/* The empty database, all of it in the file that it opened. */
+/* Fills the empty database. Everything is in its main file afterwards. */
 static int db_fill(struct store *store, const struct store_counters *first)
 {
 	char pragma[64];
@@ -536,8 +538,8 @@ static int db_fill(struct store *store, const struct store_counters *first)
 		res = store_begin(store);
 	if (res == 0)
 		res = store_finish(store, counters_write(store, first));
-	/* Closing would do this too, but tells nobody when it fails, and the log does not follow
-	 * the file to its new name. */
+	/* Closing would checkpoint too, but reports no failure, and the log does not follow the
+	 * file to its new name. */
 	if (res == 0)
 		res = store_errno(store->db, sqlite3_wal_checkpoint_v2(store->db, NULL,
 								       SQLITE_CHECKPOINT_TRUNCATE,
@@ -545,7 +547,8 @@ static int db_fill(struct store *store, const struct store_counters *first)
 	return res;
 }
 
-/* What a former attempt left: its log must not be taken for that of the next one. 0 or -errno. */
+/* Removes what a former attempt left: SQLite must not use its log for the next database. 0 or
+ * -errno. */
 static int leftovers_remove(const char *path)
 {
 	static const char *const suffixes[] = {"", "-wal", "-shm"};
@@ -559,7 +562,7 @@ static int leftovers_remove(const char *path)
 	return 0;
 }
 
-/* Under another name until it is whole; see the head of this file. */
+/* Creates the database under another name until it is complete; see the head of this file. */
 static int store_make(struct store *store, const char *dir, const struct store_counters *first,
 		      struct store_error *ret_error)
 {
@@ -606,8 +609,9 @@ static int store_begin_use(struct store *store, struct store_error *ret_error)
 	if (res < 0)
 		return res;
 	/* A copy that was put back (of --reset, of SQLite's backup) has no write-ahead log. Until
-	 * it has one, or where it can have none, a commit is stable when the folder has forgotten
-	 * the journal, which EXTRA waits for. With a log EXTRA is FULL. */
+	 * the database has a log, or if it can have none, a commit is stable when the removal of
+	 * the journal from the folder is stable. EXTRA waits for that. With a log EXTRA equals
+	 * FULL. */
 	res = sql_run(store, "PRAGMA synchronous = EXTRA; PRAGMA journal_mode = WAL");
 	if (res < 0)
 		return store_explain(store, res, "cannot be written", ret_error);
@@ -702,7 +706,7 @@ int store_keep(void *arg, const char *kind, const char *key, const void *value, 
 	sqlite3_bind_text(stmt, 2, key, -1, SQLITE_STATIC);
 	if (value)
 		sqlite3_bind_blob64(stmt, 3, value, value_bytes, SQLITE_STATIC);
-	/* Outside a batch it is a transaction of its own. */
+	/* Outside a batch the statement is a transaction of its own. */
 	res = store_run(store, stmt);
 	if (res < 0 && !store->is_batch && may_come_back(store))
 		res = store_disown(store, res);

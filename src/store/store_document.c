@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The desired state as rows of the store: one per subsystem (without its namespaces), namespace and
- * port, and one per other key of the document. A change writes the rows that differ, so that adding
- * one namespace to ten thousand costs one row, together with the generation and an audit row in one
- * transaction.
+ * port, and one per other key of the document. A change writes the rows that differ, together with
+ * the generation and an audit row, in one transaction. So adding one namespace to ten thousand
+ * costs one row.
  *
- * A namespace's row belongs to its subsystem's: the database refuses one without the other. Control
- * thread only.
+ * A namespace's row refers to its subsystem's row: the database refuses a namespace without its
+ * subsystem. Control thread only.
  */
 #include "store/store_private.h"
 
@@ -27,8 +27,8 @@
 struct row {
 	const char *kind;
 	char *key;
-	char *of;      /* the subsystem of a namespace; NULL for all others */
-	json_t *value; /* counted */
+	char *of;      /* NQN of a namespace's subsystem; NULL for other kinds */
+	json_t *value; /* a counted reference */
 };
 
 struct rows {
@@ -39,7 +39,7 @@ struct rows {
 
 struct undo_log {
 	uint64_t generation; /* that the change makes */
-	uint64_t bytes;      /* taken so far */
+	uint64_t bytes;      /* of undo rows so far */
 };
 
 /* ---- a document's rows ------------------------------------------------------------------------
@@ -55,7 +55,7 @@ static void rows_release(struct rows *rows)
 	free(rows->items);
 }
 
-/* Takes key and value over, whatever happens. */
+/* Takes ownership of key and value, also on failure. */
 static int rows_add(struct rows *rows, const char *kind, char *key, const char *of, json_t *value)
 {
 	struct row row = {.kind = kind, .key = key, .of = of ? strdup(of) : NULL, .value = value};
@@ -79,7 +79,7 @@ static int rows_add(struct rows *rows, const char *kind, char *key, const char *
 	return 0;
 }
 
-/* Numbers with leading zeroes, so that the rows are in the document's order. */
+/* Numbers have leading zeroes, so that the rows are in the document's order. */
 static char *key_of_ns(const char *nqn, json_int_t nsid)
 {
 	char *key;
@@ -97,7 +97,7 @@ static int rows_add_subsystem(struct rows *rows, json_t *subsystem)
 	if (!nqn)
 		return -EINVAL;
 	alone = json_copy(subsystem);
-	/* Jansson leaves out what it has no memory for, and does not say so. */
+	/* Without memory Jansson leaves out keys and reports no error. */
 	if (json_object_size(alone) != json_object_size(subsystem)) {
 		json_decref(alone);
 		return -ENOMEM;
@@ -141,7 +141,7 @@ static int rows_make(const json_t *document, struct rows *rows)
 	json_t *value;
 	int res = 0;
 
-	/* The iteration changes nothing, but its interface cannot say so. */
+	/* The cast is safe, because the iteration only reads. */
 	json_object_foreach((json_t *)document, name, value)
 	{
 		if (strcmp(name, "subsystems") == 0) {
@@ -191,7 +191,8 @@ static int row_delete(struct store *store, const struct row *row)
 	return store_run(store, stmt);
 }
 
-/* So that the former generation can be read. `before` NULL: the row is new. */
+/* Records the row before the change, so that the former generation can be read. `before` NULL: the
+ * row is new. */
 static int row_undo(struct store *store, struct undo_log *log, const struct row *before,
 		    const struct row *after)
 {
@@ -326,12 +327,12 @@ int store_keep_document(struct store *store, const struct store_change *change,
  */
 
 struct loading {
-	uint64_t generation; /* 0: what is in force */
+	uint64_t generation; /* 0: the one in force */
 	json_t *document;
-	json_t *namespaces; /* NQN to the array of its namespaces; borrowed arrays, counted here */
+	json_t *namespaces; /* NQN to the array of its namespaces, a counted reference */
 };
 
-/* Puts one row where it belongs. 0, -EUCLEAN or -ENOMEM. */
+/* Adds one row to the document. 0, -EUCLEAN or -ENOMEM. */
 typedef int (*row_take_fn)(struct loading *loading, const char *key, const char *of, json_t *value);
 
 static int key_take(struct loading *loading, const char *key, const char *of, json_t *value)

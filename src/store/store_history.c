@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Former generations of the desired state. Each change writes, in its own transaction, how the rows
- * that it touches were before (table undo) and who made it (table history): a generation costs what
- * its change costs, not a copy of the document. Generation N is read by taking, for every row, what
- * the first change after N found, or the row itself when none has touched it since.
+ * Former generations of the desired state. Each change writes, in its own transaction, the former
+ * values of the rows that it touches (table undo) and its origin (table history). So a generation
+ * costs what its change costs, not a copy of the document. Generation N is read by taking, for
+ * every row, the value that the first change after N found, or the row itself when no change has
+ * touched it since.
  *
  * The last STORE_HISTORY_MAX former generations of the operator are kept, fewer when they take more
- * than STORE_HISTORY_BYTES_MAX. Hosts can change something all day: beyond the last
- * STORE_HISTORY_MAX generations that hosts made, the oldest is folded into the generation after it,
- * which leaves the older ones of the operator readable. Control thread only.
+ * than STORE_HISTORY_BYTES_MAX. Hosts can make changes all day: beyond the last STORE_HISTORY_MAX
+ * generations that hosts made, the oldest is folded into the generation after it. The operator's
+ * older generations stay readable. Control thread only.
  */
 #include "store/store_private.h"
 
@@ -43,7 +44,7 @@ bool store_is_by_host(const char *origin)
 	return strncmp(origin, STORE_ORIGIN_HOST, strlen(STORE_ORIGIN_HOST)) == 0;
 }
 
-/* Of the present row of STMT_HISTORY_LIST. */
+/* Whether a host made the generation in the present row of STMT_HISTORY_LIST. */
 static bool row_is_by_host(sqlite3_stmt *stmt)
 {
 	const char *origin = (const char *)sqlite3_column_text(stmt, 2);
@@ -51,13 +52,13 @@ static bool row_is_by_host(sqlite3_stmt *stmt)
 	return origin && store_is_by_host(origin);
 }
 
-/* The oldest generation that a host made, and its neighbours. */
+/* The neighbours of the oldest former generation that a host made. */
 struct fold {
-	uint64_t after; /* the newest generation before it; 0: none */
-	uint64_t into;  /* the one that follows it */
+	uint64_t after; /* the generation before it; 0: none */
+	uint64_t into;  /* the generation after it */
 };
 
-/* Whether there are too many; -errno. */
+/* 1: hosts have made too many generations, and *ret_fold is filled; 0: not too many; or -errno. */
 static int fold_find(struct store *store, struct fold *ret_fold)
 {
 	sqlite3_stmt *stmt = store_stmt(store, STMT_HISTORY_LIST);
@@ -103,7 +104,7 @@ static int history_fold(struct store *store)
 	return res;
 }
 
-/* The oldest generation that stays; 0: all of them. -errno through *ret_res. */
+/* The oldest generation that stays; 0: all stay. *ret_res: 0 or -errno. */
 static uint64_t history_oldest(struct store *store, int *ret_res)
 {
 	sqlite3_stmt *stmt = store_stmt(store, STMT_HISTORY_LIST);
@@ -112,7 +113,7 @@ static uint64_t history_oldest(struct store *store, int *ret_res)
 	bool is_full = false;
 	int code;
 
-	/* To read a generation, the undo rows of all later ones are needed, not its own. */
+	/* Reading a generation needs the undo rows of all later ones, not its own. */
 	while (!is_full && (code = sqlite3_step(stmt)) == SQLITE_ROW) {
 		is_full = by_operator > STORE_HISTORY_MAX ||
 			  (count > 1 && undo_bytes > STORE_HISTORY_BYTES_MAX);
@@ -120,7 +121,7 @@ static uint64_t history_oldest(struct store *store, int *ret_res)
 			break;
 		oldest = (uint64_t)sqlite3_column_int64(stmt, 0);
 		undo_bytes += (uint64_t)sqlite3_column_int64(stmt, 5);
-		/* The one in force is not a former one. */
+		/* The generation in force counts too, and is not a former one. */
 		if (count == 0 || !row_is_by_host(stmt))
 			by_operator++;
 		count++;
@@ -261,7 +262,7 @@ int store_each_former_ns(struct store *store, uint64_t generation,
 	return res;
 }
 
-/* ---- a copy of all of it ----------------------------------------------------------------------
+/* ---- a copy of the whole store ------------------------------------------------------------------
  */
 
 static int path_sync(const char *path)
@@ -274,7 +275,7 @@ static int path_sync(const char *path)
 	return res;
 }
 
-/* Into an empty file of ours alone. */
+/* Writes the copy into an empty file that only this user may read. */
 static int store_copy_write(struct store *store, const char *path)
 {
 	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -298,7 +299,7 @@ int store_copy(struct store *store, const char *path, struct store_error *ret_er
 	char fresh[PATH_MAX + 64];
 	int res = 0;
 
-	/* Under another name until it is whole, as the database itself. */
+	/* Under another name until the copy is complete, as store_make does. */
 	if (snprintf(fresh, sizeof(fresh), "%s.new", path) >= (int)sizeof(fresh))
 		return store_explain(store, -ENAMETOOLONG, "cannot be copied", ret_error);
 	if (unlink(fresh) && errno != ENOENT)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the two halves of the store share: the database, its prepared statements, the errors.
- * Private to store/store*.c. Control thread only.
+ * What the files of the store share: the database, its prepared statements, the errors. Private to
+ * store/store*.c. Control thread only.
  */
 #ifndef WEFT_STORE_STORE_PRIVATE_H
 #define WEFT_STORE_STORE_PRIVATE_H
@@ -11,7 +11,7 @@
 #include <limits.h>
 #include <sqlite3.h>
 
-#define STORE_DIFF_BYTES_MAX 4096 /* of a row of audit and history */
+#define STORE_DIFF_BYTES_MAX 4096 /* of the difference in a row of audit and history */
 
 enum store_stmt {
 	STMT_BEGIN,
@@ -51,48 +51,49 @@ struct store {
 	char source_hash[STORE_HASH_BYTES];
 	char folder[PATH_MAX];
 	bool is_batch;
-	int batch_res;     /* the first failure in it */
+	int batch_res;     /* the first failure in the batch */
 	uint64_t disowned; /* see store_disown */
-	int failure;       /* of the last write, -errno; 0: it is kept */
+	int failure;       /* -errno of the last write; 0: it succeeded */
 	int changes;       /* sqlite3_total_changes when the transaction began */
 };
 
-/* -errno of the database's last failure. */
+/* The -errno of a result code of SQLite. db NULL: the system's error is unknown. */
 int store_errno(sqlite3 *db, int code);
-/* Fills the text: the file, what failed, why, the remedy. Returns res. */
+/* Fills ret_error: the file, what failed, why, the remedy. Returns res. */
 int store_explain(const struct store *store, int res, const char *what,
 		  struct store_error *ret_error);
 
 sqlite3_stmt *store_stmt(struct store *store, enum store_stmt which);
-/* Runs one that returns no rows. 0 or -errno. */
+/* Runs a statement that returns no rows. 0 or -errno. */
 int store_run(struct store *store, sqlite3_stmt *stmt);
 /* Whether a change with this origin was made by a host. */
 bool store_is_by_host(const char *origin);
 int store_begin(struct store *store);
-/* Commits after 0, else rolls back. 0 or -errno. */
+/* Commits if res is 0, else rolls back. 0 or -errno. */
 int store_finish(struct store *store, int res);
 
-/* The document of a generation that is kept; 0: the one in force (store_document.c). */
-/* A value as a row keeps it, a new reference. 0, -ENOMEM, or -EUCLEAN: it is not JSON. */
+/* Parses the JSON of a row into a new reference. 0, -ENOMEM, or -EUCLEAN: it is not JSON. */
 int store_row_json(const char *text, size_t flags, json_t **ret_value);
+/* Returns the document of a kept generation; 0: the one in force (store_document.c). 0, or -errno
+ * with ret_error filled. */
 int store_load_rows(struct store *store, uint64_t generation, json_t **ret_document,
 		    struct store_error *ret_error);
 
 /* ---- store_history.c --------------------------------------------------------------------------
  */
 
-/* The row as it was before the change that makes `generation`; json NULL: it did not exist. Adds
- * what this takes to *bytes. */
+/* A row as it was before the change that makes `generation`; json NULL: the row did not exist. */
 struct store_undo {
 	uint64_t generation;
 	const char *kind;
 	const char *key;
-	const char *of; /* NULL: belongs to no other */
+	const char *of; /* key of the subsystem; NULL: none */
 	const char *json;
 };
 
+/* Records the row, and adds the bytes that it takes to *bytes. 0 or -errno. */
 int store_undo_add(struct store *store, const struct store_undo *undo, uint64_t *bytes);
-/* Lists the generation that the change makes, and forgets the oldest ones. */
+/* Adds the generation that the change makes to the history, and deletes the oldest ones. */
 int store_history_add(struct store *store, const struct store_change *change, uint64_t time_ms,
 		      const char *folder, uint64_t undo_bytes);
 
