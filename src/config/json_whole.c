@@ -19,14 +19,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define INPUT_BYTES   256   /* 2 bytes of input (an empty array) can take 100 bytes of memory */
-#define READ_BYTES    16384 /* size of the first buffer for a stream */
-#define TOKEN_BYTES   65536 /* a longer string or number gets a reserve of its own */
-#define RESERVE_ALIGN 16
-#define RESERVE_BYTES (1024 * 1024)
-#define RESERVE_ONE_MAX                                                                            \
-	(2 * TOKEN_BYTES + RESERVE_ALIGN) /* because the lexer doubles its buffer                  \
-					   */
+#define INPUT_BYTES     256   /* "[]" takes 100 bytes of memory */
+#define READ_BYTES      16384 /* size of the first buffer for a stream */
+#define TOKEN_BYTES     65536 /* a longer string or number gets a reserve of its own */
+#define RESERVE_ALIGN   16
+#define RESERVE_BYTES   (1024 * 1024)
+#define RESERVE_ONE_MAX (2 * TOKEN_BYTES + RESERVE_ALIGN) /* the lexer's buffer doubles */
 
 static unsigned losses;
 static bool is_reading;
