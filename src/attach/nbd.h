@@ -22,7 +22,7 @@
 #define NBD_SLOT_KEPT    (128u << 10)   /* largest buffer that a slot keeps */
 #define NBD_SEND_PIECES  64
 #define NBD_STATUS_BYTES (64u << 10)            /* the controller's list, and the reply */
-#define NBD_STATUS_LIST  (NBD_STATUS_BYTES / 2) /* the list; twice its extents fit behind it */
+#define NBD_STATUS_LIST  (NBD_STATUS_BYTES / 2) /* the list; two extents per entry fit after it */
 #define NBD_HANDSHAKE_NS (10ull * 1000000000)
 #define NBD_STOP_NS      (10ull * 1000000000)
 #define NBD_ROUNDS_MAX   16 /* receives from one client before the next client's turn */
@@ -59,9 +59,8 @@ struct nbd_slot {
 
 struct nbd_client {
 	const struct nbd_options *options;
-	struct weft_ns
-		*ns;      /* a handle of its own, so that each client is notified of lost writes */
-	struct list node; /* in the server's list */
+	struct weft_ns *ns; /* its own handle: each client hears of lost writes */
+	struct list node;   /* in the server's list */
 	int fd;
 	short poll_events; /* events to wait for in poll(2) */
 	bool is_ending;    /* no further request is taken */

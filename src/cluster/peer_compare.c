@@ -174,8 +174,8 @@ static enum peer_hold entry_judge(const struct peers *peers, const struct candid
 	if (sameness == IS_UNSURE && !share->is_served)
 		return share->refusers & bit && !share->is_forgiven ? PEER_HOLD_FILE
 								    : PEER_HOLD_PENDING;
-	/* Same file. If hosts use it through the peer, no refuser needs to be asked any more; else
-	 * only this peer is settled. */
+	/* Both members have the same file. If hosts use the file through the peer, all refusals are
+	 * settled; else only the peer's own. */
 	if (sameness == IS_SAME)
 		share->refusers &= (uint16_t)(entry->is_served ? 0 : ~bit);
 	return share_format_judge(peers, candidate, peer, entry);

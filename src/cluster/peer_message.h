@@ -72,8 +72,7 @@ size_t peer_body_bytes(enum peer_message type);
 struct peer_hello {
 	char from[PEER_NAME_BYTES];
 	char to[PEER_NAME_BYTES];
-	uint8_t members[32]; /* hash of all members' names and ranges: must be equal on both sides
-			      */
+	uint8_t members[32]; /* hash of all members' names and ranges; must be equal */
 	uint8_t nonce[PEER_NONCE_BYTES];
 	struct uuid boot_id;
 	uint32_t pid; /* for display only */
@@ -127,11 +126,9 @@ struct peer_served {
 	/* Not served because a member that served had another file, or because this file is not the
 	 * one served last. Members that have not served yet need not wait for this member. */
 	bool is_refused;
-	uint64_t since_boot_ns; /* when this member began to serve this size and block size:
-				   CLOCK_MONOTONIC */
+	uint64_t since_boot_ns; /* start of serving in this format: CLOCK_MONOTONIC */
 	uint64_t since_real_ns; /* the same, CLOCK_REALTIME */
-	uint64_t loss; /* the last mark of lost writes drawn by the sender under its kernel; 0: none
-			*/
+	uint64_t loss; /* last mark of lost writes drawn by the sender under its kernel; 0: none */
 };
 
 /* PEER_SERVED: `count` of the list's `total` entries, starting at `first`. */

@@ -479,8 +479,7 @@ static int peers_listen(struct peers *peers, char *error, size_t error_bytes)
 
 	peer_addr_to_net(listen, &addr);
 	if (listen->path[0] != 0)
-		(void)unix_socket_clear(
-			listen->path); /* a socket in use: the open below reports it */
+		(void)unix_socket_clear(listen->path); /* in use: open fails below */
 	res = reactor_listener_open(peers->reactor, &peers->listener, &addr, on_accepted);
 	if (res < 0) {
 		snprintf(error, error_bytes, "cluster.listen: %s: %s",

@@ -74,8 +74,7 @@ struct peer {
 	uint64_t down_since_ns; /* since when the link is down */
 	uint64_t pinged_ns;
 	bool is_silent; /* the link is up, but the peer does not answer */
-	/* The process at the other end of the last good link; kept when that link closes. -1:
-	 * unknown. */
+	/* Process at the far end of the last good link; kept when that link closes. -1: unknown. */
 	int pidfd;
 	uint32_t pid;
 	struct list waiting; /* ctrl_reset.node: resets not sent yet */
@@ -84,8 +83,7 @@ struct peer {
 	uint64_t owed_since_ns;  /* since when the peer owes an answer */
 	uint64_t stepped_ns;     /* time of the last step of its resets */
 	struct peer_pulse pulse; /* as of the peer's last answer */
-	/* The peer's process, looked at while the peer is silent for half of answer_ms or
-	 * longer. */
+	/* The peer's process, looked at once the peer is silent for half of answer_ms. */
 	struct peer_process process;
 	uint64_t process_seen_ns; /* time of that look; 0: none */
 	/* Fencing. */
@@ -103,11 +101,10 @@ struct peer {
 	uint64_t heard_generation; /* 0: none */
 	struct uuid heard_boot_id;
 	/* Written by the reactor of the peers, read by control. */
-	_Atomic int reach;          /* enum peer_reach */
-	_Atomic unsigned links_up;  /* in both directions */
-	_Atomic uint64_t heard_ns;  /* time of the last message over any link */
-	_Atomic uint64_t list_link; /* number of the link that brought the peer's list; 0: that link
-				       is down */
+	_Atomic int reach;                /* enum peer_reach */
+	_Atomic unsigned links_up;        /* in both directions */
+	_Atomic uint64_t heard_ns;        /* time of the last message over any link */
+	_Atomic uint64_t list_link;       /* link that brought the peer's list; 0: it is down */
 	_Atomic uint64_t list_heard_ns;   /* time of the last message over list_link */
 	_Atomic uint64_t seen_generation; /* of our list, as last compared by the peer */
 	/* Lists of the peer that were compared, one for each of the last two links that brought
@@ -135,13 +132,12 @@ struct peer_share {
 	struct uuid uuid; /* of the namespace */
 	int fd;
 	bool is_writable;
-	unsigned pass; /* the pass of the current look that found the file last; 0: not in a
-			  configuration */
+	unsigned pass; /* pass of this look that found the file last; 0: none */
 	/* ---- peer_compare.c ---- */
 	struct member_file file;
 	bool is_in_force; /* in the configuration in force */
 	bool is_served;   /* in force, and hosts may use it */
-	bool has_served;  /* hosts could use it since it came into force */
+	bool has_served;  /* served at some time since it came into force */
 	bool is_another;  /* not the file that this member served last */
 	/* Members (bits by index) for which another file that this member had under the UUID was
 	 * refused, and that have not been asked about this file. */
@@ -165,8 +161,7 @@ struct peer_share {
 	uint16_t kept_refusers;  /* refusers of this file, as stored */
 	bool kept_is_refused;
 	/* ---- peer_loss.c ---- */
-	struct ns_live
-		*live; /* holds a reference: of the namespace in force or about to be; NULL: none */
+	struct ns_live *live;      /* a counted reference: in force or about to be; NULL: none */
 	bool has_heard;            /* `heard` was read from the store */
 	bool has_asked;            /* peer_loss_ask has judged the file since it was opened */
 	uint64_t heard[PEERS_MAX]; /* by peer: the last mark of its own that was handled; 0: none */
@@ -309,8 +304,7 @@ struct peer_probe {
 	struct reactor_msg msg;
 	struct reactor *reactor;
 	_Atomic bool is_out; /* posted and not taken yet */
-	uint64_t waited_ns;  /* how long it is out, not counting time in which this thread did not
-				run */
+	uint64_t waited_ns;  /* time that it is out while this thread ran */
 };
 
 struct peer_probes {
@@ -370,8 +364,7 @@ struct peers {
 	_Atomic bool is_kick_out;
 
 	/* Owned by the reactor of the peers. */
-	struct target
-		*served; /* the target, while requests from peers are passed to it; else NULL */
+	struct target *served; /* the target while it takes requests from peers; else NULL */
 	struct reactor_listener listener;
 	bool is_listening;
 	struct unix_name name; /* of the Unix socket listened on */
@@ -407,16 +400,15 @@ void peer_error(struct peer *peer, const char *format, ...) __attribute__((forma
 
 enum peer_evidence {
 	PEER_EVIDENCE_NONE,  /* unknown: another machine, or no file that both serve */
-	PEER_EVIDENCE_ALIVE, /* it can still write */
-	PEER_EVIDENCE_DEAD,  /* no write of it can come any more */
+	PEER_EVIDENCE_ALIVE, /* the peer can still write */
+	PEER_EVIDENCE_DEAD,  /* no write of the peer can arrive any more */
 };
 
 /* Judges by the locks on the files of this subsystem. */
 enum peer_evidence peer_evidence(const struct peer *peer, const char *subsystem_nqn);
 /* Whether the process of pidfd has ended. */
 bool peer_process_is_over(const struct peer *peer);
-/* One step of killing the peer: 0 when it was killed, -EAGAIN: call again, other -errno:
- * impossible. */
+/* One step of killing the peer: 0: killed, -EAGAIN: call again, other -errno: impossible. */
 int peer_fence_step(struct peer *peer);
 void peer_fence_end(struct peer *peer);
 

@@ -44,9 +44,8 @@ struct ns_place {
 	const struct config_ns *ns;
 	unsigned subsystem;
 	unsigned index;
-	char *path; /* NULL: no file */
-	const struct ns_place
-		*repeats[NS_TRAIT_COUNT]; /* the first namespace with the same value, or NULL */
+	char *path;                                     /* NULL: no file */
+	const struct ns_place *repeats[NS_TRAIT_COUNT]; /* first one with the same value, or NULL */
 };
 
 static int nsid_order(const struct ns_place *a, const struct ns_place *b)

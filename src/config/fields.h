@@ -61,8 +61,7 @@ typedef void (*field_merge_fn)(struct config_merge *merge, const struct config_f
 
 struct config_field {
 	const char *key;
-	const char *help; /* one line: for `weft ctl --help`, and for schemas and pages without a
-			     text of their own */
+	const char *help; /* one line: for `weft ctl --help`; default for schemas and pages */
 	enum field_kind kind;
 	enum field_change change;
 	size_t offset;       /* of the value */

@@ -169,6 +169,6 @@ void copy_resume_end(const struct copy *copy)
 	if (unlink(path) != 0 && errno != ENOENT)
 		tool_error(copy->options->ns.command, "cannot remove the journal %s: %s", path,
 			   strerror(errno));
-	/* After the journal: if the journal cannot be removed, a missing tag makes it invalid. */
+	/* After the journal: if unlink fails, the missing tag makes the journal invalid. */
 	tag_remove(&copy->to);
 }

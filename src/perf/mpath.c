@@ -59,7 +59,7 @@ static bool paths_are_complete(const struct perf_mpath *perf_mpath)
 	return true;
 }
 
-/* Whether a path was refused to join the others; *ret_info holds the reason. */
+/* Whether some path could not join the others; *ret_info holds the reason. */
 static bool has_refused_path(const struct perf_mpath *perf_mpath, struct path_info *ret_info)
 {
 	for (unsigned i = 0; i < mpath_path_count(perf_mpath->mpath); i++) {

@@ -59,25 +59,21 @@ struct perf_options {
 	uint32_t io_bytes;     /* --bs, bytes per command */
 	unsigned depth;        /* per queue */
 	uint64_t rate;         /* commands per second over all queues; 0: as many as possible */
-	unsigned ctrls; /* controllers of the load, each with host.io_queues queues; with mpath: per
-			   target, each with all its paths */
-	unsigned idle_ctrls;    /* connected additionally and never used */
-	uint32_t namespaces;    /* number of namespaces from nsid on; each command chooses one at
-				   random */
-	uint64_t time_ms;       /* 0: until `bytes` */
-	uint64_t bytes;         /* 0: until `time_ms`; both 0: one pass over the region */
+	unsigned ctrls;        /* of the load, each with host.io_queues queues; mpath: per target */
+	unsigned idle_ctrls;   /* connected additionally and never used */
+	uint32_t namespaces;   /* from nsid on; each command chooses one at random */
+	uint64_t time_ms;      /* 0: until `bytes` */
+	uint64_t bytes;        /* 0: until `time_ms`; both 0: one pass over the region */
 	uint64_t region_offset; /* bytes */
 	uint64_t region_bytes;  /* 0: to the end of the namespace */
 	uint64_t warmup_ms;     /* runs first and is not measured */
 	bool wants_verify;      /* stamp written blocks, check blocks read */
 	uint64_t seed;
 	pid_t watch_pid;         /* process whose CPU time is reported too; 0: none */
-	bool counts_thread_cpu;  /* CPU time of this thread only, because the process has other work
-				  */
-	const atomic_bool *stop; /* set to true: end early, as if the time had ended; may be NULL */
-	void (*progress)(
-		void *arg,
-		const struct perf_progress *progress); /* called once per second; may be NULL */
+	bool counts_thread_cpu;  /* only this thread's CPU: the process has other work */
+	const atomic_bool *stop; /* set to true: end early, as if time had ended; or NULL */
+	void (*progress)(void *arg,
+			 const struct perf_progress *progress); /* once per second, or NULL */
 	void *progress_arg;
 };
 

@@ -2,8 +2,8 @@
 /*
  * The cold part of `weft perf`: makes a reactor on the calling thread, connects the controllers
  * (ctrl.c, mpath.c), identifies the namespaces, checks the options against them, allocates all
- * memory, runs the passes (the load, then reading back what --verify wrote) and disconnects. All
- * but job_run and perf_run runs in callbacks of that reactor.
+ * memory, runs the passes (the load, then reading back what --verify wrote) and disconnects. Once
+ * the reactor runs, everything is done in its callbacks.
  */
 #include "base/clock.h"
 #include "base/text.h"
