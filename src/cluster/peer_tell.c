@@ -114,8 +114,8 @@ void peer_seen(struct peer *peer, uint64_t number, struct peer_link *link,
 		peer_link_close(link, "an answer that is none");
 		return;
 	}
-	/* The peer took a list from a former link after the one sent over tell_link, and counts
-	 * that older list now: send again. */
+	/* The peer took this list, sent over a former link, after the one sent over tell_link, and
+	 * counts it now: send again. */
 	if (number != peer->tell_link) {
 		peer_tell_again(peer);
 		return;
