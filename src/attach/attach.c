@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `weft attach`: a namespace as a disk of this machine. Opens it through libweft, hands it to the
- * NBD server or the ublk device, and closes it when that has ended. Main thread; SIGTERM and SIGINT
- * are blocked before libweft starts its own, and taken from a descriptor.
+ * `weft attach`: makes a namespace a disk of this machine. Opens the namespace through libweft,
+ * passes it to the NBD server or the ublk device, and closes it afterwards. Main thread. SIGTERM
+ * and SIGINT are blocked before libweft starts its threads, and read from a descriptor.
  */
 #include "attach/attach.h"
 
@@ -53,7 +53,7 @@ int attach_run(struct attach_options *options)
 	sigset_t set;
 	int res = -1;
 
-	/* Before the paths are opened: what cannot be needs no target to say so. */
+	/* Before connecting: whether ublk is available does not depend on a target. */
 	if (options->is_ublk && ublk_check(options->ns.command) != 0)
 		return -1;
 	sigemptyset(&set);

@@ -13,14 +13,14 @@ struct attach_options {
 	const char *nbd_socket;  /* NULL: not NBD */
 	const char *export_name; /* of NBD */
 	bool is_ublk;
-	int ublk_id; /* N of /dev/ublkbN; -1: the kernel's choice */
+	int ublk_id; /* N of /dev/ublkbN; -1: chosen by the kernel */
 	bool is_read_only;
 };
 
 /*
- * Opens the namespace and serves it as an NBD export or a ublk device until SIGTERM or SIGINT. On
- * the main thread, before others are started: it blocks these signals and takes them. 0, or -1
- * after a message.
+ * Opens the namespace and serves it as an NBD export or a ublk device until SIGTERM or SIGINT. Call
+ * on the main thread before other threads start: it blocks these signals and reads them itself. 0,
+ * or -1 after a message.
  */
 int attach_run(struct attach_options *options);
 

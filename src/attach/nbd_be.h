@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Big-endian numbers at any address, for the NBD protocol. NVMe is little-endian throughout and has
+ * Big-endian numbers at unaligned addresses, for the NBD protocol. NVMe is little-endian and uses
  * base/le.h.
  */
 #ifndef WEFT_ATTACH_NBD_BE_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NBD structured replies: one chunk for each reply, the last one as well. Pure; no thread of its
- * own. NBD doc/proto.md, "Structured reply chunk message" and "Metadata querying".
+ * NBD structured replies: every reply is one chunk, which is also the last one. Pure; no thread of
+ * its own. NBD doc/proto.md, "Structured reply chunk message" and "Metadata querying".
  *
- * A read is answered with one chunk, data or hole: that is what DF asks for, so that DF changes
- * nothing. base:allocation is the one context.
+ * A read is answered with one chunk, data or hole. The flag DF asks for exactly that, so DF changes
+ * nothing. base:allocation is the only context.
  */
 #include "attach/nbd_be.h"
 #include "attach/nbd_proto.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The socket of one NBD client: what it has sent is parsed, first by the handshake and then request
- * by request; answers and replies leave in as few sends as they fit in. Main thread; the socket
- * does not block.
+ * The socket of one NBD client. Received bytes are parsed by the handshake first, then request by
+ * request. Answers and replies are sent in as few sends as possible. Main thread; the socket does
+ * not block.
  *
- * Headers are received many at once into rx. The data of a write is copied from there as far as it
- * has come along, the rest is received into its own buffer.
+ * Many headers are received at once into rx. The data of a write is copied from rx as far as it has
+ * arrived there; the rest is received into the write's own buffer.
  */
 #include "attach/nbd.h"
 
@@ -19,9 +19,9 @@
 #include <unistd.h>
 
 enum step {
-	STEP_ON,   /* something was done */
-	STEP_MORE, /* needs more bytes of the client */
-	STEP_WAIT, /* must send, or have a request back, first */
+	STEP_ON,   /* progress was made */
+	STEP_MORE, /* needs more bytes from the client */
+	STEP_WAIT, /* must first send, or get a request back from libweft */
 };
 
 struct nbd_client *nbd_client_create(const struct nbd_options *options, int fd,
@@ -104,7 +104,7 @@ static ssize_t client_send(struct nbd_client *client, struct iovec *iov, unsigne
 	return sent;
 }
 
-/* Whether all of it is sent. */
+/* Whether the whole answer is sent. */
 static bool answer_send(struct nbd_client *client)
 {
 	while (!answer_is_sent(client)) {
@@ -121,7 +121,7 @@ static bool answer_send(struct nbd_client *client)
 	return true;
 }
 
-/* What of the slot's reply is not sent yet, in up to two pieces. */
+/* The part of the slot's reply that is not sent yet, in up to two pieces. */
 static unsigned slot_pieces(struct nbd_slot *slot, struct iovec iov[2])
 {
 	unsigned count = 0;
@@ -197,7 +197,7 @@ static enum step handshake_step(struct nbd_client *client)
 		return STEP_WAIT;
 	}
 	client->rx_begin += (size_t)used;
-	/* The last answer leaves before the first request is looked at. */
+	/* Send the last answer before parsing the first request. */
 	if (client->handshake.phase == NBD_PHASE_REQUEST)
 		answer_send(client);
 	return used > 0 ? STEP_ON : STEP_MORE;
@@ -211,7 +211,7 @@ static void filling_end(struct nbd_client *client)
 	nbd_slot_submit(slot);
 }
 
-/* Data of a write, or of one that was refused. */
+/* Takes data of a write, or skips data of a refused write. */
 static enum step data_step(struct nbd_client *client)
 {
 	struct nbd_slot *slot = client->filling;
@@ -232,8 +232,8 @@ static enum step data_step(struct nbd_client *client)
 	return STEP_ON;
 }
 
-/* Whether the client may have another request, which was found good, under way. Blocks that a read
- * only touches count too, so that one alone may hold more than the bound. */
+/* Whether one more request, already checked, fits the client's limit. A read counts all blocks that
+ * it touches, so a single request may exceed the limit and is then served alone. */
 static bool client_has_room(const struct nbd_client *client, const struct nbd_request *asked)
 {
 	size_t bytes = nbd_asked_bytes(asked, &client->export);
@@ -300,7 +300,7 @@ static enum step client_parse(struct nbd_client *client)
 
 /* ---- receiving ------------------------------------------------------------------------------ */
 
-/* Whether there was something. */
+/* Whether bytes were received. */
 static bool client_receive(struct nbd_client *client)
 {
 	struct nbd_slot *slot = client->filling;
@@ -347,7 +347,7 @@ void nbd_client_work(struct nbd_client *client)
 	}
 	if (!client->is_broken && answer_send(client))
 		replies_send(client);
-	/* Replies that have left may have made room. */
+	/* Sent replies may have freed slots and bytes. */
 	if (step == STEP_WAIT && !client->is_broken && list_empty(&client->replies))
 		step = client_parse(client);
 	client->poll_events = 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NBD haggling: the fixed newstyle handshake, from the greeting to the first request. Pure; no
- * thread of its own. NBD doc/proto.md, "Handshake phase": EXPORT_NAME, ABORT, LIST, INFO, GO,
- * STRUCTURED_REPLY, LIST_META_CONTEXT and SET_META_CONTEXT; every other option is answered with
- * "unsupported", as the fixed newstyle wants it.
+ * The fixed newstyle handshake of NBD, from the greeting to the first request. Pure; no thread of
+ * its own. NBD doc/proto.md, "Handshake phase": EXPORT_NAME, ABORT, LIST, INFO, GO,
+ * STRUCTURED_REPLY, LIST_META_CONTEXT and SET_META_CONTEXT. Every other option is answered with
+ * "unsupported", as the fixed newstyle requires.
  *
- * One export, whose name is empty unless the user has named it.
+ * There is one export. Its name is empty unless the user gave one.
  */
 #include "attach/nbd_be.h"
 #include "attach/nbd_proto.h"
@@ -25,7 +25,7 @@
 #define CONTEXT_NAME        "base:allocation"
 #define CONTEXT_NAMESPACE   "base:"
 
-/* Greeting, both ways. */
+/* Flags of the greeting, in both directions. */
 #define FLAG_FIXED_NEWSTYLE (1 << 0)
 #define FLAG_NO_ZEROES      (1 << 1)
 
@@ -69,7 +69,8 @@ enum transmission_flags {
 	CAN_MULTI_CONN = 1 << 8,
 };
 
-/* A flush reaches the controller, so it covers what was answered on every connection. */
+/* CAN_MULTI_CONN: a flush reaches the controller, so it covers writes answered on every
+ * connection. */
 static uint16_t export_flags(const struct nbd_handshake *handshake)
 {
 	const struct nbd_export *export = handshake->export;
@@ -90,7 +91,7 @@ static uint8_t *answer_grow(struct nbd_handshake *handshake, size_t bytes)
 	return at;
 }
 
-/* The header of an option's reply; returns where its body of body_bytes goes. */
+/* Adds the header of an option's reply; returns the place for its body of body_bytes. */
 static uint8_t *answer_option(struct nbd_handshake *handshake, uint32_t option,
 			      enum option_reply type, uint32_t body_bytes)
 {
@@ -123,7 +124,7 @@ static void answer_export(struct nbd_handshake *handshake, uint32_t option)
 	nbd_put_u16(at, INFO_EXPORT);
 	nbd_put_u64(at + 2, export->size_bytes);
 	nbd_put_u16(at + 10, export_flags(handshake));
-	/* Whether it was asked for or not: who does not know it passes over it. */
+	/* Sent even if not asked for: a client that does not know this item ignores it. */
 	at = answer_option(handshake, option, REP_INFO, 14);
 	nbd_put_u16(at, INFO_BLOCK_SIZE);
 	nbd_put_u32(at + 2, export->block_bytes);
@@ -151,7 +152,7 @@ static bool name_is_ours(const struct nbd_handshake *handshake, const uint8_t *n
 	       memcmp(name, handshake->export->name, len_bytes) == 0;
 }
 
-/* The one option without a reply header, and without a way to refuse. */
+/* The only option without a reply header, and without an error reply. */
 static int export_name_take(struct nbd_handshake *handshake, const uint8_t *body, uint32_t bytes)
 {
 	uint8_t *at;
@@ -167,7 +168,7 @@ static int export_name_take(struct nbd_handshake *handshake, const uint8_t *body
 	return 0;
 }
 
-/* INFO and GO: the length of the name, the name, how many informations are asked for, which. */
+/* INFO and GO: length of the name, name, number of information items, items. */
 static void go_take(struct nbd_handshake *handshake, uint32_t option, const uint8_t *body,
 		    uint32_t bytes)
 {
@@ -188,7 +189,7 @@ static void go_take(struct nbd_handshake *handshake, uint32_t option, const uint
 		return;
 	}
 	answer_export(handshake, option);
-	/* Each once, however often it is asked for. */
+	/* Each item once, even if asked for several times. */
 	for (unsigned info = INFO_NAME; info <= INFO_DESCRIPTION; info++)
 		for (unsigned i = 0; i < count; i++) {
 			if (nbd_get_u16(body + 6 + name_bytes + 2 * i) != info)
@@ -203,7 +204,7 @@ static void go_take(struct nbd_handshake *handshake, uint32_t option, const uint
 		handshake->phase = NBD_PHASE_REQUEST;
 }
 
-/* Whether the query asks for base:allocation: by name, or when listing by its namespace. */
+/* Whether the query asks for base:allocation: by name, or by its namespace when listing. */
 static bool query_matches(uint32_t option, const uint8_t *query, uint32_t bytes)
 {
 	if (bytes == strlen(CONTEXT_NAME) && memcmp(query, CONTEXT_NAME, bytes) == 0)
@@ -212,7 +213,7 @@ static bool query_matches(uint32_t option, const uint8_t *query, uint32_t bytes)
 	       memcmp(query, CONTEXT_NAMESPACE, bytes) == 0;
 }
 
-/* Whether all queries, each a length and a text, end where the option does. */
+/* Reads all queries, each a length and a string. False if they do not end with the option. */
 static bool queries_take(uint32_t option, const uint8_t *at, uint32_t bytes, uint32_t count,
 			 bool *ret_is_asked)
 {
@@ -232,7 +233,7 @@ static bool queries_take(uint32_t option, const uint8_t *at, uint32_t bytes, uin
 	return bytes == 0;
 }
 
-/* The length of the export's name, the name, how many queries, the queries. */
+/* Length of the export's name, name, number of queries, queries. */
 static void context_take(struct nbd_handshake *handshake, uint32_t option, const uint8_t *body,
 			 uint32_t bytes)
 {
@@ -240,7 +241,7 @@ static void context_take(struct nbd_handshake *handshake, uint32_t option, const
 	bool is_asked = false;
 	uint8_t *at;
 
-	/* Setting replaces what was set before, whatever becomes of it. */
+	/* A SET discards the former selection, even if it fails. */
 	if (option == OPT_SET_META_CONTEXT)
 		handshake->terms.has_allocation = false;
 	if (!handshake->terms.is_structured || bytes < 8 || name_bytes > bytes - 8 ||
@@ -302,7 +303,7 @@ static int option_take(struct nbd_handshake *handshake, uint32_t option, const u
 	}
 }
 
-/* ---- the stream ----------------------------------------------------------------------------- */
+/* ---- parsing the stream --------------------------------------------------------------------- */
 
 static int flags_take(struct nbd_handshake *handshake, const uint8_t *bytes, size_t len_bytes)
 {
@@ -318,7 +319,7 @@ static int flags_take(struct nbd_handshake *handshake, const uint8_t *bytes, siz
 	return CLIENT_FLAGS_BYTES;
 }
 
-/* The rest of an option that is too long. */
+/* Skips the rest of an option that is too long. */
 static int skip_take(struct nbd_handshake *handshake, size_t len_bytes)
 {
 	size_t part = len_bytes < handshake->skip_bytes ? len_bytes : handshake->skip_bytes;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NBD transmission: requests are taken apart and judged, replies put together. Pure; no thread of
- * its own. NBD doc/proto.md, "Transmission phase": requests of 28 bytes, simple replies; structured
- * ones are in nbd_chunk.c.
+ * NBD transmission: decodes and checks requests, encodes simple replies. Pure; no thread of its
+ * own. NBD doc/proto.md, "Transmission phase": requests of 28 bytes. Structured replies are in
+ * nbd_chunk.c.
  *
- * Reads may begin and end anywhere. What writes must fit the block size that was advertised; an
- * unaligned one is refused, for reading and writing back around it could undo a write of another
- * connection.
+ * Reads may begin and end anywhere. Requests that write must be aligned to the advertised block
+ * size. Others are refused, because reading and rewriting whole blocks could undo a write of
+ * another connection.
  */
 #include "attach/nbd_be.h"
 #include "attach/nbd_proto.h"
@@ -28,7 +28,7 @@ int nbd_request_decode(const uint8_t bytes[NBD_REQUEST_BYTES], struct nbd_reques
 	return 0;
 }
 
-/* FUA must be accepted everywhere. */
+/* The protocol requires that FUA is accepted for every command. */
 static uint16_t flags_known(uint16_t command, const struct nbd_terms *terms)
 {
 	switch (command) {
@@ -64,7 +64,7 @@ static enum nbd_error change_check(const struct nbd_request *request,
 		return request->command == NBD_CMD_TRIM ? NBD_EINVAL : NBD_ENOSPC;
 	if (!request_is_aligned(request, export))
 		return NBD_EINVAL;
-	/* Only what carries data has a longest length. */
+	/* The length is limited only for a command with data. */
 	return request->command == NBD_CMD_WRITE && request->length > NBD_LENGTH_MAX ? NBD_EINVAL
 										     : NBD_OK;
 }
@@ -121,7 +121,7 @@ enum nbd_error nbd_error_from_errno(int res)
 		return NBD_ENOSPC;
 	case -EOPNOTSUPP:
 		return NBD_ENOTSUP;
-	/* The connection is about to end: what was told of the export does not hold. */
+	/* The connection is about to be closed, because the size or block size has changed. */
 	case -ESTALE:
 		return NBD_ESHUTDOWN;
 	default:

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The NBD server: its Unix socket, its clients, and the loop that waits for all of them, for
- * libweft and for signals. Main thread.
+ * The NBD server: its Unix socket, its clients, and the loop that waits for clients, libweft and
+ * signals. Main thread.
  *
- * SIGTERM and SIGINT end it in order: nobody is accepted any more, no request is taken any more,
- * what is under way is finished and answered. The second one ends it at once.
+ * SIGTERM or SIGINT stops the server in order: no client is accepted and no request taken any more,
+ * and requests in flight are finished and answered. A second signal ends the process at once.
  *
- * Clients were told a size and a block size. When the namespace is formatted with another block
- * size, or shrinks, they are disconnected in the same order, and the next ones are told the new.
+ * Clients know a size and a block size. When the namespace is formatted with another block size, or
+ * shrinks, all clients are disconnected in the same order, and later clients get the new values.
  */
 #include "attach/nbd.h"
 
@@ -35,20 +35,20 @@
 enum poll_index {
 	POLL_SIGNAL,
 	POLL_WEFT,
-	POLL_EVENT, /* of the subsystem */
+	POLL_EVENT, /* eventfd of the subsystem */
 	POLL_LISTENER,
 	POLL_CLIENTS
 };
 
 struct nbd_server {
 	const struct nbd_options *options;
-	int listener; /* -1 once it ends */
+	int listener; /* -1 once the server stops */
 	struct unix_name name;
 	int signals;
 	bool is_stopping;
-	bool is_reopening;     /* when the last client, which knows another format, is gone */
-	uint64_t accept_at_ns; /* not before; 0: any time */
-	bool has_told_accept;  /* that it fails */
+	bool is_reopening; /* waits until all clients of the former format are gone, then reopens */
+	uint64_t accept_at_ns; /* time to accept again; 0: now */
+	bool has_told_accept;  /* the failure to accept was reported */
 	struct list clients;
 	unsigned client_count;
 };
@@ -77,14 +77,15 @@ static int server_listen(struct nbd_server *server)
 
 /* ---- clients -------------------------------------------------------------------------------- */
 
-/* What the namespace is now: it may have grown since the last client came. */
+/* Reads the present state of the namespace, which may have grown since the last client
+ * connected. */
 static int export_fill(const struct nbd_options *options, struct nbd_export *ret_export)
 {
 	const struct weft_ns_info *info = &options->attached->handle.info;
 	enum attach_news news = attach_ns_look(options->attached);
 
 	if (news == ATTACH_CHANGED) {
-		/* For server_look. */
+		/* Makes server_look disconnect the clients. */
 		options->attached->is_stale = true;
 		return -ESTALE;
 	}
@@ -99,8 +100,8 @@ static int export_fill(const struct nbd_options *options, struct nbd_export *ret
 	return 0;
 }
 
-/* The client stays in the backlog, and the listener readable: without a pause that is a busy loop
- * for as long as descriptors or memory are missing. */
+/* The client stays in the backlog and the listener readable. Without a pause the loop would spin
+ * until descriptors or memory are available again. */
 static void accept_failed(struct nbd_server *server, int error)
 {
 	if (error == EINTR || error == EAGAIN || error == ECONNABORTED)
@@ -147,7 +148,7 @@ static void clients_reap(struct nbd_server *server)
 	}
 }
 
-/* Those that take too long to shake hands, or to read what was left for them at the end. */
+/* Breaks clients that exceed the deadline for the handshake, or for reading the last replies. */
 static void clients_hurry(struct nbd_server *server)
 {
 	uint64_t now_ns = clock_monotonic_ns();
@@ -187,7 +188,7 @@ static void server_announce(const struct nbd_options *options)
 
 /* ---- the loop ------------------------------------------------------------------------------- */
 
-/* What is under way is finished and answered, then they are closed. */
+/* Ends all clients: requests in flight are finished and answered, then the sockets are closed. */
 static void clients_end(struct nbd_server *server)
 {
 	uint64_t deadline_ns = clock_monotonic_ns() + NBD_STOP_NS;
@@ -212,14 +213,14 @@ static void server_stop(struct nbd_server *server)
 		_exit(EXIT_FAILURE);
 	}
 	server->is_stopping = true;
-	/* Removed first: who finds the name finds somebody who accepts. */
+	/* Remove the name first: a process that finds the name must find a server that accepts. */
 	unix_name_remove(&server->name);
 	close(server->listener);
 	server->listener = -1;
 	clients_end(server);
 }
 
-/* Clients that know another format than the namespace has are ended. */
+/* Ends all clients if the namespace has another format than the clients know. */
 static void server_look(struct nbd_server *server)
 {
 	struct attach_ns *attached = server->options->attached;
@@ -231,7 +232,8 @@ static void server_look(struct nbd_server *server)
 	clients_end(server);
 }
 
-/* Once they are gone, and with them their requests. 0, or -errno after a message. */
+/* Reopens the namespace when all clients are gone, and their requests with them. 0, or -errno after
+ * a message. */
 static int server_reopen(struct nbd_server *server)
 {
 	struct attach_ns *attached = server->options->attached;
@@ -263,14 +265,14 @@ static unsigned polls_fill(const struct nbd_server *server, struct pollfd *polls
 	list_for_each(node, &server->clients) {
 		const struct nbd_client *client = list_entry(node, struct nbd_client, node);
 
-		/* A broken one waits for libweft alone. */
+		/* A broken client waits only for libweft. */
 		polls[count++] = (struct pollfd){.fd = client->is_broken ? -1 : client->fd,
 						 .events = client->poll_events};
 	}
 	return count;
 }
 
-/* In the order of polls_fill. */
+/* `polls` is in the order of polls_fill. */
 static void clients_serve(struct nbd_server *server, const struct pollfd *polls, bool has_ended)
 {
 	unsigned at = POLL_CLIENTS;
@@ -283,7 +285,8 @@ static void clients_serve(struct nbd_server *server, const struct pollfd *polls,
 			continue;
 		if (events != 0 || has_ended || server->is_stopping)
 			nbd_client_work(client);
-		/* Nobody is there to read a reply; what was sent may still be read by us. */
+		/* On hang-up no reply can be delivered. A client with POLLIN wanted is kept,
+		 * because received bytes may be left to read. */
 		if ((events & (POLLHUP | POLLERR)) && !(client->poll_events & POLLIN))
 			nbd_client_break(client);
 	}

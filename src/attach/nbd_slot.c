@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One request of an NBD client on its way through libweft: the buffer, the command that it becomes,
- * and the reply. Main thread, where libweft's callbacks run too.
+ * One request of an NBD client in libweft: its buffer, the command it becomes, and the reply. Main
+ * thread, where libweft's callbacks run too.
  *
- * Trim becomes Dataset Management with Deallocate, Write Zeroes stays itself; without NO_HOLE the
- * controller may deallocate. Trim with FUA is followed by a Flush, since Dataset Management has no
- * FUA (NVM Command Set 1.1, 3.3.3). Block Status becomes Get LBA Status where the controller knows
- * that; else everything is told to be data.
+ * Trim becomes Dataset Management with Deallocate. Write Zeroes stays Write Zeroes; without NO_HOLE
+ * the controller may deallocate. Trim with FUA is followed by a Flush, because Dataset Management
+ * has no FUA (NVM Command Set 1.1, 3.3.3). Block Status becomes Get LBA Status if the controller
+ * supports it; otherwise everything is reported as data.
  */
 #include "attach/nbd.h"
 
@@ -21,7 +21,7 @@ static bool asked_has_data(const struct nbd_request *asked)
 	return asked->command == NBD_CMD_READ || asked->command == NBD_CMD_WRITE;
 }
 
-/* Blocks that the bytes touch: for what is read they may be more than was asked for. */
+/* The blocks that the request touches; a read may touch more bytes than it asks for. */
 static void asked_range(const struct nbd_request *asked, uint32_t block_bytes, uint64_t *ret_block,
 			uint32_t *ret_count)
 {
@@ -89,7 +89,8 @@ static bool is_zero(const uint8_t *bytes, size_t len_bytes)
 	return bytes[0] == 0 && memcmp(bytes, bytes + 1, len_bytes - 1) == 0;
 }
 
-/* The header, and where what follows it is: of a read the data, unless it is all zeroes. */
+/* Encodes the header and locates the data that follows it; an all-zero read in a structured reply
+ * has no data. */
 static void read_encode(struct nbd_slot *slot)
 {
 	const struct nbd_request *asked = &slot->asked;
@@ -108,7 +109,7 @@ static void read_encode(struct nbd_slot *slot)
 	}
 }
 
-/* list: what the controller has told, in the slot's buffer, or NULL. */
+/* list: the controller's list, in the slot's buffer; or NULL. */
 static void status_encode(struct nbd_slot *slot, const uint8_t *list)
 {
 	unsigned count = nbd_status_fill(&slot->asked, slot->client->export.block_bytes, list,
@@ -125,7 +126,7 @@ static void error_encode(struct nbd_slot *slot, enum nbd_error error)
 
 	slot->reply_bytes = 0;
 	slot->header_bytes = NBD_REPLY_BYTES;
-	/* With structured replies these two have no other. */
+	/* With structured replies, these two commands require an error chunk. */
 	if (slot->client->handshake.terms.is_structured &&
 	    (command == NBD_CMD_READ || command == NBD_CMD_BLOCK_STATUS))
 		slot->header_bytes = nbd_chunk_error(slot->header, slot->asked.cookie, error);
@@ -152,7 +153,7 @@ void nbd_slot_answer(struct nbd_slot *slot, enum nbd_error error)
 	list_push_back(&client->replies, &slot->node);
 }
 
-/* After -ESTALE the server looks at the namespace and ends its clients. */
+/* After -ESTALE the server checks the namespace and disconnects its clients. */
 static void slot_end(struct nbd_slot *slot, int res)
 {
 	if (res == -ESTALE)
@@ -178,7 +179,7 @@ static void slot_done(struct weft_request *request)
 
 	slot->client->in_flight--;
 	if (request->result == -EOPNOTSUPP && request->op == WEFT_LBA_STATUS) {
-		slot->request.op = WEFT_READ; /* there is no list */
+		slot->request.op = WEFT_READ; /* marks that the buffer holds no list */
 		nbd_slot_answer(slot, NBD_OK);
 		return;
 	}

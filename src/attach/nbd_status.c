@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Block status of an NBD export: from the controller's list of allocated blocks to the extents of a
- * reply. Pure; no thread of its own. NBD doc/proto.md, "base:allocation"; NVM Command Set 1.1,
+ * Block status of an NBD export: converts the controller's list of allocated blocks to the extents
+ * of a reply. Pure; no thread of its own. NBD doc/proto.md, "base:allocation"; NVM Command Set 1.1,
  * section 4.2.1.
  *
- * A hole is told only where the controller has looked and listed nothing. Where the list ends
- * early, so does the reply; a list that makes no sense makes everything data.
+ * A hole is reported only where the controller has looked and listed nothing. If the list ends
+ * early, so does the reply. With an invalid list everything is reported as data.
  */
 #include "attach/nbd_proto.h"
 
@@ -14,7 +14,7 @@
 struct extents {
 	uint8_t *bytes;
 	unsigned count;
-	uint32_t length; /* of the last one, which is not written yet */
+	uint32_t length; /* of the last extent, which is not encoded yet */
 	uint32_t state;
 };
 
@@ -36,7 +36,7 @@ static void extents_add(struct extents *extents, uint64_t length, uint32_t state
 	extents->length += (uint32_t)length;
 }
 
-/* Every run behind the one before. */
+/* Whether the runs are in ascending order and do not overlap. */
 static bool list_is_good(const uint8_t *list, uint32_t count)
 {
 	uint64_t end = 0;
@@ -51,7 +51,7 @@ static bool list_is_good(const uint8_t *list, uint32_t count)
 	return true;
 }
 
-/* Bytes of a block, no further than `most`. */
+/* Byte offset of a block, at most `most`. */
 static uint64_t byte_of(uint64_t block, uint32_t block_bytes, uint64_t most)
 {
 	return block > most / block_bytes ? most : block * block_bytes;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The namespace behind an attachment: looked at again whenever libweft reports a change of the
+ * The namespace behind an attachment. It is checked again when libweft reports a change of the
  * subsystem or refuses a request as stale. Main thread.
  *
- * The block size needs no race-free look here: libweft refuses every request of a handle whose
- * namespace has another block size. The look decides how soon clients hear of it.
+ * The check of the block size may race: libweft refuses every request on a handle whose namespace
+ * has another block size. The check only decides how soon clients are notified.
  */
 #include "attach/ns.h"
 
@@ -27,7 +27,7 @@ static void events_drain(const struct attach_ns *attached)
 {
 	uint64_t count;
 
-	/* The descriptor does not block; that nothing was there is fine. */
+	/* The descriptor does not block; an error only means that no event was pending. */
 	if (attached->event_fd >= 0 && read(attached->event_fd, &count, sizeof(count)) < 0)
 		return;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The queue of a ublk device: every slot is fetched once, and each request of the block layer that
- * it gets becomes one of libweft's; its result is committed with the next fetch. The driver copies
- * data to and from the slot's buffer itself. Main thread.
+ * The queue of a ublk device. Every slot is fetched once. Each request of the block layer that a
+ * slot gets becomes a libweft request, whose result is committed together with the next fetch. The
+ * driver copies data to and from the slot's buffer. Main thread.
  */
 #include "attach/ublk_device.h"
 
@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* The numbers that Linux 6.4 and newer know; older headers lack them. */
+/* Command numbers of Linux 6.4 and newer; older headers lack them. */
 #define IO_FETCH  _IOWR('u', UBLK_IO_FETCH_REQ, struct ublksrv_io_cmd)
 #define IO_COMMIT _IOWR('u', UBLK_IO_COMMIT_AND_FETCH_REQ, struct ublksrv_io_cmd)
 
@@ -49,7 +49,7 @@ static void slot_done(struct weft_request *request)
 					  : (has_length ? (int)slot_bytes(slot) : 0));
 }
 
-/* 0, or -EOPNOTSUPP for what the block layer was not told that we can. */
+/* 0, or -EOPNOTSUPP for operations that the device does not advertise. */
 static int request_fill(const struct ublksrv_io_desc *desc, struct weft_request *request)
 {
 	uint32_t fua = desc->op_flags & UBLK_IO_F_FUA ? WEFT_FUA : 0;
@@ -153,7 +153,7 @@ int ublk_queue_open(struct ublk_device *device)
 
 void ublk_queue_close(struct ublk_device *device)
 {
-	/* The driver takes no notice of a mapping of its own that it does not know to be read. */
+	/* Casts away const; the mapping is only read otherwise. */
 	if (device->descs != NULL)
 		munmap((void *)(uintptr_t)device->descs, device->descs_bytes);
 	free(device->bufs);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The life of a ublk device: added, described, started, stopped and deleted, each by a control
- * command on the device's ring; and the loop that sees to the queue, to libweft and to signals
- * meanwhile. Main thread. The kernel runs control commands on threads of its own, so the loop also
- * serves the reads by which a start looks for partitions, and the writes that a stop still causes.
+ * Runs a ublk device: adds, describes, starts, stops and deletes it by control commands on its
+ * ring, and serves the queue, libweft and signals meanwhile. Main thread. The kernel runs control
+ * commands on its own threads, so the loop also serves the reads by which a start looks for
+ * partitions, and the writes that a stop still causes.
  */
 #include "attach/ublk_device.h"
 
@@ -26,12 +26,12 @@
 
 #define CONTROL_PATH "/dev/ublk-control"
 #define CONTROL(n)   _IOWR('u', n, struct ublksrv_ctrl_cmd)
-/* Of struct ublksrv_ctrl_dev_info: numbers of commands are as above. Linux 6.4. */
+/* Flag in struct ublksrv_ctrl_dev_info: command numbers are encoded as above. Linux 6.4. */
 #define FLAG_IOCTL_ENCODE (1ull << 6)
-#define ERASE_BYTES       (1ull << 30) /* the longest discard or write of zeroes */
+#define ERASE_BYTES       (1ull << 30) /* longest discard or write of zeroes */
 #define PHYSICAL_SHIFT    12
 #define AGAIN_PAUSE_NS    1000000
-#define IO_SHIFT          19 /* UBLK_IO_BYTES */
+#define IO_SHIFT          19 /* log2 of UBLK_IO_BYTES */
 
 int ublk_check(const char *command)
 {
@@ -60,7 +60,7 @@ static struct io_uring_sqe *ring_entry(struct ublk_device *device, uint64_t user
 		io_uring_submit(&device->ring);
 		sqe = io_uring_get_sqe(&device->ring);
 	}
-	/* There are more entries than commands that can be under way. */
+	/* The ring has more entries than commands that can be in flight. */
 	CHECK(sqe != NULL);
 	memset(sqe, 0, 2 * sizeof(*sqe));
 	sqe->user_data = user_data;
@@ -116,7 +116,7 @@ static void ring_event(struct ublk_device *device, const struct io_uring_cqe *cq
 		signal_take(device);
 		break;
 	case UBLK_DATA_EVENT:
-		/* Looked at, and with that drained, before the next wait. */
+		/* device_look handles and drains the event after all completions of this turn. */
 		ring_poll(device, device->options->attached->event_fd, UBLK_DATA_EVENT);
 		break;
 	default:
@@ -125,8 +125,8 @@ static void ring_event(struct ublk_device *device, const struct io_uring_cqe *cq
 	}
 }
 
-/* A block device keeps the block size and the size that it was described with, so it ends with
- * them; who attaches again gets the namespace as it is. */
+/* The size and block size of a block device are fixed when it is described, so the device ends when
+ * they change. Attaching again uses the new format. */
 static void device_look(struct ublk_device *device)
 {
 	struct attach_ns *attached = device->options->attached;
@@ -140,9 +140,9 @@ static void device_look(struct ublk_device *device)
 	device->is_stopping = true;
 }
 
-/* EBUSY: completions must be taken before more is submitted, which comes next. EAGAIN: the kernel
- * lacks memory for the moment; what was not submitted stays in the ring. Neither is a reason to
- * take a mounted disk away. */
+/* EBUSY: completions must be taken before more is submitted, which follows. EAGAIN: the kernel is
+ * short of memory for now; unsubmitted entries stay in the ring. Neither may remove a mounted
+ * disk. */
 static bool wait_goes_on(int res)
 {
 	const struct timespec pause = {.tv_nsec = AGAIN_PAUSE_NS};
@@ -162,7 +162,7 @@ int ublk_device_turn(struct ublk_device *device)
 	while (io_uring_peek_cqe(&device->ring, &cqe) == 0) {
 		struct io_uring_cqe event = *cqe;
 
-		/* Before it is seen to: what that submits may complete at once. */
+		/* Before the event is handled, because commands it submits may complete at once. */
 		io_uring_cqe_seen(&device->ring, cqe);
 		ring_event(device, &event);
 	}
@@ -170,7 +170,7 @@ int ublk_device_turn(struct ublk_device *device)
 	return 0;
 }
 
-/* A control command, while everything else goes on. 0 or -errno. */
+/* Runs a control command and everything else until the command completes. 0 or -errno. */
 static int device_control(struct ublk_device *device, uint32_t op, struct ublksrv_ctrl_cmd cmd)
 {
 	struct io_uring_sqe *sqe =
@@ -257,7 +257,7 @@ static int device_start(struct ublk_device *device)
 			      (struct ublksrv_ctrl_cmd){.data = {(uint64_t)getpid()}});
 }
 
-/* Takes the disk away; the kernel writes back what a file system on it still has. */
+/* Removes the disk; the kernel first writes back dirty data of a file system on it. */
 static int device_stop(struct ublk_device *device)
 {
 	int res = device_control(device, CONTROL(UBLK_CMD_STOP_DEV), (struct ublksrv_ctrl_cmd){0});
@@ -269,7 +269,7 @@ static int device_stop(struct ublk_device *device)
 
 static void device_delete(struct ublk_device *device)
 {
-	/* The driver waits until nobody has its character device open or mapped. */
+	/* The driver waits until no process has its character device open or mapped. */
 	ublk_queue_close(device);
 	if (device->char_fd >= 0)
 		close(device->char_fd);
@@ -292,7 +292,7 @@ static int device_fail(const struct ublk_device *device, const char *what, int r
 	return -1;
 }
 
-/* From the first read to the last write. 0, or -1 after a message. */
+/* Describes, starts, serves and stops the device. 0, or -1 after a message. */
 static int device_run(struct ublk_device *device)
 {
 	char size[32];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens the namespace that flags or a URL name, through libweft's public interface alone. Main
- * thread, which waits; what happens to paths later is told on standard error by libweft's threads,
- * one line each.
+ * Opens a namespace given by flags or a URL, through libweft's public interface alone. Main thread,
+ * which blocks. Later events on paths are printed to standard error by libweft's threads, one line
+ * each.
  */
 #include "client/ns_handle.h"
 
@@ -25,7 +25,7 @@ int ns_instance_create(const struct ns_options *options, enum weft_callbacks cal
 	struct weft_error error;
 	int res;
 
-	/* Paths are told of by subsystem_event. */
+	/* subsystem_event prints the events on paths. */
 	log_set_level(LOG_LEVEL_ERROR);
 	weft_options_init(&weft_options);
 	weft_options.callbacks = callbacks;
@@ -37,7 +37,7 @@ int ns_instance_create(const struct ns_options *options, enum weft_callbacks cal
 	return res;
 }
 
-/* Libweft's threads. */
+/* Runs on libweft's threads. */
 static void subsystem_event(void *arg, const char *line)
 {
 	const struct ns_options *options = arg;
@@ -45,7 +45,7 @@ static void subsystem_event(void *arg, const char *line)
 
 	if (!options->is_quiet)
 		tool_error(options->command, "%s", line);
-	/* Fails only when the counter is full, and then it is readable. */
+	/* Write fails only when the counter is full; the descriptor is readable then. */
 	if (options->event_fd > 0 && write(options->event_fd, &one, sizeof(one)) < 0)
 		return;
 }
@@ -70,9 +70,9 @@ static int subsystem_open(struct weft *weft, const struct ns_options *options,
 	open_options.header_digest = options->header_digest;
 	open_options.data_digest = options->data_digest;
 	open_options.event = subsystem_event;
-	/* Only given back to subsystem_event, which does not write to it. */
+	/* Casts away const: subsystem_event gets the pointer back and does not write through it. */
 	open_options.event_arg = (void *)(uintptr_t)options;
-	/* Nothing is lost when a signal ends us while we connect; later it is taken in order. */
+	/* A signal may end the process while it connects, because nothing is lost then. */
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
@@ -84,7 +84,7 @@ static int subsystem_open(struct weft *weft, const struct ns_options *options,
 	return res;
 }
 
-/* The only namespace that there is. */
+/* Returns the only namespace of the subsystem. 0, or -errno after a message. */
 static int nsid_choose(struct weft_subsystem *subsystem, const char *command, uint32_t *ret_nsid)
 {
 	uint32_t nsids[NSIDS_SHOWN];

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Takes apart the text that says where a namespace is. See ns_where.h. Any thread; touches nothing
- * but its arguments.
+ * Parses the location of a namespace: paths, discovery service, NQN and NSID, part by part or from
+ * a URL. Copies of the parts are stored in struct ns_where, so nothing is allocated. See
+ * ns_where.h.
+ *
+ * Any thread; touches only its arguments.
  */
 #include "client/ns_where.h"
 
@@ -15,7 +18,7 @@
 
 #define URL_SCHEME "nvme://"
 
-/* Returns -EINVAL. */
+/* Writes error->text and returns -EINVAL. */
 __attribute__((format(printf, 2, 3))) static int wrong(struct ns_where_error *error,
 						       const char *format, ...)
 {
@@ -27,7 +30,7 @@ __attribute__((format(printf, 2, 3))) static int wrong(struct ns_where_error *er
 	return -EINVAL;
 }
 
-/* A copy of len_bytes of text that lives as long as `where`; NULL when there is no room. */
+/* Copies len_bytes of `text` into where->text, terminated by a zero byte; NULL when out of room. */
 static char *where_text(struct ns_where *where, const char *text, size_t len_bytes)
 {
 	char *copy = where->text + where->text_used;
@@ -40,8 +43,8 @@ static char *where_text(struct ns_where *where, const char *text, size_t len_byt
 	return copy;
 }
 
-/* "ADDR", "ADDR:PORT", "[ADDR]" or "[ADDR]:PORT", changed in place. More colons than one without
- * brackets are an IPv6 address. */
+/* Splits "ADDR", "ADDR:PORT", "[ADDR]" or "[ADDR]:PORT" in place. Several colons without brackets
+ * mean an IPv6 address. */
 static int path_split(char *text, struct weft_path *ret_path)
 {
 	char *colon = strrchr(text, ':');
@@ -102,7 +105,7 @@ int ns_where_set_nsid(struct ns_where *where, const char *text, struct ns_where_
 {
 	uint64_t nsid;
 
-	/* FFFFFFFFh is all of them (Base 2.1, 3.2.1). */
+	/* FFFFFFFFh means all namespaces (Base 2.1, 3.2.1). */
 	if (text_parse_u64(text, UINT32_MAX - 1, &nsid) != 0 || nsid == 0)
 		return wrong(error, "\"%s\" is not a namespace identifier", text);
 	where->nsid = (uint32_t)nsid;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What we ask one peer: the link to it (dialled again and again, with heartbeats), resets of its
- * controllers, and what becomes of them when it does not answer. Reactor of the peers.
+ * Requests to one peer: the link (dialled again after each failure, with heartbeats), resets of the
+ * peer's controllers, and fencing when the peer does not answer. Reactor of the peers.
  *
  * A reset ends in one of three ways: the peer answers; the peer is found dead, or is killed and
- * then found dead; or it fails, because nothing of that can be known. A peer is killed only when
- * its data path stands still: it answers, and says that one of its reactors does not run; or it is
- * silent, and the kernel shows that nothing of it runs. However slow its media are, killing would
- * not make them faster; and a peer that is only busy, or gets no CPU, will answer.
+ * then found dead; or the reset fails, because neither can be established. A peer is killed only
+ * when its data path stands still: it answers and reports a stuck reactor, or it is silent and the
+ * kernel shows that none of its threads runs. Killing a peer with slow media would not make them
+ * faster. A peer that is only busy, or gets no CPU, will answer.
  */
 #include "cluster/peers_private.h"
 
@@ -23,8 +23,8 @@
 #define STEP_BUSY_NS     (2 * NS_PER_MS)
 #define BACKOFF_MIN_MS   20
 #define BACKOFF_MAX_MS   1000
-#define RESET_GIVE_UP_NS (30 * NS_PER_S) /* from the question, whatever the peer does */
-#define FENCE_GIVE_UP_NS (10 * NS_PER_S) /* nobody lets go of the locks */
+#define RESET_GIVE_UP_NS (30 * NS_PER_S) /* since the request, whatever the peer does */
+#define FENCE_GIVE_UP_NS (10 * NS_PER_S) /* the peer's locks stay held */
 
 static uint64_t peer_now_ns(const struct peer *peer)
 {
@@ -66,7 +66,7 @@ void peer_reset_end(struct ctrl_reset *reset, enum ctrl_reset_result result)
 	reactor_post(reset->reactor, &reset->msg, reset_deliver);
 }
 
-/* Since when we hear nothing of it. */
+/* How long the peer has been silent. */
 static uint64_t silent_ns(const struct peer *peer)
 {
 	uint64_t since_ns =
@@ -86,7 +86,7 @@ static bool has_resets(const struct peer *peer)
 	return false;
 }
 
-/* What was sent and not answered waits again, in front of what was not sent. */
+/* Puts requests that were sent but not answered back in front of those not sent yet. */
 static void asked_take_back(struct peer *peer)
 {
 	for (unsigned i = 0; i < PEER_ASKED_MAX; i++) {
@@ -94,14 +94,14 @@ static void asked_take_back(struct peer *peer)
 
 		if (!reset)
 			continue;
-		/* It may be under way there: then what is asked again shares its end. */
+		/* The peer may be working on this reset: a repeated request shares its end. */
 		reset->is_exclusive = false;
 		list_push_front(&peer->waiting, &reset->node);
 		peer->asked[i].reset = NULL;
 	}
 }
 
-/* Those of subsystems for which the evidence is this one. */
+/* Ends the resets of subsystems for which the evidence is `evidence`. */
 static void resets_end(struct peer *peer, enum peer_evidence evidence,
 		       enum ctrl_reset_result result)
 {
@@ -146,8 +146,9 @@ static void link_on_up(struct peer_link *link)
 	peer->info.is_fenced = false;
 	peer->is_silent = false;
 	peer->pulse = (struct peer_pulse){0};
-	/* Who answers has the locks of this member, so its predecessor is gone: what we wanted of
-	 * that one is asked of this one, which knows nothing of it. */
+	/* A process answers for a member only while it holds the member's locks, so the former
+	 * process is dead. Resets asked of the former process are sent to the new one, which has
+	 * not seen them. */
 	peer_fence_end(peer);
 	peer->owed_since_ns = peer_now_ns(peer);
 	peer_error(peer, "%s", "");
@@ -167,7 +168,7 @@ static void on_done(struct peer *peer, const struct peer_frame *frame)
 		peer_link_close(&peer->link, "an answer that is none");
 		return;
 	}
-	/* None: it was given up meanwhile. */
+	/* No match: the reset was given up meanwhile. */
 	for (unsigned i = 0; i < PEER_ASKED_MAX; i++) {
 		struct ctrl_reset *reset = peer->asked[i].reset;
 
@@ -290,8 +291,8 @@ static void reset_give_up(const struct peer *peer, struct ctrl_reset *reset)
 	peer_reset_end(reset, CTRL_RESET_FAILED);
 }
 
-/* The bound of every reset, sent or not: the peer works on it and does not get ahead, or we get too
- * little CPU to judge the peer. */
+/* Bounds every reset, sent or not: the peer may make no progress, or this thread may get too little
+ * CPU to judge the peer. */
 static void late_give_up(struct peer *peer)
 {
 	for (unsigned i = 0; i < PEER_ASKED_MAX; i++) {
@@ -334,7 +335,7 @@ static void fence_fail(struct peer *peer, int res)
 	resets_end_all(peer, CTRL_RESET_FAILED);
 }
 
-/* It answers, and says that a reactor of it does not run. */
+/* The peer answers and reports a stuck reactor. */
 static bool is_stuck(const struct peer *peer)
 {
 	return peer->link.state == PEER_LINK_UP &&
@@ -355,7 +356,7 @@ static void kill_log(const struct peer *peer)
 			 peer->pid);
 }
 
-/* Its data path stands still. Those that nothing can tell anything about fail; for the rest it is
+/* The peer's data path stands still. Resets without evidence fail; for all others the peer is
  * killed. */
 static void fence_go_on(struct peer *peer)
 {
@@ -384,7 +385,7 @@ static void fence_go_on(struct peer *peer)
 		fence_fail(peer, peer->is_killed || peer_process_is_over(peer) ? -EBUSY : -EAGAIN);
 }
 
-/* True when nothing waits any more. */
+/* True when no reset waits any more. */
 static bool dead_end(struct peer *peer)
 {
 	bool had_resets = has_resets(peer);
@@ -409,8 +410,8 @@ static bool dead_end(struct peer *peer)
 	return true;
 }
 
-/* It is silent, and runs: it gets no CPU, or its answers are held. Hosts have their own time-outs.
- */
+/* The peer is silent but runs: it gets no CPU, or its answers are held up. Hosts have their own
+ * time-outs. */
 static void silent_wait(struct peer *peer)
 {
 	if (!peer->waits_for_fence) {
@@ -423,8 +424,8 @@ static void silent_wait(struct peer *peer)
 		fence_fail(peer, -EINPROGRESS);
 }
 
-/* It is silent for half of answer_ms or longer. Two looks at its process, at least that half apart,
- * tell whether it runs. */
+/* The peer is silent for half of answer_ms or longer. Two looks at its process, at least half of
+ * answer_ms apart, show whether the process runs. */
 static void silent_go_on(struct peer *peer)
 {
 	bool is_due = silent_ns(peer) > answer_ns(peer);
@@ -454,7 +455,8 @@ static void resets_go_on(struct peer *peer)
 {
 	bool is_up = peer->link.state == PEER_LINK_UP;
 
-	/* It was us who did not run: what the peer has said meanwhile is not read yet. */
+	/* This thread did not run: messages of the peer may be unread, so count its silence from
+	 * now. */
 	if (peer_now_ns(peer) - peer->stepped_ns > answer_ns(peer) / 2)
 		peer->owed_since_ns = peer_now_ns(peer);
 	peer->stepped_ns = peer_now_ns(peer);
@@ -463,7 +465,8 @@ static void resets_go_on(struct peer *peer)
 		peer_fence_end(peer);
 		return;
 	}
-	/* Killed, or its link is gone: its locks tell. A peer that is up is asked. */
+	/* The locks show whether a peer is dead that was killed or has no link. A peer whose link
+	 * is up is asked. */
 	if ((!is_up || peer->is_killed) && dead_end(peer))
 		return;
 	if (peer->is_killed || is_stuck(peer)) {
@@ -476,8 +479,8 @@ static void resets_go_on(struct peer *peer)
 		peer->process_seen_ns = 0;
 	if (silent_ns(peer) > answer_ns(peer))
 		return;
-	/* When it was us who did not run, the wait for a silent peer goes on: it would never end on
-	 * a busy machine. */
+	/* Only a message of the peer ends this wait. A pause of our own thread must not: on a busy
+	 * machine the wait would never reach its end. */
 	if (is_up && peer->link.heard_ns > peer->fence_began_ns)
 		peer->waits_for_fence = false;
 	waiting_send(peer);

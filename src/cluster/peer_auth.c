@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Proofs, keys and signatures between members of a cluster, by OpenSSL. Any thread; nothing is kept
- * here.
+ * Proofs, keys and signatures between members of a cluster, with OpenSSL. Any thread; no state.
  *
- * Both nonces are in the transcript, so a proof or key is of one connection alone, and a recorded
- * one is of no use for another. Signatures cover the header with the number of the message.
+ * The transcript contains both nonces, so a proof or key is valid for one connection only, and a
+ * recorded proof is useless for another. Signatures cover the header, which holds the message
+ * number.
  */
 #include "cluster/peer_auth.h"
 

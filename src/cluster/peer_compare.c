@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether all members have the same file, size and block size under one UUID, and which of them may
- * serve it to hosts when they do not (docs/adr/0035-members-compare-files.md). Control reactor.
+ * Whether all members have the same file, size and block size under one UUID, and which members may
+ * serve it to hosts if not (docs/adr/0035-members-compare-files.md). Control reactor.
  *
- * Of different files the newcomer's gives way, before a host can use it: a member serves a file
- * only once every member that can be reached has compared it. When two served because no link was
- * up, the one that began later gives way. Of two that have not served, one with a file that was
- * refused, or that is not the one that it served last, gives way; else both wait for the operator.
- *
- * A member that has a file open whose name is gone serves on: its data are nowhere else. So another
- * file than the one that was served last waits for members out of reach, too, and another file than
- * the one that was refused waits for those it was refused for. What was refused stays so, over
- * restarts (peer_refusal.c), until the same file is found there or the operator decides.
+ * Of different files the newcomer's gives way before a host can use it: a member serves a file only
+ * after every member that can be reached has compared it. When two members served because no link
+ * was up, the member that began later gives way. Of two members that have not served, the one whose
+ * file was refused, or is not the one it served last, gives way; else both wait for the operator. A
+ * member keeps serving an open file whose name is gone, because its data exist nowhere else. So a
+ * file other than the one served last waits for members out of reach too, and a file other than the
+ * refused one waits for the members it was refused for. A refusal lasts over restarts
+ * (peer_refusal.c), until the same file is found there or the operator decides.
  */
 #include "cluster/peers_private.h"
 
@@ -24,13 +23,13 @@
 #include <string.h>
 
 #define LOOK_AGAIN_NS (NS_PER_S / 4)
-#define UNSEEN_MIN_NS (2 * NS_PER_S) /* until a lock that is not seen counts as another file */
-#define LOG_MAX       16             /* lines of one second */
+#define UNSEEN_MIN_NS (2 * NS_PER_S) /* until a missing lock counts as another file */
+#define LOG_MAX       16             /* lines per second */
 
 enum sameness {
 	IS_SAME,
 	IS_OTHER,
-	IS_UNSURE, /* its lock is not seen, maybe for a moment only */
+	IS_UNSURE, /* the peer's lock is missing, maybe for a moment only */
 };
 
 static uint64_t now_of(const struct peers *peers)
@@ -54,8 +53,9 @@ static enum sameness lock_look(const struct peers *peers, struct peer_share *sha
 		share->unseen_ns[peer] = 0;
 		return IS_SAME;
 	}
-	/* A peer that removes the namespace drops its lock before we have its next list, and one
-	 * that dies before its link is down: the peer must be heard of long after. */
+	/* A lock can be missing for a moment: a peer that removes the namespace drops its lock
+	 * before its next list arrives, and a peer that dies drops its lock before its link is
+	 * down. The file differs only when the peer is still heard of long after. */
 	if (share->unseen_ns[peer] == 0)
 		share->unseen_ns[peer] = now_of(peers);
 	return atomic_load(&peers->peers[peer].list_heard_ns) <
@@ -74,13 +74,13 @@ static enum sameness file_compare(const struct peers *peers, struct peer_share *
 	if (is_near &&
 	    (share->file.device != entry->file.device || share->file.inode != entry->file.inode))
 		return IS_OTHER;
-	/* Locks on a device node do not reach another machine: nothing tells. */
+	/* Locks on a device node do not reach another machine, so no difference can be seen. */
 	if (!is_near && share->file.is_block_device)
 		return IS_SAME;
 	return lock_look(peers, share, peer);
 }
 
-/* Whether the peer began to serve before us; both sides find the same. */
+/* Whether the peer began to serve before us. Both sides come to the same result. */
 static bool is_earlier(const struct peers *peers, unsigned peer, const struct peer_served *theirs,
 		       const struct peer_served *ours)
 {
@@ -95,28 +95,28 @@ static bool is_earlier(const struct peers *peers, unsigned peer, const struct pe
 /* ---- whether we may serve ---------------------------------------------------------------------
  */
 
-/* A namespace as it is to be judged: as in force, or as a configuration would have it. */
+/* A namespace to be judged: as in force, or as a new configuration would have it. */
 struct candidate {
 	struct peer_share *share;
 	uint64_t size_bytes;
 	uint32_t block_bytes;
 };
 
-/* It is not the file that we served last, or was refused, and nothing has shown yet that it is the
- * right one. */
+/* The file is not the one served last, or not the one refused, and nothing has shown yet that it is
+ * the right one. */
 static bool share_is_unproven(const struct peer_share *share)
 {
 	return (share->is_another || share->doubters != 0) && !share->has_served &&
 	       !share->is_forgiven;
 }
 
-/* Such a file does not keep others from serving theirs. */
+/* A doubted file does not keep other members from serving theirs. */
 static bool is_doubted(const struct peer_share *share)
 {
 	return share->is_refused || share_is_unproven(share);
 }
 
-/* The members have different files: which of them gives way. */
+/* The members have different files: decides which member gives way. */
 static enum peer_hold file_judge(const struct peers *peers, struct peer_share *share, unsigned peer,
 				 const struct peer_served *entry)
 {
@@ -174,16 +174,18 @@ static enum peer_hold entry_judge(const struct peers *peers, const struct candid
 	if (sameness == IS_UNSURE && !share->is_served)
 		return share->refusers & bit && !share->is_forgiven ? PEER_HOLD_FILE
 								    : PEER_HOLD_PENDING;
-	/* The same file, which hosts use there: whoever had another one before is not asked. */
+	/* Both members have the same file. If hosts use the file through the peer, all refusals are
+	 * settled; else only the peer's own. */
 	if (sameness == IS_SAME)
 		share->refusers &= (uint16_t)(entry->is_served ? 0 : ~bit);
 	return share_format_judge(peers, candidate, peer, entry);
 }
 
 /*
- * The link to the peer is down, or it is up and the peer has the namespace no more: it ends, lost
- * its file, or its document is another one. Another file stays what it is. Another size of the same
- * file counts no more when no write of the peer can come.
+ * The peer's list lacks the namespace (the peer ends, lost its file, or has another document), or
+ * its link is down. A hold because of another file stays. A hold because of another size ends when
+ * the peer's list lacks the namespace, or when the peer's lock is free, so that no write of the
+ * peer can arrive.
  */
 static enum peer_hold absent_judge(const struct peers *peers, const struct peer_share *share,
 				   unsigned peer, bool is_told)
@@ -203,7 +205,7 @@ static enum peer_hold absent_judge(const struct peers *peers, const struct peer_
 	return PEER_HOLD_FORMAT;
 }
 
-/* No link is up in either direction, or nothing comes over it. */
+/* No link is up in either direction, or no message arrives over it. */
 static bool is_unheard(const struct peers *peers, const struct peer_share *share, unsigned peer)
 {
 	const struct peer *of = &peers->peers[peer];
@@ -216,7 +218,8 @@ static bool is_unheard(const struct peers *peers, const struct peer_share *share
 	return now_of(peers) > heard_ns + peers_silence_max_ns(peers);
 }
 
-/* A file that was not served yet: all that can be reached must know of it first. */
+/* A file that was not served yet waits until all peers that can be reached have compared our list
+ * with it. */
 static bool is_waited_for(const struct peers *peers, const struct peer_share *share, unsigned peer)
 {
 	const struct peer *of = &peers->peers[peer];
@@ -231,9 +234,10 @@ static bool is_waited_for(const struct peers *peers, const struct peer_share *sh
 	return !told || atomic_load(&of->seen_generation) < share->told_from;
 }
 
-/* Another file than we served last: the peer, which cannot be asked or ends, may have the former
- * one, whose name this one has now. Another one than was refused: the peer had the right one. Its
- * lock on this file shows that it has followed. */
+/* The peer could vouch for an unproven file, but cannot be asked or ends. If the file is not the
+ * one served last, the peer may have the former file of this name open. If it is not the one
+ * refused, the peer had the right file. The peer's lock on this file shows that the peer has
+ * followed. */
 static bool is_unasked(const struct peers *peers, const struct peer_share *share, unsigned peer)
 {
 	bool is_held = false;
@@ -244,7 +248,7 @@ static bool is_unasked(const struct peers *peers, const struct peer_share *share
 		!is_held);
 }
 
-/* Hosts use this very file through the peer. */
+/* Whether hosts use this same file through the peer. */
 static bool is_served_same(const struct peers *peers, const struct peer_share *share, unsigned peer,
 			   const struct peer_served *entry)
 {
@@ -276,18 +280,18 @@ static enum peer_hold judge(const struct peers *peers, const struct candidate *c
 		if (here == PEER_HOLD_NONE && !entry && is_unasked(peers, share, i))
 			here = PEER_HOLD_UNASKED;
 		is_followed |= is_served_same(peers, share, i, entry);
-		/* A reason that the operator must see counts before one that passes, and another
-		 * file before another size. */
+		/* The heaviest reason counts: one that the operator must see before one that
+		 * passes, and another file before another size. */
 		if (here > hold) {
 			hold = here;
 			*ret_peer = i;
 		}
 	}
-	/* Those that serve it have asked, or the operator has decided. */
+	/* A member that serves this file has asked the others, or its operator has decided. */
 	return hold == PEER_HOLD_UNASKED && is_followed ? PEER_HOLD_NONE : hold;
 }
 
-/* ---- texts ------------------------------------------------------------------------------------
+/* ---- messages ---------------------------------------------------------------------------------
  */
 
 static void file_text(const struct member_file *file, char text[64])
@@ -404,7 +408,7 @@ bool peers_problem(struct peers *peers, const struct ns *ns, struct peers_proble
 	return false;
 }
 
-/* There may be thousands: health has them all. */
+/* Limited, because there may be thousands; `weft ctl health` lists all. */
 static void hold_log(struct peers *peers, const char *spec, const char *text)
 {
 	if (now_of(peers) - peers->logged_ns > NS_PER_S) {
@@ -445,7 +449,8 @@ bool peers_may_serve(struct peers *peers, const struct ns *ns)
 	enum peer_hold hold;
 	unsigned peer;
 
-	/* Nothing can be told of it: the warning of peers_share_of says so. */
+	/* The file cannot be watched, so nothing can be compared; share_add has logged a
+	 * warning. */
 	if (!share)
 		return true;
 	share->is_another = media_is_another(ns->media);
@@ -511,7 +516,7 @@ void peers_compare_look_end(struct peers *peers)
 			continue;
 		share->is_served = share->has_served = false;
 		share->is_forgiven = share->is_refused = false;
-		share->refusers = 0; /* the store has them */
+		share->refusers = 0; /* the store keeps them */
 		share->told_from = 0;
 		share->hold = PEER_HOLD_NONE;
 		share->has_asked = false;
@@ -574,11 +579,11 @@ static void rebuild(struct peers *peers)
 	peers->hooks.rebuild(peers->hooks.arg);
 }
 
-/* What the comparison of all shares has found. */
+/* Result of comparing all shares. */
 struct findings {
-	bool wants_change; /* something is to be held, or released */
-	bool has_news;     /* for peers */
-	bool is_unsettled; /* look again soon */
+	bool wants_change; /* a namespace must be held, or released */
+	bool has_news;     /* entries of our list have changed: send it */
+	bool is_unsettled; /* compare again soon */
 	bool is_pending;
 };
 
@@ -604,7 +609,7 @@ static void share_compare(struct peers *peers, struct peer_share *share, struct 
 		findings->is_unsettled |= share->unseen_ns[i] != 0;
 }
 
-/* False: that is known. */
+/* False: this list was noted before. */
 static bool compared_note(struct peer *peer, const struct peer_told *told)
 {
 	struct peer_compared *last = &peer->compared[peer->compared_last];
@@ -622,7 +627,7 @@ static bool compared_note(struct peer *peer, const struct peer_told *told)
 	return true;
 }
 
-/* Every list that came is compared by now: those who sent one may go on. */
+/* Every list received is compared by now: makes peers_kick answer new ones with PEER_SEEN. */
 static void compared_tell(struct peers *peers)
 {
 	bool is_new = false;
@@ -650,7 +655,8 @@ static void compare(struct peers *peers)
 		if (!share->is_in_force)
 			continue;
 		findings.has_news |= peer_loss_note(peers, share);
-		/* It was us who did not run: what peers have said meanwhile is not read yet. */
+		/* This thread did not run: messages of peers may be unread, so count their silence
+		 * from now. */
 		if (now_of(peers) - peers->compared_ns > 4 * LOOK_AGAIN_NS)
 			share->told_ns = now_of(peers);
 		share_compare(peers, share, &findings);
@@ -663,8 +669,8 @@ static void compare(struct peers *peers)
 	}
 	if (findings.is_unsettled)
 		reactor_timer_arm(&peers->compare_timer, now_of(peers) + LOOK_AGAIN_NS);
-	/* At the start all of them are released at once, but for those that wait for longer than a
-	 * member that is silent is waited for. */
+	/* At the start all shares are released together, except those that wait longer than a
+	 * silent member is waited for. */
 	if (peers->is_starting && findings.is_pending &&
 	    now_of(peers) - peers->started_ns < 2 * peers_silence_max_ns(peers))
 		return;
@@ -719,7 +725,7 @@ void peers_compare_told(struct reactor_msg *msg)
 	free(peers->told[at]);
 	peers->told[at] = told;
 	peer_loss_told(peers, at);
-	/* Its lock on the files of this list is to be seen, not of the former one. */
+	/* The peer's lock must be seen again for the files of the new list. */
 	list_for_each(node, &peers->files) {
 		struct peer_share *share = list_entry(node, struct peer_share, node);
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether another member is dead, and making it so. Reactor of the peers.
+ * Whether another member is dead, and how it is killed. Reactor of the peers.
  *
- * Dead means that no write of it can reach a file that we share any more. The kernel tells: the
- * lock that each of its descriptions holds (media/member_lock.c) is free when the last of its I/O
- * has ended. That is evidence on one machine only, so only peers behind a Unix socket are judged by
- * it. A peer is killed through a pidfd, which can never mean another process. Before, the killer
- * takes a lock that there is once per shared file: two members that want to kill each other at the
- * same time do not both die (docs/adr/0021-fencing-between-processes.md).
+ * Dead means that no write of the member can reach a shared file any more. The kernel shows this:
+ * the lock held by each of the member's file descriptions (media/member_lock.c) is free when its
+ * last I/O has ended. Locks are evidence on one machine only, so only peers behind a Unix socket
+ * are judged by them. A peer is killed through a pidfd, which can never mean another process.
+ * Before the kill, the killer takes a lock that exists once per shared file, so that two members
+ * that want to kill each other do not both die (docs/adr/0021-fencing-between-processes.md).
  */
 #include "cluster/peers_private.h"
 
@@ -30,16 +30,17 @@ static enum peer_evidence file_evidence(const struct peer *peer, const struct pe
 {
 	bool can_write = true;
 
-	/* Locks on a file that the peer does not have tell nothing about it. */
+	/* Locks on a file that the peer does not have prove nothing about the peer. */
 	if (shared->fd < 0 || (shared->differs >> peer->config->index & 1) != 0)
 		return PEER_EVIDENCE_NONE;
-	/* Its lock follows from its name, so that it does not matter whom it takes for members. */
+	/* The lock number follows from the peer's name, whatever members the peer has
+	 * configured. */
 	if (member_lock_is_held(shared->fd, peer->config->lock, 1, &can_write) < 0)
 		return PEER_EVIDENCE_ALIVE;
 	return can_write ? PEER_EVIDENCE_ALIVE : PEER_EVIDENCE_DEAD;
 }
 
-/* A file whose locks cannot be asked leaves the whole subsystem without evidence. */
+/* One file whose locks cannot be read leaves the whole subsystem without evidence. */
 static enum peer_evidence subsystem_evidence(const struct peer *peer,
 					     const struct peer_shares *shares, const char *nqn)
 {
@@ -58,7 +59,7 @@ static enum peer_evidence subsystem_evidence(const struct peer *peer,
 	return evidence;
 }
 
-/* The peer holds a file that we have shared and do not serve any more. */
+/* Whether the peer holds a file that we shared once and do not serve any more. */
 static bool can_write_elsewhere(const struct peer *peer, const struct peer_shares *shares)
 {
 	for (unsigned i = 0; i < shares->count; i++) {
@@ -81,7 +82,8 @@ enum peer_evidence peer_evidence(const struct peer *peer, const char *subsystem_
 	if (!shares || peer->config->addr.path[0] == 0)
 		return PEER_EVIDENCE_NONE;
 	evidence = subsystem_evidence(peer, shares, subsystem_nqn);
-	/* Which subsystem such a file was of does not matter: waiting for it is never wrong. */
+	/* The table does not know the subsystem of such a file. Waiting for its lock is always
+	 * safe. */
 	if (evidence == PEER_EVIDENCE_DEAD && can_write_elsewhere(peer, shares))
 		evidence = PEER_EVIDENCE_ALIVE;
 	return evidence;
@@ -101,7 +103,7 @@ static void fence_drop(struct peer *peer)
 {
 	const struct peer_shares *shares = shares_of(peer);
 
-	/* A file that left the table was closed, which drops what was held on it. */
+	/* A file that left the table was closed, which released its fence lock. */
 	for (unsigned i = 0; shares && i < shares->count; i++) {
 		if (shares->entries[i].fd >= 0)
 			member_lock_drop_fence(shares->entries[i].fd);
@@ -109,9 +111,9 @@ static void fence_drop(struct peer *peer)
 	peer->holds_fence = false;
 }
 
-/* On every file that other members share with us, in the order of the document: each of them that
- * wants to kill needs one of these too. One peer at a time, so that we do not share the right with
- * ourselves. */
+/* Takes the fence lock of every file shared with other members, in the order of the document:
+ * another member that wants to kill needs one of these locks too. For one peer at a time: the locks
+ * are taken through the same descriptions for every peer, so they would not exclude each other. */
 static int fence_take(struct peer *peer)
 {
 	const struct peer_shares *shares = shares_of(peer);

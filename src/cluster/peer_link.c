@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The handshake and the signed conversation of two members of a cluster, over a Unix socket or TCP.
- * One reactor.
+ * The handshake and the signed messages between two members of a cluster, over a Unix socket or
+ * TCP. One reactor.
  *
- * Until the other side has proven that it knows the secret everything it says is taken for hostile:
- * a connection has a fixed amount of memory and two seconds, every state takes one kind of message
- * of one size, and the first mistake ends it. Afterwards numbers rise by one, so that nothing can
- * be repeated, left out or reordered.
+ * Everything the other side sends is treated as hostile until it has proven that it knows the
+ * secret: a connection has a fixed amount of memory and two seconds, every state takes one type of
+ * message of one size, and the first mistake ends the connection. Afterwards message numbers rise
+ * by one, so no message can be repeated, left out or reordered.
  */
 #include "cluster/peer_link.h"
 
@@ -25,7 +25,7 @@
 
 #define HANDSHAKE_NS      (2 * NS_PER_S)
 #define FRAMES_A_TURN     64
-#define LINK_SO_PEERPIDFD 77 /* Linux 6.5; headers may be older */
+#define LINK_SO_PEERPIDFD 77 /* Linux 6.5; missing in older headers */
 
 void peer_addr_to_net(const struct peer_addr *addr, struct net_addr *ret_addr)
 {
@@ -41,7 +41,7 @@ void peer_addr_to_net(const struct peer_addr *addr, struct net_addr *ret_addr)
 	ret_addr->len_bytes = sizeof(path);
 }
 
-/* ---- the end ----------------------------------------------------------------------------------
+/* ---- closing ----------------------------------------------------------------------------------
  */
 
 static void sock_on_closed(struct reactor_sock *sock)
@@ -97,7 +97,7 @@ static void link_flush(struct peer_link *link)
 	reactor_sock_want(&link->sock, REACTOR_SOCK_READ);
 }
 
-/* The frame has room for its MAC at the end. */
+/* The last PEER_MAC_BYTES of the frame hold its MAC. */
 static void link_queue(struct peer_link *link, const uint8_t *frame, size_t frame_bytes)
 {
 	if (link->out_bytes + frame_bytes > sizeof(link->out)) {
@@ -129,7 +129,7 @@ void peer_link_send(struct peer_link *link, enum peer_message type, const uint8_
 		link_queue(link, frame, frame_bytes);
 }
 
-/* HELLO or CHALLENGE, noted in the transcript. */
+/* Sends HELLO or CHALLENGE, and copies it into the transcript. */
 static void hello_send(struct peer_link *link, enum peer_message type)
 {
 	const struct peer_self *self = link->self;
@@ -176,7 +176,7 @@ static bool is_member(const struct peers_config *config, const char *name)
 	return false;
 }
 
-/* What the other side calls itself and us; remembers the frame. */
+/* Decodes HELLO or CHALLENGE, copies it into the transcript and checks both names. */
 static bool hello_take(struct peer_link *link, const struct peer_frame *frame,
 		       struct peer_hello *ret_hello)
 {
@@ -326,7 +326,8 @@ static bool link_is_open(const struct peer_link *link)
 	return link->state != PEER_LINK_IDLE && link->state != PEER_LINK_CLOSING;
 }
 
-/* One receive and what is complete then. False: nothing more to do now. */
+/* Receives once, and takes all frames that are complete then. False: nothing more to receive
+ * now. */
 static bool link_receive(struct peer_link *link)
 {
 	const struct iovec iov = {.iov_base = link->in + link->in_bytes,
@@ -374,10 +375,10 @@ static void link_on_ready(struct reactor_sock *sock, unsigned events)
 	}
 }
 
-/* ---- the beginning ----------------------------------------------------------------------------
+/* ---- opening ----------------------------------------------------------------------------------
  */
 
-/* Of a Unix socket; -1 where it cannot be had. */
+/* The process at the other end of a Unix socket; -1: unknown. */
 static int peer_pidfd(int fd)
 {
 	int pidfd = -1;

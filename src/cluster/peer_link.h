@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One connection between two members of a cluster: the handshake, then numbered and signed
- * messages. Requests go from who connected to who was connected to, so two members have two links;
- * lists of namespaces go both ways. One reactor; private to cluster/.
+ * messages. Requests go from the dialer to the listener, so two members have two links. Lists of
+ * namespaces go both ways. One reactor; private to cluster/.
  *
- *   who connects                      who was connected to
- *   HELLO (names, nonce)       ---->
- *                              <----  CHALLENGE (names, nonce)
- *   PROOF                      ---->  only now is anybody believed
- *                              <----  WELCOME (the other proof)
+ *     dialer                       listener
+ *     HELLO (names, nonce)   ---->
+ *                            <---- CHALLENGE (names, nonce)
+ *     PROOF                  ----> only now does the listener trust the dialer
+ *                            <---- WELCOME (the listener's proof)
  */
 #ifndef WEFT_CLUSTER_PEER_LINK_H
 #define WEFT_CLUSTER_PEER_LINK_H
@@ -16,10 +16,10 @@
 #include "cluster/peer_auth.h"
 #include "reactor/reactor.h"
 
-#define PEER_LINK_QUEUE_FRAMES 48 /* that wait to be sent; more is an error of the link */
+#define PEER_LINK_QUEUE_FRAMES 48 /* that wait to be sent; a longer queue ends the link */
 #define PEER_LINK_ERROR_BYTES  128
 
-/* What a member tells of itself. */
+/* What a member sends about itself. */
 struct peer_self {
 	const struct peers_config *config;
 	uint8_t members[32];
@@ -42,9 +42,9 @@ struct peer_link;
 
 struct peer_link_handler {
 	void (*up)(struct peer_link *link);
-	/* A message whose signature and number are right. May close the link. */
+	/* A message whose signature and number are valid. May close the link. */
 	void (*message)(struct peer_link *link, const struct peer_frame *frame);
-	/* The last callback; link->error says why. */
+	/* The last callback; link->error holds the reason. */
 	void (*closed)(struct peer_link *link);
 };
 
@@ -54,17 +54,18 @@ struct peer_link {
 	enum peer_link_state state;
 	bool is_dialer;
 	bool was_up;
-	char peer_name[PEER_NAME_BYTES]; /* whom we want; of who connected once it has said so */
-	uint32_t peer_pid;               /* as it says, for people */
-	struct uuid peer_boot_id;        /* of its kernel; nil: not known */
-	/* Dialers over a Unix socket: the process at the other end; whoever takes it sets -1. Taken
-	 * before the handshake, which only a live process can answer: so it is of that one. */
+	char peer_name[PEER_NAME_BYTES]; /* expected name; of an accepted link: set by HELLO */
+	uint32_t peer_pid;               /* as reported by the peer; for display only */
+	struct uuid peer_boot_id;        /* boot ID of the peer's kernel; nil: unknown */
+	/* Dialers over a Unix socket: the process at the other end; -1: none. A callback that takes
+	 * it over sets -1. Opened before the handshake, which only a live process can answer, so
+	 * the pidfd means that process. */
 	int pidfd;
-	uint64_t heard_ns; /* when the last message came */
+	uint64_t heard_ns; /* when the last message arrived */
 	char error[PEER_LINK_ERROR_BYTES];
-	/* The link's. */
+	/* Private to the link. */
 	struct reactor_sock sock;
-	struct reactor_timer timer; /* the handshake's end */
+	struct reactor_timer timer; /* limits the handshake */
 	struct peer_transcript transcript;
 	uint8_t send_key[PEER_KEY_BYTES];
 	uint8_t receive_key[PEER_KEY_BYTES];
@@ -80,15 +81,15 @@ void peer_link_dial(struct peer_link *link, struct reactor *reactor, const struc
 		    const struct peer_config *peer, const struct peer_link_handler *handler);
 void peer_link_accept(struct peer_link *link, struct reactor *reactor, const struct peer_self *self,
 		      int taken_fd, const struct peer_link_handler *handler);
-/* It is up, and half of its queue is free: for what may be left out. */
+/* True: the link is up and half of its queue is free. For messages that may be dropped. */
 bool peer_link_is_free(const struct peer_link *link);
-/* While it is up; a full queue ends the link. body NULL: none. */
+/* Sends while the link is up, else nothing; a full queue ends the link. body NULL: none. */
 void peer_link_send(struct peer_link *link, enum peer_message type, const uint8_t *body);
-/* Harmless when it is idle or closing. */
+/* Harmless when the link is idle or closing. */
 void peer_link_close(struct peer_link *link, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* "unix:" addresses too. */
+/* Converts the address, "unix:" addresses too. */
 void peer_addr_to_net(const struct peer_addr *addr, struct net_addr *ret_addr);
 
 #endif

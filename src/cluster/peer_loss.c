@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Marks of lost writes (target/loss.h) between members under one kernel. The page cache is the
- * kernel's, and the kernel reports an error to descriptors that were open then: a member that opens
- * the file later hears of it from the member that did
+ * Marks of lost writes (target/loss.h) between members under one kernel. The kernel reports a
+ * failed write of its page cache only to descriptors that were open at that time. A member that
+ * opens the file later hears of the loss from a member that had it open
  * (docs/adr/0036-lost-writes-fail-the-flush.md).
  *
- * Each member tells the last mark that it has drawn for a failure of its own with its list of
- * namespaces, from its store after a restart. A member that does not know this mark draws one,
- * which it does not tell: every member is linked with every other one. Its own mark is kept first,
- * then that the other one is known, by UUID under the kind "loss-heard": killed in between, it
- * draws again.
+ * Each member sends, with its list of namespaces, the last mark drawn for a failure of its own,
+ * from its store after a restart. A member that does not know this mark draws one of its own. That
+ * mark is not sent on: every member is linked with every other one. The member first keeps its own
+ * mark, then the fact that the received mark is known (by UUID, kind "loss-heard"): when killed in
+ * between, it draws again.
  *
- * A member that cannot be asked may have heard of a loss and have been killed before it could tell.
- * Which members have run under this kernel and have not ended in order is kept under the kind
- * "loss-near" and the name of the member, as the kernel's boot ID. Control reactor.
+ * A member that cannot be asked may have heard of a loss and been killed before it could send a
+ * mark. So the members that have run under this kernel without an orderly end are kept under kind
+ * "loss-near" and the member's name, with the kernel's boot ID as value. Control reactor.
  */
 #include "cluster/peers_private.h"
 
@@ -31,10 +31,10 @@
 #define HEARD_KIND  "loss-heard"
 #define HEARD_BYTES (PEERS_MAX * (PEER_NAME_BYTES + 18))
 
-/* ---- what is kept: NAME=MARK, for each member -------------------------------------------------
+/* ---- what the store keeps: NAME=MARK for each member ------------------------------------------
  */
 
-/* Members that are no more are left out with the next mark. */
+/* Entries of former members are dropped when the next mark is kept. */
 static void heard_take(const struct peers *peers, struct peer_share *share, const char *text)
 {
 	for (unsigned i = 0; i < peers->config.peer_count; i++) {
@@ -49,7 +49,7 @@ static void heard_take(const struct peers *peers, struct peer_share *share, cons
 	}
 }
 
-/* What cannot be read is not known: marks are drawn again. */
+/* A value that cannot be read counts as unknown: marks are drawn again. */
 static void heard_recall(const struct peers *peers, struct peer_share *share)
 {
 	const struct keeper *keeper = &peers->keeper;
@@ -99,9 +99,9 @@ static void heard_keep(const struct peers *peers, const struct peer_share *share
 			key, strerror(-res));
 }
 
-/* ---- what is heard --------------------------------------------------------------------------- */
+/* ---- marks of peers -------------------------------------------------------------------------- */
 
-/* A peer's last list counts here when its link is down, too: its loss has happened. */
+/* A peer's last list counts even when its link is down, because the loss has happened. */
 static uint64_t loss_of(const struct peers *peers, const struct peer_share *share, unsigned peer)
 {
 	const struct peer_told *told = peers->told[peer];
@@ -111,7 +111,7 @@ static uint64_t loss_of(const struct peers *peers, const struct peer_share *shar
 	return entry ? entry->loss : 0;
 }
 
-/* Shares of one UUID are of different files: the mark belongs to the namespace. */
+/* Several shares may have one UUID and different files; the mark belongs to the namespace. */
 static struct ns_live *live_of(const struct peers *peers, const struct uuid *uuid)
 {
 	list_for_each(node, &peers->files) {

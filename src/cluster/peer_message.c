@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The frames that members of a cluster exchange, to bytes and back. Pure: no socket, clock, key or
- * allocation; any thread.
+ * The frames that members of a cluster exchange, encoded and decoded. Pure: no socket, clock, key
+ * or allocation; any thread.
  *
- * Strict on purpose: a frame whose size, reserved bytes or texts are not exactly as we would have
- * written them is an error, so that there is one way to say a thing.
+ * Decoding is strict: a frame whose size, reserved bytes or strings differ from what the encoder
+ * would write is an error, so that every message has exactly one encoding.
  */
 #include "cluster/peer_message.h"
 
@@ -149,7 +149,7 @@ size_t peer_body_bytes(enum peer_message type)
 	return 0;
 }
 
-/* NULL when it is good. */
+/* NULL when the header is valid. */
 static const char *header_problem(const struct peer_header_wire *wire)
 {
 	unsigned type = le16_get(wire->type);
@@ -218,7 +218,7 @@ size_t peer_frame_encode(enum peer_message type, uint64_t number, const uint8_t 
 	return sizeof(wire) + body_bytes + PEER_MAC_BYTES;
 }
 
-/* Not empty, ended by a zero, and zeroes behind. */
+/* Whether the string is not empty, ends with a zero byte, and only zeroes follow. */
 static bool text_is_good(const char *text, size_t text_bytes)
 {
 	size_t len = strnlen(text, text_bytes);
@@ -441,7 +441,7 @@ int peer_served_decode(const uint8_t body[PEER_SERVED_BYTES], struct peer_served
 	*ret_part = (struct peer_served_part){.generation = le64_get(wire.generation),
 					      .first = le32_get(wire.first),
 					      .total = le32_get(wire.total)};
-	/* A list of nothing is one part with nothing in it. */
+	/* An empty list is one part without entries. */
 	if (ret_part->generation == 0 || ret_part->total > PEER_SERVED_MAX ||
 	    ret_part->first % PEER_SERVED_ENTRIES != 0 ||
 	    (ret_part->first > 0 && ret_part->first >= ret_part->total))

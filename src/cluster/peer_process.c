@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether the process of a silent peer runs, as the kernel sees it: /proc/PID/task. Any thread.
+ * Whether the process of a silent peer runs, as the kernel shows in /proc/PID/task. Any thread.
  *
- * A member that does not answer is stopped, or its machine has no CPU for it, or the one thread
- * that answers is held. Only a member whose data path stands still may be killed. The kernel counts
- * how often each thread was given a CPU, and tells which of them want one: a data path that was
- * given a CPU between two looks, or waits for one, does not stand still. Neither does one whose
- * reactors all sleep: they have no work, and would run if they had. What stands still is stopped,
- * frozen, or waits in the kernel without an end.
+ * A silent member is stopped, gets no CPU, or its one answering thread is held up. Only a member
+ * whose data path stands still may be killed. The kernel counts how often each thread was given a
+ * CPU, and shows which threads want one. A data path that was given a CPU between two looks, or
+ * waits for one, does not stand still. Nor does one whose reactors all sleep: they have no work,
+ * and would run if they had. A data path stands still when it is stopped, frozen, or waits in the
+ * kernel without end.
  */
 #include "cluster/peers_private.h"
 
@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REACTOR_NAME "weft-r" /* and its index */
+#define REACTOR_NAME "weft-r" /* followed by the reactor's index */
 
 struct thread {
 	char name[32];
@@ -26,7 +26,7 @@ struct thread {
 	uint64_t switches;
 };
 
-/* The number of a process in our PID namespace; 0: it is over, or not in it. */
+/* The process's number in our PID namespace; 0: it has ended, or is in another namespace. */
 static unsigned pid_of(int pidfd)
 {
 	char path[64], line[128];
@@ -37,7 +37,7 @@ static unsigned pid_of(int pidfd)
 	file = fopen(path, "re");
 	if (!file)
 		return 0;
-	/* -1 and 0 mean none. */
+	/* -1: ended; 0: not in our PID namespace. */
 	while (fgets(line, sizeof(line), file)) {
 		if (strncmp(line, "Pid:", 4) == 0 && !strchr(line, '-'))
 			pid = (unsigned)strtoul(line + 4, NULL, 10);
@@ -113,7 +113,7 @@ int peer_process_look(int pidfd, struct peer_process *ret_process)
 			thread_count(&thread, ret_process);
 	}
 	closedir(tasks);
-	/* While the pidfd's process is not over, its number is no other's. */
+	/* While the process of the pidfd has not ended, no other process has its number. */
 	return is_over(pidfd) ? -ESRCH : 0;
 }
 
@@ -121,6 +121,6 @@ bool peer_process_runs(const struct peer_process *before, const struct peer_proc
 {
 	if (after->runnable > 0 || after->switches != before->switches || after->held == 0)
 		return true;
-	/* Idle reactors run when they are needed; that nobody answers is the kernel's doing. */
+	/* Idle reactors would run when needed, and the answering thread is held in the kernel. */
 	return after->is_answer_held && after->sleeping > 0;
 }

@@ -2,11 +2,11 @@
 /*
  * Whether our own data reactors run, for the heartbeats of other members. Reactor of the peers.
  *
- * Each ping posts a message to every data reactor, which takes it in its next turn: an idle reactor
- * wakes up for it, a loaded one takes it between two batches, one that is stuck in a callback or in
- * the kernel does not. How long a message waits is counted in small steps in which this thread ran
- * itself: after the whole process was stopped, or got no CPU, the wait does not count as a wait for
- * the reactor.
+ * Each ping posts a probe to every data reactor, which takes the probe in its next turn: an idle
+ * reactor wakes up, a loaded reactor takes it between two batches, a reactor stuck in a callback or
+ * in the kernel does not. The wait of a probe is counted in small steps in which this thread ran
+ * itself: when the whole process was stopped or got no CPU, that time does not count against the
+ * reactor.
  */
 #include "cluster/peers_private.h"
 
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 
 #define COUNT_EVERY_NS (10 * NS_PER_MS)
-#define COUNT_MAX_NS   (2 * COUNT_EVERY_NS) /* of one step */
+#define COUNT_MAX_NS   (2 * COUNT_EVERY_NS) /* limit of one step */
 
 /* On the data reactor. */
 static void probe_taken(struct reactor_msg *msg)

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files that were refused because another member had another one under the UUID, in the state
- * store: a restart is no operator's word, and after a power cut the order of starts must not decide
- * between the right file and the wrong one. Kept under the kind "refused" and the UUID, as a line
- * of text: which file (inode and birth; of a block device nothing is known that lasts), whether one
- * of the members served, and their names. Another file than the one that was refused may be the
- * right one, or the wrong one copied anew: those members tell. Control reactor.
+ * Keeps refusals in the state store: files that were refused because another member had another
+ * file under the UUID. A restart must not count as a decision of the operator, and after a power
+ * cut the order of starts must not decide between the right file and the wrong one.
+ *
+ * A refusal is kept under the kind "refused" and the UUID, as a line of text: the file (inode and
+ * birth; a block device has no lasting identity), whether a refuser served, and the names of the
+ * refusers. A file other than the refused one may be the right file, or a new copy of the wrong
+ * one: only the refusers can settle this. Control reactor.
  */
 #include "cluster/peers_private.h"
 
@@ -23,8 +25,8 @@
 #define REFUSAL_SCAN   "inode=%" SCNu64 " born=%" SCNu64 " served=%u by=%n"
 #define REFUSAL_BYTES  (128 + PEERS_MAX * (PEER_NAME_BYTES + 1))
 
-/* Names of members, each ended by a comma. Those that are no members any more cannot decide: then
- * any other member may. */
+/* Names of members, each followed by a comma. If none of them is a member any more, any other
+ * member may decide. */
 static uint16_t refusers_of(const struct peers *peers, const char *names)
 {
 	uint16_t refusers = 0, all = 0;
@@ -59,7 +61,7 @@ static void refusal_take(const struct peers *peers, struct peer_share *share, co
 	unsigned was_served;
 	int names = 0;
 
-	/* A record that cannot be read is one: the operator decides. */
+	/* An unreadable record counts as a refusal: the operator decides. */
 	if (sscanf(text, REFUSAL_SCAN, &inode, &born_ns, &was_served, &names) < 3 || names == 0) {
 		share->kept_is_refused = true;
 		share->kept_refusers = refusers_of(peers, "");

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The files that we share with other members, as the reactor of the peers sees them.
+ * The files shared with other members, as the reactor of the peers sees them.
  *
- * The control reactor makes an immutable table of them with each configuration and publishes a
- * pointer to it; the reactor of the peers reads the table inside of one callback at a time. A table
- * that was replaced goes to the reactor of the peers as a message, which proves that no callback
- * uses it any more, and comes back to the control reactor to be freed. So neither waits for the
- * other.
+ * The control reactor builds an immutable table of them for each configuration and publishes a
+ * pointer to it. The reactor of the peers reads the table within one callback at a time. A replaced
+ * table is posted to the reactor of the peers, which proves that no callback uses it any more, then
+ * back to the control reactor, which frees it. So neither reactor waits for the other.
  *
- * Each file is open through a description of its own, without the lock of a member: what the locks
- * on the file say can be asked after the namespace was removed here. A peer whose document still
- * has the namespace, or whose last commands of it are under way, may write to it: the file stays in
- * the table until no other member holds it, over our restart too (peers_watch_removed).
+ * Each file is open through a description of its own, without a member's lock, so that its locks
+ * can still be read after the namespace was removed here. A peer whose document still has the
+ * namespace, or whose last commands are in flight, may write to the file. The file therefore stays
+ * in the table until no other member holds it, over our restart too (peers_watch_removed).
  */
 #include "cluster/peers_private.h"
 
@@ -40,8 +39,8 @@ static void share_forget(struct peer_share *share)
 	share_put(share);
 }
 
-/* Files found in this pass are at the end of the list: namespaces mostly come in the same order
- * again, and there may be very many. */
+/* Shares already found in this pass are at the end of the list. Namespaces mostly come in the same
+ * order again, so the search is short even with very many. */
 static struct peer_share *peer_share_find(struct peers *peers, const struct ns *ns, unsigned pass)
 {
 	list_for_each(node, &peers->files) {
@@ -56,7 +55,7 @@ static struct peer_share *peer_share_find(struct peers *peers, const struct ns *
 	return NULL;
 }
 
-/* NULL: the locks on the file cannot be asked. */
+/* NULL: the locks on the file cannot be watched. */
 static struct peer_share *share_add(struct peers *peers, const struct ns *ns)
 {
 	struct peer_share *share = calloc(1, sizeof(*share));
@@ -80,8 +79,8 @@ static struct peer_share *share_add(struct peers *peers, const struct ns *ns)
 	return share;
 }
 
-/* No other member can write to the file. A member that takes it up again has it in a document that
- * ours does not agree with, as if we had never shared it. */
+/* No other member can write to the file. A member that opens it again later does so by a document
+ * that disagrees with ours, as if the file had never been shared. */
 static bool share_is_over(const struct peers *peers, const struct peer_share *share)
 {
 	unsigned lock = peers->config.lock;
@@ -132,7 +131,7 @@ static void table_back(struct reactor_msg *msg)
 	table_free(container_of(msg, struct peer_shares, msg));
 }
 
-/* On the reactor of the peers: no callback that began before this one is left. */
+/* On the reactor of the peers: every callback that began before this one has ended. */
 static void table_unused(struct reactor_msg *msg)
 {
 	struct peer_shares *table = container_of(msg, struct peer_shares, msg);
@@ -173,7 +172,7 @@ static void shared_add(struct peer_shares *table, struct peer_share *share, int 
 		share->refs++;
 }
 
-/* In the order of the document, which is the order in which the right to fence is taken. */
+/* Adds entries in the order of the document, the order in which fence locks are taken. */
 static void entries_add(struct peers *peers, struct peer_shares *table,
 			const struct snapshot *snapshot, unsigned pass)
 {
@@ -227,7 +226,8 @@ static struct peer_shares *table_alloc(struct peers *peers, unsigned entries, un
 	return NULL;
 }
 
-/* What peers are told of the configuration in force. Without memory they know what they knew. */
+/* Makes the list for peers from the configuration in force. Out of memory: peers keep the former
+ * list. */
 static void told_make(struct peers *peers, struct peer_shares *table)
 {
 	table->told = calloc(table->count + 1, sizeof(*table->told));
@@ -250,7 +250,7 @@ static void told_make(struct peers *peers, struct peer_shares *table)
 	}
 }
 
-/* The files of both configurations; the first may be NULL. */
+/* Builds the table with the files of both configurations and publishes it; `now` may be NULL. */
 static void shares_make(struct peers *peers, const struct snapshot *now,
 			const struct snapshot *next, bool is_in_force)
 {
@@ -280,7 +280,7 @@ struct peer_share *peers_share_of(struct peers *peers, const struct ns *ns)
 {
 	struct peer_share *share = NULL;
 
-	/* Namespaces mostly come in the order of the last look. */
+	/* Namespaces mostly come in the order of the last call. */
 	if (peers->share_cursor && peers->share_cursor != &peers->files)
 		share = list_entry(peers->share_cursor, struct peer_share, node);
 	if (!share || !uuid_equal(&share->uuid, &ns->uuid) ||
@@ -335,7 +335,7 @@ void peers_look(struct peers *peers)
 		return;
 	look_in_force(peers, snapshot);
 	shares_make(peers, NULL, snapshot, true);
-	/* The table of the next configuration leaves them out. */
+	/* The table of the next configuration will not contain these files. */
 	list_for_each_safe(node, &peers->files) {
 		struct peer_share *share = list_entry(node, struct peer_share, node);
 

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists of shared namespaces between members: each member sends its own to those that it is linked
- * with, and hands what it is sent to control (peer_compare.c). Reactor of the peers.
+ * Lists of shared namespaces: sends our list to each linked member, and passes received lists to
+ * control (peer_compare.c). Reactor of the peers.
  *
- * A list goes over the link that we have made, or back over one that the peer has made while ours
- * is down: where members reach each other in one direction only, both know what the other has.
+ * A list goes over the link that we dialled, or over one that the peer dialled while ours is down,
+ * so both sides know each other's files even if connections work in one direction only. A list is
+ * sent in parts of a few namespaces, as many as the link has room for, the rest a moment later. A
+ * newer list starts again at its first part. Control answers a complete list with PEER_SEEN after
+ * comparing it.
  *
- * A list goes in parts of a few namespaces, as many as the link has room for, the rest a moment
- * later. A newer list begins again from its first part. Control answers a complete list once it was
- * compared (PEER_SEEN).
- *
- * Links do not keep order between each other. A list that comes in after a newer one of the same
- * kernel, over the other link, is dropped: generations begin at the kernel's clock, so those of a
- * process are above those of processes before it. Of equal ones the last counts, and is forgotten
- * with its link: so a list is told again when one has been brought by a link that is not told over
- * any more, or when such a link ends.
+ * Links keep no order between each other. A list that arrives after a newer one of the same kernel,
+ * over the other link, is dropped: generations start at the kernel's clock, so those of a process
+ * are above those of former processes. Of equal generations the last to arrive counts, and is
+ * forgotten with its link. So a list is sent again when a link other than tell_link brought one, or
+ * when such a link closes.
  */
 #include "cluster/peers_private.h"
 
@@ -27,9 +26,9 @@ void peer_set_reach(struct peer *peer, enum peer_reach reach)
 	peers_notice(peer->peers);
 }
 
-/* ---- ours ------------------------------------------------------------------------------------ */
+/* ---- sending our list ------------------------------------------------------------------------ */
 
-/* The link that our list is to go over, or NULL while there is none in either direction. */
+/* The link for our list; NULL: none is up in either direction. */
 static struct peer_link *tell_link(struct peer *peer, uint64_t *ret_number)
 {
 	if (peer->link.state == PEER_LINK_UP) {
@@ -80,7 +79,7 @@ bool peer_tell(struct peer *peer)
 		generation = PEER_LIST_OVER;
 		total = 0;
 	}
-	/* Of a configuration that is about to be in force nothing is told: what follows is. */
+	/* A configuration that is about to be in force has no list yet; the next table has one. */
 	if (generation == 0)
 		return true;
 	if (peer->tell_generation != generation) {
@@ -115,8 +114,8 @@ void peer_seen(struct peer *peer, uint64_t number, struct peer_link *link,
 		peer_link_close(link, "an answer that is none");
 		return;
 	}
-	/* A list that was under way when we began to tell over another link came in later than
-	 * what was told over that one, and counts there now. */
+	/* The peer took this list, sent over a former link, after the one sent over tell_link, and
+	 * counts it now: send again. */
 	if (number != peer->tell_link) {
 		peer_tell_again(peer);
 		return;
@@ -125,7 +124,7 @@ void peer_seen(struct peer *peer, uint64_t number, struct peer_link *link,
 	peers_notice(peer->peers);
 }
 
-/* ---- theirs ---------------------------------------------------------------------------------- */
+/* ---- receiving a peer's list ----------------------------------------------------------------- */
 
 static struct peer_told *list_begin(struct peer *peer, const struct peer_listener *listener,
 				    const struct peer_link *link,
@@ -145,7 +144,7 @@ static struct peer_told *list_begin(struct peer *peer, const struct peer_listene
 	return list;
 }
 
-/* Whether a newer one of the same kernel came over another link. */
+/* Whether a newer list of the same kernel arrived over another link. */
 static bool list_is_outdated(const struct peer *peer, const struct peer_told *list)
 {
 	return list->generation < peer->heard_generation &&
@@ -181,7 +180,7 @@ bool peer_hear(struct peer *peer, struct peer_listener *listener, struct peer_li
 		free(list);
 		return true;
 	}
-	/* What comes after the end is of another process. */
+	/* A list after PEER_LIST_OVER comes from another process. */
 	if (list->generation != PEER_LIST_OVER)
 		peer->heard_generation = list->generation;
 	peer->heard_boot_id = list->boot_id;
@@ -233,7 +232,7 @@ static void compared_ack(struct peer_compared *compared, const struct peer_liste
 	uint64_t generation = atomic_load(&compared->generation);
 	uint8_t body[PEER_SEEN_BYTES];
 
-	/* Asked twice: control may take the place for another link meanwhile. */
+	/* Read twice: control may reuse the entry for another link in between. */
 	if (!is_here || generation == 0 || atomic_load(&compared->link) != listener->link ||
 	    (compared->acked_link == listener->link && compared->acked_generation == generation))
 		return;

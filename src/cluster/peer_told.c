@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the lists of namespaces that peers have told (peer_tell.c) say, for those who judge by them:
- * peer_compare.c and peer_loss.c. A list belongs to the link that brought it, and counts as present
- * knowledge only while that link is up and messages come over it; an older one tells what was.
- * Control reactor.
+ * Reads the lists of namespaces received from peers (peer_tell.c), for peer_compare.c and
+ * peer_loss.c. A list belongs to the link that brought it. The list is current only while that link
+ * is up and messages arrive over it; an older list shows what was. Control reactor.
  */
 #include "cluster/peers_private.h"
 
@@ -12,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REACH_MAX_NS (5 * NS_PER_S) /* that a new file waits for a peer that does not answer */
+#define REACH_MAX_NS (5 * NS_PER_S) /* how long a new file waits for a silent peer */
 
 uint64_t peers_silence_max_ns(const struct peers *peers)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cluster as a whole: the listener, what other members ask us, and which peer is asked for a
- * controller. Reactor of the peers; peers_ops' has_cntlid from any. What control calls goes there
- * as a message, and the answer comes back as one; functions named control_* run on control.
+ * The cluster as a whole: the listener, requests from other members, and which peer is asked for a
+ * controller. Reactor of the peers, except that any thread may call has_cntlid of peers_ops. Calls
+ * from control are posted to that reactor, and answers are posted back; functions named control_*
+ * run on control.
  *
- * Connections that have proven nothing may be made by anybody who reaches the address: there are
- * few of them, each has little memory and two seconds, and the oldest makes room for the next.
+ * Anybody who reaches the address can connect without proof. Such connections are few, each has
+ * little memory and two seconds, and the oldest makes room for the next.
  */
 #include "cluster/peers_private.h"
 
@@ -26,17 +27,17 @@
 #define UNPROVEN_MAX    32
 #define SERVED_PER_LINK 64
 
-/* A connection that another member, or anybody, has made to us. */
+/* A connection made to us by another member, or by an unknown process. */
 struct incoming {
 	struct list node; /* oldest first */
 	struct peers *peers;
 	struct peer_link link;
-	struct peer_listener listener; /* of its list of namespaces */
+	struct peer_listener listener; /* receives the peer's list of namespaces */
 	unsigned served_count;
-	bool is_closed; /* freed with its last request */
+	bool is_closed; /* freed when its last request is done */
 };
 
-/* A request of another member that the target works on. */
+/* A reset requested by another member, in flight at the target. */
 struct served {
 	struct ctrl_reset reset;
 	struct incoming *incoming;
@@ -52,7 +53,7 @@ static struct peer *peer_find(struct peers *peers, const char *name)
 	return NULL;
 }
 
-/* ---- what others ask --------------------------------------------------------------------------
+/* ---- requests from other members --------------------------------------------------------------
  */
 
 static void incoming_free(struct incoming *incoming)
@@ -221,13 +222,14 @@ static void incoming_on_message(struct peer_link *link, const struct peer_frame 
 	}
 }
 
-/* Another link that the peer has made may be up still. */
+/* `ended` is closed. Another link dialled by the peer may still be up. */
 static void back_link_end(struct peer *peer, const struct incoming *ended)
 {
 	struct peers *peers = peer->peers;
 
 	peer_unlinked(peer);
-	/* It may have brought a list of ours last, which the peer forgets with it. */
+	/* The ended link may have brought our list last; the peer forgets that list with the
+	 * link. */
 	if (peer->tell_link != ended->listener.link)
 		peer_tell_again(peer);
 	if (peer->back_link != &ended->link)
@@ -276,7 +278,7 @@ static bool incoming_is_unproven(const struct incoming *incoming)
 	       incoming->link.state != PEER_LINK_CLOSING;
 }
 
-/* Among too many that have proven nothing the oldest makes room. */
+/* Closes the oldest unproven connection when there are too many. */
 static void incoming_evict(struct peers *peers)
 {
 	struct incoming *oldest = NULL;
@@ -301,7 +303,7 @@ static void on_accepted(struct reactor_listener *listener, int taken_fd,
 	struct incoming *incoming = NULL;
 
 	incoming_evict(peers);
-	/* Those on their way out count too, so that memory stays bounded. */
+	/* Closing connections count too, so that memory stays bounded. */
 	if (!peers->is_stopping && peers->incoming_count < INCOMING_MAX)
 		incoming = calloc(1, sizeof(*incoming));
 	if (!incoming) {
@@ -343,7 +345,7 @@ void peers_kick(struct peers *peers)
 		reactor_post(peers->reactor, &peers->kick_msg, kick_here);
 }
 
-/* ---- what the target asks ---------------------------------------------------------------------
+/* ---- requests from the target -----------------------------------------------------------------
  */
 
 static struct peer *peer_of_cntlid(struct peers *peers, uint16_t cntlid)
@@ -373,7 +375,8 @@ static void ops_reset(void *arg, struct ctrl_reset *reset)
 		peer_ask_reset(peer, reset);
 }
 
-/* Those that cannot be reached, or are flooded, do without: hosts find out by themselves. */
+/* A peer that is not linked, or whose queue is full, is skipped: hosts detect the loss
+ * themselves. */
 static void ops_tell_lost(void *arg, const struct lost_host *lost)
 {
 	struct peers *peers = arg;
@@ -406,7 +409,7 @@ struct target_peers peers_ops(struct peers *peers)
 				     .arg = peers};
 }
 
-/* ---- what people ask --------------------------------------------------------------------------
+/* ---- requests from the operator ---------------------------------------------------------------
  */
 
 unsigned peers_read(const struct peers *peers, struct peer_info infos[PEERS_MAX])
@@ -476,7 +479,7 @@ static int peers_listen(struct peers *peers, char *error, size_t error_bytes)
 
 	peer_addr_to_net(listen, &addr);
 	if (listen->path[0] != 0)
-		(void)unix_socket_clear(listen->path); /* in use: opening says so */
+		(void)unix_socket_clear(listen->path); /* in use: open fails below */
 	res = reactor_listener_open(peers->reactor, &peers->listener, &addr, on_accepted);
 	if (res < 0) {
 		snprintf(error, error_bytes, "cluster.listen: %s: %s",
@@ -569,7 +572,8 @@ static void control_gone(struct reactor_msg *msg)
 
 void peers_maybe_gone(struct peers *peers)
 {
-	/* A link that has requests at the target is counted until they are done. */
+	/* A link with requests in flight at the target stays in incoming_count until they are
+	 * done. */
 	if (!peers->is_stopping || peers->is_listening || peers->incoming_count > 0 ||
 	    peers->has_posted_gone || peers->probes.timer.armed || peer_probes_are_out(peers))
 		return;
@@ -620,13 +624,13 @@ static void leave_here(struct reactor_msg *msg)
 
 	peers->is_target_over = true;
 	peers->served = NULL;
-	/* Before our locks are free, so that no peer takes our files for others. */
+	/* Before our locks are free, so that no peer mistakes our files for other ones. */
 	for (unsigned i = 0; i < peers->config.peer_count; i++)
 		(void)peer_tell(&peers->peers[i]);
 	target_maybe_over(peers);
 }
 
-/* On the registry: what it has posted to the peers about hosts that were lost is there first. */
+/* On the registry: its posts to the peers about lost hosts arrive before this message. */
 static void leave_registry(struct reactor_msg *msg)
 {
 	struct peers *peers = container_of(msg, struct peers, leave_msg);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Probing the addresses of ports before the target opens its listeners on them.
+ * Probes the addresses of ports before the target opens its listeners on them. Blocks; control
+ * thread.
  *
- * Two uses: the well-known discovery port is optional and left out when somebody else has it; and a
- * target that was killed keeps its listeners until the kernel has taken its rings down, so that its
- * successor waits a moment instead of failing. Blocks; control thread.
+ * Two uses. The well-known discovery port is optional and left out when another process has it. And
+ * a target that was killed keeps its listeners until the kernel has torn its rings down, so its
+ * successor waits a moment instead of failing.
  */
 #include "config/address.h"
 
@@ -26,7 +27,8 @@ int address_probe(const struct net_addr *addr)
 
 	if (fd < 0)
 		return -errno;
-	/* As the listener does, or the other family's listener on this port would count as ours. */
+	/* The same options as the listener's; else a listener of the other address family on this
+	 * port would make the probe fail. */
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	if (net_addr_is_ipv6(addr))
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));

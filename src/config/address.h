@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether an address can be listened on, asked before the target tries. Blocks; control thread.
+ * Checks whether an address can be listened on, before the target tries. Blocks; control thread.
  */
 #ifndef WEFT_CONFIG_ADDRESS_H
 #define WEFT_CONFIG_ADDRESS_H
@@ -9,9 +9,9 @@
 
 #include <stdint.h>
 
-/* 0 when a listener could be opened there now, or -errno; the target has the last word. */
+/* 0 when a listener could be opened on `addr` now, or -errno. Opening it may still fail. */
 int address_probe(const struct net_addr *addr);
-/* Waits, until the deadline at most, while somebody else still has it. */
+/* Waits while another process has `addr`, until the deadline at most. */
 void address_wait(const struct net_addr *addr, uint64_t deadline_ns);
 
 #endif

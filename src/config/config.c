@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the configuration document as a whole, from a file, a text or the flags of `weft serve`,
- * and puts what it says into the order that a snapshot wants. Flags become a document first, so
- * that there is one set of rules.
+ * Reads a whole configuration document from a file, a string or the flags of `weft serve`, and
+ * sorts its elements as a snapshot needs them. Flags are converted to a document first, so that one
+ * set of rules applies.
  *
- * Control thread only. Syntax errors carry line and column (Jansson's), all others the path of the
- * value.
+ * Control thread only. Syntax errors have line and column (from Jansson), all other errors the path
+ * of the value.
  */
 #include "config/config.h"
 
@@ -68,7 +68,8 @@ int config_load_text(const char *text, size_t len_bytes, struct config **ret_con
 	return res;
 }
 
-/* The whole file in memory. 0 or -errno; -EFBIG beyond CONFIG_FILE_BYTES_MAX. */
+/* Reads the whole file. 0 or -errno; -EFBIG beyond CONFIG_FILE_BYTES_MAX. The caller frees
+ * *ret_text. */
 static int file_read(const char *path, char **ret_text, size_t *ret_len_bytes)
 {
 	FILE *file = fopen(path, "re");
@@ -123,7 +124,8 @@ int config_load_file(const char *path, struct config **ret_config, struct config
 	return res;
 }
 
-/* HOST=RIGHT[,RIGHT]...: an NQN may contain "=", a right does not. The caller frees *ret_host. */
+/* HOST=RIGHT[,RIGHT]...: splits at the last "=", because an NQN may contain "=" and a right does
+ * not. The caller frees *ret_host. */
 static const char *flag_rights_split(const char *text, char **ret_host)
 {
 	const char *equals = strrchr(text, '=');
@@ -153,8 +155,8 @@ static void flag_rights_check(struct config_cursor *at, const char *text)
 	free(host);
 }
 
-/* A part that there is no memory for fails the whole document. Left out, a namespace would be
- * missing without a word, and without the list of hosts everybody would be let in. */
+/* Out of memory for one part fails the whole document. Otherwise a namespace would be missing
+ * without an error, and without the list of hosts any host could connect. */
 static json_t *whole_or_none(json_t *taken_part, bool is_whole)
 {
 	if (is_whole)
@@ -210,7 +212,7 @@ static void flags_check(const struct config_flags *flags, struct config_errors *
 	for (unsigned i = 0; i < flags->rights_count; i++)
 		flag_rights_check(&at, flags->rights[i]);
 	for (unsigned i = 0; i < flags->ns_count; i++) {
-		/* The document is JSON. */
+		/* JSON strings must be UTF-8. */
 		if (!is_utf8(flags->namespaces[i]))
 			config_errors_add(errors, "--ns %s: is not valid UTF-8; rename the file",
 					  flags->namespaces[i]);
@@ -279,7 +281,8 @@ static json_t *flags_subsystem(const struct config_flags *flags)
 	return whole_or_none(subsystem, is_whole);
 }
 
-/* Only what was given: a key that is left out has its default, and says nothing to --merge. */
+/* Contains only the flags that were given: an absent key has its default, and --merge leaves it
+ * unchanged. */
 static json_t *flags_make(const struct config_flags *flags)
 {
 	json_t *root = json_pack("{s:i,s:[]}", "version", CONFIG_DOCUMENT_VERSION, "subsystems");

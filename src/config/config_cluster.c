@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cluster of the configuration: who this member is, who the others are, and what identifiers of
- * controllers each of them gives out. A member's place among all names, in order, says which lock
- * is its own on files that they share (media/member_lock.h), so all members must list the same
- * names; a link between two that do not is refused (cluster/peer_link.c).
+ * The cluster in the configuration: this member, the other members, and the range of controller
+ * identifiers of each. A member's lock number on shared files is a hash of its name
+ * (media/member_lock.h). All members must list the same names; a link between two members whose
+ * lists differ is refused (cluster/peer_link.c).
  *
- * Control thread only. Only config_cluster_read_secret opens anything.
+ * Control thread only. Only config_cluster_read_secret opens a file.
  */
 #include "base/check.h"
 #include "base/text.h"
@@ -29,7 +29,7 @@
 /* ---- reading ----------------------------------------------------------------------------------
  */
 
-/* A member of the struct that a row describes. */
+/* A member of the struct, at the offset in its row. */
 static void *member(void *of, size_t offset)
 {
 	return (uint8_t *)of + offset;
@@ -99,7 +99,7 @@ static json_t *addr_write(const struct config_writing *writing, const struct con
 	return json_string(text);
 }
 
-/* The first identifier is at the field's offset, the last one at count_offset. */
+/* field->offset is that of the first identifier, count_offset that of the last. */
 static void cntlids_parse(struct config_cursor *at, const json_t *object,
 			  const struct config_field *field, void *to)
 {
@@ -132,7 +132,7 @@ static json_t *cntlids_write(const struct config_writing *writing, const struct 
 	return json_pack("[i, i]", (int)*first, (int)*last);
 }
 
-/* "kill" or "none", into a bool that is left alone when the key is absent. */
+/* Parses "kill" or "none" into a bool, which is left unchanged when the key is absent. */
 static void fence_parse(struct config_cursor *at, const json_t *object,
 			const struct config_field *field, void *to)
 {
@@ -155,7 +155,8 @@ static void fence_parse(struct config_cursor *at, const json_t *object,
 #define CNTLIDS_MISSING                                                                            \
 	"give the first and the last identifier of its controllers, such as [1, 1000]"
 
-/* Whom a Unix socket leads to is on this machine, and known to the kernel. */
+/* Only a peer behind a Unix socket can be killed: it runs on this machine, and the kernel knows its
+ * process. */
 static void peer_fence_parse(struct config_cursor *at, const json_t *object,
 			     const struct config_field *field, void *to)
 {
@@ -236,7 +237,7 @@ static json_t *peers_write(const struct config_writing *writing, const struct co
 	return list;
 }
 
-/* ---- what members owe each other ---------------------------------------------------------------
+/* ---- checks between members --------------------------------------------------------------------
  */
 
 static bool ranges_meet(uint16_t a_first, uint16_t a_last, uint16_t b_first, uint16_t b_last)
@@ -244,7 +245,7 @@ static bool ranges_meet(uint16_t a_first, uint16_t a_last, uint16_t b_first, uin
 	return a_first != 0 && b_first != 0 && a_first <= b_last && b_first <= a_last;
 }
 
-/* By chance: the number is a hash. */
+/* Can happen by chance, because lock numbers are hashes. */
 static bool locks_meet(const char *a, const char *b)
 {
 	return a[0] != 0 && b[0] != 0 && member_lock_number(a) == member_lock_number(b);
@@ -333,7 +334,7 @@ static const struct config_field cluster_fields[] = {
 	 .change = FIELD_FIXED,
 	 FIELD_IS_U32(CLUSTER, peers.answer_ms, ANSWER_MS_MIN, ANSWER_MS_MAX),
 	 .number = PEER_ANSWER_MS},
-	/* Written with each peer. */
+	/* Not written here: each peer is written with its own. */
 	{"fence", "whether peers with a \"unix:\" address may be killed", .change = FIELD_FIXED,
 	 .words = fence_words, .word_count = ARRAY_LEN(fence_words),
 	 FIELD_AT(CLUSTER, may_kill, bool), .text = "kill", .parse = fence_parse},
@@ -396,7 +397,7 @@ static void ns_check(struct config_cursor *at, const struct config *config,
 	free(path);
 }
 
-/* Members that make a serial number of their own would look like two subsystems. */
+/* Members that generate their own serial numbers would look like different subsystems. */
 static void serial_check(struct config_cursor *at, const struct config_subsystem *subsystem)
 {
 	char serial[NVME_SERIAL_BYTES + 1];
@@ -433,7 +434,7 @@ void config_cluster_check(struct config_cursor *at, const struct config *config)
 	}
 }
 
-/* ---- the rest of its life ----------------------------------------------------------------------
+/* ---- comparing and freeing ---------------------------------------------------------------------
  */
 
 void config_cluster_free(struct config_cluster *cluster)
@@ -463,7 +464,7 @@ static int secret_fail(const struct config_cluster *cluster, struct config_error
 int config_cluster_read_secret(struct config_cluster *cluster, struct config_errors *errors)
 {
 	struct peers_config *peers = &cluster->peers;
-	/* A pipe must not hold up the start. */
+	/* O_NONBLOCK: opening a pipe must not delay the start. */
 	int fd = open(cluster->secret_file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	char text[PEER_SECRET_MAX + 2];
 	struct stat st;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What differs between two configurations, for people: one line for each thing that comes (+), goes
- * (-) or changes (~), in the order of the document.
+ * The differences between two configurations, for people: one line for each thing added (+),
+ * removed (-) or changed (~), in the order of the document.
  *
- * Control thread only. Elements are compared as the document spells them (config_export.c), so that
- * a key that is added there shows up here by itself; those that are equal, usually almost all, are
- * found without that.
+ * Control thread only. Elements are compared in their written form (config_export.c), so a new key
+ * appears here without extra code. Equal elements, usually almost all, are found without writing
+ * them.
  */
 #include "base/text.h"
 #include "config/config_parse.h"
@@ -22,7 +22,7 @@ struct diff {
 	bool is_out_of_memory;
 };
 
-/* The medium's size alone, when all else that the spec says is the same. */
+/* True when the specs differ in the size alone. */
 static bool size_alone_differs(const char *from, const char *to, uint64_t *ret_from,
 			       uint64_t *ret_to)
 {
@@ -70,7 +70,7 @@ static void print_value(struct diff *diff, const json_t *value)
 		print_list(diff, value);
 		return;
 	}
-	/* A host chooses its label: it must not forge lines of the log or the audit. */
+	/* Escaped: a host chooses its label, which must not forge lines of the log or the audit. */
 	text = json_is_string(value)
 		       ? text_escape_dup(json_string_value(value))
 		       : json_whole_text(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_ENSURE_ASCII);
@@ -81,7 +81,7 @@ static void print_value(struct diff *diff, const json_t *value)
 	free(text);
 }
 
-/* " +X" or " -X" for those of one list that the other has not. */
+/* Prints " +X" or " -X" for each element of `list` that `other` lacks. */
 static void print_missing(struct diff *diff, char sign, const json_t *list, const json_t *other)
 {
 	for (size_t i = 0; i < json_array_size(list); i++) {
@@ -124,7 +124,7 @@ static void key_diff(struct diff *diff, const char *what, const char *key, const
 	fputc('\n', diff->out);
 }
 
-/* Every key of either; `but` is told elsewhere. Takes both over. */
+/* Compares every key of either object except `but`. Takes both objects over. */
 static void objects_diff(struct diff *diff, const char *what, json_t *from, json_t *to,
 			 const char *but)
 {
@@ -147,14 +147,14 @@ static void objects_diff(struct diff *diff, const char *what, json_t *from, json
 	json_decref(to);
 }
 
-/* Who may: "any", "none" or the list, under one key. Takes the object over. */
+/* Replaces the two access keys by one, "hosts": "any", or the list. Takes the object over. */
 static json_t *with_access_word(json_t *taken_object, bool is_any)
 {
 	const json_t *hosts = json_object_get(taken_object, "hosts");
 	size_t listed = json_array_size(hosts);
 	char word[64];
 
-	/* Listed, but without effect until allow_any_host is false again. */
+	/* The list has no effect until allow_any_host is false again. */
 	snprintf(word, sizeof(word), "any (%zu listed)", listed);
 	if (is_any)
 		json_object_set_new(taken_object, "hosts", json_string(listed > 0 ? word : "any"));
@@ -191,7 +191,7 @@ static void ns_diff(struct diff *diff, const char *nqn, const struct config_ns *
 	objects_diff(diff, what, ns_words(from), ns_words(to), "");
 }
 
-/* Both lists ascend: walks them side by side. Either subsystem may be NULL. */
+/* Both lists ascend, so one pass compares them. Either subsystem may be NULL. */
 static void namespaces_diff(struct diff *diff, const char *nqn, const struct config_subsystem *from,
 			    const struct config_subsystem *to)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes a configuration as a document: every default and every identity is spelt out, in one order
- * of keys and elements, so that equal configurations give equal bytes, and reading the document
- * back gives the same configuration. What is written of an object is in its table
- * (config/fields.h). The UUID that memory got for this run is not of the document, because the next
- * run makes another one (config_identity.c); only edits see it.
+ * Writes a configuration as a document with every default and identity, with keys and elements in a
+ * fixed order, so that equal configurations give equal bytes and reading the document back gives
+ * the same configuration. The tables of fields say what is written of each object
+ * (config/fields.h). The UUID that a memory medium got for this run is left out, because the next
+ * run makes another (config_identity.c); only edits see it.
  *
  * Control thread only.
  */

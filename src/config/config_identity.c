@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gives subsystems and namespaces an identity: serial number, UUID and NGUID. What the document
- * gives counts. What the document leaves out is taken from the configuration that is in force or
- * saved, when that one has the same namespace (same NQN, NSID and medium); else it is random, so
- * that no two targets ever offer different data under one identity. The document that is saved
- * spells it out, and the next start finds it there.
+ * Gives subsystems and namespaces an identity: serial number, UUID and NGUID. An identity in the
+ * document is used as it is. A missing one is copied from the configuration in force or saved, if
+ * that has the same namespace (same NQN, NSID and medium). Otherwise it is random, so that no two
+ * targets ever offer different data under one identity. The saved document contains it, so the next
+ * start finds it there.
  *
- * Memory is empty after a start. A host that knew the namespace must not take the empty one for it:
- * memory gets a new UUID at every start, and the saved document leaves that UUID out.
+ * Memory is empty after a start, and a host that knew the namespace must not mistake the empty one
+ * for it. So memory gets a new UUID at every start, and the saved document leaves that UUID out.
  *
  * Control thread only.
  */
@@ -32,7 +32,7 @@ void config_serial_make(char ret_serial[NVME_SERIAL_BYTES + 1])
 	struct uuid random;
 
 	uuid_random(&random);
-	/* Not the bytes that hold the version and the variant. */
+	/* Skips the bytes that hold the version and the variant. */
 	for (unsigned i = 0; i < 6; i++)
 		snprintf(ret_serial + 2 * i, 3, "%02X", random.bytes[i]);
 	for (unsigned i = 6; i < 10; i++)
@@ -53,7 +53,7 @@ bool config_ns_is_volatile(const struct config_ns *ns)
 	return is_volatile;
 }
 
-/* ---- identities that are missing ------------------------------------------------------------- */
+/* ---- missing identities ---------------------------------------------------------------------- */
 
 /* `known`: the namespace of the same NQN and NSID, or NULL. */
 static void ns_identify(struct config_ns *ns, const struct config_ns *known)
@@ -94,7 +94,7 @@ static void subsystem_identify(struct config_subsystem *subsystem,
 	}
 }
 
-/* ---- identities that two namespaces share ---------------------------------------------------- */
+/* ---- shared identities ----------------------------------------------------------------------- */
 
 int config_by_uuid(const void *a, const void *b)
 {
@@ -150,7 +150,7 @@ static void same_ids_complain(struct config_named_ns *list, unsigned count, cons
 	}
 }
 
-/* 0, -EINVAL or -ENOMEM, with an error. */
+/* 0, or -EINVAL or -ENOMEM with an error. */
 static int repeats_check(const struct config *config, struct config_errors *errors)
 {
 	unsigned before = errors->count;
@@ -178,7 +178,7 @@ int config_identify(struct config *config, const struct config *known, struct co
 	return repeats_check(config, errors);
 }
 
-/* ---- what earlier versions saved ------------------------------------------------------------- */
+/* ---- documents of earlier versions ----------------------------------------------------------- */
 
 /* The UUID that earlier versions derived from the name of the namespace. */
 static void uuid_derive(const char *nqn, uint32_t nsid, const char *media, struct uuid *ret_uuid)

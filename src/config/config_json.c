@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Strict readers of JSON values: right type, right range, no unknown key; whatever is wrong becomes
- * an error that names the place in the document and what would be right, and reading goes on.
+ * Strict readers of JSON values: right type, right range, no unknown key. A wrong value adds an
+ * error with its place in the document and what would be right; then reading continues.
  *
  * Control thread only. The document comes from the machine's administrator, not from the network.
  */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Turns the host lists of namespaces into masks: every host that some list names has a place in the
- * snapshot's sorted table, a namespace has a bit for each of them and one for all others, and
- * namespaces with the same bits share one mask.
+ * Converts the host lists of namespaces into masks. Every host in any list has a place in the
+ * snapshot's sorted table. A namespace has a bit for each of them and one for all other hosts.
+ * Namespaces with the same bits share one mask.
  *
- * Control thread only. Thousands of namespaces with the same few hosts are the rule, so masks are
+ * Control thread only. Thousands of namespaces with the same few hosts are common, so masks are
  * found by content in a tree.
  */
 #include "config/config_mask.h"

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `weft serve --merge`: a document (or the flags) over the saved state. What the document adds is
- * added, what it says of a thing that exists is changed, nothing is removed, and what it does not
- * mention stays. The tables of fields (config/fields.h) say how:
- *
+ * `weft serve --merge`: puts a document (or the flags) over the saved state. New elements are
+ * added, given values of existing elements are changed, nothing is removed, and everything not
+ * mentioned stays. The tables of fields (config/fields.h) define how:
  * - a value replaces the saved one, lists of NQNs are united, objects are merged field by field;
- * - elements of a list are the same by the field that names them, an element without a name by what
- *   its table compares instead. What is not found is added, under a free number where the name is
- *   one;
- * - a row with a function of its own says why.
- *
- * Control thread only. The result is read and checked as any other document.
+ * - elements of a list are matched by the field that names them, an element without a name by its
+ *   table's find function. An element without a match is added, under a free number where its name
+ *   is a number;
+ * - a field with its own merge function is an exception, explained there.
+ * Control thread only. The result is read and checked like any other document.
  */
 #include "config/config_merge.h"
 
@@ -56,7 +54,7 @@ void config_merge_unite(struct config_merge *merge, json_t *saved, const char *k
 
 /* ---- elements of a list ---------------------------------------------------------------------- */
 
-/* `found`: the names of saved elements that are others of the document already. */
+/* `found`: names of saved elements that already match other elements of `more`. */
 static json_t *element_find(const struct config_object *object, const json_t *list,
 			    const json_t *found, const json_t *element)
 {
@@ -70,7 +68,7 @@ static json_t *element_find(const struct config_object *object, const json_t *li
 		       : document_find_number(list, key, json_integer_value(name), NULL);
 }
 
-/* A copy of the element, under a free number when it has no name. */
+/* Adds a copy of the element, under a free number when it has no name. */
 static json_t *element_add(struct config_merge *merge, const struct config_object *object,
 			   json_t *list, const json_t *element)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the rows of the tables need to merge a field of their own (config_merge.c). Private to
- * config/. Control thread only.
+ * Helpers for fields with their own merge function (config_merge.c). Private to config/. Control
+ * thread only.
  */
 #ifndef WEFT_CONFIG_CONFIG_MERGE_H
 #define WEFT_CONFIG_CONFIG_MERGE_H
@@ -10,14 +10,14 @@
 
 struct config_merge {
 	struct config_errors *errors;
-	const json_t *above; /* the object that has the list of the element that is merged */
+	const json_t *above; /* the saved object that holds the list being merged */
 	bool is_out_of_memory;
 };
 
-/* The value replaces the saved one, or is added. */
+/* Replaces or adds the value of `key`. */
 void config_merge_set(struct config_merge *merge, json_t *saved, const char *key,
 		      const json_t *value);
-/* Elements that the saved list lacks are added to it; the list is made when there is none. */
+/* Adds the elements of `list` that the saved list lacks. Creates the saved list when missing. */
 void config_merge_unite(struct config_merge *merge, json_t *saved, const char *key,
 			const json_t *list);
 

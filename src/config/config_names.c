@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The words that the document uses for the target's enumerations, one table each, for reading and
- * writing alike (those of ANA states: wire/log_page.h); and the paths of files that media stand on.
- *
- * Control thread only; nothing is opened.
+ * The document's words for the target's enumerations, one table each, for reading and writing (ANA
+ * states: wire/log_page.h); and the paths and sizes in the specs of media. Control thread only;
+ * opens nothing.
  */
 #include "base/text.h"
 #include "config/config_parse.h"
@@ -57,8 +56,7 @@ char *config_media_path(const char *spec)
 	return path;
 }
 
-/* The thing itself rather than how it is opened or how large it is now: the path of a file, else
- * the kind of medium. */
+/* What holds the data, without options and size: the path of a file, else the kind of medium. */
 char *config_media_identity(const char *spec)
 {
 	struct media_spec parsed;
@@ -102,7 +100,8 @@ uint64_t config_media_bytes(const char *spec)
 	return size_bytes;
 }
 
-/* The innermost text ends the whole one: options of the store follow its path or size. */
+/* The store's spec is at the end of the whole spec, so options added at the end belong to the
+ * store. */
 char *config_media_with_block(const char *spec, uint32_t block_bytes)
 {
 	struct media_spec parsed;

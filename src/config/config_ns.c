@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The fields of a namespace: its medium, who sees it, how it is protected.
- * Identities that the document leaves out: config_identity.c.
- *
- * Control thread only. Nothing is opened here.
+ * The fields of a namespace: its medium, which hosts see it, its protection. For identities that
+ * the document leaves out see config_identity.c. Control thread only; opens nothing.
  */
 #include "base/check.h"
 #include "base/text.h"
@@ -66,7 +64,7 @@ static void nguid_parse(struct config_cursor *at, const json_t *object,
 		memcpy(ns->nguid, nguid, sizeof(nguid));
 }
 
-/* The next run makes another identity for memory: only edits see this run's. */
+/* A memory medium gets another identity in the next run, so only edits see this run's. */
 static bool id_is_written(const struct config_writing *writing, const void *from)
 {
 	const struct config_ns *ns = from;
@@ -118,7 +116,7 @@ static void media_parse(struct config_cursor *at, const json_t *object,
 		config_complain_memory(at, field->key);
 }
 
-/* A namespace keeps its medium, and its size when the document gives a smaller one. */
+/* A namespace keeps its medium. It also keeps its size when the document gives a smaller one. */
 static void media_merge(struct config_merge *merge, const struct config_field *field, json_t *saved,
 			const json_t *more)
 {
@@ -144,7 +142,8 @@ static void protect_given_note(struct config_cursor *at, const json_t *object, v
 	ns->is_protect_given = json_object_get(object, "write_protect") != NULL;
 }
 
-/* A list that is present masks, even when it is empty or wrong: nobody sees more by a typo. */
+/* A list that is present masks, even when empty or wrong: a typing error must not make the
+ * namespace visible to more hosts. */
 static void hosts_check(struct config_cursor *at, const json_t *object, void *to)
 {
 	struct config_ns *ns = to;
@@ -212,7 +211,7 @@ static const struct config_field ns_fields[] = {
 	 FIELD_IS_TEXT(NS, label, TARGET_NS_LABEL_BYTES), .argument = "TEXT"},
 };
 
-/* By its medium: a file by its path, memory by its whole text. */
+/* Matches by medium: a file by its path, memory by its whole spec. */
 static json_t *ns_by_media(const json_t *list, const json_t *found, const json_t *element)
 {
 	const char *media = document_text(element, "media");

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pieces of the document's reader that live in files of their own. Control thread only;
- * private to the control plane.
+ * The parts of the document's reader that have files of their own. Control thread only; private to
+ * the control plane.
  */
 #ifndef WEFT_CONFIG_CONFIG_PARSE_H
 #define WEFT_CONFIG_CONFIG_PARSE_H
 
 #include "config/config_json.h"
 
-/* The words of enumerations, by their values. */
+/* Words of enumerations, indexed by value. */
 #define CONFIG_WRITE_PROTECTS (NS_WRITE_PROTECT_PERMANENT + 1)
 extern const char *const config_write_protects[CONFIG_WRITE_PROTECTS];
 
-/* A port with its defaults and this number, but no address. */
+/* Sets the defaults and this ID; the address stays empty. */
 void config_port_init(struct config_port *port, uint16_t id);
-/* Each reads one element at the cursor; what is wrong leaves an error and a usable struct. */
+/* Each reads one element at the cursor. Wrong values add errors; the struct stays usable. */
 void config_subsystem_parse(struct config_cursor *at, const json_t *object,
 			    struct config_subsystem *subsystem);
 void config_ns_parse(struct config_cursor *at, const json_t *object, unsigned index,
@@ -27,19 +27,20 @@ void config_rights_parse(struct config_cursor *at, const json_t *object,
 
 void config_cluster_parse(struct config_cursor *at, const json_t *object, struct config *config);
 void config_cluster_free(struct config_cluster *cluster);
-/* As they stand in the document; NULL: out of memory. */
+/* As written in the document; NULL: out of memory. */
 json_t *config_limits_to_json(const struct target_limits *limits);
 json_t *config_cluster_to_json(const struct config_cluster *cluster);
-/* Either may be NULL. */
+/* Whether both would be written alike. Either may be NULL. */
 bool config_cluster_same(const struct config_cluster *a, const struct config_cluster *b);
-/* What clustered namespaces need. */
+/* Checks what clustered namespaces need. */
 void config_cluster_check(struct config_cursor *at, const struct config *config);
 
-/* What two elements may not share: names, NSIDs, files, ids, addresses; and names of nothing. */
+/* Checks rules between elements: unique names, NSIDs, files, IDs and addresses, and no reference to
+ * a missing subsystem. */
 void config_cross_check(struct config_cursor *at, const struct config *config);
-/* The pool of one subsystem: its folder is its own, and its namespaces fit. */
+/* Checks the pool of one subsystem: no other pool uses its folder, and its namespaces fit. */
 void config_pool_check(struct config_cursor *at, const struct config *config, unsigned index);
-/* Bytes of those namespaces of the document that lie in the subsystem's pool. */
+/* Sum of the sizes of the document's namespaces in the subsystem's pool, in bytes. */
 uint64_t config_pool_used_bytes(const struct config_subsystem *subsystem);
 
 /* A namespace and its subsystem. */
@@ -48,30 +49,31 @@ struct config_named_ns {
 	const struct config_ns *ns;
 };
 
-/* All namespaces, ascending UUID; the caller frees the list. NULL: out of memory. */
+/* All namespaces, ascending by UUID; the caller frees the list. NULL: out of memory. */
 struct config_named_ns *config_named_list(const struct config *config, unsigned *ret_count);
 /* The order of that list. */
 int config_by_uuid(const void *a, const void *b);
 bool config_nguid_is_nil(const uint8_t nguid[16]);
 /* A random serial number. */
 void config_serial_make(char ret_serial[NVME_SERIAL_BYTES + 1]);
-/* Whether its data are gone after the next start: memory, and nothing at all. */
+/* Whether the namespace's data are lost at the next start: memory and null media. */
 bool config_ns_is_volatile(const struct config_ns *ns);
-/* What a medium is, whatever its options: a file's path, else the kind. The caller frees it. */
+/* What holds the data, whatever the options: a file's path, else the kind. The caller frees it. */
 char *config_media_identity(const char *spec);
-/* One file, or memory: the same data, however it is opened and however large it is. */
+/* Whether both specs mean the same data: one file, or one kind of medium, whatever the options and
+ * size. */
 bool config_media_same(const char *a, const char *b);
-/* The size that a spec names; 0: it names none. */
+/* The size given in a spec; 0: none. */
 uint64_t config_media_bytes(const char *spec);
-/* What it points at, not the struct itself. */
+/* Frees what `subsystem` points to, not the struct itself. */
 void config_subsystem_release(struct config_subsystem *subsystem);
-/* The file under a medium, or NULL; the caller frees it. */
+/* The path of the file under a medium; the caller frees it. NULL: no file. */
 char *config_media_path(const char *spec);
-/* The spec with another block=; the caller frees it. NULL: no spec, or no memory. */
+/* The spec with another block=; the caller frees it. NULL: invalid spec, or out of memory. */
 char *config_media_with_block(const char *spec, uint32_t block_bytes);
-/* Whether that file lies directly in the folder. */
+/* Whether `path` is directly in `folder`. */
 bool config_path_in_folder(const char *path, const char *folder);
-/* Would two listeners on these be in each other's way? */
+/* Whether listeners on both addresses would conflict. */
 bool config_addr_clash(const struct net_addr *a, const struct net_addr *b);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pool of a subsystem as the document tells it: a folder, in which the namespaces that hosts
- * make become files, and a capacity, which the sizes of all namespaces in the folder may not exceed
- * together. Files are sparse: the account is by size, not by what is written.
+ * The pool of a subsystem in the document: a folder, where the namespaces that hosts create become
+ * files, and a capacity, which the sizes of all namespaces in the folder together must not exceed.
+ * Files are sparse: sizes count, not blocks written.
  *
- * Control thread only; nothing is opened.
+ * Control thread only; opens nothing.
  */
 #include "config/config_parse.h"
 #include "media/spec.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* 0 when the medium is no file of this folder, or names no size. */
+/* 0 when the medium is not a file in this folder, or its spec has no size. */
 static uint64_t ns_pool_bytes(const struct config_ns *ns, const char *folder)
 {
 	struct media_spec parsed;

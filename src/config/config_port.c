@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The fields of ports and limits: where the target listens, what it offers there and under which
- * ANA states, and how much it lets a host use.
+ * The fields of ports and limits: where the target listens, what it offers there in which ANA
+ * states, and how much a host may use.
  *
- * Control thread only. Addresses are numeric: a name could mean another place at the next start.
+ * Control thread only. Addresses are numeric, because a host name could resolve to another address
+ * at the next start.
  */
 #include "base/check.h"
 #include "base/text.h"
@@ -15,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Both keys are one address. */
+/* Reads "address" and "service", which together are the address to listen on. */
 static void address_parse(struct config_cursor *at, const json_t *object,
 			  const struct config_field *field, void *to)
 {
@@ -30,9 +31,10 @@ static void address_parse(struct config_cursor *at, const json_t *object,
 	if (text_parse_u64(service, UINT16_MAX, &number)) {
 		config_complain(at, "service", "\"%s\" must be a port number, \"0\" to \"65535\"",
 				service);
-		number = 0; /* in nobody's way, so that no second error follows */
+		number = 0; /* port 0 conflicts with no other port, so no second error follows */
 	}
-	/* "1.2.3.4:5" parses, but its port belongs into "service"; a bare IPv6 has many colons. */
+	/* "1.2.3.4:5" parses, but its port number belongs into "service". A bare IPv6 address has
+	 * several colons. */
 	colon = strchr(address, ':');
 	if ((colon && !strchr(colon + 1, ':')) || address[0] == '[' ||
 	    net_addr_parse(address, (uint16_t)number, &port->listen)) {
@@ -146,7 +148,7 @@ static json_t *offers_write(const struct config_writing *writing, const struct c
 	return list;
 }
 
-/* Without a saved list the port offers all of them already. */
+/* If the saved port has no list, it already offers all subsystems. */
 static void offers_merge(struct config_merge *merge, const struct config_field *field,
 			 json_t *saved, const json_t *more)
 {
@@ -273,7 +275,7 @@ static const struct config_field port_fields[] = {
 	{"zero_copy", "whether reads are sent from where they lie",
 	 FIELD_IS_WORD(PORT, zero_copy, enum zero_copy, zero_copy_words),
 	 FIELD_SERVED(struct port, zero_copy)},
-	/* From a page to the largest transfer there is. */
+	/* From a page to the largest possible transfer. */
 	{"zero_copy_min_bytes", "from how much data on",
 	 FIELD_IS_U32(PORT, zero_copy_min_bytes, 4096, 1048576),
 	 .number = TARGET_ZERO_COPY_MIN_BYTES, FIELD_SERVED(struct port, zero_copy_min_bytes),
@@ -292,7 +294,7 @@ static bool document_addr(const json_t *port, struct net_addr *ret_addr)
 	return net_addr_parse(service[0] ? text : address, CONFIG_DEFAULT_PORT, ret_addr) == 0;
 }
 
-/* By its address. */
+/* Matches by address. */
 static json_t *port_by_address(const json_t *list, const json_t *found, const json_t *element)
 {
 	char wanted[NET_ADDR_TEXT_BYTES], text[NET_ADDR_TEXT_BYTES];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads and writes the rights of hosts: what each host of a subsystem may change of state that it
- * shares with others (enum host_right of target/target.h). The key "rights" of a subsystem is an
- * object: a host's NQN, or "any" for every host that may connect, and the list of its rights.
+ * Reads and writes the rights of hosts: what each host of a subsystem may change of the state that
+ * hosts share (enum host_right of target/target.h). A subsystem's "rights" is an object. Its keys
+ * are NQNs of hosts, or "any" for every host that may connect; its values are lists of rights.
  *
  * Control thread only.
  */
@@ -35,8 +35,8 @@ static void list_parse(struct config_cursor *at, const char *host, const json_t 
 	}
 }
 
-/* A right of a host that cannot connect is a typing error, or would come back unnoticed with the
- * host. */
+/* Rights of a host that cannot connect are a typing error, or would take effect unnoticed when the
+ * host is added again. */
 static bool host_is_allowed(const struct config_subsystem *subsystem, const char *host_nqn)
 {
 	for (unsigned i = 0; !subsystem->allows_any_host && i < subsystem->host_count; i++)

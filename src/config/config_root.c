@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The fields of the document itself: its version, the lists of subsystems and ports, the limits and
- * the cluster. What each of them has: config_subsystem.c, config_port.c, config_cluster.c.
+ * the cluster. Their own fields: config_subsystem.c, config_port.c, config_cluster.c.
  *
- * Control thread only. What the program adds by itself (the discovery port, the subsystem of the
- * self-check) is not of the document and is not written.
+ * Control thread only. Elements that the program adds (the discovery port, the subsystem of the
+ * self-check) are not written.
  */
 #include "base/check.h"
 #include "config/config_parse.h"
@@ -80,7 +80,7 @@ static void subsystems_sort(void *of)
 {
 	struct config *config = of;
 
-	/* qsort wants an array even for no elements. */
+	/* qsort needs an array even for 0 elements, and the pointer may be NULL. */
 	if (config->subsystem_count > 1)
 		qsort(config->subsystems, config->subsystem_count, sizeof(*config->subsystems),
 		      by_nqn);
@@ -99,7 +99,7 @@ static void subsystems_release(void *of)
 
 /* ---- ports ----------------------------------------------------------------------------------- */
 
-/* A document without the key has one port. */
+/* A document without "ports" has one port. */
 static void port_default(struct config_cursor *at, const char *key, struct config *config)
 {
 	config->ports = calloc(2, sizeof(*config->ports));
@@ -228,7 +228,7 @@ static json_t *cluster_write(const struct config_writing *writing, const struct 
 	return config_object_write(writing, field->object, ((const struct config *)from)->cluster);
 }
 
-/* The saved one stays: start.c refuses another one before. */
+/* Keeps the saved cluster. The start refuses a document with another one before merging. */
 static void cluster_merge(struct config_merge *merge, const struct config_field *field,
 			  json_t *saved, const json_t *more)
 {

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the elements of a configuration owe each other: names, NSIDs, identities, files, port ids
- * and addresses are used once; a port offers only subsystems that exist. Also the few changes that
- * the daemon makes to a configuration itself: the well-known discovery port, and the private
- * subsystem of the self-check.
- *
+ * Rules between the elements of a configuration: names, NSIDs, identities, files, port IDs and
+ * addresses are unique, and a port offers only existing subsystems. Also the few changes that the
+ * daemon itself makes: the well-known discovery port, and the private subsystem of the self-check.
  * Control thread only.
  */
 #include "base/text.h"
@@ -33,21 +31,21 @@ bool config_addr_clash(const struct net_addr *a, const struct net_addr *b)
 	return false;
 }
 
-/* What no two namespaces may share. */
+/* Properties that must differ between any two namespaces. */
 enum ns_trait {
-	NS_TRAIT_NSID, /* within a subsystem */
+	NS_TRAIT_NSID, /* compared within a subsystem */
 	NS_TRAIT_UUID,
 	NS_TRAIT_PATH,
 	NS_TRAIT_COUNT,
 };
 
-/* A namespace with its place in the document, the file under it, and whom it repeats. */
+/* A namespace with its place in the document, its file, and the namespaces that it repeats. */
 struct ns_place {
 	const struct config_ns *ns;
 	unsigned subsystem;
 	unsigned index;
-	char *path;                                     /* NULL: not a file */
-	const struct ns_place *repeats[NS_TRAIT_COUNT]; /* the first one like it, or NULL */
+	char *path;                                     /* NULL: no file */
+	const struct ns_place *repeats[NS_TRAIT_COUNT]; /* first one with the same value, or NULL */
 };
 
 static int nsid_order(const struct ns_place *a, const struct ns_place *b)
@@ -85,7 +83,7 @@ static bool ns_has_trait(const struct ns_place *place, enum ns_trait trait)
 	}
 }
 
-/* Those alike in the order of the document, which is that of the addresses. */
+/* Orders equal values as in the document, which is the order of their addresses. */
 static int by_trait(const void *a, const void *b, void *trait)
 {
 	const struct ns_place *x = *(struct ns_place *const *)a, *y = *(struct ns_place *const *)b;
@@ -94,7 +92,7 @@ static int by_trait(const void *a, const void *b, void *trait)
 	return order != 0 ? order : x < y ? -1 : x > y;
 }
 
-/* Sorted, those alike are neighbours: a document may have many thousands. */
+/* Sorts, so that equal values are neighbours: a document may have many thousands. */
 static void repeats_find(struct ns_place *places, unsigned count, enum ns_trait trait,
 			 struct ns_place **sorted)
 {
@@ -150,7 +148,7 @@ static unsigned ns_total(const struct config *config)
 	return total;
 }
 
-/* In the order of the document. Returns how many. */
+/* Fills in the order of the document. Returns the number of places. */
 static unsigned places_fill(const struct config *config, struct ns_place *places)
 {
 	unsigned count = 0;
@@ -286,7 +284,7 @@ bool config_add_discovery_port(struct config *config, const struct net_addr *add
 	return true;
 }
 
-/* A group that nobody has declared anything but optimized on this port. */
+/* The first ANA group that is optimized on this port, because the port does not list it. */
 static uint32_t optimized_group(const struct config_port *port)
 {
 	for (uint32_t group = 1; group < CONFIG_ANA_GROUP_MAX; group++) {

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The fields of a subsystem, with its allowed hosts and its pool. Its namespaces: config_ns.c;
- * identities that the document leaves out: config_identity.c.
- *
- * Control thread only.
+ * The fields of a subsystem with its allowed hosts and its pool. Its namespaces: config_ns.c.
+ * Identities that the document leaves out: config_identity.c. Control thread only.
  */
 #include "base/check.h"
 #include "base/text.h"
@@ -24,7 +22,8 @@ static void nqn_parse(struct config_cursor *at, const json_t *object,
 		text_copy(subsystem->nqn, sizeof(subsystem->nqn), nqn);
 }
 
-/* Whoever lists hosts means those; a bad entry must not open the door to everybody. */
+/* A list of hosts restricts access by default, even when an entry is wrong: a bad entry must not
+ * admit every host. */
 static void any_host_parse(struct config_cursor *at, const json_t *object,
 			   const struct config_field *field, void *to)
 {
@@ -34,7 +33,7 @@ static void any_host_parse(struct config_cursor *at, const json_t *object,
 	config_get_bool(at, object, field->key, &subsystem->allows_any_host);
 }
 
-/* A list where any host was allowed restricts, as in a document. */
+/* A list restricts access even where any host was allowed before, as in a document. */
 static void hosts_merge(struct config_merge *merge, const struct config_field *field, json_t *saved,
 			const json_t *more)
 {
@@ -60,7 +59,7 @@ static json_t *rights_write(const struct config_writing *writing, const struct c
 	return config_subsystem_rights_to_json(from);
 }
 
-/* Of each host that is named. */
+/* Unites the lists of each host in `more`. */
 static void rights_merge(struct config_merge *merge, const struct config_field *field,
 			 json_t *saved, const json_t *more)
 {
@@ -151,7 +150,7 @@ static void namespaces_release(void *of)
 
 /* ---- its pool -------------------------------------------------------------------------------- */
 
-/* The path becomes part of a medium's spec, where a comma would end it. */
+/* The path becomes part of a medium's spec, which a comma would split. */
 static bool folder_is_good(const char *folder)
 {
 	return folder[0] == '/' && !strchr(folder, ',') && strlen(folder) <= CONFIG_POOL_FOLDER_MAX;

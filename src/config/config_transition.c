@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the configuration in force forbids the next one to say. A namespace is known by its UUID:
- * it does not shrink while it is served (hosts would lose blocks), and write protection that is
- * permanent, or that lasts until the target starts again (NVMe Base 2.1, section 8.1.16), is lifted
- * only by a document that says so, not by one that says nothing. Fields that are fixed while the
- * target runs are marked in their tables (config/fields.h).
+ * Changes that the configuration in force forbids. A namespace is known by its UUID. It must not
+ * shrink while it is served, or hosts would lose blocks. Write protection that is permanent, or
+ * lasts until the target starts again (NVMe Base 2.1, section 8.1.16), is lifted only by an
+ * explicit value, not by a missing key. The tables mark the fields that are fixed while the target
+ * runs (config/fields.h).
  *
- * Control thread only. Nothing is opened: how large a file without size= is, its medium knows, and
- * refuses by itself.
+ * Control thread only; opens nothing. Without size= in its spec the size of a file is known only to
+ * its medium, which refuses to shrink.
  */
 #include "config/config_parse.h"
 #include "config/fields.h"
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The size that a spec names, 0 when it names none; and what stands behind it. */
+/* The size in a spec, 0 if it has none, with the kind and path of its store. */
 static uint64_t spec_bytes(const char *text, enum media_spec_kind *ret_kind, char **ret_path)
 {
 	struct media_spec parsed;
@@ -57,8 +57,8 @@ static void size_check(const struct config_named_ns *from, const struct config_n
 	free(to_path);
 }
 
-/* A host cannot lift these (feature_ns.c), the administrator can, but not by leaving the key out.
- */
+/* A host cannot lift this protection (target/feature_ns.c). The administrator can, but not by
+ * leaving the key out. */
 static void protect_check(const struct config_named_ns *from, const struct config_named_ns *to,
 			  struct config_errors *errors)
 {

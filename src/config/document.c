@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding things in a document that is JSON still: in the one that is edited, every element has its
- * name and every list is there; in one as it was written, either may be missing or of a wrong type,
- * and is then not found.
- *
- * Control thread only.
+ * Finds elements in a document that is still JSON. In an edited document every element has its name
+ * and every list is present. In a document as its author wrote it, names and lists may be missing
+ * or of a wrong type; they count as not found. Control thread only.
  */
 #include "config/document.h"
 
@@ -99,11 +97,11 @@ bool document_list_has(const json_t *list, const json_t *value)
 json_int_t document_number_free(const json_t *list, const char *key)
 {
 	size_t count = json_array_size(list);
-	/* Of `count` elements one number up to count + 1 is always free. */
+	/* With `count` elements, one of the numbers 1 to count + 1 is always free. */
 	bool *is_taken = calloc(count + 2, sizeof(*is_taken));
 	json_int_t number = 1;
 
-	/* Without memory it takes longer. */
+	/* Slower search when the allocation failed. */
 	while (!is_taken && document_find_number(list, key, number, NULL))
 		number++;
 	for (size_t i = 0; is_taken && i < count; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The values of fields in the structs that the tables describe, by their kinds. Private to
- * config/fields*.c.
+ * Reads and writes the values of fields in the structs that the tables describe, by kind. Private
+ * to config/fields*.c.
  */
 #ifndef WEFT_CONFIG_FIELD_VALUE_H
 #define WEFT_CONFIG_FIELD_VALUE_H
@@ -79,7 +79,7 @@ static inline void field_number_set(void *to, size_t bytes, uint32_t number)
 		memcpy(to, &number, sizeof(number));
 }
 
-/* 0: the value is no number. */
+/* 0: the value is not a number. */
 static inline size_t field_number_bytes(const struct config_field *field)
 {
 	_Static_assert(sizeof(bool) == 1 && sizeof(enum zero_copy) == 4,

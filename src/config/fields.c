@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tables of fields do: read an object of the document, sort and free what it points at,
- * and copy what a snapshot has too. Writing and comparing: fields_write.c. Control thread only.
+ * Applies the tables of fields: reads an object of the document, sorts and frees what its fields
+ * point to, and copies the values that a snapshot has too. Writing and comparing: fields_write.c.
+ * Control thread only.
  */
 #include "base/check.h"
 #include "base/text.h"
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIELDS_MAX 32 /* of one object */
+#define FIELDS_MAX 32 /* per object */
 
 void config_object_init(const struct config_object *object, void *to)
 {
@@ -53,7 +54,7 @@ const char *config_word_name(const char *const *words, unsigned count, unsigned 
 	return index < count && words[index] ? words[index] : "unknown";
 }
 
-/* "off", "auto" or "on" */
+/* Joins the words as in: "off", "auto" or "on" */
 static void words_list(const struct config_field *field, char *text, size_t text_bytes)
 {
 	unsigned left = 0, used = 0;
@@ -93,7 +94,7 @@ static void word_parse(struct config_cursor *at, const json_t *object,
 	config_complain(at, field->key, "\"%s\" must be %s", text, known);
 }
 
-/* Such as serial and model number: NVMe Base 2.1, section 5.1.13.2.1. */
+/* For example serial and model number: NVMe Base 2.1, section 5.1.13.2.1. */
 static void chars_parse(struct config_cursor *at, const json_t *object,
 			const struct config_field *field, void *to)
 {
@@ -204,7 +205,7 @@ bool config_object_parse(struct config_cursor *at, const struct config_object *o
 	return true;
 }
 
-/* ---- the rest of its life -------------------------------------------------------------------- */
+/* ---- sorting and freeing --------------------------------------------------------------------- */
 
 static int by_text(const void *a, const void *b)
 {
@@ -216,7 +217,7 @@ void config_object_sort(const struct config_object *object, void *of)
 	for (unsigned i = 0; i < object->field_count; i++) {
 		const struct config_field *field = &object->fields[i];
 
-		/* qsort wants an array even for no elements. */
+		/* qsort needs an array even for 0 elements, and the pointer may be NULL. */
 		if (field->kind == FIELD_NQNS && field_count(field, of) > 1)
 			qsort(field_names(field, of), field_count(field, of), NVME_NQN_BYTES,
 			      by_text);

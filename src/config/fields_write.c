@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tables of fields do: write an object as JSON, and compare two by what would be written.
- * Control thread only.
+ * Applies the tables of fields: writes an object as JSON, and compares two objects by what would be
+ * written. Control thread only.
  */
 #include "config/field_value.h"
 

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads what nvmetcli, the tool of the Linux kernel's target, has saved (`nvmetcli save`, usually
- * /etc/nvmet/config.json) and makes a document of ours of it, so that its users can move. The saved
- * form mirrors /sys/kernel/config/nvmet: hosts, ports and subsystems, each with attributes as
- * texts.
+ * Converts a file saved by nvmetcli, the tool of the Linux kernel's target (`nvmetcli save`,
+ * usually /etc/nvmet/config.json), to a document of weft, so that users can migrate. The saved form
+ * mirrors /sys/kernel/config/nvmet: hosts, ports and subsystems, each with attributes as strings.
  *
- * Control thread only. What is wrong with the input is an error; what we do not have, or leave out
- * on purpose, is a note, so that nobody finds out later. The result is checked by config_load_json
- * like any document.
+ * Control thread only. Wrong input is an error. What weft lacks or leaves out on purpose is a note,
+ * so that nobody is surprised later. config_load_json checks the result like any document.
  */
 #include "base/text.h"
 #include "config/config_parse.h"
@@ -21,7 +19,7 @@ struct import {
 	struct config_errors *notes;
 };
 
-/* The kernel's attributes are texts; a hand-made file may have numbers. */
+/* The kernel's attributes are strings; a handmade file may have numbers. */
 static bool attr_u32(const json_t *attrs, const char *key, uint32_t *ret_value)
 {
 	const json_t *value = json_object_get(attrs, key);
@@ -45,7 +43,7 @@ static const char *attr_text(const json_t *attrs, const char *key)
 	return text ? text : "";
 }
 
-/* "1", 1 and true are yes; absent is `otherwise`. */
+/* "1", 1 and true mean true; `otherwise` is the default. */
 static bool attr_bool(const json_t *attrs, const char *key, bool otherwise)
 {
 	const json_t *value = json_object_get(attrs, key);
@@ -56,7 +54,7 @@ static bool attr_bool(const json_t *attrs, const char *key, bool otherwise)
 	return attr_u32(attrs, key, &number) ? number != 0 : otherwise;
 }
 
-/* Hexadecimal digits and hyphens that are all zeroes mean "none" to the kernel. */
+/* A nil UUID or NGUID means "none" to the kernel. */
 static bool id_is_nil(const char *text)
 {
 	return strspn(text, "0-") == strlen(text);
@@ -65,8 +63,8 @@ static bool id_is_nil(const char *text)
 /* ---- namespaces -------------------------------------------------------------------------------
  */
 
-/* NGUIDs are saved with the hyphens of a UUID. The rules of the document judge what is left, so
- * that a malformed one is refused: the namespace would get another NGUID unnoticed. */
+/* Saved NGUIDs have the hyphens of a UUID. Only the hyphens are removed here: the document's rules
+ * refuse a malformed NGUID, which would otherwise change unnoticed. */
 static void nguid_copy(const char *text, json_t *ns)
 {
 	char *digits = strdup(text);
@@ -127,7 +125,7 @@ static void ns_import(struct import *import, const json_t *from, const char *nqn
 /* ---- subsystems -------------------------------------------------------------------------------
  */
 
-/* Attributes of a kernel that says more than we take over. */
+/* Notes the attributes that are not carried over. */
 static void attrs_note(struct import *import, const char *what, const json_t *attrs,
 		       const char *const *known, size_t known_count)
 {
@@ -235,7 +233,7 @@ static void port_import(struct import *import, const json_t *from, json_t *to_li
 				  what, transport);
 		return;
 	}
-	/* Ids are from 1 for us, from 0 for the kernel. */
+	/* Our IDs start at 1, the kernel's at 0. */
 	if (id == 0) {
 		id = 65535;
 		config_errors_add(import->notes, "port 0 becomes port %u", id);
@@ -256,7 +254,7 @@ static void port_import(struct import *import, const json_t *from, json_t *to_li
 	json_array_append_new(to_list, port);
 }
 
-/* ---- the whole --------------------------------------------------------------------------------
+/* ---- the document -----------------------------------------------------------------------------
  */
 
 static void hosts_note(struct import *import, const json_t *hosts)
@@ -283,7 +281,7 @@ static void hosts_note(struct import *import, const json_t *hosts)
 	}
 }
 
-/* Without a port that we can offer, ours would be the default one: the user is told. */
+/* If no port can be carried over, the document gets the default port: add a note. */
 static void ports_import(struct import *import, const json_t *from, json_t *document)
 {
 	json_t *ports = json_array(), *item;

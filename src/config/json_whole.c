@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * JSON that is whole or is not there: failures of the allocator are counted, and a text is measured
- * first and then written into a buffer that never grows. Control thread.
+ * JSON is read and written completely or not at all. Failed allocations are counted. A string is
+ * measured first, then written into a buffer that never grows. Control thread.
  *
- * While JSON is read, a reserve stands in for the allocator when that fails: Jansson's lexer goes
- * on with the buffer it has when it cannot get a larger one. The reading ends with the piece of
- * input that it has, at most INPUT_BYTES; its result is thrown away, and the reserve is empty
- * again.
+ * While JSON is read, a reserve replaces the allocator when that fails, because Jansson's lexer
+ * keeps using its old buffer when it cannot get a larger one. After a failure, reading ends with
+ * the current piece of input, at most INPUT_BYTES. The result is discarded and the reserve is
+ * emptied.
  */
 #include "config/json_whole.h"
 
@@ -19,9 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define INPUT_BYTES     256   /* an empty array takes two bytes of input and a hundred of memory */
-#define READ_BYTES      16384 /* of the first piece of a stream */
-#define TOKEN_BYTES     65536 /* a longer text or number has a reserve of its own */
+#define INPUT_BYTES     256   /* "[]" takes 100 bytes of memory */
+#define READ_BYTES      16384 /* size of the first buffer for a stream */
+#define TOKEN_BYTES     65536 /* a longer string or number gets a reserve of its own */
 #define RESERVE_ALIGN   16
 #define RESERVE_BYTES   (1024 * 1024)
 #define RESERVE_ONE_MAX (2 * TOKEN_BYTES + RESERVE_ALIGN) /* the lexer's buffer doubles */
@@ -30,9 +30,9 @@ static unsigned losses;
 static bool is_reading;
 static alignas(RESERVE_ALIGN) unsigned char reserve[RESERVE_BYTES];
 static size_t reserve_used_bytes;
-/* For the one buffer that is too long for the reserve; NULL: no token of the input is so long. */
+/* For the one buffer that is larger than RESERVE_ONE_MAX; NULL: no token is that long. */
 static unsigned char *long_reserve;
-static size_t long_reserve_bytes; /* 0: it is taken */
+static size_t long_reserve_bytes; /* 0: none, or in use */
 
 /* ---- the allocator --------------------------------------------------------------------------- */
 
@@ -85,7 +85,7 @@ unsigned json_whole_losses(void)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Of texts, and of what stands between blanks and punctuation: numbers, or something wrong. */
+/* Length of the longest string, number or invalid token. */
 static size_t longest_token_bytes(const char *text, size_t len_bytes)
 {
 	bool is_in_text = false, is_escaped = false;
@@ -109,7 +109,7 @@ static size_t longest_token_bytes(const char *text, size_t len_bytes)
 struct json_input {
 	const char *at;
 	size_t left_bytes;
-	unsigned losses; /* when the reading began */
+	unsigned losses; /* the count when reading began */
 };
 
 static size_t input_more(void *buffer, size_t bytes, void *arg)
@@ -136,7 +136,7 @@ static void error_out_of_memory(json_error_t *error)
 		return;
 	memset(error, 0, sizeof(*error));
 	memcpy(error->text, text, sizeof(text));
-	/* Where json_error_code finds it. */
+	/* json_error_code reads the code from this byte. */
 	error->text[sizeof(error->text) - 1] = (char)json_error_out_of_memory;
 }
 
@@ -184,7 +184,8 @@ json_t *json_whole_load(const char *text, size_t len_bytes, size_t flags, json_e
 	return json;
 }
 
-/* All of it. NULL: out of memory, or the callback failed. The caller frees it. */
+/* Reads the whole stream. NULL: out of memory, or the callback failed. The caller frees the
+ * result. */
 static char *stream_read(json_load_callback_t more, void *arg, size_t *ret_bytes)
 {
 	size_t room = READ_BYTES, used = 0, got;

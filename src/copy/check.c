@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether an end of a copy is still what it was when the copy began. A source that changes makes a
- * copy that mixes old and new data, and one that gets shorter reads as zeroes behind its new end; a
- * destination that is cut loses what was copied, and the next write hides the cut. None of
- * this may end with status 0.
+ * Checks that an end of a copy has not changed since the copy began. If a source changes, the copy
+ * mixes old and new data; if it shrinks, reads past its new end return zeroes. If a destination is
+ * truncated, copied data are lost, and the next write hides the truncation. None of this may end
+ * with status 0.
  *
- * Sizes are looked at with every piece, on the workers' threads: after what is read, before what is
- * written. The rest is looked at once, on the main thread, when all is copied and flushed.
+ * Sizes are checked with every piece, on the workers' threads: after a read and before a write.
+ * Everything else is checked once, on the main thread, when all is copied and flushed.
  */
 #include "copy/end.h"
 
@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The size that the end has now, or what it was where that is not known. */
+/* The present size of the end, or the recorded size when the present one is unknown. */
 static uint64_t size_now(const struct copy_end *end)
 {
 	struct weft_ns_info info = {.size = sizeof(info)};
@@ -32,7 +32,7 @@ static uint64_t size_now(const struct copy_end *end)
 	return bytes < 0 ? end->size_bytes : (uint64_t)bytes;
 }
 
-/* A destination may have room behind the copy, unless it is a file. */
+/* A destination may be larger than the copy, unless it is a regular file. */
 static bool is_size_good(const struct copy_end *end, uint64_t bytes)
 {
 	if (end->is_source || end->is_regular)
@@ -42,7 +42,7 @@ static bool is_size_good(const struct copy_end *end, uint64_t bytes)
 
 int copy_end_check_size(const struct copy_end *end)
 {
-	/* A namespace ends a request that is out of its range with an error. */
+	/* For a namespace libweft checks the range of each request; a stream has no size. */
 	if (end->is_ns || end->is_stream)
 		return 0;
 	return is_size_good(end, size_now(end)) ? 0 : -ESTALE;
@@ -57,7 +57,7 @@ static bool is_written_to(const struct copy_end *end)
 		info.st_mtim.tv_nsec != end->mtime.tv_nsec);
 }
 
-/* Whether the destination's name means another file, or none. */
+/* Whether the destination's name now means another file, or none. */
 static bool is_replaced(const struct copy_end *end)
 {
 	struct stat ours, its;

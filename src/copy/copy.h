@@ -17,21 +17,21 @@ struct copy_options {
 	const char *to;
 	unsigned depth;
 	uint32_t piece_bytes;
-	uint64_t rate; /* bytes a second; 0: as fast as it goes */
+	uint64_t rate; /* bytes per second; 0: no limit */
 	const char *journal;
 	bool does_verify;
 	bool is_sparse;
-	bool has_progress; /* lines, also without a terminal */
+	bool has_progress; /* print progress lines even without a terminal */
 	bool is_quiet;
 };
 
-/* Whether an end of this name is standard input or output ("-"). */
+/* Whether `name` means standard input or output ("-"). */
 bool copy_stream_is_named(const char *name);
 
 /*
- * Opens both ends, sees that they fit, copies and, if asked, compares. On the main thread, before
- * others are started: it blocks SIGTERM and SIGINT and takes them, and the first one ends the copy
- * in order. 0, -EINTR or another -errno, after a message.
+ * Opens both ends, checks that they fit, copies and, with does_verify, compares. Call on the main
+ * thread before other threads start: it blocks SIGTERM and SIGINT and reads them itself; the first
+ * signal stops the copy in order. 0, -EINTR or another -errno, after a message.
  */
 int copy_run(const struct copy_options *options);
 

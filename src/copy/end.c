@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The two ends of a copy: files and block devices by pread and its relatives (file.c opens
- * them), namespaces by libweft's calls that wait. Workers use an end all at once; it is opened and
- * closed on the main thread.
+ * The two ends of a copy: files and block devices use pread(2), pwrite(2) and fallocate(2) (file.c
+ * opens them), namespaces use libweft's blocking calls. All workers use an end at once; the main
+ * thread opens and closes it.
  */
 #include "copy/end.h"
 
@@ -65,7 +65,7 @@ int copy_end_open(struct copy_end *end, struct weft *weft, const struct copy_opt
 					       : copy_file_open(end, options, role);
 }
 
-/* By what a target gives a namespace for good, whatever the subsystem and the path. */
+/* Compares permanent identifiers, whatever the subsystem and the path. */
 bool copy_end_is_same(const struct copy_end *a, const struct copy_end *b)
 {
 	static const uint8_t none[16];
@@ -101,7 +101,7 @@ int copy_end_size(struct copy_end *end, uint64_t bytes, bool is_resumed)
 	return 0;
 }
 
-/* ---- moving --------------------------------------------------------------------------------- */
+/* ---- reading and writing -------------------------------------------------------------------- */
 
 static int ns_end_run(const struct copy_end *end, enum weft_op op, uint32_t flags, void *buf,
 		      uint64_t offset, size_t bytes)
@@ -134,7 +134,7 @@ int copy_end_read(const struct copy_end *end, void *buf, uint64_t offset, size_t
 			return -errno;
 		if (got == 0) {
 			memset(to, 0, bytes);
-			/* Only the rest of the last block may be missing. */
+			/* A read may pass the end of the file only within the last block. */
 			return offset >= end->size_bytes ? 0 : -ESTALE;
 		}
 		to += got;
@@ -148,7 +148,7 @@ int copy_end_write(const struct copy_end *end, const void *buf, uint64_t offset,
 {
 	const uint8_t *from = buf;
 
-	/* A write only reads from its buffer. */
+	/* The cast is safe: a write does not change its buffer. */
 	if (end->is_ns)
 		return ns_end_run(end, WEFT_WRITE, 0, (void *)(uintptr_t)buf, offset, bytes);
 	while (bytes > 0) {
@@ -199,7 +199,7 @@ bool copy_end_is_hole(const struct copy_end *end, uint64_t offset, size_t bytes)
 	if (!end->is_regular)
 		return false;
 	data = lseek(end->fd, (off_t)offset, SEEK_DATA);
-	/* ENXIO: no data from there to the end. */
+	/* ENXIO: no data from `offset` to the end. */
 	if (data < 0)
 		return errno == ENXIO;
 	return (uint64_t)data >= offset + bytes;

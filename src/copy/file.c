@@ -2,13 +2,12 @@
 /*
  * Opens files and block devices as ends of a copy. Main thread; blocks.
  *
- * A copy takes the locks that a target takes (media/file_open.c), so that neither writes what the
- * other uses: flock() on a regular file, exclusive for a destination and shared for a source, and
- * O_EXCL on a block device, which also refuses a mounted one. The locks end with the descriptor.
- *
- * A source that is served for writing is refused, because its copy would mix old and new data; the
- * namespace gives the same data through its URL. A source device that is in use is copied after a
- * warning, because the kernel does not tell a mount for reads from one for writes.
+ * A copy takes the same locks as a target (media/file_open.c), so that neither writes to what the
+ * other uses: flock() on a regular file, exclusive for a destination and shared for a source;
+ * O_EXCL on a block device, which also refuses a mounted one. The locks end with the descriptor. A
+ * source served for writing is refused, because the copy would mix old and new data; its nvme://
+ * URL gives the same data safely. A source device in use is copied after a warning, because the
+ * kernel does not distinguish mounts for reading from mounts for writing.
  */
 #include "copy/journal.h"
 
@@ -31,7 +30,8 @@
 
 /* ---- locks ---------------------------------------------------------------------------------- */
 
-/* "process 4711 (weft)"; a process of another container has no number here. */
+/* "process 4711 (weft)"; a process of another container has no number here, so "another
+ * process". */
 static const char *holder_name(int pid, char text[HOLDER_BYTES])
 {
 	char path[64], name[32] = "", shown[96] = "";
@@ -70,7 +70,7 @@ static int refuse_held(const struct copy_end *end, bool is_source, const char *h
 	return -EBUSY;
 }
 
-/* Record locks (fcntl) of other programs, such as those of a virtual machine on its image. */
+/* Checks record locks (fcntl) of other programs, for example of a virtual machine on its image. */
 static int check_records(const struct copy_end *end)
 {
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -81,12 +81,12 @@ static int check_records(const struct copy_end *end)
 	return refuse_held(end, false, holder_name(lock.l_pid, holder));
 }
 
-/* Members of a cluster share a file, and one that was killed may still have a write under way. */
+/* Members of a cluster share a file, and a killed member may still have a write in flight. */
 static int check_members(const struct copy_end *end, bool is_source)
 {
 	bool is_held;
 
-	/* Where there are no such locks no cluster can be. */
+	/* Without support for these locks the file cannot belong to a cluster. */
 	if (member_lock_is_held(end->fd, 0, MEMBER_LOCK_MAX, &is_held) != 0 || !is_held)
 		return 0;
 	tool_error(end->command,
@@ -104,7 +104,7 @@ static int lock_regular(const struct copy_end *end, bool is_source)
 
 	if (res == -EWOULDBLOCK)
 		return refuse_held(end, is_source, holder_name(holder, text));
-	/* A file system without such locks: targets refuse to serve its files. */
+	/* Continue if the file system has no such locks: targets refuse to serve its files. */
 	if (res != 0 && res != -ENOLCK && res != -EOPNOTSUPP && res != -ENOSYS) {
 		tool_error(end->command, "cannot lock %s: %s", end->name, strerror(-res));
 		return res;
@@ -115,7 +115,7 @@ static int lock_regular(const struct copy_end *end, bool is_source)
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-/* A device's exclusive open is its lock. A descriptor, or -errno after a message. */
+/* Opens a device; O_EXCL is its lock. Returns a descriptor, or -errno after a message. */
 static int open_device(const struct copy_end *end, bool is_source)
 {
 	int flags = (is_source ? O_RDONLY : O_RDWR) | O_CLOEXEC;
@@ -140,14 +140,15 @@ static int open_device(const struct copy_end *end, bool is_source)
 	return res != 0 ? res : fd;
 }
 
-/* A new file is on stable media when its name is. A descriptor or -errno. */
+/* Creates a file and syncs its folder, so that the file's name is on stable media. A descriptor or
+ * -errno. */
 static int create_regular(const char *path)
 {
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
 
 	if (fd < 0)
 		return -errno;
-	/* Some folders can be written to and not opened, and some cannot be synced. */
+	/* Other errors are accepted: some folders are writable but cannot be opened or synced. */
 	if (folder_sync_of(path) == -EIO) {
 		close(fd);
 		return -EIO;
@@ -155,8 +156,8 @@ static int create_regular(const char *path)
 	return fd;
 }
 
-/* A missing destination is made, but never one that a journal says is there. A descriptor, or
- * -errno after a message. */
+/* Creates a missing destination, unless a journal exists. Returns a descriptor, or -errno after a
+ * message. */
 static int open_regular(const struct copy_end *end, const struct copy_options *options,
 			enum copy_role role)
 {
@@ -176,7 +177,7 @@ static int open_regular(const struct copy_end *end, const struct copy_options *o
 	return fd;
 }
 
-/* By its name first: opening a pipe would wait, and a device is opened in another way. */
+/* Checks the type by name first: opening a pipe would block, and a device needs O_EXCL. */
 static int file_open(struct copy_end *end, const struct copy_options *options, enum copy_role role,
 		     struct stat *ret_info)
 {
@@ -195,7 +196,7 @@ static int file_open(struct copy_end *end, const struct copy_options *options, e
 		tool_error(end->command, "%s: %s", end->name, strerror(errno));
 		return -EINVAL;
 	}
-	/* Also when the name has come to mean something else in between. */
+	/* Checked again, because another file may have got the name in between. */
 	end->is_regular = S_ISREG(ret_info->st_mode);
 	if (S_ISBLK(ret_info->st_mode) != is_device || (!end->is_regular && !is_device)) {
 		tool_error(end->command, "%s is neither a file nor a block device", end->name);
@@ -212,7 +213,7 @@ int copy_file_open(struct copy_end *end, const struct copy_options *options, enu
 	int res;
 
 	end->block_bytes = 1;
-	/* A lock may be waited for. Nothing is lost when a signal ends the program meanwhile. */
+	/* Waiting for a lock can block. Signals may end the program meanwhile: nothing is lost. */
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);

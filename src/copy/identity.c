@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The identity of an end of a copy, as a line for the journal: two ends with equal lines are the
- * same thing, and a source that is a file was not changed either. Main thread; blocks.
+ * The identity of an end of a copy, as a line for the journal. Two ends with equal lines are the
+ * same end, and a source file is also unchanged. Main thread; blocks.
  *
- * Names and numbers are used again: the inode number of a removed file, the device number of a
- * disk that was taken out, the NSID of a removed namespace. So a file is known by its time of birth
- * too, a disk by its identifier or, where it has none, by its sequence number within this start of
- * the machine, and a namespace by its UUID and NGUID. All but destination files have their size.
+ * Names and numbers are reused: the inode number of a removed file, the device number of a removed
+ * disk, the NSID of a removed namespace. So a file is identified by its time of birth too, a disk
+ * by its identifier or else by its sequence number since the machine was booted, and a namespace by
+ * its UUID and NGUID. The size is part of every identity except a destination file's.
  */
 #include "copy/end.h"
 
@@ -31,7 +31,7 @@ void copy_identify_ns(struct copy_end *end, const char *nqn)
 		 ids, info->block_count, info->block_bytes);
 }
 
-/* When the inode was made. 0 where the file system does not know. */
+/* When the inode was created; 0 if the file system does not record it. */
 static struct statx_timestamp birth_of(int fd)
 {
 	struct statx stx = {0};

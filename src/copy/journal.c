@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The journal of a copy: a small text file that says which copy it is of and how far that is. Main
- * thread. Written to a second file, synced and renamed, so that there is always a whole one; what
- * it says was flushed to the destination before.
+ * The journal of a copy: a small text file that names the copy and its progress. Main thread. A
+ * save writes and syncs a second file, then renames it, so that a complete journal always exists.
+ * The recorded progress was flushed to the destination before.
  */
 #include "copy/journal.h"
 
@@ -20,12 +20,12 @@
 #include <unistd.h>
 
 #define JOURNAL_HEAD   "weft-copy 2"
-#define JOURNAL_BEFORE "weft-copy 1" /* named the destination too loosely */
+#define JOURNAL_BEFORE "weft-copy 1" /* refused: identified the destination too loosely */
 #define JOURNAL_BYTES  (2 * COPY_IDENTITY_BYTES + 512)
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* The value of the line "NAME VALUE\n" at *at, which moves behind it. NULL: another line. */
+/* The value of the line "NAME VALUE\n" at *at, which moves past the line. NULL: another line. */
 static const char *line_take(char **at, const char *name)
 {
 	size_t name_bytes = strlen(name);
@@ -117,7 +117,7 @@ int copy_journal_save(const char *path, const struct copy_journal *journal)
 	if ((size_t)len_bytes >= sizeof(text) ||
 	    (size_t)snprintf(new_path, sizeof(new_path), "%s.XXXXXX", path) >= sizeof(new_path))
 		return -ENAMETOOLONG;
-	/* A name that no file has: a fixed one might be an end of this copy. */
+	/* A unique name: a fixed one might be an end of this copy. */
 	fd = mkostemp(new_path, O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
@@ -129,6 +129,6 @@ int copy_journal_save(const char *path, const struct copy_journal *journal)
 		unlink(new_path);
 		return res;
 	}
-	/* The name of a file is on stable media when its folder is. */
+	/* The new name is on stable media once the folder is synced. */
 	return folder_sync_of(path);
 }

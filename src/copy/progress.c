@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How far a copy is: one line that is written over on a terminal, or one line a second when asked
- * for, on standard error; the sum on standard output, unless the data is there. Main thread.
+ * Shows the progress of a copy on standard error: one line that is overwritten on a terminal, or
+ * one line per second if asked for. The summary goes to standard output, or to standard error when
+ * the data go to standard output. Main thread.
  */
 #include "copy/progress.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How far a copy is, for people. Main thread.
+ * Shows the progress of a copy. Main thread.
  */
 #ifndef WEFT_COPY_PROGRESS_H
 #define WEFT_COPY_PROGRESS_H
@@ -16,9 +16,9 @@ struct copy_progress {
 
 void copy_progress_begin(struct copy_progress *progress, const struct copy *copy,
 			 uint64_t first_bytes);
-/* When it is time for it. */
+/* Prints a line when one is due. */
 void copy_progress_show(struct copy_progress *progress, struct copy *copy);
-/* Leaves the terminal's line; then the sum on standard output, unless it failed. */
+/* Clears the terminal's line, then prints the summary unless the copy failed. */
 void copy_progress_end(struct copy_progress *progress, struct copy *copy);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether a copy may go on where its journal says. Main thread; blocks.
+ * Decides whether a copy may continue from its journal. Main thread; blocks.
  *
- * Going on trusts what is in the destination already, so the journal must be of these two ends, as
- * they were left. An inode number is given to the next file once a file is removed: ends are known
- * by their time of birth too (file.c). A file may also be overwritten by another copy, so a
- * destination file carries the random ID of its journal as an extended attribute, where the file
- * system has them. Every copy to that file replaces or removes the attribute.
+ * Continuing trusts the data already in the destination, so the journal must belong to these two
+ * ends, unchanged. A new file may get a removed file's inode number, so ends are identified by
+ * their time of birth too (identity.c). Another copy may also have overwritten the file. So a
+ * destination file carries its journal's random ID as an extended attribute, where the file system
+ * supports them. Every copy to the file replaces or removes the attribute.
  */
 #include "copy/journal.h"
 
@@ -26,7 +26,7 @@
 #define TAG_NAME     "user.weft.copy"
 #define REASON_BYTES 512
 
-/* Saving the journal replaces the file of its name. */
+/* A journal with the name of an end would replace that end when saved. */
 static int refuse_end(const struct copy_options *options)
 {
 	tool_error(options->ns.command, "%s is FROM or TO; name another file for the journal",
@@ -42,7 +42,7 @@ int copy_resume_load(const struct copy_options *options, struct copy_journal *re
 	memset(ret_journal, 0, sizeof(*ret_journal));
 	if (path == NULL)
 		return 0;
-	/* Before a destination of that name is made. */
+	/* Check first: opening a destination of that name would create the file. */
 	if (strcmp(path, options->from) == 0 || strcmp(path, options->to) == 0)
 		return refuse_end(options);
 	res = copy_journal_load(path, ret_journal);
@@ -65,7 +65,7 @@ int copy_resume_load(const struct copy_options *options, struct copy_journal *re
 
 /* ---- the tag of a destination file --------------------------------------------------------- */
 
-/* Whether the file has this tag. */
+/* Whether the file carries the tag `id`. */
 static bool tag_is(const struct copy_end *to, const char *id)
 {
 	char found[COPY_ID_BYTES];
@@ -79,7 +79,7 @@ static bool tag_set(const struct copy_end *to, const char *id)
 	return to->is_regular && fsetxattr(to->fd, TAG_NAME, id, strlen(id), 0) == 0;
 }
 
-/* Where there are no extended attributes there is no tag either. */
+/* Errors are ignored: without extended attributes there is no tag to remove. */
 static void tag_remove(const struct copy_end *to)
 {
 	if (to->is_regular)
@@ -88,7 +88,7 @@ static void tag_remove(const struct copy_end *to)
 
 /* ---- before a copy -------------------------------------------------------------------------- */
 
-/* What is not as the journal left it, or "". */
+/* Writes what has changed since the journal was saved, or "". */
 static void find_change(const struct copy *copy, const struct copy_journal *journal,
 			char reason[REASON_BYTES])
 {
@@ -108,7 +108,7 @@ static void find_change(const struct copy *copy, const struct copy_journal *jour
 		snprintf(reason, REASON_BYTES, "another copy wrote to %.400s", to->name);
 }
 
-/* Whether the journal is the end's file, by whatever name. */
+/* Whether `path` and the end are the same file, under any name. */
 static bool is_journal(const struct copy_end *end, const char *path)
 {
 	struct stat ours, its;
@@ -169,6 +169,6 @@ void copy_resume_end(const struct copy *copy)
 	if (unlink(path) != 0 && errno != ENOENT)
 		tool_error(copy->options->ns.command, "cannot remove the journal %s: %s", path,
 			   strerror(errno));
-	/* After the journal: one that is left behind is not trusted any more. */
+	/* After the journal: if unlink fails, the missing tag makes the journal invalid. */
 	tag_remove(&copy->to);
 }

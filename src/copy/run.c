@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A copy from its beginning to its end: opens both ends, sees that they fit, lets the workers copy
- * and then, if asked, compare. Main thread: it waits for the workers and for signals, and writes
- * the journal.
+ * Runs a copy from start to end: opens both ends, checks that they fit, lets the workers copy and
+ * then, if asked, compare. Main thread: waits for the workers and for signals, and writes the
+ * journal.
  *
- * The journal says how far all is done, never more than was flushed: the mark is taken first, then
- * the destination is flushed, then the mark is written down.
+ * The journal records completed progress, never more than was flushed: the offset is read first,
+ * then the destination is flushed, then the offset is saved.
  */
 #include "base/clock.h"
 #include "base/tool_error.h"
@@ -37,21 +37,22 @@ struct run {
 	uint64_t checkpoint_bytes;
 };
 
-/* ---- before --------------------------------------------------------------------------------- */
+/* ---- preparing ------------------------------------------------------------------------------ */
 
-/* How much is to be copied; whether it fits. 0 or -errno, after a message. */
+/* Determines how much to copy and checks that it fits. 0 or -errno, after a message. */
 static int run_measure(struct run *run)
 {
 	const struct copy_end *from = &run->copy.from, *to = &run->copy.to;
 	uint64_t bytes = from->size_bytes;
 	uint64_t rest = bytes % to->block_bytes;
 
-	/* Workers find out. */
+	/* The workers detect the end of the stream. */
 	if (from->is_stream) {
 		run->copy.total_bytes = UINT64_MAX;
 		return 0;
 	}
-	/* A file may end within a block, of which the rest becomes zero; a namespace does not. */
+	/* A file may end within a block; the rest of the block is filled with zeroes. A namespace
+	 * must match. */
 	if (rest != 0 && from->is_ns) {
 		tool_error(to->command,
 			   "%s has blocks of %" PRIu32 " bytes, and the %" PRIu64
@@ -73,8 +74,8 @@ static int run_measure(struct run *run)
 	return 0;
 }
 
-/* What another host writes while a namespace is copied onto itself would be lost. 0 or -errno,
- * after a message. */
+/* Refuses to copy a namespace onto itself: writes of other hosts during the copy would be lost. 0
+ * or -errno, after a message. */
 static int run_check_same(const struct run *run)
 {
 	const struct copy_end *from = &run->copy.from, *to = &run->copy.to;
@@ -112,10 +113,10 @@ static int run_open(struct run *run, struct weft *weft)
 	return res;
 }
 
-/* ---- meanwhile ------------------------------------------------------------------------------ */
+/* ---- while copying -------------------------------------------------------------------------- */
 
-/* 0 or -errno, after a message. A flush that fails says nothing of which writes are lost: what is
- * written behind the last flush that succeeded counts as lost. */
+/* 0 or -errno, after a message. A failed flush does not report which writes are lost, so everything
+ * after the last successful flush counts as lost. */
 static int run_flush(const struct run *run)
 {
 	const struct copy_end *to = &run->copy.to;
@@ -132,7 +133,8 @@ static int run_flush(const struct run *run)
 	return res;
 }
 
-/* 0 or -errno, after a message. */
+/* Flushes the destination and saves the journal if there is progress. 0 or -errno, after a
+ * message. */
 static int run_checkpoint(struct run *run)
 {
 	uint64_t mark = copy_workers_watermark(&run->copy);
@@ -166,7 +168,7 @@ static void run_signal(struct run *run)
 	copy_workers_stop(&run->copy);
 }
 
-/* Until the last worker has ended. 0 or -errno, after a message. */
+/* Waits until the last worker has ended. 0 or -errno, after a message. */
 static int run_wait(struct run *run)
 {
 	struct pollfd polls[] = {
@@ -235,7 +237,7 @@ static void run_tell_resume(const struct run *run)
 		tool_error(command, "interrupted: use --resume JOURNAL to make a copy resumable");
 }
 
-/* One pass over everything. 0 or -errno, after a message. */
+/* One pass over the data: copying or verifying. 0 or -errno, after a message. */
 static int run_pass(struct run *run, enum copy_phase phase, uint64_t first_bytes)
 {
 	struct copy *copy = &run->copy;
@@ -249,7 +251,7 @@ static int run_pass(struct run *run, enum copy_phase phase, uint64_t first_bytes
 	copy_progress_begin(&run->progress, copy, first_bytes);
 	run->checkpoint_ns = clock_monotonic_ns();
 	res = run_wait(run);
-	/* Also when it has failed: what is done need not be done again. */
+	/* Also after a failure, so that completed pieces need not be copied again. */
 	saved = phase == COPY_COPYING && res == 0 ? run_checkpoint(run) : 0;
 	if (phase == COPY_COPYING && res == 0 && saved == 0 && copy->result == 0)
 		saved = run_flush(run);
@@ -264,7 +266,7 @@ static int run_pass(struct run *run, enum copy_phase phase, uint64_t first_bytes
 	return res;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------ */
+/* ---- the whole copy ------------------------------------------------------------------------- */
 
 /* 0 or -errno, after a message. */
 static int run_check_ends(const struct run *run)
@@ -284,7 +286,7 @@ static int run_copy(struct run *run)
 	}
 	if (res == 0)
 		res = run_check_ends(run);
-	/* A copy that turns out bad begins anew next time, and so does one that is done. */
+	/* Remove the journal of a complete copy, and of an invalid one, which must start again. */
 	if (res == 0 || res == -EILSEQ || res == -ESTALE)
 		copy_resume_end(&run->copy);
 	return res;
@@ -305,7 +307,8 @@ static int run_init(struct run *run)
 	pthread_cond_init(&run->copy.written, NULL);
 	pthread_mutex_init(&run->copy.stream_lock, NULL);
 	pthread_condattr_destroy(&attr);
-	/* Before any thread, so that all of them leave the signals to us. */
+	/* Before any thread starts: all threads inherit the mask and leave the signals to this
+	 * one. */
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Standard input and output as an end of a copy. A stream has one order and no second look: the
- * worker that reads standard input takes the next bytes under a lock, whatever other workers still
- * write; a worker with a piece for standard output waits until all before it are written. Workers'
- * threads.
+ * Standard input and output as an end of a copy. A stream has one order and is read or written
+ * once. The worker that reads standard input takes the next bytes under a lock, while other workers
+ * still write. A worker with a piece for standard output waits until all pieces before it are
+ * written. Workers' threads.
  *
- * A stream may stand still for ever. Waiting for it ends when the copy is stopped, which is why
- * nothing blocks in read or write: a pipe that poll(2) calls writable takes PIPE_BUF bytes.
+ * A stream may stall forever, and waiting must end when the copy is stopped. So read and write
+ * never block: poll(2) is called first, and a pipe that is writable takes PIPE_BUF bytes.
  */
 #include "copy/end.h"
 
@@ -44,13 +44,13 @@ int copy_stream_open(struct copy_end *end, bool is_source)
 		return -errno;
 	}
 	end->does_wait = S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode) || isatty(end->fd);
-	/* A reader that goes away is an error with a message, not a death without one. */
+	/* When the reader closes the pipe, fail with a message instead of dying by SIGPIPE. */
 	if (!is_source)
 		signal(SIGPIPE, SIG_IGN);
 	return 0;
 }
 
-/* 0, or -ECANCELED: the copy was stopped first. */
+/* 0, -ECANCELED: the copy was stopped first, or another -errno. */
 static int stream_wait(const struct copy_end *end, short events, int stop_fd)
 {
 	struct pollfd polls[] = {
@@ -110,7 +110,7 @@ int copy_stream_write(const struct copy_end *end, int stop_fd, const uint8_t *bu
 
 int copy_stream_flush(const struct copy_end *end)
 {
-	/* A pipe has nothing to flush. */
+	/* These errors mean that the stream cannot be synced; a pipe has nothing to flush. */
 	if (fsync(end->fd) != 0 && errno != EINVAL && errno != EROFS && errno != ENOTSUP)
 		return -errno;
 	return 0;

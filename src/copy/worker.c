@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The workers of a copy: threads that take pieces in order and copy or compare them, one at a time
- * each. They wait in the file system, in libweft, or for the rate; nothing else runs on them.
+ * The workers of a copy: threads that take pieces in order and copy or compare one at a time. They
+ * block in the file system, in libweft, or for the rate limit; nothing else runs on these threads.
  *
- * A piece that is all hole in the source is not read. What is read is looked through for zeroes,
- * and runs of them are erased in the destination in place of written. Standard input is read as the
- * piece is taken, since nobody knows before how long it is; standard output is written in turn.
+ * A piece that is a hole in the source is not read. Data read is searched for zeroes, and runs of
+ * zeroes are erased in the destination instead of written. Standard input is read when a piece is
+ * taken, because its length is unknown. Standard output is written in order.
  */
 #include "copy/worker.h"
 
@@ -25,7 +25,7 @@ static bool is_zero(const uint8_t *bytes, size_t len_bytes)
 	return bytes[0] == 0 && memcmp(bytes, bytes + 1, len_bytes - 1) == 0;
 }
 
-/* Bytes from `at` on that are alike: zero, or not, by whole grains. */
+/* Length of the run from `at` that is all zero, or all not zero, in whole grains. */
 static size_t run_bytes(const uint8_t *buf, size_t at, size_t end, bool *ret_is_zero)
 {
 	size_t begin = at;
@@ -51,7 +51,7 @@ static void zeroes_count(struct copy *copy, size_t bytes)
 	pthread_mutex_unlock(&copy->lock);
 }
 
-/* buf holds zeroes, for an end that can be given them in no other way. */
+/* `buf` holds zeroes, and is written if the end cannot erase. */
 static int zeroes_put(struct copy *copy, const uint8_t *buf, uint64_t offset, size_t bytes)
 {
 	int res = copy_end_zero(&copy->to, offset, bytes);
@@ -63,7 +63,8 @@ static int zeroes_put(struct copy *copy, const uint8_t *buf, uint64_t offset, si
 	return res;
 }
 
-/* In turn: all before it is written. 0, -ECANCELED when the copy was stopped, another -errno. */
+/* Writes to standard output in order: waits until everything before the piece is written. 0,
+ * -ECANCELED when the copy was stopped, or another -errno. */
 static int piece_send(struct copy *copy, const uint8_t *buf, uint64_t offset, size_t bytes)
 {
 	bool is_stopped;
@@ -85,7 +86,7 @@ static int piece_send(struct copy *copy, const uint8_t *buf, uint64_t offset, si
 	return 0;
 }
 
-/* What is in the worker's buffer goes to the destination. */
+/* Writes the worker's buffer to the destination. */
 static int piece_write(struct copy_worker *worker, uint64_t offset, size_t bytes)
 {
 	struct copy *copy = worker->copy;
@@ -144,9 +145,9 @@ static int piece_verify(struct copy_worker *worker, uint64_t offset, size_t byte
 	return memcmp(worker->buf, worker->other, bytes) == 0 ? 0 : -EILSEQ;
 }
 
-/* ---- who does what, when -------------------------------------------------------------------- */
+/* ---- taking pieces -------------------------------------------------------------------------- */
 
-/* Waits for the piece's turn by the rate. Under the lock. */
+/* Waits until the rate limit allows the piece. Under `lock`. */
 static void rate_wait(struct copy *copy, size_t bytes)
 {
 	uint64_t now_ns = clock_monotonic_ns();
@@ -159,7 +160,8 @@ static void rate_wait(struct copy *copy, size_t bytes)
 		pthread_cond_timedwait(&copy->stopped, &copy->lock, &until);
 }
 
-/* Whether there is another piece. What the worker had before is done. */
+/* Takes the next piece; the worker's former piece is done. False: no piece is left, or the copy was
+ * stopped. */
 static bool piece_next(struct copy_worker *worker, uint64_t *ret_offset, size_t *ret_bytes)
 {
 	struct copy *copy = worker->copy;
@@ -179,14 +181,15 @@ static bool piece_next(struct copy_worker *worker, uint64_t *ret_offset, size_t 
 		worker->at = *ret_offset;
 		if (copy->options->rate > 0)
 			rate_wait(copy, *ret_bytes);
-		/* What was taken and not begun is not done: the worker ends with it in hand. */
+		/* If the copy was stopped while waiting, worker->at stays set, so that this piece
+		 * counts as not done. */
 		goes_on = !copy->is_stopped;
 	}
 	pthread_mutex_unlock(&copy->lock);
 	return goes_on;
 }
 
-/* Under the lock. */
+/* Under `lock`. */
 static void copy_stop(struct copy *copy)
 {
 	uint64_t one = 1;
@@ -194,7 +197,7 @@ static void copy_stop(struct copy *copy)
 	copy->is_stopped = true;
 	pthread_cond_broadcast(&copy->stopped);
 	pthread_cond_broadcast(&copy->written);
-	/* Fails only when the counter is full, and then it is readable. */
+	/* Write fails only when the counter is full; stop_fd is readable then. */
 	if (write(copy->stop_fd, &one, sizeof(one)) < 0)
 		return;
 }
@@ -204,7 +207,7 @@ static void piece_fail(struct copy_worker *worker, int res, const char *doing)
 	struct copy *copy = worker->copy;
 
 	pthread_mutex_lock(&copy->lock);
-	/* One that was cancelled was stopped by something else. */
+	/* -ECANCELED is the result of a stop, not its cause. */
 	if (copy->result == 0 && res != -ECANCELED) {
 		copy->result = res;
 		copy->failed_at = worker->at;
@@ -216,8 +219,8 @@ static void piece_fail(struct copy_worker *worker, int res, const char *doing)
 
 /* ---- standard input ------------------------------------------------------------------------- */
 
-/* The worker's next piece, read into its buffer; *ret_bytes is 0 behind the end. Under stream_lock.
- */
+/* Reads the worker's next piece into its buffer. *ret_bytes is 0 at the end of the stream. Under
+ * stream_lock. */
 static int stream_take(struct copy_worker *worker, size_t *ret_bytes)
 {
 	struct copy *copy = worker->copy;
@@ -233,14 +236,14 @@ static int stream_take(struct copy_worker *worker, size_t *ret_bytes)
 	copy->has_stream_ended = got < copy->options->piece_bytes;
 	if (got > room)
 		return -EFBIG;
-	/* The rest of the last block becomes zero, as behind the end of a file. */
+	/* Fills the last block with zeroes, as at the end of a file. */
 	rest = got % block_bytes != 0 ? block_bytes - got % block_bytes : 0;
 	memset(worker->buf + got, 0, rest);
 	*ret_bytes = got + rest;
 	return 0;
 }
 
-/* As piece_next. */
+/* Like piece_next, for standard input. */
 static bool stream_next(struct copy_worker *worker, uint64_t *ret_offset, size_t *ret_bytes)
 {
 	struct copy *copy = worker->copy;
@@ -294,7 +297,7 @@ static void *worker_main(void *arg)
 	pthread_mutex_lock(&copy->lock);
 	is_last = --copy->running == 0;
 	pthread_mutex_unlock(&copy->lock);
-	/* Cannot fail: the counter is at 0. */
+	/* Cannot fail: the counter is 0. */
 	if (is_last && write(copy->done_fd, &one, sizeof(one)) < 0)
 		abort();
 	return NULL;
@@ -353,7 +356,8 @@ int copy_workers_start(struct copy *copy, enum copy_phase phase, uint64_t first_
 	copy->done_fd = eventfd(0, EFD_CLOEXEC);
 	if (copy->workers == NULL || copy->done_fd < 0)
 		return copy->workers == NULL ? -ENOMEM : -errno;
-	/* They begin when all are there. Fewer than asked for are enough. */
+	/* All workers wait for the lock until every one is started. Fewer than asked for are
+	 * enough. */
 	pthread_mutex_lock(&copy->lock);
 	while (copy->worker_count < copy->options->depth && res == 0) {
 		res = worker_start(copy, &copy->workers[copy->worker_count]);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes the discovery log page straight from the snapshot: a header, one entry for the discovery
- * service on the port where the host asks, then one entry per port and subsystem that this host
- * may use. Nothing is kept between two reads: the log is a pure function of the snapshot, the host
- * and the address it reached, so a read at any offset costs no memory.
+ * Writes the discovery log page directly from the snapshot: a header, one entry for the discovery
+ * service on the port where the host asks, then one entry per port and subsystem that this host may
+ * use. No state is kept between reads: the log is a pure function of the snapshot, the host and the
+ * address it reached, so a read at any offset needs no memory.
  *
- * Runs on whichever data reactor owns the asking controller; snapshots are immutable.
- * NVMe Base 2.1, section 5.1.12.3.1 (discovery log page), NVMe/TCP 1.1, section 3.1.1.
+ * Runs on the data reactor that owns the asking controller; snapshots are immutable. NVMe Base 2.1,
+ * section 5.1.12.3.1 (discovery log page), NVMe/TCP 1.1, section 3.1.1.
  */
 #include "discovery/discovery.h"
 
@@ -19,7 +19,7 @@
 
 #define DISCOVERY_ADMIN_QUEUE_SIZE 32
 
-/* The part of the log that the host asked for, and where the next entry stands in it. */
+/* The part of the log that the host asked for, and the number of entries so far. */
 struct discovery_window {
 	uint8_t *buf;
 	uint64_t offset;
@@ -76,28 +76,29 @@ static void discovery_set_host(const struct net_addr *addr, struct discovery_ent
 		plain.len_bytes = sizeof(in);
 	}
 	net_addr_format_host(&plain, text);
-	/* A scope is the number of an interface of ours, which means nothing to the host. */
+	/* A scope ID is an interface number of this machine, which is meaningless to the host. */
 	text[strcspn(text, "%")] = 0;
 	text_copy(entry->address, sizeof(entry->address), text);
 	entry->family = net_addr_is_ipv6(&plain) ? DISCOVERY_IPV6 : DISCOVERY_IPV4;
 }
 
-/* Can a host that reached us at `local` reach a listener on "every address" of this family? */
+/* Whether a host that reached us at `local` can reach a listener on the any-address `any`. */
 static bool discovery_any_covers(const struct net_addr *any, const struct net_addr *local)
 {
 	struct in_addr v4;
 
-	/* "::" takes IPv4 too; 0.0.0.0 takes only IPv4, which may arrive mapped elsewhere. */
+	/* "::" accepts IPv4 too. 0.0.0.0 accepts only IPv4; `local` may be an IPv4-mapped
+	 * address. */
 	return net_addr_is_ipv6(any) || !net_addr_is_ipv6(local) || discovery_is_mapped(local, &v4);
 }
 
-/* Address and service of `port` as this host should use them. False: there is none to tell. */
+/* Sets address and service of `port` as this host should use them. False: unknown to this host. */
 static bool discovery_set_address(const struct discovery_asker *asker, const struct port *port,
 				  struct discovery_entry *entry)
 {
 	uint16_t service = net_addr_port(&port->listen);
 
-	/* A listener asked for any free port: known where the host itself came in. */
+	/* Port 0, any free port: known only if the host connected to this listener. */
 	if (service == 0 && port->id == asker->port->id)
 		service = net_addr_port(asker->local);
 	if (service == 0)

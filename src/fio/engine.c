@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An I/O engine for fio (ioengine=external:.../libweft-fio.so) over libweft: every job has an
- * instance of its own with its own controllers, made after fio has forked, because threads do not
- * survive a fork. What fio asks before that, the size, is asked on an instance that is gone again
- * when fork comes.
+ * An I/O engine for fio (ioengine=external:.../libweft-fio.so) over libweft. Every job has its own
+ * instance with its own controllers, created after fio has forked, because threads do not survive a
+ * fork. The size, which fio needs before, is read through a temporary instance that is destroyed
+ * before the fork.
  *
- * Threads: fio calls everything on the job's own thread; completions run there too, inside
- * weft_poll in getevents. Built against the headers of the fio that loads it (ioops version).
+ * Threads: fio calls all functions on the job's own thread; completions run there too, in weft_poll
+ * called by getevents. Built against the headers of the fio that loads it (ioops version).
  */
 #include <fio.h>
 #include <optgroup.h>
@@ -21,9 +21,10 @@
 #define TEXT_BYTES     2048
 #define ENGINE_NAME    "weft"
 #define NS_PER_MS      1000000
-#define HEDGE_DECIMALS 100 /* libweft takes hundredths of a percent */
+#define HEDGE_DECIMALS 100 /* percentiles are in hundredths of a percent */
 
-/* fio writes here what the job says. The first member is never an option: offset 0 means none. */
+/* fio stores the job's options here. The first member must not be an option, because offset 0 means
+ * none. */
 struct engine_options {
 	struct thread_data *td;
 	char *nqn;
@@ -39,7 +40,7 @@ struct engine_options {
 	unsigned int reactors;
 	unsigned int spin_us;
 	unsigned int data_digest;
-	/* Not an option: which namespace setup has found, for the job that opens it again. */
+	/* Not an option: the namespace found by setup, so that init can check it. */
 	bool has_found;
 	uint8_t found_uuid[16];
 	uint8_t found_nguid[16];
@@ -80,7 +81,7 @@ static struct fio_option engine_options[] = {
 	{.name = NULL},
 };
 
-/* A job. */
+/* State of a job. */
 struct engine {
 	struct weft *weft;
 	struct weft_subsystem *subsystem;
@@ -88,10 +89,10 @@ struct engine {
 	struct weft_ns_info info;
 	unsigned next_reactor;
 	unsigned event_count;
-	struct io_u **events; /* that the last getevents has found; iodepth of them */
+	struct io_u **events; /* found by the last getevents; room for iodepth entries */
 };
 
-/* An io_u's request. */
+/* The request of an io_u. */
 struct engine_io {
 	struct weft_request request;
 	struct iovec iov;
@@ -108,7 +109,7 @@ static void on_log(void *arg, int level, const char *line)
 		log_err("%s: %s\n", ENGINE_NAME, line);
 }
 
-/* "ADDR", "ADDR:PORT" or "[ADDR]:PORT", in place. */
+/* Splits "ADDR", "ADDR:PORT" or "[ADDR]:PORT" in place. */
 static void path_split(char *text, struct weft_path *ret_path)
 {
 	char *colon = strrchr(text, ':');
@@ -129,7 +130,7 @@ static void path_split(char *text, struct weft_path *ret_path)
 	}
 }
 
-/* How many; -1 after a message. `text` is cut into pieces. */
+/* Splits `text` in place. Returns the number of paths, or -1 after a message. */
 static int paths_split(char *text, struct weft_path paths[PATHS_MAX])
 {
 	int count = 0;
@@ -146,7 +147,7 @@ static int paths_split(char *text, struct weft_path paths[PATHS_MAX])
 	return count;
 }
 
-/* Hundredths of a percent, 0 for none, or -1 after a message. */
+/* Returns hundredths of a percent, 0 for none, or -1 after a message. */
 static int hedge_parse(const char *text)
 {
 	char *end;
@@ -247,7 +248,7 @@ static int engine_open(struct thread_data *td, struct engine **ret_engine)
 	return res;
 }
 
-/* ---- what fio calls --------------------------------------------------------------------------
+/* ---- functions for fio -----------------------------------------------------------------------
  */
 
 static bool blocks_fit(struct thread_data *td, uint32_t block_bytes)
@@ -262,7 +263,7 @@ static bool blocks_fit(struct thread_data *td, uint32_t block_bytes)
 	return true;
 }
 
-/* Once for a job, in the process that forks the jobs. */
+/* Called once per job, in the process that forks the jobs. */
 static int engine_setup(struct thread_data *td)
 {
 	struct engine_options *options = td->eo;
@@ -297,7 +298,7 @@ static int engine_setup(struct thread_data *td)
 	return 0;
 }
 
-/* The NSID may be another namespace's by now. */
+/* Whether the NSID still means the namespace found by setup. */
 static bool is_found_ns(const struct engine_options *options, const struct weft_ns_info *info)
 {
 	return !options->has_found ||
@@ -305,7 +306,7 @@ static bool is_found_ns(const struct engine_options *options, const struct weft_
 		memcmp(options->found_nguid, info->nguid, sizeof(info->nguid)) == 0);
 }
 
-/* In the process or thread of the job. */
+/* Called in the process or thread of the job. */
 static int engine_init(struct thread_data *td)
 {
 	struct engine *engine;
@@ -437,7 +438,7 @@ static struct io_u *engine_event(struct thread_data *td, int event)
 	return engine->events[event];
 }
 
-/* There is no file behind it, and nothing in a cache. */
+/* No file and no cache exist, so opening, closing and invalidating do nothing. */
 static int engine_open_file(struct thread_data *td, struct fio_file *file)
 {
 	return 0;
@@ -453,7 +454,7 @@ static int engine_invalidate(struct thread_data *td, struct fio_file *file)
 	return 0;
 }
 
-/* fio looks for this name. */
+/* fio looks up this symbol. */
 extern struct ioengine_ops ioengine;
 struct ioengine_ops ioengine = {
 	.name = ENGINE_NAME,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The controllers of a `weft perf` job: those that carry the load and those that stay idle. Runs
- * on the job's reactor. They are connected and disconnected a few dozen at a time: one by one a
- * thousand would take long, all at once would overrun the listener of the target.
+ * The controllers of a `weft perf` job: those with load and those that stay idle. Runs on the job's
+ * reactor. A few dozen are connected or disconnected at a time: one by one, a thousand would take
+ * long, and all at once would overrun the target's listener.
  *
- * One that cannot be connected, or is lost, ends the job: a figure of fewer controllers than were
- * asked for would be the answer to another question.
+ * A controller that cannot be connected, or is lost, ends the job: a result with fewer controllers
+ * than asked for would be misleading.
  */
 #include "base/clock.h"
 #include "base/text.h"
@@ -16,7 +16,7 @@
 #include <sys/resource.h>
 
 #define CTRL_WINDOW  32
-#define FILES_BESIDE 64 /* rings, standard streams, and what else the process has open */
+#define FILES_BESIDE 64 /* rings, standard streams and other open files */
 
 /* ---- open files ----------------------------------------------------------------------------- */
 
@@ -63,7 +63,7 @@ void perf_ctrl_on_open(struct perf_ctrl *perf_ctrl, int res, const char *why)
 	struct perf_job *job = perf_ctrl->job;
 
 	if (job->is_ending)
-		return; /* disconnect_some comes to it, if there is anything left of it */
+		return; /* disconnect_some handles it, if it still exists */
 	job->ctrls_busy--;
 	if (res != 0) {
 		connect_failed(perf_ctrl, res, why);
@@ -164,7 +164,7 @@ static void disconnect_some(struct perf_job *job)
 
 void perf_ctrl_disconnect_all(struct perf_job *job)
 {
-	/* Those that are still connecting will not be heard of any more but through on_gone. */
+	/* From here on connecting controllers report only through on_gone. */
 	job->ctrls_busy = 0;
 	disconnect_some(job);
 }

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hot half of `weft perf`: chooses the next unit, submits, and on completion records, checks
- * and submits again. Runs on the job's reactor; allocates nothing and reads the clock once per
- * I/O.
+ * The hot part of `weft perf`: chooses the next unit and submits; on completion records, checks and
+ * submits again. Runs on the job's reactor. Allocates nothing and reads the clock once per I/O.
  *
- * With --verify no two commands are in flight on one unit, so what a read must find is known.
- * With --rate commands leave by a timetable (pace.c) that does not wait for answers: all that
- * are due leave in the same turn, and one that found no free place counts as begun when it was due.
- * One timer stands for the next time due; when that is near, the reactor is kept from sleeping.
+ * With --verify at most one command is in flight per unit, so the expected content of every read is
+ * known. With --rate commands are submitted by a timetable (pace.c) that does not wait for answers.
+ * All due commands are submitted in the same turn, and a command that was delayed because all ios
+ * were busy counts as started when it was due. One timer is armed for the next due time; shortly
+ * before it the reactor is kept from sleeping.
  */
 #include "base/clock.h"
 #include "perf/job.h"
 #include "perf/stamp.h"
 
-#define PACE_AWAKE_NS (20 * NS_PER_US) /* a wake-up takes longer than that */
+#define PACE_AWAKE_NS (20 * NS_PER_US) /* a wake-up takes longer than this */
 
 /* ---- choosing ------------------------------------------------------------------------------- */
 
@@ -24,7 +24,7 @@ static bool pass_is_over(const struct perf_job *job, uint64_t now_ns)
 		job->bytes_issued >= job->bytes_limit);
 }
 
-/* The verify pass: the next unit whose contents are known. */
+/* The verify pass: chooses the next unit with known content. */
 static bool verify_choose(struct perf_job *job, struct perf_io *io)
 {
 	while (job->cursor < job->units) {
@@ -58,7 +58,7 @@ static void load_choose(struct perf_job *job, struct perf_io *io)
 	}
 	if (job->generations == NULL)
 		return;
-	/* There are at least as many units as commands, so a free one exists. */
+	/* There are at least as many units as ios, so a free one exists. */
 	while (job->busy[io->unit])
 		io->unit = io->unit + 1 < job->units ? io->unit + 1 : 0;
 	io->generation = job->generations[io->unit];
@@ -156,8 +156,8 @@ static struct perf_io *idle_pop(struct perf_job *job)
 	return io;
 }
 
-/* Work in every turn is what keeps a reactor from sleeping; the timer does the sending, because it
- * comes before the gathered sends of its turn. */
+/* Deferred work in every turn keeps the reactor from sleeping. The timer submits, because timers
+ * run before the gathered sends of their turn. */
 static void on_pace_awake(struct reactor_defer *defer)
 {
 	struct perf_job *job = container_of(defer, struct perf_job, pace_awake);
@@ -166,9 +166,9 @@ static void on_pace_awake(struct reactor_defer *defer)
 		reactor_defer(job->reactor, defer);
 }
 
-/* For the next one due; while all are in flight the next answer does it. Far ahead, the timer comes
- * early and is armed again, so that what a sleeper needs to wake up is not added to the time due.
- */
+/* Arms the timer for the next due command; without an idle io the next answer submits instead. If
+ * the command is due late enough, the timer fires early and is armed again, so that the time to
+ * wake up does not delay the command. */
 static void pace_arm(struct perf_job *job, uint64_t now_ns)
 {
 	bool may_spin = job->options->spin_max_us > 0;
@@ -197,7 +197,8 @@ static void pace_disarm(struct perf_job *job)
 static void pace_end(struct perf_job *job, uint64_t now_ns)
 {
 	pace_disarm(job);
-	/* Ended by its time and not by --bytes or a signal: what it still owed then was missed. */
+	/* The pass ended by its time, not by --bytes or a signal: commands still due count as
+	 * missed. */
 	if (job->is_running && job->end_ns != 0 && now_ns >= job->end_ns)
 		job->result->rate_unsent = perf_pace_owed(&job->pace, job->end_ns);
 	if (job->in_flight == 0 && !job->suspects_loss)
@@ -279,13 +280,15 @@ static void read_verify(struct perf_io *io)
 }
 
 /*
- * What counts. IOPS: commands answered in the measured time, so those that were in flight when it
- * began are in and those in flight when it ends are not; in a closed loop that is the same number,
- * the depth, and neither end bends the rate. With --rate only those of the timetable that began
- * with the measured time, else what the warm-up left undone would be added to what was asked for.
+ * What is counted.
  *
- * Latency: of the same commands; with --rate also of those answered after the end, because leaving
- * out the slowest would flatter.
+ * IOPS: commands answered in the measured time, including those in flight at its start, excluding
+ * those in flight at its end. In a closed loop both numbers equal the depth, so neither end biases
+ * the rate. With --rate only commands of the timetable that began with the measured time, or the
+ * backlog of the warm-up would be added.
+ *
+ * Latency: the same commands. With --rate also those answered after the end, because leaving out
+ * the slowest would improve the result.
  */
 static void io_record(struct perf_io *io, uint64_t now_ns)
 {
@@ -328,7 +331,7 @@ void perf_io_on_end(struct perf_io *io, nvme_status status)
 	} else if (!job->is_ending) {
 		error_count(job, status);
 		if (io->mio == NULL && nvme_status_same(status, NVME_SC_HOST_PATHING_ERROR)) {
-			/* Usually the controller is being lost; the tick or `lost` goes on. */
+			/* Usually the controller is being lost: on_tick or `lost` continues. */
 			job->suspects_loss = true;
 			job->is_running = false;
 		}

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The measured time of `weft perf`: begins when the warm-up is over, lasts as long as was asked
- * from that very moment, however late it came, and takes the CPU times at both ends. Runs on the
- * job's reactor, by one timer; what is counted in between is io.c's.
+ * The measured time of `weft perf`. It starts after the warm-up and lasts as long as asked from
+ * that moment on, even if that moment came late. CPU times are taken at both ends. Runs on the
+ * job's reactor, by one timer; io.c counts commands in between.
  *
- * It ends at its time and not when the last answers are in: those are waited for, and not counted.
- * With --bytes it lasts until all of them are answered.
+ * It ends at its time, not with the last answers, which are awaited but not counted. With --bytes
+ * it ends when all bytes are answered.
  */
 #include "base/clock.h"
 #include "perf/job.h"
@@ -31,7 +31,7 @@ static void measure_begin(struct perf_job *job)
 
 	job->is_measuring = true;
 	job->bytes_issued = 0; /* --bytes does not count the warm-up */
-	/* Reading /proc takes long: outside of the time. */
+	/* Before the time starts, because reading /proc takes long. */
 	job->watched_start_ns = job_watched_ns(job);
 	if (options->mpath.is_used)
 		perf_mpath_on_measure_begin(job);
@@ -68,7 +68,7 @@ void perf_measure_end(struct perf_job *job)
 	reactor_timer_cancel(&job->measure_timer);
 	job->result->elapsed_ns = reactor_clock_ns(job->reactor) - job->measure_start_ns;
 	job->result->cpu_ns = job_cpu_ns(job) - job->cpu_start_ns;
-	/* A process that is gone has 0, or less than before: nothing is known then. */
+	/* A process that has ended has 0, or less than before: no result then. */
 	watched_ns = job_watched_ns(job);
 	if (watched_ns > job->watched_start_ns)
 		job->result->watched_cpu_ns = watched_ns - job->watched_start_ns;
@@ -83,14 +83,14 @@ static void on_measure_timer(struct reactor_timer *timer)
 	const struct perf_result *result = job->result;
 
 	if (job->pass != PERF_PASS_LOAD || !job->is_running)
-		return; /* interrupted or lost: the last answer ends it */
+		return; /* interrupted or lost: the last answer ends the pass */
 	if (!job->is_measuring) {
 		measure_begin(job);
 		perf_io_on_measure_begin(job);
 		return;
 	}
-	/* When nothing at all was answered in the time, the first answers are waited for, and the
-	 * time with them: else there would be nothing to tell. */
+	/* If no command was answered in time, the time is extended to the first answers; otherwise
+	 * there would be no result. */
 	if (result->reads.ios + result->writes.ios > 0)
 		perf_measure_end(job);
 	perf_io_on_stop(job);

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `weft perf` over several paths or to several targets: what carries the load is then not a
- * controller but a perf_mpath, one mpath (host/mpath.h) with all paths of one target. Runs on the
- * job's reactor. Only the way to the wire differs; what is sent when, and what counts, is
- * io.c's as ever.
+ * `weft perf` over several paths or to several targets. The load then runs on a perf_mpath instead
+ * of a controller: one mpath (host/mpath.h) with all paths of one target. Runs on the job's
+ * reactor. Only submission differs; io.c decides when to submit and what to count.
  *
- * It is there when all its paths are, or when those that are missing have had the connect
- * time-out once more. A path that is lost later is told in the report; the load goes on over the
- * others, by the rules of docs/failover.md. When there is none left for fast-io-fail, it ends.
- * Paths that are not of one subsystem are refused before the load begins: what they would verify is
- * not one set of data.
+ * A perf_mpath is connected when all its paths are, or when the missing paths have had the connect
+ * time-out once more. A path lost later appears in the report, and the load continues over the
+ * other paths by the rules of docs/failover.md. When no path is left for fast-io-fail, the job
+ * ends. Paths to different subsystems are refused before the load begins, because verifying needs
+ * one set of data.
  */
 #include "base/clock.h"
 #include "base/text.h"
@@ -18,12 +17,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define TRANSFER_MAX_BYTES (1u << 20) /* when the controller names no limit */
+#define TRANSFER_MAX_BYTES (1u << 20) /* when the controller gives no limit */
 
 struct perf_mpath {
 	struct perf_ctrl *perf_ctrl;
 	struct mpath *mpath;
-	struct mpath_ns **nss; /* options.namespaces of them, from options.nsid on */
+	struct mpath_ns **nss; /* options.namespaces entries, from options.nsid on */
 	unsigned target;
 	bool is_ready;
 	uint64_t ready_by_ns;
@@ -60,7 +59,7 @@ static bool paths_are_complete(const struct perf_mpath *perf_mpath)
 	return true;
 }
 
-/* A path that is not joined with the others; its reason is in *ret_info. */
+/* Whether some path could not join the others; *ret_info holds the reason. */
 static bool has_refused_path(const struct perf_mpath *perf_mpath, struct path_info *ret_info)
 {
 	for (unsigned i = 0; i < mpath_path_count(perf_mpath->mpath); i++) {
@@ -189,7 +188,7 @@ void perf_mpath_close(struct perf_ctrl *perf_ctrl, void (*gone)(void *arg))
 	mpath_close(perf_mpath->mpath, on_mpath_gone, perf_mpath);
 }
 
-/* ---- what there is -------------------------------------------------------------------------- */
+/* ---- namespaces ----------------------------------------------------------------------------- */
 
 static int namespaces_look(struct perf_job *job, struct perf_mpath *perf_mpath)
 {
@@ -237,8 +236,7 @@ int perf_mpath_look(struct perf_job *job)
 
 /* ---- commands ------------------------------------------------------------------------------- */
 
-/* Nothing more will come of this one: what the others measure is the answer to another
- * question. */
+/* This mpath can serve no more commands. Results of the others alone would be misleading. */
 static void job_give_up(struct perf_job *job, const struct perf_mpath *perf_mpath)
 {
 	if (job->result->error[0] == '\0')
@@ -296,7 +294,8 @@ void perf_mpath_submit(struct perf_io *io, uint32_t nsid)
 
 /* ---- the measured time ---------------------------------------------------------------------- */
 
-/* Adds what every path has done so far; at the beginning with sign -1, so that the rest remains. */
+/* Adds the counters of all paths, times sign. Called with -1 at the start and 1 at the end, so that
+ * the difference remains. */
 static void paths_count(struct perf_job *job, uint64_t sign)
 {
 	struct perf_result *result = job->result;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The timetable of `weft perf --rate`. Pure; any thread. Command k is due k / rate seconds after
- * the start, rounded down to nanoseconds: the remainder of each period is summed up, so that no
- * error grows with time.
+ * the start, rounded down to nanoseconds. The remainder of each period is carried, so that no error
+ * grows with time.
  */
 #include "perf/pace.h"
 
@@ -33,7 +33,8 @@ void perf_pace_take(struct perf_pace *pace)
 uint64_t perf_pace_owed(const struct perf_pace *pace, uint64_t end_ns)
 {
 	uint64_t span_ns = end_ns > pace->start_ns ? end_ns - pace->start_ns : 0;
-	/* Those with k < span * rate, in whole seconds and the rest so that nothing overflows. */
+	/* Counts all k < span * rate. Whole seconds are counted separately, so that nothing
+	 * overflows. */
 	uint64_t due = span_ns / NS_PER_S * pace->rate +
 		       (span_ns % NS_PER_S * pace->rate + NS_PER_S - 1) / NS_PER_S;
 

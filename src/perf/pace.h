@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When the commands of `weft perf --rate` are due: evenly spaced, exact over any time (the
- * fractions of nanoseconds are carried), whatever happens to the commands themselves. Pure.
+ * When the commands of `weft perf --rate` are due: evenly spaced and independent of answers. Exact
+ * over any time, because fractions of nanoseconds are carried. Pure.
  */
 #ifndef WEFT_PERF_PACE_H
 #define WEFT_PERF_PACE_H
@@ -13,18 +13,18 @@
 struct perf_pace {
 	uint64_t rate; /* per second, 1 to PERF_RATE_MAX */
 	uint64_t start_ns;
-	uint64_t due_ns; /* of the next one */
-	uint64_t count;  /* taken so far */
+	uint64_t due_ns; /* when the next command is due */
+	uint64_t count;  /* commands taken so far */
 	uint64_t period_ns;
 	uint64_t period_rest; /* in parts of 1/rate ns */
 	uint64_t rest;
 };
 
-/* The first one is due at start_ns. */
+/* The first command is due at start_ns. */
 void perf_pace_start(struct perf_pace *pace, uint64_t rate, uint64_t start_ns);
-/* One is taken; due_ns moves on. */
+/* Takes one command and advances due_ns. */
 void perf_pace_take(struct perf_pace *pace);
-/* How many are due before end_ns and not taken. */
+/* The number of commands due before end_ns and not taken. */
 uint64_t perf_pace_owed(const struct perf_pace *pace, uint64_t end_ns);
 
 #endif

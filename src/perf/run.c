@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cold half of `weft perf`: makes a reactor on the calling thread, has the controllers
- * connected (ctrl.c, mpath.c), asks for the namespaces, checks the options against them,
- * prepares all memory, runs the passes (the load, then reading back what --verify wrote) and
- * disconnects. Everything after perf_run's first lines runs in callbacks of that reactor.
+ * The cold part of `weft perf`: makes a reactor on the calling thread, connects the controllers
+ * (ctrl.c, mpath.c), identifies the namespaces, checks the options against them, allocates all
+ * memory, runs the passes (the load, then reading back what --verify wrote) and disconnects. Once
+ * the reactor runs, everything is done in its callbacks.
  */
 #include "base/clock.h"
 #include "base/text.h"
@@ -19,7 +19,7 @@
 #include <sys/mman.h>
 
 #define TICK_MS        100
-#define LOSS_TICKS_MAX 20 /* a path error without `lost`: the controller sent it itself */
+#define LOSS_TICKS_MAX 20 /* then the controller itself returned the path error */
 
 void perf_options_init(struct perf_options *options)
 {
@@ -60,7 +60,7 @@ void perf_job_fail(struct perf_job *job, int res)
 	job_end(job);
 }
 
-/* What the pass that ends now measured. */
+/* Ends the measurement of the current pass. */
 static void pass_measure(struct perf_job *job)
 {
 	if (job->pass == PERF_PASS_VERIFY)
@@ -180,7 +180,7 @@ int perf_job_refuse(struct perf_job *job, const char *format, ...)
 	return -EINVAL;
 }
 
-/* Do the options fit the namespace? Fills in units. */
+/* Checks the options against the namespace, and computes the units. 0 or -EINVAL. */
 static int region_check(struct perf_job *job)
 {
 	const struct perf_options *options = job->options;
@@ -255,7 +255,7 @@ static int memory_prepare(struct perf_job *job)
 		job->buffer = NULL;
 	if (job->ios == NULL || job->buffer == NULL || (options->rate > 0 && job->idle_ios == NULL))
 		return -ENOMEM;
-	/* Contents that neither compress nor deduplicate; also touches every page. */
+	/* Random content neither compresses nor deduplicates; filling also touches every page. */
 	prng_fill(&job->prng, job->buffer, job->buffer_bytes);
 	for (unsigned i = 0; i < job->io_count; i++) {
 		job->ios[i].ctrl = &job->ctrls[i % job->load_ctrls];
@@ -336,7 +336,7 @@ static void identify_next(struct perf_job *job)
 	host_submit_admin(job->ctrls[0].ctrl, &job->identify_cmd);
 }
 
-/* What every controller of the load grants. */
+/* Takes the minimum that every controller of the load grants. */
 static void queues_compare(struct perf_job *job)
 {
 	struct perf_result *result = job->result;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stamps of `weft perf --verify`. Pure: any thread. Each logical block begins with its own number,
- * the generation of the write and the seed of the run, and a CRC32C over the whole block, so that
- * a block that is old, torn, damaged or someone else's is told apart.
+ * Stamps of `weft perf --verify`. Pure; any thread. Each logical block begins with its own number,
+ * the generation of the write, the seed of the run, and a CRC32C over the whole block. So an old,
+ * torn, damaged or misplaced block is detected.
  */
 #include "perf/stamp.h"
 
@@ -19,7 +19,7 @@ struct perf_stamp {
 	le64 block;
 	le64 seed;
 	le32 generation;
-	le32 crc; /* of the block with this field 0 */
+	le32 crc; /* of the block with crc set to 0 */
 };
 
 static uint32_t block_crc(const uint8_t *block, uint32_t block_bytes)

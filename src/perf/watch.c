@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads /proc/PID/task/TID/schedstat, whose first number is the time on a CPU in nanoseconds: far
- * finer than the ticks of /proc/PID/stat, and without the time that others had the CPU. Main
- * thread or the job's reactor; called twice per run.
+ * Reads /proc/PID/task/TID/schedstat, whose first number is the thread's time on a CPU in
+ * nanoseconds. This is much finer than the ticks of /proc/PID/stat, and excludes time in which
+ * other threads had the CPU. Main thread or the job's reactor.
  */
 #include "perf/watch.h"
 

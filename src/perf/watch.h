@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CPU time of another process of this machine, for `weft perf --watch-pid`: taken at the very
- * ends of the measured time, which nobody outside can hit.
+ * The CPU time of another process of this machine, for `weft perf --watch-pid`. It is read exactly
+ * at both ends of the measured time, which an outside observer cannot do.
  */
 #ifndef WEFT_PERF_WATCH_H
 #define WEFT_PERF_WATCH_H
@@ -9,7 +9,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Nanoseconds that all living threads of `pid` have run. 0, or -errno when there is none. */
+/* Nanoseconds that all existing threads of `pid` have run. 0, or -errno when the process does not
+ * exist. */
 int perf_watch_cpu_ns(pid_t pid, uint64_t *ret_ns);
 
 #endif
