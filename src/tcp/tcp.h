@@ -223,9 +223,8 @@ struct tcp_conn {
 	struct tcp_tx ic_tx;
 
 	/* end */
-	struct list
-		/* done of these PDUs is called with -ECONNRESET at the end of the turn. */
-		tx_dropped;
+	/* done of these PDUs is called with -ECONNRESET at the end of the turn. */
+	struct list tx_dropped;
 	struct reactor_defer dropper; /* empties tx_dropped */
 	bool is_shut; /* tcp_conn_close: everything is sent, waiting for the peer's close */
 	bool is_sock_closing;
