@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The parts of `weft ctl`: its options, requests to the target, tables for people. A command makes
- * a few requests of the REST API and nothing more.
+ * requests of the REST API and nothing more.
  */
 #ifndef WEFT_CLI_CTL_H
 #define WEFT_CLI_CTL_H
