@@ -43,7 +43,7 @@ enum log_level log_get_level(void);
 #define LOG_PEER_WINDOW_S 10
 bool log_peer_pass(struct log_limit *limit, uint32_t *ret_held_back);
 
-/* `area` is the folder the line comes from: "tcp", "target", "media", … */
+/* `area` is the folder that the line comes from: "tcp", "target", "media", ... */
 void log_line(enum log_level level, const char *area, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 bool log_limit_pass(struct log_limit *limit, uint32_t *ret_held_back);

@@ -20,8 +20,8 @@ int unix_socket_connect(const char *path, int *ret_fd);
 /* Removes a socket that no process listens on. 0: the name is free. -EEXIST: the name belongs to a
  * file that is not a socket. -EADDRINUSE: another process listens. Else -errno. */
 int unix_socket_clear(const char *path);
-/* Clears the name, binds it with mode 0600 and listens. The descriptor is non-blocking. Errors as
- * of unix_socket_clear. */
+/* Clears the name, binds it with mode 0600 and listens. The descriptor is non-blocking. Returns the
+ * errors of unix_socket_clear, or -errno. */
 int unix_socket_listen(const char *path, int backlog, int *ret_fd, struct unix_name *ret_name);
 /* Notes which socket has the name; called right after bind. */
 void unix_name_note(const char *path, struct unix_name *ret_name);

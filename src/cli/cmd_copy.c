@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `weft copy`: parses the two ends, of which at least one is a namespace, and the options; copy/
- * does the rest. An invalid URL is reported when it is opened. Main thread.
+ * does the rest. An invalid URL is reported when the namespace is opened. Main thread.
  */
 #include "base/check.h"
 #include "base/text.h"

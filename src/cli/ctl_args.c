@@ -231,7 +231,7 @@ void ctl_help_print(const char *noun)
 		       "  weft ctl apply weft.json --dry-run\n");
 }
 
-/* ---- all of it ------------------------------------------------------------------------------ */
+/* ---- parsing ------------------------------------------------------------------------------- */
 
 static int place_agree(struct ctl *ctl)
 {

@@ -157,7 +157,7 @@ const struct cli_command list_subsys_command = {
 	.fn = cmd_list_subsys,
 };
 
-/* ---- from words to addresses ---------------------------------------------------------------- */
+/* ---- resolving the paths ------------------------------------------------------------------- */
 
 /* Ignores a path that is already in the list. */
 static int addr_add(struct list_subsys_options *options, const struct net_addr *addr)
@@ -275,7 +275,7 @@ static int discovery_take(struct list_args *args)
 	return res;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------ */
+/* ---- parsing ------------------------------------------------------------------------------- */
 
 static void config_fill(const struct list_args *args, struct mpath_config *config)
 {

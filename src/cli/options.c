@@ -100,7 +100,7 @@ static int table_find(const struct table *table, int value)
 	return -1;
 }
 
-/* ---- mistakes ------------------------------------------------------------------------------- */
+/* ---- errors -------------------------------------------------------------------------------- */
 
 int cli_usage_hint(const char *command)
 {
@@ -275,7 +275,7 @@ int cli_option_take(void *to, const struct cli_given *given)
 	}
 }
 
-/* ---- all of them ---------------------------------------------------------------------------- */
+/* ---- parsing ------------------------------------------------------------------------------- */
 
 bool cli_parse(const struct cli_command *command, int argc, char **argv, void *to, int *ret_exit)
 {

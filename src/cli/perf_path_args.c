@@ -195,7 +195,7 @@ const struct cli_option perf_path_options[] = {
 	{NULL},
 };
 
-/* ---- at the end ----------------------------------------------------------------------------- */
+/* ---- after all options --------------------------------------------------------------------- */
 
 int perf_path_args_keep_alive(struct perf_path_args *args, uint32_t kato_ms)
 {

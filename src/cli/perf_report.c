@@ -103,8 +103,8 @@ static void rate_print(const struct perf_options *options, const struct perf_res
 		       "the latencies are those of an overload\n",
 		       (unsigned long)result->rate_unsent,
 		       (unsigned long)result->rate_answered_late);
-	/* Up to one millisecond of commands is normal: it is lost where the schedule of the warm-up
-	 * is cut for that of the measurement. */
+	/* Up to one millisecond of commands is normal: they are lost where the warm-up's schedule
+	 * is cut to begin the measurement's. */
 	if (result->rate_warmup_unsent > options->rate / 1000 + 1)
 		printf("        dropped %lu that were due in the warm-up and never sent\n",
 		       (unsigned long)result->rate_warmup_unsent);

@@ -54,8 +54,8 @@ void serve_reachable_addr(const struct target *target, const struct port *port,
 
 /*
  * serve_selfcheck.c: writes, verifies and reads a private namespace in its own file, over the
- * target's own TCP port. All functions and `done` run on the control reactor. A failure is printed
- * before `done` is called with false.
+ * target's own TCP port. All functions and `done` run on the control reactor's thread. A failure is
+ * printed before `done` is called with false.
  */
 struct selfcheck;
 /* NULL after a message. */

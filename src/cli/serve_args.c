@@ -199,7 +199,7 @@ const struct cli_command serve_command = {
 	.fn = cmd_serve,
 };
 
-/* ---- all of it ------------------------------------------------------------------------------ */
+/* ---- parsing ------------------------------------------------------------------------------- */
 
 static int args_agree(const struct serve_args *args)
 {

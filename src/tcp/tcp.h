@@ -115,7 +115,7 @@ struct tcp_tx {
 	void (*done)(struct tcp_tx *tx, int res);
 	const struct iovec *iov; /* payload; stays valid until done */
 	unsigned iov_count;
-	uint32_t iov_skip_bytes; /* of iov[0]: the payload begins after them */
+	uint32_t iov_skip_bytes; /* bytes of iov[0] before the payload */
 	uint32_t data_bytes;
 	/* Not 0: payload may change while queued (mapped memory), in whole multiples of this. The
 	 * rest of a block that a partial send has cut is copied at once, so that the peer never
@@ -193,7 +193,7 @@ struct tcp_conn {
 	enum tcp_rx_phase rx_phase;
 	bool is_paused;            /* by on_header or on_whole */
 	bool is_ignoring;          /* tcp_conn_ignore */
-	bool is_long_expected;     /* the last payload was long: the next one may be */
+	bool is_long_expected;     /* the last payload was long: the next may be long too */
 	uint32_t direct_min_bytes; /* payload of this size is received directly */
 	struct pdu pdu;            /* the current PDU */
 	struct tcp_sink sink;
@@ -291,8 +291,8 @@ void tcp_send_c2h_data(struct tcp_conn *conn, struct tcp_tx *tx, const struct pd
 /* Removes a queued PDU: done is not called, and tx may be used for another send. False: some bytes
  * of the PDU were sent, or may have been. Not for private payload in a zero-copy send. */
 bool tcp_tx_take_back(struct tcp_tx *tx);
-/* Replaces the payload's memory by a private copy that no one changes, for the bytes not sent
- * yet. */
+/* Replaces the payload's memory by a private copy of the payload, for the bytes not sent yet. iov
+ * stays valid until done. */
 void tcp_tx_move_payload(struct tcp_tx *tx, const struct iovec *iov, unsigned iov_count);
 
 #endif

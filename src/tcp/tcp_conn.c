@@ -235,7 +235,7 @@ static int conn_init(struct tcp_conn *conn, struct reactor *reactor,
 	return 0;
 }
 
-/* The engine's own ICReq and ICResp need nothing when they are sent. */
+/* Nothing to do once the engine's own ICReq or ICResp is sent. */
 static void conn_ic_sent(struct tcp_tx *tx, int res)
 {
 }

@@ -137,8 +137,8 @@ static inline void tcp_tx_call_done(struct list *txs, int res)
 
 /* tcp_tx_zc.c */
 
-/* Enables zero copy for this connection. Without memory, or on a kernel that cannot do it, the
- * connection works without zero copy. */
+/* Enables zero copy for this connection. Without memory, or on a kernel without zero copy, the
+ * connection sends copies. */
 void tcp_zc_init(struct tcp_conn *conn);
 void tcp_zc_free(struct tcp_conn *conn);
 /* Whether the next bytes of this PDU, of which done_bytes are sent, should be sent without a

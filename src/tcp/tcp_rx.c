@@ -158,7 +158,7 @@ static void rx_landed(struct tcp_conn *conn, size_t len_bytes)
 		rx_complete(conn, true);
 }
 
-/* `len_bytes` more of the payload are stored; `bytes` is where to read them for the digest. */
+/* `len_bytes` more of the payload are stored at `bytes`; adds them to the digest. */
 static void rx_data_landed(struct tcp_conn *conn, const uint8_t *bytes, size_t len_bytes)
 {
 	if (conn->pdu.has_data_digest)

@@ -49,15 +49,15 @@ struct tcp_records {
 	/* The socket has room: sends what was kept. 0 or -errno. has_output stays set while bytes
 	 * remain. */
 	int (*flush)(struct tcp_stream *stream);
-	/* The engine sends nothing more: adds the closing record. Result as of flush. */
+	/* The engine sends nothing more: adds the closing record. Returns as flush. */
 	int (*end)(struct tcp_stream *stream);
 };
 
 /* Callbacks to the connection that uses a stream. Only `ready` and `failed` may close the
  * stream. */
 struct tcp_stream_user {
-	/* As of a socket. For a plain stream, the socket calls `ready` directly, without a call in
-	 * between. */
+	/* Like the callback of a socket. For a plain stream, the socket calls `ready` directly,
+	 * without a call in between. */
 	void (*ready)(struct reactor_sock *sock, unsigned events);
 	/* After tcp_stream_connect: 0, or -errno and this is the last callback. */
 	void (*connected)(struct tcp_stream *stream, int res);

@@ -103,8 +103,8 @@ enum pdu_verdict pdu_decode(const uint8_t *buf, size_t len_bytes, const struct p
 /*
  * Looks at what may be the header of a command capsule, for callers that want to prefetch the
  * memory that the command will need. Checks nothing. Returns the PDU length that the header claims,
- * at least the length of the header, and sets *ret_nsid. Returns 0 when it is no command capsule or
- * its header is incomplete.
+ * at least the length of the header, and sets *ret_nsid. Returns 0 when buf holds no command
+ * capsule or an incomplete header.
  */
 size_t pdu_peek_cmd(const uint8_t *buf, size_t len_bytes, uint32_t *ret_nsid);
 
