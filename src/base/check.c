@@ -21,7 +21,7 @@ struct check_text {
 
 static void check_text_add(struct check_text *text, const char *more)
 {
-	/* keeps one byte for the newline */
+	/* Keeps one byte for the newline. */
 	size_t room = sizeof(text->bytes) - 1 - text->len_bytes;
 	size_t len = strlen(more);
 

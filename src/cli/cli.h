@@ -27,10 +27,10 @@ struct cli_command {
 	bool has_own_help; /* --help is one of its options: the help depends on the words */
 	bool takes_words;  /* accepts words besides options */
 	const char *words; /* allowed first words, separated by blanks; NULL: any */
-	/* called for every given option; may be NULL */
+	/* Called for every given option; may be NULL. */
 	void (*note)(void *to, const struct cli_option *given);
 	void (*print_more)(void); /* prints help after the options; may be NULL */
-	/* complete lines after print_more: exit status, examples; may be NULL */
+	/* Complete lines after print_more: exit status, examples; may be NULL. */
 	const char *notes;
 	/* argv[0] is "weft NAME". Returns the exit status. */
 	int (*fn)(int argc, char **argv);

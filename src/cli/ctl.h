@@ -40,7 +40,7 @@ struct ctl {
 	const char *words[CTL_WORDS_MAX];
 	unsigned word_count;
 	json_t *fields; /* from options such as --serial; keys as in the document */
-	/* given options that not all commands take */
+	/* Given options that not all commands take. */
 	const struct cli_option *limited[CTL_LIMITED_MAX];
 	unsigned limited_count;
 	bool edits_element; /* the command edits one element, not a whole document */
@@ -56,7 +56,7 @@ struct ctl_detail {
 	const char *whom;                 /* these commands, for messages */
 	const char *key;                  /* key of the field in the document */
 	const struct config_field *field; /* NULL for "size", which only the REST API has */
-	/* key of the object that has the field; NULL: the element */
+	/* Key of the object that has the field; NULL: the element. */
 	const char *below;
 };
 

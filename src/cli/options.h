@@ -42,7 +42,7 @@ struct cli_option {
 	char letter;      /* -l; 0: none */
 	/* Name of the value in help; "{words}": the words, separated by |. NULL: no value. */
 	const char *argument;
-	/* "{words}" is replaced by the words. NULL: accepted, but not shown */
+	/* "{words}" is replaced by the words. NULL: accepted, but not shown. */
 	const char *help;
 	const char *words; /* the valid values, separated by blanks; NULL: any */
 	bool is_path;      /* shells complete file names */

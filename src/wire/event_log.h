@@ -16,7 +16,7 @@ enum event_log_action {
 	EVENT_LOG_READ = 0,
 	EVENT_LOG_ESTABLISH = 1,
 	EVENT_LOG_RELEASE = 2,
-	/* establish, or keep the existing context, and read the header */
+	/* Establish, or keep the existing context, and read the header. */
 	EVENT_LOG_ESTABLISH_HEADER = 3,
 };
 #define EVENT_LOG_ACTION_MASK 3u

@@ -64,7 +64,7 @@ struct pdu {
 	union {
 		struct {
 			uint16_t format_version;
-			/* alignment that the peer requires of our data */
+			/* Alignment that the peer requires of our data. */
 			uint32_t data_align_bytes;
 			bool wants_header_digest;
 			bool wants_data_digest;
