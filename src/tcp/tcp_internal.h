@@ -90,7 +90,7 @@ void tcp_tx_flush(struct reactor_defer *flush);
 void tcp_tx_writable(struct tcp_conn *conn);
 /* A zero-copy send of asked_bytes took sent_bytes (> 0) off the queue. */
 void tcp_tx_sent(struct tcp_conn *conn, size_t sent_bytes, size_t asked_bytes);
-/* After the kernel released PDUs: extends or cancels the send stall timer. */
+/* After a zero-copy send took bytes or was released: extends or cancels the send stall timer. */
 void tcp_tx_moved(struct tcp_conn *conn);
 
 /* Sends at the end of this turn unless the socket is known to be full. */
