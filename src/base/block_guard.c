@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Spinning for words of the guard, and memory that is guarded by its address. See block_guard.h.
+ * Spinning on words of the guard, and memory that is guarded by address. See block_guard.h.
  *
- * Any thread. A holder is inside one copy or one system call that does not block, so waiting is a
- * few turns of a loop; the processor is given away after that, because a holder may have lost its
- * own. A writer that waits says so in the word, and readers that come later let it go first.
+ * Any thread. A holder is inside one copy or one system call that does not block, so a waiter spins
+ * only a few times. After that, the waiter yields the CPU, because the holder may have been
+ * preempted. A waiting writer sets a bit in the word; readers that come later wait for that writer.
  */
 #include "base/block_guard.h"
 
@@ -64,7 +64,7 @@ void block_guard_spin_exclusive(atomic_uint *word)
 
 /* ---- memory, by address -------------------------------------------------------------------- */
 
-/* From addr to the end of its granule, len_bytes at most. */
+/* Bytes from addr to the end of its granule, at most len_bytes. */
 static size_t granule_rest(const void *addr, size_t len_bytes)
 {
 	size_t rest = BLOCK_GUARD_BYTES - ((uintptr_t)addr & (BLOCK_GUARD_BYTES - 1));
@@ -125,17 +125,17 @@ void block_guard_drop_exclusive(struct block_guard *guard, const void *addr, siz
 		block_guard_release_exclusive(block_guard_word_at(guard, at + done));
 }
 
-/* Memory, granule by granule, each held while it is the present one. */
+/* A walk over memory granule by granule; the current granule is held. */
 struct walk {
 	struct block_guard *guard;
 	uint8_t *shared;
 	size_t len_bytes;
-	size_t at;   /* where in `shared` the present granule begins */
-	size_t part; /* its bytes; 0: none was taken yet */
+	size_t at;   /* offset of the current granule in `shared` */
+	size_t part; /* bytes of the current granule; 0: no granule is held yet */
 };
 
-/* Lets the present granule go and takes the next one; false behind the last one. Inline, so that
- * is_exclusive is a constant: these are on the way of each read and write. */
+/* Releases the current granule and takes the next one; false after the last granule. Inline, so
+ * that is_exclusive is a constant: this is on the path of each read and write. */
 static inline __attribute__((always_inline)) bool walk_next(struct walk *walk, bool is_exclusive)
 {
 	atomic_uint *word;
@@ -201,7 +201,7 @@ bool block_guard_is_equal(struct block_guard *guard, const void *shared, const v
 		is_equal = memcmp(walk.shared + walk.at, (const uint8_t *)with + walk.at,
 				  walk.part) == 0;
 		if (!is_equal)
-			walk.len_bytes = walk.at + walk.part; /* this one is the last */
+			walk.len_bytes = walk.at + walk.part; /* ends the walk */
 	}
 	return is_equal;
 }

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A table of reader/writer words: who touches a 4 KiB granule now. Any thread.
+ * A table of reader/writer locks, one word each, for granules of 4 KiB. Any thread.
  *
- * A granule is named by a 64-bit key; consecutive keys use consecutive words, so that a range of up
- * to BLOCK_GUARD_WORDS keys never meets itself, and a long one touches few cache lines. Two keys
- * may share a word: that costs time, never correctness. Granules of memory are named by their
- * address (the functions with `addr`), others by whatever the user adds to a granule's number; the
- * two must not share a table, because the holds of memory last one copy or one system call and are
- * waited for by spinning.
+ * A granule is named by a 64-bit key. Consecutive keys use consecutive words, so that a range of up
+ * to BLOCK_GUARD_WORDS keys never uses a word twice, and a long range touches few cache lines. Two
+ * keys may share a word, which costs time but is always correct. Granules of memory are named by
+ * their address (the functions with `addr`), others by an offset of the user's choice plus the
+ * granule's number. The two kinds must not share a table: holds of memory last one copy or one
+ * system call, and waiters spin for them.
  *
- * Rules against deadlock: who spins holds nothing of the table. A range is taken as a prefix: its
- * first granule by spinning, the others as far as they are free; what is left has its own turn.
+ * Rules against deadlock: a thread that spins holds nothing in the table. A thread takes a prefix
+ * of its range: it spins for the first granule and takes the following ones as far as they are
+ * free. The rest of the range is taken later.
  */
 #ifndef WEFT_BASE_BLOCK_GUARD_H
 #define WEFT_BASE_BLOCK_GUARD_H
@@ -25,8 +26,8 @@
 #define BLOCK_GUARD_BYTES (1u << BLOCK_GUARD_SHIFT)
 #define BLOCK_GUARD_WORDS (1u << 16)
 
-/* A word: how many read, whether one writes, whether somebody waits. Readers that come while
- * somebody waits wait too, so that writers are not starved. */
+/* A word: the number of readers, a bit for a writer, a bit for waiters. New readers wait while the
+ * waiters bit is set, so that writers do not starve. */
 #define BLOCK_GUARD_EXCLUSIVE (1u << 31)
 #define BLOCK_GUARD_WAITERS   (1u << 30)
 
@@ -34,7 +35,7 @@ struct block_guard {
 	_Alignas(64) atomic_uint words[BLOCK_GUARD_WORDS];
 };
 
-/* NULL when out of memory; for free(). */
+/* Returns NULL when out of memory. Freed with free(). */
 struct block_guard *block_guard_create(void);
 
 static inline atomic_uint *block_guard_word(struct block_guard *guard, uint64_t key)
@@ -62,7 +63,7 @@ static inline bool block_guard_try_exclusive(atomic_uint *word)
 						       memory_order_acquire, memory_order_relaxed);
 }
 
-/* True when nobody holds it any more and somebody waits for it. */
+/* Returns true when the word has no holder left and has a waiter. */
 static inline bool block_guard_release_shared(atomic_uint *word)
 {
 	return atomic_fetch_sub_explicit(word, 1, memory_order_release) ==
@@ -75,7 +76,8 @@ static inline bool block_guard_release_exclusive(atomic_uint *word)
 		BLOCK_GUARD_WAITERS) != 0;
 }
 
-/* Until it is there. Only for tables whose holds are short; the caller holds nothing of it. */
+/* Spin until the word is taken. Only for tables whose holds are short. The caller holds nothing in
+ * the table. */
 void block_guard_spin_shared(atomic_uint *word);
 void block_guard_spin_exclusive(atomic_uint *word);
 
@@ -92,23 +94,24 @@ static inline void block_guard_prefetch(struct block_guard *guard, const void *a
 }
 
 /*
- * Takes memory from addr on: the bytes that were taken, up to len_bytes or the end of a granule.
- * The first granule is spun for, unless may_spin is false: then 0 is possible.
+ * Takes memory from addr on. Returns the number of bytes taken: len_bytes, or fewer, up to the end
+ * of a granule. Spins for the first granule, unless may_spin is false: then 0 is possible.
  */
 size_t block_guard_take_shared(struct block_guard *guard, const void *addr, size_t len_bytes,
 			       bool may_spin);
 size_t block_guard_take_exclusive(struct block_guard *guard, const void *addr, size_t len_bytes);
-/* Of what a take returned. */
+/* Release; len_bytes is what the take returned. */
 void block_guard_drop_shared(struct block_guard *guard, const void *addr, size_t len_bytes);
 void block_guard_drop_exclusive(struct block_guard *guard, const void *addr, size_t len_bytes);
 
-/* Guarded granule by granule; the other side is private. */
+/* Copies with `shared` guarded granule by granule; the other memory is private. */
 void block_guard_copy_out_held(struct block_guard *guard, void *to, const void *shared,
 			       size_t len_bytes);
 void block_guard_copy_in_held(struct block_guard *guard, void *shared, const void *from,
 			      size_t len_bytes);
 
-/* Likewise. guard may be NULL: there is no other thread. */
+/* Same for the following four functions, where guard may be NULL: no other thread touches
+ * `shared`. */
 static inline void block_guard_copy_out(struct block_guard *guard, void *to, const void *shared,
 					size_t len_bytes)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernel's boot ID: another one after every start of the machine, so that what was in its
- * memory is known to be gone. It is the same in all containers of a machine. Any thread.
+ * The kernel's boot ID. It changes with every start of the machine, so a new ID proves that what
+ * was in the machine's memory is lost. All containers of a machine have the same ID. Any thread.
  */
 #include "base/boot_id.h"
 

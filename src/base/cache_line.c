@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory in whole cache lines: the heap's, aligned and cleared.
+ * Heap memory in whole cache lines, aligned and zeroed.
  *
- * Lengths are rounded up, so that what follows it in the heap begins another line; a length that
- * cannot be rounded up is refused like one that does not fit. Any thread.
+ * Lengths are rounded up, so that the next heap block begins in another line. Returns NULL for a
+ * length that cannot be rounded up. Any thread.
  */
 #include "base/cache_line.h"
 

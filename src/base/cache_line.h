@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cache lines: what two threads write must not share one, or each write takes it from the other,
- * for about a tenth of a microsecond. Structures that each reactor writes for every command begin
- * and end with a line. Any thread.
+ * Cache lines. Data that two threads write must not share a line: each write takes the line from
+ * the other thread, which costs about 0.1 us. Structures that each reactor writes for every command
+ * begin and end at a line boundary. Any thread.
  */
 #ifndef WEFT_BASE_CACHE_LINE_H
 #define WEFT_BASE_CACHE_LINE_H
@@ -11,7 +11,8 @@
 
 #define CACHE_LINE_BYTES 64
 
-/* Zeroed memory that begins and ends with a line, for free(); NULL when out of memory. */
+/* Zeroed memory that begins and ends at a line boundary. Freed with free(). NULL when out of
+ * memory. */
 void *cache_line_alloc(size_t len_bytes);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of a process whose invariant broke: one line on standard error, then abort().
+ * Ends a process whose invariant broke: one line on standard error, then abort().
  *
  * Any thread, any state: nothing here allocates, locks or uses stdio, because the heap or a lock
  * may be what is broken.
@@ -21,7 +21,8 @@ struct check_text {
 
 static void check_text_add(struct check_text *text, const char *more)
 {
-	size_t room = sizeof(text->bytes) - 1 - text->len_bytes; /* one is kept for the newline */
+	/* Keeps one byte for the newline. */
+	size_t room = sizeof(text->bytes) - 1 - text->len_bytes;
 	size_t len = strlen(more);
 
 	if (len > room)
@@ -50,7 +51,8 @@ void check_set_last_words(void (*fn)(void))
 
 _Noreturn void check_failed(const char *file, int line, const char *what)
 {
-	/* Once: a check that fails in there, or in another thread meanwhile, just ends. */
+	/* Called once: a CHECK that fails inside last_words, or meanwhile in another thread, only
+	 * prints and aborts. */
 	void (*last_words)(void) = atomic_exchange(&check_last_words, NULL);
 	struct check_text text = {.len_bytes = 0};
 	char digits[12];

@@ -2,8 +2,8 @@
 /*
  * Programmer errors: CHECK is on in release builds too, CHECK_COSTLY is not.
  *
- * A storage target that goes on with a wrong slot writes someone else's data, so a broken
- * invariant ends the process with a message. Bad input is never a CHECK.
+ * A storage target that continues with a wrong slot writes to another user's data, so a broken
+ * invariant ends the process with a message. Bad input never fails a CHECK.
  */
 #ifndef WEFT_BASE_CHECK_H
 #define WEFT_BASE_CHECK_H
@@ -11,7 +11,8 @@
 #include <stddef.h>
 
 _Noreturn void check_failed(const char *file, int line, const char *what);
-/* Called before the message, in any thread and any state: it may neither allocate nor lock. */
+/* Sets a function that check_failed calls before it prints its message, in any thread and any
+ * state: the function must neither allocate nor lock. */
 void check_set_last_words(void (*fn)(void));
 
 #define CHECK(cond)                                                                                \
@@ -21,8 +22,9 @@ void check_set_last_words(void (*fn)(void));
 	} while (0)
 
 /*
- * For what each command would pay for: on in builds with sanitizers, without optimization, and with
- * -DWEFT_CHECK_COSTLY=1. Elsewhere compiled and left out.
+ * For checks whose cost every command would pay: on in builds with sanitizers, without
+ * optimization, and with -DWEFT_CHECK_COSTLY=1. In other builds the condition is compiled but not
+ * evaluated.
  */
 #ifndef WEFT_CHECK_COSTLY
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__OPTIMIZE__)

@@ -2,8 +2,8 @@
 /*
  * Real time from the kernel's clocks, in nanoseconds.
  *
- * Any thread. The monotonic clock is read through the vDSO: about 25 ns, no system call; the two
- * CPU clocks are system calls and belong in reports, not on a path.
+ * Any thread. The monotonic clock is read through the vDSO: about 25 ns, no system call. The two
+ * CPU clocks are system calls: use them for reports, not on the I/O path.
  */
 #include "base/clock.h"
 

@@ -3,8 +3,9 @@
  * CRC32C (polynomial 0x1edc6f41, reflected) for NVMe/TCP header and data digests: NVMe/TCP
  * Transport Specification, section 3.3.1.
  *
- * Any thread; pure. ISA-L picks the fastest code of the machine; a build without it uses the table
- * walk below, which the unit test compares with ISA-L. The portable code reads 4 bytes a step.
+ * Any thread; pure. ISA-L picks the fastest code for the machine. A build without ISA-L uses the
+ * table-driven code below, which the unit test compares with ISA-L. The table-driven code reads 4
+ * bytes per step.
  */
 #include "base/crc32c.h"
 
@@ -22,7 +23,7 @@
 
 static uint32_t crc32c_table[4][256];
 
-/* Before main, so that no thread ever sees a half-filled table. */
+/* Runs before main, so that no thread sees a half-filled table. */
 __attribute__((constructor)) static void crc32c_table_fill(void)
 {
 	for (uint32_t byte = 0; byte < 256; byte++) {
@@ -61,7 +62,7 @@ uint32_t crc32c_update(uint32_t running, const void *data, size_t len_bytes)
 #if CRC32C_BY_ISAL
 	const uint8_t *at = data;
 
-	/* ISA-L counts in int and does not write through its pointer. */
+	/* ISA-L takes an int length, and does not write through its non-const pointer. */
 	while (len_bytes > INT_MAX) {
 		running = crc32_iscsi((unsigned char *)(uintptr_t)at, INT_MAX, running);
 		at += INT_MAX;

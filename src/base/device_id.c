@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The identifiers of block devices, from sysfs. Names (/dev/sdb) and numbers of devices are given
- * in the order in which the kernel finds them, and are others after a restart, or when a disk is
- * pulled; what is read here belongs to the disk: its World Wide Identifier, the UUID of a device
- * mapper's or an array's device, the serial number of a virtual disk.
+ * The identifiers of block devices, from sysfs. The kernel assigns device names (/dev/sdb) and
+ * numbers in the order in which it finds the devices, so both may change after a restart or when a
+ * disk is pulled. The identifiers read here belong to the disk: its World Wide Identifier, the UUID
+ * of a device mapper or array device, the serial number of a virtual disk.
  */
 #include "base/device_id.h"
 

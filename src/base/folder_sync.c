@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A folder is synced through a descriptor of its own; one that cannot be opened for reading cannot
- * be synced, although files can be made in it.
+ * Syncs a folder through a descriptor opened for reading. A folder that cannot be opened for
+ * reading cannot be synced, although files can be created in it. Any thread that may block.
  */
 #include "base/folder_sync.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Log-linear buckets: the first 64 hold one value each; every later group of 64 covers one power
- * of two. The last bucket takes everything from 2^45 ns (about ten hours) up.
+ * Log-linear buckets: the first 64 hold one value each; every later group of 64 covers one power of
+ * two. The last bucket counts all values from 2^45 ns (about ten hours) up.
  *
- * The one writer records without a lock; min, max and the mean are exact, percentiles are the
- * upper edge of their bucket and so at most 1.6 % too high.
+ * The one writer records without a lock. min, max and mean are exact. Percentiles are the upper
+ * edge of their bucket, so at most 1.6 % too high.
  */
 #include "base/histogram.h"
 
@@ -30,7 +30,7 @@ static unsigned histogram_bucket_of(uint64_t value_ns)
 	return bucket < HISTOGRAM_BUCKETS ? bucket : HISTOGRAM_BUCKETS - 1;
 }
 
-/* The greatest value that falls into the bucket. */
+/* The largest value that falls into the bucket. */
 static uint64_t histogram_bucket_top(unsigned bucket)
 {
 	unsigned group = bucket >> HISTOGRAM_STEP_BITS;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lazily touched memory: pages of the kernel for what is larger than a few of them, the heap for
- * the rest. Any thread. Under the address sanitizer always the heap, which it watches.
+ * Lazily touched memory: from mmap for more than HEAP_MAX_BYTES, from the heap for the
+ * rest. With the address sanitizer always from the heap, which the sanitizer watches. Any thread.
  */
 #include "base/lazy_mem.h"
 
@@ -29,7 +29,7 @@ void *lazy_mem_get(size_t len_bytes)
 	mem = mmap(NULL, len_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (mem == MAP_FAILED)
 		return NULL;
-	/* A huge page would be touched whole; without the advice it may be one. */
+	/* Prevents a huge page, which would be touched as a whole. */
 	(void)madvise(mem, len_bytes, MADV_NOHUGEPAGE);
 	return mem;
 }

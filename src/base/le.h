@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Little-endian integers as they stand on the wire.
+ * Little-endian integers as they are on the wire.
  *
- * One-member structs of bytes: the compiler refuses to mix them with host integers, they have
- * alignment 1, so that a layout made of them has no padding, and they may be copied anywhere.
+ * One-member structs of bytes: the compiler refuses to mix them with host integers, their alignment
+ * is 1, so that a layout made of them has no padding, and they may be copied to any address.
  */
 #ifndef WEFT_BASE_LE_H
 #define WEFT_BASE_LE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Intrusive doubly linked list. A node that is on no list points at itself, so that removing it
- * twice is harmless and "is it queued?" is a question to the node.
+ * Intrusive doubly linked list. A node that is on no list points at itself, so that removing a node
+ * twice is harmless and list_linked needs only the node.
  */
 #ifndef WEFT_BASE_LIST_H
 #define WEFT_BASE_LIST_H
@@ -84,7 +84,7 @@ static inline void list_splice_back(struct list *to, struct list *from)
 #define list_for_each(pos, head)                                                                   \
 	for (struct list *pos = (head)->next; pos != (head); pos = pos->next)
 
-/* Safe against the removal of `pos` itself, not of its neighbour. */
+/* Allows the removal of `pos`, but not of its neighbour. */
 #define list_for_each_safe(pos, head)                                                              \
 	for (struct list *pos = (head)->next, *pos##_next = pos->next; pos != (head);              \
 	     pos = pos##_next, pos##_next = pos->next)

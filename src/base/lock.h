@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mutexes that find their own misuse, in release too: a thread that takes a lock twice, or releases
- * one that it does not hold, ends the program with a message. The owner's thread is all that the
- * check costs. Any thread.
+ * Mutexes that detect misuse, in release builds too: a thread that takes a lock twice, or releases
+ * a lock that it does not hold, ends the program with a message. The only cost is that the mutex
+ * records its owner. Any thread.
  */
 #ifndef WEFT_BASE_LOCK_H
 #define WEFT_BASE_LOCK_H

@@ -2,9 +2,9 @@
 /*
  * Log lines on standard error: "2026-11-15T04:31:58.123Z info target: text".
  *
- * Any thread; a line is built on the stack and leaves with one write(2), or through the thread that
- * a daemon has for it (base/log_writer.h). Control characters in the text become '?', because parts
- * of it may come from a peer and must not forge a second line or drive a terminal.
+ * Any thread. A line is built on the stack and written with one write(2), or passed to a daemon's
+ * log writer (base/log_writer.h). Unprintable characters are escaped, because parts of a line may
+ * come from a peer and must not forge a second line or control a terminal.
  */
 #include "base/log.h"
 
@@ -53,7 +53,7 @@ static size_t log_put_head(char *line, size_t line_bytes, enum log_level level, 
 	return used + (size_t)len;
 }
 
-/* The whole line, its newline included: the bytes used. */
+/* Formats the whole line, including its newline. Returns the bytes used. */
 __attribute__((format(printf, 4, 0))) static size_t
 log_format_args(char line[LOG_LINE_BYTES], enum log_level level, const char *area,
 		const char *format, va_list args)
@@ -62,7 +62,8 @@ log_format_args(char line[LOG_LINE_BYTES], enum log_level level, const char *are
 	char text[LOG_LINE_BYTES];
 	size_t used;
 
-	/* Parts of it may come from a peer. The last byte is for the newline. */
+	/* Escaped because parts of the text may come from a peer. The last byte is for the
+	 * newline. */
 	if (vsnprintf(text, sizeof(text), format, args) < 0)
 		text[0] = 0;
 	text_escape(text, line + head, LOG_LINE_BYTES - head - 1);
@@ -95,5 +96,5 @@ void log_line(enum log_level level, const char *area, const char *format, ...)
 	used = log_format_args(line, level, area, format, args);
 	va_end(args);
 	if (!log_writer_put(line, used) && write(STDERR_FILENO, line, used) < 0)
-		return; /* nowhere is left to complain to */
+		return; /* no other place to report the error */
 }

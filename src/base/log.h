@@ -2,10 +2,11 @@
 /*
  * One line per event on standard error, never on the path of a successful I/O.
  *
- * Any thread. A line is written with one write(2), so that lines of two threads do not mix; in a
- * daemon another thread writes it, and nobody waits for that (base/log_writer.h). Lines that a peer
- * can cause go through log_of_peer, where the peer is known, or log_limited, which lets at most ten
- * a second through per call site; both say how many they held back. tools/tidy finds others.
+ * Any thread. A line is written with one write(2), so that lines of two threads do not mix. In a
+ * daemon the log writer writes it, and the thread that logs does not wait (base/log_writer.h). A
+ * line that a peer can cause uses log_of_peer, where the peer is known, or log_limited, which lets
+ * at most ten lines per second pass for each call site. Both report how many lines they held back.
+ * tools/tidy finds lines that use neither.
  */
 #ifndef WEFT_BASE_LOG_H
 #define WEFT_BASE_LOG_H
@@ -14,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define LOG_LINE_BYTES 1024 /* the longest line; what is over is cut off */
+#define LOG_LINE_BYTES 1024 /* longest line; longer ones are truncated */
 
 enum log_level {
 	LOG_LEVEL_OFF, /* for programs that cause errors on purpose */
@@ -34,15 +35,15 @@ void log_set_level(enum log_level level);
 enum log_level log_get_level(void);
 
 /*
- * Lines about one peer: its own limit, stricter than that of a call site, so that a peer that comes
- * and goes neither floods the log nor silences what is said of others. At level debug nothing is
- * held back.
+ * Limit for lines about one peer, stricter than that of a call site, so that a peer that keeps
+ * reconnecting neither floods the log nor suppresses lines about other peers. At level debug no
+ * line is held back.
  */
 #define LOG_PEER_LINES    20
 #define LOG_PEER_WINDOW_S 10
 bool log_peer_pass(struct log_limit *limit, uint32_t *ret_held_back);
 
-/* `area` is the folder the line comes from: "tcp", "target", "media", … */
+/* `area` is the folder that the line comes from: "tcp", "target", "media", ... */
 void log_line(enum log_level level, const char *area, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 bool log_limit_pass(struct log_limit *limit, uint32_t *ret_held_back);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rate limits of log lines: at most ten a second for each call site, fewer for each peer. Any
- * thread; the state is the call site's or the peer's own. Apart from log.c, in whose place libweft
- * links another (lib/log_route.c).
+ * Rate limits of log lines: at most ten per second for each call site, fewer for each peer. Any
+ * thread; each call site or peer has its own state. Separate from log.c because libweft replaces
+ * log.c with lib/log_route.c.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -12,12 +12,13 @@
 static bool pass(struct log_limit *limit, uint32_t lines, uint64_t window_ns,
 		 uint32_t *ret_held_back)
 {
-	/* Never 0, which is the start value of a limit that has not been used. */
+	/* Never 0: the initial value of an unused limit is 0. */
 	uint64_t now_ns = clock_monotonic_ns() | 1;
 	uint64_t start_ns = atomic_load_explicit(&limit->window_start_ns, memory_order_relaxed);
 
 	*ret_held_back = 0;
-	/* One thread opens the new window; another that loses the race counts in either. */
+	/* One thread opens the new window. A line of a thread that loses the race counts in either
+	 * window. */
 	if ((start_ns == 0 || now_ns - start_ns >= window_ns) &&
 	    atomic_compare_exchange_strong(&limit->window_start_ns, &start_ns, now_ns))
 		atomic_store(&limit->passed, 0);

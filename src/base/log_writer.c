@@ -2,10 +2,11 @@
 /*
  * The ring of log lines and its thread. See log_writer.h.
  *
- * Many threads put, one takes. Each slot has a turn: `position` when it is free for the line of
- * that position, one more when the line is in it, and a whole round more when it is free again. A
- * thread that is preempted between taking a position and filling its slot holds the lines behind
- * it up, which is what keeps the order, but no other thread.
+ * Many threads put lines, one thread takes them. Each slot has a turn number: `position` when the
+ * slot is free for the line of that position, position + 1 when it holds that line, and position +
+ * LOG_WRITER_LINES when it is free again. A thread that is preempted between claiming a position
+ * and filling its slot delays the lines after it, which keeps the order, but delays no other
+ * thread.
  */
 #include "base/log_writer.h"
 
@@ -29,23 +30,23 @@
 
 struct log_slot {
 	_Atomic uint64_t turn;
-	uint32_t lost_before; /* lines that were dropped between the one before and this one */
+	uint32_t lost_before; /* lines dropped between the previous line and this one */
 	uint32_t len_bytes;
 	char bytes[LOG_LINE_BYTES];
 };
 
 enum log_writer_state {
-	WRITER_NONE,     /* everybody writes */
-	WRITER_RUNS,     /* the thread writes */
-	WRITER_GIVEN_UP, /* nobody does: it would wait for ever */
+	WRITER_NONE,     /* each thread writes its own lines */
+	WRITER_RUNS,     /* the log writer writes all lines */
+	WRITER_GIVEN_UP, /* lines are dropped: the log writer is stuck in a write */
 };
 
 static struct {
 	_Atomic int state;
 	struct log_slot *slots;
-	_Atomic uint64_t next;    /* position of the next line to come */
-	_Atomic uint64_t written; /* positions below it are written; the thread's */
-	_Atomic uint32_t lost;    /* since the last line that found room */
+	_Atomic uint64_t next;    /* position of the next line */
+	_Atomic uint64_t written; /* lines below this position are written; set by the log writer */
+	_Atomic uint32_t lost;    /* lines dropped since the last one put into the ring */
 	_Atomic bool is_asleep;
 	_Atomic bool is_stopping;
 	int wake_fd;
@@ -58,12 +59,13 @@ static void writer_wake(void)
 {
 	uint64_t one = 1;
 
-	/* As in reactor_wake: put, then look; the thread says it sleeps, then looks. */
+	/* As in reactor_wake: this thread puts its line, then reads is_asleep; the log writer sets
+	 * is_asleep, then looks for lines. So neither misses the other. */
 	if (atomic_load(&writer.is_asleep) && atomic_exchange(&writer.is_asleep, false))
 		CHECK(write(writer.wake_fd, &one, sizeof(one)) == sizeof(one));
 }
 
-/* A slot of our own, or NULL: the ring is full. */
+/* Claims a slot for the calling thread. NULL: the ring is full. */
 static struct log_slot *slot_claim(uint64_t *ret_position)
 {
 	uint64_t position = atomic_load_explicit(&writer.next, memory_order_relaxed);
@@ -124,7 +126,7 @@ static void write_all(const char *bytes, size_t len_bytes)
 			bytes += len;
 			len_bytes -= (size_t)len;
 		} else if (len < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-			/* Whoever shares it with us has made it non-blocking. */
+			/* Another process that shares standard error has made it non-blocking. */
 			struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};
 
 			(void)poll(&room, 1, -1);
@@ -150,7 +152,8 @@ static bool writer_has_line(uint64_t position)
 	return atomic_load(&writer.slots[position % LOG_WRITER_LINES].turn) == position + 1;
 }
 
-/* Tells of lines that were dropped behind the last one. False: more came, they belong behind it. */
+/* Reports lines that were dropped after the last line in the ring. False: more lines came, which
+ * must be written before the report. */
 static bool writer_tell_lost(uint64_t position)
 {
 	uint32_t lost = atomic_exchange(&writer.lost, 0);
@@ -185,8 +188,8 @@ static void writer_sleep(void)
 	atomic_store(&writer.is_asleep, true);
 	if (writer_has_line(atomic_load_explicit(&writer.written, memory_order_relaxed)) ||
 	    atomic_load(&writer.is_stopping)) {
-		/* Who was quicker to wake us has written to the descriptor: it wakes us once more.
-		 */
+		/* A thread may have seen is_asleep and written to wake_fd: the next sleep then ends
+		 * at once. */
 		atomic_store(&writer.is_asleep, false);
 		return;
 	}
@@ -200,7 +203,7 @@ static void *writer_run(void *arg)
 
 	pthread_setname_np(pthread_self(), "weft-log");
 	do {
-		/* Read before the lines: what was logged before the stop is still written. */
+		/* Read before draining, so that lines logged before the stop are still written. */
 		is_last = atomic_load(&writer.is_stopping);
 		writer_drain();
 		if (!is_last)
@@ -216,7 +219,7 @@ static int writer_create_thread(void)
 	sigset_t all, before;
 	int res;
 
-	/* The signals of the process are for its main thread. */
+	/* Block signals in the new thread: the main thread handles those of the process. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &before);
 	res = pthread_create(&writer.thread, NULL, writer_run, NULL);
@@ -249,12 +252,13 @@ int log_writer_start(void)
 		return res;
 	}
 	atomic_store(&writer.state, WRITER_RUNS);
-	/* What leads to a broken invariant is in the lines before it. */
+	/* The lines before a failed CHECK show its cause: write them first. */
 	check_set_last_words(log_writer_flush);
 	return 0;
 }
 
-/* Waits until `position` lines are written. False: none was for WAIT_MAX_NS. */
+/* Waits until all lines below `position` are written. False: no line was written for
+ * WAIT_MAX_NS. */
 static bool writer_await(uint64_t position)
 {
 	const struct timespec step = {.tv_nsec = WAIT_STEP_NS};
@@ -288,7 +292,7 @@ void log_writer_stop(void)
 	atomic_store(&writer.is_stopping, true);
 	writer_wake();
 	if (!writer_await(atomic_load(&writer.next))) {
-		/* It may still be inside a write; what it uses stays. */
+		/* The thread may still be inside a write: do not free what it uses. */
 		atomic_store(&writer.state, WRITER_GIVEN_UP);
 		pthread_detach(writer.thread);
 		return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Socket addresses and their text forms; IPv6 in brackets when a port follows, with an optional
- * scope ("fe80::1%eth0").
+ * Socket addresses and their string forms. IPv6 is in brackets when a port follows, with an
+ * optional scope ("fe80::1%eth0").
  *
  * Any thread. Only net_addr_resolve may block (name service), so it belongs on the control thread.
  */
@@ -71,7 +71,8 @@ static int net_addr_set_v6(struct net_addr *addr, const char *host, uint16_t por
 	return 0;
 }
 
-/* Splits "HOST", "HOST:PORT", "[V6]", "[V6]:PORT" or a bare V6; *ret_port is NULL without one. */
+/* Splits "HOST", "HOST:PORT", "[V6]", "[V6]:PORT" or a bare V6 in place. *ret_port is NULL without
+ * a port. */
 static int net_addr_split(char *text, char **ret_host, char **ret_port)
 {
 	char *colon, *bracket;
@@ -157,10 +158,10 @@ const char *net_addr_format_host(const struct net_addr *addr, char text[NET_ADDR
 	return text;
 }
 
-/* "unix:" and the path; of a long one the end, which says more. */
+/* "unix:" and the path. A long path keeps its end, which is the more specific part. */
 static const char *format_unix(const struct net_addr *addr, char text[NET_ADDR_TEXT_BYTES])
 {
-	const size_t shown_max = 55; /* beside "unix:..." */
+	const size_t shown_max = 55; /* in addition to "unix:..." */
 	char path[sizeof(struct sockaddr_un) + 1] = {0};
 	size_t len_bytes;
 
@@ -185,7 +186,7 @@ const char *net_addr_format(const struct net_addr *addr, char text[NET_ADDR_TEXT
 	if (addr->storage.ss_family == AF_UNIX)
 		return format_unix(addr, text);
 	net_addr_format_host(addr, host);
-	/* The longest is 1 + 45 + 11 + 1 + 6 characters, with a scope that no machine has. */
+	/* The longest is 1 + 45 + 11 + 1 + 6 characters; no real scope has 11. */
 	snprintf(text, NET_ADDR_TEXT_BYTES, "%s%.54s%s:%u", shape, host, *shape ? "]" : "",
 		 net_addr_port(addr));
 	return text;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A socket address and its text forms: "127.0.0.1:4420", "[::1]:4420". Numeric only; names are
+ * A socket address and its string forms: "127.0.0.1:4420", "[::1]:4420". Numeric only; names are
  * resolved on the control thread by net_addr_resolve.
  */
 #ifndef WEFT_BASE_NET_ADDR_H
@@ -17,15 +17,15 @@ struct net_addr {
 	socklen_t len_bytes;
 };
 
-/* "ADDR:PORT" or "ADDR" with the default port. 0 or -EINVAL. */
+/* Parses "ADDR:PORT", or "ADDR" with the default port. 0 or -EINVAL. */
 int net_addr_parse(const char *text, uint16_t default_port, struct net_addr *ret_addr);
-/* May block: host name and port. 0 or -EHOSTUNREACH. */
+/* Resolves a host name. May block. 0 or -EHOSTUNREACH. */
 int net_addr_resolve(const char *host, uint16_t port, struct net_addr *ret_addr);
 /* Always terminates `text`; returns it. */
 const char *net_addr_format(const struct net_addr *addr, char text[NET_ADDR_TEXT_BYTES]);
 /* The address without the port; IPv6 without brackets. */
 const char *net_addr_format_host(const struct net_addr *addr, char text[NET_ADDR_TEXT_BYTES]);
-/* Any other family than IPv4 and IPv6 gives an empty address, which is nobody's. */
+/* For a family other than IPv4 and IPv6, sets an empty address, which equals no host. */
 void net_addr_from(const struct sockaddr *from, struct net_addr *ret_addr);
 uint16_t net_addr_port(const struct net_addr *addr);
 bool net_addr_is_ipv6(const struct net_addr *addr);

@@ -2,8 +2,8 @@
 /*
  * xoshiro256** (Blackman and Vigna, 2018), its state filled by splitmix64 from one seed.
  *
- * The owner of the struct runs it; nothing is shared. The same seed gives the same sequence on
- * every machine: the simulator's failures are reported as a seed.
+ * Runs on the thread of the struct's owner; nothing is shared. The same seed gives the same
+ * sequence on every machine, because the simulator reports a failure as a seed.
  */
 #include "base/prng.h"
 
@@ -49,7 +49,7 @@ uint64_t prng_below(struct prng *prng, uint64_t bound)
 	uint64_t reject_below, value;
 
 	CHECK(bound > 0);
-	/* 2^64 mod bound: the values that would make small results more likely. */
+	/* 2^64 mod bound: the number of values to reject so that all results are equally likely. */
 	reject_below = -bound % bound;
 	do {
 		value = prng_next(prng);

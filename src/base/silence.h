@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long a peer may be silent before nothing of it may begin. Any thread reads and writes the
- * two numbers; each is true by itself, and no order between them is needed.
+ * How long a peer may be silent before its commands may no longer begin. Any thread reads and
+ * writes the two numbers. Each number is valid by itself; no order between them is needed.
  */
 #ifndef WEFT_BASE_SILENCE_H
 #define WEFT_BASE_SILENCE_H
@@ -12,7 +12,7 @@
 
 struct silence {
 	atomic_ulong last_ns; /* when the peer was last heard */
-	atomic_ulong max_ns;  /* how long ago that may be; 0: any time */
+	atomic_ulong max_ns;  /* longest allowed time since last_ns; 0: no limit */
 };
 
 static inline bool silence_is_too_long(const struct silence *silence, uint64_t now_ns)
@@ -20,7 +20,7 @@ static inline bool silence_is_too_long(const struct silence *silence, uint64_t n
 	uint64_t max_ns = atomic_load_explicit(&silence->max_ns, memory_order_relaxed);
 	uint64_t last_ns = atomic_load_explicit(&silence->last_ns, memory_order_relaxed);
 
-	/* Turns of reactors do not begin at the same time: last_ns may lie ahead of now_ns. */
+	/* last_ns may be later than now_ns, because turns of reactors begin at different times. */
 	return max_ns != 0 && now_ns > last_ns && now_ns - last_ns > max_ns;
 }
 

@@ -9,9 +9,9 @@
 #define WEFT_BASE_SORTED_H
 
 /*
- * Index of the first of `count` entries that is not below: where the wanted entry is, or belongs.
- * `count` when all are below. `is_below` is an expression of the index `i`; in ascending order of
- * the entries it is true for the first ones and false from then on.
+ * Index of the first of `count` entries that is not below: where the wanted entry is, or would be
+ * inserted. `count` when all are below. `is_below` is an expression of the index `i`. In ascending
+ * order of the entries, it must be true for the first entries and false for the rest.
  */
 #define SORTED_PLACE(i, count, is_below)                                                           \
 	({                                                                                         \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers, sizes and durations as people write them; UTF-8 and parts of a URL.
+ * Strings: parsing numbers, sizes and durations; UTF-8, escaping, and parts of a URL.
  *
- * Any thread; pure. Everything is strict: no signs, no blanks, no rest behind the number, and an
+ * Any thread; pure. Parsing is strict: no sign, no blanks, nothing after the number, and an
  * overflow is an error rather than a wrapped value.
  */
 #include "base/text.h"
@@ -17,7 +17,7 @@
 #include <string.h>
 #include <strings.h>
 
-#define TEXT_ESCAPE_ONE_BYTES 16 /* "\\udb40\\udc01" and its end */
+#define TEXT_ESCAPE_ONE_BYTES 16 /* "\\udb40\\udc01" and a NUL */
 
 static int text_digit(char c, unsigned base)
 {
@@ -32,8 +32,7 @@ static int text_digit(char c, unsigned base)
 	return digit < (int)base ? digit : -1;
 }
 
-/* Reads the digits at *at and moves behind them. -EINVAL without a digit, -ERANGE beyond 64 bits.
- */
+/* Reads the digits at *at and advances *at. -EINVAL without a digit, -ERANGE beyond 64 bits. */
 static int text_take_number(const char **at, unsigned base, uint64_t *ret_value)
 {
 	const char *p = *at;
@@ -76,7 +75,7 @@ struct text_unit {
 	uint64_t factor;
 };
 
-/* A number followed by one of the units; "" stands for the unit of a bare number. */
+/* Parses a number followed by one of the units. "" is the unit of a number without one. */
 static int text_parse_with_unit(const char *text, const struct text_unit *units, size_t unit_count,
 				uint64_t *ret_value)
 {
@@ -118,7 +117,8 @@ int text_parse_size(const char *text, uint64_t *ret_bytes)
 	return text_parse_with_unit(text, units, ARRAY_LEN(units), ret_bytes);
 }
 
-/* The digits behind the point at *at, in parts of 10^-9; moves behind them. Without a point: 0. */
+/* Reads the point and the digits at *at, in units of 10^-9, and advances *at. Without a point:
+ * 0. */
 static int text_take_fraction(const char **at, uint64_t *ret_billionths)
 {
 	uint64_t scale = 100000000;
@@ -170,7 +170,7 @@ const char *text_format_size(uint64_t bytes, char *text, size_t text_bytes)
 	while (unit + 1 < ARRAY_LEN(units) && bytes >> (10 * (unit + 1)) != 0)
 		unit++;
 	whole = bytes >> (10 * unit);
-	/* Tenths, rounded down, of what the whole units leave. */
+	/* Tenths of a unit beyond the whole units, rounded down. */
 	tenth = unit == 0 ? 0 : (bytes >> (10 * (unit - 1)) & 1023) * 10 / 1024;
 	if (tenth == 0)
 		snprintf(text, text_bytes, "%llu %s", (unsigned long long)whole, units[unit]);
@@ -235,8 +235,8 @@ static uint32_t utf8_code(const char *text, size_t bytes)
 	return code;
 }
 
-/* Characters that a terminal acts on, or that let one text look like another (Unicode: Cc, Zl, Zp,
- * and of Cf the ones that direct or hide). */
+/* False for characters that a terminal acts on, or that make one string look like another (Unicode:
+ * Cc, Zl, Zp, and those of Cf that change direction or are invisible). */
 static bool code_is_shown(uint32_t code)
 {
 	static const struct {
@@ -255,7 +255,8 @@ static bool code_is_shown(uint32_t code)
 	return true;
 }
 
-/* One character, or one byte that is none, as it is shown; the bytes of `from` that it took. */
+/* Escapes one character, or one byte that is not UTF-8. Returns the bytes of `from` that were
+ * used. */
 static size_t escape_one(const char *from, char shown[TEXT_ESCAPE_ONE_BYTES])
 {
 	size_t bytes = text_utf8_bytes(from);
@@ -298,7 +299,7 @@ char *text_escape(const char *from, char *to, size_t to_bytes)
 
 char *text_escape_dup(const char *from)
 {
-	/* \u001b for one byte is the most that one becomes. */
+	/* The longest escape of one byte is \u001b. */
 	size_t bytes = 6 * strlen(from) + 1;
 	char *to = malloc(bytes);
 

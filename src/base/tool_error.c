@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Error lines of sub-commands. See tool_error.h. Any thread: a line is written by one call, so
- * that lines of two threads do not mix.
+ * Error lines of sub-commands. See tool_error.h. Any thread: one call writes a line, so that lines
+ * of two threads do not mix.
  */
 #include "base/tool_error.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An address of a Unix socket has room for 107 bytes. A longer path is reached through a descriptor
- * of its folder (/proc/self/fd/N/NAME), so that state folders may lie deep.
+ * The address of a Unix socket has room for 107 bytes. A longer path is reached through a
+ * descriptor of its folder (/proc/self/fd/N/NAME), so that state folders may have long paths.
  *
- * Any thread; the working folder of the process is left alone.
+ * Any thread; the working folder of the process does not change.
  */
 #include "base/unix_addr.h"
 

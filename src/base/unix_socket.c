@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The names of Unix sockets: see base/unix_socket.h. A name can be taken over while its former
- * owner still ends. So a socket is compared by its inode before its name is removed, by who ends
- * and by who clears a stale one.
+ * The names of Unix sockets: see base/unix_socket.h. Another process can take over a name while its
+ * former owner still ends. So both the owner that ends and a process that clears a stale name
+ * compare the socket's inode before they remove the name.
  *
  * Any thread; blocks for a few system calls.
  */
@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* 0, also when the name is that of another socket by now. */
+/* Removes the name. 0, also when the name now belongs to another socket. */
 static int name_unlink(const char *path, dev_t dev, ino_t inode)
 {
 	struct stat info;
@@ -28,8 +28,9 @@ static int name_unlink(const char *path, dev_t dev, ino_t inode)
 	return unlink(path) == 0 || errno == ENOENT ? 0 : -errno;
 }
 
-/* A new socket, and `use` (bind or connect) of it with the address of the path: 0 or -errno.
- * *ret_fd is -1 when there was no socket to use; else it is the caller's, whatever came of it. */
+/* Opens a socket and calls `use` (bind or connect) with the address of the path: 0 or -errno.
+ * *ret_fd is -1 when no socket was opened; otherwise the caller owns *ret_fd, even after an
+ * error. */
 static int socket_use(const char *path, int flags,
 		      int (*use)(int fd, const struct sockaddr_un *addr), int *ret_fd)
 {
@@ -55,7 +56,7 @@ static int use_connect(int fd, const struct sockaddr_un *addr)
 
 static int use_bind(int fd, const struct sockaddr_un *addr)
 {
-	/* The mode of an unbound socket becomes that of its file, without a moment in between. */
+	/* bind gives the file the mode of the socket, so the file never has another mode. */
 	return fchmod(fd, 0600) == 0 ? bind(fd, (const struct sockaddr *)addr, sizeof(*addr)) : -1;
 }
 
@@ -68,7 +69,7 @@ int unix_socket_connect(const char *path, int *ret_fd)
 	return res;
 }
 
-/* Whether somebody listens; -errno. */
+/* 1: a process listens; 0: none does; or -errno. */
 static int is_answered(const char *path)
 {
 	int fd;

@@ -3,8 +3,8 @@
  * UUIDs: RFC 9562, version 4 (random) and version 8 (here: 128-bit FNV-1a of a name, then a mix
  * that spreads every input bit over all output bits).
  *
- * Any thread. The derived form is an identity, not a secret, and must never change: namespaces
- * keep theirs over restarts and upgrades.
+ * Any thread. The derived form is an identity, not a secret. It must never change: namespaces keep
+ * their UUIDs over restarts and upgrades.
  */
 #include "base/uuid.h"
 

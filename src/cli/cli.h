@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sub-commands of the program `weft`, and what they share. Each is described by a struct
- * cli_command in cmd_NAME.c (with NAME_*.c beside it when it is large), which the one table in
- * main.c lists. What a sub-command does, when it is more than a conversation, is a folder of its
- * own.
+ * The sub-commands of the program `weft`, and what they share. Each sub-command is a struct
+ * cli_command in cmd_NAME.c (with NAME_*.c when it is large). The one table in main.c lists all of
+ * them. Work beyond options and output is in a folder of its own.
  *
  * Exit statuses: 0 done, 1 failed, 2 wrong usage.
  */
@@ -21,16 +20,18 @@ enum cli_exit {
 struct cli_command {
 	const char *name;
 	const char *summary; /* in `weft --help` */
-	const char *usage;   /* what follows "weft NAME": a line for each way to call it */
-	const char *about;   /* whole lines */
+	const char *usage;   /* after "weft NAME": one line for each form of the call */
+	const char *about;   /* complete lines */
 	const struct cli_group *groups;
 	unsigned group_count;
-	bool has_own_help; /* --help is one of its rows: it depends on the words */
-	bool takes_words;  /* beside options */
-	const char *words; /* what the first one may be, separated by blanks; NULL: anything */
-	void (*note)(void *to, const struct cli_option *given); /* of every option; NULL: nobody */
-	void (*print_more)(void); /* help that is behind the options; NULL: none */
-	const char *notes;        /* whole lines behind that: exit status, examples; NULL: none */
+	bool has_own_help; /* --help is one of its options: the help depends on the words */
+	bool takes_words;  /* accepts words besides options */
+	const char *words; /* allowed first words, separated by blanks; NULL: any */
+	/* Called for every given option; may be NULL. */
+	void (*note)(void *to, const struct cli_option *given);
+	void (*print_more)(void); /* prints help after the options; may be NULL */
+	/* Complete lines after print_more: exit status, examples; may be NULL. */
+	const char *notes;
 	/* argv[0] is "weft NAME". Returns the exit status. */
 	int (*fn)(int argc, char **argv);
 };
@@ -50,10 +51,10 @@ extern const struct cli_command copy_command;
 extern const struct cli_command info_command;
 extern const struct cli_command completion_command;
 
-/* tool_error (base/tool_error.h), then where help is to be had. Returns CLI_USAGE. */
+/* Prints an error with tool_error (base/tool_error.h), then how to get help. Returns CLI_USAGE. */
 int cli_usage_error(const char *command, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-/* Where help is to be had. Returns CLI_USAGE. */
+/* Prints how to get help. Returns CLI_USAGE. */
 int cli_usage_hint(const char *command);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `weft attach`: reads where the namespace is and as what it is to be had; attach/ does the rest.
- * Main thread.
+ * `weft attach`: parses which namespace to attach and as what (NBD export or ublk device); attach/
+ * does the rest. Main thread.
  */
 #include "attach/attach.h"
 #include "attach/nbd_proto.h"
@@ -50,7 +50,7 @@ static int ublk_take(void *to, const struct cli_given *given)
 	return 0;
 }
 
-/* A URL says all that -n, --path, -d and --nsid say. 0, or -1 after a message. */
+/* Parses the words. A URL replaces -n, --path, -d and --nsid. 0, or -1 after a message. */
 static int words_take(struct attach_options *options, int argc, char **argv)
 {
 	const struct ns_where *where = &options->where;

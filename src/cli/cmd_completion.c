@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `weft completion SHELL`: a completion script made from the same rows that read the options, so
- * that an option can be completed as soon as it can be typed. The scripts know commands, their
- * first words, options, the values of those that have a fixed set, and which ones take a path. Main
+ * `weft completion SHELL`: prints a completion script made from the same tables that parse the
+ * options, so that completions always match the options. The scripts know commands, their first
+ * words, options, the values of options with a fixed set, and which options take a path. Main
  * thread.
  */
 #include "base/check.h"
@@ -47,7 +47,7 @@ static void options_each(option_fn print)
 			print(*command, option);
 }
 
-/* Rows of `weft ctl` repeat their noun; each is printed once. */
+/* Rows of `weft ctl` repeat their noun; prints each noun once. */
 static void nouns_print(void)
 {
 	unsigned count;
@@ -214,7 +214,7 @@ static void zsh_print(void)
 
 /* ---- fish ------------------------------------------------------------------------------------ */
 
-/* What the option does, in single quotes and one line. */
+/* Prints what the option does, in single quotes and on one line. */
 static void fish_description_print(const struct cli_option *option)
 {
 	char text[TEXT_BYTES];
@@ -243,7 +243,8 @@ static void fish_name_print(const struct cli_command *command, const struct cli_
 
 static void fish_option_print(const struct cli_command *command, const struct cli_option *option)
 {
-	/* In a line of their own: else the option's description would be theirs. */
+	/* Words are on a line of their own: otherwise fish shows the option's description for each
+	 * word. */
 	if (option->words) {
 		fish_name_print(command, option);
 		printf(" -a '%s'\n", option->words);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `weft copy`: reads which two ends, of which one at least is a namespace, and how fast, how safely
- * and how loudly it goes from one to the other; copy/ does the rest. What is wrong with a URL is
- * said when it is opened. Main thread.
+ * `weft copy`: parses the two ends, of which at least one is a namespace, and the options; copy/
+ * does the rest. An invalid URL is reported when the namespace is opened. Main thread.
  */
 #include "base/check.h"
 #include "base/text.h"
@@ -59,7 +58,7 @@ static int quiet_take(void *to, const struct cli_given *given)
 	return 0;
 }
 
-/* A stream passes by once. */
+/* A stream can be read or written only once: no --resume, no --verify. */
 static bool stream_fits(const struct copy_options *options)
 {
 	bool is_stdin = copy_stream_is_named(options->from);

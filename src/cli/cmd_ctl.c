@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `weft ctl`: the table of its commands, and finding the one that was asked for. A client of the
+ * `weft ctl`: the table of its commands, and the search for the requested command. A client of the
  * REST API and nothing more. Main thread.
  */
 #include "base/check.h"
@@ -106,7 +106,7 @@ static void noun_unknown(const char *word)
 		cli_usage_error("ctl", "unknown command \"%s\"", word);
 }
 
-/* A verb that is missing or unknown: which ones there are, and the one that was meant. */
+/* Reports a missing or unknown verb, with the verbs of the noun and a suggestion. */
 static void verb_unknown(const char *noun, const char *verb)
 {
 	char verbs[128] = "", meant[32], list[160] = "";
@@ -128,7 +128,7 @@ static void verb_unknown(const char *noun, const char *verb)
 		cli_usage_error("ctl", "unknown command \"%s %s\" (%s)", noun, verb, list);
 }
 
-/* The words that follow are left in ctl->words. NULL after a message. */
+/* Finds the command and removes its noun and verb from ctl->words. NULL after a message. */
 static const struct ctl_subcommand *command_find(struct ctl *ctl)
 {
 	const char *noun = ctl->word_count > 0 ? noun_of(ctl->words[0]) : NULL;
@@ -165,7 +165,8 @@ static const struct ctl_subcommand *command_find(struct ctl *ctl)
 	return alone;
 }
 
-/* Words that are numbers, by their names in the table. 0 or, after a message, -1. */
+/* Checks words that must be numbers, recognized by their names in the table. 0 or, after a message,
+ * -1. */
 static int numbers_check(const struct ctl *ctl, const struct ctl_subcommand *command)
 {
 	static const char *const names[] = {"NSID", "ID", "GROUP", "COUNT"};

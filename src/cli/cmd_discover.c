@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `weft discover`: prints the log of a discovery controller as nvme-cli does, in text or JSON; the
- * reading itself is in lib/discovery_log.c. Main thread. NVMe Base 2.1, section 5.1.12.3.1.
+ * `weft discover`: prints the log of a discovery controller like nvme-cli, as text or JSON.
+ * lib/discovery_log.c reads the log. Main thread. NVMe Base 2.1, section 5.1.12.3.1.
  */
 #include "base/check.h"
 #include "base/text.h"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `weft explain-timeouts`: prints, for a profile and what is changed in it, what happens when a
- * path is lost and how long I/O waits at most, on one page or as JSON. Main thread; connects to
- * nothing.
+ * `weft explain-timeouts`: prints, for a profile with changed values, what happens when a path is
+ * lost and how long I/O waits at most, on one page or as JSON. Main thread; opens no connection.
  */
 #include "base/check.h"
 #include "base/tool_error.h"

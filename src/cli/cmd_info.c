@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `weft info`: the version, the kernel, the CPUs that may be used, and the io_uring features that
- * were found, for people or as JSON. Main thread; starts nothing and needs no privileges.
+ * `weft info`: prints the version, the kernel, the allowed CPUs and the available io_uring
+ * features, for people or as JSON. Main thread; starts nothing and needs no privileges.
  */
 #include "base/check.h"
 #include "cli/cli.h"

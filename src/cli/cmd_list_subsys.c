@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `weft list-subsys`: opens a subsystem over all its paths, prints them with their states as
- * nvme-cli does, and leaves. One reactor, which runs on the main thread.
+ * `weft list-subsys`: opens a subsystem over all its paths, prints the paths with their states like
+ * nvme-cli, and exits. One reactor, which runs on the main thread.
  *
- * It prints when every path is live or has failed once, or when the time to connect is over.
+ * Prints when every path is live or has failed once, or when the connect time has passed.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -55,7 +55,7 @@ static void run_finish(struct list_run *run)
 	mpath_close(run->mpath, on_gone, run);
 }
 
-/* At the end of the turn: the engine may be in the middle of a change when it tells of one. */
+/* Runs at the end of the turn: an mpath callback may run in the middle of a change. */
 static void on_look(struct reactor_defer *defer)
 {
 	struct list_run *run = container_of(defer, struct list_run, look);
@@ -91,7 +91,7 @@ static const struct mpath_callbacks list_callbacks = {
 	.path_changed = on_path_changed,
 };
 
-/* The first turn: an mpath is opened on its reactor. */
+/* Runs in the first turn, because an mpath is opened on its reactor. */
 static void on_start(struct reactor_msg *msg)
 {
 	struct list_run *run = container_of(msg, struct list_run, start);
@@ -105,7 +105,8 @@ static void on_start(struct reactor_msg *msg)
 		reactor_stop(run->reactor);
 		return;
 	}
-	/* `ready` comes sooner; this is for paths that are neither up nor down by then. */
+	/* Usually `ready` comes first. The timer is for paths that are still neither up nor down
+	 * then. */
 	reactor_timer_arm(&run->timer, reactor_now_ns(run->reactor) + wait_ns);
 }
 
@@ -118,7 +119,7 @@ int cmd_list_subsys(int argc, char **argv)
 	run.options = list_subsys_args(argc, argv, &res);
 	if (run.options == NULL)
 		return res;
-	/* What is wrong with a path is printed with it. */
+	/* Errors of a path are printed with the path. */
 	log_set_level(LOG_LEVEL_ERROR);
 	res = reactor_create(&config, &run.reactor);
 	if (res != 0) {

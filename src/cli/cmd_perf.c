@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `weft perf`: reads the flags, runs the load on the main thread, shows progress on a terminal and
- * the result at the end. An interrupt ends the load early and still prints what was measured.
+ * `weft perf`: parses the options, runs the load on the main thread, shows progress on a terminal
+ * and the result at the end. An interrupt ends the load early; what was measured is still printed.
  */
 #include "base/log.h"
 #include "base/tool_error.h"
@@ -50,7 +50,7 @@ int cmd_perf(int argc, char **argv)
 
 	if (!perf_args_parse(argc, argv, &args, &exit_status))
 		return exit_status;
-	/* What becomes of the paths is in the report. */
+	/* The report shows what happened to the paths. */
 	log_set_level(LOG_LEVEL_ERROR);
 	result = malloc(sizeof(*result));
 	if (result == NULL)
@@ -68,7 +68,7 @@ int cmd_perf(int argc, char **argv)
 		tool_error("perf", "%s", result->error);
 	else if (res != 0 && res != -EIO)
 		tool_error("perf", "%s", strerror(-res));
-	/* Nothing to report when it never began. */
+	/* No report when the load did not start. */
 	if (args.is_json)
 		perf_report_json(&args.options, result);
 	else if (result->region_bytes > 0)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `weft serve`: makes a configuration from the file or the flags, then runs the daemon, which
- * decides between it and the state that is kept (daemon/start.h) and occupies the main thread as
- * the control reactor; the hooks here run on it: self-check, banner.
+ * `weft serve`: makes a configuration from the file or the flags, then runs the daemon. The daemon
+ * chooses between this configuration and the kept state (daemon/start.h), and uses the main thread
+ * as the control reactor. The hooks here run on that thread: self-check, banner.
  */
 #include "base/log_writer.h"
 #include "base/text.h"
@@ -17,14 +17,14 @@
 
 struct serve {
 	struct serve_args args;
-	struct selfcheck *check; /* NULL: none wanted, or over */
+	struct selfcheck *check; /* NULL: not requested, or ended */
 };
 
-/* What the command line says, and the hash that names it. */
+/* The configuration from the command line, and its hash. */
 struct source {
 	struct config *config;
-	json_t *document; /* as it was written */
-	bool is_named;    /* else the embedded default, for a first start */
+	json_t *document; /* unmodified */
+	bool is_named;    /* a file or flags were given; false: the embedded default */
 	char hash[STORE_HASH_BYTES];
 };
 
@@ -35,7 +35,7 @@ static int source_from_file(const char *path, struct source *source, struct conf
 	return res < 0 ? res : config_load_json(source->document, &source->config, errors);
 }
 
-/* The embedded default: one file in the state folder, made at the first start. */
+/* The embedded default: one file in the state folder, created at the first start. */
 static int default_spec(const struct serve_args *args, char **ret_spec,
 			struct config_errors *errors)
 {
@@ -90,7 +90,7 @@ static int source_make(const struct serve_args *args, struct source *source,
 	return res;
 }
 
-/* Which port answers discovery alone. 0 or, after a message, -1. */
+/* Chooses the discovery-only port. 0 or, after a message, -1. */
 static int discovery_choose(const struct serve_args *args, struct daemon_options *options)
 {
 	if (args->discovery && strcmp(args->discovery, "none") == 0)
@@ -167,7 +167,7 @@ static void serve_ended(void *arg)
 	serve->check = NULL;
 }
 
-/* Takes the configuration of the source over. */
+/* Runs the daemon. Takes over source->config. */
 static int serve_run(struct serve *serve, const struct source *source,
 		     struct daemon_options *options)
 {

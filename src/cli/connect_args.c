@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the connection options that all host-side sub-commands share into a struct host_config.
- * Main thread. A host that is not named by an option gets the names of lib/host_names.h, as
- * programs that use libweft do.
+ * Parses the connection options that all host-side sub-commands share into a struct host_config.
+ * Main thread. Without an option that names the host, the names come from lib/host_names.h, as for
+ * programs that use libweft.
  */
 #include "cli/connect_args.h"
 #include "base/text.h"

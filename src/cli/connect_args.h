@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The options that say which controller to connect to and how, the same for every sub-command and
- * the same as nvme-cli's where it has them. All tables fill in a struct connect_options.
+ * Options that select which controller to connect to and how. They are the same for every
+ * sub-command, and the same as nvme-cli's where nvme-cli has them. All tables fill a struct
+ * connect_options.
  */
 #ifndef WEFT_CLI_CONNECT_ARGS_H
 #define WEFT_CLI_CONNECT_ARGS_H
@@ -19,7 +20,7 @@
 #define CONNECT_HELP_QUEUES "I/O queues, also --nr-io-queues (1)"
 
 struct connect_options {
-	const char *command; /* the sub-command, for messages */
+	const char *command; /* name of the sub-command, for messages */
 	const char *address;
 	uint16_t port;
 	struct host_config config; /* addr is filled by connect_args_finish */
@@ -28,7 +29,7 @@ struct connect_options {
 	bool has_host_id;
 };
 
-/* For sub-commands that only ask and print. */
+/* For sub-commands that only query and print. */
 struct connect_query {
 	struct connect_options connect;
 	bool is_json;
@@ -43,10 +44,11 @@ extern const struct cli_option connect_keep_alive_options[]; /* -k */
 
 void connect_args_init(struct connect_options *options, const char *command, const char *nqn,
 		       uint16_t port, unsigned io_queues);
-/* For rows of -n and -k that are written otherwise. */
+/* For tables with their own rows for -n and -k. */
 int connect_nqn_take(void *to, const struct cli_given *given);
 int connect_keep_alive_take(void *to, const struct cli_given *given);
-/* A path: "ADDR", "ADDR:PORT", "[ADDR]:PORT" or "NAME:PORT". 0 or -errno, without a message. */
+/* Parses a path: "ADDR", "ADDR:PORT", "[ADDR]:PORT" or "NAME:PORT". 0 or -errno, without a message.
+ * May block for name resolution. */
 int connect_args_resolve(const char *text, uint16_t default_port, struct net_addr *ret_addr);
 /* Resolves the address and fills in the host's names. 0, or -1 after a message. */
 int connect_args_finish(struct connect_options *options);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parts of `weft ctl`: its options, the conversation with the target, tables for people. One
- * command is one or two requests of the REST API and nothing more.
+ * The parts of `weft ctl`: its options, requests to the target, tables for people. A command makes
+ * requests of the REST API and nothing more.
  */
 #ifndef WEFT_CLI_CTL_H
 #define WEFT_CLI_CTL_H
@@ -16,7 +16,7 @@
 #define CTL_COLUMNS_MAX 10
 #define CTL_LIMITED_MAX 64
 
-/* Which options a command takes, beside those that all do. */
+/* The options that a command takes, besides those that all commands take. */
 enum ctl_takes {
 	CTL_SUBSYSTEM = 1 << 0, /* fields of a subsystem */
 	CTL_NS = 1 << 1,
@@ -31,7 +31,7 @@ struct ctl {
 	struct http_client client;
 	char socket_path[4096 + 16];
 	char *token;
-	const char *place; /* for people: the socket or the URL */
+	const char *place; /* for messages: the socket or the URL */
 	bool is_json;
 	bool is_dry_run;
 	bool acknowledges;   /* --acknowledge, of health */
@@ -39,31 +39,33 @@ struct ctl {
 	uint64_t generation; /* 0: any */
 	const char *words[CTL_WORDS_MAX];
 	unsigned word_count;
-	json_t *fields; /* from options such as --serial: keys as in the document */
-	const struct cli_option *limited[CTL_LIMITED_MAX]; /* given, and not for all commands */
+	json_t *fields; /* from options such as --serial; keys as in the document */
+	/* Given options that not all commands take. */
+	const struct cli_option *limited[CTL_LIMITED_MAX];
 	unsigned limited_count;
-	bool edits_element; /* the command names what it changes, rather than a document */
+	bool edits_element; /* the command edits one element, not a whole document */
 	bool wants_help;    /* --help */
 };
 
 struct config_field;
 struct config_object;
 
-/* What is beside an option in its row; NULL: all commands take it. */
+/* The detail of an option's row; an option without it is for all commands. */
 struct ctl_detail {
-	unsigned takes;                   /* commands with any of these bits */
-	const char *whom;                 /* these commands, for people */
-	const char *key;                  /* of a field: in the document */
-	const struct config_field *field; /* NULL: "size", which is of the REST API alone */
-	const char *below;                /* the object that has the key; NULL: the element */
+	unsigned takes;                   /* for commands with any of these bits */
+	const char *whom;                 /* these commands, for messages */
+	const char *key;                  /* key of the field in the document */
+	const struct config_field *field; /* NULL for "size", which only the REST API has */
+	/* Key of the object that has the field; NULL: the element. */
+	const char *below;
 };
 
 struct ctl_subcommand {
 	const char *noun;
-	const char *verb; /* NULL: the noun alone */
+	const char *verb; /* NULL: the noun is the whole command */
 	int (*run)(struct ctl *ctl);
-	const char *words;  /* what follows, for people; brackets: optional */
-	unsigned words_min; /* after noun and verb */
+	const char *words;  /* arguments, for help; in brackets: optional */
+	unsigned words_min; /* number of arguments after noun and verb */
 	unsigned words_max;
 	unsigned takes; /* enum ctl_takes */
 	const char *summary;
@@ -73,39 +75,41 @@ struct ctl_subcommand {
 int cmd_ctl(int argc, char **argv);
 const struct ctl_subcommand *ctl_subcommands(unsigned *ret_count);
 
-/* ctl_args.c. True to go on, else the exit status is in *ret_exit. */
+/* ctl_args.c. True to continue; false: the exit status is in *ret_exit. */
 bool ctl_args_parse(int argc, char **argv, struct ctl *ctl, int *ret_exit);
 void ctl_args_free(struct ctl *ctl);
-/* Whether the command takes all options that were given; else false after a message. */
+/* True when the command takes all given options; else false after a message. */
 bool ctl_args_fit(const struct ctl *ctl, const struct ctl_subcommand *command);
 /* Remembers an option that not every command takes. */
 void ctl_option_note(void *to, const struct cli_option *given);
 /* ctl_fields.c */
 const struct cli_option *ctl_field_options(void);
 int ctl_unset_take(void *to, const struct cli_given *given);
-/* Of all commands, or of one noun. */
+/* Prints help for one noun, or for all commands (NULL). */
 void ctl_help_print(const char *noun);
 
-/* ---- ctl_ask.c: the conversation ------------------------------------------------------------- */
+/* ---- ctl_ask.c: requests ------------------------------------------------------------------- */
 
-/* "/v1" and a path with up to three names or numbers in it, which are encoded; for free(). */
+/* Returns "/v1" and the path, with each '*' of `format` replaced by the next name or number,
+ * URL-encoded. Freed with free(). */
 char *ctl_path(const char *format, const char *first, const char *second, const char *third);
 /*
- * One request; the path is taken. Returns the answer, or NULL after the reason was printed. Changes
- * carry --dry-run and --generation.
+ * Makes one request and frees the path. Returns the answer, or NULL after printing the error.
+ * Changes carry --dry-run and --generation.
  */
 json_t *ctl_get(struct ctl *ctl, char *taken_path);
 json_t *ctl_send(struct ctl *ctl, const char *method, char *taken_path, const json_t *body);
-/* Answers of any status; 0 or, after a message, -1. */
+/* Makes one request and accepts an answer of any status. 0 or, after a message, -1. */
 int ctl_ask(struct ctl *ctl, const struct http_question *question, int *ret_status,
 	    json_t **ret_answer);
 
-/* Prints the answer as JSON when --json asks for it: then true. */
+/* With --json, prints the answer as JSON and returns true. */
 bool ctl_print_json(const struct ctl *ctl, const json_t *answer);
-/* The end of a change: the diff, what became of it. Takes the answer; returns the exit status. */
+/* Prints the result of a change: notes, diff and generation. Frees the answer. Returns the exit
+ * status. */
 int ctl_print_change(struct ctl *ctl, json_t *taken_answer);
 
-/* ctl_problem.c: an error that the target has answered with. */
+/* ctl_problem.c: prints an error from the target's answer. */
 void ctl_problem_print(const struct ctl *ctl, const char *text);
 
 /* ---- ctl_table.c ------------------------------------------------------------------------------
@@ -117,35 +121,36 @@ struct ctl_table {
 	unsigned rows;
 };
 
-/* The titles, ending with NULL. A title that begins with '>' is of a column of numbers. */
+/* The titles end with NULL. A title that begins with '>' is for a column of numbers. */
 void ctl_table_begin(struct ctl_table *table, const char *const *titles);
-/* As many texts as columns; copied. */
+/* Adds a row with one string for each column; the strings are copied. */
 void ctl_table_row(struct ctl_table *table, const char *const *texts);
-/* Prints and frees it; `none` instead of a table without rows. */
+/* Prints and frees the table. Prints `none` when it has no rows. */
 void ctl_table_end(struct ctl_table *table, const char *none);
 
-/* Text of a field, for people: lists are joined, true and false are yes and no; "-" for nothing. */
+/* Formats a field for people: a list is joined, true and false become yes and no, a missing field
+ * "-". Returns `text`. */
 const char *ctl_text(const json_t *object, const char *key, char *text, size_t text_bytes);
-/* "2026-11-16T01:02:03Z" of seconds since 1970. */
+/* Formats seconds since 1970 as "2026-11-16T01:02:03Z". Returns `text`. */
 const char *ctl_time(const json_t *object, const char *key, char *text, size_t text_bytes);
 uint64_t ctl_number(const json_t *object, const char *key);
 
 /* ---- ctl_show.c: one object, a line for each field --------------------------------------------
  */
 
-/* A field that is more than a line of its key and value. */
+/* A field that is not shown as one line with its key and value. */
 struct ctl_special {
 	const char *key; /* NULL ends the list */
-	/* Also called when the answer lacks the key. NULL: the field is shown with another one. */
+	/* Also called when the answer lacks the key. NULL: the field is shown elsewhere. */
 	void (*show)(const json_t *answer);
 };
 
-/* Fields that the answer has, in the order of the object's table. */
+/* Prints the fields of the answer in the order of the object's table. */
 void ctl_object_show(const json_t *answer, const struct config_object *object,
 		     const struct ctl_special *specials);
-/* One line; "-" when the answer lacks the key, which need not be of the table. */
+/* Prints one line; "-" when the answer lacks the key. The key need not be in the table. */
 void ctl_field_show(const json_t *answer, const struct config_object *object, const char *key);
-/* Columns of the keys of these lines. */
+/* Width of the key column, in characters. */
 int ctl_key_width(const struct config_object *object);
 
 /* ---- commands ---------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The options of `weft ctl`: where the target is, how to print, and those of single commands; the
+ * The options of `weft ctl`: where the target is, how to print, and options of single commands. The
  * fields of the document are in ctl_fields.c. Main thread.
  */
 #include "api/api.h"
@@ -25,7 +25,7 @@
 static int url_take(void *to, const struct cli_given *given)
 {
 	struct ctl *ctl = to;
-	char *url = (char *)given->value; /* of argv, taken apart in place */
+	char *url = (char *)given->value; /* points into argv, split in place */
 	static const char scheme[] = "http://";
 	uint64_t port = 0;
 	char *colon;
@@ -71,7 +71,8 @@ static int token_take(void *to, const struct cli_given *given)
 	return 0;
 }
 
-/* NULL: the default. */
+/* Sets the socket from the state folder; dir NULL: the default folder. 0 or, after a message,
+ * -1. */
 static int state_use(struct ctl *ctl, const char *dir)
 {
 	char chosen[4096];
@@ -138,7 +139,7 @@ static const struct cli_option common_options[] = {
 static const struct cli_group groups[] = {{"Options", common_options},
 					  {"Fields", .make = ctl_field_options}};
 
-/* Remembers what not every command takes, once. */
+/* Remembers each option that not every command takes, once. */
 void ctl_option_note(void *to, const struct cli_option *given)
 {
 	struct ctl *ctl = to;
@@ -183,7 +184,7 @@ bool ctl_args_fit(const struct ctl *ctl, const struct ctl_subcommand *command)
 
 /* ---- help ----------------------------------------------------------------------------------- */
 
-/* Those that commands with these bits take, or that all do. */
+/* Prints the options that all commands take, or that commands with these bits take. */
 static void options_print(const struct cli_group *group, unsigned takes)
 {
 	printf("\n%s:\n", group->heading);
@@ -230,7 +231,7 @@ void ctl_help_print(const char *noun)
 		       "  weft ctl apply weft.json --dry-run\n");
 }
 
-/* ---- all of it ------------------------------------------------------------------------------ */
+/* ---- parsing ------------------------------------------------------------------------------- */
 
 static int place_agree(struct ctl *ctl)
 {

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The conversation of `weft ctl` with the target: one request, its answer as JSON, errors as text
- * for people; and the end that all changes have in common.
- *
- * Main thread.
+ * Requests of `weft ctl` to the target: one request, its answer as JSON, errors as messages for
+ * people, and the output that all changes share. Main thread.
  */
 #include "base/text.h"
 #include "base/tool_error.h"
@@ -147,7 +145,8 @@ bool ctl_print_json(const struct ctl *ctl, const json_t *answer)
 	return true;
 }
 
-/* The diff has named what was added; the number that the target chose is worth a line. */
+/* The diff already names what was added. The NSID or port ID that the target chose is worth a
+ * line. */
 static void done_print(const json_t *answer, uint64_t generation)
 {
 	if (json_object_get(answer, "nsid"))

@@ -2,7 +2,7 @@
 /*
  * `weft ctl` export, apply and import: the whole document of desired state. Main thread.
  *
- * A file is written beside its name and renamed, so that nobody sees half of it.
+ * A file is written under a temporary name and renamed, so that no reader sees half of it.
  */
 #include "base/json_text.h"
 #include "base/tool_error.h"

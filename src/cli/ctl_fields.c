@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The options of `weft ctl` that are fields of the document, made from the tables of
- * config/fields.h: one each, which become a JSON object with the document's keys. What a value may
- * be is the target's business: it tells what is wrong and where. Main thread.
+ * The options of `weft ctl` that are fields of the document. One option is made for each row of the
+ * tables of config/fields.h; given options become a JSON object with the document's keys. The
+ * target checks values, and reports what is wrong and where. Main thread.
  */
 #include "base/check.h"
 #include "base/text.h"
@@ -35,7 +35,7 @@ static json_t *object_below(json_t *object, const char *key, json_t *taken_new)
 	return json_object_get(object, key);
 }
 
-/* One of a list. 0 or, after a message, -1. */
+/* Adds one element to a list field. 0 or, after a message, -1. */
 static int list_take(struct ctl *ctl, const struct cli_given *given, json_t *taken_value)
 {
 	const struct ctl_detail *detail = given->option->detail;
@@ -92,7 +92,7 @@ static int field_take(void *to, const struct cli_given *given)
 
 /* ---- rows from the tables -------------------------------------------------------------------- */
 
-/* Whose fields are options, and of which commands. */
+/* Objects whose fields are options, and the commands that take them. */
 static const struct element {
 	const struct config_object *object;
 	unsigned takes;
@@ -111,14 +111,14 @@ static const struct cli_option size_option = {
 	.take = field_take,
 	.detail = &(const struct ctl_detail){CTL_NS, "namespaces", "size"}};
 
-/* Made once; they stay to the end of the program. */
+/* Made once and kept until the program ends. */
 static struct {
 	struct cli_option options[ROWS_MAX + 1];
 	struct ctl_detail details[ROWS_MAX];
 	unsigned count;
 } rows;
 
-/* For good. */
+/* The string is never freed. */
 __attribute__((format(printf, 1, 2))) static char *text_make(const char *format, ...)
 {
 	va_list args;
@@ -132,7 +132,7 @@ __attribute__((format(printf, 1, 2))) static char *text_make(const char *format,
 	return text;
 }
 
-/* Underscores of the key become dashes. */
+/* The option's name: the key with dashes instead of underscores. */
 static const char *name_make(const struct config_field *field, const char *below)
 {
 	char *name;
@@ -145,7 +145,7 @@ static const char *name_make(const struct config_field *field, const char *below
 	return name;
 }
 
-/* "off auto on"; NULL: any value. */
+/* The allowed values, for example "off auto on"; NULL: any value. */
 static const char *words_make(const struct config_field *field)
 {
 	char words[256] = "";
@@ -160,7 +160,7 @@ static const char *words_make(const struct config_field *field)
 	return used > 0 ? text_make("%s", words) : NULL;
 }
 
-/* The sentence, and the default behind it. */
+/* The help text, followed by the default. */
 static const char *help_make(const struct config_object *object, const struct config_field *field)
 {
 	const char *again = field->kind == FIELD_NQNS      ? "; repeatable"
@@ -184,7 +184,7 @@ static const char *help_make(const struct config_object *object, const struct co
 	return help;
 }
 
-/* A field that two objects have is one option of both; the first one explains it. */
+/* A field of two objects is one option for both; the first object's help is used. */
 static bool row_share(const char *name, const struct element *element)
 {
 	for (unsigned i = 0; i < rows.count; i++) {
@@ -206,7 +206,7 @@ static void row_add(const struct element *element, const struct config_object *o
 
 	if (!field->argument && field->kind != FIELD_BOOL && field->word_count == 0)
 		return;
-	/* Only options that are named in the rows are shared. */
+	/* Only options with an explicit name in the table are shared. */
 	if (field->option && row_share(field->option, element))
 		return;
 	name = name_make(field, below);
@@ -250,7 +250,7 @@ const struct cli_option *ctl_field_options(void)
 	return rows.options;
 }
 
-/* By the option's name or the key of the document. */
+/* Accepts the option's name or the document's key. */
 int ctl_unset_take(void *to, const struct cli_given *given)
 {
 	struct ctl *ctl = to;

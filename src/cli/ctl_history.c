@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `weft ctl` history and rollback: the generations that the state store keeps, what one of them
- * was, what a rollback to it would change, and the rollback itself. Main thread.
+ * `weft ctl` history and rollback: lists the generations that the state store keeps, shows one and
+ * what a rollback to it would change, and rolls back. Main thread.
  */
 #include "base/text.h"
 #include "cli/cli.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The first line of what a change did, and how many more there are. */
+/* The first line of a change's diff, and the number of further lines. */
 static const char *summary_of(const json_t *entry, char *text, size_t text_bytes)
 {
 	const json_t *diff = json_object_get(entry, "diff");
@@ -61,7 +61,7 @@ static void lines_print(const json_t *lines)
 		printf("    %s\n", cli_shown_json(json_array_get(lines, i)));
 }
 
-/* A dry run tells what would change, or why it is not possible. */
+/* Prints what a rollback would change, or why it is not possible, from a dry run. */
 static int rollback_foresee(struct ctl *ctl)
 {
 	char *path = ctl_path("/history/*/rollback?dry_run=true", ctl->words[0], NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `weft ctl` namespace: what there is with its figures, and adding, changing, resizing, removing.
- * Main thread.
+ * `weft ctl` namespace: lists and shows namespaces with their counters; adds, changes, resizes and
+ * removes them. Main thread.
  */
 #include "base/check.h"
 #include "base/text.h"
@@ -42,7 +42,7 @@ static void ns_row(struct ctl_table *table, const char *nqn, const json_t *ns)
 					    ctl_text(ns, "media", media, sizeof(media))});
 }
 
-/* The namespaces of all subsystems, as one answer with the name of each one's subsystem. */
+/* The namespaces of all subsystems as one answer; each has the NQN of its subsystem. */
 static json_t *namespaces_of_all(struct ctl *ctl)
 {
 	json_t *answer = ctl_get(ctl, ctl_path("/subsystems", NULL, NULL, NULL));
@@ -114,7 +114,7 @@ static void hidden_show(const json_t *answer)
 	ctl_field_show(answer, &config_ns_object, "hidden_from");
 }
 
-/* What the target knows of the namespace beyond its fields; NULL: the namespace is not served. */
+/* Prints the live state of a namespace; NULL: the namespace is not served. */
 static void live_show(const json_t *live)
 {
 	static const char *const states[] = {"formatting", "lost"};
@@ -152,7 +152,7 @@ int ctl_ns_show(struct ctl *ctl)
 
 int ctl_ns_add(struct ctl *ctl)
 {
-	/* --host any: no mask. */
+	/* --host any: send no list of hosts. */
 	if (json_is_string(json_object_get(ctl->fields, "hosts")))
 		json_object_del(ctl->fields, "hosts");
 	return ctl_print_change(

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `weft ctl` port and ana: where the target listens, and the ANA states of groups there. Main
- * thread.
+ * `weft ctl` port and ana: the ports where the target listens, and the ANA states of their groups.
+ * Main thread.
  */
 #include "base/check.h"
 #include "cli/cli.h"
@@ -47,7 +47,7 @@ int ctl_port_list(struct ctl *ctl)
 	return CLI_OK;
 }
 
-/* With the address that the port listens on: service 0 takes any that is free. */
+/* Also shows the address on which the port listens, because service 0 means any free port. */
 static void service_show(const json_t *answer)
 {
 	ctl_field_show(answer, &config_port_object, "service");
@@ -69,7 +69,7 @@ static void ana_show(const json_t *answer)
 
 int ctl_port_show(struct ctl *ctl)
 {
-	/* Groups follow all fields. */
+	/* ANA groups are printed after all fields. */
 	static const struct ctl_special specials[] = {
 		{"service", service_show}, {"ana", NULL}, {NULL, NULL}};
 	json_t *answer = ctl_get(ctl, ctl_path("/ports/*", ctl->words[0], NULL, NULL));
@@ -106,7 +106,7 @@ int ctl_port_remove(struct ctl *ctl)
 
 /* ---- ANA ------------------------------------------------------------------------------------ */
 
-/* The groups of every port, as one answer with the id of each one's port. */
+/* The groups of all ports as one answer; each has the ID of its port. */
 static json_t *groups_of_all(struct ctl *ctl)
 {
 	json_t *answer = ctl_get(ctl, ctl_path("/ports", NULL, NULL, NULL));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Errors of the target in the words of `weft ctl`: an error names a place in the document, and the
- * person has typed an option. Only for commands that edit one element; who applies a document needs
- * the place in it.
+ * Errors of the target in the words of `weft ctl`: the target names a place in the document, but
+ * the user typed an option. Only for commands that edit one element: a user who applies a document
+ * needs the place in it.
  *
  * Main thread.
  */
@@ -26,7 +26,8 @@ static bool is_option(const char *name)
 	return option->name != NULL;
 }
 
-/* "subsystems[0].namespaces[1].hosts[2]" is "hosts", "subsystems[0].pool.folder" "pool-folder". */
+/* Makes "hosts" of "subsystems[0].namespaces[1].hosts[2]", and "pool-folder" of
+ * "subsystems[0].pool.folder". */
 static void key_of(const char *place, size_t place_len, char *name)
 {
 	const char *end = place + place_len, *begin = end;
@@ -42,7 +43,8 @@ static void key_of(const char *place, size_t place_len, char *name)
 			*c = '-';
 }
 
-/* "--media", or "NQN" where a word has the value. False: it is no place of one element. */
+/* Makes "--media", or "NQN" for a value that is a word of the command. False: the message names no
+ * place in one element. */
 static bool label_make(const char *text, char *label, size_t label_bytes)
 {
 	size_t len = strspn(text, PLACE_LETTERS);
@@ -53,7 +55,7 @@ static bool label_make(const char *text, char *label, size_t label_bytes)
 		return false;
 	key_of(text, len, name);
 	len = strlen(name);
-	/* A list is "hosts", the option that adds to it "host". */
+	/* A list is "hosts", the option that adds one host is "host". */
 	if (!is_option(name) && len > 1 && name[len - 1] == 's')
 		name[len - 1] = 0;
 	snprintf(label, label_bytes, "--%s", name);
@@ -65,7 +67,7 @@ static bool label_make(const char *text, char *label, size_t label_bytes)
 	return true;
 }
 
-/* What goes on behind its subject without a colon. */
+/* True when the text continues its subject without a colon. */
 static bool is_predicate(const char *text)
 {
 	static const char *const verbs[] = {"must ", "is ", "has ", "needs ", "cannot "};

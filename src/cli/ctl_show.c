@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The show commands of `weft ctl`: a line for each field that the table of the object has
- * (config/fields.h), in the order of the table, so that a new field is shown without a change here.
- * What is more than a key and its value is a function of the command. Main thread.
+ * The show commands of `weft ctl`: a line for each field in the object's table (config/fields.h),
+ * in the order of the table, so that a new field is shown without a change here. A command supplies
+ * a function for a field that is more than a key and a value. Main thread.
  */
 #include "cli/ctl.h"
 #include "cli/print.h"
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define KEY_COLUMNS 15 /* at least; wider where a key of the object is longer */
+#define KEY_COLUMNS 15 /* minimum; wider when a key of the object is longer */
 
 int ctl_key_width(const struct config_object *object)
 {
@@ -32,7 +32,8 @@ void ctl_field_show(const json_t *answer, const struct config_object *object, co
 	printf("%-*s %s\n", ctl_key_width(object), key, ctl_text(answer, key, text, sizeof(text)));
 }
 
-/* The value of its first field, then the others: "pool            /srv/pool, capacity 1T". */
+/* Prints the value of the first field, then the other fields with their keys: "pool /srv/pool,
+ * capacity 1T". */
 static void below_show(const json_t *answer, const struct config_object *object,
 		       const struct config_field *field)
 {

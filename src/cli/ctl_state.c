@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `weft ctl` status, health, audit, connections, peers and reservations: what a running target
- * tells of itself. Main thread.
+ * `weft ctl` status, health, audit, connections, peers, reservations and removed: the state of a
+ * running target. Main thread.
  */
 #include "base/check.h"
 #include "base/tool_error.h"
@@ -90,7 +90,8 @@ int ctl_status(struct ctl *ctl)
 	return CLI_OK;
 }
 
-/* Says that the errors so far are known; health is asked for then. 0 or, after a message, -1. */
+/* Acknowledges the errors so far, before ctl_health requests the health. 0 or, after a message,
+ * -1. */
 static int health_acknowledge(struct ctl *ctl)
 {
 	json_t *answer =
@@ -202,7 +203,7 @@ int ctl_connections(struct ctl *ctl)
 	return CLI_OK;
 }
 
-#define PEER_RANGE 5 /* the column of identifiers */
+#define PEER_RANGE 5 /* the column of CNTLIDs */
 
 int ctl_peers(struct ctl *ctl)
 {

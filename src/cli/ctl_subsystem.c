@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `weft ctl` subsystem and host: what there is, who may connect, and changes of both. Fields are
- * sent as they were given: the target knows what is right.
- *
- * Main thread.
+ * `weft ctl` subsystem and host: lists and shows subsystems and the hosts that may connect, and
+ * changes both. Fields are sent as given; the target checks them. Main thread.
  */
 #include "base/check.h"
 #include "cli/cli.h"
@@ -64,7 +62,7 @@ static void hosts_show(const json_t *answer)
 		       cli_shown_json(json_array_get(hosts, i)));
 }
 
-/* "rights          NQN or any: format,label" for each. */
+/* Prints "rights NQN or any: format,label" for each host. */
 static void rights_show(const json_t *answer)
 {
 	json_t *rights = json_object_get(answer, "rights");
@@ -112,7 +110,7 @@ int ctl_subsystem_show(struct ctl *ctl)
 	return CLI_OK;
 }
 
-/* --host any is no list. */
+/* --host any becomes allow_any_host and an empty list. */
 static void access_fold(struct ctl *ctl)
 {
 	if (!json_is_string(json_object_get(ctl->fields, "hosts")))
@@ -158,7 +156,7 @@ int ctl_host_list(struct ctl *ctl)
 	return CLI_OK;
 }
 
-/* The whole list of one host's rights, so that giving the same twice changes nothing. */
+/* Sends the whole list of one host's rights, so that repeating the command changes nothing. */
 int ctl_host_rights(struct ctl *ctl)
 {
 	uint32_t rights = 0;

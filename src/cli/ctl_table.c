@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tables for people: columns as wide as what is in them, numbers to the right; and fields of JSON
- * objects as text. Main thread.
+ * Tables for people: columns as wide as their contents, numbers right-aligned; and JSON fields as
+ * strings. Main thread.
  */
 #include "cli/ctl.h"
 #include "cli/print.h"

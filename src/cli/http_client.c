@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * HTTP/1.1 as far as `weft ctl` needs it (RFC 9112): a request with Connection: close, and an
- * answer of a known length or until the end of the stream. Blocking, with a limit of time for every
- * step; on the thread of the caller.
+ * answer of a known length or until the end of the stream. Blocking; waits for each part of the
+ * answer are limited. Runs on the caller's thread.
  */
 #include "cli/http_client.h"
 
@@ -39,7 +39,8 @@ static int tcp_connect(const struct http_client *client, int *ret_fd)
 	return 0;
 }
 
-/* The peer may answer, and end, before it has read everything: that is not an error here. */
+/* Sends all bytes. A peer that answers and closes before it has read everything is not an error
+ * here. */
 static int bytes_send(int fd, const char *bytes, size_t len_bytes)
 {
 	while (len_bytes > 0) {
@@ -78,7 +79,7 @@ static int question_send(int fd, const struct http_client *client,
 	return res < 0 || !question->body ? res : bytes_send(fd, question->body, body_bytes);
 }
 
-/* Where the body begins, or NULL while the header is not complete. */
+/* Returns the start of the body, or NULL while the header is incomplete. */
 static char *header_end(char *text)
 {
 	char *end = strstr(text, "\r\n\r\n");
@@ -86,7 +87,7 @@ static char *header_end(char *text)
 	return end ? end + 4 : NULL;
 }
 
-/* SIZE_MAX: until the end of the stream. */
+/* Returns the Content-Length; SIZE_MAX: none, the body ends with the stream. */
 static size_t content_length(const char *text, const char *end)
 {
 	static const char name[] = "content-length:";
@@ -99,7 +100,7 @@ static size_t content_length(const char *text, const char *end)
 	return SIZE_MAX;
 }
 
-/* Reads the whole answer. 0 or -errno; *ret_text is the caller's in either case. */
+/* Reads the whole answer. 0 or -errno; in either case the caller frees *ret_text. */
 static int answer_receive(int fd, char **ret_text, size_t *ret_bytes)
 {
 	size_t used = 0, room = 0, want = SIZE_MAX;

@@ -30,7 +30,8 @@ struct http_reply {
 	size_t body_bytes;
 };
 
-/* 0, or -errno with a text: -ECONNREFUSED and -ENOENT when nobody answers there. */
+/* 0, or -errno with a message in `error`: -ECONNREFUSED and -ENOENT when no target listens
+ * there. */
 int http_client_ask(const struct http_client *client, const struct http_question *question,
 		    struct http_reply *ret_reply, char error[HTTP_CLIENT_ERROR_BYTES]);
 

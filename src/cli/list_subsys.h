@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of `weft list-subsys` share: what was asked for, and how it is printed.
+ * What the files of `weft list-subsys` share: the parsed options, and printing.
  */
 #ifndef WEFT_CLI_LIST_SUBSYS_H
 #define WEFT_CLI_LIST_SUBSYS_H
@@ -18,10 +18,10 @@ struct list_subsys_options {
 };
 
 int cmd_list_subsys(int argc, char **argv);
-/* Reads the command line; asks the discovery service when one is named. NULL: the exit status is in
- * *ret_exit. */
+/* Parses the command line, and queries the discovery service when one is given. NULL: the exit
+ * status is in *ret_exit. */
 const struct list_subsys_options *list_subsys_args(int argc, char **argv, int *ret_exit);
-/* On the mpath's reactor. Returns the exit status. */
+/* Prints the subsystem and its paths. Runs on the mpath's reactor. Returns the exit status. */
 int list_subsys_print(const struct list_subsys_options *options, struct mpath *mpath);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The command line of `weft list-subsys`: paths by -a and -s, by --path, or from a discovery
- * service, and how they are used. Main thread; names are resolved and the discovery service is
- * asked here, before anything else begins.
+ * service, and how the paths are used. Main thread; names are resolved and the discovery service is
+ * queried here, before the reactor starts.
  */
 #include "base/check.h"
 #include "base/text.h"
@@ -20,10 +20,10 @@
 
 #define COMMAND "list-subsys"
 
-/* A path as it was given: resolved at the end, when the default port is known. */
+/* A path as given; resolved after all options, when the default port is known. */
 struct path_arg {
 	const char *address;
-	uint16_t port; /* 0: in the address, or the default */
+	uint16_t port; /* 0: part of the address, or the default port */
 	bool may_have_port;
 };
 
@@ -34,7 +34,7 @@ struct list_args {
 	unsigned path_count;
 	uint16_t default_port;
 	const char *discovery; /* ADDR or ADDR:PORT; NULL: none */
-	char keep_alive[32];   /* -k, as --set takes it */
+	char keep_alive[32];   /* -k as an argument of --set */
 	enum path_policy policy;
 	struct list_subsys_options options;
 };
@@ -62,7 +62,7 @@ static int path_take(void *to, const struct cli_given *given)
 	return path_add(to, given->value, true);
 }
 
-/* Of the -a before it; of all without a port when there is none. */
+/* The port of the preceding -a; without one, the default port of all paths. */
 static int port_take(void *to, const struct cli_given *given)
 {
 	struct list_args *args = to;
@@ -84,7 +84,7 @@ static int policy_take(void *to, const struct cli_given *given)
 	return path_policy_parse(given->value, &args->policy) == 0 ? 0 : cli_words_error(given);
 }
 
-/* The profile has a keep alive time-out of its own; -k is over it. */
+/* -k overrides the profile's keep alive time-out. */
 static int keep_alive_take(void *to, const struct cli_given *given)
 {
 	struct list_args *args = to;
@@ -157,9 +157,9 @@ const struct cli_command list_subsys_command = {
 	.fn = cmd_list_subsys,
 };
 
-/* ---- from words to addresses ---------------------------------------------------------------- */
+/* ---- resolving the paths ------------------------------------------------------------------- */
 
-/* The same path twice is one. */
+/* Ignores a path that is already in the list. */
 static int addr_add(struct list_subsys_options *options, const struct net_addr *addr)
 {
 	for (unsigned i = 0; i < options->addr_count; i++)
@@ -200,7 +200,7 @@ static bool entry_is_ours(const struct discovery_entry *entry)
 	return entry->subtype == DISCOVERY_NVM && entry->transport == DISCOVERY_TCP;
 }
 
-/* The only subsystem that is offered, when none was named. */
+/* Without -n, chooses the subsystem if only one is offered. 0, or -1 after a message. */
 static int log_choose(struct list_args *args, const struct discovery_log *log)
 {
 	char *nqn = args->options.config.subsystem_nqn;
@@ -275,7 +275,7 @@ static int discovery_take(struct list_args *args)
 	return res;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------ */
+/* ---- parsing ------------------------------------------------------------------------------- */
 
 static void config_fill(const struct list_args *args, struct mpath_config *config)
 {
@@ -293,14 +293,14 @@ static void config_fill(const struct list_args *args, struct mpath_config *confi
 	config->seed = 1;
 }
 
-/* CLI_OK to go on. */
+/* Returns CLI_OK, or the exit status after a message. */
 static int args_finish(struct list_args *args)
 {
 	struct mpath_config *config = &args->options.config;
 
 	if (timeout_args_finish(&args->timeouts, &config->timeouts) != 0)
 		return CLI_USAGE;
-	/* Fills in the names of the host, which the discovery service wants too. */
+	/* Fills in the host's names, which the discovery service needs too. */
 	if (connect_args_finish(&args->connect) != 0)
 		return CLI_FAILED;
 	config_fill(args, config);

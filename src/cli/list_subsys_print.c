@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `weft list-subsys` prints: the words and the JSON members of nvme-cli's list-subsys, and
- * behind them what it has no word for (policy, controller, latency, how a lost path is fenced).
- * Runs on the mpath's reactor, which is the main thread.
+ * The output of `weft list-subsys`: the words and JSON members of nvme-cli's list-subsys, followed
+ * by what nvme-cli lacks (policy, controller, latency, how a lost path is fenced). Runs on the
+ * mpath's reactor, which is the main thread.
  */
 #include "base/tool_error.h"
 #include "cli/cli.h"
@@ -14,7 +14,7 @@
 
 #define SUBSYS_NAME "weft-subsys0"
 
-/* As the kernel calls them. */
+/* The kernel's names. */
 static const char *state_name(enum path_state state)
 {
 	switch (state) {
@@ -27,8 +27,7 @@ static const char *state_name(enum path_state state)
 	}
 }
 
-/* The state that all namespaces have on this path; "mixed" when they differ, "" when there is none.
- */
+/* The ANA state of all namespaces on this path; "mixed" when they differ, "" without namespaces. */
 static const char *path_ana_name_of_all(struct mpath *mpath, unsigned index)
 {
 	const char *name = "";

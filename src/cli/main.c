@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The program `weft`: finds the sub-command in the table and calls it. Runs on the main thread;
- * what threads a sub-command starts is its own business.
+ * The program `weft`: finds the sub-command in the table and calls it on the main thread. A
+ * sub-command may start its own threads.
  */
 #include "cli/cli.h"
 #include "cli/print.h"

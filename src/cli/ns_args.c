@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Options that name a namespace: paths, subsystem, NSID, and how it is opened. Only takes them
- * down; libweft checks addresses, time-outs and policies, and says what is wrong with them. Main
- * thread.
+ * Options that name a namespace: paths, subsystem, NSID, and how it is opened. Only stores most
+ * values: libweft checks addresses, time-outs and policies and reports errors. Main thread.
  */
 #include "cli/ns_args.h"
 
@@ -16,7 +15,7 @@
 
 /* ---- where ---------------------------------------------------------------------------------- */
 
-/* The result of a part. 0, or -1 after a message. */
+/* Reports the error of a ns_where_* call. 0, or -1 after a message. */
 static int where_end(const struct cli_given *given, int res, const struct ns_where_error *error)
 {
 	if (res == 0)
@@ -70,7 +69,7 @@ void ns_args_finish_where(struct ns_where *where)
 
 /* ---- how ------------------------------------------------------------------------------------ */
 
-/* Appends to the list that libweft takes. */
+/* Appends to the comma-separated list for libweft. */
 static int set_take(void *to, const struct cli_given *given)
 {
 	struct ns_options *options = to;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the options of a sub-command by its rows, and says what is wrong with them: an unknown one,
- * one that lacks its value, one that takes none, a value that it does not have. Main thread.
+ * Parses the options of a sub-command by its table, and reports errors: an unknown option, a
+ * missing value, a value for an option that takes none, an invalid value. Main thread.
  */
 #include "cli/options.h"
 
@@ -18,12 +18,12 @@
 #include <string.h>
 
 #define OPTIONS_MAX     96
-#define LONG_BASE       256                          /* and the index: above all letters */
-#define DURATION_MAX_MS (UINT64_MAX / NS_PER_MS / 4) /* sums of it in nanoseconds fit */
+#define LONG_BASE       256 /* plus the row's index: larger than any letter */
+#define DURATION_MAX_MS (UINT64_MAX / NS_PER_MS / 4) /* sums in nanoseconds do not overflow */
 
 static const struct cli_option help_option = {"help", 'h', NULL, "show this help"};
 
-/* What getopt_long wants, made from the rows. */
+/* Arguments for getopt_long, made from the rows. */
 struct table {
 	const struct cli_option *rows[OPTIONS_MAX];
 	size_t offsets[OPTIONS_MAX];
@@ -70,7 +70,8 @@ static void table_make(struct table *table, const struct cli_command *command)
 	char *shorts = table->shorts;
 
 	memset(table, 0, sizeof(*table));
-	/* Makes getopt_long silent, and tells a missing value from an unknown option. */
+	/* Makes getopt_long silent, and lets it return ':' for a missing value and '?' for an
+	 * unknown option. */
 	*shorts++ = ':';
 	while ((option = cli_option_at(command, table->count, &group)) != NULL) {
 		unsigned i = table->count++;
@@ -88,7 +89,7 @@ static void table_make(struct table *table, const struct cli_command *command)
 	}
 }
 
-/* The index of what getopt_long calls by this value; -1: none. */
+/* The index of the row for a value that getopt_long returned; -1: none. */
 static int table_find(const struct table *table, int value)
 {
 	if (value >= LONG_BASE)
@@ -99,7 +100,7 @@ static int table_find(const struct table *table, int value)
 	return -1;
 }
 
-/* ---- mistakes ------------------------------------------------------------------------------- */
+/* ---- errors -------------------------------------------------------------------------------- */
 
 int cli_usage_hint(const char *command)
 {
@@ -143,7 +144,7 @@ static void unknown_print(const struct table *table, const char *command, const 
 		tool_error(command, "unknown option \"--%s\"", name);
 }
 
-/* After getopt_long answered ':' or '?'. */
+/* Prints the error after getopt_long returned ':' or '?'. */
 static void mistake_print(const struct table *table, const char *command, int answer,
 			  const char *word)
 {
@@ -274,7 +275,7 @@ int cli_option_take(void *to, const struct cli_given *given)
 	}
 }
 
-/* ---- all of them ---------------------------------------------------------------------------- */
+/* ---- parsing ------------------------------------------------------------------------------- */
 
 bool cli_parse(const struct cli_command *command, int argc, char **argv, void *to, int *ret_exit)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `--help` of a sub-command, from its rows: the option on the left, what it does on the right,
- * broken into lines that fit a terminal of 80 columns. Main thread.
+ * `--help` of a sub-command, from its rows: the option on the left, its help on the right, wrapped
+ * for a terminal of 80 columns. Main thread.
  */
 #include "base/text.h"
 #include "cli/cli.h"
@@ -57,7 +57,8 @@ static void term_make(const struct cli_option *option, char *term, size_t term_b
 	snprintf(term, term_bytes, "  %s--%s%s", letter, option->name, value);
 }
 
-/* Prints the text from `column` on, in lines that begin at TEXT_COLUMN. A newline in it stays. */
+/* Prints the text from `column` on; further lines begin at TEXT_COLUMN. Newlines in the text are
+ * kept. */
 static void text_wrap(const char *text, unsigned column)
 {
 	while (*text) {

@@ -12,13 +12,13 @@
 void perf_report_text(const struct perf_options *options, const struct perf_result *result);
 void perf_report_json(const struct perf_options *options, const struct perf_result *result);
 const char *perf_mode_name(const struct perf_options *options);
-/* perf_report_paths.c: nothing without several paths. json is a json_t of an object. */
+/* perf_report_paths.c: print nothing when the load uses a single path. root is a json_t object. */
 void perf_report_paths_text(const struct perf_options *options, const struct perf_result *result);
 struct json_t;
 void perf_report_paths_json(const struct perf_options *options, const struct perf_result *result,
 			    struct json_t *root);
 
-/* perf_args.c: what was asked for. */
+/* perf_args.c: the parsed options. */
 struct perf_args {
 	struct perf_options options;
 	struct connect_options connect;
@@ -28,7 +28,7 @@ struct perf_args {
 	bool is_quiet;
 };
 int cmd_perf(int argc, char **argv);
-/* True to go on, else the exit status is in *ret_exit. */
+/* True to continue; false: the exit status is in *ret_exit. */
 bool perf_args_parse(int argc, char **argv, struct perf_args *args, int *ret_exit);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The options of `weft perf`. Main thread. What can be judged without the namespace is judged here;
- * the rest in perf/run.c once its size and block size are known.
+ * The options of `weft perf`. Main thread. Options that do not depend on the namespace are checked
+ * here. perf/run.c checks the rest once the namespace's size and block size are known.
  */
 #include "base/check.h"
 #include "base/text.h"
@@ -15,7 +15,7 @@
 
 #define COMMAND   "perf"
 #define DEPTH_MAX 65534
-#define CTRLS_MAX 65519 /* that one subsystem can have */
+#define CTRLS_MAX 65519 /* limit of one subsystem */
 #define NSID_MAX  0xfffffffe
 
 static int mode_take(void *to, const struct cli_given *given)
@@ -54,7 +54,7 @@ static int block_take(void *to, const struct cli_given *given)
 	return 0;
 }
 
-/* 250, 250k or 1M: thousands and millions, because it is a rate and not a size. */
+/* 250, 250k or 1M: k and M are powers of 1000, because the value is a rate and not a size. */
 static int rate_take(void *to, const struct cli_given *given)
 {
 	struct perf_args *args = to;
@@ -205,7 +205,7 @@ const struct cli_command perf_command = {
 	.fn = cmd_perf,
 };
 
-/* Several paths do not go with everything. True after a message. */
+/* Checks options that cannot be combined with several paths. True after a message. */
 static bool paths_refuse(const struct perf_options *options)
 {
 	if (!options->mpath.is_used)
@@ -221,7 +221,8 @@ static bool paths_refuse(const struct perf_options *options)
 	return false;
 }
 
-/* What does not depend on the target. CLI_OK, or the exit status after a message. */
+/* Checks options against each other, as far as they do not depend on the target. CLI_OK, or the
+ * exit status after a message. */
 static int args_agree(struct perf_options *options)
 {
 	if (options->time_ms == 0 && options->bytes == 0)

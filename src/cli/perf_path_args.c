@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the options of `weft perf` that name paths and targets. Main thread. Paths given by --path
- * belong to the subsystem of -n, which may come behind them, so they are resolved at the end;
- * those of --target at once, each for its own subsystem.
+ * Parses the options of `weft perf` that name paths and targets. Main thread. Paths of --path
+ * belong to the subsystem of -n, which may come later on the command line, so they are resolved at
+ * the end. Paths of --target are resolved at once, each for its own subsystem.
  */
 #include "cli/perf_path_args.h"
 
@@ -26,7 +26,7 @@ void perf_path_args_init(struct perf_path_args *args, struct perf_mpath_options 
 	timeout_args_init(&args->timeouts, COMMAND);
 }
 
-/* Which target has that name, made if there is none; -1 after a message. */
+/* Returns the index of the target with this NQN, added if missing; -1 after a message. */
 static int target_index(struct perf_mpath_options *options, const char *nqn)
 {
 	const char *problem = nqn_problem(nqn);
@@ -49,7 +49,7 @@ static int target_index(struct perf_mpath_options *options, const char *nqn)
 	return (int)i;
 }
 
-/* The same path twice is one. */
+/* Ignores a path that the target already has. */
 static int path_add(struct perf_mpath_options *options, unsigned target, const char *text)
 {
 	unsigned of_target = 0;
@@ -82,7 +82,7 @@ static int path_add(struct perf_mpath_options *options, unsigned target, const c
 
 /* ---- options -------------------------------------------------------------------------------- */
 
-/* Any of the options makes the load go over paths. */
+/* Any of these options sends the load through the multipath engine. */
 static struct perf_mpath_options *options_use(struct perf_path_args *args)
 {
 	args->options->is_used = true;
@@ -102,7 +102,7 @@ static int path_take(void *to, const struct cli_given *given)
 	return 0;
 }
 
-/* NQN@ADDR:PORT+ADDR:PORT... An NQN may have an @ in it, an address has none. */
+/* NQN@ADDR:PORT+ADDR:PORT... An NQN may contain an @, an address does not. */
 static int target_take(void *to, const struct cli_given *given)
 {
 	struct perf_mpath_options *options = options_use(to);
@@ -195,7 +195,7 @@ const struct cli_option perf_path_options[] = {
 	{NULL},
 };
 
-/* ---- at the end ----------------------------------------------------------------------------- */
+/* ---- after all options --------------------------------------------------------------------- */
 
 int perf_path_args_keep_alive(struct perf_path_args *args, uint32_t kato_ms)
 {
@@ -203,7 +203,7 @@ int perf_path_args_keep_alive(struct perf_path_args *args, uint32_t kato_ms)
 	return timeout_args_set(&args->timeouts, args->keep_alive);
 }
 
-/* Those of -n: by --path, or the one of -a and -s. */
+/* Adds the paths to the subsystem of -n: those of --path, or the one of -a and -s. */
 static int own_paths_add(const struct perf_path_args *args, const struct connect_options *connect,
 			 struct perf_mpath_options *options)
 {

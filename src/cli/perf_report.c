@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `weft perf` prints at the end, for people and as JSON. Main thread. Latencies are from
- * submission to the completion's callback, with --rate from the time planned, in microseconds; CPU
- * is that of this process.
+ * The report of `weft perf`, for people and as JSON. Main thread. Latencies are in microseconds,
+ * from submission (with --rate, from the scheduled time) to the completion's callback. CPU time is
+ * that of this process.
  */
 #include "base/clock.h"
 #include "base/text.h"
@@ -83,7 +83,7 @@ static void head_print(const struct perf_options *options, const struct perf_res
 	putchar('\n');
 }
 
-/* Were the commands answered as fast as they were to be sent? One in a hundred is forgiven. */
+/* True when commands were answered at the requested rate; 1 % less is tolerated. */
 static bool rate_is_kept(const struct perf_options *options, const struct perf_result *result)
 {
 	return per_second(result_ios(result), result->elapsed_ns) >= 0.99 * (double)options->rate;
@@ -103,7 +103,8 @@ static void rate_print(const struct perf_options *options, const struct perf_res
 		       "the latencies are those of an overload\n",
 		       (unsigned long)result->rate_unsent,
 		       (unsigned long)result->rate_answered_late);
-	/* Less than a millisecond's worth is only where the one timetable was cut for the other. */
+	/* Up to one millisecond of commands is normal: they are lost where the warm-up's schedule
+	 * is cut to begin the measurement's. */
 	if (result->rate_warmup_unsent > options->rate / 1000 + 1)
 		printf("        dropped %lu that were due in the warm-up and never sent\n",
 		       (unsigned long)result->rate_warmup_unsent);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `weft perf` says of paths and hedged reads, for people and as JSON. Main thread. Commands
- * are those that a path answered in the measured time, extra reads of hedging that won
- * included; the latency is their mean.
+ * The report of `weft perf` about paths and hedged reads, for people and as JSON. Main thread. A
+ * path's commands are those that it answered in the measured time, including extra reads of hedging
+ * that won. Its latency is the mean of these commands.
  */
 #include "base/clock.h"
 #include "base/net_addr.h"
@@ -28,7 +28,7 @@ static double latency_us(const struct perf_path_result *path)
 		       : 0;
 }
 
-/* In percent. */
+/* Returns percent. */
 static double share(uint64_t part, uint64_t whole)
 {
 	return whole > 0 ? 100.0 * (double)part / (double)whole : 0;

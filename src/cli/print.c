@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Foreign text on its way to a person. See print.h.
+ * Printing of untrusted strings. See print.h.
  *
- * Escaped texts live in a ring, so that several of them can be arguments of one printf.
- * Main thread.
+ * Escaped strings are kept in a ring, so that several of them can be arguments of one printf. Main
+ * thread.
  */
 #include "cli/print.h"
 
@@ -42,7 +42,7 @@ static int json_print(const json_t *root, size_t flags)
 {
 	char *text = root ? json_dumps(root, flags | JSON_ENSURE_ASCII) : NULL;
 
-	/* DEL is ASCII, and stands only inside strings. */
+	/* JSON_ENSURE_ASCII leaves DEL, which occurs only inside strings. */
 	for (const char *c = text; c && *c; c++) {
 		if (*c == 0x7f)
 			fputs("\\u007f", stdout);

@@ -40,31 +40,33 @@ struct serve_args {
 };
 
 int cmd_serve(int argc, char **argv);
-/* serve_args.c. True to go on, else the exit status is in *ret_exit. */
+/* serve_args.c. True to continue; false: the exit status is in *ret_exit. */
 bool serve_args_parse(int argc, char **argv, struct serve_args *args, int *ret_exit);
 
-/* serve_banner.c: what a person wants to know after the listeners stand. */
+/* serve_banner.c: prints what is exported and how to connect, once the listeners are open. */
 void serve_banner_print(FILE *to, const struct target *target);
-/* What a configuration would export, without opening anything. */
+/* Prints what a configuration would export, without opening media or listeners. */
 void serve_config_print(FILE *to, const struct config *config);
-/* An address that a host on this machine can connect to: "any" becomes the loopback address. */
+/* The port's address that a host on this machine can connect to: the "any" address becomes the
+ * loopback address. */
 void serve_reachable_addr(const struct target *target, const struct port *port,
 			  struct net_addr *ret_addr);
 
 /*
- * serve_selfcheck.c: writes, verifies and reads a private namespace in a file of its own, over our
- * own TCP port. All on the control reactor; `done` is called there, with false after the failure
- * was printed.
+ * serve_selfcheck.c: writes, verifies and reads a private namespace in its own file, over the
+ * target's own TCP port. All functions and `done` run on the control reactor's thread. A failure is
+ * printed before `done` is called with false.
  */
 struct selfcheck;
 /* NULL after a message. */
 struct selfcheck *selfcheck_prepare(const char *state_dir);
-/* Once the listeners stand. */
+/* Starts the self-check, once the listeners are open. */
 void selfcheck_start(struct selfcheck *check, struct daemon *daemon,
 		     void (*done)(struct daemon *daemon, bool is_good, void *arg), void *arg);
-/* Ends it early, without calling that a failure. */
+/* Ends the self-check early, without reporting a failure. */
 void selfcheck_cancel(struct selfcheck *check);
-/* Stops it if it still runs, removes its file, frees it. After the control reactor's last turn. */
+/* Stops the self-check if it still runs, deletes its file and frees it. Called after the control
+ * reactor's last turn. */
 void selfcheck_end(struct selfcheck *check);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The options of `weft serve`: which there are, what they mean, and which do not go together.
- * Checks only what can be known from the text; whether it makes a target is config_from_flags'
- * business, so that a file and flags obey one set of rules.
+ * The options of `weft serve`, and which options exclude each other. Checks only the strings.
+ * config_from_flags checks whether they make a valid target, so that the same rules hold for a file
+ * and for flags.
  *
  * Main thread, before anything is started.
  */
@@ -22,7 +22,7 @@
 
 /* ---- options -------------------------------------------------------------------------------- */
 
-/* Another one of a list, which is at the row's offset. */
+/* Appends to the list at the row's offset. */
 static int list_take(void *to, const struct cli_given *given)
 {
 	void *field = (char *)to + given->option->offset;
@@ -60,7 +60,7 @@ static int config_take(void *to, const struct cli_given *given)
 {
 	struct serve_args *args = to;
 
-	/* Read again at SIGHUP and compared at the next start. */
+	/* The file is read again at SIGHUP and compared at the next start. */
 	if (strcmp(given->value, "-") == 0) {
 		cli_usage_error(given->command,
 				"-c must be a file, not standard input: it is read again at SIGHUP "
@@ -199,7 +199,7 @@ const struct cli_command serve_command = {
 	.fn = cmd_serve,
 };
 
-/* ---- all of it ------------------------------------------------------------------------------ */
+/* ---- parsing ------------------------------------------------------------------------------- */
 
 static int args_agree(const struct serve_args *args)
 {

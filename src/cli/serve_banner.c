@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `weft serve` tells a person: what is exported, where, and the exact commands to connect;
- * and for --check what a configuration would export. Plain aligned text; headings are bold on a
- * terminal. Control reactor, or the main thread before it runs.
+ * The output of `weft serve` for people: what is exported, where, and the exact commands to
+ * connect; for --check, what a configuration would export. Plain aligned text; headings are bold on
+ * a terminal. Control reactor, or the main thread before the control reactor runs.
  */
 #include "base/text.h"
 #include "cli/print.h"
@@ -150,7 +150,8 @@ static void config_port_print(FILE *to, const struct config_port *port)
 			ana_state_name(port->ana[i].state));
 }
 
-/* What a document leaves out of an identity; random, or saved by an earlier start. */
+/* Shown for an identity that the document leaves out: it is random, or saved by an earlier
+ * start. */
 #define IDENTITY_MADE "made at the first start"
 
 void serve_config_print(FILE *to, const struct config *config)

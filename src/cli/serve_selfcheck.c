@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The self-check of `weft serve`: a scratch subsystem with a file of its own is exported on the
- * first port beside the desired state (daemon_set_private), to a host name of our own alone; a
- * helper thread connects over TCP as any host would, writes and verifies all of it, then reads at
- * random; then the subsystem goes and the file is deleted. The user's namespaces are never touched.
+ * The self-check of `weft serve`: exports a scratch subsystem with its own file on the first port,
+ * beside the desired state (daemon_set_private), and allows only its own host NQN. A helper thread
+ * connects over TCP like any host, writes and verifies the whole file, then reads at random. Then
+ * the subsystem is removed and the file deleted. The user's namespaces are never touched.
  *
- * The helper thread runs perf_run and nothing else; everything else runs on the control reactor.
+ * The helper thread only runs perf_run; everything else runs on the control reactor.
  */
 #include "base/clock.h"
 #include "base/text.h"
@@ -28,7 +28,7 @@
 #define SELFCHECK_READ_BYTES    4096
 #define SELFCHECK_READ_DEPTH    32
 #define SELFCHECK_READ_MS       2000
-#define SELFCHECK_REACTOR_INDEX 1001 /* beyond data reactors and control */
+#define SELFCHECK_REACTOR_INDEX 1001 /* beyond the data reactors and control */
 
 struct selfcheck {
 	char path[PATH_MAX];
@@ -39,7 +39,7 @@ struct selfcheck {
 	pthread_t thread;
 	bool has_thread;
 	atomic_bool stop;
-	struct perf_result result; /* the thread's until it posts */
+	struct perf_result result; /* owned by the thread until it posts over_msg */
 	bool is_good;
 	struct reactor_msg over_msg;
 	void (*done)(struct daemon *daemon, bool is_good, void *arg);
@@ -196,7 +196,7 @@ static const struct port *first_port(const struct snapshot *snapshot)
 	return NULL;
 }
 
-/* The scratch subsystem stands: load it. */
+/* The scratch subsystem is exported: starts the load. */
 static void selfcheck_added(struct daemon *daemon, int res, void *arg)
 {
 	struct selfcheck *check = arg;

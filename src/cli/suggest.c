@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The word that was meant: the one with the fewest letters added, left out, replaced or swapped.
- * Main thread.
+ * Suggests the word that the user meant: the word with the fewest letters added, left out, replaced
+ * or swapped. Main thread.
  */
 #include "cli/suggest.h"
 
@@ -17,7 +17,8 @@ static unsigned min3(unsigned a, unsigned b, unsigned c)
 	return least < c ? least : c;
 }
 
-/* Damerau-Levenshtein, neighbours swapped once; words that are too long are far from each other. */
+/* Damerau-Levenshtein distance; swapped neighbours count once. Words that are too long get a large
+ * distance. */
 static unsigned distance(const char *a, const char *b)
 {
 	unsigned rows[3][CLI_WORD_BYTES + 1];
@@ -47,13 +48,13 @@ const char *cli_suggest(const char *word, const char *(*at)(const void *context,
 			const void *context)
 {
 	size_t word_len = strlen(word);
-	unsigned best = word_len < 6 ? 1 : (unsigned)word_len / 3; /* mistakes forgiven */
+	unsigned best = word_len < 6 ? 1 : (unsigned)word_len / 3; /* most typos allowed */
 	const char *found = NULL, *candidate;
 
 	for (size_t i = 0; (candidate = at(context, i)) != NULL; i++) {
 		unsigned far = distance(word, candidate);
 
-		/* The beginning of a word is meant as that word. */
+		/* The beginning of a candidate counts as at most one typo. */
 		if (word_len >= 2 && strncmp(word, candidate, word_len) == 0)
 			far = far > 0;
 		if (far < best || (far == best && found == NULL)) {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which word was meant by one that does not exist. Main thread.
+ * Suggests the word that the user meant by an unknown word. Main thread.
  */
 #ifndef WEFT_CLI_SUGGEST_H
 #define WEFT_CLI_SUGGEST_H
 
 #include <stddef.h>
 
-#define CLI_WORD_BYTES 48 /* longer words are never meant */
+#define CLI_WORD_BYTES 48 /* longer words are never suggested */
 
 /*
- * The candidate nearest to `word`, or NULL when none is near enough to be meant. Candidates are
- * asked for by index until `at` answers NULL; equal ones may repeat.
+ * The candidate nearest to `word`, or NULL when none is near enough. Candidates are read with `at`
+ * by index until it returns NULL; a candidate may be repeated.
  */
 const char *cli_suggest(const char *word, const char *(*at)(const void *context, size_t index),
 			const void *context);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads --profile and --set of the sub-commands into struct host_timeouts. Main thread. The profile
- * may come behind the values that are set over it: all are applied at the end.
+ * Parses --profile and --set into struct host_timeouts. Main thread. --profile may come after --set
+ * on the command line, so both are applied at the end.
  */
 #include "cli/timeout_args.h"
 

@@ -12,7 +12,7 @@
 #define TIMEOUT_ARGS_SETS_MAX 32
 
 struct timeout_options {
-	const char *command; /* the sub-command, for messages */
+	const char *command; /* name of the sub-command, for messages */
 	enum host_profile profile;
 	const char *sets[TIMEOUT_ARGS_SETS_MAX]; /* applied over the profile, in order */
 	unsigned set_count;
@@ -23,7 +23,8 @@ void timeout_args_init(struct timeout_options *options, const char *command);
 int timeout_args_set(struct timeout_options *options, const char *assignment);
 int timeout_args_finish(const struct timeout_options *options, struct host_timeouts *ret_timeouts);
 
-/* --profile and --set, of a struct timeout_options; and for rows that are written otherwise. */
+/* --profile and --set, for a struct timeout_options. The functions are for tables with their own
+ * rows for these options. */
 extern const struct cli_option timeout_arg_options[];
 int timeout_profile_take(void *to, const struct cli_given *given);
 int timeout_set_take(void *to, const struct cli_given *given);

@@ -2,10 +2,10 @@
 /*
  * The life of a connection: accept or connect, the ICReq/ICResp exchange, termination and close.
  *
- * Everything that ends a connection goes through tcp_conn_end, which closes the socket; on_closed
- * follows from the reactor, after done of every PDU was called. This is the only place that acts
- * on protocol violations: tcp_conn_fail. NVMe/TCP Transport 1.1, sections 3.1 (connection
- * establishment), 3.5 (errors) and 3.6.2.3/4 (TermReq). Runs on the connection's reactor.
+ * Every end of a connection goes through tcp_conn_end, which closes the socket. The reactor then
+ * calls done of every remaining PDU and on_closed. tcp_conn_fail is the only place that acts on
+ * protocol violations. NVMe/TCP Transport 1.1, sections 3.1 (connection establishment), 3.5
+ * (errors) and 3.6.2.3/4 (TermReq). Runs on the connection's reactor.
  */
 #include "tcp/tcp_internal.h"
 
@@ -55,7 +55,7 @@ uint64_t tcp_conn_rtt_ns(const struct tcp_conn *conn)
 
 /* ---- the end ------------------------------------------------------------------------------- */
 
-/* Called by the reactor only: nobody's call is under way. */
+/* Called by the reactor only, so no call of the user is in progress. */
 static void conn_finish(struct tcp_conn *conn)
 {
 	tcp_tx_finish_dropped(conn);
@@ -98,8 +98,8 @@ void tcp_conn_end(struct tcp_conn *conn, int cause, const char *why)
 	conn->is_sock_closing = true;
 	reactor_timer_cancel(&conn->deadline);
 	reactor_defer_cancel(&conn->flush);
-	/* A command that the kernel still has must not reach a controller that its host has given
-	 * up: it is sent again on another path by then. */
+	/* A command still in the kernel's send buffer must not reach a controller that its host has
+	 * given up: by then the host has sent the command again on another path. */
 	if (conn->config.role == PDU_ROLE_HOST && conn->close_cause != -ESHUTDOWN)
 		tcp_stream_set_abort(&conn->stream);
 	tcp_tx_drop(conn, false);
@@ -208,7 +208,7 @@ static int conn_init(struct tcp_conn *conn, struct reactor *reactor,
 		return -ENOMEM;
 	conn->reactor = reactor;
 	conn->config = *config;
-	/* Tested here, so that it need not be tested for each receive and send. */
+	/* Point to a dummy so that receive and send need no NULL test. */
 	if (!conn->config.heard_ns)
 		conn->config.heard_ns = &conn->unread_ns;
 	if (!conn->config.sent_ns)
@@ -235,7 +235,7 @@ static int conn_init(struct tcp_conn *conn, struct reactor *reactor,
 	return 0;
 }
 
-/* The engine's own ICReq and ICResp need nothing when they are sent. */
+/* Nothing to do once the engine's own ICReq or ICResp is sent. */
 static void conn_ic_sent(struct tcp_tx *tx, int res)
 {
 }
@@ -307,7 +307,7 @@ static struct tcp_stream_config conn_stream_config(const struct tcp_conn_config 
 	};
 }
 
-/* conn_init for a connection that came to nothing. */
+/* Undoes conn_init for a connection that could not be accepted or connected. */
 static void conn_deinit(struct tcp_conn *conn)
 {
 	reactor_timer_cancel(&conn->deadline);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Receiving: bytes of the stream to PDUs. Bytes land in the reactor's scratch memory behind what
- * the last receive left unparsed, so that the parser sees one contiguous run; long payload is
- * received straight into its place. What cannot be parsed yet (part of a header, a granule or a
- * digest) is kept in the connection's carry buffer; what lies behind a pause and does not fit
- * there in a spill buffer. What other threads may read or write is held while it is written, one
- * copy or one receive long (base/block_guard.h). NVMe/TCP Transport 1.1, section 3.3. Runs on the
- * connection's reactor.
+ * Receiving: bytes of the stream to PDUs. Bytes are received into the reactor's scratch memory,
+ * after the bytes that the last receive left unparsed, so that the parser sees one contiguous run.
+ * Long payload is received directly into its sink. Bytes that cannot be parsed yet (part of a
+ * header, a granule or a digest) are kept in the connection's carry buffer; after a pause, bytes
+ * that do not fit there are kept in a spill buffer. Memory that other threads may read or write is
+ * held for one copy or one receive (base/block_guard.h). NVMe/TCP Transport 1.1, section 3.3. Runs
+ * on the connection's reactor.
  */
 #include "tcp/tcp_internal.h"
 
@@ -19,7 +19,7 @@
 
 /* ---- one PDU ------------------------------------------------------------------------------- */
 
-/* Of a header that was judged, which takes the common header at least. */
+/* Keeps a copy of a checked header, which has at least the length of the common header. */
 static void rx_keep_raw(struct tcp_conn *conn, const uint8_t *buf, size_t len_bytes)
 {
 	size_t want = buf[2];
@@ -30,7 +30,7 @@ static void rx_keep_raw(struct tcp_conn *conn, const uint8_t *buf, size_t len_by
 		want = NVME_TCP_HDR_MAX_BYTES;
 	if (want > len_bytes)
 		want = len_bytes;
-	/* A copy of a fixed length is a few instructions, another one a call. */
+	/* A copy of constant length is a few instructions; a copy of variable length is a call. */
 	if (len_bytes >= sizeof(conn->raw))
 		memcpy(conn->raw, buf, sizeof(conn->raw));
 	else
@@ -50,7 +50,8 @@ static void rx_complete(struct tcp_conn *conn, bool is_digest_ok)
 		tcp_conn_fail(conn, error);
 }
 
-/* Judges the header at buf. Returns the bytes used; 0 when there are too few or it ended. */
+/* Checks the header at buf. Returns the bytes used; 0 when more bytes are needed or the connection
+ * ended. */
 static size_t rx_header(struct tcp_conn *conn, const uint8_t *buf, size_t len_bytes)
 {
 	struct pdu_error error = PDU_OK;
@@ -90,7 +91,7 @@ static size_t rx_header(struct tcp_conn *conn, const uint8_t *buf, size_t len_by
 	return used;
 }
 
-/* True: a PDU that its user takes with one call. */
+/* True for a PDU that the user takes with one call (on_whole). */
 static bool rx_is_whole(const struct tcp_conn *conn)
 {
 	return conn->pdu.data_bytes == 0 && conn->handler->on_whole &&
@@ -145,7 +146,7 @@ static void rx_ask_sink(struct tcp_conn *conn)
 	conn->rx_phase = TCP_RX_DATA;
 }
 
-/* `len_bytes` more of the payload are in their place, and in the digest. */
+/* `len_bytes` more of the payload are stored, and included in the digest. */
 static void rx_landed(struct tcp_conn *conn, size_t len_bytes)
 {
 	conn->data_done_bytes += (uint32_t)len_bytes;
@@ -157,7 +158,7 @@ static void rx_landed(struct tcp_conn *conn, size_t len_bytes)
 		rx_complete(conn, true);
 }
 
-/* `bytes` is where to read them. */
+/* `len_bytes` more of the payload are stored at `bytes`; adds them to the digest. */
 static void rx_data_landed(struct tcp_conn *conn, const uint8_t *bytes, size_t len_bytes)
 {
 	if (conn->pdu.has_data_digest)
@@ -165,16 +166,16 @@ static void rx_data_landed(struct tcp_conn *conn, const uint8_t *bytes, size_t l
 	rx_landed(conn, len_bytes);
 }
 
-/* Moves on in the pieces of a sink. Returns the place that was passed, of at most *len_bytes,
- * which becomes its length. */
+/* Advances the sink by at most *len_bytes, and at most to the end of the current piece. Returns the
+ * address that was passed; *len_bytes becomes its length. */
 static uint8_t *sink_advance(struct tcp_sink *sink, size_t *len_bytes)
 {
 	size_t skip_bytes = sink->iov_skip_bytes, room_bytes;
 	uint8_t *place;
 
-	/* The pieces have room for all of the payload: their owner has counted. */
+	/* The user guarantees that the pieces have room for the whole payload. */
 	CHECK(sink->iov_count > 0);
-	/* A piece of no bytes may have no address to count from. */
+	/* An empty piece may have a NULL address: add nothing to it. */
 	place = sink->iov->iov_base;
 	if (skip_bytes > 0)
 		place += skip_bytes;
@@ -203,7 +204,7 @@ static void rx_scatter(struct tcp_conn *conn, const uint8_t *buf, size_t len_byt
 	}
 }
 
-/* The part of len_bytes that may be written now: whole granules, or all that is missing. */
+/* The part of len_bytes that may be written now: whole granules, or the rest of the payload. */
 static size_t rx_whole_granules(const struct tcp_conn *conn, size_t len_bytes)
 {
 	size_t left = conn->pdu.data_bytes - conn->data_done_bytes;
@@ -211,7 +212,8 @@ static size_t rx_whole_granules(const struct tcp_conn *conn, size_t len_bytes)
 
 	if (len_bytes >= left)
 		return left;
-	/* Inside a granule (a receive was shorter than announced) even all of it may be too few. */
+	/* Inside a granule (a receive was shorter than announced), even all len_bytes may not
+	 * complete the granule. */
 	over = (conn->data_done_bytes + len_bytes) % conn->sink.granule_bytes;
 	return over < len_bytes ? len_bytes - over : 0;
 }
@@ -251,7 +253,7 @@ static size_t rx_digest(struct tcp_conn *conn, const uint8_t *buf, size_t len_by
 	return sizeof(digest);
 }
 
-/* Parses as far as it goes and returns the bytes used. */
+/* Parses as far as possible and returns the bytes used. */
 static size_t rx_parse(struct tcp_conn *conn, const uint8_t *buf, size_t len_bytes)
 {
 	size_t done = 0;
@@ -288,9 +290,9 @@ static size_t rx_parse(struct tcp_conn *conn, const uint8_t *buf, size_t len_byt
 	return done;
 }
 
-/* ---- keeping what is left ------------------------------------------------------------------ */
+/* ---- keeping unparsed bytes ---------------------------------------------------------------- */
 
-/* The tail of a run becomes carry, or spill when a pause left a lot. */
+/* Stores the unparsed tail in carry, or in spill when a pause left more than fits into carry. */
 static void rx_keep_tail(struct tcp_conn *conn, const uint8_t *tail, size_t len_bytes)
 {
 	if (!tcp_conn_is_listening(conn))
@@ -334,7 +336,7 @@ static bool rx_is_allowed(struct tcp_conn *conn)
 	return false;
 }
 
-/* At the end of the turn in which a pause ended. */
+/* Runs at the end of the turn in which a pause ended. */
 static void rx_unpause(struct reactor_defer *defer)
 {
 	struct tcp_conn *conn = container_of(defer, struct tcp_conn, unpause);
@@ -387,7 +389,8 @@ void tcp_conn_ignore(struct tcp_conn *conn)
 
 /* ---- receiving ----------------------------------------------------------------------------- */
 
-/* Throws away what came. 0 or an error when nothing more will. */
+/* Discards received bytes. Returns as tcp_stream_recv: 0 or a final error when no more bytes will
+ * come. */
 static ssize_t rx_drain(struct tcp_conn *conn)
 {
 	struct iovec iov = {.iov_base = reactor_scratch(conn->reactor),
@@ -422,8 +425,9 @@ static bool sink_is_place(const struct tcp_sink *sink)
 }
 
 /*
- * How much of the payload can be received straight into its place, in whole granules; 0 when the
- * way over scratch is better. A digest of shared memory must be made of bytes that nobody changes.
+ * How many bytes of the payload can be received directly into the sink, in whole granules; 0 when a
+ * receive into scratch is better. The digest of shared memory must be computed from bytes that no
+ * other thread can change, so such payload goes through scratch.
  */
 static size_t rx_direct_bytes(const struct tcp_conn *conn, size_t budget_bytes)
 {
@@ -445,7 +449,7 @@ static size_t rx_direct_bytes(const struct tcp_conn *conn, size_t budget_bytes)
 	return direct_bytes > conn->carry_bytes ? direct_bytes : 0;
 }
 
-/* What is missing of the PDU at hand, so that a header follows. */
+/* The bytes of the current PDU that are still missing before the next header. */
 static size_t rx_rest_bytes(const struct tcp_conn *conn)
 {
 	size_t digest_bytes = conn->pdu.has_data_digest ? NVME_TCP_DIGEST_BYTES : 0;
@@ -480,7 +484,7 @@ static void rx_run(struct tcp_conn *conn, const uint8_t *buf, size_t len_bytes)
 	rx_keep_tail(conn, buf + used, len_bytes - used);
 }
 
-/* Payload into its place and what follows it into scratch, in one receive. */
+/* Receives payload directly into the sink and the bytes after it into scratch, in one receive. */
 static ssize_t rx_receive_direct(struct tcp_conn *conn, size_t direct_bytes)
 {
 	uint8_t *scratch = reactor_scratch(conn->reactor);
@@ -492,13 +496,14 @@ static ssize_t rx_receive_direct(struct tcp_conn *conn, size_t direct_bytes)
 	size_t got, landed;
 	ssize_t len;
 
-	/* Of what another thread has now, only the first granule is waited for: it has room for
-	 * what was carried, which is part of a block. */
+	/* Wait for another thread only for the first granule. That granule has room for the carried
+	 * bytes, which are part of a block. */
 	if (guard)
 		direct_bytes = block_guard_take_exclusive(guard, place, direct_bytes);
 	CHECK(direct_bytes > carried);
 	is_to_the_end = direct_bytes == conn->pdu.data_bytes - conn->data_done_bytes;
-	/* Only the next header: more payload of this length should go to its place as well. */
+	/* Receive only the next header into scratch: more payload of this length should be received
+	 * directly as well. */
 	iov[0] = (struct iovec){.iov_base = place + carried, .iov_len = direct_bytes - carried};
 	iov[1] = (struct iovec){.iov_base = scratch, .iov_len = TCP_DIRECT_TAIL_BYTES};
 	len = tcp_stream_recv(&conn->stream, iov, is_to_the_end ? 2 : 1);
@@ -517,7 +522,7 @@ static ssize_t rx_receive_direct(struct tcp_conn *conn, size_t direct_bytes)
 	return len;
 }
 
-/* As rx_receive_direct, into pieces; nothing is carried there, where granules are one byte. */
+/* Like rx_receive_direct, into pieces. Nothing is carried here because granules are one byte. */
 static ssize_t rx_receive_pieces(struct tcp_conn *conn, size_t direct_bytes)
 {
 	uint8_t *scratch = reactor_scratch(conn->reactor);
@@ -557,8 +562,8 @@ static ssize_t rx_receive_pieces(struct tcp_conn *conn, size_t direct_bytes)
 }
 
 /*
- * What to receive into scratch. Where long payload is at hand or expected, no more than shows the
- * next header, so that the payload behind it can go to its place.
+ * How many bytes to receive into scratch. When long payload is current or expected, only as many as
+ * reach the next header, so that the payload after it can be received directly.
  */
 static size_t rx_scratch_bytes(const struct tcp_conn *conn, size_t budget_bytes)
 {
@@ -592,13 +597,14 @@ static ssize_t rx_receive_scratch(struct tcp_conn *conn, size_t budget_bytes)
 	if (carried > 0)
 		memcpy(scratch, conn->carry, carried);
 	rx_run(conn, scratch, carried + (size_t)len);
-	/* Enough for a header and there was none of that kind: small PDUs want a large receive. */
+	/* Enough bytes for a header, and none announced long payload: small PDUs need a large
+	 * receive. */
 	if ((size_t)len >= TCP_DIRECT_TAIL_BYTES && conn->rx_phase == TCP_RX_HEADER)
 		conn->is_long_expected = false;
 	return len;
 }
 
-/* > 0, or what tcp_stream_recv said. */
+/* > 0, or the result of tcp_stream_recv. */
 static ssize_t rx_receive(struct tcp_conn *conn)
 {
 	size_t budget_bytes = conn->config.recv_budget_bytes;
@@ -639,13 +645,13 @@ static void rx_ready(struct tcp_conn *conn)
 		return;
 	was_looking = conn->rx_phase == TCP_RX_HEADER && conn->is_long_expected;
 	len = rx_receive(conn);
-	/* The header is there, and behind it the payload that was expected. */
+	/* The header has arrived, followed by the expected payload. */
 	if (len > 0 && was_looking && conn->rx_phase == TCP_RX_DATA && tcp_rx_is_willing(conn))
 		len = rx_receive(conn);
 	if (rx_is_over(len))
 		rx_ended(conn, len);
-	/* What this receive has answered at once, while it is in the cache: the next connections of
-	 * this turn would push it out, and with it the payload that was fetched from memory. */
+	/* Send the answers to this receive now, while they are in the cache: the next connections
+	 * of this turn would evict them, and with them the payload that was prefetched. */
 	tcp_tx_flush_now(conn);
 	if (!conn->is_sock_closing)
 		tcp_conn_update_want(conn);

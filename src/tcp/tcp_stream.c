@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Streams: a socket, or a socket behind records. For a plain stream this file only opens, connects
- * and closes; its bytes and its readiness pass it by. With records it runs the handshake, wants of
- * the socket what the user and the records want together, and calls `ready` again for bytes that
- * the records hold and the socket does not report. Runs on the connection's reactor.
+ * and closes: bytes and readiness go directly between socket and user. With records, this file runs
+ * the handshake, requests from the socket the events that the user and the records need, and calls
+ * `ready` again for bytes that the records hold and the socket does not report. Runs on the
+ * connection's reactor.
  */
 #include "tcp/tcp_stream.h"
 
@@ -15,7 +16,7 @@ static struct tcp_stream *stream_of(struct reactor_sock *sock)
 	return container_of(sock, struct tcp_stream, sock);
 }
 
-/* ---- what the socket is asked for ---------------------------------------------------------- */
+/* ---- events requested from the socket ------------------------------------------------------ */
 
 static void stream_update(struct tcp_stream *stream)
 {
@@ -33,8 +34,8 @@ static void stream_update(struct tcp_stream *stream)
 	reactor_sock_want(&stream->sock, wanted);
 }
 
-/* The socket does not report bytes that the records hold. A user that does not receive them is
- * called again when it wants READ anew, and not in every turn. */
+/* The socket does not report bytes that the records hold. A user that does not receive these bytes
+ * is called again when it next requests READ, not in every turn. */
 static void stream_call_again(struct tcp_stream *stream)
 {
 	if (stream->has_input && (stream->wanted & REACTOR_SOCK_READ) && !stream->sock.closing)
@@ -54,7 +55,7 @@ ssize_t tcp_stream_recv_records(struct tcp_stream *stream, const struct iovec *i
 	ssize_t len = stream->records->recv(stream, iov, iov_count);
 
 	stream_call_again(stream);
-	/* Records may have been answered. */
+	/* recv may have queued records for the peer: request WRITE for them. */
 	stream_update(stream);
 	return len;
 }
@@ -70,7 +71,7 @@ ssize_t tcp_stream_send_records(struct tcp_stream *stream, const struct iovec *i
 
 /* ---- the end ------------------------------------------------------------------------------- */
 
-/* The sending side is shut as soon as nothing is left of what was sent. */
+/* Shuts the sending side once the socket has taken all kept bytes. */
 static void stream_shut(struct tcp_stream *stream)
 {
 	if (!stream->is_ending || stream->has_output)
@@ -86,7 +87,7 @@ void tcp_stream_shutdown_send(struct tcp_stream *stream)
 		return;
 	}
 	stream->is_ending = true;
-	/* What cannot be sent is not waited for: the connection ends either way. */
+	/* Do not wait for a closing record that fails: the connection ends either way. */
 	if (stream->records->end(stream) < 0)
 		stream->has_output = false;
 	stream_shut(stream);
@@ -129,7 +130,8 @@ static void stream_shake_hands(struct tcp_stream *stream)
 {
 	int res = stream->records->handshake(stream);
 
-	/* A peer that sends meanwhile must not keep the reactor busy. */
+	/* While the handshake waits for tcp_stream_advance, no READ is requested: a peer that keeps
+	 * sending must not keep the reactor busy. */
 	stream->is_waiting = res == -EINPROGRESS;
 	if (res == 0)
 		stream_established(stream);
@@ -146,7 +148,7 @@ void tcp_stream_advance(struct tcp_stream *stream)
 		stream_shake_hands(stream);
 }
 
-/* Room in the socket: what of it the user shall hear. */
+/* The socket has room: sends kept bytes. Returns the WRITE event to report to the user, or 0. */
 static unsigned stream_writable(struct tcp_stream *stream)
 {
 	bool had_output = stream->has_output;
@@ -162,7 +164,7 @@ static unsigned stream_writable(struct tcp_stream *stream)
 	return had_output ? REACTOR_SOCK_WRITE : stream->wanted & REACTOR_SOCK_WRITE;
 }
 
-/* In the handshake, whose messages may wait for room too. */
+/* The socket is ready during the handshake, whose messages may also wait for room. */
 static void handshake_ready(struct tcp_stream *stream)
 {
 	int res = stream->has_output ? stream->records->flush(stream) : 0;
@@ -191,7 +193,8 @@ static void records_ready(struct reactor_sock *sock, unsigned events)
 	stream_update(stream);
 }
 
-/* At the end of a turn that left bytes in the records; and the start of an accepted stream. */
+/* Runs at the end of a turn that left bytes in the records, and at the start of an accepted
+ * stream. */
 static void stream_again(struct reactor_defer *defer)
 {
 	struct tcp_stream *stream = container_of(defer, struct tcp_stream, again);

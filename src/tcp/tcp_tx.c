@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sending: a queue of PDUs per connection, gathered into one send at the end of each receive (what
- * it has answered at once) and of each turn (the rest).
+ * Sending: a queue of PDUs per connection, gathered into one send at the end of each receive (its
+ * immediate answers) and of each turn (the rest).
  *
- * A PDU is a header (with digest and padding), a payload where the user has it, and a data digest.
- * Shared payload may change while it waits: of a block that a partial send has cut, the rest is
- * copied at once, so that the peer never gets half of an old and half of a new one; with data
- * digests all is copied before the digest. Between threads it is held (base/block_guard.h) from
- * before the send until after that copy; what cannot be held has the next send. Large private
- * payload goes without a copy where the port says so (tcp_tx_zc.c). NVMe/TCP Transport 1.1,
- * section 3.3. Runs on the connection's reactor.
+ * A PDU is a header (with digest and padding), a payload in the user's memory, and a data digest.
+ * Shared payload may change while it waits. The rest of a block that a partial send has cut is
+ * copied at once, so that the peer never gets half of an old block and half of a new one. With data
+ * digests, the whole payload is copied before the digest is computed. Payload shared between
+ * threads is held (base/block_guard.h) from before the send until after that copy; payload that
+ * cannot be held waits for the next send. Large private payload is sent without a copy where the
+ * port allows it (tcp_tx_zc.c). NVMe/TCP Transport 1.1, section 3.3. Runs on the connection's
+ * reactor.
  */
 #include "tcp/tcp_internal.h"
 
@@ -30,7 +31,7 @@ static size_t tx_total_bytes(const struct tcp_tx *tx)
 
 /* ---- gathering ----------------------------------------------------------------------------- */
 
-/* Shared payload of a send, held until it is over. */
+/* Shared payload of a send, held until the send ends. */
 struct held {
 	struct block_guard *guard;
 	const void *addr;
@@ -44,8 +45,8 @@ struct gather {
 	unsigned count;
 	unsigned count_max;
 	size_t bytes;
-	/* PDUs that are nothing but a header, one behind the other: one piece of memory for many of
-	 * them is cheaper for the kernel than a piece each. */
+	/* Header-only PDUs, one after another. For the kernel, one iovec for many of them is
+	 * cheaper than one iovec each. */
 	size_t headers_bytes;
 	uint8_t headers[TCP_SEND_HEADERS_BYTES];
 };
@@ -60,7 +61,7 @@ static bool gather_add(struct gather *gather, const void *base, size_t len_bytes
 	return true;
 }
 
-/* A PDU without payload. False: there is no room for it. */
+/* Adds a PDU without payload. False: no room. */
 static bool gather_header(struct gather *gather, const struct tcp_tx *tx)
 {
 	uint8_t *at = gather->headers + gather->headers_bytes;
@@ -79,9 +80,9 @@ static bool gather_header(struct gather *gather, const struct tcp_tx *tx)
 }
 
 /*
- * Payload that other threads may change: held from here on. False when there is no room for all of
- * it, or when somebody has some of it now: nobody waits for that with something in his hands. Out
- * of line, so that the rest stays short where there is one thread.
+ * Adds and holds payload that other threads may change. False when there is no room for all of it,
+ * or when another thread holds part of it: never spin on a granule while holding another one. Not
+ * inlined, so that the path for one thread stays short.
  */
 static __attribute__((noinline)) bool gather_held(struct gather *gather, const struct tcp_tx *tx,
 						  const uint8_t *base, size_t len_bytes)
@@ -106,7 +107,7 @@ static void gather_drop_held(struct gather *gather)
 	gather->held_count = 0;
 }
 
-/* The payload from `from_bytes` on. False when there are no more iovs. */
+/* Adds the payload from `from_bytes` on. False when not all of it could be added. */
 static bool gather_payload(struct gather *gather, const struct tcp_tx *tx, size_t from_bytes)
 {
 	size_t left;
@@ -171,7 +172,7 @@ static void gather_queue(struct gather *gather, const struct tcp_conn *conn)
 
 		if (gather->bytes >= TCP_SEND_BYTES)
 			return;
-		/* Only the first one is known not to want a send of its own kind. */
+		/* For the first PDU, the caller has checked that no zero-copy send is due. */
 		if (conn->zc && gather->count > 0 && tcp_zc_wants(conn, tx, 0))
 			return;
 		if (tx->data_bytes == 0 && done_bytes == 0 ? !gather_header(gather, tx)
@@ -184,13 +185,14 @@ static void gather_queue(struct gather *gather, const struct tcp_conn *conn)
 			   conn->term_bytes - conn->term_sent_bytes);
 }
 
-/* An R2T has to be known as sent before its answer comes, which is long before its release. */
+/* False for an R2T: it must count as sent before its answer comes, which is long before the kernel
+ * releases a zero-copy send. */
 static bool tx_may_ride_along(const struct tcp_tx *tx)
 {
 	return tx->data_bytes == 0 && tx->hdr[0] == NVME_TCP_PDU_CAPSULE_RESP;
 }
 
-/* What may leave without a copy: payload that wants to, and responses among it. */
+/* Gathers what may be sent without a copy: eligible payload, and responses between it. */
 static void gather_queue_zc(struct gather *gather, struct tcp_conn *conn)
 {
 	size_t done_bytes = conn->tx_head_done_bytes;
@@ -215,8 +217,8 @@ static void gather_queue_zc(struct gather *gather, struct tcp_conn *conn)
 
 /* ---- private copies ------------------------------------------------------------------------ */
 
-/* Makes the part of the payload from `from_bytes` to `end_bytes` private, under `guard` unless it
- * is held already (NULL). 0 or -ENOMEM. */
+/* Copies the payload from `from_bytes` to `end_bytes` to private memory, under `guard` unless the
+ * caller already holds the payload (NULL). 0 or -ENOMEM. */
 static int tx_copy_payload(struct tcp_tx *tx, size_t from_bytes, size_t end_bytes,
 			   struct block_guard *guard)
 {
@@ -250,8 +252,8 @@ static int tx_copy_payload(struct tcp_tx *tx, size_t from_bytes, size_t end_byte
 	return 0;
 }
 
-/* After a partial send, before anybody can change shared payload: what was gathered is still held,
- * and the rest of a block is in the granule that its beginning is in. */
+/* After a partial send, copies the rest of a cut block. What was gathered is still held, and the
+ * rest of a block is in the same granule as its beginning, so no thread can have changed it. */
 static int tx_keep_head(struct tcp_conn *conn)
 {
 	struct tcp_tx *tx;
@@ -273,7 +275,7 @@ static int tx_keep_head(struct tcp_conn *conn)
 
 /* ---- sending ------------------------------------------------------------------------------- */
 
-/* Takes `sent` bytes off the queue; finished PDUs go to `finished`. */
+/* Takes `sent` bytes off the queue and moves finished PDUs to `finished`. */
 static inline void tx_account(struct tcp_conn *conn, size_t sent, struct list *finished)
 {
 	conn->stats.bytes_sent += sent;
@@ -312,7 +314,7 @@ static bool tx_is_zc_due(const struct tcp_conn *conn)
 			    conn->tx_head_done_bytes);
 }
 
-/* One send. True when another one may follow. */
+/* Does one send. True when another send may follow. */
 static bool tx_send_once(struct tcp_conn *conn, struct gather *gather, size_t *turn_bytes)
 {
 	struct list finished;
@@ -343,7 +345,8 @@ static bool tx_send_once(struct tcp_conn *conn, struct gather *gather, size_t *t
 	error = tx_keep_head(conn);
 	gather_drop_held(gather);
 	*turn_bytes += (size_t)sent;
-	/* A short send means a full socket; a spent budget lets the others have their turn. */
+	/* A short send means a full socket. A spent budget gives the other connections their
+	 * turn. */
 	if ((size_t)sent < gather->bytes || *turn_bytes >= TCP_SEND_TURN_BYTES)
 		conn->is_tx_blocked = !tx_is_idle(conn);
 	tcp_tx_call_done(&finished, 0);
@@ -364,8 +367,9 @@ static void tx_stalled(struct reactor_timer *timer)
 }
 
 /*
- * A peer that does not read holds buffers of others. Progress is a rate, not a byte: what has moved
- * buys as long as it may take at TCP_SEND_PACE_BYTES a second, and never more than the time-out.
+ * A peer that does not read holds buffers that others need. Progress is a rate: moved bytes extend
+ * the deadline by the time they would take at TCP_SEND_PACE_BYTES per second, and never beyond the
+ * time-out from now.
  */
 static void tx_watch_stall(struct tcp_conn *conn, size_t moved_bytes)
 {
@@ -389,7 +393,8 @@ static void tx_watch_stall(struct tcp_conn *conn, size_t moved_bytes)
 void tcp_tx_flush(struct reactor_defer *flush)
 {
 	struct tcp_conn *conn = container_of(flush, struct tcp_conn, flush);
-	/* Too large to be cleared for each call; used by one flush of this thread at a time. */
+	/* Static because it is too large to clear for each call. A thread runs one flush at a
+	 * time. */
 	static _Thread_local struct gather gather;
 	size_t turn_bytes = 0;
 
@@ -424,7 +429,7 @@ void tcp_tx_sent(struct tcp_conn *conn, size_t sent_bytes, size_t asked_bytes)
 	if (sent_bytes < asked_bytes)
 		conn->is_tx_blocked = !tx_is_idle(conn);
 	tcp_tx_moved(conn);
-	/* All of them wait for the release. */
+	/* All finished PDUs wait for the release. */
 	CHECK(list_empty(&finished));
 }
 
@@ -476,7 +481,7 @@ void tcp_tx_drop(struct tcp_conn *conn, bool keeps_begun)
 	while ((node = list_pop_front(&conn->tx_queue)) != NULL) {
 		struct tcp_tx *tx = list_entry(node, struct tcp_tx, node);
 
-		/* A zero-copy send that is under way may take its bytes yet. */
+		/* A zero-copy send in flight may still take bytes of this PDU. */
 		if (tx->is_zc) {
 			tx->is_begun = true;
 			tcp_zc_keep(conn, tx, &conn->tx_dropped);
@@ -494,9 +499,10 @@ void tcp_tx_finish_dropped(struct tcp_conn *conn)
 	tcp_tx_call_done(&conn->tx_dropped, -ECONNRESET);
 }
 
-/* ---- what users send ----------------------------------------------------------------------- */
+/* ---- send functions for users -------------------------------------------------------------- */
 
-/* Before the header is written: false when the connection ended and tx is on its way back. */
+/* Called before the header is written. False when the connection has ended; done of tx is then
+ * called at the end of the turn. */
 static bool tx_begin(struct tcp_conn *conn, struct tcp_tx *tx, uint32_t data_bytes)
 {
 	CHECK_OWNER(conn);
@@ -515,7 +521,8 @@ static bool tx_begin(struct tcp_conn *conn, struct tcp_tx *tx, uint32_t data_byt
 	return false;
 }
 
-/* The data digest. Shared payload is copied first, so that it does not change. 0 or -ENOMEM. */
+/* Computes the data digest. Shared payload is copied first, so that it cannot change. 0 or
+ * -ENOMEM. */
 static int tx_add_digest(struct tcp_tx *tx)
 {
 	uint32_t crc = CRC32C_START;
@@ -533,7 +540,7 @@ static int tx_add_digest(struct tcp_tx *tx)
 		size_t part = tx->iov[i].iov_len - skip;
 
 		part = part < left ? part : left;
-		/* It may have no address then. */
+		/* An empty piece may have a NULL address. */
 		if (part == 0)
 			continue;
 		crc = crc32c_update(crc, (const uint8_t *)tx->iov[i].iov_base + skip, part);
@@ -544,7 +551,7 @@ static int tx_add_digest(struct tcp_tx *tx)
 	return 0;
 }
 
-/* Out of line, so that what sends without digests stays short. */
+/* Not inlined, so that the path without digests stays short. */
 static __attribute__((noinline)) void tx_queue_with_digest(struct tcp_conn *conn, struct tcp_tx *tx)
 {
 	tx->has_trailer = true;

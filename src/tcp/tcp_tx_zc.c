@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sends without a copy: which payload, what waits until the kernel has let go of it, and when it
- * does not pay.
+ * Sends without a copy: which payload is eligible, what waits until the kernel releases it, and
+ * when zero copy is switched off.
  *
- * A PDU of which any byte left this way is done only when it is sent in full and every zero-copy
- * send so far is released: it waits with the newest of them, and they are looked at in order. Only
- * payload that nobody changes until done goes this way; mapped memory is copied, because a packet
- * that TCP repeats would carry other bytes than the digest saw, or half of a block. Runs on the
- * connection's reactor.
+ * A PDU with any byte in a zero-copy send is done only when it is sent in full and every zero-copy
+ * send so far is released. Such a PDU waits with the newest of these sends, and sends are released
+ * in order. Only payload that does not change until done is sent without a copy. Mapped memory is
+ * copied: a packet that TCP retransmits would carry bytes that the digest does not cover, or half
+ * of a block. Runs on the connection's reactor.
  */
 #include "tcp/tcp_internal.h"
 
@@ -20,7 +20,7 @@
 struct zc_send {
 	struct reactor_send send;
 	struct tcp_conn *conn;
-	struct list held; /* PDUs that wait for its release */
+	struct list held; /* PDUs that wait for the release of this send */
 	bool has_bytes;
 	bool is_released;
 };
@@ -28,12 +28,12 @@ struct zc_send {
 struct tcp_zc {
 	struct zc_send sends[TCP_ZC_SENDS]; /* a ring, the oldest at `first` */
 	unsigned first;
-	unsigned count;           /* under way, or not released, or behind one that is not */
-	size_t asked_bytes;       /* of the one under way */
-	size_t copy_next_bytes;   /* the kernel refused these: they go as copies */
-	unsigned copied_in_a_row; /* reports */
+	unsigned count;           /* sends in flight, not released, or after an unreleased one */
+	size_t asked_bytes;       /* of the send in flight */
+	size_t copy_next_bytes;   /* refused by the kernel: these are sent as copies */
+	unsigned copied_in_a_row; /* reports of a copy */
 	bool is_off;
-	struct iovec iov[TCP_ZC_IOVS]; /* of the one under way */
+	struct iovec iov[TCP_ZC_IOVS]; /* of the send in flight */
 };
 
 static void zc_on_sent(struct reactor_send *send, int res);
@@ -70,7 +70,7 @@ bool tcp_zc_wants(const struct tcp_conn *conn, const struct tcp_tx *tx, size_t d
 	const struct tcp_zc *zc = conn->zc;
 	uint32_t min_bytes = conn->config.zero_copy_min_bytes;
 
-	/* Of a PDU that is begun, the rest has to be worth it too. */
+	/* The rest of a PDU that is begun must reach min_bytes too. */
 	return tx->data_bytes >= min_bytes && tx->shared_block_bytes == 0 && !tx->private_copy &&
 	       (done_bytes == 0 ||
 		tx->hdr_bytes + (size_t)tx->data_bytes >= done_bytes + min_bytes) &&
@@ -114,7 +114,7 @@ void tcp_zc_keep(struct tcp_conn *conn, struct tcp_tx *tx, struct list *otherwis
 
 /* ---- the result ---------------------------------------------------------------------------- */
 
-/* PDUs that were offered and of which nothing was taken are as before. */
+/* Clears is_zc of PDUs that were offered and of which the kernel took nothing. */
 static void zc_unmark(struct tcp_conn *conn)
 {
 	bool is_begun = conn->tx_head_done_bytes > 0;
@@ -144,7 +144,7 @@ static void zc_on_refused(struct tcp_conn *conn, int error)
 {
 	conn->stats.zc_fallbacks++;
 	conn->zc->copy_next_bytes = conn->zc->asked_bytes;
-	/* A lack of memory, or of memory that may be locked, passes; these do not. */
+	/* A lack of memory, or of lockable memory, is temporary. These two errors are permanent. */
 	if (error == -EOPNOTSUPP || error == -EINVAL)
 		zc_switch_off(conn, strerror(-error));
 }
@@ -155,7 +155,7 @@ static void zc_on_sent(struct reactor_send *send, int res)
 	struct tcp_conn *conn = zs->conn;
 
 	conn->is_tx_sending = false;
-	/* Its PDUs were dropped, and wait for the release. */
+	/* The PDUs of this send were dropped and wait for the release. */
 	if (conn->is_sock_closing)
 		return;
 	if (res > 0) {
@@ -178,8 +178,8 @@ static void zc_on_sent(struct reactor_send *send, int res)
 
 /* ---- the release --------------------------------------------------------------------------- */
 
-/* Where the kernel copies after all (loopback, no scatter-gather, a tunnel) it does so page by
- * page, at a multiple of the price of a plain send. */
+/* Where the kernel copies anyway (loopback, no scatter-gather, a tunnel), it copies page by page,
+ * which costs several times as much as a plain send. */
 static void zc_judge(struct tcp_conn *conn, bool was_copied)
 {
 	struct tcp_zc *zc = conn->zc;

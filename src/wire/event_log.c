@@ -27,7 +27,7 @@ enum log_header_offset {
 	HEADER_EVENTS = 480,
 };
 #define HEADER_REVISION_BASE_2 3
-/* Bytes of the header behind this field. */
+/* Bytes of the header after the LHL field. */
 #define HEADER_LENGTH          (EVENT_LOG_HEADER_BYTES - HEADER_TIMESTAMP)
 #define HEADER_SUBNQN_BYTES    256
 #define RCI_PORT_TYPE_NSS_PORT (1u << 16)
@@ -44,7 +44,7 @@ enum event_offset {
 	EVENT_VSIL = 20,
 	EVENT_EL = 22,
 };
-#define EVENT_EHL_VALUE       (EVENT_HEADER_BYTES - 3) /* bytes behind this field */
+#define EVENT_EHL_VALUE       (EVENT_HEADER_BYTES - 3) /* bytes after this field */
 #define EVENT_PORT_NSS        1
 #define EVENT_PORT_NONE       3
 #define EVENT_PORT_MASK       3u

@@ -3,8 +3,8 @@
  * Connect, Disconnect, Property Get and Set, and the controller properties CAP and CC, between
  * bytes and plain values. Pure; any thread. NVMe Base 2.1, sections 3.1.4 and 6.
  *
- * connect_decode sees bytes of a peer that nobody has authenticated: it trusts no length and no
- * terminator. Encoders leave the command identifier to the caller.
+ * connect_decode parses bytes of an unauthenticated peer: it trusts no length and no terminator.
+ * For all encoders, the caller sets the command identifier.
  */
 #include "wire/fabrics.h"
 
@@ -33,7 +33,7 @@ static struct connect_reject reject_sqe(nvme_status status, uint16_t offset)
 	return (struct connect_reject){nvme_status_dnr(status), offset, false};
 }
 
-/* Copies a name out of the Connect data; false when it is not terminated or not well formed. */
+/* Copies a name from the Connect data. False when the name is not terminated or not well formed. */
 static bool connect_name_decode(const uint8_t *field, char name[NVME_NQN_BYTES])
 {
 	if (strnlen((const char *)field, NVME_NQN_BYTES) == NVME_NQN_BYTES) {
@@ -72,7 +72,8 @@ void connect_decode(const struct nvme_sqe *sqe, const uint8_t *data, size_t data
 	ret_args->wants_no_sq_flow_control = (cdw11 >> 16 & CATTR_DISABLE_SQ_FLOW_CONTROL) != 0;
 	ret_args->kato_ms = le32_get(sqe->cdw12);
 
-	/* The format comes first: nothing else has a meaning under a format that we do not know. */
+	/* The record format is checked first: under an unknown format, no other field has a
+	 * meaning. */
 	if (ret_args->record_format != 0)
 		*ret_reject = reject_sqe(NVME_SC_CONNECT_FORMAT, CONNECT_SQE_RECFMT);
 	else if (sqsize == 0)

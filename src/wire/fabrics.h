@@ -25,11 +25,12 @@ struct connect_args {
 	char host_nqn[NVME_NQN_BYTES];
 };
 
-/* Why a Connect fails: status, and where (Connect response DW0: IPO in 15:0, IATTR in bit 16). */
+/* Why a Connect fails: the status and the offending field (Connect response DW0: IPO in 15:0, IATTR
+ * in bit 16). */
 struct connect_reject {
 	nvme_status status;
 	uint16_t parameter_offset;
-	bool is_in_data; /* the offset is into the Connect data, else into the SQE */
+	bool is_in_data; /* true: offset in the Connect data; false: in the SQE */
 };
 
 /* Byte offsets that a reject may name. */
@@ -46,8 +47,8 @@ enum connect_offset {
 };
 
 /*
- * Checks what can be known from the bytes alone: record format, SQSIZE not 0, data length, names
- * terminated within 224 bytes and well formed. ret_reject->status is success when all is well.
+ * Checks what can be checked from the bytes alone: record format, SQSIZE not 0, data length, names
+ * terminated within 224 bytes and well formed. ret_reject->status is success when all checks pass.
  */
 void connect_decode(const struct nvme_sqe *sqe, const uint8_t *data, size_t data_bytes,
 		    struct connect_args *ret_args, struct connect_reject *ret_reject);
@@ -89,17 +90,17 @@ void property_set_encode(struct nvme_sqe *sqe, uint32_t offset, uint64_t value, 
 struct ctrl_capabilities {
 	uint32_t queue_size_max;       /* entries, 1-based: MQES + 1 */
 	uint32_t ready_timeout_ms;     /* CAP.TO and CRTO.CRWMT, 500 ms steps */
-	bool has_ready_with_media;     /* CAP.CRMS.CRWMS: CRTO tells how long enabling may take */
+	bool has_ready_with_media;     /* CAP.CRMS.CRWMS: CRTO has the time-out for enabling */
 	bool supports_nvm;             /* CAP.CSS bit 0 */
 	bool supports_io_command_sets; /* CAP.CSS bit 6 */
 };
 
 uint64_t cap_encode(const struct ctrl_capabilities *cap);
 void cap_decode(uint64_t value, struct ctrl_capabilities *ret_cap);
-/* CRTO: only ready with media, so that CRIMT is 0. */
+/* CRTO. weft only becomes ready with media, so CRIMT is 0. */
 uint32_t crto_encode(const struct ctrl_capabilities *cap);
 
-/* CC: what the host asks of a controller. */
+/* CC: the configuration that the host requests of a controller. */
 struct ctrl_config {
 	bool is_enabled;
 	uint8_t command_set;    /* CSS */
@@ -120,7 +121,7 @@ enum csts_bits {
 	CSTS_SHST_COMPLETE = 2u << 2,
 };
 
-/* The newest specifications whose features are offered: Base 2.3 has Cross-Controller Reset. */
+/* The newest specifications of which weft offers features: Base 2.3 has Cross-Controller Reset. */
 #define NVME_VERSION_BASE 0x00020300u
 #define NVME_VERSION_NVM  0x00010200u
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Get and Set Features, asynchronous event results and Abort between dwords and plain values.
- * Pure; any thread. NVMe Base 2.1, sections 5.1.1, 5.1.2, 5.1.11 and 5.1.25. Encoders leave the
- * command identifier to the caller and say "no data"; a feature with data sets its SGL afterwards.
+ * Get and Set Features, asynchronous event results and Abort between dwords and plain values. Pure;
+ * any thread. NVMe Base 2.1, sections 5.1.1, 5.1.2, 5.1.11 and 5.1.25. Encoders set an SGL for no
+ * data; for a feature with data, the caller sets the SGL afterwards. The caller also sets the
+ * command identifier.
  */
 #include "wire/feature.h"
 

@@ -68,7 +68,7 @@ struct temperature_cmd {
 	uint8_t kind;
 };
 #define TEMPERATURE_COMPOSITE   0
-#define TEMPERATURE_ALL_SENSORS 0xf /* Set alone */
+#define TEMPERATURE_ALL_SENSORS 0xf /* only in Set Features */
 #define TEMPERATURE_OVER        0
 #define TEMPERATURE_UNDER       1
 struct temperature_cmd feature_temperature_decode(uint32_t cdw11);
@@ -104,11 +104,11 @@ enum async_event_type {
 };
 
 enum async_io {
-	ASYNC_IO_RESERVATION = 0x00, /* a notification page is there */
+	ASYNC_IO_RESERVATION = 0x00, /* a notification page is available */
 };
 
 enum async_smart {
-	ASYNC_SMART_TEMPERATURE = 0x01, /* a threshold is crossed */
+	ASYNC_SMART_TEMPERATURE = 0x01, /* a temperature crossed a threshold */
 };
 
 enum async_notice {

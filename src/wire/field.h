@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fields of wire structures by byte offset, for wire/ alone: the big, sparse pages of Identify and
- * Get Log Page are written as "offset, value", which is how the specification's tables read.
- * Text fields are ASCII, padded with spaces on the right (NVMe Base 2.1, section 1.4.2).
+ * Fields of wire structures by byte offset; for use in wire/ only. The big, sparse pages of
+ * Identify and Get Log Page are written as "offset, value", like the specification's tables. Text
+ * fields are ASCII, padded with spaces on the right (NVMe Base 2.1, section 1.4.2).
  */
 #ifndef WEFT_WIRE_FIELD_H
 #define WEFT_WIRE_FIELD_H
@@ -58,7 +58,7 @@ static inline uint64_t field_get64(const uint8_t *bytes, size_t offset)
 	return le64_get(raw);
 }
 
-/* Cuts what does not fit; pads with spaces. */
+/* Truncates a longer string; pads a shorter one with spaces. */
 static inline void field_put_text(uint8_t *bytes, size_t offset, size_t field_bytes,
 				  const char *text)
 {
@@ -68,7 +68,8 @@ static inline void field_put_text(uint8_t *bytes, size_t offset, size_t field_by
 	memset(bytes + offset + text_bytes, ' ', field_bytes - text_bytes);
 }
 
-/* The text ends at the first zero, else at the last character that is not a space. */
+/* Copies a field to a terminated string, up to the first zero byte or the last character that is
+ * not a space. */
 static inline void field_get_text(const uint8_t *bytes, size_t offset, size_t field_bytes,
 				  char *text, size_t room_bytes)
 {

@@ -22,7 +22,7 @@ enum identify_cns {
 	IDENTIFY_CSI_INDEPENDENT_NS = 0x08,
 	IDENTIFY_ALLOCATED_NS_LIST = 0x10,
 	IDENTIFY_ALLOCATED_NS = 0x11,
-	IDENTIFY_NS_CTRL_LIST = 0x12, /* controllers that a namespace is attached to */
+	IDENTIFY_NS_CTRL_LIST = 0x12, /* controllers to which a namespace is attached */
 	IDENTIFY_CTRL_LIST = 0x13,
 	IDENTIFY_NS_GRANULARITY = 0x16,
 	IDENTIFY_UUID_LIST = 0x17,
@@ -35,7 +35,7 @@ enum nvme_csi {
 	NVME_CSI_ZNS = 0x02,
 	NVME_CSI_SLM = 0x03,
 	NVME_CSI_CP = 0x04,
-	NVME_CSI_MAX = NVME_CSI_CP, /* those above are reserved */
+	NVME_CSI_MAX = NVME_CSI_CP, /* larger values are reserved */
 };
 
 struct identify_cmd {
@@ -57,7 +57,8 @@ enum ctrl_type {
 	CTRL_TYPE_DISCOVERY = 2,
 };
 
-/* Optional features that a controller says it has; each maps to a bit of Identify Controller. */
+/* What a controller reports about itself. A `has_` member is an optional feature; the comments name
+ * the field of Identify Controller. */
 struct ctrl_identity {
 	char serial[NVME_SERIAL_BYTES + 1];
 	char model[NVME_MODEL_BYTES + 1];
@@ -67,7 +68,7 @@ struct ctrl_identity {
 	uint16_t cntlid;
 	uint32_t version;
 	uint32_t transfer_max_bytes; /* MDTS; 0: no limit; a power of two of 4 KiB pages */
-	bool has_multiple_ports;     /* CMIC bits: more than one port, controller; ANA */
+	bool has_multiple_ports;     /* CMIC bits: several ports, several controllers, ANA */
 	bool has_multiple_ctrls;
 	bool has_ana;
 	bool has_event_ns_attribute; /* OAES */
@@ -97,7 +98,7 @@ struct ctrl_identity {
 	bool has_write_uncorrectable;
 	bool has_dataset_management;
 	bool has_write_zeroes;
-	bool has_feature_select; /* saving and selection in Set and Get Features */
+	bool has_feature_select; /* Save in Set Features, Select in Get Features */
 	bool has_reservations;
 	bool has_timestamp; /* feature 0Eh */
 	bool has_verify;
@@ -105,37 +106,40 @@ struct ctrl_identity {
 	uint16_t copy_formats;   /* OCFS: a bit for each descriptor format */
 	bool has_fused_compare;  /* FUSES */
 	bool has_volatile_cache; /* VWC present */
-	bool has_flush_all;      /* VWC: Flush with NSID FFFFFFFFh; said only by I/O controllers */
-	bool has_write_protect;  /* NWPC: all three kinds */
-	uint32_t atomic_write_blocks;         /* AWUN, 1-based, of any format; 0 says 1 too */
+	/* VWC: Flush with NSID FFFFFFFFh; reported only by I/O controllers */
+	bool has_flush_all;
+	bool has_write_protect; /* NWPC: all three kinds */
+	/* AWUN, 1-based, for every format; 0 is encoded like 1 */
+	uint32_t atomic_write_blocks;
 	uint32_t atomic_power_fail_blocks;    /* AWUPF */
 	uint32_t atomic_compare_write_blocks; /* ACWU */
-	/* Rapid Path Failure Recovery: this instance of the controller among all that had its
-	 * identifier, and how many Cross-Controller Resets it takes at once; 0: none. */
+	/* Rapid Path Failure Recovery: identifies this instance of the controller among all that
+	 * had its CNTLID, and the number of Cross-Controller Resets that it runs at a time (0:
+	 * none). */
 	uint8_t uniquifier;        /* CIU */
 	uint64_t random_number;    /* CIRN */
 	uint32_t reset_limit;      /* CCRL */
 	uint32_t quiesce_ms;       /* CQT; 0: not reported */
 	bool has_event_ctrl_reset; /* OAES bits 20 and 21 */
 	bool has_event_lost_host;
-	uint32_t retry_delays_ms[3]; /* CRDT1 to 3, of 100 ms each on the wire; for CRD */
+	uint32_t retry_delays_ms[3]; /* CRDT1 to 3, in units of 100 ms on the wire; for CRD */
 	uint32_t ana_transition_s;   /* ANATT */
 	uint32_t ana_group_max;      /* ANAGRPMAX */
 	uint32_t ana_group_count;    /* NANAGRPID */
 	uint32_t in_capsule_bytes;   /* I/O queues: IOCCSZ = (64 + this) / 16 */
 	uint32_t warn_temperature_k;
 	uint32_t critical_temperature_k;
-	/* Vendor specific, of weft's target: which process this is, and whether others serve
-	 * namespaces of the subsystem too. All zero: not reported. */
+	/* Vendor specific, of weft's target: identifies the process, and reports whether other
+	 * processes also serve namespaces of the subsystem. All zero: not reported. */
 	uint8_t instance[IDENTIFY_INSTANCE_BYTES];
 	bool is_clustered;
-	/* Likewise: another one when writes that were acknowledged and not flushed may be lost. Of
-	 * controllers that report an instance. */
+	/* Vendor specific: changes when acknowledged writes that were not flushed may be lost. Only
+	 * of controllers that report an instance. */
 	uint8_t boot[IDENTIFY_BOOT_BYTES];
 };
 
 void identify_ctrl_encode(const struct ctrl_identity *identity, uint8_t page[NVME_PAGE_BYTES]);
-/* 0, or -EPROTO when a field makes no sense (SQES, CQES, IOCCSZ below 4, …). */
+/* 0, or -EPROTO when a field is invalid (SQES, CQES, IOCCSZ below 4, ...). */
 int identify_ctrl_decode(const uint8_t page[NVME_PAGE_BYTES], struct ctrl_identity *ret_identity);
 
 struct ns_identity {
@@ -164,28 +168,29 @@ struct ns_identity {
 	uint32_t copy_ranges_max;             /* MSRC, 1-based */
 	struct uuid uuid;
 	uint8_t nguid[16];
-	uint8_t eui64[8]; /* of other targets; weft's has none */
-	/* Vendor specific: another mark when writes to this namespace that were acknowledged and
-	 * not flushed may be lost, though the controller's boot is the same. Marks of one source
-	 * are compared, which is one target process with its state. Source 0: not reported. */
+	uint8_t eui64[8]; /* only of other targets; weft has none */
+	/* Vendor specific: the mark changes when acknowledged writes to this namespace that were
+	 * not flushed may be lost, although the controller's boot is unchanged. Only marks of the
+	 * same source can be compared. A source is one target process with its state. Source 0: not
+	 * reported. */
 	uint64_t loss_source;
 	uint64_t loss_mark;
 };
 
 void identify_ns_encode(const struct ns_identity *identity, uint8_t page[NVME_PAGE_BYTES]);
-/* 0; -EPROTO when a field makes no sense, as in the empty page of an inactive namespace;
- * -EOPNOTSUPP for a format with metadata. Leaves uuid nil: it is in CNS 03h. */
+/* 0; -EPROTO when a field is invalid, as in the empty page of an inactive namespace; -EOPNOTSUPP
+ * for a format with metadata. Leaves uuid nil, because the UUID is in CNS 03h. */
 int identify_ns_decode(const uint8_t page[NVME_PAGE_BYTES], struct ns_identity *ret_identity);
 /* CNS 08h: I/O command set independent. */
 void identify_ns_independent_encode(const struct ns_identity *identity,
 				    uint8_t page[NVME_PAGE_BYTES]);
-/* CNS 03h: UUID, NGUID, EUI64 (those that are not zero) and CSI descriptors. */
+/* CNS 03h: descriptors for UUID, NGUID and EUI64 (those that are not zero) and for the CSI. */
 void identify_ns_descriptors_encode(const struct ns_identity *identity,
 				    uint8_t page[NVME_PAGE_BYTES]);
 /* Fills uuid, nguid and eui64 only. -EPROTO when malformed, -EOPNOTSUPP for another command set. */
 int identify_ns_descriptors_decode(const uint8_t page[NVME_PAGE_BYTES],
 				   struct ns_identity *ret_identity);
-/* CNS 05h and 06h for the NVM command set; CNS 06h tells limits in bytes (0: none). */
+/* CNS 05h and 06h for the NVM command set. CNS 06h has limits in bytes (0: none). */
 void identify_nvm_ns_encode(uint8_t page[NVME_PAGE_BYTES]);
 
 struct nvm_ctrl_limits {
@@ -195,7 +200,7 @@ struct nvm_ctrl_limits {
 	uint32_t dsm_ranges_max;          /* DMRL; 0: none */
 	uint64_t dsm_blocks_max;          /* DMSL */
 	uint32_t dsm_range_blocks_max;    /* DMRSL */
-	bool tells_allocated;             /* AOCS bit 0: Get LBA Status, ATYPE 02h */
+	bool tells_allocated;             /* AOCS bit 0: Get LBA Status supports ATYPE 02h */
 	uint32_t version;                 /* VER, of the NVM Command Set Specification */
 };
 
@@ -204,13 +209,13 @@ void identify_nvm_ctrl_decode(const uint8_t page[NVME_PAGE_BYTES],
 			      struct nvm_ctrl_limits *ret_limits);
 /* CNS 02h, 07h: up to 1,024 identifiers in ascending order. */
 void identify_ns_list_encode(const uint32_t *nsids, uint32_t count, uint8_t page[NVME_PAGE_BYTES]);
-/* Returns how many. */
+/* Returns the number of identifiers. */
 uint32_t identify_ns_list_decode(const uint8_t page[NVME_PAGE_BYTES], uint32_t nsids[1024]);
 /* CNS 12h, 13h: up to IDENTIFY_CTRL_LIST_MAX identifiers in ascending order. */
 #define IDENTIFY_CTRL_LIST_MAX 2047
 void identify_ctrl_list_encode(const uint16_t *cntlids, uint32_t count,
 			       uint8_t page[NVME_PAGE_BYTES]);
-/* Returns how many; what exceeds the page is left out. */
+/* Returns the number of identifiers; at most as many as fit into the page. */
 uint32_t identify_ctrl_list_decode(const uint8_t page[NVME_PAGE_BYTES],
 				   uint16_t cntlids[IDENTIFY_CTRL_LIST_MAX]);
 /* CNS 16h: one granularity in bytes, for sizes and capacities in any format. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Identify command and Identify Controller (CNS 01h). Pure; any thread.
- * NVMe Base 2.1, section 5.1.13.2.1; NVM Command Set 1.1, section 4.1.5.2.
+ * The Identify command and Identify Controller (CNS 01h). Pure; any thread. NVMe Base 2.1, section
+ * 5.1.13.2.1; NVM Command Set 1.1, section 4.1.5.2.
  *
- * Sizes that the wire gives as powers of two of a page assume CAP.MPSMIN = 4 KiB, which is what
- * cap_encode says and what fabrics controllers report.
+ * Sizes encoded as powers of two of a page assume CAP.MPSMIN = 4 KiB, which cap_encode sets and
+ * fabrics controllers report.
  */
 #include "base/check.h"
 #include "wire/field.h"
@@ -25,7 +25,7 @@ enum id_ctrl_offset {
 	ID_CTRL_OAES = 92,
 	ID_CTRL_CTRATT = 96,
 	ID_CTRL_CNTRLTYPE = 111,
-	ID_CTRL_CRDT = 128, /* three of them */
+	ID_CTRL_CRDT = 128, /* three delays */
 	ID_CTRL_CIU = 135,
 	ID_CTRL_CIRN = 136,
 	ID_CTRL_OACS = 256,
@@ -111,7 +111,7 @@ enum id_ctrl_offset {
 #define VWC_FLUSH_ALL_MASK        (3u << 1)
 #define VWC_NO_FLUSH_ALL          (2u << 1) /* Flush with NSID FFFFFFFFh is refused */
 #define VWC_FLUSH_ALL             (3u << 1)
-#define NWPC_ALL                  0x07 /* on and off, until power cycle, for good */
+#define NWPC_ALL                  0x07 /* write protect, until power cycle, permanent */
 #define SGLS_SUPPORTED            (1u << 0)
 #define SGLS_OFFSET               (1u << 20)
 #define SGLS_TRANSPORT            (1u << 21)
@@ -147,7 +147,7 @@ void identify_cmd_encode(struct nvme_sqe *sqe, uint32_t nsid, const struct ident
 	sqe->cdw14 = le32_of(cmd->uuid_index & 0x7f);
 }
 
-/* Zero-based byte; both a count of 0 and of 1 are said as 0. */
+/* A zero-based byte; counts 0 and 1 are both encoded as 0. */
 static uint8_t zero_based8(uint32_t count)
 {
 	if (count > 256)
@@ -228,7 +228,7 @@ static uint16_t oncs_encode(const struct ctrl_identity *identity)
 			  (identity->has_copy ? ONCS_COPY : 0));
 }
 
-/* What hosts may change, how much there is, and how much of it at once. */
+/* Commands that change storage, capacities, and atomic write units. */
 static void encode_storage_fields(const struct ctrl_identity *identity, uint8_t *page)
 {
 	uint32_t oacs = (identity->has_format ? OACS_FORMAT : 0) |
@@ -248,13 +248,14 @@ static void encode_storage_fields(const struct ctrl_identity *identity, uint8_t 
 	field_put16(page, ID_CTRL_OCFS, identity->copy_formats);
 }
 
-/* Which instance this is, how it is reset from another one, and when its commands are over. */
+/* Identity of the controller's instance, its limit of Cross-Controller Resets, and its quiesce
+ * time. */
 static void encode_recovery_fields(const struct ctrl_identity *identity, uint8_t *page)
 {
 	for (unsigned i = 0; i < ARRAY_LEN(identity->retry_delays_ms); i++) {
 		uint32_t delay_ms = identity->retry_delays_ms[i];
 
-		/* Rounded up: a host that comes too early is turned away again. */
+		/* Rounded up: a host that retries too early is rejected again. */
 		field_put16(page, ID_CTRL_CRDT + 2 * i,
 			    saturate16(delay_ms / CRDT_STEP_MS + (delay_ms % CRDT_STEP_MS != 0)));
 	}
@@ -359,13 +360,13 @@ static void decode_capabilities(const uint8_t *page, struct ctrl_identity *ret_i
 	ret_identity->queue_entries_max = field_get16(page, ID_CTRL_MAXCMD);
 }
 
-/* More than 64 bits of bytes are as good as all of them. */
+/* A capacity of more than 64 bits is returned as UINT64_MAX. */
 static uint64_t capacity_get(const uint8_t *page, size_t offset)
 {
 	return field_get64(page, offset + 8) != 0 ? UINT64_MAX : field_get64(page, offset);
 }
 
-/* Entry sizes are "required" in 3:0 and "maximum" in 7:4; ours must lie between. */
+/* Entry sizes: required in bits 3:0, maximum in bits 7:4. weft's size must lie between. */
 static bool entry_size_fits(uint8_t field, uint8_t shift)
 {
 	return (field & 0xf) <= shift && field >> 4 >= shift;
@@ -417,7 +418,7 @@ static void decode_recovery_fields(const uint8_t *page, struct ctrl_identity *re
 	ret_identity->quiesce_ms = field_get16(page, ID_CTRL_CQT);
 }
 
-/* Another make's controller has whatever it likes there, but not the magic. */
+/* Other vendors' controllers may have any bytes here, but not the magic. */
 static void decode_instance(const uint8_t *page, struct ctrl_identity *ret_identity)
 {
 	if (memcmp(page + ID_CTRL_MAGIC, INSTANCE_MAGIC, INSTANCE_MAGIC_BYTES) != 0 ||
@@ -457,7 +458,7 @@ static int decode_io_fields(const uint8_t *page, struct ctrl_identity *ret_ident
 	return 0;
 }
 
-/* Controllers before NVMe 1.4 leave CNTRLTYPE 0; there the name tells. */
+/* Controllers before NVMe 1.4 leave CNTRLTYPE 0: then the NQN decides the type. */
 static int decode_type(uint8_t field, const char *subsystem_nqn, enum ctrl_type *ret_type)
 {
 	switch (field) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The smaller pages of Identify: lists of namespaces (CNS 02h, 07h, 10h) and of controllers (12h,
- * 13h), namespace granularity (16h), command sets (1Ch), and what the NVM command set adds (05h,
- * 06h). Pure; any thread.
- * NVMe Base 2.1, section 5.1.13.2; NVM Command Set 1.1, sections 4.1.5.3 and 4.1.5.4.
+ * 13h), namespace granularity (16h), command sets (1Ch), and the pages of the NVM command set (05h,
+ * 06h). Pure; any thread. NVMe Base 2.1, section 5.1.13.2; NVM Command Set 1.1, sections 4.1.5.3
+ * and 4.1.5.4.
  */
 #include "wire/field.h"
 #include "wire/identify.h"
@@ -60,7 +60,8 @@ uint32_t identify_ctrl_list_decode(const uint8_t page[NVME_PAGE_BYTES],
 	return count;
 }
 
-/* The attributes say one descriptor for all formats; their number is zero-based. */
+/* The attributes stay zero: one descriptor for all formats, and a zero-based number of
+ * descriptors. */
 #define GRANULARITY_DESCRIPTORS 32
 #define GRANULARITY_SIZE        0
 #define GRANULARITY_CAPACITY    8
@@ -99,7 +100,8 @@ void identify_nvm_ctrl_encode(const struct nvm_ctrl_limits *limits, uint8_t page
 	page[ID_NVM_CTRL_VSL] = page_shift_encode(limits->verify_max_bytes);
 	page[ID_NVM_CTRL_WZSL] = page_shift_encode(limits->write_zeroes_max_bytes);
 	page[ID_NVM_CTRL_WUSL] = page_shift_encode(limits->uncorrectable_max_bytes);
-	/* 256 ranges are all that a command can carry, and do not fit in the field: no limit. */
+	/* A command carries at most 256 ranges. 256 does not fit into the field, so it is encoded
+	 * as no limit. */
 	page[ID_NVM_CTRL_DMRL] = limits->dsm_ranges_max > 255 ? 0 : (uint8_t)limits->dsm_ranges_max;
 	field_put32(page, ID_NVM_CTRL_DMRSL, limits->dsm_range_blocks_max);
 	field_put64(page, ID_NVM_CTRL_DMSL, limits->dsm_blocks_max);

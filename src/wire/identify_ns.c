@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What Identify says of a namespace: CNS 00h and 11h (NVM command set), 03h (identification
- * descriptors) and 08h. Pure; any thread.
- * NVMe Base 2.1, section 5.1.13.2; NVM Command Set 1.1, section 4.1.5.1.
+ * Identify pages of a namespace: CNS 00h and 11h (NVM command set), 03h (identification
+ * descriptors) and 08h. Pure; any thread. NVMe Base 2.1, section 5.1.13.2; NVM Command Set 1.1,
+ * section 4.1.5.1.
  *
- * LBA formats without metadata are what we serve, and all that we accept from others.
+ * Only LBA formats without metadata are served, and accepted from other targets.
  */
 #include "wire/field.h"
 #include "wire/identify.h"
@@ -61,7 +61,7 @@ enum id_independent_ns_offset {
 #define DLFEAT_READS_ZERO      0x01
 #define DLFEAT_WRITE_ZEROES    (1u << 3)
 #define LBAF_BYTES             4
-#define LOSS_TAG               0x317373306c746677ull /* "wftl0ss1": not another make's bytes */
+#define LOSS_TAG               0x317373306c746677ull /* "wftl0ss1": marks bytes written by weft */
 #define LBADS_MIN              9
 #define LBADS_MAX              31
 
@@ -97,7 +97,7 @@ static void encode_hints(const struct ns_identity *identity, uint8_t *page)
 		field_put16(page, ID_NS_NAWUPF, zero_based16(identity->atomic_power_fail_blocks));
 		field_put16(page, ID_NS_NACWU, zero_based16(identity->atomic_compare_write_blocks));
 	}
-	/* A boundary that the field cannot hold would be another one. */
+	/* Leave out a boundary that does not fit: a truncated value would be wrong. */
 	if (identity->boundary_blocks <= UINT16_MAX)
 		field_put16(page, ID_NS_NOIOB, (uint16_t)identity->boundary_blocks);
 	if (identity->copy_range_blocks_max != 0) {
@@ -107,7 +107,7 @@ static void encode_hints(const struct ns_identity *identity, uint8_t *page)
 			(uint8_t)(identity->copy_ranges_max > 256 ? 255
 								  : identity->copy_ranges_max - 1);
 	}
-	/* OPTPERF makes all five fields valid: what is not known is one block. */
+	/* OPTPERF makes all five fields valid: an unknown value is encoded as one block. */
 	if (has_hints) {
 		uint16_t write = zero_based16(identity->write_granularity_blocks);
 		uint16_t deallocate = zero_based16(identity->deallocate_granularity_blocks);
@@ -157,14 +157,14 @@ void identify_ns_encode(const struct ns_identity *identity, uint8_t page[NVME_PA
 	encode_loss(identity, page);
 }
 
-/* The shift of the format in use, or a negative error. */
+/* The shift (log2 of the block size) of the format in use, or -errno. */
 static int decode_format(const uint8_t *page)
 {
 	uint8_t flbas = page[ID_NS_FLBAS], nlbaf = page[ID_NS_NLBAF];
 	uint8_t index = flbas & 0xf;
 	const uint8_t *format;
 
-	/* Bits 6:5 extend the index only where there are more than 16 formats. */
+	/* Bits 6:5 extend the index only when the namespace has more than 16 formats. */
 	if (nlbaf > 15)
 		index = (uint8_t)(index | (flbas >> 5 & 3) << 4);
 	if (nlbaf > 63 || index > nlbaf)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NVM command set I/O commands as plain values. NVM Command Set 1.0, section 3.2.
+ * NVM command set I/O commands as plain values. NVM Command Set 1.1, section 3.3.
  */
 #ifndef WEFT_WIRE_IO_CMD_H
 #define WEFT_WIRE_IO_CMD_H
@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-#define NVME_IO_FUA          (1u << 30) /* CDW12 of what reads, writes and copies */
+#define NVME_IO_FUA          (1u << 30) /* CDW12 of commands that read, write or copy */
 #define NVME_IO_LR           (1u << 31) /* CDW12: limited retry */
 #define NVME_DSM_RANGES_MAX  256
 #define NVME_DSM_RANGE_BYTES 16
@@ -30,9 +30,9 @@ struct io_cmd {
 	bool is_fua;
 	bool is_limited_retry;
 	bool wants_deallocate;  /* Write Zeroes: DEAC */
-	uint8_t prinfo;         /* 4 bits; of no meaning on a namespace without protection */
+	uint8_t prinfo;         /* 4 bits; no meaning on a namespace without protection */
 	uint8_t directive_type; /* of commands that write */
-	uint8_t extension_type; /* CETYPE: such as a key per I/O */
+	uint8_t extension_type; /* CETYPE: for example a key per I/O */
 };
 
 static inline void io_cmd_decode(const struct nvme_sqe *sqe, struct io_cmd *ret_cmd)
@@ -51,16 +51,16 @@ static inline void io_cmd_decode(const struct nvme_sqe *sqe, struct io_cmd *ret_
 	};
 }
 
-/* Fills opcode, NSID and CDW10 to CDW12; CID and SGL are the caller's. */
+/* Fills opcode, NSID and CDW10 to CDW12. The caller sets CID and SGL. */
 void io_cmd_encode(struct nvme_sqe *sqe, uint8_t opcode, uint32_t nsid, const struct io_cmd *cmd);
 
 /*
- * A Flush to a controller that reports marks of lost writes (wire/identify.h) says which one its
- * host knows, in CDW13 to CDW15, which are reserved: a tag, then the mark. Other controllers get
- * zeroes there.
+ * A Flush to a controller that reports marks of lost writes (wire/identify.h) carries the mark that
+ * its host knows, in the reserved dwords CDW13 to CDW15: a tag, then the mark. For other
+ * controllers these dwords are zero.
  */
 void flush_mark_encode(struct nvme_sqe *sqe, uint64_t mark);
-/* False: the host does not say. */
+/* False: the command carries no mark. */
 bool flush_mark_decode(const struct nvme_sqe *sqe, uint64_t *ret_mark);
 
 struct dsm_cmd {

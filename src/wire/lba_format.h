@@ -17,7 +17,7 @@ static inline uint8_t lba_format_shift(uint32_t index)
 	return index == 0 ? 9 : 12;
 }
 
-/* LBA_FORMAT_COUNT when there is none of that size. */
+/* LBA_FORMAT_COUNT when no format has this block size. */
 static inline uint32_t lba_format_find(uint32_t block_bytes)
 {
 	uint32_t index = 0;

@@ -12,8 +12,8 @@
 
 #define LBA_STATUS_HEADER_BYTES     8
 #define LBA_STATUS_DESCRIPTOR_BYTES 16
-#define LBA_STATUS_RANGE_MAX        0xffff              /* RL; more is asked for as "to the end" */
-#define LBA_STATUS_ALLOCATED        0x02                /* ATYPE */
+#define LBA_STATUS_RANGE_MAX        0xffff /* RL; for a longer range use 0, to the end */
+#define LBA_STATUS_ALLOCATED        0x02   /* ATYPE */
 #define LBA_STATUS_RUN_MAX          (UINT64_C(1) << 32) /* blocks of one descriptor */
 
 struct lba_status_cmd {
@@ -25,7 +25,7 @@ struct lba_status_cmd {
 
 enum lba_status_end {
 	LBA_STATUS_FULL = 1, /* CMPC: the buffer has no room for more */
-	LBA_STATUS_DONE = 2, /* the whole range was looked at */
+	LBA_STATUS_DONE = 2, /* the whole range was examined */
 };
 
 struct lba_status_list {
@@ -41,8 +41,9 @@ struct lba_status_run {
 void lba_status_cmd_encode(struct nvme_sqe *sqe, uint32_t nsid, const struct lba_status_cmd *cmd);
 void lba_status_cmd_decode(const struct nvme_sqe *sqe, struct lba_status_cmd *ret_cmd);
 void lba_status_list_encode(uint8_t *bytes, const struct lba_status_list *list);
-/* Of a list of len_bytes, at least the header; never more descriptors than it holds. A list that
- * claims more of them does not tell of the whole range: LBA_STATUS_FULL. */
+/* Decodes the header of a list of len_bytes, which must hold at least the header. Returns at most
+ * as many descriptors as fit. A list that claims more descriptors does not cover the whole range,
+ * so its end becomes LBA_STATUS_FULL. */
 void lba_status_list_decode(const uint8_t *bytes, size_t len_bytes,
 			    struct lba_status_list *ret_list);
 void lba_status_run_encode(uint8_t *bytes, uint32_t index, const struct lba_status_run *run);

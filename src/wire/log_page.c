@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Get Log Page and the pages that we serve or read, between bytes and plain values. Pure; any
- * thread. NVMe Base 2.1, sections 5.1.12 (command and pages) and 5.1.12.3.1 (Discovery).
- * Encoders write whole pages or entries; what an entry does not use is zero.
+ * Get Log Page and the pages that weft serves or reads, between bytes and plain values. Pure; any
+ * thread. NVMe Base 2.1, sections 5.1.12 (command and pages) and 5.1.12.3.1 (Discovery). Encoders
+ * write whole pages or entries; unused bytes are zero.
  */
 #include "wire/log_page.h"
 
@@ -116,7 +116,7 @@ void log_error_decode(const uint8_t bytes[LOG_ERROR_ENTRY_BYTES], struct log_err
 	};
 }
 
-/* ---- SMART / Health (02h): counters are 128 bits wide, ours use the lower 64 ----------------- */
+/* ---- SMART / Health (02h): counters have 128 bits, weft uses the lower 64 ------------------ */
 
 enum log_smart_offset {
 	LOG_SMART_WARNING = 0,

@@ -43,9 +43,9 @@ void log_cmd_decode(const struct nvme_sqe *sqe, struct log_cmd *ret_cmd);
 void log_cmd_encode(struct nvme_sqe *sqe, uint32_t nsid, const struct log_cmd *cmd);
 
 #define LOG_SUPPORTED_BYTES 1024
-/* The page with this id exists; `specific` is its LID Specific Parameter. */
+/* Marks the page with this ID as supported; `specific` is its LID Specific Parameter. */
 void log_supported_add(uint8_t id, uint16_t specific, uint8_t page[LOG_SUPPORTED_BYTES]);
-#define LOG_SPECIFIC_EVENT_HEADER 0x1 /* 0Dh: establishing a context can give the header alone */
+#define LOG_SPECIFIC_EVENT_HEADER 0x1 /* 0Dh: establishing can read the header only */
 
 #define LOG_ERROR_ENTRY_BYTES 64
 struct log_error_entry {
@@ -53,11 +53,11 @@ struct log_error_entry {
 	uint16_t sqid;
 	uint16_t cid;
 	nvme_status status;
-	uint16_t parameter_byte; /* 0xffff when not a field's fault */
+	uint16_t parameter_byte; /* 0xffff when no field caused the error */
 	uint8_t parameter_bit;
 	uint64_t lba;
 	uint32_t nsid;
-	uint8_t transport; /* TRTYPE as of discovery; 0: the transport is not at fault */
+	uint8_t transport; /* TRTYPE as in discovery; 0: not a transport error */
 	uint8_t csi;       /* command set of the command */
 	uint8_t opcode;
 	uint64_t command_specific;
@@ -100,7 +100,7 @@ enum log_effect {
 	LOG_EFFECT_SUPPORTED = 1 << 0,
 	LOG_EFFECT_CHANGES_DATA = 1 << 1,      /* LBCC */
 	LOG_EFFECT_CHANGES_NS = 1 << 2,        /* NCC: capabilities of one namespace */
-	LOG_EFFECT_CHANGES_INVENTORY = 1 << 3, /* NIC: namespaces come or go */
+	LOG_EFFECT_CHANGES_INVENTORY = 1 << 3, /* NIC: namespaces are added or removed */
 	LOG_EFFECT_CHANGES_CTRL = 1 << 4,      /* CCC */
 	LOG_EFFECT_OF_NS = 1 << 20,            /* CSP: scope */
 	LOG_EFFECT_OF_CTRL = 1 << 21,
@@ -135,11 +135,11 @@ enum ana_state {
 	ANA_PERSISTENT_LOSS = 0x4,
 	ANA_CHANGE = 0xf,
 };
-/* "optimized", "non-optimized", "inaccessible", "persistent-loss", "change", by their values; NULL
- * for values that no state has. */
+/* "optimized", "non-optimized", "inaccessible", "persistent-loss", "change", indexed by state; NULL
+ * for values that are not a state. */
 #define ANA_STATE_NAMES (ANA_CHANGE + 1)
 extern const char *const ana_state_names[ANA_STATE_NAMES];
-/* "unknown" for values that no state has. */
+/* "unknown" for values that are not a state. */
 const char *ana_state_name(enum ana_state state);
 #define LOG_ANA_HEADER_BYTES 16
 #define LOG_ANA_GROUP_BYTES  32
@@ -150,7 +150,7 @@ void log_ana_group_encode(uint32_t group_id, uint32_t nsid_count, uint64_t chang
 			  enum ana_state state, uint8_t bytes[LOG_ANA_GROUP_BYTES]);
 void log_ana_header_decode(const uint8_t bytes[LOG_ANA_HEADER_BYTES], uint64_t *ret_change_count,
 			   uint16_t *ret_group_count);
-/* The state is as it came: it may be none of the enum. */
+/* *ret_state is as received: its value may not be in the enum. */
 void log_ana_group_decode(const uint8_t bytes[LOG_ANA_GROUP_BYTES], uint32_t *ret_group_id,
 			  uint32_t *ret_nsid_count, enum ana_state *ret_state);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Judges NVMe Qualified Names, from the wire and from configuration. Pure; any thread.
- * NVMe Base 2.1, section 4.7. Stricter than the specification in one thing: control characters
- * are refused, because names end up in logs and terminals.
+ * Checks NVMe Qualified Names, from the wire and from configuration. Pure; any thread. NVMe Base
+ * 2.1, section 4.7. Stricter than the specification in one point: control characters are refused,
+ * because names are written to logs and terminals.
  */
 #include "wire/nqn.h"
 
@@ -42,7 +42,7 @@ static bool has_date(const char *text)
 	return month >= 1 && month <= 12;
 }
 
-/* Labels of letters, digits, '-' and '_', none of them empty. */
+/* True for non-empty labels of letters, digits, '-' and '_', separated by dots. */
 static bool is_domain(const char *text, size_t len)
 {
 	bool needs_char = true;

@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-/* NULL when `nqn` is well formed, else what is wrong with it ("has no date", …). */
+/* NULL when `nqn` is well formed, else the reason ("has no date", ...). */
 const char *nqn_problem(const char *nqn);
 bool nqn_is_discovery(const char *nqn);
 

@@ -20,9 +20,9 @@ enum ns_attach_select {
 	NS_DETACH = 1,
 };
 
-#define CTRL_LIST_MAX 2047 /* identifiers; with their number in front they fill a page */
+#define CTRL_LIST_MAX 2047 /* identifiers; with the count before them they fill a page */
 
-/* CDW10 and CDW11. `select` of either command; reserved bits are not judged. */
+/* CDW10 and CDW11 of Namespace Management and Namespace Attachment. Reserved bits are ignored. */
 struct ns_manage_cmd {
 	uint8_t select;
 	uint8_t csi;
@@ -31,7 +31,7 @@ struct ns_manage_cmd {
 void ns_manage_cmd_decode(const struct nvme_sqe *sqe, struct ns_manage_cmd *ret_cmd);
 void ns_manage_cmd_encode(struct nvme_sqe *sqe, const struct ns_manage_cmd *cmd);
 
-/* What a host specifies of a namespace that it creates. */
+/* What a host specifies for a namespace that it creates. */
 struct ns_create {
 	uint64_t block_count;     /* NSZE */
 	uint64_t capacity;        /* NCAP, blocks */
@@ -42,13 +42,13 @@ struct ns_create {
 	uint32_t ana_group;       /* 0: the controller's choice */
 	uint16_t nvm_set;         /* NVMSETID */
 	uint16_t endurance_group; /* ENDGID */
-	bool has_more; /* LBSTM or placement handles, which are for what we do not have */
+	bool has_more;            /* LBSTM or placement handles, for features that weft lacks */
 };
 
 void ns_create_decode(const uint8_t page[NVME_PAGE_BYTES], struct ns_create *ret_create);
 void ns_create_encode(const struct ns_create *create, uint8_t page[NVME_PAGE_BYTES]);
 
-/* Returns how many, or -1 when the list says that it holds more than it can. */
+/* Returns the number of identifiers, or -1 when the list claims more than fit into the page. */
 int ctrl_list_decode(const uint8_t page[NVME_PAGE_BYTES], uint16_t ret_ids[CTRL_LIST_MAX]);
 void ctrl_list_encode(const uint16_t *ids, unsigned count, uint8_t page[NVME_PAGE_BYTES]);
 
@@ -60,7 +60,7 @@ enum format_erase {
 
 /* Format NVM, CDW10. */
 struct format_cmd {
-	uint8_t format; /* LBAFL with LBAFU above it */
+	uint8_t format; /* LBAFL (lower 4 bits) and LBAFU */
 	bool has_inline_meta;
 	uint8_t protection;        /* PI */
 	bool has_protection_first; /* PIL */

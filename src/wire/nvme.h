@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NVMe submission and completion entries, opcodes and identifiers. NVMe Base 2.1, chapters 3 to 5.
- * Field names are the specification's; numbers that the wire counts from zero are decoded to
- * counts by the functions of the other headers in this folder and never leave it raw.
+ * Field names are the specification's. The functions of the other headers in this folder decode
+ * zero-based numbers to counts; users never see a zero-based number.
  */
 #ifndef WEFT_WIRE_NVME_H
 #define WEFT_WIRE_NVME_H
@@ -104,7 +104,7 @@ _Static_assert(sizeof(struct nvme_cqe) == 16, "completion entry");
 
 #define NVME_SQE_FUSE_MASK 0x03
 #define NVME_SQE_PSDT_MASK 0xc0
-#define NVME_SQE_PSDT_SGL  0x40 /* the only one that fabrics allow */
+#define NVME_SQE_PSDT_SGL  0x40 /* the only value allowed over fabrics */
 
 static inline le16 nvme_status_encode(nvme_status status)
 {
@@ -121,7 +121,7 @@ static inline uint64_t nvme_cqe_result(const struct nvme_cqe *cqe)
 	return le32_get(cqe->dw0) | (uint64_t)le32_get(cqe->dw1) << 32;
 }
 
-/* "Read", "Identify", "Connect", …; never NULL. */
+/* For example "Read" or "Identify"; never NULL. */
 const char *nvme_admin_opcode_name(uint8_t opcode);
 const char *nvme_io_opcode_name(uint8_t opcode);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NVMe/TCP PDU layouts as they stand on the wire. NVMe/TCP Transport 1.1, section 3.6.
- * Only wire/ looks inside these; everything else sees struct pdu (wire/pdu.h).
+ * NVMe/TCP PDU layouts as they are on the wire. NVMe/TCP Transport 1.1, section 3.6. Only wire/
+ * uses these; all other code uses struct pdu (wire/pdu.h).
  */
 #ifndef WEFT_WIRE_NVME_TCP_H
 #define WEFT_WIRE_NVME_TCP_H
@@ -35,9 +35,8 @@ enum nvme_tcp_fes {
 	NVME_TCP_FES_PDU_SEQUENCE = 0x02,
 	NVME_TCP_FES_HDGST = 0x03, /* FEI: the digest received */
 	NVME_TCP_FES_DATA_OUT_OF_RANGE = 0x04,
-	NVME_TCP_FES_R2T_LIMIT_EXCEEDED =
-		0x05, /* data transfer limit exceeded, from the host's view */
-	NVME_TCP_FES_UNSUPPORTED_PARAM = 0x06, /* FEI: offset of the field */
+	NVME_TCP_FES_R2T_LIMIT_EXCEEDED = 0x05, /* for the host: data transfer limit exceeded */
+	NVME_TCP_FES_UNSUPPORTED_PARAM = 0x06,  /* FEI: offset of the field */
 };
 
 #define NVME_TCP_DIGEST_BYTES        4
@@ -48,8 +47,8 @@ enum nvme_tcp_fes {
 #define NVME_TCP_DATA_HDR_BYTES      24
 #define NVME_TCP_TERM_HDR_BYTES      24
 #define NVME_TCP_TERM_DATA_MAX_BYTES 128 /* offending header echoed in a TermReq */
-/* Header, digest and padding: a CapsuleCmd with digest at CPDA 17 (72 bytes) begins its data at
- * 144. */
+/* Header, digest and padding: the data of a CapsuleCmd with header digest at CPDA 17 (72 bytes)
+ * begins at byte 144. */
 #define NVME_TCP_HDR_MAX_BYTES  144
 #define NVME_TCP_MIN_MAXH2CDATA 4096
 #define NVME_TCP_DEFAULT_PORT   4420
@@ -63,7 +62,7 @@ struct nvme_tcp_common_hdr {
 	le32 plen;
 };
 
-/* ICReq and ICResp share a shape: pfv, then alignment, digests, and a limit. */
+/* ICReq and ICResp share a layout: pfv, then alignment, digests, and a limit. */
 struct nvme_tcp_ic {
 	struct nvme_tcp_common_hdr ch;
 	le16 pfv;
@@ -83,7 +82,7 @@ struct nvme_tcp_resp {
 	struct nvme_cqe cqe;
 };
 
-/* H2CData, C2HData and R2T share a shape. */
+/* H2CData, C2HData and R2T share a layout. */
 struct nvme_tcp_data {
 	struct nvme_tcp_common_hdr ch;
 	le16 cccid;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Limits that Identify gives as a power of two of pages (MDTS, VSL, WZSL, WUSL), for wire/ alone.
- * Pages are CAP.MPSMIN, which is 4 KiB on every fabrics controller.
+ * Limits that Identify gives as a power of two of pages (MDTS, VSL, WZSL, WUSL); for use in wire/
+ * only. The page size is CAP.MPSMIN, which is 4 KiB on every fabrics controller.
  */
 #ifndef WEFT_WIRE_PAGE_SHIFT_H
 #define WEFT_WIRE_PAGE_SHIFT_H
@@ -9,8 +9,9 @@
 #include "wire/nvme.h"
 
 /*
- * MDTS and its like: the power of two of pages that does not exceed `bytes`. 0 on the wire means
- * no limit, so that one page, which is 2^0, cannot be said; the smallest limit is two pages.
+ * MDTS and similar limits: the largest power of two of pages that does not exceed `bytes`. On the
+ * wire 0 means no limit, so a limit of one page (2^0) cannot be encoded: the smallest limit is two
+ * pages.
  */
 static inline uint8_t page_shift_encode(uint32_t bytes)
 {
@@ -23,7 +24,7 @@ static inline uint8_t page_shift_encode(uint32_t bytes)
 	return shift;
 }
 
-/* A limit that 32 bits of bytes cannot hold is no limit. */
+/* A limit that does not fit into 32 bits of bytes is returned as 0, no limit. */
 static inline uint32_t page_shift_decode(uint8_t shift)
 {
 	return shift == 0 || shift > 19 ? 0 : (uint32_t)NVME_PAGE_BYTES << shift;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NVMe/TCP PDUs, pure: bytes and connection state in, a validated struct pdu or a struct
- * pdu_error out. No socket, clock or allocator. NVMe/TCP Transport 1.1, sections 3.3 to 3.6.
+ * NVMe/TCP PDUs, pure: bytes and connection state in, a validated struct pdu or a struct pdu_error
+ * out. No socket, clock or allocator. NVMe/TCP Transport 1.1, sections 3.3 to 3.6.
  *
- * pdu_decode judges a header by itself and by the phase of the connection; the pdu_check_*
- * functions judge data PDUs against the transfer they claim to belong to. Together they are the
- * only place that decides what is a violation; tcp/ is the only place that acts on it.
+ * pdu_decode checks a header by itself and against the phase of the connection. The pdu_check_*
+ * functions check data PDUs against the transfer that they claim to belong to. These functions are
+ * the only place that decides what is a violation; tcp/ is the only place that acts on a violation.
  */
 #ifndef WEFT_WIRE_PDU_H
 #define WEFT_WIRE_PDU_H
@@ -17,8 +17,9 @@
 #include <stdint.h>
 
 /*
- * A protocol violation; fes 0 means none. `what` is for the log. fei names the offending field for
- * FES 4 and 5 too, for the log; pdu_encode_term clears it there, as the specification reserves it.
+ * A protocol violation; fes 0 means none. `what` is for the log. For FES 4 and 5, fei also names
+ * the offending field, for the log only: pdu_encode_term clears fei for these, because the
+ * specification reserves it.
  */
 struct pdu_error {
 	uint16_t fes;
@@ -34,17 +35,18 @@ static inline bool pdu_is_error(struct pdu_error error)
 }
 
 enum pdu_role {
-	PDU_ROLE_TARGET, /* we receive what hosts send */
-	PDU_ROLE_HOST,   /* we receive what controllers send */
+	PDU_ROLE_TARGET, /* we are the target, and receive from hosts */
+	PDU_ROLE_HOST,   /* we are the host, and receive from controllers */
 };
 
-/* What the judgement of the next header depends on. Units are bytes; nothing is zero-based. */
+/* The state of a connection that the check of the next header needs. Units are bytes; nothing is
+ * zero-based. */
 struct pdu_state {
 	enum pdu_role role;
-	bool is_initialized; /* ICReq and ICResp were exchanged */
+	bool is_initialized; /* ICReq and ICResp have been exchanged */
 	bool has_header_digest;
 	bool has_data_digest;
-	uint32_t data_align_bytes; /* alignment that we told the peer its data must have: 4..128 */
+	uint32_t data_align_bytes;     /* alignment that we require of the peer's data: 4..128 */
 	uint32_t in_capsule_max_bytes; /* target: most data a command capsule may carry */
 	uint32_t data_max_bytes;       /* target: MAXH2CDATA that we announced; host: UINT32_MAX */
 };
@@ -52,16 +54,18 @@ struct pdu_state {
 struct pdu {
 	enum nvme_tcp_pdu_type type;
 	uint32_t header_bytes; /* HLEN, without digest */
-	uint32_t data_offset;  /* PDO, or header + digest when there is no data: where the data or
-				  the next PDU begins */
-	uint32_t data_bytes;   /* payload, without digest */
-	bool has_data_digest;  /* a digest follows the data */
-	bool is_last;          /* data PDUs: LAST_PDU */
-	bool is_success;       /* C2HData: SUCCESS, no response capsule follows */
+	/* Where the data begins (PDO); without data, where the next PDU begins (header +
+	 * digest). */
+	uint32_t data_offset;
+	uint32_t data_bytes;  /* payload, without digest */
+	bool has_data_digest; /* a digest follows the data */
+	bool is_last;         /* data PDUs: LAST_PDU */
+	bool is_success;      /* C2HData: SUCCESS, no response capsule follows */
 	union {
 		struct {
 			uint16_t format_version;
-			uint32_t data_align_bytes; /* alignment the peer wants for what we send */
+			/* Alignment that the peer requires of our data. */
+			uint32_t data_align_bytes;
 			bool wants_header_digest;
 			bool wants_data_digest;
 			uint32_t max_r2t;        /* ICReq: count */
@@ -83,53 +87,57 @@ struct pdu {
 };
 
 enum pdu_verdict {
-	PDU_NEED_MORE, /* fewer bytes than the header (and its digest) need */
+	PDU_NEED_MORE, /* more bytes needed for the header and its digest */
 	PDU_DECODED,
 	PDU_VIOLATION,
 };
 
 /*
- * Judges the header at buf. On PDU_DECODED, *ret_pdu is filled and the whole header, digest and
- * padding up to data_offset may still be incomplete (only header + digest are sure to be there).
- * On PDU_VIOLATION, *ret_error says why. Reads at most len_bytes and at most 132 bytes.
+ * Checks the header at buf. On PDU_DECODED, *ret_pdu is filled; only header and digest are sure to
+ * be in buf, not the padding up to data_offset. On PDU_VIOLATION, *ret_error has the reason. Reads
+ * at most len_bytes and at most 132 bytes.
  */
 enum pdu_verdict pdu_decode(const uint8_t *buf, size_t len_bytes, const struct pdu_state *state,
 			    struct pdu *ret_pdu, struct pdu_error *ret_error);
 
 /*
- * A glance at what may be the header of a command capsule, for those who want to fetch from memory
- * what it will need. Judges nothing. Returns the length that the PDU claims, at least that of its
- * header, with the NSID; 0 when it is no command or its header is not all there.
+ * Looks at what may be the header of a command capsule, for callers that want to prefetch the
+ * memory that the command will need. Checks nothing. Returns the PDU length that the header claims,
+ * at least the length of the header, and sets *ret_nsid. Returns 0 when buf holds no command
+ * capsule or an incomplete header.
  */
 size_t pdu_peek_cmd(const uint8_t *buf, size_t len_bytes, uint32_t *ret_nsid);
 
-/* One direction of one command's data, as promised by an R2T (target) or a command (host). */
+/* One direction of one command's data, as requested by an R2T (target) or a command (host). */
 struct pdu_transfer {
 	bool is_open; /* data is expected */
 	uint16_t cccid;
-	uint32_t next_offset; /* where the next byte belongs in the command's data */
-	uint32_t end_offset;  /* one past the last byte promised */
+	uint32_t next_offset; /* offset of the next byte in the command's data */
+	uint32_t end_offset;  /* one past the last byte requested */
 };
 
-/* Target: an H2CData against the R2T that its TTAG names; transfer NULL when the tag is unknown. */
+/* Target: checks an H2CData against the R2T that its TTAG names. transfer is NULL when the tag is
+ * unknown. */
 struct pdu_error pdu_check_h2c_data(const struct pdu *pdu, const struct pdu_transfer *transfer);
-/* Host: a C2HData against the read that its CCCID names; NULL when unknown. */
+/* Host: checks a C2HData against the read that its CCCID names. transfer is NULL when the CCCID is
+ * unknown. */
 struct pdu_error pdu_check_c2h_data(const struct pdu *pdu, const struct pdu_transfer *transfer);
-/* Host: an R2T against the write that its CCCID names, and the number of R2Ts already open. */
+/* Host: checks an R2T against the write that its CCCID names, and against the number of open
+ * R2Ts. */
 struct pdu_error pdu_check_r2t(const struct pdu *pdu, const struct pdu_transfer *transfer,
 			       uint32_t open_r2ts, uint32_t max_r2t);
 
-/* What the encoder must know of the connection; mirrors what the peer asked for at IC. */
+/* What the encoder must know about the connection: what was agreed in the IC exchange. */
 struct pdu_encoding {
 	bool has_header_digest;
 	bool has_data_digest;
-	uint32_t data_align_bytes; /* alignment the peer wants: 4..128 */
+	uint32_t data_align_bytes; /* alignment that the peer requires: 4..128 */
 };
 
 /*
- * Encoders write the header, its digest and the padding up to the data into hdr (at most 144
- * bytes) and return how many bytes that is; the caller sends these, then data_bytes of data, then
- * the data digest if there is data and the connection has data digests.
+ * Encoders write the header, its digest and the padding up to the data into hdr (at most 144 bytes)
+ * and return the number of bytes written. The caller sends these bytes, then data_bytes of data,
+ * then the data digest if the PDU has data and the connection has data digests.
  */
 size_t pdu_encode_ic_req(uint8_t hdr[NVME_TCP_HDR_MAX_BYTES], uint32_t data_align_bytes,
 			 bool wants_header_digest, bool wants_data_digest, uint32_t max_r2t);
@@ -144,7 +152,7 @@ struct pdu_data_args {
 	uint16_t cccid;
 	uint16_t ttag;
 	uint32_t offset;
-	uint32_t data_bytes; /* R2T: the length asked for */
+	uint32_t data_bytes; /* R2T: the requested length */
 	bool is_last;
 	bool is_success;
 };
@@ -155,8 +163,8 @@ size_t pdu_encode_c2h_data(uint8_t hdr[NVME_TCP_HDR_MAX_BYTES], const struct pdu
 			   const struct pdu_data_args *args);
 size_t pdu_encode_r2t(uint8_t hdr[NVME_TCP_HDR_MAX_BYTES], const struct pdu_encoding *encoding,
 		      const struct pdu_data_args *args);
-/* A TermReq never carries digests; `offending` (up to 128 bytes) is sent as its data. Returns the
- * length of header and data together; buf has room for 24 + 128. */
+/* A TermReq has no digests; its data is `offending` (up to 128 bytes). Returns the length of header
+ * and data together. buf has room for 24 + 128 bytes. */
 size_t pdu_encode_term(uint8_t buf[NVME_TCP_TERM_HDR_BYTES + NVME_TCP_TERM_DATA_MAX_BYTES],
 		       enum pdu_role sender, struct pdu_error error, const uint8_t *offending,
 		       size_t offending_bytes);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Judges data PDUs against the transfer that they claim to belong to. Pure; any thread.
- * NVMe/TCP 1.1, sections 3.3.2 (data transfer) and 3.6.2.6 to 3.6.2.8 (H2CData, C2HData, R2T).
+ * Checks data PDUs against the transfer that they claim to belong to. Pure; any thread. NVMe/TCP
+ * 1.1, sections 3.3.2 (data transfer) and 3.6.2.6 to 3.6.2.8 (H2CData, C2HData, R2T).
  *
- * Data of one command comes in order and without gaps, in dwords but for its end, and LAST_PDU
- * stands exactly on the PDU that completes the R2T (H2CData) or the command (C2HData): a reader
- * that accepted less would take a hole for data.
+ * Data of one command must come in order and without gaps, and in dwords except at its end.
+ * LAST_PDU must be set exactly on the PDU that completes the R2T (H2CData) or the command
+ * (C2HData). A receiver with weaker checks could take a gap for data.
  */
 #include "wire/pdu.h"
 
@@ -27,7 +27,8 @@ static struct pdu_error out_of_range(enum data_field field, const char *what)
 	return (struct pdu_error){NVME_TCP_FES_DATA_OUT_OF_RANGE, field, what};
 }
 
-/* The range that the PDU names must follow the bytes already moved, and end within the promise. */
+/* The range that the PDU names must follow the bytes already transferred and end within the
+ * transfer. */
 static struct pdu_error check_range(const struct pdu *pdu, const struct pdu_transfer *transfer)
 {
 	uint32_t left = transfer->end_offset - transfer->next_offset;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Judges the header of the next PDU by itself and by the phase of the connection. Pure; any
+ * Checks the header of the next PDU by itself and against the phase of the connection. Pure; any
  * thread. NVMe/TCP 1.1, sections 3.3 (fatal errors, digests) and 3.6 (PDU layouts).
  *
- * The common header is judged as soon as its 8 bytes are there, so that a peer that disagrees
- * about digests or lengths is told at once; the rest after the header digest was verified.
- * Reserved bits and fields are not looked at (Base 2.1, section 1.4.1), except the four defined
- * flags where a type does not define them: those contradict the length of what follows.
+ * The common header is checked as soon as its 8 bytes have arrived, so that a peer that disagrees
+ * about digests or lengths gets the error at once. The rest is checked after the header digest is
+ * verified. Reserved bits and fields are ignored (Base 2.1, section 1.4.1), except the four defined
+ * flags on types that do not define them: those flags contradict the PDU's length.
  */
 #include "base/crc32c.h"
 #include "wire/pdu.h"
@@ -42,7 +42,7 @@ struct pdu_rules {
 	bool goes_to_target;
 	bool goes_to_host;
 	bool has_digests;
-	uint8_t flags; /* those of the four that the type defines */
+	uint8_t flags; /* the defined flags that this type may have */
 	enum data_rule data;
 };
 
@@ -52,7 +52,7 @@ struct pdu_rules {
 static const struct pdu_rules rules_by_type[] = {
 	[NVME_TCP_PDU_IC_REQ] = {NVME_TCP_IC_BYTES, true, false, false, 0, DATA_NEVER},
 	[NVME_TCP_PDU_IC_RESP] = {NVME_TCP_IC_BYTES, false, true, false, 0, DATA_NEVER},
-	/* Whoever says that it gives up is not corrected about its flags. */
+	/* Accept any flags of a peer that is terminating the connection. */
 	[NVME_TCP_PDU_H2C_TERM_REQ] = {NVME_TCP_TERM_HDR_BYTES, true, false, false, FLAGS_DEFINED,
 				       DATA_ECHO},
 	[NVME_TCP_PDU_C2H_TERM_REQ] = {NVME_TCP_TERM_HDR_BYTES, false, true, false, FLAGS_DEFINED,
@@ -100,7 +100,7 @@ static struct pdu_error check_phase(uint8_t type, bool is_initialized)
 	return PDU_OK;
 }
 
-/* Flags against the type, and against what was agreed on digests. */
+/* Checks the flags against the type and against the agreed digests. */
 static struct pdu_error check_flags(uint8_t flags, const struct pdu_rules *rules,
 				    const struct pdu_state *state, bool has_data)
 {
@@ -117,7 +117,8 @@ static struct pdu_error check_flags(uint8_t flags, const struct pdu_rules *rules
 	return PDU_OK;
 }
 
-/* Where data is: fills data_offset and data_bytes. header_end counts the digest. */
+/* Checks where the data is; fills data_offset, data_bytes and has_data_digest. header_end includes
+ * the header digest. */
 static struct pdu_error check_data_place(const struct nvme_tcp_common_hdr *ch, uint32_t header_end,
 					 const struct pdu_state *state, struct pdu *ret_pdu)
 {
@@ -139,7 +140,7 @@ static struct pdu_error check_data_place(const struct nvme_tcp_common_hdr *ch, u
 	return PDU_OK;
 }
 
-/* PLEN and PDO; in-capsule data beyond the limit is a PLEN that the type cannot have here. */
+/* Checks PLEN and PDO. In-capsule data beyond the limit is an invalid PLEN. */
 static struct pdu_error check_lengths(const struct nvme_tcp_common_hdr *ch,
 				      const struct pdu_rules *rules, const struct pdu_state *state,
 				      struct pdu *ret_pdu)

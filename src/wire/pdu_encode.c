@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes PDU headers, their digests and the padding up to the data. Pure; any thread.
- * NVMe/TCP 1.1, section 3.6. Sizes are the caller's promise, checked with CHECK; digests of data
- * are the sender's business, because the data is not here.
+ * Writes PDU headers, their digests and the padding up to the data. Pure; any thread. NVMe/TCP 1.1,
+ * section 3.6. The caller guarantees sizes, which are checked with CHECK. The sender computes data
+ * digests, because the data is not here.
  */
 #include "base/check.h"
 #include "base/crc32c.h"
@@ -56,7 +56,8 @@ size_t pdu_encode_ic_resp(uint8_t hdr[NVME_TCP_HDR_MAX_BYTES], uint32_t data_ali
 	return encode_ic(hdr, ic, NVME_TCP_PDU_IC_RESP);
 }
 
-/* Fills the common header at hdr; the rest of the header is already there. */
+/* Fills the common header at hdr, and the header digest and padding; the rest of the header is
+ * already written. Returns the offset of the data. */
 static size_t seal(uint8_t *hdr, uint8_t flags, uint8_t hlen, const struct pdu_encoding *encoding,
 		   uint32_t data_bytes)
 {
@@ -149,7 +150,7 @@ size_t pdu_encode_r2t(uint8_t hdr[NVME_TCP_HDR_MAX_BYTES], const struct pdu_enco
 	return seal(hdr, 0, NVME_TCP_DATA_HDR_BYTES, encoding, 0);
 }
 
-/* FEI has a meaning for three causes only and is reserved, hence zero, for the others. */
+/* FEI has a meaning for three fatal error statuses only; for all others it is reserved, so zero. */
 static uint32_t fei_on_wire(struct pdu_error error)
 {
 	switch (error.fes) {

@@ -24,7 +24,7 @@ enum reservation_type {
 	RESERVATION_EXCLUSIVE_ACCESS = 2,
 	RESERVATION_WRITE_EXCLUSIVE_REGISTRANTS = 3,
 	RESERVATION_EXCLUSIVE_ACCESS_REGISTRANTS = 4,
-	RESERVATION_WRITE_EXCLUSIVE_ALL = 5, /* all registrants hold it */
+	RESERVATION_WRITE_EXCLUSIVE_ALL = 5, /* all registrants hold the reservation */
 	RESERVATION_EXCLUSIVE_ACCESS_ALL = 6,
 	RESERVATION_TYPE_MAX = RESERVATION_EXCLUSIVE_ACCESS_ALL,
 };
@@ -37,7 +37,7 @@ enum register_action {
 
 /* CPTPL: persist through power loss. */
 enum persist_change {
-	PERSIST_KEEP = 0, /* as it is */
+	PERSIST_KEEP = 0, /* no change */
 	PERSIST_OFF = 2,
 	PERSIST_ON = 3,
 };
@@ -57,7 +57,7 @@ enum release_action {
 #define ACQUIRE_DATA_BYTES  16
 #define RELEASE_DATA_BYTES  8
 
-/* Values are as the host sent them: actions and types may be reserved ones. */
+/* Values are as received: actions and types may be reserved values. */
 struct register_cmd {
 	uint8_t action;       /* RREGA */
 	bool ignores_key;     /* IEKEY */
@@ -107,7 +107,7 @@ void report_cmd_encode(struct nvme_sqe *sqe, uint32_t nsid, const struct report_
 #define REPORT_HEADER_EXTENDED_BYTES 64
 #define REPORT_ENTRY_BYTES           24
 #define REPORT_ENTRY_EXTENDED_BYTES  64
-#define REPORT_ENTRIES_MAX           0xffff /* what the header can count */
+#define REPORT_ENTRIES_MAX           0xffff /* limit of the header's count field */
 
 struct report_header {
 	uint32_t generation;
@@ -119,15 +119,16 @@ struct report_header {
 struct report_entry {
 	uint16_t cntlid; /* NVME_CNTLID_ANY: the controllers are dynamic */
 	bool is_holder;
-	struct uuid host_id; /* 64 bits: the first 8 bytes, the others are 0 */
+	struct uuid host_id; /* a 64-bit identifier: in the first 8 bytes, the rest is 0 */
 	uint64_t key;
 };
 
-/* Both write the extended layout's first bytes: what follows up to 64 is reserved. */
+/* Encodes the first 24 bytes of both layouts; in the extended layout, bytes 24 to 63 are
+ * reserved. */
 void report_header_encode(const struct report_header *header, uint8_t bytes[REPORT_HEADER_BYTES]);
 void report_header_decode(const uint8_t bytes[REPORT_HEADER_BYTES],
 			  struct report_header *ret_header);
-/* REPORT_ENTRY_BYTES, or REPORT_ENTRY_EXTENDED_BYTES. */
+/* `bytes` has REPORT_ENTRY_BYTES or, with is_extended, REPORT_ENTRY_EXTENDED_BYTES. */
 void report_entry_encode(const struct report_entry *entry, bool is_extended, uint8_t *bytes);
 void report_entry_decode(const uint8_t *bytes, bool is_extended, struct report_entry *ret_entry);
 
@@ -140,7 +141,7 @@ enum reservation_notice_type {
 	NOTICE_RESERVATION_PREEMPTED = 3,
 };
 
-/* The bit of a type in feature 82h: set, it is not told. */
+/* The bit of a notice type in feature 82h. A set bit suppresses the notice. */
 #define NOTICE_MASK(type) (1u << (type))
 #define NOTICE_MASK_ALL                                                                            \
 	(NOTICE_MASK(NOTICE_REGISTRATION_PREEMPTED) | NOTICE_MASK(NOTICE_RESERVATION_RELEASED) |   \
@@ -148,9 +149,9 @@ enum reservation_notice_type {
 
 #define LOG_RESERVATION_BYTES 64
 struct log_reservation {
-	uint64_t count; /* of pages made, from 1; 0 in the empty one */
+	uint64_t count; /* number of pages so far, from 1; 0 in the empty page */
 	uint8_t type;
-	uint8_t available; /* pages unread beside this one; 255: that many or more */
+	uint8_t available; /* unread pages besides this one; 255: at least 255 */
 	uint32_t nsid;
 };
 void log_reservation_encode(const struct log_reservation *log, uint8_t page[LOG_RESERVATION_BYTES]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one SGL descriptor of a command capsule, as the host makes it. sgl.h has how the target
- * judges it. Pure; any thread. NVMe Base 2.1, section 4.3.2; NVMe/TCP 1.1, section 3.4.
+ * The one SGL descriptor of a command capsule, as the host encodes it. The target's decoder is in
+ * sgl.h. Pure; any thread. NVMe Base 2.1, section 4.3.2; NVMe/TCP 1.1, section 3.4.
  */
 #include "wire/sgl.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The one SGL descriptor of a command over fabrics. NVMe Base 2.1, section 4.3.2; NVMe/TCP 1.1,
- * section 3.4. TCP knows two: data in the capsule at an offset, and data moved by the transport
+ * section 3.4. TCP has two kinds: data in the capsule at an offset, and data moved by the transport
  * (R2T or C2HData). RDMA will add keyed data blocks here, with address and key.
  */
 #ifndef WEFT_WIRE_SGL_H
@@ -40,9 +40,9 @@ static inline nvme_status sgl_decode_in_capsule(uint64_t offset, uint32_t len_by
 }
 
 /*
- * capsule_data_bytes is what the capsule carried. Rejects, each with its status: PSDT other than
- * SGL, unknown types and sub types, in-capsule ranges outside the data that came. A length of zero
- * means "no data" whatever the type says: hosts differ in the descriptor of commands without data.
+ * capsule_data_bytes is the length of the capsule's data. Rejects, each with its status: PSDT other
+ * than SGL, unknown types and sub types, in-capsule ranges outside the received data. A length of
+ * zero means no data, whatever the type: hosts differ in the descriptor of commands without data.
  */
 static inline nvme_status sgl_decode(const struct nvme_sqe *sqe, uint32_t capsule_data_bytes,
 				     struct sgl *ret_sgl)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NVMe completion status: a struct of its own, so that the compiler keeps it apart from -errno.
- * NVMe Base 2.1, section 4.2.3. The value is status field bits 14:0 (the phase tag is left out):
- * SC in 7:0, SCT in 10:8, CRD in 12:11, M in bit 13, DNR in bit 14.
+ * NVMe completion status: a separate struct type, so that the compiler does not mix it with -errno.
+ * NVMe Base 2.1, section 4.2.3. The value is status field bits 14:0 (without the phase tag): SC in
+ * 7:0, SCT in 10:8, CRD in 12:11, M in bit 13, DNR in bit 14.
  */
 #ifndef WEFT_WIRE_STATUS_H
 #define WEFT_WIRE_STATUS_H
@@ -77,9 +77,9 @@ typedef struct {
 #define NVME_SC_CTRL_RESET_IN_PROGRESS   NVME_STATUS(1, 0x3f)
 #define NVME_SC_CTRL_RESET_LOG_FULL      NVME_STATUS(1, 0x40)
 #define NVME_SC_CTRL_RESET_LIMIT         NVME_STATUS(1, 0x41)
-/* Of the NVM command set, which uses the same numbers as Connect for other things. */
+/* Status of the NVM command set, which uses some numbers of Connect with another meaning. */
 #define NVME_SC_SIZE_LIMIT            NVME_STATUS(1, 0x83) /* Command Size Limit Exceeded */
-#define NVME_SC_INVALID_CID           NVME_STATUS(1, 0x84) /* Cancel of itself */
+#define NVME_SC_INVALID_CID           NVME_STATUS(1, 0x84) /* Cancel that names itself */
 #define NVME_SC_INCOMPATIBLE_NS       NVME_STATUS(1, 0x85)
 #define NVME_SC_FAST_COPY_IMPOSSIBLE  NVME_STATUS(1, 0x86)
 #define NVME_SC_OVERLAPPING_RANGE     NVME_STATUS(1, 0x87)
@@ -111,7 +111,7 @@ static inline bool nvme_status_is_ok(nvme_status status)
 	return (status.value & 0x7ff) == 0;
 }
 
-/* Same SCT and SC; DNR, M and CRD are left out of the comparison. */
+/* Compares SCT and SC; ignores DNR, M and CRD. */
 static inline bool nvme_status_same(nvme_status a, nvme_status b)
 {
 	return ((a.value ^ b.value) & 0x7ff) == 0;
@@ -122,9 +122,9 @@ static inline nvme_status nvme_status_dnr(nvme_status status)
 	return (nvme_status){(uint16_t)(status.value | NVME_STATUS_DNR)};
 }
 
-/* "Invalid Field in Command"; never NULL. */
+/* For example "Invalid Field in Command"; never NULL. */
 const char *nvme_status_name(nvme_status status);
-/* Of an NVM command set's I/O command: some numbers mean another thing there. */
+/* For I/O commands of the NVM command set, where some numbers have another meaning. Never NULL. */
 const char *nvme_io_status_name(nvme_status status);
 
 #endif
