@@ -168,6 +168,7 @@ def main():
     try:
         with tap.guard('the test as a whole'):
             tgt = Shimmed(namespaces=[target.namespace(1, 'mem:1M,block=512'), target.namespace(2, 'mem:1M')])
+            tap.scene = tgt.scene
             test(tap, tgt)
     finally:
         if tgt:
