@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nodes and their operator: documents, starts, changes, and whether a node says after each start
- * what it had acknowledged before. Callbacks run on nodes' control reactors; the rest from outside
- * of all turns.
+ * Nodes and their operator: documents, starts and changes, and a check after each start that the
+ * node still has the state that it acknowledged. Callbacks run on the nodes' control reactors,
+ * everything else outside of all turns.
  *
- * The operator wants one thing (world->desired) and gives it to each node that does not have it
- * yet, whenever that serves: so a node that was down gets it when it is back, and what was refused
- * is tried again. The version is in the document, as the model of the first subsystem.
+ * The operator submits one desired state (world->desired) to each serving node that lacks it. So a
+ * node that was down gets it after its start, and a refused change is retried. The document holds
+ * the version as the model of the first subsystem.
  */
 #include "cluster_world.h"
 
@@ -164,7 +164,7 @@ json_t *cluster_document(const struct cluster *world, unsigned node,
 	return document;
 }
 
-/* In memory of the world's. */
+/* In the world's memory. */
 static char *document_text(json_t *taken_document)
 {
 	char *text;
@@ -208,9 +208,9 @@ static bool text_has_version(const char *text, uint64_t version)
  */
 
 /*
- * From here on what a host sent before may land, where this change lets it in. Not from when the
- * operator wants it: a node that is down or refuses it shuts the host out for as long as that
- * takes, and what the host sends meanwhile waits for a path.
+ * From now on commands that a newly allowed host sent earlier may land. Counted when the node edits
+ * its document, not when the operator changes the desired state: until a node that is down or
+ * refuses the change has it, the host is shut out and its commands wait for a path.
  */
 void cluster_epochs_count(struct cluster_node *node)
 {
@@ -222,8 +222,8 @@ void cluster_epochs_count(struct cluster_node *node)
 	}
 }
 
-/* What is lost cannot grow, and what has grown elsewhere is refused in its former size: the
- * operator looks at one image alone, then at one with all that he wants, and so on. */
+/* A lost image cannot grow, and an image that grew through another node is refused with its former
+ * size. So the operator alternates: a retry alone, then one with the whole desired state. */
 static const struct cluster_desired *wanted_next(const struct cluster_node *node)
 {
 	return node->retry_disk != NULL && node->retries % 2 == 1 ? &node->acked
@@ -264,12 +264,13 @@ void cluster_change_refused(struct cluster_node *node, int res)
 	struct cluster *world = node->world;
 	char *text = document_text(sim_node_document(node->node));
 
-	/* The store could not make its disk forget it: the next life may have it. */
+	/* The store could not erase the change from its disk: the next life may have it. */
 	if (res == -ENOTRECOVERABLE)
 		node->may_have_pending = true;
 	cluster_count(world, "changes refused", 1);
 	node->change_again_ns = sim_now(world->sim) + CHANGE_AGAIN_NS;
-	/* Neither kept nor taken back, which the log tells: kept with the next one. */
+	/* A change that was neither kept nor taken back (the log reports it) is kept with the next
+	 * one. */
 	node->is_store_behind = strcmp(text, node->acked_text) != 0;
 	cluster_count(world, "changes neither kept nor taken back", node->is_store_behind);
 	free(text);
@@ -281,7 +282,7 @@ static void on_changed(void *arg, int res, uint64_t generation, const char *why)
 	struct cluster *world = node->world;
 	struct cluster_desired former;
 
-	/* What a dying process said, nobody has heard. */
+	/* Nobody receives the answer of a dying process. */
 	if (!sim_process_is_alive(sim_node_process(node->node)))
 		return;
 	node->is_changing = false;
@@ -322,7 +323,7 @@ static bool desired_has(const struct cluster *world, const struct cluster_desire
 	       cluster_medium(world, desired, disk->subsystem, ns) == disk;
 }
 
-/* To add a namespace whose image is not there would make it, empty. */
+/* Adding a namespace whose image is missing would create an empty image. */
 static bool adds_what_is_lost(const struct cluster_node *node)
 {
 	const struct cluster *world = node->world;
@@ -383,7 +384,7 @@ bool cluster_is_revoked(const struct cluster *world, unsigned sub, unsigned host
 
 		if (!cluster_node_has(world, i, sub))
 			continue;
-		/* Of a node whose store is behind, an older change may be in force. */
+		/* If the node's store is behind, an older change may be in force. */
 		if (!(node->acked.host_revoked[sub] >> host & 1) || node->is_store_behind)
 			return false;
 		if ((node->is_changing || node->may_have_pending) &&
@@ -446,7 +447,7 @@ void cluster_node_start_later(struct cluster_node *node, uint64_t delay_ns)
 	cluster_do_at(node->world, sim_now(node->world->sim) + delay_ns, action_start, node->index);
 }
 
-/* What it has now must be what it last acknowledged, or what it was about to. */
+/* The document must be the last acknowledged one, or the one in progress before the start. */
 static void document_check(struct cluster_node *node)
 {
 	struct cluster *world = node->world;
@@ -516,7 +517,7 @@ static void node_is_down(struct cluster_node *node)
 	node->down_ns = 0;
 }
 
-/* Its own disks go off with it. Those that are shared are another machine's, as it were. */
+/* The node's own disks lose power with it. Shared disks count as another machine's. */
 static void action_power(struct cluster *world, uint64_t arg)
 {
 	for (unsigned i = 0; i < world->disk_count; i++) {

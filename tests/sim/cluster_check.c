@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checkers of the cluster world that look at nodes and paths as a whole: controllers that end by
- * their keep alive, connections that end by a protocol error, and what is left when everybody has
- * gone. Called between turns, but for cluster_check_path. One thread.
+ * Checks of whole nodes and paths in the cluster world: controllers that end by their keep alive
+ * without a fault, connections that end by a protocol error, members killed while they work, and
+ * what targets still hold after all hosts left. Called between turns, except cluster_check_path.
+ * One thread.
  */
 #include "cluster_world.h"
 #include "sim_posix.h"
@@ -11,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A controller looks once in KATO whether there was traffic; then it takes a moment to see. */
+/* A controller checks for traffic once per KATO. This covers the delay until the count is read. */
 #define EXPIRY_SLACK_MS 1500
 
 static uint32_t kato_max_ms(const struct cluster *world)
@@ -57,7 +58,7 @@ static void node_check(struct cluster_node *node)
 	node->protocol_errors = stats.protocol_errors;
 }
 
-/* A member is killed for a data path that stands still, and for nothing else. */
+/* A member may be killed only when its data path stands still. */
 static void kills_check(struct cluster *world)
 {
 	if (sim_posix_live_kills() > world->live_kills)

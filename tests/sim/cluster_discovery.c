@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The discovery client of the cluster world: a process of its own that asks every node, on the port
- * for discovery alone, in the name of the first host. What it was told in the end must be what the
- * nodes have, without asking again: a change that nobody tells it of is found so. Runs on its own
- * reactor.
+ * The discovery client of the cluster world: a process with the first host's NQN, connected to
+ * every node's discovery port. At the end its log pages must match the nodes without a further
+ * request: this finds a change that no event announced. Runs on its own reactor.
  */
 #include "cluster_world.h"
 
@@ -18,7 +17,7 @@ struct cluster_discovery {
 	struct sim_process *process;
 	struct reactor *reactor;
 	struct sim_discovery_client *clients[CLUSTER_NODES_MAX];
-	unsigned left; /* clients that are not gone */
+	unsigned left; /* clients not destroyed yet */
 	bool is_stopping;
 };
 
@@ -91,7 +90,7 @@ bool cluster_discovery_knows(const struct cluster *world, unsigned sub, const st
 	return false;
 }
 
-/* Every port with every subsystem of the node, and nothing else but discovery itself. */
+/* The log has every port with every subsystem of the node, and no other I/O subsystem. */
 static bool log_is_right(struct cluster *world, unsigned node, char why[200])
 {
 	const struct sim_discovery_client *client = world->discovery->clients[node];

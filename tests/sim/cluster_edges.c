@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The edges of safe failover in the cluster world: one seed in four has nodes that share disks,
- * disks on which writes stay under way for very long and do not hear of a cancel, and nodes that
- * are lost to their hosts at that moment, frozen, cut off or killed, while others are well. What
- * decides then whether a write lands late is how resets, locks, KATO and CQT are kept. Runs in the
- * plan, and from outside of all turns. One thread.
+ * Safe failover at its limits in the cluster world: one seed in four has nodes with shared disks,
+ * writes that stay in flight for very long and ignore a cancel, and nodes that their hosts lose at
+ * that moment, frozen, cut off or killed, while other nodes work. Resets, locks, KATO and CQT then
+ * decide whether a write lands late. Runs during planning and outside of all turns. One thread.
  *
- * Which seeds have it is said by the seed itself, and all numbers are drawn apart, so that the
- * others are what they were.
+ * The seed alone selects this. All numbers come from generators of their own, so that the plans of
+ * other seeds do not change.
  */
 #include "cluster_world.h"
 
@@ -33,7 +32,7 @@ void cluster_edges_features(struct cluster *world)
 {
 	struct prng prng = cluster_prng(world, PURPOSE_EDGES, 0);
 
-	/* Fewer of the other things: most of them end what is to be seen here. */
+	/* Fewer other features: most of them would end these situations. */
 	world->features &= prng_next(&prng) >> 4;
 	world->features &= prng_next(&prng) >> 4;
 	world->features |= 1ull << CF_EDGES;
@@ -58,7 +57,7 @@ void cluster_edges_shape(struct cluster *world)
 			world->nodes[i].port_count = 1;
 	}
 	world->spike_max_us = spike_ms * 1000;
-	/* A quarter of CQT is for a target that looks late, the rest for its medium. */
+	/* A quarter of CQT is for a target that checks late, the rest for its medium. */
 	world->quiesce_ms = (spike_ms + DELAY_MAX_US / 1000 + 50) * 4 / 3 + 50;
 }
 
@@ -72,7 +71,7 @@ void cluster_edges_disk(struct cluster *world, struct sim_disk_options *options)
 	options->cancel_deaf_one_in = 1 + (uint32_t)prng_below(&prng, 2);
 }
 
-/* Its host is to hear early that a path is lost, and not because a disk is slow. */
+/* The host detects a lost path early, but not because a disk is slow. */
 void cluster_edges_timeouts(struct cluster *world, unsigned host, struct host_timeouts *timeouts)
 {
 	struct prng prng = cluster_prng(world, PURPOSE_EDGES + 2, host);
@@ -89,7 +88,7 @@ void cluster_edges_timeouts(struct cluster *world, unsigned host, struct host_ti
 /* ---- events -----------------------------------------------------------------------------------
  */
 
-/* About when a host may believe that the node's controllers have ended, or long before. */
+/* Around the time when a host may assume that the node's controllers ended, or long before. */
 static uint64_t last_choose(const struct cluster *world, struct prng *prng)
 {
 	uint64_t kato_ms = world->hosts[prng_below(prng, world->host_count)].kato_ms;
@@ -100,14 +99,14 @@ static uint64_t last_choose(const struct cluster *world, struct prng *prng)
 	return (edge_ms + prng_below(prng, 1000)) * NS_PER_MS;
 }
 
-/* All ports of it. */
+/* Selects all ports of the node. */
 static void aim_at(const struct cluster *world, struct cluster_event *event, unsigned node)
 {
 	event->draws[0] = node;
 	event->draws[1] = world->nodes[node].port_count;
 }
 
-/* It strikes a node that has a write under way for longer than its hosts need to give it up. */
+/* Selects a node with a write in flight that lands only after the hosts gave the node up. */
 bool cluster_edges_aim(struct cluster *world, struct cluster_event *event)
 {
 	uint64_t after_ns = sim_now(world->sim) + SLOW_NS;
@@ -165,7 +164,7 @@ void cluster_edges_plan(struct cluster *world)
 	}
 }
 
-/* ---- a node that stands still, and cannot be reached ------------------------------------------
+/* ---- a frozen and unreachable node ------------------------------------------------------------
  */
 
 static void node_part(struct cluster *world, uint64_t number, bool is_apart)
@@ -183,7 +182,8 @@ static void action_part(struct cluster *world, uint64_t number)
 		node_part(world, number, true);
 }
 
-/* Commands come to it for a while; that its hosts give it up does not get through to it. */
+/* Commands still reach the frozen node for a while. Then its ports are cut, so that it does not
+ * learn that its hosts gave it up. */
 void cluster_edges_freeze(struct cluster *world, const struct cluster_event *event)
 {
 	struct cluster_node *node = &world->nodes[event->draws[0] % world->node_count];
@@ -192,7 +192,7 @@ void cluster_edges_freeze(struct cluster *world, const struct cluster_event *eve
 
 	if (sim_node_state(node->node) == SIM_NODE_DOWN)
 		return;
-	/* Nor does it get through when it goes on: what waits in its sockets comes first. */
+	/* The node thaws just before the cut ends, so it handles the data in its sockets first. */
 	sim_node_freeze(node->node, now_ns + event->last_ns - THAW_EARLY_NS);
 	if (apart_ns < event->last_ns)
 		cluster_do_at(world, now_ns + apart_ns, action_part,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What happens to the cluster world from outside: the network, processes, media and operators. Each
- * event is decided by the seed and its number alone and begins at its time from outside of all
- * turns; those that last have an end of their own. One thread.
+ * Events of the cluster world: faults of the network, processes and media, and actions of
+ * operators. Seed and number alone decide each event. An event begins at its planned time, outside
+ * of all turns; events that last also have an end. One thread.
  */
 #include "cluster_world.h"
 
@@ -31,10 +31,10 @@ struct event_row {
 	uint32_t last_max_ms;
 	void (*begin)(struct cluster *world, const struct cluster_event *event);
 	void (*end)(struct cluster *world, const struct cluster_event *event);
-	bool can_kill_ctrl; /* controllers may be lost by it as long as it lasts */
+	bool can_kill_ctrl; /* may end controllers while it lasts */
 };
 
-/* ---- whom it hits -----------------------------------------------------------------------------
+/* ---- targets of an event ----------------------------------------------------------------------
  */
 
 static struct cluster_node *event_node(struct cluster *world, const struct cluster_event *event)
@@ -52,7 +52,7 @@ static struct cluster_disk *event_disk(struct cluster *world, const struct clust
 	return &world->disks[event->draws[0] % world->disk_count];
 }
 
-/* All addresses of a node, or one port of it. */
+/* Calls fn for all addresses of the event's node, or for one port. */
 static void for_addrs(struct cluster *world, const struct cluster_event *event,
 		      void (*fn)(struct cluster *world, const struct net_addr *addr,
 				 const struct cluster_event *event))
@@ -255,7 +255,7 @@ static void begin_node_freeze(struct cluster *world, const struct cluster_event 
 		sim_node_freeze(node->node, sim_now(world->sim) + event->last_ns);
 }
 
-/* A long apply, or a sync of the store that takes seconds: the data path runs on. */
+/* As in a long apply, or a sync of the store that takes seconds: the data path continues. */
 static void begin_control_busy(struct cluster *world, const struct cluster_event *event)
 {
 	struct cluster_node *node = event_node(world, event);
@@ -300,7 +300,7 @@ static void begin_node_jump(struct cluster *world, const struct cluster_event *e
 				       event->draws[1] % (5 * NS_PER_S));
 }
 
-/* An administrator sets the clock that people see, forward or back. */
+/* An administrator sets the wall clock, forward or back. */
 static void begin_wall(struct cluster *world, const struct cluster_event *event)
 {
 	struct cluster_node *node = event_node(world, event);
@@ -467,7 +467,7 @@ static void begin_ns(struct cluster *world, const struct cluster_event *event)
 	if (!cluster_images_are_whole(world) && cluster_has(world, CF_IMAGE))
 		return;
 	world->desired.ns_absent[disk->subsystem] ^= bit;
-	/* Its reservation goes with it. */
+	/* The reservation ends with the namespace. */
 	disk->holder = 0;
 	disk->holder_number++;
 }
@@ -497,7 +497,7 @@ static void begin_revoke(struct cluster *world, const struct cluster_event *even
 	world->desired.host_revoked[sub] ^= (uint8_t)(1u << host);
 }
 
-/* The first port of a node stays: the one for discovery has its address. */
+/* Never the first port of a node: the discovery port shares its IP address. */
 static void begin_port(struct cluster *world, const struct cluster_event *event)
 {
 	struct cluster_node *node = event_node(world, event);
@@ -508,7 +508,7 @@ static void begin_port(struct cluster *world, const struct cluster_event *event)
 	world->desired.port_absent[node->index] ^= 2;
 }
 
-/* Its namespaces go with it, and their reservations. */
+/* The subsystem's namespaces and their reservations end with it. */
 static void begin_subsystem(struct cluster *world, const struct cluster_event *event)
 {
 	(void)event;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host processes: each opens one mpath per subsystem, works, and is killed, frozen or closed in
- * good order and started again. Callbacks run on the host's reactor; starting, killing and leaving
- * happen outside of all turns.
+ * Host processes of the cluster world: each opens one mpath per subsystem and runs workers. A host
+ * is killed, frozen or shut down, then started again. Callbacks run on the host's reactor; starts,
+ * kills and shutdowns happen outside of all turns.
  */
 #include "cluster_world.h"
 
@@ -19,7 +19,7 @@
 /* ---- paths ------------------------------------------------------------------------------------
  */
 
-/* Paths that it knows of. In some seeds that is the first one until discovery tells of others. */
+/* The known paths. In some seeds only the first one is known until discovery finds others. */
 static unsigned addrs_of(struct cluster_mpath *cmpath, struct net_addr *addrs)
 {
 	const struct cluster *world = cmpath->host->world;
@@ -41,7 +41,7 @@ static bool has_to_discover(const struct cluster *world)
 	return cluster_has(world, CF_DISCOVERY) && cluster_has(world, CF_DISCOVERED);
 }
 
-/* Whether there is something new. */
+/* Returns whether a port is new. */
 static bool ports_learn(struct cluster_mpath *cmpath)
 {
 	const struct cluster *world = cmpath->host->world;
@@ -131,7 +131,7 @@ static void paths_add_all(struct cluster_mpath *cmpath)
 	}
 }
 
-/* A path is taken away, whatever it does just now, or is there again. */
+/* Removes a random path, whatever its state, or adds it again. */
 static void on_paths_timer(struct reactor_timer *timer)
 {
 	struct cluster_host *host = container_of(timer, struct cluster_host, paths_timer);
@@ -252,7 +252,7 @@ void cluster_host_leave(struct cluster_host *host)
 	if (host->process == NULL || host->is_leaving)
 		return;
 	host->is_leaving = true;
-	/* What is under way must be able to end. */
+	/* Commands in flight need paths to end. */
 	sim_enter(host->reactor);
 	for (unsigned i = 0; i < host->world->sub_count; i++)
 		paths_add_all(&host->mpaths[i]);
@@ -266,7 +266,7 @@ static void on_gone(void *arg)
 	cmpath->mpath = NULL;
 }
 
-/* Whether all of it is closed. */
+/* Returns whether everything is closed. */
 static bool host_close(struct cluster_host *host)
 {
 	bool is_closed = true;
@@ -291,7 +291,7 @@ static bool host_close(struct cluster_host *host)
 		}
 		is_closed &= cmpath->mpath == NULL;
 	}
-	/* It may have died of closing, at an operation of that turn. */
+	/* The process may have died during the close (sim_process_crash_after). */
 	return is_closed && host->process != NULL;
 }
 
@@ -303,7 +303,7 @@ static void host_discover(struct cluster_host *host)
 	for (unsigned i = 0; i < host->world->sub_count; i++) {
 		struct cluster_mpath *cmpath = &host->mpaths[i];
 
-		/* It may have died in the turn for the one before. */
+		/* The process may have died when paths of the previous mpath were added. */
 		if (host->process == NULL || !ports_learn(cmpath))
 			continue;
 		cluster_count(host->world, "paths discovered", 1);
@@ -349,7 +349,7 @@ void cluster_host_wake(struct cluster_host *host)
 	sim_leave(host->reactor);
 }
 
-/* ---- is it well ? -----------------------------------------------------------------------------
+/* ---- state of a host at the end ---------------------------------------------------------------
  */
 
 static bool ns_is_well(struct cluster_mpath *cmpath, unsigned ns_index, char why[200])

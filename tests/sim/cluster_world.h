@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cluster world: one to three nodes (tests/sim/sim_node.h) that share disks or have their own,
- * one to three host processes with the real multipath engine, a discovery client and an operator.
- * What happens is planned from the scenario before anything runs (cluster_plan.c); cluster_world.c
- * plays it; the checkers say what must not be. One thread.
+ * The cluster world: one to three nodes (tests/sim/sim_node.h) with shared disks or disks of their
+ * own, one to three host processes with the real multipath engine, a discovery client and an
+ * operator. cluster_plan.c plans all events from the scenario before the run. cluster_world.c plays
+ * the plan. The checkers report what must not happen. One thread.
  *
- * State of the world outlives processes: it comes from sim_alloc, never from a process' memory.
+ * The world's state outlives processes: its memory comes from sim_alloc, never from a process.
  */
 #ifndef WEFT_TESTS_CLUSTER_WORLD_H
 #define WEFT_TESTS_CLUSTER_WORLD_H
@@ -25,15 +25,15 @@
 #define CLUSTER_WORKERS_MAX 5 /* of a host */
 #define CLUSTER_SUBS_MAX    2
 #define CLUSTER_NS_MAX      2 /* of a subsystem; each has a disk of its own */
-/* Another one for each beside it, where namespaces are made again. */
+/* Each namespace has a second disk for replacements (CF_REMAKE). */
 #define CLUSTER_DISKS_MAX      (2 * CLUSTER_SUBS_MAX * CLUSTER_NS_MAX)
 #define CLUSTER_IDENTITIES_MAX 128
 #define CLUSTER_PAST_MAX       64 /* generations of a node that the world remembers */
-/* Each worker has blocks of its own in the first part of a disk, and as many in the second, which
- * is there when the namespace has grown. What is sent twice runs twice in a row there, which is all
- * that a host promises. At the end of each part are blocks for fused pairs of everybody. */
+/* Each worker has its own blocks in the first part of a disk, and as many in the second part, which
+ * exists once the namespace has grown. A resent command may run twice in a row there: hosts promise
+ * no more. The last blocks of each part are for the fused pairs of all workers. */
 #define CLUSTER_REGION_BLOCKS 8
-/* From the source of a Copy to its destination. */
+/* Blocks from the source of a Copy to its destination. */
 #define CLUSTER_COPY_DISTANCE (CLUSTER_REGION_BLOCKS / 2)
 #define CLUSTER_SHARED_BLOCKS 4
 #define CLUSTER_PART_BLOCKS                                                                        \
@@ -41,13 +41,13 @@
 #define CLUSTER_BLOCKS_MAX      (2 * CLUSTER_PART_BLOCKS)
 #define CLUSTER_BLOCK_BYTES_MAX 4096
 #define CLUSTER_DATA_BYTES      (CLUSTER_REGION_BLOCKS * CLUSTER_BLOCK_BYTES_MAX)
-#define CLUSTER_EVENTS_MAX      48 /* of those of a quarter of the seeds, some are of edges */
+#define CLUSTER_EVENTS_MAX      48 /* in a quarter of the seeds, with events of cluster_edges.c */
 #define CLUSTER_GHOSTS_MAX      256
 #define CLUSTER_ACTIONS_MAX     256
-/* Clocks may differ by twice this, in parts of a million: the time rule counts on clocks that run
- * alike, and CQT has room for it. */
+/* Two clocks may drift apart by twice this. The time rule assumes equal clocks; CQT has room for
+ * the difference. */
 #define CLUSTER_DRIFT_PPM 500
-/* The slowest write of a disk takes less: a target whose medium takes longer breaks its word. */
+/* Longer than the slowest write of a disk: else a target could not keep CQT. */
 #define CLUSTER_QUIESCE_MS   400
 #define CLUSTER_SPIKE_MAX_US 300000
 
@@ -109,8 +109,8 @@ enum cluster_feature {
 	CF_FEW_BUFFERS,
 	CF_CONTROL_BUSY,
 	CF_REACTOR_STUCK,
-	CF_EDGES, /* chosen by the seed itself: cluster_edges.c */
-	CF_IMAGE, /* likewise these: cluster_remake.c */
+	CF_EDGES, /* by seed: cluster_edges_is_on */
+	CF_IMAGE, /* by seed, as the next three: cluster_remake.c */
 	CF_REMAKE,
 	CF_LONG_APPLY,
 	CF_ROLLBACK,
@@ -128,14 +128,14 @@ struct cluster;
 struct cluster_desired {
 	uint64_t version; /* in the document as the model of the first subsystem */
 	uint8_t ns_absent[CLUSTER_SUBS_MAX];                 /* a bit for each NSID - 1 */
-	uint8_t ns_grown[CLUSTER_SUBS_MAX];                  /* likewise: both parts are there */
+	uint8_t ns_grown[CLUSTER_SUBS_MAX];                  /* likewise: it has both parts */
 	uint8_t ns_read_only[CLUSTER_SUBS_MAX];              /* likewise */
 	uint8_t host_revoked[CLUSTER_SUBS_MAX];              /* a bit for each host */
-	uint8_t ns_hidden[CLUSTER_SUBS_MAX][CLUSTER_NS_MAX]; /* likewise: who does not see it */
+	uint8_t ns_hidden[CLUSTER_SUBS_MAX][CLUSTER_NS_MAX]; /* hidden from these hosts */
 	struct uuid ns_uuid[CLUSTER_SUBS_MAX][CLUSTER_NS_MAX];
-	uint8_t ns_other[CLUSTER_SUBS_MAX];     /* a bit for each NSID - 1: on the other medium */
-	uint8_t sub_absent;                     /* a bit for each; never the first */
-	uint8_t port_absent[CLUSTER_NODES_MAX]; /* likewise; never the first of a node */
+	uint8_t ns_other[CLUSTER_SUBS_MAX]; /* a bit for each NSID - 1: it is on the other medium */
+	uint8_t sub_absent;                 /* a bit for each subsystem; never the first */
+	uint8_t port_absent[CLUSTER_NODES_MAX]; /* a bit for each port; never the first of a node */
 	enum ana_state ana[CLUSTER_NODES_MAX][CLUSTER_PORTS_MAX][CLUSTER_NS_MAX]; /* group: NSID */
 };
 
@@ -147,53 +147,53 @@ struct cluster_disk {
 	unsigned index;
 	unsigned subsystem;
 	uint32_t nsid;
-	bool is_losing;                       /* power goes: what lands is what was there before */
+	bool is_losing;                       /* power is being lost: older blocks come back */
 	uint64_t content[CLUSTER_BLOCKS_MAX]; /* what each block holds */
 	uint64_t fused_from[CLUSTER_BLOCKS_MAX];
 	/* Reservation, as acknowledged; see cluster_reserve.c. */
-	unsigned holder;        /* host + 1; 0: nobody for sure */
+	unsigned holder;        /* host + 1; 0: none or unknown */
 	uint64_t held_since;    /* step of the acknowledgement */
-	uint64_t holder_number; /* of the last command about it that began */
-	unsigned reserve_busy;  /* commands under way that may change it */
+	uint64_t holder_number; /* of the last change of the reservation that began */
+	unsigned reserve_busy;  /* reservation commands in flight */
 	uint64_t lost_at;       /* step of the last loss of power */
 	struct uuid uuid;       /* of the last namespace on it */
-	uint64_t born_at;       /* step; commands of before are not judged by its model */
-	bool is_given_up;       /* a recreate was asked for, and is not known to have failed */
-	bool was_given_up;      /* one was asked for, whatever became of it */
+	uint64_t born_at;       /* step; the model does not judge earlier commands */
+	bool is_given_up;       /* a recreate was requested and is not known to have failed */
+	bool was_given_up;      /* a recreate was requested, whatever its result */
 };
 
 struct cluster_sub {
 	char nqn[NVME_NQN_BYTES];
 	bool is_shared; /* all nodes have it, its namespaces are clustered */
-	unsigned node;  /* else: whose it is */
+	unsigned node;  /* that has it, if not shared */
 	unsigned ns_count;
 	struct cluster_disk *disks[CLUSTER_NS_MAX];
-	struct cluster_disk *others[CLUSTER_NS_MAX]; /* in their place; NULL without CF_REMAKE */
+	struct cluster_disk *others[CLUSTER_NS_MAX]; /* to replace them; NULL without CF_REMAKE */
 };
 
-/* What a node said at a generation. */
+/* What a node had in force at a generation. */
 struct cluster_past {
 	uint64_t generation;
-	uint64_t history; /* of the state that it was in: see struct cluster_node */
+	uint64_t history; /* of the state: see struct cluster_node */
 	struct cluster_desired desired;
-	char *text; /* NULL: not known */
+	char *text; /* NULL: unknown */
 };
 
 /* How a node is started: see cluster_start.c. */
 enum cluster_start {
-	START_PLAIN,  /* without a source: what is kept counts */
-	START_SAME,   /* with the source that the state began with */
-	START_OTHER,  /* with another one, and neither --merge nor --reset */
-	START_MERGE,  /* with another one that adds something */
-	START_RESET,  /* with another one instead of what is kept */
-	START_BACKUP, /* the state is what it was at an earlier time */
-	START_GONE,   /* the state is not there */
+	START_PLAIN,  /* without a source: the saved state is used */
+	START_SAME,   /* with the source of the saved state */
+	START_OTHER,  /* with another source, without --merge or --reset */
+	START_MERGE,  /* --merge: another source adds to the saved state */
+	START_RESET,  /* --reset: another source replaces the saved state */
+	START_BACKUP, /* with a state restored from a backup */
+	START_GONE,   /* the state is missing */
 	START_KINDS,
 };
 
-/* A copy of a node's state, with what the node would say. */
+/* A copy of a node's state, and what that state has in force. */
 struct cluster_backup {
-	struct sim_backup *files; /* NULL: there is none */
+	struct sim_backup *files; /* NULL: no backup */
 	struct cluster_desired desired;
 	char *text;
 	uint64_t generation;
@@ -211,48 +211,48 @@ struct cluster_node {
 	struct net_addr discovery;
 	struct net_addr peer;    /* where other members connect */
 	bool is_restarting;      /* a start is planned */
-	uint64_t down_ns;        /* from an end in good order until the start */
-	unsigned start_failures; /* in a row */
+	uint64_t down_ns;        /* extra delay before the next start */
+	unsigned start_failures; /* consecutive */
 	/* Control plane: see cluster_change.c. */
 	struct cluster_desired acked;
 	struct cluster_desired pending;
-	char *acked_text; /* the document, sorted; NULL: not looked at yet */
+	char *acked_text; /* the document, sorted; NULL: not read yet */
 	bool is_changing;
-	bool may_have_pending; /* it died with a change under way */
-	bool is_store_behind;  /* it said that it has something else in force than it keeps */
+	bool may_have_pending; /* its next life may have `pending` in force */
+	bool is_store_behind;  /* its store differs from what is in force */
 	uint64_t change_again_ns;
 	/* Former generations: see cluster_source.c. */
 	struct cluster_past past[CLUSTER_PAST_MAX];
-	/* A state that was lost and begun anew counts its generations anew: they are others. */
+	/* Generations count anew after a loss of the state: each state has its history number. */
 	uint64_t history;
 	uint64_t last_history;
-	uint64_t rollback_to;                  /* generation; 0: no */
-	const char *pending_text;              /* what it says after `pending`; NULL: not known */
-	struct uuid owners[CLUSTER_DISKS_MAX]; /* who was served from each disk last */
-	/* The next start, and the one under way: see cluster_start.c. */
+	uint64_t rollback_to;                  /* generation; 0: none */
+	const char *pending_text;              /* its document after `pending`; NULL: unknown */
+	struct uuid owners[CLUSTER_DISKS_MAX]; /* UUID last served from each disk */
+	/* The next start and the current one: see cluster_start.c. */
 	enum cluster_start next_start;
 	enum cluster_start start;
-	uint64_t start_crash;  /* it dies after so many operations; 0: it does not */
-	bool is_start_again;   /* with the source that was refused */
-	uint64_t start_number; /* of starts with a source */
-	uint64_t source;       /* the number of the source that its state began with */
-	struct cluster_desired source_desired; /* what that says; of the last one that was tried */
-	json_t *source_document;               /* of the start under way */
+	uint64_t start_crash;                  /* operations until it dies; 0: it does not */
+	bool is_start_again;                   /* with the refused source */
+	uint64_t start_number;                 /* of the last new source */
+	uint64_t source;                       /* number of the source of its state */
+	struct cluster_desired source_desired; /* of the source that was tried last */
+	json_t *source_document;               /* of the current start */
 	char source_hash[32];
-	char *start_text;    /* what it says after a start with --merge or --reset */
+	char *start_text;    /* its document after a start with --merge or --reset */
 	uint64_t generation; /* of acked_text */
 	unsigned resets;
-	struct cluster_desired first; /* what the first start was given */
+	struct cluster_desired first; /* of the first start */
 	struct cluster_backup backup;
-	/* A lost image that the next change looks at again, or makes anew: see cluster_image.c. */
+	/* A lost image that the next change rechecks or recreates: see cluster_image.c. */
 	struct cluster_disk *retry_disk; /* NULL: none */
 	bool retry_is_recreate;
-	bool retry_gives_up; /* and no recreate was asked for before */
-	unsigned retries;    /* since the troubles are over */
-	bool retry_pending;  /* it is in a change that is under way */
-	/* Since when the node said that it has the UUID of `acked`. */
+	bool retry_gives_up; /* it is the first recreate requested for the disk */
+	unsigned retries;    /* since cluster_heal */
+	bool retry_pending;  /* it is in the change in progress */
+	/* When the node reported the UUID of `acked` as in force. */
 	uint64_t uuid_since_ns[CLUSTER_SUBS_MAX][CLUSTER_NS_MAX];
-	/* Figures of the target of this life. */
+	/* Counters of the target in this life. */
 	uint64_t expiries;
 	uint64_t protocol_errors;
 	uint64_t stats_life;
@@ -290,11 +290,11 @@ struct cluster_change_set {
 	bool may_run_twice; /* it was sent again before its host died */
 	unsigned host;
 	unsigned worker;
-	uint64_t over_ns; /* of a ghost: nothing of it can run any more */
+	uint64_t over_ns; /* of a ghost: no part of it can run after this */
 };
 
 struct cluster_worker {
-	struct mpath_io io; /* first: found from it */
+	struct mpath_io io; /* on_io_done finds the worker from it */
 	struct mpath_io second;
 	struct iovec iov;
 	struct iovec second_iov;
@@ -302,21 +302,21 @@ struct cluster_worker {
 	unsigned index;
 	struct reactor_timer timer;
 	bool is_busy;
-	bool is_idle; /* it wants nothing any more, or its host leaves */
+	bool is_idle; /* it has no work left, or its host leaves */
 	enum cluster_op_kind kind;
 	bool is_fua;
 	unsigned sub;
-	unsigned identity;             /* the namespace of its handle */
+	unsigned identity;             /* of its handle's namespace, in world->identities */
 	struct cluster_change_set set; /* also blocks of reads and compares */
 	uint64_t expected[CLUSTER_REGION_BLOCKS];
 	uint64_t start_ns;
-	uint64_t misdirected; /* of the disk, when it began */
+	uint64_t misdirected; /* reads that the disk had misdirected at the begin */
 	uint64_t reserve_number;
-	bool is_reserve_alone; /* no other was under way when it began */
+	bool is_reserve_alone; /* no other one was in flight at its begin */
 	unsigned swept_disk;
 	uint64_t swept_block;
 	unsigned settle_step; /* of clearing reservations after the troubles */
-	/* What its blocks hold for sure; MODEL_NEVER: not known. By disk and part. */
+	/* What its blocks are known to hold, by disk and part; MODEL_NEVER: unknown. */
 	uint64_t known[CLUSTER_DISKS_MAX][2][CLUSTER_REGION_BLOCKS];
 	uint8_t data[CLUSTER_DATA_BYTES];
 	uint8_t second_data[CLUSTER_DATA_BYTES];
@@ -328,7 +328,7 @@ struct cluster_mpath {
 	struct mpath *mpath; /* of this life; NULL: not open */
 	bool is_ready;
 	bool is_closing;
-	/* Ports that it knows of; others it hears of by discovery. By node, a bit for each port. */
+	/* Known ports, by node, a bit for each. Discovery adds others. */
 	uint8_t known_ports[CLUSTER_NODES_MAX];
 };
 
@@ -342,7 +342,7 @@ struct cluster_host {
 	struct sim_mourner mourner;
 	uint64_t life;
 	uint64_t allocations; /* before its mpaths were opened */
-	bool is_leaving;      /* in good order: workers end first */
+	bool is_leaving;      /* clean shutdown: its workers end first */
 	bool is_restarting;
 	bool had_memory_trouble;
 	uint32_t kato_ms;
@@ -411,36 +411,36 @@ enum cluster_event_kind {
 struct cluster_event {
 	enum cluster_event_kind kind;
 	uint64_t at_ns;
-	uint64_t last_ns; /* how long it lasts, or until the restart */
+	uint64_t last_ns; /* duration, or time until the restart */
 	uint64_t draws[4];
-	bool is_off;        /* left out by the scenario */
-	unsigned aims_left; /* how often it may still wait for its moment */
+	bool is_off;        /* the scenario leaves it out */
+	unsigned aims_left; /* how often it may still be postponed */
 };
 
-/* Something that is to be done at a time, from outside of all turns. */
+/* A function to call at a time, outside of all turns. */
 struct cluster_action {
 	uint64_t at_ns;
-	uint64_t number; /* order among those of one time */
+	uint64_t number; /* unused; cluster_do_at keeps the order of equal times */
 	void (*fn)(struct cluster *world, uint64_t arg);
 	uint64_t arg;
 };
 
 /* ---- the world ------------------------------------------------------------------------------- */
 
-/* A write by its value: the upper bits of it are its place here. */
+/* A write. The upper bits of its value are its index in world->values. */
 struct cluster_value {
 	uint8_t disk;
 	uint8_t host;
 	bool is_over;
-	bool is_revoked; /* its host had no right when it was sent */
+	bool is_revoked; /* its host was not allowed when it began */
 	uint16_t block;
-	uint16_t copies; /* commands under way that copy it elsewhere */
+	uint16_t copies; /* Copy commands in flight that read it */
 	uint32_t allow_epoch;
 	uint64_t begin_ns;
-	uint8_t identity; /* the namespace that it was meant for */
+	uint8_t identity; /* index of the namespace that it is for */
 };
 
-/* What a UUID stands for; disk NULL: its data were given up. */
+/* The disk of a UUID; NULL: its data were given up. */
 struct cluster_identity {
 	struct uuid uuid;
 	struct cluster_disk *disk;
@@ -452,18 +452,18 @@ struct cluster {
 	struct sim_verdict *verdict;
 	uint64_t seed;
 	uint64_t features;
-	uint64_t features_drawn; /* before the scenario took some away */
+	uint64_t features_drawn; /* before the scenario removed some */
 	struct sim *sim;
 	struct prng prng; /* workload */
 	uint64_t step;    /* time of the models */
 	uint64_t hash;
 	bool is_failed;
 	bool is_healed;
-	struct sim_disk *twin; /* what a member finds in place of a shared disk; NULL: not made */
-	struct cluster_node *twin_node;         /* that member; NULL: none */
-	bool is_twin_parted;                    /* no member reaches another meanwhile */
-	const struct cluster_event *long_apply; /* under way; NULL: none */
-	uint64_t long_apply_next_ns;            /* no other one before */
+	struct sim_disk *twin;          /* opened in place of a shared disk; NULL: not made */
+	struct cluster_node *twin_node; /* the member that opens it; NULL: none */
+	bool is_twin_parted;            /* members cannot reach each other */
+	const struct cluster_event *long_apply; /* in progress; NULL: none */
+	uint64_t long_apply_next_ns;            /* earliest begin of the next one */
 
 	unsigned node_count;
 	unsigned host_count;
@@ -487,12 +487,12 @@ struct cluster {
 	struct sim_faults faults; /* of the whole troubled time */
 	uint32_t quiesce_ms;      /* CQT of every node */
 	uint32_t spike_max_us;    /* of every disk */
-	unsigned peer_kind;       /* 0: unix and kill, 1: unix, nobody is killed, 2: TCP */
-	uint64_t live_kills;      /* of sim_posix_live_kills, told so far */
+	unsigned peer_kind;       /* 0: Unix sockets and kill, 1: Unix sockets, 2: TCP */
+	uint64_t live_kills;      /* of sim_posix_live_kills, already reported */
 
 	struct cluster_event events[CLUSTER_EVENTS_MAX];
 	unsigned event_count;
-	struct cluster_action actions[CLUSTER_ACTIONS_MAX]; /* by time */
+	struct cluster_action actions[CLUSTER_ACTIONS_MAX]; /* sorted by time */
 	unsigned action_count;
 
 	struct cluster_value *values;
@@ -501,12 +501,12 @@ struct cluster {
 	struct cluster_change_set ghosts[CLUSTER_GHOSTS_MAX];
 	unsigned ghost_count;
 
-	uint64_t last_fault_ns; /* until when something was wrong that may end a controller */
+	uint64_t last_fault_ns; /* end of the last fault that may end a controller */
 	uint64_t flip_until_ns;
 	uint64_t flip_one_in; /* sends */
 	struct prng flip_prng;
 	uint64_t slices;
-	bool is_ending; /* who leaves does not come back */
+	bool is_ending; /* hosts and nodes that end stay down */
 };
 
 static inline bool cluster_has(const struct cluster *world, enum cluster_feature feature)
@@ -519,16 +519,16 @@ void cluster_fail(struct cluster *world, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void cluster_hash(struct cluster *world, uint64_t value);
 void cluster_count(struct cluster *world, const char *name, uint64_t value);
-/* fn runs from outside of all turns, at that time or a little later. */
+/* fn runs outside of all turns, at at_ns or a little later. */
 void cluster_do_at(struct cluster *world, uint64_t at_ns,
 		   void (*fn)(struct cluster *world, uint64_t arg), uint64_t arg);
-/* Something is wrong until then, which may cost a controller its life. */
+/* Until until_ns a fault may end controllers. */
 void cluster_fault(struct cluster *world, uint64_t until_ns);
 
 /* cluster_plan.c */
 void cluster_plan(struct cluster *world);
 void cluster_plan_host(struct cluster *world, struct cluster_host *host);
-/* A generator for one purpose, so that others do not hang together with it. */
+/* A generator for one purpose, independent of all others. */
 struct prng cluster_prng(const struct cluster *world, uint64_t purpose, uint64_t number);
 
 /* cluster_change.c: documents and operators */
@@ -536,32 +536,32 @@ json_t *cluster_document(const struct cluster *world, unsigned node,
 			 const struct cluster_desired *desired);
 void cluster_node_create(struct cluster *world, struct cluster_node *node);
 void cluster_node_start_later(struct cluster_node *node, uint64_t delay_ns);
-/* Gives each node that serves what is wanted; to be called often. */
+/* Submits the desired state to each serving node that lacks it. Called in every slice. */
 void cluster_operate(struct cluster *world);
 bool cluster_nodes_are_settled(const struct cluster *world);
-/* Whether every node surely refuses that host. */
+/* Whether every node is known to refuse the host. */
 bool cluster_is_revoked(const struct cluster *world, unsigned sub, unsigned host);
 bool cluster_node_has(const struct cluster *world, unsigned node, unsigned sub);
-/* Of a change that is about to be made: hosts that it lets in may write again. */
+/* Before a change: the hosts that it allows may write again. */
 void cluster_epochs_count(struct cluster_node *node);
-/* After a change: the document that the node has now is what it acknowledged; or it refused. */
+/* After a change: takes the node's document as acknowledged, or notes the refusal. */
 void cluster_acked_take(struct cluster_node *node);
 void cluster_change_refused(struct cluster_node *node, int res);
-/* What a node says that has this document. For free(). */
+/* The document that a node in this state returns. For free(). */
 char *cluster_document_text(struct cluster *world, unsigned node,
 			    const struct cluster_desired *desired);
-/* Kept and in force are one. */
+/* Fails unless the kept document is the one in force. */
 void cluster_check_kept(struct cluster_node *node);
-/* The target has what the node acknowledged, and nothing that it refused. */
+/* Fails unless the target has the acknowledged version in force. */
 void cluster_check_in_force(struct cluster_node *node);
 
 /* cluster_host.c */
 void cluster_host_start(struct cluster_host *host);
 void cluster_host_kill(struct cluster_host *host, enum sim_death how);
 void cluster_host_start_later(struct cluster_host *host, uint64_t delay_ns);
-/* In good order: when its commands are done. */
+/* A clean shutdown, once its commands are done. */
 void cluster_host_leave(struct cluster_host *host);
-/* Goes on with leaving hosts; to be called often. */
+/* Continues shutdowns and discovery. Called in every slice. */
 void cluster_hosts_look(struct cluster *world);
 void cluster_host_wake(struct cluster_host *host);
 bool cluster_host_is_well(struct cluster_host *host, char why[200]);
@@ -569,20 +569,20 @@ bool cluster_host_is_well(struct cluster_host *host, char why[200]);
 /* cluster_work.c: commands */
 void cluster_worker_init(struct cluster_worker *worker);
 void cluster_worker_fill(struct cluster_worker *worker);
-/* What its blocks on this disk hold is not known any more. */
+/* Marks what its blocks on the disk hold as unknown. */
 void cluster_worker_forget(struct cluster_worker *worker, unsigned disk);
 void cluster_block_fill(const struct cluster *world, uint64_t value, uint8_t *bytes);
-/* False: it is no whole block of one write. */
+/* False: not a whole block of one write. */
 bool cluster_block_parse(const struct cluster *world, const uint8_t *bytes, uint64_t *ret_value);
 uint64_t cluster_value_new(struct cluster_worker *worker, uint64_t block);
 struct cluster_value *cluster_value_find(struct cluster *world, uint64_t value);
 
 /* cluster_judge.c */
 void cluster_judge(struct cluster_worker *worker);
-/* Its host died while it was under way. */
+/* The worker's host died while its command was in flight. */
 void cluster_ghost_add(struct cluster_worker *worker);
 void cluster_ghosts_settle(struct cluster *world);
-/* A change of a dead host may still land on one of these blocks, whatever was written since. */
+/* Whether a ghost may still land on one of the blocks, whatever was written since. */
 bool cluster_ghost_may_land(const struct cluster *world, const struct cluster_disk *disk,
 			    uint64_t first_block, uint32_t block_count);
 bool cluster_has_ghost(const struct cluster *world, const struct cluster_disk *disk,
@@ -598,15 +598,15 @@ void cluster_set_end(struct cluster *world, const struct cluster_change_set *set
 /* cluster_reserve.c */
 bool cluster_reserve_begin(struct cluster_worker *worker, struct prng *prng);
 void cluster_reserve_end(struct cluster_worker *worker);
-/* Of a command that was let through. */
+/* Of a command that succeeded: fails if another host held the reservation. */
 void cluster_reserve_check(const struct cluster_worker *worker);
-/* After the troubles: the next command that frees the disk, or false when it is free. */
+/* After the troubles: fills in the next command that frees the disk. False: it is free. */
 bool cluster_reserve_settle(struct cluster_worker *worker, struct cluster_disk *disk);
 
 /* cluster_events.c */
 void cluster_events_plan(struct cluster *world);
 void cluster_events_begin(struct cluster *world);
-/* What its cache holds is lost, or not. */
+/* The disk loses power: each block of its cache is lost or not. */
 void cluster_disk_lose(struct cluster_disk *disk);
 void cluster_heal(struct cluster *world);
 
@@ -617,12 +617,12 @@ void cluster_edges_shape(struct cluster *world);
 void cluster_edges_disk(struct cluster *world, struct sim_disk_options *options);
 void cluster_edges_timeouts(struct cluster *world, unsigned host, struct host_timeouts *timeouts);
 void cluster_edges_plan(struct cluster *world);
-/* False: its moment has not come. */
+/* False: postpone the event. */
 bool cluster_edges_aim(struct cluster *world, struct cluster_event *event);
 void cluster_edges_freeze(struct cluster *world, const struct cluster_event *event);
 void cluster_edges_thaw(struct cluster *world, const struct cluster_event *event);
 
-/* cluster_image.c: who a namespace is, and what becomes of its file */
+/* cluster_image.c: UUIDs of namespaces, lost and recreated files */
 struct cluster_disk *cluster_medium(const struct cluster *world,
 				    const struct cluster_desired *desired, unsigned sub,
 				    unsigned ns);
@@ -631,14 +631,14 @@ void cluster_identity_add(struct cluster *world, const struct uuid *uuid,
 int cluster_identity_find(const struct cluster *world, const struct uuid *uuid); /* -1: unknown */
 void cluster_image_begin(struct cluster *world, const struct cluster_event *event);
 void cluster_image_end(struct cluster *world, const struct cluster_event *event);
-/* Of a change: what the operator says about a lost image, and what has become of that. */
+/* In a change: the operator's recheck or recreate of a lost image, and its result. */
 void cluster_image_edit(struct cluster_node *node, json_t *document, struct config_errors *errors);
 void cluster_image_done(struct cluster_node *node, int res);
 void cluster_image_started(struct cluster_node *node);
 void cluster_image_heal(struct cluster *world);
-/* Neither lost, cut nor about to be made anew. */
+/* No image is lost, cut or being recreated. */
 bool cluster_images_are_whole(const struct cluster *world);
-/* After the troubles: false, and the operator does something about it. */
+/* After the troubles. False: an image is lost; the operator rechecks or recreates it. */
 bool cluster_images_are_served(struct cluster *world);
 
 /* cluster_remake.c */
@@ -646,7 +646,7 @@ bool cluster_remake_is_on(uint64_t seed);
 void cluster_remake_features(struct cluster *world);
 void cluster_remake_shape(struct cluster *world);
 void cluster_remake_plan(struct cluster *world);
-/* False: its moment has not come. */
+/* False: postpone the event. */
 bool cluster_remake_aim(struct cluster *world, struct cluster_event *event);
 void cluster_remake_begin(struct cluster *world, const struct cluster_event *event);
 void cluster_remake_end(struct cluster *world, const struct cluster_event *event);
@@ -659,39 +659,39 @@ void cluster_long_apply_end(struct cluster *world, const struct cluster_event *e
 /* cluster_source.c */
 void cluster_past_note(struct cluster_node *node);
 void cluster_past_free(struct cluster_node *node);
-/* The node's state is an older one, of node->history: generations behind it are to come again. */
+/* The node has an older state, of node->history: forgets all later generations. */
 void cluster_past_forget(struct cluster_node *node, uint64_t generation);
 void cluster_rollback_begin(struct cluster *world, const struct cluster_event *event);
 void cluster_rollback_submit(struct cluster_node *node);
 
-/* cluster_start.c */
 /* cluster_twin.c: members that find another file under the name */
 bool cluster_twin_is_on(uint64_t seed);
-/* Nodes know which file they served last. */
+/* Whether nodes record which file they served last. */
 bool cluster_twin_is_recorded(const struct cluster *world);
 void cluster_twin_features(struct cluster *world);
 void cluster_twin_plan(struct cluster *world);
 void cluster_twin_begin(struct cluster *world, const struct cluster_event *event);
 void cluster_twin_end(struct cluster *world, const struct cluster_event *event);
-/* Nothing is wrong yet when nodes start for the first time: no member waits for another. */
+/* Fails if a node's first start waited for members that it can reach. */
 void cluster_twin_started(const struct cluster_node *node);
 void cluster_twin_free(struct cluster *world);
 
+/* cluster_start.c */
 bool cluster_start_is_on(uint64_t seed);
 void cluster_start_features(struct cluster *world);
 void cluster_start_plan(struct cluster *world);
 void cluster_start_begin(struct cluster *world, const struct cluster_event *event);
-/* Starts a node that is down, as it was planned. */
+/* Starts a node that is down, in the planned way. */
 void cluster_start(struct cluster_node *node);
-/* It serves. Before its document is looked at. */
+/* The node serves. Called before its document is checked. */
 void cluster_start_served(struct cluster_node *node);
-/* It could not start. True: it was right to refuse. */
+/* The node could not start. True: the refusal was right. */
 bool cluster_start_refused(struct cluster_node *node, int res);
 void cluster_start_free(struct cluster_node *node);
 
 /* cluster_discovery.c */
 void cluster_discovery_start(struct cluster *world);
-/* Whether the log of any node has this port for that subsystem. */
+/* Whether any node's discovery log has the port for the subsystem. */
 bool cluster_discovery_knows(const struct cluster *world, unsigned sub,
 			     const struct net_addr *addr);
 bool cluster_discovery_is_well(struct cluster *world, char why[200]);
