@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Images in the cluster world: files that are deleted, cut, or on a file system that is not
- * mounted, while their nodes run or between two starts; that come back; or whose data the operator
- * gives up. Events run from outside of all turns; edits and their ends on the control reactor of a
- * node.
+ * Images in the cluster world: files that are deleted, cut or hidden from a node, while nodes run
+ * or between two starts; that come back; or whose data the operator gives up. Events run outside of
+ * all turns; edits and their results on a node's control reactor.
  *
- * The model of a disk goes on while its image is lost: whatever a read returns must have been
- * written. Only a recreate that was kept makes another disk of it, with a model of its own and a
- * UUID that the world learns from the node. Commands that began before are not judged by it.
+ * The model of a disk stays in use while its image is lost: whatever a read returns must have been
+ * written. Only a kept recreate makes a new disk, with its own model and a UUID that the world
+ * reads from the node. The new model does not judge commands that began before.
  *
- * A wise operator neither adds a namespace whose image is not there, which would make it, nor
- * restores an image of which he has asked for a recreate and got no answer. He asks again for one
- * that failed where the node says that it must be.
+ * The operator never adds a namespace whose image is missing, which would create the image, and
+ * never restores an image while a recreate of it has no answer. A failed recreate is requested
+ * again where the node demands it.
  */
 #include "cluster_world.h"
 
@@ -24,15 +23,15 @@
 #define PURPOSE_CRASH 75
 #define CRASH_MAX     8 /* operations */
 
-/* What befalls the image. */
+/* What happens to the image. */
 enum image_fate {
 	FATE_DELETED,
 	FATE_CUT,
-	FATE_NOT_MOUNTED, /* on one node, all its images */
+	FATE_NOT_MOUNTED, /* hidden from one node */
 	FATE_COUNT,
 };
 
-/* And the node that serves it. */
+/* What happens to the node that serves the image. */
 enum node_fate {
 	NODE_RUNS,
 	NODE_KILLED,
@@ -41,7 +40,7 @@ enum node_fate {
 	NODE_FATES,
 };
 
-/* ---- who a namespace is ------------------------------------------------------------------------
+/* ---- UUIDs and disks ---------------------------------------------------------------------------
  */
 
 struct cluster_disk *cluster_medium(const struct cluster *world,
@@ -69,7 +68,7 @@ int cluster_identity_find(const struct cluster *world, const struct uuid *uuid)
 	return -1;
 }
 
-/* An empty disk in the place of the former one. */
+/* A recreate was kept: an empty disk replaces the former one. */
 static void disk_reborn(struct cluster_disk *disk, const struct uuid *uuid)
 {
 	struct cluster *world = disk->world;
@@ -96,7 +95,7 @@ static void disk_reborn(struct cluster_disk *disk, const struct uuid *uuid)
 	world->desired.ns_uuid[disk->subsystem][ns] = *uuid;
 }
 
-/* ---- what the operator says --------------------------------------------------------------------
+/* ---- recheck and recreate ----------------------------------------------------------------------
  */
 
 static json_t *ns_of_document(const struct cluster *world, json_t *document,
@@ -128,7 +127,7 @@ static bool node_is_lost(struct cluster_node *node, const struct cluster_disk *d
 	return media != NULL && media_is_lost(media);
 }
 
-/* At one of the next operations, more often than not one of this change. */
+/* In every second case the node dies at one of its next operations, most likely in this change. */
 static void crash_soon(struct cluster_node *node)
 {
 	struct prng prng = cluster_prng(node->world, PURPOSE_CRASH, node->world->step);
@@ -171,7 +170,7 @@ void cluster_image_edit(struct cluster_node *node, json_t *document, struct conf
 		crash_soon(node);
 }
 
-/* What has become of it: in force, and perhaps kept. */
+/* After a recreate that is in force, and perhaps kept: reads the new UUID from the node. */
 static void uuid_learn(struct cluster_node *node)
 {
 	struct cluster_disk *disk = node->retry_disk;
@@ -198,7 +197,7 @@ void cluster_image_done(struct cluster_node *node, int res)
 	if (node->retry_pending && node->retry_is_recreate) {
 		if (res == 0 || node->is_store_behind)
 			uuid_learn(node);
-		/* A recreate that a crash cut short is not taken back by the refusal of another. */
+		/* The refusal of a later recreate does not undo one that a crash cut short. */
 		else if (res != -ENOTRECOVERABLE && node->retry_gives_up)
 			disk->is_given_up = false;
 		if (res == 0 && node_is_lost(node, disk))
@@ -213,7 +212,7 @@ void cluster_image_done(struct cluster_node *node, int res)
 	node->retry_pending = false;
 }
 
-/* A life later: it was kept, or not. */
+/* In the node's next life: the recreate was kept, or not. */
 void cluster_image_started(struct cluster_node *node)
 {
 	if (node->retry_disk != NULL && node->retry_pending && node->retry_is_recreate)
@@ -244,7 +243,7 @@ static bool node_has_medium(const struct cluster_node *node, const struct cluste
 	       cluster_medium(node->world, desired, disk->subsystem, ns) == disk;
 }
 
-/* Every node that has the subsystem knows the disk, whatever becomes of its change. */
+/* Whether every node with the subsystem has the disk, whatever the result of its pending change. */
 static bool is_known(const struct cluster *world, const struct cluster_disk *disk)
 {
 	for (unsigned i = 0; i < world->node_count; i++) {
@@ -297,7 +296,7 @@ static void node_strike(struct cluster_node *node, const struct cluster_event *e
 	}
 }
 
-/* Half of them are not shared, where there are such: those can be given up. */
+/* In half of the events a disk that is not shared, if any: only such disks can be given up. */
 static struct cluster_disk *disk_of(struct cluster *world, const struct cluster_event *event)
 {
 	uint64_t at = event->draws[0];
@@ -332,7 +331,7 @@ void cluster_image_begin(struct cluster *world, const struct cluster_event *even
 	node_strike(node, event);
 }
 
-/* It comes back, and the operator says so or restarts the node; or he gives it up. */
+/* The image comes back and the operator rechecks it, or the operator recreates it. */
 void cluster_image_end(struct cluster *world, const struct cluster_event *event)
 {
 	struct cluster_disk *disk = disk_of(world, event);
@@ -350,7 +349,7 @@ void cluster_image_end(struct cluster *world, const struct cluster_event *event)
 	world->desired.version++;
 }
 
-/* After the troubles the operator sees to it that nothing is lost. */
+/* After the troubles all images come back that were not given up. */
 void cluster_image_heal(struct cluster *world)
 {
 	for (unsigned i = 0; i < world->disk_count; i++) {
@@ -373,7 +372,7 @@ static struct cluster_disk *lost_find(struct cluster_node *node)
 	return NULL;
 }
 
-/* A recreate that failed and could not be taken back, because that could not be kept either. */
+/* Whether a recreate failed and could not be undone, because the undo could not be kept either. */
 static bool must_recreate(const struct cluster_disk *disk)
 {
 	if (!sim_disk_asks_for_recreate(disk->disk))

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What commands of hosts may end with, what reads may return, and what may land on a disk. Runs on
- * hosts' reactors and in the disks.
+ * Judges what hosts' commands may return and what may land on a disk. Runs on hosts' reactors and
+ * in the disks.
  *
- * A command that changes something is over when its host was told so, whatever it was told. One
- * whose host died is a ghost: it is over when its controllers must have ended, which they do by
- * themselves KATO after they heard of the host for the last time (twice KATO where traffic counts),
- * with CQT to end their commands.
+ * A change ends when its host gets an answer, whatever the answer. A change in flight of a dead
+ * host is a ghost. A ghost ends when its controllers must have ended: KATO after the host's last
+ * message (twice KATO where traffic counts), plus CQT for their commands.
  */
 #include "cluster_world.h"
 
@@ -82,7 +81,7 @@ void cluster_set_end(struct cluster *world, const struct cluster_change_set *set
 		uint64_t value = set->values[i];
 
 		if (set->start < set->disk->born_at)
-			; /* it was another disk's */
+			; /* begun before the disk was recreated */
 		else if (is_done)
 			model_write_done(set->disk->model, block, value, set->start, world->step,
 					 is_stable);
@@ -164,7 +163,8 @@ bool cluster_has_ghost(const struct cluster *world, const struct cluster_disk *d
 		if (set->may_run_twice &&
 		    sets_overlap(set->first_block, set->block_count, first_block, block_count))
 			return true;
-		/* A Copy takes what it finds when it runs: that stays what it is known to be. */
+		/* A Copy reads its source when it runs: until then its known source must not
+		 * change. */
 		if (set->is_copy && sets_overlap(set->first_block - CLUSTER_COPY_DISTANCE,
 						 set->block_count, first_block, block_count))
 			return true;
@@ -207,7 +207,7 @@ void cluster_on_landed(void *arg, struct sim_disk *sim_disk, uint64_t block, con
 			     block);
 		return;
 	}
-	/* Discarding may leave a block as it is; a loss of power brings back what was there. */
+	/* A discard may leave a block as it is; a loss of power brings back older blocks. */
 	is_same = disk->content[block] == value && cluster_has(world, CF_DEALLOCATE) &&
 		  !disk->options.reads_zero_after_discard;
 	disk->content[block] = value;
@@ -240,7 +240,7 @@ void cluster_on_landed(void *arg, struct sim_disk *sim_disk, uint64_t block, con
 		cluster_remake_check(disk, found, writer);
 }
 
-/* ---- what hosts are told ----------------------------------------------------------------------
+/* ---- answers to hosts -------------------------------------------------------------------------
  */
 
 static bool disk_may_fail(const struct cluster *world)
@@ -250,8 +250,7 @@ static bool disk_may_fail(const struct cluster *world)
 	       cluster_has(world, CF_IMAGE) || cluster_has(world, CF_NODE_POWER);
 }
 
-/* What a target that stands still, ends or has lost its host makes of commands: the host tries
- * five times. */
+/* Statuses of a target that stalls, ends or has lost its host. The host retries five times. */
 static bool is_of_an_end(nvme_status status)
 {
 	return nvme_status_same(status, NVME_SC_ABORT_REQUESTED) ||
@@ -292,7 +291,7 @@ bool cluster_status_is_explained(const struct cluster_worker *worker, nvme_statu
 		       cluster_has(world, CF_TWIN);
 	if (nvme_status_same(status, NVME_SC_COMPARE_FAILED))
 		return kind == COP_COMPARE || kind == COP_FUSED;
-	/* Or its Write found no room, which it may not wait for. */
+	/* The Compare failed, or the Write found no buffer, for which it never waits. */
 	if (nvme_status_same(status, NVME_SC_FUSED_FAIL) ||
 	    nvme_status_same(status, NVME_SC_FUSED_MISSING))
 		return kind == COP_FUSED;
@@ -310,8 +309,8 @@ bool cluster_status_is_explained(const struct cluster_worker *worker, nvme_statu
 	if (nvme_status_same(status, NVME_SC_INVALID_FIELD) ||
 	    nvme_status_same(status, NVME_SC_INVALID_NS))
 		return ns_may_go(world);
-	/* It has come back, and its block size was not read again yet; or another one is there, and
-	 * the host has not read which. */
+	/* The namespace came back and its block size is not read yet, or the host has not yet
+	 * identified the namespace that replaced it. */
 	if (nvme_status_same(status, NVME_SC_NS_NOT_READY))
 		return ns_may_be_replaced(world) || (ns_may_go(world) && kind_changes(kind));
 	if (nvme_status_same(status, NVME_SC_LBA_RANGE))
@@ -320,7 +319,7 @@ bool cluster_status_is_explained(const struct cluster_worker *worker, nvme_statu
 	if (nvme_status_same(status, NVME_SC_DATA_TRANSFER_ERROR) ||
 	    nvme_status_same(status, NVME_SC_TRANSIENT_TRANSPORT))
 		return cluster_has(world, CF_FLIP);
-	/* A reservation that cannot be kept; a buffer that is not to be had. */
+	/* A reservation cannot be kept, or a buffer cannot be allocated. */
 	if (nvme_status_same(status, NVME_SC_INTERNAL))
 		return cluster_has(world, CF_NODE_MEMORY) || cluster_has(world, CF_STORE_FULL) ||
 		       cluster_has(world, CF_STORE_ERROR);
@@ -343,10 +342,10 @@ static bool result_is_explained(const struct cluster_worker *worker, const struc
 	case MPATH_GONE:
 		return ns_may_go(world);
 	case MPATH_STALE:
-		/* Workers name no block size. */
+		/* Workers set no block size: only a replaced namespace explains this. */
 		return ns_may_be_replaced(world);
 	case MPATH_LOST:
-		/* These targets report no boot. */
+		/* These targets report no boot, so hosts cannot detect a loss. */
 		return false;
 	}
 	return false;
@@ -413,7 +412,7 @@ static void judge_compare(struct cluster_worker *worker)
 			     worker->set.disk->index, worker->set.first_block);
 }
 
-/* Values are unique: who compared with one and wrote was the only one. */
+/* Values are unique: of the pairs that compare with the same value only one may succeed. */
 static void judge_fused(struct cluster_worker *worker)
 {
 	struct cluster *world = worker->host->world;
@@ -443,7 +442,7 @@ static void judge_change(struct cluster_worker *worker)
 
 	if (worker->kind == COP_FUSED)
 		is_ok &= worker->second.result == MPATH_OK;
-	/* Discarding is advice where the medium does not promise zeroes. */
+	/* A discard is only advice where the medium does not promise zeroes. */
 	if (worker->kind == COP_DEALLOCATE)
 		is_ok &= disk->options.reads_zero_after_discard && disk->options.can_discard;
 	cluster_set_end(worker->host->world, &worker->set, is_ok,
@@ -473,7 +472,7 @@ static void judge_count(struct cluster_worker *worker)
 		  worker->set.block_count, names[io->result], nvme_status_name(io->status));
 }
 
-/* The first that reads after the troubles goes on when it was answered. */
+/* The worker that reads everything after the troubles advances when a command succeeds. */
 static void sweep_end(struct cluster_worker *worker)
 {
 	if (worker->io.result == MPATH_OK) {
@@ -483,8 +482,8 @@ static void sweep_end(struct cluster_worker *worker)
 			worker->swept_block += worker->set.block_count;
 		return;
 	}
-	/* Another host has cleared the registration in between, or holds it; or not all nodes are
-	 * back. How long this may go on is the world's to say. */
+	/* Another host cleared the registration or holds the reservation, or a node is still down.
+	 * HEALED_NS of the world limits the retries. */
 	worker->settle_step = 0;
 }
 

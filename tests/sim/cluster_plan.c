@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a seed makes of the cluster world: its shape, what is switched on, the hosts' settings, the
- * disks. Runs before anything else does. One thread.
+ * Plans a run of the cluster world from its seed: shape, features, hosts' settings, disks. Runs
+ * before everything else. One thread.
  *
- * Each purpose draws from a generator of its own, so that what shrinking takes away changes nothing
- * else of the plan. Features are drawn first; those that the scenario has switched off were drawn
- * all the same.
+ * Each purpose has its own generator, so that shrinking one part of the plan leaves the rest as it
+ * is. Features are drawn first, also those that the scenario then switches off.
  */
 #include "cluster_world.h"
 
@@ -48,7 +47,7 @@ struct prng cluster_prng(const struct cluster *world, uint64_t purpose, uint64_t
 	return prng;
 }
 
-/* Between a sixth and two thirds of all, so that some seeds are quiet and others are wild. */
+/* Between a sixth and two thirds of the features: some seeds are quiet and others are wild. */
 static void features_choose(struct cluster *world)
 {
 	struct prng prng = cluster_prng(world, PURPOSE_FEATURES, 0);
@@ -66,8 +65,7 @@ static void features_choose(struct cluster *world)
 		cluster_start_features(world);
 	if (cluster_twin_is_on(world->seed))
 		cluster_twin_features(world);
-	/* A bit that is wrong is found where there are digests, and nowhere else. A Copy of what
-	 * was read from a wrong place cannot be judged. */
+	/* Only digests detect a flipped bit. A Copy of a misdirected read cannot be judged. */
 	if (cluster_has(world, CF_FLIP))
 		world->features |= 1ull << CF_DIGEST;
 	if (cluster_has(world, CF_DISK_MISDIRECT))
@@ -118,7 +116,7 @@ static void shape_choose(struct cluster *world)
 	for (unsigned i = 0; i < world->sub_count; i++) {
 		struct cluster_sub *sub = &world->subs[i];
 
-		/* With one subsystem of several nodes it is shared; else the second one is not. */
+		/* With several nodes the first subsystem is shared. The second one never is. */
 		sub->is_shared = world->node_count > 1 && i == 0;
 		sub->node = (unsigned)prng_below(&prng, world->node_count);
 		sub->ns_count = 1 + (unsigned)prng_below(&prng, CLUSTER_NS_MAX);
@@ -131,7 +129,7 @@ static void shape_choose(struct cluster *world)
 	if (cluster_remake_is_on(world->seed))
 		cluster_remake_shape(world);
 	world->think_max_us = prng_one_in(&prng, 2) ? 20 : 5000;
-	/* All bursts together take as long as the troubles last, more or less. */
+	/* All bursts together take about as long as the troubles. */
 	world->pause_max_us = (uint32_t)(2 * world->troubled_ns / NS_PER_US * world->host_count *
 					 2 * 12 / world->commands_left);
 	if (world->scenario->commands_max > 0 &&
@@ -251,7 +249,7 @@ static void config_choose(struct cluster *world, struct cluster_host *host, unsi
 	*config = (struct mpath_config){
 		.policy = (enum path_policy)prng_below(prng, 4),
 		.io_queues = 1 + (unsigned)prng_below(prng, 2),
-		.io_queue_size = 3 + (unsigned)prng_below(prng, 14), /* a pair fits */
+		.io_queue_size = 3 + (unsigned)prng_below(prng, 14), /* a fused pair fits */
 		.numa_node = -1,
 		.wants_header_digest = cluster_has(world, CF_DIGEST) && has_header_digest,
 		.wants_data_digest = cluster_has(world, CF_DIGEST) && has_data_digest,

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Seeds of the cluster world whose operators do more than add and remove: an NSID gets another
- * namespace, on the same medium or another one, in one change or in two; and a change takes a node
- * very long while its hosts ask for resets. Runs in the plan, and from outside of all turns. One
- * thread.
+ * Operators that do more than add and remove: an NSID gets another namespace, on the same medium or
+ * another one, in one change or in two; and a change takes a node very long while its hosts request
+ * resets. Runs during planning and outside of all turns. One thread.
  *
- * A handle of a host is a namespace, by its UUID (ADR 30). Each UUID stands for a disk, and what a
- * host writes through it must land there, whatever its NSID means by then.
+ * A host's handle is a namespace, identified by its UUID (ADR 30). Each UUID stands for a disk.
+ * What a host writes through the handle must land there, whatever the NSID means by then.
  *
- * Which seeds have it is said by the seed itself, and all numbers are drawn apart, so that the
- * others are what they were.
+ * The seed alone selects this. All numbers come from generators of their own, so that the plans of
+ * other seeds do not change.
  */
 #include "cluster_world.h"
 
@@ -26,7 +25,7 @@ enum remake_kind {
 };
 
 #define AIMS_MAX     100
-#define RECENT_NS    NS_PER_MS /* since when a write is not one that waits for a path */
+#define RECENT_NS    NS_PER_MS /* older writes may be waiting for a path */
 #define QUICK_MAX_MS 20
 #define STALL_MIN_MS 2
 #define STALL_MAX_MS 30 /* less than hosts wait before they give a path up */
@@ -43,8 +42,8 @@ void cluster_remake_features(struct cluster *world)
 	uint64_t draw = prng_next(&prng);
 	bool is_calm = draw >> 32 & 1;
 
-	/* Fewer of the other things: many of them end what is to be seen here. Reservations go with
-	 * the UUID, at a time that only the node knows. */
+	/* Fewer other features: many of them would end these situations. Reservations end with the
+	 * UUID, at a time that only the node knows. */
 	world->features &= prng_next(&prng) >> 4;
 	if (is_calm)
 		world->features &= prng_next(&prng) >> 4 & prng_next(&prng) >> 4;
@@ -60,7 +59,7 @@ void cluster_remake_features(struct cluster *world)
 		world->features |= 1ull << CF_ROLLBACK;
 }
 
-/* A member that others may kill is what changes that take long are about. */
+/* Long changes matter where members may kill each other, as in half of these seeds. */
 void cluster_remake_shape(struct cluster *world)
 {
 	struct prng prng = cluster_prng(world, PURPOSE_REMAKE, 2);
@@ -80,7 +79,7 @@ void cluster_remake_shape(struct cluster *world)
 	}
 }
 
-/* A third of all events are ours. */
+/* A third of all events become those of this file. */
 void cluster_remake_plan(struct cluster *world)
 {
 	static const struct {
@@ -115,7 +114,7 @@ void cluster_remake_plan(struct cluster *world)
 		if (event->kind != CEV_REMAKE)
 			continue;
 		event->aims_left = aims;
-		/* Half of the NSIDs that are removed first come back at once. */
+		/* Half of the NSIDs that are removed first come back within QUICK_MAX_MS. */
 		if (quick_ms <= QUICK_MAX_MS)
 			event->last_ns = quick_ms * NS_PER_MS;
 	}
@@ -145,7 +144,7 @@ static void uuid_new(struct cluster *world, struct cluster_disk *disk)
 	cluster_identity_add(world, &disk->uuid, disk);
 }
 
-/* An NSID is replaced while a host writes to it: between two bursts nobody would notice. */
+/* Selects an NSID that a host writes to now: a replacement between two bursts tests nothing. */
 bool cluster_remake_aim(struct cluster *world, struct cluster_event *event)
 {
 	uint64_t since_ns = sim_now(world->sim) - RECENT_NS;
@@ -186,8 +185,8 @@ static void action_move(struct cluster *world, uint64_t arg)
 	nodes_stall(world, false);
 }
 
-/* Commands stay in the network until nodes have the other namespace in force, have compared it and
- * have let hosts use it. */
+/* Keeps commands in the network until nodes have the other namespace in force, have compared it and
+ * let hosts use it. */
 static void stall_maybe(struct cluster *world, const struct cluster_event *event)
 {
 	uint64_t last_ms = STALL_MIN_MS + event->draws[3] / 8 % (STALL_MAX_MS - STALL_MIN_MS);
@@ -247,7 +246,7 @@ void cluster_remake_end(struct cluster *world, const struct cluster_event *event
 		ns_remake(world, event);
 }
 
-/* When the node says that its change is in force. */
+/* Called when the node reports its change as in force. */
 void cluster_remake_note(struct cluster_node *node, const struct cluster_desired *former)
 {
 	for (unsigned s = 0; s < CLUSTER_SUBS_MAX; s++) {
@@ -258,8 +257,8 @@ void cluster_remake_note(struct cluster_node *node, const struct cluster_desired
 	}
 }
 
-/* A write landed on the disk, from that process: not one through a handle that was replaced before
- * it was sent. Where the medium is another one, the disk says so. */
+/* A write of `writer` landed on the disk. Fails if the namespace of its handle was replaced before
+ * the write was sent. cluster_on_landed finds a write to another disk. */
 void cluster_remake_check(const struct cluster_disk *disk, const struct cluster_value *value,
 			  const struct sim_process *writer)
 {
@@ -285,7 +284,7 @@ void cluster_remake_check(const struct cluster_disk *disk, const struct cluster_
 /* ---- a change that takes long -----------------------------------------------------------------
  */
 
-/* Somewhere in the middle of it. */
+/* In the middle of the change. */
 static void action_busy(struct cluster *world, uint64_t arg)
 {
 	const struct cluster_event *event = &world->events[arg];
@@ -307,9 +306,10 @@ static void ports_part(struct cluster *world, const struct cluster_event *event,
 	}
 }
 
-/* The node applies thousands of namespaces, as it were: its control thread is held from some moment
- * of a change on, and hosts lose ports of the node, so that they ask the others to reset it. One
- * node at a time, or no other member is left to ask; then as long none, for other changes. */
+/* As if the node applied thousands of namespaces: its control thread is held from some moment of a
+ * change on, and hosts lose ports of the node, so that they ask the other members to reset it. One
+ * node at a time, so that another member can be asked. Then a pause of the same length, for other
+ * changes. */
 void cluster_long_apply_begin(struct cluster *world, const struct cluster_event *event)
 {
 	if (world->long_apply != NULL || sim_now(world->sim) < world->long_apply_next_ns ||

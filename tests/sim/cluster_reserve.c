@@ -3,12 +3,13 @@
  * Reservations in the cluster world, on namespaces of one node: hosts register, acquire, preempt
  * and release through their mpaths. Runs on hosts' reactors.
  *
- * The checker is simple and has no false alarms: from the moment when an Acquire of Exclusive
- * Access was acknowledged until the next command begins that could end it, no command of another
- * host that began after that moment may read or write. Registrations persist through power loss, so
- * that this holds over deaths of the node too. What may still be under way, of hosts alive or dead,
- * leaves the holder unknown. So does what was under way at any time of the Acquire: two commands on
- * two queues run in either order, and that of their answers tells nothing.
+ * The check has no false alarms: after an acknowledged Acquire of Exclusive Access, until a command
+ * begins that could end it, no command of another host that began after the acknowledgement may
+ * read or write. Registrations persist through power loss, so this holds over deaths of the node.
+ *
+ * The holder is unknown if another reservation command, of a live or dead host, was in flight at
+ * any time of the Acquire: commands on two queues run in either order, and the order of their
+ * answers proves nothing.
  */
 #include "cluster_world.h"
 
@@ -16,7 +17,7 @@
 
 #include <string.h>
 
-/* Of a host that has lived before, its key is the same. */
+/* A host has the same key in all its lives. */
 static uint64_t host_key(const struct cluster_host *host)
 {
 	return 0x1000 + host->index;
@@ -98,13 +99,13 @@ bool cluster_reserve_begin(struct cluster_worker *worker, struct prng *prng)
 	return true;
 }
 
-/* Whether others that may change it were under way is noted by cluster_set_begin. */
+/* cluster_set_begin noted whether other reservation commands were in flight. */
 void cluster_reserve_end(struct cluster_worker *worker)
 {
 	struct cluster_disk *disk = worker->set.disk;
 
 	disk->reserve_busy--;
-	/* A Preempt of somebody who does not hold it takes away a key and gives nothing. */
+	/* A Preempt of a host that is not the holder removes its key and gains nothing. */
 	if (worker->kind == COP_ACQUIRE && worker->io.result == MPATH_OK &&
 	    worker->is_reserve_alone && disk->holder_number == worker->reserve_number) {
 		disk->holder = worker->host->index + 1;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operators of the cluster world who return to a former generation (ADR 31). Events run from
- * outside of all turns; edits and their ends on the control reactor of a node.
+ * Operators of the cluster world that roll a node back to a former generation (ADR 31). Events run
+ * outside of all turns; edits and their results on the node's control reactor.
  *
- * The world remembers what each node said at each generation. After a rollback the node must say
- * exactly that, or nothing has changed.
+ * The world remembers each node's document of each generation. After a rollback the node must have
+ * exactly that document, or nothing has changed.
  */
 #include "cluster_world.h"
 
@@ -17,10 +17,10 @@
 
 #define HOLD_MAX_MS 300
 
-/* ---- what was ---------------------------------------------------------------------------------
+/* ---- former generations -----------------------------------------------------------------------
  */
 
-/* Whose data each medium holds, as far as this node has served it. */
+/* Records the UUID that this node served last from each medium. */
 static void owners_note(struct cluster_node *node)
 {
 	struct cluster *world = node->world;
@@ -88,7 +88,7 @@ static int on_edit(json_t *document, void *arg, struct config_errors *errors)
 	return rollback_edit(sim_node_store(node->node), node->rollback_to, document, errors);
 }
 
-/* A namespace that was away came back: nobody else may have written to its medium. */
+/* A namespace came back: no other one may have used its medium since. */
 static void owners_check(struct cluster_node *node, const struct cluster_desired *former)
 {
 	struct cluster *world = node->world;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nodes of the cluster world that are started from another source than the state that they have
- * saved (ADR 31): a file or flags that say something else, with and without --merge and --reset; a
- * state that was restored from a backup; a state that is gone. Events and starts run from outside
- * of all turns; cluster_start_served on the control reactor of the node.
+ * Starts of nodes in the cluster world with another source than their saved state (ADR 31): another
+ * file or flags, with and without --merge and --reset; a state restored from a backup; a missing
+ * state. Events and starts run outside of all turns; cluster_start_served on the node's control
+ * reactor.
  *
- * What must hold: a start with another source and no word about it is refused, and the next start
- * finds every change; --merge keeps what the source does not mention; after --reset the node says
- * what the source says and nothing else, and the state of before is in a file beside it, which is
- * put back later; one that dies half way leaves either state. An old state is what it was, whole.
+ * What must hold: another source without --merge or --reset is refused, and the next start finds
+ * every change. --merge keeps what the source does not mention. After --reset the node has exactly
+ * the source's document, and the former state is in a file beside it, which is restored later. A
+ * start that dies half way leaves one of the two states. A restored state is complete.
  *
- * Which seeds have it is said by the seed itself, and all numbers are drawn apart, so that the
- * others are what they were.
+ * The seed alone selects this. All numbers come from generators of their own, so that the plans of
+ * other seeds do not change.
  */
 #include "cluster_world.h"
 
@@ -28,7 +28,7 @@
 #define PURPOSE_START  80
 #define RESETS_MAX     6 /* of a node: each leaves a file */
 #define START_CRASH    60
-#define OTHER_VERSIONS 1000000u /* that nobody ever wants */
+#define OTHER_VERSIONS 1000000u /* never desired */
 
 bool cluster_start_is_on(uint64_t seed)
 {
@@ -40,8 +40,8 @@ void cluster_start_features(struct cluster *world)
 	struct prng prng = cluster_prng(world, PURPOSE_START, 0);
 	uint64_t draw = prng_next(&prng);
 
-	/* Fewer of the other things. What is reserved and how large a namespace is goes back with
-	 * the state, at a time that only the node knows. */
+	/* Fewer other features. Reservations and sizes of namespaces revert with the state, at a
+	 * time that only the node knows. */
 	world->features &= prng_next(&prng) >> 4 | 1ull << CF_NODE_CRASH | 1ull << CF_STORE_ERROR;
 	world->features &= ~(1ull << CF_RESERVE | 1ull << CF_GROW);
 	world->features |= 1ull << CF_SOURCE;
@@ -51,7 +51,7 @@ void cluster_start_features(struct cluster *world)
 		world->features |= 1ull << CF_ROLLBACK;
 }
 
-/* A third of all events are ours. */
+/* A third of all events become those of this file. */
 void cluster_start_plan(struct cluster *world)
 {
 	struct prng prng = cluster_prng(world, PURPOSE_START, 1);
@@ -87,7 +87,7 @@ static void backup_forget(struct cluster_backup *backup)
 	*backup = (struct cluster_backup){.files = NULL};
 }
 
-/* What the files say is what the node has acknowledged. */
+/* The files hold what the node has acknowledged. */
 static void backup_put(struct cluster_node *node, struct sim_backup *taken_files)
 {
 	struct cluster_backup *backup = &node->backup;
@@ -110,7 +110,7 @@ static bool is_sure(const struct cluster_node *node)
 /* ---- before the start -------------------------------------------------------------------------
  */
 
-/* Its state is an older one: what it has acknowledged is what that says. */
+/* The node has an older state: its document counts as acknowledged. */
 static void acked_return(struct cluster_node *node, const struct cluster_desired *desired,
 			 char *taken_text, uint64_t generation)
 {
@@ -138,7 +138,7 @@ static void state_restore(struct cluster_node *node)
 	memcpy(node->owners, backup->owners, sizeof(node->owners));
 }
 
-/* Its next start is a first one. */
+/* Deletes the state: the next start is a first one. */
 static void state_lose(struct cluster_node *node)
 {
 	sim_folder_restore(sim_node_folder(node->node), NULL);
@@ -147,7 +147,7 @@ static void state_lose(struct cluster_node *node)
 	memset(node->owners, 0, sizeof(node->owners));
 }
 
-/* Without some of what the saved state has, which must stay. */
+/* Removes parts of the source. --merge must keep them from the saved state. */
 static void document_thin(struct cluster_node *node)
 {
 	struct prng prng = cluster_prng(node->world, PURPOSE_START + 1, node->start_number);
@@ -164,7 +164,7 @@ static void document_thin(struct cluster_node *node)
 		json_array_remove(subsystems, 1);
 }
 
-/* The operator wants something new, and gives it to this node by its start. */
+/* Makes a new version desired and gives it to this node as its source. */
 static void source_change(struct cluster_node *node)
 {
 	struct cluster *world = node->world;
@@ -181,7 +181,7 @@ static void source_change(struct cluster_node *node)
 	node->source_document = cluster_document(world, node->index, &node->pending);
 }
 
-/* What this start can be, by what is known of the node. */
+/* The kind of the next start, or START_PLAIN where the node's state does not allow that kind. */
 static enum cluster_start start_settle(const struct cluster_node *node)
 {
 	const struct cluster *world = node->world;
@@ -212,9 +212,9 @@ static void source_prepare(struct cluster_node *node)
 	if (node->start == START_SAME) {
 		node->source_document =
 			cluster_document(node->world, node->index, &node->source_desired);
-		return; /* with the hash that it had */
+		return; /* with the same hash */
 	}
-	/* A refusal must change nothing: not even that the source is a known one by now. */
+	/* A refusal must change nothing: the node must not know the source the next time. */
 	node->start_number += !node->is_start_again;
 	snprintf(node->source_hash, sizeof(node->source_hash), "source %" PRIu64,
 		 node->start_number);
@@ -260,7 +260,7 @@ void cluster_start(struct cluster_node *node)
 		source.start = flags[node->start];
 	}
 	sim_node_start_from(node->node, &source);
-	/* What is written to a state that was put back must be as stable as before. */
+	/* Losing power tests that writes to a restored state are as stable as before. */
 	if (node->start_crash > 0 && !node->world->is_healed)
 		sim_node_crash_after(
 			node->node, node->start_crash * (node->start == START_BACKUP ? 8 : 1),
@@ -271,7 +271,7 @@ void cluster_start(struct cluster_node *node)
 /* ---- after the start --------------------------------------------------------------------------
  */
 
-/* The state of before must be beside the new one. It is what the next backup puts back. */
+/* The former state must be in a file beside the new one. It becomes the next backup. */
 static void copy_check(struct cluster_node *node)
 {
 	struct sim_backup *copy;
@@ -320,7 +320,7 @@ bool cluster_start_refused(struct cluster_node *node, int res)
 {
 	bool is_right = node->start == START_OTHER;
 
-	/* All sources are right: a start may fail for the store's or the media's sake alone. */
+	/* All sources are valid: only the store or a medium may make a start fail. */
 	if (res == -EINVAL && !is_right)
 		cluster_fail(node->world, "node %s refused to start with %s", node->name,
 			     node->start == START_MERGE   ? "--merge"

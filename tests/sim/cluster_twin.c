@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Twins in the cluster world: a member that starts finds another file under the name of a shared
- * disk, as in a mount namespace of its own, and later the right one again. Events run from outside
- * of all turns.
+ * disk, as in a mount namespace of its own, and later the right file again. Events run outside of
+ * all turns.
  *
- * The model knows the right disk alone: a read that the twin answered, or a write that only the
- * twin got, is found as any wrong data are. Members with the right file end, too, killed or in
- * order: the twin must not be served in their place.
+ * The model knows only the right disk: a read that the twin answers, or a write that only the twin
+ * gets, is found as wrong data. Members with the right file end too, killed or cleanly: the twin
+ * must not be served in their place.
  *
- * In most worlds nodes keep no record of the file that they served last, as at a first
- * start. Then a member that can reach no other one serves what it finds, so a twin comes only while
- * all members are linked. In the others members are parted, too, before the one with the twin
- * starts, as when an image is renamed over while they serve it and no link is up: those that have
- * the right file open go on, and the newcomer, which served it before, must not begin with the
- * twin.
+ * In most of these seeds nodes keep no record of the file that they served last, as at a first
+ * start. A member that reaches no other one then serves what it finds, so a twin appears only while
+ * all members are linked. In the other seeds members are also cut off from each other before the
+ * start with the twin, as when an image is renamed over while it is served and no link is up.
+ * Members with the right file open continue, and the starting member, which served that file
+ * before, must not serve the twin.
  */
 #include "cluster_world.h"
 
@@ -43,7 +43,7 @@ static bool is_parted(const struct cluster *world, const struct cluster_event *e
 	return cluster_twin_is_recorded(world) && event->draws[3] % 4 != 0;
 }
 
-/* One after the other, the first ones begin when the links are up. */
+/* All events become twins. An event does nothing until the links are up. */
 void cluster_twin_plan(struct cluster *world)
 {
 	struct prng prng = cluster_prng(world, PURPOSE_TWIN, 1);
@@ -79,7 +79,7 @@ static bool is_linked(const struct cluster_node *node)
 	return count > 0;
 }
 
-/* Hosts may use the shared disk through it, so that it knows which one it was. */
+/* Whether hosts may use the shared disk through the node, so that the node recorded the file. */
 static bool has_served(const struct cluster *world, const struct cluster_node *node)
 {
 	const struct subsystem *subsystem = snapshot_find_subsystem(
@@ -117,7 +117,7 @@ static void twin_make(struct cluster *world, const struct cluster_disk *disk)
 		world->twin = sim_disk_create(world->sim, &options);
 }
 
-/* One that has the right file ends, and comes back, while another is refused for its twin. */
+/* Restarts a member with the right file while another one is refused for its twin. */
 static void right_end(struct cluster *world, const struct cluster_event *event)
 {
 	struct cluster_node *node = &world->nodes[event->draws[0] % world->node_count];
@@ -127,7 +127,7 @@ static void right_end(struct cluster *world, const struct cluster_event *event)
 	sim_trace(world->sim, "node %s: ends, and has the right file", node->name);
 	cluster_count(world, "ends of others beside a member with another file", 1);
 	node_end(node, event->draws[1] % 2 == 0);
-	/* Whoever of them is back first. */
+	/* Either of the two may be back first. */
 	if (event->draws[2] % 2 == 0)
 		node_end(world->twin_node, true);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Workers of a host: each sends one command after the other through the host's mpaths, and after
- * the troubles the first one of each host reads everything once more. Runs on the host's reactor;
- * what must outlive the host is the world's.
+ * Workers of a host: each sends one command after another through the host's mpaths. After the
+ * troubles the first worker of each host reads everything once more. Runs on the host's reactor;
+ * what outlives the host is in the world's memory.
  *
- * A block carries its value in every eight bytes, mixed with their place; the value names the write
- * and the block that it was meant for. A block of zeroes is value 0.
+ * A block repeats its value in every eight bytes, mixed with their index. The value names the write
+ * and the block that it is for. A block of zeroes is value 0.
  */
 #include "cluster_world.h"
 
@@ -84,7 +84,7 @@ uint64_t cluster_value_new(struct cluster_worker *worker, uint64_t block)
 /* ---- sending ----------------------------------------------------------------------------------
  */
 
-/* Commands come in bursts that fill the whole time of troubles. */
+/* Bursts of commands fill the whole time of the troubles. */
 static void worker_rest(struct cluster_worker *worker)
 {
 	struct cluster *world = worker->host->world;
@@ -104,7 +104,7 @@ static void on_io_done(struct mpath_io *io)
 	struct cluster_worker *worker = container_of(io, struct cluster_worker, io);
 	struct cluster *world = worker->host->world;
 
-	/* What a dying process was told, nobody has heard: the command is a ghost. */
+	/* A dying process gets no answer: its command becomes a ghost. */
 	if (!sim_process_is_alive(worker->host->process))
 		return;
 	if (!worker->is_busy)
@@ -161,7 +161,7 @@ static void worker_send(struct cluster_worker *worker, struct host_cmd *cmd, str
 		mpath_submit(ns, &worker->io);
 }
 
-/* ---- the kinds --------------------------------------------------------------------------------
+/* ---- kinds of commands ------------------------------------------------------------------------
  */
 
 static uint64_t region_first(const struct cluster_worker *worker, unsigned part)
@@ -177,7 +177,7 @@ static uint64_t *known_at(struct cluster_worker *worker, uint64_t block)
 	return &worker->known[worker->set.disk->index][part][block - region_first(worker, part)];
 }
 
-/* A part of what is the worker's own. */
+/* Some of the worker's own blocks. */
 static void extent_own(struct cluster_worker *worker, unsigned part, struct prng *prng)
 {
 	uint32_t count = 1 + (uint32_t)prng_below(prng, CLUSTER_REGION_BLOCKS);
@@ -250,7 +250,7 @@ static void begin_fused(struct cluster_worker *worker, struct host_cmd *cmd, uns
 	cluster_block_fill(worker->host->world, set->values[0], worker->second_data);
 }
 
-/* From the first half of its blocks to the second; false: it does not know what they hold. */
+/* From the first half of the worker's blocks to the second. False: the source is unknown. */
 static bool begin_copy(struct cluster_worker *worker, struct host_cmd *cmd, unsigned part,
 		       struct prng *prng)
 {
@@ -290,7 +290,7 @@ static void begin_verify(struct cluster_worker *worker, struct host_cmd *cmd)
 	cmd->direction = HOST_DATA_NONE;
 }
 
-/* They change nothing and are sent again on another path when theirs is lost. */
+/* Admin commands that change nothing and are resent when their path is lost. */
 static void begin_admin(struct cluster_worker *worker, struct host_cmd *cmd, struct prng *prng)
 {
 	static const struct {
@@ -308,7 +308,7 @@ static void begin_admin(struct cluster_worker *worker, struct host_cmd *cmd, str
 				  draw % 2 == 0 ? IDENTIFY_CTRL : IDENTIFY_NS, worker->data);
 }
 
-/* Nodes that start with a restored state may lose their power, and their own disks with them. */
+/* Nodes that start with a restored state may lose power, and their own disks with them. */
 static bool may_lose_power(const struct cluster_disk *disk)
 {
 	const struct cluster *world = disk->world;
@@ -317,8 +317,8 @@ static bool may_lose_power(const struct cluster_disk *disk)
 	       (cluster_has(world, CF_SOURCE) && !world->subs[disk->subsystem].is_shared);
 }
 
-/* What it reads must be known: not where a loss of power may bring back something older while the
- * command waits for its path. */
+/* A Copy's source must be known: no loss of power may bring back older blocks while the command
+ * waits for a path. */
 static bool can_copy(const struct cluster_disk *disk)
 {
 	return !disk->options.has_volatile_cache || !may_lose_power(disk);
@@ -351,7 +351,7 @@ static enum cluster_op_kind kind_draw(struct cluster_worker *worker, struct prng
 	return draw < (cluster_has(world, CF_EDGES) ? 18 : 23) ? COP_READ : COP_WRITE;
 }
 
-/* False: nothing is to be sent now. */
+/* False: send nothing now. */
 static bool worker_choose(struct cluster_worker *worker, uint64_t block_count, struct host_cmd *cmd)
 {
 	struct prng *prng = &worker->host->world->prng;
@@ -411,7 +411,7 @@ static bool worker_choose(struct cluster_worker *worker, uint64_t block_count, s
 /* ---- after the troubles -----------------------------------------------------------------------
  */
 
-/* The next blocks of all that are there. False: it has seen everything. */
+/* The next blocks of all disks. False: all blocks are read. */
 static bool sweep_next(struct cluster_worker *worker, struct host_cmd *cmd)
 {
 	struct cluster *world = worker->host->world;
@@ -462,8 +462,7 @@ static void worker_pick_disk(struct cluster_worker *worker)
 	worker->set.disk = sub->disks[prng_below(&world->prng, sub->ns_count)];
 }
 
-/* A handle is a namespace: what it stands for follows from its UUID. False: for nothing, any more
- * or yet. */
+/* Finds the disk of a handle by its UUID. False: the UUID has no disk, any more or yet. */
 static bool worker_identify(struct cluster_worker *worker, const struct ns_info *info)
 {
 	struct cluster *world = worker->host->world;
@@ -476,7 +475,7 @@ static bool worker_identify(struct cluster_worker *worker, const struct ns_info 
 	return true;
 }
 
-/* Whether a command was sent. */
+/* Returns whether a command was sent. */
 static bool worker_work(struct cluster_worker *worker)
 {
 	struct cluster *world = worker->host->world;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Plays a scenario of the cluster world: start, troubles, healing, a last look at everything, an
- * end in good order. One thread.
+ * Plays a scenario of the cluster world: start, troubles, healing, a last check of everything, a
+ * clean end. One thread.
  *
- * Between slices of simulated time, outside of all turns, it does what was planned for then
- * (events, restarts) and looks at what must hold always.
+ * Between slices of simulated time, outside of all turns, it runs the actions that are due (events,
+ * restarts) and checks what must always hold.
  */
 #include "cluster_world.h"
 
@@ -104,7 +104,7 @@ static void slice_run(struct cluster *world)
 	}
 }
 
-/* Until pred says so; false with the reason when it does not within limit_ns. */
+/* Runs until pred is true. False, with the reason, if it is not within limit_ns. */
 static bool run_until(struct cluster *world, bool (*pred)(struct cluster *world, char why[200]),
 		      uint64_t limit_ns, char why[200])
 {
@@ -118,7 +118,7 @@ static bool run_until(struct cluster *world, bool (*pred)(struct cluster *world,
 	return !world->is_failed;
 }
 
-/* ---- what is waited for -----------------------------------------------------------------------
+/* ---- conditions to wait for -------------------------------------------------------------------
  */
 
 static bool nodes_serve(struct cluster *world, char why[200])
@@ -131,7 +131,7 @@ static bool all_is_well(struct cluster *world, char why[200])
 {
 	char text[200];
 
-	/* First: a node refuses changes of what it has lost. */
+	/* Images first: a node refuses changes of a lost namespace. */
 	snprintf(why, 200, "an image is lost");
 	if (cluster_has(world, CF_IMAGE) && !cluster_images_are_served(world))
 		return false;
@@ -175,7 +175,7 @@ static void on_bytes(void *arg, int fd, uint64_t offset, uint8_t *bytes, size_t 
 {
 	struct cluster *world = arg;
 
-	/* What negotiates digests has none. */
+	/* The PDUs that negotiate digests have none. */
 	if (offset >= IC_BYTES && len_bytes > 0 && sim_now(world->sim) < world->flip_until_ns &&
 	    prng_one_in(&world->flip_prng, world->flip_one_in)) {
 		cluster_count(world, "bits flipped", 1);

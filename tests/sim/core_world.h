@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For tests of the simulator itself: two processes, a server that listens and a client, which send
- * each other bytes that their offset in the stream decides, so that what arrives can be judged.
+ * For tests of the simulator itself: a server process that listens and a client process send each
+ * other bytes. Each byte follows from its offset in the stream, so that the receiver can check it.
  *
- * A talker is memory of its process and dies with it; a note is the test's and says what was seen.
- * One thread. Included once per program.
+ * A talker is in its process' memory and dies with it. A note belongs to the test and records what
+ * happened. One thread. Included once per program.
  */
 #ifndef WEFT_TESTS_CORE_WORLD_H
 #define WEFT_TESTS_CORE_WORLD_H
@@ -30,13 +30,13 @@ struct note {
 	uint64_t wrong_bits;
 	uint64_t sends;
 	uint64_t longest_recv;
-	uint64_t last_at_ns; /* when the last byte came */
-	uint64_t late_calls; /* callbacks of a process that is not alive */
+	uint64_t last_at_ns; /* when the last byte arrived */
+	uint64_t late_calls; /* callbacks of a dead process */
 	unsigned opened;     /* connections */
-	unsigned ended;      /* of them, that saw an end */
+	unsigned ended;      /* connections that saw an end */
 	int end;             /* how the last one ended: 0 or -errno */
-	int connect_res;     /* 1: not known yet */
-	bool stays_open;     /* it does not answer an end with closing */
+	int connect_res;     /* 1: unknown yet */
+	bool stays_open;     /* does not close after the peer's end */
 };
 
 struct talker {
@@ -50,7 +50,7 @@ struct world {
 	struct net_addr addr;
 	struct sim_process *processes[2];
 	struct reactor *reactors[2];
-	struct talker *talkers[2];         /* the youngest; NULL: none */
+	struct talker *talkers[2];         /* the latest; NULL: none */
 	struct reactor_listener *listener; /* the server's memory */
 	struct note notes[2];
 };
@@ -182,7 +182,7 @@ static void side_create(enum side side)
 	world.notes[side] = (struct note){.connect_res = 1};
 }
 
-/* The server listens; nobody has connected. */
+/* The server listens; no connection yet. */
 __attribute__((unused)) static void
 world_create_at(uint64_t seed, const struct sim_options *options, const struct net_addr *addr)
 {
@@ -223,7 +223,7 @@ __attribute__((unused)) static void run_ms(uint64_t ms)
 	sim_run_until(world.sim, sim_now(world.sim) + ms * NS_PER_MS);
 }
 
-/* That side sends so many more bytes, from now on. */
+/* The side sends `bytes` more bytes from now on. */
 __attribute__((unused)) static void side_send(enum side side, uint64_t bytes)
 {
 	world.notes[side].to_send += bytes;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hosts of the format world: each has one controller, looks at what its NSIDs are before it
- * uses them, and again when an answer says that they changed, after its own commands for that NSID
+ * The hosts of the format world: each has one controller. A host reads what its NSIDs are before it
+ * uses them, and again when a status shows that one changed, after its own commands for that NSID
  * have ended. One thread; callbacks run on the host's simulated reactor.
  */
 #include "format_world.h"
@@ -27,7 +27,7 @@
 
 static void host_go(struct fhost *host);
 
-/* ---- what an NSID is --------------------------------------------------------------------------
+/* ---- identifying namespaces -------------------------------------------------------------------
  */
 
 static struct fdisk *disk_of_uuid(struct fworld *world, const uint8_t *bytes)
@@ -98,7 +98,7 @@ static void on_looked_at_identity(struct host_cmd *cmd)
 		look_end(host, NULL, 0);
 		return;
 	}
-	/* Where the UUID is not this NSID's, an operator has been here: the next look sees it. */
+	/* If an operator replaces the namespace meanwhile, the disk's epoch changes. */
 	host->look_epoch = host->look_disk->epoch;
 	host->look_start = format_step(host->world);
 	memset(&host->look, 0, sizeof(host->look));
@@ -132,7 +132,7 @@ static void extent_choose(struct fop *op, const struct fview *view, struct prng 
 	uint32_t count = 1 + (uint32_t)prng_below(prng, most);
 	uint32_t first = (uint32_t)prng_below(prng, blocks - count + 1);
 
-	/* Now and then the cells that are marked, all of them. */
+	/* Sometimes all cells of the marked area. */
 	if (prng_one_in(prng, 6)) {
 		first = 0;
 		count = FORMAT_AREA_CELLS / cells;
@@ -160,7 +160,7 @@ static enum fop_kind kind_choose(struct fworld *world, struct prng *prng)
 	return mix[prng_below(prng, ARRAY_LEN(mix))];
 }
 
-/* Another host that is registered and has a Format under way; -1: none. */
+/* Another host that is registered and has a Format in flight; -1: none. */
 static int formatter_find(const struct fhost *host, uint32_t nsid)
 {
 	struct fworld *world = host->world;
@@ -287,7 +287,7 @@ static void worker_submit(struct fworker *worker)
 		if (op->nsid != NVME_NSID_ALL && op->nsid != n + 1)
 			continue;
 		host->views[n].busy++;
-		/* Its own Format: what it believes is over with it. */
+		/* The host's own Format makes its view stale. */
 		host->views[n].is_stale |= op->kind == FOP_FORMAT;
 	}
 	if (op->kind == FOP_FORMAT)
@@ -322,7 +322,7 @@ static void op_fill(struct fworker *worker, struct prng *prng)
 		begin_data(worker, first_block, count);
 }
 
-/* False: there is nothing to do now. */
+/* False: nothing to do now. */
 static bool worker_work(struct fworker *worker, unsigned n)
 {
 	struct fhost *host = worker->host;
@@ -340,12 +340,12 @@ static bool worker_work(struct fworker *worker, unsigned n)
 		op->first_cell = 0;
 		op->cell_count = FORMAT_AREA_CELLS;
 	}
-	/* The moment at which a fence matters most. */
+	/* A fence matters most while another host's Format is in flight. */
 	if (format_has(world, FF_RESERVE) && prng_one_in(&host->prng, 2) &&
 	    formatter_find(host, op->nsid) >= 0)
 		op->kind = format_is_registered(world, op->nsid, &host->id) ? FOP_PREEMPT
 									    : FOP_REGISTER;
-	/* One at a time, so that it is known who was shut out when. */
+	/* One reservation command at a time, so that the time of each shut-out is known. */
 	if (op->kind >= FOP_REGISTER && op->kind <= FOP_CLEAR && world->reserve_busy[n] > 0)
 		op->kind = FOP_READ;
 	world->commands_left--;
@@ -354,7 +354,7 @@ static bool worker_work(struct fworker *worker, unsigned n)
 	return true;
 }
 
-/* The next cells that the host has not read since the troubles. */
+/* Reads the next cells that the host has not read since the troubles. */
 static bool worker_read(struct fworker *worker, unsigned n)
 {
 	struct fview *view = &worker->host->views[n];
@@ -420,7 +420,7 @@ static void on_op_done(struct host_cmd *cmd)
 			continue;
 		views[n].busy--;
 		views[n].is_stale |= is_a_hint(cmd->status);
-		/* Marks are not healed by the last look; what is marked is not data. */
+		/* The last look does not heal marks: cells marked bad count as read. */
 		if (op->is_last_look && op->first_cell == views[n].read_cell &&
 		    (nvme_status_is_ok(cmd->status) ||
 		     (nvme_status_same(cmd->status, NVME_SC_UNRECOVERED_READ) &&

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the commands of the format world may do and may answer. One thread.
+ * Judges what commands of the format world may do and return. One thread.
  *
  * A write, an erasure or a mark that was refused before it began never lands. One that failed, or
- * whose session was lost, landed before its end or never; a ghost ends when its controller is gone
- * or the next life of the node has opened the disks. What a host had under way when Preempt and
- * Abort of it was answered has landed before, or never will.
+ * whose connection was lost, landed before its end or never. A command of a lost connection is a
+ * ghost: it ends when its controller is gone or the next life of the node serves. What a host had
+ * in flight when Preempt and Abort of it was answered has landed before, or never will.
  */
 #include "format_world.h"
 
@@ -95,14 +95,14 @@ void format_op_begin(struct fhost *host, struct fop *op)
 	for (unsigned n = 0; n < world->ns_count; n++) {
 		if (op->nsid != NVME_NSID_ALL && op->nsid != n + 1)
 			continue;
-		/* Of a namespace that came since the host looked, all may be erased. */
+		/* A Format of all may also erase a namespace that the host has not seen. */
 		for (unsigned i = 0; i < 2 && op->nsid == NVME_NSID_ALL; i++) {
 			struct fdisk *disk = &world->disks[2 * n + i];
 
 			if (disk != host->views[n].disk)
 				effect_begin(world, disk, op, false);
 		}
-		/* A Format of all leaves out what is gone, which the host need not know. */
+		/* A Format of all skips a removed namespace, which the host may not know. */
 		if (host->views[n].disk)
 			effect_begin(world, host->views[n].disk, op,
 				     op->nsid != NVME_NSID_ALL ||
@@ -158,7 +158,8 @@ static void cells_end(struct fworld *world, struct fdisk *disk, const struct fop
 	}
 }
 
-/* All of the marked cells, and nothing else about them was under way. */
+/* The state of the marked area is known if the command covered the whole area and no other change
+ * of the area was in flight. */
 static void area_end(struct fdisk *disk, const struct fop *op, enum outcome outcome)
 {
 	const struct feffect *effect = &op->effects[disk->index];
@@ -201,7 +202,7 @@ static void effects_end(struct fworld *world, struct fop *op, enum outcome outco
 
 		if (!effect->is_on)
 			continue;
-		/* What was removed or replaced meanwhile may have been left out. */
+		/* A Format may have skipped a namespace that was removed or replaced meanwhile. */
 		effect->is_sure &= is_same || op->kind != FOP_FORMAT;
 		if (outcome == OUTCOME_DONE && !effect->is_sure)
 			of_disk = OUTCOME_MAYBE;
@@ -270,7 +271,7 @@ static void check_cells(struct fhost *host, const struct fworker *worker, uint64
 	}
 }
 
-/* Of a read that begins at the first cell. */
+/* Checks a read that begins at the first cell. */
 static void check_area(struct fhost *host, const struct fop *op, nvme_status status)
 {
 	struct fworld *world = host->world;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Plays a scenario of the format world (format_world.h): start, troubles, healing, a last look at
- * everything, an end in good order. The operator and the node's lives are here. One thread.
+ * everything, a clean end. Also has the operator and the node's lives. One thread.
  */
 #include "format_world.h"
 
@@ -98,11 +98,11 @@ bool format_is_registered(struct fworld *world, uint32_t nsid, const struct uuid
  */
 
 enum change_kind {
-	CHANGE_BLOCK,   /* the operator's own change of the block size: the bytes stay */
+	CHANGE_BLOCK,   /* another block size: the bytes stay */
 	CHANGE_REPLACE, /* the other disk under the NSID */
-	CHANGE_REMOVE,  /* and back with the next one */
+	CHANGE_REMOVE,  /* the next one adds it again */
 	CHANGE_RIGHTS,
-	CHANGE_RESTORE, /* after the troubles: all namespaces are there */
+	CHANGE_RESTORE, /* after the troubles: adds what is missing */
 	CHANGE_KINDS = CHANGE_RESTORE,
 };
 
@@ -165,7 +165,7 @@ static bool ns_is_disk(const json_t *ns, const struct fdisk *disk)
 	return strstr(json_string_value(json_object_get(ns, "media")), path) != NULL;
 }
 
-/* One of both disks, with one of both block sizes. */
+/* Serves one of the NSID's two disks, with one of two block sizes. */
 static void ns_put(struct fworld *world, json_t *namespaces, unsigned nsid, bool is_other)
 {
 	unsigned block = world->change_draws[1] % 2 ? 512 : 4096;
@@ -226,7 +226,7 @@ static int on_edit(json_t *document, void *arg, struct config_errors *errors)
 
 static void operator_epochs(struct fworld *world)
 {
-	/* What is removed loses its marks; what gets another block size does not. */
+	/* A removed namespace loses its marks. A new block size keeps them. */
 	bool keeps_marks =
 		world->change_kind == CHANGE_BLOCK || world->change_kind == CHANGE_RIGHTS;
 
@@ -249,7 +249,7 @@ static void on_changed(void *arg, int res, uint64_t generation, const char *why)
 	format_count(world, res == 0 ? "changes" : "changes refused");
 	world->is_changing = false;
 	operator_epochs(world);
-	/* One that could not be kept may be there in the next life. */
+	/* A change that could not be kept may be in force in the next life. */
 	if (world->change_kind == CHANGE_RIGHTS)
 		world->without_right =
 			world->next_without_right & (res == 0 ? ~0u : world->without_right);
@@ -278,7 +278,8 @@ static void change_begin(struct fworld *world, enum change_kind kind)
 
 static void node_is_down(struct fworld *world)
 {
-	/* A change that was under way may be in force, or not: so may be the rights. */
+	/* The change in progress may be in force or not: only a host without the right in both
+	 * cases is judged. */
 	if (world->is_changing && world->change_kind == CHANGE_RIGHTS)
 		world->without_right &= world->next_without_right;
 	world->is_changing = false;
@@ -345,7 +346,7 @@ static const struct {
 	{FF_STORE_ERROR, CHANGE_KINDS},
 };
 
-/* Dies in the middle of whatever it does next. */
+/* The node dies at one of its next 200 operations. */
 static void node_crash(struct fworld *world, uint64_t draw, enum sim_death how)
 {
 	if (sim_node_state(world->node) == SIM_NODE_SERVING)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The format world: one node with the true control plane (tests/sim/sim_node.h), hosts that write,
+ * The format world: one node with the real control plane (tests/sim/sim_node.h), hosts that write,
  * mark, reserve and format its namespaces with Format NVM, and an operator who changes block sizes,
- * replaces and removes namespaces and gives and takes the right to format. The node is killed,
+ * replaces and removes namespaces, and grants and revokes the right to format. The node is killed,
  * stopped and started again at any moment. One thread.
  *
- * A disk is judged in cells of 512 bytes, whatever its block size is at the time: each cell is a
- * register with a history (sim_model.h). A block size that changes leaves the cells as they are; an
- * erasure writes zeroes to all of them. A disk has one UUID for ever, and hosts go by what they
- * have read: NSID, UUID and block size.
+ * A disk is judged in cells of 512 bytes, whatever its current block size: each cell is a register
+ * with a history (sim_model.h). A change of the block size keeps the cells; an erasure writes
+ * zeroes to all of them. A disk keeps its UUID for ever. Hosts use the NSID, UUID and block size
+ * that they read last.
  */
 #ifndef WEFT_TESTS_FORMAT_WORLD_H
 #define WEFT_TESTS_FORMAT_WORLD_H
@@ -28,7 +28,8 @@
 #define FORMAT_WORKERS_MAX 4
 #define FORMAT_CELL_BYTES  512
 #define FORMAT_CELLS       64
-/* The first cells are marked bad, and judged by that and not by what they hold. */
+/* The area: the first cells, which may be marked bad. They are judged by their mark, not by their
+ * data. */
 #define FORMAT_AREA_CELLS 8
 #define FORMAT_OP_CELLS   32
 #define FORMAT_GHOSTS_MAX 512
@@ -39,7 +40,7 @@ enum format_feature {
 	FF_HOSTS,
 	FF_NAMESPACES,
 	FF_ERASE,
-	FF_ALL, /* FFFFFFFFh */
+	FF_ALL, /* NSID FFFFFFFFh */
 	FF_BAD_BLOCKS,
 	FF_RESERVE,
 	FF_RIGHTS,
@@ -66,14 +67,13 @@ struct fdisk {
 	struct uuid uuid;
 	struct sim_disk *disk;
 	struct model *model;
-	/* Its block size is `shift` for sure as long as shift_epoch is epoch. Counted whenever
-	 * something begins or ends that may change it. */
+	/* The block size is known to be `shift` while shift_epoch equals epoch. epoch counts begins
+	 * and ends of everything that may change the block size. */
 	uint64_t epoch;
 	uint64_t shift_epoch;
 	uint64_t shift_since; /* step */
 	unsigned shift;
-	/* The cells that are marked. Whether they are bad is known while area_epoch is known_epoch.
-	 */
+	/* The marked area. is_bad is valid while known_epoch equals area_epoch. */
 	uint64_t area_epoch;
 	uint64_t known_epoch;
 	uint64_t known_since; /* step */
@@ -99,29 +99,29 @@ enum fop_kind {
 /* What a command may do to one disk. */
 struct feffect {
 	bool is_on;
-	bool is_sure; /* when it succeeds: the namespace was this disk all the time */
+	bool is_sure; /* on success the namespace was this disk all the time */
 	bool touches_area;
-	bool is_only_change; /* of these cells, when it began */
-	bool is_only_format; /* likewise */
-	uint64_t over_at;    /* its host was shut out then; MODEL_NEVER: it was not */
+	bool is_only_change; /* no other change of the area at its begin */
+	bool is_only_format; /* no other Format at its begin */
+	uint64_t over_at;    /* step when its host was shut out; MODEL_NEVER: it was not */
 	uint64_t over_number;
-	uint64_t disk_epoch; /* of this command alone: nothing else has begun since */
+	uint64_t disk_epoch; /* at its begin; unchanged while nothing else begins */
 	uint64_t area_epoch;
 };
 
-/* A command; outlives its session as a ghost. */
+/* A command; outlives its connection as a ghost. */
 struct fop {
 	enum fop_kind kind;
 	uint64_t start; /* step */
-	uint32_t nsid;  /* NVME_NSID_ALL: of all */
+	uint32_t nsid;  /* NVME_NSID_ALL: all */
 	uint32_t first_cell;
 	uint32_t cell_count;
 	uint64_t value; /* of the first cell, counting up; 0: zeroes */
 	bool erases;
-	bool is_last_look; /* at everything, after the troubles */
-	unsigned shift;    /* Format: the new one */
+	bool is_last_look; /* read of everything after the troubles */
+	unsigned shift;    /* Format: the new block size */
 	uint64_t operator_epoch;
-	unsigned victim; /* Preempt: host */
+	unsigned victim; /* Preempt: its index */
 	bool victim_registered;
 	struct feffect effects[FORMAT_DISKS];
 	uint64_t expected[FORMAT_OP_CELLS]; /* Compare */
@@ -131,7 +131,7 @@ struct fop {
 };
 
 struct fworker {
-	struct host_cmd cmd; /* first: found from it */
+	struct host_cmd cmd; /* on_op_done finds the worker from it */
 	struct fhost *host;
 	struct reactor_timer timer;
 	bool is_busy;
@@ -141,11 +141,11 @@ struct fworker {
 
 /* What a host knows of an NSID. */
 struct fview {
-	struct fdisk *disk; /* NULL: not there */
+	struct fdisk *disk; /* NULL: unknown */
 	unsigned shift;
 	bool is_stale;
-	unsigned busy;      /* its commands under way */
-	uint32_t read_cell; /* of the last look at everything */
+	unsigned busy;      /* its commands in flight */
+	uint32_t read_cell; /* next one of the last look */
 };
 
 struct fhost {
@@ -161,7 +161,7 @@ struct fhost {
 	uint64_t life;
 	struct reactor_timer retry;
 	struct fview views[FORMAT_NS_MAX];
-	/* One look at a time: the identity, then the format. */
+	/* One look at a time: the descriptors, then Identify Namespace. */
 	struct host_cmd look;
 	bool is_looking;
 	unsigned look_ns;
@@ -193,7 +193,7 @@ struct fworld {
 	uint64_t next_event_ns;
 	struct net_addr addr;
 	struct sim_node *node;
-	uint64_t start_at_ns; /* 0: it is up */
+	uint64_t start_at_ns; /* 0: no start is planned */
 	unsigned ns_count;
 	unsigned host_count;
 	struct fdisk disks[FORMAT_DISKS];
@@ -202,9 +202,9 @@ struct fworld {
 	unsigned ghost_count;
 	uint64_t reserve_begun[FORMAT_NS_MAX];
 	unsigned reserve_busy[FORMAT_NS_MAX];
-	/* Operator. The epoch counts when a change begins, ends, or is lost. */
+	/* Operator. operator_epoch counts when a change begins, ends or is lost. */
 	bool is_changing;
-	bool is_restored; /* after the troubles: all namespaces are there */
+	bool is_restored; /* after the troubles: no namespace is missing */
 	unsigned change_kind;
 	uint64_t change_draws[3];
 	uint64_t operator_epoch;
@@ -219,15 +219,15 @@ void format_count(struct fworld *world, const char *name);
 bool format_has(const struct fworld *world, enum format_feature feature);
 uint64_t format_step(struct fworld *world);
 void format_hash(struct fworld *world, uint64_t value);
-/* Whether the NSID is that disk, for the target. */
+/* Whether the target serves the disk under the NSID. */
 bool format_is_served(struct fworld *world, uint32_t nsid, const struct fdisk *disk);
-/* Whether the host is registered with the namespace that the NSID has now. */
+/* Whether the host is registered with the current namespace of the NSID. */
 bool format_is_registered(struct fworld *world, uint32_t nsid, const struct uuid *host_id);
 
 /* format_host.c */
 void format_host_create(struct fworld *world, unsigned index);
 void format_host_wake(struct fhost *host);
-/* What it waits for after the troubles; NULL: nothing. */
+/* What the host still waits for after the troubles; NULL: nothing. */
 const char *format_host_lack(const struct fhost *host);
 void format_host_leave(struct fhost *host);
 bool format_host_is_gone(const struct fhost *host);

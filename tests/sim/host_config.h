@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A host of tests over several paths, with short times, for mpath_world.c and node_world.c. What a
- * test wants otherwise it changes.
+ * The multipath host of mpath_world.c and node_world.c, with short time-outs. Tests change single
+ * fields.
  */
 #ifndef WEFT_TESTS_SIM_HOST_CONFIG_H
 #define WEFT_TESTS_SIM_HOST_CONFIG_H

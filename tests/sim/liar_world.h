@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two scripted controllers on the simulated reactor and an mpath over both, for test_mpath_liar.c:
- * what each controller plays is a struct persona, which tests change while it runs. One thread.
+ * Two scripted controllers on the simulated reactor and an mpath over both, for test_mpath_liar.c.
+ * Each controller follows a struct persona, which tests change during the run. One thread.
  */
 #ifndef WEFT_TESTS_LIAR_WORLD_H
 #define WEFT_TESTS_LIAR_WORLD_H
@@ -21,21 +21,21 @@
 #define LOST_BY_TIME_MS 1200
 #define NQN             "nqn.2026-11.io.weft:default"
 
-/* What one controller plays. */
+/* The behaviour of one controller. */
 struct persona {
 	struct fake *fake;
 	const char *nqn;
 	uint32_t nsids[4];   /* 0 ends */
-	const char *ns_name; /* what its UUID is made of */
+	const char *ns_name; /* its UUID is derived from this */
 	bool has_ana;
-	uint32_t group_count; /* NANAGRPID, and groups in the log; the namespace is in the last */
+	uint32_t group_count; /* NANAGRPID; the namespace is in the last group */
 	uint32_t log_group_count;
 	enum ana_state state;
 	uint64_t change_count;
-	unsigned moves;       /* how often the change count still moves while the log is read */
-	unsigned grows;       /* how many groups are still added while it is read */
-	bool is_count_hidden; /* and the change count does not tell */
-	unsigned ana_reads;   /* pieces */
+	unsigned moves;       /* reads of the log in which the change count still rises */
+	unsigned grows;       /* reads of the log that still add a group */
+	bool is_count_hidden; /* added groups leave the change count as it is */
+	unsigned ana_reads;   /* reads of pieces */
 	unsigned behaviors_set;
 	unsigned looks;          /* Identify of a namespace */
 	nvme_status look_status; /* of the next looks_refused of them */
@@ -49,7 +49,7 @@ struct persona {
 	uint64_t last_io_ns;
 	uint32_t reset_limit;
 	nvme_status reset_status;
-	unsigned resets_refused; /* how many get reset_status before it goes well */
+	unsigned resets_refused; /* resets that get reset_status before one succeeds */
 	bool is_reset_immediate;
 	uint8_t reset_state; /* in the log */
 	unsigned polls_until_state;

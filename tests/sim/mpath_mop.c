@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Commands of the host in the world of multipath tests, one struct mop each. One thread.
+ * Commands of the host in the world of multipath tests: one struct mop each. One thread.
  */
 #include "mpath_world.h"
 

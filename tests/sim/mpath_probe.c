@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The medium of multipath tests: it shows when each write lands, and delays what it is told to.
- * Several can have the same bytes: those of two targets, and those before and after a format. One
- * thread.
+ * The medium of multipath tests: it records when each write lands, and delays operations on demand.
+ * Several probes can share the same bytes: those of two targets, and those before and after a
+ * format. One thread.
  */
 #include "mpath_world.h"
 
@@ -71,7 +71,7 @@ static bool io_is_dark(const struct media_io *io)
 	return probe_root(container_of(io->media, struct probe, media))->is_dark;
 }
 
-/* What is stable now. */
+/* Updates the stable bytes after a flush or a write with FUA. */
 static void probe_settle(struct probe *root, const struct media_io *io)
 {
 	if (root->stable == NULL)
@@ -82,8 +82,8 @@ static void probe_settle(struct probe *root, const struct media_io *io)
 		memcpy(root->stable + io->offset, root->blocks + io->offset, io->len_bytes);
 }
 
-/* As of a file: the first failure counts until the process ends, or an administrator has seen to
- * it. */
+/* As for a file: after the first failure every flush fails, until the process ends or an
+ * administrator forgives the loss. */
 static int flush_check(struct probe *root)
 {
 	if (root->loss != root->forgiven)
@@ -145,7 +145,7 @@ static void probe_land_without_us(void *arg)
 	work_of(io)->stage = PROBE_HAS_LANDED;
 }
 
-/* The kernel ends what it has, though the process that asked is stopped until then. */
+/* The kernel completes submitted changes while their process is stopped. */
 void probe_freeze(struct probe *probe, struct sim *sim, const struct reactor *reactor,
 		  uint64_t until_ns)
 {
@@ -193,7 +193,7 @@ static void probe_cancel(struct media_io *io)
 	reactor_timer_arm(&work_of(io)->timer, reactor_now_ns(io->reactor));
 }
 
-/* The bytes are there until the last of those that have them is closed. */
+/* The last probe that uses the bytes frees them. */
 static void probe_put(struct probe *root)
 {
 	if (--root->users > 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The world of multipath tests: target, ports, media that can be looked at, one host. Everything
- * runs in one thread on simulated reactors.
+ * The world of multipath tests: targets, ports, probes as media, one host. One thread, simulated
+ * reactors.
  */
 #include "mpath_world.h"
 #include "host_config.h"
@@ -168,7 +168,7 @@ void mworld_apply(struct mworld *world)
 /* ---- life -------------------------------------------------------------------------------------
  */
 
-/* Of the second target: the bytes of the first, unless it is another namespace there. */
+/* The probe of the second target shares the first one's bytes, unless its namespace is another. */
 static void second_probe_set(struct mworld *world, struct probe *probe, unsigned ns)
 {
 	world->ns[ns].second_probe = probe;
@@ -190,7 +190,7 @@ void mworld_grow(struct mworld *world, unsigned ns)
 	world->ns[ns].probe = probe;
 }
 
-/* A medium in place of that of before, which is as slow. */
+/* A new medium with the delays and settings of the old one. */
 static struct probe *probe_again(struct mworld *world, const struct probe *old)
 {
 	struct probe *probe = probe_open(world, old->block_count);
@@ -265,7 +265,7 @@ static int keep(void *arg, const char *kind, const char *key, const void *value,
 
 	if (strcmp(kind, NS_LIVE_KEPT_LOSS) != 0)
 		return 0;
-	/* A machine without power, or a process that is dead. */
+	/* The machine has no power, or the process is dead. */
 	if (probe_root(world->ns[0].probe)->is_dark)
 		return -EIO;
 	CHECK(value_bytes == sizeof(world->kept_mark));
@@ -294,8 +294,8 @@ static struct keeper keeper_of(struct mworld *world)
 	return (struct keeper){.keep = keep, .recall = recall, .arg = world};
 }
 
-/* Another process: of the first namespace it knows what was kept, and its file has a descriptor
- * that has failed no flush. */
+/* As in another process: the first namespace has only the kept loss mark, and its file a descriptor
+ * without a failed flush. */
 static void ns_forget(struct mworld *world)
 {
 	struct mworld_ns *ns = &world->ns[0];
@@ -316,7 +316,7 @@ static void ns_forget(struct mworld *world)
 	ns_set_probe(ns, 0, probe, store);
 }
 
-/* Two targets that serve the same blocks are of another make, which has no instances. */
+/* Two targets that serve the same blocks are of another make, which reports no instances. */
 static bool has_instance(const struct mworld *world, unsigned index)
 {
 	if (index == MWORLD_TWIN)
@@ -453,7 +453,7 @@ void mworld_lose_power(struct mworld *world, uint64_t down_ms)
 {
 	CHECK(world->target_count == 1);
 	probe_power_fail(world->ns[0].probe);
-	/* Nothing that the target still sends reaches anybody. */
+	/* Nothing that the target still sends arrives. */
 	for (unsigned i = 0; i < world->port_count; i++)
 		(void)sim_net_cut(world->sim, &world->addrs[i]);
 	mworld_restart(world, 0, down_ms);
@@ -557,7 +557,7 @@ void mworld_create_two(struct mworld *world, uint64_t seed, unsigned port_count,
 	targets_create(world);
 }
 
-/* is_cloned: what tells them apart is the instance, else the CNTLID. */
+/* The targets differ in their instances (is_cloned), or have equal CNTLIDs and no instances. */
 static void copies_create(struct mworld *world, uint64_t seed, bool is_cloned,
 			  const struct sim_options *options)
 {
@@ -565,7 +565,7 @@ static void copies_create(struct mworld *world, uint64_t seed, bool is_cloned,
 	world->target_count = 2;
 	world->is_cloned = is_cloned;
 	world->has_equal_cntlids = !is_cloned;
-	/* Blocks of its own, under the same UUID. */
+	/* The second target has its own blocks under the same UUID. */
 	world->ns[0].is_other = true;
 	targets_create(world);
 	world->ns[0].is_other = false;
@@ -625,7 +625,7 @@ unsigned mworld_destroy(struct mworld *world)
 	for (unsigned i = 0; i < world->target_count; i++)
 		target_destroy(world->targets[i]);
 	mworld_run_ms(world, 10000);
-	/* The second target's first: the blocks are the first's. */
+	/* The second target's stores first: the first target's probes own the blocks. */
 	for (unsigned i = MWORLD_NS * world->target_count; i > 0; i--)
 		ns_store_put(world->ns[(i - 1) % MWORLD_NS].stores[(i - 1) / MWORLD_NS]);
 	leaks += sim_leaks(world->sim);
@@ -648,7 +648,7 @@ static void on_ns_changed(struct mpath *mpath, void *arg, uint32_t nsid)
 	struct ns_info info;
 
 	((struct mworld *)arg)->ns_changed_count++;
-	/* What is told is complete. */
+	/* The namespace is complete when a change is reported. */
 	mpath_ns_info(mpath_ns_find(mpath, nsid), &info);
 	CHECK(info.identity.block_bytes == MWORLD_BLOCK_BYTES || info.identity.block_bytes == 512);
 	CHECK(info.identity.block_count > 0);
