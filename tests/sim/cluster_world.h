@@ -165,7 +165,7 @@ struct cluster_disk {
 struct cluster_sub {
 	char nqn[NVME_NQN_BYTES];
 	bool is_shared; /* all nodes have it, its namespaces are clustered */
-	unsigned node;  /* that has it, if not shared */
+	unsigned node;  /* of a subsystem that is not shared */
 	unsigned ns_count;
 	struct cluster_disk *disks[CLUSTER_NS_MAX];
 	struct cluster_disk *others[CLUSTER_NS_MAX]; /* to replace them; NULL without CF_REMAKE */
@@ -218,8 +218,8 @@ struct cluster_node {
 	struct cluster_desired pending;
 	char *acked_text; /* the document, sorted; NULL: not read yet */
 	bool is_changing;
-	bool may_have_pending; /* its next life may have `pending` in force */
-	bool is_store_behind;  /* its store differs from what is in force */
+	bool may_have_pending; /* the next life may have `pending` in force */
+	bool is_store_behind;  /* the store differs from what is in force */
 	uint64_t change_again_ns;
 	/* Former generations: see cluster_source.c. */
 	struct cluster_past past[CLUSTER_PAST_MAX];
@@ -227,7 +227,7 @@ struct cluster_node {
 	uint64_t history;
 	uint64_t last_history;
 	uint64_t rollback_to;                  /* generation; 0: none */
-	const char *pending_text;              /* its document after `pending`; NULL: unknown */
+	const char *pending_text;              /* document after `pending`; NULL: unknown */
 	struct uuid owners[CLUSTER_DISKS_MAX]; /* UUID last served from each disk */
 	/* The next start and the current one: see cluster_start.c. */
 	enum cluster_start next_start;
@@ -239,7 +239,7 @@ struct cluster_node {
 	struct cluster_desired source_desired; /* of the source that was tried last */
 	json_t *source_document;               /* of the current start */
 	char source_hash[32];
-	char *start_text;    /* its document after a start with --merge or --reset */
+	char *start_text;    /* document after a start with --merge or --reset */
 	uint64_t generation; /* of acked_text */
 	unsigned resets;
 	struct cluster_desired first; /* of the first start */
@@ -247,9 +247,9 @@ struct cluster_node {
 	/* A lost image that the next change rechecks or recreates: see cluster_image.c. */
 	struct cluster_disk *retry_disk; /* NULL: none */
 	bool retry_is_recreate;
-	bool retry_gives_up; /* it is the first recreate requested for the disk */
+	bool retry_gives_up; /* the first recreate requested for the disk */
 	unsigned retries;    /* since cluster_heal */
-	bool retry_pending;  /* it is in the change in progress */
+	bool retry_pending;  /* part of the change in progress */
 	/* When the node reported the UUID of `acked` as in force. */
 	uint64_t uuid_since_ns[CLUSTER_SUBS_MAX][CLUSTER_NS_MAX];
 	/* Counters of the target in this life. */
@@ -287,7 +287,7 @@ struct cluster_change_set {
 	uint64_t values[CLUSTER_REGION_BLOCKS];
 	bool is_copy;
 	bool is_reserve;
-	bool may_run_twice; /* it was sent again before its host died */
+	bool may_run_twice; /* the command was resent before its host died */
 	unsigned host;
 	unsigned worker;
 	uint64_t over_ns; /* of a ghost: no part of it can run after this */
@@ -302,7 +302,7 @@ struct cluster_worker {
 	unsigned index;
 	struct reactor_timer timer;
 	bool is_busy;
-	bool is_idle; /* it has no work left, or its host leaves */
+	bool is_idle; /* no work is left, or the host leaves */
 	enum cluster_op_kind kind;
 	bool is_fua;
 	unsigned sub;

@@ -57,7 +57,7 @@ struct probe {
 	struct media_io *busy[MWORLD_BUSY_MAX]; /* in flight */
 	struct probe_landing landings[MWORLD_LANDINGS_MAX];
 	unsigned landing_count;
-	/* Its namespace's life. Writes whose MWORLD_LIFE bits name another life are strays. */
+	/* The namespace's life. Writes whose MWORLD_LIFE bits name another life are strays. */
 	unsigned life;
 	unsigned strays;
 	unsigned ns; /* index of its namespace */
@@ -68,7 +68,7 @@ struct probe {
 	bool is_dark; /* no power, or the process is dead: all operations are cancelled */
 	/* Of the owner: the kernel fails to write back unstable bytes, and drops them. */
 	bool is_failing;   /* in every flush */
-	bool has_error;    /* it happened: the next flush fails */
+	bool has_error;    /* bytes were dropped: the next flush fails */
 	uint64_t loss;     /* as of a file (media/file_lasting.c), of this process */
 	uint64_t forgiven; /* likewise */
 	uint64_t loss_ns;  /* when loss last changed */
@@ -113,8 +113,8 @@ struct mworld_twin {
 	unsigned port;
 	bool is_lent;     /* the port is taken from its target */
 	bool is_up;       /* the twin serves the port */
-	bool is_changing; /* it is stopping */
-	bool is_other;    /* its namespaces have other UUIDs */
+	bool is_changing; /* the twin is stopping */
+	bool is_other;    /* the twin's namespaces have other UUIDs */
 	bool is_serial_other;
 	bool has_instance; /* reports its own instance; else none, as another make */
 	uint16_t cntlid_first;
@@ -159,7 +159,7 @@ struct mworld {
 	uint64_t boots; /* of the first target's machine */
 	/* Of the first target: the kept loss mark of the first namespace, and how often one was
 	 * kept. */
-	bool has_marks; /* its restarts forget loss marks that are not kept */
+	bool has_marks; /* restarts forget loss marks that are not kept */
 	bool has_kept;
 	uint8_t kept_mark[8];
 	uint64_t losses; /* of all media */
@@ -205,11 +205,11 @@ void mworld_create(struct mworld *world, uint64_t seed, unsigned port_count,
 void mworld_create_twins(struct mworld *world, uint64_t seed, const struct sim_options *options);
 /* Likewise, but their CNTLIDs differ: only their instances tell the targets apart. */
 void mworld_create_clones(struct mworld *world, uint64_t seed, const struct sim_options *options);
-/* Likewise, but the last port belongs to another target with the same NQN. is_stranger: its first
- * namespace is another one. Else both serve the same blocks. */
+/* As mworld_create, but the last port belongs to another target with the same NQN. is_stranger: its
+ * first namespace is another one. Else both serve the same blocks. */
 void mworld_create_two(struct mworld *world, uint64_t seed, unsigned port_count, bool is_stranger,
 		       const struct sim_options *options);
-/* Likewise with one target, whose queues are on two reactors. */
+/* As mworld_create; the target's queues are on two reactors. */
 void mworld_create_wide(struct mworld *world, uint64_t seed, unsigned port_count,
 			const struct sim_options *options);
 /* Closes the mpath, if any, and ends the targets. Returns the number of leaks. */
