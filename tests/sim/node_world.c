@@ -291,7 +291,7 @@ struct path_info nworld_path(struct nworld *world, unsigned path)
 	return info;
 }
 
-/* Live, and good for use. */
+/* True when enough paths are live and not damped. */
 static bool are_live(struct nworld *world, void *arg)
 {
 	unsigned live = 0;

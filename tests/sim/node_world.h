@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A small world for tests of simulated nodes: one or two nodes, two disks, one host process with an
- * mpath over all of their ports. With two nodes they are a cluster over Unix sockets that shares
- * the first disk. One thread; nothing here is random but for the seed.
+ * mpath over all ports of the nodes. Two nodes form a cluster over Unix sockets and share the first
+ * disk. One thread; only the seed is random.
  */
 #ifndef WEFT_TESTS_NODE_WORLD_H
 #define WEFT_TESTS_NODE_WORLD_H
@@ -21,7 +21,7 @@
 #define NWORLD_HOST_NQN    "nqn.2026-11.io.weft:host"
 #define NWORLD_LANDINGS    4096
 
-/* What became of a change. */
+/* Result of a change. */
 struct nchange {
 	bool is_done;
 	int res;
@@ -54,7 +54,7 @@ struct nworld {
 	unsigned node_count;
 	struct nworld_node nodes[NWORLD_NODES];
 	struct sim_disk *disks[NWORLD_DISKS];
-	struct nlanding landings[NWORLD_LANDINGS]; /* on the first disk */
+	struct nlanding landings[NWORLD_LANDINGS]; /* writes that reached the first disk */
 	unsigned landing_count;
 	struct sim_process *host;
 	struct reactor *reactor;
@@ -72,31 +72,32 @@ struct nop {
 	uint8_t data[NWORLD_BLOCK_BYTES];
 };
 
-/* Nodes are down. disk: what the disks are like, but for name, size and seed; NULL: quick. */
+/* The nodes are not started. disk: options of both disks except name, size and seed; NULL: no
+ * delays or faults. */
 void nworld_create(struct nworld *world, uint64_t seed, unsigned node_count,
 		   const struct sim_disk_options *disk);
-/* Closes the mpath, stops the nodes. Returns what is left over. */
+/* Closes the mpath and stops the nodes. Returns the number of leaked objects. */
 unsigned nworld_destroy(struct nworld *world);
 void nworld_run_ms(struct nworld *world, uint64_t ms);
-/* Until fn says so; whether it did, within so long. */
+/* Runs until fn returns true. False: limit_ms passed first. */
 bool nworld_until(struct nworld *world, bool (*fn)(struct nworld *world, void *arg), void *arg,
 		  uint64_t limit_ms);
-/* And waits until it serves, or cannot. True: it serves. */
+/* Starts the node and waits. True: the node serves; false: it could not start. */
 bool nworld_start(struct nworld *world, unsigned node);
 bool nworld_stop(struct nworld *world, unsigned node);
 /* Starts both nodes, waits for the links between them, and opens the mpath over both. */
 bool nworld_cluster_open(struct nworld *world);
 bool nworld_until_peers(struct nworld *world, uint64_t limit_ms);
-/* Opens the mpath, and waits until so many paths are live. */
+/* Opens the mpath and waits until `paths` paths are live. */
 bool nworld_connect(struct nworld *world, unsigned paths);
 bool nworld_until_live(struct nworld *world, unsigned paths, uint64_t limit_ms);
 void nworld_close(struct nworld *world);
 struct path_info nworld_path(struct nworld *world, unsigned path);
 
-/* Asks, and does not wait. */
+/* Submits the change and does not wait. */
 void nworld_change(struct nworld *world, unsigned node, struct nchange *change,
 		   int (*edit)(json_t *document, void *arg, struct config_errors *errors));
-/* Likewise, and waits for the answer. */
+/* Submits the change and waits for its result. */
 bool nworld_change_wait(struct nworld *world, unsigned node, struct nchange *change,
 			int (*edit)(json_t *document, void *arg, struct config_errors *errors));
 bool nworld_kept_is_in_force(struct nworld *world, unsigned node);
@@ -104,15 +105,15 @@ bool nworld_kept_is_in_force(struct nworld *world, unsigned node);
 void nop_write(struct nworld *world, struct nop *nop, uint64_t block, uint64_t value);
 void nop_read(struct nworld *world, struct nop *nop, uint64_t block);
 void nop_flush(struct nworld *world, struct nop *nop);
-/* Without data, on any path. */
+/* An admin command without data, on any path. */
 void nop_admin(struct nworld *world, struct nop *nop, const struct nvme_sqe *sqe);
-/* A log page, on any path. */
+/* Reads a log page, on any path. */
 void nop_log(struct nworld *world, struct nop *nop, uint8_t log_id);
 bool nop_wait(struct nop *nop, uint64_t limit_ms);
 uint64_t nop_value(const struct nop *nop);
-/* What a read of the block gives; UINT64_MAX: it does not end. */
+/* The value that a read of the block returns; UINT64_MAX: the read did not end. */
 uint64_t nworld_read(struct nworld *world, uint64_t block);
-/* The only one of a document. */
+/* The document's only subsystem. */
 json_t *nworld_subsystem(json_t *document);
 uint64_t nworld_block_value(const struct nworld *world, uint64_t block);
 

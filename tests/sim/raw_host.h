@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A host of one admin and one I/O queue that decides itself what it sends and when, for tests of a
- * target in simulated time. It knows just enough to connect; R2Ts are kept, not answered.
+ * A host with one admin and one I/O queue whose test decides every PDU, for tests of a target in
+ * simulated time. The host can connect; it keeps R2Ts and does not answer them.
  */
 #ifndef WEFT_TESTS_RAW_HOST_H
 #define WEFT_TESTS_RAW_HOST_H
@@ -27,7 +27,7 @@ struct raw_queue {
 	bool is_ready;
 	bool is_closed;
 	unsigned tx_busy;
-	/* By CID: what came. */
+	/* What was received, by CID. */
 	bool is_done[RAW_CIDS];
 	bool has_r2t[RAW_CIDS];
 	bool by_flag[RAW_CIDS]; /* ended by the SUCCESS flag */
@@ -127,7 +127,7 @@ __attribute__((unused)) static void raw_open(struct sim *sim, struct reactor *re
 	CHECK(sim_run_while(sim, raw_is_connecting, queue, NS_PER_S));
 }
 
-/* With so many bytes of data in the capsule. */
+/* Sends the command with len_bytes of data in the capsule. */
 __attribute__((unused)) static void raw_submit(struct raw_queue *queue, uint16_t cid,
 					       struct nvme_sqe *sqe, const void *data,
 					       uint32_t len_bytes)
@@ -135,7 +135,7 @@ __attribute__((unused)) static void raw_submit(struct raw_queue *queue, uint16_t
 	queue->is_done[cid] = queue->has_r2t[cid] = queue->by_flag[cid] = false;
 	sqe->cid = le16_of(cid);
 	sqe->flags = NVME_SQE_PSDT_SGL;
-	/* No data, unless the caller has said that the transport moves some. */
+	/* Without data the caller may have set an SGL for a transfer by the transport. */
 	if (len_bytes > 0)
 		sgl_encode_in_capsule(sqe, len_bytes);
 	sim_enter(queue->reactor);
@@ -150,7 +150,7 @@ __attribute__((unused)) static void raw_submit_by_r2t(struct raw_queue *queue, u
 	raw_submit(queue, cid, sqe, NULL, 0);
 }
 
-/* One H2CData of the transfer that the command's R2T began. */
+/* Sends one H2CData PDU of the transfer that the command's R2T requested. */
 __attribute__((unused)) static void raw_send_piece(struct raw_queue *queue, uint16_t cid,
 						   uint32_t offset, const void *data,
 						   uint32_t len_bytes)
@@ -184,7 +184,7 @@ static bool raw_is_waiting(void *arg)
 	       !(wait->for_r2t && queue->has_r2t[wait->cid]);
 }
 
-/* False: it did not come, or the connection ended. */
+/* False: no response in time, or the connection ended. */
 __attribute__((unused)) static bool raw_wait_done(struct raw_queue *queue, uint16_t cid)
 {
 	struct raw_wait wait = {queue, cid, false};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One target with one data reactor, for hosts that are led by hand (raw_host.h), in simulated time:
- * what test_deadlines.c and test_neighbour.c have in common. One thread.
+ * One target with one data reactor, for raw hosts (raw_host.h) in simulated time: shared by
+ * test_deadlines.c, test_neighbour.c and test_target_transport.c. One thread.
  */
 #ifndef WEFT_TESTS_RAW_SCENE_H
 #define WEFT_TESTS_RAW_SCENE_H
@@ -19,8 +19,8 @@ struct raw_scene_config {
 	uint32_t data_timeout_ms;
 	uint32_t quiesce_ms; /* 0: the target's default */
 	unsigned buf_counts[3];
-	uint64_t stop_limit_ms;                /* what the end of the target may take */
-	const struct transport_ops *transport; /* of its port; NULL: TCP */
+	uint64_t stop_limit_ms;                /* time limit for the target's shutdown */
+	const struct transport_ops *transport; /* of the target's port; NULL: TCP */
 };
 
 struct raw_scene {
@@ -125,7 +125,7 @@ static void raw_scene_open(struct raw_scene *scene, const struct raw_scene_confi
 	EXPECT(sim_run_while(scene->sim, raw_scene_is_waiting, scene, NS_PER_S));
 }
 
-/* All hosts have left. */
+/* Call when all hosts have disconnected. */
 static void raw_scene_close(struct raw_scene *scene)
 {
 	scene->is_waiting = true;
@@ -134,7 +134,7 @@ static void raw_scene_close(struct raw_scene *scene)
 	sim_leave(scene->control);
 	EXPECT(sim_run_while(scene->sim, raw_scene_is_waiting, scene,
 			     scene->config->stop_limit_ms * NS_PER_MS));
-	raw_scene_run_ms(scene, 1000); /* sockets close behind it */
+	raw_scene_run_ms(scene, 1000); /* sockets close after the shutdown */
 	sim_enter(scene->control);
 	target_destroy(scene->target);
 	for (unsigned i = 0; i < RAW_SCENE_NS; i++)

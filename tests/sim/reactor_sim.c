@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The simulated reactor, part one: the clock, events, turns, timers, messages and deferred
- * functions. Implements reactor/reactor.h; sim_sock.c has the sockets, sim_net.c the network,
- * sim_file.c files, sim_process.c who a reactor belongs to.
+ * The simulated reactor, part one: clock, events, turns, timers, messages and deferred functions.
+ * Implements reactor/reactor.h together with sim_sock.c (sockets), sim_net.c (network), sim_file.c
+ * (files), sim_watch_fd.c (watches, pollers), sim_zc.c (zero copy) and sim_process.c (processes).
  *
- * A turn takes everything that is due for one reactor at the current time, runs the callbacks and
- * then the deferred functions. A process that dies in it gets no further callback.
+ * A turn takes every event of one reactor that is due now, runs the callbacks and then the deferred
+ * functions. A process that dies during a turn gets no further callback.
  */
 #include "sim_internal.h"
 
@@ -226,12 +226,13 @@ static void deferred_run(struct reactor *reactor)
 
 		defer->fn(defer);
 	}
-	/* What a deferred function deferred waits for the next turn. */
+	/* Functions deferred by a deferred function run in the next turn. */
 	if (!list_empty(&reactor->deferred))
 		sim_event_add(reactor->sim, reactor, reactor->sim->now_ns, wake_run, NULL);
 }
 
-/* At most as many as were armed before: a timer that arms itself again for now has to wait. */
+/* Fires at most as many timers as were armed before the call: a timer that a callback arms for now
+ * waits for the next turn. */
 static void timers_fire(struct reactor *reactor)
 {
 	unsigned most = reactor->timers_armed;
@@ -273,7 +274,7 @@ struct reactor *sim_turn_swap(struct reactor *reactor)
 	return before;
 }
 
-/* When its first timer is due, in the simulation's time. */
+/* When the reactor's first timer is due, in simulation time. */
 static uint64_t timer_time(struct reactor *reactor)
 {
 	uint64_t local_ns = reactor->timers->deadline_ns;
@@ -289,7 +290,8 @@ static uint64_t timer_time(struct reactor *reactor)
 	return reactor->timer_at_ns;
 }
 
-/* The time of the earliest event, or UINT64_MAX; *ret_reactor is whose, NULL for the network. */
+/* The time of the earliest event, or UINT64_MAX. *ret_reactor: the event's reactor, NULL for the
+ * network. */
 static uint64_t next_time(struct sim *sim, struct reactor **ret_reactor)
 {
 	struct sim_event *event = heap_top(&sim->net_heap);

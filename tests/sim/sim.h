@@ -23,71 +23,74 @@
 
 struct sim;
 
-/* Chances are in millionths; 0 is never. */
+/* Probabilities in millionths; 0: never. */
 struct sim_faults {
 	uint32_t reset_ppm;      /* per send: the connection is reset, bytes in flight are lost */
-	uint32_t stall_ppm;      /* per send: the direction stands still for up to stall_max_us */
-	uint32_t half_close_ppm; /* per send: the peer sees the end of the stream after it */
+	uint32_t stall_ppm;      /* per send: the direction stalls for up to stall_max_us */
+	uint32_t half_close_ppm; /* per send: the peer reads the end of the stream after these bytes
+				  * */
 	uint32_t refuse_ppm;     /* per connect: -ECONNREFUSED */
 	uint32_t flip_ppm;       /* per send: one bit arrives changed */
-	/* Per receive: it gets a byte or two, however much is there; not of what
+	/* Per receive: returns 1 or 2 bytes, however many arrived; at least what
 	 * reactor_sock_available promised. */
 	uint32_t slow_ppm;
 	uint32_t stall_max_us;
 };
 
-/* Every member may be 0, which takes the default in brackets. */
+/* 0 in a member selects the default in brackets. */
 struct sim_options {
-	uint32_t latency_max_us;    /* of a segment [50] */
-	uint32_t latency_us;        /* of every segment when is_orderly [1] */
-	uint32_t post_max_us;       /* of a message between reactors [5] */
-	uint32_t file_max_us;       /* of a file operation or offloaded work [200] */
-	uint32_t window_max_bytes;  /* most bytes a direction holds; each draws its own [256 KiB] */
-	uint32_t segment_max_bytes; /* a send is cut into pieces of at most this [unlimited] */
-	uint32_t recv_max_bytes;    /* a receive returns at most this [unlimited] */
-	uint32_t connect_timeout_us; /* into a partition [10 s] */
-	uint32_t file_short_one_in;  /* reads and writes that end early [never] */
-	uint32_t zc_hold_max_us;     /* zero-copy sends: until released, at least half [400] */
-	uint32_t zc_refuse_one_in;   /* -ENOMEM or -ENOBUFS [never] */
-	uint32_t zc_copied_one_in;   /* copied all the same [never] */
-	bool has_no_zc;              /* the kernel is too old for it */
-	bool is_orderly;             /* no random cutting: only the limits above and cut_at */
-	bool has_cut;                /* each direction's bytes from cut_at on arrive 1 ms later */
+	uint32_t latency_max_us;     /* of a segment [50] */
+	uint32_t latency_us;         /* of every segment when is_orderly [1] */
+	uint32_t post_max_us;        /* of a message between reactors [5] */
+	uint32_t file_max_us;        /* of a file operation or offloaded work [200] */
+	uint32_t window_max_bytes;   /* capacity of a direction; drawn per direction up to this [256
+				      * KiB] */
+	uint32_t segment_max_bytes;  /* a send is cut into pieces of at most this [unlimited] */
+	uint32_t recv_max_bytes;     /* a receive returns at most this [unlimited] */
+	uint32_t connect_timeout_us; /* for a connect into a partition [10 s] */
+	uint32_t file_short_one_in;  /* reads and writes that end short [never] */
+	uint32_t zc_hold_max_us;     /* until a zero-copy send is released; at least half of this
+				      * [400] */
+	uint32_t zc_refuse_one_in;   /* zero-copy sends that fail with -ENOMEM or -ENOBUFS [never]
+				      * */
+	uint32_t zc_copied_one_in;   /* zero-copy sends whose bytes are copied nevertheless [never]
+				      * */
+	bool has_no_zc;              /* as on a kernel without zero-copy sends */
+	bool is_orderly;             /* no random splitting: only the limits above and cut_at */
+	bool has_cut;                /* bytes of each direction from cut_at on arrive 1 ms later */
 	uint64_t cut_at;
 	struct sim_faults faults;
 };
 
 struct sim *sim_create(uint64_t seed, const struct sim_options *options);
-/* Frees everything, reactors too if the test did not destroy them. */
+/* Frees everything, also reactors that the test did not destroy. */
 void sim_destroy(struct sim *sim);
-/* Open sockets and listeners, armed timers, operations and messages under way. */
+/* Number of open sockets and listeners, armed timers, operations and messages in flight. */
 unsigned sim_leaks(const struct sim *sim);
 
 uint64_t sim_now(const struct sim *sim);
 uint64_t sim_seed(const struct sim *sim);
 struct prng *sim_prng(struct sim *sim);
 
-/* Runs the earliest event (with everything that is due for that reactor then). False: none. */
+/* Runs the earliest event and all others of its reactor that are due then. False: no event left. */
 bool sim_step(struct sim *sim);
-/* Runs what is due up to that time and leaves the clock there. */
+/* Runs all events up to deadline_ns and leaves the clock there. */
 void sim_run_until(struct sim *sim, uint64_t deadline_ns);
-/* Runs while pred says so; true when pred ended it, false when limit_ns passed or nothing is left.
- */
+/* Runs while pred returns true. True: pred returned false; false: limit_ns passed or no event left.
+ * */
 bool sim_run_while(struct sim *sim, bool (*pred)(void *arg), void *arg, uint64_t limit_ns);
 
-/*
- * The reactor gets no turn until then, as a process that is stopped: what falls due for it
- * meanwhile waits, and its sockets fill. Files and the network go on. From any other reactor's
- * turn.
- */
+/* The reactor gets no turn until until_ns, like a stopped process: its events wait and its sockets
+ * fill. Files and the network continue. Call from another reactor's turn. */
 void sim_freeze(struct reactor *reactor, uint64_t until_ns);
-/* Of nobody's: runs at that time, whoever is frozen. Not from inside; once. */
+/* Calls fn once at at_ns, outside of any reactor and process, also while all are frozen. Not to be
+ * called inside a turn. */
 void sim_at(struct sim *sim, uint64_t at_ns, void (*fn)(void *arg), void *arg);
 
 void sim_enter(struct reactor *reactor);
 void sim_leave(struct reactor *reactor);
 
-/* Zeroed; never fail. Given back with free. See sim_alloc.c. */
+/* Zeroed memory; never fails. Release with free. See sim_alloc.c. */
 void *sim_alloc(size_t len_bytes);
 void *sim_realloc(void *memory, size_t len_bytes);
 
@@ -105,69 +108,73 @@ void sim_trace(struct sim *sim, const char *format, ...) __attribute__((format(p
 struct sim_process;
 
 enum sim_death {
-	SIM_DEATH_KILLED, /* the kernel closes its sockets: peers get what was sent, then the end */
-	SIM_DEATH_POWER, /* its machine is off: nobody is told; what is sent to it later is reset */
+	SIM_DEATH_KILLED, /* the kernel closes its sockets: peers receive what was sent, then the
+			   * end of the stream */
+	SIM_DEATH_POWER,  /* the machine is off: peers get no notice; what they send later is reset
+			   * */
 };
 
-/* `name` is copied. Lives until sim_destroy, killed or not; start a new one for the next life. */
+/* `name` is copied. The object stays valid until sim_destroy, also after a kill; create a new one
+ * for the next life. */
 struct sim_process *sim_process_create(struct sim *sim, const char *name);
 const char *sim_process_name(const struct sim_process *process);
 /* Not nested, not inside a turn. */
 void sim_process_enter(struct sim_process *process);
 void sim_process_leave(struct sim_process *process);
-/* Whose turn it is, or who was entered; NULL: nobody. */
+/* The process whose turn runs or that was entered; NULL: none. */
 struct sim_process *sim_process_current(void);
-/* False from the operation on at which it dies, in its last turn already. */
+/* False from the operation on at which the process dies, also in the rest of that turn. */
 bool sim_process_is_alive(const struct sim_process *process);
 /*
- * Its reactors, timers, messages, sockets, listeners and memory are gone when this returns. Outside
- * of its own turns only; from another's turn is well. What it had given to disks is the disks' to
- * decide (`dead` below).
+ * On return the process' reactors, timers, messages, sockets, listeners and memory are gone. Call
+ * outside of the process' own turns; another process' turn is fine. Operations already submitted to
+ * disks are decided by the disk (`dead` below).
  */
 void sim_process_kill(struct sim_process *process, enum sim_death how);
 /*
- * Dies at its nth operation from now on (1: the next one). An operation is what others can see: a
- * send, a receive, connect, accept, close, a submit to a medium, a write or sync of a store. That
- * one and all that follow in the same turn have no effect; the process is killed when the turn
- * ends. n 0: it does not.
+ * The process dies at its nth operation from now on (1: the next one; 0: never). An operation is
+ * what others can see: a send, a receive, connect, accept, close, a submit to a medium, a write or
+ * sync of a store. The nth operation and all later ones of the same turn have no effect; the
+ * process is killed when the turn ends.
  */
 void sim_process_crash_after(struct sim_process *process, uint64_t n, enum sim_death how);
-/* The same at once, from its own turn: what follows in the turn has no effect. As of _exit. */
+/* Ends the process now, from its own turn, like _exit: later operations of the turn have no effect.
+ * */
 void sim_process_end(struct sim_process *process, enum sim_death how);
 uint64_t sim_process_operations(const struct sim_process *process);
-/* For media and stores of the simulator: counts one operation. False: the process is dying, and
- * this has no effect. `process` NULL: always true. */
+/* For simulated media and stores: counts one operation. False: the process is dying and the
+ * operation must have no effect. `process` NULL: always true. */
 bool sim_process_operate(struct sim_process *process);
-/* Called in a death, before memory goes, in the order of adding; in nobody's turn. Each is off the
- * list by then. Not called by sim_destroy. */
+/* Called when a process dies, before its memory is freed, in the order of adding and outside of any
+ * turn. The mourner is already off the list. Not called by sim_destroy. */
 struct sim_mourner {
 	struct list node;
 	void (*dead)(struct sim_mourner *mourner, struct sim_process *process, enum sim_death how);
 };
 void sim_process_add_mourner(struct sim_process *process, struct sim_mourner *mourner);
 void sim_process_remove_mourner(struct sim_mourner *mourner);
-/* All its reactors, as sim_freeze. */
+/* sim_freeze for all reactors of the process. */
 void sim_process_freeze(struct sim_process *process, uint64_t until_ns);
-/* When it goes on; 0: it is not frozen. */
+/* When the process continues; 0: it is not frozen. */
 uint64_t sim_process_frozen_until(const struct sim_process *process);
 
-/*
- * The process' clock reads offset + (1 + drift_ppm / 1,000,000) * the simulation's; set before its
- * first reactor. It never goes back; a jump moves it on at once.
- */
+/* The process' clock reads offset_ns + (1 + drift_ppm / 1,000,000) * simulation time. Set it before
+ * the first reactor is created. It never goes back; a jump moves it forward at once. */
 void sim_process_set_clock(struct sim_process *process, uint64_t offset_ns, int32_t drift_ppm);
 void sim_process_jump_clock(struct sim_process *process, uint64_t forward_ns);
-/* What it reads now: what reactor_now_ns says in a turn of it. */
+/* The process' clock now: what reactor_now_ns returns in its turns. */
 uint64_t sim_process_clock_ns(const struct sim_process *process);
 
-/* One allocation in so many is refused from now on, decided by this seed; 0: none is. In turns of
- * its reactors alone, and never of control reactors (index SIM_CONTROL_INDEX or above): what cannot
- * be told there ends the process by design. Needs sim_memory.c. */
+/*
+ * From now on one allocation in one_in fails, chosen by `seed`; 0: none. Applies to turns of the
+ * process' data reactors only: control reactors (index SIM_CONTROL_INDEX or above) end the process
+ * when an allocation fails. Needs sim_memory.c.
+ */
 #define SIM_CONTROL_INDEX 1000
 #define SIM_PEERS_INDEX   1001
 void sim_process_refuse_memory(struct sim_process *process, uint32_t one_in, uint64_t seed);
 uint64_t sim_process_refused(const struct sim_process *process);
-/* Allocations that it holds now; 0 without sim_memory.c. */
+/* Number of allocations that the process holds now; 0 without sim_memory.c. */
 uint64_t sim_process_allocations(const struct sim_process *process);
 
 /* ---- network -------------------------------------------------------------------------------
@@ -177,40 +184,40 @@ uint64_t sim_process_allocations(const struct sim_process *process);
  */
 
 void sim_net_set_faults(struct sim *sim, const struct sim_faults *faults);
-/* Resets every connection to that server address (NULL: all). Returns how many. */
+/* Resets every connection to this server address (NULL: all). Returns their number. */
 unsigned sim_net_cut(struct sim *sim, const struct net_addr *server);
 /*
- * A silent partition from a server address (NULL: all): nothing moves, nobody is told. When it is
- * healed what was sent arrives, as TCP would send it again. Healing ends those of one direction
- * too, and those of all.
+ * A silent partition from a server address (NULL: all): no byte moves and no side gets an error.
+ * After healing, what was sent arrives, as TCP would retransmit it. Healing also ends one-way
+ * partitions, and healing all ends those of single addresses.
  */
 void sim_net_partition(struct sim *sim, const struct net_addr *server, bool is_cut);
-/* The same in one direction alone: to_server holds what clients send to it, else what it sends. */
+/* A partition of one direction: to_server holds what clients send, otherwise what the server sends.
+ * */
 void sim_net_partition_one_way(struct sim *sim, const struct net_addr *server, bool to_server,
 			       bool is_cut);
-/* Each connection to that server (NULL: all) moves at most so many bytes a second, each way; 0: no
- * limit. From the next send on. */
+/* Limits each connection to this server (NULL: all) to bytes_per_s in each direction; 0: no limit.
+ * Applies from the next send on. */
 void sim_net_limit(struct sim *sim, const struct net_addr *server, uint64_t bytes_per_s);
-/* Ends one direction of every connection to that server: to_server, the server reads the end of the
- * stream; else the clients do. What was sent before arrives. Returns how many. */
+/* Ends one direction of every connection to this server. to_server: the server reads the end of the
+ * stream; otherwise the clients do. Bytes sent before arrive. Returns the number of connections. */
 unsigned sim_net_half_close(struct sim *sim, const struct net_addr *server, bool to_server);
 
-/*
- * Sees, and may change, every byte that enters the network: `fd` sends len_bytes at this offset of
- * its stream.
- */
+/* Called for every byte range that enters the network, and may change it: `fd` sends len_bytes at
+ * `offset` of its stream. */
 typedef void (*sim_net_tap_fn)(void *arg, int fd, uint64_t offset, uint8_t *bytes,
 			       size_t len_bytes);
 void sim_net_set_tap(struct sim *sim, sim_net_tap_fn fn, void *arg);
 
 enum sim_net_break_kind {
-	SIM_NET_RESET,      /* the receiver gets the bytes so far, then the reset */
-	SIM_NET_HALF_CLOSE, /* likewise, then the end of the stream */
-	SIM_NET_STALL,      /* nothing moves either way for stall_us, nobody is told */
+	SIM_NET_RESET,      /* the receiver gets the bytes up to here, then a reset */
+	SIM_NET_HALF_CLOSE, /* the receiver gets the bytes up to here, then the end of the stream */
+	SIM_NET_STALL,      /* no byte moves in either direction for stall_us; no error is reported
+			     * */
 };
 
-/* One connection ends, once: right behind this many bytes (1 or more) of all that clients sent, or
- * servers, over all connections. */
+/* One connection breaks once: right after this many bytes (1 or more) sent by all clients, or by
+ * all servers, over all connections together. */
 struct sim_net_break {
 	enum sim_net_break_kind kind;
 	bool is_by_server;
@@ -218,13 +225,14 @@ struct sim_net_break {
 	uint64_t stall_us;
 };
 void sim_net_set_break(struct sim *sim, const struct sim_net_break *net_break);
-/* A break that was set has not happened yet. */
+/* True: the break that was set has not happened yet. */
 bool sim_net_has_break(const struct sim *sim);
 
-/* Who has the other end of this socket, dead or alive; NULL: nobody, or it was never connected. */
+/* The process that owns the other end of this socket, dead or alive; NULL: none, or never
+ * connected. */
 struct sim_process *sim_net_peer_process(struct sim *sim, int fd);
 
-/* Sockets that are open now (both ends count), and bytes that sockets accepted so far. */
+/* Open sockets (both ends count), open listeners, and bytes that sockets accepted so far. */
 unsigned sim_net_open_count(const struct sim *sim);
 unsigned sim_net_listener_count(const struct sim *sim);
 uint64_t sim_net_bytes(const struct sim *sim);
@@ -236,9 +244,9 @@ uint64_t sim_net_bytes(const struct sim *sim);
  */
 
 int sim_channel_open(struct sim *sim);
-/* The events of poll(2) that hold from now on; from anywhere. */
+/* Sets the poll(2) events of the channel. Call from anywhere. */
 void sim_channel_set(struct sim *sim, int fd, unsigned events);
-/* Nobody watches it any more. */
+/* The channel must have no watch. */
 void sim_channel_close(struct sim *sim, int fd);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The simulator's own memory, and that of tests around it. One thread.
+ * The simulator's own memory, also used by tests. One thread.
  *
- * In a file of its own so that a program that lets allocations of the code under test fail can
- * define these two functions itself and leave the simulator out of it.
+ * In a file of its own: a program that injects allocation failures defines these two functions
+ * itself, so that the simulator is not affected.
  */
 #include "sim.h"
 

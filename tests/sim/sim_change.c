@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an operator does while hosts work: masks, ANA states and sizes of namespaces change; and the
- * state store, in memory: it outlives restarts of the target and may be full. One thread; runs on
- * the simulated control reactor.
+ * What an operator does while hosts work: changes masks, ANA states and sizes of namespaces. Also
+ * the state store, in memory: it survives restarts of the target and may be full. One thread; runs
+ * on the simulated control reactor.
  *
- * A restart forgets all that is known of a namespace but its blocks: its live state is made anew
- * from what was kept, and a reservation that persists must be there again, as it was.
+ * A restart keeps only a namespace's blocks and what was kept in the store: the live state is
+ * recreated from the store, and a persistent reservation must be restored unchanged.
  */
 #include "sim_media.h"
 #include "sim_transition.h"
@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Half of the seeds, and some of those with zero copy. */
+/* Half of the seeds, and some of those with zero copy, get changes. */
 void world_changes_choose(struct world *world, uint64_t seed)
 {
 	struct world_plan *plan = &world->plan;
@@ -38,13 +38,13 @@ void world_changes_choose(struct world *world, uint64_t seed)
 	plan->ana_one_in = prng_one_in(prng, 3) ? 1 + (uint32_t)prng_below(prng, 10) : 0;
 	plan->grow_one_in = prng_one_in(prng, 3) ? 1 + (uint32_t)prng_below(prng, 10) : 0;
 	plan->keep_fail_one_in = prng_one_in(prng, 3) ? 2 + (uint32_t)prng_below(prng, 10) : 0;
-	/* Marks are stable, what heals them must be too. */
+	/* Marks are stable, so the writes that clear them must be stable too. */
 	if (seed % 16 == 14) {
 		plan->has_bad_blocks = true;
 		plan->power_loss_one_in = 1;
 		plan->chaos_max_us = 2000;
 	}
-	/* What is kept is worth a restart. */
+	/* Restarts show whether kept state is restored. */
 	if ((plan->has_reservations || plan->has_bad_blocks) && prng_one_in(prng, 2))
 		plan->restart_one_in = 5 + (uint32_t)prng_below(prng, 20);
 }
@@ -89,7 +89,7 @@ static int keep(void *arg, const char *kind, const char *key, const void *value,
 	}
 	if (!value)
 		return 0;
-	kept = sim_alloc(sizeof(*kept) + value_bytes); /* it outlives the target's process */
+	kept = sim_alloc(sizeof(*kept) + value_bytes); /* it survives the target's process */
 	snprintf(kept->kind, sizeof(kept->kind), "%s", kind);
 	snprintf(kept->key, sizeof(kept->key), "%s", key);
 	kept->bytes = value_bytes;
@@ -144,7 +144,7 @@ static void close_nothing(struct media *media)
 {
 }
 
-/* The medium stays: a computer that starts again finds its disks. */
+/* Keeps the medium open: disks survive a restart of the machine. */
 static void store_put_without_medium(struct ns_store *store, struct media *media)
 {
 	const struct media_ops *ops = media->ops;
@@ -202,7 +202,7 @@ bool world_ns_is_seen(const struct world_ns *ns, unsigned host_index)
 	return ns->is_present && (ns->hidden_from >> host_index & 1) == 0;
 }
 
-/* The same memory with more blocks behind. */
+/* Reopens the memory medium with more blocks at the end. */
 static bool ns_grow(struct world *world, struct world_ns *ns)
 {
 	uint64_t room = WORLD_NS_BLOCKS_MAX - ns->block_count;
@@ -217,7 +217,7 @@ static bool ns_grow(struct world *world, struct world_ns *ns)
 		return false;
 	snprintf(spec, sizeof(spec), "mem:%llu,block=%u",
 		 (unsigned long long)block_count << ns->block_shift, 1u << ns->block_shift);
-	/* Memory has its limit. */
+	/* Memory media have a size limit. */
 	if (media_reopen(ns->media, spec, &media, &error) != 0)
 		return false;
 	CHECK(ns_store_create_for(media, ns_store_live(ns->store), &store) == 0);
@@ -303,7 +303,7 @@ void world_masks_build(struct world *world, struct snapshot *snapshot)
 		struct ns_mask *mask;
 
 		ns->ana_group = ns->nsid;
-		/* The neighbours' own is everybody's. */
+		/* The neighbour's namespace is visible to every host. */
 		if (ns->nsid > world->ns_count)
 			continue;
 		from = &world->ns[ns->nsid - 1];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Takes the place of daemon/daemon.c in simulated nodes (sim_daemon.h): the process around a daemon
- * (daemon/life.h), whose order of start and end is the true one. On the node's control reactor.
+ * Replaces daemon/daemon.c in simulated nodes (sim_daemon.h): the process around a daemon. Start
+ * and shutdown run in the order of daemon/life.c. On the node's control reactor.
  *
- * What is left out: signals, REST, reading files again, the lock of the state folder, the boot ID,
- * and waiting for addresses, which are free as soon as a simulated process is dead.
+ * Left out: signals, REST, reloading files, the lock of the state folder, the boot ID, and waiting
+ * for addresses, which are free as soon as a simulated process is dead.
  */
 #include "sim_daemon.h"
 
@@ -27,7 +27,7 @@ struct sim_daemon {
 	struct reactor *peers_reactor;
 	struct reactor *reactors[SIM_DAEMON_REACTORS_MAX];
 	struct reactor_msg begin_msg;
-	int res; /* < 0: it could not start */
+	int res; /* < 0: the start failed */
 	char why[SIM_DAEMON_WHY_BYTES];
 };
 
@@ -99,7 +99,7 @@ static int fail(struct sim_daemon *sim, int res, const char *why)
 	return res;
 }
 
-/* As state_open, for a folder that nobody else can have. */
+/* Like state_open; a simulated folder needs no lock. */
 static int store_start(struct sim_daemon *sim)
 {
 	struct store_counters first = {.is_clean = true};
@@ -117,7 +117,7 @@ static int store_start(struct sim_daemon *sim)
 	return res < 0 ? fail(sim, res, state_error.text) : 0;
 }
 
-/* Without a source what is kept counts, and the document is for a first start. */
+/* Without a source the kept document is used; config->document is only for a first start. */
 static int choose(struct sim_daemon *sim)
 {
 	const struct sim_daemon_config *config = &sim->config;
@@ -155,7 +155,7 @@ static void sim_begin(struct reactor_msg *msg)
 	struct sim_daemon *sim = container_of(msg, struct sim_daemon, begin_msg);
 
 	if (store_start(sim) < 0 || choose(sim) < 0 || make(sim) < 0) {
-		/* No host has written anything. */
+		/* No host was served, so the shutdown counts as clean. */
 		sim->daemon.is_clean = true;
 		on_ended(&sim->daemon);
 		return;

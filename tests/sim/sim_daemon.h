@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The process around a daemon (daemon/life.h) inside a simulated node: what daemon/daemon.c is in a
- * true one, without signals, REST and the state folder's lock. Private to sim_node.c. All of it
- * runs on the node's control reactor, but for create and release, which the node calls between
- * turns, inside of its process.
+ * The process around a daemon (daemon/life.h) inside a simulated node: daemon/daemon.c without
+ * signals, REST and the state folder's lock. Private to sim_node.c. Runs on the node's control
+ * reactor, except create and release, which the node calls between turns, inside the node's
+ * process.
  */
 #ifndef WEFT_TESTS_SIM_DAEMON_H
 #define WEFT_TESTS_SIM_DAEMON_H
@@ -14,9 +14,10 @@
 #define SIM_DAEMON_WHY_BYTES    512
 
 struct sim_daemon_config {
-	const char *folder;     /* of the store; outlives the daemon */
-	const json_t *document; /* of the first start; likewise */
-	/* The file of -c, or the flags, as of struct daemon_options; NULL: none. Likewise. */
+	const char *folder;     /* of the store; must outlive the daemon */
+	const json_t *document; /* of the first start; must outlive the daemon */
+	/* The file of -c, or the flags, as in struct daemon_options; NULL: none. Must outlive the
+	 * daemon. */
 	const json_t *source;
 	const char *source_hash;
 	enum daemon_start start;
@@ -24,16 +25,16 @@ struct sim_daemon_config {
 	unsigned buf_counts[3];
 	bool has_discovery;
 	void (*serving)(void *arg);
-	/* Nothing is under way any more: sim_daemon_release may follow, in no turn. res < 0: it
-	 * never served, for this reason. */
+	/* Nothing is in flight any more: call sim_daemon_release next, outside of any turn. res <
+	 * 0: the daemon never served; `why` is the reason. */
 	void (*ended)(void *arg, int res, const char *why);
 	void *arg;
 };
 
-/* Makes its reactors; nothing happens before sim_daemon_begin. */
+/* Creates the reactors; the start begins with sim_daemon_begin. */
 struct daemon *sim_daemon_create(const struct sim_daemon_config *config);
 void sim_daemon_begin(struct daemon *daemon);
-/* After `ended`: closes the store, marks it clean when all was in order, frees everything. */
+/* After `ended`: closes the store, marks it clean after an orderly shutdown, frees everything. */
 void sim_daemon_release(struct daemon *daemon);
 
 #endif

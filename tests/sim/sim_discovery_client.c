@@ -2,9 +2,9 @@
 /*
  * The discovery client of simulated hosts (sim_discovery_client.h). On the host's reactor.
  *
- * A log is read with two commands: the header, which says how many entries there are, and then all
- * of it at once. When the generation of the second differs from the first, or an event came in
- * between, it is read once more: entries are shown only as a whole of one generation.
+ * The client reads the log with two commands: first the header, which has the number of entries,
+ * then the whole log. If the generations of the two differ, or an event arrived in between, the
+ * client reads the log again: it shows only entries of one generation.
  */
 #include "sim_discovery_client.h"
 
@@ -21,13 +21,13 @@
 struct sim_discovery_client {
 	struct reactor *reactor;
 	struct sim_discovery_options options;
-	struct host_ctrl *ctrl; /* NULL: none, and the timer runs or it is being freed */
+	struct host_ctrl *ctrl; /* NULL: the timer is armed, or the controller is being freed */
 	struct reactor_timer timer;
 	struct host_cmd cmd;
-	struct discovery_header header; /* as the first command said */
+	struct discovery_header header; /* read by the first command */
 	bool is_connected;
 	bool is_reading;
-	bool is_wanted; /* the log has changed since the reading began, or was never read */
+	bool is_wanted; /* the log changed after the read began, or was never read */
 	bool is_leaving;
 	void (*gone)(void *arg);
 	void *gone_arg;
@@ -87,7 +87,7 @@ static void entries_take(struct sim_discovery_client *client)
 		client->options.read(client->options.arg, client);
 }
 
-/* True: the reading is over, and what it read does not count. */
+/* True: the read has ended and its data must not be used. */
 static bool reading_is_void(struct sim_discovery_client *client)
 {
 	nvme_status status = client->cmd.status;
@@ -95,7 +95,7 @@ static bool reading_is_void(struct sim_discovery_client *client)
 	if (nvme_status_is_ok(status) && !client->is_leaving)
 		return false;
 	client->is_reading = false;
-	/* Else `lost` follows. */
+	/* A controller that is not live will report `lost`. */
 	if (!host_ctrl_is_live(client->ctrl))
 		return true;
 	if (nvme_status_same(status, NVME_SC_DISCOVERY_RESTART) && !client->is_leaving)

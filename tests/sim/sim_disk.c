@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The simulated disk: who has it open, its locks, its size and its condition. What is under way on
- * it is in sim_disk_op.c. Disks and handles are memory of no process. One thread.
+ * The simulated disk: who has it open, its locks, its size and its condition. sim_disk_op.c has the
+ * operations in flight. Memory of disks and handles belongs to no process. One thread.
  */
 #include "sim_disk.h"
 
@@ -39,7 +39,7 @@ static void disk_close(struct media *media)
 	if (handle->process)
 		sim_process_remove_mourner(&handle->mourner);
 	list_remove(&handle->node);
-	free(handle); /* media_close has the spec */
+	free(handle); /* media_close frees the spec */
 }
 
 static void handle_dead(struct sim_mourner *mourner, struct sim_process *process,
@@ -49,7 +49,7 @@ static void handle_dead(struct sim_mourner *mourner, struct sim_process *process
 	struct sim_disk *disk = handle->disk;
 
 	handle->is_dead = true;
-	/* It may be the process' memory, which goes next. */
+	/* The spec may be memory of the process, which is freed next. */
 	free(handle->media.spec);
 	handle->media.spec = NULL;
 	disk_ops_orphan(handle);
@@ -59,7 +59,7 @@ static void handle_dead(struct sim_mourner *mourner, struct sim_process *process
 		  sim_process_name(process), handle->under_way);
 }
 
-/* Whether the locks allow it. What dead processes left is waited for. */
+/* Checks the locks: 0 or -EBUSY. Operations that dead processes left end first. */
 static int disk_claim(struct sim_disk *disk, int member)
 {
 	list_for_each(node, &disk->handles) {
@@ -104,7 +104,7 @@ static int disk_grow(struct sim_disk *disk, struct disk_handle *handle, uint64_t
 	return 0;
 }
 
-/* All but the spec, which must be given back by free. */
+/* Sets all of the medium except the spec, which must come from malloc. */
 static int handle_open(struct sim_disk *disk, const struct disk_wish *wish,
 		       struct media **ret_media)
 {
@@ -290,7 +290,7 @@ void disk_recreate(struct sim_disk *disk)
 	const size_t bytes = disk_bytes(disk);
 
 	sim_trace(disk->sim, "disk %s: made anew", disk->name);
-	/* Of what is made anew for the second time the first one counts: that had the data. */
+	/* A disk recreated twice keeps what it had before the first time: the data. */
 	if (disk->aside == NULL) {
 		disk->aside = sim_alloc(2 * bytes + disk->options.block_count_max);
 		memcpy(disk->aside, disk->blocks, bytes);

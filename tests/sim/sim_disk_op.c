@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is under way on a simulated disk, and its blocks. One thread.
+ * Operations in flight on a simulated disk, and its blocks. One thread.
  *
- * `blocks` is what reads see, `stable` what survives a loss of power. An operation has its effect
- * in an event of nobody's, so that it lands although its process is frozen or dead, and ends for
- * its submitter in a turn of that one. Bytes of a write are taken when it lands, as a device would,
- * so that a buffer that was given up too early is seen; those of a process that dies are copied
- * before its memory goes. Operations and bytes are the disk's own memory.
+ * `blocks` is what reads return, `stable` what survives a power loss. An operation lands in an
+ * event that belongs to no reactor, so that it lands although its process is frozen or dead; it
+ * completes for the submitter in a turn of the submitter's reactor. Bytes of a write are taken when
+ * it lands, as by a device, so that a buffer released too early is noticed. Bytes of a dying
+ * process are copied before its memory is freed. Operations and bytes are the disk's own memory.
  */
 #include "sim_disk_private.h"
 #include "sim_iov.h"
@@ -17,12 +17,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SETTLE_ONE_IN 16 /* a cache writes back of its own accord */
-#define EARLY_ONE_IN  4  /* writes of several blocks of which some land before the others */
+#define SETTLE_ONE_IN 16 /* blocks that a cache writes back by itself */
+#define EARLY_ONE_IN  4  /* writes of several blocks of which some land early */
 
 enum block_flag {
 	BLOCK_HAS_SPACE = 1,
-	BLOCK_IS_DIRTY = 2, /* differs from what is stable, perhaps */
+	BLOCK_IS_DIRTY = 2, /* may differ from what is stable */
 };
 
 /* ---- blocks --------------------------------------------------------------------------------- */
@@ -114,7 +114,7 @@ static bool block_has_room(const struct disk_op *op, uint64_t index)
 	return disk->flags[block] & BLOCK_HAS_SPACE;
 }
 
-/* 0, or how the disk's condition ends it. */
+/* 0, or the error that the disk's condition causes. */
 static int op_condition(const struct disk_op *op)
 {
 	const struct sim_disk *disk = op->handle->disk;
@@ -128,7 +128,7 @@ static int op_condition(const struct disk_op *op)
 	return 0;
 }
 
-/* Each block by itself, whole or not at all. */
+/* Any of the blocks land, each whole. */
 static void op_land_some(struct disk_op *op)
 {
 	for (uint64_t i = 0; i < op->count; i++) {
@@ -206,7 +206,7 @@ static void op_done(struct sim_event *event)
 	io->done(io, res);
 }
 
-/* What it does is done: tells the submitter, if there is one. */
+/* The operation has had its effect: completes it for the submitter, if that is alive. */
 static void op_end(struct disk_op *op)
 {
 	struct sim_disk *disk = op->handle->disk;
@@ -294,7 +294,7 @@ void disk_submit(struct media_io *io)
 	    reactor_clock_ns(io->reactor) > io->deadline_ns)
 		op->result = -ECANCELED;
 	if (op->kind == MEDIA_FLUSH && op->result == 0 && prng_one_in(&disk->prng, 2)) {
-		/* What is there now is the least that is promised. */
+		/* A flush must cover at least what is written now. */
 		op->is_early_flush = true;
 		disk_settle(disk);
 	}
@@ -332,7 +332,7 @@ static bool op_has_begun(const struct disk_op *op)
 	return op->has_performed;
 }
 
-/* It is heard, or not; what is cancelled has done nothing. */
+/* May be ignored. A cancelled operation has had no effect. */
 void disk_cancel(struct media_io *io)
 {
 	struct disk_handle *handle = container_of(io->media, struct disk_handle, media);
@@ -352,14 +352,15 @@ void disk_cancel(struct media_io *io)
 
 /* ---- ends that nobody asked for ------------------------------------------------------------- */
 
-/* Of a process that is gone: all of it, some of it, nothing of it will land. */
+/* The process is gone: all, some or none of the operation's blocks will land. */
 static void op_orphan(struct disk_op *op)
 {
 	struct sim_disk *disk = op->handle->disk;
 	size_t bytes = disk->options.block_bytes;
 
 	if (op->has_performed || !op_changes(op) || prng_one_in(&disk->prng, 4)) {
-		/* The event of one that was performed is its reactor's, and goes with it. */
+		/* The event of a performed operation belongs to its reactor and is dropped with it.
+		 * */
 		if (!op->has_performed)
 			sim_event_cancel(&op->event);
 		op_free(op);
@@ -420,7 +421,7 @@ void sim_disk_power_loss(struct sim_disk *disk)
 
 		op->result = -EIO;
 		if (has_performed)
-			continue; /* the submitter hears of it in its next turn */
+			continue; /* the submitter gets the result in its next turn */
 		sim_event_cancel(&op->event);
 		op_perform(op);
 		op_end(op);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the simulated disk and its opening by name share: the disk, who has it open, what is under
- * way on it. Private to sim_disk*.c and sim_media_open.c. One thread.
+ * Shared by the simulated disk and its opening by name: the disk, its handles, its operations in
+ * flight. Private to sim_disk*.c and sim_media_open.c. One thread.
  */
 #ifndef WEFT_TESTS_SIM_DISK_PRIVATE_H
 #define WEFT_TESTS_SIM_DISK_PRIVATE_H
@@ -14,27 +14,30 @@
 struct sim_disk {
 	struct sim *sim;
 	struct list node;
-	unsigned number; /* of all that there were */
+	unsigned number; /* unique over all disks so far */
 	struct sim_disk_options options;
 	char name[DISK_NAME_BYTES];
 	struct prng prng;
 	uint8_t *blocks;
 	uint8_t *stable;
-	uint8_t *flags; /* one byte a block */
+	uint8_t *flags; /* one byte per block */
 	uint64_t block_count;
-	uint64_t cut_at;   /* UINT64_MAX: it is whole */
+	uint64_t cut_at;   /* UINT64_MAX: not cut */
 	uint64_t left_for; /* blocks that the next open finds; UINT64_MAX: all, 0: no disk */
-	uint8_t *aside; /* blocks, stable and flags of before it was made anew; NULL: it was not */
-	struct sim_disk *twin;             /* what one process finds under this name; NULL: this */
-	char twin_for[DISK_NAME_BYTES];    /* that process */
-	char hidden_from[DISK_NAME_BYTES]; /* the process that does not find it; empty: none */
+	uint8_t *aside; /* blocks, stable and flags before the disk was recreated; NULL: it was not
+			 * */
+	struct sim_disk *twin;             /* what process twin_for finds under this name; NULL:
+					    * this disk */
+	char twin_for[DISK_NAME_BYTES];    /* name of a process */
+	char hidden_from[DISK_NAME_BYTES]; /* name of the process that does not find the disk;
+					    * empty: none */
 	bool is_full;
 	bool has_fence;
-	bool asks_for_recreate; /* the last look at it found a recreate that was not ended */
-	struct sim_process *fence_owner; /* NULL: of no process */
+	bool asks_for_recreate;          /* the last open found an unfinished recreate */
+	struct sim_process *fence_owner; /* NULL: no process */
 	uint64_t misdirected;
-	struct list ops;     /* in the order of submission */
-	struct list handles; /* in the order of opening */
+	struct list ops;     /* in order of submission */
+	struct list handles; /* in order of opening */
 	sim_disk_watch_fn watch;
 	void *watch_arg;
 };
@@ -44,44 +47,45 @@ struct disk_handle {
 	struct media media;
 	struct list node;
 	struct sim_disk *disk;
-	struct sim_process *process; /* NULL: of none */
+	struct sim_process *process; /* NULL: none */
 	struct sim_mourner mourner;
 	int member;
 	unsigned under_way;
-	bool is_dead;        /* its process is gone; freed when nothing of it is under way */
-	uint64_t grown_from; /* blocks; 0: opening it changed nothing */
-	bool has_recreated;  /* opening it made the disk anew */
-	bool is_another;     /* than the disk that the record of its path has */
+	bool is_dead;        /* its process is dead; freed when no operation of the handle is in
+			      * flight */
+	uint64_t grown_from; /* blocks; 0: opening did not grow the disk */
+	bool has_recreated;  /* opening recreated the disk */
+	bool is_another;     /* another disk than the one in the record of its path */
 };
 
 struct disk_op {
 	struct list node;
 	struct disk_handle *handle;
-	struct media_io *io; /* NULL: its process is gone */
+	struct media_io *io; /* NULL: its process is dead */
 	enum media_kind kind;
 	bool is_fua;
 	bool may_discard;
 	bool is_early_flush;
-	bool has_performed; /* only its submitter has to hear of it */
+	bool has_performed; /* landed; the submitter has not got the result yet */
 	uint64_t first;
 	uint64_t count;
 	uint64_t due_ns;
 	int result;
-	uint8_t *data; /* that was read, or that a process left behind */
+	uint8_t *data; /* read data, or a copy of the bytes of a dead process */
 	struct sim_event *event;
 	uint8_t has_landed[]; /* per block */
 };
 
 struct disk_wish {
-	uint64_t block_count; /* 0: all there is */
+	uint64_t block_count; /* 0: the whole disk */
 	uint32_t block_bytes; /* 0: the disk's */
 	int member;
 	bool is_read_only;
-	bool is_reopen; /* the process has it already */
+	bool is_reopen; /* the process has the disk open already */
 };
 
 extern const struct media_ops sim_disk_ops;
-/* Its entries in sim_media_open.c. */
+/* Entries of sim_disk_ops in sim_media_open.c. */
 void disk_undo(struct media *media);
 bool disk_is_current(const struct media *media);
 bool disk_get_record(const struct media *media, struct media_record *ret_record);
@@ -93,27 +97,28 @@ uint64_t disk_media_used_bytes(struct media *media);
 bool disk_problem(struct media *media, struct media_error *ret_problem);
 
 /* sim_disk.c */
-/* Zeroes from there on, and all of it is there. */
+/* Zeroes all blocks from `block` on; a lost disk is there again. */
 void disk_erase_from(struct sim_disk *disk, uint64_t block);
-/* An empty file takes its place, and what was there is kept aside; and back again. */
+/* Replaces the disk by an empty one and keeps the data aside; disk_put_back undoes this. */
 void disk_recreate(struct sim_disk *disk);
 void disk_put_back(struct sim_disk *disk);
 int disk_open_parsed(struct sim_disk *disk, const struct media_spec *spec, int member,
 		     bool is_reopen, struct media **ret_media);
-/* Those of dead processes that have nothing under way any more. */
+/* Frees handles of dead processes without operations in flight. */
 void disk_handles_reap(struct sim_disk *disk);
 struct sim_disk *sim_disk_find_number(unsigned number);
 
 /* sim_disk_op.c */
 void disk_submit(struct media_io *io);
 void disk_cancel(struct media_io *io);
-/* The process of this handle is gone: each has ended, or will land without it. */
+/* The handle's process is dead: each operation ends now or lands without it. */
 void disk_ops_orphan(struct disk_handle *handle);
-/* Who opens it next as the same member waits for these: they end now. */
+/* Ends a dead handle's operations now, for a member that opens the disk again. */
 void disk_ops_settle(struct disk_handle *handle);
-/* What dead processes of this member left has landed. 0; -EWOULDBLOCK: one of it lives. */
+/* Ends the operations that dead processes of this member left. -EWOULDBLOCK: one of its processes
+ * is alive. */
 int disk_settle_member(struct sim_disk *disk, int member);
-/* They never land. */
+/* Drops the operations; they never land. */
 void disk_ops_drop(struct disk_handle *handle);
 uint64_t disk_used_bytes(const struct sim_disk *disk);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parts of weft_sim: what it was asked for (weft_sim.c), children that run seeds and whose
- * death is a verdict too (sim_swarm.c), the way from a failing seed to a short scenario
- * (sim_shrink.c), and words (sim_report.c). One thread in each process; a child shares only what
- * lies in a struct swarm_slot.
+ * The parts of weft_sim: options (weft_sim.c), children that run seeds and whose death is a verdict
+ * too (sim_swarm.c), shrinking of a failing seed to a short scenario (sim_shrink.c), and reports
+ * (sim_report.c). One thread in each process; a child shares only its struct swarm_slot with the
+ * parent.
  */
 #ifndef WEFT_TESTS_SIM_DRIVER_H
 #define WEFT_TESTS_SIM_DRIVER_H
@@ -14,7 +14,7 @@
 #include <sys/types.h>
 
 #define SIM_WORLDS_MAX 4
-/* A run that takes longer does not end, or is no use. */
+/* CPU time after which a run counts as hanging. */
 #define SIM_CPU_LIMIT_S 60
 #define SIM_TEXT_BYTES  1024
 
@@ -29,19 +29,19 @@ struct sim_failure {
 	char what[256];
 };
 
-/* What runs of one world did, added up. */
+/* Sums over all runs of one world. */
 struct sim_totals {
 	uint64_t seeds;
 	uint64_t simulated_ns;
 	uint64_t commands;
 	uint64_t events;
-	uint64_t features[SIM_FEATURES_MAX]; /* seeds that had it on */
+	uint64_t features[SIM_FEATURES_MAX]; /* number of seeds with the feature on */
 	struct sim_counters counters;
 };
 
-/* Of everything; failures belong to who zeroed it. */
+/* Sums over all worlds. Failures belong to the caller that zeroed the struct. */
 struct sim_sum {
-	struct sim_totals totals[SIM_WORLDS_MAX]; /* by the order of sim_worlds */
+	struct sim_totals totals[SIM_WORLDS_MAX]; /* in the order of sim_worlds */
 	struct sim_failure *failures;
 	unsigned failure_count;
 	double real_s;
@@ -49,18 +49,18 @@ struct sim_sum {
 };
 
 struct sim_driver {
-	struct sim_scenario scenario;       /* what the options take away; its seed says nothing */
-	const struct sim_world_kind *world; /* NULL: the seed picks */
-	const char *without;                /* names of features, until the world is known */
+	struct sim_scenario scenario;       /* what the options take away; its seed is not used */
+	const struct sim_world_kind *world; /* NULL: the seed selects one */
+	const char *without;                /* names of features; parsed when the world is known */
 	unsigned jobs;
-	unsigned cpu_limit_s; /* of a seed */
+	unsigned cpu_limit_s; /* per seed */
 	bool has_shrink;
 	bool stops_at_first;
-	bool lists_missing;    /* statuses and features that were not met */
-	const char *trace_dir; /* NULL: no traces are kept */
+	bool lists_missing;    /* statuses and features that did not occur */
+	const char *trace_dir; /* NULL: keep no traces */
 };
 
-/* Those that are built in, NULL behind the last. */
+/* Built-in worlds, NULL-terminated. */
 extern const struct sim_world_kind *sim_worlds[SIM_WORLDS_MAX + 1];
 unsigned sim_world_index(const struct sim_world_kind *world);
 const struct sim_world_kind *sim_world_find(const char *name);
@@ -69,37 +69,38 @@ const struct sim_world_kind *sim_world_find(const char *name);
 
 struct sim_child_options {
 	unsigned cpu_limit_s;
-	bool runs_twice;        /* the second time must give the same hash */
+	bool runs_twice;        /* the second run must give the same hash */
 	const char *trace_path; /* NULL: no trace */
 };
 
-/* Runs the scenario in a child; a crash, a sanitizer's report and a hang are verdicts. */
+/* Runs the scenario in a child. A crash, a sanitizer report and a hang are verdicts. */
 void sim_child_run(const struct sim_world_kind *world, const struct sim_scenario *scenario,
 		   const struct sim_child_options *options, struct sim_verdict *ret_verdict);
-/* Runs all of them in driver->jobs children and adds to *sum. Returns how many were run. */
+/* Runs all jobs in driver->jobs children and adds to *sum. Returns the number of runs. */
 uint64_t sim_swarm_run(const struct sim_driver *driver, const struct sim_job *jobs, uint64_t count,
 		       struct sim_sum *sum);
 
 /* ---- shrinking ------------------------------------------------------------------------------- */
 
-/* Tells how to replay the failure, makes a short scenario of it, and tells how to replay that. */
+/* Prints how to replay the failure, shrinks it to a short scenario, and prints how to replay that.
+ * */
 void sim_shrink(const struct sim_driver *driver, const struct sim_failure *failure,
 		struct sim_scenario *ret_best);
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-/* The violation without its numbers: two failures of one kind have the same. */
+/* The violation without its numbers, so that two failures of one kind have the same text. */
 void sim_kind_of(const char *what, char ret_kind[256]);
-/* The variables of `make sim` that give this scenario. */
+/* The variables of `make sim` that select this scenario. */
 void sim_replay_format(const struct sim_world_kind *world, const struct sim_scenario *scenario,
 		       char ret_text[SIM_TEXT_BYTES]);
-/* Names with commas between them, to bits. 0, or -EINVAL: one is no feature of that world. */
+/* Comma-separated feature names to bits. 0, or -EINVAL: a name is no feature of this world. */
 int sim_features_parse(const struct sim_world_kind *world, const char *names, uint64_t *ret_bits);
 void sim_totals_add(struct sim_totals *totals, const struct sim_verdict *verdict);
-/* Adds `from` to `totals`, counters too. */
+/* Adds `from` to `totals`, with counters. */
 void sim_totals_merge(struct sim_totals *totals, const struct sim_totals *from);
 void sim_sum_print(const struct sim_sum *sum, bool lists_missing);
-/* The features that were on, by name. */
+/* Prints the names of the features that were on. */
 void sim_features_print(const struct sim_world_kind *world, uint64_t features);
 
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What tests do to the simulated network by name: cuts, partitions, limits, half-closes, stalls and
- * one break at a given byte. Without a name they mean every TCP connection; AF_UNIX sockets, which
- * stay inside a machine, are touched by their own address alone. One thread.
+ * Network faults that tests request by address: cuts, partitions, limits, half-closes, stalls and
+ * one break at a given byte. Without an address they apply to every TCP connection. AF_UNIX
+ * sockets, which stay inside a machine, are affected only through their own address. One thread.
  */
 #include "sim_internal.h"
 
 #include <stdlib.h>
 
-/* `server` as tests name it, NULL: all. */
+/* `server`: the address that a test gave; NULL: all TCP connections. */
 static bool end_is_meant(const struct sim_end *end, const struct net_addr *server)
 {
 	return server ? sim_addr_same(&end->server, server) : !end->is_local;
@@ -178,7 +178,7 @@ uint64_t sim_net_limit_of(const struct sim *sim, const struct sim_end *end)
 
 /* ---- the break ------------------------------------------------------------------------------ */
 
-/* The break that is set counts this end's bytes. */
+/* True: the pending break counts the bytes that this end sends. */
 static bool break_counts(const struct sim_end *end)
 {
 	const struct sim *sim = end->sim;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hosts that lose the right to write while a command of theirs waits at the target: for its data,
- * which comes late or in parts, for a buffer, or for the blocks that another command has. Such a
- * command has not begun. Once the reservation command that shut its host out is answered it must
- * not, and no byte of it may land, with Preempt as with Preempt and Abort, until the host has the
- * right again. And hosts that lose the right to read while an answer of theirs is on its way, and
- * they take it late: what they get of it was there by then. One thread; the target is looked at
- * between two events.
+ * Hosts that lose the right to write while one of their commands waits at the target for data
+ * (which comes late or in parts), for a buffer, or for blocks that another command holds. Such a
+ * command has not begun. After the reservation command that excluded its host is answered (Preempt
+ * or Preempt and Abort), the command must not begin and no byte of it may land until the host has
+ * the right again. Also hosts that lose the right to read while an answer to them is in flight and
+ * received late: the data must have been read before. One thread; examines the target between two
+ * events.
  */
 #include "sim_op.h"
 
@@ -19,8 +19,8 @@
 #define LATE_DATA_WINDOW    8192
 #define LATE_DATA_STALL_US  3000
 
-/* A duel of another kind, by the seed itself. Data must be able to stop half way, and nothing else
- * to end a connection. */
+/* Another kind of duel, chosen by the seed itself. Data must be able to stall half way, and nothing
+ * else may end a connection. */
 void late_data_choose(struct world *world, struct sim_options *options)
 {
 	struct world_plan *plan = &world->plan;
@@ -46,7 +46,8 @@ struct search {
 	struct sim_op *found;
 };
 
-/* Nobody but this command of the host has the identifier. Of a pair the Write counts. */
+/* The command identifier belongs to one command of the host only. Of a fused pair the Write counts.
+ * */
 static void op_match(struct sim_op *op, void *arg)
 {
 	const struct host_cmd *cmd = op->kind == OP_FUSED ? &op->second : &op->cmd;
@@ -71,7 +72,7 @@ static struct sim_op *op_of(struct world *world, const struct slot *slot)
 	return search.found;
 }
 
-/* Of one that does several things to its medium, some may be done while it waits for others. */
+/* A command of several medium operations may have done some of them while it waits for others. */
 static bool slot_has_not_begun(const struct slot *slot, const struct sim_op *op)
 {
 	bool is_one = op->kind == OP_WRITE || op->kind == OP_WRITE_ZEROES;
