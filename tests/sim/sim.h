@@ -27,8 +27,7 @@ struct sim;
 struct sim_faults {
 	uint32_t reset_ppm;      /* per send: the connection is reset, bytes in flight are lost */
 	uint32_t stall_ppm;      /* per send: the direction stalls for up to stall_max_us */
-	uint32_t half_close_ppm; /* per send: the peer reads the end of the stream after these bytes
-				  * */
+	uint32_t half_close_ppm; /* per send: then the peer reads the end of the stream */
 	uint32_t refuse_ppm;     /* per connect: -ECONNREFUSED */
 	uint32_t flip_ppm;       /* per send: one bit arrives changed */
 	/* Per receive: returns 1 or 2 bytes, however many arrived; at least what
@@ -43,17 +42,14 @@ struct sim_options {
 	uint32_t latency_us;         /* of every segment when is_orderly [1] */
 	uint32_t post_max_us;        /* of a message between reactors [5] */
 	uint32_t file_max_us;        /* of a file operation or offloaded work [200] */
-	uint32_t window_max_bytes;   /* capacity of a direction; drawn per direction up to this [256
-				      * KiB] */
+	uint32_t window_max_bytes;   /* capacity of a direction; each draws its own [256 KiB] */
 	uint32_t segment_max_bytes;  /* a send is cut into pieces of at most this [unlimited] */
 	uint32_t recv_max_bytes;     /* a receive returns at most this [unlimited] */
 	uint32_t connect_timeout_us; /* for a connect into a partition [10 s] */
 	uint32_t file_short_one_in;  /* reads and writes that end short [never] */
-	uint32_t zc_hold_max_us;     /* until a zero-copy send is released; at least half of this
-				      * [400] */
-	uint32_t zc_refuse_one_in;   /* zero-copy sends that fail with -ENOMEM or -ENOBUFS [never]
-				      * */
-	uint32_t zc_copied_one_in;   /* zero-copy sends whose bytes are copied nevertheless [never]
+	uint32_t zc_hold_max_us;     /* from a zero-copy send to its release; at least half [400] */
+	uint32_t zc_refuse_one_in;   /* zero-copy sends: -ENOMEM or -ENOBUFS [never] */
+	uint32_t zc_copied_one_in;   /* zero-copy sends whose bytes are copied all the same [never]
 				      * */
 	bool has_no_zc;              /* as on a kernel without zero-copy sends */
 	bool is_orderly;             /* no random splitting: only the limits above and cut_at */
@@ -108,10 +104,8 @@ void sim_trace(struct sim *sim, const char *format, ...) __attribute__((format(p
 struct sim_process;
 
 enum sim_death {
-	SIM_DEATH_KILLED, /* the kernel closes its sockets: peers receive what was sent, then the
-			   * end of the stream */
-	SIM_DEATH_POWER,  /* the machine is off: peers get no notice; what they send later is reset
-			   * */
+	SIM_DEATH_KILLED, /* the kernel closes its sockets: peers get what was sent, then its end */
+	SIM_DEATH_POWER,  /* machine off: peers get no notice; what they send later is reset */
 };
 
 /* `name` is copied. The object stays valid until sim_destroy, also after a kill; create a new one
@@ -212,8 +206,7 @@ void sim_net_set_tap(struct sim *sim, sim_net_tap_fn fn, void *arg);
 enum sim_net_break_kind {
 	SIM_NET_RESET,      /* the receiver gets the bytes up to here, then a reset */
 	SIM_NET_HALF_CLOSE, /* the receiver gets the bytes up to here, then the end of the stream */
-	SIM_NET_STALL,      /* no byte moves in either direction for stall_us; no error is reported
-			     * */
+	SIM_NET_STALL,      /* no byte moves either way for stall_us; no error is reported */
 };
 
 /* One connection breaks once: right after this many bytes (1 or more) sent by all clients, or by

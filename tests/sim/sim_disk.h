@@ -24,8 +24,7 @@ struct sim_disk_options {
 	uint64_t block_count_max; /* largest size; 0: block_count */
 	uint32_t block_bytes;
 	uint32_t delay_max_us;
-	uint32_t spike_one_in; /* one operation in this many takes up to spike_max_us longer; 0:
-				* never */
+	uint32_t spike_one_in; /* operations that take up to spike_max_us longer; 0: never */
 	uint32_t spike_max_us;
 	uint32_t error_one_in;       /* fail with -EIO; of a failed write any blocks may land */
 	uint32_t misdirect_one_in;   /* reads that return blocks of another place */
@@ -34,8 +33,7 @@ struct sim_disk_options {
 	bool can_discard;
 	bool reads_zero_after_discard;
 	bool takes_multiples; /* a namespace's block may be several disk blocks */
-	bool is_recorded;     /* size and type are reported, so that the target keeps them
-			       * (media_get_record) */
+	bool is_recorded;     /* size and type are reported, to be kept (media_get_record) */
 };
 
 /* `bytes` is the whole block after the write. is_late: the writing process was dead or frozen then.

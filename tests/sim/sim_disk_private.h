@@ -24,13 +24,10 @@ struct sim_disk {
 	uint64_t block_count;
 	uint64_t cut_at;   /* UINT64_MAX: not cut */
 	uint64_t left_for; /* blocks that the next open finds; UINT64_MAX: all, 0: no disk */
-	uint8_t *aside; /* blocks, stable and flags before the disk was recreated; NULL: it was not
-			 * */
-	struct sim_disk *twin;             /* what process twin_for finds under this name; NULL:
-					    * this disk */
+	uint8_t *aside;    /* blocks, stable and flags before it was recreated; NULL: it was not */
+	struct sim_disk *twin;             /* what twin_for finds under this name; NULL: this */
 	char twin_for[DISK_NAME_BYTES];    /* name of a process */
-	char hidden_from[DISK_NAME_BYTES]; /* name of the process that does not find the disk;
-					    * empty: none */
+	char hidden_from[DISK_NAME_BYTES]; /* process that does not find the disk; empty: none */
 	bool is_full;
 	bool has_fence;
 	bool asks_for_recreate;          /* the last open found an unfinished recreate */
@@ -51,8 +48,7 @@ struct disk_handle {
 	struct sim_mourner mourner;
 	int member;
 	unsigned under_way;
-	bool is_dead;        /* its process is dead; freed when no operation of the handle is in
-			      * flight */
+	bool is_dead;        /* its process is dead; freed with its last operation in flight */
 	uint64_t grown_from; /* blocks; 0: opening did not grow the disk */
 	bool has_recreated;  /* opening recreated the disk */
 	bool is_another;     /* another disk than the one in the record of its path */

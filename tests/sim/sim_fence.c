@@ -81,7 +81,7 @@ static bool slot_has_not_begun(const struct slot *slot, const struct sim_op *op)
 	       (is_one && slot->state == SLOT_EXECUTING && slot->hold.state == RANGE_HOLD_WAITING);
 }
 
-/* Blocks in memory that have the value of the command, which is the only one that writes it. */
+/* Bit set of blocks in memory that hold the command's value, which no other command writes. */
 static uint64_t blocks_held(const struct sim_op *op)
 {
 	const struct op_extent *extent = &op->change.extents[0];
@@ -110,7 +110,7 @@ static void change_fence(const struct sim_op *by, struct sim_op *op)
 	by->world->stats->fenced++;
 }
 
-/* Its answer is made, wherever its bytes are. */
+/* Reads whose response exists already, wherever its bytes are. */
 static void read_fence(const struct sim_op *by, const struct slot *slot, struct sim_op *op)
 {
 	if (slot->state != SLOT_RESPONDING || op->over_at != MODEL_NEVER ||

@@ -2,8 +2,9 @@
 /*
  * The simulated reactor, part four: files and offloaded work of reactor/reactor.h.
  *
- * File operations are the true system calls, made when they complete. Each is an operation of its
- * process when it is asked for; what a process had asked for when it died is not made. One thread.
+ * File operations are the real system calls, made when they complete. Each counts as an operation
+ * of its process when it is submitted. Operations pending when the process dies are not made. One
+ * thread.
  */
 #include "sim_internal.h"
 
@@ -33,7 +34,7 @@ struct sim_file_op {
 	bool is_cancelled;
 };
 
-/* A read or write that ends early: the first part of its first piece only. */
+/* A short read or write: a part of the first iovec only. */
 static ssize_t file_op_short(struct sim *sim, const struct sim_file_op *file)
 {
 	struct iovec first = file->iov[0];
@@ -170,7 +171,7 @@ void reactor_op_cancel(struct reactor_op *op)
 {
 	struct sim_file_op *file = (struct sim_file_op *)(uintptr_t)op->private_bits;
 
-	/* Half of the time it comes too late. */
+	/* Half of the cancellations come too late. */
 	if (file && prng_one_in(&op->reactor->sim->prng, 2))
 		file->is_cancelled = true;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Folders of files in memory that outlive processes and lose what was not synced with the power.
- * One thread; see sim_store_private.h for what is kept.
+ * Folders of files in memory that outlive processes and lose unsynced data when the power goes. One
+ * thread; see sim_store_private.h for what is kept.
  *
- * File systems write names back in order, so that after a loss the folder is as it was at some
- * moment since the last sync of it. Bytes go sector by sector, each by itself. A sector that was
- * lost is what was stable, or zeroes where the file was shorter in between.
+ * File systems write names back in order: after a loss the folder is as it was at some moment since
+ * its last sync. Bytes are written back sector by sector. A lost sector has its stable content, or
+ * zeroes where the file was shorter in between.
  */
 #include "sim_store_private.h"
 
@@ -66,7 +66,7 @@ static void inode_reserve(struct sim_inode *inode, size_t size_bytes)
 	inode->room_bytes = room;
 }
 
-/* 0, or how a write or sync of this folder ends instead. */
+/* 0, or the error of a write or sync in this folder. */
 static int folder_fault(struct sim_folder *folder, bool is_write)
 {
 	if (folder == NULL)
@@ -98,7 +98,7 @@ int inode_write(struct sim_inode *inode, size_t offset, const void *bytes, size_
 {
 	int res = folder_fault(inode->folder, true);
 
-	/* One that fails on its way has written a part. */
+	/* A write that fails with an I/O error has written a part. */
 	if (res == -EREMOTEIO) {
 		inode_put(inode, offset, bytes,
 			  (size_t)prng_below(&inode->folder->prng, len_bytes + 1));
@@ -151,7 +151,7 @@ int inode_sync(struct sim_inode *inode)
 	return 0;
 }
 
-/* How long it is afterwards: as it was, as it is, or grown in part. */
+/* Size after a power loss: the stable size, the current size, or between them. */
 static size_t size_after_loss(struct sim_inode *inode, struct prng *prng)
 {
 	size_t from = inode->stable_bytes, grown;
@@ -167,7 +167,7 @@ static size_t size_after_loss(struct sim_inode *inode, struct prng *prng)
 static void inode_lose(struct sim_inode *inode, struct prng *prng)
 {
 	size_t size_bytes = size_after_loss(inode, prng);
-	/* A cut that is kept takes what was behind it along. */
+	/* A truncation that survives also drops the stable bytes behind it. */
 	bool is_cut_kept =
 		inode->least_bytes < inode->stable_bytes && size_bytes != inode->stable_bytes;
 
@@ -242,7 +242,7 @@ static void inodes_sweep(struct sim_folder *folder)
 	}
 }
 
-/* Before each change: what was is one of the things that may remain. */
+/* Call before each change: the former names may be what remains after a loss. */
 static void names_remember(struct sim_folder *folder)
 {
 	size_t bytes = (folder->before_count + 1) * sizeof(*folder->before);
@@ -324,7 +324,8 @@ struct sim_folder *sim_folder_create(struct sim *sim, const char *path, uint64_t
 
 	if (list_empty(&folders)) {
 		prng_seed(&random_prng, seed);
-		sqlite3_randomness(0, NULL); /* its next use begins with ours */
+		sqlite3_randomness(0, NULL); /* reset, so that its next use takes a seed from
+					      * random_prng */
 	}
 	folder->sim = sim;
 	CHECK(strlen(path) < sizeof(folder->path));
@@ -374,7 +375,7 @@ void sim_folder_set_errors(struct sim_folder *folder, uint32_t one_in)
 
 /* ---- backups -------------------------------------------------------------------------------- */
 
-/* The files, one behind the other. */
+/* The files, one after the other. */
 struct sim_backup {
 	unsigned count;
 	struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the simulator share: the event heaps, the reactors and the network's ends.
- * One thread. Order is decided by (time, sequence number) only, never by addresses.
+ * Shared by the simulator's files: event heaps, reactors and the ends of connections. One thread.
+ * Only (time, sequence number) decides the order, never addresses.
  */
 #ifndef WEFT_TESTS_SIM_INTERNAL_H
 #define WEFT_TESTS_SIM_INTERNAL_H
@@ -15,7 +15,7 @@ struct sim_event {
 	uint64_t at_ns;
 	uint64_t sequence;
 	void (*fn)(struct sim_event *event); /* NULL: cancelled */
-	/* Instead of fn, when the process that would have heard of it is dead. May be NULL. */
+	/* Called instead of fn when the receiving process is dead. May be NULL. */
 	void (*drop)(struct sim_event *event);
 	void *arg;
 	void *arg2;
@@ -30,19 +30,19 @@ struct sim_heap {
 
 struct sim_process {
 	struct sim *sim;
-	struct list node; /* sim->processes, in the order of their making */
+	struct list node; /* sim->processes, in order of creation */
 	char *name;
 	bool is_dying; /* buried when the turn ends */
 	bool is_dead;
 	enum sim_death how;
 	uint64_t operations;
-	uint64_t crash_at; /* that operation is not made; 0: no crash */
+	uint64_t crash_at; /* this operation has no effect; 0: no crash */
 	struct list mourners;
-	uint64_t frozen_until_ns; /* 0: it never was */
+	uint64_t frozen_until_ns; /* 0: never frozen */
 
 	uint64_t clock_offset_ns;
 	int32_t clock_drift_ppm;
-	uint64_t clock_changes; /* so that what was computed before a jump is known as old */
+	uint64_t clock_changes; /* marks timer times computed before a clock jump as stale */
 
 	/* sim_memory.c */
 	struct list allocations; /* oldest first */
@@ -54,15 +54,16 @@ struct sim_process {
 
 struct reactor {
 	struct sim *sim;
-	struct sim_process *process; /* NULL: of none */
+	struct sim_process *process; /* NULL: none */
 	struct list node;
 	unsigned index;
 	bool is_stopped;
-	uint64_t frozen_until_ns; /* 0: it is not */
+	uint64_t frozen_until_ns; /* 0: not frozen */
 	struct sim_heap heap;
 	struct reactor_timer *timers; /* reactor/timer_heap.h */
 	unsigned timers_armed;
-	/* When the clock of the process reaches timer_local_ns; as of so many changes of it. */
+	/* Simulation time at which the process' clock reads timer_local_ns, for timer_changes clock
+	 * changes. */
 	uint64_t timer_local_ns;
 	uint64_t timer_at_ns;
 	uint64_t timer_changes;
@@ -88,37 +89,37 @@ struct sim_seg {
 	uint8_t bytes[];
 };
 
-/* One end of a connection. Receiving state is kept here, sending state is the peer's receiving. */
+/* One end of a connection: its receiving state. Its sending state is in the peer. */
 struct sim_end {
 	struct sim *sim;
-	struct sim_process *process; /* NULL: of none */
+	struct sim_process *process; /* NULL: none */
 	int fd;
 	struct sim_end *peer;
-	struct reactor_sock *sock; /* NULL before it is opened and after it is closed */
+	struct reactor_sock *sock; /* NULL before opening and after closing */
 	struct net_addr local;
 	struct net_addr remote;
 	struct net_addr server;
-	struct list inflight; /* on the way to this end */
+	struct list inflight; /* bytes in flight to this end */
 	struct list arrived;
 	size_t inflight_bytes;
 	size_t arrived_bytes;
 	size_t window_bytes;
-	size_t promised_bytes; /* what reactor_sock_available last said */
-	uint64_t sent_offset;  /* bytes this end has sent */
+	size_t promised_bytes; /* what reactor_sock_available last returned */
+	uint64_t sent_offset;  /* by this end */
 	uint64_t last_arrive_ns;
-	uint64_t line_free_ns; /* of a limited line to this end: when it can take the next byte */
+	uint64_t line_free_ns; /* of a limited line to this end: when it can carry the next byte */
 	uint64_t stalled_until_ns;
 	struct sim_event *deliver_event;
 	struct sim_event *ready_event;
 	int error;
 	bool has_eof;
 	bool is_server; /* a listener's side */
-	bool is_local;  /* AF_UNIX: the network's faults do not touch it */
+	bool is_local;  /* AF_UNIX: no network faults */
 	bool is_connecting;
 	bool is_closed; /* by its user */
 	bool is_fin_sent;
 	bool is_abort;
-	bool is_zc_sending; /* a zero-copy send is under way: nothing may overtake it */
+	bool is_zc_sending; /* a zero-copy send is in flight: later bytes must wait */
 };
 
 struct sim_listener {
@@ -140,7 +141,7 @@ struct sim_partition {
 };
 
 struct sim_limit {
-	struct list node; /* the newest first */
+	struct list node; /* newest first */
 	bool is_all;
 	struct net_addr server;
 	uint64_t bytes_per_s; /* 0: none */
@@ -155,7 +156,7 @@ struct sim {
 	bool is_traced;
 	struct list reactors;
 	struct list processes;
-	bool has_dying; /* some process is to be buried */
+	bool has_dying; /* some process must be buried */
 	struct sim_heap net_heap;
 	unsigned ops_under_way;
 	unsigned posts_under_way;
@@ -173,7 +174,7 @@ struct sim {
 	sim_net_tap_fn tap;
 	void *tap_arg;
 	struct sim_net_break net_break;
-	uint64_t break_left_bytes; /* 0: none is set, or it has happened */
+	uint64_t break_left_bytes; /* 0: no break is set, or it has happened */
 };
 
 extern struct sim *sim_now_running;
@@ -182,19 +183,19 @@ extern struct sim *sim_now_running;
 struct sim_event *sim_event_add(struct sim *sim, struct reactor *reactor, uint64_t at_ns,
 				void (*fn)(struct sim_event *event), void *arg);
 void sim_event_cancel(struct sim_event **event);
-/* Whole microseconds in 0..max, so that several events share a turn now and then. */
+/* Random whole microseconds in 0..max, in ns: several events then sometimes share a turn. */
 uint64_t sim_delay_ns(struct sim *sim, uint32_t max_us);
 bool sim_chance(struct sim *sim, uint32_t ppm);
-/* Whose turn it is from now on, NULL: nobody's. Returns whose it was, for putting it back. */
+/* Sets the reactor whose turn runs, NULL: none. Returns the former one, to be restored. */
 struct reactor *sim_turn_swap(struct reactor *reactor);
-/* Of a dead process: its events are dropped, it is gone. */
+/* Drops all events of a dead process' reactor and frees it. */
 void sim_reactor_bury(struct reactor *reactor);
 
-/* The clock that reactors of this process (NULL: of none) live by. */
+/* The clock of reactors of this process (NULL: none) at simulation time now_ns. */
 uint64_t sim_clock_local(const struct sim_process *process, uint64_t now_ns);
-/* The first moment of the simulation at which that clock reads local_ns or more. */
+/* The earliest simulation time at which that clock reads at least local_ns. */
 uint64_t sim_clock_moment(const struct sim_process *process, uint64_t local_ns);
-/* Those that died in the turn which has ended. */
+/* Buries processes that died in the turn that ended. */
 void sim_process_bury_dying(struct sim *sim);
 void sim_process_free_all(struct sim *sim);
 static inline bool sim_process_is_dying(const struct sim_process *process)
@@ -202,17 +203,17 @@ static inline bool sim_process_is_dying(const struct sim_process *process)
 	return process && process->is_dying;
 }
 
-/* sim_memory.c, where a program is linked with it. */
+/* sim_memory.c, if the program is linked with it. */
 void sim_memory_init(void) __attribute__((weak));
 void sim_memory_bury(struct sim_process *process) __attribute__((weak));
 
 /* sim_watch_fd.c */
 
-/* Asks the pollers, and before the reactor waits arms them: sees to it that it has another turn
- * when one of them has work. */
+/* Asks the pollers for work and arms them before the reactor waits: schedules another turn when one
+ * of them has work. */
 void sim_pollers_run(struct reactor *reactor);
 unsigned sim_channel_count(const struct sim *sim);
-/* Its watches are gone. */
+/* Frees the reactor's watches. */
 void sim_channels_bury(struct reactor *reactor);
 void sim_channels_free(struct sim *sim);
 
@@ -221,15 +222,15 @@ struct sim_end *sim_end_create(struct sim *sim, struct sim_process *process,
 			       const struct net_addr *server);
 struct sim_end *sim_end_find(struct sim *sim, int fd);
 void sim_end_deliver_schedule(struct sim_end *end);
-/* Whether what is sent that way is held. */
+/* True: bytes in this direction are held by a partition. */
 bool sim_net_is_held(const struct sim *sim, const struct net_addr *server,
 		     enum sim_direction direction);
-/* Whether nobody can connect: either way is held. */
+/* True: clients cannot connect, because either direction is held. */
 bool sim_net_is_partitioned(const struct sim *sim, const struct net_addr *server);
 uint64_t sim_net_limit_of(const struct sim *sim, const struct sim_end *end);
-/* How many of len_bytes this end may send before the break that is set. */
+/* How many of len_bytes this end may send before the pending break. */
 size_t sim_net_break_allows(const struct sim_end *end, size_t len_bytes);
-/* This end has sent so many. */
+/* Counts len_bytes sent by this end. */
 void sim_net_break_count(struct sim_end *end, size_t len_bytes);
 bool sim_addr_is_unix(const struct net_addr *addr);
 bool sim_addr_same(const struct net_addr *a, const struct net_addr *b);
@@ -238,15 +239,15 @@ ssize_t sim_end_send(struct sim_end *end, const struct iovec *iov, unsigned iov_
 ssize_t sim_end_recv(struct sim_end *end, const struct iovec *iov, unsigned iov_count);
 void sim_end_send_fin(struct sim_end *end);
 void sim_end_send_reset(struct sim_end *end);
-/* The user's close: an end of stream or a reset travels to the peer. */
+/* Close by the user: the peer gets an end of stream or a reset. */
 void sim_end_close(struct sim_end *end);
-/* Its process is dead. */
+/* The end's process is dead. */
 void sim_end_bury(struct sim_end *end, enum sim_death how);
 void sim_end_reset_both(struct sim_end *end);
 size_t sim_end_room(const struct sim_end *end);
-/* Schedules `ready` if there is something that its user wants to hear. */
+/* Schedules `ready` if an event holds that the user wants. */
 void sim_end_kick(struct sim_end *end);
-/* All ends and listeners of a process that is dead. */
+/* Ends and listeners of a dead process. */
 void sim_net_bury(struct sim *sim, struct sim_process *process, enum sim_death how);
 void sim_net_free(struct sim *sim);
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The bytes of an operation on a simulated medium, for sim_media.c and sim_disk_op.c. Any thread.
- */
+/* Copies the bytes of an operation on a simulated medium. For sim_media.c and sim_disk_op.c. Any
+ * thread. */
 #ifndef WEFT_TESTS_SIM_IOV_H
 #define WEFT_TESTS_SIM_IOV_H
 
@@ -9,8 +8,8 @@
 
 #include <string.h>
 
-/* Between `bytes` and the io's iov, from this byte of the transfer on: to the iov of a read, from
- * that of a write. */
+/* Copies `bytes` to the iov of a read, or from the iov of a write, starting at byte `at` of the
+ * transfer. */
 static inline void sim_iov_copy(const struct media_io *io, uint64_t at, uint8_t *bytes,
 				size_t len_bytes)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What answers the simulated hosts may get. One thread; runs on the host's simulated reactor.
+ * Which answers the simulated hosts may get. One thread; runs on the host's simulated reactor.
  *
- * A status is right only if something that was done can explain it: media errors need a medium that
- * fails, Invalid Namespace a namespace that is not (or not for sure) there, Command Aborted an
- * Abort or a restart. A command whose outcome is not known is a ghost: it may land until its
- * session is over at the target.
+ * A status is right only if something explains it: a media error needs a failing medium, Invalid
+ * Namespace a namespace that is missing (or not for sure present), Command Aborted an Abort or a
+ * restart. A command of unknown outcome is a ghost: it may land until its controller has ended at
+ * the target.
  */
 #include "sim_op.h"
 
@@ -41,7 +41,7 @@ static void change_end(const struct sim_op *op, const struct op_change *change, 
 	}
 }
 
-/* Nothing of it is under way any more. */
+/* The command has ended at the target. */
 static void change_over(struct world *world, const struct op_change *change)
 {
 	if (change->writes_quarry)
@@ -131,7 +131,7 @@ static bool is_settled(const struct sim_op *op)
 	return op->ns && op->ns->settled_at < op->start;
 }
 
-/* Its data went straight into memory, or out of it, and a change forbade that. */
+/* A configuration change may interrupt a transfer directly into or out of a memory medium. */
 static bool is_cut_off(const struct sim_op *op)
 {
 	return (op_changes(op) || op->kind == OP_READ) && op->ns->kind == WORLD_MEDIUM_MEM &&
@@ -139,7 +139,7 @@ static bool is_cut_off(const struct sim_op *op)
 		op->ns->reserve_quiet_at >= op->start);
 }
 
-/* What an operator's change, or a store that is full, may make of a command. */
+/* True: an operator's change or a full store explains the status. */
 static bool change_explains(const struct sim_op *op, nvme_status status)
 {
 	const struct world_plan *plan = &op->world->plan;
@@ -163,21 +163,21 @@ static bool change_explains(const struct sim_op *op, nvme_status status)
 	return reserve_explains(op, status);
 }
 
-/* What only the two of a fused operation may say: that the other one failed, or that the second
- * one found no room, which it may not wait for. */
+/* Statuses of fused commands only: the other command failed, or the second command found no free
+ * block range and may not wait. */
 static bool fused_is_explained(const struct sim_op *op, bool is_second, nvme_status status)
 {
 	nvme_status other = is_second ? op->cmd.status : op->second.status;
 
 	if (nvme_status_same(status, NVME_SC_FUSED_FAIL))
 		return !nvme_status_is_ok(other);
-	/* Its second was lost on the way with its connection. */
+	/* The second command was lost with its connection. */
 	if (nvme_status_same(status, NVME_SC_FUSED_MISSING))
 		return nvme_status_same(other, NVME_SC_HOST_PATHING_ERROR);
 	return is_second && nvme_status_same(status, NVME_SC_COMMAND_INTERRUPTED);
 }
 
-/* The NSID has come since the host connected, and the host has not read its block size. */
+/* The NSID was added after the host connected, and the host has not read its block size. */
 static bool not_ready_is_explained(const struct sim_op *op)
 {
 	bool is_blind = op->kind == OP_WRITE_ZEROES || op->kind == OP_DEALLOCATE ||
@@ -191,7 +191,7 @@ static bool status_is_explained(const struct sim_op *op, bool is_second, nvme_st
 	const struct world_ns *ns = op->ns;
 	bool is_fused_compare = op->kind == OP_FUSED && !is_second;
 
-	/* The second is believed because its session must then end: see sim_host_lack. */
+	/* The second status is accepted because the controller must then end: see sim_host_lack. */
 	if (nvme_status_same(status, NVME_SC_HOST_PATHING_ERROR) ||
 	    nvme_status_same(status, NVME_SC_ABORT_SQ_DELETION))
 		return true;
@@ -211,7 +211,7 @@ static bool status_is_explained(const struct sim_op *op, bool is_second, nvme_st
 	}
 	if (nvme_status_same(status, NVME_SC_NS_NOT_READY))
 		return not_ready_is_explained(op);
-	/* Of an NSID that is inactive. */
+	/* The NSID may be inactive. */
 	if (nvme_status_same(status, NVME_SC_INVALID_FIELD))
 		return op->kind == OP_RESERVE || !is_settled(op) ||
 		       !world_ns_is_seen(ns, op->host_index);
@@ -242,7 +242,7 @@ static void check_status(struct sim_op *op, bool is_second)
 	struct world *world = op->world;
 	nvme_status status = is_second ? op->second.status : op->cmd.status;
 	bool is_ok = nvme_status_is_ok(status);
-	/* A Compare may succeed on what must not be written. */
+	/* A Compare may succeed on blocks that must not be written. */
 	bool is_change = op_changes(op) && (op->kind != OP_FUSED || is_second);
 
 	world->stats->statuses[status.value % SIM_STATUS_MAX]++;
@@ -271,7 +271,7 @@ static void check_status(struct sim_op *op, bool is_second)
 			   nvme_status_name(status));
 }
 
-/* A read of its medium went to the wrong place meanwhile, and it may have been this one's. */
+/* True: the disk misdirected a read during this command, perhaps the command's own. */
 static bool op_is_astray(const struct sim_op *op)
 {
 	return wreck_misdirected(op->ns) != op->misdirected;
@@ -294,7 +294,7 @@ static void check_read(struct sim_op *op, uint64_t now)
 
 	if (op_is_astray(op))
 		return;
-	/* Its host had lost the right to read by then. */
+	/* The host lost the right to read at over_at, so the data must be from before. */
 	if (op->over_at != MODEL_NEVER)
 		now = op->over_at;
 	for (uint32_t i = 0; i < extent->block_count && op->ns->model; i++) {
@@ -353,12 +353,12 @@ static void check_admin(struct sim_op *op)
 	}
 }
 
-/* Values that no Copy spread are unique: who compared with one and wrote was the only one. */
+/* Values that no Copy spread are unique, so only one fused pair can have replaced a value. */
 static void check_fused_update(struct sim_op *op)
 {
 	const struct op_extent *extent = &op->change.extents[0];
 
-	/* Perhaps it was in the cache that was lost meanwhile. */
+	/* The compared value may have been in the cache that was lost. */
 	if (op->start < op->ns->lost_at)
 		return;
 	for (uint32_t i = 0; i < extent->block_count && op->ns->model; i++) {
@@ -372,7 +372,7 @@ static void check_fused_update(struct sim_op *op)
 	}
 }
 
-/* One outcome of two commands. */
+/* Judges a fused pair: two commands with one outcome. */
 static void fused_end(struct sim_op *op, struct list *ghosts, const struct world_ghost *session,
 		      uint64_t now)
 {
@@ -437,7 +437,7 @@ void op_end(struct sim_op *op, struct list *ghosts, const struct world_ghost *se
 	else if (op->kind == OP_RESERVE)
 		reserve_end(op);
 	else if (op->change.extent_count > 0)
-		/* Discarding is advice where the medium does not promise zeroes. */
+		/* A Deallocate without promised zeroes may have no effect. */
 		change_end(op, &op->change,
 			   is_ok && (op->kind != OP_DEALLOCATE ||
 				     op->ns->media->reads_zero_after_discard),

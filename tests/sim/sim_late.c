@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The later faults of the network, for the worlds that were there before; see sim_late.h. One
- * thread; strikes from the world's simulated control reactor.
+ * Later network faults for the older worlds; see sim_late.h. One thread; strikes from the world's
+ * simulated control reactor.
  */
 #include "sim_late.h"
 
 #include "base/clock.h"
 
-/* Seeds from here on have these as any other fault; below, one in seven. */
+/* Every seed from here on draws these faults; below, one seed in seven. */
 #define LATE_SEEDS     100000
 #define ONE_WAY_MAX_MS 4000
 
@@ -68,7 +68,7 @@ void late_strike(struct late *late, struct sim *sim, unsigned number, const stru
 		}
 	}
 	if (strikes(late, late->limit_one_in)) {
-		/* From what a modem had to what nobody notices. */
+		/* From a slow modem to a limit without effect. */
 		uint64_t bytes_per_s = 20000ull << prng_below(&late->prng, 12);
 
 		if (happens(arg)) {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Faults of the network that came to the simulator after its first worlds: partitions in one
- * direction, limits of bandwidth, half-closes of every connection, slow readers. One thread. They
- * draw from numbers of their own and are on for some seeds only, so that the seeds that found
- * something before are what they were.
+ * Network faults that were added after the first worlds: one-way partitions, bandwidth limits,
+ * half-closes of all connections, slow readers. One thread. They use their own random numbers and
+ * are off for most old seeds, so that seeds that found a bug replay unchanged.
  */
 #ifndef WEFT_TESTS_SIM_LATE_H
 #define WEFT_TESTS_SIM_LATE_H
@@ -12,7 +11,7 @@
 
 #define LATE_SERVERS_MAX 4
 
-/* The features of a world that these are, in the world's own numbering from `first` on. */
+/* Features of a world for these faults, numbered from the world's `first` on. */
 enum late_feature {
 	LATE_ONE_WAY,
 	LATE_LIMITS,
@@ -22,19 +21,19 @@ enum late_feature {
 	LATE_FEATURES,
 };
 #define LATE_FEATURE_NAMES LATE_FEATURE_NAMES_BUT_FLIPS, "late_flips"
-/* Of a world that flips bits in its own way. */
+/* For worlds that flip bits themselves. */
 #define LATE_FEATURE_NAMES_BUT_FLIPS "one_way", "limits", "end_events", "slow"
 
 struct late {
 	struct prng prng;
 	bool is_on;
-	uint32_t one_way_one_in; /* per trouble, each */
+	uint32_t one_way_one_in; /* chance per trouble of the world, for each fault */
 	uint32_t limit_one_in;
 	uint32_t end_one_in;
 	uint32_t slow_ppm;
-	uint32_t flip_one_in; /* sends; for worlds that have digests then */
+	uint32_t flip_one_in; /* of sends; only worlds with digests use it */
 	struct late_server {
-		uint64_t one_way_until_ns; /* 0: none */
+		uint64_t one_way_until_ns; /* 0: no partition */
 		bool to_server;
 		bool is_limited;
 	} servers[LATE_SERVERS_MAX];
@@ -44,21 +43,21 @@ struct late {
 	uint64_t flips;
 };
 
-/* What the seed has of these; nothing for most of the old ones. */
+/* Chooses the seed's faults; most old seeds get none. */
 void late_choose(struct late *late, uint64_t seed);
-/* Takes away what the scenario switches off; feature() is asked for each. */
+/* Removes the faults that the scenario switches off; feature() is called for each. */
 void late_shrink(struct late *late, bool (*feature)(void *arg, unsigned feature, bool is_chosen),
 		 void *arg);
-/* At each trouble, for one server (NULL: all of them, as number 0). `happens` is asked for each
+/* Call at each trouble, for one server (NULL: all, as number 0). `happens` is called for each fault
  * that strikes. */
 void late_strike(struct late *late, struct sim *sim, unsigned number, const struct net_addr *server,
 		 bool (*happens)(void *arg), void *arg);
-/* Ends what is due by then; UINT64_MAX: everything. */
+/* Ends the faults that are due by now_ns; UINT64_MAX: all. */
 void late_heal(struct late *late, struct sim *sim, unsigned number, const struct net_addr *server,
 	       uint64_t now_ns);
-/* A send: one bit of it changes now and then. */
+/* Sometimes flips one bit of a send. */
 void late_flip(struct late *late, uint8_t *bytes, size_t len_bytes);
-/* Whether connections may end for no other reason. */
+/* True: these faults may end connections. */
 bool late_can_break(const struct late *late);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the C library allocates inside of itself, made memory of the simulated process that asks:
- * the trees of search.h and the text of open_memstream. The linker's --wrap does not reach into it,
- * so both are made here, with malloc and free that it does reach (sim_memory.c). One thread.
+ * Memory that the C library allocates internally becomes memory of the simulated process: the trees
+ * of search.h and the text of open_memstream. The linker's --wrap does not reach into the library,
+ * so both are reimplemented here with malloc and free, which sim_memory.c wraps. One thread.
  *
  * The trees are not balanced: those of a simulated process are small.
  */
@@ -15,7 +15,7 @@
 
 typedef int (*order_fn)(const void *a, const void *b);
 
-/* As callers see it: the key comes first. */
+/* Callers see the node as a pointer to its key: the key comes first. */
 struct tree_node {
 	const void *key;
 	struct tree_node *below[2];
@@ -26,7 +26,7 @@ void *__wrap_tfind(const void *key, void *const *root, order_fn order);
 void *__wrap_tdelete(const void *key, void **root, order_fn order);
 void __wrap_tdestroy(void *root, void (*free_key)(void *key));
 
-/* Where the node of this key hangs, or would. */
+/* The pointer to the node of this key, or where it would be. */
 static struct tree_node **tree_place(const void *key, struct tree_node **place, order_fn order)
 {
 	while (*place) {
@@ -58,7 +58,7 @@ void *__wrap_tfind(const void *key, void *const *root, order_fn order)
 	return first ? *tree_place(key, &first, order) : NULL;
 }
 
-/* Something that is not NULL when it was there, as callers may ask no more. */
+/* Any non-NULL pointer if the key was found; callers may not rely on more. */
 void *__wrap_tdelete(const void *key, void **root, order_fn order)
 {
 	struct tree_node **place = tree_place(key, (struct tree_node **)root, order);
@@ -72,7 +72,7 @@ void *__wrap_tdelete(const void *key, void **root, order_fn order)
 		free(node);
 		return root;
 	}
-	/* The next one above takes its place. */
+	/* The node of the next larger key takes its place. */
 	next = &node->below[1];
 	while ((*next)->below[0])
 		next = &(*next)->below[0];

@@ -23,7 +23,7 @@ struct sim_medium {
 	struct prng prng;
 	uint8_t *blocks;
 	uint8_t *stable;
-	uint64_t losses; /* operations of before the last one fail */
+	uint64_t losses; /* power losses so far; each fails the operations in flight */
 	unsigned under_way;
 };
 
@@ -33,7 +33,7 @@ static unsigned open_count;
 struct sim_work {
 	struct reactor_timer timer;
 	int result;
-	uint64_t losses; /* the medium's, when it began */
+	uint64_t losses; /* the medium's count when the operation began */
 	unsigned stage;
 };
 MEDIA_IO_FITS(struct sim_work);
@@ -85,7 +85,7 @@ static void block_perform(struct sim_medium *medium, struct media_io *io, uint64
 			memset(here, 0, bytes);
 		break;
 	case MEDIA_FLUSH:
-	case MEDIA_EXTENTS: /* not told: knows_extents is false */
+	case MEDIA_EXTENTS: /* unused: knows_extents is false */
 		break;
 	}
 	if (io->is_fua || !medium->options.has_volatile_cache || prng_one_in(&medium->prng, 16))
@@ -128,7 +128,8 @@ static void sim_media_submit(struct media_io *io)
 	    prng_one_in(&medium->prng, medium->options.error_one_in))
 		work_of(io)->result = -EIO;
 	work_of(io)->losses = medium->losses;
-	work_of(io)->stage = prng_one_in(&medium->prng, 2); /* a flush: 1 takes what is there now */
+	work_of(io)->stage = prng_one_in(&medium->prng, 2); /* of a flush: 1 covers what is written
+							     * now */
 	if (io->kind == MEDIA_FLUSH && work_of(io)->stage == 1)
 		settle_all(medium);
 	medium->under_way++;

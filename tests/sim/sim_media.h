@@ -13,20 +13,20 @@ struct sim_media_options {
 	uint64_t block_count;
 	uint32_t block_bytes;
 	uint32_t delay_max_us;
-	uint32_t spike_one_in;       /* operations that take a hundred times as long; 0: never */
+	uint32_t spike_one_in;       /* operations that take 100 times as long; 0: never */
 	uint32_t error_one_in;       /* operations that fail; 0: never */
-	uint32_t cancel_deaf_one_in; /* cancellations that are not heard; 0: never */
+	uint32_t cancel_deaf_one_in; /* cancellations that are ignored; 0: never */
 	bool has_volatile_cache;
 	bool can_discard;
 	bool reads_zero_after_discard;
 };
 
 struct media *sim_media_open(const struct sim_media_options *options);
-/* What is not stable is kept or lost, block by block; what is under way fails. */
+/* Each block that is not stable is kept or lost; operations in flight fail. */
 void sim_media_power_loss(struct media *media);
-/* No more errors and spikes. */
+/* Ends errors and spikes. */
 void sim_media_heal(struct media *media);
-/* Media not closed yet. */
+/* Number of media not closed yet. */
 unsigned sim_media_open_count(void);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What media/media.c finds instead of files when a program is linked with --wrap (sim_media_wraps
- * in meson.build): "file:/disk/NAME" is the simulated disk of that name, everything else is what it
- * is. The specs are parsed by the true code, so that faults can be put around a disk. Locks of
- * members go by a number in place of a descriptor. One thread.
+ * Replaces the opening of files in programs linked with --wrap (sim_media_wraps in meson.build):
+ * "file:/disk/NAME" opens the simulated disk of that name, every other spec the real file. The real
+ * code parses specs, so that fault media can be stacked on a disk. Member locks use the disk's
+ * number in place of a descriptor. One thread.
  */
 #include "sim_disk_private.h"
 
@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 
 #define DISK_PATH     "/disk/"
-#define DISK_FD_FIRST 2000000 /* in place of descriptors: more than any true one */
+#define DISK_FD_FIRST 2000000 /* in place of descriptors: above every real one */
 
 int __real_media_file_open(const struct media_spec *spec, struct media **ret_media,
 			   struct media_error *ret_error);
@@ -45,7 +45,7 @@ void __wrap_member_lock_unwatch(int fd);
 int __wrap_member_lock_take_fence(int fd);
 void __wrap_member_lock_drop_fence(int fd);
 
-int sim_disk_stat(const char *path, struct stat64 *ret_info); /* sim_store_files.c asks */
+int sim_disk_stat(const char *path, struct stat64 *ret_info); /* called by sim_store_files.c */
 
 static struct disk_handle *handle_of(const struct media *media)
 {
@@ -61,13 +61,13 @@ static bool disk_is_hidden(const struct sim_disk *disk)
 	return process != NULL && strcmp(disk->hidden_from, sim_process_name(process)) == 0;
 }
 
-/* By its name: numbers go on in the next world of a process. */
+/* From the name: disk numbers continue in the next world of a process. */
 static uint64_t disk_inode(const struct sim_disk *disk)
 {
 	return crc32c(disk->name, strlen(disk->name));
 }
 
-/* What the running process finds under a name. */
+/* The disk that the current process finds under a name. */
 static struct sim_disk *disk_named(const char *name)
 {
 	const struct sim_process *process = sim_process_current();
@@ -79,7 +79,7 @@ static struct sim_disk *disk_named(const char *name)
 		       : disk;
 }
 
-/* As media/file_open.c: what is known is neither made nor grown; what is not may be. */
+/* As media/file_open.c: a known disk is neither created nor grown; an unknown one may be. */
 static int disk_check(struct sim_disk *disk, const struct media_spec *spec)
 {
 	const uint64_t block_bytes = disk->options.block_bytes;
@@ -102,7 +102,7 @@ static int disk_check(struct sim_disk *disk, const struct media_spec *spec)
 		disk_erase_from(disk, 0);
 	if (disk->left_for != UINT64_MAX)
 		disk_erase_from(disk, disk->left_for);
-	/* size= would cut it. */
+	/* size= would truncate the disk. */
 	if (!spec->is_shared && spec->size_bytes != 0 &&
 	    spec->size_bytes < disk->block_count * block_bytes)
 		return -EINVAL;
@@ -123,7 +123,7 @@ int __wrap_media_file_open(const struct media_spec *spec, struct media **ret_med
 	if (disk != NULL && res == 0)
 		res = disk_open_parsed(disk, spec, spec->is_shared ? (int)spec->member : -1, false,
 				       ret_media);
-	/* Now that what dead processes left has landed on the former one. */
+	/* By now the operations of dead processes have landed on the former disk. */
 	if (disk != NULL && res == 0 && spec->is_recreated &&
 	    sim_process_operate(sim_process_current())) {
 		disk_recreate(disk);
@@ -141,17 +141,17 @@ void disk_undo(struct media *media)
 {
 	struct disk_handle *handle = handle_of(media);
 
-	/* A dying process takes nothing back. */
+	/* A dying process undoes nothing. */
 	if (handle->has_recreated && sim_process_operate(handle->process))
 		disk_put_back(handle->disk);
 	handle->has_recreated = false;
-	/* Other members may use what was made. */
+	/* Other members may use the new blocks, so a shared disk stays grown. */
 	if (handle->grown_from > 0 && handle->member < 0)
 		handle->disk->block_count = handle->grown_from;
 	handle->grown_from = 0;
 }
 
-/* What daemon/rollback.c asks of an image: 0, -errno, or 1 for what is no disk. */
+/* stat for daemon/rollback.c: 0, -errno, or 1 when the path is no simulated disk. */
 int sim_disk_stat(const char *path, struct stat64 *ret_info)
 {
 	const struct sim_disk *disk;
@@ -175,7 +175,7 @@ bool disk_is_current(const struct media *media)
 {
 	const struct disk_handle *handle = handle_of(media);
 
-	/* One without size= follows the disk. */
+	/* Without size= the medium follows the disk's size. */
 	return strstr(media->spec, ",size=") != NULL ||
 	       handle->disk->block_count * media->block_bytes <= media->size_bytes;
 }
@@ -247,7 +247,7 @@ bool disk_problem(struct media *media, struct media_error *ret_problem)
 
 /* ---- members -------------------------------------------------------------------------------- */
 
-/* The disk's number among all, behind the first one. */
+/* A descriptor number that stands for the disk. */
 static int disk_fd(const struct sim_disk *disk)
 {
 	return DISK_FD_FIRST + (int)disk->number;
@@ -295,7 +295,7 @@ int __wrap_member_lock_watch_path(const char *path)
 	return disk == NULL || disk_is_hidden(disk) ? -ENOENT : disk_fd(disk);
 }
 
-/* What dead processes left is waited for. */
+/* Ends the operations that dead processes left. */
 int __wrap_member_lock_settle(int watch_fd, unsigned member, bool may_wait)
 {
 	struct sim_disk *disk = disk_of_fd(watch_fd);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of simulated processes: what malloc and its kin give in a process' turn is the process'
- * own and goes with it; now and then it is refused. Programs are linked with this file and with
- * sim_memory_link_args (meson.build); those that are not have processes whose memory outlives them.
+ * Memory of simulated processes: an allocation made in a process' turn belongs to the process, is
+ * freed with it, and sometimes fails. For programs linked with this file and with
+ * sim_memory_link_args (meson.build); in other programs, memory outlives its process.
  *
- * A table from addresses to blocks tells whose a block is; addresses decide nothing else, so that
- * runs stay the same. What no process asked for is left alone. realloc keeps the owner. One thread.
+ * A table maps addresses to owners. Addresses decide nothing else, so that runs repeat. Allocations
+ * outside of processes are not tracked. realloc keeps the owner. One thread.
  */
 #include "sim_internal.h"
 
@@ -47,7 +47,7 @@ void __wrap_free(void *memory);
 void *__wrap_mmap64(void *at, size_t len_bytes, int prot, int flags, int fd, off_t offset);
 int __wrap_munmap(void *at, size_t len_bytes);
 
-/* jansson's, where the program has it: documents are memory of a process too. */
+/* jansson's, if linked: JSON documents are memory of a process too. */
 extern void json_set_alloc_funcs(void *(*malloc_fn)(size_t), void (*free_fn)(void *))
 	__attribute__((weak));
 
@@ -71,16 +71,16 @@ void *sim_realloc(void *memory, size_t len_bytes)
 /* ---- blocks, by address --------------------------------------------------------------------- */
 
 struct sim_block {
-	struct list node; /* process->allocations, or the spare ones */
+	struct list node; /* process->allocations, or the spare list */
 	void *memory;
-	size_t map_bytes; /* of a mapping; 0: it is none */
+	size_t map_bytes; /* of a mapping; 0: not a mapping */
 	struct sim_process *process;
 };
 
 #define TABLE_ROOM_FIRST 4096
 #define SPARE_ADDED      256
 
-/* Open addressing; a removed entry is filled from those behind it. */
+/* Open addressing; removal fills the hole from the entries behind it. */
 static struct sim_block **table;
 static size_t table_room; /* a power of two */
 static size_t table_count;
@@ -123,7 +123,7 @@ static void table_remove(size_t at)
 	for (size_t i = (at + 1) & (table_room - 1); table[i]; i = (i + 1) & (table_room - 1)) {
 		size_t home = table_slot(table[i]->memory);
 
-		/* It may move to the hole unless its home is behind it. */
+		/* Entries whose home lies behind the hole stay. */
 		if (((i - home) & (table_room - 1)) < ((i - hole) & (table_room - 1)))
 			continue;
 		table[hole] = table[i];
@@ -135,7 +135,7 @@ static void table_remove(size_t at)
 static struct sim_block *block_new(void)
 {
 	if (list_empty(&spare)) {
-		/* Kept for as long as the program runs. */
+		/* Never freed. */
 		struct sim_block *blocks = sim_alloc(SPARE_ADDED * sizeof(*blocks));
 
 		for (unsigned i = 0; i < SPARE_ADDED; i++)
@@ -163,7 +163,7 @@ static void *block_keep(struct sim_process *process, void *memory, size_t map_by
 	return memory;
 }
 
-/* Returns whose it was, NULL: nobody's. */
+/* Returns the owner, NULL: none. */
 static struct sim_process *block_forget(const void *memory)
 {
 	struct sim_process *process;
@@ -208,7 +208,8 @@ void sim_memory_bury(struct sim_process *process)
 
 /* ---- what the code under test calls --------------------------------------------------------- */
 
-/* Control reactors, and what runs before there is any turn, cannot tell and are spared. */
+/* Control reactors end the process when an allocation fails, and code outside of turns cannot
+ * report it: never refused there. */
 static bool is_refused(struct sim_process *process)
 {
 	const struct reactor *reactor = reactor_current();
@@ -244,7 +245,7 @@ void *__wrap_realloc(void *memory, size_t len_bytes)
 
 	if (is_refused(process))
 		return NULL;
-	/* Before the old address is given to somebody else. */
+	/* Before the old address can be allocated again. */
 	if (memory)
 		process = block_forget(memory);
 	grown = __real_realloc(memory, len_bytes);
@@ -355,13 +356,13 @@ void *__wrap_mmap64(void *at, size_t len_bytes, int prot, int flags, int fd, off
 	if (is_refused(process))
 		return MAP_FAILED;
 	memory = __real_mmap64(at, len_bytes, prot, flags, fd, offset);
-	/* Mappings at a place of the caller's choosing are parts of one that is known. */
+	/* MAP_FIXED mappings lie inside a mapping that is tracked already. */
 	if (memory != MAP_FAILED && !(flags & MAP_FIXED))
 		block_keep(process, memory, len_bytes);
 	return memory;
 }
 
-/* Whole mappings: nobody gives back a part of one. */
+/* Whole mappings only: no caller unmaps a part. */
 int __wrap_munmap(void *at, size_t len_bytes)
 {
 	block_forget(at);

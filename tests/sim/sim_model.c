@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The blocks and their versions. One thread. See sim_model.h for what is judged.
+ * Blocks and their versions. One thread. See sim_model.h for what is judged.
  *
  * Each version has `first_end`, the earliest end of a command that proves that it took effect (its
- * own acknowledgement, or a read that returned it), `bound`, by when it took effect if it ever
- * did, and `last_start`, the latest start of a command that saw it. Version a must come before b
- * when a's end lies before b's last start; two that must each come before the other are a
- * violation (Gibbons and Korach, 1997). Zeroes are not unique: a read of zeroes needs one version
- * of zeroes that is possible, and proves it only when there is no other.
+ * own acknowledgement, or a read that returned it), `bound`, by when it took effect if it ever did,
+ * and `last_start`, the latest start of a command that saw it. Version a must come before b when
+ * a's end lies before b's last start. Two versions that must each come before the other are a
+ * violation (Gibbons and Korach, 1997). Zeroes are not unique: a read of zeroes needs one possible
+ * version of zeroes, and proves that version only when no other is possible.
  */
 #include "sim_model.h"
 
@@ -25,10 +25,10 @@ struct version {
 	uint64_t bound;
 	uint64_t first_end;
 	uint64_t last_start;
-	uint64_t gone_at;  /* since a loss of the cache it is impossible */
+	uint64_t gone_at;  /* impossible from then on, because the cache was lost */
 	bool is_past;      /* cannot come back after a loss of the cache */
-	bool is_under_way; /* its command has not ended */
-	bool met_loss;     /* the cache was lost while it was under way */
+	bool is_under_way; /* its command is in flight */
+	bool met_loss;     /* the cache was lost while its command was in flight */
 };
 
 struct block {
@@ -87,7 +87,7 @@ static uint64_t version_end(const struct version *version)
 	return version->first_end < version->bound ? version->first_end : version->bound;
 }
 
-/* `start` tells zeroes apart: no two commands begin at the same time. */
+/* `start` distinguishes versions of zeroes: no two commands begin at the same time. */
 static struct version *version_find(struct block *block, uint64_t value, uint64_t start)
 {
 	for (unsigned i = 0; i < block->count; i++) {
@@ -111,7 +111,7 @@ void model_write_begin(struct model *model, uint64_t block, uint64_t value, uint
 	};
 }
 
-/* What must come before `stable` is gone for good. */
+/* Versions that must come before the stable one cannot come back. */
 static void block_mark_past(struct block *block, const struct version *stable)
 {
 	for (unsigned i = 0; i < block->count; i++) {
@@ -130,7 +130,7 @@ void model_write_done(struct model *model, uint64_t block, uint64_t value, uint6
 
 	version->is_under_way = false;
 	version->bound = now;
-	/* Acknowledged, but perhaps it was in the cache that was lost. */
+	/* Acknowledged, but the data may have been in the cache that was lost. */
 	if (version->met_loss && !is_stable)
 		return;
 	if (version->first_end > now)
@@ -156,7 +156,7 @@ void model_write_never(struct model *model, uint64_t block, uint64_t value, uint
 	*version = at->versions[--at->count];
 }
 
-/* The other version that makes this one impossible for a read that ends at `end`, or NULL. */
+/* The version that makes `seen` impossible for a read that ends at `end`, or NULL. */
 static const struct version *version_conflict(const struct block *block, const struct version *seen,
 					      uint64_t read_start, uint64_t end)
 {
@@ -225,7 +225,7 @@ void model_power_loss(struct model *model, uint64_t now)
 	for (uint64_t b = 0; b < model->block_count; b++) {
 		struct block *block = &model->blocks[b];
 
-		/* One version is the block's for sure: nothing can have changed. */
+		/* A block with one version has that value for sure and cannot change. */
 		for (unsigned i = 0; i < block->count && block->count > 1; i++) {
 			struct version *version = &block->versions[i];
 
@@ -309,7 +309,7 @@ bool model_is_only(const struct model *model, uint64_t block, uint64_t value, ui
 
 		if (version->value == value || version->gone_at < start)
 			continue;
-		/* Dead before the read began? Then it is impossible. */
+		/* Skip versions that were replaced before the read began. */
 		if (!version_conflict(at, version, start, MODEL_NEVER - 1))
 			return false;
 	}

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Random worlds of multipath: a host with two or three paths reads and writes while paths are cut
- * and fall silent, targets stand still and ANA groups move; the model says what each read may
- * return. One thread.
+ * or stall, targets freeze and ANA groups move. The model judges each read. One thread.
  *
- * In a third of the seeds the last port is another target over the same blocks, without any guard
- * between the two, so that only the fence of the host keeps late writes from doing harm. Each
- * worker writes to blocks of its own, one command at a time: what is sent twice runs twice in a
- * row there, which is all that a host promises. Everybody reads everything.
+ * In a third of the seeds the last port is another target over the same blocks. No guard is shared
+ * between the two targets, so only the host's fence prevents harm by late writes. Each worker
+ * writes its own blocks, one command at a time: a resent command then runs twice in sequence, which
+ * is all that a host promises. Every worker reads all blocks.
  */
 #include "sim_mpath.h"
 #include "sim_transition.h"
@@ -32,7 +31,7 @@
 #define EDGE_APART_MS    20
 #define IC_BYTES         128
 
-static struct mrun *run_now; /* the path's words have no room for it */
+static struct mrun *run_now; /* on_path has no argument for the run */
 
 void mpath_hash_add(struct mrun *run, uint64_t value)
 {
@@ -58,7 +57,7 @@ bool mpath_run_happens(struct mrun *run)
 	unsigned event = run->event_count++;
 	bool is_in = scenario_has_event(run->scenario, event);
 
-	/* A run that crashes has told this much. */
+	/* Kept up to date for the report of a run that crashes. */
 	run->verdict->events = run->event_count;
 	run->verdict->commands = run->stats.commands;
 	sim_trace(run->world.sim, "event %u%s", event, is_in ? "" : " is left out");
@@ -79,15 +78,15 @@ static void forget(struct mrun *run)
 	model_forget(run->model, oldest);
 }
 
-/* On a line that spoils nearly everything, a host tries as often as it may, and then says so. */
+/* When most PDUs are damaged, a host retries as often as allowed and then reports the error. */
 static bool is_worn_out(const struct mrun *run, const struct mpath_io *io)
 {
 	return run->flip_one_in > 0 && io->result == MPATH_STATUS && io->attempts > IO_RETRIES &&
 	       nvme_status_same(io->status, NVME_SC_TRANSIENT_TRANSPORT);
 }
 
-/* Likewise a pair: its first does not outlive the configuration that it came in, and where that
- * changes faster than a pair arrives none ever runs. */
+/* A fused pair is refused when the configuration changes between its two commands. If changes come
+ * faster than a pair arrives, no pair ever runs. */
 static bool is_outrun(const struct mworker *worker)
 {
 	const struct mpath_io *io = &worker->mop.io;
@@ -141,12 +140,12 @@ static void write_judge(struct mworker *worker)
 	}
 	model_write_maybe(run->model, worker->block, worker->value, worker->start, run->step);
 	*known = MODEL_NEVER;
-	/* A pair is not sent again by itself when its data was spoilt, or its target stood still
-	 * and cancelled it. */
+	/* A pair is not resent when its data was damaged, or when its frozen target cancelled it.
+	 * */
 	if ((run->flip_one_in > 0 || run->freeze_one_in > 0) && worker->kind == STEP_FUSED &&
 	    (io->result == MPATH_STATUS || worker->mop.second.result == MPATH_STATUS))
 		return;
-	/* Nor when its queue ended under it, which the other half heard of in time. */
+	/* Nor when its queue was deleted and only the second command got that status. */
 	if (worker->kind == STEP_FUSED && worker->mop.second.result == MPATH_STATUS &&
 	    nvme_status_same(worker->mop.second.status, NVME_SC_ABORT_SQ_DELETION))
 		return;
@@ -205,7 +204,7 @@ static void worker_change(struct mworker *worker)
 	worker->block = worker->first_block + index;
 	worker->value = run->next_value++;
 	model_write_begin(run->model, worker->block, worker->value, worker->start);
-	/* What a Compare expects may be lost with the power. */
+	/* The value that a Compare expects may be lost with the power. */
 	if (known != MODEL_NEVER && prng_one_in(&run->prng, 8) && !run->is_volatile) {
 		worker->kind = STEP_FUSED;
 		mop_fused(&run->world, &worker->mop, worker->block, known, worker->value);
@@ -250,7 +249,7 @@ static bool strikes(struct mrun *run, uint32_t one_in)
 	return one_in > 0 && prng_one_in(&run->prng, one_in);
 }
 
-/* A namespace moves to the group of the other one, or back. */
+/* Moves the namespace to the other ANA group, or back. */
 static void trouble_group(struct mrun *run)
 {
 	struct mworld_ns *ns = &run->world.ns[0];
@@ -282,8 +281,8 @@ static void trouble_ana(struct mrun *run)
 	mworld_apply_start(world);
 }
 
-/* Commands have come to a target that stands still; that its host gives it up does not get through
- * to it. */
+/* Partitions the ports of the frozen target: it has received commands, but not that its host gave
+ * it up. */
 static void frozen_partition(struct mrun *run)
 {
 	struct mworld *world = &run->world;
@@ -298,11 +297,12 @@ static void frozen_partition(struct mrun *run)
 	}
 }
 
-/* It goes on with what waits in its sockets, sooner or later than its host gives it up. */
+/* Freezes a target. Commands in its sockets run afterwards, before or after the host gives it up.
+ * */
 static void trouble_freeze(struct mrun *run)
 {
 	const struct host_timeouts *timeouts = &run->world.config.timeouts;
-	/* About when the controller ends by itself, or when its host may believe that it has. */
+	/* Lasts about until the controller ends by itself, or until its host may assume that. */
 	bool is_long = run->is_apart && prng_one_in(&run->prng, 2);
 	uint64_t edge_ms =
 		(is_long ? 4 : 1) * (uint64_t)(timeouts->keep_alive_ms + timeouts->quiesce_ms);
@@ -403,7 +403,7 @@ static void paths_add_all(struct mrun *run)
 	}
 }
 
-/* A path is taken away, whatever it does just now, or is there again. */
+/* Removes a path in whatever state it is, or adds it again. */
 static void on_paths_timer(struct reactor_timer *timer)
 {
 	struct mrun *run = container_of(timer, struct mrun, paths_timer);
@@ -430,7 +430,7 @@ static void on_bytes(void *arg, int fd, uint64_t offset, uint8_t *bytes, size_t 
 {
 	struct mrun *run = arg;
 
-	/* What negotiates digests has none. */
+	/* ICReq and ICResp have no digests. */
 	if (offset >= IC_BYTES && len_bytes > 0 && !run->is_healed &&
 	    strikes(run, run->flip_one_in)) {
 		run->stats.flips++;
@@ -447,7 +447,7 @@ static void on_path(struct mworld *world, unsigned path, const char *what)
 
 	sim_transition_path(run_now->counters, *told, world->mpath->paths[path]->state);
 	*told = world->mpath->paths[path]->state;
-	/* Two targets that know nothing of each other must not be asked about each other. */
+	/* Two independent targets must not be asked to reset each other's controllers. */
 	if (!run_now->has_reset)
 		world->mpath->paths[path]->identity.reset_limit = 0;
 }
@@ -476,7 +476,7 @@ static bool is_not_well(void *arg)
 	}
 	for (unsigned i = 0; i < mpath_path_count(run->world.mpath); i++)
 		live += run->world.mpath->paths[i]->is_usable;
-	/* Those that leave count until they are gone. */
+	/* Paths being removed count until they are gone. */
 	return !tenants_are_well(run) || live < run->world.port_count ||
 	       mpath_path_count(run->world.mpath) > live || !mworld_is_steady(&run->world);
 }
@@ -513,7 +513,7 @@ static void run_heal(struct mrun *run)
 	sim_leave(world->reactor);
 	if (!has_moved)
 		return;
-	/* By the move alone hosts can tell that they may go on. */
+	/* The move alone must let hosts continue their commands. */
 	sim_run_until(world->sim, sim_now(world->sim) + GROUP_LEFT_NS);
 	world->ns[0].ana_group = 2;
 	mworld_apply(world);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a seed of the multipath world chooses, what shrinking takes away from it, and what a run
- * did. One thread.
+ * The multipath world: what a seed chooses, what shrinking removes, and the report of a run. One
+ * thread.
  */
 #include "sim_mpath.h"
 
@@ -37,7 +37,7 @@ enum feature {
 	FEATURE_WORKERS,
 	FEATURE_EDGES,
 	FEATURE_LATE, /* the first of enum late_feature */
-	/* The first of enum tenant_feature; flips of sim_late.c are not this world's. */
+	/* The first of enum tenant_feature. This world does not use LATE_FLIPS. */
 	FEATURE_TENANT = FEATURE_LATE + LATE_FEATURES - 1,
 	FEATURE_POWER_LOSS = FEATURE_TENANT + TENANT_FEATURES,
 	FEATURE_FLUSH_FAILURES,
@@ -99,7 +99,7 @@ static void probe_choose(struct mrun *run, struct probe *probe)
 	prng_seed(&probe->prng, prng_next(&run->prng));
 	probe->random_delay_us = 1 + prng_below(&run->prng, 3000);
 	probe->spike_one_in = figure(run, FEATURE_SPIKES, maybe(&run->prng, 5, 100));
-	/* Below CQT: a target whose medium takes longer does not keep its word. */
+	/* Below CQT: a slower medium would break the target's promise. */
 	probe->spike_us = 300000;
 	probe->is_deaf = feature(run, FEATURE_DEAF_MEDIA, prng_one_in(&run->prng, 2));
 }
@@ -121,7 +121,8 @@ static void timeouts_choose(struct mrun *run)
 	timeouts->quiesce_ms = 400;
 	run->world.config.policy = (enum path_policy)prng_below(prng, 4);
 	run->world.config.io_queues = 1 + (unsigned)prng_below(prng, 3);
-	run->world.config.io_queue_size = 3 + (unsigned)prng_below(prng, 14); /* a pair fits */
+	run->world.config.io_queue_size = 3 + (unsigned)prng_below(prng, 14); /* large enough for a
+									       * fused pair */
 	run->world.config.wants_header_digest = prng_one_in(prng, 2);
 	run->world.config.wants_data_digest = prng_one_in(prng, 2);
 	if (prng_one_in(prng, 3))
@@ -163,7 +164,7 @@ static void troubles_shrink(struct mrun *run)
 	run->restart_one_in = figure(run, FEATURE_RESTARTS, run->restart_one_in);
 	run->freeze_one_in = figure(run, FEATURE_FREEZES, run->freeze_one_in);
 	run->remove_one_in = figure(run, FEATURE_REMOVALS, run->remove_one_in);
-	/* Without digests nobody sees that bits are wrong. */
+	/* Without digests flipped bits are not noticed. */
 	if (!feature(run, FEATURE_DIGESTS,
 		     config->wants_header_digest || config->wants_data_digest)) {
 		config->wants_header_digest = config->wants_data_digest = false;
@@ -174,10 +175,10 @@ static void troubles_shrink(struct mrun *run)
 		run->worker_count = 1;
 }
 
-/* Troubles that would make the world of tenants another one than they are judged by. */
+/* Switches off troubles that the judgement of tenants does not cover. */
 static void tenants_calm(struct mrun *run)
 {
-	/* A wrong machine is known by the word of the other addresses. */
+	/* The wrong machine is recognised by comparison with the controllers of other paths. */
 	if (run->tenants.twin_one_in > 0)
 		run->remove_one_in = 0;
 	if (!run->tenants.is_clone)
@@ -187,7 +188,7 @@ static void tenants_calm(struct mrun *run)
 	run->late.is_on = false;
 }
 
-/* A target that stands still is not up and down at once. A clone would have blocks of before. */
+/* A frozen target has no power loss at the same time. A clone would have outdated blocks. */
 static bool has_cache(struct mrun *run, bool is_chosen)
 {
 	if (!is_chosen || run->world.target_count == 2 || run->tenants.twin_one_in > 0 ||
@@ -197,7 +198,7 @@ static bool has_cache(struct mrun *run, bool is_chosen)
 	return true;
 }
 
-/* Behind all that is drawn, and by the seed itself, so that other seeds are what they were. */
+/* Chosen after all draws and from the seed itself, so that other seeds do not change. */
 static void caches_choose(struct mrun *run)
 {
 	uint64_t seed = run->scenario->seed;
@@ -211,7 +212,7 @@ static void caches_choose(struct mrun *run)
 			    feature(run, FEATURE_KILLS, seed / 9 % 2 == 1));
 }
 
-/* Cut off as well: long, and seldom more often than its fences take. */
+/* With partitions too, troubles are long and seldom more frequent than fences take. */
 static void apart_choose(struct mrun *run)
 {
 	run->is_apart = run->is_edgy && run->scenario->seed % 8 == 6;
