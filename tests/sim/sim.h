@@ -49,8 +49,7 @@ struct sim_options {
 	uint32_t file_short_one_in;  /* reads and writes that end short [never] */
 	uint32_t zc_hold_max_us;     /* from a zero-copy send to its release; at least half [400] */
 	uint32_t zc_refuse_one_in;   /* zero-copy sends: -ENOMEM or -ENOBUFS [never] */
-	uint32_t zc_copied_one_in;   /* zero-copy sends whose bytes are copied all the same [never]
-				      * */
+	uint32_t zc_copied_one_in;   /* zero-copy sends whose bytes are copied anyway [never] */
 	bool has_no_zc;              /* as on a kernel without zero-copy sends */
 	bool is_orderly;             /* no random splitting: only the limits above and cut_at */
 	bool has_cut;                /* bytes of each direction from cut_at on arrive 1 ms later */

@@ -324,8 +324,7 @@ struct sim_folder *sim_folder_create(struct sim *sim, const char *path, uint64_t
 
 	if (list_empty(&folders)) {
 		prng_seed(&random_prng, seed);
-		sqlite3_randomness(0, NULL); /* reset, so that its next use takes a seed from
-					      * random_prng */
+		sqlite3_randomness(0, NULL); /* the next use takes its seed from random_prng */
 	}
 	folder->sim = sim;
 	CHECK(strlen(path) < sizeof(folder->path));

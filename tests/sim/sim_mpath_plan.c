@@ -121,8 +121,8 @@ static void timeouts_choose(struct mrun *run)
 	timeouts->quiesce_ms = 400;
 	run->world.config.policy = (enum path_policy)prng_below(prng, 4);
 	run->world.config.io_queues = 1 + (unsigned)prng_below(prng, 3);
-	run->world.config.io_queue_size = 3 + (unsigned)prng_below(prng, 14); /* large enough for a
-									       * fused pair */
+	run->world.config.io_queue_size = 3 + (unsigned)prng_below(prng, 14); /* fits a fused pair
+									       * */
 	run->world.config.wants_header_digest = prng_one_in(prng, 2);
 	run->world.config.wants_data_digest = prng_one_in(prng, 2);
 	if (prng_one_in(prng, 3))
@@ -228,7 +228,7 @@ void mpath_world_choose(struct mrun *run)
 {
 	struct prng *prng = &run->prng;
 	unsigned ports = 2 + (unsigned)prng_below(prng, 2);
-	/* By the seed itself, so that others are what they were. */
+	/* From the seed itself, so that other seeds do not change. */
 	bool is_edgy = run->scenario->seed % 4 == 2;
 	bool is_two = prng_one_in(prng, 3);
 	uint64_t commands_max = run->scenario->commands_max;
@@ -246,7 +246,7 @@ void mpath_world_choose(struct mrun *run)
 	run->is_edgy = feature(run, FEATURE_EDGES, is_edgy);
 	is_two = feature(run, FEATURE_TWO_TARGETS, is_two || run->is_edgy);
 	late_choose(&run->late, run->scenario->seed);
-	run->late.flip_one_in = 0; /* it has its own */
+	run->late.flip_one_in = 0; /* this world flips bits itself */
 	late_shrink(&run->late, late_feature, run);
 	tenants_choose(&run->tenants, run->scenario->seed, is_two);
 	tenants_shrink(&run->tenants, tenant_feature, run);
@@ -267,7 +267,7 @@ void mpath_world_choose(struct mrun *run)
 	if (is_two)
 		probe_choose(run, run->world.ns[0].second_probe);
 	timeouts_choose(run);
-	/* The target's own word, which it keeps. */
+	/* The target promises this time and keeps it. */
 	run->world.quiesce_ms = prng_one_in(prng, 2) ? 400 : 0;
 	mworld_apply(&run->world);
 	run->commands_left = 200 + prng_below(prng, 600);
@@ -358,7 +358,7 @@ static void run_end(struct mrun *run)
 	verdict->simulated_ns = sim_now(run->world.sim) - NS_PER_S;
 	verdict->commands = run->stats.commands;
 	verdict->events = run->event_count;
-	/* After a violation nothing is known to be quiet: what it holds is left as it is. */
+	/* After a violation operations may be in flight, so objects are not freed one by one. */
 	if (run->is_failed) {
 		sim_destroy(run->world.sim);
 	} else if (!tenants_close(run) || mworld_destroy(&run->world) > 0) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One hostile neighbour after the other: its connections, what it does with them, and the bounds
- * that hold for the others all the same. See sim_neighbour.h. One thread; callbacks run on the
- * neighbours' simulated reactor, but for changes, which are the control reactor's.
+ * Hostile neighbours: their connections, what they do with them, and the time bounds that must hold
+ * for other hosts nevertheless. See sim_neighbour.h. One thread; callbacks run on the neighbours'
+ * simulated reactor, changes of the configuration on the control reactor.
  */
 #include "sim_neighbour.h"
 #include "sim_op.h"
@@ -28,15 +28,15 @@
 #define WRITE_BYTES 4096
 #define BLOCK_BYTES 512
 #define DRIP_BYTES  4
-/* What a command of another host may take: less than the time for which a hoarder is waited for. */
+/* Most time for a command of another host: less than a hoarder's data time-out. */
 #define BOUND_MS        2000
 #define CHANGE_BOUND_MS (BARRIER_PRESS_S * 1000 + 500)
 
 enum queue_state {
 	QUEUE_CLOSED,
 	QUEUE_OPENING,
-	QUEUE_CONNECTING, /* Connect is sent */
-	QUEUE_ENABLING,   /* of the admin queue */
+	QUEUE_CONNECTING, /* Connect was sent */
+	QUEUE_ENABLING,   /* of the admin queue: sets CC.EN */
 	QUEUE_LIVE,
 };
 
@@ -70,7 +70,7 @@ struct ntx {
 	uint8_t data[NVMF_CONNECT_DATA_BYTES];
 };
 
-static uint8_t waste[1 << 16]; /* where data goes that nobody wants */
+static uint8_t waste[1 << 16]; /* sink for data that is not used */
 
 static struct neighbours *neighbours_of(const struct nqueue *queue)
 {
@@ -139,7 +139,7 @@ static void enable_send(struct nqueue *queue, bool is_first)
 	command_send(queue, 0, &sqe, tx_make(queue, 0));
 }
 
-/* A write whose data is to be asked for; blocks: how many it names. */
+/* A write whose data the target must request; blocks: its block count. */
 static void write_ask(struct nqueue *queue, uint16_t cid, uint32_t blocks, uint32_t len_bytes)
 {
 	struct io_cmd cmd = {.first_block = 16u * cid, .block_count = blocks};
@@ -183,7 +183,7 @@ static void on_ready(struct tcp_conn *conn)
 	struct nqueue *queue = container_of(conn, struct nqueue, conn);
 	struct prng *prng = &neighbours_of(queue)->prng;
 
-	/* Some of a flood say no more than that. */
+	/* Half of the flood's connections never send Connect. */
 	if (!is_flood(queue) || prng_one_in(prng, 2))
 		connect_send(queue);
 }
@@ -238,7 +238,7 @@ static struct pdu_error on_pdu(struct tcp_conn *conn, const struct pdu *pdu, boo
 	return PDU_OK;
 }
 
-/* A host that lost one connection ends the others, and begins anew at its next turn. */
+/* A host that lost one connection closes its others and reconnects at its next turn. */
 static void on_closed(struct tcp_conn *conn, int cause, const char *why)
 {
 	struct nqueue *queue = container_of(conn, struct nqueue, conn);
@@ -300,7 +300,7 @@ static void hoard(struct nqueue *queue)
 	}
 }
 
-/* Never the last bytes: the write would be done. */
+/* Never sends the last bytes, which would complete the write. */
 static void drip(struct nqueue *queue)
 {
 	for (uint16_t cid = 1; cid < CIDS; cid++) {
@@ -313,21 +313,21 @@ static void drip(struct nqueue *queue)
 	}
 }
 
-/* One lie, of the lengths that a host says: of its data, of its blocks, of a piece. */
+/* Lies about one length: of the data, of the blocks, of a piece. */
 static void lie(struct nqueue *queue, struct prng *prng)
 {
 	uint16_t cid = (uint16_t)(1 + prng_below(prng, CIDS - 1));
 
 	switch (prng_below(prng, 4)) {
-	case 0: /* more or less data than blocks */
+	case 0: /* more or less data than the blocks hold */
 		if (!queue->is_asked[cid])
 			write_ask(queue, cid, 1 + (uint32_t)prng_below(prng, 16), WRITE_BYTES);
 		break;
-	case 1: /* more than anybody has */
+	case 1: /* more than any target can buffer */
 		if (!queue->is_asked[cid])
 			write_ask(queue, cid, 65536, UINT32_MAX - 511);
 		break;
-	case 2: /* a piece that was not asked for */
+	case 2: /* a piece outside of the R2T */
 		if (queue->has_r2t[cid])
 			piece_send(queue, cid, WRITE_BYTES - 4, 8);
 		break;
@@ -394,7 +394,7 @@ void neighbours_choose(struct world *world, uint64_t seed)
 {
 	struct neighbours *neighbours = &world->neighbours;
 
-	/* Behind what a process has that dies, nobody is innocent. */
+	/* If a process dies, slow commands may be due to that. */
 	if (seed % 7 != 4 || world->wreck.is_on)
 		return;
 	prng_seed(&neighbours->prng, seed * 0xd6e8feb86659fd93ull + 17);

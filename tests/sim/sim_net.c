@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The simulated network: connections made of two byte streams, cut and delayed at random.
+ * The simulated network: connections of two byte streams each, split and delayed at random.
  *
- * A send is accepted as far as the window of its direction has room, cut into segments that arrive
- * in order after random delays, and received in random pieces. Faults: reset, stall, half close,
- * refusal, a changed bit, a slow reader; sim_fault.c has those that tests ask for by name. AF_UNIX
- * sockets have delays and short counts alone. As in TCP, closing a socket with unread data resets
+ * A send is accepted as far as its direction's window has room, split into segments that arrive in
+ * order after random delays, and received in random pieces. Faults: reset, stall, half close,
+ * refusal, a flipped bit, a slow reader. sim_fault.c has the faults that tests request. AF_UNIX
+ * sockets have only delays and short counts. As in TCP, closing a socket with unread data resets
  * the connection, and so does data that arrives at a closed end.
  */
 #include "sim_internal.h"
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PACKET_BYTES 1460 /* of a line with a limit */
+#define PACKET_BYTES 1460 /* on a line with a limit */
 
 /* ---- addresses and ends -------------------------------------------------------------------- */
 
@@ -55,7 +55,7 @@ struct sim_end *sim_end_create(struct sim *sim, struct sim_process *process,
 {
 	struct sim_end *end = sim_alloc(sizeof(*end));
 	uint32_t window_max = sim->options.window_max_bytes;
-	/* A byte or two at a time is no network any more: all would be late, nothing wrong. */
+	/* With a window of a few bytes everything would be late and nothing found. */
 	uint32_t window_min = window_max / 256 + 1;
 
 	end->sim = sim;
@@ -64,7 +64,7 @@ struct sim_end *sim_end_create(struct sim *sim, struct sim_process *process,
 	end->is_local = sim_addr_is_unix(server);
 	list_init(&end->inflight);
 	list_init(&end->arrived);
-	/* Small windows are drawn often: they are where short writes live. */
+	/* Small windows are frequent because they cause short writes. */
 	if (sim->options.is_orderly)
 		end->window_bytes = window_max;
 	else if (prng_one_in(&sim->prng, 4))
@@ -125,7 +125,7 @@ static void end_set_reset(struct sim_end *end)
 	segs_free(&end->inflight);
 	end->inflight_bytes = 0;
 	sim_event_cancel(&end->deliver_event);
-	/* What has arrived may still be read before the error, or may not. */
+	/* Arrived bytes may or may not be readable before the error. */
 	if (prng_one_in(&sim->prng, 2)) {
 		segs_free(&end->arrived);
 		end->arrived_bytes = 0;
@@ -141,7 +141,7 @@ static enum sim_direction direction_to(const struct sim_end *end)
 	return end->is_server ? SIM_TO_SERVER : SIM_TO_CLIENT;
 }
 
-/* Data came to a closed socket. */
+/* Data arrived at a closed socket. */
 static void answer_reset(struct sim_end *end)
 {
 	if (sim_net_is_held(end->sim, &end->server, direction_to(end->peer)))
@@ -206,7 +206,7 @@ void sim_end_deliver_schedule(struct sim_end *end)
 	end->deliver_event = sim_event_add(end->sim, NULL, at_ns, deliver_run, end);
 }
 
-/* When the line to this end has taken so many more bytes. */
+/* When the line to this end has carried len_bytes more. */
 static uint64_t line_take(struct sim_end *end, size_t len_bytes)
 {
 	struct sim *sim = end->sim;
@@ -220,7 +220,7 @@ static uint64_t line_take(struct sim_end *end, size_t len_bytes)
 	return end->line_free_ns;
 }
 
-/* Puts a segment on the way to `end`, behind what is on the way already. */
+/* Sends a segment to `end`, behind those in flight. */
 static void seg_launch(struct sim_end *end, enum sim_seg_kind kind, const uint8_t *bytes,
 		       size_t len_bytes, uint64_t extra_ns)
 {
@@ -252,7 +252,7 @@ size_t sim_end_room(const struct sim_end *end)
 	return used < end->peer->window_bytes ? end->peer->window_bytes - used : 0;
 }
 
-/* How long the next segment is, of len_bytes that this end is about to send. */
+/* Length of the next segment, of len_bytes that this end is about to send. */
 static size_t seg_length(const struct sim_end *end, size_t len_bytes)
 {
 	struct sim *sim = end->sim;
@@ -260,7 +260,7 @@ static size_t seg_length(const struct sim_end *end, size_t len_bytes)
 	uint64_t bytes_per_s = sim_net_limit_of(sim, end);
 	size_t len = len_bytes;
 
-	/* On a slow line bytes come one packet after the other. */
+	/* A slow line carries one packet after the other. */
 	if (bytes_per_s > 0 && len > PACKET_BYTES)
 		len = PACKET_BYTES;
 	if (len > sim->options.segment_max_bytes)
@@ -395,7 +395,7 @@ ssize_t sim_end_recv(struct sim_end *end, const struct iovec *iov, unsigned iov_
 		return end->has_eof ? 0 : -EAGAIN;
 	}
 	len = end->arrived_bytes < total ? end->arrived_bytes : total;
-	/* What was said to be available comes in one piece; beyond it any shorter count may. */
+	/* Promised bytes come in one piece; beyond them the count may be shorter. */
 	if (len > end->promised_bytes) {
 		if (!sim->options.is_orderly && prng_one_in(&sim->prng, 4))
 			len = prng_below(&sim->prng, len) + 1;
@@ -424,7 +424,7 @@ void sim_end_send_fin(struct sim_end *end)
 	seg_launch(end->peer, SIM_SEG_FIN, NULL, 0, 0);
 }
 
-/* The peer gets the bytes so far, then the reset; this end is reset at once. */
+/* The peer gets the bytes sent so far, then the reset; this end is reset at once. */
 void sim_end_send_reset(struct sim_end *end)
 {
 	seg_launch(end->peer, SIM_SEG_RST, NULL, 0, 0);
@@ -436,7 +436,7 @@ void sim_end_bury(struct sim_end *end, enum sim_death how)
 	if (end->is_closed)
 		return;
 	if (how == SIM_DEATH_KILLED) {
-		/* As a listener that is closed does to those who wait for it. */
+		/* As with unaccepted connections when a listener closes. */
 		if (!end->sock)
 			end->is_abort = true;
 		sim_end_close(end);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A simulated weft target over all its lives (sim_node.h): each life is a process of its own with a
- * struct daemon in it (sim_daemon.c); the folder, the first document and what operators ask live
- * here, in memory that no process owns. One thread.
+ * A simulated weft target over all its lives (sim_node.h). Each life is its own process with a
+ * struct daemon (sim_daemon.c). The folder, the first document and pending changes of operators are
+ * memory that no process owns. One thread.
  *
- * What a node tells the world is an operation like a send: a process that has died at an earlier
- * operation of the same turn tells nothing any more.
+ * Each callback of a node counts as an operation, like a send: a process that died at an earlier
+ * operation of the same turn calls no more callbacks.
  */
 #include "sim_node.h"
 
@@ -35,16 +35,16 @@ struct sim_node {
 	uint64_t lives;
 	/* Of this life. */
 	struct sim_process *process;
-	struct daemon *daemon; /* the process' memory; NULL: not there */
+	struct daemon *daemon; /* memory of the process; NULL: none */
 	struct sim_mourner mourner;
 	struct reactor_msg stop_msg;
-	struct list asked; /* struct asked.node: by operators, and not answered */
-	bool is_released;  /* it has ended by itself: only the process is left */
+	struct list asked; /* struct asked.node: pending changes of operators */
+	bool is_released;  /* the daemon ended by itself and is freed; only the process is left */
 	int end_res;
 	char why[SIM_DAEMON_WHY_BYTES];
 };
 
-/* One change of an operator. */
+/* One pending change of an operator. */
 struct asked {
 	struct list node;
 	struct sim_node *owner;
@@ -65,7 +65,7 @@ static void asked_forget(struct sim_node *node)
 		free(list_entry(item, struct asked, node));
 }
 
-/* Before its memory goes. */
+/* Runs before the process' memory is freed. */
 static void node_on_dead(struct sim_mourner *mourner, struct sim_process *process,
 			 enum sim_death how)
 {
@@ -98,7 +98,7 @@ struct ending {
 	uint64_t life;
 };
 
-/* In nobody's turn. */
+/* Runs outside of any turn. */
 static void node_release(void *arg)
 {
 	struct ending ending = *(struct ending *)arg;
@@ -112,7 +112,7 @@ static void node_release(void *arg)
 	sim_daemon_release(node->daemon);
 	node->daemon = NULL;
 	sim_process_leave(process);
-	/* It may have died at the last write of all. */
+	/* It may have died at the store's last write. */
 	if (!sim_process_is_alive(process))
 		return;
 	CHECK(sim_process_allocations(process) == 0);
@@ -314,7 +314,7 @@ struct store *sim_node_store(struct sim_node *node)
 	return node->daemon ? daemon_store(node->daemon) : NULL;
 }
 
-/* It was asked to stop, and its control has not heard of it: changes end meanwhile. */
+/* A stopping node still ends changes until its control reactor handles the stop. */
 static bool has_document(const struct sim_node *node)
 {
 	return node->daemon &&
@@ -356,7 +356,7 @@ static void asked_done(void *arg, struct change_result *result)
 	struct sim_node *node = asked->owner;
 	const struct sim_node_change change = asked->change;
 
-	/* Nobody hears what a dead one says: node_on_dead forgets it. */
+	/* A dead process reports nothing; node_on_dead frees the change. */
 	if (!sim_process_operate(node->process))
 		return;
 	list_remove(&asked->node);

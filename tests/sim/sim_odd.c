@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Commands that no host in its senses sends: blocks that are not there, opcodes, log pages and
- * namespaces that do not exist. Each must be refused, with its own status, whatever else goes on.
- * One thread; runs on the host's simulated reactor.
+ * Invalid commands: missing blocks, unknown opcodes, log pages and namespaces. Each must be refused
+ * with its own status, whatever else happens. One thread; runs on the host's simulated reactor.
  */
 #include "sim_op.h"
 
@@ -11,7 +10,7 @@
 
 #include <string.h>
 
-#define ODD_SEEDS     100000 /* from here on as any other feature; below, one in seven */
+#define ODD_SEEDS     100000 /* every seed from here on may have them; below, one in seven */
 #define NOWHERE_BLOCK (1ull << 40)
 #define NOWHERE_NSID  0x777777
 #define NO_OPCODE     0x7e

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The commands of the simulated hosts, up to their being sent; sim_judge.c has what their answers
- * may be. One thread.
+ * The commands of the simulated hosts, until they are sent. sim_judge.c judges the answers. One
+ * thread.
  *
- * A written block carries its number, its address and a pattern in every word, so that a torn or
- * misplaced block is seen. A Copy spreads values that are known for sure: its sources are a few
- * blocks that nobody writes meanwhile. A block marked bad has a value too, which no read returns.
+ * A written block has its number, its address and a pattern in every word, so that torn or
+ * misplaced blocks are noticed. A Copy spreads only known values: its sources are a few blocks (the
+ * quarry) that no command writes meanwhile. A block marked bad has a value too, which no read
+ * returns.
  */
 #include "sim_op.h"
 
@@ -17,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Values are unique in the world: each was made for one block. */
+/* Each value is unique in the world and belongs to one block. */
 static uint64_t value_block(const struct world *world, uint64_t value)
 {
 	return value > 0 && value < world->next_value ? world->values[value].block : 0;
@@ -156,7 +157,7 @@ static void begin_compare(struct sim_op *op, const struct op_extent *extent)
 			 bytes);
 }
 
-/* Two commands with one outcome: what is compared may be there, what is written is new. */
+/* Two commands with one outcome: the Compare uses likely values, the Write new ones. */
 static void begin_fused(struct sim_op *op, const struct op_extent *extent)
 {
 	memset(&op->second, 0, sizeof(op->second));
@@ -202,7 +203,7 @@ static struct op_extent extent_choose(const struct world_ns *ns, struct prng *pr
 
 	if (count > ns->block_count)
 		count = (uint32_t)ns->block_count;
-	/* Half of the commands meet on a few blocks. */
+	/* Half of the commands share a few blocks. */
 	if (prng_one_in(prng, 2) && ns->block_count >= 48)
 		return (struct op_extent){prng_below(prng, 48 - count + 1), count};
 	return (struct op_extent){prng_below(prng, ns->block_count - count + 1), count};
@@ -243,7 +244,7 @@ static void begin_uncorrectable(struct sim_op *op, const struct op_extent *exten
 	io_cmd_encode(&op->cmd.sqe, NVME_IO_WRITE_UNCORRECTABLE, op->ns->nsid, &cmd);
 }
 
-/* A range of the quarry whose every value is known. False: it is not. */
+/* Adds a range of the quarry. False: a value in the range is not known. */
 static bool copy_add_range(struct sim_op *op, struct prng *prng, uint32_t index, uint32_t *total)
 {
 	const struct world_ns *ns = op->ns;
@@ -265,7 +266,7 @@ static bool copy_add_range(struct sim_op *op, struct prng *prng, uint32_t index,
 	return true;
 }
 
-/* False: what there is to copy is not known, or does not fit. */
+/* False: the source values are not known, or the total is too long. */
 static bool begin_copy(struct sim_op *op, struct prng *prng)
 {
 	struct copy_cmd cmd = {.range_count = 1 + (uint32_t)prng_below(prng, OP_EXTENTS_MAX),
@@ -297,14 +298,14 @@ static bool begin_copy(struct sim_op *op, struct prng *prng)
 	return true;
 }
 
-/* The commands that worlds with changes have beside the others. False: an other one it is. */
+/* Commands that only worlds with changes have. False: choose another command. */
 static bool begin_late(struct sim_op *op, struct prng *prng, struct world_ns *ns)
 {
 	const struct world_plan *plan = &op->world->plan;
 	uint64_t choice = prng_below(prng, 12);
 	struct op_extent extent;
 
-	/* In a duel one after the other, so that the outcome is known. */
+	/* In a duel one reservation command at a time, so that the outcome is known. */
 	if (plan->has_reservations &&
 	    (plan->is_duel ? choice < (plan->has_late_data ? 3 : 4) && ns->reserve_busy == 0
 			   : choice < 2)) {
@@ -312,7 +313,8 @@ static bool begin_late(struct sim_op *op, struct prng *prng, struct world_ns *ns
 		reserve_begin(op, prng);
 		return true;
 	}
-	/* Where deallocating is advice, what was there before the mark may come back. */
+	/* If deallocated blocks may keep their data, the data from before the mark may come back.
+	 * */
 	if (choice == 2 && plan->has_bad_blocks && ns->model &&
 	    (!ns->media->can_discard || ns->media->reads_zero_after_discard)) {
 		extent.block_count = 1 + (uint32_t)prng_below(prng, 3);
@@ -347,7 +349,7 @@ static bool begin_late(struct sim_op *op, struct prng *prng, struct world_ns *ns
 	return false;
 }
 
-/* Nothing of it may reach the medium. */
+/* A Write with too little data; no byte of it may reach the medium. */
 static void begin_misfit(struct sim_op *op, struct world_ns *ns, const struct op_extent *extent)
 {
 	uint32_t count = extent->block_count < 2 ? 2 : extent->block_count;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a seed chooses: sizes, media, and which troubles are on at all. Most seeds switch most
- * troubles off, because a trouble that ends every connection hides what others would show.
- * Also the namespaces and the snapshots made of them. One thread.
+ * What a seed chooses: sizes, media, and which troubles are on. Most seeds switch most troubles
+ * off, because a trouble that ends every connection hides other bugs. Also builds the namespaces
+ * and their snapshots. One thread.
  */
 #include "sim_media.h"
 #include "sim_world.h"
@@ -62,7 +62,7 @@ const char *const world_feature_names[] = {
 	NULL,
 };
 
-/* 0 (never) for most seeds, else a figure between the two. */
+/* 0 (never) in two of three cases, else a number between low and high. */
 static uint32_t maybe(struct prng *prng, uint32_t low, uint32_t high)
 {
 	if (!prng_one_in(prng, 3))
@@ -111,7 +111,7 @@ void world_plan_choose(struct world *world, struct sim_options *options)
 		.connect_timeout_us = 1000000,
 		.faults = plan->faults,
 	};
-	/* By the seed itself: another draw would make other runs of all the old seeds. */
+	/* From the seed itself: another draw would change the runs of all old seeds. */
 	if (world->hash % 4 == 3) {
 		plan->zero_copy = world->hash % 8 == 3 ? ZERO_COPY_ON : ZERO_COPY_AUTO;
 		options->zc_hold_max_us = world->hash % 5 == 0 ? 20000 : 0;
@@ -251,14 +251,14 @@ static struct media *medium_open(struct world *world, struct world_ns *ns)
 			.reads_zero_after_discard = prng_one_in(prng, 2),
 		};
 
-		/* Hosts that shut each other out want commands that take their time. */
+		/* A duel needs commands that take long. */
 		if (world->plan.is_duel)
 			options.spike_one_in = 5;
 		figure_shrink(world, FEATURE_MEDIA_SPIKES, &options.spike_one_in);
 		figure_shrink(world, FEATURE_MEDIA_ERRORS, &options.error_one_in);
 		figure_shrink(world, FEATURE_DEAF_MEDIA, &options.cancel_deaf_one_in);
 		flag_shrink(world, FEATURE_VOLATILE_CACHES, &options.has_volatile_cache);
-		/* Or there would be nothing to wait for. */
+		/* A cancelled command would leave nothing to wait for. */
 		if (world->plan.is_duel)
 			options.cancel_deaf_one_in = 1;
 		ns->can_fail = options.error_one_in > 0 || world->plan.power_loss_one_in > 0;
@@ -290,7 +290,7 @@ void world_ns_create(struct world *world)
 
 	world->media_before = sim_media_open_count();
 	world->ns_count = 1 + (unsigned)prng_below(prng, WORLD_NS_MAX);
-	/* All meet there. */
+	/* All hosts must use the same namespace. */
 	if (world->plan.is_duel)
 		world->ns_count = 1;
 	if (!world_feature(world, FEATURE_NAMESPACES, world->ns_count > 1))
@@ -300,7 +300,7 @@ void world_ns_create(struct world *world)
 
 		ns->nsid = i + 1;
 		ns->kind = (enum world_medium)prng_below(prng, i == 0 ? 3 : 4);
-		/* What is in memory is gone with the process. */
+		/* Memory media do not survive the process. */
 		if ((world->wreck.crash_one_in > 0 && ns->kind != WORLD_MEDIUM_NULL) ||
 		    (world->plan.is_duel && !world->plan.has_late_data))
 			ns->kind = WORLD_MEDIUM_SIM;
@@ -314,7 +314,7 @@ void world_ns_create(struct world *world)
 		ns->settled_at = MODEL_NEVER;
 		ns->media = medium_open(world, ns);
 		ns->store = world_store_create(world, ns);
-		/* What is copied must not be lost with a cache meanwhile. */
+		/* The source of a Copy must not change by a loss of the cache. */
 		if (world->plan.has_copies && ns->kind != WORLD_MEDIUM_NULL &&
 		    !ns->media->has_volatile_cache)
 			ns->quarry_first = ns->block_count - WORLD_QUARRY_BLOCKS;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The kernel as the control plane sees it, for simulated processes (sim_posix.h). The linker's
- * --wrap leads every call here; those of nobody's, or about true descriptors, go on to the true
- * function.
+ * --wrap redirects every call here. Calls outside of simulated processes, or on real descriptors,
+ * go to the real function.
  *
- * A signal kills a few microseconds later: the one that is killed may be in the middle of anything,
- * and the one that kills cannot know when it is over but by its pidfd and its locks. One thread.
+ * A signal kills a few microseconds later: the victim may be in the middle of anything, and the
+ * killer learns of the death only from the pidfd and the locks. One thread.
  */
 #include "sim_posix.h"
 
@@ -25,16 +25,16 @@
 #include <sys/types.h>
 #include <time.h>
 
-#define POSIX_WALL_BASE_NS (1800000000ull * NS_PER_S) /* when simulated time began */
+#define POSIX_WALL_BASE_NS (1800000000ull * NS_PER_S) /* wall clock at simulated time 0 */
 #define POSIX_KILL_MAX_US  20
-#define POSIX_STALE_NS     (NS_PER_S / 2) /* how old what a killer knows may be */
+#define POSIX_STALE_NS     (NS_PER_S / 2) /* most age of a killer's observation */
 #define POSIX_SO_PEERPIDFD 77
 #define POSIX_BOOT_ID      "/proc/sys/kernel/random/boot_id"
 
 struct posix_process {
 	struct sim_process *process;
 	struct prng prng;
-	int64_t wall_ns; /* beside its clock */
+	int64_t wall_ns; /* offset of the wall clock to the process' clock */
 };
 
 static struct posix_process *known;
@@ -72,7 +72,7 @@ static uint64_t name_hash(const char *name)
 	return hash;
 }
 
-/* Newest first: those of before are dead. */
+/* Searches the newest first: processes of former simulations are dead. */
 static unsigned known_index(struct sim_process *process)
 {
 	struct posix_process *added;
@@ -92,7 +92,7 @@ static unsigned known_index(struct sim_process *process)
 	return known_count++;
 }
 
-/* In two steps: the first may move the table. */
+/* In two steps: known_index may move the table. */
 static struct posix_process *known_get(struct sim_process *process)
 {
 	unsigned index = known_index(process);
@@ -160,7 +160,7 @@ pid_t __wrap_getpid(void)
 	return process ? (pid_t)(SIM_FIRST_PID + (process - known)) : __real_getpid();
 }
 
-/* The store remembers it, and its length would decide how many pages are written. */
+/* The store keeps this path; the real one's length would change how many pages are written. */
 char *__real_getcwd(char *buffer, size_t bytes);
 char *__wrap_getcwd(char *buffer, size_t bytes);
 char *__wrap_getcwd(char *buffer, size_t bytes)
@@ -182,7 +182,7 @@ FILE *__wrap_fopen64(const char *path, const char *mode)
 	return __real_fopen64(path, mode);
 }
 
-/* Simulated sockets have no file whose mode could be changed. */
+/* Simulated sockets have no file with a mode. */
 int __real_chmod(const char *path, mode_t mode);
 int __wrap_chmod(const char *path, mode_t mode);
 int __wrap_chmod(const char *path, mode_t mode)
@@ -190,7 +190,7 @@ int __wrap_chmod(const char *path, mode_t mode)
 	return current() ? 0 : __real_chmod(path, mode);
 }
 
-/* It walks all of the true heap, once a change. */
+/* Skipped: walks the whole real heap at each change. */
 int __real_malloc_trim(size_t pad_bytes);
 int __wrap_malloc_trim(size_t pad_bytes);
 int __wrap_malloc_trim(size_t pad_bytes)
@@ -208,7 +208,7 @@ static struct posix_process *pidfd_find(int fd)
 		       : NULL;
 }
 
-/* Who has the other end of this socket; NULL: nobody, or no simulated process. */
+/* The process at the other end of this socket; NULL: none, or not simulated. */
 static struct sim_process *peer_process(int fd)
 {
 	const struct sim_end *end = sim_end_find(sim_now_running, fd);
@@ -248,7 +248,7 @@ int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
 	return fds[0].revents ? 1 : 0;
 }
 
-/* Of a process: a reactor that its data path or its answers need. */
+/* True: a data reactor or the peers reactor of the process. */
 static bool is_of_path(const struct reactor *reactor, const struct sim_process *process)
 {
 	return reactor->process == process &&
@@ -316,7 +316,7 @@ int __wrap_pidfd_send_signal(int fd, int signal, siginfo_t *info, unsigned flags
 		errno = ESRCH;
 		return -1;
 	}
-	/* A process that dies at this very operation sends nothing. */
+	/* A process that dies at this operation sends no signal. */
 	if (!sim_process_operate(sim_process_current()))
 		return 0;
 	live_kill_count += !path_stood_still(process->process);

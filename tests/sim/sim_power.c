@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * In random worlds of multipath, acknowledged writes that were not flushed are lost: the target's
- * machine loses its power and comes back with another boot, or its kernel cannot write them back,
- * once or for a while, and tells the next flush so. Then the target ends in order, is killed, or an
- * operator rechecks the namespace before all users have flushed. One thread.
+ * Loss of acknowledged, unflushed writes in random worlds of multipath. The target's machine loses
+ * power and returns with another boot, or its kernel fails to write data back, once or for a while,
+ * and reports that at the next flush. Then the target stops properly, is killed, or an operator
+ * rechecks the namespace before all users have flushed. One thread.
  *
- * A flush that succeeds promises that everything is stable that its user's writes were acknowledged
- * for, but for what the user has been told to be lost, by this flush or by one that failed. The
- * judgement looks at the medium: the model alone takes every flush as the medium's own. Orderly
- * restarts in between lose nothing, and no user may be told of a loss that was none.
+ * A successful flush promises that the user's acknowledged writes are stable, except those reported
+ * as lost to the user, by this flush or by a failed one. This is judged at the medium, because the
+ * model alone would accept any flush of the medium. Restarts without a loss lose nothing, and no
+ * user may get a report of a loss that did not happen.
  */
 #include "sim_mpath.h"
 
@@ -66,7 +66,7 @@ static void trouble_power(struct mrun *run)
 	mworld_lose_power(&run->world, down_ms);
 }
 
-/* Between the kernel's word and the state store: what is forgotten then nobody can know. */
+/* A loss that the state store has not noted yet: after a kill now, no one could know of it. */
 static bool has_just_lost(const struct mrun *run)
 {
 	const struct mworld_ns *ns = &run->world.ns[0];
@@ -87,7 +87,7 @@ static void trouble_kill(struct mrun *run)
 	mworld_kill(&run->world, down_ms);
 }
 
-/* At once, or in each flush for a while. */
+/* Fails the write-back once, or at each flush for a while. */
 static void trouble_fault(struct mrun *run)
 {
 	struct probe *root = probe_root(run->world.ns[0].probe);
@@ -129,7 +129,7 @@ static bool strikes(struct mrun *run, uint32_t one_in)
 	return one_in > 0 && prng_one_in(&run->prng, one_in);
 }
 
-/* An operator may be faster than the notice of the loss, and the answer of a host's command. */
+/* An operator may recheck before the loss is published and the host's command is answered. */
 static void on_mark(struct mworld *world)
 {
 	struct mrun *run = run_of(world);
@@ -151,7 +151,7 @@ void power_faults_choose(struct mrun *run, bool has_power_losses, bool has_kills
 		run->restart_one_in = 4 + (uint32_t)prng_below(prng, 20);
 	if (run->scenario->commands_max == 0)
 		run->commands_left *= 2;
-	/* Answers that come long after their commands ran. */
+	/* Delays answers until long after their commands ran. */
 	if (!has_power_losses && !run->tenants.is_clone)
 		sim_net_set_faults(run->world.sim, &late);
 	run->world.has_marks = true;
@@ -191,7 +191,7 @@ void power_note_write(struct mworker *worker)
 	worker->acked[worker->block - worker->first_block] = worker->value;
 }
 
-/* Values of a block only rise: each has one writer, which writes one after the other. */
+/* Values of a block only rise: its only writer writes one after the other. */
 static void flush_check(struct mworker *worker)
 {
 	struct mrun *run = worker->run;
@@ -208,8 +208,8 @@ static void flush_check(struct mworker *worker)
 	}
 }
 
-/* Losses of power are told once each. A mark may be known long after it was drawn, and a write that
- * is answered after that counts as lost by itself: of these only the number is judged. */
+/* Each power loss is reported once. A mark may become known long after it was drawn, and a write
+ * answered in between counts as lost too: for marks only the number of reports is judged. */
 static void lost_judge(struct mworker *worker)
 {
 	struct mrun *run = worker->run;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Processes of the simulator: whose turn it is, their clocks, their operations and their deaths.
+ * Simulated processes: whose turn it is, clocks, operations and deaths.
  *
- * A process that dies in its own turn (sim_process_crash_after, sim_process_end) goes on to the end
- * of the callback that runs, for nobody to see: what it sends, submits and writes has no effect. It
- * is buried when the turn is over, before anything else happens. One thread.
+ * A process that dies in its own turn (sim_process_crash_after, sim_process_end) runs on to the end
+ * of the callback, but its sends, submits and writes have no effect. It is buried when the turn
+ * ends, before any other event. One thread.
  */
 #include "sim_internal.h"
 
@@ -94,7 +94,7 @@ void sim_process_kill(struct sim_process *process, enum sim_death how)
 		  (unsigned long long)process->operations);
 	process->is_dead = true;
 	process->is_dying = false;
-	/* The killer's turn goes on afterwards; nothing of this is the killer's. */
+	/* The killer's turn continues afterwards; mourners run outside of it. */
 	running = sim_turn_swap(NULL);
 	process_entered = NULL;
 	while ((node = list_pop_front(&process->mourners)) != NULL) {
@@ -119,7 +119,7 @@ void sim_process_bury_dying(struct sim *sim)
 
 			if (!process->is_dying)
 				continue;
-			/* A mourner may start a process, or end one: look again from the first. */
+			/* A mourner may start or end a process: search again from the first. */
 			sim->has_dying = true;
 			sim_process_kill(process, process->how);
 			break;
@@ -240,7 +240,7 @@ uint64_t sim_clock_moment(const struct sim_process *process, uint64_t local_ns)
 	local_ns -= process->clock_offset_ns;
 	if (process->clock_drift_ppm == 0)
 		return local_ns;
-	/* Rounded up: a timer never fires before its time. */
+	/* Rounded up: a timer never fires early. */
 	parts = ((unsigned __int128)local_ns * PPM_ONE + clock_rate(process) - 1) /
 		clock_rate(process);
 	return parts > UINT64_MAX ? UINT64_MAX : (uint64_t)parts;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Puts records (../unit/xor_records.h) between every NVMe/TCP connection of the worlds and its
- * socket, of a kind that the seed decides: linked into weft_sim_records, where it stands before the
- * engine's accept and connect. Hosts, targets and the checkers know nothing of it.
+ * socket. The seed chooses their kind. Linked into weft_sim_records, where it wraps the engine's
+ * accept and connect. Hosts, targets and checkers are unchanged.
  */
 #include "../unit/xor_records.h"
 
 #include "sim_internal.h"
 #include "tcp/tcp.h"
 
-#define KINDS 30 /* all that xor_config_of makes */
+#define KINDS 30 /* kinds that xor_config_of makes */
 
 int __real_tcp_conn_accept(struct tcp_conn *conn, struct reactor *reactor, int taken_fd,
 			   const struct tcp_conn_config *config,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What weft_sim says: counters and statuses of all runs, features that were tried, and the line
+ * Output of weft_sim: counters and statuses of all runs, features that were tried, and the line
  * that replays a scenario. One thread.
  */
 #include "sim_driver.h"
@@ -82,7 +82,7 @@ static const char *spaced(const char *name, char text[64])
 	return text;
 }
 
-/* Words in lines of a width that a terminal has. */
+/* Words wrapped at the width of a terminal. */
 struct wrapped {
 	unsigned column;
 };
@@ -210,7 +210,7 @@ void sim_kind_of(const char *what, char ret_kind[256])
 	size_t length = 0;
 	bool is_word = false;
 
-	/* A word that begins with a digit goes as a whole: hexadecimal numbers have letters. */
+	/* Drops a word that begins with a digit as a whole: hexadecimal numbers contain letters. */
 	for (; *what && length < 255; what++) {
 		bool is_alnum = isalnum((unsigned char)*what);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reservation commands of the simulated hosts, and what they mean for everybody's commands. One
- * thread; runs on the host's simulated reactor and looks at the target's truth from there.
+ * Reservation commands of the simulated hosts, and their effect on all hosts' commands. One thread;
+ * runs on the host's simulated reactor and reads the target's state directly.
  *
- * While no reservation command of a namespace is under way its reservation is known: a command that
- * begins and ends in such a time must be let through or refused by it, on every reactor. When
- * Preempt and Abort is answered, what preempted hosts had under way has taken effect or never will.
- * (Hosts that were not registered are not preempted: what they had under way goes on.)
+ * While no reservation command of a namespace is in flight, its reservation is known: a command
+ * that begins and ends in that time must be executed or refused accordingly, on every reactor. When
+ * Preempt and Abort is answered, commands in flight of preempted hosts have taken effect or never
+ * will. (Unregistered hosts are not preempted: their commands in flight continue.)
  */
 #include "sim_op.h"
 
@@ -24,7 +24,7 @@ static const struct reservation *truth_of(const struct world_ns *ns)
 	return ns->store ? ns_live_reservation(ns_store_live(ns->store)) : NULL;
 }
 
-/* Base 2.1, the table of 8.1.22.1, once more. */
+/* Base 2.1, 8.1.22.1: the table of rights, implemented a second time. */
 static bool has_right(const struct reservation *reservation, const struct uuid *host_id,
 		      bool is_write)
 {
@@ -32,7 +32,7 @@ static bool has_right(const struct reservation *reservation, const struct uuid *
 
 	if (!reservation || reservation->type == RESERVATION_NONE)
 		return true;
-	lets_read = reservation->type % 2 == 1; /* the odd ones are of writers alone */
+	lets_read = reservation->type % 2 == 1; /* odd types restrict only writers */
 	if (!is_write && lets_read)
 		return true;
 	if (reservation->type <= RESERVATION_EXCLUSIVE_ACCESS)
@@ -49,7 +49,7 @@ bool reserve_has_right(const struct world_ns *ns, const struct uuid *host_id, bo
 	return has_right(truth_of(ns), host_id, is_write);
 }
 
-/* A bit for each host that is registered now. */
+/* Bit per host that is registered now. */
 static unsigned registered_hosts(const struct sim_op *op)
 {
 	const struct reservation *truth = truth_of(op->ns);
@@ -66,7 +66,7 @@ static unsigned registered_hosts(const struct sim_op *op)
 	return hosts;
 }
 
-/* Registered when the command began, and no longer: its registration was preempted. */
+/* True: registered when the command began and not now, so its registration was preempted. */
 static bool was_preempted(const struct sim_op *op, const struct uuid *host_id)
 {
 	if (reservation_find(truth_of(op->ns), host_id))
@@ -109,7 +109,7 @@ static void begin_acquire(struct sim_op *op, struct prng *prng)
 		.preempt_key = KEY_OF_HOST(prng_below(prng, op->world->plan.hosts)),
 	};
 
-	/* Those who are registered work, until they are not. */
+	/* Registrants have the right to work until they are preempted. */
 	if (op->world->plan.is_duel && prng_one_in(prng, 2))
 		acquire.type = RESERVATION_EXCLUSIVE_ACCESS_REGISTRANTS;
 	if (op->world->plan.is_duel)
@@ -181,7 +181,7 @@ void reserve_over(struct world *world, struct world_ns *ns)
 	ns->reserve_quiet_at = world_step(world);
 }
 
-/* What persists was kept before the answer, and nothing else is. */
+/* A persistent reservation was kept before the answer, and no other one is kept. */
 static void check_kept(struct sim_op *op)
 {
 	struct keeper keeper = world_keeper(op->world);
@@ -213,12 +213,12 @@ static void check_kept(struct sim_op *op)
 	reservation_put(kept);
 }
 
-/* A change of a host that was preempted is over now, whatever its answer says. */
+/* A preempted host's change has taken effect by now or never will, whatever its answer is. */
 static void shut_out(struct sim_op *op, void *arg)
 {
 	const struct sim_op *by = arg;
 
-	/* Who preempts itself is not waited for. */
+	/* A host that preempts itself does not wait for its own commands. */
 	if (op->host_index == by->host_index || !op->is_busy || op->ns != by->ns ||
 	    op->change.extent_count == 0 || op->over_at != MODEL_NEVER ||
 	    !was_preempted(by, &op->host_id) || has_right(truth_of(op->ns), &op->host_id, true))
@@ -228,7 +228,7 @@ static void shut_out(struct sim_op *op, void *arg)
 	op->world->stats->preempted++;
 }
 
-/* A medium works on it, or data of its host goes straight into one. */
+/* True: a medium works on the command, or its data is received directly into memory of a medium. */
 static bool slot_is_at_medium(const struct slot *slot)
 {
 	if (slot->state == SLOT_EXECUTING)
@@ -237,7 +237,7 @@ static bool slot_is_at_medium(const struct slot *slot)
 	       (slot->state == SLOT_RECEIVING || slot->state == SLOT_FETCHING);
 }
 
-/* No medium works any more on a command of this queue that its host has no right to. */
+/* No medium may still work on a command of this queue after its host lost the right. */
 static void check_queue(const struct sim_op *op, const struct queue *queue)
 {
 	struct ns_live *live = ns_store_live(op->ns->store);
@@ -257,8 +257,8 @@ static void check_queue(const struct sim_op *op, const struct queue *queue)
 	}
 }
 
-/* Once the change was answered, data of a host without the right to write goes into no medium, and
- * none goes out of memory to one without the right to read. */
+/* After the reservation command was answered, no data of a host without the right to write goes
+ * into a memory medium, and none goes out to a host without the right to read. */
 static void check_mapped(const struct sim_op *op, const struct slot *slot)
 {
 	const struct uuid *host_id = &slot->queue->ctrl->host_id;
@@ -318,7 +318,7 @@ void reserve_end(struct sim_op *op)
 	bool is_alone = op->is_reserve_alone && ns->reserve_begun == op->reserve_number;
 
 	reserve_over(world, ns);
-	/* Another one under way, or a restart since: the truth may be a later one. */
+	/* After another reservation command or a restart the target's state may be newer. */
 	if (!nvme_status_is_ok(op->cmd.status) || op->target_epoch != world->target_epoch)
 		return;
 	world->stats->reservations++;
@@ -341,10 +341,11 @@ bool reserve_explains(const struct sim_op *op, nvme_status status)
 {
 	if (!op->world->plan.has_reservations || !op->ns)
 		return false;
-	/* It was the target that shut the host out; by whom is judged by what lands. */
+	/* The target excluded the host; sim_fence.c and check_queue judge whether any write lands.
+	 * */
 	if (nvme_status_same(status, NVME_SC_ABORT_PREEMPT))
 		return true;
-	/* Whether it was due reserve_check knows. */
+	/* reserve_check judges whether the refusal was right. */
 	return nvme_status_same(status, NVME_SC_RESERVATION_CONFLICT);
 }
 
@@ -357,7 +358,7 @@ void reserve_check(const struct sim_op *op, nvme_status status)
 	if (!op->world->plan.has_reservations || !ns || op_is_admin(op) || op->kind == OP_RESERVE ||
 	    ns->reserve_busy > 0 || ns->reserve_quiet_at >= op->start)
 		return;
-	/* Of a fused operation the Compare is looked at, which may read where it may write. */
+	/* A fused pair's status is the Compare's, which may be allowed where the Write is not. */
 	if (op->kind == OP_FUSED)
 		return;
 	is_right = has_right(truth_of(ns), &op->host_id, is_write);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What weft_sim runs: worlds, each with one function that plays a scenario to its verdict. A
- * scenario is a seed and what shrinking has taken away from it. The same scenario gives the same
- * run, byte for byte. One thread; one run at a time.
+ * scenario is a seed minus what shrinking removed. The same scenario gives the same run, byte for
+ * byte. One thread; one run at a time.
  */
 #ifndef WEFT_TESTS_SIM_RUN_H
 #define WEFT_TESTS_SIM_RUN_H
@@ -18,26 +18,26 @@
 #define SIM_COUNTERS_MAX 96
 
 /*
- * Features are what a seed switches on: faults, kinds of commands, operators. Events are what
- * happens to the world from outside (a cut, a kill, a change), numbered in the order of the plan;
- * each is decided by the seed and its number alone, so that leaving one out leaves the others.
+ * Features are what a seed switches on: faults, kinds of commands, operators. Events happen to the
+ * world from outside (a cut, a kill, a change) and are numbered in the order of the plan. Only the
+ * seed and its number decide an event, so that leaving one out does not change the others.
  */
 struct sim_scenario {
 	uint64_t seed;
-	uint64_t features_off; /* a bit for each of the world's names */
-	uint64_t commands_max; /* 0: what the seed says */
-	uint64_t events_max;   /* only the first so many; 0: all */
+	uint64_t features_off; /* bit per name of the world's features */
+	uint64_t commands_max; /* 0: as many as the seed chooses */
+	uint64_t events_max;   /* only the first events_max events; 0: all */
 	uint64_t events_off[SIM_EVENTS_MAX / 64];
 };
 
-/* What a run did; added up over seeds. Names are literals. */
+/* What a run did, or a sum over seeds. Names are literals. */
 struct sim_counters {
 	unsigned count;
 	struct {
 		const char *name;
 		uint64_t value;
 	} counters[SIM_COUNTERS_MAX];
-	uint64_t statuses[SIM_STATUS_MAX]; /* that hosts were answered with */
+	uint64_t statuses[SIM_STATUS_MAX]; /* of answers to hosts */
 };
 
 void sim_counter_add(struct sim_counters *counters, const char *name, uint64_t value);
@@ -46,9 +46,9 @@ struct sim_verdict {
 	bool is_ok;
 	uint64_t hash; /* of all events */
 	uint64_t simulated_ns;
-	uint64_t features_on; /* what the seed had switched on, after features_off */
+	uint64_t features_on; /* features of the seed, without features_off */
 	uint64_t commands;
-	unsigned events; /* that were planned */
+	unsigned events; /* planned events */
 	char what[256];  /* the first violation; empty: none */
 };
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * From a failing seed to a short scenario: switches features off one by one, halves the commands
- * and the events, then leaves single events out, and keeps what still fails in the same way. Each
- * try is a child. Ends when nothing more can go or the time is up. One thread.
+ * and the events, then leaves single events out, and keeps each scenario that fails in the same
+ * way. Each try runs in a child. Ends when nothing can be removed or the time is up. One thread.
  *
- * Less is not always a part of more: a world that draws its numbers in the order of what happens
- * is another world with one thing less. That costs tries, and nothing else, since every try is run.
+ * A scenario with less is not always a part of the former run: a world that draws its numbers in
+ * the order of what happens becomes another world. This costs only tries, since every try is run.
  */
 #include "sim_driver.h"
 
@@ -33,7 +33,7 @@ static bool is_late(const struct shrinker *shrinker)
 	return clock_monotonic_ns() >= shrinker->deadline_ns;
 }
 
-/* True when it fails as the first one did; it is the best from then on. */
+/* True: fails like the first failure; the scenario becomes the best. */
 static bool still_fails(struct shrinker *shrinker, const struct sim_scenario *scenario)
 {
 	static const struct sim_child_options options = {.cpu_limit_s = TRY_CPU_S};
