@@ -128,8 +128,7 @@ static void sim_media_submit(struct media_io *io)
 	    prng_one_in(&medium->prng, medium->options.error_one_in))
 		work_of(io)->result = -EIO;
 	work_of(io)->losses = medium->losses;
-	work_of(io)->stage = prng_one_in(&medium->prng, 2); /* flush: 1 covers what is written now
-							     * */
+	work_of(io)->stage = prng_one_in(&medium->prng, 2); /* flush: 1 covers what is there now */
 	if (io->kind == MEDIA_FLUSH && work_of(io)->stage == 1)
 		settle_all(medium);
 	medium->under_way++;

@@ -121,8 +121,7 @@ static void timeouts_choose(struct mrun *run)
 	timeouts->quiesce_ms = 400;
 	run->world.config.policy = (enum path_policy)prng_below(prng, 4);
 	run->world.config.io_queues = 1 + (unsigned)prng_below(prng, 3);
-	run->world.config.io_queue_size = 3 + (unsigned)prng_below(prng, 14); /* fits a fused pair
-									       * */
+	run->world.config.io_queue_size = 3 + (unsigned)prng_below(prng, 14); /* fits fused pairs */
 	run->world.config.wants_header_digest = prng_one_in(prng, 2);
 	run->world.config.wants_data_digest = prng_one_in(prng, 2);
 	if (prng_one_in(prng, 3))

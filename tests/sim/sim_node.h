@@ -23,8 +23,7 @@ struct sim_node_options {
 	const char *name;       /* of the member, and of the folder "/node/NAME"; copied */
 	unsigned reactor_count; /* data reactors */
 	uint64_t seed;
-	const json_t *document; /* of the first start; has "cluster" if the node has peers; copied
-				 * */
+	const json_t *document; /* of the first start; has "cluster" if it has peers; copied */
 	uint64_t clock_offset_ns;
 	int32_t clock_drift_ppm;
 	unsigned buf_counts[3]; /* as in target_config */

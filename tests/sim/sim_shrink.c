@@ -50,7 +50,7 @@ static bool still_fails(struct shrinker *shrinker, const struct sim_scenario *sc
 	if (strcmp(kind, shrinker->kind) != 0)
 		return false;
 	shrinker->best = *scenario;
-	/* One that died did not say what it had. */
+	/* The verdict of a run that died has no numbers. */
 	if (verdict.features_on != 0 || verdict.events != 0 || verdict.commands != 0)
 		shrinker->verdict = verdict;
 	return true;
@@ -68,7 +68,7 @@ static void features_shrink(struct shrinker *shrinker)
 			if (scenario.features_off >> i & 1)
 				continue;
 			scenario.features_off |= 1ull << i;
-			/* What is not on costs no try. */
+			/* A feature that is off needs no try. */
 			if (!(shrinker->verdict.features_on >> i & 1) &&
 			    shrinker->verdict.features_on != 0)
 				continue;
@@ -77,7 +77,7 @@ static void features_shrink(struct shrinker *shrinker)
 	}
 }
 
-/* The smallest figure that still fails, as far as halving finds it. */
+/* Halves the number as long as the run still fails. */
 static void figure_shrink(struct shrinker *shrinker, size_t member_offset, uint64_t most)
 {
 	uint64_t low = 0, high = most;
@@ -94,7 +94,7 @@ static void figure_shrink(struct shrinker *shrinker, size_t member_offset, uint6
 	}
 }
 
-/* Leaves out pieces of what is left, large ones first. */
+/* Leaves out ranges of the remaining events, large ranges first. */
 static void events_shrink(struct shrinker *shrinker)
 {
 	unsigned count = shrinker->verdict.events;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The simulated reactor, part two: sockets and listeners of reactor/reactor.h on the simulated
- * network. Readiness is by level: `ready` comes as long as there is something that was asked for,
- * and now and then although there is nothing, as on a real machine. Descriptors are numbers from
- * SIM_FIRST_FD up and are never used twice.
+ * network. Readiness is level-triggered: `ready` is called as long as a requested event holds, and
+ * sometimes without one, as on a real machine. Descriptors are numbers from SIM_FIRST_FD up and are
+ * never reused.
  */
 #include "sim_internal.h"
 
@@ -112,7 +112,7 @@ static void accept_run(struct sim_event *event)
 
 	if (!sim_process_operate(event->reactor->process))
 		return;
-	/* The listener went away while the connection waited to be accepted. */
+	/* The listener was closed before the connection was accepted. */
 	if (!entry || entry->listener->reactor != event->reactor) {
 		end->is_abort = true;
 		sim_end_close(end);
@@ -176,7 +176,7 @@ static void connect_run(struct sim_event *event)
 	connect_finish(end, 0);
 }
 
-/* The address of a client: a port that nobody else has, or none at all. */
+/* A client's address has a port of its own; AF_UNIX clients have no address. */
 static void end_set_local(struct sim_end *end, const struct net_addr *addr)
 {
 	struct sim *sim = end->sim;
@@ -230,7 +230,7 @@ ssize_t reactor_sock_recv(struct reactor_sock *sock, const struct iovec *iov, un
 	if (!sim_process_operate(sock->reactor->process))
 		return -EAGAIN;
 	len = sim_end_recv(sock->sim, iov, iov_count);
-	/* The end or an error is told once, as by the reactor for machines. */
+	/* End of stream and errors are reported once, as by the real reactor. */
 	if (len <= 0 && len != -EAGAIN)
 		sock->wanted &= ~(unsigned)REACTOR_SOCK_READ;
 	return len;
@@ -250,8 +250,7 @@ ssize_t reactor_sock_send(struct reactor_sock *sock, const struct iovec *iov, un
 	CHECK_OWNER(sock);
 	CHECK(!sock->closing && sock->sim && iov_count <= 1024);
 	CHECK(!((struct sim_end *)sock->sim)->is_zc_sending);
-	/* A process that is dying learns nothing any more: all of it was taken, for what it knows.
-	 */
+	/* A dying process learns nothing: the whole send appears accepted. */
 	if (!sim_process_operate(sock->reactor->process))
 		return iov_total(iov, iov_count);
 	return sim_end_send(sock->sim, iov, iov_count);
@@ -287,7 +286,7 @@ static void sock_closed_run(struct sim_event *event)
 	event->reactor->sim->ops_under_way--;
 	sock->fd = -1;
 	sock->sim = NULL;
-	/* The last release calls it otherwise. */
+	/* Otherwise the last release of a zero-copy send calls `closed`. */
 	if (sock->zc_held == 0)
 		sock->closed(sock);
 }
@@ -318,7 +317,7 @@ void reactor_sock_set_abort(struct reactor_sock *sock)
 	end->is_abort = true;
 }
 
-/* The simulated network acknowledges nothing: a connection ends when it is cut. */
+/* No effect: the simulated network has no acknowledgements; connections end by cuts. */
 void reactor_sock_set_timeout(struct reactor_sock *sock, uint32_t unacked_ms)
 {
 	CHECK_OWNER(sock);
@@ -333,7 +332,7 @@ uint64_t reactor_sock_rtt_ns(const struct reactor_sock *sock)
 	if (!end)
 		return 0;
 	options = &end->sim->options;
-	/* The longest of a segment counts once: the mean there and the mean back. */
+	/* There and back, half of latency_max_us on average each. */
 	return options->is_orderly ? 2ull * options->latency_us * NS_PER_US
 				   : options->latency_max_us * NS_PER_US;
 }

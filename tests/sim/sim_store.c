@@ -3,10 +3,10 @@
  * SQLite's file system in memory: a VFS over sim_folder.c, with the shared memory that the
  * write-ahead log needs. One thread.
  *
- * Locks are held between the connections of one process, as only one has a folder open at a time.
- * The devices' traits are those that SQLite assumes of a Unix file system, so that it does here
- * what it does there; sectors are smaller than it thinks. A connection of a dead process reads on
- * until it is buried, and writes nothing.
+ * Locks exclude only connections of one process, as one process at a time has a folder open. The
+ * device characteristics are those that SQLite assumes for a Unix file system, so that SQLite
+ * behaves as there; real sectors are smaller than SQLite thinks. A connection of a dead process can
+ * read until it is buried, and writes nothing.
  */
 #include "sim_internal.h"
 #include "sim_store_private.h"
@@ -21,19 +21,19 @@
 
 #define ASSUMED_SECTOR_BYTES 4096
 #define EPOCH_JULIAN_MS      210866760000000ll /* 1970 */
-#define FIRST_UNIX_MS        1790000000000ll   /* of every simulation */
+#define FIRST_UNIX_MS        1790000000000ll   /* start of every simulation */
 #define PATH_BYTES_MAX       (FOLDER_PATH_BYTES + FOLDER_NAME_BYTES)
 
-/* SQLite allocates it; its methods come first. */
+/* Allocated by SQLite; `base` must come first. */
 struct vfs_file {
 	sqlite3_file base;
 	struct list node;
 	struct sim_inode *inode;
 	int level;         /* SQLITE_LOCK_ */
-	bool syncs_folder; /* the first sync makes the name stable too */
-	bool is_temporary; /* without a name, goes with the connection */
+	bool syncs_folder; /* the first sync of the file also makes its name stable */
+	bool is_temporary; /* without a name; freed with the connection */
 	bool has_shm;
-	unsigned shm_shared; /* bits of locks */
+	unsigned shm_shared; /* bit per lock */
 	unsigned shm_exclusive;
 };
 
@@ -156,7 +156,7 @@ static int file_characteristics(sqlite3_file *base)
 
 /* ---- locks ---------------------------------------------------------------------------------- */
 
-/* The highest that any other connection holds. */
+/* The highest lock level of all other connections. */
 static int level_of_others(const struct vfs_file *file)
 {
 	int level = SQLITE_LOCK_NONE;
@@ -297,7 +297,7 @@ static const sqlite3_io_methods file_methods = {
 
 /* ---- the file system ------------------------------------------------------------------------ */
 
-/* The inode of a name, made where it may be. 0 or -errno. */
+/* Finds the inode of a name, or creates it if the flags allow. 0 or -errno. */
 static int inode_get(const char *path, int flags, struct vfs_file *file)
 {
 	const char *name;
@@ -357,7 +357,7 @@ static int vfs_delete(sqlite3_vfs *vfs, const char *path, int syncs_folder)
 	return code_of(res, SQLITE_IOERR_DELETE);
 }
 
-/* As on Unix an empty file does not count as one that exists. */
+/* As on Unix, an empty file does not exist for SQLITE_ACCESS_EXISTS. */
 static int vfs_access(sqlite3_vfs *vfs, const char *path, int flags, int *ret_can)
 {
 	const char *name;
@@ -431,7 +431,7 @@ void sim_store_init(void)
 	if (has_begun)
 		return;
 	has_begun = true;
-	/* No locks, no statistics: it is used by one thread, and often. */
+	/* Single-threaded, so no locks; statistics would cost time. */
 	CHECK(sqlite3_config(SQLITE_CONFIG_SINGLETHREAD) == SQLITE_OK);
 	CHECK(sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0) == SQLITE_OK);
 	CHECK(sqlite3_initialize() == SQLITE_OK);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What store/store.c asks the kernel about its files itself, when a program is linked with --wrap
- * (sim_store_wraps in meson.build): paths inside a simulated folder lead there, all others are what
- * they are. Descriptors are true ones of nothing, so that they can be closed. One thread.
+ * System calls that store/store.c makes on its files, in programs linked with --wrap
+ * (sim_store_wraps in meson.build). Paths inside a simulated folder go to that folder, all others
+ * to the kernel. Descriptors are real ones of an unrelated object, so that they can be closed. One
+ * thread.
  */
 #include "sim_store_private.h"
 
@@ -24,11 +25,11 @@ int __wrap_open64(const char *path, int flags, ...);
 int __wrap_unlink(const char *path);
 int __wrap_rename(const char *from, const char *to);
 int __wrap_stat64(const char *path, struct stat64 *ret_info);
-/* sim_disk.c, where a program has it: 0, -errno, or 1 for what is no disk. */
+/* sim_media_open.c, if linked: 0, -errno, or 1 when the path is no simulated disk. */
 __attribute__((weak)) int sim_disk_stat(const char *path, struct stat64 *ret_info);
 int __wrap_fsync(int fd);
 
-/* A folder or file that was opened to be synced, which is what comes next. */
+/* The folder or file that was last opened; the fsync that follows applies to it. */
 static struct sim_folder *opened_folder;
 static struct sim_inode *opened_inode; /* NULL: the folder itself */
 static int opened_fd = -1;

@@ -3,8 +3,8 @@
  * The files under the simulated store: what SQLite's VFS (sim_store.c) and the system calls of
  * store/store.c (sim_store_files.c) do to a folder (sim_folder.c). One thread.
  *
- * An inode has what programs see and what is stable of it, by sectors. A folder has its names, and
- * what they were since it was last synced: when the power goes one of these is what remains.
+ * An inode has its visible content and, by sectors, its stable content. A folder has its names, and
+ * each state of the names since its last sync: after a power loss one of these states remains.
  */
 #ifndef WEFT_TESTS_SIM_STORE_PRIVATE_H
 #define WEFT_TESTS_SIM_STORE_PRIVATE_H
@@ -22,13 +22,13 @@ struct sim_inode {
 	struct sim_folder *folder; /* NULL: a temporary file, freed with its last connection */
 	uint8_t *bytes;
 	uint8_t *stable;
-	uint8_t *dirty; /* one per sector: not synced since it was written */
+	uint8_t *dirty; /* one per sector: written since the last sync */
 	size_t room_bytes;
 	size_t size_bytes;
 	size_t stable_bytes;
-	size_t least_bytes; /* the shortest that it was since it was synced */
+	size_t least_bytes; /* the smallest size since the last sync */
 	struct list files;  /* connections */
-	/* Of the connections of one process: the index of the write-ahead log. */
+	/* Shared by connections of one process: the index of the write-ahead log. */
 	void **regions;
 	unsigned region_count;
 	unsigned shm_users;
@@ -51,17 +51,17 @@ struct sim_folder {
 	struct prng prng;
 	struct list inodes;
 	struct sim_names names;
-	struct sim_names *before; /* stable first, then after each change since */
+	struct sim_names *before; /* the stable names, then the names after each change since */
 	unsigned before_count;
 	bool is_full;
 	uint32_t error_one_in;
 };
 
-/* The folder that the path leads into, or NULL; *ret_name is the rest, "" for the folder itself. */
+/* The folder that contains path, or NULL. *ret_name: the rest of path, "" for the folder itself. */
 struct sim_folder *folder_of_path(const char *path, const char **ret_name);
 struct sim_inode *folder_find(const struct sim_folder *folder, const char *name);
 
-/* Each of these is an operation of the current process. 0 or -errno; -EIO: it is dying. */
+/* Each of these is an operation of the current process. 0 or -errno; -EIO: the process is dying. */
 int folder_create(struct sim_folder *folder, const char *name, struct sim_inode **ret_inode);
 int folder_unlink(struct sim_folder *folder, const char *name);
 int folder_rename(struct sim_folder *folder, const char *from, const char *to);
@@ -73,7 +73,7 @@ int inode_write(struct sim_inode *inode, size_t offset, const void *bytes, size_
 int inode_truncate(struct sim_inode *inode, size_t size_bytes);
 int inode_sync(struct sim_inode *inode);
 
-/* All folders' randomness for SQLite, from the seed of the first folder. */
+/* Random bytes for SQLite, for all folders, seeded by the first folder. */
 void store_random_fill(void *bytes, size_t len_bytes);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Children that run seeds. Each takes the next seed until none is left; a seed that fails ends its
- * child, because nobody knows what a broken run has left behind, and another one takes its place.
- * What kills a child (a failed CHECK, a sanitizer, the limit of CPU time) is the seed's verdict.
+ * Children that run seeds. Each child takes the next seed until none is left. A child whose seed
+ * fails exits and is replaced, because a broken run may leave anything behind. What kills a child
+ * (a failed CHECK, a sanitizer, the limit of CPU time) is the seed's verdict.
  *
- * The parent only waits and counts. What a child says on standard error goes into a file without a
- * name, from which the parent takes the cause of a death; with TRACE=1 it stays where it was.
+ * The parent only waits and counts. A child's standard error goes to an unnamed file, from which
+ * the parent reads the cause of a death; with TRACE=1 it is not redirected.
  */
 #include "sim_driver.h"
 
@@ -26,10 +26,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define EXIT_VIOLATED 91 /* the verdict says what */
+#define EXIT_VIOLATED 91 /* exit status; the verdict has the reason */
 #define CHILDREN_MAX  64
 #define PROGRESS_S    10
-#define WALL_FACTOR   10 /* limit of real time: so many times that of CPU time */
+#define WALL_FACTOR   10 /* limit of real time, as a multiple of the CPU time */
 #define WORDS_BYTES   65536
 #define FAILURES_MAX  200
 
@@ -49,7 +49,7 @@ struct swarm_shared {
 
 struct swarm_child {
 	pid_t pid;    /* 0: none */
-	int words_fd; /* what it said on standard error; -1: that was not caught */
+	int words_fd; /* file with the child's standard error; -1: not redirected */
 };
 
 struct swarm {
@@ -63,7 +63,7 @@ struct swarm {
 	uint64_t told_ns;
 };
 
-/* Only there with a sanitizer that looks for leaks. */
+/* Defined only by a sanitizer with leak detection. */
 extern int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
 
 static void *shared_alloc(size_t bytes)
@@ -110,7 +110,7 @@ static void seed_run(const struct sim_world_kind *world, const struct sim_scenar
 	}
 }
 
-/* Coverage is written by exit; a broken run has leaks, which exit would report. */
+/* exit writes coverage data, but with a leak detector it would report the broken run's leaks. */
 static _Noreturn void child_end_violated(void)
 {
 	if (__lsan_do_recoverable_leak_check)
@@ -146,7 +146,7 @@ static _Noreturn void child_work(struct swarm *swarm, struct swarm_slot *slot)
 
 /* ---- deaths ---------------------------------------------------------------------------------- */
 
-/* The line that tells why: of a sanitizer, of CHECK, or the last one. */
+/* The line with the cause: of a sanitizer, of CHECK, or the last line. */
 static const char *cause_find(char *words)
 {
 	static const char *const signs[] = {"SUMMARY: ", "runtime error: ", "check failed: "};
@@ -174,7 +174,7 @@ static void words_read(int fd, char words[WORDS_BYTES])
 	words[length > 0 ? length : 0] = 0;
 }
 
-/* Fills the verdict of a child that did not do so itself. */
+/* Fills the verdict of a child that died before doing so. */
 static void death_judge(int status, int words_fd, bool tells, struct sim_verdict *verdict)
 {
 	static char words[WORDS_BYTES];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tenants: their commands, and how each is judged; see sim_tenant.h. sim_tenant_trouble.c has what
- * happens to their namespace. One thread.
+ * Tenants: their commands, and how each is judged; see sim_tenant.h. sim_tenant_trouble.c has the
+ * troubles of their namespace. One thread.
  */
 #include "sim_tenant.h"
 #include "sim_mpath.h"
@@ -13,9 +13,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define NS_INDEX      1 /* of the world's namespaces: the one that is theirs */
+#define NS_INDEX      1 /* of the tenants' namespace in the world */
 #define THINK_MAX_US  3000
-#define LOOK_AGAIN_US 5000 /* while there is no namespace */
+#define LOOK_AGAIN_US 5000 /* while the namespace is missing */
 
 static void tenant_think(struct tenant *tenant, uint64_t us)
 {
@@ -38,7 +38,8 @@ static bool handle_is_stale(const struct tenant_handle *handle)
 	return join_ns_is_replaced(info.joined);
 }
 
-/* Which of the namespaces that had the NSID an identity is; TENANT_LIVES_MAX: none of them. */
+/* Index of an identity among the namespaces that had the NSID; TENANT_LIVES_MAX: unknown identity.
+ * */
 static unsigned life_of(const struct mrun *run, const struct uuid *uuid)
 {
 	const struct mworld *world = &run->world;
@@ -68,7 +69,7 @@ static void handle_keep_old(struct tenant *tenant)
 	tenant->handle.ns = NULL;
 }
 
-/* The namespace that there is now. False: there is none. */
+/* Finds the current namespace. False: none. */
 static bool handle_find(struct tenant *tenant)
 {
 	struct mrun *run = tenant->run;
@@ -99,7 +100,7 @@ static bool names(const struct tenant *tenant, unsigned life, uint64_t offset, u
 	       offset + len_bytes <= first + tenant->sector_count * TENANT_SECTOR;
 }
 
-/* On the medium: whose command is this? */
+/* An access to the medium: finds the command that it belongs to. */
 static void on_io(struct mworld *world, const struct probe *root, const struct media_io *io)
 {
 	struct mrun *run = container_of(world, struct mrun, world);
@@ -174,13 +175,13 @@ static void change_judge(struct tenant *tenant)
 	if (is_ok && !tenant->has_changed)
 		mpath_run_fail(run, "a command of a tenant was acknowledged and has changed "
 				    "nothing in its namespace");
-	/* It is of the namespace that there is, and was made for another format. */
+	/* The namespace is current, and the command was made for another format. */
 	if (tenant->io.result == MPATH_STALE && tenant->has_changed &&
 	    !handle_is_stale(&tenant->handle))
 		mpath_run_fail(run, "a command of a tenant is said not to have run, and has");
 }
 
-/* The handle is that of a replaced namespace, which the host knows. */
+/* Judges a command whose handle the host knows to be stale. */
 static void stale_judge(struct tenant *tenant)
 {
 	if (tenant->io.result != MPATH_STALE)
@@ -289,7 +290,7 @@ static void block_bytes_look(struct tenant *tenant)
 	tenant->block_bytes = info.identity.block_bytes;
 }
 
-/* Blocks of the tenant's own, up to TENANT_DATA_BYTES; reads also of the others'. */
+/* Blocks of the tenant itself, up to TENANT_DATA_BYTES; reads may choose another tenant's. */
 static void range_choose(struct tenant *tenant, enum tenant_kind kind)
 {
 	struct prng *prng = &tenant->run->tenants.prng;
@@ -303,7 +304,7 @@ static void range_choose(struct tenant *tenant, enum tenant_kind kind)
 	tenant->sector_count = count * per_block;
 }
 
-/* After the troubles: everything of its own, then that the old handles are stale. */
+/* After the troubles: reads all bytes of the tenant, then checks that the old handles are stale. */
 static void tenant_sweep(struct tenant *tenant)
 {
 	if (tenant->swept < TENANT_SECTORS) {
@@ -339,7 +340,7 @@ static void on_tenant_timer(struct reactor_timer *timer)
 		tenant_sweep(tenant);
 		return;
 	}
-	/* Now and then a handle is used that is known to be stale. */
+	/* Sometimes a command uses a handle known to be stale. */
 	if (tenant->handle.ns != NULL && handle_is_stale(&tenant->handle) && !prng_one_in(prng, 4))
 		handle_keep_old(tenant);
 	if (tenant->handle.ns == NULL && !handle_find(tenant)) {

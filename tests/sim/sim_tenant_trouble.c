@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What happens to the namespace of the tenants, and to the address of a port: chosen by the seed,
- * with numbers of their own, so that the seeds of before are what they were. See sim_tenant.h. One
- * thread; strikes from the world's control reactor.
+ * Troubles of the tenants' namespace and of a port's address. Chosen by the seed with separate
+ * random numbers, so that other choices of a seed do not change. See sim_tenant.h. One thread;
+ * strikes from the world's control reactor.
  */
 #include "sim_mpath.h"
 #include "sim_tenant.h"
@@ -16,8 +16,8 @@
 #define NS_INDEX          1
 #define REPLACEMENTS_MAX  (TENANT_LIVES_MAX - 4)
 #define TWIN_CNTLID_FIRST 5000
-#define TWIN_STAYS        8  /* troubles, on average */
-#define CLONE_STAYS       60 /* so that paths get as far as Identify Controller */
+#define TWIN_STAYS        8  /* stays for this many troubles, on average */
+#define CLONE_STAYS       60 /* long enough for paths to reach Identify Controller */
 #define CLOSE_LIMIT_NS    (60 * NS_PER_S)
 
 /* ---- the choice -------------------------------------------------------------------------------
@@ -40,8 +40,8 @@ void tenants_choose(struct tenants *tenants, uint64_t seed, bool is_two)
 	tenants->has_second = prng_one_in(&tenants->prng, 2);
 	tenants->is_wide = prng_one_in(&tenants->prng, 2) && !is_two;
 	tenants->is_clone = prng_one_in(&tenants->prng, 3) && tenants->twin_one_in > 0;
-	/* While a namespace is replaced at one address after the other, no address gives its word
-	 * for either against the wrong machine's. */
+	/* While a namespace is being replaced address by address, no address has evidence against
+	 * the wrong machine. */
 	if (tenants->twin_one_in > 0)
 		tenants->replace_one_in = 0;
 	tenants->count = 2 + (unsigned)prng_below(&tenants->prng, TENANTS_MAX - 1);
@@ -80,7 +80,7 @@ static void on_path_changed(struct mpath *mpath, void *arg, unsigned path, const
 	struct mrun *run = arg;
 
 	sim_trace(run->world.sim, "second mpath, path %u: %s", path, what);
-	/* As on_path of sim_mpath.c. */
+	/* As in on_path of sim_mpath.c. */
 	if (!run->has_reset)
 		mpath->paths[path]->identity.reset_limit = 0;
 }
@@ -183,7 +183,7 @@ static void namespace_return(struct mrun *run)
 	run->tenants.replaced++;
 }
 
-/* Deleted first, and there again later, or both at once. */
+/* Deletes the namespace, to return later, or replaces it at once. */
 static void trouble_replace(struct mrun *run)
 {
 	bool is_apart = prng_one_in(&run->tenants.prng, 2);
@@ -223,7 +223,7 @@ static void trouble_format(struct mrun *run)
 /* ---- the wrong machine ------------------------------------------------------------------------
  */
 
-/* A live path at another address than the port's; NULL: there is none. */
+/* A live path to another address than the port's, or NULL. */
 static const struct path *path_elsewhere(const struct mrun *run, unsigned port)
 {
 	const struct mpath *mpath = run->world.mpath;
@@ -238,24 +238,24 @@ static const struct path *path_elsewhere(const struct mrun *run, unsigned port)
 	return NULL;
 }
 
-/* A copy of the target, down to its state folder. */
+/* The twin becomes a copy of the target, including its state folder. */
 static void clone_choose(struct mrun *run, const struct path *elsewhere)
 {
 	struct mworld_twin *twin = &run->world.twin;
 
-	/* Targets that share their blocks tell no instances here. */
+	/* Targets that share their blocks report no instances in this world. */
 	twin->has_instance = run->world.target_count == 1 && prng_one_in(&run->tenants.prng, 2);
 	if (twin->has_instance) {
 		twin->cntlid_first = TWIN_CNTLID_FIRST;
 		twin->cntlid_last = TWIN_CNTLID_FIRST + MWORLD_CNTLIDS - 1;
 		return;
 	}
-	/* What every attempt gets, whichever reactor's, is the CNTLID of a controller that lives:
-	 * another one would be no evidence. */
+	/* Every attempt, on either reactor, gets the CNTLID of a live controller: any other CNTLID
+	 * would be no evidence. */
 	twin->cntlid_first = twin->cntlid_last = elsewhere->joined.cntlid;
 }
 
-/* It must differ in something that the host can see. */
+/* The twin must differ in something that the host can see. */
 static void twin_choose(struct mrun *run, const struct path *elsewhere)
 {
 	struct mworld_twin *twin = &run->world.twin;
@@ -278,7 +278,8 @@ static void trouble_twin(struct mrun *run)
 	unsigned port = (unsigned)prng_below(&run->tenants.prng, world->port_count);
 	const struct path *elsewhere = path_elsewhere(run, port);
 
-	/* Where no other address gives its word, whoever answers is the subsystem. */
+	/* Without a live path elsewhere, any machine at the address would be accepted as the
+	 * subsystem. */
 	if (elsewhere == NULL)
 		return;
 	world->twin.port = port;
@@ -294,7 +295,7 @@ static void trouble_twin(struct mrun *run)
 	mworld_twin_lend(world);
 }
 
-/* Who is at the address is never joined when its serial number or instance is another one. */
+/* A machine with another serial number or instance must never be joined. */
 static void twin_watch(struct mrun *run)
 {
 	const struct mworld *world = &run->world;
@@ -352,7 +353,8 @@ void tenants_heal(struct mrun *run)
 	world->twin.is_lent = false;
 	if (world->ns[NS_INDEX].is_absent)
 		namespace_return(run);
-	/* An address that gave the CNTLID of a controller is refused for as long as that lives. */
+	/* An address that reported a live controller's CNTLID is refused while that controller
+	 * lives, so cut all. */
 	for (unsigned i = 0; run->tenants.twins > 0 && i < world->port_count; i++)
 		(void)sim_net_cut(world->sim, &world->addrs[i]);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names for the changes of states that worlds see: counters with a literal for each pair. One
- * thread. What happens inside of src/ is counted by coverage instead; see tools/sim-cover.
+ * Names for the state changes that worlds see: counters with a literal for each pair. One thread.
+ * Coverage counts what happens inside of src/; see tools/sim-cover.
  */
 #include "sim_transition.h"
 
@@ -81,7 +81,7 @@ void sim_transition_ana(struct sim_counters *counters, enum ana_state from, enum
 
 void sim_transition_path(struct sim_counters *counters, enum path_state from, enum path_state to)
 {
-	/* Behind one that closed comes another one, with its number. */
+	/* A new path may reuse the index of a closed one. */
 	if (from != to && from != PATH_CLOSING)
 		sim_counter_add(counters, path_names[path_index_of(from)][path_index_of(to)], 1);
 }

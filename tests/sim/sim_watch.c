@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the simulated target owes its hosts beyond the answers to their commands: that it ends a
- * controller only when its host was silent for KATO, and then does; that nothing of a controller
- * that was reset is on a medium when the reset is answered; that hosts are told which namespaces
- * have changed; that the discovery log says how new it is. One thread; looks at the target's truth
- * between two events, from outside.
+ * What the simulated target owes its hosts beyond answers to commands. It ends a controller only
+ * when the host was silent for KATO, and then does so. When a reset is answered, no medium works
+ * for the reset controller any more. Hosts are notified which namespaces changed. The discovery log
+ * has the right generation. One thread; examines the target's state between two events.
  *
- * A command that was answered proves that the target had it, not before it was begun: whoever ends
- * a controller less than KATO after that has not kept count.
+ * An answered command proves that the target received it, not before it was begun: ending the
+ * controller less than KATO after its start is an error.
  */
 #include "sim_op.h"
 
@@ -20,15 +19,15 @@
 
 #include <string.h>
 
-#define LATE_MAX_NS (NS_PER_S / 2) /* beyond all that a target may take to notice */
+#define LATE_MAX_NS (NS_PER_S / 2) /* longer than a target may take to notice */
 
 static uint32_t maybe(struct prng *prng, uint32_t low, uint32_t high)
 {
 	return prng_one_in(prng, 2) ? low + (uint32_t)prng_below(prng, high - low + 1) : 0;
 }
 
-/* Numbers of their own, and some seeds only: those that found something before stay as they were.
- */
+/* Uses its own random numbers, for some seeds only, so that seeds that found a bug replay
+ * unchanged. */
 void watch_choose(struct world *world, uint64_t seed)
 {
 	struct world_plan *plan = &world->plan;
@@ -48,7 +47,7 @@ void watch_choose(struct world *world, uint64_t seed)
 static void expiry_check(struct world *world, const struct ctrl *ctrl)
 {
 	uint64_t now_ns = sim_now(world->sim);
-	/* By its own clock; a microsecond for what is rounded. */
+	/* KATO by the target's clock, less a microsecond for rounding. */
 	uint64_t kato_ns =
 		ctrl->kato_ms * NS_PER_MS * 1000000 / (uint64_t)(1000000 + world->wreck.drift_ppm) -
 		NS_PER_US;
@@ -57,7 +56,7 @@ static void expiry_check(struct world *world, const struct ctrl *ctrl)
 		uint64_t proven_ns =
 			world->hosts[i] ? sim_host_proven_ns(world->hosts[i], ctrl->cntlid) : 0;
 
-		/* It counts by its own clock, which may run fast, or jump. */
+		/* The target's clock may have jumped since. */
 		if (proven_ns > world->wreck.jumped_ns && now_ns < proven_ns + kato_ns)
 			world_fail(world,
 				   "host %u: keep alive of controller %u expired %.3f ms after a "
@@ -67,11 +66,11 @@ static void expiry_check(struct world *world, const struct ctrl *ctrl)
 	}
 }
 
-/* True: its host is silent, and it does not end. */
+/* True: the controller is still live though its host is silent for too long. */
 static bool ctrl_is_overdue(const struct world *world, const struct ctrl *ctrl)
 {
 	uint64_t last_ns = atomic_load(&ctrl->silence.last_ns);
-	/* What it may add to KATO is a quarter of CQT: target/cmd_keep_alive.c. */
+	/* The target may add a quarter of CQT to KATO: target/cmd_keep_alive.c. */
 	uint64_t limit_ns = ctrl->kato_ms * NS_PER_MS +
 			    ctrl->local->snapshot->limits.quiesce_ms * NS_PER_MS / 4 + LATE_MAX_NS;
 
@@ -98,7 +97,7 @@ void watch_ctrls(struct world *world)
 
 static bool queue_is_of(const struct queue *queue, const struct ctrl_reset_cmd *instance)
 {
-	/* The controller of one that is detaching may be gone, and it has no commands any more. */
+	/* A detaching queue's controller may be freed, and the queue has no commands any more. */
 	return queue->state != QUEUE_DETACHING && queue->ctrl && queue->qid != 0 &&
 	       queue->ctrl->cntlid == instance->cntlid &&
 	       queue->ctrl->uniquifier == instance->uniquifier &&

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The simulated reactor, part three: watches and pollers of reactor/reactor.h. A watch is of a
- * channel, a descriptor that a test makes ready; `ready` comes a moment later, if what it waited
- * for still holds. Pollers are asked in every turn; when none has work they are armed, and the
- * reactor waits for its next event. A poller that had work is asked again after a moment, so that
- * time goes on.
+ * The simulated reactor: watches and pollers of reactor/reactor.h. A watch belongs to a channel, a
+ * descriptor that a test makes ready; `ready` is called a moment later, if a wanted event still
+ * holds. Every turn asks the pollers for work. When none has work they are armed, and the reactor
+ * waits for its next event. A poller that had work is asked again after a microsecond, so that time
+ * advances.
  */
 #include "sim_internal.h"
 
@@ -16,7 +16,7 @@
 struct channel {
 	struct list node;
 	int fd;
-	unsigned events; /* that hold */
+	unsigned events; /* that hold now */
 	struct reactor_watch *watch;
 	unsigned wanted; /* by the watch, while it is armed */
 	struct sim_event *ready_event;
@@ -191,7 +191,7 @@ static void another_turn(struct sim_event *event)
 {
 }
 
-/* As of the reactor for machines. True: one of them has work. */
+/* As in the real reactor. True: a poller has work. */
 static bool pollers_ask(struct reactor *reactor, bool is_poll)
 {
 	struct list batch, *node;
@@ -216,7 +216,7 @@ void sim_pollers_run(struct reactor *reactor)
 
 	if (list_empty(&reactor->pollers))
 		return;
-	/* Some turns go by before an idle reactor sleeps. */
+	/* An idle reactor runs some turns before it sleeps. */
 	if (pollers_ask(reactor, true) || prng_one_in(&sim->prng, 4) || pollers_ask(reactor, false))
 		sim_event_add(sim, reactor, sim->now_ns + NS_PER_US, another_turn, NULL);
 }

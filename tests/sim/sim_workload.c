@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The simulated hosts: connect, keep several commands under way, send Aborts, crash, leave, come
- * back; at the end read everything once more. The last host may be a discovery client. One thread;
- * each host's callbacks run on its own simulated reactor.
+ * The simulated hosts: connect, keep several commands in flight, send Aborts, crash, disconnect,
+ * reconnect; at the end they read all blocks once more. The last host may be a discovery client.
+ * One thread; each host's callbacks run on its own simulated reactor.
  */
 #include "sim_op.h"
 
@@ -19,14 +19,14 @@
 #define IDLE_MAX_MS 6000
 
 enum host_state {
-	HOST_AWAY, /* a timer brings it back, or it has left for good */
+	HOST_AWAY, /* a timer reconnects it, or it has left for good */
 	HOST_CONNECTING,
 	HOST_LIVE,
 	HOST_LEAVING,
 };
 
 struct worker {
-	struct sim_op op; /* first: found from its command */
+	struct sim_op op; /* first member: the worker is found from its command */
 	struct sim_host *host;
 	struct reactor_timer timer;
 };
@@ -48,19 +48,19 @@ struct sim_host {
 	bool is_abort_busy;
 	struct worker *abort_victim;
 	uint64_t abort_victim_start;
-	/* The last look at everything. */
+	/* The final read of all blocks. */
 	unsigned read_ns;
 	uint64_t read_block;
 	bool has_read_all;
-	bool is_doomed; /* told that its queues end: the session must be over soon */
-	/* The controller of this session, and of the last one that was lost. */
+	bool is_doomed; /* a queue was deleted, so the controller must end soon */
+	/* The current controller, and the last one that was lost. */
 	struct ctrl_reset_cmd instance;
 	struct ctrl_reset_cmd lost_instance;
 	struct world_ghost lost_session;
 	struct host_cmd reset_cmd;
 	bool has_lost;
 	bool is_reset_busy;
-	/* Which namespaces have changed: asked when the controller says that some have. */
+	/* The changed namespaces log, read after each notice of the controller. */
 	bool has_events;
 	bool is_news_busy;
 	bool is_news_again;
@@ -111,15 +111,15 @@ static bool has_cause_to_fail(const struct world *world)
 	       plan->faults.refuse_ppm || late_can_break(&world->late) || wreck_can_break(world);
 }
 
-/* Large transfers through windows of a few bytes take longer than a host waits for an answer. */
+/* Large transfers through windows of a few bytes may exceed a host's command time-out. */
 static bool is_too_slow(const struct world *world, const struct host_error *error)
 {
 	return world->plan.has_large && world->plan.is_narrow &&
 	       strstr(error->text, "was not answered") != NULL;
 }
 
-/* A read on its way out of memory that a reservation forbids ends from a copy; when its host has no
- * buffer left for the copy, the connection is reset. */
+/* A read directly from memory that a reservation now forbids is completed from a copy. If the
+ * host's share has no buffer for the copy, the connection is reset. */
 static bool is_fenced_without_buffer(const struct world *world, const struct host_error *error)
 {
 	bool can_wait_half_sent = world->plan.has_large || world->plan.is_narrow;
@@ -141,7 +141,7 @@ static void on_reset_done(struct host_cmd *cmd)
 	world_hash(host->world, cmd->status.value ^ cmd->result << 21);
 	if (!is_ok && !nvme_status_same(cmd->status, NVME_SC_HOST_PATHING_ERROR) &&
 	    !nvme_status_same(cmd->status, NVME_SC_ABORT_SQ_DELETION) &&
-	    /* There was no memory for it. */
+	    /* The target could not allocate memory. */
 	    !(nvme_status_same(cmd->status, NVME_SC_INTERNAL) &&
 	      host->world->wreck.refuse_one_in > 0))
 		world_fail(host->world, "host %u: Cross-Controller Reset ended with \"%s\"",
@@ -150,7 +150,7 @@ static void on_reset_done(struct host_cmd *cmd)
 		return;
 	host->world->stats->resets++;
 	watch_reset_done(host->world, &host->lost_instance);
-	/* From here on the model takes nothing of the lost session any more. */
+	/* From here on no command of the lost controller may land. */
 	if (op_ghosts_reset(host->world, &host->ghosts, &host->lost_session) > 0)
 		host->world->stats->resets_fence++;
 }
@@ -207,7 +207,7 @@ static void on_connected(struct host_ctrl *ctrl, void *arg, int res, const struc
 
 static void note_loss(struct sim_host *host)
 {
-	/* One at a time: the reset that ends with this loss was of the one before. */
+	/* One reset at a time: the reset in flight is for the loss before this one. */
 	if (host->is_reset_busy)
 		return;
 	host->has_lost = true;
@@ -242,8 +242,8 @@ static void on_news_done(struct host_cmd *cmd)
 				  sizeof(host->news_page));
 	} else if (!nvme_status_same(cmd->status, NVME_SC_HOST_PATHING_ERROR) &&
 		   (cmd->status.value & NVME_STATUS_DNR) == 0) {
-		/* The log is read again, or no notice would follow. If it was spoilt on its way
-		 * here, the controller will not tell it twice: a host looks at everything then. */
+		/* Read the log again, since no further notice would come. If the log page was
+		 * damaged, the controller considers it read: a host then checks all namespaces. */
 		if (nvme_status_same(cmd->status, NVME_SC_TRANSIENT_TRANSPORT))
 			watch_session_begun(host->world, host->index);
 		host->is_news_again = true;
@@ -297,7 +297,7 @@ static void host_config_choose(struct sim_host *host, struct host_config *config
 		.connect_timeout_ms = 3000,
 		.command_timeout_ms = 5000,
 	};
-	/* Or nobody would see it. */
+	/* Without digests flipped bits are not noticed. */
 	if (host->world->late.flip_one_in > 0)
 		config->wants_header_digest = config->wants_data_digest = true;
 	text_copy(config->subsystem_nqn, sizeof(config->subsystem_nqn),
@@ -332,7 +332,8 @@ static void on_abort_done(struct host_cmd *cmd)
 
 	host->is_abort_busy = false;
 	world_hash(host->world, cmd->status.value ^ cmd->result << 20);
-	/* An I/O queue that just went may be named; a limit cannot be reached by one at a time. */
+	/* Invalid Field: the I/O queue may just have been deleted. One Abort at a time cannot
+	 * exceed the limit. */
 	if (!is_ok && !nvme_status_same(cmd->status, NVME_SC_HOST_PATHING_ERROR) &&
 	    !nvme_status_same(cmd->status, NVME_SC_ABORT_SQ_DELETION) &&
 	    !nvme_status_same(cmd->status, NVME_SC_INVALID_FIELD))
@@ -340,7 +341,7 @@ static void on_abort_done(struct host_cmd *cmd)
 	if (!is_ok || (cmd->result & 1))
 		return;
 	host->world->stats->aborted++;
-	/* The identifier is still this command's, so that it is the one that was aborted. */
+	/* The command identifier still belongs to this command, so this command was aborted. */
 	if (victim->is_busy && victim->start == host->abort_victim_start)
 		victim->must_be_aborted = true;
 }
@@ -387,7 +388,7 @@ static void world_forget(struct world *world)
 	}
 }
 
-/* Both, where there are two: their order is the target's. */
+/* Both of a fused pair; the target chooses their order. */
 static void worker_cmd_done(struct worker *worker, const struct host_cmd *cmd)
 {
 	struct sim_host *host = worker->host;
@@ -395,13 +396,13 @@ static void worker_cmd_done(struct worker *worker, const struct host_cmd *cmd)
 	if (worker->op.cmds_busy == 0)
 		world_fail(host->world, "a command was answered twice");
 	host->is_doomed |= nvme_status_same(cmd->status, NVME_SC_ABORT_SQ_DELETION);
-	/* The target had it, and took note of it. */
+	/* The target received the command and restarted the keep alive timer. */
 	if (!nvme_status_same(cmd->status, NVME_SC_ABORT_SQ_DELETION) &&
 	    !nvme_status_same(cmd->status, NVME_SC_HOST_PATHING_ERROR) &&
 	    worker->op.sent_ns > host->proven_ns)
 		host->proven_ns = worker->op.sent_ns;
 	if (--worker->op.cmds_busy > 0) {
-		/* Its identifier may be another one's when an Abort finds it. */
+		/* An Abort may find the identifier in use by another command. */
 		worker->op.cmd.slot_index = HOST_NO_SLOT;
 		if (host->abort_victim == worker)
 			host->abort_victim_start = MODEL_NEVER;
@@ -454,7 +455,7 @@ static void worker_submit(struct worker *worker)
 	host_submit_io(host->ctrl, op->queue, &op->second);
 }
 
-/* The next piece of everything that is there. False when all has been read. */
+/* Reads the next blocks. False: all were read. */
 static bool read_next(struct worker *worker)
 {
 	struct sim_host *host = worker->host;
@@ -537,7 +538,7 @@ static void on_worker_timer(struct reactor_timer *timer)
 	worker_work(worker);
 }
 
-/* Wakes every worker that has nothing to do. */
+/* Wakes every idle worker. */
 static void host_go(struct sim_host *host)
 {
 	for (unsigned i = 0; i < host->worker_count; i++) {
@@ -638,8 +639,8 @@ uint64_t sim_host_proven_ns(const struct sim_host *host, uint16_t cntlid)
 
 bool sim_host_hears(const struct sim_host *host)
 {
-	/* Not one whose target died with its machine: without keep alive, and with nothing to read,
-	 * it does not find out. */
+	/* Not a host whose target lost power: without keep alive and with nothing to read, it does
+	 * not notice. */
 	return host->world->plan.has_news && host->has_events && host->state == HOST_LIVE &&
 	       host->session.target_epoch == host->world->target_epoch;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One run from a seed to its verdict: the target's life (start, configuration changes, restarts),
- * the troubles of network and media, and the end, at which nothing may be left over. One thread;
- * the callbacks here run on the simulated control reactor.
+ * troubles of network and media, and the end, when nothing may be leaked. One thread; callbacks run
+ * on the simulated control reactor.
  */
 #include "sim_world.h"
 
@@ -54,7 +54,7 @@ bool world_event(struct world *world)
 	unsigned event = world->event_count++;
 	bool happens = scenario_has_event(world->scenario, event);
 
-	/* A run that crashes has told this much. */
+	/* Kept up to date for the report of a run that crashes. */
 	world->verdict->events = world->event_count;
 	world->verdict->commands = world->stats->commands;
 	sim_trace(world->sim, "event %u%s", event, happens ? "" : " is left out");
@@ -71,7 +71,7 @@ bool world_feature(struct world *world, enum world_feature feature, bool is_chos
 
 bool world_ghost_is_gone(struct world *world, const struct world_ghost *ghost)
 {
-	/* What a dead process left is about until its disks are opened again. */
+	/* Commands of a dead process may land until its disks are opened again. */
 	if (world->wreck.is_down && !ghost->is_reset)
 		return ghost->target_epoch != world->target_epoch;
 	return ghost->is_reset || ghost->target_epoch != world->target_epoch || !world->target ||
@@ -82,7 +82,7 @@ static void on_bytes(void *arg, int fd, uint64_t offset, uint8_t *bytes, size_t 
 {
 	struct world *world = arg;
 
-	/* What negotiates digests has none. */
+	/* ICReq and ICResp have no digests. */
 	if (offset >= IC_BYTES && world->phase == WORLD_TROUBLED)
 		late_flip(&world->late, bytes, len_bytes);
 	world_hash(world, (uint64_t)fd ^ offset << 20 ^ sim_now(world->sim));
@@ -96,7 +96,7 @@ static void on_applied(void *arg, int res, const char *error)
 	struct world *world = arg;
 	uint64_t now = world_step(world);
 
-	/* What was refused is tried again. */
+	/* Out of memory by fault injection: retry. */
 	if (res == -ENOMEM && world->wreck.refuse_one_in > 0) {
 		sim_trace(world->sim, "world: apply failed: %s", error);
 		reactor_timer_arm(&world->start_timer, reactor_now_ns(world->control) + NS_PER_MS);
@@ -268,7 +268,7 @@ static void on_chaos_timer(struct reactor_timer *timer)
 	struct world *world = container_of(timer, struct world, chaos_timer);
 	const struct world_plan *plan = &world->plan;
 
-	/* After so many the run would be about nothing else. */
+	/* With more troubles the run would do nothing else. */
 	if (world->troubles_left == 0) {
 		late_heal(&world->late, world->sim, 0, NULL, UINT64_MAX);
 		return;
@@ -407,7 +407,7 @@ static void world_leave(struct world *world)
 		world_fail(world, "the target does not stop");
 		return;
 	}
-	/* What is left of the network's own events: closed connections say goodbye. */
+	/* Remaining events of the network: connections close. */
 	sim_run_until(world->sim, sim_now(world->sim) + 10 * NS_PER_S);
 	if (sim_leaks(world->sim) > 0)
 		world_fail(world, "%u sockets, timers or messages are left", sim_leaks(world->sim));
@@ -437,7 +437,7 @@ static void world_play(struct world *world)
 
 static void reactors_create(struct world *world)
 {
-	/* Where the target is a process, memory is never refused to the one that controls it. */
+	/* In a world with processes, allocations of the control reactor never fail. */
 	struct reactor_config config = {.cpu = -1,
 					.index = world->wreck.is_on ? SIM_CONTROL_INDEX : 0};
 
@@ -604,7 +604,7 @@ static void world_run(const struct sim_scenario *scenario, struct sim_counters *
 	wreck_count(world);
 	neighbours_count(world);
 	stats_count(&stats, counters);
-	/* After a violation nothing is known to be quiet: what it holds is left as it is. */
+	/* After a violation operations may be in flight, so objects are not freed one by one. */
 	if (!world->is_failed)
 		world_free(world);
 	ret_verdict->is_ok = !world->is_failed;

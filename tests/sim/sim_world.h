@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One simulated run: a target on its reactors, the namespaces with their models, the hosts, and
- * the troubles that the seed chose. Everything runs in one thread; `world_step` is the time of the
- * models. sim_plan.c chooses, sim_world.c owns the target and the troubles, sim_change.c what an
- * operator changes and what is kept over restarts, sim_workload.c the hosts, sim_op.c their
- * commands, sim_judge.c the judgement of the answers, sim_reserve.c reservations.
+ * One simulated run: a target on its reactors, the namespaces with their models, the hosts, and the
+ * troubles that the seed chose. One thread; `world_step` is the models' time. sim_plan.c makes the
+ * choices; sim_world.c owns the target and the troubles; sim_change.c has changes by an operator
+ * and the state kept over restarts; sim_workload.c has the hosts, sim_op.c their commands;
+ * sim_judge.c judges the answers; sim_reserve.c has reservations.
  */
 #ifndef WEFT_TESTS_SIM_WORLD_H
 #define WEFT_TESTS_SIM_WORLD_H
@@ -22,7 +22,7 @@
 #define WORLD_HOSTS_MAX    4 /* the last one is the discovery client */
 #define WORLD_REACTORS_MAX 3
 
-/* What shrinking can switch off; the names are in sim_plan.c, in this order. */
+/* Features that shrinking can switch off; sim_plan.c has the names in this order. */
 enum world_feature {
 	FEATURE_HOSTS, /* more than one */
 	FEATURE_REACTORS,
@@ -86,38 +86,38 @@ struct world_ns {
 	enum world_medium kind;
 	struct ns_store *store;
 	struct media *media;
-	struct sim_disk *disk; /* of WORLD_MEDIUM_SIM where the target is a process; else NULL */
-	struct media traits;   /* what media points to while the target is down */
-	struct model *model;   /* NULL: whatever is read is right */
+	struct sim_disk *disk; /* of WORLD_MEDIUM_SIM if the target is a process; else NULL */
+	struct media traits;   /* copy that media points to while the target is down */
+	struct model *model;   /* NULL: any read is right */
 	uint64_t block_count;
 	uint32_t block_shift;
-	bool can_fail; /* its medium answers with errors */
+	bool can_fail; /* its medium can return errors */
 	bool is_present;
 	bool is_read_only;
-	/* Since when that is true on every reactor; MODEL_NEVER while it changes. */
+	/* When every reactor had the namespace's present state; MODEL_NEVER while it changes. */
 	uint64_t settled_at;
-	/* What the last fused operation on a block has replaced: never to be replaced again. */
+	/* The value that the last fused pair on a block replaced: no pair may replace it again. */
 	uint64_t fused_from[WORLD_NS_BLOCKS_MAX];
-	/* When its cache was lost last: of what was under way then nobody knows. */
+	/* When the cache was last lost: outcomes of commands in flight then are unknown. */
 	uint64_t lost_at;
 
 	/* Only in worlds with changes (plan.has_changes). */
 	struct uuid uuid;
-	unsigned hidden_from; /* a bit for each host */
+	unsigned hidden_from; /* bit per host */
 	enum ana_state ana;
-	uint64_t first_block_count; /* before it grew */
-	/* Copies take from here what is known for sure: written by one at a time, read by copies.
-	 */
-	uint64_t quarry_first; /* 0: there is none */
+	uint64_t first_block_count; /* before the namespace grew */
+	/* The quarry: blocks with known values, the source of Copies. One writer at a time, not
+	 * while a Copy reads. */
+	uint64_t quarry_first; /* 0: none */
 	unsigned quarry_readers;
 	bool is_quarry_written;
-	unsigned reserve_busy;     /* reservation commands under way, of lost sessions too */
+	unsigned reserve_busy;     /* reservation commands in flight, also of lost controllers */
 	uint64_t reserve_begun;    /* how many have begun */
-	uint64_t reserve_quiet_at; /* since when none is */
-	bool has_fenced;           /* commands that must not begin: sim_fence.c */
+	uint64_t reserve_quiet_at; /* when the last of them ended */
+	bool has_fenced;           /* has commands that must not begin: sim_fence.c */
 };
 
-/* What the seed chose: 0 means that this trouble does not happen. Figures are "once in". */
+/* What the seed chose. Numbers mean "once in"; 0: never. */
 struct world_plan {
 	unsigned data_reactors;
 	unsigned hosts;
@@ -125,7 +125,7 @@ struct world_plan {
 	uint64_t commands_max;
 	uint32_t think_max_us;
 	uint32_t chaos_max_us; /* time between two troubles */
-	uint32_t cut_one_in;   /* per trouble, each */
+	uint32_t cut_one_in;   /* chance per trouble, for each */
 	uint32_t partition_one_in;
 	uint32_t swap_one_in;
 	uint32_t restart_one_in;
@@ -136,24 +136,24 @@ struct world_plan {
 	uint32_t admin_one_in;
 	bool has_small_pools;
 	enum zero_copy zero_copy;
-	/* What came later is chosen apart, so that seeds of before are what they were. */
+	/* Later additions are chosen separately, so that older seeds do not change. */
 	bool has_changes;
 	bool has_reservations;
-	bool is_duel;       /* hosts shut each other out all the time */
-	bool has_late_data; /* in a duel: by plain Preempt too, while data is on its way */
+	bool is_duel;       /* hosts exclude each other all the time */
+	bool has_late_data; /* in a duel: also by plain Preempt, while data is in flight */
 	bool has_bad_blocks;
 	bool has_copies;
-	uint32_t mask_one_in; /* per trouble, each */
+	uint32_t mask_one_in; /* chance per trouble, for each */
 	uint32_t ana_one_in;
 	uint32_t grow_one_in;
-	uint32_t keep_fail_one_in; /* the store is full, per change that is kept */
-	bool has_resets;           /* hosts have the controllers reset that they lost */
-	bool has_news;             /* hosts read which namespaces have changed when they are told */
+	uint32_t keep_fail_one_in; /* failure of the full store, per value that is kept */
+	bool has_resets;           /* hosts have their lost controllers reset */
+	bool has_news;             /* hosts read the changed namespaces log after a notice */
 	bool has_large;            /* data of more than one PDU */
-	bool is_narrow;            /* the windows of connections are small */
-	uint32_t odd_one_in;       /* commands that make no sense, per command */
+	bool is_narrow;            /* connections have small windows */
+	uint32_t odd_one_in;       /* invalid commands, per command */
 	uint32_t misfit_one_in;    /* commands whose data is too short, per command */
-	uint32_t idle_one_in;      /* a host has nothing to do for seconds, per command */
+	uint32_t idle_one_in;      /* a host idles for seconds, per command */
 	struct sim_faults faults;
 };
 
@@ -173,40 +173,41 @@ struct world_stats {
 	uint64_t keep_alive_expiries;
 	uint64_t blocks_checked;
 	uint64_t changes;      /* of masks, ANA states and sizes */
-	uint64_t reservations; /* commands that changed one */
-	uint64_t recalled;     /* reservations that were there again after a restart */
-	uint64_t preempted;    /* changes under way whose host Preempt and Abort shut out */
-	uint64_t reads_fenced; /* answered, but not all there, when their host lost the right */
-	uint64_t fenced;       /* changes that had not begun when their host lost the right */
+	uint64_t reservations; /* commands that changed a reservation */
+	uint64_t recalled;     /* reservations restored after a restart */
+	uint64_t preempted;    /* changes in flight of hosts excluded by Preempt and Abort */
+	uint64_t reads_fenced; /* reads answered but not fully received when the host lost the right
+				* */
+	uint64_t fenced;       /* changes that had not begun when the host lost the right */
 	uint64_t copies;
 	uint64_t odds;
 	uint64_t keep_failures;
-	uint64_t resets;       /* Cross-Controller Resets that were done when answered */
-	uint64_t resets_fence; /* of these, while commands of the lost session were about */
+	uint64_t resets;       /* Cross-Controller Resets that succeeded */
+	uint64_t resets_fence; /* of these, with commands of the lost controller still unknown */
 	uint64_t statuses[SIM_STATUS_MAX];
 };
 
 enum world_phase {
 	WORLD_TROUBLED,
-	WORLD_HEALED, /* no more troubles; every host reads everything once more */
+	WORLD_HEALED, /* no more troubles; every host reads all blocks once more */
 	WORLD_LEAVING,
 };
 
 struct sim_host;
 
-/* A session whose commands may still land: the controller has not left the target. */
+/* A lost controller that has not ended at the target: its commands may still land. */
 struct world_ghost {
 	uint64_t target_epoch;
 	uint16_t cntlid;
-	bool is_reset; /* a Cross-Controller Reset was done: nothing may land any more */
+	bool is_reset; /* by a Cross-Controller Reset: no command may land any more */
 };
 
-/* sim_watch.c: what hosts are owed. */
+/* sim_watch.c: notices that hosts must get. */
 struct world_watch {
-	/* Namespaces that have changed and that the host was not told of: a bit for each NSID. */
+	/* Changed namespaces that the host has not read yet: bit per NSID. */
 	uint32_t news[WORLD_HOSTS_MAX];
-	uint64_t generation_built;   /* of the discovery log: of the last snapshot */
-	uint64_t generation_settled; /* every reactor has it */
+	uint64_t generation_built;   /* of the discovery log in the last snapshot */
+	uint64_t generation_settled; /* of the log that every reactor has */
 };
 
 struct world_value {
@@ -225,7 +226,7 @@ struct world {
 	struct sim_verdict *verdict;
 	struct sim_counters *counters;
 	struct world_stats *stats; /* of this run */
-	unsigned event_count;      /* troubles that struck so far, left out or not */
+	unsigned event_count;      /* troubles so far, left out or not */
 	enum world_phase phase;
 	uint64_t step;
 	uint64_t next_value;
@@ -236,7 +237,7 @@ struct world {
 
 	struct reactor *control;
 	struct reactor *data[WORLD_REACTORS_MAX];
-	struct target *target; /* NULL while it restarts */
+	struct target *target; /* NULL during a restart */
 	uint64_t target_epoch;
 	struct net_addr addr;
 	bool is_applying;
@@ -249,11 +250,11 @@ struct world {
 
 	struct world_ns ns[WORLD_NS_MAX];
 	unsigned ns_count;
-	unsigned media_before; /* left behind by runs that failed */
+	unsigned media_before; /* media that failed runs left open */
 	struct prng change_prng;
 	struct list kept; /* sim_change.c */
 	struct world_watch watch;
-	/* By value: the block that it was first written to, and whether a Copy has spread it. */
+	/* By value: the block it was first written to, and whether a Copy spread it. */
 	struct world_value *values;
 	uint64_t value_room;
 	struct sim_host *hosts[WORLD_HOSTS_MAX];
@@ -262,49 +263,51 @@ struct world {
 
 uint64_t world_step(struct world *world);
 void world_hash(struct world *world, uint64_t value);
-/* Reports a violation, once per run. */
+/* Records the first violation of the run. */
 void world_fail(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* A trouble struck: whether it happens, or the scenario leaves it out. After all its draws, so that
- * those of the others stay what they were. */
+/* Call when a trouble strikes, after its random draws, so that a left-out trouble does not change
+ * others. False: the scenario leaves it out. */
 bool world_event(struct world *world);
-/* The seed chose this or not: whether the world has it. Likewise. */
+/* is_chosen: the seed chose the feature. Returns whether the world has it. Call after all its
+ * draws. */
 bool world_feature(struct world *world, enum world_feature feature, bool is_chosen);
-/* True when nothing of that session can reach a medium any more. */
+/* True: no command of that controller can reach a medium any more. */
 bool world_ghost_is_gone(struct world *world, const struct world_ghost *ghost);
 
-/* For sim_wreck.c: the target's process is gone, and what it had; its disks lose their caches; it
- * starts again in its next process. */
+/* For sim_wreck.c: the target's process died with all it had; its disks lose their caches; the
+ * target starts again in its next process. */
 void world_die(struct world *world);
 void world_disks_lose_power(struct world *world);
 void world_live_again(struct world *world);
 
-/* For sim_neighbour.c: applies the configuration as it is; drained as of target_apply_and_drain. */
+/* For sim_neighbour.c: applies the unchanged configuration; `drained` as in target_apply_and_drain.
+ * */
 void world_apply_and_drain(struct world *world, const struct target_scope *scope,
 			   void (*drained)(void *arg, int res));
 
 /* sim_plan.c: what a seed chooses. */
 extern const char *const world_feature_names[];
 void world_plan_choose(struct world *world, struct sim_options *options);
-/* Takes from the plan what the scenario switches off. */
+/* Removes from the plan what the scenario switches off. */
 void world_plan_shrink(struct world *world, struct sim_options *options);
 void world_ns_create(struct world *world);
 void world_ns_destroy(struct world *world);
-/* In the next life of the target: the same disks, and what was kept. */
+/* Next life of the target: reopens the same disks and restores what was kept. */
 void world_ns_reopen(struct world *world);
 struct snapshot *world_snapshot_build(struct world *world);
 
-/* sim_change.c: the state store of the simulated target, and live changes by an operator. */
+/* sim_change.c: the simulated target's state store, and changes by an operator. */
 void world_changes_choose(struct world *world, uint64_t seed);
 struct keeper world_keeper(struct world *world);
 void world_kept_free(struct world *world);
-/* With what was kept of the namespace. */
+/* Creates the store and restores what was kept of the namespace. */
 struct ns_store *world_store_create(struct world *world, const struct world_ns *ns);
-/* The target has ended: what it knew of namespaces is forgotten but for what was kept. */
+/* The target has ended: drops the live state of namespaces except what was kept. */
 void world_ns_restart(struct world *world);
-/* Chooses and makes a change for the next snapshot. False: none was due. */
+/* Chooses a change for the next snapshot. False: none was due. */
 bool world_change(struct world *world);
 bool world_ns_is_seen(const struct world_ns *ns, unsigned host_index);
-/* The namespace's mask and the port's states, for the snapshot. */
+/* Adds namespace masks and the port's ANA states to the snapshot. */
 void world_masks_build(struct world *world, struct snapshot *snapshot);
 void world_ana_build(struct world *world, struct port *port);
 
@@ -318,9 +321,9 @@ void sim_host_for_each_op(struct sim_host *host, void (*fn)(struct sim_op *op, v
 			  void *arg);
 struct sim_host *sim_host_create(struct world *world, unsigned index, bool is_discovery);
 void sim_host_destroy(struct sim_host *host);
-/* The phase changed: idle workers look for something to do. */
+/* Call when the phase changed: idle workers look for work. */
 void sim_host_wake(struct sim_host *host);
-/* The earliest begin of the commands under way, MODEL_NEVER when there is none. */
+/* The earliest start of the commands in flight, or MODEL_NEVER. */
 uint64_t sim_host_oldest(const struct sim_host *host);
 /* What it still waits for after the troubles; NULL: nothing. */
 const char *sim_host_lack(const struct sim_host *host);
