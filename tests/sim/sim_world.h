@@ -176,8 +176,7 @@ struct world_stats {
 	uint64_t reservations; /* commands that changed a reservation */
 	uint64_t recalled;     /* reservations restored after a restart */
 	uint64_t preempted;    /* changes in flight of hosts excluded by Preempt and Abort */
-	uint64_t reads_fenced; /* reads answered but not fully received when the host lost the right
-				* */
+	uint64_t reads_fenced; /* reads answered, partly received when the host lost the right */
 	uint64_t fenced;       /* changes that had not begun when the host lost the right */
 	uint64_t copies;
 	uint64_t odds;
@@ -325,40 +324,41 @@ void sim_host_destroy(struct sim_host *host);
 void sim_host_wake(struct sim_host *host);
 /* The earliest start of the commands in flight, or MODEL_NEVER. */
 uint64_t sim_host_oldest(const struct sim_host *host);
-/* What it still waits for after the troubles; NULL: nothing. */
+/* What the host still waits for after the troubles; NULL: nothing. */
 const char *sim_host_lack(const struct sim_host *host);
 void sim_host_leave(struct sim_host *host);
 bool sim_host_is_gone(const struct sim_host *host);
-/* It is connected, and that is its controller. */
+/* True: the host is connected to this controller. */
 bool sim_host_has_ctrl(const struct sim_host *host, uint16_t cntlid);
-/* When the last command was sent that this controller has answered; 0: it is not the host's. */
+/* When the last command that this controller has answered was sent; 0: not the host's controller.
+ * */
 uint64_t sim_host_proven_ns(const struct sim_host *host, uint16_t cntlid);
-/* True when it is connected and has asked to be told of changes. */
+/* True: the host is connected and has enabled notices of changed namespaces. */
 bool sim_host_hears(const struct sim_host *host);
 
 /* sim_fence.c */
 void late_data_choose(struct world *world, struct sim_options *options);
-/* Between two events: who has got the right to write back. */
+/* Call between two events: finds hosts that have the right to write again. */
 void fence_watch(struct world *world);
 
-/* sim_watch.c: what the target owes its hosts beside answers. */
+/* sim_watch.c: what the target owes its hosts beyond answers. */
 struct ctrl_reset_cmd;
 struct discovery_header;
 void watch_choose(struct world *world, uint64_t seed);
-/* Between two events. */
+/* Call between two events. */
 void watch_ctrls(struct world *world);
-/* A Cross-Controller Reset of that instance is said to be done. */
+/* A Cross-Controller Reset of this instance was reported as done. */
 void watch_reset_done(struct world *world, const struct ctrl_reset_cmd *instance);
-/* A bit for each host that sees the namespace. */
+/* Bit per host that sees the namespace. */
 unsigned watch_seen_by(const struct world *world, const struct world_ns *ns);
-/* A change of the namespace begins that these hosts must hear of. */
+/* A change of the namespace begins, of which these hosts must get a notice. */
 void watch_ns_changed(struct world *world, const struct world_ns *ns, unsigned hosts);
 void watch_session_begun(struct world *world, unsigned host_index);
-/* The host has read the list of changed namespaces. */
+/* The host has read the changed namespaces log. */
 void watch_changed_log(struct world *world, unsigned host_index, const uint8_t *page,
 		       size_t page_bytes);
 bool watch_is_told(const struct world *world, unsigned host_index);
-/* The log of a host that asked when `before` was settled. */
+/* Judges a log header. `before`: the settled generation when the host sent the command. */
 void watch_discovery(struct world *world, uint64_t before, const struct discovery_header *header);
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Lives and deaths of the target's process, and what happens to its disks; see sim_wreck.h. One
- * thread; strikes from the target's control reactor, starts it again from an event of nobody's.
+ * thread; strikes from the target's control reactor. An event that belongs to no reactor starts the
+ * target again.
  *
- * While it is down nothing that the target made may be touched: pointers to it are taken away when
- * it dies, and commands of its sessions may still land until its disks are opened again.
+ * While the target is down its memory must not be used: all pointers to it are reset at the death.
+ * Commands of its controllers may still land until its disks are opened again.
  */
 #include "sim_wreck.h"
 
@@ -15,13 +16,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Seeds from here on have these as any other fault; below, one in nine. */
+/* Every seed from here on may have these faults; below, one in nine. */
 #define WRECK_SEEDS        100000
-#define CRASH_MAX          600 /* operations from the trouble on */
+#define CRASH_MAX          600 /* operations after the trouble */
 #define DOWN_MAX_MS        500
 #define FREEZE_MAX_MS      4000
 #define JUMP_MAX_MS        3000
-#define CLOCK_DRIFT_MAX    20000 /* ppm: more than any quartz */
+#define CLOCK_DRIFT_MAX    20000 /* ppm: more than any real clock */
 #define CLOCK_OFFSET_MAX_S 100000
 
 static uint32_t maybe(struct prng *prng, uint32_t low, uint32_t high)
@@ -37,7 +38,7 @@ void wreck_choose(struct world *world, uint64_t seed)
 	if (seed < WRECK_SEEDS && seed % 9 != 3)
 		return;
 	prng_seed(prng, seed * 0x94d049bb133111ebull + 29);
-	/* The old media have seeds up there, too. */
+	/* Seeds above must use the old media too. */
 	wreck->is_on = seed < WRECK_SEEDS || !prng_one_in(prng, 3);
 	if (!wreck->is_on)
 		return;
@@ -79,11 +80,11 @@ void wreck_shrink(struct world *world)
 		wreck->drift_ppm = 0;
 		wreck->jump_one_in = 0;
 	}
-	/* A reservation is looked up in the target's memory, which is gone with it; those of
-	 * targets that die are judged in the world of clusters. */
+	/* Reservations are checked in the target's memory, which dies with it. The world of
+	 * clusters judges reservations over deaths. */
 	if (wreck->crash_one_in > 0)
 		plan->has_reservations = plan->is_duel = false;
-	/* A copy of what was read in the wrong place is a block that nobody knows. */
+	/* A Copy of a misdirected read writes blocks with unknown values. */
 	if (wreck->misdirect_one_in > 0)
 		plan->has_copies = false;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The simulated reactor, part three: zero-copy sends of reactor/reactor.h.
+ * The simulated reactor: zero-copy sends of reactor/reactor.h.
  *
- * The send happens a little after the call, its release a good while after that, in any order with
- * others, as the seed decides. Bytes that changed before their release are a failed CHECK: on a
- * real machine the peer might have got them. One thread.
+ * A send happens a little after the call. Its release follows much later, in any order with other
+ * releases, as the seed decides. If the bytes changed before their release, a CHECK fails: on a
+ * real machine the peer might have received the changed bytes. One thread.
  */
 #include "sim_internal.h"
 
@@ -16,11 +16,11 @@
 
 struct sim_zc {
 	struct reactor_send *send;
-	struct sim_end *end; /* lives as long as the simulation */
+	struct sim_end *end; /* valid as long as the simulation */
 	struct iovec *iov;
 	unsigned iov_count;
 	size_t len_bytes; /* that were sent */
-	uint8_t *bytes;   /* as they were then */
+	uint8_t *bytes;   /* copy made at the send */
 	bool was_copied;
 };
 
@@ -29,7 +29,7 @@ bool reactor_can_send_zc(const struct reactor *reactor)
 	return !reactor->sim->options.has_no_zc;
 }
 
-/* What an iov holds, up to len_bytes: copied to `bytes`, or compared with them. */
+/* Copies up to len_bytes of the iov to `bytes`, or compares them. */
 static bool zc_walk(const struct sim_zc *zc, bool is_compare)
 {
 	size_t done = 0;

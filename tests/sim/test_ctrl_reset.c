@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cross-Controller Reset where a live target cannot be led: the range of identifiers, controllers
- * that belong to other processes (a stand-in for cluster/peers.c answers, late or not at all), and
- * resets that control asks for. Two controllers of one host against a real target, all on
- * simulated reactors in one thread.
+ * Cross-Controller Reset in states that a live target cannot be forced into: the range of
+ * identifiers, controllers of other processes (a stand-in for cluster/peers.c answers, late or
+ * never), and resets that the control thread requests. Two controllers of one host on a real
+ * target; all on simulated reactors in one thread.
  */
 #include "sim.h"
 
@@ -21,7 +21,7 @@
 #define CTRLS      2
 #define OURS_FIRST 100
 #define OURS_LAST  102
-#define PEERS      0x4000 /* the peer's identifiers begin here */
+#define PEERS      0x4000 /* first identifier of the peer */
 #define WAIT_NS    (5 * NS_PER_S)
 
 struct scene {
@@ -32,10 +32,10 @@ struct scene {
 	struct target *target;
 	struct ns_store *store;
 	struct net_addr addr;
-	unsigned waits; /* callbacks that have not come */
+	unsigned waits; /* pending callbacks */
 	struct host_ctrl *ctrls[CTRLS];
 	unsigned events;
-	struct ctrl_reset *asked; /* what the peer was asked for */
+	struct ctrl_reset *asked; /* the request to the peer */
 	bool answers_at_once;
 	enum ctrl_reset_result answer;
 };
@@ -159,7 +159,7 @@ static void ctrl_drop(unsigned index)
 	sim_leave(scene.host);
 	wait_all();
 	scene.ctrls[index] = NULL;
-	/* The target hears of it. */
+	/* The target notices the disconnect. */
 	sim_run_until(scene.sim, sim_now(scene.sim) + NS_PER_S);
 }
 
@@ -208,7 +208,8 @@ static void tear_down(void)
 	target_shutdown(scene.target, 1000, on_gone, NULL);
 	sim_leave(scene.control);
 	wait_all();
-	sim_run_until(scene.sim, sim_now(scene.sim) + NS_PER_S); /* sockets close behind it */
+	sim_run_until(scene.sim, sim_now(scene.sim) + NS_PER_S); /* sockets close after the shutdown
+								  * */
 	sim_enter(scene.control);
 	target_destroy(scene.target);
 	ns_store_put(scene.store);
@@ -239,7 +240,7 @@ static void reset_start(struct host_cmd *cmd, uint16_t cntlid, const struct ctrl
 	cmd_start(cmd);
 }
 
-/* The newest entry of log 1Eh; false when there is none. */
+/* The newest entry of log 1Eh; false: the log is empty. */
 static bool log_last(struct log_ctrl_reset_entry *ret_entry)
 {
 	uint8_t page[64] = {0};
@@ -270,7 +271,7 @@ static void identifiers_stay_in_their_range_and_go_round(void)
 	EXPECT_EQ(1, host_ctrl_identity(scene.ctrls[1])->uniquifier);
 	ctrl_drop(1);
 	ctrl_connect(1);
-	/* Round: 100 is taken, 101 is free again and has another uniquifier. */
+	/* Wrapped: 100 is in use, 101 is free again and gets another uniquifier. */
 	EXPECT_EQ(OURS_FIRST + 1, host_ctrl_cntlid(scene.ctrls[1]));
 	EXPECT_EQ(2, host_ctrl_identity(scene.ctrls[1])->uniquifier);
 }
@@ -349,7 +350,7 @@ static void peer_answers(struct ctrl_reset *asked)
 	sim_run_until(scene.sim, sim_now(scene.sim) + NS_PER_MS);
 }
 
-/* A process that was restarted makes controllers with the CNTLID and CIU of its predecessor's. */
+/* A restarted process creates controllers with the CNTLID and CIU of its predecessor's. */
 static void another_instance_of_the_same_name(void)
 {
 	const struct ctrl_identity first = {.uniquifier = 1, .random_number = 1};
@@ -404,7 +405,7 @@ static void the_asker_goes_while_the_peer_works(void)
 	EXPECT(scene.asked != NULL);
 	ctrl_drop(0);
 	EXPECT(scene.waits == 0 && nvme_status_same(cmd.status, NVME_SC_HOST_PATHING_ERROR));
-	/* What the peer says now is heard by nobody, and frees what was kept for it. */
+	/* The peer's answer has no receiver any more, and frees the request. */
 	sim_enter(scene.control);
 	peer_answer(CTRL_RESET_DONE);
 	sim_leave(scene.control);

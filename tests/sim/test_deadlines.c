@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a target does when time passes, judged by simulated time: data that a host owes, the keep
- * alive time-out and its changes, and how a command with a result and data is answered. One target,
- * one host that is led by hand (raw_host.h), all in one thread.
+ * What a target does when time passes, judged by simulated time: late data of a host, the keep
+ * alive time-out and its changes. Also responses of commands with a result and data. One target,
+ * one raw host (raw_host.h), all in one thread.
  */
 #include "raw_scene.h"
 
@@ -85,7 +85,7 @@ static void write_start(uint16_t cid, uint64_t first_block, uint32_t len_bytes)
 	EXPECT(raw_wait_r2t(scene.io, cid));
 }
 
-/* A second write, all of whose data follows at once: more than could wait in front of the first. */
+/* A second write whose data all follows at once: more than may be queued before the first. */
 static void write_others(void)
 {
 	for (unsigned i = 0; i < 4 && !scene.io->is_closed; i++) {
@@ -97,7 +97,7 @@ static void write_others(void)
 	}
 }
 
-/* Each piece renews the deadline of its own transfer, whatever else comes in between. */
+/* Each piece renews the deadline of its own transfer, whatever data comes in between. */
 static void data_in_pieces_is_not_late(void)
 {
 	set_up(0);
@@ -116,7 +116,7 @@ static void data_in_pieces_is_not_late(void)
 	tear_down();
 }
 
-/* Other data may pass it for that long and no longer. */
+/* Other data may overtake a transfer up to the time-out only. */
 static void data_that_is_passed_over_is_late(void)
 {
 	unsigned rounds = 0;
@@ -134,7 +134,7 @@ static void data_that_is_passed_over_is_late(void)
 	tear_down();
 }
 
-/* Nothing at all comes: the connection ends after the time-out, and not before. */
+/* No more data comes: the connection ends after the time-out, and not before. */
 static void silence_is_late(void)
 {
 	set_up(0);
@@ -160,7 +160,7 @@ static void set_kato(uint32_t kato_ms)
 	EXPECT(raw_is_ok(scene.admin, 1));
 }
 
-/* In how many milliseconds of silence the controller ends; 0: not within ten times KATO. */
+/* After how many milliseconds of silence the controller ends; 0: not within ten times KATO. */
 static uint64_t silence_ms(void)
 {
 	uint64_t start_ns = sim_now(base.sim);
@@ -178,11 +178,11 @@ static void expect_end_after(uint64_t kato_ms)
 		    (unsigned)kato_ms, (unsigned)ms);
 }
 
-/* The timer that runs is the new one from the command on: shorter, longer, or none. */
+/* From Set Features on only the new time-out counts: shorter, longer, or none. */
 static void a_new_time_out_counts_at_once(void)
 {
 	static const struct {
-		uint32_t first_ms, second_ms, end_ms; /* end_ms 0: it stays */
+		uint32_t first_ms, second_ms, end_ms; /* end_ms 0: the controller stays */
 	} rows[] = {
 		{KATO_MS, KATO_MS, KATO_MS},
 		{60 * KATO_MS, KATO_MS, KATO_MS},
@@ -211,7 +211,7 @@ static void talk(struct raw_queue *queue, struct nvme_sqe sqe)
 	EXPECT(raw_is_ok(queue, 1));
 }
 
-/* Every command is a sign of life, on any queue; without any the time-out is to the millisecond. */
+/* Every command on any queue restarts the time-out, which is then exact to the millisecond. */
 static void any_command_keeps_the_controller(void)
 {
 	for (unsigned kind = 0; kind < 3; kind++) {
@@ -252,7 +252,7 @@ static struct slot *busy_slot(void)
 	return NULL;
 }
 
-/* The SUCCESS flag says nothing of DW0: a result needs a response of its own. */
+/* The SUCCESS flag has no DW0: a result needs a response. */
 static void a_result_beside_data_has_a_response(void)
 {
 	struct io_cmd cmd = {.block_count = 8};

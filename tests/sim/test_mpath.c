@@ -80,7 +80,7 @@ static void nobody_there_is_told_within_the_connect_time(void)
 	EXPECT(world.ready_res < 0);
 	EXPECT(world.ready_error.text[0] != '\0');
 	EXPECT(mworld_now_ms(&world) - begin_ms <= world.config.timeouts.connect_ms + 100);
-	/* Attempts go on. */
+	/* Attempts continue. */
 	sim_net_partition(world.sim, NULL, false);
 	EXPECT(mworld_until_live(&world, 2, 5000));
 	EXPECT_EQ(1, world.ready_count);
@@ -168,13 +168,13 @@ static void a_path_that_flaps_is_damped(void)
 	for (uint64_t i = 0; i < 10; i++)
 		write_value(i, i);
 	EXPECT_EQ(before.commands, info_of(1).commands);
-	/* Until it has lived long enough. */
+	/* The path is damped until it has been live for stable_ms. */
 	mworld_run_ms(&world, world.config.timeouts.stable_ms + 10);
 	EXPECT(info_of(1).is_stable);
 	for (uint64_t i = 0; i < 10; i++)
 		write_value(i, i);
 	EXPECT(info_of(1).commands > before.commands);
-	/* A damped path is used when there is no other. */
+	/* A damped path is used when no other is live. */
 	sim_net_cut(world.sim, &world.addrs[1]);
 	mworld_run_ms(&world, 1);
 	EXPECT(mworld_until_live(&world, 2, 2000));
@@ -204,7 +204,7 @@ static void a_path_that_stays_away_is_given_up_and_comes_back(void)
 	EXPECT_EQ(0, mworld_destroy(&world));
 }
 
-/* Waits of one path that is refused, in ms: how many there were. */
+/* Delays between attempts of one refused path, in ms. Returns their number. */
 static unsigned waits_of(uint64_t seed, uint64_t *waits, unsigned max)
 {
 	unsigned count = 0;
@@ -216,7 +216,7 @@ static unsigned waits_of(uint64_t seed, uint64_t *waits, unsigned max)
 	world.config.timeouts.jitter_percent = 25;
 	mworld_connect(&world);
 	sim_enter(world.reactor);
-	EXPECT_EQ(0, mpath_add_path(world.mpath, &world.addrs[1])); /* nobody listens */
+	EXPECT_EQ(0, mpath_add_path(world.mpath, &world.addrs[1])); /* no listener */
 	sim_leave(world.reactor);
 	for (unsigned i = 0; i < 12000 && count < max; i++) {
 		const struct path *path = world.mpath->paths[1];
@@ -249,7 +249,7 @@ static void attempts_are_spaced_more_and_more_and_by_chance(void)
 	EXPECT(differ);
 }
 
-/* At any moment of its life: while it connects, while it is read, while it is live. */
+/* Cuts in any state of a path: connecting, reading namespaces, live. */
 static void a_thousand_cuts_lose_no_path(void)
 {
 	struct prng prng;
@@ -300,7 +300,7 @@ static void paths_come_and_go_while_open(void)
 	EXPECT_EQ(0, mworld_destroy(&world));
 }
 
-/* What it carries ends there; what its loss has left behind goes on without it. */
+/* Commands on a removed path end there; the fence of a lost path continues without the path. */
 static void a_path_that_is_taken_away_takes_nothing_along(void)
 {
 	struct mop mop = {0};
@@ -322,7 +322,7 @@ static void a_path_that_is_taken_away_takes_nothing_along(void)
 	EXPECT_EQ(1, mop.io.attempts);
 	mworld_run_ms(&world, 50);
 	EXPECT_EQ(1, mpath_path_count(world.mpath));
-	/* Once more, and lost before it is taken away. */
+	/* Again, with a path that is lost before its removal. */
 	sim_enter(world.reactor);
 	EXPECT_EQ(0, mpath_add_path(world.mpath, &world.addrs[0]));
 	sim_leave(world.reactor);
@@ -419,7 +419,7 @@ static void a_group_that_moves_takes_its_commands_along(void)
 	EXPECT_EQ(0, mworld_destroy(&world));
 }
 
-/* The status is faster than the notice: the command finds its way all the same. */
+/* The status arrives before the notice: the command is still sent elsewhere. */
 static void a_command_under_way_when_its_group_moves_goes_elsewhere(void)
 {
 	struct mop mops[32] = {0};
@@ -454,12 +454,12 @@ static void a_group_in_change_everywhere_holds_its_commands(void)
 	EXPECT(!mop.is_done);
 	EXPECT_EQ(ANA_CHANGE, mpath_path_ana(world.mpath, 0, 1));
 	EXPECT_EQ(ANA_CHANGE, mpath_path_ana(world.mpath, 1, 1));
-	/* Longer than ANATT: it counts as inaccessible, and is looked at again. */
+	/* Longer than ANATT: the state counts as inaccessible, and the log is read again. */
 	mworld_run_ms(&world, (TARGET_ANA_TRANSITION_S + 1) * 1000);
 	EXPECT(!mop.is_done);
 	EXPECT_EQ(ANA_INACCESSIBLE, mpath_path_ana(world.mpath, 0, 1));
 	EXPECT_EQ(ANA_INACCESSIBLE, mpath_path_ana(world.mpath, 1, 1));
-	/* The other group is another matter. */
+	/* The other group is not affected. */
 	EXPECT_EQ(ANA_OPTIMIZED, mpath_path_ana(world.mpath, 0, 2));
 	world.ana[1][0] = ANA_NON_OPTIMIZED;
 	mworld_apply(&world);
@@ -469,7 +469,8 @@ static void a_group_in_change_everywhere_holds_its_commands(void)
 	EXPECT_EQ(0, mworld_destroy(&world));
 }
 
-/* By the notices of the target alone: no command meets the group that it has left. */
+/* By notices of the target alone: no command is sent to a port where the old group's state would
+ * refuse it. */
 static void a_namespace_that_moves_to_another_group_is_followed(void)
 {
 	mworld_create(&world, 16, 2, &orderly);
@@ -486,7 +487,7 @@ static void a_namespace_that_moves_to_another_group_is_followed(void)
 	EXPECT_EQ(ANA_OPTIMIZED, mpath_path_ana(world.mpath, 1, 1));
 	write_value(2, 2);
 	EXPECT(info_of(1).commands > 0);
-	/* The group that it has left is nothing to it any more. */
+	/* The former group no longer affects the namespace. */
 	world.ana[0][1] = ANA_OPTIMIZED;
 	world.ana[0][0] = ANA_INACCESSIBLE;
 	mworld_apply(&world);
@@ -540,7 +541,7 @@ static void a_removed_namespace_ends_its_commands(void)
 	mpath_ns_info(handle, &info);
 	EXPECT(info.is_gone);
 	EXPECT(world.ns_changed_count > 0);
-	/* It comes back: the same one. */
+	/* The same namespace comes back. */
 	world.ns[0].is_absent = false;
 	mworld_apply(&world);
 	mworld_run_ms(&world, 300);
@@ -575,7 +576,7 @@ static void a_namespace_that_grows_is_larger_at_once(void)
 	EXPECT_EQ(0, mworld_destroy(&world));
 }
 
-/* Any live path answers; what only asks is asked again when its path is cut. */
+/* Any live path may answer; a command without side effects is resent when its path is cut. */
 static void admin_commands_find_a_path(void)
 {
 	struct mop mop = {0};
@@ -607,7 +608,7 @@ static void another_namespace_under_the_same_number_is_not_used(void)
 	for (uint64_t i = 0; i < 8; i++)
 		write_value(i, 500 + i);
 	EXPECT_EQ(0, info_of(1).commands);
-	/* Not even when it is the only one left. */
+	/* Not even as the only path left. */
 	sim_net_partition(world.sim, &world.addrs[0], true);
 	sim_net_cut(world.sim, &world.addrs[0]);
 	mop_read(&world, &mop, 1);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Orders of events that nobody plans: a path is taken away while its controller is being lost, the
- * path that was asked for a reset is lost before the answer, fences follow each other on one path.
- * Every command must end, and no write may land behind a newer one. The target is the real one, on
- * the simulated reactor.
+ * Rare orders of events: a path is removed while its controller is being lost, the path that was
+ * asked for a reset is lost before the answer, fences follow each other on one path. Every command
+ * must end, and no write may land after a newer one. The real target, on the simulated reactor.
  */
 #include "../unit/tap.h"
 #include "mpath_world.h"
@@ -45,7 +44,8 @@ static unsigned path_of(const struct mop *mop)
 	return path;
 }
 
-/* Sends a write that the medium takes so long for, and waits until the medium has it. */
+/* Sends a write that takes delay_ms in the medium, and waits until it is there. Returns its path.
+ * */
 static unsigned write_slowly(struct mop *mop, uint64_t value, uint64_t delay_ms)
 {
 	unsigned begun = probe()->writes_begun + 1;
@@ -66,7 +66,7 @@ static void path_remove(unsigned path)
 /* ---- a path that is taken away ----------------------------------------------------------------
  */
 
-/* It waits for its last command; its controller does not. */
+/* The removed path waits for its last command, but its controller is lost. */
 static void a_removed_path_is_lost_with_a_write(bool is_silent)
 {
 	struct mop mop = {0};
@@ -102,7 +102,7 @@ static void a_removed_path_falls_silent(void)
 	a_removed_path_is_lost_with_a_write(true);
 }
 
-/* The only path is taken away with a write under way, and there is another one later. */
+/* The only path is removed with a write in flight, and another path is added later. */
 static void the_last_path_is_removed_and_another_comes(void)
 {
 	struct mop mop = {0};
@@ -123,7 +123,7 @@ static void the_last_path_is_removed_and_another_comes(void)
 	EXPECT_EQ(0, mworld_destroy(&world));
 }
 
-/* Without any path commands wait, as they do while all are lost. */
+/* Without any path commands wait, as they do while all paths are lost. */
 static void a_command_waits_for_a_path_to_be_added(void)
 {
 	struct mop mop = {0};
@@ -147,9 +147,9 @@ static void a_command_waits_for_a_path_to_be_added(void)
  */
 
 /*
- * The medium does not hear cancellations, so the reset takes long. The path that was asked is lost
- * before it can tell of the end; the third one is asked while the first reset is still under way.
- * It must learn of the end as well, and not wait for the time rule.
+ * The medium ignores cancellations, so the reset takes long. The path that was asked is lost before
+ * it can report the end. The third path is asked while the first reset is in progress. It must
+ * report the end too, so that the host need not wait for the time rule.
  */
 static void the_asked_path_is_lost_before_the_end(void)
 {
@@ -164,7 +164,7 @@ static void the_asked_path_is_lost_before_the_end(void)
 	lost = mop.io.path;
 	sim_net_partition(world.sim, &world.addrs[path], true);
 	sim_net_cut(world.sim, &world.addrs[path]);
-	/* It is asked, and answers that the end will be in its log. */
+	/* The path is asked and answers that the end will be in its log. */
 	mworld_run_ms(&world, 200);
 	asked = path == 0 ? 1 : 0;
 	sim_net_partition(world.sim, &world.addrs[asked], true);
@@ -184,8 +184,8 @@ static void the_asked_path_is_lost_before_the_end(void)
 /* ---- again and again --------------------------------------------------------------------------
  */
 
-/* One path, lost with a write in the medium, more often than there are uniquifiers (CIU is a byte).
- */
+/* One path is lost with a write in the medium more often than there are uniquifiers (CIU: one
+ * byte). */
 static void uniquifiers_go_round(void)
 {
 	struct mop mop = {0};
@@ -203,7 +203,8 @@ static void uniquifiers_go_round(void)
 	EXPECT_EQ(0, mworld_destroy(&world));
 }
 
-/* Its namespace goes while the write waits: it ends, and not before its fence is clear. */
+/* The namespace is removed while the write waits: the write ends, but only after its fence is
+ * clear. */
 static void the_namespace_goes_during_a_fence(void)
 {
 	struct mop mop = {0};
@@ -216,7 +217,7 @@ static void the_namespace_goes_during_a_fence(void)
 	world.ns[0].is_absent = true;
 	mworld_apply(&world);
 	mworld_run_ms(&world, 1000);
-	/* The path that is lost may have it still. */
+	/* The lost path's controller may still have the write. */
 	EXPECT(!mop.is_done);
 	sim_net_partition(world.sim, NULL, false);
 	EXPECT(mworld_until_done(&mop, 20000));
@@ -227,7 +228,7 @@ static void the_namespace_goes_during_a_fence(void)
 /* ---- news while a path is set up --------------------------------------------------------------
  */
 
-/* The states change at every moment of the set-up: a path is not live without its namespaces. */
+/* ANA states change at every moment of the set-up: a live path must have its namespaces. */
 static void a_notice_comes_during_the_set_up(void)
 {
 	for (unsigned steps = 0; steps < 300; steps++) {
@@ -252,11 +253,11 @@ static void a_notice_comes_during_the_set_up(void)
  */
 
 #define C2H_DATA       0x07
-#define DATA_AT        32 /* behind the header and its digest */
-#define IDENTIFY_PAGES 12 /* more than there are while a path is set up */
+#define DATA_AT        32 /* after the header and its digest */
+#define IDENTIFY_PAGES 12 /* more than a path's set-up reads */
 
 struct flip {
-	unsigned wanted; /* which page is hit */
+	unsigned wanted; /* index of the page to damage */
 	unsigned pages;
 };
 
@@ -269,7 +270,7 @@ static void on_bytes(void *arg, int fd, uint64_t offset, uint8_t *bytes, size_t 
 	bytes[DATA_AT + 100] ^= 0x10;
 }
 
-/* One answer to Identify is spoilt, each in its turn: the digest tells, and it is asked again. */
+/* Damages each Identify answer in turn: the digest detects it, and the page is read again. */
 static void a_spoilt_page_hides_no_namespace(void)
 {
 	for (unsigned i = 1; i <= IDENTIFY_PAGES; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What becomes of writes when their path is lost: never sent again while the first copy may still
- * reach the medium, which is looked at here; reads at once; what cannot be repeated is told to be
- * unknown, and not too early. The target is the real one, on the simulated reactor.
+ * Commands of a lost path. A write must not be sent again while its first copy may still reach the
+ * medium, which the tests examine. Reads are resent at once. A command that cannot be repeated is
+ * reported as unknown, and not too early. The real target, on the simulated reactor.
  */
 #include "../unit/tap.h"
 #include "mpath_world.h"
@@ -24,7 +24,7 @@ static struct probe *probe(void)
 	return world.ns[0].probe;
 }
 
-/* Two live, stable paths; no resets when the target is to be waited for. */
+/* Two live, stable paths. has_reset false: the host must wait for the time rule. */
 static void world_open(uint64_t seed, bool has_reset)
 {
 	mworld_create(&world, seed, 2, &orderly);
@@ -34,14 +34,14 @@ static void world_open(uint64_t seed, bool has_reset)
 		world.mpath->paths[i]->identity.reset_limit = 0;
 }
 
-/* Those that come back say again what they can. */
+/* A path that reconnects reports its reset limit again. */
 static void reset_forbid(void)
 {
 	for (unsigned i = 0; i < mpath_path_count(world.mpath); i++)
 		world.mpath->paths[i]->identity.reset_limit = 0;
 }
 
-/* Cuts the path; until it has come back no reset can help. Returns when it was cut. */
+/* Cuts the path; no reset is possible until it has reconnected. Returns when it was cut. */
 static uint64_t cut_without_reset(unsigned path)
 {
 	uint64_t cut_ns = sim_now(world.sim);
@@ -59,7 +59,8 @@ static bool has_begun(struct mworld *unused, void *arg)
 	return probe()->writes_begun >= *(unsigned *)arg;
 }
 
-/* Sends a write that the medium takes so long for, and waits until the medium has it. */
+/* Sends a write that takes delay_ms in the medium, and waits until it is there. Returns its path.
+ * */
 static unsigned write_slowly(struct mop *mop, uint64_t value, uint64_t delay_ms)
 {
 	unsigned begun = probe()->writes_begun + 1;
@@ -79,7 +80,7 @@ static uint64_t read_value(void)
 	return mop_value(&mop);
 }
 
-/* KATO as the controller counts it, and CQT. */
+/* KATO of the controller plus CQT. */
 static uint64_t wait_ms(unsigned path)
 {
 	const struct path *lost = world.mpath->paths[path];
@@ -93,9 +94,9 @@ static uint64_t wait_ms(unsigned path)
  */
 
 /*
- * Two targets serve the same blocks. A write lies in the medium of the first when its path falls
- * silent; the host writes it again through the second, then something newer. Returns what is in
- * the block in the end.
+ * Two targets serve the same blocks. A write is in the medium of the first target when its path
+ * falls silent. The host writes it again through the second target, then a newer value. Returns the
+ * block's value in the end.
  */
 static uint64_t late_copy_scenario(bool is_fencing_off)
 {
@@ -150,7 +151,7 @@ static void a_write_waits_for_kato_and_cqt(void)
 	path = write_slowly(&mop, 3, 5000);
 	limit_ms = wait_ms(path);
 	EXPECT(limit_ms > world.config.timeouts.keep_alive_ms);
-	/* The target sees the loss at once and cancels; the host does not know that. */
+	/* The target notices the loss at once and cancels; the host does not know that. */
 	lost_ns = cut_without_reset(path);
 	EXPECT(mworld_until_done(&mop, 20000));
 	EXPECT_EQ(MPATH_OK, mop.io.result);
@@ -179,7 +180,7 @@ static void reads_do_not_wait(void)
 	for (unsigned i = 0; i < 8; i++)
 		EXPECT(mworld_until_done(&reads[i], 20));
 	EXPECT(!write.is_done);
-	/* Nor do writes of the path that lives. */
+	/* Nor do writes of the live path wait. */
 	probe()->delay_ns = 0;
 	mworld_run_ms(&world, 5);
 	reset_forbid();
@@ -189,7 +190,7 @@ static void reads_do_not_wait(void)
 	EXPECT_EQ(0, mworld_destroy(&world));
 }
 
-/* Commands that waited for a slot never left: they need no fence. */
+/* Commands waiting for a slot were never sent and need no fence. */
 static void what_was_not_sent_goes_on_at_once(void)
 {
 	struct mop mops[64] = {0};
@@ -210,7 +211,7 @@ static void what_was_not_sent_goes_on_at_once(void)
 	reset_forbid();
 	for (unsigned i = 0; i < 64; i++)
 		done += mops[i].is_done;
-	/* At most what was in the slots of the lost path waits. */
+	/* Only commands in slots of the lost path wait. */
 	EXPECT(done >= 64 - 3);
 	EXPECT(done < 64);
 	for (unsigned i = 0; i < 64; i++) {
@@ -238,7 +239,7 @@ static void each_lost_controller_has_its_own_fence(void)
 	sim_net_partition(world.sim, &world.addrs[!path], true);
 	sim_net_cut(world.sim, &world.addrs[!path]);
 	second_lost_ns = sim_now(world.sim);
-	/* Both fences end without a path to go on with: nothing fails. */
+	/* Both fences end while no path is live: no command fails. */
 	mworld_run_ms(&world, 10000);
 	EXPECT(!first.is_done && !second.is_done);
 	EXPECT_EQ(1, mworld_info(&world, 0).fences_by_time);
@@ -250,7 +251,7 @@ static void each_lost_controller_has_its_own_fence(void)
 	EXPECT_EQ(0, mworld_destroy(&world));
 }
 
-/* A write is not reported failed while it may run, even when fast_io_fail is shorter. */
+/* A write must not fail while it may still run, even when fast_io_fail is shorter. */
 static void nothing_fails_before_its_fence_is_clear(void)
 {
 	struct mop mop = {0};
@@ -299,7 +300,7 @@ static void a_fused_pair_is_never_sent_twice(void)
 	uint64_t lost_ns;
 
 	world_open(27, false);
-	/* First that it works at all. */
+	/* Without a loss the pair works. */
 	mop_fused(&world, &mop, BLOCK, 0, 11);
 	EXPECT(mworld_until_done(&mop, 1000));
 	EXPECT_EQ(MPATH_OK, mop.io.result);
@@ -347,7 +348,7 @@ static void a_reset_is_much_faster(void)
 	EXPECT_EQ(0, mworld_destroy(&world));
 }
 
-/* The medium does not hear cancellations: the reset succeeds only when the write has landed. */
+/* The medium ignores cancellations: the reset succeeds only when the write has landed. */
 static void a_reset_waits_for_the_medium(void)
 {
 	struct mop mop = {0};
@@ -362,17 +363,18 @@ static void a_reset_waits_for_the_medium(void)
 	EXPECT_EQ(MPATH_OK, mop.io.result);
 	EXPECT_EQ(2, probe_landed(probe(), 4, &landed_ns));
 	EXPECT_EQ(2, mop.io.attempts);
-	/* The first copy, then the second: nothing between them came too early. */
+	/* The first copy landed before the second. */
 	first_ns = probe()->landings[probe()->landing_count - 2].at_ns;
 	EXPECT(first_ns < landed_ns);
-	/* By the notice, not by the next poll. */
+	/* The host learned of the reset's end by the notice, not by its next poll. */
 	EXPECT(landed_ns - first_ns < 5 * NS_PER_MS);
 	EXPECT_EQ(1, mworld_info(&world, path).fences_by_reset);
 	sim_net_partition(world.sim, &world.addrs[path], false);
 	EXPECT_EQ(0, mworld_destroy(&world));
 }
 
-/* As the reset by a peer that has to be fenced first. No other path can be asked. */
+/* As with a peer that must be fenced before its controllers are reset. No other path can be asked.
+ * */
 static void a_reset_that_takes_long_is_waited_for(void)
 {
 	struct mop mop = {0};
@@ -412,7 +414,7 @@ static void a_path_that_comes_back_resets_its_own_past(void)
 	EXPECT_EQ(0, mworld_destroy(&world));
 }
 
-/* Another subsystem under the same name would confirm that it knows no such controller. */
+/* A different subsystem with the same NQN would confirm that it has no such controller. */
 static void a_stranger_is_not_asked(void)
 {
 	struct mop mop = {0};
@@ -440,9 +442,9 @@ static void a_stranger_is_not_asked(void)
 }
 
 /*
- * Loses the first path for good while a write of it lies in the medium, and tells whether the other
- * path was asked for a reset. What the other path's controller said of itself is overwritten first:
- * host/join.c would not let such a path live, and the fence must not depend on that.
+ * Loses the first path for good with a write in the medium. Returns whether the other path was
+ * asked for a reset. Before that, the other controller's identity is overwritten: host/join.c would
+ * not allow such a path, and the fence must not rely on host/join.c.
  */
 static bool is_other_asked(uint64_t seed, const char *nqn, const char *serial, const char *model)
 {
@@ -470,7 +472,7 @@ static bool is_other_asked(uint64_t seed, const char *nqn, const char *serial, c
 	return by_reset == 1;
 }
 
-/* The word of a controller about another one counts within a subsystem alone. */
+/* A controller's answer about another controller counts only within the same subsystem. */
 static void only_the_same_subsystem_is_asked(void)
 {
 	EXPECT(is_other_asked(32, NULL, NULL, NULL));

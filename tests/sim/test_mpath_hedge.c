@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hedged reads against the real target on the simulated reactor: one of two paths stands still 1 %
- * of the time for 20 ms. p99.9 falls by 5 times or more, the extra load stays within its bound, and
- * every read has the right data, also while paths are lost and twins with them.
+ * Hedged reads against the real target on the simulated reactor: one of two paths stalls 1 % of the
+ * time, for 20 ms each. p99.9 falls by 5 times or more, the extra load stays within its bound, and
+ * every read returns the right data, also when paths with twins are lost.
  *
- * Reads arrive at a fixed rate and take turns between the paths. Their memory is used again and
- * again: what a forgotten copy would write late would be seen.
+ * Reads arrive at a fixed rate and alternate between the paths. Their memory is reused, so that a
+ * late write by a forgotten copy is noticed.
  */
 #include "../unit/tap.h"
 #include "mpath_world.h"
@@ -53,7 +53,7 @@ static void on_io_done(struct mpath_io *io)
 	on_read(mop);
 }
 
-/* Into one piece of memory, or into three. */
+/* Into one buffer, or into three. */
 static void read_submit(struct mop *mop, struct iovec pieces[3], uint64_t block)
 {
 	static const size_t lens[3] = {512, 1536, 2048};
@@ -76,7 +76,7 @@ static void read_submit(struct mop *mop, struct iovec pieces[3], uint64_t block)
 	sim_leave(world.reactor);
 }
 
-/* In the first memory that is free: a late answer would find another read there. */
+/* Uses the first free buffer: a late answer would overwrite another read's data. */
 static void read_one(void)
 {
 	static struct iovec pieces[READS_MAX][3];
@@ -130,7 +130,7 @@ static void world_close(void)
 	EXPECT_EQ(0, mworld_destroy(&world));
 }
 
-/* Two reads in each millisecond; of every 2000 ms the second path stands still for 20. */
+/* Two reads per millisecond; the second path stalls for 20 of every 2000 ms. */
 static uint64_t tail_of(uint32_t percentile, unsigned ms, struct mpath_hedge_stats *ret_stats)
 {
 	uint64_t tail_ns;
@@ -171,7 +171,7 @@ static void tail_falls_by_five_times(void)
 	EXPECT(stats.twins <= stats.reads / 20);
 }
 
-/* Half of the reads would get a twin: the bound lets 5 of a hundred have one. */
+/* Half of the reads would get a twin; the bound allows 5 of a hundred. */
 static void extra_load_is_bounded(void)
 {
 	struct mpath_hedge_stats stats;
@@ -189,12 +189,12 @@ static void extra_load_is_bounded(void)
 	       (unsigned long long)stats.reads);
 	EXPECT_EQ(8000, stats.reads);
 	EXPECT(stats.twins <= stats.reads / 20 + 1);
-	/* It is the bound that held them back. */
+	/* The bound was the limit. */
 	EXPECT(stats.twins > stats.reads / 40);
 	world_close();
 }
 
-/* Paths stand still and are lost at random while reads have twins. */
+/* Paths stall and are lost at random while reads have twins. */
 static void reads_are_right_while_paths_come_and_go(void)
 {
 	uint64_t twins = 0, losses = 0;
@@ -230,8 +230,8 @@ static void reads_are_right_while_paths_come_and_go(void)
 	EXPECT(losses > 100);
 }
 
-/* One copy's path is lost while both are under way, the first copy's or its twin's: the other one
- * is the answer, and nothing is sent a third time. */
+/* One copy's path is lost while both copies are in flight: the other copy answers, and no third one
+ * is sent. */
 static void the_copy_that_is_left_answers(unsigned lost_path)
 {
 	struct mpath_hedge_stats before, after;
@@ -275,7 +275,7 @@ static void the_other_copy_answers_for_path_1(void)
 	the_copy_that_is_left_answers(1);
 }
 
-/* With one path there is nowhere to go. */
+/* One path: no twin is possible. */
 static void nothing_is_hedged_without_a_second_path(void)
 {
 	struct mpath_hedge_stats stats;

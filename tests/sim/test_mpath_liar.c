@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Multipath against two scripted controllers on the simulated reactor: what each status means, how
- * long logs are read, how a Cross-Controller Reset may go, and that a controller that lies fails
- * its own path and nothing else.
+ * Multipath against two scripted controllers on the simulated reactor: the meaning of each status,
+ * long logs, the course of a Cross-Controller Reset; a controller that lies fails only its own
+ * path.
  */
 #include "liar_world.h"
 
@@ -29,7 +29,7 @@ static void statuses_that_pass_are_waited_for(void)
 		EXPECT_EQ(MPATH_OK, lio.io.result);
 		EXPECT(lio.io.attempts == 2 || lio.io.attempts == 3);
 	}
-	/* But not for ever. */
+	/* Retries are limited. */
 	status_both(NVME_SC_INTERNAL, 1000);
 	lio_submit(&lio, true);
 	run_ms(3000);
@@ -58,7 +58,7 @@ static void do_not_retry_is_obeyed(void)
 		EXPECT(nvme_status_same(lio.io.status, statuses[i]));
 		status_both(NVME_SC_SUCCESS, 0);
 	}
-	/* It may mean that the namespace is not there any more: that is looked at first. */
+	/* Invalid Field may mean that the namespace was removed: the host checks that first. */
 	personas[0].ios = personas[1].ios = 0;
 	status_both(nvme_status_dnr(NVME_SC_INVALID_FIELD), 1);
 	lio_submit(&lio, true);
@@ -68,7 +68,7 @@ static void do_not_retry_is_obeyed(void)
 	EXPECT(nvme_status_same(lio.io.status, NVME_SC_INVALID_FIELD));
 	EXPECT_EQ(1, lio.io.attempts);
 	EXPECT_EQ(1, personas[0].ios + personas[1].ios);
-	/* What nobody has a rule for is the caller's, too. */
+	/* Statuses without a rule go to the caller too. */
 	status_both(NVME_SC_WRITE_FAULT, 1);
 	lio_submit(&lio, true);
 	run_ms(5);
@@ -85,10 +85,10 @@ static void delays_of_the_controller_are_obeyed(void)
 
 	world_create(3);
 	world_connect();
-	/* They come only to hosts that have asked for them (ACRE). */
+	/* Only hosts that enabled them (ACRE) get delays. */
 	EXPECT_EQ(1, personas[0].behaviors_set);
 	EXPECT_EQ(1, personas[1].behaviors_set);
-	/* CRD 2 names CRDT2. */
+	/* CRD 2 selects CRDT2. */
 	status_both((nvme_status){(uint16_t)(NVME_SC_COMMAND_INTERRUPTED.value | 2u << 11)}, 1);
 	begin_ns = sim_now(sim);
 	lio_submit(&lio, true);
@@ -103,7 +103,7 @@ static void delays_of_the_controller_are_obeyed(void)
 	world_destroy();
 }
 
-/* One path cannot, for a reason of its own: the other one can, at once. */
+/* One path fails for a reason of its own: the other path is used at once. */
 static void path_errors_send_a_command_elsewhere(void)
 {
 	static const nvme_status statuses[] = {
@@ -129,7 +129,7 @@ static void path_errors_send_a_command_elsewhere(void)
 				EXPECT_EQ(MPATH_OK, lios[k].io.result);
 			}
 			personas[0].status_count = 0;
-			/* The next look finds it well. */
+			/* The next read of the ANA log finds the path usable. */
 			run_ms(300);
 			EXPECT_EQ(ANA_OPTIMIZED, mpath_path_ana(mpath, 0, 1));
 		}
@@ -145,7 +145,7 @@ static void a_line_that_spoils_data_is_not_tried_twice(void)
 	struct lio lio;
 
 	world_create(20);
-	config.policy = PATH_POLICY_NUMA; /* as far as it goes, always the same one */
+	config.policy = PATH_POLICY_NUMA; /* prefers one path as long as it works */
 	world_connect();
 	for (unsigned i = 0; i < 2 * ARRAY_LEN(statuses); i++) {
 		personas[0].ios = personas[1].ios = 0;
@@ -163,7 +163,7 @@ static void a_line_that_spoils_data_is_not_tried_twice(void)
 	world_destroy();
 }
 
-/* Both say that they cannot, and their logs say that they can. */
+/* Both paths refuse the command, and both ANA logs report that they are usable. */
 static void a_contradiction_ends(void)
 {
 	struct lio lio;
@@ -207,7 +207,7 @@ static void a_controller_of_another_subsystem_is_not_used(void)
 	personas[1].nqn = "nqn.2026-11.io.weft:other";
 	world_connect();
 	expect_only_first("not " NQN);
-	/* Until it is what it should be. */
+	/* The path is used once it has the right NQN. */
 	personas[1].nqn = NQN;
 	run_ms(500);
 	EXPECT(mpath->paths[1]->is_usable);
@@ -221,7 +221,8 @@ static void path_remove(unsigned index)
 	sim_leave(reactor);
 }
 
-/* Only the second path is left, new, and it would not tell about the namespace for now. */
+/* Only the second path is left; it is new, and its questions about the namespace are refused for
+ * now. */
 static void world_connect_unsure(uint64_t seed, unsigned looks_refused)
 {
 	world_create(seed);
@@ -263,7 +264,8 @@ static void a_namespace_is_not_asked_about_all_the_time(void)
 	lio_submit(&lio, true);
 	run_ms(30000);
 	EXPECT(!lio.is_done);
-	/* Four times each: at once, then after 100 ms, 200 ms and so on, at last every 12.8 s. */
+	/* Four commands each time: at once, then after 100 ms, 200 ms and so on, at last every 12.8
+	 * s. */
 	EXPECT(personas[1].looks >= 4 * 8 && personas[1].looks <= 4 * 10);
 	personas[1].looks_refused = 0;
 	run_ms(13000);
@@ -285,7 +287,8 @@ static void namespaces_have_changed(unsigned index)
 	run_ms(50);
 }
 
-/* What a line spoilt the controller will not tell again, but only who has read it hears more. */
+/* The controller does not report damaged entries again, but sends notices only after its log was
+ * read. */
 static void a_list_of_changes_that_was_spoilt_is_read_again(void)
 {
 	world_create(24);
@@ -293,7 +296,7 @@ static void a_list_of_changes_that_was_spoilt_is_read_again(void)
 	personas[0].looks = 0;
 	namespaces_have_changed(0);
 	EXPECT_EQ(1, personas[0].changed_reads);
-	EXPECT_EQ(0, personas[0].looks); /* nothing is on it */
+	EXPECT_EQ(0, personas[0].looks); /* the list is empty */
 	personas[0].changed_refused = 2;
 	namespaces_have_changed(0);
 	EXPECT_EQ(4, personas[0].changed_reads);
@@ -302,7 +305,7 @@ static void a_list_of_changes_that_was_spoilt_is_read_again(void)
 	namespaces_have_changed(0);
 	EXPECT_EQ(8, personas[0].changed_reads);
 	EXPECT_EQ(2, personas[0].looks);
-	/* The line is well again, and nobody will say so. */
+	/* The line works again, without a notice of it. */
 	personas[0].changed_refused = 0;
 	run_ms(1000);
 	EXPECT_EQ(9, personas[0].changed_reads);
@@ -310,7 +313,7 @@ static void a_list_of_changes_that_was_spoilt_is_read_again(void)
 	world_destroy();
 }
 
-/* It was lost, and is back with another namespace of that number. */
+/* The path was lost, and is back with another namespace under the same NSID. */
 static void what_cannot_be_asked_about_is_not_written_to(void)
 {
 	struct lio lio;
@@ -364,7 +367,7 @@ static void a_long_ana_log_is_read_in_pieces(void)
 	world_connect();
 	EXPECT(mpath->paths[1]->is_usable);
 	EXPECT_EQ(ANA_NON_OPTIMIZED, mpath_path_ana(mpath, 1, 1));
-	/* Four pieces and a look at the header. */
+	/* Four pieces, and one more read of the header. */
 	EXPECT_EQ(5, personas[1].ana_reads);
 	world_destroy();
 }
@@ -379,7 +382,7 @@ static void a_log_that_moves_while_it_is_read_is_read_again(void)
 	EXPECT(mpath->paths[1]->is_usable);
 	EXPECT_EQ(10, personas[1].ana_reads);
 	world_destroy();
-	/* Not for ever. */
+	/* Repeats are limited. */
 	world_create(11);
 	personas[1].has_ana = true;
 	personas[1].group_count = personas[1].log_group_count = GROUPS_MANY;
@@ -404,7 +407,7 @@ static void a_log_that_grows_while_it_is_read_is_read_again(void)
 	EXPECT_EQ(GROUPS_MANY, mpath->paths[1]->ana.group_count);
 	EXPECT_EQ(ANA_NON_OPTIMIZED, mpath_path_ana(mpath, 1, 1));
 	world_destroy();
-	/* One that hides it: what was never read is not made up. */
+	/* A log that hides its size: groups that were never read must not be invented. */
 	world_create(21);
 	personas[1].has_ana = true;
 	personas[1].group_count = GROUPS_MANY;
@@ -416,7 +419,7 @@ static void a_log_that_grows_while_it_is_read_is_read_again(void)
 	world_destroy();
 }
 
-/* Its path is given up while it has a write: which it may still run. */
+/* The host drops the liar's path while it has a write, which the liar may still run. */
 static void what_a_liar_was_given_is_fenced(void)
 {
 	struct lio hung, failed;
@@ -451,7 +454,7 @@ static void what_a_liar_was_given_is_fenced(void)
 /* ---- Cross-Controller Reset -------------------------------------------------------------------
  */
 
-/* A write hangs on path 0, which is then cut. Returns how long it took from there. */
+/* A write hangs on path 0, which is then cut. Returns the time from the cut to the write's end. */
 static uint64_t lost_write_ms(void)
 {
 	struct lio lio;
@@ -467,7 +470,7 @@ static uint64_t lost_write_ms(void)
 	ns_recompute(mpath_ns_find(mpath, 1));
 	sim_leave(reactor);
 	personas[0].status_count = 0;
-	/* Nothing of the fake's answers arrives any more. */
+	/* No answer of the fake arrives from here on. */
 	sim_net_partition(sim, &personas[0].fake->listener.addr, true);
 	lio_submit(&lio, true);
 	run_ms(5);
@@ -552,7 +555,7 @@ static void a_reset_without_end_is_no_reset(void)
 	world_destroy();
 }
 
-/* It would gladly confirm that it knows no such controller. */
+/* The other controller would confirm that it has no such controller. */
 static void one_with_other_namespaces_is_not_asked(void)
 {
 	struct lio lio;
@@ -562,10 +565,10 @@ static void one_with_other_namespaces_is_not_asked(void)
 	personas[1].ns_name = "another namespace";
 	personas[1].is_reset_immediate = true;
 	personas[0].reset_limit = personas[1].reset_limit = 4;
-	/* Nor is it believed when it comes back and knows nothing of its past. */
+	/* Nor is path 0 believed when it reconnects and does not know its former controller. */
 	personas[0].resets_refused = 100;
 	personas[0].reset_status = NVME_SC_INVALID_FIELD;
-	/* Which of the two is the stranger depends on who came first. */
+	/* The path that connects second is the stranger. */
 	sim_net_partition(sim, &personas[1].fake->listener.addr, true);
 	world_connect();
 	sim_net_partition(sim, &personas[1].fake->listener.addr, false);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Another namespace gets the NSID of a handle, and a stranger gets its address, on the simulated
- * reactor: no write lands in a namespace that it was not meant for, whichever reactor hears of the
- * change first, and whatever the write waits for meanwhile.
+ * Another namespace gets the NSID of a handle, and a stranger gets the namespace's address. No
+ * write may land in a namespace that it was not meant for, whichever reactor learns of the change
+ * first and whatever the write waits for. On the simulated reactor.
  */
 #include "../unit/tap.h"
 #include "mpath_world.h"
 
 #include "base/clock.h"
 
-#define APART_MS 20 /* between the end of one namespace and the next one */
+#define APART_MS 20 /* between the removal of one namespace and the addition of the next */
 
 static struct mworld world;
 static const struct sim_options quiet = {.is_orderly = true, .latency_us = 100};
 
-/* The namespace is deleted, and another one is made under its NSID. */
+/* Deletes the namespace and creates another one under its NSID. */
 static void replace(void)
 {
 	world.ns[0].is_absent = true;
@@ -30,7 +30,7 @@ static void write_first(struct mop *mop, uint64_t block, uint64_t value)
 	mop_write(&world, mop, block, MWORLD_LIFE(0) | value);
 }
 
-/* Nothing that was meant for the first namespace is in the one that has its NSID. */
+/* No write for the first namespace landed in the second. */
 static void expect_no_strays(void)
 {
 	EXPECT_EQ(0, world.ns[0].probe->strays);
@@ -63,7 +63,7 @@ static void a_handle_is_stale_for_good(void)
 	EXPECT(mworld_until_done(&mop, 1000));
 	EXPECT_EQ(MPATH_STALE, mop.io.result);
 	EXPECT_EQ(0, world.ns[0].probe->landing_count);
-	/* The new one is another handle. */
+	/* The new namespace has another handle. */
 	world.handle = mworld_handle(&world, 1);
 	mop_write(&world, &mop, 3, MWORLD_LIFE(1) | 3);
 	EXPECT(mworld_until_done(&mop, 1000));
@@ -91,13 +91,13 @@ static void a_write_that_waits_for_a_path_is_not_sent_to_the_next_one(void)
 	world.ana[0][0] = world.ana[1][0] = ANA_OPTIMIZED;
 	mworld_apply(&world);
 	EXPECT(mworld_until_done(&mop, 5000));
-	/* Deleted first: it may end before the next one is there. */
+	/* GONE: the command ended after the deletion, before the next namespace was added. */
 	EXPECT(mop.io.result == MPATH_STALE || mop.io.result == MPATH_GONE);
 	EXPECT_EQ(0, world.ns[0].probe->landing_count);
 	EXPECT_EQ(0, mworld_destroy(&world));
 }
 
-/* Its path is lost, and when it is back the target has another namespace. */
+/* The path is lost; when it reconnects, the target has another namespace. */
 static void a_write_that_waits_for_its_fence_is_not_sent_to_the_next_one(void)
 {
 	static struct mop mop;
@@ -119,10 +119,8 @@ static void a_write_that_waits_for_its_fence_is_not_sent_to_the_next_one(void)
 	EXPECT_EQ(0, mworld_destroy(&world));
 }
 
-/*
- * The write is in the network when the target gives its NSID to another namespace, in one change.
- * The host cannot know: the target refuses it.
- */
+/* The write is in the network when the target gives its NSID to another namespace in one change.
+ * The host cannot know this: the target must refuse the write. */
 static void write_while_replacing(void)
 {
 	static struct mop mop;
@@ -213,8 +211,8 @@ static void other_close(void)
 	reactor_destroy(other_reactor);
 }
 
-/* As soon as the first reactor knows, the second one's namespace counts as replaced, whether or not
- * it has heard of that. */
+/* As soon as the first reactor knows of the replacement, the second reactor's namespace counts as
+ * replaced too. */
 static void what_one_reactor_knows_all_know(void)
 {
 	struct join *join = join_create();
@@ -240,7 +238,7 @@ static void what_one_reactor_knows_all_know(void)
 
 /* ---- strangers ------------------------------------------------------------------------------- */
 
-/* Of two targets with data of their own only one is ever written to. */
+/* Only one of two targets with different data is ever written to. */
 static void expect_one_written(void)
 {
 	static struct mop mop;
@@ -289,10 +287,8 @@ static bool is_silent_path_lost(struct mworld *mworld, void *arg)
 	return mworld_info(mworld, 1).state != PATH_LIVE;
 }
 
-/*
- * The target is started anew, and one of its two addresses does not say so: the other one is used
- * as soon as that loss is noticed, whatever its back-off.
- */
+/* The target restarts, and one of its two addresses does not report this. The other address is used
+ * as soon as the silent path is lost, whatever its back-off. */
 static void a_restart_waits_for_the_loss_of_the_other_path_alone(void)
 {
 	static struct mop mop;

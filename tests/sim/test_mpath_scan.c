@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading many namespaces over a slow link, on the simulated reactor: a path must be there before
- * its time to connect is over, know all of them, follow changes, and survive a loss in the middle.
+ * Reading many namespaces over a slow link, on the simulated reactor: a path must be live within
+ * its connect time-out, know all namespaces, follow changes, and survive a loss in the middle.
  */
 #include "../unit/tap.h"
 #include "mpath_world.h"
@@ -25,7 +25,7 @@ static void slow_world_create(uint64_t seed, unsigned ports)
 	mworld_apply(&world);
 }
 
-/* How many there are, and whether each of the crowd is the one that it should be. */
+/* Number of namespaces. *ret_wrong: those with a wrong identity. */
 static unsigned namespaces_check(unsigned *ret_wrong)
 {
 	struct mpath_ns *ns = mpath_ns_next(world.mpath, 0);

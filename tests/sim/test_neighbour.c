@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A target and its hosts, one of which floods, hoards and drips, judged by simulated time: commands
- * of the other hosts end within a bound, and so do changes of the configuration beside it and
- * beside a medium that hangs. One reactor, whose buffers all share; hosts are led by hand
- * (raw_host.h), all in one thread.
+ * A target with a hostile host that floods, hoards and drips, judged by simulated time: commands of
+ * the other host end within a bound, and so do changes of the configuration, also next to a medium
+ * that hangs. One reactor with one pool; raw hosts (raw_host.h), all in one thread.
  */
 #include "raw_scene.h"
 
@@ -19,13 +18,13 @@
 #define HUNG_NS         2 /* writes hang for HANG_MS */
 #define HANG_MS         60000
 #define HOARD_QUEUES    8
-#define BOUND_MS        100 /* for a command of an innocent host */
+#define BOUND_MS        100 /* for a command of the innocent host */
 
 static const struct raw_scene_config config = {
 	.specs = {"fault:delay:op=read:ms=1@mem:1M,block=512",
 		  "fault:stuck:op=write:ms=60000@mem:1M,block=512"},
 	.data_timeout_ms = DATA_TIMEOUT_MS,
-	/* Fewer than the hostile host asks for: 8 queues of 7 commands. */
+	/* Fewer than the hostile host requests: 8 queues of 7 commands. */
 	.buf_counts = {32, 8, 8},
 	.stop_limit_ms = 2 * HANG_MS,
 };
@@ -123,7 +122,7 @@ static void write_ask(struct raw_queue *queue, uint16_t cid, uint32_t nsid)
 	raw_submit_by_r2t(queue, cid, &sqe, WRITE_BYTES);
 }
 
-/* All that its queues can hold: more than there are buffers. */
+/* Fills the hostile host's queues: more commands than buffers. */
 static void flood(void)
 {
 	for (unsigned i = 0; i < scene.hostile.io_count; i++) {
@@ -144,7 +143,7 @@ static unsigned hoarded(void)
 	return count;
 }
 
-/* Four bytes for each R2T. */
+/* Four bytes per R2T. */
 static void drip(uint32_t at)
 {
 	for (unsigned i = 0; i < scene.hostile.io_count; i++) {
@@ -166,7 +165,7 @@ static unsigned hostile_open(void)
 	return count;
 }
 
-/* A read and a write of the innocent host; how long they took, in ms. */
+/* Duration of a read and a write of the innocent host, in ms. */
 static uint64_t innocent_ms(void)
 {
 	struct raw_queue *queue = scene.innocent.io[0];
@@ -205,13 +204,13 @@ static void others_go_on_beside_a_hoarder(void)
 	}
 	EXPECT_THAT(worst_ms <= BOUND_MS, "the innocent host waited for %llu ms",
 		    (unsigned long long)worst_ms);
-	/* Four bytes are no progress. */
+	/* Four bytes do not count as progress. */
 	EXPECT_EQ(0, hostile_open());
 	EXPECT(innocent_ms() <= BOUND_MS);
 	tear_down();
 }
 
-/* Whose data does not come has no more than what is kept for it: what comes back goes to others. */
+/* A host whose data is late keeps only its minimum of buffers: freed buffers go to others. */
 static void a_slow_host_does_not_borrow(void)
 {
 	struct local *local;
@@ -237,7 +236,7 @@ static void a_slow_host_does_not_borrow(void)
 
 /* ---- changes --------------------------------------------------------------------------------- */
 
-/* A change that concerns this namespace; how long its barrier took, in ms. */
+/* Duration of the barrier of a change to this namespace, in ms. */
 static uint64_t change_ms(unsigned index)
 {
 	uint64_t start_ns = sim_now(base.sim);
@@ -261,10 +260,10 @@ static void changes_end_beside_a_hoarder(void)
 
 	set_up();
 	flood();
-	/* Of another namespace: at once. */
+	/* For another namespace: at once. */
 	EXPECT(change_ms(HUNG_NS - 1) <= BOUND_MS);
 	EXPECT_EQ(0, scene.drained_res);
-	/* Of its own: those that owe data end it, or the barrier does. */
+	/* For its own namespace: late commands end it, or the barrier presses them. */
 	ms = change_ms(FILE_NS - 1);
 	EXPECT_THAT(ms <= BARRIER_PRESS_S * 1000 + BOUND_MS, "took %llu ms",
 		    (unsigned long long)ms);

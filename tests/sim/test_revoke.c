@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A host that is shut out while it writes: when the change is told of, nothing of that host begins
- * any more, though its queues are on other reactors than its controller and messages between
- * reactors take their time. The target is the real one, on simulated reactors. One thread.
+ * A host is excluded while it writes: when the change is reported as applied, no command of the
+ * host may begin any more, although its queues are on other reactors than its controller and
+ * messages between reactors take time. The real target, on simulated reactors. One thread.
  */
 #include "../unit/tap.h"
 #include "mpath_world.h"
@@ -27,8 +27,8 @@ static bool all_are_done(struct mworld *unused, void *arg)
 	return true;
 }
 
-/* Slow messages: the controller's, that its queues are to close, may be the last to arrive. What
- * the target sends does not arrive either, so that the host goes on writing. */
+/* Slow messages: the controller's request to close its queues may arrive last. A partition holds
+ * what the target sends, so that the host continues to write. */
 static void round_run(uint64_t seed)
 {
 	const struct sim_options options = {.post_max_us = 1000, .latency_max_us = 2};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The simulator's processes: what they own, how they die and what is left of them, their clocks and
- * their memory. The network between them is core_world.h's; test_sim_faults.c breaks it. One
+ * The simulator's processes: what they own, how they die and what remains, their clocks and their
+ * memory. The connections between them come from core_world.h; test_sim_faults.c breaks them. One
  * thread.
  */
 #include "core_world.h"
@@ -10,7 +10,7 @@
 
 #include <sys/mman.h>
 
-/* So that no compiler leaves out an allocation which nobody looks at. */
+/* Keeps the compiler from removing unused allocations. */
 static void *volatile sink;
 
 static void *seen(void *memory)
@@ -49,7 +49,7 @@ static void memory_belongs_to_whoever_asked(void)
 	sim_destroy(sim);
 }
 
-/* Every way to get memory; the leak checker of the compiler is the second witness. */
+/* Every way to allocate memory. A leak checker would notice too. */
 static void memory_of_a_killed_process_is_freed(void)
 {
 	struct sim *sim = sim_create(1, NULL);
@@ -123,7 +123,7 @@ static void memory_is_refused_as_the_seed_says(void)
 
 /* ---- death --------------------------------------------------------------------------------- */
 
-static unsigned calls_after; /* of what belongs to a dead process */
+static unsigned calls_after; /* callbacks of a dead process */
 
 static void must_not_post(struct reactor_msg *msg)
 {
@@ -156,7 +156,7 @@ static void must_not_be_released(struct reactor_send *send, bool was_copied)
 	calls_after++;
 }
 
-/* Everything that can be under way, in memory of the server. */
+/* Puts everything that can be in flight into memory of the server. */
 static void server_keep_busy(void)
 {
 	struct busy {
@@ -234,7 +234,7 @@ static void what_a_killed_process_sent_arrives(void)
 	sim_destroy(world.sim);
 }
 
-/* As a kernel does: nobody will read them. */
+/* As in a kernel: unread bytes of a dead process cause a reset. */
 static void unread_bytes_of_a_killed_process_reset(void)
 {
 	world_create(3, NULL);
@@ -273,7 +273,8 @@ static void a_machine_without_power_is_silent(void)
 
 #define EXCHANGED_BYTES 30000
 
-/* Both send; the victim dies at its nth operation (0: nobody does). Returns the victim's count. */
+/* Both sides send; the victim dies at its nth operation (0: never). Returns the victim's
+ * operations. */
 static uint64_t exchange(enum side victim, uint64_t n, enum sim_death how)
 {
 	struct note *left = &world.notes[!victim];
@@ -290,7 +291,7 @@ static uint64_t exchange(enum side victim, uint64_t n, enum sim_death how)
 	EXPECT_EQ(n == 0, sim_process_is_alive(world.processes[victim]));
 	EXPECT_EQ(0, left->wrong_bits + right->wrong_bits);
 	EXPECT_EQ(0, right->late_calls);
-	/* What was swallowed in the last turn never left. */
+	/* Sends after the death, in the last turn, never left. */
 	EXPECT(left->received <= right->sent);
 	EXPECT(right->received <= left->sent);
 	if (n == 0) {
@@ -381,7 +382,7 @@ static void a_dying_process_has_no_effect(void)
 
 struct witness {
 	struct sim_mourner mourner;
-	char **memory; /* of the process */
+	char **memory; /* memory of the process */
 	unsigned order;
 	enum sim_death how;
 };
@@ -447,7 +448,7 @@ static void mourners_are_told_before_memory_goes(void)
 
 struct alarm {
 	struct reactor_timer timer;
-	uint64_t fired_at_ns; /* of the simulation */
+	uint64_t fired_at_ns; /* simulation time */
 	uint64_t early_ns;
 };
 
@@ -548,7 +549,7 @@ static void file_ended(struct reactor_op *op, int res)
 	file_res = res;
 }
 
-/* What must not be made after a time is judged by the clock of the process. */
+/* Deadlines of file operations use the process' clock. */
 static void a_deadline_is_of_the_process_clock(void)
 {
 	struct reactor_op op = {.done = file_ended};
@@ -560,7 +561,7 @@ static void a_deadline_is_of_the_process_clock(void)
 	for (unsigned i = 0; i < 2; i++) {
 		sim_enter(reactor);
 		op.deadline_ns = reactor_clock_ns(reactor) - i;
-		/* No such descriptor: it fails if it is made. */
+		/* Invalid descriptor: the operation fails if it is made. */
 		reactor_fallocate(reactor, &op, -1, 0, 0, 1);
 		sim_leave(reactor);
 		run_ms(10);

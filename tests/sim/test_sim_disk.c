@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The simulated disk keeps what it promises, and breaks what it is told to break: each fault is
- * seen, and nothing else is. Disks are opened by name through the true media/media.c. One thread.
+ * The simulated disk keeps what it promises, and each configured fault is visible and causes
+ * nothing else. Disks are opened by name through the real media/media.c. One thread.
  */
 #include "sim_disk.h"
 #include "tap.h"
@@ -106,7 +106,7 @@ static void request_done(struct media_io *io, int res)
 	request->done_ns = sim_now(sim);
 }
 
-/* Every byte of a block is its stamp. */
+/* Every byte of a block is the stamp. */
 static struct request *submit(enum media_kind kind, uint64_t block, uint64_t count, uint8_t stamp)
 {
 	struct request *request = sim_alloc(sizeof(*request));
@@ -188,7 +188,7 @@ static void what_was_written_is_read(void)
 	world_end();
 }
 
-/* A second one over the same disk is larger; the first one stays as it was. */
+/* A second medium over the same disk is larger; the first keeps its size. */
 static void it_grows_and_is_opened_by_size(void)
 {
 	struct media_error error;
@@ -421,7 +421,7 @@ static void power_loss_ends_what_is_under_way(void)
 	EXPECT(landed > 20 && lost > 20);
 }
 
-/* Without a cache nothing that was acknowledged is lost. */
+/* Without a cache every acknowledged write survives. */
 static void power_loss_without_cache_loses_nothing(void)
 {
 	world_begin(30, &(struct sim_disk_options){0});
@@ -457,7 +457,7 @@ static void the_dead_write_on(void)
 		for (unsigned i = 0; i < 8; i++)
 			submit(MEDIA_WRITE, i * 2, 2, 1);
 		sim_process_kill(process, SIM_DEATH_KILLED);
-		/* Their memory is gone. */
+		/* Overwrites the buffers: the dead process' memory is gone. */
 		for (unsigned i = 0; i < request_count; i++)
 			memset(requests[i]->bytes, 0xee, 2 * BLOCK_BYTES);
 		sim_run_until(sim, sim_now(sim) + NS_PER_S);
@@ -519,7 +519,7 @@ static void a_submit_can_be_the_last_thing(void)
 
 /* ---- members -------------------------------------------------------------------------------- */
 
-/* Whether anything of these members can still write to the store of this medium. */
+/* *ret_can: one of these members can still write to the medium's store. */
 static int members_can_write(const struct media *of, unsigned first, unsigned count, bool *ret_can)
 {
 	int fd = media_member_watch(of);
@@ -560,7 +560,8 @@ static void members_share_it_and_are_seen(void)
 	EXPECT_EQ(0, members_can_write(media, 3, 4, &can_write));
 	EXPECT(!can_write);
 
-	/* Dead, with writes under way: it can still write, and no longer fence. */
+	/* Dead, with writes in flight: the member can still write, but no longer holds the fence.
+	 * */
 	sim_process_kill(first, SIM_DEATH_POWER);
 	EXPECT_EQ(0, members_can_write(media, 1, 1, &can_write));
 	EXPECT(can_write);
@@ -574,7 +575,7 @@ static void members_share_it_and_are_seen(void)
 	world_end();
 }
 
-/* Who opens it as the same member again finds everything of the former one ended. */
+/* When the same member opens the disk again, all its former operations have ended. */
 static void the_next_life_waits_for_the_former(void)
 {
 	struct request *read;

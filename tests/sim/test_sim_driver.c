@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver of the simulator, on worlds that do nothing but fail as told: what kills a child is a
- * verdict and the other seeds go on, a failure is shrunk to what it needs, and words say it all.
- * One thread in each process.
+ * The driver of the simulator, with worlds that fail as configured: what kills a child is a verdict
+ * and other seeds still run; a failure is shrunk to its causes; reports name them. One thread in
+ * each process.
  */
 #include "../unit/tap.h"
 #include "sim_driver.h"
@@ -14,7 +14,7 @@
 
 static const char *const names[] = {"rain", "wind", "snow", "hail", NULL};
 
-/* Fails when the wind blows, event 7 happens and 20 commands were sent. */
+/* Fails with feature "wind", event 7 and at least 20 commands. */
 static void picky_run(const struct sim_scenario *scenario, struct sim_counters *counters,
 		      struct sim_verdict *verdict)
 {
@@ -36,7 +36,7 @@ static void picky_run(const struct sim_scenario *scenario, struct sim_counters *
 		 (unsigned)commands + (unsigned)scenario->events_max);
 }
 
-/* By the seed: 3 aborts, 5 never ends, 7 is violated, 9 writes to nowhere; the others are well. */
+/* By seed: 3 aborts, 5 never ends, 7 fails, 9 writes to an invalid address; all others pass. */
 static void deadly_run(const struct sim_scenario *scenario, struct sim_counters *counters,
 		       struct sim_verdict *verdict)
 {
@@ -92,7 +92,7 @@ static void what_kills_a_child_is_its_seeds_verdict(void)
 	EXPECT(strstr(violation_of(&sum, 5), "does not end") != NULL);
 	EXPECT_STR("seven", violation_of(&sum, 7));
 	EXPECT(strstr(violation_of(&sum, 9), "status 4") != NULL);
-	/* Those that died could not be counted. */
+	/* Seeds that died are not counted. */
 	EXPECT_EQ(17, sum.totals[1].seeds);
 	free(sum.failures);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The simulator's network: what each of its faults does, and does not do, to the bytes of the two
- * talkers of core_world.h. One thread.
+ * The simulator's network: the effect of each fault on the bytes between the two talkers of
+ * core_world.h. One thread.
  */
 #include "core_world.h"
 
@@ -64,7 +64,7 @@ static void a_partition_can_heal_one_way_first(void)
 	sim_destroy(world.sim);
 }
 
-/* A handshake needs both ways. */
+/* A handshake needs both directions. */
 static void nobody_connects_into_a_partition_of_one_way(void)
 {
 	for (unsigned way = 0; way < 2; way++) {
@@ -80,7 +80,7 @@ static void nobody_connects_into_a_partition_of_one_way(void)
 	}
 }
 
-/* The answer of a dead machine cannot come through either. */
+/* The reset by a dead machine must not pass a partition either. */
 static void a_reset_does_not_cross_a_partition(void)
 {
 	world_begin(24);
@@ -98,7 +98,7 @@ static void a_reset_does_not_cross_a_partition(void)
 
 /* ---- limits --------------------------------------------------------------------------------- */
 
-/* Milliseconds until that side has got so many more bytes. */
+/* Milliseconds until this side has received `bytes` more. */
 static uint64_t transfer_ms(enum side to, uint64_t bytes)
 {
 	uint64_t begin_ns = sim_now(world.sim);
@@ -288,7 +288,7 @@ static void unix_addresses_are_compared_as_bytes(void)
 /* ---- the same again ---------------------------------------------------------------------------
  */
 
-/* All of it in one world; returns a number that any difference in what happened changes. */
+/* All faults in one world. Returns a checksum of everything that happened. */
 static uint64_t storm(uint64_t seed)
 {
 	const struct sim_faults faults = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Simulated nodes in their lives: two of them serve a host as a cluster; what operators and hosts
- * change is in force and kept; a store that fails changes nothing; the discovery client follows the
+ * Simulated nodes that do not die: two of them serve a host as a cluster; changes by operators and
+ * hosts are in force and kept; a failing store changes nothing; the discovery client follows the
  * log. Deaths are in test_sim_node_death.c.
  */
 #include "../unit/tap.h"
@@ -67,7 +67,7 @@ static int edit_allow(json_t *document, void *arg, struct config_errors *errors)
 				   json_pack("[s]", NWORLD_HOST_NQN));
 }
 
-/* The NSID is taken. */
+/* Invalid: the NSID is in use. */
 static int edit_wrong(json_t *document, void *arg, struct config_errors *errors)
 {
 	json_t *ns = json_pack("{s:i, s:s}", "nsid", 1, "media", "file:/disk/two,size=256K");
@@ -75,7 +75,7 @@ static int edit_wrong(json_t *document, void *arg, struct config_errors *errors)
 	return json_array_append_new(json_object_get(nworld_subsystem(document), "namespaces"), ns);
 }
 
-/* A document that no edit changes any more: what it is made of is read back. */
+/* A new reference to the document in force. */
 static json_t *document_now(void)
 {
 	json_t *document = sim_node_document(node(0));
@@ -123,7 +123,7 @@ static void two_nodes_serve_a_host(void)
 	EXPECT_EQ(0, world.nodes[0].died + world.nodes[1].died);
 }
 
-/* The other goes on alone, and what was written through either is there. */
+/* The other node serves alone, and writes through either node are there. */
 static void an_orderly_restart_loses_nothing(void)
 {
 	static struct nop nop;
@@ -231,7 +231,7 @@ static bool is_kept_protected(void)
 	return is_protected;
 }
 
-/* Set Features (84h) is a change of the document like an operator's: it outlives a kill. */
+/* Set Features (84h) changes the document like an operator does: the change survives a kill. */
 static void what_a_host_changes_is_kept(void)
 {
 	static struct nop nop;
@@ -259,7 +259,7 @@ static void what_a_host_changes_is_kept(void)
 /* ---- a store that fails -----------------------------------------------------------------------
  */
 
-/* It says why it cannot start, is gone without a trace, and starts once there is space. */
+/* The node reports why it cannot start, leaks nothing, and starts once there is space. */
 static void a_full_store_lets_nothing_start(void)
 {
 	nworld_create(&world, 9, 1, NULL);
@@ -310,8 +310,8 @@ static int edit_port_remove(json_t *document, void *arg, struct config_errors *e
 	return count > 1 ? json_array_remove(ports, count - 1) : 0;
 }
 
-/* It cannot be kept, and its port cannot be opened again: it stays in force. The same change once
- * more changes nothing, and is kept all the same when that is said. */
+/* The change cannot be kept, and its port cannot be opened again: the change stays in force. The
+ * same change submitted again changes nothing else, but is kept. */
 static void what_could_not_be_taken_back_is_kept_with_the_next_change(void)
 {
 	struct nchange change;
@@ -440,7 +440,7 @@ static struct answers ask_as(unsigned index)
 	return answers;
 }
 
-/* Numbers, clocks and randomness are each process' own, and the same in every run. */
+/* Process IDs, clocks and randomness differ per process, and are equal in every run. */
 static void the_kernel_answers_each_process_for_itself(void)
 {
 	struct answers first[2], again;

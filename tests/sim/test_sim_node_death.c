@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Deaths of simulated nodes, at any operation and by power loss: what was acknowledged is there
- * afterwards, what was refused is not, what was neither is or is not. A member that stands still is
- * fenced by its peer and writes no more. Nothing of a dead process is left.
+ * Deaths of simulated nodes, at any operation and by power loss: an acknowledged change is kept, a
+ * refused one is not, an unanswered one is kept or not. A frozen member is fenced by its peer and
+ * writes no more. A dead process leaks nothing.
  */
 #include "../unit/tap.h"
 #include "node_world.h"
@@ -68,7 +68,7 @@ static bool model_is_x(void)
 	return is_x;
 }
 
-/* It is there again, with what it had. */
+/* The node starts with the document that it kept. */
 static void start_again(void)
 {
 	EXPECT_THAT(nworld_start(&world, 0), "it starts again: %s", world.nodes[0].why);
@@ -84,10 +84,7 @@ static void one_node_open(uint64_t seed)
 	EXPECT(nworld_change_wait(&world, 0, &change, edit_x) && change.res == 0);
 }
 
-/*
- * Asks for the other model and dies at that operation, or at none that it makes. Returns whether it
- * died.
- */
+/* Changes the model and dies at this operation, if there are that many. Returns whether it died. */
 static bool die_in_change(uint64_t operation, enum sim_death how)
 {
 	bool was_x = model_is_x();
@@ -108,7 +105,7 @@ static bool die_in_change(uint64_t operation, enum sim_death how)
 		EXPECT_EQ(0, sim_process_allocations(process));
 		start_again();
 	}
-	/* What was told is true. */
+	/* A reported success is true. */
 	EXPECT_THAT(model_is_x() != was_x || !change.is_done, "operation %llu: what was told",
 		    (unsigned long long)operation);
 	return world.nodes[0].died != died;
@@ -143,9 +140,9 @@ static void a_power_loss_at_any_operation_keeps_what_was_told(void)
 }
 
 /*
- * Whoever was told that nothing has changed finds nothing changed later, not even after a kill that
- * leaves the log of the store as the failed write left it. Only what the store could not take back
- * is open, and told as such.
+ * A change refused as "nothing changed" must not appear later, not even after a kill that leaves
+ * the failed write in the store's log. Only a change that the store could not undo is open, and
+ * reported as such.
  */
 static void a_refused_change_does_not_come_back(void)
 {
@@ -173,7 +170,7 @@ static void a_refused_change_does_not_come_back(void)
 	EXPECT_EQ(0, nworld_destroy(&world));
 }
 
-/* Until the last write of all, which says that the end was a good one. */
+/* Dies at each operation of a stop, up to the last write, which marks the store clean. */
 static void a_death_during_the_end_does_no_harm(void)
 {
 	uint64_t operation = 0;
@@ -194,7 +191,7 @@ static void a_death_during_the_end_does_no_harm(void)
 	EXPECT_EQ(0, nworld_destroy(&world));
 }
 
-/* From the very first start on: a state that is half made is never mistaken for one. */
+/* From the very first start on: a partly initialised state must never be used as a complete one. */
 static void a_death_during_the_start_does_no_harm(void)
 {
 	unsigned deaths = 0;
@@ -221,7 +218,7 @@ static void a_death_during_the_start_does_no_harm(void)
 	EXPECT_THAT(deaths >= 20, "deaths at many operations, got %u", deaths);
 }
 
-/* What was flushed is there; the disks lose their power with the machine. */
+/* The disks lose power with the machine; flushed data must survive. */
 static void flushed_data_survives_a_power_loss(void)
 {
 	static const struct sim_disk_options cached = {.delay_max_us = 20,
@@ -248,7 +245,7 @@ static void flushed_data_survives_a_power_loss(void)
 	EXPECT_EQ(0, nworld_destroy(&world));
 }
 
-/* Nothing is said goodbye to, and nothing is left. */
+/* A kill closes nothing properly and leaks nothing. */
 static void a_kill_leaves_nothing_behind(void)
 {
 	struct sim_process *processes[2];
@@ -281,7 +278,7 @@ static unsigned landings_after(uint64_t at_ns, const struct sim_process *writer)
 	return count;
 }
 
-/* It stands still with writes under way; the host has them done through the other one. */
+/* The member freezes with writes in flight; the host completes them through the other member. */
 static void a_member_that_stands_still_is_fenced(void)
 {
 	static struct nop nops[8];
@@ -302,7 +299,7 @@ static void a_member_that_stands_still_is_fenced(void)
 	EXPECT_EQ(1, sim_posix_kills());
 	EXPECT(nworld_path(&world, 0).fences_by_reset > 0);
 	EXPECT_EQ(0, nworld_path(&world, 0).fences_by_time);
-	/* Newer ones, which nothing old may undo. */
+	/* Newer values, which no older write may overwrite. */
 	for (unsigned i = 0; i < 8; i++) {
 		nop_write(&world, &nops[i], i, 400 + i);
 		EXPECT(nop_wait(&nops[i], 10000));
@@ -317,10 +314,8 @@ static void a_member_that_stands_still_is_fenced(void)
 	EXPECT_EQ(0, nworld_destroy(&world));
 }
 
-/*
- * Control is busy: a document of thousands of namespaces, a sync of the store that takes seconds.
- * The member resets what it is asked to, and is not killed.
- */
+/* The control reactor is busy, as with thousands of namespaces or a store sync of seconds. The
+ * member must still carry out resets and must not be killed. */
 static void a_member_whose_control_is_busy_resets(void)
 {
 	static struct nop nops[8];
@@ -340,7 +335,7 @@ static void a_member_whose_control_is_busy_resets(void)
 	EXPECT_EQ(0, nworld_path(&world, 0).fences_by_time);
 	EXPECT_EQ(0, world.nodes[0].died);
 	EXPECT_EQ(0, sim_posix_kills());
-	/* The one that asks is busy: it asks all the same. */
+	/* The asking member's control reactor is busy: it must still ask. */
 	sim_node_freeze_control(node(1), sim_now(world.sim) + 60 * NS_PER_S);
 	for (unsigned i = 0; i < 8; i++)
 		nop_write(&world, &nops[i], i, 400 + i);
@@ -356,7 +351,7 @@ static void a_member_whose_control_is_busy_resets(void)
 	EXPECT_EQ(0, nworld_destroy(&world));
 }
 
-/* Its control runs, and answers: but what one reactor has taken may land at any time. */
+/* Its control reactor answers, but commands in one stuck reactor may land at any time. */
 static void a_member_with_a_stuck_reactor_is_fenced(void)
 {
 	static struct nop nops[8];
@@ -391,10 +386,8 @@ static bool is_over_all(struct nworld *unused, void *arg)
 	return true;
 }
 
-/*
- * It was killed, and a write of it does not end: the fence fails, and is let go. Nothing of that is
- * left when the member is back: it is asked for resets, and carries them out.
- */
+/* The member was killed, and one of its writes does not end: the fence fails and is released. When
+ * the member is back, it must be asked for resets again and carry them out. */
 static void a_fence_that_failed_is_over(void)
 {
 	static const struct sim_disk_options stalled = {.delay_max_us = 20,
@@ -431,7 +424,7 @@ static void a_fence_that_failed_is_over(void)
 	EXPECT_EQ(0, nworld_destroy(&world));
 }
 
-/* The last reset that a member could not carry out, as the host read it. */
+/* The last reset that a member could not carry out, as read by the host. */
 static struct log_ctrl_reset_entry failed_entry;
 
 void __real_log_ctrl_reset_entry_decode(const uint8_t *page, uint32_t index,
@@ -448,9 +441,9 @@ void __wrap_log_ctrl_reset_entry_decode(const uint8_t *page, uint32_t index,
 }
 
 /*
- * It answers, and works on a reset that cannot end: a write of the controller stays with the
- * medium. After half a minute the one that asked tells the host that the reset failed, not that it
- * was no business of the host's.
+ * The member answers, but its reset cannot end: the medium keeps a write of the controller. After
+ * half a minute the asking member must report to the host that the reset failed, not that the host
+ * has no right to it.
  */
 static void a_member_that_works_on_a_reset_for_long_has_failed(void)
 {
@@ -466,7 +459,7 @@ static void a_member_that_works_on_a_reset_for_long_has_failed(void)
 	cluster_open(&stalled);
 	nop_write(&world, &write, 1, 300);
 	nworld_run_ms(&world, 1);
-	sim_disk_heal(world.disks[0]); /* this write stays, the next ones do not */
+	sim_disk_heal(world.disks[0]); /* only this write stays in the medium */
 	at = nworld_path(&world, 0).in_flight > 0 ? 0 : 1;
 	EXPECT_EQ(1, nworld_path(&world, at).in_flight);
 	sim_net_cut(world.sim, &world.nodes[at].addr);
@@ -474,7 +467,7 @@ static void a_member_that_works_on_a_reset_for_long_has_failed(void)
 	EXPECT_EQ(LOG_CTRL_RESET_IN_PROGRESS, failed_entry.state);
 	nworld_run_ms(&world, 3000);
 	EXPECT_EQ(0, sim_posix_kills());
-	/* The host has read it, or reads it now, from the only member that is left. */
+	/* The host has read the entry, or reads it now from the remaining member. */
 	sim_node_kill(node(at), SIM_DEATH_KILLED);
 	nworld_run_ms(&world, 1000);
 	nop_log(&world, &log, LOG_CTRL_RESET);
@@ -484,7 +477,7 @@ static void a_member_that_works_on_a_reset_for_long_has_failed(void)
 	EXPECT_EQ(LOG_CTRL_RESET_FAILED, failed_entry.state);
 	EXPECT(failed_entry.is_validated);
 	EXPECT(nop_wait(&write, 10000));
-	nworld_run_ms(&world, 2000000); /* what is with the medium ends */
+	nworld_run_ms(&world, 2000000); /* the medium ends the write */
 	EXPECT_EQ(0, nworld_destroy(&world));
 }
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Format NVM of a medium that hangs while it is erased, on the simulated clock: the piece is
- * cancelled after 60 s, the host has its answer after 70 s at the latest, and the namespace refuses
- * I/O until the medium lets go, because what is erased late must not be data that was written
- * since. docs/adr/0028.
+ * Format NVM with a medium that hangs during the erase, on the simulated clock. The piece is
+ * cancelled after 60 s, the host is answered after 70 s at the latest, and the namespace refuses
+ * I/O until the medium ends the erase: a late erase must not hit data written since. docs/adr/0028.
  */
 #include "../unit/tap.h"
 #include "node_world.h"
@@ -17,7 +16,7 @@
 #define SLACK_MS     1000
 
 static struct nworld world;
-static const char *fault; /* of the medium */
+static const char *fault; /* fault rule of the medium */
 
 static int edit_medium(json_t *document, void *arg, struct config_errors *errors)
 {
@@ -37,7 +36,7 @@ static void open_with(uint64_t seed, const char *rule)
 
 	fault = rule;
 	nworld_create(&world, seed, 1, NULL);
-	/* The host waits for its Format for longer than the target works on it. */
+	/* The host's time-out is longer than the target works on a Format. */
 	world.config.timeouts.command_ms = 10 * GIVE_UP_MS;
 	EXPECT(nworld_start(&world, 0));
 	EXPECT(nworld_change_wait(&world, 0, &change, edit_medium));
@@ -60,7 +59,7 @@ static void format_begin(struct nop *format)
 	nop_admin(&world, format, &erase);
 }
 
-/* What one read is answered with, without the repeats of the host. */
+/* The status of one read, without the host's retries. */
 static nvme_status read_status(void)
 {
 	static struct nop nop;
@@ -70,7 +69,7 @@ static nvme_status read_status(void)
 	return nop.io.status;
 }
 
-/* The Format that began now ends with a Write Fault after so long. */
+/* The Format begun at began_ms must end with a Write Fault after after_ms. */
 static void expect_fault_at(struct nop *format, uint64_t began_ms, uint64_t after_ms)
 {
 	(void)nop_wait(format, 2 * GIVE_UP_MS);
@@ -129,7 +128,7 @@ static void one_that_hangs_is_answered_and_keeps_the_namespace_closed(void)
 	format_begin(&format);
 	expect_fault_at(&format, began_ms, GIVE_UP_MS);
 	EXPECT(nvme_status_same(read_status(), NVME_SC_FORMAT_IN_PROGRESS));
-	/* Another one finds the first one under way. */
+	/* A second Format is refused while the first is in progress. */
 	format_begin(&format);
 	(void)nop_wait(&format, 5000);
 	EXPECT(format.is_done && nvme_status_same(format.io.status, NVME_SC_FORMAT_IN_PROGRESS));
@@ -137,7 +136,7 @@ static void one_that_hangs_is_answered_and_keeps_the_namespace_closed(void)
 	EXPECT(nvme_status_same(read_status(), NVME_SC_FORMAT_IN_PROGRESS));
 	nworld_run_ms(&world, began_ms + 201000 - now_ms());
 	expect_io();
-	/* The next one has a medium that works. */
+	/* The next Format has a working medium. */
 	format_begin(&format);
 	EXPECT(nop_wait(&format, 5000));
 	EXPECT_EQ(0, nworld_read(&world, 1));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Images that are lost or cut between the end of a simulated node and its next start, and nodes
- * that die while a namespace grows. A read never gives zeroes where acknowledged data was: it is
- * served by another member, waits, or gives the data. A node always starts again.
+ * Images that are deleted or truncated between the stop of a simulated node and its next start, and
+ * nodes that die while a namespace grows. A read never returns zeroes in place of acknowledged
+ * data: another member serves it, it waits, or it returns the data. A node always starts again.
  */
 #include "../unit/tap.h"
 #include "node_world.h"
@@ -45,7 +45,7 @@ static void expect_all(const char *when)
 	}
 }
 
-/* How many blocks are left of the image, and how the node ended. */
+/* Blocks left of the image, and how the node ended. */
 static const struct {
 	uint64_t left;
 	bool is_killed;
@@ -67,7 +67,7 @@ static void end_node(bool is_killed)
 	EXPECT(nworld_until(&world, is_down, NULL, 1000));
 }
 
-/* The other member has it still, under its open descriptor. */
+/* The other member still has the image, through its open descriptor. */
 static void a_member_without_its_image_serves_no_zeroes(void)
 {
 	for (unsigned i = 0; i < ARRAY_LEN(losses) && !tap_case_failed; i++) {
@@ -111,8 +111,8 @@ static bool twin_is_empty(const struct sim_disk *twin)
 	return true;
 }
 
-/* The member with the right file ends while the other one is refused; then both do, and the wrong
- * one is back first. */
+/* The member with the right file stops while the other one is refused. Then both stop, and the
+ * wrong one starts first. */
 static void others_end(bool is_killed)
 {
 	for (unsigned i = 0; i < 2; i++) {
@@ -132,7 +132,7 @@ static void others_end(bool is_killed)
 	}
 }
 
-/* As in a mount namespace of its own: the name is the same, the file is not. */
+/* As in a separate mount namespace: the same name, another file. */
 static void a_member_with_another_file_is_refused(void)
 {
 	for (unsigned i = 0; i < 2 && !tap_case_failed; i++) {
@@ -163,8 +163,8 @@ static void a_member_with_another_file_is_refused(void)
 	}
 }
 
-/* The other member, which is not there, may have the file that was served last: its name does not
- * tell. */
+/* The unreachable member may have the file that was served last: the name does not prove which file
+ * is right. */
 static void a_member_with_another_file_waits_for_one_out_of_reach(void)
 {
 	static const struct sim_disk_options recorded = {.delay_max_us = 20, .is_recorded = true};
@@ -247,7 +247,7 @@ static bool is_over(struct nworld *unused, void *arg)
 	return ((struct nchange *)arg)->is_done || sim_node_state(node(0)) == SIM_NODE_DOWN;
 }
 
-/* Whether it died at that operation of a growth, in a world of its own. */
+/* Returns whether the node died at this operation of a growth, in a new world. */
 static bool die_in_growth(uint64_t operation, enum sim_death how)
 {
 	struct nchange change;
@@ -332,8 +332,8 @@ static bool has_ended(struct nworld *unused, void *arg)
 	return ((struct nop *)arg)->is_done;
 }
 
-/* Whether it died at that operation of a recreate, in a world of its own. Half of a recreate must
- * not leave an empty file that the next start serves as the data of before. */
+/* Returns whether the node died at this operation of a recreate, in a new world. An unfinished
+ * recreate must not leave an empty file that the next start serves as the former data. */
 static bool die_in_recreate(uint64_t operation, enum sim_death how, uint64_t left)
 {
 	char former[UUID_TEXT_BYTES], uuid[UUID_TEXT_BYTES];

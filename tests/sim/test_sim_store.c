@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The true store/store.c on the simulated device: a script of changes is interrupted at every
- * operation in turn, by a kill and by a loss of power, and the next life must find what was
- * acknowledged, and of the change under way all or nothing. Full disks and I/O errors change
- * nothing, or all of it. One thread.
+ * The real store/store.c on the simulated device. A script of changes is interrupted at each
+ * operation, by a kill or by a power loss. The next life must find every acknowledged change, and
+ * all or nothing of the change in progress. Full disks and I/O errors change nothing, or
+ * everything. One thread.
  */
 #include "sim_store.h"
 #include "tap.h"
@@ -18,7 +18,7 @@
 #define DOCUMENTS   3
 #define STATE_BYTES 4096
 
-/* Whose store is to be buried with it. */
+/* A process whose store is buried with it. */
 struct life {
 	struct sim_mourner mourner;
 	struct sim_process *process;
@@ -87,7 +87,7 @@ static void life_begin(struct life *life)
 	sim_process_enter(life->process);
 }
 
-/* True: it has lived to the end. Else it died, and its store with it. */
+/* Ends the life. True: it did not die; false: it died, also while closing. */
 static bool life_end(struct life *life)
 {
 	bool is_alive;
@@ -96,7 +96,7 @@ static bool life_end(struct life *life)
 		store_close(life->store);
 		life->store = NULL;
 	}
-	is_alive = sim_process_is_alive(life->process); /* closing writes, too */
+	is_alive = sim_process_is_alive(life->process); /* closing writes too */
 	sim_process_leave(life->process);
 	if (is_alive)
 		sim_process_kill(life->process, SIM_DEATH_KILLED);
@@ -187,7 +187,7 @@ static void audit_count(void *arg, const struct store_audit *audit)
 	++*(unsigned *)arg;
 }
 
-/* All that the store has, as text. */
+/* The whole content of the store as text. */
 static void state_read(struct store *store, char *ret_text)
 {
 	static const char *const kept[][2] = {{"a", "1"}, {"a", "2"}, {"b", "1"}, {"b", "2"}};
@@ -211,7 +211,7 @@ static void state_read(struct store *store, char *ret_text)
 	if (store_load_document(store, &document, &error) == 0) {
 		char *json = json_dumps(document, JSON_COMPACT | JSON_SORT_KEYS);
 
-		/* The whole of it: its length and the number of the change are enough. */
+		/* The length is enough; the next line compares the document. */
 		text_add(ret_text, "document", json, strlen(json));
 		EXPECT(json_equal(document, documents[store_generation(store) - 1]));
 		free(json);
@@ -223,7 +223,7 @@ static void state_read(struct store *store, char *ret_text)
 		 counters.is_clean, audits);
 }
 
-/* states[n]: after n steps. */
+/* states[n]: content after n steps. */
 static char states[STEPS + 1][STATE_BYTES];
 
 static void states_learn(void)
@@ -241,7 +241,7 @@ static void states_learn(void)
 	for (unsigned i = 0; i < STEPS; i++)
 		EXPECT(strcmp(states[i], states[i + 1]) != 0);
 	EXPECT(life_end(&life));
-	/* A clean end, and nothing is lost by losing the power then. */
+	/* After a clean end a power loss loses nothing. */
 	sim_folder_power_loss(folder);
 	life_begin(&life);
 	EXPECT_EQ(0, life_open(&life));
@@ -257,7 +257,7 @@ static void states_learn(void)
 
 /* ---- interrupted ---------------------------------------------------------------------------- */
 
-/* Steps that are kept: one of two numbers. -1: something else is. */
+/* Number of steps kept: acked or acked + 1. -1: any other content. */
 static int steps_kept(struct store *store, unsigned acked)
 {
 	char text[STATE_BYTES];
@@ -271,7 +271,8 @@ static int steps_kept(struct store *store, unsigned acked)
 	return -1;
 }
 
-/* A life that begins at that step and ends at this operation. False: it came to its own end. */
+/* One life that continues the script and dies at this operation. False: it reached the script's
+ * end. */
 static bool life_interrupted(uint64_t operation, enum sim_death how, unsigned *acked)
 {
 	struct life life;
@@ -289,7 +290,7 @@ static bool life_interrupted(uint64_t operation, enum sim_death how, unsigned *a
 	return !life_end(&life);
 }
 
-/* Returns how many lives were interrupted. */
+/* Returns the number of interrupted lives. */
 static unsigned script_interrupt(uint64_t seed, uint64_t operation, enum sim_death how)
 {
 	unsigned lives = 0, acked = 0;
@@ -357,10 +358,8 @@ static void a_full_disk_changes_nothing(void)
 	world_end();
 }
 
-/*
- * An error is told, and what was acknowledged stays. What was refused is not there while the
- * process lives; the next life may find it, because nobody knows how far it came.
- */
+/* Errors are reported, and acknowledged changes stay. A refused change is not visible while the
+ * process lives; the next life may find it, because it may have been written partly. */
 static void errors_lose_nothing(void)
 {
 	unsigned refused = 0;

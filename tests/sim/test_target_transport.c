@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The target over a transport without descriptors and bytes: what verbs will be. Connections arrive
+ * The target over a transport without descriptors and byte streams, like verbs. Connections arrive
  * as requests in memory, capsules are whole, and the transport itself reads and writes the host's
- * memory, from and into buffers that it has registered by region.
+ * memory, using buffers that it has registered by region.
  */
 #include "raw_scene.h"
 
@@ -17,7 +17,7 @@
 
 /* The host's side of one queue. */
 struct hand_conn {
-	struct hand_queue *queue; /* NULL before it is accepted and after it ended */
+	struct hand_queue *queue; /* NULL before it is accepted and after it has ended */
 	bool is_refused;
 	bool is_stopped;
 	bool is_ended;
@@ -25,23 +25,23 @@ struct hand_conn {
 	bool is_done[CIDS];
 	nvme_status status[CIDS];
 	uint64_t result[CIDS];
-	uint8_t memory[MEMORY]; /* what the host's keys open */
+	uint8_t memory[MEMORY]; /* that the host's keys give access to */
 };
 
 struct hand_queue {
-	struct queue queue; /* first: the target's half */
+	struct queue queue; /* first member: the target's part */
 	struct hand_conn *conn;
 	struct iovec regions[BUF_POOL_CLASSES]; /* as registered */
 	struct reactor_msg msg;
 };
 
 struct hand_slot {
-	struct slot slot; /* first: the target's half */
+	struct slot slot; /* first member: the target's part */
 	struct reactor_msg work;
 };
 
 struct hand_listener {
-	struct listener listener; /* first: the target's half */
+	struct listener listener; /* first member: the target's part */
 	struct reactor_msg msg;
 };
 
@@ -105,7 +105,7 @@ static struct hand_queue *hand_queue_of(struct slot *slot)
 	return container_of(slot->queue, struct hand_queue, queue);
 }
 
-/* What a device would do: the key names a region, and all of the data is in it. */
+/* What a device requires: the key names a region that contains all of the data. */
 static void check_registered(struct slot *slot)
 {
 	const struct hand_queue *hq = hand_queue_of(slot);
@@ -225,7 +225,7 @@ static struct hand_conn *conn_open(void)
 	return conn;
 }
 
-/* One command to its end; its data moves by the transport, or comes in the capsule. */
+/* Runs one command to its end; the transport moves its data, or the capsule has it. */
 static bool submit(struct hand_conn *conn, struct nvme_sqe *sqe, const void *capsule,
 		   uint32_t capsule_bytes)
 {
@@ -290,7 +290,7 @@ static bool transfer(struct hand_conn *io, uint8_t opcode, uint64_t block, uint3
 
 static void scene_open(void)
 {
-	/* can_map_media of the queues stays false: data goes through buffers. */
+	/* can_map_media of the queues is false, so data goes through buffers. */
 	static const struct raw_scene_config config = {
 		.specs = {"mem:16M", "mem:16M"},
 		.data_timeout_ms = 2000,
@@ -324,7 +324,7 @@ static void a_host_is_served_without_descriptors(void)
 	args.qid = 1;
 	args.queue_size = 8;
 	EXPECT(connect_queue(io, &args));
-	/* Small and large: two classes of buffers, and so two regions. */
+	/* Small and large data: two buffer sizes, so two regions. */
 	for (uint32_t blocks = 1; blocks <= 32; blocks *= 32) {
 		for (uint32_t i = 0; i < blocks * BLOCK_BYTES; i++)
 			io->memory[i] = (uint8_t)(i / 7 + blocks);
@@ -391,7 +391,7 @@ static int apply_transport(const struct transport_ops *transport)
 	return apply_res;
 }
 
-/* A listener stays while its port keeps address and transport. */
+/* A listener is kept while its port's address and transport stay the same. */
 static void a_port_may_change_its_transport(void)
 {
 	scene_open();

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The simulator's program: runs seeds of its worlds, counts, and makes a short scenario of what
- * went wrong. TAP; docs/testing.md tells how to use it.
+ * The simulator's program: runs seeds of its worlds, counts, and shrinks failures to short
+ * scenarios. TAP output; see docs/testing.md.
  *
  *     weft_sim --seeds N [--seed-base M] [--jobs J] [--world NAME] [--regressions FILE]
- *     weft_sim --seed X [--world NAME]    (TRACE=1 in the environment tells all)
+ *     weft_sim --seed X [--world NAME]    (TRACE=1 in the environment prints all events)
  *
  * A seed decides everything. The first seed of each world is run twice and must give the same
  * events. One thread; seeds run in children, a single one in this process.
@@ -22,7 +22,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Of one kind of violation one is shrunk; of kinds, the first few. */
+/* Shrinks one failure per kind of violation, of the first few kinds. */
 #define SHRINKS_MAX 5
 
 const struct sim_world_kind *sim_worlds[SIM_WORLDS_MAX + 1] = {
@@ -32,8 +32,8 @@ const struct sim_world_kind *sim_worlds[SIM_WORLDS_MAX + 1] = {
 	&sim_world_format,
 };
 
-/* Not by seed % count: worlds choose by seed % 4, % 8 and the like what a seed is about, and each
- * world is to get all kinds. The upper bits of the product are as even over every such part. */
+/* Not seed % count: worlds use seed % 4, % 8 and so on for their choices, and each world must get
+ * all kinds of seeds. The upper bits of the product are distributed evenly over every such part. */
 static const struct sim_world_kind *world_of_seed(const struct sim_driver *driver, uint64_t seed)
 {
 	uint64_t part = seed * 0x9e3779b97f4a7c15ull >> 32;
@@ -90,7 +90,7 @@ static bool has_failed(const struct sim_sum *sum, const struct sim_job *job)
 	return false;
 }
 
-/* The same seed gives the same events, or no failure could be replayed. */
+/* A seed must give the same events each time; otherwise no failure could be replayed. */
 static unsigned determinism_check(const struct sim_driver *driver, const struct sim_job *jobs,
 				  uint64_t count, const struct sim_sum *sum)
 {
@@ -143,7 +143,7 @@ static unsigned seeds_run(const struct sim_driver *driver, uint64_t base, uint64
 
 /* ---- regressions ----------------------------------------------------------------------------- */
 
-/* `WORLD SEED`; text behind a # says what it found. False: the line has none. */
+/* Parses `WORLD SEED`; a # begins a comment. False: the line is empty. */
 static bool regression_parse(char *line, struct sim_job *ret_job)
 {
 	char *name, *number, *rest, *end;
@@ -197,7 +197,7 @@ static unsigned regressions_run(const struct sim_driver *driver, const char *pat
 
 static char crash_words[SIM_TEXT_BYTES];
 
-/* What went wrong ends the process before anything can be printed the usual way. */
+/* The process is about to die, so stdio is not used. */
 static void say_crash(void)
 {
 	if (write(STDOUT_FILENO, crash_words, strlen(crash_words)) < 0)
@@ -222,7 +222,7 @@ static void crash_handler_set(void)
 		sigaction(SIGSEGV, &action, NULL);
 }
 
-/* Here, without a child: a debugger sees it. */
+/* Runs in this process, so that a debugger sees it. */
 static int one_run(const struct sim_driver *driver)
 {
 	const struct sim_world_kind *world = world_of_seed(driver, driver->scenario.seed);
@@ -407,7 +407,7 @@ int main(int argc, char **argv)
 	const char *trace = getenv("TRACE");
 	unsigned failed;
 
-	/* Faults of media are the plan: not even errors are news. */
+	/* Media faults are intended, so even errors are not logged. */
 	log_set_level(trace && trace[0] == '1' ? LOG_LEVEL_DEBUG : LOG_LEVEL_OFF);
 	if (!options_parse(&asked, argc, argv))
 		return usage(stderr);
