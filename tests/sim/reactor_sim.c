@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The simulated reactor, part one: clock, events, turns, timers, messages and deferred functions.
- * Implements reactor/reactor.h together with sim_sock.c (sockets), sim_net.c (network), sim_file.c
- * (files), sim_watch_fd.c (watches, pollers), sim_zc.c (zero copy) and sim_process.c (processes).
+ * The simulated reactor: clock, events, turns, timers, messages and deferred functions. Implements
+ * reactor/reactor.h together with sim_sock.c (sockets), sim_net.c (network), sim_file.c (files),
+ * sim_watch_fd.c (watches, pollers), sim_zc.c (zero copy) and sim_process.c (processes).
  *
  * A turn takes every event of one reactor that is due now, runs the callbacks and then the deferred
  * functions. A process that dies during a turn gets no further callback.
@@ -231,8 +231,7 @@ static void deferred_run(struct reactor *reactor)
 		sim_event_add(reactor->sim, reactor, reactor->sim->now_ns, wake_run, NULL);
 }
 
-/* Fires at most as many timers as were armed before the call: a timer that a callback arms for now
- * waits for the next turn. */
+/* Fires at most as many timers as were armed before: a timer that is armed again for now waits. */
 static void timers_fire(struct reactor *reactor)
 {
 	unsigned most = reactor->timers_armed;

@@ -71,8 +71,7 @@ struct prng *sim_prng(struct sim *sim);
 bool sim_step(struct sim *sim);
 /* Runs all events up to deadline_ns and leaves the clock there. */
 void sim_run_until(struct sim *sim, uint64_t deadline_ns);
-/* Runs while pred returns true. True: pred returned false; false: limit_ns passed or no event left.
- * */
+/* Runs while pred returns true. Returns false after limit_ns, or when no event is left. */
 bool sim_run_while(struct sim *sim, bool (*pred)(void *arg), void *arg, uint64_t limit_ns);
 
 /* The reactor gets no turn until until_ns, like a stopped process: its events wait and its sockets
@@ -118,11 +117,9 @@ void sim_process_leave(struct sim_process *process);
 struct sim_process *sim_process_current(void);
 /* False from the operation on at which the process dies, also in the rest of that turn. */
 bool sim_process_is_alive(const struct sim_process *process);
-/*
- * On return the process' reactors, timers, messages, sockets, listeners and memory are gone. Call
+/* On return the process' reactors, timers, messages, sockets, listeners and memory are gone. Call
  * outside of the process' own turns; another process' turn is fine. Operations already submitted to
- * disks are decided by the disk (`dead` below).
- */
+ * disks are decided by the disk (`dead` below). */
 void sim_process_kill(struct sim_process *process, enum sim_death how);
 /*
  * The process dies at its nth operation from now on (1: the next one; 0: never). An operation is
@@ -131,8 +128,7 @@ void sim_process_kill(struct sim_process *process, enum sim_death how);
  * process is killed when the turn ends.
  */
 void sim_process_crash_after(struct sim_process *process, uint64_t n, enum sim_death how);
-/* Ends the process now, from its own turn, like _exit: later operations of the turn have no effect.
- * */
+/* Ends the process now, from its own turn, like _exit: the turn's later operations are void. */
 void sim_process_end(struct sim_process *process, enum sim_death how);
 uint64_t sim_process_operations(const struct sim_process *process);
 /* For simulated media and stores: counts one operation. False: the process is dying and the
@@ -158,11 +154,9 @@ void sim_process_jump_clock(struct sim_process *process, uint64_t forward_ns);
 /* The process' clock now: what reactor_now_ns returns in its turns. */
 uint64_t sim_process_clock_ns(const struct sim_process *process);
 
-/*
- * From now on one allocation in one_in fails, chosen by `seed`; 0: none. Applies to turns of the
+/* From now on one allocation in one_in fails, chosen by `seed`; 0: none. Applies to turns of the
  * process' data reactors only: control reactors (index SIM_CONTROL_INDEX or above) end the process
- * when an allocation fails. Needs sim_memory.c.
- */
+ * when an allocation fails. Needs sim_memory.c. */
 #define SIM_CONTROL_INDEX 1000
 #define SIM_PEERS_INDEX   1001
 void sim_process_refuse_memory(struct sim_process *process, uint32_t one_in, uint64_t seed);
@@ -179,14 +173,11 @@ uint64_t sim_process_allocations(const struct sim_process *process);
 void sim_net_set_faults(struct sim *sim, const struct sim_faults *faults);
 /* Resets every connection to this server address (NULL: all). Returns their number. */
 unsigned sim_net_cut(struct sim *sim, const struct net_addr *server);
-/*
- * A silent partition from a server address (NULL: all): no byte moves and no side gets an error.
+/* A silent partition from a server address (NULL: all): no byte moves and no side gets an error.
  * After healing, what was sent arrives, as TCP would retransmit it. Healing also ends one-way
- * partitions, and healing all ends those of single addresses.
- */
+ * partitions, and healing all ends those of single addresses. */
 void sim_net_partition(struct sim *sim, const struct net_addr *server, bool is_cut);
-/* A partition of one direction: to_server holds what clients send, otherwise what the server sends.
- * */
+/* A partition of one direction: to_server holds what clients send, else what the server sends. */
 void sim_net_partition_one_way(struct sim *sim, const struct net_addr *server, bool to_server,
 			       bool is_cut);
 /* Limits each connection to this server (NULL: all) to bytes_per_s in each direction; 0: no limit.

@@ -359,8 +359,8 @@ static void op_orphan(struct disk_op *op)
 	size_t bytes = disk->options.block_bytes;
 
 	if (op->has_performed || !op_changes(op) || prng_one_in(&disk->prng, 4)) {
-		/* The event of a performed operation belongs to its reactor and is dropped with it.
-		 * */
+		/* The event of a performed operation is its reactor's, and is dropped with the
+		 * reactor. */
 		if (!op->has_performed)
 			sim_event_cancel(&op->event);
 		op_free(op);

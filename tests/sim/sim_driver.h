@@ -82,8 +82,7 @@ uint64_t sim_swarm_run(const struct sim_driver *driver, const struct sim_job *jo
 
 /* ---- shrinking ------------------------------------------------------------------------------- */
 
-/* Prints how to replay the failure, shrinks it to a short scenario, and prints how to replay that.
- * */
+/* Prints how to replay the failure, shrinks it to a short scenario, prints how to replay that. */
 void sim_shrink(const struct sim_driver *driver, const struct sim_failure *failure,
 		struct sim_scenario *ret_best);
 

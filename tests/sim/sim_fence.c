@@ -46,8 +46,7 @@ struct search {
 	struct sim_op *found;
 };
 
-/* The command identifier belongs to one command of the host only. Of a fused pair the Write counts.
- * */
+/* Only one command of the host has the command identifier. Of a fused pair the Write counts. */
 static void op_match(struct sim_op *op, void *arg)
 {
 	const struct host_cmd *cmd = op->kind == OP_FUSED ? &op->second : &op->cmd;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The simulated reactor, part four: files and offloaded work of reactor/reactor.h.
+ * The simulated reactor: files and offloaded work of reactor/reactor.h.
  *
  * File operations are the real system calls, made when they complete. Each counts as an operation
  * of its process when it is submitted. Operations pending when the process dies are not made. One

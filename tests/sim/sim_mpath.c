@@ -140,8 +140,7 @@ static void write_judge(struct mworker *worker)
 	}
 	model_write_maybe(run->model, worker->block, worker->value, worker->start, run->step);
 	*known = MODEL_NEVER;
-	/* A pair is not resent when its data was damaged, or when its frozen target cancelled it.
-	 * */
+	/* A pair is not resent when its data was damaged or its frozen target cancelled it. */
 	if ((run->flip_one_in > 0 || run->freeze_one_in > 0) && worker->kind == STEP_FUSED &&
 	    (io->result == MPATH_STATUS || worker->mop.second.result == MPATH_STATUS))
 		return;
@@ -297,8 +296,7 @@ static void frozen_partition(struct mrun *run)
 	}
 }
 
-/* Freezes a target. Commands in its sockets run afterwards, before or after the host gives it up.
- * */
+/* Freezes a target. Commands in its sockets run later, before or after the host gives it up. */
 static void trouble_freeze(struct mrun *run)
 {
 	const struct host_timeouts *timeouts = &run->world.config.timeouts;

@@ -39,7 +39,7 @@ struct neighbours {
 	struct ns_store *store; /* of NEIGHBOUR_NSID */
 	bool is_changing;
 	uint64_t change_ns; /* when the change in progress began */
-	uint64_t asked;     /* writes whose data was not sent */
+	uint64_t asked;     /* writes sent */
 	uint64_t hoarded;   /* R2Ts that were not answered at once */
 	uint64_t cut_off;   /* connections that the target ended */
 	uint64_t changes;
@@ -55,7 +55,7 @@ void neighbours_create(struct world *world);
 void neighbours_start(struct world *world);
 /* Appends their namespace to the subsystem's. */
 void neighbours_build(const struct world *world, struct subsystem *subsystem);
-/* Call at each trouble while no change is in progress: starts a change with a barrier. */
+/* Call at each trouble while the target is steady: may start a change with a barrier. */
 void neighbours_strike(struct world *world);
 /* Call when a command of another host was answered. */
 void neighbours_judge(struct world *world, const struct sim_op *op);

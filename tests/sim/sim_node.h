@@ -32,11 +32,9 @@ struct sim_node_options {
 	void (*started)(void *arg, struct sim_node *node, int res, const char *why);
 	/* The node stopped after sim_node_stop; its process is gone. May be NULL. */
 	void (*stopped)(void *arg, struct sim_node *node);
-	/*
-	 * The node was killed: by sim_node_kill, by a peer that fenced it, or by
+	/* The node was killed: by sim_node_kill, by a peer that fenced it, or by
 	 * sim_node_crash_after. Called during the death: call sim_node_start later, from sim_at.
-	 * May be NULL.
-	 */
+	 * May be NULL. */
 	void (*died)(void *arg, struct sim_node *node, enum sim_death how);
 	void *arg;
 };
@@ -64,8 +62,7 @@ struct sim_node_source {
 void sim_node_start_from(struct sim_node *node, const struct sim_node_source *source);
 /* The node must serve. */
 void sim_node_stop(struct sim_node *node);
-/* The node must not be down. POWER: its folder loses unsynced data; the caller handles the disks.
- * */
+/* The node must not be down. POWER: the folder loses unsynced data; disks are the caller's. */
 void sim_node_kill(struct sim_node *node, enum sim_death how);
 void sim_node_crash_after(struct sim_node *node, uint64_t operations, enum sim_death how);
 void sim_node_freeze(struct sim_node *node, uint64_t until_ns);

@@ -313,8 +313,7 @@ static bool begin_late(struct sim_op *op, struct prng *prng, struct world_ns *ns
 		reserve_begin(op, prng);
 		return true;
 	}
-	/* If deallocated blocks may keep their data, the data from before the mark may come back.
-	 * */
+	/* If deallocated blocks may keep their data, data from before the mark may come back. */
 	if (choice == 2 && plan->has_bad_blocks && ns->model &&
 	    (!ns->media->can_discard || ns->media->reads_zero_after_discard)) {
 		extent.block_count = 1 + (uint32_t)prng_below(prng, 3);

@@ -72,15 +72,12 @@ struct sim_op {
 	bool is_busy;
 	unsigned host_index;
 	struct uuid host_id;
-	/*
-	 * When Preempt and Abort excluded the command's host: the command took effect before, or
+	/* When Preempt and Abort excluded the command's host: the command took effect before, or
 	 * never will. Valid while no other reservation command has begun. Of a read: the host lost
-	 * the right to read, and the answer was made before.
-	 */
+	 * the right to read, and the answer was made before. */
 	uint64_t over_at;
 	uint64_t over_number;
-	/* sim_fence.c: the command had not begun when its host lost the right to write, and must
-	 * not. */
+	/* sim_fence.c: the host lost the right to write before the command began. It must not. */
 	bool is_fenced;
 	uint64_t held_before; /* bit per block that held the command's value then */
 	/* Reservation commands. */
@@ -115,8 +112,7 @@ bool op_block_parse(const struct world *world, const uint8_t *at, size_t bytes,
 uint64_t op_change_value(const struct op_change *change, uint64_t block);
 
 /* sim_judge.c */
-/* Judges the answer. A change of unknown outcome goes to `ghosts` until its controller has ended.
- * */
+/* Judges the answer. A change of unknown outcome is in `ghosts` until its controller has ended. */
 void op_end(struct sim_op *op, struct list *ghosts, const struct world_ghost *session);
 /* Enters in the model the ghosts whose controller has ended at the target. */
 void op_ghosts_settle(struct world *world, struct list *ghosts);

@@ -341,8 +341,7 @@ bool reserve_explains(const struct sim_op *op, nvme_status status)
 {
 	if (!op->world->plan.has_reservations || !op->ns)
 		return false;
-	/* The target excluded the host; sim_fence.c and check_queue judge whether any write lands.
-	 * */
+	/* The target excluded the host; sim_fence.c and check_queue judge whether a write lands. */
 	if (nvme_status_same(status, NVME_SC_ABORT_PREEMPT))
 		return true;
 	/* reserve_check judges whether the refusal was right. */

@@ -17,11 +17,9 @@
 #define SIM_STATUS_MAX   0x800
 #define SIM_COUNTERS_MAX 96
 
-/*
- * Features are what a seed switches on: faults, kinds of commands, operators. Events happen to the
+/* Features are what a seed switches on: faults, kinds of commands, operators. Events happen to the
  * world from outside (a cut, a kill, a change) and are numbered in the order of the plan. Only the
- * seed and its number decide an event, so that leaving one out does not change the others.
- */
+ * seed and its number decide an event, so that leaving one out does not change the others. */
 struct sim_scenario {
 	uint64_t seed;
 	uint64_t features_off; /* bit per name of the world's features */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The simulated reactor, part two: sockets and listeners of reactor/reactor.h on the simulated
- * network. Readiness is level-triggered: `ready` is called as long as a requested event holds, and
- * sometimes without one, as on a real machine. Descriptors are numbers from SIM_FIRST_FD up and are
- * never reused.
+ * The simulated reactor: sockets and listeners of reactor/reactor.h on the simulated network.
+ * Readiness is level-triggered: `ready` is called as long as a requested event holds, and sometimes
+ * without one, as on a real machine. Descriptors are numbers from SIM_FIRST_FD up and are never
+ * reused.
  */
 #include "sim_internal.h"
 

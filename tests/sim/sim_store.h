@@ -25,11 +25,9 @@ void sim_folder_power_loss(struct sim_folder *folder);
 /* Makes writes fail: with a full file system, or one write or sync in one_in with an I/O error. */
 void sim_folder_set_full(struct sim_folder *folder, bool is_full);
 void sim_folder_set_errors(struct sim_folder *folder, uint32_t one_in);
-/*
- * A copy of all files as they are now, or of one file, which gets the name put_back_as (NULL: the
+/* A copy of all files as they are now, or of one file, which gets the name put_back_as (NULL: the
  * file is missing). Release with free. A restore replaces the folder's content by the copy (NULL:
- * empty) and makes it stable. No process may have the folder's files open then.
- */
+ * empty) and makes it stable. No process may have the folder's files open then. */
 struct sim_backup;
 struct sim_backup *sim_folder_backup(const struct sim_folder *folder);
 struct sim_backup *sim_folder_backup_file(const struct sim_folder *folder, const char *name,

@@ -2,8 +2,7 @@
 /*
  * System calls that store/store.c makes on its files, in programs linked with --wrap
  * (sim_store_wraps in meson.build). Paths inside a simulated folder go to that folder, all others
- * to the kernel. Descriptors are real ones of an unrelated object, so that they can be closed. One
- * thread.
+ * to the kernel. Descriptors are real ones of /dev/null, so that they can be closed. One thread.
  */
 #include "sim_store_private.h"
 

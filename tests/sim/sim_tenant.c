@@ -38,8 +38,7 @@ static bool handle_is_stale(const struct tenant_handle *handle)
 	return join_ns_is_replaced(info.joined);
 }
 
-/* Index of an identity among the namespaces that had the NSID; TENANT_LIVES_MAX: unknown identity.
- * */
+/* Index of an identity among the namespaces that had the NSID; TENANT_LIVES_MAX: unknown. */
 static unsigned life_of(const struct mrun *run, const struct uuid *uuid)
 {
 	const struct mworld *world = &run->world;

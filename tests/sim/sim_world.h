@@ -279,8 +279,7 @@ void world_die(struct world *world);
 void world_disks_lose_power(struct world *world);
 void world_live_again(struct world *world);
 
-/* For sim_neighbour.c: applies the unchanged configuration; `drained` as in target_apply_and_drain.
- * */
+/* For sim_neighbour.c: applies the unchanged configuration; as target_apply_and_drain. */
 void world_apply_and_drain(struct world *world, const struct target_scope *scope,
 			   void (*drained)(void *arg, int res));
 
@@ -330,8 +329,7 @@ void sim_host_leave(struct sim_host *host);
 bool sim_host_is_gone(const struct sim_host *host);
 /* True: the host is connected to this controller. */
 bool sim_host_has_ctrl(const struct sim_host *host, uint16_t cntlid);
-/* When the last command that this controller has answered was sent; 0: not the host's controller.
- * */
+/* When the last command that this controller answered was sent; 0: not the host's controller. */
 uint64_t sim_host_proven_ns(const struct sim_host *host, uint16_t cntlid);
 /* True: the host is connected and has enabled notices of changed namespaces. */
 bool sim_host_hears(const struct sim_host *host);

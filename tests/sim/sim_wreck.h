@@ -70,7 +70,7 @@ void wreck_leave(struct world *world);
 void wreck_begin(struct world *world);
 /* Ends these troubles; a pending crash is cancelled. */
 void wreck_heal(struct world *world);
-/* The target has stopped properly: checks for leaks. */
+/* The target has stopped properly: reports memory that it leaked. */
 void wreck_end(struct world *world);
 
 /* Call at each trouble, in a turn of the target's control reactor. */

@@ -2,8 +2,8 @@
 /*
  * Cross-Controller Reset in states that a live target cannot be forced into: the range of
  * identifiers, controllers of other processes (a stand-in for cluster/peers.c answers, late or
- * never), and resets that the control thread requests. Two controllers of one host on a real
- * target; all on simulated reactors in one thread.
+ * never), and resets that control requests. Two controllers of one host on a real target; all on
+ * simulated reactors in one thread.
  */
 #include "sim.h"
 
@@ -208,8 +208,7 @@ static void tear_down(void)
 	target_shutdown(scene.target, 1000, on_gone, NULL);
 	sim_leave(scene.control);
 	wait_all();
-	sim_run_until(scene.sim, sim_now(scene.sim) + NS_PER_S); /* sockets close after the shutdown
-								  * */
+	sim_run_until(scene.sim, sim_now(scene.sim) + NS_PER_S); /* sockets close afterwards */
 	sim_enter(scene.control);
 	target_destroy(scene.target);
 	ns_store_put(scene.store);

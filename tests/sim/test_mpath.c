@@ -469,8 +469,7 @@ static void a_group_in_change_everywhere_holds_its_commands(void)
 	EXPECT_EQ(0, mworld_destroy(&world));
 }
 
-/* By notices of the target alone: no command is sent to a port where the old group's state would
- * refuse it. */
+/* Notices of the target suffice: no command is sent by the former group's states. */
 static void a_namespace_that_moves_to_another_group_is_followed(void)
 {
 	mworld_create(&world, 16, 2, &orderly);

@@ -44,8 +44,7 @@ static unsigned path_of(const struct mop *mop)
 	return path;
 }
 
-/* Sends a write that takes delay_ms in the medium, and waits until it is there. Returns its path.
- * */
+/* Sends a write that takes delay_ms in the medium; waits until it is there. Returns its path. */
 static unsigned write_slowly(struct mop *mop, uint64_t value, uint64_t delay_ms)
 {
 	unsigned begun = probe()->writes_begun + 1;
@@ -146,11 +145,9 @@ static void a_command_waits_for_a_path_to_be_added(void)
 /* ---- the path that was asked ------------------------------------------------------------------
  */
 
-/*
- * The medium ignores cancellations, so the reset takes long. The path that was asked is lost before
+/* The medium ignores cancellations, so the reset takes long. The path that was asked is lost before
  * it can report the end. The third path is asked while the first reset is in progress. It must
- * report the end too, so that the host need not wait for the time rule.
- */
+ * report the end too, so that the host need not wait for the time rule. */
 static void the_asked_path_is_lost_before_the_end(void)
 {
 	struct mop mop = {0};

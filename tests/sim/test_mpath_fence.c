@@ -59,8 +59,7 @@ static bool has_begun(struct mworld *unused, void *arg)
 	return probe()->writes_begun >= *(unsigned *)arg;
 }
 
-/* Sends a write that takes delay_ms in the medium, and waits until it is there. Returns its path.
- * */
+/* Sends a write that takes delay_ms in the medium; waits until it is there. Returns its path. */
 static unsigned write_slowly(struct mop *mop, uint64_t value, uint64_t delay_ms)
 {
 	unsigned begun = probe()->writes_begun + 1;
@@ -93,11 +92,9 @@ static uint64_t wait_ms(unsigned path)
 /* ---- the corruption ---------------------------------------------------------------------------
  */
 
-/*
- * Two targets serve the same blocks. A write is in the medium of the first target when its path
+/* Two targets serve the same blocks. A write is in the medium of the first target when its path
  * falls silent. The host writes it again through the second target, then a newer value. Returns the
- * block's value in the end.
- */
+ * block's value in the end. */
 static uint64_t late_copy_scenario(bool is_fencing_off)
 {
 	struct mop first = {0};
@@ -373,8 +370,7 @@ static void a_reset_waits_for_the_medium(void)
 	EXPECT_EQ(0, mworld_destroy(&world));
 }
 
-/* As with a peer that must be fenced before its controllers are reset. No other path can be asked.
- * */
+/* As with a peer that must be fenced before its controllers are reset. No other path to ask. */
 static void a_reset_that_takes_long_is_waited_for(void)
 {
 	struct mop mop = {0};
@@ -441,11 +437,9 @@ static void a_stranger_is_not_asked(void)
 	EXPECT_EQ(0, mworld_destroy(&world));
 }
 
-/*
- * Loses the first path for good with a write in the medium. Returns whether the other path was
+/* Loses the first path for good with a write in the medium. Returns whether the other path was
  * asked for a reset. Before that, the other controller's identity is overwritten: host/join.c would
- * not allow such a path, and the fence must not rely on host/join.c.
- */
+ * not allow such a path, and the fence must not rely on host/join.c. */
 static bool is_other_asked(uint64_t seed, const char *nqn, const char *serial, const char *model)
 {
 	struct mop mop = {0};

@@ -560,8 +560,7 @@ static void members_share_it_and_are_seen(void)
 	EXPECT_EQ(0, members_can_write(media, 3, 4, &can_write));
 	EXPECT(!can_write);
 
-	/* Dead, with writes in flight: the member can still write, but no longer holds the fence.
-	 * */
+	/* Dead, with writes in flight: the member can still write, but has lost the fence. */
 	sim_process_kill(first, SIM_DEATH_POWER);
 	EXPECT_EQ(0, members_can_write(media, 1, 1, &can_write));
 	EXPECT(can_write);

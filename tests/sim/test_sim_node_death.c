@@ -139,11 +139,9 @@ static void a_power_loss_at_any_operation_keeps_what_was_told(void)
 		die_at_every_operation(seed, SIM_DEATH_POWER);
 }
 
-/*
- * A change refused as "nothing changed" must not appear later, not even after a kill that leaves
+/* A change refused as "nothing changed" must not appear later, not even after a kill that leaves
  * the failed write in the store's log. Only a change that the store could not undo is open, and
- * reported as such.
- */
+ * reported as such. */
 static void a_refused_change_does_not_come_back(void)
 {
 	unsigned refused = 0, open = 0;
@@ -440,11 +438,9 @@ void __wrap_log_ctrl_reset_entry_decode(const uint8_t *page, uint32_t index,
 		failed_entry = *ret_entry;
 }
 
-/*
- * The member answers, but its reset cannot end: the medium keeps a write of the controller. After
+/* The member answers, but its reset cannot end: the medium keeps a write of the controller. After
  * half a minute the asking member must report to the host that the reset failed, not that the host
- * has no right to it.
- */
+ * has no right to it. */
 static void a_member_that_works_on_a_reset_for_long_has_failed(void)
 {
 	static const struct sim_disk_options stalled = {.delay_max_us = 20,

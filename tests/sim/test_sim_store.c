@@ -211,7 +211,7 @@ static void state_read(struct store *store, char *ret_text)
 	if (store_load_document(store, &document, &error) == 0) {
 		char *json = json_dumps(document, JSON_COMPACT | JSON_SORT_KEYS);
 
-		/* The length is enough; the next line compares the document. */
+		/* The length suffices; the next line compares the document. */
 		text_add(ret_text, "document", json, strlen(json));
 		EXPECT(json_equal(document, documents[store_generation(store) - 1]));
 		free(json);
