@@ -350,7 +350,7 @@ void disk_cancel(struct media_io *io)
 	op_end(op);
 }
 
-/* ---- ends that nobody asked for ------------------------------------------------------------- */
+/* ---- ends by death and power loss ----------------------------------------------------------- */
 
 /* The process is gone: all, some or none of the operation's blocks will land. */
 static void op_orphan(struct disk_op *op)

@@ -118,7 +118,7 @@ static struct posix_process *current(void)
 	return process ? known_get(process) : NULL;
 }
 
-/* ---- clocks, randomness, what tells machines apart --------------------------------------------
+/* ---- clocks, randomness, identity of the machine ---------------------------------------------
  */
 
 int __real_clock_gettime(clockid_t id, struct timespec *ret_now);
