@@ -16,7 +16,7 @@
 #define ALLOCATIONS_MAX 3000
 #define LONG_BYTES      60000
 
-/* Returns a new reference; the copy of the text is freed before the return. */
+/* Returns a new reference, or NULL. */
 static json_t *read_with_nth_failing(const char *text, unsigned n, json_error_t *error)
 {
 	json_t *json;
