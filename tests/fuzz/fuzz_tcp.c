@@ -584,7 +584,7 @@ static void script_play(void)
 	hold_end();
 }
 
-/* ---- beginning and end ----------------------------------------------------------------------- */
+/* ---- start and end ------------------------------------------------------------------------- */
 
 static void on_accepted(struct reactor_listener *listener, int taken_fd,
 			const struct net_addr *from)

@@ -174,8 +174,7 @@ static void check_windows(const struct subsystem *subsystem, const struct port *
 	EXPECT(is_right);
 }
 
-/* ---- pages ------------------------------------------------------------------------------------
- */
+/* ---- pages ---------------------------------------------------------------------------------- */
 
 static void page_lists_groups_in_order(void)
 {
@@ -304,8 +303,7 @@ static void large_page_in_every_window(void)
 	free(many);
 }
 
-/* ---- from one snapshot to the next ------------------------------------------------------------
- */
+/* ---- from one snapshot to the next ---------------------------------------------------------- */
 
 struct scene_ns {
 	uint32_t nsid;

@@ -49,8 +49,7 @@ static LOSS_CACHE_BITS bit(unsigned cache)
 	return (LOSS_CACHE_BITS)1 << cache;
 }
 
-/* ---- what a flush covers ----------------------------------------------------------------------
- */
+/* ---- what a flush covers -------------------------------------------------------------------- */
 
 static bool flush_now(uint64_t *told)
 {
@@ -253,8 +252,7 @@ static void every_user_is_told_once(void)
 	EXPECT(flush_now(&newcomer));
 }
 
-/* ---- which boots have ended -------------------------------------------------------------------
- */
+/* ---- which boots have ended ----------------------------------------------------------------- */
 
 static void another_boot_ends_the_former_one(void)
 {
@@ -366,8 +364,7 @@ static void a_full_book_gives_up_what_is_away_longest_known(void)
 	EXPECT_EQ(0, lost);
 }
 
-/* ---- in a join --------------------------------------------------------------------------------
- */
+/* ---- in a join ------------------------------------------------------------------------------ */
 
 static struct join_ns *see(struct join *join, const struct join_ctrl *ctrl, uint32_t nsid)
 {
@@ -416,8 +413,7 @@ static void a_path_that_is_made_again_finds_its_loss(void)
 	join_put(join);
 }
 
-/* ---- threads ----------------------------------------------------------------------------------
- */
+/* ---- threads -------------------------------------------------------------------------------- */
 
 #define ROUNDS 100000
 
