@@ -15,8 +15,7 @@ void alloc_wrap_begin(unsigned n);
 /* Counts anew from here on; the nth one fails (0: none). Known allocations stay known. */
 void alloc_wrap_fail(unsigned n);
 bool alloc_wrap_has_failed(void);
-/* Stops counting. Returns the number of allocations since the begin that were not freed, and
- * reports them. */
+/* Stops counting. Returns and prints the number of allocations that were not freed. */
 unsigned alloc_wrap_end(const char *label);
 
 #endif

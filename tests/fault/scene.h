@@ -141,8 +141,7 @@ void scene_shut_down(struct scene *scene);
 void scene_script(struct scene *scene);
 /* Runs until the commands submitted so far are done. */
 void scene_wait_cmds(struct scene *scene);
-/* Clears and returns a command. scene_submit sends it to an I/O queue, or to the admin queue when
- * -1. */
+/* Clears and returns a command. scene_submit sends it to an I/O queue or to admin (-1). */
 struct scene_cmd *scene_cmd(struct scene *scene, unsigned index, uint32_t nsid);
 void scene_submit(struct scene *scene, struct scene_cmd *cmd, int queue);
 /* Connects with two I/O queues if there is no controller. False on failure. */

@@ -70,8 +70,7 @@ static void any_allocation_fails_on_a_narrow_network(void)
 	loop(&options);
 }
 
-/* The medium has a volatile cache, flushed when the host shuts the controller down and at the
- * end. */
+/* A volatile cache, flushed when the host shuts the controller down and at the end. */
 static void any_allocation_fails_with_a_file(void)
 {
 	char file[] = "/tmp/weft-fault-alloc-XXXXXX";

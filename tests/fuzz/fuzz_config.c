@@ -52,8 +52,7 @@ static void round_trip(const struct config *config)
 	config_free(again);
 }
 
-/* Checks the change from one document to another, and that config_diff is empty only for equal
- * ones. */
+/* Checks the change, and that config_diff is empty only for equal documents. */
 static void transition_try(const struct config *from, const struct config *to)
 {
 	static struct config_errors errors;

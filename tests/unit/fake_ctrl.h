@@ -90,8 +90,7 @@ struct fake {
 	struct fake_conn *event_conn;
 	uint16_t event_cid;
 	bool has_traffic_keep_alive;
-	/* May be NULL. Called first for every command; returns true when it has handled the
-	 * command. */
+	/* May be NULL. Called first for every command; true: it has handled the command. */
 	bool (*script)(struct fake_conn *fc, const struct nvme_sqe *sqe, uint32_t data_bytes);
 	/* May be NULL. Called with the ICResp in fc->conn.ic_tx, before it is sent. */
 	void (*on_ready)(struct fake_conn *fc);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Payload whose bytes encode their PDU and their offset in it, so that every byte can be
- * checked. */
+/* Payload whose bytes encode their PDU and their offset, so that each can be checked. */
 #ifndef WEFT_TESTS_PAYLOAD_H
 #define WEFT_TESTS_PAYLOAD_H
 

@@ -600,8 +600,7 @@ static void an_address_in_use_is_waited_for(void)
 	EXPECT(clock_monotonic_ns() < deadline_ns);
 }
 
-/* The store keeps this hash: another value for the same flags would refuse a start after an
- * update. */
+/* The store keeps this hash. If it changed, a start after an update would be refused. */
 static void flags_have_the_hash_that_they_always_had(void)
 {
 	const char *listens[] = {"127.0.0.1:4420"}, *specs[] = {"mem:1M"};

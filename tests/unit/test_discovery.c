@@ -31,8 +31,7 @@ static struct net_addr address(const char *text)
 	return addr;
 }
 
-/* Port 1 at `listen` with both subsystems, port 2 at a fixed address with one, 8009 for
- * discovery. */
+/* Port 1 at `listen` with both subsystems, port 2 fixed with one, 8009 for discovery. */
 static void build(const char *listen)
 {
 	memset(ports, 0, sizeof(ports));

@@ -234,8 +234,7 @@ static void nothing_is_written_without_a_change(void)
 	keep_error = 0;
 	EXPECT_EQ(0, subsystem_live_keep(live, &keeper));
 	EXPECT_EQ(4, keeps);
-	/* Accepted, but lost with the rest of its transaction: counters and events are kept
-	 * again. */
+	/* Accepted, but lost with its transaction: counters and events are kept again. */
 	subsystem_live_set_unkept(live);
 	EXPECT_EQ(0, subsystem_live_keep(live, &keeper));
 	EXPECT_EQ(6, keeps);

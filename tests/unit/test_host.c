@@ -164,8 +164,7 @@ static void refused_keep_alive_loses_the_controller(void)
 		EXPECT(sim_run_while(world->sim, is_not_lost, world, 2 * NS_PER_S));
 		EXPECT_EQ(1, world->lost_count);
 		EXPECT(strstr(world->error.text, "Keep Alive failed") != NULL);
-		/* A command submitted after the loss completes, and the loss is not reported
-		 * again. */
+		/* A command after the loss completes; the loss is not reported again. */
 		world_submit(world, 1, false, 1);
 		world_drain(world);
 		expect_status(world, 1, NVME_SC_HOST_PATHING_ERROR);
@@ -364,8 +363,7 @@ static void r2t_beyond_the_write_ends_the_path(void)
 
 static void second_r2t_ends_the_path(void)
 {
-	/* Both R2Ts must arrive in one piece: after the data of the first is sent, the second is
-	 * legal. */
+	/* Both R2Ts must arrive in one piece: after the data of the first, the second is legal. */
 	static const struct sim_options orderly = {.is_orderly = true};
 	struct world *world = world_create_with(30, &orderly);
 
@@ -444,8 +442,7 @@ static void timeout_loses_the_controller(void)
 	world_destroy(world);
 }
 
-/* Without pending commands no timer is set, so the simulation runs out of events. Then a command is
- * watched as before. */
+/* Without pending commands no timer is set: events end. Then a command is watched as before. */
 static void idle_controller_sets_no_timer(void)
 {
 	struct world *world = world_create(36);

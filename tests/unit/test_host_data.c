@@ -550,8 +550,7 @@ static void silent_controller_is_lost_in_time(void)
 	}
 }
 
-/* Every answer takes longer than silence_timeout_ms. A controller is dead only when no answer comes
- * at all. */
+/* Every answer takes longer than silence_timeout_ms. Only a missing answer means death. */
 static void long_way_is_not_a_dead_path(void)
 {
 	const struct sim_options options = {.is_orderly = true, .latency_us = 200000};
@@ -665,8 +664,7 @@ static void refused_question_is_an_answer(void)
 	world_destroy(world);
 }
 
-/* The reactor's thread was stopped: received bytes are read before a controller is judged
- * silent. */
+/* The reactor's thread was stopped: received bytes are read before silence is judged. */
 static void host_that_slept_does_not_blame_the_controller(void)
 {
 	struct world *world = world_create(806);

@@ -215,8 +215,7 @@ static void direct_send(struct host_slot *slot)
 
 static void direct_forget(struct host_slot *slot)
 {
-	/* The command still belongs to the caller: a transport may need its memory to find the
-	 * slot. */
+	/* The command is still the caller's: the transport may need its memory. */
 	EXPECT(slot->cmd != &slot->queue->forgotten && !slot->is_forgotten);
 	direct.forgets++;
 }
@@ -343,8 +342,7 @@ static void refused_connection_names_its_step(void)
 	}
 }
 
-/* The answer counts once the transport releases the buffer, also when the connection ends
- * instead. */
+/* The answer counts once the transport releases the buffer or the connection ends. */
 static void answer_waits_for_the_buffer(bool is_cut)
 {
 	struct world *world = direct_world(4);

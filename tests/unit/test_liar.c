@@ -341,8 +341,7 @@ static void tell_io_lie(const struct lie *lie, bool is_write, uint64_t seed)
 	world->fake->script = lie->script;
 	world->config.wants_header_digest = lie->has_digests;
 	if (world_connect_ok(world)) {
-		/* A lie must not write outside the buffer, nor into the buffer of a completed
-		 * command. */
+		/* No write outside the buffer, nor into the buffer of a completed command. */
 		memset(world->cmds[0].data, 0xee, CMD_BYTES);
 		world_submit(world, 1, is_write, READ_BLOCKS);
 		world_drain(world);

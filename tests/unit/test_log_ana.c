@@ -288,8 +288,7 @@ static void large_page_in_every_window(void)
 		masks[i] = calloc(1, sizeof(struct ns_mask) + sizeof(uint64_t));
 		CHECK(masks[i]);
 		masks[i]->host_count = 3;
-		/* Host 0 sees all, host 1 those with the second mask, host 2 those with the
-		 * third. */
+		/* Host 0 sees all, host 1 those of the second mask, host 2 of the third. */
 		masks[i]->words[0] = i == 0 ? 1 : (i == 1 ? 3 : 5);
 	}
 	for (unsigned i = 0; i < MANY_NS; i++)

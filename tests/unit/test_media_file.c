@@ -711,8 +711,7 @@ static void a_refusal_to_not_wait_fails_no_write(void)
 	EXPECT_EQ(-EINVAL, write_dated(0, 4096, false));
 }
 
-/* Where a file system cannot punch holes, the helper writes zeroes: piece by piece, none beyond the
- * range. */
+/* Where holes are unsupported, the helper writes zeroes: piece by piece, none beyond the range. */
 static void zeroes_of_shared_files_are_not_left_to_workers(void)
 {
 	struct media_io io = {.kind = MEDIA_WRITE_ZEROES,

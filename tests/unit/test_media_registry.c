@@ -208,8 +208,7 @@ static void a_rollback_gives_everything_back(void)
 	end();
 }
 
-/* The second configuration is in force but cannot be kept: the former one is built again before the
- * rollback. */
+/* In force, but not kept: the former configuration is built again before the rollback. */
 static void a_change_in_force_can_be_taken_back(void)
 {
 	struct snapshot *first, *second, *back;
@@ -415,8 +414,7 @@ static void protection_for_good_outlives_the_document(void)
 	protected_key[0] = 0;
 }
 
-/* The transaction of the store failed at its end, so values that the keeper had accepted are
- * lost. */
+/* The store's transaction failed at its end: values that the keeper accepted are lost. */
 static void a_lost_protection_is_kept_by_the_next_change(void)
 {
 	static const char text[] =
@@ -428,8 +426,7 @@ static void a_lost_protection_is_kept_by_the_next_change(void)
 		struct snapshot *s = build(text);
 
 		media_registry_commit(registry);
-		/* The second build has nothing to keep; before the third, the first one's value is
-		 * lost. */
+		/* The second has nothing to keep; before the third, the first value is lost. */
 		EXPECT_STR(i == 1 ? "" : "6f1c7b9a-52e0-4d0b-9a39-1f0f5c1d2e31", protected_key);
 		protected_key[0] = 0;
 		if (i == 1)
@@ -521,8 +518,7 @@ static void orphans_are_told_and_stay(void)
 	end();
 }
 
-/* 1,000 subsystems with 10 namespaces each, half of them masked: the time is near linear and
- * printed. */
+/* 1,000 subsystems with 10 namespaces, half of them masked: near linear time, printed. */
 static void large_configurations_are_quick(void)
 {
 	json_t *document = json_pack("{s:i,s:[]}", "version", 1, "subsystems");

@@ -188,8 +188,7 @@ static void a_sync_that_fails_is_told_and_tried_again(void)
 	end();
 }
 
-/* A failing sync of a growth takes the kernel's report of lost writes, which hosts' flushes then
- * miss. */
+/* A failing sync of a growth takes the report of lost writes from hosts' flushes. */
 static void a_sync_that_fails_tells_of_lost_writes(void)
 {
 	struct media_error error;

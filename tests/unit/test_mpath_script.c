@@ -79,8 +79,7 @@ static void failed_reset_is_asked_for_elsewhere(void)
 	script_world_destroy();
 }
 
-/* No other controller can reset the only one: its writes wait until it returns or the time has
- * passed. */
+/* No other controller can reset the only one: its writes wait for its return or the time. */
 static void writes_without_a_reset_wait_for_the_time(void)
 {
 	struct script_io op;
@@ -524,8 +523,7 @@ static void a_status_that_contradicts_the_log_has_it_read_again(void)
 	}
 	world.actors[1].barred_group = 1;
 	if (script_world_connect()) {
-		/* No event: group 3 is inaccessible on the first path, group 1, the former one, on
-		 * the second. */
+		/* No event: 3 is inaccessible on the first path, the former 1 on the second. */
 		world.actors[0].ns_group = world.actors[1].ns_group = 3;
 		world.actors[0].barred_group = 3;
 		io_start(&op, true, false);
@@ -626,8 +624,7 @@ static void refused_admin_command_ends(void)
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
-/* fast_io_fail_ms counts from the latest loss of the last path, however long ago an earlier loss
- * was. */
+/* fast_io_fail_ms counts from the latest loss of the last path, not from an earlier one. */
 static void every_loss_has_its_own_time(void)
 {
 	struct script_io op;

@@ -89,8 +89,7 @@ static void goes(void)
 	EXPECT_EQ(NBD_PHASE_OPTION, handshake.phase);
 	EXPECT_EQ(3, option_send(&handshake, 7, "\0\0\0\4disk\0\2\0\1\0\2", 14));
 	EXPECT_EQ(NBD_PHASE_REQUEST, handshake.phase);
-	/* NBD_INFO_EXPORT: size, and all flags except rotational and those of structured
-	 * replies. */
+	/* NBD_INFO_EXPORT: size; all flags but rotational and those of structured replies. */
 	EXPECT_EQ(0, nbd_get_u16(at + 20));
 	EXPECT_EQ(64 * MIB, nbd_get_u64(at + 22));
 	EXPECT_EQ(0x16d, nbd_get_u16(at + 30));

@@ -340,8 +340,7 @@ static void marks_of_lost_writes(void)
 	EXPECT_EQ(0, ns_live_loss_own(live, &other_kernel));
 	EXPECT_EQ(0, ns_live_loss_own(live, &none));
 
-	/* Not in force: the mark counts when the namespace returns; the mark in force is
-	 * unchanged. */
+	/* Not in force: the mark counts when the namespace returns; its own mark stays. */
 	EXPECT_EQ(0, ns_live_hear_loss(NULL, &ns_uuid, &keeper));
 	EXPECT_EQ(own, ns_live_loss_mark(live));
 	ns_live_put(live);

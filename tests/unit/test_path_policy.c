@@ -230,8 +230,7 @@ static void latency_shares_a_new_path(void)
 	struct path_sample samples[2] = {{.latency = {.mean_ns = 100000}}, {0}};
 	struct path_policy_state state;
 
-	/* Nothing measured yet: a new path gets its share until the first answer, not all
-	 * commands. */
+	/* Nothing measured yet: until the first answer a new path gets its share, not all. */
 	path_policy_init(&state, PATH_POLICY_LATENCY, 3);
 	for (unsigned i = 1; i <= 20; i++) {
 		unsigned picked = path_policy_pick(&state, samples, 2, i * 1000);

@@ -315,8 +315,7 @@ enum row_flags {
 	ROW_NO_DATA = 1 << 6,    /* a command without in-capsule data */
 };
 
-/* A valid PDU with one field changed: `bytes` bytes at `offset` get the value. fes 0: still
- * valid. */
+/* A valid PDU with one field changed: `bytes` bytes at `offset`. fes 0: still valid. */
 struct row {
 	const char *name;
 	enum nvme_tcp_pdu_type type;

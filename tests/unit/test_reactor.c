@@ -686,8 +686,7 @@ static void working_is_busy(void)
 	reactor_run(r);
 	reactor_get_stats(r, &stats);
 	EXPECT(stats.run_ns >= 50 * NS_PER_MS);
-	/* All turns except the last one, which sees the stop, and without the time around the
-	 * turns. */
+	/* All but the last turn, which sees the stop, and the time around the turns. */
 	EXPECT(stats.busy_ns >= 50 * NS_PER_MS && stats.busy_ns <= stats.run_ns);
 	EXPECT(stats.spin_ns <= stats.run_ns - stats.busy_ns);
 	reactor_destroy(r);

@@ -603,8 +603,7 @@ static void idle_sockets_cost_no_cpu(void)
 	reactor_timer_arm(&end_timer, reactor_now_ns(r) + 5 * NS_PER_MS);
 	reactor_run(r);
 	printf("# CPU in 300 ms: %u us\n", (unsigned)(idle_cpu_ns / NS_PER_US));
-	/* A spinning reactor would use most of the 300 ms. On a busy machine some interrupts are
-	 * charged here. */
+	/* Spinning would use most of the 300 ms; a busy machine charges some interrupts here. */
 	EXPECT(idle_cpu_ns < 30 * NS_PER_MS);
 	for (unsigned i = 0; i < IDLE_SOCKS; i++)
 		close(others[i]);

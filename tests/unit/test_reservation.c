@@ -431,8 +431,7 @@ static void preempting_the_holder(void)
 		EXPECT_EQ(NOTICE_REGISTRATION_PREEMPTED, told(A));
 		EXPECT_EQ(1, last.notice_count);
 		EXPECT(!last.aborts);
-		/* With another type the remaining registrants get a notice that the old one is
-		 * gone. */
+		/* With another type the remaining registrants get a notice of the release. */
 		OK(preempt(C, key_of(B), type % 6 + 1));
 		EXPECT_EQ(NOTICE_REGISTRATION_PREEMPTED, told(B));
 		EXPECT_EQ(type % 6 + 1, now->type);

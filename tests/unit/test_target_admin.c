@@ -588,8 +588,7 @@ static void new_snapshot_raises_what_changed(void)
 	tear_down();
 }
 
-/* A change of the allow-list is noticed, also when only the last host in order was added or
- * removed. */
+/* The allow-list has changed, also when only the last host was added or removed. */
 static void delta_knows_of_every_host(void)
 {
 	static char hosts[][NVME_NQN_BYTES] = {"nqn.a", "nqn.b", "nqn.c"};
@@ -614,7 +613,7 @@ static void delta_knows_of_every_host(void)
 		was.host_count = rows[i].before;
 		set_up(CTRL_TYPE_IO);
 		now = was;
-		/* The same bytes beyond the end are ignored. */
+		/* Entries beyond host_count are ignored. */
 		now.host_nqns = rows[i].has_other ? others : hosts;
 		now.host_count = rows[i].after;
 		now.allows_any_host = rows[i].is_any;

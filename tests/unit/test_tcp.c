@@ -317,8 +317,7 @@ static struct pdu_error on_pdu(struct tcp_conn *conn, const struct pdu *pdu, boo
 	return PDU_OK;
 }
 
-/* Called before the header is judged: the bytes start with the header of the next PDU, wherever the
- * receive was cut. */
+/* Called before the header is judged. The bytes always start with a PDU's header. */
 static void on_arrival(struct tcp_conn *conn, const uint8_t *bytes, size_t len_bytes)
 {
 	struct peer *peer = container_of(conn, struct holder, conn)->peer;

@@ -306,8 +306,7 @@ static void held_sends_are_bounded(void)
 
 /* ---- ends ---------------------------------------------------------------------------------- */
 
-/* `is_early`: before the send has a result. In both cases done comes at the release, then the
- * end. */
+/* `is_early`: before the send has a result. Always done at the release, then the end. */
 static void abort_with(bool is_early)
 {
 	zc_world((struct sim_options){.is_orderly = true,
@@ -396,8 +395,7 @@ static void the_term_req_follows_what_is_under_way(void)
 	zc_world_end();
 }
 
-/* All bytes are with the kernel, but the peer acknowledges nothing: it must not hold buffers for
- * ever. */
+/* The kernel has all bytes, but a peer that acknowledges none must not hold buffers for ever. */
 static void a_peer_that_keeps_buffers_is_cut_off(void)
 {
 	zc_world((struct sim_options){.is_orderly = true, .zc_hold_max_us = 1000000}, true);

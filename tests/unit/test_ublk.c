@@ -233,8 +233,7 @@ static int serve(void)
 	return status;
 }
 
-/* Drops a signal that was not read before the device ended, so that the next life does not get
- * it. */
+/* Drops a signal that was not read before the device ended: the next life must not get it. */
 static void signal_drop(void)
 {
 	const struct timespec none = {0};
@@ -245,8 +244,7 @@ static void signal_drop(void)
 	sigtimedwait(&set, NULL, &none);
 }
 
-/* Runs one life, from add to delete, with the failures of driver.fail_* and driver.refused. Returns
- * the exit status. */
+/* One life from add to delete, with failures by driver.fail_*, driver.refused. Exit status. */
 static int live(void)
 {
 	struct ublksrv_io_desc desc = {
